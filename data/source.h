@@ -1,0 +1,53 @@
+/* A data set: samples by index. A source is opened from its options, says how many samples it has and of
+ * what shape, and reads any of them by number, from any thread, so that order, shuffling and decoding
+ * ahead are one loader's business and not each source's. */
+#ifndef DT_DATA_SOURCE_H
+#define DT_DATA_SOURCE_H
+
+#include "engine/error.h"
+#include "engine/shape.h"
+
+typedef struct dt_source dt_source;
+
+/* What a source is opened with; a subset of the [data] section and of the network's shape. */
+typedef struct dt_source_opts {
+    const char *path;      /* file or folder; NULL for synthetic */
+    dt_shape shape;        /* image the network takes, n = 1 */
+    int64_t classes;       /* labels must lie in [0, classes) */
+    bool eval;             /* the held-out split, no augmentation */
+    bool augment;          /* random crop and flip */
+    bool skip_bad;         /* on_error = skip */
+    int64_t max_skips;     /* then fail */
+    const float *mean, *std; /* per channel, of values in [0, 1]; NULL: no normalisation */
+    uint64_t seed;
+    int64_t batch;         /* micro-batches per step aside: the step's batch; used by `tensors` */
+} dt_source_opts;
+
+/**
+ * struct dt_source_desc - a kind of source.
+ * @fixed_order: samples come in file order, never shuffled (tensors)
+ * @open:  DT_E_DATA names path, record and value
+ * @read:  sample @i into x (h*w*c floats, NHWC) and *label. @key draws the augmentation: the same key,
+ *         the same bits. Thread-safe. DT_E_DATA for a bad sample
+ */
+typedef struct dt_source_desc {
+    const char *name, *summary;
+    bool fixed_order;
+    dt_status (*open)(dt_source **out, const dt_source_opts *o, dt_err *err);
+    void (*close)(dt_source *s);
+    int64_t (*count)(const dt_source *s);
+    dt_status (*read)(
+        const dt_source *s, int64_t i, uint64_t key, float *x, int32_t *label, dt_err *err);
+} dt_source_desc;
+
+/* Every source begins with this. */
+struct dt_source {
+    const dt_source_desc *desc;
+    dt_source_opts opts;
+};
+
+/* data/sources.def holds a line a source. */
+const dt_source_desc *const *dt_source_all(size_t *n);
+const dt_source_desc *dt_source_find(const char *name);
+
+#endif

@@ -1,0 +1,27 @@
+/* Where the training loop gets its batches: a table, so that the loop knows no data source. */
+#ifndef DT_ENGINE_FEED_H
+#define DT_ENGINE_FEED_H
+
+#include "engine/error.h"
+#include "engine/shape.h"
+
+/* One batch of decoded samples. Borrowed from the feed until the next call of next. */
+typedef struct dt_batch {
+    const float *x;        /* [n, h, w, c] */
+    const int32_t *labels; /* [n] */
+    int64_t n;
+} dt_batch;
+
+typedef struct dt_feed {
+    void *self;
+    /* The step's batch, whole; the last of an epoch may be smaller. Blocks until it is decoded. */
+    dt_status (*next)(void *self, dt_batch *out, dt_err *err);
+    /* Go to the first batch of an epoch; evaluation rewinds to 0 before each pass. */
+    dt_status (*seek)(void *self, int64_t epoch, dt_err *err);
+    int64_t samples;    /* of an epoch */
+    int64_t batch;      /* of a full step */
+    int64_t skipped;    /* bad samples left out so far, on_error = skip */
+    double wait_seconds; /* time next has blocked so far */
+} dt_feed;
+
+#endif

@@ -1,0 +1,52 @@
+/* The network as its author wrote it: layers and the values between them. Value i is the output of node
+ * i; value DT_GRAPH_INPUT is the image. Nodes are in topological order by construction. */
+#ifndef DT_ENGINE_GRAPH_H
+#define DT_ENGINE_GRAPH_H
+
+#include "engine/layer.h"
+
+enum { DT_GRAPH_INPUT = -1, DT_NAME_BYTES = 96 };
+
+typedef struct dt_node {
+    const dt_layer_desc *desc;
+    char name[DT_NAME_BYTES]; /* PyTorch's module path, "layer1.0.conv1" */
+    void *opts;               /* desc->opts_bytes of them, owned */
+    int n_in;
+    int32_t in[DT_MAX_IN]; /* producing node, or DT_GRAPH_INPUT */
+    dt_layer_info info;
+} dt_node;
+
+typedef struct dt_graph {
+    char name[DT_NAME_BYTES];
+    dt_shape input; /* n = 1 */
+    int64_t classes;
+    size_t n_node, cap;
+    dt_node *node;
+} dt_graph;
+
+dt_status dt_graph_create(
+    dt_graph **out, const char *name, dt_shape input, int64_t classes, dt_err *err) DT_NODISCARD;
+void dt_graph_destroy(dt_graph *g);
+
+/**
+ * dt_graph_add() - append a layer.
+ * @opts: struct of the layer's options, copied; NULL: all defaults
+ * @in:   nodes (or DT_GRAPH_INPUT) whose values it takes
+ * @id:   out: the new node
+ *
+ * DT_E_CONFIG, naming the layer and its input shapes, when they do not fit or a size overflows.
+ */
+dt_status dt_graph_add(dt_graph *g, const dt_layer_desc *desc, const char *name, const void *opts,
+    const int32_t *in, int n_in, int32_t *id, dt_err *err) DT_NODISCARD;
+
+dt_shape dt_graph_shape(const dt_graph *g, int32_t value); /* n = 1 */
+int32_t dt_graph_find(const dt_graph *g, const char *name); /* DT_GRAPH_INPUT - 1 if there is none */
+
+/* Trained parameters only, in elements: torchvision's count. */
+int64_t dt_graph_parameters(const dt_graph *g);
+int64_t dt_param_count(const dt_param_info *p);
+
+/* Checks what only the whole network shows: exactly one loss, last; every value read; class count. */
+dt_status dt_graph_check(const dt_graph *g, dt_err *err) DT_NODISCARD;
+
+#endif

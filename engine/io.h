@@ -1,0 +1,47 @@
+/* Files: whole reads and writes that finish short transfers and EINTR, behind a table of system calls
+ * that tests replace to make the n-th call fail. */
+#ifndef DT_ENGINE_IO_H
+#define DT_ENGINE_IO_H
+
+#include <sys/types.h>
+
+#include "engine/error.h"
+
+/* The calls; tests point dt_io at their own. Never changed while a run is going. */
+typedef struct dt_io_ops {
+    int (*open)(const char *path, int flags, mode_t mode);
+    ssize_t (*pread)(int fd, void *to, size_t n, off_t at);
+    ssize_t (*pwrite)(int fd, const void *from, size_t n, off_t at);
+    int (*fsync)(int fd);
+    int (*close)(int fd);
+    int (*rename)(const char *from, const char *to);
+    int (*unlink)(const char *path);
+} dt_io_ops;
+extern const dt_io_ops dt_io_system;
+extern const dt_io_ops *dt_io;
+
+/* Exactly n bytes at an offset, or DT_E_IO with path, offset and the system's text; a file that ends
+ * early is DT_E_DATA. */
+dt_status dt_read_at(
+    int fd, const char *path, void *to, size_t n, off_t at, dt_err *err) DT_NODISCARD;
+dt_status dt_write_at(
+    int fd, const char *path, const void *from, size_t n, off_t at, dt_err *err) DT_NODISCARD;
+
+/* Open a regular file for reading (no FIFO, device or folder) and tell its size. @wrong is the status of
+ * a file that is missing or cannot be read. */
+dt_status dt_open_regular(
+    int *fd, off_t *bytes, const char *path, dt_status wrong, dt_err *err) DT_NODISCARD;
+
+/* A whole regular file, of at most @cap bytes, NUL-terminated beyond its end; dt_free it. */
+dt_status dt_read_file(
+    char **text, size_t *bytes, const char *path, size_t cap, dt_status wrong, dt_err *err) DT_NODISCARD;
+
+/* Write beside, sync, rename over @path, sync the folder. An error leaves @path as it was and no
+ * temporary file. */
+typedef struct dt_file_writer dt_file_writer;
+dt_status dt_writer_open(dt_file_writer **out, const char *path, dt_err *err) DT_NODISCARD;
+dt_status dt_writer_put(dt_file_writer *w, const void *from, size_t n, dt_err *err) DT_NODISCARD;
+dt_status dt_writer_commit(dt_file_writer *w, dt_err *err) DT_NODISCARD; /* frees w either way */
+void dt_writer_abandon(dt_file_writer *w);                               /* NULL is fine */
+
+#endif

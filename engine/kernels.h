@@ -1,0 +1,91 @@
+/* What a device offers for one layer: a table of functions, one per device and layer. The runner binds
+ * ops to these; planning asks them for facts. Kernels allocate nothing while they run: scratch is the
+ * WORK port, prepared state is made by create. */
+#ifndef DT_ENGINE_KERNELS_H
+#define DT_ENGINE_KERNELS_H
+
+#include "engine/graph.h"
+
+/**
+ * struct dt_call - which op, for which shapes.
+ * @node:   the graph's node; NULL for ops that belong to no layer (sum, sgd, commit)
+ * @graph:  for the shapes of the inputs
+ * @form:   which of the layer's ops
+ * @alt:    index of the chosen alternative
+ * @n:      samples this op works on
+ * @home_n: micro-batch of training, which fixes the layout in which parameters live
+ * @count:  elements, for ops on parameters
+ * @needs_dx: false when nothing before the layer is trained, so no DX port is bound
+ */
+typedef struct dt_call {
+    const dt_node *node;
+    const dt_graph *graph;
+    dt_form_kind form;
+    int alt;
+    int64_t n, home_n, count;
+    bool needs_dx;
+} dt_call;
+
+/**
+ * struct dt_facts - what a device says of an op before it exists.
+ * @work_bytes:    scratch
+ * @derived_bytes: forward and backward-data: bytes of the weight in the layout this op wants, 0 when the
+ *                 parameter as it lives serves
+ * @gradient_bytes: backward-weights: bytes of the gradient in the layout this op gives, 0 when it is the
+ *                 parameter's
+ * @impl:          the library's name of what will run, for reports and for telling exact splits; static
+ */
+typedef struct dt_facts {
+    size_t work_bytes, derived_bytes, gradient_bytes;
+    char impl[48];
+} dt_facts;
+
+/* Loss and counts of a step, kept on the device, summed over micro-batches. */
+typedef struct dt_metrics {
+    double loss_sum;
+    int64_t count, top1, top5;
+    int64_t nonfinite; /* losses that were NaN or infinite */
+    int64_t spare[3];
+} dt_metrics;
+
+/* Numbers of the optimizer for this step. */
+typedef struct dt_hyper {
+    float lr, momentum, weight_decay;
+} dt_hyper;
+
+/**
+ * struct dt_args - one execution.
+ * @port:    bytes of each bound port; NULL otherwise. Batched ports already point at sample 0 of this op
+ * @n:       samples
+ * @layer:   the node's index, key of its random numbers
+ * @sample0: global index in the step's batch of this op's first sample, key of its random numbers
+ * @step_samples: samples of the whole step: gradients are divided by it
+ * @accumulate: a later micro-batch of the step: metrics and pending statistics are added to
+ */
+typedef struct dt_args {
+    void *port[DT_PORTS];
+    int64_t n, layer, sample0, step, step_samples;
+    uint64_t seed;
+    bool accumulate;
+    dt_hyper hyper;
+} dt_args;
+
+/**
+ * struct dt_kernels - a layer on a device. All but run are optional.
+ * @facts:   default: no scratch, parameters as they live. Pure; the device may memoise
+ * @create:  prepare an op (may allocate); *state goes to run and destroy. Default: NULL state
+ * @run:     one execution; allocates nothing
+ * @param_bytes: bytes of parameter i as it lives on this device. Default: 4 * elements
+ * @param_put @param_get: between PyTorch's layout (plain fp32) and the one it lives in. Default: copy
+ */
+typedef struct dt_kernels {
+    dt_status (*facts)(const dt_call *c, dt_facts *f, dt_err *err);
+    dt_status (*create)(const dt_call *c, void **state, dt_err *err);
+    void (*destroy)(void *state);
+    dt_status (*run)(const dt_call *c, void *state, const dt_args *a, dt_err *err);
+    dt_status (*param_bytes)(const dt_call *c, int i, size_t *bytes, dt_err *err);
+    dt_status (*param_put)(const dt_call *c, int i, const float *plain, void *lives, dt_err *err);
+    dt_status (*param_get)(const dt_call *c, int i, const void *lives, float *plain, dt_err *err);
+} dt_kernels;
+
+#endif

@@ -1,0 +1,150 @@
+/* What a layer is: one const descriptor. It states facts (shapes, what each of its ops reads and writes,
+ * what backward needs, what may be in place, split, repeated) and names its kernels per device. The
+ * memory planner reads facts and never a layer's name.
+ *
+ * A layer gives rise to several ops, its forms: forward, clone, evaluation, one or two backward ops, and
+ * ops that bring a parameter into another layout. A form names what it touches by ports: X0 is the first
+ * input, Y the output, P0 the first parameter, and so on. */
+#ifndef DT_ENGINE_LAYER_H
+#define DT_ENGINE_LAYER_H
+
+#include "engine/error.h"
+#include "engine/options.h"
+#include "engine/shape.h"
+
+enum { DT_MAX_IN = 8, DT_MAX_PARAM = 4, DT_MAX_STASH = 3, DT_MAX_ALT = 3, DT_MAX_OVER = 3 };
+
+/* Places where an op finds its tensors. */
+typedef enum dt_port {
+    DT_X = 0,                       /* inputs: DT_X + i */
+    DT_DX = DT_X + DT_MAX_IN,       /* gradients of the inputs */
+    DT_P = DT_DX + DT_MAX_IN,       /* parameters and buffers (running statistics) */
+    DT_DP = DT_P + DT_MAX_PARAM,    /* gradients of the parameters */
+    DT_Q = DT_DP + DT_MAX_PARAM,    /* pending copies of the buffers, committed by update */
+    DT_D = DT_Q + DT_MAX_PARAM,     /* derived: DT_D + 0 weight for forward, + 1 for backward-data */
+    DT_S = DT_D + 2,                /* stashes: statistics, masks, indices, probabilities */
+    DT_M = DT_S + DT_MAX_STASH,     /* optimizer state: DT_M + 0, + 1 */
+    DT_Y = DT_M + 2,                /* output */
+    DT_DY,                          /* gradient of the output */
+    DT_LABELS,                      /* int32 class per sample */
+    DT_METRICS,                     /* struct dt_metrics: loss and counts of the step so far */
+    DT_WORK,                        /* scratch of one op */
+    DT_PORTS
+} dt_port;
+_Static_assert(DT_PORTS <= 64, "a set of ports is one word");
+
+typedef uint64_t dt_ports; /* a set */
+#define DT_BIT(port) ((dt_ports)1 << (port))
+#define DT_BITS(port, n) ((((dt_ports)1 << (n)) - 1) << (port))
+
+/* The forms an op can have. */
+typedef enum dt_form_kind {
+    DT_FORWARD,   /* training forward */
+    DT_CLONE,     /* forward again, from saved statistics, touching no state; absent: same as forward */
+    DT_EVAL,      /* evaluation forward; absent: same as forward, writing no stash */
+    DT_BACKWARD,  /* the first backward op ... */
+    DT_BACKWARD2, /* ... and the second, when gradients are computed apart */
+    DT_DERIVE_F,  /* P0 -> D0, the layout forward wants */
+    DT_DERIVE_B,  /* P0 -> D1, the layout backward-data wants */
+    DT_RESTORE,   /* S0 (gradient in the layout this batch gives) -> DP0, the layout of P0 */
+    DT_UPDATE,    /* for optimizers and commits */
+    DT_FORMS
+} dt_form_kind;
+
+/**
+ * struct dt_form - one op of a layer.
+ * @suffix:  "f", "b", "bw", "bd" ...; NULL: the layer has no such op
+ * @reads:   ports read. DT_X or DT_DX + 0 in a set stand for all inputs the node has
+ * @writes:  ports written whole
+ * @updates: ports read and written in place (state)
+ * @saved:   this backward op also reads the values of the chosen alternative
+ * @over:    pairs {written port, read port}: the first may take the second's bytes
+ * @split:   may run on parts of the batch with the same bits
+ */
+typedef struct dt_form {
+    const char *suffix;
+    dt_ports reads, writes, updates;
+    bool saved;
+    bool split;
+    int n_over;
+    struct {
+        uint8_t out, in;
+    } over[DT_MAX_OVER];
+} dt_form;
+
+/* One way backward can work: which values of forward it reads. X and Y are the layer's input and
+ * output; the stashes named here are the ones forward then writes. */
+typedef struct dt_alt {
+    const char *name;
+    dt_ports reads;
+} dt_alt;
+
+typedef enum dt_init_kind {
+    DT_INIT_ZERO,
+    DT_INIT_ONE,
+    DT_INIT_UNIFORM, /* in [-scale, scale] */
+    DT_INIT_NORMAL   /* standard deviation scale */
+} dt_init_kind;
+
+/* A parameter (trained) or a buffer (running statistic), in PyTorch's layout: row-major, OIHW for
+ * convolutions, [out, in] for fc with in = C*H*W in that order. */
+typedef struct dt_param_info {
+    const char *name; /* "weight"; the full name is NODE.weight */
+    bool buffer;
+    int rank;
+    int64_t d[4];
+    dt_init_kind init;
+    double scale;
+} dt_param_info;
+
+/* A value forward leaves for backward besides X and Y. */
+typedef struct dt_stash_info {
+    const char *name; /* "mean", "mask" */
+    size_t fixed_bytes, sample_bytes; /* fixed + batch * sample */
+} dt_stash_info;
+
+/* What infer finds out about one node, for n = 1. flops count a multiply-add as two. */
+typedef struct dt_layer_info {
+    dt_shape y;
+    int n_param, n_stash;
+    dt_param_info param[DT_MAX_PARAM];
+    dt_stash_info stash[DT_MAX_STASH];
+    double forward_flops, backward_flops[2]; /* per sample */
+} dt_layer_info;
+
+struct dt_node;
+struct dt_kernels;
+
+/**
+ * struct dt_layer_desc - a layer.
+ * @name @summary: as in the INI file and in `dnntrain list layers`
+ * @opts @opts_bytes: its options, and the size of the struct they fill; NULL and 0 for none
+ * @min_in @max_in: how many inputs it takes
+ * @form:     its ops
+ * @alt:      what backward needs, best first for speed; n_alt may be 0 (backward reads nothing saved)
+ * @identity: no op at all: y is x, dx is dy (flatten)
+ * @shares_dy: backward is no op: the gradient of every input is dy itself (add)
+ * @loss:     the last layer of a network; takes labels, starts backward
+ * @repeatable: forward again gives the same bits and touches no state in its clone form
+ * @infer:    pure: options and input shapes (n = 1) to facts. DT_E_CONFIG for shapes that cannot be
+ * @cpu @cuda: kernels; NULL: not on this device
+ */
+typedef struct dt_layer_desc {
+    const char *name, *summary;
+    const dt_opt *opts;
+    size_t opts_bytes;
+    int min_in, max_in;
+    dt_form form[DT_FORMS];
+    int n_alt;
+    dt_alt alt[DT_MAX_ALT];
+    bool identity, shares_dy, loss, repeatable;
+    dt_status (*infer)(
+        const void *opts, const dt_shape *x, int n_x, dt_layer_info *info, dt_err *err);
+    const struct dt_kernels *cpu, *cuda;
+} dt_layer_desc;
+
+/* Registration: layers/layers.def holds a line a layer; layers/registry.c defines these. */
+const dt_layer_desc *const *dt_layer_all(size_t *n);
+const dt_layer_desc *dt_layer_find(const char *name); /* NULL if unknown */
+
+#endif

@@ -1,10 +1,10 @@
-/* What a layer is: one const descriptor. It states facts (shapes, what each of its ops reads and writes,
- * what backward needs, what may be in place, split, repeated) and names its kernels per device. The
- * memory planner reads facts and never a layer's name.
+/* What a layer is: one const descriptor. It states facts (shapes, what each of its ops reads and
+ * writes, what backward needs, what may be in place, split, repeated) and names its kernels per
+ * device. The memory planner reads facts and never a layer's name.
  *
- * A layer gives rise to several ops, its forms: forward, clone, evaluation, one or two backward ops, and
- * ops that bring a parameter into another layout. A form names what it touches by ports: X0 is the first
- * input, Y the output, P0 the first parameter, and so on. */
+ * A layer gives rise to several ops, its forms: forward, clone, evaluation, one or two backward
+ * ops, and ops that bring a parameter into another layout. A form names what it touches by ports:
+ * X0 is the first input, Y the output, P0 the first parameter, and so on. */
 #ifndef DT_ENGINE_LAYER_H
 #define DT_ENGINE_LAYER_H
 
@@ -16,32 +16,31 @@ enum { DT_MAX_IN = 8, DT_MAX_PARAM = 4, DT_MAX_STASH = 3, DT_MAX_ALT = 3, DT_MAX
 
 /* Places where an op finds its tensors. */
 typedef enum dt_port {
-    DT_X = 0,                       /* inputs: DT_X + i */
-    DT_DX = DT_X + DT_MAX_IN,       /* gradients of the inputs */
-    DT_P = DT_DX + DT_MAX_IN,       /* parameters and buffers (running statistics) */
-    DT_DP = DT_P + DT_MAX_PARAM,    /* gradients of the parameters */
-    DT_Q = DT_DP + DT_MAX_PARAM,    /* pending copies of the buffers, committed by update */
-    DT_D = DT_Q + DT_MAX_PARAM,     /* derived: DT_D + 0 weight for forward, + 1 for backward-data */
-    DT_S = DT_D + 2,                /* stashes: statistics, masks, indices, probabilities */
-    DT_M = DT_S + DT_MAX_STASH,     /* optimizer state: DT_M + 0, + 1 */
-    DT_Y = DT_M + 2,                /* output */
-    DT_DY,                          /* gradient of the output */
-    DT_LABELS,                      /* int32 class per sample */
-    DT_METRICS,                     /* struct dt_metrics: loss and counts of the step so far */
-    DT_WORK,                        /* scratch of one op */
+    DT_X = 0,                    /* inputs: DT_X + i */
+    DT_DX = DT_X + DT_MAX_IN,    /* gradients of the inputs */
+    DT_P = DT_DX + DT_MAX_IN,    /* parameters and buffers (running statistics) */
+    DT_DP = DT_P + DT_MAX_PARAM, /* gradients of the parameters */
+    DT_Q = DT_DP + DT_MAX_PARAM, /* pending copies of the buffers, committed by update */
+    DT_D = DT_Q + DT_MAX_PARAM,  /* derived: DT_D + 0 weight for forward, + 1 for backward-data */
+    DT_S = DT_D + 2,             /* stashes: statistics, masks, indices, probabilities */
+    DT_M = DT_S + DT_MAX_STASH,  /* optimizer state: DT_M + 0, + 1 */
+    DT_Y = DT_M + 2,             /* output */
+    DT_DY,                       /* gradient of the output */
+    DT_LABELS,                   /* int32 class per sample */
+    DT_METRICS,                  /* struct dt_metrics: loss and counts of the step so far */
+    DT_WORK,                     /* scratch of one op */
     DT_PORTS
 } dt_port;
-_Static_assert(DT_PORTS <= 64, "a set of ports is one word");
 
 typedef uint64_t dt_ports; /* a set */
-#define DT_BIT(port) ((dt_ports)1 << (port))
+#define DT_BIT(port) ((dt_ports)1 << (unsigned)(port))
 #define DT_BITS(port, n) ((((dt_ports)1 << (n)) - 1) << (port))
 
 /* The forms an op can have. */
 typedef enum dt_form_kind {
-    DT_FORWARD,   /* training forward */
-    DT_CLONE,     /* forward again, from saved statistics, touching no state; absent: same as forward */
-    DT_EVAL,      /* evaluation forward; absent: same as forward, writing no stash */
+    DT_FORWARD, /* training forward */
+    DT_CLONE, /* forward again, from saved statistics, touching no state; absent: same as forward */
+    DT_EVAL,  /* evaluation forward; absent: same as forward, writing no stash */
     DT_BACKWARD,  /* the first backward op ... */
     DT_BACKWARD2, /* ... and the second, when gradients are computed apart */
     DT_DERIVE_F,  /* P0 -> D0, the layout forward wants */
@@ -99,7 +98,7 @@ typedef struct dt_param_info {
 
 /* A value forward leaves for backward besides X and Y. */
 typedef struct dt_stash_info {
-    const char *name; /* "mean", "mask" */
+    const char *name;                 /* "mean", "mask" */
     size_t fixed_bytes, sample_bytes; /* fixed + batch * sample */
 } dt_stash_info;
 
@@ -121,7 +120,8 @@ struct dt_kernels;
  * @opts @opts_bytes: its options, and the size of the struct they fill; NULL and 0 for none
  * @min_in @max_in: how many inputs it takes
  * @form:     its ops
- * @alt:      what backward needs, best first for speed; n_alt may be 0 (backward reads nothing saved)
+ * @alt:      what backward needs, best first for speed; n_alt may be 0 (backward reads nothing
+ * saved)
  * @identity: no op at all: y is x, dx is dy (flatten)
  * @shares_dy: backward is no op: the gradient of every input is dy itself (add)
  * @loss:     the last layer of a network; takes labels, starts backward
@@ -142,9 +142,5 @@ typedef struct dt_layer_desc {
         const void *opts, const dt_shape *x, int n_x, dt_layer_info *info, dt_err *err);
     const struct dt_kernels *cpu, *cuda;
 } dt_layer_desc;
-
-/* Registration: layers/layers.def holds a line a layer; layers/registry.c defines these. */
-const dt_layer_desc *const *dt_layer_all(size_t *n);
-const dt_layer_desc *dt_layer_find(const char *name); /* NULL if unknown */
 
 #endif

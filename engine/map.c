@@ -1,0 +1,121 @@
+#include "engine/map.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/alloc.h"
+
+static const char *const role_names[] = {
+#define NAME(id, text) text,
+    DT_ROLES(NAME)
+#undef NAME
+};
+_Static_assert(DT_COUNT(role_names) == DT_ROLE_COUNT, "a name a role");
+
+const char *dt_role_name(dt_role r)
+{
+    return role_names[r];
+}
+
+int dt_role_find(const char *name)
+{
+    for (int i = 0; i < DT_ROLE_COUNT; i++)
+        if (strcmp(role_names[i], name) == 0)
+            return i;
+    return -1;
+}
+
+static dt_status add(dt_map *m, const dt_home *h, dt_err *err)
+{
+    if (!dt_grow((void **)&m->home, &m->cap, m->n, sizeof *m->home))
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for the persistent map");
+    dt_home *to = &m->home[m->n++];
+    *to = *h;
+    to->off = m->bytes;
+    size_t end;
+    if (to->bytes > SIZE_MAX / 2 || !dt_add_bytes(m->bytes, dt_round_up(to->bytes), &end) ||
+        end > SIZE_MAX / 2)
+        return DT_FAIL(err, DT_E_CONFIG, "the parameters of '%s' are too large", h->name);
+    m->bytes = end;
+    return DT_OK;
+}
+
+/* A parameter, and what training keeps beside it. */
+static dt_status add_parameter(dt_map *m, const dt_graph *g, dt_device_kind device, int64_t home_n,
+    int state, int32_t node, int i, dt_err *err)
+{
+    const dt_node *nd = &g->node[node];
+    const dt_param_info *p = &nd->info.param[i];
+    const dt_kernels *k = dt_kernels_of(nd->desc, device);
+    const dt_call c = {.node = nd,
+        .graph = g,
+        .form = DT_BACKWARD,
+        .n = home_n,
+        .home_n = home_n,
+        .needs_dx = true};
+    dt_home h = {.node = node, .param = i, .bytes = (size_t)dt_param_count(p) * sizeof(float)};
+    if (k != NULL && k->param_bytes != NULL)
+        DT_TRY(err, k->param_bytes(&c, i, &h.bytes, err), "layer '%s': %s", nd->name, p->name);
+    h.port = DT_P;
+    h.role = p->buffer ? DT_ROLE_BUFFERS : DT_ROLE_WEIGHTS;
+    snprintf(h.name, sizeof h.name, "%s.%s", nd->name, p->name);
+    DT_CHECK(add(m, &h, err));
+    h.port = p->buffer ? DT_Q : DT_DP;
+    h.role = p->buffer ? DT_ROLE_BUFFERS : DT_ROLE_GRADIENTS;
+    snprintf(h.name, sizeof h.name, "%s.%s.%s", p->buffer ? "q" : "g", nd->name, p->name);
+    DT_CHECK(add(m, &h, err));
+    for (int s = 0; s < state && !p->buffer; s++) {
+        h.port = (dt_port)(DT_M + s);
+        h.role = DT_ROLE_OPTIMIZER;
+        snprintf(h.name, sizeof h.name, "m%d.%s.%s", s, nd->name, p->name);
+        DT_CHECK(add(m, &h, err));
+    }
+    return DT_OK;
+}
+
+static dt_status fill(
+    dt_map *m, const dt_graph *g, dt_device_kind device, int64_t home_n, int state, dt_err *err)
+{
+    for (size_t node = 0; node < g->n_node; node++)
+        for (int i = 0; i < g->node[node].info.n_param; i++)
+            DT_CHECK(add_parameter(m, g, device, home_n, state, (int32_t)node, i, err));
+    dt_home metrics = {.name = "metrics",
+        .role = DT_ROLE_BUFFERS,
+        .bytes = sizeof(dt_metrics),
+        .node = -1,
+        .param = -1,
+        .port = DT_METRICS};
+    return add(m, &metrics, err);
+}
+
+dt_status dt_map_create(
+    dt_map **out, const dt_graph *g, dt_device_kind device, int64_t home_n, int state, dt_err *err)
+{
+    *out = NULL;
+    dt_map *m = dt_alloc(1, sizeof *m);
+    if (m == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for the persistent map");
+    const dt_status st = fill(m, g, device, home_n, state, err);
+    if (st != DT_OK) {
+        dt_map_destroy(m);
+        return st;
+    }
+    *out = m;
+    return DT_OK;
+}
+
+void dt_map_destroy(dt_map *m)
+{
+    if (m == NULL)
+        return;
+    dt_free(m->home);
+    dt_free(m);
+}
+
+int32_t dt_map_find(const dt_map *m, int32_t node, int param, dt_port port)
+{
+    for (size_t i = 0; i < m->n; i++)
+        if (m->home[i].node == node && m->home[i].param == param && m->home[i].port == port)
+            return (int32_t)i;
+    return -1;
+}

@@ -1,0 +1,69 @@
+/* The persistent map: every tensor that outlives a step (parameters, gradients, optimizer state,
+ * buffers, the pending copies of running statistics, metrics), with its fixed place at the bottom
+ * of the arena. All programs of a run share it: tensor i of a program, for i < n, is entry i of the
+ * map. */
+#ifndef DT_ENGINE_MAP_H
+#define DT_ENGINE_MAP_H
+
+#include "engine/device.h"
+
+enum { DT_TENSOR_NAME_BYTES = DT_NAME_BYTES + 32, DT_ALIGN = 64 };
+
+/* What a tensor is for; the rows of every breakdown. */
+#define DT_ROLES(X)                                                                                \
+    X(INPUT, "input")                                                                              \
+    X(WEIGHTS, "weights")                                                                          \
+    X(GRADIENTS, "gradients")                                                                      \
+    X(OPTIMIZER, "optimizer")                                                                      \
+    X(BUFFERS, "buffers")                                                                          \
+    X(ACTIVATIONS, "activations")                                                                  \
+    X(ACTIVATION_GRADIENTS, "activation_gradients")                                                \
+    X(STASH, "stash")                                                                              \
+    X(DERIVED, "derived")                                                                          \
+    X(WORKSPACE, "workspace")
+
+typedef enum dt_role {
+#define DT_ROLE_ENUM(id, text) DT_ROLE_##id,
+    DT_ROLES(DT_ROLE_ENUM)
+#undef DT_ROLE_ENUM
+        DT_ROLE_COUNT
+} dt_role;
+
+const char *dt_role_name(dt_role r);
+int dt_role_find(const char *name); /* -1 if unknown */
+
+/* One persistent tensor. node and param say whose it is; port tells parameter (DT_P), gradient
+ * (DT_DP), pending copy (DT_Q), optimizer state (DT_M) and metrics apart. */
+typedef struct dt_home {
+    char name[DT_TENSOR_NAME_BYTES];
+    dt_role role;
+    size_t bytes, off;
+    int32_t node, param;
+    dt_port port;
+} dt_home;
+
+typedef struct dt_map {
+    size_t n, cap;
+    dt_home *home;
+    size_t bytes; /* of all, each rounded up to DT_ALIGN */
+} dt_map;
+
+/**
+ * dt_map_create() - lay out what persists for a network.
+ * @device: decides the layouts, and so the bytes, of parameters
+ * @home_n: micro-batch of training
+ * @state:  optimizer state tensors a parameter has (SGD with momentum: 1)
+ */
+dt_status dt_map_create(dt_map **out, const dt_graph *g, dt_device_kind device, int64_t home_n,
+    int state, dt_err *err) DT_NODISCARD;
+void dt_map_destroy(dt_map *m);
+
+/* Entry of a node's parameter for a port (DT_P, DT_DP, DT_Q, DT_M + k); -1 if there is none. */
+int32_t dt_map_find(const dt_map *m, int32_t node, int param, dt_port port);
+
+static inline size_t dt_round_up(size_t bytes)
+{
+    return (bytes + DT_ALIGN - 1) / DT_ALIGN * DT_ALIGN;
+}
+
+#endif

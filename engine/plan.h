@@ -1,0 +1,107 @@
+/* The plan: what the runner does, row by row, with every address decided. Fixed-size rows and tables, indices
+ * and no pointers: it can be printed, parsed, compared, verified and replayed without the network it came
+ * from. memory/lower.h makes plans, memory/verify.h proves them, memory/plan_text.h prints and parses them.
+ *
+ * Order. Three streams (compute, out, in) each run their rows in order; rows of different streams are
+ * ordered only by events: a COMPUTE or copy row with an event signals it when done, WAIT holds its stream
+ * until then. PLACE and RELEASE are bookkeeping of the compute stream. The boundary between two plans (or
+ * two runs of one) orders everything before it before everything after. */
+#ifndef DT_ENGINE_PLAN_H
+#define DT_ENGINE_PLAN_H
+
+#include "engine/program.h"
+
+/* X(id, what the row does) */
+#define DT_PLAN_ROWS(X)                                                                            \
+    X(PLACE, "bind a tensor to arena bytes; over = the tensor whose bytes it takes")               \
+    X(RELEASE, "give the bytes back; contents are lost")                                           \
+    X(COMPUTE, "run an op: forward, backward, clone, reorder, update")                             \
+    X(COPY_OUT, "copy to a tier's slot")                                                           \
+    X(COPY_IN, "copy from a tier's slot, or from the decoded batch")                               \
+    X(WAIT, "hold this stream until the event has happened")
+
+typedef enum dt_row_kind {
+#define DT_ROW_ENUM(id, text) DT_ROW_##id,
+    DT_PLAN_ROWS(DT_ROW_ENUM)
+#undef DT_ROW_ENUM
+        DT_ROW_KINDS
+} dt_row_kind;
+
+const char *dt_row_name(int kind);
+
+typedef enum dt_stream { DT_STREAM_COMPUTE, DT_STREAM_OUT, DT_STREAM_IN, DT_STREAMS } dt_stream;
+
+/* Where copies go. The input tier is the decoded batch: its slots hold what fetches bring. */
+typedef enum dt_tier { DT_TIER_INPUT, DT_TIER_HOST, DT_TIERS } dt_tier;
+
+const char *dt_tier_name(int tier);
+
+/**
+ * struct dt_row - one row.
+ * @kind:   DT_ROW_...
+ * @stream: whose row it is; PLACE and RELEASE stand on the compute stream
+ * @tier:   of the slot, for copies
+ * @op:     COMPUTE and copies: row of the op table; otherwise -1
+ * @tensor: PLACE, RELEASE and copies; otherwise -1
+ * @over:   PLACE: the tensor whose bytes it takes; -1
+ * @event:  WAIT: the event waited for; COMPUTE and copies: the event signalled; -1
+ * @reason: row of the reason table; -1
+ * @off:    PLACE, RELEASE, copies: offset in the arena
+ * @slot:   copies: offset in the tier
+ * @bytes:  of the tensor
+ */
+typedef struct dt_row {
+    uint16_t kind;
+    uint8_t stream, tier;
+    int32_t op, tensor, over, event, reason;
+    uint64_t off, slot, bytes;
+} dt_row;
+
+/* A tensor of the plan. Persistent ones lie at home for ever and are whole from the start. */
+typedef struct dt_plan_tensor {
+    char name[DT_TENSOR_NAME_BYTES];
+    uint16_t role;
+    bool persistent;
+    uint64_t bytes, home;
+} dt_plan_tensor;
+
+/* Bytes [from, to) of a tensor that an op reads, writes or updates. */
+typedef struct dt_plan_arg {
+    int32_t tensor;
+    uint8_t mode; /* DT_READ, DT_WRITE, DT_UPDATES */
+    uint64_t from, to;
+} dt_plan_arg;
+
+/* An op of the plan; its arguments are arg[first .. first + n). Safe pairs say which written tensor may lie
+ * over which read one. */
+typedef struct dt_plan_op {
+    char name[DT_TENSOR_NAME_BYTES];
+    uint16_t kind; /* dt_op_kind */
+    int32_t first, n;
+    int32_t n_safe;
+    struct {
+        int32_t out, in;
+    } safe[DT_MAX_OVER];
+    double flops;
+} dt_plan_op;
+
+typedef struct dt_plan {
+    char net[DT_NAME_BYTES], policy[DT_NAME_BYTES], pool[32], device[16], program[16];
+    int64_t batch;
+    uint64_t budget;      /* of the arena; 0: none */
+    uint64_t persistent;  /* bytes of the map, at the bottom of the arena */
+    uint64_t peak, bound; /* end of the highest tensor; lower bound of any placement */
+    uint64_t host_peak;   /* bytes of the host tier */
+    uint64_t out_bytes, in_bytes; /* moved in a run; fetches of input count as in */
+    int32_t n_event;
+    size_t n_tensor, n_op, n_arg, n_row, n_reason;
+    dt_plan_tensor *tensor;
+    dt_plan_op *op;
+    dt_plan_arg *arg;
+    dt_row *row;
+    char (*reason)[DT_NAME_BYTES];
+} dt_plan;
+
+void dt_plan_destroy(dt_plan *p);
+
+#endif

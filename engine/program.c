@@ -1,0 +1,192 @@
+#include "engine/program.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/alloc.h"
+
+static const char *const program_names[] = {"first", "again", "update", "eval"};
+static const char *const op_names[] = {
+    "forward", "backward", "clone", "reorder", "update", "fetch", "out", "in"};
+_Static_assert(DT_COUNT(program_names) == DT_PROGRAM_KINDS, "a name a kind");
+_Static_assert(DT_COUNT(op_names) == DT_OP_KINDS, "a name a kind");
+
+const char *dt_program_kind_name(dt_program_kind k)
+{
+    return program_names[k];
+}
+
+const char *dt_op_kind_name(dt_op_kind k)
+{
+    return op_names[k];
+}
+
+int dt_op_kind_find(const char *name)
+{
+    for (int i = 0; i < DT_OP_KINDS; i++)
+        if (strcmp(op_names[i], name) == 0)
+            return i;
+    return -1;
+}
+
+void dt_program_destroy(dt_program *p)
+{
+    if (p == NULL)
+        return;
+    dt_free(p->tensor);
+    dt_free(p->op);
+    dt_free(p->order);
+    dt_free(p->alt);
+    dt_free(p->needs_dx);
+    dt_free(p->index.pos);
+    dt_free(p->index.first);
+    dt_free(p->index.access);
+    dt_free(p);
+}
+
+dt_status dt_program_tensor(dt_program *p, const dt_tensor *t, int32_t *id, dt_err *err)
+{
+    if (!dt_grow((void **)&p->tensor, &p->cap_tensor, p->n_tensor, sizeof *p->tensor))
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for tensors");
+    p->tensor[p->n_tensor] = *t;
+    *id = (int32_t)p->n_tensor++;
+    p->stale = true;
+    return DT_OK;
+}
+
+dt_status dt_program_insert(dt_program *p, const dt_op *op, size_t pos, int32_t *id, dt_err *err)
+{
+    DT_ASSERT(pos <= p->n_order);
+    if (!dt_grow((void **)&p->op, &p->cap_op, p->n_op, sizeof *p->op) ||
+        !dt_grow((void **)&p->order, &p->cap_order, p->n_order, sizeof *p->order))
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for ops");
+    p->op[p->n_op] = *op;
+    *id = (int32_t)p->n_op++;
+    memmove(p->order + pos + 1, p->order + pos, (p->n_order - pos) * sizeof *p->order);
+    p->order[pos] = *id;
+    p->n_order++;
+    p->stale = true;
+    return DT_OK;
+}
+
+void dt_program_remove(dt_program *p, int32_t op)
+{
+    for (size_t i = 0; i < p->n_order; i++)
+        if (p->order[i] == op) {
+            p->n_order--;
+            memmove(p->order + i, p->order + i + 1, (p->n_order - i) * sizeof *p->order);
+            p->stale = true;
+            return;
+        }
+}
+
+void dt_op_bind(dt_op *op, int32_t tensor, int port, int mode)
+{
+    DT_ASSERT(op->n_arg < DT_MAX_ARGS);
+    op->arg[op->n_arg++] = (dt_operand){tensor, (uint8_t)port, (uint8_t)mode};
+}
+
+int32_t dt_op_tensor(const dt_op *op, int port)
+{
+    for (int i = 0; i < op->n_arg; i++)
+        if (op->arg[i].port == port)
+            return op->arg[i].tensor;
+    return DT_NONE;
+}
+
+int dt_op_mode(const dt_op *op, int32_t tensor)
+{
+    int mode = 0;
+    for (int i = 0; i < op->n_arg; i++)
+        if (op->arg[i].tensor == tensor)
+            mode |= op->arg[i].mode;
+    return mode;
+}
+
+static bool reserve(void **p, size_t *cap, size_t want, size_t each)
+{
+    if (*p != NULL && want <= *cap)
+        return true;
+    void *q = dt_realloc(*p, want + want / 4 + 16, each);
+    if (q == NULL)
+        return false;
+    *p = q;
+    *cap = want + want / 4 + 16;
+    return true;
+}
+
+/* Whether operand i of the op is the first that names its tensor: accesses are counted once an op.
+ */
+static bool leads(const dt_op *op, int i)
+{
+    for (int j = 0; j < i; j++)
+        if (op->arg[j].tensor == op->arg[i].tensor)
+            return false;
+    return true;
+}
+
+dt_status dt_program_index(dt_program *p, dt_err *err)
+{
+    dt_index *x = &p->index;
+    if (!p->stale)
+        return DT_OK;
+    size_t total = 0;
+    for (size_t i = 0; i < p->n_order; i++)
+        total += (size_t)p->op[p->order[i]].n_arg;
+    if (!reserve((void **)&x->pos, &x->n_pos, p->n_op, sizeof *x->pos) ||
+        !reserve((void **)&x->first, &x->n_first, p->n_tensor + 2, sizeof *x->first) ||
+        !reserve((void **)&x->access, &x->n_access, total, sizeof *x->access))
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for the index of a program");
+    for (size_t i = 0; i < p->n_op; i++)
+        x->pos[i] = DT_NONE;
+    /* Count into first[t + 2], sum up, then fill through first[t + 1], which ends as the end of t.
+     */
+    memset(x->first, 0, (p->n_tensor + 2) * sizeof *x->first);
+    for (size_t i = 0; i < p->n_order; i++) {
+        const dt_op *op = &p->op[p->order[i]];
+        x->pos[p->order[i]] = (int32_t)i;
+        for (int a = 0; a < op->n_arg; a++)
+            if (leads(op, a))
+                x->first[op->arg[a].tensor + 2]++;
+    }
+    for (size_t t = 2; t < p->n_tensor + 2; t++)
+        x->first[t] += x->first[t - 1];
+    for (size_t i = 0; i < p->n_order; i++) {
+        const dt_op *op = &p->op[p->order[i]];
+        for (int a = 0; a < op->n_arg; a++)
+            if (leads(op, a)) {
+                const int32_t t = op->arg[a].tensor;
+                x->access[x->first[t + 1]++] =
+                    (dt_access){p->order[i], (int32_t)i, (uint8_t)dt_op_mode(op, t)};
+            }
+    }
+    p->stale = false;
+    return DT_OK;
+}
+
+const dt_access *dt_accesses(const dt_program *p, int32_t tensor, int32_t *n)
+{
+    DT_ASSERT(!p->stale);
+    *n = p->index.first[tensor + 1] - p->index.first[tensor];
+    return p->index.access + p->index.first[tensor];
+}
+
+dt_call dt_op_call(const dt_program *p, const dt_op *op)
+{
+    return (dt_call){
+        .node = op->node == DT_NONE ? NULL : &p->graph->node[op->node],
+        .graph = p->graph,
+        .form = op->form,
+        .alt = op->node == DT_NONE ? 0 : p->alt[op->node],
+        .n = op->n1 - op->n0,
+        .home_n = p->home_n,
+        .count = op->count,
+        .needs_dx = op->node != DT_NONE && p->needs_dx[op->node],
+    };
+}
+
+dt_status dt_op_facts(const dt_program *p, const dt_op *op, dt_facts *f, dt_err *err)
+{
+    const dt_call c = dt_op_call(p, op);
+    return dt_call_facts(&c, op->desc, p->device, f, err);
+}

@@ -1,0 +1,54 @@
+/* What policies are made of: the gaps of a program, and the rewrites that set a gap's fate. Setting a fate
+ * rewrites the program at once, so whoever looks next sees what is left. */
+#ifndef DT_MEMORY_PASS_H
+#define DT_MEMORY_PASS_H
+
+#include "engine/plan.h"
+
+/**
+ * struct dt_gap - two consecutive accesses of a transient tensor with other ops between them, during which
+ * its bytes lie idle.
+ * @tensor: which
+ * @from @to: ops before and after; @from_pos @to_pos their places in the order
+ * @crosses_loss: from forward to backward
+ */
+typedef struct dt_gap {
+    int32_t tensor, from, to, from_pos, to_pos;
+    bool crosses_loss;
+} dt_gap;
+
+/* Gaps of one tensor: the first at or after access number *i, which moves on. False when there are no more.
+ * The program's index must be fresh. */
+bool dt_gap_next(const dt_program *p, int32_t tensor, int32_t *i, dt_gap *g);
+
+/* The op that brings the bytes of a tensor that are alive at place pos: its producer, or the copy that
+ * brought them back. DT_NONE for persistent tensors. */
+int32_t dt_definition(const dt_program *p, int32_t tensor, int32_t pos);
+
+/* Whether forward may be run again to make this tensor: its producer is repeatable and its clone form
+ * writes it. */
+bool dt_repeatable(const dt_program *p, int32_t tensor);
+
+typedef struct dt_move_opt {
+    int32_t release_after; /* op; DT_NONE: as soon as the copy is done */
+    int32_t fetch_before;  /* op; DT_NONE: right before the reader */
+} dt_move_opt;
+
+/* MOVE: copy the tensor to the host after the gap begins and back before it ends. An input is not copied
+ * out: it is fetched again. DT_E_CONFIG when the gap cannot be moved. */
+dt_status dt_move(dt_program *p, const dt_gap *g, const dt_move_opt *o, dt_err *err) DT_NODISCARD;
+
+/* RECOMPUTE: clones right before the gap's end, back to what is resident there. @dropped (by tensor, or
+ * NULL) are values that are not to be kept for this: clones go through them even when keeping would do;
+ * others not resident are kept when @dropped is given, and cloned when it is NULL. Readers from the gap's end
+ * on use the clone's output. */
+dt_status dt_recompute(
+    dt_program *p, const dt_gap *g, const bool *dropped, dt_err *err) DT_NODISCARD;
+
+/* Choose what a node's backward reads. Before any fate touches its values. */
+dt_status dt_choose(dt_program *p, int32_t node, int alt, dt_err *err) DT_NODISCARD;
+
+/* Split an op over the batch into pieces with the same bits. DT_E_CONFIG when it cannot be. */
+dt_status dt_split(dt_program *p, int32_t op, int pieces, dt_err *err) DT_NODISCARD;
+
+#endif

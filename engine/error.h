@@ -41,14 +41,24 @@ typedef struct dt_err {
 dt_status dt_err_push(dt_err *err, dt_status code, const char *src, int line, const char *fmt, ...)
     DT_PRINTF(5, 6);
 
-#define DT_FAIL(err, code, ...) dt_err_push((err), (code), __FILE__, __LINE__, __VA_ARGS__)
+/* Hands the code through where the compiler sees it: it is not DT_OK. */
+static inline dt_status dt_failed(dt_status pushed, dt_status code)
+{
+    (void)pushed;
+    return code;
+}
+
+#define DT_FAIL(err, code, ...)                                                                    \
+    dt_failed(dt_err_push((err), (code), __FILE__, __LINE__, __VA_ARGS__), (code))
 
 /* Return with a note when expr fails. Only where nothing is held. */
 #define DT_TRY(err, expr, ...)                                                                     \
     do {                                                                                           \
         const dt_status dt_try_ = (expr);                                                          \
-        if (dt_try_ != DT_OK)                                                                      \
-            return dt_err_push((err), dt_try_, __FILE__, __LINE__, __VA_ARGS__);                   \
+        if (dt_try_ != DT_OK) {                                                                    \
+            (void)dt_err_push((err), dt_try_, __FILE__, __LINE__, __VA_ARGS__);                    \
+            return dt_try_;                                                                        \
+        }                                                                                          \
     } while (0)
 
 /* The same without a note of its own, for callers that have nothing to add. */

@@ -33,10 +33,12 @@ typedef struct dt_call {
  *                 parameter as it lives serves
  * @gradient_bytes: backward-weights: bytes of the gradient in the layout this op gives, 0 when it is the
  *                 parameter's
+ * @layout:        equal numbers, equal layouts of all of the op's operands; 0 where there is no choice
  * @impl:          the library's name of what will run, for reports and for telling exact splits; static
  */
 typedef struct dt_facts {
     size_t work_bytes, derived_bytes, gradient_bytes;
+    uint64_t layout;
     char impl[48];
 } dt_facts;
 

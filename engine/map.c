@@ -33,7 +33,7 @@ static dt_status add(dt_map *m, const dt_home *h, dt_err *err)
     *to = *h;
     to->off = m->bytes;
     size_t end;
-    if (to->bytes > SIZE_MAX / 2 || !dt_add_bytes(m->bytes, dt_round_up(to->bytes), &end) ||
+    if (to->bytes > SIZE_MAX / 2 || !dt_add_bytes(m->bytes, dt_align_up(to->bytes), &end) ||
         end > SIZE_MAX / 2)
         return DT_FAIL(err, DT_E_CONFIG, "the parameters of '%s' are too large", h->name);
     m->bytes = end;
@@ -95,6 +95,7 @@ dt_status dt_map_create(
     dt_map *m = dt_alloc(1, sizeof *m);
     if (m == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the persistent map");
+    m->home_n = home_n;
     const dt_status st = fill(m, g, device, home_n, state, err);
     if (st != DT_OK) {
         dt_map_destroy(m);

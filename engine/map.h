@@ -45,7 +45,8 @@ typedef struct dt_home {
 typedef struct dt_map {
     size_t n, cap;
     dt_home *home;
-    size_t bytes; /* of all, each rounded up to DT_ALIGN */
+    size_t bytes;   /* of all, each rounded up to DT_ALIGN */
+    int64_t home_n; /* micro-batch of training, which fixed the layouts */
 } dt_map;
 
 /**
@@ -61,7 +62,7 @@ void dt_map_destroy(dt_map *m);
 /* Entry of a node's parameter for a port (DT_P, DT_DP, DT_Q, DT_M + k); -1 if there is none. */
 int32_t dt_map_find(const dt_map *m, int32_t node, int param, dt_port port);
 
-static inline size_t dt_round_up(size_t bytes)
+static inline size_t dt_align_up(size_t bytes)
 {
     return (bytes + DT_ALIGN - 1) / DT_ALIGN * DT_ALIGN;
 }

@@ -41,13 +41,13 @@ const char *dt_tier_name(int tier);
  * @kind:   DT_ROW_...
  * @stream: whose row it is; PLACE and RELEASE stand on the compute stream
  * @tier:   of the slot, for copies
- * @op:     COMPUTE and copies: row of the op table; otherwise -1
+ * @op:     COMPUTE: row of the op table; otherwise -1
  * @tensor: PLACE, RELEASE and copies; otherwise -1
  * @over:   PLACE: the tensor whose bytes it takes; -1
  * @event:  WAIT: the event waited for; COMPUTE and copies: the event signalled; -1
  * @reason: row of the reason table; -1
  * @off:    PLACE, RELEASE, copies: offset in the arena
- * @slot:   copies: offset in the tier
+ * @slot:   copies: offset in the tier; in the input tier 0 is the image, 1 the labels
  * @bytes:  of the tensor
  */
 typedef struct dt_row {
@@ -72,7 +72,7 @@ typedef struct dt_plan_arg {
     uint64_t from, to;
 } dt_plan_arg;
 
-/* An op of the plan; its arguments are arg[first .. first + n). Safe pairs say which written tensor may lie
+/* An op of the plan: op i is the i-th op with a kernel in its program's order. Its arguments are arg[first .. first + n). Safe pairs say which written tensor may lie
  * over which read one. */
 typedef struct dt_plan_op {
     char name[DT_TENSOR_NAME_BYTES];

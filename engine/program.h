@@ -26,13 +26,14 @@ const char *dt_program_kind_name(dt_program_kind k);
  * them
  * @home:         entry of the persistent map, or DT_NONE for a transient
  * @node:         the layer it belongs to, or DT_NONE
+ * @of:           the tensor whose value a clone wrote here again, or DT_NONE
  * @slot:         tensors of one slot share one interval that lasts the whole run; DT_NONE: its own
  */
 typedef struct dt_tensor {
     char name[DT_TENSOR_NAME_BYTES];
     dt_role role;
     size_t bytes, sample_bytes;
-    int32_t home, node, slot;
+    int32_t home, node, of, slot;
 } dt_tensor;
 
 typedef enum dt_op_kind {

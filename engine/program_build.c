@@ -20,6 +20,7 @@ dt_status dti_add_tensor(dti_builder *b, const char *name, dt_role role, size_t 
         .sample_bytes = fixed == 0 ? sample : 0,
         .home = DT_NONE,
         .node = node,
+        .of = DT_NONE,
         .slot = DT_NONE};
     dti_name(t.name, "%s", name);
     return dt_program_tensor(b->p, &t, id, err);
@@ -162,6 +163,7 @@ static dt_status add_homes(dti_builder *b, dt_err *err)
             .bytes = h->bytes,
             .home = (int32_t)i,
             .node = h->node,
+            .of = DT_NONE,
             .slot = DT_NONE};
         dti_name(t.name, "%s", h->name);
         int32_t id;

@@ -1,0 +1,94 @@
+/* What lives in the arena between steps: initial values, and values in PyTorch's layout. */
+#include <math.h>
+#include <string.h>
+
+#include "engine/alloc.h"
+#include "engine/philox.h"
+#include "engine/runner_parts.h"
+
+static dt_call home_call(const dt_runner *r, const dt_home *h)
+{
+    return (dt_call){.node = &r->o.graph->node[h->node],
+        .graph = r->o.graph,
+        .form = DT_BACKWARD,
+        .n = r->o.map->home_n,
+        .home_n = r->o.map->home_n,
+        .needs_dx = true};
+}
+
+dt_status dt_runner_put(dt_runner *r, int32_t home, const float *plain, dt_err *err)
+{
+    const dt_home *h = &r->o.map->home[home];
+    const dt_call c = home_call(r, h);
+    const dt_kernels *k = dt_kernels_of(c.node->desc, r->o.device);
+    if (k->param_put != NULL)
+        return k->param_put(&c, h->param, plain, dt_runner_home(r, home), err);
+    memcpy(dt_runner_home(r, home), plain, h->bytes);
+    return DT_OK;
+}
+
+dt_status dt_runner_get(dt_runner *r, int32_t home, float *plain, dt_err *err)
+{
+    const dt_home *h = &r->o.map->home[home];
+    const dt_call c = home_call(r, h);
+    const dt_kernels *k = dt_kernels_of(c.node->desc, r->o.device);
+    if (k->param_get != NULL)
+        return k->param_get(&c, h->param, dt_runner_home(r, home), plain, err);
+    memcpy(plain, dt_runner_home(r, home), h->bytes);
+    return DT_OK;
+}
+
+/* Two normal numbers from two uniform ones: Box and Muller, 1958. */
+static void normal_pair(uint32_t a, uint32_t b, float *x, float *y)
+{
+    const double radius = sqrt(-2.0 * log(((double)a + 1.0) * 0x1p-32));
+    const double angle = 6.283185307179586 * ((double)b * 0x1p-32);
+    *x = (float)(radius * cos(angle));
+    *y = (float)(radius * sin(angle));
+}
+
+static void draw(const dt_param_info *p, uint64_t seed, uint32_t key, float *to, int64_t count)
+{
+    const float scale = (float)p->scale;
+    for (int64_t i = 0; i < count; i += 4) {
+        const dt_u32x4 u = dt_random(seed, DT_RANDOM_INIT, key, 0, (uint64_t)i / 4);
+        float v[4];
+        if (p->init == DT_INIT_NORMAL) {
+            normal_pair(u.v[0], u.v[1], &v[0], &v[1]);
+            normal_pair(u.v[2], u.v[3], &v[2], &v[3]);
+        }
+        for (int64_t k = 0; k < 4 && i + k < count; k++)
+            to[i + k] = scale * (p->init == DT_INIT_NORMAL ? v[k] : 2.0f * dt_unit(u.v[k]) - 1.0f);
+    }
+}
+
+static void initial(const dt_param_info *p, uint64_t seed, uint32_t key, float *to, int64_t count)
+{
+    if (p->init == DT_INIT_NORMAL || p->init == DT_INIT_UNIFORM) {
+        draw(p, seed, key, to, count);
+        return;
+    }
+    for (int64_t i = 0; i < count; i++)
+        to[i] = p->init == DT_INIT_ONE ? 1.0f : 0.0f;
+}
+
+dt_status dt_runner_init(dt_runner *r, dt_err *err)
+{
+    const dt_map *m = r->o.map;
+    memset(r->arena.base, 0, m->bytes);
+    for (size_t i = 0; i < m->n; i++) {
+        const dt_home *h = &m->home[i];
+        if (h->port != DT_P)
+            continue;
+        const dt_param_info *p = &r->o.graph->node[h->node].info.param[h->param];
+        const int64_t count = dt_param_count(p);
+        float *plain = dt_alloc((size_t)count, sizeof *plain);
+        if (plain == NULL)
+            return DT_FAIL(err, DT_E_NOMEM, "no memory to initialise %s", h->name);
+        initial(p, r->o.seed, (uint32_t)(h->node * DT_MAX_PARAM + h->param), plain, count);
+        const dt_status st = dt_runner_put(r, (int32_t)i, plain, err);
+        dt_free(plain);
+        DT_TRY(err, st, "initialise %s", h->name);
+    }
+    return DT_OK;
+}

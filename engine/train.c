@@ -1,0 +1,166 @@
+#define _POSIX_C_SOURCE 200809L
+
+#include "engine/train.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <time.h>
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+int64_t dt_micro_batches(int64_t samples, int64_t micro, int64_t *last)
+{
+    const int64_t n = (samples + micro - 1) / micro;
+    *last = samples - (n - 1) * micro;
+    return n;
+}
+
+double dt_learning_rate(const dt_train_opts *o, int64_t epoch)
+{
+    double lr = o->lr;
+    for (int i = 0; o->schedule == DT_SCHEDULE_STEP && i < o->n_milestone; i++)
+        if (epoch >= o->milestone[i])
+            lr *= o->gamma;
+    return lr;
+}
+
+static dt_status ready(
+    const dt_train_job *j, dt_program_kind kind, int64_t n, int *id, dt_err *err)
+{
+    for (size_t i = 0; i < j->n_ready; i++)
+        if (j->ready[i].kind == kind && (kind == DT_PROGRAM_UPDATE || j->ready[i].n == n)) {
+            *id = j->ready[i].id;
+            return DT_OK;
+        }
+    return DT_FAIL(err, DT_E_INTERNAL, "no %s plan for %" PRId64 " samples",
+        dt_program_kind_name(kind), n);
+}
+
+/* Metrics are the last entry of the map. */
+static const dt_metrics *metrics(const dt_train_job *j)
+{
+    return dt_runner_home(j->runner, (int32_t)j->map->n - 1);
+}
+
+static bool stop(const dt_train_job *j)
+{
+    return j->observer->stop != NULL && j->observer->stop(j->observer->self);
+}
+
+/* Forward and backward of all micro-batches of a step's batch. */
+static dt_status gradients(const dt_train_job *j, const dt_batch *b, int64_t step, dt_err *err)
+{
+    const int64_t micro = j->opts->micro_batch;
+    int64_t last;
+    const int64_t pieces = dt_micro_batches(b->n, micro, &last);
+    const size_t sample = (size_t)dt_runner_sample(j->runner);
+    for (int64_t i = 0; i < pieces; i++) {
+        int id;
+        const int64_t n = i + 1 < pieces ? micro : last;
+        DT_CHECK(ready(j, i == 0 ? DT_PROGRAM_FIRST : DT_PROGRAM_AGAIN, n, &id, err));
+        const dt_run_args a = {.batch = {b->x + (size_t)(i * micro) * sample, b->labels + i * micro, n},
+            .sample0 = i * micro,
+            .step = step,
+            .step_samples = b->n};
+        if (stop(j))
+            return DT_FAIL(err, DT_E_STOPPED, "stopped in step %" PRId64 ", which is discarded", step);
+        DT_TRY(err, dt_runner_run(j->runner, id, &a, err), "step %" PRId64, step);
+    }
+    return DT_OK;
+}
+
+static dt_status update(const dt_train_job *j, int64_t step, double lr, dt_err *err)
+{
+    int id;
+    DT_CHECK(ready(j, DT_PROGRAM_UPDATE, 0, &id, err));
+    const dt_run_args a = {.step = step,
+        .hyper = {(float)lr, (float)j->opts->momentum, (float)j->opts->weight_decay}};
+    DT_TRY(err, dt_runner_run(j->runner, id, &a, err), "step %" PRId64, step);
+    return DT_OK;
+}
+
+static dt_status one_step(const dt_train_job *j, int64_t step, dt_err *err)
+{
+    const double began = now(), waited = j->feed->wait_seconds;
+    const int64_t epoch = step / j->steps_per_epoch;
+    dt_batch b;
+    DT_TRY(err, j->feed->next(j->feed->self, &b, err), "step %" PRId64, step);
+    DT_CHECK(gradients(j, &b, step, err));
+    const dt_metrics m = *metrics(j);
+    const double loss = m.loss_sum / (double)m.count;
+    if (m.nonfinite > 0 || !isfinite(loss))
+        return DT_FAIL(err, DT_E_NONFINITE,
+            "step %" PRId64 ": the loss of %" PRId64
+            " of %" PRId64 " samples is not finite; the step is discarded, the weights are those "
+            "before it. A lower train.lr often helps",
+            step, m.nonfinite, m.count);
+    if (step == 0 && j->observer->gradients != NULL)
+        DT_CHECK(j->observer->gradients(j->observer->self, err));
+    const double lr = dt_learning_rate(j->opts, epoch);
+    DT_CHECK(update(j, step, lr, err));
+    const dt_step_report r = {.step = step + 1,
+        .steps = j->steps,
+        .epoch = epoch,
+        .samples = b.n,
+        .loss = loss,
+        .lr = lr,
+        .step_seconds = now() - began,
+        .wait_seconds = j->feed->wait_seconds - waited};
+    return j->observer->step != NULL ? j->observer->step(j->observer->self, &r, err) : DT_OK;
+}
+
+dt_status dt_evaluate(const dt_train_job *j, dt_eval_report *r, dt_err *err)
+{
+    const double began = now();
+    *r = (dt_eval_report){0};
+    DT_CHECK(j->eval_feed->seek(j->eval_feed->self, 0, err));
+    double loss = 0;
+    int64_t top1 = 0, top5 = 0;
+    while (r->samples < j->eval_feed->samples) {
+        dt_batch b;
+        int id;
+        DT_TRY(err, j->eval_feed->next(j->eval_feed->self, &b, err), "evaluation");
+        DT_CHECK(ready(j, DT_PROGRAM_EVAL, b.n, &id, err));
+        const dt_run_args a = {.batch = b, .step_samples = b.n};
+        DT_TRY(err, dt_runner_run(j->runner, id, &a, err), "evaluation");
+        const dt_metrics *m = metrics(j);
+        loss += m->loss_sum;
+        top1 += m->top1;
+        top5 += m->top5;
+        r->samples += b.n;
+        if (stop(j))
+            return DT_FAIL(err, DT_E_STOPPED, "stopped in evaluation");
+    }
+    r->loss = loss / (double)r->samples;
+    r->top1 = (double)top1 / (double)r->samples;
+    r->top5 = (double)top5 / (double)r->samples;
+    r->seconds = now() - began;
+    return DT_OK;
+}
+
+static dt_status evaluate_after(const dt_train_job *j, int64_t step, dt_err *err)
+{
+    const bool last = step + 1 == j->steps, ends = (step + 1) % j->steps_per_epoch == 0;
+    const int64_t epoch = step / j->steps_per_epoch, every = j->opts->eval_every;
+    if (j->eval_feed == NULL || !(last || (ends && every > 0 && (epoch + 1) % every == 0)))
+        return DT_OK;
+    dt_eval_report r;
+    DT_CHECK(dt_evaluate(j, &r, err));
+    r.step = step + 1;
+    r.epoch = epoch;
+    return j->observer->eval != NULL ? j->observer->eval(j->observer->self, &r, err) : DT_OK;
+}
+
+dt_status dt_train(const dt_train_job *j, dt_err *err)
+{
+    for (int64_t step = 0; step < j->steps; step++) {
+        DT_CHECK(one_step(j, step, err));
+        DT_CHECK(evaluate_after(j, step, err));
+    }
+    return DT_OK;
+}

@@ -1,0 +1,65 @@
+/* The training loop: steps of micro-batches, updates, evaluation; over plans already prepared in a runner. It
+ * prints nothing: an observer is told. */
+#ifndef DT_ENGINE_TRAIN_H
+#define DT_ENGINE_TRAIN_H
+
+#include "engine/run_options.h"
+#include "engine/runner.h"
+
+/* A prepared plan: which program, for how many samples. */
+typedef struct dt_ready {
+    dt_program_kind kind;
+    int64_t n;
+    int id; /* of the runner */
+} dt_ready;
+
+typedef struct dt_step_report {
+    int64_t step, steps; /* done so far, counted from 1; to do in all */
+    int64_t epoch;       /* from 0 */
+    int64_t samples;     /* of this step */
+    double loss;         /* mean over the step's samples */
+    double lr;
+    double step_seconds, wait_seconds; /* of this step; of it, waiting for data */
+} dt_step_report;
+
+typedef struct dt_eval_report {
+    int64_t step, epoch, samples;
+    double loss, top1, top5; /* means; top1 and top5 in [0, 1] */
+    double seconds;
+} dt_eval_report;
+
+/* Told of what happens; a status other than DT_OK ends the run. Members may be NULL. */
+typedef struct dt_observer {
+    void *self;
+    dt_status (*step)(void *self, const dt_step_report *r, dt_err *err);
+    dt_status (*eval)(void *self, const dt_eval_report *r, dt_err *err);
+    dt_status (*gradients)(void *self, dt_err *err); /* after step 0's backward, before its update */
+    bool (*stop)(void *self);                        /* polled between micro-batches */
+} dt_observer;
+
+typedef struct dt_train_job {
+    dt_runner *runner;
+    const dt_map *map;
+    const dt_train_opts *opts;
+    const dt_ready *ready; /* plans, each kind and size once */
+    size_t n_ready;
+    dt_feed *feed, *eval_feed; /* eval_feed NULL: no evaluation */
+    int64_t steps, steps_per_epoch;
+    const dt_observer *observer;
+} dt_train_job;
+
+/* Sizes of micro-batches in a step of @samples: full ones, then what is left. Returns how many in all; the
+ * last one's size through *last. */
+int64_t dt_micro_batches(int64_t samples, int64_t micro, int64_t *last);
+
+/* Learning rate of a step under the schedule. */
+double dt_learning_rate(const dt_train_opts *o, int64_t epoch);
+
+/* Train. DT_E_NONFINITE, with the step, when the loss is not finite: that step is discarded before its update
+ * changes anything. DT_E_STOPPED when the observer asks for it: the step under way is discarded. */
+dt_status dt_train(const dt_train_job *job, dt_err *err) DT_NODISCARD;
+
+/* One pass over the evaluation feed. */
+dt_status dt_evaluate(const dt_train_job *job, dt_eval_report *r, dt_err *err) DT_NODISCARD;
+
+#endif

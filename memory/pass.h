@@ -25,6 +25,14 @@ bool dt_gap_next(const dt_program *p, int32_t tensor, int32_t *i, dt_gap *g);
  * brought them back. DT_NONE for persistent tensors. */
 int32_t dt_definition(const dt_program *p, int32_t tensor, int32_t pos);
 
+/* Whether the tensor's bytes are on the device between the ops before and at place pos, as things stand. */
+bool dt_resident(const dt_program *p, int32_t tensor, int32_t pos);
+
+/* The tensor a clone's output stands for, itself for originals; and the op that made it first. */
+int32_t dt_root(const dt_program *p, int32_t tensor);
+int32_t dt_producer(const dt_program *p, int32_t tensor); /* DT_NONE for persistent tensors */
+const dt_form *dt_clone_form(const dt_op *op, dt_form_kind *kind); /* the form a clone of it runs */
+
 /* Whether forward may be run again to make this tensor: its producer is repeatable and its clone form
  * writes it. */
 bool dt_repeatable(const dt_program *p, int32_t tensor);

@@ -20,7 +20,10 @@ typedef struct dt_policy {
 const dt_policy *const *dt_policy_all(size_t *n);
 const dt_policy *dt_policy_find(const char *name); /* NULL if unknown */
 
-/* Run the policies of a comma-separated list, in order. DT_E_CONFIG names an unknown one and the nearest. */
+/* DT_E_CONFIG when the comma-separated list names an unknown policy: it, the nearest, and all. */
+dt_status dt_policies_check(const char *list, dt_err *err) DT_NODISCARD;
+
+/* Run the policies of a comma-separated list, in order. */
 dt_status dt_policies_apply(dt_program *p, const char *list, dt_err *err) DT_NODISCARD;
 
 #endif

@@ -70,7 +70,7 @@ static bool take(heap *h, uint64_t need, uint64_t align, uint64_t *off)
 {
     const size_t i = best_hole(h, need, align);
     const hole old = h->holes[i];
-    if (!dt_round_up(old.off, align, off) || *off > UINT64_MAX - need)
+    if (!dt_round_up(old.off, align, off) || *off >= UINT64_MAX - need)
         return false;
     const uint64_t end = *off + need;
     h->peak = end > h->peak ? end : h->peak;

@@ -15,18 +15,18 @@ enum { FIELDS = 4, SHOWN = 40 };
 static bool read_integer(const char *p, const char *end, int64_t *out)
 {
     const bool minus = p < end && *p == '-';
+    const uint64_t most = (uint64_t)INT64_MAX + minus;
+    uint64_t value = 0;
     p += minus;
     if (p == end)
         return false;
-    int64_t value = 0;
     for (; p < end; p++) {
-        if (*p < '0' || *p > '9' || __builtin_mul_overflow(value, 10, &value))
+        const uint64_t digit = (uint64_t)*p - '0';
+        if (*p < '0' || *p > '9' || value > (most - digit) / 10)
             return false;
-        const int digit = *p - '0';
-        if (__builtin_add_overflow(value, minus ? -digit : digit, &value))
-            return false;
+        value = value * 10 + digit;
     }
-    *out = value;
+    *out = !minus ? (int64_t)value : value == most ? INT64_MIN : -(int64_t)value;
     return true;
 }
 
@@ -122,8 +122,11 @@ static dt_status write_lines(dt_file_writer *w, const dt_interval *v, size_t n, 
     int len = snprintf(line, sizeof line, "%s\n", header);
     DT_CHECK(dt_writer_put(w, line, (size_t)len, err));
     for (size_t i = 0; i < n; i++) {
+        const uint64_t need = v[i].bytes > 0 ? dt_interval_need(&v[i]) : 0;
+        if (v[i].lower >= v[i].upper || need > INT64_MAX)
+            return DT_FAIL(err, DT_E_INTERNAL, "interval %zu is empty or too large for a file", i);
         len = snprintf(line, sizeof line, "%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRIu64 "\n",
-            v[i].id, v[i].lower, v[i].upper, v[i].bytes > 0 ? dt_interval_need(&v[i]) : 0);
+            v[i].id, v[i].lower, v[i].upper, need);
         DT_CHECK(dt_writer_put(w, line, (size_t)len, err));
     }
     return DT_OK;

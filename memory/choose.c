@@ -1,0 +1,136 @@
+/* Choosing what backward reads, before anything else happens to a node's values. */
+#include <stdio.h>
+
+#include "memory/pass.h"
+
+static int32_t forward_op(const dt_program *p, int32_t node)
+{
+    for (size_t i = 0; i < p->n_order; i++) {
+        const dt_op *op = &p->op[p->order[i]];
+        if (op->node == node && op->kind == DT_OP_FORWARD)
+            return p->order[i];
+    }
+    return DT_NONE;
+}
+
+/* Fates already set on what the node's backward reads would be lost. */
+static bool untouched(const dt_program *p, int32_t node, int32_t forward)
+{
+    for (size_t i = 0; i < p->n_order; i++) {
+        const dt_op *op = &p->op[p->order[i]];
+        if (op->node == node && (op->kind == DT_OP_CLONE || op->n1 - op->n0 != p->n))
+            return false;
+        if (op->kind == DT_OP_OUT && dt_op_mode(&p->op[forward], op->arg[0].tensor) != 0)
+            return false;
+    }
+    return true;
+}
+
+static bool is_saved(int port)
+{
+    return port < DT_MAX_IN || port == DT_Y || (port >= DT_S && port < DT_S + DT_MAX_STASH);
+}
+
+static void unbind(dt_op *op, bool (*matches)(int port))
+{
+    int kept = 0;
+    for (int i = 0; i < op->n_arg; i++)
+        if (!matches(op->arg[i].port))
+            op->arg[kept++] = op->arg[i];
+    op->n_arg = kept;
+}
+
+static bool is_stash(int port)
+{
+    return port >= DT_S && port < DT_S + DT_MAX_STASH;
+}
+
+static bool is_work(int port)
+{
+    return port == DT_WORK;
+}
+
+/* Scratch may differ between alternatives. */
+static dt_status rebind_work(dt_program *p, int32_t id, dt_err *err)
+{
+    unbind(&p->op[id], is_work);
+    dt_facts f;
+    DT_CHECK(dt_op_facts(p, &p->op[id], &f, err));
+    if (f.work_bytes == 0)
+        return DT_OK;
+    dt_tensor t = {.role = DT_ROLE_WORKSPACE,
+        .bytes = f.work_bytes,
+        .home = DT_NONE,
+        .node = p->op[id].node,
+        .of = DT_NONE,
+        .slot = DT_NONE};
+    snprintf(t.name, sizeof t.name, "%.120s.ws%d", p->op[id].name, p->alt[p->op[id].node]);
+    int32_t tensor;
+    DT_CHECK(dt_program_tensor(p, &t, &tensor, err));
+    dt_op_bind(&p->op[id], tensor, DT_WORK, DT_WRITE);
+    return DT_OK;
+}
+
+/* Stashes of the alternative, made by forward. */
+static dt_status write_stashes(
+    dt_program *p, int32_t node, int32_t forward, dt_ports reads, dt_err *err)
+{
+    const dt_node *nd = &p->graph->node[node];
+    unbind(&p->op[forward], is_stash);
+    for (int i = 0; i < nd->info.n_stash; i++) {
+        if (!(reads & DT_BIT(DT_S + i)))
+            continue;
+        const dt_stash_info *s = &nd->info.stash[i];
+        dt_tensor t = {.role = DT_ROLE_STASH,
+            .bytes = s->fixed_bytes + s->sample_bytes * (size_t)p->n,
+            .sample_bytes = s->fixed_bytes == 0 ? s->sample_bytes : 0,
+            .home = DT_NONE,
+            .node = node,
+            .of = DT_NONE,
+            .slot = DT_NONE};
+        snprintf(t.name, sizeof t.name, "%s.%.24s", nd->name, s->name);
+        int32_t id;
+        DT_CHECK(dt_program_tensor(p, &t, &id, err));
+        dt_op_bind(&p->op[forward], id, DT_S + i, DT_WRITE);
+    }
+    return DT_OK;
+}
+
+static void read_saved(const dt_program *p, dt_op *op, const dt_op *forward, dt_ports reads)
+{
+    unbind(op, is_saved);
+    for (int i = 0; i < forward->n_arg; i++) {
+        const int port = forward->arg[i].port;
+        const bool x = port < DT_MAX_IN && (reads & DT_BIT(DT_X));
+        if (x || (is_saved(port) && port >= DT_MAX_IN && (reads & DT_BIT(port))))
+            dt_op_bind(op, forward->arg[i].tensor, port, DT_READ);
+    }
+    (void)p;
+}
+
+dt_status dt_choose(dt_program *p, int32_t node, int alt, dt_err *err)
+{
+    const dt_node *nd = &p->graph->node[node];
+    const int32_t forward = forward_op(p, node);
+    if (alt < 0 || alt >= nd->desc->n_alt || forward == DT_NONE || p->loss == DT_NONE)
+        return DT_FAIL(err, DT_E_CONFIG, "'%s' has no alternative %d", nd->name, alt);
+    if (alt == p->alt[node])
+        return DT_OK;
+    if (!untouched(p, node, forward))
+        return DT_FAIL(err, DT_E_CONFIG,
+            "'%s': choose what backward reads before moving or recomputing", nd->name);
+    p->alt[node] = (uint8_t)alt;
+    const dt_ports reads = nd->desc->alt[alt].reads;
+    DT_CHECK(write_stashes(p, node, forward, reads, err));
+    DT_CHECK(rebind_work(p, forward, err));
+    for (size_t i = 0; i < p->n_order; i++) {
+        const int32_t id = p->order[i];
+        if (p->op[id].node != node || p->op[id].kind != DT_OP_BACKWARD ||
+            !nd->desc->form[p->op[id].form].saved)
+            continue;
+        read_saved(p, &p->op[id], &p->op[forward], reads);
+        DT_CHECK(rebind_work(p, id, err));
+    }
+    p->stale = true;
+    return dt_program_index(p, err);
+}

@@ -1,0 +1,95 @@
+/* Reading a program: gaps, definitions, residency. */
+#include "memory/pass.h"
+
+/* Whether this access brings new bytes into being, so that what lay there before is over. */
+static bool defines(const dt_program *p, const dt_access *a, bool first)
+{
+    const dt_op_kind k = p->op[a->op].kind;
+    return first || (a->mode == DT_WRITE && (k == DT_OP_FETCH || k == DT_OP_IN));
+}
+
+bool dt_gap_next(const dt_program *p, int32_t tensor, int32_t *i, dt_gap *g)
+{
+    int32_t n;
+    const dt_access *a = dt_accesses(p, tensor, &n);
+    if (p->tensor[tensor].home != DT_NONE)
+        return false;
+    const int32_t loss = p->loss == DT_NONE ? -1 : dt_pos(p, p->loss);
+    for (; *i + 1 < n; ++*i) {
+        const dt_access *from = &a[*i], *to = &a[*i + 1];
+        if (to->pos == from->pos + 1 || defines(p, to, false))
+            continue;
+        *g = (dt_gap){
+            tensor, from->op, to->op, from->pos, to->pos, from->pos <= loss && to->pos > loss};
+        ++*i;
+        return true;
+    }
+    return false;
+}
+
+int32_t dt_definition(const dt_program *p, int32_t tensor, int32_t pos)
+{
+    int32_t n, def = DT_NONE;
+    const dt_access *a = dt_accesses(p, tensor, &n);
+    if (p->tensor[tensor].home != DT_NONE)
+        return DT_NONE;
+    for (int32_t i = 0; i < n && a[i].pos <= pos; i++)
+        if (defines(p, &a[i], i == 0))
+            def = a[i].op;
+    return def;
+}
+
+bool dt_resident(const dt_program *p, int32_t tensor, int32_t pos)
+{
+    int32_t n;
+    const dt_access *a = dt_accesses(p, tensor, &n);
+    if (p->tensor[tensor].home != DT_NONE)
+        return true;
+    for (int32_t i = 0; i + 1 < n; i++)
+        if (a[i].pos < pos && a[i + 1].pos >= pos)
+            return !defines(p, &a[i + 1], false);
+    return false;
+}
+
+int32_t dt_root(const dt_program *p, int32_t tensor)
+{
+    while (p->tensor[tensor].of != DT_NONE)
+        tensor = p->tensor[tensor].of;
+    return tensor;
+}
+
+int32_t dt_producer(const dt_program *p, int32_t tensor)
+{
+    int32_t n;
+    const dt_access *a = dt_accesses(p, tensor, &n);
+    return n > 0 && p->tensor[tensor].home == DT_NONE ? a[0].op : DT_NONE;
+}
+
+const dt_form *dt_clone_form(const dt_op *op, dt_form_kind *kind)
+{
+    *kind = op->form == DT_FORWARD && op->desc->form[DT_CLONE].suffix != NULL ? DT_CLONE : op->form;
+    return &op->desc->form[*kind];
+}
+
+bool dt_repeatable(const dt_program *p, int32_t tensor)
+{
+    tensor = dt_root(p, tensor);
+    const int32_t id = dt_producer(p, tensor);
+    if (id == DT_NONE)
+        return false;
+    const dt_op *op = &p->op[id];
+    if (op->kind == DT_OP_REORDER)
+        return true;
+    if (op->kind != DT_OP_FORWARD || !op->desc->repeatable)
+        return false;
+    dt_form_kind kind;
+    const dt_form *f = dt_clone_form(op, &kind);
+    for (int i = 0; i < op->n_arg; i++) {
+        const int port = op->arg[i].port;
+        const bool stash = port >= DT_S && port < DT_S + DT_MAX_STASH;
+        /* Forward writes stashes through the chosen alternative; a clone form lists its own. */
+        if (op->arg[i].tensor == tensor && op->arg[i].mode == DT_WRITE)
+            return (f->writes & DT_BIT(port)) != 0 || (stash && kind == DT_FORWARD);
+    }
+    return false;
+}

@@ -1,0 +1,32 @@
+#include "memory/lower.h"
+
+#include "engine/alloc.h"
+#include "memory/lowering.h"
+
+static dt_status lower(dti_lowering *l, dt_err *err)
+{
+    DT_CHECK(dt_program_index(l->p, err));
+    DT_CHECK(dti_segments(l, err));
+    DT_CHECK(dti_place(l, err));
+    DT_CHECK(dti_rows(l, err));
+    return dti_sync(l->plan, err);
+}
+
+dt_status dt_lower(dt_plan **out, dt_program *p, const dt_lower_opts *o, dt_err *err)
+{
+    *out = NULL;
+    dti_lowering l = {.p = p, .o = o, .plan = dt_alloc(1, sizeof(dt_plan))};
+    dt_status st =
+        l.plan != NULL ? lower(&l, err) : DT_FAIL(err, DT_E_NOMEM, "no memory for a plan");
+    if (st == DT_OK) {
+        *out = l.plan;
+        l.plan = NULL;
+    }
+    dt_plan_destroy(l.plan);
+    dt_free(l.segment);
+    dt_free(l.first);
+    dt_free(l.block);
+    dt_free(l.slot);
+    dt_free(l.slot_of);
+    return st;
+}

@@ -1,0 +1,47 @@
+/* MOVE: a copy out after the gap begins and one back before it ends; inputs are fetched again
+ * instead. */
+#include <stdio.h>
+
+#include "memory/pass.h"
+
+static dt_op copy_op(const dt_program *p, dt_op_kind kind, int32_t tensor, int mode)
+{
+    dt_op op = {.kind = kind,
+        .node = DT_NONE,
+        .pair = DT_NONE,
+        .release_after = DT_NONE,
+        .clone_of = DT_NONE,
+        .n1 = p->n};
+    snprintf(op.name, sizeof op.name, "%s.%.100s", dt_op_kind_name(kind), p->tensor[tensor].name);
+    dt_op_bind(&op, tensor, DT_X, mode);
+    return op;
+}
+
+dt_status dt_move(dt_program *p, const dt_gap *g, const dt_move_opt *o, dt_err *err)
+{
+    const dt_move_opt none = {DT_NONE, DT_NONE};
+    if (o == NULL)
+        o = &none;
+    const dt_tensor *t = &p->tensor[g->tensor];
+    const int32_t release = o->release_after == DT_NONE ? g->from : o->release_after;
+    const int32_t before = o->fetch_before == DT_NONE ? g->to : o->fetch_before;
+    if (t->home != DT_NONE)
+        return DT_FAIL(err, DT_E_CONFIG, "'%s' is persistent; it has no gap to move", t->name);
+    if (dt_pos(p, release) < g->from_pos || dt_pos(p, before) <= dt_pos(p, release) ||
+        dt_pos(p, before) > g->to_pos)
+        return DT_FAIL(err, DT_E_CONFIG, "'%s' cannot leave after %s and be back before %s",
+            t->name, p->op[release].name, p->op[before].name);
+    int32_t out = DT_NONE, in;
+    const bool input = t->role == DT_ROLE_INPUT;
+    dt_op back = copy_op(p, input ? DT_OP_FETCH : DT_OP_IN, g->tensor, DT_WRITE);
+    if (input)
+        back.arg[0].port = p->op[dt_producer(p, g->tensor)].arg[0].port;
+    DT_CHECK(dt_program_insert(p, &back, (size_t)dt_pos(p, before), &in, err));
+    if (!input) {
+        dt_op away = copy_op(p, DT_OP_OUT, g->tensor, DT_READ);
+        away.release_after = o->release_after;
+        DT_CHECK(dt_program_insert(p, &away, (size_t)g->from_pos + 1, &out, err));
+        p->op[in].pair = out;
+    }
+    return dt_program_index(p, err);
+}

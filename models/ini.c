@@ -1,0 +1,393 @@
+#include "models/ini.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/alloc.h"
+#include "layers/plain.h"
+#include "layers/registry.h"
+
+typedef struct layer {
+    dt_section s;
+    char at[256]; /* "FILE:LINE: [KIND NAME]", how every message begins */
+    const dt_layer_desc *desc;
+    void *opts;
+    int n_in;
+    int32_t in[DT_MAX_IN]; /* layers above, or DT_GRAPH_INPUT */
+    bool read;             /* by a layer below */
+} layer;
+
+typedef struct net {
+    dt_config *c;
+    size_t n;
+    layer *layer;
+    dt_err *err;
+    dt_status status; /* of the first error */
+} net;
+
+static void put_place(char *to, size_t bytes, const char *file, int line, const dt_section *s)
+{
+    if (line > 0)
+        snprintf(to, bytes, "%.120s:%d: [%.100s]", file, line, s->text);
+    else
+        snprintf(to, bytes, "%.120s: [%.100s]", file, s->text);
+}
+
+static void note(net *t, dt_status st)
+{
+    if (t->status == DT_OK)
+        t->status = st;
+}
+
+/* Only what a network may name: dt_layer_find knows the ops of optimizers as well. */
+static const dt_layer_desc *find_kind(const char *kind)
+{
+    size_t n;
+    const dt_layer_desc *const *all = dt_layer_all(&n);
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(all[i]->name, kind) == 0)
+            return all[i];
+    return NULL;
+}
+
+static bool is_layer(const dt_section *s)
+{
+    return s->name[0] != '\0' || find_kind(s->kind) != NULL;
+}
+
+bool dt_ini_has_layers(const dt_config *c)
+{
+    for (size_t i = 0; i < dt_config_section_count(c); i++) {
+        const dt_section s = dt_config_section(c, i);
+        if (is_layer(&s))
+            return true;
+    }
+    return false;
+}
+
+static dt_status collect(net *t)
+{
+    const size_t sections = dt_config_section_count(t->c);
+    const size_t most = sections <= DT_INI_LAYERS ? sections : DT_INI_LAYERS + 1;
+    t->layer = dt_alloc(most, sizeof *t->layer);
+    if (t->layer == NULL)
+        return DT_FAIL(t->err, DT_E_NOMEM, "out of memory for %zu layers", most);
+    for (size_t i = 0; i < sections; i++) {
+        const dt_section s = dt_config_section(t->c, i);
+        if (!is_layer(&s))
+            continue;
+        layer *l = &t->layer[t->n];
+        l->s = s;
+        put_place(l->at, sizeof l->at, s.file, s.line, &s);
+        if (++t->n > DT_INI_LAYERS)
+            return DT_FAIL(t->err, DT_E_CONFIG,
+                "%s is one layer too many; a network has at most %d", l->at, DT_INI_LAYERS);
+    }
+    if (t->n == 0)
+        return DT_FAIL(t->err, DT_E_CONFIG,
+            "no layers; a layer is a section with a kind and a name, such as [conv c1]");
+    return DT_OK;
+}
+
+static void check_kind(net *t, layer *l)
+{
+    l->desc = find_kind(l->s.kind);
+    if (l->desc != NULL)
+        return;
+    size_t n;
+    const dt_layer_desc *const *all = dt_layer_all(&n);
+    const char *words[64] = {NULL};
+    for (size_t i = 0; i < n && i + 1 < DT_COUNT(words); i++)
+        words[i] = all[i]->name;
+    const char *near = dt_nearest(l->s.kind, words);
+    note(t, near != NULL ? DT_FAIL(t->err, DT_E_CONFIG,
+                               "%s: unknown layer '%s', did you mean '%s'?", l->at, l->s.kind, near)
+                         : DT_FAIL(t->err, DT_E_CONFIG,
+                               "%s: unknown layer '%s'; `dnntrain list layers` shows them all",
+                               l->at, l->s.kind));
+}
+
+/* The layer of this name, or t->n. */
+static size_t find(const net *t, const char *name)
+{
+    size_t i = 0;
+    while (i < t->n && strcmp(t->layer[i].s.name, name) != 0)
+        i++;
+    return i;
+}
+
+static void check_name(net *t, size_t i)
+{
+    const layer *l = &t->layer[i];
+    const char *name = l->s.name;
+    const size_t first = find(t, name);
+    if (name[0] == '\0')
+        note(t, DT_FAIL(t->err, DT_E_CONFIG, "%s: a layer needs a name, such as [%s %s1]", l->at,
+                    l->s.kind, l->s.kind));
+    else if (strcmp(name, "image") == 0)
+        note(t, DT_FAIL(t->err, DT_E_CONFIG,
+                    "%s: 'image' is the name of the network's input; choose another", l->at));
+    else if (first < i)
+        note(t, DT_FAIL(t->err, DT_E_CONFIG, "%s: the name '%s' is taken by %s", l->at, name,
+                    t->layer[first].at));
+}
+
+/* One loss, last, called "loss"; nothing else is called that. */
+static void check_loss(net *t, size_t i)
+{
+    const layer *l = &t->layer[i];
+    if (l->desc == NULL)
+        return;
+    const bool called = strcmp(l->s.name, "loss") == 0;
+    if (l->desc->loss && i + 1 < t->n)
+        note(t, DT_FAIL(t->err, DT_E_CONFIG, "%s is a loss and must be the last layer; %s follows",
+                    l->at, t->layer[i + 1].at));
+    else if (l->desc->loss && !called)
+        note(t, DT_FAIL(t->err, DT_E_CONFIG, "%s: the loss is called 'loss': write [%s loss]",
+                    l->at, l->s.kind));
+    else if (!l->desc->loss && called)
+        note(t, DT_FAIL(t->err, DT_E_CONFIG,
+                    "%s: 'loss' is the name of the last layer, a loss; choose another", l->at));
+}
+
+typedef struct wiring {
+    const char *input;
+} wiring;
+
+/* clang-format off */
+static const dt_opt wiring_rows[] = {
+    {"input", DT_OPT_LIST, offsetof(wiring, input), "", 0, 0, NULL, "layers", "whose values it takes; default: the section above"},
+    {0},
+};
+/* clang-format on */
+
+static void no_such_input(net *t, const layer *l, const char *at, const char *name)
+{
+    const char **words = dt_alloc((size_t)(l - t->layer) + 2, sizeof *words);
+    const char *near = NULL;
+    if (words != NULL) {
+        size_t n = 0;
+        words[n++] = "image";
+        for (const layer *k = t->layer; k < l; k++)
+            words[n++] = k->s.name;
+        near = dt_nearest(name, words);
+    }
+    dt_free(words);
+    note(t, near != NULL ? DT_FAIL(t->err, DT_E_CONFIG,
+                               "%s: no layer is called '%.95s', did you mean '%s'?", at, name, near)
+                         : DT_FAIL(t->err, DT_E_CONFIG,
+                               "%s: no layer is called '%.95s'; input names layers above, or image",
+                               at, name));
+}
+
+/* Resolve one name of the list; @at is the place of the key. */
+static void connect(net *t, layer *l, const char *at, const char *name)
+{
+    if (strcmp(name, "image") == 0) {
+        l->in[l->n_in++] = DT_GRAPH_INPUT;
+        return;
+    }
+    const size_t self = (size_t)(l - t->layer), i = find(t, name);
+    if (i == t->n)
+        no_such_input(t, l, at, name);
+    else if (i == self)
+        note(t, DT_FAIL(t->err, DT_E_CONFIG,
+                    "%s takes itself as input; a layer can use only layers above it", at));
+    else if (i > self)
+        note(
+            t, DT_FAIL(t->err, DT_E_CONFIG,
+                   "%s takes '%s', which stands below at %s; a layer can use only layers above it, "
+                   "so a network has no cycles",
+                   at, name, t->layer[i].at));
+    else
+        t->layer[i].read = true;
+    l->in[l->n_in++] = i < self ? (int32_t)i : DT_GRAPH_INPUT;
+}
+
+static void connect_list(net *t, layer *l, const char *list)
+{
+    const char *file = l->s.file;
+    int line = l->s.line;
+    char at[256], name[DT_LINE_BYTES];
+    if (dt_config_get(t->c, l->s.text, "input", &file, &line) != NULL)
+        put_place(at, sizeof at, file, line, &l->s);
+    else
+        memcpy(at, l->at, sizeof at);
+    for (const char *p = list; p != NULL; p = *p == ',' ? p + 1 : NULL) {
+        const size_t len = strcspn(p, ",");
+        if (l->n_in == DT_MAX_IN) {
+            note(t,
+                DT_FAIL(t->err, DT_E_CONFIG, "%s: a layer has at most %d inputs", at, DT_MAX_IN));
+            return;
+        }
+        snprintf(name, sizeof name, "%.*s", (int)(len < sizeof name ? len : sizeof name - 1), p);
+        connect(t, l, at, name);
+        p += len;
+    }
+}
+
+static void wire(net *t, size_t i)
+{
+    layer *l = &t->layer[i];
+    wiring w = {NULL};
+    const dt_status st = dt_config_bind(t->c, l->s.text, wiring_rows, &w, t->err);
+    if (st != DT_OK) {
+        note(t, st);
+        return;
+    }
+    if (w.input != NULL) {
+        connect_list(t, l, w.input);
+    } else {
+        l->in[l->n_in++] = i > 0 ? (int32_t)i - 1 : DT_GRAPH_INPUT;
+        if (i > 0)
+            t->layer[i - 1].read = true;
+    }
+    const dt_layer_desc *d = l->desc;
+    if (d == NULL || (l->n_in >= d->min_in && l->n_in <= d->max_in))
+        return;
+    note(t, DT_FAIL(t->err, DT_E_CONFIG,
+                "%s has %d inputs; %s takes %d to %d, as in input = NAME, NAME", l->at, l->n_in,
+                d->name, d->min_in, d->max_in));
+}
+
+static void bind_options(net *t, layer *l)
+{
+    if (l->desc == NULL || l->desc->opts_bytes == 0)
+        return;
+    l->opts = dt_alloc(1, l->desc->opts_bytes);
+    if (l->opts == NULL)
+        note(t, DT_FAIL(t->err, DT_E_NOMEM, "%s: out of memory", l->at));
+    else
+        note(t, dt_config_bind(t->c, l->s.text, l->desc->opts, l->opts, t->err));
+}
+
+/* Everything that can be said without shapes. */
+static dt_status read_layers(net *t)
+{
+    for (size_t i = 0; i < t->n; i++) {
+        check_kind(t, &t->layer[i]);
+        check_name(t, i);
+        check_loss(t, i);
+        wire(t, i);
+        bind_options(t, &t->layer[i]);
+    }
+    for (size_t i = 0; i + 1 < t->n && t->status == DT_OK; i++)
+        if (!t->layer[i].read)
+            note(t, DT_FAIL(t->err, DT_E_CONFIG, "%s: no layer takes its value", t->layer[i].at));
+    return t->status;
+}
+
+/* "configs/tiny.ini" gives "tiny". */
+static void name_from_file(char *to, const char *file)
+{
+    const char *slash = strrchr(file, '/');
+    const char *base = slash != NULL ? slash + 1 : file;
+    const char *dot = strrchr(base, '.');
+    const size_t stem = dot != NULL && dot > base ? (size_t)(dot - base) : strlen(base);
+    const int n = (int)(stem < DT_NAME_BYTES ? stem : DT_NAME_BYTES - 1);
+    if (n > 0)
+        snprintf(to, DT_NAME_BYTES, "%.*s", n, base);
+    else
+        snprintf(to, DT_NAME_BYTES, "network");
+    for (char *p = to; *p != '\0'; p++)
+        if (!isalnum((unsigned char)*p) && strchr("._-", *p) == NULL)
+            *p = '_';
+}
+
+static dt_status check_opts(const net *t, const dt_model_opts *o)
+{
+    if (o->width > 0 && o->width != 64)
+        return DT_FAIL(t->err, DT_E_CONFIG,
+            "[model] width = %" PRId64
+            " scales models with a name; in %s the layers state their channels",
+            o->width, t->layer[0].s.file);
+    if (o->dropout > 0)
+        return DT_FAIL(t->err, DT_E_CONFIG,
+            "[model] dropout = %g is for models with a name; write a [dropout NAME] section in %s",
+            o->dropout, t->layer[0].s.file);
+    if (o->image < 1)
+        return DT_FAIL(t->err, DT_E_CONFIG,
+            "%s: a network of layers needs [model] image, its height and width in pixels",
+            t->layer[0].s.file);
+    return DT_OK;
+}
+
+static dt_status create(net *t, const dt_model_opts *o, dt_graph **out)
+{
+    DT_CHECK(check_opts(t, o));
+    char name[DT_NAME_BYTES];
+    name_from_file(name, t->layer[0].s.file);
+    const char *file;
+    int line;
+    const char *given = dt_config_get(t->c, "model", "name", &file, &line);
+    if (given != NULL && dt_model_find(given) != NULL)
+        return DT_FAIL(t->err, DT_E_CONFIG,
+            "%s:%d: [model] name = %s asks for a model, and %s writes a network; remove one of "
+            "them",
+            file, line, given, t->layer[0].at);
+    const dt_shape image = {1, o->image, o->image, o->channels > 0 ? o->channels : 3};
+    return dt_graph_create(out, given != NULL && *given != '\0' ? given : name, image,
+        o->classes > 0 ? o->classes : 1, t->err);
+}
+
+/* Layer i becomes node i: both stand in file order. */
+static dt_status add_layers(const net *t, dt_graph *g)
+{
+    for (size_t i = 0; i < t->n; i++) {
+        const layer *l = &t->layer[i];
+        int32_t id;
+        DT_TRY(t->err, dt_graph_add(g, l->desc, l->s.name, l->opts, l->in, l->n_in, &id, t->err),
+            "%s cannot be built", l->at);
+    }
+    return DT_OK;
+}
+
+static dt_status add_loss(const net *t, const dt_model_opts *o, dt_graph *g)
+{
+    const layer *last = &t->layer[t->n - 1];
+    int32_t scores = (int32_t)t->n - 1, id;
+    if (last->desc->loss)
+        scores = last->in[0];
+    else
+        DT_TRY(t->err,
+            dt_graph_add(g, &dt_layer_cross_entropy, "loss", NULL, &scores, 1, &id, t->err),
+            "%s cannot be the last layer", last->at);
+    const layer *l = scores == DT_GRAPH_INPUT ? last : &t->layer[scores];
+    const int64_t made = dt_graph_shape(g, scores).c;
+    if (o->classes < 1)
+        g->classes = made;
+    else if (made != o->classes)
+        return DT_FAIL(t->err, DT_E_CONFIG,
+            "%s makes %" PRId64 " scores, and there are %" PRId64 " classes; make them equal",
+            l->at, made, o->classes);
+    return DT_OK;
+}
+
+static dt_status build(net *t, const dt_model_opts *o, dt_graph **g)
+{
+    DT_CHECK(collect(t));
+    DT_CHECK(read_layers(t));
+    DT_CHECK(create(t, o, g));
+    DT_CHECK(add_layers(t, *g));
+    DT_CHECK(add_loss(t, o, *g));
+    DT_TRY(t->err, dt_graph_check(*g, t->err), "in %s", t->layer[0].s.file);
+    return DT_OK;
+}
+
+dt_status dt_ini_network(dt_config *c, const dt_model_opts *o, dt_graph **out, dt_err *err)
+{
+    dt_graph *g = NULL;
+    net t = {.c = c, .err = err};
+    *out = NULL;
+    const dt_status st = build(&t, o, &g);
+    if (st == DT_OK)
+        *out = g;
+    else
+        dt_graph_destroy(g);
+    for (size_t i = 0; i < t.n; i++)
+        dt_free(t.layer[i].opts);
+    dt_free(t.layer);
+    return st;
+}

@@ -1,0 +1,39 @@
+/* A network written in the INI file: a section [KIND NAME] a layer, in the order in which they run.
+ *
+ *   [conv c1]
+ *   out = 16
+ *   kernel = 3
+ *   pad = 1
+ *   [relu r1]
+ *   [add sum]
+ *   input = r1, c1
+ *
+ * `input` names the layers whose values a layer takes: layers above it, or `image`. Without it a
+ * layer takes the value of the section above, the first one the image. The other keys are the
+ * layer's options. The last layer is [cross_entropy loss]; it is added when the file leaves it out.
+ */
+#ifndef DT_MODELS_INI_H
+#define DT_MODELS_INI_H
+
+#include "engine/config.h"
+#include "models/model.h"
+
+enum { DT_INI_LAYERS = 4096 };
+
+/* Whether any section writes a layer: its kind is one, or it carries a name, which only layers do.
+ */
+bool dt_ini_has_layers(const dt_config *c);
+
+/**
+ * dt_ini_network() - build the network.
+ * @o: image must be given; channels defaults to 3; classes, when not given, is what the last layer
+ * makes. width and dropout belong to models with a name: DT_E_CONFIG when they ask for anything
+ *
+ * The network takes its name from [model] name, which then must not be that of a model, or else
+ * from the file. The caller owns *out. DT_E_CONFIG with FILE:LINE for everything wrong with kinds,
+ * names, options and inputs, in one pass; after those, for the first layer whose shapes do not fit.
+ */
+dt_status dt_ini_network(
+    dt_config *c, const dt_model_opts *o, dt_graph **out, dt_err *err) DT_NODISCARD;
+
+#endif

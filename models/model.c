@@ -1,0 +1,92 @@
+#include "models/model.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "layers/plain.h"
+#include "models/net.h"
+
+#define DT_MODEL(name) &dt_model_##name,
+static const dt_model_desc *const all[] = {
+#include "models/models.def"
+};
+#undef DT_MODEL
+
+#define DT_MODEL(name) #name,
+static const char *const names[] = {
+#include "models/models.def"
+    NULL};
+#undef DT_MODEL
+
+const dt_model_desc *const *dt_model_all(size_t *n)
+{
+    *n = DT_COUNT(all);
+    return all;
+}
+
+const dt_model_desc *dt_model_find(const char *name)
+{
+    for (size_t i = 0; i < DT_COUNT(all); i++)
+        if (strcmp(all[i]->name, name) == 0)
+            return all[i];
+    return NULL;
+}
+
+const char *const *dt_model_names(void)
+{
+    return names;
+}
+
+/* The standard when not given; an error past @most, which keeps products of these numbers in range.
+ */
+static dt_status pick(const dt_model_desc *m, const char *key, int64_t given, int64_t standard,
+    int64_t most, int64_t *out, dt_err *err)
+{
+    if (given > most)
+        return DT_FAIL(err, DT_E_CONFIG, "%s: %s = %" PRId64 " is too large; at most %" PRId64,
+            m->name, key, given, most);
+    *out = given > 0 ? given : standard;
+    return DT_OK;
+}
+
+static dt_status pick_dropout(const dt_model_desc *m, double given, double *out, dt_err *err)
+{
+    if (!(given < 1)) /* NaN as well */
+        return DT_FAIL(err, DT_E_CONFIG,
+            "%s: dropout = %g; the rate of values dropped is at least 0 and below 1", m->name,
+            given);
+    if (given > 0 && m->dropout < 0)
+        return DT_FAIL(
+            err, DT_E_CONFIG, "%s has no dropout; remove [model] dropout = %g", m->name, given);
+    *out = given >= 0 ? given : m->dropout > 0 ? m->dropout : 0;
+    return DT_OK;
+}
+
+static dt_status resolve(
+    const dt_model_desc *m, const dt_model_opts *o, dt_model_opts *r, dt_err *err)
+{
+    DT_CHECK(pick(m, "classes", o->classes, m->classes, 1 << 20, &r->classes, err));
+    DT_CHECK(pick(m, "image", o->image, m->input.h, 1 << 16, &r->image, err));
+    DT_CHECK(pick(m, "channels", o->channels, m->input.c, 1 << 16, &r->channels, err));
+    DT_CHECK(pick(m, "width", o->width, 64, 1 << 16, &r->width, err));
+    return pick_dropout(m, o->dropout, &r->dropout, err);
+}
+
+dt_status dt_model_build(
+    const dt_model_desc *m, const dt_model_opts *o, dt_graph **out, dt_err *err)
+{
+    *out = NULL;
+    dti_net n = {.err = err};
+    DT_CHECK(resolve(m, o, &n.opts, err));
+    const dt_shape image = {1, n.opts.image, n.opts.image, n.opts.channels};
+    DT_CHECK(dt_graph_create(&n.g, m->name, image, n.opts.classes, err));
+    const int32_t scores = m->layers(m, &n);
+    dti_layer(&n, &dt_layer_cross_entropy, NULL, &scores, 1, "loss");
+    if (n.status == DT_OK)
+        n.status = dt_graph_check(n.g, err);
+    if (n.status == DT_OK)
+        *out = n.g;
+    else
+        dt_graph_destroy(n.g);
+    return n.status;
+}

@@ -1,0 +1,96 @@
+/* Residual networks for ImageNet, He et al. 2016, in torchvision's form: the stride of a bottleneck
+ * is on its 3x3 convolution. */
+#include "models/net.h"
+
+typedef struct resnet {
+    bool bottleneck;
+    int blocks[4];
+} resnet;
+
+/* One residual block; names as in torchvision, below "layerS.B". */
+typedef struct block {
+    int stage, index;
+    int64_t planes, stride;
+} block;
+
+static int32_t conv_bn(dti_net *n, int32_t x, const block *b, int i, dti_conv c)
+{
+    x = dti_add_conv(n, x, c, "layer%d.%d.conv%d", b->stage, b->index, i);
+    return dti_add_bn(n, x, "layer%d.%d.bn%d", b->stage, b->index, i);
+}
+
+static int32_t relu(dti_net *n, int32_t x, const block *b, int i)
+{
+    return dti_add_relu(n, x, "layer%d.%d.relu%d", b->stage, b->index, i);
+}
+
+/* The block's input, brought to its output's shape where they differ. */
+static int32_t shortcut(dti_net *n, int32_t x, const block *b, int64_t out)
+{
+    if (n->status != DT_OK || (b->stride == 1 && dt_graph_shape(n->g, x).c == out))
+        return x;
+    x = dti_add_conv(n, x, (dti_conv){.out = out, .kernel = 1, .stride = b->stride},
+        "layer%d.%d.downsample.0", b->stage, b->index);
+    return dti_add_bn(n, x, "layer%d.%d.downsample.1", b->stage, b->index);
+}
+
+static int32_t basic(dti_net *n, int32_t x, const block *b)
+{
+    const dti_conv first = {.out = b->planes, .kernel = 3, .stride = b->stride, .pad = 1};
+    const dti_conv second = {.out = b->planes, .kernel = 3, .stride = 1, .pad = 1};
+    int32_t y = relu(n, conv_bn(n, x, b, 1, first), b, 1);
+    y = conv_bn(n, y, b, 2, second);
+    y = dti_add_sum(n, y, shortcut(n, x, b, b->planes), "layer%d.%d.add", b->stage, b->index);
+    return relu(n, y, b, 2);
+}
+
+static int32_t bottleneck(dti_net *n, int32_t x, const block *b)
+{
+    const dti_conv narrow = {.out = b->planes, .kernel = 1, .stride = 1};
+    const dti_conv middle = {.out = b->planes, .kernel = 3, .stride = b->stride, .pad = 1};
+    const dti_conv widen = {.out = 4 * b->planes, .kernel = 1, .stride = 1};
+    int32_t y = relu(n, conv_bn(n, x, b, 1, narrow), b, 1);
+    y = relu(n, conv_bn(n, y, b, 2, middle), b, 2);
+    y = conv_bn(n, y, b, 3, widen);
+    y = dti_add_sum(n, y, shortcut(n, x, b, 4 * b->planes), "layer%d.%d.add", b->stage, b->index);
+    return relu(n, y, b, 3);
+}
+
+static int32_t resnet_layers(const dt_model_desc *m, dti_net *n)
+{
+    const resnet *r = m->recipe;
+    int32_t x = DT_GRAPH_INPUT;
+    x = dti_add_conv(n, x, (dti_conv){dti_scale(n, 64), 7, 2, 3, false}, "conv1");
+    x = dti_add_bn(n, x, "bn1");
+    x = dti_add_relu(n, x, "relu");
+    x = dti_add_maxpool(n, x, (dti_pool){3, 2, 1}, "maxpool");
+    for (int s = 0; s < 4; s++)
+        for (int i = 0; i < r->blocks[s]; i++) {
+            const block b = {.stage = s + 1,
+                .index = i,
+                .planes = dti_scale(n, (int64_t)64 << s),
+                .stride = s > 0 && i == 0 ? 2 : 1};
+            x = r->bottleneck ? bottleneck(n, x, &b) : basic(n, x, &b);
+        }
+    x = dti_add_global_avgpool(n, x);
+    return dti_add_fc(n, x, n->opts.classes, "fc");
+}
+
+#define RESNET(id, text, narrow, ...)                                                              \
+    const dt_model_desc dt_model_##id = {                                                          \
+        .name = #id,                                                                               \
+        .summary = text,                                                                           \
+        .input = {1, 224, 224, 3},                                                                 \
+        .classes = 1000,                                                                           \
+        .dropout = -1,                                                                             \
+        .recipe = &(const resnet){.bottleneck = narrow, .blocks = {__VA_ARGS__}},                  \
+        .layers = resnet_layers,                                                                   \
+    };
+
+/* clang-format off */
+RESNET(resnet18, "residual network of 18 layers, basic blocks", false, 2, 2, 2, 2)
+RESNET(resnet34, "residual network of 34 layers, basic blocks", false, 3, 4, 6, 3)
+RESNET(resnet50, "residual network of 50 layers, bottlenecks", true, 3, 4, 6, 3)
+RESNET(resnet101, "residual network of 101 layers, bottlenecks", true, 3, 4, 23, 3)
+RESNET(resnet152, "residual network of 152 layers, bottlenecks", true, 3, 8, 36, 3)
+/* clang-format on */

@@ -1,0 +1,34 @@
+#!/bin/sh
+# Every header compiles alone, twice over, as C11; those of engine/ as C++17 too, because CUDA sources
+# include them. Its guard is its path.
+set -eu
+cd "${1:-$(dirname -- "$0")/../..}"
+warn='-Wall -Wextra -Wpedantic -Wundef -Werror'
+failed=0
+temp=$(mktemp -d)
+trap 'rm -rf "$temp"' EXIT
+
+try() { # LANGUAGE COMPILER...
+    language=$1
+    shift
+    # shellcheck disable=SC2086
+    if ! "$@" $warn -D_POSIX_C_SOURCE=200809L -fopenmp -I. $(pkg-config --cflags cmocka 2>/dev/null) -fsyntax-only "$temp/alone.c"; then
+        echo "$header does not compile alone as $language"
+        failed=1
+    fi
+}
+
+for header in engine/*.h memory/*.h layers/*.h data/*.h models/*.h tools/*.h tests/*.h */*/*.h; do
+    case $header in *'*'* | build*) continue ;; esac
+    guard=DT_$(printf %s "${header%.h}" | tr 'a-z/.-' 'A-Z___')_H
+    if ! grep -q "^#ifndef $guard\$" "$header"; then
+        echo "$header: its guard should be $guard"
+        failed=1
+    fi
+    printf '#include "%s"\n#include "%s"\ntypedef int dt_not_empty;\n' "$header" "$header" >"$temp/alone.c"
+    try C11 "${CC:-cc}" -std=c11 -x c
+    case $header in
+    engine/*) ! command -v g++ >/dev/null || try C++17 g++ -std=c++17 -x c++ ;;
+    esac
+done
+exit $failed

@@ -4,8 +4,9 @@
 
 #include "engine/compiler.h"
 
-/* Set the team's size (0: all cores) and have every thread of it flush denormals to zero, without which a
- * dying network runs 50 times slower. Returns the size. Called before kernels are prepared. */
+/* Set the team's size (0: all cores) and have every thread of it flush denormals to zero, without
+ * which a dying network runs 50 times slower. Returns the size. Called before kernels are prepared.
+ */
 int dt_cpu_setup(int threads);
 
 /* Copy by the whole team. */

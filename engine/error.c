@@ -20,8 +20,7 @@ static void count_lost(dt_err *err)
     err->len += (size_t)n;
 }
 
-dt_status dt_err_push(
-    dt_err *err, dt_status code, const char *src, int line, const char *fmt, ...)
+dt_status dt_err_push(dt_err *err, dt_status code, const char *src, int line, const char *fmt, ...)
 {
     if (err == NULL)
         return code;
@@ -35,8 +34,7 @@ dt_status dt_err_push(
     if (len >= (int)sizeof note)
         len = (int)sizeof note - 1;
     if (code == DT_E_INTERNAL && len < (int)sizeof note - 1) {
-        const int more =
-            snprintf(note + len, sizeof note - (size_t)len, " [%s:%d]", src, line);
+        const int more = snprintf(note + len, sizeof note - (size_t)len, " [%s:%d]", src, line);
         len = len + more < (int)sizeof note ? len + more : (int)sizeof note - 1;
     }
     if (err->len + (size_t)len + 1 + TAIL_BYTES > sizeof err->text ||
@@ -60,17 +58,28 @@ void dt_bug(const char *src, int line, const char *what)
 const char *dt_status_name(dt_status s)
 {
     switch (s) {
-    case DT_OK: return "ok";
-    case DT_E_INTERNAL: return "internal";
-    case DT_E_CONFIG: return "config";
-    case DT_E_DATA: return "data";
-    case DT_E_BUDGET: return "budget";
-    case DT_E_NOMEM: return "memory";
-    case DT_E_IO: return "io";
-    case DT_E_NONFINITE: return "nonfinite";
-    case DT_E_DEVICE: return "device";
-    case DT_E_BUSY: return "busy";
-    case DT_E_STOPPED: return "stopped";
+    case DT_OK:
+        return "ok";
+    case DT_E_INTERNAL:
+        return "internal";
+    case DT_E_CONFIG:
+        return "config";
+    case DT_E_DATA:
+        return "data";
+    case DT_E_BUDGET:
+        return "budget";
+    case DT_E_NOMEM:
+        return "memory";
+    case DT_E_IO:
+        return "io";
+    case DT_E_NONFINITE:
+        return "nonfinite";
+    case DT_E_DEVICE:
+        return "device";
+    case DT_E_BUSY:
+        return "busy";
+    case DT_E_STOPPED:
+        return "stopped";
     }
     return "unknown";
 }

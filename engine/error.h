@@ -27,7 +27,8 @@ enum { DT_ERR_BYTES = 16384 };
  * @n:    notes pushed, those that no longer fit in @text included
  *
  * Zero-initialise it. Every dt_ function takes one last and may be given NULL; on success it is
- * left untouched. Lines end in '\n'; in a trail that is full the last line says how many are missing.
+ * left untouched. Lines end in '\n'; in a trail that is full the last line says how many are
+ * missing.
  */
 typedef struct dt_err {
     dt_status code;

@@ -18,9 +18,9 @@ typedef struct dt_feed {
     dt_status (*next)(void *self, dt_batch *out, dt_err *err);
     /* Go to the first batch of an epoch; evaluation rewinds to 0 before each pass. */
     dt_status (*seek)(void *self, int64_t epoch, dt_err *err);
-    int64_t samples;    /* of an epoch */
-    int64_t batch;      /* of a full step */
-    int64_t skipped;    /* bad samples left out so far, on_error = skip */
+    int64_t samples;     /* of an epoch */
+    int64_t batch;       /* of a full step */
+    int64_t skipped;     /* bad samples left out so far, on_error = skip */
     double wait_seconds; /* time next has blocked so far */
 } dt_feed;
 

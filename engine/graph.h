@@ -1,5 +1,5 @@
-/* The network as its author wrote it: layers and the values between them. Value i is the output of node
- * i; value DT_GRAPH_INPUT is the image. Nodes are in topological order by construction. */
+/* The network as its author wrote it: layers and the values between them. Value i is the output of
+ * node i; value DT_GRAPH_INPUT is the image. Nodes are in topological order by construction. */
 #ifndef DT_ENGINE_GRAPH_H
 #define DT_ENGINE_GRAPH_H
 
@@ -40,13 +40,15 @@ dt_status dt_graph_add(dt_graph *g, const dt_layer_desc *desc, const char *name,
     const int32_t *in, int n_in, int32_t *id, dt_err *err) DT_NODISCARD;
 
 dt_shape dt_graph_shape(const dt_graph *g, int32_t value); /* n = 1 */
-int32_t dt_graph_find(const dt_graph *g, const char *name); /* DT_GRAPH_INPUT - 1 if there is none */
+int32_t dt_graph_find(
+    const dt_graph *g, const char *name); /* DT_GRAPH_INPUT - 1 if there is none */
 
 /* Trained parameters only, in elements: torchvision's count. */
 int64_t dt_graph_parameters(const dt_graph *g);
 int64_t dt_param_count(const dt_param_info *p);
 
-/* Checks what only the whole network shows: exactly one loss, last; every value read; class count. */
+/* Checks what only the whole network shows: exactly one loss, last; every value read; class count.
+ */
 dt_status dt_graph_check(const dt_graph *g, dt_err *err) DT_NODISCARD;
 
 #endif

@@ -1,5 +1,5 @@
-/* Files: whole reads and writes that finish short transfers and EINTR, behind a table of system calls
- * that tests replace to make the n-th call fail. */
+/* Files: whole reads and writes that finish short transfers and EINTR, behind a table of system
+ * calls that tests replace to make the n-th call fail. */
 #ifndef DT_ENGINE_IO_H
 #define DT_ENGINE_IO_H
 
@@ -20,24 +20,27 @@ typedef struct dt_io_ops {
 extern const dt_io_ops dt_io_system;
 extern const dt_io_ops *dt_io;
 
-/* Exactly n bytes at an offset, or DT_E_IO with path, offset and the system's text; a file that ends
- * early is DT_E_DATA. */
+/* Exactly n bytes at an offset, or DT_E_IO with path, offset and the system's text; a file that
+ * ends early is DT_E_DATA. */
 dt_status dt_read_at(
     int fd, const char *path, void *to, size_t n, off_t at, dt_err *err) DT_NODISCARD;
 dt_status dt_write_at(
     int fd, const char *path, const void *from, size_t n, off_t at, dt_err *err) DT_NODISCARD;
 
-/* Open a regular file for reading (no FIFO, device or folder) and tell its size. @wrong is the status of
- * a file that is missing or cannot be read. */
+/* Open a regular file for reading (no FIFO, device or folder) and tell its size. @wrong is the
+ * status of a file that is missing or cannot be opened. */
 dt_status dt_open_regular(
     int *fd, off_t *bytes, const char *path, dt_status wrong, dt_err *err) DT_NODISCARD;
 
-/* A whole regular file, of at most @cap bytes, NUL-terminated beyond its end; dt_free it. */
-dt_status dt_read_file(
-    char **text, size_t *bytes, const char *path, size_t cap, dt_status wrong, dt_err *err) DT_NODISCARD;
+/* A whole regular file, of at most @cap bytes, NUL-terminated beyond its end; dt_free it. A file
+ * over the cap has status @wrong as well. */
+dt_status dt_read_file(char **text, size_t *bytes, const char *path, size_t cap, dt_status wrong,
+    dt_err *err) DT_NODISCARD;
 
-/* Write beside, sync, rename over @path, sync the folder. An error leaves @path as it was and no
- * temporary file. */
+/* Write beside (".NAME.tmp-PID"), sync, rename over @path, sync the folder. An error leaves @path
+ * as it was and no temporary file; only when the folder's own sync fails, which comes last, is the
+ * new file there, whole, though a power failure may still take it back. A failed sync is never
+ * retried: the kernel may have dropped the bytes. */
 typedef struct dt_file_writer dt_file_writer;
 dt_status dt_writer_open(dt_file_writer **out, const char *path, dt_err *err) DT_NODISCARD;
 dt_status dt_writer_put(dt_file_writer *w, const void *from, size_t n, dt_err *err) DT_NODISCARD;

@@ -1,6 +1,6 @@
-/* What a device offers for one layer: a table of functions, one per device and layer. The runner binds
- * ops to these; planning asks them for facts. Kernels allocate nothing while they run: scratch is the
- * WORK port, prepared state is made by create. */
+/* What a device offers for one layer: a table of functions, one per device and layer. The runner
+ * binds ops to these; planning asks them for facts. Kernels allocate nothing while they run:
+ * scratch is the WORK port, prepared state is made by create. */
 #ifndef DT_ENGINE_KERNELS_H
 #define DT_ENGINE_KERNELS_H
 
@@ -29,12 +29,14 @@ typedef struct dt_call {
 /**
  * struct dt_facts - what a device says of an op before it exists.
  * @work_bytes:    scratch
- * @derived_bytes: forward and backward-data: bytes of the weight in the layout this op wants, 0 when the
- *                 parameter as it lives serves
- * @gradient_bytes: backward-weights: bytes of the gradient in the layout this op gives, 0 when it is the
- *                 parameter's
- * @layout:        equal numbers, equal layouts of all of the op's operands; 0 where there is no choice
- * @impl:          the library's name of what will run, for reports and for telling exact splits; static
+ * @derived_bytes: forward and backward-data: bytes of the weight in the layout this op wants, 0
+ * when the parameter as it lives serves
+ * @gradient_bytes: backward-weights: bytes of the gradient in the layout this op gives, 0 when it
+ * is the parameter's
+ * @layout:        equal numbers, equal layouts of all of the op's operands; 0 where there is no
+ * choice
+ * @impl:          the library's name of what will run, for reports and for telling exact splits;
+ * static
  */
 typedef struct dt_facts {
     size_t work_bytes, derived_bytes, gradient_bytes;
@@ -57,7 +59,8 @@ typedef struct dt_hyper {
 
 /**
  * struct dt_args - one execution.
- * @port:    bytes of each bound port; NULL otherwise. Batched ports already point at sample 0 of this op
+ * @port:    bytes of each bound port; NULL otherwise. Batched ports already point at sample 0 of
+ * this op
  * @n:       samples
  * @layer:   the node's index, key of its random numbers
  * @sample0: global index in the step's batch of this op's first sample, key of its random numbers
@@ -78,7 +81,8 @@ typedef struct dt_args {
  * @create:  prepare an op (may allocate); *state goes to run and destroy. Default: NULL state
  * @run:     one execution; allocates nothing
  * @param_bytes: bytes of parameter i as it lives on this device. Default: 4 * elements
- * @param_put @param_get: between PyTorch's layout (plain fp32) and the one it lives in. Default: copy
+ * @param_put @param_get: between PyTorch's layout (plain fp32) and the one it lives in. Default:
+ * copy
  */
 typedef struct dt_kernels {
     dt_status (*facts)(const dt_call *c, dt_facts *f, dt_err *err);

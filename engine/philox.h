@@ -1,5 +1,5 @@
-/* Philox4x32-10 (Salmon et al., SC 2011): random numbers from a counter, so that any of them can be drawn
- * again, in any order, on any device. */
+/* Philox4x32-10 (Salmon et al., SC 2011): random numbers from a counter, so that any of them can be
+ * drawn again, in any order, on any device. */
 #ifndef DT_ENGINE_PHILOX_H
 #define DT_ENGINE_PHILOX_H
 
@@ -33,8 +33,10 @@ typedef enum dt_purpose {
     DT_RANDOM_TEST
 } dt_purpose;
 
-/* Four numbers keyed by seed, purpose and three coordinates: a (30 bits used with purpose), b and c. */
-static inline dt_u32x4 dt_random(uint64_t seed, dt_purpose purpose, uint32_t a, uint32_t b, uint64_t c)
+/* Four numbers keyed by seed, purpose and three coordinates: a (30 bits used with purpose), b and
+ * c. */
+static inline dt_u32x4 dt_random(
+    uint64_t seed, dt_purpose purpose, uint32_t a, uint32_t b, uint64_t c)
 {
     const dt_u32x4 ctr = {{(uint32_t)c, (uint32_t)(c >> 32), b, a}};
     return dt_philox(ctr, (uint32_t)seed, (uint32_t)(seed >> 32) ^ ((uint32_t)purpose << 24));

@@ -1,11 +1,12 @@
-/* The plan: what the runner does, row by row, with every address decided. Fixed-size rows and tables, indices
- * and no pointers: it can be printed, parsed, compared, verified and replayed without the network it came
- * from. memory/lower.h makes plans, memory/verify.h proves them, memory/plan_text.h prints and parses them.
+/* The plan: what the runner does, row by row, with every address decided. Fixed-size rows and
+ * tables, indices and no pointers: it can be printed, parsed, compared, verified and replayed
+ * without the network it came from. memory/lower.h makes plans, memory/verify.h proves them,
+ * memory/plan_text.h prints and parses them.
  *
- * Order. Three streams (compute, out, in) each run their rows in order; rows of different streams are
- * ordered only by events: a COMPUTE or copy row with an event signals it when done, WAIT holds its stream
- * until then. PLACE and RELEASE are bookkeeping of the compute stream. The boundary between two plans (or
- * two runs of one) orders everything before it before everything after. */
+ * Order. Three streams (compute, out, in) each run their rows in order; rows of different streams
+ * are ordered only by events: a COMPUTE or copy row with an event signals it when done, WAIT holds
+ * its stream until then. PLACE and RELEASE are bookkeeping of the compute stream. The boundary
+ * between two plans (or two runs of one) orders everything before it before everything after. */
 #ifndef DT_ENGINE_PLAN_H
 #define DT_ENGINE_PLAN_H
 
@@ -72,8 +73,8 @@ typedef struct dt_plan_arg {
     uint64_t from, to;
 } dt_plan_arg;
 
-/* An op of the plan: op i is the i-th op with a kernel in its program's order. Its arguments are arg[first .. first + n). Safe pairs say which written tensor may lie
- * over which read one. */
+/* An op of the plan: op i is the i-th op with a kernel in its program's order. Its arguments are
+ * arg[first .. first + n). Safe pairs say which written tensor may lie over which read one. */
 typedef struct dt_plan_op {
     char name[DT_TENSOR_NAME_BYTES];
     uint16_t kind; /* dt_op_kind */
@@ -88,10 +89,10 @@ typedef struct dt_plan_op {
 typedef struct dt_plan {
     char net[DT_NAME_BYTES], policy[DT_NAME_BYTES], pool[32], device[16], program[16];
     int64_t batch;
-    uint64_t budget;      /* of the arena; 0: none */
-    uint64_t persistent;  /* bytes of the map, at the bottom of the arena */
-    uint64_t peak, bound; /* end of the highest tensor; lower bound of any placement */
-    uint64_t host_peak;   /* bytes of the host tier */
+    uint64_t budget;              /* of the arena; 0: none */
+    uint64_t persistent;          /* bytes of the map, at the bottom of the arena */
+    uint64_t peak, bound;         /* end of the highest tensor; lower bound of any placement */
+    uint64_t host_peak;           /* bytes of the host tier */
     uint64_t out_bytes, in_bytes; /* moved in a run; fetches of input count as in */
     int32_t n_event;
     size_t n_tensor, n_op, n_arg, n_row, n_reason;

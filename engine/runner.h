@@ -1,5 +1,6 @@
-/* The runner: one arena, and the plans that are run in it. All memory is reserved and all kernels are prepared
- * before step 0; running a plan allocates nothing. It trusts plans: verify them first. */
+/* The runner: one arena, and the plans that are run in it. All memory is reserved and all kernels
+ * are prepared before step 0; running a plan allocates nothing. It trusts plans: verify them first.
+ */
 #ifndef DT_ENGINE_RUNNER_H
 #define DT_ENGINE_RUNNER_H
 
@@ -18,7 +19,8 @@ typedef struct dt_runner_opts {
     int threads; /* 0: all cores */
 } dt_runner_opts;
 
-/* Reserve the arena, with a guard page behind it, and the host tier. DT_E_NOMEM when the machine refuses. */
+/* Reserve the arena, with a guard page behind it, and the host tier. DT_E_NOMEM when the machine
+ * refuses. */
 dt_status dt_runner_create(dt_runner **out, const dt_runner_opts *o, dt_err *err) DT_NODISCARD;
 void dt_runner_destroy(dt_runner *r);
 
@@ -28,8 +30,8 @@ dt_status dt_runner_add(
 
 /* What a run of a plan is told. */
 typedef struct dt_run_args {
-    dt_batch batch;   /* n must be the plan's; unused by update */
-    int64_t sample0;  /* of this micro-batch in the step's batch */
+    dt_batch batch;  /* n must be the plan's; unused by update */
+    int64_t sample0; /* of this micro-batch in the step's batch */
     int64_t step, step_samples;
     dt_hyper hyper;
 } dt_run_args;
@@ -42,10 +44,10 @@ typedef struct dt_measure {
     int32_t peak_tensor; /* of the plan */
 } dt_measure;
 
-/* Run a plan once in an arena filled with a pattern, and look at every byte: what an op changes must lie in
- * the tensors it writes, padding included, and all the rest of the arena must keep the pattern. The
- * contents of persistent tensors are lost: initialise them afterwards. DT_E_INTERNAL names the op and
- * tensor beside which a byte changed. */
+/* Run a plan once in an arena filled with a pattern, and look at every byte: what an op changes
+ * must lie in the tensors it writes, padding included, and all the rest of the arena must keep the
+ * pattern. The contents of persistent tensors are lost: initialise them afterwards. DT_E_INTERNAL
+ * names the op and tensor beside which a byte changed. */
 dt_status dt_runner_check(
     dt_runner *r, int id, const dt_run_args *a, dt_measure *m, dt_err *err) DT_NODISCARD;
 
@@ -55,11 +57,12 @@ int dt_runner_threads(const dt_runner *r);
 /* Bytes of a persistent tensor (entry of the map). */
 void *dt_runner_home(dt_runner *r, int32_t home);
 
-/* Fill parameters from their initialisers (keyed by seed and place), running statistics likewise, zero the
- * rest. */
+/* Fill parameters from their initialisers (keyed by seed and place), running statistics likewise,
+ * zero the rest. */
 dt_status dt_runner_init(dt_runner *r, dt_err *err) DT_NODISCARD;
 
-/* Between PyTorch's layout and the one a persistent tensor lives in. @plain holds dt_param_count floats. */
+/* Between PyTorch's layout and the one a persistent tensor lives in. @plain holds dt_param_count
+ * floats. */
 dt_status dt_runner_put(dt_runner *r, int32_t home, const float *plain, dt_err *err) DT_NODISCARD;
 dt_status dt_runner_get(dt_runner *r, int32_t home, float *plain, dt_err *err) DT_NODISCARD;
 

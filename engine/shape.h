@@ -1,5 +1,5 @@
-/* Shapes of values: samples by height by width by channels, NHWC in memory, channels innermost. A flat
- * vector has h = w = 1. The graph keeps n = 1; programs scale by their batch. */
+/* Shapes of values: samples by height by width by channels, NHWC in memory, channels innermost. A
+ * flat vector has h = w = 1. The graph keeps n = 1; programs scale by their batch. */
 #ifndef DT_ENGINE_SHAPE_H
 #define DT_ENGINE_SHAPE_H
 
@@ -26,7 +26,8 @@ static inline bool dt_shape_same(const dt_shape *a, const dt_shape *b)
     return a->n == b->n && a->h == b->h && a->w == b->w && a->c == b->c;
 }
 
-/* Bytes of an fp32 value of this shape; false when a factor is negative or the product overflows. */
+/* Bytes of an fp32 value of this shape; false when a factor is negative or the product overflows.
+ */
 static inline bool dt_shape_bytes(const dt_shape *s, size_t *bytes)
 {
     const int64_t d[4] = {s->n, s->h, s->w, s->c};

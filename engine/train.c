@@ -29,16 +29,15 @@ double dt_learning_rate(const dt_train_opts *o, int64_t epoch)
     return lr;
 }
 
-static dt_status ready(
-    const dt_train_job *j, dt_program_kind kind, int64_t n, int *id, dt_err *err)
+static dt_status ready(const dt_train_job *j, dt_program_kind kind, int64_t n, int *id, dt_err *err)
 {
     for (size_t i = 0; i < j->n_ready; i++)
         if (j->ready[i].kind == kind && (kind == DT_PROGRAM_UPDATE || j->ready[i].n == n)) {
             *id = j->ready[i].id;
             return DT_OK;
         }
-    return DT_FAIL(err, DT_E_INTERNAL, "no %s plan for %" PRId64 " samples",
-        dt_program_kind_name(kind), n);
+    return DT_FAIL(
+        err, DT_E_INTERNAL, "no %s plan for %" PRId64 " samples", dt_program_kind_name(kind), n);
 }
 
 /* Metrics are the last entry of the map. */
@@ -63,12 +62,14 @@ static dt_status gradients(const dt_train_job *j, const dt_batch *b, int64_t ste
         int id;
         const int64_t n = i + 1 < pieces ? micro : last;
         DT_CHECK(ready(j, i == 0 ? DT_PROGRAM_FIRST : DT_PROGRAM_AGAIN, n, &id, err));
-        const dt_run_args a = {.batch = {b->x + (size_t)(i * micro) * sample, b->labels + i * micro, n},
+        const dt_run_args a = {
+            .batch = {b->x + (size_t)(i * micro) * sample, b->labels + i * micro, n},
             .sample0 = i * micro,
             .step = step,
             .step_samples = b->n};
         if (stop(j))
-            return DT_FAIL(err, DT_E_STOPPED, "stopped in step %" PRId64 ", which is discarded", step);
+            return DT_FAIL(
+                err, DT_E_STOPPED, "stopped in step %" PRId64 ", which is discarded", step);
         DT_TRY(err, dt_runner_run(j->runner, id, &a, err), "step %" PRId64, step);
     }
     return DT_OK;
@@ -78,8 +79,8 @@ static dt_status update(const dt_train_job *j, int64_t step, double lr, dt_err *
 {
     int id;
     DT_CHECK(ready(j, DT_PROGRAM_UPDATE, 0, &id, err));
-    const dt_run_args a = {.step = step,
-        .hyper = {(float)lr, (float)j->opts->momentum, (float)j->opts->weight_decay}};
+    const dt_run_args a = {
+        .step = step, .hyper = {(float)lr, (float)j->opts->momentum, (float)j->opts->weight_decay}};
     DT_TRY(err, dt_runner_run(j->runner, id, &a, err), "step %" PRId64, step);
     return DT_OK;
 }
@@ -95,8 +96,8 @@ static dt_status one_step(const dt_train_job *j, int64_t step, dt_err *err)
     const double loss = m.loss_sum / (double)m.count;
     if (m.nonfinite > 0 || !isfinite(loss))
         return DT_FAIL(err, DT_E_NONFINITE,
-            "step %" PRId64 ": the loss of %" PRId64
-            " of %" PRId64 " samples is not finite; the step is discarded, the weights are those "
+            "step %" PRId64 ": the loss of %" PRId64 " of %" PRId64
+            " samples is not finite; the step is discarded, the weights are those "
             "before it. A lower train.lr often helps",
             step, m.nonfinite, m.count);
     if (step == 0 && j->observer->gradients != NULL)

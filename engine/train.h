@@ -1,5 +1,5 @@
-/* The training loop: steps of micro-batches, updates, evaluation; over plans already prepared in a runner. It
- * prints nothing: an observer is told. */
+/* The training loop: steps of micro-batches, updates, evaluation; over plans already prepared in a
+ * runner. It prints nothing: an observer is told. */
 #ifndef DT_ENGINE_TRAIN_H
 #define DT_ENGINE_TRAIN_H
 
@@ -33,8 +33,9 @@ typedef struct dt_observer {
     void *self;
     dt_status (*step)(void *self, const dt_step_report *r, dt_err *err);
     dt_status (*eval)(void *self, const dt_eval_report *r, dt_err *err);
-    dt_status (*gradients)(void *self, dt_err *err); /* after step 0's backward, before its update */
-    bool (*stop)(void *self);                        /* polled between micro-batches */
+    dt_status (*gradients)(
+        void *self, dt_err *err); /* after step 0's backward, before its update */
+    bool (*stop)(void *self);     /* polled between micro-batches */
 } dt_observer;
 
 typedef struct dt_train_job {
@@ -48,15 +49,16 @@ typedef struct dt_train_job {
     const dt_observer *observer;
 } dt_train_job;
 
-/* Sizes of micro-batches in a step of @samples: full ones, then what is left. Returns how many in all; the
- * last one's size through *last. */
+/* Sizes of micro-batches in a step of @samples: full ones, then what is left. Returns how many in
+ * all; the last one's size through *last. */
 int64_t dt_micro_batches(int64_t samples, int64_t micro, int64_t *last);
 
 /* Learning rate of a step under the schedule. */
 double dt_learning_rate(const dt_train_opts *o, int64_t epoch);
 
-/* Train. DT_E_NONFINITE, with the step, when the loss is not finite: that step is discarded before its update
- * changes anything. DT_E_STOPPED when the observer asks for it: the step under way is discarded. */
+/* Train. DT_E_NONFINITE, with the step, when the loss is not finite: that step is discarded before
+ * its update changes anything. DT_E_STOPPED when the observer asks for it: the step under way is
+ * discarded. */
 dt_status dt_train(const dt_train_job *job, dt_err *err) DT_NODISCARD;
 
 /* One pass over the evaluation feed. */

@@ -1,0 +1,244 @@
+#include "engine/graph.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/alloc.h"
+
+/* Largest batch the overflow checks promise room for. */
+enum { MAX_BATCH = 1 << 20 };
+
+static bool shape_fits(const dt_shape *s)
+{
+    if (s->n != 1 || s->h < 1 || s->w < 1 || s->c < 1)
+        return false;
+    const dt_shape most = {MAX_BATCH, s->h, s->w, s->c};
+    size_t bytes;
+    return dt_shape_bytes(&most, &bytes);
+}
+
+static bool param_fits(const dt_param_info *p)
+{
+    size_t bytes = sizeof(float);
+    for (int i = 0; i < p->rank; i++)
+        if (p->d[i] < 1 || !dt_mul_bytes(bytes, (size_t)p->d[i], &bytes) || bytes > INT64_MAX / 2)
+            return false;
+    return true;
+}
+
+/* Names are printed in plans and dumps, where blanks separate columns, and name tensors in files.
+ */
+static dt_status check_name(const char *what, const char *name, dt_err *err)
+{
+    const size_t n = strlen(name);
+    if (n == 0)
+        return DT_FAIL(err, DT_E_CONFIG, "a %s without a name", what);
+    if (n >= DT_NAME_BYTES)
+        return DT_FAIL(err, DT_E_CONFIG, "%s '%.40s...': a name has at most %d bytes, this has %zu",
+            what, name, DT_NAME_BYTES - 1, n);
+    for (size_t i = 0; i < n; i++)
+        if (!isalnum((unsigned char)name[i]) && strchr("._-", name[i]) == NULL)
+            return DT_FAIL(err, DT_E_CONFIG,
+                "%s '%s': a name consists of letters, digits, '.', '_' and '-'", what, name);
+    return DT_OK;
+}
+
+dt_status dt_graph_create(
+    dt_graph **out, const char *name, dt_shape input, int64_t classes, dt_err *err)
+{
+    *out = NULL;
+    DT_CHECK(check_name("network", name, err));
+    if (!shape_fits(&input))
+        return DT_FAIL(err, DT_E_CONFIG,
+            "network '%s': an input of %" PRId64 "x%" PRId64 "x%" PRId64
+            " (height, width, channels) is empty or too large",
+            name, input.h, input.w, input.c);
+    if (classes < 1)
+        return DT_FAIL(
+            err, DT_E_CONFIG, "network '%s': %" PRId64 " classes; at least 1", name, classes);
+    dt_graph *g = dt_alloc(1, sizeof *g);
+    if (g == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "network '%s': out of memory", name);
+    snprintf(g->name, sizeof g->name, "%s", name);
+    g->input = input;
+    g->classes = classes;
+    *out = g;
+    return DT_OK;
+}
+
+void dt_graph_destroy(dt_graph *g)
+{
+    if (g == NULL)
+        return;
+    for (size_t i = 0; i < g->n_node; i++)
+        dt_free(g->node[i].opts);
+    dt_free(g->node);
+    dt_free(g);
+}
+
+static const char *value_name(const dt_graph *g, int32_t value)
+{
+    return value == DT_GRAPH_INPUT ? "the input" : g->node[value].name;
+}
+
+/* Appends to the trail which shapes the layer met, so that its own note need not. */
+static dt_status add_shapes(
+    const dt_graph *g, const dt_node *node, const dt_shape *x, dt_status why, dt_err *err)
+{
+    char text[512] = "";
+    size_t at = 0;
+    for (int i = 0; i < node->n_in && at < sizeof text; i++)
+        at += (size_t)snprintf(text + at, sizeof text - at,
+            "%s%s (%" PRId64 "x%" PRId64 "x%" PRId64 ")", i > 0 ? ", " : "",
+            value_name(g, node->in[i]), x[i].h, x[i].w, x[i].c);
+    return DT_FAIL(err, why, "in layer '%s' (%s), whose inputs are %s, height x width x channels",
+        node->name, node->desc->name, text);
+}
+
+static dt_status check_info(const dt_node *node, dt_err *err)
+{
+    const dt_layer_info *info = &node->info;
+    DT_ASSERT(info->n_param >= 0 && info->n_param <= DT_MAX_PARAM);
+    DT_ASSERT(info->n_stash >= 0 && info->n_stash <= DT_MAX_STASH);
+    if (!shape_fits(&info->y))
+        return DT_FAIL(err, DT_E_CONFIG,
+            "an output of %" PRId64 "x%" PRId64 "x%" PRId64 " is empty or too large", info->y.h,
+            info->y.w, info->y.c);
+    for (int i = 0; i < info->n_param; i++)
+        if (!param_fits(&info->param[i]))
+            return DT_FAIL(err, DT_E_CONFIG, "its %s is too large", info->param[i].name);
+    return DT_OK;
+}
+
+/* Everything but the memory of the node. */
+static dt_status fill_node(dt_graph *g, dt_node *node, const int32_t *in, int n_in, dt_err *err)
+{
+    const dt_layer_desc *desc = node->desc;
+    if (n_in < desc->min_in || n_in > desc->max_in || n_in > DT_MAX_IN)
+        return DT_FAIL(err, DT_E_CONFIG, "layer '%s' (%s) has %d inputs; it takes %d to %d",
+            node->name, desc->name, n_in, desc->min_in, desc->max_in);
+    if (dt_graph_find(g, node->name) >= 0)
+        return DT_FAIL(
+            err, DT_E_CONFIG, "two layers are called '%s'; give one another name", node->name);
+    dt_shape x[DT_MAX_IN];
+    node->n_in = n_in;
+    for (int i = 0; i < n_in; i++) {
+        if (in[i] < DT_GRAPH_INPUT || in[i] >= (int32_t)g->n_node)
+            return DT_FAIL(err, DT_E_CONFIG,
+                "layer '%s' reads value %" PRId32 ", which no earlier layer makes", node->name,
+                in[i]);
+        node->in[i] = in[i];
+        x[i] = dt_graph_shape(g, in[i]);
+    }
+    dt_status st = desc->infer(node->opts, x, n_in, &node->info, err);
+    if (st == DT_OK)
+        st = check_info(node, err);
+    return st == DT_OK ? DT_OK : add_shapes(g, node, x, st, err);
+}
+
+dt_status dt_graph_add(dt_graph *g, const dt_layer_desc *desc, const char *name, const void *opts,
+    const int32_t *in, int n_in, int32_t *id, dt_err *err)
+{
+    DT_CHECK(check_name("layer", name, err));
+    void *nodes = g->node;
+    const bool room =
+        g->n_node < INT32_MAX / 2 && dt_grow(&nodes, &g->cap, g->n_node, sizeof *g->node);
+    g->node = nodes;
+    if (!room)
+        return DT_FAIL(err, DT_E_NOMEM, "layer '%s': out of memory", name);
+    dt_node *node = &g->node[g->n_node];
+    *node = (dt_node){.desc = desc};
+    snprintf(node->name, sizeof node->name, "%s", name);
+    if (desc->opts_bytes > 0) {
+        node->opts = dt_alloc(1, desc->opts_bytes);
+        if (node->opts == NULL)
+            return DT_FAIL(err, DT_E_NOMEM, "layer '%s': out of memory", name);
+        if (opts != NULL)
+            memcpy(node->opts, opts, desc->opts_bytes);
+        else
+            dt_opt_defaults(desc->opts, node->opts);
+    }
+    const dt_status st = fill_node(g, node, in, n_in, err);
+    if (st != DT_OK) {
+        dt_free(node->opts);
+        return st;
+    }
+    *id = (int32_t)g->n_node++;
+    return DT_OK;
+}
+
+dt_shape dt_graph_shape(const dt_graph *g, int32_t value)
+{
+    return value == DT_GRAPH_INPUT ? g->input : g->node[value].info.y;
+}
+
+int32_t dt_graph_find(const dt_graph *g, const char *name)
+{
+    for (size_t i = 0; i < g->n_node; i++)
+        if (strcmp(g->node[i].name, name) == 0)
+            return (int32_t)i;
+    return DT_GRAPH_INPUT - 1;
+}
+
+int64_t dt_param_count(const dt_param_info *p)
+{
+    int64_t n = 1;
+    for (int i = 0; i < p->rank; i++)
+        n *= p->d[i];
+    return n;
+}
+
+int64_t dt_graph_parameters(const dt_graph *g)
+{
+    int64_t n = 0;
+    for (size_t i = 0; i < g->n_node; i++)
+        for (int k = 0; k < g->node[i].info.n_param; k++)
+            if (!g->node[i].info.param[k].buffer)
+                n += dt_param_count(&g->node[i].info.param[k]);
+    return n;
+}
+
+static bool value_is_read(const dt_graph *g, int32_t value)
+{
+    for (size_t i = (size_t)(value + 1); i < g->n_node; i++)
+        for (int k = 0; k < g->node[i].n_in; k++)
+            if (g->node[i].in[k] == value)
+                return true;
+    return false;
+}
+
+static dt_status check_loss(const dt_graph *g, dt_err *err)
+{
+    for (size_t i = 0; i + 1 < g->n_node; i++)
+        if (g->node[i].desc->loss)
+            return DT_FAIL(err, DT_E_CONFIG,
+                "network '%s': '%s' is a loss but not the last layer; a network has one loss, last",
+                g->name, g->node[i].name);
+    const dt_node *last = &g->node[g->n_node - 1];
+    if (!last->desc->loss)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "network '%s': the last layer, '%s' (%s), is no loss; add one, such as cross_entropy",
+            g->name, last->name, last->desc->name);
+    const int64_t c = dt_graph_shape(g, last->in[0]).c;
+    if (c != g->classes)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "network '%s': '%s' gives the loss %" PRId64 " scores for %" PRId64
+            " classes; make them equal",
+            g->name, value_name(g, last->in[0]), c, g->classes);
+    return DT_OK;
+}
+
+dt_status dt_graph_check(const dt_graph *g, dt_err *err)
+{
+    if (g->n_node == 0)
+        return DT_FAIL(err, DT_E_CONFIG, "network '%s' has no layers", g->name);
+    DT_CHECK(check_loss(g, err));
+    for (int32_t v = DT_GRAPH_INPUT; v + 1 < (int32_t)g->n_node; v++)
+        if (!value_is_read(g, v))
+            return DT_FAIL(err, DT_E_CONFIG,
+                "network '%s': no layer reads %s; remove it or name it as an input", g->name,
+                value_name(g, v));
+    return DT_OK;
+}

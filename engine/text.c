@@ -1,0 +1,36 @@
+#include "engine/text.h"
+
+/* Bytes that follow @lead, and the range of the first of them; 0 for a byte that cannot lead. */
+static int utf8_tail(uint8_t lead, uint8_t *lo, uint8_t *hi)
+{
+    *lo = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
+    *hi = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
+    if (lead >= 0xC2 && lead <= 0xDF)
+        return 1;
+    if (lead >= 0xE0 && lead <= 0xEF)
+        return 2;
+    return lead >= 0xF0 && lead <= 0xF4 ? 3 : 0;
+}
+
+size_t dt_utf8_bad(const char *text, size_t n)
+{
+    for (size_t i = 0; i < n;) {
+        const uint8_t lead = (uint8_t)text[i];
+        uint8_t lo, hi;
+        size_t tail = 0;
+        if (lead >= 0x80) {
+            tail = (size_t)utf8_tail(lead, &lo, &hi);
+            if (tail == 0 || n - i <= tail)
+                return i;
+            for (size_t k = 1; k <= tail; k++) {
+                const uint8_t b = (uint8_t)text[i + k];
+                if (b < lo || b > hi)
+                    return i;
+                lo = 0x80;
+                hi = 0xBF;
+            }
+        }
+        i += tail + 1;
+    }
+    return n;
+}

@@ -1,0 +1,65 @@
+/* The contract of the configuration parser: no half-built result, no failure without a message, no
+ * block left behind; and what was bound survives dump and parse. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/alloc.h"
+#include "engine/run_options.h"
+#include "tests/fuzz/fuzz.h"
+
+static char *dump(const dt_config *c)
+{
+    char *text = NULL;
+    size_t n;
+    FILE *f = open_memstream(&text, &n);
+    DT_ASSERT(f != NULL);
+    dt_config_dump(c, f);
+    fclose(f);
+    return text;
+}
+
+/* A dump is a configuration of its own, of the same values. */
+static void check_same(const char *text, const dt_run_options *want)
+{
+    dt_config *c = NULL;
+    dt_run_options o;
+    dt_err err = {0};
+    DT_ASSERT(dt_config_parse(&c, "dump.ini", text, strlen(text), &err) == DT_OK);
+    DT_ASSERT(dt_run_options_bind(c, &o, &err) == DT_OK);
+    DT_ASSERT(dt_config_check_known(c, &err) == DT_OK);
+    DT_ASSERT(o.train.batch == want->train.batch && o.train.seed == want->train.seed);
+    DT_ASSERT(memcmp(&o.train.lr, &want->train.lr, sizeof o.train.lr) == 0);
+    DT_ASSERT(o.memory.device_budget == want->memory.device_budget);
+    DT_ASSERT((o.data.path == NULL) == (want->data.path == NULL));
+    DT_ASSERT(o.data.path == NULL || strcmp(o.data.path, want->data.path) == 0);
+    DT_ASSERT(strcmp(o.memory.policy, want->memory.policy) == 0);
+    dt_config_destroy(c);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const long before = dt_alloc_live();
+    dt_err err = {0};
+    dt_config *c = NULL;
+    const dt_status st = dt_config_parse(&c, "fuzz.ini", (const char *)data, size, &err);
+    DT_ASSERT((st == DT_OK) == (c != NULL));
+    DT_ASSERT((st == DT_OK) == (err.n == 0));
+    DT_ASSERT(st == DT_OK || st == DT_E_CONFIG);
+    if (c != NULL) {
+        dt_run_options o;
+        dt_err why = {0};
+        const dt_status bound = dt_run_options_bind(c, &o, &why);
+        DT_ASSERT((bound == DT_OK) == (why.n == 0));
+        const dt_status known = dt_config_check_known(c, &why);
+        DT_ASSERT((bound == DT_OK && known == DT_OK) == (why.n == 0));
+        if (bound == DT_OK) {
+            char *text = dump(c);
+            check_same(text, &o);
+            free(text);
+        }
+    }
+    dt_config_destroy(c);
+    DT_ASSERT(dt_alloc_live() == before);
+    return 0;
+}

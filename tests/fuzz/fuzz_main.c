@@ -1,0 +1,62 @@
+/* Replays files, and the files of folders, through a fuzz target: the corpus as an ordinary test.
+ */
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/alloc.h"
+#include "engine/io.h"
+#include "tests/fuzz/fuzz.h"
+
+enum { MOST_BYTES = 64 << 20 };
+
+static dt_status replay_file(const char *path, dt_err *err)
+{
+    char *text;
+    size_t n;
+    DT_CHECK(dt_read_file(&text, &n, path, MOST_BYTES, DT_E_DATA, err));
+    /* a block of exactly n bytes, so that the sanitizer sees a read behind them */
+    uint8_t *exact = dt_alloc(n, 1);
+    DT_ASSERT(exact != NULL);
+    memcpy(exact, text, n);
+    dt_free(text);
+    (void)LLVMFuzzerTestOneInput(exact, n);
+    dt_free(exact);
+    return DT_OK;
+}
+
+static dt_status replay(const char *path, size_t *count, dt_err *err)
+{
+    DIR *d = opendir(path);
+    if (d == NULL) {
+        ++*count;
+        return replay_file(path, err);
+    }
+    dt_status st = DT_OK;
+    for (const struct dirent *e = readdir(d); e != NULL && st == DT_OK; e = readdir(d)) {
+        char below[4096];
+        if (e->d_name[0] == '.')
+            continue;
+        if (snprintf(below, sizeof below, "%s/%s", path, e->d_name) >= (int)sizeof below)
+            st = DT_FAIL(err, DT_E_IO, "'%s': a name is too long", path);
+        else
+            st = replay(below, count, err);
+    }
+    closedir(d);
+    return st;
+}
+
+int main(int argc, char **argv)
+{
+    size_t count = 0;
+    for (int i = 1; i < argc; i++) {
+        dt_err err = {0};
+        const dt_status st = replay(argv[i], &count, &err);
+        if (st != DT_OK) {
+            fputs(err.text, stderr);
+            return (int)st;
+        }
+    }
+    printf("%zu inputs replayed\n", count);
+    return count > 0 ? 0 : 1; /* replaying nothing is a failure */
+}

@@ -1,0 +1,43 @@
+/* The contract of the safetensors reader: no half-built result, no failure without a message, no
+ * block left behind, and of an accepted file every tensor lies inside the data, adjoins the one
+ * before, has the size of its shape and is found by its name. */
+#include <string.h>
+
+#include "engine/alloc.h"
+#include "engine/safetensors.h"
+#include "tests/fuzz/fuzz.h"
+
+static void check_file(const dt_st_file *f, size_t size)
+{
+    uint64_t end = 0;
+    for (size_t i = 0; i < dt_st_count(f); i++) {
+        const dt_st_entry *e = dt_st_at(f, i);
+        uint64_t bytes = dt_st_type_bytes(e->type);
+        DT_ASSERT(e->rank >= 0 && e->rank <= DT_ST_RANK);
+        for (int k = 0; k < e->rank; k++) {
+            DT_ASSERT(e->d[k] >= 0);
+            DT_ASSERT(!__builtin_mul_overflow(bytes, (uint64_t)e->d[k], &bytes));
+        }
+        DT_ASSERT(e->begin == end && e->bytes == bytes);
+        end += bytes;
+        DT_ASSERT(end <= size);
+        DT_ASSERT(strlen(e->name) >= 1 && strlen(e->name) <= DT_ST_NAME_BYTES);
+        DT_ASSERT(dt_st_find(f, e->name) == e);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const long before = dt_alloc_live();
+    dt_err err = {0};
+    dt_st_file *f = NULL;
+    const dt_status st = dt_st_parse(&f, "fuzz.safetensors", data, size, &err);
+    DT_ASSERT((st == DT_OK) == (f != NULL));
+    DT_ASSERT((st == DT_OK) == (err.n == 0));
+    DT_ASSERT(st == DT_OK || st == DT_E_DATA);
+    if (f != NULL)
+        check_file(f, size);
+    dt_st_close(f);
+    DT_ASSERT(dt_alloc_live() == before);
+    return 0;
+}

@@ -1,0 +1,41 @@
+#include <inttypes.h>
+
+#include "layers/cpu.h"
+#include "layers/plain.h"
+
+static dt_status add_infer(
+    const void *opts, const dt_shape *x, int n_x, dt_layer_info *info, dt_err *err)
+{
+    (void)opts;
+    for (int i = 1; i < n_x; i++)
+        if (!dt_shape_same(&x[0], &x[i]))
+            return DT_FAIL(err, DT_E_CONFIG,
+                "add: inputs must have one shape, but input 1 is %" PRId64 "x%" PRId64 "x%" PRId64
+                " and input %d is %" PRId64 "x%" PRId64 "x%" PRId64,
+                x[0].h, x[0].w, x[0].c, i + 1, x[i].h, x[i].w, x[i].c);
+    *info = (dt_layer_info){
+        .y = x[0],
+        .forward_flops = (double)dt_shape_sample(&x[0]) * (n_x - 1),
+    };
+    return DT_OK;
+}
+
+const dt_layer_desc dt_layer_add = {
+    .name = "add",
+    .summary = "sum of values of one shape",
+    .min_in = 2,
+    .max_in = DT_MAX_IN,
+    .form =
+        {
+            [DT_FORWARD] = {.suffix = "f",
+                .reads = DT_BIT(DT_X),
+                .writes = DT_BIT(DT_Y),
+                .split = true,
+                .n_over = 2,
+                .over = {{DT_Y, DT_X}, {DT_Y, DT_X + 1}}},
+        },
+    .shares_dy = true,
+    .repeatable = true,
+    .infer = add_infer,
+    .cpu = &dt_add_cpu,
+};

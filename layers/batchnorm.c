@@ -1,0 +1,81 @@
+#include "layers/batchnorm.h"
+
+#include "layers/cpu.h"
+
+#define AT(f) offsetof(dt_batchnorm, f)
+/* clang-format off */
+static const dt_opt opts[] = {
+    {"eps",      DT_OPT_F64, AT(eps),      "1e-5", 1e-12, 1, NULL, NULL, "added to the variance"},
+    {"momentum", DT_OPT_F64, AT(momentum), "0.1",  0,     1, NULL, NULL, "weight of a batch in the running statistics"},
+    {NULL,       DT_OPT_I64, 0,            NULL,   0,     0, NULL, NULL, NULL},
+};
+/* clang-format on */
+
+static dt_status batchnorm_infer(
+    const void *o, const dt_shape *x, int n_x, dt_layer_info *info, dt_err *err)
+{
+    (void)n_x;
+    const dt_batchnorm *b = o;
+    if (!(b->eps > 0 && b->eps <= 1) || !(b->momentum >= 0 && b->momentum <= 1))
+        return DT_FAIL(err, DT_E_CONFIG,
+            "batchnorm: eps %g, momentum %g; eps must be in (0, 1], momentum in [0, 1]", b->eps,
+            b->momentum);
+    const int64_t c = x[0].c;
+    const double elements = (double)dt_shape_sample(&x[0]);
+    *info = (dt_layer_info){
+        .y = x[0],
+        .n_param = 4,
+        .n_stash = 2,
+        .param =
+            {
+                {.name = "weight", .rank = 1, .d = {c}, .init = DT_INIT_ONE},
+                {.name = "bias", .rank = 1, .d = {c}, .init = DT_INIT_ZERO},
+                {.name = "running_mean", .buffer = true, .rank = 1, .d = {c}},
+                {.name = "running_var", .buffer = true, .rank = 1, .d = {c}, .init = DT_INIT_ONE},
+            },
+        .stash = {{.name = "mean", .fixed_bytes = (size_t)c * sizeof(float)},
+            {.name = "istd", .fixed_bytes = (size_t)c * sizeof(float)}},
+        .forward_flops = 8 * elements,
+        .backward_flops = {9 * elements},
+    };
+    return DT_OK;
+}
+
+#define STATS (DT_BIT(DT_S) | DT_BIT(DT_S + 1))
+
+const dt_layer_desc dt_layer_batchnorm = {
+    .name = "batchnorm",
+    .summary = "normalise each channel over the batch, then scale and shift",
+    .opts = opts,
+    .opts_bytes = sizeof(dt_batchnorm),
+    .min_in = 1,
+    .max_in = 1,
+    .form =
+        {
+            [DT_FORWARD] = {.suffix = "f",
+                .reads = DT_BIT(DT_X) | DT_BITS(DT_P, 4),
+                .writes = DT_BIT(DT_Y) | STATS | DT_BITS(DT_Q + 2, 2)},
+            [DT_CLONE] = {.suffix = "f",
+                .reads = DT_BIT(DT_X) | DT_BITS(DT_P, 2) | STATS,
+                .writes = DT_BIT(DT_Y),
+                .n_over = 1,
+                .over = {{DT_Y, DT_X}}},
+            [DT_EVAL] = {.suffix = "e",
+                .reads = DT_BIT(DT_X) | DT_BITS(DT_P, 4),
+                .writes = DT_BIT(DT_Y),
+                .split = true,
+                .n_over = 1,
+                .over = {{DT_Y, DT_X}}},
+            [DT_BACKWARD] = {.suffix = "b",
+                .reads = DT_BIT(DT_DY) | DT_BIT(DT_P),
+                .writes = DT_BIT(DT_DX) | DT_BITS(DT_DP, 2),
+                .saved = true,
+                .n_over = 1,
+                .over = {{DT_DX, DT_DY}}},
+        },
+    .n_alt = 1,
+    .alt = {{"x", DT_BIT(DT_X) | STATS}},
+    .repeatable = true,
+    .infer = batchnorm_infer,
+    .cpu = &dt_batchnorm_cpu,
+};

@@ -1,0 +1,17 @@
+/* Batch normalisation per channel, as PyTorch's BatchNorm2d with affine parameters and running
+ * statistics. The variance that normalises is the biased one; the running variance takes the
+ * unbiased one (of a single value: the biased one, 0). Forward leaves mean and inverse standard
+ * deviation, fp32 per channel, from which a clone makes forward's bits again. */
+#ifndef DT_LAYERS_BATCHNORM_H
+#define DT_LAYERS_BATCHNORM_H
+
+#include "engine/layer.h"
+
+typedef struct dt_batchnorm {
+    double eps;
+    double momentum; /* weight of the new statistics */
+} dt_batchnorm;
+
+extern const dt_layer_desc dt_layer_batchnorm;
+
+#endif

@@ -1,0 +1,103 @@
+#include "layers/conv.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+#include "layers/cpu.h"
+
+enum { MOST_CHANNELS = 1 << 20, MOST_PIXELS = 4096 };
+
+#define AT(f) offsetof(dt_conv, f)
+static const dt_opt options[] = {
+    {"out", DT_OPT_I64, AT(out), NULL, 1, MOST_CHANNELS, NULL, "channels", "output channels"},
+    {"kernel", DT_OPT_I64, AT(kernel), NULL, 1, MOST_PIXELS, NULL, "pixels", "height and width"},
+    {"stride", DT_OPT_I64, AT(stride), "1", 1, MOST_PIXELS, NULL, "pixels", "step between outputs"},
+    {"pad", DT_OPT_I64, AT(pad), "0", 0, MOST_PIXELS, NULL, "pixels", "zeros on each side"},
+    {"dilation", DT_OPT_I64, AT(dilation), "1", 1, MOST_PIXELS, NULL, "pixels",
+        "distance of neighbouring taps; 1 is a dense kernel"},
+    {"groups", DT_OPT_I64, AT(groups), "1", 1, MOST_CHANNELS, NULL, NULL,
+        "independent parts; must divide input and output channels"},
+    {"bias", DT_OPT_BOOL, AT(bias), "on", 0, 0, NULL, NULL, "add a value to each output channel"},
+    {0},
+};
+
+/* Options may come from a network builder as well as from a file, so ranges are checked here too.
+ */
+static dt_status check(const dt_conv *o, const dt_shape *x, dt_err *err)
+{
+    if (o->out < 1 || o->out > MOST_CHANNELS || o->kernel < 1 || o->kernel > MOST_PIXELS ||
+        o->stride < 1 || o->stride > MOST_PIXELS || o->pad < 0 || o->pad > MOST_PIXELS ||
+        o->dilation < 1 || o->dilation > MOST_PIXELS)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "conv: out %" PRId64 ", kernel %" PRId64 ", stride %" PRId64 ", pad %" PRId64
+            ", dilation %" PRId64 ": each must be at least 1 (pad 0), out at most %d, others %d",
+            o->out, o->kernel, o->stride, o->pad, o->dilation, (int)MOST_CHANNELS,
+            (int)MOST_PIXELS);
+    if (o->groups < 1 || x->c % o->groups != 0 || o->out % o->groups != 0)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "conv: groups = %" PRId64 " must divide the %" PRId64
+            " input channels and out = %" PRId64,
+            o->groups, x->c, o->out);
+    return DT_OK;
+}
+
+static dt_status infer(
+    const void *opts, const dt_shape *x, int n_x, dt_layer_info *info, dt_err *err)
+{
+    const dt_conv *o = opts;
+    (void)n_x;
+    DT_CHECK(check(o, x, err));
+    const int64_t reach = o->dilation * (o->kernel - 1) + 1;
+    const int64_t h = x->h + 2 * o->pad, w = x->w + 2 * o->pad;
+    if (reach > h || reach > w)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "conv: a kernel reaching over %" PRId64 " pixels does not fit into %" PRId64 "x%" PRId64
+            " (padding included); make kernel or dilation smaller, or pad larger",
+            reach, h, w);
+    info->y = (dt_shape){1, (h - reach) / o->stride + 1, (w - reach) / o->stride + 1, o->out};
+    const int64_t depth = x->c / o->groups;
+    const double fan_out = (double)(o->kernel * o->kernel) * (double)o->out;
+    info->param[0] = (dt_param_info){.name = "weight",
+        .rank = 4,
+        .d = {o->out, depth, o->kernel, o->kernel},
+        .init = DT_INIT_NORMAL,
+        .scale = sqrt(2.0 / fan_out)};
+    info->param[1] = (dt_param_info){.name = "bias", .rank = 1, .d = {o->out}};
+    info->n_param = o->bias ? 2 : 1;
+    info->n_stash = 0;
+    info->forward_flops = 2.0 * fan_out * (double)depth * (double)info->y.h * (double)info->y.w;
+    info->backward_flops[0] = info->backward_flops[1] = info->forward_flops;
+    return DT_OK;
+}
+
+const dt_layer_desc dt_layer_conv = {
+    .name = "conv",
+    .summary = "two-dimensional convolution",
+    .opts = options,
+    .opts_bytes = sizeof(dt_conv),
+    .min_in = 1,
+    .max_in = 1,
+    .form =
+        {
+            [DT_FORWARD] = {.suffix = "f",
+                .reads = DT_BIT(DT_X) | DT_BIT(DT_D) | DT_BIT(DT_P + 1),
+                .writes = DT_BIT(DT_Y),
+                .split = true},
+            [DT_BACKWARD] = {.suffix = "bw",
+                .reads = DT_BIT(DT_DY),
+                .writes = DT_BIT(DT_DP) | DT_BIT(DT_DP + 1),
+                .saved = true},
+            [DT_BACKWARD2] = {.suffix = "bd",
+                .reads = DT_BIT(DT_DY) | DT_BIT(DT_D + 1),
+                .writes = DT_BIT(DT_DX),
+                .split = true},
+            [DT_DERIVE_F] = {.suffix = "wF", .reads = DT_BIT(DT_P), .writes = DT_BIT(DT_D)},
+            [DT_DERIVE_B] = {.suffix = "wB", .reads = DT_BIT(DT_P), .writes = DT_BIT(DT_D + 1)},
+            [DT_RESTORE] = {.suffix = "gR", .reads = DT_BIT(DT_S), .writes = DT_BIT(DT_DP)},
+        },
+    .n_alt = 1,
+    .alt = {{"x", DT_BIT(DT_X)}},
+    .repeatable = true,
+    .infer = infer,
+    .cpu = &dt_conv_cpu,
+};

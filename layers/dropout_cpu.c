@@ -1,0 +1,82 @@
+#include "layers/dropout.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "engine/philox.h"
+#include "layers/cpu.h"
+#include "layers/team.h"
+
+enum { PIECE = 1 << 12, BLOCK = 256 }; /* elements of a task; numbers drawn at a time */
+
+struct job {
+    const dt_args *a;
+    const float *from;
+    float *to;
+    int64_t elements, pieces; /* of a sample */
+    uint32_t least;           /* 24-bit draws below it are dropped */
+    float scale;
+};
+
+DT_CLONES static void draw(const dt_args *a, uint64_t counter, uint32_t *u, int64_t n)
+{
+    for (int64_t i = 0; i < n; i += 4) {
+        const dt_u32x4 r = dt_random(a->seed, DT_RANDOM_DROPOUT, (uint32_t)a->layer,
+            (uint32_t)a->step, counter + (uint64_t)i / 4);
+        memcpy(u + i, r.v, sizeof r.v);
+    }
+}
+
+DT_CLONES static void apply(
+    const float *from, float *to, const uint32_t *u, int64_t n, uint32_t least, float scale)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        to[i] = u[i] >> 8 >= least ? from[i] * scale : 0.0f;
+}
+
+static void task(const void *job, int64_t i)
+{
+    const struct job *j = job;
+    const int64_t sample = i / j->pieces;
+    const dt_span s = dt_span_of(j->elements, PIECE, i % j->pieces);
+    const uint64_t first = (uint64_t)(j->a->sample0 + sample) * ((uint64_t)(j->elements + 3) / 4);
+    uint32_t u[BLOCK];
+    for (int64_t e = s.begin; e < s.end; e += BLOCK) {
+        const int64_t n = s.end - e < BLOCK ? s.end - e : BLOCK;
+        const int64_t at = sample * j->elements + e;
+        draw(j->a, first + (uint64_t)e / 4, u, n);
+        apply(j->from + at, j->to + at, u, n, j->least, j->scale);
+    }
+}
+
+static void copy_task(const void *job, int64_t i)
+{
+    const struct job *j = job;
+    const dt_span s = dt_span_of(j->a->n * j->elements, DT_GRAIN, i);
+    memcpy(j->to + s.begin, j->from + s.begin, (size_t)(s.end - s.begin) * sizeof *j->to);
+}
+
+static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
+{
+    (void)state, (void)err;
+    const dt_dropout *o = c->node->opts;
+    const dt_shape x = dt_call_x(c);
+    const bool back = c->form == DT_BACKWARD;
+    struct job j = {
+        .a = a,
+        .from = a->port[back ? DT_DY : DT_X],
+        .to = a->port[back ? DT_DX : DT_Y],
+        .elements = dt_shape_sample(&x),
+        .least = (uint32_t)ceil(o->rate * 0x1p24),
+        .scale = o->rate < 1 ? (float)(1 / (1 - o->rate)) : 0,
+    };
+    j.pieces = dt_ceil_div(j.elements, PIECE);
+    if (c->form != DT_EVAL)
+        dt_team(a->n * j.pieces, task, &j);
+    else if (j.from != j.to)
+        dt_team(dt_ceil_div(a->n * j.elements, DT_GRAIN), copy_task, &j);
+    return DT_OK;
+}
+
+const dt_kernels dt_dropout_cpu = {.run = run};

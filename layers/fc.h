@@ -1,0 +1,22 @@
+/* Fully connected layer: y = weight x + bias, with everything of a sample as one vector. */
+#ifndef DT_LAYERS_FC_H
+#define DT_LAYERS_FC_H
+
+#include "engine/layer.h"
+
+/**
+ * struct dt_fc - options.
+ * @out:  outputs
+ * @bias: whether a value is added to each output
+ *
+ * x {n, h, w, c} gives y {n, 1, 1, out}. Parameters: weight [out, c * h * w], whose columns are in
+ * the order c, h, w that PyTorch's flatten gives, although x is stored h, w, c; bias [out].
+ */
+typedef struct dt_fc {
+    int64_t out;
+    bool bias;
+} dt_fc;
+
+extern const dt_layer_desc dt_layer_fc;
+
+#endif

@@ -1,0 +1,32 @@
+#include "layers/cpu.h"
+#include "layers/plain.h"
+
+static dt_status global_avgpool_infer(
+    const void *opts, const dt_shape *x, int n_x, dt_layer_info *info, dt_err *err)
+{
+    (void)opts, (void)n_x, (void)err;
+    const double elements = (double)dt_shape_sample(&x[0]);
+    *info = (dt_layer_info){
+        .y = {x[0].n, 1, 1, x[0].c},
+        .forward_flops = elements,
+        .backward_flops = {elements},
+    };
+    return DT_OK;
+}
+
+const dt_layer_desc dt_layer_global_avgpool = {
+    .name = "global_avgpool",
+    .summary = "mean over height and width",
+    .min_in = 1,
+    .max_in = 1,
+    .form =
+        {
+            [DT_FORWARD] =
+                {.suffix = "f", .reads = DT_BIT(DT_X), .writes = DT_BIT(DT_Y), .split = true},
+            [DT_BACKWARD] =
+                {.suffix = "b", .reads = DT_BIT(DT_DY), .writes = DT_BIT(DT_DX), .split = true},
+        },
+    .repeatable = true,
+    .infer = global_avgpool_infer,
+    .cpu = &dt_global_avgpool_cpu,
+};

@@ -1,0 +1,67 @@
+#include "layers/maxpool.h"
+
+#include <inttypes.h>
+
+#include "layers/cpu.h"
+#include "layers/pool.h"
+
+enum { MAX_KERNEL = 15 }; /* 15 * 15 positions fit a byte */
+
+#define AT(f) offsetof(dt_maxpool, f)
+/* clang-format off */
+static const dt_opt opts[] = {
+    {"kernel", DT_OPT_I64,  AT(kernel), NULL,  1, MAX_KERNEL,     NULL, "pixels", "height and width of the window"},
+    {"stride", DT_OPT_I64,  AT(stride), "0",   0, 1024,           NULL, "pixels", "step between windows; 0: as kernel"},
+    {"pad",    DT_OPT_I64,  AT(pad),    "0",   0, MAX_KERNEL / 2, NULL, "pixels", "border, which never wins; at most half of kernel"},
+    {"ceil",   DT_OPT_BOOL, AT(ceil),   "off", 0, 0,              NULL, NULL,     "round the output size up"},
+    {NULL,     DT_OPT_I64,  0,          NULL,  0, 0,              NULL, NULL,     NULL},
+};
+/* clang-format on */
+
+static dt_status maxpool_infer(
+    const void *o, const dt_shape *x, int n_x, dt_layer_info *info, dt_err *err)
+{
+    (void)n_x;
+    const dt_maxpool *m = o;
+    const dt_pool p = {m->kernel, m->stride == 0 ? m->kernel : m->stride, m->pad, m->ceil};
+    dt_shape y;
+    if (m->kernel > MAX_KERNEL)
+        return DT_FAIL(
+            err, DT_E_CONFIG, "maxpool: kernel %" PRId64 "; at most %d", m->kernel, MAX_KERNEL);
+    DT_CHECK(dt_pool_infer(&p, "maxpool", x, &y, err));
+    const double compares = (double)dt_shape_sample(&y) * (double)(m->kernel * m->kernel);
+    *info = (dt_layer_info){
+        .y = y,
+        .n_stash = 1,
+        .stash = {{.name = "index", .sample_bytes = (size_t)dt_shape_sample(&y)}},
+        .forward_flops = compares,
+        .backward_flops = {compares},
+    };
+    return DT_OK;
+}
+
+const dt_layer_desc dt_layer_maxpool = {
+    .name = "maxpool",
+    .summary = "maximum over windows",
+    .opts = opts,
+    .opts_bytes = sizeof(dt_maxpool),
+    .min_in = 1,
+    .max_in = 1,
+    .form =
+        {
+            [DT_FORWARD] = {.suffix = "f",
+                .reads = DT_BIT(DT_X),
+                .writes = DT_BIT(DT_Y) | DT_BIT(DT_S),
+                .split = true},
+            [DT_BACKWARD] = {.suffix = "b",
+                .reads = DT_BIT(DT_DY),
+                .writes = DT_BIT(DT_DX),
+                .saved = true,
+                .split = true},
+        },
+    .n_alt = 2,
+    .alt = {{"xy", DT_BIT(DT_X) | DT_BIT(DT_Y)}, {"index", DT_BIT(DT_S)}},
+    .repeatable = true,
+    .infer = maxpool_infer,
+    .cpu = &dt_maxpool_cpu,
+};

@@ -1,0 +1,446 @@
+#include "layers/onednn.h"
+
+#include <inttypes.h>
+#include <omp.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <oneapi/dnnl/dnnl.h>
+
+#include "engine/alloc.h"
+
+#if DNNL_VERSION_MAJOR != 2
+#error "written for the operation descriptors of oneDNN 2; version 3 creates primitives differently"
+#endif
+
+enum { SLOTS = 5, MEMO = 4096 };
+
+/* The library's error in our words. */
+static dt_status failed(dnnl_status_t s, const char *call, dt_err *err)
+{
+    const char *why = s == dnnl_out_of_memory       ? "out of memory"
+                      : s == dnnl_invalid_arguments ? "invalid arguments"
+                      : s == dnnl_unimplemented     ? "not available for this shape"
+                                                    : "failed";
+    const dt_status code = s == dnnl_out_of_memory       ? DT_E_NOMEM
+                           : s == dnnl_invalid_arguments ? DT_E_INTERNAL
+                                                         : DT_E_DEVICE;
+    return DT_FAIL(err, code, "oneDNN: %s: %s (%d)", call, why, (int)s);
+}
+
+/* Return with a note when a call of the library fails. Only where nothing is held. */
+#define DT_ONEDNN_TRY(err, call)                                                                   \
+    do {                                                                                           \
+        const dnnl_status_t dt_dnnl_ = (call);                                                     \
+        if (dt_dnnl_ != dnnl_success)                                                              \
+            return failed(dt_dnnl_, #call, err);                                                   \
+    } while (0)
+
+/* One engine, stream and attribute (scratch memory is ours) for the life of the process. */
+static struct {
+    dnnl_engine_t engine;
+    dnnl_stream_t stream;
+    dnnl_primitive_attr_t attr;
+    dnnl_status_t status;
+} lib;
+static pthread_once_t lib_once = PTHREAD_ONCE_INIT;
+
+static void lib_start(void)
+{
+    lib.status = dnnl_engine_create(&lib.engine, dnnl_cpu, 0);
+    if (lib.status == dnnl_success)
+        lib.status = dnnl_stream_create(&lib.stream, lib.engine, dnnl_stream_default_flags);
+    if (lib.status == dnnl_success)
+        lib.status = dnnl_primitive_attr_create(&lib.attr);
+    if (lib.status == dnnl_success)
+        lib.status = dnnl_primitive_attr_set_scratchpad_mode(lib.attr, dnnl_scratchpad_mode_user);
+}
+
+static dt_status lib_ready(dt_err *err)
+{
+    pthread_once(&lib_once, lib_start);
+    return lib.status == dnnl_success ? DT_OK : failed(lib.status, "starting its engine", err);
+}
+
+typedef struct descs {
+    dnnl_memory_desc_t x, y, weight, bias;
+} descs;
+
+/* The weight in PyTorch's layout, or as the library likes it. */
+static dt_status weight_desc(
+    const dt_dnnl_problem *p, bool plain, dnnl_memory_desc_t *d, dt_err *err)
+{
+    const dnnl_dims_t fc = {p->out, p->c}, dense = {p->out, p->c, p->kernel, p->kernel};
+    const dnnl_dims_t grouped = {
+        p->groups, p->out / p->groups, p->c / p->groups, p->kernel, p->kernel};
+    const int rank = p->fc ? 2 : p->groups > 1 ? 5 : 4;
+    const dnnl_format_tag_t tag = !plain      ? dnnl_format_tag_any
+                                  : rank == 2 ? dnnl_ab
+                                  : rank == 4 ? dnnl_abcd
+                                              : dnnl_abcde;
+    DT_ONEDNN_TRY(err, dnnl_memory_desc_init_by_tag(d, rank,
+                           rank == 2   ? fc
+                           : rank == 4 ? dense
+                                       : grouped,
+                           dnnl_f32, tag));
+    return DT_OK;
+}
+
+static dt_status make_descs(const dt_dnnl_problem *p, int64_t n, descs *d, dt_err *err)
+{
+    const dnnl_dims_t x = {n, p->c, p->h, p->w}, y = {n, p->out, p->p, p->q}, bias = {p->out};
+    const int rank = p->fc ? 2 : 4;
+    const dnnl_format_tag_t tag = p->fc ? dnnl_ab : dnnl_nhwc;
+    DT_ONEDNN_TRY(err, dnnl_memory_desc_init_by_tag(&d->x, rank, x, dnnl_f32, tag));
+    DT_ONEDNN_TRY(err, dnnl_memory_desc_init_by_tag(&d->y, rank, y, dnnl_f32, tag));
+    DT_ONEDNN_TRY(err, dnnl_memory_desc_init_by_tag(&d->bias, 1, bias, dnnl_f32, dnnl_a));
+    return weight_desc(p, false, &d->weight, err);
+}
+
+/* The operation descriptors of one direction: of a convolution ... */
+static dnnl_status_t conv_pd(const dt_dnnl_problem *p, const descs *d, dt_dnnl_way way,
+    const_dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *pd)
+{
+    const dnnl_dims_t stride = {p->stride, p->stride}, pad = {p->pad, p->pad};
+    const dnnl_dims_t gap = {p->dilation - 1, p->dilation - 1}; /* 0 is dense here */
+    const dnnl_memory_desc_t *bias = p->bias ? &d->bias : NULL;
+    dnnl_convolution_desc_t op;
+    dnnl_status_t s;
+    if (way == DT_DNNL_FORWARD)
+        s = dnnl_dilated_convolution_forward_desc_init(&op, dnnl_forward_training,
+            dnnl_convolution_direct, &d->x, &d->weight, bias, &d->y, stride, gap, pad, pad);
+    else if (way == DT_DNNL_DATA)
+        s = dnnl_dilated_convolution_backward_data_desc_init(
+            &op, dnnl_convolution_direct, &d->x, &d->weight, &d->y, stride, gap, pad, pad);
+    else
+        s = dnnl_dilated_convolution_backward_weights_desc_init(
+            &op, dnnl_convolution_direct, &d->x, &d->weight, bias, &d->y, stride, gap, pad, pad);
+    return s == dnnl_success ? dnnl_primitive_desc_create(pd, &op, lib.attr, lib.engine, hint) : s;
+}
+
+/* ... and of an inner product. */
+static dnnl_status_t fc_pd(const dt_dnnl_problem *p, const descs *d, dt_dnnl_way way,
+    const_dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *pd)
+{
+    const dnnl_memory_desc_t *bias = p->bias ? &d->bias : NULL;
+    dnnl_inner_product_desc_t op;
+    dnnl_status_t s;
+    if (way == DT_DNNL_FORWARD)
+        s = dnnl_inner_product_forward_desc_init(
+            &op, dnnl_forward_training, &d->x, &d->weight, bias, &d->y);
+    else if (way == DT_DNNL_DATA)
+        s = dnnl_inner_product_backward_data_desc_init(&op, &d->x, &d->weight, &d->y);
+    else
+        s = dnnl_inner_product_backward_weights_desc_init(&op, &d->x, &d->weight, bias, &d->y);
+    return s == dnnl_success ? dnnl_primitive_desc_create(pd, &op, lib.attr, lib.engine, hint) : s;
+}
+
+static dt_status make_pd(
+    const dt_dnnl_problem *p, dt_dnnl_layout way, dnnl_primitive_desc_t *pd, dt_err *err)
+{
+    descs d;
+    *pd = NULL;
+    DT_CHECK(lib_ready(err));
+    DT_CHECK(make_descs(p, way.n, &d, err));
+    dnnl_primitive_desc_t forward = NULL;
+    dnnl_status_t s = (p->fc ? fc_pd : conv_pd)(p, &d, DT_DNNL_FORWARD, NULL, &forward);
+    if (s == dnnl_success && way.way == DT_DNNL_FORWARD) {
+        *pd = forward;
+        return DT_OK;
+    }
+    if (s == dnnl_success)
+        s = (p->fc ? fc_pd : conv_pd)(p, &d, way.way, forward, pd);
+    if (forward != NULL)
+        dnnl_primitive_desc_destroy(forward);
+    if (s == dnnl_success)
+        return DT_OK;
+    return DT_FAIL(err, failed(s, "creating a primitive", err),
+        "%s with %" PRId64 "x%" PRId64 "x%" PRId64 " -> %" PRId64 ", kernel %" PRId64 ", %" PRId64
+        " samples",
+        p->fc ? "fc" : "conv", p->h, p->w, p->c, p->out, p->kernel, way.n);
+}
+
+/* One answered question. A reorder has two layouts; a direction has the same one twice. */
+typedef struct memo_key {
+    dt_dnnl_problem p;
+    int64_t way[2], n[2], threads;
+} memo_key;
+
+typedef struct memo_entry {
+    bool used;
+    memo_key key;
+    dnnl_memory_desc_t weight;
+    dt_dnnl_facts facts;
+} memo_entry;
+
+/* Open addressing in static storage: planning may ask a million times, and an answer must not be
+ * able to fail for lack of memory. Forgotten as a whole when it fills up. */
+static memo_entry memo[MEMO];
+static size_t memo_used;
+static pthread_mutex_t memo_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static memo_key make_key(const dt_dnnl_problem *p, dt_dnnl_layout a, dt_dnnl_layout b)
+{
+    return (memo_key){*p, {(int64_t)a.way, (int64_t)b.way}, {a.n, b.n}, omp_get_max_threads()};
+}
+
+/* The entry of this key, or the free one where it belongs. */
+static memo_entry *memo_find(const memo_key *key)
+{
+    uint64_t words[sizeof *key / 8], h = 0;
+    memcpy(words, key, sizeof words);
+    for (size_t i = 0; i < DT_COUNT(words); i++)
+        h = (h ^ words[i]) * UINT64_C(0x9E3779B97F4A7C15) ^ h >> 29;
+    for (size_t i = (size_t)(h >> 32);; i++) {
+        memo_entry *e = &memo[i % MEMO];
+        if (!e->used || memcmp(&e->key, key, sizeof *key) == 0)
+            return e;
+    }
+}
+_Static_assert(sizeof(memo_key) % 8 == 0 && sizeof(memo_key) == 18 * 8, "a key has no padding");
+
+static memo_entry *memo_keep(const memo_entry *answer)
+{
+    if (memo_used >= MEMO * 3 / 4) {
+        memset(memo, 0, sizeof memo);
+        memo_used = 0;
+    }
+    memo_entry *e = memo_find(&answer->key);
+    memo_used += !e->used;
+    *e = *answer;
+    e->used = true;
+    return e;
+}
+
+static void read_pd(const_dnnl_primitive_desc_t pd, dt_dnnl_facts *f)
+{
+    const char *name = "";
+    f->work_bytes =
+        dnnl_memory_desc_get_size(dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0));
+    if (dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name) == dnnl_success)
+        snprintf(f->impl, sizeof f->impl, "%s", name);
+}
+
+/* Which of a primitive's memories is its weight. */
+static const dnnl_memory_desc_t *weight_of(const_dnnl_primitive_desc_t pd, dt_dnnl_way way)
+{
+    return dnnl_primitive_desc_query_md(
+        pd, way == DT_DNNL_WEIGHTS ? dnnl_query_diff_weights_md : dnnl_query_weights_md, 0);
+}
+
+/* A number for a layout, from the bytes of its description. */
+static uint64_t layout_number(const dnnl_memory_desc_t *d)
+{
+    unsigned char bytes[sizeof *d];
+    uint64_t h = UINT64_C(0xCBF29CE484222325);
+    memcpy(bytes, d, sizeof bytes);
+    for (size_t i = 0; i < sizeof bytes; i++)
+        h = (h ^ bytes[i]) * UINT64_C(0x100000001B3);
+    return h;
+}
+
+/* The caller holds the lock. */
+static dt_status ask_locked(
+    const dt_dnnl_problem *p, dt_dnnl_layout way, const memo_entry **out, dt_err *err)
+{
+    const memo_key key = make_key(p, way, way);
+    const memo_entry *e = memo_find(&key);
+    if (e->used) {
+        *out = e;
+        return DT_OK;
+    }
+    memo_entry answer = {.key = key, .facts.same = true};
+    if (way.way == DT_DNNL_PLAIN) {
+        DT_CHECK(weight_desc(p, true, &answer.weight, err));
+    } else {
+        dnnl_primitive_desc_t pd;
+        DT_CHECK(make_pd(p, way, &pd, err));
+        answer.weight = *weight_of(pd, way.way);
+        read_pd(pd, &answer.facts);
+        dnnl_primitive_desc_destroy(pd);
+    }
+    answer.facts.weight_bytes = dnnl_memory_desc_get_size(&answer.weight);
+    answer.facts.layout = layout_number(&answer.weight);
+    *out = memo_keep(&answer);
+    return DT_OK;
+}
+
+static dt_status layout_desc(
+    const dt_dnnl_problem *p, dt_dnnl_layout layout, dnnl_memory_desc_t *d, dt_err *err)
+{
+    const memo_entry *e;
+    pthread_mutex_lock(&memo_lock);
+    const dt_status st = ask_locked(p, layout, &e, err);
+    if (st == DT_OK)
+        *d = e->weight;
+    pthread_mutex_unlock(&memo_lock);
+    return st;
+}
+
+dt_status dt_dnnl_ask(const dt_dnnl_problem *p, dt_dnnl_layout way, dt_dnnl_facts *f, dt_err *err)
+{
+    const memo_entry *e;
+    pthread_mutex_lock(&memo_lock);
+    const dt_status st = ask_locked(p, way, &e, err);
+    if (st == DT_OK)
+        *f = e->facts;
+    pthread_mutex_unlock(&memo_lock);
+    return st;
+}
+
+static dt_status reorder_pd(const dt_dnnl_problem *p, dt_dnnl_layout from, dt_dnnl_layout to,
+    dnnl_memory_desc_t md[2], dnnl_primitive_desc_t *pd, dt_err *err)
+{
+    DT_CHECK(lib_ready(err));
+    DT_CHECK(layout_desc(p, from, &md[0], err));
+    DT_CHECK(layout_desc(p, to, &md[1], err));
+    DT_ONEDNN_TRY(err,
+        dnnl_reorder_primitive_desc_create(pd, &md[0], lib.engine, &md[1], lib.engine, lib.attr));
+    return DT_OK;
+}
+
+static dt_status answer_reorder(
+    const dt_dnnl_problem *p, dt_dnnl_layout from, dt_dnnl_layout to, dt_dnnl_facts *f, dt_err *err)
+{
+    dnnl_memory_desc_t md[2];
+    dnnl_primitive_desc_t pd;
+    DT_CHECK(reorder_pd(p, from, to, md, &pd, err));
+    read_pd(pd, f);
+    dnnl_primitive_desc_destroy(pd);
+    f->weight_bytes = dnnl_memory_desc_get_size(&md[1]);
+    f->layout = layout_number(&md[1]);
+    f->same = dnnl_memory_desc_equal(&md[0], &md[1]) != 0;
+    return DT_OK;
+}
+
+dt_status dt_dnnl_ask_reorder(
+    const dt_dnnl_problem *p, dt_dnnl_layout from, dt_dnnl_layout to, dt_dnnl_facts *f, dt_err *err)
+{
+    memo_entry answer = {.key = make_key(p, from, to)};
+    if (from.way == to.way && from.n == to.n)
+        return dt_dnnl_ask(p, to, f, err);
+    pthread_mutex_lock(&memo_lock);
+    const memo_entry *e = memo_find(&answer.key);
+    const bool known = e->used;
+    if (known)
+        *f = e->facts;
+    pthread_mutex_unlock(&memo_lock);
+    if (known)
+        return DT_OK;
+    DT_CHECK(answer_reorder(p, from, to, &answer.facts, err));
+    pthread_mutex_lock(&memo_lock);
+    memo_keep(&answer);
+    pthread_mutex_unlock(&memo_lock);
+    *f = answer.facts;
+    return DT_OK;
+}
+
+/* Slots are in the order of dt_dnnl_bytes: x, y, weight, bias, work. */
+struct dt_dnnl_op {
+    dnnl_primitive_t primitive;
+    dnnl_memory_t memory[SLOTS];
+    int arg[SLOTS];
+    void *bound[SLOTS];
+};
+
+static const int arguments[3][SLOTS] = {
+    [DT_DNNL_FORWARD] = {DNNL_ARG_SRC, DNNL_ARG_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS,
+        DNNL_ARG_SCRATCHPAD},
+    [DT_DNNL_DATA] = {DNNL_ARG_DIFF_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, 0,
+        DNNL_ARG_SCRATCHPAD},
+    [DT_DNNL_WEIGHTS] = {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_BIAS,
+        DNNL_ARG_SCRATCHPAD},
+};
+static const int reorder_arguments[SLOTS] = {DNNL_ARG_FROM, DNNL_ARG_TO, 0, 0, DNNL_ARG_SCRATCHPAD};
+
+/* Takes ownership of pd. An empty scratch memory is left out. */
+static dt_status build(dt_dnnl_op **out, dnnl_primitive_desc_t pd,
+    const dnnl_memory_desc_t *const md[SLOTS], const int arg[SLOTS], dt_err *err)
+{
+    dnnl_status_t s = dnnl_success;
+    dt_dnnl_op *op = dt_alloc(1, sizeof *op);
+    if (op == NULL)
+        s = dnnl_out_of_memory;
+    for (int i = 0; i < SLOTS && s == dnnl_success; i++)
+        if (md[i] != NULL && dnnl_memory_desc_get_size(md[i]) > 0) {
+            op->arg[i] = arg[i];
+            s = dnnl_memory_create(&op->memory[i], md[i], lib.engine, DNNL_MEMORY_NONE);
+        }
+    if (s == dnnl_success)
+        s = dnnl_primitive_create(&op->primitive, pd);
+    dnnl_primitive_desc_destroy(pd);
+    if (s != dnnl_success) {
+        dt_dnnl_destroy(op);
+        return failed(s, "building a primitive", err);
+    }
+    *out = op;
+    return DT_OK;
+}
+
+dt_status dt_dnnl_create(
+    dt_dnnl_op **out, const dt_dnnl_problem *p, dt_dnnl_layout way, dt_err *err)
+{
+    descs d;
+    dnnl_primitive_desc_t pd;
+    *out = NULL;
+    DT_ASSERT(way.way != DT_DNNL_PLAIN);
+    DT_CHECK(make_descs(p, way.n, &d, err));
+    DT_CHECK(make_pd(p, way, &pd, err));
+    const bool bias = p->bias && way.way != DT_DNNL_DATA;
+    const dnnl_memory_desc_t *const md[SLOTS] = {&d.x, &d.y, weight_of(pd, way.way),
+        bias ? &d.bias : NULL, dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0)};
+    return build(out, pd, md, arguments[way.way], err);
+}
+
+dt_status dt_dnnl_create_reorder(
+    dt_dnnl_op **out, const dt_dnnl_problem *p, dt_dnnl_layout from, dt_dnnl_layout to, dt_err *err)
+{
+    dnnl_memory_desc_t md[2];
+    dnnl_primitive_desc_t pd;
+    *out = NULL;
+    DT_CHECK(reorder_pd(p, from, to, md, &pd, err));
+    const dnnl_memory_desc_t *const all[SLOTS] = {
+        &md[0], &md[1], NULL, NULL, dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0)};
+    return build(out, pd, all, reorder_arguments, err);
+}
+
+void dt_dnnl_destroy(dt_dnnl_op *op)
+{
+    if (op == NULL)
+        return;
+    for (int i = 0; i < SLOTS; i++)
+        if (op->memory[i] != NULL)
+            dnnl_memory_destroy(op->memory[i]);
+    if (op->primitive != NULL)
+        dnnl_primitive_destroy(op->primitive);
+    dt_free(op);
+}
+
+dt_status dt_dnnl_run(dt_dnnl_op *op, const dt_dnnl_bytes *b, dt_err *err)
+{
+    void *const bytes[SLOTS] = {b->x, b->y, b->weight, b->bias, b->work};
+    dnnl_exec_arg_t args[SLOTS];
+    int n = 0;
+    for (int i = 0; i < SLOTS; i++) {
+        if (op->memory[i] == NULL)
+            continue;
+        DT_ASSERT(bytes[i] != NULL);
+        /* Setting a handle also clears the padding behind it, so it is done when it changes. */
+        if (op->bound[i] != bytes[i])
+            DT_ONEDNN_TRY(err, dnnl_memory_set_data_handle(op->memory[i], bytes[i]));
+        op->bound[i] = bytes[i];
+        args[n++] = (dnnl_exec_arg_t){op->arg[i], op->memory[i]};
+    }
+    DT_ONEDNN_TRY(err, dnnl_primitive_execute(op->primitive, lib.stream, n, args));
+    DT_ONEDNN_TRY(err, dnnl_stream_wait(lib.stream));
+    return DT_OK;
+}
+
+const char *dt_onednn_version(void)
+{
+    static char text[48];
+    const dnnl_version_t *v = dnnl_version();
+    snprintf(text, sizeof text, "oneDNN %d.%d.%d", v->major, v->minor, v->patch);
+    return text;
+}

@@ -1,0 +1,45 @@
+#include "layers/cpu.h"
+#include "layers/plain.h"
+
+static dt_status relu_infer(
+    const void *opts, const dt_shape *x, int n_x, dt_layer_info *info, dt_err *err)
+{
+    (void)opts, (void)n_x, (void)err;
+    const int64_t elements = dt_shape_sample(&x[0]);
+    *info = (dt_layer_info){
+        .y = x[0],
+        .n_stash = 1,
+        .stash = {{.name = "mask", .sample_bytes = (size_t)((elements + 7) / 8)}},
+        .forward_flops = (double)elements,
+        .backward_flops = {(double)elements},
+    };
+    return DT_OK;
+}
+
+const dt_layer_desc dt_layer_relu = {
+    .name = "relu",
+    .summary = "y = max(x, 0)",
+    .min_in = 1,
+    .max_in = 1,
+    .form =
+        {
+            [DT_FORWARD] = {.suffix = "f",
+                .reads = DT_BIT(DT_X),
+                .writes = DT_BIT(DT_Y) | DT_BIT(DT_S),
+                .split = true,
+                .n_over = 1,
+                .over = {{DT_Y, DT_X}}},
+            [DT_BACKWARD] = {.suffix = "b",
+                .reads = DT_BIT(DT_DY),
+                .writes = DT_BIT(DT_DX),
+                .saved = true,
+                .split = true,
+                .n_over = 1,
+                .over = {{DT_DX, DT_DY}}},
+        },
+    .n_alt = 2,
+    .alt = {{"y", DT_BIT(DT_Y)}, {"mask", DT_BIT(DT_S)}},
+    .repeatable = true,
+    .infer = relu_infer,
+    .cpu = &dt_relu_cpu,
+};

@@ -1,0 +1,28 @@
+/* What conv and fc share on the CPU device: a layer whose parameter 0 is a weight in a layout of
+ * the library's choosing and whose parameter 1, if any, is a plain bias. The weight lives in the
+ * layout of the gradient that the training micro-batch (home_n) gives, so that optimizers are
+ * elementwise. */
+#ifndef DT_LAYERS_WEIGHTED_H
+#define DT_LAYERS_WEIGHTED_H
+
+#include "engine/kernels.h"
+#include "layers/onednn.h"
+
+dt_status dt_weighted_facts(
+    const dt_dnnl_problem *p, const dt_call *c, dt_facts *f, dt_err *err) DT_NODISCARD;
+dt_status dt_weighted_create(
+    const dt_dnnl_problem *p, const dt_call *c, void **state, dt_err *err) DT_NODISCARD;
+void dt_weighted_destroy(void *state);
+dt_status dt_weighted_run(
+    const dt_call *c, void *state, const dt_args *a, dt_err *err) DT_NODISCARD;
+
+/* The weight as it lives: its bytes, and its conversion from and to OIHW or [out, in]. Padding in
+ * the library's layout becomes zero, and stays so under any elementwise optimizer. */
+dt_status dt_weighted_bytes(
+    const dt_dnnl_problem *p, const dt_call *c, size_t *bytes, dt_err *err) DT_NODISCARD;
+dt_status dt_weighted_put(const dt_dnnl_problem *p, const dt_call *c, const float *plain,
+    void *lives, dt_err *err) DT_NODISCARD;
+dt_status dt_weighted_get(const dt_dnnl_problem *p, const dt_call *c, const void *lives,
+    float *plain, dt_err *err) DT_NODISCARD;
+
+#endif

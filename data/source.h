@@ -1,6 +1,6 @@
-/* A data set: samples by index. A source is opened from its options, says how many samples it has and of
- * what shape, and reads any of them by number, from any thread, so that order, shuffling and decoding
- * ahead are one loader's business and not each source's. */
+/* A data set: samples by index. A source is opened from its options, says how many samples it has
+ * and of what shape, and reads any of them by number, from any thread, so that order, shuffling and
+ * decoding ahead are one loader's business and not each source's. */
 #ifndef DT_DATA_SOURCE_H
 #define DT_DATA_SOURCE_H
 
@@ -9,26 +9,36 @@
 
 typedef struct dt_source dt_source;
 
-/* What a source is opened with; a subset of the [data] section and of the network's shape. */
+enum { DT_SOURCE_SIDE = 16384 }; /* longest side of an image a network may take */
+
+/* What a source is opened with; a subset of the [data] section and of the network's shape. The
+ * pointers are borrowed until close. */
 typedef struct dt_source_opts {
-    const char *path;      /* file or folder; NULL for synthetic */
-    dt_shape shape;        /* image the network takes, n = 1 */
-    int64_t classes;       /* labels must lie in [0, classes) */
-    bool eval;             /* the held-out split, no augmentation */
-    bool augment;          /* random crop and flip */
-    bool skip_bad;         /* on_error = skip */
-    int64_t max_skips;     /* then fail */
-    const float *mean, *std; /* per channel, of values in [0, 1]; NULL: no normalisation */
+    const char *path;  /* file or folder; NULL for synthetic */
+    dt_shape shape;    /* image the network takes, n = 1 */
+    int64_t classes;   /* labels must lie in [0, classes) */
+    bool eval;         /* the held-out split, no augmentation */
+    bool augment;      /* random crop and flip */
+    bool skip_bad;     /* on_error = skip */
+    int64_t max_skips; /* different bad samples left out before the run fails */
+    /* Per channel (shape.c each), of values in [0, 1]. NULL: the source's own; images and cifar10
+     * have ImageNet's, synthetic 0.5 and 0.25, idx none. tensors takes its values as they are. */
+    const float *mean, *std;
     uint64_t seed;
-    int64_t batch;         /* micro-batches per step aside: the step's batch; used by `tensors` */
+    int64_t batch;   /* micro-batches per step aside: the step's batch; used by `tensors` */
+    int64_t samples; /* synthetic: samples for training; evaluation has an eighth, at least 256 */
 } dt_source_opts;
 
 /**
  * struct dt_source_desc - a kind of source.
  * @fixed_order: samples come in file order, never shuffled (tensors)
- * @open:  DT_E_DATA names path, record and value
- * @read:  sample @i into x (h*w*c floats, NHWC) and *label. @key draws the augmentation: the same key,
- *         the same bits. Thread-safe. DT_E_DATA for a bad sample
+ * @open:  DT_E_DATA names path, record and value; DT_E_CONFIG for a shape the source cannot give
+ * @count: samples, at least 1
+ * @read:  sample @i into x (h*w*c floats, NHWC) and *label. @key draws the augmentation: the same
+ * key, the same bits. Thread-safe. DT_E_DATA for a bad sample
+ * @has_eval: (optional) whether a held-out split lies beside the training data, to be opened with
+ * the same options and eval set; absent: it does not
+ * @describe: (optional) what was found, one line without a newline, cut to @n bytes
  */
 typedef struct dt_source_desc {
     const char *name, *summary;
@@ -38,6 +48,8 @@ typedef struct dt_source_desc {
     int64_t (*count)(const dt_source *s);
     dt_status (*read)(
         const dt_source *s, int64_t i, uint64_t key, float *x, int32_t *label, dt_err *err);
+    bool (*has_eval)(const dt_source_opts *o);
+    void (*describe)(const dt_source *s, char *text, size_t n);
 } dt_source_desc;
 
 /* Every source begins with this. */
@@ -47,7 +59,15 @@ struct dt_source {
 };
 
 /* data/sources.def holds a line a source. */
+#define DT_SOURCE(name) extern const dt_source_desc dt_source_##name;
+#include "data/sources.def"
+#undef DT_SOURCE
+
 const dt_source_desc *const *dt_source_all(size_t *n);
-const dt_source_desc *dt_source_find(const char *name);
+const dt_source_desc *dt_source_find(const char *name); /* NULL if none */
+
+/* Shape, classes, mean and std are usable; every open begins with it. DT_E_CONFIG names the value.
+ */
+dt_status dt_source_check(const dt_source_opts *o, dt_err *err) DT_NODISCARD;
 
 #endif

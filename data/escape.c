@@ -1,0 +1,79 @@
+#include "data/escape.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/text.h"
+
+enum { PIECE_BYTES = 8, HALF = (DT_ESCAPED_BYTES - 4) / 2 };
+
+/* Length of the printable UTF-8 character at s, or 0. C1 controls are not printable. */
+static size_t utf8(const unsigned char *s)
+{
+    if (s[0] < 0x80)
+        return s[0] >= 0x20 && s[0] < 0x7F;
+    const size_t n = s[0] >= 0xF0 ? 4 : s[0] >= 0xE0 ? 3 : 2;
+    const bool control = s[0] == 0xC2 && s[1] < 0xA0;
+    const char *text = (const char *)s;
+    return !control && strnlen(text, n) == n && dt_utf8_bad(text, n) == n ? n : 0;
+}
+
+/* Writes one character of the name and returns how many bytes of it were used. */
+static size_t piece(char out[PIECE_BYTES], const unsigned char *s)
+{
+    static const char plain[] = "\n\t\r\\\"", letters[] = "ntr\\\"";
+    const char *special = strchr(plain, *s);
+    const size_t n = utf8(s);
+    if (special != NULL) {
+        snprintf(out, PIECE_BYTES, "\\%c", letters[special - plain]);
+        return 1;
+    }
+    if (n == 0) {
+        snprintf(out, PIECE_BYTES, "\\x%02X", (unsigned)*s);
+        return 1;
+    }
+    memcpy(out, s, n);
+    out[n] = '\0';
+    return n;
+}
+
+/* Escape from @s for as long as whole pieces fit into @room bytes; returns the rest of the name. */
+static const unsigned char *fill(char *out, size_t room, const unsigned char *s)
+{
+    size_t at = 0;
+    char p[PIECE_BYTES];
+    while (*s != '\0') {
+        const size_t used = piece(p, s), n = strlen(p);
+        if (at + n > room)
+            break;
+        memcpy(out + at, p, n);
+        at += n;
+        s += used;
+    }
+    out[at] = '\0';
+    return s;
+}
+
+static bool continues(const unsigned char *s)
+{
+    return (*s & 0xC0) == 0x80;
+}
+
+dt_escaped dt_escape(const char *name)
+{
+    dt_escaped e;
+    const unsigned char *s = (const unsigned char *)name;
+    if (*fill(e.text, DT_ESCAPED_BYTES - 1, s) == '\0')
+        return e;
+    const unsigned char *rest = fill(e.text, HALF, s), *tail = rest;
+    char last[HALF + 1];
+    /* The tail is the longest end of the name that fits; its start is found by moving it on. */
+    if (strlen((const char *)rest) > HALF)
+        tail = rest + strlen((const char *)rest) - HALF;
+    while (continues(tail) || *fill(last, HALF, tail) != '\0')
+        tail++;
+    char *end = e.text + strlen(e.text);
+    memcpy(end, "...", 3);
+    memcpy(end + 3, last, strlen(last) + 1);
+    return e;
+}

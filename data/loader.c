@@ -1,0 +1,404 @@
+#include "data/loader.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <time.h>
+
+#include "data/shuffle.h"
+#include "data/skips.h"
+#include "data/team.h"
+#include "engine/alloc.h"
+#include "engine/philox.h"
+
+enum { MAX_AHEAD = 4096, MAX_THREADS = 256 };
+
+/* One batch of the ring. */
+typedef struct slot {
+    float *x;
+    int32_t *labels;
+    int64_t n, skipped; /* samples; bad ones left out on the way to them */
+} slot;
+
+/* The next batch to decode. */
+typedef struct cursor {
+    int64_t epoch, batch; /* batch within the epoch */
+    int64_t at;           /* position in the epoch's order; goes on past its end after skips */
+    dt_shuffle order;
+} cursor;
+
+typedef struct piece {
+    int64_t sample;
+    dt_status st;
+} piece;
+
+struct dt_loader {
+    dt_feed feed;
+    const dt_source *source;
+    dt_loader_opts o;
+    int64_t count, per_epoch; /* samples of the source; batches of an epoch */
+    size_t sample;            /* floats of one */
+    slot *ring;               /* [slots], pointing into x and labels */
+    float *x;
+    int32_t *labels;
+    int slots;
+
+    /* the decoding thread's own */
+    cursor cur;
+    dt_team *team;
+    piece *pieces; /* [batch] */
+    slot *making;
+    int64_t have; /* good samples in it */
+
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t filled, freed;
+    atomic_bool in_vain; /* the batch being made will not be wanted */
+
+    /* under the mutex */
+    bool stop, sought, failed; /* failed: err holds, nothing is decoded until seek */
+    int64_t seek_epoch;
+    int first, ready; /* next slot to hand out; how many are decoded */
+    bool lent;        /* the slot before first is the caller's */
+    dt_err err;
+    dt_skips skips;
+
+    /* the feed's thread's own */
+    int64_t epoch, taken; /* last sought; batches handed out since */
+};
+
+static void go_to(dt_loader *l, int64_t epoch)
+{
+    l->cur = (cursor){.epoch = epoch, .order = dt_shuffle_make(l->o.seed, epoch, l->count)};
+}
+
+static int64_t sample_at(const dt_loader *l, int64_t at)
+{
+    return l->o.shuffle ? dt_shuffle_at(&l->cur.order, at % l->count) : at % l->count;
+}
+
+static dt_status read_into(const dt_loader *l, int64_t sample, int64_t place, dt_err *err)
+{
+    const dt_u32x4 u =
+        dt_random(l->o.seed, DT_RANDOM_AUGMENT, 0, (uint32_t)l->cur.epoch, (uint64_t)sample);
+    const uint64_t key = (uint64_t)u.v[0] << 32 | u.v[1];
+    return l->source->desc->read(l->source, sample, key, l->making->x + (size_t)place * l->sample,
+        l->making->labels + place, err);
+}
+
+/* Of the team, any thread. The text of an error is fetched later, by reading again. */
+static void decode_piece(void *arg, int64_t i)
+{
+    dt_loader *l = arg;
+    if (!atomic_load(&l->in_vain))
+        l->pieces[i].st = read_into(l, l->pieces[i].sample, l->have + i, NULL);
+}
+
+/* The next samples in order that are not known as bad. */
+static dt_status choose(dt_loader *l, int64_t n, dt_err *err)
+{
+    if ((int64_t)l->skips.n >= l->count)
+        return DT_FAIL(err, DT_E_DATA, "all %" PRId64 " samples are bad", l->count);
+    DT_CHECK(dt_skips_allowed(&l->skips, err));
+    for (int64_t i = 0; i < n;) {
+        const int64_t sample = sample_at(l, l->cur.at++);
+        if (dt_skips_has(&l->skips, sample))
+            l->making->skipped++;
+        else
+            l->pieces[i++] = (piece){.sample = sample};
+    }
+    return DT_OK;
+}
+
+/* A sample that failed is read again, for the text and in case it was passing. */
+static dt_status look_again(dt_loader *l, int64_t sample, int64_t place, bool *good, dt_err *err)
+{
+    dt_err why = {0};
+    dt_status st = read_into(l, sample, place, &why);
+    *good = st == DT_OK;
+    if (st != DT_E_DATA || l->skips.bad == NULL) {
+        if (st != DT_OK)
+            *err = why;
+        return st;
+    }
+    pthread_mutex_lock(&l->mutex);
+    st = dt_skips_add(&l->skips, sample, &why, err);
+    pthread_mutex_unlock(&l->mutex);
+    l->making->skipped++;
+    return st;
+}
+
+/* Keep the good ones of @n pieces, closing the gaps of bad ones. */
+static dt_status keep_good(dt_loader *l, int64_t n, dt_err *err)
+{
+    slot *s = l->making;
+    for (int64_t i = 0, from = l->have; i < n; i++, from++) {
+        bool good = true;
+        if (l->pieces[i].st != DT_OK)
+            DT_CHECK(look_again(l, l->pieces[i].sample, from, &good, err));
+        if (!good)
+            continue;
+        if (from != l->have) {
+            memcpy(s->x + (size_t)l->have * l->sample, s->x + (size_t)from * l->sample,
+                l->sample * sizeof *s->x);
+            s->labels[l->have] = s->labels[from];
+        }
+        l->have++;
+    }
+    return DT_OK;
+}
+
+static dt_status make_batch(dt_loader *l, slot *s, dt_err *err)
+{
+    const int64_t left = l->count - l->cur.batch * l->o.batch;
+    s->n = left < l->o.batch ? left : l->o.batch;
+    s->skipped = 0;
+    l->making = s;
+    l->have = 0;
+    while (l->have < s->n && !atomic_load(&l->in_vain)) {
+        const int64_t n = s->n - l->have;
+        DT_CHECK(choose(l, n, err));
+        dt_team_run(l->team, n, decode_piece, l);
+        if (!atomic_load(&l->in_vain))
+            DT_CHECK(keep_good(l, n, err));
+    }
+    if (++l->cur.batch == l->per_epoch)
+        go_to(l, l->cur.epoch + 1);
+    return DT_OK;
+}
+
+/* Decode the next batch into a free slot; called and left with the mutex held. */
+static void fill_one(dt_loader *l)
+{
+    slot *s = &l->ring[(l->first + l->ready) % l->slots];
+    dt_err err = {0};
+    pthread_mutex_unlock(&l->mutex);
+    const dt_status st = make_batch(l, s, &err);
+    pthread_mutex_lock(&l->mutex);
+    if (l->stop || l->sought)
+        return;
+    if (st != DT_OK) {
+        l->failed = true;
+        l->err = err;
+    } else {
+        l->ready++;
+    }
+    pthread_cond_signal(&l->filled);
+}
+
+static void *decode_ahead(void *arg)
+{
+    dt_loader *l = arg;
+    pthread_mutex_lock(&l->mutex);
+    while (!l->stop) {
+        if (l->sought) {
+            l->sought = false;
+            atomic_store(&l->in_vain, false);
+            go_to(l, l->seek_epoch);
+        } else if (l->failed || l->ready + l->lent >= l->slots) {
+            pthread_cond_wait(&l->freed, &l->mutex);
+        } else {
+            fill_one(l);
+        }
+    }
+    pthread_mutex_unlock(&l->mutex);
+    return NULL;
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Hand a kept trail on, line by line. */
+static dt_status pass_on(const dt_err *from, dt_err *err)
+{
+    for (const char *s = from->text; *s != '\0';) {
+        const size_t n = strcspn(s, "\n");
+        (void)DT_FAIL(err, from->code, "%.*s", (int)n, s);
+        s += n + (s[n] == '\n');
+    }
+    return from->code;
+}
+
+static dt_status next(void *self, dt_batch *out, dt_err *err)
+{
+    dt_loader *l = self;
+    dt_status st = DT_OK;
+    pthread_mutex_lock(&l->mutex);
+    if (l->lent) {
+        l->lent = false;
+        pthread_cond_signal(&l->freed);
+    }
+    if (l->ready == 0 && !l->failed) {
+        const double from = now();
+        while (l->ready == 0 && !l->failed)
+            pthread_cond_wait(&l->filled, &l->mutex);
+        l->feed.wait_seconds += now() - from;
+    }
+    if (l->ready > 0) {
+        const slot *s = &l->ring[l->first];
+        *out = (dt_batch){.x = s->x, .labels = s->labels, .n = s->n};
+        l->feed.skipped += s->skipped;
+        l->first = (l->first + 1) % l->slots;
+        l->ready--;
+        l->taken++;
+        l->lent = true;
+    } else {
+        st = pass_on(&l->err, err);
+    }
+    pthread_mutex_unlock(&l->mutex);
+    return st;
+}
+
+static dt_status seek(void *self, int64_t epoch, dt_err *err)
+{
+    dt_loader *l = self;
+    if (epoch < 0)
+        return DT_FAIL(err, DT_E_CONFIG, "epoch %" PRId64 ": the first is 0", epoch);
+    pthread_mutex_lock(&l->mutex);
+    if (epoch != l->epoch || l->taken > 0 || l->failed) {
+        l->epoch = l->seek_epoch = epoch;
+        l->taken = 0;
+        l->ready = 0;
+        l->failed = false;
+        l->sought = true;
+        atomic_store(&l->in_vain, true);
+        pthread_cond_signal(&l->freed);
+    }
+    pthread_mutex_unlock(&l->mutex);
+    return DT_OK;
+}
+
+static dt_status check_opts(const dt_source *source, const dt_loader_opts *o, dt_err *err)
+{
+    const int64_t count = source->desc->count(source);
+    if (o->batch < 1 || o->ahead < 1 || o->ahead > MAX_AHEAD || o->threads < 0 ||
+        o->threads > MAX_THREADS)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "batch %" PRId64 ", %d batches ahead, %d threads: must be at least 1, at most %d ahead "
+            "and %d threads",
+            o->batch, o->ahead, o->threads, MAX_AHEAD, MAX_THREADS);
+    if (count < 1)
+        return DT_FAIL(err, DT_E_DATA, "the data has no sample");
+    if (o->drop_last && count < o->batch)
+        return DT_FAIL(err, DT_E_DATA,
+            "%" PRId64 " samples make no full batch of %" PRId64 ", and partial ones are dropped",
+            count, o->batch);
+    return DT_OK;
+}
+
+static dt_status alloc_ring(dt_loader *l, dt_err *err)
+{
+    size_t each, samples;
+    l->slots = l->o.ahead + 1; /* one is the caller's */
+    l->sample = (size_t)dt_shape_sample(&l->source->opts.shape);
+    l->ring = dt_alloc((size_t)l->slots, sizeof *l->ring);
+    l->pieces = dt_alloc((size_t)l->o.batch, sizeof *l->pieces);
+    if (dt_mul_bytes((size_t)l->o.batch, (size_t)l->slots, &samples) &&
+        dt_mul_bytes(l->sample, sizeof *l->x, &each)) {
+        l->x = dt_alloc(samples, each);
+        l->labels = dt_alloc(samples, sizeof *l->labels);
+    }
+    if (l->ring == NULL || l->pieces == NULL || l->x == NULL || l->labels == NULL)
+        return DT_FAIL(err, DT_E_NOMEM,
+            "no memory for %d decoded batches of %" PRId64 " samples of %zu values", l->slots,
+            l->o.batch, l->sample);
+    for (size_t i = 0; i < (size_t)l->slots; i++) {
+        l->ring[i].x = l->x + i * (size_t)l->o.batch * l->sample;
+        l->ring[i].labels = l->labels + i * (size_t)l->o.batch;
+    }
+    return DT_OK;
+}
+
+static void release(dt_loader *l)
+{
+    dt_team_destroy(l->team);
+    dt_skips_free(&l->skips);
+    dt_free(l->ring);
+    dt_free(l->pieces);
+    dt_free(l->x);
+    dt_free(l->labels);
+    pthread_cond_destroy(&l->freed);
+    pthread_cond_destroy(&l->filled);
+    pthread_mutex_destroy(&l->mutex);
+    dt_free(l);
+}
+
+/* The threads take no signals: those are for the thread that trains. */
+static dt_status start(dt_loader *l, dt_err *err)
+{
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    dt_status st = dt_team_create(&l->team, l->o.threads, err);
+    const int error = st == DT_OK ? pthread_create(&l->thread, NULL, decode_ahead, l) : 0;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (error != 0)
+        st = DT_FAIL(err, DT_E_IO, "cannot start a decoding thread: %s", strerror(error));
+    return st;
+}
+
+dt_status dt_loader_create(
+    dt_loader **out, const dt_source *source, const dt_loader_opts *o, dt_err *err)
+{
+    DT_CHECK(check_opts(source, o, err));
+    dt_loader *l = dt_alloc(1, sizeof *l);
+    if (l == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for the loader");
+    l->source = source;
+    l->o = *o;
+    l->o.shuffle = o->shuffle && !source->desc->fixed_order;
+    l->count = source->desc->count(source);
+    l->per_epoch = l->count / o->batch + (!o->drop_last && l->count % o->batch != 0);
+    l->feed = (dt_feed){.self = l,
+        .next = next,
+        .seek = seek,
+        .batch = o->batch,
+        .samples = o->drop_last ? l->per_epoch * o->batch : l->count};
+    pthread_mutex_init(&l->mutex, NULL);
+    pthread_cond_init(&l->filled, NULL);
+    pthread_cond_init(&l->freed, NULL);
+    go_to(l, 0);
+    dt_status st = alloc_ring(l, err);
+    if (st == DT_OK && source->opts.skip_bad)
+        st = dt_skips_init(&l->skips, l->count, source->opts.max_skips, err);
+    if (st == DT_OK)
+        st = start(l, err);
+    if (st != DT_OK) {
+        release(l);
+        return st;
+    }
+    *out = l;
+    return DT_OK;
+}
+
+void dt_loader_destroy(dt_loader *l)
+{
+    if (l == NULL)
+        return;
+    pthread_mutex_lock(&l->mutex);
+    l->stop = true;
+    atomic_store(&l->in_vain, true);
+    pthread_cond_signal(&l->freed);
+    pthread_mutex_unlock(&l->mutex);
+    pthread_join(l->thread, NULL);
+    release(l);
+}
+
+dt_feed *dt_loader_feed(dt_loader *l)
+{
+    return &l->feed;
+}
+
+const char *dt_loader_skipped(dt_loader *l, size_t i)
+{
+    pthread_mutex_lock(&l->mutex);
+    const char *text = i < l->skips.n ? l->skips.texts[i] : NULL;
+    pthread_mutex_unlock(&l->mutex);
+    return text;
+}

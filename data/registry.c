@@ -1,0 +1,46 @@
+#include "data/source.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#define DT_SOURCE(name) &dt_source_##name,
+static const dt_source_desc *const all[] = {
+#include "data/sources.def"
+};
+#undef DT_SOURCE
+
+const dt_source_desc *const *dt_source_all(size_t *n)
+{
+    *n = DT_COUNT(all);
+    return all;
+}
+
+const dt_source_desc *dt_source_find(const char *name)
+{
+    for (size_t i = 0; i < DT_COUNT(all); i++)
+        if (strcmp(all[i]->name, name) == 0)
+            return all[i];
+    return NULL;
+}
+
+dt_status dt_source_check(const dt_source_opts *o, dt_err *err)
+{
+    const dt_shape *s = &o->shape;
+    size_t bytes;
+    if (s->n != 1 || s->h < 1 || s->w < 1 || s->c < 1 || s->h > DT_SOURCE_SIDE ||
+        s->w > DT_SOURCE_SIDE || !dt_shape_bytes(s, &bytes))
+        return DT_FAIL(err, DT_E_CONFIG,
+            "image %" PRId64 "x%" PRId64 " of %" PRId64 " channels: sides must be 1 to %d", s->h,
+            s->w, s->c, DT_SOURCE_SIDE);
+    if (o->classes < 1 || o->classes > INT32_MAX)
+        return DT_FAIL(
+            err, DT_E_CONFIG, "%" PRId64 " classes: there must be at least one", o->classes);
+    for (int64_t c = 0; c < s->c; c++) {
+        if (o->mean != NULL && !isfinite(o->mean[c]))
+            return DT_FAIL(err, DT_E_CONFIG, "data.mean of channel %" PRId64 " is not finite", c);
+        if (o->std != NULL && !(o->std[c] > 0 && isfinite(o->std[c])))
+            return DT_FAIL(err, DT_E_CONFIG, "data.std of channel %" PRId64 " must be above 0", c);
+    }
+    return DT_OK;
+}

@@ -1,0 +1,17 @@
+/* What we use of stb_image; data/decode.h checks before and after. */
+#ifndef DT_DATA_STB_H
+#define DT_DATA_STB_H
+
+#include "engine/compiler.h"
+
+/* Size and channels from the header; false when it is not one of the formats. */
+bool dt_stb_info(const uint8_t *bytes, int n, int *w, int *h, int *c);
+
+/* Pixels [h][w][channels], to be given to dt_free; NULL for a bad file. */
+uint8_t *dt_stb_decode(const uint8_t *bytes, int n, int *w, int *h, int channels);
+
+/* Why the last call of this thread failed: for want of memory, or else a static text. */
+bool dt_stb_out_of_memory(void);
+const char *dt_stb_reason(void);
+
+#endif

@@ -1,0 +1,104 @@
+#include "data/team.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "engine/alloc.h"
+
+struct dt_team {
+    pthread_mutex_t mutex;
+    pthread_cond_t work, idle; /* there is a job; all pieces are done */
+    pthread_t *threads;
+    int n_threads;
+    /* the job, under the mutex */
+    void (*piece)(void *arg, int64_t i);
+    void *arg;
+    int64_t n, next, done;
+    bool stop;
+};
+
+/* Take pieces until none is left; called and left with the mutex held. */
+static void work_off(dt_team *t)
+{
+    while (t->next < t->n) {
+        const int64_t i = t->next++;
+        void (*piece)(void *, int64_t) = t->piece;
+        void *arg = t->arg;
+        pthread_mutex_unlock(&t->mutex);
+        piece(arg, i);
+        pthread_mutex_lock(&t->mutex);
+        if (++t->done == t->n)
+            pthread_cond_signal(&t->idle);
+    }
+}
+
+static void *member(void *arg)
+{
+    dt_team *t = arg;
+    pthread_mutex_lock(&t->mutex);
+    while (!t->stop) {
+        work_off(t);
+        if (!t->stop)
+            pthread_cond_wait(&t->work, &t->mutex);
+    }
+    pthread_mutex_unlock(&t->mutex);
+    return NULL;
+}
+
+dt_status dt_team_create(dt_team **out, int threads, dt_err *err)
+{
+    const int extra = threads > 1 ? threads - 1 : 0;
+    dt_team *t = dt_alloc(1, sizeof *t);
+    pthread_t *handles = dt_alloc((size_t)extra, sizeof *handles);
+    if (t == NULL || handles == NULL) {
+        dt_free(t);
+        dt_free(handles);
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for %d decoding threads", threads);
+    }
+    t->threads = handles;
+    pthread_mutex_init(&t->mutex, NULL);
+    pthread_cond_init(&t->work, NULL);
+    pthread_cond_init(&t->idle, NULL);
+    for (; t->n_threads < extra; t->n_threads++) {
+        const int error = pthread_create(&t->threads[t->n_threads], NULL, member, t);
+        if (error != 0) {
+            dt_team_destroy(t);
+            return DT_FAIL(
+                err, DT_E_IO, "cannot start %d decoding threads: %s", threads, strerror(error));
+        }
+    }
+    *out = t;
+    return DT_OK;
+}
+
+void dt_team_destroy(dt_team *t)
+{
+    if (t == NULL)
+        return;
+    pthread_mutex_lock(&t->mutex);
+    t->stop = true;
+    pthread_cond_broadcast(&t->work);
+    pthread_mutex_unlock(&t->mutex);
+    for (int i = 0; i < t->n_threads; i++)
+        pthread_join(t->threads[i], NULL);
+    pthread_cond_destroy(&t->idle);
+    pthread_cond_destroy(&t->work);
+    pthread_mutex_destroy(&t->mutex);
+    dt_free(t->threads);
+    dt_free(t);
+}
+
+void dt_team_run(dt_team *t, int64_t n, void (*piece)(void *arg, int64_t i), void *arg)
+{
+    pthread_mutex_lock(&t->mutex);
+    t->piece = piece;
+    t->arg = arg;
+    t->n = n;
+    t->next = t->done = 0;
+    if (t->n_threads > 0 && n > 1)
+        pthread_cond_broadcast(&t->work);
+    work_off(t);
+    while (t->done < t->n)
+        pthread_cond_wait(&t->idle, &t->mutex);
+    pthread_mutex_unlock(&t->mutex);
+}

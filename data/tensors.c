@@ -1,0 +1,172 @@
+/* Ready batches from a safetensors file: x [steps, N, C, H, W] F32 and y [steps, N] I64, in
+ * PyTorch's layouts. Step i trains on x[i], in the order of the file; values are taken as they are.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "data/escape.h"
+#include "data/source.h"
+#include "engine/alloc.h"
+#include "engine/safetensors.h"
+
+typedef struct tensors {
+    dt_source base;
+    dt_st_file *file;
+    const dt_st_entry *x;
+    int32_t *labels; /* [count] */
+    int64_t count;
+} tensors;
+
+/* "[2, 8, 3, 32, 32]" */
+typedef struct dims_text {
+    char text[DT_ST_RANK * 22 + 3];
+} dims_text;
+
+static dims_text print_dims(const dt_st_entry *e)
+{
+    dims_text t = {"["};
+    size_t at = 1;
+    for (int i = 0; i < e->rank; i++)
+        at += (size_t)snprintf(
+            t.text + at, sizeof t.text - at, "%s%" PRId64, i > 0 ? ", " : "", e->d[i]);
+    snprintf(t.text + at, sizeof t.text - at, "]");
+    return t;
+}
+
+static dt_status find(const dt_st_entry **out, const dt_st_file *f, const char *path,
+    const char *name, dt_st_type type, int rank, dt_err *err)
+{
+    const dt_st_entry *e = dt_st_find(f, name);
+    if (e == NULL)
+        return DT_FAIL(err, DT_E_DATA, "%s: has no tensor '%s'", path, name);
+    if (e->type != type || e->rank != rank)
+        return DT_FAIL(err, DT_E_DATA, "%s: '%s' is %s %s, must be %s of %d dimensions", path, name,
+            dt_st_type_name(e->type), print_dims(e).text, dt_st_type_name(type), rank);
+    *out = e;
+    return DT_OK;
+}
+
+static dt_status check_shapes(const dt_st_entry *x, const dt_st_entry *y, const char *path,
+    const dt_source_opts *o, dt_err *err)
+{
+    const dt_shape *s = &o->shape;
+    if (x->d[0] < 1 || x->d[1] < 1 || y->d[0] != x->d[0] || y->d[1] != x->d[1])
+        return DT_FAIL(err, DT_E_DATA, "%s: x is %s and y is %s: steps and samples must agree",
+            path, print_dims(x).text, print_dims(y).text);
+    if (x->d[2] != s->c || x->d[3] != s->h || x->d[4] != s->w)
+        return DT_FAIL(err, DT_E_DATA,
+            "%s: x is %s, the network takes [steps, N, %" PRId64 ", %" PRId64 ", %" PRId64 "]",
+            path, print_dims(x).text, s->c, s->h, s->w);
+    if (x->d[1] != o->batch)
+        return DT_FAIL(err, DT_E_DATA,
+            "%s: x has %" PRId64 " samples a step, train.batch is %" PRId64
+            ": set train.batch = %" PRId64,
+            path, x->d[1], o->batch, x->d[1]);
+    return DT_OK;
+}
+
+static dt_status read_labels(tensors *t, const dt_st_entry *y, const char *path, dt_err *err)
+{
+    enum { CHUNK = 512 };
+    int64_t some[CHUNK];
+    const int64_t classes = t->base.opts.classes, batch = y->d[1];
+    for (int64_t i = 0; i < t->count; i++) {
+        const int64_t left = t->count - i, k = i % CHUNK;
+        if (k == 0)
+            DT_CHECK(dt_st_read(t->file, y, (uint64_t)i * sizeof *some, some,
+                (size_t)(left < CHUNK ? left : CHUNK) * sizeof *some, err));
+        if (some[k] < 0 || some[k] >= classes)
+            return DT_FAIL(err, DT_E_DATA,
+                "%s: y[%" PRId64 "][%" PRId64 "] is %" PRId64 ", must be in [0, %" PRId64 ")", path,
+                i / batch, i % batch, some[k], classes);
+        t->labels[i] = (int32_t)some[k];
+    }
+    return DT_OK;
+}
+
+static void close_tensors(dt_source *base)
+{
+    tensors *t = (tensors *)base;
+    if (t == NULL)
+        return;
+    dt_st_close(t->file);
+    dt_free(t->labels);
+    dt_free(t);
+}
+
+static dt_status load(tensors *t, dt_err *err)
+{
+    const dt_source_opts *o = &t->base.opts;
+    const dt_st_entry *y;
+    const dt_escaped name = dt_escape(o->path);
+    DT_CHECK(dt_st_open(&t->file, o->path, err));
+    DT_CHECK(find(&t->x, t->file, name.text, "x", DT_ST_F32, 5, err));
+    DT_CHECK(find(&y, t->file, name.text, "y", DT_ST_I64, 2, err));
+    DT_CHECK(check_shapes(t->x, y, name.text, o, err));
+    t->count = y->d[0] * y->d[1]; /* y lies in the file, so its size fits */
+    t->labels = dt_alloc((size_t)t->count, sizeof *t->labels);
+    if (t->labels == NULL)
+        return DT_FAIL(
+            err, DT_E_NOMEM, "%s: no memory for %" PRId64 " labels", name.text, t->count);
+    return read_labels(t, y, name.text, err);
+}
+
+static dt_status open_tensors(dt_source **out, const dt_source_opts *o, dt_err *err)
+{
+    DT_CHECK(dt_source_check(o, err));
+    if (o->path == NULL)
+        return DT_FAIL(err, DT_E_DATA, "data.path is missing: tensors reads a safetensors file");
+    tensors *t = dt_alloc(1, sizeof *t);
+    if (t == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for the tensors source");
+    t->base = (dt_source){&dt_source_tensors, *o};
+    const dt_status st = load(t, err);
+    if (st != DT_OK) {
+        close_tensors(&t->base);
+        return st;
+    }
+    *out = &t->base;
+    return DT_OK;
+}
+
+static int64_t count_tensors(const dt_source *base)
+{
+    return ((const tensors *)base)->count;
+}
+
+static dt_status read_tensors(
+    const dt_source *base, int64_t i, uint64_t key, float *x, int32_t *label, dt_err *err)
+{
+    (void)key;
+    const tensors *t = (const tensors *)base;
+    const dt_shape *s = &base->opts.shape;
+    const int64_t n = dt_shape_sample(s), plane = s->h * s->w;
+    float *chw = dt_alloc((size_t)n, sizeof *chw);
+    if (chw == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a sample");
+    const uint64_t bytes = (uint64_t)n * sizeof *chw;
+    const dt_status st = dt_st_read(t->file, t->x, (uint64_t)i * bytes, chw, bytes, err);
+    for (int64_t p = 0; st == DT_OK && p < plane; p++)
+        for (int64_t c = 0; c < s->c; c++)
+            x[p * s->c + c] = chw[c * plane + p];
+    dt_free(chw);
+    *label = t->labels[i];
+    return st;
+}
+
+static void describe_tensors(const dt_source *base, char *text, size_t n)
+{
+    const tensors *t = (const tensors *)base;
+    snprintf(text, n, "%" PRId64 " steps of %" PRId64 " samples, in order", t->x->d[0], t->x->d[1]);
+}
+
+const dt_source_desc dt_source_tensors = {
+    .name = "tensors",
+    .summary = "batches from a safetensors file, x [steps, N, C, H, W] and y [steps, N], in order",
+    .fixed_order = true,
+    .open = open_tensors,
+    .close = close_tensors,
+    .count = count_tensors,
+    .read = read_tensors,
+    .describe = describe_tensors,
+};

@@ -17,7 +17,9 @@ bool dt_gap_next(const dt_program *p, int32_t tensor, int32_t *i, dt_gap *g)
     const int32_t loss = p->loss == DT_NONE ? -1 : dt_pos(p, p->loss);
     for (; *i + 1 < n; ++*i) {
         const dt_access *from = &a[*i], *to = &a[*i + 1];
-        if (to->pos == from->pos + 1 || defines(p, to, false))
+        /* Before a write there is nothing to keep: the next definition, or a piece of a split op,
+         * before which the tensor is not whole. */
+        if (to->pos == from->pos + 1 || to->mode == DT_WRITE)
             continue;
         *g = (dt_gap){
             tensor, from->op, to->op, from->pos, to->pos, from->pos <= loss && to->pos > loss};

@@ -1,5 +1,6 @@
-/* From a program to a plan: which tensors take whose bytes, where each lies in the arena in each of its live
- * intervals, in which rows and with which events. Pure: the same program gives the same plan. */
+/* From a program to a plan: which tensors take whose bytes, where each lies in the arena in each of
+ * its live intervals, in which rows and with which events. Pure: the same program gives the same
+ * plan. */
 #ifndef DT_MEMORY_LOWER_H
 #define DT_MEMORY_LOWER_H
 
@@ -12,9 +13,8 @@ typedef struct dt_lower_opts {
     uint64_t budget;    /* of the arena, 0: none */
 } dt_lower_opts;
 
-/* Lower. The program's index is brought up to date; nothing else of it changes. A plan over budget is made
- * all the same: the caller compares peak and budget and tells the user. */
-dt_status dt_lower(
-    dt_plan **out, dt_program *p, const dt_lower_opts *o, dt_err *err) DT_NODISCARD;
+/* Lower. The program's index is brought up to date; nothing else of it changes. A plan over budget
+ * is made all the same: the caller compares peak and budget and tells the user. */
+dt_status dt_lower(dt_plan **out, dt_program *p, const dt_lower_opts *o, dt_err *err) DT_NODISCARD;
 
 #endif

@@ -25,6 +25,8 @@ static void tensor_segments(dti_lowering *l, int32_t tensor)
     dti_segment *s = NULL;
     for (int32_t i = 0; i < n; i++) {
         if (begins(p, &a[i], i)) {
+            if (s != NULL && s->last >= a[i].pos)
+                s->last = a[i].pos - 1; /* it was to be released later, but is brought back now */
             s = &l->segment[l->n_segment++];
             *s = (dti_segment){.tensor = tensor, .first = a[i].pos, .over = -1, .under = -1};
         }

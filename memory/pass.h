@@ -1,13 +1,13 @@
-/* What policies are made of: the gaps of a program, and the rewrites that set a gap's fate. Setting a fate
- * rewrites the program at once, so whoever looks next sees what is left. */
+/* What policies are made of: the gaps of a program, and the rewrites that set a gap's fate. Setting
+ * a fate rewrites the program at once, so whoever looks next sees what is left. */
 #ifndef DT_MEMORY_PASS_H
 #define DT_MEMORY_PASS_H
 
 #include "engine/plan.h"
 
 /**
- * struct dt_gap - two consecutive accesses of a transient tensor with other ops between them, during which
- * its bytes lie idle.
+ * struct dt_gap - two consecutive accesses of a transient tensor with other ops between them,
+ * during which its bytes lie idle.
  * @tensor: which
  * @from @to: ops before and after; @from_pos @to_pos their places in the order
  * @crosses_loss: from forward to backward
@@ -17,15 +17,16 @@ typedef struct dt_gap {
     bool crosses_loss;
 } dt_gap;
 
-/* Gaps of one tensor: the first at or after access number *i, which moves on. False when there are no more.
- * The program's index must be fresh. */
+/* Gaps of one tensor: the first at or after access number *i, which moves on. False when there are
+ * no more. The program's index must be fresh. */
 bool dt_gap_next(const dt_program *p, int32_t tensor, int32_t *i, dt_gap *g);
 
-/* The op that brings the bytes of a tensor that are alive at place pos: its producer, or the copy that
- * brought them back. DT_NONE for persistent tensors. */
+/* The op that brings the bytes of a tensor that are alive at place pos: its producer, or the copy
+ * that brought them back. DT_NONE for persistent tensors. */
 int32_t dt_definition(const dt_program *p, int32_t tensor, int32_t pos);
 
-/* Whether the tensor's bytes are on the device between the ops before and at place pos, as things stand. */
+/* Whether the tensor's bytes are on the device between the ops before and at place pos, as things
+ * stand. */
 bool dt_resident(const dt_program *p, int32_t tensor, int32_t pos);
 
 /* The tensor a clone's output stands for, itself for originals; and the op that made it first. */
@@ -33,8 +34,8 @@ int32_t dt_root(const dt_program *p, int32_t tensor);
 int32_t dt_producer(const dt_program *p, int32_t tensor); /* DT_NONE for persistent tensors */
 const dt_form *dt_clone_form(const dt_op *op, dt_form_kind *kind); /* the form a clone of it runs */
 
-/* Whether forward may be run again to make this tensor: its producer is repeatable and its clone form
- * writes it. */
+/* Whether forward may be run again to make this tensor: its producer is repeatable and its clone
+ * form writes it. */
 bool dt_repeatable(const dt_program *p, int32_t tensor);
 
 typedef struct dt_move_opt {
@@ -42,14 +43,14 @@ typedef struct dt_move_opt {
     int32_t fetch_before;  /* op; DT_NONE: right before the reader */
 } dt_move_opt;
 
-/* MOVE: copy the tensor to the host after the gap begins and back before it ends. An input is not copied
- * out: it is fetched again. DT_E_CONFIG when the gap cannot be moved. */
+/* MOVE: copy the tensor to the host after the gap begins and back before it ends. An input is not
+ * copied out: it is fetched again. DT_E_CONFIG when the gap cannot be moved. */
 dt_status dt_move(dt_program *p, const dt_gap *g, const dt_move_opt *o, dt_err *err) DT_NODISCARD;
 
-/* RECOMPUTE: clones right before the gap's end, back to what is resident there. @dropped (by tensor, or
- * NULL) are values that are not to be kept for this: clones go through them even when keeping would do;
- * others not resident are kept when @dropped is given, and cloned when it is NULL. Readers from the gap's end
- * on use the clone's output. */
+/* RECOMPUTE: clones right before the gap's end, back to what is resident there. @dropped (by
+ * tensor, or NULL) are values that are not to be kept for this: clones go through them even when
+ * keeping would do; others not resident are kept when @dropped is given, and cloned when it is
+ * NULL. Readers from the gap's end on use the clone's output. */
 dt_status dt_recompute(
     dt_program *p, const dt_gap *g, const bool *dropped, dt_err *err) DT_NODISCARD;
 

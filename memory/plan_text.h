@@ -40,7 +40,7 @@ dt_status dt_plan_parse(
 /* Print what differs between two plans, "- " before what only a has and "+ " before what only b
  * has: the fields of the header, then tensors, ops and rows by longest common subsequence (a row's
  * number is no difference). False when nothing differs. When memory is out, or too many lines are
- * alike, a section that differs is printed whole. */
+ * alike, a section is printed whole, as if all of it differed. */
 bool dt_plan_diff(const dt_plan *a, const dt_plan *b, FILE *f);
 
 #endif

@@ -49,7 +49,8 @@ static dt_status each(const char *list, dt_program *p, dt_err *err)
     for (const char *at = list; *at != '\0';) {
         const size_t len = strcspn(at, ",");
         char name[64];
-        snprintf(name, sizeof name, "%.*s", len < sizeof name ? (int)len : (int)sizeof name - 1, at);
+        snprintf(
+            name, sizeof name, "%.*s", len < sizeof name ? (int)len : (int)sizeof name - 1, at);
         const dt_policy *policy = dt_policy_find(name);
         if (policy == NULL)
             return unknown(name, err);

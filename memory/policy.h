@@ -1,5 +1,5 @@
-/* A policy is a pass from program to program. One file each in memory/policies/, ending in a descriptor;
- * memory/policies/policies.def holds a line a policy. */
+/* A policy is a pass from program to program. One file each in memory/policies/, ending in a
+ * descriptor; memory/policies/policies.def holds a line a policy. */
 #ifndef DT_MEMORY_POLICY_H
 #define DT_MEMORY_POLICY_H
 

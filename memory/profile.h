@@ -18,7 +18,8 @@ typedef struct dt_instant {
  * @peak:    where the peak is: of the instants at which a tensor that ends at the plan's peak is
  * alive, the first with the most live bytes; n_instant in a plan that does nothing
  * @bytes:   by role, alive there
- * @unused:  the plan's peak less all of them: holes and padding
+ * @unused:  the plan's peak less all of them: holes, padding, and what a slot reserves beyond its
+ * tensor
  * @live:    the tensors alive there, largest first
  */
 typedef struct dt_usage {

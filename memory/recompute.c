@@ -10,18 +10,23 @@ typedef struct request {
     dt_program *p;
     const bool *dropped;
     int32_t before; /* clones go right before this op */
+    size_t first;   /* ops from this number on are clones made for this request */
 } request;
 
 static dt_status ensure(request *r, int32_t tensor, int32_t *have, dt_err *err);
 
-/* A version of the value that lies on the device at this place; clones only, when asked. */
-static int32_t find_live(const dt_program *p, int32_t root, int32_t pos, bool clones_only)
+/* A version of the value that lies on the device at this place; clones only, when asked. What this
+ * request has made already is there to be read again, though nothing reads it yet. */
+static int32_t find_live(const request *r, int32_t root, bool clones_only)
 {
+    const dt_program *p = r->p;
     for (size_t t = p->n_tensor; t-- > 0;) {
         const int32_t id = (int32_t)t;
-        if (clones_only && id == root)
+        if ((clones_only && id == root) || dt_root(p, id) != root)
             continue;
-        if (dt_root(p, id) == root && dt_resident(p, id, pos))
+        const int32_t made_by = dt_producer(p, id);
+        if (dt_resident(p, id, dt_pos(p, r->before)) ||
+            (made_by != DT_NONE && (size_t)made_by >= r->first))
             return id;
     }
     return DT_NONE;
@@ -44,7 +49,9 @@ static dt_status new_version(dt_program *p, int32_t root, int32_t *id, dt_err *e
     return dt_program_tensor(p, &t, id, err);
 }
 
-/* Readers after place pos, up to the next definition of the old version, read the new one. */
+/* Readers after place pos, up to the next definition of the old version, read the new one. A copy
+ * back of what is now copied out of the new version is no new definition: it brings the new version
+ * back. */
 static void redirect(dt_program *p, int32_t from, int32_t to, int32_t pos)
 {
     p->stale = true;
@@ -53,30 +60,48 @@ static void redirect(dt_program *p, int32_t from, int32_t to, int32_t pos)
         for (int a = 0; a < op->n_arg; a++) {
             if (op->arg[a].tensor != from)
                 continue;
-            if (op->arg[a].mode == DT_WRITE)
+            const bool back = op->kind == DT_OP_IN && p->op[op->pair].arg[0].tensor == to;
+            if (op->arg[a].mode == DT_WRITE && !back)
                 return;
             op->arg[a].tensor = to;
         }
     }
 }
 
-/* Bind one operand of the clone; writes go to new versions. Stashes nobody asked for stay unbound.
- */
-static dt_status bind_clone(request *r, dt_op *clone, const dt_operand *a, const dt_form *f,
+static bool clone_reads(const dt_operand *a, const dt_form *f)
+{
+    return a->mode == DT_READ || (f->reads & DT_BIT(a->port)) != 0;
+}
+
+/* What the clone reads; earlier clones may be needed for that. */
+static dt_status bind_reads(
+    request *r, dt_op *clone, const dt_op *from, const dt_form *f, dt_err *err)
+{
+    for (int i = 0; i < from->n_arg; i++) {
+        int32_t have;
+        if (!clone_reads(&from->arg[i], f))
+            continue;
+        DT_CHECK(ensure(r, from->arg[i].tensor, &have, err));
+        dt_op_bind(clone, have, from->arg[i].port, DT_READ);
+    }
+    return DT_OK;
+}
+
+/* What it writes: new versions. Stashes nobody asked for stay unbound. */
+static dt_status bind_writes(dt_program *p, dt_op *clone, const dt_op *from, const dt_form *f,
     int32_t wanted, int32_t *made, dt_err *err)
 {
-    dt_program *p = r->p;
-    const bool stash = a->port >= DT_S && a->port < DT_S + DT_MAX_STASH;
-    int32_t have;
-    if (a->mode == DT_READ || (f->reads & DT_BIT(a->port)) != 0) {
-        DT_CHECK(ensure(r, a->tensor, &have, err));
-        dt_op_bind(clone, have, a->port, DT_READ);
-    } else if (a->mode == DT_WRITE && p->tensor[a->tensor].home == DT_NONE && a->port != DT_WORK &&
-               (!stash || a->tensor == wanted)) {
-        DT_CHECK(new_version(p, a->tensor, &have, err));
-        dt_op_bind(clone, have, a->port, DT_WRITE);
+    for (int i = 0; i < from->n_arg; i++) {
+        const dt_operand *a = &from->arg[i];
+        const bool stash = a->port >= DT_S && a->port < DT_S + DT_MAX_STASH;
+        if (clone_reads(a, f) || a->mode != DT_WRITE || p->tensor[a->tensor].home != DT_NONE ||
+            a->port == DT_WORK || (stash && a->tensor != wanted))
+            continue;
+        int32_t id;
+        DT_CHECK(new_version(p, a->tensor, &id, err));
+        dt_op_bind(clone, id, a->port, DT_WRITE);
         if (a->tensor == wanted)
-            *made = have;
+            *made = id;
     }
     return DT_OK;
 }
@@ -117,9 +142,9 @@ static dt_status clone_producer(request *r, int32_t root, int32_t *made, dt_err 
     clone.n1 = p->n;
     if (from.n1 - from.n0 < p->n) /* a split op is repeated whole */
         clone.flops = from.flops / (double)(from.n1 - from.n0) * (double)p->n;
+    DT_CHECK(bind_reads(r, &clone, &from, f, err));
     *made = DT_NONE;
-    for (int i = 0; i < from.n_arg; i++)
-        DT_CHECK(bind_clone(r, &clone, &from.arg[i], f, root, made, err));
+    DT_CHECK(bind_writes(p, &clone, &from, f, root, made, err));
     DT_ASSERT(*made != DT_NONE);
     /* Named by what it makes, so that names stay unique: "relu1.f" and the primes of "relu1.y'". */
     const char *primes = strrchr(p->tensor[*made].name, '\'');
@@ -139,12 +164,12 @@ static dt_status clone_producer(request *r, int32_t root, int32_t *made, dt_err 
 static dt_status ensure(request *r, int32_t tensor, int32_t *have, dt_err *err)
 {
     dt_program *p = r->p;
-    const int32_t root = dt_root(p, tensor), pos = dt_pos(p, r->before);
+    const int32_t root = dt_root(p, tensor);
     *have = tensor;
     if (p->tensor[root].home != DT_NONE)
         return DT_OK;
     const bool through = r->dropped != NULL && r->dropped[root];
-    const int32_t live = find_live(p, root, pos, through);
+    const int32_t live = find_live(r, root, through);
     if (live != DT_NONE) {
         *have = live;
         return DT_OK;
@@ -161,7 +186,7 @@ dt_status dt_recompute(dt_program *p, const dt_gap *g, const bool *dropped, dt_e
     const dt_tensor *t = &p->tensor[g->tensor];
     if (!dt_repeatable(p, g->tensor))
         return DT_FAIL(err, DT_E_CONFIG, "'%s' cannot be made again", t->name);
-    request r = {p, dropped, g->to};
+    request r = {p, dropped, g->to, p->n_op};
     int32_t made;
     const int32_t version = g->tensor, root = dt_root(p, version);
     DT_CHECK(clone_producer(&r, root, &made, err));

@@ -32,7 +32,9 @@ typedef struct syncer {
     size_t n_row;
     work *work[DT_STREAMS];
     clock now[DT_STREAMS];
-    usage *use;    /* by tensor, of its current interval */
+    usage *use;               /* by tensor, of its current interval */
+    dt_row over[DT_MAX_OVER]; /* PLACE rows of tensors over others, which end at the next COMPUTE */
+    int n_over;
     range *former; /* arena bytes of intervals that have ended */
     size_t n_former;
     range *slot; /* host bytes of copies so far */
@@ -101,6 +103,14 @@ static void overlapping(const range *v, size_t n, uint64_t from, uint64_t to, cl
             join(need, &v[i].last);
 }
 
+/* The interval is over; whoever uses its bytes next must know of all that was done to it. */
+static void forget(syncer *y, int32_t tensor, uint64_t off)
+{
+    usage *u = &y->use[tensor];
+    y->former[y->n_former++] = (range){off, off + y->p->tensor[tensor].bytes, u->any};
+    memset(u, 0, sizeof *u);
+}
+
 static void compute(syncer *y, const dt_row *r)
 {
     const dt_plan_op *op = &y->p->op[r->op];
@@ -110,6 +120,8 @@ static void compute(syncer *y, const dt_row *r)
         const usage *u = &y->use[g->tensor];
         join(&need, g->mode == DT_READ ? &u->write : &u->any);
     }
+    for (int i = 0; i < y->n_over; i++)
+        join(&need, &y->use[y->over[i].over].any);
     require(y, r->stream, &need);
     const int32_t at = add_work(y, r);
     for (int32_t a = op->first; a < op->first + op->n; a++) {
@@ -118,6 +130,9 @@ static void compute(syncer *y, const dt_row *r)
         if (y->p->arg[a].mode != DT_READ)
             u->write.done[r->stream] = at;
     }
+    for (int i = 0; i < y->n_over; i++)
+        forget(y, y->over[i].over, y->over[i].off);
+    y->n_over = 0;
 }
 
 static void copy_out(syncer *y, const dt_row *r)
@@ -148,12 +163,11 @@ static void copy_in(syncer *y, const dt_row *r)
 }
 
 /* The interval ends on the compute stream, which must know of every copy of it. */
-static void end_interval(syncer *y, int32_t tensor, uint64_t off)
+static void release(syncer *y, const dt_row *r)
 {
-    usage *u = &y->use[tensor];
-    require(y, DT_STREAM_COMPUTE, &u->any);
-    y->former[y->n_former++] = (range){off, off + y->p->tensor[tensor].bytes, u->any};
-    memset(u, 0, sizeof *u);
+    require(y, DT_STREAM_COMPUTE, &y->use[r->tensor].any);
+    forget(y, r->tensor, r->off);
+    y->row[y->n_row++] = *r;
 }
 
 /* Events so far bear the number of the row that signals them; count them up from 0 instead. */
@@ -198,12 +212,11 @@ static void walk(syncer *y)
         switch ((dt_row_kind)r->kind) {
         case DT_ROW_PLACE:
             if (r->over >= 0)
-                end_interval(y, r->over, r->off);
+                y->over[y->n_over++] = *r;
             y->row[y->n_row++] = *r;
             break;
         case DT_ROW_RELEASE:
-            end_interval(y, r->tensor, r->off);
-            y->row[y->n_row++] = *r;
+            release(y, r);
             break;
         case DT_ROW_COMPUTE:
             compute(y, r);

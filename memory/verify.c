@@ -104,6 +104,9 @@ static dt_status placed(verifier *v, const dt_row *r)
     DT_CHECK(tensor_ok(v, r->tensor));
     if (v->p->tensor[r->tensor].persistent)
         return refuse(v, "%s is persistent: it is neither placed nor released", name(v, r->tensor));
+    const bool copy = r->kind == DT_ROW_COPY_OUT || r->kind == DT_ROW_COPY_IN;
+    if (!copy && r->stream != DT_STREAM_COMPUTE)
+        return refuse(v, "%s is placed or released off the compute stream", name(v, r->tensor));
     return DT_OK;
 }
 

@@ -1,6 +1,6 @@
-/* Keep every value from its first use to its last, and no longer: what a liveness analysis gives. Lowering
- * does that by itself, and puts values in place where layers allow it, so there is nothing to rewrite. The
- * line that all other policies are measured against. */
+/* Keep every value from its first use to its last, and no longer: what a liveness analysis gives.
+ * Lowering does that by itself, and puts values in place where layers allow it, so there is nothing
+ * to rewrite. The line that all other policies are measured against. */
 #include "memory/policy.h"
 
 static dt_status keep_all(dt_program *p, dt_err *err)

@@ -1,13 +1,15 @@
-/* The allocation of 2016's frameworks, which papers compare with (vDNN, Rhu et al., MICRO 2016, section II-B
- * and figure 2): every value of forward for the whole run; activation gradients in as many shared buffers
- * of the largest size as are live at once (two on a chain); activation layers and dropout in place; one
- * buffer for the largest scratch. Weights and gradients are persistent under every policy.
+/* The allocation of 2016's frameworks, which papers compare with (vDNN, Rhu et al., MICRO 2016,
+ * section II-B and figure 2): every value of forward for the whole run; activation gradients in as
+ * many shared buffers of the largest size as are live at once (two on a chain); activation layers
+ * and dropout in place; one buffer for the largest scratch. Weights and gradients are persistent
+ * under every policy.
  *
  * Said with slots: tensors of one slot share an interval that lasts the whole run. */
 #include "engine/alloc.h"
 #include "memory/policy.h"
 
-/* The slot whose bytes the tensor takes because its op may run in place on one that nobody needs later. */
+/* The slot whose bytes the tensor takes because its op may run in place on one that nobody needs
+ * later. */
 static int32_t slot_below(const dt_program *p, int32_t tensor, int32_t pos)
 {
     const dt_op *op = &p->op[p->order[pos]];
@@ -25,8 +27,9 @@ static int32_t slot_below(const dt_program *p, int32_t tensor, int32_t pos)
     return DT_NONE;
 }
 
-/* Values of forward, and what forward leaves for backward: a slot each, or that of the value they overwrite.
- * The probabilities of the loss are no activation layer's: the gradient over them has buffers of its own. */
+/* Values of forward, and what forward leaves for backward: a slot each, or that of the value they
+ * overwrite. The probabilities of the loss are no activation layer's: the gradient over them has
+ * buffers of its own. */
 static void keep_for_ever(dt_program *p)
 {
     for (size_t t = 0; t < p->n_tensor; t++) {
@@ -34,15 +37,16 @@ static void keep_for_ever(dt_program *p)
         int32_t n;
         const dt_access *a = dt_accesses(p, (int32_t)t, &n);
         if (x->home != DT_NONE || n == 0 ||
-            (x->role != DT_ROLE_ACTIVATIONS && x->role != DT_ROLE_STASH && x->role != DT_ROLE_INPUT))
+            (x->role != DT_ROLE_ACTIVATIONS && x->role != DT_ROLE_STASH &&
+                x->role != DT_ROLE_INPUT))
             continue;
         const int32_t below = slot_below(p, (int32_t)t, a[0].pos);
         x->slot = below != DT_NONE ? below : p->n_slot++;
     }
 }
 
-/* Tensors of one role share buffers: each takes one that is free, a new one when none is. In order of first
- * access this takes as few as are live at once. */
+/* Tensors of one role share buffers: each takes one that is free, a new one when none is. In order
+ * of first access this takes as few as are live at once. */
 static dt_status share(dt_program *p, dt_role role, dt_err *err)
 {
     int32_t *busy_until = dt_alloc(p->n_tensor + 1, sizeof *busy_until);

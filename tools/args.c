@@ -1,0 +1,228 @@
+#include "tools/args.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "engine/alloc.h"
+#include "engine/options.h"
+
+enum { MAX_FLAGS = 32, MAX_NAMES = 512, NAME_BYTES = 256, PATH_BYTES = 4096 };
+
+static const dt_command *const commands[] = {
+#define DT_COMMAND(name) &dt_command_##name,
+#include "tools/tools.def"
+#undef DT_COMMAND
+};
+
+const dt_command *const *dt_command_all(size_t *n)
+{
+    *n = DT_COUNT(commands);
+    return commands;
+}
+
+const dt_command *dt_command_find(const char *name)
+{
+    for (size_t i = 0; i < DT_COUNT(commands); i++)
+        if (strcmp(commands[i]->name, name) == 0)
+            return commands[i];
+    return NULL;
+}
+
+const char *const *dt_command_names(void)
+{
+    static const char *names[DT_COUNT(commands) + 1];
+    size_t n = 0;
+    for (size_t i = 0; i < DT_COUNT(commands); i++)
+        if (commands[i]->name[0] != '\0')
+            names[n++] = commands[i]->name;
+    names[n] = NULL;
+    return names;
+}
+
+/* --- flags --- */
+
+typedef struct parser {
+    dt_cli *out;
+    const dt_command *cmd;
+    const dt_command_args *a;
+    const dt_flag *flags;
+    dt_flag row[MAX_FLAGS + 3]; /* the command's, then those that all have */
+    size_t n_row, max_words;
+    int at;
+    dt_err *err;
+} parser;
+
+static int values_of(const dt_flag *f)
+{
+    int n = f->values != NULL ? 1 : 0;
+    for (const char *s = f->values; s != NULL && *s != '\0'; s++)
+        n += *s == ' ';
+    return n;
+}
+
+static const char set_flag[] = "--set", help_flag[] = "--help";
+
+static void all_rows(parser *p, bool sets)
+{
+    for (const dt_flag *f = p->flags; f != NULL && f->name != NULL; f++) {
+        DT_ASSERT(p->n_row < MAX_FLAGS && values_of(f) <= DT_FLAG_VALUES);
+        p->row[p->n_row++] = *f;
+    }
+    if (sets)
+        p->row[p->n_row++] = (dt_flag){.name = set_flag,
+            .values = "SECTION.KEY=VALUE",
+            .help = "replace what the file says; may be repeated"};
+    p->row[p->n_row++] = (dt_flag){.name = help_flag, .help = "show this"};
+}
+
+static void print_help(const parser *p)
+{
+    printf("%s\n\n%s\n\n", p->cmd->usage, p->cmd->summary);
+    for (size_t i = 0; i < p->n_row; i++) {
+        char left[64];
+        snprintf(left, sizeof left, "%s%s%s", p->row[i].name, p->row[i].values != NULL ? " " : "",
+            p->row[i].values != NULL ? p->row[i].values : "");
+        printf("  %-24s  %s\n", left, p->row[i].help);
+    }
+}
+
+static dt_status unknown_flag(const parser *p, const char *name)
+{
+    const char *names[MAX_FLAGS + 3] = {NULL};
+    for (size_t i = 0; i < p->n_row; i++)
+        names[i] = p->row[i].name;
+    const char *near = dt_nearest(name, names);
+    const char *sub = p->cmd->name[0] != '\0' ? " " : "";
+    if (near != NULL)
+        return DT_FAIL(p->err, DT_E_CONFIG, "unknown flag '%s'; did you mean '%s'?", name, near);
+    return DT_FAIL(p->err, DT_E_CONFIG, "unknown flag '%s'; `dnntrain%s%s --help` lists the flags",
+        name, sub, p->cmd->name);
+}
+
+static dt_status take_values(parser *p, const dt_flag *f, const char *inner)
+{
+    const int n = values_of(f);
+    if (inner != NULL && n != 1)
+        return DT_FAIL(p->err, DT_E_CONFIG, "%s takes %s; leave out '=%s'", f->name,
+            n == 0 ? "no value" : f->values, inner);
+    for (int i = 0; i < n; i++) {
+        if (inner == NULL && p->at >= p->a->n)
+            return DT_FAIL(p->err, DT_E_CONFIG, "%s needs %s after it", f->name, f->values);
+        const char *value = inner != NULL ? inner : p->a->arg[p->at++];
+        if (f->name == set_flag)
+            p->out->set[p->out->n_set++] = value;
+        else
+            f->value[i] = value;
+    }
+    if (f->given != NULL)
+        *f->given = true;
+    if (f->name == help_flag)
+        p->out->help = true;
+    return DT_OK;
+}
+
+static dt_status take_flag(parser *p, const char *text)
+{
+    const char *inner = strchr(text, '=');
+    const size_t n = inner != NULL ? (size_t)(inner - text) : strlen(text);
+    char name[NAME_BYTES];
+    snprintf(name, sizeof name, "%.*s", n < sizeof name ? (int)n : (int)sizeof name - 1, text);
+    if (strcmp(name, "-h") == 0)
+        snprintf(name, sizeof name, "%s", help_flag);
+    for (size_t i = 0; i < p->n_row; i++)
+        if (strcmp(p->row[i].name, name) == 0)
+            return take_values(p, &p->row[i], inner != NULL ? inner + 1 : NULL);
+    return unknown_flag(p, name);
+}
+
+static dt_status parse(parser *p)
+{
+    bool flags = true;
+    while (p->at < p->a->n) {
+        const char *text = p->a->arg[p->at++];
+        if (flags && strcmp(text, "--") == 0) {
+            flags = false;
+        } else if (flags && text[0] == '-' && text[1] != '\0') {
+            DT_CHECK(take_flag(p, text));
+        } else if (p->out->n_word == p->max_words) {
+            return DT_FAIL(p->err, DT_E_CONFIG, "'%s' is one argument too many; usage: %s", text,
+                p->cmd->usage);
+        } else {
+            p->out->word[p->out->n_word++] = text;
+        }
+    }
+    if (p->out->help)
+        print_help(p);
+    return DT_OK;
+}
+
+dt_status dt_cli_init(dt_cli *out, const dt_command *cmd, const dt_command_args *a,
+    const dt_flag *flags, bool sets, size_t max_words, dt_err *err)
+{
+    DT_ASSERT(max_words <= DT_ARG_WORDS);
+    *out = (dt_cli){.set = dt_alloc((size_t)a->n, sizeof *out->set)};
+    if (out->set == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for the arguments");
+    parser p = {.out = out, .cmd = cmd, .a = a, .flags = flags, .max_words = max_words, .err = err};
+    all_rows(&p, sets);
+    return parse(&p);
+}
+
+void dt_cli_deinit(dt_cli *a)
+{
+    dt_free(a->set);
+    *a = (dt_cli){0};
+}
+
+/* --- files --- */
+
+/* Names in a folder, as far as they fit. */
+static size_t folder_names(const char *folder, char (*to)[NAME_BYTES], const char **names)
+{
+    size_t n = 0;
+    DIR *d = opendir(folder);
+    if (d == NULL)
+        return 0;
+    for (const struct dirent *e; n < MAX_NAMES && (e = readdir(d)) != NULL;)
+        if (e->d_name[0] != '.') {
+            snprintf(to[n], NAME_BYTES, "%s", e->d_name);
+            names[n] = to[n];
+            n++;
+        }
+    closedir(d);
+    return n;
+}
+
+static dt_status missing(const char *path, dt_err *err)
+{
+    char folder[PATH_BYTES] = ".";
+    const char *slash = strrchr(path, '/');
+    const char *base = slash != NULL ? slash + 1 : path;
+    const int to_slash = slash != NULL ? (int)(slash - path) + 1 : 0;
+    if (to_slash > 0)
+        snprintf(folder, sizeof folder, "%.*s", to_slash, path);
+    char(*text)[NAME_BYTES] = dt_alloc(MAX_NAMES, NAME_BYTES);
+    const char **names = dt_alloc(MAX_NAMES + 1, sizeof *names);
+    const char *near = NULL;
+    if (text != NULL && names != NULL && folder_names(folder, text, names) > 0)
+        near = dt_nearest(base, names);
+    const dt_status st =
+        near != NULL
+            ? DT_FAIL(err, DT_E_CONFIG, "there is no file '%s'; did you mean '%.*s%s'?", path,
+                  to_slash, path, near)
+            : DT_FAIL(err, DT_E_CONFIG, "there is no file '%s'; name one that exists", path);
+    dt_free(names);
+    dt_free(text);
+    return st;
+}
+
+dt_status dt_cli_check_file(const char *path, dt_err *err)
+{
+    struct stat st;
+    if (stat(path, &st) == 0 || (errno != ENOENT && errno != ENOTDIR))
+        return DT_OK;
+    return missing(path, err);
+}

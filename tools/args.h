@@ -1,0 +1,58 @@
+/* The arguments of a subcommand: words, flags, and --set assignments. One table of flags drives
+ * parsing and `dnntrain SUBCOMMAND --help`. Flags and words may be mixed; "--flag=value" and "--"
+ * are known. */
+#ifndef DT_TOOLS_ARGS_H
+#define DT_TOOLS_ARGS_H
+
+#include "tools/tools.h"
+
+enum { DT_ARG_WORDS = 4, DT_FLAG_VALUES = 2 };
+
+/**
+ * struct dt_flag - a flag.
+ * @name:   "--json"
+ * @values: what follows it, for people: "FILE" or "A B"; NULL: nothing
+ * @help:   one line
+ * @given:  set to true when it is there; may be NULL
+ * @value:  where the words after it go, one pointer for each word of @values
+ *
+ * A table ends with a row whose name is NULL.
+ */
+typedef struct dt_flag {
+    const char *name, *values, *help;
+    bool *given;
+    const char **value;
+} dt_flag;
+
+/**
+ * struct dt_cli - what was given.
+ * @help: --help was there and has been answered: the command is done
+ * @set:  the assignments of --set, in order
+ *
+ * All strings are borrowed from the command line.
+ */
+typedef struct dt_cli {
+    bool help;
+    size_t n_word, n_set;
+    const char *word[DT_ARG_WORDS];
+    const char **set;
+} dt_cli;
+
+/* Read the arguments of @cmd. @sets: whether --set is allowed; @max_words: how many words there may
+ * be, at most DT_ARG_WORDS; too few is for the caller to say. DT_E_CONFIG names what is wrong, and
+ * the nearest flag. Release with dt_cli_deinit even after a failure. */
+dt_status dt_cli_init(dt_cli *out, const dt_command *cmd, const dt_command_args *a,
+    const dt_flag *flags, bool sets, size_t max_words, dt_err *err) DT_NODISCARD;
+void dt_cli_deinit(dt_cli *a);
+
+/* DT_E_CONFIG with the nearest name in the same folder when there is no such file; DT_OK otherwise.
+ */
+dt_status dt_cli_check_file(const char *path, dt_err *err) DT_NODISCARD;
+
+/* Every command, for help and suggestions, in the order of tools.def; NULL when there is none of
+ * the name. */
+const dt_command *const *dt_command_all(size_t *n);
+const dt_command *dt_command_find(const char *name);
+const char *const *dt_command_names(void); /* NULL-terminated, without training, for dt_nearest */
+
+#endif

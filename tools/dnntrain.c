@@ -1,0 +1,74 @@
+/* The program: finds the subcommand and runs it. A first argument that names none is a
+ * configuration to train. Results go to stdout, everything else to stderr; the status is the exit
+ * code. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "engine/options.h"
+#include "tools/args.h"
+
+#include "tools/version.h"
+
+/* A word that neither a command nor a file has as its name: say what is nearest. */
+static dt_status nothing_of_that_name(const char *word, dt_err *err)
+{
+    const char *near = dt_nearest(word, dt_command_names());
+    if (near != NULL)
+        return DT_FAIL(
+            err, DT_E_CONFIG, "there is no command or file '%s'; did you mean '%s'?", word, near);
+    if (strchr(word, '/') != NULL || strchr(word, '.') != NULL)
+        return dt_cli_check_file(word, err);
+    return DT_FAIL(err, DT_E_CONFIG,
+        "'%s' is neither a command nor a file; `dnntrain help` lists the commands, configs/ holds "
+        "configurations",
+        word);
+}
+
+static dt_status run(int argc, char **argv, dt_err *err)
+{
+    dt_command_args a = {argc - 1, argv + 1};
+    const dt_command_args none = {0, NULL};
+    if (a.n == 0) {
+        DT_CHECK(dt_command_help.run(&none, err));
+        return DT_FAIL(err, DT_E_CONFIG, "nothing to do: name a configuration or a command");
+    }
+    if (strcmp(a.arg[0], "-h") == 0 || strcmp(a.arg[0], "--help") == 0)
+        return dt_command_help.run(&none, err);
+    if (strcmp(a.arg[0], "--version") == 0) {
+        printf("dnntrain %s\n", DT_VERSION);
+        return DT_OK;
+    }
+    const dt_command *c = a.arg[0][0] != '\0' ? dt_command_find(a.arg[0]) : NULL;
+    if (c != NULL) {
+        a.n--;
+        a.arg++;
+        return c->run(&a, err);
+    }
+    struct stat st;
+    if (a.arg[0][0] != '-' && stat(a.arg[0], &st) != 0)
+        return nothing_of_that_name(a.arg[0], err);
+    return dt_command_train.run(&a, err);
+}
+
+static void print_trail(const dt_err *err)
+{
+    for (const char *line = err->text; *line != '\0';) {
+        const size_t n = strcspn(line, "\n");
+        fprintf(stderr, "dnntrain: %.*s\n", (int)n, line);
+        line += n + (line[n] == '\n');
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static dt_err err;
+    dt_status st = run(argc, argv, &err);
+    if ((fflush(stdout) != 0 || ferror(stdout)) && st == DT_OK)
+        st = DT_FAIL(&err, DT_E_IO, "the results could not be written: stdout is closed or full");
+    if (st != DT_OK && err.n == 0)
+        st = DT_FAIL(&err, st, "failed: %s", dt_status_name(st));
+    if (st != DT_OK)
+        print_trail(&err);
+    return (int)st;
+}

@@ -1,0 +1,95 @@
+/* dnntrain help: the commands; one of them; every key of a configuration. */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/run_options.h"
+#include "layers/registry.h"
+#include "tools/args.h"
+
+static void overview(void)
+{
+    size_t n;
+    const dt_command *const *c = dt_command_all(&n);
+    printf("dnntrain trains deep neural networks in less memory than they need.\n\n");
+    for (size_t i = 0; i < n; i++)
+        printf("  %s\n      %s\n", c[i]->usage, c[i]->summary);
+    printf("\n"
+           "CONFIG is an INI file; `dnntrain help config` documents its keys, configs/ holds "
+           "examples.\n"
+           "--set section.key=value replaces what the file says and may be repeated.\n"
+           "`dnntrain help COMMAND` shows the flags of a command; `dnntrain --version` the "
+           "version.\n"
+           "Results go to stdout, messages to stderr.\n"
+           "\n"
+           "Exit codes: 0 done, 1 internal error, 2 usage or configuration, 3 bad data or "
+           "weights,\n"
+           "4 does not fit the budgets, 5 out of memory, 6 I/O, 7 not finite, 8 device,\n"
+           "9 run directory busy, 75 stopped by a signal after saving.\n");
+}
+
+/* The layers that [KIND NAME] sections may write, from the tables that read them. */
+static void layer_sections(void)
+{
+    size_t n;
+    const dt_layer_desc *const *all = dt_layer_all(&n);
+    printf("\n## Layers\n\nWithout model.name the network is written as a section [KIND NAME] a "
+           "layer, in the order in which they run.\n`input = NAME, ...` names what a layer takes: "
+           "layers above it, or image; without it, the section above.\n");
+    for (size_t i = 0; i < n; i++) {
+        printf("\n[%s NAME]: %s\n", all[i]->name, all[i]->summary);
+        for (const dt_opt *o = all[i]->opts; o != NULL && o->key != NULL; o++) {
+            char allowed[128];
+            dt_opt_allowed(o, allowed, sizeof allowed);
+            printf("    %-12s %s%s%s%s%s; %s\n", o->key, allowed, o->unit != NULL ? " " : "",
+                o->unit != NULL ? o->unit : "", o->fallback != NULL ? "; default " : "; required",
+                o->fallback != NULL ? o->fallback : "", o->help);
+        }
+    }
+}
+
+static dt_status about(const char *word, dt_err *err)
+{
+    if (strcmp(word, "config") == 0) {
+        dt_run_options_help(stdout);
+        layer_sections();
+        return DT_OK;
+    }
+    const dt_command *c = strcmp(word, "train") == 0 ? &dt_command_train : dt_command_find(word);
+    if (c == NULL) {
+        const char *const config[] = {"config", NULL};
+        const char *near = dt_nearest(word, dt_command_names());
+        near = near != NULL ? near : dt_nearest(word, config);
+        if (near != NULL)
+            return DT_FAIL(
+                err, DT_E_CONFIG, "there is no help on '%s'; did you mean '%s'?", word, near);
+        return DT_FAIL(err, DT_E_CONFIG,
+            "there is no help on '%s'; `dnntrain help` lists the commands, `dnntrain help config` "
+            "documents the configuration",
+            word);
+    }
+    char flag[] = "--help";
+    char *arg[] = {flag};
+    const dt_command_args a = {1, arg};
+    return c->run(&a, err);
+}
+
+static dt_status help(const dt_command_args *a, dt_err *err)
+{
+    dt_cli cli;
+    dt_status st = dt_cli_init(&cli, &dt_command_help, a, NULL, false, 1, err);
+    if (st == DT_OK && !cli.help) {
+        if (cli.n_word == 0)
+            overview();
+        else
+            st = about(cli.word[0], err);
+    }
+    dt_cli_deinit(&cli);
+    return st;
+}
+
+const dt_command dt_command_help = {
+    .name = "help",
+    .usage = "dnntrain help [config|COMMAND]",
+    .summary = "this page, every key of a configuration, or the flags of a command",
+    .run = help,
+};

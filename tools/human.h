@@ -1,0 +1,16 @@
+/* Numbers as people read them (for whole ones see dt_term_count). Each writes into @to and returns
+ * it. */
+#ifndef DT_TOOLS_HUMAN_H
+#define DT_TOOLS_HUMAN_H
+
+#include "engine/compiler.h"
+
+enum { DT_HUMAN_BYTES = 32 }; /* room that is enough for each */
+
+const char *dt_human_bytes(char to[DT_HUMAN_BYTES], uint64_t bytes); /* "1.15 GiB" */
+const char *dt_human_time(
+    char to[DT_HUMAN_BYTES], double seconds);                   /* "38:12", "1:02:03", "4 d 03 h" */
+const char *dt_human_number(char to[DT_HUMAN_BYTES], double v); /* four digits: "4.913", "12.1e9" */
+const char *dt_human_rate(char to[DT_HUMAN_BYTES], double per_second); /* three digits: "12.1" */
+
+#endif

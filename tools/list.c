@@ -1,0 +1,186 @@
+/* dnntrain list: what there is, by name. */
+#include <cjson/cJSON.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "data/source.h"
+#include "engine/device.h"
+#include "engine/plan.h"
+#include "layers/registry.h"
+#include "memory/policy.h"
+#include "memory/pool.h"
+#include "models/model.h"
+#include "tools/args.h"
+
+/* One thing; exact is only said of policies. */
+typedef struct item {
+    const char *name, *summary;
+    bool exact;
+} item;
+
+/* Member i; false past the last. */
+typedef bool (*member)(size_t i, item *to);
+
+#define FROM_TABLE(all, Desc)                                                                      \
+    size_t n;                                                                                      \
+    const Desc *const *table = all(&n);                                                            \
+    if (i >= n)                                                                                    \
+        return false;                                                                              \
+    *to = (item){table[i]->name, table[i]->summary, false};                                        \
+    return true
+
+static bool model(size_t i, item *to)
+{
+    FROM_TABLE(dt_model_all, dt_model_desc);
+}
+
+static bool layer(size_t i, item *to)
+{
+    FROM_TABLE(dt_layer_all, dt_layer_desc);
+}
+
+static bool source(size_t i, item *to)
+{
+    FROM_TABLE(dt_source_all, dt_source_desc);
+}
+
+static bool pool(size_t i, item *to)
+{
+    FROM_TABLE(dt_pool_all, dt_pool_desc);
+}
+
+static bool policy(size_t i, item *to)
+{
+    size_t n;
+    const dt_policy *const *table = dt_policy_all(&n);
+    if (i >= n)
+        return false;
+    *to = (item){table[i]->name, table[i]->summary, table[i]->exact};
+    return true;
+}
+
+static bool codec(size_t i, item *to)
+{
+    (void)i, (void)to;
+    return false;
+}
+
+static bool tier(size_t i, item *to)
+{
+    *to = (item){
+        dt_tier_name(DT_TIER_HOST), "the machine's memory, beside the device's arena", false};
+    return i == 0;
+}
+
+static bool device(size_t i, item *to)
+{
+    *to = (item){
+        dt_device_name(DT_CPU), "this machine's processor: oneDNN and kernels of our own", false};
+    return i == 0;
+}
+
+static const struct kind {
+    const char *name;
+    member member;
+} kinds[] = {
+    {"policies", policy},
+    {"models", model},
+    {"layers", layer},
+    {"codecs", codec},
+    {"tiers", tier},
+    {"pools", pool},
+    {"devices", device},
+    {"sources", source},
+};
+
+static void print_table(const struct kind *k)
+{
+    item it;
+    size_t widest = 0, n = 0;
+    for (; k->member(n, &it); n++)
+        widest = strlen(it.name) > widest ? strlen(it.name) : widest;
+    for (size_t i = 0; k->member(i, &it); i++)
+        printf("%-*s  %s%s\n", (int)widest, it.name, it.summary,
+            k->member == policy && !it.exact ? " (changes results)" : "");
+    if (n == 0)
+        fprintf(stderr, "dnntrain: there are no %s in this version\n", k->name);
+}
+
+static bool add_json(cJSON *array, const struct kind *k, const item *it)
+{
+    cJSON *o = cJSON_CreateObject();
+    if (!cJSON_AddItemToArray(array, o)) {
+        cJSON_Delete(o);
+        return false;
+    }
+    return cJSON_AddStringToObject(o, "name", it->name) != NULL &&
+           cJSON_AddStringToObject(o, "summary", it->summary) != NULL &&
+           (k->member != policy || cJSON_AddBoolToObject(o, "exact", it->exact) != NULL);
+}
+
+static dt_status print_json(const struct kind *k, dt_err *err)
+{
+    item it;
+    cJSON *array = cJSON_CreateArray();
+    bool ok = array != NULL;
+    for (size_t i = 0; ok && k->member(i, &it); i++)
+        ok = add_json(array, k, &it);
+    char *text = ok ? cJSON_Print(array) : NULL;
+    cJSON_Delete(array);
+    if (text == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for the list");
+    puts(text);
+    cJSON_free(text);
+    return DT_OK;
+}
+
+static dt_status find(const char *word, const struct kind **out, dt_err *err)
+{
+    const char *names[DT_COUNT(kinds) + 1] = {NULL};
+    char all[128] = "";
+    size_t at = 0;
+    for (size_t i = 0; i < DT_COUNT(kinds); i++) {
+        names[i] = kinds[i].name;
+        at += (size_t)snprintf(all + at, sizeof all - at, "%s%s", i > 0 ? ", " : "", names[i]);
+        if (word != NULL && strcmp(word, names[i]) == 0) {
+            *out = &kinds[i];
+            return DT_OK;
+        }
+    }
+    if (word == NULL)
+        return DT_FAIL(err, DT_E_CONFIG, "list what? Name one of %s", all);
+    const char *near = dt_nearest(word, names);
+    if (near != NULL)
+        return DT_FAIL(
+            err, DT_E_CONFIG, "there is no list of '%s'; did you mean '%s'?", word, near);
+    return DT_FAIL(err, DT_E_CONFIG, "there is no list of '%s'; name one of %s", word, all);
+}
+
+static dt_status list(const dt_command_args *a, dt_err *err)
+{
+    bool json = false;
+    const struct kind *k = NULL;
+    const dt_flag flags[] = {
+        {"--json", NULL, "an array of objects with name, summary and, for policies, exact", &json,
+            NULL},
+        {NULL, NULL, NULL, NULL, NULL},
+    };
+    dt_cli cli;
+    dt_status st = dt_cli_init(&cli, &dt_command_list, a, flags, false, 1, err);
+    if (st == DT_OK && !cli.help) {
+        st = find(cli.word[0], &k, err);
+        if (st == DT_OK && json)
+            st = print_json(k, err);
+        else if (st == DT_OK)
+            print_table(k);
+    }
+    dt_cli_deinit(&cli);
+    return st;
+}
+
+const dt_command dt_command_list = {
+    .name = "list",
+    .usage = "dnntrain list policies|models|layers|codecs|tiers|pools|devices|sources [--json]",
+    .summary = "what there is of these, a line each",
+    .run = list,
+};

@@ -1,0 +1,194 @@
+/* dnntrain plan: the memory a run takes, without running it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "engine/alloc.h"
+#include "engine/io.h"
+#include "memory/plan_text.h"
+#include "tools/args.h"
+#include "tools/plan_report.h"
+
+typedef struct plan_flags {
+    bool json, rows, diff;
+    const char *text, *program, *differ[2];
+} plan_flags;
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Make all plans, and tell how long that took. */
+static dt_status plan_timed(dt_session *s, double *seconds, dt_err *err)
+{
+    const double start = now();
+    DT_CHECK(dt_session_plan_run(s, true, 0, 0, err));
+    *seconds = now() - start;
+    return DT_OK;
+}
+
+static dt_status parse_file(dt_plan **p, const char *path, dt_err *err)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    DT_CHECK(dt_cli_check_file(path, err));
+    DT_CHECK(dt_read_file(&text, &bytes, path, DT_PLAN_TEXT_BYTES, DT_E_DATA, err));
+    const dt_status st = dt_plan_parse(p, path, text, bytes, err);
+    dt_free(text);
+    return st;
+}
+
+static dt_status diff(const char *const path[2], dt_err *err)
+{
+    dt_plan *p[2] = {NULL, NULL};
+    dt_status st = parse_file(&p[0], path[0], err);
+    if (st == DT_OK)
+        st = parse_file(&p[1], path[1], err);
+    if (st == DT_OK && !dt_plan_diff(p[0], p[1], stdout))
+        fprintf(stderr, "dnntrain: the plans are the same\n");
+    dt_plan_destroy(p[0]);
+    dt_plan_destroy(p[1]);
+    return st;
+}
+
+/* Written beside and renamed, so that a file is whole or was never there. */
+static dt_status write_text(const dt_plan *p, const char *path, dt_err *err)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    dt_file_writer *w = NULL;
+    FILE *f = open_memstream(&text, &bytes);
+    if (f == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory to print the plan");
+    dt_plan_print(p, f);
+    dt_status st = fclose(f) == 0 ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory to print the plan");
+    if (st == DT_OK)
+        st = dt_writer_open(&w, path, err);
+    if (st == DT_OK)
+        st = dt_writer_put(w, text, bytes, err);
+    if (st == DT_OK)
+        st = dt_writer_commit(w, err);
+    else
+        dt_writer_abandon(w);
+    free(text);
+    return st;
+}
+
+/* The plan that --rows and --text show: of the program named, the first of its sizes. */
+static dt_status find_program(
+    const dt_session *s, const char *name, const dt_plan **out, dt_err *err)
+{
+    const char *names[DT_PROGRAM_KINDS + 1] = {NULL};
+    char have[64] = "";
+    size_t n = 0;
+    for (size_t i = 0; i < s->n_planned; i++) {
+        const char *program = dt_program_kind_name(s->planned[i].kind);
+        if (strcmp(program, name) == 0) {
+            *out = s->planned[i].plan;
+            return DT_OK;
+        }
+        if (n > 0 && strcmp(names[n - 1], program) == 0)
+            continue;
+        const size_t at = strlen(have);
+        snprintf(have + at, sizeof have - at, "%s%s", n > 0 ? ", " : "", program);
+        names[n < DT_PROGRAM_KINDS ? n++ : n - 1] = program;
+    }
+    const char *near = dt_nearest(name, names);
+    return DT_FAIL(err, DT_E_CONFIG, "this run has no program '%s'%s%s%s; it has %s", name,
+        near != NULL ? ", did you mean '" : "", near != NULL ? near : "", near != NULL ? "'?" : "",
+        have);
+}
+
+static dt_status show(
+    const dt_session *s, const plan_flags *f, double cold, double warm, dt_err *err)
+{
+    dt_report r = {0};
+    const dt_plan *chosen = NULL;
+    DT_CHECK(find_program(s, f->program, &chosen, err));
+    if (f->text != NULL)
+        DT_CHECK(write_text(chosen, f->text, err));
+    if (f->rows) {
+        dt_plan_print_short(chosen, stdout);
+        return DT_OK;
+    }
+    dt_status st = dt_report_init(&r, s, err);
+    r.cold = cold;
+    r.warm = warm;
+    if (st == DT_OK && f->json)
+        st = dt_report_json(&r, err);
+    else if (st == DT_OK)
+        dt_report_table(&r);
+    dt_report_deinit(&r);
+    return st;
+}
+
+/* The plans are made twice: the second time the library's answers are at hand, so what is left is
+ * the time of building, lowering, placing and verifying. */
+static dt_status plan_session(dt_session *s, const plan_flags *f, dt_err *err)
+{
+    double cold = 0, warm = 0;
+    DT_CHECK(plan_timed(s, &cold, err));
+    dt_session_forget(s);
+    DT_CHECK(plan_timed(s, &warm, err));
+    DT_CHECK(show(s, f, cold, warm, err));
+    fflush(stdout); /* the plan before what is wrong with it */
+    return dt_session_check_budget(s, err);
+}
+
+static dt_status plan_config(const dt_cli *cli, const plan_flags *f, dt_err *err)
+{
+    dt_session *s = NULL;
+    DT_CHECK(dt_cli_check_file(cli->word[0], err));
+    dt_status st = dt_session_open(&s, cli->word[0], cli->set, cli->n_set, err);
+    if (st == DT_OK)
+        st = plan_session(s, f, err);
+    dt_session_close(s);
+    return st;
+}
+
+static dt_status check(const dt_cli *a, const plan_flags *f, dt_err *err)
+{
+    if (f->json && f->rows)
+        return DT_FAIL(err, DT_E_CONFIG, "--json and --rows exclude each other; give one of them");
+    if (f->diff && (a->n_word > 0 || a->n_set > 0 || f->json || f->rows || f->text != NULL))
+        return DT_FAIL(err, DT_E_CONFIG,
+            "--diff takes two files written by --text, and neither CONFIG nor other flags");
+    if (!f->diff && a->n_word == 0)
+        return DT_FAIL(err, DT_E_CONFIG, "name a CONFIG; usage: %s", dt_command_plan.usage);
+    return DT_OK;
+}
+
+static dt_status plan(const dt_command_args *a, dt_err *err)
+{
+    plan_flags f = {.program = "first"};
+    const dt_flag flags[] = {
+        {"--json", NULL, "the plan's numbers as one object", &f.json, NULL},
+        {"--rows", NULL, "the plan's rows: P place, C compute, R release, O out, I in, W wait",
+            &f.rows, NULL},
+        {"--text", "FILE", "write the whole plan, for --diff and other programs", NULL, &f.text},
+        {"--program", "NAME", "of --rows and --text: first (default), again, update or eval", NULL,
+            &f.program},
+        {"--diff", "A B", "what differs between two files written by --text", &f.diff, f.differ},
+        {NULL, NULL, NULL, NULL, NULL},
+    };
+    dt_cli cli;
+    dt_status st = dt_cli_init(&cli, &dt_command_plan, a, flags, true, 1, err);
+    if (st == DT_OK && !cli.help) {
+        st = check(&cli, &f, err);
+        if (st == DT_OK)
+            st = f.diff ? diff(f.differ, err) : plan_config(&cli, &f, err);
+    }
+    dt_cli_deinit(&cli);
+    return st;
+}
+
+const dt_command dt_command_plan = {
+    .name = "plan",
+    .usage = "dnntrain plan CONFIG|--diff A B [--set s.k=v]... [--json] [--rows] [--text FILE]",
+    .summary = "the memory a run takes and what for, without running it",
+    .run = plan,
+};

@@ -1,0 +1,135 @@
+/* The plan as one JSON object; the members are documented in docs/. */
+#include <cjson/cJSON.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "tools/plan_report.h"
+
+/* Every member is added even after one failed; only the whole counts. */
+typedef struct object {
+    cJSON *o;
+    bool ok;
+} object;
+
+static void text(object *to, const char *key, const char *value)
+{
+    to->ok = cJSON_AddStringToObject(to->o, key, value) != NULL && to->ok;
+}
+
+/* cJSON keeps numbers as double: whole numbers are written as they are. */
+static void whole(object *to, const char *key, uint64_t value)
+{
+    char digits[24];
+    snprintf(digits, sizeof digits, "%" PRIu64, value);
+    to->ok = cJSON_AddRawToObject(to->o, key, digits) != NULL && to->ok;
+}
+
+static void real(object *to, const char *key, double value, int decimals)
+{
+    char digits[352]; /* the largest double has 309 before the point */
+    snprintf(digits, sizeof digits, "%.*f", decimals, value);
+    to->ok = cJSON_AddRawToObject(to->o, key, digits) != NULL && to->ok;
+}
+
+static void null(object *to, const char *key)
+{
+    to->ok = cJSON_AddNullToObject(to->o, key) != NULL && to->ok;
+}
+
+static object inner(object *to, const char *key)
+{
+    object in = {cJSON_AddObjectToObject(to->o, key), true};
+    in.ok = in.o != NULL;
+    return in;
+}
+
+static void leave(object *to, const object *in)
+{
+    to->ok = to->ok && in->ok;
+}
+
+static void budget(object *to, uint64_t bytes)
+{
+    if (bytes > 0)
+        whole(to, "budget", bytes);
+    else
+        null(to, "budget");
+}
+
+static void tiers(object *to, const dt_report *r)
+{
+    object device = inner(to, "device");
+    budget(&device, r->session->opts.memory.device_budget);
+    whole(&device, "peak", r->peak);
+    whole(&device, "lower_bound", r->bound);
+    leave(to, &device);
+    object host = inner(to, "host");
+    budget(&host, 0);
+    whole(&host, "peak", r->host_peak);
+    leave(to, &host);
+    object disk = inner(to, "disk");
+    budget(&disk, 0);
+    whole(&disk, "peak", 0);
+    leave(to, &disk);
+}
+
+static void breakdown(object *to, const dt_report *r)
+{
+    object b = inner(to, "breakdown");
+    for (int i = 0; i < DT_ROLE_COUNT; i++)
+        whole(&b, dt_role_name((dt_role)i), r->usage.bytes[i]);
+    whole(&b, "library", 0); /* everything a library works in is a tensor of the plan */
+    whole(&b, "unused", r->usage.unused);
+    leave(to, &b);
+}
+
+static void work(object *to, const dt_report *r)
+{
+    static const char *const predicted[] = {"step_seconds", "compute_seconds", "stall_seconds"};
+    object t = inner(to, "transfers");
+    whole(&t, "out", r->out_bytes);
+    whole(&t, "in", r->in_bytes);
+    leave(to, &t);
+    object c = inner(to, "recompute");
+    whole(&c, "ops", (uint64_t)r->clones);
+    real(&c, "flops", r->clone_flops, 0);
+    leave(to, &c);
+    object p = inner(to, "predicted");
+    for (size_t i = 0; i < DT_COUNT(predicted); i++)
+        null(&p, predicted[i]);
+    leave(to, &p);
+}
+
+static void fill(object *to, const dt_report *r)
+{
+    const dt_session *s = r->session;
+    text(to, "model", s->graph->name);
+    whole(to, "batch", (uint64_t)s->opts.train.batch);
+    text(to, "policy", s->opts.memory.policy);
+    text(to, "device_kind", dt_device_name(s->device));
+    text(to, "pool", s->opts.memory.pool);
+    text(to, "precision", dt_report_precision(r));
+    to->ok = cJSON_AddBoolToObject(to->o, "fits", r->fits) != NULL && to->ok;
+    tiers(to, r);
+    breakdown(to, r);
+    work(to, r);
+    text(to, "peak_layer", dt_report_peak_layer(r));
+    object seconds = inner(to, "plan_seconds");
+    real(&seconds, "cold", r->cold, 6);
+    real(&seconds, "warm", r->warm, 6);
+    leave(to, &seconds);
+}
+
+dt_status dt_report_json(const dt_report *r, dt_err *err)
+{
+    object o = {cJSON_CreateObject(), true};
+    if (o.o != NULL)
+        fill(&o, r);
+    char *printed = o.o != NULL && o.ok ? cJSON_Print(o.o) : NULL;
+    cJSON_Delete(o.o);
+    if (printed == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for the report");
+    puts(printed);
+    cJSON_free(printed);
+    return DT_OK;
+}

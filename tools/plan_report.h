@@ -1,0 +1,43 @@
+/* What `dnntrain plan` knows of a run's plans, summed up for the table and for JSON. */
+#ifndef DT_TOOLS_PLAN_REPORT_H
+#define DT_TOOLS_PLAN_REPORT_H
+
+#include <stdio.h>
+
+#include "memory/profile.h"
+#include "tools/session.h"
+
+/**
+ * struct dt_report - the sums.
+ * @session: open, with its plans made; borrowed
+ * @top:     the plan with the highest peak
+ * @usage:   of it
+ * @bound:   largest lower bound of all plans, so of the run
+ * @out_bytes @in_bytes @clones @clone_flops: of a step, all its micro-batches together
+ * @cold @warm: seconds that planning took, before and after the library's answers were at hand
+ */
+typedef struct dt_report {
+    const dt_session *session;
+    const dt_planned *top;
+    dt_usage usage;
+    uint64_t peak, bound, host_peak, out_bytes, in_bytes;
+    int64_t clones;
+    double clone_flops, cold, warm;
+    bool fits;
+} dt_report;
+
+dt_status dt_report_init(dt_report *out, const dt_session *s, dt_err *err) DT_NODISCARD;
+void dt_report_deinit(dt_report *r);
+
+/* What runs at the peak: the op, or the tensor that is copied; "" in a plan that does nothing. */
+const char *dt_report_peak_layer(const dt_report *r);
+const char *dt_report_precision(const dt_report *r);
+
+/* For people, dt_term_width() columns wide. */
+void dt_report_table(const dt_report *r);
+/* One object, on one line each member. */
+dt_status dt_report_json(const dt_report *r, dt_err *err) DT_NODISCARD;
+/* Live bytes over the ops of the plan with the highest peak. */
+void dt_report_curve(const dt_report *r, int columns);
+
+#endif

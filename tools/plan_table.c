@@ -1,0 +1,143 @@
+/* The plan as people read it. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "tools/plan_report.h"
+#include "tools/term.h"
+
+enum { LARGEST = 8, ROWS_WIDTH = 46 };
+static const double mib = 1 << 20;
+
+/* Bytes as "12.34 MiB", 16 columns wide; what would round to nothing says so. */
+static void print_mib(uint64_t bytes)
+{
+    if (bytes > 0 && (double)bytes < 0.01 * mib)
+        printf("%12s MiB", "< 0.01");
+    else
+        printf("%12.2f MiB", (double)bytes / mib);
+}
+
+static void print_share(const dt_report *r, uint64_t bytes)
+{
+    printf(" %5.1f%%", r->peak > 0 ? 100.0 * (double)bytes / (double)r->peak : 0.0);
+}
+
+static void header(const dt_report *r)
+{
+    const dt_session *s = r->session;
+    const dt_train_opts *t = &s->opts.train;
+    const dt_shape *in = &s->graph->input;
+    char count[DT_COUNT_BYTES];
+    printf("%s   %" PRId64 "x%" PRId64 "x%" PRId64 " image, %s parameters\n", s->graph->name, in->h,
+        in->w, in->c, dt_term_count(count, (uint64_t)dt_graph_parameters(s->graph)));
+    printf("batch %" PRId64, t->batch);
+    if (t->micro_batch != t->batch)
+        printf(
+            " as %" PRId64 " micro-batches of %" PRId64, t->batch / t->micro_batch, t->micro_batch);
+    printf("   policy %s   pool %s   device %s   precision %s\n", s->opts.memory.policy,
+        s->opts.memory.pool, dt_device_name(s->device), dt_report_precision(r));
+}
+
+static void totals(const dt_report *r)
+{
+    const uint64_t budget = r->session->opts.memory.device_budget;
+    printf("\ndevice peak  %12.2f MiB", (double)r->peak / mib);
+    if (budget == 0)
+        printf("   no budget given");
+    else if (r->fits)
+        printf("   fits the budget of %.2f MiB, %.2f MiB to spare", (double)budget / mib,
+            (double)(budget - r->peak) / mib);
+    else
+        printf("   DOES NOT FIT the budget of %.2f MiB: %.2f MiB too much", (double)budget / mib,
+            (double)(r->peak - budget) / mib);
+    printf("\nlower bound  %12.2f MiB   peak / bound %.4f\n", (double)r->bound / mib,
+        r->bound > 0 ? (double)r->peak / (double)r->bound : 1.0);
+    if (r->host_peak > 0 || r->out_bytes > 0)
+        printf("host peak    %12.2f MiB   moved out %.2f MiB a step\n", (double)r->host_peak / mib,
+            (double)r->out_bytes / mib);
+    if (r->clones > 0)
+        printf("recompute    %12" PRId64 " ops   %.3f GFLOP a step\n", r->clones,
+            r->clone_flops / 1e9);
+}
+
+static void share(const dt_report *r, const char *name, uint64_t bytes)
+{
+    printf("  %-20s ", name);
+    print_mib(bytes);
+    print_share(r, bytes);
+    fputs("  ", stdout);
+    dt_term_bar(stdout, (double)bytes, (double)r->peak, dt_term_width() - ROWS_WIDTH);
+    putchar('\n');
+}
+
+/* Roles, largest first; those without bytes are left out. */
+static void breakdown(const dt_report *r)
+{
+    bool done[DT_ROLE_COUNT] = {false};
+    printf("\nat the peak: %s (program '%s')\n", dt_report_peak_layer(r), r->top->plan->program);
+    for (;;) {
+        int most = -1;
+        for (int i = 0; i < DT_ROLE_COUNT; i++)
+            if (!done[i] && r->usage.bytes[i] > 0 &&
+                (most < 0 || r->usage.bytes[i] > r->usage.bytes[most]))
+                most = i;
+        if (most < 0)
+            break;
+        done[most] = true;
+        share(r, dt_role_name((dt_role)most), r->usage.bytes[most]);
+    }
+    if (r->usage.unused > 0)
+        share(r, "unused", r->usage.unused);
+}
+
+static void largest(const dt_report *r)
+{
+    const dt_plan *p = r->top->plan;
+    const size_t n = r->usage.n_live < LARGEST ? r->usage.n_live : LARGEST;
+    int widest = 0;
+    for (size_t i = 0; i < n; i++) {
+        const int len = (int)strlen(p->tensor[r->usage.live[i]].name);
+        widest = len > widest ? len : widest;
+    }
+    widest = widest > 44 ? 44 : widest < 20 ? 20 : widest;
+    printf("\nlargest of %zu tensors alive there\n", r->usage.n_live);
+    for (size_t i = 0; i < n; i++) {
+        const dt_plan_tensor *t = &p->tensor[r->usage.live[i]];
+        printf("  %-*.*s ", widest, widest, t->name);
+        print_mib(t->bytes);
+        print_share(r, t->bytes);
+        printf("  %s\n", dt_role_name((dt_role)t->role));
+    }
+}
+
+static void programs(const dt_report *r)
+{
+    const dt_session *s = r->session;
+    printf("\n%-8s %8s %7s %14s %14s %8s %10s\n", "program", "samples", "ops", "peak MiB",
+        "bound MiB", "ratio", "in MiB");
+    for (size_t i = 0; i < s->n_planned; i++) {
+        const dt_plan *p = s->planned[i].plan;
+        printf("%-8s ", p->program);
+        if (s->planned[i].kind == DT_PROGRAM_UPDATE)
+            printf("%8s ", "-");
+        else
+            printf("%8" PRId64 " ", s->planned[i].n);
+        printf("%7zu %14.2f %14.2f %8.4f %10.2f\n", p->n_op, (double)p->peak / mib,
+            (double)p->bound / mib, p->bound > 0 ? (double)p->peak / (double)p->bound : 1.0,
+            (double)p->in_bytes / mib);
+    }
+}
+
+void dt_report_table(const dt_report *r)
+{
+    header(r);
+    totals(r);
+    breakdown(r);
+    printf("\nlive MiB over the %zu ops and copies of '%s'; %s persistent\n\n", r->usage.n_instant,
+        r->top->plan->program, dt_term_cell(8, true));
+    dt_report_curve(r, dt_term_width() - 14);
+    largest(r);
+    programs(r);
+    printf("\nplanned in %.1f ms cold, asking the library; %.1f ms warm, lowering and placing\n",
+        1e3 * r->cold, 1e3 * r->warm);
+}

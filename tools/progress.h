@@ -1,0 +1,75 @@
+/* What a user sees of a run, on stderr: a block of facts, then on a terminal one line that is
+ * redrawn, elsewhere a plain line every few seconds, and a block of results. Failing writes (a
+ * closed terminal, a broken pipe, with SIGPIPE ignored) end the show, never the run. The cursor is
+ * never hidden and no mode of the terminal changed, so there is nothing to restore when a run is
+ * killed. */
+#ifndef DT_TOOLS_PROGRESS_H
+#define DT_TOOLS_PROGRESS_H
+
+#include "engine/map.h"
+#include "engine/train.h"
+#include "tools/terminal.h"
+
+typedef struct dt_progress dt_progress;
+
+/**
+ * struct dt_progress_facts - what is known before step 0. Texts may be NULL: then nothing is said;
+ * they are borrowed during the call only.
+ * @image:       n = 1
+ * @exact:       the policy changes no result
+ * @planned:     peak of device memory in bytes; @budget: 0 for none
+ * @role_bytes:  what makes up the peak, by role; all 0: not told
+ * @arena_other: of the peak, in none of the roles (gaps between tensors)
+ * @data @eval:  one line each on where samples come from; @eval NULL: no evaluation
+ * @run_dir @moved: as in tools/run_dir.h
+ * @epochs:      to do in all; 0 or 1: the line counts steps, not epochs
+ */
+typedef struct dt_progress_facts {
+    const char *model, *policy, *precision, *device, *isa, *data, *eval, *run_dir, *moved;
+    dt_shape image;
+    int64_t classes, parameters, batch, micro_batch, epochs, steps, steps_per_epoch;
+    bool exact;
+    int threads;
+    uint64_t planned, budget, host_planned, role_bytes[DT_ROLE_COUNT], arena_other;
+} dt_progress_facts;
+
+/* Where and when; for tests. A NULL clock is the monotonic one, in seconds. */
+typedef struct dt_progress_view {
+    FILE *out;
+    dt_terminal terminal;
+    double (*clock)(void);
+} dt_progress_view;
+
+/* Show the facts and begin. @view NULL: stderr. Allocates all it will need. */
+dt_status dt_progress_create(dt_progress **out, const dt_progress_facts *f,
+    const dt_progress_view *view, dt_err *err) DT_NODISCARD;
+void dt_progress_destroy(dt_progress *p); /* ends an unfinished line */
+
+void dt_progress_step(dt_progress *p, const dt_step_report *r);
+void dt_progress_eval(dt_progress *p, const dt_eval_report *r);
+
+/* A line of its own, above the one that is redrawn. Others who write to the same terminal first
+ * call dt_progress_clear, which takes the redrawn line away until the next step. */
+void dt_progress_note(dt_progress *p, const char *fmt, ...) DT_PRINTF(2, 3);
+void dt_progress_clear(dt_progress *p);
+
+/* Samples a second, the median of the latest steps (4096 at most) without the first; NaN before any
+ * step. */
+double dt_progress_rate(const dt_progress *p);
+
+/**
+ * struct dt_progress_result - what is known at the end.
+ * @status:   DT_OK, DT_E_STOPPED or a failure, whose trail the caller prints
+ * @measured: bytes; 0: not measured
+ * @process_peak @outside: of the whole process; what of it is not in the arena; 0: not known
+ * @files:    names written to the run directory, for the last line; may be NULL
+ * @lost:     lines of metrics that could not be written, and @why
+ */
+typedef struct dt_progress_result {
+    dt_status status;
+    uint64_t measured, process_peak, outside, lost;
+    const char *files, *why;
+} dt_progress_result;
+void dt_progress_finish(dt_progress *p, const dt_progress_result *r);
+
+#endif

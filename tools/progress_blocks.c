@@ -1,0 +1,252 @@
+/* The blocks before the first step and after the last. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "tools/human.h"
+#include "tools/progress_parts.h"
+#include "tools/term.h"
+
+enum { LABEL = 10, NARROWEST = 40, BAR = 48 };
+
+void dti_show_bytes(dti_show *s, const char *text, size_t n)
+{
+    if (s->lost || n == 0)
+        return;
+    s->lost = fwrite(text, 1, n, s->f) != n || fflush(s->f) != 0;
+}
+
+static void DT_PRINTF(2, 3) say(dti_show *s, const char *fmt, ...)
+{
+    char text[4096];
+    va_list ap;
+    va_start(ap, fmt);
+    const int n = vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    if (n > 0)
+        dti_show_bytes(s, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
+}
+
+static void label(dti_show *s, const char *name)
+{
+    say(s, "%s%-*s%s", s->t.colour ? "\033[1m" : "", LABEL, name, s->t.colour ? "\033[0m" : "");
+}
+
+/* ---- facts ---- */
+
+static const char *const colours[] = {"34", "32", "33", "35", "90", "36", "31", "95", "94", "93"};
+_Static_assert(DT_COUNT(colours) == DT_ROLE_COUNT, "a colour a role");
+
+/* Roles by bytes, largest first; returns how many there are. */
+static int sort_roles(const dt_progress_facts *f, int role[DT_ROLE_COUNT])
+{
+    int n = 0;
+    for (int r = 0; r < DT_ROLE_COUNT; r++) {
+        if (f->role_bytes[r] == 0)
+            continue;
+        int at = n++;
+        for (; at > 0 && f->role_bytes[role[at - 1]] < f->role_bytes[r]; at--)
+            role[at] = role[at - 1];
+        role[at] = r;
+    }
+    return n;
+}
+
+/* The budget, or without one the peak; each part in the colour of its name below. */
+static void roles_bar(dti_show *s, const dt_progress_facts *f, const int *role, int n)
+{
+    say(s, "%*s", LABEL, "");
+    const double whole = (double)(f->budget > f->planned ? f->budget : f->planned);
+    double end = 0;
+    int drawn = 0;
+    for (int i = 0; i < n; i++) {
+        end += (double)f->role_bytes[role[i]];
+        const int to = (int)(end / whole * BAR + 0.5);
+        say(s, "\033[%sm", colours[role[i]]);
+        for (; drawn < to && drawn < BAR; drawn++)
+            say(s, "%s", s->t.utf8 ? "█" : "#");
+    }
+    say(s, "\033[0m");
+    for (; drawn < BAR; drawn++)
+        say(s, "%s", s->t.utf8 ? "░" : ".");
+    say(s, "\n");
+}
+
+/* "activations 1.00 GiB, weights ..." broken at the width. */
+static void roles_list(dti_show *s, const dt_progress_facts *f, const int *role, int n, int width)
+{
+    int column = LABEL;
+    char item[96], bytes[DT_HUMAN_BYTES];
+    say(s, "%*s", LABEL, "");
+    for (int i = 0; i <= n; i++) {
+        if (i == n && f->arena_other == 0)
+            break;
+        const bool last = i == n || (i + 1 == n && f->arena_other == 0);
+        char name[32];
+        snprintf(name, sizeof name, "%s", i < n ? dt_role_name((dt_role)role[i]) : "gaps");
+        for (char *c = name; *c != '\0'; c++)
+            *c = *c == '_' ? ' ' : *c;
+        const int len = snprintf(item, sizeof item, "%s %s%s", name,
+            dt_human_bytes(bytes, i < n ? f->role_bytes[role[i]] : f->arena_other),
+            last ? "" : ",");
+        if (column > LABEL && column + 1 + len >= width) {
+            say(s, "\n%*s", LABEL, "");
+            column = LABEL;
+        }
+        const bool colour = s->t.colour && i < n;
+        say(s, "%s%s%s%s%s%s", column > LABEL ? " " : "", colour ? "\033[" : "",
+            colour ? colours[role[i]] : "", colour ? "m" : "", item, colour ? "\033[0m" : "");
+        column += len + (column > LABEL);
+    }
+    say(s, "\n");
+}
+
+static void show_memory(dti_show *s, const dt_progress_facts *f)
+{
+    char a[DT_HUMAN_BYTES];
+    label(s, "memory");
+    say(s, "%s planned", dt_human_bytes(a, f->planned));
+    if (f->budget > 0)
+        say(s, ", budget %s", dt_human_bytes(a, f->budget));
+    if (f->host_planned > 0)
+        say(s, ", on the host %s", dt_human_bytes(a, f->host_planned));
+    int role[DT_ROLE_COUNT];
+    const int n = sort_roles(f, role);
+    say(s, "%s\n", n > 0 ? "; at the peak:" : "");
+    if (n == 0)
+        return;
+    const int width = dt_terminal_width(&s->t, s->f);
+    if (s->t.colour && width >= LABEL + BAR)
+        roles_bar(s, f, role, n);
+    roles_list(s, f, role, n, width > NARROWEST ? width : NARROWEST);
+}
+
+static void show_network(dti_show *s, const dt_progress_facts *f)
+{
+    char n[DT_HUMAN_BYTES];
+    label(s, "network");
+    say(s, "%s, %s parameters, image %" PRId64 "x%" PRId64 "x%" PRId64 ", %" PRId64 " classes\n",
+        f->model, dt_term_count(n, (uint64_t)f->parameters), f->image.h, f->image.w, f->image.c,
+        f->classes);
+    label(s, "batch");
+    say(s, "%" PRId64, f->batch);
+    if (f->micro_batch > 0 && f->micro_batch < f->batch)
+        say(s, " in micro-batches of %" PRId64, f->micro_batch);
+    if (f->epochs > 0)
+        say(s, ", %" PRId64 " epoch%s of %s steps\n", f->epochs, f->epochs == 1 ? "" : "s",
+            dt_term_count(n, (uint64_t)f->steps_per_epoch));
+    else
+        say(s, ", %s step%s\n", dt_term_count(n, (uint64_t)f->steps), f->steps == 1 ? "" : "s");
+}
+
+static void line_of(dti_show *s, const char *name, const char *text)
+{
+    if (text == NULL)
+        return;
+    label(s, name);
+    say(s, "%s\n", text);
+}
+
+void dti_show_facts(dti_show *s, const dt_progress_facts *f)
+{
+    show_network(s, f);
+    label(s, "policy");
+    say(s, "%s (%s)\n", f->policy,
+        f->exact ? "exact: results do not depend on it" : "not exact: it changes results");
+    label(s, "device");
+    say(s, "%s, %d thread%s", f->device, f->threads, f->threads == 1 ? "" : "s");
+    say(s, "%s%s", f->isa != NULL ? ", " : "", f->isa != NULL ? f->isa : "");
+    say(s, "%s%s\n", f->precision != NULL ? ", " : "", f->precision != NULL ? f->precision : "");
+    show_memory(s, f);
+    line_of(s, "data", f->data);
+    line_of(s, "eval", f->eval != NULL ? f->eval : "none: no data for it");
+    line_of(s, "run", f->run_dir);
+    if (f->moved != NULL)
+        say(s, "%*sthe run that was there is now %s\n", LABEL, "", f->moved);
+    say(s, "\n");
+}
+
+/* ---- results ---- */
+
+static void show_equality(const dt_progress *p, dti_show *s, uint64_t measured)
+{
+    char a[DT_HUMAN_BYTES], b[DT_HUMAN_BYTES];
+    label(s, "memory");
+    if (measured == 0) {
+        say(s, "planned %s bytes, not measured\n", dt_term_count(a, p->planned));
+        return;
+    }
+    const bool same = measured == p->planned;
+    say(s, "planned %s bytes %s measured %s bytes", dt_term_count(a, p->planned),
+        same ? "=" : "but", dt_term_count(b, measured));
+    if (same)
+        say(s, " (%s)\n", dt_human_bytes(a, measured));
+    else
+        say(s, ": this should not be\n");
+}
+
+static void show_speed(const dt_progress *p, dti_show *s, double seconds)
+{
+    char a[DT_HUMAN_BYTES], b[DT_HUMAN_BYTES], c[DT_HUMAN_BYTES];
+    if (seconds < 60)
+        snprintf(c, sizeof c, "%.1f s", seconds);
+    else
+        dt_human_time(c, seconds);
+    label(s, "speed");
+    say(s, "%s images a second (median), %s images in %s\n", dt_human_rate(a, dt_progress_rate(p)),
+        dt_term_count(b, (uint64_t)p->samples), c);
+}
+
+static void show_loss(const dt_progress *p, dti_show *s)
+{
+    char a[DT_HUMAN_BYTES], b[DT_HUMAN_BYTES], curve[DTI_BINS * 4 + 1] = "";
+    label(s, "loss");
+    say(s, "%s at first, %s at the end", dt_human_number(a, p->first_loss),
+        dt_human_number(b, p->last_loss));
+    if (p->first_loss > 0 && isfinite(p->last_loss))
+        say(s, " (%+.1f %%)", 100 * (p->last_loss - p->first_loss) / p->first_loss);
+    if (s->t.utf8) {
+        const int width = dt_terminal_width(&s->t, s->f) - LABEL - 1;
+        if (dti_curve_draw(&p->curve, curve, sizeof curve, width) > 0)
+            say(s, "\n%*s%s", LABEL, "", curve);
+    }
+    say(s, "\n");
+}
+
+static void show_head(const dt_progress *p, dti_show *s, dt_status status)
+{
+    char a[DT_HUMAN_BYTES], b[DT_HUMAN_BYTES];
+    const char *word = status == DT_OK ? "done" : status == DT_E_STOPPED ? "stopped" : "failed";
+    say(s, "\n");
+    label(s, word);
+    say(s, "after %s of %s steps\n", dt_term_count(a, (uint64_t)p->n),
+        dt_term_count(b, (uint64_t)p->steps));
+}
+
+void dti_show_result(const dt_progress *p, dti_show *s, const dt_progress_result *r, double seconds)
+{
+    char a[DT_HUMAN_BYTES], b[DT_HUMAN_BYTES];
+    show_head(p, s, r->status);
+    show_equality(p, s, r->measured);
+    if (r->process_peak > 0)
+        say(s, "%*sthe whole process %s at its peak, %s of it outside the plan\n", LABEL, "",
+            dt_human_bytes(a, r->process_peak), dt_human_bytes(b, r->outside));
+    if (p->n > 0) {
+        show_speed(p, s, seconds);
+        show_loss(p, s);
+    }
+    if (p->evaluated) {
+        label(s, "eval");
+        say(s, "loss %s, top-1 %.2f %%, top-5 %.2f %%\n", dt_human_number(a, p->eval.loss),
+            100 * p->eval.top1, 100 * p->eval.top5);
+    }
+    if (p->run_dir != NULL) {
+        label(s, "written");
+        say(s, "%s%s%s\n", p->run_dir, r->files != NULL ? ": " : "",
+            r->files != NULL ? r->files : "");
+    }
+    if (r->lost > 0)
+        say(s, "%*s%s lines of metrics are lost: %.*s\n", LABEL, "", dt_term_count(a, r->lost),
+            r->why != NULL ? (int)strcspn(r->why, "\n") : 0, r->why != NULL ? r->why : "");
+}

@@ -1,0 +1,90 @@
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/human.h"
+#include "tools/progress_parts.h"
+
+/* Parts of the line that may go, the most important first: a narrow line loses the highest bit. */
+enum part {
+    WORD = 1,      /* "epoch " */
+    RATE = 1 << 1, /* "12.1 img/s" */
+    BAR = 1 << 2,
+    DATA = 1 << 3, /* "data 1%" */
+    RATE_OF_LEARNING = 1 << 4,
+    SMOOTHED = 1 << 5,
+    ALL = (1 << 6) - 1
+};
+
+enum { BAR_LEAST = 8, BAR_MOST = 30 };
+
+static void DT_PRINTF(3, 4) put(char to[DTI_LINE], size_t *at, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    const int n = vsnprintf(to + *at, DTI_LINE - *at, fmt, ap);
+    va_end(ap);
+    *at = n > 0 && *at + (size_t)n < DTI_LINE ? *at + (size_t)n : DTI_LINE - 1;
+}
+
+static void put_bar(char to[DTI_LINE], size_t *at, const dti_line *l, int width)
+{
+    const int full = l->of > 0 ? (int)((double)l->at / (double)l->of * width + 1e-9) : 0;
+    put(to, at, "[");
+    for (int i = 0; i < width; i++)
+        put(to, at, "%s", i < full ? "#" : "-");
+    put(to, at, "] ");
+}
+
+/* @bar: columns of the bar without its brackets; 0: none. */
+static size_t compose(const dti_line *l, unsigned parts, int bar, char to[DTI_LINE])
+{
+    char text[DT_HUMAN_BYTES];
+    size_t at = 0;
+    to[0] = '\0';
+    if (l->epochs > 0)
+        put(to, &at, "%s%" PRId64 "/%" PRId64 " ", (parts & WORD) != 0 ? "epoch " : "", l->epoch,
+            l->epochs);
+    else
+        put(to, &at, "%s", (parts & WORD) != 0 ? "step " : "");
+    if (bar > 0)
+        put_bar(to, &at, l, bar);
+    put(to, &at, "%" PRId64 "/%" PRId64, l->at, l->of);
+    put(to, &at, "  loss %s", dt_human_number(text, l->loss));
+    if ((parts & SMOOTHED) != 0 && l->smoothed)
+        put(to, &at, " (smoothed)");
+    if ((parts & RATE_OF_LEARNING) != 0)
+        put(to, &at, "  lr %.4g", l->lr);
+    if ((parts & RATE) != 0)
+        put(to, &at, "  %s img/s", dt_human_rate(text, l->rate));
+    if ((parts & DATA) != 0)
+        put(to, &at, "  data %.0f%%", 100 * l->wait);
+    put(to, &at, "  left %s", dt_human_time(text, l->left));
+    return at;
+}
+
+size_t dti_line_plain(const dti_line *l, char to[DTI_LINE])
+{
+    return compose(l, ALL, 0, to);
+}
+
+size_t dti_line_fit(const dti_line *l, int width, char to[DTI_LINE])
+{
+    const size_t room = width > 1 ? (size_t)width - 1 : 0; /* a full last column would wrap */
+    unsigned parts = ALL;
+    size_t n;
+    for (;; parts >>= 1) {
+        const size_t bar = (parts & BAR) != 0 ? BAR_LEAST + 3 : 0;
+        n = compose(l, parts, 0, to);
+        if (n + bar <= room || parts == 0)
+            break;
+    }
+    if ((parts & BAR) != 0) {
+        const size_t spare = room - n - 3;
+        n = compose(l, parts, spare < BAR_MOST ? (int)spare : BAR_MOST, to);
+    }
+    if (n > room)
+        to[n = room] = '\0';
+    return n;
+}

@@ -1,0 +1,219 @@
+#include "tools/session.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/alloc.h"
+#include "engine/cpu.h"
+#include "layers/registry.h"
+#include "memory/lower.h"
+#include "memory/verify.h"
+#include "models/ini.h"
+
+static dt_status unknown_model(const dt_session *s, dt_err *err)
+{
+    const char *file = NULL;
+    int line = 0;
+    dt_config_get(s->config, "model", "name", &file, &line);
+    char all[1024] = "";
+    for (const char *const *n = dt_model_names(); *n != NULL; n++) {
+        const size_t len = strlen(all);
+        snprintf(all + len, sizeof all - len, "%s%s", len > 0 ? ", " : "", *n);
+    }
+    const char *near = dt_nearest(s->opts.model.name, dt_model_names());
+    char at[512];
+    return DT_FAIL(err, DT_E_CONFIG, "%s: [model] name = %s: no such model%s%s%s. There are: %s",
+        dt_config_place(at, sizeof at, file, line), s->opts.model.name,
+        near != NULL ? ", did you mean '" : "", near != NULL ? near : "", near != NULL ? "'" : "",
+        all);
+}
+
+/* The network of the file's layer sections, or the model named. */
+static dt_status build_graph(dt_session *s, dt_err *err)
+{
+    const dt_model_section *m = &s->opts.model;
+    const dt_model_opts o = {
+        .classes = m->classes, .image = m->image, .width = m->width, .dropout = m->dropout};
+    if (dt_ini_has_layers(s->config))
+        return dt_ini_network(s->config, &o, &s->graph, err);
+    const dt_model_desc *d = m->name != NULL ? dt_model_find(m->name) : NULL;
+    if (m->name == NULL)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "[model] name is missing; it names a model (dnntrain list models), or the file holds "
+            "[KIND NAME] sections, one a layer");
+    return d != NULL ? dt_model_build(d, &o, &s->graph, err) : unknown_model(s, err);
+}
+
+/* A wrong name in one of the registries, before anything is built. */
+static dt_status check_names(const dt_session *s, dt_err *err)
+{
+    dt_status st = dt_policies_check(s->opts.memory.policy, err);
+    if (dt_pool_find(s->opts.memory.pool) == NULL) {
+        size_t n;
+        const dt_pool_desc *const *all = dt_pool_all(&n);
+        const char *names[16] = {NULL};
+        for (size_t i = 0; i < n && i < 15; i++)
+            names[i] = all[i]->name;
+        const char *near = dt_nearest(s->opts.memory.pool, names);
+        st = DT_FAIL(err, DT_E_CONFIG, "[memory] pool = %s: no such pool, did you mean '%s'?",
+            s->opts.memory.pool, near != NULL ? near : names[0]);
+    }
+    return st;
+}
+
+static dt_status read_config(
+    dt_session *s, const char *path, const char *const *sets, size_t n_sets, dt_err *err)
+{
+    DT_CHECK(dt_config_load(&s->config, path, err));
+    dt_status st = DT_OK;
+    for (size_t i = 0; i < n_sets; i++) {
+        const dt_status one = dt_config_set(s->config, sets[i], err);
+        st = st != DT_OK ? st : one;
+    }
+    DT_CHECK(st);
+    st = dt_run_options_bind(s->config, &s->opts, err);
+    dt_status names = st == DT_OK ? check_names(s, err) : st;
+    if (!dt_ini_has_layers(s->config)) { /* layer sections become known when the network is built */
+        const dt_status known = dt_config_check_known(s->config, err);
+        names = names != DT_OK ? names : known;
+    }
+    return names;
+}
+
+dt_status dt_session_open(
+    dt_session **out, const char *path, const char *const *sets, size_t n_sets, dt_err *err)
+{
+    dt_session *s = *out = dt_alloc(1, sizeof *s);
+    if (s == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a session");
+    s->device = DT_CPU;
+    DT_CHECK(read_config(s, path, sets, n_sets, err));
+    dt_cpu_setup((int)s->opts.device.threads);
+    DT_CHECK(build_graph(s, err));
+    if (dt_ini_has_layers(s->config))
+        DT_CHECK(dt_config_check_known(s->config, err));
+    return dt_graph_check(s->graph, err);
+}
+
+void dt_session_forget(dt_session *s)
+{
+    for (size_t i = 0; i < s->n_planned; i++) {
+        dt_program_destroy(s->planned[i].program);
+        dt_plan_destroy(s->planned[i].plan);
+    }
+    dt_free(s->planned);
+    dt_map_destroy(s->map);
+    s->planned = NULL;
+    s->map = NULL;
+    s->n_planned = s->cap_planned = 0;
+}
+
+void dt_session_close(dt_session *s)
+{
+    if (s == NULL)
+        return;
+    dt_session_forget(s);
+    dt_graph_destroy(s->graph);
+    dt_config_destroy(s->config);
+    dt_free(s);
+}
+
+/* State tensors a parameter has under the optimizer. */
+static int optimizer_state(const dt_session *s)
+{
+    return s->opts.train.momentum > 0 ? 1 : 0;
+}
+
+static dt_status make(dt_session *s, dt_planned *p, dt_err *err)
+{
+    const dt_program_opts o = {.graph = s->graph,
+        .map = s->map,
+        .device = s->device,
+        .kind = p->kind,
+        .n = p->n,
+        .home_n = s->map->home_n,
+        .ops = {.sum = dt_layer_find("sum"),
+            .commit = dt_layer_find("commit"),
+            .optimizer = dt_layer_find("sgd")}};
+    DT_CHECK(dt_program_create(&p->program, &o, err));
+    if (p->kind != DT_PROGRAM_UPDATE)
+        DT_CHECK(dt_policies_apply(p->program, s->opts.memory.policy, err));
+    const dt_lower_opts l = {
+        .pool = dt_pool_find(s->opts.memory.pool), .policy = s->opts.memory.policy};
+    DT_CHECK(dt_lower(&p->plan, p->program, &l, err));
+    return dt_verify(p->plan, err);
+}
+
+dt_status dt_session_plan(
+    dt_session *s, dt_program_kind kind, int64_t n, const dt_planned **out, dt_err *err)
+{
+    if (kind == DT_PROGRAM_UPDATE)
+        n = s->opts.train.micro_batch;
+    for (size_t i = 0; i < s->n_planned; i++)
+        if (s->planned[i].kind == kind && s->planned[i].n == n) {
+            *out = &s->planned[i];
+            return DT_OK;
+        }
+    if (s->map == NULL)
+        DT_CHECK(dt_map_create(
+            &s->map, s->graph, s->device, s->opts.train.micro_batch, optimizer_state(s), err));
+    if (!dt_grow((void **)&s->planned, &s->cap_planned, s->n_planned, sizeof *s->planned))
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for plans");
+    dt_planned *p = &s->planned[s->n_planned];
+    *p = (dt_planned){.kind = kind, .n = n};
+    s->n_planned++; /* close frees what was made even when making fails */
+    DT_TRY(err, make(s, p, err), "plan '%s' for %" PRId64 " samples of %s",
+        dt_program_kind_name(kind), n, s->graph->name);
+    *out = p;
+    return DT_OK;
+}
+
+/* First and further micro-batches of a step of @samples. */
+static dt_status plan_step(dt_session *s, int64_t samples, dt_err *err)
+{
+    const dt_planned *p;
+    const int64_t micro = s->opts.train.micro_batch;
+    int64_t last;
+    const int64_t pieces = dt_micro_batches(samples, micro, &last);
+    DT_CHECK(dt_session_plan(s, DT_PROGRAM_FIRST, pieces > 1 ? micro : last, &p, err));
+    if (pieces > 2)
+        DT_CHECK(dt_session_plan(s, DT_PROGRAM_AGAIN, micro, &p, err));
+    if (pieces > 1)
+        DT_CHECK(dt_session_plan(s, DT_PROGRAM_AGAIN, last, &p, err));
+    return DT_OK;
+}
+
+dt_status dt_session_plan_run(
+    dt_session *s, bool eval, int64_t last, int64_t eval_last, dt_err *err)
+{
+    const dt_planned *p;
+    DT_CHECK(plan_step(s, s->opts.train.batch, err));
+    if (last > 0)
+        DT_CHECK(plan_step(s, last, err));
+    DT_CHECK(dt_session_plan(s, DT_PROGRAM_UPDATE, 0, &p, err));
+    if (eval)
+        DT_CHECK(dt_session_plan(s, DT_PROGRAM_EVAL, s->opts.train.micro_batch, &p, err));
+    if (eval && eval_last > 0)
+        DT_CHECK(dt_session_plan(s, DT_PROGRAM_EVAL, eval_last, &p, err));
+    return DT_OK;
+}
+
+uint64_t dt_session_peak(const dt_session *s)
+{
+    uint64_t peak = 0;
+    for (size_t i = 0; i < s->n_planned; i++)
+        if (s->planned[i].plan != NULL && s->planned[i].plan->peak > peak)
+            peak = s->planned[i].plan->peak;
+    return peak;
+}
+
+uint64_t dt_session_host_peak(const dt_session *s)
+{
+    uint64_t peak = 0;
+    for (size_t i = 0; i < s->n_planned; i++)
+        if (s->planned[i].plan != NULL && s->planned[i].plan->host_peak > peak)
+            peak = s->planned[i].plan->host_peak;
+    return peak;
+}

@@ -1,0 +1,53 @@
+/* What every subcommand that looks at a network does first: read the configuration, build the
+ * graph, and make plans for it. */
+#ifndef DT_TOOLS_SESSION_H
+#define DT_TOOLS_SESSION_H
+
+#include "engine/run_options.h"
+#include "engine/train.h"
+#include "memory/policy.h"
+#include "models/model.h"
+
+typedef struct dt_planned {
+    dt_program_kind kind;
+    int64_t n;
+    dt_program *program;
+    dt_plan *plan;
+} dt_planned;
+
+typedef struct dt_session {
+    dt_config *config;
+    dt_run_options opts;
+    dt_graph *graph;
+    dt_map *map;
+    dt_device_kind device;
+    size_t n_planned, cap_planned;
+    dt_planned *planned;
+} dt_session;
+
+/* Read, bind and check everything: @sets are "--set" assignments. Afterwards s->graph is built. The
+ * caller owns *out even on failure, when it may be NULL. */
+dt_status dt_session_open(dt_session **out, const char *path, const char *const *sets,
+    size_t n_sets, dt_err *err) DT_NODISCARD;
+void dt_session_close(dt_session *s);
+void dt_session_forget(dt_session *s); /* the plans and the map, so that others can be made */
+
+/* Lay out the persistent map and make a verified plan: build, policies, lower, verify. The same
+ * kind and size is made once. Never fails for budgets. */
+dt_status dt_session_plan(dt_session *s, dt_program_kind kind, int64_t n, const dt_planned **out,
+    dt_err *err) DT_NODISCARD;
+
+/* All plans of a run: first, again when a step has several micro-batches, update, and evaluation;
+ * @last and
+ * @eval_last are the sizes of last partial batches, 0 for none. */
+dt_status dt_session_plan_run(
+    dt_session *s, bool eval, int64_t last, int64_t eval_last, dt_err *err) DT_NODISCARD;
+
+uint64_t dt_session_peak(const dt_session *s); /* largest of all plans made so far */
+uint64_t dt_session_host_peak(const dt_session *s);
+
+/* DT_E_BUDGET, with the largest tensors at the peak and what to change, when the peak exceeds
+ * memory.device_budget. */
+dt_status dt_session_check_budget(dt_session *s, dt_err *err) DT_NODISCARD;
+
+#endif

@@ -1,0 +1,51 @@
+#include "tools/terminal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum { USUAL_WIDTH = 80, MOST_WIDTH = 1000 };
+
+static const char *setting(const char *name)
+{
+    const char *v = getenv(name);
+    return v != NULL ? v : "";
+}
+
+/* As setlocale would choose, but without changing how this program prints numbers. */
+static bool utf8_locale(void)
+{
+    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+    for (size_t i = 0; i < DT_COUNT(names); i++) {
+        const char *v = setting(names[i]);
+        if (*v == '\0')
+            continue;
+        const char *code = strchr(v, '.');
+        return code != NULL &&
+               (strncasecmp(code, ".UTF-8", 6) == 0 || strncasecmp(code, ".utf8", 5) == 0);
+    }
+    return false;
+}
+
+dt_terminal dt_terminal_of(FILE *f)
+{
+    const char *term = setting("TERM");
+    const int fd = fileno(f);
+    dt_terminal t = {.utf8 = utf8_locale()};
+    t.tty = fd >= 0 && isatty(fd) && *term != '\0' && strcmp(term, "dumb") != 0;
+    t.colour = t.tty && *setting("NO_COLOR") == '\0';
+    return t;
+}
+
+int dt_terminal_width(const dt_terminal *t, FILE *f)
+{
+    if (t->width > 0)
+        return t->width;
+    struct winsize w;
+    if (fileno(f) >= 0 && ioctl(fileno(f), TIOCGWINSZ, &w) == 0 && w.ws_col > 0)
+        return w.ws_col;
+    const long columns = strtol(setting("COLUMNS"), NULL, 10);
+    return columns > 0 && columns <= MOST_WIDTH ? (int)columns : USUAL_WIDTH;
+}

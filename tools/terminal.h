@@ -1,0 +1,26 @@
+/* What a stream can show. */
+#ifndef DT_TOOLS_TERMINAL_H
+#define DT_TOOLS_TERMINAL_H
+
+#include <stdio.h>
+
+#include "engine/compiler.h"
+
+/**
+ * struct dt_terminal - a stream's abilities.
+ * @tty:    a terminal that understands carriage return and escapes; TERM=dumb and files are none
+ * @utf8:   the environment's encoding is UTF-8
+ * @colour: a terminal, and NO_COLOR is not set
+ * @width:  columns; 0: ask the system each time
+ */
+typedef struct dt_terminal {
+    bool tty, utf8, colour;
+    int width;
+} dt_terminal;
+
+dt_terminal dt_terminal_of(FILE *f);
+
+/* Columns now: windows change. 80 where nobody knows. */
+int dt_terminal_width(const dt_terminal *t, FILE *f);
+
+#endif

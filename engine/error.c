@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/text.h"
+
 enum { TAIL_BYTES = 48 }; /* kept free for the line that counts what no longer fits */
 
 /* The trail is full: count the lost note in the last line. */
@@ -18,6 +20,34 @@ static void count_lost(dt_err *err)
     }
     const int n = snprintf(err->text + err->len, TAIL_BYTES, "... and %d more\n", lost);
     err->len += (size_t)n;
+}
+
+/* Copy a note as one line of printable UTF-8: names in it may hold any byte, and a newline or an
+ * escape sequence would speak for the program. @room includes the NUL; false: it does not fit. */
+static bool put_line(char *to, size_t room, const char *note)
+{
+    static const char plain[] = "\n\t\r", letters[] = "ntr";
+    while (*note != '\0') {
+        char piece[8];
+        const char *special = strchr(plain, *note);
+        size_t used = dt_printable(note), n = used;
+        if (used > 0) {
+            memcpy(piece, note, used);
+        } else {
+            n = (size_t)(special != NULL
+                             ? snprintf(piece, sizeof piece, "\\%c", letters[special - plain])
+                             : snprintf(piece, sizeof piece, "\\x%02X", (unsigned char)*note));
+            used = 1;
+        }
+        if (n >= room)
+            return false;
+        memcpy(to, piece, n);
+        to += n;
+        room -= n;
+        note += used;
+    }
+    *to = '\0';
+    return true;
 }
 
 dt_status dt_err_push(dt_err *err, dt_status code, const char *src, int line, const char *fmt, ...)
@@ -37,13 +67,15 @@ dt_status dt_err_push(dt_err *err, dt_status code, const char *src, int line, co
         const int more = snprintf(note + len, sizeof note - (size_t)len, " [%s:%d]", src, line);
         len = len + more < (int)sizeof note ? len + more : (int)sizeof note - 1;
     }
-    if (err->len + (size_t)len + 1 + TAIL_BYTES > sizeof err->text ||
-        strstr(err->text, "... and ") != NULL) {
+    const size_t room = sizeof err->text - TAIL_BYTES - err->len;
+    char *end = err->text + err->len;
+    if (strstr(err->text, "... and ") != NULL || err->len + TAIL_BYTES >= sizeof err->text ||
+        !put_line(end, room, note)) {
+        *end = '\0';
         count_lost(err);
         return code;
     }
-    memcpy(err->text + err->len, note, (size_t)len);
-    err->len += (size_t)len;
+    err->len += strlen(end);
     err->text[err->len++] = '\n';
     err->text[err->len] = '\0';
     return code;

@@ -28,7 +28,8 @@ enum { DT_ERR_BYTES = 16384 };
  *
  * Zero-initialise it. Every dt_ function takes one last and may be given NULL; on success it is
  * left untouched. Lines end in '\n'; in a trail that is full the last line says how many are
- * missing.
+ * missing. Notes are printable UTF-8: a newline in a name, any other control character and bytes
+ * that are no UTF-8 stand there as \n, \t, \r or \xHH.
  */
 typedef struct dt_err {
     dt_status code;

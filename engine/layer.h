@@ -124,8 +124,13 @@ struct dt_kernels;
  * saved)
  * @identity: no op at all: y is x, dx is dy (flatten)
  * @shares_dy: backward is no op: the gradient of every input is dy itself (add)
+ * @reads_sign: backward reads of Y only whether it is above zero (relu)
+ * @keeps_sign: y is x times something positive, or zero, and where it is zero no gradient comes
+ * back (dropout): a layer before it that reads a sign may read this y, and this one run in place
  * @loss:     the last layer of a network; takes labels, starts backward
  * @repeatable: forward again gives the same bits and touches no state in its clone form
+ * @batch_statistics: training normalises each channel over batch and image, so there must be more
+ * than one value in a channel
  * @infer:    pure: options and input shapes (n = 1) to facts. DT_E_CONFIG for shapes that cannot be
  * @cpu @cuda: kernels; NULL: not on this device
  */
@@ -137,7 +142,7 @@ typedef struct dt_layer_desc {
     dt_form form[DT_FORMS];
     int n_alt;
     dt_alt alt[DT_MAX_ALT];
-    bool identity, shares_dy, loss, repeatable;
+    bool identity, shares_dy, reads_sign, keeps_sign, loss, repeatable, batch_statistics;
     dt_status (*infer)(
         const void *opts, const dt_shape *x, int n_x, dt_layer_info *info, dt_err *err);
     const struct dt_kernels *cpu, *cuda;

@@ -119,6 +119,20 @@ static dt_status settle_gradients(dti_builder *b, int32_t node, const gradient_w
     return DT_OK;
 }
 
+/* The output that backward reads: the node's own, or, where only its sign matters, that of the only
+ * reader. */
+static int32_t sign_of(const dti_builder *b, int32_t node)
+{
+    int32_t reader = DT_NONE, readers = 0;
+    for (size_t i = (size_t)node + 1; i < b->g->n_node && b->g->node[node].desc->reads_sign; i++)
+        for (int k = 0; k < b->g->node[i].n_in; k++)
+            if (b->g->node[i].in[k] == node) {
+                reader = (int32_t)i;
+                readers++;
+            }
+    return b->value[readers == 1 && b->g->node[reader].desc->keeps_sign ? reader : node];
+}
+
 static void bind_saved(const dti_builder *b, dt_op *op, int32_t node)
 {
     const dt_node *nd = &b->g->node[node];
@@ -129,7 +143,7 @@ static void bind_saved(const dti_builder *b, dt_op *op, int32_t node)
         for (int i = 0; i < nd->n_in; i++)
             dt_op_bind(op, dti_value_tensor(b, nd->in[i]), DT_X + i, DT_READ);
     if (reads & DT_BIT(DT_Y))
-        dt_op_bind(op, b->value[node], DT_Y, DT_READ);
+        dt_op_bind(op, sign_of(b, node), DT_Y, DT_READ);
     for (int i = 0; i < nd->info.n_stash; i++)
         if (reads & DT_BIT(DT_S + i))
             dt_op_bind(op, b->stash[node][i], DT_S + i, DT_READ);

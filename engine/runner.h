@@ -61,6 +61,10 @@ void *dt_runner_home(dt_runner *r, int32_t home);
  * zero the rest. */
 dt_status dt_runner_init(dt_runner *r, dt_err *err) DT_NODISCARD;
 
+/* The first persistent tensor of a port (DT_DP: gradients, DT_Q: running statistics to be) that
+ * holds a value which is not finite; -1 when all values are. */
+int32_t dt_runner_nonfinite(const dt_runner *r, dt_port port);
+
 /* Between PyTorch's layout and the one a persistent tensor lives in. @plain holds dt_param_count
  * floats. */
 dt_status dt_runner_put(dt_runner *r, int32_t home, const float *plain, dt_err *err) DT_NODISCARD;

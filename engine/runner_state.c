@@ -92,3 +92,26 @@ dt_status dt_runner_init(dt_runner *r, dt_err *err)
     }
     return DT_OK;
 }
+
+/* Infinities and NaNs are the floats whose exponent is all ones. */
+static bool all_finite(const void *bytes, size_t n)
+{
+    const uint32_t *v = bytes;
+    const int64_t count = (int64_t)(n / sizeof *v);
+    uint32_t most = 0;
+#pragma omp parallel for simd schedule(static) reduction(max : most) if (count > 1 << 16)
+    for (int64_t i = 0; i < count; i++) {
+        const uint32_t magnitude = v[i] & 0x7FFFFFFFu;
+        most = magnitude > most ? magnitude : most;
+    }
+    return most < 0x7F800000u;
+}
+
+int32_t dt_runner_nonfinite(const dt_runner *r, dt_port port)
+{
+    const dt_map *m = r->o.map;
+    for (size_t i = 0; i < m->n; i++)
+        if (m->home[i].port == port && !all_finite(r->arena.base + m->home[i].off, m->home[i].bytes))
+            return (int32_t)i;
+    return -1;
+}

@@ -1,5 +1,7 @@
 #include "engine/text.h"
 
+#include <string.h>
+
 /* Bytes that follow @lead, and the range of the first of them; 0 for a byte that cannot lead. */
 static int utf8_tail(uint8_t lead, uint8_t *lo, uint8_t *hi)
 {
@@ -33,4 +35,14 @@ size_t dt_utf8_bad(const char *text, size_t n)
         i += tail + 1;
     }
     return n;
+}
+
+size_t dt_printable(const char *text)
+{
+    const uint8_t lead = (uint8_t)text[0];
+    if (lead < 0x80)
+        return lead >= 0x20 && lead != 0x7F;
+    const size_t n = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+    const bool control = lead == 0xC2 && (uint8_t)text[1] < 0xA0;
+    return !control && strnlen(text, n) == n && dt_utf8_bad(text, n) == n ? n : 0;
 }

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 #include <time.h>
 
 static double now(void)
@@ -85,6 +86,34 @@ static dt_status update(const dt_train_job *j, int64_t step, double lr, dt_err *
     return DT_OK;
 }
 
+#define DISCARDED                                                                                  \
+    "the step is discarded, the weights are those before it. A lower train.lr often helps"
+
+/* Before anything persistent changes: is every number of the step one? */
+static dt_status check_finite(const dt_train_job *j, int64_t step, dt_err *err)
+{
+    const dt_metrics *m = metrics(j);
+    if (m->nonfinite > 0 || !isfinite(m->loss_sum))
+        return DT_FAIL(err, DT_E_NONFINITE,
+            "step %" PRId64 ": the loss of %" PRId64 " of %" PRId64
+            " samples is not finite; " DISCARDED,
+            step, m->nonfinite, m->count);
+    static const struct {
+        dt_port port;
+        const char *what;
+    } rest[] = {{DT_DP, "gradient"}, {DT_Q, "new value"}};
+    for (size_t i = 0; i < DT_COUNT(rest); i++) {
+        const int32_t bad = dt_runner_nonfinite(j->runner, rest[i].port);
+        if (bad < 0)
+            continue;
+        const dt_home *h = &j->map->home[bad];
+        return DT_FAIL(err, DT_E_NONFINITE,
+            "step %" PRId64 ": the %s of %s is not finite; " DISCARDED, step, rest[i].what,
+            strchr(h->name, '.') + 1);
+    }
+    return DT_OK;
+}
+
 static dt_status one_step(const dt_train_job *j, int64_t step, dt_err *err)
 {
     const double began = now(), waited = j->feed->wait_seconds;
@@ -92,14 +121,8 @@ static dt_status one_step(const dt_train_job *j, int64_t step, dt_err *err)
     dt_batch b;
     DT_TRY(err, j->feed->next(j->feed->self, &b, err), "step %" PRId64, step);
     DT_CHECK(gradients(j, &b, step, err));
-    const dt_metrics m = *metrics(j);
-    const double loss = m.loss_sum / (double)m.count;
-    if (m.nonfinite > 0 || !isfinite(loss))
-        return DT_FAIL(err, DT_E_NONFINITE,
-            "step %" PRId64 ": the loss of %" PRId64 " of %" PRId64
-            " samples is not finite; the step is discarded, the weights are those "
-            "before it. A lower train.lr often helps",
-            step, m.nonfinite, m.count);
+    DT_CHECK(check_finite(j, step, err));
+    const double loss = metrics(j)->loss_sum / (double)metrics(j)->count;
     if (step == 0 && j->observer->gradients != NULL)
         DT_CHECK(j->observer->gradients(j->observer->self, err));
     const double lr = dt_learning_rate(j->opts, epoch);

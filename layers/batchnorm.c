@@ -7,6 +7,7 @@
 static const dt_opt opts[] = {
     {"eps",      DT_OPT_F64, AT(eps),      "1e-5", 1e-12, 1, NULL, NULL, "added to the variance"},
     {"momentum", DT_OPT_F64, AT(momentum), "0.1",  0,     1, NULL, NULL, "weight of a batch in the running statistics"},
+    {"zero_init", DT_OPT_BOOL, AT(zero_init), "off", 0,   0, NULL, NULL, "start the weight at 0: for the last one of a residual branch"},
     {NULL,       DT_OPT_I64, 0,            NULL,   0,     0, NULL, NULL, NULL},
 };
 /* clang-format on */
@@ -28,7 +29,10 @@ static dt_status batchnorm_infer(
         .n_stash = 2,
         .param =
             {
-                {.name = "weight", .rank = 1, .d = {c}, .init = DT_INIT_ONE},
+                {.name = "weight",
+                    .rank = 1,
+                    .d = {c},
+                    .init = b->zero_init ? DT_INIT_ZERO : DT_INIT_ONE},
                 {.name = "bias", .rank = 1, .d = {c}, .init = DT_INIT_ZERO},
                 {.name = "running_mean", .buffer = true, .rank = 1, .d = {c}},
                 {.name = "running_var", .buffer = true, .rank = 1, .d = {c}, .init = DT_INIT_ONE},
@@ -76,6 +80,7 @@ const dt_layer_desc dt_layer_batchnorm = {
     .n_alt = 1,
     .alt = {{"x", DT_BIT(DT_X) | STATS}},
     .repeatable = true,
+    .batch_statistics = true,
     .infer = batchnorm_infer,
     .cpu = &dt_batchnorm_cpu,
 };

@@ -10,6 +10,8 @@
 typedef struct dt_batchnorm {
     double eps;
     double momentum; /* weight of the new statistics */
+    bool zero_init;  /* the weight starts at 0, so that a residual branch ending here starts as
+                        nothing */
 } dt_batchnorm;
 
 extern const dt_layer_desc dt_layer_batchnorm;

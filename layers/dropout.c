@@ -53,6 +53,7 @@ const dt_layer_desc dt_layer_dropout = {
                 .n_over = 1,
                 .over = {{DT_DX, DT_DY}}},
         },
+    .keeps_sign = true,
     .repeatable = true,
     .infer = dropout_infer,
     .cpu = &dt_dropout_cpu,

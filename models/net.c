@@ -51,9 +51,9 @@ int32_t dti_add_conv(dti_net *n, int32_t x, dti_conv c, const char *fmt, ...)
     return y;
 }
 
-int32_t dti_add_bn(dti_net *n, int32_t x, const char *fmt, ...)
+int32_t dti_add_bn(dti_net *n, int32_t x, bool zero_init, const char *fmt, ...)
 {
-    const dt_batchnorm o = {.eps = 1e-5, .momentum = 0.1};
+    const dt_batchnorm o = {.eps = 1e-5, .momentum = 0.1, .zero_init = zero_init};
     va_list args;
     va_start(args, fmt);
     const int32_t y = append(n, &dt_layer_batchnorm, &o, &x, 1, fmt, args);

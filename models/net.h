@@ -21,7 +21,7 @@ typedef struct dti_conv {
     bool bias;
 } dti_conv;
 int32_t dti_add_conv(dti_net *n, int32_t x, dti_conv c, const char *fmt, ...) DT_PRINTF(4, 5);
-int32_t dti_add_bn(dti_net *n, int32_t x, const char *fmt, ...) DT_PRINTF(3, 4);
+int32_t dti_add_bn(dti_net *n, int32_t x, bool zero_init, const char *fmt, ...) DT_PRINTF(4, 5);
 int32_t dti_add_relu(dti_net *n, int32_t x, const char *fmt, ...) DT_PRINTF(3, 4);
 int32_t dti_add_fc(dti_net *n, int32_t x, int64_t out, const char *fmt, ...) DT_PRINTF(4, 5);
 int32_t dti_add_sum(dti_net *n, int32_t a, int32_t b, const char *fmt, ...) DT_PRINTF(4, 5);

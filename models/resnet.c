@@ -13,10 +13,13 @@ typedef struct block {
     int64_t planes, stride;
 } block;
 
-static int32_t conv_bn(dti_net *n, int32_t x, const block *b, int i, dti_conv c)
+/* The last normalisation of a block starts at 0, so that every block starts as its shortcut: deep
+ * networks then learn from the first steps on (Goyal et al. 2017, section 5.1; torchvision's
+ * zero_init_residual). */
+static int32_t conv_bn(dti_net *n, int32_t x, const block *b, int i, dti_conv c, bool last)
 {
     x = dti_add_conv(n, x, c, "layer%d.%d.conv%d", b->stage, b->index, i);
-    return dti_add_bn(n, x, "layer%d.%d.bn%d", b->stage, b->index, i);
+    return dti_add_bn(n, x, last, "layer%d.%d.bn%d", b->stage, b->index, i);
 }
 
 static int32_t relu(dti_net *n, int32_t x, const block *b, int i)
@@ -31,15 +34,15 @@ static int32_t shortcut(dti_net *n, int32_t x, const block *b, int64_t out)
         return x;
     x = dti_add_conv(n, x, (dti_conv){.out = out, .kernel = 1, .stride = b->stride},
         "layer%d.%d.downsample.0", b->stage, b->index);
-    return dti_add_bn(n, x, "layer%d.%d.downsample.1", b->stage, b->index);
+    return dti_add_bn(n, x, false, "layer%d.%d.downsample.1", b->stage, b->index);
 }
 
 static int32_t basic(dti_net *n, int32_t x, const block *b)
 {
     const dti_conv first = {.out = b->planes, .kernel = 3, .stride = b->stride, .pad = 1};
     const dti_conv second = {.out = b->planes, .kernel = 3, .stride = 1, .pad = 1};
-    int32_t y = relu(n, conv_bn(n, x, b, 1, first), b, 1);
-    y = conv_bn(n, y, b, 2, second);
+    int32_t y = relu(n, conv_bn(n, x, b, 1, first, false), b, 1);
+    y = conv_bn(n, y, b, 2, second, true);
     y = dti_add_sum(n, y, shortcut(n, x, b, b->planes), "layer%d.%d.add", b->stage, b->index);
     return relu(n, y, b, 2);
 }
@@ -49,9 +52,9 @@ static int32_t bottleneck(dti_net *n, int32_t x, const block *b)
     const dti_conv narrow = {.out = b->planes, .kernel = 1, .stride = 1};
     const dti_conv middle = {.out = b->planes, .kernel = 3, .stride = b->stride, .pad = 1};
     const dti_conv widen = {.out = 4 * b->planes, .kernel = 1, .stride = 1};
-    int32_t y = relu(n, conv_bn(n, x, b, 1, narrow), b, 1);
-    y = relu(n, conv_bn(n, y, b, 2, middle), b, 2);
-    y = conv_bn(n, y, b, 3, widen);
+    int32_t y = relu(n, conv_bn(n, x, b, 1, narrow, false), b, 1);
+    y = relu(n, conv_bn(n, y, b, 2, middle, false), b, 2);
+    y = conv_bn(n, y, b, 3, widen, true);
     y = dti_add_sum(n, y, shortcut(n, x, b, 4 * b->planes), "layer%d.%d.add", b->stage, b->index);
     return relu(n, y, b, 3);
 }
@@ -61,7 +64,7 @@ static int32_t resnet_layers(const dt_model_desc *m, dti_net *n)
     const resnet *r = m->recipe;
     int32_t x = DT_GRAPH_INPUT;
     x = dti_add_conv(n, x, (dti_conv){dti_scale(n, 64), 7, 2, 3, false}, "conv1");
-    x = dti_add_bn(n, x, "bn1");
+    x = dti_add_bn(n, x, false, "bn1");
     x = dti_add_relu(n, x, "relu");
     x = dti_add_maxpool(n, x, (dti_pool){3, 2, 1}, "maxpool");
     for (int s = 0; s < 4; s++)

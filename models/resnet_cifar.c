@@ -14,7 +14,7 @@ static int32_t conv_bn(dti_net *n, int32_t x, const block *b, int i, int64_t str
 {
     const dti_conv c = {.out = b->planes, .kernel = 3, .stride = stride, .pad = 1};
     x = dti_add_conv(n, x, c, "layer%d.%d.conv%d", b->stage, b->index, i);
-    return dti_add_bn(n, x, "layer%d.%d.bn%d", b->stage, b->index, i);
+    return dti_add_bn(n, x, false, "layer%d.%d.bn%d", b->stage, b->index, i);
 }
 
 static int32_t shortcut(dti_net *n, int32_t x, const block *b)
@@ -39,7 +39,7 @@ static int32_t resnet_cifar_layers(const dt_model_desc *m, dti_net *n)
     const int *blocks = m->recipe;
     int32_t x = DT_GRAPH_INPUT;
     x = dti_add_conv(n, x, (dti_conv){dti_scale(n, 16), 3, 1, 1, false}, "conv1");
-    x = dti_add_bn(n, x, "bn1");
+    x = dti_add_bn(n, x, false, "bn1");
     x = dti_add_relu(n, x, "relu");
     for (int s = 0; s < 3; s++)
         for (int i = 0; i < *blocks; i++) {

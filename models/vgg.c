@@ -20,7 +20,7 @@ static int32_t vgg_features(const vgg *v, dti_net *n)
         for (int i = 0; i < v->convs[block]; i++) {
             x = dti_add_conv(n, x, c, "features.%d", at++);
             if (v->bn)
-                x = dti_add_bn(n, x, "features.%d", at++);
+                x = dti_add_bn(n, x, false, "features.%d", at++);
             x = dti_add_relu(n, x, "features.%d", at++);
         }
         x = dti_add_maxpool(n, x, (dti_pool){2, 2, 0}, "features.%d", at++);

@@ -84,6 +84,18 @@ static dt_status count_steps(dt_feeds *f, const dt_train_opts *t, int64_t sample
     return DT_OK;
 }
 
+/* Without partial batches a small set has none at all. */
+static dt_status check_full(const dt_source *s, const dt_train_opts *t, dt_err *err)
+{
+    const int64_t count = s->desc->count(s);
+    if (!t->drop_last || count >= t->batch)
+        return DT_OK;
+    return DT_FAIL(err, DT_E_CONFIG,
+        "[train] drop_last = on: the data has %" PRId64 " samples, no full batch of %" PRId64
+        "; set train.batch = %" PRId64 " or less, or drop_last = off",
+        count, t->batch, count);
+}
+
 static void describe(const dt_source *s, char *note, size_t bytes)
 {
     char found[256] = "";
@@ -103,6 +115,7 @@ dt_status dt_feeds_open(dt_feeds *f, const dt_session *s, dt_err *err)
     dt_source_opts o;
     DT_CHECK(source_opts(s, &o, err));
     DT_CHECK(desc->open(&f->train, &o, err));
+    DT_CHECK(check_full(f->train, &s->opts.train, err));
     const dt_loader_opts l = {.batch = s->opts.train.batch,
         .shuffle = s->opts.data.shuffle && !desc->fixed_order,
         .drop_last = s->opts.train.drop_last,

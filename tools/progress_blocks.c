@@ -188,14 +188,15 @@ static void show_equality(const dt_progress *p, dti_show *s, uint64_t measured)
 
 static void show_speed(const dt_progress *p, dti_show *s, double seconds)
 {
-    char a[DT_HUMAN_BYTES], b[DT_HUMAN_BYTES], c[DT_HUMAN_BYTES];
+    char a[DT_HUMAN_BYTES], b[DT_HUMAN_BYTES], c[DT_HUMAN_BYTES], d[DT_HUMAN_BYTES];
     if (seconds < 60)
-        snprintf(c, sizeof c, "%.1f s", seconds);
+        snprintf(d, sizeof d, "%.1f s", seconds);
     else
-        dt_human_time(c, seconds);
+        dt_human_time(d, seconds);
     label(s, "speed");
-    say(s, "%s images a second (median), %s images in %s\n", dt_human_rate(a, dt_progress_rate(p)),
-        dt_term_count(b, (uint64_t)p->samples), c);
+    say(s, "%s images a second in the median step, %s over all: %s images in %s\n",
+        dt_human_rate(a, dt_progress_rate(p)), dt_human_rate(b, (double)p->samples / seconds),
+        dt_term_count(c, (uint64_t)p->samples), d);
 }
 
 static void show_loss(const dt_progress *p, dti_show *s)

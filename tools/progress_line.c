@@ -11,8 +11,8 @@ enum part {
     WORD = 1,      /* "epoch " */
     RATE = 1 << 1, /* "12.1 img/s" */
     BAR = 1 << 2,
-    DATA = 1 << 3, /* "data 1%" */
-    RATE_OF_LEARNING = 1 << 4,
+    RATE_OF_LEARNING = 1 << 3,
+    DATA = 1 << 4, /* "data 1%" */
     SMOOTHED = 1 << 5,
     ALL = (1 << 6) - 1
 };

@@ -200,6 +200,45 @@ dt_status dt_session_plan_run(
     return DT_OK;
 }
 
+/* The first layer whose channels have one value in @n samples; NULL: there is none. */
+static const dt_node *single_value(const dt_graph *g, int64_t n)
+{
+    for (size_t i = 0; i < g->n_node; i++) {
+        const dt_shape x = dt_graph_shape(g, g->node[i].in[0]);
+        if (g->node[i].desc->batch_statistics && n * x.h * x.w == 1)
+            return &g->node[i];
+    }
+    return NULL;
+}
+
+dt_status dt_session_check_statistics(const dt_session *s, dt_err *err)
+{
+    const dt_train_opts *t = &s->opts.train;
+    for (size_t i = 0; i < s->n_planned; i++) {
+        const dt_planned *p = &s->planned[i];
+        const bool trains = p->kind == DT_PROGRAM_FIRST || p->kind == DT_PROGRAM_AGAIN;
+        const dt_node *bad = trains ? single_value(s->graph, p->n) : NULL;
+        if (bad == NULL)
+            continue;
+        const char *key = t->micro_batch < t->batch ? "micro_batch" : "batch";
+        char at[512];
+        const char *file = NULL;
+        int line = 0;
+        dt_config_get(s->config, "train", key, &file, &line);
+        if (p->n == t->micro_batch)
+            return DT_FAIL(err, DT_E_CONFIG,
+                "%s: [train] %s = 1: '%s' would normalise a single value, as its pictures are 1x1 "
+                "here; %s must be at least 2",
+                dt_config_place(at, sizeof at, file, line), key, bad->name, key);
+        return DT_FAIL(err, DT_E_CONFIG,
+            "%s: [train] %s = %" PRId64
+            " leaves 1 sample at the end of an epoch: '%s' would normalise a single value, as its "
+            "pictures are 1x1 here; set train.drop_last = on, or another train.batch",
+            dt_config_place(at, sizeof at, file, line), key, t->micro_batch, bad->name);
+    }
+    return DT_OK;
+}
+
 uint64_t dt_session_peak(const dt_session *s)
 {
     uint64_t peak = 0;

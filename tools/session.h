@@ -43,6 +43,10 @@ dt_status dt_session_plan(dt_session *s, dt_program_kind kind, int64_t n, const 
 dt_status dt_session_plan_run(
     dt_session *s, bool eval, int64_t last, int64_t eval_last, dt_err *err) DT_NODISCARD;
 
+/* DT_E_CONFIG when a planned micro-batch is so small that a layer would normalise a single value,
+ * which gives 0 for every picture: names the layer and what to change. */
+dt_status dt_session_check_statistics(const dt_session *s, dt_err *err) DT_NODISCARD;
+
 uint64_t dt_session_peak(const dt_session *s); /* largest of all plans made so far */
 uint64_t dt_session_host_peak(const dt_session *s);
 

@@ -28,7 +28,8 @@ typedef struct training {
     uint64_t measured;
     int64_t steps, samples;
     double first_loss, last_loss, seconds;
-    bool evaluated;
+    size_t skips_told;
+    bool evaluated, saved;
     dt_eval_report eval;
     dt_err *err; /* of the run, for the summary */
 } training;
@@ -68,6 +69,16 @@ static bool asked_to_stop(void *self)
     return stop_asked != 0;
 }
 
+/* Samples left out by data.on_error = skip, each once. */
+static void tell_skips(training *t)
+{
+    const char *text;
+    while ((text = dt_loader_skipped(t->feeds.train_loader, t->skips_told)) != NULL) {
+        dt_progress_note(t->progress, "skipped   %s", text);
+        t->skips_told++;
+    }
+}
+
 static dt_status after_step(void *self, const dt_step_report *r, dt_err *err)
 {
     (void)err;
@@ -76,6 +87,7 @@ static dt_status after_step(void *self, const dt_step_report *r, dt_err *err)
         t->first_loss = r->loss;
     t->last_loss = r->loss;
     t->samples += r->samples;
+    tell_skips(t);
     dt_progress_step(t->progress, r);
     dt_run_dir_step(t->dir, r);
     return DT_OK;
@@ -124,10 +136,9 @@ static bool all_exact(const dt_session *s)
     return exact;
 }
 
-/* Reserve, prepare, run each plan once in the patterned arena, then set the first weights. */
-static dt_status prepare(training *t, dt_err *err)
+static dt_status reserve(training *t, dt_err *err)
 {
-    dt_session *s = t->s;
+    const dt_session *s = t->s;
     const dt_runner_opts o = {.graph = s->graph,
         .map = s->map,
         .device = s->device,
@@ -135,7 +146,13 @@ static dt_status prepare(training *t, dt_err *err)
         .host_bytes = dt_session_host_peak(s),
         .seed = (uint64_t)s->opts.train.seed,
         .threads = (int)s->opts.device.threads};
-    DT_CHECK(dt_runner_create(&t->runner, &o, err));
+    return dt_runner_create(&t->runner, &o, err);
+}
+
+/* Prepare, run each plan once in the patterned arena, then set the first weights. */
+static dt_status prepare(training *t, dt_err *err)
+{
+    const dt_session *s = t->s;
     t->ready = dt_alloc(s->n_planned, sizeof *t->ready);
     const size_t sample = (size_t)dt_shape_sample(&s->graph->input);
     const size_t most = (size_t)s->opts.train.batch;
@@ -222,6 +239,18 @@ static dt_status describe_run(training *t, dt_err *err)
 
 /* ---- the run ---- */
 
+/* A step that failed was discarded whole, so the weights are good, unless the failure is ours or
+ * the device's. */
+static dt_status save(training *t, dt_status st, dt_err *err)
+{
+    if (st == DT_E_INTERNAL || st == DT_E_DEVICE)
+        return st;
+    const dt_status saved = dt_weights_save(
+        t->runner, t->s->graph, t->s->map, dt_run_dir_file(t->dir, DT_RUN_WEIGHTS), err);
+    t->saved = saved == DT_OK;
+    return st == DT_OK || (st == DT_E_STOPPED && !t->saved) ? saved : st;
+}
+
 static dt_status train(training *t, dt_err *err)
 {
     const dt_observer o = {.self = t,
@@ -240,15 +269,11 @@ static dt_status train(training *t, dt_err *err)
         .steps_per_epoch = t->feeds.steps_per_epoch,
         .observer = &o};
     const double began = now();
-    dt_status st = dt_train(&j, err);
+    const dt_status st = dt_train(&j, err);
     t->seconds = now() - began;
-    if (st == DT_OK || st == DT_E_STOPPED || st == DT_E_NONFINITE) {
-        dt_progress_clear(t->progress);
-        const dt_status saved = dt_weights_save(
-            t->runner, t->s->graph, t->s->map, dt_run_dir_file(t->dir, DT_RUN_WEIGHTS), err);
-        st = saved != DT_OK ? saved : st;
-    }
-    return st;
+    dt_progress_clear(t->progress);
+    tell_skips(t);
+    return save(t, st, err);
 }
 
 static dt_status finish(training *t, dt_status st, dt_err *err)
@@ -273,7 +298,7 @@ static dt_status finish(training *t, dt_status st, dt_err *err)
         .epochs = t->steps / t->feeds.steps_per_epoch,
         .samples = t->samples,
         .seconds = t->seconds,
-        .images_per_second = dt_progress_rate(t->progress),
+        .images_per_second = t->progress != NULL ? dt_progress_rate(t->progress) : 0,
         .first_loss = t->first_loss,
         .final_loss = t->last_loss,
         .device_budget = s->opts.memory.device_budget,
@@ -288,9 +313,11 @@ static dt_status finish(training *t, dt_status st, dt_err *err)
         .measured = t->measured,
         .process_peak = process,
         .outside = sum.outside_arena_bytes,
-        .files = DT_RUN_WEIGHTS ", metrics.jsonl, summary.json"};
+        .files = t->saved ? DT_RUN_WEIGHTS ", metrics.jsonl, summary.json"
+                          : "metrics.jsonl, summary.json"};
     r.lost = dt_run_dir_lost(t->dir, &r.why);
-    dt_progress_finish(t->progress, &r);
+    if (t->progress != NULL)
+        dt_progress_finish(t->progress, &r);
     if (st == DT_OK && t->measured != arena)
         st = DT_FAIL(err, DT_E_INTERNAL, "%llu bytes were planned, %llu measured",
             (unsigned long long)arena, (unsigned long long)t->measured);
@@ -303,14 +330,20 @@ static dt_status run(training *t, dt_err *err)
     DT_CHECK(dt_feeds_open(&t->feeds, s, err));
     DT_CHECK(dt_session_plan_run(
         s, t->feeds.eval_loader != NULL, t->feeds.last, t->feeds.eval_last, err));
+    DT_CHECK(dt_session_check_statistics(s, err));
     DT_CHECK(dt_session_check_budget(s, err));
     if (s->opts.model.weights != NULL)
         DT_CHECK(dt_weights_check(s->graph, s->opts.model.weights, err));
+    DT_CHECK(reserve(t, err)); /* a run that is refused leaves no folder */
     DT_CHECK(dt_run_dir_open(&t->dir, &s->opts.run, s->graph->name, s->opts.memory.policy, err));
-    DT_CHECK(prepare(t, err));
-    DT_CHECK(describe_run(t, err));
-    DT_CHECK(show_facts(t, err));
-    return finish(t, train(t, err), err);
+    dt_status st = prepare(t, err);
+    if (st == DT_OK)
+        st = describe_run(t, err);
+    if (st == DT_OK)
+        st = show_facts(t, err);
+    if (st == DT_OK)
+        st = train(t, err);
+    return finish(t, st, err);
 }
 
 static dt_status train_config(const char *path, const char *const *sets, size_t n_sets, dt_err *err)

@@ -7,23 +7,12 @@
 
 enum { PIECE_BYTES = 8, HALF = (DT_ESCAPED_BYTES - 4) / 2 };
 
-/* Length of the printable UTF-8 character at s, or 0. C1 controls are not printable. */
-static size_t utf8(const unsigned char *s)
-{
-    if (s[0] < 0x80)
-        return s[0] >= 0x20 && s[0] < 0x7F;
-    const size_t n = s[0] >= 0xF0 ? 4 : s[0] >= 0xE0 ? 3 : 2;
-    const bool control = s[0] == 0xC2 && s[1] < 0xA0;
-    const char *text = (const char *)s;
-    return !control && strnlen(text, n) == n && dt_utf8_bad(text, n) == n ? n : 0;
-}
-
 /* Writes one character of the name and returns how many bytes of it were used. */
 static size_t piece(char out[PIECE_BYTES], const unsigned char *s)
 {
     static const char plain[] = "\n\t\r\\\"", letters[] = "ntr\\\"";
     const char *special = strchr(plain, *s);
-    const size_t n = utf8(s);
+    const size_t n = dt_printable((const char *)s);
     if (special != NULL) {
         snprintf(out, PIECE_BYTES, "\\%c", letters[special - plain]);
         return 1;

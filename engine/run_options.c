@@ -45,7 +45,7 @@ static const dt_opt train_rows[] = {
     {"batch", DT_OPT_I64, AT(batch), "32", 1, 1048576, NULL, "samples", "samples of a step"},
     {"micro_batch", DT_OPT_I64, AT(micro_batch), "0", 0, 1048576, NULL, "samples", "samples computed at once, gradients being added up; divides batch; 0: all of batch"},
     {"steps", DT_OPT_I64, AT(steps), "0", 0, 1e15, NULL, "steps", "length of the run; with neither steps nor epochs: 100 steps"},
-    {"epochs", DT_OPT_I64, AT(epochs), "0", 0, 1e9, NULL, "epochs", "length of the run in passes over the data, instead of steps"},
+    {"epochs", DT_OPT_I64, AT(epochs), "0", 0, 1e9, NULL, "epochs", "length of the run in passes over the data; with steps as well, what is reached first ends it"},
     {"optimizer", DT_OPT_ENUM, AT(optimizer), "sgd", 0, 0, optimizer_words, NULL, "update rule, as PyTorch has it"},
     {"lr", DT_OPT_F64, AT(lr), "0.1", 1e-12, 1e6, NULL, NULL, "learning rate"},
     {"momentum", DT_OPT_F64, AT(momentum), "0.9", 0, 0.999999, NULL, NULL, "momentum of sgd"},
@@ -56,7 +56,7 @@ static const dt_opt train_rows[] = {
     {"precision", DT_OPT_ENUM, AT(precision), "fp32", 0, 0, precision_words, NULL, "numbers computed with"},
     {"seed", DT_OPT_I64, AT(seed), "1", 0, 0x1p63, NULL, NULL, "of every random number of the run"},
     {"eval_every", DT_OPT_I64, AT(eval_every), "1", 0, 1e9, NULL, "epochs", "epochs between evaluations; 0: only at the end"},
-    {"dump_gradients", DT_OPT_PATH, AT(dump_gradients), "", 0, 0, NULL, NULL, "safetensors file for the gradients of the last step"},
+    {"dump_gradients", DT_OPT_PATH, AT(dump_gradients), "", 0, 0, NULL, NULL, "safetensors file for the gradients of the first step, before decay"},
     {"drop_last", DT_OPT_BOOL, AT(drop_last), "off", 0, 0, NULL, NULL, "leave out an epoch's last batch when it is not full"},
     END};
 #undef AT
@@ -169,22 +169,10 @@ static dt_status check_batch(const dt_config *c, dt_train_opts *t, dt_err *err)
     return fail_at(c, "train", "micro_batch", err, what);
 }
 
-static dt_status check_length(const dt_config *c, dt_train_opts *t, dt_err *err)
-{
-    char what[160];
-    if (t->steps > 0 && t->epochs > 0) {
-        snprintf(what, sizeof what,
-            "steps = %" PRId64 " and epochs = %" PRId64 ": a run has one length, give one",
-            t->steps, t->epochs);
-        return fail_at(c, "train", "epochs", err, what);
-    }
-    if (t->steps == 0 && t->epochs == 0)
-        t->steps = DT_RUN_DEFAULT_STEPS;
-    return DT_OK;
-}
-
 static dt_status check_schedule(const dt_config *c, dt_train_opts *t, dt_err *err)
 {
+    if (t->steps == 0 && t->epochs == 0)
+        t->steps = DT_RUN_DEFAULT_STEPS;
     const bool steps = t->schedule == DT_SCHEDULE_STEP;
     if (steps && t->milestones_text == NULL)
         return fail_at(
@@ -244,8 +232,7 @@ dt_status dt_run_options_bind(dt_config *c, dt_run_options *o, dt_err *err)
     }
     /* a value that was refused left its default, so these hold for what is there */
     const dt_status checks[] = {check_model(c, &o->model, err), check_data(c, &o->data, err),
-        check_batch(c, &o->train, err), check_length(c, &o->train, err),
-        check_schedule(c, &o->train, err)};
+        check_batch(c, &o->train, err), check_schedule(c, &o->train, err)};
     for (size_t i = 0; i < DT_COUNT(checks); i++)
         first = first == DT_OK ? checks[i] : first;
     return first;

@@ -34,7 +34,7 @@ typedef enum dt_precision { DT_PRECISION_FP32 } dt_precision;
 
 typedef struct dt_train_opts {
     int64_t batch, micro_batch; /* micro_batch divides batch; never 0 after binding */
-    int64_t steps, epochs;      /* exactly one is above 0 after binding */
+    int64_t steps, epochs;      /* 0: no such limit; one at least is above 0 after binding */
     int optimizer, schedule, precision;
     double lr, momentum, weight_decay, gamma;
     const char *milestones_text;

@@ -111,7 +111,8 @@ int32_t dt_runner_nonfinite(const dt_runner *r, dt_port port)
 {
     const dt_map *m = r->o.map;
     for (size_t i = 0; i < m->n; i++)
-        if (m->home[i].port == port && !all_finite(r->arena.base + m->home[i].off, m->home[i].bytes))
+        if (m->home[i].port == port &&
+            !all_finite(r->arena.base + m->home[i].off, m->home[i].bytes))
             return (int32_t)i;
     return -1;
 }

@@ -57,8 +57,8 @@ int64_t dt_micro_batches(int64_t samples, int64_t micro, int64_t *last);
 double dt_learning_rate(const dt_train_opts *o, int64_t epoch);
 
 /* Train. DT_E_NONFINITE, with the step, when the loss, a gradient or a batch's statistics are not
- * finite: that step is discarded before its update changes anything. DT_E_STOPPED when the observer asks for it: the step under way is
- * discarded. */
+ * finite: that step is discarded before its update changes anything. DT_E_STOPPED when the observer
+ * asks for it: the step under way is discarded. */
 dt_status dt_train(const dt_train_job *job, dt_err *err) DT_NODISCARD;
 
 /* One pass over the evaluation feed. */

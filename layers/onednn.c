@@ -278,9 +278,25 @@ static dt_status layout_desc(
     return st;
 }
 
+/* The library counts positions, and values of one of them, in 32 bits here and there: beyond that
+ * it divides by zero. */
+static dt_status check_size(const dt_dnnl_problem *p, int64_t n, dt_err *err)
+{
+    const int64_t pixels = p->h * p->w > p->p * p->q ? p->h * p->w : p->p * p->q;
+    if (n <= INT32_MAX / pixels && p->c <= INT32_MAX && p->out <= INT32_MAX)
+        return DT_OK;
+    return DT_FAIL(err, DT_E_CONFIG,
+        "%" PRId64 " samples of %" PRId64 " pixels and %" PRId64
+        " channels are more than oneDNN can count; samples times pixels, and channels, must be "
+        "below 2^31: lower train.micro_batch, train.batch or model.image",
+        n, pixels, p->c > p->out ? p->c : p->out);
+}
+
 dt_status dt_dnnl_ask(const dt_dnnl_problem *p, dt_dnnl_layout way, dt_dnnl_facts *f, dt_err *err)
 {
     const memo_entry *e;
+    if (way.way != DT_DNNL_PLAIN)
+        DT_CHECK(check_size(p, way.n, err));
     pthread_mutex_lock(&memo_lock);
     const dt_status st = ask_locked(p, way, &e, err);
     if (st == DT_OK)

@@ -44,8 +44,8 @@ typedef struct dt_dnnl_facts {
 } dt_dnnl_facts;
 
 /* Facts of one direction, and of a reorder (weight_bytes is then that of the result). Answers are
- * kept, so asking again is a look-up; thread-safe. DT_E_DEVICE when the library refuses the shape.
- */
+ * kept, so asking again is a look-up; thread-safe. DT_E_CONFIG when sizes are beyond the
+ * library's counters, DT_E_DEVICE when it refuses the shape. */
 dt_status dt_dnnl_ask(
     const dt_dnnl_problem *p, dt_dnnl_layout way, dt_dnnl_facts *f, dt_err *err) DT_NODISCARD;
 dt_status dt_dnnl_ask_reorder(const dt_dnnl_problem *p, dt_dnnl_layout from, dt_dnnl_layout to,

@@ -1,5 +1,5 @@
-/* What every test program includes: cmocka, a comparison that fails on NaN, and the optional folder of
- * reference data. */
+/* What every test program includes: cmocka, a comparison that fails on NaN, and the optional folder
+ * of reference data. */
 #ifndef DT_TESTS_CHECK_H
 #define DT_TESTS_CHECK_H
 
@@ -23,8 +23,8 @@ double dt_relative_error(const float *got, const float *want, size_t n);
 void dt_assert_status(dt_status got, dt_status want, const dt_err *err, const char *text,
     const char *expr, const char *file, int line);
 
-/* Path below the folder of reference data (environment variable DT_SHARED, default ../shared from the
- * source folder), or NULL when there is none: then the test calls skip(). */
+/* Path below the folder of reference data (environment variable DT_SHARED, default ../shared from
+ * the source folder), or NULL when there is none: then the test calls skip(). */
 const char *dt_shared(const char *below);
 /* Path below the source tree, and below a fresh temporary folder of this process. */
 const char *dt_source_path(const char *below);

@@ -1,15 +1,12 @@
 /* The program from outside: what it prints, where, and with which exit code. */
-#include "tests/check.h"
+#include "tests/run_cli.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "engine/alloc.h"
-#include "engine/io.h"
 #include "engine/json.h"
 #include "engine/run_options.h"
 #include "layers/registry.h"
@@ -19,121 +16,15 @@
 #include "memory/verify.h"
 #include "models/model.h"
 
-enum { WORDS = 24, OUTPUT_BYTES = 8 << 20 };
-
-/* One run of the program. */
-typedef struct ran {
-    int code;
-    char *out, *err;
-} ran;
-
-static const char *binary(void)
-{
-    static char path[4096];
-    const char *folder = getenv("DT_BINARY");
-    snprintf(path, sizeof path, "%s/dnntrain", folder != NULL ? folder : ".");
-    return access(path, X_OK) == 0 ? path : NULL;
-}
-
-/* Tests run without a terminal and in plain ASCII unless they say otherwise. */
-static const char *locale = "C", *term = "xterm", *no_color = "";
-
-static void in_child(char *const *arg, const char *out, const char *err)
-{
-    const int o = open(out, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    const int e = open(err, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    if (o < 0 || e < 0 || dup2(o, 1) < 0 || dup2(e, 2) < 0)
-        _exit(126);
-    setenv("LC_ALL", locale, 1);
-    setenv("TERM", term, 1);
-    setenv("NO_COLOR", no_color, 1);
-    unsetenv("COLUMNS");
-    execv(arg[0], arg);
-    _exit(127);
-}
-
-static char *contents(const char *path)
-{
-    char *text = NULL;
-    size_t bytes;
-    dt_err err = {0};
-    assert_ok(dt_read_file(&text, &bytes, path, OUTPUT_BYTES, DT_E_IO, &err), &err);
-    return text;
-}
-
-/* Arguments stand in one text with blanks between them; the word FILE stands for @file. */
-static ran run_to(const char *out, const char *words, const char *file)
-{
-    char line[4096], *arg[WORDS] = {NULL};
-    int n = 0;
-    arg[n++] = (char *)(uintptr_t)binary();
-    snprintf(line, sizeof line, "%s", words);
-    for (char *w = strtok(line, " "); w != NULL && n < WORDS - 2; w = strtok(NULL, " ")) {
-        arg[n++] = strcmp(w, "FILE") == 0 ? (char *)(uintptr_t)file : w;
-    }
-    const char *err = dt_temp_path("stderr");
-    const pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0)
-        in_child(arg, out, err);
-    int status = 0;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status));
-    return (ran){WEXITSTATUS(status), NULL, contents(err)};
-}
-
-static ran run(const char *words, const char *file)
-{
-    const char *out = dt_temp_path("stdout");
-    ran r = run_to(out, words, file);
-    r.out = contents(out);
-    return r;
-}
-
-static void done(ran *r)
-{
-    dt_free(r->out);
-    dt_free(r->err);
-}
-
-static const char *write_file(const char *name, const char *text)
-{
-    const char *path = dt_temp_path(name);
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    assert_int_equal(fclose(f), 0);
-    return path;
-}
-
 static const char *lenet(void)
 {
-    return write_file("lenet.ini", "[model]\nname = lenet5\n[train]\nbatch = 64\nsteps = 2\n");
+    return cli_file("lenet.ini", "[model]\nname = lenet5\n[train]\nbatch = 64\nsteps = 2\n");
 }
 
 static const char *resnet(void)
 {
-    return write_file("resnet.ini", "[model]\nname = resnet18\nimage = 64\nclasses = 10\n"
-                                    "[train]\nbatch = 4\nsteps = 2\n");
-}
-
-#define NEED_BINARY()                                                                              \
-    do {                                                                                           \
-        (void)state;                                                                               \
-        if (binary() == NULL)                                                                      \
-            skip();                                                                                \
-    } while (0)
-
-static void assert_has(const char *text, const char *want)
-{
-    if (strstr(text, want) == NULL)
-        fail_msg("'%s' is not in:\n%s", want, text);
-}
-
-static void assert_code(const ran *r, int code)
-{
-    if (r->code != code)
-        fail_msg("exit code %d, not %d; stderr:\n%s", r->code, code, r->err);
+    return cli_file("resnet.ini", "[model]\nname = resnet18\nimage = 64\nclasses = 10\n"
+                                  "[train]\nbatch = 4\nsteps = 2\n");
 }
 
 static cJSON *json_of(const ran *r)
@@ -149,8 +40,8 @@ static cJSON *json_of(const ran *r)
 static void help_names_every_command(void **state)
 {
     NEED_BINARY();
-    char *list = contents(dt_source_path("tools/tools.def"));
-    ran r = run("help", NULL);
+    char *list = cli_text(dt_source_path("tools/tools.def"));
+    ran r = cli_run("help", NULL);
     assert_code(&r, 0);
     assert_string_equal(r.err, "");
     int n = 0;
@@ -166,7 +57,7 @@ static void help_names_every_command(void **state)
     }
     assert_in_range(n, 5, 100);
     dt_free(list);
-    done(&r);
+    cli_done(&r);
 }
 
 static void help_of_a_command_shows_its_flags(void **state)
@@ -174,19 +65,19 @@ static void help_of_a_command_shows_its_flags(void **state)
     NEED_BINARY();
     static const char *const lines[] = {"help plan", "plan --help", "plan -h x.ini --json"};
     for (size_t i = 0; i < DT_COUNT(lines); i++) {
-        ran r = run(lines[i], NULL);
+        ran r = cli_run(lines[i], NULL);
         assert_code(&r, 0);
         assert_has(r.out, "dnntrain plan CONFIG");
         assert_has(r.out, "--set SECTION.KEY=VALUE");
         assert_has(r.out, "--diff A B");
-        done(&r);
+        cli_done(&r);
     }
 }
 
 static void help_config_documents_every_key(void **state)
 {
     NEED_BINARY();
-    ran r = run("help config", NULL);
+    ran r = cli_run("help config", NULL);
     size_t n;
     const dt_layer_desc *const *layer = dt_layer_all(&n);
     assert_code(&r, 0);
@@ -200,21 +91,21 @@ static void help_config_documents_every_key(void **state)
         snprintf(want, sizeof want, "[%s NAME]", layer[i]->name);
         assert_has(r.out, want);
     }
-    done(&r);
+    cli_done(&r);
 }
 
 static void version_is_the_build_systems(void **state)
 {
     NEED_BINARY();
-    char *cmake = contents(dt_source_path("CMakeLists.txt")), want[64];
-    ran r = run("--version", NULL);
+    char *cmake = cli_text(dt_source_path("CMakeLists.txt")), want[64];
+    ran r = cli_run("--version", NULL);
     const char *at = strstr(cmake, "project(dnntrain VERSION ");
     assert_non_null(at);
     at += strlen("project(dnntrain VERSION ");
     snprintf(want, sizeof want, "dnntrain %.*s\n", (int)strcspn(at, " "), at);
     assert_string_equal(r.out, want);
     dt_free(cmake);
-    done(&r);
+    cli_done(&r);
 }
 
 /* --- wrong calls --- */
@@ -226,14 +117,14 @@ typedef struct wrong {
 /* Exit code 2, nothing on stdout, and every line on stderr under the program's name. */
 static void refuse(const wrong *w, const char *file)
 {
-    ran r = run(w->words, file);
+    ran r = cli_run(w->words, file);
     assert_code(&r, DT_E_CONFIG);
     assert_string_equal(r.out, "");
     assert_has(r.err, w->want);
     for (const char *line = r.err; *line != '\0'; line += strcspn(line, "\n") + 1)
         if (strncmp(line, "dnntrain: ", 10) != 0)
             fail_msg("this line does not say whose it is: %s", line);
-    done(&r);
+    cli_done(&r);
 }
 
 static void wrong_commands_get_the_nearest(void **state)
@@ -267,11 +158,11 @@ static void wrong_commands_get_the_nearest(void **state)
 static void without_arguments_help_is_shown_and_nothing_done(void **state)
 {
     NEED_BINARY();
-    ran r = run("", NULL);
+    ran r = cli_run("", NULL);
     assert_code(&r, DT_E_CONFIG);
     assert_has(r.out, "dnntrain plan CONFIG");
     assert_has(r.err, "name a configuration or a command");
-    done(&r);
+    cli_done(&r);
 }
 
 static void missing_files_get_the_nearest_in_their_folder(void **state)
@@ -328,12 +219,12 @@ static void all_wrong_sets_are_reported_together(void **state)
 static void a_later_set_wins(void **state)
 {
     NEED_BINARY();
-    ran r = run("plan --set train.batch=8 FILE --json --set=train.batch=16", lenet());
+    ran r = cli_run("plan --set train.batch=8 FILE --json --set=train.batch=16", lenet());
     assert_code(&r, 0);
     cJSON *o = json_of(&r);
     assert_int_equal(cJSON_GetObjectItemCaseSensitive(o, "batch")->valueint, 16);
     cJSON_Delete(o);
-    done(&r);
+    cli_done(&r);
 }
 
 static void results_that_cannot_be_written_are_an_error(void **state)
@@ -341,10 +232,10 @@ static void results_that_cannot_be_written_are_an_error(void **state)
     NEED_BINARY();
     if (access("/dev/full", W_OK) != 0)
         skip();
-    ran r = run_to("/dev/full", "list models", NULL);
+    ran r = cli_run_to("/dev/full", "list models", NULL);
     assert_code(&r, DT_E_IO);
     assert_has(r.err, "could not be written");
-    done(&r);
+    cli_done(&r);
 }
 
 /* --- list --- */
@@ -358,7 +249,7 @@ static void lists_are_arrays_of_named_objects(void **state)
     for (size_t i = 0; i < DT_COUNT(kinds); i++) {
         char words[64];
         snprintf(words, sizeof words, "list %s --json", kinds[i]);
-        ran r = run(words, NULL);
+        ran r = cli_run(words, NULL);
         assert_code(&r, 0);
         cJSON *a = json_of(&r), *o;
         const bool policies = strcmp(kinds[i], "policies") == 0;
@@ -374,7 +265,7 @@ static void lists_are_arrays_of_named_objects(void **state)
                 cJSON_IsBool(cJSON_GetObjectItemCaseSensitive(o, "exact")) != 0, policies);
         }
         cJSON_Delete(a);
-        done(&r);
+        cli_done(&r);
     }
 }
 
@@ -383,14 +274,14 @@ static void lists_name_everything_there_is(void **state)
     NEED_BINARY();
     size_t n;
     const dt_policy *const *policy = dt_policy_all(&n);
-    ran r = run("list policies", NULL);
+    ran r = cli_run("list policies", NULL);
     for (size_t i = 0; i < n; i++)
         assert_has(r.out, policy[i]->name);
-    done(&r);
-    r = run("list models", NULL);
+    cli_done(&r);
+    r = cli_run("list models", NULL);
     for (const char *const *name = dt_model_names(); *name != NULL; name++)
         assert_has(r.out, *name);
-    done(&r);
+    cli_done(&r);
 }
 
 /* --- plan --- */
@@ -449,12 +340,12 @@ static void check_plan(const cJSON *o)
 /* The checked JSON of a plan that is made without complaint. */
 static cJSON *plan_json(const char *words, const char *file)
 {
-    ran r = run(words, file);
+    ran r = cli_run(words, file);
     assert_code(&r, 0);
     assert_string_equal(r.err, "");
     cJSON *o = json_of(&r);
     check_plan(o);
-    done(&r);
+    cli_done(&r);
     return o;
 }
 
@@ -490,7 +381,7 @@ static void roles_of_parameters_are_exact(void **state)
 static void large_counts_are_whole(void **state)
 {
     NEED_BINARY();
-    ran r = run("plan FILE --json --set train.batch=1048576", lenet());
+    ran r = cli_run("plan FILE --json --set train.batch=1048576", lenet());
     assert_code(&r, 0);
     cJSON *o = json_of(&r);
     check_plan(o);
@@ -502,7 +393,7 @@ static void large_counts_are_whole(void **state)
     assert_true(*end == ',' || *end == '\n'); /* no point, no exponent */
     assert_int_equal(peak, number(part(o, "device"), "peak"));
     cJSON_Delete(o);
-    done(&r);
+    cli_done(&r);
 }
 
 static void without_a_budget_nothing_is_checked(void **state)
@@ -529,7 +420,7 @@ static void budgets_are_kept_to_the_byte(void **state)
     assert_int_equal(number(part(o, "device"), "budget"), peak);
     cJSON_Delete(o);
     snprintf(words, sizeof words, "plan FILE --json --set memory.device_budget=%" PRIu64, peak - 1);
-    ran r = run(words, lenet());
+    ran r = cli_run(words, lenet());
     assert_code(&r, DT_E_BUDGET);
     assert_has(r.err, "dnntrain: ");
     o = json_of(&r);
@@ -537,17 +428,17 @@ static void budgets_are_kept_to_the_byte(void **state)
     assert_true(cJSON_IsFalse(cJSON_GetObjectItemCaseSensitive(o, "fits")));
     assert_int_equal(number(part(o, "device"), "peak"), peak);
     cJSON_Delete(o);
-    done(&r);
+    cli_done(&r);
 }
 
 static void a_table_that_does_not_fit_says_so(void **state)
 {
     NEED_BINARY();
-    ran r = run("plan FILE --set memory.device_budget=1MiB", lenet());
+    ran r = cli_run("plan FILE --set memory.device_budget=1MiB", lenet());
     assert_code(&r, DT_E_BUDGET);
     assert_has(r.out, "DOES NOT FIT the budget of 1.00 MiB");
     assert_has(r.err, "dnntrain: ");
-    done(&r);
+    cli_done(&r);
 }
 
 /* Input is fetched for every micro-batch, labels too. */
@@ -590,9 +481,9 @@ static void tables_fit_a_terminal_in_the_locales_characters(void **state)
     NEED_BINARY();
     static const char *const locales[] = {"C", "C.UTF-8"};
     for (size_t i = 0; i < DT_COUNT(locales); i++) {
-        locale = locales[i];
-        ran r = run("plan FILE", resnet());
-        locale = "C";
+        cli.locale = locales[i];
+        ran r = cli_run("plan FILE", resnet());
+        cli.locale = "C";
         assert_code(&r, 0);
         assert_int_equal(is_ascii(r.out), i == 0);
         assert_in_range(longest_line(r.out), 60, 80);
@@ -604,28 +495,28 @@ static void tables_fit_a_terminal_in_the_locales_characters(void **state)
         assert_has(r.out, "\nfirst ");
         assert_has(r.out, "\nupdate ");
         assert_has(r.out, "\neval ");
-        done(&r);
+        cli_done(&r);
     }
 }
 
 static void plain_text_can_be_asked_for(void **state)
 {
     NEED_BINARY();
-    locale = "C.UTF-8";
-    ran r = run("plan FILE", lenet());
+    cli.locale = "C.UTF-8";
+    ran r = cli_run("plan FILE", lenet());
     assert_false(is_ascii(r.out));
-    done(&r);
-    no_color = "1";
-    r = run("plan FILE", lenet());
-    no_color = "";
+    cli_done(&r);
+    cli.no_color = "1";
+    r = cli_run("plan FILE", lenet());
+    cli.no_color = "";
     assert_true(is_ascii(r.out));
-    done(&r);
-    term = "dumb";
-    r = run("plan FILE", lenet());
-    term = "xterm";
-    locale = "C";
+    cli_done(&r);
+    cli.term = "dumb";
+    r = cli_run("plan FILE", lenet());
+    cli.term = "xterm";
+    cli.locale = "C";
     assert_true(is_ascii(r.out));
-    done(&r);
+    cli_done(&r);
 }
 
 static void written_plans_are_sound_and_can_be_compared(void **state)
@@ -635,43 +526,43 @@ static void written_plans_are_sound_and_can_be_compared(void **state)
     snprintf(a, sizeof a, "%s", dt_temp_path("a.plan"));
     snprintf(b, sizeof b, "%s", dt_temp_path("b.plan"));
     snprintf(words, sizeof words, "plan FILE --text %s", a);
-    ran r = run(words, lenet());
+    ran r = cli_run(words, lenet());
     assert_code(&r, 0);
-    done(&r);
+    cli_done(&r);
     snprintf(words, sizeof words, "plan FILE --rows --text %s --set train.batch=32", b);
-    r = run(words, lenet());
+    r = cli_run(words, lenet());
     assert_code(&r, 0);
     assert_has(r.out, "; C conv1.f");
-    done(&r);
+    cli_done(&r);
 
     dt_plan *p = NULL;
     dt_err err = {0};
-    char *text = contents(a);
+    char *text = cli_text(a);
     assert_ok(dt_plan_parse(&p, a, text, strlen(text), &err), &err);
     assert_ok(dt_verify(p, &err), &err);
     dt_plan_destroy(p);
     dt_free(text);
 
     snprintf(words, sizeof words, "plan --diff %s %s", a, b);
-    r = run(words, NULL);
+    r = cli_run(words, NULL);
     assert_code(&r, 0);
     assert_has(r.out, "- batch=64\n+ batch=32\n");
-    done(&r);
+    cli_done(&r);
     snprintf(words, sizeof words, "plan --diff %s %s", a, a);
-    r = run(words, NULL);
+    r = cli_run(words, NULL);
     assert_code(&r, 0);
     assert_string_equal(r.out, "");
     assert_has(r.err, "the same");
-    done(&r);
+    cli_done(&r);
 }
 
 static void rows_of_every_program_can_be_shown(void **state)
 {
     NEED_BINARY();
-    ran r = run("plan FILE --rows --program update", lenet());
+    ran r = cli_run("plan FILE --rows --program update", lenet());
     assert_code(&r, 0);
     assert_has(r.out, "C ");
-    done(&r);
+    cli_done(&r);
     refuse(&(wrong){"plan FILE --rows --program again", "it has first, update, eval"}, lenet());
     refuse(&(wrong){"plan FILE --rows --program frist", "did you mean 'first'?"}, lenet());
 }
@@ -679,17 +570,17 @@ static void rows_of_every_program_can_be_shown(void **state)
 static void a_plan_file_that_is_none_is_bad_data(void **state)
 {
     NEED_BINARY();
-    ran r = run("plan --diff FILE FILE", lenet());
+    ran r = cli_run("plan --diff FILE FILE", lenet());
     assert_code(&r, DT_E_DATA);
     assert_has(r.err, "lenet.ini:1: ");
-    done(&r);
+    cli_done(&r);
 }
 
 /* --- pool --- */
 
 static const char *intervals(void)
 {
-    return write_file(
+    return cli_file(
         "intervals.csv", "id,lower,upper,size\n7,0,4,10\n8,2,6,30\n9,4,9,20\n10,0,9,1\n");
 }
 
@@ -698,20 +589,20 @@ static void pools_report_peak_and_bound(void **state)
     NEED_BINARY();
     size_t n;
     const dt_pool_desc *const *all = dt_pool_all(&n);
-    ran r = run("pool FILE", intervals());
+    ran r = cli_run("pool FILE", intervals());
     assert_code(&r, 0);
     assert_has(r.out, "4 intervals, lower bound 51 bytes");
     for (size_t i = 0; i < n; i++)
         assert_has(r.out, all[i]->name);
-    done(&r);
+    cli_done(&r);
     char words[128];
     snprintf(words, sizeof words, "pool FILE --pool %s", all[0]->name);
-    r = run(words, intervals());
+    r = cli_run(words, intervals());
     assert_code(&r, 0);
     assert_has(r.out, all[0]->name);
     for (size_t i = 1; i < n; i++)
         assert_null(strstr(r.out, all[i]->name));
-    done(&r);
+    cli_done(&r);
     refuse(&(wrong){"pool FILE --pool gready", "did you mean 'greedy'?"}, intervals());
 }
 
@@ -719,7 +610,7 @@ static void offsets_overlap_nowhere(void **state)
 {
     NEED_BINARY();
     long v[4][5]; /* id, lower, upper, size, offset */
-    ran r = run("pool FILE --csv --pool greedy", intervals());
+    ran r = cli_run("pool FILE --csv --pool greedy", intervals());
     assert_code(&r, 0);
     const char *line = strchr(r.out, '\n');
     assert_int_equal(strncmp(r.out, "id,lower,upper,size,offset\n", 27), 0);
@@ -734,7 +625,7 @@ static void offsets_overlap_nowhere(void **state)
             assert_true(v[i][2] <= v[k][1] || v[k][2] <= v[i][1] || v[i][4] >= v[k][4] + v[k][3] ||
                         v[k][4] >= v[i][4] + v[i][3]);
     }
-    done(&r);
+    cli_done(&r);
 }
 
 /* Without --pool the offsets are those of the lowest. */
@@ -764,7 +655,7 @@ static void the_lowest_placement_is_shown(void **state)
         highest = peak > highest ? peak : highest;
     }
     assert_true(lowest < highest); /* or this shows nothing */
-    ran r = run("pool FILE --csv", path);
+    ran r = cli_run("pool FILE --csv", path);
     assert_code(&r, 0);
     assert_has(r.err, "the lowest");
     const char *line = strchr(r.out, '\n');
@@ -774,17 +665,17 @@ static void the_lowest_placement_is_shown(void **state)
         shown = off + bytes > shown ? off + bytes : shown;
     }
     assert_int_equal(shown, lowest);
-    done(&r);
+    cli_done(&r);
 }
 
 static void a_bad_file_of_intervals_is_named_with_its_line(void **state)
 {
     NEED_BINARY();
-    ran r = run("pool FILE", write_file("bad.csv", "id,lower,upper,size\n1,5,5,8\n"));
+    ran r = cli_run("pool FILE", cli_file("bad.csv", "id,lower,upper,size\n1,5,5,8\n"));
     assert_code(&r, DT_E_DATA);
     assert_has(r.err, "bad.csv:2: ");
     assert_string_equal(r.out, "");
-    done(&r);
+    cli_done(&r);
 }
 
 int main(void)

@@ -638,10 +638,11 @@ static void set_is_checked_as_the_file_is(void **state) /* case 7 */
     sample s;
     dt_err err = {0};
     static const char *const malformed[] = {"", "s", "s.count", "count=1", "=1", ".=1", ".count=1",
-        "s.=1", "a b c.k=1", "s.a b=1", "s.count=1\n2", "s.count=\xFF", "s].count=1"};
+        "s.=1", "a b c.k=1", "s.a b=1", "s].count=1", "s.count=1\n2", "s.count=\xFF"};
     for (size_t i = 0; i < DT_COUNT(malformed); i++) {
+        const char *shown = i == 11 ? "s.count=1\\n2" : i == 12 ? "s.count=\\xFF" : malformed[i];
         char says[64];
-        snprintf(says, sizeof says, "--set '%s': write section.key=value", malformed[i]);
+        snprintf(says, sizeof says, "--set '%s': write section.key=value", shown);
         memset(&err, 0, sizeof err);
         assert_fails(dt_config_set(c, malformed[i], &err), DT_E_CONFIG, &err, says);
     }
@@ -782,7 +783,7 @@ static void batches_must_fit_together(void **state) /* case 5 */
     refuse_run("[train]\nbatch = 0\n", "t.ini:2: [train] batch = 0: must be 1..1048576");
 }
 
-static void a_run_has_one_length(void **state) /* case 5 */
+static void a_run_has_a_length(void **state) /* case 5 */
 {
     (void)state;
     dt_run_options o;
@@ -790,7 +791,9 @@ static void a_run_has_one_length(void **state) /* case 5 */
     assert_ok(bind_run("[train]\nepochs = 3\n", &o, &err), &err);
     assert_int_equal(o.train.steps, 0);
     assert_int_equal(o.train.epochs, 3);
-    refuse_run("[train]\nsteps = 5\nepochs = 3\n", "t.ini:3: [train] steps = 5 and epochs = 3");
+    assert_ok(bind_run("[train]\nsteps = 5\nepochs = 3\n", &o, &err), &err);
+    assert_int_equal(o.train.steps, 5);
+    assert_int_equal(o.train.epochs, 3);
 }
 
 static void a_step_schedule_has_milestones(void **state)
@@ -845,10 +848,10 @@ static void problems_of_all_sections_come_at_once(void **state) /* case 1 */
 {
     (void)state;
     static const char text[] =
-        "[model]\nwidth = 0\n[train]\nlr = -1\nsteps = 1\nepochs = 1\n[device]\nkind = gpu\n";
+        "[model]\nwidth = 0\n[train]\nlr = -1\nmicro_batch = 5\nbatch = 8\n[device]\nkind = gpu\n";
     refuse_run(text, "t.ini:2: [model] width = 0: must be 1..4096");
     refuse_run(text, "t.ini:4: [train] lr = -1: must be 1e-12..1e+06");
-    refuse_run(text, "t.ini:6: [train] steps = 1 and epochs = 1");
+    refuse_run(text, "t.ini:5: [train] micro_batch = 5");
     refuse_run(text, "t.ini:8: [device] kind = gpu: must be one of auto, cpu");
 }
 
@@ -935,7 +938,7 @@ int main(void)
         T(free_keys_are_known_once_marked), T(the_nearest_word_is_found), T(set_replaces_and_adds),
         T(set_is_checked_as_the_file_is), T(the_dump_has_every_key_with_its_origin),
         T(a_dump_reads_back_as_the_same_values), T(printed_values_read_back_to_the_last_bit),
-        T(a_run_has_defaults), T(batches_must_fit_together), T(a_run_has_one_length),
+        T(a_run_has_defaults), T(batches_must_fit_together), T(a_run_has_a_length),
         T(a_step_schedule_has_milestones), T(means_are_one_number_or_three),
         T(a_network_is_ours_or_made_of_sections), T(problems_of_all_sections_come_at_once),
         T(the_reference_names_every_key), T(a_failed_allocation_is_reported)};

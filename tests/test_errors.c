@@ -62,6 +62,38 @@ static void a_note_too_long_is_cut_to_one_line(void **state)
     assert_true(err.text[err.len - 1] == '\n');
 }
 
+static void notes_hold_one_line_of_printable_text(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"a\nb", "a\\nb\n"},
+        {"a\r\tb\033[2J\x7F", "a\\r\\tb\\x1B[2J\\x7F\n"},
+        {"gr\xC3\xBCn \xE2\x82\xAC \"a\\nb\"", "gr\xC3\xBCn \xE2\x82\xAC \"a\\nb\"\n"},
+        {"\xFF\xC3(\xC2\x9B", "\\xFF\\xC3(\\xC2\\x9B\n"},
+        {"", "\n"},
+    };
+    for (size_t i = 0; i < DT_COUNT(cases); i++) {
+        dt_err err = {0};
+        (void)DT_FAIL(&err, DT_E_DATA, "%s", cases[i][0]);
+        assert_string_equal(err.text, cases[i][1]);
+        assert_int_equal(err.len, strlen(err.text));
+    }
+}
+
+static void escaped_notes_fill_a_trail_no_further_than_it_goes(void **state)
+{
+    (void)state;
+    dt_err err = {0};
+    char text[2001];
+    memset(text, '\001', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    for (int i = 0; i < 20; i++)
+        (void)DT_FAIL(&err, DT_E_DATA, "%s", text);
+    assert_int_equal(err.len, strlen(err.text));
+    assert_true(err.len < DT_ERR_BYTES);
+    assert_non_null(strstr(err.text, "... and "));
+}
+
 static dt_status tries(dt_status inner, dt_err *err)
 {
     DT_TRY(err, inner, "while trying");
@@ -144,7 +176,8 @@ int main(void)
     const struct CMUnitTest tests[] = {T(notes_stand_one_a_line_innermost_first),
         T(a_missing_trail_is_fine), T(only_our_bugs_name_a_source_line),
         T(a_full_trail_counts_what_is_missing), T(a_note_too_long_is_cut_to_one_line),
-        T(try_passes_a_failure_on_with_a_note), T(every_status_has_a_name),
+        T(try_passes_a_failure_on_with_a_note), T(notes_hold_one_line_of_printable_text),
+        T(escaped_notes_fill_a_trail_no_further_than_it_goes), T(every_status_has_a_name),
         T(the_chosen_allocation_fails_once), T(sizes_that_overflow_are_refused),
         T(a_growing_array_keeps_its_content)};
     return cmocka_run_group_tests(tests, NULL, NULL);

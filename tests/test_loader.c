@@ -255,6 +255,22 @@ static void another_seed_gives_another_order_and_other_keys(void **state)
     dt_loader_destroy(b);
 }
 
+static void the_same_sample_is_augmented_anew_each_epoch(void **state)
+{
+    (void)state;
+    fake f;
+    make_fake(&f, 50);
+    dt_loader *l = created(&f, &(dt_loader_opts){.batch = 50, .ahead = 1});
+    float first[100];
+    memcpy(first, next(l).x, sizeof first);
+    const dt_batch b = next(l);
+    int same = 0;
+    for (int i = 0; i < 50; i++)
+        same += first[2 * i + 1] == b.x[2 * i + 1];
+    assert_true(same < 5);
+    dt_loader_destroy(l);
+}
+
 static void an_error_comes_after_the_good_batches_and_goes_with_seek(void **state)
 {
     (void)state;
@@ -444,6 +460,7 @@ int main(void)
         cmocka_unit_test(a_source_of_fixed_order_is_not_shuffled),
         cmocka_unit_test(seeking_gives_what_a_straight_run_gives),
         cmocka_unit_test(another_seed_gives_another_order_and_other_keys),
+        cmocka_unit_test(the_same_sample_is_augmented_anew_each_epoch),
         cmocka_unit_test(an_error_comes_after_the_good_batches_and_goes_with_seek),
         cmocka_unit_test(a_skipped_sample_makes_room_for_the_next),
         cmocka_unit_test(a_known_bad_sample_is_not_read_again),

@@ -242,9 +242,7 @@ static void a_line_fits_any_width(void **state)
              "1%  left 38:12"},
         {97, "epoch 3/90 [#-----------------] 412/5005  loss 4.913  lr 0.0612  12.1 img/s  data 1% "
              " left 38:12"},
-        {92, "epoch 3/90 [#------------] 412/5005  loss 4.913  lr 0.0612  12.1 img/s  data 1%  "
-             "left 38:12"},
-        {80, "epoch 3/90 [------------] 412/5005  loss 4.913  12.1 img/s  data 1%  left 38:12"},
+        {80, "epoch 3/90 [----------] 412/5005  loss 4.913  lr 0.0612  12.1 img/s  left 38:12"},
         {70, "epoch 3/90 [-----------] 412/5005  loss 4.913  12.1 img/s  left 38:12"},
         {60, "epoch 3/90 412/5005  loss 4.913  12.1 img/s  left 38:12"},
         {50, "epoch 3/90 412/5005  loss 4.913  left 38:12"},
@@ -601,7 +599,7 @@ static void the_results_of_a_run(void **state)
         "done      after 4 of 4 steps\n"
         "memory    planned 1,536,000 bytes = measured 1,536,000 bytes (1.46 MiB)\n"
         "          the whole process 20.00 MiB at its peak, 19.00 MiB of it outside the plan\n"
-        "speed     64.0 images a second (median), 128 images in 3.0 s\n"
+        "speed     64.0 images a second in the median step, 42.7 over all: 128 images in 3.0 s\n"
         "loss      4.000 at first, 1.000 at the end (-75.0 %)\n"
         "          █▆▃▁\n"
         "eval      loss 1.500, top-1 50.00 %, top-5 100.00 %\n"

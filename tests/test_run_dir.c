@@ -206,6 +206,7 @@ static void another_process_holds_the_folder(void **state)
     const pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
+        alarm(20); /* should the parent fail and never kill it */
         dt_run_dir *d = NULL;
         const dt_dir_opts o = {.dir = "r"};
         if (dt_run_dir_open(&d, &o, "a", "b", NULL) != DT_OK || write(ready[1], "x", 1) != 1)

@@ -127,6 +127,22 @@ static void the_centre_is_cut_where_torchvision_cuts(void **state)
     }
 }
 
+/* 8x10 covers 8x8 without resizing; 0.5 and 1.5 rows and columns to cut become 0 and 2, as in
+ * Python. */
+static void halves_of_a_pixel_go_to_the_even_side(void **state)
+{
+    (void)state;
+    uint8_t px[8 * 10];
+    float x[7 * 7];
+    for (size_t i = 0; i < sizeof px; i++)
+        px[i] = (uint8_t)i;
+    const dt_source_opts o = plain(7, 7, 1);
+    run(&o, &(dt_picture){px, 8, 10, 1}, 1, x);
+    for (int y = 0; y < 7; y++)
+        for (int i = 0; i < 7; i++)
+            assert_true(close_to(x[y * 7 + i], y * 10 + i + 2, 1e-3));
+}
+
 static void one_pixel_lines_are_enlarged(void **state)
 {
     (void)state;
@@ -267,6 +283,7 @@ int main(void)
         cmocka_unit_test(shrinking_averages_with_a_triangle),
         cmocka_unit_test(growing_interpolates_between_pixel_centres),
         cmocka_unit_test(the_centre_is_cut_where_torchvision_cuts),
+        cmocka_unit_test(halves_of_a_pixel_go_to_the_even_side),
         cmocka_unit_test(one_pixel_lines_are_enlarged),
         cmocka_unit_test(augmenting_shifts_by_up_to_four_and_mirrors),
         cmocka_unit_test(the_same_key_gives_the_same_bits_and_eval_does_not_augment),

@@ -4,21 +4,21 @@
 #include <stdio.h>
 #include <string.h>
 
-static dt_status unknown_source(const char *name, dt_err *err)
+static dt_status unknown_source(const dt_session *s, dt_err *err)
 {
     size_t n;
     const dt_source_desc *const *all = dt_source_all(&n);
     const char *names[32] = {NULL};
-    char text[512] = "";
+    char text[512] = "", asked[DT_ASKED];
     for (size_t i = 0; i < n && i < DT_COUNT(names) - 1; i++) {
         const size_t len = strlen(text);
         names[i] = all[i]->name;
         snprintf(text + len, sizeof text - len, "%s%s", i > 0 ? ", " : "", names[i]);
     }
-    const char *near = dt_nearest(name, names);
-    return DT_FAIL(err, DT_E_CONFIG, "[data] source = %s: no such source%s%s%s; there are: %s",
-        name, near != NULL ? ", did you mean '" : "", near != NULL ? near : "",
-        near != NULL ? "'?" : "", text);
+    const char *near = dt_nearest(s->opts.data.source, names);
+    return DT_FAIL(err, DT_E_CONFIG, "%s: no such source%s%s%s; there are: %s",
+        dt_session_asked(asked, s, "data", "source"), near != NULL ? ", did you mean '" : "",
+        near != NULL ? near : "", near != NULL ? "'?" : "", text);
 }
 
 /* Mean or standard deviation for each channel of the image. */
@@ -49,6 +49,16 @@ static dt_status source_opts(const dt_session *s, dt_source_opts *o, dt_err *err
     return per_channel("std", d->std, d->n_std, o->shape.c, &o->std, err);
 }
 
+/* Says, after what is wrong with it, where the data is named. */
+static dt_status open_source(dt_source **out, const dt_session *s, const dt_source_desc *desc,
+    const dt_source_opts *o, const char *key, dt_err *err)
+{
+    char asked[DT_ASKED];
+    DT_TRY(err, desc->open(out, o, err), "%s",
+        dt_session_asked(asked, s, "data", o->path != NULL ? key : "source"));
+    return DT_OK;
+}
+
 static dt_status open_eval(dt_feeds *f, const dt_session *s, const dt_source_desc *desc,
     const dt_source_opts *train, dt_err *err)
 {
@@ -60,7 +70,7 @@ static dt_status open_eval(dt_feeds *f, const dt_session *s, const dt_source_des
         o.path = path;
     else if (desc->has_eval == NULL || !desc->has_eval(&o))
         return DT_OK;
-    DT_CHECK(desc->open(&f->eval, &o, err));
+    DT_CHECK(open_source(&f->eval, s, desc, &o, path != NULL ? "eval_path" : "path", err));
     const dt_loader_opts l = {
         .batch = s->opts.train.micro_batch, .ahead = (int)s->opts.data.ahead, .seed = o.seed};
     DT_CHECK(dt_loader_create(&f->eval_loader, f->eval, &l, err));
@@ -73,27 +83,31 @@ static dt_status count_steps(dt_feeds *f, const dt_train_opts *t, int64_t sample
 {
     f->steps_per_epoch = (samples + t->batch - 1) / t->batch;
     f->last = samples % t->batch;
-    if (t->steps > 0)
+    if (t->epochs == 0)
         f->steps = t->steps;
     else if (__builtin_mul_overflow(t->epochs, f->steps_per_epoch, &f->steps))
         return DT_FAIL(err, DT_E_CONFIG,
             "[train] epochs = %" PRId64 " of %" PRId64 " steps are more than can be counted",
             t->epochs, f->steps_per_epoch);
+    else if (t->steps > 0 && t->steps < f->steps)
+        f->steps = t->steps;
     if (f->steps < f->steps_per_epoch)
         f->last = 0; /* never reached */
     return DT_OK;
 }
 
 /* Without partial batches a small set has none at all. */
-static dt_status check_full(const dt_source *s, const dt_train_opts *t, dt_err *err)
+static dt_status check_full(const dt_session *s, const dt_source *source, dt_err *err)
 {
-    const int64_t count = s->desc->count(s);
+    const dt_train_opts *t = &s->opts.train;
+    const int64_t count = source->desc->count(source);
+    char asked[DT_ASKED];
     if (!t->drop_last || count >= t->batch)
         return DT_OK;
     return DT_FAIL(err, DT_E_CONFIG,
-        "[train] drop_last = on: the data has %" PRId64 " samples, no full batch of %" PRId64
+        "%s: the data has %" PRId64 " samples, no full batch of %" PRId64
         "; set train.batch = %" PRId64 " or less, or drop_last = off",
-        count, t->batch, count);
+        dt_session_asked(asked, s, "train", "drop_last"), count, t->batch, count);
 }
 
 static void describe(const dt_source *s, char *note, size_t bytes)
@@ -111,11 +125,11 @@ dt_status dt_feeds_open(dt_feeds *f, const dt_session *s, dt_err *err)
     memset(f, 0, sizeof *f);
     const dt_source_desc *desc = dt_source_find(s->opts.data.source);
     if (desc == NULL)
-        return unknown_source(s->opts.data.source, err);
+        return unknown_source(s, err);
     dt_source_opts o;
     DT_CHECK(source_opts(s, &o, err));
-    DT_CHECK(desc->open(&f->train, &o, err));
-    DT_CHECK(check_full(f->train, &s->opts.train, err));
+    DT_CHECK(open_source(&f->train, s, desc, &o, "path", err));
+    DT_CHECK(check_full(s, f->train, err));
     const dt_loader_opts l = {.batch = s->opts.train.batch,
         .shuffle = s->opts.data.shuffle && !desc->fixed_order,
         .drop_last = s->opts.train.drop_last,

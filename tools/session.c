@@ -12,22 +12,29 @@
 #include "memory/verify.h"
 #include "models/ini.h"
 
-static dt_status unknown_model(const dt_session *s, dt_err *err)
+const char *dt_session_asked(
+    char to[DT_ASKED], const dt_session *s, const char *section, const char *key)
 {
     const char *file = NULL;
     int line = 0;
-    dt_config_get(s->config, "model", "name", &file, &line);
-    char all[1024] = "";
+    char at[512];
+    const char *value = dt_config_get(s->config, section, key, &file, &line);
+    snprintf(to, DT_ASKED, "%s: [%s] %s = %s", dt_config_place(at, sizeof at, file, line), section,
+        key, value != NULL ? value : "");
+    return to;
+}
+
+static dt_status unknown_model(const dt_session *s, dt_err *err)
+{
+    char all[1024] = "", asked[DT_ASKED];
     for (const char *const *n = dt_model_names(); *n != NULL; n++) {
         const size_t len = strlen(all);
         snprintf(all + len, sizeof all - len, "%s%s", len > 0 ? ", " : "", *n);
     }
     const char *near = dt_nearest(s->opts.model.name, dt_model_names());
-    char at[512];
-    return DT_FAIL(err, DT_E_CONFIG, "%s: [model] name = %s: no such model%s%s%s. There are: %s",
-        dt_config_place(at, sizeof at, file, line), s->opts.model.name,
-        near != NULL ? ", did you mean '" : "", near != NULL ? near : "", near != NULL ? "'" : "",
-        all);
+    return DT_FAIL(err, DT_E_CONFIG, "%s: no such model%s%s%s. There are: %s",
+        dt_session_asked(asked, s, "model", "name"), near != NULL ? ", did you mean '" : "",
+        near != NULL ? near : "", near != NULL ? "'" : "", all);
 }
 
 /* The network of the file's layer sections, or the model named. */
@@ -49,7 +56,10 @@ static dt_status build_graph(dt_session *s, dt_err *err)
 /* A wrong name in one of the registries, before anything is built. */
 static dt_status check_names(const dt_session *s, dt_err *err)
 {
+    char asked[DT_ASKED];
     dt_status st = dt_policies_check(s->opts.memory.policy, err);
+    if (st != DT_OK)
+        (void)DT_FAIL(err, st, "%s", dt_session_asked(asked, s, "memory", "policy"));
     if (dt_pool_find(s->opts.memory.pool) == NULL) {
         size_t n;
         const dt_pool_desc *const *all = dt_pool_all(&n);
@@ -57,8 +67,8 @@ static dt_status check_names(const dt_session *s, dt_err *err)
         for (size_t i = 0; i < n && i < 15; i++)
             names[i] = all[i]->name;
         const char *near = dt_nearest(s->opts.memory.pool, names);
-        st = DT_FAIL(err, DT_E_CONFIG, "[memory] pool = %s: no such pool, did you mean '%s'?",
-            s->opts.memory.pool, near != NULL ? near : names[0]);
+        st = DT_FAIL(err, DT_E_CONFIG, "%s: no such pool, did you mean '%s'?",
+            dt_session_asked(asked, s, "memory", "pool"), near != NULL ? near : names[0]);
     }
     return st;
 }
@@ -221,20 +231,17 @@ dt_status dt_session_check_statistics(const dt_session *s, dt_err *err)
         if (bad == NULL)
             continue;
         const char *key = t->micro_batch < t->batch ? "micro_batch" : "batch";
-        char at[512];
-        const char *file = NULL;
-        int line = 0;
-        dt_config_get(s->config, "train", key, &file, &line);
+        char asked[DT_ASKED];
+        dt_session_asked(asked, s, "train", key);
         if (p->n == t->micro_batch)
             return DT_FAIL(err, DT_E_CONFIG,
-                "%s: [train] %s = 1: '%s' would normalise a single value, as its pictures are 1x1 "
-                "here; %s must be at least 2",
-                dt_config_place(at, sizeof at, file, line), key, bad->name, key);
+                "%s: '%s' would normalise a single value, as its pictures are 1x1; %s must be at "
+                "least 2",
+                asked, bad->name, key);
         return DT_FAIL(err, DT_E_CONFIG,
-            "%s: [train] %s = %" PRId64
-            " leaves 1 sample at the end of an epoch: '%s' would normalise a single value, as its "
-            "pictures are 1x1 here; set train.drop_last = on, or another train.batch",
-            dt_config_place(at, sizeof at, file, line), key, t->micro_batch, bad->name);
+            "%s: 1 sample is left at the end of an epoch, of which '%s' would normalise a single "
+            "value, as its pictures are 1x1; set train.drop_last = on, or another train.batch",
+            asked, bad->name);
     }
     return DT_OK;
 }

@@ -32,6 +32,12 @@ dt_status dt_session_open(dt_session **out, const char *path, const char *const 
 void dt_session_close(dt_session *s);
 void dt_session_forget(dt_session *s); /* the plans and the map, so that others can be made */
 
+/* "FILE:LINE: [SECTION] KEY = VALUE", for a last note on what the configuration asked for. Returns
+ * @to, which holds DT_ASKED bytes. */
+enum { DT_ASKED = 1024 };
+const char *dt_session_asked(
+    char to[DT_ASKED], const dt_session *s, const char *section, const char *key);
+
 /* Lay out the persistent map and make a verified plan: build, policies, lower, verify. The same
  * kind and size is made once. Never fails for budgets. */
 dt_status dt_session_plan(dt_session *s, dt_program_kind kind, int64_t n, const dt_planned **out,

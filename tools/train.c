@@ -327,13 +327,17 @@ static dt_status finish(training *t, dt_status st, dt_err *err)
 static dt_status run(training *t, dt_err *err)
 {
     dt_session *s = t->s;
+    DT_CHECK(dt_session_plan_run(s, false, 0, 0, err));
+    DT_CHECK(dt_session_check_budget(s, err)); /* before any data is read */
     DT_CHECK(dt_feeds_open(&t->feeds, s, err));
     DT_CHECK(dt_session_plan_run(
         s, t->feeds.eval_loader != NULL, t->feeds.last, t->feeds.eval_last, err));
     DT_CHECK(dt_session_check_statistics(s, err));
     DT_CHECK(dt_session_check_budget(s, err));
+    char asked[DT_ASKED];
     if (s->opts.model.weights != NULL)
-        DT_CHECK(dt_weights_check(s->graph, s->opts.model.weights, err));
+        DT_TRY(err, dt_weights_check(s->graph, s->opts.model.weights, err), "%s",
+            dt_session_asked(asked, s, "model", "weights"));
     DT_CHECK(reserve(t, err)); /* a run that is refused leaves no folder */
     DT_CHECK(dt_run_dir_open(&t->dir, &s->opts.run, s->graph->name, s->opts.memory.policy, err));
     dt_status st = prepare(t, err);

@@ -1,5 +1,5 @@
-/* The contract of the check of CIFAR-10's files: what passes is whole records with good labels; what does not
- * leaves a message. The first byte is the number of classes. */
+/* The contract of the check of CIFAR-10's files: what passes is whole records with good labels;
+ * what does not leaves a message. The first byte is the number of classes. */
 #include "data/cifar10.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -1,5 +1,6 @@
-/* The contract of the IDX reader: whole results or none, no failure without a message, no block left behind,
- * no more bytes than the input could hold. The first two bytes say where the file of labels begins. */
+/* The contract of the IDX reader: whole results or none, no failure without a message, no block
+ * left behind, no more bytes than the input could hold. The first two bytes say where the file of
+ * labels begins. */
 #include "data/idx.h"
 #include "engine/alloc.h"
 #include "tests/fuzz/fuzz.h"
@@ -13,7 +14,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const uint8_t *bytes = data + 2;
     const size_t n = size - 2;
     split = split < n ? split : n;
-    const dt_idx_file images = {"images", bytes, split}, labels = {"labels", bytes + split, n - split};
+    const dt_idx_file images = {"images", bytes, split},
+                      labels = {"labels", bytes + split, n - split};
     dt_err err = {0};
     dt_idx x;
     const dt_status st = dt_idx_parse(&x, &images, &labels, 10, &err);

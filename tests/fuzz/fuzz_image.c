@@ -1,0 +1,26 @@
+/* The contract of decoding: a picture or a message, never both, no block left behind, nothing
+ * beyond what the limits allow. Large pictures are left to the tests. */
+#include "data/decode.h"
+#include "engine/alloc.h"
+#include "tests/fuzz/fuzz.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const long before = dt_alloc_live();
+    dt_err err = {0};
+    dt_picture p;
+    const dt_status st = dt_decode(&p, "fuzz", data, size, &err);
+    DT_ASSERT(st == DT_OK || st == DT_E_DATA);
+    DT_ASSERT((st == DT_OK) == (err.n == 0) && (st == DT_OK) == (p.px != NULL));
+    if (st == DT_OK) {
+        DT_ASSERT(p.w > 0 && p.h > 0 && (p.c == 1 || p.c == 3));
+        DT_ASSERT(p.w * p.h <= 64 << 20);
+        uint64_t sum = 0; /* every pixel can be read */
+        for (int64_t i = 0; i < p.w * p.h * p.c; i++)
+            sum += p.px[i];
+        DT_ASSERT(sum <= 255u * (uint64_t)(p.w * p.h * p.c));
+    }
+    dt_free(p.px);
+    DT_ASSERT(dt_alloc_live() == before);
+    return 0;
+}

@@ -86,6 +86,34 @@ void dt_op_bind(dt_op *op, int32_t tensor, int port, int mode)
     op->arg[op->n_arg++] = (dt_operand){tensor, (uint8_t)port, (uint8_t)mode};
 }
 
+dt_status dt_op_bind_work(dt_program *p, dt_op *op, size_t bytes, dt_err *err)
+{
+    dt_tensor t = {.role = DT_ROLE_WORKSPACE,
+        .bytes = bytes,
+        .home = DT_NONE,
+        .node = op->node,
+        .of = DT_NONE,
+        .slot = DT_NONE};
+    snprintf(t.name, sizeof t.name, "%.*s.ws", (int)sizeof t.name - 4, op->name);
+    for (int i = 0; i < op->n_arg; i++) {
+        if (op->arg[i].port != DT_WORK)
+            continue;
+        dt_tensor *had = &p->tensor[op->arg[i].tensor];
+        if (bytes > 0 && strcmp(had->name, t.name) == 0) {
+            had->bytes = bytes;
+            return DT_OK;
+        }
+        op->arg[i] = op->arg[--op->n_arg];
+        break;
+    }
+    if (bytes == 0)
+        return DT_OK;
+    int32_t id;
+    DT_CHECK(dt_program_tensor(p, &t, &id, err));
+    dt_op_bind(op, id, DT_WORK, DT_WRITE);
+    return DT_OK;
+}
+
 int32_t dt_op_tensor(const dt_op *op, int port)
 {
     for (int i = 0; i < op->n_arg; i++)

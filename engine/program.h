@@ -141,6 +141,9 @@ dt_status dt_program_insert(
     dt_program *p, const dt_op *op, size_t pos, int32_t *id, dt_err *err) DT_NODISCARD;
 void dt_program_remove(dt_program *p, int32_t op); /* from the order; its number stays */
 void dt_op_bind(dt_op *op, int32_t tensor, int port, int mode);
+/* Bind @bytes of scratch of the op's own, in place of what it has; none for 0. The op need not be
+ * in the program yet. */
+dt_status dt_op_bind_work(dt_program *p, dt_op *op, size_t bytes, dt_err *err) DT_NODISCARD;
 /* Tensor bound to a port, or DT_NONE. */
 int32_t dt_op_tensor(const dt_op *op, int port);
 /* How the op accesses the tensor: union of modes over its operands, 0 if not at all. */

@@ -74,18 +74,11 @@ dt_status dti_append(dti_builder *b, dt_op *op, dt_err *err)
     return dt_program_insert(b->p, op, b->p->n_order, &id, err);
 }
 
-/* Bind scratch when the device wants some, then append. */
 dt_status dti_append_work(dti_builder *b, dt_op *op, dt_err *err)
 {
     dt_facts f;
     DT_TRY(err, dt_op_facts(b->p, op, &f, err), "%s", op->name);
-    if (f.work_bytes > 0) {
-        char name[DT_TENSOR_NAME_BYTES];
-        int32_t id;
-        dti_name(name, "%s.ws", op->name);
-        DT_CHECK(dti_add_tensor(b, name, DT_ROLE_WORKSPACE, f.work_bytes, 0, op->node, &id, err));
-        dt_op_bind(op, id, DT_WORK, DT_WRITE);
-    }
+    DT_CHECK(dt_op_bind_work(b->p, op, f.work_bytes, err));
     return dti_append(b, op, err);
 }
 

@@ -45,30 +45,12 @@ static bool is_stash(int port)
     return port >= DT_S && port < DT_S + DT_MAX_STASH;
 }
 
-static bool is_work(int port)
-{
-    return port == DT_WORK;
-}
-
 /* Scratch may differ between alternatives. */
 static dt_status rebind_work(dt_program *p, int32_t id, dt_err *err)
 {
-    unbind(&p->op[id], is_work);
     dt_facts f;
     DT_CHECK(dt_op_facts(p, &p->op[id], &f, err));
-    if (f.work_bytes == 0)
-        return DT_OK;
-    dt_tensor t = {.role = DT_ROLE_WORKSPACE,
-        .bytes = f.work_bytes,
-        .home = DT_NONE,
-        .node = p->op[id].node,
-        .of = DT_NONE,
-        .slot = DT_NONE};
-    snprintf(t.name, sizeof t.name, "%.120s.ws%d", p->op[id].name, p->alt[p->op[id].node]);
-    int32_t tensor;
-    DT_CHECK(dt_program_tensor(p, &t, &tensor, err));
-    dt_op_bind(&p->op[id], tensor, DT_WORK, DT_WRITE);
-    return DT_OK;
+    return dt_op_bind_work(p, &p->op[id], f.work_bytes, err);
 }
 
 /* Stashes of the alternative, made by forward. */
@@ -96,7 +78,7 @@ static dt_status write_stashes(
     return DT_OK;
 }
 
-static void read_saved(const dt_program *p, dt_op *op, const dt_op *forward, dt_ports reads)
+static void read_saved(dt_op *op, const dt_op *forward, dt_ports reads)
 {
     unbind(op, is_saved);
     for (int i = 0; i < forward->n_arg; i++) {
@@ -105,7 +87,6 @@ static void read_saved(const dt_program *p, dt_op *op, const dt_op *forward, dt_
         if (x || (is_saved(port) && port >= DT_MAX_IN && (reads & DT_BIT(port))))
             dt_op_bind(op, forward->arg[i].tensor, port, DT_READ);
     }
-    (void)p;
 }
 
 dt_status dt_choose(dt_program *p, int32_t node, int alt, dt_err *err)
@@ -128,7 +109,7 @@ dt_status dt_choose(dt_program *p, int32_t node, int alt, dt_err *err)
         if (p->op[id].node != node || p->op[id].kind != DT_OP_BACKWARD ||
             !nd->desc->form[p->op[id].form].saved)
             continue;
-        read_saved(p, &p->op[id], &p->op[forward], reads);
+        read_saved(&p->op[id], &p->op[forward], reads);
         DT_CHECK(rebind_work(p, id, err));
     }
     p->stale = true;

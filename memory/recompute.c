@@ -106,25 +106,6 @@ static dt_status bind_writes(dt_program *p, dt_op *clone, const dt_op *from, con
     return DT_OK;
 }
 
-static dt_status bind_work(dt_program *p, dt_op *clone, dt_err *err)
-{
-    dt_facts f;
-    DT_CHECK(dt_op_facts(p, clone, &f, err));
-    if (f.work_bytes == 0)
-        return DT_OK;
-    dt_tensor t = {.role = DT_ROLE_WORKSPACE,
-        .bytes = f.work_bytes,
-        .home = DT_NONE,
-        .node = clone->node,
-        .of = DT_NONE,
-        .slot = DT_NONE};
-    snprintf(t.name, sizeof t.name, "%.120s.ws", clone->name);
-    int32_t id;
-    DT_CHECK(dt_program_tensor(p, &t, &id, err));
-    dt_op_bind(clone, id, DT_WORK, DT_WRITE);
-    return DT_OK;
-}
-
 /* Run the producer of @root again before r->before; *made is the new version. */
 static dt_status clone_producer(request *r, int32_t root, int32_t *made, dt_err *err)
 {
@@ -151,7 +132,9 @@ static dt_status clone_producer(request *r, int32_t root, int32_t *made, dt_err 
     const size_t base = strlen(p->tensor[root].name);
     primes = primes != NULL ? p->tensor[*made].name + base : "'";
     snprintf(clone.name, sizeof clone.name, "%.110s%s", from.name, primes);
-    DT_CHECK(bind_work(p, &clone, err));
+    dt_facts facts;
+    DT_CHECK(dt_op_facts(p, &clone, &facts, err));
+    DT_CHECK(dt_op_bind_work(p, &clone, facts.work_bytes, err));
     DT_CHECK(dt_program_index(p, err));
     int32_t at;
     DT_CHECK(dt_program_insert(p, &clone, (size_t)dt_pos(p, r->before), &at, err));

@@ -18,27 +18,6 @@ static dt_status same_code(
     return DT_OK;
 }
 
-/* The op's own operands, with scratch of a piece's size. */
-static dt_status piece_work(dt_program *p, dt_op *op, size_t bytes, dt_err *err)
-{
-    for (int i = 0; i < op->n_arg; i++)
-        if (op->arg[i].port == DT_WORK)
-            op->arg[i] = op->arg[--op->n_arg];
-    if (bytes == 0)
-        return DT_OK;
-    dt_tensor t = {.role = DT_ROLE_WORKSPACE,
-        .bytes = bytes,
-        .home = DT_NONE,
-        .node = op->node,
-        .of = DT_NONE,
-        .slot = DT_NONE};
-    snprintf(t.name, sizeof t.name, "%.120s.ws", op->name);
-    int32_t id;
-    DT_CHECK(dt_program_tensor(p, &t, &id, err));
-    dt_op_bind(op, id, DT_WORK, DT_WRITE);
-    return DT_OK;
-}
-
 dt_status dt_split(dt_program *p, int32_t id, int pieces, dt_err *err)
 {
     const dt_op whole = p->op[id];
@@ -67,7 +46,7 @@ dt_status dt_split(dt_program *p, int32_t id, int pieces, dt_err *err)
         op.flops = whole.flops * (double)size / (double)n;
         snprintf(op.name, sizeof op.name, "%.80s[%lld:%lld]", whole.name, (long long)op.n0,
             (long long)op.n1);
-        DT_CHECK(piece_work(p, &op, f[extra].work_bytes, err));
+        DT_CHECK(dt_op_bind_work(p, &op, f[extra].work_bytes, err));
         if (k == 0) {
             p->op[id] = op;
             p->stale = true;

@@ -327,8 +327,8 @@ static void parameters_get_the_same_gradient_without_dx(void **state)
 static void options_out_of_range_are_refused(void **state)
 {
     (void)state;
-    const dt_batchnorm bad[] = {
-        {0, 0.1}, {-1, 0.1}, {1e-5, -0.1}, {1e-5, 1.1}, {1e-5, (double)NAN}};
+    const dt_batchnorm bad[] = {{0, 0.1, false}, {-1, 0.1, false}, {1e-5, -0.1, false},
+        {1e-5, 1.1, false}, {1e-5, (double)NAN, false}};
     const dt_shape x = {1, 2, 2, 2};
     for (size_t i = 0; i < DT_COUNT(bad); i++) {
         dt_layer_info info;

@@ -453,6 +453,13 @@ dt_status dt_dnnl_run(dt_dnnl_op *op, const dt_dnnl_bytes *b, dt_err *err)
     return DT_OK;
 }
 
+bool dt_onednn_avx512(void)
+{
+    const dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
+    return ((unsigned)isa & (unsigned)dnnl_cpu_isa_avx512_core) ==
+           (unsigned)dnnl_cpu_isa_avx512_core;
+}
+
 const char *dt_onednn_version(void)
 {
     static char text[48];

@@ -72,6 +72,9 @@ typedef struct dt_dnnl_bytes {
  * bookkeeping and frees them before it returns. */
 dt_status dt_dnnl_run(dt_dnnl_op *op, const dt_dnnl_bytes *bytes, dt_err *err) DT_NODISCARD;
 
+/* Whether the library uses AVX-512 here. Below it, inner products and some convolutions fall back
+ * to a matrix product that allocates up to 14 MB inside each call (2.6.3), outside the plan. */
+bool dt_onednn_avx512(void);
 const char *dt_onednn_version(void); /* "oneDNN 2.6.3", of the library that is loaded */
 
 #endif

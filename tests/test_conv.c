@@ -7,6 +7,7 @@
 #include "layers/fc.h"
 #include "layers/plain.h"
 #include "tests/check.h"
+#include "layers/onednn.h"
 #include "tests/layer_check.h"
 
 /* Convolutions of the networks that come with the engine: input height, channels, options. */
@@ -105,16 +106,6 @@ static dt_facts facts_of(one *o, dt_form_kind form)
     return f;
 }
 
-static bool has_avx512(void)
-{
-#if defined(__x86_64__)
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-#else
-    return false;
-#endif
-}
-
 static const dt_form_kind computing[] = {DT_FORWARD, DT_BACKWARD, DT_BACKWARD2};
 
 static void refuse_slow(one *o, const char *what)
@@ -131,7 +122,7 @@ static void refuse_slow(one *o, const char *what)
 static void no_convolution_falls_back_to_reference_or_gemm(void **state)
 {
     (void)state;
-    if (!has_avx512())
+    if (!dt_onednn_avx512())
         skip();
     for (size_t i = 0; i < DT_COUNT(known); i++)
         for (int64_t n = 8; n <= 16; n += 8) {
@@ -147,7 +138,7 @@ static void no_convolution_falls_back_to_reference_or_gemm(void **state)
 static void no_fc_falls_back_to_reference_or_gemm(void **state)
 {
     (void)state;
-    if (!has_avx512())
+    if (!dt_onednn_avx512())
         skip();
     for (size_t i = 0; i < DT_COUNT(known_fc); i++)
         for (int64_t n = 8; n <= 16; n += 8) {
@@ -235,7 +226,7 @@ static void running_allocates_only_bookkeeping(void **state)
 {
     (void)state;
 #if CAN_WATCH
-    if (!has_avx512())
+    if (!dt_onednn_avx512())
         skip();
     const dt_form_kind forms[] = {
         DT_FORWARD, DT_BACKWARD, DT_BACKWARD2, DT_DERIVE_F, DT_DERIVE_B, DT_RESTORE};
@@ -337,7 +328,7 @@ static void evaluation_has_the_facts_of_forward(void **state)
 static void weights_of_fc_serve_every_direction_as_they_live(void **state)
 {
     (void)state;
-    if (!has_avx512())
+    if (!dt_onednn_avx512())
         skip();
     for (size_t i = 0; i < DT_COUNT(known_fc); i++) {
         const dt_fc opts = {known_fc[i][1], true};

@@ -13,7 +13,7 @@ dt_status dt_runner_create(dt_runner **out, const dt_runner_opts *o, dt_err *err
     if (r == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a runner");
     r->o = *o;
-    r->threads = dt_cpu_setup(o->threads);
+    (void)dt_cpu_setup(o->threads);
     dt_status st = dt_arena_reserve(&r->arena, o->arena_bytes, err);
     if (st == DT_OK && o->host_bytes > 0) {
         r->host = dt_alloc(o->host_bytes, 1);
@@ -251,9 +251,4 @@ void *dt_runner_home(dt_runner *r, int32_t home)
 int64_t dt_runner_sample(const dt_runner *r)
 {
     return dt_shape_sample(&r->o.graph->input);
-}
-
-int dt_runner_threads(const dt_runner *r)
-{
-    return r->threads;
 }

@@ -52,7 +52,6 @@ dt_status dt_runner_check(
     dt_runner *r, int id, const dt_run_args *a, dt_measure *m, dt_err *err) DT_NODISCARD;
 
 int64_t dt_runner_sample(const dt_runner *r); /* floats of one image */
-int dt_runner_threads(const dt_runner *r);
 
 /* Bytes of a persistent tensor (entry of the map). */
 void *dt_runner_home(dt_runner *r, int32_t home);

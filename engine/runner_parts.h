@@ -58,7 +58,6 @@ struct dt_runner {
     size_t n_plan, cap_plan, n_state, cap_state;
     dti_plan *plan;
     dti_state *state;
-    int threads;
 };
 
 /* Execute one step. */

@@ -121,20 +121,27 @@ const char *cli_file(const char *name, const char *text)
     return path;
 }
 
+/* cmocka cuts its messages at 1 KiB; the end of a text is where the error stands. */
+static const char *tail(const char *text)
+{
+    const size_t n = strlen(text);
+    return n > 700 ? text + n - 700 : text;
+}
+
 void assert_has(const char *text, const char *want)
 {
     if (strstr(text, want) == NULL)
-        fail_msg("'%s' is not in:\n%s", want, text);
+        fail_msg("'%s' is not in:\n%s", want, tail(text));
 }
 
 void assert_has_not(const char *text, const char *unwanted)
 {
     if (strstr(text, unwanted) != NULL)
-        fail_msg("'%s' is in:\n%s", unwanted, text);
+        fail_msg("'%s' is in:\n%s", unwanted, tail(text));
 }
 
 void assert_code(const ran *r, int code)
 {
     if (r->code != code)
-        fail_msg("exit code %d, not %d; stderr:\n%s", r->code, code, r->err);
+        fail_msg("exit code %d, not %d; stderr:\n%s", r->code, code, tail(r->err));
 }

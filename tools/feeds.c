@@ -91,6 +91,8 @@ static dt_status count_steps(dt_feeds *f, const dt_train_opts *t, int64_t sample
             t->epochs, f->steps_per_epoch);
     else if (t->steps > 0 && t->steps < f->steps)
         f->steps = t->steps;
+    f->whole_epochs = t->epochs > 0 && f->steps % f->steps_per_epoch == 0 &&
+                      f->steps / f->steps_per_epoch == t->epochs;
     if (f->steps < f->steps_per_epoch)
         f->last = 0; /* never reached */
     return DT_OK;

@@ -10,6 +10,7 @@ typedef struct dt_feeds {
     dt_source *train, *eval; /* eval NULL: nothing to evaluate on */
     dt_loader *train_loader, *eval_loader;
     int64_t steps_per_epoch, steps; /* of the whole run */
+    bool whole_epochs;              /* the run ends with its last epoch, not by train.steps */
     int64_t last, eval_last;        /* samples of the last partial batches; 0: there is none */
     char note[512],
         eval_note[512]; /* what was found, one line each; the second "" without evaluation */

@@ -100,7 +100,7 @@ dt_status dt_session_open(
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a session");
     s->device = DT_CPU;
     DT_CHECK(read_config(s, path, sets, n_sets, err));
-    dt_cpu_setup((int)s->opts.device.threads);
+    s->threads = dt_cpu_setup((int)s->opts.device.threads); /* facts depend on it */
     DT_CHECK(build_graph(s, err));
     if (dt_ini_has_layers(s->config))
         DT_CHECK(dt_config_check_known(s->config, err));

@@ -21,6 +21,7 @@ typedef struct dt_session {
     dt_graph *graph;
     dt_map *map;
     dt_device_kind device;
+    int threads; /* of the team; plans hold for this number */
     size_t n_planned, cap_planned;
     dt_planned *planned;
 } dt_session;

@@ -30,6 +30,13 @@ const char *cli_binary(void); /* NULL: it is not built */
             skip();                                                                                \
     } while (0)
 
+/* Limits of address space cannot be set on a program built with AddressSanitizer. */
+#ifdef __SANITIZE_ADDRESS__
+#define NEED_LIMITS() skip()
+#else
+#define NEED_LIMITS() ((void)0)
+#endif
+
 /* Arguments stand in one text with blanks between them; the word FILE stands for @file, whatever is
  * in that. */
 ran cli_run(const char *words, const char *file);

@@ -14,6 +14,7 @@
 #include "tools/args.h"
 #include "tools/environment.h"
 #include "tools/feeds.h"
+#include "tools/human.h"
 #include "tools/progress.h"
 #include "tools/run_dir.h"
 #include "tools/version.h"
@@ -146,7 +147,12 @@ static dt_status reserve(training *t, dt_err *err)
         .host_bytes = dt_session_host_peak(s),
         .seed = (uint64_t)s->opts.train.seed,
         .threads = s->threads};
-    return dt_runner_create(&t->runner, &o, err);
+    char need[DT_HUMAN_BYTES];
+    DT_TRY(err, dt_runner_create(&t->runner, &o, err),
+        "the run needs %s, which this machine does not give; lower train.batch or "
+        "train.micro_batch, or set memory.device_budget to what there is, to be told what fits",
+        dt_human_bytes(need, o.arena_bytes + o.host_bytes));
+    return DT_OK;
 }
 
 /* Prepare, run each plan once in the patterned arena, then set the first weights. */
@@ -277,6 +283,9 @@ static dt_status train(training *t, dt_err *err)
     t->seconds = now() - began;
     dt_progress_clear(t->progress);
     tell_skips(t);
+    if (st == DT_E_DATA && t->s->opts.data.on_error == DT_ON_ERROR_FAIL)
+        (void)DT_FAIL(
+            err, st, "data.on_error = skip leaves out bad samples, data.max_skips of them");
     return save(t, st, err);
 }
 

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/alloc.h"
+
 #define DT_POLICY(name) extern const dt_policy dt_policy_##name;
 #include "memory/policies/policies.def"
 #undef DT_POLICY
@@ -43,31 +45,62 @@ static dt_status unknown(const char *name, dt_err *err)
         all);
 }
 
-/* Calls back for every name of the list. */
-static dt_status each(const char *list, dt_program *p, dt_err *err)
+static dt_status add(dt_policies *s, const char *name, dt_config *c, dt_err *err)
 {
-    for (const char *at = list; *at != '\0';) {
+    const dt_policy *policy = dt_policy_find(name);
+    if (policy == NULL)
+        return unknown(name, err);
+    if (s->n == DT_MAX_POLICIES)
+        return DT_FAIL(err, DT_E_CONFIG, "more than %d policies", DT_MAX_POLICIES);
+    void *opts = dt_alloc(1, policy->opts_bytes);
+    if (opts == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for the options of '%s'", name);
+    s->pass[s->n].policy = policy;
+    s->pass[s->n++].opts = opts;
+    if (policy->opts == NULL)
+        return DT_OK;
+    dt_opt_defaults(policy->opts, opts);
+    char section[80];
+    snprintf(section, sizeof section, "policy.%s", name);
+    return c != NULL ? dt_config_bind(c, section, policy->opts, opts, err) : DT_OK;
+}
+
+dt_status dt_policies_open(dt_policies *out, const char *list, dt_config *c, dt_err *err)
+{
+    dt_status st = DT_OK;
+    memset(out, 0, sizeof *out);
+    for (const char *at = list; *at != '\0' && st != DT_E_NOMEM;) {
         const size_t len = strcspn(at, ",");
         char name[64];
         snprintf(
             name, sizeof name, "%.*s", len < sizeof name ? (int)len : (int)sizeof name - 1, at);
-        const dt_policy *policy = dt_policy_find(name);
-        if (policy == NULL)
-            return unknown(name, err);
-        if (p != NULL)
-            DT_TRY(err, policy->pass(p, err), "policy '%s'", name);
+        const dt_status one = add(out, name, c, err);
+        st = st == DT_OK ? one : st;
         at += len + (at[len] == ',');
+    }
+    return st;
+}
+
+void dt_policies_close(dt_policies *s)
+{
+    for (size_t i = 0; i < s->n; i++)
+        dt_free(s->pass[i].opts);
+    memset(s, 0, sizeof *s);
+}
+
+dt_status dt_policies_apply(const dt_policies *s, dt_program *p, dt_err *err)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        const dt_policy *policy = s->pass[i].policy;
+        DT_TRY(err, policy->pass(p, s->pass[i].opts, err), "policy '%s'", policy->name);
     }
     return DT_OK;
 }
 
-dt_status dt_policies_check(const char *list, dt_err *err)
+bool dt_policies_exact(const dt_policies *s)
 {
-    return each(list, NULL, err);
-}
-
-dt_status dt_policies_apply(dt_program *p, const char *list, dt_err *err)
-{
-    DT_CHECK(each(list, NULL, err)); /* nothing is changed for a list with a wrong name */
-    return each(list, p, err);
+    for (size_t i = 0; i < s->n; i++)
+        if (!s->pass[i].policy->exact)
+            return false;
+    return true;
 }

@@ -37,9 +37,12 @@ static dt_status peak_of(const dt_session *s, const variant *v, uint64_t *peak, 
     other.opts.train.batch = v->batch;
     other.opts.train.micro_batch = v->micro;
     other.opts.memory.policy = v->policy;
-    const dt_status st = dt_session_plan_run(&other, evaluates(s), 0, 0, err);
+    dt_status st = dt_policies_open(&other.policies, v->policy, s->config, err);
+    if (st == DT_OK)
+        st = dt_session_plan_run(&other, evaluates(s), 0, 0, err);
     *peak = dt_session_peak(&other);
     dt_session_forget(&other);
+    dt_policies_close(&other.policies);
     return st;
 }
 

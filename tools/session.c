@@ -54,10 +54,10 @@ static dt_status build_graph(dt_session *s, dt_err *err)
 }
 
 /* A wrong name in one of the registries, before anything is built. */
-static dt_status check_names(const dt_session *s, dt_err *err)
+static dt_status check_names(dt_session *s, dt_err *err)
 {
     char asked[DT_ASKED];
-    dt_status st = dt_policies_check(s->opts.memory.policy, err);
+    dt_status st = dt_policies_open(&s->policies, s->opts.memory.policy, s->config, err);
     if (st != DT_OK)
         (void)DT_FAIL(err, st, "%s", dt_session_asked(asked, s, "memory", "policy"));
     if (dt_pool_find(s->opts.memory.pool) == NULL) {
@@ -125,6 +125,7 @@ void dt_session_close(dt_session *s)
     if (s == NULL)
         return;
     dt_session_forget(s);
+    dt_policies_close(&s->policies);
     dt_graph_destroy(s->graph);
     dt_config_destroy(s->config);
     dt_free(s);
@@ -149,7 +150,7 @@ static dt_status make(dt_session *s, dt_planned *p, dt_err *err)
             .optimizer = dt_layer_find("sgd")}};
     DT_CHECK(dt_program_create(&p->program, &o, err));
     if (p->kind != DT_PROGRAM_UPDATE)
-        DT_CHECK(dt_policies_apply(p->program, s->opts.memory.policy, err));
+        DT_CHECK(dt_policies_apply(&s->policies, p->program, err));
     const dt_lower_opts l = {
         .pool = dt_pool_find(s->opts.memory.pool), .policy = s->opts.memory.policy};
     DT_CHECK(dt_lower(&p->plan, p->program, &l, err));

@@ -18,6 +18,7 @@ typedef struct dt_planned {
 typedef struct dt_session {
     dt_config *config;
     dt_run_options opts;
+    dt_policies policies;
     dt_graph *graph;
     dt_map *map;
     dt_device_kind device;

@@ -123,20 +123,6 @@ static const dt_plan *largest_plan(const dt_session *s)
     return p;
 }
 
-static bool all_exact(const dt_session *s)
-{
-    bool exact = true;
-    for (const char *at = s->opts.memory.policy; *at != '\0';) {
-        char name[64];
-        const size_t n = strcspn(at, ",");
-        snprintf(name, sizeof name, "%.*s", n < sizeof name ? (int)n : (int)sizeof name - 1, at);
-        const dt_policy *p = dt_policy_find(name);
-        exact = exact && p != NULL && p->exact;
-        at += n + (at[n] == ',');
-    }
-    return exact;
-}
-
 static dt_status reserve(training *t, dt_err *err)
 {
     const dt_session *s = t->s;
@@ -213,7 +199,7 @@ static dt_status show_facts(training *t, dt_err *err)
         .epochs = t->feeds.whole_epochs ? s->opts.train.epochs : 0,
         .steps = t->feeds.steps,
         .steps_per_epoch = t->feeds.steps_per_epoch,
-        .exact = all_exact(s),
+        .exact = dt_policies_exact(&s->policies),
         .threads = s->threads,
         .planned = dt_session_peak(s),
         .budget = s->opts.memory.device_budget,
@@ -301,7 +287,7 @@ static dt_status finish(training *t, dt_status st, dt_err *err)
         .precision = "fp32",
         .pool = s->opts.memory.pool,
         .isa = dt_cpu_isa(),
-        .exact = all_exact(s),
+        .exact = dt_policies_exact(&s->policies),
         .batch = s->opts.train.batch,
         .micro_batch = s->opts.train.micro_batch,
         .threads = s->threads,

@@ -19,6 +19,10 @@ typedef enum dt_program_kind {
 
 const char *dt_program_kind_name(dt_program_kind k);
 
+/* What the configuration has fixed for a tensor's gap between forward and backward; policies leave
+ * such gaps as they are. */
+typedef enum dt_pin { DT_PIN_NONE, DT_PIN_KEEP, DT_PIN_MOVE, DT_PIN_RECOMPUTE } dt_pin;
+
 /**
  * struct dt_tensor - a value.
  * @bytes:        of the whole tensor
@@ -28,12 +32,14 @@ const char *dt_program_kind_name(dt_program_kind k);
  * @node:         the layer it belongs to, or DT_NONE
  * @of:           the tensor whose value a clone wrote here again, or DT_NONE
  * @slot:         tensors of one slot share one interval that lasts the whole run; DT_NONE: its own
+ * @pin:          its fate, when the configuration names one
  */
 typedef struct dt_tensor {
     char name[DT_TENSOR_NAME_BYTES];
     dt_role role;
     size_t bytes, sample_bytes;
     int32_t home, node, of, slot;
+    dt_pin pin;
 } dt_tensor;
 
 typedef enum dt_op_kind {

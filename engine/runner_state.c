@@ -99,7 +99,7 @@ static bool all_finite(const void *bytes, size_t n)
     const uint32_t *v = bytes;
     const int64_t count = (int64_t)(n / sizeof *v);
     uint32_t most = 0;
-#pragma omp parallel for simd schedule(static) reduction(max : most) if (count > 1 << 16)
+#pragma omp parallel for schedule(static) reduction(max : most) if (count > 1 << 16)
     for (int64_t i = 0; i < count; i++) {
         const uint32_t magnitude = v[i] & 0x7FFFFFFFu;
         most = magnitude > most ? magnitude : most;

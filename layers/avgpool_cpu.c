@@ -42,7 +42,7 @@ DT_INLINE void add_up(
 }
 
 /* One row of outputs of one sample. */
-DT_CLONES static void forward_row(const struct job *j, int64_t i)
+DT_CLONES static void average_row(const struct job *j, int64_t i)
 {
     const int64_t channels = j->x.c, sample = i / j->y.h, row = i % j->y.h;
     const float *x = (const float *)j->a->port[DT_X] + sample * dt_shape_sample(&j->x);
@@ -75,7 +75,7 @@ DT_INLINE void spread(
 }
 
 /* Some channels of one sample, output after output, so that sums have one order. */
-DT_CLONES static void backward_tile(const struct job *j, int64_t i)
+DT_CLONES static void average_gradient_tile(const struct job *j, int64_t i)
 {
     const int64_t sample = i / j->tiles, c = i % j->tiles * TILE, channels = j->x.c;
     const int n = channels - c < TILE ? (int)(channels - c) : TILE;
@@ -100,12 +100,12 @@ DT_CLONES static void backward_tile(const struct job *j, int64_t i)
 
 static void forward_task(const void *job, int64_t i)
 {
-    forward_row(job, i);
+    average_row(job, i);
 }
 
 static void backward_task(const void *job, int64_t i)
 {
-    backward_tile(job, i);
+    average_gradient_tile(job, i);
 }
 
 static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *err)

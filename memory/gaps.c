@@ -12,7 +12,7 @@ bool dt_gap_next(const dt_program *p, int32_t tensor, int32_t *i, dt_gap *g)
 {
     int32_t n;
     const dt_access *a = dt_accesses(p, tensor, &n);
-    if (p->tensor[tensor].home != DT_NONE)
+    if (p->tensor[tensor].home != DT_NONE || p->tensor[tensor].pin != DT_PIN_NONE)
         return false;
     const int32_t loss = p->loss == DT_NONE ? -1 : dt_pos(p, p->loss);
     for (; *i + 1 < n; ++*i) {

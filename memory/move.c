@@ -23,6 +23,8 @@ dt_status dt_move(dt_program *p, const dt_gap *g, const dt_move_opt *o, dt_err *
     if (o == NULL)
         o = &none;
     const dt_tensor *t = &p->tensor[g->tensor];
+    if (t->pin != DT_PIN_NONE)
+        return DT_OK;
     const int32_t release = o->release_after == DT_NONE ? g->from : o->release_after;
     const int32_t before = o->fetch_before == DT_NONE ? g->to : o->fetch_before;
     if (t->home != DT_NONE)

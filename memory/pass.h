@@ -18,7 +18,8 @@ typedef struct dt_gap {
 } dt_gap;
 
 /* Gaps of one tensor: the first at or after access number *i, which moves on. False when there are
- * no more. The program's index must be fresh. */
+ * no more. A pinned tensor shows none: the configuration has set them, and no rewrite below touches
+ * them. The program's index must be fresh. */
 bool dt_gap_next(const dt_program *p, int32_t tensor, int32_t *i, dt_gap *g);
 
 /* The op that brings the bytes of a tensor that are alive at place pos: its producer, or the copy
@@ -44,17 +45,25 @@ typedef struct dt_move_opt {
 } dt_move_opt;
 
 /* MOVE: copy the tensor to the host after the gap begins and back before it ends. An input is not
- * copied out: it is fetched again. DT_E_CONFIG when the gap cannot be moved. */
+ * copied out: it is fetched again. DT_E_CONFIG when the gap cannot be moved; a pinned one is left
+ * as it is. */
 dt_status dt_move(dt_program *p, const dt_gap *g, const dt_move_opt *o, dt_err *err) DT_NODISCARD;
 
 /* RECOMPUTE: clones right before the gap's end, back to what is resident there. @dropped (by
  * tensor, or NULL) are values that are not to be kept for this: clones go through them even when
  * keeping would do; others not resident are kept when @dropped is given, and cloned when it is
- * NULL. Readers from the gap's end on use the clone's output. */
+ * NULL. Readers from the gap's end on use the clone's output. What is pinned to be kept is kept for
+ * clones too; a pinned gap is left as it is. */
 dt_status dt_recompute(
     dt_program *p, const dt_gap *g, const bool *dropped, dt_err *err) DT_NODISCARD;
 
-/* Choose what a node's backward reads. Before any fate touches its values. */
+/* The same for several values at once, at one place. @version: in the order of forward, each with
+ * an access before the op @before, and of each value the tensor that is read from there on. */
+dt_status dt_recompute_before(dt_program *p, int32_t before, const int32_t *version, size_t n,
+    const bool *dropped, dt_err *err) DT_NODISCARD;
+
+/* Choose what a node's backward reads. Before any fate touches its values; where the configuration
+ * has pinned some, a node keeps the alternative that it has. */
 dt_status dt_choose(dt_program *p, int32_t node, int alt, dt_err *err) DT_NODISCARD;
 
 /* Split an op over the batch into pieces with the same bits. DT_E_CONFIG when it cannot be. */

@@ -1,71 +1,68 @@
 /* RECOMPUTE: forward again. A clone reads what is resident at its place, and clones what is not,
  * back to something that is. Clones touch no state: they run the clone form, which reads saved
- * statistics. */
+ * statistics.
+ *
+ * First all clones of a request are found, on a fresh index, then all are made and the index is
+ * made anew once: programs of thousands of ops see thousands of requests. */
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/alloc.h"
 #include "memory/pass.h"
+
+enum { UNKNOWN = -1, PENDING = -2, WANTED = -3 };
+
+/* By tensor, of those there are when the request begins. */
+typedef struct value {
+    int32_t have;          /* of a root: what holds its value at this place, or one of the above */
+    int32_t newest, older; /* of a root its newest version; of a version the one before; DT_NONE */
+    int32_t versions;      /* of a root: how many, itself included */
+} value;
 
 typedef struct request {
     dt_program *p;
     const bool *dropped;
-    int32_t before; /* clones go right before this op */
-    size_t first;   /* ops from this number on are clones made for this request */
+    int32_t pos; /* clones go right before the op at this place */
+    value *v;
+    size_t n_v;
+    int32_t *todo; /* roots to make again, in the order of their clones */
+    size_t n_todo;
 } request;
 
-static dt_status ensure(request *r, int32_t tensor, int32_t *have, dt_err *err);
+static dt_status open_request(
+    request *r, dt_program *p, int32_t before, const bool *dropped, dt_err *err)
+{
+    *r = (request){.p = p, .dropped = dropped, .pos = dt_pos(p, before), .n_v = p->n_tensor};
+    r->v = dt_alloc(r->n_v, sizeof *r->v);
+    r->todo = dt_alloc(r->n_v, sizeof *r->todo);
+    if (r->v == NULL || r->todo == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory to recompute");
+    for (size_t t = 0; t < r->n_v; t++)
+        r->v[t] = (value){UNKNOWN, DT_NONE, DT_NONE, 1};
+    for (size_t t = 0; t < r->n_v; t++) {
+        if (p->tensor[t].of == DT_NONE)
+            continue;
+        value *root = &r->v[dt_root(p, (int32_t)t)];
+        r->v[t].older = root->newest;
+        root->newest = (int32_t)t;
+        root->versions++;
+    }
+    return DT_OK;
+}
 
-/* A version of the value that lies on the device at this place; clones only, when asked. What this
- * request has made already is there to be read again, though nothing reads it yet. */
+static void close_request(request *r)
+{
+    dt_free(r->v);
+    dt_free(r->todo);
+}
+
+/* A version of the value that lies on the device at this place; clones only, when asked. */
 static int32_t find_live(const request *r, int32_t root, bool clones_only)
 {
-    const dt_program *p = r->p;
-    for (size_t t = p->n_tensor; t-- > 0;) {
-        const int32_t id = (int32_t)t;
-        if ((clones_only && id == root) || dt_root(p, id) != root)
-            continue;
-        const int32_t made_by = dt_producer(p, id);
-        if (dt_resident(p, id, dt_pos(p, r->before)) ||
-            (made_by != DT_NONE && (size_t)made_by >= r->first))
-            return id;
-    }
-    return DT_NONE;
-}
-
-/* A new tensor like the root, named with one more prime. */
-static dt_status new_version(dt_program *p, int32_t root, int32_t *id, dt_err *err)
-{
-    int versions = 0;
-    for (size_t t = 0; t < p->n_tensor; t++)
-        if (dt_root(p, (int32_t)t) == root)
-            versions++;
-    dt_tensor t = p->tensor[root];
-    t.of = root;
-    const char *primes = versions == 1 ? "'" : versions == 2 ? "''" : "'";
-    if (versions <= 2)
-        snprintf(t.name, sizeof t.name, "%.110s%s", p->tensor[root].name, primes);
-    else
-        snprintf(t.name, sizeof t.name, "%.110s'%d", p->tensor[root].name, versions);
-    return dt_program_tensor(p, &t, id, err);
-}
-
-/* Readers after place pos, up to the next definition of the old version, read the new one. A copy
- * back of what is now copied out of the new version is no new definition: it brings the new version
- * back. */
-static void redirect(dt_program *p, int32_t from, int32_t to, int32_t pos)
-{
-    p->stale = true;
-    for (size_t i = (size_t)pos + 1; i < p->n_order; i++) {
-        dt_op *op = &p->op[p->order[i]];
-        for (int a = 0; a < op->n_arg; a++) {
-            if (op->arg[a].tensor != from)
-                continue;
-            const bool back = op->kind == DT_OP_IN && p->op[op->pair].arg[0].tensor == to;
-            if (op->arg[a].mode == DT_WRITE && !back)
-                return;
-            op->arg[a].tensor = to;
-        }
-    }
+    for (int32_t t = r->v[root].newest; t != DT_NONE; t = r->v[t].older)
+        if (dt_resident(r->p, t, r->pos))
+            return t;
+    return !clones_only && dt_resident(r->p, root, r->pos) ? root : DT_NONE;
 }
 
 static bool clone_reads(const dt_operand *a, const dt_form *f)
@@ -73,24 +70,79 @@ static bool clone_reads(const dt_operand *a, const dt_form *f)
     return a->mode == DT_READ || (f->reads & DT_BIT(a->port)) != 0;
 }
 
-/* What the clone reads; earlier clones may be needed for that. */
-static dt_status bind_reads(
-    request *r, dt_op *clone, const dt_op *from, const dt_form *f, dt_err *err)
+static void find_clones(request *r, int32_t root);
+
+/* Where the value of a tensor can be read at this place. */
+static void find(request *r, int32_t tensor)
+{
+    const dt_program *p = r->p;
+    const int32_t root = dt_root(p, tensor);
+    value *v = &r->v[root];
+    if (v->have == WANTED)
+        find_clones(r, root);
+    if (p->tensor[root].home != DT_NONE || v->have != UNKNOWN)
+        return;
+    const bool dropped = r->dropped != NULL && r->dropped[root];
+    const dt_pin pin = p->tensor[root].pin;
+    v->have = find_live(r, root, dropped && pin == DT_PIN_NONE);
+    if (v->have != DT_NONE)
+        return;
+    const bool derived = p->tensor[root].role == DT_ROLE_DERIVED;
+    if (pin != DT_PIN_KEEP && dt_repeatable(p, root) && (dropped || derived || r->dropped == NULL))
+        find_clones(r, root);
+    else
+        v->have = root; /* kept: its life grows to here */
+}
+
+/* The producer of @root runs again, after whatever must run again for that: derived weights last,
+ * so that they wait for nothing. */
+static void find_clones(request *r, int32_t root)
+{
+    const dt_op *op = &r->p->op[dt_producer(r->p, root)];
+    dt_form_kind kind;
+    const dt_form *f = dt_clone_form(op, &kind);
+    for (int derived = 0; derived < 2; derived++)
+        for (int i = 0; i < op->n_arg; i++) {
+            const int32_t t = op->arg[i].tensor;
+            if (clone_reads(&op->arg[i], f) &&
+                (r->p->tensor[t].role == DT_ROLE_DERIVED) == (derived != 0))
+                find(r, t);
+        }
+    r->v[root].have = PENDING;
+    r->todo[r->n_todo++] = root;
+}
+
+/* A new tensor like the root, named with one more prime. */
+static dt_status new_version(request *r, int32_t root, int32_t *id, dt_err *err)
+{
+    dt_program *p = r->p;
+    const int32_t versions = r->v[root].versions++;
+    dt_tensor t = p->tensor[root];
+    t.of = root;
+    if (versions <= 2)
+        snprintf(
+            t.name, sizeof t.name, "%.110s%s", p->tensor[root].name, versions == 1 ? "'" : "''");
+    else
+        snprintf(t.name, sizeof t.name, "%.110s'%d", p->tensor[root].name, (int)versions);
+    return dt_program_tensor(p, &t, id, err);
+}
+
+static void bind_reads(const request *r, dt_op *clone, const dt_op *from, const dt_form *f)
 {
     for (int i = 0; i < from->n_arg; i++) {
-        int32_t have;
         if (!clone_reads(&from->arg[i], f))
             continue;
-        DT_CHECK(ensure(r, from->arg[i].tensor, &have, err));
-        dt_op_bind(clone, have, from->arg[i].port, DT_READ);
+        const int32_t tensor = from->arg[i].tensor, root = dt_root(r->p, tensor);
+        const bool home = r->p->tensor[root].home != DT_NONE;
+        dt_op_bind(clone, home ? tensor : r->v[root].have, from->arg[i].port, DT_READ);
     }
-    return DT_OK;
 }
 
 /* What it writes: new versions. Stashes nobody asked for stay unbound. */
-static dt_status bind_writes(dt_program *p, dt_op *clone, const dt_op *from, const dt_form *f,
-    int32_t wanted, int32_t *made, dt_err *err)
+static dt_status bind_writes(
+    request *r, dt_op *clone, const dt_op *from, const dt_form *f, int32_t wanted, dt_err *err)
 {
+    dt_program *p = r->p;
     for (int i = 0; i < from->n_arg; i++) {
         const dt_operand *a = &from->arg[i];
         const bool stash = a->port >= DT_S && a->port < DT_S + DT_MAX_STASH;
@@ -98,82 +150,121 @@ static dt_status bind_writes(dt_program *p, dt_op *clone, const dt_op *from, con
             a->port == DT_WORK || (stash && a->tensor != wanted))
             continue;
         int32_t id;
-        DT_CHECK(new_version(p, a->tensor, &id, err));
+        DT_CHECK(new_version(r, a->tensor, &id, err));
         dt_op_bind(clone, id, a->port, DT_WRITE);
         if (a->tensor == wanted)
-            *made = id;
+            r->v[wanted].have = id;
     }
     return DT_OK;
 }
 
-/* Run the producer of @root again before r->before; *made is the new version. */
-static dt_status clone_producer(request *r, int32_t root, int32_t *made, dt_err *err)
+/* Run the producer of @root again, as the i-th clone of the request. */
+static dt_status make_clone(request *r, int32_t root, int32_t producer, size_t i, dt_err *err)
 {
     dt_program *p = r->p;
-    const int32_t id = dt_producer(p, root);
-    const dt_op from = p->op[id]; /* a copy: inserting moves the table */
+    const dt_op from = p->op[producer]; /* a copy: inserting moves the table */
     dt_form_kind kind;
     const dt_form *f = dt_clone_form(&from, &kind);
     dt_op clone = from;
     clone.kind = from.kind == DT_OP_REORDER ? DT_OP_REORDER : DT_OP_CLONE;
     clone.form = kind;
-    clone.clone_of = id;
+    clone.clone_of = producer;
     clone.n_arg = 0;
     clone.n0 = 0;
     clone.n1 = p->n;
     if (from.n1 - from.n0 < p->n) /* a split op is repeated whole */
         clone.flops = from.flops / (double)(from.n1 - from.n0) * (double)p->n;
-    DT_CHECK(bind_reads(r, &clone, &from, f, err));
-    *made = DT_NONE;
-    DT_CHECK(bind_writes(p, &clone, &from, f, root, made, err));
-    DT_ASSERT(*made != DT_NONE);
+    bind_reads(r, &clone, &from, f);
+    DT_CHECK(bind_writes(r, &clone, &from, f, root, err));
+    const int32_t made = r->v[root].have;
+    DT_ASSERT(made != PENDING);
     /* Named by what it makes, so that names stay unique: "relu1.f" and the primes of "relu1.y'". */
-    const char *primes = strrchr(p->tensor[*made].name, '\'');
+    const char *primes = strrchr(p->tensor[made].name, '\'');
     const size_t base = strlen(p->tensor[root].name);
-    primes = primes != NULL ? p->tensor[*made].name + base : "'";
+    primes = primes != NULL ? p->tensor[made].name + base : "'";
     snprintf(clone.name, sizeof clone.name, "%.110s%s", from.name, primes);
     dt_facts facts;
     DT_CHECK(dt_op_facts(p, &clone, &facts, err));
     DT_CHECK(dt_op_bind_work(p, &clone, facts.work_bytes, err));
-    DT_CHECK(dt_program_index(p, err));
-    int32_t at;
-    DT_CHECK(dt_program_insert(p, &clone, (size_t)dt_pos(p, r->before), &at, err));
-    DT_CHECK(dt_program_index(p, err));
-    redirect(p, root, *made, dt_pos(p, at));
-    return dt_program_index(p, err);
+    int32_t id;
+    return dt_program_insert(p, &clone, (size_t)r->pos + i, &id, err);
 }
 
-/* Where the value of a tensor can be read right before r->before. */
-static dt_status ensure(request *r, int32_t tensor, int32_t *have, dt_err *err)
+/* Readers behind the clones, up to the next definition of the old version, read the new one. A copy
+ * back of what is now copied out of the new version is no new definition: it brings the new version
+ * back. */
+static void redirect(request *r)
 {
     dt_program *p = r->p;
-    const int32_t root = dt_root(p, tensor);
-    *have = tensor;
-    if (p->tensor[root].home != DT_NONE)
-        return DT_OK;
-    const bool through = r->dropped != NULL && r->dropped[root];
-    const int32_t live = find_live(r, root, through);
-    if (live != DT_NONE) {
-        *have = live;
-        return DT_OK;
+    for (size_t i = (size_t)r->pos + r->n_todo; i < p->n_order; i++) {
+        dt_op *op = &p->op[p->order[i]];
+        for (int a = 0; a < op->n_arg; a++) {
+            const int32_t from = op->arg[a].tensor;
+            if (from >= (int32_t)r->n_v || r->v[from].have < (int32_t)r->n_v)
+                continue;
+            const int32_t to = r->v[from].have;
+            const bool back = op->kind == DT_OP_IN && p->op[op->pair].arg[0].tensor == to;
+            if (op->arg[a].mode == DT_WRITE && !back)
+                r->v[from].have = UNKNOWN;
+            else
+                op->arg[a].tensor = to;
+        }
     }
-    const bool derived = p->tensor[root].role == DT_ROLE_DERIVED;
-    if (dt_repeatable(p, root) && (through || derived || r->dropped == NULL))
-        return clone_producer(r, root, have, err);
-    *have = root; /* kept: its life grows to here */
+    p->stale = true;
+}
+
+static dt_status make_clones(request *r, dt_err *err)
+{
+    int32_t *producer =
+        dt_alloc(r->n_todo + 1, sizeof *producer); /* the index ends with the first */
+    if (producer == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory to recompute");
+    for (size_t i = 0; i < r->n_todo; i++)
+        producer[i] = dt_producer(r->p, r->todo[i]);
+    dt_status st = DT_OK;
+    for (size_t i = 0; i < r->n_todo && st == DT_OK; i++)
+        st = make_clone(r, r->todo[i], producer[i], i, err);
+    dt_free(producer);
+    return st;
+}
+
+/* What is to be made again, whatever is resident. */
+static dt_status want(request *r, const int32_t *version, size_t n, dt_err *err)
+{
+    const dt_program *p = r->p;
+    for (size_t i = 0; i < n; i++) {
+        const dt_tensor *t = &p->tensor[version[i]];
+        if (t->pin != DT_PIN_NONE)
+            continue;
+        if (!dt_repeatable(p, version[i]))
+            return DT_FAIL(err, DT_E_CONFIG, "'%s' cannot be made again", t->name);
+        r->v[dt_root(p, version[i])].have = WANTED;
+    }
+    for (size_t i = 0; i < n; i++)
+        if (r->v[dt_root(p, version[i])].have == WANTED)
+            find(r, version[i]);
     return DT_OK;
+}
+
+dt_status dt_recompute_before(dt_program *p, int32_t before, const int32_t *version, size_t n,
+    const bool *dropped, dt_err *err)
+{
+    request r;
+    dt_status st = open_request(&r, p, before, dropped, err);
+    if (st == DT_OK)
+        st = want(&r, version, n, err);
+    if (st == DT_OK)
+        st = make_clones(&r, err);
+    for (size_t i = 0; st == DT_OK && i < n; i++)
+        if (p->tensor[version[i]].pin == DT_PIN_NONE)
+            r.v[version[i]].have = r.v[dt_root(p, version[i])].have;
+    if (st == DT_OK)
+        redirect(&r);
+    close_request(&r);
+    return st == DT_OK ? dt_program_index(p, err) : st;
 }
 
 dt_status dt_recompute(dt_program *p, const dt_gap *g, const bool *dropped, dt_err *err)
 {
-    const dt_tensor *t = &p->tensor[g->tensor];
-    if (!dt_repeatable(p, g->tensor))
-        return DT_FAIL(err, DT_E_CONFIG, "'%s' cannot be made again", t->name);
-    request r = {p, dropped, g->to, p->n_op};
-    int32_t made;
-    const int32_t version = g->tensor, root = dt_root(p, version);
-    DT_CHECK(clone_producer(&r, root, &made, err));
-    if (version != root)
-        redirect(p, version, made, dt_pos(p, g->to) - 1);
-    return dt_program_index(p, err);
+    return dt_recompute_before(p, g->to, &g->tensor, 1, dropped, err);
 }

@@ -229,7 +229,7 @@ static void walk(syncer *y)
             break;
         case DT_ROW_WAIT:
         case DT_ROW_KINDS:
-            DT_ASSERT(!"rows without waits come in");
+            DT_ASSERT(0 && "rows without waits come in");
         }
     }
 }

@@ -12,8 +12,8 @@
 #include "layers/maxpool.h"
 #include "layers/plain.h"
 
-static int32_t append(dti_net *n, const dt_layer_desc *desc, const void *opts, const int32_t *in,
-    int n_in, const char *fmt, va_list args)
+static int32_t __attribute__((format(printf, 6, 0))) append(dti_net *n, const dt_layer_desc *desc,
+    const void *opts, const int32_t *in, int n_in, const char *fmt, va_list args)
 {
     if (n->status != DT_OK)
         return DT_GRAPH_INPUT;

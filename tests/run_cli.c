@@ -9,7 +9,7 @@
 #include "engine/alloc.h"
 #include "engine/io.h"
 
-enum { WORDS = 24, LINE_BYTES = 8192, OUTPUT_BYTES = 8 << 20 };
+enum { WORDS = 24, LINE_BYTES = 8192, OUTPUT_BYTES = 8 << 20, LONGEST_SECONDS = 200 };
 
 /* Tests run without a terminal and in plain ASCII unless they say otherwise. */
 cli_env cli = {.locale = "C", .term = "xterm", .no_color = ""};
@@ -43,6 +43,8 @@ static void in_child(char *const *arg, const char *out, const char *err)
         _exit(125);
     if (cli.child != NULL)
         cli.child();
+    alarm(LONGEST_SECONDS); /* outlives exec: a program that hangs fails its test, not the whole run
+                             */
     execv(arg[0], arg);
     _exit(127);
 }

@@ -30,8 +30,9 @@ const char *cli_binary(void); /* NULL: it is not built */
             skip();                                                                                \
     } while (0)
 
-/* Limits of address space cannot be set on a program built with AddressSanitizer. */
-#ifdef __SANITIZE_ADDRESS__
+/* Limits of address space cannot be set on a program built with AddressSanitizer or
+ * ThreadSanitizer. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define NEED_LIMITS() skip()
 #else
 #define NEED_LIMITS() ((void)0)

@@ -120,7 +120,7 @@ static size_t row(const dt_plan *p, dt_row_kind kind, const char *name, size_t f
                     : r->tensor >= 0 && strcmp(p->tensor[r->tensor].name, name) == 0))
             return i;
     }
-    fail_msg("the plan has no %s of %s", dt_row_name(kind), name);
+    fail_msg("the plan has no %s of %s", dt_row_name((int)kind), name);
     return 0;
 }
 

@@ -262,7 +262,8 @@ static void a_line_fits_any_width(void **state)
 static void no_line_reaches_the_last_column(void **state)
 {
     (void)state;
-    static const double values[] = {0, 1e-30, 0.123456, 99.9999, 123456, 1e300, NAN, -INFINITY};
+    static const double values[] = {
+        0, 1e-30, 0.123456, 99.9999, 123456, 1e300, (double)NAN, -(double)INFINITY};
     for (size_t i = 0; i < DT_COUNT(values); i++)
         for (int width = 1; width < 300; width++) {
             char text[DTI_LINE];
@@ -466,7 +467,7 @@ static void the_shown_loss_is_smoothed_on_terminals(void **state)
     step_of(x, 1, 4);
     step_of(x, 1, 2);
     assert_non_null(strstr(said(x), "loss 2.947 (smoothed)")); /* (0.9 * 4 + 2) / 1.9 */
-    step_of(x, 1, NAN);
+    step_of(x, 1, (double)NAN);
     const char *text = said(x);
     assert_non_null(strstr(text, "loss nan  "));
     step_of(x, 1, 2);
@@ -507,7 +508,7 @@ static void numbers_read_well(void **state)
     assert_string_equal(dt_human_time(t, 3599.6), "1:00:00");
     assert_string_equal(dt_human_time(t, 359999), "99:59:59");
     assert_string_equal(dt_human_time(t, 360000), "4 d 04 h");
-    assert_string_equal(dt_human_time(t, NAN), "--:--");
+    assert_string_equal(dt_human_time(t, (double)NAN), "--:--");
     assert_string_equal(dt_human_time(t, -1), "--:--");
     assert_string_equal(dt_human_time(t, 1e300), "--:--");
     assert_string_equal(dt_human_number(t, 0), "0.00000");
@@ -516,12 +517,12 @@ static void numbers_read_well(void **state)
     assert_string_equal(dt_human_number(t, 123.456), "123.5");
     assert_string_equal(dt_human_number(t, 1e-5), "1.000e-05");
     assert_string_equal(dt_human_number(t, -1e9), "-1.000e+09");
-    assert_string_equal(dt_human_number(t, -INFINITY), "-inf");
+    assert_string_equal(dt_human_number(t, -(double)INFINITY), "-inf");
     assert_string_equal(dt_human_rate(t, 0.123), "0.12");
     assert_string_equal(dt_human_rate(t, 12.14), "12.1");
     assert_string_equal(dt_human_rate(t, 99.96), "100");
     assert_string_equal(dt_human_rate(t, 12345.6), "12,346");
-    assert_string_equal(dt_human_rate(t, INFINITY), "-");
+    assert_string_equal(dt_human_rate(t, (double)INFINITY), "-");
 }
 
 /* ---- the curve ---- */
@@ -606,6 +607,38 @@ static void the_results_of_a_run(void **state)
         "written   runs/lenet5-keep_all-1: plan.txt, model.safetensors\n"
         "          2 lines of metrics are lost: write 'metrics.jsonl': No space left\n");
     end(x);
+}
+
+/* From the first loss to the last. */
+static void change_is(double first, double last, const char *want)
+{
+    fix *x = begin(1, 2, as_log);
+    step_of(x, 0.5, first);
+    step_of(x, 0.5, last);
+    said(x);
+    dt_progress_finish(x->p, &(dt_progress_result){.status = DT_OK});
+    const char *at = strstr(said(x), " at the end");
+    assert_non_null(at);
+    at += strlen(" at the end");
+    assert_int_equal(strcspn(at, "\n"), strlen(want));
+    assert_memory_equal(at, want, strlen(want));
+    end(x);
+}
+
+static void a_change_of_loss_is_read_at_a_glance(void **state)
+{
+    (void)state;
+    change_is(4, 3, " (-25.0 %)");
+    change_is(4, 4, " (+0.0 %)");
+    change_is(4, 0, " (-100.0 %)");
+    change_is(4, 40, " (+900.0 %)");
+    change_is(4, 40.1, " (more than 10-fold)");
+    change_is(4, 404, " (more than 100-fold)");
+    change_is(2.3, 5.3e15, " (more than 1000-fold)");
+    change_is(4, (double)INFINITY, "");
+    change_is(4, (double)NAN, "");
+    change_is((double)NAN, 4, "");
+    change_is(0, 4, "");
 }
 
 static void equal_means_equal_to_the_byte(void **state)
@@ -810,6 +843,7 @@ int main(void)
         cmocka_unit_test(the_curve_is_drawn_from_highest_to_lowest),
         cmocka_unit_test(a_flat_curve_is_flat),
         cmocka_unit_test(the_results_of_a_run),
+        cmocka_unit_test(a_change_of_loss_is_read_at_a_glance),
         cmocka_unit_test(equal_means_equal_to_the_byte),
         cmocka_unit_test(a_run_that_ends_before_its_first_step),
         cmocka_unit_test(a_stopped_run_keeps_its_last_line),

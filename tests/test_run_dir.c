@@ -305,10 +305,15 @@ static void a_file_in_the_way_is_named(void **state)
     (void)state;
     put_file("f", "text");
     refused("f", false, DT_E_IO, "'f' is no folder");
-    refused("f/below", false, DT_E_IO, "make run directory 'f/below': Not a directory");
-    refused("f/far/below", false, DT_E_IO, "make folder 'f/far': Not a directory");
+    refused("f/below", false, DT_E_IO,
+        "make run directory 'f/below': Not a directory; set run.dir to ");
+    refused("f/far/below", false, DT_E_IO, "make folder 'f/far': Not a directory; set run.dir to ");
     put_file("runs", "text");
-    refused(NULL, false, DT_E_IO, "make run directory 'runs/lenet5-keep_all-1': Not a directory");
+    refused(NULL, false, DT_E_IO,
+        "make run directory 'runs/lenet5-keep_all-1': Not a directory; set run.dir to ");
+    assert_int_equal(unlink("runs"), 0);
+    assert_int_equal(symlink("gone", "runs"), 0);
+    refused(NULL, false, DT_E_IO, "keep_all-1': No such file or directory; set run.dir to ");
 }
 
 /* The n-th call of one kind fails. */
@@ -494,9 +499,9 @@ static void numbers_json_has_no_word_for_are_text(void **state)
 {
     (void)state;
     dt_run_dir *d = open_dir("r", false);
-    step(d, 1, NAN);
-    step(d, 2, INFINITY);
-    step(d, 3, -INFINITY);
+    step(d, 1, (double)NAN);
+    step(d, 2, (double)INFINITY);
+    step(d, 3, -(double)INFINITY);
     dt_run_dir_close(d);
     static const char *const want[] = {"nan", "inf", "-inf"};
     for (int i = 0; i < 3; i++) {
@@ -699,7 +704,8 @@ static void a_stopped_run_says_so_and_holds_its_evaluation(void **state)
     (void)state;
     dt_err err = {0};
     dt_run_dir *d = open_dir("r", false);
-    const dt_eval_report e = {.step = 20, .samples = 100, .loss = NAN, .top1 = 0.5, .top5 = 1};
+    const dt_eval_report e = {
+        .step = 20, .samples = 100, .loss = (double)NAN, .top1 = 0.5, .top5 = 1};
     dt_run_summary s = sample_summary();
     s.status = DT_E_STOPPED;
     s.eval = &e;

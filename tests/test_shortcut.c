@@ -26,7 +26,7 @@ typedef struct fixture {
 
 static fixture open_row(const struct row *r)
 {
-    fixture f = {NULL};
+    fixture f = {.g = NULL};
     dt_err err = {0};
     const dt_shortcut o = {.out = r->out, .stride = r->stride};
     const int32_t image = DT_GRAPH_INPUT;

@@ -27,6 +27,17 @@ static void overview(void)
            "9 run directory busy, 75 stopped by a signal after saving.\n");
 }
 
+/* Its keys are globs, so no table of options has them. */
+static void layer_fates(void)
+{
+    printf(
+        "\n## [memory.layers]\n\nFates by layer, before any policy. A key is a glob over the names "
+        "of layers (`*` any text, `?` one character), its value a fate:\n"
+        "keep, move (to the host and back) or recompute (forward again, before backward). The last "
+        "line that matches a layer holds.\nIt is meant for the layer's output, and for what else "
+        "forward leaves for backward; policies leave these values as they are.\n");
+}
+
 /* The layers that [KIND NAME] sections may write, from the tables that read them. */
 static void layer_sections(void)
 {
@@ -51,6 +62,7 @@ static dt_status about(const char *word, dt_err *err)
 {
     if (strcmp(word, "config") == 0) {
         dt_run_options_help(stdout);
+        layer_fates();
         layer_sections();
         return DT_OK;
     }

@@ -7,12 +7,13 @@
 #include "engine/device.h"
 #include "engine/plan.h"
 #include "layers/registry.h"
+#include "memory/codec.h"
 #include "memory/policy.h"
 #include "memory/pool.h"
 #include "models/model.h"
 #include "tools/args.h"
 
-/* One thing; exact is only said of policies. */
+/* One thing; exact is only said of policies and codecs. */
 typedef struct item {
     const char *name, *summary;
     bool exact;
@@ -61,8 +62,12 @@ static bool policy(size_t i, item *to)
 
 static bool codec(size_t i, item *to)
 {
-    (void)i, (void)to;
-    return false;
+    size_t n;
+    const dt_codec *const *table = dt_codec_all(&n);
+    if (i >= n)
+        return false;
+    *to = (item){table[i]->name, table[i]->summary, table[i]->exact};
+    return true;
 }
 
 static bool tier(size_t i, item *to)
@@ -93,6 +98,11 @@ static const struct kind {
     {"sources", source},
 };
 
+static bool says_exact(const struct kind *k)
+{
+    return k->member == policy || k->member == codec;
+}
+
 static void print_table(const struct kind *k)
 {
     item it;
@@ -101,7 +111,7 @@ static void print_table(const struct kind *k)
         widest = strlen(it.name) > widest ? strlen(it.name) : widest;
     for (size_t i = 0; k->member(i, &it); i++)
         printf("%-*s  %s%s\n", (int)widest, it.name, it.summary,
-            k->member == policy && !it.exact ? " (changes results)" : "");
+            says_exact(k) && !it.exact ? " (changes results)" : "");
     if (n == 0)
         fprintf(stderr, "dnntrain: there are no %s in this version\n", k->name);
 }
@@ -115,7 +125,7 @@ static bool add_json(cJSON *array, const struct kind *k, const item *it)
     }
     return cJSON_AddStringToObject(o, "name", it->name) != NULL &&
            cJSON_AddStringToObject(o, "summary", it->summary) != NULL &&
-           (k->member != policy || cJSON_AddBoolToObject(o, "exact", it->exact) != NULL);
+           (!says_exact(k) || cJSON_AddBoolToObject(o, "exact", it->exact) != NULL);
 }
 
 static dt_status print_json(const struct kind *k, dt_err *err)
@@ -161,7 +171,8 @@ static dt_status list(const dt_command_args *a, dt_err *err)
     bool json = false;
     const struct kind *k = NULL;
     const dt_flag flags[] = {
-        {"--json", NULL, "an array of objects with name, summary and, for policies, exact", &json,
+        {"--json", NULL,
+            "an array of objects with name, summary and, for policies and codecs, exact", &json,
             NULL},
         {NULL, NULL, NULL, NULL, NULL},
     };

@@ -45,7 +45,7 @@ dt_status dt_progress_create(
     p->planned = f->planned;
     dti_show_facts(&p->show, f);
     p->began = p->clock();
-    p->drawn = -INFINITY;
+    p->drawn = -(double)INFINITY;
     *out = p;
     return DT_OK;
 }
@@ -106,7 +106,7 @@ static int by_value(const void *a, const void *b)
 double dt_progress_rate(const dt_progress *p)
 {
     if (p->n == 0)
-        return NAN;
+        return (double)NAN;
     const int64_t rates = p->n > 1 ? p->n - 1 : 1, n = rates < DTI_KEPT ? rates : DTI_KEPT;
     double *sorted = p->kept + DTI_KEPT;
     memcpy(sorted, p->kept, (size_t)n * sizeof *sorted);
@@ -144,7 +144,7 @@ void dt_progress_clear(dt_progress *p)
     if (p->on_line)
         dti_show_bytes(&p->show, "\r\033[K", 4);
     p->on_line = false;
-    p->drawn = -INFINITY;
+    p->drawn = -(double)INFINITY;
 }
 
 static void redraw(dt_progress *p, const dti_line *l)

@@ -199,14 +199,25 @@ static void show_speed(const dt_progress *p, dti_show *s, double seconds)
         dt_term_count(c, (uint64_t)p->samples), d);
 }
 
+/* Percent say nothing of a run that diverged. */
+static void show_change(dti_show *s, double first, double last)
+{
+    const double times = last / first;
+    if (!(first > 0) || !isfinite(times))
+        return;
+    if (times > 10)
+        say(s, " (more than %s-fold)", times > 1000 ? "1000" : times > 100 ? "100" : "10");
+    else
+        say(s, " (%+.1f %%)", 100 * (times - 1));
+}
+
 static void show_loss(const dt_progress *p, dti_show *s)
 {
     char a[DT_HUMAN_BYTES], b[DT_HUMAN_BYTES], curve[DTI_BINS * 4 + 1] = "";
     label(s, "loss");
     say(s, "%s at first, %s at the end", dt_human_number(a, p->first_loss),
         dt_human_number(b, p->last_loss));
-    if (p->first_loss > 0 && isfinite(p->last_loss))
-        say(s, " (%+.1f %%)", 100 * (p->last_loss - p->first_loss) / p->first_loss);
+    show_change(s, p->first_loss, p->last_loss);
     if (s->t.utf8) {
         const int width = dt_terminal_width(&s->t, s->f) - LABEL - 1;
         if (dti_curve_draw(&p->curve, curve, sizeof curve, width) > 0)

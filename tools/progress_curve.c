@@ -43,7 +43,7 @@ size_t dti_curve_draw(const dti_curve *c, char *to, size_t room, int width)
 {
     static const char *const blocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
     const int top = (int)DT_COUNT(blocks) - 1, n = c->bins < width ? c->bins : width;
-    double v[DTI_BINS], lowest = INFINITY, highest = -INFINITY;
+    double v[DTI_BINS], lowest = (double)INFINITY, highest = -(double)INFINITY;
     to[0] = '\0';
     if (n < 2)
         return 0;

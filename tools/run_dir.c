@@ -57,6 +57,12 @@ static long last_number(const char *prefix)
     return last;
 }
 
+static dt_status cannot_make(const char *what, const char *path, dt_err *err)
+{
+    return DT_FAIL(err, DT_E_IO, "make %s '%s': %s; set run.dir to a folder that can be made", what,
+        path, strerror(errno));
+}
+
 /* Make every folder above the last part of @path. */
 static dt_status make_parents(const char *path, dt_err *err)
 {
@@ -67,18 +73,13 @@ static dt_status make_parents(const char *path, dt_err *err)
     for (char *slash = p; st == DT_OK && (slash = strchr(slash + 1, '/')) != NULL; *slash = '/') {
         *slash = '\0';
         if (mkdir(p, 0777) != 0 && errno != EEXIST)
-            st = DT_FAIL(err, DT_E_IO, "make folder '%s': %s", p, strerror(errno));
+            st = cannot_make("folder", p, err);
     }
     dt_free(p);
     return st;
 }
 
 /* ---- claiming a folder ---- */
-
-static dt_status cannot_make(const char *path, dt_err *err)
-{
-    return DT_FAIL(err, DT_E_IO, "make run directory '%s': %s", path, strerror(errno));
-}
 
 /* runs/MODEL-POLICY-N: mkdir decides between processes that want the same number. */
 static dt_status claim_next(dt_run_dir *d, const char *model, const char *policy, dt_err *err)
@@ -88,14 +89,14 @@ static dt_status claim_next(dt_run_dir *d, const char *model, const char *policy
     word(b, policy);
     snprintf(prefix, sizeof prefix, "%s-%s", a, b);
     if (mkdir(ROOT, 0777) != 0 && errno != EEXIST)
-        return cannot_make(ROOT, err);
+        return cannot_make("run directory", ROOT, err);
     for (long n = last_number(prefix) + 1;; n++) {
         snprintf(path, sizeof path, ROOT "/%s-%ld", prefix, n);
         d->made = mkdir(path, 0777) == 0;
         if (d->made)
             break;
         if (errno != EEXIST)
-            return cannot_make(path, err);
+            return cannot_make("run directory", path, err);
     }
     d->path = dt_strdup(path);
     return d->path != NULL ? DT_OK : no_memory(err);
@@ -177,7 +178,7 @@ static dt_status replace_old(dt_run_dir *d, dt_err *err)
     dti_lock_drop(lock, st == DT_OK ? d->moved : d->path);
     DT_CHECK(st);
     d->made = mkdir(d->path, 0777) == 0;
-    return d->made ? DT_OK : cannot_make(d->path, err);
+    return d->made ? DT_OK : cannot_make("run directory", d->path, err);
 }
 
 static dt_status claim_given(dt_run_dir *d, const dt_dir_opts *o, dt_err *err)
@@ -192,7 +193,7 @@ static dt_status claim_given(dt_run_dir *d, const dt_dir_opts *o, dt_err *err)
     if (d->made)
         return DT_OK;
     if (errno != EEXIST)
-        return cannot_make(d->path, err);
+        return cannot_make("run directory", d->path, err);
     struct stat st;
     if (stat(d->path, &st) != 0 || !S_ISDIR(st.st_mode))
         return DT_FAIL(
@@ -235,7 +236,7 @@ static dt_status probe(dt_run_dir *d, dt_err *err)
     }
     DT_TRY(err, st, "run directory '%s' cannot be written; set run.dir to another folder", d->path);
     if (mkdir(dt_run_dir_file(d, "checkpoints"), 0777) != 0)
-        return cannot_make(dt_run_dir_file(d, "checkpoints"), err);
+        return cannot_make("folder", dt_run_dir_file(d, "checkpoints"), err);
     st = dti_metrics_open(d, err);
     if (st != DT_OK)
         (void)rmdir(dt_run_dir_file(d, "checkpoints"));

@@ -85,6 +85,7 @@ static dt_status read_config(
     DT_CHECK(st);
     st = dt_run_options_bind(s->config, &s->opts, err);
     dt_status names = st == DT_OK ? check_names(s, err) : st;
+    dt_config_mark_known(s->config, DT_LAYER_FATES); /* its keys are globs, read with the graph */
     if (!dt_ini_has_layers(s->config)) { /* layer sections become known when the network is built */
         const dt_status known = dt_config_check_known(s->config, err);
         names = names != DT_OK ? names : known;
@@ -104,7 +105,8 @@ dt_status dt_session_open(
     DT_CHECK(build_graph(s, err));
     if (dt_ini_has_layers(s->config))
         DT_CHECK(dt_config_check_known(s->config, err));
-    return dt_graph_check(s->graph, err);
+    DT_CHECK(dt_graph_check(s->graph, err));
+    return dt_layer_fates_open(&s->fates, s->config, s->graph, err);
 }
 
 void dt_session_forget(dt_session *s)
@@ -125,6 +127,7 @@ void dt_session_close(dt_session *s)
     if (s == NULL)
         return;
     dt_session_forget(s);
+    dt_layer_fates_close(&s->fates);
     dt_policies_close(&s->policies);
     dt_graph_destroy(s->graph);
     dt_config_destroy(s->config);
@@ -149,8 +152,10 @@ static dt_status make(dt_session *s, dt_planned *p, dt_err *err)
             .commit = dt_layer_find("commit"),
             .optimizer = dt_layer_find("sgd")}};
     DT_CHECK(dt_program_create(&p->program, &o, err));
-    if (p->kind != DT_PROGRAM_UPDATE)
+    if (p->kind != DT_PROGRAM_UPDATE) {
+        DT_CHECK(dt_layer_fates_apply(&s->fates, p->program, err));
         DT_CHECK(dt_policies_apply(&s->policies, p->program, err));
+    }
     const dt_lower_opts l = {
         .pool = dt_pool_find(s->opts.memory.pool), .policy = s->opts.memory.policy};
     DT_CHECK(dt_lower(&p->plan, p->program, &l, err));

@@ -5,6 +5,7 @@
 
 #include "engine/run_options.h"
 #include "engine/train.h"
+#include "memory/policies/layers.h"
 #include "memory/policy.h"
 #include "models/model.h"
 
@@ -19,6 +20,7 @@ typedef struct dt_session {
     dt_config *config;
     dt_run_options opts;
     dt_policies policies;
+    dt_layer_fates fates; /* of [memory.layers], before all policies */
     dt_graph *graph;
     dt_map *map;
     dt_device_kind device;

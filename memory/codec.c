@@ -1,0 +1,36 @@
+#include "memory/codec.h"
+
+#include <math.h>
+#include <string.h>
+
+#define DT_CODEC(n) extern const dt_codec dt_codec_##n;
+#include "memory/codecs/codecs.def"
+#undef DT_CODEC
+
+static const dt_codec *const all_codecs[] = {
+#define DT_CODEC(n) &dt_codec_##n,
+#include "memory/codecs/codecs.def"
+#undef DT_CODEC
+};
+
+const dt_codec *const *dt_codec_all(size_t *n)
+{
+    *n = DT_COUNT(all_codecs);
+    return all_codecs;
+}
+
+const dt_codec *dt_codec_find(const char *name)
+{
+    for (size_t i = 0; i < DT_COUNT(all_codecs); i++)
+        if (strcmp(all_codecs[i]->name, name) == 0)
+            return all_codecs[i];
+    return NULL;
+}
+
+size_t dt_codec_nonzero(size_t count, double density)
+{
+    if (!(density >= 0.0 && density < 1.0))
+        return count;
+    const double most = ceil(density * (double)count); /* below 2^64, because density is below 1 */
+    return most < (double)count ? (size_t)most : count;
+}

@@ -1,0 +1,67 @@
+/* The inner loops of codecs, for one thread, written once for each instruction set. All give the
+ * same bytes; the plain one says what those are. Loops count in words, of which the last may be
+ * partial, and touch no byte outside their buffers. */
+#ifndef DT_MEMORY_CODECS_LANES_H
+#define DT_MEMORY_CODECS_LANES_H
+
+#include <string.h>
+
+#include "engine/compiler.h"
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "packed bytes are little-endian");
+
+/* The small floats: 1 sign bit, then the exponent, then the mantissa; 32 / bits values a word,
+ * element 0 lowest. */
+typedef enum dt_small { DT_SMALL_16, DT_SMALL_10, DT_SMALL_8, DT_SMALLS } dt_small;
+
+/**
+ * struct dt_lanes - one instruction set.
+ * @scan:    bit e % 32 of mask word e / 32 says whether element e of @n is not zero; bits past the
+ *           last are 0. Returns how many are not
+ * @count:   bits set in @words mask words
+ * @pack:    the elements whose bits are set, one after another; @total as scan returned
+ * @unpack:  the inverse: @total packed values, one a set bit, and zeros between them
+ * @columns: for each set bit of at most 256 its place, a byte each; bytes up to @room may be
+ * written
+ * @narrow:  @n floats to small ones, rounded to nearest, ties to even
+ * @widen:   the inverse
+ */
+typedef struct dt_lanes {
+    const char *name;
+    size_t (*scan)(const uint8_t *src, size_t n, uint8_t *mask);
+    size_t (*count)(const uint8_t *mask, size_t words);
+    void (*pack)(const uint8_t *src, const uint8_t *mask, size_t n, uint8_t *to, size_t total);
+    void (*unpack)(const uint8_t *from, size_t total, const uint8_t *mask, size_t n, uint8_t *to);
+    void (*columns)(const uint8_t *mask, size_t n, uint8_t *to, size_t room);
+    void (*narrow[DT_SMALLS])(const uint8_t *src, size_t n, uint8_t *to);
+    void (*widen[DT_SMALLS])(const uint8_t *from, size_t n, uint8_t *to);
+} dt_lanes;
+
+/* Those that this processor runs, the plain one first, the best last. */
+enum { DT_LANES_MOST = 3 };
+size_t dt_lanes_all(const dt_lanes *out[DT_LANES_MOST]);
+const dt_lanes *dt_lanes_best(void);
+
+extern const dt_lanes dt_lanes_plain;
+#if defined(__x86_64__)
+extern const dt_lanes dt_lanes_avx2, dt_lanes_avx512;
+#endif
+
+static inline uint32_t dt_word(const uint8_t *at, size_t i)
+{
+    uint32_t w;
+    memcpy(&w, at + 4 * i, 4);
+    return w;
+}
+
+static inline void dt_set_word(uint8_t *at, size_t i, uint32_t w)
+{
+    memcpy(at + 4 * i, &w, 4);
+}
+
+static inline size_t dt_bits(uint32_t w)
+{
+    return (size_t)__builtin_popcount(w);
+}
+
+#endif

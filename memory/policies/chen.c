@@ -1,0 +1,156 @@
+#include "memory/policies/chen.h"
+
+#include <string.h>
+
+#include "engine/alloc.h"
+
+/* Whether forward makes the value and nobody else has a hand in it: a pass before this one may have
+ * moved it, put it in a slot, cloned it or read it for a clone. */
+static bool ours(const dt_program *p, int32_t tensor, int32_t loss)
+{
+    const dt_tensor *t = &p->tensor[tensor];
+    if (t->role != DT_ROLE_ACTIVATIONS || t->home != DT_NONE || t->of != DT_NONE ||
+        t->slot != DT_NONE || t->pin != DT_PIN_NONE || !dt_repeatable(p, tensor))
+        return false;
+    int32_t n;
+    const dt_access *a = dt_accesses(p, tensor, &n);
+    for (int32_t i = 0; i < n; i++)
+        if (p->op[a[i].op].kind != (a[i].pos <= loss ? DT_OP_FORWARD : DT_OP_BACKWARD))
+            return false;
+    return true;
+}
+
+/* The last place of forward at which a tensor is read. */
+static int32_t last_forward(const dt_program *p, int32_t tensor, int32_t loss)
+{
+    int32_t n, last = 0;
+    const dt_access *a = dt_accesses(p, tensor, &n);
+    for (int32_t i = 0; i < n && a[i].pos <= loss; i++)
+        last = a[i].pos;
+    return last;
+}
+
+static bool read_by_backward(const dt_program *p, int32_t tensor, int32_t loss)
+{
+    int32_t n;
+    const dt_access *a = dt_accesses(p, tensor, &n);
+    return n > 0 && a[n - 1].pos > loss;
+}
+
+/* By place: how many values that forward makes at it or before it are read by forward after it. */
+static void count_crossing(const dt_program *p, int32_t loss, int32_t *crossing)
+{
+    for (size_t t = 0; t < p->n_tensor; t++) {
+        const int32_t made_by = dt_producer(p, (int32_t)t);
+        if (p->tensor[t].role != DT_ROLE_ACTIVATIONS || made_by == DT_NONE ||
+            dt_pos(p, made_by) > loss)
+            continue;
+        crossing[dt_pos(p, made_by)]++;
+        crossing[last_forward(p, (int32_t)t, loss)]--;
+    }
+    for (int32_t i = 1; i <= loss; i++)
+        crossing[i] += crossing[i - 1];
+}
+
+static void collect(dt_chen *c, const int32_t *crossing, int32_t loss)
+{
+    const dt_program *p = c->p;
+    for (int32_t i = 0; i <= loss; i++) {
+        const int32_t id = p->order[i];
+        const int32_t y = p->op[id].kind == DT_OP_FORWARD ? dt_op_tensor(&p->op[id], DT_Y) : -1;
+        /* A split op makes its value in pieces; the first counts. */
+        if (y == DT_NONE || dt_producer(p, y) != id || !ours(p, y, loss))
+            continue;
+        const bool split =
+            crossing[i] == 1 && last_forward(p, y, loss) > i && read_by_backward(p, y, loss);
+        c->value[c->n++] = (dt_chen_value){y, id, split};
+        c->n_split += split;
+    }
+}
+
+dt_status dt_chen_open(dt_chen *c, dt_program *p, dt_err *err)
+{
+    *c = (dt_chen){.p = p, .n_tensor = p->n_tensor};
+    if (p->loss == DT_NONE)
+        return DT_OK;
+    DT_CHECK(dt_program_index(p, err));
+    const int32_t loss = dt_pos(p, p->loss);
+    c->value = dt_alloc((size_t)loss + 1, sizeof *c->value);
+    c->dropped = dt_alloc(p->n_tensor + 1, sizeof *c->dropped);
+    int32_t *crossing = dt_alloc((size_t)loss + 1, sizeof *crossing);
+    const bool ok = c->value != NULL && c->dropped != NULL && crossing != NULL;
+    if (ok) {
+        count_crossing(p, loss, crossing);
+        collect(c, crossing, loss);
+    }
+    dt_free(crossing);
+    return ok ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+}
+
+void dt_chen_close(dt_chen *c)
+{
+    dt_free(c->value);
+    dt_free(c->dropped);
+    *c = (dt_chen){0};
+}
+
+void dt_chen_keep(dt_chen *c, const bool *keep)
+{
+    bool after = false; /* a kept value comes later */
+    for (size_t i = c->n; i-- > 0;) {
+        after = after || keep[i];
+        c->dropped[c->value[i].tensor] = after && !keep[i];
+    }
+}
+
+/* What an op of backward reads that was dropped is made again before it. */
+static dt_status before_op(const dt_chen *c, int32_t id, dt_err *err)
+{
+    dt_program *p = c->p;
+    dt_gap g;
+    for (int a = 0; a < p->op[id].n_arg; a++) {
+        const int32_t t = p->op[id].arg[a].tensor;
+        if (t >= (int32_t)c->n_tensor || !c->dropped[t])
+            continue;
+        for (int32_t i = 0; dt_gap_next(p, t, &i, &g);)
+            if (g.crosses_loss && g.to == id) {
+                DT_CHECK(dt_recompute(p, &g, c->dropped, err));
+                break;
+            }
+    }
+    return DT_OK;
+}
+
+dt_status dt_chen_rewrite(const dt_chen *c, dt_err *err)
+{
+    dt_program *p = c->p;
+    if (c->n == 0)
+        return DT_OK;
+    const size_t first = (size_t)dt_pos(p, p->loss) + 1, n = p->n_order - first;
+    int32_t *op = dt_alloc(n + 1, sizeof *op); /* clones will come between them */
+    if (op == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+    memcpy(op, p->order + first, n * sizeof *op);
+    dt_status st = DT_OK;
+    for (size_t i = 0; i < n && st == DT_OK; i++)
+        st = before_op(c, op[i], err);
+    dt_free(op);
+    return st;
+}
+
+dt_chen_sums dt_chen_plan(
+    const uint64_t *bytes, const bool *split, size_t n, uint64_t budget, bool *keep)
+{
+    dt_chen_sums s = {0, 0};
+    uint64_t open = 0;
+    for (size_t i = 0; i < n; i++) {
+        open += bytes[i];
+        keep[i] = split[i] && open > budget;
+        if (!keep[i])
+            continue;
+        s.kept += bytes[i];
+        s.segment = open > s.segment ? open : s.segment;
+        open = 0;
+    }
+    return s;
+}

@@ -1,0 +1,53 @@
+/* What the policies after Chen et al. share (Training Deep Nets with Sublinear Memory Cost,
+ * arXiv:1604.06174): the values that forward may drop, where the network may be cut, algorithm 3,
+ * and the rewrite. */
+#ifndef DT_MEMORY_POLICIES_CHEN_H
+#define DT_MEMORY_POLICIES_CHEN_H
+
+#include "memory/pass.h"
+
+/**
+ * struct dt_chen_value - a layer's output that forward can make again and no other pass has
+ * touched.
+ * @tensor @op: which, and the op that makes it
+ * @split: the network may be cut here: nothing that forward makes before it is read after it but
+ * the value itself, and backward reads it anyway, so that keeping it costs what it always did
+ */
+typedef struct dt_chen_value {
+    int32_t tensor, op;
+    bool split;
+} dt_chen_value;
+
+/**
+ * struct dt_chen - a program that trains, as these policies see it.
+ * @value:   n values, in the order of forward; none in a program without backward
+ * @n_split: how many of them are split points
+ * @dropped: by tensor, those of the program when it was opened: not to be kept. None at first
+ */
+typedef struct dt_chen {
+    dt_program *p; /* borrowed */
+    size_t n, n_split, n_tensor;
+    dt_chen_value *value;
+    bool *dropped;
+} dt_chen;
+
+/* Release with dt_chen_close even after a failure. DT_E_NOMEM. */
+dt_status dt_chen_open(dt_chen *c, dt_program *p, dt_err *err) DT_NODISCARD;
+void dt_chen_close(dt_chen *c);
+
+/* Drop everything but the values kept (by number of the value) and what follows the last of them.
+ */
+void dt_chen_keep(dt_chen *c, const bool *keep);
+
+/* Rewrite: what is dropped is made again right before the first op of backward that reads it, with
+ * all that is needed for that back to what is kept, and stays until its last reader. */
+dt_status dt_chen_rewrite(const dt_chen *c, dt_err *err) DT_NODISCARD;
+
+/* Algorithm 3, the memory planning with a budget. */
+typedef struct dt_chen_sums {
+    uint64_t kept, segment; /* bytes of what is kept (x), and of the largest closed segment (y) */
+} dt_chen_sums;
+dt_chen_sums dt_chen_plan(
+    const uint64_t *bytes, const bool *split, size_t n, uint64_t budget, bool *keep);
+
+#endif

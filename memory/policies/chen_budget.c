@@ -1,0 +1,189 @@
+/* Chen et al., Training Deep Nets with Sublinear Memory Cost, arXiv:1604.06174, algorithm 3 and
+ * appendix A: walk over forward adding up bytes, keep the next split point whenever the sum exceeds
+ * B, and look for the B whose plan takes the fewest bytes: six values around sqrt(x y), where x and
+ * y are the kept bytes and the largest segment of the plan for B = 0.
+ *
+ * Ours differs from the paper in three things. Each plan is scored by its real peak, from lowering,
+ * since y leaves out the last segment, workspaces and gradients. The ladder of plans goes on from
+ * those six up to the one that keeps everything, so a plan is never worse than that. And with a
+ * budget the fastest of the ladder that fits is taken: a lower budget then never gives a higher
+ * peak. Split points are those of chen_sqrt. */
+#include <math.h>
+#include <string.h>
+
+#include "engine/alloc.h"
+#include "memory/lower.h"
+#include "memory/policies/chen.h"
+#include "memory/policy.h"
+
+typedef struct options {
+    const char *segment;
+    uint64_t budget;
+} options;
+
+#define AT(f) offsetof(options, f)
+/* clang-format off */
+static const dt_opt opts[] = {
+    {"segment", DT_OPT_STR,   AT(segment), "auto", 0, 0, NULL, NULL, "B of algorithm 3: a cut follows whenever so many bytes were made; auto searches"},
+    {"budget",  DT_OPT_BYTES, AT(budget),  "0",    0, 0, NULL, NULL, "with segment = auto: take the fastest plan that fits; 0 or none fits: the smallest"},
+    {NULL,      DT_OPT_I64,   0,           NULL,   0, 0, NULL, NULL, NULL},
+};
+static const dt_opt segment_bytes =
+    {"segment", DT_OPT_BYTES, 0,           NULL,   0, 0, NULL, NULL, NULL};
+/* clang-format on */
+
+enum { GRID = 6, COARSE = 5 };
+
+/* A plan of the ladder. */
+typedef struct rung {
+    uint64_t segment, peak;
+    double flops; /* of what runs again */
+} rung;
+
+/* Algorithm 3 on a program. */
+static dt_status cut(dt_chen *c, uint64_t segment, dt_chen_sums *s, dt_err *err)
+{
+    uint64_t *bytes = dt_alloc(c->n + 1, sizeof *bytes);
+    bool *split = dt_alloc(c->n + 1, sizeof *split), *keep = dt_alloc(c->n + 1, sizeof *keep);
+    const bool ok = bytes != NULL && split != NULL && keep != NULL;
+    if (ok) {
+        for (size_t i = 0; i < c->n; i++) {
+            bytes[i] = c->p->tensor[c->value[i].tensor].bytes;
+            split[i] = c->value[i].split;
+        }
+        *s = dt_chen_plan(bytes, split, c->n, segment, keep);
+        dt_chen_keep(c, keep);
+    }
+    dt_free(bytes);
+    dt_free(split);
+    dt_free(keep);
+    return ok ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+}
+
+static dt_status rewrite(dt_program *p, uint64_t segment, dt_err *err)
+{
+    dt_chen c;
+    dt_chen_sums s;
+    dt_status st = dt_chen_open(&c, p, err);
+    if (st == DT_OK)
+        st = cut(&c, segment, &s, err);
+    if (st == DT_OK)
+        st = dt_chen_rewrite(&c, err);
+    dt_chen_close(&c);
+    return st;
+}
+
+/* sqrt(x y) of the plan for B = 0. */
+static dt_status first_guess(dt_program *p, double *segment, dt_err *err)
+{
+    dt_chen c;
+    dt_chen_sums s = {0, 0};
+    dt_status st = dt_chen_open(&c, p, err);
+    if (st == DT_OK)
+        st = cut(&c, 0, &s, err);
+    *segment = sqrt((double)s.kept * (double)s.segment);
+    dt_chen_close(&c);
+    return st;
+}
+
+static void *copy_of(const void *from, size_t n, size_t each)
+{
+    void *to = dt_alloc(n + 1, each);
+    if (to != NULL && n > 0)
+        memcpy(to, from, n * each);
+    return to;
+}
+
+/* A program like this one, to try a rewrite on. */
+static dt_status copy(dt_program **out, const dt_program *p, dt_err *err)
+{
+    dt_program *q = *out = copy_of(p, 1, sizeof *p);
+    if (q == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+    const size_t nodes = p->graph->n_node;
+    q->tensor = copy_of(p->tensor, p->n_tensor, sizeof *p->tensor);
+    q->op = copy_of(p->op, p->n_op, sizeof *p->op);
+    q->order = copy_of(p->order, p->n_order, sizeof *p->order);
+    q->alt = copy_of(p->alt, nodes, sizeof *p->alt);
+    q->needs_dx = copy_of(p->needs_dx, nodes, sizeof *p->needs_dx);
+    q->cap_tensor = p->n_tensor;
+    q->cap_op = p->n_op;
+    q->cap_order = p->n_order;
+    q->index = (dt_index){0};
+    q->stale = true;
+    if (q->tensor == NULL || q->op == NULL || q->order == NULL || q->alt == NULL ||
+        q->needs_dx == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+    return DT_OK;
+}
+
+static dt_status score(const dt_program *p, rung *r, dt_err *err)
+{
+    dt_program *q = NULL;
+    dt_plan *plan = NULL;
+    const dt_lower_opts o = {.pool = dt_pool_find("greedy"), .policy = "chen_budget"};
+    dt_status st = copy(&q, p, err);
+    if (st == DT_OK)
+        st = rewrite(q, r->segment, err);
+    if (st == DT_OK)
+        st = dt_lower(&plan, q, &o, err);
+    if (st == DT_OK) {
+        r->peak = plan->peak;
+        for (size_t i = 0; i < q->n_order; i++)
+            r->flops += q->op[q->order[i]].kind == DT_OP_CLONE ? q->op[q->order[i]].flops : 0;
+    }
+    dt_plan_destroy(plan);
+    dt_program_destroy(q);
+    return st;
+}
+
+static bool better(const rung *a, const rung *b, uint64_t budget)
+{
+    const bool a_fits = a->peak <= budget, b_fits = b->peak <= budget;
+    if (a_fits != b_fits)
+        return a_fits;
+    if (a_fits && (a->flops < b->flops || a->flops > b->flops))
+        return a->flops < b->flops;
+    return a->peak < b->peak;
+}
+
+static dt_status search(dt_program *p, uint64_t budget, uint64_t *segment, dt_err *err)
+{
+    double middle;
+    DT_CHECK(first_guess(p, &middle, err));
+    rung best = {.segment = UINT64_MAX}; /* keeps everything */
+    DT_CHECK(score(p, &best, err));
+    for (int i = 0; i < GRID + COARSE; i++) {
+        const double factor = i < GRID ? exp2((double)i / (GRID - 1) - 0.5) : exp2(i - GRID + 1);
+        const double bytes = middle * factor;
+        rung r = {.segment = bytes < 0x1p63 ? (uint64_t)bytes : UINT64_MAX};
+        DT_CHECK(score(p, &r, err));
+        if (better(&r, &best, budget))
+            best = r;
+    }
+    *segment = best.segment;
+    return DT_OK;
+}
+
+static dt_status chen_budget(dt_program *p, const void *opts_, dt_err *err)
+{
+    const options *o = opts_;
+    uint64_t segment = 0;
+    if (p->loss == DT_NONE)
+        return DT_OK;
+    if (strcmp(o->segment, "auto") == 0)
+        DT_CHECK(search(p, o->budget, &segment, err));
+    else
+        DT_TRY(err, dt_opt_read(&segment_bytes, o->segment, &segment, err),
+            "[policy.chen_budget] segment = %s (or auto)", o->segment);
+    return rewrite(p, segment, err);
+}
+
+const dt_policy dt_policy_chen_budget = {
+    .name = "chen_budget",
+    .summary = "cut where a segment's bytes exceed a budget; search for the best (Chen 2016)",
+    .exact = true,
+    .opts = opts,
+    .opts_bytes = sizeof(options),
+    .pass = chen_budget,
+};

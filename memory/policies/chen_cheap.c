@@ -1,0 +1,77 @@
+/* Chen et al., Training Deep Nets with Sublinear Memory Cost, arXiv:1604.06174, section 4.2: keep
+ * the outputs of convolutions and of fully connected layers, which are dear, and run normalisation,
+ * activation, pooling and the rest again, which are cheap.
+ *
+ * Dear is a layer whose weight is a matrix or more; that is read off the layer's parameters. Ours
+ * differs from the paper in two things. A cheap value stays where dropping it would only keep
+ * another in its place: ReLU right after a convolution lies in its bytes, and an average pool's
+ * output is smaller than the input that nobody else would need. And a value that several layers
+ * read stays: in a residual network each of those is made from the one before, so the first reader
+ * in backward would bring all of them back at once, and lower no peak. */
+#include "engine/alloc.h"
+#include "memory/policies/chen.h"
+#include "memory/policy.h"
+
+static bool dear(const dt_program *p, int32_t op)
+{
+    const dt_layer_info *info = &p->graph->node[p->op[op].node].info;
+    for (int i = 0; i < info->n_param; i++)
+        if (info->param[i].rank >= 2)
+            return true;
+    return false;
+}
+
+/* Layers of forward that read the value. */
+static int forward_readers(const dt_program *p, int32_t tensor)
+{
+    int32_t n;
+    int readers = 0, node = DT_NONE;
+    const dt_access *a = dt_accesses(p, tensor, &n);
+    for (int32_t i = 0; i < n; i++) {
+        const dt_op *op = &p->op[a[i].op];
+        if (op->kind != DT_OP_FORWARD || a[i].mode != DT_READ || op->node == node)
+            continue; /* pieces of a split op are one layer */
+        readers++;
+        node = op->node;
+    }
+    return readers;
+}
+
+/* Bytes that would have to stay only so that the op can run again. */
+static uint64_t kept_for(const dt_chen *c, const dt_op *op)
+{
+    const dt_program *p = c->p;
+    uint64_t bytes = 0;
+    for (int i = 0; i < op->n_arg; i++) {
+        const int32_t t = op->arg[i].tensor;
+        int32_t n;
+        const dt_access *a = dt_accesses(p, t, &n);
+        const bool value = p->tensor[t].role == DT_ROLE_ACTIVATIONS && op->arg[i].mode == DT_READ;
+        if (value && !c->dropped[t] && a[n - 1].pos <= dt_pos(p, p->loss))
+            bytes += p->tensor[t].bytes;
+    }
+    return bytes;
+}
+
+static dt_status chen_cheap(dt_program *p, const void *opts, dt_err *err)
+{
+    (void)opts;
+    dt_chen c;
+    dt_status st = dt_chen_open(&c, p, err);
+    for (size_t i = 0; st == DT_OK && i < c.n; i++) {
+        const dt_chen_value *v = &c.value[i];
+        c.dropped[v->tensor] = !dear(p, v->op) && forward_readers(p, v->tensor) == 1 &&
+                               kept_for(&c, &p->op[v->op]) < p->tensor[v->tensor].bytes;
+    }
+    if (st == DT_OK)
+        st = dt_chen_rewrite(&c, err);
+    dt_chen_close(&c);
+    return st;
+}
+
+const dt_policy dt_policy_chen_cheap = {
+    .name = "chen_cheap",
+    .summary = "keep what convolutions and fc make, run the cheap layers again (Chen 2016)",
+    .exact = true,
+    .pass = chen_cheap,
+};

@@ -1,0 +1,48 @@
+/* Chen et al., Training Deep Nets with Sublinear Memory Cost, arXiv:1604.06174, algorithm 1 and
+ * section 4.3: cut the network into about sqrt(n) segments, keep only the value at each cut, and
+ * run each segment's forward again when backward comes to it. What is kept and what one segment
+ * needs are then both of size sqrt(n), for one more forward at most.
+ *
+ * Every sqrt(|C|)-th of the split points C is kept, as in Checkmate's version of this rule
+ * (Jain et al., MLSys 2020, appendix B). Ours differs from the paper in three things. Split points
+ * are found, not given: values that alone cross from what is before them to what comes after. Only
+ * values that backward reads anyway are split points. The last segment is not dropped: backward
+ * begins with it, so running it again would lower no peak. */
+#include <math.h>
+
+#include "engine/alloc.h"
+#include "memory/policies/chen.h"
+#include "memory/policy.h"
+
+static void keep_every(const dt_chen *c, size_t every, bool *keep)
+{
+    size_t seen = 0;
+    for (size_t i = 0; i < c->n; i++)
+        if (c->value[i].split)
+            keep[i] = ++seen % every == 0;
+}
+
+static dt_status chen_sqrt(dt_program *p, const void *opts, dt_err *err)
+{
+    (void)opts;
+    dt_chen c;
+    dt_status st = dt_chen_open(&c, p, err);
+    bool *keep = st == DT_OK ? dt_alloc(c.n + 1, sizeof *keep) : NULL;
+    if (st == DT_OK && keep == NULL)
+        st = DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+    if (st == DT_OK && c.n_split > 0) {
+        keep_every(&c, (size_t)sqrt((double)c.n_split), keep);
+        dt_chen_keep(&c, keep);
+        st = dt_chen_rewrite(&c, err);
+    }
+    dt_free(keep);
+    dt_chen_close(&c);
+    return st;
+}
+
+const dt_policy dt_policy_chen_sqrt = {
+    .name = "chen_sqrt",
+    .summary = "keep sqrt(n) values, run the segments between them again (Chen 2016)",
+    .exact = true,
+    .pass = chen_sqrt,
+};

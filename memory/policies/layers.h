@@ -1,0 +1,40 @@
+/* [memory.layers]: fates by layer. Keys are globs over the names of layers (* stands for any text,
+ * ? for one character), values are keep, move or recompute; where several lines match a layer the
+ * last one holds.
+ *
+ * A fate is that of the gap between forward and backward, of the layer's output and of its stashes.
+ * Fates are set before any policy, and pinned: policies leave these tensors as they are. A value
+ * that cannot be made again stays where recompute asks for it (statistics; the loss). */
+#ifndef DT_MEMORY_POLICIES_LAYERS_H
+#define DT_MEMORY_POLICIES_LAYERS_H
+
+#include "engine/config.h"
+#include "memory/pass.h"
+
+#define DT_LAYER_FATES "memory.layers"
+
+/**
+ * struct dt_layer_fates - what the section says.
+ * @n:    nodes of the graph; 0: the section is empty
+ * @node: by node; DT_PIN_NONE where no line matches
+ */
+typedef struct dt_layer_fates {
+    size_t n;
+    dt_pin *node;
+} dt_layer_fates;
+
+/* Read the section for the layers of @g. All problems are reported with their places: DT_E_CONFIG
+ * for a fate that does not exist, and for a glob without a layer. Release with dt_layer_fates_close
+ * even after a failure. */
+dt_status dt_layer_fates_open(
+    dt_layer_fates *out, const dt_config *c, const dt_graph *g, dt_err *err) DT_NODISCARD;
+void dt_layer_fates_close(dt_layer_fates *f);
+
+/* Rewrite a program of that graph. Every value is computed again at most once, so layers that stand
+ * next to each other are made again together. Programs without backward are left alone. */
+dt_status dt_layer_fates_apply(const dt_layer_fates *f, dt_program *p, dt_err *err) DT_NODISCARD;
+
+/* Whether the whole of @name is matched. */
+bool dt_glob(const char *glob, const char *name);
+
+#endif

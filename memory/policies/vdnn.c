@@ -1,0 +1,174 @@
+/* vDNN (Rhu et al., MICRO 2016, section III): the input of a layer, which its backward reads again,
+ * waits on the host. It is copied out while the last layer that reads it runs forward, and that
+ * layer ends only when the copy has ended. Each layer's backward brings back the input of one layer
+ * before it: the nearest not yet back, looking no further than the nearest convolution (figure 10).
+ * The classifier keeps everything. vdnn_conv moves the inputs of convolutions, vdnn_all those of
+ * pools as well.
+ *
+ * Ours differs:
+ * - The paper's networks have no batch norm. vdnn_all moves all that the feature extractor leaves
+ *   for backward: inputs of batch norms and their statistics, outputs of ReLUs, masks and indices.
+ * - A value is looked for at the layer whose backward reads it first. In the paper's networks that
+ *   is the last to read it forward; but the addition of a residual block has no backward.
+ * - A copy out may begin as soon as its value is made, and a copy back is waited for by its first
+ *   reader rather than at the end of the layer beside which it began: plans hold no wait that is
+ *   not needed. The bytes are taken and given back where vDNN does it.
+ * - The image is not copied out, but fetched again. The authors' followers never move the input of
+ *   a network's last layer; where that is a convolution, ours moves it, back beside the loss.
+ * - Kernels are chosen by shape, never by what memory is left: vdnn_dyn has nothing to choose. */
+#include "engine/alloc.h"
+#include "memory/policy.h"
+
+/* By node: whether its backward is the first to read something that moves, whether that has been
+ * fetched, and the op before which it is fetched. */
+typedef struct layer {
+    bool moved, fetched;
+    int32_t fetch_before;
+} layer;
+
+typedef struct vdnn {
+    dt_program *p;
+    bool all;
+    int32_t classifier; /* its first node */
+    layer *layer;
+} vdnn;
+
+static bool convolution(const dt_node *nd)
+{
+    return nd->info.n_param > 0 && nd->info.param[0].rank == 4;
+}
+
+static bool fully_connected(const dt_node *nd)
+{
+    return nd->info.n_param > 0 && nd->info.param[0].rank == 2;
+}
+
+/* The mean over a whole map, with which residual networks end their features. */
+static bool global_average(const dt_graph *g, const dt_node *nd)
+{
+    const dt_shape x = dt_graph_shape(g, nd->in[0]), *y = &nd->info.y;
+    return nd->info.n_param == 0 && nd->desc->n_alt == 0 && y->h * y->w == 1 && x.h * x.w > 1;
+}
+
+static int32_t find_classifier(const dt_graph *g)
+{
+    int32_t i = 0;
+    while (i < (int32_t)g->n_node && !g->node[i].desc->loss && !fully_connected(&g->node[i]) &&
+           !global_average(g, &g->node[i]))
+        i++;
+    return i;
+}
+
+/* Whether a convolution reads the tensor, as its input, in forward. */
+static bool feeds_convolution(const dt_program *p, const dt_gap *g)
+{
+    int32_t n;
+    const dt_access *a = dt_accesses(p, g->tensor, &n);
+    for (int32_t i = 0; i < n && a[i].pos <= g->from_pos; i++) {
+        const dt_op *op = &p->op[a[i].op];
+        if (op->kind == DT_OP_FORWARD && convolution(&p->graph->node[op->node]) &&
+            dt_op_tensor(op, DT_X) == g->tensor)
+            return true;
+    }
+    return false;
+}
+
+/* The gap between forward and backward in which a tensor moves. Its last reader in forward has the
+ * largest node, so a value that the classifier reads too stays. */
+static bool leaves(const vdnn *v, int32_t tensor, dt_gap *g)
+{
+    for (int32_t i = 0; dt_gap_next(v->p, tensor, &i, g);) {
+        const dt_op *from = &v->p->op[g->from], *to = &v->p->op[g->to];
+        if (g->crosses_loss)
+            return from->kind == DT_OP_FORWARD && from->node < v->classifier &&
+                   to->node != DT_NONE && (v->all || feeds_convolution(v->p, g));
+    }
+    return false;
+}
+
+/* Figure 10: what backward of a layer fetches. */
+static int32_t pick_prefetch(const vdnn *v, int32_t l)
+{
+    for (int32_t k = l - 1; k >= 0; k--) {
+        if (v->layer[k].moved && !v->layer[k].fetched)
+            return k;
+        if (convolution(&v->p->graph->node[k]))
+            break;
+    }
+    return DT_NONE;
+}
+
+/* The layers in the order of backward, each at its first op. Layers without one bring nothing. */
+static void schedule(vdnn *v)
+{
+    const dt_program *p = v->p;
+    int32_t last = DT_NONE;
+    for (int32_t pos = dt_pos(p, p->loss) + 1; pos < (int32_t)p->n_order; pos++) {
+        const dt_op *op = &p->op[p->order[pos]];
+        if (op->kind != DT_OP_BACKWARD || op->node == DT_NONE || op->node == last)
+            continue;
+        last = op->node;
+        const int32_t k = pick_prefetch(v, last);
+        if (k != DT_NONE) {
+            v->layer[k].fetched = true;
+            v->layer[k].fetch_before = p->order[pos];
+        }
+    }
+}
+
+static dt_status move(vdnn *v, const dt_gap *g, dt_err *err)
+{
+    const layer *reader = &v->layer[v->p->op[g->to].node];
+    dt_move_opt o = {.release_after = g->from, .fetch_before = reader->fetch_before};
+    /* A clone of an earlier pass may read before backward of its layer's neighbour begins. */
+    if (!reader->fetched || dt_pos(v->p, o.fetch_before) > g->to_pos)
+        o.fetch_before = DT_NONE;
+    return dt_move(v->p, g, &o, err);
+}
+
+static dt_status vdnn_pass(dt_program *p, bool all, dt_err *err)
+{
+    if (p->loss == DT_NONE)
+        return DT_OK;
+    vdnn v = {.p = p, .all = all, .classifier = find_classifier(p->graph)};
+    v.layer = dt_alloc(p->graph->n_node, sizeof *v.layer);
+    if (v.layer == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+    dt_gap g;
+    for (size_t t = 0; t < p->n_tensor; t++)
+        if (leaves(&v, (int32_t)t, &g))
+            v.layer[p->op[g.to].node].moved = true;
+    schedule(&v);
+    dt_status st = DT_OK;
+    for (size_t t = 0; t < p->n_tensor && st == DT_OK; t++)
+        if (leaves(&v, (int32_t)t, &g))
+            st = move(&v, &g, err);
+    dt_free(v.layer);
+    return st;
+}
+
+static dt_status vdnn_conv(dt_program *p, const void *opts, dt_err *err)
+{
+    (void)opts;
+    return vdnn_pass(p, false, err);
+}
+
+static dt_status vdnn_all(dt_program *p, const void *opts, dt_err *err)
+{
+    (void)opts;
+    return vdnn_pass(p, true, err);
+}
+
+const dt_policy dt_policy_vdnn_conv = {
+    .name = "vdnn_conv",
+    .summary = "inputs of convolutions wait on the host between forward and backward",
+    .exact = true,
+    .pass = vdnn_conv,
+};
+
+const dt_policy dt_policy_vdnn_all = {
+    .name = "vdnn_all",
+    .summary = "all that layers before the classifier leave for backward waits on the host",
+    .exact = true,
+    .pass = vdnn_all,
+};

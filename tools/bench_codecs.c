@@ -1,0 +1,278 @@
+/* dnntrain bench-codecs: how fast codecs pack and unpack here, beside copying the same bytes. */
+#include <cjson/cJSON.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "engine/alloc.h"
+#include "engine/cpu.h"
+#include "engine/graph.h"
+#include "engine/options.h"
+#include "engine/philox.h"
+#include "layers/cpu.h"
+#include "layers/plain.h"
+#include "memory/codec.h"
+#include "tools/args.h"
+
+enum { REPEATS = 5, MOST_MIB = 16384, SEED = 1 };
+
+static const double densities[] = {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0};
+
+/* The buffers: values, packed bytes, values again. */
+typedef struct bench {
+    size_t count, capacity;
+    float *src, *back;
+    uint8_t *packed;
+    dt_graph *relu; /* a network of one ReLU over all values */
+    cJSON *rows;    /* NULL: a table instead */
+} bench;
+
+/* What is measured: a codec or, without one, ReLU's mask of signs. */
+typedef struct subject {
+    const dt_codec *codec;
+    const char *name;
+    double density;
+    size_t used;
+} subject;
+
+/* Gigabytes of values a second, and shares of what copying reached right before. Medians. */
+typedef struct result {
+    double copy, encode, decode, encode_share, decode_share;
+} result;
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void fill(const bench *b, double density)
+{
+    const int64_t n = (int64_t)b->count;
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < n; i += 2) {
+        const dt_u32x4 r = dt_random(SEED, DT_RANDOM_TEST, 0, 0, (uint64_t)i);
+        for (int k = 0; k < 2 && i + k < n; k++)
+            b->src[i + k] =
+                (double)dt_unit(r.v[2 * k]) < density ? dt_unit(r.v[2 * k + 1]) + 0.5f : 0.0f;
+    }
+}
+
+/* ReLU forward writes the mask beside its output; backward goes by the mask. */
+static dt_status relu(const bench *b, dt_form_kind form, dt_err *err)
+{
+    const dt_call call = {
+        .node = &b->relu->node[0], .graph = b->relu, .form = form, .alt = 1, .n = 1, .home_n = 1};
+    dt_args a = {.n = 1, .port = {0}};
+    a.port[form == DT_FORWARD ? DT_X : DT_DY] = b->src;
+    a.port[form == DT_FORWARD ? DT_Y : DT_DX] = b->back;
+    a.port[DT_S] = b->packed;
+    return dt_relu_cpu.run(&call, NULL, &a, err);
+}
+
+static dt_status encode(const bench *b, subject *s, dt_err *err)
+{
+    if (s->codec == NULL) {
+        s->used = (b->count + 7) / 8;
+        return relu(b, DT_FORWARD, err);
+    }
+    if (!s->codec->encode(b->src, b->count, b->packed, b->capacity, &s->used))
+        return DT_FAIL(
+            err, DT_E_INTERNAL, "%s needs %zu bytes, more than its capacity", s->name, s->used);
+    return DT_OK;
+}
+
+static dt_status decode(const bench *b, const subject *s, dt_err *err)
+{
+    if (s->codec == NULL)
+        return relu(b, DT_BACKWARD, err);
+    return s->codec->decode(b->packed, s->used, b->back, b->count, err);
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *v)
+{
+    qsort(v, REPEATS, sizeof *v, by_size);
+    return v[REPEATS / 2];
+}
+
+/* Copying, packing and unpacking take turns, so that a machine busy with other things slows all of
+ * them. The first round is for the caches and pages, and is not counted. */
+static dt_status measure(const bench *b, subject *s, result *out, dt_err *err)
+{
+    double copy[REPEATS], pack[REPEATS], unpack[REPEATS], pack_share[REPEATS],
+        unpack_share[REPEATS];
+    const double gb = 4e-9 * (double)b->count;
+    for (int i = -1; i < REPEATS; i++) {
+        double t[4];
+        t[0] = now();
+        dt_cpu_copy(b->back, b->src, 4 * b->count);
+        t[1] = now();
+        DT_CHECK(encode(b, s, err));
+        t[2] = now();
+        DT_CHECK(decode(b, s, err));
+        t[3] = now();
+        if (i < 0)
+            continue;
+        copy[i] = gb / (t[1] - t[0]);
+        pack[i] = gb / (t[2] - t[1]);
+        unpack[i] = gb / (t[3] - t[2]);
+        pack_share[i] = pack[i] / copy[i];
+        unpack_share[i] = unpack[i] / copy[i];
+    }
+    *out = (result){
+        median(copy), median(pack), median(unpack), median(pack_share), median(unpack_share)};
+    return DT_OK;
+}
+
+/* An exact codec gives back what it was given. */
+static dt_status check(const bench *b, const subject *s, dt_err *err)
+{
+    if (s->codec != NULL && s->codec->exact && memcmp(b->src, b->back, 4 * b->count) != 0)
+        return DT_FAIL(err, DT_E_INTERNAL, "%s did not give back the values", s->name);
+    return DT_OK;
+}
+
+static bool number(cJSON *o, const char *key, double value)
+{
+    char digits[352];
+    snprintf(digits, sizeof digits, "%.4f", value);
+    return cJSON_AddRawToObject(o, key, digits) != NULL;
+}
+
+static dt_status report(const bench *b, const subject *s, const result *r, dt_err *err)
+{
+    const double ratio = 4.0 * (double)b->count / (double)s->used;
+    if (b->rows == NULL) {
+        printf("%-10s %7.1f %8.3f %8.2f %8.2f %8.2f %7.0f %% %7.0f %%\n", s->name, s->density,
+            ratio, r->copy, r->encode, r->decode, 100 * r->encode_share, 100 * r->decode_share);
+        fflush(stdout);
+        return DT_OK;
+    }
+    cJSON *o = cJSON_CreateObject();
+    if (!cJSON_AddItemToArray(b->rows, o)) {
+        cJSON_Delete(o);
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for the results");
+    }
+    const bool ok =
+        cJSON_AddStringToObject(o, "codec", s->name) != NULL && number(o, "density", s->density) &&
+        number(o, "ratio", ratio) && number(o, "copy_gb_s", r->copy) &&
+        number(o, "encode_gb_s", r->encode) && number(o, "decode_gb_s", r->decode) &&
+        number(o, "encode_share", r->encode_share) && number(o, "decode_share", r->decode_share);
+    return ok ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for the results");
+}
+
+/* Those whose bytes do not depend on the density are measured at one. */
+static dt_status run_at(const bench *b, double density, bool dense, dt_err *err)
+{
+    size_t n;
+    const dt_codec *const *all = dt_codec_all(&n);
+    fill(b, density);
+    for (size_t i = 0; i <= n; i++) {
+        subject s = {i < n ? all[i] : NULL, i < n ? all[i]->name : "relu_mask", density, 0};
+        result r;
+        if (!dense && (s.codec == NULL || !s.codec->sparse))
+            continue;
+        DT_CHECK(measure(b, &s, &r, err));
+        DT_CHECK(check(b, &s, err));
+        DT_CHECK(report(b, &s, &r, err));
+    }
+    return DT_OK;
+}
+
+static dt_status prepare(bench *b, dt_err *err)
+{
+    size_t n;
+    const dt_codec *const *all = dt_codec_all(&n);
+    const int32_t in = DT_GRAPH_INPUT;
+    int32_t id;
+    for (size_t i = 0; i < n; i++) {
+        const size_t most = all[i]->capacity(b->count, 1.0);
+        b->capacity = most > b->capacity ? most : b->capacity;
+    }
+    b->src = dt_alloc(b->count, sizeof *b->src);
+    b->back = dt_alloc(b->count, sizeof *b->back);
+    b->packed = dt_alloc(b->capacity, 1);
+    if (b->src == NULL || b->back == NULL || b->packed == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for %zu values; take a smaller --mib", b->count);
+    DT_CHECK(dt_graph_create(&b->relu, "bench", (dt_shape){1, 1, 1, (int64_t)b->count}, 1, err));
+    return dt_graph_add(b->relu, &dt_layer_relu, "relu", NULL, &in, 1, &id, err);
+}
+
+static dt_status run_all(bench *b, dt_err *err)
+{
+    DT_CHECK(prepare(b, err));
+    const int threads = dt_cpu_setup(0);
+    if (b->rows == NULL)
+        printf("%zu MiB of values, %d threads, %s; gigabytes of values a second\n\n"
+               "%-10s %7s %8s %8s %8s %8s %9s %9s\n",
+            b->count >> 18, threads, dt_cpu_isa(), "codec", "density", "ratio", "copy", "encode",
+            "decode", "of copy", "of copy");
+    for (size_t i = 0; i < DT_COUNT(densities); i++)
+        DT_CHECK(run_at(b, densities[i], i == 4, err));
+    return DT_OK;
+}
+
+static dt_status print_rows(const cJSON *rows, dt_err *err)
+{
+    char *text = cJSON_Print(rows);
+    if (text == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for the results");
+    puts(text);
+    cJSON_free(text);
+    return DT_OK;
+}
+
+static dt_status run_with(const char *mib, bool json, dt_err *err)
+{
+    int64_t n = 64;
+    if (mib != NULL && (!dt_parse_i64(mib, &n) || n < 1 || n > MOST_MIB))
+        return DT_FAIL(
+            err, DT_E_CONFIG, "--mib %s: give a whole number from 1 to %d", mib, (int)MOST_MIB);
+    bench b = {.count = (size_t)n << 18};
+    dt_status st = DT_OK;
+    if (json && (b.rows = cJSON_CreateArray()) == NULL)
+        st = DT_FAIL(err, DT_E_NOMEM, "no memory for the results");
+    if (st == DT_OK)
+        st = run_all(&b, err);
+    if (st == DT_OK && json)
+        st = print_rows(b.rows, err);
+    cJSON_Delete(b.rows);
+    dt_graph_destroy(b.relu);
+    dt_free(b.packed);
+    dt_free(b.back);
+    dt_free(b.src);
+    return st;
+}
+
+static dt_status bench_codecs(const dt_command_args *a, dt_err *err)
+{
+    bool json = false;
+    const char *mib = NULL;
+    const dt_flag flags[] = {
+        {"--mib", "N", "mebibytes of values (default 64)", NULL, &mib},
+        {"--json", NULL, "an array of objects, one a codec and density", &json, NULL},
+        {NULL, NULL, NULL, NULL, NULL},
+    };
+    dt_cli cli;
+    dt_status st = dt_cli_init(&cli, &dt_command_bench_codecs, a, flags, false, 0, err);
+    if (st == DT_OK && !cli.help)
+        st = run_with(mib, json, err);
+    dt_cli_deinit(&cli);
+    return st;
+}
+
+const dt_command dt_command_bench_codecs = {
+    .name = "bench-codecs",
+    .usage = "dnntrain bench-codecs [--mib N] [--json]",
+    .summary = "how fast codecs pack and unpack here, beside copying the same bytes",
+    .run = bench_codecs,
+};

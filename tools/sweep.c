@@ -1,0 +1,207 @@
+/* dnntrain sweep: the largest batch that each policy fits into the budget, from plans alone. */
+#include "tools/sweep.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "engine/alloc.h"
+#include "tools/plan_report.h"
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* The plans of a run with this batch, taken at once. */
+static dt_status plan_batch(dt_session *s, int64_t batch, dt_err *err)
+{
+    dt_session_forget(s);
+    s->opts.train.batch = s->opts.train.micro_batch = batch;
+    DT_TRY(err, dt_session_plan_run(s, true, 0, 0, err), "policy '%s' at batch %" PRId64,
+        s->opts.memory.policy, batch);
+    return DT_OK;
+}
+
+static dt_status fits(dt_session *s, int64_t batch, bool *yes, dt_err *err)
+{
+    DT_CHECK(plan_batch(s, batch, err));
+    *yes = dt_session_peak(s) <= s->opts.memory.device_budget;
+    return DT_OK;
+}
+
+/* Doubling until a size fails, then bisection. */
+static dt_status search(dt_session *s, int64_t *largest, dt_err *err)
+{
+    int64_t good = 0, bad = 1;
+    bool yes = true;
+    while (good < DT_SWEEP_MOST) {
+        DT_CHECK(fits(s, bad, &yes, err));
+        if (!yes)
+            break;
+        good = bad;
+        bad *= 2;
+    }
+    while (!yes && bad - good > 1) {
+        const int64_t mid = good + (bad - good) / 2;
+        bool fit;
+        DT_CHECK(fits(s, mid, &fit, err));
+        *(fit ? &good : &bad) = mid;
+    }
+    *largest = good;
+    return DT_OK;
+}
+
+/* Flops that every policy spends on a micro-batch. */
+static double useful_flops(const dt_session *s)
+{
+    double sum = 0;
+    for (size_t i = 0; i < s->n_planned; i++) {
+        const dt_plan *p = s->planned[i].plan;
+        for (size_t k = 0; s->planned[i].kind == DT_PROGRAM_FIRST && k < p->n_op; k++)
+            if (p->op[k].kind == DT_OP_FORWARD || p->op[k].kind == DT_OP_BACKWARD)
+                sum += p->op[k].flops;
+    }
+    return sum;
+}
+
+static dt_status describe(dt_session *s, dt_sweep_row *row, dt_err *err)
+{
+    dt_report r = {0};
+    DT_CHECK(plan_batch(s, row->batch > 0 ? row->batch : 1, err));
+    if (row->batch == 1 && dt_session_check_statistics(s, NULL) != DT_OK)
+        row->batch = 0; /* one sample fits but cannot be trained */
+    const dt_status st = dt_report_init(&r, s, err);
+    if (st == DT_OK) {
+        const double useful = useful_flops(s);
+        row->peak = r.peak;
+        row->host_peak = r.host_peak;
+        row->out_bytes = r.out_bytes;
+        row->in_bytes = r.in_bytes;
+        row->recompute = useful > 0 ? r.clone_flops / useful : 0;
+    }
+    dt_report_deinit(&r);
+    return st;
+}
+
+static dt_status sweep_policy(const dt_session *s, dt_sweep_row *row, dt_err *err)
+{
+    dt_session other = *s; /* its graph and options; plans and policies of its own */
+    other.map = NULL;
+    other.planned = NULL;
+    other.n_planned = other.cap_planned = 0;
+    other.opts.memory.policy = row->policy;
+    dt_status st = dt_policies_open(&other.policies, row->policy, s->config, err);
+    row->exact = dt_policies_exact(&other.policies);
+    if (st == DT_OK)
+        st = search(&other, &row->batch, err);
+    row->capped = row->batch >= DT_SWEEP_MOST;
+    if (st == DT_OK)
+        st = describe(&other, row, err);
+    dt_session_forget(&other);
+    dt_policies_close(&other.policies);
+    return st;
+}
+
+/* Every policy by itself, then the configuration's own when it combines several. */
+static dt_status name_rows(dt_sweep *w, dt_err *err)
+{
+    size_t n;
+    const dt_policy *const *all = dt_policy_all(&n);
+    const char *own = w->session->opts.memory.policy;
+    w->row = dt_alloc(n + 1, sizeof *w->row);
+    if (w->row == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for %zu policies", n);
+    for (size_t i = 0; i < n; i++)
+        w->row[w->n++].policy = all[i]->name;
+    if (strchr(own, ',') != NULL)
+        w->row[w->n++].policy = own;
+    return DT_OK;
+}
+
+static dt_status fill(dt_sweep *w, dt_err *err)
+{
+    const double began = now();
+    DT_CHECK(name_rows(w, err));
+    for (size_t i = 0; i < w->n; i++) {
+        DT_CHECK(sweep_policy(w->session, &w->row[i], err));
+        if (now() - began > 1)
+            fprintf(stderr, "dnntrain: %zu of %zu policies planned, %s: %" PRId64 " (%.1f s)\n",
+                i + 1, w->n, w->row[i].policy, w->row[i].batch, now() - began);
+    }
+    return DT_OK;
+}
+
+static dt_status check_any(const dt_sweep *w, dt_err *err)
+{
+    const dt_sweep_row *least = &w->row[0];
+    for (size_t i = 0; i < w->n; i++) {
+        if (w->row[i].batch > 0)
+            return DT_OK;
+        if (w->row[i].peak < least->peak)
+            least = &w->row[i];
+    }
+    char asked[DT_ASKED];
+    return DT_FAIL(err, DT_E_BUDGET,
+        "%s: no policy trains a single sample in it; %s needs the least, %" PRIu64 " bytes",
+        dt_session_asked(asked, w->session, "memory", "device_budget"), least->policy, least->peak);
+}
+
+static dt_status sweep_session(
+    const dt_session *s, const dt_cli *cli, const char *csv, bool verify, dt_err *err)
+{
+    if (s->opts.memory.device_budget == 0)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "[memory] device_budget is missing: the sweep looks for the largest batch in a budget; "
+            "give one, as in --set memory.device_budget=2GiB");
+    dt_sweep w = {.session = s};
+    dt_status st = fill(&w, err);
+    if (st == DT_OK) {
+        dt_sweep_table(&w);
+        fflush(stdout);
+        st = check_any(&w, err);
+        if (st == DT_OK && verify)
+            st = dt_sweep_verify(&w, cli, err);
+        const dt_status written = csv != NULL ? dt_sweep_csv(&w, csv, err) : DT_OK;
+        st = st != DT_OK ? st : written;
+    }
+    dt_free(w.row);
+    return st;
+}
+
+static dt_status sweep(const dt_command_args *a, dt_err *err)
+{
+    bool verify = false;
+    const char *csv = NULL;
+    const dt_flag flags[] = {
+        {"--verify", NULL, "train two steps at each of them, and see the next size refused",
+            &verify, NULL},
+        {"--csv", "FILE", "write the table as comma-separated values", NULL, &csv},
+        {NULL, NULL, NULL, NULL, NULL},
+    };
+    dt_cli cli;
+    dt_session *s = NULL;
+    dt_status st = dt_cli_init(&cli, &dt_command_sweep, a, flags, true, 1, err);
+    if (st == DT_OK && !cli.help) {
+        st = cli.n_word > 0
+                 ? dt_cli_check_file(cli.word[0], err)
+                 : DT_FAIL(err, DT_E_CONFIG, "name a CONFIG; usage: %s", dt_command_sweep.usage);
+        if (st == DT_OK)
+            st = dt_session_open(&s, cli.word[0], cli.set, cli.n_set, err);
+        if (st == DT_OK)
+            st = sweep_session(s, &cli, csv, verify, err);
+    }
+    dt_session_close(s);
+    dt_cli_deinit(&cli);
+    return st;
+}
+
+const dt_command dt_command_sweep = {
+    .name = "sweep",
+    .usage = "dnntrain sweep CONFIG [--set s.k=v]... [--verify] [--csv FILE]",
+    .summary = "for every policy the largest batch that fits memory.device_budget",
+    .run = sweep,
+};

@@ -1,0 +1,50 @@
+/* What `dnntrain sweep` finds for each policy, and what it does with that. */
+#ifndef DT_TOOLS_SWEEP_H
+#define DT_TOOLS_SWEEP_H
+
+#include "tools/args.h"
+#include "tools/session.h"
+
+typedef enum dt_sweep_check { DT_SWEEP_UNCHECKED, DT_SWEEP_HOLDS, DT_SWEEP_BROKEN } dt_sweep_check;
+
+/**
+ * struct dt_sweep_row - a policy and its largest batch.
+ * @policy:   its name, or the names of the configuration; borrowed
+ * @batch:    the largest that fits; 0: not even one sample does
+ * @capped:   larger ones were not tried
+ * @peak:     of that batch; of one sample when none fits
+ * @host_peak: on the host
+ * @out_bytes @in_bytes: moved in a step
+ * @recompute: flops of clones as a share of forward's and backward's
+ * @measured: peak of the run that checked it; 0 unless @check is DT_SWEEP_HOLDS or it ran
+ */
+typedef struct dt_sweep_row {
+    const char *policy;
+    bool exact, capped;
+    int64_t batch;
+    uint64_t peak, host_peak, out_bytes, in_bytes, measured;
+    double recompute;
+    dt_sweep_check check;
+} dt_sweep_row;
+
+typedef struct dt_sweep {
+    const dt_session *session; /* borrowed */
+    size_t n;
+    dt_sweep_row *row; /* in the order of the policies; keep_all is one of them */
+} dt_sweep;
+
+/* Batch sizes are tried up to this one. */
+enum { DT_SWEEP_MOST = 65536 };
+
+/* The largest batch under keep_all, which the others are compared with. */
+int64_t dt_sweep_baseline(const dt_sweep *w);
+void dt_sweep_table(const dt_sweep *w);
+dt_status dt_sweep_csv(const dt_sweep *w, const char *path, dt_err *err) DT_NODISCARD;
+
+/* Train two steps at each largest batch in a process of its own, compare what was planned with what
+ * it measured, and see that the next size is refused. Prints a line a policy, and sets check and
+ * measured. Goes on after a failure; the status is that of the first. @cli: what this program was
+ * given. */
+dt_status dt_sweep_verify(dt_sweep *w, const dt_cli *cli, dt_err *err) DT_NODISCARD;
+
+#endif

@@ -1,0 +1,139 @@
+/* The sweep as a table for people and as comma-separated values. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/io.h"
+#include "tools/sweep.h"
+#include "tools/term.h"
+
+enum { NAME_LEAST = 13, NAME_MOST = 28 };
+static const double mib = 1 << 20;
+
+int64_t dt_sweep_baseline(const dt_sweep *w)
+{
+    for (size_t i = 0; i < w->n; i++)
+        if (strcmp(w->row[i].policy, "keep_all") == 0)
+            return w->row[i].batch;
+    return 0;
+}
+
+static int name_width(const dt_sweep *w)
+{
+    int widest = NAME_LEAST;
+    for (size_t i = 0; i < w->n; i++) {
+        const int len = (int)strlen(w->row[i].policy);
+        widest = len > widest ? len : widest;
+    }
+    return widest < NAME_MOST ? widest : NAME_MOST;
+}
+
+static void header(const dt_sweep *w)
+{
+    const dt_session *s = w->session;
+    const dt_shape *in = &s->graph->input;
+    char count[DT_COUNT_BYTES];
+    printf("%s   %" PRId64 "x%" PRId64 "x%" PRId64 " image, %s parameters\n", s->graph->name, in->h,
+        in->w, in->c, dt_term_count(count, (uint64_t)dt_graph_parameters(s->graph)));
+    printf("largest batch in a device budget of %.2f MiB (%s bytes)\n\n",
+        (double)s->opts.memory.device_budget / mib,
+        dt_term_count(count, s->opts.memory.device_budget));
+}
+
+static void numbers(const dt_sweep *w, const dt_sweep_row *r, int width)
+{
+    const int64_t base = dt_sweep_baseline(w);
+    char batch[32], ratio[32] = "-";
+    snprintf(batch, sizeof batch, "%" PRId64 "%s", r->batch, r->capped ? "+" : "");
+    if (base > 0)
+        snprintf(ratio, sizeof ratio, "%.2f", (double)r->batch / (double)base);
+    printf("%-*.*s %-5s %6s %8.2f %5s %8.2f %8.2f %8.2f %6.1f%%\n", width, width, r->policy,
+        r->exact ? "yes" : "no", batch, (double)r->peak / mib, ratio, (double)r->host_peak / mib,
+        (double)r->out_bytes / mib, (double)r->in_bytes / mib, 100 * r->recompute);
+}
+
+static void bars(const dt_sweep *w, int width)
+{
+    int64_t most = 0;
+    for (size_t i = 0; i < w->n; i++)
+        most = w->row[i].batch > most ? w->row[i].batch : most;
+    if (most > 0)
+        putchar('\n');
+    for (size_t i = 0; i < w->n && most > 0; i++) {
+        printf("%-*.*s ", width, width, w->row[i].policy);
+        dt_term_bar(stdout, (double)w->row[i].batch, (double)most, dt_term_width() - width - 9);
+        printf(" %" PRId64 "\n", w->row[i].batch);
+    }
+}
+
+void dt_sweep_table(const dt_sweep *w)
+{
+    const int width = name_width(w);
+    bool none = false, capped = false;
+    header(w);
+    printf("%-*s %-5s %6s %8s %5s %8s %8s %8s %7s\n", width, "policy", "exact", "batch", "peak MiB",
+        "ratio", "host MiB", "out MiB", "in MiB", "again");
+    for (size_t i = 0; i < w->n; i++) {
+        numbers(w, &w->row[i], width);
+        none = none || w->row[i].batch == 0;
+        capped = capped || w->row[i].capped;
+    }
+    bars(w, width);
+    printf("\nratio: to the batch of keep_all; out, in: moved in a step; again: computed again, of "
+           "forward\nand backward\n");
+    if (none)
+        printf("batch 0: not even one sample trains; the rest of the line is of one sample\n");
+    if (capped)
+        printf("+: larger batches were not tried\n");
+}
+
+static void csv_name(FILE *f, const char *name)
+{
+    const char *quote = strchr(name, ',') != NULL ? "\"" : "";
+    fprintf(f, "%s%s%s", quote, name, quote);
+}
+
+static void csv_rows(const dt_sweep *w, FILE *f)
+{
+    static const char *const checks[] = {
+        [DT_SWEEP_UNCHECKED] = "", [DT_SWEEP_HOLDS] = "yes", [DT_SWEEP_BROKEN] = "no"};
+    const int64_t base = dt_sweep_baseline(w);
+    fprintf(f, "policy,exact,largest_batch,capped,device_peak,device_budget,ratio_to_keep_all,"
+               "host_peak,moved_out,moved_in,recompute_share,verified,device_peak_measured\n");
+    for (size_t i = 0; i < w->n; i++) {
+        const dt_sweep_row *r = &w->row[i];
+        csv_name(f, r->policy);
+        fprintf(f, ",%s,%" PRId64 ",%s,%" PRIu64 ",%" PRIu64 ",", r->exact ? "yes" : "no", r->batch,
+            r->capped ? "yes" : "no", r->peak, w->session->opts.memory.device_budget);
+        if (base > 0)
+            fprintf(f, "%.6f", (double)r->batch / (double)base);
+        fprintf(f, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%.6f,%s,", r->host_peak, r->out_bytes,
+            r->in_bytes, r->recompute, checks[r->check]);
+        if (r->measured > 0)
+            fprintf(f, "%" PRIu64, r->measured);
+        fputc('\n', f);
+    }
+}
+
+dt_status dt_sweep_csv(const dt_sweep *w, const char *path, dt_err *err)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *f = open_memstream(&text, &bytes);
+    if (f == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for the table");
+    csv_rows(w, f);
+    dt_file_writer *to = NULL;
+    dt_status st = fclose(f) == 0 ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for the table");
+    if (st == DT_OK)
+        st = dt_writer_open(&to, path, err);
+    if (st == DT_OK)
+        st = dt_writer_put(to, text, bytes, err);
+    if (st == DT_OK)
+        st = dt_writer_commit(to, err);
+    else
+        dt_writer_abandon(to);
+    free(text);
+    return st;
+}

@@ -1,0 +1,240 @@
+/* The sweep's claims put to the test: this program trains at the largest batch, and is refused one
+ * sample more. */
+#include <cjson/cJSON.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "engine/alloc.h"
+#include "engine/io.h"
+#include "engine/json.h"
+#include "tools/sweep.h"
+
+enum { PATH_ROOM = 1024, SET_ROOM = PATH_ROOM + 64, SETS = 16, TEXT_BYTES = 1 << 20 };
+
+/* One run of the program in a folder of its own. */
+typedef struct child {
+    const char *folder;
+    char set[SETS][SET_ROOM];
+    size_t n_set;
+    char **arg; /* NULL-terminated; strings are borrowed, from @set too */
+} child;
+
+/* Removes a folder and all that is in it. */
+static void remove_tree(const char *path)
+{
+    DIR *d = opendir(path);
+    if (d == NULL)
+        return;
+    for (const struct dirent *e; (e = readdir(d)) != NULL;) {
+        char inner[2 * PATH_ROOM];
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+            continue;
+        snprintf(inner, sizeof inner, "%s/%s", path, e->d_name);
+        if (unlink(inner) != 0)
+            remove_tree(inner);
+    }
+    closedir(d);
+    (void)rmdir(path);
+}
+
+static dt_status make_folder(char folder[PATH_ROOM], dt_err *err)
+{
+    const char *tmp = getenv("TMPDIR");
+    const int n = snprintf(
+        folder, PATH_ROOM, "%s/dnntrain-sweep-XXXXXX", tmp != NULL && *tmp != '\0' ? tmp : "/tmp");
+    if (n < 0 || n >= PATH_ROOM) {
+        folder[0] = '\0';
+        return DT_FAIL(err, DT_E_IO, "the path in TMPDIR is too long");
+    }
+    if (mkdtemp(folder) != NULL)
+        return DT_OK;
+    const dt_status st = DT_FAIL(
+        err, DT_E_IO, "%s: %s; set TMPDIR to a folder to write in", folder, strerror(errno));
+    folder[0] = '\0';
+    return st;
+}
+
+/* What the run is given after the configuration's own settings: two steps on pictures that need no
+ * files, as memory does not depend on what is in them. */
+static void settings(child *c, const char *policy, int64_t batch)
+{
+    static const char *const fixed[] = {"train.micro_batch=0", "train.steps=2", "train.epochs=0",
+        "train.eval_every=0", "train.drop_last=off",
+        "train.dump_gradients=", "model.weights=", "data.source=synthetic",
+        "data.path=", "data.eval_path=", "data.augment=off"};
+    for (size_t i = 0; i < DT_COUNT(fixed); i++)
+        snprintf(c->set[c->n_set++], SET_ROOM, "%s", fixed[i]);
+    snprintf(c->set[c->n_set++], SET_ROOM, "train.batch=%" PRId64, batch);
+    snprintf(c->set[c->n_set++], SET_ROOM, "data.samples=%" PRId64, batch);
+    snprintf(c->set[c->n_set++], SET_ROOM, "memory.policy=%.900s", policy);
+    snprintf(c->set[c->n_set++], SET_ROOM, "run.dir=%s/run", c->folder);
+}
+
+static dt_status arguments(child *c, const dt_cli *cli, dt_err *err)
+{
+    static char name[] = "dnntrain", set[] = "--set";
+    c->arg = dt_alloc(2 * (cli->n_set + c->n_set) + 3, sizeof *c->arg);
+    if (c->arg == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for the arguments of a run");
+    size_t n = 0;
+    c->arg[n++] = name;
+    c->arg[n++] = (char *)(uintptr_t)cli->word[0];
+    for (size_t i = 0; i < cli->n_set; i++) {
+        c->arg[n++] = set;
+        c->arg[n++] = (char *)(uintptr_t)cli->set[i];
+    }
+    for (size_t i = 0; i < c->n_set; i++) {
+        c->arg[n++] = set;
+        c->arg[n++] = c->set[i];
+    }
+    return DT_OK;
+}
+
+static void become(const child *c, const char *out)
+{
+    const int fd = open(out, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    const int nothing = open("/dev/null", O_RDONLY);
+    signal(SIGINT, SIG_DFL);
+    if (fd >= 0 && nothing >= 0 && dup2(nothing, 0) >= 0 && dup2(fd, 1) >= 0 && dup2(fd, 2) >= 0)
+        execv("/proc/self/exe", c->arg);
+    _exit(DT_E_INTERNAL);
+}
+
+/* Runs it to its end; *code is its exit code, or 128 and the signal that ended it. Ctrl-C ends the
+ * run, which saves and says so; then we clean up. */
+static dt_status run_child(const child *c, int *code, dt_err *err)
+{
+    char out[PATH_ROOM + 16];
+    int status = 0;
+    snprintf(out, sizeof out, "%s/output", c->folder);
+    fflush(NULL);
+    void (*before)(int) = signal(SIGINT, SIG_IGN);
+    const pid_t pid = fork();
+    if (pid == 0)
+        become(c, out);
+    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        continue;
+    signal(SIGINT, before);
+    if (pid < 0)
+        return DT_FAIL(err, DT_E_NOMEM, "no process to train in: %s", strerror(errno));
+    *code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return DT_OK;
+}
+
+/* The last lines of what the run said. */
+static void last_words(const child *c, dt_status st, dt_err *err)
+{
+    char path[PATH_ROOM + 16], *text = NULL;
+    size_t bytes = 0;
+    snprintf(path, sizeof path, "%s/output", c->folder);
+    if (dt_read_file(&text, &bytes, path, TEXT_BYTES, DT_E_IO, NULL) != DT_OK)
+        return;
+    const char *at = bytes > 600 ? text + bytes - 600 : text;
+    for (const char *line = at; *line != '\0';) {
+        const size_t n = strcspn(line, "\n");
+        if (n > 0)
+            (void)DT_FAIL(err, st, "  %.*s", (int)n, line);
+        line += n + (line[n] == '\n');
+    }
+    dt_free(text);
+}
+
+static dt_status read_summary(const child *c, uint64_t *planned, uint64_t *measured, dt_err *err)
+{
+    char path[PATH_ROOM + 32], *text = NULL;
+    size_t bytes = 0;
+    cJSON *o = NULL;
+    snprintf(path, sizeof path, "%s/run/summary.json", c->folder);
+    DT_CHECK(dt_read_file(&text, &bytes, path, TEXT_BYTES, DT_E_IO, err));
+    const dt_status st = dt_json_parse(&o, text, bytes, 8, 1024, err);
+    const cJSON *p = cJSON_GetObjectItemCaseSensitive(o, "device_peak_planned");
+    const cJSON *m = cJSON_GetObjectItemCaseSensitive(o, "device_peak_measured");
+    *planned = cJSON_IsNumber(p) ? (uint64_t)p->valuedouble : 0;
+    *measured = cJSON_IsNumber(m) ? (uint64_t)m->valuedouble : 0;
+    cJSON_Delete(o);
+    dt_free(text);
+    return st;
+}
+
+/* Two steps at @batch; the exit code has to be @want. */
+static dt_status try_batch(
+    const dt_cli *cli, dt_sweep_row *row, int64_t batch, dt_status want, dt_err *err)
+{
+    char folder[PATH_ROOM];
+    child c = {.folder = folder};
+    int code = 0;
+    dt_status st = make_folder(folder, err);
+    if (st == DT_OK) {
+        settings(&c, row->policy, batch);
+        st = arguments(&c, cli, err);
+    }
+    if (st == DT_OK)
+        st = run_child(&c, &code, err);
+    if (st == DT_OK && code != (int)want) {
+        st = code == DT_E_STOPPED || code == DT_E_NOMEM ? (dt_status)code : DT_E_INTERNAL;
+        last_words(&c, st, err);
+        (void)DT_FAIL(err, st, "%s at batch %" PRId64 ": exit code %d, not %d", row->policy, batch,
+            code, (int)want);
+    } else if (st == DT_OK && want == DT_OK) {
+        uint64_t planned = 0;
+        st = read_summary(&c, &planned, &row->measured, err);
+        if (st == DT_OK && (planned != row->peak || row->measured != row->peak))
+            st = DT_FAIL(err, DT_E_INTERNAL,
+                "%s at batch %" PRId64 ": the sweep planned %" PRIu64 " bytes, the run %" PRIu64
+                " and measured %" PRIu64,
+                row->policy, batch, row->peak, planned, row->measured);
+    }
+    if (folder[0] != '\0')
+        remove_tree(folder);
+    dt_free(c.arg);
+    return st;
+}
+
+static dt_status verify_row(const dt_cli *cli, dt_sweep_row *row, dt_err *err)
+{
+    DT_CHECK(try_batch(cli, row, row->batch, DT_OK, err));
+    if (!row->capped)
+        DT_CHECK(try_batch(cli, row, row->batch + 1, DT_E_BUDGET, err));
+    return DT_OK;
+}
+
+static void tell(const dt_sweep_row *row)
+{
+    if (row->check == DT_SWEEP_BROKEN)
+        printf("  %s: batch %" PRId64 " does NOT hold\n", row->policy, row->batch);
+    else if (row->capped)
+        printf("  %s: batch %" PRId64 " trains, planned = measured = %" PRIu64 " bytes\n",
+            row->policy, row->batch, row->measured);
+    else
+        printf("  %s: batch %" PRId64 " trains, planned = measured = %" PRIu64 " bytes; %" PRId64
+               " is refused\n",
+            row->policy, row->batch, row->measured, row->batch + 1);
+    fflush(stdout);
+}
+
+dt_status dt_sweep_verify(dt_sweep *w, const dt_cli *cli, dt_err *err)
+{
+    dt_status first = DT_OK;
+    printf("\ntwo steps at each, in a process of its own:\n");
+    fflush(stdout);
+    for (size_t i = 0; i < w->n && first != DT_E_STOPPED; i++) {
+        dt_sweep_row *row = &w->row[i];
+        if (row->batch == 0)
+            continue;
+        fprintf(stderr, "dnntrain: training %s at batch %" PRId64 "\n", row->policy, row->batch);
+        const dt_status st = verify_row(cli, row, err);
+        row->check = st == DT_OK ? DT_SWEEP_HOLDS : DT_SWEEP_BROKEN;
+        tell(row);
+        if (first == DT_OK || st == DT_E_STOPPED)
+            first = st;
+    }
+    return first;
+}

@@ -251,5 +251,7 @@ int main(void)
         copies[i] = references[i];
         tests[i] = (struct CMUnitTest){copies[i].name, agrees_with_pytorch, NULL, NULL, &copies[i]};
     }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    return failed == 0 && dt_shared("reference") == NULL ? 77
+                                                         : failed; /* ctest then says skipped */
 }

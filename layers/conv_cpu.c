@@ -1,7 +1,5 @@
 #include "layers/conv.h"
 
-#include <string.h>
-
 #include "layers/cpu.h"
 #include "layers/weighted.h"
 
@@ -35,36 +33,22 @@ static dt_status create(const dt_call *c, void **state, dt_err *err)
     return dt_weighted_create(&p, c, state, err);
 }
 
-static size_t plain_bytes(const dt_call *c, int i)
-{
-    return (size_t)dt_param_count(&c->node->info.param[i]) * sizeof(float);
-}
-
 static dt_status param_bytes(const dt_call *c, int i, size_t *bytes, dt_err *err)
 {
     const dt_dnnl_problem p = problem(c);
-    if (i == 0)
-        return dt_weighted_bytes(&p, c, bytes, err);
-    *bytes = plain_bytes(c, i);
-    return DT_OK;
+    return dt_weighted_bytes(&p, c, i, bytes, err);
 }
 
 static dt_status param_put(const dt_call *c, int i, const float *plain, void *lives, dt_err *err)
 {
     const dt_dnnl_problem p = problem(c);
-    if (i == 0)
-        return dt_weighted_put(&p, c, plain, lives, err);
-    memcpy(lives, plain, plain_bytes(c, i));
-    return DT_OK;
+    return dt_weighted_put(&p, c, i, plain, lives, err);
 }
 
 static dt_status param_get(const dt_call *c, int i, const void *lives, float *plain, dt_err *err)
 {
     const dt_dnnl_problem p = problem(c);
-    if (i == 0)
-        return dt_weighted_get(&p, c, lives, plain, err);
-    memcpy(plain, lives, plain_bytes(c, i));
-    return DT_OK;
+    return dt_weighted_get(&p, c, i, lives, plain, err);
 }
 
 const dt_kernels dt_conv_cpu = {

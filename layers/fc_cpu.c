@@ -1,7 +1,5 @@
 #include "layers/fc.h"
 
-#include <string.h>
-
 #include "engine/alloc.h"
 #include "layers/cpu.h"
 #include "layers/weighted.h"
@@ -38,18 +36,10 @@ static dt_status create(const dt_call *c, void **state, dt_err *err)
     return dt_weighted_create(&p, c, state, err);
 }
 
-static size_t plain_bytes(const dt_call *c, int i)
-{
-    return (size_t)dt_param_count(&c->node->info.param[i]) * sizeof(float);
-}
-
 static dt_status param_bytes(const dt_call *c, int i, size_t *bytes, dt_err *err)
 {
     const dt_dnnl_problem p = problem(c);
-    if (i == 0)
-        return dt_weighted_bytes(&p, c, bytes, err);
-    *bytes = plain_bytes(c, i);
-    return DT_OK;
+    return dt_weighted_bytes(&p, c, i, bytes, err);
 }
 
 /* The image behind the vector: a flatten in between has no op and leaves the bytes as they were. */
@@ -87,25 +77,20 @@ static float *turned(const dt_call *c)
 
 static dt_status no_memory(const dt_call *c, dt_err *err)
 {
-    return DT_FAIL(err, DT_E_NOMEM, "layer '%s': no memory to turn a weight of %zu bytes",
-        c->node->name, plain_bytes(c, 0));
+    return DT_FAIL(err, DT_E_NOMEM, "layer '%s': no memory to turn its weight", c->node->name);
 }
 
 static dt_status param_put(const dt_call *c, int i, const float *plain, void *lives, dt_err *err)
 {
     const dt_dnnl_problem p = problem(c);
     const dt_shape x = image(c);
-    if (i > 0) {
-        memcpy(lives, plain, plain_bytes(c, i));
-        return DT_OK;
-    }
-    if (x.h * x.w == 1)
-        return dt_weighted_put(&p, c, plain, lives, err);
+    if (i > 0 || x.h * x.w == 1)
+        return dt_weighted_put(&p, c, i, plain, lives, err);
     float *hwc = turned(c);
     if (hwc == NULL)
         return no_memory(c, err);
     to_hwc(plain, hwc, p.out, &x);
-    const dt_status st = dt_weighted_put(&p, c, hwc, lives, err);
+    const dt_status st = dt_weighted_put(&p, c, i, hwc, lives, err);
     dt_free(hwc);
     return st;
 }
@@ -114,16 +99,12 @@ static dt_status param_get(const dt_call *c, int i, const void *lives, float *pl
 {
     const dt_dnnl_problem p = problem(c);
     const dt_shape x = image(c);
-    if (i > 0) {
-        memcpy(plain, lives, plain_bytes(c, i));
-        return DT_OK;
-    }
-    if (x.h * x.w == 1)
-        return dt_weighted_get(&p, c, lives, plain, err);
+    if (i > 0 || x.h * x.w == 1)
+        return dt_weighted_get(&p, c, i, lives, plain, err);
     float *hwc = turned(c);
     if (hwc == NULL)
         return no_memory(c, err);
-    const dt_status st = dt_weighted_get(&p, c, lives, hwc, err);
+    const dt_status st = dt_weighted_get(&p, c, i, lives, hwc, err);
     if (st == DT_OK)
         to_chw(hwc, plain, p.out, &x);
     dt_free(hwc);

@@ -122,9 +122,18 @@ dt_status dt_weighted_run(const dt_call *c, void *state, const dt_args *a, dt_er
     return DT_OK;
 }
 
-dt_status dt_weighted_bytes(const dt_dnnl_problem *p, const dt_call *c, size_t *bytes, dt_err *err)
+static size_t plain_bytes(const dt_call *c, int i)
+{
+    return (size_t)dt_param_count(&c->node->info.param[i]) * sizeof(float);
+}
+
+dt_status dt_weighted_bytes(
+    const dt_dnnl_problem *p, const dt_call *c, int i, size_t *bytes, dt_err *err)
 {
     dt_dnnl_facts f;
+    *bytes = plain_bytes(c, i);
+    if (i > 0)
+        return DT_OK;
     DT_TRY(err, dt_dnnl_ask(p, home(c), &f, err), "layer '%s'", c->node->name);
     *bytes = f.weight_bytes;
     return DT_OK;
@@ -156,8 +165,12 @@ static void *unconst(const void *p)
 }
 
 dt_status dt_weighted_put(
-    const dt_dnnl_problem *p, const dt_call *c, const float *plain, void *lives, dt_err *err)
+    const dt_dnnl_problem *p, const dt_call *c, int i, const float *plain, void *lives, dt_err *err)
 {
+    if (i > 0) {
+        memcpy(lives, plain, plain_bytes(c, i));
+        return DT_OK;
+    }
     const dt_dnnl_layout oihw = {.way = DT_DNNL_PLAIN};
     DT_TRY(err, convert(p, oihw, home(c), unconst(plain), lives, err), "layer '%s', weight",
         c->node->name);
@@ -165,8 +178,12 @@ dt_status dt_weighted_put(
 }
 
 dt_status dt_weighted_get(
-    const dt_dnnl_problem *p, const dt_call *c, const void *lives, float *plain, dt_err *err)
+    const dt_dnnl_problem *p, const dt_call *c, int i, const void *lives, float *plain, dt_err *err)
 {
+    if (i > 0) {
+        memcpy(plain, lives, plain_bytes(c, i));
+        return DT_OK;
+    }
     const dt_dnnl_layout oihw = {.way = DT_DNNL_PLAIN};
     DT_TRY(err, convert(p, home(c), oihw, unconst(lives), plain, err), "layer '%s', weight",
         c->node->name);

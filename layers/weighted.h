@@ -16,13 +16,13 @@ void dt_weighted_destroy(void *state);
 dt_status dt_weighted_run(
     const dt_call *c, void *state, const dt_args *a, dt_err *err) DT_NODISCARD;
 
-/* The weight as it lives: its bytes, and its conversion from and to OIHW or [out, in]. Padding in
+/* Parameter i as it lives: its bytes, and its conversion from and to OIHW or [out, in]. Padding in
  * the library's layout becomes zero, and stays so under any elementwise optimizer. */
 dt_status dt_weighted_bytes(
-    const dt_dnnl_problem *p, const dt_call *c, size_t *bytes, dt_err *err) DT_NODISCARD;
-dt_status dt_weighted_put(const dt_dnnl_problem *p, const dt_call *c, const float *plain,
+    const dt_dnnl_problem *p, const dt_call *c, int i, size_t *bytes, dt_err *err) DT_NODISCARD;
+dt_status dt_weighted_put(const dt_dnnl_problem *p, const dt_call *c, int i, const float *plain,
     void *lives, dt_err *err) DT_NODISCARD;
-dt_status dt_weighted_get(const dt_dnnl_problem *p, const dt_call *c, const void *lives,
+dt_status dt_weighted_get(const dt_dnnl_problem *p, const dt_call *c, int i, const void *lives,
     float *plain, dt_err *err) DT_NODISCARD;
 
 #endif

@@ -3,57 +3,14 @@
  * it; an output lies over an input when layers allow it and nothing reads the input later; a stream
  * waits only for what it does not know to be done. Where tensors lie, and so which copies must wait
  * for which earlier uses of their bytes, was worked out from the rules of the best_fit pool. */
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "memory/lower.h"
-#include "memory/plan_text.h"
-#include "memory/verify.h"
 #include "tests/check.h"
+#include "tests/planned.h"
 #include "tests/toy.h"
 #include "memory/pass.h"
-
-static char *read_file(const char *path)
-{
-    FILE *f = fopen(path, "rb");
-    if (f == NULL)
-        fail_msg("cannot open %s", path);
-    char *text = calloc(1, 1 << 16);
-    assert_non_null(text);
-    assert_true(fread(text, 1, (1 << 16) - 1, f) > 0);
-    assert_int_equal(fclose(f), 0);
-    return text;
-}
-
-static char *printed(const dt_plan *p)
-{
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *f = open_memstream(&text, &bytes);
-    assert_non_null(f);
-    dt_plan_print_short(p, f);
-    assert_int_equal(fclose(f), 0);
-    return text;
-}
-
-/* The program's plan is the golden one, and takes so many bytes besides the persistent ones. */
-static void is_golden(dt_toy *t, const char *name, uint64_t transient, uint64_t host)
-{
-    char below[64];
-    dt_plan *plan;
-    dt_err err = {0};
-    const dt_lower_opts o = {.pool = dt_pool_find("best_fit"), .policy = name};
-    assert_ok(dt_lower(&plan, t->first, &o, &err), &err);
-    assert_ok(dt_verify(plan, &err), &err);
-    snprintf(below, sizeof below, "tests/plans/golden/%s.txt", name);
-    char *want = read_file(dt_source_path(below)), *got = printed(plan);
-    assert_string_equal(got, want);
-    assert_int_equal(plan->peak - plan->persistent, transient);
-    assert_int_equal(plan->host_peak, host);
-    free(want);
-    free(got);
-    dt_plan_destroy(plan);
-}
 
 /* The gap of a tensor between two ops. */
 static dt_gap gap(const dt_program *p, const char *tensor, const char *from, const char *to)
@@ -71,7 +28,7 @@ static void keep_all(void **state)
 {
     (void)state;
     dt_toy t = dt_toy_open(false);
-    is_golden(&t, "keep_all", 8128, 0);
+    dt_assert_golden(t.first, "keep_all", 8128, 0);
     dt_toy_close(&t);
 }
 
@@ -86,7 +43,7 @@ static void moving_the_input_of_conv2(void **state)
     const dt_move_opt o = {g.from, dt_toy_op(t.first, "loss.b")};
     assert_true(g.crosses_loss);
     assert_ok(dt_move(t.first, &g, &o, &err), &err);
-    is_golden(&t, "move_conv2_input", 9856, 2048);
+    dt_assert_golden(t.first, "move_conv2_input", 9856, 2048);
     dt_toy_close(&t);
 }
 
@@ -104,7 +61,7 @@ static void recomputing_all_but_two(void **state)
     assert_ok(dt_recompute(t.first, &g, dropped, &err), &err);
     g = gap(t.first, "conv1.y", "bn1.f", "bn1.b");
     assert_ok(dt_recompute(t.first, &g, dropped, &err), &err);
-    is_golden(&t, "recompute_all_but_two", 7808, 0);
+    dt_assert_golden(t.first, "recompute_all_but_two", 7808, 0);
     free(dropped);
     dt_toy_close(&t);
 }

@@ -39,7 +39,7 @@ struct dt_loader {
     const dt_source *source;
     dt_loader_opts o;
     int64_t count, per_epoch; /* samples of the source; batches of an epoch */
-    size_t sample;            /* floats of one */
+    size_t sample, label;     /* floats and labels of one */
     slot *ring;               /* [slots], pointing into x and labels */
     float *x;
     int32_t *labels;
@@ -85,7 +85,7 @@ static dt_status read_into(const dt_loader *l, int64_t sample, int64_t place, dt
         dt_random(l->o.seed, DT_RANDOM_AUGMENT, 0, (uint32_t)l->cur.epoch, (uint64_t)sample);
     const uint64_t key = (uint64_t)u.v[0] << 32 | u.v[1];
     return l->source->desc->read(l->source, sample, key, l->making->x + (size_t)place * l->sample,
-        l->making->labels + place, err);
+        l->making->labels + (size_t)place * l->label, err);
 }
 
 /* Of the team, any thread. The text of an error is fetched later, by reading again. */
@@ -143,7 +143,8 @@ static dt_status keep_good(dt_loader *l, int64_t n, dt_err *err)
         if (from != l->have) {
             memcpy(s->x + (size_t)l->have * l->sample, s->x + (size_t)from * l->sample,
                 l->sample * sizeof *s->x);
-            s->labels[l->have] = s->labels[from];
+            memcpy(s->labels + (size_t)l->have * l->label, s->labels + (size_t)from * l->label,
+                l->label * sizeof *s->labels);
         }
         l->have++;
     }
@@ -294,15 +295,17 @@ static dt_status check_opts(const dt_source *source, const dt_loader_opts *o, dt
 
 static dt_status alloc_ring(dt_loader *l, dt_err *err)
 {
-    size_t each, samples;
+    size_t each, each_label, samples;
     l->slots = l->o.ahead + 1; /* one is the caller's */
     l->sample = (size_t)dt_shape_sample(&l->source->opts.shape);
+    l->label = l->source->opts.labels > 0 ? (size_t)l->source->opts.labels : 1;
     l->ring = dt_alloc((size_t)l->slots, sizeof *l->ring);
     l->pieces = dt_alloc((size_t)l->o.batch, sizeof *l->pieces);
     if (dt_mul_bytes((size_t)l->o.batch, (size_t)l->slots, &samples) &&
-        dt_mul_bytes(l->sample, sizeof *l->x, &each)) {
+        dt_mul_bytes(l->sample, sizeof *l->x, &each) &&
+        dt_mul_bytes(l->label, sizeof *l->labels, &each_label)) {
         l->x = dt_alloc(samples, each);
-        l->labels = dt_alloc(samples, sizeof *l->labels);
+        l->labels = dt_alloc(samples, each_label);
     }
     if (l->ring == NULL || l->pieces == NULL || l->x == NULL || l->labels == NULL)
         return DT_FAIL(err, DT_E_NOMEM,
@@ -310,7 +313,7 @@ static dt_status alloc_ring(dt_loader *l, dt_err *err)
             l->o.batch, l->sample);
     for (size_t i = 0; i < (size_t)l->slots; i++) {
         l->ring[i].x = l->x + i * (size_t)l->o.batch * l->sample;
-        l->ring[i].labels = l->labels + i * (size_t)l->o.batch;
+        l->ring[i].labels = l->labels + i * (size_t)l->o.batch * l->label;
     }
     return DT_OK;
 }

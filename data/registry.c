@@ -24,6 +24,25 @@ const dt_source_desc *dt_source_find(const char *name)
     return NULL;
 }
 
+static dt_status check_classes(const dt_source_opts *o, dt_err *err)
+{
+    if (o->classes < 1 || o->classes > INT32_MAX)
+        return DT_FAIL(
+            err, DT_E_CONFIG, "%" PRId64 " classes: there must be at least one", o->classes);
+    return DT_OK;
+}
+
+dt_status dt_source_check_sequence(const dt_source_opts *o, dt_err *err)
+{
+    const dt_shape *s = &o->shape;
+    if (s->n != 1 || s->h < 1 || s->w != 1 || s->c != 1 || s->h > INT32_MAX || o->labels != s->h)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "the network takes %" PRId64 "x%" PRId64 "x%" PRId64 " values and %" PRId64
+            " labels a sample, no sequence of tokens with a label each; use a model such as gpt2",
+            s->h, s->w, s->c, o->labels > 0 ? o->labels : 1);
+    return check_classes(o, err);
+}
+
 dt_status dt_source_check(const dt_source_opts *o, dt_err *err)
 {
     const dt_shape *s = &o->shape;
@@ -33,9 +52,12 @@ dt_status dt_source_check(const dt_source_opts *o, dt_err *err)
         return DT_FAIL(err, DT_E_CONFIG,
             "image %" PRId64 "x%" PRId64 " of %" PRId64 " channels: sides must be 1 to %d", s->h,
             s->w, s->c, DT_SOURCE_SIDE);
-    if (o->classes < 1 || o->classes > INT32_MAX)
-        return DT_FAIL(
-            err, DT_E_CONFIG, "%" PRId64 " classes: there must be at least one", o->classes);
+    if (o->labels > 1)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "the network takes %" PRId64
+            " labels a sample, and a picture has one; use data.source = text",
+            o->labels);
+    DT_CHECK(check_classes(o, err));
     for (int64_t c = 0; c < s->c; c++) {
         if (o->mean != NULL && !isfinite(o->mean[c]))
             return DT_FAIL(err, DT_E_CONFIG, "data.mean of channel %" PRId64 " is not finite", c);

@@ -17,6 +17,7 @@ typedef struct dt_source_opts {
     const char *path;  /* file or folder; NULL for synthetic */
     dt_shape shape;    /* image the network takes, n = 1 */
     int64_t classes;   /* labels must lie in [0, classes) */
+    int64_t labels;    /* of a sample; 0 is 1. A sequence has one for each of its positions */
     bool eval;         /* the held-out split, no augmentation */
     bool augment;      /* random crop and flip */
     bool skip_bad;     /* on_error = skip */
@@ -34,8 +35,8 @@ typedef struct dt_source_opts {
  * @fixed_order: samples come in file order, never shuffled (tensors)
  * @open:  DT_E_DATA names path, record and value; DT_E_CONFIG for a shape the source cannot give
  * @count: samples, at least 1
- * @read:  sample @i into x (h*w*c floats, NHWC) and *label. @key draws the augmentation: the same
- * key, the same bits. Thread-safe. DT_E_DATA for a bad sample
+ * @read:  sample @i into x (h*w*c floats, NHWC) and the opts.labels of it at label. @key draws the
+ * augmentation: the same key, the same bits. Thread-safe. DT_E_DATA for a bad sample
  * @has_eval: (optional) whether a held-out split lies beside the training data, to be opened with
  * the same options and eval set; absent: it does not
  * @describe: (optional) what was found, one line without a newline, cut to @n bytes
@@ -67,7 +68,8 @@ const dt_source_desc *const *dt_source_all(size_t *n);
 const dt_source_desc *dt_source_find(const char *name); /* NULL if none */
 
 /* Shape, classes, mean and std are usable; every open begins with it. DT_E_CONFIG names the value.
- */
+ * The first is for sources of pictures, which have one label each, the second for sequences. */
 dt_status dt_source_check(const dt_source_opts *o, dt_err *err) DT_NODISCARD;
+dt_status dt_source_check_sequence(const dt_source_opts *o, dt_err *err) DT_NODISCARD;
 
 #endif

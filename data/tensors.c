@@ -1,8 +1,9 @@
 /* Ready batches from a safetensors file: x [steps, N, C, H, W] F32 and y [steps, N] I64, in
- * PyTorch's layouts. Step i trains on x[i], in the order of the file; values are taken as they are.
- */
+ * PyTorch's layouts, or for a network of sequences both [steps, N, T] I64. Step i trains on x[i],
+ * in the order of the file; values are taken as they are. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "data/escape.h"
 #include "data/source.h"
@@ -12,10 +13,16 @@
 typedef struct tensors {
     dt_source base;
     dt_st_file *file;
-    const dt_st_entry *x;
-    int32_t *labels; /* [count] */
-    int64_t count;
+    const dt_st_entry *x, *y;
+    int32_t *labels; /* [count][each] */
+    int64_t count, each;
 } tensors;
+
+/* A network of sequences asks for a label at each of their positions. */
+static bool of_tokens(const dt_source_opts *o)
+{
+    return o->labels > 1;
+}
 
 /* "[2, 8, 3, 32, 32]" */
 typedef struct dims_text {
@@ -53,7 +60,11 @@ static dt_status check_shapes(const dt_st_entry *x, const dt_st_entry *y, const 
     if (x->d[0] < 1 || x->d[1] < 1 || y->d[0] != x->d[0] || y->d[1] != x->d[1])
         return DT_FAIL(err, DT_E_DATA, "%s: x is %s and y is %s: steps and samples must agree",
             path, print_dims(x).text, print_dims(y).text);
-    if (x->d[2] != s->c || x->d[3] != s->h || x->d[4] != s->w)
+    if (of_tokens(o) && (x->d[2] != s->h || y->d[2] != s->h))
+        return DT_FAIL(err, DT_E_DATA,
+            "%s: x is %s and y is %s, the network takes [steps, N, %" PRId64 "]", path,
+            print_dims(x).text, print_dims(y).text, s->h);
+    if (!of_tokens(o) && (x->d[2] != s->c || x->d[3] != s->h || x->d[4] != s->w))
         return DT_FAIL(err, DT_E_DATA,
             "%s: x is %s, the network takes [steps, N, %" PRId64 ", %" PRId64 ", %" PRId64 "]",
             path, print_dims(x).text, s->c, s->h, s->w);
@@ -65,20 +76,31 @@ static dt_status check_shapes(const dt_st_entry *x, const dt_st_entry *y, const 
     return DT_OK;
 }
 
-static dt_status read_labels(tensors *t, const dt_st_entry *y, const char *path, dt_err *err)
+/* Where label i is in y, as "[2][7]". */
+static dims_text place_of(const tensors *t, int64_t i)
+{
+    const int64_t sample = i / t->each, batch = t->y->d[1];
+    dims_text p;
+    const int n = snprintf(
+        p.text, sizeof p.text, "[%" PRId64 "][%" PRId64 "]", sample / batch, sample % batch);
+    if (t->each > 1)
+        snprintf(p.text + n, sizeof p.text - (size_t)n, "[%" PRId64 "]", i % t->each);
+    return p;
+}
+
+static dt_status read_labels(tensors *t, const char *path, dt_err *err)
 {
     enum { CHUNK = 512 };
     int64_t some[CHUNK];
-    const int64_t classes = t->base.opts.classes, batch = y->d[1];
-    for (int64_t i = 0; i < t->count; i++) {
-        const int64_t left = t->count - i, k = i % CHUNK;
+    const int64_t classes = t->base.opts.classes, count = t->count * t->each;
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t left = count - i, k = i % CHUNK;
         if (k == 0)
-            DT_CHECK(dt_st_read(t->file, y, (uint64_t)i * sizeof *some, some,
+            DT_CHECK(dt_st_read(t->file, t->y, (uint64_t)i * sizeof *some, some,
                 (size_t)(left < CHUNK ? left : CHUNK) * sizeof *some, err));
         if (some[k] < 0 || some[k] >= classes)
-            return DT_FAIL(err, DT_E_DATA,
-                "%s: y[%" PRId64 "][%" PRId64 "] is %" PRId64 ", must be in [0, %" PRId64 ")", path,
-                i / batch, i % batch, some[k], classes);
+            return DT_FAIL(err, DT_E_DATA, "%s: y%s is %" PRId64 ", must be in [0, %" PRId64 ")",
+                path, place_of(t, i).text, some[k], classes);
         t->labels[i] = (int32_t)some[k];
     }
     return DT_OK;
@@ -97,23 +119,25 @@ static void close_tensors(dt_source *base)
 static dt_status load(tensors *t, dt_err *err)
 {
     const dt_source_opts *o = &t->base.opts;
-    const dt_st_entry *y;
+    const bool tokens = of_tokens(o);
     const dt_escaped name = dt_escape(o->path);
     DT_CHECK(dt_st_open(&t->file, o->path, err));
-    DT_CHECK(find(&t->x, t->file, name.text, "x", DT_ST_F32, 5, err));
-    DT_CHECK(find(&y, t->file, name.text, "y", DT_ST_I64, 2, err));
-    DT_CHECK(check_shapes(t->x, y, name.text, o, err));
-    t->count = y->d[0] * y->d[1]; /* y lies in the file, so its size fits */
-    t->labels = dt_alloc((size_t)t->count, sizeof *t->labels);
+    DT_CHECK(
+        find(&t->x, t->file, name.text, "x", tokens ? DT_ST_I64 : DT_ST_F32, tokens ? 3 : 5, err));
+    DT_CHECK(find(&t->y, t->file, name.text, "y", DT_ST_I64, tokens ? 3 : 2, err));
+    DT_CHECK(check_shapes(t->x, t->y, name.text, o, err));
+    t->count = t->y->d[0] * t->y->d[1]; /* y lies in the file, so its size fits */
+    t->each = tokens ? o->labels : 1;
+    t->labels = dt_alloc((size_t)(t->count * t->each), sizeof *t->labels);
     if (t->labels == NULL)
         return DT_FAIL(
             err, DT_E_NOMEM, "%s: no memory for %" PRId64 " labels", name.text, t->count);
-    return read_labels(t, y, name.text, err);
+    return read_labels(t, name.text, err);
 }
 
 static dt_status open_tensors(dt_source **out, const dt_source_opts *o, dt_err *err)
 {
-    DT_CHECK(dt_source_check(o, err));
+    DT_CHECK(of_tokens(o) ? dt_source_check_sequence(o, err) : dt_source_check(o, err));
     if (o->path == NULL)
         return DT_FAIL(err, DT_E_DATA, "data.path is missing: tensors reads a safetensors file");
     tensors *t = dt_alloc(1, sizeof *t);
@@ -134,6 +158,22 @@ static int64_t count_tensors(const dt_source *base)
     return ((const tensors *)base)->count;
 }
 
+/* Ids are whole numbers; those that a float cannot hold are far beyond any vocabulary. */
+static dt_status read_tokens(const tensors *t, int64_t i, float *x, int32_t *label, dt_err *err)
+{
+    const size_t n = (size_t)t->each;
+    int64_t *wide = dt_alloc(n, sizeof *wide);
+    if (wide == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a sample");
+    const size_t bytes = n * sizeof *wide;
+    const dt_status st = dt_st_read(t->file, t->x, (uint64_t)i * bytes, wide, bytes, err);
+    for (size_t k = 0; st == DT_OK && k < n; k++)
+        x[k] = (float)wide[k];
+    dt_free(wide);
+    memcpy(label, t->labels + (size_t)i * n, n * sizeof *label);
+    return st;
+}
+
 static dt_status read_tensors(
     const dt_source *base, int64_t i, uint64_t key, float *x, int32_t *label, dt_err *err)
 {
@@ -141,6 +181,8 @@ static dt_status read_tensors(
     const tensors *t = (const tensors *)base;
     const dt_shape *s = &base->opts.shape;
     const int64_t n = dt_shape_sample(s), plane = s->h * s->w;
+    if (of_tokens(&base->opts))
+        return read_tokens(t, i, x, label, err);
     float *chw = dt_alloc((size_t)n, sizeof *chw);
     if (chw == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a sample");
@@ -162,7 +204,8 @@ static void describe_tensors(const dt_source *base, char *text, size_t n)
 
 const dt_source_desc dt_source_tensors = {
     .name = "tensors",
-    .summary = "batches from a safetensors file, x [steps, N, C, H, W] and y [steps, N], in order",
+    .summary = "batches from a safetensors file, in order: x [steps, N, C, H, W] and y [steps, N], "
+               "or tokens [steps, N, T]",
     .fixed_order = true,
     .open = open_tensors,
     .close = close_tensors,

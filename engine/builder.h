@@ -33,6 +33,10 @@ dt_op dti_start_op(const dti_builder *b, dt_op_kind kind, const dt_layer_desc *d
 dt_status dti_append(dti_builder *b, dt_op *op, dt_err *err);
 dt_status dti_append_work(dti_builder *b, dt_op *op, dt_err *err); /* with the scratch it wants */
 
+/* The persistent tensor of a node's parameter, which may be another node's, and how many there are.
+ */
+int32_t dti_home(const dti_builder *b, int32_t node, int i, dt_port port);
+int dti_params(const dt_node *nd);
 void dti_bind_params(
     const dti_builder *b, dt_op *op, dt_ports set, int32_t node, dt_port port, int mode);
 dt_status dti_bind_derived(

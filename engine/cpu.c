@@ -2,6 +2,7 @@
 
 #include <omp.h>
 #include <string.h>
+#include <time.h>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -28,6 +29,20 @@ int dt_cpu_setup(int threads)
 #pragma omp parallel
     flush_denormals();
     return omp_get_max_threads();
+}
+
+void dt_cpu_setup_alone(void)
+{
+    omp_set_num_threads(1);
+#pragma omp parallel
+    flush_denormals();
+}
+
+double dt_cpu_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 void dt_cpu_copy(void *to, const void *from, size_t bytes)

@@ -9,8 +9,14 @@
  */
 int dt_cpu_setup(int threads);
 
+/* Have the calling thread, which is not of the team, be a team of its own of one thread, with
+ * denormals as above; what OpenMP keeps for it is made here and not later. */
+void dt_cpu_setup_alone(void);
+
 /* Copy by the whole team. */
 void dt_cpu_copy(void *to, const void *from, size_t bytes);
+
+double dt_cpu_seconds(void); /* of a clock that only goes forward */
 
 const char *dt_cpu_isa(void); /* "avx512_bf16", "avx512", "avx2", "x86-64", "arm64" ... */
 

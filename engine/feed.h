@@ -8,7 +8,7 @@
 /* One batch of decoded samples. Borrowed from the feed until the next call of next. */
 typedef struct dt_batch {
     const float *x;        /* [n, h, w, c] */
-    const int32_t *labels; /* [n] */
+    const int32_t *labels; /* [n], or [n, positions] of a sequence */
     int64_t n;
 } dt_batch;
 

@@ -5,14 +5,17 @@
 
 #include "engine/layer.h"
 
-enum { DT_GRAPH_INPUT = -1, DT_NAME_BYTES = 96 };
+enum { DT_GRAPH_INPUT = -1, DT_SHARES_NONE = -1, DT_NAME_BYTES = 96 };
 
 typedef struct dt_node {
     const dt_layer_desc *desc;
     char name[DT_NAME_BYTES]; /* PyTorch's module path, "layer1.0.conv1" */
+    char with[DT_NAME_BYTES]; /* of the layer fused into it, else "" */
+    int32_t key;              /* of its random numbers; fusing nodes does not change it */
     void *opts;               /* desc->opts_bytes of them, owned */
     int n_in;
     int32_t in[DT_MAX_IN]; /* producing node, or DT_GRAPH_INPUT */
+    int32_t shares;        /* node whose parameter 0 stands in for its own, or DT_SHARES_NONE */
     dt_layer_info info;
 } dt_node;
 
@@ -39,7 +42,19 @@ void dt_graph_destroy(dt_graph *g);
 dt_status dt_graph_add(dt_graph *g, const dt_layer_desc *desc, const char *name, const void *opts,
     const int32_t *in, int n_in, int32_t *id, dt_err *err) DT_NODISCARD;
 
+/**
+ * dt_graph_share() - let a layer use the first parameter of an earlier one (a tied output head).
+ *
+ * The layer then has no parameter of its own (info.n_param is 0; info.param[0] still says what it
+ * wants), and the gradients of both uses are added up. DT_E_CONFIG when the layer cannot share, or
+ * the shapes differ.
+ */
+dt_status dt_graph_share(dt_graph *g, int32_t node, int32_t owner, dt_err *err) DT_NODISCARD;
+
 dt_shape dt_graph_shape(const dt_graph *g, int32_t value); /* n = 1 */
+/* Labels of one sample: as many as the scores that the loss takes have positions. The graph ends
+ * in a loss. */
+int64_t dt_graph_labels(const dt_graph *g);
 int32_t dt_graph_find(
     const dt_graph *g, const char *name); /* DT_GRAPH_INPUT - 1 if there is none */
 

@@ -1,3 +1,5 @@
+#define _GNU_SOURCE /* O_DIRECT, statx */
+
 #include "engine/io.h"
 
 #include <errno.h>
@@ -6,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "engine/alloc.h"
@@ -13,6 +16,29 @@
 static int system_open(const char *path, int flags, mode_t mode)
 {
     return open(path, flags, mode);
+}
+
+/* Kernels before 6.1 do not say what they want; a page is enough for all. */
+static int direct_align(int fd)
+{
+    int align = 4096;
+#ifdef STATX_DIOALIGN
+    struct statx st;
+    if (statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &st) == 0 &&
+        (st.stx_mask & STATX_DIOALIGN) != 0 && st.stx_dio_mem_align > 0)
+        align = (int)st.stx_dio_mem_align;
+#else
+    (void)fd;
+#endif
+    return align;
+}
+
+static int system_direct(int fd, bool on)
+{
+    const int flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || fcntl(fd, F_SETFL, on ? flags | O_DIRECT : flags & ~O_DIRECT) != 0)
+        return -1;
+    return on ? direct_align(fd) : 0;
 }
 
 const dt_io_ops dt_io_system = {
@@ -23,10 +49,13 @@ const dt_io_ops dt_io_system = {
     .close = close,
     .rename = rename,
     .unlink = unlink,
+    .fallocate = posix_fallocate,
+    .direct = system_direct,
+    .statfs = statfs,
 };
 const dt_io_ops *dt_io = &dt_io_system;
 
-static int open_again(const char *path, int flags, mode_t mode)
+int dt_open(const char *path, int flags, mode_t mode)
 {
     int fd;
     do
@@ -45,7 +74,7 @@ static int sync_again(int fd)
 }
 
 /* Linux has freed the descriptor even when close says EINTR, and everything was synced before. */
-static int close_once(int fd)
+int dt_close(int fd)
 {
     return dt_io->close(fd) != 0 && errno != EINTR ? -1 : 0;
 }
@@ -99,7 +128,7 @@ dt_status dt_open_regular(int *fd, off_t *bytes, const char *path, dt_status wro
     *fd = -1;
     *bytes = 0;
     /* without O_NONBLOCK the open of a FIFO would wait for a writer */
-    const int got = open_again(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY, 0);
+    const int got = dt_open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY, 0);
     if (got < 0)
         return DT_FAIL(err, wrong, "open '%s': %s", path, strerror(errno));
     struct stat st;
@@ -109,7 +138,7 @@ dt_status dt_open_regular(int *fd, off_t *bytes, const char *path, dt_status wro
     else if (!S_ISREG(st.st_mode))
         s = DT_FAIL(err, wrong, "'%s' is %s, not a regular file", path, kind_of_file(st.st_mode));
     if (s != DT_OK) {
-        (void)close_once(got);
+        (void)dt_close(got);
         return s;
     }
     *fd = got;
@@ -134,7 +163,7 @@ dt_status dt_read_file(
         st = DT_FAIL(err, DT_E_NOMEM, "no memory for the %zu bytes of '%s'", n, path);
     else
         st = dt_read_at(fd, path, p, n, 0, err);
-    (void)close_once(fd); /* nothing was written: a failing close loses nothing */
+    (void)dt_close(fd); /* nothing was written: a failing close loses nothing */
     if (st != DT_OK) {
         dt_free(p);
         return st;
@@ -168,7 +197,7 @@ void dt_writer_abandon(dt_file_writer *w)
     if (w == NULL)
         return;
     if (w->fd >= 0)
-        (void)close_once(w->fd);
+        (void)dt_close(w->fd);
     if (w->temp != NULL)
         (void)dt_io->unlink(w->temp);
     writer_free(w);
@@ -198,11 +227,11 @@ static bool writer_names(dt_file_writer *w, const char *path)
 static int open_temp(const char *path)
 {
     const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
-    const int fd = open_again(path, flags, 0666);
+    const int fd = dt_open(path, flags, 0666);
     if (fd >= 0 || errno != EEXIST)
         return fd;
     (void)dt_io->unlink(path);
-    return open_again(path, flags, 0666);
+    return dt_open(path, flags, 0666);
 }
 
 dt_status dt_writer_open(dt_file_writer **out, const char *path, dt_err *err)
@@ -258,7 +287,7 @@ static dt_status writer_sync(dt_file_writer *w, dt_err *err)
         return DT_FAIL(err, DT_E_IO, "sync '%s': %s", w->temp, strerror(errno));
     const int fd = w->fd;
     w->fd = -1;
-    if (close_once(fd) != 0)
+    if (dt_close(fd) != 0)
         return DT_FAIL(err, DT_E_IO, "close '%s': %s", w->temp, strerror(errno));
     return DT_OK;
 }
@@ -267,7 +296,7 @@ static dt_status writer_sync(dt_file_writer *w, dt_err *err)
  */
 static dt_status writer_rename(dt_file_writer *w, dt_err *err)
 {
-    const int folder = open_again(w->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    const int folder = dt_open(w->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     if (folder < 0)
         return DT_FAIL(err, DT_E_IO, "open folder '%s': %s", w->folder, strerror(errno));
     dt_status st = DT_OK;
@@ -279,7 +308,7 @@ static dt_status writer_rename(dt_file_writer *w, dt_err *err)
         if (sync_again(folder) != 0 && errno != EINVAL)
             st = DT_FAIL(err, DT_E_IO, "sync folder '%s': %s", w->folder, strerror(errno));
     }
-    (void)close_once(folder);
+    (void)dt_close(folder);
     return st;
 }
 

@@ -7,7 +7,11 @@
 
 #include "engine/error.h"
 
-/* The calls; tests point dt_io at their own. Never changed while a run is going. */
+struct statfs;
+
+/* The calls; tests point dt_io at their own. Never changed while a run is going. fallocate returns
+ * its error and leaves errno alone, as posix_fallocate does. direct turns O_DIRECT on or off: on,
+ * it returns what addresses in memory must be multiples of. */
 typedef struct dt_io_ops {
     int (*open)(const char *path, int flags, mode_t mode);
     ssize_t (*pread)(int fd, void *to, size_t n, off_t at);
@@ -16,9 +20,16 @@ typedef struct dt_io_ops {
     int (*close)(int fd);
     int (*rename)(const char *from, const char *to);
     int (*unlink)(const char *path);
+    int (*fallocate)(int fd, off_t at, off_t n);
+    int (*direct)(int fd, bool on);
+    int (*statfs)(const char *path, struct statfs *to);
 } dt_io_ops;
 extern const dt_io_ops dt_io_system;
 extern const dt_io_ops *dt_io;
+
+/* open, again while it is interrupted; close, of which an interruption is no failure. */
+int dt_open(const char *path, int flags, mode_t mode);
+int dt_close(int fd);
 
 /* Exactly n bytes at an offset, or DT_E_IO with path, offset and the system's text; a file that
  * ends early is DT_E_DATA. */

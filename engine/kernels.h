@@ -4,6 +4,8 @@
 #ifndef DT_ENGINE_KERNELS_H
 #define DT_ENGINE_KERNELS_H
 
+#include "engine/codec.h"
+#include "engine/dtype.h"
 #include "engine/graph.h"
 
 /**
@@ -15,6 +17,8 @@
  * @n:      samples this op works on
  * @home_n: micro-batch of training, which fixes the layout in which parameters live
  * @count:  elements, for ops on parameters
+ * @dtype:  of the values it reads and writes
+ * @codec @packed: of ops that pack and unpack: how, and the bytes of the packed tensor
  * @needs_dx: false when nothing before the layer is trained, so no DX port is bound
  */
 typedef struct dt_call {
@@ -22,6 +26,9 @@ typedef struct dt_call {
     const dt_graph *graph;
     dt_form_kind form;
     int alt;
+    dt_dtype dtype;
+    const dt_codec *codec;
+    size_t packed;
     int64_t n, home_n, count;
     bool needs_dx;
 } dt_call;
@@ -52,9 +59,11 @@ typedef struct dt_metrics {
     int64_t spare[3];
 } dt_metrics;
 
-/* Numbers of the optimizer for this step. */
+/* Numbers of the optimizer for this step; the last three are Adam's. The step's own number, from
+ * which Adam corrects its moments, is dt_args.step. */
 typedef struct dt_hyper {
     float lr, momentum, weight_decay;
+    float beta1, beta2, eps;
 } dt_hyper;
 
 /**
@@ -62,16 +71,19 @@ typedef struct dt_hyper {
  * @port:    bytes of each bound port; NULL otherwise. Batched ports already point at sample 0 of
  * this op
  * @n:       samples
- * @layer:   the node's index, key of its random numbers
+ * @layer:   the node's key, of its random numbers
  * @sample0: global index in the step's batch of this op's first sample, key of its random numbers
  * @step_samples: samples of the whole step: gradients are divided by it
  * @accumulate: a later micro-batch of the step: metrics and pending statistics are added to
+ * @overflow: where an op says, by setting it to 1, that packed bytes did not fit; never NULL. The
+ * step is then discarded
  */
 typedef struct dt_args {
     void *port[DT_PORTS];
     int64_t n, layer, sample0, step, step_samples;
     uint64_t seed;
     bool accumulate;
+    int *overflow;
     dt_hyper hyper;
 } dt_args;
 

@@ -26,7 +26,7 @@ typedef enum dt_port {
     DT_M = DT_S + DT_MAX_STASH,  /* optimizer state: DT_M + 0, + 1 */
     DT_Y = DT_M + 2,             /* output */
     DT_DY,                       /* gradient of the output */
-    DT_LABELS,                   /* int32 class per sample */
+    DT_LABELS,                   /* int32 class per sample, or per position of a sequence */
     DT_METRICS,                  /* struct dt_metrics: loss and counts of the step so far */
     DT_WORK,                     /* scratch of one op */
     DT_PORTS
@@ -53,7 +53,8 @@ typedef enum dt_form_kind {
 /**
  * struct dt_form - one op of a layer.
  * @suffix:  "f", "b", "bw", "bd" ...; NULL: the layer has no such op
- * @reads:   ports read. DT_X or DT_DX + 0 in a set stand for all inputs the node has
+ * @reads:   ports read. DT_X or DT_DX + 0 in a set stand for all inputs the node has (of
+ * a layer that shares_dy, DT_DX stands for itself)
  * @writes:  ports written whole
  * @updates: ports read and written in place (state)
  * @saved:   this backward op also reads the values of the chosen alternative
@@ -123,14 +124,18 @@ struct dt_kernels;
  * @alt:      what backward needs, best first for speed; n_alt may be 0 (backward reads nothing
  * saved)
  * @identity: no op at all: y is x, dx is dy (flatten)
- * @shares_dy: backward is no op: the gradient of every input is dy itself (add)
+ * @shares_dy: the gradient of every input is one and the same: dy itself (add), and backward is no
+ * op, or one for the parameters alone; or what a backward op writes to DX + 0 (add_relu)
  * @reads_sign: backward reads of Y only whether it is above zero (relu)
  * @keeps_sign: y is x times something positive, or zero, and where it is zero no gradient comes
  * back (dropout): a layer before it that reads a sign may read this y, and this one run in place
  * @loss:     the last layer of a network; takes labels, starts backward
  * @repeatable: forward again gives the same bits and touches no state in its clone form
+ * @may_share: parameter 0 may be that of another node, in its plain layout (see dt_graph_share)
  * @batch_statistics: training normalises each channel over batch and image, so there must be more
  * than one value in a channel
+ * @fuse: a node of this layer whose only reader is a node of layer @next may become, together with
+ * it, one node of layer @as, which has this layer's options and parameters. NULL: none
  * @infer:    pure: options and input shapes (n = 1) to facts. DT_E_CONFIG for shapes that cannot be
  * @cpu @cuda: kernels; NULL: not on this device
  */
@@ -142,7 +147,10 @@ typedef struct dt_layer_desc {
     dt_form form[DT_FORMS];
     int n_alt;
     dt_alt alt[DT_MAX_ALT];
-    bool identity, shares_dy, reads_sign, keeps_sign, loss, repeatable, batch_statistics;
+    bool identity, shares_dy, reads_sign, keeps_sign, loss, repeatable, may_share, batch_statistics;
+    struct {
+        const struct dt_layer_desc *next, *as;
+    } fuse;
     dt_status (*infer)(
         const void *opts, const dt_shape *x, int n_x, dt_layer_info *info, dt_err *err);
     const struct dt_kernels *cpu, *cuda;

@@ -7,18 +7,11 @@ static const char *const row_names[] = {
     DT_PLAN_ROWS(NAME)
 #undef NAME
 };
-static const char *const tier_names[] = {"input", "host"};
 _Static_assert(DT_COUNT(row_names) == DT_ROW_KINDS, "a name a kind");
-_Static_assert(DT_COUNT(tier_names) == DT_TIERS, "a name a tier");
 
 const char *dt_row_name(int kind)
 {
     return row_names[kind];
-}
-
-const char *dt_tier_name(int tier)
-{
-    return tier_names[tier];
 }
 
 void dt_plan_destroy(dt_plan *p)

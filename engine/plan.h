@@ -3,10 +3,11 @@
  * without the network it came from. memory/lower.h makes plans, memory/verify.h proves them,
  * memory/plan_text.h prints and parses them.
  *
- * Order. Three streams (compute, out, in) each run their rows in order; rows of different streams
- * are ordered only by events: a COMPUTE or copy row with an event signals it when done, WAIT holds
- * its stream until then. PLACE and RELEASE are bookkeeping of the compute stream. The boundary
- * between two plans (or two runs of one) orders everything before it before everything after. */
+ * Order. The streams (compute; out and in for each tier) each run their rows in order; rows of
+ * different streams are ordered only by events: a COMPUTE or copy row with an event signals it when
+ * done, WAIT holds its stream until then. PLACE and RELEASE are bookkeeping of the compute stream.
+ * The boundary between two plans (or two runs of one) orders everything before it before everything
+ * after. */
 #ifndef DT_ENGINE_PLAN_H
 #define DT_ENGINE_PLAN_H
 
@@ -30,12 +31,14 @@ typedef enum dt_row_kind {
 
 const char *dt_row_name(int kind);
 
-typedef enum dt_stream { DT_STREAM_COMPUTE, DT_STREAM_OUT, DT_STREAM_IN, DT_STREAMS } dt_stream;
-
-/* Where copies go. The input tier is the decoded batch: its slots hold what fetches bring. */
-typedef enum dt_tier { DT_TIER_INPUT, DT_TIER_HOST, DT_TIERS } dt_tier;
-
-const char *dt_tier_name(int tier);
+typedef enum dt_stream {
+    DT_STREAM_COMPUTE,
+    DT_STREAM_OUT,   /* to the host */
+    DT_STREAM_IN,    /* from the host, or the decoded batch */
+    DT_STREAM_WRITE, /* to the disk */
+    DT_STREAM_READ,  /* from the disk */
+    DT_STREAMS
+} dt_stream;
 
 /**
  * struct dt_row - one row.
@@ -47,15 +50,18 @@ const char *dt_tier_name(int tier);
  * @over:   PLACE: the tensor whose bytes it takes; -1
  * @event:  WAIT: the event waited for; COMPUTE and copies: the event signalled; -1
  * @reason: row of the reason table; -1
+ * @codec:  copies: how the bytes are packed in the slot, numbered from 1; 0: as they are
  * @off:    PLACE, RELEASE, copies: offset in the arena
  * @slot:   copies: offset in the tier; in the input tier 0 is the image, 1 the labels
  * @bytes:  of the tensor
+ * @stored: copies to and from a tier: bytes of the slot; otherwise 0
  */
 typedef struct dt_row {
     uint16_t kind;
     uint8_t stream, tier;
     int32_t op, tensor, over, event, reason;
-    uint64_t off, slot, bytes;
+    int32_t codec;
+    uint64_t off, slot, bytes, stored;
 } dt_row;
 
 /* A tensor of the plan. Persistent ones lie at home for ever and are whole from the start. */
@@ -89,11 +95,11 @@ typedef struct dt_plan_op {
 typedef struct dt_plan {
     char net[DT_NAME_BYTES], policy[DT_NAME_BYTES], pool[32], device[16], program[16];
     int64_t batch;
-    uint64_t budget;              /* of the arena; 0: none */
-    uint64_t persistent;          /* bytes of the map, at the bottom of the arena */
-    uint64_t peak, bound;         /* end of the highest tensor; lower bound of any placement */
-    uint64_t host_peak;           /* bytes of the host tier */
-    uint64_t out_bytes, in_bytes; /* moved in a run; fetches of input count as in */
+    uint64_t budget;               /* of the arena; 0: none */
+    uint64_t persistent;           /* bytes of the map, at the bottom of the arena */
+    uint64_t peak, bound;          /* end of the highest tensor; lower bound of any placement */
+    uint64_t host_peak, disk_peak; /* bytes of the tiers */
+    uint64_t out_bytes, in_bytes;  /* moved in a run; fetches of input count as in */
     int32_t n_event;
     size_t n_tensor, n_op, n_arg, n_row, n_reason;
     dt_plan_tensor *tensor;

@@ -7,7 +7,7 @@
 
 static const char *const program_names[] = {"first", "again", "update", "eval"};
 static const char *const op_names[] = {
-    "forward", "backward", "clone", "reorder", "update", "fetch", "out", "in"};
+    "forward", "backward", "clone", "reorder", "update", "fetch", "out", "in", "encode", "decode"};
 _Static_assert(DT_COUNT(program_names) == DT_PROGRAM_KINDS, "a name a kind");
 _Static_assert(DT_COUNT(op_names) == DT_OP_KINDS, "a name a kind");
 
@@ -208,6 +208,8 @@ dt_call dt_op_call(const dt_program *p, const dt_op *op)
         .alt = op->node == DT_NONE ? 0 : p->alt[op->node],
         .n = op->n1 - op->n0,
         .home_n = p->home_n,
+        .codec = op->codec,
+        .packed = op->stored,
         .count = op->count,
         .needs_dx = op->node != DT_NONE && p->needs_dx[op->node],
     };

@@ -5,6 +5,7 @@
 #define DT_ENGINE_PROGRAM_H
 
 #include "engine/map.h"
+#include "engine/tier.h"
 
 enum { DT_MAX_ARGS = 24, DT_NONE = -1 };
 
@@ -21,7 +22,13 @@ const char *dt_program_kind_name(dt_program_kind k);
 
 /* What the configuration has fixed for a tensor's gap between forward and backward; policies leave
  * such gaps as they are. */
-typedef enum dt_pin { DT_PIN_NONE, DT_PIN_KEEP, DT_PIN_MOVE, DT_PIN_RECOMPUTE } dt_pin;
+typedef enum dt_pin {
+    DT_PIN_NONE,
+    DT_PIN_KEEP,
+    DT_PIN_MOVE,
+    DT_PIN_RECOMPUTE,
+    DT_PIN_ENCODE
+} dt_pin;
 
 /**
  * struct dt_tensor - a value.
@@ -48,9 +55,11 @@ typedef enum dt_op_kind {
     DT_OP_CLONE,   /* forward again, inserted by a policy */
     DT_OP_REORDER, /* a parameter or gradient into another layout */
     DT_OP_UPDATE,
-    DT_OP_FETCH, /* input from the decoded batch */
-    DT_OP_OUT,   /* copy to a tier */
-    DT_OP_IN,    /* copy back */
+    DT_OP_FETCH,  /* input from the decoded batch */
+    DT_OP_OUT,    /* copy to a tier */
+    DT_OP_IN,     /* copy back */
+    DT_OP_ENCODE, /* pack a value, which stays on the device */
+    DT_OP_DECODE, /* unpack it into bytes of its own */
     DT_OP_KINDS
 } dt_op_kind;
 
@@ -73,6 +82,9 @@ typedef struct dt_operand {
  * @count: elements, for ops without a node
  * @flops: of these samples
  * @pair:  IN: the OUT whose bytes it brings back
+ * @tier:  OUT and IN: where to and from
+ * @codec: ENCODE, DECODE, OUT and IN: how bytes are packed; NULL: not at all
+ * @stored: of the same: bytes of the slot, or of the packed tensor
  * @release_after: OUT: op after which the device bytes are given back; DT_NONE: the OUT itself
  * @clone_of: CLONE: the op it repeats
  */
@@ -82,6 +94,9 @@ typedef struct dt_op {
     const dt_layer_desc *desc;
     int32_t node, pair, release_after, clone_of;
     dt_form_kind form;
+    const dt_codec *codec;
+    dt_tier tier;
+    size_t stored;
     int64_t n0, n1, count;
     double flops;
     int n_arg;

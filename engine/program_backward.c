@@ -42,10 +42,20 @@ static dt_status new_gradient(dti_builder *b, int32_t node, int i, int32_t *id, 
         b, name, DT_ROLE_ACTIVATION_GRADIENTS, 0, dti_value_bytes(b, value), value, id, err);
 }
 
+/* The same for the one gradient of all inputs. No value's name is empty, so no other is called so.
+ */
+static dt_status new_shared_gradient(dti_builder *b, int32_t node, int32_t *id, dt_err *err)
+{
+    char name[DT_TENSOR_NAME_BYTES];
+    dti_name(name, "d.@%s", b->g->node[node].name);
+    return dti_add_tensor(
+        b, name, DT_ROLE_ACTIVATION_GRADIENTS, 0, dti_value_bytes(b, node), node, id, err);
+}
+
 /* An op that adds a finished gradient to the one of earlier micro-batches. */
 static dt_status accumulate(dti_builder *b, int32_t node, int i, int32_t from, dt_err *err)
 {
-    const int32_t home = dt_map_find(b->p->map, node, i, DT_DP);
+    const int32_t home = dti_home(b, node, i, DT_DP);
     dt_op op = dti_start_op(b, DT_OP_BACKWARD, b->o->ops.sum, DT_NONE, DT_FORWARD, "");
     dti_name(op.name, "%s.%s.add", b->g->node[node].name, b->g->node[node].info.param[i].name);
     op.count = (int64_t)(b->p->tensor[home].bytes / sizeof(float));
@@ -54,6 +64,18 @@ static dt_status accumulate(dti_builder *b, int32_t node, int i, int32_t from, d
     dt_op_bind(&op, from, DT_X + 1, DT_READ);
     dt_op_bind(&op, home, DT_Y, DT_WRITE);
     return dti_append_work(b, &op, err);
+}
+
+/* Whether the parameter's gradient already holds something: that of earlier micro-batches, or that
+ * of a layer further on that shares the parameter. */
+static bool adds(const dti_builder *b, int32_t node, int i)
+{
+    const int32_t shares = b->g->node[node].shares;
+    const int32_t owner = shares == DT_SHARES_NONE ? node : shares;
+    bool before = b->p->kind == DT_PROGRAM_AGAIN;
+    for (size_t k = (size_t)node + 1; k < b->g->n_node && i == 0; k++)
+        before = before || b->g->node[k].shares == owner;
+    return before;
 }
 
 /* A transient that holds a parameter's gradient until it is in place; the name tells the stage. */
@@ -76,17 +98,17 @@ static dt_status bind_gradients(
     const dt_node *nd = &b->g->node[node];
     dt_facts f;
     DT_TRY(err, dt_op_facts(b->p, op, &f, err), "%s", op->name);
-    for (int i = 0; i < nd->info.n_param; i++) {
+    for (int i = 0; i < dti_params(nd); i++) {
         w->raw[i] = DT_NONE;
         w->restore[i] = false;
         if (nd->info.param[i].buffer || !(writes & DT_BIT(DT_DP + i)))
             continue;
-        const int32_t home = dt_map_find(b->p->map, node, i, DT_DP);
+        const int32_t home = dti_home(b, node, i, DT_DP);
         w->restore[i] = i == 0 && f.gradient_bytes > 0;
         w->raw[i] = home;
         if (w->restore[i])
             DT_CHECK(loose_gradient(b, node, i, "r", f.gradient_bytes, &w->raw[i], err));
-        else if (b->p->kind == DT_PROGRAM_AGAIN)
+        else if (adds(b, node, i))
             DT_CHECK(loose_gradient(b, node, i, "t", b->p->tensor[home].bytes, &w->raw[i], err));
         dt_op_bind(op, w->raw[i], DT_DP + i, DT_WRITE);
     }
@@ -97,14 +119,14 @@ static dt_status bind_gradients(
 static dt_status settle_gradients(dti_builder *b, int32_t node, const gradient_way *w, dt_err *err)
 {
     const dt_node *nd = &b->g->node[node];
-    for (int i = 0; i < nd->info.n_param; i++) {
+    for (int i = 0; i < dti_params(nd); i++) {
         if (w->raw[i] == DT_NONE)
             continue;
         int32_t from = w->raw[i];
-        const int32_t home = dt_map_find(b->p->map, node, i, DT_DP);
+        const int32_t home = dti_home(b, node, i, DT_DP);
         if (w->restore[i]) {
             int32_t to = home;
-            if (b->p->kind == DT_PROGRAM_AGAIN)
+            if (adds(b, node, i))
                 DT_CHECK(loose_gradient(b, node, i, "t", b->p->tensor[home].bytes, &to, err));
             dt_op op = dti_start_op(
                 b, DT_OP_REORDER, nd->desc, node, DT_RESTORE, nd->desc->form[DT_RESTORE].suffix);
@@ -155,6 +177,30 @@ static bool wants_gradient(const dti_builder *b, int32_t value)
     return value != DT_GRAPH_INPUT && b->trained[value];
 }
 
+/* What the op writes for each input: a tensor of its own, or one that all share; DT_NONE where no
+ * gradient is wanted. */
+static dt_status bind_dx(
+    dti_builder *b, dt_op *op, int32_t node, bool gives_dx, int32_t dx[DT_MAX_IN], dt_err *err)
+{
+    const dt_node *nd = &b->g->node[node];
+    const bool one = nd->desc->shares_dy;
+    int32_t shared = DT_NONE;
+    for (int i = 0; i < nd->n_in; i++) {
+        dx[i] = DT_NONE;
+        if (!gives_dx || !wants_gradient(b, nd->in[i]))
+            continue;
+        if (shared == DT_NONE) {
+            DT_CHECK(one ? new_shared_gradient(b, node, &dx[i], err)
+                         : new_gradient(b, node, i, &dx[i], err));
+            dt_op_bind(op, dx[i], DT_DX + (one ? 0 : i), DT_WRITE);
+        } else {
+            dx[i] = shared;
+        }
+        shared = one ? dx[i] : DT_NONE;
+    }
+    return DT_OK;
+}
+
 static dt_status backward_form(dti_builder *b, int32_t node, dt_form_kind kind, dt_err *err)
 {
     const dt_node *nd = &b->g->node[node];
@@ -176,13 +222,7 @@ static dt_status backward_form(dti_builder *b, int32_t node, dt_form_kind kind, 
     gradient_way way;
     DT_CHECK(bind_gradients(b, &op, node, f->writes, &way, err));
     int32_t dx[DT_MAX_IN];
-    for (int i = 0; i < nd->n_in; i++) {
-        dx[i] = DT_NONE;
-        if (gives_dx && wants_gradient(b, nd->in[i])) {
-            DT_CHECK(new_gradient(b, node, i, &dx[i], err));
-            dt_op_bind(&op, dx[i], DT_DX + i, DT_WRITE);
-        }
-    }
+    DT_CHECK(bind_dx(b, &op, node, gives_dx, dx, err));
     DT_CHECK(dti_append_work(b, &op, err));
     DT_CHECK(settle_gradients(b, node, &way, err));
     for (int i = 0; i < nd->n_in; i++)
@@ -198,7 +238,8 @@ dt_status dti_backward_node(dti_builder *b, int32_t node, dt_err *err)
         return DT_OK;
     if (!nd->desc->loss && b->grad[node] == DT_NONE)
         return DT_FAIL(err, DT_E_INTERNAL, "no gradient arrives at '%s'", nd->name);
-    if (nd->desc->shares_dy) {
+    if (nd->desc->shares_dy && !(nd->desc->form[DT_BACKWARD].writes & DT_BIT(DT_DX))) {
+        DT_CHECK(backward_form(b, node, DT_BACKWARD, err)); /* of its parameters, if any */
         for (int i = 0; i < nd->n_in; i++)
             if (wants_gradient(b, nd->in[i]))
                 DT_CHECK(arrive(b, dti_behind(b, nd->in[i]), b->grad[node], err));

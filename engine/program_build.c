@@ -82,13 +82,24 @@ dt_status dti_append_work(dti_builder *b, dt_op *op, dt_err *err)
     return dti_append(b, op, err);
 }
 
+int dti_params(const dt_node *nd)
+{
+    return nd->shares == DT_SHARES_NONE ? nd->info.n_param : 1;
+}
+
+int32_t dti_home(const dti_builder *b, int32_t node, int i, dt_port port)
+{
+    const int32_t owner = b->g->node[node].shares;
+    return dt_map_find(b->p->map, owner == DT_SHARES_NONE ? node : owner, i, port);
+}
+
 /* Bind every parameter port the form names and the node has. */
 void dti_bind_params(
     const dti_builder *b, dt_op *op, dt_ports set, int32_t node, dt_port port, int mode)
 {
-    for (int i = 0; i < b->g->node[node].info.n_param; i++)
+    for (int i = 0; i < dti_params(&b->g->node[node]); i++)
         if (set & DT_BIT((int)port + i))
-            dt_op_bind(op, dt_map_find(b->p->map, node, i, port), (int)port + i, mode);
+            dt_op_bind(op, dti_home(b, node, i, port), (int)port + i, mode);
 }
 
 /* The weight in the layout the op wants: the parameter itself, or a derived tensor made right
@@ -97,7 +108,7 @@ dt_status dti_bind_derived(
     dti_builder *b, dt_op *op, int which, dt_form_kind maker, int32_t node, dt_err *err)
 {
     dt_facts f;
-    const int32_t home = dt_map_find(b->p->map, node, 0, DT_P);
+    const int32_t home = dti_home(b, node, 0, DT_P);
     DT_TRY(err, dt_op_facts(b->p, op, &f, err), "%s", op->name);
     int32_t id = home;
     if (f.derived_bytes > 0) {
@@ -122,7 +133,7 @@ static void survey(dti_builder *b)
         for (int k = 0; k < nd->n_in; k++)
             before = before || (nd->in[k] != DT_GRAPH_INPUT && b->trained[nd->in[k]]);
         bool own = false;
-        for (int k = 0; k < nd->info.n_param; k++)
+        for (int k = 0; k < dti_params(nd); k++)
             own = own || !nd->info.param[k].buffer;
         b->p->needs_dx[i] = before;
         b->trained[i] = before || own;

@@ -35,7 +35,8 @@ dt_status dti_forward_node(dti_builder *b, int32_t node, dt_err *err)
         return DT_OK;
     }
     if (nd->desc->loss)
-        DT_CHECK(dti_fetch(b, "labels", sizeof(int32_t), DT_LABELS, &b->labels, err));
+        DT_CHECK(dti_fetch(b, "labels", sizeof(int32_t) * (size_t)dt_graph_labels(b->g), DT_LABELS,
+            &b->labels, err));
     const dt_form_kind kind = eval && nd->desc->form[DT_EVAL].suffix != NULL ? DT_EVAL : DT_FORWARD;
     const dt_form *f = &nd->desc->form[kind];
     dt_op op = dti_start_op(b, DT_OP_FORWARD, nd->desc, node, kind, f->suffix);

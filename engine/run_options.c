@@ -4,10 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
+static const char *const attention_words[] = {"efficient", "naive", NULL};
 static const char *const on_error_words[] = {"fail", "skip", NULL};
 static const char *const optimizer_words[] = {"sgd", NULL};
 static const char *const schedule_words[] = {"constant", "step", NULL};
 static const char *const precision_words[] = {"fp32", NULL};
+static const char *const tier_words[] = {"auto", "host", "disk", NULL};
 static const char *const device_words[] = {"auto", "cpu", NULL};
 
 #define END                                                                                        \
@@ -20,8 +22,14 @@ static const dt_opt model_rows[] = {
     {"name", DT_OPT_STR, AT(name), "", 0, 0, NULL, NULL, "a network of ours; when not given, the file's layer sections, and without those resnet50"},
     {"classes", DT_OPT_I64, AT(classes), "0", 0, 1e6, NULL, NULL, "outputs of the network; 0: as many as the data has, or the model's own number"},
     {"image", DT_OPT_I64, AT(image), "0", 0, 16384, NULL, "pixels", "height and width of the input; 0: the model's own"},
-    {"width", DT_OPT_I64, AT(width), "64", 1, 4096, NULL, "channels", "channels of the first stage, for networks that scale"},
+    {"width", DT_OPT_I64, AT(width), "0", 0, 65536, NULL, "channels", "channels of the first stage, 64 being the standard that all others scale with; of gpt2 those of a token; 0: the model's own"},
+    {"layers", DT_OPT_I64, AT(layers), "0", 0, 4096, NULL, NULL, "blocks of a transformer; 0: the model's own"},
+    {"heads", DT_OPT_I64, AT(heads), "0", 0, 4096, NULL, NULL, "parts of a transformer's channels that attend apart; 0: the model's own"},
+    {"vocab", DT_OPT_I64, AT(vocab), "0", 0, 1048576, NULL, "tokens", "kinds of tokens; 0: classes, and without those the model's own"},
+    {"context", DT_OPT_I64, AT(context), "0", 0, 1048576, NULL, "tokens", "length of a sequence; 0: the model's own"},
+    {"attention", DT_OPT_ENUM, AT(attention), "efficient", 0, 0, attention_words, NULL, "efficient computes probabilities again in backward, naive keeps them"},
     {"dropout", DT_OPT_F64, AT(dropout), "-1", -1, 0.99, NULL, NULL, "share of values dropped, 0 to 0.99; -1: the model's own"},
+    {"fuse", DT_OPT_BOOL, AT(fuse), "on", 0, 0, NULL, NULL, "compute a layer and the ReLU behind it as one"},
     {"weights", DT_OPT_PATH, AT(weights), "", 0, 0, NULL, NULL, "safetensors file to start from"},
     END};
 #undef AT
@@ -69,7 +77,14 @@ static const dt_opt device_rows[] = {
 #define AT(f) offsetof(dt_memory_opts, f)
 static const dt_opt memory_rows[] = {
     {"policy", DT_OPT_LIST, AT(policy), "keep_all", 0, 0, NULL, NULL, "how memory is saved, one after the other; 'dnntrain list policies' names them"},
-    {"device_budget", DT_OPT_BYTES, AT(device_budget), "0", 0, 0, NULL, NULL, "most memory the device may use; 0: no limit"},
+    {"device_budget", DT_OPT_BYTES, AT(device_budget), "0", 0, 0, NULL, NULL, "most memory the device may use; 0: what the machine has"},
+    {"host_budget", DT_OPT_BYTES, AT(host_budget), "0", 0, 0, NULL, NULL, "most host memory that moved tensors may take; 0: what the machine has"},
+    {"disk_budget", DT_OPT_BYTES, AT(disk_budget), "0", 0, 0, NULL, NULL, "most disk space that moved tensors may take; 0: what is free"},
+    {"tier", DT_OPT_ENUM, AT(tier), "auto", 0, 0, tier_words, NULL, "where moved tensors wait; auto: the host, and what host_budget has no room for on the disk, if disk_path is given"},
+    {"disk_path", DT_OPT_PATH, AT(disk_path), "", 0, 0, NULL, NULL, "folder for the file of the disk tier; with tier = disk /var/tmp unless given"},
+    {"copy_threads", DT_OPT_BOOL, AT(copy_threads), "off", 0, 0, NULL, NULL, "copy to and from the host by a thread a direction, not by the team between layers; for machines with cores to spare"},
+    {"checksum", DT_OPT_BOOL, AT(checksum), "off", 0, 0, NULL, NULL, "sum up what goes to the disk, and compare when it is back"},
+    {"profile", DT_OPT_PATH, AT(profile), "", 0, 0, NULL, NULL, "shares of values that are not zero, as 'dnntrain profile' writes them; room for packed tensors is made by them"},
     {"pool", DT_OPT_STR, AT(pool), "greedy", 0, 0, NULL, NULL, "how tensors get their addresses; 'dnntrain list pools' names them"},
     END};
 #undef AT

@@ -8,12 +8,20 @@
 
 enum { DT_RUN_CHANNELS = 3, DT_RUN_MILESTONES = 64, DT_RUN_DEFAULT_STEPS = 100 };
 
+typedef enum dt_attention_choice {
+    DT_ATTENTION_IS_EFFICIENT,
+    DT_ATTENTION_IS_NAIVE
+} dt_attention_choice;
+
 typedef struct dt_model_section {
     const char *name;       /* NULL: the network is made of the file's layer sections */
     int64_t classes, image; /* 0: what the data or the model says */
-    int64_t width;          /* channels of the first stage */
-    double dropout;         /* below 0: the model's own */
-    const char *weights;    /* safetensors file to start from, or NULL */
+    int64_t width;          /* channels of the first stage, or of every token; 0: the model's own */
+    int64_t layers, heads, vocab, context; /* of transformers; 0: the model's own */
+    int attention;                         /* dt_attention_choice */
+    double dropout;                        /* below 0: the model's own */
+    bool fuse;                             /* run a layer and the ReLU behind it as one */
+    const char *weights;                   /* safetensors file to start from, or NULL */
 } dt_model_section;
 
 typedef enum dt_on_error { DT_ON_ERROR_FAIL, DT_ON_ERROR_SKIP } dt_on_error;
@@ -52,10 +60,16 @@ typedef struct dt_device_opts {
     int64_t threads; /* 0: all cores */
 } dt_device_opts;
 
+typedef enum dt_tier_choice { DT_TO_AUTO, DT_TO_HOST, DT_TO_DISK } dt_tier_choice;
+
 typedef struct dt_memory_opts {
-    const char *policy;     /* names, comma-separated */
-    uint64_t device_budget; /* bytes; 0: none */
+    const char *policy;                               /* names, comma-separated */
+    uint64_t device_budget, host_budget, disk_budget; /* bytes; 0: none */
     const char *pool;
+    int tier;              /* dt_tier_choice */
+    const char *disk_path; /* folder; NULL: the program's choice */
+    bool copy_threads, checksum;
+    const char *profile; /* file of densities, or NULL */
 } dt_memory_opts;
 
 typedef struct dt_dir_opts {

@@ -9,20 +9,38 @@
 
 typedef struct dt_runner dt_runner;
 
+/**
+ * struct dt_runner_opts - what a runner is made of.
+ * @arena_bytes: the largest peak of all plans
+ * @tier @tier_bytes: what moved bytes wait in (NULL where there is none), and the largest peak of
+ * all plans there. The input tier has neither
+ * @disk_path @checksum: for the disk tier; read while the runner is made
+ * @threads:     of the team, 0: all cores
+ * @copy_threads: copies to and from the host, and fetches, have threads of their own. Otherwise the
+ * whole team makes them where they stand in the plan. The disk always has its threads
+ * @delay_seed:  for tests: in runs with threads every copy and every op is late by a random time of
+ * up to 0.3 ms, on some threads less than on others; 0: none
+ */
 typedef struct dt_runner_opts {
     const dt_graph *graph;
     const dt_map *map;
     dt_device_kind device;
-    uint64_t arena_bytes; /* the largest peak of all plans */
-    uint64_t host_bytes;  /* the largest host peak */
-    uint64_t seed;
-    int threads; /* 0: all cores */
+    uint64_t arena_bytes;
+    const dt_tier_desc *tier[DT_TIERS];
+    uint64_t tier_bytes[DT_TIERS];
+    const char *disk_path;
+    bool checksum, copy_threads;
+    uint64_t seed, delay_seed;
+    int threads;
 } dt_runner_opts;
 
-/* Reserve the arena, with a guard page behind it, and the host tier. DT_E_NOMEM when the machine
- * refuses. */
+/* Reserve the arena, with a guard page behind it, and the tiers, and start the threads. DT_E_NOMEM
+ * when the machine refuses; what a tier says when it does. */
 dt_status dt_runner_create(dt_runner **out, const dt_runner_opts *o, dt_err *err) DT_NODISCARD;
 void dt_runner_destroy(dt_runner *r);
+
+/* What the user should know of a tier; NULL when there is nothing. Lives as long as the runner. */
+const char *dt_runner_note(const dt_runner *r, dt_tier tier);
 
 /* Prepare a plan and the program it was lowered from. Both may be destroyed afterwards. */
 dt_status dt_runner_add(
@@ -36,7 +54,37 @@ typedef struct dt_run_args {
     dt_hyper hyper;
 } dt_run_args;
 
+/* Run a plan. The first failure of any stream ends it, with a note that names the op or the copy:
+ * tensor, tier, slot and bytes. State is as it was when the plan changes none; later runs work. */
 dt_status dt_runner_run(dt_runner *r, int id, const dt_run_args *a, dt_err *err) DT_NODISCARD;
+
+/* For tools that look at values: called on the thread of the ops, after each, for every tensor that
+ * the op wrote for all of the plan's samples. @bytes hold until it returns. */
+typedef struct dt_probe {
+    void *self;
+    void (*wrote)(void *self, const dt_plan_tensor *t, const void *bytes);
+} dt_probe;
+
+/* Borrowed, until the next; NULL: none. */
+void dt_runner_set_probe(dt_runner *r, const dt_probe *p);
+
+/* Whether packed bytes did not fit in the last run: then what it computed is not to be used. */
+bool dt_runner_overflowed(const dt_runner *r);
+
+/**
+ * struct dt_runner_stats - what moving has cost so far, checked runs included.
+ * @out @in: bytes moved, by tier: of packed ones those in use
+ * @copy_seconds:  in which the calling thread made copies
+ * @stall_seconds: in which it was blocked until copies of other threads were done
+ */
+typedef struct dt_runner_stats {
+    uint64_t out[DT_TIERS], in[DT_TIERS];
+    double copy_seconds, stall_seconds;
+} dt_runner_stats;
+
+/* Between runs. */
+dt_runner_stats dt_runner_get_stats(const dt_runner *r);
+void dt_runner_reset_stats(dt_runner *r);
 
 /* What a checked run found. */
 typedef struct dt_measure {
@@ -44,14 +92,15 @@ typedef struct dt_measure {
     int32_t peak_tensor; /* of the plan */
 } dt_measure;
 
-/* Run a plan once in an arena filled with a pattern, and look at every byte: what an op changes
- * must lie in the tensors it writes, padding included, and all the rest of the arena must keep the
- * pattern. The contents of persistent tensors are lost: initialise them afterwards. DT_E_INTERNAL
- * names the op and tensor beside which a byte changed. */
+/* Run a plan once, row by row on the calling thread, in an arena filled with a pattern, and look at
+ * every byte: what an op changes must lie in the tensors it writes, padding included, and all the
+ * rest of the arena must keep the pattern. The contents of persistent tensors are lost: initialise
+ * them afterwards. DT_E_INTERNAL names the op and tensor beside which a byte changed. */
 dt_status dt_runner_check(
     dt_runner *r, int id, const dt_run_args *a, dt_measure *m, dt_err *err) DT_NODISCARD;
 
 int64_t dt_runner_sample(const dt_runner *r); /* floats of one image */
+int64_t dt_runner_labels(const dt_runner *r); /* labels of one image */
 
 /* Bytes of a persistent tensor (entry of the map). */
 void *dt_runner_home(dt_runner *r, int32_t home);

@@ -17,7 +17,7 @@ typedef struct margin {
 
 typedef struct checker {
     dt_runner *r;
-    const dti_plan *p;
+    dti_plan *p;
     dt_measure *m;
     margin margin[MOST];
     int n;
@@ -111,8 +111,11 @@ static dt_status check_untouched(const checker *k, uint64_t from, uint64_t to, d
 
 static dt_status run_steps(checker *k, const dt_run_args *a, dt_err *err)
 {
+    const dti_run u = {k->r, k->p, a};
     for (size_t i = 0; i < k->p->n_step; i++) {
         dti_step *s = &k->p->step[i];
+        if (s->kind == DTI_WAIT)
+            continue;
         if (s->kind == DTI_END) {
             const dti_bytes *b = &k->p->touched[s->first];
             measure(k, b);
@@ -120,7 +123,7 @@ static dt_status run_steps(checker *k, const dt_run_args *a, dt_err *err)
             continue;
         }
         before_op(k, s);
-        DT_CHECK(dti_step_run(k->r, s, a, k->p->again, err));
+        DT_CHECK(dti_step_run(&u, s, DT_STREAM_COMPUTE, err));
         DT_CHECK(after_op(k, s, err));
         for (int32_t t = s->first; t < s->first + s->n; t++)
             measure(k, &k->p->touched[t]);
@@ -133,6 +136,7 @@ dt_status dt_runner_check(dt_runner *r, int id, const dt_run_args *a, dt_measure
     *m = (dt_measure){.peak_tensor = -1};
     checker k = {.r = r, .p = &r->plan[id], .m = m};
     const dt_map *map = r->o.map;
+    r->overflow = 0;
     fill(r->arena.base, r->arena.bytes);
     for (size_t i = 0; i < map->n; i++) /* or what is computed from them could be the pattern */
         memset(r->arena.base + map->home[i].off, 0, map->home[i].bytes);

@@ -4,6 +4,7 @@
 
 #include "engine/arena.h"
 #include "engine/runner.h"
+#include "engine/streams.h"
 
 /* Bytes of the arena that a step reads or writes, for the checked run. */
 typedef struct dti_bytes {
@@ -17,20 +18,31 @@ typedef enum dti_step_kind {
     DTI_COPY_OUT,
     DTI_COPY_IN,
     DTI_FETCH,
+    DTI_WAIT,
     DTI_END
 } dti_step_kind;
 
-/* One row that does something; DTI_END is where a tensor's bytes are given up. */
+/* One row that does something. DTI_END is where a tensor's bytes are given up, which only a checked
+ * run looks at; a DTI_WAIT is there only when another thread signals. */
 typedef struct dti_step {
     dti_step_kind kind;
+    int32_t next;  /* step of that thread; -1: none */
+    int32_t event; /* WAIT: waited for; others: signalled when done; -1 */
     const dt_kernels *kernels;
     dt_call call;
     void *state; /* borrowed from the runner's states */
     dt_args args;
-    char *name;                   /* borrowed from the plan kept here */
-    unsigned char *device, *host; /* copies */
-    uint64_t bytes;
-    int fetch;        /* FETCH: 0 the image, 1 the labels */
+    char *name; /* borrowed from the plan kept here */
+
+    /* copies */
+    unsigned char *device;
+    dt_stream stream;
+    dt_tier tier;
+    uint64_t slot, bytes, stored; /* slot of the input tier: 0 the image, 1 the labels */
+    const dt_codec *codec;        /* NULL: as they are */
+    uint64_t used;                /* COPY_OUT: bytes of the slot that the last run wrote */
+    int32_t pair;                 /* COPY_IN: the step that copied them out */
+
     int32_t first, n; /* into touched */
 } dti_step;
 
@@ -38,8 +50,10 @@ typedef struct dti_plan {
     size_t n_step, n_touched;
     dti_step *step;
     dti_bytes *touched;
-    dt_plan_op *op;         /* copies, for names in messages */
-    dt_plan_tensor *tensor; /* likewise */
+    dt_plan_op *op;            /* copies, for names in messages */
+    dt_plan_tensor *tensor;    /* likewise */
+    int32_t begin[DT_STREAMS]; /* first step by thread; -1: none */
+    unsigned threads;          /* those that have steps: bit s for stream s */
     uint64_t peak;
     int64_t n;
     bool again;
@@ -51,17 +65,58 @@ typedef struct dti_state {
     void *state;
 } dti_state;
 
+typedef struct dti_tier {
+    const dt_tier_desc *desc;
+    void *state;
+    unsigned char *map; /* NULL: by write and read */
+    const char *note;
+} dti_tier;
+
+/* Packed bytes on their way to or from a tier that has no map, by stream. */
+typedef struct dti_stage {
+    void *block;
+    unsigned char *base;
+    uint64_t bytes;
+} dti_stage;
+
+/* What a thread has moved. */
+typedef struct dti_moved {
+    uint64_t out[DT_TIERS], in[DT_TIERS];
+    double seconds;
+} dti_moved;
+
 struct dt_runner {
     dt_runner_opts o;
     dt_arena arena;
-    unsigned char *host;
+    dti_tier tier[DT_TIERS];
+    dti_stage stage[DT_STREAMS];
+    dti_moved moved[DT_STREAMS]; /* by thread */
+    dt_streams *streams;
+    const dt_probe *probe; /* borrowed; NULL: none */
+    int overflow;
     size_t n_plan, cap_plan, n_state, cap_state;
     dti_plan *plan;
     dti_state *state;
 };
 
-/* Execute one step. */
-dt_status dti_step_run(
-    const dt_runner *r, dti_step *s, const dt_run_args *a, bool again, dt_err *err);
+/* A run of a plan. */
+typedef struct dti_run {
+    dt_runner *r;
+    dti_plan *p;
+    const dt_run_args *a;
+} dti_run;
+
+/* Execute one step, but for waits and ends; @thread is the one that calls. */
+dt_status dti_step_run(const dti_run *u, dti_step *s, int thread, dt_err *err);
+
+/* Reserve what the options say, and give it back. */
+dt_status dti_tiers_reserve(dt_runner *r, dt_err *err);
+void dti_tiers_release(dt_runner *r);
+/* Room for packed bytes of a stream. */
+dt_status dti_stage_reserve(dt_runner *r, dt_stream stream, uint64_t bytes, dt_err *err);
+
+/* Make a plan's steps, into a zeroed *to. */
+dt_status dti_bind(
+    dt_runner *r, const dt_program *p, const dt_plan *plan, dti_plan *to, dt_err *err);
 
 #endif

@@ -85,7 +85,8 @@ dt_status dt_runner_init(dt_runner *r, dt_err *err)
         float *plain = dt_alloc((size_t)count, sizeof *plain);
         if (plain == NULL)
             return DT_FAIL(err, DT_E_NOMEM, "no memory to initialise %s", h->name);
-        initial(p, r->o.seed, (uint32_t)(h->node * DT_MAX_PARAM + h->param), plain, count);
+        initial(p, r->o.seed, (uint32_t)(r->o.graph->node[h->node].key * DT_MAX_PARAM + h->param),
+            plain, count);
         const dt_status st = dt_runner_put(r, (int32_t)i, plain, err);
         dt_free(plain);
         DT_TRY(err, st, "initialise %s", h->name);

@@ -46,3 +46,23 @@ size_t dt_printable(const char *text)
     const bool control = lead == 0xC2 && (uint8_t)text[1] < 0xA0;
     return !control && strnlen(text, n) == n && dt_utf8_bad(text, n) == n ? n : 0;
 }
+
+bool dt_glob(const char *glob, const char *name)
+{
+    const char *star = NULL, *from = NULL; /* the last star, and where what it covers ends */
+    while (*name != '\0') {
+        if (*glob == '*') {
+            star = glob++;
+            from = name;
+        } else if (*glob == '?' || *glob == *name) {
+            glob++;
+            name++;
+        } else if (star != NULL) {
+            glob = star + 1;
+            name = ++from;
+        } else {
+            return false;
+        }
+    }
+    return glob[strspn(glob, "*")] == '\0';
+}

@@ -12,4 +12,7 @@ size_t dt_utf8_bad(const char *text, size_t n);
  * character (C1 included), for a byte that is not valid UTF-8, and at the end. */
 size_t dt_printable(const char *text);
 
+/* Whether the whole of @name is matched: * stands for any text, ? for one character. */
+bool dt_glob(const char *glob, const char *name);
+
 #endif

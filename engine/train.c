@@ -30,13 +30,19 @@ double dt_learning_rate(const dt_train_opts *o, int64_t epoch)
     return lr;
 }
 
-static dt_status ready(const dt_train_job *j, dt_program_kind kind, int64_t n, int *id, dt_err *err)
+/* The plan of a kind and size; the dense one if there is such and it is asked for. */
+static dt_status ready(
+    const dt_train_job *j, dt_program_kind kind, int64_t n, bool dense, int *id, dt_err *err)
 {
-    for (size_t i = 0; i < j->n_ready; i++)
-        if (j->ready[i].kind == kind && (kind == DT_PROGRAM_UPDATE || j->ready[i].n == n)) {
-            *id = j->ready[i].id;
-            return DT_OK;
-        }
+    *id = -1;
+    for (size_t i = 0; i < j->n_ready; i++) {
+        const dt_ready *r = &j->ready[i];
+        if (r->kind == kind && (kind == DT_PROGRAM_UPDATE || r->n == n) &&
+            (*id < 0 || r->dense == dense))
+            *id = r->id;
+    }
+    if (*id >= 0)
+        return DT_OK;
     return DT_FAIL(
         err, DT_E_INTERNAL, "no %s plan for %" PRId64 " samples", dt_program_kind_name(kind), n);
 }
@@ -52,19 +58,22 @@ static bool stop(const dt_train_job *j)
     return j->observer->stop != NULL && j->observer->stop(j->observer->self);
 }
 
-/* Forward and backward of all micro-batches of a step's batch. */
-static dt_status gradients(const dt_train_job *j, const dt_batch *b, int64_t step, dt_err *err)
+/* Forward and backward of all micro-batches of a step's batch. *overflowed becomes true, and the
+ * rest is left out, when packed values did not fit. */
+static dt_status gradients(const dt_train_job *j, const dt_batch *b, int64_t step, bool dense,
+    bool *overflowed, dt_err *err)
 {
     const int64_t micro = j->opts->micro_batch;
     int64_t last;
     const int64_t pieces = dt_micro_batches(b->n, micro, &last);
     const size_t sample = (size_t)dt_runner_sample(j->runner);
+    const int64_t labels = dt_runner_labels(j->runner);
     for (int64_t i = 0; i < pieces; i++) {
         int id;
         const int64_t n = i + 1 < pieces ? micro : last;
-        DT_CHECK(ready(j, i == 0 ? DT_PROGRAM_FIRST : DT_PROGRAM_AGAIN, n, &id, err));
+        DT_CHECK(ready(j, i == 0 ? DT_PROGRAM_FIRST : DT_PROGRAM_AGAIN, n, dense, &id, err));
         const dt_run_args a = {
-            .batch = {b->x + (size_t)(i * micro) * sample, b->labels + i * micro, n},
+            .batch = {b->x + (size_t)(i * micro) * sample, b->labels + i * micro * labels, n},
             .sample0 = i * micro,
             .step = step,
             .step_samples = b->n};
@@ -72,6 +81,13 @@ static dt_status gradients(const dt_train_job *j, const dt_batch *b, int64_t ste
             return DT_FAIL(
                 err, DT_E_STOPPED, "stopped in step %" PRId64 ", which is discarded", step);
         DT_TRY(err, dt_runner_run(j->runner, id, &a, err), "step %" PRId64, step);
+        *overflowed = dt_runner_overflowed(j->runner);
+        if (*overflowed)
+            return dense
+                       ? DT_FAIL(err, DT_E_INTERNAL,
+                             "step %" PRId64 ": packed values do not fit a plan with room for all",
+                             step)
+                       : DT_OK;
     }
     return DT_OK;
 }
@@ -79,7 +95,7 @@ static dt_status gradients(const dt_train_job *j, const dt_batch *b, int64_t ste
 static dt_status update(const dt_train_job *j, int64_t step, double lr, dt_err *err)
 {
     int id;
-    DT_CHECK(ready(j, DT_PROGRAM_UPDATE, 0, &id, err));
+    DT_CHECK(ready(j, DT_PROGRAM_UPDATE, 0, false, &id, err));
     const dt_run_args a = {
         .step = step, .hyper = {(float)lr, (float)j->opts->momentum, (float)j->opts->weight_decay}};
     DT_TRY(err, dt_runner_run(j->runner, id, &a, err), "step %" PRId64, step);
@@ -120,7 +136,12 @@ static dt_status one_step(const dt_train_job *j, int64_t step, dt_err *err)
     const int64_t epoch = step / j->steps_per_epoch;
     dt_batch b;
     DT_TRY(err, j->feed->next(j->feed->self, &b, err), "step %" PRId64, step);
-    DT_CHECK(gradients(j, &b, step, err));
+    bool overflowed, again = false;
+    DT_CHECK(gradients(j, &b, step, false, &overflowed, err));
+    if (overflowed) {
+        again = true; /* nothing has changed yet but gradients, which are written anew */
+        DT_CHECK(gradients(j, &b, step, true, &overflowed, err));
+    }
     DT_CHECK(check_finite(j, step, err));
     const double loss = metrics(j)->loss_sum / (double)metrics(j)->count;
     if (step == 0 && j->observer->gradients != NULL)
@@ -134,7 +155,8 @@ static dt_status one_step(const dt_train_job *j, int64_t step, dt_err *err)
         .loss = loss,
         .lr = lr,
         .step_seconds = now() - began,
-        .wait_seconds = j->feed->wait_seconds - waited};
+        .wait_seconds = j->feed->wait_seconds - waited,
+        .again = again};
     return j->observer->step != NULL ? j->observer->step(j->observer->self, &r, err) : DT_OK;
 }
 
@@ -144,25 +166,26 @@ dt_status dt_evaluate(const dt_train_job *j, dt_eval_report *r, dt_err *err)
     *r = (dt_eval_report){0};
     DT_CHECK(j->eval_feed->seek(j->eval_feed->self, 0, err));
     double loss = 0;
-    int64_t top1 = 0, top5 = 0;
+    int64_t top1 = 0, top5 = 0, count = 0;
     while (r->samples < j->eval_feed->samples) {
         dt_batch b;
         int id;
         DT_TRY(err, j->eval_feed->next(j->eval_feed->self, &b, err), "evaluation");
-        DT_CHECK(ready(j, DT_PROGRAM_EVAL, b.n, &id, err));
+        DT_CHECK(ready(j, DT_PROGRAM_EVAL, b.n, false, &id, err));
         const dt_run_args a = {.batch = b, .step_samples = b.n};
         DT_TRY(err, dt_runner_run(j->runner, id, &a, err), "evaluation");
         const dt_metrics *m = metrics(j);
         loss += m->loss_sum;
         top1 += m->top1;
         top5 += m->top5;
+        count += m->count;
         r->samples += b.n;
         if (stop(j))
             return DT_FAIL(err, DT_E_STOPPED, "stopped in evaluation");
     }
-    r->loss = loss / (double)r->samples;
-    r->top1 = (double)top1 / (double)r->samples;
-    r->top5 = (double)top5 / (double)r->samples;
+    r->loss = loss / (double)count;
+    r->top1 = (double)top1 / (double)count;
+    r->top5 = (double)top5 / (double)count;
     r->seconds = now() - began;
     return DT_OK;
 }

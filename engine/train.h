@@ -10,7 +10,8 @@
 typedef struct dt_ready {
     dt_program_kind kind;
     int64_t n;
-    int id; /* of the runner */
+    bool dense; /* for steps whose packed values did not fit */
+    int id;     /* of the runner */
 } dt_ready;
 
 typedef struct dt_step_report {
@@ -20,6 +21,7 @@ typedef struct dt_step_report {
     double loss;         /* mean over the step's samples */
     double lr;
     double step_seconds, wait_seconds; /* of this step; of it, waiting for data */
+    bool again;                        /* packed values did not fit: it was run a second time */
 } dt_step_report;
 
 typedef struct dt_eval_report {

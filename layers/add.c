@@ -36,6 +36,49 @@ const dt_layer_desc dt_layer_add = {
         },
     .shares_dy = true,
     .repeatable = true,
+    .fuse = {&dt_layer_relu, &dt_layer_add_relu},
     .infer = add_infer,
     .cpu = &dt_add_cpu,
+};
+
+static dt_status add_relu_infer(
+    const void *opts, const dt_shape *x, int n_x, dt_layer_info *info, dt_err *err)
+{
+    DT_CHECK(add_infer(opts, x, n_x, info, err));
+    const int64_t elements = dt_shape_sample(&x[0]);
+    info->n_stash = 1;
+    info->stash[0] = (dt_stash_info){.name = "mask", .sample_bytes = (size_t)((elements + 7) / 8)};
+    info->forward_flops += (double)elements;
+    info->backward_flops[0] = (double)elements;
+    return DT_OK;
+}
+
+const dt_layer_desc dt_layer_add_relu = {
+    .name = "add_relu",
+    .summary = "add, then relu, as one",
+    .min_in = 2,
+    .max_in = DT_MAX_IN,
+    .form =
+        {
+            [DT_FORWARD] = {.suffix = "f",
+                .reads = DT_BIT(DT_X),
+                .writes = DT_BIT(DT_Y) | DT_BIT(DT_S),
+                .split = true,
+                .n_over = 2,
+                .over = {{DT_Y, DT_X}, {DT_Y, DT_X + 1}}},
+            [DT_BACKWARD] = {.suffix = "b",
+                .reads = DT_BIT(DT_DY),
+                .writes = DT_BIT(DT_DX),
+                .saved = true,
+                .split = true,
+                .n_over = 1,
+                .over = {{DT_DX, DT_DY}}},
+        },
+    .n_alt = 2,
+    .alt = {{"y", DT_BIT(DT_Y)}, {"mask", DT_BIT(DT_S)}},
+    .shares_dy = true,
+    .reads_sign = true,
+    .repeatable = true,
+    .infer = add_relu_infer,
+    .cpu = &dt_add_relu_cpu,
 };

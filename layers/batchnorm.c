@@ -1,6 +1,7 @@
 #include "layers/batchnorm.h"
 
 #include "layers/cpu.h"
+#include "layers/plain.h"
 
 #define AT(f) offsetof(dt_batchnorm, f)
 /* clang-format off */
@@ -47,40 +48,47 @@ static dt_status batchnorm_infer(
 
 #define STATS (DT_BIT(DT_S) | DT_BIT(DT_S + 1))
 
+/* What both layers are. Backward of the one behind which a ReLU follows finds that ReLU's input
+ * again, so it reads the bias too, but nothing that forward wrote besides the statistics. */
+#define NORMALISES(backward_params)                                                                \
+    .opts = opts, .opts_bytes = sizeof(dt_batchnorm), .min_in = 1, .max_in = 1,                    \
+    .form =                                                                                        \
+        {                                                                                          \
+            [DT_FORWARD] = {.suffix = "f",                                                         \
+                .reads = DT_BIT(DT_X) | DT_BITS(DT_P, 4),                                          \
+                .writes = DT_BIT(DT_Y) | STATS | DT_BITS(DT_Q + 2, 2)},                            \
+            [DT_CLONE] = {.suffix = "f",                                                           \
+                .reads = DT_BIT(DT_X) | DT_BITS(DT_P, 2) | STATS,                                  \
+                .writes = DT_BIT(DT_Y),                                                            \
+                .n_over = 1,                                                                       \
+                .over = {{DT_Y, DT_X}}},                                                           \
+            [DT_EVAL] = {.suffix = "e",                                                            \
+                .reads = DT_BIT(DT_X) | DT_BITS(DT_P, 4),                                          \
+                .writes = DT_BIT(DT_Y),                                                            \
+                .split = true,                                                                     \
+                .n_over = 1,                                                                       \
+                .over = {{DT_Y, DT_X}}},                                                           \
+            [DT_BACKWARD] = {.suffix = "b",                                                        \
+                .reads = DT_BIT(DT_DY) | (backward_params),                                        \
+                .writes = DT_BIT(DT_DX) | DT_BITS(DT_DP, 2),                                       \
+                .saved = true,                                                                     \
+                .n_over = 1,                                                                       \
+                .over = {{DT_DX, DT_DY}}},                                                         \
+    },                                                                                             \
+    .n_alt = 1, .alt = {{"x", DT_BIT(DT_X) | STATS}}, .repeatable = true,                          \
+    .batch_statistics = true, .infer = batchnorm_infer
+
 const dt_layer_desc dt_layer_batchnorm = {
     .name = "batchnorm",
     .summary = "normalise each channel over the batch, then scale and shift",
-    .opts = opts,
-    .opts_bytes = sizeof(dt_batchnorm),
-    .min_in = 1,
-    .max_in = 1,
-    .form =
-        {
-            [DT_FORWARD] = {.suffix = "f",
-                .reads = DT_BIT(DT_X) | DT_BITS(DT_P, 4),
-                .writes = DT_BIT(DT_Y) | STATS | DT_BITS(DT_Q + 2, 2)},
-            [DT_CLONE] = {.suffix = "f",
-                .reads = DT_BIT(DT_X) | DT_BITS(DT_P, 2) | STATS,
-                .writes = DT_BIT(DT_Y),
-                .n_over = 1,
-                .over = {{DT_Y, DT_X}}},
-            [DT_EVAL] = {.suffix = "e",
-                .reads = DT_BIT(DT_X) | DT_BITS(DT_P, 4),
-                .writes = DT_BIT(DT_Y),
-                .split = true,
-                .n_over = 1,
-                .over = {{DT_Y, DT_X}}},
-            [DT_BACKWARD] = {.suffix = "b",
-                .reads = DT_BIT(DT_DY) | DT_BIT(DT_P),
-                .writes = DT_BIT(DT_DX) | DT_BITS(DT_DP, 2),
-                .saved = true,
-                .n_over = 1,
-                .over = {{DT_DX, DT_DY}}},
-        },
-    .n_alt = 1,
-    .alt = {{"x", DT_BIT(DT_X) | STATS}},
-    .repeatable = true,
-    .batch_statistics = true,
-    .infer = batchnorm_infer,
+    NORMALISES(DT_BIT(DT_P)),
+    .fuse = {&dt_layer_relu, &dt_layer_batchnorm_relu},
     .cpu = &dt_batchnorm_cpu,
+};
+
+const dt_layer_desc dt_layer_batchnorm_relu = {
+    .name = "batchnorm_relu",
+    .summary = "batchnorm, then relu, as one",
+    NORMALISES(DT_BITS(DT_P, 2)),
+    .cpu = &dt_batchnorm_relu_cpu,
 };

@@ -15,5 +15,6 @@ typedef struct dt_batchnorm {
 } dt_batchnorm;
 
 extern const dt_layer_desc dt_layer_batchnorm;
+extern const dt_layer_desc dt_layer_batchnorm_relu; /* y = max(0, batchnorm(x)), same options */
 
 #endif

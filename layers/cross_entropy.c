@@ -7,24 +7,25 @@ static dt_status cross_entropy_infer(
     const void *opts, const dt_shape *x, int n_x, dt_layer_info *info, dt_err *err)
 {
     (void)opts, (void)n_x;
-    if (x[0].h != 1 || x[0].w != 1)
+    if (x[0].w != 1)
         return DT_FAIL(err, DT_E_CONFIG,
-            "cross_entropy: scores must be a vector, but the input is %" PRId64 "x%" PRId64
-            "x%" PRId64 "; put fc or global_avgpool before it",
+            "cross_entropy: scores must be a vector, or one for each position of a sequence, but "
+            "the input is %" PRId64 "x%" PRId64 "x%" PRId64 "; put fc or global_avgpool before it",
             x[0].h, x[0].w, x[0].c);
+    const double elements = (double)dt_shape_sample(&x[0]);
     *info = (dt_layer_info){
         .y = {x[0].n, 1, 1, 1},
         .n_stash = 1,
-        .stash = {{.name = "prob", .sample_bytes = (size_t)x[0].c * sizeof(float)}},
-        .forward_flops = 5 * (double)x[0].c,
-        .backward_flops = {2 * (double)x[0].c},
+        .stash = {{.name = "prob", .sample_bytes = (size_t)dt_shape_sample(&x[0]) * sizeof(float)}},
+        .forward_flops = 5 * elements,
+        .backward_flops = {2 * elements},
     };
     return DT_OK;
 }
 
 const dt_layer_desc dt_layer_cross_entropy = {
     .name = "cross_entropy",
-    .summary = "softmax and negative log-likelihood, mean over the step's samples",
+    .summary = "softmax and negative log-likelihood, mean over the step's samples and positions",
     .min_in = 1,
     .max_in = 1,
     .form =

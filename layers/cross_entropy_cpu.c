@@ -5,8 +5,8 @@
 #include "layers/cpu.h"
 #include "layers/team.h"
 
-/* What forward finds out about one sample, kept in scratch until all are there: metrics are added
- * up in the order of samples. */
+/* What forward finds out about one row of scores (a sample, or one position of a sequence), kept in
+ * scratch until all are there: metrics are added up in the order of rows. */
 struct verdict {
     double loss;
     int64_t before; /* classes ranked before the label */
@@ -14,7 +14,7 @@ struct verdict {
 
 struct job {
     const dt_args *a;
-    int64_t classes;
+    int64_t classes, rows, positions; /* of all samples; rows of a sample */
 };
 
 /* The loss in double precision from single-precision logits; prob may be NULL. */
@@ -61,7 +61,7 @@ static void backward_task(const void *job, int64_t i)
     const float *prob = (const float *)j->a->port[DT_S] + i * j->classes;
     const int32_t label = ((const int32_t *)j->a->port[DT_LABELS])[i];
     float *dx = (float *)j->a->port[DT_DX] + i * j->classes;
-    const float over = (float)j->a->step_samples;
+    const float over = (float)(j->a->step_samples * j->positions);
     for (int64_t c = 0; c < j->classes; c++)
         dx[c] = (prob[c] - (c == label ? 1.0f : 0.0f)) / over;
 }
@@ -77,39 +77,41 @@ static void add_up(dt_metrics *m, const struct verdict *v, int64_t n)
     m->count += n;
 }
 
-static dt_status check_labels(const dt_args *a, int64_t classes, dt_err *err)
+static dt_status check_labels(const struct job *j, dt_err *err)
 {
-    const int32_t *label = a->port[DT_LABELS];
-    for (int64_t i = 0; i < a->n; i++)
-        if (label[i] < 0 || label[i] >= classes)
+    const int32_t *label = j->a->port[DT_LABELS];
+    for (int64_t i = 0; i < j->rows; i++)
+        if (label[i] < 0 || label[i] >= j->classes)
             return DT_FAIL(err, DT_E_DATA,
                 "sample %" PRId64 " of the step has label %" PRId32
                 ", but the network has classes 0 to %" PRId64,
-                a->sample0 + i, label[i], classes - 1);
+                j->a->sample0 + i / j->positions, label[i], j->classes - 1);
     return DT_OK;
 }
 
 static dt_status facts(const dt_call *c, dt_facts *f, dt_err *err)
 {
     (void)err;
-    f->work_bytes = c->form == DT_BACKWARD ? 0 : (size_t)c->n * sizeof(struct verdict);
+    const dt_shape x = dt_call_x(c);
+    f->work_bytes = c->form == DT_BACKWARD ? 0 : (size_t)(c->n * x.h) * sizeof(struct verdict);
     return DT_OK;
 }
 
 static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
 {
     (void)state;
-    const struct job j = {a, dt_call_x(c).c};
+    const dt_shape x = dt_call_x(c);
+    const struct job j = {a, x.c, a->n * x.h, x.h};
     if (c->form == DT_BACKWARD) {
-        dt_team(a->n, backward_task, &j);
+        dt_team(j.rows, backward_task, &j);
         return DT_OK;
     }
-    DT_CHECK(check_labels(a, j.classes, err));
-    dt_team(a->n, forward_task, &j);
+    DT_CHECK(check_labels(&j, err));
+    dt_team(j.rows, forward_task, &j);
     dt_metrics *m = a->port[DT_METRICS];
     if (!a->accumulate)
         memset(m, 0, sizeof *m);
-    add_up(m, a->port[DT_WORK], a->n);
+    add_up(m, a->port[DT_WORK], j.rows);
     return DT_OK;
 }
 

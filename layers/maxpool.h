@@ -1,5 +1,9 @@
 /* Maximum over windows, as PyTorch's MaxPool2d: padding never wins, the first maximum in row-major
- * order of the window takes the gradient, a NaN wins over every number. */
+ * order of the window takes the gradient, a NaN wins over every number.
+ *
+ * The stash "index" holds the winner's position in its window, row by row. Up to 16 positions take
+ * four bits (Gist, Jain et al. 2018): output e of a sample, counted in NHWC, is the lower half of
+ * byte e / 2 if e is even, else the upper. More positions take a byte each. */
 #ifndef DT_LAYERS_MAXPOOL_H
 #define DT_LAYERS_MAXPOOL_H
 
@@ -13,5 +17,11 @@ typedef struct dt_maxpool {
 } dt_maxpool;
 
 extern const dt_layer_desc dt_layer_maxpool;
+
+/* Whether a position takes four bits. */
+static inline bool dt_maxpool_packed(const dt_maxpool *m)
+{
+    return m->kernel <= 4;
+}
 
 #endif

@@ -4,14 +4,16 @@
 
 #include "engine/layer.h"
 
-extern const dt_layer_desc dt_layer_relu;    /* y = max(x, 0) */
-extern const dt_layer_desc dt_layer_add;     /* y = x0 + x1 + ..., 2 to 8 inputs of one shape */
-extern const dt_layer_desc dt_layer_flatten; /* no op; fc reads a map as one vector */
+extern const dt_layer_desc dt_layer_relu;     /* y = max(x, 0) */
+extern const dt_layer_desc dt_layer_add;      /* y = x0 + x1 + ..., 2 to 8 inputs of one shape */
+extern const dt_layer_desc dt_layer_add_relu; /* y = max(0, x0 + x1 + ...) */
+extern const dt_layer_desc dt_layer_flatten;  /* no op; fc reads a map as one vector */
 extern const dt_layer_desc dt_layer_global_avgpool; /* mean over height and width */
 extern const dt_layer_desc dt_layer_cross_entropy;  /* softmax and negative log-likelihood */
 
-extern const dt_layer_desc dt_layer_sum; /* Y = X0 + X1 over call->count elements */
-extern const dt_layer_desc dt_layer_sgd; /* P0, M0 moved along DP0; M0 unbound without momentum */
+extern const dt_layer_desc dt_layer_sum;   /* Y = X0 + X1 over call->count elements */
+extern const dt_layer_desc dt_layer_sgd;   /* P0, M0 moved along DP0; M0 unbound without momentum */
+extern const dt_layer_desc dt_layer_adamw; /* the same with two moments, M0 and M1 */
 extern const dt_layer_desc dt_layer_commit; /* P0 = Q0: running statistic = pending one */
 
 #endif

@@ -10,8 +10,11 @@ typedef struct job {
     dt_dnnl_layout from, to; /* of the weight; a direction uses only @to */
 } job;
 
+/* A weight that belongs to another layer lives as that one has it: plain. */
 static dt_dnnl_layout home(const dt_call *c)
 {
+    if (c->node->shares != DT_SHARES_NONE)
+        return (dt_dnnl_layout){.way = DT_DNNL_PLAIN};
     return (dt_dnnl_layout){DT_DNNL_WEIGHTS, c->home_n};
 }
 

@@ -20,7 +20,8 @@ static bool untouched(const dt_program *p, int32_t node, int32_t forward)
         const dt_op *op = &p->op[p->order[i]];
         if (op->node == node && (op->kind == DT_OP_CLONE || op->n1 - op->n0 != p->n))
             return false;
-        if (op->kind == DT_OP_OUT && dt_op_mode(&p->op[forward], op->arg[0].tensor) != 0)
+        if ((op->kind == DT_OP_OUT || op->kind == DT_OP_ENCODE) &&
+            dt_op_mode(&p->op[forward], op->arg[0].tensor) != 0)
             return false;
     }
     return true;

@@ -27,6 +27,14 @@ const dt_codec *dt_codec_find(const char *name)
     return NULL;
 }
 
+int32_t dt_codec_number(const dt_codec *codec)
+{
+    for (size_t i = 0; i < DT_COUNT(all_codecs); i++)
+        if (all_codecs[i] == codec)
+            return (int32_t)i + 1;
+    return 0;
+}
+
 size_t dt_codec_nonzero(size_t count, double density)
 {
     if (!(density >= 0.0 && density < 1.0))

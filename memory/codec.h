@@ -1,41 +1,13 @@
-/* How the bytes of a tensor are packed while nobody needs its values. A codec is two pure functions
- * over buffers, run by the whole OpenMP team; the work is cut into chunks by size alone, so the
- * bytes are the same on any number of threads and with any instruction set.
- *
- * Values are 32-bit words of which only the bits count: zero is the word with no bit set, so -0.0,
- * denormal numbers and the bits of a NaN come back from an exact codec as they were, whatever the
- * processor does with denormals. Packed bytes are little-endian. Buffers need no alignment; source
- * and destination do not overlap. */
+/* The codecs there are. */
 #ifndef DT_MEMORY_CODEC_H
 #define DT_MEMORY_CODEC_H
 
-#include "engine/error.h"
-
-/**
- * struct dt_codec - a way to pack.
- * @name @summary: as in the INI file and in `dnntrain list codecs`
- * @exact:    decode gives the bits that encode read
- * @sparse:   the packed bytes depend on how many values are zero
- * @capacity: bytes that are enough for @count values of which at most the share @density is not
- *            zero. A density outside [0, 1], or NaN, counts as 1. SIZE_MAX when it overflows
- * @encode:   pack @count values. *used becomes the bytes that they need, whether they fit or not:
- *            false when that is more than @capacity, and then dst holds nothing of use. Nothing is
- *            ever written past dst + capacity
- * @decode:   unpack @used bytes that encode wrote for @count values. DT_E_DATA when they cannot
- *            have come from it, and then dst holds anything; nothing is read or written outside the
- *            buffers, whatever the bytes
- */
-typedef struct dt_codec {
-    const char *name, *summary;
-    bool exact, sparse;
-    size_t (*capacity)(size_t count, double density);
-    bool (*encode)(const void *src, size_t count, void *dst, size_t capacity, size_t *used);
-    dt_status (*decode)(const void *src, size_t used, void *dst, size_t count, dt_err *err);
-} dt_codec;
+#include "engine/codec.h"
 
 /* memory/codecs/codecs.def holds a line a codec. */
 const dt_codec *const *dt_codec_all(size_t *n);
 const dt_codec *dt_codec_find(const char *name); /* NULL if unknown */
+int32_t dt_codec_number(const dt_codec *codec);  /* in a plan: from 1; 0 for NULL */
 
 /* For codecs: values that are not zero among @count, at most, by a density as above. */
 size_t dt_codec_nonzero(size_t count, double density);

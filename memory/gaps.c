@@ -5,7 +5,8 @@
 static bool defines(const dt_program *p, const dt_access *a, bool first)
 {
     const dt_op_kind k = p->op[a->op].kind;
-    return first || (a->mode == DT_WRITE && (k == DT_OP_FETCH || k == DT_OP_IN));
+    return first ||
+           (a->mode == DT_WRITE && (k == DT_OP_FETCH || k == DT_OP_IN || k == DT_OP_DECODE));
 }
 
 bool dt_gap_next(const dt_program *p, int32_t tensor, int32_t *i, dt_gap *g)

@@ -8,6 +8,7 @@ static dt_status lower(dti_lowering *l, dt_err *err)
     DT_CHECK(dt_program_index(l->p, err));
     DT_CHECK(dti_segments(l, err));
     DT_CHECK(dti_place(l, err));
+    DT_CHECK(dti_tiers(l, err));
     DT_CHECK(dti_rows(l, err));
     return dti_sync(l->plan, err);
 }

@@ -11,6 +11,9 @@ typedef struct dt_lower_opts {
     const dt_pool_desc *pool;
     const char *policy; /* for the plan's header */
     uint64_t budget;    /* of the arena, 0: none */
+    dt_tier tier;       /* where a move goes that names none; 0: the host */
+    bool spill;         /* from the host to the disk, when more than @host_budget were needed */
+    uint64_t host_budget;
 } dt_lower_opts;
 
 /* Lower. The program's index is brought up to date; nothing else of it changes. A plan over budget

@@ -1,10 +1,10 @@
-/* Addresses: chains of in-place segments become blocks, a pool places blocks; slots last the whole
- * run. */
+/* Addresses in the arena: chains of in-place segments become blocks, a pool places blocks; slots
+ * last the whole run. */
 #include "engine/alloc.h"
 #include "memory/lowering.h"
 
 /* Blocks first, then slots, which all segments of a slot share. */
-static dt_status place_arena(dti_lowering *l, dt_err *err)
+dt_status dti_place(dti_lowering *l, dt_err *err)
 {
     const int32_t steps = (int32_t)l->p->n_order;
     l->block = dt_alloc(l->n_segment + (size_t)l->p->n_slot, sizeof *l->block);
@@ -41,35 +41,6 @@ static dt_status place_arena(dti_lowering *l, dt_err *err)
     l->plan->peak = l->p->map->bytes + peak;
     l->plan->bound = l->p->map->bytes + dt_pool_lower_bound(l->block, l->n_block);
     return DT_OK;
-}
-
-/* A slot on the host lasts from the copy out to the end of the copy back. */
-static dt_status place_host(dti_lowering *l, dt_err *err)
-{
-    const dt_program *p = l->p;
-    l->slot = dt_alloc(p->n_op, sizeof *l->slot);
-    l->slot_of = dt_alloc(p->n_op, sizeof *l->slot_of);
-    if (l->slot == NULL || l->slot_of == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for lowering");
-    for (size_t i = 0; i < p->n_op; i++)
-        l->slot_of[i] = -1;
-    for (size_t i = 0; i < p->n_order; i++) {
-        const dt_op *in = &p->op[p->order[i]];
-        if (in->kind != DT_OP_IN)
-            continue;
-        l->slot_of[in->pair] = l->slot_of[p->order[i]] = (int32_t)l->n_slot;
-        l->slot[l->n_slot++] = (dt_interval){.lower = dt_pos(p, in->pair),
-            .upper = (int64_t)i + 1,
-            .bytes = p->tensor[in->arg[0].tensor].bytes,
-            .align = DT_ALIGN};
-    }
-    return l->n_slot == 0 ? DT_OK : l->o->pool->place(l->slot, l->n_slot, &l->plan->host_peak, err);
-}
-
-dt_status dti_place(dti_lowering *l, dt_err *err)
-{
-    DT_CHECK(place_arena(l, err));
-    return place_host(l, err);
 }
 
 uint64_t dti_segment_off(const dti_lowering *l, int32_t segment)

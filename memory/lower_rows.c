@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "engine/alloc.h"
+#include "memory/codec.h"
 #include "memory/lowering.h"
 
 static void tensor_table(dti_lowering *l)
@@ -93,16 +94,24 @@ static void copy_row(dti_lowering *l, const dt_op *op, int32_t id, int32_t pos)
 {
     const int32_t s = dti_segment_at(l, op->arg[0].tensor, pos);
     dt_row *r = add_row(l, op->kind == DT_OP_OUT ? DT_ROW_COPY_OUT : DT_ROW_COPY_IN, s);
-    r->stream = op->kind == DT_OP_OUT ? DT_STREAM_OUT : DT_STREAM_IN;
-    r->tier = op->kind == DT_OP_FETCH ? DT_TIER_INPUT : DT_TIER_HOST;
-    if (op->kind == DT_OP_FETCH)
+    if (op->kind == DT_OP_FETCH) {
+        r->stream = DT_STREAM_IN;
+        r->tier = DT_TIER_INPUT;
         r->slot = op->arg[0].port == DT_LABELS ? 1 : 0;
-    else
-        r->slot = l->slot[l->slot_of[id]].off;
-    if (op->kind == DT_OP_OUT)
-        l->plan->out_bytes += r->bytes;
-    else
         l->plan->in_bytes += r->bytes;
+        return;
+    }
+    const dti_slot *slot = &l->slot[l->slot_of[id]];
+    const bool disk = slot->tier == DT_TIER_DISK;
+    if (op->kind == DT_OP_OUT)
+        r->stream = disk ? DT_STREAM_WRITE : DT_STREAM_OUT;
+    else
+        r->stream = disk ? DT_STREAM_READ : DT_STREAM_IN;
+    r->tier = (uint8_t)slot->tier;
+    r->slot = slot->at.off;
+    r->stored = slot->at.bytes;
+    r->codec = dt_codec_number(op->codec);
+    *(op->kind == DT_OP_OUT ? &l->plan->out_bytes : &l->plan->in_bytes) += r->stored;
 }
 
 /* Segments in the order of their first (or last) places: by place, at[place] .. at[place + 1]. */

@@ -10,11 +10,12 @@ int32_t dti_segment_at(const dti_lowering *l, int32_t tensor, int32_t pos)
     return -1;
 }
 
-/* A copy that brings bytes in begins a new interval. */
+/* What brings bytes back begins a new interval. */
 static bool begins(const dt_program *p, const dt_access *a, int32_t i)
 {
     const dt_op_kind k = p->op[a->op].kind;
-    return i == 0 || k == DT_OP_FETCH || k == DT_OP_IN;
+    return i == 0 || k == DT_OP_FETCH || k == DT_OP_IN ||
+           (k == DT_OP_DECODE && a->mode == DT_WRITE);
 }
 
 static void tensor_segments(dti_lowering *l, int32_t tensor)

@@ -13,6 +13,13 @@ typedef struct dti_segment {
     int32_t under; /* segment that takes its bytes, or -1 */
 } dti_segment;
 
+/* Room in a tier, from the copy out to the end of the copy back. */
+typedef struct dti_slot {
+    dt_interval at;
+    dt_tier tier;
+    bool free; /* to go to whichever tier has room */
+} dti_slot;
+
 typedef struct dti_lowering {
     dt_program *p;
     const dt_lower_opts *o;
@@ -20,15 +27,17 @@ typedef struct dti_lowering {
     dti_segment *segment; /* by tensor, then by place */
     int32_t *first;       /* by tensor: its first segment; n_tensor + 1 of them */
     dt_interval *block;   /* then one interval a slot */
-    dt_interval *slot;    /* by OUT op, in order: bytes on the host */
-    int32_t *slot_of;     /* by op: index into slot, or -1 */
+    dti_slot *slot;       /* by IN op, in order */
+    int32_t *slot_of;     /* by op, OUT and IN: index into slot, or -1 */
     dt_plan *plan;
 } dti_lowering;
 
 /* Live intervals, and who takes whose bytes. */
 dt_status dti_segments(dti_lowering *l, dt_err *err);
-/* Addresses in the arena and on the host. */
+/* Addresses in the arena. */
 dt_status dti_place(dti_lowering *l, dt_err *err);
+/* Which copies go to which tier, and addresses there. */
+dt_status dti_tiers(dti_lowering *l, dt_err *err);
 /* Tables and rows, without WAIT. */
 dt_status dti_rows(dti_lowering *l, dt_err *err);
 /* WAIT rows and events, as few as order needs. */

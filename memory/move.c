@@ -17,9 +17,25 @@ static dt_op copy_op(const dt_program *p, dt_op_kind kind, int32_t tensor, int m
     return op;
 }
 
+/* What the slot holds. */
+static dt_status pack(dt_op *out, const dt_tensor *t, const dt_move_opt *o, dt_err *err)
+{
+    out->tier = o->tier;
+    out->codec = o->codec;
+    out->stored = t->bytes;
+    if (o->codec == NULL)
+        return DT_OK;
+    out->count = (int64_t)(t->bytes / sizeof(float));
+    out->stored = dt_packed_bytes(o->codec, (size_t)out->count, o->density);
+    if (!dt_packs(t) || out->stored > SIZE_MAX - DT_ALIGN)
+        return DT_FAIL(err, DT_E_CONFIG, "'%s' is no array of fp32 values, which '%s' packs",
+            t->name, o->codec->name);
+    return DT_OK;
+}
+
 dt_status dt_move(dt_program *p, const dt_gap *g, const dt_move_opt *o, dt_err *err)
 {
-    const dt_move_opt none = {DT_NONE, DT_NONE};
+    const dt_move_opt none = {.release_after = DT_NONE, .fetch_before = DT_NONE};
     if (o == NULL)
         o = &none;
     const dt_tensor *t = &p->tensor[g->tensor];
@@ -42,6 +58,11 @@ dt_status dt_move(dt_program *p, const dt_gap *g, const dt_move_opt *o, dt_err *
     if (!input) {
         dt_op away = copy_op(p, DT_OP_OUT, g->tensor, DT_READ);
         away.release_after = o->release_after;
+        DT_CHECK(pack(&away, t, o, err));
+        p->op[in].tier = away.tier;
+        p->op[in].codec = away.codec;
+        p->op[in].stored = away.stored;
+        p->op[in].count = away.count;
         DT_CHECK(dt_program_insert(p, &away, (size_t)g->from_pos + 1, &out, err));
         p->op[in].pair = out;
     }

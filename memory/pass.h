@@ -4,6 +4,7 @@
 #define DT_MEMORY_PASS_H
 
 #include "engine/plan.h"
+#include "memory/codec.h"
 
 /**
  * struct dt_gap - two consecutive accesses of a transient tensor with other ops between them,
@@ -39,15 +40,37 @@ const dt_form *dt_clone_form(const dt_op *op, dt_form_kind *kind); /* the form a
  * form writes it. */
 bool dt_repeatable(const dt_program *p, int32_t tensor);
 
+/**
+ * struct dt_move_opt - how to move.
+ * @release_after: op after which the device bytes are given back; DT_NONE: as soon as the copy is
+ * done
+ * @fetch_before:  op before which they come back; DT_NONE: right before the reader
+ * @tier:          where to; DT_TIER_INPUT: lowering decides, by the budgets of the tiers
+ * @codec @density: pack on the way (NULL: do not), with room for this share of values that are not
+ * zero
+ */
 typedef struct dt_move_opt {
-    int32_t release_after; /* op; DT_NONE: as soon as the copy is done */
-    int32_t fetch_before;  /* op; DT_NONE: right before the reader */
+    int32_t release_after, fetch_before;
+    dt_tier tier;
+    const dt_codec *codec;
+    double density;
 } dt_move_opt;
 
-/* MOVE: copy the tensor to the host after the gap begins and back before it ends. An input is not
+/* MOVE: copy the tensor to a tier after the gap begins and back before it ends. An input is not
  * copied out: it is fetched again. DT_E_CONFIG when the gap cannot be moved; a pinned one is left
  * as it is. */
 dt_status dt_move(dt_program *p, const dt_gap *g, const dt_move_opt *o, dt_err *err) DT_NODISCARD;
+
+/* Whether the tensor holds fp32 values, which codecs pack. */
+bool dt_packs(const dt_tensor *t);
+
+/* ENCODE: pack the tensor right after the gap begins and unpack it right before it ends; in between
+ * lies the packed tensor, *packed (DT_NONE when nothing was done), which has gaps of its own. Room
+ * is made for the share @density of values that are not zero; an encoder that needs more says so
+ * while it runs, and the step is done again without. Nothing is done when the packed bytes would be
+ * no fewer, or the gap is pinned. DT_E_CONFIG for values that are not fp32. */
+dt_status dt_encode(dt_program *p, const dt_gap *g, const dt_codec *codec, double density,
+    int32_t *packed, dt_err *err) DT_NODISCARD;
 
 /* RECOMPUTE: clones right before the gap's end, back to what is resident there. @dropped (by
  * tensor, or NULL) are values that are not to be kept for this: clones go through them even when

@@ -16,7 +16,7 @@ typedef struct dti_field {
     dti_field_kind kind;
     size_t at, bytes; /* in dt_plan */
 } dti_field;
-enum { DTI_FIELDS = 14 };
+enum { DTI_FIELDS = 15 };
 extern const dti_field dti_fields[DTI_FIELDS];
 void dti_escape_name(const char *name, char to[DTI_CELL_BYTES]);
 void dti_field_text(const dt_plan *p, const dti_field *f, char to[DTI_CELL_BYTES]);

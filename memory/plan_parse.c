@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/alloc.h"
+#include "memory/codec.h"
 #include "memory/plan_dict.h"
 #include "memory/plan_line.h"
 
@@ -149,7 +150,7 @@ static dt_status parse_kind(const parser *x, const dti_word cell[DTI_COLUMNS], d
     const dti_word s = cell[DTI_STREAM], k = cell[DTI_KIND];
     const char *letter = s.n == 1 ? strchr(dti_stream_letters, s.p[0]) : NULL;
     if (letter == NULL)
-        return dti_scan_bad(&x->s, "stream '%.*s' is none of c, o and i", DTI_SHOW(s));
+        return dti_scan_bad(&x->s, "stream '%.*s' is none of c, o, i, w and r", DTI_SHOW(s));
     r->stream = (uint8_t)(letter - dti_stream_letters);
     for (int i = 0; i < DT_ROW_KINDS; i++)
         if (dti_word_is(k, dt_row_name(i))) {
@@ -191,14 +192,36 @@ static dt_status parse_event(const parser *x, dti_word w, int32_t *event)
     return DT_OK;
 }
 
+/* Takes =CODEC off the end of *w. */
+static dt_status parse_codec(const parser *x, dti_word *w, dt_row *r)
+{
+    size_t n;
+    dti_word name;
+    const dt_codec *const *codec = dt_codec_all(&n);
+    if (!dti_word_cut(*w, '=', w, &name))
+        return dti_scan_bad(&x->s, "'%.*s' is not TIER:OFFSET=CODEC/BYTES", DTI_SHOW(*w));
+    for (size_t i = 0; i < n; i++)
+        if (dti_word_is(name, codec[i]->name)) {
+            r->codec = (int32_t)i + 1;
+            return DT_OK;
+        }
+    return dti_scan_bad(&x->s, "codec '%.*s' is not known", DTI_SHOW(name));
+}
+
 static dt_status parse_slot(const parser *x, dti_word w, dt_row *r)
 {
-    dti_word tier, at;
+    dti_word tier, at, stored;
+    r->stored = r->bytes;
+    if (dti_word_cut(w, '/', &w, &stored)) {
+        DT_CHECK(parse_codec(x, &w, r));
+        DT_CHECK(dti_scan_number(&x->s, "bytes of the slot", stored, UINT64_MAX, &r->stored));
+    }
     if (!dti_word_cut(w, ':', &tier, &at))
         return dti_scan_bad(&x->s, "slot '%.*s' is not TIER:OFFSET", DTI_SHOW(w));
     for (int i = 0; i < DT_TIERS; i++)
         if (dti_word_is(tier, dt_tier_name(i))) {
             r->tier = (uint8_t)i;
+            r->stored = i == DT_TIER_INPUT ? 0 : r->stored;
             return dti_scan_number(&x->s, "slot", at, UINT64_MAX, &r->slot);
         }
     return dti_scan_bad(&x->s, "tier '%.*s' is not known", DTI_SHOW(tier));

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/alloc.h"
+#include "memory/codec.h"
 #include "memory/plan_line.h"
 
 #define FIELD(key, kind, member)                                                                   \
@@ -24,6 +25,7 @@ const dti_field dti_fields[DTI_FIELDS] = {
     FIELD("peak", DTI_U64, peak),
     FIELD("bound", DTI_U64, bound),
     FIELD("host", DTI_U64, host_peak),
+    FIELD("disk", DTI_U64, disk_peak),
     FIELD("out", DTI_U64, out_bytes),
     FIELD("in", DTI_U64, in_bytes),
     FIELD("events", DTI_I32, n_event),
@@ -43,7 +45,7 @@ const dti_row_rule dti_row_rules[DT_ROW_KINDS] = {
 #undef MEM
 #undef B
 
-const char dti_stream_letters[DT_STREAMS + 1] = "coi";
+const char dti_stream_letters[DT_STREAMS + 1] = "coiwr";
 
 /* A name stands between blanks and beside the marks of arguments; a reason has the rest of its
  * line. */
@@ -182,6 +184,22 @@ static void number(bool has, uint64_t v, char to[DTI_CELL_BYTES])
         snprintf(to, DTI_CELL_BYTES, "%" PRIu64, v);
 }
 
+/* TIER:OFFSET, and =CODEC/BYTES behind it where the slot holds them packed. */
+static void slot_text(const dt_row *r, char to[DTI_CELL_BYTES])
+{
+    size_t codecs;
+    const dt_codec *const *codec = dt_codec_all(&codecs);
+    if (r->tier >= DT_TIERS)
+        snprintf(to, DTI_CELL_BYTES, "?%d:%" PRIu64, r->tier, r->slot);
+    else
+        snprintf(to, DTI_CELL_BYTES, "%s:%" PRIu64, dt_tier_name(r->tier), r->slot);
+    const size_t k = strlen(to);
+    if (r->codec > 0 && (size_t)r->codec <= codecs)
+        snprintf(to + k, DTI_CELL_BYTES - k, "=%s/%" PRIu64, codec[r->codec - 1]->name, r->stored);
+    else if (r->codec != 0)
+        snprintf(to + k, DTI_CELL_BYTES - k, "=?%" PRId32 "/%" PRIu64, r->codec, r->stored);
+}
+
 void dti_row_cells(const dti_names *n, size_t row, dti_cells *c)
 {
     const dt_row *r = &n->p->row[row];
@@ -204,10 +222,8 @@ void dti_row_cells(const dti_names *n, size_t row, dti_cells *c)
     if (r->event != DT_NONE)
         snprintf(c->text[DTI_EVENT], DTI_CELL_BYTES, "e%" PRId32, r->event);
     dti_tensor_name(n, r->over, c->text[DTI_OVER]);
-    if (r->tier >= DT_TIERS)
-        snprintf(c->text[DTI_SLOT], DTI_CELL_BYTES, "?%d:%" PRIu64, r->tier, r->slot);
-    else if ((needs & DTI_COLUMN_BIT(DTI_SLOT)) != 0 || r->tier != 0 || r->slot != 0)
-        snprintf(c->text[DTI_SLOT], DTI_CELL_BYTES, "%s:%" PRIu64, dt_tier_name(r->tier), r->slot);
+    if ((needs & DTI_COLUMN_BIT(DTI_SLOT)) != 0 || r->tier != 0 || r->slot != 0)
+        slot_text(r, c->text[DTI_SLOT]);
     if (r->reason >= 0 && (size_t)r->reason < n->p->n_reason)
         escape(n->p->reason[r->reason], true, c->text[DTI_REASON]);
     else if (r->reason != DT_NONE)

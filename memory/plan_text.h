@@ -6,7 +6,9 @@
  *     op NAME KIND FLOPS ARG... s:OUT/IN...    ARG: r:, w: or u: and a tensor, [from,to) unless
  * whole ROW STREAM KIND OP TENSOR OFF BYTES EVENT OVER TIER:SLOT REASON
  *
- * Tensors come before ops, ops before rows; rows are numbered from 0; streams are c, o and i; the
+ * A slot that holds packed bytes is TIER:SLOT=CODEC/BYTES.
+ * Tensors come before ops, ops before rows; rows are numbered from 0; streams are c, o, i, w
+ * and r (dt_stream); the
  * reason is the rest of its line. Lines that begin with # are comments. Bytes of a name that would
  * be misread stand as \xNN, an empty name is a lone backslash, and a name that two records share is
  * followed by #NUMBER of the record. */

@@ -88,11 +88,22 @@ void dt_policies_close(dt_policies *s)
     memset(s, 0, sizeof *s);
 }
 
-dt_status dt_policies_apply(const dt_policies *s, dt_program *p, dt_err *err)
+double dt_pass_density(const dt_pass_env *e, const dt_tensor *t, double otherwise)
+{
+    if (e->dense)
+        return 1;
+    const double d = e->density != NULL ? dt_densities_of(e->density, t->name) : -1;
+    return d >= 0 ? d : otherwise;
+}
+
+dt_status dt_policies_apply(
+    const dt_policies *s, dt_program *p, const dt_pass_env *env, dt_err *err)
 {
     for (size_t i = 0; i < s->n; i++) {
         const dt_policy *policy = s->pass[i].policy;
-        DT_TRY(err, policy->pass(p, s->pass[i].opts, err), "policy '%s'", policy->name);
+        dt_pass_env e = env != NULL ? *env : (dt_pass_env){0};
+        e.opts = s->pass[i].opts;
+        DT_TRY(err, policy->pass(p, &e, err), "policy '%s'", policy->name);
     }
     return DT_OK;
 }

@@ -4,7 +4,26 @@
 #define DT_MEMORY_POLICY_H
 
 #include "engine/config.h"
+#include "memory/density.h"
 #include "memory/pass.h"
+
+/**
+ * struct dt_pass_env - what a pass knows besides the program.
+ * @opts:          of its section [policy.NAME]
+ * @device_budget: bytes of the arena; 0: none
+ * @density:       how many values are not zero, as measured; NULL: not known
+ * @dense:         plan for the step whose packed values did not fit: make room for every value
+ */
+typedef struct dt_pass_env {
+    const void *opts;
+    uint64_t device_budget;
+    const dt_densities *density;
+    bool dense;
+} dt_pass_env;
+
+/* The density to make room for: 1 for a dense plan, what was measured of the tensor, or @otherwise.
+ */
+double dt_pass_density(const dt_pass_env *e, const dt_tensor *t, double otherwise);
 
 /**
  * struct dt_policy - a policy.
@@ -18,7 +37,7 @@ typedef struct dt_policy {
     bool exact;
     const dt_opt *opts;
     size_t opts_bytes;
-    dt_status (*pass)(dt_program *p, const void *opts, dt_err *err);
+    dt_status (*pass)(dt_program *p, const dt_pass_env *env, dt_err *err);
 } dt_policy;
 
 const dt_policy *const *dt_policy_all(size_t *n);
@@ -41,7 +60,9 @@ dt_status dt_policies_open(
     dt_policies *out, const char *list, dt_config *c, dt_err *err) DT_NODISCARD;
 void dt_policies_close(dt_policies *s);
 
-dt_status dt_policies_apply(const dt_policies *s, dt_program *p, dt_err *err) DT_NODISCARD;
+/* All passes in turn; of @env (NULL: nothing known) each gets its own opts. */
+dt_status dt_policies_apply(
+    const dt_policies *s, dt_program *p, const dt_pass_env *env, dt_err *err) DT_NODISCARD;
 bool dt_policies_exact(const dt_policies *s); /* all of them */
 
 #endif

@@ -20,6 +20,7 @@ typedef struct work {
 typedef struct range {
     uint64_t from, to;
     clock last;
+    uint8_t tier; /* of slots */
 } range;
 
 typedef struct usage {
@@ -96,18 +97,29 @@ static int32_t add_work(syncer *y, const dt_row *r)
     return count;
 }
 
-static void overlapping(const range *v, size_t n, uint64_t from, uint64_t to, clock *need)
+static void overlapping(const range *v, size_t n, const range *at, clock *need)
 {
     for (size_t i = 0; i < n; i++)
-        if (v[i].from < to && from < v[i].to)
+        if (v[i].tier == at->tier && v[i].from < at->to && at->from < v[i].to)
             join(need, &v[i].last);
+}
+
+static range slot_of(const dt_row *r)
+{
+    return (range){r->slot, r->slot + r->stored, {{0}}, r->tier};
+}
+
+static void use_slot(syncer *y, const dt_row *r, int32_t count)
+{
+    y->slot[y->n_slot] = slot_of(r);
+    y->slot[y->n_slot++].last.done[r->stream] = count;
 }
 
 /* The interval is over; whoever uses its bytes next must know of all that was done to it. */
 static void forget(syncer *y, int32_t tensor, uint64_t off)
 {
     usage *u = &y->use[tensor];
-    y->former[y->n_former++] = (range){off, off + y->p->tensor[tensor].bytes, u->any};
+    y->former[y->n_former++] = (range){off, off + y->p->tensor[tensor].bytes, u->any, 0};
     memset(u, 0, sizeof *u);
 }
 
@@ -139,27 +151,26 @@ static void copy_out(syncer *y, const dt_row *r)
 {
     usage *u = &y->use[r->tensor];
     clock need = u->write;
-    overlapping(y->slot, y->n_slot, r->slot, r->slot + r->bytes, &need);
+    const range slot = slot_of(r);
+    overlapping(y->slot, y->n_slot, &slot, &need);
     require(y, r->stream, &need);
     u->any.done[r->stream] = add_work(y, r);
-    y->slot[y->n_slot] = (range){r->slot, r->slot + r->bytes, {{0}}};
-    y->slot[y->n_slot++].last.done[r->stream] = u->any.done[r->stream];
+    use_slot(y, r, u->any.done[r->stream]);
 }
 
 static void copy_in(syncer *y, const dt_row *r)
 {
     usage *u = &y->use[r->tensor];
     clock need = {{0}};
-    overlapping(y->former, y->n_former, r->off, r->off + r->bytes, &need);
-    const bool host = r->tier != DT_TIER_INPUT;
-    if (host)
-        overlapping(y->slot, y->n_slot, r->slot, r->slot + r->bytes, &need);
+    const range bytes = {r->off, r->off + r->bytes, {{0}}, 0}, slot = slot_of(r);
+    overlapping(y->former, y->n_former, &bytes, &need);
+    const bool stored = r->tier != DT_TIER_INPUT;
+    if (stored)
+        overlapping(y->slot, y->n_slot, &slot, &need);
     require(y, r->stream, &need);
     u->any.done[r->stream] = u->write.done[r->stream] = add_work(y, r);
-    if (!host)
-        return;
-    y->slot[y->n_slot] = (range){r->slot, r->slot + r->bytes, {{0}}};
-    y->slot[y->n_slot++].last.done[r->stream] = u->any.done[r->stream];
+    if (stored)
+        use_slot(y, r, u->any.done[r->stream]);
 }
 
 /* The interval ends on the compute stream, which must know of every copy of it. */

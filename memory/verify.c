@@ -27,7 +27,8 @@ typedef struct past {
 
 typedef struct saved {
     uint64_t from, to;
-    int32_t tensor;
+    uint8_t tier;
+    int32_t tensor, codec;
     clock used, written;
 } saved;
 
@@ -299,61 +300,78 @@ static dt_status compute(verifier *v, const dt_row *r)
     return settle(v, op);
 }
 
-static dt_status copy_checks(verifier *v, const dt_row *r, dt_stream stream)
+/* The stream of a copy, by its kind and tier. */
+static int stream_of(const dt_row *r)
+{
+    const bool disk = r->tier == DT_TIER_DISK;
+    if (r->kind == DT_ROW_COPY_OUT)
+        return disk ? DT_STREAM_WRITE : DT_STREAM_OUT;
+    return disk ? DT_STREAM_READ : DT_STREAM_IN;
+}
+
+static dt_status copy_checks(verifier *v, const dt_row *r)
 {
     DT_CHECK(placed(v, r));
     const holding *h = &v->hold[r->tensor];
-    if (r->stream != stream)
+    if (r->stream != stream_of(r))
         return refuse(v, "a copy on the wrong stream");
     if (!h->live || is_pending(v, r->tensor))
         return refuse(v, "%s is copied but holds nothing", name(v, r->tensor));
     if (h->off != r->off || r->bytes != v->p->tensor[r->tensor].bytes)
         return refuse(v, "%s lies elsewhere", name(v, r->tensor));
-    if (r->tier != DT_TIER_HOST && (r->tier != DT_TIER_INPUT || stream != DT_STREAM_IN))
+    if (r->tier == DT_TIER_INPUT && r->kind == DT_ROW_COPY_IN)
+        return DT_OK;
+    if (r->tier != DT_TIER_HOST && r->tier != DT_TIER_DISK)
         return refuse(v, "no tier %d for this copy", r->tier);
+    if (r->codec == 0 && r->stored != r->bytes)
+        return refuse(v, "the slot of %s has %" PRIu64 " bytes", name(v, r->tensor), r->stored);
     uint64_t to;
-    if (r->tier == DT_TIER_HOST &&
-        (__builtin_add_overflow(r->slot, r->bytes, &to) || to > v->p->host_peak))
-        return refuse(v, "the slot of %s ends past the host's peak", name(v, r->tensor));
+    const uint64_t peak = r->tier == DT_TIER_HOST ? v->p->host_peak : v->p->disk_peak;
+    if (__builtin_add_overflow(r->slot, r->stored, &to) || to > peak)
+        return refuse(
+            v, "the slot of %s ends past the %s's peak", name(v, r->tensor), dt_tier_name(r->tier));
+    if (r->slot % dt_tier_align((dt_tier)r->tier) != 0)
+        return refuse(v, "the slot of %s is not aligned", name(v, r->tensor));
     return DT_OK;
 }
 
 static dt_status copy_out(verifier *v, const dt_row *r)
 {
-    DT_CHECK(copy_checks(v, r, DT_STREAM_OUT));
-    DT_CHECK(read(v, DT_STREAM_OUT, r->tensor, r->bytes));
-    const uint64_t to = r->slot + r->bytes;
+    DT_CHECK(copy_checks(v, r));
+    DT_CHECK(read(v, r->stream, r->tensor, r->bytes));
+    const uint64_t to = r->slot + r->stored;
     for (size_t i = 0; i < v->n_saved; i++) {
         saved *s = &v->saved[i];
-        if (s->from >= to || r->slot >= s->to)
+        if (s->tier != r->tier || s->from >= to || r->slot >= s->to)
             continue;
-        DT_CHECK(must_know(v, DT_STREAM_OUT, &s->used, "the earlier use of the slot", s->tensor));
+        DT_CHECK(must_know(v, r->stream, &s->used, "the earlier use of the slot", s->tensor));
         *s = v->saved[--v->n_saved];
         i--;
     }
     DT_CHECK(signal(v, r));
-    saved made = {r->slot, to, r->tensor, {{0}}, {{0}}};
-    made.used.at[DT_STREAM_OUT] = made.written.at[DT_STREAM_OUT] = v->row + 1;
+    saved made = {r->slot, to, r->tier, r->tensor, r->codec, {{0}}, {{0}}};
+    made.used.at[r->stream] = made.written.at[r->stream] = v->row + 1;
     v->saved[v->n_saved++] = made;
-    v->out += r->bytes;
+    v->out += r->stored;
     return DT_OK;
 }
 
 static dt_status copy_in(verifier *v, const dt_row *r)
 {
-    DT_CHECK(copy_checks(v, r, DT_STREAM_IN));
-    if (r->tier == DT_TIER_HOST) {
+    DT_CHECK(copy_checks(v, r));
+    if (r->tier != DT_TIER_INPUT) {
         saved *s = NULL;
         for (size_t i = 0; i < v->n_saved; i++)
-            if (v->saved[i].tensor == r->tensor && v->saved[i].from == r->slot)
+            if (v->saved[i].tensor == r->tensor && v->saved[i].tier == r->tier &&
+                v->saved[i].from == r->slot && v->saved[i].to == r->slot + r->stored)
                 s = &v->saved[i];
-        if (s == NULL)
+        if (s == NULL || s->codec != r->codec)
             return refuse(v, "the slot of %s holds nothing of it", name(v, r->tensor));
-        DT_CHECK(must_know(v, DT_STREAM_IN, &s->written, "the copy out", r->tensor));
-        s->used.at[DT_STREAM_IN] = v->row + 1;
+        DT_CHECK(must_know(v, r->stream, &s->written, "the copy out", r->tensor));
+        s->used.at[r->stream] = v->row + 1;
     }
-    DT_CHECK(written(v, DT_STREAM_IN, r->tensor, 0, r->bytes));
-    v->in += r->bytes;
+    DT_CHECK(written(v, r->stream, r->tensor, 0, r->bytes));
+    v->in += r->tier == DT_TIER_INPUT ? r->bytes : r->stored;
     return signal(v, r);
 }
 

@@ -62,13 +62,58 @@ static dt_status pick_dropout(const dt_model_desc *m, double given, double *out,
     return DT_OK;
 }
 
+/* Options that only some models know. */
+static dt_status refuse(const dt_model_desc *m, const char *key, int64_t given, dt_err *err)
+{
+    if (given > 0)
+        return DT_FAIL(err, DT_E_CONFIG, "%s has no %s; remove [model] %s = %" PRId64, m->name, key,
+            key, given);
+    return DT_OK;
+}
+
+static dt_status pick_blocks(
+    const dt_model_desc *m, const dt_model_opts *o, dt_model_opts *r, dt_err *err)
+{
+    if (m->blocks == 0) {
+        DT_CHECK(refuse(m, "layers", o->layers, err));
+        return refuse(m, "heads", o->heads, err);
+    }
+    r->attention = o->attention;
+    DT_CHECK(pick(m, "layers", o->layers, m->blocks, 1 << 12, &r->layers, err));
+    DT_CHECK(pick(m, "heads", o->heads, m->heads, 1 << 12, &r->heads, err));
+    if (r->width % r->heads != 0)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "%s: width = %" PRId64 " is no multiple of heads = %" PRId64 "; make it one", m->name,
+            r->width, r->heads);
+    return DT_OK;
+}
+
+/* The vocabulary is what there is to predict. */
+static dt_status pick_tokens(
+    const dt_model_desc *m, const dt_model_opts *o, dt_model_opts *r, dt_err *err)
+{
+    if (!m->tokens) {
+        DT_CHECK(refuse(m, "vocab", o->vocab, err));
+        return refuse(m, "context", o->context, err);
+    }
+    DT_CHECK(refuse(m, "image", o->image, err));
+    const int64_t given = o->vocab > 0 ? o->vocab : o->classes;
+    DT_CHECK(pick(m, "vocab", given, m->classes, 1 << 20, &r->vocab, err));
+    DT_CHECK(pick(m, "context", o->context, m->input.h, 1 << 20, &r->context, err));
+    r->classes = r->vocab;
+    return DT_OK;
+}
+
 static dt_status resolve(
     const dt_model_desc *m, const dt_model_opts *o, dt_model_opts *r, dt_err *err)
 {
+    const int64_t width = m->width > 0 ? m->width : 64;
     DT_CHECK(pick(m, "classes", o->classes, m->classes, 1 << 20, &r->classes, err));
     DT_CHECK(pick(m, "image", o->image, m->input.h, 1 << 16, &r->image, err));
     DT_CHECK(pick(m, "channels", o->channels, m->input.c, 1 << 16, &r->channels, err));
-    DT_CHECK(pick(m, "width", o->width, 64, 1 << 16, &r->width, err));
+    DT_CHECK(pick(m, "width", o->width, width, 1 << 16, &r->width, err));
+    DT_CHECK(pick_blocks(m, o, r, err));
+    DT_CHECK(pick_tokens(m, o, r, err));
     return pick_dropout(m, o->dropout, &r->dropout, err);
 }
 
@@ -78,7 +123,8 @@ dt_status dt_model_build(
     *out = NULL;
     dti_net n = {.err = err};
     DT_CHECK(resolve(m, o, &n.opts, err));
-    const dt_shape image = {1, n.opts.image, n.opts.image, n.opts.channels};
+    const dt_shape image = m->tokens ? (dt_shape){1, n.opts.context, 1, 1}
+                                     : (dt_shape){1, n.opts.image, n.opts.image, n.opts.channels};
     DT_CHECK(dt_graph_create(&n.g, m->name, image, n.opts.classes, err));
     const int32_t scores = m->layers(m, &n);
     dti_layer(&n, &dt_layer_cross_entropy, NULL, &scores, 1, "loss");

@@ -12,18 +12,28 @@ struct dti_net;
  * struct dt_model_opts - how a model is to differ from its standard form.
  * @classes @image @channels @width: 0 or less: the model's standard. @image is both height and
  * width in pixels; @channels those of the image; @width 64 is the standard of every model and
- * scales all its channels but those of the image and the classes
+ * scales all its channels but those of the image and the classes; of a model of tokens it is the
+ * number of channels itself
  * @dropout: rate in [0, 1); negative: the model's standard; 0: none
+ * @layers @heads @vocab @context: of models of tokens and of transformers; 0 or less: the model's
+ * standard. The vocabulary is the number of classes as well
+ * @attention: dt_attention_kind
  */
 typedef struct dt_model_opts {
     int64_t classes, image, channels, width;
     double dropout;
+    int64_t layers, heads, vocab, context;
+    int attention;
 } dt_model_opts;
 
 /**
  * struct dt_model_desc - a model.
  * @name @summary: as in the INI file and in `dnntrain list models`
- * @input @classes: standard image (n = 1) and number of classes
+ * @input @classes: standard image (n = 1) and number of classes; for a model of tokens a sequence
+ * {1, context, 1, 1} and the vocabulary
+ * @tokens:   it takes sequences of tokens, one label each
+ * @blocks @heads @width: standards of a transformer; 0: the model is none, and its standard width
+ * is 64
  * @dropout:  standard rate; negative: the model has no dropout
  * @recipe:   what tells the members of a family apart; the family's own
  * @layers:   appends all layers but the loss and returns the value the loss takes. Errors stay in
@@ -34,6 +44,8 @@ typedef struct dt_model_desc {
     dt_shape input;
     int64_t classes;
     double dropout;
+    bool tokens;
+    int64_t blocks, heads, width;
     const void *recipe;
     int32_t (*layers)(const struct dt_model_desc *m, struct dti_net *n);
 } dt_model_desc;

@@ -16,11 +16,19 @@ typedef struct interleaver {
     size_t *base;            /* by tensor: its first cell in apart and saved */
     uint64_t *off;           /* by tensor: where it was placed */
     uint64_t *expect[RUNS];  /* by row: what it reads */
+    uint64_t **packed;       /* by row, copies out that pack: the tensor's marks */
     bool *signalled;
     int32_t *queue[DT_STREAMS]; /* rows */
     size_t length[DT_STREAMS], next[DT_STREAMS];
     size_t n_arena, n_slot, n_apart;
 } interleaver;
+
+static void *take(size_t n, size_t each)
+{
+    void *p = dt_alloc(n, each);
+    assert_non_null(p);
+    return p;
+}
 
 static uint64_t mix(uint64_t a, uint64_t b)
 {
@@ -76,8 +84,36 @@ static bool run_op(interleaver *k, const dt_row *r, int32_t at, bool apart, uint
     return true;
 }
 
-static bool run_copy(interleaver *k, const dt_row *r, bool apart, uint64_t *seen)
+/* A slot of packed bytes has fewer cells than the tensor. The tensor's marks wait beside it, and
+ * the cells say which row put them there: all of them must, when they are read. */
+static void pack(interleaver *k, int32_t at, const uint64_t *device, uint64_t *slot)
 {
+    const dt_row *r = &k->p->row[at];
+    const size_t n = cells(r->bytes);
+    if (k->packed[at] == NULL)
+        k->packed[at] = take(n, sizeof **k->packed);
+    memcpy(k->packed[at], device, n * sizeof *device);
+    for (size_t c = 0; c < cells(r->stored); c++)
+        slot[c] = mix((uint64_t)at, c);
+}
+
+static void unpack(interleaver *k, int32_t at, const uint64_t *slot, uint64_t *device)
+{
+    const dt_row *r = &k->p->row[at];
+    int32_t from = 0;
+    while ((size_t)from < k->p->n_row &&
+           (k->packed[from] == NULL || slot[0] != mix((uint64_t)from, 0)))
+        from++;
+    bool whole = (size_t)from < k->p->n_row && k->p->row[from].tensor == r->tensor;
+    for (size_t c = 0; c < cells(r->stored) && whole; c++)
+        whole = slot[c] == mix((uint64_t)from, c);
+    for (size_t c = 0; c < cells(r->bytes); c++)
+        device[c] = whole ? k->packed[from][c] : 0;
+}
+
+static bool run_copy(interleaver *k, int32_t at, bool apart, uint64_t *seen)
+{
+    const dt_row *r = &k->p->row[at];
     const uint64_t bytes = k->p->tensor[r->tensor].bytes;
     uint64_t *device = marks(k, r->tensor, r->off, apart);
     if (device == NULL)
@@ -86,12 +122,21 @@ static bool run_copy(interleaver *k, const dt_row *r, bool apart, uint64_t *seen
         write_cells(device, 0, bytes, mix(r->slot + 1000, (uint64_t)k->run));
         return true;
     }
-    if (r->slot % CELL != 0 || r->slot / CELL + cells(bytes) > k->n_slot)
+    const size_t first = r->tier == DT_TIER_DISK ? cells(k->p->host_peak) : 0;
+    if (r->slot % CELL != 0 || first + r->slot / CELL + cells(r->stored) > k->n_slot)
         return false;
-    uint64_t *host = apart ? k->saved + k->base[r->tensor] : k->slot + r->slot / CELL;
+    uint64_t *host = apart ? k->saved + k->base[r->tensor] : k->slot + first + r->slot / CELL;
     const bool out = r->kind == DT_ROW_COPY_OUT;
-    *seen = read_cells(out ? device : host, 0, bytes, 0);
-    memcpy(out ? host : device, out ? device : host, cells(bytes) * sizeof *host);
+    if (out)
+        *seen = read_cells(device, 0, bytes, 0);
+    if (apart || r->codec == 0)
+        memcpy(out ? host : device, out ? device : host, cells(bytes) * sizeof *host);
+    else if (out)
+        pack(k, at, device, host);
+    else
+        unpack(k, at, host, device);
+    if (!out)
+        *seen = read_cells(device, 0, bytes, 0);
     return true;
 }
 
@@ -110,7 +155,7 @@ static bool run_row(interleaver *k, int32_t at, bool apart, uint64_t *seen)
         break;
     case DT_ROW_COPY_OUT:
     case DT_ROW_COPY_IN:
-        if (!run_copy(k, r, apart, seen))
+        if (!run_copy(k, at, apart, seen))
             return false;
         break;
     case DT_ROW_RELEASE:
@@ -154,8 +199,10 @@ static bool may_run(const interleaver *k, int s)
 /* The stream whose turn it is, of those that may go on; -1 when none may. */
 static int turn(const interleaver *k, int schedule, dt_dice *d)
 {
-    static const int late[] = {DT_STREAM_COMPUTE, DT_STREAM_OUT, DT_STREAM_IN};
-    static const int early[] = {DT_STREAM_IN, DT_STREAM_OUT, DT_STREAM_COMPUTE};
+    static const int late[DT_STREAMS] = {
+        DT_STREAM_COMPUTE, DT_STREAM_OUT, DT_STREAM_WRITE, DT_STREAM_IN, DT_STREAM_READ};
+    static const int early[DT_STREAMS] = {
+        DT_STREAM_READ, DT_STREAM_IN, DT_STREAM_WRITE, DT_STREAM_OUT, DT_STREAM_COMPUTE};
     int chosen = -1;
     uint32_t seen = 0;
     for (int i = DT_STREAMS; i-- > 0;) {
@@ -191,18 +238,11 @@ static int32_t one_run(interleaver *k, int schedule, dt_dice *d)
     return stuck(k);
 }
 
-static void *take(size_t n, size_t each)
-{
-    void *p = dt_alloc(n, each);
-    assert_non_null(p);
-    return p;
-}
-
 static void start(interleaver *k)
 {
     const dt_plan *p = k->p;
     k->n_arena = cells(p->peak);
-    k->n_slot = cells(p->host_peak);
+    k->n_slot = cells(p->host_peak) + cells(p->disk_peak);
     k->base = take(p->n_tensor, sizeof *k->base);
     k->off = take(p->n_tensor, sizeof *k->off);
     for (size_t t = 0; t < p->n_tensor; t++) {
@@ -213,6 +253,7 @@ static void start(interleaver *k)
     k->slot = take(k->n_slot, sizeof *k->slot);
     k->apart = take(k->n_apart, sizeof *k->apart);
     k->saved = take(k->n_apart, sizeof *k->saved);
+    k->packed = take(p->n_row, sizeof *k->packed);
     k->signalled = take((size_t)p->n_event, sizeof *k->signalled);
     for (int r = 0; r < RUNS; r++)
         k->expect[r] = take(p->n_row, sizeof *k->expect[r]);
@@ -230,6 +271,9 @@ static void end(interleaver *k)
     dt_free(k->slot);
     dt_free(k->apart);
     dt_free(k->saved);
+    for (size_t i = 0; i < k->p->n_row; i++)
+        dt_free(k->packed[i]);
+    dt_free(k->packed);
     dt_free(k->signalled);
     for (int r = 0; r < RUNS; r++)
         dt_free(k->expect[r]);

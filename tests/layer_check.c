@@ -133,7 +133,7 @@ static dt_ports present(const bench *b, dt_ports set)
     const int n_in = node_of(b)->n_in;
     if (set & DT_BIT(DT_X))
         set |= DT_BITS(DT_X, n_in);
-    if (set & DT_BIT(DT_DX))
+    if ((set & DT_BIT(DT_DX)) && !b->r->desc->shares_dy)
         set |= DT_BITS(DT_DX, n_in);
     dt_ports have = DT_BITS(DT_X, n_in) | DT_BITS(DT_DX, n_in) | DT_BITS(DT_D, 2) | DT_BIT(DT_Y) |
                     DT_BIT(DT_DY) | DT_BIT(DT_LABELS) | DT_BIT(DT_METRICS) |
@@ -206,9 +206,10 @@ static void make_ports(bench *b)
     memset(b->port[DT_DY].bytes, 0, b->port[DT_DY].size);
     if (r->dy != NULL)
         dt_to_nhwc(r->dy, (float *)(void *)b->port[DT_DY].bytes, r->n, &info->y);
-    b->port[DT_LABELS] = make_buffer(n * sizeof(int32_t));
+    const size_t labels = n * (size_t)(r->x[0].h * r->x[0].w) * sizeof(int32_t);
+    b->port[DT_LABELS] = make_buffer(labels);
     if (r->labels != NULL)
-        memcpy(b->port[DT_LABELS].bytes, r->labels, n * sizeof(int32_t));
+        memcpy(b->port[DT_LABELS].bytes, r->labels, labels);
     b->port[DT_METRICS] = make_buffer(sizeof(dt_metrics));
     memset(b->port[DT_METRICS].bytes, 0, sizeof(dt_metrics));
 }
@@ -415,13 +416,20 @@ static void restore(bench *b)
     b->port[DT_S] = stash;
 }
 
+/* Inputs that share a gradient all get it: that of the output, or what backward made of it. */
+static void share_gradient(bench *b)
+{
+    const bool made = (b->r->desc->form[DT_BACKWARD].writes & DT_BIT(DT_DX)) != 0;
+    const buffer *from = &b->port[made ? DT_DX : DT_DY];
+    for (int i = made ? 1 : 0; i < b->r->n_x && b->r->desc->shares_dy; i++)
+        memcpy(b->port[DT_DX + i].bytes, from->bytes, from->size);
+}
+
 static void backward(bench *b)
 {
-    if (b->r->desc->shares_dy)
-        for (int i = 0; i < b->r->n_x; i++)
-            memcpy(b->port[DT_DX + i].bytes, b->port[DT_DY].bytes, b->port[DT_DY].size);
     if (b->r->desc->form[DT_BACKWARD].suffix != NULL)
         restore(b);
+    share_gradient(b);
     if (b->r->desc->form[DT_BACKWARD2].suffix == NULL)
         return;
     derive(b, DT_BACKWARD2, DT_DERIVE_B, 1);

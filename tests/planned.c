@@ -34,7 +34,7 @@ void dt_rewrite(dt_program *p, const char *policies)
     dt_policies s;
     dt_err err = {0};
     assert_ok(dt_policies_open(&s, policies, NULL, &err), &err);
-    assert_ok(dt_policies_apply(&s, p, &err), &err);
+    assert_ok(dt_policies_apply(&s, p, NULL, &err), &err);
     dt_policies_close(&s);
 }
 

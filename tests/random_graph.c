@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "engine/graph_fuse.h"
 #include "engine/philox.h"
 #include "layers/avgpool.h"
 #include "layers/batchnorm.h"
@@ -139,6 +140,18 @@ static void finish(maker *m, int64_t classes)
     append(m, &dt_layer_cross_entropy, NULL, &top, 1);
 }
 
+/* Every third network is a fused one. */
+static dt_graph *fuse_at_times(dt_graph *g, uint64_t seed)
+{
+    dt_err err = {0};
+    dt_graph *fused;
+    if (seed % 3 != 0)
+        return g;
+    assert_ok(dt_graph_fuse(&fused, g, &err), &err);
+    dt_graph_destroy(g);
+    return fused;
+}
+
 dt_graph *dt_random_graph(uint64_t seed)
 {
     maker m = {.dice = {seed, 0}};
@@ -158,6 +171,7 @@ dt_graph *dt_random_graph(uint64_t seed)
     for (int64_t i = 0; i < layers; i++)
         add_layer(&m, conv);
     finish(&m, classes);
+    m.g = fuse_at_times(m.g, seed);
     assert_ok(dt_graph_check(m.g, &err), &err);
     return m.g;
 }

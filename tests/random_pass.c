@@ -56,7 +56,7 @@ static dt_status move(passer *r)
     dt_gap g;
     if (!pick_gap(r, false, &g))
         return DT_OK;
-    dt_move_opt o = {DT_NONE, DT_NONE};
+    dt_move_opt o = {.release_after = DT_NONE, .fetch_before = DT_NONE};
     const int64_t after = dt_roll_in(&r->dice, g.from_pos, g.to_pos - 1);
     if (dt_roll(&r->dice, 2) == 0)
         o.release_after = r->p->order[after];
@@ -64,8 +64,37 @@ static dt_status move(passer *r)
         const int64_t first = o.release_after != DT_NONE ? after + 1 : g.from_pos + 1;
         o.fetch_before = r->p->order[dt_roll_in(&r->dice, first, g.to_pos)];
     }
-    const bool input = r->p->tensor[g.tensor].role == DT_ROLE_INPUT;
+    const dt_tensor *t = &r->p->tensor[g.tensor];
+    const bool input = t->role == DT_ROLE_INPUT;
+    o.tier = (dt_tier)dt_roll(&r->dice, DT_TIERS);
+    if (dt_packs(t) && dt_roll(&r->dice, 2) == 0) {
+        o.codec = dt_codec_find("zvc");
+        o.density = 1;
+        r->f->packed_moves++;
+    }
+    r->f->disk_moves += !input && o.tier == DT_TIER_DISK;
     return counted(r, dt_move(r->p, &g, &o, &r->why), input ? &r->f->refetches : &r->f->moves);
+}
+
+/* Encode a gap, and half of the time move what it was packed to. */
+static dt_status encode(passer *r)
+{
+    static const char *const names[] = {"zvc", "csr"};
+    dt_gap g;
+    int32_t packed = DT_NONE;
+    if (!pick_gap(r, false, &g) || !dt_packs(&r->p->tensor[g.tensor]))
+        return DT_OK;
+    const dt_codec *codec = dt_codec_find(names[dt_roll(&r->dice, DT_COUNT(names))]);
+    const double room = 0.75; /* for what ReLU leaves; other values may overflow */
+    const dt_status st = dt_encode(r->p, &g, codec, room, &packed, &r->why);
+    if (st == DT_OK && packed == DT_NONE)
+        return DT_OK;
+    DT_CHECK(counted(r, st, &r->f->encodes));
+    if (packed == DT_NONE || dt_roll(&r->dice, 2) == 0)
+        return DT_OK;
+    for (int32_t i = 0; dt_gap_next(r->p, packed, &i, &g);)
+        return counted(r, dt_move(r->p, &g, NULL, &r->why), &r->f->encoded_moves);
+    return DT_OK;
 }
 
 static int64_t clones(const dt_program *p)
@@ -112,7 +141,7 @@ static dt_status split(passer *r)
 
 dt_status dt_random_pass(dt_program *p, uint64_t seed, dt_fates *f, dt_err *err)
 {
-    static dt_status (*const fates[])(passer *) = {move, move, recompute, recompute, split};
+    static dt_status (*const fates[])(passer *) = {move, move, recompute, recompute, split, encode};
     passer r = {.p = p, .dice = {seed, 0}, .f = f, .err = err};
     DT_CHECK(alternatives(&r));
     const int64_t n = dt_roll_in(&r.dice, 1, 12);

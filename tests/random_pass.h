@@ -5,10 +5,11 @@
 
 #include "memory/pass.h"
 
-/* How many of each were made. Moves go to the host, refetches bring an input again; clones are the
- * ops that recomputes inserted. */
+/* How many of each were made. Refetches bring an input again; clones are the ops that recomputes
+ * inserted; disk, packed and encoded moves are among the moves. */
 typedef struct dt_fates {
-    int64_t moves, refetches, recomputes, clones, alternatives, splits;
+    int64_t moves, refetches, recomputes, clones, alternatives, splits, encodes;
+    int64_t disk_moves, packed_moves, encoded_moves;
 } dt_fates;
 
 /* Adds to *f. What a primitive refuses with DT_E_CONFIG is not counted; any other failure is handed

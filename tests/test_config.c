@@ -848,8 +848,8 @@ static void problems_of_all_sections_come_at_once(void **state) /* case 1 */
 {
     (void)state;
     static const char text[] =
-        "[model]\nwidth = 0\n[train]\nlr = -1\nmicro_batch = 5\nbatch = 8\n[device]\nkind = gpu\n";
-    refuse_run(text, "t.ini:2: [model] width = 0: must be 1..4096");
+        "[model]\nwidth = -1\n[train]\nlr = -1\nmicro_batch = 5\nbatch = 8\n[device]\nkind = gpu\n";
+    refuse_run(text, "t.ini:2: [model] width = -1: must be 0..65536");
     refuse_run(text, "t.ini:4: [train] lr = -1: must be 1e-12..1e+06");
     refuse_run(text, "t.ini:5: [train] micro_batch = 5");
     refuse_run(text, "t.ini:8: [device] kind = gpu: must be one of auto, cpu");

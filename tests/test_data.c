@@ -57,7 +57,8 @@ static void every_source_is_listed_and_found(void **state)
     assert_null(dt_source_find("imagenet"));
 }
 
-static void wrong_options_are_refused_by_every_source(void **state)
+/* Sequences have rules of their own; see the tests of text. */
+static void wrong_options_are_refused_by_every_source_of_pictures(void **state)
 {
     (void)state;
     const float zero[3] = {0}, nan3[3] = {NAN, NAN, NAN};
@@ -65,6 +66,8 @@ static void wrong_options_are_refused_by_every_source(void **state)
     const dt_source_desc *const *all = dt_source_all(&n);
     for (size_t i = 0; i < n; i++) {
         dt_source_opts o = {.path = "/", .shape = {1, 8, 8, 3}, .classes = 2, .samples = 8};
+        if (strcmp(all[i]->name, "text") == 0)
+            continue;
         o.shape.h = 0;
         open_fails(all[i]->name, &o, DT_E_CONFIG, "image 0x8");
         o.shape.h = 8;
@@ -747,7 +750,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_source_is_listed_and_found),
-        cmocka_unit_test(wrong_options_are_refused_by_every_source),
+        cmocka_unit_test(wrong_options_are_refused_by_every_source_of_pictures),
         cmocka_unit_test(synthetic_samples_are_pure_functions_of_seed_split_and_index),
         cmocka_unit_test(synthetic_counts_and_classes_follow_samples),
         cmocka_unit_test(synthetic_values_have_about_zero_mean_and_unit_variance),

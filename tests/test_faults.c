@@ -164,11 +164,11 @@ static void a_run_over_its_budget_allocates_nothing(void **state) /* case 13 */
     NEED_BINARY();
     NEED_LIMITS();
     cli.child = allow_two_gigabytes;
-    refuse(
-        &(refusal){"[model]\nname = vgg16\n[train]\nbatch = 4096\n[memory]\ndevice_budget = 3GiB\n",
-            NULL, DT_E_BUDGET,
-            {"does not fit: the device needs ", "(c.ini:6)",
-                "largest at the peak of 'first': ", "fits if: [train] batch = "}});
+    refuse(&(refusal){
+        "[model]\nname = vgg16\n[train]\nbatch = 4096\n[memory]\ndevice_budget = 1900MiB\n", NULL,
+        DT_E_BUDGET,
+        {"does not fit: the device needs ", "(c.ini:6)",
+            "largest at the peak of 'first': ", "fits if: [train] batch = "}});
     refuse(&(refusal){"[model]\nname = vgg16\n[memory]\ndevice_budget = 1GiB\n", NULL, DT_E_BUDGET,
         {"not even one sample fits", "at this batch no policy fits; "}});
     cli.child = NULL;

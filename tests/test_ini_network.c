@@ -401,19 +401,24 @@ static void the_effective_configuration_gives_the_same_network(void **state)
     free(text);
 }
 
-static void the_network_among_the_example_configurations_builds(void **state)
+static void the_networks_among_the_example_configurations_build(void **state)
 {
     (void)state;
-    dt_err err = {0};
-    dt_config *c = NULL;
-    dt_graph *g = NULL;
-    assert_ok(dt_config_load(&c, dt_source_path("configs/tiny_ini_network.ini"), &err), &err);
-    assert_true(dt_ini_has_layers(c));
-    const dt_model_opts o = {.classes = 10, .image = 32, .dropout = -1};
-    assert_ok(dt_ini_network(c, &o, &g, &err), &err);
-    assert_string_equal(g->name, "tiny_ini_network");
-    dt_graph_destroy(g);
-    dt_config_destroy(c);
+    static const char *const names[] = {"tiny_ini_network", "densenet_small", "unet_small"};
+    for (size_t i = 0; i < DT_COUNT(names); i++) {
+        dt_err err = {0};
+        dt_config *c = NULL;
+        dt_graph *g = NULL;
+        char path[64];
+        snprintf(path, sizeof path, "configs/%s.ini", names[i]);
+        assert_ok(dt_config_load(&c, dt_source_path(path), &err), &err);
+        assert_true(dt_ini_has_layers(c));
+        const dt_model_opts o = {.classes = 10, .image = 32, .dropout = -1};
+        assert_ok(dt_ini_network(c, &o, &g, &err), &err);
+        assert_string_equal(g->name, names[i]);
+        dt_graph_destroy(g);
+        dt_config_destroy(c);
+    }
 }
 
 static void the_other_example_configurations_name_models(void **state)
@@ -461,7 +466,7 @@ int main(void)
         cmocka_unit_test(too_many_layers_are_refused),
         cmocka_unit_test(a_failed_allocation_leaves_nothing_behind),
         cmocka_unit_test(the_effective_configuration_gives_the_same_network),
-        cmocka_unit_test(the_network_among_the_example_configurations_builds),
+        cmocka_unit_test(the_networks_among_the_example_configurations_build),
         cmocka_unit_test(the_other_example_configurations_name_models),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,7 +2,6 @@
  * old file and nothing else. */
 #include "tests/check.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -12,6 +11,7 @@
 
 #include "engine/alloc.h"
 #include "engine/io.h"
+#include "tests/leaks.h"
 
 enum call { OPEN, PREAD, PWRITE, FSYNC, CLOSE, RENAME, CALLS };
 
@@ -76,8 +76,13 @@ static int bad_rename(const char *from, const char *to)
     return fails(RENAME) ? -1 : dt_io_system.rename(from, to);
 }
 
-static const dt_io_ops faulty = {
-    bad_open, bad_pread, bad_pwrite, bad_fsync, bad_close, bad_rename, unlink};
+static const dt_io_ops faulty = {.open = bad_open,
+    .pread = bad_pread,
+    .pwrite = bad_pwrite,
+    .fsync = bad_fsync,
+    .close = bad_close,
+    .rename = bad_rename,
+    .unlink = unlink};
 
 static int teardown(void **state)
 {
@@ -85,28 +90,6 @@ static int teardown(void **state)
     dt_io = &dt_io_system;
     memset(&fault, 0, sizeof fault);
     return 0;
-}
-
-static int open_files(void)
-{
-    int n = 0;
-    DIR *d = opendir("/proc/self/fd");
-    while (d != NULL && readdir(d) != NULL)
-        n++;
-    if (d != NULL)
-        closedir(d);
-    return n;
-}
-
-static int files_in(const char *folder)
-{
-    int n = 0;
-    DIR *d = opendir(folder);
-    assert_non_null(d);
-    for (const struct dirent *e = readdir(d); e != NULL; e = readdir(d))
-        n += strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
-    closedir(d);
-    return n;
 }
 
 enum { OLD = 'o', NEW = 'n', NEW_BYTES = 3 << 20 };

@@ -31,8 +31,13 @@ static const struct row {
     {&dt_layer_relu, {1, 41, 40, 33}, 3, 1, .rate = 0},
     {&dt_layer_add, {1, 3, 5, 7}, 5, 2, .rate = 0},
     {&dt_layer_add, {1, 41, 40, 33}, 3, 4, .rate = 0},
+    {&dt_layer_add_relu, {1, 1, 1, 1}, 1, 2, .rate = 0},
+    {&dt_layer_add_relu, {1, 3, 5, 7}, 5, 2, .rate = 0},
+    {&dt_layer_add_relu, {1, 41, 40, 33}, 3, 4, .rate = 0},
     {&dt_layer_maxpool, {1, 7, 6, 3}, 5, 1, .maxpool = {3, 2, 1, false}},
     {&dt_layer_maxpool, {1, 8, 9, 67}, 3, 1, .maxpool = {3, 2, 1, true}},
+    {&dt_layer_maxpool, {1, 9, 10, 65}, 3, 1, .maxpool = {4, 2, 1, false}},
+    {&dt_layer_maxpool, {1, 9, 10, 66}, 3, 1, .maxpool = {5, 2, 1, false}},
     {&dt_layer_maxpool, {1, 15, 17, 5}, 2, 1, .maxpool = {15, 1, 7, false}},
     {&dt_layer_maxpool, {1, 9, 9, 4}, 2, 1, .maxpool = {2, 3, 0, true}},
     {&dt_layer_avgpool, {1, 7, 6, 3}, 5, 1, .avgpool = {3, 2, 1, false, true}},
@@ -42,6 +47,9 @@ static const struct row {
     {&dt_layer_batchnorm, {1, 5, 3, 3}, 5, 1, .rate = 0},
     {&dt_layer_batchnorm, {1, 56, 56, 32}, 5, 1, .rate = 0},
     {&dt_layer_batchnorm, {1, 7, 7, 1030}, 7, 1, .rate = 0},
+    {&dt_layer_batchnorm_relu, {1, 5, 3, 3}, 5, 1, .rate = 0},
+    {&dt_layer_batchnorm_relu, {1, 56, 56, 32}, 5, 1, .rate = 0},
+    {&dt_layer_batchnorm_relu, {1, 7, 7, 1030}, 7, 1, .rate = 0},
     {&dt_layer_dropout, {1, 3, 5, 7}, 5, 1, .rate = 0.3},
     {&dt_layer_dropout, {1, 41, 40, 33}, 3, 1, .rate = 0.5},
     {&dt_layer_cross_entropy, {1, 1, 1, 10}, 7, 1, .rate = 0},
@@ -285,6 +293,26 @@ static void maxpool_adds_gradients_of_overlapping_windows(void **state)
     assert_int_equal(r.info.y.w, 4);
     assert_true(r.got_dx[0][0] == 0 && r.got_dx[0][1] == 4.5f && r.got_dx[0][2] == 0);
     dt_layer_check_free(&r);
+}
+
+/* Four bits an output while a window has at most 16 positions, else a byte. */
+static void maxpool_index_takes_four_bits_an_output(void **state)
+{
+    (void)state;
+    const struct {
+        int64_t kernel;
+        dt_shape x;
+        size_t bytes; /* of a sample */
+    } cases[] = {{2, {1, 8, 8, 4}, 32}, {2, {1, 6, 6, 3}, 14}, {4, {1, 12, 12, 5}, 23},
+        {5, {1, 15, 15, 5}, 45}};
+    for (size_t i = 0; i < DT_COUNT(cases); i++) {
+        const dt_maxpool m = {.kernel = cases[i].kernel};
+        dt_layer_info info;
+        dt_err err = {0};
+        assert_ok(dt_layer_maxpool.infer(&m, &cases[i].x, 1, &info, &err), &err);
+        assert_int_equal(info.stash[0].sample_bytes, cases[i].bytes);
+        assert_int_equal(info.stash[0].fixed_bytes, 0);
+    }
 }
 
 /* PyTorch's sizes. */
@@ -554,6 +582,7 @@ int main(void)
         cmocka_unit_test(maxpool_alternatives_agree_on_ties_and_nan),
         cmocka_unit_test(maxpool_gives_the_gradient_to_the_first_maximum),
         cmocka_unit_test(maxpool_adds_gradients_of_overlapping_windows),
+        cmocka_unit_test(maxpool_index_takes_four_bits_an_output),
         cmocka_unit_test(pooling_sizes_follow_pytorch),
         cmocka_unit_test(pooling_refuses_windows_that_cannot_be),
         cmocka_unit_test(avgpool_divisor_counts_padding_but_nothing_beyond),

@@ -328,8 +328,8 @@ static void check_sgd(int64_t n, dt_hyper h, int threads)
 static void sgd_follows_pytorch(void **state)
 {
     (void)state;
-    const dt_hyper hypers[] = {
-        {0.1f, 0, 0}, {0.1f, 0.9f, 0}, {0.05f, 0.9f, 0.01f}, {0.2f, 0, 0.1f}};
+    const dt_hyper hypers[] = {{.lr = 0.1f}, {.lr = 0.1f, .momentum = 0.9f},
+        {.lr = 0.05f, .momentum = 0.9f, .weight_decay = 0.01f}, {.lr = 0.2f, .weight_decay = 0.1f}};
     const int usual = omp_get_max_threads();
     for (size_t k = 0; k < DT_COUNT(hypers); k++)
         for (size_t i = 0; i < DT_COUNT(counts); i++)

@@ -4,6 +4,7 @@
 
 #include "engine/alloc.h"
 #include "engine/io.h"
+#include "engine/text.h"
 #include "memory/lower.h"
 #include "memory/policies/layers.h"
 #include "memory/verify.h"
@@ -11,7 +12,7 @@
 #include "tools/session.h"
 
 static const char head[] = "[model]\nimage = 16\nclasses = 4\n"
-                           "[data]\nsamples = 24\naugment = off\n"
+                           "fuse = off\n[data]\nsamples = 24\naugment = off\n"
                            "[train]\nbatch = 8\nsteps = 3\n";
 static const char layers[] = "[conv c1]\nout = 8\nkernel = 3\npad = 1\n[batchnorm b1]\n[relu r1]\n"
                              "[conv c2]\nout = 8\nkernel = 3\npad = 1\n[batchnorm b2]\n[relu r2]\n"
@@ -19,7 +20,7 @@ static const char layers[] = "[conv c1]\nout = 8\nkernel = 3\npad = 1\n[batchnor
                              "[relu r3]\n[maxpool mp]\nkernel = 2\n[dropout d1]\nrate = 0.3\n"
                              "[global_avgpool pool]\n[fc out]\nout = 4\n";
 
-/* A configuration whose section holds these lines, from line 11 of the file. */
+/* A configuration whose section holds these lines, from line 12 of the file. */
 static const char *with(const char *fates)
 {
     char text[2048];
@@ -316,6 +317,40 @@ static void choosing_leaves_pinned_values_alone(void **state)
     dt_session_close(s);
 }
 
+/* --- encoding --- */
+
+static int ops(const dt_plan *p, dt_op_kind kind, const char *name)
+{
+    int n = 0;
+    for (size_t i = 0; i < p->n_op; i++)
+        n += p->op[i].kind == kind && strcmp(p->op[i].name, name) == 0;
+    return n;
+}
+
+static void encode_packs_and_move_packs_on_the_way(void **state)
+{
+    (void)state;
+    dt_session *s = open_with("r1 = encode fp16\nr2 = move disk zvc\n", "keep_all");
+    const dt_plan *p = plan(s, DT_PROGRAM_FIRST)->plan;
+    assert_int_equal(ops(p, DT_OP_ENCODE, "r1.y.enc"), 1);
+    assert_int_equal(ops(p, DT_OP_DECODE, "r1.y.dec"), 1);
+    assert_int_equal(rows(p, DT_ROW_COPY_OUT, "r2.y"), 1);
+    assert_true(p->disk_peak > 0 && p->host_peak == 0);
+    assert_false(dt_session_exact(s)); /* fp16 rounds */
+    dt_session_close(s);
+}
+
+static void a_fused_layer_goes_by_both_names(void **state)
+{
+    (void)state;
+    const char *const fuse[] = {"model.fuse=on"};
+    dt_err err = {0};
+    dt_session *s;
+    assert_ok(dt_session_open(&s, with("r2 = recompute\n"), fuse, 1, &err), &err);
+    assert_int_equal(clones(plan(s, DT_PROGRAM_FIRST)->plan, "b2.f'"), 1);
+    dt_session_close(s);
+}
+
 /* --- from outside --- */
 
 static void wrong_lines_are_named_with_their_place(void **state)
@@ -324,17 +359,23 @@ static void wrong_lines_are_named_with_their_place(void **state)
     static const struct {
         const char *lines, *want[2];
     } wrong[] = {
-        {"c1 = encode\n",
-            {"layers.ini:11: [memory.layers] c1 = encode: must be one of keep, move, recompute",
+        {"c1 = squash\n",
+            {"layers.ini:12: [memory.layers] c1 = squash: 'squash' must be one of keep, move, "
+             "recompute, encode",
                 NULL}},
-        {"c1 = keep\nc2 = mvoe\n", {"layers.ini:12: ", "did you mean 'move'?"}},
-        {"c1 = \n", {"layers.ini:11: ", "must be one of keep, move, recompute"}},
+        {"c1 = keep\nc2 = mvoe\n", {"layers.ini:13: ", "did you mean 'move'?"}},
+        {"c1 = \n", {"layers.ini:12: ", "must be one of keep, move, recompute, encode"}},
+        {"c1 = move tape\n", {"'tape' must be one of host, disk, zvc", NULL}},
+        {"c1 = move host zcv\n", {"did you mean 'zvc'?", NULL}},
+        {"c1 = encode fp15\n", {"'fp15' must be one of zvc, csr", "did you mean 'fp16'?"}},
+        {"c1 = recompute zvc\n", {"'zvc' is too much", NULL}},
+        {"c1 = move disk zvc now\n", {"'now' is too much", NULL}},
         {"poll = keep\n",
-            {"layers.ini:11: [memory.layers] 'poll' matches no layer, did you mean 'pool'?", NULL}},
-        {"layer7.* = keep\n", {"layers.ini:11: [memory.layers] 'layer7.*' matches no layer",
+            {"layers.ini:12: [memory.layers] 'poll' matches no layer, did you mean 'pool'?", NULL}},
+        {"layer7.* = keep\n", {"layers.ini:12: [memory.layers] 'layer7.*' matches no layer",
                                   "the 14 layers are 'c1' to 'loss'"}},
-        {"x9* = keep\nc1 = encode\n",
-            {"layers.ini:11: [memory.layers] 'x9*'", "layers.ini:12: [memory.layers] c1"}},
+        {"x9* = keep\nc1 = squash\n",
+            {"layers.ini:12: [memory.layers] 'x9*'", "layers.ini:13: [memory.layers] c1"}},
     };
     for (size_t i = 0; i < DT_COUNT(wrong); i++) {
         ran r = cli_run("plan FILE", with(wrong[i].lines));
@@ -429,6 +470,8 @@ int main(void)
         cmocka_unit_test(rewrites_leave_pinned_gaps_alone),
         cmocka_unit_test(later_clones_stop_at_what_is_kept),
         cmocka_unit_test(choosing_leaves_pinned_values_alone),
+        cmocka_unit_test(encode_packs_and_move_packs_on_the_way),
+        cmocka_unit_test(a_fused_layer_goes_by_both_names),
         cmocka_unit_test(wrong_lines_are_named_with_their_place),
         cmocka_unit_test(fates_can_be_set_on_the_command_line),
         cmocka_unit_test(networks_with_a_name_have_layers_too),

@@ -57,6 +57,11 @@ static const struct {
     {"resnet32", 464154},
     {"resnet56", 853018},
     {"resnet110", 1727962},
+    {"resnet1001", 10327706},
+    {"googlenet", 6624904},
+    {"densenet121", 7978856},
+    {"gpt2", 124439808},
+    {"vit_small", 22049896},
     {"lenet5", 61706},
     {"mlp", 784 * 512 + 512 + 512 * 256 + 256 + 256 * 10 + 10},
 };
@@ -217,6 +222,39 @@ static void names_and_shapes_are_those_of_torchvision(void **state)
         {"linear.weight", 2, {10, 64}},
     };
     assert_params("resnet20", resnet20, DT_COUNT(resnet20));
+    const param_case googlenet[] = {
+        {"conv1.conv.weight", 4, {64, 3, 7, 7}},
+        {"conv3.bn.running_mean", 1, {192}},
+        {"inception3a.branch1.conv.weight", 4, {64, 192, 1, 1}},
+        {"inception3a.branch1.bn.weight", 1, {64}},
+        {"inception3a.branch2.0.conv.weight", 4, {96, 192, 1, 1}},
+        {"inception3a.branch3.1.conv.weight", 4, {32, 16, 3, 3}}, /* not 5x5 */
+        {"inception4e.branch4.1.conv.weight", 4, {128, 528, 1, 1}},
+        {"inception5b.branch2.1.conv.weight", 4, {384, 192, 3, 3}},
+        {"fc.weight", 2, {1000, 1024}},
+    };
+    assert_params("googlenet", googlenet, DT_COUNT(googlenet));
+    const param_case densenet121[] = {
+        {"features.conv0.weight", 4, {64, 3, 7, 7}},
+        {"features.norm0.weight", 1, {64}},
+        {"features.denseblock1.denselayer1.norm1.weight", 1, {64}},
+        {"features.denseblock1.denselayer1.conv1.weight", 4, {128, 64, 1, 1}},
+        {"features.denseblock1.denselayer2.norm1.running_var", 1, {96}},
+        {"features.denseblock3.denselayer24.conv1.weight", 4, {128, 992, 1, 1}},
+        {"features.denseblock4.denselayer16.conv2.weight", 4, {32, 128, 3, 3}},
+        {"features.transition1.conv.weight", 4, {128, 256, 1, 1}},
+        {"features.norm5.bias", 1, {1024}},
+        {"classifier.weight", 2, {1000, 1024}},
+    };
+    assert_params("densenet121", densenet121, DT_COUNT(densenet121));
+    const param_case resnet1001[] = {
+        {"layer1.0.bn1.weight", 1, {16}},
+        {"layer1.0.shortcut.weight", 4, {64, 16, 1, 1}},
+        {"layer2.0.conv1.weight", 4, {32, 64, 1, 1}},
+        {"layer3.110.conv3.weight", 4, {256, 64, 1, 1}},
+        {"bn.weight", 1, {256}},
+    };
+    assert_params("resnet1001", resnet1001, DT_COUNT(resnet1001));
 }
 
 static void assert_shape(const dt_graph *g, const char *node, int64_t side, int64_t c)
@@ -253,6 +291,31 @@ static void identity_shortcuts_have_no_layer(void **state)
     assert_true(dt_graph_find(g, "layer1.0.shortcut") < 0);
     assert_shape(g, "layer2.0.shortcut", 16, 32);
     assert_shape(g, "layer3.0.add", 8, 64);
+    dt_graph_destroy(g);
+}
+
+static void pooling_of_googlenet_rounds_up(void **state)
+{
+    (void)state;
+    dt_graph *g = build("googlenet", standard);
+    assert_shape(g, "maxpool1", 56, 64);
+    assert_shape(g, "maxpool2", 28, 192);
+    assert_shape(g, "inception3b.concat", 28, 480);
+    assert_shape(g, "maxpool3", 14, 480);
+    assert_shape(g, "inception4e.branch4.0", 14, 528);
+    assert_shape(g, "maxpool4", 7, 832);
+    assert_shape(g, "inception5b.concat", 7, 1024);
+    dt_graph_destroy(g);
+}
+
+static void every_dense_layer_adds_its_growth_and_transitions_halve(void **state)
+{
+    (void)state;
+    dt_graph *g = build("densenet121", standard);
+    assert_shape(g, "features.denseblock1.denselayer1.concat", 56, 96);
+    assert_shape(g, "features.denseblock1.denselayer6.concat", 56, 256);
+    assert_shape(g, "features.transition1.pool", 28, 128);
+    assert_shape(g, "features.denseblock4.denselayer16.concat", 7, 1024);
     dt_graph_destroy(g);
 }
 
@@ -306,6 +369,7 @@ static void dropout_is_the_standard_the_given_rate_or_none(void **state)
         {"alexnet", 0.25, 0.25, 2},
         {"alexnet", 0, 0, 0},
         {"vgg16", -1, 0.5, 2},
+        {"googlenet", -1, 0.2, 1},
         {"mlp", -1, 0, 0},
         {"mlp", 0.1, 0.1, 2},
         {"resnet50", 0, 0, 0},
@@ -405,7 +469,7 @@ static void options_out_of_range_are_refused(void **state)
 static void a_failed_allocation_leaves_nothing_behind(void **state)
 {
     (void)state;
-    const char *const models[] = {"resnet20", "vgg11_bn", "mlp"};
+    const char *const models[] = {"resnet20", "vgg11_bn", "mlp", "googlenet", "densenet121"};
     for (size_t i = 0; i < DT_COUNT(models); i++) {
         const long live = dt_alloc_live();
         dt_status st = DT_E_NOMEM;
@@ -433,6 +497,8 @@ int main(void)
         cmocka_unit_test(names_and_shapes_are_those_of_torchvision),
         cmocka_unit_test(the_stride_of_a_bottleneck_is_on_its_3x3_convolution),
         cmocka_unit_test(identity_shortcuts_have_no_layer),
+        cmocka_unit_test(pooling_of_googlenet_rounds_up),
+        cmocka_unit_test(every_dense_layer_adds_its_growth_and_transitions_halve),
         cmocka_unit_test(width_scales_all_channels),
         cmocka_unit_test(classes_image_and_channels_change_what_they_name),
         cmocka_unit_test(dropout_is_the_standard_the_given_rate_or_none),

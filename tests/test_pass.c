@@ -130,7 +130,8 @@ static void lowering_obeys_release_after_and_fetch_before(void **state)
     dt_toy t = dt_toy_open(false);
     dt_err err = {0};
     const dt_gap g = gap(t.first, "relu1.y", true);
-    const dt_move_opt o = {op(t.first, "loss.f"), op(t.first, "loss.b")};
+    const dt_move_opt o = {
+        .release_after = op(t.first, "loss.f"), .fetch_before = op(t.first, "loss.b")};
     assert_ok(dt_move(t.first, &g, &o, &err), &err);
     dt_plan *p = lowered(t.first);
     const size_t out = row(p, DT_ROW_COPY_OUT, "relu1.y", 0);
@@ -171,11 +172,12 @@ static void a_move_must_fit_into_its_gap(void **state)
     const dt_program *p = t.first;
     const dt_gap g = gap(p, "relu1.y", true);
     const dt_move_opt bad[] = {
-        {op(p, "relu1.f"), DT_NONE},        /* before the gap */
-        {op(p, "conv2.bw"), DT_NONE},       /* not back in time */
-        {DT_NONE, op(p, "conv2.bd")},       /* behind the reader */
-        {DT_NONE, op(p, "conv2.f")},        /* never away */
-        {op(p, "loss.b"), op(p, "loss.f")}, /* back before it left */
+        {.release_after = op(p, "relu1.f"), .fetch_before = DT_NONE},  /* before the gap */
+        {.release_after = op(p, "conv2.bw"), .fetch_before = DT_NONE}, /* not back in time */
+        {.release_after = DT_NONE, .fetch_before = op(p, "conv2.bd")}, /* behind the reader */
+        {.release_after = DT_NONE, .fetch_before = op(p, "conv2.f")},  /* never away */
+        {.release_after = op(p, "loss.b"),
+            .fetch_before = op(p, "loss.f")}, /* back before it left */
     };
     const size_t ops = p->n_order;
     for (size_t i = 0; i < DT_COUNT(bad); i++)
@@ -519,7 +521,7 @@ static void a_half_written_value_has_no_gap(void **state)
     dt_err err = {0};
     assert_ok(dt_split(t.first, op(t.first, "conv2.f"), 2, &err), &err);
     const dt_gap g = gap(t.first, "x", true);
-    const dt_move_opt o = {DT_NONE, op(t.first, "conv2.f[1:2]")};
+    const dt_move_opt o = {.release_after = DT_NONE, .fetch_before = op(t.first, "conv2.f[1:2]")};
     assert_ok(dt_move(t.first, &g, &o, &err), &err);
     assert_non_null(strstr(order(t.first), "conv2.f[0:1] fetch.x conv2.f[1:2]"));
     assert_null(strstr(gaps(t.first), "conv2.y conv2.f[0:1]"));

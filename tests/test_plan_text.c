@@ -158,16 +158,16 @@ static const sample sample_start = {
         {3, DT_UPDATES, 0, 128}},
     /* clang-format off */
     .row = {
-        /* kind, stream, tier, op, tensor, over, event, reason, off, slot, bytes */
-        {DT_ROW_PLACE, 0, 0, -1, 1, -1, -1, -1, 64, 0, 64},
-        {DT_ROW_COPY_IN, DT_STREAM_IN, 0, -1, 1, -1, 0, -1, 64, 1, 64},
-        {DT_ROW_WAIT, 0, 0, -1, -1, -1, 0, -1, 0, 0, 0},
-        {DT_ROW_PLACE, 0, 0, -1, 2, -1, -1, -1, 128, 0, 128},
-        {DT_ROW_COMPUTE, 0, 0, 0, -1, -1, 1, -1, 0, 0, 0},
-        {DT_ROW_WAIT, DT_STREAM_OUT, 0, -1, -1, -1, 1, -1, 0, 0, 0},
-        {DT_ROW_COPY_OUT, DT_STREAM_OUT, DT_TIER_HOST, -1, 2, -1, 2, 0, 128, 0, 128},
-        {DT_ROW_PLACE, 0, 0, -1, 3, 2, -1, 1, 128, 0, 128},
-        {DT_ROW_RELEASE, 0, 0, -1, 1, -1, -1, 0, 64, 0, 64},
+        /* kind, stream, tier, op, tensor, over, event, reason, codec, off, slot, bytes, stored */
+        {DT_ROW_PLACE, 0, 0, -1, 1, -1, -1, -1, 0, 64, 0, 64, 0},
+        {DT_ROW_COPY_IN, DT_STREAM_IN, 0, -1, 1, -1, 0, -1, 0, 64, 1, 64, 0},
+        {DT_ROW_WAIT, 0, 0, -1, -1, -1, 0, -1, 0, 0, 0, 0, 0},
+        {DT_ROW_PLACE, 0, 0, -1, 2, -1, -1, -1, 0, 128, 0, 128, 0},
+        {DT_ROW_COMPUTE, 0, 0, 0, -1, -1, 1, -1, 0, 0, 0, 0, 0},
+        {DT_ROW_WAIT, DT_STREAM_OUT, 0, -1, -1, -1, 1, -1, 0, 0, 0, 0, 0},
+        {DT_ROW_COPY_OUT, DT_STREAM_OUT, DT_TIER_HOST, -1, 2, -1, 2, 0, 0, 128, 0, 128, 128},
+        {DT_ROW_PLACE, 0, 0, -1, 3, 2, -1, 1, 0, 128, 0, 128, 0},
+        {DT_ROW_RELEASE, 0, 0, -1, 1, -1, -1, 0, 0, 64, 0, 64, 0},
     },
     /* clang-format on */
     .reason = {"input of conv2, next read row 21", "r1 in place: c1.y has no later reader"},
@@ -186,7 +186,7 @@ static const dt_plan *fill(sample *s)
 
 static const char sample_text[] =
     "dt-plan 1 net=tiny device=cpu program=first policy=vdnn_conv pool=greedy batch=2 budget=4096 "
-    "persistent=64 peak=320 bound=256 host=128 out=128 in=64 events=3\n"
+    "persistent=64 peak=320 bound=256 host=128 disk=0 out=128 in=64 events=3\n"
     "tensor c1.weight weights 64 0\n"
     "tensor x input 64 -\n"
     "tensor c1.y activations 128 -\n"
@@ -392,14 +392,14 @@ static void the_short_form_gathers_places_but_not_those_over_others(void **state
     (void)state;
     sample s;
     fill(&s);
-    s.row[0] = (dt_row){DT_ROW_PLACE, 0, 0, -1, 1, -1, -1, -1, 0, 0, 0};
-    s.row[1] = (dt_row){DT_ROW_PLACE, 0, 0, -1, 2, -1, -1, -1, 0, 0, 0};
-    s.row[2] = (dt_row){DT_ROW_PLACE, 0, 0, -1, 3, 1, -1, -1, 0, 0, 0};
-    s.row[3] = (dt_row){DT_ROW_PLACE, 0, 0, -1, 0, -1, -1, -1, 0, 0, 0};
-    s.row[4] = (dt_row){DT_ROW_COMPUTE, 0, 0, 1, -1, -1, -1, -1, 0, 0, 0};
-    s.row[5] = (dt_row){DT_ROW_RELEASE, 0, 0, -1, 2, -1, -1, -1, 0, 0, 0};
-    s.row[6] = (dt_row){DT_ROW_RELEASE, 0, 0, -1, 3, -1, -1, -1, 0, 0, 0};
-    s.row[7] = (dt_row){DT_ROW_COPY_OUT, 0, 0, -1, 3, -1, -1, -1, 0, 0, 0};
+    s.row[0] = (dt_row){DT_ROW_PLACE, 0, 0, -1, 1, -1, -1, -1, 0, 0, 0, 0, 0};
+    s.row[1] = (dt_row){DT_ROW_PLACE, 0, 0, -1, 2, -1, -1, -1, 0, 0, 0, 0, 0};
+    s.row[2] = (dt_row){DT_ROW_PLACE, 0, 0, -1, 3, 1, -1, -1, 0, 0, 0, 0, 0};
+    s.row[3] = (dt_row){DT_ROW_PLACE, 0, 0, -1, 0, -1, -1, -1, 0, 0, 0, 0, 0};
+    s.row[4] = (dt_row){DT_ROW_COMPUTE, 0, 0, 1, -1, -1, -1, -1, 0, 0, 0, 0, 0};
+    s.row[5] = (dt_row){DT_ROW_RELEASE, 0, 0, -1, 2, -1, -1, -1, 0, 0, 0, 0, 0};
+    s.row[6] = (dt_row){DT_ROW_RELEASE, 0, 0, -1, 3, -1, -1, -1, 0, 0, 0, 0, 0};
+    s.row[7] = (dt_row){DT_ROW_COPY_OUT, 0, 0, -1, 3, -1, -1, -1, 0, 0, 0, 0, 0};
     s.p.n_row = 8;
     assert_prints(dt_plan_print_short, &s.p,
         "P x c1.y; P r1.y over x; P c1.weight; C r1.f; R c1.y r1.y\n"
@@ -467,7 +467,7 @@ static const struct refusal {
     {"s:r1.y/c1.y", "s:x/x s:x/x s:x/x s:x/x", "more than 3 safe pairs"},
     {"    1 i COPY_IN ", "    2 i COPY_IN ", "a.plan:10: row 2 stands where row 1 is due"},
     {"    1 i COPY_IN ", "    x i COPY_IN ", "number of the row 'x'"},
-    {"i COPY_IN", "q COPY_IN", "a.plan:10: stream 'q' is none of c, o and i"},
+    {"i COPY_IN", "q COPY_IN", "a.plan:10: stream 'q' is none of c, o, i, w and r"},
     {"i COPY_IN", "coi COPY_IN", "stream 'coi'"},
     {"i COPY_IN", "i COPY", "kind of row 'COPY' is not known"},
     {"c1.f -        -     - e1", "-    -        -     - e1", "a.plan:13: COMPUTE needs its op"},
@@ -478,7 +478,7 @@ static const struct refusal {
     {"PLACE    -    x       64", "PLACE    -    x        -", "a.plan:9: PLACE needs its off"},
     {"PLACE    -    x       64", "PLACE    -    q       64", "there is no tensor 'q'"},
     {"64 e0    -    input:1 -", "64 e0    -    -       -", "COPY_IN needs its slot"},
-    {"input:1", "disk:1", "tier 'disk' is not known"},
+    {"input:1", "tape:1", "tier 'tape' is not known"},
     {"input:1", "input", "slot 'input' is not TIER:OFFSET"},
     {"input:1", "input:-1", "slot '-1'"},
     {"64 e0    -    input:1 -", "64 e0    x    input:1 -", "COPY_IN has no over"},

@@ -42,7 +42,7 @@ static void make(made *m, const dt_model_desc *d, const dt_model_opts *o, const 
     assert_ok(dt_program_create(&m->program, &po, &err), &err);
     dt_policies passes;
     assert_ok(dt_policies_open(&passes, policy, NULL, &err), &err);
-    assert_ok(dt_policies_apply(&passes, m->program, &err), &err);
+    assert_ok(dt_policies_apply(&passes, m->program, NULL, &err), &err);
     dt_policies_close(&passes);
     const dt_lower_opts lo = {.pool = dt_pool_find(pool), .policy = policy};
     assert_ok(dt_lower(&m->plan, m->program, &lo, &err), &err);

@@ -10,6 +10,7 @@
 #include "engine/runner.h"
 #include "layers/plain.h"
 #include "memory/lower.h"
+#include "memory/tier.h"
 #include "memory/verify.h"
 #include "tests/check.h"
 #include "tests/interleave.h"
@@ -24,7 +25,7 @@ static const dt_plain_ops plain = {&dt_layer_sum, &dt_layer_commit, &dt_layer_sg
 static struct tally {
     int64_t graphs, plans, rows, three_readers;
     dt_fates planned, trained;
-    int64_t dropped_waits, dropped_copies, corrupted, harmless, races;
+    int64_t dropped_waits, dropped_copies, corrupted, harmless, races, overflowed;
 } tally;
 
 static int64_t scaled(int64_t n)
@@ -196,11 +197,12 @@ static void random_plans_are_sound_and_no_wait_or_copy_is_idle(void **state)
     }
 }
 
-/* Programs of a training step, prepared. */
+/* Programs of a training step, prepared; and, for steps whose packed values do not fit, those that
+ * keep everything. */
 typedef struct trainee {
-    dt_program *program[DT_PROGRAM_KINDS];
-    dt_plan *plan[DT_PROGRAM_KINDS];
-    int id[DT_PROGRAM_KINDS];
+    dt_program *program[2 * DT_PROGRAM_KINDS];
+    dt_plan *plan[2 * DT_PROGRAM_KINDS];
+    int id[2 * DT_PROGRAM_KINDS];
     dt_runner *runner;
 } trainee;
 
@@ -210,16 +212,30 @@ static trainee prepare(const subject *s, bool random)
     const dt_pool_desc *const *pool = dt_pool_all(&pools);
     trainee t = {.runner = NULL};
     dt_err err = {0};
-    dt_runner_opts o = {
-        .graph = s->graph, .map = s->map, .device = DT_CPU, .seed = s->seed, .threads = s->threads};
-    for (int k = 0; k < DT_PROGRAM_KINDS; k++) {
-        t.program[k] = program(s, (dt_program_kind)k, random, &tally.trained);
+    dt_runner_opts o = {.graph = s->graph,
+        .map = s->map,
+        .device = DT_CPU,
+        .seed = s->seed,
+        .threads = s->threads,
+        .tier = {[DT_TIER_HOST] = dt_tier_desc_find("host"),
+            [DT_TIER_DISK] = dt_tier_desc_find("disk")},
+        .disk_path = "/tmp",
+        .checksum = true,
+        .copy_threads = s->seed % 6 == 0,
+        .delay_seed = s->seed % 12 == 0 ? s->seed + 1 : 0};
+    for (int k = 0; k < 2 * DT_PROGRAM_KINDS; k++) {
+        const bool plain_one = k >= DT_PROGRAM_KINDS;
+        const dt_program_kind kind = (dt_program_kind)(k % DT_PROGRAM_KINDS);
+        t.program[k] = program(s, kind, random && !plain_one, &tally.trained);
         t.plan[k] = lowered(s, t.program[k], pool[s->seed % pools]);
         o.arena_bytes = t.plan[k]->peak > o.arena_bytes ? t.plan[k]->peak : o.arena_bytes;
-        o.host_bytes = t.plan[k]->host_peak > o.host_bytes ? t.plan[k]->host_peak : o.host_bytes;
+        if (t.plan[k]->host_peak > o.tier_bytes[DT_TIER_HOST])
+            o.tier_bytes[DT_TIER_HOST] = t.plan[k]->host_peak;
+        if (t.plan[k]->disk_peak > o.tier_bytes[DT_TIER_DISK])
+            o.tier_bytes[DT_TIER_DISK] = t.plan[k]->disk_peak;
     }
     check(dt_runner_create(&t.runner, &o, &err) == DT_OK, s->seed, "runner", &err);
-    for (int k = 0; k < DT_PROGRAM_KINDS; k++)
+    for (int k = 0; k < 2 * DT_PROGRAM_KINDS; k++)
         check(dt_runner_add(t.runner, t.program[k], t.plan[k], &t.id[k], &err) == DT_OK, s->seed,
             "add", &err);
     return t;
@@ -228,7 +244,7 @@ static trainee prepare(const subject *s, bool random)
 static void dismiss(trainee *t)
 {
     dt_runner_destroy(t->runner);
-    for (int k = 0; k < DT_PROGRAM_KINDS; k++) {
+    for (int k = 0; k < 2 * DT_PROGRAM_KINDS; k++) {
         dt_plan_destroy(t->plan[k]);
         dt_program_destroy(t->program[k]);
     }
@@ -250,10 +266,27 @@ static void measure(const subject *s, trainee *t, const dt_run_args *a)
     }
 }
 
-static void run(const subject *s, trainee *t, dt_program_kind k, const dt_run_args *a)
+/* False when packed values did not fit. */
+static bool run(const subject *s, trainee *t, int k, const dt_run_args *a)
 {
     dt_err err = {0};
     check(dt_runner_run(t->runner, t->id[k], a, &err) == DT_OK, s->seed, "run", &err);
+    return !dt_runner_overflowed(t->runner);
+}
+
+/* The gradients of a step of two micro-batches, by the programs from @from on. */
+static bool gradients(
+    const subject *s, trainee *t, int from, dt_run_args *a, const float *x, const int32_t *labels)
+{
+    const size_t image = (size_t)dt_runner_sample(t->runner) * (size_t)s->n;
+    for (int micro = 0; micro < 2; micro++) {
+        a->batch.x = x + (size_t)micro * image;
+        a->batch.labels = labels + micro * s->n;
+        a->sample0 = micro * s->n;
+        if (!run(s, t, from + (micro == 0 ? DT_PROGRAM_FIRST : DT_PROGRAM_AGAIN), a))
+            return false;
+    }
+    return true;
 }
 
 /* Everything that outlives a step, after some steps of two micro-batches and an evaluation. */
@@ -266,17 +299,16 @@ static unsigned char *state_after(
         .batch = {x, labels, s->n}, .step_samples = 2 * s->n, .hyper = {0.05F, 0.9F, 0.001F}};
     measure(s, &t, &a);
     check(dt_runner_init(t.runner, &err) == DT_OK, s->seed, "init", &err);
-    const size_t image = (size_t)dt_runner_sample(t.runner) * (size_t)s->n;
     for (a.step = 0; a.step < STEPS; a.step++) {
-        for (int micro = 0; micro < 2; micro++) {
-            a.batch.x = x + (size_t)micro * image;
-            a.batch.labels = labels + micro * s->n;
-            a.sample0 = micro * s->n;
-            run(s, &t, micro == 0 ? DT_PROGRAM_FIRST : DT_PROGRAM_AGAIN, &a);
+        if (!gradients(s, &t, 0, &a, x, labels)) { /* the whole step again, without packing */
+            tally.overflowed++;
+            check(gradients(s, &t, DT_PROGRAM_KINDS, &a, x, labels), s->seed,
+                "overflow without an encoder", NULL);
         }
-        run(s, &t, DT_PROGRAM_UPDATE, &a);
+        check(run(s, &t, DT_PROGRAM_UPDATE, &a), s->seed, "overflow in update", NULL);
     }
-    run(s, &t, DT_PROGRAM_EVAL, &a);
+    check(run(s, &t, DT_PROGRAM_EVAL, &a) || run(s, &t, DT_PROGRAM_KINDS + DT_PROGRAM_EVAL, &a),
+        s->seed, "overflow in evaluation", NULL);
     unsigned char *copy = dt_alloc(s->map->bytes, 1);
     assert_non_null(copy);
     memcpy(copy, dt_runner_home(t.runner, 0), s->map->bytes);
@@ -324,15 +356,17 @@ static void random_fates_train_the_same_bits_as_keep_all(void **state)
 
 static void print(const char *where, const dt_fates *f)
 {
-    print_message("%s: %" PRId64 " moves, %" PRId64 " refetches, %" PRId64 " recomputes, %" PRId64
-                  " clones, %" PRId64 " alternatives, %" PRId64 " splits\n",
-        where, f->moves, f->refetches, f->recomputes, f->clones, f->alternatives, f->splits);
+    print_message("%s: %" PRId64 " moves (%" PRId64 " to the disk, %" PRId64 " packed), %" PRId64
+                  " refetches, %" PRId64 " recomputes, %" PRId64 " clones, %" PRId64
+                  " alternatives, %" PRId64 " splits, %" PRId64 " encodes (%" PRId64 " moved)\n",
+        where, f->moves, f->disk_moves, f->packed_moves, f->refetches, f->recomputes, f->clones,
+        f->alternatives, f->splits, f->encodes, f->encoded_moves);
 }
 
 static void enough(const dt_fates *f)
 {
-    const int64_t all[] = {
-        f->moves, f->refetches, f->recomputes, f->clones, f->alternatives, f->splits};
+    const int64_t all[] = {f->moves, f->refetches, f->recomputes, f->clones, f->alternatives,
+        f->splits, f->encodes, f->disk_moves, f->packed_moves, f->encoded_moves};
     for (size_t i = 0; i < DT_COUNT(all); i++)
         assert_true(all[i] >= scaled(EACH_AT_LEAST));
 }
@@ -353,6 +387,7 @@ static void every_kind_of_fate_has_occurred_often(void **state)
     assert_true(tally.graphs >= scaled(GRAPHS));
     assert_true(tally.three_readers >= scaled(EACH_AT_LEAST));
     assert_true(tally.races >= scaled(EACH_AT_LEAST));
+    assert_true(tally.overflowed >= scaled(EACH_AT_LEAST));
     assert_true(tally.harmless < tally.corrupted);
 }
 

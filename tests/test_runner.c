@@ -14,11 +14,14 @@
 #include "layers/cpu.h"
 #include "layers/fc.h"
 #include "layers/plain.h"
+#include "memory/codec.h"
 #include "memory/lower.h"
 #include "memory/verify.h"
 #include "models/model.h"
 #include "tests/check.h"
+#include "tests/fake_tier.h"
 #include "tests/random_graph.h"
+#include "tests/trainee.h"
 
 /* Allocations of the whole process while armed, its libraries included. Volatile, because compilers
  * know that malloc looks at nothing. */
@@ -359,23 +362,19 @@ static void one_step(session *s, int64_t step)
     run(s, DT_PROGRAM_EVAL, &a);
 }
 
-/* Small bookkeeping of the library aside, which it frees before it returns. */
-static void a_step_allocates_nothing(void **state)
+/* Small bookkeeping of the libraries aside, which they free before they return. */
+enum { BOOKKEEPING = 1024 };
+
+static void watch_begin(void)
 {
-    (void)state;
-    enum { BOOKKEEPING = 1024 };
-    if (!dt_onednn_avx512())
-        skip();
-    session s = open_session(model("resnet20", 32, 0), 4, 4, 1);
-    dt_err err = {0};
-    assert_ok(dt_runner_init(s.runner, &err), &err);
-    one_step(&s, 0);
-    const long live = dt_alloc_live();
     dt_alloc_fail_at(1); /* ours would fail, and so would the step */
     watch.calls = 0;
     watch.largest = 0;
     watch.armed = true;
-    one_step(&s, 1);
+}
+
+static void watch_end(long live)
+{
     watch.armed = false;
     void *p = dt_alloc(1, 1);
     assert_null(p); /* the trap was set all the time */
@@ -389,7 +388,46 @@ static void a_step_allocates_nothing(void **state)
         watch.armed = false;
         assert_int_equal(watch.largest, BOOKKEEPING + 1); /* it would have been seen */
     }
+}
+
+static void a_step_allocates_nothing(void **state)
+{
+    (void)state;
+    if (!dt_onednn_avx512())
+        skip();
+    session s = open_session(model("resnet20", 32, 0), 4, 4, 1);
+    dt_err err = {0};
+    assert_ok(dt_runner_init(s.runner, &err), &err);
+    one_step(&s, 0);
+    const long live = dt_alloc_live();
+    watch_begin();
+    one_step(&s, 1);
+    watch_end(live);
     close_session(&s);
+}
+
+/* Nor do copies, on threads or not, packed or not. */
+static void a_step_with_copies_allocates_nothing(void **state)
+{
+    (void)state;
+    static const dt_tier tiers[] = {DT_TIER_HOST, DT_TIER_HOST, DT_TIER_DISK, DT_TIER_DISK};
+    if (!dt_onednn_avx512())
+        skip();
+    for (size_t i = 0; i < 2 * DT_COUNT(tiers); i++) {
+        dt_trainee_opts o = {.tier = tiers[i / 2],
+            .desc = tiers[i / 2] == DT_TIER_DISK ? &dt_fake_tier : NULL,
+            .codec = i % 2 == 0 ? NULL : dt_codec_find("zvc"),
+            .density = 1,
+            .copy_threads = i / 2 % 2 == 1};
+        dt_trainee t = dt_trainee_open(dt_trainee_resnet(), &o);
+        dt_err err = {0};
+        assert_ok(dt_trainee_step(&t, 0, &err), &err);
+        const long live = dt_alloc_live();
+        watch_begin();
+        assert_ok(dt_trainee_step(&t, 1, &err), &err);
+        watch_end(live);
+        dt_trainee_close(&t);
+    }
 }
 
 static void parameters_come_back_as_they_were_put(void **state)
@@ -562,6 +600,7 @@ int main(void)
         cmocka_unit_test(a_byte_written_far_from_any_tensor_is_found_in_the_end),
         cmocka_unit_test(measured_memory_is_planned_memory),
         cmocka_unit_test(a_step_allocates_nothing),
+        cmocka_unit_test(a_step_with_copies_allocates_nothing),
         cmocka_unit_test(parameters_come_back_as_they_were_put),
         cmocka_unit_test(initial_values_depend_on_the_seed_alone),
         cmocka_unit_test(micro_batches_add_up),

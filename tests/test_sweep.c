@@ -1,16 +1,18 @@
 /* `dnntrain sweep` from outside: its claims are checked with `dnntrain plan`. */
 #include <dirent.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "engine/alloc.h"
 #include "engine/json.h"
 #include "memory/policy.h"
 #include "tests/run_cli.h"
 
-enum { COLUMNS = 13, ROWS = 32 };
+enum { COLUMNS = 14, ROWS = 32 };
 
 static const char *lenet(void)
 {
@@ -128,19 +130,64 @@ static void a_table_holds_the_numbers_and_what_they_mean(void **state)
     table t;
     ran r = sweep("--set memory.device_budget=3MiB", lenet(), &t);
     static const char *const names[COLUMNS] = {"policy", "exact", "largest_batch", "capped",
-        "device_peak", "device_budget", "ratio_to_keep_all", "host_peak", "moved_out", "moved_in",
-        "recompute_share", "verified", "device_peak_measured"};
+        "device_peak", "device_budget", "ratio_to_keep_all", "host_peak", "disk_peak", "moved_out",
+        "moved_in", "recompute_share", "verified", "device_peak_measured"};
     for (int c = 0; c < COLUMNS; c++)
         assert_string_equal(t.cell[0][c], names[c]);
     assert_string_equal(t.cell[1][0], "keep_all");
     assert_string_equal(t.cell[1][5], "3145728");
     assert_string_equal(t.cell[1][6], "1.000000");
-    assert_string_equal(t.cell[1][8], "0");
-    assert_string_equal(t.cell[1][11], "");
+    assert_string_equal(t.cell[1][9], "0");
+    assert_string_equal(t.cell[1][12], "");
     assert_has(r.out, "lenet5   28x28x1 image");
     assert_has(r.out, " exact  batch peak MiB ratio host MiB  out MiB   in MiB   again\n");
     assert_has(r.out, "###");
     assert_has_not(r.out, "batch 0");
+    done(&r, &t);
+}
+
+/* Bytes of a policy's row. */
+static uint64_t bytes_of(const table *t, const char *policy, int column)
+{
+    for (int i = 1; i < t->n; i++)
+        if (strcmp(t->cell[i][0], policy) == 0)
+            return strtoull(t->cell[i][column], NULL, 10);
+    fail_msg("no row of %s", policy);
+    return 0;
+}
+
+static void budgets_of_all_tiers_hold(void **state)
+{
+    NEED_BINARY();
+    const uint64_t most = 256 << 10;
+    table t, u;
+    ran r = sweep("--set memory.device_budget=3MiB", lenet(), &t);
+    assert_true(bytes_of(&t, "vdnn_all", 7) > most);
+    done(&r, &t);
+    r = sweep("--set memory.device_budget=3MiB --set memory.host_budget=256KiB", lenet(), &t);
+    assert_code(&r, 0);
+    assert_has(r.out, "and a host budget of 0.25 MiB (262,144 bytes)");
+    for (int i = 1; i < t.n; i++)
+        assert_true(
+            strtoll(t.cell[i][2], NULL, 10) == 0 || strtoull(t.cell[i][7], NULL, 10) <= most);
+    cli_done(&r);
+    r = sweep("--set memory.device_budget=3MiB --set memory.tier=disk "
+              "--set memory.disk_budget=256KiB",
+        lenet(), &u);
+    assert_has(r.out, " disk MiB ");
+    assert_int_equal(bytes_of(&u, "vdnn_all", 7), 0);
+    assert_true(bytes_of(&u, "vdnn_all", 8) > 0 && bytes_of(&u, "vdnn_all", 8) <= most);
+    dt_free(t.text);
+    done(&r, &u);
+}
+
+static void policies_that_change_results_are_marked(void **state)
+{
+    NEED_BINARY();
+    table t;
+    ran r = sweep("--set memory.device_budget=3MiB", lenet(), &t);
+    assert_has(r.out, "\ngist           no ");
+    assert_has(r.out, "exact no: values are packed with fewer bits, which changes results");
     done(&r, &t);
 }
 
@@ -151,7 +198,7 @@ static void shares_of_what_is_done_again_are_told(void **state)
     table t;
     ran r = sweep("--set memory.device_budget=3MiB --set memory.layers.*=recompute", lenet(), &t);
     assert_code(&r, 0);
-    const double share = strtod(t.cell[1][10], NULL);
+    const double share = strtod(t.cell[1][11], NULL);
     assert_true(share > 0.05 && share < 1);
     done(&r, &t);
 }
@@ -194,7 +241,7 @@ static void a_budget_too_small_for_anything_is_refused(void **state)
     for (int i = 1; i < t.n; i++) {
         assert_string_equal(t.cell[i][2], "0");
         assert_string_equal(t.cell[i][6], ""); /* no ratio to nothing */
-        assert_string_equal(t.cell[i][11], "");
+        assert_string_equal(t.cell[i][12], "");
         assert_true(strtoull(t.cell[i][4], NULL, 10) > 300 * 1024);
     }
     done(&r, &t);
@@ -252,11 +299,49 @@ static void verified_batches_train_and_the_next_are_refused(void **state)
             " is refused\n",
             t.cell[i][0], batch, t.cell[i][4], batch + 1);
         assert_has(r.out, want);
-        assert_string_equal(t.cell[i][11], "yes");
-        assert_string_equal(t.cell[i][12], t.cell[i][4]);
+        assert_string_equal(t.cell[i][12], "yes");
+        assert_string_equal(t.cell[i][13], t.cell[i][4]);
     }
     assert_int_equal(entries(tmp), 0); /* nothing is left */
     done(&r, &t);
+}
+
+/* While one of its runs trains, the sweep is told to end. */
+static void a_signal_leaves_nothing_behind(int number)
+{
+    const char *tmp = dt_temp_path("stop"), *before = getenv("TMPDIR");
+    char *kept = before != NULL ? dt_strdup(before) : NULL;
+    (void)mkdir(tmp, 0700);
+    setenv("TMPDIR", tmp, 1);
+    const pid_t child = cli_start("sweep FILE --verify --set memory.device_budget=100MiB", lenet());
+    for (int i = 0; i < 2000 && entries(tmp) == 0; i++)
+        (void)nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+    assert_int_equal(entries(tmp), 1);
+    (void)nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+    assert_int_equal(kill(child, number), 0);
+    ran r = cli_wait(child);
+    if (kept != NULL)
+        setenv("TMPDIR", kept, 1);
+    else
+        unsetenv("TMPDIR");
+    dt_free(kept);
+    assert_code(&r, DT_E_STOPPED);
+    assert_has(r.err, "stopped by a signal");
+    assert_has_not(r.out, "NOT hold");
+    assert_int_equal(entries(tmp), 0);
+    cli_done(&r);
+}
+
+static void an_interrupt_leaves_nothing_behind(void **state)
+{
+    NEED_BINARY();
+    a_signal_leaves_nothing_behind(SIGINT);
+}
+
+static void termination_leaves_nothing_behind(void **state)
+{
+    NEED_BINARY();
+    a_signal_leaves_nothing_behind(SIGTERM);
 }
 
 static void a_folder_that_cannot_be_written_to_fails_the_check(void **state)
@@ -275,7 +360,7 @@ static void a_folder_that_cannot_be_written_to_fails_the_check(void **state)
     assert_code(&r, DT_E_IO);
     assert_has(r.err, "set TMPDIR to a folder to write in");
     assert_has(r.out, "does NOT hold");
-    assert_string_equal(t.cell[1][11], "no");
+    assert_string_equal(t.cell[1][12], "no");
     done(&r, &t);
 }
 
@@ -285,12 +370,16 @@ int main(void)
         cmocka_unit_test(largest_batches_fit_and_the_next_do_not),
         cmocka_unit_test(policies_stand_in_the_order_of_their_list),
         cmocka_unit_test(a_table_holds_the_numbers_and_what_they_mean),
+        cmocka_unit_test(budgets_of_all_tiers_hold),
+        cmocka_unit_test(policies_that_change_results_are_marked),
         cmocka_unit_test(shares_of_what_is_done_again_are_told),
         cmocka_unit_test(a_combination_has_a_line_of_its_own),
         cmocka_unit_test(a_missing_budget_is_an_error_that_shows_how_to_give_one),
         cmocka_unit_test(a_budget_too_small_for_anything_is_refused),
         cmocka_unit_test(one_sample_that_cannot_be_normalised_is_none),
         cmocka_unit_test(verified_batches_train_and_the_next_are_refused),
+        cmocka_unit_test(an_interrupt_leaves_nothing_behind),
+        cmocka_unit_test(termination_leaves_nothing_behind),
         cmocka_unit_test(a_folder_that_cannot_be_written_to_fails_the_check),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,103 +1,24 @@
 /* The refusal of a run that does not fit: what it needs, what holds the most, and what would fit.
  * Nothing has been allocated for the run when this is said. */
+#include "tools/budget.h"
+
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/vfs.h>
 
 #include "engine/alloc.h"
+#include "engine/io.h"
+#include "engine/limits.h"
 #include "memory/profile.h"
 #include "tools/human.h"
-#include "tools/session.h"
 
-/* What a run may change to fit. */
-typedef struct variant {
-    int64_t batch, micro;
-    const char *policy;
-} variant;
+/* LIBRARIES: what they take while they prepare their kernels, and our tables. */
+enum { LARGEST = 6, LIBRARIES = 32 << 20 };
 
-static variant as_configured(const dt_session *s)
+const char *dt_session_disk_path(const dt_session *s)
 {
-    return (variant){s->opts.train.batch, s->opts.train.micro_batch, s->opts.memory.policy};
-}
-
-static bool evaluates(const dt_session *s)
-{
-    for (size_t i = 0; i < s->n_planned; i++)
-        if (s->planned[i].kind == DT_PROGRAM_EVAL)
-            return true;
-    return false;
-}
-
-/* Peak of a run like this one but for the variant, from plans alone. */
-static dt_status peak_of(const dt_session *s, const variant *v, uint64_t *peak, dt_err *err)
-{
-    dt_session other = *s;
-    other.map = NULL;
-    other.planned = NULL;
-    other.n_planned = other.cap_planned = 0;
-    other.opts.train.batch = v->batch;
-    other.opts.train.micro_batch = v->micro;
-    other.opts.memory.policy = v->policy;
-    dt_status st = dt_policies_open(&other.policies, v->policy, s->config, err);
-    if (st == DT_OK)
-        st = dt_session_plan_run(&other, evaluates(s), 0, 0, err);
-    *peak = dt_session_peak(&other);
-    dt_session_forget(&other);
-    dt_policies_close(&other.policies);
-    return st;
-}
-
-/* The largest batch, taken at once, below the configured micro-batch whose plans fit, by bisection;
- * 0: not even 1. */
-static dt_status largest_batch(const dt_session *s, int64_t *batch, uint64_t *peak, dt_err *err)
-{
-    variant v = as_configured(s);
-    int64_t fits = 0, fails = v.micro;
-    while (fails - fits > 1) {
-        uint64_t p;
-        v.batch = v.micro = fits + (fails - fits) / 2;
-        DT_CHECK(peak_of(s, &v, &p, err));
-        if (p <= s->opts.memory.device_budget) {
-            fits = v.micro;
-            *peak = p;
-        } else {
-            fails = v.micro;
-        }
-    }
-    *batch = fits;
-    return DT_OK;
-}
-
-/* The largest micro-batch up to @most, which divides the batch, whose plans fit; 0: none. */
-static dt_status largest_micro(
-    const dt_session *s, int64_t most, int64_t *micro, uint64_t *peak, dt_err *err)
-{
-    variant v = as_configured(s);
-    *micro = 0;
-    for (v.micro = most; v.micro > 0 && *micro == 0; v.micro--) {
-        if (v.batch % v.micro != 0)
-            continue;
-        DT_CHECK(peak_of(s, &v, peak, err));
-        *micro = *peak <= s->opts.memory.device_budget ? v.micro : 0;
-    }
-    return DT_OK;
-}
-
-/* The policy that needs the least, by itself, at the configured batch. */
-static dt_status least_policy(const dt_session *s, const char **name, uint64_t *peak, dt_err *err)
-{
-    size_t n;
-    const dt_policy *const *all = dt_policy_all(&n);
-    variant v = as_configured(s);
-    for (size_t i = 0; i < n; i++) {
-        uint64_t p;
-        v.policy = all[i]->name;
-        DT_CHECK(peak_of(s, &v, &p, err));
-        if (i > 0 && p >= *peak)
-            continue;
-        *peak = p;
-        *name = all[i]->name;
-    }
-    return DT_OK;
+    return s->opts.memory.disk_path != NULL ? s->opts.memory.disk_path : "/var/tmp";
 }
 
 static const dt_plan *largest_plan(const dt_session *s)
@@ -110,80 +31,224 @@ static const dt_plan *largest_plan(const dt_session *s)
 }
 
 /* "layer1.0.conv1.y 98.0 MiB, ..." */
-static dt_status largest_tensors(const dt_plan *p, char *text, size_t bytes, dt_err *err)
+static size_t list(char *text, size_t bytes, size_t at, const char *name, uint64_t size)
+{
+    char human[DT_HUMAN_BYTES];
+    const int n = snprintf(
+        text + at, bytes - at, "%s%s %s", at > 0 ? ", " : "", name, dt_human_bytes(human, size));
+    at += n > 0 ? (size_t)n : 0;
+    return at < bytes ? at : bytes - 1;
+}
+
+static dt_status tell_largest(const dt_plan *p, dt_err *err)
 {
     dt_usage u;
-    const dt_status st = dt_plan_usage(p, &u, err);
+    char text[1024] = "";
     size_t at = 0;
-    text[0] = '\0';
-    for (size_t i = 0; st == DT_OK && i < u.n_live && i < 6 && at < bytes; i++) {
+    const dt_status st = dt_plan_usage(p, &u, err);
+    for (size_t i = 0; st == DT_OK && i < u.n_live && i < LARGEST; i++) {
         const dt_plan_tensor *t = &p->tensor[u.live[i]];
-        char size[DT_HUMAN_BYTES];
-        const int n = snprintf(text + at, bytes - at, "%s%s %s", i > 0 ? ", " : "", t->name,
-            dt_human_bytes(size, t->bytes));
-        at += n > 0 ? (size_t)n : 0;
+        at = list(text, sizeof text, at, t->name, t->bytes);
     }
     dt_usage_deinit(&u);
-    return st;
+    DT_CHECK(st);
+    (void)DT_FAIL(err, DT_E_BUDGET, "  largest at the peak of '%s': %s", p->program, text);
+    return DT_OK;
 }
 
-static dt_status suggest_batch(const dt_session *s, const dt_plan *p, dt_err *err)
+static int larger_slot(const void *va, const void *vb)
 {
-    char need[DT_HUMAN_BYTES];
-    int64_t batch = 0, micro = 0;
-    uint64_t peak = 0;
-    DT_CHECK(largest_batch(s, &batch, &peak, err));
-    if (batch == 0) {
-        (void)DT_FAIL(err, DT_E_BUDGET,
-            "  not even one sample fits: the parameters alone, with gradients and optimizer state, "
-            "take %" PRIu64 " bytes",
-            p->persistent);
-        return DT_OK;
+    const dt_row *a = *(const dt_row *const *)va, *b = *(const dt_row *const *)vb;
+    if (a->stored != b->stored)
+        return a->stored < b->stored ? 1 : -1;
+    return (a > b) - (a < b);
+}
+
+/* The largest that are moved to a tier, of the plan that needs the most there. */
+static dt_status tell_largest_in(const dt_session *s, dt_tier tier, dt_err *err)
+{
+    const dt_plan *p = NULL;
+    uint64_t most = 0;
+    for (size_t i = 0; i < s->n_planned; i++) {
+        const dt_plan *q = s->planned[i].plan;
+        const uint64_t peak = tier == DT_TIER_HOST ? q->host_peak : q->disk_peak;
+        if (peak > most) {
+            most = peak;
+            p = q;
+        }
     }
-    (void)DT_FAIL(err, DT_E_BUDGET,
-        "  fits if: [train] batch = %" PRId64 ", which needs %s; %" PRId64 " does not", batch,
-        dt_human_bytes(need, peak), batch + 1);
-    DT_CHECK(largest_micro(s, batch, &micro, &peak, err));
-    if (micro > 0)
-        (void)DT_FAIL(err, DT_E_BUDGET,
-            "  fits if: [train] micro_batch = %" PRId64 ", of the same batch, which needs %s",
-            micro, dt_human_bytes(need, peak));
+    if (p == NULL)
+        return DT_OK;
+    size_t n = 0, at = 0;
+    char text[1024] = "";
+    const dt_row **row = dt_alloc(p->n_row, sizeof(const dt_row *));
+    if (row == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory to look for the largest tensors");
+    for (size_t i = 0; i < p->n_row; i++)
+        if (p->row[i].kind == DT_ROW_COPY_OUT && p->row[i].tier == (uint8_t)tier)
+            row[n++] = &p->row[i];
+    qsort(row, n, sizeof(const dt_row *), larger_slot);
+    for (size_t i = 0; i < n && i < LARGEST; i++)
+        at = list(text, sizeof text, at, p->tensor[row[i]->tensor].name, row[i]->stored);
+    dt_free(row);
+    (void)DT_FAIL(err, DT_E_BUDGET, "  largest of those that '%s' moves to the %s: %s", p->program,
+        dt_tier_name((int)tier), text);
     return DT_OK;
 }
 
-static dt_status suggest_policy(const dt_session *s, dt_err *err)
+/* The budgets, by what they are called. */
+typedef struct budget {
+    const char *key, *what;
+    uint64_t need, most;
+} budget;
+enum { BUDGETS = 3 };
+
+static void read_budgets(const dt_session *s, budget b[BUDGETS])
 {
-    char need[DT_HUMAN_BYTES];
-    const char *name = NULL;
-    uint64_t peak = 0;
-    DT_CHECK(least_policy(s, &name, &peak, err));
-    if (peak <= s->opts.memory.device_budget)
-        (void)DT_FAIL(err, DT_E_BUDGET, "  fits if: [memory] policy = %s, which needs %s", name,
-            dt_human_bytes(need, peak));
-    else
-        (void)DT_FAIL(err, DT_E_BUDGET,
-            "  at this batch no policy fits; %s needs the least, %s (%" PRIu64 " bytes)", name,
-            dt_human_bytes(need, peak), peak);
-    return DT_OK;
+    const dt_need n = dt_session_need(s);
+    const dt_memory_opts *m = &s->opts.memory;
+    b[0] = (budget){"device_budget", "device", n.device, m->device_budget};
+    b[1] = (budget){"host_budget", "host", n.host, m->host_budget};
+    b[2] = (budget){"disk_budget", "disk", n.disk, m->disk_budget};
+}
+
+static const char *place(const dt_session *s, const char *key, char at[512])
+{
+    const char *file = NULL;
+    int line = 0;
+    dt_config_get(s->config, "memory", key, &file, &line);
+    return dt_config_place(at, 512, file, line);
 }
 
 dt_status dt_session_check_budget(dt_session *s, dt_err *err)
 {
-    const uint64_t budget = s->opts.memory.device_budget, peak = dt_session_peak(s);
-    if (budget == 0 || peak <= budget)
+    const dt_need need = dt_session_need(s);
+    const dt_room room = dt_session_room(s);
+    if (dt_need_fits(&need, &room))
         return DT_OK;
-    const char *file = NULL;
-    int line = 0;
-    dt_config_get(s->config, "memory", "device_budget", &file, &line);
+    budget all[BUDGETS];
+    read_budgets(s, all);
+    for (size_t i = 0; i < BUDGETS; i++) {
+        const budget *b = &all[i];
+        char at[512], needs[DT_HUMAN_BYTES], has[DT_HUMAN_BYTES];
+        if (b->most > 0 && b->need > b->most)
+            (void)DT_FAIL(err, DT_E_BUDGET,
+                "does not fit: the %s needs %s (%" PRIu64 " bytes), memory.%s is %s (%s)", b->what,
+                dt_human_bytes(needs, b->need), b->need, b->key, dt_human_bytes(has, b->most),
+                place(s, b->key, at));
+    }
     const dt_plan *p = largest_plan(s);
-    char at[512], largest[1024], need[DT_HUMAN_BYTES], have[DT_HUMAN_BYTES];
-    DT_CHECK(largest_tensors(p, largest, sizeof largest, err));
-    (void)DT_FAIL(err, DT_E_BUDGET,
-        "does not fit: the device needs %s (%" PRIu64 " bytes), memory.device_budget is %s (%s)",
-        dt_human_bytes(need, peak), peak, dt_human_bytes(have, budget),
-        dt_config_place(at, sizeof at, file, line));
-    (void)DT_FAIL(err, DT_E_BUDGET, "  largest at the peak of '%s': %s", p->program, largest);
-    DT_CHECK(suggest_batch(s, p, err));
-    DT_CHECK(suggest_policy(s, err));
+    if (need.device > room.device)
+        DT_CHECK(tell_largest(p, err));
+    if (need.host > room.host)
+        DT_CHECK(tell_largest_in(s, DT_TIER_HOST, err));
+    if (need.disk > room.disk)
+        DT_CHECK(tell_largest_in(s, DT_TIER_DISK, err));
+    DT_CHECK(dt_suggest(s, &room, p, err));
     return DT_E_BUDGET;
+}
+
+/* ---- the machine ---- */
+
+static uint64_t times(uint64_t a, uint64_t b)
+{
+    return b != 0 && a > UINT64_MAX / b ? UINT64_MAX : a * b;
+}
+
+static dt_status beyond(
+    const dt_session *s, const budget *b, const char *from, uint64_t bytes, dt_err *err)
+{
+    char at[512], has[DT_HUMAN_BYTES], most[DT_HUMAN_BYTES];
+    return DT_FAIL(err, DT_E_CONFIG,
+        "memory.%s is %s (%s), but there are no more than %s (%" PRIu64 " bytes): %s; lower it, or "
+        "leave it out",
+        b->key, dt_human_bytes(has, b->most), place(s, b->key, at), dt_human_bytes(most, bytes),
+        bytes, from);
+}
+
+/* Budgets that can never be used up here are mistakes. */
+static dt_status check_budgets(
+    const dt_session *s, const dt_limits *l, const struct statfs *fs, dt_err *err)
+{
+    budget all[BUDGETS];
+    read_budgets(s, all);
+    dt_status first = DT_OK;
+    const dt_limit *least = dt_limits_least(l);
+    for (size_t i = 0; i < 2 && least != NULL; i++)
+        if (all[i].most > least->bytes) {
+            const dt_status st = beyond(s, &all[i], least->from, least->bytes, err);
+            first = first != DT_OK ? first : st;
+        }
+    const uint64_t size =
+        fs != NULL ? times((uint64_t)fs->f_blocks, (uint64_t)fs->f_bsize) : UINT64_MAX;
+    if (all[2].most > size) {
+        char from[600];
+        snprintf(from, sizeof from, "the file system of '%.500s'", dt_session_disk_path(s));
+        const dt_status st = beyond(s, &all[2], from, size, err);
+        first = first != DT_OK ? first : st;
+    }
+    return first;
+}
+
+static dt_status check_disk(const dt_session *s, const struct statfs *fs, dt_err *err)
+{
+    const uint64_t need = dt_session_tier_peak(s, DT_TIER_DISK);
+    char needs[DT_HUMAN_BYTES], has[DT_HUMAN_BYTES];
+    if (need == 0 || fs == NULL)
+        return DT_OK;
+    const uint64_t rest = times((uint64_t)fs->f_bavail, (uint64_t)fs->f_bsize);
+    if (need <= rest)
+        return DT_OK;
+    return DT_FAIL(err, DT_E_IO,
+        "the disk tier needs %s (%" PRIu64 " bytes) in '%s', where %s are free; set "
+        "memory.disk_path to a folder on another disk, take a smaller batch, or memory.tier = host",
+        dt_human_bytes(needs, need), need, dt_session_disk_path(s), dt_human_bytes(has, rest));
+}
+
+/* Threads that are still to be started: the team, the loader's and those that move. */
+static int threads_to_come(const dt_session *s, bool loaded)
+{
+    return s->threads + (loaded ? 0 : 2) + (s->opts.memory.copy_threads ? 2 : 0) +
+           (dt_session_tier_peak(s, DT_TIER_DISK) > 0 ? 4 : 0);
+}
+
+/* Arena, host tier and what lies outside against every limit of the process. */
+static dt_status check_memory(const dt_session *s, const dt_limits *l, bool loaded, dt_err *err)
+{
+    const dt_need need = dt_session_need(s);
+    const int threads = threads_to_come(s, loaded);
+    const uint64_t outside =
+        LIBRARIES + need.weights + need.batches / (loaded ? dt_batches_held(s) : 1);
+    const uint64_t sum = need.device + need.host + outside;
+    const dt_limit *m = dt_limits_passed(l, sum, threads);
+    if (m == NULL)
+        return DT_OK;
+    char a[DT_HUMAN_BYTES], b[DT_HUMAN_BYTES], c[DT_HUMAN_BYTES], d[DT_HUMAN_BYTES],
+        e[DT_HUMAN_BYTES], f[DT_HUMAN_BYTES];
+    (void)DT_FAIL(err, DT_E_BUDGET,
+        "does not fit: the run needs %s of memory (%s for the device, %s for the host tier, %s for "
+        "batches, weights and libraries), and of %s (%" PRIu64 " bytes) %s are left: %s",
+        dt_human_bytes(a, sum), dt_human_bytes(b, need.device), dt_human_bytes(c, need.host),
+        dt_human_bytes(d, outside), dt_human_bytes(e, m->bytes), m->bytes,
+        dt_human_bytes(f, dt_limit_rest(m, threads)), m->from);
+    const dt_plan *p = largest_plan(s);
+    DT_CHECK(tell_largest(p, err));
+    dt_room room = dt_session_room(s);
+    const uint64_t rest = dt_limit_rest(m, threads);
+    room.memory = rest > LIBRARIES ? rest - LIBRARIES : 0;
+    DT_CHECK(dt_suggest(s, &room, p, err));
+    return DT_E_BUDGET;
+}
+
+dt_status dt_session_check_run(dt_session *s, bool loaded, dt_err *err)
+{
+    dt_limits l;
+    struct statfs fs;
+    const bool disk = s->opts.memory.disk_budget > 0 || dt_session_tier_peak(s, DT_TIER_DISK) > 0;
+    const struct statfs *on = disk && dt_io->statfs(dt_session_disk_path(s), &fs) == 0 ? &fs : NULL;
+    dt_limits_read(&l);
+    DT_CHECK(check_budgets(s, &l, on, err));
+    DT_CHECK(dt_session_check_budget(s, err));
+    DT_CHECK(check_memory(s, &l, loaded, err));
+    return check_disk(s, on, err);
 }

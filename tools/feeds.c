@@ -39,6 +39,7 @@ static dt_status source_opts(const dt_session *s, dt_source_opts *o, dt_err *err
     *o = (dt_source_opts){.path = d->path,
         .shape = s->graph->input,
         .classes = s->graph->classes,
+        .labels = dt_graph_labels(s->graph),
         .augment = d->augment,
         .skip_bad = d->on_error == DT_ON_ERROR_SKIP,
         .max_skips = d->max_skips,

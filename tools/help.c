@@ -3,7 +3,9 @@
 #include <string.h>
 
 #include "engine/run_options.h"
+#include "engine/tier.h"
 #include "layers/registry.h"
+#include "memory/codec.h"
 #include "tools/args.h"
 
 static void overview(void)
@@ -30,12 +32,22 @@ static void overview(void)
 /* Its keys are globs, so no table of options has them. */
 static void layer_fates(void)
 {
-    printf(
-        "\n## [memory.layers]\n\nFates by layer, before any policy. A key is a glob over the names "
-        "of layers (`*` any text, `?` one character), its value a fate:\n"
-        "keep, move (to the host and back) or recompute (forward again, before backward). The last "
-        "line that matches a layer holds.\nIt is meant for the layer's output, and for what else "
-        "forward leaves for backward; policies leave these values as they are.\n");
+    size_t n;
+    const dt_codec *const *codec = dt_codec_all(&n);
+    printf("\n## [memory.layers]\n\nFates by layer, before any policy. A key is a glob over the "
+           "names of layers (`*` any text, `?` one character), its value a fate;\nthe last line "
+           "that matches a layer holds. A fate is that of what forward leaves for backward: the "
+           "layer's output, masks, statistics.\nPolicies leave these values as they are.\n\n"
+           "| %-24s | meaning |\n| %-24s | --- |\n| %-24s | it stays |\n"
+           "| %-24s | to a tier and back; without one where memory.tier says. Packed on the way if "
+           "a codec is named |\n"
+           "| %-24s | forward again, before backward; what cannot be made again stays |\n"
+           "| %-24s | it stays, packed; by zvc unless another is named |\n\nTiers: ",
+        "value", "---", "keep", "move [TIER] [CODEC]", "recompute", "encode [CODEC]");
+    printf("%s, %s. Codecs: ", dt_tier_name(DT_TIER_HOST), dt_tier_name(DT_TIER_DISK));
+    for (size_t i = 0; i < n; i++)
+        printf("%s%s%s", i > 0 ? ", " : "", codec[i]->name, codec[i]->exact ? "" : " (lossy)");
+    printf(".\n");
 }
 
 /* The layers that [KIND NAME] sections may write, from the tables that read them. */

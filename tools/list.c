@@ -5,11 +5,11 @@
 
 #include "data/source.h"
 #include "engine/device.h"
-#include "engine/plan.h"
 #include "layers/registry.h"
 #include "memory/codec.h"
 #include "memory/policy.h"
 #include "memory/pool.h"
+#include "memory/tier.h"
 #include "models/model.h"
 #include "tools/args.h"
 
@@ -72,9 +72,7 @@ static bool codec(size_t i, item *to)
 
 static bool tier(size_t i, item *to)
 {
-    *to = (item){
-        dt_tier_name(DT_TIER_HOST), "the machine's memory, beside the device's arena", false};
-    return i == 0;
+    FROM_TABLE(dt_tier_all, dt_tier_desc);
 }
 
 static bool device(size_t i, item *to)

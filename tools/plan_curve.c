@@ -33,7 +33,7 @@ static void heights(const dt_report *r, int columns, int *to)
         span(&r->usage, x, columns, &from, &end);
         for (size_t i = from; i < end; i++)
             most = r->usage.instant[i].bytes > most ? r->usage.instant[i].bytes : most;
-        to[x] = eighths((double)most, (double)r->peak);
+        to[x] = eighths((double)most, (double)r->need.device);
     }
 }
 
@@ -108,11 +108,11 @@ void dt_report_curve(const dt_report *r, int columns)
     if (n < (size_t)columns) /* few ops: all equally wide */
         columns = columns / (int)n * (int)n;
     heights(r, columns, height);
-    const int base = eighths((double)r->top->plan->persistent, (double)r->peak);
+    const int base = eighths((double)r->top->plan->persistent, (double)r->need.device);
     for (int row = ROWS - 1; row >= 0; row--) {
         if (row == ROWS - 1 || row == 0)
-            printf(
-                "%9.1f %s ", row == 0 ? 0.0 : (double)r->peak / mib, dt_term_unicode() ? "┤" : "|");
+            printf("%9.1f %s ", row == 0 ? 0.0 : (double)r->need.device / mib,
+                dt_term_unicode() ? "┤" : "|");
         else
             printf("%9s %s ", "", dt_term_unicode() ? "│" : "|");
         cells(height, columns, row, base);

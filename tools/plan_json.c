@@ -58,18 +58,19 @@ static void budget(object *to, uint64_t bytes)
 
 static void tiers(object *to, const dt_report *r)
 {
+    const dt_memory_opts *m = &r->session->opts.memory;
     object device = inner(to, "device");
-    budget(&device, r->session->opts.memory.device_budget);
-    whole(&device, "peak", r->peak);
+    budget(&device, m->device_budget);
+    whole(&device, "peak", r->need.device);
     whole(&device, "lower_bound", r->bound);
     leave(to, &device);
     object host = inner(to, "host");
-    budget(&host, 0);
-    whole(&host, "peak", r->host_peak);
+    budget(&host, m->host_budget);
+    whole(&host, "peak", r->need.host);
     leave(to, &host);
     object disk = inner(to, "disk");
-    budget(&disk, 0);
-    whole(&disk, "peak", 0);
+    budget(&disk, m->disk_budget);
+    whole(&disk, "peak", r->need.disk);
     leave(to, &disk);
 }
 
@@ -87,12 +88,12 @@ static void work(object *to, const dt_report *r)
 {
     static const char *const predicted[] = {"step_seconds", "compute_seconds", "stall_seconds"};
     object t = inner(to, "transfers");
-    whole(&t, "out", r->out_bytes);
-    whole(&t, "in", r->in_bytes);
+    whole(&t, "out", r->cost.out);
+    whole(&t, "in", r->cost.in);
     leave(to, &t);
     object c = inner(to, "recompute");
-    whole(&c, "ops", (uint64_t)r->clones);
-    real(&c, "flops", r->clone_flops, 0);
+    whole(&c, "ops", (uint64_t)r->cost.clones);
+    real(&c, "flops", r->cost.clone_flops, 0);
     leave(to, &c);
     object p = inner(to, "predicted");
     for (size_t i = 0; i < DT_COUNT(predicted); i++)
@@ -109,6 +110,7 @@ static void fill(object *to, const dt_report *r)
     text(to, "device_kind", dt_device_name(s->device));
     text(to, "pool", s->opts.memory.pool);
     text(to, "precision", dt_report_precision(r));
+    to->ok = cJSON_AddBoolToObject(to->o, "exact", dt_session_exact(s)) != NULL && to->ok;
     to->ok = cJSON_AddBoolToObject(to->o, "fits", r->fits) != NULL && to->ok;
     tiers(to, r);
     breakdown(to, r);

@@ -1,46 +1,19 @@
 #include "tools/plan_report.h"
 
-/* Ops that repeat forward, and what they cost. */
-static void add_clones(dt_report *r, const dt_plan *p, int64_t times)
-{
-    for (size_t i = 0; i < p->n_op; i++)
-        if (p->op[i].kind == DT_OP_CLONE) {
-            r->clones += times;
-            r->clone_flops += (double)times * p->op[i].flops;
-        }
-}
-
-/* A step is the first micro-batch, all others, and the update. */
-static int64_t times_a_step(const dt_session *s, const dt_planned *p)
-{
-    const int64_t micro = s->opts.train.micro_batch;
-    if (p->kind == DT_PROGRAM_UPDATE)
-        return 1;
-    if (p->n != micro || p->kind == DT_PROGRAM_EVAL)
-        return 0;
-    return p->kind == DT_PROGRAM_FIRST ? 1 : s->opts.train.batch / micro - 1;
-}
-
 dt_status dt_report_init(dt_report *out, const dt_session *s, dt_err *err)
 {
     dt_report *r = out;
-    *r = (dt_report){.session = s};
+    *r = (dt_report){.session = s, .need = dt_session_need(s), .cost = dt_session_cost(s)};
     for (size_t i = 0; i < s->n_planned; i++) {
         const dt_planned *p = &s->planned[i];
-        const int64_t times = times_a_step(s, p);
-        if (r->top == NULL || p->plan->peak > r->peak) {
+        if (r->top == NULL || p->plan->peak > r->top->plan->peak)
             r->top = p;
-            r->peak = p->plan->peak;
-        }
         r->bound = p->plan->bound > r->bound ? p->plan->bound : r->bound;
-        r->host_peak = p->plan->host_peak > r->host_peak ? p->plan->host_peak : r->host_peak;
-        r->out_bytes += (uint64_t)times * p->plan->out_bytes;
-        r->in_bytes += (uint64_t)times * p->plan->in_bytes;
-        add_clones(r, p->plan, times);
+        r->again = r->again || p->dense;
     }
     DT_ASSERT(r->top != NULL);
-    const uint64_t budget = s->opts.memory.device_budget;
-    r->fits = budget == 0 || r->peak <= budget;
+    const dt_room room = dt_session_room(s);
+    r->fits = dt_need_fits(&r->need, &room);
     return dt_plan_usage(r->top->plan, &r->usage, err);
 }
 

@@ -5,25 +5,30 @@
 #include <stdio.h>
 
 #include "memory/profile.h"
-#include "tools/session.h"
+#include "tools/budget.h"
 
 /**
  * struct dt_report - the sums.
  * @session: open, with its plans made; borrowed
  * @top:     the plan with the highest peak
  * @usage:   of it
+ * @need:    peaks of all plans, those included that run a step again whose packed values did not
+ * fit
  * @bound:   largest lower bound of all plans, so of the run
- * @out_bytes @in_bytes @clones @clone_flops: of a step, all its micro-batches together
+ * @cost:    of a step
+ * @fits:    all budgets hold
+ * @again:   there are plans for steps whose packed values do not fit
  * @cold @warm: seconds that planning took, before and after the library's answers were at hand
  */
 typedef struct dt_report {
     const dt_session *session;
     const dt_planned *top;
     dt_usage usage;
-    uint64_t peak, bound, host_peak, out_bytes, in_bytes;
-    int64_t clones;
-    double clone_flops, cold, warm;
-    bool fits;
+    dt_need need;
+    uint64_t bound;
+    dt_cost cost;
+    double cold, warm;
+    bool fits, again;
 } dt_report;
 
 dt_status dt_report_init(dt_report *out, const dt_session *s, dt_err *err) DT_NODISCARD;

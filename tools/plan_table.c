@@ -19,7 +19,7 @@ static void print_mib(uint64_t bytes)
 
 static void print_share(const dt_report *r, uint64_t bytes)
 {
-    printf(" %5.1f%%", r->peak > 0 ? 100.0 * (double)bytes / (double)r->peak : 0.0);
+    printf(" %5.1f%%", r->need.device > 0 ? 100.0 * (double)bytes / (double)r->need.device : 0.0);
 }
 
 static void header(const dt_report *r)
@@ -38,26 +38,41 @@ static void header(const dt_report *r)
         s->opts.memory.pool, dt_device_name(s->device), dt_report_precision(r));
 }
 
-static void totals(const dt_report *r)
+static void tier(const char *name, uint64_t peak, uint64_t budget)
 {
-    const uint64_t budget = r->session->opts.memory.device_budget;
-    printf("\ndevice peak  %12.2f MiB", (double)r->peak / mib);
+    char label[32];
+    snprintf(label, sizeof label, "%s peak", name);
+    printf("%-12s %12.2f MiB", label, (double)peak / mib);
     if (budget == 0)
         printf("   no budget given");
-    else if (r->fits)
+    else if (peak <= budget)
         printf("   fits the budget of %.2f MiB, %.2f MiB to spare", (double)budget / mib,
-            (double)(budget - r->peak) / mib);
+            (double)(budget - peak) / mib);
     else
         printf("   DOES NOT FIT the budget of %.2f MiB: %.2f MiB too much", (double)budget / mib,
-            (double)(r->peak - budget) / mib);
-    printf("\nlower bound  %12.2f MiB   peak / bound %.4f\n", (double)r->bound / mib,
-        r->bound > 0 ? (double)r->peak / (double)r->bound : 1.0);
-    if (r->host_peak > 0 || r->out_bytes > 0)
-        printf("host peak    %12.2f MiB   moved out %.2f MiB a step\n", (double)r->host_peak / mib,
-            (double)r->out_bytes / mib);
-    if (r->clones > 0)
-        printf("recompute    %12" PRId64 " ops   %.3f GFLOP a step\n", r->clones,
-            r->clone_flops / 1e9);
+            (double)(peak - budget) / mib);
+    putchar('\n');
+}
+
+static void totals(const dt_report *r)
+{
+    const dt_memory_opts *m = &r->session->opts.memory;
+    const dt_cost *c = &r->cost;
+    putchar('\n');
+    tier("device", r->need.device, m->device_budget);
+    printf("lower bound  %12.2f MiB   peak / bound %.4f\n", (double)r->bound / mib,
+        r->bound > 0 ? (double)r->need.device / (double)r->bound : 1.0);
+    if (r->need.host > 0 || m->host_budget > 0)
+        tier("host", r->need.host, m->host_budget);
+    if (r->need.disk > 0 || m->disk_budget > 0)
+        tier("disk", r->need.disk, m->disk_budget);
+    if (c->out > 0)
+        printf("moved out    %12.2f MiB   a step\n", (double)c->out / mib);
+    if (c->clones > 0)
+        printf("recompute    %12" PRId64 " ops   %.3f GFLOP a step\n", c->clones,
+            c->clone_flops / 1e9);
+    if (!dt_session_exact(r->session))
+        printf("results      change: values are packed with fewer bits\n");
 }
 
 static void share(const dt_report *r, const char *name, uint64_t bytes)
@@ -66,7 +81,7 @@ static void share(const dt_report *r, const char *name, uint64_t bytes)
     print_mib(bytes);
     print_share(r, bytes);
     fputs("  ", stdout);
-    dt_term_bar(stdout, (double)bytes, (double)r->peak, dt_term_width() - ROWS_WIDTH);
+    dt_term_bar(stdout, (double)bytes, (double)r->need.device, dt_term_width() - ROWS_WIDTH);
     putchar('\n');
 }
 
@@ -117,7 +132,9 @@ static void programs(const dt_report *r)
         "bound MiB", "ratio", "in MiB");
     for (size_t i = 0; i < s->n_planned; i++) {
         const dt_plan *p = s->planned[i].plan;
-        printf("%-8s ", p->program);
+        char name[16];
+        snprintf(name, sizeof name, "%.8s%s", p->program, s->planned[i].dense ? " *" : "");
+        printf("%-8s ", name);
         if (s->planned[i].kind == DT_PROGRAM_UPDATE)
             printf("%8s ", "-");
         else
@@ -126,6 +143,9 @@ static void programs(const dt_report *r)
             (double)p->bound / mib, p->bound > 0 ? (double)p->peak / (double)p->bound : 1.0,
             (double)p->in_bytes / mib);
     }
+    if (r->again)
+        printf("*: runs a step again whose packed values do not fit the room that is made by "
+               "density\n");
 }
 
 void dt_report_table(const dt_report *r)

@@ -30,7 +30,7 @@ typedef struct dt_progress_facts {
     int64_t classes, parameters, batch, micro_batch, epochs, steps, steps_per_epoch;
     bool exact;
     int threads;
-    uint64_t planned, budget, host_planned, role_bytes[DT_ROLE_COUNT], arena_other;
+    uint64_t planned, budget, host_planned, disk_planned, role_bytes[DT_ROLE_COUNT], arena_other;
 } dt_progress_facts;
 
 /* Where and when; for tests. A NULL clock is the monotonic one, in seconds. */

@@ -111,6 +111,8 @@ static void show_memory(dti_show *s, const dt_progress_facts *f)
         say(s, ", budget %s", dt_human_bytes(a, f->budget));
     if (f->host_planned > 0)
         say(s, ", on the host %s", dt_human_bytes(a, f->host_planned));
+    if (f->disk_planned > 0)
+        say(s, ", on the disk %s", dt_human_bytes(a, f->disk_planned));
     int role[DT_ROLE_COUNT];
     const int n = sort_roles(f, role);
     say(s, "%s\n", n > 0 ? "; at the peak:" : "");

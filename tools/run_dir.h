@@ -81,7 +81,10 @@ typedef struct dt_run_summary {
     int64_t batch, micro_batch, threads, parameters;
     int64_t steps, steps_planned, epochs, samples;
     double seconds, images_per_second, first_loss, final_loss;
-    uint64_t device_budget, device_peak_planned, device_peak_measured, host_peak_planned;
+    uint64_t device_budget, device_peak_planned, device_peak_measured;
+    uint64_t host_peak_planned, disk_peak_planned;
+    const dt_runner_stats *moved; /* since step 0; NULL: nothing was run */
+    int64_t reruns;               /* steps run again because packed values did not fit */
     uint64_t process_peak, outside_arena_bytes;
     const dt_eval_report *eval;
 } dt_run_summary;

@@ -208,6 +208,16 @@ static void add_memory(object *j, const dt_run_summary *s)
     else
         add_raw(j, "device_peak_measured", "null");
     add_bytes(j, "host_peak_planned", s->host_peak_planned);
+    add_bytes(j, "disk_peak_planned", s->disk_peak_planned);
+    if (s->moved != NULL) {
+        add_bytes(j, "moved_out_host", s->moved->out[DT_TIER_HOST]);
+        add_bytes(j, "moved_out_disk", s->moved->out[DT_TIER_DISK]);
+        add_bytes(j, "moved_in_host", s->moved->in[DT_TIER_HOST]);
+        add_bytes(j, "moved_in_disk", s->moved->in[DT_TIER_DISK]);
+        add_real(j, "copy_seconds", s->moved->copy_seconds);
+        add_real(j, "stall_seconds", s->moved->stall_seconds);
+    }
+    add_bytes(j, "steps_rerun", (uint64_t)s->reruns);
     add_bytes(j, "process_peak", s->process_peak);
     add_bytes(j, "outside_arena_bytes", s->outside_arena_bytes);
 }

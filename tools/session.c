@@ -7,6 +7,7 @@
 
 #include "engine/alloc.h"
 #include "engine/cpu.h"
+#include "engine/graph_fuse.h"
 #include "layers/registry.h"
 #include "memory/lower.h"
 #include "memory/verify.h"
@@ -41,8 +42,15 @@ static dt_status unknown_model(const dt_session *s, dt_err *err)
 static dt_status build_graph(dt_session *s, dt_err *err)
 {
     const dt_model_section *m = &s->opts.model;
-    const dt_model_opts o = {
-        .classes = m->classes, .image = m->image, .width = m->width, .dropout = m->dropout};
+    const dt_model_opts o = {.classes = m->classes,
+        .image = m->image,
+        .width = m->width,
+        .dropout = m->dropout,
+        .layers = m->layers,
+        .heads = m->heads,
+        .vocab = m->vocab,
+        .context = m->context,
+        .attention = m->attention};
     if (dt_ini_has_layers(s->config))
         return dt_ini_network(s->config, &o, &s->graph, err);
     const dt_model_desc *d = m->name != NULL ? dt_model_find(m->name) : NULL;
@@ -51,6 +59,18 @@ static dt_status build_graph(dt_session *s, dt_err *err)
             "[model] name is missing; it names a model (dnntrain list models), or the file holds "
             "[KIND NAME] sections, one a layer");
     return d != NULL ? dt_model_build(d, &o, &s->graph, err) : unknown_model(s, err);
+}
+
+/* As [model] fuse says; part of what is trained, so before anything is planned. */
+static dt_status fuse(dt_session *s, dt_err *err)
+{
+    dt_graph *fused;
+    if (!s->opts.model.fuse)
+        return DT_OK;
+    DT_CHECK(dt_graph_fuse(&fused, s->graph, err));
+    dt_graph_destroy(s->graph);
+    s->graph = fused;
+    return DT_OK;
 }
 
 /* A wrong name in one of the registries, before anything is built. */
@@ -106,7 +126,14 @@ dt_status dt_session_open(
     if (dt_ini_has_layers(s->config))
         DT_CHECK(dt_config_check_known(s->config, err));
     DT_CHECK(dt_graph_check(s->graph, err));
-    return dt_layer_fates_open(&s->fates, s->config, s->graph, err);
+    DT_CHECK(fuse(s, err));
+    DT_CHECK(dt_layer_fates_open(&s->fates, s->config, s->graph, err));
+    if (s->opts.memory.profile == NULL)
+        return DT_OK;
+    char asked[DT_ASKED];
+    DT_TRY(err, dt_densities_open(&s->densities, s->opts.memory.profile, err), "%s",
+        dt_session_asked(asked, s, "memory", "profile"));
+    return DT_OK;
 }
 
 void dt_session_forget(dt_session *s)
@@ -128,6 +155,7 @@ void dt_session_close(dt_session *s)
         return;
     dt_session_forget(s);
     dt_layer_fates_close(&s->fates);
+    dt_densities_close(&s->densities);
     dt_policies_close(&s->policies);
     dt_graph_destroy(s->graph);
     dt_config_destroy(s->config);
@@ -138,6 +166,29 @@ void dt_session_close(dt_session *s)
 static int optimizer_state(const dt_session *s)
 {
     return s->opts.train.momentum > 0 ? 1 : 0;
+}
+
+/* Where tensors that move wait, by the configuration. */
+static dt_lower_opts lower_opts(const dt_session *s)
+{
+    const dt_memory_opts *m = &s->opts.memory;
+    return (dt_lower_opts){.pool = dt_pool_find(m->pool),
+        .policy = m->policy,
+        .tier = m->tier == DT_TO_DISK ? DT_TIER_DISK : DT_TIER_HOST,
+        .spill = m->tier == DT_TO_AUTO && m->host_budget > 0 && m->disk_path != NULL,
+        .host_budget = m->host_budget};
+}
+
+/* Whether an encoder of the program might run out of room. */
+static bool may_overflow(const dt_program *p)
+{
+    for (size_t i = 0; i < p->n_order; i++) {
+        const dt_op *op = &p->op[p->order[i]];
+        if (op->codec != NULL && op->codec->sparse &&
+            op->stored < dt_packed_bytes(op->codec, (size_t)op->count, 1))
+            return true;
+    }
+    return false;
 }
 
 static dt_status make(dt_session *s, dt_planned *p, dt_err *err)
@@ -153,22 +204,22 @@ static dt_status make(dt_session *s, dt_planned *p, dt_err *err)
             .optimizer = dt_layer_find("sgd")}};
     DT_CHECK(dt_program_create(&p->program, &o, err));
     if (p->kind != DT_PROGRAM_UPDATE) {
-        DT_CHECK(dt_layer_fates_apply(&s->fates, p->program, err));
-        DT_CHECK(dt_policies_apply(&s->policies, p->program, err));
+        const dt_pass_env env = {.device_budget = s->opts.memory.device_budget,
+            .density = &s->densities,
+            .dense = p->dense};
+        DT_CHECK(dt_layer_fates_apply(&s->fates, p->program, &env, err));
+        DT_CHECK(dt_policies_apply(&s->policies, p->program, &env, err));
     }
-    const dt_lower_opts l = {
-        .pool = dt_pool_find(s->opts.memory.pool), .policy = s->opts.memory.policy};
+    const dt_lower_opts l = lower_opts(s);
     DT_CHECK(dt_lower(&p->plan, p->program, &l, err));
     return dt_verify(p->plan, err);
 }
 
-dt_status dt_session_plan(
-    dt_session *s, dt_program_kind kind, int64_t n, const dt_planned **out, dt_err *err)
+static dt_status plan_as(
+    dt_session *s, dt_program_kind kind, int64_t n, bool dense, const dt_planned **out, dt_err *err)
 {
-    if (kind == DT_PROGRAM_UPDATE)
-        n = s->opts.train.micro_batch;
     for (size_t i = 0; i < s->n_planned; i++)
-        if (s->planned[i].kind == kind && s->planned[i].n == n) {
+        if (s->planned[i].kind == kind && s->planned[i].n == n && s->planned[i].dense == dense) {
             *out = &s->planned[i];
             return DT_OK;
         }
@@ -178,12 +229,25 @@ dt_status dt_session_plan(
     if (!dt_grow((void **)&s->planned, &s->cap_planned, s->n_planned, sizeof *s->planned))
         return DT_FAIL(err, DT_E_NOMEM, "no memory for plans");
     dt_planned *p = &s->planned[s->n_planned];
-    *p = (dt_planned){.kind = kind, .n = n};
+    *p = (dt_planned){.kind = kind, .n = n, .dense = dense};
     s->n_planned++; /* close frees what was made even when making fails */
     DT_TRY(err, make(s, p, err), "plan '%s' for %" PRId64 " samples of %s",
         dt_program_kind_name(kind), n, s->graph->name);
     *out = p;
     return DT_OK;
+}
+
+dt_status dt_session_plan(
+    dt_session *s, dt_program_kind kind, int64_t n, const dt_planned **out, dt_err *err)
+{
+    if (kind == DT_PROGRAM_UPDATE)
+        n = s->opts.train.micro_batch;
+    DT_CHECK(plan_as(s, kind, n, false, out, err));
+    if (!may_overflow((*out)->program))
+        return DT_OK;
+    const dt_planned *other;
+    DT_CHECK(plan_as(s, kind, n, true, &other, err));
+    return plan_as(s, kind, n, false, out, err); /* the list may have moved */
 }
 
 /* First and further micro-batches of a step of @samples. */
@@ -261,11 +325,18 @@ uint64_t dt_session_peak(const dt_session *s)
     return peak;
 }
 
-uint64_t dt_session_host_peak(const dt_session *s)
+uint64_t dt_session_tier_peak(const dt_session *s, dt_tier tier)
 {
     uint64_t peak = 0;
-    for (size_t i = 0; i < s->n_planned; i++)
-        if (s->planned[i].plan != NULL && s->planned[i].plan->host_peak > peak)
-            peak = s->planned[i].plan->host_peak;
+    for (size_t i = 0; i < s->n_planned; i++) {
+        const dt_plan *p = s->planned[i].plan;
+        const uint64_t bytes = p == NULL ? 0 : tier == DT_TIER_HOST ? p->host_peak : p->disk_peak;
+        peak = bytes > peak ? bytes : peak;
+    }
     return peak;
+}
+
+bool dt_session_exact(const dt_session *s)
+{
+    return dt_policies_exact(&s->policies) && dt_layer_fates_exact(&s->fates);
 }

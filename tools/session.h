@@ -12,6 +12,7 @@
 typedef struct dt_planned {
     dt_program_kind kind;
     int64_t n;
+    bool dense; /* runs a step again whose packed values did not fit */
     dt_program *program;
     dt_plan *plan;
 } dt_planned;
@@ -20,7 +21,8 @@ typedef struct dt_session {
     dt_config *config;
     dt_run_options opts;
     dt_policies policies;
-    dt_layer_fates fates; /* of [memory.layers], before all policies */
+    dt_layer_fates fates;   /* of [memory.layers], before all policies */
+    dt_densities densities; /* of memory.profile */
     dt_graph *graph;
     dt_map *map;
     dt_device_kind device;
@@ -42,8 +44,9 @@ enum { DT_ASKED = 1024 };
 const char *dt_session_asked(
     char to[DT_ASKED], const dt_session *s, const char *section, const char *key);
 
-/* Lay out the persistent map and make a verified plan: build, policies, lower, verify. The same
- * kind and size is made once. Never fails for budgets. */
+/* Lay out the persistent map and make a verified plan: build, policies, lower, verify; and, where
+ * packed values might not fit, the plan for that case beside it. The same kind and size is made
+ * once. Never fails for budgets. */
 dt_status dt_session_plan(dt_session *s, dt_program_kind kind, int64_t n, const dt_planned **out,
     dt_err *err) DT_NODISCARD;
 
@@ -58,10 +61,12 @@ dt_status dt_session_plan_run(
 dt_status dt_session_check_statistics(const dt_session *s, dt_err *err) DT_NODISCARD;
 
 uint64_t dt_session_peak(const dt_session *s); /* largest of all plans made so far */
-uint64_t dt_session_host_peak(const dt_session *s);
+uint64_t dt_session_tier_peak(const dt_session *s, dt_tier tier);
+bool dt_session_exact(
+    const dt_session *s); /* no bit of what is trained changes for memory's sake */
 
-/* DT_E_BUDGET, with the largest tensors at the peak and what to change, when the peak exceeds
- * memory.device_budget. */
+/* DT_E_BUDGET when the peak of a tier exceeds its budget: which, the largest tensors there, the
+ * least that was found to be possible, and configurations that would fit. */
 dt_status dt_session_check_budget(dt_session *s, dt_err *err) DT_NODISCARD;
 
 #endif

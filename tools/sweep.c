@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "engine/alloc.h"
-#include "tools/plan_report.h"
+#include "tools/budget.h"
 
 static double now(void)
 {
@@ -29,7 +29,9 @@ static dt_status plan_batch(dt_session *s, int64_t batch, dt_err *err)
 static dt_status fits(dt_session *s, int64_t batch, bool *yes, dt_err *err)
 {
     DT_CHECK(plan_batch(s, batch, err));
-    *yes = dt_session_peak(s) <= s->opts.memory.device_budget;
+    const dt_need need = dt_session_need(s);
+    const dt_room room = dt_session_room(s);
+    *yes = dt_need_fits(&need, &room);
     return DT_OK;
 }
 
@@ -55,36 +57,21 @@ static dt_status search(dt_session *s, int64_t *largest, dt_err *err)
     return DT_OK;
 }
 
-/* Flops that every policy spends on a micro-batch. */
-static double useful_flops(const dt_session *s)
-{
-    double sum = 0;
-    for (size_t i = 0; i < s->n_planned; i++) {
-        const dt_plan *p = s->planned[i].plan;
-        for (size_t k = 0; s->planned[i].kind == DT_PROGRAM_FIRST && k < p->n_op; k++)
-            if (p->op[k].kind == DT_OP_FORWARD || p->op[k].kind == DT_OP_BACKWARD)
-                sum += p->op[k].flops;
-    }
-    return sum;
-}
-
 static dt_status describe(dt_session *s, dt_sweep_row *row, dt_err *err)
 {
-    dt_report r = {0};
     DT_CHECK(plan_batch(s, row->batch > 0 ? row->batch : 1, err));
     if (row->batch == 1 && dt_session_check_statistics(s, NULL) != DT_OK)
         row->batch = 0; /* one sample fits but cannot be trained */
-    const dt_status st = dt_report_init(&r, s, err);
-    if (st == DT_OK) {
-        const double useful = useful_flops(s);
-        row->peak = r.peak;
-        row->host_peak = r.host_peak;
-        row->out_bytes = r.out_bytes;
-        row->in_bytes = r.in_bytes;
-        row->recompute = useful > 0 ? r.clone_flops / useful : 0;
-    }
-    dt_report_deinit(&r);
-    return st;
+    const dt_need need = dt_session_need(s);
+    const dt_cost cost = dt_session_cost(s);
+    row->peak = need.device;
+    row->host_peak = need.host;
+    row->disk_peak = need.disk;
+    row->out_bytes = cost.out;
+    row->in_bytes = cost.in;
+    row->recompute = cost.flops > 0 ? cost.clone_flops / cost.flops : 0;
+    row->exact = dt_session_exact(s);
+    return DT_OK;
 }
 
 static dt_status sweep_policy(const dt_session *s, dt_sweep_row *row, dt_err *err)
@@ -95,7 +82,6 @@ static dt_status sweep_policy(const dt_session *s, dt_sweep_row *row, dt_err *er
     other.n_planned = other.cap_planned = 0;
     other.opts.memory.policy = row->policy;
     dt_status st = dt_policies_open(&other.policies, row->policy, s->config, err);
-    row->exact = dt_policies_exact(&other.policies);
     if (st == DT_OK)
         st = search(&other, &row->batch, err);
     row->capped = row->batch >= DT_SWEEP_MOST;
@@ -145,6 +131,11 @@ static dt_status check_any(const dt_sweep *w, dt_err *err)
             least = &w->row[i];
     }
     char asked[DT_ASKED];
+    if (least->peak <= w->session->opts.memory.device_budget)
+        return DT_FAIL(err, DT_E_BUDGET,
+            "no policy trains a single sample in all of the budgets of [memory]: %s needs %" PRIu64
+            " bytes of the device, %" PRIu64 " on the host and %" PRIu64 " on the disk",
+            least->policy, least->peak, least->host_peak, least->disk_peak);
     return DT_FAIL(err, DT_E_BUDGET,
         "%s: no policy trains a single sample in it; %s needs the least, %" PRIu64 " bytes",
         dt_session_asked(asked, w->session, "memory", "device_budget"), least->policy, least->peak);
@@ -202,6 +193,6 @@ static dt_status sweep(const dt_command_args *a, dt_err *err)
 const dt_command dt_command_sweep = {
     .name = "sweep",
     .usage = "dnntrain sweep CONFIG [--set s.k=v]... [--verify] [--csv FILE]",
-    .summary = "for every policy the largest batch that fits memory.device_budget",
+    .summary = "for every policy the largest batch that fits the budgets of [memory]",
     .run = sweep,
 };

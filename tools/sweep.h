@@ -13,7 +13,8 @@ typedef enum dt_sweep_check { DT_SWEEP_UNCHECKED, DT_SWEEP_HOLDS, DT_SWEEP_BROKE
  * @batch:    the largest that fits; 0: not even one sample does
  * @capped:   larger ones were not tried
  * @peak:     of that batch; of one sample when none fits
- * @host_peak: on the host
+ * @exact:    with the fates of [memory.layers]
+ * @host_peak @disk_peak: of the tiers
  * @out_bytes @in_bytes: moved in a step
  * @recompute: flops of clones as a share of forward's and backward's
  * @measured: peak of the run that checked it; 0 unless @check is DT_SWEEP_HOLDS or it ran
@@ -22,7 +23,7 @@ typedef struct dt_sweep_row {
     const char *policy;
     bool exact, capped;
     int64_t batch;
-    uint64_t peak, host_peak, out_bytes, in_bytes, measured;
+    uint64_t peak, host_peak, disk_peak, out_bytes, in_bytes, measured;
     double recompute;
     dt_sweep_check check;
 } dt_sweep_row;

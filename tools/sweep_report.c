@@ -29,6 +29,21 @@ static int name_width(const dt_sweep *w)
     return widest < NAME_MOST ? widest : NAME_MOST;
 }
 
+static bool uses_disk(const dt_sweep *w)
+{
+    for (size_t i = 0; i < w->n; i++)
+        if (w->row[i].disk_peak > 0)
+            return true;
+    return false;
+}
+
+static void budget(const char *what, uint64_t bytes)
+{
+    char count[DT_COUNT_BYTES];
+    if (bytes > 0)
+        printf("%s %.2f MiB (%s bytes)\n", what, (double)bytes / mib, dt_term_count(count, bytes));
+}
+
 static void header(const dt_sweep *w)
 {
     const dt_session *s = w->session;
@@ -36,21 +51,25 @@ static void header(const dt_sweep *w)
     char count[DT_COUNT_BYTES];
     printf("%s   %" PRId64 "x%" PRId64 "x%" PRId64 " image, %s parameters\n", s->graph->name, in->h,
         in->w, in->c, dt_term_count(count, (uint64_t)dt_graph_parameters(s->graph)));
-    printf("largest batch in a device budget of %.2f MiB (%s bytes)\n\n",
-        (double)s->opts.memory.device_budget / mib,
-        dt_term_count(count, s->opts.memory.device_budget));
+    budget("largest batch in a device budget of", s->opts.memory.device_budget);
+    budget("and a host budget of", s->opts.memory.host_budget);
+    budget("and a disk budget of", s->opts.memory.disk_budget);
+    putchar('\n');
 }
 
-static void numbers(const dt_sweep *w, const dt_sweep_row *r, int width)
+/* Where the disk is used its column takes the place of what is moved in. */
+static void numbers(const dt_sweep *w, const dt_sweep_row *r, int width, bool disk)
 {
     const int64_t base = dt_sweep_baseline(w);
+    const double mibs[] = {(double)r->host_peak / mib, (double)r->out_bytes / mib,
+        (double)r->in_bytes / mib, (double)r->disk_peak / mib};
     char batch[32], ratio[32] = "-";
     snprintf(batch, sizeof batch, "%" PRId64 "%s", r->batch, r->capped ? "+" : "");
     if (base > 0)
         snprintf(ratio, sizeof ratio, "%.2f", (double)r->batch / (double)base);
     printf("%-*.*s %-5s %6s %8.2f %5s %8.2f %8.2f %8.2f %6.1f%%\n", width, width, r->policy,
-        r->exact ? "yes" : "no", batch, (double)r->peak / mib, ratio, (double)r->host_peak / mib,
-        (double)r->out_bytes / mib, (double)r->in_bytes / mib, 100 * r->recompute);
+        r->exact ? "yes" : "no", batch, (double)r->peak / mib, ratio, mibs[0],
+        disk ? mibs[3] : mibs[1], disk ? mibs[1] : mibs[2], 100 * r->recompute);
 }
 
 static void bars(const dt_sweep *w, int width)
@@ -70,18 +89,23 @@ static void bars(const dt_sweep *w, int width)
 void dt_sweep_table(const dt_sweep *w)
 {
     const int width = name_width(w);
-    bool none = false, capped = false;
+    const bool disk = uses_disk(w);
+    bool none = false, capped = false, lossy = false;
     header(w);
     printf("%-*s %-5s %6s %8s %5s %8s %8s %8s %7s\n", width, "policy", "exact", "batch", "peak MiB",
-        "ratio", "host MiB", "out MiB", "in MiB", "again");
+        "ratio", "host MiB", disk ? "disk MiB" : "out MiB", disk ? "out MiB" : "in MiB", "again");
     for (size_t i = 0; i < w->n; i++) {
-        numbers(w, &w->row[i], width);
+        numbers(w, &w->row[i], width, disk);
         none = none || w->row[i].batch == 0;
         capped = capped || w->row[i].capped;
+        lossy = lossy || !w->row[i].exact;
     }
     bars(w, width);
-    printf("\nratio: to the batch of keep_all; out, in: moved in a step; again: computed again, of "
-           "forward\nand backward\n");
+    printf("\nratio: to the batch of keep_all; %s: moved in a step; again: computed again, of "
+           "forward\nand backward\n",
+        disk ? "out" : "out, in");
+    if (lossy)
+        printf("exact no: values are packed with fewer bits, which changes results\n");
     if (none)
         printf("batch 0: not even one sample trains; the rest of the line is of one sample\n");
     if (capped)
@@ -99,8 +123,9 @@ static void csv_rows(const dt_sweep *w, FILE *f)
     static const char *const checks[] = {
         [DT_SWEEP_UNCHECKED] = "", [DT_SWEEP_HOLDS] = "yes", [DT_SWEEP_BROKEN] = "no"};
     const int64_t base = dt_sweep_baseline(w);
-    fprintf(f, "policy,exact,largest_batch,capped,device_peak,device_budget,ratio_to_keep_all,"
-               "host_peak,moved_out,moved_in,recompute_share,verified,device_peak_measured\n");
+    fprintf(f,
+        "policy,exact,largest_batch,capped,device_peak,device_budget,ratio_to_keep_all,"
+        "host_peak,disk_peak,moved_out,moved_in,recompute_share,verified,device_peak_measured\n");
     for (size_t i = 0; i < w->n; i++) {
         const dt_sweep_row *r = &w->row[i];
         csv_name(f, r->policy);
@@ -108,8 +133,8 @@ static void csv_rows(const dt_sweep *w, FILE *f)
             r->capped ? "yes" : "no", r->peak, w->session->opts.memory.device_budget);
         if (base > 0)
             fprintf(f, "%.6f", (double)r->batch / (double)base);
-        fprintf(f, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%.6f,%s,", r->host_peak, r->out_bytes,
-            r->in_bytes, r->recompute, checks[r->check]);
+        fprintf(f, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%.6f,%s,", r->host_peak,
+            r->disk_peak, r->out_bytes, r->in_bytes, r->recompute, checks[r->check]);
         if (r->measured > 0)
             fprintf(f, "%" PRIu64, r->measured);
         fputc('\n', f);

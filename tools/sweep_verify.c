@@ -98,33 +98,76 @@ static dt_status arguments(child *c, const dt_cli *cli, dt_err *err)
     return DT_OK;
 }
 
-static void become(const child *c, const char *out)
+/* Signals end the run under way, which saves and says so; then we clean up and end as well. */
+static const int caught[] = {SIGINT, SIGTERM, SIGHUP};
+enum { CAUGHT = DT_COUNT(caught) };
+static volatile sig_atomic_t stop_asked;
+static volatile pid_t running; /* 0: none */
+
+static void on_signal(int number)
+{
+    stop_asked = 1;
+    if (running > 0)
+        (void)kill(running, number);
+}
+
+static void catch_signals(struct sigaction before[CAUGHT])
+{
+    struct sigaction a = {.sa_handler = on_signal};
+    sigemptyset(&a.sa_mask);
+    stop_asked = 0;
+    for (size_t i = 0; i < CAUGHT; i++)
+        (void)sigaction(caught[i], &a, &before[i]);
+}
+
+static void release_signals(const struct sigaction before[CAUGHT])
+{
+    for (size_t i = 0; i < CAUGHT; i++)
+        (void)sigaction(caught[i], &before[i], NULL);
+}
+
+static dt_status stopped(dt_err *err)
+{
+    return DT_FAIL(err, DT_E_STOPPED, "stopped by a signal");
+}
+
+static void become(const child *c, const char *out, const sigset_t *mask)
 {
     const int fd = open(out, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     const int nothing = open("/dev/null", O_RDONLY);
-    signal(SIGINT, SIG_DFL);
+    for (size_t i = 0; i < CAUGHT; i++)
+        (void)signal(caught[i], SIG_DFL);
+    (void)sigprocmask(SIG_SETMASK, mask, NULL);
     if (fd >= 0 && nothing >= 0 && dup2(nothing, 0) >= 0 && dup2(fd, 1) >= 0 && dup2(fd, 2) >= 0)
         execv("/proc/self/exe", c->arg);
     _exit(DT_E_INTERNAL);
 }
 
-/* Runs it to its end; *code is its exit code, or 128 and the signal that ended it. Ctrl-C ends the
- * run, which saves and says so; then we clean up. */
+/* Runs it to its end; *code is its exit code, or 128 and the signal that ended it. Signals wait
+ * from before the fork until we know whom to send them on to. */
 static dt_status run_child(const child *c, int *code, dt_err *err)
 {
     char out[PATH_ROOM + 16];
     int status = 0;
+    sigset_t block, mask;
     snprintf(out, sizeof out, "%s/output", c->folder);
     fflush(NULL);
-    void (*before)(int) = signal(SIGINT, SIG_IGN);
-    const pid_t pid = fork();
-    if (pid == 0)
-        become(c, out);
+    sigemptyset(&block);
+    for (size_t i = 0; i < CAUGHT; i++)
+        sigaddset(&block, caught[i]);
+    (void)sigprocmask(SIG_BLOCK, &block, &mask);
+    const pid_t pid = stop_asked ? 0 : fork();
+    if (pid == 0 && !stop_asked)
+        become(c, out, &mask);
+    running = pid;
+    (void)sigprocmask(SIG_SETMASK, &mask, NULL);
     while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
         continue;
-    signal(SIGINT, before);
+    running = 0;
     if (pid < 0)
         return DT_FAIL(err, DT_E_NOMEM, "no process to train in: %s", strerror(errno));
+    if (stop_asked)
+        return stopped(err);
     *code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     return DT_OK;
 }
@@ -223,18 +266,24 @@ static void tell(const dt_sweep_row *row)
 dt_status dt_sweep_verify(dt_sweep *w, const dt_cli *cli, dt_err *err)
 {
     dt_status first = DT_OK;
+    struct sigaction before[CAUGHT];
+    catch_signals(before);
     printf("\ntwo steps at each, in a process of its own:\n");
     fflush(stdout);
-    for (size_t i = 0; i < w->n && first != DT_E_STOPPED; i++) {
+    for (size_t i = 0; i < w->n; i++) {
         dt_sweep_row *row = &w->row[i];
         if (row->batch == 0)
             continue;
         fprintf(stderr, "dnntrain: training %s at batch %" PRId64 "\n", row->policy, row->batch);
         const dt_status st = verify_row(cli, row, err);
+        if (st == DT_E_STOPPED) {
+            first = st;
+            break;
+        }
         row->check = st == DT_OK ? DT_SWEEP_HOLDS : DT_SWEEP_BROKEN;
         tell(row);
-        if (first == DT_OK || st == DT_E_STOPPED)
-            first = st;
+        first = first == DT_OK ? st : first;
     }
+    release_signals(before);
     return first;
 }

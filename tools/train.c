@@ -11,13 +11,17 @@
 #include "layers/onednn.h"
 #include "memory/plan_text.h"
 #include "memory/profile.h"
+#include "memory/tier.h"
 #include "tools/args.h"
+#include "tools/budget.h"
 #include "tools/environment.h"
 #include "tools/feeds.h"
 #include "tools/human.h"
 #include "tools/progress.h"
 #include "tools/run_dir.h"
 #include "tools/version.h"
+
+#define STALL_SHARE 0.1 /* of the time: more of it spent on copies is worth a line */
 
 typedef struct training {
     dt_session *s;
@@ -27,7 +31,7 @@ typedef struct training {
     dt_progress *progress;
     dt_ready *ready;
     uint64_t measured;
-    int64_t steps, samples;
+    int64_t steps, samples, reruns;
     double first_loss, last_loss, seconds;
     size_t skips_told;
     bool evaluated, saved;
@@ -88,6 +92,7 @@ static dt_status after_step(void *self, const dt_step_report *r, dt_err *err)
         t->first_loss = r->loss;
     t->last_loss = r->loss;
     t->samples += r->samples;
+    t->reruns += r->again;
     tell_skips(t);
     dt_progress_step(t->progress, r);
     dt_run_dir_step(t->dir, r);
@@ -130,14 +135,20 @@ static dt_status reserve(training *t, dt_err *err)
         .map = s->map,
         .device = s->device,
         .arena_bytes = dt_session_peak(s),
-        .host_bytes = dt_session_host_peak(s),
+        .tier = {[DT_TIER_HOST] = dt_tier_desc_find("host"),
+            [DT_TIER_DISK] = dt_tier_desc_find("disk")},
+        .tier_bytes = {[DT_TIER_HOST] = dt_session_tier_peak(s, DT_TIER_HOST),
+            [DT_TIER_DISK] = dt_session_tier_peak(s, DT_TIER_DISK)},
+        .disk_path = dt_session_disk_path(s),
+        .checksum = s->opts.memory.checksum,
+        .copy_threads = s->opts.memory.copy_threads,
         .seed = (uint64_t)s->opts.train.seed,
         .threads = s->threads};
     char need[DT_HUMAN_BYTES];
     DT_TRY(err, dt_runner_create(&t->runner, &o, err),
         "the run needs %s, which this machine does not give; lower train.batch or "
         "train.micro_batch, or set memory.device_budget to what there is, to be told what fits",
-        dt_human_bytes(need, o.arena_bytes + o.host_bytes));
+        dt_human_bytes(need, o.arena_bytes + o.tier_bytes[DT_TIER_HOST]));
     return DT_OK;
 }
 
@@ -150,13 +161,13 @@ static dt_status prepare(training *t, dt_err *err)
     const size_t sample = (size_t)dt_shape_sample(&s->graph->input);
     const size_t most = (size_t)s->opts.train.batch;
     float *x = dt_alloc(most * sample, sizeof *x);
-    int32_t *labels = dt_alloc(most, sizeof *labels);
+    int32_t *labels = dt_alloc(most * (size_t)dt_graph_labels(s->graph), sizeof *labels);
     dt_status st = t->ready == NULL || x == NULL || labels == NULL
                        ? DT_FAIL(err, DT_E_NOMEM, "no memory to prepare the plans")
                        : DT_OK;
     for (size_t i = 0; i < s->n_planned && st == DT_OK; i++) {
         const dt_planned *p = &s->planned[i];
-        t->ready[i] = (dt_ready){.kind = p->kind, .n = p->n};
+        t->ready[i] = (dt_ready){.kind = p->kind, .n = p->n, .dense = p->dense};
         st = dt_runner_add(t->runner, p->program, p->plan, &t->ready[i].id, err);
         const dt_run_args a = {
             .batch = {x, labels, p->n}, .step_samples = p->n, .hyper = {0.1f, 0.9f, 0.0f}};
@@ -172,6 +183,11 @@ static dt_status prepare(training *t, dt_err *err)
     dt_progress_note(t->progress,
         "checked   %zu plans, each run once: no byte outside its tensors changed (%.1f s)",
         s->n_planned, now() - began);
+    for (int tier = DT_TIER_HOST; tier < DT_TIERS; tier++)
+        if (dt_runner_note(t->runner, (dt_tier)tier) != NULL)
+            dt_progress_note(t->progress, "%-9s %s", dt_tier_name(tier),
+                dt_runner_note(t->runner, (dt_tier)tier));
+    dt_runner_reset_stats(t->runner);
     DT_CHECK(dt_runner_init(t->runner, err));
     if (s->opts.model.weights == NULL)
         return DT_OK;
@@ -199,11 +215,12 @@ static dt_status show_facts(training *t, dt_err *err)
         .epochs = t->feeds.whole_epochs ? s->opts.train.epochs : 0,
         .steps = t->feeds.steps,
         .steps_per_epoch = t->feeds.steps_per_epoch,
-        .exact = dt_policies_exact(&s->policies),
+        .exact = dt_session_exact(s),
         .threads = s->threads,
         .planned = dt_session_peak(s),
         .budget = s->opts.memory.device_budget,
-        .host_planned = dt_session_host_peak(s),
+        .host_planned = dt_session_tier_peak(s, DT_TIER_HOST),
+        .disk_planned = dt_session_tier_peak(s, DT_TIER_DISK),
         .eval = t->feeds.eval_note[0] != '\0' ? t->feeds.eval_note : NULL};
     if (st == DT_OK) {
         memcpy(f.role_bytes, u.bytes, sizeof f.role_bytes);
@@ -275,10 +292,30 @@ static dt_status train(training *t, dt_err *err)
     return save(t, st, err);
 }
 
+/* What moving cost, when it cost much: a slow run should say why. */
+static void tell_moves(training *t, const dt_runner_stats *m)
+{
+    const double copies = m->copy_seconds + m->stall_seconds;
+    const bool disk = m->out[DT_TIER_DISK] > 0;
+    if (t->progress == NULL || !(t->seconds > 0))
+        return;
+    if (copies > STALL_SHARE * t->seconds)
+        dt_progress_note(t->progress, "copies    %.0f %% of the time went into %s%s",
+            100 * copies / t->seconds, disk ? "waiting for the disk" : "copies",
+            disk ? "; memory.tier = host, or a policy that moves less, is faster" : "");
+    if (t->reruns > 0)
+        dt_progress_note(t->progress,
+            "packed    %lld steps were run again, as packed values did not fit; 'dnntrain profile' "
+            "measures what they take",
+            (long long)t->reruns);
+}
+
 static dt_status finish(training *t, dt_status st, dt_err *err)
 {
     const dt_session *s = t->s;
     const uint64_t process = dt_process_peak(), arena = dt_session_peak(s);
+    const dt_runner_stats moved = dt_runner_get_stats(t->runner);
+    tell_moves(t, &moved);
     const dt_run_summary sum = {.status = st,
         .error = err != NULL && err->n > 0 ? err->text : NULL,
         .model = s->graph->name,
@@ -287,7 +324,7 @@ static dt_status finish(training *t, dt_status st, dt_err *err)
         .precision = "fp32",
         .pool = s->opts.memory.pool,
         .isa = dt_cpu_isa(),
-        .exact = dt_policies_exact(&s->policies),
+        .exact = dt_session_exact(s),
         .batch = s->opts.train.batch,
         .micro_batch = s->opts.train.micro_batch,
         .threads = s->threads,
@@ -303,7 +340,10 @@ static dt_status finish(training *t, dt_status st, dt_err *err)
         .device_budget = s->opts.memory.device_budget,
         .device_peak_planned = arena,
         .device_peak_measured = t->measured,
-        .host_peak_planned = dt_session_host_peak(s),
+        .host_peak_planned = dt_session_tier_peak(s, DT_TIER_HOST),
+        .disk_peak_planned = dt_session_tier_peak(s, DT_TIER_DISK),
+        .moved = &moved,
+        .reruns = t->reruns,
         .process_peak = process,
         .outside_arena_bytes = process > arena ? process - arena : 0,
         .eval = t->evaluated ? &t->eval : NULL};
@@ -327,12 +367,12 @@ static dt_status run(training *t, dt_err *err)
 {
     dt_session *s = t->s;
     DT_CHECK(dt_session_plan_run(s, false, 0, 0, err));
-    DT_CHECK(dt_session_check_budget(s, err)); /* before any data is read */
+    DT_CHECK(dt_session_check_run(s, false, err)); /* before any data is read */
     DT_CHECK(dt_feeds_open(&t->feeds, s, err));
     DT_CHECK(dt_session_plan_run(
         s, t->feeds.eval_loader != NULL, t->feeds.last, t->feeds.eval_last, err));
     DT_CHECK(dt_session_check_statistics(s, err));
-    DT_CHECK(dt_session_check_budget(s, err));
+    DT_CHECK(dt_session_check_run(s, true, err));
     char asked[DT_ASKED];
     if (s->opts.model.weights != NULL)
         DT_TRY(err, dt_weights_check(s->graph, s->opts.model.weights, err), "%s",

@@ -25,7 +25,7 @@ typedef struct options {
 /* clang-format off */
 static const dt_opt opts[] = {
     {"segment", DT_OPT_STR,   AT(segment), "auto", 0, 0, NULL, NULL, "B of algorithm 3: a cut follows whenever so many bytes were made; auto searches"},
-    {"budget",  DT_OPT_BYTES, AT(budget),  "0",    0, 0, NULL, NULL, "with segment = auto: take the fastest plan that fits; 0 or none fits: the smallest"},
+    {"budget",  DT_OPT_BYTES, AT(budget),  "0",    0, 0, NULL, NULL, "with segment = auto: take the fastest plan that fits; 0: memory.device_budget. Without one, or when none fits: the smallest"},
     {NULL,      DT_OPT_I64,   0,           NULL,   0, 0, NULL, NULL, NULL},
 };
 static const dt_opt segment_bytes =
@@ -165,14 +165,14 @@ static dt_status search(dt_program *p, uint64_t budget, uint64_t *segment, dt_er
     return DT_OK;
 }
 
-static dt_status chen_budget(dt_program *p, const void *opts_, dt_err *err)
+static dt_status chen_budget(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
-    const options *o = opts_;
+    const options *o = env->opts;
     uint64_t segment = 0;
     if (p->loss == DT_NONE)
         return DT_OK;
     if (strcmp(o->segment, "auto") == 0)
-        DT_CHECK(search(p, o->budget, &segment, err));
+        DT_CHECK(search(p, o->budget > 0 ? o->budget : env->device_budget, &segment, err));
     else
         DT_TRY(err, dt_opt_read(&segment_bytes, o->segment, &segment, err),
             "[policy.chen_budget] segment = %s (or auto)", o->segment);

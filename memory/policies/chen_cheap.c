@@ -2,15 +2,18 @@
  * the outputs of convolutions and of fully connected layers, which are dear, and run normalisation,
  * activation, pooling and the rest again, which are cheap.
  *
- * Dear is a layer whose weight is a matrix or more; that is read off the layer's parameters. Ours
- * differs from the paper in two things. A cheap value stays where dropping it would only keep
- * another in its place: ReLU right after a convolution lies in its bytes, and an average pool's
- * output is smaller than the input that nobody else would need. And a value that several layers
- * read stays: in a residual network each of those is made from the one before, so the first reader
- * in backward would bring all of them back at once, and lower no peak. */
+ * Dear is a layer whose weight is a matrix or more, or that computes as much for each value without
+ * one (attention); that is read off the layer's facts. Ours differs from the paper in two things. A
+ * cheap value stays where dropping it would only keep another in its place: ReLU right after a
+ * convolution lies in its bytes, and an average pool's output is smaller than the input that nobody
+ * else would need. And a value that several layers read stays: in a residual network each of those
+ * is made from the one before, so the first reader in backward would bring all of them back at
+ * once, and lower no peak. */
 #include "engine/alloc.h"
 #include "memory/policies/chen.h"
 #include "memory/policy.h"
+
+enum { DEAR = 64 }; /* operations for a value; normalising takes ten, attention hundreds */
 
 static bool dear(const dt_program *p, int32_t op)
 {
@@ -18,7 +21,7 @@ static bool dear(const dt_program *p, int32_t op)
     for (int i = 0; i < info->n_param; i++)
         if (info->param[i].rank >= 2)
             return true;
-    return false;
+    return info->forward_flops > DEAR * (double)dt_shape_sample(&info->y);
 }
 
 /* Layers of forward that read the value. */
@@ -53,9 +56,9 @@ static uint64_t kept_for(const dt_chen *c, const dt_op *op)
     return bytes;
 }
 
-static dt_status chen_cheap(dt_program *p, const void *opts, dt_err *err)
+static dt_status chen_cheap(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
-    (void)opts;
+    (void)env;
     dt_chen c;
     dt_status st = dt_chen_open(&c, p, err);
     for (size_t i = 0; st == DT_OK && i < c.n; i++) {

@@ -148,10 +148,10 @@ static dt_status open_walk(walk *w, dt_program *p, size_t cuts, dt_err *err)
     return DT_OK;
 }
 
-static dt_status chen_recursive(dt_program *p, const void *o, dt_err *err)
+static dt_status chen_recursive(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
     walk w;
-    dt_status st = open_walk(&w, p, (size_t)((const options *)o)->cuts, err);
+    dt_status st = open_walk(&w, p, (size_t)((const options *)env->opts)->cuts, err);
     if (st == DT_OK && w.c.n > 0) {
         drop(&w);
         st = visit_last(&w, 0, err);

@@ -22,9 +22,9 @@ static void keep_every(const dt_chen *c, size_t every, bool *keep)
             keep[i] = ++seen % every == 0;
 }
 
-static dt_status chen_sqrt(dt_program *p, const void *opts, dt_err *err)
+static dt_status chen_sqrt(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
-    (void)opts;
+    (void)env;
     dt_chen c;
     dt_status st = dt_chen_open(&c, p, err);
     bool *keep = st == DT_OK ? dt_alloc(c.n + 1, sizeof *keep) : NULL;

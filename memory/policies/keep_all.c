@@ -3,9 +3,9 @@
  * to rewrite. The line that all other policies are measured against. */
 #include "memory/policy.h"
 
-static dt_status keep_all(dt_program *p, const void *opts, dt_err *err)
+static dt_status keep_all(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
-    (void)opts;
+    (void)env;
     (void)p;
     (void)err;
     return DT_OK;

@@ -1,31 +1,15 @@
 #include "memory/policies/layers.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "engine/alloc.h"
+#include "engine/text.h"
 
-static const char *const fates[] = {
-    [DT_PIN_KEEP] = "keep", [DT_PIN_MOVE] = "move", [DT_PIN_RECOMPUTE] = "recompute"};
-
-bool dt_glob(const char *glob, const char *name)
-{
-    const char *star = NULL, *from = NULL; /* the last star, and where what it covers ends */
-    while (*name != '\0') {
-        if (*glob == '*') {
-            star = glob++;
-            from = name;
-        } else if (*glob == '?' || *glob == *name) {
-            glob++;
-            name++;
-        } else if (star != NULL) {
-            glob = star + 1;
-            name = ++from;
-        } else {
-            return false;
-        }
-    }
-    return glob[strspn(glob, "*")] == '\0';
-}
+static const char *const fates[] = {[DT_PIN_KEEP] = "keep",
+    [DT_PIN_MOVE] = "move",
+    [DT_PIN_RECOMPUTE] = "recompute",
+    [DT_PIN_ENCODE] = "encode"};
 
 /* One line of the section. */
 typedef struct line {
@@ -33,14 +17,29 @@ typedef struct line {
     char at[512]; /* "FILE:LINE" */
 } line;
 
-static dt_status unknown_fate(const line *l, dt_err *err)
+static dt_status unknown_word(const line *l, const char *word, dt_pin after, dt_err *err)
 {
-    const char *const words[] = {
-        fates[DT_PIN_KEEP], fates[DT_PIN_MOVE], fates[DT_PIN_RECOMPUTE], NULL};
-    const char *near = dt_nearest(l->value, words);
+    const char *words[64] = {NULL};
+    char all[512] = "";
+    size_t n = 0, codecs;
+    const dt_codec *const *codec = dt_codec_all(&codecs);
+    if (after == DT_PIN_NONE)
+        for (int k = DT_PIN_KEEP; k <= DT_PIN_ENCODE; k++)
+            words[n++] = fates[k];
+    if (after == DT_PIN_MOVE) {
+        words[n++] = dt_tier_name(DT_TIER_HOST);
+        words[n++] = dt_tier_name(DT_TIER_DISK);
+    }
+    for (size_t i = 0; after != DT_PIN_NONE && i < codecs && n < 63; i++)
+        words[n++] = codec[i]->name;
+    for (size_t i = 0; i < n; i++) {
+        const size_t k = strlen(all);
+        snprintf(all + k, sizeof all - k, "%s%s", i > 0 ? ", " : "", words[i]);
+    }
+    const char *near = dt_nearest(word, words);
     return DT_FAIL(err, DT_E_CONFIG,
-        "%s: [" DT_LAYER_FATES "] %.100s = %.100s: must be one of keep, move, recompute%s%s%s",
-        l->at, l->glob, l->value, near != NULL ? "; did you mean '" : "", near != NULL ? near : "",
+        "%s: [" DT_LAYER_FATES "] %.100s = %.100s: '%.40s' must be one of %s%s%s%s", l->at, l->glob,
+        l->value, word, all, near != NULL ? "; did you mean '" : "", near != NULL ? near : "",
         near != NULL ? "'?" : "");
 }
 
@@ -62,19 +61,59 @@ static dt_status no_layer(const line *l, const dt_graph *g, dt_err *err)
         l->at, l->glob, g->n_node, g->node[0].name, g->node[g->n_node - 1].name);
 }
 
+/* The next word of the value; empty at its end. */
+static const char *next_word(const char *at, char word[64])
+{
+    at += strspn(at, " \t");
+    const size_t n = strcspn(at, " \t");
+    snprintf(word, 64, "%.*s", n < 64 ? (int)n : 63, at);
+    return at + n;
+}
+
+/* "move host zvc" */
+static dt_status read_fate(const line *l, dt_layer_fate *f, dt_err *err)
+{
+    char word[64];
+    const char *at = next_word(l->value, word);
+    *f = (dt_layer_fate){DT_PIN_NONE, DT_TIER_INPUT, NULL};
+    for (int k = DT_PIN_KEEP; k <= DT_PIN_ENCODE; k++)
+        if (strcmp(fates[k], word) == 0)
+            f->pin = (dt_pin)k;
+    if (f->pin == DT_PIN_NONE)
+        return unknown_word(l, word, DT_PIN_NONE, err);
+    at = next_word(at, word);
+    const int tier = f->pin == DT_PIN_MOVE ? dt_tier_find(word) : -1;
+    if (tier > DT_TIER_INPUT) {
+        f->tier = (dt_tier)tier;
+        at = next_word(at, word);
+    }
+    const bool packs = f->pin == DT_PIN_MOVE || f->pin == DT_PIN_ENCODE;
+    if (word[0] != '\0' && packs) {
+        f->codec = dt_codec_find(word);
+        if (f->codec == NULL)
+            return unknown_word(l, word, f->pin, err);
+        at = next_word(at, word);
+    }
+    if (word[0] != '\0')
+        return DT_FAIL(err, DT_E_CONFIG,
+            "%s: [" DT_LAYER_FATES "] %.100s = %.100s: '%.40s' is too much", l->at, l->glob,
+            l->value, word);
+    if (f->pin == DT_PIN_ENCODE && f->codec == NULL)
+        f->codec = dt_codec_find("zvc");
+    return DT_OK;
+}
+
 static dt_status read_line(dt_layer_fates *f, const line *l, const dt_graph *g, dt_err *err)
 {
     bool any = false;
-    dt_pin pin = DT_PIN_NONE;
-    for (int k = DT_PIN_KEEP; k <= DT_PIN_RECOMPUTE; k++)
-        if (strcmp(fates[k], l->value) == 0)
-            pin = (dt_pin)k;
+    dt_layer_fate fate;
+    const dt_status st = read_fate(l, &fate, err);
     for (size_t i = 0; i < g->n_node; i++)
-        if (dt_glob(l->glob, g->node[i].name)) {
-            f->node[i] = pin;
+        if (dt_glob(l->glob, g->node[i].name) ||
+            (g->node[i].with[0] != '\0' && dt_glob(l->glob, g->node[i].with))) {
+            f->node[i] = fate;
             any = true;
         }
-    const dt_status st = pin == DT_PIN_NONE ? unknown_fate(l, err) : DT_OK;
     const dt_status match = any ? DT_OK : no_layer(l, g, err);
     return st != DT_OK ? st : match;
 }
@@ -124,28 +163,55 @@ static void pin(dt_program *p, int32_t root, dt_pin to)
             p->tensor[t].pin = to;
 }
 
+bool dt_layer_fates_exact(const dt_layer_fates *f)
+{
+    for (size_t i = 0; i < f->n; i++)
+        if (f->node[i].codec != NULL && !f->node[i].codec->exact)
+            return false;
+    return true;
+}
+
+/* A value of the layers named, and what is to become of it. */
+typedef struct value {
+    int32_t tensor;
+    dt_layer_fate to;
+} value;
+
+/* What cannot be packed moves as it is, and stays where encode asks for it. */
+static dt_status set_gap(
+    dt_program *p, const dt_gap *g, const dt_layer_fate *to, const dt_pass_env *env, dt_err *err)
+{
+    const dt_tensor *t = &p->tensor[g->tensor];
+    const bool packs = to->codec != NULL && dt_packs(t);
+    const double density = dt_pass_density(env, t, 1);
+    int32_t packed;
+    if (to->pin == DT_PIN_MOVE) {
+        const dt_move_opt o = {.release_after = DT_NONE,
+            .fetch_before = DT_NONE,
+            .tier = to->tier,
+            .codec = packs ? to->codec : NULL,
+            .density = density};
+        return dt_move(p, g, &o, err);
+    }
+    if (to->pin == DT_PIN_ENCODE)
+        return packs ? dt_encode(p, g, to->codec, density, &packed, err) : DT_OK;
+    return dt_repeatable(p, g->tensor) ? dt_recompute(p, g, NULL, err) : DT_OK;
+}
+
 /* Set one fate: a value has one gap from forward to backward, or none. */
-static dt_status set(dt_program *p, int32_t tensor, dt_pin to, dt_err *err)
+static dt_status set(dt_program *p, const value *v, const dt_pass_env *env, dt_err *err)
 {
     dt_gap g;
     dt_status st = DT_OK;
-    pin(p, tensor, DT_PIN_NONE);
-    for (int32_t i = 0; dt_gap_next(p, tensor, &i, &g);)
+    pin(p, v->tensor, DT_PIN_NONE);
+    for (int32_t i = 0; dt_gap_next(p, v->tensor, &i, &g);)
         if (g.crosses_loss) {
-            if (to == DT_PIN_MOVE)
-                st = dt_move(p, &g, NULL, err);
-            else if (dt_repeatable(p, tensor))
-                st = dt_recompute(p, &g, NULL, err);
+            st = set_gap(p, &g, &v->to, env, err);
             break;
         }
-    pin(p, tensor, to);
+    pin(p, v->tensor, v->to.pin);
     return st;
 }
-
-typedef struct value {
-    int32_t tensor;
-    dt_pin to;
-} value;
 
 /* What forward leaves of the layers named, in the order of the layers. */
 static size_t collect(const dt_layer_fates *f, const dt_program *p, value *v)
@@ -153,7 +219,8 @@ static size_t collect(const dt_layer_fates *f, const dt_program *p, value *v)
     size_t n = 0;
     for (size_t i = 0; i < p->n_order; i++) {
         const dt_op *op = &p->op[p->order[i]];
-        if (op->kind != DT_OP_FORWARD || op->node == DT_NONE || f->node[op->node] == DT_PIN_NONE)
+        if (op->kind != DT_OP_FORWARD || op->node == DT_NONE ||
+            f->node[op->node].pin == DT_PIN_NONE)
             continue;
         for (int a = 0; a < op->n_arg; a++) {
             const dt_tensor *t = &p->tensor[op->arg[a].tensor];
@@ -168,22 +235,23 @@ static size_t collect(const dt_layer_fates *f, const dt_program *p, value *v)
 
 /* Clones come first, from the last layer to the first, so that what a clone needs is cloned after
  * it and only once. They may read what is to be kept or moved, and lengthen its life; what is moved
- * is moved when all its readers are there. */
-static dt_status apply(const value *v, size_t n, dt_program *p, dt_err *err)
+ * or packed is so when all its readers are there. */
+static dt_status apply(const value *v, size_t n, dt_program *p, const dt_pass_env *env, dt_err *err)
 {
     for (size_t i = 0; i < n; i++)
-        if (v[i].to != DT_PIN_RECOMPUTE)
+        if (v[i].to.pin != DT_PIN_RECOMPUTE)
             pin(p, v[i].tensor, DT_PIN_KEEP);
     for (size_t i = n; i-- > 0;)
-        if (v[i].to == DT_PIN_RECOMPUTE)
-            DT_CHECK(set(p, v[i].tensor, v[i].to, err));
+        if (v[i].to.pin == DT_PIN_RECOMPUTE)
+            DT_CHECK(set(p, &v[i], env, err));
     for (size_t i = 0; i < n; i++)
-        if (v[i].to == DT_PIN_MOVE)
-            DT_CHECK(set(p, v[i].tensor, v[i].to, err));
+        if (v[i].to.pin == DT_PIN_MOVE || v[i].to.pin == DT_PIN_ENCODE)
+            DT_CHECK(set(p, &v[i], env, err));
     return DT_OK;
 }
 
-dt_status dt_layer_fates_apply(const dt_layer_fates *f, dt_program *p, dt_err *err)
+dt_status dt_layer_fates_apply(
+    const dt_layer_fates *f, dt_program *p, const dt_pass_env *env, dt_err *err)
 {
     if (f->n == 0 || p->loss == DT_NONE)
         return DT_OK;
@@ -191,7 +259,7 @@ dt_status dt_layer_fates_apply(const dt_layer_fates *f, dt_program *p, dt_err *e
     value *v = dt_alloc(p->n_tensor, sizeof *v);
     if (v == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the fates of layers");
-    const dt_status st = apply(v, collect(f, p, v), p, err);
+    const dt_status st = apply(v, collect(f, p, v), p, env, err);
     dt_free(v);
     if (st != DT_OK)
         return DT_FAIL(err, st, "[" DT_LAYER_FATES "]");

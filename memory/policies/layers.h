@@ -1,6 +1,11 @@
 /* [memory.layers]: fates by layer. Keys are globs over the names of layers (* stands for any text,
- * ? for one character), values are keep, move or recompute; where several lines match a layer the
- * last one holds.
+ * ? for one character). Values are
+ *     keep
+ *     move [host | disk] [CODEC]   to a tier, packed on the way if a codec is named
+ *     recompute
+ *     encode [CODEC]               stays on the device, packed; zvc unless another is named
+ * Where several lines match a layer the last one holds. A layer that was fused with the ReLU behind
+ * it goes by both names.
  *
  * A fate is that of the gap between forward and backward, of the layer's output and of its stashes.
  * Fates are set before any policy, and pinned: policies leave these tensors as they are. A value
@@ -9,9 +14,16 @@
 #define DT_MEMORY_POLICIES_LAYERS_H
 
 #include "engine/config.h"
-#include "memory/pass.h"
+#include "memory/policy.h"
 
 #define DT_LAYER_FATES "memory.layers"
+
+/* @tier: DT_TIER_INPUT where none is named. */
+typedef struct dt_layer_fate {
+    dt_pin pin;
+    dt_tier tier;
+    const dt_codec *codec;
+} dt_layer_fate;
 
 /**
  * struct dt_layer_fates - what the section says.
@@ -20,7 +32,7 @@
  */
 typedef struct dt_layer_fates {
     size_t n;
-    dt_pin *node;
+    dt_layer_fate *node;
 } dt_layer_fates;
 
 /* Read the section for the layers of @g. All problems are reported with their places: DT_E_CONFIG
@@ -30,11 +42,11 @@ dt_status dt_layer_fates_open(
     dt_layer_fates *out, const dt_config *c, const dt_graph *g, dt_err *err) DT_NODISCARD;
 void dt_layer_fates_close(dt_layer_fates *f);
 
+bool dt_layer_fates_exact(const dt_layer_fates *f); /* no codec of theirs loses a bit */
+
 /* Rewrite a program of that graph. Every value is computed again at most once, so layers that stand
  * next to each other are made again together. Programs without backward are left alone. */
-dt_status dt_layer_fates_apply(const dt_layer_fates *f, dt_program *p, dt_err *err) DT_NODISCARD;
-
-/* Whether the whole of @name is matched. */
-bool dt_glob(const char *glob, const char *name);
+dt_status dt_layer_fates_apply(
+    const dt_layer_fates *f, dt_program *p, const dt_pass_env *env, dt_err *err) DT_NODISCARD;
 
 #endif

@@ -75,9 +75,9 @@ static dt_status share(dt_program *p, dt_role role, dt_err *err)
     return DT_OK;
 }
 
-static dt_status network_wide(dt_program *p, const void *opts, dt_err *err)
+static dt_status network_wide(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
-    (void)opts;
+    (void)env;
     keep_for_ever(p);
     DT_CHECK(share(p, DT_ROLE_ACTIVATION_GRADIENTS, err));
     DT_CHECK(share(p, DT_ROLE_GRADIENTS, err)); /* of a further micro-batch, until they are added */

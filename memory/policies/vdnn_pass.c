@@ -16,8 +16,9 @@
  * - The image is not copied out, but fetched again. The authors' followers never move the input of
  *   a network's last layer; where that is a convolution, ours moves it, back beside the loss.
  * - Kernels are chosen by shape, never by what memory is left: vdnn_dyn has nothing to choose. */
+#include "memory/policies/vdnn_pass.h"
+
 #include "engine/alloc.h"
-#include "memory/policy.h"
 
 /* By node: whether its backward is the first to read something that moves, whether that has been
  * fetched, and the op before which it is fetched. */
@@ -28,7 +29,7 @@ typedef struct layer {
 
 typedef struct vdnn {
     dt_program *p;
-    bool all;
+    const dt_vdnn_opts *o;
     int32_t classifier; /* its first node */
     layer *layer;
 } vdnn;
@@ -81,7 +82,7 @@ static bool leaves(const vdnn *v, int32_t tensor, dt_gap *g)
         const dt_op *from = &v->p->op[g->from], *to = &v->p->op[g->to];
         if (g->crosses_loss)
             return from->kind == DT_OP_FORWARD && from->node < v->classifier &&
-                   to->node != DT_NONE && (v->all || feeds_convolution(v->p, g));
+                   to->node != DT_NONE && (v->o->all || feeds_convolution(v->p, g));
     }
     return false;
 }
@@ -119,18 +120,23 @@ static void schedule(vdnn *v)
 static dt_status move(vdnn *v, const dt_gap *g, dt_err *err)
 {
     const layer *reader = &v->layer[v->p->op[g->to].node];
+    const dt_tensor *t = &v->p->tensor[g->tensor];
     dt_move_opt o = {.release_after = g->from, .fetch_before = reader->fetch_before};
+    if (v->o->codec != NULL && dt_packs(t)) {
+        o.codec = v->o->codec;
+        o.density = dt_pass_density(v->o->env, t, v->o->density);
+    }
     /* A clone of an earlier pass may read before backward of its layer's neighbour begins. */
     if (!reader->fetched || dt_pos(v->p, o.fetch_before) > g->to_pos)
         o.fetch_before = DT_NONE;
     return dt_move(v->p, g, &o, err);
 }
 
-static dt_status vdnn_pass(dt_program *p, bool all, dt_err *err)
+dt_status dt_vdnn_pass(dt_program *p, const dt_vdnn_opts *o, dt_err *err)
 {
     if (p->loss == DT_NONE)
         return DT_OK;
-    vdnn v = {.p = p, .all = all, .classifier = find_classifier(p->graph)};
+    vdnn v = {.p = p, .o = o, .classifier = find_classifier(p->graph)};
     v.layer = dt_alloc(p->graph->n_node, sizeof *v.layer);
     if (v.layer == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
@@ -146,29 +152,3 @@ static dt_status vdnn_pass(dt_program *p, bool all, dt_err *err)
     dt_free(v.layer);
     return st;
 }
-
-static dt_status vdnn_conv(dt_program *p, const void *opts, dt_err *err)
-{
-    (void)opts;
-    return vdnn_pass(p, false, err);
-}
-
-static dt_status vdnn_all(dt_program *p, const void *opts, dt_err *err)
-{
-    (void)opts;
-    return vdnn_pass(p, true, err);
-}
-
-const dt_policy dt_policy_vdnn_conv = {
-    .name = "vdnn_conv",
-    .summary = "inputs of convolutions wait on the host between forward and backward",
-    .exact = true,
-    .pass = vdnn_conv,
-};
-
-const dt_policy dt_policy_vdnn_all = {
-    .name = "vdnn_all",
-    .summary = "all that layers before the classifier leave for backward waits on the host",
-    .exact = true,
-    .pass = vdnn_all,
-};

@@ -1,0 +1,154 @@
+/* A file of text as sequences of characters. The vocabulary is the file's distinct bytes in rising
+ * order, so token 0 is the smallest byte. The first nine tenths are for training, the rest is held
+ * out: by position, so that no held-out sentence is seen in training.
+ *
+ * A sample is context + 1 characters in a row: the first context of them are the input, and each
+ * one's label is the character after it. Evaluation goes through its part in steps of context, each
+ * character being predicted once. Training has as many samples as there are whole contexts, and
+ * takes each from a place near its own that the key draws, so that after many epochs all
+ * alignments have been seen. */
+#include "data/text.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "data/escape.h"
+#include "data/file.h"
+#include "data/source.h"
+#include "engine/alloc.h"
+
+enum { HELD_OUT = 10 }; /* one part of so many */
+static const size_t most_bytes = (size_t)1 << 32;
+
+typedef struct text {
+    dt_source base;
+    uint8_t *bytes; /* the whole file */
+    dt_vocabulary v;
+    int64_t first, length; /* of this split, in bytes */
+    int64_t count;
+} text;
+
+void dt_vocabulary_of(dt_vocabulary *v, const uint8_t *bytes, size_t n)
+{
+    bool seen[256] = {false};
+    memset(v, 0, sizeof *v);
+    for (size_t i = 0; i < n; i++)
+        seen[bytes[i]] = true;
+    for (int b = 0; b < 256; b++)
+        if (seen[b]) {
+            v->token[b] = (int16_t)v->n;
+            v->byte[v->n++] = (uint8_t)b;
+        } else {
+            v->token[b] = -1;
+        }
+}
+
+/* Cut to this split, and count its samples. */
+static dt_status choose_split(text *t, int64_t n, const char *name, dt_err *err)
+{
+    const int64_t context = t->base.opts.shape.h, held = n / HELD_OUT;
+    t->first = t->base.opts.eval ? n - held : 0;
+    t->length = t->base.opts.eval ? held : n - held;
+    t->count = (t->length - 1) / context;
+    if (t->count >= 1)
+        return DT_OK;
+    return DT_FAIL(err, DT_E_DATA,
+        "%s: %" PRId64 " bytes leave %" PRId64 " %s, and a sample takes %" PRId64
+        "; take a longer file or a smaller model.context",
+        name, n, t->length, t->base.opts.eval ? "to evaluate on" : "to train on", context + 1);
+}
+
+static dt_status load(text *t, dt_err *err)
+{
+    const dt_source_opts *o = &t->base.opts;
+    const dt_escaped name = dt_escape(o->path);
+    size_t n;
+    DT_CHECK(dt_slurp(&t->bytes, &n, o->path, most_bytes, NULL, err));
+    dt_vocabulary_of(&t->v, t->bytes, n);
+    if (t->v.n > o->classes)
+        return DT_FAIL(err, DT_E_DATA,
+            "%s: has %d different bytes, and the network a vocabulary of %" PRId64
+            "; set model.vocab = %d or more",
+            name.text, t->v.n, o->classes, t->v.n);
+    return choose_split(t, (int64_t)n, name.text, err);
+}
+
+static void close_text(dt_source *base)
+{
+    text *t = (text *)base;
+    if (t == NULL)
+        return;
+    dt_free(t->bytes);
+    dt_free(t);
+}
+
+static dt_status open_text(dt_source **out, const dt_source_opts *o, dt_err *err)
+{
+    DT_CHECK(dt_source_check_sequence(o, err));
+    if (o->path == NULL)
+        return DT_FAIL(err, DT_E_DATA, "data.path is missing: text reads a file of characters");
+    text *t = dt_alloc(1, sizeof *t);
+    if (t == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for the text source");
+    t->base = (dt_source){&dt_source_text, *o};
+    const dt_status st = load(t, err);
+    if (st != DT_OK) {
+        close_text(&t->base);
+        return st;
+    }
+    *out = &t->base;
+    return DT_OK;
+}
+
+static int64_t count_text(const dt_source *base)
+{
+    return ((const text *)base)->count;
+}
+
+/* Where sample i begins. */
+static int64_t place(const text *t, int64_t i, uint64_t key)
+{
+    const int64_t context = t->base.opts.shape.h, last = t->length - context - 1;
+    if (t->base.opts.eval)
+        return t->first + i * context;
+    const int64_t at = i * context + (int64_t)(key % (uint64_t)context);
+    return t->first + (at < last ? at : last);
+}
+
+static dt_status read_text(
+    const dt_source *base, int64_t i, uint64_t key, float *x, int32_t *label, dt_err *err)
+{
+    (void)err;
+    const text *t = (const text *)base;
+    const uint8_t *p = t->bytes + place(t, i, key);
+    for (int64_t k = 0; k < base->opts.shape.h; k++) {
+        x[k] = (float)t->v.token[p[k]];
+        label[k] = t->v.token[p[k + 1]];
+    }
+    return DT_OK;
+}
+
+static bool always(const dt_source_opts *o)
+{
+    (void)o;
+    return true;
+}
+
+static void describe_text(const dt_source *base, char *to, size_t n)
+{
+    const text *t = (const text *)base;
+    snprintf(to, n, "%" PRId64 " characters of %d kinds, %" PRId64 " sequences of %" PRId64,
+        t->length, t->v.n, t->count, base->opts.shape.h);
+}
+
+const dt_source_desc dt_source_text = {
+    .name = "text",
+    .summary = "a file of characters; the last tenth is held out",
+    .open = open_text,
+    .close = close_text,
+    .count = count_text,
+    .read = read_text,
+    .has_eval = always,
+    .describe = describe_text,
+};

@@ -1,0 +1,43 @@
+#include "engine/codec.h"
+
+#include <string.h>
+
+enum { HEADER = sizeof(uint64_t) };
+static const uint64_t overflown = UINT64_MAX;
+
+size_t dt_packed_bytes(const dt_codec *codec, size_t count, double density)
+{
+    const size_t room = codec->capacity(count, density);
+    return room > SIZE_MAX - HEADER ? SIZE_MAX : room + HEADER;
+}
+
+bool dt_pack(const dt_codec *codec, const void *src, size_t count, void *dst, size_t bytes)
+{
+    size_t used = 0;
+    const bool fits = codec->encode(src, count, (char *)dst + HEADER, bytes - HEADER, &used);
+    const uint64_t header = fits ? used : overflown;
+    memcpy(dst, &header, sizeof header);
+    return fits;
+}
+
+size_t dt_packed_used(const void *packed, size_t bytes)
+{
+    uint64_t header;
+    memcpy(&header, packed, sizeof header);
+    return header <= bytes - HEADER ? (size_t)header + HEADER : HEADER;
+}
+
+dt_status dt_unpack(
+    const dt_codec *codec, const void *src, size_t bytes, void *dst, size_t count, dt_err *err)
+{
+    uint64_t header;
+    memcpy(&header, src, sizeof header);
+    if (header == overflown) {
+        memset(dst, 0, count * sizeof(float));
+        return DT_OK;
+    }
+    if (header > bytes - HEADER)
+        return DT_FAIL(
+            err, DT_E_DATA, "%s: the packed bytes are not what encode wrote", codec->name);
+    return codec->decode((const char *)src + HEADER, (size_t)header, dst, count, err);
+}

@@ -1,0 +1,46 @@
+/* How the bytes of a tensor are packed while nobody needs its values. A codec is two pure functions
+ * over buffers, run by the whole OpenMP team; the work is cut into chunks by size alone, so the
+ * bytes are the same on any number of threads and with any instruction set.
+ *
+ * Values are 32-bit words of which only the bits count: zero is the word with no bit set, so -0.0,
+ * denormal numbers and the bits of a NaN come back from an exact codec as they were, whatever the
+ * processor does with denormals. Packed bytes are little-endian. Buffers need no alignment; source
+ * and destination do not overlap. */
+#ifndef DT_ENGINE_CODEC_H
+#define DT_ENGINE_CODEC_H
+
+#include "engine/error.h"
+
+/**
+ * struct dt_codec - a way to pack.
+ * @name @summary: as in the INI file and in `dnntrain list codecs`
+ * @exact:    decode gives the bits that encode read
+ * @sparse:   the packed bytes depend on how many values are zero
+ * @capacity: bytes that are enough for @count values of which at most the share @density is not
+ *            zero. A density outside [0, 1], or NaN, counts as 1. SIZE_MAX when it overflows
+ * @encode:   pack @count values. *used becomes the bytes that they need, whether they fit or not:
+ *            false when that is more than @capacity, and then dst holds nothing of use. Nothing is
+ *            ever written past dst + capacity
+ * @decode:   unpack @used bytes that encode wrote for @count values. DT_E_DATA when they cannot
+ *            have come from it, and then dst holds anything; nothing is read or written outside the
+ *            buffers, whatever the bytes
+ */
+typedef struct dt_codec {
+    const char *name, *summary;
+    bool exact, sparse;
+    size_t (*capacity)(size_t count, double density);
+    bool (*encode)(const void *src, size_t count, void *dst, size_t capacity, size_t *used);
+    dt_status (*decode)(const void *src, size_t used, void *dst, size_t count, dt_err *err);
+} dt_codec;
+
+/* Packed bytes with their number before them, as a packed tensor and a tier's slot hold them. When
+ * they do not fit, the number says so instead, and unpacking gives zeros: the step that reads them
+ * is discarded. */
+size_t dt_packed_bytes(
+    const dt_codec *codec, size_t count, double density); /* SIZE_MAX: overflow */
+bool dt_pack(const dt_codec *codec, const void *src, size_t count, void *dst, size_t bytes);
+size_t dt_packed_used(const void *packed, size_t bytes); /* of them, those that say something */
+dt_status dt_unpack(const dt_codec *codec, const void *src, size_t bytes, void *dst, size_t count,
+    dt_err *err) DT_NODISCARD;
+
+#endif

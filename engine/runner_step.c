@@ -1,0 +1,102 @@
+/* What a step does: a kernel, or a copy, packed on the way or not. */
+#include <inttypes.h>
+
+#include "engine/cpu.h"
+#include "engine/runner_parts.h"
+
+/* What it wrote, where all of it is there. */
+static void show(const dti_run *u, const dti_step *s)
+{
+    const dt_probe *probe = u->r->probe;
+    for (int32_t i = s->first; i < s->first + s->n && s->args.n == u->p->n; i++) {
+        const dti_bytes *b = &u->p->touched[i];
+        if (b->written)
+            probe->wrote(probe->self, &u->p->tensor[b->tensor], u->r->arena.base + b->from);
+    }
+}
+
+static dt_status compute(const dti_run *u, const dti_step *s, dt_err *err)
+{
+    dt_args args = s->args;
+    args.sample0 += u->a->sample0;
+    args.step = u->a->step;
+    args.step_samples = u->a->step_samples;
+    args.hyper = u->a->hyper;
+    args.accumulate = u->p->again;
+    DT_TRY(err, s->kernels->run(&s->call, s->state, &args, err), "%s", s->name);
+    if (u->r->probe != NULL)
+        show(u, s);
+    return DT_OK;
+}
+
+/* Where packed bytes lie: in the slot itself, or on the way to it. */
+static unsigned char *packed_at(const dt_runner *r, const dti_step *s)
+{
+    const dti_tier *t = &r->tier[s->tier];
+    return t->map != NULL ? t->map + s->slot : r->stage[s->stream].base;
+}
+
+static dt_status copy_out(dt_runner *r, dti_step *s, dt_err *err)
+{
+    const dti_tier *t = &r->tier[s->tier];
+    const void *from = s->device;
+    s->used = s->bytes;
+    if (s->codec != NULL) {
+        unsigned char *packed = packed_at(r, s);
+        if (!dt_pack(s->codec, s->device, s->bytes / sizeof(float), packed, s->stored))
+            __atomic_store_n(&r->overflow, 1, __ATOMIC_RELAXED);
+        s->used = dt_packed_used(packed, s->stored);
+        from = packed;
+    } else if (t->map != NULL) {
+        dt_cpu_copy(t->map + s->slot, s->device, s->bytes);
+    }
+    return t->map != NULL ? DT_OK : t->desc->write(t->state, s->slot, from, s->used, err);
+}
+
+static dt_status copy_in(dt_runner *r, const dti_step *s, uint64_t used, dt_err *err)
+{
+    const dti_tier *t = &r->tier[s->tier];
+    unsigned char *packed = s->codec != NULL ? packed_at(r, s) : NULL;
+    if (t->map == NULL)
+        DT_CHECK(t->desc->read(t->state, s->slot, packed != NULL ? packed : s->device, used, err));
+    else if (packed == NULL)
+        dt_cpu_copy(s->device, t->map + s->slot, used);
+    if (packed == NULL)
+        return DT_OK;
+    return dt_unpack(s->codec, packed, used, s->device, s->bytes / sizeof(float), err);
+}
+
+static dt_status move(const dti_run *u, dti_step *s, int thread, dt_err *err)
+{
+    dt_runner *r = u->r;
+    dti_moved *moved = &r->moved[thread];
+    const char *tier = dt_tier_name((int)s->tier);
+    if (s->kind == DTI_FETCH) {
+        const dt_batch *b = &u->a->batch;
+        dt_cpu_copy(
+            s->device, s->slot == 0 ? (const void *)b->x : (const void *)b->labels, s->bytes);
+        moved->in[s->tier] += s->bytes;
+    } else if (s->kind == DTI_COPY_OUT) {
+        DT_TRY(err, copy_out(r, s, err),
+            "copy %s out to the %s tier: slot at byte %" PRIu64 ", %" PRIu64 " bytes", s->name,
+            tier, s->slot, s->used);
+        moved->out[s->tier] += s->used;
+    } else {
+        const uint64_t used = u->p->step[s->pair].used;
+        DT_TRY(err, copy_in(r, s, used, err),
+            "copy %s in from the %s tier: slot at byte %" PRIu64 ", %" PRIu64 " bytes", s->name,
+            tier, s->slot, used);
+        moved->in[s->tier] += used;
+    }
+    return DT_OK;
+}
+
+dt_status dti_step_run(const dti_run *u, dti_step *s, int thread, dt_err *err)
+{
+    if (s->kind == DTI_COMPUTE)
+        return compute(u, s, err);
+    const double from = dt_cpu_seconds();
+    const dt_status st = move(u, s, thread, err);
+    u->r->moved[thread].seconds += dt_cpu_seconds() - from;
+    return st;
+}

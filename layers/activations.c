@@ -1,0 +1,73 @@
+#include "layers/activations.h"
+
+#include "layers/cpu.h"
+
+dt_status dti_activation_infer(
+    const void *opts, const dt_shape *x, int n_x, dt_layer_info *info, dt_err *err)
+{
+    (void)opts, (void)n_x, (void)err;
+    const double elements = (double)dt_shape_sample(&x[0]);
+    *info = (dt_layer_info){
+        .y = x[0],
+        .forward_flops = 20 * elements, /* an exponential and what surrounds it */
+        .backward_flops = {3 * elements},
+    };
+    return DT_OK;
+}
+
+const dt_layer_desc dt_layer_sigmoid = {
+    .name = "sigmoid",
+    .summary = "y = 1 / (1 + e^-x)",
+    .min_in = 1,
+    .max_in = 1,
+    .form = DTI_ACTIVATION_FORMS,
+    .n_alt = 1,
+    .alt = {{"y", DT_BIT(DT_Y)}},
+    .repeatable = true,
+    .infer = dti_activation_infer,
+    .cpu = &dt_sigmoid_cpu,
+};
+
+const dt_layer_desc dt_layer_tanh = {
+    .name = "tanh",
+    .summary = "hyperbolic tangent",
+    .min_in = 1,
+    .max_in = 1,
+    .form = DTI_ACTIVATION_FORMS,
+    .n_alt = 1,
+    .alt = {{"y", DT_BIT(DT_Y)}},
+    .repeatable = true,
+    .infer = dti_activation_infer,
+    .cpu = &dt_tanh_cpu,
+};
+
+static const char *const ways[] = {"none", "tanh", NULL};
+/* clang-format off */
+static const dt_opt gelu_opts[] = {
+    {"approximate", DT_OPT_ENUM, offsetof(dt_gelu, approximate), "none", 0, 0, ways, NULL, "the error function itself, or an approximation through tanh"},
+    {NULL,          DT_OPT_I64,  0,                              NULL,   0, 0, NULL, NULL, NULL},
+};
+/* clang-format on */
+
+static dt_status gelu_infer(
+    const void *o, const dt_shape *x, int n_x, dt_layer_info *info, dt_err *err)
+{
+    DT_CHECK(dti_activation_infer(o, x, n_x, info, err));
+    info->backward_flops[0] = info->forward_flops; /* it starts from x again */
+    return DT_OK;
+}
+
+const dt_layer_desc dt_layer_gelu = {
+    .name = "gelu",
+    .summary = "x times the share of a normal distribution below x",
+    .opts = gelu_opts,
+    .opts_bytes = sizeof(dt_gelu),
+    .min_in = 1,
+    .max_in = 1,
+    .form = DTI_ACTIVATION_FORMS,
+    .n_alt = 1,
+    .alt = {{"x", DT_BIT(DT_X)}},
+    .repeatable = true,
+    .infer = gelu_infer,
+    .cpu = &dt_gelu_cpu,
+};

@@ -1,0 +1,129 @@
+/* Smooth functions for vector loops: exponential, logistic, hyperbolic tangent, normal distribution
+ * and powers, a few units in the last place off. They consist of additions, multiplications,
+ * divisions and selections alone, so any instruction set gives the same bits. A NaN gives a NaN, an
+ * infinity the limit. Polynomials are minimax fits of our own over the ranges named. */
+#ifndef DT_LAYERS_CURVES_H
+#define DT_LAYERS_CURVES_H
+
+#include <math.h>
+#include <string.h>
+
+#include "layers/team.h"
+
+DT_INLINE float dti_float(uint32_t bits)
+{
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+DT_INLINE uint32_t dti_bits(float f)
+{
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    return bits;
+}
+
+/* A choice by bits: compilers turn ?: into branches, and loops with branches into no vectors. */
+DT_INLINE float dti_select(bool first, float a, float b)
+{
+    const uint32_t mask = 0u - (uint32_t)first;
+    return dti_float((dti_bits(a) & mask) | (dti_bits(b) & ~mask));
+}
+
+/* Added to a number of magnitude below 2^22, leaves its nearest integer in the low bits. */
+#define DTI_ROUNDER 0x1.8p23f
+
+/* 2^n e^r for n = rounded - DTI_ROUNDER in [-151, 129] and |r| <= 0.347, a little over ln 2 / 2.
+ * The power is multiplied in two halves, so that overflow and gradual underflow come out right. */
+DT_INLINE float dti_scaled_exp(float rounded, float r)
+{
+    const float p =
+        0.4999999341f +
+        r * (0.1666652011f + r * (0.04166839358f + r * (0.008368780485f + r * 0.001381450698f)));
+    const uint32_t n = dti_bits(rounded) - dti_bits(DTI_ROUNDER);
+    const uint32_t low = ((n + 256u) >> 1) - 128u, high = n - low;
+    const float value = 1.0f + (r + r * r * p);
+    return value * dti_float((low + 127u) << 23) * dti_float((high + 127u) << 23);
+}
+
+/* e^(x + more), where more is a small remainder of x, at most 0.1 in magnitude. */
+DT_INLINE float dti_exp_sum(float x, float more)
+{
+    x = dti_select(x > 89.0f, 89.0f, x);
+    x = dti_select(x < -104.0f, -104.0f, x);
+    const float rounded = x * 0x1.715476p0f + DTI_ROUNDER, n = rounded - DTI_ROUNDER;
+    const float r = x - n * 0x1.63p-1f - n * -0x1.bd0106p-13f; /* ln 2 in two parts */
+    return dti_scaled_exp(rounded, r + more);
+}
+
+DT_INLINE float dt_curve_exp(float x)
+{
+    return dti_exp_sum(x, 0.0f);
+}
+
+/* 1 / (1 + e^-x), small results with full relative precision. */
+DT_INLINE float dt_curve_sigmoid(float x)
+{
+    const float e = dt_curve_exp(-fabsf(x));
+    const float above = 1.0f / (1.0f + e), below = e / (1.0f + e);
+    return dti_select(x < 0.0f, below, above);
+}
+
+DT_INLINE float dt_curve_tanh(float x)
+{
+    const float a = fabsf(x), z = a * a;
+    const float p =
+        -0.3333331804f +
+        z * (0.1333260165f + z * (-0.05385385449f + z * (0.02107774474f + z * -0.006282454997f)));
+    const float small = a + a * z * p; /* fitted up to 0.55 */
+    const float large = 1.0f - 2.0f / (1.0f + dt_curve_exp(2.0f * a));
+    const float value = dti_select(a < 0.55f, small, large);
+    return dti_float(dti_bits(value) | (dti_bits(x) & 0x80000000u));
+}
+
+/* The standard normal distribution at x: share below x, and density. */
+typedef struct dt_normal {
+    float below, density;
+} dt_normal;
+
+/* The tail beyond a is e^(-a^2/2) times a polynomial in 3 / (3 + a), fitted up to 15, where floats
+ * end. a^2 is taken in two parts: its rounding would be magnified by the exponential. */
+DT_INLINE dt_normal dt_curve_normal(float x)
+{
+    const float ax = fabsf(x), a = dti_select(ax > 15.0f, 15.0f, ax);
+    const float high = dti_float(dti_bits(a) & 0xFFFFF000u);
+    const float e = dti_exp_sum(-0.5f * (high * high), -0.5f * ((a - high) * (a + high)));
+    const float t = 3.0f / (3.0f + a);
+    float p = 0.1506796035f + t * -0.02697031762f;
+    p = 0.2738113591f + t * (-0.3166516808f + t * p);
+    p = 0.1394237574f + t * (-0.09431356394f + t * p);
+    p = 0.1346761288f + t * (0.1064986606f + t * p);
+    p = 4.980912599e-6f + t * (0.1328410775f + t * p);
+    const float tail = e * p, rest = 1.0f - tail;
+    return (dt_normal){.below = dti_select(x < 0.0f, tail, rest), .density = e * 0.3989422804f};
+}
+
+/* x^y for x > 0 and y within +-10; 0 for infinite x and y < 0. */
+DT_INLINE float dt_curve_pow(float x, float y)
+{
+    /* x = 2^k m with m in [sqrt 1/2, sqrt 2); log2 m by the series of atanh */
+    const uint32_t above = dti_bits(x) - 0x3F3504F3u + 0x40000000u;
+    const uint32_t k = (above >> 23) - 128u;
+    const float m = dti_float(dti_bits(x) - (k << 23)), whole = y * (float)(int32_t)k;
+    const float s = (m - 1.0f) / (m + 1.0f), z = s * s;
+    const float p = 0.3333338989f + z * (0.1998853927f + z * 0.149426033f);
+    const float part = y * ((s + s * z * p) * 2.8853900818f);
+    float sum = whole + part;
+    sum = dti_select(sum > 129.0f, 129.0f, sum);
+    sum = dti_select(sum < -151.0f, -151.0f, sum);
+    const float rounded = sum + DTI_ROUNDER, n = rounded - DTI_ROUNDER;
+    float rest = whole - n + part;
+    rest = dti_select(rest > 0.5004f, 0.5004f, rest); /* only where the sum was cut */
+    rest = dti_select(rest < -0.5004f, -0.5004f, rest);
+    const float value = dti_scaled_exp(rounded, rest * 0x1.62e43p-1f);
+    const float end = dti_select(y < 0.0f, 1.0f / x, x); /* infinite and NaN x */
+    return dti_select(x < INFINITY, value, end);
+}
+
+#endif

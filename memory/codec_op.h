@@ -1,0 +1,10 @@
+/* The op that packs a value (form forward) and the one that unpacks it (form backward): X to Y, by
+ * the codec of the call. */
+#ifndef DT_MEMORY_CODEC_OP_H
+#define DT_MEMORY_CODEC_OP_H
+
+#include "engine/layer.h"
+
+extern const dt_layer_desc dt_codec_op;
+
+#endif

@@ -1,0 +1,74 @@
+#include "memory/density.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/alloc.h"
+#include "engine/config.h"
+#include "engine/text.h"
+
+static const dt_opt share = {"share", DT_OPT_F64, 0, NULL, 0, 1, NULL, NULL, NULL};
+
+static dt_status add(
+    dt_densities *d, const char *glob, const char *value, const char *at, dt_err *err)
+{
+    double v = 0;
+    if (!dt_grow((void **)&d->line, &d->cap, d->n, sizeof *d->line))
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for densities");
+    DT_TRY(
+        err, dt_opt_read(&share, value, &v, err), "%s: [density] %.100s = %.100s", at, glob, value);
+    const size_t bytes = strlen(glob) + 1;
+    char *own = dt_alloc(bytes, 1);
+    if (own == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for densities");
+    memcpy(own, glob, bytes);
+    d->line[d->n].glob = own;
+    d->line[d->n++].share = v;
+    return DT_OK;
+}
+
+static dt_status read_section(dt_densities *d, dt_config *c, size_t section, dt_err *err)
+{
+    const dt_section s = dt_config_section(c, section);
+    dt_status first = DT_OK;
+    char at[512];
+    if (strcmp(s.text, "density") != 0)
+        return DT_FAIL(err, DT_E_CONFIG, "%s: [%s]: a profile has only a section [density]",
+            dt_config_place(at, sizeof at, s.file, s.line), s.text);
+    for (size_t i = 0; i < dt_config_key_count(c, section); i++) {
+        const char *key, *value;
+        int line;
+        dt_config_key(c, section, i, &key, &value, &line);
+        dt_config_place(at, sizeof at, s.file, line);
+        const dt_status st = add(d, key, value, at, err);
+        first = first != DT_OK ? first : st;
+    }
+    return first;
+}
+
+dt_status dt_densities_open(dt_densities *out, const char *path, dt_err *err)
+{
+    dt_config *c = NULL;
+    *out = (dt_densities){0};
+    dt_status st = dt_config_load(&c, path, err);
+    for (size_t i = 0; st == DT_OK && i < dt_config_section_count(c); i++)
+        st = read_section(out, c, i, err);
+    dt_config_destroy(c);
+    return st;
+}
+
+void dt_densities_close(dt_densities *d)
+{
+    for (size_t i = 0; i < d->n; i++)
+        dt_free(d->line[i].glob);
+    dt_free(d->line);
+    *d = (dt_densities){0};
+}
+
+double dt_densities_of(const dt_densities *d, const char *tensor)
+{
+    for (size_t i = d->n; i-- > 0;)
+        if (dt_glob(d->line[i].glob, tensor))
+            return d->line[i].share;
+    return -1;
+}

@@ -1,0 +1,25 @@
+/* How many values of a tensor are not zero, as `dnntrain profile` measures it: lines NAME = SHARE
+ * of the section [density] of a file. Names may be globs; the last line that matches holds.
+ * Planning makes room by them; a step with more values than there is room for is run again without.
+ */
+#ifndef DT_MEMORY_DENSITY_H
+#define DT_MEMORY_DENSITY_H
+
+#include "engine/error.h"
+
+typedef struct dt_densities {
+    size_t n, cap;
+    struct {
+        char *glob;
+        double share;
+    } * line;
+} dt_densities;
+
+/* DT_E_CONFIG with FILE:LINE for a share outside [0, 1] and for other sections. Release with
+ * dt_densities_close even after a failure. */
+dt_status dt_densities_open(dt_densities *out, const char *path, dt_err *err) DT_NODISCARD;
+void dt_densities_close(dt_densities *d);
+
+double dt_densities_of(const dt_densities *d, const char *tensor); /* below 0: not known */
+
+#endif

@@ -1,0 +1,43 @@
+/* cDMA (Rhu et al., Compressing DMA Engine, HPCA 2018): vDNN, but what moves is packed on its way
+ * by zero-value compression, 32 bits that tell zeros from values before each 32 values, because
+ * what ReLU leaves is mostly zero. Values on the device stay as they are; only what is copied and
+ * where it waits shrinks. Every move is packed, whether that pays or not, as in the paper.
+ *
+ * Ours differs: the paper puts the codec into the GPU's DMA engine. Here whoever copies packs,
+ * straight from the arena into the slot, so the device takes no byte more. What is copied is as
+ * long as the values need; the room in the tier is fixed before the run, by default for values of
+ * which none is zero (1/32 more than they are). A profile, or density, makes it smaller. */
+#include "memory/policies/vdnn_pass.h"
+
+typedef struct options {
+    int base;
+    double density;
+} options;
+
+static const char *const bases[] = {"vdnn_all", "vdnn_conv", NULL};
+
+#define AT(f) offsetof(options, f)
+/* clang-format off */
+static const dt_opt opts[] = {
+    {"base",    DT_OPT_ENUM, AT(base),    "vdnn_all", 0, 0, bases, NULL, "what moves"},
+    {"density", DT_OPT_F64,  AT(density), "1",        0, 1, NULL,  NULL, "share of values not zero to make room for, where memory.profile says nothing"},
+    {NULL,      DT_OPT_I64,  0,           NULL,       0, 0, NULL,  NULL, NULL},
+};
+/* clang-format on */
+
+static dt_status cdma(dt_program *p, const dt_pass_env *env, dt_err *err)
+{
+    const options *o = env->opts;
+    const dt_vdnn_opts v = {
+        .env = env, .all = o->base == 0, .codec = dt_codec_find("zvc"), .density = o->density};
+    return dt_vdnn_pass(p, &v, err);
+}
+
+const dt_policy dt_policy_cdma = {
+    .name = "cdma",
+    .summary = "vDNN with zeros left out of what is copied",
+    .exact = true,
+    .opts = opts,
+    .opts_bytes = sizeof(options),
+    .pass = cdma,
+};

@@ -1,0 +1,42 @@
+/* Gist with loss (Jain et al., ISCA 2018, table I): gist_lossless, and DPR. Every other value, and
+ * those of the sparse matrices, wait for backward in 16, 10 or 8 bits; forward has read them whole
+ * before, so losses of the step are those of fp32 and only gradients differ. The paper found the
+ * fewest bits that train by trial: fp16 for VGG-16, fp10 for Inception, fp8 for AlexNet. How, and
+ * where ours differs, is told in gist_pass.c. */
+#include "memory/policies/gist_pass.h"
+
+typedef struct options {
+    double density;
+    int dpr;
+} options;
+
+static const char *const formats[] = {"fp16", "fp10", "fp8", NULL};
+static const char *const sparse[] = {"csr_fp16", "csr_fp10", "csr_fp8"};
+
+#define AT(f) offsetof(options, f)
+/* clang-format off */
+static const dt_opt opts[] = {
+    {"dpr",     DT_OPT_ENUM, AT(dpr),     "fp16", 0, 0, formats, NULL, "what values are rounded to between forward and backward"},
+    {"density", DT_OPT_F64,  AT(density), "1",    0, 1, NULL,    NULL, "share of values not zero to make room for, where memory.profile says nothing; a sparse matrix is taken where it is smaller"},
+    {NULL,      DT_OPT_I64,  0,           NULL,   0, 0, NULL,    NULL, NULL},
+};
+/* clang-format on */
+
+static dt_status gist(dt_program *p, const dt_pass_env *env, dt_err *err)
+{
+    const options *o = env->opts;
+    const dt_gist_opts g = {.env = env,
+        .sparse = dt_codec_find(sparse[o->dpr]),
+        .dense = dt_codec_find(formats[o->dpr]),
+        .density = o->density};
+    return dt_gist_pass(p, &g, err);
+}
+
+const dt_policy dt_policy_gist = {
+    .name = "gist",
+    .summary = "gist_lossless, and everything else in 16, 10 or 8 bits until backward: lossy",
+    .exact = false,
+    .opts = opts,
+    .opts_bytes = sizeof(options),
+    .pass = gist,
+};

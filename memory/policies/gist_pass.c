@@ -1,0 +1,118 @@
+/* Gist (Jain et al., ISCA 2018, section IV and table I): what backward reads of an activation
+ * decides how it waits for backward.
+ *   Binarize: of a ReLU's output that only the ReLU itself and max-pools read again, one bit a
+ *   value stays, and of the pool the place of each maximum; values are not kept at all.
+ *   SSDC: a ReLU's or a pool's output whose values are needed again (by a convolution) is stored as
+ *   a sparse matrix of 256 columns, with one byte a column number.
+ *   DPR: every other value is stored in fewer bits, after the last layer of forward has read it, so
+ *   that forward sees no loss.
+ *
+ * Ours differs:
+ * - Binarize is a choice among what a layer says its backward can read, so it holds for any layer
+ *   with such a choice, and where ReLU alone reads its output again too.
+ * - The bytes of a sparse matrix depend on the values. Room is made by what was measured
+ *   (memory.profile, or density); without, SSDC would save nothing and is left out. A step with
+ *   too many values is run again without it.
+ * - Decoded values lie in full in backward, as in the paper; ReLU is in place under every policy.
+ */
+#include "memory/policies/gist_pass.h"
+
+/* The alternative with which a node's backward reads no value of X or Y; -1: there is none. */
+static int value_free(const dt_layer_desc *d)
+{
+    const dt_ports values = DT_BITS(DT_X, DT_MAX_IN) | DT_BIT(DT_Y);
+    for (int i = 0; i < d->n_alt; i++)
+        if ((d->alt[i].reads & values) == 0 && d->alt[i].reads != 0)
+            return i;
+    return -1;
+}
+
+/* Outputs that hold many zeros: of ReLU, of dropout and pools behind it. */
+static bool often_zero(const dt_program *p, int32_t node)
+{
+    for (; node != DT_GRAPH_INPUT; node = p->graph->node[node].in[0]) {
+        const dt_layer_desc *d = p->graph->node[node].desc;
+        if (d->reads_sign)
+            return true;
+        if (!d->keeps_sign && !d->identity && value_free(d) < 0)
+            return false;
+    }
+    return false;
+}
+
+/* Whether everyone who reads the value in backward can do without it. */
+static bool only_free_readers(const dt_program *p, int32_t tensor, const dt_gap *g)
+{
+    int32_t n;
+    const dt_access *a = dt_accesses(p, tensor, &n);
+    for (int32_t i = 0; i < n; i++) {
+        const dt_op *op = &p->op[a[i].op];
+        if (a[i].pos < g->to_pos)
+            continue;
+        if (op->kind != DT_OP_BACKWARD || op->node == DT_NONE ||
+            value_free(p->graph->node[op->node].desc) < 0)
+            return false;
+    }
+    return true;
+}
+
+static bool crossing(const dt_program *p, int32_t tensor, dt_gap *g)
+{
+    for (int32_t i = 0; dt_gap_next(p, tensor, &i, g);)
+        if (g->crosses_loss)
+            return true;
+    return false;
+}
+
+/* Let every reader in backward of the value do without it. Choosing changes accesses, so they are
+ * looked up again after each. */
+static dt_status binarize(dt_program *p, int32_t tensor, dt_err *err)
+{
+    dt_gap g;
+    while (crossing(p, tensor, &g)) {
+        int32_t n;
+        const dt_access *a = dt_accesses(p, tensor, &n);
+        const dt_op *op = NULL;
+        for (int32_t i = 0; i < n && op == NULL; i++)
+            if (a[i].pos >= g.to_pos)
+                op = &p->op[a[i].op];
+        const int32_t node = op->node;
+        const int before = p->alt[node];
+        DT_CHECK(dt_choose(p, node, value_free(p->graph->node[node].desc), err));
+        if (p->alt[node] == before)
+            break; /* the configuration holds it */
+    }
+    return DT_OK;
+}
+
+static dt_status encode(dt_program *p, int32_t tensor, const dt_gist_opts *o, dt_err *err)
+{
+    dt_gap g;
+    const dt_tensor *t = &p->tensor[tensor];
+    if (!dt_packs(t) || t->node == DT_NONE || !crossing(p, tensor, &g))
+        return DT_OK;
+    int32_t packed;
+    const size_t count = t->bytes / sizeof(float);
+    const double density = dt_pass_density(o->env, t, o->density);
+    const size_t sparse = dt_packed_bytes(o->sparse, count, density);
+    const bool smaller = o->dense == NULL || sparse < dt_packed_bytes(o->dense, count, 1);
+    if (often_zero(p, t->node) && smaller)
+        return dt_encode(p, &g, o->sparse, density, &packed, err);
+    return o->dense != NULL ? dt_encode(p, &g, o->dense, 1, &packed, err) : DT_OK;
+}
+
+dt_status dt_gist_pass(dt_program *p, const dt_gist_opts *o, dt_err *err)
+{
+    if (p->loss == DT_NONE)
+        return DT_OK;
+    DT_CHECK(dt_program_index(p, err));
+    const size_t n = p->n_tensor;
+    dt_gap g;
+    for (size_t t = 0; t < n; t++)
+        if (p->tensor[t].role == DT_ROLE_ACTIVATIONS && crossing(p, (int32_t)t, &g) &&
+            only_free_readers(p, (int32_t)t, &g))
+            DT_CHECK(binarize(p, (int32_t)t, err));
+    for (size_t t = 0; t < n; t++)
+        DT_CHECK(encode(p, (int32_t)t, o, err));
+    return DT_OK;
+}

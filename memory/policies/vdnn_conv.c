@@ -1,0 +1,16 @@
+/* vDNN_conv (Rhu et al., MICRO 2016, section III): the inputs of convolutions wait on the host
+ * between forward and backward; convolutions take long enough to hide the copies. How, and where
+ * ours differs, is told in vdnn_pass.c. */
+#include "memory/policies/vdnn_pass.h"
+
+static dt_status vdnn_conv(dt_program *p, const dt_pass_env *env, dt_err *err)
+{
+    return dt_vdnn_pass(p, &(dt_vdnn_opts){.env = env}, err);
+}
+
+const dt_policy dt_policy_vdnn_conv = {
+    .name = "vdnn_conv",
+    .summary = "inputs of convolutions wait on the host between forward and backward",
+    .exact = true,
+    .pass = vdnn_conv,
+};

@@ -1,0 +1,22 @@
+/* vDNN's moves, for the policies that are vDNN and those that add to it. */
+#ifndef DT_MEMORY_POLICIES_VDNN_PASS_H
+#define DT_MEMORY_POLICIES_VDNN_PASS_H
+
+#include "memory/policy.h"
+
+/**
+ * struct dt_vdnn_opts - which moves, and how.
+ * @all:   vdnn_all; otherwise vdnn_conv
+ * @codec: packs fp32 values on the way; NULL: none does
+ * @density: share of values not zero to make room for, where @env knows none
+ */
+typedef struct dt_vdnn_opts {
+    const dt_pass_env *env;
+    bool all;
+    const dt_codec *codec;
+    double density;
+} dt_vdnn_opts;
+
+dt_status dt_vdnn_pass(dt_program *p, const dt_vdnn_opts *o, dt_err *err) DT_NODISCARD;
+
+#endif

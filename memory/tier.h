@@ -1,0 +1,11 @@
+/* The tiers that can be reserved. One file each in memory/tiers/; memory/tiers/tiers.def holds a
+ * line a tier. */
+#ifndef DT_MEMORY_TIER_H
+#define DT_MEMORY_TIER_H
+
+#include "engine/tier.h"
+
+const dt_tier_desc *const *dt_tier_all(size_t *n);
+const dt_tier_desc *dt_tier_desc_find(const char *name); /* NULL if unknown */
+
+#endif

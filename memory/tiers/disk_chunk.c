@@ -1,0 +1,129 @@
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "engine/io.h"
+#include "memory/tiers/disk.h"
+
+enum { MOST_WAITS = 1000 }; /* of a millisecond each, for a system that says EAGAIN */
+
+void dt_disk_nap(void)
+{
+    (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
+size_t dt_disk_chunks(const dt_disk_transfer *t)
+{
+    return (size_t)(t->bytes / DT_DISK_CHUNK + (t->bytes % DT_DISK_CHUNK > 0));
+}
+
+static bool fits(const void *p, size_t n, const dt_disk_file *f)
+{
+    return (uintptr_t)p % f->align == 0 && (f->align == 1 || n % DT_DISK_BLOCK == 0);
+}
+
+void dt_disk_chunk_start(
+    dt_disk_chunk *c, const dt_disk_file *f, const dt_disk_transfer *t, size_t index, char *bounce)
+{
+    const uint64_t at = (uint64_t)index * DT_DISK_CHUNK, left = t->bytes - at;
+    *c = (dt_disk_chunk){.index = index, .offset = t->slot + at};
+    c->bytes = c->length = left < DT_DISK_CHUNK ? (size_t)left : DT_DISK_CHUNK;
+    c->from = t->from != NULL ? t->from + at : NULL;
+    c->to = t->to != NULL ? t->to + at : NULL;
+    if (c->from != NULL && t->sums != NULL)
+        t->sums[index] = dt_disk_sum(c->from, c->bytes);
+    if (fits(c->from != NULL ? c->from : c->to, c->bytes, f))
+        return;
+    c->length = (c->bytes + DT_DISK_BLOCK - 1) / DT_DISK_BLOCK * DT_DISK_BLOCK;
+    if (c->from != NULL)
+        c->from = memcpy(bounce, c->from, c->bytes);
+    else
+        c->to = bounce;
+}
+
+bool dt_disk_chunk_advance(dt_disk_chunk *c, const dt_disk_file *f, int64_t got)
+{
+    if (got == -EINTR)
+        return false;
+    if (got == 0 || (got < 0 && got != -EAGAIN)) {
+        c->error = got < 0 ? (int)-got : c->to != NULL ? DT_DISK_ENDS : ENOSPC;
+        return true;
+    }
+    const size_t before = c->done, moved = got > 0 ? (size_t)got : 0;
+    if (moved >= c->length - before) {
+        c->done = c->length;
+        return true;
+    }
+    c->done += moved;
+    if (f->align > 1) /* go on where a block begins: part of one moves again */
+        c->done -= c->done % DT_DISK_BLOCK;
+    if (c->done > before)
+        return false;
+    if (++c->waits > MOST_WAITS) {
+        c->error = got < 0 ? (int)-got : EIO;
+        return true;
+    }
+    dt_disk_nap();
+    return false;
+}
+
+void dt_disk_chunk_run(dt_disk_chunk *c, const dt_disk_file *f)
+{
+    int64_t got;
+    do {
+        const size_t n = c->length - c->done;
+        const off_t at = (off_t)(c->offset + c->done);
+        got = c->from != NULL ? dt_io->pwrite(f->fd, c->from + c->done, n, at)
+                              : dt_io->pread(f->fd, c->to + c->done, n, at);
+        got = got < 0 ? -errno : got;
+    } while (!dt_disk_chunk_advance(c, f, got));
+}
+
+void dt_disk_chunk_finish(dt_disk_chunk *c, const dt_disk_transfer *t)
+{
+    if (c->error != 0 || c->to == NULL)
+        return;
+    char *to = t->to + (uint64_t)c->index * DT_DISK_CHUNK;
+    if (c->to != to)
+        memcpy(to, c->to, c->bytes);
+    if (t->sums != NULL && t->sums[c->index] != dt_disk_sum(to, c->bytes))
+        c->error = DT_DISK_DIFFERS;
+}
+
+void dt_disk_chunk_note(const dt_disk_chunk *c, dt_disk_transfer *t)
+{
+    if (c->error == 0 || t->error != 0)
+        return;
+    const size_t done = c->error == DT_DISK_DIFFERS ? 0 : c->done;
+    t->error = c->error;
+    t->where = c->offset + done;
+    t->length = c->error == DT_DISK_DIFFERS ? c->bytes : c->length - done;
+}
+
+enum { WORDS = 4 };
+
+/* One to one in either argument, so that no single changed word is ever lost. */
+static uint64_t mix(uint64_t h, uint64_t word)
+{
+    h = (h ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+    return h ^ h >> 32;
+}
+
+uint64_t dt_disk_sum(const void *p, size_t n)
+{
+    const char *at = p;
+    uint64_t h[WORDS] = {1, 2, 3, 4}, w[WORDS];
+    size_t left = n;
+    for (; left >= sizeof w; left -= sizeof w, at += sizeof w) {
+        memcpy(w, at, sizeof w);
+        for (int i = 0; i < WORDS; i++)
+            h[i] = mix(h[i], w[i]);
+    }
+    memset(w, 0, sizeof w);
+    if (left > 0)
+        memcpy(w, at, left);
+    uint64_t sum = n;
+    for (int i = 0; i < WORDS; i++)
+        sum = mix(sum, mix(h[i], w[i]));
+    return sum;
+}

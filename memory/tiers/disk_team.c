@@ -1,0 +1,111 @@
+#include <signal.h>
+
+#include "engine/alloc.h"
+#include "memory/tiers/disk.h"
+
+/* Chunk after chunk, until none is left or one has failed. The lock is held here, and let go while
+ * bytes move. */
+static void take_part(dt_disk_lane *l, char *bounce)
+{
+    dt_disk_team *m = l->team;
+    while (m->next < m->chunks) {
+        const size_t index = m->next++;
+        m->busy++;
+        pthread_mutex_unlock(&m->lock);
+        dt_disk_chunk c;
+        dt_disk_chunk_start(&c, l->file, m->now, index, bounce);
+        dt_disk_chunk_run(&c, l->file);
+        dt_disk_chunk_finish(&c, m->now);
+        pthread_mutex_lock(&m->lock);
+        dt_disk_chunk_note(&c, m->now);
+        if (c.error != 0)
+            m->next = m->chunks;
+        if (--m->busy == 0)
+            pthread_cond_signal(&m->done);
+    }
+}
+
+static void *help(void *lane)
+{
+    dt_disk_lane *l = lane;
+    dt_disk_team *m = l->team;
+    pthread_mutex_lock(&m->lock);
+    const int me = m->helpers++;
+    pthread_cond_signal(&m->done);
+    while (!m->stop) {
+        take_part(l, l->bounce != NULL ? l->bounce + (size_t)(me + 1) * DT_DISK_CHUNK : NULL);
+        if (!m->stop)
+            pthread_cond_wait(&m->work, &m->lock);
+    }
+    pthread_mutex_unlock(&m->lock);
+    return NULL;
+}
+
+void dt_disk_team_run(dt_disk_lane *l, dt_disk_transfer *t)
+{
+    dt_disk_team *m = l->team;
+    pthread_mutex_lock(&m->lock);
+    m->now = t;
+    m->next = 0;
+    m->chunks = dt_disk_chunks(t);
+    if (m->chunks > 1)
+        pthread_cond_broadcast(&m->work);
+    take_part(l, l->bounce);
+    while (m->busy > 0)
+        pthread_cond_wait(&m->done, &m->lock);
+    m->next = m->chunks = 0;
+    m->now = NULL;
+    pthread_mutex_unlock(&m->lock);
+}
+
+/* Signals are for the threads of the program that know what to do with them. */
+static void start_helpers(dt_disk_lane *l, int wanted)
+{
+    dt_disk_team *m = l->team;
+    sigset_t all, before;
+    sigfillset(&all);
+    if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0)
+        return;
+    for (int i = 0; i < wanted; i++) {
+        if (pthread_create(&m->helper[i], NULL, help, l) != 0)
+            break;
+        pthread_mutex_lock(&m->lock);
+        while (m->helpers <= i)
+            pthread_cond_wait(&m->done, &m->lock);
+        pthread_mutex_unlock(&m->lock);
+    }
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+bool dt_disk_team_open(dt_disk_lane *l, int helpers)
+{
+    dt_disk_team *m = dt_alloc(1, sizeof *m);
+    if (m == NULL)
+        return false;
+    /* with default attributes none of these can fail on Linux */
+    (void)pthread_mutex_init(&m->lock, NULL);
+    (void)pthread_cond_init(&m->work, NULL);
+    (void)pthread_cond_init(&m->done, NULL);
+    l->team = m;
+    start_helpers(l, helpers < DT_DISK_HELPERS ? helpers : DT_DISK_HELPERS);
+    return true;
+}
+
+void dt_disk_team_close(dt_disk_lane *l)
+{
+    dt_disk_team *m = l->team;
+    if (m == NULL)
+        return;
+    pthread_mutex_lock(&m->lock);
+    m->stop = true;
+    pthread_cond_broadcast(&m->work);
+    const int helpers = m->helpers;
+    pthread_mutex_unlock(&m->lock);
+    for (int i = 0; i < helpers; i++)
+        (void)pthread_join(m->helper[i], NULL);
+    (void)pthread_mutex_destroy(&m->lock);
+    (void)pthread_cond_destroy(&m->work);
+    (void)pthread_cond_destroy(&m->done);
+    dt_free(m);
+    l->team = NULL;
+}

@@ -1,0 +1,27 @@
+/* io_uring, as far as the disk tier needs it, behind a table that tests replace. */
+#ifndef DT_MEMORY_TIERS_URING_H
+#define DT_MEMORY_TIERS_URING_H
+
+#include "engine/compiler.h"
+
+/**
+ * struct dt_uring_calls - rings over one file.
+ * @open:   with room for @depth transfers under way; 0 or -errno, -ENOSYS when built without
+ * @close:  only when nothing is under way
+ * @submit: start a transfer, a write if @from is given; 0 or -errno. After a failure nothing may be
+ *          submitted any more, while what is under way still arrives
+ * @wait:   for a transfer: its tag, and bytes or -errno as its result; 0 or -errno. A failure
+ *          changes nothing, and is followed by another try
+ */
+typedef struct dt_uring dt_uring;
+typedef struct dt_uring_calls {
+    int (*open)(dt_uring **out, int fd, unsigned depth);
+    void (*close)(dt_uring *r);
+    int (*submit)(
+        dt_uring *r, const void *from, void *to, unsigned bytes, uint64_t offset, unsigned tag);
+    int (*wait)(dt_uring *r, unsigned *tag, int *result);
+} dt_uring_calls;
+extern const dt_uring_calls dt_uring_system;
+extern const dt_uring_calls *dt_uring_io;
+
+#endif

@@ -1,0 +1,553 @@
+"""The PyTorch side of peer.py: the same networks, and one job a process. Not called by hand.
+
+    peer_torch.py JSON
+
+The JSON object names a job (`batch`, `time` or `check`) and what it needs; the answer is one line
+of JSON on standard output. Networks follow models/*.c: names and shapes of their tensors are those
+of the weight files of dnntrain, and loading one fails when a single tensor differs.
+"""
+
+import contextlib
+import json
+import math
+import re
+import resource
+import struct
+import sys
+import time
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+# --- networks ---
+
+
+class Net(nn.Module):
+    """A network as a list of parts, each taking the value of the one before. With segments > 1 all
+    but the last segment keep only their input and run forward again in backward, as
+    checkpoint_sequential has it; the segments are as equal as can be."""
+
+    def __init__(self):
+        super().__init__()
+        self.segments = 1
+
+    def parts(self):
+        raise NotImplementedError
+
+    def forward(self, x):
+        parts = self.parts()
+        size = math.ceil(len(parts) / self.segments)
+        for at in range(0, len(parts), size):
+            run = chain(parts[at : at + size])
+            last = at + size >= len(parts)
+            x = run(x) if last else checkpoint(run, x, use_reentrant=False)
+        return x
+
+    def loss(self, x, y, exact=False):
+        scores = self(x)
+        scores = scores if exact else scores.float()  # autocast leaves them in bf16
+        return F.cross_entropy(scores.view(-1, scores.shape[-1]), y.view(-1))
+
+
+def chain(parts):
+    def run(x):
+        for part in parts:
+            x = part(x)
+        return x
+
+    return run
+
+
+def layer_groups(layers):
+    """A Sequential cut before every layer with weights, so that a ReLU in place stays with the
+    layer it overwrites the output of."""
+    groups = [[]]
+    for layer in layers:
+        if isinstance(layer, (nn.Conv2d, nn.Linear)) and groups[-1]:
+            groups.append([])
+        groups[-1].append(layer)
+    return [chain(g) for g in groups]
+
+
+def scale(channels, width):
+    return max(1, (channels * width + 32) // 64)
+
+
+def conv(inputs, outputs, kernel, stride=1):
+    return nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, bias=False)
+
+
+class Basic(nn.Module):
+    """Two 3x3 convolutions; `shortcut` is a convolution or, on CIFAR, zeros for new channels."""
+
+    grows = 1
+
+    def __init__(self, inputs, planes, stride, padded):
+        super().__init__()
+        self.conv1, self.bn1 = conv(inputs, planes, 3, stride), nn.BatchNorm2d(planes)
+        self.conv2, self.bn2 = conv(planes, planes, 3), nn.BatchNorm2d(planes)
+        self.stride, self.new = stride, planes - inputs
+        self.padded = padded
+        self.downsample = None
+        if not padded and (stride != 1 or self.new):
+            self.downsample = nn.Sequential(conv(inputs, planes, 1, stride), nn.BatchNorm2d(planes))
+
+    def shortcut(self, x):
+        if self.downsample is not None:
+            return self.downsample(x)
+        if not self.padded or (self.stride == 1 and not self.new):
+            return x
+        before = self.new // 2
+        x = x[:, :, :: self.stride, :: self.stride]
+        return F.pad(x, (0, 0, 0, 0, before, self.new - before))
+
+    def forward(self, x):
+        y = F.relu(self.bn1(self.conv1(x)), inplace=True)
+        y = self.bn2(self.conv2(y))
+        y += self.shortcut(x)
+        return F.relu(y, inplace=True)
+
+
+class Bottleneck(nn.Module):
+    grows = 4
+
+    def __init__(self, inputs, planes, stride, padded):
+        super().__init__()
+        outputs = 4 * planes
+        self.conv1, self.bn1 = conv(inputs, planes, 1), nn.BatchNorm2d(planes)
+        self.conv2, self.bn2 = conv(planes, planes, 3, stride), nn.BatchNorm2d(planes)
+        self.conv3, self.bn3 = conv(planes, outputs, 1), nn.BatchNorm2d(outputs)
+        self.downsample = None
+        if stride != 1 or inputs != outputs:
+            self.downsample = nn.Sequential(
+                conv(inputs, outputs, 1, stride), nn.BatchNorm2d(outputs)
+            )
+
+    def forward(self, x):
+        y = F.relu(self.bn1(self.conv1(x)), inplace=True)
+        y = F.relu(self.bn2(self.conv2(y)), inplace=True)
+        y = self.bn3(self.conv3(y))
+        y += x if self.downsample is None else self.downsample(x)
+        return F.relu(y, inplace=True)
+
+
+class ResNet(Net):
+    def __init__(self, net, block, blocks, cifar):
+        super().__init__()
+        w, base = net["width"], 16 if cifar else 64
+        self.cifar = cifar
+        inputs = scale(base, w)
+        self.conv1 = nn.Conv2d(
+            net["channels"], inputs, *((3, 1, 1) if cifar else (7, 2, 3)), bias=False
+        )
+        self.bn1 = nn.BatchNorm2d(inputs)
+        stages = []
+        for s, n in enumerate(blocks):
+            planes, row = scale(base << s, w), []
+            for i in range(n):
+                row.append(block(inputs, planes, 2 if s > 0 and i == 0 else 1, cifar))
+                inputs = planes * block.grows
+            stages += row
+            setattr(self, f"layer{s + 1}", nn.Sequential(*row))
+        self.stages = tuple(stages)  # a tuple: layerN has them registered
+        setattr(self, "linear" if cifar else "fc", nn.Linear(inputs, net["classes"]))
+
+    def stem(self, x):
+        x = F.relu(self.bn1(self.conv1(x)), inplace=True)
+        return x if self.cifar else F.max_pool2d(x, 3, 2, 1)
+
+    def head(self, x):
+        x = torch.flatten(F.adaptive_avg_pool2d(x, 1), 1)
+        return (self.linear if self.cifar else self.fc)(x)
+
+    def parts(self):
+        return [self.stem, *self.stages, self.head]
+
+
+class Columns(Net):
+    """VGG and AlexNet: features, a pool to a fixed size, a classifier."""
+
+    def __init__(self, features, side, classifier):
+        super().__init__()
+        self.features, self.side = nn.Sequential(*features), side
+        self.classifier = nn.Sequential(*classifier)
+
+    def middle(self, x):
+        return torch.flatten(F.adaptive_avg_pool2d(x, self.side), 1)
+
+    def parts(self):
+        return [*layer_groups(self.features), self.middle, *layer_groups(self.classifier)]
+
+
+def vgg(net, convs, norm):
+    features, inputs, w = [], net["channels"], net["width"]
+    for outputs, n in zip((64, 128, 256, 512, 512), convs):
+        for _ in range(n):
+            features.append(nn.Conv2d(inputs, scale(outputs, w), 3, 1, 1))
+            inputs = scale(outputs, w)
+            features += [nn.BatchNorm2d(inputs)] if norm else []
+            features.append(nn.ReLU(inplace=True))
+        features.append(nn.MaxPool2d(2, 2))
+    classifier, inputs = [], inputs * 49
+    for _ in range(2):
+        classifier += [nn.Linear(inputs, scale(4096, w)), nn.ReLU(inplace=True)]
+        classifier.append(nn.Dropout(net["dropout"]))
+        inputs = scale(4096, w)
+    return Columns(features, 7, [*classifier, nn.Linear(inputs, net["classes"])])
+
+
+def alexnet(net):
+    rows = [(64, 11, 4, 2, True), (192, 5, 1, 2, True), (384, 3, 1, 1, False)]
+    rows += [(256, 3, 1, 1, False), (256, 3, 1, 1, True)]
+    features, inputs, w, drop = [], net["channels"], net["width"], net["dropout"]
+    for outputs, kernel, stride, pad, pool in rows:
+        features.append(nn.Conv2d(inputs, scale(outputs, w), kernel, stride, pad))
+        features.append(nn.ReLU(inplace=True))
+        features += [nn.MaxPool2d(3, 2)] if pool else []
+        inputs = scale(outputs, w)
+    wide = scale(4096, w)
+    classifier = [nn.Dropout(drop), nn.Linear(inputs * 36, wide), nn.ReLU(inplace=True)]
+    classifier += [nn.Dropout(drop), nn.Linear(wide, wide), nn.ReLU(inplace=True)]
+    return Columns(features, 6, [*classifier, nn.Linear(wide, net["classes"])])
+
+
+class LeNet5(Net):
+    def __init__(self, net):
+        super().__init__()
+        c6, c16, n120, n84 = (scale(n, net["width"]) for n in (6, 16, 120, 84))
+        self.conv1 = nn.Conv2d(net["channels"], c6, 5, padding=2 if net["image"] == 28 else 0)
+        self.conv2 = nn.Conv2d(c6, c16, 5)
+        self.fc1, self.fc2 = nn.Linear(c16 * 25, n120), nn.Linear(n120, n84)
+        self.fc3 = nn.Linear(n84, net["classes"])
+
+    def head(self, x):
+        return self.fc3(F.relu(self.fc2(F.relu(self.fc1(torch.flatten(x, 1))))))
+
+    def parts(self):
+        return [
+            lambda x: F.max_pool2d(F.relu(self.conv1(x)), 2),
+            lambda x: F.max_pool2d(F.relu(self.conv2(x)), 2),
+            self.head,
+        ]
+
+
+class MLP(Net):
+    def __init__(self, net):
+        super().__init__()
+        a, b = scale(512, net["width"]), scale(256, net["width"])
+        self.fc1 = nn.Linear(net["channels"] * net["image"] ** 2, a)
+        self.fc2, self.fc3 = nn.Linear(a, b), nn.Linear(b, net["classes"])
+        self.drop = nn.Dropout(net["dropout"])
+
+    def parts(self):
+        return [
+            lambda x: self.drop(F.relu(self.fc1(torch.flatten(x, 1)))),
+            lambda x: self.drop(F.relu(self.fc2(x))),
+            self.fc3,
+        ]
+
+
+class Projection(nn.Module):
+    """A linear layer whose weight is [inputs, outputs], as GPT-2's files have it."""
+
+    def __init__(self, inputs, outputs):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(inputs, outputs))
+        self.bias = nn.Parameter(torch.empty(outputs))
+
+    def forward(self, x):
+        y = torch.addmm(self.bias, x.reshape(-1, x.shape[-1]), self.weight)
+        return y.view(*x.shape[:-1], -1)
+
+
+class GPTBlock(nn.Module):
+    def __init__(self, width, heads, drop, mask):
+        super().__init__()
+        self.heads, self.drop, self.mask = heads, drop, mask
+        self.ln_1, self.ln_2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.attn, self.mlp = nn.Module(), nn.Module()
+        self.attn.c_attn = Projection(width, 3 * width)
+        self.attn.c_proj = Projection(width, width)
+        self.mlp.c_fc, self.mlp.c_proj = Projection(width, 4 * width), Projection(4 * width, width)
+
+    def attend(self, x):
+        n, t, c = x.shape
+        q, k, v = (
+            part.view(n, t, self.heads, c // self.heads).transpose(1, 2)
+            for part in self.attn.c_attn(x).split(c, dim=2)
+        )
+        if hasattr(F, "scaled_dot_product_attention"):
+            y = F.scaled_dot_product_attention(q, k, v, dropout_p=self.drop, is_causal=True)
+        else:
+            scores = (q * (c // self.heads) ** -0.5) @ k.transpose(-2, -1)
+            scores = scores.masked_fill(self.mask[:t, :t], float("-inf"))
+            y = F.dropout(F.softmax(scores, dim=-1), self.drop) @ v
+        return self.attn.c_proj(y.transpose(1, 2).reshape(n, t, c))
+
+    def forward(self, x):
+        x = x + F.dropout(self.attend(self.ln_1(x)), self.drop)
+        y = F.gelu(self.mlp.c_fc(self.ln_2(x)), approximate="tanh")
+        return x + F.dropout(self.mlp.c_proj(y), self.drop)
+
+
+class GPT2(Net):
+    """Sizes come from the shapes of the weights; the head is the token embedding."""
+
+    def __init__(self, net, shapes):
+        super().__init__()
+        vocab, width = shapes["wte.weight"]
+        context = shapes["wpe.weight"][0]
+        layers = sum(name.endswith("ln_1.weight") for name in shapes)
+        mask = torch.ones(context, context, dtype=torch.bool).triu(1)
+        heads = net["heads"] or max(1, width // 64)
+        self.wte, self.wpe = nn.Embedding(vocab, width), nn.Embedding(context, width)
+        self.h = nn.ModuleList(
+            GPTBlock(width, heads, net["dropout"], mask) for _ in range(layers)
+        )
+        self.ln_f = nn.LayerNorm(width)
+
+    def embed(self, x):
+        return self.wte(x) + self.wpe(torch.arange(x.shape[1]))
+
+    def head(self, x):
+        return F.linear(self.ln_f(x), self.wte.weight)
+
+    def parts(self):
+        return [self.embed, *self.h, self.head]
+
+
+RESNETS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3)}
+BOTTLENECKS = {50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
+VGGS = {11: (1, 1, 2, 2, 2), 13: (2, 2, 2, 2, 2), 16: (2, 2, 3, 3, 3), 19: (2, 2, 4, 4, 4)}
+
+
+def build(net, shapes):
+    name = net["name"]
+    if name.startswith("resnet"):
+        depth = int(name[6:])
+        if depth in RESNETS:
+            return ResNet(net, Basic, RESNETS[depth], False)
+        if depth in BOTTLENECKS:
+            return ResNet(net, Bottleneck, BOTTLENECKS[depth], False)
+        if (depth - 2) % 6 == 0:
+            return ResNet(net, Basic, ((depth - 2) // 6,) * 3, True)
+    elif name.startswith("vgg"):
+        return vgg(net, VGGS[int(name[3:5])], name.endswith("_bn"))
+    elif name in SIMPLE:
+        return SIMPLE[name](net)
+    elif name == "gpt2":
+        return GPT2(net, shapes)
+    raise SystemExit(f"peer: this tool has no torch network '{name}'")
+
+
+SIMPLE = {"alexnet": alexnet, "lenet5": LeNet5, "mlp": MLP}
+
+# --- safetensors: a length, a JSON header, then the tensors' bytes ---
+
+TYPES = {"F32": torch.float32, "I64": torch.int64}
+
+
+def read_header(file):
+    (size,) = struct.unpack("<Q", file.read(8))
+    header = json.loads(file.read(size))
+    header.pop("__metadata__", None)
+    return header, 8 + size
+
+
+def read_tensor(file, base, entry):
+    begin, end = entry["data_offsets"]
+    file.seek(base + begin)
+    data = bytearray(file.read(end - begin))
+    return torch.frombuffer(data, dtype=TYPES[entry["dtype"]]).reshape(entry["shape"])
+
+
+def read_file(path):
+    with open(path, "rb") as file:
+        header, base = read_header(file)
+        return {name: read_tensor(file, base, entry) for name, entry in header.items()}
+
+
+def write_file(path, tensors):
+    header, at, names = {}, 0, {t: n for n, t in TYPES.items()}
+    for name, t in tensors.items():
+        size = t.numel() * t.element_size()
+        header[name] = {
+            "dtype": names[t.dtype],
+            "shape": list(t.shape),
+            "data_offsets": [at, at + size],
+        }
+        at += size
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        for t in tensors.values():
+            file.write(t.contiguous().numpy().tobytes())
+
+
+def plain(name):
+    return name[len("transformer.") :] if name.startswith("transformer.") else name
+
+
+def load(job):
+    """The network with dnntrain's weights, one tensor in memory twice at a time."""
+    with open(job["weights"], "rb") as file:
+        header, base = read_header(file)
+        theirs = {plain(n): e for n, e in header.items() if not n.startswith("lm_head.")}
+        model = build(job["net"], {n: e["shape"] for n, e in theirs.items()})
+        ours = model.state_dict()
+        for name in sorted({*ours, *theirs}):
+            if name.endswith("num_batches_tracked"):
+                continue
+            mine = list(ours[name].shape) if name in ours else "missing"
+            yours = theirs[name]["shape"] if name in theirs else "missing"
+            if mine != yours:
+                raise SystemExit(f"peer: '{name}' is {mine} in torch, {yours} in dnntrain")
+            ours[name].copy_(read_tensor(file, base, theirs[name]))
+    model.train()
+    model.segments = round(math.sqrt(len(model.parts()))) if job.get("checkpoint") else 1
+    return model
+
+
+# --- jobs ---
+
+
+def status(key):
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) * 1024 for line in file if line.startswith(key + ":"))
+
+
+def libraries():
+    with open("/proc/self/maps") as file:
+        paths = {line.split()[-1] for line in file if ".so" in line}
+    return sorted(p for p in paths if re.search("blas|mkl|malloc", p.rsplit("/", 1)[-1]))
+
+
+def capability():
+    lines = torch.__config__.show().splitlines()
+    return next((line.split()[-1] for line in lines if "capability" in line), "unknown")
+
+
+def make_batch(job):
+    """Checks the network against the weights, and writes the batch that both sides train on."""
+    model = load(job)
+    torch.manual_seed(1)
+    n, net = job["batch"], job["net"]
+    if net["name"] == "gpt2":
+        x = torch.randint(model.wte.num_embeddings, (1, n, model.wpe.num_embeddings))
+        y = torch.randint(model.wte.num_embeddings, x.shape)
+    else:
+        x = torch.randn(1, n, net["channels"], net["image"], net["image"])
+        y = torch.randint(net["classes"], (1, n))
+    write_file(job["data"], {"x": x, "y": y})
+    numbers = sum(p.numel() for p in model.parameters())
+    return {"tensors": len(list(model.parameters())), "parameters": numbers}
+
+
+def prepared(job):
+    model = load(job)
+    data = read_file(job["data"])
+    x, y = data["x"][0], data["y"][0]
+    if job["layout"] == "nhwc" and x.dim() == 4:
+        model = model.to(memory_format=torch.channels_last)
+        x = x.contiguous(memory_format=torch.channels_last)
+    return model, x, y
+
+
+def precision(job):
+    if job["precision"] == "bf16":
+        return torch.autocast("cpu", dtype=torch.bfloat16)
+    return contextlib.nullcontext()
+
+
+def make_optimizer(job, model):
+    o = job["optimizer"]
+    if o["name"] == "sgd":
+        return torch.optim.SGD(
+            model.parameters(), o["lr"], o["momentum"], 0, o["weight_decay"], o["nesterov"]
+        )
+    kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[o["name"]]
+    return kind(model.parameters(), o["lr"], o["betas"], weight_decay=o["weight_decay"])
+
+
+def time_steps(job):
+    imported = status("VmHWM")
+    model, x, y = prepared(job)
+    optimizer = make_optimizer(job, model)
+    with contextlib.suppress(OSError), open("/proc/self/clear_refs", "w") as file:
+        file.write("5")  # the peak starts anew: reading the weights is no part of it
+    seconds, losses = [], []
+    for step in range(job["warmup"] + job["steps"]):
+        if step == job["warmup"]:
+            faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        start = time.perf_counter()
+        optimizer.zero_grad(set_to_none=True)
+        with precision(job):
+            loss = model.loss(x, y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+        seconds.append(time.perf_counter() - start)
+    faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - faults
+    return {
+        "seconds": seconds[job["warmup"] :],
+        "first_loss": losses[0],
+        "resident_peak": status("VmHWM"),
+        "resident_after_import": imported,
+        "faults_a_step": faults / job["steps"],
+        "segments": model.segments,
+        "libraries": libraries(),
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "capability": capability(),
+    }
+
+
+def gradients(job, exact):
+    """Loss and gradients on the batch: in double precision, or in that of the run."""
+    model, x, y = prepared(job)
+    if exact:
+        model = model.double()
+        x = x.double() if x.is_floating_point() else x
+    with contextlib.nullcontext() if exact else precision(job):
+        loss = model.loss(x, y, exact)
+    loss.backward()
+    return loss.item(), {name: p.grad.double() for name, p in model.named_parameters()}
+
+
+def farthest(got, want):
+    """The tensor that is farthest from what it should be, and the relative distance. A gradient
+    that is nothing but rounding, as a bias before batch norm has it, is measured against the
+    largest."""
+    least = 1e-3 * max(w.norm().item() for w in want.values())
+    far = {n: ((got[n] - w).norm() / max(w.norm().item(), least)).item() for n, w in want.items()}
+    worst = max(far, key=lambda n: far[n] if math.isfinite(far[n]) else math.inf)
+    return {"tensor": worst, "difference": far[worst]}
+
+
+def check(job):
+    exact_loss, exact = gradients(job, True)
+    torch_loss, torch_has = gradients(job, False)
+    dnntrain_has = {plain(n): t.double() for n, t in read_file(job["gradients"]).items()}
+    return {
+        "exact_loss": exact_loss,
+        "torch_loss": torch_loss,
+        "tensors": len(exact),
+        "dnntrain": farthest(dnntrain_has, exact),
+        "torch": farthest(torch_has, exact),
+    }
+
+
+def main():
+    job = json.loads(sys.argv[1])
+    if job.get("flush"):
+        torch.set_flush_denormal(True)  # before there are threads: they inherit it
+    torch.set_num_threads(job["threads"])
+    jobs = {"batch": make_batch, "time": time_steps, "check": check}
+    print(json.dumps(jobs[job["job"]](job)))
+
+
+if __name__ == "__main__":
+    main()

@@ -7,7 +7,7 @@
 bool dt_packs(const dt_tensor *t)
 {
     return t->role == DT_ROLE_ACTIVATIONS && t->home == DT_NONE && t->bytes > 0 &&
-           t->bytes % sizeof(float) == 0;
+           t->bytes % sizeof(uint32_t) == 0;
 }
 
 static dt_op codec_op(const dt_program *p, int32_t tensor, const dt_codec *codec, dt_op_kind kind)
@@ -22,7 +22,7 @@ static dt_op codec_op(const dt_program *p, int32_t tensor, const dt_codec *codec
         .release_after = DT_NONE,
         .clone_of = DT_NONE,
         .n1 = p->n,
-        .count = (int64_t)(t->bytes / sizeof(float))};
+        .count = (int64_t)(t->bytes / sizeof(uint32_t))};
     snprintf(op.name, sizeof op.name, "%.100s.%s", t->name, dt_codec_op.form[op.form].suffix);
     return op;
 }
@@ -48,9 +48,11 @@ dt_status dt_encode(dt_program *p, const dt_gap *g, const dt_codec *codec, doubl
     if (t->pin != DT_PIN_NONE)
         return DT_OK;
     if (!dt_packs(t))
-        return DT_FAIL(err, DT_E_CONFIG, "'%s' is no array of fp32 values, which '%s' packs",
+        return DT_FAIL(err, DT_E_CONFIG, "'%s' is no array of whole words, which '%s' packs",
             t->name, codec->name);
-    const size_t bytes = dt_packed_bytes(codec, t->bytes / sizeof(float), density);
+    if (!codec->exact && p->graph->dtype != DT_F32)
+        return DT_OK;
+    const size_t bytes = dt_packed_bytes(codec, t->bytes / sizeof(uint32_t), density);
     if (bytes >= t->bytes)
         return DT_OK;
     dt_op dec = codec_op(p, g->tensor, codec, DT_OP_DECODE);

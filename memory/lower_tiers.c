@@ -1,6 +1,6 @@
 /* Slots of tiers. A move that names no tier goes to the host; when the host's budget does not hold
- * them all and there is a disk, those go there first that are away the longest, since they have the
- * most time to come back. */
+ * them all and there is a disk, those stay on the host that are away for the shortest time, since
+ * the others have more of it to come back from the disk. */
 #include <stdlib.h>
 
 #include "engine/alloc.h"
@@ -43,14 +43,14 @@ static dt_status place(dti_lowering *l, dt_tier tier, uint64_t *peak, dt_err *er
     return st;
 }
 
-static int longest_first(const void *va, const void *vb)
+static int shortest_first(const void *va, const void *vb)
 {
     const dti_slot *a = *(dti_slot *const *)va, *b = *(dti_slot *const *)vb;
     const int64_t x = a->at.upper - a->at.lower, y = b->at.upper - b->at.lower;
-    return x != y ? (x < y) - (x > y) : (a->at.lower > b->at.lower) - (a->at.lower < b->at.lower);
+    return x != y ? (x > y) - (x < y) : (a->at.lower > b->at.lower) - (a->at.lower < b->at.lower);
 }
 
-/* The fewest of the longest that must leave the host, by bisection. */
+/* One after the other, each stays on the host if it still holds them all. */
 static dt_status spill(dti_lowering *l, dt_err *err)
 {
     size_t n = 0;
@@ -58,24 +58,19 @@ static dt_status spill(dti_lowering *l, dt_err *err)
     if (order == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for lowering");
     for (size_t i = 0; i < l->n_slot; i++)
-        if (l->slot[i].free && l->slot[i].tier == DT_TIER_HOST)
+        if (l->slot[i].free && l->slot[i].tier == DT_TIER_HOST) {
             order[n++] = &l->slot[i];
-    qsort(order, n, sizeof(dti_slot *), longest_first);
+            l->slot[i].tier = DT_TIER_DISK;
+        }
+    qsort(order, n, sizeof(dti_slot *), shortest_first);
     dt_status st = DT_OK;
-    size_t few = 0, enough = n;
-    while (few < enough && st == DT_OK) {
-        const size_t k = few + (enough - few) / 2;
+    for (size_t i = 0; i < n && st == DT_OK; i++) {
         uint64_t peak;
-        for (size_t i = 0; i < n; i++)
-            order[i]->tier = i < k ? DT_TIER_DISK : DT_TIER_HOST;
+        order[i]->tier = DT_TIER_HOST;
         st = place(l, DT_TIER_HOST, &peak, err);
-        if (peak <= l->o->host_budget)
-            enough = k;
-        else
-            few = k + 1;
+        if (peak > l->o->host_budget)
+            order[i]->tier = DT_TIER_DISK;
     }
-    for (size_t i = 0; i < n; i++)
-        order[i]->tier = i < enough ? DT_TIER_DISK : DT_TIER_HOST;
     dt_free(order);
     return st;
 }
@@ -90,8 +85,10 @@ dt_status dti_tiers(dti_lowering *l, dt_err *err)
     for (size_t i = 0; i < n; i++)
         l->slot_of[i] = -1;
     collect(l);
-    if (l->o->spill)
-        DT_CHECK(spill(l, err));
     DT_CHECK(place(l, DT_TIER_HOST, &l->plan->host_peak, err));
+    if (l->o->spill && l->plan->host_peak > l->o->host_budget) {
+        DT_CHECK(spill(l, err));
+        DT_CHECK(place(l, DT_TIER_HOST, &l->plan->host_peak, err));
+    }
     return place(l, DT_TIER_DISK, &l->plan->disk_peak, err);
 }

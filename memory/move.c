@@ -18,17 +18,18 @@ static dt_op copy_op(const dt_program *p, dt_op_kind kind, int32_t tensor, int m
 }
 
 /* What the slot holds. */
-static dt_status pack(dt_op *out, const dt_tensor *t, const dt_move_opt *o, dt_err *err)
+static dt_status pack(
+    const dt_program *p, dt_op *out, const dt_tensor *t, const dt_move_opt *o, dt_err *err)
 {
     out->tier = o->tier;
-    out->codec = o->codec;
     out->stored = t->bytes;
-    if (o->codec == NULL)
+    if (o->codec == NULL || (!o->codec->exact && p->graph->dtype != DT_F32))
         return DT_OK;
-    out->count = (int64_t)(t->bytes / sizeof(float));
+    out->codec = o->codec;
+    out->count = (int64_t)(t->bytes / sizeof(uint32_t));
     out->stored = dt_packed_bytes(o->codec, (size_t)out->count, o->density);
     if (!dt_packs(t) || out->stored > SIZE_MAX - DT_ALIGN)
-        return DT_FAIL(err, DT_E_CONFIG, "'%s' is no array of fp32 values, which '%s' packs",
+        return DT_FAIL(err, DT_E_CONFIG, "'%s' is no array of whole words, which '%s' packs",
             t->name, o->codec->name);
     return DT_OK;
 }
@@ -58,7 +59,7 @@ dt_status dt_move(dt_program *p, const dt_gap *g, const dt_move_opt *o, dt_err *
     if (!input) {
         dt_op away = copy_op(p, DT_OP_OUT, g->tensor, DT_READ);
         away.release_after = o->release_after;
-        DT_CHECK(pack(&away, t, o, err));
+        DT_CHECK(pack(p, &away, t, o, err));
         p->op[in].tier = away.tier;
         p->op[in].codec = away.codec;
         p->op[in].stored = away.stored;

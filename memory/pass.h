@@ -61,14 +61,17 @@ typedef struct dt_move_opt {
  * as it is. */
 dt_status dt_move(dt_program *p, const dt_gap *g, const dt_move_opt *o, dt_err *err) DT_NODISCARD;
 
-/* Whether the tensor holds fp32 values, which codecs pack. */
+/* Whether the tensor is an array of values whose bytes are 32-bit words, which codecs pack. Exact
+ * codecs look at words alone, so they pack bf16 too, where a word is two values and is left out
+ * when both are zero. Lossy ones round fp32 values: dt_move and dt_encode leave bf16 values as they
+ * are. */
 bool dt_packs(const dt_tensor *t);
 
 /* ENCODE: pack the tensor right after the gap begins and unpack it right before it ends; in between
  * lies the packed tensor, *packed (DT_NONE when nothing was done), which has gaps of its own. Room
  * is made for the share @density of values that are not zero; an encoder that needs more says so
  * while it runs, and the step is done again without. Nothing is done when the packed bytes would be
- * no fewer, or the gap is pinned. DT_E_CONFIG for values that are not fp32. */
+ * no fewer, the codec does not suit the values, or the gap is pinned. DT_E_CONFIG for what dt_packs refuses. */
 dt_status dt_encode(dt_program *p, const dt_gap *g, const dt_codec *codec, double density,
     int32_t *packed, dt_err *err) DT_NODISCARD;
 

@@ -96,6 +96,20 @@ double dt_pass_density(const dt_pass_env *e, const dt_tensor *t, double otherwis
     return d >= 0 ? d : otherwise;
 }
 
+dt_status dt_pass_encode(dt_program *p, const dt_pass_env *e, const dt_gap *g,
+    const dt_codec *codec, double otherwise, int32_t *packed, dt_err *err)
+{
+    const dt_tensor *t = &p->tensor[g->tensor];
+    dt_pass_env measured = *e;
+    measured.dense = false;
+    const double density = codec->sparse ? dt_pass_density(&measured, t, otherwise) : 1;
+    *packed = DT_NONE;
+    if (!e->dense || !codec->sparse || !dt_packs(t))
+        return dt_encode(p, g, codec, density, packed, err);
+    const bool shrinks = dt_packed_bytes(codec, t->bytes / sizeof(float), density) < t->bytes;
+    return shrinks ? dt_move(p, g, NULL, err) : DT_OK;
+}
+
 dt_status dt_policies_apply(
     const dt_policies *s, dt_program *p, const dt_pass_env *env, dt_err *err)
 {

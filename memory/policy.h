@@ -12,7 +12,7 @@
  * @opts:          of its section [policy.NAME]
  * @device_budget: bytes of the arena; 0: none
  * @density:       how many values are not zero, as measured; NULL: not known
- * @dense:         plan for the step whose packed values did not fit: make room for every value
+ * @dense:         plan for the step whose packed values did not fit: nothing may depend on values
  */
 typedef struct dt_pass_env {
     const void *opts;
@@ -24,6 +24,12 @@ typedef struct dt_pass_env {
 /* The density to make room for: 1 for a dense plan, what was measured of the tensor, or @otherwise.
  */
 double dt_pass_density(const dt_pass_env *e, const dt_tensor *t, double otherwise);
+
+/* dt_encode with the room that the tensor's density, or @otherwise, asks for. In a dense plan what
+ * would have been packed moves to the host instead: such a step is rare and may take its time, but
+ * not more of the device. *packed is DT_NONE then. */
+dt_status dt_pass_encode(dt_program *p, const dt_pass_env *e, const dt_gap *g,
+    const dt_codec *codec, double otherwise, int32_t *packed, dt_err *err) DT_NODISCARD;
 
 /**
  * struct dt_policy - a policy.

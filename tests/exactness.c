@@ -56,6 +56,8 @@ static const method methods[] = {
     {"move, recompute by name", "keep_all", "[memory.layers]\n* = recompute\n*1* = move\n"},
     {"encode, move packed by name", "keep_all",
         "[memory.layers]\n* = encode csr\n*1* = move zvc\nloss = keep\n"},
+    {"encode and move by name", "keep_all",
+        "[memory.layers]\n* = encode csr move disk\n*1* = encode zvc move\n"},
     {"encode by name, vdnn_all", "vdnn_all", "[memory.layers]\n*1* = encode zvc\n"},
 };
 

@@ -3,10 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/vfs.h>
 
-#include "engine/alloc.h"
+#include "engine/io.h"
+#include "engine/limits.h"
 #include "tests/run_cli.h"
 #include "tests/workspace.h"
+#include "tools/budget.h"
 
 #define LENET                                                                                      \
     "[model]\nname = lenet5\n[data]\nsamples = 256\n[train]\nsteps = 1\nbatch = 96\n"              \
@@ -302,6 +305,81 @@ static void a_run_beyond_the_machine_is_refused(void **state) /* case 58 */
     cli_done(&r);
 }
 
+/* A machine of which the tests say what it has. */
+static uint64_t free_blocks, group_bytes;
+
+static int made_up_disk(const char *path, struct statfs *to)
+{
+    (void)path;
+    *to = (struct statfs){.f_bsize = 4096, .f_blocks = 100000, .f_bavail = (fsblkcnt_t)free_blocks};
+    return 0;
+}
+
+static FILE *made_up_group(const char *path)
+{
+    static char text[64];
+    const char *is = NULL;
+    if (strcmp(path, "/proc/self/cgroup") == 0)
+        is = "0::/job\n";
+    if (strcmp(path, "/proc/self/mountinfo") == 0)
+        is = "30 1 0:26 / /groups rw - cgroup2 none rw\n";
+    if (strcmp(path, "/groups/job/memory.max") == 0) {
+        snprintf(text, sizeof text, "%" PRIu64 "\n", group_bytes);
+        is = text;
+    }
+    return is != NULL ? fmemopen((void *)(uintptr_t)is, strlen(is), "r") : NULL;
+}
+
+static dt_session *planned(const char *const *sets, size_t n)
+{
+    dt_err err = {0};
+    dt_session *s = NULL;
+    put_text("b.ini", LENET);
+    assert_ok(dt_session_open(&s, in_workspace("b.ini"), sets, n, &err), &err);
+    assert_ok(dt_session_plan_run(s, false, 0, 0, &err), &err);
+    return s;
+}
+
+static void a_disk_without_room_is_known_before_the_run(void **state) /* case 50 */
+{
+    (void)state;
+    const char *const sets[] = {"memory.policy=vdnn_all", "memory.tier=disk"};
+    dt_session *s = planned(sets, DT_COUNT(sets));
+    dt_io_ops ops = dt_io_system;
+    dt_err err = {0};
+    ops.statfs = made_up_disk;
+    dt_io = &ops;
+    const uint64_t need = dt_session_tier_peak(s, DT_TIER_DISK);
+    free_blocks = need / 4096;
+    assert_ok(dt_session_check_run(s, false, &err), &err);
+    free_blocks--;
+    assert_fails(dt_session_check_run(s, false, &err), DT_E_IO, &err, "in '/var/tmp', where ");
+    dt_io = &dt_io_system;
+    dt_session_close(s);
+}
+
+static void a_control_group_bounds_run_and_budgets(void **state) /* cases 12 and 58 */
+{
+    (void)state;
+    const char *const sets[] = {"memory.device_budget=500MiB"};
+    const dt_limit_ops ops = {made_up_group, dt_limit_system.resource};
+    dt_session *s = planned(NULL, 0), *t = planned(sets, 1);
+    dt_err err = {0}, other = {0};
+    dt_limit_source = &ops;
+    group_bytes = UINT64_C(1) << 30;
+    const dt_status fits = dt_session_check_run(t, false, &err);
+    group_bytes = UINT64_C(36) << 20; /* not for the arena, libraries and batches together */
+    const dt_status run = dt_session_check_run(s, false, &err);
+    const dt_status budget = dt_session_check_run(t, false, &other);
+    dt_limit_source = &dt_limit_system;
+    assert_int_equal(fits, DT_OK);
+    assert_fails(run, DT_E_BUDGET, &err, "the control group's /groups/job/memory.max");
+    assert_non_null(strstr(err.text, "fits if: "));
+    assert_fails(budget, DT_E_CONFIG, &other, "the control group's /groups/job/memory.max");
+    dt_session_close(s);
+    dt_session_close(t);
+}
+
 static int clean(void **state)
 {
     (void)state;
@@ -327,6 +405,8 @@ int main(void)
         T(a_run_beyond_the_address_space_is_refused),
         T(a_run_beyond_the_data_limit_is_refused),
         T(a_run_beyond_the_machine_is_refused),
+        T(a_disk_without_room_is_known_before_the_run),
+        T(a_control_group_bounds_run_and_budgets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,6 +20,9 @@ static const struct line {
     {1.00, 0.97, 0.80, 1.33, 2.00},
 };
 
+/* Densities between the table's lines. */
+static const double left_out[] = {0.01, 0.15, 0.25, 0.35, 0.45, 0.55, 0.70, 0.75, 0.90, 0.95};
+
 enum { RATIO_COUNT = 1 << 20 };
 
 /* Exactly the share d of the values is not zero, spread evenly. Row ends, 4 bytes a row, and the
@@ -61,6 +64,15 @@ static void ratios_are_those_of_the_notes(void **state)
         assert_ratio("csr_fp16", ratios[i].d, ratios[i].csr_fp16);
         assert_ratio("csr_fp8", ratios[i].d, ratios[i].csr_fp8);
     }
+    for (size_t i = 0; i < DT_COUNT(left_out); i++) {
+        const double d = left_out[i], v[] = {4, 2, 4.0 / 3, 1}; /* bytes of a value */
+        static const char *const csr[] = {"csr", "csr_fp16", "csr_fp10", "csr_fp8"};
+        assert_ratio("zvc", d, 1 / (d + 1.0 / 32));
+        for (size_t k = 0; k < DT_COUNT(csr); k++)
+            assert_ratio(csr[k], d, 4 / (d * (1 + v[k])));
+    }
+    for (size_t i = 0; i < DT_COUNT(ratios); i++) /* a column the table lacks */
+        assert_ratio("csr_fp10", ratios[i].d, 4 / (ratios[i].d * (1 + 4.0 / 3)));
     assert_ratio("zvc", 0.125, 6.40); /* the line under the table: they tie */
     assert_ratio("csr", 0.125, 6.40);
     assert_ratio("csr_fp10", 0.5, 4 / (0.5 * (1 + 4.0 / 3))); /* section 5a, v = 4/3 */

@@ -181,6 +181,7 @@ static void without_zeros_nothing_is_made_sparse(void **state)
         dt_planned m = dt_program_of(chain(&pool), DT_PROGRAM_FIRST, BATCH);
         rewrite(m.program, "gist_lossless", i == 0 ? "[memory]\n" : half, i == 0 ? NULL : &dense);
         assert_int_equal(count(m.program, DT_OP_ENCODE), 0);
+        assert_int_equal(count(m.program, DT_OP_OUT), i == 0 ? 0 : 2); /* what would be sparse */
         assert_true(waits(m.program, "relu.mask")); /* a choice, which does not depend on values */
         dt_planned_close(&m);
     }

@@ -12,7 +12,7 @@
  *   with such a choice, and where ReLU alone reads its output again too.
  * - The bytes of a sparse matrix depend on the values. Room is made by what was measured
  *   (memory.profile, or density); without, SSDC would save nothing and is left out. A step with
- *   too many values is run again without it.
+ *   too many values is run again, and moves them to the host.
  * - Decoded values lie in full in backward, as in the paper; ReLU is in place under every policy.
  */
 #include "memory/policies/gist_pass.h"
@@ -93,11 +93,12 @@ static dt_status encode(dt_program *p, int32_t tensor, const dt_gist_opts *o, dt
         return DT_OK;
     int32_t packed;
     const size_t count = t->bytes / sizeof(float);
-    const double density = dt_pass_density(o->env, t, o->density);
-    const size_t sparse = dt_packed_bytes(o->sparse, count, density);
+    dt_pass_env known = *o->env; /* the rerun of a step must decide as the step did */
+    known.dense = false;
+    const size_t sparse = dt_packed_bytes(o->sparse, count, dt_pass_density(&known, t, o->density));
     const bool smaller = o->dense == NULL || sparse < dt_packed_bytes(o->dense, count, 1);
     if (often_zero(p, t->node) && smaller)
-        return dt_encode(p, &g, o->sparse, density, &packed, err);
+        return dt_pass_encode(p, o->env, &g, o->sparse, o->density, &packed, err);
     return o->dense != NULL ? dt_encode(p, &g, o->dense, 1, &packed, err) : DT_OK;
 }
 

@@ -70,29 +70,41 @@ static const char *next_word(const char *at, char word[64])
     return at + n;
 }
 
+/* Takes the word if it names a tier. */
+static const char *read_tier(dt_layer_fate *f, const char *at, char word[64])
+{
+    const int tier = dt_tier_find(word);
+    if (tier <= DT_TIER_INPUT)
+        return at;
+    f->tier = (dt_tier)tier;
+    return next_word(at, word);
+}
+
 /* "move host zvc" */
 static dt_status read_fate(const line *l, dt_layer_fate *f, dt_err *err)
 {
     char word[64];
     const char *at = next_word(l->value, word);
-    *f = (dt_layer_fate){DT_PIN_NONE, DT_TIER_INPUT, NULL};
+    *f = (dt_layer_fate){.pin = DT_PIN_NONE};
     for (int k = DT_PIN_KEEP; k <= DT_PIN_ENCODE; k++)
         if (strcmp(fates[k], word) == 0)
             f->pin = (dt_pin)k;
     if (f->pin == DT_PIN_NONE)
         return unknown_word(l, word, DT_PIN_NONE, err);
     at = next_word(at, word);
-    const int tier = f->pin == DT_PIN_MOVE ? dt_tier_find(word) : -1;
-    if (tier > DT_TIER_INPUT) {
-        f->tier = (dt_tier)tier;
-        at = next_word(at, word);
-    }
+    if (f->pin == DT_PIN_MOVE)
+        at = read_tier(f, at, word);
     const bool packs = f->pin == DT_PIN_MOVE || f->pin == DT_PIN_ENCODE;
     if (word[0] != '\0' && packs) {
         f->codec = dt_codec_find(word);
         if (f->codec == NULL)
             return unknown_word(l, word, f->pin, err);
         at = next_word(at, word);
+    }
+    if (f->pin == DT_PIN_ENCODE && strcmp(word, fates[DT_PIN_MOVE]) == 0) {
+        f->moves = true;
+        at = next_word(at, word);
+        at = read_tier(f, at, word);
     }
     if (word[0] != '\0')
         return DT_FAIL(err, DT_E_CONFIG,
@@ -177,6 +189,20 @@ typedef struct value {
     dt_layer_fate to;
 } value;
 
+static dt_status move_packed(dt_program *p, int32_t packed, dt_tier tier, dt_err *err)
+{
+    dt_gap g;
+    const dt_move_opt o = {.release_after = DT_NONE, .fetch_before = DT_NONE, .tier = tier};
+    dt_status st = DT_OK;
+    for (int32_t i = 0; dt_gap_next(p, packed, &i, &g);)
+        if (g.crosses_loss) {
+            st = dt_move(p, &g, &o, err);
+            break;
+        }
+    p->tensor[packed].pin = DT_PIN_ENCODE;
+    return st;
+}
+
 /* What cannot be packed moves as it is, and stays where encode asks for it. */
 static dt_status set_gap(
     dt_program *p, const dt_gap *g, const dt_layer_fate *to, const dt_pass_env *env, dt_err *err)
@@ -193,8 +219,12 @@ static dt_status set_gap(
             .density = density};
         return dt_move(p, g, &o, err);
     }
-    if (to->pin == DT_PIN_ENCODE)
-        return packs ? dt_encode(p, g, to->codec, density, &packed, err) : DT_OK;
+    if (to->pin == DT_PIN_ENCODE) {
+        if (!packs)
+            return DT_OK;
+        DT_CHECK(dt_pass_encode(p, env, g, to->codec, 1, &packed, err));
+        return packed != DT_NONE && to->moves ? move_packed(p, packed, to->tier, err) : DT_OK;
+    }
     return dt_repeatable(p, g->tensor) ? dt_recompute(p, g, NULL, err) : DT_OK;
 }
 

@@ -4,6 +4,7 @@
  *     move [host | disk] [CODEC]   to a tier, packed on the way if a codec is named
  *     recompute
  *     encode [CODEC]               stays on the device, packed; zvc unless another is named
+ *     encode CODEC move [host | disk]   is packed, and what it was packed to moves
  * Where several lines match a layer the last one holds. A layer that was fused with the ReLU behind
  * it goes by both names.
  *
@@ -18,9 +19,10 @@
 
 #define DT_LAYER_FATES "memory.layers"
 
-/* @tier: DT_TIER_INPUT where none is named. */
+/* @moves: ENCODE: what it is packed to moves. @tier: DT_TIER_INPUT where none is named. */
 typedef struct dt_layer_fate {
     dt_pin pin;
+    bool moves;
     dt_tier tier;
     const dt_codec *codec;
 } dt_layer_fate;

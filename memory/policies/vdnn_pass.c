@@ -13,6 +13,7 @@
  * - A copy out may begin as soon as its value is made, and a copy back is waited for by its first
  *   reader rather than at the end of the layer beside which it began: plans hold no wait that is
  *   not needed. The bytes are taken and given back where vDNN does it.
+ * - What an earlier policy has packed moves packed, and is unpacked when it is back.
  * - The image is not copied out, but fetched again. The authors' followers never move the input of
  *   a network's last layer; where that is a convolution, ours moves it, back beside the loss.
  * - Kernels are chosen by shape, never by what memory is left: vdnn_dyn has nothing to choose. */
@@ -64,14 +65,45 @@ static int32_t find_classifier(const dt_graph *g)
 static bool feeds_convolution(const dt_program *p, const dt_gap *g)
 {
     int32_t n;
-    const dt_access *a = dt_accesses(p, g->tensor, &n);
+    const dt_op *packs = &p->op[g->from];
+    const int32_t value = packs->kind == DT_OP_ENCODE ? dt_op_tensor(packs, DT_X) : g->tensor;
+    const dt_access *a = dt_accesses(p, value, &n);
     for (int32_t i = 0; i < n && a[i].pos <= g->from_pos; i++) {
         const dt_op *op = &p->op[a[i].op];
         if (op->kind == DT_OP_FORWARD && convolution(&p->graph->node[op->node]) &&
-            dt_op_tensor(op, DT_X) == g->tensor)
+            dt_op_tensor(op, DT_X) == value)
             return true;
     }
     return false;
+}
+
+/* The access of a tensor right before or after a place in the order; NULL: there is none. */
+static const dt_op *neighbour(const dt_program *p, int32_t tensor, int32_t pos, bool before)
+{
+    int32_t n;
+    const dt_op *found = NULL;
+    const dt_access *a = dt_accesses(p, tensor, &n);
+    for (int32_t i = 0; i < n; i++) {
+        if (before && a[i].pos < pos)
+            found = &p->op[a[i].op];
+        if (!before && a[i].pos > pos)
+            return &p->op[a[i].op];
+    }
+    return found;
+}
+
+/* The ops between which the value waits: those of the gap, or, where an earlier pass has packed it,
+ * the last before it was packed and the first after it is unpacked. */
+static const dt_op *last_reader(const dt_program *p, const dt_gap *g)
+{
+    const dt_op *op = &p->op[g->from];
+    return op->kind == DT_OP_ENCODE ? neighbour(p, dt_op_tensor(op, DT_X), g->from_pos, true) : op;
+}
+
+static const dt_op *first_reader(const dt_program *p, const dt_gap *g)
+{
+    const dt_op *op = &p->op[g->to];
+    return op->kind == DT_OP_DECODE ? neighbour(p, dt_op_tensor(op, DT_Y), g->to_pos, false) : op;
 }
 
 /* The gap between forward and backward in which a tensor moves. Its last reader in forward has the
@@ -79,10 +111,11 @@ static bool feeds_convolution(const dt_program *p, const dt_gap *g)
 static bool leaves(const vdnn *v, int32_t tensor, dt_gap *g)
 {
     for (int32_t i = 0; dt_gap_next(v->p, tensor, &i, g);) {
-        const dt_op *from = &v->p->op[g->from], *to = &v->p->op[g->to];
-        if (g->crosses_loss)
-            return from->kind == DT_OP_FORWARD && from->node < v->classifier &&
-                   to->node != DT_NONE && (v->o->all || feeds_convolution(v->p, g));
+        if (!g->crosses_loss)
+            continue;
+        const dt_op *from = last_reader(v->p, g), *to = first_reader(v->p, g);
+        return from != NULL && from->kind == DT_OP_FORWARD && from->node < v->classifier &&
+               to != NULL && to->node != DT_NONE && (v->o->all || feeds_convolution(v->p, g));
     }
     return false;
 }
@@ -119,7 +152,7 @@ static void schedule(vdnn *v)
 
 static dt_status move(vdnn *v, const dt_gap *g, dt_err *err)
 {
-    const layer *reader = &v->layer[v->p->op[g->to].node];
+    const layer *reader = &v->layer[first_reader(v->p, g)->node];
     const dt_tensor *t = &v->p->tensor[g->tensor];
     dt_move_opt o = {.release_after = g->from, .fetch_before = reader->fetch_before};
     if (v->o->codec != NULL && dt_packs(t)) {
@@ -143,7 +176,7 @@ dt_status dt_vdnn_pass(dt_program *p, const dt_vdnn_opts *o, dt_err *err)
     dt_gap g;
     for (size_t t = 0; t < p->n_tensor; t++)
         if (leaves(&v, (int32_t)t, &g))
-            v.layer[p->op[g.to].node].moved = true;
+            v.layer[first_reader(p, &g)->node].moved = true;
     schedule(&v);
     dt_status st = DT_OK;
     for (size_t t = 0; t < p->n_tensor && st == DT_OK; t++)

@@ -20,6 +20,7 @@ typedef struct slot {
     float *x;
     int32_t *labels;
     int64_t n, skipped; /* samples; bad ones left out on the way to them */
+    int64_t end;        /* place in the epoch's order after them; 0 after the last batch */
 } slot;
 
 /* The next batch to decode. */
@@ -59,14 +60,15 @@ struct dt_loader {
 
     /* under the mutex */
     bool stop, sought, failed; /* failed: err holds, nothing is decoded until seek */
-    int64_t seek_epoch;
-    int first, ready; /* next slot to hand out; how many are decoded */
-    bool lent;        /* the slot before first is the caller's */
+    cursor goal;               /* of the seek: epoch, batch and place */
+    int first, ready;          /* next slot to hand out; how many are decoded */
+    bool lent;                 /* the slot before first is the caller's */
     dt_err err;
     dt_skips skips;
 
     /* the feed's thread's own */
-    int64_t epoch, taken; /* last sought; batches handed out since */
+    cursor sought_at; /* last sought */
+    int64_t taken;    /* batches handed out since */
 };
 
 static void go_to(dt_loader *l, int64_t epoch)
@@ -167,6 +169,7 @@ static dt_status make_batch(dt_loader *l, slot *s, dt_err *err)
     }
     if (++l->cur.batch == l->per_epoch)
         go_to(l, l->cur.epoch + 1);
+    s->end = l->cur.at;
     return DT_OK;
 }
 
@@ -197,7 +200,9 @@ static void *decode_ahead(void *arg)
         if (l->sought) {
             l->sought = false;
             atomic_store(&l->in_vain, false);
-            go_to(l, l->seek_epoch);
+            go_to(l, l->goal.epoch);
+            l->cur.batch = l->goal.batch;
+            l->cur.at = l->goal.at;
         } else if (l->failed || l->ready + l->lent >= l->slots) {
             pthread_cond_wait(&l->freed, &l->mutex);
         } else {
@@ -245,6 +250,7 @@ static dt_status next(void *self, dt_batch *out, dt_err *err)
         const slot *s = &l->ring[l->first];
         *out = (dt_batch){.x = s->x, .labels = s->labels, .n = s->n};
         l->feed.skipped += s->skipped;
+        l->feed.at = s->end;
         l->first = (l->first + 1) % l->slots;
         l->ready--;
         l->taken++;
@@ -256,23 +262,36 @@ static dt_status next(void *self, dt_batch *out, dt_err *err)
     return st;
 }
 
-static dt_status seek(void *self, int64_t epoch, dt_err *err)
+static dt_status seek_to(void *self, int64_t epoch, int64_t batch, int64_t at, dt_err *err)
 {
     dt_loader *l = self;
     if (epoch < 0)
         return DT_FAIL(err, DT_E_CONFIG, "epoch %" PRId64 ": the first is 0", epoch);
+    if (batch < 0 || batch >= l->per_epoch || at < 0)
+        return DT_FAIL(err, DT_E_DATA,
+            "batch %" PRId64 " of an epoch, at place %" PRId64 ": the data has %" PRId64
+            " batches an epoch",
+            batch, at, l->per_epoch);
+    const cursor goal = {.epoch = epoch, .batch = batch, .at = at}, *last = &l->sought_at;
     pthread_mutex_lock(&l->mutex);
-    if (epoch != l->epoch || l->taken > 0 || l->failed) {
-        l->epoch = l->seek_epoch = epoch;
+    if (epoch != last->epoch || batch != last->batch || at != last->at || l->taken > 0 ||
+        l->failed) {
+        l->sought_at = l->goal = goal;
         l->taken = 0;
         l->ready = 0;
         l->failed = false;
         l->sought = true;
+        l->feed.at = at;
         atomic_store(&l->in_vain, true);
         pthread_cond_signal(&l->freed);
     }
     pthread_mutex_unlock(&l->mutex);
     return DT_OK;
+}
+
+static dt_status seek(void *self, int64_t epoch, dt_err *err)
+{
+    return seek_to(self, epoch, 0, 0, err);
 }
 
 static dt_status check_opts(const dt_source *source, const dt_loader_opts *o, dt_err *err)
@@ -361,6 +380,7 @@ dt_status dt_loader_create(
     l->feed = (dt_feed){.self = l,
         .next = next,
         .seek = seek,
+        .seek_to = seek_to,
         .batch = o->batch,
         .samples = o->drop_last ? l->per_epoch * o->batch : l->count};
     pthread_mutex_init(&l->mutex, NULL);

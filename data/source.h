@@ -19,7 +19,7 @@ typedef struct dt_source_opts {
     int64_t classes;   /* labels must lie in [0, classes) */
     int64_t labels;    /* of a sample; 0 is 1. A sequence has one for each of its positions */
     bool eval;         /* the held-out split, no augmentation */
-    bool augment;      /* random crop and flip */
+    bool augment;      /* random crops and flips */
     bool skip_bad;     /* on_error = skip */
     int64_t max_skips; /* different bad samples left out before the run fails */
     /* Per channel (shape.c each), of values in [0, 1]. NULL: the source's own; images and cifar10

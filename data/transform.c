@@ -153,14 +153,23 @@ static void down(const dt_recipe *r, const line *l, const float *rows, int64_t f
     }
 }
 
-/* The part of the resized picture, th by tw pixels, that begins at (top, left). */
-static dt_status resize(const dt_recipe *r, const dt_picture *p, int64_t th, int64_t tw,
-    int64_t top, int64_t left, bool flip, float *x, dt_err *err)
+/* A part of the picture. */
+typedef struct box {
+    int64_t top, left, h, w;
+} box;
+
+/* Resize the part @from to th by tw pixels, of which x is what begins at (top, left). */
+static dt_status resize(const dt_recipe *r, const dt_picture *p, const box *from, int64_t th,
+    int64_t tw, int64_t top, int64_t left, bool flip, float *x, dt_err *err)
 {
     line h = {0}, v = {0};
     float *rows = NULL, *acc = NULL;
     dt_status st = DT_E_NOMEM;
-    if (line_make(&h, p->w, tw, left, r->w) && line_make(&v, p->h, th, top, r->h)) {
+    if (line_make(&h, from->w, tw, left, r->w) && line_make(&v, from->h, th, top, r->h)) {
+        for (int64_t i = 0; i < r->w; i++)
+            h.at[i] += from->left;
+        for (int64_t i = 0; i < r->h; i++)
+            v.at[i] += from->top;
         const int64_t first = v.at[0], last = v.at[r->h - 1] + v.len[r->h - 1];
         const size_t row = (size_t)(r->w * p->c) * sizeof(float);
         rows = dt_alloc((size_t)(last - first), row);
@@ -185,6 +194,35 @@ static int64_t middle(int64_t d)
     return d / 2 + (d % 2 != 0 && d / 2 % 2 != 0);
 }
 
+static double between(uint32_t u, double least, double most)
+{
+    return least + (most - least) * ((double)u * 0x1p-32);
+}
+
+/* torchvision's RandomResizedCrop: a share of the area and an aspect ratio are drawn until such a
+ * part fits, ten times at most; then it is the middle, as much of it as the ratios allow. */
+static box random_part(const dt_picture *p, uint64_t key)
+{
+    const double least = 3.0 / 4, most = 4.0 / 3, area = (double)p->h * (double)p->w;
+    for (uint32_t i = 1; i <= 10; i++) {
+        const dt_u32x4 u = dt_random(key, DT_RANDOM_AUGMENT, 0, 0, i);
+        const double part = area * between(u.v[0], 0.08, 1);
+        const double ratio = exp(between(u.v[1], log(least), log(most)));
+        const int64_t h = (int64_t)rint(sqrt(part / ratio)), w = (int64_t)rint(sqrt(part * ratio));
+        if (h > 0 && w > 0 && h <= p->h && w <= p->w)
+            return (box){pick(u.v[2], p->h - h + 1), pick(u.v[3], p->w - w + 1), h, w};
+    }
+    const double ratio = (double)p->w / (double)p->h;
+    box b = {0, 0, p->h, p->w};
+    if (ratio < least)
+        b.h = (int64_t)rint((double)p->w / least);
+    else if (ratio > most)
+        b.w = (int64_t)rint((double)p->h * most);
+    b.top = (p->h - b.h) / 2;
+    b.left = (p->w - b.w) / 2;
+    return b;
+}
+
 dt_status dt_transform(const dt_recipe *r, const dt_picture *p, uint64_t key, float *x, dt_err *err)
 {
     const dt_u32x4 u = dt_random(key, DT_RANDOM_AUGMENT, 0, 0, 0);
@@ -202,11 +240,14 @@ dt_status dt_transform(const dt_recipe *r, const dt_picture *p, uint64_t key, fl
         place(r, p, top, left, flip, x);
         return DT_OK;
     }
+    if (r->augment) {
+        const box part = random_part(p, key);
+        return resize(r, p, &part, r->h, r->w, 0, 0, flip, x, err);
+    }
     /* Sides to cover, then the resized picture: one side exactly, the other at least. */
     const int64_t ch = (r->h * 256 + 112) / 224, cw = (r->w * 256 + 112) / 224;
     const bool high = ch * p->w >= cw * p->h; /* the height decides */
     const int64_t th = high ? ch : cw * p->h / p->w, tw = high ? ch * p->w / p->h : cw;
-    const int64_t top = r->augment ? pick(u.v[0], th - r->h + 1) : middle(th - r->h);
-    const int64_t left = r->augment ? pick(u.v[1], tw - r->w + 1) : middle(tw - r->w);
-    return resize(r, p, th, tw, top, left, flip, x, err);
+    const box all = {0, 0, p->h, p->w};
+    return resize(r, p, &all, th, tw, middle(th - r->h), middle(tw - r->w), flip, x, err);
 }

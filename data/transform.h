@@ -4,9 +4,10 @@
  * within a border of zeros, as is usual for CIFAR. Any other is resized so that it just covers the
  * network's size times 256/224 (the short side of a square image becomes image*256/224, rounded;
  * the long side is cut to whole pixels as torchvision does), by bilinear interpolation that
- * averages when shrinking (the triangle filter of PIL, scaled; values are not rounded in between).
- * Then the network's size is cut out: from the middle, or with augment from a place that the key
- * draws. */
+ * averages when shrinking (the triangle filter of PIL, scaled; values are not rounded in between),
+ * and its middle is cut out. With augment, a part of 8 to 100 % of its area, of an aspect ratio of
+ * 3/4 to 4/3, is resized to the network's size instead, as torchvision's RandomResizedCrop does.
+ * What is drawn depends on the key alone. */
 #ifndef DT_DATA_TRANSFORM_H
 #define DT_DATA_TRANSFORM_H
 
@@ -21,7 +22,7 @@ typedef struct dt_picture {
 /**
  * struct dt_recipe - what is done to every picture of a source.
  * @h @w @c: what the network takes; c = 1 or 3: grey is repeated, colour becomes luma (Rec. 601)
- * @augment: random crop
+ * @augment: random crops
  * @flip:    with augment, mirror left and right half of the time
  * @centre:  a picture smaller than the network's size is not resized but centred in zeros; a larger
  * one is an error (digits, whose size carries meaning)

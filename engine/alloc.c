@@ -5,10 +5,11 @@
 #include <string.h>
 
 static atomic_long countdown; /* 0: never fail */
-static atomic_long live;
+static atomic_long live, calls;
 
 static bool must_fail(void)
 {
+    atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
     if (atomic_load_explicit(&countdown, memory_order_relaxed) == 0)
         return false;
     return atomic_fetch_sub(&countdown, 1) == 1;
@@ -73,4 +74,9 @@ void dt_alloc_fail_at(long k)
 long dt_alloc_live(void)
 {
     return atomic_load(&live);
+}
+
+long dt_alloc_calls(void)
+{
+    return atomic_load(&calls);
 }

@@ -126,7 +126,9 @@ static bool cut_assignment(char *s, char **key, char **value)
     if (equals == NULL || dti_control_at(s, n) < n || dt_utf8_bad(s, n) < n)
         return false;
     *equals = '\0';
-    char *dot = strrchr(s, '.');
+    const size_t globs = strlen(DT_CONFIG_GLOBS);
+    const bool glob = strncmp(s, DT_CONFIG_GLOBS ".", globs + 1) == 0;
+    char *dot = glob ? s + globs : strrchr(s, '.');
     if (dot == NULL)
         return false;
     *dot = '\0';

@@ -29,10 +29,13 @@ dt_status dt_config_parse(
     dt_config **out, const char *name, const char *text, size_t bytes, dt_err *err) DT_NODISCARD;
 void dt_config_destroy(dt_config *c);
 
+/* The section whose keys are globs over names, which have dots in them. */
+#define DT_CONFIG_GLOBS "memory.layers"
+
 /* Apply "section.key=value" (a layer's key: "kind name.key=value"; the key follows the last dot
- * before the =), replacing what the file says. The value is taken as it is, without comments or
- * quotes; a relative path in it counts from the current folder, where it was typed. The origin in
- * messages is then
+ * before the =, a glob the section), replacing what the file says. The value is taken as it is,
+ * without comments or quotes; a relative path in it counts from the current folder, where it was
+ * typed. The origin in messages is then
  * "--set". A later set of the same key wins. Before any bind: values that were bound may go away.
  */
 dt_status dt_config_set(dt_config *c, const char *assignment, dt_err *err) DT_NODISCARD;

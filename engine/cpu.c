@@ -56,6 +56,13 @@ void dt_cpu_copy(void *to, const void *from, size_t bytes)
     }
 }
 
+void dt_cpu_narrow(dt_bf16 *to, const float *from, int64_t count)
+{
+#pragma omp parallel for simd schedule(static) if (count > COPY_CHUNK / 4)
+    for (int64_t i = 0; i < count; i++)
+        to[i] = dt_bf16_from_float(from[i]);
+}
+
 const char *dt_cpu_isa(void)
 {
 #if defined(__x86_64__)

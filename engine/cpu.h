@@ -2,7 +2,7 @@
 #ifndef DT_ENGINE_CPU_H
 #define DT_ENGINE_CPU_H
 
-#include "engine/compiler.h"
+#include "engine/dtype.h"
 
 /* Set the team's size (0: all cores) and have every thread of it flush denormals to zero, without
  * which a dying network runs 50 times slower. Returns the size. Called before kernels are prepared.
@@ -15,6 +15,7 @@ void dt_cpu_setup_alone(void);
 
 /* Copy by the whole team. */
 void dt_cpu_copy(void *to, const void *from, size_t bytes);
+void dt_cpu_narrow(dt_bf16 *to, const float *from, int64_t count); /* rounding to the nearest */
 
 double dt_cpu_seconds(void); /* of a clock that only goes forward */
 

@@ -17,6 +17,11 @@ static inline size_t dt_dtype_bytes(dt_dtype t)
     return t == DT_BF16 ? sizeof(dt_bf16) : sizeof(float);
 }
 
+static inline const char *dt_dtype_name(dt_dtype t)
+{
+    return t == DT_BF16 ? "bf16" : "fp32";
+}
+
 static inline float dt_bf16_to_float(dt_bf16 b)
 {
     const uint32_t u = (uint32_t)b << 16;

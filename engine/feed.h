@@ -18,9 +18,13 @@ typedef struct dt_feed {
     dt_status (*next)(void *self, dt_batch *out, dt_err *err);
     /* Go to the first batch of an epoch; evaluation rewinds to 0 before each pass. */
     dt_status (*seek)(void *self, int64_t epoch, dt_err *err);
+    /* Go on where a run stopped: to a batch of an epoch, counted from 0, which begins at place @at
+     * of the epoch's order, as the feed's own at said then. */
+    dt_status (*seek_to)(void *self, int64_t epoch, int64_t batch, int64_t at, dt_err *err);
     int64_t samples;     /* of an epoch */
     int64_t batch;       /* of a full step */
     int64_t skipped;     /* bad samples left out so far, on_error = skip */
+    int64_t at;          /* place in its epoch's order where the next batch begins */
     double wait_seconds; /* time next has blocked so far */
 } dt_feed;
 

@@ -207,6 +207,29 @@ dt_status dt_graph_share(dt_graph *g, int32_t node, int32_t owner, dt_err *err)
     return DT_OK;
 }
 
+/* Behind layers that only hand their input on. */
+static bool is_input(const dt_graph *g, int32_t value)
+{
+    while (value != DT_GRAPH_INPUT && g->node[value].desc->identity)
+        value = g->node[value].in[0];
+    return value == DT_GRAPH_INPUT;
+}
+
+/* The first layer that takes the input for ids, or for values; NULL: there is none. */
+static const dt_node *input_reader(const dt_graph *g, bool ids)
+{
+    for (size_t i = 0; i < g->n_node; i++)
+        for (int k = 0; k < g->node[i].n_in && !g->node[i].desc->identity; k++)
+            if (g->node[i].desc->reads_ids == ids && is_input(g, g->node[i].in[k]))
+                return &g->node[i];
+    return NULL;
+}
+
+dt_dtype dt_graph_input_dtype(const dt_graph *g)
+{
+    return g->dtype == DT_F32 || input_reader(g, true) != NULL ? DT_F32 : g->dtype;
+}
+
 int64_t dt_graph_labels(const dt_graph *g)
 {
     const dt_shape scores = dt_graph_shape(g, g->node[g->n_node - 1].in[0]);
@@ -284,5 +307,12 @@ dt_status dt_graph_check(const dt_graph *g, dt_err *err)
             return DT_FAIL(err, DT_E_CONFIG,
                 "network '%s': no layer reads %s; remove it or name it as an input", g->name,
                 value_name(g, v));
+    const dt_node *ids = input_reader(g, true), *values = input_reader(g, false);
+    if (g->dtype != DT_F32 && ids != NULL && values != NULL)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "network '%s': '%s' (%s) reads the input as tokens, which do not fit into %s, but '%s' "
+            "(%s) as values; set train.precision = fp32",
+            g->name, ids->name, ids->desc->name, dt_dtype_name(g->dtype), values->name,
+            values->desc->name);
     return DT_OK;
 }

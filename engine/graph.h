@@ -3,6 +3,7 @@
 #ifndef DT_ENGINE_GRAPH_H
 #define DT_ENGINE_GRAPH_H
 
+#include "engine/dtype.h"
 #include "engine/layer.h"
 
 enum { DT_GRAPH_INPUT = -1, DT_SHARES_NONE = -1, DT_NAME_BYTES = 96 };
@@ -22,6 +23,7 @@ typedef struct dt_node {
 typedef struct dt_graph {
     char name[DT_NAME_BYTES];
     dt_shape input; /* n = 1 */
+    dt_dtype dtype; /* of values and their gradients; fp32 until it is set, before any plan */
     int64_t classes;
     size_t n_node, cap;
     dt_node *node;
@@ -52,6 +54,8 @@ dt_status dt_graph_add(dt_graph *g, const dt_layer_desc *desc, const char *name,
 dt_status dt_graph_share(dt_graph *g, int32_t node, int32_t owner, dt_err *err) DT_NODISCARD;
 
 dt_shape dt_graph_shape(const dt_graph *g, int32_t value); /* n = 1 */
+/* Type of the input: that of values, or fp32 where a layer reads ids. */
+dt_dtype dt_graph_input_dtype(const dt_graph *g);
 /* Labels of one sample: as many as the scores that the loss takes have positions. The graph ends
  * in a loss. */
 int64_t dt_graph_labels(const dt_graph *g);
@@ -62,8 +66,8 @@ int32_t dt_graph_find(
 int64_t dt_graph_parameters(const dt_graph *g);
 int64_t dt_param_count(const dt_param_info *p);
 
-/* Checks what only the whole network shows: exactly one loss, last; every value read; class count.
- */
+/* Checks what only the whole network shows: exactly one loss, last; every value read; class count;
+ * an input of ids that no layer takes for values of bf16. */
 dt_status dt_graph_check(const dt_graph *g, dt_err *err) DT_NODISCARD;
 
 #endif

@@ -72,6 +72,7 @@ dt_status dt_graph_fuse(dt_graph **out, const dt_graph *g, dt_err *err)
     fuser f = {.from = g};
     *out = NULL;
     DT_CHECK(dt_graph_create(&f.to, g->name, g->input, g->classes, err));
+    f.to->dtype = g->dtype;
     const dt_status st = add_nodes(&f, err);
     dt_free(f.reader);
     dt_free(f.readers);

@@ -20,6 +20,7 @@
  * @dtype:  of the values it reads and writes
  * @codec @packed: of ops that pack and unpack: how, and the bytes of the packed tensor
  * @needs_dx: false when nothing before the layer is trained, so no DX port is bound
+ * @vector:   of an optimizer: the parameter has one dimension, as biases and weights of norms have
  */
 typedef struct dt_call {
     const dt_node *node;
@@ -30,7 +31,7 @@ typedef struct dt_call {
     const dt_codec *codec;
     size_t packed;
     int64_t n, home_n, count;
-    bool needs_dx;
+    bool needs_dx, vector;
 } dt_call;
 
 /**
@@ -59,11 +60,20 @@ typedef struct dt_metrics {
     int64_t spare[3];
 } dt_metrics;
 
-/* Numbers of the optimizer for this step; the last three are Adam's. The step's own number, from
- * which Adam corrects its moments, is dt_args.step. */
+/**
+ * struct dt_hyper - numbers of learning for this step. Its own number, from which Adam corrects its
+ * moments, is dt_args.step.
+ * @no_decay:            weight decay leaves vectors alone
+ * @momentum @nesterov:  of sgd
+ * @beta1 @beta2 @eps:   of Adam; the betas are double, as 1 - beta loses digits in single
+ * @clip:                factor of all gradients, when they are @clipped
+ * @label_smoothing:     share of a label that is spread over all classes; 0 in evaluation
+ */
 typedef struct dt_hyper {
     float lr, momentum, weight_decay;
-    float beta1, beta2, eps;
+    double beta1, beta2;
+    float eps, clip, label_smoothing;
+    bool clipped, nesterov, no_decay;
 } dt_hyper;
 
 /**

@@ -129,6 +129,8 @@ struct dt_kernels;
  * @reads_sign: backward reads of Y only whether it is above zero (relu)
  * @keeps_sign: y is x times something positive, or zero, and where it is zero no gradient comes
  * back (dropout): a layer before it that reads a sign may read this y, and this one run in place
+ * @reads_ids: its input is whole numbers, as tokens are, which stay fp32 whatever the type of
+ * values
  * @loss:     the last layer of a network; takes labels, starts backward
  * @repeatable: forward again gives the same bits and touches no state in its clone form
  * @may_share: parameter 0 may be that of another node, in its plain layout (see dt_graph_share)
@@ -147,7 +149,8 @@ typedef struct dt_layer_desc {
     dt_form form[DT_FORMS];
     int n_alt;
     dt_alt alt[DT_MAX_ALT];
-    bool identity, shares_dy, reads_sign, keeps_sign, loss, repeatable, may_share, batch_statistics;
+    bool identity, shares_dy, reads_sign, keeps_sign, reads_ids, loss, repeatable, may_share,
+        batch_statistics;
     struct {
         const struct dt_layer_desc *next, *as;
     } fuse;

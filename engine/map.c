@@ -50,6 +50,7 @@ static dt_status add_parameter(dt_map *m, const dt_graph *g, dt_device_kind devi
     const dt_call c = {.node = nd,
         .graph = g,
         .form = DT_BACKWARD,
+        .dtype = g->dtype,
         .n = home_n,
         .home_n = home_n,
         .needs_dx = true};

@@ -30,7 +30,8 @@ typedef enum dt_purpose {
     DT_RANDOM_SHUFFLE,
     DT_RANDOM_AUGMENT,
     DT_RANDOM_DATA,
-    DT_RANDOM_TEST
+    DT_RANDOM_TEST,
+    DT_RANDOM_GENERATE
 } dt_purpose;
 
 /* Four numbers keyed by seed, purpose and three coordinates: a (30 bits used with purpose), b and

@@ -206,12 +206,14 @@ dt_call dt_op_call(const dt_program *p, const dt_op *op)
         .graph = p->graph,
         .form = op->form,
         .alt = op->node == DT_NONE ? 0 : p->alt[op->node],
+        .dtype = op->dtype,
         .n = op->n1 - op->n0,
         .home_n = p->home_n,
         .codec = op->codec,
         .packed = op->stored,
         .count = op->count,
         .needs_dx = op->node != DT_NONE && p->needs_dx[op->node],
+        .vector = op->vector,
     };
 }
 

@@ -81,12 +81,14 @@ typedef struct dt_operand {
  * @n0 @n1: samples it works on; a split op has several pieces
  * @count: elements, for ops without a node
  * @flops: of these samples
+ * @dtype: of the values it works on
  * @pair:  IN: the OUT whose bytes it brings back
  * @tier:  OUT and IN: where to and from
  * @codec: ENCODE, DECODE, OUT and IN: how bytes are packed; NULL: not at all
  * @stored: of the same: bytes of the slot, or of the packed tensor
  * @release_after: OUT: op after which the device bytes are given back; DT_NONE: the OUT itself
  * @clone_of: CLONE: the op it repeats
+ * @vector: UPDATE: the parameter has one dimension
  */
 typedef struct dt_op {
     char name[DT_TENSOR_NAME_BYTES];
@@ -94,10 +96,12 @@ typedef struct dt_op {
     const dt_layer_desc *desc;
     int32_t node, pair, release_after, clone_of;
     dt_form_kind form;
+    dt_dtype dtype;
     const dt_codec *codec;
     dt_tier tier;
     size_t stored;
     int64_t n0, n1, count;
+    bool vector;
     double flops;
     int n_arg;
     dt_operand arg[DT_MAX_ARGS];

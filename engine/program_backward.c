@@ -20,7 +20,8 @@ static dt_status arrive(dti_builder *b, int32_t value, int32_t tensor, dt_err *e
         b, name, DT_ROLE_ACTIVATION_GRADIENTS, 0, dti_value_bytes(b, value), value, &id, err));
     dt_op op = dti_start_op(b, DT_OP_BACKWARD, b->o->ops.sum, DT_NONE, DT_FORWARD, "");
     dti_name(op.name, "%s.sum", name + 2); /* without the "d." */
-    op.count = (int64_t)(b->p->tensor[id].bytes / sizeof(float));
+    op.dtype = b->g->dtype;
+    op.count = (int64_t)(b->p->tensor[id].bytes / dt_dtype_bytes(op.dtype));
     op.flops = (double)op.count;
     dt_op_bind(&op, b->grad[value], DT_X, DT_READ);
     dt_op_bind(&op, tensor, DT_X + 1, DT_READ);

@@ -37,7 +37,8 @@ void dti_name(char to[DT_TENSOR_NAME_BYTES], const char *fmt, ...)
 size_t dti_value_bytes(const dti_builder *b, int32_t value)
 {
     const dt_shape s = dt_graph_shape(b->g, value);
-    return (size_t)dt_shape_sample(&s) * sizeof(float);
+    const dt_dtype t = value == DT_GRAPH_INPUT ? dt_graph_input_dtype(b->g) : b->g->dtype;
+    return (size_t)dt_shape_sample(&s) * dt_dtype_bytes(t);
 }
 
 int32_t dti_value_tensor(const dti_builder *b, int32_t value)
@@ -60,6 +61,7 @@ dt_op dti_start_op(const dti_builder *b, dt_op_kind kind, const dt_layer_desc *d
         .desc = desc,
         .node = node,
         .form = form,
+        .dtype = node == DT_NONE ? DT_F32 : b->g->dtype,
         .n1 = b->p->n,
         .pair = DT_NONE,
         .release_after = DT_NONE,
@@ -146,8 +148,7 @@ static void survey(dti_builder *b)
 static dt_status build_batch(dti_builder *b, dt_err *err)
 {
     survey(b);
-    const size_t image = (size_t)dt_shape_sample(&b->g->input) * sizeof(float);
-    DT_CHECK(dti_fetch(b, "x", image, DT_X, &b->image, err));
+    DT_CHECK(dti_fetch(b, "x", dti_value_bytes(b, DT_GRAPH_INPUT), DT_X, &b->image, err));
     for (size_t i = 0; i < b->g->n_node; i++)
         DT_CHECK(dti_forward_node(b, (int32_t)i, err));
     if (b->p->kind == DT_PROGRAM_EVAL) {

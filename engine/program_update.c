@@ -1,6 +1,11 @@
 /* The program that changes state: one optimizer op a parameter, one commit a running statistic. */
 #include "engine/builder.h"
 
+static bool is_vector(const dti_builder *b, const dt_home *h)
+{
+    return b->g->node[h->node].info.param[h->param].rank < 2;
+}
+
 dt_status dti_build_update(dti_builder *b, dt_err *err)
 {
     const dt_map *m = b->p->map;
@@ -18,6 +23,7 @@ dt_status dti_build_update(dti_builder *b, dt_err *err)
             dt_op_bind(&op, dt_map_find(m, h->node, h->param, DT_Q), DT_Q, DT_READ);
             dt_op_bind(&op, (int32_t)i, DT_P, DT_WRITE);
         } else {
+            op.vector = is_vector(b, h);
             dt_op_bind(&op, dt_map_find(m, h->node, h->param, DT_DP), DT_DP, DT_READ);
             dt_op_bind(&op, (int32_t)i, DT_P, DT_UPDATES);
             for (int s = 0; s < 2; s++) {

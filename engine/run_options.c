@@ -6,11 +6,12 @@
 
 static const char *const attention_words[] = {"efficient", "naive", NULL};
 static const char *const on_error_words[] = {"fail", "skip", NULL};
-static const char *const optimizer_words[] = {"sgd", NULL};
-static const char *const schedule_words[] = {"constant", "step", NULL};
-static const char *const precision_words[] = {"fp32", NULL};
+static const char *const optimizer_words[] = {"sgd", "adam", "adamw", NULL};
+static const char *const schedule_words[] = {"constant", "step", "cosine", "linear", NULL};
+static const char *const precision_words[] = {"fp32", "bf16", "auto", NULL};
 static const char *const tier_words[] = {"auto", "host", "disk", NULL};
-static const char *const device_words[] = {"auto", "cpu", NULL};
+static const char *const best_words[] = {"off", "loss", "top1", NULL};
+static const char *const device_words[] = {"auto", "cpu", "cuda", NULL};
 
 #define END                                                                                        \
     {                                                                                              \
@@ -38,7 +39,7 @@ static const dt_opt data_rows[] = {
     {"source", DT_OPT_STR, AT(source), "synthetic", 0, 0, NULL, NULL, "where samples come from; 'dnntrain list sources' names them"},
     {"path", DT_OPT_PATH, AT(path), "", 0, 0, NULL, NULL, "file or folder to train on"},
     {"eval_path", DT_OPT_PATH, AT(eval_path), "", 0, 0, NULL, NULL, "file or folder to evaluate on; not given: the source's own split, if it has one"},
-    {"augment", DT_OPT_BOOL, AT(augment), "on", 0, 0, NULL, NULL, "random crops and flips while training"},
+    {"augment", DT_OPT_BOOL, AT(augment), "on", 0, 0, NULL, NULL, "random crops and flips while training: pictures of the network's size, as CIFAR's, are shifted by up to 4 pixels, others cut to 8 to 100 % of their area and resized; digits are not mirrored"},
     {"shuffle", DT_OPT_BOOL, AT(shuffle), "on", 0, 0, NULL, NULL, "a new order in each epoch"},
     {"mean", DT_OPT_LIST, AT(mean_text), "", 0, 0, NULL, NULL, "subtracted from pixels scaled to 0..1: one number, or three for R,G,B; not given: the source's own"},
     {"std", DT_OPT_LIST, AT(std_text), "", 0, 0, NULL, NULL, "what pixels are then divided by: one number, or three; not given: the source's own"},
@@ -54,14 +55,23 @@ static const dt_opt train_rows[] = {
     {"micro_batch", DT_OPT_I64, AT(micro_batch), "0", 0, 1048576, NULL, "samples", "samples computed at once, gradients being added up; divides batch; 0: all of batch"},
     {"steps", DT_OPT_I64, AT(steps), "0", 0, 1e15, NULL, "steps", "length of the run; with neither steps nor epochs: 100 steps"},
     {"epochs", DT_OPT_I64, AT(epochs), "0", 0, 1e9, NULL, "epochs", "length of the run in passes over the data; with steps as well, what is reached first ends it"},
-    {"optimizer", DT_OPT_ENUM, AT(optimizer), "sgd", 0, 0, optimizer_words, NULL, "update rule, as PyTorch has it"},
+    {"optimizer", DT_OPT_ENUM, AT(optimizer), "sgd", 0, 0, optimizer_words, NULL, "update rule, as PyTorch has it; adam adds weight decay to gradients, adamw takes it from the weights"},
     {"lr", DT_OPT_F64, AT(lr), "0.1", 1e-12, 1e6, NULL, NULL, "learning rate"},
     {"momentum", DT_OPT_F64, AT(momentum), "0.9", 0, 0.999999, NULL, NULL, "momentum of sgd"},
-    {"weight_decay", DT_OPT_F64, AT(weight_decay), "1e-4", 0, 1e3, NULL, NULL, "share of the weights added to their gradients"},
-    {"schedule", DT_OPT_ENUM, AT(schedule), "constant", 0, 0, schedule_words, NULL, "how lr changes; step: times gamma at each milestone"},
+    {"nesterov", DT_OPT_BOOL, AT(nesterov), "off", 0, 0, NULL, NULL, "Nesterov's momentum for sgd"},
+    {"beta1", DT_OPT_F64, AT(beta1), "0.9", 0, 0.999999, NULL, NULL, "of adam and adamw: how much of the mean gradient is kept"},
+    {"beta2", DT_OPT_F64, AT(beta2), "0.999", 0, 0.9999999, NULL, NULL, "of adam and adamw: how much of the mean squared gradient is kept"},
+    {"eps", DT_OPT_F64, AT(eps), "1e-8", 1e-30, 1, NULL, NULL, "of adam and adamw: added to the divisor"},
+    {"weight_decay", DT_OPT_F64, AT(weight_decay), "1e-4", 0, 1e3, NULL, NULL, "share of the weights added to their gradients; of adamw, times lr, taken from the weights"},
+    {"no_decay", DT_OPT_BOOL, AT(no_decay), "off", 0, 0, NULL, NULL, "weight decay leaves biases and the weights of norms alone, which are all parameters of one dimension"},
+    {"clip", DT_OPT_F64, AT(clip), "0", 0, 1e12, NULL, NULL, "largest norm of all gradients taken together, to which greater ones are scaled down; 0: none"},
+    {"label_smoothing", DT_OPT_F64, AT(label_smoothing), "0", 0, 0.999999, NULL, NULL, "share of each label that is spread over all classes while training"},
+    {"schedule", DT_OPT_ENUM, AT(schedule), "constant", 0, 0, schedule_words, NULL, "how lr changes: constant; step: times gamma at each milestone; cosine and linear: from lr, after warmup, to final_lr at the end of the run"},
+    {"warmup", DT_OPT_STR, AT(warmup_text), "0", 0, 0, NULL, "steps", "steps in which lr rises evenly from nearly 0, or epochs, as 5ep"},
+    {"final_lr", DT_OPT_F64, AT(final_lr), "0", 0, 1e6, NULL, NULL, "where schedule = cosine or linear ends"},
     {"milestones", DT_OPT_LIST, AT(milestones_text), "", 0, 0, NULL, "epochs", "rising epochs at which schedule = step lowers lr, as 30,60,80"},
     {"gamma", DT_OPT_F64, AT(gamma), "0.1", 1e-12, 1, NULL, NULL, "factor of schedule = step"},
-    {"precision", DT_OPT_ENUM, AT(precision), "fp32", 0, 0, precision_words, NULL, "numbers computed with"},
+    {"precision", DT_OPT_ENUM, AT(precision), "fp32", 0, 0, precision_words, NULL, "type of values and their gradients; weights, sums and statistics are fp32. auto: bf16 where the processor multiplies it (AVX512-BF16, AMX), else fp32"},
     {"seed", DT_OPT_I64, AT(seed), "1", 0, 0x1p63, NULL, NULL, "of every random number of the run"},
     {"eval_every", DT_OPT_I64, AT(eval_every), "1", 0, 1e9, NULL, "epochs", "epochs between evaluations; 0: only at the end"},
     {"dump_gradients", DT_OPT_PATH, AT(dump_gradients), "", 0, 0, NULL, NULL, "safetensors file for the gradients of the first step, before decay"},
@@ -70,7 +80,7 @@ static const dt_opt train_rows[] = {
 #undef AT
 #define AT(f) offsetof(dt_device_opts, f)
 static const dt_opt device_rows[] = {
-    {"kind", DT_OPT_ENUM, AT(kind), "auto", 0, 0, device_words, NULL, "what computes"},
+    {"kind", DT_OPT_ENUM, AT(kind), "auto", 0, 0, device_words, NULL, "what computes; auto: cuda when it was built and a card answers, else cpu"},
     {"threads", DT_OPT_I64, AT(threads), "0", 0, 1024, NULL, NULL, "threads that compute; 0: all cores"},
     END};
 #undef AT
@@ -88,6 +98,14 @@ static const dt_opt memory_rows[] = {
     {"pool", DT_OPT_STR, AT(pool), "greedy", 0, 0, NULL, NULL, "how tensors get their addresses; 'dnntrain list pools' names them"},
     END};
 #undef AT
+#define AT(f) offsetof(dt_checkpoint_opts, f)
+static const dt_opt checkpoint_rows[] = {
+    {"every", DT_OPT_STR, AT(every), "0", 0, 0, NULL, NULL, "when to save all that is needed to go on: 500 is every 500 steps, 2ep every 2 epochs; 0: only at the end"},
+    {"keep_last", DT_OPT_I64, AT(keep_last), "2", 0, 1e9, NULL, NULL, "checkpoints kept, the older ones being removed; 0: all"},
+    {"best", DT_OPT_ENUM, AT(best), "off", 0, 0, best_words, NULL, "save and keep the checkpoint whose evaluation had the lowest loss, or the highest top1, too"},
+    {"resume", DT_OPT_STR, AT(resume), "no", 0, 0, NULL, NULL, "no; auto: go on with the run in run.dir, or start it; a folder: go on with that run or checkpoint"},
+    END};
+#undef AT
 #define AT(f) offsetof(dt_dir_opts, f)
 static const dt_opt run_rows[] = {
     {"dir", DT_OPT_PATH, AT(dir), "", 0, 0, NULL, NULL, "folder for everything the run writes"},
@@ -101,6 +119,7 @@ const dt_run_section dt_run_sections[] = {
     {"train", train_rows, AT(train), "How it learns, and for how long."},
     {"device", device_rows, AT(device), "What computes."},
     {"memory", memory_rows, AT(memory), "What may be moved, recomputed or encoded to save memory."},
+    {"checkpoint", checkpoint_rows, AT(checkpoint), "What is saved to go on from, and going on."},
     {"run", run_rows, AT(run), "Where results go."},
     {NULL, NULL, 0, NULL}};
 #undef AT
@@ -184,6 +203,50 @@ static dt_status check_batch(const dt_config *c, dt_train_opts *t, dt_err *err)
     return fail_at(c, "train", "micro_batch", err, what);
 }
 
+/* "500" is steps, "5ep" epochs. */
+static dt_status check_warmup(const dt_config *c, dt_train_opts *t, dt_err *err)
+{
+    char number[32], what[160];
+    const size_t n = strlen(t->warmup_text);
+    const bool epochs = n > 2 && strcmp(t->warmup_text + n - 2, "ep") == 0;
+    const size_t digits = epochs ? n - 2 : n;
+    int64_t v = -1;
+    snprintf(number, sizeof number, "%.*s", (int)(digits < 31 ? digits : 31), t->warmup_text);
+    t->warmup_steps = t->warmup_epochs = 0;
+    if (!dt_parse_i64(number, &v) || v < 0 || v > INT64_C(1000000000)) {
+        snprintf(what, sizeof what,
+            "warmup: '%.40s': write steps, as 500, or epochs, as 5ep; at most 1e9", t->warmup_text);
+        return fail_at(c, "train", "warmup", err, what);
+    }
+    *(epochs ? &t->warmup_epochs : &t->warmup_steps) = v;
+    return DT_OK;
+}
+
+static dt_status check_optimizer(const dt_config *c, const dt_train_opts *t, dt_err *err)
+{
+    if (t->nesterov && (t->optimizer != DT_OPTIMIZER_SGD || t->momentum <= 0))
+        return fail_at(
+            c, "train", "nesterov", err, "nesterov needs optimizer = sgd with a momentum above 0");
+    return DT_OK;
+}
+
+bool dt_schedule_falls(const dt_train_opts *t)
+{
+    return t->schedule == DT_SCHEDULE_COSINE || t->schedule == DT_SCHEDULE_LINEAR;
+}
+
+int dt_optimizer_state(const dt_train_opts *t)
+{
+    if (t->optimizer != DT_OPTIMIZER_SGD)
+        return 2;
+    return t->momentum > 0 ? 1 : 0;
+}
+
+const char *dt_optimizer_name(const dt_train_opts *t)
+{
+    return optimizer_words[t->optimizer];
+}
+
 static dt_status check_schedule(const dt_config *c, dt_train_opts *t, dt_err *err)
 {
     if (t->steps == 0 && t->epochs == 0)
@@ -194,6 +257,9 @@ static dt_status check_schedule(const dt_config *c, dt_train_opts *t, dt_err *er
             c, "train", "schedule", err, "schedule = step needs milestones, as 30,60,80");
     if (!steps && t->milestones_text != NULL)
         return fail_at(c, "train", "milestones", err, "milestones need schedule = step");
+    if (t->final_lr > 0 && !dt_schedule_falls(t))
+        return fail_at(
+            c, "train", "final_lr", err, "final_lr needs schedule = cosine or schedule = linear");
     t->n_milestone = 0;
     for (const char *s = t->milestones_text; s != NULL;) {
         char item[32];
@@ -208,6 +274,25 @@ static dt_status check_schedule(const dt_config *c, dt_train_opts *t, dt_err *er
         }
         t->milestone[t->n_milestone++] = v;
     }
+    return DT_OK;
+}
+
+/* "500" or "2ep". */
+static dt_status check_checkpoint(const dt_config *c, dt_checkpoint_opts *o, dt_err *err)
+{
+    char number[32] = "", what[160];
+    const size_t n = strlen(o->every);
+    const bool epochs = n > 2 && strcmp(o->every + n - 2, "ep") == 0;
+    int64_t v = -1;
+    if (n < sizeof number)
+        snprintf(number, sizeof number, "%.*s", (int)(epochs ? n - 2 : n), o->every);
+    if (!dt_parse_i64(number, &v) || v < 0 || v > INT64_C(1000000000000000)) {
+        snprintf(what, sizeof what,
+            "every = %.60s: write a number of steps, as 500, or of epochs, as 2ep", o->every);
+        return fail_at(c, "checkpoint", "every", err, what);
+    }
+    o->every_steps = epochs ? 0 : v;
+    o->every_epochs = epochs ? v : 0;
     return DT_OK;
 }
 
@@ -247,7 +332,9 @@ dt_status dt_run_options_bind(dt_config *c, dt_run_options *o, dt_err *err)
     }
     /* a value that was refused left its default, so these hold for what is there */
     const dt_status checks[] = {check_model(c, &o->model, err), check_data(c, &o->data, err),
-        check_batch(c, &o->train, err), check_schedule(c, &o->train, err)};
+        check_batch(c, &o->train, err), check_optimizer(c, &o->train, err),
+        check_schedule(c, &o->train, err), check_warmup(c, &o->train, err),
+        check_checkpoint(c, &o->checkpoint, err)};
     for (size_t i = 0; i < DT_COUNT(checks); i++)
         first = first == DT_OK ? checks[i] : first;
     return first;

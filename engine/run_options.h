@@ -36,15 +36,29 @@ typedef struct dt_data_opts {
     int64_t max_skips, samples, ahead;
 } dt_data_opts;
 
-typedef enum dt_optimizer { DT_OPTIMIZER_SGD } dt_optimizer;
-typedef enum dt_schedule { DT_SCHEDULE_CONSTANT, DT_SCHEDULE_STEP } dt_schedule;
-typedef enum dt_precision { DT_PRECISION_FP32 } dt_precision;
+typedef enum dt_optimizer { DT_OPTIMIZER_SGD, DT_OPTIMIZER_ADAM, DT_OPTIMIZER_ADAMW } dt_optimizer;
+typedef enum dt_schedule {
+    DT_SCHEDULE_CONSTANT,
+    DT_SCHEDULE_STEP,
+    DT_SCHEDULE_COSINE,
+    DT_SCHEDULE_LINEAR
+} dt_schedule;
+typedef enum dt_precision {
+    DT_PRECISION_FP32,
+    DT_PRECISION_BF16,
+    DT_PRECISION_AUTO /* by the processor */
+} dt_precision;
 
 typedef struct dt_train_opts {
     int64_t batch, micro_batch; /* micro_batch divides batch; never 0 after binding */
     int64_t steps, epochs;      /* 0: no such limit; one at least is above 0 after binding */
     int optimizer, schedule, precision;
     double lr, momentum, weight_decay, gamma;
+    double beta1, beta2, eps, final_lr;
+    bool nesterov, no_decay;
+    const char *warmup_text;
+    int64_t warmup_steps, warmup_epochs; /* one of them is 0 */
+    double clip, label_smoothing;        /* clip 0: not clipped */
     const char *milestones_text;
     int n_milestone;
     int64_t milestone[DT_RUN_MILESTONES]; /* epochs, rising */
@@ -53,7 +67,7 @@ typedef struct dt_train_opts {
     bool drop_last;
 } dt_train_opts;
 
-typedef enum dt_device_choice { DT_DEVICE_AUTO, DT_DEVICE_CPU } dt_device_choice;
+typedef enum dt_device_choice { DT_DEVICE_AUTO, DT_DEVICE_CPU, DT_DEVICE_CUDA } dt_device_choice;
 
 typedef struct dt_device_opts {
     int kind;        /* dt_device_choice */
@@ -72,6 +86,16 @@ typedef struct dt_memory_opts {
     const char *profile; /* file of densities, or NULL */
 } dt_memory_opts;
 
+typedef enum dt_best { DT_BEST_OFF, DT_BEST_LOSS, DT_BEST_TOP1 } dt_best;
+
+typedef struct dt_checkpoint_opts {
+    const char *every;                 /* as written */
+    int64_t every_steps, every_epochs; /* at most one is above 0; 0: only at the end */
+    int64_t keep_last;                 /* 0: all */
+    int best;                          /* dt_best */
+    const char *resume;                /* "no", "auto" or a folder */
+} dt_checkpoint_opts;
+
 typedef struct dt_dir_opts {
     const char *dir; /* NULL: the program's choice */
     bool overwrite;
@@ -83,6 +107,7 @@ typedef struct dt_run_options {
     dt_train_opts train;
     dt_device_opts device;
     dt_memory_opts memory;
+    dt_checkpoint_opts checkpoint;
     dt_dir_opts run;
 } dt_run_options;
 
@@ -100,6 +125,13 @@ extern const dt_run_section dt_run_sections[];
  * that of the first. Strings live as long as @c. Layer sections are not looked at: bind those, then
  * call dt_config_check_known. */
 dt_status dt_run_options_bind(dt_config *c, dt_run_options *o, dt_err *err) DT_NODISCARD;
+
+/* The optimizer's op, and the state tensors that each parameter has under it. */
+const char *dt_optimizer_name(const dt_train_opts *t);
+int dt_optimizer_state(const dt_train_opts *t);
+
+/* Whether the schedule goes down to final_lr. */
+bool dt_schedule_falls(const dt_train_opts *t);
 
 /* The reference of all sections and keys, as Markdown that also reads well as it is. */
 void dt_run_options_help(FILE *f);

@@ -137,6 +137,11 @@ void dt_runner_set_probe(dt_runner *r, const dt_probe *p)
     r->probe = p;
 }
 
+void dt_runner_set_clock(dt_runner *r, const dt_clock *c)
+{
+    r->clock = c;
+}
+
 bool dt_runner_overflowed(const dt_runner *r)
 {
     return r->overflow != 0;

@@ -68,6 +68,22 @@ typedef struct dt_probe {
 /* Borrowed, until the next; NULL: none. */
 void dt_runner_set_probe(dt_runner *r, const dt_probe *p);
 
+/* For tools that measure: called on the thread of the ops after each op, and each copy or fetch
+ * that it makes, with the plan's number, the row of its table of ops (-1: a copy or a fetch, of so
+ * many @bytes) and the seconds it took. What other threads do is not told. */
+typedef struct dt_clock {
+    void *self;
+    void (*ran)(void *self, int plan, int32_t op, uint64_t bytes, double seconds);
+} dt_clock;
+
+/* Borrowed, until the next; NULL: none, which costs nothing. */
+void dt_runner_set_clock(dt_runner *r, const dt_clock *c);
+
+/* Look, in place of a probe, at what each op makes in the runs that follow. Afterwards: who was the
+ * first to make a value that is not finite, as "layer 'c1' (conv), forward, ..."; NULL: nobody. */
+void dt_runner_blame(dt_runner *r, bool on);
+const char *dt_runner_blamed(const dt_runner *r);
+
 /* Whether packed bytes did not fit in the last run: then what it computed is not to be used. */
 bool dt_runner_overflowed(const dt_runner *r);
 
@@ -112,6 +128,10 @@ dt_status dt_runner_init(dt_runner *r, dt_err *err) DT_NODISCARD;
 /* The first persistent tensor of a port (DT_DP: gradients, DT_Q: running statistics to be) that
  * holds a value which is not finite; -1 when all values are. */
 int32_t dt_runner_nonfinite(const dt_runner *r, dt_port port);
+
+/* The Euclidean norm of all persistent tensors of a port, taken together, and in *bad what
+ * dt_runner_nonfinite says, in the same pass. The same bits on any number of threads. */
+double dt_runner_norm(const dt_runner *r, dt_port port, int32_t *bad);
 
 /* Between PyTorch's layout and the one a persistent tensor lives in. @plain holds dt_param_count
  * floats. */

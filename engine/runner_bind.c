@@ -8,7 +8,7 @@ static bool same_call(const dt_call *a, const dt_call *b)
 {
     return a->node == b->node && a->dtype == b->dtype && a->form == b->form && a->alt == b->alt &&
            a->n == b->n && a->home_n == b->home_n && a->codec == b->codec && a->count == b->count &&
-           a->packed == b->packed && a->needs_dx == b->needs_dx;
+           a->packed == b->packed && a->needs_dx == b->needs_dx && a->vector == b->vector;
 }
 
 /* Prepared state of a call, shared by all ops that make the same call. */
@@ -57,6 +57,7 @@ static dti_step *new_step(binder *b, const dt_row *row, dti_step_kind kind)
     dti_step *s = &b->to->step[at];
     *s = (dti_step){.kind = kind,
         .next = -1,
+        .op = -1,
         .event = row->event >= 0 && b->heard[row->event] ? row->event : -1,
         .first = (int32_t)b->to->n_touched};
     if (kind == DTI_END)
@@ -94,6 +95,7 @@ static dt_status bind_compute(binder *b, const dt_row *row, dt_err *err)
     dti_step *s = new_step(b, row, DTI_COMPUTE);
     s->kernels = dt_kernels_of(op->desc, b->r->o.device);
     s->call = dt_op_call(b->p, op);
+    s->op = row->op;
     s->name = b->to->op[row->op].name;
     s->args.n = op->n1 - op->n0;
     s->args.sample0 = op->n0;

@@ -27,6 +27,7 @@ typedef enum dti_step_kind {
 typedef struct dti_step {
     dti_step_kind kind;
     int32_t next;  /* step of that thread; -1: none */
+    int32_t op;    /* COMPUTE: row of the plan's table; otherwise -1 */
     int32_t event; /* WAIT: waited for; others: signalled when done; -1 */
     const dt_kernels *kernels;
     dt_call call;
@@ -93,6 +94,10 @@ struct dt_runner {
     dti_moved moved[DT_STREAMS]; /* by thread */
     dt_streams *streams;
     const dt_probe *probe; /* borrowed; NULL: none */
+    const dti_step *shown; /* while the probe looks: what has run */
+    dt_probe blame;
+    char blamed[3 * DT_TENSOR_NAME_BYTES]; /* "": nobody */
+    const dt_clock *clock;                 /* likewise */
     int overflow;
     size_t n_plan, cap_plan, n_state, cap_state;
     dti_plan *plan;

@@ -11,6 +11,7 @@ static dt_call home_call(const dt_runner *r, const dt_home *h)
     return (dt_call){.node = &r->o.graph->node[h->node],
         .graph = r->o.graph,
         .form = DT_BACKWARD,
+        .dtype = r->o.graph->dtype,
         .n = r->o.map->home_n,
         .home_n = r->o.map->home_n,
         .needs_dx = true};

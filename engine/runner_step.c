@@ -8,6 +8,7 @@
 static void show(const dti_run *u, const dti_step *s)
 {
     const dt_probe *probe = u->r->probe;
+    u->r->shown = s;
     for (int32_t i = s->first; i < s->first + s->n && s->args.n == u->p->n; i++) {
         const dti_bytes *b = &u->p->touched[i];
         if (b->written)
@@ -66,15 +67,25 @@ static dt_status copy_in(dt_runner *r, const dti_step *s, uint64_t used, dt_err 
     return dt_unpack(s->codec, packed, used, s->device, s->bytes / sizeof(float), err);
 }
 
+/* The batch holds floats; values of a network may be narrower. */
+static void fetch(const dti_run *u, const dti_step *s)
+{
+    const dt_batch *b = &u->a->batch;
+    if (s->slot != 0)
+        dt_cpu_copy(s->device, b->labels, s->bytes);
+    else if (dt_graph_input_dtype(u->r->o.graph) == DT_BF16)
+        dt_cpu_narrow((dt_bf16 *)(void *)s->device, b->x, (int64_t)(s->bytes / sizeof(dt_bf16)));
+    else
+        dt_cpu_copy(s->device, b->x, s->bytes);
+}
+
 static dt_status move(const dti_run *u, dti_step *s, int thread, dt_err *err)
 {
     dt_runner *r = u->r;
     dti_moved *moved = &r->moved[thread];
     const char *tier = dt_tier_name((int)s->tier);
     if (s->kind == DTI_FETCH) {
-        const dt_batch *b = &u->a->batch;
-        dt_cpu_copy(
-            s->device, s->slot == 0 ? (const void *)b->x : (const void *)b->labels, s->bytes);
+        fetch(u, s);
         moved->in[s->tier] += s->bytes;
     } else if (s->kind == DTI_COPY_OUT) {
         DT_TRY(err, copy_out(r, s, err),
@@ -93,10 +104,16 @@ static dt_status move(const dti_run *u, dti_step *s, int thread, dt_err *err)
 
 dt_status dti_step_run(const dti_run *u, dti_step *s, int thread, dt_err *err)
 {
-    if (s->kind == DTI_COMPUTE)
+    dt_runner *r = u->r;
+    const bool op = s->kind == DTI_COMPUTE;
+    if (op && r->clock == NULL)
         return compute(u, s, err);
     const double from = dt_cpu_seconds();
-    const dt_status st = move(u, s, thread, err);
-    u->r->moved[thread].seconds += dt_cpu_seconds() - from;
+    const dt_status st = op ? compute(u, s, err) : move(u, s, thread, err);
+    const double took = dt_cpu_seconds() - from;
+    if (!op)
+        r->moved[thread].seconds += took;
+    if (r->clock != NULL && thread == DT_STREAM_COMPUTE)
+        r->clock->ran(r->clock->self, (int)(u->p - r->plan), s->op, s->bytes, took);
     return st;
 }

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -21,13 +22,35 @@ int64_t dt_micro_batches(int64_t samples, int64_t micro, int64_t *last)
     return n;
 }
 
-double dt_learning_rate(const dt_train_opts *o, int64_t epoch)
+static double step_down(const dt_train_opts *o, int64_t epoch)
 {
     double lr = o->lr;
     for (int i = 0; o->schedule == DT_SCHEDULE_STEP && i < o->n_milestone; i++)
         if (epoch >= o->milestone[i])
             lr *= o->gamma;
     return lr;
+}
+
+double dt_learning_rate(
+    const dt_train_opts *o, int64_t step, int64_t steps, int64_t steps_per_epoch)
+{
+    const double pi = 3.14159265358979323846;
+    const double warm =
+        (double)o->warmup_steps + (double)o->warmup_epochs * (double)steps_per_epoch;
+    const double at = (double)step, all = (double)steps;
+    double lr = step_down(o, step / steps_per_epoch);
+    if (dt_schedule_falls(o) && at > warm) { /* so all > warm as well */
+        const double gone = (at - warm) / (all - warm);
+        const double left = o->schedule == DT_SCHEDULE_LINEAR ? 1 - gone : (1 + cos(pi * gone)) / 2;
+        lr = o->final_lr + (lr - o->final_lr) * left;
+    }
+    return at < warm ? lr * (at + 1) / warm : lr;
+}
+
+double dt_clip_factor(double norm, double most)
+{
+    const double factor = most / (norm + 1e-6);
+    return factor < 1 ? factor : 1;
 }
 
 /* The plan of a kind and size; the dense one if there is such and it is asked for. */
@@ -76,7 +99,8 @@ static dt_status gradients(const dt_train_job *j, const dt_batch *b, int64_t ste
             .batch = {b->x + (size_t)(i * micro) * sample, b->labels + i * micro * labels, n},
             .sample0 = i * micro,
             .step = step,
-            .step_samples = b->n};
+            .step_samples = b->n,
+            .hyper = {.label_smoothing = (float)j->opts->label_smoothing}};
         if (stop(j))
             return DT_FAIL(
                 err, DT_E_STOPPED, "stopped in step %" PRId64 ", which is discarded", step);
@@ -92,40 +116,75 @@ static dt_status gradients(const dt_train_job *j, const dt_batch *b, int64_t ste
     return DT_OK;
 }
 
-static dt_status update(const dt_train_job *j, int64_t step, double lr, dt_err *err)
+/* @norm: of all gradients; below 0: they are not clipped. */
+static dt_status update(const dt_train_job *j, int64_t step, double lr, double norm, dt_err *err)
 {
     int id;
+    const dt_train_opts *o = j->opts;
     DT_CHECK(ready(j, DT_PROGRAM_UPDATE, 0, false, &id, err));
-    const dt_run_args a = {
-        .step = step, .hyper = {(float)lr, (float)j->opts->momentum, (float)j->opts->weight_decay}};
+    const dt_run_args a = {.step = step,
+        .hyper = {.lr = (float)lr,
+            .momentum = (float)o->momentum,
+            .weight_decay = (float)o->weight_decay,
+            .beta1 = o->beta1,
+            .beta2 = o->beta2,
+            .eps = (float)o->eps,
+            .clip = norm < 0 ? 1.0f : (float)dt_clip_factor(norm, o->clip),
+            .clipped = norm >= 0,
+            .nesterov = o->nesterov,
+            .no_decay = o->no_decay}};
     DT_TRY(err, dt_runner_run(j->runner, id, &a, err), "step %" PRId64, step);
     return DT_OK;
+}
+
+/* Who made the first value that is not finite, as a part of a sentence; found by running the step
+ * again, which is discarded anyway. */
+static const char *blame(
+    const dt_train_job *j, const dt_batch *b, int64_t step, bool dense, char text[512])
+{
+    dt_err ignored = {0};
+    bool overflowed;
+    dt_runner_blame(j->runner, true);
+    const dt_status st = gradients(j, b, step, dense, &overflowed, &ignored);
+    dt_runner_blame(j->runner, false);
+    const char *who = dt_runner_blamed(j->runner);
+    text[0] = '\0';
+    if (st == DT_OK && who != NULL)
+        snprintf(text, 512, ", and the first value that is not was made by %s", who);
+    return text;
 }
 
 #define DISCARDED                                                                                  \
     "the step is discarded, the weights are those before it. A lower train.lr often helps"
 
-/* Before anything persistent changes: is every number of the step one? */
-static dt_status check_finite(const dt_train_job *j, int64_t step, dt_err *err)
+/* Before anything persistent changes: is every number of the step one? *norm is that of the
+ * gradients if they are to be clipped, else -1. */
+static dt_status check_finite(
+    const dt_train_job *j, const dt_batch *b, int64_t step, bool dense, double *norm, dt_err *err)
 {
-    const dt_metrics *m = metrics(j);
-    if (m->nonfinite > 0 || !isfinite(m->loss_sum))
+    const dt_metrics m = *metrics(j);
+    char who[512];
+    if (m.nonfinite > 0 || !isfinite(m.loss_sum))
         return DT_FAIL(err, DT_E_NONFINITE,
             "step %" PRId64 ": the loss of %" PRId64 " of %" PRId64
-            " samples is not finite; " DISCARDED,
-            step, m->nonfinite, m->count);
+            " samples is not finite%s; " DISCARDED,
+            step, m.nonfinite, m.count, blame(j, b, step, dense, who));
     static const struct {
         dt_port port;
         const char *what;
     } rest[] = {{DT_DP, "gradient"}, {DT_Q, "new value"}};
     for (size_t i = 0; i < DT_COUNT(rest); i++) {
-        const int32_t bad = dt_runner_nonfinite(j->runner, rest[i].port);
+        int32_t bad;
+        if (rest[i].port == DT_DP && j->opts->clip > 0)
+            *norm = dt_runner_norm(j->runner, DT_DP, &bad);
+        else
+            bad = dt_runner_nonfinite(j->runner, rest[i].port);
         if (bad < 0)
             continue;
         const dt_home *h = &j->map->home[bad];
         return DT_FAIL(err, DT_E_NONFINITE,
-            "step %" PRId64 ": the %s of %s is not finite; " DISCARDED, step, rest[i].what,
-            strchr(h->name, '.') + 1);
+            "step %" PRId64 ": the %s of %s is not finite%s; " DISCARDED, step, rest[i].what,
+            strchr(h->name, '.') + 1, blame(j, b, step, dense, who));
     }
     return DT_OK;
 }
@@ -142,18 +201,21 @@ static dt_status one_step(const dt_train_job *j, int64_t step, dt_err *err)
         again = true; /* nothing has changed yet but gradients, which are written anew */
         DT_CHECK(gradients(j, &b, step, true, &overflowed, err));
     }
-    DT_CHECK(check_finite(j, step, err));
+    double norm = -1;
+    DT_CHECK(check_finite(j, &b, step, again, &norm, err));
     const double loss = metrics(j)->loss_sum / (double)metrics(j)->count;
     if (step == 0 && j->observer->gradients != NULL)
         DT_CHECK(j->observer->gradients(j->observer->self, err));
-    const double lr = dt_learning_rate(j->opts, epoch);
-    DT_CHECK(update(j, step, lr, err));
+    const double lr = dt_learning_rate(j->opts, step, j->steps, j->steps_per_epoch);
+    DT_CHECK(update(j, step, lr, norm, err));
     const dt_step_report r = {.step = step + 1,
         .steps = j->steps,
         .epoch = epoch,
         .samples = b.n,
         .loss = loss,
         .lr = lr,
+        .clips = norm >= 0,
+        .grad_norm = norm >= 0 ? norm : 0,
         .step_seconds = now() - began,
         .wait_seconds = j->feed->wait_seconds - waited,
         .again = again};
@@ -203,11 +265,34 @@ static dt_status evaluate_after(const dt_train_job *j, int64_t step, dt_err *err
     return j->observer->eval != NULL ? j->observer->eval(j->observer->self, &r, err) : DT_OK;
 }
 
+/* Go on where an earlier run stopped. */
+static dt_status go_on(const dt_train_job *j, dt_train_point *p, dt_err *err)
+{
+    if (p->step == 0)
+        return DT_OK;
+    DT_TRY(err,
+        j->feed->seek_to(
+            j->feed->self, p->step / j->steps_per_epoch, p->step % j->steps_per_epoch, p->at, err),
+        "step %" PRId64, p->step);
+    if (!p->evaluated)
+        DT_CHECK(evaluate_after(j, p->step - 1, err));
+    p->evaluated = true;
+    return DT_OK;
+}
+
 dt_status dt_train(const dt_train_job *j, dt_err *err)
 {
-    for (int64_t step = 0; step < j->steps; step++) {
-        DT_CHECK(one_step(j, step, err));
-        DT_CHECK(evaluate_after(j, step, err));
+    dt_train_point from_first = {.evaluated = true}, *p = j->point;
+    if (p == NULL)
+        p = &from_first;
+    DT_CHECK(go_on(j, p, err));
+    while (p->step < j->steps) {
+        DT_CHECK(one_step(j, p->step, err));
+        *p = (dt_train_point){.step = p->step + 1, .at = j->feed->at};
+        DT_CHECK(evaluate_after(j, p->step - 1, err));
+        p->evaluated = true;
+        if (j->observer->point != NULL)
+            DT_CHECK(j->observer->point(j->observer->self, p, err));
     }
     return DT_OK;
 }

@@ -20,6 +20,8 @@ typedef struct dt_step_report {
     int64_t samples;     /* of this step */
     double loss;         /* mean over the step's samples */
     double lr;
+    bool clips;                        /* gradients are clipped ... */
+    double grad_norm;                  /* ... which had this norm together; otherwise 0 */
     double step_seconds, wait_seconds; /* of this step; of it, waiting for data */
     bool again;                        /* packed values did not fit: it was run a second time */
 } dt_step_report;
@@ -30,6 +32,13 @@ typedef struct dt_eval_report {
     double seconds;
 } dt_eval_report;
 
+/* Where a run stands, between two steps. */
+typedef struct dt_train_point {
+    int64_t step;   /* steps done */
+    int64_t at;     /* of the feed, where the next batch begins */
+    bool evaluated; /* if evaluation is due after that step, it has been made */
+} dt_train_point;
+
 /* Told of what happens; a status other than DT_OK ends the run. Members may be NULL. */
 typedef struct dt_observer {
     void *self;
@@ -37,7 +46,9 @@ typedef struct dt_observer {
     dt_status (*eval)(void *self, const dt_eval_report *r, dt_err *err);
     dt_status (*gradients)(
         void *self, dt_err *err); /* after step 0's backward, before its update */
-    bool (*stop)(void *self);     /* polled between micro-batches */
+    /* after a step and the evaluation due then: the time to save */
+    dt_status (*point)(void *self, const dt_train_point *p, dt_err *err);
+    bool (*stop)(void *self); /* polled between micro-batches */
 } dt_observer;
 
 typedef struct dt_train_job {
@@ -48,6 +59,8 @@ typedef struct dt_train_job {
     size_t n_ready;
     dt_feed *feed, *eval_feed; /* eval_feed NULL: no evaluation */
     int64_t steps, steps_per_epoch;
+    dt_train_point *point; /* where to begin; afterwards, failed or not, where the weights stand.
+                              NULL: from the first step */
     const dt_observer *observer;
 } dt_train_job;
 
@@ -55,8 +68,15 @@ typedef struct dt_train_job {
  * all; the last one's size through *last. */
 int64_t dt_micro_batches(int64_t samples, int64_t micro, int64_t *last);
 
-/* Learning rate of a step under the schedule. */
-double dt_learning_rate(const dt_train_opts *o, int64_t epoch);
+/* Learning rate of a step, counted from 0, of a run of so many @steps. Schedule step looks at the
+ * step's epoch. With a warm-up of w steps the rate of step s < w is (s + 1) / w of what it would
+ * be; cosine and linear begin to fall after it, and would reach final_lr at step @steps. */
+double dt_learning_rate(
+    const dt_train_opts *o, int64_t step, int64_t steps, int64_t steps_per_epoch);
+
+/* Factor that brings gradients of this norm down to @most, as PyTorch's clip_grad_norm_: never
+ * above 1. */
+double dt_clip_factor(double norm, double most);
 
 /* Train. DT_E_NONFINITE, with the step, when the loss, a gradient or a batch's statistics are not
  * finite: that step is discarded before its update changes anything. DT_E_STOPPED when the observer

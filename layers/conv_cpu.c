@@ -8,6 +8,7 @@ static dt_dnnl_problem problem(const dt_call *c)
     const dt_conv *o = c->node->opts;
     const dt_shape x = dt_call_x(c), y = c->node->info.y;
     return (dt_dnnl_problem){.bias = o->bias,
+        .bf16 = c->dtype == DT_BF16,
         .groups = o->groups,
         .c = x.c,
         .h = x.h,

@@ -3,7 +3,8 @@
 #include <string.h>
 
 #include "layers/cpu.h"
-#include "layers/team.h"
+#include "layers/curves.h"
+#include "layers/value.h"
 
 /* What forward finds out about one row of scores (a sample, or one position of a sequence), kept in
  * scratch until all are there: metrics are added up in the order of rows. */
@@ -12,58 +13,191 @@ struct verdict {
     int64_t before; /* classes ranked before the label */
 };
 
+enum { LANES = 16, CHUNK = 512 };
+
 struct job {
     const dt_args *a;
     int64_t classes, rows, positions; /* of all samples; rows of a sample */
+    dt_dtype type;                    /* of scores and their gradients */
+    float smooth;                     /* share of a label that is spread over all classes */
 };
 
-/* The loss in double precision from single-precision logits; prob may be NULL. */
-static double softmax(const float *x, int64_t n, int32_t label, float *prob)
+DT_INLINE float greatest(const void *x, int64_t n, dt_dtype t)
 {
-    float most = x[0];
-    for (int64_t i = 1; i < n; i++)
-        most = x[i] > most ? x[i] : most;
-    double sum = 0;
-    for (int64_t i = 0; i < n; i++)
-        sum += exp((double)x[i] - (double)most);
-    for (int64_t i = 0; prob != NULL && i < n; i++)
-        prob[i] = (float)(exp((double)x[i] - (double)most) / sum);
-    return log(sum) - ((double)x[label] - (double)most);
+    float most = -INFINITY; /* a NaN is left to the sums */
+#pragma omp simd reduction(max : most)
+    for (int64_t i = 0; i < n; i++) {
+        const float v = dt_load(x, i, t);
+        most = v > most ? v : most;
+    }
+    return most;
+}
+
+/* exp(x - most) of n values into e, and its sum: in lanes that are fixed by the element, so that
+ * any instruction set gives the same bits. */
+DT_INLINE double exponentials(
+    const void *x, int64_t n, float most, dt_dtype t, float *e, double *below)
+{
+    double sum[LANES] = {0}, rest[LANES] = {0}, all = 0;
+    *below = 0;
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+#pragma omp simd
+        for (int k = 0; k < LANES; k++) {
+            const float d = dt_load(x, i + k, t) - most;
+            e[i + k] = dt_curve_exp(d);
+            sum[k] += (double)e[i + k];
+            rest[k] += (double)d;
+        }
+    for (; i < n; i++) {
+        const float d = dt_load(x, i, t) - most;
+        e[i] = dt_curve_exp(d);
+        sum[i % LANES] += (double)e[i];
+        rest[i % LANES] += (double)d;
+    }
+    for (int k = 0; k < LANES; k++) {
+        all += sum[k];
+        *below += rest[k];
+    }
+    return all;
+}
+
+/* The loss of a row; prob may be NULL. Exponentials are in single precision, sums in double. */
+DT_INLINE double softmax(
+    const void *x, int64_t n, int32_t label, float smooth, float *prob, dt_dtype t)
+{
+    const float most = greatest(x, n, t);
+    double sum = 0, below = 0;
+    for (int64_t at = 0; at < n; at += CHUNK) {
+        const int64_t m = n - at < CHUNK ? n - at : CHUNK;
+        float unused[CHUNK];
+        double less;
+        sum +=
+            exponentials(dt_from(x, at, t), m, most, t, prob != NULL ? prob + at : unused, &less);
+        below += less;
+    }
+    const float over = (float)(1 / sum);
+    if (prob != NULL)
+#pragma omp simd
+        for (int64_t k = 0; k < n; k++)
+            prob[k] *= over;
+    const double loss = log(sum) - ((double)dt_load(x, label, t) - (double)most);
+    if (smooth == 0)
+        return loss; /* not a term with 0 times infinity */
+    return (1 - (double)smooth) * loss + (double)smooth * (log(sum) - below / (double)n);
+}
+
+DT_CLONES static double softmax_of_any(
+    const void *x, int64_t n, int32_t label, float smooth, float *prob, dt_dtype t)
+{
+    return t == DT_BF16 ? softmax(x, n, label, smooth, prob, DT_BF16)
+                        : softmax(x, n, label, smooth, prob, DT_F32);
 }
 
 /* A class comes before the label if its logit is greater, or equal with a lower index. With a NaN
  * anywhere there is no ranking, and the answer counts as wrong. */
-static int64_t rank(const float *x, int64_t n, int32_t label)
+DT_INLINE int64_t rank(const void *x, int64_t n, int32_t label, dt_dtype t)
 {
-    int64_t before = 0;
-    for (int64_t i = 0; i < n; i++) {
-        if (isnan(x[i]))
-            return n < 5 ? 5 : n;
-        before += x[i] > x[label] || (x[i] == x[label] && i < label);
+    const float own = dt_load(x, label, t);
+    int32_t before = 0, nan = 0; /* there are at most 2^20 classes */
+#pragma omp simd reduction(+ : before, nan)
+    for (int64_t i = 0; i < label; i++) {
+        const float v = dt_load(x, i, t);
+        before += v >= own;
+        nan += v != v;
     }
+#pragma omp simd reduction(+ : before, nan)
+    for (int64_t i = label; i < n; i++) {
+        const float v = dt_load(x, i, t);
+        before += v > own;
+        nan += v != v;
+    }
+    if (nan > 0)
+        return n < 5 ? 5 : n;
     return before;
+}
+
+DT_CLONES static int64_t rank_of_any(const void *x, int64_t n, int32_t label, dt_dtype t)
+{
+    return t == DT_BF16 ? rank(x, n, label, DT_BF16) : rank(x, n, label, DT_F32);
 }
 
 static void forward_task(const void *job, int64_t i)
 {
     const struct job *j = job;
-    const float *x = (const float *)j->a->port[DT_X] + i * j->classes;
+    const void *x = dt_from(j->a->port[DT_X], i * j->classes, j->type);
     const int32_t label = ((const int32_t *)j->a->port[DT_LABELS])[i];
     float *prob = j->a->port[DT_S];
     struct verdict *v = (struct verdict *)j->a->port[DT_WORK] + i;
-    v->loss = softmax(x, j->classes, label, prob == NULL ? NULL : prob + i * j->classes);
-    v->before = rank(x, j->classes, label);
+    v->loss = softmax_of_any(
+        x, j->classes, label, j->smooth, prob == NULL ? NULL : prob + i * j->classes, j->type);
+    v->before = rank_of_any(x, j->classes, label, j->type);
+}
+
+/* Through a buffer: dx may lie over the probabilities. */
+DT_INLINE void descend(const float *prob, void *dx, int64_t n, int32_t label, float base, float own,
+    float over, dt_dtype t)
+{
+    float p[CHUNK];
+    for (int64_t at = 0; at < n; at += CHUNK) {
+        const int64_t m = n - at < CHUNK ? n - at : CHUNK;
+        memcpy(p, prob + at, (size_t)m * sizeof *p);
+        void *to = dt_to(dx, at, t);
+#pragma omp simd
+        for (int64_t c = 0; c < m; c++)
+            dt_store(to, c, t, (p[c] - base) / over);
+        if (label >= at && label < at + m)
+            dt_store(to, label - at, t, (p[label - at] - own) / over);
+    }
+}
+
+DT_CLONES static void descend_any(const struct job *j, int64_t i, int32_t label)
+{
+    const float *prob = (const float *)j->a->port[DT_S] + i * j->classes;
+    void *dx = dt_to(j->a->port[DT_DX], i * j->classes, j->type);
+    const float over = (float)(j->a->step_samples * j->positions);
+    const float base = j->smooth / (float)j->classes, own = base + (1.0f - j->smooth);
+    if (j->type == DT_BF16)
+        descend(prob, dx, j->classes, label, base, own, over, DT_BF16);
+    else
+        descend(prob, dx, j->classes, label, base, own, over, DT_F32);
 }
 
 static void backward_task(const void *job, int64_t i)
 {
     const struct job *j = job;
-    const float *prob = (const float *)j->a->port[DT_S] + i * j->classes;
-    const int32_t label = ((const int32_t *)j->a->port[DT_LABELS])[i];
-    float *dx = (float *)j->a->port[DT_DX] + i * j->classes;
-    const float over = (float)(j->a->step_samples * j->positions);
-    for (int64_t c = 0; c < j->classes; c++)
-        dx[c] = (prob[c] - (c == label ? 1.0f : 0.0f)) / over;
+    descend_any(j, i, ((const int32_t *)j->a->port[DT_LABELS])[i]);
+}
+
+struct wave {
+    const struct job *j;
+    int64_t first;
+};
+
+static void wave_task(const void *job, int64_t i)
+{
+    const struct wave *w = job;
+    backward_task(w->j, w->first + i);
+}
+
+/* Narrow gradients over wide probabilities: row i is written where row i / 2 was, so rows n to 2n
+ * can go together once those before n are done. */
+static void backward_in_waves(const struct job *j)
+{
+    for (int64_t first = 0, n = 1; first < j->rows; first += n) {
+        n = first == 0 ? 1 : first;
+        n = n < j->rows - first ? n : j->rows - first;
+        const struct wave w = {j, first};
+        dt_team(n, wave_task, &w);
+    }
+}
+
+static void backward(const struct job *j)
+{
+    if (j->type == DT_BF16 && j->a->port[DT_DX] == j->a->port[DT_S])
+        backward_in_waves(j);
+    else
+        dt_team(j->rows, backward_task, j);
 }
 
 static void add_up(dt_metrics *m, const struct verdict *v, int64_t n)
@@ -101,9 +235,10 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
 {
     (void)state;
     const dt_shape x = dt_call_x(c);
-    const struct job j = {a, x.c, a->n * x.h, x.h};
+    const float smooth = c->form == DT_EVAL ? 0.0f : a->hyper.label_smoothing;
+    const struct job j = {a, x.c, a->n * x.h, x.h, c->dtype, smooth};
     if (c->form == DT_BACKWARD) {
-        dt_team(j.rows, backward_task, &j);
+        backward(&j);
         return DT_OK;
     }
     DT_CHECK(check_labels(&j, err));

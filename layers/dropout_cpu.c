@@ -5,14 +5,15 @@
 
 #include "engine/philox.h"
 #include "layers/cpu.h"
-#include "layers/team.h"
+#include "layers/value.h"
 
 enum { PIECE = 1 << 12, BLOCK = 256 }; /* elements of a task; numbers drawn at a time */
 
 struct job {
     const dt_args *a;
-    const float *from;
-    float *to;
+    const void *from;
+    void *to;
+    dt_dtype t;
     int64_t elements, pieces; /* of a sample */
     uint32_t least;           /* 24-bit draws below it are dropped */
     float scale;
@@ -27,12 +28,23 @@ DT_CLONES static void draw(const dt_args *a, uint64_t counter, uint32_t *u, int6
     }
 }
 
-DT_CLONES static void apply(
-    const float *from, float *to, const uint32_t *u, int64_t n, uint32_t least, float scale)
+DT_INLINE void apply(const struct job *j, int64_t at, const uint32_t *u, int64_t n, dt_dtype t)
 {
+    const void *from = dt_from(j->from, at, t);
+    void *to = dt_to(j->to, at, t);
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
-        to[i] = u[i] >> 8 >= least ? from[i] * scale : 0.0f;
+        dt_store(to, i, t, u[i] >> 8 >= j->least ? dt_load(from, i, t) * j->scale : 0.0f);
+}
+
+DT_CLONES static void apply_f32(const struct job *j, int64_t at, const uint32_t *u, int64_t n)
+{
+    apply(j, at, u, n, DT_F32);
+}
+
+DT_CLONES static void apply_bf16(const struct job *j, int64_t at, const uint32_t *u, int64_t n)
+{
+    apply(j, at, u, n, DT_BF16);
 }
 
 static void task(const void *job, int64_t i)
@@ -46,7 +58,7 @@ static void task(const void *job, int64_t i)
         const int64_t n = s.end - e < BLOCK ? s.end - e : BLOCK;
         const int64_t at = sample * j->elements + e;
         draw(j->a, first + (uint64_t)e / 4, u, n);
-        apply(j->from + at, j->to + at, u, n, j->least, j->scale);
+        (j->t == DT_BF16 ? apply_bf16 : apply_f32)(j, at, u, n);
     }
 }
 
@@ -54,7 +66,8 @@ static void copy_task(const void *job, int64_t i)
 {
     const struct job *j = job;
     const dt_span s = dt_span_of(j->a->n * j->elements, DT_GRAIN, i);
-    memcpy(j->to + s.begin, j->from + s.begin, (size_t)(s.end - s.begin) * sizeof *j->to);
+    memcpy(dt_to(j->to, s.begin, j->t), dt_from(j->from, s.begin, j->t),
+        (size_t)(s.end - s.begin) * dt_dtype_bytes(j->t));
 }
 
 static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
@@ -67,6 +80,7 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
         .a = a,
         .from = a->port[back ? DT_DY : DT_X],
         .to = a->port[back ? DT_DX : DT_Y],
+        .t = c->dtype,
         .elements = dt_shape_sample(&x),
         .least = (uint32_t)ceil(o->rate * 0x1p24),
         .scale = o->rate < 1 ? (float)(1 / (1 - o->rate)) : 0,

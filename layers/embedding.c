@@ -61,6 +61,7 @@ const dt_layer_desc dt_layer_embedding = {
         },
     .n_alt = 1,
     .alt = {{"x", DT_BIT(DT_X)}},
+    .reads_ids = true,
     .repeatable = true,
     .infer = infer,
     .cpu = &dt_embedding_cpu,

@@ -12,6 +12,7 @@ static dt_dnnl_problem problem(const dt_call *c)
     const dt_shape x = dt_call_x(c);
     return (dt_dnnl_problem){.fc = 1,
         .bias = o->bias,
+        .bf16 = c->dtype == DT_BF16,
         .groups = 1,
         .c = dt_shape_sample(&x),
         .h = 1,

@@ -10,6 +10,7 @@ static dt_dnnl_problem problem(const dt_call *c)
     const dt_linear *o = c->node->opts;
     return (dt_dnnl_problem){.fc = 1,
         .bias = o->bias,
+        .bf16 = c->dtype == DT_BF16,
         .groups = 1,
         .c = dt_call_x(c).c,
         .h = 1,

@@ -69,7 +69,7 @@ typedef struct descs {
 
 /* The weight in PyTorch's layout, or as the library likes it. */
 static dt_status weight_desc(
-    const dt_dnnl_problem *p, bool plain, dnnl_memory_desc_t *d, dt_err *err)
+    const dt_dnnl_problem *p, bool plain, bool bf16, dnnl_memory_desc_t *d, dt_err *err)
 {
     const dnnl_dims_t fc = {p->out, p->c}, dense = {p->out, p->c, p->kernel, p->kernel};
     const dnnl_dims_t grouped = {
@@ -83,19 +83,21 @@ static dt_status weight_desc(
                            rank == 2   ? fc
                            : rank == 4 ? dense
                                        : grouped,
-                           dnnl_f32, tag));
+                           bf16 ? dnnl_bf16 : dnnl_f32, tag));
     return DT_OK;
 }
 
-static dt_status make_descs(const dt_dnnl_problem *p, int64_t n, descs *d, dt_err *err)
+static dt_status make_descs(const dt_dnnl_problem *p, dt_dnnl_layout way, descs *d, dt_err *err)
 {
+    const int64_t n = way.n;
+    const dnnl_data_type_t t = p->bf16 ? dnnl_bf16 : dnnl_f32;
     const dnnl_dims_t x = {n, p->c, p->h, p->w}, y = {n, p->out, p->p, p->q}, bias = {p->out};
     const int rank = p->fc ? 2 : 4;
     const dnnl_format_tag_t tag = p->fc ? dnnl_ab : dnnl_nhwc;
-    DT_ONEDNN_TRY(err, dnnl_memory_desc_init_by_tag(&d->x, rank, x, dnnl_f32, tag));
-    DT_ONEDNN_TRY(err, dnnl_memory_desc_init_by_tag(&d->y, rank, y, dnnl_f32, tag));
+    DT_ONEDNN_TRY(err, dnnl_memory_desc_init_by_tag(&d->x, rank, x, t, tag));
+    DT_ONEDNN_TRY(err, dnnl_memory_desc_init_by_tag(&d->y, rank, y, t, tag));
     DT_ONEDNN_TRY(err, dnnl_memory_desc_init_by_tag(&d->bias, 1, bias, dnnl_f32, dnnl_a));
-    return weight_desc(p, false, &d->weight, err);
+    return weight_desc(p, false, p->bf16 && way.way != DT_DNNL_WEIGHTS, &d->weight, err);
 }
 
 /* The operation descriptors of one direction: of a convolution ... */
@@ -136,25 +138,60 @@ static dnnl_status_t fc_pd(const dt_dnnl_problem *p, const descs *d, dt_dnnl_way
     return s == dnnl_success ? dnnl_primitive_desc_create(pd, &op, lib.attr, lib.engine, hint) : s;
 }
 
+/* In bf16 the backward passes of a convolution that looks at one pixel are faster as products of
+ * matrices whose rows are pixels, and the library's convolution backward-weights has its threads
+ * wait for each other by spinning, which on a shared machine takes up to a hundred times as long
+ * (2.6.3). The weight is then plain in both. */
+static bool by_product(const dt_dnnl_problem *p, dt_dnnl_way way)
+{
+    return p->bf16 && !p->fc && p->kernel == 1 && p->stride == 1 && p->pad == 0 && p->groups == 1 &&
+           (way == DT_DNNL_DATA || (way == DT_DNNL_WEIGHTS && !p->bias));
+}
+
+/* dx = dy weight, or dweight = dy^T x. */
+static dt_status product_pd(
+    const dt_dnnl_problem *p, dt_dnnl_layout way, dnnl_primitive_desc_t *pd, dt_err *err)
+{
+    const bool data = way.way == DT_DNNL_DATA;
+    const int64_t pixels = way.n * p->h * p->w;
+    const dnnl_dims_t dy = {pixels, p->out}, turned = {p->out, pixels}, x = {pixels, p->c},
+                      weight = {p->out, p->c};
+    dnnl_memory_desc_t a, b, c;
+    dnnl_matmul_desc_t op;
+    DT_ONEDNN_TRY(err, dnnl_memory_desc_init_by_tag(
+                           &a, 2, data ? dy : turned, dnnl_bf16, data ? dnnl_ab : dnnl_ba));
+    DT_ONEDNN_TRY(err, dnnl_memory_desc_init_by_tag(&b, 2, data ? weight : x, dnnl_bf16, dnnl_ab));
+    DT_ONEDNN_TRY(err, dnnl_memory_desc_init_by_tag(
+                           &c, 2, data ? x : weight, data ? dnnl_bf16 : dnnl_f32, dnnl_ab));
+    DT_ONEDNN_TRY(err, dnnl_matmul_desc_init(&op, &a, &b, NULL, &c));
+    DT_ONEDNN_TRY(err, dnnl_primitive_desc_create(pd, &op, lib.attr, lib.engine, NULL));
+    return DT_OK;
+}
+
 static dt_status make_pd(
     const dt_dnnl_problem *p, dt_dnnl_layout way, dnnl_primitive_desc_t *pd, dt_err *err)
 {
     descs d;
     *pd = NULL;
     DT_CHECK(lib_ready(err));
-    DT_CHECK(make_descs(p, way.n, &d, err));
+    if (by_product(p, way.way))
+        return product_pd(p, way, pd, err);
+    DT_CHECK(make_descs(p, (dt_dnnl_layout){DT_DNNL_FORWARD, way.n}, &d, err));
     dnnl_primitive_desc_t forward = NULL;
     dnnl_status_t s = (p->fc ? fc_pd : conv_pd)(p, &d, DT_DNNL_FORWARD, NULL, &forward);
     if (s == dnnl_success && way.way == DT_DNNL_FORWARD) {
         *pd = forward;
         return DT_OK;
     }
+    dt_status st = DT_OK;
     if (s == dnnl_success)
+        st = make_descs(p, way, &d, err);
+    if (s == dnnl_success && st == DT_OK)
         s = (p->fc ? fc_pd : conv_pd)(p, &d, way.way, forward, pd);
     if (forward != NULL)
         dnnl_primitive_desc_destroy(forward);
     if (s == dnnl_success)
-        return DT_OK;
+        return st;
     return DT_FAIL(err, failed(s, "creating a primitive", err),
         "%s with %" PRId64 "x%" PRId64 "x%" PRId64 " -> %" PRId64 ", kernel %" PRId64 ", %" PRId64
         " samples",
@@ -198,7 +235,7 @@ static memo_entry *memo_find(const memo_key *key)
             return e;
     }
 }
-_Static_assert(sizeof(memo_key) % 8 == 0 && sizeof(memo_key) == 18 * 8, "a key has no padding");
+_Static_assert(sizeof(memo_key) % 8 == 0 && sizeof(memo_key) == 19 * 8, "a key has no padding");
 
 static memo_entry *memo_keep(const memo_entry *answer)
 {
@@ -252,13 +289,15 @@ static dt_status ask_locked(
     }
     memo_entry answer = {.key = key, .facts.same = true};
     if (way.way == DT_DNNL_PLAIN) {
-        DT_CHECK(weight_desc(p, true, &answer.weight, err));
+        DT_CHECK(weight_desc(p, true, false, &answer.weight, err));
     } else {
         dnnl_primitive_desc_t pd;
         DT_CHECK(make_pd(p, way, &pd, err));
         answer.weight = *weight_of(pd, way.way);
         read_pd(pd, &answer.facts);
         dnnl_primitive_desc_destroy(pd);
+        if (by_product(p, way.way)) /* as a convolution's, for reorders */
+            DT_CHECK(weight_desc(p, true, way.way == DT_DNNL_DATA, &answer.weight, err));
     }
     answer.facts.weight_bytes = dnnl_memory_desc_get_size(&answer.weight);
     answer.facts.layout = layout_number(&answer.weight);
@@ -368,6 +407,10 @@ static const int arguments[3][SLOTS] = {
     [DT_DNNL_WEIGHTS] = {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_BIAS,
         DNNL_ARG_SCRATCHPAD},
 };
+static const int product_arguments[3][SLOTS] = {
+    [DT_DNNL_DATA] = {DNNL_ARG_DST, DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, 0, DNNL_ARG_SCRATCHPAD},
+    [DT_DNNL_WEIGHTS] = {DNNL_ARG_WEIGHTS, DNNL_ARG_SRC, DNNL_ARG_DST, 0, DNNL_ARG_SCRATCHPAD},
+};
 static const int reorder_arguments[SLOTS] = {DNNL_ARG_FROM, DNNL_ARG_TO, 0, 0, DNNL_ARG_SCRATCHPAD};
 
 /* Takes ownership of pd. An empty scratch memory is left out. */
@@ -394,6 +437,23 @@ static dt_status build(dt_dnnl_op **out, dnnl_primitive_desc_t pd,
     return DT_OK;
 }
 
+static const dnnl_memory_desc_t *operand(const_dnnl_primitive_desc_t pd, int arg)
+{
+    return arg == 0 ? NULL : dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, arg);
+}
+
+static dt_status create_product(
+    dt_dnnl_op **out, const dt_dnnl_problem *p, dt_dnnl_layout way, dt_err *err)
+{
+    const int *arg = product_arguments[way.way];
+    const dnnl_memory_desc_t *md[SLOTS];
+    dnnl_primitive_desc_t pd;
+    DT_CHECK(make_pd(p, way, &pd, err));
+    for (int i = 0; i < SLOTS; i++)
+        md[i] = operand(pd, arg[i]);
+    return build(out, pd, md, arg, err);
+}
+
 dt_status dt_dnnl_create(
     dt_dnnl_op **out, const dt_dnnl_problem *p, dt_dnnl_layout way, dt_err *err)
 {
@@ -401,7 +461,9 @@ dt_status dt_dnnl_create(
     dnnl_primitive_desc_t pd;
     *out = NULL;
     DT_ASSERT(way.way != DT_DNNL_PLAIN);
-    DT_CHECK(make_descs(p, way.n, &d, err));
+    if (by_product(p, way.way))
+        return create_product(out, p, way, err);
+    DT_CHECK(make_descs(p, way, &d, err));
     DT_CHECK(make_pd(p, way, &pd, err));
     const bool bias = p->bias && way.way != DT_DNNL_DATA;
     const dnnl_memory_desc_t *const md[SLOTS] = {&d.x, &d.y, weight_of(pd, way.way),
@@ -453,11 +515,20 @@ dt_status dt_dnnl_run(dt_dnnl_op *op, const dt_dnnl_bytes *b, dt_err *err)
     return DT_OK;
 }
 
-bool dt_onednn_avx512(void)
+static bool has(dnnl_cpu_isa_t wanted)
 {
     const dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
-    return ((unsigned)isa & (unsigned)dnnl_cpu_isa_avx512_core) ==
-           (unsigned)dnnl_cpu_isa_avx512_core;
+    return ((unsigned)isa & (unsigned)wanted) == (unsigned)wanted;
+}
+
+bool dt_onednn_avx512(void)
+{
+    return has(dnnl_cpu_isa_avx512_core);
+}
+
+bool dt_onednn_bf16(void)
+{
+    return has(dnnl_cpu_isa_avx512_core_bf16);
 }
 
 const char *dt_onednn_version(void)

@@ -1,9 +1,12 @@
-/* Convolutions and inner products by oneDNN, fp32. Everything that depends on oneDNN's version is
+/* Convolutions and inner products by oneDNN. Everything that depends on oneDNN's version is
  * in onednn.c; its types do not appear here.
  *
  * Activations are plain NHWC. The weight is in whatever layout the library finds fastest, which
  * depends on the shape, the direction and the number of samples; such a layout is named by a
  * dt_dnnl_layout and a reorder brings a weight from one to another. Scratch memory is the caller's.
+ *
+ * In bf16 x, y and their gradients are bf16, and so is the weight that forward and backward-data
+ * read; the gradient of the weight, plain weights and biases are fp32.
  */
 #ifndef DT_LAYERS_ONEDNN_H
 #define DT_LAYERS_ONEDNN_H
@@ -21,9 +24,10 @@ typedef enum dt_dnnl_way {
 /* A layer. Eight-byte members only, so that a problem can be compared as bytes.
  * @fc:  1: an inner product of vectors of length c; h, w, p, q, kernel, stride, groups are then 1
  * @p @q: output height and width
- * @dilation: 1 is a dense kernel */
+ * @dilation: 1 is a dense kernel
+ * @bf16: 1: of values of bf16, else of fp32 */
 typedef struct dt_dnnl_problem {
-    int64_t fc, bias, groups, c, h, w, out, p, q, kernel, stride, pad, dilation;
+    int64_t fc, bf16, bias, groups, c, h, w, out, p, q, kernel, stride, pad, dilation;
 } dt_dnnl_problem;
 
 /* The layout of a weight that a direction wants (forward, data) or gives (weights) for n samples.
@@ -75,6 +79,9 @@ dt_status dt_dnnl_run(dt_dnnl_op *op, const dt_dnnl_bytes *bytes, dt_err *err) D
 /* Whether the library uses AVX-512 here. Below it, inner products and some convolutions fall back
  * to a matrix product that allocates up to 14 MB inside each call (2.6.3), outside the plan. */
 bool dt_onednn_avx512(void);
+/* Whether it multiplies bf16 by instructions made for it (AVX512-BF16, AMX). With AVX-512 alone it
+ * computes in bf16 too, but no faster than in fp32. */
+bool dt_onednn_bf16(void);
 const char *dt_onednn_version(void); /* "oneDNN 2.6.3", of the library that is loaded */
 
 #endif

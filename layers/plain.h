@@ -11,9 +11,10 @@ extern const dt_layer_desc dt_layer_flatten;  /* no op; fc reads a map as one ve
 extern const dt_layer_desc dt_layer_global_avgpool; /* mean over height and width */
 extern const dt_layer_desc dt_layer_cross_entropy;  /* softmax and negative log-likelihood */
 
-extern const dt_layer_desc dt_layer_sum;   /* Y = X0 + X1 over call->count elements */
-extern const dt_layer_desc dt_layer_sgd;   /* P0, M0 moved along DP0; M0 unbound without momentum */
-extern const dt_layer_desc dt_layer_adamw; /* the same with two moments, M0 and M1 */
+extern const dt_layer_desc dt_layer_sum;  /* Y = X0 + X1 over call->count elements */
+extern const dt_layer_desc dt_layer_sgd;  /* P0, M0 moved along DP0; M0 unbound without momentum */
+extern const dt_layer_desc dt_layer_adam; /* the same with two moments, M0 and M1 */
+extern const dt_layer_desc dt_layer_adamw;
 extern const dt_layer_desc dt_layer_commit; /* P0 = Q0: running statistic = pending one */
 
 #endif

@@ -8,30 +8,31 @@
 struct job {
     dt_shape x, y;
     int64_t stride, front; /* front: channels of zeros before the input's */
-    const float *from;
-    float *to;
+    int64_t each;          /* bytes of a value, which is only copied */
+    const char *from;
+    char *to;
 };
 
-static void put(float *to, const float *from, int64_t n)
+static void put(const struct job *j, char *to, const char *from, int64_t n)
 {
-    memcpy(to, from, (size_t)n * sizeof *to);
+    memcpy(to, from, (size_t)(n * j->each));
 }
 
-static void zero(float *to, int64_t n)
+static void zero(const struct job *j, char *to, int64_t n)
 {
-    memset(to, 0, (size_t)n * sizeof *to);
+    memset(to, 0, (size_t)(n * j->each));
 }
 
 static void forward_row(const void *job, int64_t r)
 {
     const struct job *j = job;
     const int64_t n = r / j->y.h, p = r % j->y.h, c = j->x.c;
-    const float *x = j->from + (n * j->x.h + p * j->stride) * j->x.w * c;
-    float *y = j->to + r * j->y.w * j->y.c;
-    for (int64_t q = 0; q < j->y.w; q++, y += j->y.c) {
-        zero(y, j->front);
-        put(y + j->front, x + q * j->stride * c, c);
-        zero(y + j->front + c, j->y.c - j->front - c);
+    const char *x = j->from + (n * j->x.h + p * j->stride) * j->x.w * c * j->each;
+    char *y = j->to + r * j->y.w * j->y.c * j->each;
+    for (int64_t q = 0; q < j->y.w; q++, y += j->y.c * j->each) {
+        zero(j, y, j->front);
+        put(j, y + j->front * j->each, x + q * j->stride * c * j->each, c);
+        zero(j, y + (j->front + c) * j->each, j->y.c - j->front - c);
     }
 }
 
@@ -39,13 +40,14 @@ static void backward_row(const void *job, int64_t r)
 {
     const struct job *j = job;
     const int64_t n = r / j->x.h, p = r % j->x.h, c = j->x.c;
-    float *dx = j->to + r * j->x.w * c;
-    zero(dx, j->x.w * c);
+    char *dx = j->to + r * j->x.w * c * j->each;
+    zero(j, dx, j->x.w * c);
     if (p % j->stride != 0)
         return;
-    const float *dy = j->from + (n * j->y.h + p / j->stride) * j->y.w * j->y.c + j->front;
+    const int64_t row = (n * j->y.h + p / j->stride) * j->y.w * j->y.c;
+    const char *dy = j->from + (row + j->front) * j->each;
     for (int64_t q = 0; q < j->y.w; q++)
-        put(dx + q * j->stride * c, dy + q * j->y.c, c);
+        put(j, dx + q * j->stride * c * j->each, dy + q * j->y.c * j->each, c);
 }
 
 static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
@@ -56,6 +58,7 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
     struct job j = {.x = dt_call_x(c),
         .y = c->node->info.y,
         .stride = o->stride,
+        .each = (int64_t)dt_dtype_bytes(c->dtype),
         .from = a->port[back ? DT_DY : DT_X],
         .to = a->port[back ? DT_DX : DT_Y]};
     j.front = (j.y.c - j.x.c) / 2;

@@ -1,3 +1,5 @@
+#include "layers/update.h"
+
 #include <string.h>
 
 #include "layers/cpu.h"
@@ -8,22 +10,38 @@
 struct job {
     const dt_args *a;
     int64_t count;
+    float lr, momentum, decay, scale;
 };
 
-DT_CLONES static void descend(float *w, const float *dw, int64_t n, dt_hyper h)
+DT_CLONES static void descend(const struct job *j, float *w, const float *dw, int64_t n)
 {
+    const struct job k = *j;
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
-        w[i] -= h.lr * (dw[i] + h.weight_decay * w[i]);
+        w[i] -= k.lr * (dw[i] * k.scale + k.decay * w[i]);
 }
 
 DT_CLONES static void descend_with_momentum(
-    float *w, float *v, const float *dw, int64_t n, dt_hyper h)
+    const struct job *j, float *w, float *v, const float *dw, int64_t n)
 {
+    const struct job k = *j;
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {
-        v[i] = h.momentum * v[i] + (dw[i] + h.weight_decay * w[i]);
-        w[i] -= h.lr * v[i];
+        v[i] = k.momentum * v[i] + (dw[i] * k.scale + k.decay * w[i]);
+        w[i] -= k.lr * v[i];
+    }
+}
+
+/* Nesterov: a step further along the momentum than the momentum has got. */
+DT_CLONES static void descend_ahead(
+    const struct job *j, float *w, float *v, const float *dw, int64_t n)
+{
+    const struct job k = *j;
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        const float g = dw[i] * k.scale + k.decay * w[i];
+        v[i] = k.momentum * v[i] + g;
+        w[i] -= k.lr * (g + k.momentum * v[i]);
     }
 }
 
@@ -31,19 +49,26 @@ static void sgd_task(const void *job, int64_t i)
 {
     const struct job *j = job;
     const dt_span s = dt_span_of(j->count, DT_GRAIN, i);
+    const int64_t n = s.end - s.begin;
     float *w = (float *)j->a->port[DT_P] + s.begin;
     const float *dw = (const float *)j->a->port[DT_DP] + s.begin;
-    if (j->a->port[DT_M] == NULL)
-        descend(w, dw, s.end - s.begin, j->a->hyper);
+    if (j->a->port[DT_M] == NULL) {
+        descend(j, w, dw, n);
+        return;
+    }
+    float *v = (float *)j->a->port[DT_M] + s.begin;
+    if (j->a->hyper.nesterov)
+        descend_ahead(j, w, v, dw, n);
     else
-        descend_with_momentum(
-            w, (float *)j->a->port[DT_M] + s.begin, dw, s.end - s.begin, j->a->hyper);
+        descend_with_momentum(j, w, v, dw, n);
 }
 
 static dt_status sgd_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
 {
     (void)state, (void)err;
-    const struct job j = {a, c->count};
+    const dt_hyper *h = &a->hyper;
+    const struct job j = {
+        a, c->count, h->lr, h->momentum, dt_update_decay(c, h), dt_update_scale(h)};
     dt_team(dt_ceil_div(j.count, DT_GRAIN), sgd_task, &j);
     return DT_OK;
 }

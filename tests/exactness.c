@@ -8,6 +8,7 @@
 #include "engine/cpu.h"
 #include "engine/graph_fuse.h"
 #include "engine/runner.h"
+#include "layers/onednn.h"
 #include "layers/plain.h"
 #include "memory/lower.h"
 #include "memory/policies/layers.h"
@@ -69,6 +70,8 @@ static const char *const fusion[] = {"unfused", "fused"};
 
 int dt_levels(dt_factor f)
 {
+    if (f == DT_BY_PRECISION)
+        return dt_onednn_avx512() ? 2 : 1;
     return f == DT_BY_NETWORK ? NETWORKS : f == DT_BY_POLICY ? (int)DT_COUNT(methods) : 2;
 }
 
@@ -79,6 +82,8 @@ const char *dt_level_name(dt_factor f, int level)
         [DT_BY_DELAY] = delays,
         [DT_BY_MICRO] = micros,
         [DT_BY_FUSE] = fusion};
+    if (f == DT_BY_PRECISION)
+        return dt_dtype_name((dt_dtype)level);
     return f == DT_BY_NETWORK  ? networks[level].name
            : f == DT_BY_POLICY ? methods[level].name
                                : names[f][level];
@@ -131,6 +136,7 @@ static dt_graph *network(const dt_way *w)
 {
     dt_graph *g = build(&networks[w->level[DT_BY_NETWORK]]), *fused;
     dt_err err = {0};
+    g->dtype = (dt_dtype)w->level[DT_BY_PRECISION];
     if (w->level[DT_BY_FUSE] == 0)
         return g;
     assert_ok(dt_graph_fuse(&fused, g, &err), &err);
@@ -312,7 +318,7 @@ static unsigned char *train(trainee *t, int of)
 static struct kept {
     unsigned char *state;
     uint64_t peak;
-} kept[NETWORKS][MOST_MICRO][2];
+} kept[NETWORKS][MOST_MICRO][2][DT_DTYPES];
 
 /* All has changed, or the comparison would compare nothing. */
 static void has_trained(trainee *t, const unsigned char *state)
@@ -329,7 +335,8 @@ static void has_trained(trainee *t, const unsigned char *state)
 static const struct kept *keeping_all(const dt_way *w)
 {
     const int micro = w->level[DT_BY_MICRO];
-    struct kept *k = &kept[w->level[DT_BY_NETWORK]][micro][w->level[DT_BY_FUSE]];
+    struct kept *k =
+        &kept[w->level[DT_BY_NETWORK]][micro][w->level[DT_BY_FUSE]][w->level[DT_BY_PRECISION]];
     if (k->state != NULL)
         return k;
     static const method keep_all = {"keep_all", "keep_all", ""};
@@ -345,12 +352,11 @@ static const struct kept *keeping_all(const dt_way *w)
 
 void dt_exactness_end(void)
 {
-    for (int n = 0; n < NETWORKS; n++)
-        for (int m = 0; m < MOST_MICRO; m++)
-            for (int f = 0; f < 2; f++) {
-                dt_free(kept[n][m][f].state);
-                kept[n][m][f].state = NULL;
-            }
+    struct kept *all = &kept[0][0][0][0];
+    for (size_t i = 0; i < sizeof kept / sizeof *all; i++) {
+        dt_free(all[i].state);
+        all[i].state = NULL;
+    }
 }
 
 dt_exactness dt_assert_exact(const dt_way *w)

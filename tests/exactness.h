@@ -7,12 +7,13 @@
 /* What a way of training is made of; each factor has levels 0, 1, ... */
 typedef enum dt_factor {
     DT_BY_NETWORK,
-    DT_BY_POLICY, /* exact policies, some one after the other, and fates of [memory.layers] */
-    DT_BY_TIER,   /* host, disk */
-    DT_BY_COPY,   /* inline, threads */
-    DT_BY_DELAY,  /* none, random; nothing without copy threads or disk */
-    DT_BY_MICRO,  /* micro-batches of a step: 1, 2 */
-    DT_BY_FUSE,   /* off, on */
+    DT_BY_POLICY,    /* exact policies, some one after the other, and fates of [memory.layers] */
+    DT_BY_TIER,      /* host, disk */
+    DT_BY_COPY,      /* inline, threads */
+    DT_BY_DELAY,     /* none, random; nothing without copy threads or disk */
+    DT_BY_MICRO,     /* micro-batches of a step: 1, 2 */
+    DT_BY_FUSE,      /* off, on */
+    DT_BY_PRECISION, /* fp32, bf16; where the processor has AVX-512 */
     DT_FACTORS
 } dt_factor;
 
@@ -31,8 +32,9 @@ typedef struct dt_exactness {
 } dt_exactness;
 
 /* Train some steps and compare parameters, optimizer state, buffers and metrics with keep_all's of
- * the same network, micro-batches and fusion; and what each plan takes with what it says. Fails the
- * test with the tensor's name. What keep_all leaves is kept until dt_exactness_end. */
+ * the same network, micro-batches, fusion and precision; and what each plan takes with what it
+ * says. Fails the test with the tensor's name. What keep_all leaves is kept until dt_exactness_end.
+ */
 dt_exactness dt_assert_exact(const dt_way *w);
 void dt_exactness_end(void);
 

@@ -177,6 +177,31 @@ static float *new_values(size_t n)
     return v;
 }
 
+static dt_dtype type_of(const bench *b, int port)
+{
+    const bool ids = b->r->desc->reads_ids && port < DT_DX;
+    return ids ? DT_F32 : b->r->dtype;
+}
+
+static buffer make_values(const bench *b, int port, size_t count)
+{
+    return make_buffer(count * dt_dtype_bytes(type_of(b, port)));
+}
+
+/* From PyTorch's order, rounded to the type of the port. */
+static void put_values(bench *b, int port, const float *nchw, const dt_shape *s)
+{
+    const size_t n = (size_t)(b->r->n * dt_shape_sample(s));
+    float *v = new_values(n);
+    dt_to_nhwc(nchw, v, b->r->n, s);
+    if (type_of(b, port) == DT_F32)
+        memcpy(b->port[port].bytes, v, n * sizeof *v);
+    else
+        for (size_t i = 0; i < n; i++)
+            ((dt_bf16 *)(void *)b->port[port].bytes)[i] = dt_bf16_from_float(v[i]);
+    free(v);
+}
+
 static void make_ports(bench *b)
 {
     const dt_layer_run *r = b->r;
@@ -184,9 +209,9 @@ static void make_ports(bench *b)
     const size_t n = (size_t)r->n, y = (size_t)dt_shape_sample(&info->y);
     for (int i = 0; i < r->n_x; i++) {
         const size_t x = n * (size_t)dt_shape_sample(&r->x[i]);
-        b->port[DT_X + i] = make_buffer(x * sizeof(float));
-        b->port[DT_DX + i] = make_buffer(x * sizeof(float));
-        dt_to_nhwc(r->in[i], (float *)(void *)b->port[DT_X + i].bytes, r->n, &r->x[i]);
+        b->port[DT_X + i] = make_values(b, DT_X + i, x);
+        b->port[DT_DX + i] = make_values(b, DT_DX + i, x);
+        put_values(b, DT_X + i, r->in[i], &r->x[i]);
     }
     for (int i = 0; i < info->n_param; i++) {
         float *zero = new_values((size_t)dt_param_count(&info->param[i]));
@@ -201,11 +226,11 @@ static void make_ports(bench *b)
     for (int i = 0; i < info->n_stash; i++)
         b->port[DT_S + i] =
             make_buffer(info->stash[i].fixed_bytes + n * info->stash[i].sample_bytes);
-    b->port[DT_Y] = make_buffer(n * y * sizeof(float));
-    b->port[DT_DY] = make_buffer(n * y * sizeof(float));
+    b->port[DT_Y] = make_values(b, DT_Y, n * y);
+    b->port[DT_DY] = make_values(b, DT_DY, n * y);
     memset(b->port[DT_DY].bytes, 0, b->port[DT_DY].size);
     if (r->dy != NULL)
-        dt_to_nhwc(r->dy, (float *)(void *)b->port[DT_DY].bytes, r->n, &info->y);
+        put_values(b, DT_DY, r->dy, &info->y);
     const size_t labels = n * (size_t)(r->x[0].h * r->x[0].w) * sizeof(int32_t);
     b->port[DT_LABELS] = make_buffer(labels);
     if (r->labels != NULL)
@@ -449,8 +474,14 @@ static void assert_padding_is_zero(const bench *b, int i, const float *plain)
 
 static float *to_plain(const bench *b, int port, const dt_shape *s)
 {
-    float *v = new_values((size_t)(b->r->n * dt_shape_sample(s)));
-    dt_to_nchw((const float *)(const void *)b->port[port].bytes, v, b->r->n, s);
+    const size_t n = (size_t)(b->r->n * dt_shape_sample(s));
+    const void *bytes = b->port[port].bytes;
+    float *v = new_values(n), *nhwc = new_values(n);
+    for (size_t i = 0; i < n; i++)
+        nhwc[i] = type_of(b, port) == DT_BF16 ? dt_bf16_to_float(((const dt_bf16 *)bytes)[i])
+                                              : ((const float *)bytes)[i];
+    dt_to_nchw(nhwc, v, b->r->n, s);
+    free(nhwc);
     return v;
 }
 
@@ -483,9 +514,11 @@ void dt_layer_check(dt_layer_run *r)
         ids[i] = DT_GRAPH_INPUT;
     }
     assert_ok(dt_graph_add(b.g, r->desc, "layer", r->opts, ids, r->n_x, &id, &err), &err);
+    b.g->dtype = r->dtype;
     b.call = (dt_call){.node = &b.g->node[id],
         .graph = b.g,
         .alt = r->alt,
+        .dtype = r->dtype,
         .n = r->n,
         .home_n = r->home_n > 0 ? r->home_n : r->n,
         .needs_dx = true};

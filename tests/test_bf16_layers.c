@@ -6,8 +6,10 @@
 
 #include "engine/dtype.h"
 #include "layers/batchnorm.h"
+#include "layers/dropout.h"
 #include "layers/maxpool.h"
 #include "layers/plain.h"
+#include "layers/shortcut.h"
 #include "tests/check.h"
 #include "tests/layer_check.h"
 
@@ -26,8 +28,15 @@ static const struct row {
     {&dt_layer_batchnorm, {1, 28, 28, 130}, 4, 1, {0}},
     {&dt_layer_batchnorm_relu, {1, 5, 7, 3}, 3, 1, {0}},
     {&dt_layer_batchnorm_relu, {1, 28, 28, 130}, 4, 1, {0}},
+    {&dt_layer_dropout, {1, 5, 7, 3}, 3, 1, {0}},
+    {&dt_layer_dropout, {1, 41, 40, 33}, 2, 1, {0}},
+    {&dt_layer_global_avgpool, {1, 5, 7, 3}, 3, 1, {0}},
+    {&dt_layer_global_avgpool, {1, 28, 28, 130}, 4, 1, {0}},
     {&dt_layer_maxpool, {1, 9, 8, 67}, 3, 1, {.kernel = 2}},
     {&dt_layer_maxpool, {1, 10, 11, 64}, 3, 1, {.kernel = 5}},
+    {&dt_layer_relu, {1, 5, 7, 3}, 3, 1, {0}},
+    {&dt_layer_relu, {1, 41, 40, 33}, 2, 1, {0}},
+    {&dt_layer_shortcut, {1, 9, 8, 5}, 3, 1, {0}},
 };
 
 enum { MOST = 1 << 19, PARAMS = 1 << 10, SMALL = 1 << 18 };
@@ -156,7 +165,10 @@ static void run_row(const struct row *row, int alt)
     for (int i = 0; i < DT_MAX_IN; i++)
         in[i] = DT_GRAPH_INPUT;
     assert_ok(dt_graph_create(&g, "g", row->x, 10, &err), &err);
-    const void *opts = row->desc == &dt_layer_maxpool ? &row->maxpool : NULL;
+    static const dt_shortcut wider = {.out = 8, .stride = 2};
+    const void *opts = row->desc == &dt_layer_maxpool    ? (const void *)&row->maxpool
+                       : row->desc == &dt_layer_shortcut ? &wider
+                                                         : NULL;
     assert_ok(dt_graph_add(g, row->desc, "layer", opts, in, row->n_x, &id, &err), &err);
     open_side(&sides[0], DT_F32);
     open_side(&sides[1], DT_BF16);

@@ -796,6 +796,33 @@ static void a_run_has_a_length(void **state) /* case 5 */
     assert_int_equal(o.train.epochs, 3);
 }
 
+static void warm_up_is_in_steps_or_epochs(void **state)
+{
+    (void)state;
+    dt_run_options o;
+    dt_err err = {0};
+    assert_ok(bind_run("[train]\nwarmup = 500\n", &o, &err), &err);
+    assert_true(o.train.warmup_steps == 500 && o.train.warmup_epochs == 0);
+    assert_ok(bind_run("[train]\nwarmup = 5ep\n", &o, &err), &err);
+    assert_true(o.train.warmup_steps == 0 && o.train.warmup_epochs == 5);
+    static const char *const bad[] = {"ep", "-1", "-1ep", "1.5", "5 epochs", "5epp", "2000000000",
+        "99999999999999999999999999999999999999999999ep"};
+    for (size_t i = 0; i < DT_COUNT(bad); i++) {
+        char text[128], want[160];
+        snprintf(text, sizeof text, "[train]\nwarmup = %s\n", bad[i]);
+        snprintf(want, sizeof want, "t.ini:2: [train] warmup: '%.40s'", bad[i]);
+        refuse_run(text, want);
+    }
+}
+
+static void options_of_learning_that_do_nothing_are_refused(void **state)
+{
+    (void)state;
+    refuse_run("[train]\nfinal_lr = 0.1\n", "t.ini:2: [train] final_lr needs schedule = cosine");
+    refuse_run("[train]\nnesterov = on\nmomentum = 0\n", "t.ini:2: [train] nesterov needs");
+    refuse_run("[train]\noptimizer = adam\nnesterov = on\n", "t.ini:3: [train] nesterov needs");
+}
+
 static void a_step_schedule_has_milestones(void **state)
 {
     (void)state;
@@ -852,7 +879,7 @@ static void problems_of_all_sections_come_at_once(void **state) /* case 1 */
     refuse_run(text, "t.ini:2: [model] width = -1: must be 0..65536");
     refuse_run(text, "t.ini:4: [train] lr = -1: must be 1e-12..1e+06");
     refuse_run(text, "t.ini:5: [train] micro_batch = 5");
-    refuse_run(text, "t.ini:8: [device] kind = gpu: must be one of auto, cpu");
+    refuse_run(text, "t.ini:8: [device] kind = gpu: must be one of auto, cpu, cuda");
 }
 
 static void the_reference_names_every_key(void **state)
@@ -939,7 +966,8 @@ int main(void)
         T(set_is_checked_as_the_file_is), T(the_dump_has_every_key_with_its_origin),
         T(a_dump_reads_back_as_the_same_values), T(printed_values_read_back_to_the_last_bit),
         T(a_run_has_defaults), T(batches_must_fit_together), T(a_run_has_a_length),
-        T(a_step_schedule_has_milestones), T(means_are_one_number_or_three),
+        T(a_step_schedule_has_milestones), T(warm_up_is_in_steps_or_epochs),
+        T(options_of_learning_that_do_nothing_are_refused), T(means_are_one_number_or_three),
         T(a_network_is_ours_or_made_of_sections), T(problems_of_all_sections_come_at_once),
         T(the_reference_names_every_key), T(a_failed_allocation_is_reported)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -110,12 +110,14 @@ static const dt_form_kind computing[] = {DT_FORWARD, DT_BACKWARD, DT_BACKWARD2};
 
 static void refuse_slow(one *o, const char *what)
 {
-    for (size_t i = 0; i < DT_COUNT(computing); i++) {
+    for (size_t k = 0; k < DT_COUNT(computing) * DT_DTYPES; k++) {
+        const size_t i = k / DT_DTYPES;
+        o->call.dtype = (dt_dtype)(k % DT_DTYPES);
         const dt_facts f = facts_of(o, computing[i]);
         if (f.impl[0] == '\0' || strstr(f.impl, "ref") != NULL || strstr(f.impl, ":gemm") != NULL ||
             strncmp(f.impl, "gemm", 4) == 0)
-            fail_msg("%s, form %d, %lld samples: '%s'", what, (int)computing[i],
-                (long long)o->call.n, f.impl);
+            fail_msg("%s, form %d, %lld samples, %s: '%s'", what, (int)computing[i],
+                (long long)o->call.n, dt_dtype_name(o->call.dtype), f.impl);
     }
 }
 
@@ -231,17 +233,19 @@ static void running_allocates_only_bookkeeping(void **state)
     const dt_form_kind forms[] = {
         DT_FORWARD, DT_BACKWARD, DT_BACKWARD2, DT_DERIVE_F, DT_DERIVE_B, DT_RESTORE};
     const dt_conv conv[] = {{20, 5, 1, 2, 1, 1, true}, {64, 1, 2, 0, 1, 1, false},
-        {32, 3, 2, 1, 1, 1, true}, {32, 3, 1, 1, 1, 32, true}};
+        {64, 1, 1, 0, 1, 1, false}, {32, 3, 2, 1, 1, 1, true}, {32, 3, 1, 1, 1, 32, true}};
     const dt_fc fc = {500, true};
     size_t all = 0;
     for (size_t i = 0; i <= DT_COUNT(conv); i++) {
         one o = i < DT_COUNT(conv)
                     ? make_one(&dt_layer_conv, &conv[i], (dt_shape){1, 14, 14, 32}, 4)
                     : make_one(&dt_layer_fc, &fc, (dt_shape){1, 6, 6, 64}, 8);
-        for (size_t k = 0; k < DT_COUNT(forms); k++) {
-            const size_t bytes = run_twice(&o, forms[k]);
+        for (size_t k = 0; k < DT_COUNT(forms) * DT_DTYPES; k++) {
+            o.call.dtype = (dt_dtype)(k % DT_DTYPES);
+            const size_t bytes = run_twice(&o, forms[k / DT_DTYPES]);
             if (bytes > BOOKKEEPING)
-                fail_msg("layer %zu, form %d allocated %zu bytes", i, (int)forms[k], bytes);
+                fail_msg("layer %zu, form %d, %s: allocated %zu bytes", i,
+                    (int)forms[k / DT_DTYPES], dt_dtype_name(o.call.dtype), bytes);
             all += bytes;
         }
         dt_graph_destroy(o.g);
@@ -348,9 +352,10 @@ static void pieces_of_a_batch_give_the_bits_of_the_whole(void **state)
     const dt_shape x = {1, 13, 14, 16};
     float *in = dt_random_values((size_t)(7 * dt_shape_sample(&x)), 1);
     float *w = dt_random_values(64 * 16 * 25, 2), *dy = dt_random_values(7 * 64 * 13 * 14, 3);
-    for (size_t i = 0; i < DT_COUNT(text); i++) {
-        void *opts = dt_layer_options(&dt_layer_conv, text[i]);
+    for (size_t k = 0; k < DT_COUNT(text) * DT_DTYPES; k++) {
+        void *opts = dt_layer_options(&dt_layer_conv, text[k / DT_DTYPES]);
         dt_layer_run a = {.desc = &dt_layer_conv, .opts = opts, .n = 7, .n_x = 1, .x = {x}};
+        a.dtype = dt_onednn_avx512() ? (dt_dtype)(k % DT_DTYPES) : DT_F32;
         a.in[0] = in;
         a.param[0] = w;
         a.dy = dy;

@@ -1,7 +1,7 @@
 /* What every exact policy promises: after some steps parameters, optimizer state and buffers are,
  * bit for bit, those of keep_all, and every plan takes the bytes it says. Policies, networks,
- * tiers, copy threads, delays, micro-batches and fusion are combined so that every pair of levels
- * occurs. With --minutes N random combinations are tried for so long; see tests/exact. */
+ * tiers, copy threads, delays, micro-batches, fusion and precision are combined so that every pair
+ * of levels occurs. With --minutes N random combinations are tried for so long; see tests/exact. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -102,7 +102,7 @@ static void update(trainer *t, int64_t step)
 {
     dt_err err = {0};
     const dt_run_args a = {.step = step,
-        .hyper = {.lr = 1e-3f, .weight_decay = 0.1f, .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f}};
+        .hyper = {.lr = 1e-3f, .weight_decay = 0.1f, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8f}};
     assert_ok(dt_runner_run(t->runner, t->id[DT_PROGRAM_UPDATE], &a, &err), &err);
 }
 

@@ -340,6 +340,21 @@ static void encode_packs_and_move_packs_on_the_way(void **state)
     dt_session_close(s);
 }
 
+static void set_takes_globs_with_dots(void **state)
+{
+    (void)state;
+    const char *const sets[] = {"memory.layers.*1.conv2=recompute", "model.fuse=off"};
+    dt_err err = {0};
+    dt_session *s;
+    const char *ini = cli_file("named.ini", "[model]\nname = resnet18\nwidth = 8\nimage = 32\n"
+                                            "[train]\nbatch = 8\n");
+    assert_ok(dt_session_open(&s, ini, sets, 2, &err), &err);
+    const dt_plan *p = plan(s, DT_PROGRAM_FIRST)->plan;
+    assert_int_equal(clones(p, "layer1.1.conv2.f'"), 1);
+    assert_int_equal(clones(p, "layer1.0.conv2.f'"), 0);
+    dt_session_close(s);
+}
+
 static void a_fused_layer_goes_by_both_names(void **state)
 {
     (void)state;
@@ -471,6 +486,7 @@ int main(void)
         cmocka_unit_test(later_clones_stop_at_what_is_kept),
         cmocka_unit_test(choosing_leaves_pinned_values_alone),
         cmocka_unit_test(encode_packs_and_move_packs_on_the_way),
+        cmocka_unit_test(set_takes_globs_with_dots),
         cmocka_unit_test(a_fused_layer_goes_by_both_names),
         cmocka_unit_test(wrong_lines_are_named_with_their_place),
         cmocka_unit_test(fates_can_be_set_on_the_command_line),

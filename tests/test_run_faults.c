@@ -388,7 +388,8 @@ static void a_loss_that_is_not_finite_changes_nothing(void **state) /* case 63 *
     const constant w[] = {{"f.weight", "2,48", 96, 3e38f}, {"f.bias", "2", 2, 0}};
     put_weights("start.safetensors", w, DT_COUNT(w));
     discarded_at_once("[model]\nimage = 4\nclasses = 2\n[fc f]\nout = 2\n" SYNTHETIC "4\n",
-        "of 4 samples is not finite");
+        "of 4 samples is not finite, and the first value that is not was made by layer 'f' (fc), "
+        "forward, in 'f.y'; the step is discarded");
 }
 
 /* a is 0, so logits are 0 and the loss is ln 2; b times the loss's gradient, times a pixel, is too
@@ -408,7 +409,8 @@ static void a_gradient_that_is_not_finite_changes_nothing(void **state) /* case 
     assert_int_equal(fclose(f), 0);
     discarded_at_once(
         "[model]\nimage = 4\nclasses = 2\n[fc a]\nout = 1\n[fc b]\nout = 2\n" SYNTHETIC "1\n",
-        "the gradient of a.weight is not finite");
+        "the gradient of a.weight is not finite, and the first value that is not was made by layer "
+        "'a' (fc), backward, in 'g.a.weight'; the step is discarded");
 }
 
 /* The variance of what c makes is beyond a float; what bn makes of it is 0. */

@@ -231,6 +231,37 @@ static void six_steps_agree_with_pytorch(void **state)
     dt_free(text);
 }
 
+#define GPT "reference/models/gpt_2x48/"
+
+/* AdamW takes steps of about lr whatever the gradient, so weights have the tolerance of losses. */
+static void a_transformer_under_adamw_agrees_with_pytorch(void **state)
+{
+    NEED_BINARY();
+    if (dt_shared(GPT) == NULL)
+        skip();
+    char ini[4096];
+    snprintf(ini, sizeof ini,
+        "[model]\nname = gpt2\nlayers = 2\nwidth = 48\nheads = 4\nvocab = 65\ncontext = 32\n"
+        "weights = %s\n[data]\nsource = tensors\npath = %s\n"
+        "[train]\nbatch = 3\nsteps = 6\noptimizer = adamw\nlr = 0.001\nbeta1 = 0.9\n"
+        "beta2 = 0.95\neps = 1e-8\nweight_decay = 0.1\ndump_gradients = gpt.safetensors\n",
+        dt_shared(GPT "init.safetensors"), dt_shared(GPT "batches.safetensors"));
+    put_text("gpt.ini", ini);
+    run_quietly("gpt.ini --set run.dir=gpt");
+    char *text = cli_text(dt_shared(GPT "expected.json"));
+    cJSON *expected = parse_json(text, strlen(text));
+    const cJSON *tolerance = cJSON_GetObjectItemCaseSensitive(expected, "tolerance");
+    compare_losses(expected, "gpt");
+    assert_below(worst_tensor(in_workspace("gpt.safetensors"), dt_shared(GPT "grads.safetensors")),
+        number(tolerance, "gradient"), "a gradient");
+    char *final = weights_of("gpt");
+    assert_below(worst_tensor(final, dt_shared(GPT "final.safetensors")),
+        number(tolerance, "later_loss"), "a weight");
+    dt_free(final);
+    cJSON_Delete(expected);
+    dt_free(text);
+}
+
 /* --- the same run again --- */
 
 #define LENET                                                                                      \
@@ -479,6 +510,131 @@ static void weight_decay_takes_its_share_of_each_weight(void **state)
         dt_st_close(f[i]);
 }
 
+static void no_decay_leaves_biases_alone(void **state)
+{
+    NEED_BINARY();
+    put_text("lenet.ini", LENET);
+    if (!is_there("start"))
+        run_quietly("lenet.ini --set run.dir=start");
+    run_quietly(ONE_STEP "--set train.weight_decay=0 --set run.dir=all_free");
+    run_quietly(ONE_STEP "--set train.weight_decay=0.25 --set run.dir=all_decayed");
+    run_quietly(
+        ONE_STEP "--set train.weight_decay=0.25 --set train.no_decay=on --set run.dir=some");
+    dt_st_file *f[3] = {NULL};
+    static const char *const files[] = {
+        "some/" WEIGHTS, "all_free/" WEIGHTS, "all_decayed/" WEIGHTS};
+    dt_err err = {0};
+    size_t biases = 0;
+    for (int i = 0; i < 3; i++)
+        assert_ok(dt_st_open(&f[i], in_workspace(files[i]), &err), &err);
+    for (size_t t = 0; t < dt_st_count(f[0]); t++) {
+        const char *name = dt_st_at(f[0], t)->name;
+        const bool bias = strstr(name, "bias") != NULL;
+        size_t n;
+        float *w[3];
+        for (int i = 0; i < 3; i++)
+            w[i] = read_tensor(f[i], name, &n);
+        assert_memory_equal(w[0], w[bias ? 1 : 2], n * sizeof *w[0]);
+        assert_true(memcmp(w[0], w[bias ? 2 : 1], n * sizeof *w[0]) != 0);
+        biases += bias;
+        for (int i = 0; i < 3; i++)
+            dt_free(w[i]);
+    }
+    assert_true(biases > 0 && biases < dt_st_count(f[0]));
+    for (int i = 0; i < 3; i++)
+        dt_st_close(f[i]);
+}
+
+/* ||a - b||, or ||a|| without b, over all tensors. */
+static double distance(const char *a, const char *b)
+{
+    dt_st_file *f = NULL, *g = NULL;
+    dt_err err = {0};
+    double sum = 0;
+    assert_ok(dt_st_open(&f, a, &err), &err);
+    if (b != NULL)
+        assert_ok(dt_st_open(&g, b, &err), &err);
+    for (size_t t = 0; t < dt_st_count(f); t++) {
+        size_t n;
+        const char *name = dt_st_at(f, t)->name;
+        float *v = read_tensor(f, name, &n), *w = g != NULL ? read_tensor(g, name, &n) : NULL;
+        for (size_t i = 0; i < n; i++) {
+            const double d = (double)v[i] - (w != NULL ? (double)w[i] : 0);
+            sum += d * d;
+        }
+        dt_free(v);
+        dt_free(w);
+    }
+    dt_st_close(f);
+    dt_st_close(g);
+    return sqrt(sum);
+}
+
+/* Plain SGD moves the weights by lr times the norm, and the norm told is that before clipping. */
+static void clipping_scales_all_gradients_together(void **state)
+{
+    NEED_BINARY();
+    double norm[2];
+    put_text("lenet.ini", LENET);
+    if (!is_there("start"))
+        run_quietly("lenet.ini --set run.dir=start");
+    run_quietly(ONE_STEP "--set train.weight_decay=0 --set run.dir=unclipped "
+                         "--set train.dump_gradients=clip.safetensors");
+    run_quietly(ONE_STEP "--set train.weight_decay=0 --set train.clip=0.01 --set run.dir=short");
+    run_quietly(ONE_STEP "--set train.weight_decay=0 --set train.clip=1e6 --set run.dir=long");
+    run_quietly(ONE_STEP "--set train.weight_decay=0 --set train.clip=0.01 --set run.dir=parts "
+                         "--set train.micro_batch=8");
+    const double real = distance(in_workspace("clip.safetensors"), NULL);
+    assert_true(real > 0.02); /* so it is clipped */
+    assert_int_equal(metrics_of("short", "train", "grad_norm", norm, 2), 1);
+    assert_below(fabs(norm[0] / real - 1), 1e-6, "the norm");
+    assert_int_equal(metrics_of("parts", "train", "grad_norm", norm, 2), 1);
+    assert_below(fabs(norm[0] / real - 1), 1e-4, "the norm of micro-batches added up");
+    char *start = weights_of("start"), *end = weights_of("short");
+    assert_below(fabs(distance(end, start) / (0.5 * 0.01) - 1), 1e-3, "the way");
+    dt_free(start);
+    dt_free(end);
+    assert_true(same_weights("long", "unclipped"));
+}
+
+static void label_smoothing_changes_the_loss_that_is_trained_on(void **state)
+{
+    NEED_BINARY();
+    double sharp[2], smooth[2];
+    put_text("lenet.ini", LENET);
+    if (!is_there("start"))
+        run_quietly("lenet.ini --set run.dir=start");
+    run_quietly(ONE_STEP "--set run.dir=sharp");
+    run_quietly(ONE_STEP "--set run.dir=smooth --set train.label_smoothing=0.5");
+    assert_int_equal(metrics_of("sharp", "train", "loss", sharp, 2), 1);
+    assert_int_equal(metrics_of("smooth", "train", "loss", smooth, 2), 1);
+    assert_true(fabs(sharp[0] - smooth[0]) > 1e-6);
+    assert_false(same_weights("sharp", "smooth"));
+}
+
+static void every_optimizer_is_exact_under_other_policies(void **state)
+{
+    NEED_BINARY();
+    static const char *const how[] = {"adam", "adamw", "sgd --set train.nesterov=on"};
+    char words[512];
+    put_text("lenet.ini", LENET);
+    for (size_t i = 0; i < DT_COUNT(how); i++) {
+        for (int k = 0; k < 2; k++) {
+            snprintf(words, sizeof words,
+                "lenet.ini --set run.dir=o%zu%d --set memory.policy=%s --set train.clip=0.5 "
+                "--set train.lr=0.001 --set train.schedule=cosine --set train.warmup=2 "
+                "--set train.optimizer=%s",
+                i, k, k == 0 ? "keep_all" : "vdnn_all", how[i]);
+            run_quietly(words);
+        }
+        char a[16], b[16];
+        snprintf(a, sizeof a, "o%zu0", i);
+        snprintf(b, sizeof b, "o%zu1", i);
+        assert_true(same_weights(a, b));
+    }
+    assert_false(same_weights("o00", "o10"));
+}
+
 static void milestones_lower_the_learning_rate(void **state)
 {
     NEED_BINARY();
@@ -580,6 +736,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(six_steps_agree_with_pytorch),
+        T(a_transformer_under_adamw_agrees_with_pytorch),
         T(equal_seeds_give_equal_bytes),
         T(numbers_of_threads_agree_closely),
         T(micro_batches_add_up_to_the_batch),
@@ -591,6 +748,10 @@ int main(void)
         T(evaluation_covers_the_last_partial_batch),
         T(weights_of_a_run_go_on_in_another),
         T(weight_decay_takes_its_share_of_each_weight),
+        T(no_decay_leaves_biases_alone),
+        T(clipping_scales_all_gradients_together),
+        T(label_smoothing_changes_the_loss_that_is_trained_on),
+        T(every_optimizer_is_exact_under_other_policies),
         T(milestones_lower_the_learning_rate),
         T(training_learns),
         T(a_signal_ends_a_run_after_saving),

@@ -184,6 +184,71 @@ static void augmenting_shifts_by_up_to_four_and_mirrors(void **state)
     assert_int_equal(found, 2 * 9 * 9);
 }
 
+/* Of a picture whose columns and rows are numbered, where the part began and how long it was. */
+static void find_part(const float *line, int n, int stride, double *from, double *length)
+{
+    const double a = (double)line[8 * stride], b = (double)line[(n - 9) * stride];
+    *length = (b - a) / (n - 17) * n;
+    *from = a + 0.5 - 8.5 * (b - a) / (n - 17);
+}
+
+static void other_pictures_are_cut_as_random_resized_crop_does(void **state)
+{
+    (void)state;
+    enum { H = 200, W = 240, S = 250 }; /* enlarging only: lines stay straight */
+    static uint8_t px[H * W * 3];
+    static float x[S * S * 3];
+    for (int i = 0; i < H * W; i++) {
+        px[3 * i] = (uint8_t)(i % W);
+        px[3 * i + 1] = (uint8_t)(i / W);
+    }
+    dt_source_opts o = plain(S, S, 3);
+    o.augment = true;
+    double least = 1, most = 0;
+    int flips = 0, wide = 0;
+    for (uint64_t key = 0; key < 400; key++) {
+        double left, w, top, h;
+        run(&o, &(dt_picture){px, H, W, 3}, key, x);
+        find_part(x + 20 * S * 3, S, 3, &left, &w);
+        find_part(x + 20 * 3 + 1, S, 3 * S, &top, &h);
+        if (w < 0) { /* mirrored: the line runs from its end */
+            flips++;
+            left += w;
+            w = -w;
+        }
+        assert_true(fabs(w - rint(w)) < 0.05 && fabs(h - rint(h)) < 0.05);
+        assert_true(fabs(left - rint(left)) < 0.05 && fabs(top - rint(top)) < 0.05);
+        assert_true(left > -0.1 && top > -0.1 && left + w < W + 0.1 && top + h < H + 0.1);
+        const double share = w * h / (H * W), ratio = w / h;
+        assert_true(share > 0.078 && share < 1.001 && ratio > 0.74 && ratio < 1.35);
+        least = share < least ? share : least;
+        most = share > most ? share : most;
+        wide += ratio > 1;
+    }
+    assert_true(least < 0.1 && most > 0.9);
+    assert_in_range(flips, 160, 240);
+    assert_in_range(wide, 160, 260);
+}
+
+/* Nothing of 8 % and more of such a strip has an aspect ratio near 1: its middle, 4:3, is taken. */
+static void strips_are_cut_in_the_middle(void **state)
+{
+    (void)state;
+    enum { H = 9, W = 200, S = 12 };
+    static uint8_t px[H * W];
+    static float x[S * S];
+    for (int i = 0; i < H * W; i++)
+        px[i] = (uint8_t)(i % W);
+    dt_source_opts o = plain(S, S, 1);
+    o.augment = true;
+    for (uint64_t key = 0; key < 40; key++) {
+        run(&o, &(dt_picture){px, H, W, 1}, key, x);
+        const bool flip = x[6] < x[5];
+        for (int i = 1; i < S - 1; i++) /* 12 columns from 94 on */
+            assert_true(close_to(x[5 * S + i], 94 + (flip ? S - 1 - i : i), 1e-3));
+    }
+}
+
 static void the_same_key_gives_the_same_bits_and_eval_does_not_augment(void **state)
 {
     (void)state;
@@ -286,6 +351,8 @@ int main(void)
         cmocka_unit_test(halves_of_a_pixel_go_to_the_even_side),
         cmocka_unit_test(one_pixel_lines_are_enlarged),
         cmocka_unit_test(augmenting_shifts_by_up_to_four_and_mirrors),
+        cmocka_unit_test(other_pictures_are_cut_as_random_resized_crop_does),
+        cmocka_unit_test(strips_are_cut_in_the_middle),
         cmocka_unit_test(the_same_key_gives_the_same_bits_and_eval_does_not_augment),
         cmocka_unit_test(a_network_of_two_channels_is_refused),
         cmocka_unit_test(every_sample_has_one_place_in_a_shuffled_epoch),

@@ -146,6 +146,25 @@ dt_status dt_feeds_open(dt_feeds *f, const dt_session *s, dt_err *err)
     return DT_OK;
 }
 
+dt_status dt_feeds_open_eval(dt_feeds *f, const dt_session *s, dt_err *err)
+{
+    memset(f, 0, sizeof *f);
+    const dt_source_desc *desc = dt_source_find(s->opts.data.source);
+    if (desc == NULL)
+        return unknown_source(s, err);
+    dt_source_opts o;
+    char asked[DT_ASKED];
+    DT_CHECK(source_opts(s, &o, err));
+    DT_CHECK(open_eval(f, s, desc, &o, err));
+    if (f->eval == NULL)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "%s: nothing is held out there to evaluate on; name a folder or file of such data with "
+            "data.eval_path",
+            dt_session_asked(asked, s, "data", "source"));
+    describe(f->eval, f->eval_note, sizeof f->eval_note);
+    return DT_OK;
+}
+
 void dt_feeds_close(dt_feeds *f)
 {
     dt_loader_destroy(f->train_loader);

@@ -190,7 +190,7 @@ class Dnntrain:
             dropout = 0.5 if about["name"].startswith(("vgg", "alexnet")) else 0.0
         shapes = read_shapes(about["weights"])
         about.update(
-            width=int(keys["model.width"]), heads=int(keys.get("model.heads", 0)), dropout=dropout,
+            width=int(keys["model.width"]) or 64, heads=int(keys.get("model.heads", 0)), dropout=dropout,
             threads=threads,
             optimizer={
                 "name": keys["train.optimizer"], "lr": float(LR),

@@ -33,6 +33,5 @@ const char *dt_report_peak_layer(const dt_report *r)
 
 const char *dt_report_precision(const dt_report *r)
 {
-    static const char *const names[] = {[DT_PRECISION_FP32] = "fp32"};
-    return names[r->session->opts.train.precision];
+    return dt_dtype_name(r->session->graph->dtype);
 }

@@ -40,6 +40,7 @@ dt_status dt_progress_create(
     p->show.t = view != NULL ? view->terminal : dt_terminal_of(stderr);
     p->clock = view != NULL && view->clock != NULL ? view->clock : monotonic;
     p->epochs = f->epochs > 1 ? f->epochs : 0;
+    p->done = f->done;
     p->steps = f->steps;
     p->steps_per_epoch = f->steps_per_epoch;
     p->planned = f->planned;

@@ -22,12 +22,13 @@ typedef struct dt_progress dt_progress;
  * @arena_other: of the peak, in none of the roles (gaps between tensors)
  * @data @eval:  one line each on where samples come from; @eval NULL: no evaluation
  * @run_dir @moved: as in tools/run_dir.h
+ * @done:        steps done by the run before it was resumed
  * @epochs:      to do in all; 0 or 1: the line counts steps, not epochs
  */
 typedef struct dt_progress_facts {
     const char *model, *policy, *precision, *device, *isa, *data, *eval, *run_dir, *moved;
     dt_shape image;
-    int64_t classes, parameters, batch, micro_batch, epochs, steps, steps_per_epoch;
+    int64_t classes, parameters, batch, micro_batch, epochs, done, steps, steps_per_epoch;
     bool exact;
     int threads;
     uint64_t planned, budget, host_planned, disk_planned, role_bytes[DT_ROLE_COUNT], arena_other;

@@ -234,7 +234,7 @@ static void show_head(const dt_progress *p, dti_show *s, dt_status status)
     const char *word = status == DT_OK ? "done" : status == DT_E_STOPPED ? "stopped" : "failed";
     say(s, "\n");
     label(s, word);
-    say(s, "after %s of %s steps\n", dt_term_count(a, (uint64_t)p->n),
+    say(s, "after %s of %s steps\n", dt_term_count(a, (uint64_t)(p->done + p->n)),
         dt_term_count(b, (uint64_t)p->steps));
 }
 

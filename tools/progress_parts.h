@@ -46,7 +46,7 @@ struct dt_progress {
     double (*clock)(void);
     double began, drawn; /* times; drawn of the last line */
     bool on_line;        /* the cursor stands behind a redrawn line */
-    int64_t epochs, steps, steps_per_epoch;
+    int64_t epochs, done, steps, steps_per_epoch;
     uint64_t planned;
     char *run_dir;
     double loss, weight; /* smoothed: sum and its weight */

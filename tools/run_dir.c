@@ -12,11 +12,12 @@
 #include "engine/io.h"
 #include "tools/run_dir_parts.h"
 
-#define ROOT "runs"
+#define ROOT DTI_RUNS
 
 enum { WORD_BYTES = 97, MOST_NUMBER = 1000000000, FILE_NAME_BYTES = 64, OLD_BYTES = 32 };
+_Static_assert(DTI_PREFIX_BYTES == 2 * WORD_BYTES, "two words");
 
-static dt_status no_memory(dt_err *err)
+dt_status dti_run_no_memory(dt_err *err)
 {
     return DT_FAIL(err, DT_E_NOMEM, "no memory for the run directory's name");
 }
@@ -38,8 +39,15 @@ static void word(char to[WORD_BYTES], const char *from)
     to[n] = '\0';
 }
 
-/* The largest N of the folders PREFIX-N in the root; 0 when there is none. */
-static long last_number(const char *prefix)
+void dti_run_prefix(char to[DTI_PREFIX_BYTES], const char *model, const char *policy)
+{
+    char a[WORD_BYTES], b[WORD_BYTES];
+    word(a, model);
+    word(b, policy);
+    snprintf(to, DTI_PREFIX_BYTES, "%s-%s", a, b);
+}
+
+long dti_run_last(const char *prefix)
 {
     DIR *dir = opendir(ROOT);
     if (dir == NULL)
@@ -68,7 +76,7 @@ static dt_status make_parents(const char *path, dt_err *err)
 {
     char *p = dt_strdup(path);
     if (p == NULL)
-        return no_memory(err);
+        return dti_run_no_memory(err);
     dt_status st = DT_OK;
     for (char *slash = p; st == DT_OK && (slash = strchr(slash + 1, '/')) != NULL; *slash = '/') {
         *slash = '\0';
@@ -84,13 +92,11 @@ static dt_status make_parents(const char *path, dt_err *err)
 /* runs/MODEL-POLICY-N: mkdir decides between processes that want the same number. */
 static dt_status claim_next(dt_run_dir *d, const char *model, const char *policy, dt_err *err)
 {
-    char a[WORD_BYTES], b[WORD_BYTES], prefix[2 * WORD_BYTES], path[sizeof prefix + 32];
-    word(a, model);
-    word(b, policy);
-    snprintf(prefix, sizeof prefix, "%s-%s", a, b);
+    char prefix[DTI_PREFIX_BYTES], path[sizeof prefix + 32];
+    dti_run_prefix(prefix, model, policy);
     if (mkdir(ROOT, 0777) != 0 && errno != EEXIST)
         return cannot_make("run directory", ROOT, err);
-    for (long n = last_number(prefix) + 1;; n++) {
+    for (long n = dti_run_last(prefix) + 1;; n++) {
         snprintf(path, sizeof path, ROOT "/%s-%ld", prefix, n);
         d->made = mkdir(path, 0777) == 0;
         if (d->made)
@@ -99,17 +105,12 @@ static dt_status claim_next(dt_run_dir *d, const char *model, const char *policy
             return cannot_make("run directory", path, err);
     }
     d->path = dt_strdup(path);
-    return d->path != NULL ? DT_OK : no_memory(err);
+    return d->path != NULL ? DT_OK : dti_run_no_memory(err);
 }
 
-/* What a folder holds besides a lock. */
-typedef struct content {
-    bool any, run; /* of a run */
-} content;
-
-static dt_status look_into(const char *path, content *c, dt_err *err)
+dt_status dti_run_look(const char *path, dti_content *c, dt_err *err)
 {
-    *c = (content){0};
+    *c = (dti_content){0};
     DIR *dir = opendir(path);
     if (dir == NULL)
         return DT_FAIL(err, DT_E_IO, "open run directory '%s': %s", path, strerror(errno));
@@ -124,7 +125,7 @@ static dt_status look_into(const char *path, content *c, dt_err *err)
     return DT_OK;
 }
 
-static dt_status already_used(const char *path, const content *c, dt_err *err)
+dt_status dti_run_used(const char *path, const dti_content *c, dt_err *err)
 {
     char holder[DTI_LOCK_TEXT];
     const bool held = dti_lock_held(path, holder);
@@ -153,7 +154,7 @@ static dt_status move_aside(dt_run_dir *d, dt_err *err)
     const size_t room = strlen(d->path) + OLD_BYTES;
     d->moved = dt_alloc(room, 1);
     if (d->moved == NULL)
-        return no_memory(err);
+        return dti_run_no_memory(err);
     for (long k = 1;; k++) {
         snprintf(d->moved, room, "%s.old-%ld", d->path, k);
         if (mkdir(d->moved, 0777) == 0)
@@ -185,7 +186,7 @@ static dt_status claim_given(dt_run_dir *d, const dt_dir_opts *o, dt_err *err)
 {
     d->path = dt_strdup(o->dir);
     if (d->path == NULL)
-        return no_memory(err);
+        return dti_run_no_memory(err);
     for (size_t n = strlen(d->path); n > 1 && d->path[n - 1] == '/'; n--)
         d->path[n - 1] = '\0';
     DT_CHECK(make_parents(d->path, err));
@@ -198,19 +199,19 @@ static dt_status claim_given(dt_run_dir *d, const dt_dir_opts *o, dt_err *err)
     if (stat(d->path, &st) != 0 || !S_ISDIR(st.st_mode))
         return DT_FAIL(
             err, DT_E_IO, "run directory '%s' is no folder; set run.dir to another name", d->path);
-    content c;
-    DT_CHECK(look_into(d->path, &c, err));
+    dti_content c;
+    DT_CHECK(dti_run_look(d->path, &c, err));
     if (!c.any)
         return DT_OK;
-    return o->overwrite && c.run ? replace_old(d, err) : already_used(d->path, &c, err);
+    return o->overwrite && c.run ? replace_old(d, err) : dti_run_used(d->path, &c, err);
 }
 
 /* Between the first look and the lock another process may have been here, from start to end. */
 static dt_status take(dt_run_dir *d, dt_err *err)
 {
-    content c;
+    dti_content c;
     DT_CHECK(dti_lock_take(&d->lock, d->path, err));
-    DT_CHECK(look_into(d->path, &c, err));
+    DT_CHECK(dti_run_look(d->path, &c, err));
     if (c.any)
         return DT_FAIL(err, DT_E_BUSY,
             "run directory '%s' was used by another process just now; set run.dir to another "
@@ -221,7 +222,7 @@ static dt_status take(dt_run_dir *d, dt_err *err)
 
 /* ---- trying it out ---- */
 
-static dt_status probe(dt_run_dir *d, dt_err *err)
+dt_status dti_run_probe(dt_run_dir *d, dt_err *err)
 {
     dt_file_writer *w = NULL;
     const char *path = dt_run_dir_file(d, "probe");
@@ -235,21 +236,31 @@ static dt_status probe(dt_run_dir *d, dt_err *err)
         (void)dt_io->unlink(path);
     }
     DT_TRY(err, st, "run directory '%s' cannot be written; set run.dir to another folder", d->path);
+    return DT_OK;
+}
+
+static dt_status begin(dt_run_dir *d, dt_err *err)
+{
+    DT_CHECK(dti_run_probe(d, err));
     if (mkdir(dt_run_dir_file(d, "checkpoints"), 0777) != 0)
         return cannot_make("folder", dt_run_dir_file(d, "checkpoints"), err);
-    st = dti_metrics_open(d, err);
+    const dt_status st = dti_metrics_open(d, false, err);
     if (st != DT_OK)
         (void)rmdir(dt_run_dir_file(d, "checkpoints"));
     return st;
 }
 
-static dt_status prepare(dt_run_dir *d, dt_err *err)
+dt_status dti_run_named(dt_run_dir *d, dt_err *err)
 {
     d->file = dt_alloc(strlen(d->path) + FILE_NAME_BYTES, 1);
-    if (d->file == NULL)
-        return no_memory(err);
+    return d->file != NULL ? DT_OK : dti_run_no_memory(err);
+}
+
+static dt_status prepare(dt_run_dir *d, dt_err *err)
+{
+    DT_CHECK(dti_run_named(d, err));
     DT_CHECK(take(d, err));
-    return probe(d, err);
+    return begin(d, err);
 }
 
 /* Leave nothing of ours where nothing was. */
@@ -267,7 +278,7 @@ dt_status dt_run_dir_open(
     *out = NULL;
     dt_run_dir *d = dt_alloc(1, sizeof *d);
     if (d == NULL)
-        return no_memory(err);
+        return dti_run_no_memory(err);
     d->lock = d->metrics = -1;
     dt_status st = o->dir != NULL ? claim_given(d, o, err) : claim_next(d, model, policy, err);
     if (st == DT_OK)

@@ -1,7 +1,7 @@
 /* The folder a run writes: config.ini, plan.txt, env.json, metrics.jsonl, summary.json and
  * checkpoints/. It belongs to one process at a time (file lock, which the system drops when the
- * process dies), and nothing that was there before is ever overwritten or deleted. Links inside it
- * are not followed. */
+ * process dies), and nothing that was there before is ever overwritten or deleted, except that a
+ * run which goes on writes its own files anew. Links inside it are not followed. */
 #ifndef DT_TOOLS_RUN_DIR_H
 #define DT_TOOLS_RUN_DIR_H
 
@@ -24,6 +24,26 @@ typedef struct dt_run_dir dt_run_dir;
  */
 dt_status dt_run_dir_open(dt_run_dir **out, const dt_dir_opts *o, const char *model,
     const char *policy, dt_err *err) DT_NODISCARD;
+/* Go on with the run a folder holds. DT_E_BUSY when a process has it or it holds no run, DT_E_IO.
+ * Nothing has changed until dt_run_dir_cut. */
+dt_status dt_run_dir_continue(dt_run_dir **out, const char *dir, dt_err *err) DT_NODISCARD;
+
+/* The folder runs/MODEL-POLICY-N with the largest N; NULL when there is none. dt_free it.
+ * DT_E_NOMEM.
+ */
+dt_status dt_run_dir_newest(
+    char **out, const char *model, const char *policy, dt_err *err) DT_NODISCARD;
+
+/* Whether a folder holds anything, and whether it is a run's. A folder that is not there holds
+ * nothing. */
+dt_status dt_run_dir_holds(const char *dir, bool *any, bool *run, dt_err *err) DT_NODISCARD;
+
+/* Cut metrics.jsonl after the lines of @step, or before the evaluation of that step when it is
+ * still to be made (@evaluated false), and after a line that is none. What is cut goes to
+ * metrics.cut.jsonl, after what is there; *lines says how much. Before any line is written. */
+dt_status dt_run_dir_cut(
+    dt_run_dir *d, int64_t step, bool evaluated, int64_t *lines, dt_err *err) DT_NODISCARD;
+
 /* Gives the lock back, and removes its file. */
 void dt_run_dir_close(dt_run_dir *d);
 
@@ -33,7 +53,8 @@ const char *dt_run_dir_moved(
 
 /* Path of a file in the folder; borrowed until the next call. */
 const char *dt_run_dir_file(dt_run_dir *d, const char *name);
-#define DT_RUN_WEIGHTS "checkpoints/model.safetensors"
+#define DT_RUN_CHECKPOINTS "checkpoints"
+#define DT_RUN_WEIGHTS DT_RUN_CHECKPOINTS "/model.safetensors"
 
 /* Write a file of the folder, whole or not at all: what @print writes into f. @print may be called
  * once, at once. DT_E_IO, DT_E_NOMEM. */
@@ -58,6 +79,7 @@ dt_status dt_run_dir_facts(dt_run_dir *d, const dt_run_facts *f, dt_err *err) DT
  * end. Allocates nothing. */
 void dt_run_dir_step(dt_run_dir *d, const dt_step_report *r);
 void dt_run_dir_eval(dt_run_dir *d, const dt_eval_report *r);
+void dt_run_dir_sync(dt_run_dir *d); /* so that no checkpoint is ahead of its lines */
 
 /* Lines lost so far; *why (may be NULL) is the first reason, "" without any. Borrowed. */
 uint64_t dt_run_dir_lost(const dt_run_dir *d, const char **why);

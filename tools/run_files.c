@@ -237,10 +237,11 @@ dt_status dt_run_dir_summary(dt_run_dir *d, const dt_run_summary *s, dt_err *err
 
 /* ---- metrics ---- */
 
-dt_status dti_metrics_open(dt_run_dir *d, dt_err *err)
+dt_status dti_metrics_open(dt_run_dir *d, bool go_on, dt_err *err)
 {
     const char *path = dt_run_dir_file(d, "metrics.jsonl");
-    d->metrics = dt_io->open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    const int how = go_on ? O_RDWR | O_NOFOLLOW | O_NONBLOCK : O_WRONLY | O_EXCL;
+    d->metrics = dt_open(path, how | O_CREAT | O_CLOEXEC, 0666);
     if (d->metrics < 0)
         return DT_FAIL(err, DT_E_IO, "create '%s': %s", path, strerror(errno));
     return DT_OK;
@@ -258,6 +259,11 @@ void dti_metrics_close(dt_run_dir *d)
     d->metrics = -1;
 }
 
+void dt_run_dir_sync(dt_run_dir *d)
+{
+    (void)dt_io->fsync(d->metrics);
+}
+
 static void append(dt_run_dir *d, const char *line, int n)
 {
     dt_err *why = d->lost == 0 ? &d->why : NULL;
@@ -271,11 +277,14 @@ static void append(dt_run_dir *d, const char *line, int n)
 void dt_run_dir_step(dt_run_dir *d, const dt_step_report *r)
 {
     char line[512], loss[NUMBER_BYTES], lr[NUMBER_BYTES], rate[NUMBER_BYTES], time[NUMBER_BYTES];
+    char norm[NUMBER_BYTES], clipped[NUMBER_BYTES + 32] = "";
+    if (r->clips)
+        snprintf(clipped, sizeof clipped, ", \"grad_norm\": %s", real_text(norm, r->grad_norm));
     const int n = snprintf(line, sizeof line,
         "{\"step\": %" PRId64 ", \"epoch\": %" PRId64
-        ", \"split\": \"train\", \"loss\": %s, \"lr\": %s, \"images_per_second\": %s, "
+        ", \"split\": \"train\", \"loss\": %s, \"lr\": %s%s, \"images_per_second\": %s, "
         "\"step_seconds\": %s}\n",
-        r->step, r->epoch, real_text(loss, r->loss), real_text(lr, r->lr),
+        r->step, r->epoch, real_text(loss, r->loss), real_text(lr, r->lr), clipped,
         real_text(rate, (double)r->samples / r->step_seconds), real_text(time, r->step_seconds));
     append(d, line, n);
 }

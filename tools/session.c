@@ -8,6 +8,7 @@
 #include "engine/alloc.h"
 #include "engine/cpu.h"
 #include "engine/graph_fuse.h"
+#include "layers/onednn.h"
 #include "layers/registry.h"
 #include "memory/lower.h"
 #include "memory/verify.h"
@@ -73,6 +74,22 @@ static dt_status fuse(dt_session *s, dt_err *err)
     return DT_OK;
 }
 
+/* The type of values that train.precision asks for, on this machine. */
+static dt_status set_precision(dt_session *s, dt_err *err)
+{
+    char asked[DT_ASKED];
+    const int wanted = s->opts.train.precision;
+    if (wanted == DT_PRECISION_FP32 || (wanted == DT_PRECISION_AUTO && !dt_onednn_bf16()))
+        return DT_OK;
+    if (!dt_onednn_avx512())
+        return DT_FAIL(err, DT_E_CONFIG,
+            "%s: bf16 needs a processor with AVX-512, and %s uses none here; set train.precision = "
+            "fp32, or auto",
+            dt_session_asked(asked, s, "train", "precision"), dt_onednn_version());
+    s->graph->dtype = DT_BF16;
+    return DT_OK;
+}
+
 /* A wrong name in one of the registries, before anything is built. */
 static dt_status check_names(dt_session *s, dt_err *err)
 {
@@ -80,6 +97,11 @@ static dt_status check_names(dt_session *s, dt_err *err)
     dt_status st = dt_policies_open(&s->policies, s->opts.memory.policy, s->config, err);
     if (st != DT_OK)
         (void)DT_FAIL(err, st, "%s", dt_session_asked(asked, s, "memory", "policy"));
+    if (s->opts.device.kind == DT_DEVICE_CUDA)
+        st = DT_FAIL(err, DT_E_CONFIG,
+            "%s: this program was built without CUDA; device.kind = cpu, or auto, which takes "
+            "what there is",
+            dt_session_asked(asked, s, "device", "kind"));
     if (dt_pool_find(s->opts.memory.pool) == NULL) {
         size_t n;
         const dt_pool_desc *const *all = dt_pool_all(&n);
@@ -125,6 +147,7 @@ dt_status dt_session_open(
     DT_CHECK(build_graph(s, err));
     if (dt_ini_has_layers(s->config))
         DT_CHECK(dt_config_check_known(s->config, err));
+    DT_CHECK(set_precision(s, err));
     DT_CHECK(dt_graph_check(s->graph, err));
     DT_CHECK(fuse(s, err));
     DT_CHECK(dt_layer_fates_open(&s->fates, s->config, s->graph, err));
@@ -162,12 +185,6 @@ void dt_session_close(dt_session *s)
     dt_free(s);
 }
 
-/* State tensors a parameter has under the optimizer. */
-static int optimizer_state(const dt_session *s)
-{
-    return s->opts.train.momentum > 0 ? 1 : 0;
-}
-
 /* Where tensors that move wait, by the configuration. */
 static dt_lower_opts lower_opts(const dt_session *s)
 {
@@ -201,7 +218,7 @@ static dt_status make(dt_session *s, dt_planned *p, dt_err *err)
         .home_n = s->map->home_n,
         .ops = {.sum = dt_layer_find("sum"),
             .commit = dt_layer_find("commit"),
-            .optimizer = dt_layer_find("sgd")}};
+            .optimizer = dt_layer_find(dt_optimizer_name(&s->opts.train))}};
     DT_CHECK(dt_program_create(&p->program, &o, err));
     if (p->kind != DT_PROGRAM_UPDATE) {
         const dt_pass_env env = {.device_budget = s->opts.memory.device_budget,
@@ -224,8 +241,8 @@ static dt_status plan_as(
             return DT_OK;
         }
     if (s->map == NULL)
-        DT_CHECK(dt_map_create(
-            &s->map, s->graph, s->device, s->opts.train.micro_batch, optimizer_state(s), err));
+        DT_CHECK(dt_map_create(&s->map, s->graph, s->device, s->opts.train.micro_batch,
+            dt_optimizer_state(&s->opts.train), err));
     if (!dt_grow((void **)&s->planned, &s->cap_planned, s->n_planned, sizeof *s->planned))
         return DT_FAIL(err, DT_E_NOMEM, "no memory for plans");
     dt_planned *p = &s->planned[s->n_planned];

@@ -17,7 +17,7 @@
 #include "engine/config.h"
 #include "memory/policy.h"
 
-#define DT_LAYER_FATES "memory.layers"
+#define DT_LAYER_FATES DT_CONFIG_GLOBS
 
 /* @moves: ENCODE: what it is packed to moves. @tier: DT_TIER_INPUT where none is named. */
 typedef struct dt_layer_fate {

@@ -1,0 +1,652 @@
+/* A run that is stopped, killed or interrupted anywhere and gone on with ends with the same bits as
+ * one that was not; one that has changed is refused; and nothing that saving meets harms a run. */
+#define _GNU_SOURCE
+
+#include "tests/run_cli.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "engine/alloc.h"
+#include "engine/io.h"
+#include "engine/safetensors.h"
+#include "tests/data_files.h"
+#include "tests/leaks.h"
+#include "tests/workspace.h"
+#include "tools/tools.h"
+
+/* Statistics, dropped values, micro-batches, and a last batch that is smaller: 4 steps an epoch. */
+#define NETWORK                                                                                    \
+    "[model]\nimage = 8\nclasses = 3\n[conv c]\nout = 4\nkernel = 3\n[batchnorm b]\n[relu r]\n"    \
+    "[dropout d]\n[fc f]\nout = 3\n"
+#define DATA "[data]\nsamples = 30\n"
+#define TRAIN "[train]\nbatch = 8\nmicro_batch = 4\nlr = 0.05\nseed = 3\nsteps = 11\n"
+#define INI NETWORK DATA TRAIN
+
+#define MODEL "checkpoints/model.safetensors"
+
+static void run_well(const char *words)
+{
+    ran r = cli_run(words, NULL);
+    assert_code(&r, 0);
+    cli_done(&r);
+}
+
+static char *bytes_of(const char *run, const char *name, size_t *n)
+{
+    char below[256], *text;
+    dt_err err = {0};
+    snprintf(below, sizeof below, "%s/%s", run, name);
+    assert_ok(dt_read_file(&text, n, in_workspace(below), 64 << 20, DT_E_DATA, &err), &err);
+    return text;
+}
+
+static void same_file(const char *a, const char *b, const char *name, const char *why)
+{
+    size_t n, m;
+    char *x = bytes_of(a, name, &n), *y = bytes_of(b, name, &m);
+    if (n != m || memcmp(x, y, n) != 0)
+        fail_msg("%s: %s of %s and of %s differ", why, name, a, b);
+    dt_free(x);
+    dt_free(y);
+}
+
+/* All but the time that was taken. */
+static void same_state(const char *a, const char *b, const char *step, const char *why)
+{
+    char path[2][256];
+    dt_st_file *f[2];
+    dt_err err = {0};
+    for (int i = 0; i < 2; i++) {
+        snprintf(
+            path[i], sizeof path[i], "%s/checkpoints/%s/state.safetensors", i == 0 ? a : b, step);
+        assert_ok(dt_st_open(&f[i], in_workspace(path[i]), &err), &err);
+    }
+    assert_int_equal(dt_st_count(f[0]), dt_st_count(f[1]));
+    for (size_t i = 0; i < dt_st_count(f[0]); i++) {
+        static char x[65536], y[65536];
+        const dt_st_entry *e = dt_st_at(f[0], i), *o = dt_st_find(f[1], e->name);
+        assert_true(o != NULL && o->bytes == e->bytes && e->bytes <= sizeof x);
+        assert_ok(dt_st_read(f[0], e, 0, x, e->bytes, &err), &err);
+        assert_ok(dt_st_read(f[1], o, 0, y, e->bytes, &err), &err);
+        if (strcmp(e->name, "run.seconds") != 0 && memcmp(x, y, e->bytes) != 0)
+            fail_msg("%s: %s has other bits", why, e->name);
+    }
+    dt_st_close(f[0]);
+    dt_st_close(f[1]);
+}
+
+/* Lines of metrics without times: up to the first key that tells of time. */
+static void same_metrics(const char *a, const char *b, const char *why)
+{
+    size_t n, m;
+    char *x = bytes_of(a, "metrics.jsonl", &n), *y = bytes_of(b, "metrics.jsonl", &m);
+    const char *s = x, *t = y;
+    int line = 1;
+    for (; *s != '\0' && *t != '\0'; line++) {
+        const size_t here = strcspn(s, "\n"), there = strcspn(t, "\n");
+        static const char *const times[] = {", \"images_per_second\"", ", \"seconds\""};
+        size_t keep = here;
+        for (size_t i = 0; i < DT_COUNT(times); i++) {
+            const char *at = memmem(s, here, times[i], strlen(times[i]));
+            keep = at != NULL && (size_t)(at - s) < keep ? (size_t)(at - s) : keep;
+        }
+        if (keep > there || memcmp(s, t, keep) != 0)
+            fail_msg("%s: line %d of metrics is\n%.*s, not\n%.*s", why, line, (int)there, t,
+                (int)here, s);
+        s += here + (s[here] == '\n');
+        t += there + (t[there] == '\n');
+    }
+    if (*s != '\0' || *t != '\0')
+        fail_msg("%s: one has more than %d lines of metrics", why, line - 1);
+    dt_free(x);
+    dt_free(y);
+}
+
+static void same_run(const char *a, const char *b, const char *last, const char *why)
+{
+    same_file(a, b, MODEL, why);
+    same_state(a, b, last, why);
+    same_metrics(a, b, why);
+}
+
+/* ---- the same bits ---- */
+
+/* From every step, or every @by-th, those in the middle of an epoch and at its end, under policies
+ * by turns. */
+static void from_every_step_and_policy(const char *sets, const char *first, int by)
+{
+    static const char *const policies[] = {"vdnn_all", "chen_sqrt", "keep_all"};
+    char words[512], why[128];
+    snprintf(words, sizeof words, "c.ini --set run.dir=whole %s", sets);
+    run_well(words);
+    snprintf(words, sizeof words,
+        "c.ini --set run.dir=part --set checkpoint.every=1 --set checkpoint.keep_last=0 "
+        "--set memory.policy=%s %s",
+        first, sets);
+    run_well(words);
+    for (int step = 10; step > 0; step -= by) {
+        const char *policy = policies[step % 3];
+        snprintf(words, sizeof words,
+            "c.ini %s --set checkpoint.keep_last=0 --set memory.policy=%s --resume "
+            "part/checkpoints/step-%08d",
+            sets, policy, step);
+        run_well(words);
+        snprintf(why, sizeof why, "from step %d under %s", step, policy);
+        same_run("whole", "part", "step-00000011", why);
+    }
+    remove_all("whole");
+    remove_all("part");
+}
+
+static void gone_on_with_anywhere_a_run_ends_with_the_same_bits(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI);
+    from_every_step_and_policy("--set train.momentum=0.9", "vdnn_conv", 1);
+}
+
+static void the_state_of_adamw_comes_back(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI);
+    from_every_step_and_policy("--set train.optimizer=adamw --set train.lr=0.01", "keep_all", 4);
+}
+
+static void without_momentum_there_is_no_state(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI);
+    from_every_step_and_policy("--set train.momentum=0", "keep_all", 7);
+}
+
+/* Some pictures are bad, so an epoch's order is not where its batches would say. */
+static void bad_samples_do_not_move_the_order(void **state)
+{
+    NEED_BINARY();
+    char path[64];
+    for (int i = 0; i < 30; i++) {
+        uint8_t px[8 * 8 * 3];
+        for (size_t k = 0; k < sizeof px; k++)
+            px[k] = (uint8_t)(k * 7 + (size_t)i * 31);
+        snprintf(path, sizeof path, "set/%c/%d.png", 'a' + i % 3, i);
+        put_text(path, "no picture");
+        blob b = make_rgb_png(px, 8, 8);
+        if (i % 5 != 2)
+            put_file(in_workspace(path), b.p, b.n);
+        blob_free(&b);
+    }
+    put_text("c.ini", NETWORK "[data]\nsource = images\npath = set\non_error = skip\n" TRAIN);
+    from_every_step_and_policy("--set train.drop_last=on", "keep_all", 3);
+    remove_all("set");
+}
+
+/* ---- killed ---- */
+
+static long random_below(uint32_t *seed, long n)
+{
+    *seed = *seed * 1664525u + 1013904223u;
+    return (long)(*seed >> 8) % n;
+}
+
+/* Run until a random time of up to 150 ms after the first step, or to its end: whether it came
+ * there. The metrics of an earlier start stay, so steps are waited for by the file's growth. */
+static bool run_and_kill(const char *words, uint32_t *seed, bool kill_it)
+{
+    struct stat st = {0};
+    (void)stat(in_workspace("part/metrics.jsonl"), &st);
+    const off_t before = st.st_size;
+    const long more = random_below(seed, 150);
+    const pid_t child = cli_start(words, NULL);
+    /* some are killed while they start */
+    for (int i = 0; kill_it && more % 4 != 0 && i < 400 && st.st_size == before; i++) {
+        nanosleep(&(struct timespec){0, 2000000}, NULL);
+        (void)stat(in_workspace("part/metrics.jsonl"), &st);
+    }
+    if (kill_it) {
+        nanosleep(&(struct timespec){0, 1000000 * more}, NULL);
+        assert_int_equal(kill(child, SIGKILL), 0);
+    }
+    ran r = cli_wait(child);
+    const bool ended = r.code == 0;
+    if (!ended)
+        assert_code(&r, 128 + SIGKILL);
+    cli_done(&r);
+    return ended;
+}
+
+/* Killed at random times, again and again, and started again each time. */
+static void killed_a_hundred_times_a_run_ends_with_the_same_bits(void **state)
+{
+    NEED_BINARY();
+    static const char words[] = "c.ini --set train.steps=120 --set data.samples=200 "
+                                "--set checkpoint.every=4 --set run.dir=part --resume";
+    const char *scale = getenv("DT_TEST_SCALE");
+    const int kills = scale != NULL && strcmp(scale, "small") == 0 ? 10 : 100;
+    uint32_t seed = 20;
+    put_text("c.ini", INI);
+    run_well("c.ini --set train.steps=120 --set data.samples=200 --set run.dir=whole");
+    for (int killed = 0; killed < kills || is_there("part");) {
+        if (!run_and_kill(words, &seed, killed < kills)) {
+            killed++;
+            continue;
+        }
+        same_run("whole", "part", "step-00000120", "killed");
+        remove_all("part");
+    }
+}
+
+/* ---- what has changed ---- */
+
+static void a_changed_run_is_refused_with_a_table(void **state)
+{
+    NEED_BINARY();
+    static const char *const cases[][4] = {
+        {"train.batch=16", "train.batch", "8", "16"},
+        {"train.micro_batch=8", "train.micro_batch", "4", "8"},
+        {"train.seed=4", "train.seed", "3", "4"},
+        {"train.momentum=0.8", "train.momentum", "0.9", "0.8"},
+        {"train.weight_decay=0", "train.weight_decay", "0.0001", "0"},
+        {"data.samples=31", "samples", "30", "31"},
+        {"data.shuffle=off", "data.shuffle", "on", "off"},
+        {"model.fuse=off", "model.fuse", "on", "off"},
+        {"dropout d.rate=0.25", "dropout d.rate", "(not given)", "0.25"},
+        {"fc f.out=4", "parameters", "551", "696"},
+    };
+    put_text("c.ini", INI);
+    run_well("c.ini --set run.dir=part --set train.steps=2");
+    char *before = snapshot("part");
+    for (size_t i = 0; i < DT_COUNT(cases); i++) {
+        char words[256] = "c.ini --set run.dir=part --resume --set FILE";
+        if (strncmp(cases[i][0], "fc f", 4) == 0)
+            strcat(words, " --set model.classes=4");
+        ran r = cli_run(words, cases[i][0]);
+        assert_code(&r, DT_E_CONFIG);
+        assert_has(r.err, "dnntrain:   key ");
+        const char *row = strstr(r.err, "dnntrain:   key ");
+        char key[128];
+        snprintf(key, sizeof key, "\ndnntrain:   %s ", cases[i][1]);
+        row = strstr(row, key);
+        if (row == NULL)
+            fail_msg("no row for %s in:\n%s", cases[i][1], r.err);
+        char then[64] = "", now[64] = "";
+        const size_t at = strlen(key);
+        assert_int_equal(sscanf(row + at, " %63s %63s", then, now), 2);
+        if (strcmp(cases[i][2], "(not given)") != 0) {
+            if (strcmp(cases[i][1], "parameters") != 0)
+                assert_string_equal(then, cases[i][2]);
+            if (strcmp(cases[i][1], "parameters") != 0)
+                assert_string_equal(now, cases[i][3]);
+        } else {
+            assert_has(row, "(not given)");
+        }
+        assert_has(r.err, "model.weights = ");
+        cli_done(&r);
+    }
+    assert_unchanged(before, "part");
+    remove_all("part");
+}
+
+static void a_schedule_may_change_and_memory_is_free(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI);
+    run_well("c.ini --set run.dir=part --set train.steps=2");
+    ran r = cli_run("c.ini --set run.dir=part --resume --set train.lr=0.01 --set train.steps=4 "
+                    "--set memory.policy=vdnn_all --set memory.device_budget=1GiB "
+                    "--set data.ahead=3 --set device.threads=1",
+        NULL);
+    assert_code(&r, 0);
+    assert_has(r.err, "train.lr was 0.05, now 0.01");
+    assert_has(r.err, "train.steps was 2, now 4");
+    assert_has_not(r.err, "memory.policy was");
+    assert_has_not(r.err, "data.ahead was");
+    assert_has(r.err, "done      after 4 of 4 steps");
+    cli_done(&r);
+    r = cli_run("c.ini --set run.dir=part --resume --set train.steps=4", NULL);
+    assert_code(&r, 0);
+    assert_has(r.err, "all 4 steps are done");
+    cli_done(&r);
+    remove_all("part");
+}
+
+/* ---- where to go on ---- */
+
+static void refused(const char *words, int code, const char *says)
+{
+    ran r = cli_run(words, NULL);
+    assert_code(&r, code);
+    assert_has(r.err, says);
+    cli_done(&r);
+}
+
+static void resume_begins_where_nothing_is(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI);
+    char *before = snapshot("");
+    run_well("c.ini --set run.dir=new --set train.steps=2 --resume");
+    assert_true(is_there("new/checkpoints/step-00000002/manifest.json"));
+    refused("c.ini --resume nowhere", DT_E_CONFIG, "resume 'nowhere': No such file or directory");
+    refused("c.ini --resume new --set run.dir=other", DT_E_CONFIG, "leave out run.dir");
+    refused("c.ini new", DT_E_CONFIG, "one argument too many");
+    run_well("--resume new c.ini --set train.steps=3");
+    assert_true(is_there("new/checkpoints/step-00000003/manifest.json"));
+    remove_all("new/checkpoints/step-00000002");
+    remove_all("new/checkpoints/step-00000003");
+    refused("c.ini --resume new", DT_E_DATA, "holds no checkpoint to go on from");
+    run_well("c.ini --set run.dir=new --set train.steps=2 --resume"); /* so it begins again */
+    remove_all("new");
+    put_text("new/mine.txt", "mine");
+    refused("c.ini --set run.dir=new --resume", DT_E_BUSY, "holds files that are no run's");
+    remove_all("new");
+    assert_unchanged(before, "");
+}
+
+static void without_a_folder_the_newest_run_is_gone_on_with(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI);
+    run_well("c.ini --set train.steps=1 --resume");
+    run_well("c.ini --set train.steps=1");
+    ran r = cli_run("c.ini --set train.steps=2 --resume", NULL);
+    assert_code(&r, 0);
+    assert_has(r.err, "run       runs/c-keep_all-2\n");
+    assert_has(r.err, "step 1, from ");
+    cli_done(&r);
+    remove_all("runs");
+}
+
+static void a_damaged_checkpoint_costs_only_its_steps(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI);
+    run_well("c.ini --set run.dir=whole");
+    run_well("c.ini --set run.dir=part --set checkpoint.every=4");
+    assert_int_equal(
+        truncate(in_workspace("part/checkpoints/step-00000011/model.safetensors"), 1000), 0);
+    ran r = cli_run("c.ini --set run.dir=part --resume", NULL);
+    assert_code(&r, 0);
+    assert_has(r.err, "passed over ");
+    assert_has(r.err, "has 1000 bytes, was written with ");
+    assert_has(r.err, "step 8, from ");
+    cli_done(&r);
+    same_run("whole", "part", "step-00000011", "after damage");
+    assert_true(is_there("part/checkpoints/aside-step-00000011/manifest.json"));
+    put_text("part/checkpoints/step-00000008/manifest.json", "{}");
+    put_text("part/checkpoints/step-00000011/manifest.json", "");
+    char *before = snapshot("part");
+    r = cli_run("c.ini --set run.dir=part --resume", NULL);
+    assert_code(&r, DT_E_DATA);
+    assert_has(r.err, "step-00000008/manifest.json: its checksum is wrong");
+    assert_has(r.err, "none of the 2 checkpoints");
+    cli_done(&r);
+    assert_unchanged(before, "part");
+    remove_all("whole");
+    remove_all("part");
+}
+
+static void weights_of_a_checkpoint_start_another_run(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI);
+    run_well("c.ini --set run.dir=part --set train.steps=2");
+    run_well("c.ini --set run.dir=new --set train.batch=10 --set train.micro_batch=5 "
+             "--set train.steps=1 "
+             "--set model.weights=part/checkpoints/step-00000002/model.safetensors");
+    remove_all("part");
+    remove_all("new");
+}
+
+static void the_best_is_kept(void **state)
+{
+    NEED_BINARY();
+    size_t n;
+    put_text("c.ini", INI);
+    run_well("c.ini --set run.dir=part --set checkpoint.best=loss --set checkpoint.keep_last=1 "
+             "--set train.lr=0.2");
+    /* by the losses written */
+    double best = 1e9, loss;
+    int step, best_step = 0;
+    char *text = bytes_of("part", "metrics.jsonl", &n);
+    for (const char *s = text; (s = strchr(s, '{')) != NULL; s++)
+        if (sscanf(s, "{\"step\": %d, \"epoch\": %*d, \"split\": \"eval\", \"loss\": %lf", &step,
+                &loss) == 2 &&
+            loss < best) {
+            best = loss;
+            best_step = step;
+        }
+    dt_free(text);
+    char below[128];
+    assert_true(best_step > 0);
+    snprintf(below, sizeof below, "part/checkpoints/step-%08d/manifest.json", best_step);
+    assert_true(is_there(below));
+    assert_int_equal(files_in(in_workspace("part/checkpoints")), best_step == 11 ? 2 : 3);
+    remove_all("part");
+}
+
+/* ---- in this process: signals and failing calls at chosen places ---- */
+
+static struct {
+    const char *path; /* the first file opened whose path holds it */
+    int error;        /* cannot be opened; 0: it can */
+    int signals;      /* raised instead */
+    const char *text; /* or when this is written */
+} trap;
+
+static void spring(void)
+{
+    for (; trap.signals > 0; trap.signals--)
+        raise(SIGTERM);
+}
+
+static int trapped_open(const char *path, int flags, mode_t mode)
+{
+    if (trap.path != NULL && strstr(path, trap.path) != NULL) {
+        spring();
+        if (trap.error != 0) {
+            errno = trap.error;
+            return -1;
+        }
+    }
+    return dt_io_system.open(path, flags, mode);
+}
+
+static ssize_t trapped_pwrite(int fd, const void *from, size_t n, off_t at)
+{
+    if (trap.text != NULL && memmem(from, n, trap.text, strlen(trap.text)) != NULL)
+        spring();
+    return dt_io_system.pwrite(fd, from, n, at);
+}
+
+static int do_not_wait(int fd)
+{
+    (void)fd;
+    return 0;
+}
+
+/* Train in this process; what it says goes to a file. */
+static ran run_here(const char *words)
+{
+    char line[1024], *arg[16] = {NULL};
+    int n = 0;
+    snprintf(line, sizeof line, "%s", words);
+    for (char *w = strtok(line, " "); w != NULL; w = strtok(NULL, " "))
+        arg[n++] = w;
+    dt_io_ops ops = dt_io_system;
+    ops.open = trapped_open;
+    ops.pwrite = trapped_pwrite;
+    ops.fsync = do_not_wait;
+    const char *said = in_workspace("said");
+    const int here = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_true(here >= 0 && chdir(in_workspace("")) == 0);
+    const int out = open(said, O_WRONLY | O_CREAT | O_TRUNC, 0600), loud = dup(2);
+    assert_true(out >= 0 && loud >= 0 && dup2(out, 2) == 2);
+    const dt_command_args a = {n, arg};
+    dt_err err = {0};
+    dt_io = &ops;
+    const dt_status st = dt_command_train.run(&a, &err);
+    dt_io = &dt_io_system;
+    fputs(err.text, stderr);
+    assert_int_equal(dup2(loud, 2), 2);
+    close(out);
+    close(loud);
+    assert_int_equal(fchdir(here), 0);
+    close(here);
+    ran r = {(int)st, NULL, cli_text(in_workspace("said"))};
+    remove_all("said");
+    return r;
+}
+
+static void a_signal_anywhere_saves_and_the_rest_is_the_same(void **state)
+{
+    NEED_BINARY();
+    static const struct {
+        const char *path, *text;
+        int step; /* that is saved; -1: none */
+    } cases[] = {
+        {"plan.txt", NULL, -1},      /* before the plans are checked */
+        {NULL, "{\"step\": 2, ", 2}, /* in a step */
+        {NULL, "{\"step\": 4, \"epoch\": 0, \"split\": \"train\"", 4}, /* in the evaluation */
+        {NULL, "{\"step\": 4, \"epoch\": 0, \"split\": \"eval\"", 4},  /* after it */
+
+        {".step-00000006.tmp", NULL, 6}, /* while saving */
+    };
+    put_text("c.ini", INI);
+    run_well("c.ini --set run.dir=whole");
+    for (size_t i = 0; i < DT_COUNT(cases); i++) {
+        trap.path = cases[i].path;
+        trap.text = cases[i].text;
+        trap.signals = 1;
+        ran r = run_here("c.ini --set run.dir=part --set checkpoint.every=3");
+        assert_code(&r, DT_E_STOPPED);
+        assert_int_equal(trap.signals, 0);
+        char name[128];
+        snprintf(name, sizeof name, "part/checkpoints/step-%08d/manifest.json", cases[i].step);
+        if (cases[i].step > 0) {
+            assert_has(r.err, "--resume ");
+            assert_true(is_there(name));
+        }
+        cli_done(&r);
+        trap.path = trap.text = NULL;
+        run_well("c.ini --set run.dir=part --set checkpoint.every=3 --resume");
+        same_run("whole", "part", "step-00000011", "after a signal");
+        remove_all("part");
+    }
+    remove_all("whole");
+}
+
+/* In a child: the second signal takes the default way. */
+static void a_second_signal_while_saving_does_no_damage(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI);
+    run_well("c.ini --set run.dir=whole");
+    run_well("c.ini --set run.dir=part --set checkpoint.every=5 --set checkpoint.keep_last=0");
+    char *before = snapshot("part/checkpoints/step-00000005");
+    for (int i = 0; i < 2; i++) {
+        fflush(NULL);
+        const pid_t child = cli_start("c.ini --set run.dir=part --set train.steps=1000000 "
+                                      "--set checkpoint.every=1 --set checkpoint.keep_last=0 "
+                                      "--resume part/checkpoints/step-00000005",
+            NULL);
+        nanosleep(&(struct timespec){0, 400000000}, NULL);
+        kill(child, SIGSTOP);
+        kill(child, SIGTERM);
+        kill(child, SIGINT);
+        kill(child, SIGCONT);
+        ran r = cli_wait(child);
+        assert_true(r.code == 128 + SIGINT || r.code == 128 + SIGTERM);
+        cli_done(&r);
+    }
+    assert_unchanged(before, "part/checkpoints/step-00000005");
+    run_well("c.ini --set run.dir=part --resume part/checkpoints/step-00000005");
+    same_run("whole", "part", "step-00000011", "after two signals");
+    remove_all("whole");
+    remove_all("part");
+}
+
+static void a_checkpoint_that_cannot_be_written_ends_no_run(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI);
+    trap.path = ".step-00000006.tmp";
+    trap.error = ENOSPC;
+    ran r = run_here("c.ini --set run.dir=part --set checkpoint.every=3");
+    assert_code(&r, 0);
+    assert_has(r.err, "no checkpoint of step 6: ");
+    assert_has(r.err, "No space left on device");
+    assert_has(r.err, "the run goes on; the checkpoint of step 3 is kept");
+    assert_true(is_there("part/checkpoints/step-00000009/manifest.json"));
+    assert_false(is_there("part/checkpoints/step-00000006"));
+    cli_done(&r);
+    remove_all("part");
+    trap.path = ".step-00000011.tmp";
+    r = run_here("c.ini --set run.dir=part --set checkpoint.every=3");
+    trap.path = NULL;
+    trap.error = 0;
+    assert_code(&r, DT_E_IO);
+    assert_has(r.err, "No space left on device");
+    assert_true(is_there("part/" MODEL));
+    assert_true(is_there("part/checkpoints/step-00000009/manifest.json"));
+    cli_done(&r);
+    remove_all("part");
+}
+
+static void a_run_that_another_process_has_is_left_alone(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI);
+    run_well("c.ini --set run.dir=part --set train.steps=1");
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    put_text("part/lock", "1 elsewhere\n");
+    const int fd = open(in_workspace("part/lock"), O_RDWR);
+    assert_true(fd >= 0 && fcntl(fd, F_OFD_SETLK, &whole) == 0);
+    refused("c.ini --set run.dir=part --resume", DT_E_BUSY, "is in use by process 1 on elsewhere");
+    close(fd); /* left by a process that is gone */
+    run_well("c.ini --set run.dir=part --set train.steps=2 --resume");
+    remove_all("part");
+}
+
+static int clean(void **state)
+{
+    (void)state;
+    trap.path = trap.text = NULL;
+    trap.error = trap.signals = 0;
+    dt_io = &dt_io_system;
+    static const char *const all[] = {"part", "whole", "new", "set", "runs"};
+    for (size_t i = 0; cli_binary() != NULL && i < DT_COUNT(all); i++)
+        remove_all(all[i]);
+    return 0;
+}
+
+#define T(f) cmocka_unit_test_teardown(f, clean)
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(gone_on_with_anywhere_a_run_ends_with_the_same_bits),
+        T(the_state_of_adamw_comes_back),
+        T(without_momentum_there_is_no_state),
+        T(bad_samples_do_not_move_the_order),
+        T(killed_a_hundred_times_a_run_ends_with_the_same_bits),
+        T(a_changed_run_is_refused_with_a_table),
+        T(a_schedule_may_change_and_memory_is_free),
+        T(resume_begins_where_nothing_is),
+        T(without_a_folder_the_newest_run_is_gone_on_with),
+        T(a_damaged_checkpoint_costs_only_its_steps),
+        T(weights_of_a_checkpoint_start_another_run),
+        T(the_best_is_kept),
+        T(a_signal_anywhere_saves_and_the_rest_is_the_same),
+        T(a_second_signal_while_saving_does_no_damage),
+        T(a_checkpoint_that_cannot_be_written_ends_no_run),
+        T(a_run_that_another_process_has_is_left_alone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,116 @@
+/* What bench found, for people and as JSON. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "tools/bench.h"
+#include "tools/human.h"
+#include "tools/json_out.h"
+#include "tools/term.h"
+
+double dt_bench_units(const dt_bench_result *r)
+{
+    return (double)(r->session->opts.train.batch * dt_graph_labels(r->session->graph));
+}
+
+const char *dt_bench_unit(const dt_bench_result *r)
+{
+    return dt_graph_labels(r->session->graph) > 1 ? "tokens" : "images";
+}
+
+static void header(const dt_bench_result *r)
+{
+    const dt_session *s = r->session;
+    const dt_train_opts *t = &s->opts.train;
+    char rate[DT_HUMAN_BYTES];
+    printf("%s   batch %" PRId64, s->graph->name, t->batch);
+    if (t->micro_batch != t->batch)
+        printf(" as micro-batches of %" PRId64, t->micro_batch);
+    printf("   policy %s   %s   %d threads\n", s->opts.memory.policy,
+        dt_dtype_name(s->graph->dtype), s->threads);
+    printf("machine   %.0f GFLOP/s fp32", r->machine.flops[DT_F32] / 1e9);
+    if (r->machine.flops[DT_BF16] > 0)
+        printf(", %.0f bf16", r->machine.flops[DT_BF16] / 1e9);
+    printf(", %.1f GB/s read and written by a copy; measured now\n\n", r->machine.bytes / 1e9);
+    printf("step      %.2f ms in the median of %" PRId64 ", %.2f to %.2f, after %d that do not "
+           "count\n",
+        1e3 * r->median, r->steps, 1e3 * r->least, 1e3 * r->most, DT_BENCH_WARM);
+    printf("speed     %s %s a second\n\n", dt_human_rate(rate, dt_bench_units(r) / r->median),
+        dt_bench_unit(r));
+}
+
+static void line(const dt_bench_result *r, const char *kind, const char *pass, double ops, double s,
+    double floor)
+{
+    char count[16] = "", bound[48] = "";
+    if (ops > 0)
+        snprintf(count, sizeof count, "%.0f", ops);
+    if (floor > 0)
+        snprintf(bound, sizeof bound, "%10.3f %8.2f", 1e3 * floor, s / floor);
+    printf("%-18s %-10s %6s %11.3f %6.1f %%%s\n", kind, pass, count, 1e3 * s, 100 * s / r->step,
+        bound);
+}
+
+void dt_bench_table(const dt_bench_result *r)
+{
+    header(r);
+    printf("%-18s %-10s %6s %11s %8s%10s %8s\n", "kind of op", "pass", "ops", "ms", "share",
+        "floor ms", "ms/floor");
+    for (size_t i = 0; i < r->n_row; i++) {
+        const dt_bench_row *w = &r->row[i];
+        line(r, w->kind, w->pass, w->ops, w->seconds, w->floor);
+    }
+    line(r, "rest", "", 0, r->rest, 0);
+    line(r, "total", "", 0, r->step, r->floor);
+    printf("\nfloor: the larger of operations over the peak and bytes over the bandwidth, op by "
+           "op. The parts are\nmeans over the steps of middling length.\n");
+    printf("page faults %" PRId64 " a step, %" PRId64 " at most   allocations %" PRId64
+           " by the engine, heap %+" PRId64 " bytes, in all steps\n",
+        r->faults, r->faults_most, r->allocations, r->grown);
+}
+
+static void row_json(dt_json *list, const dt_bench_row *w)
+{
+    dt_json o = dt_json_element(list);
+    dt_json_text(&o, "kind", w->kind);
+    dt_json_text(&o, "pass", w->pass);
+    dt_json_real(&o, "ops", w->ops, 2);
+    dt_json_real(&o, "seconds", w->seconds, 9);
+    dt_json_real(&o, "floor_seconds", w->floor, 9);
+    dt_json_leave(list, &o);
+}
+
+dt_status dt_bench_json(const dt_bench_result *r, dt_err *err)
+{
+    const dt_session *s = r->session;
+    dt_json j = dt_json_begin();
+    dt_json_text(&j, "model", s->graph->name);
+    dt_json_text(&j, "policy", s->opts.memory.policy);
+    dt_json_text(&j, "precision", dt_dtype_name(s->graph->dtype));
+    dt_json_whole(&j, "batch", (uint64_t)s->opts.train.batch);
+    dt_json_whole(&j, "micro_batch", (uint64_t)s->opts.train.micro_batch);
+    dt_json_whole(&j, "threads", (uint64_t)s->threads);
+    dt_json machine = dt_json_inner(&j, "machine");
+    dt_json_real(&machine, "fp32_flops", r->machine.flops[DT_F32], 0);
+    if (r->machine.flops[DT_BF16] > 0)
+        dt_json_real(&machine, "bf16_flops", r->machine.flops[DT_BF16], 0);
+    dt_json_real(&machine, "bytes", r->machine.bytes, 0);
+    dt_json_leave(&j, &machine);
+    dt_json_whole(&j, "steps", (uint64_t)r->steps);
+    dt_json_real(&j, "median_seconds", r->median, 9);
+    dt_json_real(&j, "least_seconds", r->least, 9);
+    dt_json_real(&j, "most_seconds", r->most, 9);
+    dt_json_real(&j, "per_second", dt_bench_units(r) / r->median, 3);
+    dt_json_text(&j, "unit", dt_bench_unit(r));
+    dt_json_real(&j, "step_seconds", r->step, 9);
+    dt_json_real(&j, "rest_seconds", r->rest, 9);
+    dt_json_real(&j, "floor_seconds", r->floor, 9);
+    dt_json_whole(&j, "page_faults", (uint64_t)r->faults);
+    dt_json_whole(&j, "page_faults_most", (uint64_t)r->faults_most);
+    dt_json_whole(&j, "allocations", (uint64_t)r->allocations);
+    dt_json_real(&j, "heap_growth", (double)r->grown, 0);
+    dt_json rows = dt_json_list(&j, "parts");
+    for (size_t i = 0; i < r->n_row; i++)
+        row_json(&rows, &r->row[i]);
+    dt_json_leave(&j, &rows);
+    return dt_json_end(&j, err);
+}

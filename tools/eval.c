@@ -1,0 +1,242 @@
+/* dnntrain eval: how good a network is on data it has not learned from, or what it writes. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/cpu.h"
+#include "engine/options.h"
+#include "tools/args.h"
+#include "tools/budget.h"
+#include "tools/feeds.h"
+#include "tools/generate.h"
+#include "tools/human.h"
+#include "tools/json_out.h"
+#include "tools/rig.h"
+#include "tools/term.h"
+#include "tools/terminal.h"
+
+enum { MOST_CHARACTERS = 1000000, MOST_TEMPERATURE = 100 };
+
+typedef struct evaluation {
+    dt_session *s;
+    dt_feeds feeds;
+    dt_rig rig;
+    dt_eval_report result;
+    dt_terminal terminal;
+    int64_t done; /* samples */
+    double began, drawn;
+    bool random, json;
+} evaluation;
+
+/* ---- progress ---- */
+
+static const double redraw_seconds = 0.2, line_seconds = 10;
+
+static void draw(evaluation *e)
+{
+    char rate[DT_HUMAN_BYTES], left[DT_HUMAN_BYTES], at[DT_COUNT_BYTES], of[DT_COUNT_BYTES];
+    const int64_t all =
+        e->feeds.eval_loader != NULL ? dt_loader_feed(e->feeds.eval_loader)->samples : 0;
+    const double seconds = dt_cpu_seconds() - e->began, speed = (double)e->done / seconds;
+    fprintf(stderr, "%s%s of %s   %s a second   %s left%s", e->terminal.tty ? "\r\033[K" : "",
+        dt_term_count(at, (uint64_t)e->done), dt_term_count(of, (uint64_t)all),
+        dt_human_rate(rate, speed), dt_human_time(left, (double)(all - e->done) / speed),
+        e->terminal.tty ? "" : "\n");
+    fflush(stderr);
+    e->drawn = dt_cpu_seconds();
+}
+
+/* Between two batches: shows how far it is, and never stops. */
+static bool after_batch(void *self)
+{
+    evaluation *e = self;
+    const int64_t all = dt_loader_feed(e->feeds.eval_loader)->samples;
+    e->done += e->s->opts.train.micro_batch;
+    e->done = e->done < all ? e->done : all;
+    if (dt_cpu_seconds() - e->drawn >= (e->terminal.tty ? redraw_seconds : line_seconds))
+        draw(e);
+    return false;
+}
+
+static void clear(const evaluation *e)
+{
+    if (e->terminal.tty)
+        fputs("\r\033[K", stderr);
+}
+
+/* ---- the pass ---- */
+
+static dt_status prepare(evaluation *e, dt_err *err)
+{
+    dt_session *s = e->s;
+    const dt_planned *p;
+    DT_CHECK(dt_session_plan(s, DT_PROGRAM_EVAL, s->opts.train.micro_batch, &p, err));
+    DT_CHECK(dt_session_check_run(s, false, err)); /* before any data is read */
+    DT_CHECK(dt_feeds_open_eval(&e->feeds, s, err));
+    if (e->feeds.eval_last > 0)
+        DT_CHECK(dt_session_plan(s, DT_PROGRAM_EVAL, e->feeds.eval_last, &p, err));
+    DT_CHECK(dt_session_check_run(s, true, err));
+    return dt_rig_open(&e->rig, s, err);
+}
+
+static dt_status pass(evaluation *e, dt_err *err)
+{
+    const dt_observer o = {.self = e, .stop = after_batch};
+    const dt_train_job j = {.runner = e->rig.runner,
+        .map = e->s->map,
+        .opts = &e->s->opts.train,
+        .ready = e->rig.ready,
+        .n_ready = e->rig.n,
+        .eval_feed = dt_loader_feed(e->feeds.eval_loader),
+        .observer = &o};
+    e->terminal = dt_terminal_of(stderr);
+    e->began = e->drawn = dt_cpu_seconds();
+    const dt_status st = dt_evaluate(&j, &e->result, err);
+    clear(e);
+    if (st == DT_OK && !isfinite(e->result.loss))
+        return DT_FAIL(err, DT_E_NONFINITE, "the loss is not finite: these weights give no scores");
+    return st;
+}
+
+static void print(const evaluation *e)
+{
+    const dt_eval_report *r = &e->result;
+    const bool sequence = dt_graph_labels(e->s->graph) > 1;
+    char count[DT_COUNT_BYTES], rate[DT_HUMAN_BYTES];
+    printf("%s on %s\n", e->s->graph->name, e->feeds.eval_note);
+    printf("weights   %s\n\n", e->random ? "random, as before training" : e->s->opts.model.weights);
+    if (sequence)
+        printf("loss      %.4f nats a position, %.4f bits\n", r->loss, r->loss / log(2));
+    else
+        printf("loss      %.4f\n", r->loss);
+    printf("top-1     %.2f %%\ntop-5     %.2f %%\n", 100 * r->top1, 100 * r->top5);
+    printf("samples   %s in %.1f s, %s a second\n", dt_term_count(count, (uint64_t)r->samples),
+        r->seconds, dt_human_rate(rate, (double)r->samples / r->seconds));
+}
+
+static dt_status print_json(const evaluation *e, dt_err *err)
+{
+    const dt_eval_report *r = &e->result;
+    dt_json j = dt_json_begin();
+    dt_json_text(&j, "model", e->s->graph->name);
+    dt_json_text(&j, "data", e->feeds.eval_note);
+    if (!e->random)
+        dt_json_text(&j, "weights", e->s->opts.model.weights);
+    dt_json_real(&j, "loss", r->loss, 9);
+    dt_json_real(&j, "top1", r->top1, 9);
+    dt_json_real(&j, "top5", r->top5, 9);
+    dt_json_whole(&j, "samples", (uint64_t)r->samples);
+    dt_json_real(&j, "seconds", r->seconds, 6);
+    return dt_json_end(&j, err);
+}
+
+static dt_status evaluate(evaluation *e, dt_err *err)
+{
+    dt_status st = prepare(e, err);
+    if (st == DT_OK)
+        st = pass(e, err);
+    if (st == DT_OK && e->json)
+        st = print_json(e, err);
+    else if (st == DT_OK)
+        print(e);
+    dt_rig_close(&e->rig);
+    dt_feeds_close(&e->feeds);
+    return st;
+}
+
+/* ---- the command ---- */
+
+typedef struct eval_flags {
+    const char *generate, *prompt, *temperature, *seed;
+} eval_flags;
+
+static dt_status check_weights(const evaluation *e, dt_err *err)
+{
+    char asked[DT_ASKED];
+    if (e->random && e->s->opts.model.weights != NULL)
+        return DT_FAIL(err, DT_E_CONFIG, "%s: --random asks for other weights; give one of them",
+            dt_session_asked(asked, e->s, "model", "weights"));
+    if (e->random || e->s->opts.model.weights != NULL)
+        return DT_OK;
+    return DT_FAIL(err, DT_E_CONFIG,
+        "no weights to evaluate: name a file with --set model.weights=FILE (a run leaves "
+        "RUN/checkpoints/model.safetensors), or give --random for those training begins with");
+}
+
+static dt_status read_flags(
+    const dt_session *s, const eval_flags *f, dt_generate_opts *o, dt_err *err)
+{
+    int64_t seed = s->opts.train.seed;
+    *o = (dt_generate_opts){.prompt = f->prompt, .temperature = 1};
+    if (!dt_parse_i64(f->generate, &o->count) || o->count < 1 || o->count > MOST_CHARACTERS)
+        return DT_FAIL(err, DT_E_CONFIG, "--generate %s: must be a whole number, 1..%d",
+            f->generate, MOST_CHARACTERS);
+    if (f->temperature != NULL && (!dt_parse_f64(f->temperature, &o->temperature) ||
+                                      !(o->temperature >= 0 && o->temperature <= MOST_TEMPERATURE)))
+        return DT_FAIL(err, DT_E_CONFIG, "--temperature %s: must be a number, 0..%d",
+            f->temperature, MOST_TEMPERATURE);
+    if (f->seed != NULL && (!dt_parse_i64(f->seed, &seed) || seed < 0))
+        return DT_FAIL(err, DT_E_CONFIG, "--seed %s: must be a whole number, 0 or more", f->seed);
+    o->seed = (uint64_t)seed;
+    return DT_OK;
+}
+
+static dt_status run(evaluation *e, const eval_flags *f, dt_err *err)
+{
+    dt_generate_opts o;
+    DT_CHECK(check_weights(e, err));
+    if (f->generate == NULL)
+        return evaluate(e, err);
+    DT_CHECK(read_flags(e->s, f, &o, err));
+    return dt_generate(e->s, &o, err);
+}
+
+static dt_status check(const dt_cli *cli, const evaluation *e, const eval_flags *f, dt_err *err)
+{
+    if (cli->n_word == 0)
+        return DT_FAIL(err, DT_E_CONFIG, "name a CONFIG; usage: %s", dt_command_eval.usage);
+    if (f->generate == NULL && (f->prompt != NULL || f->temperature != NULL || f->seed != NULL))
+        return DT_FAIL(err, DT_E_CONFIG, "--prompt, --temperature and --seed go with --generate N");
+    if (f->generate != NULL && e->json)
+        return DT_FAIL(
+            err, DT_E_CONFIG, "--json and --generate exclude each other; give one of them");
+    return dt_cli_check_file(cli->word[0], err);
+}
+
+static dt_status eval(const dt_command_args *a, dt_err *err)
+{
+    eval_flags f = {0};
+    evaluation e = {0};
+    const dt_flag flags[] = {
+        {"--random", NULL, "evaluate the weights that training begins with", &e.random, NULL},
+        {"--json", NULL, "as one object", &e.json, NULL},
+        {"--generate", "N", "write N characters instead; for data.source = text", NULL,
+            &f.generate},
+        {"--prompt", "TEXT", "go on from here, not from the held-out text", NULL, &f.prompt},
+        {"--temperature", "T", "0: the likeliest; 1 (default): as learned; more: freer", NULL,
+            &f.temperature},
+        {"--seed", "S", "of what is drawn; train.seed unless given", NULL, &f.seed},
+        {NULL, NULL, NULL, NULL, NULL},
+    };
+    dt_cli cli;
+    dt_status st = dt_cli_init(&cli, &dt_command_eval, a, flags, true, 1, err);
+    if (st == DT_OK && !cli.help) {
+        st = check(&cli, &e, &f, err);
+        if (st == DT_OK)
+            st = dt_session_open(&e.s, cli.word[0], cli.set, cli.n_set, err);
+        if (st == DT_OK)
+            st = run(&e, &f, err);
+        dt_session_close(e.s);
+    }
+    dt_cli_deinit(&cli);
+    return st;
+}
+
+const dt_command dt_command_eval = {
+    .name = "eval",
+    .usage =
+        "dnntrain eval CONFIG [--set model.weights=FILE]... [--random] [--json] [--generate N]",
+    .summary = "loss and accuracy on held-out data, or text that the network writes",
+    .run = eval,
+};

@@ -1,0 +1,221 @@
+#include "tools/generate.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "data/text.h"
+#include "engine/alloc.h"
+#include "engine/cpu.h"
+#include "engine/dtype.h"
+#include "engine/io.h"
+#include "engine/philox.h"
+#include "tools/budget.h"
+#include "tools/feeds.h"
+#include "tools/human.h"
+#include "tools/rig.h"
+
+enum { HELD_OUT_PROMPT = 64 }; /* characters, unless the context is shorter */
+static const size_t most_bytes = (size_t)1 << 32;
+
+typedef struct writer {
+    dt_session *s;
+    dt_rig rig;
+    dt_vocabulary v;
+    const char *scores; /* the tensor of the program that the loss would take */
+    int64_t context, classes;
+    uint8_t *token; /* prompt and what was written */
+    int64_t n;
+    float *x; /* [context] */
+    int32_t *labels;
+    double *score; /* [classes], of the last character shown */
+    int64_t place; /* of that character */
+    bool seen;
+} writer;
+
+static void look(void *self, const dt_plan_tensor *t, const void *bytes)
+{
+    writer *w = self;
+    const size_t values = (size_t)(w->context * w->classes),
+                 first = (size_t)(w->place * w->classes);
+    if (strcmp(t->name, w->scores) != 0)
+        return;
+    w->seen = true;
+    for (size_t i = 0; i < (size_t)w->classes; i++)
+        w->score[i] = t->bytes == values * sizeof(dt_bf16)
+                          ? dt_bf16_to_float(((const dt_bf16 *)bytes)[first + i])
+                          : ((const float *)bytes)[first + i];
+}
+
+/* The characters that the training text has; they are the tokens. */
+static dt_status read_vocabulary(writer *w, dt_err *err)
+{
+    char *text = NULL;
+    size_t n = 0;
+    DT_CHECK(dt_read_file(&text, &n, w->s->opts.data.path, most_bytes, DT_E_DATA, err));
+    dt_vocabulary_of(&w->v, (const uint8_t *)text, n);
+    dt_free(text);
+    return DT_OK;
+}
+
+static dt_status own_prompt(writer *w, const char *prompt, dt_err *err)
+{
+    w->n = (int64_t)strlen(prompt);
+    if (w->n == 0)
+        return DT_FAIL(err, DT_E_CONFIG, "--prompt: give it a character at least");
+    for (int64_t i = 0; i < w->n; i++) {
+        const int16_t token = w->v.token[(unsigned char)prompt[i]];
+        if (token < 0)
+            return DT_FAIL(err, DT_E_CONFIG,
+                "--prompt: byte %lld (0x%02X) does not occur in the text the network has learned",
+                (long long)i + 1, (unsigned)(unsigned char)prompt[i]);
+        w->token[i] = (uint8_t)token;
+    }
+    return DT_OK;
+}
+
+/* The beginning of the text that training does not see. */
+static dt_status held_out_prompt(writer *w, dt_err *err)
+{
+    dt_feeds feeds;
+    dt_status st = dt_feeds_open_eval(&feeds, w->s, err);
+    if (st == DT_OK)
+        st = feeds.eval->desc->read(feeds.eval, 0, 0, w->x, w->labels, err);
+    if (st == DT_OK)
+        w->n = w->context < HELD_OUT_PROMPT ? w->context : HELD_OUT_PROMPT;
+    for (int64_t i = 0; i < w->n; i++)
+        w->token[i] = (uint8_t)w->x[i];
+    dt_feeds_close(&feeds);
+    return st;
+}
+
+static dt_status reserve(writer *w, const dt_generate_opts *o, dt_err *err)
+{
+    const size_t prompt = o->prompt != NULL ? strlen(o->prompt) : HELD_OUT_PROMPT;
+    w->context = w->s->graph->input.h;
+    w->classes = w->s->graph->classes;
+    w->token = dt_alloc(prompt + (size_t)o->count, 1);
+    w->x = dt_alloc((size_t)w->context, sizeof *w->x);
+    w->labels = dt_alloc((size_t)w->context, sizeof *w->labels);
+    w->score = dt_alloc((size_t)w->classes, sizeof *w->score);
+    if (w->token == NULL || w->x == NULL || w->labels == NULL || w->score == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for the text");
+    return DT_OK;
+}
+
+/* A program that shows one sequence to the network. */
+static dt_status prepare(writer *w, dt_err *err)
+{
+    const dt_planned *p;
+    DT_CHECK(dt_session_plan(w->s, DT_PROGRAM_EVAL, 1, &p, err));
+    for (size_t i = 0; i < p->program->n_order; i++) {
+        const dt_op *op = &p->program->op[p->program->order[i]];
+        if (op->desc != NULL && op->desc->loss)
+            w->scores = p->program->tensor[dt_op_tensor(op, DT_X)].name;
+    }
+    if (w->scores == NULL)
+        return DT_FAIL(err, DT_E_INTERNAL, "an evaluation without a loss");
+    DT_CHECK(dt_session_check_run(w->s, true, err));
+    return dt_rig_open(&w->rig, w->s, err);
+}
+
+/* Scores of what may come next, from as much of the text as the network takes. */
+static dt_status ask(writer *w, dt_err *err)
+{
+    const int64_t shown = w->n < w->context ? w->n : w->context;
+    for (int64_t i = 0; i < w->context; i++)
+        w->x[i] = i < shown ? (float)w->token[w->n - shown + i] : 0.0f;
+    w->place = shown - 1;
+    w->seen = false;
+    const dt_run_args a = {.batch = {w->x, w->labels, 1}, .step_samples = 1};
+    DT_CHECK(dt_runner_run(w->rig.runner, w->rig.ready[0].id, &a, err));
+    if (!w->seen)
+        return DT_FAIL(err, DT_E_INTERNAL, "the scores, %s, were never written", w->scores);
+    return DT_OK;
+}
+
+/* Tokens that no character has are never drawn. *token: which. */
+static dt_status draw(writer *w, const dt_generate_opts *o, int64_t at, int *token, dt_err *err)
+{
+    double most = -HUGE_VAL, sum = 0;
+    for (int i = 0; i < w->v.n; i++) {
+        if (!isfinite(w->score[i]))
+            return DT_FAIL(
+                err, DT_E_NONFINITE, "character %lld: a score is not finite", (long long)at + 1);
+        if (w->score[i] > most) {
+            most = w->score[i];
+            *token = i;
+        }
+    }
+    if (!(o->temperature > 0))
+        return DT_OK;
+    for (int i = 0; i < w->v.n; i++)
+        sum += w->score[i] = exp((w->score[i] - most) / o->temperature);
+    const dt_u32x4 u = dt_random(o->seed, DT_RANDOM_GENERATE, 0, 0, (uint64_t)at);
+    double left = ((double)u.v[0] + (double)u.v[1] * 0x1p-32) * 0x1p-32 * sum;
+    for (int i = 0; i < w->v.n && left >= 0; i++) {
+        left -= w->score[i];
+        *token = i; /* the last one, should rounding leave a rest */
+    }
+    return DT_OK;
+}
+
+static void put(const writer *w, int64_t at)
+{
+    putchar(w->v.byte[w->token[at]]);
+}
+
+static dt_status write_text(writer *w, const dt_generate_opts *o, dt_err *err)
+{
+    for (int64_t i = 0; i < w->n; i++)
+        put(w, i);
+    for (int64_t i = 0; i < o->count; i++) {
+        int token = 0;
+        DT_CHECK(ask(w, err));
+        DT_CHECK(draw(w, o, i, &token, err));
+        w->token[w->n++] = (uint8_t)token;
+        put(w, w->n - 1);
+        fflush(stdout); /* to be read while it is written */
+    }
+    putchar('\n');
+    return DT_OK;
+}
+
+static dt_status generate(writer *w, const dt_generate_opts *o, dt_err *err)
+{
+    char rate[DT_HUMAN_BYTES];
+    DT_CHECK(reserve(w, o, err));
+    DT_CHECK(read_vocabulary(w, err));
+    if (w->v.n > w->classes)
+        return DT_FAIL(err, DT_E_DATA, "%s: has %d different bytes; set model.vocab = %d or more",
+            w->s->opts.data.path, w->v.n, w->v.n);
+    DT_CHECK(o->prompt != NULL ? own_prompt(w, o->prompt, err) : held_out_prompt(w, err));
+    DT_CHECK(prepare(w, err));
+    const dt_probe probe = {w, look};
+    dt_runner_set_probe(w->rig.runner, &probe);
+    const double began = dt_cpu_seconds();
+    const dt_status st = write_text(w, o, err);
+    dt_runner_set_probe(w->rig.runner, NULL);
+    if (st == DT_OK)
+        fprintf(stderr, "dnntrain: %lld characters, %s a second\n", (long long)o->count,
+            dt_human_rate(rate, (double)o->count / (dt_cpu_seconds() - began)));
+    return st;
+}
+
+dt_status dt_generate(dt_session *s, const dt_generate_opts *o, dt_err *err)
+{
+    writer w = {.s = s};
+    char asked[DT_ASKED];
+    if (strcmp(s->opts.data.source, "text") != 0)
+        return DT_FAIL(err, DT_E_CONFIG, "%s: --generate writes text; it needs data.source = text",
+            dt_session_asked(asked, s, "data", "source"));
+    if (s->opts.data.path == NULL)
+        return DT_FAIL(err, DT_E_CONFIG, "data.path is missing: the text the network has learned");
+    const dt_status st = generate(&w, o, err);
+    dt_rig_close(&w.rig);
+    dt_free(w.token);
+    dt_free(w.x);
+    dt_free(w.labels);
+    dt_free(w.score);
+    return st;
+}

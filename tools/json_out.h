@@ -1,0 +1,32 @@
+/* Results as one JSON object. Every member is added even after one failed: only the whole counts.
+ * Names and texts are copied. */
+#ifndef DT_TOOLS_JSON_OUT_H
+#define DT_TOOLS_JSON_OUT_H
+
+#include <cjson/cJSON.h>
+
+#include "engine/error.h"
+
+/* An object or list being filled; @ok becomes false when memory is out. */
+typedef struct dt_json {
+    cJSON *o;
+    bool ok;
+} dt_json;
+
+dt_json dt_json_begin(void);
+/* Print it on stdout and free it. DT_E_NOMEM when a member is missing. */
+dt_status dt_json_end(dt_json *j, dt_err *err) DT_NODISCARD;
+
+void dt_json_text(dt_json *j, const char *key, const char *value);
+void dt_json_whole(dt_json *j, const char *key, uint64_t value);
+/* @decimals behind the point; null when @value is not finite. */
+void dt_json_real(dt_json *j, const char *key, double value, int decimals);
+
+/* Members and elements that hold others: fill them, then dt_json_leave. */
+dt_json dt_json_inner(dt_json *j, const char *key); /* an object */
+dt_json dt_json_list(dt_json *j, const char *key);
+dt_json dt_json_element(dt_json *list); /* an object */
+void dt_json_leave(dt_json *j, const dt_json *in);
+void dt_json_push(dt_json *list, uint64_t value); /* an element that is a whole number */
+
+#endif

@@ -1,0 +1,26 @@
+/* What this machine can do at most, by short measurements. */
+#ifndef DT_TOOLS_MACHINE_H
+#define DT_TOOLS_MACHINE_H
+
+#include "engine/dtype.h"
+#include "engine/error.h"
+
+/**
+ * struct dt_machine - the roof over every op.
+ * @flops: operations a second in the best of two convolutions by the library, by type of values; 0
+ * where it was not measured
+ * @bytes: bytes read and written a second when the whole team copies a block larger than any cache
+ */
+typedef struct dt_machine {
+    double flops[DT_DTYPES], bytes;
+} dt_machine;
+
+/* Measure for values of fp32 and of @also, with the team as dt_cpu_setup made it. Takes about a
+ * second. */
+dt_status dt_machine_measure(dt_machine *m, dt_dtype also, dt_err *err) DT_NODISCARD;
+
+/* Seconds in which so many operations on values of a type, and bytes, cannot but pass: the larger
+ * of operations over the peak and bytes over the bandwidth. */
+double dt_machine_floor(const dt_machine *m, dt_dtype t, double flops, double bytes);
+
+#endif

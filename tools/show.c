@@ -1,0 +1,279 @@
+/* dnntrain show: the network, layer by layer. */
+#include "tools/show.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/alloc.h"
+#include "tools/args.h"
+#include "tools/human.h"
+#include "tools/json_out.h"
+#include "tools/term.h"
+
+enum { LONG = 40, NAME_LEAST = 12, NAME_MOST = 27 };
+
+typedef struct network {
+    dt_session *s;
+    dt_show_row *row, total;
+    size_t n;
+} network;
+
+/* As the network's author wrote it: no policy and no fate changes what is shown. */
+static dt_status plain_program(dt_session *s, const dt_program **p, dt_err *err)
+{
+    const dt_planned *first;
+    dt_policies_close(&s->policies);
+    dt_layer_fates_close(&s->fates);
+    DT_CHECK(dt_policies_open(&s->policies, "keep_all", s->config, err));
+    DT_CHECK(dt_session_plan(s, DT_PROGRAM_FIRST, s->opts.train.micro_batch, &first, err));
+    *p = first->program;
+    return DT_OK;
+}
+
+static dt_show_row row_of(const dt_graph *g, size_t i)
+{
+    const dt_node *n = &g->node[i];
+    dt_show_row r = {.name = n->name, .kind = n->desc->name, .y = n->info.y};
+    for (int k = 0; k < n->info.n_param; k++)
+        if (!n->info.param[k].buffer)
+            r.parameters += dt_param_count(&n->info.param[k]);
+    return r;
+}
+
+static void add_ops(const network *w, const dt_program *p)
+{
+    for (size_t i = 0; i < p->n_order; i++) {
+        const dt_op *op = &p->op[p->order[i]];
+        const double flops = op->flops / (double)p->n;
+        if (op->node != DT_NONE && op->kind == DT_OP_FORWARD)
+            w->row[op->node].forward += flops;
+        else if (op->node != DT_NONE && op->kind == DT_OP_BACKWARD)
+            w->row[op->node].backward += flops;
+    }
+}
+
+static void add_bytes(const network *w, const dt_program *p)
+{
+    for (size_t t = 0; t < p->n_tensor; t++) {
+        const dt_tensor *x = &p->tensor[t];
+        if (x->node != DT_NONE && x->role == DT_ROLE_ACTIVATIONS)
+            w->row[x->node].activation += x->bytes;
+        else if (x->node != DT_NONE && x->role == DT_ROLE_STASH)
+            w->row[x->node].stash += x->bytes;
+    }
+}
+
+static dt_status describe(network *w, dt_err *err)
+{
+    const dt_program *p = NULL;
+    const dt_graph *g = w->s->graph;
+    DT_CHECK(plain_program(w->s, &p, err));
+    w->n = g->n_node;
+    w->row = dt_alloc(w->n, sizeof *w->row);
+    if (w->row == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a table of layers");
+    for (size_t i = 0; i < w->n; i++)
+        w->row[i] = row_of(g, i);
+    add_ops(w, p);
+    add_bytes(w, p);
+    for (size_t i = 0; i < w->n; i++) {
+        const dt_show_row *r = &w->row[i];
+        w->total.parameters += r->parameters;
+        w->total.forward += r->forward;
+        w->total.backward += r->backward;
+        w->total.activation += r->activation;
+        w->total.stash += r->stash;
+    }
+    return DT_OK;
+}
+
+static void shape(char to[48], const dt_shape *y)
+{
+    if (y->h == 1 && y->w == 1)
+        snprintf(to, 48, "%" PRId64, y->c);
+    else if (y->w == 1)
+        snprintf(to, 48, "%" PRId64 "x%" PRId64, y->h, y->c);
+    else
+        snprintf(to, 48, "%" PRId64 "x%" PRId64 "x%" PRId64, y->h, y->w, y->c);
+}
+
+/* A blank for nothing: a column of zeros hides what is there. */
+static const char *bytes(char to[DT_HUMAN_BYTES], uint64_t n)
+{
+    return n > 0 ? dt_human_bytes(to, n) : "";
+}
+
+/* Millions of operations, to one place. */
+static const char *millions(char to[DT_COUNT_BYTES], double flops)
+{
+    const uint64_t tenths = (uint64_t)(flops / 1e5 + 0.5);
+    if (flops <= 0)
+        return "";
+    if (tenths == 0)
+        return "< 0.1";
+    dt_term_count(to, tenths / 10);
+    const size_t n = strlen(to);
+    snprintf(to + n, DT_COUNT_BYTES - n, ".%d", (int)(tenths % 10));
+    return to;
+}
+
+/* What does not fit loses its beginning: the end of a path tells more. */
+static void name(const char *text, int width)
+{
+    const int n = (int)strlen(text);
+    if (n > width)
+        printf("..%s", text + n - width + 2);
+    else
+        printf("%-*s", width, text);
+}
+
+static void print_row(const dt_show_row *r, const char *mark, int width)
+{
+    char y[48] = "", count[DT_COUNT_BYTES], flops[DT_COUNT_BYTES], a[DT_HUMAN_BYTES],
+         b[DT_HUMAN_BYTES];
+    if (r->kind[0] != '\0')
+        shape(y, &r->y);
+    printf("%s", mark);
+    name(r->name, width - (int)strlen(mark));
+    printf(" %-16s %-12s %11s %8s %10s %10s\n", r->kind, y,
+        r->parameters > 0 ? dt_term_count(count, (uint64_t)r->parameters) : "",
+        millions(flops, r->forward), bytes(a, r->activation), bytes(b, r->stash));
+}
+
+static void print_part(const network *w, const dt_show_part *p, int width)
+{
+    const bool folded = p->times > 1;
+    for (size_t i = p->first; i < p->first + p->period; i++)
+        print_row(&w->row[i], folded ? "| " : "", width);
+    if (folded)
+        printf("| %zu times these %zu layers, to %s\n", p->times, p->period,
+            w->row[p->first + p->times * p->period - 1].name);
+}
+
+static dt_status print_layers(const network *w, bool all, int width, dt_err *err)
+{
+    dt_show_part *part = dt_alloc(w->n, sizeof *part);
+    if (part == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a table of layers");
+    size_t n = 0;
+    if (all || w->n <= LONG)
+        for (; n < w->n; n++)
+            part[n] = (dt_show_part){n, 1, 1};
+    else
+        n = dt_show_fold(w->row, w->n, part);
+    for (size_t i = 0; i < n; i++)
+        print_part(w, &part[i], width);
+    dt_free(part);
+    return DT_OK;
+}
+
+static dt_status table(const network *w, bool all, dt_err *err)
+{
+    const dt_graph *g = w->s->graph;
+    const int64_t micro = w->s->opts.train.micro_batch;
+    int width = NAME_LEAST;
+    char in[48], count[DT_COUNT_BYTES];
+    for (size_t i = 0; i < w->n; i++)
+        width = (int)strlen(w->row[i].name) + 2 > width ? (int)strlen(w->row[i].name) + 2 : width;
+    width = width < NAME_MOST ? width : NAME_MOST;
+    shape(in, &g->input);
+    printf("%s   input %s, %" PRId64
+           " classes, %zu layers\noperations for a sample, bytes for %s of %" PRId64 "\n\n",
+        g->name, in, g->classes, w->n,
+        micro == w->s->opts.train.batch ? "a batch" : "a micro-batch", micro);
+    printf("%-*s %-16s %-12s %11s %8s %10s %10s\n", width, "layer", "kind", "output", "parameters",
+        "MFLOP", "activation", "stash");
+    DT_CHECK(print_layers(w, all, width, err));
+    dt_show_row total = w->total;
+    total.name = "total";
+    total.kind = "";
+    print_row(&total, "", width);
+    printf("\nforward %.3f GFLOP and backward %.3f a sample, a multiply-add being two; %s "
+           "parameters\n",
+        w->total.forward / 1e9, w->total.backward / 1e9,
+        dt_term_count(count, (uint64_t)w->total.parameters));
+    printf("Not all bytes are there at once: `dnntrain plan` tells what a step takes.\n");
+    return DT_OK;
+}
+
+static void numbers(dt_json *to, const dt_show_row *r)
+{
+    dt_json_whole(to, "parameters", (uint64_t)r->parameters);
+    dt_json_real(to, "forward_flops", r->forward, 0);
+    dt_json_real(to, "backward_flops", r->backward, 0);
+    dt_json_whole(to, "activation_bytes", r->activation);
+    dt_json_whole(to, "stash_bytes", r->stash);
+}
+
+static void shape_list(dt_json *to, const char *key, const dt_shape *y)
+{
+    dt_json list = dt_json_list(to, key);
+    dt_json_push(&list, (uint64_t)y->h);
+    dt_json_push(&list, (uint64_t)y->w);
+    dt_json_push(&list, (uint64_t)y->c);
+    dt_json_leave(to, &list);
+}
+
+static dt_status json(const network *w, dt_err *err)
+{
+    const dt_graph *g = w->s->graph;
+    dt_json j = dt_json_begin();
+    dt_json_text(&j, "model", g->name);
+    shape_list(&j, "input", &g->input);
+    dt_json_whole(&j, "classes", (uint64_t)g->classes);
+    dt_json_whole(&j, "micro_batch", (uint64_t)w->s->opts.train.micro_batch);
+    dt_json layers = dt_json_list(&j, "layers");
+    for (size_t i = 0; i < w->n; i++) {
+        dt_json row = dt_json_element(&layers);
+        dt_json_text(&row, "name", w->row[i].name);
+        dt_json_text(&row, "kind", w->row[i].kind);
+        shape_list(&row, "output", &w->row[i].y);
+        numbers(&row, &w->row[i]);
+        dt_json_leave(&layers, &row);
+    }
+    dt_json_leave(&j, &layers);
+    dt_json total = dt_json_inner(&j, "total");
+    numbers(&total, &w->total);
+    dt_json_leave(&j, &total);
+    return dt_json_end(&j, err);
+}
+
+static dt_status show_config(const dt_cli *cli, bool as_json, bool all, dt_err *err)
+{
+    network w = {0};
+    if (cli->n_word == 0)
+        return DT_FAIL(err, DT_E_CONFIG, "name a CONFIG; usage: %s", dt_command_show.usage);
+    DT_CHECK(dt_cli_check_file(cli->word[0], err));
+    dt_status st = dt_session_open(&w.s, cli->word[0], cli->set, cli->n_set, err);
+    if (st == DT_OK)
+        st = describe(&w, err);
+    if (st == DT_OK)
+        st = as_json ? json(&w, err) : table(&w, all, err);
+    dt_free(w.row);
+    dt_session_close(w.s);
+    return st;
+}
+
+static dt_status show(const dt_command_args *a, dt_err *err)
+{
+    bool as_json = false, all = false;
+    const dt_flag flags[] = {
+        {"--json", NULL, "as one object, layer by layer", &as_json, NULL},
+        {"--all", NULL, "every layer of a long network, repeated blocks too", &all, NULL},
+        {NULL, NULL, NULL, NULL, NULL},
+    };
+    dt_cli cli;
+    dt_status st = dt_cli_init(&cli, &dt_command_show, a, flags, true, 1, err);
+    if (st == DT_OK && !cli.help)
+        st = show_config(&cli, as_json, all, err);
+    dt_cli_deinit(&cli);
+    return st;
+}
+
+const dt_command dt_command_show = {
+    .name = "show",
+    .usage = "dnntrain show CONFIG [--set s.k=v]... [--json] [--all]",
+    .summary = "the network layer by layer: shapes, parameters, operations, bytes",
+    .run = show,
+};

@@ -1,0 +1,294 @@
+/* What a run is, in keys and values, so that another run is not gone on with by mistake: all of the
+ * configuration but what is free to change, and what results depend on beside it. */
+#define _GNU_SOURCE /* realpath */
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/alloc.h"
+#include "engine/cpu.h"
+#include "engine/sha256.h"
+#include "engine/text.h"
+#include "layers/onednn.h"
+#include "tools/train_parts.h"
+#include "tools/version.h"
+
+enum { KEY_BYTES = 160, SHOWN = 40, SUM_SHOWN = 16 };
+
+typedef enum kind { FIXED, TOLD, ROUNDING, FREE } kind;
+
+/* The first that matches counts; what is not listed is fixed. */
+static const struct {
+    const char *glob;
+    kind kind;
+} rules[] = {
+    {"memory.*", FREE},
+    {"checkpoint.*", FREE},
+    {"run.*", FREE},
+    {"data.ahead", FREE},
+    {"data.on_error", FREE},
+    {"data.max_skips", FREE},
+    {"model.weights", FREE},
+    {"train.dump_gradients", FREE},
+    {"device.kind", FREE},
+    {"data.eval_path", TOLD},
+    {"train.lr", TOLD},
+    {"train.schedule", TOLD},
+    {"train.milestones", TOLD},
+    {"train.gamma", TOLD},
+    {"train.warmup", TOLD},
+    {"train.final_lr", TOLD},
+    {"train.steps", TOLD},
+    {"train.epochs", TOLD},
+    {"train.eval_every", TOLD},
+    {"program", TOLD},
+    {"exact", TOLD},
+    {"device.threads", ROUNDING},
+    {"isa", ROUNDING},
+    {"library", ROUNDING},
+};
+
+static kind kind_of(const char *key)
+{
+    for (size_t i = 0; i < DT_COUNT(rules); i++)
+        if (dt_glob(rules[i].glob, key))
+            return rules[i].kind;
+    return FIXED;
+}
+
+/* ---- collecting ---- */
+
+/* JSON must be UTF-8, paths need not be. */
+static char *tidy_text(const char *value)
+{
+    char *text = dt_strdup(value);
+    const size_t n = text != NULL ? strlen(text) : 0;
+    for (size_t at = 0; text != NULL && (at += dt_utf8_bad(text + at, n - at)) < n;)
+        text[at] = '?';
+    return text;
+}
+
+static dt_status add(dti_facts *f, const char *key, const char *value, dt_err *err)
+{
+    if (kind_of(key) == FREE)
+        return DT_OK;
+    char *k = tidy_text(key), *v = tidy_text(value);
+    if (k == NULL || v == NULL || !dt_grow((void **)&f->fact, &f->cap, f->n, sizeof *f->fact)) {
+        dt_free(k);
+        dt_free(v);
+        return DT_FAIL(err, DT_E_NOMEM, "no memory to describe the run");
+    }
+    f->fact[f->n++] = (dt_fact){k, v};
+    return DT_OK;
+}
+
+static dt_status add_number(dti_facts *f, const char *key, int64_t v, dt_err *err)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%" PRId64, v);
+    return add(f, key, text, err);
+}
+
+/* A path as it is in the file system, so that another way to name it is no change. */
+static dt_status add_path(dti_facts *f, const char *key, const char *path, dt_err *err)
+{
+    char *real = path != NULL ? realpath(path, NULL) : NULL;
+    const dt_status st = add(f, key, real != NULL ? real : path != NULL ? path : "", err);
+    free(real);
+    return st;
+}
+
+static dt_status add_option(
+    dti_facts *f, const char *key, const dt_opt *row, const void *from, dt_err *err)
+{
+    char *text = NULL;
+    size_t n;
+    if (row->type == DT_OPT_PATH) {
+        const char *path;
+        memcpy(&path, (const char *)from + row->at, sizeof path);
+        return add_path(f, key, path, err);
+    }
+    FILE *out = open_memstream(&text, &n);
+    if (out == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory to describe the run");
+    dt_opt_print(out, row, from);
+    const dt_status st = fclose(out) == 0
+                             ? add(f, key, text, err)
+                             : DT_FAIL(err, DT_E_NOMEM, "no memory to describe the run");
+    free(text);
+    return st;
+}
+
+static bool is_found_out(const char *key) /* said by add_results as it turned out */
+{
+    return strcmp(key, "train.precision") == 0 || strcmp(key, "device.threads") == 0;
+}
+
+static dt_status add_sections(dti_facts *f, const dt_session *s, dt_err *err)
+{
+    char key[KEY_BYTES];
+    for (const dt_run_section *p = dt_run_sections; p->name != NULL; p++)
+        for (const dt_opt *row = p->rows; row->key != NULL; row++) {
+            snprintf(key, sizeof key, "%s.%s", p->name, row->key);
+            if (kind_of(key) != FREE && !is_found_out(key))
+                DT_CHECK(add_option(f, key, row, (const char *)&s->opts + p->offset, err));
+        }
+    return DT_OK;
+}
+
+/* Sections with names, "conv c1", make a network. */
+static dt_status add_layers(dti_facts *f, const dt_config *c, dt_err *err)
+{
+    char key[DT_LINE_BYTES];
+    for (size_t i = 0; i < dt_config_section_count(c); i++) {
+        const dt_section s = dt_config_section(c, i);
+        for (size_t k = 0; s.name[0] != '\0' && k < dt_config_key_count(c, i); k++) {
+            const char *name, *value;
+            int line;
+            dt_config_key(c, i, k, &name, &value, &line);
+            snprintf(key, sizeof key, "%s.%s", s.text, name);
+            if (f->n < DT_CHECKPOINT_FACTS - 64) /* the network's sum tells of the rest */
+                DT_CHECK(add(f, key, value, err));
+        }
+    }
+    return DT_OK;
+}
+
+static void sum_node(dt_sha256 *sum, const dt_graph *g, const dt_node *node)
+{
+    char text[256];
+    dt_sha256_add(sum, node->name, strlen(node->name) + 1);
+    dt_sha256_add(sum, node->desc->name, strlen(node->desc->name) + 1);
+    for (int i = 0; i < node->n_in; i++) {
+        const dt_shape x = dt_graph_shape(g, node->in[i]);
+        const int n = snprintf(text, sizeof text, "%" PRId64 ":%" PRId64 "x%" PRId64 "x%" PRId64,
+            (int64_t)node->in[i], x.h, x.w, x.c);
+        dt_sha256_add(sum, text, (size_t)n + 1);
+    }
+}
+
+/* Layers, how they hang together, and shapes. */
+static dt_status add_network(dti_facts *f, const dt_graph *g, dt_err *err)
+{
+    dt_sha256 sum;
+    char text[DT_SHA256_TEXT];
+    dt_sha256_init(&sum);
+    for (size_t i = 0; i < g->n_node; i++)
+        sum_node(&sum, g, &g->node[i]);
+    dt_sha256_text(&sum, text);
+    text[SUM_SHOWN] = '\0';
+    return add(f, "network", text, err);
+}
+
+static dt_status add_results(dti_facts *f, const dti_training *t, dt_err *err)
+{
+    const dt_session *s = t->s;
+    DT_CHECK(add(f, "train.precision", dt_dtype_name(s->graph->dtype), err));
+    DT_CHECK(add_number(f, "parameters", dt_graph_parameters(s->graph), err));
+    DT_CHECK(add_number(f, "samples", t->feeds.train->desc->count(t->feeds.train), err));
+    DT_CHECK(add_number(f, "device.threads", s->threads, err));
+    DT_CHECK(add(f, "isa", dt_cpu_isa(), err));
+    DT_CHECK(add(f, "library", dt_onednn_version(), err));
+    DT_CHECK(add(f, "program", DT_VERSION, err));
+    return add(f, "exact", dt_session_exact(s) ? "on" : s->opts.memory.policy, err);
+}
+
+dt_status dti_facts_init(dti_facts *f, const dti_training *t, dt_err *err)
+{
+    *f = (dti_facts){0};
+    dt_status st = add_sections(f, t->s, err);
+    if (st == DT_OK)
+        st = add_layers(f, t->s->config, err);
+    if (st == DT_OK)
+        st = add_network(f, t->s->graph, err);
+    if (st == DT_OK)
+        st = add_results(f, t, err);
+    if (st != DT_OK)
+        dti_facts_deinit(f);
+    return st;
+}
+
+static void free_text(const char *text)
+{
+    dt_free((void *)(uintptr_t)text);
+}
+
+void dti_facts_deinit(dti_facts *f)
+{
+    for (size_t i = 0; i < f->n; i++) {
+        free_text(f->fact[i].key);
+        free_text(f->fact[i].value);
+    }
+    dt_free(f->fact);
+    *f = (dti_facts){0};
+}
+
+/* ---- comparing ---- */
+
+static const char *find(const dti_facts *f, const char *key)
+{
+    for (size_t i = 0; i < f->n; i++)
+        if (strcmp(f->fact[i].key, key) == 0)
+            return f->fact[i].value;
+    return NULL;
+}
+
+static const char *shown(const char *value)
+{
+    return value == NULL ? "(not given)" : *value == '\0' ? "(none)" : value;
+}
+
+/* One key that may differ; a value that is not given is NULL. */
+static void compare_one(dti_training *t, const char *key, const char *then, const char *now,
+    size_t *differ, dt_err *err)
+{
+    if (then != NULL && now != NULL && strcmp(then, now) == 0)
+        return;
+    const kind k = kind_of(key);
+    if (k == TOLD)
+        dti_train_tell(t, "resume", "%s was %s, now %s", key, shown(then), shown(now));
+    if (k == ROUNDING)
+        dti_train_tell(t, "resume",
+            "%s was %s, now %s: results will differ in rounding from those of a run that was not "
+            "stopped",
+            key, shown(then), shown(now));
+    if (k != FIXED)
+        return;
+    if ((*differ)++ == 0)
+        (void)DT_FAIL(err, DT_E_CONFIG, "  %-24s %-*s %s", "key", SHOWN, "then", "now");
+    (void)DT_FAIL(err, DT_E_CONFIG, "  %-24s %-*s %s", key, SHOWN, shown(then), shown(now));
+}
+
+dt_status dti_facts_compare(dti_training *t, const dt_checkpoint *c, dt_err *err)
+{
+    dti_facts now;
+    size_t differ = 0;
+    DT_CHECK(dti_facts_init(&now, t, err));
+    dt_err table = {0};
+    for (size_t i = 0; i < now.n; i++)
+        compare_one(t, now.fact[i].key, dt_checkpoint_fact(c, now.fact[i].key), now.fact[i].value,
+            &differ, &table);
+    for (size_t i = 0; i < dt_checkpoint_facts(c); i++) {
+        const dt_fact then = dt_checkpoint_fact_at(c, i);
+        if (find(&now, then.key) == NULL)
+            compare_one(t, then.key, then.value, NULL, &differ, &table);
+    }
+    dti_facts_deinit(&now);
+    if (differ == 0)
+        return DT_OK;
+    (void)DT_FAIL(err, DT_E_CONFIG,
+        "'%s' is of a run with another configuration; what it was and now is:",
+        dt_checkpoint_path(c));
+    for (const char *line = table.text; *line != '\0';) {
+        const size_t n = strcspn(line, "\n");
+        (void)DT_FAIL(err, DT_E_CONFIG, "%.*s", (int)n, line);
+        line += n + (line[n] == '\n');
+    }
+    return DT_FAIL(err, DT_E_CONFIG,
+        "set that back to go on; to begin a new run from its weights, set run.dir to another "
+        "folder "
+        "and model.weights = %s/model.safetensors",
+        dt_checkpoint_path(c));
+}

@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+"""Weights between PyTorch and dnntrain.
+
+    tools/weights.py from-torch STATE.pt OUT.safetensors   for model.weights = OUT.safetensors
+    tools/weights.py to-torch IN.safetensors STATE.pt      for model.load_state_dict(torch.load(...))
+    tools/weights.py show FILE                             names, types and shapes of either
+
+Names and shapes are the same on both sides, so nothing is changed but the container. A state may lie
+under "state_dict" or "model" and its names may begin with "module.", as DataParallel leaves them; other
+floating types become float32, and the counts of batches that batch norm keeps are left out. Files
+appear whole or not at all. Only tensors are unpickled (weights_only). Without PyTorch it says so and
+exits 2, or 0 with the word "skipped" under --if-present.
+"""
+
+import argparse
+import json
+import os
+import struct
+import sys
+from pathlib import Path
+
+SYSTEM_PYTHON = "/usr/bin/python3"
+MOST_HEADER = 100 << 20
+
+
+class Bad(Exception):
+    pass
+
+
+def import_torch(if_present):
+    """PyTorch in this Python, else in the system's."""
+    try:
+        import torch
+        return torch
+    except ImportError:
+        pass
+    other = os.path.realpath(SYSTEM_PYTHON)
+    if os.path.exists(other) and os.path.realpath(sys.executable) != other and \
+            os.environ.get("DT_WEIGHTS_PYTHON") is None:
+        os.environ["DT_WEIGHTS_PYTHON"] = other  # once only
+        os.execv(other, [other, *sys.argv])
+    if if_present:
+        print("skipped: no PyTorch")
+        sys.exit(0)
+    print("weights.py: no PyTorch; on Debian: apt-get install python3-torch", file=sys.stderr)
+    sys.exit(2)
+
+
+def write_whole(path, write):
+    temp = path.with_name(f".{path.name}.tmp-{os.getpid()}")
+    try:
+        with open(temp, "wb") as f:
+            write(f)
+            f.flush()
+            os.fsync(f.fileno())
+        os.replace(temp, path)
+    finally:
+        temp.unlink(missing_ok=True)
+
+
+def save_safetensors(torch, state, path):
+    header, at = {}, 0
+    for name, t in state.items():
+        header[name] = {"dtype": "F32", "shape": list(t.shape), "data_offsets": [at, at + 4 * t.numel()]}
+        at += 4 * t.numel()
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+
+    def write(f):
+        f.write(struct.pack("<Q", len(text)) + text)
+        for t in state.values():
+            f.write(t.contiguous().numpy().astype("<f4", copy=False).tobytes())
+
+    write_whole(path, write)
+
+
+def load_safetensors(torch, path):
+    data = path.read_bytes()
+    if len(data) < 8:
+        raise Bad(f"{path}: too short for a safetensors file")
+    n, = struct.unpack_from("<Q", data)
+    if n > min(MOST_HEADER, len(data) - 8):
+        raise Bad(f"{path}: its header of {n} bytes is longer than the file")
+    try:
+        header = json.loads(data[8:8 + n])
+        state = {}
+        for name, row in header.items():
+            if name == "__metadata__":
+                continue
+            if row["dtype"] != "F32":
+                raise Bad(f"{path}: {name} is {row['dtype']}; only F32 is known here")
+            shape, (start, end) = row["shape"], row["data_offsets"]
+            count = 1
+            for d in shape:
+                count *= d
+            if not 0 <= start <= end <= len(data) - 8 - n or end - start != 4 * count:
+                raise Bad(f"{path}: {name}: offsets {start} to {end} do not fit its shape {shape}")
+            piece = bytearray(data[8 + n + start:8 + n + end])
+            flat = torch.frombuffer(piece, dtype=torch.float32) if count else torch.empty(0)
+            state[name] = flat.reshape(shape)
+    except (ValueError, KeyError, TypeError, AttributeError) as e:
+        raise Bad(f"{path}: not a safetensors file: {e!r}") from e
+    return state
+
+
+def load_torch(torch, path):
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except OSError:
+        raise
+    except Exception as e:  # pickles fail in many ways
+        raise Bad(f"{path}: not a state that PyTorch loads: {e}") from e
+    for key in ("state_dict", "model"):
+        if isinstance(state, dict) and isinstance(state.get(key), dict):
+            state = state[key]
+    if not isinstance(state, dict) or not all(isinstance(t, torch.Tensor) for t in state.values()):
+        raise Bad(f"{path}: holds no state_dict, which is names and tensors")
+    out = {}
+    for name, t in state.items():
+        if name.endswith("num_batches_tracked"):
+            continue
+        if not t.is_floating_point():
+            raise Bad(f"{path}: {name} is {t.dtype}, no floating type")
+        out[name.removeprefix("module.")] = t.detach().to(torch.float32)
+    return out
+
+
+def load(torch, path):
+    return load_safetensors(torch, path) if path.suffix == ".safetensors" else load_torch(torch, path)
+
+
+def show(state):
+    width = max((len(n) for n in state), default=0)
+    for name, t in state.items():
+        print(f"{name:{width}}  {'x'.join(map(str, t.shape)) or 'scalar':>16}  {t.numel():>12,}")
+    print(f"{len(state)} tensors, {sum(t.numel() for t in state.values()):,} values")
+
+
+def main():
+    a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    a.add_argument("--if-present", action="store_true", help="exit 0 without PyTorch")
+    sub = a.add_subparsers(dest="what", required=True)
+    for what in ("from-torch", "to-torch"):
+        p = sub.add_parser(what)
+        p.add_argument("source", type=Path)
+        p.add_argument("to", type=Path)
+    sub.add_parser("show").add_argument("source", type=Path)
+    o = a.parse_args()
+    torch = import_torch(o.if_present)
+    try:
+        if o.what == "show":
+            show(load(torch, o.source))
+        elif o.what == "from-torch":
+            state = load_torch(torch, o.source)
+            save_safetensors(torch, state, o.to)
+            print(f"{o.to}: {len(state)} tensors")
+        else:
+            state = load_safetensors(torch, o.source)
+            write_whole(o.to, lambda f: torch.save(state, f))
+            print(f"{o.to}: {len(state)} tensors")
+    except (Bad, OSError) as e:
+        print(f"weights.py: {e}", file=sys.stderr)
+        return 3
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

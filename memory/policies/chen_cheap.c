@@ -3,12 +3,12 @@
  * activation, pooling and the rest again, which are cheap.
  *
  * Dear is a layer whose weight is a matrix or more, or that computes as much for each value without
- * one (attention); that is read off the layer's facts. Ours differs from the paper in two things. A
- * cheap value stays where dropping it would only keep another in its place: ReLU right after a
+ * one (attention); that is read off the layer's facts. Ours differs from the paper in three things.
+ * A cheap value stays where dropping it would only keep another in its place: ReLU right after a
  * convolution lies in its bytes, and an average pool's output is smaller than the input that nobody
- * else would need. And a value that several layers read stays: in a residual network each of those
- * is made from the one before, so the first reader in backward would bring all of them back at
- * once, and lower no peak. */
+ * else would need. A value that several layers read stays: in a residual network each of those is
+ * made from the one before, so the first reader in backward would bring all of them back at once,
+ * and lower no peak. And the input is not kept but fetched again. */
 #include "engine/alloc.h"
 #include "memory/policies/chen.h"
 #include "memory/policy.h"
@@ -56,6 +56,23 @@ static uint64_t kept_for(const dt_chen *c, const dt_op *op)
     return bytes;
 }
 
+/* Nothing is cheaper to have again than the picture, which waits in the decoded batch. */
+static dt_status fetch_input_again(dt_program *p, dt_err *err)
+{
+    const size_t n = p->n_tensor;
+    dt_gap g;
+    for (size_t t = 0; t < n; t++) {
+        if (p->tensor[t].role != DT_ROLE_INPUT)
+            continue;
+        for (int32_t i = 0; dt_gap_next(p, (int32_t)t, &i, &g);)
+            if (g.crosses_loss) {
+                DT_CHECK(dt_move(p, &g, NULL, err));
+                break;
+            }
+    }
+    return DT_OK;
+}
+
 static dt_status chen_cheap(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
     (void)env;
@@ -69,7 +86,7 @@ static dt_status chen_cheap(dt_program *p, const dt_pass_env *env, dt_err *err)
     if (st == DT_OK)
         st = dt_chen_rewrite(&c, err);
     dt_chen_close(&c);
-    return st;
+    return st != DT_OK || p->loss == DT_NONE ? st : fetch_input_again(p, err);
 }
 
 const dt_policy dt_policy_chen_cheap = {

@@ -71,7 +71,8 @@ bool dt_packs(const dt_tensor *t);
  * lies the packed tensor, *packed (DT_NONE when nothing was done), which has gaps of its own. Room
  * is made for the share @density of values that are not zero; an encoder that needs more says so
  * while it runs, and the step is done again without. Nothing is done when the packed bytes would be
- * no fewer, the codec does not suit the values, or the gap is pinned. DT_E_CONFIG for what dt_packs refuses. */
+ * no fewer, the codec does not suit the values, or the gap is pinned. DT_E_CONFIG for what dt_packs
+ * refuses. */
 dt_status dt_encode(dt_program *p, const dt_gap *g, const dt_codec *codec, double density,
     int32_t *packed, dt_err *err) DT_NODISCARD;
 

@@ -177,7 +177,7 @@ static void wrong_arguments_are_refused(void **state)
 static size_t fold(const char *letters, dt_show_part *part)
 {
     static dt_show_row row[256];
-    static char name[256][16];
+    static char name[256][24];
     const size_t n = strlen(letters);
     for (size_t i = 0; i < n; i++) {
         snprintf(name[i], sizeof name[i], "%c%zu", letters[i], i);

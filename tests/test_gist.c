@@ -4,7 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/alloc.h"
 #include "engine/cpu.h"
+#include "engine/io.h"
 #include "engine/runner.h"
 #include "layers/conv.h"
 #include "layers/fc.h"
@@ -298,6 +300,43 @@ static void vgg16_takes_a_quarter_less_at_batch_64(void **state)
     assert_true(bits <= 0.75 && sparse < bits);
 }
 
+/* A12: one byte a column pays below a density of 0.8. */
+static void csr_pays_below_four_fifths(void **state)
+{
+    (void)state;
+    const dt_codec *csr = dt_codec_find("csr");
+    const size_t n = 1 << 20;
+    assert_true(dt_packed_bytes(csr, n, 0.79) < 4 * n);
+    assert_true(dt_packed_bytes(csr, n, 0.81) > 4 * n);
+}
+
+/* The lines these tests follow, as the notes' file has them now. */
+static void the_notes_say_so(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {
+        "| A11 | Gist Binarize on ReLU→MaxPool(stride 2) | \"close to 16×\"",
+        "(4+1)·d < 4 ⇒ d < 0.8",
+        "| yes | 32/(1 + 4/s²), s = pool stride |",
+        "1. A11, A12; Binarize of ReLU→MaxPool 2×2/2 and 3×3/2 = 16×; stride-1 pools give 6.4×.",
+        "2. Gradients with Binarize and SSDC bit-identical to FP32 run",
+        "4. Forward activations identical with DPR on/off (delayed), gradients differ.",
+        "7. Pair selection on a branchy graph: ReLU feeding both Pool and Conv must not be "
+        "binarized.",
+    };
+    const char *path = dt_shared("systems/a.md");
+    if (path == NULL)
+        skip();
+    char *text = NULL;
+    size_t bytes = 0;
+    dt_err err = {0};
+    assert_ok(dt_read_file(&text, &bytes, path, 1 << 20, DT_E_IO, &err), &err);
+    for (size_t i = 0; i < DT_COUNT(lines); i++)
+        if (strstr(text, lines[i]) == NULL)
+            fail_msg("the notes have changed: %s", lines[i]);
+    dt_free(text);
+}
+
 int main(void)
 {
     (void)dt_cpu_setup(1);
@@ -309,6 +348,8 @@ int main(void)
         cmocka_unit_test(everything_else_waits_in_fewer_bits),
         cmocka_unit_test(forward_sees_no_loss_of_bits_but_gradients_do),
         cmocka_unit_test(vgg16_takes_a_quarter_less_at_batch_64),
+        cmocka_unit_test(csr_pays_below_four_fifths),
+        cmocka_unit_test(the_notes_say_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

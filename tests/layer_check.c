@@ -231,7 +231,9 @@ static void make_ports(bench *b)
     memset(b->port[DT_DY].bytes, 0, b->port[DT_DY].size);
     if (r->dy != NULL)
         put_values(b, DT_DY, r->dy, &info->y);
-    const size_t labels = n * (size_t)(r->x[0].h * r->x[0].w) * sizeof(int32_t);
+    /* One a sample, or for a loss over positions one a position. */
+    const bool positions = node_of(b)->desc->loss;
+    const size_t labels = n * (positions ? (size_t)(r->x[0].h * r->x[0].w) : 1) * sizeof(int32_t);
     b->port[DT_LABELS] = make_buffer(labels);
     if (r->labels != NULL)
         memcpy(b->port[DT_LABELS].bytes, r->labels, labels);

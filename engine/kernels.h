@@ -76,6 +76,13 @@ typedef struct dt_hyper {
     bool clipped, nesterov, no_decay;
 } dt_hyper;
 
+/* What differs from one run of a plan to the next.
+ * @sample0: global index in the step's batch of the micro-batch's first sample */
+typedef struct dt_now {
+    int64_t sample0, step, step_samples;
+    dt_hyper hyper;
+} dt_now;
+
 /**
  * struct dt_args - one execution.
  * @port:    bytes of each bound port; NULL otherwise. Batched ports already point at sample 0 of
@@ -87,6 +94,11 @@ typedef struct dt_hyper {
  * @accumulate: a later micro-batch of the step: metrics and pending statistics are added to
  * @overflow: where an op says, by setting it to 1, that packed bytes did not fit; never NULL. The
  * step is then discarded
+ * @queue: of a device that works on its own: where kernels go (a cudaStream_t). They are put there
+ * once and may be done again and again, so what differs from run to run is not in these members:
+ * there step, step_samples and hyper mean nothing, and sample0 counts from the micro-batch's first
+ * sample
+ * @now: there: what differs, in the device's memory, to be read by the kernels
  */
 typedef struct dt_args {
     void *port[DT_PORTS];
@@ -95,6 +107,8 @@ typedef struct dt_args {
     bool accumulate;
     int *overflow;
     dt_hyper hyper;
+    void *queue;
+    const dt_now *now;
 } dt_args;
 
 /**

@@ -15,7 +15,7 @@ enum { MOST_DELAY = 300000 /* ns */ };
 static unsigned copy_threads(const dt_runner_opts *o)
 {
     unsigned threads = 0;
-    if (o->copy_threads)
+    if (o->copy_threads && o->driver == NULL)
         threads |= 1U << DT_STREAM_OUT | 1U << DT_STREAM_IN;
     if (o->tier_bytes[DT_TIER_DISK] > 0)
         threads |= 1U << DT_STREAM_WRITE | 1U << DT_STREAM_READ;
@@ -24,8 +24,9 @@ static unsigned copy_threads(const dt_runner_opts *o)
 
 static dt_status reserve(dt_runner *r, dt_err *err)
 {
-    DT_CHECK(dt_arena_reserve(&r->arena, r->o.arena_bytes, err));
     DT_CHECK(dti_tiers_reserve(r, err));
+    DT_CHECK(r->o.driver != NULL ? dti_device_open(r, err)
+                                 : dt_arena_reserve(&r->arena, r->o.arena_bytes, err));
     return dt_streams_create(&r->streams, copy_threads(&r->o), err);
 }
 
@@ -53,6 +54,8 @@ void dt_runner_destroy(dt_runner *r)
         return;
     dt_streams_destroy(r->streams);
     for (size_t i = 0; i < r->n_plan; i++) {
+        dti_device_forget(r, &r->plan[i]);
+        dt_free(r->plan[i].stretch);
         dt_free(r->plan[i].step);
         dt_free(r->plan[i].touched);
         dt_free(r->plan[i].op);
@@ -65,6 +68,7 @@ void dt_runner_destroy(dt_runner *r)
     }
     dt_free(r->plan);
     dt_free(r->state);
+    dti_device_close(r);
     dti_tiers_release(r);
     dt_arena_release(&r->arena);
     dt_free(r);
@@ -129,6 +133,8 @@ dt_status dt_runner_run(dt_runner *r, int id, const dt_run_args *a, dt_err *err)
 {
     dti_run u = {r, &r->plan[id], a};
     r->overflow = 0;
+    if (r->o.driver != NULL)
+        return dti_queue_run(&u, err);
     return dt_streams_run(r->streams, u.p->threads, run_thread, &u, err);
 }
 
@@ -168,6 +174,12 @@ void dt_runner_reset_stats(dt_runner *r)
 void *dt_runner_home(dt_runner *r, int32_t home)
 {
     return r->arena.base + r->o.map->home[home].off;
+}
+
+dt_status dt_runner_read(dt_runner *r, int32_t home, void *to, dt_err *err)
+{
+    const dt_home *h = &r->o.map->home[home];
+    return dti_read(r, to, h->off, h->bytes, err);
 }
 
 int64_t dt_runner_sample(const dt_runner *r)

@@ -4,6 +4,7 @@
 #ifndef DT_ENGINE_RUNNER_H
 #define DT_ENGINE_RUNNER_H
 
+#include "engine/driver.h"
 #include "engine/feed.h"
 #include "engine/plan.h"
 
@@ -11,6 +12,9 @@ typedef struct dt_runner dt_runner;
 
 /**
  * struct dt_runner_opts - what a runner is made of.
+ * @driver:      of a device that works on its own; NULL: the processor
+ * @replay:      there, what a plan puts on the device's queues is kept at its second run and then
+ * done again as a whole, which costs the host next to nothing; the bits are the same
  * @arena_bytes: the largest peak of all plans
  * @tier @tier_bytes: what moved bytes wait in (NULL where there is none), and the largest peak of
  * all plans there. The input tier has neither
@@ -25,6 +29,8 @@ typedef struct dt_runner_opts {
     const dt_graph *graph;
     const dt_map *map;
     dt_device_kind device;
+    const dt_driver *driver;
+    bool replay;
     uint64_t arena_bytes;
     const dt_tier_desc *tier[DT_TIERS];
     uint64_t tier_bytes[DT_TIERS];
@@ -118,20 +124,23 @@ dt_status dt_runner_check(
 int64_t dt_runner_sample(const dt_runner *r); /* floats of one image */
 int64_t dt_runner_labels(const dt_runner *r); /* labels of one image */
 
-/* Bytes of a persistent tensor (entry of the map). */
+/* Where a persistent tensor (entry of the map) lies, in the memory of the device; and its bytes,
+ * copied from there. */
 void *dt_runner_home(dt_runner *r, int32_t home);
+dt_status dt_runner_read(dt_runner *r, int32_t home, void *to, dt_err *err) DT_NODISCARD;
 
 /* Fill parameters from their initialisers (keyed by seed and place), running statistics likewise,
  * zero the rest. */
 dt_status dt_runner_init(dt_runner *r, dt_err *err) DT_NODISCARD;
 
-/* The first persistent tensor of a port (DT_DP: gradients, DT_Q: running statistics to be) that
- * holds a value which is not finite; -1 when all values are. */
-int32_t dt_runner_nonfinite(const dt_runner *r, dt_port port);
+/* In *bad, the first persistent tensor of a port (DT_DP: gradients, DT_Q: running statistics to be)
+ * that holds a value which is not finite; -1 when all values are. Fails only when a device does. */
+dt_status dt_runner_nonfinite(dt_runner *r, dt_port port, int32_t *bad, dt_err *err) DT_NODISCARD;
 
 /* The Euclidean norm of all persistent tensors of a port, taken together, and in *bad what
  * dt_runner_nonfinite says, in the same pass. The same bits on any number of threads. */
-double dt_runner_norm(const dt_runner *r, dt_port port, int32_t *bad);
+dt_status dt_runner_norm(
+    dt_runner *r, dt_port port, double *norm, int32_t *bad, dt_err *err) DT_NODISCARD;
 
 /* Between PyTorch's layout and the one a persistent tensor lives in. @plain holds dt_param_count
  * floats. */

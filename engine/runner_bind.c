@@ -39,27 +39,40 @@ typedef struct binder {
     dti_plan *to;
     uint64_t *off;            /* by tensor: where it lies */
     int32_t *copied;          /* by op of the program: the step of an OUT */
-    uint8_t *signaller;       /* by event: the thread that signals it */
-    bool *heard;              /* by event: another thread waits for it */
+    uint8_t *signaller;       /* by event: the stream that signals it */
+    uint8_t *heard;           /* by event: who waits for it that is not in order with it anyway */
     int32_t last[DT_STREAMS]; /* by thread: its last step */
     size_t next;              /* place in the program's order of the next op */
 } binder;
 
-static int thread_of(const binder *b, const dt_row *row)
+enum { HEARD = 1, ABROAD = 2 }; /* of heard: by somebody, by another thread */
+
+static int thread_of(const binder *b, int stream)
 {
-    return dt_streams_threaded(b->r->streams, row->stream) ? row->stream : DT_STREAM_COMPUTE;
+    return dt_streams_threaded(b->r->streams, stream) ? stream : DT_STREAM_COMPUTE;
+}
+
+/* Whether what two streams do is in the order of their rows without any event. */
+static bool in_order(const binder *b, int one, int other)
+{
+    if (b->r->o.driver != NULL)
+        return one == other;
+    return thread_of(b, one) == thread_of(b, other);
 }
 
 static dti_step *new_step(binder *b, const dt_row *row, dti_step_kind kind)
 {
     const int32_t at = (int32_t)b->to->n_step++;
-    const int thread = thread_of(b, row);
+    const int thread = thread_of(b, row->stream);
     dti_step *s = &b->to->step[at];
-    *s = (dti_step){.kind = kind,
+    *s = (dti_step){.r = b->r,
+        .kind = kind,
         .next = -1,
         .op = -1,
-        .event = row->event >= 0 && b->heard[row->event] ? row->event : -1,
+        .event = row->event >= 0 && b->heard[row->event] != 0 ? row->event : -1,
+        .stream = (dt_stream)row->stream,
         .first = (int32_t)b->to->n_touched};
+    s->abroad = s->event >= 0 && (b->heard[s->event] & ABROAD) != 0;
     if (kind == DTI_END)
         return s; /* nothing to do in a run */
     if (b->last[thread] < 0)
@@ -102,6 +115,7 @@ static dt_status bind_compute(binder *b, const dt_row *row, dt_err *err)
     s->args.layer = op->node == DT_NONE ? DT_NONE : b->p->graph->node[op->node].key;
     s->args.seed = b->r->o.seed;
     s->args.overflow = &b->r->overflow;
+    s->args.accumulate = b->to->again;
     if (s->kernels == NULL)
         return DT_FAIL(
             err, DT_E_DEVICE, "%s: no %s kernels", op->name, dt_device_name(b->r->o.device));
@@ -115,6 +129,22 @@ static dt_status bind_compute(binder *b, const dt_row *row, dt_err *err)
     return DT_OK;
 }
 
+/* Memory that a copy needs on its way. */
+static dt_status room_for(binder *b, const dti_step *s, dt_err *err)
+{
+    const bool device = b->r->o.driver != NULL;
+    if (s->kind == DTI_FETCH)
+        return device ? dti_device_input(
+                            b->r, s->slot == 0 ? s->bytes : 0, s->slot == 0 ? 0 : s->bytes, err)
+                      : DT_OK;
+    if (device && s->codec != NULL && !b->r->o.driver->can_pack(s->codec))
+        return DT_FAIL(err, DT_E_DEVICE, "%s: codec '%s' has no %s kernels", s->name,
+            s->codec->name, b->r->o.driver->name);
+    if (b->r->tier[s->tier].map != NULL || (s->codec == NULL && !device))
+        return DT_OK;
+    return dti_stage_reserve(b->r, s->stream, s->codec != NULL ? s->stored : s->bytes, err);
+}
+
 static dt_status bind_copy(binder *b, const dt_row *row, dt_err *err)
 {
     const dt_op *op;
@@ -125,7 +155,6 @@ static dt_status bind_copy(binder *b, const dt_row *row, dt_err *err)
         : out                      ? DTI_COPY_OUT
                                    : DTI_COPY_IN);
     s->device = b->r->arena.base + row->off;
-    s->stream = (dt_stream)row->stream;
     s->tier = (dt_tier)row->tier;
     s->slot = row->slot;
     s->bytes = row->bytes;
@@ -137,9 +166,7 @@ static dt_status bind_copy(binder *b, const dt_row *row, dt_err *err)
     else if (s->kind == DTI_COPY_IN)
         s->pair = b->copied[op->pair];
     touch(b, s, row->tensor, !out);
-    if (s->kind == DTI_FETCH || s->codec == NULL || b->r->tier[s->tier].map != NULL)
-        return DT_OK;
-    return dti_stage_reserve(b->r, s->stream, s->stored, err);
+    return room_for(b, s, err);
 }
 
 static dt_status bind_row(binder *b, const dt_row *row, dt_err *err)
@@ -157,8 +184,8 @@ static dt_status bind_row(binder *b, const dt_row *row, dt_err *err)
     case DT_ROW_COPY_IN:
         return bind_copy(b, row, err);
     case DT_ROW_WAIT: /* on one thread the order of rows is order enough */
-        if (b->signaller[row->event] != thread_of(b, row))
-            (void)new_step(b, row, DTI_WAIT);
+        if (!in_order(b, b->signaller[row->event], row->stream))
+            new_step(b, row, DTI_WAIT)->thread = thread_of(b, b->signaller[row->event]);
         return DT_OK;
     case DT_ROW_KINDS:
         break;
@@ -173,10 +200,12 @@ static void find_events(binder *b)
         const dt_row *row = &b->plan->row[i];
         if (row->event < 0)
             continue;
+        const int signals = b->signaller[row->event];
         if (row->kind != DT_ROW_WAIT)
-            b->signaller[row->event] = (uint8_t)thread_of(b, row);
-        else if (b->signaller[row->event] != thread_of(b, row))
-            b->heard[row->event] = true;
+            b->signaller[row->event] = (uint8_t)row->stream;
+        else if (!in_order(b, signals, row->stream))
+            b->heard[row->event] |=
+                thread_of(b, signals) == thread_of(b, row->stream) ? HEARD : HEARD | ABROAD;
     }
 }
 
@@ -200,6 +229,9 @@ static dt_status reserve(binder *b, dt_err *err)
         b->off[t] = p->tensor[t].home;
     for (int s = 0; s < DT_STREAMS; s++)
         b->to->begin[s] = b->last[s] = -1;
+    b->to->n_event = p->n_event;
+    if (b->r->o.driver != NULL)
+        DT_CHECK(b->r->o.driver->events(b->r->device.self, p->n_event, err));
     return dt_streams_events(b->r->streams, p->n_event, err);
 }
 

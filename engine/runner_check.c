@@ -6,7 +6,7 @@
 
 #include "engine/runner_parts.h"
 
-enum { PATTERN = 0xA5, MARGIN = 64, MOST = 2 * DT_MAX_ARGS, CHUNK = 4 << 20 };
+enum { PATTERN = 0xA5, MARGIN = 64, MOST = 2 * DT_MAX_ARGS };
 
 /* Bytes beside a written tensor: [from, to) of the arena, and what they held. */
 typedef struct margin {
@@ -28,33 +28,16 @@ static uint64_t padded(uint64_t to)
     return (to + DT_ALIGN - 1) / DT_ALIGN * DT_ALIGN;
 }
 
-/* All bytes equal their neighbours, and the first is the pattern. */
-static bool all_pattern(const unsigned char *p, size_t n)
-{
-    return n == 0 || (p[0] == PATTERN && memcmp(p, p + 1, n - 1) == 0);
-}
-
-/* By the whole team: this is where the pages of the arena are first touched. */
-static void fill(unsigned char *p, size_t n)
-{
-    const long chunks = (long)((n + CHUNK - 1) / CHUNK);
-#pragma omp parallel for schedule(static) if (chunks > 1)
-    for (long i = 0; i < chunks; i++) {
-        const size_t at = (size_t)i * CHUNK;
-        memset(p + at, PATTERN, n - at < CHUNK ? n - at : CHUNK);
-    }
-}
-
-static void remember(checker *k, uint64_t from, uint64_t to, int32_t tensor)
+static dt_status remember(checker *k, uint64_t from, uint64_t to, int32_t tensor, dt_err *err)
 {
     if (from >= to || k->n == MOST)
-        return;
+        return DT_OK;
     margin *g = &k->margin[k->n++];
     *g = (margin){.from = from, .to = to, .tensor = tensor};
-    memcpy(g->held, k->r->arena.base + from, to - from);
+    return dti_read(k->r, g->held, from, to - from, err);
 }
 
-static void before_op(checker *k, const dti_step *s)
+static dt_status before_op(checker *k, const dti_step *s, dt_err *err)
 {
     k->n = 0;
     for (int32_t i = s->first; i < s->first + s->n; i++) {
@@ -62,9 +45,11 @@ static void before_op(checker *k, const dti_step *s)
         if (!b->written)
             continue;
         const uint64_t end = padded(b->to) + MARGIN;
-        remember(k, b->from > MARGIN ? b->from - MARGIN : 0, b->from, b->tensor);
-        remember(k, b->to, end < k->r->arena.bytes ? end : k->r->arena.bytes, b->tensor);
+        DT_CHECK(remember(k, b->from > MARGIN ? b->from - MARGIN : 0, b->from, b->tensor, err));
+        DT_CHECK(
+            remember(k, b->to, end < k->r->arena.bytes ? end : k->r->arena.bytes, b->tensor, err));
     }
+    return DT_OK;
 }
 
 static bool written_by(const checker *k, const dti_step *s, uint64_t at)
@@ -81,8 +66,10 @@ static dt_status after_op(checker *k, const dti_step *s, dt_err *err)
 {
     for (int g = 0; g < k->n; g++) {
         const margin *m = &k->margin[g];
+        unsigned char now[2 * MARGIN];
+        DT_CHECK(dti_read(k->r, now, m->from, m->to - m->from, err));
         for (uint64_t at = m->from; at < m->to; at++)
-            if (k->r->arena.base[at] != m->held[at - m->from] && !written_by(k, s, at))
+            if (now[at - m->from] != m->held[at - m->from] && !written_by(k, s, at))
                 return DT_FAIL(err, DT_E_INTERNAL, "%s wrote outside %s: byte %llu of the arena",
                     s->name, k->p->tensor[m->tensor].name, (unsigned long long)at);
     }
@@ -90,23 +77,31 @@ static dt_status after_op(checker *k, const dti_step *s, dt_err *err)
 }
 
 /* Whether the tensor counts as used, before its bytes change hands. */
-static void measure(checker *k, const dti_bytes *b)
+static dt_status measure(checker *k, const dti_bytes *b, dt_err *err)
 {
-    if (padded(b->to) > k->m->peak && !all_pattern(k->r->arena.base + b->from, b->to - b->from)) {
+    bool untouched;
+    if (padded(b->to) <= k->m->peak)
+        return DT_OK;
+    DT_CHECK(dti_holds(k->r, b->from, PATTERN, b->to - b->from, &untouched, err));
+    if (!untouched) {
         k->m->peak = padded(b->to);
         k->m->peak_tensor = b->tensor;
     }
+    return DT_OK;
 }
 
 static dt_status check_untouched(const checker *k, uint64_t from, uint64_t to, dt_err *err)
 {
-    const unsigned char *base = k->r->arena.base;
-    if (from >= to || all_pattern(base + from, to - from))
+    bool same = true;
+    if (from >= to)
         return DT_OK;
-    while (base[from] == PATTERN)
-        from++;
+    DT_CHECK(dti_holds(k->r, from, PATTERN, to - from, &same, err));
+    if (same)
+        return DT_OK;
+    for (unsigned char at = PATTERN; at == PATTERN; from++)
+        DT_CHECK(dti_read(k->r, &at, from, 1, err));
     return DT_FAIL(err, DT_E_INTERNAL, "byte %llu of the arena changed, where no tensor lies",
-        (unsigned long long)from);
+        (unsigned long long)(from - 1));
 }
 
 static dt_status run_steps(checker *k, const dt_run_args *a, dt_err *err)
@@ -118,15 +113,15 @@ static dt_status run_steps(checker *k, const dt_run_args *a, dt_err *err)
             continue;
         if (s->kind == DTI_END) {
             const dti_bytes *b = &k->p->touched[s->first];
-            measure(k, b);
-            fill(k->r->arena.base + b->from, b->to - b->from);
+            DT_CHECK(measure(k, b, err));
+            DT_CHECK(dti_fill(k->r, b->from, PATTERN, b->to - b->from, err));
             continue;
         }
-        before_op(k, s);
+        DT_CHECK(before_op(k, s, err));
         DT_CHECK(dti_step_run(&u, s, DT_STREAM_COMPUTE, err));
         DT_CHECK(after_op(k, s, err));
         for (int32_t t = s->first; t < s->first + s->n; t++)
-            measure(k, &k->p->touched[t]);
+            DT_CHECK(measure(k, &k->p->touched[t], err));
     }
     return DT_OK;
 }
@@ -137,9 +132,11 @@ dt_status dt_runner_check(dt_runner *r, int id, const dt_run_args *a, dt_measure
     checker k = {.r = r, .p = &r->plan[id], .m = m};
     const dt_map *map = r->o.map;
     r->overflow = 0;
-    fill(r->arena.base, r->arena.bytes);
+    DT_CHECK(dti_fill(r, 0, PATTERN, r->arena.bytes, err));
     for (size_t i = 0; i < map->n; i++) /* or what is computed from them could be the pattern */
-        memset(r->arena.base + map->home[i].off, 0, map->home[i].bytes);
+        DT_CHECK(dti_fill(r, map->home[i].off, 0, map->home[i].bytes, err));
+    if (r->o.driver != NULL)
+        DT_CHECK(dti_queue_begin(&(dti_run){r, k.p, a}, err));
     DT_CHECK(run_steps(&k, a, err));
     uint64_t at = 0;
     for (size_t i = 0; i < map->n; i++) { /* between persistent tensors, then all the rest */

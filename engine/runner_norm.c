@@ -34,20 +34,31 @@ static double tensor_squares(const float *v, int64_t n)
     return all;
 }
 
-double dt_runner_norm(const dt_runner *r, dt_port port, int32_t *bad)
+static dt_status home_squares(dt_runner *r, const dt_home *h, double *sum, dt_err *err)
+{
+    const void *v = r->arena.base + h->off;
+    const int64_t n = (int64_t)(h->bytes / sizeof(float));
+    if (r->o.driver != NULL)
+        return r->o.driver->squares(r->device.self, v, n, sum, err);
+    *sum = tensor_squares(v, n);
+    return DT_OK;
+}
+
+dt_status dt_runner_norm(dt_runner *r, dt_port port, double *norm, int32_t *bad, dt_err *err)
 {
     const dt_map *m = r->o.map;
     double all = 0;
     *bad = -1;
     for (size_t i = 0; i < m->n; i++) {
         const dt_home *h = &m->home[i];
+        double one;
         if (h->port != port)
             continue;
-        const void *v = r->arena.base + h->off;
-        const double one = tensor_squares(v, (int64_t)(h->bytes / sizeof(float)));
+        DT_CHECK(home_squares(r, h, &one, err));
         if (!isfinite(one) && *bad < 0)
             *bad = (int32_t)i; /* squares of floats never overflow a double */
         all += one;
     }
-    return sqrt(all);
+    *norm = sqrt(all);
+    return DT_OK;
 }

@@ -23,21 +23,26 @@ typedef enum dti_step_kind {
 } dti_step_kind;
 
 /* One row that does something. DTI_END is where a tensor's bytes are given up, which only a checked
- * run looks at; a DTI_WAIT is there only when another thread signals. */
+ * run looks at; a DTI_WAIT is there only when what signals is not in order with it anyway: of
+ * another thread, or of another queue of a device that has them. */
 typedef struct dti_step {
+    struct dt_runner *r;
     dti_step_kind kind;
     int32_t next;  /* step of that thread; -1: none */
     int32_t op;    /* COMPUTE: row of the plan's table; otherwise -1 */
     int32_t event; /* WAIT: waited for; others: signalled when done; -1 */
+    int thread;    /* WAIT: of the step that signals */
+    bool abroad;   /* others: another thread waits for its event */
     const dt_kernels *kernels;
     dt_call call;
     void *state; /* borrowed from the runner's states */
     dt_args args;
     char *name; /* borrowed from the plan kept here */
 
+    dt_stream stream;
+
     /* copies */
     unsigned char *device;
-    dt_stream stream;
     dt_tier tier;
     uint64_t slot, bytes, stored; /* slot of the input tier: 0 the image, 1 the labels */
     const dt_codec *codec;        /* NULL: as they are */
@@ -47,9 +52,19 @@ typedef struct dti_step {
     int32_t first, n; /* into touched */
 } dti_step;
 
+/* Steps of the calling thread, one after the other, which a device keeps as a whole; they end where
+ * another thread is waited for, which is a stretch by itself, or has to be told. */
+typedef struct dti_stretch {
+    int32_t first, last; /* steps, the last one included */
+    void *kept;          /* NULL: a wait for another thread */
+} dti_stretch;
+
 typedef struct dti_plan {
-    size_t n_step, n_touched;
+    size_t n_step, n_touched, n_stretch;
     dti_step *step;
+    dti_stretch *stretch; /* NULL: not kept yet */
+    bool ran;
+    int32_t n_event;
     dti_bytes *touched;
     dt_plan_op *op;            /* copies, for names in messages */
     dt_plan_tensor *tensor;    /* likewise */
@@ -86,9 +101,25 @@ typedef struct dti_moved {
     double seconds;
 } dti_moved;
 
+/* What differs from run to run, for the kernels of a device that works on its own, and what they
+ * answer. */
+typedef struct dti_control {
+    dt_now now;
+    int overflow;
+} dti_control;
+
+/* Such a device. The batch goes through one block of pinned memory: its image, then its labels. */
+typedef struct dti_device {
+    void *self;
+    dti_control *here, *there; /* pinned; behind the arena */
+    unsigned char *input;
+    uint64_t image_bytes, label_bytes; /* room in input for each */
+} dti_device;
+
 struct dt_runner {
     dt_runner_opts o;
     dt_arena arena;
+    dti_device device;
     dti_tier tier[DT_TIERS];
     dti_stage stage[DT_STREAMS];
     dti_moved moved[DT_STREAMS]; /* by thread */
@@ -111,8 +142,29 @@ typedef struct dti_run {
     const dt_run_args *a;
 } dti_run;
 
-/* Execute one step, but for waits and ends; @thread is the one that calls. */
+/* Execute one step, but for waits and ends; @thread is the one that calls. On a device that works
+ * on its own, wait for it. */
 dt_status dti_step_run(const dti_run *u, dti_step *s, int thread, dt_err *err);
+
+/* Tell the probe what a step wrote, where all of it is there. */
+dt_status dti_step_show(const dti_run *u, const dti_step *s, dt_err *err);
+
+/* Bytes of the arena, wherever it is, when all queues are at rest; and they are when these return.
+ */
+dt_status dti_read(dt_runner *r, void *to, uint64_t off, uint64_t bytes, dt_err *err);
+dt_status dti_write(dt_runner *r, uint64_t off, const void *from, uint64_t bytes, dt_err *err);
+dt_status dti_fill(dt_runner *r, uint64_t off, int byte, uint64_t bytes, dt_err *err);
+dt_status dti_holds(dt_runner *r, uint64_t off, int byte, uint64_t bytes, bool *yes, dt_err *err);
+
+/* A device that works on its own: reserve what the options say, give all back, bring the numbers
+ * and the batch of a run within its reach, put one step on its queues, run a plan. */
+dt_status dti_device_open(dt_runner *r, dt_err *err);
+void dti_device_close(dt_runner *r);
+dt_status dti_device_input(dt_runner *r, uint64_t image, uint64_t labels, dt_err *err);
+void dti_device_forget(dt_runner *r, dti_plan *p);
+dt_status dti_queue_begin(const dti_run *u, dt_err *err);
+dt_status dti_queue_step(const dti_run *u, dti_step *s, int thread, dt_err *err);
+dt_status dti_queue_run(dti_run *u, dt_err *err);
 
 /* Reserve what the options say, and give it back. */
 dt_status dti_tiers_reserve(dt_runner *r, dt_err *err);

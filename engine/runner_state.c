@@ -1,6 +1,5 @@
 /* What lives in the arena between steps: initial values, and values in PyTorch's layout. */
 #include <math.h>
-#include <string.h>
 
 #include "engine/alloc.h"
 #include "engine/philox.h"
@@ -17,15 +16,37 @@ static dt_call home_call(const dt_runner *r, const dt_home *h)
         .needs_dx = true};
 }
 
+/* A parameter as it lives, in memory of the processor: a copy, where the device has its own. */
+static dt_status borrow(dt_runner *r, const dt_home *h, void **bytes, dt_err *err)
+{
+    *bytes = r->arena.base + h->off;
+    if (r->o.driver == NULL)
+        return DT_OK;
+    *bytes = dt_alloc(h->bytes, 1);
+    return *bytes != NULL ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for a copy of %s", h->name);
+}
+
+static void give_back(const dt_runner *r, void *bytes)
+{
+    if (r->o.driver != NULL)
+        dt_free(bytes);
+}
+
 dt_status dt_runner_put(dt_runner *r, int32_t home, const float *plain, dt_err *err)
 {
     const dt_home *h = &r->o.map->home[home];
     const dt_call c = home_call(r, h);
     const dt_kernels *k = dt_kernels_of(c.node->desc, r->o.device);
-    if (k->param_put != NULL)
-        return k->param_put(&c, h->param, plain, dt_runner_home(r, home), err);
-    memcpy(dt_runner_home(r, home), plain, h->bytes);
-    return DT_OK;
+    void *lives;
+    dt_status st = DT_OK;
+    if (k->param_put == NULL)
+        return dti_write(r, h->off, plain, h->bytes, err);
+    DT_CHECK(borrow(r, h, &lives, err));
+    st = k->param_put(&c, h->param, plain, lives, err);
+    if (st == DT_OK && r->o.driver != NULL)
+        st = dti_write(r, h->off, lives, h->bytes, err);
+    give_back(r, lives);
+    return st;
 }
 
 dt_status dt_runner_get(dt_runner *r, int32_t home, float *plain, dt_err *err)
@@ -33,10 +54,17 @@ dt_status dt_runner_get(dt_runner *r, int32_t home, float *plain, dt_err *err)
     const dt_home *h = &r->o.map->home[home];
     const dt_call c = home_call(r, h);
     const dt_kernels *k = dt_kernels_of(c.node->desc, r->o.device);
-    if (k->param_get != NULL)
-        return k->param_get(&c, h->param, dt_runner_home(r, home), plain, err);
-    memcpy(plain, dt_runner_home(r, home), h->bytes);
-    return DT_OK;
+    void *lives;
+    dt_status st = DT_OK;
+    if (k->param_get == NULL)
+        return dti_read(r, plain, h->off, h->bytes, err);
+    DT_CHECK(borrow(r, h, &lives, err));
+    if (r->o.driver != NULL)
+        st = dti_read(r, lives, h->off, h->bytes, err);
+    if (st == DT_OK)
+        st = k->param_get(&c, h->param, lives, plain, err);
+    give_back(r, lives);
+    return st;
 }
 
 /* Two normal numbers from two uniform ones: Box and Muller, 1958. */
@@ -76,7 +104,7 @@ static void initial(const dt_param_info *p, uint64_t seed, uint32_t key, float *
 dt_status dt_runner_init(dt_runner *r, dt_err *err)
 {
     const dt_map *m = r->o.map;
-    memset(r->arena.base, 0, m->bytes);
+    DT_CHECK(dti_fill(r, 0, 0, m->bytes, err));
     for (size_t i = 0; i < m->n; i++) {
         const dt_home *h = &m->home[i];
         if (h->port != DT_P)
@@ -109,12 +137,16 @@ static bool all_finite(const void *bytes, size_t n)
     return most < 0x7F800000u;
 }
 
-int32_t dt_runner_nonfinite(const dt_runner *r, dt_port port)
+dt_status dt_runner_nonfinite(dt_runner *r, dt_port port, int32_t *bad, dt_err *err)
 {
     const dt_map *m = r->o.map;
-    for (size_t i = 0; i < m->n; i++)
+    double norm;
+    if (r->o.driver != NULL)
+        return dt_runner_norm(r, port, &norm, bad, err);
+    *bad = -1;
+    for (size_t i = 0; i < m->n && *bad < 0; i++)
         if (m->home[i].port == port &&
             !all_finite(r->arena.base + m->home[i].off, m->home[i].bytes))
-            return (int32_t)i;
-    return -1;
+            *bad = (int32_t)i;
+    return DT_OK;
 }

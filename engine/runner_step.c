@@ -1,19 +1,34 @@
 /* What a step does: a kernel, or a copy, packed on the way or not. */
 #include <inttypes.h>
 
+#include "engine/alloc.h"
 #include "engine/cpu.h"
 #include "engine/runner_parts.h"
 
-/* What it wrote, where all of it is there. */
-static void show(const dti_run *u, const dti_step *s)
+dt_status dti_step_show(const dti_run *u, const dti_step *s, dt_err *err)
 {
     const dt_probe *probe = u->r->probe;
     u->r->shown = s;
     for (int32_t i = s->first; i < s->first + s->n && s->args.n == u->p->n; i++) {
         const dti_bytes *b = &u->p->touched[i];
-        if (b->written)
-            probe->wrote(probe->self, &u->p->tensor[b->tensor], u->r->arena.base + b->from);
+        const void *bytes = u->r->arena.base + b->from;
+        void *copy = NULL;
+        if (!b->written)
+            continue;
+        if (u->r->o.driver != NULL) {
+            bytes = copy = dt_alloc(b->to - b->from, 1);
+            if (copy == NULL)
+                return DT_FAIL(err, DT_E_NOMEM, "no memory to look at %s", s->name);
+            const dt_status st = dti_read(u->r, copy, b->from, b->to - b->from, err);
+            if (st != DT_OK) {
+                dt_free(copy);
+                return st;
+            }
+        }
+        probe->wrote(probe->self, &u->p->tensor[b->tensor], bytes);
+        dt_free(copy);
     }
+    return DT_OK;
 }
 
 static dt_status compute(const dti_run *u, const dti_step *s, dt_err *err)
@@ -23,11 +38,8 @@ static dt_status compute(const dti_run *u, const dti_step *s, dt_err *err)
     args.step = u->a->step;
     args.step_samples = u->a->step_samples;
     args.hyper = u->a->hyper;
-    args.accumulate = u->p->again;
     DT_TRY(err, s->kernels->run(&s->call, s->state, &args, err), "%s", s->name);
-    if (u->r->probe != NULL)
-        show(u, s);
-    return DT_OK;
+    return u->r->probe != NULL ? dti_step_show(u, s, err) : DT_OK;
 }
 
 /* Where packed bytes lie: in the slot itself, or on the way to it. */
@@ -105,6 +117,8 @@ static dt_status move(const dti_run *u, dti_step *s, int thread, dt_err *err)
 dt_status dti_step_run(const dti_run *u, dti_step *s, int thread, dt_err *err)
 {
     dt_runner *r = u->r;
+    if (r->o.driver != NULL)
+        return dti_queue_step(u, s, thread, err);
     const bool op = s->kind == DTI_COMPUTE;
     if (op && r->clock == NULL)
         return compute(u, s, err);

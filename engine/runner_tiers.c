@@ -44,10 +44,18 @@ dt_status dti_stage_reserve(dt_runner *r, dt_stream stream, uint64_t bytes, dt_e
     size_t all;
     if (bytes <= g->bytes)
         return DT_OK;
-    void *block = dt_add_bytes(bytes, align, &all) ? dt_alloc(all, 1) : NULL;
-    if (block == NULL)
+    void *block = NULL;
+    const dt_driver *d = r->o.driver;
+    if (!dt_add_bytes(bytes, align, &all))
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for %" PRIu64 " bytes on their way", bytes);
+    if (d != NULL)
+        DT_TRY(err, d->pin(r->device.self, all, &block, err), "pin %zu bytes for the disk", all);
+    else if ((block = dt_alloc(all, 1)) == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for %" PRIu64 " packed bytes", bytes);
-    dt_free(g->block);
+    if (d != NULL && g->block != NULL)
+        d->unpin(r->device.self, g->block);
+    else
+        dt_free(g->block);
     g->block = block;
     g->base = (unsigned char *)block + (align - (uintptr_t)block % align) % align;
     g->bytes = bytes;

@@ -71,9 +71,9 @@ static dt_status ready(
 }
 
 /* Metrics are the last entry of the map. */
-static const dt_metrics *metrics(const dt_train_job *j)
+static dt_status read_metrics(const dt_train_job *j, dt_metrics *m, dt_err *err)
 {
-    return dt_runner_home(j->runner, (int32_t)j->map->n - 1);
+    return dt_runner_read(j->runner, (int32_t)j->map->n - 1, m, err);
 }
 
 static bool stop(const dt_train_job *j)
@@ -159,16 +159,15 @@ static const char *blame(
 
 /* Before anything persistent changes: is every number of the step one? *norm is that of the
  * gradients if they are to be clipped, else -1. */
-static dt_status check_finite(
-    const dt_train_job *j, const dt_batch *b, int64_t step, bool dense, double *norm, dt_err *err)
+static dt_status check_finite(const dt_train_job *j, const dt_batch *b, int64_t step, bool dense,
+    const dt_metrics *m, double *norm, dt_err *err)
 {
-    const dt_metrics m = *metrics(j);
     char who[512];
-    if (m.nonfinite > 0 || !isfinite(m.loss_sum))
+    if (m->nonfinite > 0 || !isfinite(m->loss_sum))
         return DT_FAIL(err, DT_E_NONFINITE,
             "step %" PRId64 ": the loss of %" PRId64 " of %" PRId64
             " samples is not finite%s; " DISCARDED,
-            step, m.nonfinite, m.count, blame(j, b, step, dense, who));
+            step, m->nonfinite, m->count, blame(j, b, step, dense, who));
     static const struct {
         dt_port port;
         const char *what;
@@ -176,9 +175,9 @@ static dt_status check_finite(
     for (size_t i = 0; i < DT_COUNT(rest); i++) {
         int32_t bad;
         if (rest[i].port == DT_DP && j->opts->clip > 0)
-            *norm = dt_runner_norm(j->runner, DT_DP, &bad);
+            DT_CHECK(dt_runner_norm(j->runner, DT_DP, norm, &bad, err));
         else
-            bad = dt_runner_nonfinite(j->runner, rest[i].port);
+            DT_CHECK(dt_runner_nonfinite(j->runner, rest[i].port, &bad, err));
         if (bad < 0)
             continue;
         const dt_home *h = &j->map->home[bad];
@@ -202,8 +201,9 @@ static dt_status one_step(const dt_train_job *j, int64_t step, dt_err *err)
         DT_CHECK(gradients(j, &b, step, true, &overflowed, err));
     }
     double norm = -1;
-    DT_CHECK(check_finite(j, &b, step, again, &norm, err));
-    const double loss = metrics(j)->loss_sum / (double)metrics(j)->count;
+    dt_metrics m;
+    DT_CHECK(read_metrics(j, &m, err));
+    DT_CHECK(check_finite(j, &b, step, again, &m, &norm, err));
     if (step == 0 && j->observer->gradients != NULL)
         DT_CHECK(j->observer->gradients(j->observer->self, err));
     const double lr = dt_learning_rate(j->opts, step, j->steps, j->steps_per_epoch);
@@ -212,7 +212,7 @@ static dt_status one_step(const dt_train_job *j, int64_t step, dt_err *err)
         .steps = j->steps,
         .epoch = epoch,
         .samples = b.n,
-        .loss = loss,
+        .loss = m.loss_sum / (double)m.count,
         .lr = lr,
         .clips = norm >= 0,
         .grad_norm = norm >= 0 ? norm : 0,
@@ -236,11 +236,12 @@ dt_status dt_evaluate(const dt_train_job *j, dt_eval_report *r, dt_err *err)
         DT_CHECK(ready(j, DT_PROGRAM_EVAL, b.n, false, &id, err));
         const dt_run_args a = {.batch = b, .step_samples = b.n};
         DT_TRY(err, dt_runner_run(j->runner, id, &a, err), "evaluation");
-        const dt_metrics *m = metrics(j);
-        loss += m->loss_sum;
-        top1 += m->top1;
-        top5 += m->top5;
-        count += m->count;
+        dt_metrics m;
+        DT_CHECK(read_metrics(j, &m, err));
+        loss += m.loss_sum;
+        top1 += m.top1;
+        top5 += m.top5;
+        count += m.count;
         r->samples += b.n;
         if (stop(j))
             return DT_FAIL(err, DT_E_STOPPED, "stopped in evaluation");

@@ -26,7 +26,9 @@ static void the_norm_is_that_of_all_gradients_together(void **state)
             want += (double)v[k] * (double)v[k];
     }
     int32_t bad;
-    const double got = dt_runner_norm(t.runner, DT_DP, &bad);
+    double got;
+    dt_err err = {0};
+    assert_ok(dt_runner_norm(t.runner, DT_DP, &got, &bad, &err), &err);
     assert_true(want > 0 && fabs(got - sqrt(want)) < 1e-12 * got);
     assert_int_equal(bad, -1);
     dt_trainee_close(&t);
@@ -38,10 +40,13 @@ static void any_number_of_threads_gives_the_same_norm(void **state)
     dt_trainee t = trained();
     const int usual = omp_get_max_threads();
     int32_t bad;
-    const double want = dt_runner_norm(t.runner, DT_DP, &bad);
+    double want, got;
+    dt_err err = {0};
+    assert_ok(dt_runner_norm(t.runner, DT_DP, &want, &bad, &err), &err);
     for (int threads = 1; threads <= 5; threads++) {
         omp_set_num_threads(threads);
-        assert_true(dt_runner_norm(t.runner, DT_DP, &bad) == want);
+        assert_ok(dt_runner_norm(t.runner, DT_DP, &got, &bad, &err), &err);
+        assert_true(got == want);
     }
     omp_set_num_threads(usual);
     dt_trainee_close(&t);
@@ -58,10 +63,14 @@ static void the_first_gradient_that_is_not_finite_is_named(void **state)
             v[t.map->home[i].bytes / sizeof *v - 1] = i % 2 == 0 ? NAN : -INFINITY;
             first = i;
         }
+    double norm;
+    dt_err err = {0};
     assert_true(first >= 0);
-    assert_true(!isfinite(dt_runner_norm(t.runner, DT_DP, &bad)));
+    assert_ok(dt_runner_norm(t.runner, DT_DP, &norm, &bad, &err), &err);
+    assert_true(!isfinite(norm));
     assert_int_equal(bad, first);
-    assert_int_equal(dt_runner_nonfinite(t.runner, DT_DP), first);
+    assert_ok(dt_runner_nonfinite(t.runner, DT_DP, &bad, &err), &err);
+    assert_int_equal(bad, first);
     dt_trainee_close(&t);
 }
 

@@ -130,6 +130,8 @@ static void make_runner(dt_trainee *t, const dt_trainee_opts *o)
     dt_runner_opts ro = {.graph = t->graph,
         .map = t->map,
         .device = DT_CPU,
+        .driver = o->driver,
+        .replay = o->replay,
         .disk_path = dt_temp_path(""),
         .copy_threads = o->copy_threads,
         .seed = 7,

@@ -15,6 +15,7 @@
  * @codec: of moves of fp32 values; NULL: none
  * @density: of that codec
  * @encode @encode_density: a codec for what ReLUs keep for backward; NULL: none
+ * @driver @replay: of a device that works on its own; NULL: none
  * @edit:  changes the plan of the first micro-batch, after it was verified; may be NULL
  */
 typedef struct dt_trainee_opts {
@@ -25,6 +26,8 @@ typedef struct dt_trainee_opts {
     double density, encode_density;
     bool tight, copy_threads;
     uint64_t delay_seed;
+    const dt_driver *driver;
+    bool replay;
     void (*edit)(dt_plan *p, void *arg);
     void *arg;
 } dt_trainee_opts;

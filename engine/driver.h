@@ -1,0 +1,87 @@
+/* What the runner asks of a device that works on its own, as a GPU does. Work is put on queues, one
+ * for each stream of a plan: a queue does its work in order, queues among each other obey events.
+ * Calls return before the work is done, unless they say that they wait. A device without a driver
+ * is the processor itself.
+ *
+ * A device fails late: what goes wrong in a kernel is told by some later call. Every failure is
+ * DT_E_DEVICE, or DT_E_NOMEM, with the call, the device's text and what to do. */
+#ifndef DT_ENGINE_DRIVER_H
+#define DT_ENGINE_DRIVER_H
+
+#include "engine/codec.h"
+#include "engine/error.h"
+
+/* Work for the compute queue; @queue is what kernels put theirs on (a cudaStream_t). */
+typedef dt_status (*dt_launch)(void *arg, void *queue, dt_err *err);
+
+/* @bytes @free: of the device's memory, all of it and what nobody has taken yet
+ * @about: "NVIDIA H200, compute capability 9.0, driver 13.0, cuDNN 9.13" */
+typedef struct dt_driver_facts {
+    uint64_t bytes, free;
+    char about[160];
+} dt_driver_facts;
+
+/**
+ * struct dt_driver - a device's functions. @self is what open made; @q numbers a queue, from 0, on
+ * which kernels run. Calls may come from several threads, those for one queue from one at a time.
+ * @kernels_on_host: its kernels are the processor's, which read dt_args and not dt_args.now
+ * @open @close:     start using the device, with so many queues. Close waits for all of them
+ * @facts:           of the device, now
+ * @reserve @release: memory of the device, aligned to 256 bytes; asked for once a run
+ * @pin @unpin:      memory of the host that the device's copies and kernels reach at full speed
+ * @reach:           memory of the host that exists already, made such as pin gives; until close
+ * @events:          have room for events 0 .. n - 1, when all queues are at rest
+ * @copy:            between any two of these memories
+ * @fill:            with one byte
+ * @pack @unpack:    as dt_pack and dt_unpack; *overflow, in reach of the device, becomes 1 when
+ *                   packed bytes do not fit. Packed bytes may be pinned memory. A codec that the
+ *                   device does not have is refused by can_pack
+ * @launch:          fn(arg, queue 0), which puts kernels there. The arg lives until the queue has
+ *                   done them
+ * @signal @wait:    an event has happened when what was on the queue before it is done; what is put
+ *                   on a queue afterwards waits for the latest signal of the event
+ * @join:            what comes afterwards, on any queue, waits for all that is on all of them
+ * @finish:          wait until all queues are at rest
+ * @finish_queue @finish_event: wait until one is, or until an event that was signalled has happened
+ * @holds:           wait, and say whether all bytes are the same as @byte
+ * @squares:         wait, and give the sum of squares in double precision: the same bits every time
+ * @record @recorded: between the two, what is put on queues is not done but kept; all of it begins
+ *                   after, and ends before, what is on queue 0. Not with finish, holds or squares
+ * @replay @forget:  do again what was kept, on queue 0; give it back
+ */
+typedef struct dt_driver {
+    const char *name;
+    bool kernels_on_host;
+    dt_status (*open)(int queues, void **self, dt_err *err);
+    void (*close)(void *self);
+    dt_status (*facts)(void *self, dt_driver_facts *f, dt_err *err);
+    dt_status (*reserve)(void *self, uint64_t bytes, void **base, dt_err *err);
+    void (*release)(void *self, void *base);
+    dt_status (*pin)(void *self, uint64_t bytes, void **base, dt_err *err);
+    void (*unpin)(void *self, void *base);
+    dt_status (*reach)(void *self, const void *base, uint64_t bytes, dt_err *err);
+    dt_status (*events)(void *self, int32_t n, dt_err *err);
+    dt_status (*copy)(void *self, int q, void *to, const void *from, uint64_t bytes, dt_err *err);
+    dt_status (*fill)(void *self, int q, void *to, int byte, uint64_t bytes, dt_err *err);
+    bool (*can_pack)(const dt_codec *codec);
+    dt_status (*pack)(void *self, int q, const dt_codec *codec, const void *from, size_t count,
+        void *to, size_t bytes, int *overflow, dt_err *err);
+    dt_status (*unpack)(void *self, int q, const dt_codec *codec, const void *from, size_t bytes,
+        void *to, size_t count, dt_err *err);
+    dt_status (*launch)(void *self, dt_launch fn, void *arg, dt_err *err);
+    dt_status (*signal)(void *self, int q, int32_t event, dt_err *err);
+    dt_status (*wait)(void *self, int q, int32_t event, dt_err *err);
+    dt_status (*join)(void *self, dt_err *err);
+    dt_status (*finish)(void *self, dt_err *err);
+    dt_status (*finish_queue)(void *self, int q, dt_err *err);
+    dt_status (*finish_event)(void *self, int32_t event, dt_err *err);
+    dt_status (*holds)(
+        void *self, const void *from, uint64_t bytes, int byte, bool *yes, dt_err *err);
+    dt_status (*squares)(void *self, const float *from, int64_t count, double *sum, dt_err *err);
+    dt_status (*record)(void *self, dt_err *err);
+    dt_status (*recorded)(void *self, void **kept, dt_err *err);
+    dt_status (*replay)(void *self, void *kept, dt_err *err);
+    void (*forget)(void *self, void *kept);
+} dt_driver;
+
+#endif

@@ -230,6 +230,11 @@ dt_dtype dt_graph_input_dtype(const dt_graph *g)
     return g->dtype == DT_F32 || input_reader(g, true) != NULL ? DT_F32 : g->dtype;
 }
 
+int64_t dt_graph_tokens(const dt_graph *g)
+{
+    return input_reader(g, true) != NULL ? dt_shape_sample(&g->input) : 0;
+}
+
 int64_t dt_graph_labels(const dt_graph *g)
 {
     const dt_shape scores = dt_graph_shape(g, g->node[g->n_node - 1].in[0]);

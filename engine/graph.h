@@ -56,6 +56,8 @@ dt_status dt_graph_share(dt_graph *g, int32_t node, int32_t owner, dt_err *err) 
 dt_shape dt_graph_shape(const dt_graph *g, int32_t value); /* n = 1 */
 /* Type of the input: that of values, or fp32 where a layer reads ids. */
 dt_dtype dt_graph_input_dtype(const dt_graph *g);
+/* Tokens of one sample, where a layer reads the input as ids; otherwise 0. */
+int64_t dt_graph_tokens(const dt_graph *g);
 /* Labels of one sample: as many as the scores that the loss takes have positions. The graph ends
  * in a loss. */
 int64_t dt_graph_labels(const dt_graph *g);

@@ -291,6 +291,24 @@ static void the_bar_fills_to_its_end(void **state)
     }
 }
 
+static void text_is_counted_in_tokens(void **state)
+{
+    (void)state;
+    dt_progress_facts f = facts(1, 30);
+    f.tokens = 128;
+    fix *x = begin_with(&f, as_log);
+    said(x);
+    step_of(x, 1, 2.5);
+    assert_string_equal(
+        said(x), "step 1/30  loss 2.500  lr 0.05  4,096 tok/s  data 2%  left 0:29\n");
+    const dt_eval_report e = {.step = 1, .samples = 871, .loss = 1.5, .seconds = 1};
+    dt_progress_eval(x->p, &e);
+    assert_non_null(strstr(said(x), "(871 sequences, 1.0 s)"));
+    dt_progress_finish(x->p, &(dt_progress_result){0});
+    assert_non_null(strstr(said(x), "4,096 tokens a second in the median step"));
+    end(x);
+}
+
 static void runs_without_epochs_count_steps(void **state)
 {
     (void)state;
@@ -825,6 +843,7 @@ int main(void)
         cmocka_unit_test(a_line_fits_any_width),
         cmocka_unit_test(no_line_reaches_the_last_column),
         cmocka_unit_test(the_bar_fills_to_its_end),
+        cmocka_unit_test(text_is_counted_in_tokens),
         cmocka_unit_test(runs_without_epochs_count_steps),
         cmocka_unit_test(epochs_count_their_own_steps),
         cmocka_unit_test(logs_get_the_first_steps_some_and_the_last),

@@ -9,12 +9,13 @@
 
 double dt_bench_units(const dt_bench_result *r)
 {
-    return (double)(r->session->opts.train.batch * dt_graph_labels(r->session->graph));
+    const int64_t tokens = dt_graph_tokens(r->session->graph);
+    return (double)(r->session->opts.train.batch * (tokens > 0 ? tokens : 1));
 }
 
 const char *dt_bench_unit(const dt_bench_result *r)
 {
-    return dt_graph_labels(r->session->graph) > 1 ? "tokens" : "images";
+    return dt_graph_tokens(r->session->graph) > 0 ? "tokens" : "images";
 }
 
 static void header(const dt_bench_result *r)

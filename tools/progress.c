@@ -40,6 +40,7 @@ dt_status dt_progress_create(
     p->show.t = view != NULL ? view->terminal : dt_terminal_of(stderr);
     p->clock = view != NULL && view->clock != NULL ? view->clock : monotonic;
     p->epochs = f->epochs > 1 ? f->epochs : 0;
+    p->tokens = f->tokens;
     p->done = f->done;
     p->steps = f->steps;
     p->steps_per_epoch = f->steps_per_epoch;
@@ -124,7 +125,8 @@ static dti_line line_now(const dt_progress *p, const dt_step_report *r)
     dti_line l = {.at = r->step,
         .of = r->steps,
         .lr = r->lr,
-        .rate = samples / seconds,
+        .rate = samples / seconds * (double)(p->tokens > 0 ? p->tokens : 1),
+        .tokens = p->tokens > 0,
         .wait = seconds > 0 ? wait / seconds : 0,
         .left = each * (double)(r->steps - r->step)};
     if (p->epochs > 0) {
@@ -212,9 +214,9 @@ void dt_progress_eval(dt_progress *p, const dt_eval_report *r)
         snprintf(where, sizeof where, "epoch %" PRId64, r->epoch + 1);
     else
         snprintf(where, sizeof where, "step %" PRId64, r->step);
-    dt_progress_note(p,
-        "eval %s: loss %s  top-1 %.1f %%  top-5 %.1f %%  (%" PRId64 " images, %.1f s)", where,
-        dt_human_number(loss, r->loss), 100 * r->top1, 100 * r->top5, r->samples, r->seconds);
+    dt_progress_note(p, "eval %s: loss %s  top-1 %.1f %%  top-5 %.1f %%  (%" PRId64 " %s, %.1f s)",
+        where, dt_human_number(loss, r->loss), 100 * r->top1, 100 * r->top5, r->samples,
+        p->tokens > 0 ? "sequences" : "images", r->seconds);
 }
 
 void dt_progress_finish(dt_progress *p, const dt_progress_result *r)

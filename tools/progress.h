@@ -16,6 +16,7 @@ typedef struct dt_progress dt_progress;
  * struct dt_progress_facts - what is known before step 0. Texts may be NULL: then nothing is said;
  * they are borrowed during the call only.
  * @image:       n = 1
+ * @tokens:      of a sample, which is then a sequence; 0: samples are images
  * @exact:       the policy changes no result
  * @planned:     peak of device memory in bytes; @budget: 0 for none
  * @role_bytes:  what makes up the peak, by role; all 0: not told
@@ -28,7 +29,7 @@ typedef struct dt_progress dt_progress;
 typedef struct dt_progress_facts {
     const char *model, *policy, *precision, *device, *isa, *data, *eval, *run_dir, *moved;
     dt_shape image;
-    int64_t classes, parameters, batch, micro_batch, epochs, done, steps, steps_per_epoch;
+    int64_t tokens, classes, parameters, batch, micro_batch, epochs, done, steps, steps_per_epoch;
     bool exact;
     int threads;
     uint64_t planned, budget, host_planned, disk_planned, role_bytes[DT_ROLE_COUNT], arena_other;

@@ -195,10 +195,12 @@ static void show_speed(const dt_progress *p, dti_show *s, double seconds)
         snprintf(d, sizeof d, "%.1f s", seconds);
     else
         dt_human_time(d, seconds);
+    const char *what = p->tokens > 0 ? "tokens" : "images";
+    const int64_t each = p->tokens > 0 ? p->tokens : 1, all = p->samples * each;
     label(s, "speed");
-    say(s, "%s images a second in the median step, %s over all: %s images in %s\n",
-        dt_human_rate(a, dt_progress_rate(p)), dt_human_rate(b, (double)p->samples / seconds),
-        dt_term_count(c, (uint64_t)p->samples), d);
+    say(s, "%s %s a second in the median step, %s over all: %s %s in %s\n",
+        dt_human_rate(a, dt_progress_rate(p) * (double)each), what,
+        dt_human_rate(b, (double)all / seconds), dt_term_count(c, (uint64_t)all), what, d);
 }
 
 /* Percent say nothing of a run that diverged. */

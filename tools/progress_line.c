@@ -9,7 +9,7 @@
 /* Parts of the line that may go, the most important first: a narrow line loses the highest bit. */
 enum part {
     WORD = 1,      /* "epoch " */
-    RATE = 1 << 1, /* "12.1 img/s" */
+    RATE = 1 << 1, /* "12.1 img/s", or tok/s */
     BAR = 1 << 2,
     RATE_OF_LEARNING = 1 << 3,
     DATA = 1 << 4, /* "data 1%" */
@@ -57,7 +57,7 @@ static size_t compose(const dti_line *l, unsigned parts, int bar, char to[DTI_LI
     if ((parts & RATE_OF_LEARNING) != 0)
         put(to, &at, "  lr %.4g", l->lr);
     if ((parts & RATE) != 0)
-        put(to, &at, "  %s img/s", dt_human_rate(text, l->rate));
+        put(to, &at, "  %s %s/s", dt_human_rate(text, l->rate), l->tokens ? "tok" : "img");
     if ((parts & DATA) != 0)
         put(to, &at, "  data %.0f%%", 100 * l->wait);
     put(to, &at, "  left %s", dt_human_time(text, l->left));

@@ -24,7 +24,7 @@ typedef struct dti_line {
     int64_t at, of, epoch,
         epochs; /* step in the epoch, or in the run; epoch from 1, epochs 0: none */
     double loss, lr, rate, wait, left; /* wait in [0, 1]; left in seconds */
-    bool smoothed;
+    bool smoothed, tokens; /* the rate is that of tokens, not of images */
 } dti_line;
 
 /* As much of it as fits @width columns, most important first. Returns the length. */
@@ -46,7 +46,7 @@ struct dt_progress {
     double (*clock)(void);
     double began, drawn; /* times; drawn of the last line */
     bool on_line;        /* the cursor stands behind a redrawn line */
-    int64_t epochs, done, steps, steps_per_epoch;
+    int64_t tokens, epochs, done, steps, steps_per_epoch;
     uint64_t planned;
     char *run_dir;
     double loss, weight; /* smoothed: sum and its weight */

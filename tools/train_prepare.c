@@ -63,6 +63,7 @@ static dt_status show_facts(dti_training *t, dt_err *err)
         .run_dir = dt_run_dir_path(t->dir),
         .moved = dt_run_dir_moved(t->dir),
         .image = s->graph->input,
+        .tokens = dt_graph_tokens(s->graph),
         .classes = s->graph->classes,
         .parameters = dt_graph_parameters(s->graph),
         .batch = s->opts.train.batch,

@@ -33,7 +33,9 @@ dt_status dt_space_check(const char *folder, uint64_t bytes, dt_err *err)
     uint64_t left;
     if (__builtin_mul_overflow((uint64_t)fs.f_bavail, (uint64_t)fs.f_bsize, &left) || left >= bytes)
         return DT_OK;
-    return DT_FAIL(err, DT_E_IO, "'%s' has %" PRIu64 " bytes free, a checkpoint takes %" PRIu64,
+    return DT_FAIL(err, DT_E_IO,
+        "'%s' has %" PRIu64 " bytes free, a checkpoint takes %" PRIu64
+        ": make room there, or set run.dir to a folder elsewhere",
         folder, left, bytes);
 }
 
@@ -65,9 +67,10 @@ static dt_status make_folder(const char *path, dt_err *err)
 }
 
 /* What was just written. */
-static dt_status sum_file(dti_file *f, const char *path, dt_err *err)
+static void end_sum(dti_file *f, dt_sha256 *sum)
 {
-    return dt_sha256_file(path, f->sha, &f->bytes, DT_E_IO, err);
+    f->bytes = sum->bytes;
+    dt_sha256_text(sum, f->sha);
 }
 
 /* Each file is synced, and the folder after each; the manifest comes last. */
@@ -76,12 +79,15 @@ static dt_status write_files(const char *folder, const dt_trained *t, const dt_c
 {
     char path[DTI_PATH_BYTES];
     dti_manifest m = {.step = c->step, .epoch = c->epoch};
+    dt_sha256 sum;
     DT_CHECK(dti_path(path, folder, DTI_MODEL, err));
-    DT_CHECK(dt_weights_save(t->runner, t->graph, t->map, path, err));
-    DT_CHECK(sum_file(&m.model, path, err));
+    dt_sha256_init(&sum);
+    DT_CHECK(dt_weights_save_sum(t->runner, t->graph, t->map, path, &sum, err));
+    end_sum(&m.model, &sum);
     DT_CHECK(dti_path(path, folder, DTI_STATE, err));
-    DT_CHECK(dti_state_save(path, t, c, err));
-    DT_CHECK(sum_file(&m.state, path, err));
+    dt_sha256_init(&sum);
+    DT_CHECK(dti_state_save(path, t, c, &sum, err));
+    end_sum(&m.state, &sum);
     return dti_manifest_write(&m, folder, facts, n_facts, err);
 }
 
@@ -123,6 +129,16 @@ dt_status dt_checkpoint_save(const char *folder, const dt_trained *t, const dt_c
     if (st != DT_OK && dti_is_folder(n.temp))
         (void)dti_remove(n.temp, NULL);
     return st;
+}
+
+dt_status dt_checkpoint_link_weights(
+    const char *folder, int64_t step, const char *path, dt_err *err)
+{
+    char name[DTI_STEP_BYTES], file[DTI_STEP_BYTES + sizeof DTI_MODEL], from[DTI_PATH_BYTES];
+    dti_step_name(name, step);
+    snprintf(file, sizeof file, "%s/%s", name, DTI_MODEL);
+    DT_CHECK(dti_path(from, folder, file, err));
+    return dt_link_over(from, path, err);
 }
 
 /* ---- reading ---- */

@@ -55,6 +55,11 @@ dt_status dt_space_check(const char *folder, uint64_t bytes, dt_err *err) DT_NOD
 dt_status dt_checkpoint_save(const char *folder, const dt_trained *t, const dt_course *c,
     const dt_fact *facts, size_t n_facts, dt_err *err) DT_NODISCARD;
 
+/* Have the file @path be the weights of FOLDER/step-N: a second name of the file there. DT_E_IO
+ * where that cannot be; @path is then as it was. */
+dt_status dt_checkpoint_link_weights(
+    const char *folder, int64_t step, const char *path, dt_err *err) DT_NODISCARD;
+
 typedef struct dt_checkpoint dt_checkpoint;
 
 /* Read the manifest and verify every byte. DT_E_DATA says what is wrong with it. */

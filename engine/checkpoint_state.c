@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/alloc.h"
+#include "engine/room.h"
 #include "engine/safetensors.h"
 #include "engine/weights_table.h"
 
@@ -42,13 +43,13 @@ typedef struct row {
 typedef struct rows {
     size_t n;
     row *row;
-    float *plain; /* room for the largest */
+    dti_room room; /* for the largest */
 } rows;
 
 static void rows_deinit(rows *r)
 {
     dt_free(r->row);
-    dt_free(r->plain);
+    dti_room_give(&r->room);
     *r = (rows){0};
 }
 
@@ -78,11 +79,9 @@ static dt_status rows_init(rows *r, const dt_trained *t, dt_err *err)
         most = count > most ? count : most;
     }
     r->row = dt_alloc(w.n * STATES, sizeof *r->row);
-    r->plain = dt_alloc(most, sizeof *r->plain);
-    dt_status st = DT_OK;
-    if (r->row == NULL || r->plain == NULL)
-        st = DT_FAIL(err, DT_E_NOMEM, "no memory for the optimizer's state");
-    else
+    dt_status st = r->row == NULL ? DT_FAIL(err, DT_E_NOMEM, "no memory for the optimizer's state")
+                                  : dti_room_take(&r->room, t->runner, most, err);
+    if (st == DT_OK)
         list(r, &w, t->map);
     dti_weights_deinit(&w);
     if (st != DT_OK)
@@ -116,12 +115,13 @@ static dt_status next_tensor(void *arg, size_t i, const void **bytes, dt_err *er
         *bytes = (const char *)s->course + numbers[i].at;
         return DT_OK;
     }
-    DT_CHECK(dt_runner_get(s->t->runner, s->rows->row[i - NUMBERS].home, s->rows->plain, err));
-    *bytes = s->rows->plain;
+    DT_CHECK(dt_runner_get(s->t->runner, s->rows->row[i - NUMBERS].home, s->rows->room.p, err));
+    *bytes = s->rows->room.p;
     return DT_OK;
 }
 
-dt_status dti_state_save(const char *path, const dt_trained *t, const dt_course *c, dt_err *err)
+dt_status dti_state_save(
+    const char *path, const dt_trained *t, const dt_course *c, dt_sha256 *sum, dt_err *err)
 {
     rows r;
     DT_CHECK(rows_init(&r, t, err));
@@ -139,7 +139,7 @@ dt_status dti_state_save(const char *path, const dt_trained *t, const dt_course 
             memcpy(o->d, r.row[i].info->d, sizeof r.row[i].info->d);
         }
         saving s = {t, &r, c};
-        st = dt_st_write(path, out, n, NULL, 0, next_tensor, &s, err);
+        st = dt_st_write_sum(path, out, n, NULL, 0, next_tensor, &s, sum, err);
     }
     dt_free(out);
     rows_deinit(&r);
@@ -194,8 +194,8 @@ static dt_status put_rows(const dt_st_file *f, const rows *r, dt_runner *runner,
 {
     for (size_t i = 0; i < r->n; i++) {
         const dt_st_entry *e = dt_st_find(f, r->row[i].name);
-        DT_CHECK(dt_st_read(f, e, 0, r->plain, (size_t)e->bytes, err));
-        DT_CHECK(dt_runner_put(runner, r->row[i].home, r->plain, err));
+        DT_CHECK(dt_st_read(f, e, 0, r->room.p, (size_t)e->bytes, err));
+        DT_CHECK(dt_runner_put(runner, r->row[i].home, r->room.p, err));
     }
     return DT_OK;
 }

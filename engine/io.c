@@ -49,6 +49,7 @@ const dt_io_ops dt_io_system = {
     .close = close,
     .rename = rename,
     .unlink = unlink,
+    .link = link,
     .fallocate = posix_fallocate,
     .direct = system_direct,
     .statfs = statfs,
@@ -179,8 +180,9 @@ struct dt_file_writer {
     int fd;
     char *path, *temp, *folder;
     char *buffer;
-    size_t held; /* bytes in the buffer */
-    off_t at;    /* where they go */
+    dt_sha256 *sum; /* NULL: none */
+    size_t held;    /* bytes in the buffer */
+    off_t at;       /* where they go */
 };
 
 static void writer_free(dt_file_writer *w)
@@ -264,18 +266,38 @@ static dt_status writer_flush(dt_file_writer *w, dt_err *err)
     return DT_OK;
 }
 
+void dt_writer_sum(dt_file_writer *w, dt_sha256 *sum)
+{
+    w->sum = sum;
+}
+
+static void add_up(const dt_file_writer *w, const void *bytes, size_t n)
+{
+    if (w->sum != NULL)
+        dt_sha256_add(w->sum, bytes, n);
+}
+
+/* A large piece needs no copy, and is summed up while it is near. */
+static dt_status put_directly(dt_file_writer *w, const char *from, dt_err *err)
+{
+    DT_CHECK(writer_flush(w, err));
+    add_up(w, from, WRITER_BYTES);
+    DT_CHECK(dt_write_at(w->fd, w->temp, from, WRITER_BYTES, w->at, err));
+    w->at += WRITER_BYTES;
+    return DT_OK;
+}
+
 dt_status dt_writer_put(dt_file_writer *w, const void *from, size_t n, dt_err *err)
 {
-    if (n >= WRITER_BYTES) { /* large pieces need no copy */
-        DT_CHECK(writer_flush(w, err));
-        DT_CHECK(dt_write_at(w->fd, w->temp, from, n, w->at, err));
-        w->at += (off_t)n;
-        return DT_OK;
-    }
+    const char *p = from;
+    for (; n >= WRITER_BYTES; p += WRITER_BYTES, n -= WRITER_BYTES)
+        DT_CHECK(put_directly(w, p, err));
     if (n > WRITER_BYTES - w->held)
         DT_CHECK(writer_flush(w, err));
-    if (n > 0)
-        memcpy(w->buffer + w->held, from, n);
+    if (n > 0) {
+        memcpy(w->buffer + w->held, p, n);
+        add_up(w, p, n);
+    }
     w->held += n;
     return DT_OK;
 }
@@ -317,6 +339,36 @@ dt_status dt_writer_commit(dt_file_writer *w, dt_err *err)
     dt_status st = writer_sync(w, err);
     if (st == DT_OK)
         st = writer_rename(w, err);
+    dt_writer_abandon(w);
+    return st;
+}
+
+/* A second name beside, then renamed over. Where both are names of one file already the rename does
+ * nothing, and the name beside is still there. */
+static dt_status link_beside(dt_file_writer *w, const char *from, dt_err *err)
+{
+    (void)dt_io->unlink(w->temp); /* left by a dead process that had our number */
+    if (dt_io->link(from, w->temp) != 0)
+        return DT_FAIL(err, DT_E_IO, "link '%s' to '%s': %s", from, w->temp, strerror(errno));
+    char *temp = dt_strdup(w->temp);
+    if (temp == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory to write '%s'", w->path);
+    const dt_status st = writer_rename(w, err);
+    if (st == DT_OK)
+        (void)dt_io->unlink(temp);
+    dt_free(temp);
+    return st;
+}
+
+dt_status dt_link_over(const char *from, const char *to, dt_err *err)
+{
+    dt_file_writer *w = dt_alloc(1, sizeof *w);
+    if (w == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory to write '%s'", to);
+    w->fd = -1;
+    const dt_status st = writer_names(w, to)
+                             ? link_beside(w, from, err)
+                             : DT_FAIL(err, DT_E_NOMEM, "no memory to write '%s'", to);
     dt_writer_abandon(w);
     return st;
 }

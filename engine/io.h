@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include "engine/error.h"
+#include "engine/sha256.h"
 
 struct statfs;
 
@@ -20,6 +21,7 @@ typedef struct dt_io_ops {
     int (*close)(int fd);
     int (*rename)(const char *from, const char *to);
     int (*unlink)(const char *path);
+    int (*link)(const char *from, const char *to);
     int (*fallocate)(int fd, off_t at, off_t n);
     int (*direct)(int fd, bool on);
     int (*statfs)(const char *path, struct statfs *to);
@@ -54,8 +56,14 @@ dt_status dt_read_file(char **text, size_t *bytes, const char *path, size_t cap,
  * retried: the kernel may have dropped the bytes. */
 typedef struct dt_file_writer dt_file_writer;
 dt_status dt_writer_open(dt_file_writer **out, const char *path, dt_err *err) DT_NODISCARD;
+/* Add to @sum all that is put from now on; borrowed. */
+void dt_writer_sum(dt_file_writer *w, dt_sha256 *sum);
 dt_status dt_writer_put(dt_file_writer *w, const void *from, size_t n, dt_err *err) DT_NODISCARD;
 dt_status dt_writer_commit(dt_file_writer *w, dt_err *err) DT_NODISCARD; /* frees w either way */
 void dt_writer_abandon(dt_file_writer *w);                               /* NULL is fine */
+
+/* Give the file @from a second name @to, in place of what is there, and sync its folder. DT_E_IO
+ * where that cannot be, as on file systems without such names: @to is then as it was. */
+dt_status dt_link_over(const char *from, const char *to, dt_err *err) DT_NODISCARD;
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "engine/alloc.h"
 #include "engine/philox.h"
+#include "engine/room.h"
 #include "engine/runner_parts.h"
 
 static dt_call home_call(const dt_runner *r, const dt_home *h)
@@ -111,13 +112,12 @@ dt_status dt_runner_init(dt_runner *r, dt_err *err)
             continue;
         const dt_param_info *p = &r->o.graph->node[h->node].info.param[h->param];
         const int64_t count = dt_param_count(p);
-        float *plain = dt_alloc((size_t)count, sizeof *plain);
-        if (plain == NULL)
-            return DT_FAIL(err, DT_E_NOMEM, "no memory to initialise %s", h->name);
+        dti_room room;
+        DT_TRY(err, dti_room_take(&room, r, (size_t)count, err), "initialise %s", h->name);
         initial(p, r->o.seed, (uint32_t)(r->o.graph->node[h->node].key * DT_MAX_PARAM + h->param),
-            plain, count);
-        const dt_status st = dt_runner_put(r, (int32_t)i, plain, err);
-        dt_free(plain);
+            room.p, count);
+        const dt_status st = dt_runner_put(r, (int32_t)i, room.p, err);
+        dti_room_give(&room);
         DT_TRY(err, st, "initialise %s", h->name);
     }
     return DT_OK;

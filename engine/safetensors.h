@@ -8,6 +8,7 @@
 #define DT_ENGINE_SAFETENSORS_H
 
 #include "engine/error.h"
+#include "engine/sha256.h"
 
 enum {
     DT_ST_RANK = 8,
@@ -77,5 +78,10 @@ typedef struct dt_st_out {
 dt_status dt_st_write(const char *path, const dt_st_out *entries, size_t n, const dt_st_meta *meta,
     size_t n_meta, dt_status (*data)(void *arg, size_t i, const void **bytes, dt_err *err),
     void *arg, dt_err *err) DT_NODISCARD;
+/* The same, and add all bytes of the file to @sum on their way. */
+dt_status dt_st_write_sum(const char *path, const dt_st_out *entries, size_t n,
+    const dt_st_meta *meta, size_t n_meta,
+    dt_status (*data)(void *arg, size_t i, const void **bytes, dt_err *err), void *arg,
+    dt_sha256 *sum, dt_err *err) DT_NODISCARD;
 
 #endif

@@ -126,17 +126,20 @@ static dt_status put_data(dt_file_writer *w, const dt_st_out *entries, size_t n,
     return DT_OK;
 }
 
-dt_status dt_st_write(const char *path, const dt_st_out *entries, size_t n, const dt_st_meta *meta,
-    size_t n_meta, dt_status (*data)(void *arg, size_t i, const void **bytes, dt_err *err),
-    void *arg, dt_err *err)
+dt_status dt_st_write_sum(const char *path, const dt_st_out *entries, size_t n,
+    const dt_st_meta *meta, size_t n_meta,
+    dt_status (*data)(void *arg, size_t i, const void **bytes, dt_err *err), void *arg,
+    dt_sha256 *sum, dt_err *err)
 {
     text t = {0};
     dt_file_writer *w = NULL;
     dt_status st = make_header(&t, path, entries, n, meta, n_meta, err);
     if (st == DT_OK)
         st = dt_writer_open(&w, path, err);
-    if (st == DT_OK)
+    if (st == DT_OK) {
+        dt_writer_sum(w, sum);
         st = dt_writer_put(w, t.p, t.n, err);
+    }
     if (st == DT_OK)
         st = put_data(w, entries, n, data, arg, err);
     dt_free(t.p);
@@ -144,4 +147,11 @@ dt_status dt_st_write(const char *path, const dt_st_out *entries, size_t n, cons
         return dt_writer_commit(w, err);
     dt_writer_abandon(w);
     return st;
+}
+
+dt_status dt_st_write(const char *path, const dt_st_out *entries, size_t n, const dt_st_meta *meta,
+    size_t n_meta, dt_status (*data)(void *arg, size_t i, const void **bytes, dt_err *err),
+    void *arg, dt_err *err)
+{
+    return dt_st_write_sum(path, entries, n, meta, n_meta, data, arg, NULL, err);
 }

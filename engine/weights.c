@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/alloc.h"
+#include "engine/room.h"
 #include "engine/weights_table.h"
 
 enum { PIECE = 1 << 16, INDEX_BYTES = 128 }; /* floats checked at a time */
@@ -70,15 +71,12 @@ static dt_status check_file(
 }
 
 /* Room for the largest tensor, in PyTorch's layout. */
-static dt_status alloc_plain(float **plain, const dti_weights *w, dt_err *err)
+static dt_status take_room(dti_room *room, dt_runner *r, const dti_weights *w, dt_err *err)
 {
     size_t most = 0;
     for (size_t i = 0; i < w->n; i++)
         most = count_of(&w->row[i]) > most ? count_of(&w->row[i]) : most;
-    *plain = dt_alloc(most, sizeof **plain);
-    if (*plain == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for a weight of %zu values", most);
-    return DT_OK;
+    return dti_room_take(room, r, most, err);
 }
 
 static dt_status find_home(
@@ -104,12 +102,12 @@ static dt_status put_one(dt_runner *r, const dt_map *m, const dt_st_file *f, con
 static dt_status put_all(dt_runner *r, const dt_map *m, const dt_st_file *f, const dti_weights *w,
     const char *path, dt_err *err)
 {
-    float *plain;
-    DT_CHECK(alloc_plain(&plain, w, err));
+    dti_room room;
+    DT_CHECK(take_room(&room, r, w, err));
     dt_status st = DT_OK;
     for (size_t i = 0; i < w->n && st == DT_OK; i++)
-        st = put_one(r, m, f, &w->row[i], plain, path, err);
-    dt_free(plain);
+        st = put_one(r, m, f, &w->row[i], room.p, path, err);
+    dti_room_give(&room);
     return st;
 }
 
@@ -146,7 +144,8 @@ typedef struct saving {
     const dt_map *map;
     dt_port port;
     const dti_weights *w;
-    float *plain;
+    dti_room room;
+    dt_sha256 *sum; /* NULL: none */
 } saving;
 
 static dt_status next_tensor(void *arg, size_t i, const void **bytes, dt_err *err)
@@ -154,8 +153,8 @@ static dt_status next_tensor(void *arg, size_t i, const void **bytes, dt_err *er
     const saving *s = arg;
     int32_t home;
     DT_CHECK(find_home(&home, &s->w->row[i], s->map, s->port, err));
-    DT_CHECK(dt_runner_get(s->runner, home, s->plain, err));
-    *bytes = s->plain;
+    DT_CHECK(dt_runner_get(s->runner, home, s->room.p, err));
+    *bytes = s->room.p;
     return DT_OK;
 }
 
@@ -167,21 +166,21 @@ static dt_status write_all(saving *s, dt_st_out *out, const char *path, dt_err *
         out[i] = (dt_st_out){.name = row->name, .type = DT_ST_F32, .rank = row->info->rank};
         memcpy(out[i].d, row->info->d, sizeof row->info->d);
     }
-    return dt_st_write(path, out, s->w->n, &meta, 1, next_tensor, s, err);
+    return dt_st_write_sum(path, out, s->w->n, &meta, 1, next_tensor, s, s->sum, err);
 }
 
-static dt_status save(
-    dt_runner *r, const dt_graph *g, const dt_map *m, dt_port port, const char *path, dt_err *err)
+static dt_status save(dt_runner *r, const dt_graph *g, const dt_map *m, dt_port port,
+    const char *path, dt_sha256 *sum, dt_err *err)
 {
     dti_weights w;
     DT_CHECK(dti_weights_init(&w, g, port == DT_P, err));
-    saving s = {.runner = r, .map = m, .port = port, .w = &w};
+    saving s = {.runner = r, .map = m, .port = port, .w = &w, .sum = sum};
     dt_st_out *out = dt_alloc(w.n, sizeof *out);
-    dt_status st = out != NULL ? alloc_plain(&s.plain, &w, err)
+    dt_status st = out != NULL ? take_room(&s.room, r, &w, err)
                                : DT_FAIL(err, DT_E_NOMEM, "no memory to write '%s'", path);
     if (st == DT_OK)
         st = write_all(&s, out, path, err);
-    dt_free(s.plain);
+    dti_room_give(&s.room);
     dt_free(out);
     dti_weights_deinit(&w);
     return st;
@@ -190,11 +189,17 @@ static dt_status save(
 dt_status dt_weights_save(
     dt_runner *r, const dt_graph *g, const dt_map *m, const char *path, dt_err *err)
 {
-    return save(r, g, m, DT_P, path, err);
+    return save(r, g, m, DT_P, path, NULL, err);
+}
+
+dt_status dt_weights_save_sum(
+    dt_runner *r, const dt_graph *g, const dt_map *m, const char *path, dt_sha256 *sum, dt_err *err)
+{
+    return save(r, g, m, DT_P, path, sum, err);
 }
 
 dt_status dt_gradients_save(
     dt_runner *r, const dt_graph *g, const dt_map *m, const char *path, dt_err *err)
 {
-    return save(r, g, m, DT_DP, path, err);
+    return save(r, g, m, DT_DP, path, NULL, err);
 }

@@ -10,6 +10,7 @@
 #define DT_ENGINE_WEIGHTS_H
 
 #include "engine/runner.h"
+#include "engine/sha256.h"
 
 /* Whether a file holds exactly the weights of a network: the same names, shapes and F32, all values
  * finite. Otherwise DT_E_DATA with a table of what differs and what may help, or with tensor and
@@ -24,9 +25,12 @@ dt_status dt_weights_load(
 
 /* Write all weights, in the network's order: the bytes of the file depend on nothing but them. The
  * file appears whole or not at all (see dt_st_write). Values are written as they are, finite or
- * not. Allocates the largest tensor. */
+ * not. One tensor after the other is brought into PyTorch's layout (see dti_room). */
 dt_status dt_weights_save(
     dt_runner *r, const dt_graph *g, const dt_map *m, const char *path, dt_err *err) DT_NODISCARD;
+/* The same, and add all bytes of the file to @sum on their way. */
+dt_status dt_weights_save_sum(dt_runner *r, const dt_graph *g, const dt_map *m, const char *path,
+    dt_sha256 *sum, dt_err *err) DT_NODISCARD;
 
 /* The same with the gradients of the parameters, under the parameters' names. */
 dt_status dt_gradients_save(

@@ -158,7 +158,15 @@ static size_t differing(const comparison *c, kind k, size_t lines)
     return n;
 }
 
-/* Other numbers of classes and other widths show in the shapes. */
+static bool reads_tokens(const dt_graph *g)
+{
+    for (size_t i = 0; i < g->n_node; i++)
+        if (g->node[i].desc->reads_ids)
+            return true;
+    return false;
+}
+
+/* Other numbers of classes, or of kinds of tokens, and other widths show in the shapes. */
 static void hint_shapes(const comparison *c, const dt_graph *g)
 {
     int64_t classes = 0;
@@ -177,14 +185,16 @@ static void hint_shapes(const comparison *c, const dt_graph *g)
         else
             others++;
     }
+    const bool tokens = reads_tokens(g);
     if (classes > 0)
         (void)DT_FAIL(c->err, DT_E_DATA,
-            "the file is for %" PRId64 " classes, the network has %" PRId64
-            ": set model.classes = %" PRId64,
-            classes, g->classes, classes);
+            "the file is for %" PRId64 " %s, the network has %" PRId64 ": set model.%s = %" PRId64,
+            classes, tokens ? "kinds of tokens" : "classes", g->classes,
+            tokens ? "vocab" : "classes", classes);
     if (others > 0)
         (void)DT_FAIL(c->err, DT_E_DATA,
-            "compare model.name, model.width and model.image with what the file was made for");
+            "compare model.name, model.width and model.%s with what the file was made for",
+            tokens ? "context" : "image");
 }
 
 /* DataParallel and its like put a word before every name. */

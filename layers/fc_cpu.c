@@ -1,5 +1,7 @@
 #include "layers/fc.h"
 
+#include <string.h>
+
 #include "engine/alloc.h"
 #include "layers/cpu.h"
 #include "layers/weighted.h"
@@ -70,46 +72,82 @@ static void to_chw(const float *hwc, float *chw, int64_t rows, const dt_shape *s
     to_hwc(hwc, chw, rows, &turned);
 }
 
-/* The weight with its columns in the other order; NULL when memory is out. */
-static float *turned(const dt_call *c)
+/* Which way a weight goes: from PyTorch's layout, or to it. */
+typedef struct passage {
+    const dt_call *c;
+    dt_dnnl_problem p;
+    dt_shape x;
+    const float *plain; /* to put */
+    void *lives;
+    float *to; /* to get */
+} passage;
+
+static dt_status put_rows(const passage *w, int64_t at, int64_t n, float *piece, dt_err *err)
 {
-    return dt_alloc((size_t)dt_param_count(&c->node->info.param[0]), sizeof(float));
+    to_hwc(w->plain + at * w->p.c, piece, n, &w->x);
+    return dt_weighted_put_rows(&w->p, w->c, at, n, piece, w->lives, err);
 }
 
-static dt_status no_memory(const dt_call *c, dt_err *err)
+static dt_status get_rows(const passage *w, int64_t at, int64_t n, float *piece, dt_err *err)
 {
-    return DT_FAIL(err, DT_E_NOMEM, "layer '%s': no memory to turn its weight", c->node->name);
+    DT_CHECK(dt_weighted_get_rows(&w->p, w->c, at, n, w->lives, piece, err));
+    to_chw(piece, w->to + at * w->p.c, n, &w->x);
+    return DT_OK;
+}
+
+static dt_status put_all(const passage *w, float *hwc, dt_err *err)
+{
+    to_hwc(w->plain, hwc, w->p.out, &w->x);
+    return dt_weighted_put(&w->p, w->c, 0, hwc, w->lives, err);
+}
+
+static dt_status get_all(const passage *w, float *hwc, dt_err *err)
+{
+    DT_CHECK(dt_weighted_get(&w->p, w->c, 0, w->lives, hwc, err));
+    to_chw(hwc, w->to, w->p.out, &w->x);
+    return DT_OK;
+}
+
+/* The weight with its columns in the other order, a few rows at a time where its layout lets that
+ * be: that of VGG's first fc takes 400 MiB. */
+static dt_status pass(const passage *w, dt_err *err)
+{
+    enum { PIECE = 4 << 20 };
+    const bool put = w->plain != NULL;
+    const int64_t row = w->p.c * (int64_t)sizeof(float), all = w->p.out;
+    int64_t rows = dt_weighted_has_rows(&w->p, w->c)
+                       ? (PIECE / row / DT_WEIGHTED_ROWS + 1) * DT_WEIGHTED_ROWS
+                       : all;
+    rows = rows < all ? rows : all;
+    float *piece = dt_alloc((size_t)(rows * w->p.c), sizeof *piece);
+    if (piece == NULL)
+        return DT_FAIL(
+            err, DT_E_NOMEM, "layer '%s': no memory to turn its weight", w->c->node->name);
+    dt_status st = DT_OK;
+    if (rows == all)
+        st = (put ? put_all : get_all)(w, piece, err);
+    for (int64_t at = 0; rows < all && at < all && st == DT_OK; at += rows)
+        st = (put ? put_rows : get_rows)(w, at, all - at < rows ? all - at : rows, piece, err);
+    dt_free(piece);
+    return st;
 }
 
 static dt_status param_put(const dt_call *c, int i, const float *plain, void *lives, dt_err *err)
 {
-    const dt_dnnl_problem p = problem(c);
-    const dt_shape x = image(c);
-    if (i > 0 || x.h * x.w == 1)
-        return dt_weighted_put(&p, c, i, plain, lives, err);
-    float *hwc = turned(c);
-    if (hwc == NULL)
-        return no_memory(c, err);
-    to_hwc(plain, hwc, p.out, &x);
-    const dt_status st = dt_weighted_put(&p, c, i, hwc, lives, err);
-    dt_free(hwc);
-    return st;
+    const passage w = {c, problem(c), image(c), plain, lives, NULL};
+    if (i > 0 || w.x.h * w.x.w == 1)
+        return dt_weighted_put(&w.p, c, i, plain, lives, err);
+    return pass(&w, err);
 }
 
 static dt_status param_get(const dt_call *c, int i, const void *lives, float *plain, dt_err *err)
 {
-    const dt_dnnl_problem p = problem(c);
-    const dt_shape x = image(c);
-    if (i > 0 || x.h * x.w == 1)
-        return dt_weighted_get(&p, c, i, lives, plain, err);
-    float *hwc = turned(c);
-    if (hwc == NULL)
-        return no_memory(c, err);
-    const dt_status st = dt_weighted_get(&p, c, i, lives, hwc, err);
-    if (st == DT_OK)
-        to_chw(hwc, plain, p.out, &x);
-    dt_free(hwc);
-    return st;
+    void *from; /* only read */
+    memcpy(&from, &lives, sizeof from);
+    const passage w = {c, problem(c), image(c), NULL, from, plain};
+    if (i > 0 || w.x.h * w.x.w == 1)
+        return dt_weighted_get(&w.p, c, i, lives, plain, err);
+    return pass(&w, err);
 }
 
 const dt_kernels dt_fc_cpu = {

@@ -342,6 +342,30 @@ static void a_leftover_temporary_file_is_replaced(void **state)
     assert_int_equal(files_in(folder), 1);
 }
 
+static void a_second_name_takes_the_place_of_a_file(void **state)
+{
+    (void)state;
+    char from[512], to[512];
+    struct stat a, b;
+    dt_err err = {0};
+    dt_file_writer *w;
+    snprintf(from, sizeof from, "%s", dt_temp_path("first"));
+    snprintf(to, sizeof to, "%s", dt_temp_path("second"));
+    assert_fails(dt_link_over(from, to, &err), DT_E_IO, &err, "link '");
+    for (int i = 0; i < 2; i++) {
+        assert_ok(dt_writer_open(&w, i == 0 ? to : from, &err), &err);
+        assert_ok(dt_writer_commit(w, &err), &err);
+    }
+    for (int i = 0; i < 2; i++) { /* the second time it is that file already */
+        assert_ok(dt_link_over(from, to, &err), &err);
+        assert_int_equal(stat(from, &a), 0);
+        assert_int_equal(stat(to, &b), 0);
+        assert_true(a.st_ino == b.st_ino && a.st_nlink == 2);
+    }
+    assert_int_equal(unlink(from), 0);
+    assert_int_equal(unlink(to), 0);
+}
+
 static void a_missing_folder_is_named(void **state)
 {
     (void)state;
@@ -375,6 +399,6 @@ int main(void)
         T(a_file_that_ends_early_is_bad_data), T(a_file_over_the_cap_is_refused),
         T(only_regular_files_are_read), T(an_abandoned_write_leaves_nothing),
         T(a_leftover_temporary_file_is_replaced), T(a_missing_folder_is_named),
-        T(a_name_without_a_folder_works)};
+        T(a_name_without_a_folder_works), T(a_second_name_takes_the_place_of_a_file)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -167,22 +168,95 @@ static void without_momentum_there_is_no_state(void **state)
     from_every_step_and_policy("--set train.momentum=0", "keep_all", 7);
 }
 
-/* Some pictures are bad, so an epoch's order is not where its batches would say. */
-static void bad_samples_do_not_move_the_order(void **state)
+/* The two moments of Adam, a norm to clip by, and a schedule that ends where the run does. */
+static void the_state_of_adam_comes_back(void **state)
 {
     NEED_BINARY();
+    put_text("c.ini", INI);
+    from_every_step_and_policy("--set train.optimizer=adam --set train.lr=0.01 --set train.clip=1 "
+                               "--set train.schedule=cosine --set train.warmup=4",
+        "chen_sqrt", 5);
+}
+
+static void the_state_of_nesterovs_momentum_comes_back(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI);
+    from_every_step_and_policy("--set train.momentum=0.9 --set train.nesterov=on "
+                               "--set train.no_decay=on --set train.label_smoothing=0.1",
+        "vdnn_all", 8);
+}
+
+/* The weights that are saved are the fp32 ones, so nothing is rounded on the way. */
+static void in_bf16_a_run_ends_with_the_same_bits(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI);
+    from_every_step_and_policy(
+        "--set train.precision=bf16 --set train.momentum=0.9", "keep_all", 4);
+    from_every_step_and_policy("--set train.precision=bf16 --set train.optimizer=adamw "
+                               "--set train.lr=0.01 --set train.micro_batch=8",
+        "vdnn_all", 9);
+}
+
+/* What is moved in one part of a run may stay in another. */
+static void through_the_disk_tier_a_run_ends_with_the_same_bits(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI);
+    put_text("disk/none", "");
+    from_every_step_and_policy("--set train.momentum=0.9 --set memory.tier=disk "
+                               "--set memory.disk_path=disk --set memory.checksum=on",
+        "vdnn_all", 4);
+    remove_all("disk");
+}
+
+/* 31 windows of 8 characters, in an order drawn for each epoch. */
+static void the_windows_of_a_text_come_in_the_same_order(void **state)
+{
+    NEED_BINARY();
+    char text[281] = "";
+    for (size_t i = 0; i + 1 < sizeof text; i++)
+        text[i] = (char)('a' + (i * i + i / 5) % 23);
+    put_text("text", text);
+    put_text("c.ini", "[model]\nname = gpt2\nlayers = 1\nheads = 2\nwidth = 16\ncontext = 8\n"
+                      "vocab = 32\ndropout = 0.1\n[data]\nsource = text\npath = text\n" TRAIN);
+    from_every_step_and_policy("--set train.optimizer=adamw --set train.lr=0.01", "vdnn_all", 4);
+    remove_all("text");
+}
+
+/* Pictures of three classes, all those with a number of 5 k + @bad none at all. */
+static void make_pictures(int width, int height, int bad)
+{
     char path[64];
+    uint8_t px[16 * 16 * 3];
     for (int i = 0; i < 30; i++) {
-        uint8_t px[8 * 8 * 3];
         for (size_t k = 0; k < sizeof px; k++)
             px[k] = (uint8_t)(k * 7 + (size_t)i * 31);
         snprintf(path, sizeof path, "set/%c/%d.png", 'a' + i % 3, i);
         put_text(path, "no picture");
-        blob b = make_rgb_png(px, 8, 8);
-        if (i % 5 != 2)
+        blob b = make_rgb_png(px, width, height);
+        if (i % 5 != bad)
             put_file(in_workspace(path), b.p, b.n);
         blob_free(&b);
     }
+}
+
+/* Cuts of other sizes and mirrored ones are drawn anew in every epoch. */
+static void cuts_are_drawn_as_they_would_have_been(void **state)
+{
+    NEED_BINARY();
+    make_pictures(14, 11, 5);
+    put_text("c.ini", NETWORK "[data]\nsource = images\npath = set\naugment = on\n" TRAIN);
+    from_every_step_and_policy("--set train.momentum=0.9", "vdnn_all", 4);
+    remove_all("set");
+}
+
+/* Some pictures are bad, so an epoch's order is not where its batches would say. */
+static void bad_samples_do_not_move_the_order(void **state)
+{
+    NEED_BINARY();
+    make_pictures(8, 8, 2);
     put_text("c.ini", NETWORK "[data]\nsource = images\npath = set\non_error = skip\n" TRAIN);
     from_every_step_and_policy("--set train.drop_last=on", "keep_all", 3);
     remove_all("set");
@@ -241,6 +315,46 @@ static void killed_a_hundred_times_a_run_ends_with_the_same_bits(void **state)
         same_run("whole", "part", "step-00000120", "killed");
         remove_all("part");
     }
+}
+
+/* Every step saves and removes one, so that most of the time is spent on that. */
+static void killed_while_pruning_a_run_ends_with_the_same_bits(void **state)
+{
+    NEED_BINARY();
+    static const char words[] = "c.ini --set train.steps=60 --set data.samples=200 "
+                                "--set checkpoint.every=1 --set checkpoint.keep_last=1 "
+                                "--set checkpoint.best=loss --set run.dir=part --resume";
+    uint32_t seed = 7;
+    put_text("c.ini", INI);
+    run_well("c.ini --set train.steps=60 --set data.samples=200 --set run.dir=whole");
+    for (int killed = 0; killed < 8 || is_there("part");) {
+        if (!run_and_kill(words, &seed, killed < 8)) {
+            killed++;
+            continue;
+        }
+        same_file("whole", "part", MODEL, "killed while pruning");
+        remove_all("part");
+    }
+}
+
+static void what_is_cut_from_the_metrics_is_kept(void **state)
+{
+    NEED_BINARY();
+    size_t n, m;
+    put_text("c.ini", INI);
+    run_well("c.ini --set run.dir=part --set checkpoint.every=4 --set checkpoint.keep_last=0");
+    char *all = bytes_of("part", "metrics.jsonl", &n);
+    remove_all("part/checkpoints/step-00000011");
+    ran r = cli_run("c.ini --set run.dir=part --resume", NULL);
+    assert_code(&r, 0);
+    assert_has(r.err, "later lines of metrics.jsonl are now in metrics.cut.jsonl");
+    cli_done(&r);
+    char *cut = bytes_of("part", "metrics.cut.jsonl", &m);
+    assert_true(m > 0 && m < n);
+    assert_memory_equal(all + n - m, cut, m);
+    assert_int_equal(strncmp(cut, "{\"step\": 9,", 11), 0);
+    dt_free(all);
+    dt_free(cut);
 }
 
 /* ---- what has changed ---- */
@@ -438,13 +552,15 @@ static struct {
     const char *path; /* the first file opened whose path holds it */
     int error;        /* cannot be opened; 0: it can */
     int signals;      /* raised instead */
+    int number;       /* which; 0: SIGTERM */
+    int (*statfs)(const char *path, struct statfs *to);
     const char *text; /* or when this is written */
 } trap;
 
 static void spring(void)
 {
     for (; trap.signals > 0; trap.signals--)
-        raise(SIGTERM);
+        raise(trap.number != 0 ? trap.number : SIGTERM);
 }
 
 static int trapped_open(const char *path, int flags, mode_t mode)
@@ -483,6 +599,8 @@ static ran run_here(const char *words)
     dt_io_ops ops = dt_io_system;
     ops.open = trapped_open;
     ops.pwrite = trapped_pwrite;
+    if (trap.statfs != NULL)
+        ops.statfs = trap.statfs;
     ops.fsync = do_not_wait;
     const char *said = in_workspace("said");
     const int here = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -525,7 +643,9 @@ static void a_signal_anywhere_saves_and_the_rest_is_the_same(void **state)
         trap.path = cases[i].path;
         trap.text = cases[i].text;
         trap.signals = 1;
+        trap.number = i % 2 == 0 ? SIGUSR1 : SIGINT;
         ran r = run_here("c.ini --set run.dir=part --set checkpoint.every=3");
+        trap.number = 0;
         assert_code(&r, DT_E_STOPPED);
         assert_int_equal(trap.signals, 0);
         char name[128];
@@ -600,6 +720,74 @@ static void a_checkpoint_that_cannot_be_written_ends_no_run(void **state)
     remove_all("part");
 }
 
+static int nearly_full(const char *path, struct statfs *to)
+{
+    const int r = dt_io_system.statfs(path, to);
+    to->f_bavail = 2;
+    return r;
+}
+
+static void too_little_room_is_told_before_the_first_step(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI);
+    trap.statfs = nearly_full;
+    ran r = run_here("c.ini --set run.dir=part --set checkpoint.every=3");
+    trap.statfs = NULL;
+    assert_code(&r, DT_E_IO);
+    const char *told = strstr(r.err, "too little for checkpoints, which take up to ");
+    assert_non_null(told);
+    assert_true(told < strstr(r.err, "no checkpoint of step 3: "));
+    assert_has(r.err, "bytes free, a checkpoint takes ");
+    assert_has(r.err, "make room there");
+    assert_true(is_there("part/" MODEL));
+    cli_done(&r);
+}
+
+/* Counted in 32 bits they would be less than none, and the run over at once. */
+static void more_than_2_to_the_31_steps_are_counted(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI);
+    trap.text = "{\"step\": 3, ";
+    trap.signals = 1;
+    ran r = run_here("c.ini --set run.dir=part --set train.steps=3000000000");
+    trap.text = NULL;
+    assert_code(&r, DT_E_STOPPED);
+    assert_has(r.err, "step 1/3000000000");
+    cli_done(&r);
+}
+
+static void listen_to_nothing(void)
+{
+    close(1);
+    close(2);
+}
+
+static void write_to_a_full_device(void)
+{
+    const int fd = open("/dev/full", O_WRONLY);
+    dup2(fd, 1);
+    dup2(fd, 2);
+}
+
+static void nobody_has_to_listen(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI);
+    run_well("c.ini --set run.dir=whole");
+    void (*const ways[])(void) = {listen_to_nothing, write_to_a_full_device};
+    for (size_t i = 0; i < DT_COUNT(ways); i++) {
+        cli.child = ways[i];
+        ran r = cli_run("c.ini --set run.dir=part", NULL);
+        cli.child = NULL;
+        assert_code(&r, 0);
+        cli_done(&r);
+        same_run("whole", "part", "step-00000011", "unheard");
+        remove_all("part");
+    }
+}
+
 static void a_run_that_another_process_has_is_left_alone(void **state)
 {
     NEED_BINARY();
@@ -621,7 +809,7 @@ static int clean(void **state)
     trap.path = trap.text = NULL;
     trap.error = trap.signals = 0;
     dt_io = &dt_io_system;
-    static const char *const all[] = {"part", "whole", "new", "set", "runs"};
+    static const char *const all[] = {"part", "whole", "new", "set", "runs", "disk", "text"};
     for (size_t i = 0; cli_binary() != NULL && i < DT_COUNT(all); i++)
         remove_all(all[i]);
     return 0;
@@ -634,8 +822,16 @@ int main(void)
         T(gone_on_with_anywhere_a_run_ends_with_the_same_bits),
         T(the_state_of_adamw_comes_back),
         T(without_momentum_there_is_no_state),
+        T(the_state_of_adam_comes_back),
+        T(the_state_of_nesterovs_momentum_comes_back),
+        T(in_bf16_a_run_ends_with_the_same_bits),
+        T(through_the_disk_tier_a_run_ends_with_the_same_bits),
+        T(the_windows_of_a_text_come_in_the_same_order),
+        T(cuts_are_drawn_as_they_would_have_been),
         T(bad_samples_do_not_move_the_order),
         T(killed_a_hundred_times_a_run_ends_with_the_same_bits),
+        T(killed_while_pruning_a_run_ends_with_the_same_bits),
+        T(what_is_cut_from_the_metrics_is_kept),
         T(a_changed_run_is_refused_with_a_table),
         T(a_schedule_may_change_and_memory_is_free),
         T(resume_begins_where_nothing_is),
@@ -646,6 +842,9 @@ int main(void)
         T(a_signal_anywhere_saves_and_the_rest_is_the_same),
         T(a_second_signal_while_saving_does_no_damage),
         T(a_checkpoint_that_cannot_be_written_ends_no_run),
+        T(too_little_room_is_told_before_the_first_step),
+        T(more_than_2_to_the_31_steps_are_counted),
+        T(nobody_has_to_listen),
         T(a_run_that_another_process_has_is_left_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

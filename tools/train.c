@@ -38,6 +38,7 @@ static void catch_signals(void)
     catch_one(SIGINT);
     catch_one(SIGTERM);
     catch_one(SIGHUP);
+    catch_one(SIGUSR1);                /* as batch systems warn of the end of a job's time */
     sigaction(SIGPIPE, &ignore, NULL); /* a closed terminal or pipe never ends a run */
 }
 

@@ -1,5 +1,6 @@
 /* When checkpoints are written, and which are kept. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "engine/weights.h"
@@ -97,6 +98,20 @@ void dti_train_save_due(dti_training *t)
         dti_train_tell(t, "saving", "the run goes on, without any checkpoint so far");
 }
 
+/* Those of the last checkpoint, when it holds them: a second name for that file, which is written
+ * only where names cannot be given. */
+static dt_status save_weights(const dti_training *t, dt_err *err)
+{
+    char to[4096]; /* one name of the run directory is held at a time */
+    if (t->saved_step == t->point.step &&
+        snprintf(to, sizeof to, "%s", dt_run_dir_file(t->dir, DT_RUN_WEIGHTS)) < (int)sizeof to &&
+        dt_checkpoint_link_weights(
+            dt_run_dir_file(t->dir, DT_RUN_CHECKPOINTS), t->saved_step, to, NULL) == DT_OK)
+        return DT_OK;
+    return dt_weights_save(
+        t->runner, t->s->graph, t->s->map, dt_run_dir_file(t->dir, DT_RUN_WEIGHTS), err);
+}
+
 dt_status dti_train_save_last(dti_training *t, dt_err *err)
 {
     dt_status st = DT_OK;
@@ -104,8 +119,7 @@ dt_status dti_train_save_last(dti_training *t, dt_err *err)
         st = save_now(t, err);
     if (st == DT_OK)
         prune(t);
-    const dt_status weights = dt_weights_save(
-        t->runner, t->s->graph, t->s->map, dt_run_dir_file(t->dir, DT_RUN_WEIGHTS), err);
+    const dt_status weights = save_weights(t, err);
     t->saved = weights == DT_OK;
     return st != DT_OK ? st : weights;
 }

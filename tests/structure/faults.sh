@@ -1,0 +1,44 @@
+#!/bin/sh
+# docs/faults.md: every test it names is one, in the program it names, and every case has a row.
+cd "$1" || exit 1
+awk '
+/^## What is not promised/ { exit }
+{
+    line = $0
+    while (match(line, /`[a-z_0-9]+`/)) {
+        word = substr(line, RSTART + 1, RLENGTH - 2)
+        line = substr(line, RSTART + RLENGTH)
+        if (word ~ /^test_/)
+            program = word
+        else if (program != "" && word ~ /_[a-z]+_/)
+            print program, word, NR
+    }
+    program = ""
+}' docs/faults.md | {
+    bad=0
+    n=0
+    while read -r program name line; do
+        n=$((n + 1))
+        if [ ! -f "tests/$program.c" ]; then
+            echo "docs/faults.md:$line: there is no tests/$program.c"
+            bad=1
+        elif ! grep -q "^static void $name(void" "tests/$program.c"; then
+            echo "docs/faults.md:$line: tests/$program.c has no $name"
+            bad=1
+        fi
+    done
+    if [ "$n" -lt 60 ]; then
+        echo "docs/faults.md: only $n tests were found in it"
+        bad=1
+    fi
+    i=1
+    while [ "$i" -le 68 ]; do
+        # 14 and 15 are of solvers and caches, of which there are none, 60 to 62 of a CUDA device
+        if [ "$i" -ne 14 ] && [ "$i" -ne 15 ] && { [ "$i" -lt 60 ] || [ "$i" -gt 62 ]; } && ! grep -q "^| $i |" docs/faults.md; then
+            echo "docs/faults.md: no row for case $i"
+            bad=1
+        fi
+        i=$((i + 1))
+    done
+    exit $bad
+}

@@ -43,7 +43,7 @@ dt_status dt_source_check_sequence(const dt_source_opts *o, dt_err *err)
     return check_classes(o, err);
 }
 
-dt_status dt_source_check(const dt_source_opts *o, dt_err *err)
+static dt_status check_picture(const dt_source_opts *o, dt_err *err)
 {
     const dt_shape *s = &o->shape;
     size_t bytes;
@@ -52,11 +52,6 @@ dt_status dt_source_check(const dt_source_opts *o, dt_err *err)
         return DT_FAIL(err, DT_E_CONFIG,
             "image %" PRId64 "x%" PRId64 " of %" PRId64 " channels: sides must be 1 to %d", s->h,
             s->w, s->c, DT_SOURCE_SIDE);
-    if (o->labels > 1)
-        return DT_FAIL(err, DT_E_CONFIG,
-            "the network takes %" PRId64
-            " labels a sample, and a picture has one; use data.source = text",
-            o->labels);
     DT_CHECK(check_classes(o, err));
     for (int64_t c = 0; c < s->c; c++) {
         if (o->mean != NULL && !isfinite(o->mean[c]))
@@ -65,4 +60,31 @@ dt_status dt_source_check(const dt_source_opts *o, dt_err *err)
             return DT_FAIL(err, DT_E_CONFIG, "data.std of channel %" PRId64 " must be above 0", c);
     }
     return DT_OK;
+}
+
+bool dt_source_of_pixels(const dt_source_opts *o)
+{
+    const dt_shape *s = &o->shape;
+    return o->labels > 1 && s->w > 1 && s->h <= DT_SOURCE_SIDE && s->w <= DT_SOURCE_SIDE &&
+           o->labels == s->h * s->w;
+}
+
+dt_status dt_source_check(const dt_source_opts *o, dt_err *err)
+{
+    if (dt_source_of_pixels(o))
+        return DT_FAIL(err, DT_E_CONFIG,
+            "the network takes a label for each of %" PRId64 "x%" PRId64
+            " pixels, and these pictures have one each; use data.source = tensors or synthetic",
+            o->shape.h, o->shape.w);
+    if (o->labels > 1)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "the network takes %" PRId64
+            " labels a sample, and a picture has one; use data.source = text",
+            o->labels);
+    return check_picture(o, err);
+}
+
+dt_status dt_source_check_pixels(const dt_source_opts *o, dt_err *err)
+{
+    return dt_source_of_pixels(o) ? check_picture(o, err) : dt_source_check(o, err);
 }

@@ -14,10 +14,14 @@ enum { DT_SOURCE_SIDE = 16384 }; /* longest side of an image a network may take 
 /* What a source is opened with; a subset of the [data] section and of the network's shape. The
  * pointers are borrowed until close. */
 typedef struct dt_source_opts {
-    const char *path;  /* file or folder; NULL for synthetic */
-    dt_shape shape;    /* image the network takes, n = 1 */
-    int64_t classes;   /* labels must lie in [0, classes) */
-    int64_t labels;    /* of a sample; 0 is 1. A sequence has one for each of its positions */
+    const char *path;       /* file or folder; NULL for synthetic */
+    const char *train_path; /* of the data that training takes, when path is another one only for
+                               evaluation; else NULL, and "" when nothing
+                               names them. text takes its vocabulary from there */
+    dt_shape shape;         /* image the network takes, n = 1 */
+    int64_t classes;        /* labels must lie in [0, classes) */
+    int64_t labels;    /* of a sample; 0 is 1. A sequence has one for each of its positions, and a
+                          picture may have one for each pixel, row after row */
     bool eval;         /* the held-out split, no augmentation */
     bool augment;      /* random crops and flips */
     bool skip_bad;     /* on_error = skip */
@@ -67,9 +71,14 @@ struct dt_source {
 const dt_source_desc *const *dt_source_all(size_t *n);
 const dt_source_desc *dt_source_find(const char *name); /* NULL if none */
 
+/* Whether the network takes a picture with a label for each pixel. */
+bool dt_source_of_pixels(const dt_source_opts *o);
+
 /* Shape, classes, mean and std are usable; every open begins with it. DT_E_CONFIG names the value.
- * The first is for sources of pictures, which have one label each, the second for sequences. */
+ * The first is for sources of pictures that have one label each, the second for those that may have
+ * one for each pixel, the third for sequences. */
 dt_status dt_source_check(const dt_source_opts *o, dt_err *err) DT_NODISCARD;
+dt_status dt_source_check_pixels(const dt_source_opts *o, dt_err *err) DT_NODISCARD;
 dt_status dt_source_check_sequence(const dt_source_opts *o, dt_err *err) DT_NODISCARD;
 
 #endif

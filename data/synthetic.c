@@ -7,16 +7,20 @@
  * learned are local patterns. Numbers come from counters, so a sample is a pure function of seed,
  * split and index; the splits use different counters.
  *
+ * For a network that labels pixels a picture shows one texture and, in discs of it, PATCHES others:
+ * a pixel's label is the class of the texture seen there.
+ *
  * Every class in use has at least 64 samples: of many classes only the first samples/64 occur. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "data/source.h"
 #include "engine/alloc.h"
 #include "engine/philox.h"
 
-enum { GRATINGS = 3, BLOBS = 2, PER_CLASS = 64, EVAL_LEAST = 256 };
+enum { GRATINGS = 3, BLOBS = 2, PATCHES = 2, PER_CLASS = 64, EVAL_LEAST = 256 };
 
 static const double pi = 3.14159265358979323846;
 
@@ -41,7 +45,7 @@ typedef struct synthetic {
 } synthetic;
 
 /* Which draw, in the first coordinate of dt_random. */
-enum { DRAW_TEXTURE = 1, DRAW_COLOUR, DRAW_SAMPLE, DRAW_TINT, DRAW_NOISE };
+enum { DRAW_TEXTURE = 1, DRAW_COLOUR, DRAW_SAMPLE, DRAW_TINT, DRAW_NOISE, DRAW_PATCH };
 
 static double unit(uint32_t u)
 {
@@ -88,7 +92,7 @@ static void close_synthetic(dt_source *base)
 
 static dt_status open_synthetic(dt_source **out, const dt_source_opts *o, dt_err *err)
 {
-    DT_CHECK(dt_source_check(o, err));
+    DT_CHECK(dt_source_check_pixels(o, err));
     if (o->samples < 1)
         return DT_FAIL(
             err, DT_E_CONFIG, "data.samples = %" PRId64 ": must be at least 1", o->samples);
@@ -239,15 +243,12 @@ static void paint(const sample *p, const lines *l, float *x)
     }
 }
 
-static dt_status read_synthetic(
-    const dt_source *base, int64_t i, uint64_t key, float *x, int32_t *label, dt_err *err)
+/* The whole picture of p->class; a picture's textures differ in shift and contrast by @which. */
+static dt_status draw(sample *p, uint32_t which, float *x, dt_err *err)
 {
-    (void)key; /* a sample is random as it is, and mirrored it might be of another class */
-    const synthetic *s = (const synthetic *)base;
-    const dt_source_opts *o = &base->opts;
-    sample p = {.s = s, .split = o->eval, .at = (uint64_t)i, .class = i % s->used};
-    const dt_u32x4 u = dt_random(o->seed, DT_RANDOM_DATA, DRAW_SAMPLE + 8 * p.split, 0, p.at);
-    p.contrast = 0.6f + 0.8f * dt_unit(u.v[2]);
+    const dt_source_opts *o = &p->s->base.opts;
+    const dt_u32x4 u = dt_random(o->seed, DT_RANDOM_DATA, DRAW_SAMPLE + 8 * p->split, which, p->at);
+    p->contrast = 0.6f + 0.8f * dt_unit(u.v[2]);
     const int64_t each = 2 * GRATINGS + BLOBS, w = o->shape.w, h = o->shape.h;
     float *block = dt_alloc((size_t)(each * (w + h) + (GRATINGS + BLOBS) * w), sizeof *block);
     if (block == NULL)
@@ -257,9 +258,61 @@ static dt_status read_synthetic(
         l.across[k] = block + k * (w + h);
         l.down[k] = l.across[k] + w;
     }
-    draw_lines(&l, &s->textures[p.class], &o->shape, unit(u.v[0]) - 0.5, unit(u.v[1]) - 0.5);
-    paint(&p, &l, x);
+    draw_lines(&l, &p->s->textures[p->class], &o->shape, unit(u.v[0]) - 0.5, unit(u.v[1]) - 0.5);
+    paint(p, &l, x);
     dt_free(block);
+    return DT_OK;
+}
+
+/* Take the pixels of a disc, somewhere, from another picture. */
+static void copy_disc(const sample *p, uint32_t which, const float *from, float *x, int32_t *label)
+{
+    const dt_source_opts *o = &p->s->base.opts;
+    const dt_u32x4 u = dt_random(o->seed, DT_RANDOM_DATA, DRAW_PATCH + 8 * p->split, which, p->at);
+    const int64_t w = o->shape.w, h = o->shape.h, c = o->shape.c;
+    const double side = (double)(w < h ? w : h), radius = (0.15 + 0.2 * unit(u.v[2])) * side;
+    const double cx = unit(u.v[0]) * (double)w, cy = unit(u.v[1]) * (double)h;
+    for (int64_t i = 0; i < w * h; i++) {
+        const double dx = (double)(i % w) + 0.5 - cx, dy = (double)(i / w) + 0.5 - cy;
+        if (dx * dx + dy * dy > radius * radius)
+            continue;
+        memcpy(x + i * c, from + i * c, (size_t)c * sizeof *x);
+        label[i] = (int32_t)p->class;
+    }
+}
+
+/* Other textures in discs, and a label for every pixel. */
+static dt_status draw_patches(sample *p, float *x, int32_t *label, dt_err *err)
+{
+    const int64_t pixels = p->s->base.opts.labels;
+    const int64_t own = p->class;
+    float *other = dt_alloc((size_t)dt_shape_sample(&p->s->base.opts.shape), sizeof *other);
+    if (other == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory to draw a synthetic picture");
+    for (int64_t i = 0; i < pixels; i++)
+        label[i] = (int32_t)own;
+    dt_status st = DT_OK;
+    for (uint32_t k = 1; k <= PATCHES && st == DT_OK; k++) {
+        const dt_u32x4 u =
+            dt_random(p->s->base.opts.seed, DT_RANDOM_DATA, DRAW_PATCH + 8 * p->split, 0, p->at);
+        p->class = (own + 1 + (int64_t)(u.v[k] % (uint64_t)p->s->used)) % p->s->used;
+        st = draw(p, k, other, err);
+        if (st == DT_OK)
+            copy_disc(p, k, other, x, label);
+    }
+    dt_free(other);
+    return st;
+}
+
+static dt_status read_synthetic(
+    const dt_source *base, int64_t i, uint64_t key, float *x, int32_t *label, dt_err *err)
+{
+    (void)key; /* a sample is random as it is, and mirrored it might be of another class */
+    const synthetic *s = (const synthetic *)base;
+    sample p = {.s = s, .split = base->opts.eval, .at = (uint64_t)i, .class = i % s->used};
+    DT_CHECK(draw(&p, 0, x, err));
+    if (dt_source_of_pixels(&base->opts))
+        return draw_patches(&p, x, label, err);
     *label = (int32_t)p.class;
     return DT_OK;
 }

@@ -1,6 +1,7 @@
 /* Ready batches from a safetensors file: x [steps, N, C, H, W] F32 and y [steps, N] I64, in
- * PyTorch's layouts, or for a network of sequences both [steps, N, T] I64. Step i trains on x[i],
- * in the order of the file; values are taken as they are. */
+ * PyTorch's layouts; for a network that labels pixels y [steps, N, H, W] I64, and for one of
+ * sequences both [steps, N, T] I64. Step i trains on x[i], in the order of the file; values are
+ * taken as they are. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +22,7 @@ typedef struct tensors {
 /* A network of sequences asks for a label at each of their positions. */
 static bool of_tokens(const dt_source_opts *o)
 {
-    return o->labels > 1;
+    return o->labels > 1 && !dt_source_of_pixels(o);
 }
 
 /* "[2, 8, 3, 32, 32]" */
@@ -68,6 +69,10 @@ static dt_status check_shapes(const dt_st_entry *x, const dt_st_entry *y, const 
         return DT_FAIL(err, DT_E_DATA,
             "%s: x is %s, the network takes [steps, N, %" PRId64 ", %" PRId64 ", %" PRId64 "]",
             path, print_dims(x).text, s->c, s->h, s->w);
+    if (dt_source_of_pixels(o) && (y->d[2] != s->h || y->d[3] != s->w))
+        return DT_FAIL(err, DT_E_DATA,
+            "%s: y is %s, the network takes a label a pixel, [steps, N, %" PRId64 ", %" PRId64 "]",
+            path, print_dims(y).text, s->h, s->w);
     if (x->d[1] != o->batch)
         return DT_FAIL(err, DT_E_DATA,
             "%s: x has %" PRId64 " samples a step, train.batch is %" PRId64
@@ -76,15 +81,21 @@ static dt_status check_shapes(const dt_st_entry *x, const dt_st_entry *y, const 
     return DT_OK;
 }
 
-/* Where label i is in y, as "[2][7]". */
+/* Where label i is in y, as "[2][7]", or as "[2][7][0][3]" of pixels. */
 static dims_text place_of(const tensors *t, int64_t i)
 {
     const int64_t sample = i / t->each, batch = t->y->d[1];
     dims_text p;
     const int n = snprintf(
         p.text, sizeof p.text, "[%" PRId64 "][%" PRId64 "]", sample / batch, sample % batch);
-    if (t->each > 1)
-        snprintf(p.text + n, sizeof p.text - (size_t)n, "[%" PRId64 "]", i % t->each);
+    char *rest = p.text + n;
+    const size_t room = sizeof p.text - (size_t)n;
+    if (dt_source_of_pixels(&t->base.opts)) {
+        const int64_t pixel = i % t->each, w = t->base.opts.shape.w;
+        snprintf(rest, room, "[%" PRId64 "][%" PRId64 "]", pixel / w, pixel % w);
+    } else if (t->each > 1) {
+        snprintf(rest, room, "[%" PRId64 "]", i % t->each);
+    }
     return p;
 }
 
@@ -119,15 +130,15 @@ static void close_tensors(dt_source *base)
 static dt_status load(tensors *t, dt_err *err)
 {
     const dt_source_opts *o = &t->base.opts;
-    const bool tokens = of_tokens(o);
+    const bool tokens = of_tokens(o), pixels = dt_source_of_pixels(o);
     const dt_escaped name = dt_escape(o->path);
     DT_CHECK(dt_st_open(&t->file, o->path, err));
     DT_CHECK(
         find(&t->x, t->file, name.text, "x", tokens ? DT_ST_I64 : DT_ST_F32, tokens ? 3 : 5, err));
-    DT_CHECK(find(&t->y, t->file, name.text, "y", DT_ST_I64, tokens ? 3 : 2, err));
+    DT_CHECK(find(&t->y, t->file, name.text, "y", DT_ST_I64, tokens ? 3 : pixels ? 4 : 2, err));
     DT_CHECK(check_shapes(t->x, t->y, name.text, o, err));
     t->count = t->y->d[0] * t->y->d[1]; /* y lies in the file, so its size fits */
-    t->each = tokens ? o->labels : 1;
+    t->each = tokens || pixels ? o->labels : 1;
     t->labels = dt_alloc((size_t)(t->count * t->each), sizeof *t->labels);
     if (t->labels == NULL)
         return DT_FAIL(
@@ -137,7 +148,7 @@ static dt_status load(tensors *t, dt_err *err)
 
 static dt_status open_tensors(dt_source **out, const dt_source_opts *o, dt_err *err)
 {
-    DT_CHECK(of_tokens(o) ? dt_source_check_sequence(o, err) : dt_source_check(o, err));
+    DT_CHECK(of_tokens(o) ? dt_source_check_sequence(o, err) : dt_source_check_pixels(o, err));
     if (o->path == NULL)
         return DT_FAIL(err, DT_E_DATA, "data.path is missing: tensors reads a safetensors file");
     tensors *t = dt_alloc(1, sizeof *t);
@@ -192,7 +203,7 @@ static dt_status read_tensors(
         for (int64_t c = 0; c < s->c; c++)
             x[p * s->c + c] = chw[c * plane + p];
     dt_free(chw);
-    *label = t->labels[i];
+    memcpy(label, t->labels + i * t->each, (size_t)t->each * sizeof *label);
     return st;
 }
 
@@ -205,7 +216,7 @@ static void describe_tensors(const dt_source *base, char *text, size_t n)
 const dt_source_desc dt_source_tensors = {
     .name = "tensors",
     .summary = "batches from a safetensors file, in order: x [steps, N, C, H, W] and y [steps, N], "
-               "or tokens [steps, N, T]",
+               "or y [steps, N, H, W], or tokens [steps, N, T]",
     .fixed_order = true,
     .open = open_tensors,
     .close = close_tensors,

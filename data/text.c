@@ -1,6 +1,7 @@
 /* A file of text as sequences of characters. The vocabulary is the file's distinct bytes in rising
  * order, so token 0 is the smallest byte. The first nine tenths are for training, the rest is held
- * out: by position, so that no held-out sentence is seen in training.
+ * out: by position, so that no held-out sentence is seen in training. A file of its own to evaluate
+ * on is taken whole, in the vocabulary of the one for training.
  *
  * A sample is context + 1 characters in a row: the first context of them are the input, and each
  * one's label is the character after it. Evaluation goes through its part in steps of context, each
@@ -47,16 +48,58 @@ void dt_vocabulary_of(dt_vocabulary *v, const uint8_t *bytes, size_t n)
 /* Cut to this split, and count its samples. */
 static dt_status choose_split(text *t, int64_t n, const char *name, dt_err *err)
 {
-    const int64_t context = t->base.opts.shape.h, held = n / HELD_OUT;
-    t->first = t->base.opts.eval ? n - held : 0;
-    t->length = t->base.opts.eval ? held : n - held;
+    const dt_source_opts *o = &t->base.opts;
+    const int64_t context = o->shape.h, held = o->train_path != NULL ? n : n / HELD_OUT;
+    t->first = o->eval ? n - held : 0;
+    t->length = o->eval ? held : n - held;
     t->count = (t->length - 1) / context;
     if (t->count >= 1)
         return DT_OK;
     return DT_FAIL(err, DT_E_DATA,
         "%s: %" PRId64 " bytes leave %" PRId64 " %s, and a sample takes %" PRId64
         "; take a longer file or a smaller model.context",
-        name, n, t->length, t->base.opts.eval ? "to evaluate on" : "to train on", context + 1);
+        name, n, t->length, o->eval ? "to evaluate on" : "to train on", context + 1);
+}
+
+static dt_status check_vocabulary(const text *t, const char *name, dt_err *err)
+{
+    if (t->v.n > t->base.opts.classes)
+        return DT_FAIL(err, DT_E_DATA,
+            "%s: has %d different bytes, and the network a vocabulary of %" PRId64
+            "; set model.vocab = %d or more",
+            name, t->v.n, t->base.opts.classes, t->v.n);
+    return DT_OK;
+}
+
+/* Every byte of a file to evaluate on must be a token of the file for training. */
+static dt_status check_bytes(
+    const text *t, size_t n, const char *name, const char *train_name, dt_err *err)
+{
+    int64_t line = 1;
+    for (size_t i = 0; i < n; i++) {
+        const uint8_t b = t->bytes[i];
+        if (t->v.token[b] < 0)
+            return DT_FAIL(err, DT_E_DATA,
+                "%s: line %" PRId64 ", offset %zu: byte 0x%02X does not occur in %s, whose bytes "
+                "are the vocabulary; remove it here, or put it into that file and train on it",
+                name, line, i, (unsigned)b, train_name);
+        line += b == '\n';
+    }
+    return DT_OK;
+}
+
+/* The vocabulary of the file for training, for another one to evaluate on. */
+static dt_status borrow_vocabulary(text *t, size_t n, const char *name, dt_err *err)
+{
+    const char *path = t->base.opts.train_path;
+    const dt_escaped train_name = dt_escape(path);
+    uint8_t *bytes;
+    size_t n_train;
+    DT_CHECK(dt_slurp(&bytes, &n_train, path, most_bytes, NULL, err));
+    dt_vocabulary_of(&t->v, bytes, n_train);
+    dt_free(bytes);
+    DT_CHECK(check_vocabulary(t, train_name.text, err));
+    return check_bytes(t, n, name, train_name.text, err);
 }
 
 static dt_status load(text *t, dt_err *err)
@@ -65,12 +108,12 @@ static dt_status load(text *t, dt_err *err)
     const dt_escaped name = dt_escape(o->path);
     size_t n;
     DT_CHECK(dt_slurp(&t->bytes, &n, o->path, most_bytes, NULL, err));
-    dt_vocabulary_of(&t->v, t->bytes, n);
-    if (t->v.n > o->classes)
-        return DT_FAIL(err, DT_E_DATA,
-            "%s: has %d different bytes, and the network a vocabulary of %" PRId64
-            "; set model.vocab = %d or more",
-            name.text, t->v.n, o->classes, t->v.n);
+    if (o->train_path != NULL) {
+        DT_CHECK(borrow_vocabulary(t, n, name.text, err));
+    } else {
+        dt_vocabulary_of(&t->v, t->bytes, n);
+        DT_CHECK(check_vocabulary(t, name.text, err));
+    }
     return choose_split(t, (int64_t)n, name.text, err);
 }
 
@@ -88,6 +131,9 @@ static dt_status open_text(dt_source **out, const dt_source_opts *o, dt_err *err
     DT_CHECK(dt_source_check_sequence(o, err));
     if (o->path == NULL)
         return DT_FAIL(err, DT_E_DATA, "data.path is missing: text reads a file of characters");
+    if (o->train_path != NULL && *o->train_path == '\0')
+        return DT_FAIL(err, DT_E_DATA,
+            "data.path is missing: text takes its vocabulary from the file for training");
     text *t = dt_alloc(1, sizeof *t);
     if (t == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the text source");

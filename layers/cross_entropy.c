@@ -1,17 +1,10 @@
-#include <inttypes.h>
-
 #include "layers/cpu.h"
 #include "layers/plain.h"
 
 static dt_status cross_entropy_infer(
     const void *opts, const dt_shape *x, int n_x, dt_layer_info *info, dt_err *err)
 {
-    (void)opts, (void)n_x;
-    if (x[0].w != 1)
-        return DT_FAIL(err, DT_E_CONFIG,
-            "cross_entropy: scores must be a vector, or one for each position of a sequence, but "
-            "the input is %" PRId64 "x%" PRId64 "x%" PRId64 "; put fc or global_avgpool before it",
-            x[0].h, x[0].w, x[0].c);
+    (void)opts, (void)n_x, (void)err;
     const double elements = (double)dt_shape_sample(&x[0]);
     *info = (dt_layer_info){
         .y = {x[0].n, 1, 1, 1},
@@ -25,7 +18,8 @@ static dt_status cross_entropy_infer(
 
 const dt_layer_desc dt_layer_cross_entropy = {
     .name = "cross_entropy",
-    .summary = "softmax and negative log-likelihood, mean over the step's samples and positions",
+    .summary = "softmax and negative log-likelihood, mean over the step's samples and their "
+               "positions or pixels",
     .min_in = 1,
     .max_in = 1,
     .form =

@@ -6,20 +6,22 @@
 #include "layers/curves.h"
 #include "layers/value.h"
 
-/* What forward finds out about one row of scores (a sample, or one position of a sequence), kept in
- * scratch until all are there: metrics are added up in the order of rows. */
+/* Scores come in rows, one a label: of a sample, of a position of a sequence, or of a pixel. A line
+ * is what lies side by side: one row, or as many as the map is wide. What forward finds out about a
+ * line is kept in scratch until all are there: metrics are added up in the order of lines. */
 struct verdict {
     double loss;
-    int64_t before; /* classes ranked before the label */
+    int32_t top1, top5; /* rows whose label is ranked first, or among the first five */
 };
 
 enum { LANES = 16, CHUNK = 512 };
 
 struct job {
     const dt_args *a;
-    int64_t classes, rows, positions; /* of all samples; rows of a sample */
-    dt_dtype type;                    /* of scores and their gradients */
-    float smooth;                     /* share of a label that is spread over all classes */
+    int64_t classes, wide;    /* scores of a row; rows of a line */
+    int64_t lines, positions; /* lines of all samples; rows of a sample */
+    dt_dtype type;            /* of scores and their gradients */
+    float smooth;             /* share of a label that is spread over all classes */
 };
 
 DT_INLINE float greatest(const void *x, int64_t n, dt_dtype t)
@@ -122,16 +124,26 @@ DT_CLONES static int64_t rank_of_any(const void *x, int64_t n, int32_t label, dt
     return t == DT_BF16 ? rank(x, n, label, DT_BF16) : rank(x, n, label, DT_F32);
 }
 
-static void forward_task(const void *job, int64_t i)
+static void forward_row(const struct job *j, int64_t i, struct verdict *v)
 {
-    const struct job *j = job;
     const void *x = dt_from(j->a->port[DT_X], i * j->classes, j->type);
     const int32_t label = ((const int32_t *)j->a->port[DT_LABELS])[i];
     float *prob = j->a->port[DT_S];
-    struct verdict *v = (struct verdict *)j->a->port[DT_WORK] + i;
-    v->loss = softmax_of_any(
+    const double loss = softmax_of_any(
         x, j->classes, label, j->smooth, prob == NULL ? NULL : prob + i * j->classes, j->type);
-    v->before = rank_of_any(x, j->classes, label, j->type);
+    const int64_t before = rank_of_any(x, j->classes, label, j->type);
+    v->loss += loss;
+    v->top1 += before < 1;
+    v->top5 += before < 5;
+}
+
+static void forward_task(const void *job, int64_t line)
+{
+    const struct job *j = job;
+    struct verdict v = {0};
+    for (int64_t k = 0; k < j->wide; k++)
+        forward_row(j, line * j->wide + k, &v);
+    ((struct verdict *)j->a->port[DT_WORK])[line] = v;
 }
 
 /* Through a buffer: dx may lie over the probabilities. */
@@ -163,10 +175,11 @@ DT_CLONES static void descend_any(const struct job *j, int64_t i, int32_t label)
         descend(prob, dx, j->classes, label, base, own, over, DT_F32);
 }
 
-static void backward_task(const void *job, int64_t i)
+static void backward_task(const void *job, int64_t line)
 {
     const struct job *j = job;
-    descend_any(j, i, ((const int32_t *)j->a->port[DT_LABELS])[i]);
+    for (int64_t i = line * j->wide; i < (line + 1) * j->wide; i++)
+        descend_any(j, i, ((const int32_t *)j->a->port[DT_LABELS])[i]);
 }
 
 struct wave {
@@ -180,13 +193,13 @@ static void wave_task(const void *job, int64_t i)
     backward_task(w->j, w->first + i);
 }
 
-/* Narrow gradients over wide probabilities: row i is written where row i / 2 was, so rows n to 2n
- * can go together once those before n are done. */
+/* Narrow gradients over wide probabilities: line i is written where line i / 2 was, so lines n to
+ * 2n can go together once those before n are done. */
 static void backward_in_waves(const struct job *j)
 {
-    for (int64_t first = 0, n = 1; first < j->rows; first += n) {
+    for (int64_t first = 0, n = 1; first < j->lines; first += n) {
         n = first == 0 ? 1 : first;
-        n = n < j->rows - first ? n : j->rows - first;
+        n = n < j->lines - first ? n : j->lines - first;
         const struct wave w = {j, first};
         dt_team(n, wave_task, &w);
     }
@@ -197,24 +210,24 @@ static void backward(const struct job *j)
     if (j->type == DT_BF16 && j->a->port[DT_DX] == j->a->port[DT_S])
         backward_in_waves(j);
     else
-        dt_team(j->rows, backward_task, j);
+        dt_team(j->lines, backward_task, j);
 }
 
-static void add_up(dt_metrics *m, const struct verdict *v, int64_t n)
+static void add_up(dt_metrics *m, const struct verdict *v, const struct job *j)
 {
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < j->lines; i++) {
         m->loss_sum += v[i].loss;
-        m->nonfinite += !isfinite(v[i].loss);
-        m->top1 += v[i].before < 1;
-        m->top5 += v[i].before < 5;
+        m->nonfinite += !isfinite(v[i].loss); /* of a line, if that of any row is */
+        m->top1 += v[i].top1;
+        m->top5 += v[i].top5;
     }
-    m->count += n;
+    m->count += j->lines * j->wide;
 }
 
 static dt_status check_labels(const struct job *j, dt_err *err)
 {
     const int32_t *label = j->a->port[DT_LABELS];
-    for (int64_t i = 0; i < j->rows; i++)
+    for (int64_t i = 0; i < j->lines * j->wide; i++)
         if (label[i] < 0 || label[i] >= j->classes)
             return DT_FAIL(err, DT_E_DATA,
                 "sample %" PRId64 " of the step has label %" PRId32
@@ -236,17 +249,17 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
     (void)state;
     const dt_shape x = dt_call_x(c);
     const float smooth = c->form == DT_EVAL ? 0.0f : a->hyper.label_smoothing;
-    const struct job j = {a, x.c, a->n * x.h, x.h, c->dtype, smooth};
+    const struct job j = {a, x.c, x.w, a->n * x.h, x.h * x.w, c->dtype, smooth};
     if (c->form == DT_BACKWARD) {
         backward(&j);
         return DT_OK;
     }
     DT_CHECK(check_labels(&j, err));
-    dt_team(j.rows, forward_task, &j);
+    dt_team(j.lines, forward_task, &j);
     dt_metrics *m = a->port[DT_METRICS];
     if (!a->accumulate)
         memset(m, 0, sizeof *m);
-    add_up(m, a->port[DT_WORK], j.rows);
+    add_up(m, a->port[DT_WORK], &j);
     return DT_OK;
 }
 

@@ -16,6 +16,7 @@ typedef struct layer {
     void *opts;
     int n_in;
     int32_t in[DT_MAX_IN]; /* layers above, or DT_GRAPH_INPUT */
+    int32_t shares;        /* layer above whose weight it uses, or DT_SHARES_NONE */
     bool read;             /* by a layer below */
 } layer;
 
@@ -80,6 +81,7 @@ static dt_status collect(net *t)
             continue;
         layer *l = &t->layer[t->n];
         l->s = s;
+        l->shares = DT_SHARES_NONE;
         put_place(l->at, sizeof l->at, s.file, s.line, &s);
         if (++t->n > DT_INI_LAYERS)
             return DT_FAIL(t->err, DT_E_CONFIG,
@@ -153,33 +155,37 @@ static void check_loss(net *t, size_t i)
 }
 
 typedef struct wiring {
-    const char *input;
+    const char *input, *shares;
 } wiring;
 
 /* clang-format off */
 static const dt_opt wiring_rows[] = {
     {"input", DT_OPT_LIST, offsetof(wiring, input), "", 0, 0, NULL, "layers", "whose values it takes; default: the section above"},
+    {"shares", DT_OPT_STR, offsetof(wiring, shares), "", 0, 0, NULL, NULL, "a layer whose weight it uses instead of one of its own"},
     {0},
 };
 /* clang-format on */
 
-static void no_such_input(net *t, const layer *l, const char *at, const char *name)
+/* @key: the list or name in which it stands. */
+static void no_such_layer(net *t, const layer *l, const char *at, const char *name, const char *key)
 {
+    const bool input = strcmp(key, "input") == 0;
     const char **words = dt_alloc((size_t)(l - t->layer) + 2, sizeof *words);
     const char *near = NULL;
     if (words != NULL) {
         size_t n = 0;
-        words[n++] = "image";
+        if (input)
+            words[n++] = "image";
         for (const layer *k = t->layer; k < l; k++)
             words[n++] = k->s.name;
         near = dt_nearest(name, words);
     }
     dt_free(words);
-    note(t, near != NULL ? DT_FAIL(t->err, DT_E_CONFIG,
-                               "%s: no layer is called '%.95s', did you mean '%s'?", at, name, near)
-                         : DT_FAIL(t->err, DT_E_CONFIG,
-                               "%s: no layer is called '%.95s'; input names layers above, or image",
-                               at, name));
+    note(t, near != NULL
+                ? DT_FAIL(t->err, DT_E_CONFIG, "%s: no layer is called '%.95s', did you mean '%s'?",
+                      at, name, near)
+                : DT_FAIL(t->err, DT_E_CONFIG, "%s: no layer is called '%.95s'; %s names %s", at,
+                      name, key, input ? "layers above, or image" : "a layer above"));
 }
 
 /* Resolve one name of the list; @at is the place of the key. */
@@ -191,7 +197,7 @@ static void connect(net *t, layer *l, const char *at, const char *name)
     }
     const size_t self = (size_t)(l - t->layer), i = find(t, name);
     if (i == t->n)
-        no_such_input(t, l, at, name);
+        no_such_layer(t, l, at, name, "input");
     else if (i == self)
         note(t, DT_FAIL(t->err, DT_E_CONFIG,
                     "%s takes itself as input; a layer can use only layers above it", at));
@@ -206,15 +212,21 @@ static void connect(net *t, layer *l, const char *at, const char *name)
     l->in[l->n_in++] = i < self ? (int32_t)i : DT_GRAPH_INPUT;
 }
 
-static void connect_list(net *t, layer *l, const char *list)
+/* Where a key of a layer stands, or the layer itself. */
+static void put_key_place(const net *t, char *to, size_t bytes, const layer *l, const char *key)
 {
     const char *file = l->s.file;
     int line = l->s.line;
-    char at[256], name[DT_LINE_BYTES];
-    if (dt_config_get(t->c, l->s.text, "input", &file, &line) != NULL)
-        put_place(at, sizeof at, file, line, &l->s);
+    if (dt_config_get(t->c, l->s.text, key, &file, &line) != NULL)
+        put_place(to, bytes, file, line, &l->s);
     else
-        memcpy(at, l->at, sizeof at);
+        snprintf(to, bytes, "%s", l->at);
+}
+
+static void connect_list(net *t, layer *l, const char *list)
+{
+    char at[256], name[DT_LINE_BYTES];
+    put_key_place(t, at, sizeof at, l, "input");
     for (const char *p = list; p != NULL; p = *p == ',' ? p + 1 : NULL) {
         const size_t len = strcspn(p, ",");
         if (l->n_in == DT_MAX_IN) {
@@ -228,10 +240,26 @@ static void connect_list(net *t, layer *l, const char *list)
     }
 }
 
+static void find_owner(net *t, layer *l, const char *name)
+{
+    char at[256];
+    const size_t self = (size_t)(l - t->layer), i = find(t, name);
+    put_key_place(t, at, sizeof at, l, "shares");
+    if (i < self)
+        l->shares = (int32_t)i;
+    else if (i == t->n)
+        no_such_layer(t, l, at, name, "shares");
+    else
+        note(t, DT_FAIL(t->err, DT_E_CONFIG,
+                    "%s uses the weight of '%.95s', which %s; a layer can use only the weight of a "
+                    "layer above it",
+                    at, name, i == self ? "is itself" : "stands below"));
+}
+
 static void wire(net *t, size_t i)
 {
     layer *l = &t->layer[i];
-    wiring w = {NULL};
+    wiring w = {NULL, NULL};
     const dt_status st = dt_config_bind(t->c, l->s.text, wiring_rows, &w, t->err);
     if (st != DT_OK) {
         note(t, st);
@@ -244,6 +272,8 @@ static void wire(net *t, size_t i)
         if (i > 0)
             t->layer[i - 1].read = true;
     }
+    if (w.shares != NULL)
+        find_owner(t, l, w.shares);
     const dt_layer_desc *d = l->desc;
     if (d == NULL || (l->n_in >= d->min_in && l->n_in <= d->max_in))
         return;
@@ -296,6 +326,16 @@ static void name_from_file(char *to, const char *file)
             *p = '_';
 }
 
+/* What the layers say themselves. */
+static dt_status refuse(const net *t, const char *key, int64_t given, dt_err *err)
+{
+    if (given > 0)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "[model] %s = %" PRId64 " is for models with a name; the layers in %s state theirs",
+            key, given, t->layer[0].s.file);
+    return DT_OK;
+}
+
 static dt_status check_opts(const net *t, const dt_model_opts *o)
 {
     if (o->width > 0 && o->width != 64)
@@ -307,10 +347,14 @@ static dt_status check_opts(const net *t, const dt_model_opts *o)
         return DT_FAIL(t->err, DT_E_CONFIG,
             "[model] dropout = %g is for models with a name; write a [dropout NAME] section in %s",
             o->dropout, t->layer[0].s.file);
-    if (o->image < 1)
+    DT_CHECK(refuse(t, "layers", o->layers, t->err));
+    DT_CHECK(refuse(t, "heads", o->heads, t->err));
+    DT_CHECK(refuse(t, "vocab", o->vocab, t->err));
+    if ((o->image < 1) == (o->context < 1))
         return DT_FAIL(t->err, DT_E_CONFIG,
-            "%s: a network of layers needs [model] image, its height and width in pixels",
-            t->layer[0].s.file);
+            "%s: a network of layers needs [model] image, its height and width in pixels, or "
+            "[model] context, the length of a sequence of tokens%s",
+            t->layer[0].s.file, o->image > 0 ? "; not both" : "");
     return DT_OK;
 }
 
@@ -328,8 +372,9 @@ static dt_status create(net *t, const dt_model_opts *o, dt_graph **out)
             "them",
             file, line, given, t->layer[0].at);
     const dt_shape image = {1, o->image, o->image, o->channels > 0 ? o->channels : 3};
-    return dt_graph_create(out, given != NULL && *given != '\0' ? given : name, image,
-        o->classes > 0 ? o->classes : 1, t->err);
+    const dt_shape tokens = {1, o->context, 1, 1};
+    return dt_graph_create(out, given != NULL && *given != '\0' ? given : name,
+        o->context > 0 ? tokens : image, o->classes > 0 ? o->classes : 1, t->err);
 }
 
 /* Layer i becomes node i: both stand in file order. */
@@ -340,8 +385,27 @@ static dt_status add_layers(const net *t, dt_graph *g)
         int32_t id;
         DT_TRY(t->err, dt_graph_add(g, l->desc, l->s.name, l->opts, l->in, l->n_in, &id, t->err),
             "%s cannot be built", l->at);
+        if (l->shares == DT_SHARES_NONE)
+            continue;
+        char at[256];
+        put_key_place(t, at, sizeof at, l, "shares");
+        DT_TRY(t->err, dt_graph_share(g, id, l->shares, t->err), "%s cannot share", at);
     }
     return DT_OK;
+}
+
+/* A label a sample, a position of a sequence, or a pixel of the image. */
+static dt_status check_scores(const net *t, const layer *l, dt_shape scores, dt_shape image)
+{
+    if (scores.w == image.w && scores.h == image.h)
+        return DT_OK;
+    if (scores.h * scores.w == 1)
+        return DT_OK;
+    return DT_FAIL(t->err, DT_E_CONFIG,
+        "%s makes scores of %" PRId64 "x%" PRId64 " places, and the input has %" PRId64 "x%" PRId64
+        "; put fc or global_avgpool before the loss for a label a sample, or upsample for one a "
+        "pixel",
+        l->at, scores.h, scores.w, image.h, image.w);
 }
 
 static dt_status add_loss(const net *t, const dt_model_opts *o, dt_graph *g)
@@ -355,6 +419,7 @@ static dt_status add_loss(const net *t, const dt_model_opts *o, dt_graph *g)
             dt_graph_add(g, &dt_layer_cross_entropy, "loss", NULL, &scores, 1, &id, t->err),
             "%s cannot be the last layer", last->at);
     const layer *l = scores == DT_GRAPH_INPUT ? last : &t->layer[scores];
+    DT_CHECK(check_scores(t, l, dt_graph_shape(g, scores), g->input));
     const int64_t made = dt_graph_shape(g, scores).c;
     if (o->classes < 1)
         g->classes = made;

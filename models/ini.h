@@ -9,8 +9,10 @@
  *   input = r1, c1
  *
  * `input` names the layers whose values a layer takes: layers above it, or `image`. Without it a
- * layer takes the value of the section above, the first one the image. The other keys are the
- * layer's options. The last layer is [cross_entropy loss]; it is added when the file leaves it out.
+ * layer takes the value of the section above, the first one the image. `shares` names a layer above
+ * whose weight a layer uses instead of one of its own, as the output of a language model uses that
+ * of the embedding. The other keys are the layer's options. The last layer is [cross_entropy loss];
+ * it is added when the file leaves it out.
  */
 #ifndef DT_MODELS_INI_H
 #define DT_MODELS_INI_H
@@ -26,8 +28,9 @@ bool dt_ini_has_layers(const dt_config *c);
 
 /**
  * dt_ini_network() - build the network.
- * @o: image must be given; channels defaults to 3; classes, when not given, is what the last layer
- * makes. width and dropout belong to models with a name: DT_E_CONFIG when they ask for anything
+ * @o: image must be given, or context for an input of tokens; channels defaults to 3; classes, when
+ * not given, is what the last layer makes. The rest belongs to models with a name: DT_E_CONFIG when
+ * it asks for anything
  *
  * The network takes its name from [model] name, which then must not be that of a model, or else
  * from the file. The caller owns *out. DT_E_CONFIG with FILE:LINE for everything wrong with kinds,

@@ -8,6 +8,7 @@
 #include "engine/cpu.h"
 #include "engine/graph_fuse.h"
 #include "engine/runner.h"
+#include "layers/attention.h"
 #include "layers/onednn.h"
 #include "layers/plain.h"
 #include "memory/lower.h"
@@ -18,17 +19,38 @@
 #include "tests/check.h"
 #include "tests/random_graph.h"
 
-enum { STEPS = 4, BATCH = 4, CLASSES = 10, MOST_MICRO = 2, IMAGE = 32, NETWORKS = 5 };
+enum { STEPS = 4, BATCH = 4, CLASSES = 10, MOST_MICRO = 2, IMAGE = 32, NETWORKS = 5, WIDE = 7 };
 
-/* ---- levels ---- */
+/* A model, in small; or a file of configs/. @recipe: instead of the model's own. */
+typedef struct network {
+    const char *name, *file, *model;
+    const void *recipe;
+    dt_model_opts o;
+} network;
 
-/* A model's name, or a file of configs/. */
-static const struct network {
-    const char *name, *file;
-    int64_t image, width;
-} networks[NETWORKS] = {{"lenet5", NULL, 28, 0}, {"resnet18", NULL, IMAGE, 8},
-    {"vgg11", NULL, 224, 8}, {"densenet_small", "configs/densenet_small.ini", 0, 0},
-    {"unet_small", "configs/unet_small.ini", 0, 0}};
+static const int few_blocks = 2;
+static const int few_layers[] = {2, 2, 2, 2};
+
+static const network networks[NETWORKS + WIDE] = {{"lenet5", .model = "lenet5", .o = {.image = 28}},
+    {"resnet18", .model = "resnet18", .o = {.image = IMAGE, .width = 8}},
+    {"vgg11", .model = "vgg11", .o = {.image = 224, .width = 8}},
+    {"densenet_small", .file = "configs/densenet_small.ini"},
+    {"unet_small", .file = "configs/unet_small.ini"},
+    {"gpt2, efficient", .model = "gpt2",
+        .o = {.layers = 2,
+            .heads = 2,
+            .width = 16,
+            .context = 24,
+            .attention = DT_ATTENTION_EFFICIENT}},
+    {"gpt2, naive", .model = "gpt2",
+        .o =
+            {.layers = 2, .heads = 2, .width = 16, .context = 24, .attention = DT_ATTENTION_NAIVE}},
+    {"vit_small", .model = "vit_small",
+        .o = {.layers = 3, .heads = 2, .width = 48, .image = 4 * IMAGE}},
+    {"googlenet", .model = "googlenet", .o = {.image = IMAGE, .width = 8}},
+    {"densenet", .model = "densenet121", few_layers, {.image = IMAGE, .width = 16}},
+    {"preact", .model = "resnet1001", &few_blocks, {.image = IMAGE, .width = 16}},
+    {"unet", .model = "unet", .o = {.image = IMAGE, .width = 8}}};
 
 /* @ini: sections that go with it. Room for packed values is made too small on purpose in some, so
  * that steps are run again. */
@@ -75,6 +97,11 @@ int dt_levels(dt_factor f)
     return f == DT_BY_NETWORK ? NETWORKS : f == DT_BY_POLICY ? (int)DT_COUNT(methods) : 2;
 }
 
+int dt_wide_networks(void)
+{
+    return WIDE;
+}
+
 const char *dt_level_name(dt_factor f, int level)
 {
     static const char *const *const names[DT_FACTORS] = {[DT_BY_TIER] = tiers,
@@ -114,14 +141,17 @@ typedef struct trainee {
     dt_exactness seen;
 } trainee;
 
-static dt_graph *build(const struct network *net)
+static dt_graph *build(const network *net)
 {
     dt_graph *g = NULL;
     dt_err err = {0};
     if (net->file == NULL) {
-        const dt_model_opts o = {
-            .classes = CLASSES, .image = net->image, .width = net->width, .dropout = -1};
-        assert_ok(dt_model_build(dt_model_find(net->name), &o, &g, &err), &err);
+        dt_model_desc m = *dt_model_find(net->model);
+        dt_model_opts o = net->o;
+        o.classes = CLASSES;
+        o.dropout = -1;
+        m.recipe = net->recipe != NULL ? net->recipe : m.recipe;
+        assert_ok(dt_model_build(&m, &o, &g, &err), &err);
         return g;
     }
     dt_config *c;
@@ -132,7 +162,7 @@ static dt_graph *build(const struct network *net)
     return g;
 }
 
-static dt_graph *network(const dt_way *w)
+static dt_graph *graph_of(const dt_way *w)
 {
     dt_graph *g = build(&networks[w->level[DT_BY_NETWORK]]), *fused;
     dt_err err = {0};
@@ -206,17 +236,19 @@ static void make_batch(trainee *t)
     dt_dice d = {11, 0};
     const size_t n = MOST_MICRO * BATCH, floats = n * (size_t)dt_shape_sample(&t->graph->input);
     t->x = dt_alloc(floats, sizeof *t->x);
-    t->labels = dt_alloc(n, sizeof *t->labels);
+    const size_t labels = n * (size_t)dt_graph_labels(t->graph);
+    const bool ids = t->graph->node[0].desc->reads_ids;
+    t->labels = dt_alloc(labels, sizeof *t->labels);
     assert_true(t->x != NULL && t->labels != NULL);
     for (size_t i = 0; i < floats; i++)
-        t->x[i] = (float)dt_roll(&d, 2001) / 1000.0F - 1.0F;
-    for (size_t i = 0; i < n; i++)
+        t->x[i] = ids ? (float)dt_roll(&d, CLASSES) : (float)dt_roll(&d, 2001) / 1000.0F - 1.0F;
+    for (size_t i = 0; i < labels; i++)
         t->labels[i] = (int32_t)dt_roll(&d, CLASSES);
 }
 
 static trainee open_trainee(const dt_way *w, const method *m)
 {
-    trainee t = {.graph = network(w)};
+    trainee t = {.graph = graph_of(w)};
     dt_err err = {0};
     char ini[512];
     snprintf(ini, sizeof ini, "[memory]\npolicy = %s\n%s", m->policies, m->ini);
@@ -253,7 +285,7 @@ static void close_trainee(trainee *t)
 static dt_run_args args_of(const trainee *t, int64_t step, int micro, int of)
 {
     return (dt_run_args){.batch = {t->x + micro * BATCH * dt_runner_sample(t->runner),
-                             t->labels + micro * BATCH, BATCH},
+                             t->labels + micro * BATCH * dt_runner_labels(t->runner), BATCH},
         .sample0 = (int64_t)micro * BATCH,
         .step = step,
         .step_samples = (int64_t)of * BATCH,
@@ -320,7 +352,7 @@ static unsigned char *train(trainee *t, int of)
 static struct kept {
     unsigned char *state;
     uint64_t peak;
-} kept[NETWORKS][MOST_MICRO][2][DT_DTYPES];
+} kept[NETWORKS + WIDE][MOST_MICRO][2][DT_DTYPES];
 
 /* All has changed, or the comparison would compare nothing. */
 static void has_trained(trainee *t, const unsigned char *state)

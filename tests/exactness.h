@@ -23,6 +23,9 @@ typedef struct dt_way {
 } dt_way;
 
 int dt_levels(dt_factor f);
+
+/* More networks follow those levels: level dt_levels(DT_BY_NETWORK) + i, of so many. */
+int dt_wide_networks(void);
 const char *dt_level_name(dt_factor f, int level);
 
 /* What one run showed. */

@@ -300,9 +300,72 @@ static void a_loss_before_the_end_is_refused(void **state)
     const refusal r[] = {
         {"[fc a]\nout = 2\n[cross_entropy loss]\n[relu r]\n",
             {"net.ini:3: [cross_entropy loss]", "must be the last", "net.ini:4: [relu r]"}},
-        {"[conv a]\nout = 2\nkernel = 3\n", {"net.ini:1: [conv a]", "cannot be the last layer"}},
+        {"[conv a]\nout = 2\nkernel = 3\n",
+            {"net.ini:1: [conv a]", "scores of 6x6 places", "the input has 8x8", "global_avgpool"}},
     };
     refuse_all(r, DT_COUNT(r));
+}
+
+static const dt_model_opts tokens = {.context = 6, .dropout = -1};
+
+/* A language model whose output uses the weight of its embedding. */
+#define TIED(weight)                                                                               \
+    "[embedding wte]\nvocab = 9\nout = 4\n[linear head]\nout = 9\nbias = off\n" weight
+
+static void a_linear_layer_can_share_the_weight_of_an_embedding(void **state)
+{
+    (void)state;
+    dt_graph *apart = build(TIED(""), tokens), *tied = build(TIED("shares = wte\n"), tokens);
+    assert_int_equal(apart->node[1].shares, DT_SHARES_NONE);
+    assert_int_equal(tied->node[1].shares, 0);
+    assert_int_equal(dt_graph_parameters(apart), 2 * 9 * 4);
+    assert_int_equal(dt_graph_parameters(tied), 9 * 4);
+    assert_true(dt_shape_same(&tied->input, &(dt_shape){1, 6, 1, 1}));
+    assert_int_equal(dt_graph_labels(tied), 6);
+    assert_int_equal(tied->classes, 9);
+    dt_graph_destroy(tied);
+    dt_graph_destroy(apart);
+}
+
+static void weights_that_cannot_be_shared_are_refused(void **state)
+{
+    (void)state;
+    const refusal r[] = {
+        {TIED("shares = wtf\n"),
+            {"net.ini:7: [linear head]", "no layer is called 'wtf'", "did you mean 'wte'"}},
+        {TIED("shares = image\n"), {"net.ini:7: [linear head]", "no layer is called 'image'",
+                                       "shares names a layer above"}},
+        {TIED("shares = head\n"), {"net.ini:7: [linear head]", "is itself", "a layer above"}},
+        {TIED("shares = last\n[relu last]\n"), {"net.ini:7", "stands below", "a layer above"}},
+        {"[embedding wte]\nvocab = 9\nout = 4\n[linear head]\nout = 7\nbias = off\nshares = wte\n",
+            {"net.ini:7: [linear head] cannot share", "28 values", "has 36 or another shape"}},
+        {"[embedding wte]\nvocab = 9\nout = 4\n[linear head]\nout = 9\nshares = wte\n",
+            {"net.ini:6: [linear head] cannot share", "bias = off"}},
+        {"[embedding wte]\nvocab = 9\nout = 4\n[layernorm n]\nshares = wte\n",
+            {"net.ini:5: [layernorm n] cannot share", "'n' (layernorm)"}},
+    };
+    for (size_t i = 0; i < DT_COUNT(r); i++)
+        refuse(r[i].text, tokens, r[i].want);
+}
+
+static void the_input_is_an_image_or_a_sequence(void **state)
+{
+    (void)state;
+    const char *const neither[] = {"[model] image", "[model] context", NULL};
+    const char *const both[] = {"[model] image", "not both", NULL};
+    const char *const heads[] = {"[model] heads = 2", "net.ini", NULL};
+    refuse(TIED(""), (dt_model_opts){.dropout = -1}, neither);
+    refuse(TIED(""), (dt_model_opts){.image = 8, .context = 8, .dropout = -1}, both);
+    refuse(TIED(""), (dt_model_opts){.context = 8, .heads = 2, .dropout = -1}, heads);
+}
+
+static void scores_as_large_as_the_image_take_a_label_a_pixel(void **state)
+{
+    (void)state;
+    dt_graph *g = build("[conv a]\nout = 2\nkernel = 3\npad = 1\n", small);
+    assert_int_equal(dt_graph_labels(g), 8 * 8);
+    assert_int_equal(g->classes, 2);
+    dt_graph_destroy(g);
 }
 
 static void all_problems_are_reported_in_one_pass(void **state)
@@ -425,7 +488,9 @@ static void the_other_example_configurations_name_models(void **state)
 {
     (void)state;
     static const char *const files[] = {"configs/resnet50.ini", "configs/resnet20_cifar10.ini",
-        "configs/lenet5_mnist.ini", "configs/vgg16.ini", "configs/alexnet.ini", "configs/mlp.ini"};
+        "configs/lenet5_mnist.ini", "configs/vgg16.ini", "configs/alexnet.ini", "configs/mlp.ini",
+        "configs/unet.ini", "configs/vit_small.ini", "configs/googlenet.ini",
+        "configs/densenet121.ini", "configs/gpt2_shakespeare.ini"};
     for (size_t i = 0; i < DT_COUNT(files); i++) {
         dt_err err = {0};
         dt_config *c = NULL;
@@ -460,6 +525,10 @@ int main(void)
         cmocka_unit_test(values_nobody_takes_are_refused),
         cmocka_unit_test(bad_names_are_refused),
         cmocka_unit_test(a_loss_before_the_end_is_refused),
+        cmocka_unit_test(a_linear_layer_can_share_the_weight_of_an_embedding),
+        cmocka_unit_test(weights_that_cannot_be_shared_are_refused),
+        cmocka_unit_test(the_input_is_an_image_or_a_sequence),
+        cmocka_unit_test(scores_as_large_as_the_image_take_a_label_a_pixel),
         cmocka_unit_test(all_problems_are_reported_in_one_pass),
         cmocka_unit_test(what_belongs_to_named_models_is_refused),
         cmocka_unit_test(a_configuration_without_layers_is_refused),

@@ -25,14 +25,15 @@ typedef struct bench {
     } work[16];
 } bench;
 
-static void open_bench(bench *b, int64_t n, int64_t classes, const float *x, const int32_t *labels)
+/* Maps of h by w places, a label each. */
+static void open_maps(bench *b, int64_t n, dt_shape map, const float *x, const int32_t *labels)
 {
     dt_err err = {0};
     const int32_t in = DT_GRAPH_INPUT;
     int32_t id;
     *b = (bench){.metrics = {.loss_sum = 77, .count = 7, .top1 = 7, .top5 = 7, .nonfinite = 7}};
-    assert_true(n * classes <= MAX_VALUES && n <= 16);
-    assert_ok(dt_graph_create(&b->g, "g", (dt_shape){1, 1, 1, classes}, classes, &err), &err);
+    assert_true(n * dt_shape_sample(&map) <= MAX_VALUES && n * map.h <= 16);
+    assert_ok(dt_graph_create(&b->g, "g", map, map.c, &err), &err);
     assert_ok(dt_graph_add(b->g, &dt_layer_cross_entropy, "loss", NULL, &in, 1, &id, &err), &err);
     b->call = (dt_call){.node = &b->g->node[id], .graph = b->g, .n = n, .home_n = n};
     b->a = (dt_args){.n = n, .step_samples = n};
@@ -46,6 +47,11 @@ static void open_bench(bench *b, int64_t n, int64_t classes, const float *x, con
     b->a.port[DT_DX] = b->dx;
     b->a.port[DT_METRICS] = &b->metrics;
     b->a.port[DT_WORK] = b->work;
+}
+
+static void open_bench(bench *b, int64_t n, int64_t classes, const float *x, const int32_t *labels)
+{
+    open_maps(b, n, (dt_shape){1, 1, 1, classes}, x, labels);
 }
 
 static dt_status try_run(bench *b, dt_form_kind form, dt_err *err)
@@ -407,14 +413,84 @@ static void labels_outside_the_classes_are_refused(void **state)
     }
 }
 
-static void scores_must_be_a_vector(void **state)
+/* Equal scores but one: the loss of a pixel is log(3) or, where its own score is log(2) above the
+ * others, log(2); its gradient the probabilities less the label, over all pixels. */
+static void a_label_a_pixel_gives_the_mean_over_all_pixels(void **state)
 {
     (void)state;
-    const dt_shape x = {1, 7, 7, 10};
-    dt_layer_info info;
+    enum { N = 2, H = 2, W = 3, C = 3, PIXELS = N * H * W };
+    float x[PIXELS * C] = {0};
+    int32_t labels[PIXELS] = {0};
+    labels[4] = 2;
+    x[4 * C + 2] = 0.693147181F;
+    labels[11] = 1; /* ranked second among equals */
+    bench b;
+    open_maps(&b, N, (dt_shape){1, H, W, C}, x, labels);
+    run(&b, DT_FORWARD);
+    assert_true(fabs(b.metrics.loss_sum - (11 * log(3) + log(2))) < 1e-6);
+    assert_int_equal(b.metrics.count, PIXELS);
+    assert_int_equal(b.metrics.top1, PIXELS - 1);
+    assert_int_equal(b.metrics.top5, PIXELS);
+    run(&b, DT_BACKWARD);
+    const float third = 1.0F / 3, half[C] = {0.25F, 0.25F, -0.5F};
+    float want[PIXELS * C];
+    for (int i = 0; i < PIXELS * C; i++) {
+        const bool own = i % C == labels[i / C];
+        want[i] = (i / C == 4 ? half[i % C] : own ? third - 1 : third) / PIXELS;
+    }
+    assert_true(dt_relative_error(b.dx, want, PIXELS * C) < 1e-6);
+    dt_graph_destroy(b.g);
+}
+
+static void pixels_are_as_samples_of_their_own(void **state)
+{
+    (void)state;
+    enum { N = 2, H = 2, W = 4, C = 5, PIXELS = N * H * W };
+    float *x = dt_random_values((size_t)PIXELS * C, 3);
+    int32_t labels[PIXELS];
+    for (int i = 0; i < PIXELS; i++)
+        labels[i] = i * 7 % C;
+    bench maps, rows;
+    open_maps(&maps, N, (dt_shape){1, H, W, C}, x, labels);
+    open_bench(&rows, PIXELS, C, x, labels);
+    for (int form = 0; form < 2; form++) {
+        run(&maps, form == 0 ? DT_FORWARD : DT_BACKWARD);
+        run(&rows, form == 0 ? DT_FORWARD : DT_BACKWARD);
+    }
+    assert_memory_equal(maps.prob, rows.prob, sizeof(float) * PIXELS * C);
+    assert_memory_equal(maps.dx, rows.dx, sizeof(float) * PIXELS * C);
+    assert_true(fabs(maps.metrics.loss_sum - rows.metrics.loss_sum) < 1e-12);
+    assert_int_equal(maps.metrics.top1, rows.metrics.top1);
+    assert_int_equal(maps.metrics.top5, rows.metrics.top5);
+    dt_graph_destroy(maps.g);
+    dt_graph_destroy(rows.g);
+    free(x);
+}
+
+static void a_wrong_label_of_a_pixel_names_its_sample(void **state)
+{
+    (void)state;
+    const float x[2 * 4 * 2] = {0};
+    const int32_t labels[2 * 4] = {0, 1, 0, 1, 0, 0, 2, 0};
+    bench b;
     dt_err err = {0};
-    assert_fails(
-        dt_layer_cross_entropy.infer(NULL, &x, 1, &info, &err), DT_E_CONFIG, &err, "7x7x10");
+    open_maps(&b, 2, (dt_shape){1, 2, 2, 2}, x, labels);
+    assert_fails(try_run(&b, DT_FORWARD, &err), DT_E_DATA, &err, "sample 1");
+    dt_graph_destroy(b.g);
+}
+
+static void one_loss_that_is_not_finite_is_seen_among_pixels(void **state)
+{
+    (void)state;
+    float x[2 * 4 * 2] = {0};
+    const int32_t labels[2 * 4] = {0};
+    x[9] = NAN;
+    bench b;
+    open_maps(&b, 2, (dt_shape){1, 2, 2, 2}, x, labels);
+    run(&b, DT_FORWARD);
+    assert_int_equal(b.metrics.nonfinite, 1);
+    assert_int_equal(b.metrics.top1, 7);
+    dt_graph_destroy(b.g);
 }
 
 /* A value of @n floats with a guard behind it. */
@@ -557,7 +633,10 @@ int main(void)
         cmocka_unit_test(metrics_start_anew_or_add_up),
         cmocka_unit_test(evaluation_gives_the_metrics_without_probabilities),
         cmocka_unit_test(labels_outside_the_classes_are_refused),
-        cmocka_unit_test(scores_must_be_a_vector),
+        cmocka_unit_test(a_label_a_pixel_gives_the_mean_over_all_pixels),
+        cmocka_unit_test(pixels_are_as_samples_of_their_own),
+        cmocka_unit_test(a_wrong_label_of_a_pixel_names_its_sample),
+        cmocka_unit_test(one_loss_that_is_not_finite_is_seen_among_pixels),
         cmocka_unit_test(sgd_follows_pytorch),
         cmocka_unit_test(sum_may_take_the_bytes_of_either_input),
         cmocka_unit_test(commit_copies_the_pending_statistic),

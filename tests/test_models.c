@@ -60,6 +60,7 @@ static const struct {
     {"resnet1001", 10327706},
     {"googlenet", 6624904},
     {"densenet121", 7978856},
+    {"unet", 17263042},
     {"gpt2", 124439808},
     {"vit_small", 22049896},
     {"lenet5", 61706},

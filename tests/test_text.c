@@ -20,7 +20,7 @@ static void fill(uint8_t *bytes)
         bytes[i] = some[(i * 7 + i / 11) % sizeof some];
 }
 
-static const char *put_text(const char *name, const uint8_t *bytes, size_t n)
+static const char *put_text(const char *name, const void *bytes, size_t n)
 {
     const char *path = dt_temp_path(name);
     put_folder(dt_temp_path("."));
@@ -136,6 +136,50 @@ static void text_that_does_not_fit_is_refused_with_the_remedy(void **state)
     open_fails("synthetic", &o, DT_E_CONFIG, "use data.source = text");
 }
 
+static void text_to_evaluate_on_is_taken_whole_in_the_vocabulary_of_training(void **state)
+{
+    (void)state;
+    uint8_t bytes[BYTES];
+    fill(bytes);
+    dt_source_opts o = text_opts(put_text("own.txt", "hee\nteh__t", 10));
+    o.eval = true;
+    o.shape.h = o.labels = 4;
+    o.train_path = put_text("learned.txt", bytes, BYTES);
+    dt_vocabulary v;
+    dt_vocabulary_of(&v, bytes, BYTES);
+    dt_source *s = opened("text", &o);
+    assert_int_equal(s->desc->count(s), 2);
+    for (int64_t i = 0; i < 2; i++) {
+        float x[4];
+        int32_t label[4];
+        read_sample(s, i, 3, x, label);
+        for (int64_t k = 0; k < 4; k++) {
+            assert_int_equal((int)x[k], v.token[(uint8_t) "hee\nteh__t"[4 * i + k]]);
+            assert_int_equal(label[k], v.token[(uint8_t) "hee\nteh__t"[4 * i + k + 1]]);
+        }
+    }
+    s->desc->close(s);
+}
+
+static void text_to_evaluate_on_may_hold_no_other_characters(void **state)
+{
+    (void)state;
+    uint8_t bytes[BYTES];
+    fill(bytes);
+    dt_source_opts o = text_opts(put_text("other.txt", "the\nthe\nthQ the end\n", 20));
+    o.eval = true;
+    o.train_path = put_text("trained.txt", bytes, BYTES);
+    open_fails("text", &o, DT_E_DATA, "other.txt: line 3, offset 10: byte 0x51 does not occur in");
+    open_fails("text", &o, DT_E_DATA, "trained.txt, whose bytes are the vocabulary; remove it");
+    o.train_path = "";
+    open_fails("text", &o, DT_E_DATA, "data.path is missing: text takes its vocabulary");
+    o.train_path = dt_temp_path("gone.txt");
+    open_fails("text", &o, DT_E_DATA, "gone.txt");
+    o.train_path = dt_temp_path("trained.txt");
+    o.classes = 9;
+    open_fails("text", &o, DT_E_DATA, "trained.txt: has 10 different bytes");
+}
+
 static void every_allocation_of_text_may_fail(void **state)
 {
     (void)state;
@@ -231,6 +275,8 @@ int main(void)
         cmocka_unit_test(tokens_are_the_distinct_bytes_in_rising_order),
         cmocka_unit_test(a_sample_is_a_piece_of_the_file_and_its_labels_one_further),
         cmocka_unit_test(text_that_does_not_fit_is_refused_with_the_remedy),
+        cmocka_unit_test(text_to_evaluate_on_is_taken_whole_in_the_vocabulary_of_training),
+        cmocka_unit_test(text_to_evaluate_on_may_hold_no_other_characters),
         cmocka_unit_test(every_allocation_of_text_may_fail),
         cmocka_unit_test(the_loader_keeps_labels_beside_their_samples),
         cmocka_unit_test(tensors_of_tokens_come_in_file_order),

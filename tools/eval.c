@@ -102,15 +102,17 @@ static dt_status pass(evaluation *e, dt_err *err)
 static void print(const evaluation *e)
 {
     const dt_eval_report *r = &e->result;
-    const bool sequence = dt_graph_labels(e->s->graph) > 1;
+    const bool many = dt_graph_labels(e->s->graph) > 1, pixels = e->s->graph->input.w > 1;
+    const char *of = !many ? "" : pixels ? " of pixels" : " of positions";
     char count[DT_COUNT_BYTES], rate[DT_HUMAN_BYTES];
     printf("%s on %s\n", e->s->graph->name, e->feeds.eval_note);
     printf("weights   %s\n\n", e->random ? "random, as before training" : e->s->opts.model.weights);
-    if (sequence)
-        printf("loss      %.4f nats a position, %.4f bits\n", r->loss, r->loss / log(2));
+    if (many)
+        printf("loss      %.4f nats a %s, %.4f bits\n", r->loss, pixels ? "pixel" : "position",
+            r->loss / log(2));
     else
         printf("loss      %.4f\n", r->loss);
-    printf("top-1     %.2f %%\ntop-5     %.2f %%\n", 100 * r->top1, 100 * r->top5);
+    printf("top-1     %.2f %%%s\ntop-5     %.2f %%%s\n", 100 * r->top1, of, 100 * r->top5, of);
     printf("samples   %s in %.1f s, %s a second\n", dt_term_count(count, (uint64_t)r->samples),
         r->seconds, dt_human_rate(rate, (double)r->samples / r->seconds));
 }

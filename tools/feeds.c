@@ -67,10 +67,12 @@ static dt_status open_eval(dt_feeds *f, const dt_session *s, const dt_source_des
     const char *path = s->opts.data.eval_path;
     o.eval = true;
     o.augment = false;
-    if (path != NULL)
+    if (path != NULL) {
+        o.train_path = train->path != NULL ? train->path : "";
         o.path = path;
-    else if (desc->has_eval == NULL || !desc->has_eval(&o))
+    } else if (desc->has_eval == NULL || !desc->has_eval(&o)) {
         return DT_OK;
+    }
     DT_CHECK(open_source(&f->eval, s, desc, &o, path != NULL ? "eval_path" : "path", err));
     const dt_loader_opts l = {
         .batch = s->opts.train.micro_batch, .ahead = (int)s->opts.data.ahead, .seed = o.seed};

@@ -57,7 +57,9 @@ static void layer_sections(void)
     const dt_layer_desc *const *all = dt_layer_all(&n);
     printf("\n## Layers\n\nWithout model.name the network is written as a section [KIND NAME] a "
            "layer, in the order in which they run.\n`input = NAME, ...` names what a layer takes: "
-           "layers above it, or image; without it, the section above.\n");
+           "layers above it, or image; without it, the section above.\n"
+           "`shares = NAME` lets a linear layer without bias use the weight of an embedding above "
+           "it.\nThe input is an image of model.image pixels, or model.context tokens.\n");
     for (size_t i = 0; i < n; i++) {
         printf("\n[%s NAME]: %s\n", all[i]->name, all[i]->summary);
         for (const dt_opt *o = all[i]->opts; o != NULL && o->key != NULL; o++) {

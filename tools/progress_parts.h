@@ -24,7 +24,7 @@ typedef struct dti_line {
     int64_t at, of, epoch,
         epochs; /* step in the epoch, or in the run; epoch from 1, epochs 0: none */
     double loss, lr, rate, wait, left; /* wait in [0, 1]; left in seconds */
-    bool smoothed, tokens; /* the rate is that of tokens, not of images */
+    bool smoothed, tokens;             /* the rate is that of tokens, not of images */
 } dti_line;
 
 /* As much of it as fits @width columns, most important first. Returns the length. */

@@ -9,6 +9,12 @@
 
 #define DT_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 #define DT_NODISCARD __attribute__((warn_unused_result))
+/* On functions that run on both devices: CUDA sources may call them in kernels. */
+#ifdef __CUDACC__
+#define DT_BOTH __host__ __device__
+#else
+#define DT_BOTH
+#endif
 #define DT_COUNT(a) (sizeof(a) / sizeof *(a))
 
 /* Return false, leaving *out unspecified, when the exact result does not fit. */

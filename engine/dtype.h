@@ -12,7 +12,7 @@ typedef enum dt_dtype { DT_F32, DT_BF16, DT_DTYPES } dt_dtype;
 
 typedef uint16_t dt_bf16; /* the upper half of a float */
 
-static inline size_t dt_dtype_bytes(dt_dtype t)
+DT_BOTH static inline size_t dt_dtype_bytes(dt_dtype t)
 {
     return t == DT_BF16 ? sizeof(dt_bf16) : sizeof(float);
 }
@@ -22,7 +22,7 @@ static inline const char *dt_dtype_name(dt_dtype t)
     return t == DT_BF16 ? "bf16" : "fp32";
 }
 
-static inline float dt_bf16_to_float(dt_bf16 b)
+DT_BOTH static inline float dt_bf16_to_float(dt_bf16 b)
 {
     const uint32_t u = (uint32_t)b << 16;
     float f;
@@ -32,7 +32,7 @@ static inline float dt_bf16_to_float(dt_bf16 b)
 
 /* To the nearest, ties to even; a NaN stays one. Without a branch, so that loops over it become
  * vectors. */
-static inline dt_bf16 dt_bf16_from_float(float f)
+DT_BOTH static inline dt_bf16 dt_bf16_from_float(float f)
 {
     uint32_t u;
     memcpy(&u, &f, sizeof u);

@@ -9,7 +9,7 @@ typedef struct dt_u32x4 {
     uint32_t v[4];
 } dt_u32x4;
 
-static inline dt_u32x4 dt_philox(dt_u32x4 ctr, uint32_t k0, uint32_t k1)
+DT_BOTH static inline dt_u32x4 dt_philox(dt_u32x4 ctr, uint32_t k0, uint32_t k1)
 {
     for (int round = 0; round < 10; round++) {
         const uint64_t a = (uint64_t)0xD2511F53u * ctr.v[0];
@@ -36,7 +36,7 @@ typedef enum dt_purpose {
 
 /* Four numbers keyed by seed, purpose and three coordinates: a (30 bits used with purpose), b and
  * c. */
-static inline dt_u32x4 dt_random(
+DT_BOTH static inline dt_u32x4 dt_random(
     uint64_t seed, dt_purpose purpose, uint32_t a, uint32_t b, uint64_t c)
 {
     const dt_u32x4 ctr = {{(uint32_t)c, (uint32_t)(c >> 32), b, a}};
@@ -44,7 +44,7 @@ static inline dt_u32x4 dt_random(
 }
 
 /* [0, 1), 24 bits */
-static inline float dt_unit(uint32_t u)
+DT_BOTH static inline float dt_unit(uint32_t u)
 {
     return (float)(u >> 8) * 0x1p-24f;
 }

@@ -11,7 +11,7 @@ typedef struct dt_shape {
 
 /* Elements of one sample. The graph refuses shapes for which this, times 4 bytes, times the batch,
  * would overflow, so later arithmetic need not check. */
-static inline int64_t dt_shape_sample(const dt_shape *s)
+DT_BOTH static inline int64_t dt_shape_sample(const dt_shape *s)
 {
     return s->h * s->w * s->c;
 }

@@ -1,55 +1,8 @@
 #include "layers/activations.h"
 
 #include "layers/cpu.h"
-#include "layers/curves.h"
+#include "layers/activation_curves.h"
 #include "layers/value.h"
-
-/* Which function; a constant wherever it becomes part of a loop. */
-typedef enum curve { SIGMOID, TANH, GELU, GELU_TANH } curve;
-
-/* The limit at -infinity is reached, as 0 times a finite number, well above these. */
-enum { GELU_LEAST = -15, GELU_TANH_MOST = 12 };
-
-/* Logistic of 2u and the derivative of 2u. Past +-12 the curve is 0 or 1 to the last bit, and
- * powers of x stay in range. */
-DT_INLINE void approximate(float x, float *cut, float *share, float *slope)
-{
-    const float low = dti_select(x < -GELU_TANH_MOST, -GELU_TANH_MOST, x);
-    const float v = dti_select(low > GELU_TANH_MOST, GELU_TANH_MOST, low), z = v * v;
-    *cut = v;
-    *share = dt_curve_sigmoid(v * (1.5957691216f + 0.0713548163f * z));
-    *slope = 1.5957691216f + 0.2140644488f * z;
-}
-
-DT_INLINE float value_of(curve f, float x)
-{
-    if (f == SIGMOID)
-        return dt_curve_sigmoid(x);
-    if (f == TANH)
-        return dt_curve_tanh(x);
-    if (f == GELU)
-        return dti_select(x < GELU_LEAST, GELU_LEAST, x) * dt_curve_normal(x).below;
-    float cut, share, slope;
-    approximate(x, &cut, &share, &slope);
-    return dti_select(x < -GELU_TANH_MOST, -0.0f, x) * share;
-}
-
-/* From y for sigmoid and tanh, from x for gelu. */
-DT_INLINE float slope_of(curve f, float v)
-{
-    if (f == SIGMOID)
-        return v * (1.0f - v);
-    if (f == TANH)
-        return (1.0f - v) * (1.0f + v);
-    if (f == GELU) {
-        const dt_normal n = dt_curve_normal(v);
-        const float low = dti_select(v < GELU_LEAST, GELU_LEAST, v);
-        return n.below + dti_select(low > -GELU_LEAST, -GELU_LEAST, low) * n.density;
-    }
-    float cut, share, slope;
-    approximate(v, &cut, &share, &slope);
-    return share + cut * slope * share * (1.0f - share);
-}
 
 /* Blocks of floats between loading and storing: compilers make vectors of curves over one type. */
 enum { BLOCK = 256 };
@@ -68,7 +21,7 @@ DT_INLINE void store_block(const float *restrict from, void *to, int n, dt_dtype
         dt_store(to, i, t, from[i]);
 }
 
-DT_INLINE void forward_loop(curve f, dt_dtype t, const void *x, void *y, int64_t n)
+DT_INLINE void forward_loop(dti_curve f, dt_dtype t, const void *x, void *y, int64_t n)
 {
     float v[BLOCK];
     for (int64_t at = 0; at < n; at += BLOCK) {
@@ -76,13 +29,13 @@ DT_INLINE void forward_loop(curve f, dt_dtype t, const void *x, void *y, int64_t
         load_block(dt_from(x, at, t), v, m, t);
 #pragma omp simd
         for (int i = 0; i < m; i++)
-            v[i] = value_of(f, v[i]);
+            v[i] = dti_curve_value(f, v[i]);
         store_block(v, dt_to(y, at, t), m, t);
     }
 }
 
 DT_INLINE void backward_loop(
-    curve f, dt_dtype t, const void *saved, const void *dy, void *dx, int64_t n)
+    dti_curve f, dt_dtype t, const void *saved, const void *dy, void *dx, int64_t n)
 {
     float v[BLOCK], d[BLOCK];
     for (int64_t at = 0; at < n; at += BLOCK) {
@@ -91,7 +44,7 @@ DT_INLINE void backward_loop(
         load_block(dt_from(dy, at, t), d, m, t);
 #pragma omp simd
         for (int i = 0; i < m; i++)
-            v[i] = d[i] * slope_of(f, v[i]);
+            v[i] = d[i] * dti_curve_slope(f, v[i]);
         store_block(v, dt_to(dx, at, t), m, t);
     }
 }
@@ -109,24 +62,24 @@ typedef void backward_fn(const void *saved, const void *dy, void *dx, int64_t n)
         backward_loop(f, t, saved, dy, dx, n);                                                     \
     }
 
-LOOPS(sigmoid_f32, SIGMOID, DT_F32)
-LOOPS(sigmoid_bf16, SIGMOID, DT_BF16)
-LOOPS(tanh_f32, TANH, DT_F32)
-LOOPS(tanh_bf16, TANH, DT_BF16)
-LOOPS(gelu_f32, GELU, DT_F32)
-LOOPS(gelu_bf16, GELU, DT_BF16)
-LOOPS(gelu_tanh_f32, GELU_TANH, DT_F32)
-LOOPS(gelu_tanh_bf16, GELU_TANH, DT_BF16)
+LOOPS(sigmoid_f32, DTI_SIGMOID, DT_F32)
+LOOPS(sigmoid_bf16, DTI_SIGMOID, DT_BF16)
+LOOPS(tanh_f32, DTI_TANH, DT_F32)
+LOOPS(tanh_bf16, DTI_TANH, DT_BF16)
+LOOPS(gelu_f32, DTI_GELU, DT_F32)
+LOOPS(gelu_bf16, DTI_GELU, DT_BF16)
+LOOPS(gelu_tanh_f32, DTI_GELU_TANH, DT_F32)
+LOOPS(gelu_tanh_bf16, DTI_GELU_TANH, DT_BF16)
 
 static const struct loops {
     forward_fn *forward;
     backward_fn *backward;
 } loops[][DT_DTYPES] = {
-    [SIGMOID] = {{sigmoid_f32_forward, sigmoid_f32_backward},
+    [DTI_SIGMOID] = {{sigmoid_f32_forward, sigmoid_f32_backward},
         {sigmoid_bf16_forward, sigmoid_bf16_backward}},
-    [TANH] = {{tanh_f32_forward, tanh_f32_backward}, {tanh_bf16_forward, tanh_bf16_backward}},
-    [GELU] = {{gelu_f32_forward, gelu_f32_backward}, {gelu_bf16_forward, gelu_bf16_backward}},
-    [GELU_TANH] = {{gelu_tanh_f32_forward, gelu_tanh_f32_backward},
+    [DTI_TANH] = {{tanh_f32_forward, tanh_f32_backward}, {tanh_bf16_forward, tanh_bf16_backward}},
+    [DTI_GELU] = {{gelu_f32_forward, gelu_f32_backward}, {gelu_bf16_forward, gelu_bf16_backward}},
+    [DTI_GELU_TANH] = {{gelu_tanh_f32_forward, gelu_tanh_f32_backward},
         {gelu_tanh_bf16_forward, gelu_tanh_bf16_backward}},
 };
 
@@ -153,7 +106,7 @@ static void backward_task(const void *job, int64_t i)
         dt_to(j->to, s.begin, j->t), s.end - s.begin);
 }
 
-static dt_status run(curve f, dt_port saved, const dt_call *c, const dt_args *a)
+static dt_status run(dti_curve f, dt_port saved, const dt_call *c, const dt_args *a)
 {
     const bool back = c->form == DT_BACKWARD;
     const struct job j = {.loops = loops[f][c->dtype],
@@ -169,20 +122,20 @@ static dt_status run(curve f, dt_port saved, const dt_call *c, const dt_args *a)
 static dt_status sigmoid_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
 {
     (void)state, (void)err;
-    return run(SIGMOID, DT_Y, c, a);
+    return run(DTI_SIGMOID, DT_Y, c, a);
 }
 
 static dt_status tanh_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
 {
     (void)state, (void)err;
-    return run(TANH, DT_Y, c, a);
+    return run(DTI_TANH, DT_Y, c, a);
 }
 
 static dt_status gelu_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
 {
     (void)state, (void)err;
     const dt_gelu *o = c->node->opts;
-    return run(o->approximate == DT_GELU_TANH ? GELU_TANH : GELU, DT_X, c, a);
+    return run(o->approximate == DT_GELU_TANH ? DTI_GELU_TANH : DTI_GELU, DT_X, c, a);
 }
 
 const dt_kernels dt_sigmoid_cpu = {.run = sigmoid_run};

@@ -3,6 +3,26 @@
 #include "layers/cpu.h"
 #include "layers/value.h"
 
+/* y = a + b, of values [from, end); y may be one of the two. */
+typedef void add_two_fn(const void *a, const void *b, void *y, int64_t from, int64_t end);
+#define DT_LANES_KERNEL "layers/add_kernel.inc"
+#include "layers/lanes.inc"
+
+static add_two_fn *add_two(bool relu, dt_dtype t)
+{
+    const int lanes = dt_lane_set();
+#if defined(__x86_64__)
+    if (lanes == DT_LANES_BF16)
+        return add_two_of_bf16[relu][t];
+    if (lanes == DT_LANES_AVX512)
+        return add_two_of_avx512[relu][t];
+    if (lanes == DT_LANES_AVX2)
+        return add_two_of_avx2[relu][t];
+#endif
+    (void)lanes;
+    return add_two_of_plain[relu][t];
+}
+
 /* The add layer, the same with a ReLU behind it, and the sum op: y = x0 + x1 + ..., from left to
  * right in single precision, rounded once. NaN goes through the ReLU, as in PyTorch: a NaN is not
  * <= 0 and hands its gradient on. Tasks are pieces of one sample, because each sample's mask starts
@@ -128,7 +148,9 @@ static void forward_task(const void *job, int64_t i)
     const dt_span s = dt_span_of(j->elements, DT_GRAIN, i % j->pieces);
     const int64_t at = i / j->pieces * j->elements, from = at + s.begin, end = at + s.end;
     void *const *x = j->a->port + DT_X, *y = j->a->port[DT_Y];
-    if (j->relu)
+    if (j->n_in == 2 && (!j->relu || j->a->port[DT_S] == NULL))
+        add_two(j->relu, j->t)(x[0], x[1], y, from, end);
+    else if (j->relu)
         (j->t == DT_BF16 ? add_relu_bf16 : add_relu_f32)(
             x, j->n_in, from, end, y, mask_of(j, i / j->pieces, s.begin));
     else

@@ -11,28 +11,31 @@ enum { DTI_TILE = 512 }; /* channels worked on at a time: n is at most this */
 /* Of n channels: y = (x - mean) * scale + bias. */
 typedef struct dti_norm {
     const float *mean, *scale, *bias;
+    const float *shift, *slope; /* dx = scale * (dy - shift - (x - mean) * slope) */
 } dti_norm;
 
 /**
- * struct dti_batchnorm_rows - what can be done to a block.
- * @join:  add a block to the mean and the sum of squared distances from it of the @before rows
- * above; rows is at most 64
+ * struct dti_batchnorm_rows - what can be done to a block, by one instruction set; the bits are the
+ * same by all of them, and however many rows, in fours, a block has.
+ * @add_rows: add all rows to sum
+ * @add_distances: and what rows are apart from middle, to sum and, squared, to squares
  * @normalise: y may be x
- * @sum:   add to dbias the sums of dy, to dweight those of dy times the distance of x from the mean
- * @differentiate: dx = scale * (dy - shift - (x - mean) * slope); dx may be dy
+ * @add_products: add to sum all of dy, to products dy times the distance of x from the mean
+ * @differentiate: dx may be dy
  */
 typedef struct dti_batchnorm_rows {
-    void (*join)(const void *x, int64_t rows, int64_t channels, int n, int64_t before, double *mean,
-        double *m2);
+    void (*add_rows)(const void *x, int64_t rows, int64_t channels, int n, float *sum);
+    void (*add_distances)(const void *x, int64_t rows, int64_t channels, int n, const float *middle,
+        float *sum, float *squares);
     void (*normalise)(
         const void *x, void *y, int64_t rows, int64_t channels, int n, const dti_norm *p);
-    void (*sum)(const void *x, const void *dy, int64_t rows, int64_t channels, int n,
-        const dti_norm *p, double *dbias, double *dweight);
+    void (*add_products)(const void *x, const void *dy, int64_t rows, int64_t channels, int n,
+        const dti_norm *p, float *sum, float *products);
     void (*differentiate)(const void *x, const void *dy, void *dx, int64_t rows, int64_t channels,
-        int n, const dti_norm *p, const float *shift, const float *slope);
+        int n, const dti_norm *p);
 } dti_batchnorm_rows;
 
-/* By whether a ReLU follows, and by type. */
-extern const dti_batchnorm_rows dti_batchnorm_rows_of[2][DT_DTYPES];
+/* By instruction set (of dt_lane_set() and below), by whether a ReLU follows, and by type. */
+const dti_batchnorm_rows *dti_batchnorm_rows_of(int lanes, bool relu, dt_dtype t);
 
 #endif

@@ -1,13 +1,32 @@
 #include "layers/conv.h"
 
+#include <stdio.h>
+#include <string.h>
+
+#include "layers/amx_weights.h"
 #include "layers/cpu.h"
+#include "layers/pixels.h"
 #include "layers/weighted.h"
+#include "layers/winograd.h"
+
+/* The gradient of the weight in bf16, by our own kernel where there is one. With one pixel a result
+ * the library's product of matrices is as fast. */
+static bool by_amx(const dt_call *c, dt_amx_weights *s)
+{
+    const dt_conv *o = c->node->opts;
+    const dt_shape x = dt_call_x(c), y = c->node->info.y;
+    *s = (dt_amx_weights){c->n, x.c, x.h, x.w, y.c, y.h, y.w, o->kernel, o->stride, o->pad};
+    return c->dtype == DT_BF16 && !o->bias && o->groups == 1 && o->dilation == 1 &&
+           !(o->kernel == 1 && o->stride == 1) && dt_amx_weights_can(s);
+}
 
 static dt_dnnl_problem problem(const dt_call *c)
 {
     const dt_conv *o = c->node->opts;
     const dt_shape x = dt_call_x(c), y = c->node->info.y;
+    dt_amx_weights amx;
     return (dt_dnnl_problem){.bias = o->bias,
+        .taps = by_amx(c, &amx),
         .bf16 = c->dtype == DT_BF16,
         .groups = o->groups,
         .c = x.c,
@@ -22,41 +41,170 @@ static dt_dnnl_problem problem(const dt_call *c)
         .dilation = o->dilation};
 }
 
+/* Whether the layer is one for Winograd's algorithm, else the library has it. The rule knows the
+ * shape of one sample only, so every batch has the weight in the same order. With few channels the
+ * transforms cost more than they save. */
+static bool by_winograd(const dt_call *c, dt_winograd *s)
+{
+    enum { LEAST = 64, WHOLE = 16 };
+    const dt_conv *o = c->node->opts;
+    const dt_shape x = dt_call_x(c), y = c->node->info.y;
+    *s = (dt_winograd){c->n, x.h, x.w, x.c, y.h, y.w, y.c, o->pad};
+    return c->dtype == DT_F32 && o->kernel == 3 && o->stride == 1 && o->dilation == 1 &&
+           o->groups == 1 && o->pad <= 2 && x.c >= LEAST && y.c >= LEAST && x.c % WHOLE == 0 &&
+           y.c % WHOLE == 0;
+}
+
+static void winograd_facts(const dt_call *c, const dt_winograd *s, dt_facts *f)
+{
+    const dt_winograd turned = dt_winograd_turned(s);
+    const bool data = c->form == DT_BACKWARD2;
+    *f = (dt_facts){0};
+    snprintf(f->impl, sizeof f->impl, "winograd:2x2_3x3");
+    if (c->form == DT_BACKWARD) {
+        f->work_bytes = dt_winograd_gradient_work(s);
+    } else if (c->form != DT_DERIVE_F && c->form != DT_DERIVE_B) {
+        f->work_bytes = dt_winograd_work(data ? &turned : s);
+        f->derived_bytes = dt_winograd_weight_bytes(data ? &turned : s);
+    }
+}
+
+static void winograd_run(const dt_call *c, const dt_winograd *s, const dt_args *a)
+{
+    const dt_winograd turned = dt_winograd_turned(s);
+    const dt_conv *o = c->node->opts;
+    void *const *port = a->port;
+    switch (c->form) {
+    case DT_FORWARD:
+    case DT_CLONE:
+    case DT_EVAL:
+        dt_winograd_run(
+            s, port[DT_X], port[DT_D], o->bias ? port[DT_P + 1] : NULL, port[DT_Y], port[DT_WORK]);
+        break;
+    case DT_BACKWARD:
+        dt_winograd_gradient(s, port[DT_X], port[DT_DY], port[DT_DP],
+            o->bias ? port[DT_DP + 1] : NULL, port[DT_WORK]);
+        break;
+    case DT_BACKWARD2:
+        dt_winograd_run(&turned, port[DT_DY], port[DT_D + 1], NULL, port[DT_DX], port[DT_WORK]);
+        break;
+    case DT_DERIVE_F:
+        dt_winograd_weight(s, false, port[DT_P], port[DT_D]);
+        break;
+    case DT_DERIVE_B:
+        dt_winograd_weight(&turned, true, port[DT_P], port[DT_D + 1]);
+        break;
+    case DT_RESTORE: /* a gradient is never in another order */
+    case DT_UPDATE:
+    case DT_FORMS:
+        DT_ASSERT(false);
+    }
+}
+
+static bool by_pixels(const dt_call *c, const dt_dnnl_problem *p)
+{
+    return c->form == DT_BACKWARD2 && dt_pixels_serve(p);
+}
+
 static dt_status facts(const dt_call *c, dt_facts *f, dt_err *err)
 {
     const dt_dnnl_problem p = problem(c);
-    return dt_weighted_facts(&p, c, f, err);
+    dt_winograd s;
+    dt_amx_weights amx;
+    if (by_winograd(c, &s)) {
+        winograd_facts(c, &s, f);
+        return DT_OK;
+    }
+    DT_CHECK(dt_weighted_facts(&p, c, f, err));
+    if (by_pixels(c, &p)) {
+        f->work_bytes = dt_pixels_work();
+        snprintf(f->impl, sizeof f->impl, "pixels");
+    } else if (c->form == DT_BACKWARD && by_amx(c, &amx)) {
+        f->work_bytes = dt_amx_weights_work(&amx);
+        snprintf(f->impl, sizeof f->impl, "amx");
+    }
+    return DT_OK;
 }
 
 static dt_status create(const dt_call *c, void **state, dt_err *err)
 {
     const dt_dnnl_problem p = problem(c);
-    return dt_weighted_create(&p, c, state, err);
+    dt_winograd s;
+    *state = NULL;
+    const bool ours = by_winograd(c, &s) || by_pixels(c, &p) || (c->form == DT_BACKWARD && p.taps);
+    return ours ? DT_OK : dt_weighted_create(&p, c, state, err);
+}
+
+static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
+{
+    const dt_dnnl_problem p = problem(c);
+    dt_winograd s;
+    dt_amx_weights amx;
+    if (by_winograd(c, &s))
+        winograd_run(c, &s, a);
+    else if (by_pixels(c, &p))
+        dt_pixels_run(
+            &p, c->n, a->port[DT_DY], a->port[DT_D + 1], a->port[DT_DX], a->port[DT_WORK]);
+    else if (c->form == DT_BACKWARD && by_amx(c, &amx))
+        dt_amx_weights_run(
+            &amx, a->port[DT_X], a->port[DT_DY], a->port[DT_DP], false, a->port[DT_WORK]);
+    else
+        return dt_weighted_run(c, state, a, err);
+    return DT_OK;
 }
 
 static dt_status param_bytes(const dt_call *c, int i, size_t *bytes, dt_err *err)
 {
     const dt_dnnl_problem p = problem(c);
-    return dt_weighted_bytes(&p, c, i, bytes, err);
+    dt_winograd s;
+    if (!by_winograd(c, &s))
+        return dt_weighted_bytes(&p, c, i, bytes, err);
+    *bytes = (size_t)dt_param_count(&c->node->info.param[i]) * sizeof(float);
+    return DT_OK;
+}
+
+/* OIHW from or to [3][3][in][out]; a bias is as it is. */
+static void convert(const dt_call *c, int i, const float *from, float *to, bool put)
+{
+    const int64_t *d = c->node->info.param[i].d, count = dt_param_count(&c->node->info.param[i]);
+    if (i > 0) {
+        memcpy(to, from, (size_t)count * sizeof *to);
+        return;
+    }
+    const int64_t in = d[1], taps = d[2] * d[3];
+    for (int64_t o = 0; o < d[0]; o++)
+        for (int64_t k = 0; k < in; k++)
+            for (int64_t t = 0; t < taps; t++) {
+                const int64_t plain = (o * in + k) * taps + t, lives = (t * in + k) * d[0] + o;
+                to[put ? lives : plain] = from[put ? plain : lives];
+            }
 }
 
 static dt_status param_put(const dt_call *c, int i, const float *plain, void *lives, dt_err *err)
 {
     const dt_dnnl_problem p = problem(c);
-    return dt_weighted_put(&p, c, i, plain, lives, err);
+    dt_winograd s;
+    if (!by_winograd(c, &s))
+        return dt_weighted_put(&p, c, i, plain, lives, err);
+    convert(c, i, plain, lives, true);
+    return DT_OK;
 }
 
 static dt_status param_get(const dt_call *c, int i, const void *lives, float *plain, dt_err *err)
 {
     const dt_dnnl_problem p = problem(c);
-    return dt_weighted_get(&p, c, i, lives, plain, err);
+    dt_winograd s;
+    if (!by_winograd(c, &s))
+        return dt_weighted_get(&p, c, i, lives, plain, err);
+    convert(c, i, lives, plain, false);
+    return DT_OK;
 }
 
 const dt_kernels dt_conv_cpu = {
     .facts = facts,
     .create = create,
     .destroy = dt_weighted_destroy,
-    .run = dt_weighted_run,
+    .run = run,
     .param_bytes = param_bytes,
     .param_put = param_put,
     .param_get = param_get,

@@ -66,7 +66,7 @@ DT_INLINE float dt_curve_exp(float x)
 DT_INLINE float dt_curve_sigmoid(float x)
 {
     const float e = dt_curve_exp(-fabsf(x));
-    const float above = 1.0f / (1.0f + e), below = e / (1.0f + e);
+    const float above = 1.0f / (1.0f + e), below = e * above;
     return dti_select(x < 0.0f, below, above);
 }
 

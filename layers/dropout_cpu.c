@@ -3,11 +3,12 @@
 #include <math.h>
 #include <string.h>
 
-#include "engine/philox.h"
 #include "layers/cpu.h"
+#include "layers/draw.h"
 #include "layers/value.h"
 
 enum { PIECE = 1 << 12, BLOCK = 256 }; /* elements of a task; numbers drawn at a time */
+_Static_assert(BLOCK % (4 * DT_DRAW_LANES) == 0, "room for whole vectors of draws");
 
 struct job {
     const dt_args *a;
@@ -17,16 +18,8 @@ struct job {
     int64_t elements, pieces; /* of a sample */
     uint32_t least;           /* 24-bit draws below it are dropped */
     float scale;
+    dt_draw_fn *draw;
 };
-
-DT_CLONES static void draw(const dt_args *a, uint64_t counter, uint32_t *u, int64_t n)
-{
-    for (int64_t i = 0; i < n; i += 4) {
-        const dt_u32x4 r = dt_random(a->seed, DT_RANDOM_DROPOUT, (uint32_t)a->layer,
-            (uint32_t)a->step, counter + (uint64_t)i / 4);
-        memcpy(u + i, r.v, sizeof r.v);
-    }
-}
 
 DT_INLINE void apply(const struct job *j, int64_t at, const uint32_t *u, int64_t n, dt_dtype t)
 {
@@ -57,7 +50,8 @@ static void task(const void *job, int64_t i)
     for (int64_t e = s.begin; e < s.end; e += BLOCK) {
         const int64_t n = s.end - e < BLOCK ? s.end - e : BLOCK;
         const int64_t at = sample * j->elements + e;
-        draw(j->a, first + (uint64_t)e / 4, u, n);
+        j->draw(j->a->seed, DT_RANDOM_DROPOUT, (uint32_t)j->a->layer, (uint32_t)j->a->step,
+            first + (uint64_t)e / 4, u, dt_ceil_div(n, 4));
         (j->t == DT_BF16 ? apply_bf16 : apply_f32)(j, at, u, n);
     }
 }
@@ -84,6 +78,7 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
         .elements = dt_shape_sample(&x),
         .least = (uint32_t)ceil(o->rate * 0x1p24),
         .scale = o->rate < 1 ? (float)(1 / (1 - o->rate)) : 0,
+        .draw = dt_draw_best(),
     };
     j.pieces = dt_ceil_div(j.elements, PIECE);
     if (c->form != DT_EVAL)

@@ -87,6 +87,27 @@ static dt_status weight_desc(
     return DT_OK;
 }
 
+/* The weight of one tap in columns of DT_DNNL_PANEL input channels. */
+static dt_status panels_desc(const dt_dnnl_problem *p, dnnl_memory_desc_t *d, dt_err *err)
+{
+    DT_ASSERT(p->groups == 1 && p->kernel == 1 && p->c % DT_DNNL_PANEL == 0);
+    DT_CHECK(weight_desc(p, true, false, d, err));
+    dnnl_blocking_desc_t *b = &d->format_desc.blocking;
+    b->strides[0] = b->strides[2] = b->strides[3] = DT_DNNL_PANEL;
+    b->strides[1] = DT_DNNL_PANEL * p->out;
+    b->inner_nblks = 1;
+    b->inner_blks[0] = DT_DNNL_PANEL;
+    b->inner_idxs[0] = 1;
+    return DT_OK;
+}
+
+static dt_status taps_desc(const dt_dnnl_problem *p, dnnl_memory_desc_t *d, dt_err *err)
+{
+    const dnnl_dims_t dims = {p->out, p->c, p->kernel, p->kernel};
+    DT_ONEDNN_TRY(err, dnnl_memory_desc_init_by_tag(d, 4, dims, dnnl_f32, dnnl_hwio));
+    return DT_OK;
+}
+
 static dt_status make_descs(const dt_dnnl_problem *p, dt_dnnl_layout way, descs *d, dt_err *err)
 {
     const int64_t n = way.n;
@@ -235,7 +256,7 @@ static memo_entry *memo_find(const memo_key *key)
             return e;
     }
 }
-_Static_assert(sizeof(memo_key) % 8 == 0 && sizeof(memo_key) == 19 * 8, "a key has no padding");
+_Static_assert(sizeof(memo_key) % 8 == 0 && sizeof(memo_key) == 20 * 8, "a key has no padding");
 
 static memo_entry *memo_keep(const memo_entry *answer)
 {
@@ -290,6 +311,10 @@ static dt_status ask_locked(
     memo_entry answer = {.key = key, .facts.same = true};
     if (way.way == DT_DNNL_PLAIN) {
         DT_CHECK(weight_desc(p, true, false, &answer.weight, err));
+    } else if (way.way == DT_DNNL_PANELS) {
+        DT_CHECK(panels_desc(p, &answer.weight, err));
+    } else if (way.way == DT_DNNL_WEIGHTS && p->taps) {
+        DT_CHECK(taps_desc(p, &answer.weight, err));
     } else {
         dnnl_primitive_desc_t pd;
         DT_CHECK(make_pd(p, way, &pd, err));
@@ -334,7 +359,7 @@ static dt_status check_size(const dt_dnnl_problem *p, int64_t n, dt_err *err)
 dt_status dt_dnnl_ask(const dt_dnnl_problem *p, dt_dnnl_layout way, dt_dnnl_facts *f, dt_err *err)
 {
     const memo_entry *e;
-    if (way.way != DT_DNNL_PLAIN)
+    if (way.way < DT_DNNL_PLAIN)
         DT_CHECK(check_size(p, way.n, err));
     pthread_mutex_lock(&memo_lock);
     const dt_status st = ask_locked(p, way, &e, err);
@@ -397,6 +422,7 @@ struct dt_dnnl_op {
     dnnl_memory_t memory[SLOTS];
     int arg[SLOTS];
     void *bound[SLOTS];
+    size_t skip[2]; /* bytes of x and of y before what is meant: a reorder's rows */
 };
 
 static const int arguments[3][SLOTS] = {
@@ -460,7 +486,7 @@ dt_status dt_dnnl_create(
     descs d;
     dnnl_primitive_desc_t pd;
     *out = NULL;
-    DT_ASSERT(way.way != DT_DNNL_PLAIN);
+    DT_ASSERT(way.way < DT_DNNL_PLAIN);
     if (by_product(p, way.way))
         return create_product(out, p, way, err);
     DT_CHECK(make_descs(p, way, &d, err));
@@ -483,6 +509,49 @@ dt_status dt_dnnl_create_reorder(
     return build(out, pd, all, reorder_arguments, err);
 }
 
+/* The rows of one side: a part of the weight, or a small weight by itself. The library takes a
+ * memory that begins at an offset for an empty one, so the bytes before it are skipped here. */
+static dt_status rows_desc(const dt_dnnl_problem *p, dt_dnnl_layout layout, int64_t first,
+    int64_t n, dnnl_memory_desc_t *d, size_t *skip, dt_err *err)
+{
+    const dnnl_dims_t dims = {n, p->c}, at = {first, 0};
+    dnnl_memory_desc_t whole;
+    *skip = 0;
+    if (layout.way == DT_DNNL_PLAIN) {
+        DT_ONEDNN_TRY(err, dnnl_memory_desc_init_by_tag(d, 2, dims, dnnl_f32, dnnl_ab));
+        return DT_OK;
+    }
+    DT_CHECK(layout_desc(p, layout, &whole, err));
+    DT_ONEDNN_TRY(err, dnnl_memory_desc_init_submemory(d, &whole, dims, at));
+    *skip = (size_t)d->offset0 * sizeof(float);
+    d->offset0 = 0;
+    return DT_OK;
+}
+
+dt_status dt_dnnl_create_reorder_rows(dt_dnnl_op **out, const dt_dnnl_problem *p,
+    dt_dnnl_layout from, dt_dnnl_layout to, int64_t first, int64_t n, dt_err *err)
+{
+    dnnl_memory_desc_t md[2];
+    dnnl_primitive_desc_t pd;
+    size_t skip[2];
+    *out = NULL;
+    DT_ASSERT(p->fc && (from.way == DT_DNNL_PLAIN) != (to.way == DT_DNNL_PLAIN));
+    DT_CHECK(lib_ready(err));
+    DT_CHECK(rows_desc(p, from, first, n, &md[0], &skip[0], err));
+    DT_CHECK(rows_desc(p, to, first, n, &md[1], &skip[1], err));
+    DT_ONEDNN_TRY(err,
+        dnnl_reorder_primitive_desc_create(&pd, &md[0], lib.engine, &md[1], lib.engine, lib.attr));
+    const dnnl_memory_desc_t *const all[SLOTS] = {&md[0], &md[1]};
+    if (dnnl_memory_desc_get_size(dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0)) >
+        0) {
+        dnnl_primitive_desc_destroy(pd);
+        return DT_FAIL(err, DT_E_DEVICE, "oneDNN wants scratch memory to reorder rows");
+    }
+    DT_CHECK(build(out, pd, all, reorder_arguments, err));
+    memcpy((*out)->skip, skip, sizeof skip);
+    return DT_OK;
+}
+
 void dt_dnnl_destroy(dt_dnnl_op *op)
 {
     if (op == NULL)
@@ -497,7 +566,9 @@ void dt_dnnl_destroy(dt_dnnl_op *op)
 
 dt_status dt_dnnl_run(dt_dnnl_op *op, const dt_dnnl_bytes *b, dt_err *err)
 {
-    void *const bytes[SLOTS] = {b->x, b->y, b->weight, b->bias, b->work};
+    DT_ASSERT(b->x != NULL && b->y != NULL);
+    void *const bytes[SLOTS] = {
+        (char *)b->x + op->skip[0], (char *)b->y + op->skip[1], b->weight, b->bias, b->work};
     dnnl_exec_arg_t args[SLOTS];
     int n = 0;
     for (int i = 0; i < SLOTS; i++) {

@@ -18,23 +18,28 @@ typedef enum dt_dnnl_way {
     DT_DNNL_FORWARD, /* x, weight, bias -> y */
     DT_DNNL_DATA,    /* dy, weight -> dx */
     DT_DNNL_WEIGHTS, /* x, dy -> dweight, dbias */
-    DT_DNNL_PLAIN    /* as a layout: OIHW, or [out, in] */
+    DT_DNNL_PLAIN,   /* as a layout: OIHW, or [out, in] */
+    DT_DNNL_PANELS   /* as a layout, of a 1 x 1 kernel: [in / DT_DNNL_PANEL][out][DT_DNNL_PANEL] */
 } dt_dnnl_way;
+
+enum { DT_DNNL_PANEL = 64 };
 
 /* A layer. Eight-byte members only, so that a problem can be compared as bytes.
  * @fc:  1: an inner product of vectors of length c; h, w, p, q, kernel, stride, groups are then 1
  * @p @q: output height and width
  * @dilation: 1 is a dense kernel
- * @bf16: 1: of values of bf16, else of fp32 */
+ * @bf16: 1: of values of bf16, else of fp32
+ * @taps: 1: the gradient of the weight is made elsewhere, as [kernel][kernel][in][out], and so
+ * DT_DNNL_WEIGHTS is a layout only */
 typedef struct dt_dnnl_problem {
-    int64_t fc, bf16, bias, groups, c, h, w, out, p, q, kernel, stride, pad, dilation;
+    int64_t fc, bf16, bias, taps, groups, c, h, w, out, p, q, kernel, stride, pad, dilation;
 } dt_dnnl_problem;
 
 /* The layout of a weight that a direction wants (forward, data) or gives (weights) for n samples.
  */
 typedef struct dt_dnnl_layout {
     dt_dnnl_way way;
-    int64_t n; /* ignored for DT_DNNL_PLAIN */
+    int64_t n; /* ignored for DT_DNNL_PLAIN and DT_DNNL_PANELS */
 } dt_dnnl_layout;
 
 /* What is known without building a primitive.
@@ -61,6 +66,11 @@ dt_status dt_dnnl_create(
     dt_dnnl_op **out, const dt_dnnl_problem *p, dt_dnnl_layout way, dt_err *err) DT_NODISCARD;
 dt_status dt_dnnl_create_reorder(dt_dnnl_op **out, const dt_dnnl_problem *p, dt_dnnl_layout from,
     dt_dnnl_layout to, dt_err *err) DT_NODISCARD;
+/* Of some rows only: of outputs [first, first + n) of an fc's weight. On the side of
+ * DT_DNNL_PLAIN, which one of both must be, the bytes are those rows alone. DT_E_DEVICE where a
+ * layout does not let that be. */
+dt_status dt_dnnl_create_reorder_rows(dt_dnnl_op **out, const dt_dnnl_problem *p,
+    dt_dnnl_layout from, dt_dnnl_layout to, int64_t first, int64_t n, dt_err *err) DT_NODISCARD;
 void dt_dnnl_destroy(dt_dnnl_op *op);
 
 /* Bytes for one execution, by what they hold; 64-byte alignment is fastest.

@@ -19,7 +19,7 @@ dt_status dt_pool_infer(
     const dt_pool *p, const char *layer, const dt_shape *x, dt_shape *y, dt_err *err) DT_NODISCARD;
 
 /* Part of [0, size) that window number i covers. */
-static inline dt_span dt_pool_span(const dt_pool *p, int64_t i, int64_t size)
+DT_BOTH static inline dt_span dt_pool_span(const dt_pool *p, int64_t i, int64_t size)
 {
     const int64_t begin = i * p->stride - p->pad, end = begin + p->kernel;
     return (dt_span){begin > 0 ? begin : 0, end < size ? end : size};

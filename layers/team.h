@@ -20,7 +20,7 @@
 #endif
 
 /* Helpers of such functions: they must become part of each. */
-#define DT_INLINE static inline __attribute__((always_inline))
+#define DT_INLINE DT_BOTH static inline __attribute__((always_inline))
 
 enum { DT_GRAIN = 1 << 14 }; /* elements of a task of elementwise work */
 
@@ -29,18 +29,19 @@ typedef struct dt_span {
     int64_t begin, end;
 } dt_span;
 
-static inline int64_t dt_ceil_div(int64_t a, int64_t b)
+DT_BOTH static inline int64_t dt_ceil_div(int64_t a, int64_t b)
 {
     return (a + b - 1) / b;
 }
 
 /* Piece i of [0, count) cut into pieces of @each, the last one shorter. */
-static inline dt_span dt_span_of(int64_t count, int64_t each, int64_t i)
+DT_BOTH static inline dt_span dt_span_of(int64_t count, int64_t each, int64_t i)
 {
     const int64_t begin = i * each;
     return (dt_span){begin, count - begin < each ? count : begin + each};
 }
 
+#ifndef __CUDACC__
 /* Run task(job, i) for every i in [0, n). Tasks of one thread are neighbours. */
 typedef void dt_task(const void *job, int64_t i);
 
@@ -50,5 +51,6 @@ static inline void dt_team(int64_t n, dt_task *task, const void *job)
     for (int64_t i = 0; i < n; i++)
         task(job, i);
 }
+#endif
 
 #endif

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+enum { LINE = 16 }; /* floats of a cache line */
+
 /* Without any instruction set: four floats at a time, as every compiler of ours can. */
 typedef float four __attribute__((vector_size(16)));
 

@@ -1,18 +1,63 @@
-/* What the optimizers share: how a parameter's gradient is taken. */
+/* What the optimizers do to one element, on any device. */
 #ifndef DT_LAYERS_UPDATE_H
 #define DT_LAYERS_UPDATE_H
 
-#include "engine/kernels.h"
+#include <math.h>
 
-/* Factor of the gradients: 1, which changes no bit, unless they are clipped. */
-static inline float dt_update_scale(const dt_hyper *h)
+#include "engine/kernels.h"
+#include "layers/team.h"
+
+/* How a parameter's gradient is taken. @scale: of the gradient, 1, which changes no bit, unless
+ * gradients are clipped. @decay: share of the weight added to it. */
+typedef struct dt_gradient {
+    float scale, decay;
+} dt_gradient;
+
+DT_INLINE dt_gradient dt_gradient_of(const dt_hyper *h, bool vector)
 {
-    return h->clipped ? h->clip : 1.0f;
+    dt_gradient g;
+    g.scale = h->clipped ? h->clip : 1.0f;
+    g.decay = vector && h->no_decay ? 0.0f : h->weight_decay;
+    return g;
 }
 
-static inline float dt_update_decay(const dt_call *c, const dt_hyper *h)
+DT_INLINE float dt_gradient_at(dt_gradient g, float dw, float w)
 {
-    return c->vector && h->no_decay ? 0.0f : h->weight_decay;
+    return dw * g.scale + g.decay * w;
+}
+
+/* Numbers of a step of Adam, the same for all elements. */
+typedef struct dt_adam {
+    dt_gradient g;
+    float keep1, keep2, new1, new2; /* of the moments and of the gradient in them */
+    float shrink, rate, over, eps;  /* of the weight; lr / correction1; 1 / sqrt(correction2) */
+} dt_adam;
+
+/* Corrections are computed in double precision: 1 - beta^t loses digits in single. */
+DT_INLINE dt_adam dt_adam_of(const dt_hyper *h, int64_t step, bool vector, bool decoupled)
+{
+    const double t = (double)(step + 1), lr = (double)h->lr;
+    dt_adam k;
+    k.g = dt_gradient_of(h, vector);
+    k.shrink = decoupled ? (float)(1 - lr * (double)k.g.decay) : 1.0f;
+    k.g.decay = decoupled ? 0.0f : k.g.decay;
+    k.keep1 = (float)h->beta1;
+    k.keep2 = (float)h->beta2;
+    k.new1 = (float)(1 - h->beta1);
+    k.new2 = (float)(1 - h->beta2);
+    k.rate = (float)(lr / (1 - pow(h->beta1, t)));
+    k.over = (float)(1 / sqrt(1 - pow(h->beta2, t)));
+    k.eps = h->eps;
+    return k;
+}
+
+/* Moves weight and moments. */
+DT_INLINE void dt_adam_at(const dt_adam *k, float dw, float *w, float *m, float *v)
+{
+    const float g = dt_gradient_at(k->g, dw, *w);
+    *m = k->keep1 * *m + k->new1 * g;
+    *v = k->keep2 * *v + k->new2 * (g * g);
+    *w = k->shrink * *w - k->rate * *m / (sqrtf(*v) * k->over + k->eps);
 }
 
 #endif

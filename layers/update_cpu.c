@@ -10,7 +10,8 @@
 struct job {
     const dt_args *a;
     int64_t count;
-    float lr, momentum, decay, scale;
+    float lr, momentum;
+    dt_gradient g;
 };
 
 DT_CLONES static void descend(const struct job *j, float *w, const float *dw, int64_t n)
@@ -18,7 +19,7 @@ DT_CLONES static void descend(const struct job *j, float *w, const float *dw, in
     const struct job k = *j;
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
-        w[i] -= k.lr * (dw[i] * k.scale + k.decay * w[i]);
+        w[i] -= k.lr * dt_gradient_at(k.g, dw[i], w[i]);
 }
 
 DT_CLONES static void descend_with_momentum(
@@ -27,7 +28,7 @@ DT_CLONES static void descend_with_momentum(
     const struct job k = *j;
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {
-        v[i] = k.momentum * v[i] + (dw[i] * k.scale + k.decay * w[i]);
+        v[i] = k.momentum * v[i] + dt_gradient_at(k.g, dw[i], w[i]);
         w[i] -= k.lr * v[i];
     }
 }
@@ -39,7 +40,7 @@ DT_CLONES static void descend_ahead(
     const struct job k = *j;
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {
-        const float g = dw[i] * k.scale + k.decay * w[i];
+        const float g = dt_gradient_at(k.g, dw[i], w[i]);
         v[i] = k.momentum * v[i] + g;
         w[i] -= k.lr * (g + k.momentum * v[i]);
     }
@@ -67,8 +68,7 @@ static dt_status sgd_run(const dt_call *c, void *state, const dt_args *a, dt_err
 {
     (void)state, (void)err;
     const dt_hyper *h = &a->hyper;
-    const struct job j = {
-        a, c->count, h->lr, h->momentum, dt_update_decay(c, h), dt_update_scale(h)};
+    const struct job j = {a, c->count, h->lr, h->momentum, dt_gradient_of(h, c->vector)};
     dt_team(dt_ceil_div(j.count, DT_GRAIN), sgd_task, &j);
     return DT_OK;
 }

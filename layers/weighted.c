@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "engine/alloc.h"
+#include "layers/pixels.h"
 
 /* One op: a primitive of one direction, or a reorder between two layouts. */
 typedef struct job {
@@ -19,8 +20,9 @@ static dt_dnnl_layout home(const dt_call *c)
 }
 
 /* False for forms these layers do not have. */
-static bool find_job(const dt_call *c, job *j)
+static bool find_job(const dt_dnnl_problem *p, const dt_call *c, job *j)
 {
+    const dt_dnnl_way data = dt_pixels_serve(p) ? DT_DNNL_PANELS : DT_DNNL_DATA;
     *j = (job){.from = home(c), .to = {.n = c->n}};
     switch (c->form) {
     case DT_FORWARD:
@@ -32,7 +34,7 @@ static bool find_job(const dt_call *c, job *j)
         j->to.way = DT_DNNL_WEIGHTS;
         return true;
     case DT_BACKWARD2:
-        j->to.way = DT_DNNL_DATA;
+        j->to.way = data;
         return true;
     case DT_DERIVE_F:
         j->reorder = true;
@@ -40,7 +42,7 @@ static bool find_job(const dt_call *c, job *j)
         return true;
     case DT_DERIVE_B:
         j->reorder = true;
-        j->to.way = DT_DNNL_DATA;
+        j->to.way = data;
         return true;
     case DT_RESTORE:
         *j = (job){true, {DT_DNNL_WEIGHTS, c->n}, home(c)};
@@ -62,7 +64,7 @@ dt_status dt_weighted_facts(const dt_dnnl_problem *p, const dt_call *c, dt_facts
     job j;
     dt_dnnl_facts own, move;
     *f = (dt_facts){0};
-    if (!find_job(c, &j))
+    if (!find_job(p, c, &j))
         return no_such_form(c, err);
     dt_status st = j.reorder ? dt_dnnl_ask_reorder(p, j.from, j.to, &own, err)
                              : dt_dnnl_ask(p, j.to, &own, err);
@@ -87,7 +89,7 @@ dt_status dt_weighted_create(const dt_dnnl_problem *p, const dt_call *c, void **
     job j;
     dt_dnnl_op *op;
     *state = NULL;
-    if (!find_job(c, &j))
+    if (!find_job(p, c, &j))
         return no_such_form(c, err);
     DT_TRY(err,
         j.reorder ? dt_dnnl_create_reorder(&op, p, j.from, j.to, err)
@@ -191,4 +193,46 @@ dt_status dt_weighted_get(
     DT_TRY(err, convert(p, home(c), oihw, unconst(lives), plain, err), "layer '%s', weight",
         c->node->name);
     return DT_OK;
+}
+
+static const dt_dnnl_layout out_in = {.way = DT_DNNL_PLAIN};
+
+/* A padded layout is written whole, so that the padding is. */
+bool dt_weighted_has_rows(const dt_dnnl_problem *p, const dt_call *c)
+{
+    dt_dnnl_facts f;
+    dt_dnnl_op *op = NULL;
+    const int64_t first = p->out > DT_WEIGHTED_ROWS ? DT_WEIGHTED_ROWS : 0, left = p->out - first;
+    const int64_t n = left < DT_WEIGHTED_ROWS ? left : DT_WEIGHTED_ROWS;
+    const bool has = home(c).way != DT_DNNL_PLAIN && dt_dnnl_ask(p, home(c), &f, NULL) == DT_OK &&
+                     f.weight_bytes == plain_bytes(c, 0) &&
+                     dt_dnnl_create_reorder_rows(&op, p, home(c), out_in, first, n, NULL) == DT_OK;
+    dt_dnnl_destroy(op);
+    return has;
+}
+
+static dt_status convert_rows(const dt_dnnl_problem *p, const dt_call *c, dt_dnnl_layout from,
+    dt_dnnl_layout to, const int64_t at[2], const dt_dnnl_bytes *bytes, dt_err *err)
+{
+    dt_dnnl_op *op;
+    dt_status st = dt_dnnl_create_reorder_rows(&op, p, from, to, at[0], at[1], err);
+    if (st == DT_OK)
+        st = dt_dnnl_run(op, bytes, err);
+    dt_dnnl_destroy(op);
+    DT_TRY(err, st, "layer '%s', weight", c->node->name);
+    return DT_OK;
+}
+
+dt_status dt_weighted_put_rows(const dt_dnnl_problem *p, const dt_call *c, int64_t first, int64_t n,
+    const float *plain, void *lives, dt_err *err)
+{
+    const dt_dnnl_bytes bytes = {.x = unconst(plain), .y = lives};
+    return convert_rows(p, c, out_in, home(c), (int64_t[2]){first, n}, &bytes, err);
+}
+
+dt_status dt_weighted_get_rows(const dt_dnnl_problem *p, const dt_call *c, int64_t first, int64_t n,
+    const void *lives, float *plain, dt_err *err)
+{
+    const dt_dnnl_bytes bytes = {.x = unconst(lives), .y = plain};
+    return convert_rows(p, c, home(c), out_in, (int64_t[2]){first, n}, &bytes, err);
 }

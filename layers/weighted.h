@@ -25,4 +25,14 @@ dt_status dt_weighted_put(const dt_dnnl_problem *p, const dt_call *c, int i, con
 dt_status dt_weighted_get(const dt_dnnl_problem *p, const dt_call *c, int i, const void *lives,
     float *plain, dt_err *err) DT_NODISCARD;
 
+/* Of an fc's weight, some rows of [out, in] at a time, so that no second weight is needed on the
+ * way: rows [first, first + n), both multiples of DT_WEIGHTED_ROWS but at the end. Whether its
+ * layout lets that be says dt_weighted_has_rows. */
+enum { DT_WEIGHTED_ROWS = 64 };
+bool dt_weighted_has_rows(const dt_dnnl_problem *p, const dt_call *c);
+dt_status dt_weighted_put_rows(const dt_dnnl_problem *p, const dt_call *c, int64_t first, int64_t n,
+    const float *plain, void *lives, dt_err *err) DT_NODISCARD;
+dt_status dt_weighted_get_rows(const dt_dnnl_problem *p, const dt_call *c, int64_t first, int64_t n,
+    const void *lives, float *plain, dt_err *err) DT_NODISCARD;
+
 #endif

@@ -153,6 +153,7 @@ class Dnntrain:
         fixed = {
             "data.source": "tensors", "data.eval_path": "", "train.epochs": 0, "train.lr": LR,
             "train.micro_batch": 0, "train.schedule": "constant", "train.milestones": "",
+            "train.final_lr": 0, "train.warmup": 0,
             "train.eval_every": 0, "run.dir": there,
         }
         run(self.command([self.a.config], {**fixed, **sets}), self.env, self.cpus)
@@ -168,12 +169,12 @@ class Dnntrain:
                  "policy": plan["policy"]}
         image = re.search(r"(\d+)x(\d+)x(\d+) image", text)
         data = self.folder / "zeros.safetensors"
-        if image and about["name"] != "gpt2":
+        if about["name"] != "gpt2":
             about["image"], about["channels"] = int(image[1]), int(image[3])
             write_zeros(data, [1, 2, int(image[3]), int(image[1]), int(image[2])], "F32")
         else:
-            context = re.search(r"(\d+) tokens", text)
-            write_zeros(data, [1, 2, int(context[1]) if context else 1024], "I64")
+            context = int(image[1]) * int(image[2])  # a sequence stands in the plan as an image
+            write_zeros(data, [1, 2, context], "I64")
         there = self.train({"data.path": data, "train.batch": 2, "train.steps": 1,
                             "train.lr": "1e-12", "memory.policy": "keep_all", **no_limit})
         keys = read_config(there / "config.ini")
@@ -190,8 +191,8 @@ class Dnntrain:
             dropout = 0.5 if about["name"].startswith(("vgg", "alexnet")) else 0.0
         shapes = read_shapes(about["weights"])
         about.update(
-            width=int(keys["model.width"]) or 64, heads=int(keys.get("model.heads", 0)), dropout=dropout,
-            threads=threads,
+            width=int(keys["model.width"]) or 64, heads=int(keys.get("model.heads", 0)),
+            dropout=dropout, threads=threads,
             optimizer={
                 "name": keys["train.optimizer"], "lr": float(LR),
                 "momentum": float(keys["train.momentum"]),

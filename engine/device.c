@@ -1,15 +1,130 @@
 #include "engine/device.h"
 
+#include <dlfcn.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
+
+#define MODULE "libdnntrain_cuda.so"
+
+static _Atomic(const dt_device_module *) loaded; /* never unloaded */
 
 const char *dt_device_name(dt_device_kind k)
 {
     return k == DT_CPU ? "cpu" : "cuda";
 }
 
+bool dt_device_built(dt_device_kind k)
+{
+#ifdef DT_HAVE_CUDA
+    return k == DT_CPU || k == DT_CUDA;
+#else
+    return k == DT_CPU;
+#endif
+}
+
+/* Beside the program, or one folder up, where programs of tests find it. */
+static void *open_module(dt_err *err)
+{
+    static const char *const folders[] = {"", "../"};
+    char self[4096], path[4096 + 64];
+    dt_err why = {0};
+    const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    self[n > 0 ? n : 0] = '\0';
+    char *name = strrchr(self, '/');
+    if (name != NULL)
+        name[1] = '\0';
+    for (size_t i = 0; i < DT_COUNT(folders); i++) {
+        snprintf(path, sizeof path, "%s%s" MODULE, self, folders[i]);
+        void *module = access(path, F_OK) == 0 ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+        if (module != NULL)
+            return module;
+        if (access(path, F_OK) == 0)
+            (void)DT_FAIL(&why, DT_E_DEVICE, "%s", dlerror());
+    }
+    if (why.n == 0)
+        (void)DT_FAIL(err, DT_E_DEVICE,
+            "'%s" MODULE "' is missing, which holds the CUDA device: build the program again",
+            self);
+    else
+        (void)DT_FAIL(err, DT_E_DEVICE,
+            "%.*s: install the CUDA toolkit and the cuDNN this program was built with, or set "
+            "LD_LIBRARY_PATH to where they are",
+            (int)strcspn(why.text, "\n"), why.text);
+    return NULL;
+}
+
+dt_status dt_device_load(dt_device_kind k, dt_err *err)
+{
+    if (k == DT_CPU || loaded != NULL)
+        return DT_OK;
+    if (!dt_device_built(k))
+        return DT_FAIL(err, DT_E_CONFIG,
+            "this program was built without CUDA; device.kind = cpu, or auto, which takes what "
+            "there is");
+    void *module = open_module(err);
+    if (module == NULL)
+        return DT_E_DEVICE;
+    const dt_device_module *m = dlsym(module, "dt_device_module_cuda");
+    if (m == NULL)
+        return DT_FAIL(err, DT_E_DEVICE, "%s; build the program again", dlerror());
+    loaded = m;
+    return DT_OK;
+}
+
+bool dt_device_answers(dt_device_kind k, dt_err *why)
+{
+    if (k == DT_CPU)
+        return true;
+    return dt_device_load(k, why) == DT_OK && loaded->answers(why);
+}
+
+/* Without the driver's library nothing of CUDA can work. */
+bool dt_device_likely(dt_device_kind k)
+{
+    dt_err ignored = {0};
+    if (k == DT_CPU)
+        return true;
+    if (!dt_device_built(k))
+        return false;
+    void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+    if (driver == NULL)
+        return false;
+    const bool answers = dt_device_answers(k, &ignored);
+    dlclose(driver);
+    return answers;
+}
+
+const dt_driver *dt_device_driver(dt_device_kind k)
+{
+    const dt_device_module *m = loaded;
+    return k == DT_CPU || m == NULL ? NULL : m->driver;
+}
+
+void dt_device_allow_tf32(dt_device_kind k, bool yes)
+{
+    const dt_device_module *m = loaded;
+    if (k != DT_CPU && m != NULL)
+        m->allow_tf32(yes);
+}
+
+dt_status dt_device_facts(dt_device_kind k, dt_driver_facts *f, dt_err *err)
+{
+    void *self = NULL;
+    DT_ASSERT(k != DT_CPU);
+    DT_CHECK(dt_device_load(k, err));
+    DT_CHECK(loaded->driver->open(0, &self, err));
+    const dt_status st = loaded->driver->facts(self, f, err);
+    loaded->driver->close(self);
+    return st;
+}
+
 const dt_kernels *dt_kernels_of(const dt_layer_desc *desc, dt_device_kind device)
 {
-    return device == DT_CPU ? desc->cpu : desc->cuda;
+    const dt_device_module *m = loaded;
+    if (device == DT_CPU)
+        return desc->cpu;
+    return m != NULL ? m->kernels(desc->name) : NULL;
 }
 
 dt_status dt_call_facts(

@@ -139,7 +139,7 @@ struct dt_kernels;
  * @fuse: a node of this layer whose only reader is a node of layer @next may become, together with
  * it, one node of layer @as, which has this layer's options and parameters. NULL: none
  * @infer:    pure: options and input shapes (n = 1) to facts. DT_E_CONFIG for shapes that cannot be
- * @cpu @cuda: kernels; NULL: not on this device
+ * @cpu: the processor's kernels; those of other devices are found by @name (engine/device.h)
  */
 typedef struct dt_layer_desc {
     const char *name, *summary;
@@ -156,7 +156,7 @@ typedef struct dt_layer_desc {
     } fuse;
     dt_status (*infer)(
         const void *opts, const dt_shape *x, int n_x, dt_layer_info *info, dt_err *err);
-    const struct dt_kernels *cpu, *cuda;
+    const struct dt_kernels *cpu;
 } dt_layer_desc;
 
 #endif

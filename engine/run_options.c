@@ -8,7 +8,7 @@ static const char *const attention_words[] = {"efficient", "naive", NULL};
 static const char *const on_error_words[] = {"fail", "skip", NULL};
 static const char *const optimizer_words[] = {"sgd", "adam", "adamw", NULL};
 static const char *const schedule_words[] = {"constant", "step", "cosine", "linear", NULL};
-static const char *const precision_words[] = {"fp32", "bf16", "auto", NULL};
+static const char *const precision_words[] = {"fp32", "tf32", "bf16", "auto", NULL};
 static const char *const tier_words[] = {"auto", "host", "disk", NULL};
 static const char *const best_words[] = {"off", "loss", "top1", NULL};
 static const char *const device_words[] = {"auto", "cpu", "cuda", NULL};
@@ -71,7 +71,7 @@ static const dt_opt train_rows[] = {
     {"final_lr", DT_OPT_F64, AT(final_lr), "0", 0, 1e6, NULL, NULL, "where schedule = cosine or linear ends"},
     {"milestones", DT_OPT_LIST, AT(milestones_text), "", 0, 0, NULL, "epochs", "rising epochs at which schedule = step lowers lr, as 30,60,80"},
     {"gamma", DT_OPT_F64, AT(gamma), "0.1", 1e-12, 1, NULL, NULL, "factor of schedule = step"},
-    {"precision", DT_OPT_ENUM, AT(precision), "fp32", 0, 0, precision_words, NULL, "type of values and their gradients; weights, sums and statistics are fp32. auto: bf16 where the processor multiplies it (AVX512-BF16, AMX), else fp32"},
+    {"precision", DT_OPT_ENUM, AT(precision), "fp32", 0, 0, precision_words, NULL, "type of values and their gradients; weights, sums and statistics are fp32. tf32: fp32, but products on a cuda device may round their factors to 10 bits of mantissa. auto: bf16 on a cuda device and where the processor multiplies it (AVX512-BF16, AMX), else fp32"},
     {"seed", DT_OPT_I64, AT(seed), "1", 0, 0x1p63, NULL, NULL, "of every random number of the run"},
     {"eval_every", DT_OPT_I64, AT(eval_every), "1", 0, 1e9, NULL, "epochs", "epochs between evaluations; 0: only at the end"},
     {"dump_gradients", DT_OPT_PATH, AT(dump_gradients), "", 0, 0, NULL, NULL, "safetensors file for the gradients of the first step, before decay"},

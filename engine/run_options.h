@@ -45,8 +45,9 @@ typedef enum dt_schedule {
 } dt_schedule;
 typedef enum dt_precision {
     DT_PRECISION_FP32,
+    DT_PRECISION_TF32, /* fp32 of which products may take the upper 19 bits; of CUDA devices */
     DT_PRECISION_BF16,
-    DT_PRECISION_AUTO /* by the processor */
+    DT_PRECISION_AUTO /* by the device */
 } dt_precision;
 
 typedef struct dt_train_opts {

@@ -56,7 +56,7 @@ static void refuse_all(const refusal *c, size_t n)
 
 /* --- configurations --- */
 
-static void wrong_configurations(void **state) /* cases 1 to 5, 10 and 11 */
+static void wrong_configurations(void **state) /* cases 1 to 5 and 10 */
 {
     NEED_BINARY();
 #define MLP "[model]\nname = mlp\n"
@@ -86,8 +86,6 @@ static void wrong_configurations(void **state) /* cases 1 to 5, 10 and 11 */
             {"c.ini:1: [conv c1] out is required"}},
         {"[model]\nname = lenet6\n", NULL, DT_E_CONFIG,
             {"c.ini:2: [model] name = lenet6", "did you mean 'lenet5'", "resnet50"}},
-        {MLP "[device]\nkind = cuda\n", NULL, DT_E_CONFIG, /* case 11 */
-            {"c.ini:4: [device] kind = cuda: this program was built without CUDA", "auto"}},
         {MLP "[memory]\npolicy = keepall\n", NULL, DT_E_CONFIG,
             {"did you mean 'keep_all'", "network_wide", "c.ini:4: [memory] policy"}},
         {MLP "[memory]\npool = gready\n", NULL, DT_E_CONFIG, {"c.ini:4: ", "'greedy'"}},

@@ -13,8 +13,9 @@
 #include "memory/profile.h"
 #include "tools/human.h"
 
-/* LIBRARIES: what they take while they prepare their kernels, and our tables. */
-enum { LARGEST = 6, LIBRARIES = 32 << 20 };
+/* LIBRARIES: what they take while they prepare their kernels, and our tables. CARD: what they load
+ * of their kernels onto a card, one by one, while a run goes on. */
+enum { LARGEST = 6, LIBRARIES = 32 << 20, CARD = 512 << 20 };
 
 const char *dt_session_disk_path(const dt_session *s)
 {
@@ -174,7 +175,10 @@ static dt_status check_budgets(
     read_budgets(s, all);
     dt_status first = DT_OK;
     const dt_limit *least = dt_limits_least(l);
-    for (size_t i = 0; i < 2 && least != NULL; i++)
+    const bool apart = s->device != DT_CPU;
+    if (apart && all[0].most > s->card.bytes)
+        first = beyond(s, &all[0], s->card.about, s->card.bytes, err);
+    for (size_t i = apart ? 1 : 0; i < 2 && least != NULL; i++)
         if (all[i].most > least->bytes) {
             const dt_status st = beyond(s, &all[i], least->from, least->bytes, err);
             first = first != DT_OK ? first : st;
@@ -219,7 +223,8 @@ static dt_status check_memory(const dt_session *s, const dt_limits *l, bool load
     const int threads = threads_to_come(s, loaded);
     const uint64_t outside =
         LIBRARIES + need.weights + need.batches / (loaded ? dt_batches_held(s) : 1);
-    const uint64_t sum = need.device + need.host + outside;
+    const uint64_t arena = s->device == DT_CPU ? need.device : 0;
+    const uint64_t sum = arena + need.host + outside;
     const dt_limit *m = dt_limits_passed(l, sum, threads);
     if (m == NULL)
         return DT_OK;
@@ -228,7 +233,7 @@ static dt_status check_memory(const dt_session *s, const dt_limits *l, bool load
     (void)DT_FAIL(err, DT_E_BUDGET,
         "does not fit: the run needs %s of memory (%s for the device, %s for the host tier, %s for "
         "batches, weights and libraries), and of %s (%" PRIu64 " bytes) %s are left: %s",
-        dt_human_bytes(a, sum), dt_human_bytes(b, need.device), dt_human_bytes(c, need.host),
+        dt_human_bytes(a, sum), dt_human_bytes(b, arena), dt_human_bytes(c, need.host),
         dt_human_bytes(d, outside), dt_human_bytes(e, m->bytes), m->bytes,
         dt_human_bytes(f, dt_limit_rest(m, threads)), m->from);
     const dt_plan *p = largest_plan(s);
@@ -240,6 +245,28 @@ static dt_status check_memory(const dt_session *s, const dt_limits *l, bool load
     return DT_E_BUDGET;
 }
 
+/* The arena against what the card has free. */
+static dt_status check_card(const dt_session *s, dt_err *err)
+{
+    const uint64_t need = dt_session_need(s).device, free = s->card.free;
+    const uint64_t rest = free > CARD ? free - CARD : 0;
+    char a[DT_HUMAN_BYTES], b[DT_HUMAN_BYTES], c[DT_HUMAN_BYTES], d[DT_HUMAN_BYTES];
+    if (s->device == DT_CPU || need <= rest)
+        return DT_OK;
+    (void)DT_FAIL(err, DT_E_BUDGET,
+        "does not fit: the device needs %s (%" PRIu64
+        " bytes), and of the card's %s %s are free, %s of them for its libraries; what other "
+        "processes hold is listed by `nvidia-smi`",
+        dt_human_bytes(a, need), need, dt_human_bytes(b, s->card.bytes), dt_human_bytes(c, free),
+        dt_human_bytes(d, CARD));
+    const dt_plan *p = largest_plan(s);
+    DT_CHECK(tell_largest(p, err));
+    dt_room room = dt_session_room(s);
+    room.device = rest < room.device ? rest : room.device;
+    DT_CHECK(dt_suggest(s, &room, p, err));
+    return DT_E_BUDGET;
+}
+
 dt_status dt_session_check_run(dt_session *s, bool loaded, dt_err *err)
 {
     dt_limits l;
@@ -247,8 +274,10 @@ dt_status dt_session_check_run(dt_session *s, bool loaded, dt_err *err)
     const bool disk = s->opts.memory.disk_budget > 0 || dt_session_tier_peak(s, DT_TIER_DISK) > 0;
     const struct statfs *on = disk && dt_io->statfs(dt_session_disk_path(s), &fs) == 0 ? &fs : NULL;
     dt_limits_read(&l);
+    DT_CHECK(dt_session_meet(s, err));
     DT_CHECK(check_budgets(s, &l, on, err));
     DT_CHECK(dt_session_check_budget(s, err));
+    DT_CHECK(check_card(s, err));
     DT_CHECK(check_memory(s, &l, loaded, err));
     return check_disk(s, on, err);
 }

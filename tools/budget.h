@@ -11,9 +11,11 @@ typedef struct dt_need {
     uint64_t device, host, disk, batches, weights;
 } dt_need;
 
-/* What there is; UINT64_MAX: no limit. @memory is for all but the disk together. */
+/* What there is; UINT64_MAX: no limit. @memory is for all but the disk together, and but the device
+ * where that has memory of its own (@apart). */
 typedef struct dt_room {
     uint64_t device, host, disk, memory;
+    bool apart;
 } dt_room;
 
 dt_need dt_session_need(const dt_session *s);
@@ -49,7 +51,8 @@ dt_status dt_suggest(
  * for a budget beyond what this machine has or allows this process (its memory, control groups,
  * RLIMIT_AS and RLIMIT_DATA; for the disk, the file system of its folder), with the limit and where
  * it comes from; what dt_session_check_budget says; DT_E_BUDGET, with suggestions, when the plans
- * need more memory than that; DT_E_IO when the disk has less free than they need. @loaded: the
+ * need more memory than that, or more than the device's card has free; DT_E_DEVICE when it
+ * does not answer; DT_E_IO when the disk has less free than they need. @loaded: the
  * batches decoded ahead are allocated already. */
 dt_status dt_session_check_run(dt_session *s, bool loaded, dt_err *err) DT_NODISCARD;
 

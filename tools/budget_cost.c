@@ -97,12 +97,13 @@ dt_room dt_session_room(const dt_session *s)
     return (dt_room){.device = or_any(m->device_budget),
         .host = or_any(m->host_budget),
         .disk = or_any(m->disk_budget),
-        .memory = UINT64_MAX};
+        .memory = UINT64_MAX,
+        .apart = s->device != DT_CPU};
 }
 
 bool dt_need_fits(const dt_need *n, const dt_room *r)
 {
-    const uint64_t parts[] = {n->device, n->host, n->batches, n->weights};
+    const uint64_t parts[] = {r->apart ? 0 : n->device, n->host, n->batches, n->weights};
     uint64_t rest = r->memory;
     for (size_t i = 0; i < DT_COUNT(parts) && r->memory != UINT64_MAX; i++) {
         if (parts[i] > rest)

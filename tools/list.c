@@ -75,11 +75,28 @@ static bool tier(size_t i, item *to)
     FROM_TABLE(dt_tier_all, dt_tier_desc);
 }
 
+/* What the card is, or why there is none. */
+static const char *card(void)
+{
+    static char text[512];
+    dt_err why = {0};
+    dt_driver_facts f;
+    if (dt_device_answers(DT_CUDA, &why) && dt_device_facts(DT_CUDA, &f, &why) == DT_OK)
+        snprintf(text, sizeof text, "%s", f.about);
+    else
+        snprintf(
+            text, sizeof text, "not to be used here: %.*s", (int)strcspn(why.text, "\n"), why.text);
+    return text;
+}
+
 static bool device(size_t i, item *to)
 {
-    *to = (item){
-        dt_device_name(DT_CPU), "this machine's processor: oneDNN and kernels of our own", false};
-    return i == 0;
+    const dt_device_kind k = i == 0 ? DT_CPU : DT_CUDA;
+    if (i > 1 || !dt_device_built(k))
+        return false;
+    *to = (item){dt_device_name(k),
+        k == DT_CPU ? "this machine's processor: oneDNN and kernels of our own" : card(), false};
+    return true;
 }
 
 static const struct kind {

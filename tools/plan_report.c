@@ -33,5 +33,5 @@ const char *dt_report_peak_layer(const dt_report *r)
 
 const char *dt_report_precision(const dt_report *r)
 {
-    return dt_dtype_name(r->session->graph->dtype);
+    return dt_session_precision(r->session);
 }

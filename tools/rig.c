@@ -11,6 +11,8 @@ static dt_status reserve(dt_rig *g, const dt_session *s, dt_err *err)
     const dt_runner_opts o = {.graph = s->graph,
         .map = s->map,
         .device = s->device,
+        .driver = dt_device_driver(s->device),
+        .replay = true,
         .arena_bytes = dt_session_peak(s),
         .tier = {[DT_TIER_HOST] = dt_tier_desc_find("host"),
             [DT_TIER_DISK] = dt_tier_desc_find("disk")},

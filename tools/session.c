@@ -74,11 +74,22 @@ static dt_status fuse(dt_session *s, dt_err *err)
     return DT_OK;
 }
 
-/* The type of values that train.precision asks for, on this machine. */
+/* The type of values that train.precision asks for, on this machine. All cards that CUDA kernels
+ * are built for multiply bf16. */
 static dt_status set_precision(dt_session *s, dt_err *err)
 {
     char asked[DT_ASKED];
     const int wanted = s->opts.train.precision;
+    if (s->device == DT_CUDA) {
+        const bool tf32 = wanted == DT_PRECISION_TF32;
+        dt_device_allow_tf32(s->device, tf32);
+        s->graph->dtype = wanted == DT_PRECISION_FP32 || tf32 ? DT_F32 : DT_BF16;
+        return DT_OK;
+    }
+    if (wanted == DT_PRECISION_TF32)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "%s: tf32 is of cuda devices; set train.precision = fp32, bf16 or auto",
+            dt_session_asked(asked, s, "train", "precision"));
     if (wanted == DT_PRECISION_FP32 || (wanted == DT_PRECISION_AUTO && !dt_onednn_bf16()))
         return DT_OK;
     if (!dt_onednn_avx512())
@@ -97,7 +108,7 @@ static dt_status check_names(dt_session *s, dt_err *err)
     dt_status st = dt_policies_open(&s->policies, s->opts.memory.policy, s->config, err);
     if (st != DT_OK)
         (void)DT_FAIL(err, st, "%s", dt_session_asked(asked, s, "memory", "policy"));
-    if (s->opts.device.kind == DT_DEVICE_CUDA)
+    if (s->opts.device.kind == DT_DEVICE_CUDA && !dt_device_built(DT_CUDA))
         st = DT_FAIL(err, DT_E_CONFIG,
             "%s: this program was built without CUDA; device.kind = cpu, or auto, which takes "
             "what there is",
@@ -135,14 +146,46 @@ static dt_status read_config(
     return names;
 }
 
+/* What device.kind says. Planning needs no card, so whether there is one is asked later. */
+static dt_status choose_device(dt_session *s, dt_err *err)
+{
+    char asked[DT_ASKED];
+    const int kind = s->opts.device.kind;
+    const bool card =
+        kind == DT_DEVICE_CUDA || (kind == DT_DEVICE_AUTO && dt_device_likely(DT_CUDA));
+    s->device = card ? DT_CUDA : DT_CPU;
+    DT_TRY(err, dt_device_load(s->device, err), "%s", dt_session_asked(asked, s, "device", "kind"));
+    return DT_OK;
+}
+
+dt_status dt_session_meet(dt_session *s, dt_err *err)
+{
+    char asked[DT_ASKED];
+    if (s->device == DT_CPU || s->card.bytes > 0)
+        return DT_OK;
+    DT_TRY(err, dt_device_facts(s->device, &s->card, err), "%s",
+        dt_session_asked(asked, s, "device", "kind"));
+    return DT_OK;
+}
+
+const char *dt_session_isa(const dt_session *s)
+{
+    return s->card.bytes > 0 ? s->card.about : dt_cpu_isa();
+}
+
+const char *dt_session_precision(const dt_session *s)
+{
+    return s->opts.train.precision == DT_PRECISION_TF32 ? "tf32" : dt_dtype_name(s->graph->dtype);
+}
+
 dt_status dt_session_open(
     dt_session **out, const char *path, const char *const *sets, size_t n_sets, dt_err *err)
 {
     dt_session *s = *out = dt_alloc(1, sizeof *s);
     if (s == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a session");
-    s->device = DT_CPU;
     DT_CHECK(read_config(s, path, sets, n_sets, err));
+    DT_CHECK(choose_device(s, err));
     s->threads = dt_cpu_setup((int)s->opts.device.threads); /* facts depend on it */
     DT_CHECK(build_graph(s, err));
     if (dt_ini_has_layers(s->config))

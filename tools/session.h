@@ -26,7 +26,8 @@ typedef struct dt_session {
     dt_graph *graph;
     dt_map *map;
     dt_device_kind device;
-    int threads; /* of the team; plans hold for this number */
+    dt_driver_facts card; /* of the device, as dt_session_meet found it; 0 bytes: not asked yet */
+    int threads;          /* of the team; plans hold for this number */
     size_t n_planned, cap_planned;
     dt_planned *planned;
 } dt_session;
@@ -37,6 +38,12 @@ dt_status dt_session_open(dt_session **out, const char *path, const char *const 
     size_t n_sets, dt_err *err) DT_NODISCARD;
 void dt_session_close(dt_session *s);
 void dt_session_forget(dt_session *s); /* the plans and the map, so that others can be made */
+
+/* Before a run: DT_E_DEVICE when the device does not answer, which planning does not ask. */
+dt_status dt_session_meet(dt_session *s, dt_err *err) DT_NODISCARD;
+/* What results depend on: the card by name and versions, or the processor's instruction set. */
+const char *dt_session_isa(const dt_session *s);
+const char *dt_session_precision(const dt_session *s); /* "fp32", "tf32" or "bf16" */
 
 /* "FILE:LINE: [SECTION] KEY = VALUE", for a last note on what the configuration asked for. Returns
  * @to, which holds DT_ASKED bytes. */

@@ -185,11 +185,11 @@ static dt_status add_network(dti_facts *f, const dt_graph *g, dt_err *err)
 static dt_status add_results(dti_facts *f, const dti_training *t, dt_err *err)
 {
     const dt_session *s = t->s;
-    DT_CHECK(add(f, "train.precision", dt_dtype_name(s->graph->dtype), err));
+    DT_CHECK(add(f, "train.precision", dt_session_precision(s), err));
     DT_CHECK(add_number(f, "parameters", dt_graph_parameters(s->graph), err));
     DT_CHECK(add_number(f, "samples", t->feeds.train->desc->count(t->feeds.train), err));
     DT_CHECK(add_number(f, "device.threads", s->threads, err));
-    DT_CHECK(add(f, "isa", dt_cpu_isa(), err));
+    DT_CHECK(add(f, "isa", dt_session_isa(s), err));
     DT_CHECK(add(f, "library", dt_onednn_version(), err));
     DT_CHECK(add(f, "program", DT_VERSION, err));
     return add(f, "exact", dt_session_exact(s) ? "on" : s->opts.memory.policy, err);

@@ -29,6 +29,8 @@ dt_status dti_train_reserve(dti_training *t, dt_err *err)
     const dt_runner_opts o = {.graph = s->graph,
         .map = s->map,
         .device = s->device,
+        .driver = dt_device_driver(s->device),
+        .replay = true,
         .arena_bytes = dt_session_peak(s),
         .tier = {[DT_TIER_HOST] = dt_tier_desc_find("host"),
             [DT_TIER_DISK] = dt_tier_desc_find("disk")},
@@ -56,9 +58,9 @@ static dt_status show_facts(dti_training *t, dt_err *err)
     const dt_status st = dt_plan_usage(largest_plan(s), &u, err);
     dt_progress_facts f = {.model = s->graph->name,
         .policy = s->opts.memory.policy,
-        .precision = dt_dtype_name(s->graph->dtype),
+        .precision = dt_session_precision(s),
         .device = dt_device_name(s->device),
-        .isa = dt_cpu_isa(),
+        .isa = dt_session_isa(s),
         .data = t->feeds.note,
         .run_dir = dt_run_dir_path(t->dir),
         .moved = dt_run_dir_moved(t->dir),
@@ -99,7 +101,7 @@ static dt_status write_facts(dti_training *t, dt_err *err)
     const dt_run_facts f = {.version = DT_VERSION,
         .library = dt_onednn_version(),
         .device = dt_device_name(s->device),
-        .isa = dt_cpu_isa(),
+        .isa = dt_session_isa(s),
         .threads = s->threads,
         .seed = (uint64_t)s->opts.train.seed};
     DT_CHECK(dt_run_dir_config(t->dir, s->config, err));

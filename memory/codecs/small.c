@@ -1,5 +1,5 @@
-/* Small floats: two of 16 bits, three of 10 or four of 8 in a word. memory/codecs/small.h says how
- * they are rounded. */
+/* Small floats: two of 16 bits, three of 10 or four of 8 in a word. memory/codecs/small_bits.h
+ * says how they are rounded. */
 #include "memory/codecs/small.h"
 
 #include "memory/codec.h"

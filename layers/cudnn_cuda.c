@@ -1,0 +1,216 @@
+#include "layers/cudnn_cuda.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/alloc.h"
+#include "engine/cuda.h"
+#include "layers/cudnn_plan_cuda.h"
+#include "layers/weighted_cuda.h"
+
+enum { MEMO = 1024, ALIGN = 64 };
+
+/* One handle for the life of the process. */
+static struct {
+    bool absent; /* no device answers */
+    cudnnHandle_t handle;
+    cudnnStatus_t status;
+} lib;
+static pthread_once_t lib_once = PTHREAD_ONCE_INIT;
+
+static void lib_start(void)
+{
+    lib.absent = !dt_cuda_answers(NULL);
+    if (!lib.absent)
+        lib.status = cudnnCreate(&lib.handle);
+}
+
+/* Answered questions: open addressing, forgotten as a whole when it fills up. Ops keep the plans
+ * they use. */
+static struct memo_entry {
+    dt_cudnn_problem p;
+    dti_cudnn_plan *plan; /* NULL: free */
+} memo[MEMO];
+static size_t memo_used;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the memo and of plans' users */
+
+_Static_assert(sizeof(dt_cudnn_problem) == 15 * 8, "a key has no padding");
+
+/* The entry of this problem, or the free one where it belongs. */
+static struct memo_entry *memo_find(const dt_cudnn_problem *p)
+{
+    uint64_t words[sizeof *p / 8], h = 0;
+    memcpy(words, p, sizeof words);
+    for (size_t i = 0; i < DT_COUNT(words); i++)
+        h = (h ^ words[i]) * UINT64_C(0x9E3779B97F4A7C15) ^ h >> 29;
+    for (size_t i = (size_t)(h >> 32);; i++) {
+        struct memo_entry *e = &memo[i % MEMO];
+        if (e->plan == NULL || memcmp(&e->p, p, sizeof *p) == 0)
+            return e;
+    }
+}
+
+static void memo_forget(void)
+{
+    for (size_t i = 0; i < MEMO; i++) {
+        dti_cudnn_release(memo[i].plan);
+        memo[i].plan = NULL;
+    }
+    memo_used = 0;
+}
+
+/* The caller holds the lock. */
+static dt_status find_locked(const dt_cudnn_problem *p, dti_cudnn_plan **out, dt_err *err)
+{
+    struct memo_entry *e = memo_find(p);
+    if (e->plan == NULL) {
+        if (memo_used >= MEMO * 3 / 4)
+            memo_forget();
+        e = memo_find(p);
+        DT_TRY(err, dti_cudnn_find(&e->plan, lib.handle, p, err),
+            "convolution %" PRId64 "x%" PRId64 "x%" PRId64 " -> %" PRId64 ", kernel %" PRId64
+            ", %" PRId64 " samples",
+            p->h, p->w, p->c, p->out, p->kernel, p->n);
+        e->p = *p;
+        memo_used++;
+    }
+    *out = e->plan;
+    return DT_OK;
+}
+
+/* The plan of a shape, with one more user; NULL where no device answers. */
+static dt_status hold(const dt_cudnn_problem *p, dti_cudnn_plan **out, dt_err *err)
+{
+    *out = NULL;
+    pthread_once(&lib_once, lib_start);
+    if (lib.absent)
+        return DT_OK;
+    if (lib.status != CUDNN_STATUS_SUCCESS)
+        return dti_cudnn_failed(lib.status, "cudnnCreate", err);
+    pthread_mutex_lock(&lock);
+    const dt_status st = find_locked(p, out, err);
+    if (st == DT_OK)
+        (*out)->users++;
+    pthread_mutex_unlock(&lock);
+    return st;
+}
+
+static void let_go(dti_cudnn_plan *plan)
+{
+    pthread_mutex_lock(&lock);
+    dti_cudnn_release(plan);
+    pthread_mutex_unlock(&lock);
+}
+
+static size_t narrow_bytes(const dt_cudnn_problem *p)
+{
+    return (size_t)(p->out * p->kernel * p->kernel * (p->c / p->groups)) * sizeof(dt_bf16);
+}
+
+/* Where the narrow gradient lies: behind the engine's scratch. */
+static size_t narrow_at(const dti_cudnn_plan *plan)
+{
+    return (plan->table[plan->chosen].work_bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+static void read_plan(const dti_cudnn_plan *plan, const dt_cudnn_problem *p, dt_cudnn_facts *f)
+{
+    f->direct = plan->plan == NULL;
+    if (f->direct) {
+        snprintf(f->impl, sizeof f->impl, "direct, as cudnn has none (%d)", (int)plan->status);
+        return;
+    }
+    const dt_cudnn_candidate *c = &plan->table[plan->chosen];
+    f->work_bytes = dt_cuda_room(plan->narrow ? narrow_at(plan) + narrow_bytes(p) : c->work_bytes);
+    snprintf(f->impl, sizeof f->impl, "cudnn engine %" PRId64 " settings %08" PRIx32 "%s",
+        c->engine, (uint32_t)(c->knobs ^ c->knobs >> 32), plan->narrow ? " narrow" : "");
+}
+
+dt_status dt_cudnn_ask(const dt_cudnn_problem *p, dt_cudnn_facts *f, dt_err *err)
+{
+    dti_cudnn_plan *plan;
+    *f = (dt_cudnn_facts){0};
+    DT_CHECK(hold(p, &plan, err));
+    if (plan == NULL) {
+        snprintf(f->impl, sizeof f->impl, "cudnn, not asked: no device");
+        return DT_OK;
+    }
+    read_plan(plan, p, f);
+    let_go(plan);
+    return DT_OK;
+}
+
+struct dt_cudnn_op {
+    dt_cudnn_problem p;
+    dti_cudnn_plan *plan;
+};
+
+dt_status dt_cudnn_create(dt_cudnn_op **out, const dt_cudnn_problem *p, dt_err *err)
+{
+    *out = NULL;
+    dt_cudnn_op *op = dt_alloc(1, sizeof *op);
+    if (op == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory to prepare a convolution");
+    op->p = *p;
+    dt_status st = hold(p, &op->plan, err);
+    if (st == DT_OK && op->plan == NULL && !dt_cuda_answers(err))
+        st = DT_E_DEVICE;
+    if (st != DT_OK) {
+        dt_cudnn_destroy(op);
+        return st;
+    }
+    *out = op;
+    return DT_OK;
+}
+
+void dt_cudnn_destroy(dt_cudnn_op *op)
+{
+    if (op == NULL)
+        return;
+    let_go(op->plan);
+    dt_free(op);
+}
+
+/* Where the library reads or leaves the weight. */
+static void *weight_of(const dt_cudnn_op *op, const dt_cudnn_bytes *bytes)
+{
+    return op->plan->narrow ? dt_cuda_scratch(bytes->work) + narrow_at(op->plan) : bytes->weight;
+}
+
+/* The library's bookkeeping of one execution: a few hundred bytes of the host's memory, given back
+ * before we return. */
+static void execute(dti_cudnn_bag *b, const dt_cudnn_op *op, const dt_cudnn_bytes *bytes)
+{
+    const int64_t ids[3] = {DTI_CUDNN_X, DTI_CUDNN_W, DTI_CUDNN_Y};
+    void *const at[3] = {bytes->x, weight_of(op, bytes), bytes->y};
+    void *const work = dt_cuda_scratch(bytes->work);
+    const cudnnBackendDescriptor_t pack = dti_cudnn_add(b, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+    dti_cudnn_set(b, pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, 3, ids);
+    dti_cudnn_set(b, pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, 3, at);
+    dti_cudnn_set(b, pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &work);
+    dti_cudnn_finish(b, pack);
+    if (b->status == CUDNN_STATUS_SUCCESS) {
+        b->call = "cudnnBackendExecute";
+        b->status = cudnnBackendExecute(lib.handle, op->plan->plan, pack);
+    }
+}
+
+dt_status dt_cudnn_run(const dt_cudnn_op *op, void *queue, const dt_cudnn_bytes *bytes, dt_err *err)
+{
+    dti_cudnn_bag b = {0};
+    DT_ASSERT(op->plan->plan != NULL);
+    cudnnStatus_t s = cudnnSetStream(lib.handle, queue);
+    if (s != CUDNN_STATUS_SUCCESS)
+        return dti_cudnn_failed(s, "cudnnSetStream", err);
+    execute(&b, op, bytes);
+    s = b.status;
+    dti_cudnn_drop(&b);
+    if (s != CUDNN_STATUS_SUCCESS)
+        return dti_cudnn_failed(s, b.call, err);
+    if (!op->plan->narrow)
+        return DT_OK;
+    const int64_t count = (int64_t)(narrow_bytes(&op->p) / sizeof(dt_bf16));
+    return dt_cuda_widen(queue, bytes->weight, weight_of(op, bytes), count, err);
+}

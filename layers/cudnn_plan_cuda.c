@@ -1,0 +1,226 @@
+#include "layers/cudnn_plan_cuda.h"
+
+#include "engine/alloc.h"
+
+_Static_assert(1 << CUDNN_NUMERICAL_NOTE_TENSOR_CORE == DT_CUDNN_TENSOR_CORE &&
+                   1 << CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS == DT_CUDNN_DOWN_CONVERT &&
+                   1 << CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION == DT_CUDNN_REDUCED_SUMS &&
+                   1 << CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC == DT_CUDNN_NONDETERMINISTIC &&
+                   1 << CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4 == DT_CUDNN_WINOGRAD_4 &&
+                   1 << CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6 == DT_CUDNN_WINOGRAD_6 &&
+                   1 << CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13 == DT_CUDNN_WINOGRAD_13,
+    "notes are bits");
+_Static_assert(
+    1 << CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION == DT_CUDNN_RUNTIME_COMPILED &&
+        1 << CUDNN_BEHAVIOR_NOTE_REQUIRES_FILTER_INT8x32_REORDER == DT_CUDNN_INT8_FILTER &&
+        1 << CUDNN_BEHAVIOR_NOTE_REQUIRES_BIAS_INT8x32_REORDER == DT_CUDNN_INT8_BIAS,
+    "behaviours are bits");
+
+enum { MOST_CONFIGS = 24, MOST_NOTES = 32 };
+
+typedef struct search {
+    cudnnHandle_t handle;
+    dti_cudnn_plan *to;
+    dt_cudnn_rules rules;
+    cudnnBackendDescriptor_t taken; /* the settings that were kept */
+    cudnnStatus_t status;           /* of the last thing that was refused, and what was asked */
+    const char *call;
+} search;
+
+/* One number for all settings of an engine. */
+static uint64_t settings(cudnnBackendDescriptor_t config)
+{
+    dti_cudnn_bag knobs = {0};
+    uint64_t h = UINT64_C(0xCBF29CE484222325);
+    for (int i = 0; i < DTI_CUDNN_KEPT; i++)
+        (void)dti_cudnn_add(&knobs, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
+    const int64_t n = dti_cudnn_get(
+        config, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_TYPE_BACKEND_DESCRIPTOR, knobs.n, knobs.d);
+    for (int64_t i = 0; i < n; i++) {
+        cudnnBackendKnobType_t type = CUDNN_KNOB_TYPE_COUNTS;
+        int64_t value = 0;
+        (void)dti_cudnn_get(
+            knobs.d[i], CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1, &type);
+        (void)dti_cudnn_get(
+            knobs.d[i], CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, 1, &value);
+        h = (h ^ (uint64_t)type) * UINT64_C(0x100000001B3);
+        h = (h ^ (uint64_t)value) * UINT64_C(0x100000001B3);
+    }
+    dti_cudnn_drop(&knobs);
+    return h;
+}
+
+/* Bits of an engine's notes; false when the library does not say. */
+static bool read_notes(cudnnBackendDescriptor_t engine, dt_cudnn_candidate *c)
+{
+    cudnnBackendNumericalNote_t notes[MOST_NOTES];
+    cudnnBackendBehaviorNote_t behaviours[MOST_NOTES];
+    int64_t n = dti_cudnn_get(
+        engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, MOST_NOTES, notes);
+    int64_t m = dti_cudnn_get(
+        engine, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE, MOST_NOTES, behaviours);
+    if (n < 0 || m < 0)
+        return false;
+    while (n-- > 0)
+        c->notes |= 1U << (unsigned)notes[n];
+    while (m-- > 0)
+        c->behaviours |= 1U << (unsigned)behaviours[m];
+    return true;
+}
+
+static dt_cudnn_candidate describe(cudnnBackendDescriptor_t config)
+{
+    dt_cudnn_candidate c = {.engine = -1, .knobs = settings(config)};
+    dti_cudnn_bag b = {0};
+    int64_t engine = -1;
+    cudnnBackendDescriptor_t d = dti_cudnn_add(&b, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+    if (d != NULL &&
+        dti_cudnn_get(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &d) ==
+            1 &&
+        dti_cudnn_get(d, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &engine) == 1 &&
+        read_notes(d, &c))
+        c.engine = engine;
+    dti_cudnn_drop(&b);
+    return c;
+}
+
+/* Prepare a candidate, and keep what was prepared if it may be used. */
+static bool try_config(search *s, cudnnBackendDescriptor_t config, dt_cudnn_candidate *c)
+{
+    dti_cudnn_bag b = {0};
+    int64_t bytes = 0;
+    const cudnnBackendDescriptor_t plan =
+        dti_cudnn_add(&b, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    dti_cudnn_set(&b, plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &s->handle);
+    dti_cudnn_set(&b, plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+        1, &config);
+    dti_cudnn_finish(&b, plan);
+    c->tried = true;
+    c->ready = b.status == CUDNN_STATUS_SUCCESS &&
+               dti_cudnn_get(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1,
+                   &bytes) == 1;
+    c->work_bytes = bytes > 0 ? (size_t)bytes : 0;
+    if (c->ready && dt_cudnn_refusal(c, &s->rules) == NULL) {
+        s->to->kept.d[s->to->kept.n++] = s->taken = config;
+        s->to->plan = s->to->kept.d[s->to->kept.n++] = plan;
+        return true;
+    }
+    s->status = b.status;
+    s->call = b.call;
+    dti_cudnn_drop(&b);
+    return false;
+}
+
+/* Go through what the library proposes until one is taken. Every proposal is written down. */
+static bool take_one(search *s, const dti_cudnn_bag *proposed, int first, int64_t n)
+{
+    dti_cudnn_plan *to = s->to;
+    for (int64_t i = 0; i < n && to->n_table < DTI_CUDNN_TABLE; i++) {
+        const cudnnBackendDescriptor_t config = proposed->d[first + i];
+        dt_cudnn_candidate *c = &to->table[to->n_table];
+        *c = describe(config);
+        to->n_table++;
+        if (dt_cudnn_refusal(c, &s->rules) == NULL && try_config(s, config, c)) {
+            to->chosen = to->n_table - 1;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool ask(search *s, cudnnBackendDescriptor_t of, cudnnBackendHeurMode_t mode)
+{
+    dti_cudnn_bag b = {0};
+    const cudnnBackendDescriptor_t d = dti_cudnn_add(&b, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+    dti_cudnn_set(
+        &b, d, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &of);
+    dti_cudnn_set(&b, d, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
+    dti_cudnn_finish(&b, d);
+    const int first = b.n;
+    for (int i = 0; i < MOST_CONFIGS; i++)
+        (void)dti_cudnn_add(&b, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    bool taken = false;
+    if (b.status == CUDNN_STATUS_SUCCESS) {
+        const int64_t n = dti_cudnn_get(d, CUDNN_ATTR_ENGINEHEUR_RESULTS,
+            CUDNN_TYPE_BACKEND_DESCRIPTOR, MOST_CONFIGS, &b.d[first]);
+        taken = take_one(s, &b, first, n);
+    } else {
+        s->status = b.status;
+        s->call = b.call;
+    }
+    for (int i = first; i < b.n && taken; i++)
+        if (b.d[i] == s->taken)
+            b.d[i] = NULL;
+    dti_cudnn_drop(&b);
+    return taken;
+}
+
+/* What is tried one after another: engines that need no compiler first; and the gradient of a
+ * weight in fp32 before one in bf16, which most engines of bf16 give. */
+static const struct attempt {
+    bool narrow, compiled;
+} attempts[] = {{false, false}, {true, false}, {false, true}, {true, true}};
+
+static bool attempt(search *s, const dt_cudnn_problem *p, const struct attempt *a)
+{
+    static const cudnnBackendHeurMode_t modes[] = {
+        CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_B, CUDNN_HEUR_MODE_FALLBACK};
+    dti_cudnn_bag *kept = &s->to->kept;
+    *kept = (dti_cudnn_bag){0};
+    s->to->n_table = 0;
+    s->to->narrow = a->narrow;
+    s->rules.compiled = a->compiled;
+    const bool bf16_weight = p->bf16 != 0 && (p->way != DT_CUDNN_WEIGHTS || a->narrow);
+    const cudnnBackendDescriptor_t of = dti_cudnn_graph(kept, s->handle, p, bf16_weight);
+    for (size_t i = 0; i < DT_COUNT(modes) && kept->status == CUDNN_STATUS_SUCCESS; i++)
+        if (ask(s, of, modes[i]))
+            return true;
+    if (kept->status != CUDNN_STATUS_SUCCESS) {
+        s->status = kept->status;
+        s->call = kept->call;
+    }
+    dti_cudnn_drop(kept);
+    return false;
+}
+
+/* The library does not have it, as opposed to: it is broken. */
+static bool unsupported(cudnnStatus_t s)
+{
+    const int category = CUDNN_STATUS_CATEGORY((int)s);
+    return s == CUDNN_STATUS_SUCCESS || category == 2000 || category == 3000;
+}
+
+dt_status dti_cudnn_find(
+    dti_cudnn_plan **out, cudnnHandle_t handle, const dt_cudnn_problem *p, dt_err *err)
+{
+    *out = NULL;
+    dti_cudnn_plan *to = dt_alloc(1, sizeof *to);
+    if (to == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory to prepare a convolution");
+    to->users = 1;
+    to->chosen = -1;
+    search s = {
+        .handle = handle, .to = to, .rules = {p->bf16 != 0, p->tf32 != 0, false, DT_CUDNN_WORK}};
+    const bool weights = p->bf16 != 0 && p->way == DT_CUDNN_WEIGHTS;
+    for (size_t i = 0; i < DT_COUNT(attempts); i++)
+        if ((weights || !attempts[i].narrow) && attempt(&s, p, &attempts[i])) {
+            *out = to;
+            return DT_OK;
+        }
+    to->narrow = false;
+    to->status = s.status;
+    if (unsupported(s.status)) {
+        *out = to;
+        return DT_OK;
+    }
+    dti_cudnn_release(to);
+    return dti_cudnn_failed(s.status, s.call, err);
+}
+
+void dti_cudnn_release(dti_cudnn_plan *plan)
+{
+    if (plan == NULL || --plan->users > 0)
+        return;
+    dti_cudnn_drop(&plan->kept);
+    dt_free(plan);
+}

@@ -1,0 +1,106 @@
+/* What the codecs' kernels share. They are written in the common subset of CUDA C++ and C, so that
+ * a test can run the very same sources on the processor (DT_CUDA_HOST), thread after thread.
+ *
+ * Packed bytes have their number before them, as dt_pack writes it. No atomic operation: bytes
+ * depend on nothing but the values. */
+#ifndef DT_MEMORY_CODECS_KERNEL_CUH
+#define DT_MEMORY_CODECS_KERNEL_CUH
+
+#ifndef DT_CUDA_HOST
+#include "engine/cuda.cuh"
+
+#define DT_C_HEADERS extern "C" {
+#define DT_C_HEADERS_END }
+#define DT_DEVICE static __device__ __forceinline__
+#define DT_KERNEL(name, type)                                                                      \
+    static __global__ void __launch_bounds__(TEAM) name(const __grid_constant__ type given)
+#define DT_LAUNCH(kernel, grid, threads, queue, given)                                             \
+    kernel<<<dim3((grid).x, (grid).y), (threads), 0, (cudaStream_t)(queue)>>>(given)
+#define DT_CUDA_CODEC(name) extern "C" const dt_cuda_codec dt_cuda_codec_##name
+#define DT_POPULATION(m) ((uint32_t)__popc(m))
+#define DT_WARP_MEETS() __syncwarp()
+#else
+#include "engine/cuda_codec.h"
+
+#define DT_C_HEADERS
+#define DT_C_HEADERS_END
+#define DT_CUDA_CODEC(name) static const dt_cuda_codec dt_cuda_codec_##name
+#define DT_POPULATION(m) ((uint32_t)__builtin_popcount(m))
+#define DT_WARP_MEETS() ((void)__ballot_sync(0xFFFFFFFFu, 1))
+#endif
+
+DT_C_HEADERS
+#include "memory/codecs/chunks.h"
+DT_C_HEADERS_END
+
+/* TEAM: threads of a block, each of which has one word of the chunk's mask. */
+enum { TEAM = 512, WARP = 32, WARPS = TEAM / WARP, WORDS = DT_CHUNK / 32, HEADER = 8 };
+#define OVERFLOWN UINT64_MAX
+
+typedef struct codec_grid {
+    unsigned x, y;
+} codec_grid;
+
+/**
+ * struct packed - packed bytes, as kernels find them.
+ * @at:       behind the header; @capacity: bytes there
+ * @fixed:    bytes before what depends on the data
+ * @overflow: becomes 1 when an encoder does not fit
+ * @damaged:  becomes 1 when a decoder finds what no encoder wrote
+ */
+typedef struct packed {
+    uint64_t *header;
+    uint8_t *at;
+    uint64_t count, chunks, fixed, capacity;
+    int *overflow, *damaged;
+} packed;
+
+static inline dt_status packed_of(
+    packed *p, const void *bytes, size_t room, size_t count, size_t fixed, dt_err *err)
+{
+    if ((uintptr_t)bytes % HEADER != 0 || room < HEADER || count > DT_CODEC_MOST)
+        return DT_FAIL(err, DT_E_INTERNAL, "packed bytes begin at an odd address, or have no room");
+    memset(p, 0, sizeof *p);
+    p->header = (uint64_t *)(uintptr_t)bytes;
+    p->at = (uint8_t *)(uintptr_t)bytes + HEADER;
+    p->count = count;
+    p->chunks = dt_parts(count, DT_CHUNK);
+    p->fixed = fixed;
+    p->capacity = room - HEADER;
+    return DT_OK;
+}
+
+/* One thing said by many threads. */
+DT_DEVICE void say(int *flag)
+{
+    *(volatile int *)flag = 1;
+}
+
+/* There is not even room for what has a fixed place. */
+DT_KERNEL(refuse_packed, packed)
+{
+    if (threadIdx.x == 0) {
+        *given.header = OVERFLOWN;
+        say(given.overflow);
+    }
+}
+
+DT_DEVICE void put_zeros(uint32_t *dst, uint64_t n)
+{
+    for (uint64_t e = threadIdx.x; e < n; e += TEAM)
+        dst[e] = 0;
+}
+
+static inline codec_grid one_block(void)
+{
+    const codec_grid g = {1, 1};
+    return g;
+}
+
+static inline codec_grid a_block_each(uint64_t chunks)
+{
+    const codec_grid g = {(unsigned)chunks, 1};
+    return g;
+}
+
+#endif

@@ -69,3 +69,19 @@ dt_status dt_move(dt_program *p, const dt_gap *g, const dt_move_opt *o, dt_err *
     }
     return dt_program_index(p, err);
 }
+
+dt_status dt_fetch_again(dt_program *p, dt_err *err)
+{
+    const size_t n = p->n_tensor;
+    dt_gap g;
+    for (size_t t = 0; t < n; t++) {
+        if (p->tensor[t].role != DT_ROLE_INPUT)
+            continue;
+        for (int32_t i = 0; dt_gap_next(p, (int32_t)t, &i, &g);)
+            if (g.crosses_loss) {
+                DT_CHECK(dt_move(p, &g, NULL, err));
+                break;
+            }
+    }
+    return DT_OK;
+}

@@ -61,6 +61,10 @@ typedef struct dt_move_opt {
  * as it is. */
 dt_status dt_move(dt_program *p, const dt_gap *g, const dt_move_opt *o, dt_err *err) DT_NODISCARD;
 
+/* Drop the input between forward and backward and fetch it again: nothing is cheaper to have than
+ * the picture, which waits in the decoded batch. */
+dt_status dt_fetch_again(dt_program *p, dt_err *err) DT_NODISCARD;
+
 /* Whether the tensor is an array of values whose bytes are 32-bit words, which codecs pack. Exact
  * codecs look at words alone, so they pack bf16 too, where a word is two values and is left out
  * when both are zero. Lossy ones round fp32 values: dt_move and dt_encode leave bf16 values as they

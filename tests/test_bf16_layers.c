@@ -194,7 +194,7 @@ static void bf16_is_fp32_rounded(void **state)
             run_row(&rows[i], alt);
 }
 
-/* Gradients that meet in a pixel are added in bf16, in the order of windows. */
+/* Where gradients meet in a pixel, a kernel may round every sum to bf16, or the last only. */
 static void overlapping_windows_stay_near(void **state)
 {
     (void)state;

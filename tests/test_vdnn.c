@@ -338,7 +338,8 @@ static void every_model_obeys_the_protocol(void **state)
     assert_true(n >= 20);
 }
 
-/* Peak of all <= conv <= keep_all, with no slack; host bytes the other way round. */
+/* Live bytes of all <= conv <= keep_all, with no slack, and so peaks, up to the thousandth by which
+ * placing may miss them; host bytes the other way round. */
 static void moving_more_never_takes_more(void **state)
 {
     (void)state;
@@ -347,13 +348,16 @@ static void moving_more_never_takes_more(void **state)
     static const char *const order[] = {"keep_all", "vdnn_conv", "vdnn_all"};
     for (size_t i = 0; i < n; i++)
         for (int64_t batch = 4; batch <= 32; batch *= 8) {
-            uint64_t peak = UINT64_MAX, host = 0;
+            uint64_t peak = UINT64_MAX, bound = UINT64_MAX, host = 0;
             for (size_t k = 0; k < DT_COUNT(order); k++) {
                 dt_planned m = dt_plan_model(all[i]->name, order[k], batch);
-                if (m.plan->peak > peak || m.plan->host_peak < host)
+                const uint64_t slack = m.plan->bound / 1000;
+                if (m.plan->bound > bound || m.plan->peak - slack > peak ||
+                    m.plan->host_peak < host)
                     fail_msg("%s batch %d, %s: peak %" PRIu64 " after %" PRIu64, all[i]->name,
                         (int)batch, order[k], m.plan->peak, peak);
                 peak = m.plan->peak;
+                bound = m.plan->bound;
                 host = m.plan->host_peak;
                 dt_planned_close(&m);
             }

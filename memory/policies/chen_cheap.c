@@ -56,23 +56,6 @@ static uint64_t kept_for(const dt_chen *c, const dt_op *op)
     return bytes;
 }
 
-/* Nothing is cheaper to have again than the picture, which waits in the decoded batch. */
-static dt_status fetch_input_again(dt_program *p, dt_err *err)
-{
-    const size_t n = p->n_tensor;
-    dt_gap g;
-    for (size_t t = 0; t < n; t++) {
-        if (p->tensor[t].role != DT_ROLE_INPUT)
-            continue;
-        for (int32_t i = 0; dt_gap_next(p, (int32_t)t, &i, &g);)
-            if (g.crosses_loss) {
-                DT_CHECK(dt_move(p, &g, NULL, err));
-                break;
-            }
-    }
-    return DT_OK;
-}
-
 static dt_status chen_cheap(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
     (void)env;
@@ -86,7 +69,7 @@ static dt_status chen_cheap(dt_program *p, const dt_pass_env *env, dt_err *err)
     if (st == DT_OK)
         st = dt_chen_rewrite(&c, err);
     dt_chen_close(&c);
-    return st != DT_OK || p->loss == DT_NONE ? st : fetch_input_again(p, err);
+    return st != DT_OK || p->loss == DT_NONE ? st : dt_fetch_again(p, err);
 }
 
 const dt_policy dt_policy_chen_cheap = {

@@ -13,6 +13,7 @@
  * - The bytes of a sparse matrix depend on the values. Room is made by what was measured
  *   (memory.profile, or density); without, SSDC would save nothing and is left out. A step with
  *   too many values is run again, and moves them to the host.
+ * - The input of the network is not kept but fetched again from the batch.
  * - Decoded values lie in full in backward, as in the paper; ReLU is in place under every policy.
  */
 #include "memory/policies/gist_pass.h"
@@ -115,5 +116,5 @@ dt_status dt_gist_pass(dt_program *p, const dt_gist_opts *o, dt_err *err)
             DT_CHECK(binarize(p, (int32_t)t, err));
     for (size_t t = 0; t < n; t++)
         DT_CHECK(encode(p, (int32_t)t, o, err));
-    return DT_OK;
+    return dt_fetch_again(p, err);
 }

@@ -122,7 +122,7 @@ static void backward_tile(const dt_head *h, const keys *k, int64_t first, bool n
         recompute(k->p, k->ds, n, s + row + first, k->delta + first);
         mask_queries(k, n, j->causal && first == k->tile * T);
     }
-    j->product(&(dt_tile){.a = k->p,
+    dt_tile turned = {.a = k->p,
         .row = 1,
         .step = T,
         .b = dy,
@@ -132,18 +132,12 @@ static void backward_tile(const dt_head *h, const keys *k, int64_t first, bool n
         .m = k->n,
         .n = pad,
         .depth = n,
-        .add = true});
-    j->product(&(dt_tile){.a = k->ds,
-        .row = 1,
-        .step = T,
-        .b = q,
-        .b_row = pad,
-        .c = k->dk,
-        .c_row = pad,
-        .m = k->n,
-        .n = pad,
-        .depth = n,
-        .add = true});
+        .add = true};
+    j->product(&turned);
+    turned.a = k->ds;
+    turned.b = q;
+    turned.c = k->dk;
+    j->product(&turned);
     j->product(&(dt_tile){.a = k->ds,
         .row = T,
         .step = 1,

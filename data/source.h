@@ -24,6 +24,7 @@ typedef struct dt_source_opts {
                           picture may have one for each pixel, row after row */
     bool eval;         /* the held-out split, no augmentation */
     bool augment;      /* random crops and flips */
+    int64_t cutout;    /* with augment, side of a square to cut out of pictures, in pixels */
     bool skip_bad;     /* on_error = skip */
     int64_t max_skips; /* different bad samples left out before the run fails */
     /* Per channel (shape.c each), of values in [0, 1]. NULL: the source's own; images and cifar10

@@ -2,11 +2,16 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 #include "engine/alloc.h"
 #include "engine/philox.h"
 
-enum { BORDER = 4 }; /* pixels of zeros around a picture of the network's size */
+enum {
+    BORDER = 4,     /* pixels of zeros around a picture of the network's size */
+    PARTS = 10,     /* draws of a part of a picture, each with random numbers of its own */
+    CUT = PARTS + 1 /* those of the square that is cut out */
+};
 
 static const float imagenet_mean[3] = {0.485f, 0.456f, 0.406f};
 static const float imagenet_std[3] = {0.229f, 0.224f, 0.225f};
@@ -18,8 +23,12 @@ dt_status dt_recipe_make(dt_recipe *r, const dt_source_opts *o, bool imagenet, d
     if (c != 1 && c != 3)
         return DT_FAIL(
             err, DT_E_CONFIG, "pictures give 1 or 3 channels, the network takes %" PRId64, c);
-    *r = (dt_recipe){
-        .h = o->shape.h, .w = o->shape.w, .c = c, .augment = o->augment && !o->eval, .flip = true};
+    *r = (dt_recipe){.h = o->shape.h,
+        .w = o->shape.w,
+        .c = c,
+        .cutout = o->cutout,
+        .augment = o->augment && !o->eval,
+        .flip = true};
     for (int64_t i = 0; i < c; i++) {
         r->std[i] = 1;
         if (imagenet) {
@@ -204,7 +213,7 @@ static double between(uint32_t u, double least, double most)
 static box random_part(const dt_picture *p, uint64_t key)
 {
     const double least = 3.0 / 4, most = 4.0 / 3, area = (double)p->h * (double)p->w;
-    for (uint32_t i = 1; i <= 10; i++) {
+    for (uint32_t i = 1; i <= PARTS; i++) {
         const dt_u32x4 u = dt_random(key, DT_RANDOM_AUGMENT, 0, 0, i);
         const double part = area * between(u.v[0], 0.08, 1);
         const double ratio = exp(between(u.v[1], log(least), log(most)));
@@ -223,7 +232,22 @@ static box random_part(const dt_picture *p, uint64_t key)
     return b;
 }
 
-dt_status dt_transform(const dt_recipe *r, const dt_picture *p, uint64_t key, float *x, dt_err *err)
+static int64_t within(int64_t v, int64_t most)
+{
+    return v < 0 ? 0 : v > most ? most : v;
+}
+
+static void cut_out(const dt_recipe *r, uint64_t key, float *x)
+{
+    const dt_u32x4 u = dt_random(key, DT_RANDOM_AUGMENT, 0, 0, CUT);
+    const int64_t top = pick(u.v[0], r->h) - r->cutout / 2;
+    const int64_t left = pick(u.v[1], r->w) - r->cutout / 2;
+    const int64_t first = within(left, r->w), last = within(left + r->cutout, r->w);
+    for (int64_t y = within(top, r->h); y < within(top + r->cutout, r->h); y++)
+        memset(x + (y * r->w + first) * r->c, 0, (size_t)((last - first) * r->c) * sizeof *x);
+}
+
+static dt_status fit(const dt_recipe *r, const dt_picture *p, uint64_t key, float *x, dt_err *err)
 {
     const dt_u32x4 u = dt_random(key, DT_RANDOM_AUGMENT, 0, 0, 0);
     const bool flip = r->augment && r->flip && (u.v[2] >> 31) != 0;
@@ -250,4 +274,12 @@ dt_status dt_transform(const dt_recipe *r, const dt_picture *p, uint64_t key, fl
     const int64_t th = high ? ch : cw * p->h / p->w, tw = high ? ch * p->w / p->h : cw;
     const box all = {0, 0, p->h, p->w};
     return resize(r, p, &all, th, tw, middle(th - r->h), middle(tw - r->w), flip, x, err);
+}
+
+dt_status dt_transform(const dt_recipe *r, const dt_picture *p, uint64_t key, float *x, dt_err *err)
+{
+    DT_CHECK(fit(r, p, key, x, err));
+    if (r->augment && r->cutout > 0)
+        cut_out(r, key, x);
+    return DT_OK;
 }

@@ -7,6 +7,8 @@
  * averages when shrinking (the triangle filter of PIL, scaled; values are not rounded in between),
  * and its middle is cut out. With augment, a part of 8 to 100 % of its area, of an aspect ratio of
  * 3/4 to 4/3, is resized to the network's size instead, as torchvision's RandomResizedCrop does.
+ * Last, with augment, a square is cut out: its centre lies anywhere in the picture, and what of it
+ * lies within becomes 0, the mean (cutout; DeVries and Taylor 2017, section 3.2).
  * What is drawn depends on the key alone. */
 #ifndef DT_DATA_TRANSFORM_H
 #define DT_DATA_TRANSFORM_H
@@ -24,12 +26,13 @@ typedef struct dt_picture {
  * @h @w @c: what the network takes; c = 1 or 3: grey is repeated, colour becomes luma (Rec. 601)
  * @augment: random crops
  * @flip:    with augment, mirror left and right half of the time
+ * @cutout:  with augment, side of the square that is cut out, in pixels of the network; 0: none
  * @centre:  a picture smaller than the network's size is not resized but centred in zeros; a larger
  * one is an error (digits, whose size carries meaning)
  * @mean @std: x = (value/255 - mean) / std, per channel of the network
  */
 typedef struct dt_recipe {
-    int64_t h, w, c;
+    int64_t h, w, c, cutout;
     bool augment, flip, centre;
     float mean[3], std[3];
 } dt_recipe;

@@ -40,6 +40,7 @@ static const dt_opt data_rows[] = {
     {"path", DT_OPT_PATH, AT(path), "", 0, 0, NULL, NULL, "file or folder to train on"},
     {"eval_path", DT_OPT_PATH, AT(eval_path), "", 0, 0, NULL, NULL, "file or folder to evaluate on; not given: the source's own split, if it has one"},
     {"augment", DT_OPT_BOOL, AT(augment), "on", 0, 0, NULL, NULL, "random crops and flips while training: pictures of the network's size, as CIFAR's, are shifted by up to 4 pixels, others cut to 8 to 100 % of their area and resized; digits are not mirrored"},
+    {"cutout", DT_OPT_I64, AT(cutout), "0", 0, 16384, NULL, "pixels", "with augment: side of a square, anywhere in a picture, that is replaced by the mean; 0: none"},
     {"shuffle", DT_OPT_BOOL, AT(shuffle), "on", 0, 0, NULL, NULL, "a new order in each epoch"},
     {"mean", DT_OPT_LIST, AT(mean_text), "", 0, 0, NULL, NULL, "subtracted from pixels scaled to 0..1: one number, or three for R,G,B; not given: the source's own"},
     {"std", DT_OPT_LIST, AT(std_text), "", 0, 0, NULL, NULL, "what pixels are then divided by: one number, or three; not given: the source's own"},

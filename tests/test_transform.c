@@ -274,6 +274,52 @@ static void the_same_key_gives_the_same_bits_and_eval_does_not_augment(void **st
     assert_memory_equal(a, b, sizeof a);
 }
 
+/* A grey picture without black: what is 0 was cut out, or lies outside after a shift of up to 4. */
+static void a_square_anywhere_is_cut_out(void **state)
+{
+    (void)state;
+    enum { S = 32, SIDE = 7, BORDER = 4 };
+    uint8_t px[S * S * 3];
+    float x[S * S * 3];
+    memset(px, 90, sizeof px);
+    dt_source_opts o = plain(S, S, 3);
+    o.augment = true;
+    o.cutout = SIDE;
+    bool begins[S] = {0};
+    int whole = 0, clipped = 0;
+    for (uint64_t key = 0; key < 3000; key++) {
+        int n = 0, top = S, left = S, bottom = -1, right = -1;
+        run(&o, &(dt_picture){px, S, S, 3}, key, x);
+        for (int i = 0; i < S * S; i++) {
+            const int row = i / S, col = i % S;
+            assert_true(x[3 * i] == x[3 * i + 1] && x[3 * i] == x[3 * i + 2]);
+            if (x[3 * i] != 0 || row < BORDER || row >= S - BORDER || col < BORDER ||
+                col >= S - BORDER)
+                continue;
+            n++;
+            top = row < top ? row : top;
+            left = col < left ? col : left;
+            bottom = row > bottom ? row : bottom;
+            right = col > right ? col : right;
+        }
+        if (n > 0) {
+            assert_int_equal(n, (bottom - top + 1) * (right - left + 1)); /* a rectangle */
+            assert_in_range(bottom - top + 1, 1, SIDE);
+            assert_in_range(right - left + 1, 1, SIDE);
+            begins[left] = true;
+        }
+        whole += n == SIDE * SIDE;
+        clipped += n < SIDE * SIDE;
+    }
+    assert_true(whole > 800 && clipped > 800);
+    for (int i = BORDER; i < S - BORDER; i++)
+        assert_true(begins[i]);
+    o.eval = true;
+    run(&o, &(dt_picture){px, S, S, 3}, 1, x);
+    for (int i = 0; i < S * S * 3; i++)
+        assert_true(x[i] != 0);
+}
+
 static void a_network_of_two_channels_is_refused(void **state)
 {
     (void)state;
@@ -353,6 +399,7 @@ int main(void)
         cmocka_unit_test(augmenting_shifts_by_up_to_four_and_mirrors),
         cmocka_unit_test(other_pictures_are_cut_as_random_resized_crop_does),
         cmocka_unit_test(strips_are_cut_in_the_middle),
+        cmocka_unit_test(a_square_anywhere_is_cut_out),
         cmocka_unit_test(the_same_key_gives_the_same_bits_and_eval_does_not_augment),
         cmocka_unit_test(a_network_of_two_channels_is_refused),
         cmocka_unit_test(every_sample_has_one_place_in_a_shuffled_epoch),

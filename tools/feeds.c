@@ -41,6 +41,7 @@ static dt_status source_opts(const dt_session *s, dt_source_opts *o, dt_err *err
         .classes = s->graph->classes,
         .labels = dt_graph_labels(s->graph),
         .augment = d->augment,
+        .cutout = d->cutout,
         .skip_bad = d->on_error == DT_ON_ERROR_SKIP,
         .max_skips = d->max_skips,
         .seed = (uint64_t)s->opts.train.seed,

@@ -1,41 +1,45 @@
 #define _GNU_SOURCE /* syscall() */
 #include "layers/amx_weights.h"
 
+#include "layers/amx_pack.h"
 #include "layers/team.h"
 
-#if defined(__x86_64__) && defined(__linux__) && !defined(__SANITIZE_THREAD__)
+#ifdef DT_AMX
 #include <immintrin.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define AVX512 __attribute__((target("avx512f")))
 #define AMX __attribute__((target("amx-tile,amx-bf16")))
 
 enum {
-    SIDE = 32,      /* channels of a task, of x and of dy: two tiles each */
-    TILE = 16,      /* rows of a tile; channels of a packed group */
-    STEP = 32,      /* pixels that one product of tiles adds up */
-    VISIT = 8,      /* steps for one tap before the next: what they read stays near */
-    MOST_KERNEL = 3 /* sums of all taps fit the cache */
+    TILE = DT_AMX_TILE,
+    STEP = DT_AMX_STEP,
+    SIDE = 2 * TILE, /* channels of a block, of x and of dy: two tiles each, or one at the end */
+    BLOCK = SIDE * SIDE,
+    VISIT = 8,       /* steps for one tap before the next: what they read stays near */
+    MOST_KERNEL = 3, /* sums of all taps fit the cache */
+    PARTS = 8,       /* of the batch, where each has sums of its own */
+    MOST_SUMS = 64,  /* blocks of sums, all taps counted, that such a part may have: 256 KiB */
+    GATHER = 48      /* steps, at least, that a part packs before it multiplies */
 };
 
-/* Pixels are counted through an image padded on all sides, of which each of stride * stride phases
- * has its own copy: then a tap's pixels follow each other as dy's do, from an offset on. dy has
- * zeros where x has what is no part of it.
- *   x: [sample][phase][channel][pitch], dy: [sample][group of 16 channels][pair of pixels][16][2]
+/* Sums are joined in blocks, [tap][SIDE][SIDE]. Either all samples are packed first and a task has
+ * one block; or, where the blocks are few, a task has a part of the samples, packs some and
+ * multiplies them while they are near, and sums of parts are added up at the end.
+ * @x_blocks @dy_blocks: along the channels of x and of dy
+ * @parts @each @held:   parts of the batch, 0: packed first; samples of a part, and packed at once
  */
 struct job {
     dt_amx_weights a;
+    dt_amx_layout l;
     const dt_bf16 *x, *dy;
     float *dw;
     bool add;
+    int64_t taps, x_blocks, dy_blocks, parts, each, held;
     dt_bf16 *packed_x, *packed_dy;
-    int64_t across, down; /* pixels of a phase */
-    int64_t pitch; /* of a channel: an odd number of cache lines, or rows would meet in few */
-    int64_t steps; /* of a sample */
-    int64_t phases;
+    float *sums; /* [part][block][tap][SIDE][SIDE] */
 };
 
 static int64_t least(int64_t a, int64_t b)
@@ -43,173 +47,87 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+static int64_t blocks(const struct job *j)
+{
+    return j->x_blocks * j->dy_blocks;
+}
+
 static struct job job_of(const dt_amx_weights *a)
 {
-    struct job j = {.a = *a};
-    const int64_t past = (a->kernel - 1) / a->stride, side = least(a->kernel, a->stride);
-    j.across = dt_ceil_div(a->w + 2 * a->pad, a->stride);
-    j.down = dt_ceil_div(a->h + 2 * a->pad, a->stride);
-    j.steps = dt_ceil_div(a->p * j.across, STEP);
-    j.pitch = (dt_ceil_div(j.down * j.across + past + STEP, STEP) | 1) * STEP;
-    j.phases = side * side;
+    struct job j = {.a = *a,
+        .l = dt_amx_layout_of(a),
+        .taps = a->kernel * a->kernel,
+        .x_blocks = dt_ceil_div(a->c, SIDE),
+        .dy_blocks = dt_ceil_div(a->out, SIDE),
+        .held = a->n};
+    if (blocks(&j) * j.taps <= MOST_SUMS && a->n > 1) {
+        j.each = dt_ceil_div(a->n, PARTS);
+        j.parts = dt_ceil_div(a->n, j.each);
+        j.held = least(j.each, dt_ceil_div(GATHER, j.l.steps));
+    }
     return j;
 }
 
+/* Where samples are packed, by part. */
 static size_t x_values(const struct job *j)
 {
-    return (size_t)(j->a.n * j->phases * j->a.c * j->pitch);
+    return (size_t)(j->held * j->l.x);
 }
 
 static size_t dy_values(const struct job *j)
 {
-    return (size_t)(j->a.n * j->a.out * j->steps * STEP);
+    return (size_t)(j->held * j->l.dy);
 }
 
-/* 16 channels of two pixels, side by side; a pixel outside is 0. */
-AVX512 DT_INLINE __m512i pair_of(const dt_bf16 *even, const dt_bf16 *odd)
+static size_t sum_values(const struct job *j)
 {
-    __m512i low = _mm512_setzero_si512(), high = low;
-    if (even != NULL)
-        low = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)even));
-    if (odd != NULL)
-        high = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)odd));
-    return _mm512_or_si512(low, _mm512_slli_epi32(high, 16));
+    return (size_t)(blocks(j) * j->taps * BLOCK);
 }
 
-/* 16 rows of 16 become columns. */
-AVX512 DT_INLINE void turn(__m512i v[16])
+size_t dt_amx_weights_work(const dt_amx_weights *a)
 {
-    __m512i t[16];
-    for (int i = 0; i < 16; i += 2) {
-        t[i] = _mm512_unpacklo_epi32(v[i], v[i + 1]);
-        t[i + 1] = _mm512_unpackhi_epi32(v[i], v[i + 1]);
-    }
-    for (int i = 0; i < 16; i += 4) {
-        v[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
-        v[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
-        v[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
-        v[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
-    }
-    for (int k = 0; k < 4; k++) {
-        const __m512i a = _mm512_shuffle_i32x4(v[k], v[4 + k], 0x88);
-        const __m512i b = _mm512_shuffle_i32x4(v[8 + k], v[12 + k], 0x88);
-        const __m512i c = _mm512_shuffle_i32x4(v[k], v[4 + k], 0xDD);
-        const __m512i d = _mm512_shuffle_i32x4(v[8 + k], v[12 + k], 0xDD);
-        t[k] = _mm512_shuffle_i32x4(a, b, 0x88);
-        t[4 + k] = _mm512_shuffle_i32x4(c, d, 0x88);
-        t[8 + k] = _mm512_shuffle_i32x4(a, b, 0xDD);
-        t[12 + k] = _mm512_shuffle_i32x4(c, d, 0xDD);
-    }
-    for (int i = 0; i < 16; i++)
-        v[i] = t[i];
+    const struct job j = job_of(a);
+    const size_t packed = (x_values(&j) + dy_values(&j)) * sizeof(dt_bf16);
+    return j.parts == 0 ? packed : (size_t)j.parts * (packed + sum_values(&j) * sizeof(float));
 }
 
-/* Goes through the pixels of an image, counted with @across to a row. */
-typedef struct walk {
-    const dt_bf16 *image;
-    int64_t h, w, c;        /* of the image */
-    int64_t r0, q0, stride; /* where pixel 0 lies in it, and how far on the next */
-    int64_t across, row, col;
-} walk;
-
-/* The next pixel; NULL outside the image. */
-static const dt_bf16 *next_pixel(walk *w)
+/* Up to four tiles of sums for one tap, of steps [begin, end) counted through packed samples. */
+AMX DT_INLINE void add_steps(const struct job *j, const dt_bf16 *x, const dt_bf16 *dy,
+    dt_span steps, const bool wide_x, const bool wide_dy)
 {
-    const int64_t r = w->r0 + w->row * w->stride, q = w->q0 + w->col * w->stride;
-    if (++w->col == w->across) {
-        w->col = 0;
-        w->row++;
-    }
-    return r < 0 || r >= w->h || q < 0 || q >= w->w ? NULL : w->image + (r * w->w + q) * w->c;
-}
-
-static const dt_bf16 *moved(const dt_bf16 *p, int64_t by)
-{
-    return p == NULL ? NULL : p + by;
-}
-
-/* One phase of one sample. */
-AVX512 static void pack_x(const void *job, int64_t task)
-{
-    const struct job *j = job;
-    const int64_t sample = task / j->phases, phase = task % j->phases;
-    const int64_t side = least(j->a.kernel, j->a.stride);
-    walk w = {.image = j->x + sample * j->a.h * j->a.w * j->a.c,
-        .h = j->a.h,
-        .w = j->a.w,
-        .c = j->a.c,
-        .r0 = phase / side - j->a.pad,
-        .q0 = phase % side - j->a.pad,
-        .stride = j->a.stride,
-        .across = j->across};
-    dt_bf16 *to = j->packed_x + task * j->a.c * j->pitch;
-    for (int64_t i = 0; i < j->pitch; i += STEP) {
-        const dt_bf16 *from[STEP];
-        for (int k = 0; k < STEP; k++)
-            from[k] = next_pixel(&w);
-        for (int64_t c = 0; c < j->a.c; c += TILE) {
-            __m512i v[16];
-            for (int k = 0; k < 16; k++)
-                v[k] = pair_of(moved(from[2 * k], c), moved(from[2 * k + 1], c));
-            turn(v);
-            for (int k = 0; k < 16; k++)
-                _mm512_storeu_si512(to + (c + k) * j->pitch + i, v[k]);
-        }
-    }
-}
-
-/* One sample. */
-AVX512 static void pack_dy(const void *job, int64_t sample)
-{
-    const struct job *j = job;
-    const int64_t pixels = j->steps * STEP;
-    walk w = {.image = j->dy + sample * j->a.p * j->a.q * j->a.out,
-        .h = j->a.p,
-        .w = j->a.q,
-        .c = j->a.out,
-        .stride = 1,
-        .across = j->across};
-    dt_bf16 *to = j->packed_dy + sample * j->a.out * pixels;
-    for (int64_t i = 0; i < pixels; i += 2) {
-        const dt_bf16 *even = next_pixel(&w), *odd = next_pixel(&w);
-        for (int64_t c = 0; c < j->a.out; c += TILE)
-            _mm512_storeu_si512(to + c * pixels + i * TILE, pair_of(moved(even, c), moved(odd, c)));
-    }
-}
-
-/* Four tiles of sums for one tap, of steps [begin, end) counted through all samples. */
-AMX DT_INLINE void add_steps(
-    const struct job *j, const dt_bf16 *x, const dt_bf16 *dy, int64_t begin, int64_t end)
-{
-    const size_t row = (size_t)j->pitch * sizeof *x, lines = 64;
-    const int64_t next_x = j->phases * j->a.c * j->pitch, group = j->steps * STEP * TILE;
-    const int64_t next_dy = j->a.out * j->steps * STEP;
-    int64_t sample = begin / j->steps, step = begin % j->steps;
-    for (int64_t s = begin; s < end; s++) {
-        const dt_bf16 *a = x + sample * next_x + step * STEP;
-        const dt_bf16 *b = dy + sample * next_dy + step * STEP * TILE;
-        if (++step == j->steps) {
+    const size_t row = (size_t)j->l.pitch * sizeof *x, lines = 64;
+    const int64_t group = j->l.steps * STEP * TILE;
+    int64_t sample = steps.begin / j->l.steps, step = steps.begin % j->l.steps;
+    for (int64_t s = steps.begin; s < steps.end; s++) {
+        const dt_bf16 *a = x + sample * j->l.x + step * STEP;
+        const dt_bf16 *b = dy + sample * j->l.dy + step * STEP * TILE;
+        if (++step == j->l.steps) {
             step = 0;
             sample++;
         }
         _tile_loadd(4, a, row);
         _tile_loadd(6, b, lines);
-        _tile_loadd(7, b + group, lines);
         _tile_dpbf16ps(0, 4, 6);
-        _tile_dpbf16ps(1, 4, 7);
-        _tile_loadd(5, a + TILE * j->pitch, row);
-        _tile_dpbf16ps(2, 5, 6);
-        _tile_dpbf16ps(3, 5, 7);
+        if (wide_dy) {
+            _tile_loadd(7, b + group, lines);
+            _tile_dpbf16ps(1, 4, 7);
+        }
+        if (wide_x) {
+            _tile_loadd(5, a + TILE * j->l.pitch, row);
+            _tile_dpbf16ps(2, 5, 6);
+        }
+        if (wide_x && wide_dy)
+            _tile_dpbf16ps(3, 5, 7);
     }
 }
 
-AMX DT_INLINE void load_sums(const float *from, int64_t row)
+AMX DT_INLINE void load_sums(const float *from)
 {
-    const size_t bytes = (size_t)row * sizeof *from;
+    const size_t bytes = SIDE * sizeof *from;
     _tile_loadd(0, from, bytes);
     _tile_loadd(1, from + TILE, bytes);
-    _tile_loadd(2, from + TILE * row, bytes);
-    _tile_loadd(3, from + TILE * row + TILE, bytes);
+    _tile_loadd(2, from + TILE * SIDE, bytes);
+    _tile_loadd(3, from + TILE * SIDE + TILE, bytes);
 }
 
 AMX DT_INLINE void clear_sums(void)
@@ -220,13 +138,13 @@ AMX DT_INLINE void clear_sums(void)
     _tile_zero(3);
 }
 
-AMX DT_INLINE void store_sums(float *to, int64_t row)
+AMX DT_INLINE void store_sums(float *to)
 {
-    const size_t bytes = (size_t)row * sizeof *to;
+    const size_t bytes = SIDE * sizeof *to;
     _tile_stored(0, to, bytes);
     _tile_stored(1, to + TILE, bytes);
-    _tile_stored(2, to + TILE * row, bytes);
-    _tile_stored(3, to + TILE * row + TILE, bytes);
+    _tile_stored(2, to + TILE * SIDE, bytes);
+    _tile_stored(3, to + TILE * SIDE + TILE, bytes);
 }
 
 struct tiles {
@@ -235,37 +153,120 @@ struct tiles {
     uint8_t rows[16];
 };
 
-/* 32 channels of x with 32 of dy. */
-AMX static void multiply(const void *job, int64_t task)
+AMX static void begin_tiles(void)
 {
-    const struct job *j = job;
     static const struct tiles tiles = {1, 0, {0}, {64, 64, 64, 64, 64, 64, 64, 64},
         {TILE, TILE, TILE, TILE, TILE, TILE, TILE, TILE}};
-    _Alignas(64) float sums[MOST_KERNEL * MOST_KERNEL][SIDE * SIDE];
-    const int64_t c = task / (j->a.out / SIDE) * SIDE, o = task % (j->a.out / SIDE) * SIDE;
-    const int64_t all = j->a.n * j->steps, side = least(j->a.kernel, j->a.stride);
-    const int64_t visit = j->a.kernel == 1 ? all : VISIT;
     _tile_loadconfig(&tiles);
-    for (int64_t s = 0; s < all; s += visit)
-        for (int64_t tap = 0; tap < j->a.kernel * j->a.kernel; tap++) {
-            const int64_t r = tap / j->a.kernel, q = tap % j->a.kernel, stride = j->a.stride;
-            const int64_t phase = r % stride * side + q % stride;
-            const int64_t offset = r / stride * j->across + q / stride;
-            float *dw = j->dw + (tap * j->a.c + c) * j->a.out + o;
-            if (s > 0)
-                load_sums(sums[tap], SIDE);
-            else if (j->add)
-                load_sums(dw, j->a.out);
-            else
-                clear_sums();
-            add_steps(j, j->packed_x + (phase * j->a.c + c) * j->pitch + offset,
-                j->packed_dy + o * j->steps * STEP, s, least(s + visit, all));
-            if (s + visit < all)
-                store_sums(sums[tap], SIDE);
-            else
-                store_sums(dw, j->a.out);
-        }
+}
+
+AMX static void end_tiles(void)
+{
     _tile_release();
+}
+
+/* One block of sums from packed samples, all taps; begun anew, or gone on with. */
+AMX static void multiply(const struct job *j, int64_t block, const dt_bf16 *packed_x,
+    const dt_bf16 *packed_dy, int64_t samples, bool anew, float *sums)
+{
+    const int64_t c = block / j->dy_blocks * SIDE, o = block % j->dy_blocks * SIDE;
+    const bool wide_x = c + SIDE <= j->a.c, wide_dy = o + SIDE <= j->a.out;
+    const int64_t all = samples * j->l.steps, visit = j->a.kernel == 1 ? all : VISIT;
+    const dt_bf16 *dy = packed_dy + o * j->l.steps * STEP;
+    for (int64_t s = 0; s < all; s += visit)
+        for (int64_t tap = 0; tap < j->taps; tap++) {
+            const int64_t r = tap / j->a.kernel, q = tap % j->a.kernel, stride = j->a.stride;
+            const int64_t phase = r % stride * j->l.side + q % stride;
+            const dt_bf16 *x = packed_x + (phase * j->a.c + c) * j->l.pitch +
+                               r / stride * j->l.across + q / stride;
+            const dt_span steps = {s, least(s + visit, all)};
+            float *at = sums + tap * BLOCK;
+            if (anew && s == 0)
+                clear_sums();
+            else
+                load_sums(at);
+            if (wide_x && wide_dy)
+                add_steps(j, x, dy, steps, true, true);
+            else if (wide_x)
+                add_steps(j, x, dy, steps, true, false);
+            else if (wide_dy)
+                add_steps(j, x, dy, steps, false, true);
+            else
+                add_steps(j, x, dy, steps, false, false);
+            store_sums(at);
+        }
+}
+
+/* A block of sums to where it belongs in dw. */
+DT_CLONES static void give(const struct job *j, int64_t block, const float *sums)
+{
+    const int64_t c = block / j->dy_blocks * SIDE, o = block % j->dy_blocks * SIDE;
+    const int64_t rows = least(SIDE, j->a.c - c), columns = least(SIDE, j->a.out - o);
+    for (int64_t tap = 0; tap < j->taps; tap++)
+        for (int64_t i = 0; i < rows; i++) {
+            const float *from = sums + tap * BLOCK + i * SIDE;
+            float *to = j->dw + (tap * j->a.c + c + i) * j->a.out + o;
+            for (int64_t k = 0; k < columns; k++)
+                to[k] = j->add ? to[k] + from[k] : from[k];
+        }
+}
+
+/* Packs samples one after the other. */
+static void pack(const struct job *j, dt_span samples, dt_bf16 *x, dt_bf16 *dy)
+{
+    for (int64_t i = samples.begin; i < samples.end; i++) {
+        const int64_t at = i - samples.begin;
+        dt_amx_pack_x(&j->a, &j->l, j->x + i * j->a.h * j->a.w * j->a.c, x + at * j->l.x);
+        dt_amx_pack_dy(&j->a, &j->l, j->dy + i * j->a.p * j->a.q * j->a.out, dy + at * j->l.dy);
+    }
+}
+
+static void pack_task(const void *job, int64_t i)
+{
+    const struct job *j = job;
+    pack(j, (dt_span){i, i + 1}, j->packed_x + i * j->l.x, j->packed_dy + i * j->l.dy);
+}
+
+static void block_task(const void *job, int64_t block)
+{
+    const struct job *j = job;
+    _Alignas(64) float sums[MOST_KERNEL * MOST_KERNEL * BLOCK];
+    begin_tiles();
+    multiply(j, block, j->packed_x, j->packed_dy, j->a.n, true, sums);
+    end_tiles();
+    give(j, block, sums);
+}
+
+static void part_task(const void *job, int64_t part)
+{
+    const struct job *j = job;
+    const dt_span mine = dt_span_of(j->a.n, j->each, part);
+    dt_bf16 *x = j->packed_x + part * (int64_t)x_values(j);
+    dt_bf16 *dy = j->packed_dy + part * (int64_t)dy_values(j);
+    float *sums = j->sums + part * (int64_t)sum_values(j);
+    begin_tiles();
+    for (int64_t i = mine.begin; i < mine.end; i += j->held) {
+        const dt_span some = {i, least(i + j->held, mine.end)};
+        pack(j, some, x, dy);
+        for (int64_t b = 0; b < blocks(j); b++)
+            multiply(
+                j, b, x, dy, some.end - some.begin, i == mine.begin, sums + b * j->taps * BLOCK);
+    }
+    end_tiles();
+}
+
+/* Adds up a block's sums, part after part. */
+DT_CLONES static void join_task(const void *job, int64_t block)
+{
+    const struct job *j = job;
+    const int64_t count = j->taps * BLOCK;
+    float *first = j->sums + block * count;
+    for (int64_t part = 1; part < j->parts; part++) {
+        const float *more = first + part * (int64_t)sum_values(j);
+        for (int64_t i = 0; i < count; i++)
+            first[i] += more[i];
+    }
+    give(j, block, first);
 }
 
 static bool machine;
@@ -287,28 +288,28 @@ static void ask_machine(void)
 bool dt_amx_weights_can(const dt_amx_weights *a)
 {
     pthread_once(&asked, ask_machine);
-    return a->kernel <= MOST_KERNEL && a->c % SIDE == 0 && a->out % SIDE == 0 && machine;
-}
-
-size_t dt_amx_weights_work(const dt_amx_weights *a)
-{
-    const struct job j = job_of(a);
-    return (x_values(&j) + dy_values(&j)) * sizeof(dt_bf16);
+    return a->kernel <= MOST_KERNEL && a->c % TILE == 0 && a->out % TILE == 0 && machine;
 }
 
 void dt_amx_weights_run(
     const dt_amx_weights *a, const dt_bf16 *x, const dt_bf16 *dy, float *dw, bool add, void *work)
 {
     struct job j = job_of(a);
+    const int64_t copies = j.parts == 0 ? 1 : j.parts;
     j.x = x;
     j.dy = dy;
     j.dw = dw;
     j.add = add;
-    j.packed_x = work;
-    j.packed_dy = j.packed_x + x_values(&j);
-    dt_team(a->n * j.phases, pack_x, &j);
-    dt_team(a->n, pack_dy, &j);
-    dt_team(a->c / SIDE * (a->out / SIDE), multiply, &j);
+    j.sums = work; /* tiles of sums, then packed samples: all begin at cache lines */
+    j.packed_x = (dt_bf16 *)(j.sums + (size_t)j.parts * sum_values(&j));
+    j.packed_dy = j.packed_x + (size_t)copies * x_values(&j);
+    if (j.parts == 0) {
+        dt_team(a->n, pack_task, &j);
+        dt_team(blocks(&j), block_task, &j);
+    } else {
+        dt_team(j.parts, part_task, &j);
+        dt_team(blocks(&j), join_task, &j);
+    }
 }
 
 #else

@@ -1,11 +1,15 @@
 /* The gradient of a convolution's weight in bf16, by AMX tiles: a sum over all pixels, for every
- * tap, of products of x and dy. Both are packed once, x turned so that a tap is only an offset;
- * then each task has some channels of both, all taps and all pixels, so no partial sums are joined
- * and nobody waits. The bits do not depend on the number of threads. */
+ * tap, of products of x and dy. Both are packed once, x turned so that a tap is only an offset.
+ * With many channels a task has some of both and all pixels, so no partial sums are joined; with
+ * few it has all channels and some samples. The bits do not depend on the number of threads. */
 #ifndef DT_LAYERS_AMX_WEIGHTS_H
 #define DT_LAYERS_AMX_WEIGHTS_H
 
 #include "engine/dtype.h"
+
+#if defined(__x86_64__) && defined(__linux__) && !defined(__SANITIZE_THREAD__)
+#define DT_AMX /* is compiled in; the machine may still lack it */
+#endif
 
 /* One group, no dilation; p and q are the height and width of dy. */
 typedef struct dt_amx_weights {

@@ -8,11 +8,10 @@
 
 #include "engine/alloc.h"
 #include "engine/io.h"
-#include "engine/weights.h"
-#include "memory/tier.h"
 #include "tools/args.h"
 #include "tools/budget.h"
 #include "tools/feeds.h"
+#include "tools/rig.h"
 #include "tools/version.h"
 
 enum { MOST_STEPS = 1000000 };
@@ -26,8 +25,7 @@ typedef struct waiting {
 typedef struct profiling {
     dt_session *s;
     dt_feeds feeds;
-    dt_runner *runner;
-    dt_ready *ready;
+    dt_rig rig;
     size_t n;
     waiting *tensor;
     int64_t steps;
@@ -93,36 +91,6 @@ static void look(void *self, const dt_plan_tensor *t, const void *bytes)
         }
 }
 
-static dt_status prepare(profiling *p, dt_err *err)
-{
-    const dt_session *s = p->s;
-    const dt_runner_opts o = {.graph = s->graph,
-        .map = s->map,
-        .device = s->device,
-        .driver = dt_device_driver(s->device),
-        .arena_bytes = dt_session_peak(s),
-        .tier = {[DT_TIER_HOST] = dt_tier_desc_find("host"),
-            [DT_TIER_DISK] = dt_tier_desc_find("disk")},
-        .tier_bytes = {[DT_TIER_HOST] = dt_session_tier_peak(s, DT_TIER_HOST),
-            [DT_TIER_DISK] = dt_session_tier_peak(s, DT_TIER_DISK)},
-        .disk_path = dt_session_disk_path(s),
-        .seed = (uint64_t)s->opts.train.seed,
-        .threads = s->threads};
-    DT_CHECK(dt_runner_create(&p->runner, &o, err));
-    p->ready = dt_alloc(s->n_planned, sizeof *p->ready);
-    if (p->ready == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory to prepare the plans");
-    for (size_t i = 0; i < s->n_planned; i++) {
-        const dt_planned *q = &s->planned[i];
-        p->ready[i] = (dt_ready){.kind = q->kind, .n = q->n, .dense = q->dense};
-        DT_CHECK(dt_runner_add(p->runner, q->program, q->plan, &p->ready[i].id, err));
-    }
-    DT_CHECK(dt_runner_init(p->runner, err));
-    if (s->opts.model.weights == NULL)
-        return DT_OK;
-    return dt_weights_load(p->runner, s->graph, s->map, s->opts.model.weights, err);
-}
-
 static dt_status tell_step(void *self, const dt_step_report *r, dt_err *err)
 {
     (void)self;
@@ -136,19 +104,19 @@ static dt_status tell_step(void *self, const dt_step_report *r, dt_err *err)
 static dt_status run_steps(profiling *p, dt_err *err)
 {
     const dt_observer o = {.self = p, .step = tell_step};
-    const dt_train_job j = {.runner = p->runner,
+    const dt_train_job j = {.runner = p->rig.runner,
         .map = p->s->map,
         .opts = &p->s->opts.train,
-        .ready = p->ready,
-        .n_ready = p->s->n_planned,
+        .ready = p->rig.ready,
+        .n_ready = p->rig.n,
         .feed = dt_loader_feed(p->feeds.train_loader),
         .steps = p->steps,
         .steps_per_epoch = p->feeds.steps_per_epoch,
         .observer = &o};
     const dt_probe probe = {p, look};
-    dt_runner_set_probe(p->runner, &probe);
+    dt_runner_set_probe(p->rig.runner, &probe);
     const dt_status st = dt_train(&j, err);
-    dt_runner_set_probe(p->runner, NULL);
+    dt_runner_set_probe(p->rig.runner, NULL);
     return st;
 }
 
@@ -162,7 +130,7 @@ static dt_status measure(profiling *p, dt_err *err)
     DT_CHECK(dt_session_check_statistics(s, err));
     DT_CHECK(dt_session_check_run(s, true, err));
     DT_CHECK(find_waiting(p, err));
-    DT_CHECK(prepare(p, err));
+    DT_CHECK(dt_rig_open(&p->rig, s, err));
     return run_steps(p, err);
 }
 
@@ -243,9 +211,8 @@ static dt_status profile_config(profiling *p, const dt_cli *cli, const char *out
         st = write_file(p, out, err);
     else if (st == DT_OK)
         print(p, stdout);
-    dt_runner_destroy(p->runner);
+    dt_rig_close(&p->rig);
     dt_feeds_close(&p->feeds);
-    dt_free(p->ready);
     dt_free(p->tensor);
     dt_session_close(p->s);
     return st;

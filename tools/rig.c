@@ -6,9 +6,9 @@
 #include "tools/budget.h"
 #include "tools/human.h"
 
-static dt_status reserve(dt_rig *g, const dt_session *s, dt_err *err)
+dt_runner_opts dt_rig_opts(const dt_session *s)
 {
-    const dt_runner_opts o = {.graph = s->graph,
+    return (dt_runner_opts){.graph = s->graph,
         .map = s->map,
         .device = s->device,
         .driver = dt_device_driver(s->device),
@@ -23,6 +23,11 @@ static dt_status reserve(dt_rig *g, const dt_session *s, dt_err *err)
         .copy_threads = s->opts.memory.copy_threads,
         .seed = (uint64_t)s->opts.train.seed,
         .threads = s->threads};
+}
+
+static dt_status reserve(dt_rig *g, const dt_session *s, dt_err *err)
+{
+    const dt_runner_opts o = dt_rig_opts(s);
     char need[DT_HUMAN_BYTES];
     DT_TRY(err, dt_runner_create(&g->runner, &o, err),
         "the plans need %s, which this machine does not give; lower train.batch or "

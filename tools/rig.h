@@ -1,4 +1,4 @@
-/* A session's plans, made ready to be run: what tools need that run plans but are not training. */
+/* A session's plans, made ready to be run. */
 #ifndef DT_TOOLS_RIG_H
 #define DT_TOOLS_RIG_H
 
@@ -9,6 +9,9 @@ typedef struct dt_rig {
     dt_ready *ready; /* ready[i] is s->planned[i] */
     size_t n;
 } dt_rig;
+
+/* What a runner of all plans the session has is made of. Borrows from the session. */
+dt_runner_opts dt_rig_opts(const dt_session *s);
 
 /* Reserve memory for all plans the session has, prepare them, and put the weights in: those of
  * model.weights, else first ones from train.seed. Release with dt_rig_close even after a failure.

@@ -8,9 +8,9 @@
 #include "layers/onednn.h"
 #include "memory/plan_text.h"
 #include "memory/profile.h"
-#include "memory/tier.h"
 #include "tools/budget.h"
 #include "tools/human.h"
+#include "tools/rig.h"
 #include "tools/train_parts.h"
 #include "tools/version.h"
 
@@ -25,22 +25,7 @@ static const dt_plan *largest_plan(const dt_session *s)
 
 dt_status dti_train_reserve(dti_training *t, dt_err *err)
 {
-    const dt_session *s = t->s;
-    const dt_runner_opts o = {.graph = s->graph,
-        .map = s->map,
-        .device = s->device,
-        .driver = dt_device_driver(s->device),
-        .replay = true,
-        .arena_bytes = dt_session_peak(s),
-        .tier = {[DT_TIER_HOST] = dt_tier_desc_find("host"),
-            [DT_TIER_DISK] = dt_tier_desc_find("disk")},
-        .tier_bytes = {[DT_TIER_HOST] = dt_session_tier_peak(s, DT_TIER_HOST),
-            [DT_TIER_DISK] = dt_session_tier_peak(s, DT_TIER_DISK)},
-        .disk_path = dt_session_disk_path(s),
-        .checksum = s->opts.memory.checksum,
-        .copy_threads = s->opts.memory.copy_threads,
-        .seed = (uint64_t)s->opts.train.seed,
-        .threads = s->threads};
+    const dt_runner_opts o = dt_rig_opts(t->s);
     char need[DT_HUMAN_BYTES];
     DT_TRY(err, dt_runner_create(&t->runner, &o, err),
         "the run needs %s, which this machine does not give; lower train.batch or "

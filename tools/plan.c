@@ -8,11 +8,12 @@
 #include "engine/io.h"
 #include "memory/plan_text.h"
 #include "tools/args.h"
+#include "tools/plan_map.h"
 #include "tools/plan_report.h"
 
 typedef struct plan_flags {
     bool json, rows, diff;
-    const char *text, *program, *differ[2];
+    const char *text, *map, *program, *differ[2];
 } plan_flags;
 
 static double now(void)
@@ -55,8 +56,16 @@ static dt_status diff(const char *const path[2], dt_err *err)
     return st;
 }
 
+static dt_status print_text(const dt_plan *p, FILE *f, dt_err *err)
+{
+    (void)err;
+    dt_plan_print(p, f);
+    return DT_OK;
+}
+
 /* Written beside and renamed, so that a file is whole or was never there. */
-static dt_status write_text(const dt_plan *p, const char *path, dt_err *err)
+static dt_status write_plan(const dt_plan *p, const char *path,
+    dt_status (*print)(const dt_plan *p, FILE *f, dt_err *err), dt_err *err)
 {
     char *text = NULL;
     size_t bytes = 0;
@@ -64,8 +73,9 @@ static dt_status write_text(const dt_plan *p, const char *path, dt_err *err)
     FILE *f = open_memstream(&text, &bytes);
     if (f == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to print the plan");
-    dt_plan_print(p, f);
-    dt_status st = fclose(f) == 0 ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory to print the plan");
+    dt_status st = print(p, f, err);
+    if (fclose(f) != 0 && st == DT_OK)
+        st = DT_FAIL(err, DT_E_NOMEM, "no memory to print the plan");
     if (st == DT_OK)
         st = dt_writer_open(&w, path, err);
     if (st == DT_OK)
@@ -78,7 +88,7 @@ static dt_status write_text(const dt_plan *p, const char *path, dt_err *err)
     return st;
 }
 
-/* The plan that --rows and --text show: of the program named, the first of its sizes. */
+/* The plan that --rows, --text and --map show: of the program named, the first of its sizes. */
 static dt_status find_program(
     const dt_session *s, const char *name, const dt_plan **out, dt_err *err)
 {
@@ -110,7 +120,9 @@ static dt_status show(
     const dt_plan *chosen = NULL;
     DT_CHECK(find_program(s, f->program, &chosen, err));
     if (f->text != NULL)
-        DT_CHECK(write_text(chosen, f->text, err));
+        DT_CHECK(write_plan(chosen, f->text, print_text, err));
+    if (f->map != NULL)
+        DT_CHECK(write_plan(chosen, f->map, dt_plan_map, err));
     if (f->rows) {
         dt_plan_print_short(chosen, stdout);
         return DT_OK;
@@ -154,7 +166,8 @@ static dt_status check(const dt_cli *a, const plan_flags *f, dt_err *err)
 {
     if (f->json && f->rows)
         return DT_FAIL(err, DT_E_CONFIG, "--json and --rows exclude each other; give one of them");
-    if (f->diff && (a->n_word > 0 || a->n_set > 0 || f->json || f->rows || f->text != NULL))
+    if (f->diff &&
+        (a->n_word > 0 || a->n_set > 0 || f->json || f->rows || f->text != NULL || f->map != NULL))
         return DT_FAIL(err, DT_E_CONFIG,
             "--diff takes two files written by --text, and neither CONFIG nor other flags");
     if (!f->diff && a->n_word == 0)
@@ -170,8 +183,10 @@ static dt_status plan(const dt_command_args *a, dt_err *err)
         {"--rows", NULL, "the plan's rows: P place, C compute, R release, O out, I in, W wait",
             &f.rows, NULL},
         {"--text", "FILE", "write the whole plan, for --diff and other programs", NULL, &f.text},
-        {"--program", "NAME", "of --rows and --text: first (default), again, update or eval", NULL,
-            &f.program},
+        {"--map", "FILE.svg", "draw the plan: addresses over ops, and what is copied", NULL,
+            &f.map},
+        {"--program", "NAME", "of --rows, --text and --map: first (default), again, update or eval",
+            NULL, &f.program},
         {"--diff", "A B", "what differs between two files written by --text", &f.diff, f.differ},
         {NULL, NULL, NULL, NULL, NULL},
     };
@@ -188,7 +203,8 @@ static dt_status plan(const dt_command_args *a, dt_err *err)
 
 const dt_command dt_command_plan = {
     .name = "plan",
-    .usage = "dnntrain plan CONFIG|--diff A B [--set s.k=v]... [--json] [--rows] [--text FILE]",
+    .usage = "dnntrain plan CONFIG|--diff A B [--set s.k=v]... [--json] [--rows] [--text FILE] "
+             "[--map FILE]",
     .summary = "the memory a run takes and what for, without running it",
     .run = plan,
 };

@@ -25,6 +25,7 @@ static const dt_winograd cases[] = {
     {5, 14, 14, 64, 14, 14, 64, 1},
     {1, 7, 7, 160, 7, 7, 128, 1}, /* deeper than a block of the sums; a large weight */
     {9, 14, 7, 256, 14, 7, 80, 1},
+    {2, 7, 7, 144, 7, 7, 400, 1}, /* the gradient in slices of columns */
 };
 
 enum { X, W, B, DY, Y, DX, DW, DB, TENSORS };

@@ -19,8 +19,6 @@ dt_amx_layout dt_amx_layout_of(const dt_amx_weights *a)
 }
 
 #ifdef DT_AMX
-#include <immintrin.h>
-
 #define AVX512 __attribute__((target("avx512f")))
 
 /* 16 channels of two pixels, side by side; a pixel outside is 0. */

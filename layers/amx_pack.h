@@ -7,12 +7,8 @@
 #ifndef DT_LAYERS_AMX_PACK_H
 #define DT_LAYERS_AMX_PACK_H
 
+#include "layers/amx.h"
 #include "layers/amx_weights.h"
-
-enum {
-    DT_AMX_TILE = 16, /* rows of a tile; channels of a packed group */
-    DT_AMX_STEP = 32  /* pixels that one product of tiles adds up */
-};
 
 /**
  * struct dt_amx_layout - how a sample is packed.

@@ -1,18 +1,10 @@
-#define _GNU_SOURCE /* syscall() */
 #include "layers/amx_weights.h"
 
+#include "layers/amx.h"
 #include "layers/amx_pack.h"
 #include "layers/team.h"
 
 #ifdef DT_AMX
-#include <immintrin.h>
-#include <pthread.h>
-#include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
-#define AMX __attribute__((target("amx-tile,amx-bf16")))
-
 enum {
     TILE = DT_AMX_TILE,
     STEP = DT_AMX_STEP,
@@ -92,7 +84,7 @@ size_t dt_amx_weights_work(const dt_amx_weights *a)
 }
 
 /* Up to four tiles of sums for one tap, of steps [begin, end) counted through packed samples. */
-AMX DT_INLINE void add_steps(const struct job *j, const dt_bf16 *x, const dt_bf16 *dy,
+DT_AMX DT_INLINE void add_steps(const struct job *j, const dt_bf16 *x, const dt_bf16 *dy,
     dt_span steps, const bool wide_x, const bool wide_dy)
 {
     const size_t row = (size_t)j->l.pitch * sizeof *x, lines = 64;
@@ -121,7 +113,7 @@ AMX DT_INLINE void add_steps(const struct job *j, const dt_bf16 *x, const dt_bf1
     }
 }
 
-AMX DT_INLINE void load_sums(const float *from)
+DT_AMX DT_INLINE void load_sums(const float *from)
 {
     const size_t bytes = SIDE * sizeof *from;
     _tile_loadd(0, from, bytes);
@@ -130,7 +122,7 @@ AMX DT_INLINE void load_sums(const float *from)
     _tile_loadd(3, from + TILE * SIDE + TILE, bytes);
 }
 
-AMX DT_INLINE void clear_sums(void)
+DT_AMX DT_INLINE void clear_sums(void)
 {
     _tile_zero(0);
     _tile_zero(1);
@@ -138,7 +130,7 @@ AMX DT_INLINE void clear_sums(void)
     _tile_zero(3);
 }
 
-AMX DT_INLINE void store_sums(float *to)
+DT_AMX DT_INLINE void store_sums(float *to)
 {
     const size_t bytes = SIDE * sizeof *to;
     _tile_stored(0, to, bytes);
@@ -147,26 +139,8 @@ AMX DT_INLINE void store_sums(float *to)
     _tile_stored(3, to + TILE * SIDE + TILE, bytes);
 }
 
-struct tiles {
-    uint8_t palette, start, reserved[14];
-    uint16_t bytes[16];
-    uint8_t rows[16];
-};
-
-AMX static void begin_tiles(void)
-{
-    static const struct tiles tiles = {1, 0, {0}, {64, 64, 64, 64, 64, 64, 64, 64},
-        {TILE, TILE, TILE, TILE, TILE, TILE, TILE, TILE}};
-    _tile_loadconfig(&tiles);
-}
-
-AMX static void end_tiles(void)
-{
-    _tile_release();
-}
-
 /* One block of sums from packed samples, all taps; begun anew, or gone on with. */
-AMX static void multiply(const struct job *j, int64_t block, const dt_bf16 *packed_x,
+DT_AMX static void multiply(const struct job *j, int64_t block, const dt_bf16 *packed_x,
     const dt_bf16 *packed_dy, int64_t samples, bool anew, float *sums)
 {
     const int64_t c = block / j->dy_blocks * SIDE, o = block % j->dy_blocks * SIDE;
@@ -231,9 +205,9 @@ static void block_task(const void *job, int64_t block)
 {
     const struct job *j = job;
     _Alignas(64) float sums[MOST_KERNEL * MOST_KERNEL * BLOCK];
-    begin_tiles();
+    dt_amx_begin();
     multiply(j, block, j->packed_x, j->packed_dy, j->a.n, true, sums);
-    end_tiles();
+    dt_amx_end();
     give(j, block, sums);
 }
 
@@ -244,7 +218,7 @@ static void part_task(const void *job, int64_t part)
     dt_bf16 *x = j->packed_x + part * (int64_t)x_values(j);
     dt_bf16 *dy = j->packed_dy + part * (int64_t)dy_values(j);
     float *sums = j->sums + part * (int64_t)sum_values(j);
-    begin_tiles();
+    dt_amx_begin();
     for (int64_t i = mine.begin; i < mine.end; i += j->held) {
         const dt_span some = {i, least(i + j->held, mine.end)};
         pack(j, some, x, dy);
@@ -252,7 +226,7 @@ static void part_task(const void *job, int64_t part)
             multiply(
                 j, b, x, dy, some.end - some.begin, i == mine.begin, sums + b * j->taps * BLOCK);
     }
-    end_tiles();
+    dt_amx_end();
 }
 
 /* Adds up a block's sums, part after part. */
@@ -269,26 +243,9 @@ DT_CLONES static void join_task(const void *job, int64_t block)
     give(j, block, first);
 }
 
-static bool machine;
-static pthread_once_t asked = PTHREAD_ONCE_INIT;
-
-/* The kernel hands out the tiles' state on request only. Both questions are slow. */
-static void ask_machine(void)
-{
-    enum { REQUEST = 0x1023, TILE_DATA = 18 };
-    unsigned eax, ebx, ecx, edx;
-    if (!__builtin_cpu_supports("avx512f"))
-        return;
-    __asm__("cpuid" : "=a"(eax), "=b"(ebx), "=c"(ecx), "=d"(edx) : "a"(7), "c"(0));
-    const unsigned bf16 = 1u << 22, tile = 1u << 24;
-    machine =
-        (edx & bf16) != 0 && (edx & tile) != 0 && syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
-}
-
 bool dt_amx_weights_can(const dt_amx_weights *a)
 {
-    pthread_once(&asked, ask_machine);
-    return a->kernel <= MOST_KERNEL && a->c % TILE == 0 && a->out % TILE == 0 && machine;
+    return a->kernel <= MOST_KERNEL && a->c % TILE == 0 && a->out % TILE == 0 && dt_amx_here();
 }
 
 void dt_amx_weights_run(

@@ -7,10 +7,6 @@
 
 #include "engine/dtype.h"
 
-#if defined(__x86_64__) && defined(__linux__) && !defined(__SANITIZE_THREAD__)
-#define DT_AMX /* is compiled in; the machine may still lack it */
-#endif
-
 /* One group, no dilation; p and q are the height and width of dy. */
 typedef struct dt_amx_weights {
     int64_t n, c, h, w, out, p, q, kernel, stride, pad;

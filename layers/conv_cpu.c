@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "layers/amx_conv.h"
 #include "layers/amx_weights.h"
 #include "layers/cpu.h"
 #include "layers/pixels.h"
@@ -101,6 +102,37 @@ static void winograd_run(const dt_call *c, const dt_winograd *s, const dt_args *
     }
 }
 
+/* Backward-data in bf16 as a convolution of dy, by our own kernel: forward the library's is as
+ * fast. The weight lives as its gradient by_amx does. */
+static bool by_amx_data(const dt_call *c, dt_amx_conv *s)
+{
+    const dt_conv *o = c->node->opts;
+    const dt_shape x = dt_call_x(c), y = c->node->info.y;
+    dt_amx_weights weights;
+    *s = dt_amx_conv_turned(&(dt_amx_conv){c->n, x.h, x.w, x.c, y.h, y.w, y.c, o->pad});
+    return (c->form == DT_BACKWARD2 || c->form == DT_DERIVE_B) && by_amx(c, &weights) &&
+           o->kernel == 3 && o->stride == 1 && o->pad <= 2 && dt_amx_conv_can(s);
+}
+
+static void amx_data_facts(const dt_call *c, const dt_amx_conv *s, dt_facts *f)
+{
+    *f = (dt_facts){0};
+    snprintf(f->impl, sizeof f->impl, "amx");
+    if (c->form == DT_BACKWARD2) {
+        f->work_bytes = dt_amx_conv_work(s);
+        f->derived_bytes = dt_amx_conv_weight_bytes(s);
+    }
+}
+
+static void amx_data_run(const dt_call *c, const dt_amx_conv *s, const dt_args *a)
+{
+    void *const *port = a->port;
+    if (c->form == DT_DERIVE_B)
+        dt_amx_conv_weight(s, true, port[DT_P], port[DT_D + 1]);
+    else
+        dt_amx_conv_run(s, port[DT_DY], port[DT_D + 1], port[DT_DX], port[DT_WORK]);
+}
+
 static bool by_pixels(const dt_call *c, const dt_dnnl_problem *p)
 {
     return c->form == DT_BACKWARD2 && dt_pixels_serve(p);
@@ -111,8 +143,13 @@ static dt_status facts(const dt_call *c, dt_facts *f, dt_err *err)
     const dt_dnnl_problem p = problem(c);
     dt_winograd s;
     dt_amx_weights amx;
+    dt_amx_conv data;
     if (by_winograd(c, &s)) {
         winograd_facts(c, &s, f);
+        return DT_OK;
+    }
+    if (by_amx_data(c, &data)) {
+        amx_data_facts(c, &data, f);
         return DT_OK;
     }
     DT_CHECK(dt_weighted_facts(&p, c, f, err));
@@ -130,8 +167,10 @@ static dt_status create(const dt_call *c, void **state, dt_err *err)
 {
     const dt_dnnl_problem p = problem(c);
     dt_winograd s;
+    dt_amx_conv data;
     *state = NULL;
-    const bool ours = by_winograd(c, &s) || by_pixels(c, &p) || (c->form == DT_BACKWARD && p.taps);
+    const bool ours = by_winograd(c, &s) || by_amx_data(c, &data) || by_pixels(c, &p) ||
+                      (c->form == DT_BACKWARD && p.taps);
     return ours ? DT_OK : dt_weighted_create(&p, c, state, err);
 }
 
@@ -140,8 +179,11 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
     const dt_dnnl_problem p = problem(c);
     dt_winograd s;
     dt_amx_weights amx;
+    dt_amx_conv data;
     if (by_winograd(c, &s))
         winograd_run(c, &s, a);
+    else if (by_amx_data(c, &data))
+        amx_data_run(c, &data, a);
     else if (by_pixels(c, &p))
         dt_pixels_run(
             &p, c->n, a->port[DT_DY], a->port[DT_D + 1], a->port[DT_DX], a->port[DT_WORK]);

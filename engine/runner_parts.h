@@ -187,6 +187,10 @@ dt_status dti_gather(dt_runner *r, dti_plan *p, dt_err *err);
 dt_status dti_gather_launch(void *step, void *queue, dt_err *err);
 void dti_gather_free(dt_runner *r);
 
+/* A batch that goes to such a device, whose kernels can refuse nothing: DT_E_DATA names the first
+ * label that is no class, or token that is none, and its sample. */
+dt_status dti_input_check(const dti_run *u, dt_err *err);
+
 /* Reserve what the options say, and give it back. */
 dt_status dti_tiers_reserve(dt_runner *r, dt_err *err);
 void dti_tiers_release(dt_runner *r);

@@ -20,6 +20,7 @@ dt_status dti_queue_begin(const dti_run *u, dt_err *err)
     dt_runner *r = u->r;
     const dt_run_args *a = u->a;
     dti_device *v = &r->device;
+    DT_CHECK(dti_input_check(u, err));
     *v->here = (dti_control){.now = {a->sample0, a->step, a->step_samples, a->hyper}};
     if (v->input != NULL && a->batch.x != NULL) {
         const size_t values = (size_t)(a->batch.n * dt_runner_sample(r));

@@ -1,5 +1,5 @@
-/* What a device that works on its own is given of an update: launches of all
- * that stands in a row. */
+/* What a device that works on its own is given of an update, and what it is never given: launches
+ * of all that stands in a row, and batches whose labels name no class. */
 #include <string.h>
 
 #include "engine/alloc.h"
@@ -144,6 +144,33 @@ static void a_run_row_by_row_does_one_at_a_time(void **state)
     dt_trainee_close(&t);
 }
 
+/* Before anything of it goes to the device, where kernels cannot refuse it. */
+static void a_label_that_is_no_class_does_not_reach_the_device(void **state)
+{
+    (void)state;
+    static const struct {
+        int32_t label;
+        const char *text;
+    } wrong[] = {{10, "sample 6 of the step has label 10, but the network has classes 0 to 9"},
+        {-1, "sample 6 of the step has label -1, but"}};
+    dt_trainee_opts way = {.policies = "keep_all"};
+    way.driver = dt_fake_driver(&(dt_fake_opts){.seed = 2});
+    dt_trainee t = dt_trainee_open(dt_trainee_plain(), &way);
+    dt_run_args a = dt_trainee_args(&t, 0, 1);
+    for (size_t i = 0; i < DT_COUNT(wrong); i++) {
+        dt_err err = {0};
+        const long before = dt_fake_count().launched;
+        t.labels[6] = wrong[i].label;
+        assert_fails(dt_runner_run(t.runner, t.id[DT_PROGRAM_AGAIN], &a, &err), DT_E_DATA, &err,
+            wrong[i].text);
+        assert_int_equal(dt_fake_count().launched, before);
+    }
+    dt_err err = {0};
+    t.labels[6] = 9;
+    assert_ok(dt_runner_run(t.runner, t.id[DT_PROGRAM_AGAIN], &a, &err), &err);
+    dt_trainee_close(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -151,6 +178,7 @@ int main(void)
         cmocka_unit_test(a_signal_or_the_same_bytes_end_a_launch),
         cmocka_unit_test(kernels_that_do_many_at_once_get_them_all),
         cmocka_unit_test(a_run_row_by_row_does_one_at_a_time),
+        cmocka_unit_test(a_label_that_is_no_class_does_not_reach_the_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -235,6 +235,17 @@ int64_t dt_graph_tokens(const dt_graph *g)
     return input_reader(g, true) != NULL ? dt_shape_sample(&g->input) : 0;
 }
 
+int64_t dt_graph_vocabulary(const dt_graph *g)
+{
+    int64_t least = 0;
+    for (size_t i = 0; i < g->n_node; i++) {
+        const dt_node *nd = &g->node[i];
+        if (nd->desc->reads_ids && is_input(g, nd->in[0]) && (least == 0 || nd->info.ids < least))
+            least = nd->info.ids;
+    }
+    return least;
+}
+
 int64_t dt_graph_labels(const dt_graph *g)
 {
     const dt_shape scores = dt_graph_shape(g, g->node[g->n_node - 1].in[0]);

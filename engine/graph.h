@@ -58,6 +58,8 @@ dt_shape dt_graph_shape(const dt_graph *g, int32_t value); /* n = 1 */
 dt_dtype dt_graph_input_dtype(const dt_graph *g);
 /* Tokens of one sample, where a layer reads the input as ids; otherwise 0. */
 int64_t dt_graph_tokens(const dt_graph *g);
+/* How many tokens all layers that read the input as ids know: 0 to one less; 0: none reads it. */
+int64_t dt_graph_vocabulary(const dt_graph *g);
 /* Labels of one sample: as many as the scores that the loss takes have positions. The graph ends
  * in a loss. */
 int64_t dt_graph_labels(const dt_graph *g);

@@ -119,6 +119,9 @@ typedef struct dt_args {
  * @param_bytes: bytes of parameter i as it lives on this device. Default: 4 * elements
  * @param_put @param_get: between PyTorch's layout (plain fp32) and the one it lives in. Default:
  * copy
+ * @run_many: of updates that need no create: one execution each of n of them, in any order, as none
+ * touches what another writes. Queue, now and hyper are the same in all args. For devices where a
+ * launch costs as much as a small op; allocates nothing. Default: run for each
  */
 typedef struct dt_kernels {
     dt_status (*facts)(const dt_call *c, dt_facts *f, dt_err *err);
@@ -128,6 +131,7 @@ typedef struct dt_kernels {
     dt_status (*param_bytes)(const dt_call *c, int i, size_t *bytes, dt_err *err);
     dt_status (*param_put)(const dt_call *c, int i, const float *plain, void *lives, dt_err *err);
     dt_status (*param_get)(const dt_call *c, int i, const void *lives, float *plain, dt_err *err);
+    dt_status (*run_many)(const dt_call *const *c, const dt_args *a, int n, dt_err *err);
 } dt_kernels;
 
 #endif

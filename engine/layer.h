@@ -103,13 +103,15 @@ typedef struct dt_stash_info {
     size_t fixed_bytes, sample_bytes; /* fixed + batch * sample */
 } dt_stash_info;
 
-/* What infer finds out about one node, for n = 1. flops count a multiply-add as two. */
+/* What infer finds out about one node, for n = 1. flops count a multiply-add as two. @ids: of a
+ * layer that reads ids, how many there are: they are 0 to ids - 1. */
 typedef struct dt_layer_info {
     dt_shape y;
     int n_param, n_stash;
     dt_param_info param[DT_MAX_PARAM];
     dt_stash_info stash[DT_MAX_STASH];
     double forward_flops, backward_flops[2]; /* per sample */
+    int64_t ids;
 } dt_layer_info;
 
 struct dt_node;

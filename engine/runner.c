@@ -69,6 +69,7 @@ void dt_runner_destroy(dt_runner *r)
     dt_free(r->plan);
     dt_free(r->state);
     dti_device_close(r);
+    dti_gather_free(r);
     dti_tiers_release(r);
     dt_arena_release(&r->arena);
     dt_free(r);

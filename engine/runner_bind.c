@@ -71,6 +71,7 @@ static dti_step *new_step(binder *b, const dt_row *row, dti_step_kind kind)
         .op = -1,
         .event = row->event >= 0 && b->heard[row->event] != 0 ? row->event : -1,
         .stream = (dt_stream)row->stream,
+        .together = 1,
         .first = (int32_t)b->to->n_touched};
     s->abroad = s->event >= 0 && (b->heard[s->event] & ABROAD) != 0;
     if (kind == DTI_END)
@@ -241,7 +242,7 @@ static dt_status bind(binder *b, dt_err *err)
     find_events(b);
     for (size_t i = 0; i < b->plan->n_row; i++)
         DT_CHECK(bind_row(b, &b->plan->row[i], err));
-    return DT_OK;
+    return b->r->o.driver != NULL ? dti_gather(b->r, b->to, err) : DT_OK;
 }
 
 dt_status dti_bind(

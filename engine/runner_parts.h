@@ -50,6 +50,10 @@ typedef struct dti_step {
     int32_t pair;                 /* COPY_IN: the step that copied them out */
 
     int32_t first, n; /* into touched */
+
+    /* updates of a device that works on its own */
+    struct dti_step *mate; /* the next one of the same launch; NULL: this is the last */
+    int together;          /* how many that launch does; 0: one that stands before this does it */
 } dti_step;
 
 /* Steps of the calling thread, one after the other, which a device keeps as a whole; they end where
@@ -116,10 +120,18 @@ typedef struct dti_device {
     uint64_t image_bytes, label_bytes; /* room in input for each */
 } dti_device;
 
+/* Room for what one launch of several updates is told; those of a runner come one after another. */
+typedef struct dti_many {
+    int cap;
+    const dt_call **call;
+    dt_args *args;
+} dti_many;
+
 struct dt_runner {
     dt_runner_opts o;
     dt_arena arena;
     dti_device device;
+    dti_many many;
     dti_tier tier[DT_TIERS];
     dti_stage stage[DT_STREAMS];
     dti_moved moved[DT_STREAMS]; /* by thread */
@@ -165,6 +177,19 @@ void dti_device_forget(dt_runner *r, dti_plan *p);
 dt_status dti_queue_begin(const dti_run *u, dt_err *err);
 dt_status dti_queue_step(const dti_run *u, dti_step *s, int thread, dt_err *err);
 dt_status dti_queue_run(dti_run *u, dt_err *err);
+
+/* What a step's kernels are told there, this time. */
+dt_args dti_queue_args(const dti_step *s, void *queue);
+
+/* Of such a device: find out which updates of a plan's steps are one launch; that launch, of a step
+ * and its mates. */
+dt_status dti_gather(dt_runner *r, dti_plan *p, dt_err *err);
+dt_status dti_gather_launch(void *step, void *queue, dt_err *err);
+void dti_gather_free(dt_runner *r);
+
+/* A batch that goes to such a device, whose kernels can refuse nothing: DT_E_DATA names the first
+ * label that is no class, or token that is none, and its sample. */
+dt_status dti_input_check(const dti_run *u, dt_err *err);
 
 /* Reserve what the options say, and give it back. */
 dt_status dti_tiers_reserve(dt_runner *r, dt_err *err);

@@ -20,6 +20,7 @@ dt_status dti_queue_begin(const dti_run *u, dt_err *err)
     dt_runner *r = u->r;
     const dt_run_args *a = u->a;
     dti_device *v = &r->device;
+    DT_CHECK(dti_input_check(u, err));
     *v->here = (dti_control){.now = {a->sample0, a->step, a->step_samples, a->hyper}};
     if (v->input != NULL && a->batch.x != NULL) {
         const size_t values = (size_t)(a->batch.n * dt_runner_sample(r));
@@ -33,9 +34,8 @@ dt_status dti_queue_begin(const dti_run *u, dt_err *err)
     return r->o.driver->copy(v->self, DT_STREAM_COMPUTE, v->there, v->here, sizeof *v->here, err);
 }
 
-static dt_status launch(void *arg, void *queue, dt_err *err)
+dt_args dti_queue_args(const dti_step *s, void *queue)
 {
-    const dti_step *s = arg;
     dti_control *there = s->r->device.there;
     dt_args a = s->args;
     a.queue = queue;
@@ -47,6 +47,13 @@ static dt_status launch(void *arg, void *queue, dt_err *err)
         a.step_samples = a.now->step_samples;
         a.hyper = a.now->hyper;
     }
+    return a;
+}
+
+static dt_status launch(void *step, void *queue, dt_err *err)
+{
+    const dti_step *s = step;
+    const dt_args a = dti_queue_args(s, queue);
     DT_TRY(err, s->kernels->run(&s->call, s->state, &a, err), "%s", s->name);
     return DT_OK;
 }
@@ -82,6 +89,15 @@ static dt_status copy_disk(dt_runner *r, dti_step *s, uint64_t used, dt_err *err
     return t->desc->write(t->state, s->slot, stage, s->used, err);
 }
 
+/* An op, or all those that are one launch with it. */
+static dt_status put_op(dt_runner *r, dti_step *s, dt_err *err)
+{
+    if (s->together == 0)
+        return DT_OK; /* it is there already */
+    return r->o.driver->launch(
+        r->device.self, s->together > 1 ? dti_gather_launch : launch, s, err);
+}
+
 /* A step that is no wait. Those of the disk are done when it returns. */
 static dt_status put(const dti_run *u, dti_step *s, dt_err *err)
 {
@@ -89,7 +105,7 @@ static dt_status put(const dti_run *u, dti_step *s, dt_err *err)
     const dti_device *v = &r->device;
     const char *tier = dt_tier_name((int)s->tier), *way = s->kind == DTI_COPY_OUT ? "out" : "in";
     if (s->kind == DTI_COMPUTE)
-        return r->o.driver->launch(v->self, launch, s, err);
+        return put_op(r, s, err);
     if (s->kind == DTI_FETCH)
         return r->o.driver->copy(v->self, (int)s->stream, s->device,
             v->input + (s->slot == 0 ? 0 : v->image_bytes), s->bytes, err);
@@ -106,7 +122,8 @@ dt_status dti_queue_step(const dti_run *u, dti_step *s, int thread, dt_err *err)
 {
     dt_runner *r = u->r;
     const double from = r->clock != NULL ? dt_cpu_seconds() : 0;
-    DT_CHECK(put(u, s, err));
+    DT_CHECK(s->kind == DTI_COMPUTE ? r->o.driver->launch(r->device.self, launch, s, err)
+                                    : put(u, s, err));
     DT_CHECK(r->o.driver->finish(r->device.self, err));
     if (r->clock != NULL && thread == HOST)
         r->clock->ran(

@@ -328,4 +328,4 @@ static dt_status attention_run(const dt_call *c, void *state, const dt_args *a, 
 }
 
 DT_CUDA_TABLE(attention) = {
-    attention_facts, attention_create, NULL, attention_run, NULL, NULL, NULL};
+    attention_facts, attention_create, NULL, attention_run, NULL, NULL, NULL, NULL};

@@ -39,6 +39,7 @@ static dt_status infer(
             .init = DT_INIT_NORMAL,
             .scale = o->sigma}},
         .backward_flops = {(double)(x[0].h * x[0].w) * (double)o->out},
+        .ids = o->vocab,
     };
     return DT_OK;
 }

@@ -14,6 +14,7 @@ enum { MOST_THREADS = 1024, WARP = 32, STACK = 64 << 10 };
 
 dt_host_index dt_host_thread, dt_host_block, dt_host_threads, dt_host_blocks;
 bool dt_host_backwards;
+unsigned long dt_host_launches;
 
 /* Threads that wait for each other: a warp, or a block. */
 struct meeting {
@@ -177,6 +178,7 @@ void dt_host_launch(
     void (*kernel)(const void *given), unsigned x, unsigned y, unsigned threads, const void *given)
 {
     assert_true(x > 0 && y > 0 && threads > 0 && threads <= MOST_THREADS && threads % WARP == 0);
+    dt_host_launches++;
     turns.n = threads;
     turns.kernel = kernel;
     turns.given = given;

@@ -67,6 +67,7 @@ static inline float4 dt_host_float4(const void *p)
 
 /* Run @kernel for every thread; the last threads and blocks first if @backwards. */
 extern bool dt_host_backwards;
+extern unsigned long dt_host_launches; /* so far */
 void dt_host_launch(
     void (*kernel)(const void *given), unsigned x, unsigned y, unsigned threads, const void *given);
 

@@ -340,6 +340,110 @@ void dt_cuda_ops_compare(const dt_cuda_bench *on)
     }
 }
 
+/* More tensors than a launch holds, of sizes around those at which chunks end; some are vectors,
+ * some do not begin at 16 bytes, some have no element. */
+enum { TENSORS = 173, CHUNK = 8192 };
+static const int64_t update_sizes[] = {1, 9, 0, 64, 7, CHUNK, 1003, 8, CHUNK + 1, 33, 255, 3, 2053};
+
+/* How a set of updates is run. */
+enum { ON_PROCESSOR, TOGETHER, ONE_BY_ONE };
+
+typedef struct updates {
+    const char *name;
+    dt_hyper h;
+    const dt_port *port;
+    int n_port;
+    dt_call call[TENSORS];
+    const dt_call *calls[TENSORS];
+    float *value[3][TENSORS][4]; /* by how they were got */
+} updates;
+
+static void make_updates(updates *u)
+{
+    for (int i = 0; i < TENSORS; i++) {
+        const int64_t n = i == TENSORS - 1 ? 0 : update_sizes[i % (int)DT_COUNT(update_sizes)];
+        u->call[i] = (dt_call){.form = DT_UPDATE, .count = n, .vector = i % 3 == 1};
+        u->calls[i] = &u->call[i];
+        for (int how = 0; how < 3; how++)
+            for (int p = 0; p < u->n_port; p++) {
+                float *v = dt_random_values((size_t)n + 2, (uint32_t)(10 * i + p));
+                for (int64_t k = 0; k < n + 2 && u->port[p] == DT_M + 1; k++)
+                    v[k] = fabsf(v[k]);
+                u->value[how][i][p] = v;
+            }
+    }
+}
+
+/* Two steps. */
+static void run_updates(const updates *u, const dt_cuda_bench *on, int how)
+{
+    static dt_args a[TENSORS];
+    const dt_layer_desc *d = dt_layer_find(u->name);
+    dt_err err = {0};
+    for (int64_t step = 4; step < 6; step++) {
+        const dt_now now = {0, step, 1, u->h};
+        for (int i = 0; i < TENSORS; i++) {
+            a[i] = (dt_args){.n = 1, .step = step, .hyper = u->h, .now = &now};
+            for (int p = 0; p < u->n_port; p++)
+                a[i].port[u->port[p]] = u->value[how][i][p] + (i % 5 == 2);
+            if (how == ON_PROCESSOR)
+                assert_ok(d->cpu->run(&u->call[i], NULL, &a[i], &err), &err);
+            memset(&a[i].hyper, 0xFF, sizeof a[i].hyper);
+            a[i].step = -1;
+            if (how == ONE_BY_ONE)
+                assert_ok(on->run(on->find(u->name), &u->call[i], &a[i], &err), &err);
+        }
+        if (how == TOGETHER)
+            assert_ok(on->run_many(on->find(u->name), u->calls, a, TENSORS, &err), &err);
+    }
+}
+
+static void assert_updates(const updates *u, bool bits)
+{
+    for (int i = 0; i < TENSORS; i++)
+        for (int p = 0; p < u->n_port; p++) {
+            const size_t n = (size_t)u->call[i].count + 2; /* with what lies beside them */
+            float *const want = u->value[ON_PROCESSOR][i][p], *const got = u->value[TOGETHER][i][p];
+            if (memcmp(got, u->value[ONE_BY_ONE][i][p], n * sizeof *got) != 0 ||
+                (bits ? memcmp(got, want, n * sizeof *got) != 0
+                      : !(dt_relative_error(got, want, n) <= 1e-6)))
+                fail_msg("%s: tensor %d, port %d differs", u->name, i, (int)u->port[p]);
+        }
+}
+
+static void compare_updates(
+    const char *name, const dt_cuda_bench *on, const dt_hyper *h, const dt_port *port, int n_port)
+{
+    static updates u;
+    u = (updates){.name = name, .h = *h, .port = port, .n_port = n_port};
+    make_updates(&u);
+    for (int how = 0; how < 3; how++)
+        run_updates(&u, on, how);
+    assert_updates(&u, on->bits);
+    for (int how = 0; how < 3; how++)
+        for (int i = 0; i < TENSORS; i++)
+            for (int p = 0; p < n_port; p++)
+                free(u.value[how][i][p]);
+}
+
+void dt_cuda_updates_compare(const dt_cuda_bench *on)
+{
+    static const dt_port moved[] = {DT_P, DT_DP, DT_M, DT_M + 1}, committed[] = {DT_P, DT_Q};
+    dt_hyper h = {.lr = 0.1f,
+        .momentum = 0.9f,
+        .weight_decay = 0.01f,
+        .beta1 = 0.9,
+        .beta2 = 0.999,
+        .eps = 1e-8f,
+        .clip = 0.25f};
+    compare_updates("commit", on, &h, committed, 2);
+    compare_updates("sgd", on, &h, moved, 2);
+    h.clipped = h.no_decay = h.nesterov = true;
+    compare_updates("sgd", on, &h, moved, 3);
+    compare_updates("adam", on, &h, moved, 4);
+    compare_updates("adamw", on, &h, moved, 4);
+}
+
 size_t dt_cuda_port_bytes(const dt_kernels *k, const dt_call *c, const dt_args *a, int port)
 {
     const size_t value = dt_dtype_bytes(c->dtype), n = (size_t)a->n;

@@ -10,11 +10,14 @@
  * @find: of a layer by name
  * @run:  one execution of these kernels, with args whose ports are host memory and whose now holds
  *        what differs from step to step
+ * @run_many: of n updates, likewise
  * @bits: results that need no rounding of their own are to have the processor's bits
  */
 typedef struct dt_cuda_bench {
     const dt_kernels *(*find)(const char *name);
     dt_status (*run)(const dt_kernels *k, const dt_call *c, const dt_args *a, dt_err *err);
+    dt_status (*run_many)(
+        const dt_kernels *k, const dt_call *const *c, const dt_args *a, int n, dt_err *err);
     bool bits;
 } dt_cuda_bench;
 
@@ -33,6 +36,10 @@ void dt_cuda_case_repeat(
 
 /* The ops that belong to no layer likewise: optimizers, sum, commit. */
 void dt_cuda_ops_compare(const dt_cuda_bench *on);
+
+/* Optimizers and commits of many tensors at once: the processor's results, and the bits of one at a
+ * time. */
+void dt_cuda_updates_compare(const dt_cuda_bench *on);
 
 /* Bytes of a port that is bound in a call. */
 size_t dt_cuda_port_bytes(const dt_kernels *k, const dt_call *c, const dt_args *a, int port);

@@ -148,6 +148,7 @@ static dt_status work(device *d, const item *i, dt_err *err)
     case UNPACK:
         return dt_unpack(i->codec, i->from, i->bytes, i->to, i->count, err);
     case LAUNCH:
+        counts.launched++;
         return i->fn(i->arg, d, err);
     case REPLAY:
         return replay_items(d, i->from, err);

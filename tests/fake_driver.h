@@ -17,10 +17,11 @@ typedef struct dt_fake_opts {
 
 const dt_driver *dt_fake_driver(const dt_fake_opts *o);
 
-/* Since dt_fake_driver was called. @peeked: pieces of work that began while others that were put on
- * before them, on other queues, had not; without such an order means nothing */
+/* Since dt_fake_driver was called. @launched: kernels' work done, replayed or not. @peeked: pieces
+ * of work that began while others that were put on before them, on other queues, had not; without
+ * such an order means nothing */
 typedef struct dt_fake_counts {
-    long calls, work, peeked, recorded, replayed, live;
+    long calls, work, launched, peeked, recorded, replayed, live;
 } dt_fake_counts;
 
 dt_fake_counts dt_fake_count(void);

@@ -55,7 +55,19 @@ static dt_status run(const dt_kernels *k, const dt_call *c, const dt_args *a, dt
     return k->run(c, NULL, a, err);
 }
 
-static const dt_cuda_bench host = {find, run, true};
+/* With threads in the other order than one at a time. */
+static dt_status run_many(
+    const dt_kernels *k, const dt_call *const *c, const dt_args *a, int n, dt_err *err)
+{
+    const unsigned long before = dt_host_launches;
+    dt_host_backwards = true;
+    DT_CHECK(k->run_many(c, a, n, err));
+    dt_host_backwards = false;
+    assert_int_equal(dt_host_launches - before, (n + UPDATE_TENSORS - 1) / UPDATE_TENSORS);
+    return DT_OK;
+}
+
+static const dt_cuda_bench host = {find, run, run_many, true};
 
 static int threads_forwards(void **state)
 {
@@ -108,6 +120,12 @@ static void ops_on_parameters_give_the_processors_bits(void **state)
 {
     (void)state;
     dt_cuda_ops_compare(&host);
+}
+
+static void many_updates_in_few_launches_give_the_processors_bits(void **state)
+{
+    (void)state;
+    dt_cuda_updates_compare(&host);
 }
 
 /* A value far from zero beside its spread, twice as a step's micro-batches: the running statistics
@@ -362,6 +380,8 @@ int main(void)
         cmocka_unit_test_setup(the_order_of_threads_changes_no_bit, threads_forwards),
         cmocka_unit_test_setup(in_place_and_in_pieces_the_bits_are_the_same, threads_forwards),
         cmocka_unit_test_setup(ops_on_parameters_give_the_processors_bits, threads_forwards),
+        cmocka_unit_test_setup(
+            many_updates_in_few_launches_give_the_processors_bits, threads_forwards),
         cmocka_unit_test_setup(
             batchnorm_joins_micro_batches_of_values_far_from_zero, threads_forwards),
         cmocka_unit_test_setup(a_tokens_rows_are_added_in_their_order, threads_forwards),

@@ -9,7 +9,7 @@
 #include "layers/registry.h"
 #include "tests/check.h"
 
-enum { ROOM = 64 << 20, ALIGN = 256, GUARD_BYTE = 0xA5 };
+enum { ROOM = 64 << 20, ALIGN = 256, GUARD_BYTE = 0xA5, MOST_TRIPS = 256 };
 
 /* Memory of the device and pinned memory of the host, of which each run takes what it needs. */
 static struct card {
@@ -57,19 +57,18 @@ static const dt_kernels *find(const char *name)
     return desc != NULL ? dt_kernels_of(desc, DT_CUDA) : NULL;
 }
 
-/* One execution: where the bytes of each port lie in a block that goes to the card and back. */
+/* One execution: where the bytes of each port lie in a block that goes to the card and back. @all:
+ * bytes of the block so far; what differs from step to step is at its beginning. */
 typedef struct trip {
     const dt_kernels *k;
     const dt_call *c;
     dt_args a; /* with addresses of the device */
-    size_t at[DT_PORTS], bytes[DT_PORTS], now, all;
+    size_t at[DT_PORTS], bytes[DT_PORTS], all;
 } trip;
 
 /* Ports that share bytes do so there; bytes lie as far behind a multiple of 64 as here. */
 static void lay_out(trip *t, const dt_args *host)
 {
-    t->now = 0;
-    t->all = 2 * ALIGN;
     for (int p = 0; p < DT_PORTS; p++) {
         const void *bytes = host->port[p];
         int same = -1;
@@ -86,50 +85,96 @@ static void lay_out(trip *t, const dt_args *host)
     assert_true(t->all <= ROOM);
 }
 
+/* Executions that are one launch, if they are several. */
+typedef struct trips {
+    trip *trip;
+    int n;
+} trips;
+
 static dt_status launch(void *arg, void *queue, dt_err *err)
 {
-    trip *t = arg;
-    t->a.queue = queue;
-    return t->k->run(t->c, NULL, &t->a, err);
+    static const dt_call *c[MOST_TRIPS];
+    static dt_args a[MOST_TRIPS];
+    const trips *all = arg;
+    for (int i = 0; i < all->n; i++) {
+        c[i] = all->trip[i].c;
+        a[i] = all->trip[i].a;
+        a[i].queue = queue;
+    }
+    const dt_kernels *k = all->trip[0].k;
+    return all->n == 1 ? k->run(c[0], NULL, a, err) : k->run_many(c, a, all->n, err);
+}
+
+static void to_image(const trip *t, const dt_args *host, unsigned char *image)
+{
+    for (int p = 0; p < DT_PORTS; p++)
+        if (host->port[p] != NULL)
+            memcpy(image + t->at[p], host->port[p], t->bytes[p]);
+}
+
+static void from_image(const trip *t, const dt_args *host, const unsigned char *image)
+{
+    for (int p = 0; p < DT_PORTS; p++)
+        if (host->port[p] != NULL)
+            memcpy(host->port[p], image + t->at[p], t->bytes[p]);
 }
 
 /* What lies between the ports must come back as it was. */
-static void check_rest(const trip *t, unsigned char *image)
+static void check_rest(const trips *all, unsigned char *image)
 {
-    memset(image + t->now, GUARD_BYTE, sizeof(dt_now));
-    for (int p = 0; p < DT_PORTS; p++)
-        if (t->a.port[p] != NULL)
-            memset(image + t->at[p], GUARD_BYTE, t->bytes[p]);
-    for (size_t i = 0; i < t->all; i++)
+    const trip *last = &all->trip[all->n - 1];
+    memset(image, GUARD_BYTE, sizeof(dt_now));
+    for (int i = 0; i < all->n; i++)
+        for (int p = 0; p < DT_PORTS; p++)
+            if (all->trip[i].a.port[p] != NULL)
+                memset(image + all->trip[i].at[p], GUARD_BYTE, all->trip[i].bytes[p]);
+    for (size_t i = 0; i < last->all; i++)
         if (image[i] != GUARD_BYTE)
             fail_msg("%s wrote outside its ports",
-                t->c->node == NULL ? "an op" : t->c->node->desc->name);
+                last->c->node == NULL ? "an op" : last->c->node->desc->name);
 }
 
-static dt_status run(const dt_kernels *k, const dt_call *c, const dt_args *a, dt_err *err)
+static dt_status run_trips(const trips *all, const dt_args *host, dt_err *err)
 {
-    trip t = {.k = k, .c = c, .a = *a};
     unsigned char *image = card.here;
-    memset(t.a.port, 0, sizeof t.a.port);
-    lay_out(&t, a);
-    memset(image, GUARD_BYTE, t.all);
-    memcpy(image + t.now, a->now, sizeof *a->now);
-    t.a.now = (const dt_now *)((char *)card.there + t.now);
-    for (int p = 0; p < DT_PORTS; p++)
-        if (a->port[p] != NULL)
-            memcpy(image + t.at[p], a->port[p], t.bytes[p]);
-    DT_CHECK(card.d->copy(card.self, 0, card.there, image, t.all, err));
+    const size_t bytes = all->trip[all->n - 1].all;
+    trips t = *all;
+    memset(image, GUARD_BYTE, bytes);
+    memcpy(image, host->now, sizeof *host->now);
+    for (int i = 0; i < t.n; i++)
+        to_image(&t.trip[i], &host[i], image);
+    DT_CHECK(card.d->copy(card.self, 0, card.there, image, bytes, err));
     DT_CHECK(card.d->launch(card.self, launch, &t, err));
-    DT_CHECK(card.d->copy(card.self, 0, image, card.there, t.all, err));
+    DT_CHECK(card.d->copy(card.self, 0, image, card.there, bytes, err));
     DT_CHECK(card.d->finish(card.self, err));
-    for (int p = 0; p < DT_PORTS; p++)
-        if (a->port[p] != NULL)
-            memcpy(a->port[p], image + t.at[p], t.bytes[p]);
+    for (int i = 0; i < t.n; i++)
+        from_image(&t.trip[i], &host[i], image);
     check_rest(&t, image);
     return DT_OK;
 }
 
-static const dt_cuda_bench device = {find, run, false};
+static dt_status run_many(
+    const dt_kernels *k, const dt_call *const *c, const dt_args *a, int n, dt_err *err)
+{
+    static trip each[MOST_TRIPS];
+    size_t all = 2 * ALIGN;
+    assert_true(n <= MOST_TRIPS);
+    for (int i = 0; i < n; i++) {
+        each[i] = (trip){.k = k, .c = c[i], .a = a[i], .all = all};
+        memset(each[i].a.port, 0, sizeof each[i].a.port);
+        each[i].a.now = card.there;
+        lay_out(&each[i], &a[i]);
+        all = each[i].all;
+    }
+    return run_trips(&(trips){each, n}, a, err);
+}
+
+static dt_status run(const dt_kernels *k, const dt_call *c, const dt_args *a, dt_err *err)
+{
+    return run_many(k, &c, a, 1, err);
+}
+
+static const dt_cuda_bench device = {find, run, run_many, false};
 
 static void kernels_give_the_processors_results(void **state)
 {
@@ -147,6 +192,13 @@ static void ops_on_parameters_give_the_processors_results(void **state)
     dt_cuda_ops_compare(&device);
 }
 
+static void many_updates_in_few_launches_give_the_bits_of_one_at_a_time(void **state)
+{
+    (void)state;
+    need_card();
+    dt_cuda_updates_compare(&device);
+}
+
 static void repeated_in_place_or_in_pieces_the_bits_are_the_same(void **state)
 {
     (void)state;
@@ -162,6 +214,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kernels_give_the_processors_results),
         cmocka_unit_test(ops_on_parameters_give_the_processors_results),
+        cmocka_unit_test(many_updates_in_few_launches_give_the_bits_of_one_at_a_time),
         cmocka_unit_test(repeated_in_place_or_in_pieces_the_bits_are_the_same),
     };
     return cmocka_run_group_tests(tests, open_card, close_card);

@@ -13,6 +13,7 @@
 #include "layers/plain.h"
 #include "memory/tier.h"
 #include "tests/check.h"
+#include "tests/fake_driver.h"
 #include "tests/planned.h"
 
 enum { LAYERS = 2, WIDTH = 48, HEADS = 4, VOCAB = 65, CONTEXT = 32, BATCH = 3, STEPS = 6 };
@@ -23,6 +24,8 @@ static const dt_model_opts small = {.width = WIDTH,
     .heads = HEADS,
     .vocab = VOCAB,
     .context = CONTEXT};
+
+static const dt_driver *device; /* of trainers; NULL: the processor itself */
 
 /* A network ready to be trained: its plans for one size of micro-batch. */
 typedef struct trainer {
@@ -53,7 +56,8 @@ static void start(trainer *t, const dt_model_opts *o, int64_t micro, const char 
     *t = (trainer){.micro = micro};
     assert_ok(dt_model_build(dt_model_find("gpt2"), o, &t->g, &err), &err);
     assert_ok(dt_map_create(&t->map, t->g, DT_CPU, micro, 2, &err), &err);
-    dt_runner_opts r = {.graph = t->g, .map = t->map, .device = DT_CPU, .seed = 5, .threads = 2};
+    dt_runner_opts r = {
+        .graph = t->g, .map = t->map, .device = DT_CPU, .driver = device, .seed = 5, .threads = 2};
     for (size_t i = 0; i < DT_COUNT(kinds); i++) {
         plan(t, kinds[i], policies);
         const dt_plan *p = t->of[kinds[i]].plan;
@@ -330,6 +334,47 @@ static void the_tied_head_trains_the_embedding(void **state)
     finish(&t);
 }
 
+/* By the processor's kernels; before a device has anything of the batch. */
+static void what_is_no_token_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        float x;
+        int32_t y;
+        const char *says;
+    } bad[] = {
+        {VOCAB, 0,
+            "sample 1 of the step has token 65 at position 3, but tokens are whole numbers from 0 "
+            "to 64"},
+        {-1, 0, "has token -1 at position 3"},
+        {2.5f, 0, "has token 2.5 at position 3"},
+        {NAN, 0, "nan at position 3"},
+        {1e30f, 0, "at position 3"},
+        {0, VOCAB, "sample 1 of the step has label 65, but the network has classes 0 to 64"},
+    };
+    float x[BATCH * CONTEXT] = {0};
+    int32_t y[BATCH * CONTEXT] = {0};
+    for (int on = 0; on < 2; on++) {
+        trainer t;
+        device = on == 1 ? dt_fake_driver(&(dt_fake_opts){.seed = 1}) : NULL;
+        start(&t, &small, BATCH, "keep_all");
+        for (size_t i = 0; i < DT_COUNT(bad); i++) {
+            dt_err err = {0};
+            const dt_run_args a = {.batch = {x, y, BATCH}, .step_samples = BATCH};
+            x[CONTEXT + 3] = bad[i].x;
+            y[CONTEXT + 3] = bad[i].y;
+            assert_fails(dt_runner_run(t.runner, t.id[DT_PROGRAM_FIRST], &a, &err), DT_E_DATA, &err,
+                bad[i].says);
+            assert_int_equal(on == 1 ? dt_fake_count().launched : 0, 0);
+        }
+        x[CONTEXT + 3] = VOCAB - 1;
+        y[CONTEXT + 3] = VOCAB - 1;
+        (void)gradients(&t, 0, x, y);
+        finish(&t);
+        device = NULL;
+    }
+}
+
 static void the_standard_gpt2_has_its_published_size(void **state)
 {
     (void)state;
@@ -368,6 +413,7 @@ int main(void)
         cmocka_unit_test(gpt2_trains_as_in_pytorch),
         cmocka_unit_test(saving_memory_changes_nothing),
         cmocka_unit_test(the_tied_head_trains_the_embedding),
+        cmocka_unit_test(what_is_no_token_is_refused),
         cmocka_unit_test(the_standard_gpt2_has_its_published_size),
         cmocka_unit_test(options_that_do_not_fit_are_refused),
     };

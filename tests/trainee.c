@@ -107,7 +107,8 @@ static void make_plan(dt_trainee *t, int kind, const dt_trainee_opts *o)
     dt_program **p = &t->program[kind];
     dt_err err = {0};
     const dt_program_opts po = {t->graph, t->map, DT_CPU, (dt_program_kind)kind, DT_TRAINEE_BATCH,
-        DT_TRAINEE_BATCH, {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd}};
+        DT_TRAINEE_BATCH,
+        {&dt_layer_sum, &dt_layer_commit, o->optimizer != NULL ? o->optimizer : &dt_layer_sgd}};
     const dt_lower_opts lo = {.pool = dt_pool_find("greedy"), .policy = policies, .tier = o->tier};
     assert_ok(dt_program_create(p, &po, &err), &err);
     if (kind != DT_PROGRAM_UPDATE) {
@@ -119,7 +120,7 @@ static void make_plan(dt_trainee *t, int kind, const dt_trainee_opts *o)
     }
     assert_ok(dt_lower(&t->plan[kind], *p, &lo, &err), &err);
     assert_ok(dt_verify(t->plan[kind], &err), &err);
-    if (kind == DT_PROGRAM_FIRST && o->edit != NULL)
+    if (kind == (int)o->edited && o->edit != NULL)
         o->edit(t->plan[kind], o->arg);
 }
 

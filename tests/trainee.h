@@ -16,7 +16,9 @@
  * @density: of that codec
  * @encode @encode_density: a codec for what ReLUs keep for backward; NULL: none
  * @driver @replay: of a device that works on its own; NULL: none
- * @edit:  changes the plan of the first micro-batch, after it was verified; may be NULL
+ * @optimizer: NULL: sgd
+ * @edit:  changes the plan of program @edited, by default the first micro-batch, after it was
+ * verified; may be NULL
  */
 typedef struct dt_trainee_opts {
     const char *policies;
@@ -28,7 +30,9 @@ typedef struct dt_trainee_opts {
     uint64_t delay_seed;
     const dt_driver *driver;
     bool replay;
+    const dt_layer_desc *optimizer;
     void (*edit)(dt_plan *p, void *arg);
+    dt_program_kind edited;
     void *arg;
 } dt_trainee_opts;
 

@@ -16,9 +16,9 @@ static dt_status unknown_source(const dt_session *s, dt_err *err)
         snprintf(text + len, sizeof text - len, "%s%s", i > 0 ? ", " : "", names[i]);
     }
     const char *near = dt_nearest(s->opts.data.source, names);
-    return DT_FAIL(err, DT_E_CONFIG, "%s: no such source%s%s%s; there are: %s",
-        dt_session_asked(asked, s, "data", "source"), near != NULL ? ", did you mean '" : "",
-        near != NULL ? near : "", near != NULL ? "'?" : "", text);
+    return DT_FAIL(err, DT_E_CONFIG, "%s: no such source; %s%s%s: %s",
+        dt_session_asked(asked, s, "data", "source"), near != NULL ? "did you mean '" : "",
+        near != NULL ? near : "", near != NULL ? "'? There are" : "there are", text);
 }
 
 /* Mean or standard deviation for each channel of the image. */

@@ -15,6 +15,7 @@
 #include "memory/pool_file.h"
 #include "memory/verify.h"
 #include "models/model.h"
+#include "tools/args.h"
 
 static const char *lenet(void)
 {
@@ -72,6 +73,24 @@ static void help_of_a_command_shows_its_flags(void **state)
         assert_has(r.out, "dnntrain plan CONFIG");
         assert_has(r.out, "--set SECTION.KEY=VALUE");
         assert_has(r.out, "--diff A B");
+        cli_done(&r);
+    }
+}
+
+static void help_is_at_most_100_columns_wide(void **state)
+{
+    NEED_BINARY();
+    size_t n;
+    const dt_command *const *command = dt_command_all(&n);
+    for (size_t i = 0; i <= n; i++) {
+        char words[80];
+        const char *of = i == n ? "" : command[i]->name[0] != '\0' ? command[i]->name : "train";
+        snprintf(words, sizeof words, "help %s", of);
+        ran r = cli_run(words, NULL);
+        assert_code(&r, 0);
+        for (const char *line = r.out; *line != '\0'; line += strcspn(line, "\n") + 1)
+            if (strcspn(line, "\n") > 100)
+                fail_msg("%s: a line too wide: %.*s", words, (int)strcspn(line, "\n"), line);
         cli_done(&r);
     }
 }
@@ -162,6 +181,9 @@ static void wrong_commands_get_the_nearest(void **state)
     static const wrong cases[] = {
         {"plna x.ini", "did you mean 'plan'?"},
         {"lsit models", "did you mean 'list'?"},
+        {"trian x.ini", "did you mean 'train'?"},
+        {"train", "which configuration?"},
+        {"train nothing.ini", "there is no file 'nothing.ini'"},
         {"something-else", "`dnntrain help` lists the commands"},
         {"help plna", "did you mean 'plan'?"},
         {"help confg", "did you mean 'config'?"},
@@ -713,6 +735,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(help_names_every_command),
         cmocka_unit_test(help_of_a_command_shows_its_flags),
+        cmocka_unit_test(help_is_at_most_100_columns_wide),
         cmocka_unit_test(help_config_documents_every_key),
         cmocka_unit_test(the_configuration_page_is_what_the_program_prints),
         cmocka_unit_test(version_is_the_build_systems),

@@ -36,8 +36,7 @@ const char *const *dt_command_names(void)
     static const char *names[DT_COUNT(commands) + 1];
     size_t n = 0;
     for (size_t i = 0; i < DT_COUNT(commands); i++)
-        if (commands[i]->name[0] != '\0')
-            names[n++] = commands[i]->name;
+        names[n++] = commands[i]->name[0] != '\0' ? commands[i]->name : "train";
     names[n] = NULL;
     return names;
 }

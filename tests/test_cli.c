@@ -112,6 +112,16 @@ static void help_config_documents_every_key(void **state)
         snprintf(want, sizeof want, "[%s NAME]", layer[i]->name);
         assert_has(r.out, want);
     }
+    const dt_policy *const *policy = dt_policy_all(&n);
+    for (size_t i = 0; i < n; i++)
+        for (const dt_opt *o = policy[i]->opts; o != NULL && o->key != NULL; o++) {
+            char want[128];
+            snprintf(want, sizeof want, "[policy.%s]: ", policy[i]->name);
+            const char *section = strstr(r.out, want);
+            assert_non_null(section);
+            snprintf(want, sizeof want, "\n    %s ", o->key);
+            assert_has(section, want);
+        }
     cli_done(&r);
 }
 
@@ -230,6 +240,10 @@ static void missing_files_get_the_nearest_in_their_folder(void **state)
     };
     for (size_t i = 0; i < DT_COUNT(cases); i++)
         refuse(&cases[i], near);
+    (void)cli_file("big_net_of_mine.ini", "");
+    (void)cli_file("pig_net.ini", "");
+    snprintf(near, sizeof near, "%s", dt_temp_path("big_net.ini"));
+    refuse(&(wrong){"plan FILE", "/big_net_of_mine.ini'?"}, near);
     refuse(&(wrong){"plan FILE", "there is no file"}, dt_temp_path("no/such/folder.ini"));
     refuse(&(wrong){"plan FILE", "folder"}, dt_temp_path(""));
 }
@@ -241,6 +255,8 @@ static void sets_are_checked_as_the_file_is(void **state)
         {"plan FILE --set foo", "section.key=value"},
         {"plan FILE --set train.batch", "section.key=value"},
         {"plan FILE --set =3", "section.key=value"},
+        {"plan FILE --set data.path=a\xFF", "byte 12, 0xFF, is not UTF-8"},
+        {"plan FILE --set data.path=a\001", "byte 12, 0x01, is a control character"},
         {"plan FILE --set train.bach=3", "did you mean 'batch'?"},
         {"plan FILE --set trian.batch=3", "did you mean"},
         {"plan FILE --set train.batch=3x", "train] batch = 3x"},

@@ -121,9 +121,8 @@ entry *dti_find_entry(const section *s, const char *key)
 /* Cut a copy of "section.key=value" into its parts. */
 static bool cut_assignment(char *s, char **key, char **value)
 {
-    const size_t n = strlen(s);
     char *equals = strchr(s, '=');
-    if (equals == NULL || dti_control_at(s, n) < n || dt_utf8_bad(s, n) < n)
+    if (equals == NULL)
         return false;
     *equals = '\0';
     const size_t globs = strlen(DT_CONFIG_GLOBS);
@@ -145,6 +144,12 @@ dt_status dt_config_set(dt_config *c, const char *assignment, dt_err *err)
     char *text = dti_own(c, dt_strdup(assignment)), *key, *value;
     if (text == NULL)
         return dti_no_memory(c, err);
+    const size_t n = strlen(text), control = dti_control_at(text, n), wrong = dt_utf8_bad(text, n);
+    const size_t bad = control < wrong ? control : wrong;
+    if (bad < n)
+        return DT_FAIL(err, DT_E_CONFIG, "--set '%.200s': byte %zu, 0x%02X, is %s", assignment,
+            bad + 1, (unsigned)(uint8_t)text[bad],
+            control < wrong ? "a control character" : "not UTF-8");
     if (!cut_assignment(text, &key, &value))
         return DT_FAIL(err, DT_E_CONFIG, "--set '%.200s': write section.key=value", assignment);
     section *s = dti_find_section(c, text);

@@ -236,9 +236,28 @@ static int open_temp(const char *path)
     return dt_open(path, flags, 0666);
 }
 
+/* The rename would put a file in the place of a device, which root may do to /dev/null, or of a
+ * link such as /dev/stdout, which stands for what is open. */
+static dt_status check_target(const char *path, dt_err *err)
+{
+    static const char open_files[] = "/proc/";
+    char to[sizeof open_files];
+    struct stat st;
+    if (lstat(path, &st) != 0 || S_ISREG(st.st_mode))
+        return DT_OK;
+    if (!S_ISLNK(st.st_mode))
+        return DT_FAIL(
+            err, DT_E_IO, "'%s' is %s; name a regular file", path, kind_of_file(st.st_mode));
+    if (readlink(path, to, sizeof to) >= (ssize_t)strlen(open_files) &&
+        memcmp(to, open_files, strlen(open_files)) == 0)
+        return DT_FAIL(err, DT_E_IO, "'%s' is a link to an open file; name a regular file", path);
+    return DT_OK;
+}
+
 dt_status dt_writer_open(dt_file_writer **out, const char *path, dt_err *err)
 {
     *out = NULL;
+    DT_CHECK(check_target(path, err));
     dt_file_writer *w = dt_alloc(1, sizeof *w);
     if (w == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to write '%s'", path);

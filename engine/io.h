@@ -53,7 +53,8 @@ dt_status dt_read_file(char **text, size_t *bytes, const char *path, size_t cap,
 /* Write beside (".NAME.tmp-PID"), sync, rename over @path, sync the folder. An error leaves @path
  * as it was and no temporary file; only when the folder's own sync fails, which comes last, is the
  * new file there, whole, though a power failure may still take it back. A failed sync is never
- * retried: the kernel may have dropped the bytes. */
+ * retried: the kernel may have dropped the bytes. A folder or a device in the place of @path is
+ * left alone: DT_E_IO. */
 typedef struct dt_file_writer dt_file_writer;
 dt_status dt_writer_open(dt_file_writer **out, const char *path, dt_err *err) DT_NODISCARD;
 /* Add to @sum all that is put from now on; borrowed. */

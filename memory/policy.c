@@ -29,7 +29,7 @@ const dt_policy *dt_policy_find(const char *name)
     return NULL;
 }
 
-/* "unknown policy 'keep_al', did you mean 'keep_all'? there are: ..." */
+/* "unknown policy 'keep_al'; did you mean 'keep_all'? There are: ..." */
 static dt_status unknown(const char *name, dt_err *err)
 {
     const char *names[DT_COUNT(policies) + 1] = {NULL};
@@ -40,9 +40,9 @@ static dt_status unknown(const char *name, dt_err *err)
         snprintf(all + len, sizeof all - len, "%s%s", i > 0 ? ", " : "", names[i]);
     }
     const char *near = dt_nearest(name, names);
-    return DT_FAIL(err, DT_E_CONFIG, "unknown policy '%s'%s%s%s; there are: %s", name,
-        near != NULL ? ", did you mean '" : "", near != NULL ? near : "", near != NULL ? "'?" : "",
-        all);
+    return DT_FAIL(err, DT_E_CONFIG, "unknown policy '%s'; %s%s%s: %s", name,
+        near != NULL ? "did you mean '" : "", near != NULL ? near : "",
+        near != NULL ? "'? There are" : "there are", all);
 }
 
 static dt_status add(dt_policies *s, const char *name, dt_config *c, dt_err *err)

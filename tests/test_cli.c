@@ -15,6 +15,7 @@
 #include "memory/pool_file.h"
 #include "memory/verify.h"
 #include "models/model.h"
+#include "tools/args.h"
 
 static const char *lenet(void)
 {
@@ -76,6 +77,24 @@ static void help_of_a_command_shows_its_flags(void **state)
     }
 }
 
+static void help_is_at_most_100_columns_wide(void **state)
+{
+    NEED_BINARY();
+    size_t n;
+    const dt_command *const *command = dt_command_all(&n);
+    for (size_t i = 0; i <= n; i++) {
+        char words[80];
+        const char *of = i == n ? "" : command[i]->name[0] != '\0' ? command[i]->name : "train";
+        snprintf(words, sizeof words, "help %s", of);
+        ran r = cli_run(words, NULL);
+        assert_code(&r, 0);
+        for (const char *line = r.out; *line != '\0'; line += strcspn(line, "\n") + 1)
+            if (strcspn(line, "\n") > 100)
+                fail_msg("%s: a line too wide: %.*s", words, (int)strcspn(line, "\n"), line);
+        cli_done(&r);
+    }
+}
+
 static void help_config_documents_every_key(void **state)
 {
     NEED_BINARY();
@@ -93,6 +112,16 @@ static void help_config_documents_every_key(void **state)
         snprintf(want, sizeof want, "[%s NAME]", layer[i]->name);
         assert_has(r.out, want);
     }
+    const dt_policy *const *policy = dt_policy_all(&n);
+    for (size_t i = 0; i < n; i++)
+        for (const dt_opt *o = policy[i]->opts; o != NULL && o->key != NULL; o++) {
+            char want[128];
+            snprintf(want, sizeof want, "[policy.%s]: ", policy[i]->name);
+            const char *section = strstr(r.out, want);
+            assert_non_null(section);
+            snprintf(want, sizeof want, "\n    %s ", o->key);
+            assert_has(section, want);
+        }
     cli_done(&r);
 }
 
@@ -162,6 +191,9 @@ static void wrong_commands_get_the_nearest(void **state)
     static const wrong cases[] = {
         {"plna x.ini", "did you mean 'plan'?"},
         {"lsit models", "did you mean 'list'?"},
+        {"trian x.ini", "did you mean 'train'?"},
+        {"train", "which configuration?"},
+        {"train nothing.ini", "there is no file 'nothing.ini'"},
         {"something-else", "`dnntrain help` lists the commands"},
         {"help plna", "did you mean 'plan'?"},
         {"help confg", "did you mean 'config'?"},
@@ -208,6 +240,10 @@ static void missing_files_get_the_nearest_in_their_folder(void **state)
     };
     for (size_t i = 0; i < DT_COUNT(cases); i++)
         refuse(&cases[i], near);
+    (void)cli_file("big_net_of_mine.ini", "");
+    (void)cli_file("pig_net.ini", "");
+    snprintf(near, sizeof near, "%s", dt_temp_path("big_net.ini"));
+    refuse(&(wrong){"plan FILE", "/big_net_of_mine.ini'?"}, near);
     refuse(&(wrong){"plan FILE", "there is no file"}, dt_temp_path("no/such/folder.ini"));
     refuse(&(wrong){"plan FILE", "folder"}, dt_temp_path(""));
 }
@@ -219,6 +255,8 @@ static void sets_are_checked_as_the_file_is(void **state)
         {"plan FILE --set foo", "section.key=value"},
         {"plan FILE --set train.batch", "section.key=value"},
         {"plan FILE --set =3", "section.key=value"},
+        {"plan FILE --set data.path=a\xFF", "byte 12, 0xFF, is not UTF-8"},
+        {"plan FILE --set data.path=a\001", "byte 12, 0x01, is a control character"},
         {"plan FILE --set train.bach=3", "did you mean 'batch'?"},
         {"plan FILE --set trian.batch=3", "did you mean"},
         {"plan FILE --set train.batch=3x", "train] batch = 3x"},
@@ -713,6 +751,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(help_names_every_command),
         cmocka_unit_test(help_of_a_command_shows_its_flags),
+        cmocka_unit_test(help_is_at_most_100_columns_wide),
         cmocka_unit_test(help_config_documents_every_key),
         cmocka_unit_test(the_configuration_page_is_what_the_program_prints),
         cmocka_unit_test(version_is_the_build_systems),

@@ -638,14 +638,19 @@ static void set_is_checked_as_the_file_is(void **state) /* case 7 */
     sample s;
     dt_err err = {0};
     static const char *const malformed[] = {"", "s", "s.count", "count=1", "=1", ".=1", ".count=1",
-        "s.=1", "a b c.k=1", "s.a b=1", "s].count=1", "s.count=1\n2", "s.count=\xFF"};
+        "s.=1", "a b c.k=1", "s.a b=1", "s].count=1"};
     for (size_t i = 0; i < DT_COUNT(malformed); i++) {
-        const char *shown = i == 11 ? "s.count=1\\n2" : i == 12 ? "s.count=\\xFF" : malformed[i];
         char says[64];
-        snprintf(says, sizeof says, "--set '%s': write section.key=value", shown);
+        snprintf(says, sizeof says, "--set '%s': write section.key=value", malformed[i]);
         memset(&err, 0, sizeof err);
         assert_fails(dt_config_set(c, malformed[i], &err), DT_E_CONFIG, &err, says);
     }
+    memset(&err, 0, sizeof err);
+    assert_fails(dt_config_set(c, "s.count=1\n2", &err), DT_E_CONFIG, &err,
+        "--set 's.count=1\\n2': byte 10, 0x0A, is a control character");
+    memset(&err, 0, sizeof err);
+    assert_fails(dt_config_set(c, "s.count=\xFF", &err), DT_E_CONFIG, &err,
+        "--set 's.count=\\xFF': byte 9, 0xFF, is not UTF-8");
     memset(&err, 0, sizeof err);
     assert_ok(dt_config_set(c, "s.count=0", &err), &err);
     assert_ok(dt_config_set(c, "s.cuont=1", &err), &err);

@@ -258,7 +258,8 @@ static void data_that_is_not_there(void **state) /* cases 16 and 24 */
     assert_int_equal(mkfifo(in_workspace("odd/a/x.png"), 0600), 0);
     static const refusal cases[] = {
         {NULL, SOURCE("images", "nowhere"), DT_E_DATA,
-            {"/w/nowhere: No such file or directory", "--set: [data] path = nowhere"}},
+            {"/w/nowhere: No such file or directory", "--set: [data] path = nowhere",
+                "tools/get_data fetches"}},
         {NULL, SOURCE("images", "empty"), DT_E_DATA, {"/w/empty: holds 0 folders and 0 files"}},
         {NULL, SOURCE("images", "noclass"), DT_E_DATA, {"/w/noclass: holds 0 folders and 1 files"}},
         {NULL, SOURCE("images", "hollow"), DT_E_DATA,

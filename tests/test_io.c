@@ -390,6 +390,25 @@ static void a_name_without_a_folder_works(void **state)
     assert_int_equal(content(dt_temp_path("bare"), 5), NEW);
 }
 
+/* Renaming over them would put a file where a device was, or the link that stands for one. */
+static void only_regular_files_are_replaced(void **state)
+{
+    (void)state;
+    const char *fifo = dt_temp_path("pipe"), *link = dt_temp_path("out");
+    assert_int_equal(mkfifo(fifo, 0600), 0);
+    assert_int_equal(symlink("/proc/self/fd/1", link), 0);
+    const struct {
+        const char *path, *says;
+    } cases[] = {{fifo, "is a FIFO"}, {dt_temp_path("."), "is a folder"},
+        {"/dev/null", "is a device"}, {link, "is a link to an open file"}};
+    for (size_t i = 0; i < DT_COUNT(cases); i++) {
+        dt_err err = {0};
+        dt_file_writer *w;
+        assert_fails(dt_writer_open(&w, cases[i].path, &err), DT_E_IO, &err, cases[i].says);
+        assert_null(w);
+    }
+}
+
 #define T(f) cmocka_unit_test_teardown(f, teardown)
 int main(void)
 {
@@ -397,8 +416,9 @@ int main(void)
         T(short_and_interrupted_transfers_are_completed), T(a_fault_at_any_call_keeps_the_old_file),
         T(a_failed_allocation_is_reported), T(reading_stops_at_faults),
         T(a_file_that_ends_early_is_bad_data), T(a_file_over_the_cap_is_refused),
-        T(only_regular_files_are_read), T(an_abandoned_write_leaves_nothing),
-        T(a_leftover_temporary_file_is_replaced), T(a_missing_folder_is_named),
-        T(a_name_without_a_folder_works), T(a_second_name_takes_the_place_of_a_file)};
+        T(only_regular_files_are_read), T(only_regular_files_are_replaced),
+        T(an_abandoned_write_leaves_nothing), T(a_leftover_temporary_file_is_replaced),
+        T(a_missing_folder_is_named), T(a_name_without_a_folder_works),
+        T(a_second_name_takes_the_place_of_a_file)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,7 +47,7 @@ static size_t rows_of(const dt_plan *p, dt_row_kind kind)
     return n;
 }
 
-/* Bytes that are placed, times the ops and copies for which they are. */
+/* Bytes that are placed, times the ops for which they are. */
 static double area(const dt_plan *p)
 {
     double live = 0, sum = 0;
@@ -57,7 +57,7 @@ static double area(const dt_plan *p)
             live += (double)r->bytes - (r->over >= 0 ? (double)p->tensor[r->over].bytes : 0);
         else if (r->kind == DT_ROW_RELEASE)
             live -= (double)r->bytes;
-        else if (r->kind != DT_ROW_WAIT)
+        else if (r->kind == DT_ROW_COMPUTE)
             sum += live;
     }
     return sum;
@@ -68,8 +68,7 @@ static void check_boxes(const dt_plan *p, const char *svg)
     enum { HEIGHT = 400, WIDTH = 900 };
     size_t n;
     box *b = boxes(svg, &n);
-    const size_t instants =
-        rows_of(p, DT_ROW_COMPUTE) + rows_of(p, DT_ROW_COPY_OUT) + rows_of(p, DT_ROW_COPY_IN);
+    const size_t ops = rows_of(p, DT_ROW_COMPUTE);
     const double round = 0.21; /* a tenth, and what is too thin to see is drawn 0.2 wide */
     double sum = 0, edges = 0;
     assert_int_equal(n, rows_of(p, DT_ROW_PLACE));
@@ -81,7 +80,7 @@ static void check_boxes(const dt_plan *p, const char *svg)
                 b[i].y + round < b[k].y + b[k].h && b[k].y + round < b[i].y + b[i].h)
                 fail_msg("boxes %zu and %zu overlap", k, i);
     }
-    const double want = area(p) / (double)p->peak * HEIGHT / (double)instants * WIDTH;
+    const double want = area(p) / (double)p->peak * HEIGHT / (double)ops * WIDTH;
     if (!(sum > want - edges * 0.2 && sum < want + edges * 0.2))
         fail_msg("the boxes cover %g, the tensors %g", sum, want);
     free(b);

@@ -627,6 +627,39 @@ static void the_results_of_a_run(void **state)
     end(x);
 }
 
+static size_t widest(const char *text)
+{
+    size_t most = 0;
+    for (; *text != '\0'; text += strcspn(text, "\n") + 1) {
+        const size_t n = strcspn(text, "\n");
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+static void on_a_terminal_results_stay_within_its_width(void **state)
+{
+    (void)state;
+    const dt_progress_result r = {.status = DT_OK,
+        .measured = 1536000,
+        .process_peak = 20 << 20,
+        .outside = 19 << 20,
+        .files = "checkpoints/model.safetensors, metrics.jsonl, summary.json"};
+    for (int width = 74; width < 120; width++) {
+        fix *x = begin(0, 2, (dt_terminal){.tty = true, .width = width});
+        assert_true(widest(said(x)) < (size_t)width);
+        step_of(x, 0.5, 4);
+        step_of(x, 0.5, 3);
+        said(x);
+        dt_progress_finish(x->p, &r);
+        const char *text = said(x);
+        assert_true(widest(text) < (size_t)width);
+        if (width == 80)
+            assert_non_null(strstr(text, "of it outside the\n          plan\n"));
+        end(x);
+    }
+}
+
 /* From the first loss to the last. */
 static void change_is(double first, double last, const char *want)
 {
@@ -862,6 +895,7 @@ int main(void)
         cmocka_unit_test(the_curve_is_drawn_from_highest_to_lowest),
         cmocka_unit_test(a_flat_curve_is_flat),
         cmocka_unit_test(the_results_of_a_run),
+        cmocka_unit_test(on_a_terminal_results_stay_within_its_width),
         cmocka_unit_test(a_change_of_loss_is_read_at_a_glance),
         cmocka_unit_test(equal_means_equal_to_the_byte),
         cmocka_unit_test(a_run_that_ends_before_its_first_step),

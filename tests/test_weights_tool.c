@@ -160,6 +160,21 @@ static void what_is_no_weight_file_is_refused(void **state)
     cli_done(&r);
     snprintf(line, sizeof line, "%s.pt", bad);
     assert_int_not_equal(access(line, F_OK), 0);
+    static const char shape[] =
+        "9       {\"a\":{\"dtype\":\"F32\",\"shape\":[-1,-1],\"data_offsets\":[0,4]}}1234";
+    char file[sizeof shape];
+    memcpy(file, shape, sizeof shape);
+    const uint64_t header = sizeof shape - 1 - 8 - 4;
+    memcpy(file, &header, sizeof header);
+    FILE *f = fopen(dt_temp_path("shape.safetensors"), "w");
+    assert_non_null(f);
+    assert_int_equal(fwrite(file, 1, sizeof file - 1, f), sizeof file - 1);
+    assert_int_equal(fclose(f), 0);
+    snprintf(line, sizeof line, "show '%s'", dt_temp_path("shape.safetensors"));
+    r = weights(line);
+    assert_code(&r, 3);
+    assert_has(r.out, "do not fit its shape");
+    cli_done(&r);
     snprintf(line, sizeof line, "from-torch '%s' '%s.out'", bad, bad);
     r = weights(line);
     assert_code(&r, 3);

@@ -36,8 +36,7 @@ const char *const *dt_command_names(void)
     static const char *names[DT_COUNT(commands) + 1];
     size_t n = 0;
     for (size_t i = 0; i < DT_COUNT(commands); i++)
-        if (commands[i]->name[0] != '\0')
-            names[n++] = commands[i]->name;
+        names[n++] = commands[i]->name[0] != '\0' ? commands[i]->name : "train";
     names[n] = NULL;
     return names;
 }
@@ -196,6 +195,20 @@ static size_t folder_names(const char *folder, char (*to)[NAME_BYTES], const cha
     return n;
 }
 
+/* The shortest name that goes on where @base has its suffix: lenet.ini means lenet5_mnist.ini. */
+static const char *longer_name(const char *base, const char *const *names)
+{
+    const char *dot = strrchr(base, '.'), *best = NULL;
+    const size_t stem = dot != NULL ? (size_t)(dot - base) : 0;
+    for (; *names != NULL && stem > 0; names++) {
+        const char *end = strrchr(*names, '.');
+        if (strncmp(*names, base, stem) == 0 && end != NULL && strcmp(end, dot) == 0 &&
+            (best == NULL || strlen(*names) < strlen(best)))
+            best = *names;
+    }
+    return best;
+}
+
 static dt_status missing(const char *path, dt_err *err)
 {
     char folder[PATH_BYTES] = ".";
@@ -208,6 +221,8 @@ static dt_status missing(const char *path, dt_err *err)
     const char **names = dt_alloc(MAX_NAMES + 1, sizeof *names);
     const char *near = NULL;
     if (text != NULL && names != NULL && folder_names(folder, text, names) > 0)
+        near = longer_name(base, names);
+    if (near == NULL && names != NULL)
         near = dt_nearest(base, names);
     const dt_status st =
         near != NULL

@@ -53,6 +53,6 @@ dt_status dt_cli_check_file(const char *path, dt_err *err) DT_NODISCARD;
  * the name. */
 const dt_command *const *dt_command_all(size_t *n);
 const dt_command *dt_command_find(const char *name);
-const char *const *dt_command_names(void); /* NULL-terminated, without training, for dt_nearest */
+const char *const *dt_command_names(void); /* NULL-terminated, for dt_nearest */
 
 #endif

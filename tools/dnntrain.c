@@ -41,6 +41,8 @@ static dt_status run(int argc, char **argv, dt_err *err)
         return DT_OK;
     }
     const dt_command *c = a.arg[0][0] != '\0' ? dt_command_find(a.arg[0]) : NULL;
+    if (c == NULL && strcmp(a.arg[0], "train") == 0) /* what is tried first */
+        c = &dt_command_train;
     if (c != NULL) {
         a.n--;
         a.arg++;

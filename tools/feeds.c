@@ -1,8 +1,10 @@
 #include "tools/feeds.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static dt_status unknown_source(const dt_session *s, dt_err *err)
 {
@@ -16,9 +18,9 @@ static dt_status unknown_source(const dt_session *s, dt_err *err)
         snprintf(text + len, sizeof text - len, "%s%s", i > 0 ? ", " : "", names[i]);
     }
     const char *near = dt_nearest(s->opts.data.source, names);
-    return DT_FAIL(err, DT_E_CONFIG, "%s: no such source%s%s%s; there are: %s",
-        dt_session_asked(asked, s, "data", "source"), near != NULL ? ", did you mean '" : "",
-        near != NULL ? near : "", near != NULL ? "'?" : "", text);
+    return DT_FAIL(err, DT_E_CONFIG, "%s: no such source; %s%s%s: %s",
+        dt_session_asked(asked, s, "data", "source"), near != NULL ? "did you mean '" : "",
+        near != NULL ? near : "", near != NULL ? "'? There are" : "there are", text);
 }
 
 /* Mean or standard deviation for each channel of the image. */
@@ -51,14 +53,21 @@ static dt_status source_opts(const dt_session *s, dt_source_opts *o, dt_err *err
     return per_channel("std", d->std, d->n_std, o->shape.c, &o->std, err);
 }
 
-/* Says, after what is wrong with it, where the data is named. */
+/* Says, after what is wrong with it, where the data is named, and what may bring it. */
 static dt_status open_source(dt_source **out, const dt_session *s, const dt_source_desc *desc,
     const dt_source_opts *o, const char *key, dt_err *err)
 {
     char asked[DT_ASKED];
-    DT_TRY(err, desc->open(out, o, err), "%s",
-        dt_session_asked(asked, s, "data", o->path != NULL ? key : "source"));
-    return DT_OK;
+    const dt_status st = desc->open(out, o, err);
+    if (st == DT_OK)
+        return DT_OK;
+    (void)DT_FAIL(
+        err, st, "%s", dt_session_asked(asked, s, "data", o->path != NULL ? key : "source"));
+    if (o->path != NULL && access(o->path, F_OK) != 0 && errno == ENOENT)
+        (void)DT_FAIL(err, st,
+            "tools/get_data fetches cifar10, mnist and tinyshakespeare to where configs/ look for "
+            "them");
+    return st;
 }
 
 static dt_status open_eval(dt_feeds *f, const dt_session *s, const dt_source_desc *desc,

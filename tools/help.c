@@ -6,6 +6,7 @@
 #include "engine/tier.h"
 #include "layers/registry.h"
 #include "memory/codec.h"
+#include "memory/policy.h"
 #include "tools/args.h"
 
 static void overview(void)
@@ -50,6 +51,33 @@ static void layer_fates(void)
     printf(".\n");
 }
 
+/* A line an option, below its section. */
+static void options(const dt_opt *rows)
+{
+    for (const dt_opt *o = rows; o != NULL && o->key != NULL; o++) {
+        char allowed[128];
+        dt_opt_allowed(o, allowed, sizeof allowed);
+        printf("    %-12s %s%s%s%s%s; %s\n", o->key, allowed, o->unit != NULL ? " " : "",
+            o->unit != NULL ? o->unit : "", o->fallback != NULL ? "; default " : "; required",
+            o->fallback != NULL ? o->fallback : "", o->help);
+    }
+}
+
+static void policy_sections(void)
+{
+    size_t n;
+    const dt_policy *const *all = dt_policy_all(&n);
+    printf("\n## Policies\n\nWhat memory.policy names may have options, in a section "
+           "[policy.NAME], or as --set policy.NAME.key=value;\nonly those of policies in use are "
+           "known.\n");
+    for (size_t i = 0; i < n; i++) {
+        if (all[i]->opts == NULL)
+            continue;
+        printf("\n[policy.%s]: %s\n", all[i]->name, all[i]->summary);
+        options(all[i]->opts);
+    }
+}
+
 /* The layers that [KIND NAME] sections may write, from the tables that read them. */
 static void layer_sections(void)
 {
@@ -62,13 +90,7 @@ static void layer_sections(void)
            "it.\nThe input is an image of model.image pixels, or model.context tokens.\n");
     for (size_t i = 0; i < n; i++) {
         printf("\n[%s NAME]: %s\n", all[i]->name, all[i]->summary);
-        for (const dt_opt *o = all[i]->opts; o != NULL && o->key != NULL; o++) {
-            char allowed[128];
-            dt_opt_allowed(o, allowed, sizeof allowed);
-            printf("    %-12s %s%s%s%s%s; %s\n", o->key, allowed, o->unit != NULL ? " " : "",
-                o->unit != NULL ? o->unit : "", o->fallback != NULL ? "; default " : "; required",
-                o->fallback != NULL ? o->fallback : "", o->help);
-        }
+        options(all[i]->opts);
     }
 }
 
@@ -77,6 +99,7 @@ static dt_status about(const char *word, dt_err *err)
     if (strcmp(word, "config") == 0) {
         dt_run_options_help(stdout);
         layer_fates();
+        policy_sections();
         layer_sections();
         return DT_OK;
     }

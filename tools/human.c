@@ -1,5 +1,6 @@
 #include "tools/human.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -58,5 +59,23 @@ const char *dt_human_rate(char to[DT_HUMAN_BYTES], double v)
         dt_term_count(to, (uint64_t)fmin(v + 0.5, 1e15));
     else
         snprintf(to, DT_HUMAN_BYTES, "%.*f", v < 9.995 ? 2 : 1, v);
+    return to;
+}
+
+const char *dt_human_role(char to[DT_HUMAN_BYTES], dt_role role)
+{
+    snprintf(to, DT_HUMAN_BYTES, "%s", dt_role_name(role));
+    for (char *c = to; *c != '\0'; c++)
+        *c = *c == '_' ? ' ' : *c;
+    return to;
+}
+
+const char *dt_human_input(char to[DT_HUMAN_BYTES], const dt_shape *image, int64_t tokens)
+{
+    if (tokens > 0)
+        snprintf(to, DT_HUMAN_BYTES, "%" PRId64 " tokens", tokens);
+    else
+        snprintf(to, DT_HUMAN_BYTES, "image %" PRId64 "x%" PRId64 "x%" PRId64, image->h, image->w,
+            image->c);
     return to;
 }

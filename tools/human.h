@@ -3,7 +3,7 @@
 #ifndef DT_TOOLS_HUMAN_H
 #define DT_TOOLS_HUMAN_H
 
-#include "engine/compiler.h"
+#include "engine/map.h"
 
 enum { DT_HUMAN_BYTES = 32 }; /* room that is enough for each */
 
@@ -12,5 +12,8 @@ const char *dt_human_time(
     char to[DT_HUMAN_BYTES], double seconds);                   /* "38:12", "1:02:03", "4 d 03 h" */
 const char *dt_human_number(char to[DT_HUMAN_BYTES], double v); /* four digits: "4.913", "12.1e9" */
 const char *dt_human_rate(char to[DT_HUMAN_BYTES], double per_second); /* three digits: "12.1" */
+const char *dt_human_role(char to[DT_HUMAN_BYTES], dt_role role);      /* "activation gradients" */
+/* What a network takes: "image 28x28x1", or "128 tokens" when @tokens, of a sample, is not 0. */
+const char *dt_human_input(char to[DT_HUMAN_BYTES], const dt_shape *image, int64_t tokens);
 
 #endif

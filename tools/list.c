@@ -186,9 +186,8 @@ static dt_status list(const dt_command_args *a, dt_err *err)
     bool json = false;
     const struct kind *k = NULL;
     const dt_flag flags[] = {
-        {"--json", NULL,
-            "an array of objects with name, summary and, for policies and codecs, exact", &json,
-            NULL},
+        {"--json", NULL, "an array of objects: name, summary and, for policies and codecs, exact",
+            &json, NULL},
         {NULL, NULL, NULL, NULL, NULL},
     };
     dt_cli cli;

@@ -108,9 +108,9 @@ static dt_status find_program(
         names[n < DT_PROGRAM_KINDS ? n++ : n - 1] = program;
     }
     const char *near = dt_nearest(name, names);
-    return DT_FAIL(err, DT_E_CONFIG, "this run has no program '%s'%s%s%s; it has %s", name,
-        near != NULL ? ", did you mean '" : "", near != NULL ? near : "", near != NULL ? "'?" : "",
-        have);
+    return DT_FAIL(err, DT_E_CONFIG, "this run has no program '%s'; %s%s%s %s", name,
+        near != NULL ? "did you mean '" : "", near != NULL ? near : "",
+        near != NULL ? "'? It has" : "it has", have);
 }
 
 static dt_status show(

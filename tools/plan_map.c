@@ -5,9 +5,11 @@
 #include <string.h>
 
 #include "engine/alloc.h"
+#include "tools/human.h"
 
-enum { WIDTH = 1000, LEFT = 84, RIGHT = 16, TOP = 64, HEIGHT = 400, LANE = 12, GAP = 6 };
+enum { WIDTH = 1000, LEFT = 84, RIGHT = 16, TOP = 74, HEIGHT = 400, LANE = 12, GAP = 6 };
 static const double mib = 1 << 20;
+#define NARROWEST 2.0 /* of a copy that is waited for at once */
 
 /* By role and by kind of op; told apart by eyes that do not see all colours (after Okabe and Ito).
  */
@@ -37,12 +39,12 @@ static const char *const lane_name[DT_STREAMS] = {[DT_STREAM_COMPUTE] = "ops",
     [DT_STREAM_WRITE] = "to disk",
     [DT_STREAM_READ] = "from disk"};
 
-/* @n: instants, which are ops and copies; @since @off: by tensor, when and where it was placed, -1:
- * it is not */
+/* @n: ops; @turn: the first of backward, @n without one; @since @off: by tensor, at which op and
+ * where it was placed, -1: it is not */
 typedef struct picture {
     const dt_plan *p;
     FILE *f;
-    int64_t n, *since;
+    int64_t n, turn, *since;
     uint64_t *off;
 } picture;
 
@@ -51,9 +53,9 @@ static bool is_copy(const dt_row *r)
     return r->kind == DT_ROW_COPY_OUT || r->kind == DT_ROW_COPY_IN;
 }
 
-static bool is_instant(const dt_row *r)
+static bool is_op(const dt_row *r)
 {
-    return r->kind == DT_ROW_COMPUTE || is_copy(r);
+    return r->kind == DT_ROW_COMPUTE;
 }
 
 static void put_text(const picture *m, const char *text)
@@ -67,9 +69,9 @@ static void put_text(const picture *m, const char *text)
             putc(*text, m->f);
 }
 
-static double across(const picture *m, int64_t instant)
+static double across(const picture *m, int64_t op)
 {
-    return LEFT + (double)(WIDTH - LEFT - RIGHT) * (double)instant / (double)m->n;
+    return LEFT + (double)(WIDTH - LEFT - RIGHT) * (double)op / (double)m->n;
 }
 
 static double up(const picture *m, uint64_t address)
@@ -115,9 +117,10 @@ static void persistent(const picture *m)
             end = i + 1;
             continue;
         }
+        char role[DT_HUMAN_BYTES];
         bytes_box(m, t->role, "", t->home, top - t->home, 0, m->n);
-        fprintf(
-            m->f, "%s, %.2f MiB", dt_role_name((dt_role)t->role), (double)(top - t->home) / mib);
+        fprintf(m->f, "%s, %.2f MiB", dt_human_role(role, (dt_role)t->role),
+            (double)(top - t->home) / mib);
         end_box(m);
     }
 }
@@ -125,11 +128,12 @@ static void persistent(const picture *m)
 static void leave(picture *m, int32_t tensor, int64_t now)
 {
     const dt_plan_tensor *t = &m->p->tensor[tensor];
+    char role[DT_HUMAN_BYTES];
     if (m->since[tensor] < 0)
         return;
     bytes_box(m, t->role, " class=\"t\"", m->off[tensor], t->bytes, m->since[tensor], now);
     put_text(m, t->name);
-    fprintf(m->f, ", %s, %.2f MiB", dt_role_name((dt_role)t->role), (double)t->bytes / mib);
+    fprintf(m->f, ", %s, %.2f MiB", dt_human_role(role, (dt_role)t->role), (double)t->bytes / mib);
     end_box(m);
     m->since[tensor] = -1;
 }
@@ -141,7 +145,7 @@ static void transients(picture *m)
     int64_t now = 0;
     for (size_t i = 0; i < p->n_row; i++) {
         const dt_row *r = &p->row[i];
-        now += is_instant(r);
+        now += is_op(r);
         if (r->kind == DT_ROW_PLACE) {
             if (r->over >= 0)
                 leave(m, r->over, now);
@@ -157,16 +161,16 @@ static void transients(picture *m)
 
 /* ---- lanes ---- */
 
-/* When a copy is waited for at last; it may be done sooner. */
+/* The ops done when a copy is waited for at last; it may be done sooner. */
 static int64_t copied(const picture *m, size_t row, int64_t now)
 {
     const int32_t event = m->p->row[row].event;
     for (size_t i = row + 1; i < m->p->n_row && event >= 0; i++) {
-        now += is_instant(&m->p->row[i]);
+        now += is_op(&m->p->row[i]);
         if (m->p->row[i].kind == DT_ROW_WAIT && m->p->row[i].event == event)
             return now;
     }
-    return now + (event < 0);
+    return now;
 }
 
 static double lane_top(int lane)
@@ -182,13 +186,14 @@ static void one_lane(const picture *m, dt_stream stream, int lane)
         lane_top(lane) + LANE - 2, lane_name[stream]);
     for (size_t i = 0; i < p->n_row; i++) {
         const dt_row *r = &p->row[i];
-        if (is_instant(r) && r->stream == stream) {
+        if ((is_op(r) || is_copy(r)) && r->stream == stream) {
             const bool copy = is_copy(r);
             const char *color =
                 copy ? role_color[p->tensor[r->tensor].role] : kind_color[p->op[r->op].kind];
             const double x = across(m, now);
-            const int64_t end = copy ? copied(m, i, now) : now + 1;
-            begin_box(m, color, "", x, lane_top(lane), across(m, end) - x, LANE);
+            const double wide = across(m, copy ? copied(m, i, now) : now + 1) - x;
+            begin_box(m, color, copy ? " class=\"c\"" : "", x, lane_top(lane),
+                wide < NARROWEST ? NARROWEST : wide, LANE);
             put_text(m, copy ? p->tensor[r->tensor].name : p->op[r->op].name);
             if (copy)
                 fprintf(m->f, ", %.2f MiB", (double)r->bytes / mib);
@@ -196,7 +201,7 @@ static void one_lane(const picture *m, dt_stream stream, int lane)
                 fprintf(m->f, ", %s", dt_op_kind_name((dt_op_kind)p->op[r->op].kind));
             end_box(m);
         }
-        now += is_instant(r);
+        now += is_op(r);
     }
 }
 
@@ -207,7 +212,7 @@ static int lanes(const picture *m, bool draw)
     for (int s = 0; s < DT_STREAMS; s++) {
         size_t used = 0;
         for (size_t i = 0; i < m->p->n_row && used == 0; i++)
-            used = is_instant(&m->p->row[i]) && m->p->row[i].stream == s;
+            used = (is_op(&m->p->row[i]) || is_copy(&m->p->row[i])) && m->p->row[i].stream == s;
         if (used == 0)
             continue;
         if (draw)
@@ -230,12 +235,13 @@ static double entry(const picture *m, double x, double y, const char *color, con
 static void legend(const picture *m, double below)
 {
     bool role[DT_ROLE_COUNT] = {0}, kind[DT_OP_KINDS] = {0};
+    char name[DT_HUMAN_BYTES];
     double x = LEFT;
     for (size_t i = 0; i < m->p->n_tensor; i++)
         role[m->p->tensor[i].role] = true;
     for (int i = 0; i < DT_ROLE_COUNT; i++)
         if (role[i])
-            x = entry(m, x, 48, role_color[i], dt_role_name((dt_role)i));
+            x = entry(m, x, 48, role_color[i], dt_human_role(name, (dt_role)i));
     x = LEFT;
     for (size_t i = 0; i < m->p->n_op; i++)
         kind[m->p->op[i].kind] = true;
@@ -256,6 +262,19 @@ static void axis(const picture *m)
                 WIDTH - RIGHT);
 }
 
+/* Where backward begins. */
+static void turn(const picture *m, double below)
+{
+    const double x = across(m, m->turn);
+    if (m->turn == 0 || m->turn == m->n)
+        return;
+    fprintf(m->f,
+        "<path class=\"l\" stroke-dasharray=\"3 3\" d=\"M%.1f %dV%.1f\"/>\n"
+        "<text class=\"r\" x=\"%.1f\" y=\"%d\">forward</text>\n"
+        "<text x=\"%.1f\" y=\"%d\">backward</text>\n",
+        x, TOP, below, x - GAP, TOP - GAP, x + GAP, TOP - GAP);
+}
+
 static void draw(picture *m)
 {
     const dt_plan *p = m->p;
@@ -264,8 +283,9 @@ static void draw(picture *m)
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %.0f\" "
         "font-family=\"system-ui, sans-serif\" font-size=\"11\">\n"
         "<style>text{fill:#222}.r{text-anchor:end}.b{fill:#fff}.l{stroke:#888;stroke-width:.5}"
-        ".t{stroke:#fff;stroke-width:.25}@media(prefers-color-scheme:dark){text{fill:#ddd}"
-        ".b{fill:#111}.t{stroke:#111}}</style>\n<rect class=\"b\" width=\"%d\" height=\"%.0f\"/>\n",
+        ".t,.c{stroke:#fff;stroke-width:.25}.c{stroke-width:.5}"
+        "@media(prefers-color-scheme:dark){text{fill:#ddd}.b{fill:#111}.t,.c{stroke:#111}}</"
+        "style>\n<rect class=\"b\" width=\"%d\" height=\"%.0f\"/>\n",
         WIDTH, below + GAP, WIDTH, below + GAP);
     fprintf(m->f, "<text x=\"%d\" y=\"24\" font-size=\"15\">", LEFT);
     put_text(m, p->net);
@@ -277,6 +297,7 @@ static void draw(picture *m)
     persistent(m);
     transients(m);
     lanes(m, true);
+    turn(m, below - 2 * GAP);
     legend(m, below);
     fputs("</svg>\n", m->f);
 }
@@ -292,8 +313,11 @@ dt_status dt_plan_map(const dt_plan *p, FILE *f, dt_err *err)
         st = DT_FAIL(err, DT_E_NOMEM, "no memory to draw the plan");
     for (size_t i = 0; st == DT_OK && i < p->n_tensor; i++)
         m.since[i] = -1;
-    for (size_t i = 0; i < p->n_row; i++)
-        m.n += is_instant(&p->row[i]);
+    for (size_t i = 0; i < p->n_row; i++) {
+        if (is_op(&p->row[i]) && m.turn == m.n)
+            m.turn += p->op[p->row[i].op].kind != DT_OP_BACKWARD;
+        m.n += is_op(&p->row[i]);
+    }
     if (m.n == 0)
         m.n = 1;
     if (st == DT_OK)

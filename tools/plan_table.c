@@ -2,10 +2,11 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "tools/human.h"
 #include "tools/plan_report.h"
 #include "tools/term.h"
 
-enum { LARGEST = 8, ROWS_WIDTH = 46 };
+enum { LARGEST = 8, ROWS_WIDTH = 49 }; /* what stands before a bar, and a free column */
 static const double mib = 1 << 20;
 
 /* Bytes as "12.34 MiB", 16 columns wide; what would round to nothing says so. */
@@ -26,10 +27,10 @@ static void header(const dt_report *r)
 {
     const dt_session *s = r->session;
     const dt_train_opts *t = &s->opts.train;
-    const dt_shape *in = &s->graph->input;
-    char count[DT_COUNT_BYTES];
-    printf("%s   %" PRId64 "x%" PRId64 "x%" PRId64 " image, %s parameters\n", s->graph->name, in->h,
-        in->w, in->c, dt_term_count(count, (uint64_t)dt_graph_parameters(s->graph)));
+    char input[DT_HUMAN_BYTES], count[DT_COUNT_BYTES];
+    printf("%s   %s, %s parameters\n", s->graph->name,
+        dt_human_input(input, &s->graph->input, dt_graph_tokens(s->graph)),
+        dt_term_count(count, (uint64_t)dt_graph_parameters(s->graph)));
     printf("batch %" PRId64, t->batch);
     if (t->micro_batch != t->batch)
         printf(
@@ -89,6 +90,7 @@ static void share(const dt_report *r, const char *name, uint64_t bytes)
 static void breakdown(const dt_report *r)
 {
     bool done[DT_ROLE_COUNT] = {false};
+    char role[DT_HUMAN_BYTES];
     printf("\nat the peak: %s (program '%s')\n", dt_report_peak_layer(r), r->top->plan->program);
     for (;;) {
         int most = -1;
@@ -99,7 +101,7 @@ static void breakdown(const dt_report *r)
         if (most < 0)
             break;
         done[most] = true;
-        share(r, dt_role_name((dt_role)most), r->usage.bytes[most]);
+        share(r, dt_human_role(role, (dt_role)most), r->usage.bytes[most]);
     }
     if (r->usage.unused > 0)
         share(r, "unused", r->usage.unused);
@@ -109,6 +111,7 @@ static void largest(const dt_report *r)
 {
     const dt_plan *p = r->top->plan;
     const size_t n = r->usage.n_live < LARGEST ? r->usage.n_live : LARGEST;
+    char role[DT_HUMAN_BYTES];
     int widest = 0;
     for (size_t i = 0; i < n; i++) {
         const int len = (int)strlen(p->tensor[r->usage.live[i]].name);
@@ -121,7 +124,7 @@ static void largest(const dt_report *r)
         printf("  %-*.*s ", widest, widest, t->name);
         print_mib(t->bytes);
         print_share(r, t->bytes);
-        printf("  %s\n", dt_role_name((dt_role)t->role));
+        printf("  %s\n", dt_human_role(role, (dt_role)t->role));
     }
 }
 

@@ -175,9 +175,8 @@ static dt_status pool(const dt_command_args *a, dt_err *err)
     const char *name = NULL;
     const dt_flag flags[] = {
         {"--pool", "NAME", "only this pool", NULL, &name},
-        {"--csv", NULL,
-            "the offsets, as id,lower,upper,size,offset (of the lowest, without --pool)", &as_csv,
-            NULL},
+        {"--csv", NULL, "the offsets of the lowest, or of --pool, as id,lower,upper,size,offset",
+            &as_csv, NULL},
         {NULL, NULL, NULL, NULL, NULL},
     };
     dt_cli cli;

@@ -1,5 +1,6 @@
 /* The blocks before the first step and after the last. */
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
@@ -26,6 +27,30 @@ static void DT_PRINTF(2, 3) say(dti_show *s, const char *fmt, ...)
     va_end(ap);
     if (n > 0)
         dti_show_bytes(s, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
+}
+
+/* Behind a label. On a terminal a line too long goes on below, under its beginning. */
+static void DT_PRINTF(2, 3) flow(dti_show *s, const char *fmt, ...)
+{
+    char text[4096];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    const int width = s->t.tty ? dt_terminal_width(&s->t, s->f) : INT_MAX;
+    const size_t room = (size_t)(width > NARROWEST ? width : NARROWEST) - LABEL;
+    const char *rest = text;
+    while (strlen(rest) >= room) {
+        size_t n = room - 1;
+        while (n > 0 && rest[n] != ' ')
+            n--;
+        n = n > 0 ? n : strcspn(rest, " "); /* a word too long is not broken */
+        if (rest[n] == '\0')
+            break;
+        say(s, "%.*s\n%*s", (int)n, rest, LABEL, "");
+        rest += n + 1;
+    }
+    say(s, "%s\n", rest);
 }
 
 static void label(dti_show *s, const char *name)
@@ -83,11 +108,9 @@ static void roles_list(dti_show *s, const dt_progress_facts *f, const int *role,
         if (i == n && f->arena_other == 0)
             break;
         const bool last = i == n || (i + 1 == n && f->arena_other == 0);
-        char name[32];
-        snprintf(name, sizeof name, "%s", i < n ? dt_role_name((dt_role)role[i]) : "gaps");
-        for (char *c = name; *c != '\0'; c++)
-            *c = *c == '_' ? ' ' : *c;
-        const int len = snprintf(item, sizeof item, "%s %s%s", name,
+        char name[DT_HUMAN_BYTES];
+        const int len = snprintf(item, sizeof item, "%s %s%s",
+            i < n ? dt_human_role(name, (dt_role)role[i]) : "gaps",
             dt_human_bytes(bytes, i < n ? f->role_bytes[role[i]] : f->arena_other),
             last ? "" : ",");
         if (column > LABEL && column + 1 + len >= width) {
@@ -126,10 +149,10 @@ static void show_memory(dti_show *s, const dt_progress_facts *f)
 
 static void show_network(dti_show *s, const dt_progress_facts *f)
 {
-    char n[DT_HUMAN_BYTES];
+    char n[DT_HUMAN_BYTES], input[DT_HUMAN_BYTES];
     label(s, "network");
-    say(s, "%s, %s parameters, image %" PRId64 "x%" PRId64 "x%" PRId64 ", %" PRId64 " classes\n",
-        f->model, dt_term_count(n, (uint64_t)f->parameters), f->image.h, f->image.w, f->image.c,
+    flow(s, "%s, %s parameters, %s, %" PRId64 " classes", f->model,
+        dt_term_count(n, (uint64_t)f->parameters), dt_human_input(input, &f->image, f->tokens),
         f->classes);
     label(s, "batch");
     say(s, "%" PRId64, f->batch);
@@ -147,7 +170,7 @@ static void line_of(dti_show *s, const char *name, const char *text)
     if (text == NULL)
         return;
     label(s, name);
-    say(s, "%s\n", text);
+    flow(s, "%s", text);
 }
 
 void dti_show_facts(dti_show *s, const dt_progress_facts *f)
@@ -198,7 +221,7 @@ static void show_speed(const dt_progress *p, dti_show *s, double seconds)
     const char *what = p->tokens > 0 ? "tokens" : "images";
     const int64_t each = p->tokens > 0 ? p->tokens : 1, all = p->samples * each;
     label(s, "speed");
-    say(s, "%s %s a second in the median step, %s over all: %s %s in %s\n",
+    flow(s, "%s %s a second in the median step, %s over all: %s %s in %s",
         dt_human_rate(a, dt_progress_rate(p) * (double)each), what,
         dt_human_rate(b, (double)all / seconds), dt_term_count(c, (uint64_t)all), what, d);
 }
@@ -245,9 +268,11 @@ void dti_show_result(const dt_progress *p, dti_show *s, const dt_progress_result
     char a[DT_HUMAN_BYTES], b[DT_HUMAN_BYTES];
     show_head(p, s, r->status);
     show_equality(p, s, r->measured);
-    if (r->process_peak > 0)
-        say(s, "%*sthe whole process %s at its peak, %s of it outside the plan\n", LABEL, "",
+    if (r->process_peak > 0) {
+        say(s, "%*s", LABEL, "");
+        flow(s, "the whole process %s at its peak, %s of it outside the plan",
             dt_human_bytes(a, r->process_peak), dt_human_bytes(b, r->outside));
+    }
     if (p->n > 0) {
         show_speed(p, s, seconds);
         show_loss(p, s);
@@ -259,7 +284,7 @@ void dti_show_result(const dt_progress *p, dti_show *s, const dt_progress_result
     }
     if (p->run_dir != NULL) {
         label(s, "written");
-        say(s, "%s%s%s\n", p->run_dir, r->files != NULL ? ": " : "",
+        flow(s, "%s%s%s", p->run_dir, r->files != NULL ? ": " : "",
             r->files != NULL ? r->files : "");
     }
     if (r->lost > 0)

@@ -34,9 +34,9 @@ static dt_status unknown_model(const dt_session *s, dt_err *err)
         snprintf(all + len, sizeof all - len, "%s%s", len > 0 ? ", " : "", *n);
     }
     const char *near = dt_nearest(s->opts.model.name, dt_model_names());
-    return DT_FAIL(err, DT_E_CONFIG, "%s: no such model%s%s%s. There are: %s",
-        dt_session_asked(asked, s, "model", "name"), near != NULL ? ", did you mean '" : "",
-        near != NULL ? near : "", near != NULL ? "'" : "", all);
+    return DT_FAIL(err, DT_E_CONFIG, "%s: no such model; %s%s%s: %s",
+        dt_session_asked(asked, s, "model", "name"), near != NULL ? "did you mean '" : "",
+        near != NULL ? near : "", near != NULL ? "'? There are" : "there are", all);
 }
 
 /* The network of the file's layer sections, or the model named. */
@@ -101,6 +101,23 @@ static dt_status set_precision(dt_session *s, dt_err *err)
     return DT_OK;
 }
 
+static dt_status unknown_pool(const dt_session *s, dt_err *err)
+{
+    size_t n;
+    const dt_pool_desc *const *pool = dt_pool_all(&n);
+    const char *names[16] = {NULL};
+    char all[256] = "", asked[DT_ASKED];
+    for (size_t i = 0; i < n && i < DT_COUNT(names) - 1; i++) {
+        const size_t len = strlen(all);
+        names[i] = pool[i]->name;
+        snprintf(all + len, sizeof all - len, "%s%s", i > 0 ? ", " : "", names[i]);
+    }
+    const char *near = dt_nearest(s->opts.memory.pool, names);
+    return DT_FAIL(err, DT_E_CONFIG, "%s: no such pool; %s%s%s: %s",
+        dt_session_asked(asked, s, "memory", "pool"), near != NULL ? "did you mean '" : "",
+        near != NULL ? near : "", near != NULL ? "'? There are" : "there are", all);
+}
+
 /* A wrong name in one of the registries, before anything is built. */
 static dt_status check_names(dt_session *s, dt_err *err)
 {
@@ -113,16 +130,8 @@ static dt_status check_names(dt_session *s, dt_err *err)
             "%s: this program was built without CUDA; device.kind = cpu, or auto, which takes "
             "what there is",
             dt_session_asked(asked, s, "device", "kind"));
-    if (dt_pool_find(s->opts.memory.pool) == NULL) {
-        size_t n;
-        const dt_pool_desc *const *all = dt_pool_all(&n);
-        const char *names[16] = {NULL};
-        for (size_t i = 0; i < n && i < 15; i++)
-            names[i] = all[i]->name;
-        const char *near = dt_nearest(s->opts.memory.pool, names);
-        st = DT_FAIL(err, DT_E_CONFIG, "%s: no such pool, did you mean '%s'?",
-            dt_session_asked(asked, s, "memory", "pool"), near != NULL ? near : names[0]);
-    }
+    if (dt_pool_find(s->opts.memory.pool) == NULL)
+        st = unknown_pool(s, err);
     return st;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/io.h"
+#include "tools/human.h"
 #include "tools/sweep.h"
 #include "tools/term.h"
 
@@ -47,10 +48,10 @@ static void budget(const char *what, uint64_t bytes)
 static void header(const dt_sweep *w)
 {
     const dt_session *s = w->session;
-    const dt_shape *in = &s->graph->input;
-    char count[DT_COUNT_BYTES];
-    printf("%s   %" PRId64 "x%" PRId64 "x%" PRId64 " image, %s parameters\n", s->graph->name, in->h,
-        in->w, in->c, dt_term_count(count, (uint64_t)dt_graph_parameters(s->graph)));
+    char input[DT_HUMAN_BYTES], count[DT_COUNT_BYTES];
+    printf("%s   %s, %s parameters\n", s->graph->name,
+        dt_human_input(input, &s->graph->input, dt_graph_tokens(s->graph)),
+        dt_term_count(count, (uint64_t)dt_graph_parameters(s->graph)));
     budget("largest batch in a device budget of", s->opts.memory.device_budget);
     budget("and a host budget of", s->opts.memory.host_budget);
     budget("and a disk budget of", s->opts.memory.disk_budget);

@@ -201,10 +201,11 @@ static dt_status train_request(const request *r, const dt_cli *cli, dt_err *err)
 static dt_status train_command(const dt_command_args *a, dt_err *err)
 {
     request r = {0};
-    const dt_flag flags[] = {{.name = "--resume",
-                                 .help = "go on with the run in run.dir, or with the run or "
-                                         "checkpoint in the folder DIR that follows",
-                                 .given = &r.resume},
+    const dt_flag flags[] = {
+        {.name = "--resume",
+            .help = "go on with the run in run.dir; with DIR, with that run or "
+                    "checkpoint",
+            .given = &r.resume},
         {0}};
     dt_cli cli;
     dt_status st = dt_cli_init(&cli, &dt_command_train, a, flags, true, 2, err);

@@ -93,12 +93,12 @@ def load_safetensors(torch, path):
             count = 1
             for d in shape:
                 count *= d
-            if not 0 <= start <= end <= len(data) - 8 - n or end - start != 4 * count:
+            if any(d < 0 for d in shape) or not 0 <= start <= end <= len(data) - 8 - n or end - start != 4 * count:
                 raise Bad(f"{path}: {name}: offsets {start} to {end} do not fit its shape {shape}")
             piece = bytearray(data[8 + n + start:8 + n + end])
             flat = torch.frombuffer(piece, dtype=torch.float32) if count else torch.empty(0)
             state[name] = flat.reshape(shape)
-    except (ValueError, KeyError, TypeError, AttributeError) as e:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
         raise Bad(f"{path}: not a safetensors file: {e!r}") from e
     return state
 

@@ -555,6 +555,8 @@ static struct {
     int number;       /* which; 0: SIGTERM */
     int (*statfs)(const char *path, struct statfs *to);
     const char *text; /* or when this is written */
+    int link;         /* second names are refused with this error; 0: they are given */
+    int refused;      /* how often */
 } trap;
 
 static void spring(void)
@@ -582,6 +584,15 @@ static ssize_t trapped_pwrite(int fd, const void *from, size_t n, off_t at)
     return dt_io_system.pwrite(fd, from, n, at);
 }
 
+static int trapped_link(const char *from, const char *to)
+{
+    if (trap.link == 0)
+        return dt_io_system.link(from, to);
+    trap.refused++;
+    errno = trap.link;
+    return -1;
+}
+
 static int do_not_wait(int fd)
 {
     (void)fd;
@@ -599,6 +610,7 @@ static ran run_here(const char *words)
     dt_io_ops ops = dt_io_system;
     ops.open = trapped_open;
     ops.pwrite = trapped_pwrite;
+    ops.link = trapped_link;
     if (trap.statfs != NULL)
         ops.statfs = trap.statfs;
     ops.fsync = do_not_wait;
@@ -720,6 +732,43 @@ static void a_checkpoint_that_cannot_be_written_ends_no_run(void **state)
     remove_all("part");
 }
 
+static struct stat weights_of(const char *run)
+{
+    char below[128];
+    struct stat st;
+    snprintf(below, sizeof below, "%s/" MODEL, run);
+    assert_int_equal(stat(in_workspace(below), &st), 0);
+    return st;
+}
+
+/* The weights at the end are a second name of the last checkpoint's file. Where there are no such
+ * names (FAT, some network folders), they are a file of their own with the same bytes. */
+static void without_second_names_the_weights_are_written_again(void **state)
+{
+    NEED_BINARY();
+    static const int errors[] = {EPERM, EXDEV, EMLINK, EOPNOTSUPP};
+    put_text("c.ini", INI);
+    ran r = run_here("c.ini --set run.dir=whole");
+    assert_code(&r, 0);
+    cli_done(&r);
+    assert_int_equal(weights_of("whole").st_nlink, 2);
+    for (size_t i = 0; i < DT_COUNT(errors); i++) {
+        trap.link = errors[i];
+        trap.refused = 0;
+        r = run_here("c.ini --set run.dir=part");
+        trap.link = 0;
+        assert_code(&r, 0);
+        assert_has_not(r.err, strerror(errors[i]));
+        cli_done(&r);
+        assert_int_equal(trap.refused, 1);
+        assert_int_equal(weights_of("part").st_nlink, 1);
+        same_run("whole", "part", "step-00000011", "without a second name");
+        dt_free(snapshot("part")); /* no temporary file */
+        remove_all("part");
+    }
+    remove_all("whole");
+}
+
 static int nearly_full(const char *path, struct statfs *to)
 {
     const int r = dt_io_system.statfs(path, to);
@@ -807,7 +856,7 @@ static int clean(void **state)
 {
     (void)state;
     trap.path = trap.text = NULL;
-    trap.error = trap.signals = 0;
+    trap.error = trap.signals = trap.link = 0;
     dt_io = &dt_io_system;
     static const char *const all[] = {"part", "whole", "new", "set", "runs", "disk", "text"};
     for (size_t i = 0; cli_binary() != NULL && i < DT_COUNT(all); i++)
@@ -842,6 +891,7 @@ int main(void)
         T(a_signal_anywhere_saves_and_the_rest_is_the_same),
         T(a_second_signal_while_saving_does_no_damage),
         T(a_checkpoint_that_cannot_be_written_ends_no_run),
+        T(without_second_names_the_weights_are_written_again),
         T(too_little_room_is_told_before_the_first_step),
         T(more_than_2_to_the_31_steps_are_counted),
         T(nobody_has_to_listen),

@@ -441,6 +441,36 @@ static void refused(const char *words, int code, const char *says)
     cli_done(&r);
 }
 
+/* Files of a run that are links, or no files, when it is gone on with: what they lead to is not
+ * touched. */
+static void links_in_a_run_are_not_written_through(void **state)
+{
+    NEED_BINARY();
+    static const char *const names[] = {"metrics.jsonl", "metrics.cut.jsonl"};
+    put_text("c.ini", INI);
+    run_well("c.ini --set run.dir=part --set checkpoint.every=4 --set checkpoint.keep_last=0");
+    remove_all("part/checkpoints/step-00000011");
+    put_text("whole/mine", "not the run's");
+    char *before = snapshot("whole");
+    for (size_t i = 0; i < DT_COUNT(names); i++) {
+        char at[512], kept[512], below[128];
+        snprintf(below, sizeof below, "part/%s", names[i]);
+        snprintf(at, sizeof at, "%s", in_workspace(below));
+        snprintf(kept, sizeof kept, "%s", in_workspace("kept"));
+        (void)rename(at, kept);
+        assert_int_equal(symlink("../whole/mine", at), 0);
+        refused("c.ini --set run.dir=part --resume", DT_E_IO, names[i]);
+        assert_int_equal(unlink(at), 0);
+        assert_int_equal(mkfifo(at, 0600), 0);
+        refused("c.ini --set run.dir=part --resume", DT_E_IO, names[i]);
+        assert_int_equal(unlink(at), 0);
+        if (is_there("kept"))
+            assert_int_equal(rename(kept, at), 0);
+    }
+    assert_unchanged(before, "whole");
+    run_well("c.ini --set run.dir=part --resume");
+}
+
 static void resume_begins_where_nothing_is(void **state)
 {
     NEED_BINARY();
@@ -820,12 +850,24 @@ static void write_to_a_full_device(void)
     dup2(fd, 2);
 }
 
+static void write_to_a_broken_pipe(void)
+{
+    int fd[2];
+    if (pipe(fd) != 0)
+        _exit(125);
+    dup2(fd[1], 1);
+    dup2(fd[1], 2);
+    close(fd[0]);
+    close(fd[1]);
+}
+
 static void nobody_has_to_listen(void **state)
 {
     NEED_BINARY();
     put_text("c.ini", INI);
     run_well("c.ini --set run.dir=whole");
-    void (*const ways[])(void) = {listen_to_nothing, write_to_a_full_device};
+    void (*const ways[])(void) = {
+        listen_to_nothing, write_to_a_full_device, write_to_a_broken_pipe};
     for (size_t i = 0; i < DT_COUNT(ways); i++) {
         cli.child = ways[i];
         ran r = cli_run("c.ini --set run.dir=part", NULL);
@@ -881,6 +923,7 @@ int main(void)
         T(killed_a_hundred_times_a_run_ends_with_the_same_bits),
         T(killed_while_pruning_a_run_ends_with_the_same_bits),
         T(what_is_cut_from_the_metrics_is_kept),
+        T(links_in_a_run_are_not_written_through),
         T(a_changed_run_is_refused_with_a_table),
         T(a_schedule_may_change_and_memory_is_free),
         T(resume_begins_where_nothing_is),

@@ -166,11 +166,17 @@ static bool reads_tokens(const dt_graph *g)
     return false;
 }
 
-/* Other numbers of classes, or of kinds of tokens, and other widths show in the shapes. */
+static bool is_turned(const dt_st_entry *e, const dt_param_info *p)
+{
+    return e->rank == 2 && p->rank == 2 && e->d[0] == p->d[1] && e->d[1] == p->d[0];
+}
+
+/* Other numbers of classes, or of kinds of tokens, other widths, and matrices of the other
+ * direction show in the shapes. */
 static void hint_shapes(const comparison *c, const dt_graph *g)
 {
     int64_t classes = 0;
-    size_t others = 0;
+    size_t turned = 0, others = 0;
     for (size_t i = 0; i < c->w->n; i++) {
         const dti_weight *row = &c->w->row[i];
         const dt_st_entry *e = dt_st_find(c->f, row->name);
@@ -182,6 +188,8 @@ static void hint_shapes(const comparison *c, const dt_graph *g)
             head = e->d[k] == row->info->d[k];
         if (head)
             classes = e->d[0];
+        else if (is_turned(e, row->info))
+            turned++;
         else
             others++;
     }
@@ -191,6 +199,11 @@ static void hint_shapes(const comparison *c, const dt_graph *g)
             "the file is for %" PRId64 " %s, the network has %" PRId64 ": set model.%s = %" PRId64,
             classes, tokens ? "kinds of tokens" : "classes", g->classes,
             tokens ? "vocab" : "classes", classes);
+    if (turned > 0)
+        (void)DT_FAIL(c->err, DT_E_DATA,
+            "%zu of them %s turned: write v.t().contiguous() for v, as linear layers of GPT-2 "
+            "have [in, out] and others [out, in]",
+            turned, turned == 1 ? "is" : "are");
     if (others > 0)
         (void)DT_FAIL(c->err, DT_E_DATA,
             "compare model.name, model.width and model.%s with what the file was made for",
@@ -221,9 +234,21 @@ static void hints(const comparison *c, const dt_graph *g, const size_t n[KINDS])
         (void)DT_FAIL(c->err, DT_E_DATA,
             "in PyTorch: save_file({k: v.float() for k, v in model.state_dict().items()}, path)");
     const bool prefix = n[MISSING] > 0 && n[EXTRA] > 0 && hint_prefix(c);
-    if (!prefix && n[MISSING] == c->w->n && c->w->n > 0)
+    if (prefix)
+        return;
+    if (n[MISSING] == c->w->n && c->w->n > 0)
         (void)DT_FAIL(c->err, DT_E_DATA,
             "not one name is the network's: is the file for another model than '%s'?", g->name);
+    else if (n[MISSING] > 0)
+        (void)DT_FAIL(c->err, DT_E_DATA,
+            "save all of model.state_dict(), or compare model.name%s with what the file was made "
+            "for",
+            reads_tokens(g) ? ", model.layers" : "");
+    else if (n[EXTRA] > 0)
+        (void)DT_FAIL(c->err, DT_E_DATA,
+            "if the file is for this network, write the file without %s; tools/weights.py leaves "
+            "out what PyTorch's networks keep beside their weights",
+            n[EXTRA] == 1 ? "it" : "them");
 }
 
 dt_status dti_weights_compare(

@@ -1,6 +1,6 @@
 /* Runs that must be refused: by the program itself, with the documented exit code, a message that
  * names the cause, and nothing changed on disk. Numbers are those of docs/faults.md. */
-#include "tests/run_cli.h"
+#include "tests/refusal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,43 +16,6 @@
 #define TINY                                                                                       \
     "[model]\nimage = 4\nclasses = 2\n[fc f]\nout = 2\n[data]\nsamples = 64\n[train]\n"            \
     "batch = 16\nsteps = 2\n[run]\ndir = out\n"
-
-/* A run that must not come about. @ini NULL: the tiny network. @want: parts of stderr. */
-typedef struct refusal {
-    const char *ini, *words;
-    int code;
-    const char *want[4];
-} refusal;
-
-static void refuse_in_place(const refusal *c, const char *words)
-{
-    char *before = snapshot("");
-    ran r = cli_run(words, NULL);
-    if (r.code != c->code)
-        fail_msg("'%s' ends with %d, not %d; stderr:\n%s", words, r.code, c->code, r.err);
-    assert_string_equal(r.out, "");
-    for (size_t i = 0; i < DT_COUNT(c->want) && c->want[i] != NULL; i++)
-        assert_has(r.err, c->want[i]);
-    for (const char *line = r.err; *line != '\0'; line += strcspn(line, "\n") + 1)
-        if (strncmp(line, "dnntrain: ", 10) != 0)
-            fail_msg("this line does not say whose it is: %s", line);
-    cli_done(&r);
-    assert_unchanged(before, "");
-}
-
-static void refuse(const refusal *c)
-{
-    char words[2048];
-    put_text("c.ini", c->ini != NULL ? c->ini : TINY);
-    snprintf(words, sizeof words, "c.ini %s", c->words != NULL ? c->words : "");
-    refuse_in_place(c, words);
-}
-
-static void refuse_all(const refusal *c, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        refuse(&c[i]);
-}
 
 /* --- configurations --- */
 
@@ -220,12 +183,6 @@ static void what_a_refusal_suggests_is_true(void **state) /* case 13 */
 
 /* --- data --- */
 
-static void put_blob(const char *below, blob b)
-{
-    put_file(in_workspace(below), b.p, b.n);
-    blob_free(&b);
-}
-
 /* A folder of MNIST's names with @n pictures of 4x4 in classes 0 and 1. */
 static void put_digits(const char *folder, uint32_t n)
 {
@@ -385,20 +342,6 @@ static void damaged_cifar_files(void **state) /* cases 19 and 20 */
 
 /* --- safetensors --- */
 
-/* A file: its length field, unless that is 0 the header's own, the header, then zeros. */
-static void put_tensors(const char *below, uint64_t length, const char *header, size_t n)
-{
-    const size_t bytes = strlen(header);
-    blob b = {0};
-    length = length > 0 ? length : bytes;
-    for (int i = 0; i < 8; i++)
-        blob_byte(&b, (unsigned)(length >> (8 * i)) & 0xFF);
-    blob_put(&b, header, bytes);
-    for (size_t i = 0; i < n; i++)
-        blob_byte(&b, 0);
-    put_blob(below, b);
-}
-
 #define ENTRY(name, type, shape, span)                                                             \
     "\"" name "\":{\"dtype\":\"" type "\",\"shape\":[" shape "],\"data_offsets\":[" span "]}"
 #define WEIGHT ENTRY("f.weight", "F32", "2,48", "0,384")
@@ -482,11 +425,17 @@ static void weights_of_another_network(void **state) /* cases 47 and 48 */
 {
     NEED_BINARY();
     static const damaged cases[] = {
-        {0, "{" WEIGHT "}", 384, {"1 missing from the file", "missing  f.bias [2]"}},
+        {0, "{" WEIGHT "}", 384,
+            {"1 missing from the file", "missing  f.bias [2]", "compare model.name with what"}},
         {0, "{" WEIGHT "," BIAS "," ENTRY("g", "F32", "1", "392,396") "}", 396,
-            {"1 that the network does not have", "unknown  g [1]"}},
+            {"1 that the network does not have", "unknown  g [1]", "write the file without it"}},
+        {0,
+            "{" ENTRY("f.weight", "F32", "2,32", "0,256") "," ENTRY(
+                "f.bias", "F32", "2", "256,264") "}",
+            264, {"f.weight: file [2, 32], network [2, 48]", "model.width and model.image"}},
         {0, "{" ENTRY("f.weight", "F32", "48,2", "0,384") "," BIAS "}", 392,
-            {"1 of another shape", "f.weight: file [48, 2], network [2, 48]", "model.width"}},
+            {"1 of another shape", "f.weight: file [48, 2], network [2, 48]",
+                "1 of them is turned: write v.t().contiguous()"}},
         {0,
             "{" ENTRY("f.weight", "F16", "2,48", "0,192") "," ENTRY(
                 "f.bias", "F32", "2", "192,200") "}",
@@ -571,26 +520,6 @@ static void single_values_are_not_normalised(void **state) /* case 26 */
 }
 
 /* --- permissions and the run directory --- */
-
-static void become_nobody(void)
-{
-    if (geteuid() == 0 && setuid(65534) != 0)
-        _exit(125);
-    if (access(cli_binary(), X_OK) != 0)
-        _exit(126);
-}
-
-/* Nobody may not run a program that only root can reach. */
-static bool nobody_can_run(void)
-{
-    cli.child = become_nobody;
-    assert_int_equal(chmod(dt_temp_path(""), 0755), 0);
-    ran r = cli_run("--version", NULL);
-    const bool can = r.code == 0;
-    cli_done(&r);
-    cli.child = NULL;
-    return can;
-}
 
 static void files_that_may_not_be_read(void **state) /* cases 27 and 28 */
 {
@@ -704,5 +633,6 @@ int main(void)
         T(run_directories_that_cannot_be),
         T(overwriting_moves_the_older_run_aside),
     };
+    refusal_ini = TINY;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

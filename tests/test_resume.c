@@ -441,6 +441,36 @@ static void refused(const char *words, int code, const char *says)
     cli_done(&r);
 }
 
+/* Files of a run that are links, or no files, when it is gone on with: what they lead to is not
+ * touched. */
+static void links_in_a_run_are_not_written_through(void **state)
+{
+    NEED_BINARY();
+    static const char *const names[] = {"metrics.jsonl", "metrics.cut.jsonl"};
+    put_text("c.ini", INI);
+    run_well("c.ini --set run.dir=part --set checkpoint.every=4 --set checkpoint.keep_last=0");
+    remove_all("part/checkpoints/step-00000011");
+    put_text("whole/mine", "not the run's");
+    char *before = snapshot("whole");
+    for (size_t i = 0; i < DT_COUNT(names); i++) {
+        char at[512], kept[512], below[128];
+        snprintf(below, sizeof below, "part/%s", names[i]);
+        snprintf(at, sizeof at, "%s", in_workspace(below));
+        snprintf(kept, sizeof kept, "%s", in_workspace("kept"));
+        (void)rename(at, kept);
+        assert_int_equal(symlink("../whole/mine", at), 0);
+        refused("c.ini --set run.dir=part --resume", DT_E_IO, names[i]);
+        assert_int_equal(unlink(at), 0);
+        assert_int_equal(mkfifo(at, 0600), 0);
+        refused("c.ini --set run.dir=part --resume", DT_E_IO, names[i]);
+        assert_int_equal(unlink(at), 0);
+        if (is_there("kept"))
+            assert_int_equal(rename(kept, at), 0);
+    }
+    assert_unchanged(before, "whole");
+    run_well("c.ini --set run.dir=part --resume");
+}
+
 static void resume_begins_where_nothing_is(void **state)
 {
     NEED_BINARY();
@@ -555,6 +585,8 @@ static struct {
     int number;       /* which; 0: SIGTERM */
     int (*statfs)(const char *path, struct statfs *to);
     const char *text; /* or when this is written */
+    int link;         /* second names are refused with this error; 0: they are given */
+    int refused;      /* how often */
 } trap;
 
 static void spring(void)
@@ -582,6 +614,15 @@ static ssize_t trapped_pwrite(int fd, const void *from, size_t n, off_t at)
     return dt_io_system.pwrite(fd, from, n, at);
 }
 
+static int trapped_link(const char *from, const char *to)
+{
+    if (trap.link == 0)
+        return dt_io_system.link(from, to);
+    trap.refused++;
+    errno = trap.link;
+    return -1;
+}
+
 static int do_not_wait(int fd)
 {
     (void)fd;
@@ -599,6 +640,7 @@ static ran run_here(const char *words)
     dt_io_ops ops = dt_io_system;
     ops.open = trapped_open;
     ops.pwrite = trapped_pwrite;
+    ops.link = trapped_link;
     if (trap.statfs != NULL)
         ops.statfs = trap.statfs;
     ops.fsync = do_not_wait;
@@ -720,6 +762,43 @@ static void a_checkpoint_that_cannot_be_written_ends_no_run(void **state)
     remove_all("part");
 }
 
+static struct stat weights_of(const char *run)
+{
+    char below[128];
+    struct stat st;
+    snprintf(below, sizeof below, "%s/" MODEL, run);
+    assert_int_equal(stat(in_workspace(below), &st), 0);
+    return st;
+}
+
+/* The weights at the end are a second name of the last checkpoint's file. Where there are no such
+ * names (FAT, some network folders), they are a file of their own with the same bytes. */
+static void without_second_names_the_weights_are_written_again(void **state)
+{
+    NEED_BINARY();
+    static const int errors[] = {EPERM, EXDEV, EMLINK, EOPNOTSUPP};
+    put_text("c.ini", INI);
+    ran r = run_here("c.ini --set run.dir=whole");
+    assert_code(&r, 0);
+    cli_done(&r);
+    assert_int_equal(weights_of("whole").st_nlink, 2);
+    for (size_t i = 0; i < DT_COUNT(errors); i++) {
+        trap.link = errors[i];
+        trap.refused = 0;
+        r = run_here("c.ini --set run.dir=part");
+        trap.link = 0;
+        assert_code(&r, 0);
+        assert_has_not(r.err, strerror(errors[i]));
+        cli_done(&r);
+        assert_int_equal(trap.refused, 1);
+        assert_int_equal(weights_of("part").st_nlink, 1);
+        same_run("whole", "part", "step-00000011", "without a second name");
+        dt_free(snapshot("part")); /* no temporary file */
+        remove_all("part");
+    }
+    remove_all("whole");
+}
+
 static int nearly_full(const char *path, struct statfs *to)
 {
     const int r = dt_io_system.statfs(path, to);
@@ -771,12 +850,24 @@ static void write_to_a_full_device(void)
     dup2(fd, 2);
 }
 
+static void write_to_a_broken_pipe(void)
+{
+    int fd[2];
+    if (pipe(fd) != 0)
+        _exit(125);
+    dup2(fd[1], 1);
+    dup2(fd[1], 2);
+    close(fd[0]);
+    close(fd[1]);
+}
+
 static void nobody_has_to_listen(void **state)
 {
     NEED_BINARY();
     put_text("c.ini", INI);
     run_well("c.ini --set run.dir=whole");
-    void (*const ways[])(void) = {listen_to_nothing, write_to_a_full_device};
+    void (*const ways[])(void) = {
+        listen_to_nothing, write_to_a_full_device, write_to_a_broken_pipe};
     for (size_t i = 0; i < DT_COUNT(ways); i++) {
         cli.child = ways[i];
         ran r = cli_run("c.ini --set run.dir=part", NULL);
@@ -807,7 +898,7 @@ static int clean(void **state)
 {
     (void)state;
     trap.path = trap.text = NULL;
-    trap.error = trap.signals = 0;
+    trap.error = trap.signals = trap.link = 0;
     dt_io = &dt_io_system;
     static const char *const all[] = {"part", "whole", "new", "set", "runs", "disk", "text"};
     for (size_t i = 0; cli_binary() != NULL && i < DT_COUNT(all); i++)
@@ -832,6 +923,7 @@ int main(void)
         T(killed_a_hundred_times_a_run_ends_with_the_same_bits),
         T(killed_while_pruning_a_run_ends_with_the_same_bits),
         T(what_is_cut_from_the_metrics_is_kept),
+        T(links_in_a_run_are_not_written_through),
         T(a_changed_run_is_refused_with_a_table),
         T(a_schedule_may_change_and_memory_is_free),
         T(resume_begins_where_nothing_is),
@@ -842,6 +934,7 @@ int main(void)
         T(a_signal_anywhere_saves_and_the_rest_is_the_same),
         T(a_second_signal_while_saving_does_no_damage),
         T(a_checkpoint_that_cannot_be_written_ends_no_run),
+        T(without_second_names_the_weights_are_written_again),
         T(too_little_room_is_told_before_the_first_step),
         T(more_than_2_to_the_31_steps_are_counted),
         T(nobody_has_to_listen),

@@ -209,6 +209,15 @@ static void bombs_are_refused_by_their_header(void **state) /* cases 22 and 23 *
         run_course(&(course){NULL, "--set train.epochs=1 --set train.steps=0", DT_E_DATA, -1,
             {"/w/set/a/bomb.png: ", cases[i].want}});
     }
+    put_pictures("set");
+    blob b = make_flat_jpeg((int[]){90}, 1, 0);
+    b.n -= 2; /* the end marker */
+    for (int i = 0; i < 1000; i++)
+        blob_put(&b, "\xFF\xDA\0\x08\x01\x01\0\0\x3F\0", 10);
+    put_blob("set/a/bomb.jpg", b);
+    run_course(&(course){NULL, "--set train.epochs=1 --set train.steps=0", DT_E_DATA, -1,
+        {"/w/set/a/bomb.jpg: a JPEG of 1001 scans, at most 500 are decoded",
+            "data.on_error = skip leaves out bad samples"}});
 }
 
 static void pictures_of_every_kind_are_taken(void **state) /* case 22 */

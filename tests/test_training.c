@@ -665,13 +665,19 @@ static void training_learns(void **state)
 
 /* --- signals --- */
 
-static void wait_for_steps(const char *run)
+static off_t metrics_bytes(const char *run)
 {
     struct stat st;
     char below[128];
     snprintf(below, sizeof below, "%s/metrics.jsonl", run);
+    return stat(in_workspace(below), &st) == 0 ? st.st_size : 0;
+}
+
+/* A few steps more than @bytes of metrics tell of. */
+static void wait_for_steps(const char *run, off_t bytes)
+{
     for (int i = 0; i < 4000; i++) {
-        if (stat(in_workspace(below), &st) == 0 && st.st_size > 500)
+        if (metrics_bytes(run) > bytes + 500)
             return;
         nanosleep(&(struct timespec){0, 5000000}, NULL);
     }
@@ -681,14 +687,14 @@ static void wait_for_steps(const char *run)
 static void a_signal_ends_a_run_after_saving(void **state)
 {
     NEED_BINARY();
-    static const int signals[] = {SIGTERM, SIGINT};
+    static const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1};
     put_text("lenet.ini", LENET);
     for (size_t i = 0; i < DT_COUNT(signals); i++) {
         static double steps[1 << 20];
         remove_all("stopped");
         const pid_t child =
             cli_start("lenet.ini --set run.dir=stopped --set train.steps=1000000000", NULL);
-        wait_for_steps("stopped");
+        wait_for_steps("stopped", 0);
         assert_int_equal(kill(child, signals[i]), 0);
         ran r = cli_wait(child);
         assert_code(&r, DT_E_STOPPED);
@@ -705,6 +711,30 @@ static void a_signal_ends_a_run_after_saving(void **state)
     }
 }
 
+static void ignore_hangup(void)
+{
+    signal(SIGHUP, SIG_IGN);
+}
+
+/* As under nohup: what the caller ignores stays ignored. */
+static void a_signal_that_is_ignored_stays_so(void **state)
+{
+    NEED_BINARY();
+    put_text("lenet.ini", LENET);
+    remove_all("stopped");
+    cli.child = ignore_hangup;
+    const pid_t child =
+        cli_start("lenet.ini --set run.dir=stopped --set train.steps=1000000000", NULL);
+    cli.child = NULL;
+    wait_for_steps("stopped", 0);
+    assert_int_equal(kill(child, SIGHUP), 0);
+    wait_for_steps("stopped", metrics_bytes("stopped"));
+    assert_int_equal(kill(child, SIGTERM), 0);
+    ran r = cli_wait(child);
+    assert_code(&r, DT_E_STOPPED);
+    cli_done(&r);
+}
+
 /* Both signals wait while the process is stopped, so neither can come too late. */
 static void a_second_signal_ends_it_at_once(void **state)
 {
@@ -714,7 +744,7 @@ static void a_second_signal_ends_it_at_once(void **state)
     const pid_t child =
         cli_start("lenet.ini --set run.dir=killed --set train.steps=1000000000", NULL);
     cli.threads = NULL;
-    wait_for_steps("killed");
+    wait_for_steps("killed", 0);
     assert_int_equal(kill(child, SIGSTOP), 0);
     assert_int_equal(kill(child, SIGTERM), 0);
     assert_int_equal(kill(child, SIGINT), 0);
@@ -755,6 +785,7 @@ int main(void)
         T(milestones_lower_the_learning_rate),
         T(training_learns),
         T(a_signal_ends_a_run_after_saving),
+        T(a_signal_that_is_ignored_stays_so),
         T(a_second_signal_ends_it_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

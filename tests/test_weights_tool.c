@@ -148,6 +148,130 @@ static void a_module_of_pytorch_takes_and_gives_them(void **state)
     assert_int_equal(python(script), 0);
 }
 
+/* A language model of PyTorch's with the names and layouts of Hugging Face's GPT2LMHeadModel:
+ * linear weights [in, out], masks beside them, a head that is the embedding of tokens. */
+static const char *const language_model =
+    "import json, torch\nfrom torch import nn\nfrom peer_torch import GPT2\n"
+    "class LM(nn.Module):\n"
+    "    def __init__(self):\n"
+    "        super().__init__()\n"
+    "        shapes = {'wte.weight': (7, 16), 'wpe.weight': (8, 16)}\n"
+    "        shapes.update({f'h.{i}.ln_1.weight': (16,) for i in range(2)})\n"
+    "        self.transformer = GPT2({'heads': 2, 'dropout': 0.0}, shapes)\n"
+    "        self.lm_head = nn.Linear(16, 7, bias=False)\n"
+    "        self.lm_head.weight = self.transformer.wte.weight\n"
+    "net = LM()\n";
+
+/* Of random weights, none of them symmetric. */
+static const char *const make_it =
+    "torch.manual_seed(3)\n"
+    "for p in net.parameters():\n"
+    "    nn.init.normal_(p, std=0.5)\n"
+    "state = dict(net.state_dict())\n"
+    "assert state['transformer.h.0.attn.c_attn.weight'].shape == (16, 48)\n"
+    "for i in range(2):\n"
+    "    mask = torch.ones(8, 8, dtype=torch.uint8).tril().view(1, 1, 8, 8)\n"
+    "    state[f'transformer.h.{i}.attn.bias'] = mask\n"
+    "    state[f'transformer.h.{i}.attn.masked_bias'] = torch.tensor(-1e4)\n"
+    "torch.save(state, folder + 'g.pt')\n"
+    "state['lm_head.weight'] = state['lm_head.weight'] + 1\n"
+    "torch.save(state, folder + 'untied.pt')\n"
+    "text = ''.join('abcdefg'[(i * i + i // 5) % 7] for i in range(400))\n"
+    "open(folder + 'text', 'w').write(text)\n";
+
+/* The loss of windows of 8 characters over the last tenth; then the weights that came back. */
+static const char *const look_at_it =
+    "net.load_state_dict(torch.load(folder + 'g.pt'), strict=False)\n"
+    "held = torch.tensor([ord(c) - ord('a') for c in open(folder + 'text').read()])[-40:]\n"
+    "x = torch.stack([held[i:i + 8] for i in range(0, 32, 8)])\n"
+    "y = torch.stack([held[i + 1:i + 9] for i in range(0, 32, 8)])\n"
+    "with torch.no_grad():\n"
+    "    want = net.transformer.loss(x, y).item()\n"
+    "got = json.load(open(folder + 'scores'))['loss']\n"
+    "assert abs(got - want) < 1e-5 * want, (got, want)\n"
+    "before = {k: v.clone() for k, v in net.transformer.state_dict().items()}\n"
+    "net.transformer.load_state_dict(torch.load(folder + 'same.pt'))\n"
+    "assert all(torch.equal(v, before[k]) for k, v in net.transformer.state_dict().items())\n"
+    "net.transformer.load_state_dict(torch.load(folder + 'learnt.pt'))\n"
+    "for name, v in net.transformer.state_dict().items():\n"
+    "    d = (v - before[name]).abs().max().item()\n"
+    "    assert 0 < d < 0.1, (name, d)\n"; /* a step was made from there */
+
+static void run_script(const char *body, const char *folder)
+{
+    char script[8192], tools[4096];
+    snprintf(tools, sizeof tools, "%s", dt_source_path("tools"));
+    snprintf(script, sizeof script, "import sys\nsys.path.insert(0, '%s')\nfolder = '%s'\n%s%s",
+        tools, folder, language_model, body);
+    assert_int_equal(python(script), 0);
+}
+
+static void convert(const char *how, const char *folder, const char *from, const char *to, int code,
+    const char *says)
+{
+    char line[4096];
+    snprintf(line, sizeof line, "%s '%s%s' '%s%s'", how, folder, from, folder, to);
+    ran r = weights(line);
+    assert_code(&r, code);
+    assert_has(r.out, says);
+    cli_done(&r);
+}
+
+static void a_language_model_keeps_its_turned_matrices(void **state)
+{
+    NEED_TORCH();
+    char ini[2048], folder[1024];
+    snprintf(folder, sizeof folder, "%s", dt_temp_path("g.pt"));
+    folder[strlen(folder) - strlen("g.pt")] = '\0';
+    run_script(make_it, folder);
+    convert("from-torch", folder, "g.pt", "g.safetensors", 0, "28 tensors");
+    convert("from-torch", folder, "untied.pt", "no.safetensors", 3, "only a tied head is known");
+    convert("to-torch", folder, "g.safetensors", "same.pt", 0, "28 tensors");
+    snprintf(ini, sizeof ini,
+        "[model]\nname = gpt2\nlayers = 2\nheads = 2\nwidth = 16\ncontext = 8\nvocab = 7\n"
+        "dropout = 0\nweights = %sg.safetensors\n[data]\nsource = text\npath = %stext\n"
+        "[train]\nbatch = 8\nsteps = 1\nlr = 1e-3\noptimizer = adamw\n[device]\nthreads = 1\n"
+        "[run]\ndir = %slanguage\noverwrite = on\n",
+        folder, folder, folder);
+    const char *file = cli_file("gpt2.ini", ini);
+    ran r = cli_run("eval FILE --json", file);
+    assert_code(&r, 0);
+    cli_file("scores", r.out);
+    cli_done(&r);
+    r = cli_run("FILE", file);
+    assert_code(&r, 0);
+    cli_done(&r);
+    convert("to-torch", folder, "language/checkpoints/model.safetensors", "learnt.pt", 0, "28 ");
+    run_script(look_at_it, folder);
+}
+
+/* A file of 16 GiB, all of it a hole, with 4 GiB of memory for what is not mapped. */
+static void files_are_not_read_into_memory(void **state)
+{
+    NEED_TORCH();
+    static const char header[] =
+        "{\"a.weight\":{\"dtype\":\"F32\",\"shape\":[65536,32768],\"data_offsets\":[0,8589934592]},"
+        "\"b.weight\":{\"dtype\":\"F32\",\"shape\":[65536,32768],"
+        "\"data_offsets\":[8589934592,17179869184]},"
+        "\"c.weight\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[17179869184,17179869192]}"
+        "}";
+    enum { HEADER = 512 }; /* with blanks at its end, so that tensors lie at multiples of 4 */
+    const uint8_t length[8] = {HEADER & 0xFF, HEADER >> 8};
+    char path[1024], script[4096], line[8192];
+    snprintf(path, sizeof path, "%s", dt_temp_path("large.safetensors"));
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(length, 1, sizeof length, f), sizeof length);
+    assert_int_equal(fprintf(f, "%-*s", (int)HEADER, header), HEADER);
+    assert_int_equal(fclose(f), 0);
+    assert_int_equal(truncate(path, (off_t)8 + HEADER + 17179869192), 0);
+    snprintf(script, sizeof script, "%s", dt_source_path("tools/weights.py"));
+    snprintf(
+        line, sizeof line, "ulimit -d 4194304; python3 '%s' show '%s' >/dev/null", script, path);
+    assert_int_equal(system(line), 0);
+    assert_int_equal(unlink(path), 0);
+}
+
 static void what_is_no_weight_file_is_refused(void **state)
 {
     NEED_TORCH();
@@ -175,6 +299,7 @@ static void what_is_no_weight_file_is_refused(void **state)
     assert_code(&r, 3);
     assert_has(r.out, "do not fit its shape");
     cli_done(&r);
+    snprintf(bad, sizeof bad, "%s", cli_file("bad.pt", "\x7f______________"));
     snprintf(line, sizeof line, "from-torch '%s' '%s.out'", bad, bad);
     r = weights(line);
     assert_code(&r, 3);
@@ -187,6 +312,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(they_come_back_as_they_were),
         cmocka_unit_test(a_module_of_pytorch_takes_and_gives_them),
+        cmocka_unit_test(a_language_model_keeps_its_turned_matrices),
+        cmocka_unit_test(files_are_not_read_into_memory),
         cmocka_unit_test(what_is_no_weight_file_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,18 +5,25 @@
     tools/weights.py to-torch IN.safetensors STATE.pt      for model.load_state_dict(torch.load(...))
     tools/weights.py show FILE                             names, types and shapes of either
 
-Names and shapes are the same on both sides, so nothing is changed but the container. A state may lie
-under "state_dict" or "model" and its names may begin with "module.", as DataParallel leaves them; other
-floating types become float32, and the counts of batches that batch norm keeps are left out. Files
-appear whole or not at all. Only tensors are unpickled (weights_only). Without PyTorch it says so and
-exits 2, or 0 with the word "skipped" under --if-present.
+Names and shapes are the same on both sides, so nothing is changed but the container. STATE.pt may also be
+a .safetensors file. A state may lie under "state_dict" or "model" and its names may begin with "module.",
+as DataParallel leaves them; other floating types become float32, and the counts of batches that batch norm
+keeps are left out. So are, of Hugging Face's GPT-2, the masks, the word "transformer." before names and an
+output head that is the embedding of tokens; what to-torch writes is for model.transformer.load_state_dict.
+Files are mapped and written tensor by tensor (a STATE.pt from PyTorch 2.1 on), and appear whole or not at
+all. Only tensors are unpickled (weights_only). Without PyTorch it says so and exits 2, or 0 with the word
+"skipped" under --if-present.
 """
 
 import argparse
 import json
+import math
+import mmap
 import os
+import re
 import struct
 import sys
+import warnings
 from pathlib import Path
 
 SYSTEM_PYTHON = "/usr/bin/python3"
@@ -69,43 +76,64 @@ def save_safetensors(torch, state, path):
     def write(f):
         f.write(struct.pack("<Q", len(text)) + text)
         for t in state.values():
-            f.write(t.contiguous().numpy().astype("<f4", copy=False).tobytes())
+            plain = t.to(torch.float32).contiguous().numpy().astype("<f4", copy=False)
+            if plain.size > 0:
+                f.write(memoryview(plain).cast("B"))
 
     write_whole(path, write)
 
 
+def map_file(path):
+    with open(path, "rb") as f:
+        if os.fstat(f.fileno()).st_size < 8:
+            raise Bad(f"{path}: too short for a safetensors file")
+        return mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def mapped_tensor(torch, path, data, name, row, begin):
+    """Of the file's bytes, which are read when the tensor is."""
+    types = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+    if row["dtype"] not in types:
+        raise Bad(f"{path}: {name} is {row['dtype']}; known here are {', '.join(types)}")
+    dtype, shape, (start, end) = types[row["dtype"]], row["shape"], row["data_offsets"]
+    count, each = math.prod(shape), torch.empty(0, dtype=dtype).element_size()
+    if not 0 <= start <= end <= len(data) - begin or end - start != each * count or min(shape, default=0) < 0:
+        raise Bad(f"{path}: {name}: offsets {start} to {end} do not fit its shape {shape}")
+    if count == 0:
+        return torch.empty(shape, dtype=dtype)
+    if (begin + start) % each != 0:  # of a header that nobody padded
+        return torch.frombuffer(bytearray(data[begin + start:begin + end]), dtype=dtype).reshape(shape)
+    return torch.frombuffer(data, dtype=dtype, count=count, offset=begin + start).reshape(shape)
+
+
 def load_safetensors(torch, path):
-    data = path.read_bytes()
-    if len(data) < 8:
-        raise Bad(f"{path}: too short for a safetensors file")
+    data = map_file(path)
     n, = struct.unpack_from("<Q", data)
     if n > min(MOST_HEADER, len(data) - 8):
         raise Bad(f"{path}: its header of {n} bytes is longer than the file")
     try:
         header = json.loads(data[8:8 + n])
+        header.pop("__metadata__", None)
         state = {}
         for name, row in header.items():
-            if name == "__metadata__":
-                continue
-            if row["dtype"] != "F32":
-                raise Bad(f"{path}: {name} is {row['dtype']}; only F32 is known here")
-            shape, (start, end) = row["shape"], row["data_offsets"]
-            count = 1
-            for d in shape:
-                count *= d
-            if any(d < 0 for d in shape) or not 0 <= start <= end <= len(data) - 8 - n or end - start != 4 * count:
-                raise Bad(f"{path}: {name}: offsets {start} to {end} do not fit its shape {shape}")
-            piece = bytearray(data[8 + n + start:8 + n + end])
-            flat = torch.frombuffer(piece, dtype=torch.float32) if count else torch.empty(0)
-            state[name] = flat.reshape(shape)
+            if not is_needless(name, row["shape"]):
+                state[name] = mapped_tensor(torch, path, data, name, row, 8 + n)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
         raise Bad(f"{path}: not a safetensors file: {e!r}") from e
     return state
 
 
+def unpickle(torch, path):
+    """Mapped where PyTorch can: not before 2.1, and not in files of before 1.6."""
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    except (TypeError, RuntimeError):
+        return torch.load(path, map_location="cpu", weights_only=True)
+
+
 def load_torch(torch, path):
     try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
+        state = unpickle(torch, path)
     except OSError:
         raise
     except Exception as e:  # pickles fail in many ways
@@ -117,12 +145,30 @@ def load_torch(torch, path):
         raise Bad(f"{path}: holds no state_dict, which is names and tensors")
     out = {}
     for name, t in state.items():
-        if name.endswith("num_batches_tracked"):
+        if is_needless(name, t.shape):
             continue
         if not t.is_floating_point():
             raise Bad(f"{path}: {name} is {t.dtype}, no floating type")
-        out[name.removeprefix("module.")] = t.detach().to(torch.float32)
+        out[name.removeprefix("module.")] = t.detach()
     return out
+
+
+def is_needless(name, shape):
+    """What PyTorch's networks keep beside their weights: counts of batches, and GPT-2's masks."""
+    if re.search(r"(^|\.)h\.\d+\.attn\.bias$", name):
+        return len(shape) == 4
+    return name.endswith("num_batches_tracked") or name.endswith(".attn.masked_bias")
+
+
+def bare_gpt2(torch, path, state):
+    """GPT2Model's names for those of GPT2LMHeadModel, whose head has no weight of its own."""
+    if "transformer.h.0.attn.c_attn.weight" in state:
+        state = {name.removeprefix("transformer."): t for name, t in state.items()}
+    if "h.0.attn.c_attn.weight" in state and "lm_head.weight" in state:
+        head, tokens = state.pop("lm_head.weight"), state.get("wte.weight")
+        if tokens is None or not torch.equal(head, tokens):
+            raise Bad(f"{path}: lm_head.weight is not wte.weight; only a tied head is known here")
+    return state
 
 
 def load(torch, path):
@@ -147,11 +193,12 @@ def main():
     sub.add_parser("show").add_argument("source", type=Path)
     o = a.parse_args()
     torch = import_torch(o.if_present)
+    warnings.filterwarnings("ignore", message="The given buffer is not writable")  # nobody writes
     try:
         if o.what == "show":
             show(load(torch, o.source))
         elif o.what == "from-torch":
-            state = load_torch(torch, o.source)
+            state = bare_gpt2(torch, o.source, load(torch, o.source))
             save_safetensors(torch, state, o.to)
             print(f"{o.to}: {len(state)} tensors")
         else:

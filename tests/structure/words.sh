@@ -1,5 +1,5 @@
 #!/bin/sh
-# Calls that are not used here, each with what is used instead, and marks of unfinished work.
+# Calls that are not used here, each with what is used instead, marks of unfinished work, and clocks.
 set -eu
 cd "${1:-$(dirname -- "$0")/../..}"
 
@@ -67,6 +67,12 @@ echo "$table" | {
 # shellcheck disable=SC2086
 if grep -rnE 'TO[D]O|FIX[M]E|\bXX[X]\b|HA[C]K|not (yet )?implemente[d]' $rooms tests CMakeLists.txt dnntrain .ci; then
     echo "  refused: unfinished work"
+    failed=1
+fi
+# shellcheck disable=SC2086
+if grep -rnE '(^|[^A-Za-z0-9_.>])(time|gettimeofday|clock)\(|CLOCK_REALTIME' $rooms --include='*.[ch]' |
+    grep -v '^tools/environment\.c:'; then
+    echo "  refused: a clock that may go back: CLOCK_MONOTONIC; dates are tools/environment.c's"
     failed=1
 fi
 exit ${failed:-0}

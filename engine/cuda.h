@@ -13,7 +13,7 @@
 
 extern const dt_driver dt_cuda_driver;
 
-/* Whether a card answers; if not, @why tells what is in the way and what to do. */
+/* Whether a card that serves answers; if not, @why tells what is in the way and what to do. */
 bool dt_cuda_answers(dt_err *why);
 
 /* What a call of CUDA's runtime returned (a cudaError_t), as a status; @call is its text. Anything

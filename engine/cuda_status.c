@@ -3,6 +3,8 @@
 
 #include "engine/cuda.h"
 
+enum { LEAST_MAJOR = 8 };
+
 typedef struct advice {
     cudaError_t error;
     const char *text;
@@ -65,6 +67,23 @@ dt_status dt_cuda_launched(const char *what, dt_err *err)
     return dt_cuda_status((int)cudaGetLastError(), what, err);
 }
 
+/* Our kernels multiply bf16 and TF32 by instructions that came with compute capability 8.0. */
+static bool new_enough(dt_err *why)
+{
+    int major = 0, minor = 0;
+    const cudaError_t e = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0),
+                      f = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0);
+    if (dt_cuda_status((int)(e != cudaSuccess ? e : f), "cudaDeviceGetAttribute", why) != DT_OK)
+        return false;
+    if (major >= LEAST_MAJOR)
+        return true;
+    (void)DT_FAIL(why, DT_E_DEVICE,
+        "the card has compute capability %d.%d, and %d.0 is the first that serves; set "
+        "CUDA_VISIBLE_DEVICES to another, or device.kind = cpu",
+        major, minor, LEAST_MAJOR);
+    return false;
+}
+
 bool dt_cuda_answers(dt_err *why)
 {
     int n = 0, driver = 0, runtime = 0;
@@ -79,5 +98,5 @@ bool dt_cuda_answers(dt_err *why)
         (void)DT_FAIL(why, DT_E_DEVICE, "the driver is for CUDA %d.%d, this program for %d.%d",
             driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
     const cudaError_t told = e == cudaSuccess && n == 0 ? cudaErrorNoDevice : e;
-    return dt_cuda_status((int)told, "cudaGetDeviceCount", why) == DT_OK;
+    return dt_cuda_status((int)told, "cudaGetDeviceCount", why) == DT_OK && new_enough(why);
 }

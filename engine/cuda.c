@@ -422,16 +422,22 @@ static dt_status cuda_holds(
     return DT_OK;
 }
 
-static dt_status cuda_squares(
-    void *self, const float *from, int64_t count, double *sum, dt_err *err)
+/* All are launched before the first is waited for. */
+static dt_status cuda_squares(void *self, const dt_floats *of, size_t n, double *sum, dt_err *err)
 {
     device *d = self;
+    DT_ASSERT(n <= DT_SQUARES);
     DT_CHECK(cuda_finish(d, err));
-    DT_CHECK(dti_cuda_squares(address(d, from), count, d->there, d->stream[0], err));
+    for (size_t i = 0; i < n; i++) {
+        const dt_floats there = {address(d, of[i].at), of[i].count};
+        DT_CHECK(dti_cuda_squares(&there, d->there->partial[i], d->stream[0], err));
+    }
     DT_CHECK(cuda_finish_queue(d, 0, err));
-    *sum = 0;
-    for (size_t i = 0; i < DTI_CUDA_BLOCKS; i++)
-        *sum += d->here->partial[i];
+    for (size_t i = 0; i < n; i++) {
+        sum[i] = 0;
+        for (unsigned k = 0; k < dti_cuda_blocks(of[i].count); k++)
+            sum[i] += d->here->partial[i][k];
+    }
     return DT_OK;
 }
 

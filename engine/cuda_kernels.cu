@@ -52,9 +52,10 @@ static __global__ void find_others(
 }
 
 extern "C" dt_status dti_cuda_squares(
-    const float *from, int64_t count, dti_cuda_answer *answer, void *queue, dt_err *err)
+    const dt_floats *of, double *partial, void *queue, dt_err *err)
 {
-    sum_squares<<<DTI_CUDA_BLOCKS, THREADS, 0, (cudaStream_t)queue>>>(from, count, answer->partial);
+    sum_squares<<<dti_cuda_blocks(of->count), THREADS, 0, (cudaStream_t)queue>>>(
+        of->at, of->count, partial);
     return dt_cuda_launched("the sum of squares", err);
 }
 

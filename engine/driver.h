@@ -21,6 +21,13 @@ typedef struct dt_driver_facts {
     char about[160];
 } dt_driver_facts;
 
+/* Floats of the device's memory. */
+typedef struct dt_floats {
+    const float *at;
+    int64_t count;
+} dt_floats;
+enum { DT_SQUARES = 32 }; /* most of them that are asked about at once */
+
 /**
  * struct dt_driver - a device's functions. @self is what open made; @q numbers a queue, from 0, on
  * which kernels run. Calls may come from several threads, those for one queue from one at a time.
@@ -44,7 +51,8 @@ typedef struct dt_driver_facts {
  * @finish:          wait until all queues are at rest
  * @finish_queue @finish_event: wait until one is, or until an event that was signalled has happened
  * @holds:           wait, and say whether all bytes are the same as @byte
- * @squares:         wait, and give the sum of squares in double precision: the same bits every time
+ * @squares:         wait, and give the sums of squares of up to DT_SQUARES in double precision: the
+ *                   same bits every time
  * @record @recorded: between the two, what is put on queues is not done but kept; all of it begins
  *                   after, and ends before, what is on queue 0. Not with finish, holds or squares
  * @replay @forget:  do again what was kept, on queue 0; give it back
@@ -77,7 +85,7 @@ typedef struct dt_driver {
     dt_status (*finish_event)(void *self, int32_t event, dt_err *err);
     dt_status (*holds)(
         void *self, const void *from, uint64_t bytes, int byte, bool *yes, dt_err *err);
-    dt_status (*squares)(void *self, const float *from, int64_t count, double *sum, dt_err *err);
+    dt_status (*squares)(void *self, const dt_floats *of, size_t n, double *sum, dt_err *err);
     dt_status (*record)(void *self, dt_err *err);
     dt_status (*recorded)(void *self, void **kept, dt_err *err);
     dt_status (*replay)(void *self, void *kept, dt_err *err);

@@ -34,31 +34,47 @@ static double tensor_squares(const float *v, int64_t n)
     return all;
 }
 
-static dt_status home_squares(dt_runner *r, const dt_home *h, double *sum, dt_err *err)
+static dt_status squares_of(dt_runner *r, const dt_floats *of, size_t n, double *sum, dt_err *err)
 {
-    const void *v = r->arena.base + h->off;
-    const int64_t n = (int64_t)(h->bytes / sizeof(float));
     if (r->o.driver != NULL)
-        return r->o.driver->squares(r->device.self, v, n, sum, err);
-    *sum = tensor_squares(v, n);
+        return r->o.driver->squares(r->device.self, of, n, sum, err);
+    for (size_t i = 0; i < n; i++)
+        sum[i] = tensor_squares(of[i].at, of[i].count);
+    return DT_OK;
+}
+
+/* Up to DT_SQUARES tensors of the map, from *at on, for which a device is waited for once. */
+static dt_status some(
+    dt_runner *r, dt_port port, size_t *at, double *all, int32_t *bad, dt_err *err)
+{
+    const dt_map *m = r->o.map;
+    dt_floats of[DT_SQUARES];
+    double sum[DT_SQUARES];
+    int32_t home[DT_SQUARES];
+    size_t n = 0;
+    for (; *at < m->n && n < DT_SQUARES; ++*at) {
+        const dt_home *h = &m->home[*at];
+        if (h->port != port)
+            continue;
+        home[n] = (int32_t)*at;
+        of[n++] = (dt_floats){(const float *)(const void *)(r->arena.base + h->off),
+            (int64_t)(h->bytes / sizeof(float))};
+    }
+    DT_CHECK(squares_of(r, of, n, sum, err));
+    for (size_t i = 0; i < n; i++) {
+        if (!isfinite(sum[i]) && *bad < 0)
+            *bad = home[i]; /* squares of floats never overflow a double */
+        *all += sum[i];
+    }
     return DT_OK;
 }
 
 dt_status dt_runner_norm(dt_runner *r, dt_port port, double *norm, int32_t *bad, dt_err *err)
 {
-    const dt_map *m = r->o.map;
     double all = 0;
     *bad = -1;
-    for (size_t i = 0; i < m->n; i++) {
-        const dt_home *h = &m->home[i];
-        double one;
-        if (h->port != port)
-            continue;
-        DT_CHECK(home_squares(r, h, &one, err));
-        if (!isfinite(one) && *bad < 0)
-            *bad = (int32_t)i; /* squares of floats never overflow a double */
-        all += one;
-    }
+    for (size_t at = 0; at < r->o.map->n;)
+        DT_CHECK(some(r, port, &at, &all, bad, err));
     *norm = sqrt(all);
     return DT_OK;
 }

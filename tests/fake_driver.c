@@ -502,13 +502,15 @@ static dt_status fake_holds(
     return DT_OK;
 }
 
-static dt_status fake_squares(
-    void *self, const float *from, int64_t count, double *sum, dt_err *err)
+static dt_status fake_squares(void *self, const dt_floats *of, size_t n, double *sum, dt_err *err)
 {
-    *sum = 0;
+    DT_ASSERT(n <= DT_SQUARES);
     DT_CHECK(wait_locked(self, -1, -1, "squares", err));
-    for (int64_t i = 0; i < count; i++)
-        *sum += (double)from[i] * (double)from[i];
+    for (size_t k = 0; k < n; k++) {
+        sum[k] = 0;
+        for (int64_t i = 0; i < of[k].count; i++)
+            sum[k] += (double)of[k].at[i] * (double)of[k].at[i];
+    }
     return DT_OK;
 }
 

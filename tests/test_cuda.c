@@ -265,29 +265,36 @@ static void one_other_byte_is_found(void **state)
     close_card(f);
 }
 
+/* Of many tensors at once, which begin anywhere. */
 static void squares_are_summed_to_the_same_bits(void **state)
 {
     NEED_GPU();
     fixture *f = open_card();
-    static const int64_t counts[] = {1, 255, 257, 100000, 5000001};
+    static const int64_t counts[] = {1, 255, 257, 1025, 100000, 0, 5000001};
+    enum { MOST = 5000001 };
     float *x = (float *)(void *)f->host;
-    for (int64_t i = 0; i < counts[4]; i++)
+    const float *there = (const float *)(const void *)f->base;
+    dt_floats of[DT_SQUARES];
+    double first[DT_SQUARES], again[DT_SQUARES];
+    for (int64_t i = 0; i < MOST + DT_SQUARES; i++)
         x[i] = (float)(i % 1000) * 0.001f - 0.3f;
-    CALL(f, copy, 0, f->base, x, (uint64_t)counts[4] * sizeof *x);
-    for (size_t c = 0; c < DT_COUNT(counts); c++) {
-        double want = 0, first = 0, again = 1;
-        for (int64_t i = 0; i < counts[c]; i++)
-            want += (double)x[i] * (double)x[i];
-        CALL(f, squares, (const float *)(const void *)f->base, counts[c], &first);
-        CALL(f, squares, (const float *)(const void *)f->base, counts[c], &again);
-        assert_memory_equal(&first, &again, sizeof first);
-        assert_true(fabs(first - want) <= 1e-12 * want);
+    CALL(f, copy, 0, f->base, x, (MOST + DT_SQUARES) * sizeof *x);
+    for (size_t k = 0; k < DT_SQUARES; k++)
+        of[k] = (dt_floats){there + k, counts[k % DT_COUNT(counts)]};
+    CALL(f, squares, of, DT_SQUARES, first);
+    CALL(f, squares, of, DT_SQUARES, again);
+    assert_memory_equal(first, again, sizeof first);
+    for (size_t k = 0; k < DT_SQUARES; k++) {
+        double want = 0;
+        for (int64_t i = 0; i < of[k].count; i++)
+            want += (double)x[(int64_t)k + i] * (double)x[(int64_t)k + i];
+        assert_true(fabs(first[k] - want) <= 1e-12 * want);
     }
     x[0] = NAN;
-    double sum = 0;
     CALL(f, copy, 0, f->base + 4000, x, sizeof *x);
-    CALL(f, squares, (const float *)(const void *)f->base, 5000, &sum);
-    assert_true(isnan(sum));
+    of[1] = (dt_floats){there, 5000};
+    CALL(f, squares, of, 2, first);
+    assert_true(isnan(first[1]) && isfinite(first[0]));
     close_card(f);
 }
 

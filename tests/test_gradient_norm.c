@@ -2,9 +2,9 @@
 #include <math.h>
 #include <omp.h>
 
-#include "tests/trainee.h"
-
+#include "engine/driver.h"
 #include "tests/check.h"
+#include "tests/trainee.h"
 
 static dt_trainee trained(void)
 {
@@ -19,8 +19,10 @@ static void the_norm_is_that_of_all_gradients_together(void **state)
     (void)state;
     dt_trainee t = trained();
     double want = 0;
+    int n = 0;
     for (size_t i = 0; i < t.map->n; i++) {
         const dt_home *h = &t.map->home[i];
+        n += h->port == DT_DP;
         const float *v = dt_runner_home(t.runner, (int32_t)i);
         for (size_t k = 0; h->port == DT_DP && k < h->bytes / sizeof *v; k++)
             want += (double)v[k] * (double)v[k];
@@ -28,6 +30,7 @@ static void the_norm_is_that_of_all_gradients_together(void **state)
     int32_t bad;
     double got;
     dt_err err = {0};
+    assert_true(n > DT_SQUARES); /* or those that are asked about later would not be looked at */
     assert_ok(dt_runner_norm(t.runner, DT_DP, &got, &bad, &err), &err);
     assert_true(want > 0 && fabs(got - sqrt(want)) < 1e-12 * got);
     assert_int_equal(bad, -1);
@@ -58,7 +61,7 @@ static void the_first_gradient_that_is_not_finite_is_named(void **state)
     dt_trainee t = trained();
     int32_t bad, first = -1;
     for (int32_t i = (int32_t)t.map->n - 1; i >= 0; i--)
-        if (t.map->home[i].port == DT_DP && i % 3 == 1) {
+        if (t.map->home[i].port == DT_DP && i % 3 == 1 && i > (int32_t)t.map->n * 2 / 3) {
             float *v = dt_runner_home(t.runner, i);
             v[t.map->home[i].bytes / sizeof *v - 1] = i % 2 == 0 ? NAN : -INFINITY;
             first = i;

@@ -98,18 +98,25 @@ static dt_status rename_to(const char *from, const char *to, dt_err *err)
     return DT_OK;
 }
 
-/* A folder that is not empty cannot be renamed over. */
+/* A folder that is not empty cannot be renamed over. Where two names cannot change places at once,
+ * there is a moment at which neither checkpoint bears its name. */
+static dt_status replace(const names *n, dt_err *err)
+{
+    if (dt_io->exchange(n->temp, n->path) == 0) {
+        (void)dt_io->rename(n->temp, n->old); /* else the next run removes it under that name */
+        return DT_OK;
+    }
+    DT_CHECK(rename_to(n->path, n->old, err));
+    const dt_status st = rename_to(n->temp, n->path, err);
+    if (st != DT_OK)
+        (void)dt_io->rename(n->old, n->path);
+    return st;
+}
+
 static dt_status put_in_place(const names *n, const char *folder, dt_err *err)
 {
     const bool replaces = dti_is_folder(n->path);
-    if (replaces)
-        DT_CHECK(rename_to(n->path, n->old, err));
-    const dt_status st = rename_to(n->temp, n->path, err);
-    if (st != DT_OK) {
-        if (replaces)
-            (void)dt_io->rename(n->old, n->path);
-        return st;
-    }
+    DT_CHECK(replaces ? replace(n, err) : rename_to(n->temp, n->path, err));
     DT_CHECK(dti_sync_folder(folder, err));
     if (replaces)
         (void)dti_remove(n->old, NULL); /* else the next run does */
@@ -254,7 +261,8 @@ static void pass_over(const char *path, const dt_err *why, const dt_teller *tell
     (void)DT_FAIL(trail, DT_E_DATA, "%s", line);
 }
 
-/* What cannot be read for want of memory, or for a failing disk, says nothing about others. */
+/* What is wrong with one, a disk that cannot read it included, says nothing about others. Want of
+ * memory says nothing about any. */
 static dt_status try_each(dt_checkpoint **out, const char *folder, const int64_t *step, size_t n,
     const dt_teller *tell, dt_err *trail, dt_err *err)
 {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/alloc.h"
+#include "engine/text.h"
 
 /* "FILE:LINE" or "--set", for the start of a message. */
 static const char *place(const dt_config *c, bool set, int line, char *text, size_t room)
@@ -244,8 +245,11 @@ static void print_entry(const dt_config *c, const entry *e, FILE *f)
         return;
     }
     fputs(" ; ", f);
-    for (const char *s = c->file; *s != '\0'; s++)
-        fputc((uint8_t)*s < 0x20 || *s == 0x7F ? '?' : *s, f);
+    for (const char *s = c->file; *s != '\0';) { /* a name may hold what no line may */
+        const size_t n = dt_printable(s);
+        fprintf(f, "%.*s", n > 0 ? (int)n : 1, n > 0 ? s : "?");
+        s += n > 0 ? n : 1;
+    }
     fprintf(f, ":%d\n", e->line);
 }
 

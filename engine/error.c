@@ -12,13 +12,11 @@ enum { TAIL_BYTES = 48 }; /* kept free for the line that counts what no longer f
 /* The trail is full: count the lost note in the last line. */
 static void count_lost(dt_err *err)
 {
-    int lost = 1;
-    char *last = strstr(err->text, "... and ");
-    if (last != NULL) {
-        lost = (int)strtol(last + 8, NULL, 10) + 1;
-        err->len = (size_t)(last - err->text);
-    }
-    const int n = snprintf(err->text + err->len, TAIL_BYTES, "... and %d more\n", lost);
+    if (err->lost++ > 0) /* the last line is an earlier count */
+        do
+            err->len--;
+        while (err->len > 0 && err->text[err->len - 1] != '\n');
+    const int n = snprintf(err->text + err->len, TAIL_BYTES, "... and %d more\n", err->lost);
     err->len += (size_t)n;
 }
 
@@ -69,8 +67,7 @@ dt_status dt_err_push(dt_err *err, dt_status code, const char *src, int line, co
     }
     const size_t room = sizeof err->text - TAIL_BYTES - err->len;
     char *end = err->text + err->len;
-    if (strstr(err->text, "... and ") != NULL || err->len + TAIL_BYTES >= sizeof err->text ||
-        !put_line(end, room, note)) {
+    if (err->lost > 0 || err->len + TAIL_BYTES >= sizeof err->text || !put_line(end, room, note)) {
         *end = '\0';
         count_lost(err);
         return code;

@@ -25,6 +25,7 @@ enum { DT_ERR_BYTES = 16384 };
  * struct dt_err - the trail of one failure, innermost cause first, one line a note.
  * @code: status of the first note; DT_OK while empty
  * @n:    notes pushed, those that no longer fit in @text included
+ * @lost: how many of them did not fit
  *
  * Zero-initialise it. Every dt_ function takes one last and may be given NULL; on success it is
  * left untouched. Lines end in '\n'; in a trail that is full the last line says how many are
@@ -33,7 +34,7 @@ enum { DT_ERR_BYTES = 16384 };
  */
 typedef struct dt_err {
     dt_status code;
-    int n;
+    int n, lost;
     size_t len;
     char text[DT_ERR_BYTES];
 } dt_err;
@@ -42,6 +43,15 @@ typedef struct dt_err {
  * shown only for DT_E_INTERNAL, where the reader is a developer. */
 dt_status dt_err_push(dt_err *err, dt_status code, const char *src, int line, const char *fmt, ...)
     DT_PRINTF(5, 6);
+
+/* Empty it again, without touching all of its text. */
+static inline void dt_err_clear(dt_err *err)
+{
+    err->code = DT_OK;
+    err->n = err->lost = 0;
+    err->len = 0;
+    err->text[0] = '\0';
+}
 
 /* Hands the code through where the compiler sees it: it is not DT_OK. */
 static inline dt_status dt_failed(dt_status pushed, dt_status code)

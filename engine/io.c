@@ -1,4 +1,4 @@
-#define _GNU_SOURCE /* O_DIRECT, statx */
+#define _GNU_SOURCE /* O_DIRECT, renameat2, statx */
 
 #include "engine/io.h"
 
@@ -41,6 +41,11 @@ static int system_direct(int fd, bool on)
     return on ? direct_align(fd) : 0;
 }
 
+static int system_exchange(const char *one, const char *other)
+{
+    return renameat2(AT_FDCWD, one, AT_FDCWD, other, RENAME_EXCHANGE);
+}
+
 const dt_io_ops dt_io_system = {
     .open = system_open,
     .pread = pread,
@@ -48,6 +53,7 @@ const dt_io_ops dt_io_system = {
     .fsync = fsync,
     .close = close,
     .rename = rename,
+    .exchange = system_exchange,
     .unlink = unlink,
     .link = link,
     .fallocate = posix_fallocate,

@@ -114,10 +114,24 @@ void dt_map_destroy(dt_map *m)
     dt_free(m);
 }
 
+/* Whether an entry comes before those of a parameter; the metrics, which are nobody's, never do. */
+static bool before(const dt_home *h, int32_t node, int param)
+{
+    return h->node >= 0 && (h->node < node || (h->node == node && h->param < param));
+}
+
 int32_t dt_map_find(const dt_map *m, int32_t node, int param, dt_port port)
 {
-    for (size_t i = 0; i < m->n; i++)
-        if (m->home[i].node == node && m->home[i].param == param && m->home[i].port == port)
-            return (int32_t)i;
+    size_t lo = 0, hi = m->n;
+    while (lo < hi) {
+        const size_t mid = lo + (hi - lo) / 2;
+        if (before(&m->home[mid], node, param))
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    for (; lo < m->n && m->home[lo].node == node && m->home[lo].param == param; lo++)
+        if (m->home[lo].port == port)
+            return (int32_t)lo;
     return -1;
 }

@@ -50,7 +50,6 @@ dt_status dt_program_tensor(dt_program *p, const dt_tensor *t, int32_t *id, dt_e
         return DT_FAIL(err, DT_E_NOMEM, "no memory for tensors");
     p->tensor[p->n_tensor] = *t;
     *id = (int32_t)p->n_tensor++;
-    p->stale = true;
     return DT_OK;
 }
 
@@ -65,7 +64,6 @@ dt_status dt_program_insert(dt_program *p, const dt_op *op, size_t pos, int32_t 
     memmove(p->order + pos + 1, p->order + pos, (p->n_order - pos) * sizeof *p->order);
     p->order[pos] = *id;
     p->n_order++;
-    p->stale = true;
     return DT_OK;
 }
 
@@ -129,74 +127,6 @@ int dt_op_mode(const dt_op *op, int32_t tensor)
         if (op->arg[i].tensor == tensor)
             mode |= op->arg[i].mode;
     return mode;
-}
-
-static bool reserve(void **p, size_t *cap, size_t want, size_t each)
-{
-    if (*p != NULL && want <= *cap)
-        return true;
-    void *q = dt_realloc(*p, want + want / 4 + 16, each);
-    if (q == NULL)
-        return false;
-    *p = q;
-    *cap = want + want / 4 + 16;
-    return true;
-}
-
-/* Whether operand i of the op is the first that names its tensor: accesses are counted once an op.
- */
-static bool leads(const dt_op *op, int i)
-{
-    for (int j = 0; j < i; j++)
-        if (op->arg[j].tensor == op->arg[i].tensor)
-            return false;
-    return true;
-}
-
-dt_status dt_program_index(dt_program *p, dt_err *err)
-{
-    dt_index *x = &p->index;
-    if (!p->stale)
-        return DT_OK;
-    size_t total = 0;
-    for (size_t i = 0; i < p->n_order; i++)
-        total += (size_t)p->op[p->order[i]].n_arg;
-    if (!reserve((void **)&x->pos, &x->n_pos, p->n_op, sizeof *x->pos) ||
-        !reserve((void **)&x->first, &x->n_first, p->n_tensor + 2, sizeof *x->first) ||
-        !reserve((void **)&x->access, &x->n_access, total, sizeof *x->access))
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for the index of a program");
-    for (size_t i = 0; i < p->n_op; i++)
-        x->pos[i] = DT_NONE;
-    /* Count into first[t + 2], sum up, then fill through first[t + 1], which ends as the end of t.
-     */
-    memset(x->first, 0, (p->n_tensor + 2) * sizeof *x->first);
-    for (size_t i = 0; i < p->n_order; i++) {
-        const dt_op *op = &p->op[p->order[i]];
-        x->pos[p->order[i]] = (int32_t)i;
-        for (int a = 0; a < op->n_arg; a++)
-            if (leads(op, a))
-                x->first[op->arg[a].tensor + 2]++;
-    }
-    for (size_t t = 2; t < p->n_tensor + 2; t++)
-        x->first[t] += x->first[t - 1];
-    for (size_t i = 0; i < p->n_order; i++) {
-        const dt_op *op = &p->op[p->order[i]];
-        for (int a = 0; a < op->n_arg; a++)
-            if (leads(op, a)) {
-                const int32_t t = op->arg[a].tensor;
-                x->access[x->first[t + 1]++] =
-                    (dt_access){p->order[i], (int32_t)i, (uint8_t)dt_op_mode(op, t)};
-            }
-    }
-    p->stale = false;
-    return DT_OK;
-}
-
-const dt_access *dt_accesses(const dt_program *p, int32_t tensor, int32_t *n)
-{
-    DT_ASSERT(!p->stale);
-    *n = p->index.first[tensor + 1] - p->index.first[tensor];
-    return p->index.access + p->index.first[tensor];
 }
 
 dt_call dt_op_call(const dt_program *p, const dt_op *op)

@@ -113,11 +113,13 @@ typedef struct dt_access {
     uint8_t mode;
 } dt_access;
 
-/* Derived from the order: where each op stands, and each tensor's accesses in order. */
+/* Derived from the order: where each op stands, and each tensor's accesses in order. It holds for
+ * the first n_op ops and n_tensor tensors; n_pos, n_first and n_access are room. */
 typedef struct dt_index {
     int32_t *pos;   /* by op; DT_NONE when it is not in the order */
     int32_t *first; /* by tensor: range of access; n_tensor + 1 of them */
     dt_access *access;
+    size_t n_op, n_tensor;
     size_t n_pos, n_first, n_access;
 } dt_index;
 
@@ -135,7 +137,7 @@ typedef struct dt_program {
     int32_t loss;   /* the op that ends forward; DT_NONE without backward */
     uint8_t *alt;   /* by node: the chosen alternative */
     bool *needs_dx; /* by node: something before it is trained */
-    bool stale;     /* the index must be made anew */
+    bool stale;     /* the index must be made anew: more has changed than that ops were inserted */
     dt_index index;
 } dt_program;
 

@@ -149,11 +149,12 @@ static dt_status fail_at(
         err, DT_E_CONFIG, "%s: [%s] %s", where(c, section, key, at, sizeof at), section, what);
 }
 
-/* Cut the next item of a comma-separated list without blanks into item; NULL at the end. */
+/* Cut the next item of a comma-separated list without blanks into item; NULL at the end. One that
+ * is too long is no number any more. */
 static const char *next_item(const char *list, char *item, size_t room)
 {
     const size_t n = strcspn(list, ",");
-    snprintf(item, room, "%.*s", (int)(n < room ? n : room - 1), list);
+    snprintf(item, room, n < room ? "%.*s" : "%.*s...", (int)(n < room ? n : room - 4), list);
     return list[n] == ',' ? list + n + 1 : NULL;
 }
 
@@ -204,23 +205,31 @@ static dt_status check_batch(const dt_config *c, dt_train_opts *t, dt_err *err)
     return fail_at(c, "train", "micro_batch", err, what);
 }
 
-/* "500" is steps, "5ep" epochs. */
+/* "500" is steps, "5ep" epochs; the other of the two is 0. */
+static bool read_steps(const char *text, int64_t most, int64_t *steps, int64_t *epochs)
+{
+    char number[32];
+    const size_t n = strlen(text);
+    const bool ep = n > 2 && strcmp(text + n - 2, "ep") == 0;
+    int64_t v = 0;
+    *steps = *epochs = 0;
+    if (n >= sizeof number)
+        return false;
+    snprintf(number, sizeof number, "%.*s", (int)(ep ? n - 2 : n), text);
+    if (!dt_parse_i64(number, &v) || v < 0 || v > most)
+        return false;
+    *(ep ? epochs : steps) = v;
+    return true;
+}
+
 static dt_status check_warmup(const dt_config *c, dt_train_opts *t, dt_err *err)
 {
-    char number[32], what[160];
-    const size_t n = strlen(t->warmup_text);
-    const bool epochs = n > 2 && strcmp(t->warmup_text + n - 2, "ep") == 0;
-    const size_t digits = epochs ? n - 2 : n;
-    int64_t v = -1;
-    snprintf(number, sizeof number, "%.*s", (int)(digits < 31 ? digits : 31), t->warmup_text);
-    t->warmup_steps = t->warmup_epochs = 0;
-    if (!dt_parse_i64(number, &v) || v < 0 || v > INT64_C(1000000000)) {
-        snprintf(what, sizeof what,
-            "warmup: '%.40s': write steps, as 500, or epochs, as 5ep; at most 1e9", t->warmup_text);
-        return fail_at(c, "train", "warmup", err, what);
-    }
-    *(epochs ? &t->warmup_epochs : &t->warmup_steps) = v;
-    return DT_OK;
+    char what[160];
+    if (read_steps(t->warmup_text, INT64_C(1000000000), &t->warmup_steps, &t->warmup_epochs))
+        return DT_OK;
+    snprintf(what, sizeof what,
+        "warmup: '%.40s': write steps, as 500, or epochs, as 5ep; at most 1e9", t->warmup_text);
+    return fail_at(c, "train", "warmup", err, what);
 }
 
 static dt_status check_optimizer(const dt_config *c, const dt_train_opts *t, dt_err *err)
@@ -278,23 +287,14 @@ static dt_status check_schedule(const dt_config *c, dt_train_opts *t, dt_err *er
     return DT_OK;
 }
 
-/* "500" or "2ep". */
 static dt_status check_checkpoint(const dt_config *c, dt_checkpoint_opts *o, dt_err *err)
 {
-    char number[32] = "", what[160];
-    const size_t n = strlen(o->every);
-    const bool epochs = n > 2 && strcmp(o->every + n - 2, "ep") == 0;
-    int64_t v = -1;
-    if (n < sizeof number)
-        snprintf(number, sizeof number, "%.*s", (int)(epochs ? n - 2 : n), o->every);
-    if (!dt_parse_i64(number, &v) || v < 0 || v > INT64_C(1000000000000000)) {
-        snprintf(what, sizeof what,
-            "every = %.60s: write a number of steps, as 500, or of epochs, as 2ep", o->every);
-        return fail_at(c, "checkpoint", "every", err, what);
-    }
-    o->every_steps = epochs ? 0 : v;
-    o->every_epochs = epochs ? v : 0;
-    return DT_OK;
+    char what[160];
+    if (read_steps(o->every, INT64_C(1000000000000000), &o->every_steps, &o->every_epochs))
+        return DT_OK;
+    snprintf(what, sizeof what,
+        "every = %.60s: write a number of steps, as 500, or of epochs, as 2ep", o->every);
+    return fail_at(c, "checkpoint", "every", err, what);
 }
 
 /* A name of ours or layer sections of one's own; resnet50 stands in for neither. */

@@ -56,10 +56,7 @@ static void stop(dt_streams *s, int failed, dt_status st)
 static void run_body(dt_streams *s, int i)
 {
     dt_err *err = &s->lane[i].err;
-    err->code = DT_OK;
-    err->n = 0;
-    err->len = 0;
-    err->text[0] = '\0';
+    dt_err_clear(err);
     pthread_mutex_unlock(&s->mutex);
     const dt_status st = s->body(s->arg, i, err);
     pthread_mutex_lock(&s->mutex);

@@ -188,10 +188,11 @@ static dt_status check_finite(const dt_train_job *j, const dt_batch *b, int64_t 
     return DT_OK;
 }
 
-static dt_status one_step(const dt_train_job *j, int64_t step, dt_err *err)
+/* The step at *p, which moves on with the weights. */
+static dt_status one_step(const dt_train_job *j, dt_train_point *p, dt_err *err)
 {
     const double began = now(), waited = j->feed->wait_seconds;
-    const int64_t epoch = step / j->steps_per_epoch;
+    const int64_t step = p->step, epoch = step / j->steps_per_epoch;
     dt_batch b;
     DT_TRY(err, j->feed->next(j->feed->self, &b, err), "step %" PRId64, step);
     bool overflowed, again = false;
@@ -208,6 +209,7 @@ static dt_status one_step(const dt_train_job *j, int64_t step, dt_err *err)
         DT_CHECK(j->observer->gradients(j->observer->self, err));
     const double lr = dt_learning_rate(j->opts, step, j->steps, j->steps_per_epoch);
     DT_CHECK(update(j, step, lr, norm, err));
+    *p = (dt_train_point){.step = step + 1, .at = j->feed->at};
     const dt_step_report r = {.step = step + 1,
         .steps = j->steps,
         .epoch = epoch,
@@ -288,8 +290,7 @@ dt_status dt_train(const dt_train_job *j, dt_err *err)
         p = &from_first;
     DT_CHECK(go_on(j, p, err));
     while (p->step < j->steps) {
-        DT_CHECK(one_step(j, p->step, err));
-        *p = (dt_train_point){.step = p->step + 1, .at = j->feed->at};
+        DT_CHECK(one_step(j, p, err));
         DT_CHECK(evaluate_after(j, p->step - 1, err));
         p->evaluated = true;
         if (j->observer->point != NULL)

@@ -2,16 +2,17 @@
  * can be compared line by line. One record a line, fields separated by blanks, "-" for none:
  *
  *     dt-plan 1 net=... device=... (the header, every field in a fixed order)
- *     tensor NAME ROLE BYTES HOME              HOME: offset of a persistent tensor, "-" for others
- *     op NAME KIND FLOPS ARG... s:OUT/IN...    ARG: r:, w: or u: and a tensor, [from,to) unless
- * whole ROW STREAM KIND OP TENSOR OFF BYTES EVENT OVER TIER:SLOT REASON
+ *     tensor NAME ROLE BYTES HOME
+ *     op NAME KIND FLOPS ARG... s:OUT/IN...
+ *     ROW STREAM KIND OP TENSOR OFF BYTES EVENT OVER TIER:SLOT REASON
  *
- * A slot that holds packed bytes is TIER:SLOT=CODEC/BYTES.
- * Tensors come before ops, ops before rows; rows are numbered from 0; streams are c, o, i, w
- * and r (dt_stream); the
- * reason is the rest of its line. Lines that begin with # are comments. Bytes of a name that would
- * be misread stand as \xNN, an empty name is a lone backslash, and a name that two records share is
- * followed by #NUMBER of the record. */
+ * HOME is the offset of a persistent tensor, "-" for others. ARG is r:, w: or u: and a tensor, with
+ * [from,to) behind it unless it is whole. A slot that holds packed bytes is TIER:SLOT=CODEC/BYTES.
+ *
+ * Tensors come before ops, ops before rows; rows are numbered from 0; streams are c, o, i, w and r
+ * (dt_stream); the reason is the rest of its line. Lines that begin with # are comments. Bytes of a
+ * name that would be misread stand as \xNN, an empty name is a lone backslash, and a name that two
+ * records share is followed by #NUMBER of the record. */
 #ifndef DT_MEMORY_PLAN_TEXT_H
 #define DT_MEMORY_PLAN_TEXT_H
 

@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "engine/alloc.h"
+#include "memory/codec.h"
 
 typedef struct clock {
     int32_t at[DT_STREAMS]; /* rows of each stream known to be complete; row i counts as i + 1 */
@@ -16,6 +17,7 @@ typedef struct clock {
 
 typedef struct holding {
     bool live, started; /* started: something has written here since it was placed */
+    uint32_t version;   /* how often ops have changed the tensor so far, wherever it lay */
     uint64_t off, filled;
     clock read, write, before; /* last reads and writes; what used the bytes before it was placed */
 } holding;
@@ -29,6 +31,7 @@ typedef struct saved {
     uint64_t from, to;
     uint8_t tier;
     int32_t tensor, codec;
+    uint32_t version; /* of the tensor, when it was copied out */
     clock used, written;
 } saved;
 
@@ -151,7 +154,7 @@ static dt_status place(verifier *v, const dt_row *r)
     if (__builtin_add_overflow(r->off, r->bytes + DT_ALIGN - 1, &end) || r->bytes > v->p->peak ||
         (end = end / DT_ALIGN * DT_ALIGN) > v->p->peak)
         return refuse(v, "%s ends past the peak", name(v, r->tensor));
-    *h = (holding){.live = true, .off = r->off};
+    *h = (holding){.live = true, .version = h->version, .off = r->off};
     if (r->over >= 0) {
         DT_CHECK(tensor_ok(v, r->over));
         DT_CHECK(place_over(v, r));
@@ -171,6 +174,18 @@ static dt_status place(verifier *v, const dt_row *r)
     return DT_OK;
 }
 
+/* Bytes that were used and are free now. Uses that lie within them are part of this one, which has
+ * waited for them: so few are kept. */
+static void add_past(verifier *v, const past *x)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < v->n_past; i++)
+        if (v->past[i].from < x->from || v->past[i].to > x->to)
+            v->past[kept++] = v->past[i];
+    v->past[kept++] = *x;
+    v->n_past = kept;
+}
+
 /* The tensor's bytes are free from here on: no copy of them may still be under way. */
 static dt_status end(verifier *v, int32_t t)
 {
@@ -179,7 +194,8 @@ static dt_status end(verifier *v, int32_t t)
     merge(&used, &h->write);
     DT_CHECK(must_know(v, DT_STREAM_COMPUTE, &used, "a copy", t));
     merge(&used, &h->before);
-    v->past[v->n_past++] = (past){h->off, h->off + v->p->tensor[t].bytes, used};
+    h->before = used;
+    add_past(v, &(past){h->off, h->off + v->p->tensor[t].bytes, used});
     h->live = false;
     for (size_t i = 0; i < v->n_live; i++)
         if (v->live[i] == t) {
@@ -253,6 +269,14 @@ static dt_status argument(verifier *v, const dt_plan_arg *a, bool reads)
     return (a->mode & DT_WRITE) ? written(v, DT_STREAM_COMPUTE, a->tensor, a->from, a->to) : DT_OK;
 }
 
+/* What the op writes is new, unless it unpacks what the tensor was. */
+static void count_versions(verifier *v, const dt_plan_op *op)
+{
+    for (int32_t a = op->first; a < op->first + op->n && op->kind != DT_OP_DECODE; a++)
+        if ((v->p->arg[a].mode & DT_WRITE) != 0)
+            v->hold[v->p->arg[a].tensor].version++;
+}
+
 static int mode_of(const verifier *v, const dt_plan_op *op, int32_t t)
 {
     int mode = 0;
@@ -278,6 +302,7 @@ static dt_status settle(verifier *v, const dt_plan_op *op)
             return refuse(
                 v, "%s is not safe to write %s over %s", op->name, name(v, t), name(v, u));
         DT_CHECK(end(v, u));
+        merge(&v->hold[t].before, &v->hold[u].before); /* the bytes are the same */
     }
     v->n_over = 0;
     return DT_OK;
@@ -296,6 +321,7 @@ static dt_status compute(verifier *v, const dt_row *r)
     for (int pass = 0; pass < 2; pass++) /* all reads, then all writes */
         for (int32_t a = op->first; a < op->first + op->n; a++)
             DT_CHECK(argument(v, &v->p->arg[a], pass == 0));
+    count_versions(v, op);
     DT_CHECK(signal(v, r));
     return settle(v, op);
 }
@@ -309,6 +335,27 @@ static int stream_of(const dt_row *r)
     return disk ? DT_STREAM_READ : DT_STREAM_IN;
 }
 
+/* What a slot holds, and how much of it. */
+static dt_status slot_checks(verifier *v, const dt_row *r)
+{
+    size_t codecs;
+    const dt_codec *const *codec = dt_codec_all(&codecs);
+    if (r->codec < 0 || (size_t)r->codec > codecs)
+        return refuse(v, "no codec %" PRId32, r->codec);
+    const bool fits = r->codec == 0 ? r->stored == r->bytes
+                                    : r->stored >= dt_packed_bytes(codec[r->codec - 1], 0, 0);
+    if (!fits)
+        return refuse(v, "the slot of %s has %" PRIu64 " bytes", name(v, r->tensor), r->stored);
+    uint64_t to;
+    const uint64_t peak = r->tier == DT_TIER_HOST ? v->p->host_peak : v->p->disk_peak;
+    if (__builtin_add_overflow(r->slot, r->stored, &to) || to > peak)
+        return refuse(
+            v, "the slot of %s ends past the %s's peak", name(v, r->tensor), dt_tier_name(r->tier));
+    if (r->slot % dt_tier_align((dt_tier)r->tier) != 0)
+        return refuse(v, "the slot of %s is not aligned", name(v, r->tensor));
+    return DT_OK;
+}
+
 static dt_status copy_checks(verifier *v, const dt_row *r)
 {
     DT_CHECK(placed(v, r));
@@ -320,19 +367,12 @@ static dt_status copy_checks(verifier *v, const dt_row *r)
     if (h->off != r->off || r->bytes != v->p->tensor[r->tensor].bytes)
         return refuse(v, "%s lies elsewhere", name(v, r->tensor));
     if (r->tier == DT_TIER_INPUT && r->kind == DT_ROW_COPY_IN)
-        return DT_OK;
+        return v->p->tensor[r->tensor].role == DT_ROLE_INPUT && r->slot <= 1
+                   ? DT_OK
+                   : refuse(v, "%s is no part of the batch", name(v, r->tensor));
     if (r->tier != DT_TIER_HOST && r->tier != DT_TIER_DISK)
         return refuse(v, "no tier %d for this copy", r->tier);
-    if (r->codec == 0 && r->stored != r->bytes)
-        return refuse(v, "the slot of %s has %" PRIu64 " bytes", name(v, r->tensor), r->stored);
-    uint64_t to;
-    const uint64_t peak = r->tier == DT_TIER_HOST ? v->p->host_peak : v->p->disk_peak;
-    if (__builtin_add_overflow(r->slot, r->stored, &to) || to > peak)
-        return refuse(
-            v, "the slot of %s ends past the %s's peak", name(v, r->tensor), dt_tier_name(r->tier));
-    if (r->slot % dt_tier_align((dt_tier)r->tier) != 0)
-        return refuse(v, "the slot of %s is not aligned", name(v, r->tensor));
-    return DT_OK;
+    return slot_checks(v, r);
 }
 
 static dt_status copy_out(verifier *v, const dt_row *r)
@@ -349,7 +389,8 @@ static dt_status copy_out(verifier *v, const dt_row *r)
         i--;
     }
     DT_CHECK(signal(v, r));
-    saved made = {r->slot, to, r->tier, r->tensor, r->codec, {{0}}, {{0}}};
+    saved made = {
+        r->slot, to, r->tier, r->tensor, r->codec, v->hold[r->tensor].version, {{0}}, {{0}}};
     made.used.at[r->stream] = made.written.at[r->stream] = v->row + 1;
     v->saved[v->n_saved++] = made;
     v->out += r->stored;
@@ -367,6 +408,8 @@ static dt_status copy_in(verifier *v, const dt_row *r)
                 s = &v->saved[i];
         if (s == NULL || s->codec != r->codec)
             return refuse(v, "the slot of %s holds nothing of it", name(v, r->tensor));
+        if (s->version != v->hold[r->tensor].version)
+            return refuse(v, "%s was written to since it was copied out", name(v, r->tensor));
         DT_CHECK(must_know(v, r->stream, &s->written, "the copy out", r->tensor));
         s->used.at[r->stream] = v->row + 1;
     }

@@ -20,9 +20,7 @@ static dt_status counted(passer *r, dt_status st, int64_t *counter)
         ++*counter;
     else if (st != DT_E_CONFIG)
         return DT_FAIL(r->err, st, "random pass: %s", r->why.text);
-    r->why.code = DT_OK;
-    r->why.n = 0;
-    r->why.len = 0;
+    dt_err_clear(&r->why);
     return DT_OK;
 }
 

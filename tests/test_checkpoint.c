@@ -228,6 +228,18 @@ static int bad_rename(const char *from, const char *to)
     return fails_now() ? -1 : dt_io_system.rename(from, to);
 }
 
+static int bad_exchange(const char *one, const char *other)
+{
+    return fails_now() ? -1 : dt_io_system.exchange(one, other);
+}
+
+static int no_exchange(const char *one, const char *other)
+{
+    (void)one, (void)other;
+    errno = EINVAL;
+    return -1;
+}
+
 static int bad_unlink(const char *path)
 {
     return fails_now() ? -1 : dt_io_system.unlink(path);
@@ -255,6 +267,7 @@ static const dt_io_ops faulty = {.open = bad_open,
     .fsync = bad_fsync,
     .close = bad_close,
     .rename = bad_rename,
+    .exchange = bad_exchange,
     .unlink = bad_unlink,
     .statfs = bad_statfs};
 
@@ -333,6 +346,36 @@ static void an_end_at_any_call_leaves_a_whole_one(void **state)
             assert_int_equal(newest(), found);
         }
     assert_true(tried > 50);
+}
+
+/* The only one there is gives way to a new one of its step. */
+static void an_end_while_replacing_leaves_one_of_that_step(void **state)
+{
+    (void)state;
+    int tried = 0;
+    for (int n = 1;; n++, tried++) {
+        dt_status st;
+        dt_err err = {0};
+        empty_the_folder();
+        save(2);
+        if (!save_failing_at(n, 2, true, EIO, &st, &err))
+            break;
+        assert_int_equal(newest(), 2);
+        assert_ok(dt_checkpoint_tidy(folder, 2, &teller, &err), &err);
+        assert_int_equal(files_in(folder), 1);
+        assert_int_equal(newest(), 2);
+    }
+    assert_true(tried > 20);
+}
+
+static void one_replaces_another_where_names_cannot_change_places(void **state)
+{
+    (void)state;
+    save(2);
+    quick.exchange = no_exchange;
+    save(2);
+    assert_int_equal(newest(), 2);
+    assert_int_equal(files_in(folder), 1);
 }
 
 static void every_allocation_of_saving_may_fail(void **state)
@@ -729,6 +772,8 @@ int main(void)
         T(another_network_is_refused_before_anything_changes),
         T(a_fault_at_any_call_keeps_the_older_one),
         T(an_end_at_any_call_leaves_a_whole_one),
+        T(an_end_while_replacing_leaves_one_of_that_step),
+        T(one_replaces_another_where_names_cannot_change_places),
         T(every_allocation_of_saving_may_fail),
         T(a_full_disk_is_seen_before_anything_is_written),
         T(damaged_ones_are_passed_over),

@@ -722,6 +722,24 @@ static void a_dump_reads_back_as_the_same_values(void **state)
     dt_config_destroy(c);
 }
 
+/* A file name may be in another encoding, which no line of a configuration may. */
+static void a_dump_reads_back_whatever_the_file_is_called(void **state)
+{
+    (void)state;
+    static const char text[] = "[s]\ncount = 9\n";
+    dt_config *c, *again;
+    dt_err err = {0};
+    sample s;
+    assert_ok(dt_config_parse(&c, "caf\xE9\n\xC3\xA9.ini", text, sizeof text - 1, &err), &err);
+    assert_ok(dt_config_bind(c, "s", rows, &s, &err), &err);
+    char *dumped = dump(c);
+    assert_non_null(strstr(dumped, "count = 9 ; caf??\xC3\xA9.ini:2\n"));
+    assert_ok(dt_config_parse(&again, "again.ini", dumped, strlen(dumped), &err), &err);
+    dt_config_destroy(again);
+    free(dumped);
+    dt_config_destroy(c);
+}
+
 static void printed_values_read_back_to_the_last_bit(void **state)
 {
     (void)state;
@@ -811,7 +829,7 @@ static void warm_up_is_in_steps_or_epochs(void **state)
     assert_ok(bind_run("[train]\nwarmup = 5ep\n", &o, &err), &err);
     assert_true(o.train.warmup_steps == 0 && o.train.warmup_epochs == 5);
     static const char *const bad[] = {"ep", "-1", "-1ep", "1.5", "5 epochs", "5epp", "2000000000",
-        "99999999999999999999999999999999999999999999ep"};
+        "99999999999999999999999999999999999999999999ep", "00000000000000000000000000000000015"};
     for (size_t i = 0; i < DT_COUNT(bad); i++) {
         char text[128], want[160];
         snprintf(text, sizeof text, "[train]\nwarmup = %s\n", bad[i]);
@@ -840,6 +858,8 @@ static void a_step_schedule_has_milestones(void **state)
     refuse_run("[train]\nschedule = step\n", "t.ini:2: [train] schedule = step needs milestones");
     refuse_run("[train]\nmilestones = 3\n", "t.ini:2: [train] milestones need schedule = step");
     refuse_run("[train]\nschedule = step\nmilestones = 3,3\n", "milestones: '3'");
+    refuse_run("[train]\nschedule = step\nmilestones = 00000000000000000000000000000030\n",
+        "milestones: '0000000000000000000000000000...'"); /* not 3, its first 31 digits */
     refuse_run("[train]\nschedule = step\nmilestones = 0,3\n", "milestones: '0'");
     refuse_run("[train]\nschedule = step\nmilestones = 3,x\n", "t.ini:3: [train] milestones: 'x'");
     char many[512];
@@ -969,11 +989,12 @@ int main(void)
         T(unknown_names_get_line_and_suggestion), T(two_tables_may_share_a_section),
         T(free_keys_are_known_once_marked), T(the_nearest_word_is_found), T(set_replaces_and_adds),
         T(set_is_checked_as_the_file_is), T(the_dump_has_every_key_with_its_origin),
-        T(a_dump_reads_back_as_the_same_values), T(printed_values_read_back_to_the_last_bit),
-        T(a_run_has_defaults), T(batches_must_fit_together), T(a_run_has_a_length),
-        T(a_step_schedule_has_milestones), T(warm_up_is_in_steps_or_epochs),
-        T(options_of_learning_that_do_nothing_are_refused), T(means_are_one_number_or_three),
-        T(a_network_is_ours_or_made_of_sections), T(problems_of_all_sections_come_at_once),
-        T(the_reference_names_every_key), T(a_failed_allocation_is_reported)};
+        T(a_dump_reads_back_as_the_same_values), T(a_dump_reads_back_whatever_the_file_is_called),
+        T(printed_values_read_back_to_the_last_bit), T(a_run_has_defaults),
+        T(batches_must_fit_together), T(a_run_has_a_length), T(a_step_schedule_has_milestones),
+        T(warm_up_is_in_steps_or_epochs), T(options_of_learning_that_do_nothing_are_refused),
+        T(means_are_one_number_or_three), T(a_network_is_ours_or_made_of_sections),
+        T(problems_of_all_sections_come_at_once), T(the_reference_names_every_key),
+        T(a_failed_allocation_is_reported)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

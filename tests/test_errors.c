@@ -50,6 +50,21 @@ static void a_full_trail_counts_what_is_missing(void **state)
     assert_true(err.len < DT_ERR_BYTES);
 }
 
+/* A file may be called like the line that counts lost notes. */
+static void a_note_may_read_like_the_count(void **state)
+{
+    (void)state;
+    dt_err err = {0};
+    (void)DT_FAIL(&err, DT_E_CONFIG, "open '... and 7 more.ini': no such file");
+    (void)DT_FAIL(&err, DT_E_CONFIG, "... and nothing else");
+    assert_string_equal(
+        err.text, "open '... and 7 more.ini': no such file\n... and nothing else\n");
+    dt_err_clear(&err);
+    assert_int_equal(err.code, DT_OK);
+    (void)DT_FAIL(&err, DT_E_IO, "again");
+    assert_string_equal(err.text, "again\n");
+}
+
 static void a_note_too_long_is_cut_to_one_line(void **state)
 {
     (void)state;
@@ -175,8 +190,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {T(notes_stand_one_a_line_innermost_first),
         T(a_missing_trail_is_fine), T(only_our_bugs_name_a_source_line),
-        T(a_full_trail_counts_what_is_missing), T(a_note_too_long_is_cut_to_one_line),
-        T(try_passes_a_failure_on_with_a_note), T(notes_hold_one_line_of_printable_text),
+        T(a_full_trail_counts_what_is_missing), T(a_note_may_read_like_the_count),
+        T(a_note_too_long_is_cut_to_one_line), T(try_passes_a_failure_on_with_a_note),
+        T(notes_hold_one_line_of_printable_text),
         T(escaped_notes_fill_a_trail_no_further_than_it_goes), T(every_status_has_a_name),
         T(the_chosen_allocation_fails_once), T(sizes_that_overflow_are_refused),
         T(a_growing_array_keeps_its_content)};

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/alloc.h"
 #include "layers/batchnorm.h"
 #include "layers/fc.h"
 #include "layers/plain.h"
@@ -106,6 +107,56 @@ static void a_copy_goes_out_after_the_gap_begins_and_back_before_it_ends(void **
     assert_int_equal(dt_definition(t.first, y, dt_pos(t.first, op(t.first, "bn1.b"))),
         op(t.first, "in.conv1.y"));
     still_sound(t.first);
+    dt_toy_close(&t);
+}
+
+/* The index as it was brought up to date says what one made anew does. */
+static void assert_index_right(dt_program *p)
+{
+    const dt_index *x = &p->index;
+    const size_t accesses = (size_t)x->first[p->n_tensor];
+    dt_access *had = dt_alloc(accesses, sizeof *had);
+    int32_t *first = dt_alloc(p->n_tensor + 1, sizeof *first),
+            *pos = dt_alloc(p->n_op, sizeof *pos);
+    dt_err err = {0};
+    assert_true(had != NULL && first != NULL && pos != NULL);
+    memcpy(had, x->access, accesses * sizeof *had);
+    memcpy(first, x->first, (p->n_tensor + 1) * sizeof *first);
+    memcpy(pos, x->pos, p->n_op * sizeof *pos);
+    p->stale = true;
+    assert_ok(dt_program_index(p, &err), &err);
+    assert_memory_equal(first, x->first, (p->n_tensor + 1) * sizeof *first);
+    assert_memory_equal(pos, x->pos, p->n_op * sizeof *pos);
+    for (size_t i = 0; i < accesses; i++)
+        assert_true(had[i].op == x->access[i].op && had[i].pos == x->access[i].pos &&
+                    had[i].mode == x->access[i].mode);
+    dt_free(had);
+    dt_free(first);
+    dt_free(pos);
+}
+
+static void inserting_keeps_the_index_right(void **state)
+{
+    (void)state;
+    dt_toy t = dt_toy_open(true);
+    dt_program *p = t.first;
+    dt_err err = {0};
+    const size_t n = p->n_tensor;
+    size_t moved = 0;
+    dt_gap g;
+    for (size_t k = 0; k < n; k++)
+        for (int32_t i = 0; dt_gap_next(p, (int32_t)k, &i, &g);)
+            if (g.crosses_loss) { /* encodes make tensors, moves do not */
+                int32_t packed;
+                if (moved++ % 2 == 0 && dt_packs(&p->tensor[k]))
+                    assert_ok(dt_encode(p, &g, dt_codec_find("zvc"), 0.5, &packed, &err), &err);
+                else
+                    assert_ok(dt_move(p, &g, NULL, &err), &err);
+                assert_index_right(p);
+                break;
+            }
+    assert_true(moved > 4);
+    still_sound(p);
     dt_toy_close(&t);
 }
 
@@ -535,6 +586,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gaps_are_where_bytes_lie_idle),
         cmocka_unit_test(a_copy_goes_out_after_the_gap_begins_and_back_before_it_ends),
+        cmocka_unit_test(inserting_keeps_the_index_right),
         cmocka_unit_test(lowering_obeys_release_after_and_fetch_before),
         cmocka_unit_test(an_input_is_fetched_again_and_never_copied_out),
         cmocka_unit_test(a_move_must_fit_into_its_gap),

@@ -3,7 +3,8 @@
  *
  *     dt-plan 1 net=... device=... (the header, every field in a fixed order)
  *     tensor NAME ROLE BYTES HOME              HOME: offset of a persistent tensor, "-" for others
- *     op NAME KIND FLOPS ARG... s:OUT/IN...    ARG: r:, w: or u: and a tensor, [from,to) unless
+ *     op NAME KIND FLOPS ARG... s:OUT/IN... k:WAY/WORK
+ *                                              ARG: r:, w: or u: and a tensor, [from,to) unless
  * whole ROW STREAM KIND OP TENSOR OFF BYTES EVENT OVER TIER:SLOT REASON
  *
  * A slot that holds packed bytes is TIER:SLOT=CODEC/BYTES.

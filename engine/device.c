@@ -127,13 +127,29 @@ const dt_kernels *dt_kernels_of(const dt_layer_desc *desc, dt_device_kind device
     return m != NULL ? m->kernels(desc->name) : NULL;
 }
 
+static dt_status kernels_for(
+    const dt_layer_desc *desc, dt_device_kind device, const dt_kernels **k, dt_err *err)
+{
+    *k = dt_kernels_of(desc, device);
+    return *k != NULL ? DT_OK
+                      : DT_FAIL(err, DT_E_DEVICE, "layer '%s' has no %s kernels", desc->name,
+                            dt_device_name(device));
+}
+
 dt_status dt_call_facts(
     const dt_call *c, const dt_layer_desc *desc, dt_device_kind device, dt_facts *f, dt_err *err)
 {
+    const dt_kernels *k;
     memset(f, 0, sizeof *f);
-    const dt_kernels *k = dt_kernels_of(desc, device);
-    if (k == NULL)
-        return DT_FAIL(
-            err, DT_E_DEVICE, "layer '%s' has no %s kernels", desc->name, dt_device_name(device));
+    DT_CHECK(kernels_for(desc, device, &k, err));
     return k->facts != NULL ? k->facts(c, f, err) : DT_OK;
+}
+
+dt_status dt_call_ways(
+    const dt_call *c, const dt_layer_desc *desc, dt_device_kind device, dt_ways *w, dt_err *err)
+{
+    const dt_kernels *k;
+    w->n = 0;
+    DT_CHECK(kernels_for(desc, device, &k, err));
+    return k->ways != NULL ? k->ways(c, w, err) : DT_OK;
 }

@@ -17,6 +17,7 @@ typedef struct dt_node {
     int n_in;
     int32_t in[DT_MAX_IN]; /* producing node, or DT_GRAPH_INPUT */
     int32_t shares;        /* node whose parameter 0 stands in for its own, or DT_SHARES_NONE */
+    size_t room[DT_ROOMS]; /* most bytes of its ways, by direction (engine/ways.h); 0: any */
     dt_layer_info info;
 } dt_node;
 

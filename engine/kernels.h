@@ -7,6 +7,7 @@
 #include "engine/codec.h"
 #include "engine/dtype.h"
 #include "engine/graph.h"
+#include "engine/ways.h"
 
 /**
  * struct dt_call - which op, for which shapes.
@@ -49,8 +50,13 @@ typedef struct dt_call {
 typedef struct dt_facts {
     size_t work_bytes, derived_bytes, gradient_bytes;
     uint64_t layout;
-    char impl[48];
+    char impl[DT_IMPL_BYTES];
 } dt_facts;
+
+static inline size_t dt_facts_bytes(const dt_facts *f)
+{
+    return f->work_bytes + f->derived_bytes + f->gradient_bytes;
+}
 
 /* Loss and counts of a step, kept on the device, summed over micro-batches. */
 typedef struct dt_metrics {
@@ -113,7 +119,8 @@ typedef struct dt_args {
 
 /**
  * struct dt_kernels - a layer on a device. All but run are optional.
- * @facts:   default: no scratch, parameters as they live. Pure; the device may memoise
+ * @facts:   default: no scratch, parameters as they live. Pure; the device may memoise. Where there
+ * are several ways, of the one that the node's room allows
  * @create:  prepare an op (may allocate); *state goes to run and destroy. Default: NULL state
  * @run:     one execution; allocates nothing
  * @param_bytes: bytes of parameter i as it lives on this device. Default: 4 * elements
@@ -122,6 +129,8 @@ typedef struct dt_args {
  * @run_many: of updates that need no create: one execution each of n of them, in any order, as none
  * touches what another writes. Queue, now and hyper are the same in all args. For devices where a
  * launch costs as much as a small op; allocates nothing. Default: run for each
+ * @ways:    the ways of computing the op, whatever the room; default: there is no choice. They
+ * differ in bits and in what lives while the op runs, never in how parameters live
  */
 typedef struct dt_kernels {
     dt_status (*facts)(const dt_call *c, dt_facts *f, dt_err *err);
@@ -132,6 +141,7 @@ typedef struct dt_kernels {
     dt_status (*param_put)(const dt_call *c, int i, const float *plain, void *lives, dt_err *err);
     dt_status (*param_get)(const dt_call *c, int i, const void *lives, float *plain, dt_err *err);
     dt_status (*run_many)(const dt_call *const *c, const dt_args *a, int n, dt_err *err);
+    dt_status (*ways)(const dt_call *c, dt_ways *w, dt_err *err);
 } dt_kernels;
 
 #endif

@@ -80,7 +80,9 @@ typedef struct dt_plan_arg {
 } dt_plan_arg;
 
 /* An op of the plan: op i is the i-th op with a kernel in its program's order. Its arguments are
- * arg[first .. first + n). Safe pairs say which written tensor may lie over which read one. */
+ * arg[first .. first + n). Safe pairs say which written tensor may lie over which read one. Where a
+ * device has several ways to compute it and the node's room limits them, way names the one this
+ * plan is for, and work is the scratch that it wants; otherwise way is empty. */
 typedef struct dt_plan_op {
     char name[DT_TENSOR_NAME_BYTES];
     uint16_t kind; /* dt_op_kind */
@@ -90,6 +92,8 @@ typedef struct dt_plan_op {
         int32_t out, in;
     } safe[DT_MAX_OVER];
     double flops;
+    char way[DT_IMPL_BYTES];
+    uint64_t work;
 } dt_plan_op;
 
 typedef struct dt_plan {

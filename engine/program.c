@@ -152,3 +152,9 @@ dt_status dt_op_facts(const dt_program *p, const dt_op *op, dt_facts *f, dt_err 
     const dt_call c = dt_op_call(p, op);
     return dt_call_facts(&c, op->desc, p->device, f, err);
 }
+
+dt_status dt_op_ways(const dt_program *p, const dt_op *op, dt_ways *w, dt_err *err)
+{
+    const dt_call c = dt_op_call(p, op);
+    return dt_call_ways(&c, op->desc, p->device, w, err);
+}

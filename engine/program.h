@@ -187,7 +187,8 @@ const dt_access *dt_accesses(const dt_program *p, int32_t tensor, int32_t *n);
 
 /* The call that names an op to its device. */
 dt_call dt_op_call(const dt_program *p, const dt_op *op);
-/* Facts of an op; work_bytes and layouts. */
+/* Facts of an op; work_bytes and layouts. And its ways, none where there is no choice. */
 dt_status dt_op_facts(const dt_program *p, const dt_op *op, dt_facts *f, dt_err *err) DT_NODISCARD;
+dt_status dt_op_ways(const dt_program *p, const dt_op *op, dt_ways *w, dt_err *err) DT_NODISCARD;
 
 #endif

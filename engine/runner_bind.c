@@ -102,6 +102,19 @@ static dt_status next_op(binder *b, bool kernel, const dt_op **op, dt_err *err)
     return DT_OK;
 }
 
+/* A plan is for the ways that were chosen when it was made. */
+static dt_status check_way(const binder *b, const dt_op *op, const dt_plan_op *planned, dt_err *err)
+{
+    dt_facts f;
+    if (planned->way[0] == '\0')
+        return DT_OK;
+    DT_TRY(err, dt_op_facts(b->p, op, &f, err), "%s", op->name);
+    if (strcmp(f.impl, planned->way) != 0)
+        return DT_FAIL(err, DT_E_INTERNAL, "%s: planned for the way '%s', but '%s' is chosen",
+            op->name, planned->way, f.impl);
+    return DT_OK;
+}
+
 static dt_status bind_compute(binder *b, const dt_row *row, dt_err *err)
 {
     const dt_op *op;
@@ -120,6 +133,7 @@ static dt_status bind_compute(binder *b, const dt_row *row, dt_err *err)
     if (s->kernels == NULL)
         return DT_FAIL(
             err, DT_E_DEVICE, "%s: no %s kernels", op->name, dt_device_name(b->r->o.device));
+    DT_CHECK(check_way(b, op, &b->plan->op[row->op], err));
     DT_TRY(err, state_of(b->r, op->desc, &s->call, &s->state, err), "%s", op->name);
     for (int i = 0; i < op->n_arg; i++) {
         const dt_operand *a = &op->arg[i];

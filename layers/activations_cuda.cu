@@ -101,6 +101,6 @@ static dt_status gelu_run(const dt_call *c, void *state, const dt_args *a, dt_er
     return curve_run(approximate ? curve_gelu_tanh_launch : curve_gelu_launch, DT_X, c, a, err);
 }
 
-DT_CUDA_TABLE(sigmoid) = {NULL, NULL, NULL, sigmoid_run, NULL, NULL, NULL, NULL};
-DT_CUDA_TABLE(tanh) = {NULL, NULL, NULL, tanh_run, NULL, NULL, NULL, NULL};
-DT_CUDA_TABLE(gelu) = {NULL, NULL, NULL, gelu_run, NULL, NULL, NULL, NULL};
+DT_CUDA_TABLE(sigmoid, NULL, NULL, sigmoid_run, NULL);
+DT_CUDA_TABLE(tanh, NULL, NULL, tanh_run, NULL);
+DT_CUDA_TABLE(gelu, NULL, NULL, gelu_run, NULL);

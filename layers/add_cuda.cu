@@ -89,6 +89,6 @@ static dt_status sum_run(const dt_call *c, void *state, const dt_args *a, dt_err
     return add_launch(add_job_of(2, c->count, 1), a, c->dtype, "sum", err);
 }
 
-DT_CUDA_TABLE(add) = {NULL, NULL, NULL, add_run, NULL, NULL, NULL, NULL};
-DT_CUDA_TABLE(add_relu) = {NULL, NULL, NULL, add_relu_run, NULL, NULL, NULL, NULL};
-DT_CUDA_TABLE(sum) = {NULL, NULL, NULL, sum_run, NULL, NULL, NULL, NULL};
+DT_CUDA_TABLE(add, NULL, NULL, add_run, NULL);
+DT_CUDA_TABLE(add_relu, NULL, NULL, add_relu_run, NULL);
+DT_CUDA_TABLE(sum, NULL, NULL, sum_run, NULL);

@@ -327,5 +327,4 @@ static dt_status attention_run(const dt_call *c, void *state, const dt_args *a, 
                                   : attention_forward(c, a, &j, w, err);
 }
 
-DT_CUDA_TABLE(attention) = {
-    attention_facts, attention_create, NULL, attention_run, NULL, NULL, NULL, NULL};
+DT_CUDA_TABLE(attention, attention_facts, attention_create, attention_run, NULL);

@@ -165,5 +165,5 @@ static dt_status adaptive_avgpool_run(const dt_call *c, void *state, const dt_ar
     return avgpool_launch(j, c, a, err);
 }
 
-DT_CUDA_TABLE(avgpool) = {NULL, NULL, NULL, avgpool_run, NULL, NULL, NULL, NULL};
-DT_CUDA_TABLE(adaptive_avgpool) = {NULL, NULL, NULL, adaptive_avgpool_run, NULL, NULL, NULL, NULL};
+DT_CUDA_TABLE(avgpool, NULL, NULL, avgpool_run, NULL);
+DT_CUDA_TABLE(adaptive_avgpool, NULL, NULL, adaptive_avgpool_run, NULL);

@@ -269,5 +269,5 @@ static dt_status bn_run_relu(const dt_call *c, void *state, const dt_args *a, dt
     return bn_run(c, a, true, err);
 }
 
-DT_CUDA_TABLE(batchnorm) = {bn_facts, NULL, NULL, bn_run_plain, NULL, NULL, NULL, NULL};
-DT_CUDA_TABLE(batchnorm_relu) = {bn_facts, NULL, NULL, bn_run_relu, NULL, NULL, NULL, NULL};
+DT_CUDA_TABLE(batchnorm, bn_facts, NULL, bn_run_plain, NULL);
+DT_CUDA_TABLE(batchnorm_relu, bn_facts, NULL, bn_run_relu, NULL);

@@ -49,4 +49,4 @@ static dt_status concat_run(const dt_call *c, void *state, const dt_args *a, dt_
     return DT_OK;
 }
 
-DT_CUDA_TABLE(concat) = {NULL, NULL, NULL, concat_run, NULL, NULL, NULL, NULL};
+DT_CUDA_TABLE(concat, NULL, NULL, concat_run, NULL);

@@ -1,7 +1,6 @@
 #include "layers/conv.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "layers/amx_conv.h"
 #include "layers/amx_weights.h"
@@ -21,13 +20,28 @@ static bool by_amx(const dt_call *c, dt_amx_weights *s)
            !(o->kernel == 1 && o->stride == 1) && dt_amx_weights_can(s);
 }
 
+/* Whether Winograd's algorithm is a way of the layer's besides the library's, which takes fewer
+ * bytes and is slower. The rule knows the shape of one sample only, so every batch has the weight
+ * in the same order. With few channels the transforms cost more than they save. */
+static bool has_winograd(const dt_call *c, dt_winograd *s)
+{
+    enum { LEAST = 64, WHOLE = 16 };
+    const dt_conv *o = c->node->opts;
+    const dt_shape x = dt_call_x(c), y = c->node->info.y;
+    *s = (dt_winograd){c->n, x.h, x.w, x.c, y.h, y.w, y.c, o->pad};
+    return c->dtype == DT_F32 && o->kernel == 3 && o->stride == 1 && o->dilation == 1 &&
+           o->groups == 1 && o->pad <= 2 && x.c >= LEAST && y.c >= LEAST && x.c % WHOLE == 0 &&
+           y.c % WHOLE == 0;
+}
+
 static dt_dnnl_problem problem(const dt_call *c)
 {
     const dt_conv *o = c->node->opts;
     const dt_shape x = dt_call_x(c), y = c->node->info.y;
     dt_amx_weights amx;
+    dt_winograd s;
     return (dt_dnnl_problem){.bias = o->bias,
-        .taps = by_amx(c, &amx),
+        .taps = by_amx(c, &amx) || has_winograd(c, &s),
         .bf16 = c->dtype == DT_BF16,
         .groups = o->groups,
         .c = x.c,
@@ -40,20 +54,6 @@ static dt_dnnl_problem problem(const dt_call *c)
         .stride = o->stride,
         .pad = o->pad,
         .dilation = o->dilation};
-}
-
-/* Whether the layer is one for Winograd's algorithm, else the library has it. The rule knows the
- * shape of one sample only, so every batch has the weight in the same order. With few channels the
- * transforms cost more than they save. */
-static bool by_winograd(const dt_call *c, dt_winograd *s)
-{
-    enum { LEAST = 64, WHOLE = 16 };
-    const dt_conv *o = c->node->opts;
-    const dt_shape x = dt_call_x(c), y = c->node->info.y;
-    *s = (dt_winograd){c->n, x.h, x.w, x.c, y.h, y.w, y.c, o->pad};
-    return c->dtype == DT_F32 && o->kernel == 3 && o->stride == 1 && o->dilation == 1 &&
-           o->groups == 1 && o->pad <= 2 && x.c >= LEAST && y.c >= LEAST && x.c % WHOLE == 0 &&
-           y.c % WHOLE == 0;
 }
 
 static void winograd_facts(const dt_call *c, const dt_winograd *s, dt_facts *f)
@@ -133,6 +133,46 @@ static void amx_data_run(const dt_call *c, const dt_amx_conv *s, const dt_args *
         dt_amx_conv_run(s, port[DT_DY], port[DT_D + 1], port[DT_DX], port[DT_WORK]);
 }
 
+/* Of a layer that has both. */
+static dt_status both_ways(const dt_call *c, const dt_winograd *s, dt_ways *w, dt_err *err)
+{
+    const dt_dnnl_problem p = problem(c);
+    dt_facts f;
+    w->n = 0;
+    winograd_facts(c, s, &f);
+    dt_ways_add(w, f.impl, dt_facts_bytes(&f));
+    DT_CHECK(dt_weighted_facts(&p, c, &f, err));
+    dt_ways_add(w, f.impl, dt_facts_bytes(&f));
+    return DT_OK;
+}
+
+/* The ops that bring a weight into another layout go the way of those that they serve. */
+static dt_status ways(const dt_call *c, dt_ways *w, dt_err *err)
+{
+    dt_winograd s;
+    w->n = 0;
+    if (!has_winograd(c, &s) || c->form == DT_DERIVE_F || c->form == DT_DERIVE_B ||
+        c->form == DT_RESTORE)
+        return DT_OK;
+    return both_ways(c, &s, w, err);
+}
+
+/* Whether Winograd's is the way of the op, by the room that its node has. */
+static dt_status by_winograd(const dt_call *c, dt_winograd *s, bool *yes, dt_err *err)
+{
+    const int direction = dt_form_room(c->form);
+    const size_t room = c->node->room[direction];
+    dt_call served = *c;
+    dt_ways w;
+    *yes = has_winograd(c, s);
+    if (!*yes || room == DT_ROOM_ANY)
+        return DT_OK;
+    served.form = dt_room_form(direction);
+    DT_CHECK(both_ways(&served, s, &w, err));
+    *yes = dt_ways_within(&w, room) == 0;
+    return DT_OK;
+}
+
 static bool by_pixels(const dt_call *c, const dt_dnnl_problem *p)
 {
     return c->form == DT_BACKWARD2 && dt_pixels_serve(p);
@@ -144,33 +184,37 @@ static dt_status facts(const dt_call *c, dt_facts *f, dt_err *err)
     dt_winograd s;
     dt_amx_weights amx;
     dt_amx_conv data;
-    if (by_winograd(c, &s)) {
+    bool ours;
+    DT_CHECK(by_winograd(c, &s, &ours, err));
+    if (ours) {
         winograd_facts(c, &s, f);
-        return DT_OK;
-    }
-    if (by_amx_data(c, &data)) {
+    } else if (by_amx_data(c, &data)) {
         amx_data_facts(c, &data, f);
-        return DT_OK;
-    }
-    DT_CHECK(dt_weighted_facts(&p, c, f, err));
-    if (by_pixels(c, &p)) {
-        f->work_bytes = dt_pixels_work();
-        snprintf(f->impl, sizeof f->impl, "pixels");
     } else if (c->form == DT_BACKWARD && by_amx(c, &amx)) {
-        f->work_bytes = dt_amx_weights_work(&amx);
+        *f = (dt_facts){.work_bytes = dt_amx_weights_work(&amx)};
         snprintf(f->impl, sizeof f->impl, "amx");
+    } else {
+        DT_CHECK(dt_weighted_facts(&p, c, f, err));
+        if (by_pixels(c, &p)) {
+            f->work_bytes = dt_pixels_work();
+            snprintf(f->impl, sizeof f->impl, "pixels");
+        }
     }
     return DT_OK;
 }
 
+/* Kernels of ours have no state. */
 static dt_status create(const dt_call *c, void **state, dt_err *err)
 {
     const dt_dnnl_problem p = problem(c);
     dt_winograd s;
+    dt_amx_weights amx;
     dt_amx_conv data;
+    bool ours;
     *state = NULL;
-    const bool ours = by_winograd(c, &s) || by_amx_data(c, &data) || by_pixels(c, &p) ||
-                      (c->form == DT_BACKWARD && p.taps);
+    DT_CHECK(by_winograd(c, &s, &ours, err));
+    ours = ours || by_amx_data(c, &data) || by_pixels(c, &p) ||
+           (c->form == DT_BACKWARD && by_amx(c, &amx));
     return ours ? DT_OK : dt_weighted_create(&p, c, state, err);
 }
 
@@ -180,66 +224,37 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
     dt_winograd s;
     dt_amx_weights amx;
     dt_amx_conv data;
-    if (by_winograd(c, &s))
+    if (state != NULL)
+        return dt_weighted_run(c, state, a, err);
+    if (has_winograd(c, &s))
         winograd_run(c, &s, a);
     else if (by_amx_data(c, &data))
         amx_data_run(c, &data, a);
     else if (by_pixels(c, &p))
         dt_pixels_run(
             &p, c->n, a->port[DT_DY], a->port[DT_D + 1], a->port[DT_DX], a->port[DT_WORK]);
-    else if (c->form == DT_BACKWARD && by_amx(c, &amx))
+    else if (by_amx(c, &amx))
         dt_amx_weights_run(
             &amx, a->port[DT_X], a->port[DT_DY], a->port[DT_DP], false, a->port[DT_WORK]);
-    else
-        return dt_weighted_run(c, state, a, err);
     return DT_OK;
 }
 
 static dt_status param_bytes(const dt_call *c, int i, size_t *bytes, dt_err *err)
 {
     const dt_dnnl_problem p = problem(c);
-    dt_winograd s;
-    if (!by_winograd(c, &s))
-        return dt_weighted_bytes(&p, c, i, bytes, err);
-    *bytes = (size_t)dt_param_count(&c->node->info.param[i]) * sizeof(float);
-    return DT_OK;
-}
-
-/* OIHW from or to [3][3][in][out]; a bias is as it is. */
-static void convert(const dt_call *c, int i, const float *from, float *to, bool put)
-{
-    const int64_t *d = c->node->info.param[i].d, count = dt_param_count(&c->node->info.param[i]);
-    if (i > 0) {
-        memcpy(to, from, (size_t)count * sizeof *to);
-        return;
-    }
-    const int64_t in = d[1], taps = d[2] * d[3];
-    for (int64_t o = 0; o < d[0]; o++)
-        for (int64_t k = 0; k < in; k++)
-            for (int64_t t = 0; t < taps; t++) {
-                const int64_t plain = (o * in + k) * taps + t, lives = (t * in + k) * d[0] + o;
-                to[put ? lives : plain] = from[put ? plain : lives];
-            }
+    return dt_weighted_bytes(&p, c, i, bytes, err);
 }
 
 static dt_status param_put(const dt_call *c, int i, const float *plain, void *lives, dt_err *err)
 {
     const dt_dnnl_problem p = problem(c);
-    dt_winograd s;
-    if (!by_winograd(c, &s))
-        return dt_weighted_put(&p, c, i, plain, lives, err);
-    convert(c, i, plain, lives, true);
-    return DT_OK;
+    return dt_weighted_put(&p, c, i, plain, lives, err);
 }
 
 static dt_status param_get(const dt_call *c, int i, const void *lives, float *plain, dt_err *err)
 {
     const dt_dnnl_problem p = problem(c);
-    dt_winograd s;
-    if (!by_winograd(c, &s))
-        return dt_weighted_get(&p, c, i, lives, plain, err);
-    convert(c, i, lives, plain, false);
-    return DT_OK;
+    return dt_weighted_get(&p, c, i, lives, plain, err);
 }
 
 const dt_kernels dt_conv_cpu = {
@@ -250,4 +265,5 @@ const dt_kernels dt_conv_cpu = {
     .param_bytes = param_bytes,
     .param_put = param_put,
     .param_get = param_get,
+    .ways = ways,
 };

@@ -217,4 +217,4 @@ static dt_status ce_run(const dt_call *c, void *state, const dt_args *a, dt_err 
     return dt_cuda_launched("cross_entropy forward", err);
 }
 
-DT_CUDA_TABLE(cross_entropy) = {ce_facts, NULL, NULL, ce_run, NULL, NULL, NULL, NULL};
+DT_CUDA_TABLE(cross_entropy, ce_facts, NULL, ce_run, NULL);

@@ -18,7 +18,9 @@
     static __global__ void __launch_bounds__(DT_THREADS) name(const __grid_constant__ type given)
 #define DT_LAUNCH(kernel, grid, threads, queue, given)                                             \
     kernel<<<dim3((grid).x, (grid).y), (threads), 0, (cudaStream_t)(queue)>>>(given)
-#define DT_CUDA_TABLE(name) extern "C" const dt_kernels dt_##name##_cuda
+#define DT_CUDA_TABLE(name, facts, create, run, run_many)                                          \
+    extern "C" const dt_kernels dt_##name##_cuda = {                                               \
+        facts, create, NULL, run, NULL, NULL, NULL, run_many, NULL}
 #define DT_PRAGMA(text) _Pragma(#text)
 #define DT_UNROLL(n) DT_PRAGMA(unroll n)
 #define DT_READ16(p, type) (*(const type *)(p))

@@ -1,6 +1,6 @@
-/* Which of cuDNN's engines computes a convolution: a table a shape, in the order in which the
- * library expects them to be fast, and the rules that pick one. Needs neither the library nor a
- * device. */
+/* Which of cuDNN's engines may compute a convolution: a table a shape, in the order in which the
+ * library expects them to be fast, and the rules that pick its ways. Needs neither the library nor
+ * a device. */
 #ifndef DT_LAYERS_CUDNN_CHOOSE_H
 #define DT_LAYERS_CUDNN_CHOOSE_H
 
@@ -52,7 +52,9 @@ typedef struct dt_cudnn_rules {
 
 /* Why a candidate is out, as far as is known before it is tried; NULL: it is not. */
 const char *dt_cudnn_refusal(const dt_cudnn_candidate *c, const dt_cudnn_rules *r);
-/* The first that is ready and allowed; -1: none. */
-int dt_cudnn_choose(const dt_cudnn_candidate *table, int n, const dt_cudnn_rules *r);
+/* Whether a candidate that was tried is a way: ready, allowed, and with less scratch than @last,
+ * the way before it (NULL: it would be the first), which is expected to be faster. */
+bool dt_cudnn_is_way(
+    const dt_cudnn_candidate *c, const dt_cudnn_candidate *last, const dt_cudnn_rules *r);
 
 #endif

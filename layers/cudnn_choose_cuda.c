@@ -21,10 +21,9 @@ const char *dt_cudnn_refusal(const dt_cudnn_candidate *c, const dt_cudnn_rules *
     return NULL;
 }
 
-int dt_cudnn_choose(const dt_cudnn_candidate *table, int n, const dt_cudnn_rules *r)
+bool dt_cudnn_is_way(
+    const dt_cudnn_candidate *c, const dt_cudnn_candidate *last, const dt_cudnn_rules *r)
 {
-    for (int i = 0; i < n; i++)
-        if (table[i].ready && dt_cudnn_refusal(&table[i], r) == NULL)
-            return i;
-    return -1;
+    return c->tried && c->ready && dt_cudnn_refusal(c, r) == NULL &&
+           (last == NULL || c->work_bytes < last->work_bytes);
 }

@@ -36,7 +36,7 @@ static struct memo_entry {
 static size_t memo_used;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the memo and of plans' users */
 
-_Static_assert(sizeof(dt_cudnn_problem) == 15 * 8, "a key has no padding");
+_Static_assert(sizeof(dt_cudnn_problem) == 16 * 8, "a key has no padding");
 
 /* The entry of this problem, or the free one where it belongs. */
 static struct memo_entry *memo_find(const dt_cudnn_problem *p)
@@ -109,26 +109,42 @@ static size_t narrow_bytes(const dt_cudnn_problem *p)
     return (size_t)(p->out * p->kernel * p->kernel * (p->c / p->groups)) * sizeof(dt_bf16);
 }
 
-/* Where the narrow gradient lies: behind the engine's scratch. */
-static size_t narrow_at(const dti_cudnn_plan *plan)
+static const dt_cudnn_candidate *engine_of(const dti_cudnn_plan *plan, int way)
 {
-    return (plan->table[plan->chosen].work_bytes + ALIGN - 1) / ALIGN * ALIGN;
+    return &plan->table[plan->way[way].at];
 }
 
-static void read_plan(const dti_cudnn_plan *plan, const dt_cudnn_problem *p, dt_cudnn_facts *f)
+/* Where the narrow gradient lies: behind the engine's scratch. */
+static size_t narrow_at(const dti_cudnn_plan *plan, int way)
 {
-    f->direct = plan->plan == NULL;
-    if (f->direct) {
-        snprintf(f->impl, sizeof f->impl, "direct, as cudnn has none (%d)", (int)plan->status);
-        return;
-    }
-    const dt_cudnn_candidate *c = &plan->table[plan->chosen];
-    f->work_bytes = dt_cuda_room(plan->narrow ? narrow_at(plan) + narrow_bytes(p) : c->work_bytes);
+    return (engine_of(plan, way)->work_bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+static size_t work_of(const dti_cudnn_plan *plan, const dt_cudnn_problem *p, int way)
+{
+    return dt_cuda_room(
+        plan->narrow ? narrow_at(plan, way) + narrow_bytes(p) : engine_of(plan, way)->work_bytes);
+}
+
+/* The fastest within the room, else the one with the least scratch. */
+static int way_within(const dti_cudnn_plan *plan, const dt_cudnn_problem *p, size_t room)
+{
+    int i = 0;
+    while (room != DT_ROOM_ANY && i + 1 < plan->n_way && work_of(plan, p, i) > room)
+        i++;
+    return i;
+}
+
+static void tell_way(
+    const dti_cudnn_plan *plan, const dt_cudnn_problem *p, int way, dt_cudnn_facts *f)
+{
+    const dt_cudnn_candidate *c = engine_of(plan, way);
+    f->work_bytes = work_of(plan, p, way);
     snprintf(f->impl, sizeof f->impl, "cudnn engine %" PRId64 " settings %08" PRIx32 "%s",
         c->engine, (uint32_t)(c->knobs ^ c->knobs >> 32), plan->narrow ? " narrow" : "");
 }
 
-dt_status dt_cudnn_ask(const dt_cudnn_problem *p, dt_cudnn_facts *f, dt_err *err)
+dt_status dt_cudnn_ask(const dt_cudnn_problem *p, size_t room, dt_cudnn_facts *f, dt_err *err)
 {
     dti_cudnn_plan *plan;
     *f = (dt_cudnn_facts){0};
@@ -137,17 +153,37 @@ dt_status dt_cudnn_ask(const dt_cudnn_problem *p, dt_cudnn_facts *f, dt_err *err
         snprintf(f->impl, sizeof f->impl, "cudnn, not asked: no device");
         return DT_OK;
     }
-    read_plan(plan, p, f);
+    f->direct = plan->n_way == 0;
+    if (f->direct)
+        snprintf(f->impl, sizeof f->impl, "direct, as cudnn has none (%d)", (int)plan->status);
+    else
+        tell_way(plan, p, way_within(plan, p, room), f);
     let_go(plan);
+    return DT_OK;
+}
+
+dt_status dt_cudnn_ways(const dt_cudnn_problem *p, dt_ways *w, dt_err *err)
+{
+    dti_cudnn_plan *plan;
+    w->n = 0;
+    DT_CHECK(hold(p, &plan, err));
+    for (int i = 0; plan != NULL && i < plan->n_way; i++) {
+        dt_cudnn_facts f;
+        tell_way(plan, p, i, &f);
+        dt_ways_add(w, f.impl, f.work_bytes);
+    }
+    if (plan != NULL)
+        let_go(plan);
     return DT_OK;
 }
 
 struct dt_cudnn_op {
     dt_cudnn_problem p;
     dti_cudnn_plan *plan;
+    int way;
 };
 
-dt_status dt_cudnn_create(dt_cudnn_op **out, const dt_cudnn_problem *p, dt_err *err)
+dt_status dt_cudnn_create(dt_cudnn_op **out, const dt_cudnn_problem *p, size_t room, dt_err *err)
 {
     *out = NULL;
     dt_cudnn_op *op = dt_alloc(1, sizeof *op);
@@ -161,6 +197,7 @@ dt_status dt_cudnn_create(dt_cudnn_op **out, const dt_cudnn_problem *p, dt_err *
         dt_cudnn_destroy(op);
         return st;
     }
+    op->way = way_within(op->plan, p, room);
     *out = op;
     return DT_OK;
 }
@@ -176,7 +213,8 @@ void dt_cudnn_destroy(dt_cudnn_op *op)
 /* Where the library reads or leaves the weight. */
 static void *weight_of(const dt_cudnn_op *op, const dt_cudnn_bytes *bytes)
 {
-    return op->plan->narrow ? dt_cuda_scratch(bytes->work) + narrow_at(op->plan) : bytes->weight;
+    return op->plan->narrow ? dt_cuda_scratch(bytes->work) + narrow_at(op->plan, op->way)
+                            : bytes->weight;
 }
 
 /* The library's bookkeeping of one execution: a few hundred bytes of the host's memory, given back
@@ -193,14 +231,14 @@ static void execute(dti_cudnn_bag *b, const dt_cudnn_op *op, const dt_cudnn_byte
     dti_cudnn_finish(b, pack);
     if (b->status == CUDNN_STATUS_SUCCESS) {
         b->call = "cudnnBackendExecute";
-        b->status = cudnnBackendExecute(lib.handle, op->plan->plan, pack);
+        b->status = cudnnBackendExecute(lib.handle, op->plan->way[op->way].plan, pack);
     }
 }
 
 dt_status dt_cudnn_run(const dt_cudnn_op *op, void *queue, const dt_cudnn_bytes *bytes, dt_err *err)
 {
     dti_cudnn_bag b = {0};
-    DT_ASSERT(op->plan->plan != NULL);
+    DT_ASSERT(op->way < op->plan->n_way);
     cudnnStatus_t s = cudnnSetStream(lib.handle, queue);
     if (s != CUDNN_STATUS_SUCCESS)
         return dti_cudnn_failed(s, "cudnnSetStream", err);

@@ -2,14 +2,16 @@
  * cudnn_plan_cuda.c; its types do not appear here.
  *
  * Values are NHWC, the weight [out][kernel][kernel][c / groups]. In bf16 x, y, their gradients and
- * the weight are bf16, sums and the gradient of the weight are fp32. Which engine computes a shape
- * is decided when it is first asked about and holds for the life of the process: by its notes and
- * the most scratch there may be, never by free memory, so that every plan computes the same bits.
- * Where the library has none that is allowed, one of conv_direct.h does. */
+ * the weight are bf16, sums and the gradient of the weight are fp32. Which engines are the ways of
+ * a shape is decided when it is first asked about and holds for the life of the process: by their
+ * notes, the library's expectation of their speed, and their scratch, never by free memory or a
+ * clock, so that every plan computes the same bits. Where the library has none that is allowed, one
+ * of conv_direct.h does. */
 #ifndef DT_LAYERS_CUDNN_CUDA_H
 #define DT_LAYERS_CUDNN_CUDA_H
 
 #include "engine/error.h"
+#include "engine/ways.h"
 #include "layers/cudnn_choose.h"
 
 typedef enum dt_cudnn_way {
@@ -22,27 +24,34 @@ enum { DT_CUDNN_WORK = 256 << 20 }; /* most bytes of scratch an engine may want 
 
 /* One direction of a layer. Eight-byte members only, so that a problem can be compared as bytes.
  * @tf32: 1: fp32 may be rounded to TF32
+ * @many: 1: all ways are prepared, which takes longer; 0: the fastest alone, whatever the room
  * @p @q: output height and width
  * @dilation: 1 is a dense kernel */
 typedef struct dt_cudnn_problem {
-    int64_t way, n, bf16, tf32, groups, c, h, w, out, p, q, kernel, stride, pad, dilation;
+    int64_t way, n, bf16, tf32, many, groups, c, h, w, out, p, q, kernel, stride, pad, dilation;
 } dt_cudnn_problem;
 
 /* @direct: no engine of the library's; dt_conv_direct() is to be called instead */
 typedef struct dt_cudnn_facts {
     size_t work_bytes;
     bool direct;
-    char impl[48];
+    char impl[DT_IMPL_BYTES];
 } dt_cudnn_facts;
 
-/* Answers are kept; thread-safe. Where no device answers, no library is asked: no scratch, and impl
- * says so. DT_E_DEVICE when the library fails. */
-dt_status dt_cudnn_ask(const dt_cudnn_problem *p, dt_cudnn_facts *f, dt_err *err) DT_NODISCARD;
+/* Facts of the fastest way whose scratch is within @room bytes (DT_ROOM_ANY: of the fastest), or of
+ * the one with the least. Answers are kept; thread-safe. Where no device answers, no library is
+ * asked: no scratch, and impl says so. DT_E_DEVICE when the library fails. */
+dt_status dt_cudnn_ask(
+    const dt_cudnn_problem *p, size_t room, dt_cudnn_facts *f, dt_err *err) DT_NODISCARD;
+
+/* All ways, with their scratch; none where no device answers or no engine is allowed. */
+dt_status dt_cudnn_ways(const dt_cudnn_problem *p, dt_ways *w, dt_err *err) DT_NODISCARD;
 
 typedef struct dt_cudnn_op dt_cudnn_op;
 
-/* DT_E_DEVICE where no device answers. */
-dt_status dt_cudnn_create(dt_cudnn_op **out, const dt_cudnn_problem *p, dt_err *err) DT_NODISCARD;
+/* The way that dt_cudnn_ask told of. DT_E_DEVICE where no device answers. */
+dt_status dt_cudnn_create(
+    dt_cudnn_op **out, const dt_cudnn_problem *p, size_t room, dt_err *err) DT_NODISCARD;
 void dt_cudnn_destroy(dt_cudnn_op *op);
 
 /* Bytes for one execution: x or dx, y or dy, the weight or its gradient, facts' scratch. */

@@ -22,8 +22,8 @@ typedef struct search {
     cudnnHandle_t handle;
     dti_cudnn_plan *to;
     dt_cudnn_rules rules;
-    cudnnBackendDescriptor_t taken; /* the settings that were kept */
-    cudnnStatus_t status;           /* of the last thing that was refused, and what was asked */
+    bool many;            /* go on after the first way */
+    cudnnStatus_t status; /* of the last thing that was refused, and what was asked */
     const char *call;
 } search;
 
@@ -84,9 +84,26 @@ static dt_cudnn_candidate describe(cudnnBackendDescriptor_t config)
     return c;
 }
 
-/* Prepare a candidate, and keep what was prepared if it may be used. */
-static bool try_config(search *s, cudnnBackendDescriptor_t config, dt_cudnn_candidate *c)
+/* A way of fewer bytes than all before it. In a full table it takes the place of the last. */
+static void keep_way(
+    dti_cudnn_plan *to, cudnnBackendDescriptor_t config, cudnnBackendDescriptor_t plan, int at)
 {
+    if (to->n_way == DT_MAX_WAYS) {
+        cudnnBackendDestroyDescriptor(to->kept.d[--to->kept.n]);
+        cudnnBackendDestroyDescriptor(to->kept.d[--to->kept.n]);
+        to->n_way--;
+    }
+    DT_ASSERT(to->kept.n + 2 <= DTI_CUDNN_KEPT);
+    to->kept.d[to->kept.n++] = config;
+    to->kept.d[to->kept.n++] = plan;
+    to->way[to->n_way++] = (dti_cudnn_way){plan, at};
+}
+
+/* Prepare row @at of the table, and keep what was prepared if it is a way. */
+static bool try_config(search *s, cudnnBackendDescriptor_t config, int at)
+{
+    dti_cudnn_plan *to = s->to;
+    dt_cudnn_candidate *c = &to->table[at];
     dti_cudnn_bag b = {0};
     int64_t bytes = 0;
     const cudnnBackendDescriptor_t plan =
@@ -100,9 +117,9 @@ static bool try_config(search *s, cudnnBackendDescriptor_t config, dt_cudnn_cand
                dti_cudnn_get(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1,
                    &bytes) == 1;
     c->work_bytes = bytes > 0 ? (size_t)bytes : 0;
-    if (c->ready && dt_cudnn_refusal(c, &s->rules) == NULL) {
-        s->to->kept.d[s->to->kept.n++] = s->taken = config;
-        s->to->plan = s->to->kept.d[s->to->kept.n++] = plan;
+    const dt_cudnn_candidate *last = to->n_way > 0 ? &to->table[to->way[to->n_way - 1].at] : NULL;
+    if (dt_cudnn_is_way(c, last, &s->rules)) {
+        keep_way(to, config, plan, at);
         return true;
     }
     s->status = b.status;
@@ -111,19 +128,20 @@ static bool try_config(search *s, cudnnBackendDescriptor_t config, dt_cudnn_cand
     return false;
 }
 
-/* Go through what the library proposes until one is taken. Every proposal is written down. */
-static bool take_one(search *s, const dti_cudnn_bag *proposed, int first, int64_t n)
+/* Go through what the library proposes; true when no more is to be looked for. Every proposal is
+ * written down, and settings that are kept leave the bag. */
+static bool take_ways(search *s, dti_cudnn_bag *proposed, int first, int64_t n)
 {
     dti_cudnn_plan *to = s->to;
     for (int64_t i = 0; i < n && to->n_table < DTI_CUDNN_TABLE; i++) {
         const cudnnBackendDescriptor_t config = proposed->d[first + i];
-        dt_cudnn_candidate *c = &to->table[to->n_table];
-        *c = describe(config);
-        to->n_table++;
-        if (dt_cudnn_refusal(c, &s->rules) == NULL && try_config(s, config, c)) {
-            to->chosen = to->n_table - 1;
+        const int at = to->n_table++;
+        to->table[at] = describe(config);
+        if (dt_cudnn_refusal(&to->table[at], &s->rules) != NULL || !try_config(s, config, at))
+            continue;
+        proposed->d[first + i] = NULL;
+        if (!s->many || to->table[at].work_bytes == 0)
             return true;
-        }
     }
     return false;
 }
@@ -139,20 +157,17 @@ static bool ask(search *s, cudnnBackendDescriptor_t of, cudnnBackendHeurMode_t m
     const int first = b.n;
     for (int i = 0; i < MOST_CONFIGS; i++)
         (void)dti_cudnn_add(&b, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
-    bool taken = false;
+    bool done = false;
     if (b.status == CUDNN_STATUS_SUCCESS) {
         const int64_t n = dti_cudnn_get(d, CUDNN_ATTR_ENGINEHEUR_RESULTS,
             CUDNN_TYPE_BACKEND_DESCRIPTOR, MOST_CONFIGS, &b.d[first]);
-        taken = take_one(s, &b, first, n);
+        done = take_ways(s, &b, first, n);
     } else {
         s->status = b.status;
         s->call = b.call;
     }
-    for (int i = first; i < b.n && taken; i++)
-        if (b.d[i] == s->taken)
-            b.d[i] = NULL;
     dti_cudnn_drop(&b);
-    return taken;
+    return done;
 }
 
 /* What is tried one after another: engines that need no compiler first; and the gradient of a
@@ -172,9 +187,11 @@ static bool attempt(search *s, const dt_cudnn_problem *p, const struct attempt *
     s->rules.compiled = a->compiled;
     const bool bf16_weight = p->bf16 != 0 && (p->way != DT_CUDNN_WEIGHTS || a->narrow);
     const cudnnBackendDescriptor_t of = dti_cudnn_graph(kept, s->handle, p, bf16_weight);
-    for (size_t i = 0; i < DT_COUNT(modes) && kept->status == CUDNN_STATUS_SUCCESS; i++)
-        if (ask(s, of, modes[i]))
-            return true;
+    bool done = false;
+    for (size_t i = 0; i < DT_COUNT(modes) && !done && kept->status == CUDNN_STATUS_SUCCESS; i++)
+        done = ask(s, of, modes[i]);
+    if (s->to->n_way > 0)
+        return true;
     if (kept->status != CUDNN_STATUS_SUCCESS) {
         s->status = kept->status;
         s->call = kept->call;
@@ -198,9 +215,10 @@ dt_status dti_cudnn_find(
     if (to == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to prepare a convolution");
     to->users = 1;
-    to->chosen = -1;
-    search s = {
-        .handle = handle, .to = to, .rules = {p->bf16 != 0, p->tf32 != 0, false, DT_CUDNN_WORK}};
+    search s = {.handle = handle,
+        .to = to,
+        .rules = {p->bf16 != 0, p->tf32 != 0, false, DT_CUDNN_WORK},
+        .many = p->many != 0};
     const bool weights = p->bf16 != 0 && p->way == DT_CUDNN_WEIGHTS;
     for (size_t i = 0; i < DT_COUNT(attempts); i++)
         if ((weights || !attempts[i].narrow) && attempt(&s, p, &attempts[i])) {

@@ -36,20 +36,29 @@ cudnnBackendDescriptor_t dti_cudnn_graph(
 /* The library's error in our words. */
 dt_status dti_cudnn_failed(cudnnStatus_t s, const char *call, dt_err *err);
 
+/* An engine that is a way: prepared, and its place in the table. */
+typedef struct dti_cudnn_way {
+    cudnnBackendDescriptor_t plan;
+    int at;
+} dti_cudnn_way;
+
 /**
  * struct dti_cudnn_plan - what was found for a shape.
  * @users:  that hold it
- * @kept:   its descriptors; @plan is one of them, or NULL: no engine is allowed
+ * @kept:   its descriptors; at the end of them two a way, its settings and its plan
+ * @way:    the fastest first, each with less scratch than the one before; none: no engine is
+ * allowed
  * @status: then what the library said last
  * @narrow: the gradient of the weight comes out in bf16 and has yet to be made fp32
  */
 typedef struct dti_cudnn_plan {
     int users;
     dti_cudnn_bag kept;
-    cudnnBackendDescriptor_t plan;
+    int n_way;
+    dti_cudnn_way way[DT_MAX_WAYS];
     cudnnStatus_t status;
     bool narrow;
-    int n_table, chosen;
+    int n_table;
     dt_cudnn_candidate table[DTI_CUDNN_TABLE];
 } dti_cudnn_plan;
 

@@ -74,4 +74,4 @@ static dt_status dropout_run(const dt_call *c, void *state, const dt_args *a, dt
     return dt_cuda_launched("dropout", err);
 }
 
-DT_CUDA_TABLE(dropout) = {NULL, NULL, NULL, dropout_run, NULL, NULL, NULL, NULL};
+DT_CUDA_TABLE(dropout, NULL, NULL, dropout_run, NULL);

@@ -198,5 +198,5 @@ static dt_status position_run(const dt_call *c, void *state, const dt_args *a, d
     return dt_cuda_launched("position forward", err);
 }
 
-DT_CUDA_TABLE(embedding) = {NULL, NULL, NULL, embedding_run, NULL, NULL, NULL, NULL};
-DT_CUDA_TABLE(position) = {NULL, NULL, NULL, position_run, NULL, NULL, NULL, NULL};
+DT_CUDA_TABLE(embedding, NULL, NULL, embedding_run, NULL);
+DT_CUDA_TABLE(position, NULL, NULL, position_run, NULL);

@@ -82,4 +82,4 @@ static dt_status global_avgpool_run(const dt_call *c, void *state, const dt_args
     return dt_cuda_launched("global_avgpool", err);
 }
 
-DT_CUDA_TABLE(global_avgpool) = {NULL, NULL, NULL, global_avgpool_run, NULL, NULL, NULL, NULL};
+DT_CUDA_TABLE(global_avgpool, NULL, NULL, global_avgpool_run, NULL);

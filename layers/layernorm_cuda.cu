@@ -192,4 +192,4 @@ static dt_status ln_run(const dt_call *c, void *state, const dt_args *a, dt_err 
     return dt_cuda_launched("layernorm backward", err);
 }
 
-DT_CUDA_TABLE(layernorm) = {ln_facts, NULL, NULL, ln_run, NULL, NULL, NULL, NULL};
+DT_CUDA_TABLE(layernorm, ln_facts, NULL, ln_run, NULL);

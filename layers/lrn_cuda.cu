@@ -116,4 +116,4 @@ static dt_status lrn_run(const dt_call *c, void *state, const dt_args *a, dt_err
     return dt_cuda_launched("lrn", err);
 }
 
-DT_CUDA_TABLE(lrn) = {NULL, NULL, NULL, lrn_run, NULL, NULL, NULL, NULL};
+DT_CUDA_TABLE(lrn, NULL, NULL, lrn_run, NULL);

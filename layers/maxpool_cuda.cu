@@ -233,4 +233,4 @@ static dt_status maxpool_run(const dt_call *c, void *state, const dt_args *a, dt
     return dt_cuda_launched("maxpool forward", err);
 }
 
-DT_CUDA_TABLE(maxpool) = {NULL, NULL, NULL, maxpool_run, NULL, NULL, NULL, NULL};
+DT_CUDA_TABLE(maxpool, NULL, NULL, maxpool_run, NULL);

@@ -313,7 +313,7 @@ static dt_status ask_locked(
         DT_CHECK(weight_desc(p, true, false, &answer.weight, err));
     } else if (way.way == DT_DNNL_PANELS) {
         DT_CHECK(panels_desc(p, &answer.weight, err));
-    } else if (way.way == DT_DNNL_WEIGHTS && p->taps) {
+    } else if (way.way == DT_DNNL_TAPS) {
         DT_CHECK(taps_desc(p, &answer.weight, err));
     } else {
         dnnl_primitive_desc_t pd;

@@ -19,7 +19,8 @@ typedef enum dt_dnnl_way {
     DT_DNNL_DATA,    /* dy, weight -> dx */
     DT_DNNL_WEIGHTS, /* x, dy -> dweight, dbias */
     DT_DNNL_PLAIN,   /* as a layout: OIHW, or [out, in] */
-    DT_DNNL_PANELS   /* as a layout, of a 1 x 1 kernel: [in / DT_DNNL_PANEL][out][DT_DNNL_PANEL] */
+    DT_DNNL_PANELS,  /* as a layout, of a 1 x 1 kernel: [in / DT_DNNL_PANEL][out][DT_DNNL_PANEL] */
+    DT_DNNL_TAPS     /* as a layout: [kernel][kernel][in][out] */
 } dt_dnnl_way;
 
 enum { DT_DNNL_PANEL = 64 };
@@ -29,8 +30,7 @@ enum { DT_DNNL_PANEL = 64 };
  * @p @q: output height and width
  * @dilation: 1 is a dense kernel
  * @bf16: 1: of values of bf16, else of fp32
- * @taps: 1: the gradient of the weight is made elsewhere, as [kernel][kernel][in][out], and so
- * DT_DNNL_WEIGHTS is a layout only */
+ * @taps: 1: the weight lives as DT_DNNL_TAPS, which kernels of ours read and write */
 typedef struct dt_dnnl_problem {
     int64_t fc, bf16, bias, taps, groups, c, h, w, out, p, q, kernel, stride, pad, dilation;
 } dt_dnnl_problem;
@@ -39,7 +39,7 @@ typedef struct dt_dnnl_problem {
  */
 typedef struct dt_dnnl_layout {
     dt_dnnl_way way;
-    int64_t n; /* ignored for DT_DNNL_PLAIN and DT_DNNL_PANELS */
+    int64_t n; /* ignored from DT_DNNL_PLAIN on */
 } dt_dnnl_layout;
 
 /* What is known without building a primitive.

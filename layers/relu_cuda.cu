@@ -46,4 +46,4 @@ static dt_status relu_run(const dt_call *c, void *state, const dt_args *a, dt_er
     return dt_cuda_launched("relu forward", err);
 }
 
-DT_CUDA_TABLE(relu) = {NULL, NULL, NULL, relu_run, NULL, NULL, NULL, NULL};
+DT_CUDA_TABLE(relu, NULL, NULL, relu_run, NULL);

@@ -77,4 +77,4 @@ static dt_status shortcut_run(const dt_call *c, void *state, const dt_args *a, d
     return dt_cuda_launched("shortcut", err);
 }
 
-DT_CUDA_TABLE(shortcut) = {NULL, NULL, NULL, shortcut_run, NULL, NULL, NULL, NULL};
+DT_CUDA_TABLE(shortcut, NULL, NULL, shortcut_run, NULL);

@@ -209,7 +209,7 @@ static dt_status update_all(
         (void)state;                                                                               \
         return update_all(op, &c, a, 1, err);                                                      \
     }                                                                                              \
-    DT_CUDA_TABLE(name) = {NULL, NULL, NULL, name##_run, NULL, NULL, NULL, name##_run_many}
+    DT_CUDA_TABLE(name, NULL, NULL, name##_run, name##_run_many)
 
 UPDATE_TABLE(sgd, UPDATE_SGD);
 UPDATE_TABLE(adam, UPDATE_ADAM);

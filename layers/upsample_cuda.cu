@@ -75,4 +75,4 @@ static dt_status upsample_run(const dt_call *c, void *state, const dt_args *a, d
     return dt_cuda_launched("upsample", err);
 }
 
-DT_CUDA_TABLE(upsample) = {NULL, NULL, NULL, upsample_run, NULL, NULL, NULL, NULL};
+DT_CUDA_TABLE(upsample, NULL, NULL, upsample_run, NULL);

@@ -12,10 +12,12 @@ typedef struct job {
 } job;
 
 /* A weight that belongs to another layer lives as that one has it: plain. */
-static dt_dnnl_layout home(const dt_call *c)
+static dt_dnnl_layout home(const dt_dnnl_problem *p, const dt_call *c)
 {
     if (c->node->shares != DT_SHARES_NONE)
         return (dt_dnnl_layout){.way = DT_DNNL_PLAIN};
+    if (p->taps)
+        return (dt_dnnl_layout){.way = DT_DNNL_TAPS};
     return (dt_dnnl_layout){DT_DNNL_WEIGHTS, c->home_n};
 }
 
@@ -23,7 +25,7 @@ static dt_dnnl_layout home(const dt_call *c)
 static bool find_job(const dt_dnnl_problem *p, const dt_call *c, job *j)
 {
     const dt_dnnl_way data = dt_pixels_serve(p) ? DT_DNNL_PANELS : DT_DNNL_DATA;
-    *j = (job){.from = home(c), .to = {.n = c->n}};
+    *j = (job){.from = home(p, c), .to = {.n = c->n}};
     switch (c->form) {
     case DT_FORWARD:
     case DT_CLONE:
@@ -45,7 +47,7 @@ static bool find_job(const dt_dnnl_problem *p, const dt_call *c, job *j)
         j->to.way = data;
         return true;
     case DT_RESTORE:
-        *j = (job){true, {DT_DNNL_WEIGHTS, c->n}, home(c)};
+        *j = (job){true, {DT_DNNL_WEIGHTS, c->n}, home(p, c)};
         return true;
     case DT_UPDATE:
     case DT_FORMS:
@@ -69,7 +71,7 @@ dt_status dt_weighted_facts(const dt_dnnl_problem *p, const dt_call *c, dt_facts
     dt_status st = j.reorder ? dt_dnnl_ask_reorder(p, j.from, j.to, &own, err)
                              : dt_dnnl_ask(p, j.to, &own, err);
     if (st == DT_OK && !j.reorder)
-        st = dt_dnnl_ask_reorder(p, home(c), j.to, &move, err);
+        st = dt_dnnl_ask_reorder(p, home(p, c), j.to, &move, err);
     DT_TRY(err, st, "layer '%s'", c->node->name);
     f->work_bytes = own.work_bytes;
     f->layout = own.layout;
@@ -139,7 +141,7 @@ dt_status dt_weighted_bytes(
     *bytes = plain_bytes(c, i);
     if (i > 0)
         return DT_OK;
-    DT_TRY(err, dt_dnnl_ask(p, home(c), &f, err), "layer '%s'", c->node->name);
+    DT_TRY(err, dt_dnnl_ask(p, home(p, c), &f, err), "layer '%s'", c->node->name);
     *bytes = f.weight_bytes;
     return DT_OK;
 }
@@ -177,7 +179,7 @@ dt_status dt_weighted_put(
         return DT_OK;
     }
     const dt_dnnl_layout oihw = {.way = DT_DNNL_PLAIN};
-    DT_TRY(err, convert(p, oihw, home(c), unconst(plain), lives, err), "layer '%s', weight",
+    DT_TRY(err, convert(p, oihw, home(p, c), unconst(plain), lives, err), "layer '%s', weight",
         c->node->name);
     return DT_OK;
 }
@@ -190,7 +192,7 @@ dt_status dt_weighted_get(
         return DT_OK;
     }
     const dt_dnnl_layout oihw = {.way = DT_DNNL_PLAIN};
-    DT_TRY(err, convert(p, home(c), oihw, unconst(lives), plain, err), "layer '%s', weight",
+    DT_TRY(err, convert(p, home(p, c), oihw, unconst(lives), plain, err), "layer '%s', weight",
         c->node->name);
     return DT_OK;
 }
@@ -204,9 +206,10 @@ bool dt_weighted_has_rows(const dt_dnnl_problem *p, const dt_call *c)
     dt_dnnl_op *op = NULL;
     const int64_t first = p->out > DT_WEIGHTED_ROWS ? DT_WEIGHTED_ROWS : 0, left = p->out - first;
     const int64_t n = left < DT_WEIGHTED_ROWS ? left : DT_WEIGHTED_ROWS;
-    const bool has = home(c).way != DT_DNNL_PLAIN && dt_dnnl_ask(p, home(c), &f, NULL) == DT_OK &&
-                     f.weight_bytes == plain_bytes(c, 0) &&
-                     dt_dnnl_create_reorder_rows(&op, p, home(c), out_in, first, n, NULL) == DT_OK;
+    const bool has =
+        home(p, c).way != DT_DNNL_PLAIN && dt_dnnl_ask(p, home(p, c), &f, NULL) == DT_OK &&
+        f.weight_bytes == plain_bytes(c, 0) &&
+        dt_dnnl_create_reorder_rows(&op, p, home(p, c), out_in, first, n, NULL) == DT_OK;
     dt_dnnl_destroy(op);
     return has;
 }
@@ -227,12 +230,12 @@ dt_status dt_weighted_put_rows(const dt_dnnl_problem *p, const dt_call *c, int64
     const float *plain, void *lives, dt_err *err)
 {
     const dt_dnnl_bytes bytes = {.x = unconst(plain), .y = lives};
-    return convert_rows(p, c, out_in, home(c), (int64_t[2]){first, n}, &bytes, err);
+    return convert_rows(p, c, out_in, home(p, c), (int64_t[2]){first, n}, &bytes, err);
 }
 
 dt_status dt_weighted_get_rows(const dt_dnnl_problem *p, const dt_call *c, int64_t first, int64_t n,
     const void *lives, float *plain, dt_err *err)
 {
     const dt_dnnl_bytes bytes = {.x = unconst(lives), .y = plain};
-    return convert_rows(p, c, home(c), out_in, (int64_t[2]){first, n}, &bytes, err);
+    return convert_rows(p, c, home(p, c), out_in, (int64_t[2]){first, n}, &bytes, err);
 }

@@ -1,7 +1,7 @@
 /* What conv and fc share on the CPU device: a layer whose parameter 0 is a weight in a layout of
  * the library's choosing and whose parameter 1, if any, is a plain bias. The weight lives in the
  * layout of the gradient that the training micro-batch (home_n) gives, so that optimizers are
- * elementwise. */
+ * elementwise; or, where kernels of ours may compute the layer, in theirs. */
 #ifndef DT_LAYERS_WEIGHTED_H
 #define DT_LAYERS_WEIGHTED_H
 

@@ -32,7 +32,23 @@ static dt_plan_arg plan_arg(const dt_program *p, const dt_op *op, const dt_opera
     return g;
 }
 
-static void op_table(dti_lowering *l)
+/* The way that this op takes, where it has a choice that was limited. */
+static dt_status plan_way(const dt_program *p, const dt_op *op, dt_plan_op *to, dt_err *err)
+{
+    dt_ways w;
+    dt_facts f;
+    if (op->node == DT_NONE || p->graph->node[op->node].room[dt_form_room(op->form)] == DT_ROOM_ANY)
+        return DT_OK;
+    DT_CHECK(dt_op_ways(p, op, &w, err));
+    if (w.n < 2)
+        return DT_OK;
+    DT_CHECK(dt_op_facts(p, op, &f, err));
+    memcpy(to->way, f.impl, sizeof to->way);
+    to->work = f.work_bytes;
+    return DT_OK;
+}
+
+static dt_status op_table(dti_lowering *l, dt_err *err)
 {
     const dt_program *p = l->p;
     for (size_t i = 0; i < p->n_order; i++) {
@@ -56,7 +72,9 @@ static void op_table(dti_lowering *l)
             to->safe[to->n_safe].out = out;
             to->safe[to->n_safe++].in = in;
         }
+        DT_TRY(err, plan_way(p, op, to, err), "%s", op->name);
     }
+    return DT_OK;
 }
 
 static int32_t in_place_reason(dti_lowering *l, int32_t under)
@@ -189,6 +207,6 @@ dt_status dti_rows(dti_lowering *l, dt_err *err)
         plan->reason == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a plan");
     tensor_table(l);
-    op_table(l);
+    DT_CHECK(op_table(l, err));
     return add_rows(l, err);
 }

@@ -114,6 +114,19 @@ static dt_status parse_safe(parser *x, dti_word w, dt_plan_op *o)
     return DT_OK;
 }
 
+static dt_status parse_way(parser *x, dti_word w, dt_plan_op *o)
+{
+    dti_word way, work;
+    if (o->way[0] != '\0')
+        return dti_scan_bad(&x->s, "a second k:%.*s", DTI_SHOW(w));
+    if (!dti_word_cut(w, '/', &way, &work))
+        return dti_scan_bad(&x->s, "'%.*s' is not WAY/WORK", DTI_SHOW(w));
+    DT_CHECK(dti_scan_escaped(&x->s, "way", way, o->way, sizeof o->way));
+    if (o->way[0] == '\0')
+        return dti_scan_bad(&x->s, "'%.*s' names no way", DTI_SHOW(w));
+    return dti_scan_number(&x->s, "scratch of the way", work, UINT64_MAX, &o->work);
+}
+
 static dt_status parse_op(parser *x)
 {
     dt_plan *p = x->p;
@@ -137,8 +150,11 @@ static dt_status parse_op(parser *x)
             DT_CHECK(parse_arg(x, v, DT_WRITE));
         else if (dti_word_take(&v, "u:"))
             DT_CHECK(parse_arg(x, v, DT_UPDATES));
+        else if (dti_word_take(&v, "k:"))
+            DT_CHECK(parse_way(x, v, &o));
         else
-            return dti_scan_bad(&x->s, "'%.*s' does not begin with r:, w:, u: or s:", DTI_SHOW(w));
+            return dti_scan_bad(
+                &x->s, "'%.*s' does not begin with r:, w:, u:, s: or k:", DTI_SHOW(w));
     }
     o.n = (int32_t)p->n_arg - o.first;
     p->op[p->n_op++] = o;

@@ -268,6 +268,10 @@ void dti_op_line(const dti_names *n, size_t op, FILE *f)
         dti_tensor_name(n, o->safe[i].in, in);
         fprintf(f, " s:%s/%s", name, in);
     }
+    if (o->way[0] != '\0') {
+        escape(o->way, false, name);
+        fprintf(f, " k:%s/%" PRIu64, name, o->work);
+    }
 }
 
 void dti_row_line(const dti_names *n, size_t row, FILE *f)

@@ -3,11 +3,12 @@
  *
  *     dt-plan 1 net=... device=... (the header, every field in a fixed order)
  *     tensor NAME ROLE BYTES HOME
- *     op NAME KIND FLOPS ARG... s:OUT/IN...
+ *     op NAME KIND FLOPS ARG... s:OUT/IN... k:WAY/WORK
  *     ROW STREAM KIND OP TENSOR OFF BYTES EVENT OVER TIER:SLOT REASON
  *
  * HOME is the offset of a persistent tensor, "-" for others. ARG is r:, w: or u: and a tensor, with
- * [from,to) behind it unless it is whole. A slot that holds packed bytes is TIER:SLOT=CODEC/BYTES.
+ * [from,to) behind it unless it is whole; WAY is how a device with several ways computes the op,
+ * and WORK the scratch that it wants. A slot that holds packed bytes is TIER:SLOT=CODEC/BYTES.
  *
  * Tensors come before ops, ops before rows; rows are numbered from 0; streams are c, o, i, w and r
  * (dt_stream); the reason is the rest of its line. Lines that begin with # are comments. Bytes of a

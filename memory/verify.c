@@ -472,6 +472,22 @@ static dt_status homes(verifier *v)
     return DT_OK;
 }
 
+/* An op that is for one of several ways has the scratch of that way. */
+static dt_status way_work(verifier *v, const dt_plan_op *op)
+{
+    uint64_t bytes = 0;
+    for (int32_t a = op->first; a < op->first + op->n; a++) {
+        const int32_t t = v->p->arg[a].tensor;
+        DT_CHECK(tensor_ok(v, t));
+        if (v->p->tensor[t].role == DT_ROLE_WORKSPACE)
+            bytes = v->p->tensor[t].bytes;
+    }
+    if (op->way[0] != '\0' && bytes != op->work)
+        return refuse(v, "%s has %" PRIu64 " bytes of scratch, but its way '%s' wants %" PRIu64,
+            op->name, bytes, op->way, op->work);
+    return DT_OK;
+}
+
 static dt_status op_tables(verifier *v)
 {
     for (size_t i = 0; i < v->p->n_op; i++) {
@@ -480,6 +496,7 @@ static dt_status op_tables(verifier *v)
             return refuse(v, "%s has arguments outside the table", op->name);
         if (op->n_safe < 0 || op->n_safe > DT_MAX_OVER)
             return refuse(v, "%s has %" PRId32 " safe pairs", op->name, op->n_safe);
+        DT_CHECK(way_work(v, op));
     }
     return DT_OK;
 }

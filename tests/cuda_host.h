@@ -80,7 +80,9 @@ void dt_host_launch(
     static void name(const type given)
 #define DT_LAUNCH(kernel, grid, threads, queue, given)                                             \
     ((void)(queue), dt_host_launch(kernel##_thread, (grid).x, (grid).y, (threads), &(given)))
-#define DT_CUDA_TABLE(name) static const dt_kernels dt_##name##_host
+#define DT_CUDA_TABLE(name, facts, create, run, run_many)                                          \
+    static const dt_kernels dt_##name##_host = {                                                   \
+        facts, create, NULL, run, NULL, NULL, NULL, run_many, NULL}
 
 /* Of the runtime, no more than kernels' files call. */
 typedef void *cudaStream_t;

@@ -89,11 +89,14 @@ static const char *const copies[] = {"inline", "copy threads"};
 static const char *const delays[] = {"no delays", "delays"};
 static const char *const micros[] = {"1 micro-batch", "2 micro-batches"};
 static const char *const fusion[] = {"unfused", "fused"};
+static const char *const rooms[] = {"fast ways", "small ways", "mixed ways"};
 
 int dt_levels(dt_factor f)
 {
     if (f == DT_BY_PRECISION)
         return dt_onednn_avx512() ? 2 : 1;
+    if (f == DT_BY_ROOMS)
+        return DT_COUNT(rooms);
     return f == DT_BY_NETWORK ? NETWORKS : f == DT_BY_POLICY ? (int)DT_COUNT(methods) : 2;
 }
 
@@ -108,7 +111,8 @@ const char *dt_level_name(dt_factor f, int level)
         [DT_BY_COPY] = copies,
         [DT_BY_DELAY] = delays,
         [DT_BY_MICRO] = micros,
-        [DT_BY_FUSE] = fusion};
+        [DT_BY_FUSE] = fusion,
+        [DT_BY_ROOMS] = rooms};
     if (f == DT_BY_PRECISION)
         return dt_dtype_name((dt_dtype)level);
     return f == DT_BY_NETWORK  ? networks[level].name
@@ -164,13 +168,16 @@ static dt_graph *build(const network *net)
 
 static dt_graph *graph_of(const dt_way *w)
 {
-    dt_graph *g = build(&networks[w->level[DT_BY_NETWORK]]), *fused;
+    dt_graph *g = build(&networks[w->level[DT_BY_NETWORK]]), *fused = g;
     dt_err err = {0};
     g->dtype = (dt_dtype)w->level[DT_BY_PRECISION];
-    if (w->level[DT_BY_FUSE] == 0)
-        return g;
-    assert_ok(dt_graph_fuse(&fused, g, &err), &err);
-    dt_graph_destroy(g);
+    if (w->level[DT_BY_FUSE] == 1) {
+        assert_ok(dt_graph_fuse(&fused, g, &err), &err);
+        dt_graph_destroy(g);
+    }
+    for (size_t i = 0; i < DT_ROOMS * fused->n_node && w->level[DT_BY_ROOMS] > 0; i++)
+        if (w->level[DT_BY_ROOMS] == 1 || i % 4 < 2)
+            fused->node[i / DT_ROOMS].room[i % DT_ROOMS] = DT_ROOM_LEAST;
     return fused;
 }
 
@@ -352,7 +359,7 @@ static unsigned char *train(trainee *t, int of)
 static struct kept {
     unsigned char *state;
     uint64_t peak;
-} kept[NETWORKS + WIDE][MOST_MICRO][2][DT_DTYPES];
+} kept[NETWORKS + WIDE][MOST_MICRO][2][DT_DTYPES][DT_COUNT(rooms)];
 
 /* All has changed, or the comparison would compare nothing. */
 static void has_trained(trainee *t, const unsigned char *state)
@@ -369,8 +376,8 @@ static void has_trained(trainee *t, const unsigned char *state)
 static const struct kept *keeping_all(const dt_way *w)
 {
     const int micro = w->level[DT_BY_MICRO];
-    struct kept *k =
-        &kept[w->level[DT_BY_NETWORK]][micro][w->level[DT_BY_FUSE]][w->level[DT_BY_PRECISION]];
+    struct kept *k = &kept[w->level[DT_BY_NETWORK]][micro][w->level[DT_BY_FUSE]]
+                          [w->level[DT_BY_PRECISION]][w->level[DT_BY_ROOMS]];
     if (k->state != NULL)
         return k;
     static const method keep_all = {"keep_all", "keep_all", ""};
@@ -386,7 +393,7 @@ static const struct kept *keeping_all(const dt_way *w)
 
 void dt_exactness_end(void)
 {
-    struct kept *all = &kept[0][0][0][0];
+    struct kept *all = &kept[0][0][0][0][0];
     for (size_t i = 0; i < sizeof kept / sizeof *all; i++) {
         dt_free(all[i].state);
         all[i].state = NULL;

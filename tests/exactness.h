@@ -14,6 +14,7 @@ typedef enum dt_factor {
     DT_BY_MICRO,     /* micro-batches of a step: 1, 2 */
     DT_BY_FUSE,      /* off, on */
     DT_BY_PRECISION, /* fp32, bf16; where the processor has AVX-512 */
+    DT_BY_ROOMS,     /* of layers with several ways: the fastest, the smallest, both mixed */
     DT_FACTORS
 } dt_factor;
 
@@ -35,7 +36,7 @@ typedef struct dt_exactness {
 } dt_exactness;
 
 /* Train some steps and compare parameters, optimizer state, buffers and metrics with keep_all's of
- * the same network, micro-batches, fusion and precision; and what each plan takes with what it
+ * the same network, micro-batches, fusion, precision and table of algorithms; and what each plan takes with what it
  * says. Fails the test with the tensor's name. What keep_all leaves is kept until dt_exactness_end.
  */
 dt_exactness dt_assert_exact(const dt_way *w);

@@ -517,6 +517,8 @@ void dt_layer_check(dt_layer_run *r)
     }
     assert_ok(dt_graph_add(b.g, r->desc, "layer", r->opts, ids, r->n_x, &id, &err), &err);
     b.g->dtype = r->dtype;
+    for (int i = 0; i < DT_ROOMS; i++)
+        b.g->node[id].room[i] = r->room;
     b.call = (dt_call){.node = &b.g->node[id],
         .graph = b.g,
         .alt = r->alt,

@@ -17,6 +17,7 @@
  * @piece:      samples at a time in forms that may be split; 0: all
  * @x:          shapes of the inputs, n = 1; all the same
  * @alt:        which alternative backward uses
+ * @room:       bytes that its ways may take, in all directions
  * @dtype:      of the values; those given are rounded to it
  * @eval:       evaluation forward, no backward
  * @forward_only: no backward
@@ -33,6 +34,7 @@ typedef struct dt_layer_run {
     int n_x;
     dt_shape x[DT_MAX_IN];
     int alt;
+    size_t room;
     dt_dtype dtype;
     bool eval, forward_only, in_place;
     const float *in[DT_MAX_IN];

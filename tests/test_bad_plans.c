@@ -51,6 +51,7 @@ static const struct refusal {
     {"past the host", "a slot that ends behind the bytes of the host tier"},
     {"no tier", "a copy out to the decoded batch"},
     {"bytes are moved", "declared sums of copies that are wrong"},
+    {"but its way", "an op whose scratch is not that of the way it names"},
 };
 
 enum { FEWEST_BAD = 60, FEWEST_GOOD = 4, MOST = 256 };

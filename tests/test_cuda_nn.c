@@ -24,26 +24,44 @@
 
 /* --- the libraries --- */
 
-enum { SCRATCH = 100 };
+enum { SCRATCH = 100, SCRATCH_LEAST = 10 };
 
 struct dt_cudnn_op {
     dt_cudnn_problem p;
+    size_t scratch;
 };
 
-/* Has an engine for all but grouped convolutions. */
-dt_status dt_cudnn_ask(const dt_cudnn_problem *p, dt_cudnn_facts *f, dt_err *err)
+static size_t scratch_within(const dt_cudnn_problem *p, size_t room)
+{
+    return p->many == 0 || room >= SCRATCH ? SCRATCH : SCRATCH_LEAST;
+}
+
+/* Has two engines for all but grouped convolutions. */
+dt_status dt_cudnn_ask(const dt_cudnn_problem *p, size_t room, dt_cudnn_facts *f, dt_err *err)
 {
     (void)err;
-    *f = (dt_cudnn_facts){.work_bytes = SCRATCH, .direct = p->groups > 1, .impl = "made up"};
+    assert_true((room == DT_ROOM_ANY) == (p->many == 0));
+    *f = (dt_cudnn_facts){.work_bytes = scratch_within(p, room), .direct = p->groups > 1};
+    snprintf(f->impl, sizeof f->impl, "made up %zu", f->work_bytes);
     return DT_OK;
 }
 
-dt_status dt_cudnn_create(dt_cudnn_op **out, const dt_cudnn_problem *p, dt_err *err)
+dt_status dt_cudnn_ways(const dt_cudnn_problem *p, dt_ways *w, dt_err *err)
+{
+    (void)err;
+    assert_int_equal(p->many, 1);
+    w->n = 0;
+    dt_ways_add(w, "made up 100", SCRATCH);
+    dt_ways_add(w, "made up 10", SCRATCH_LEAST);
+    return DT_OK;
+}
+
+dt_status dt_cudnn_create(dt_cudnn_op **out, const dt_cudnn_problem *p, size_t room, dt_err *err)
 {
     (void)err;
     *out = dt_alloc(1, sizeof **out);
     assert_non_null(*out);
-    (*out)->p = *p;
+    **out = (dt_cudnn_op){*p, scratch_within(p, room)};
     return DT_OK;
 }
 
@@ -54,7 +72,7 @@ void dt_cudnn_destroy(dt_cudnn_op *op)
 
 dt_status dt_cudnn_run(const dt_cudnn_op *op, void *queue, const dt_cudnn_bytes *bytes, dt_err *err)
 {
-    memset(bytes->work, 0x55, SCRATCH);
+    memset(bytes->work, 0x55, op->scratch);
     return dt_conv_direct(&op->p, queue, bytes, err);
 }
 
@@ -149,7 +167,7 @@ static const struct layer_case {
 };
 
 static void run(const struct layer_case *c, const dt_layer_desc *desc, float *const values[4],
-    void *opts, dt_layer_run *r)
+    void *opts, size_t room, dt_layer_run *r)
 {
     *r = (dt_layer_run){.desc = desc,
         .opts = opts,
@@ -157,6 +175,7 @@ static void run(const struct layer_case *c, const dt_layer_desc *desc, float *co
         .n_x = 1,
         .x = {c->x},
         .dtype = c->dtype,
+        .room = room,
         .in = {values[0]},
         .param = {values[1], values[2]},
         .dy = values[3]};
@@ -182,11 +201,11 @@ static void is_the_processors(void **state)
         dt_random_values((size_t)dt_param_count(&info.param[0]), 2),
         dt_random_values((size_t)info.y.c, 3), dt_random_values((size_t)y, 4)};
     dt_layer_run want, got;
-    run(c, &desc, values, opts, &want);
+    run(c, &desc, values, opts, DT_ROOM_ANY, &want);
     for (int turn = 0; turn < 2; turn++) {
         desc.cpu = c->kernels;
         dt_host_backwards = turn == 1;
-        run(c, &desc, values, opts, &got);
+        run(c, &desc, values, opts, turn == 1 ? DT_ROOM_LEAST : DT_ROOM_ANY, &got);
         assert_same(got.got_y, want.got_y, y, most);
         assert_same(got.got_dx[0], want.got_dx[0], x, most);
         for (int i = 0; i < info.n_param; i++)
@@ -202,20 +221,80 @@ static void is_the_processors(void **state)
 
 /* --- engines --- */
 
-static const dt_cudnn_rules fp32 = {.work_bytes = 1000}, bf16 = {.bf16 = true, .work_bytes = 1000};
-
-static void the_first_allowed_engine_is_taken(void **state)
+/* Scratch shares the room with the copy of the weight in bf16, and takes turns with the sums of the
+ * bias. */
+static void the_room_decides_between_engines(void **state)
 {
     (void)state;
+    enum { OUT = 16, C = 8, WEIGHT = OUT * 9 * C };
+    const dt_conv o = {OUT, 3, 1, 1, 1, 1, false}, sums = {OUT, 3, 1, 1, 1, 1, true};
+    for (int i = 0; i < 4 * DT_ROOMS; i++) {
+        const dt_form_kind form = dt_room_form(i / 4);
+        const bool bf16 = i % 2 == 1, bias = i / 2 % 2 == 1;
+        const int32_t in = DT_GRAPH_INPUT;
+        dt_graph *g;
+        dt_facts f;
+        dt_ways w;
+        int32_t id;
+        dt_err err = {0};
+        assert_ok(dt_graph_create(&g, "g", (dt_shape){1, 9, 9, C}, 10, &err), &err);
+        assert_ok(dt_graph_add(g, &dt_layer_conv, "c", bias ? &sums : &o, &in, 1, &id, &err), &err);
+        const dt_call c = {.node = &g->node[id],
+            .graph = g,
+            .form = form,
+            .dtype = bf16 ? DT_BF16 : DT_F32,
+            .n = 1,
+            .home_n = 1,
+            .needs_dx = true};
+        const bool adds = bias && form == DT_BACKWARD;
+        const size_t copy = bf16 && form != DT_BACKWARD ? sizeof(dt_bf16) * WEIGHT : 0;
+        assert_ok(dt_conv_cuda.ways(&c, &w, &err), &err);
+        assert_int_equal(w.n, 2);
+        const size_t sum = adds ? dt_cuda_columns_work(81, OUT) : 0;
+        assert_int_equal(w.way[0].bytes, SCRATCH + copy);
+        assert_int_equal(w.way[1].bytes, (sum > SCRATCH_LEAST ? sum : SCRATCH_LEAST) + copy);
+        for (int k = 0; k < w.n; k++)
+            for (size_t less = 0; less < 2; less++) {
+                const int want = less > 0 && k + 1 < w.n ? k + 1 : k;
+                g->node[id].room[dt_form_room(form)] = w.way[k].bytes - less;
+                assert_ok(dt_conv_cuda.facts(&c, &f, &err), &err);
+                assert_int_equal(dt_facts_bytes(&f), w.way[want].bytes);
+                assert_string_equal(f.impl, w.way[want].impl);
+                assert_int_equal(f.derived_bytes, copy);
+            }
+        dt_graph_destroy(g);
+    }
+}
+
+static const dt_cudnn_rules fp32 = {.work_bytes = 1000}, bf16 = {.bf16 = true, .work_bytes = 1000};
+
+/* Goes through the table as the library's proposals are gone through; the ways' places in it. */
+static int ways_of(const dt_cudnn_candidate *table, int n, const dt_cudnn_rules *r, int *at)
+{
+    int ways = 0;
+    for (int i = 0; i < n; i++)
+        if (dt_cudnn_is_way(&table[i], ways > 0 ? &table[at[ways - 1]] : NULL, r))
+            at[ways++] = i;
+    return ways;
+}
+
+static void ways_are_allowed_and_ever_smaller(void **state)
+{
+    (void)state;
+    int at[7];
     const dt_cudnn_candidate table[] = {
         {.engine = 1, .notes = DT_CUDNN_NONDETERMINISTIC, .tried = true, .ready = true},
         {.engine = 2, .tried = true, .ready = false},
         {.engine = 3, .tried = true, .ready = true, .work_bytes = 1001},
         {.engine = 4, .tried = true, .ready = true, .work_bytes = 1000},
-        {.engine = 5, .tried = true, .ready = true},
+        {.engine = 5, .tried = true, .ready = true, .work_bytes = 1000},
+        {.engine = 6, .ready = true},
+        {.engine = 7, .tried = true, .ready = true},
     };
-    assert_int_equal(dt_cudnn_choose(table, 5, &bf16), 3);
-    assert_int_equal(dt_cudnn_choose(table, 3, &bf16), -1);
+    assert_int_equal(ways_of(table, 7, &bf16, at), 2);
+    assert_int_equal(at[0], 3);
+    assert_int_equal(at[1], 6);
+    assert_int_equal(ways_of(table, 3, &bf16, at), 0);
 }
 
 static void tensor_cores_are_for_bf16_and_tf32(void **state)
@@ -223,9 +302,9 @@ static void tensor_cores_are_for_bf16_and_tf32(void **state)
     (void)state;
     const dt_cudnn_candidate c = {.notes = DT_CUDNN_TENSOR_CORE, .tried = true, .ready = true};
     const dt_cudnn_rules rounding = {.tf32 = true, .work_bytes = 1000};
-    assert_int_equal(dt_cudnn_choose(&c, 1, &fp32), -1);
-    assert_int_equal(dt_cudnn_choose(&c, 1, &rounding), 0);
-    assert_int_equal(dt_cudnn_choose(&c, 1, &bf16), 0);
+    assert_false(dt_cudnn_is_way(&c, NULL, &fp32));
+    assert_true(dt_cudnn_is_way(&c, NULL, &rounding));
+    assert_true(dt_cudnn_is_way(&c, NULL, &bf16));
 }
 
 static void engines_that_lose_digits_are_left_out(void **state)
@@ -236,7 +315,7 @@ static void engines_that_lose_digits_are_left_out(void **state)
     for (size_t i = 0; i < DT_COUNT(notes); i++) {
         const dt_cudnn_candidate c = {.notes = notes[i], .tried = true, .ready = true};
         assert_non_null(dt_cudnn_refusal(&c, &bf16));
-        assert_int_equal(dt_cudnn_choose(&c, 1, &bf16), -1);
+        assert_false(dt_cudnn_is_way(&c, NULL, &bf16));
     }
 }
 
@@ -244,7 +323,7 @@ static void engines_without_notes_are_left_out(void **state)
 {
     (void)state;
     const dt_cudnn_candidate c = {.engine = -1, .tried = true, .ready = true};
-    assert_int_equal(dt_cudnn_choose(&c, 1, &bf16), -1);
+    assert_false(dt_cudnn_is_way(&c, NULL, &bf16));
 }
 
 static void engines_made_at_run_time_come_last(void **state)
@@ -253,16 +332,17 @@ static void engines_made_at_run_time_come_last(void **state)
     const dt_cudnn_candidate c = {
         .behaviours = DT_CUDNN_RUNTIME_COMPILED, .tried = true, .ready = true};
     const dt_cudnn_rules late = {.bf16 = true, .compiled = true, .work_bytes = 1000};
-    assert_int_equal(dt_cudnn_choose(&c, 1, &bf16), -1);
-    assert_int_equal(dt_cudnn_choose(&c, 1, &late), 0);
+    assert_false(dt_cudnn_is_way(&c, NULL, &bf16));
+    assert_true(dt_cudnn_is_way(&c, NULL, &late));
 }
 
 int main(void)
 {
-    enum { OTHERS = 5 };
+    enum { OTHERS = 6 };
     static struct layer_case copies[DT_COUNT(cases)];
     struct CMUnitTest tests[OTHERS + DT_COUNT(cases)] = {
-        cmocka_unit_test(the_first_allowed_engine_is_taken),
+        cmocka_unit_test(the_room_decides_between_engines),
+        cmocka_unit_test(ways_are_allowed_and_ever_smaller),
         cmocka_unit_test(tensor_cores_are_for_bf16_and_tf32),
         cmocka_unit_test(engines_that_lose_digits_are_left_out),
         cmocka_unit_test(engines_without_notes_are_left_out),

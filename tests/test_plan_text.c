@@ -57,7 +57,8 @@ static bool same_tensor(const dt_plan_tensor *a, const dt_plan_tensor *b)
 static bool same_op(const dt_plan_op *a, const dt_plan_op *b)
 {
     bool same = strcmp(a->name, b->name) == 0 && a->kind == b->kind && a->first == b->first &&
-                a->n == b->n && a->n_safe == b->n_safe && a->flops == b->flops;
+                a->n == b->n && a->n_safe == b->n_safe && a->flops == b->flops &&
+                strcmp(a->way, b->way) == 0 && a->work == b->work;
     for (int i = 0; same && i < a->n_safe; i++)
         same = a->safe[i].out == b->safe[i].out && a->safe[i].in == b->safe[i].in;
     return same;
@@ -146,7 +147,13 @@ static const sample sample_start = {
         .n_reason = 2},
     .tensor = {{"c1.weight", DT_ROLE_WEIGHTS, true, 64, 0}, {"x", DT_ROLE_INPUT, false, 64, 0},
         {"c1.y", DT_ROLE_ACTIVATIONS, false, 128, 0}, {"r1.y", DT_ROLE_ACTIVATIONS, false, 128, 0}},
-    .op = {{.name = "c1.f", .kind = DT_OP_FORWARD, .first = 0, .n = 3, .flops = 4096},
+    .op = {{.name = "c1.f",
+               .kind = DT_OP_FORWARD,
+               .first = 0,
+               .n = 3,
+               .flops = 4096,
+               .way = "engine 2/3 #1",
+               .work = 64},
         {.name = "r1.f",
             .kind = DT_OP_FORWARD,
             .first = 3,
@@ -191,7 +198,7 @@ static const char sample_text[] =
     "tensor x input 64 -\n"
     "tensor c1.y activations 128 -\n"
     "tensor r1.y activations 128 -\n"
-    "op c1.f forward 4096 r:x r:c1.weight w:c1.y\n"
+    "op c1.f forward 4096 r:x r:c1.weight w:c1.y k:engine\\x202\\x2f3\\x20\\x231/64\n"
     "op r1.f forward 0.5 r:c1.y[64,128) u:r1.y s:r1.y/c1.y\n"
     "# row s kind     op   tensor off bytes event over slot    reason\n"
     "    0 c PLACE    -    x       64    64 -     -    -       -\n"
@@ -453,8 +460,12 @@ static const struct refusal {
     {"forward 4096", "forward nan", "flops 'nan'"},
     {"forward 4096", "forward 0x10", "flops '0x10'"},
     {"forward 4096", "forward 1e", "flops '1e'"},
-    {"r:x ", "x:x ", "a.plan:6: 'x:x' does not begin with r:, w:, u: or s:"},
+    {"r:x ", "x:x ", "a.plan:6: 'x:x' does not begin with r:, w:, u:, s: or k:"},
     {"r:x ", "r:q ", "there is no tensor 'q'"},
+    {"k:engine", "k:a/1 k:engine", "a.plan:6: a second k:"},
+    {"1/64", "1", "is not WAY/WORK"},
+    {"k:engine\\x202\\x2f3\\x20\\x231/", "k:\\/", "names no way"},
+    {"1/64", "1/-64", "scratch of the way '-64'"},
     {"r:x ", "r: ", "tensor is missing"},
     {"[64,128)", "[64,129)", "end of the range 129 is larger than 128"},
     {"[64,128)", "[128,64)", "start of the range 128 is larger than 64"},

@@ -54,6 +54,7 @@ static dt_status plan_trial(const search *x, trial *t, dt_err *err)
     other.map = NULL;
     other.planned = NULL;
     other.n_planned = other.cap_planned = 0;
+    other.ways_chosen = false;
     other.opts.train.batch = t->v.batch;
     other.opts.train.micro_batch = t->v.micro;
     other.opts.memory.policy = t->v.policy;

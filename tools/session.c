@@ -10,6 +10,7 @@
 #include "engine/graph_fuse.h"
 #include "layers/onednn.h"
 #include "layers/registry.h"
+#include "memory/fit.h"
 #include "memory/lower.h"
 #include "memory/verify.h"
 #include "models/ini.h"
@@ -222,6 +223,7 @@ void dt_session_forget(dt_session *s)
     s->planned = NULL;
     s->map = NULL;
     s->n_planned = s->cap_planned = 0;
+    s->ways_chosen = false;
 }
 
 void dt_session_close(dt_session *s)
@@ -284,6 +286,62 @@ static dt_status make(dt_session *s, dt_planned *p, dt_err *err)
     return dt_verify(p->plan, err);
 }
 
+static dt_status plan_step(dt_session *s, int64_t samples, dt_err *err);
+
+/* A step and an evaluation with the rooms as they are. */
+typedef struct trial {
+    dt_session s; /* another's graph and options; plans of its own */
+    dt_fitted *all;
+    size_t cap;
+} trial;
+
+static dt_status try_rooms(void *self, const dt_fitted **all, size_t *n, dt_err *err)
+{
+    trial *t = self;
+    dt_session *s = &t->s;
+    const dt_planned *p;
+    dt_session_forget(s);
+    s->ways_chosen = true;
+    DT_CHECK(plan_step(s, s->opts.train.batch, err));
+    DT_CHECK(dt_session_plan(s, DT_PROGRAM_UPDATE, 0, &p, err));
+    DT_CHECK(dt_session_plan(s, DT_PROGRAM_EVAL, s->opts.train.micro_batch, &p, err));
+    for (*n = 0; *n < s->n_planned; (*n)++) {
+        if (!dt_grow((void **)&t->all, &t->cap, *n, sizeof *t->all))
+            return DT_FAIL(err, DT_E_NOMEM, "no memory to choose algorithms");
+        t->all[*n] = (dt_fitted){s->planned[*n].program, s->planned[*n].plan};
+    }
+    *all = t->all;
+    return DT_OK;
+}
+
+static dt_status fit(const dt_session *s, dt_err *err)
+{
+    trial t = {.s = *s};
+    t.s.map = NULL;
+    t.s.planned = NULL;
+    t.s.n_planned = t.s.cap_planned = 0;
+    const dt_fit_env e = {
+        .graph = s->graph, .budget = s->opts.memory.device_budget, .plan = try_rooms, .self = &t};
+    const dt_status st = dt_fit_rooms(&e, err);
+    dt_session_forget(&t.s);
+    dt_free(t.all);
+    return st;
+}
+
+/* As memory.algorithms says, once for all plans of a run. */
+static dt_status choose_ways(dt_session *s, dt_err *err)
+{
+    const int how = s->opts.memory.algorithms;
+    if (s->ways_chosen)
+        return DT_OK;
+    if (how == DT_ALGORITHMS_FIT)
+        DT_CHECK(fit(s, err));
+    else
+        dt_set_rooms(s->graph, how == DT_ALGORITHMS_FAST ? DT_ROOM_ANY : DT_ROOM_LEAST);
+    s->ways_chosen = true;
+    return DT_OK;
+}
+
 static dt_status plan_as(
     dt_session *s, dt_program_kind kind, int64_t n, bool dense, const dt_planned **out, dt_err *err)
 {
@@ -292,6 +350,7 @@ static dt_status plan_as(
             *out = &s->planned[i];
             return DT_OK;
         }
+    DT_CHECK(choose_ways(s, err));
     if (s->map == NULL)
         DT_CHECK(dt_map_create(&s->map, s->graph, s->device, s->opts.train.micro_batch,
             dt_optimizer_state(&s->opts.train), err));

@@ -30,6 +30,7 @@ typedef struct dt_session {
     int threads;          /* of the team; plans hold for this number */
     size_t n_planned, cap_planned;
     dt_planned *planned;
+    bool ways_chosen; /* as memory.algorithms says: the rooms of the graph's nodes are set */
 } dt_session;
 
 /* Read, bind and check everything: @sets are "--set" assignments. Afterwards s->graph is built. The
@@ -37,7 +38,8 @@ typedef struct dt_session {
 dt_status dt_session_open(dt_session **out, const char *path, const char *const *sets,
     size_t n_sets, dt_err *err) DT_NODISCARD;
 void dt_session_close(dt_session *s);
-void dt_session_forget(dt_session *s); /* the plans and the map, so that others can be made */
+/* Forget the plans, the map and the choice of algorithms, so that others can be made. */
+void dt_session_forget(dt_session *s);
 
 /* Before a run: DT_E_DEVICE when the device does not answer, which planning does not ask. */
 dt_status dt_session_meet(dt_session *s, dt_err *err) DT_NODISCARD;

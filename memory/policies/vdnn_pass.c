@@ -16,7 +16,8 @@
  * - What an earlier policy has packed moves packed, and is unpacked when it is back.
  * - The image is not copied out, but fetched again. The authors' followers never move the input of
  *   a network's last layer; where that is a convolution, ours moves it, back beside the loss.
- * - Kernels are chosen by shape, never by what memory is left: vdnn_dyn has nothing to choose. */
+ * - The algorithms of convolutions are no business of the policy: memory.algorithms sets them for
+ *   any, fast being the paper's (p), small its (m), fit the greedy choice of vDNN_dyn. */
 #include "memory/policies/vdnn_pass.h"
 
 #include "engine/alloc.h"

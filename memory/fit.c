@@ -1,0 +1,157 @@
+#include "memory/fit.h"
+
+#include "engine/alloc.h"
+#include "memory/profile.h"
+
+/* One direction of a node that has a choice.
+ * @now @want: index of its way, and of the next to try
+ * @slack:     least bytes below the ceiling, of all ops that go by it */
+typedef struct choice {
+    size_t *room;
+    int32_t node;
+    int direction, now, want;
+    uint64_t slack;
+    dt_ways ways;
+} choice;
+
+typedef struct fitting {
+    const dt_fit_env *e;
+    uint64_t ceiling;
+    size_t n, cap;
+    choice *choice; /* in the order in which they first run */
+} fitting;
+
+void dt_set_rooms(dt_graph *g, size_t room)
+{
+    for (size_t i = 0; i < g->n_node; i++)
+        for (int k = 0; k < DT_ROOMS; k++)
+            g->node[i].room[k] = room;
+}
+
+static uint64_t peak_of(const dt_fitted *all, size_t n)
+{
+    uint64_t peak = 0;
+    for (size_t i = 0; i < n; i++)
+        peak = all[i].plan->peak > peak ? all[i].plan->peak : peak;
+    return peak;
+}
+
+static choice *find(fitting *f, int32_t node, int direction)
+{
+    for (size_t i = 0; i < f->n; i++)
+        if (f->choice[i].node == node && f->choice[i].direction == direction)
+            return &f->choice[i];
+    return NULL;
+}
+
+/* An op with the bytes that are alive while it runs. */
+static dt_status meet(fitting *f, const dt_program *p, const dt_op *op, uint64_t live, dt_err *err)
+{
+    dt_ways w;
+    const int direction = dt_form_room(op->form);
+    DT_CHECK(dt_op_ways(p, op, &w, err));
+    if (w.n < 2)
+        return DT_OK;
+    choice *c = find(f, op->node, direction);
+    if (c == NULL) {
+        if (!dt_grow((void **)&f->choice, &f->cap, f->n, sizeof *f->choice))
+            return DT_FAIL(err, DT_E_NOMEM, "no memory to choose ways");
+        c = &f->choice[f->n++];
+        *c = (choice){.room = &f->e->graph->node[op->node].room[direction],
+            .node = op->node,
+            .direction = direction,
+            .now = w.n - 1,
+            .slack = UINT64_MAX,
+            .ways = w};
+    }
+    const uint64_t free = f->ceiling > live ? f->ceiling - live : 0;
+    c->slack = free < c->slack ? free : c->slack;
+    return DT_OK;
+}
+
+/* The op of a COMPUTE row is the one with this number among the program's ops with kernels. */
+static dt_status survey(fitting *f, const dt_fitted *x, dt_err *err)
+{
+    dt_usage u;
+    dt_status st = dt_plan_usage(x->plan, &u, err);
+    for (size_t i = 0, at = 0; i < x->program->n_order && st == DT_OK; i++) {
+        const dt_op *op = &x->program->op[x->program->order[i]];
+        if (op->desc == NULL)
+            continue;
+        while (x->plan->row[u.instant[at].row].kind != DT_ROW_COMPUTE)
+            at++;
+        st = op->node != DT_NONE ? meet(f, x->program, op, u.instant[at].bytes, err) : DT_OK;
+        at++;
+    }
+    dt_usage_deinit(&u);
+    return st;
+}
+
+/* The fastest way whose bytes might fit: more than are free at some op are too many wherever they
+ * lie. */
+static void aim(choice *c)
+{
+    const size_t now = c->ways.way[c->now].bytes;
+    for (c->want = 0; c->want < c->now; c->want++)
+        if (c->ways.way[c->want].bytes - now <= c->slack)
+            return;
+}
+
+static void take(const choice *c, int way)
+{
+    *c->room = c->ways.way[way].bytes > DT_ROOM_LEAST ? c->ways.way[way].bytes : DT_ROOM_LEAST;
+}
+
+/* Take what choices [from, to) aim at. If that is too much, halves of them, and in the end one at a
+ * time its next slower way. */
+static dt_status settle(fitting *f, size_t from, size_t to, dt_err *err)
+{
+    size_t n;
+    const dt_fitted *all;
+    bool any = false;
+    for (size_t i = from; i < to; i++) {
+        take(&f->choice[i], f->choice[i].want);
+        any = any || f->choice[i].want != f->choice[i].now;
+    }
+    if (!any)
+        return DT_OK;
+    DT_CHECK(f->e->plan(f->e->self, &all, &n, err));
+    const bool over = peak_of(all, n) > f->ceiling;
+    for (size_t i = from; i < to; i++)
+        if (over)
+            take(&f->choice[i], f->choice[i].now);
+        else
+            f->choice[i].now = f->choice[i].want;
+    if (!over)
+        return DT_OK;
+    if (to - from == 1) {
+        f->choice[from].want++;
+        return settle(f, from, to, err);
+    }
+    const size_t half = from + (to - from) / 2;
+    DT_CHECK(settle(f, from, half, err));
+    return settle(f, half, to, err);
+}
+
+static dt_status fit(fitting *f, dt_err *err)
+{
+    size_t n;
+    const dt_fitted *all;
+    dt_set_rooms(f->e->graph, DT_ROOM_LEAST);
+    DT_CHECK(f->e->plan(f->e->self, &all, &n, err));
+    f->ceiling = peak_of(all, n);
+    f->ceiling = f->e->budget > f->ceiling ? f->e->budget : f->ceiling;
+    for (size_t i = 0; i < n; i++)
+        DT_CHECK(survey(f, &all[i], err));
+    for (size_t i = 0; i < f->n; i++)
+        aim(&f->choice[i]);
+    return f->n > 0 ? settle(f, 0, f->n, err) : DT_OK;
+}
+
+dt_status dt_fit_rooms(const dt_fit_env *e, dt_err *err)
+{
+    fitting f = {.e = e};
+    const dt_status st = fit(&f, err);
+    dt_free(f.choice);
+    return st;
+}

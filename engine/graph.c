@@ -246,10 +246,20 @@ int64_t dt_graph_vocabulary(const dt_graph *g)
     return least;
 }
 
+static dt_shape scores_of(const dt_graph *g)
+{
+    return dt_graph_shape(g, g->node[g->n_node - 1].in[0]);
+}
+
 int64_t dt_graph_labels(const dt_graph *g)
 {
-    const dt_shape scores = dt_graph_shape(g, g->node[g->n_node - 1].in[0]);
+    const dt_shape scores = scores_of(g);
     return scores.h * scores.w;
+}
+
+int64_t dt_graph_counted(const dt_graph *g)
+{
+    return dt_counted_classes(scores_of(g));
 }
 
 dt_shape dt_graph_shape(const dt_graph *g, int32_t value)

@@ -64,6 +64,13 @@ int64_t dt_graph_vocabulary(const dt_graph *g);
 /* Labels of one sample: as many as the scores that the loss takes have positions. The graph ends
  * in a loss. */
 int64_t dt_graph_labels(const dt_graph *g);
+/* Classes whose pixels evaluation counts, for scores of a shape and for a whole graph; 0: labels
+ * are not of pixels. */
+static inline int64_t dt_counted_classes(dt_shape scores)
+{
+    return scores.w > 1 ? scores.c : 0;
+}
+int64_t dt_graph_counted(const dt_graph *g);
 int32_t dt_graph_find(
     const dt_graph *g, const char *name); /* DT_GRAPH_INPUT - 1 if there is none */
 

@@ -58,13 +58,20 @@ static inline size_t dt_facts_bytes(const dt_facts *f)
     return f->work_bytes + f->derived_bytes + f->gradient_bytes;
 }
 
-/* Loss and counts of a step, kept on the device, summed over micro-batches. */
+/* Loss and counts of a step, kept on the device, summed over micro-batches. Where every pixel has a
+ * label, a dt_class_count of each class follows, which only evaluation writes. */
 typedef struct dt_metrics {
     double loss_sum;
     int64_t count, top1, top5;
     int64_t nonfinite; /* losses that were NaN or infinite */
     int64_t spare[3];
 } dt_metrics;
+
+/* Pixels of a class: labelled with it, predicted to be of it (their greatest score, the first of
+ * equals; none with a NaN among the scores), and both. */
+typedef struct dt_class_count {
+    int64_t labelled, predicted, both;
+} dt_class_count;
 
 /**
  * struct dt_hyper - numbers of learning for this step. Its own number, from which Adam corrects its

@@ -28,7 +28,7 @@ typedef enum dt_port {
     DT_Y = DT_M + 2,             /* output */
     DT_DY,                       /* gradient of the output */
     DT_LABELS,                   /* int32 class per sample, or per position of a sequence */
-    DT_METRICS,                  /* struct dt_metrics: loss and counts of the step so far */
+    DT_METRICS,                  /* struct dt_metrics and what follows it: loss and counts so far */
     DT_WORK,                     /* scratch of one op */
     DT_PORTS
 } dt_port;

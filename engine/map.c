@@ -82,7 +82,7 @@ static dt_status fill(
             DT_CHECK(add_parameter(m, g, device, home_n, state, (int32_t)node, i, err));
     dt_home metrics = {.name = "metrics",
         .role = DT_ROLE_BUFFERS,
-        .bytes = sizeof(dt_metrics),
+        .bytes = sizeof(dt_metrics) + (size_t)dt_graph_counted(g) * sizeof(dt_class_count),
         .node = -1,
         .param = -1,
         .port = DT_METRICS};

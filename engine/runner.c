@@ -177,10 +177,9 @@ void *dt_runner_home(dt_runner *r, int32_t home)
     return r->arena.base + r->o.map->home[home].off;
 }
 
-dt_status dt_runner_read(dt_runner *r, int32_t home, void *to, dt_err *err)
+dt_status dt_runner_read(dt_runner *r, int32_t home, void *to, size_t bytes, dt_err *err)
 {
-    const dt_home *h = &r->o.map->home[home];
-    return dti_read(r, to, h->off, h->bytes, err);
+    return dti_read(r, to, r->o.map->home[home].off, bytes, err);
 }
 
 int64_t dt_runner_sample(const dt_runner *r)

@@ -124,10 +124,11 @@ dt_status dt_runner_check(
 int64_t dt_runner_sample(const dt_runner *r); /* floats of one image */
 int64_t dt_runner_labels(const dt_runner *r); /* labels of one image */
 
-/* Where a persistent tensor (entry of the map) lies, in the memory of the device; and its bytes,
- * copied from there. */
+/* Where a persistent tensor (entry of the map) lies, in the memory of the device; and its first
+ * bytes, copied from there. */
 void *dt_runner_home(dt_runner *r, int32_t home);
-dt_status dt_runner_read(dt_runner *r, int32_t home, void *to, dt_err *err) DT_NODISCARD;
+dt_status dt_runner_read(
+    dt_runner *r, int32_t home, void *to, size_t bytes, dt_err *err) DT_NODISCARD;
 
 /* Fill parameters from their initialisers (keyed by seed and place), running statistics likewise,
  * zero the rest. */

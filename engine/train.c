@@ -8,6 +8,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "engine/alloc.h"
+
 static double now(void)
 {
     struct timespec t;
@@ -73,7 +75,7 @@ static dt_status ready(
 /* Metrics are the last entry of the map. */
 static dt_status read_metrics(const dt_train_job *j, dt_metrics *m, dt_err *err)
 {
-    return dt_runner_read(j->runner, (int32_t)j->map->n - 1, m, err);
+    return dt_runner_read(j->runner, (int32_t)j->map->n - 1, m, sizeof *m, err);
 }
 
 static bool stop(const dt_train_job *j)
@@ -224,35 +226,97 @@ static dt_status one_step(const dt_train_job *j, dt_train_point *p, dt_err *err)
     return j->observer->step != NULL ? j->observer->step(j->observer->self, &r, err) : DT_OK;
 }
 
-dt_status dt_evaluate(const dt_train_job *j, dt_eval_report *r, dt_err *err)
+/* What an evaluation adds up, batch after batch. @of: of each class, where pixels are counted. */
+typedef struct tally {
+    dt_metrics sum;
+    dt_class_count *of;
+    size_t classes;
+    void *batch; /* of one batch, as it lies on the device */
+    size_t bytes;
+} tally;
+
+static dt_status tally_init(tally *t, const dt_train_job *j, dt_err *err)
 {
-    const double began = now();
-    *r = (dt_eval_report){0};
-    DT_CHECK(j->eval_feed->seek(j->eval_feed->self, 0, err));
-    double loss = 0;
-    int64_t top1 = 0, top5 = 0, count = 0;
-    while (r->samples < j->eval_feed->samples) {
+    *t = (tally){.bytes = j->map->home[j->map->n - 1].bytes};
+    t->classes = (t->bytes - sizeof(dt_metrics)) / sizeof *t->of;
+    t->batch = dt_alloc(1, t->bytes);
+    t->of = dt_alloc(t->classes + 1, sizeof *t->of);
+    if (t->batch == NULL || t->of == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for the counts of an evaluation");
+    return DT_OK;
+}
+
+static void tally_deinit(tally *t)
+{
+    dt_free(t->batch);
+    dt_free(t->of);
+}
+
+static dt_status tally_add(tally *t, const dt_train_job *j, dt_err *err)
+{
+    const dt_metrics *m = t->batch;
+    const dt_class_count *of = (const dt_class_count *)(m + 1);
+    DT_CHECK(dt_runner_read(j->runner, (int32_t)j->map->n - 1, t->batch, t->bytes, err));
+    t->sum.loss_sum += m->loss_sum;
+    t->sum.top1 += m->top1;
+    t->sum.top5 += m->top5;
+    t->sum.count += m->count;
+    for (size_t c = 0; c < t->classes; c++) {
+        t->of[c].labelled += of[c].labelled;
+        t->of[c].predicted += of[c].predicted;
+        t->of[c].both += of[c].both;
+    }
+    return DT_OK;
+}
+
+static double mean_iou(const tally *t)
+{
+    double sum = 0;
+    int64_t occurring = 0;
+    for (size_t c = 0; c < t->classes; c++) {
+        const dt_class_count *n = &t->of[c];
+        const int64_t either = n->labelled + n->predicted - n->both;
+        sum += either > 0 ? (double)n->both / (double)either : 0;
+        occurring += either > 0;
+    }
+    return occurring > 0 ? sum / (double)occurring : 0;
+}
+
+static dt_status evaluate_all(const dt_train_job *j, tally *t, int64_t *samples, dt_err *err)
+{
+    while (*samples < j->eval_feed->samples) {
         dt_batch b;
         int id;
         DT_TRY(err, j->eval_feed->next(j->eval_feed->self, &b, err), "evaluation");
         DT_CHECK(ready(j, DT_PROGRAM_EVAL, b.n, false, &id, err));
         const dt_run_args a = {.batch = b, .step_samples = b.n};
         DT_TRY(err, dt_runner_run(j->runner, id, &a, err), "evaluation");
-        dt_metrics m;
-        DT_CHECK(read_metrics(j, &m, err));
-        loss += m.loss_sum;
-        top1 += m.top1;
-        top5 += m.top5;
-        count += m.count;
-        r->samples += b.n;
+        DT_CHECK(tally_add(t, j, err));
+        *samples += b.n;
         if (stop(j))
             return DT_FAIL(err, DT_E_STOPPED, "stopped in evaluation");
     }
-    r->loss = loss / (double)count;
-    r->top1 = (double)top1 / (double)count;
-    r->top5 = (double)top5 / (double)count;
-    r->seconds = now() - began;
     return DT_OK;
+}
+
+dt_status dt_evaluate(const dt_train_job *j, dt_eval_report *r, dt_err *err)
+{
+    const double began = now();
+    *r = (dt_eval_report){0};
+    DT_CHECK(j->eval_feed->seek(j->eval_feed->self, 0, err));
+    tally t;
+    dt_status st = tally_init(&t, j, err);
+    if (st == DT_OK)
+        st = evaluate_all(j, &t, &r->samples, err);
+    const double count = (double)t.sum.count;
+    r->loss = t.sum.loss_sum / count;
+    r->top1 = (double)t.sum.top1 / count;
+    r->top5 = (double)t.sum.top5 / count;
+    r->pixels = t.classes > 0;
+    r->mean_iou = st == DT_OK ? mean_iou(&t) : 0; /* else there may be no counts */
+    r->seconds = now() - began;
+    tally_deinit(&t);
+    return st;
 }
 
 static dt_status evaluate_after(const dt_train_job *j, int64_t step, dt_err *err)

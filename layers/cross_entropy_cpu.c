@@ -22,6 +22,7 @@ struct job {
     int64_t lines, positions; /* lines of all samples; rows of a sample */
     dt_dtype type;            /* of scores and their gradients */
     float smooth;             /* share of a label that is spread over all classes */
+    bool counts;              /* pixels of each class */
 };
 
 DT_INLINE float greatest(const void *x, int64_t n, dt_dtype t)
@@ -137,6 +138,59 @@ static void forward_row(const struct job *j, int64_t i, struct verdict *v)
     v->top5 += before < 5;
 }
 
+/* The first class of the greatest score; -1 with a NaN anywhere. */
+DT_INLINE int32_t greatest_class(const void *x, int64_t n, dt_dtype t)
+{
+    int32_t at = 0, nan = 0;
+    float most = dt_load(x, 0, t);
+    for (int64_t i = 0; i < n; i++) {
+        const float v = dt_load(x, i, t);
+        at = v > most ? (int32_t)i : at;
+        most = v > most ? v : most;
+        nan += v != v;
+    }
+    return nan > 0 ? -1 : at;
+}
+
+static int32_t predicted_class(const struct job *j, int64_t i)
+{
+    const void *x = dt_from(j->a->port[DT_X], i * j->classes, j->type);
+    return j->type == DT_BF16 ? greatest_class(x, j->classes, DT_BF16)
+                              : greatest_class(x, j->classes, DT_F32);
+}
+
+/* @n pixels that are alike. Whole numbers are the same in whatever order they are added. */
+static void add_pixels(const struct job *j, int32_t label, int32_t predicted, int64_t n)
+{
+    dt_class_count *of = (dt_class_count *)((dt_metrics *)j->a->port[DT_METRICS] + 1);
+#pragma omp atomic
+    of[label].labelled += n;
+    if (predicted < 0)
+        return;
+#pragma omp atomic
+    of[predicted].predicted += n;
+    if (predicted != label)
+        return;
+#pragma omp atomic
+    of[label].both += n;
+}
+
+/* Neighbours are mostly alike, so a line takes few additions. */
+static void count_pixels(const struct job *j, int64_t line)
+{
+    const int32_t *label = (const int32_t *)j->a->port[DT_LABELS] + line * j->wide;
+    int32_t predicted = predicted_class(j, line * j->wide);
+    int64_t first = 0;
+    for (int64_t k = 1; k <= j->wide; k++) {
+        const int32_t next = k < j->wide ? predicted_class(j, line * j->wide + k) : -1;
+        if (k < j->wide && next == predicted && label[k] == label[first])
+            continue;
+        add_pixels(j, label[first], predicted, k - first);
+        predicted = next;
+        first = k;
+    }
+}
+
 static void forward_task(const void *job, int64_t line)
 {
     const struct job *j = job;
@@ -144,6 +198,8 @@ static void forward_task(const void *job, int64_t line)
     for (int64_t k = 0; k < j->wide; k++)
         forward_row(j, line * j->wide + k, &v);
     ((struct verdict *)j->a->port[DT_WORK])[line] = v;
+    if (j->counts)
+        count_pixels(j, line);
 }
 
 /* Through a buffer: dx may lie over the probabilities. */
@@ -249,16 +305,17 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
     (void)state;
     const dt_shape x = dt_call_x(c);
     const float smooth = c->form == DT_EVAL ? 0.0f : a->hyper.label_smoothing;
-    const struct job j = {a, x.c, x.w, a->n * x.h, x.h * x.w, c->dtype, smooth};
+    const int64_t counted = c->form == DT_EVAL ? dt_counted_classes(x) : 0;
+    const struct job j = {a, x.c, x.w, a->n * x.h, x.h * x.w, c->dtype, smooth, counted > 0};
     if (c->form == DT_BACKWARD) {
         backward(&j);
         return DT_OK;
     }
     DT_CHECK(check_labels(&j, err));
-    dt_team(j.lines, forward_task, &j);
     dt_metrics *m = a->port[DT_METRICS];
     if (!a->accumulate)
-        memset(m, 0, sizeof *m);
+        memset(m, 0, sizeof *m + (size_t)counted * sizeof(dt_class_count));
+    dt_team(j.lines, forward_task, &j);
     add_up(m, a->port[DT_WORK], &j);
     return DT_OK;
 }

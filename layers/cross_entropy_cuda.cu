@@ -5,7 +5,8 @@
  * kernel cannot refuse a label: one that is no class gives a loss of NaN, which fails the step. */
 typedef struct verdict_of_row {
     double loss;
-    int32_t top1, top5;
+    int16_t top1, top5;
+    int32_t predicted; /* the first class of the greatest score, -1 for none; where pixels count */
 } verdict_of_row;
 
 typedef struct ce_job {
@@ -18,6 +19,7 @@ typedef struct ce_job {
     const dt_now *now;
     int64_t rows, classes, positions; /* positions: rows of a sample */
     int64_t first;                    /* row from which a launch of backward counts */
+    int64_t counted;                  /* classes whose pixels are counted; 0: none */
     bool eval, accumulate;
 } ce_job;
 
@@ -38,6 +40,20 @@ DT_DEVICE float ce_greatest(const ce_job *j, int64_t at, double *room, dt_dtype 
         most = v > most ? v : most;
     }
     return (float)dt_block_max((double)most, room);
+}
+
+/* Its first class; -1 with a NaN anywhere. */
+DT_DEVICE int32_t ce_predicted(const ce_job *j, int64_t at, float most, double *room, dt_dtype t)
+{
+    double first = (double)j->classes, nan = 0;
+    for (int64_t c = threadIdx.x; c < j->classes; c += blockDim.x) {
+        const float v = dt_load(j->x, at + c, t);
+        first = v == most && (double)c < first ? (double)c : first;
+        nan += v != v ? 1 : 0;
+    }
+    first = -dt_block_max(-first, room);
+    nan = dt_block_sum(nan, room);
+    return nan > 0 ? -1 : (int32_t)first;
 }
 
 /* Of one row: exponentials in single precision, sums in double. A class comes before the label if
@@ -66,6 +82,7 @@ DT_DEVICE void ce_row(const ce_job *j, int64_t row, double *room, dt_dtype t)
     if (j->prob != NULL)
         for (int64_t c = threadIdx.x; c < j->classes; c += blockDim.x)
             j->prob[at + c] = dt_curve_exp(dt_load(j->x, at + c, t) - most) * over;
+    const int32_t predicted = j->counted > 0 ? ce_predicted(j, at, most, room, t) : -1;
     if (threadIdx.x > 0)
         return;
     double loss = log(sum) - ((double)own - (double)most);
@@ -75,6 +92,7 @@ DT_DEVICE void ce_row(const ce_job *j, int64_t row, double *room, dt_dtype t)
     j->verdict[row].loss = loss;
     j->verdict[row].top1 = known && ahead < 1;
     j->verdict[row].top5 = known && ahead < 5;
+    j->verdict[row].predicted = predicted;
 }
 
 DT_DEVICE void ce_forward(const ce_job *j, dt_dtype t)
@@ -111,6 +129,32 @@ DT_KERNEL(ce_add_up, ce_job)
     m->top1 += (int64_t)count[0];
     m->top5 += (int64_t)count[1];
     m->nonfinite += (int64_t)count[2];
+}
+
+/* A block for a class, which looks at all rows. */
+DT_KERNEL(ce_count, ce_job)
+{
+    __shared__ double room[CE_WARPS];
+    for (int64_t c = blockIdx.x; c < given.counted; c += gridDim.x) {
+        double labelled = 0, predicted = 0, both = 0; /* exact to 2^53 */
+        for (int64_t i = threadIdx.x; i < given.rows; i += DT_THREADS) {
+            const bool is = given.labels[i] == c, said = given.verdict[i].predicted == c;
+            labelled += is ? 1 : 0;
+            predicted += said ? 1 : 0;
+            both += is && said ? 1 : 0;
+        }
+        labelled = dt_block_sum(labelled, room);
+        predicted = dt_block_sum(predicted, room);
+        both = dt_block_sum(both, room);
+        if (threadIdx.x > 0)
+            continue;
+        dt_class_count *of = (dt_class_count *)(given.metrics + 1) + c;
+        if (!given.accumulate)
+            memset(of, 0, sizeof *of);
+        of->labelled += (int64_t)labelled;
+        of->predicted += (int64_t)predicted;
+        of->both += (int64_t)both;
+    }
 }
 
 /* dx may lie over the probabilities, narrower than they: all threads read some of them before any
@@ -208,12 +252,17 @@ static dt_status ce_run(const dt_call *c, void *state, const dt_args *a, dt_err 
     j.positions = x.h * x.w;
     j.first = 0;
     j.eval = c->form == DT_EVAL;
+    j.counted = j.eval ? dt_counted_classes(x) : 0;
     j.accumulate = a->accumulate;
     if (c->form == DT_BACKWARD)
         return ce_run_backward(j, c, a->queue, err);
     const dt_grid one = {1, 1};
     CE_LAUNCH(ce_forward, c->dtype, j.rows, j.classes, a->queue, j);
     DT_LAUNCH(ce_add_up, one, DT_THREADS, a->queue, j);
+    if (j.counted > 0) {
+        const dt_grid classes = {dt_blocks(j.counted, 1), 1};
+        DT_LAUNCH(ce_count, classes, DT_THREADS, a->queue, j);
+    }
     return dt_cuda_launched("cross_entropy forward", err);
 }
 

@@ -465,8 +465,10 @@ size_t dt_cuda_port_bytes(const dt_kernels *k, const dt_call *c, const dt_args *
         const dt_shape x = dt_graph_shape(c->graph, c->node->in[0]);
         return n * (c->node->desc->loss ? (size_t)(x.h * x.w) : 1) * sizeof(int32_t);
     }
-    if (port == DT_METRICS)
-        return sizeof(dt_metrics);
+    if (port == DT_METRICS) {
+        const dt_shape x = dt_graph_shape(c->graph, c->node->in[0]);
+        return sizeof(dt_metrics) + (size_t)dt_counted_classes(x) * sizeof(dt_class_count);
+    }
     dt_facts f = {0};
     if (port == DT_WORK && k->facts != NULL)
         assert_int_equal(k->facts(c, &f, NULL), DT_OK);

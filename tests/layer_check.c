@@ -237,8 +237,10 @@ static void make_ports(bench *b)
     b->port[DT_LABELS] = make_buffer(labels);
     if (r->labels != NULL)
         memcpy(b->port[DT_LABELS].bytes, r->labels, labels);
-    b->port[DT_METRICS] = make_buffer(sizeof(dt_metrics));
-    memset(b->port[DT_METRICS].bytes, 0, sizeof(dt_metrics));
+    const size_t counted = positions ? (size_t)dt_counted_classes(r->x[0]) : 0;
+    const size_t metrics = sizeof(dt_metrics) + counted * sizeof(dt_class_count);
+    b->port[DT_METRICS] = make_buffer(metrics);
+    memset(b->port[DT_METRICS].bytes, 0, metrics);
 }
 
 static dt_facts facts_of(bench *b, dt_form_kind kind, int64_t n)

@@ -245,6 +245,7 @@ typedef struct scored {
     dt_now now;
     dt_args a;
     dt_metrics m;
+    dt_class_count of[40]; /* which follow m */
     float *x, *prob;
     int32_t *labels;
     void *work;
@@ -257,6 +258,7 @@ static void score(scored *s, int64_t n, dt_shape x, dt_dtype t)
     const int32_t in = DT_GRAPH_INPUT;
     const size_t values = (size_t)(n * dt_shape_sample(&x)), rows = (size_t)(n * x.h * x.w);
     memset(s, 0, sizeof *s);
+    assert_true(dt_counted_classes(x) <= (int64_t)DT_COUNT(s->of));
     assert_ok(dt_graph_create(&s->g, "g", x, x.c, &err), &err);
     assert_ok(dt_graph_add(s->g, &dt_layer_cross_entropy, "l", NULL, &in, 1, &id, &err), &err);
     s->c =
@@ -358,6 +360,43 @@ static void metrics_and_smoothing_are_the_processors(void **state)
     assert_true(fabs(m[1].loss_sum - m[0].loss_sum) <= 1e-9 * m[0].loss_sum);
 }
 
+/* Pixels of each class, in two micro-batches; some scores are equal, one is not a number. */
+static void classes_are_counted_as_by_the_processor(void **state)
+{
+    (void)state;
+    _Static_assert(offsetof(scored, of) == offsetof(scored, m) + sizeof(dt_metrics), "a gap");
+    const dt_shape x = {1, 7, 5, 37};
+    dt_class_count of[3][40]; /* the third with threads in the other order */
+    for (int side = 0; side < 3; side++) {
+        scored s;
+        dt_err err = {0};
+        const dt_kernels *k = side == 0 ? &dt_cross_entropy_cpu : find("cross_entropy");
+        dt_host_backwards = side == 2;
+        score(&s, 4, x, DT_F32);
+        s.c.form = DT_EVAL;
+        memset(s.of, 7, sizeof s.of); /* left by an earlier batch */
+        for (int i = 0; i < 4 * 35 * 37; i++)
+            s.x[i] = rintf(1.5f * s.x[i]);
+        s.x[37 * 50 + 3] = NAN;
+        for (int again = 0; again < 2; again++) {
+            s.a.accumulate = again == 1;
+            assert_ok(k->run(&s.c, NULL, &s.a, &err), &err);
+        }
+        memcpy(of[side], s.of, sizeof s.of);
+        unscore(&s);
+    }
+    dt_host_backwards = false;
+    assert_memory_equal(of[1], of[0], sizeof of[0]);
+    assert_memory_equal(of[2], of[0], sizeof of[0]);
+    int64_t labelled = 0, predicted = 0;
+    for (int c = 0; c < 37; c++) {
+        labelled += of[0][c].labelled;
+        predicted += of[0][c].predicted;
+    }
+    assert_int_equal(labelled, 2 * 4 * 35);
+    assert_int_equal(predicted, labelled - 2);
+}
+
 static void scores_that_are_not_numbers_rank_nothing(void **state)
 {
     (void)state;
@@ -391,6 +430,7 @@ int main(void)
         cmocka_unit_test_setup(
             a_label_that_is_no_class_makes_the_loss_not_finite, threads_forwards),
         cmocka_unit_test_setup(metrics_and_smoothing_are_the_processors, threads_forwards),
+        cmocka_unit_test_setup(classes_are_counted_as_by_the_processor, threads_forwards),
         cmocka_unit_test_setup(scores_that_are_not_numbers_rank_nothing, threads_forwards),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

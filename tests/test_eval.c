@@ -229,6 +229,72 @@ static void pictures_are_evaluated_too(void **state)
     cli_done(&r);
 }
 
+/* A file of safetensors: F32 x and I64 y of one step, 2 pictures of 4x4 and 3 channels; of the
+ * pixels a quarter is of class 0, the rest of class 2. */
+static const char *pixel_file(void)
+{
+    static const char header[] =
+        "{\"x\":{\"dtype\":\"F32\",\"shape\":[1,2,3,4,4],\"data_offsets\":[0,384]},"
+        "\"y\":{\"dtype\":\"I64\",\"shape\":[1,2,4,4],\"data_offsets\":[384,640]}}";
+    float x[96] = {0};
+    int64_t y[32];
+    const uint64_t length = strlen(header);
+    const char *path = cli_file("pixels.safetensors", "");
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    for (int i = 0; i < 32; i++)
+        y[i] = i % 4 == 1 ? 0 : 2;
+    assert_int_equal(fwrite(&length, sizeof length, 1, f), 1);
+    assert_int_equal(fwrite(header, strlen(header), 1, f), 1);
+    assert_int_equal(fwrite(x, sizeof x, 1, f), 1);
+    assert_int_equal(fwrite(y, sizeof y, 1, f), 1);
+    assert_int_equal(fclose(f), 0);
+    return path;
+}
+
+/* All scores are equal, as the pictures are black and the network has no bias, so each pixel is
+ * predicted to be of class 0. That has a quarter of the pixels, so 1/4 of the union; class 2, which
+ * is never predicted, has 0; classes 1 and 3 do not occur. Their mean is 1/8. */
+static void pixels_have_a_mean_intersection_over_union(void **state)
+{
+    NEED_BINARY();
+    char ini[4096], dir[1024], line[4096], data[1024], file[1024];
+    snprintf(data, sizeof data, "%s", pixel_file());
+    snprintf(dir, sizeof dir, "%s", dt_temp_path("pixels"));
+    snprintf(ini, sizeof ini,
+        "[model]\nimage = 4\nclasses = 4\n[conv c]\nout = 4\nkernel = 1\nbias = off\n[data]\n"
+        "source = tensors\npath = %s\neval_path = %s\n[train]\nbatch = 2\nmicro_batch = 1\n"
+        "steps = 1\n[device]\nthreads = 1\n[run]\ndir = %s\noverwrite = on\n",
+        data, data, dir);
+    snprintf(file, sizeof file, "%s", cli_file("pixels.ini", ini));
+    ran r = cli_run("FILE", file);
+    assert_code(&r, 0);
+    assert_has(r.err, "4 classes of pixels");
+    assert_has(r.err, "top-1 25.0 %  top-5 100.0 % of pixels  mean IoU 12.5 %");
+    assert_has(r.err, "top-1 25.00 %, top-5 100.00 % of pixels, mean IoU 12.50 %");
+    cli_done(&r);
+    cJSON *o = json(NULL, dt_temp_path("pixels/summary.json"));
+    assert_true(fabs(number(o, "eval_mean_iou") - 0.125) < 1e-9);
+    cJSON_Delete(o);
+    char *metrics = cli_text(dt_temp_path("pixels/metrics.jsonl"));
+    assert_has(metrics, "\"top5\": 1, \"mean_iou\": 0.125, \"samples\": 2");
+    dt_free(metrics);
+    snprintf(
+        line, sizeof line, "eval FILE --set model.weights=%s/checkpoints/model.safetensors", dir);
+    r = cli_run(line, file);
+    assert_code(&r, 0);
+    assert_has(r.out, "top-1     25.00 % of pixels");
+    assert_has(r.out, "mean IoU  12.50 %\n");
+    cli_done(&r);
+    strncat(line, " --json", sizeof line - strlen(line) - 1);
+    r = cli_run(line, file);
+    assert_code(&r, 0);
+    o = json(r.out, NULL);
+    assert_true(fabs(number(o, "mean_iou") - 0.125) < 1e-9);
+    cJSON_Delete(o);
+    cli_done(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -241,6 +307,7 @@ int main(void)
         cmocka_unit_test(a_seed_decides_what_is_drawn),
         cmocka_unit_test(wrong_arguments_are_refused),
         cmocka_unit_test(data_without_a_held_out_part_is_refused),
+        cmocka_unit_test(pixels_have_a_mean_intersection_over_union),
         cmocka_unit_test(pictures_are_evaluated_too),
     };
     return cmocka_run_group_tests(tests, train_it, NULL);

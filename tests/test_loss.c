@@ -12,7 +12,7 @@
 #include "layers/plain.h"
 #include "tests/layer_check.h"
 
-enum { MAX_VALUES = 96, GUARD = 0x5A };
+enum { MAX_VALUES = 160, GUARD = 0x5A };
 
 typedef struct bench {
     dt_graph *g;
@@ -20,6 +20,7 @@ typedef struct bench {
     dt_args a;
     float prob[MAX_VALUES], dx[MAX_VALUES];
     dt_metrics metrics;
+    dt_class_count of[6]; /* which follow them */
     struct {
         double words[2];
     } work[16];
@@ -467,6 +468,71 @@ static void pixels_are_as_samples_of_their_own(void **state)
     free(x);
 }
 
+/* One pixel after the other. */
+static void count_slowly(
+    dt_class_count *of, const float *x, const int32_t *labels, int pixels, int classes)
+{
+    for (int i = 0; i < pixels; i++) {
+        const float *v = x + i * classes;
+        int best = 0;
+        bool nan = false;
+        for (int c = 0; c < classes; c++) {
+            nan = nan || isnan(v[c]);
+            best = v[c] > v[best] ? c : best;
+        }
+        of[labels[i]].labelled++;
+        of[best].predicted += !nan;
+        of[best].both += !nan && best == labels[i];
+    }
+}
+
+/* Runs of equal pixels, ties, a class that never occurs, scores that are no numbers. */
+static void evaluation_counts_the_pixels_of_each_class(void **state)
+{
+    (void)state;
+    enum { N = 2, H = 3, W = 5, C = 5, PIXELS = N * H * W };
+    _Static_assert(offsetof(bench, of) == offsetof(bench, metrics) + sizeof(dt_metrics), "a gap");
+    float *x = dt_random_values((size_t)PIXELS * C, 8);
+    int32_t labels[PIXELS];
+    for (int i = 0; i < PIXELS; i++)
+        labels[i] = i / 4 * 7 % 4;
+    for (int i = 0; i < PIXELS * C; i++)
+        x[i] = i / C % 5 < 3 ? (i % C == i / C / 6 % 5 ? 1 : 0) : rintf(2 * x[i]);
+    x[7 * C] = x[8 * C + 4] = NAN;
+    x[29 * C + 1] = INFINITY;
+    x[28 * C + 3] = -INFINITY;
+    dt_class_count want[6] = {{0}};
+    count_slowly(want, x, labels, PIXELS, C);
+    bench b;
+    open_maps(&b, N, (dt_shape){1, H, W, C}, x, labels);
+    memset(b.of, 7, sizeof b.of);
+    dt_class_count before[6];
+    memcpy(before, b.of, sizeof before);
+    run(&b, DT_FORWARD);
+    assert_memory_equal(b.of, before, sizeof before); /* training has no use for them */
+    const int most = omp_get_max_threads();
+    for (int threads = 1; threads <= 3; threads++) {
+        omp_set_num_threads(threads);
+        run(&b, DT_EVAL);
+        assert_memory_equal(b.of, want, C * sizeof *want);
+        assert_memory_equal(&b.of[C], &before[C], sizeof *before);
+    }
+    omp_set_num_threads(most);
+    int64_t right = 0, predicted = 0;
+    for (int c = 0; c < C; c++) {
+        right += want[c].both;
+        predicted += want[c].predicted;
+    }
+    assert_int_equal(right, b.metrics.top1);
+    assert_int_equal(predicted, PIXELS - 2);
+    b.a.accumulate = true;
+    run(&b, DT_EVAL);
+    count_slowly(want, x, labels, PIXELS, C);
+    assert_memory_equal(b.of, want, C * sizeof *want);
+    dt_graph_destroy(b.g);
+    free(x);
+}
+
 static void a_wrong_label_of_a_pixel_names_its_sample(void **state)
 {
     (void)state;
@@ -635,6 +701,7 @@ int main(void)
         cmocka_unit_test(labels_outside_the_classes_are_refused),
         cmocka_unit_test(a_label_a_pixel_gives_the_mean_over_all_pixels),
         cmocka_unit_test(pixels_are_as_samples_of_their_own),
+        cmocka_unit_test(evaluation_counts_the_pixels_of_each_class),
         cmocka_unit_test(a_wrong_label_of_a_pixel_names_its_sample),
         cmocka_unit_test(one_loss_that_is_not_finite_is_seen_among_pixels),
         cmocka_unit_test(sgd_follows_pytorch),

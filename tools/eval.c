@@ -102,7 +102,7 @@ static dt_status pass(evaluation *e, dt_err *err)
 static void print(const evaluation *e)
 {
     const dt_eval_report *r = &e->result;
-    const bool many = dt_graph_labels(e->s->graph) > 1, pixels = e->s->graph->input.w > 1;
+    const bool many = dt_graph_labels(e->s->graph) > 1, pixels = r->pixels;
     const char *of = !many ? "" : pixels ? " of pixels" : " of positions";
     char count[DT_COUNT_BYTES], rate[DT_HUMAN_BYTES];
     printf("%s on %s\n", e->s->graph->name, e->feeds.eval_note);
@@ -113,6 +113,8 @@ static void print(const evaluation *e)
     else
         printf("loss      %.4f\n", r->loss);
     printf("top-1     %.2f %%%s\ntop-5     %.2f %%%s\n", 100 * r->top1, of, 100 * r->top5, of);
+    if (r->pixels)
+        printf("mean IoU  %.2f %%\n", 100 * r->mean_iou);
     printf("samples   %s in %.1f s, %s a second\n", dt_term_count(count, (uint64_t)r->samples),
         r->seconds, dt_human_rate(rate, (double)r->samples / r->seconds));
 }
@@ -128,6 +130,8 @@ static dt_status print_json(const evaluation *e, dt_err *err)
     dt_json_real(&j, "loss", r->loss, 9);
     dt_json_real(&j, "top1", r->top1, 9);
     dt_json_real(&j, "top5", r->top5, 9);
+    if (r->pixels)
+        dt_json_real(&j, "mean_iou", r->mean_iou, 9);
     dt_json_whole(&j, "samples", (uint64_t)r->samples);
     dt_json_real(&j, "seconds", r->seconds, 6);
     return dt_json_end(&j, err);

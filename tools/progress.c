@@ -206,7 +206,7 @@ void dt_progress_note(dt_progress *p, const char *fmt, ...)
 
 void dt_progress_eval(dt_progress *p, const dt_eval_report *r)
 {
-    char loss[DT_HUMAN_BYTES], where[48];
+    char loss[DT_HUMAN_BYTES], where[48], iou[64] = "";
     p->eval = *r;
     p->evaluated = true;
     p->eval_seconds += r->seconds;
@@ -214,8 +214,11 @@ void dt_progress_eval(dt_progress *p, const dt_eval_report *r)
         snprintf(where, sizeof where, "epoch %" PRId64, r->epoch + 1);
     else
         snprintf(where, sizeof where, "step %" PRId64, r->step);
-    dt_progress_note(p, "eval %s: loss %s  top-1 %.1f %%  top-5 %.1f %%  (%" PRId64 " %s, %.1f s)",
-        where, dt_human_number(loss, r->loss), 100 * r->top1, 100 * r->top5, r->samples,
+    if (r->pixels)
+        snprintf(iou, sizeof iou, " of pixels  mean IoU %.1f %%", 100 * r->mean_iou);
+    dt_progress_note(p,
+        "eval %s: loss %s  top-1 %.1f %%  top-5 %.1f %%%s  (%" PRId64 " %s, %.1f s)", where,
+        dt_human_number(loss, r->loss), 100 * r->top1, 100 * r->top5, iou, r->samples,
         p->tokens > 0 ? "sequences" : "images", r->seconds);
 }
 

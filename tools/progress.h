@@ -17,6 +17,7 @@ typedef struct dt_progress dt_progress;
  * they are borrowed during the call only.
  * @image:       n = 1
  * @tokens:      of a sample, which is then a sequence; 0: samples are images
+ * @pixels:      every pixel has a label
  * @exact:       the policy changes no result
  * @planned:     peak of device memory in bytes; @budget: 0 for none
  * @role_bytes:  what makes up the peak, by role; all 0: not told
@@ -30,7 +31,7 @@ typedef struct dt_progress_facts {
     const char *model, *policy, *precision, *device, *isa, *data, *eval, *run_dir, *moved;
     dt_shape image;
     int64_t tokens, classes, parameters, batch, micro_batch, epochs, done, steps, steps_per_epoch;
-    bool exact;
+    bool pixels, exact;
     int threads;
     uint64_t planned, budget, host_planned, disk_planned, role_bytes[DT_ROLE_COUNT], arena_other;
 } dt_progress_facts;

@@ -151,9 +151,9 @@ static void show_network(dti_show *s, const dt_progress_facts *f)
 {
     char n[DT_HUMAN_BYTES], input[DT_HUMAN_BYTES];
     label(s, "network");
-    flow(s, "%s, %s parameters, %s, %" PRId64 " classes", f->model,
+    flow(s, "%s, %s parameters, %s, %" PRId64 " classes%s", f->model,
         dt_term_count(n, (uint64_t)f->parameters), dt_human_input(input, &f->image, f->tokens),
-        f->classes);
+        f->classes, f->pixels ? " of pixels" : "");
     label(s, "batch");
     say(s, "%" PRId64, f->batch);
     if (f->micro_batch > 0 && f->micro_batch < f->batch)
@@ -279,8 +279,11 @@ void dti_show_result(const dt_progress *p, dti_show *s, const dt_progress_result
     }
     if (p->evaluated) {
         label(s, "eval");
-        say(s, "loss %s, top-1 %.2f %%, top-5 %.2f %%\n", dt_human_number(a, p->eval.loss),
+        say(s, "loss %s, top-1 %.2f %%, top-5 %.2f %%", dt_human_number(a, p->eval.loss),
             100 * p->eval.top1, 100 * p->eval.top5);
+        if (p->eval.pixels)
+            say(s, " of pixels, mean IoU %.2f %%", 100 * p->eval.mean_iou);
+        say(s, "\n");
     }
     if (p->run_dir != NULL) {
         label(s, "written");

@@ -197,6 +197,8 @@ static void add_course(object *j, const dt_run_summary *s)
     add_real(j, "eval_loss", s->eval->loss);
     add_real(j, "eval_top1", s->eval->top1);
     add_real(j, "eval_top5", s->eval->top5);
+    if (s->eval->pixels)
+        add_real(j, "eval_mean_iou", s->eval->mean_iou);
 }
 
 static void add_memory(object *j, const dt_run_summary *s)
@@ -292,12 +294,15 @@ void dt_run_dir_step(dt_run_dir *d, const dt_step_report *r)
 void dt_run_dir_eval(dt_run_dir *d, const dt_eval_report *r)
 {
     char line[512], loss[NUMBER_BYTES], top1[NUMBER_BYTES], top5[NUMBER_BYTES], time[NUMBER_BYTES];
+    char mean[NUMBER_BYTES], iou[NUMBER_BYTES + 32] = "";
+    if (r->pixels)
+        snprintf(iou, sizeof iou, ", \"mean_iou\": %s", real_text(mean, r->mean_iou));
     const int n = snprintf(line, sizeof line,
         "{\"step\": %" PRId64 ", \"epoch\": %" PRId64
-        ", \"split\": \"eval\", \"loss\": %s, \"top1\": %s, \"top5\": %s, \"samples\": %" PRId64
+        ", \"split\": \"eval\", \"loss\": %s, \"top1\": %s, \"top5\": %s%s, \"samples\": %" PRId64
         ", \"seconds\": %s}\n",
         r->step, r->epoch, real_text(loss, r->loss), real_text(top1, r->top1),
-        real_text(top5, r->top5), r->samples, real_text(time, r->seconds));
+        real_text(top5, r->top5), iou, r->samples, real_text(time, r->seconds));
     append(d, line, n);
 }
 

@@ -26,6 +26,8 @@ typedef struct dti_training {
     int64_t began_step, began_skipped;
     size_t skips_told;
     bool saved; /* DT_RUN_WEIGHTS */
+    bool eval_pixels;
+    double eval_mean_iou; /* of the latest evaluation in this process; checkpoints have none */
 } dti_training;
 
 double dti_now(void);

@@ -52,6 +52,7 @@ static dt_status show_facts(dti_training *t, dt_err *err)
         .image = s->graph->input,
         .tokens = dt_graph_tokens(s->graph),
         .classes = s->graph->classes,
+        .pixels = dt_graph_counted(s->graph) > 0,
         .parameters = dt_graph_parameters(s->graph),
         .batch = s->opts.train.batch,
         .micro_batch = s->opts.train.micro_batch,

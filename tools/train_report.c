@@ -103,6 +103,8 @@ static dt_status after_eval(void *self, const dt_eval_report *r, dt_err *err)
     c->eval_loss = r->loss;
     c->eval_top1 = r->top1;
     c->eval_top5 = r->top5;
+    t->eval_pixels = r->pixels;
+    t->eval_mean_iou = r->mean_iou;
     judge(t, r);
     dt_progress_eval(t->progress, r);
     dt_run_dir_eval(t->dir, r);
@@ -156,7 +158,9 @@ dt_status dti_train_finish(dti_training *t, dt_status st, dt_err *err)
         .samples = c->eval_samples,
         .loss = c->eval_loss,
         .top1 = c->eval_top1,
-        .top5 = c->eval_top5};
+        .top5 = c->eval_top5,
+        .pixels = t->eval_pixels,
+        .mean_iou = t->eval_mean_iou};
     const bool trained = t->progress != NULL && c->step > t->began_step;
     const uint64_t process = dt_process_peak(), arena = dt_session_peak(s);
     const dt_runner_stats moved = dt_runner_get_stats(t->runner);

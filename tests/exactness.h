@@ -36,8 +36,9 @@ typedef struct dt_exactness {
 } dt_exactness;
 
 /* Train some steps and compare parameters, optimizer state, buffers and metrics with keep_all's of
- * the same network, micro-batches, fusion, precision and table of algorithms; and what each plan takes with what it
- * says. Fails the test with the tensor's name. What keep_all leaves is kept until dt_exactness_end.
+ * the same network, micro-batches, fusion, precision and table of algorithms; and what each plan
+ * takes with what it says. Fails the test with the tensor's name. What keep_all leaves is kept
+ * until dt_exactness_end.
  */
 dt_exactness dt_assert_exact(const dt_way *w);
 void dt_exactness_end(void);

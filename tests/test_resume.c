@@ -431,6 +431,22 @@ static void a_schedule_may_change_and_memory_is_free(void **state)
     remove_all("part");
 }
 
+static void other_algorithms_are_told(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI);
+    run_well("c.ini --set run.dir=part --set train.steps=2 --set memory.algorithms=small");
+    ran r = cli_run("c.ini --set run.dir=part --resume --set train.steps=3", NULL);
+    assert_code(&r, 0);
+    assert_has(r.err, "algorithms was small, now fast: results will differ in rounding");
+    cli_done(&r);
+    r = cli_run("c.ini --set run.dir=part --resume --set train.steps=4", NULL);
+    assert_code(&r, 0);
+    assert_has_not(r.err, "algorithms was");
+    cli_done(&r);
+    remove_all("part");
+}
+
 /* ---- where to go on ---- */
 
 static void refused(const char *words, int code, const char *says)
@@ -926,6 +942,7 @@ int main(void)
         T(links_in_a_run_are_not_written_through),
         T(a_changed_run_is_refused_with_a_table),
         T(a_schedule_may_change_and_memory_is_free),
+        T(other_algorithms_are_told),
         T(resume_begins_where_nothing_is),
         T(without_a_folder_the_newest_run_is_gone_on_with),
         T(a_damaged_checkpoint_costs_only_its_steps),

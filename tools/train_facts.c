@@ -11,6 +11,7 @@
 #include "engine/cpu.h"
 #include "engine/sha256.h"
 #include "engine/text.h"
+#include "engine/ways.h"
 #include "layers/onednn.h"
 #include "tools/train_parts.h"
 #include "tools/version.h"
@@ -47,6 +48,7 @@ static const struct {
     {"exact", TOLD},
     {"device.threads", ROUNDING},
     {"isa", ROUNDING},
+    {"algorithms", ROUNDING},
     {"library", ROUNDING},
 };
 
@@ -182,6 +184,25 @@ static dt_status add_network(dti_facts *f, const dt_graph *g, dt_err *err)
     return add(f, "network", text, err);
 }
 
+/* The ways of all layers, however they were chosen: bits depend on nothing else of [memory]. */
+static dt_status add_ways(dti_facts *f, const dt_graph *g, dt_err *err)
+{
+    bool any = true, least = true;
+    dt_sha256 sum;
+    char text[DT_SHA256_TEXT];
+    dt_sha256_init(&sum);
+    for (size_t i = 0; i < g->n_node; i++)
+        for (int k = 0; k < DT_ROOMS; k++) {
+            const uint64_t room = g->node[i].room[k];
+            any = any && room == DT_ROOM_ANY;
+            least = least && room == DT_ROOM_LEAST;
+            dt_sha256_add(&sum, &room, sizeof room);
+        }
+    dt_sha256_text(&sum, text);
+    text[SUM_SHOWN] = '\0';
+    return add(f, "algorithms", any ? "fast" : least ? "small" : text, err);
+}
+
 static dt_status add_results(dti_facts *f, const dti_training *t, dt_err *err)
 {
     const dt_session *s = t->s;
@@ -191,6 +212,7 @@ static dt_status add_results(dti_facts *f, const dti_training *t, dt_err *err)
     DT_CHECK(add_number(f, "device.threads", s->threads, err));
     DT_CHECK(add(f, "isa", dt_session_isa(s), err));
     DT_CHECK(add(f, "library", dt_onednn_version(), err));
+    DT_CHECK(add_ways(f, s->graph, err));
     DT_CHECK(add(f, "program", DT_VERSION, err));
     return add(f, "exact", dt_session_exact(s) ? "on" : s->opts.memory.policy, err);
 }

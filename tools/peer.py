@@ -167,13 +167,13 @@ class Dnntrain:
         plan = json.loads(run(self.command([*words, "--json"], no_limit), self.env, self.cpus))
         about = {"name": plan["model"], "batch": plan["batch"], "precision": plan["precision"],
                  "policy": plan["policy"]}
-        image = re.search(r"(\d+)x(\d+)x(\d+) image", text)
+        image = re.search(r"image (\d+)x(\d+)x(\d+)", text)
         data = self.folder / "zeros.safetensors"
         if about["name"] != "gpt2":
             about["image"], about["channels"] = int(image[1]), int(image[3])
             write_zeros(data, [1, 2, int(image[3]), int(image[1]), int(image[2])], "F32")
         else:
-            context = int(image[1]) * int(image[2])  # a sequence stands in the plan as an image
+            context = int(re.search(r"(\d+) tokens", text)[1])
             write_zeros(data, [1, 2, context], "I64")
         there = self.train({"data.path": data, "train.batch": 2, "train.steps": 1,
                             "train.lr": "1e-12", "memory.policy": "keep_all", **no_limit})

@@ -14,8 +14,9 @@
 #include "tools/human.h"
 
 /* LIBRARIES: what they take while they prepare their kernels, and our tables. CARD: what they load
- * of their kernels onto a card, one by one, while a run goes on. */
-enum { LARGEST = 6, LIBRARIES = 32 << 20, CARD = 512 << 20 };
+ * of their kernels onto a card, one by one, while a run goes on. STARTS: by how much a process may
+ * differ from the next in what it has taken when this is asked; what is suggested must fit that. */
+enum { LARGEST = 6, LIBRARIES = 32 << 20, CARD = 512 << 20, STARTS = 512 << 10 };
 
 const char *dt_session_disk_path(const dt_session *s)
 {
@@ -240,7 +241,7 @@ static dt_status check_memory(const dt_session *s, const dt_limits *l, bool load
     DT_CHECK(tell_largest(p, err));
     dt_room room = dt_session_room(s);
     const uint64_t rest = dt_limit_rest(m, threads);
-    room.memory = rest > LIBRARIES ? rest - LIBRARIES : 0;
+    room.memory = rest > LIBRARIES + STARTS ? rest - LIBRARIES - STARTS : 0;
     DT_CHECK(dt_suggest(s, &room, p, err));
     return DT_E_BUDGET;
 }

@@ -30,7 +30,7 @@ static dt_attend job_of(const dt_call *c, const dt_args *a)
                                              : dti_efficient_room(&j);
     j.room = padded(j.room);
     j.scale = (float)(1 / sqrt((double)j.d));
-    j.product = dt_tile_best();
+    j.product = c->dtype == DT_BF16 ? dt_tile_bf16() : dt_tile_best();
     return j;
 }
 

@@ -8,6 +8,7 @@
 
 #include "layers/draw.h"
 #include "layers/product.h"
+#include "layers/tile.h"
 
 /* Smaller than a vector, a little beside the sizes of blocks, and several blocks of each. */
 static const struct sizes {
@@ -121,6 +122,52 @@ static void a_row_does_not_depend_on_its_neighbours_or_the_team(void **state)
     test_free(part);
 }
 
+/* Factors from -1 to 1 in steps of 1/8 are themselves in bf16, and so sums of a few hundred
+ * products are exact in whatever order: nothing may be off, nor anything beside the matrix be
+ * touched. */
+static void a_tile_is_its_definition(void **state)
+{
+    (void)state;
+    enum { GAP = 16 };
+    static const struct sizes tiles[] = {
+        {1, 16, 1}, {64, 64, 64}, {33, 48, 31}, {64, 80, 65}, {65, 16, 130}, {17, 208, 96}};
+    dt_tile_fn *const fns[] = {dt_tile_best(), dt_tile_bf16()};
+    for (size_t s = 0; s < 8 * DT_COUNT(tiles); s++) {
+        const struct sizes z = tiles[s / 8];
+        const int64_t row = z.n + GAP;
+        const bool turned = s & 1, add = s & 2;
+        float *a = numbers(z.m * z.k, 1), *b = numbers(z.k * row, 2);
+        float *c = test_calloc((size_t)(z.m * row), sizeof *c);
+        for (int64_t i = 0; i < z.m * z.k; i++)
+            a[i] = rintf(16 * a[i]) / 8;
+        for (int64_t i = 0; i < z.k * row; i++)
+            b[i] = rintf(16 * b[i]) / 8;
+        for (int64_t i = 0; i < z.m * row; i++)
+            c[i] = 3;
+        fns[s >> 2 & 1](&(dt_tile){.a = a,
+            .row = turned ? 1 : z.k,
+            .step = turned ? z.m : 1,
+            .b = b,
+            .b_row = row,
+            .c = c,
+            .c_row = row,
+            .m = z.m,
+            .n = z.n,
+            .depth = z.k,
+            .add = add});
+        for (int64_t i = 0; i < z.m * row; i++) {
+            double want = i % row < z.n && !add ? 0 : 3;
+            for (int64_t t = 0; t < z.k && i % row < z.n; t++)
+                want += (double)a[turned ? t * z.m + i / row : i / row * z.k + t] *
+                        (double)b[t * row + i % row];
+            assert_true((double)c[i] == want);
+        }
+        test_free(a);
+        test_free(b);
+        test_free(c);
+    }
+}
+
 static void draws_of_many_are_those_of_one(void **state)
 {
     (void)state;
@@ -140,6 +187,7 @@ int main(void)
         cmocka_unit_test(a_product_is_its_definition),
         cmocka_unit_test(sums_of_rows_are_sums),
         cmocka_unit_test(a_row_does_not_depend_on_its_neighbours_or_the_team),
+        cmocka_unit_test(a_tile_is_its_definition),
         cmocka_unit_test(draws_of_many_are_those_of_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -170,16 +170,20 @@ static bool ask(search *s, cudnnBackendDescriptor_t of, cudnnBackendHeurMode_t m
     return done;
 }
 
-/* What is tried one after another: engines that need no compiler first; and the gradient of a
- * weight in fp32 before one in bf16, which most engines of bf16 give. */
+/* What is tried one after another: what the library's heuristics propose, before what it falls back
+ * to, which may be many times slower; of these, engines that need no compiler first; and the
+ * gradient of a weight in fp32 before one in bf16, which most engines of bf16 give. */
 static const struct attempt {
-    bool narrow, compiled;
-} attempts[] = {{false, false}, {true, false}, {false, true}, {true, true}};
+    bool fallback, compiled, narrow;
+} attempts[] = {
+    {0, 0, 0}, {0, 0, 1}, {0, 1, 0}, {0, 1, 1}, {1, 0, 0}, {1, 0, 1}, {1, 1, 0}, {1, 1, 1}};
 
 static bool attempt(search *s, const dt_cudnn_problem *p, const struct attempt *a)
 {
     static const cudnnBackendHeurMode_t modes[] = {
         CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_B, CUDNN_HEUR_MODE_FALLBACK};
+    const size_t last = DT_COUNT(modes) - 1, from = a->fallback ? last : 0;
+    const size_t to = a->fallback || s->many ? last + 1 : last; /* ways may be there, too */
     dti_cudnn_bag *kept = &s->to->kept;
     *kept = (dti_cudnn_bag){0};
     s->to->n_table = 0;
@@ -188,7 +192,7 @@ static bool attempt(search *s, const dt_cudnn_problem *p, const struct attempt *
     const bool bf16_weight = p->bf16 != 0 && (p->way != DT_CUDNN_WEIGHTS || a->narrow);
     const cudnnBackendDescriptor_t of = dti_cudnn_graph(kept, s->handle, p, bf16_weight);
     bool done = false;
-    for (size_t i = 0; i < DT_COUNT(modes) && !done && kept->status == CUDNN_STATUS_SUCCESS; i++)
+    for (size_t i = from; i < to && !done && kept->status == CUDNN_STATUS_SUCCESS; i++)
         done = ask(s, of, modes[i]);
     if (s->to->n_way > 0)
         return true;

@@ -627,6 +627,20 @@ static void the_results_of_a_run(void **state)
     end(x);
 }
 
+static void of_a_card_the_rest_is_what_its_memory_holds(void **state)
+{
+    (void)state;
+    fix *x = begin(1, 1, (dt_terminal){.width = 200});
+    const dt_progress_result r = {
+        .measured = 1536000, .process_peak = 20 << 20, .outside = 500 << 20, .card = true};
+    dt_progress_finish(x->p, &r);
+    assert_non_null(
+        strstr(said(x), "          the process 20.00 MiB of the host's at its peak; 500.00 MiB of "
+                        "the card's are in "
+                        "use outside the plan: CUDA's, its libraries' and other programs'\n"));
+    end(x);
+}
+
 static size_t widest(const char *text)
 {
     size_t most = 0;
@@ -895,6 +909,7 @@ int main(void)
         cmocka_unit_test(the_curve_is_drawn_from_highest_to_lowest),
         cmocka_unit_test(a_flat_curve_is_flat),
         cmocka_unit_test(the_results_of_a_run),
+        cmocka_unit_test(of_a_card_the_rest_is_what_its_memory_holds),
         cmocka_unit_test(on_a_terminal_results_stay_within_its_width),
         cmocka_unit_test(a_change_of_loss_is_read_at_a_glance),
         cmocka_unit_test(equal_means_equal_to_the_byte),

@@ -65,12 +65,14 @@ double dt_progress_rate(const dt_progress *p);
  * @status:   DT_OK, DT_E_STOPPED or a failure, whose trail the caller prints
  * @measured: bytes; 0: not measured
  * @process_peak @outside: of the whole process; what of it is not in the arena; 0: not known
+ * @card:     the arena is a card's, and @outside what else of its memory is in use
  * @files:    names written to the run directory, for the last line; may be NULL
  * @lost:     lines of metrics that could not be written, and @why
  */
 typedef struct dt_progress_result {
     dt_status status;
     uint64_t measured, process_peak, outside, lost;
+    bool card;
     const char *files, *why;
 } dt_progress_result;
 void dt_progress_finish(dt_progress *p, const dt_progress_result *r);

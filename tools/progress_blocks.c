@@ -270,7 +270,11 @@ void dti_show_result(const dt_progress *p, dti_show *s, const dt_progress_result
     show_equality(p, s, r->measured);
     if (r->process_peak > 0) {
         say(s, "%*s", LABEL, "");
-        flow(s, "the whole process %s at its peak, %s of it outside the plan",
+        flow(s,
+            r->card
+                ? "the process %s of the host's at its peak; %s of the card's are in use outside "
+                  "the plan: CUDA's, its libraries' and other programs'"
+                : "the whole process %s at its peak, %s of it outside the plan",
             dt_human_bytes(a, r->process_peak), dt_human_bytes(b, r->outside));
     }
     if (p->n > 0) {

@@ -149,6 +149,18 @@ static void tell_moves(dti_training *t, const dt_runner_stats *m)
             (long long)t->course.reruns);
 }
 
+/* What lies beside the plan's bytes: in this process or, where they are a card's, in use there, by
+ * CUDA, its libraries and other programs. 0: not known. */
+static uint64_t outside(const dt_session *s, uint64_t process, uint64_t arena)
+{
+    dt_driver_facts f = {.bytes = process};
+    dt_err ignored = {0};
+    if (dt_device_driver(s->device) != NULL && dt_device_facts(s->device, &f, &ignored) != DT_OK)
+        return 0;
+    const uint64_t used = f.bytes - f.free;
+    return used > arena ? used - arena : 0;
+}
+
 dt_status dti_train_finish(dti_training *t, dt_status st, dt_err *err)
 {
     const dt_session *s = t->s;
@@ -194,13 +206,14 @@ dt_status dti_train_finish(dti_training *t, dt_status st, dt_err *err)
         .moved = &moved,
         .reruns = c->reruns,
         .process_peak = process,
-        .outside_arena_bytes = process > arena ? process - arena : 0,
+        .outside_arena_bytes = outside(s, process, arena),
         .eval = c->eval_step > 0 ? &eval : NULL};
     const dt_status written = dt_run_dir_summary(t->dir, &sum, err);
     dt_progress_result r = {.status = st,
         .measured = t->measured,
         .process_peak = process,
         .outside = sum.outside_arena_bytes,
+        .card = dt_device_driver(s->device) != NULL,
         .files = t->saved ? DT_RUN_WEIGHTS ", metrics.jsonl, summary.json"
                           : "metrics.jsonl, summary.json"};
     r.lost = dt_run_dir_lost(t->dir, &r.why);

@@ -615,12 +615,13 @@ static void written_plans_are_sound_and_can_be_compared(void **state)
     r = cli_run(words, NULL);
     assert_code(&r, 0);
     assert_has(r.out, "- batch=64\n+ batch=32\n");
+    assert_string_equal(r.err, "dnntrain: the plans differ\n");
     cli_done(&r);
     snprintf(words, sizeof words, "plan --diff %s %s", a, a);
     r = cli_run(words, NULL);
     assert_code(&r, 0);
     assert_string_equal(r.out, "");
-    assert_has(r.err, "the same");
+    assert_string_equal(r.err, "dnntrain: the plans are the same\n");
     cli_done(&r);
 }
 

@@ -43,14 +43,19 @@ static dt_status parse_file(dt_plan **p, const char *path, dt_err *err)
     return st;
 }
 
+/* Exit code 1 means an internal error, so this ends with 0 either way: the answer is whether
+ * anything stands on stdout, and the last line. */
 static dt_status diff(const char *const path[2], dt_err *err)
 {
     dt_plan *p[2] = {NULL, NULL};
     dt_status st = parse_file(&p[0], path[0], err);
     if (st == DT_OK)
         st = parse_file(&p[1], path[1], err);
-    if (st == DT_OK && !dt_plan_diff(p[0], p[1], stdout))
-        fprintf(stderr, "dnntrain: the plans are the same\n");
+    if (st == DT_OK) {
+        const bool differ = dt_plan_diff(p[0], p[1], stdout);
+        fflush(stdout); /* the lines before what they come to */
+        fprintf(stderr, "dnntrain: the plans %s\n", differ ? "differ" : "are the same");
+    }
     dt_plan_destroy(p[0]);
     dt_plan_destroy(p[1]);
     return st;

@@ -14,6 +14,7 @@
 #include "engine/alloc.h"
 #include "tools/human.h"
 #include "tools/progress_parts.h"
+#include "tools/term.h"
 
 static double now;
 
@@ -858,26 +859,33 @@ static void the_environment_tells_the_encoding(void **state)
 {
     (void)state;
     static const struct {
-        const char *all, *ctype, *lang;
+        const char *all, *ctype, *lang, *term, *no_color;
         bool utf8;
     } cases[] = {
-        {NULL, NULL, NULL, false},
-        {NULL, NULL, "C.UTF-8", true},
-        {NULL, NULL, "de_DE.utf8@euro", true},
-        {"C", NULL, "en_US.UTF-8", false},
-        {"", "de_DE.ISO-8859-1", "en_US.UTF-8", false},
-        {"en_US.UTF-8", "C", NULL, true},
+        {NULL, NULL, NULL, "xterm", NULL, false},
+        {NULL, NULL, "C.UTF-8", "xterm", NULL, true},
+        {NULL, NULL, "de_DE.utf8@euro", "xterm", NULL, true},
+        {"C", NULL, "en_US.UTF-8", "xterm", NULL, false},
+        {"", "de_DE.ISO-8859-1", "en_US.UTF-8", "xterm", NULL, false},
+        {"en_US.UTF-8", "C", NULL, "xterm", NULL, true},
+        {NULL, NULL, "C.UTF-8", "dumb", NULL, false},
+        {NULL, NULL, "C.UTF-8", NULL, NULL, true},
+        {NULL, NULL, "C.UTF-8", "xterm", "1", true},
     };
     for (size_t i = 0; i < DT_COUNT(cases); i++) {
-        const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
-        const char *const values[] = {cases[i].all, cases[i].ctype, cases[i].lang};
-        for (int k = 0; k < 3; k++)
+        const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG", "TERM", "NO_COLOR"};
+        const char *const values[] = {
+            cases[i].all, cases[i].ctype, cases[i].lang, cases[i].term, cases[i].no_color};
+        for (size_t k = 0; k < DT_COUNT(names); k++)
             if (values[k] != NULL)
                 setenv(names[k], values[k], 1);
             else
                 unsetenv(names[k]);
         assert_int_equal(dt_terminal_of(stderr).utf8, cases[i].utf8);
+        assert_int_equal(dt_term_unicode(), cases[i].utf8); /* one rule for all that is drawn */
     }
+    setenv("TERM", "xterm", 1);
+    unsetenv("NO_COLOR");
 }
 
 int main(void)

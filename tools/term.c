@@ -1,8 +1,6 @@
 #include "tools/term.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "tools/terminal.h"
 
@@ -10,9 +8,7 @@ enum { NARROWEST = 64, WIDEST = 100 };
 
 bool dt_term_unicode(void)
 {
-    const char *plain = getenv("NO_COLOR"), *term = getenv("TERM");
-    return dt_terminal_of(stdout).utf8 && (plain == NULL || *plain == '\0') &&
-           (term == NULL || strcmp(term, "dumb") != 0);
+    return dt_terminal_of(stdout).utf8;
 }
 
 int dt_term_width(void)

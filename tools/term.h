@@ -6,8 +6,7 @@
 
 #include "engine/compiler.h"
 
-/* Whether block characters may be used: the locale is UTF-8, and neither NO_COLOR nor TERM=dumb
- * asks for plain text. */
+/* Whether block characters may be used on stdout (dt_terminal's utf8). */
 bool dt_term_unicode(void);
 
 /* Columns of the terminal on stdout, between 64 and 100; 80 when it is none. */

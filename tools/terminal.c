@@ -33,8 +33,9 @@ dt_terminal dt_terminal_of(FILE *f)
 {
     const char *term = setting("TERM");
     const int fd = fileno(f);
-    dt_terminal t = {.utf8 = utf8_locale()};
-    t.tty = fd >= 0 && isatty(fd) && *term != '\0' && strcmp(term, "dumb") != 0;
+    const bool dumb = strcmp(term, "dumb") == 0;
+    dt_terminal t = {.utf8 = utf8_locale() && !dumb};
+    t.tty = fd >= 0 && isatty(fd) && *term != '\0' && !dumb;
     t.colour = t.tty && *setting("NO_COLOR") == '\0';
     return t;
 }

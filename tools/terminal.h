@@ -9,7 +9,8 @@
 /**
  * struct dt_terminal - a stream's abilities.
  * @tty:    a terminal that understands carriage return and escapes; TERM=dumb and files are none
- * @utf8:   the environment's encoding is UTF-8
+ * @utf8:   characters beyond ASCII may be drawn, in files as well: the environment's encoding is
+ * UTF-8, and TERM is not dumb. NO_COLOR does not bear on it
  * @colour: a terminal, and NO_COLOR is not set
  * @width:  columns; 0: ask the system each time
  */

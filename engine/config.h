@@ -50,6 +50,12 @@ dt_status dt_config_bind(
 /* Report every section and key that no dt_config_bind asked for, with the nearest known name. */
 dt_status dt_config_check_known(const dt_config *c, dt_err *err) DT_NODISCARD;
 
+/* After all binds: report every value that dt_config_dump could not write so that it is read back:
+ * a path whose folder's name holds control characters or no UTF-8, a line that is too long (once
+ * values of --set, quotes and folders are in it), a key that would be read as a comment or a
+ * section; and a whole that is too long. */
+dt_status dt_config_check_dump(const dt_config *c, dt_err *err) DT_NODISCARD;
+
 /* Sections in file order: "conv c1" has kind "conv" and name "c1"; "train" has name "". Borrowed.
  */
 typedef struct dt_section {
@@ -74,8 +80,9 @@ const char *dt_config_get(
 const char *dt_config_place(char *to, size_t bytes, const char *file, int line);
 
 /* Write the effective configuration: every bound section with every key of its table, each with its
- * origin ("; default", "; FILE:LINE" or "; --set"). Paths are written as they were resolved.
- * Reading it back from any folder gives the same values. */
+ * origin ("; default", "; FILE:LINE" or "; --set"), where that fits a line. Paths are written as
+ * they were resolved. Reading it back from any folder gives the same values, once
+ * dt_config_check_dump has passed. */
 void dt_config_dump(const dt_config *c, FILE *f);
 
 #endif

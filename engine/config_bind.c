@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "engine/alloc.h"
-#include "engine/text.h"
 
 /* "FILE:LINE" or "--set", for the start of a message. */
 static const char *place(const dt_config *c, bool set, int line, char *text, size_t room)
@@ -219,74 +218,4 @@ dt_status dt_config_check_known(const dt_config *c, dt_err *err)
             first = st;
     }
     return first;
-}
-
-static void print_value(FILE *f, const char *v)
-{
-    const size_t n = strlen(v);
-    const bool plain = n == 0 || (v[0] != '"' && strpbrk(v, ";#") == NULL && !dti_blank(v[0]) &&
-                                     !dti_blank(v[n - 1]));
-    if (plain) {
-        fputs(v, f);
-        return;
-    }
-    fputc('"', f);
-    for (; *v != '\0'; v++)
-        fprintf(f, "%s%c", *v == '"' ? "\"" : "", *v);
-    fputc('"', f);
-}
-
-static void print_entry(const dt_config *c, const entry *e, FILE *f)
-{
-    fprintf(f, "%s = ", e->key);
-    print_value(f, e->path != NULL ? e->path : e->value);
-    if (e->set) {
-        fprintf(f, " ; %s\n", DTI_SET);
-        return;
-    }
-    fputs(" ; ", f);
-    for (const char *s = c->file; *s != '\0';) { /* a name may hold what no line may */
-        const size_t n = dt_printable(s);
-        fprintf(f, "%.*s", n > 0 ? (int)n : 1, n > 0 ? s : "?");
-        s += n > 0 ? n : 1;
-    }
-    fprintf(f, ":%d\n", e->line);
-}
-
-static bool is_text(const dt_opt *row)
-{
-    return row->type == DT_OPT_STR || row->type == DT_OPT_PATH || row->type == DT_OPT_LIST;
-}
-
-static void print_row(const dt_config *c, const section *s, const dt_opt *row, FILE *f)
-{
-    const entry *e = dti_find_entry(s, row->key);
-    if (e != NULL)
-        print_entry(c, e, f);
-    else if (row->fallback != NULL && (row->fallback[0] != '\0' || is_text(row)))
-        fprintf(f, "%s = %s ; default\n", row->key, row->fallback);
-}
-
-void dt_config_dump(const dt_config *c, FILE *f)
-{
-    for (size_t i = 0; i < c->n_bound; i++) {
-        const char *text = c->bound[i].section;
-        bool done = false;
-        for (size_t k = 0; k < i; k++)
-            done = done || strcmp(c->bound[k].section, text) == 0;
-        if (done)
-            continue;
-        fprintf(f, "%s[%s]\n", i > 0 ? "\n" : "", text);
-        for (size_t k = i; k < c->n_bound; k++)
-            for (const dt_opt *row = c->bound[k].rows;
-                 strcmp(c->bound[k].section, text) == 0 && row->key != NULL; row++)
-                print_row(c, dti_find_section(c, text), row, f);
-    }
-    for (size_t i = 0; i < c->n; i++) {
-        if (!c->at[i].free_keys)
-            continue;
-        fprintf(f, "\n[%s]\n", c->at[i].text);
-        for (size_t k = 0; k < c->at[i].n; k++)
-            print_entry(c, &c->at[i].key[k], f);
-    }
 }

@@ -1,5 +1,6 @@
 /* What the files of the configuration share; nobody else includes this. config_read.c makes a
- * dt_config, config.c answers questions about it, config_bind.c fills structs from it. */
+ * dt_config, config.c answers questions about it, config_bind.c fills structs from it,
+ * config_dump.c writes it. */
 #ifndef DT_ENGINE_CONFIG_PARTS_H
 #define DT_ENGINE_CONFIG_PARTS_H
 

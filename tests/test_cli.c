@@ -270,9 +270,14 @@ static void sets_are_checked_as_the_file_is(void **state)
         {"plan FILE --set memory.policy=keepall", "did you mean 'keep_all'"},
         {"plan FILE --set memory.policy=keep_all,,keep_all", "empty"},
         {"plan FILE --set memory.pool=greedi", "did you mean 'greedy'"},
+        {"plan FILE --set memory.layers.#c1=keep", "no key begins with '#'"},
     };
     for (size_t i = 0; i < DT_COUNT(cases); i++)
         refuse(&cases[i], lenet());
+    char long_path[8000] =
+        "plan FILE --set memory.disk_path=/;"; /* so it is quoted, and quotes doubled */
+    memset(long_path + strlen(long_path), '"', 5000);
+    refuse(&(wrong){long_path, "[memory] disk_path: it is 5002 bytes long, and "}, lenet());
 }
 
 static void all_wrong_sets_are_reported_together(void **state)

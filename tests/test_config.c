@@ -740,6 +740,101 @@ static void a_dump_reads_back_whatever_the_file_is_called(void **state)
     dt_config_destroy(c);
 }
 
+static void refuse_dump(const dt_config *c, const char *says)
+{
+    dt_err err = {0};
+    assert_fails(dt_config_check_dump(c, &err), DT_E_CONFIG, &err, says);
+}
+
+/* [s] text = a value of @n times a character, by --set. */
+static dt_config *with_text(size_t n, char c, sample *s)
+{
+    char set[2 * DT_LINE_BYTES] = "s.text=";
+    dt_err err = {0};
+    memset(set + strlen("s.text="), c, n);
+    dt_config *config = parse("[s]\ncount = 9\n");
+    assert_ok(dt_config_set(config, set, &err), &err);
+    assert_ok(dt_config_bind(config, "s", rows, s, &err), &err);
+    return config;
+}
+
+static void a_line_too_long_for_a_dump_is_refused(void **state)
+{
+    (void)state;
+    enum { MOST = DT_LINE_BYTES - 7 }; /* "text = " stands before it */
+    dt_err err = {0};
+    sample a, b;
+    dt_config *c = with_text(MOST + 1, 'x', &a);
+    refuse_dump(c,
+        "--set: [s] text: it is 8186 bytes long, and 8193 as a line of a configuration, of which "
+        "at most 8192 are read");
+    dt_config_destroy(c);
+    c = with_text(MOST / 2, '"', &a); /* all of them are doubled */
+    refuse_dump(c, "--set: [s] text: it is 4092 bytes long, and 8193 as a line");
+    dt_config_destroy(c);
+    for (size_t n = MOST - 12; n <= MOST;
+         n++) { /* with a note of where it comes from, and without */
+        c = with_text(n, 'x', &a);
+        assert_ok(dt_config_check_dump(c, &err), &err);
+        char *text = dump(c);
+        dt_config *again = parse(text);
+        assert_ok(dt_config_bind(again, "s", rows, &b, &err), &err);
+        assert_string_equal(a.text, b.text);
+        dt_config_destroy(again);
+        free(text);
+        dt_config_destroy(c);
+    }
+    char line[DT_LINE_BYTES + 5] = "[s]\ntext="; /* read without blanks, and written with them */
+    memset(line + strlen(line), 'x', DT_LINE_BYTES - strlen("text="));
+    c = parse(line);
+    assert_ok(dt_config_bind(c, "s", rows, &a, &err), &err);
+    refuse_dump(c, "t.ini:2: [s] text: it is 8187 bytes long, and 8194 as a line");
+    dt_config_destroy(c);
+}
+
+/* Folders may be called what no line may hold. */
+static void a_path_that_no_line_holds_is_refused(void **state)
+{
+    (void)state;
+    static const char *const folders[][2] = {
+        {"odd\nname", "a control character"}, {"caf\xE9", "0xE9, is not UTF-8"}};
+    for (size_t i = 0; i < DT_COUNT(folders); i++) {
+        char name[64];
+        assert_int_equal(mkdir(dt_temp_path(folders[i][0]), 0700), 0);
+        snprintf(name, sizeof name, "%s/p.ini", folders[i][0]);
+        const char *path = dt_temp_path(name);
+        FILE *f = fopen(path, "w");
+        assert_non_null(f);
+        fputs("[s]\npath = data\n", f);
+        fclose(f);
+        dt_err err = {0};
+        dt_config *c = NULL;
+        sample s;
+        assert_ok(dt_config_load(&c, path, &err), &err);
+        assert_ok(dt_config_bind(c, "s", rows, &s, &err), &err);
+        refuse_dump(c, folders[i][1]);
+        refuse_dump(c, "p.ini:2: [s] path = /");
+        dt_config_destroy(c);
+    }
+}
+
+static void a_key_that_would_be_no_key_is_refused(void **state)
+{
+    (void)state;
+    static const char *const sets[] = {"#a=keep", ";a=keep", "[ab]*=keep"};
+    for (size_t i = 0; i < DT_COUNT(sets); i++) {
+        char set[64], says[64];
+        dt_err err = {0};
+        dt_config *c = parse("[s]\ncount = 9\n");
+        snprintf(set, sizeof set, DT_CONFIG_GLOBS ".%s", sets[i]);
+        assert_ok(dt_config_set(c, set, &err), &err);
+        dt_config_mark_known(c, DT_CONFIG_GLOBS);
+        snprintf(says, sizeof says, ": no key begins with '%c'", sets[i][0]);
+        refuse_dump(c, says);
+        dt_config_destroy(c);
+    }
+}
+
 static void printed_values_read_back_to_the_last_bit(void **state)
 {
     (void)state;
@@ -951,6 +1046,8 @@ static dt_status whole_round(dt_err *err)
         st = dt_run_options_bind(c, &o, err);
     if (st == DT_OK)
         st = dt_config_check_known(c, err);
+    if (st == DT_OK)
+        st = dt_config_check_dump(c, err);
     dt_config_destroy(c);
     return st;
 }
@@ -990,11 +1087,12 @@ int main(void)
         T(free_keys_are_known_once_marked), T(the_nearest_word_is_found), T(set_replaces_and_adds),
         T(set_is_checked_as_the_file_is), T(the_dump_has_every_key_with_its_origin),
         T(a_dump_reads_back_as_the_same_values), T(a_dump_reads_back_whatever_the_file_is_called),
-        T(printed_values_read_back_to_the_last_bit), T(a_run_has_defaults),
-        T(batches_must_fit_together), T(a_run_has_a_length), T(a_step_schedule_has_milestones),
-        T(warm_up_is_in_steps_or_epochs), T(options_of_learning_that_do_nothing_are_refused),
-        T(means_are_one_number_or_three), T(a_network_is_ours_or_made_of_sections),
-        T(problems_of_all_sections_come_at_once), T(the_reference_names_every_key),
-        T(a_failed_allocation_is_reported)};
+        T(a_line_too_long_for_a_dump_is_refused), T(a_path_that_no_line_holds_is_refused),
+        T(a_key_that_would_be_no_key_is_refused), T(printed_values_read_back_to_the_last_bit),
+        T(a_run_has_defaults), T(batches_must_fit_together), T(a_run_has_a_length),
+        T(a_step_schedule_has_milestones), T(warm_up_is_in_steps_or_epochs),
+        T(options_of_learning_that_do_nothing_are_refused), T(means_are_one_number_or_three),
+        T(a_network_is_ours_or_made_of_sections), T(problems_of_all_sections_come_at_once),
+        T(the_reference_names_every_key), T(a_failed_allocation_is_reported)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -200,6 +200,7 @@ dt_status dt_session_open(
     DT_CHECK(build_graph(s, err));
     if (dt_ini_has_layers(s->config))
         DT_CHECK(dt_config_check_known(s->config, err));
+    DT_CHECK(dt_config_check_dump(s->config, err));
     DT_CHECK(set_precision(s, err));
     DT_CHECK(dt_graph_check(s->graph, err));
     DT_CHECK(fuse(s, err));

@@ -44,6 +44,10 @@ typedef struct dt_trained {
 /* Bytes on disk, about. */
 uint64_t dt_checkpoint_bytes(const dt_trained *t);
 
+/* Before a run: DT_E_CONFIG when a checkpoint with these facts could not be read again: too many,
+ * too long, or no UTF-8. Saving refuses them as well. */
+dt_status dt_checkpoint_check_facts(const dt_fact *facts, size_t n, dt_err *err) DT_NODISCARD;
+
 /* DT_E_IO with both numbers when a file system has less than @bytes free. One that does not say is
  * taken to have enough. */
 dt_status dt_space_check(const char *folder, uint64_t bytes, dt_err *err) DT_NODISCARD;
@@ -51,7 +55,7 @@ dt_status dt_space_check(const char *folder, uint64_t bytes, dt_err *err) DT_NOD
 /* Write FOLDER/step-N for c->step. An older one of the same step gives way once the new one is
  * whole. After a failure what was there before is there still, and nothing is left behind that
  * could be removed; only when the folder's own sync fails, which comes last, the new one is there
- * too. DT_E_IO, DT_E_NOMEM. */
+ * too. DT_E_IO, DT_E_NOMEM, DT_E_CONFIG as above. */
 dt_status dt_checkpoint_save(const char *folder, const dt_trained *t, const dt_course *c,
     const dt_fact *facts, size_t n_facts, dt_err *err) DT_NODISCARD;
 

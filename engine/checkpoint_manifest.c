@@ -160,9 +160,10 @@ static void put_file(FILE *f, const char *name, const dti_file *file)
         file->sha);
 }
 
-/* What follows the first line. */
-static void put_rest(FILE *f, const dti_manifest *m, const dt_fact *facts, size_t n)
+/* All of it, with zeros for its own checksum. */
+static void put_all(FILE *f, const dti_manifest *m, const dt_fact *facts, size_t n)
 {
+    fprintf(f, HEAD "%0*d" HEAD_END, SUM_DIGITS, 0);
     fprintf(f, "  \"format\": %d,\n  \"step\": %" PRId64 ",\n  \"epoch\": %" PRId64 ",\n",
         DT_CHECKPOINT_FORMAT, m->step, m->epoch);
     put_file(f, DTI_MODEL, &m->model);
@@ -177,16 +178,60 @@ static void put_rest(FILE *f, const dti_manifest *m, const dt_fact *facts, size_
     fprintf(f, "\n  }\n}\n");
 }
 
+/* Whether it would be read. */
+static dt_status check_text(const char *path, const char *text, size_t n, dt_err *err)
+{
+    dti_manifest m;
+    dt_err why = {0};
+    dt_status st;
+    if (n > DTI_MANIFEST_BYTES)
+        st = DT_FAIL(&why, DT_E_DATA, "%zu bytes; at most %d are read", n, DTI_MANIFEST_BYTES);
+    else
+        st = dti_manifest_parse(&m, DTI_MANIFEST, text, n, &why);
+    if (st == DT_OK)
+        dti_manifest_deinit(&m);
+    if (st == DT_OK || st == DT_E_NOMEM)
+        return st == DT_OK ? st : DT_FAIL(err, st, "no memory for '%s'", path);
+    return DT_FAIL(err, DT_E_CONFIG,
+        "checkpoints of this configuration could not be read again: %.*s",
+        (int)strcspn(why.text, "\n"), why.text);
+}
+
+/* The text of a manifest that will be read again; free() it. */
+static dt_status make_text(char **text, size_t *n, const char *path, const dti_manifest *m,
+    const dt_fact *facts, size_t n_facts, dt_err *err)
+{
+    char sum[DT_SHA256_TEXT];
+    *text = NULL;
+    FILE *f = open_memstream(text, n);
+    if (f == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for '%s'", path);
+    put_all(f, m, facts, n_facts);
+    const bool lost = ferror(f) != 0;
+    if (fclose(f) != 0 || lost)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for '%s'", path);
+    sum_up(*text + head_bytes, *n - head_bytes, sum);
+    memcpy(*text + sizeof HEAD - 1, sum, SUM_DIGITS);
+    return check_text(path, *text, *n, err);
+}
+
+dt_status dt_checkpoint_check_facts(const dt_fact *facts, size_t n, dt_err *err)
+{
+    dti_manifest m = {.step = INT64_C(1) << 53, .epoch = INT64_C(1) << 53};
+    char *text;
+    size_t bytes;
+    memset(m.model.sha, '0', SUM_DIGITS);
+    m.state = m.model;
+    const dt_status st = make_text(&text, &bytes, DTI_MANIFEST, &m, facts, n, err);
+    free(text);
+    return st;
+}
+
 static dt_status write_text(const char *path, const char *text, size_t n, dt_err *err)
 {
-    char sum[DT_SHA256_TEXT], head[sizeof HEAD + DT_SHA256_TEXT + sizeof HEAD_END];
     dt_file_writer *w;
     DT_CHECK(dt_writer_open(&w, path, err));
-    sum_up(text, n, sum);
-    snprintf(head, sizeof head, HEAD "%s" HEAD_END, sum);
-    dt_status st = dt_writer_put(w, head, head_bytes, err);
-    if (st == DT_OK)
-        st = dt_writer_put(w, text, n, err);
+    const dt_status st = dt_writer_put(w, text, n, err);
     if (st == DT_OK)
         return dt_writer_commit(w, err);
     dt_writer_abandon(w);
@@ -196,18 +241,11 @@ static dt_status write_text(const char *path, const char *text, size_t n, dt_err
 dt_status dti_manifest_write(
     const dti_manifest *m, const char *folder, const dt_fact *facts, size_t n_facts, dt_err *err)
 {
-    char path[DTI_PATH_BYTES], *text = NULL;
-    size_t n = 0;
+    char path[DTI_PATH_BYTES], *text;
+    size_t n;
     DT_CHECK(dti_path(path, folder, DTI_MANIFEST, err));
-    FILE *f = open_memstream(&text, &n);
-    if (f == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for '%s'", path);
-    put_rest(f, m, facts, n_facts);
-    const bool lost = ferror(f) != 0;
-    dt_status st;
-    if (fclose(f) != 0 || lost)
-        st = DT_FAIL(err, DT_E_NOMEM, "no memory for '%s'", path);
-    else
+    dt_status st = make_text(&text, &n, path, m, facts, n_facts, err);
+    if (st == DT_OK)
         st = write_text(path, text, n, err);
     free(text);
     return st;

@@ -419,6 +419,51 @@ static void a_full_disk_is_seen_before_anything_is_written(void **state)
     assert_int_equal(files_in(folder), 0);
 }
 
+static const char *long_text(size_t n)
+{
+    static char text[DTI_MANIFEST_BYTES + 1];
+    memset(text, 'x', n);
+    text[n] = '\0';
+    return text;
+}
+
+/* Facts that reading would refuse: told before a run, and nothing is written with them. */
+static void what_could_not_be_read_again_is_not_written(void **state)
+{
+    (void)state;
+    static dt_fact many[DT_CHECKPOINT_FACTS + 1];
+    static char key[DT_CHECKPOINT_FACTS + 1][8];
+    for (size_t i = 0; i < DT_COUNT(many); i++) {
+        snprintf(key[i], sizeof key[i], "k%zu", i);
+        many[i] = (dt_fact){key[i], "v"};
+    }
+    const dt_fact twice[] = {{"a", "1"}, {"a", "2"}}, latin[] = {{"a", "caf\xE9"}};
+    const dt_fact large[] = {{"a", long_text(DTI_MANIFEST_BYTES)}};
+    const struct {
+        const dt_fact *fact;
+        size_t n;
+        const char *says;
+    } cases[] = {{many, DT_COUNT(many), "'run' is missing or too long"}, {twice, 2, "'a'"},
+        {latin, 1, "UTF-8"}, {large, 1, " bytes; at most 1048576 are read"}};
+    const dt_trained w = what(&trainee);
+    const dt_course c = course_of(2);
+    save(1);
+    for (size_t i = 0; i < DT_COUNT(cases); i++) {
+        dt_err before = {0}, err = {0};
+        const long live = dt_alloc_live();
+        assert_fails(dt_checkpoint_check_facts(cases[i].fact, cases[i].n, &before), DT_E_CONFIG,
+            &before, cases[i].says);
+        assert_fails(dt_checkpoint_save(folder, &w, &c, cases[i].fact, cases[i].n, &err),
+            DT_E_CONFIG, &err, cases[i].says);
+        assert_int_equal(dt_alloc_live(), live);
+        assert_int_equal(files_in(folder), 1);
+    }
+    dt_err err = {0};
+    assert_ok(dt_checkpoint_check_facts(many, DT_CHECKPOINT_FACTS, &err), &err);
+    assert_ok(dt_checkpoint_save(folder, &w, &c, many, DT_CHECKPOINT_FACTS, &err), &err);
+    assert_int_equal(newest(), 2);
+}
+
 /* ---- damage ---- */
 
 static const char *const names[] = {DTI_MANIFEST, DTI_MODEL, DTI_STATE};
@@ -776,6 +821,7 @@ int main(void)
         T(one_replaces_another_where_names_cannot_change_places),
         T(every_allocation_of_saving_may_fail),
         T(a_full_disk_is_seen_before_anything_is_written),
+        T(what_could_not_be_read_again_is_not_written),
         T(damaged_ones_are_passed_over),
         T(missing_files_and_links_are_passed_over),
         T(other_names_are_none),

@@ -123,6 +123,7 @@ static dt_status run(dti_training *t, dt_err *err)
         s, t->feeds.eval_loader != NULL, t->feeds.last, t->feeds.eval_last, err));
     DT_CHECK(dt_session_check_statistics(s, err));
     DT_CHECK(dt_session_check_run(s, true, err));
+    DT_CHECK(dti_facts_check(t, err));
     DT_CHECK(dti_train_reserve(t, err)); /* a run that is refused leaves no folder */
     if (dti_train_asked_to_stop())
         return DT_FAIL(err, DT_E_STOPPED, "stopped before the run began");

@@ -247,6 +247,15 @@ void dti_facts_deinit(dti_facts *f)
     *f = (dti_facts){0};
 }
 
+dt_status dti_facts_check(const dti_training *t, dt_err *err)
+{
+    dti_facts f;
+    DT_CHECK(dti_facts_init(&f, t, err));
+    const dt_status st = dt_checkpoint_check_facts(f.fact, f.n, err);
+    dti_facts_deinit(&f);
+    return st;
+}
+
 /* ---- comparing ---- */
 
 static const char *find(const dti_facts *f, const char *key)

@@ -68,6 +68,9 @@ typedef struct dti_facts {
 dt_status dti_facts_init(dti_facts *f, const dti_training *t, dt_err *err) DT_NODISCARD;
 void dti_facts_deinit(dti_facts *f);
 
+/* Before the run begins: DT_E_CONFIG when its checkpoints could not hold them. */
+dt_status dti_facts_check(const dti_training *t, dt_err *err) DT_NODISCARD;
+
 /* DT_E_CONFIG with a table when what must not change has changed; what may is told. */
 dt_status dti_facts_compare(dti_training *t, const dt_checkpoint *c, dt_err *err) DT_NODISCARD;
 

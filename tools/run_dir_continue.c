@@ -157,7 +157,7 @@ static dt_status set_aside(dt_run_dir *d, off_t at, dt_err *err)
     char piece[LINE_BYTES];
     const char *path = dt_run_dir_file(d, CUT_NAME);
     const int fd = dt_open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
-    struct stat st;
+    struct stat st = {0};
     if (fd < 0)
         return DT_FAIL(err, DT_E_IO, "create '%s': %s", path, strerror(errno));
     dt_status s = DT_OK;

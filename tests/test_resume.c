@@ -4,6 +4,7 @@
 
 #include "tests/run_cli.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -12,6 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -592,6 +594,18 @@ static void the_best_is_kept(void **state)
     remove_all("part");
 }
 
+/* Whether a folder holds a name with @part in it. */
+static bool has_name(const char *folder, const char *part)
+{
+    bool any = false;
+    DIR *d = opendir(folder);
+    for (const struct dirent *e; d != NULL && !any && (e = readdir(d)) != NULL;)
+        any = strstr(e->d_name, part) != NULL;
+    if (d != NULL)
+        closedir(d);
+    return any;
+}
+
 /* ---- in this process: signals and failing calls at chosen places ---- */
 
 static struct {
@@ -721,6 +735,28 @@ static void a_signal_anywhere_saves_and_the_rest_is_the_same(void **state)
     remove_all("whole");
 }
 
+/* Stop a run that saves at every step in the midst of saving: at a moment at which the folder it
+ * writes a checkpoint in is there. */
+static void stop_while_saving(pid_t child)
+{
+    char mark[32];
+    const char *folder = in_workspace("part/checkpoints");
+    snprintf(mark, sizeof mark, ".tmp-%ld", (long)child);
+    for (int i = 0; i < 60000; i++) {
+        int status;
+        if (has_name(folder, mark)) {
+            assert_int_equal(kill(child, SIGSTOP), 0);
+            assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+            assert_true(WIFSTOPPED(status));
+            if (has_name(folder, mark)) /* still */
+                return;
+            assert_int_equal(kill(child, SIGCONT), 0);
+        }
+        nanosleep(&(struct timespec){0, 1000000}, NULL);
+    }
+    fail_msg("nothing was saved within a minute");
+}
+
 /* In a child: the second signal takes the default way. */
 static void a_second_signal_while_saving_does_no_damage(void **state)
 {
@@ -735,8 +771,7 @@ static void a_second_signal_while_saving_does_no_damage(void **state)
                                       "--set checkpoint.every=1 --set checkpoint.keep_last=0 "
                                       "--resume part/checkpoints/step-00000005",
             NULL);
-        nanosleep(&(struct timespec){0, 400000000}, NULL);
-        kill(child, SIGSTOP);
+        stop_while_saving(child);
         kill(child, SIGTERM);
         kill(child, SIGINT);
         kill(child, SIGCONT);

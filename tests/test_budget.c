@@ -5,11 +5,13 @@
 #include <sys/resource.h>
 #include <sys/vfs.h>
 
+#include "engine/alloc.h"
 #include "engine/io.h"
 #include "engine/limits.h"
 #include "tests/run_cli.h"
 #include "tests/workspace.h"
 #include "tools/budget.h"
+#include "tools/train_parts.h"
 
 #define LENET                                                                                      \
     "[model]\nname = lenet5\n[data]\nsamples = 256\n[train]\nsteps = 1\nbatch = 96\n"              \
@@ -380,6 +382,27 @@ static void a_control_group_bounds_run_and_budgets(void **state) /* cases 12 and
     dt_session_close(t);
 }
 
+/* A run whose plans turn out to be wrong has failed, and its summary says so. */
+static void a_peak_that_was_not_planned_fails_the_run(void **state)
+{
+    (void)state;
+    dti_training t = {.s = planned(NULL, 0), .feeds = {.steps = 1, .steps_per_epoch = 1}};
+    const dt_dir_opts o = {.dir = in_workspace("out")};
+    dt_err err = {0};
+    t.measured = dt_session_peak(t.s) - 64;
+    assert_ok(dti_train_reserve(&t, &err), &err);
+    assert_ok(dt_run_dir_open(&t.dir, &o, "lenet5", "keep_all", &err), &err);
+    assert_fails(dti_train_finish(&t, DT_OK, &err), DT_E_INTERNAL, &err, " bytes were planned, ");
+    dt_run_dir_close(t.dir);
+    dt_runner_destroy(t.runner);
+    dt_session_close(t.s);
+    char *text = cli_text(in_workspace("out/summary.json"));
+    assert_has(text, "\"status\":\t\"failed\"");
+    assert_has(text, "\"exit_code\":\t1");
+    assert_has(text, " bytes were planned, ");
+    dt_free(text);
+}
+
 static int clean(void **state)
 {
     (void)state;
@@ -407,6 +430,7 @@ int main(void)
         T(a_run_beyond_the_machine_is_refused),
         T(a_disk_without_room_is_known_before_the_run),
         T(a_control_group_bounds_run_and_budgets),
+        T(a_peak_that_was_not_planned_fails_the_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

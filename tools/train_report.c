@@ -177,6 +177,9 @@ dt_status dti_train_finish(dti_training *t, dt_status st, dt_err *err)
     const uint64_t process = dt_process_peak(), arena = dt_session_peak(s);
     const dt_runner_stats moved = dt_runner_get_stats(t->runner);
     tell_moves(t, &moved);
+    if (st == DT_OK && t->measured != arena) /* so the summary says that it failed, and why */
+        st = DT_FAIL(err, DT_E_INTERNAL, "%llu bytes were planned, %llu measured",
+            (unsigned long long)arena, (unsigned long long)t->measured);
     const dt_run_summary sum = {.status = st,
         .error = err != NULL && err->n > 0 ? err->text : NULL,
         .model = s->graph->name,
@@ -219,8 +222,5 @@ dt_status dti_train_finish(dti_training *t, dt_status st, dt_err *err)
     r.lost = dt_run_dir_lost(t->dir, &r.why);
     if (t->progress != NULL)
         dt_progress_finish(t->progress, &r);
-    if (st == DT_OK && t->measured != arena)
-        st = DT_FAIL(err, DT_E_INTERNAL, "%llu bytes were planned, %llu measured",
-            (unsigned long long)arena, (unsigned long long)t->measured);
     return st != DT_OK ? st : written;
 }

@@ -134,7 +134,8 @@ static void people_get_a_table(void **state)
     ran r = cli_run("bench FILE --steps 4", small());
     assert_code(&r, 0);
     static const char *const want[] = {"GFLOP/s fp32", "ms in the median of 4", "images a second",
-        "\nconv ", "backward", "\ntotal ", "100.0 %", "page faults ", "allocations "};
+        "\nconv ", "backward", "\ntotal ", "100.0 %", "page faults ", "allocations ",
+        " 1 thread\n"};
     for (size_t i = 0; i < DT_COUNT(want); i++)
         assert_has(r.out, want[i]);
     for (const char *line = r.out; *line != '\0';) {

@@ -211,8 +211,11 @@ static void without_a_file_it_goes_to_the_output(void **state)
     ran r = cli_run("profile FILE --steps 2", small());
     assert_code(&r, 0);
     assert_has(r.out, "profile of ");
-    assert_has(r.out, "batch 16, micro-batch 8, 2 steps");
+    assert_has(r.out, "batch 16, micro-batch 8, 2 steps from seed");
     assert_has(r.out, "\n[density]\nb.y = 0.");
+    cli_done(&r);
+    r = cli_run("profile FILE --steps 1", small());
+    assert_has(r.out, "batch 16, micro-batch 8, 1 step from seed");
     cli_done(&r);
 }
 

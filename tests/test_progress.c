@@ -642,6 +642,19 @@ static void of_a_card_the_rest_is_what_its_memory_holds(void **state)
     end(x);
 }
 
+static void one_of_a_thing_is_not_many(void **state)
+{
+    (void)state;
+    fix *x = begin(1, 1, as_log);
+    assert_non_null(strstr(said(x), "1 epoch of 1 step\n"));
+    step_of(x, 0.5, 4);
+    dt_progress_finish(x->p, &(dt_progress_result){.status = DT_OK, .lost = 1, .why = "full"});
+    const char *text = said(x);
+    assert_non_null(strstr(text, "after 1 of 1 step\n"));
+    assert_non_null(strstr(text, "1 line of metrics is lost: full\n"));
+    end(x);
+}
+
 static size_t widest(const char *text)
 {
     size_t most = 0;
@@ -918,6 +931,7 @@ int main(void)
         cmocka_unit_test(a_flat_curve_is_flat),
         cmocka_unit_test(the_results_of_a_run),
         cmocka_unit_test(of_a_card_the_rest_is_what_its_memory_holds),
+        cmocka_unit_test(one_of_a_thing_is_not_many),
         cmocka_unit_test(on_a_terminal_results_stay_within_its_width),
         cmocka_unit_test(a_change_of_loss_is_read_at_a_glance),
         cmocka_unit_test(equal_means_equal_to_the_byte),

@@ -26,8 +26,8 @@ static void header(const dt_bench_result *r)
     printf("%s   batch %" PRId64, s->graph->name, t->batch);
     if (t->micro_batch != t->batch)
         printf(" as micro-batches of %" PRId64, t->micro_batch);
-    printf("   policy %s   %s   %d threads\n", s->opts.memory.policy,
-        dt_dtype_name(s->graph->dtype), s->threads);
+    printf("   policy %s   %s   %d thread%s\n", s->opts.memory.policy,
+        dt_dtype_name(s->graph->dtype), s->threads, s->threads == 1 ? "" : "s");
     printf("machine   %.0f GFLOP/s fp32", r->machine.flops[DT_F32] / 1e9);
     if (r->machine.flops[DT_BF16] > 0)
         printf(", %.0f bf16", r->machine.flops[DT_BF16] / 1e9);

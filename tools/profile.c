@@ -146,12 +146,12 @@ static void print(const profiling *p, FILE *f)
     const dt_session *s = p->s;
     fprintf(f,
         "; dnntrain %s profile of %s: batch %" PRId64 ", micro-batch %" PRId64 ", %" PRId64
-        " steps from seed %" PRId64 "\n"
+        " step%s from seed %" PRId64 "\n"
         "; of every activation that waits for backward the largest share of values that were not "
         "zero, and %g\n"
         "; more; to be named by memory.profile\n[density]\n",
         DT_VERSION, s->graph->name, s->opts.train.batch, s->opts.train.micro_batch, p->steps,
-        s->opts.train.seed, p->margin);
+        p->steps == 1 ? "" : "s", s->opts.train.seed, p->margin);
     for (size_t i = 0; i < p->n; i++)
         if (p->tensor[i].share >= 0)
             fprintf(f, "%s = %.4f\n", p->tensor[i].name, with_margin(p, &p->tensor[i]));

@@ -159,8 +159,8 @@ static void show_network(dti_show *s, const dt_progress_facts *f)
     if (f->micro_batch > 0 && f->micro_batch < f->batch)
         say(s, " in micro-batches of %" PRId64, f->micro_batch);
     if (f->epochs > 0)
-        say(s, ", %" PRId64 " epoch%s of %s steps\n", f->epochs, f->epochs == 1 ? "" : "s",
-            dt_term_count(n, (uint64_t)f->steps_per_epoch));
+        say(s, ", %" PRId64 " epoch%s of %s step%s\n", f->epochs, f->epochs == 1 ? "" : "s",
+            dt_term_count(n, (uint64_t)f->steps_per_epoch), f->steps_per_epoch == 1 ? "" : "s");
     else
         say(s, ", %s step%s\n", dt_term_count(n, (uint64_t)f->steps), f->steps == 1 ? "" : "s");
 }
@@ -259,8 +259,8 @@ static void show_head(const dt_progress *p, dti_show *s, dt_status status)
     const char *word = status == DT_OK ? "done" : status == DT_E_STOPPED ? "stopped" : "failed";
     say(s, "\n");
     label(s, word);
-    say(s, "after %s of %s steps\n", dt_term_count(a, (uint64_t)(p->done + p->n)),
-        dt_term_count(b, (uint64_t)p->steps));
+    say(s, "after %s of %s step%s\n", dt_term_count(a, (uint64_t)(p->done + p->n)),
+        dt_term_count(b, (uint64_t)p->steps), p->steps == 1 ? "" : "s");
 }
 
 void dti_show_result(const dt_progress *p, dti_show *s, const dt_progress_result *r, double seconds)
@@ -295,6 +295,7 @@ void dti_show_result(const dt_progress *p, dti_show *s, const dt_progress_result
             r->files != NULL ? r->files : "");
     }
     if (r->lost > 0)
-        say(s, "%*s%s lines of metrics are lost: %.*s\n", LABEL, "", dt_term_count(a, r->lost),
+        say(s, "%*s%s line%s of metrics %s lost: %.*s\n", LABEL, "", dt_term_count(a, r->lost),
+            r->lost == 1 ? "" : "s", r->lost == 1 ? "is" : "are",
             r->why != NULL ? (int)strcspn(r->why, "\n") : 0, r->why != NULL ? r->why : "");
 }

@@ -144,9 +144,9 @@ static void tell_moves(dti_training *t, const dt_runner_stats *m)
             disk ? "; memory.tier = host, or a policy that moves less, is faster" : "");
     if (t->course.reruns > 0)
         dt_progress_note(t->progress,
-            "packed    %lld steps were run again, as packed values did not fit; 'dnntrain profile' "
+            "packed    %lld step%s run again, as packed values did not fit; 'dnntrain profile' "
             "measures what they take",
-            (long long)t->course.reruns);
+            (long long)t->course.reruns, t->course.reruns == 1 ? " was" : "s were");
 }
 
 /* What lies beside the plan's bytes: in this process or, where they are a card's, in use there, by

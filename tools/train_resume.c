@@ -171,15 +171,16 @@ dt_status dti_train_go_on(dti_training *t, dt_err *err)
     if (t->from == NULL)
         dti_train_tell(t, "resume", "no checkpoint yet: the run begins again");
     else if (t->point.step >= t->feeds.steps)
-        dti_train_tell(t, "resume", "%s: all %" PRId64 " steps are done",
-            dt_checkpoint_path(t->from), t->point.step);
+        dti_train_tell(t, "resume", "%s: %s%" PRId64 " step%s done", dt_checkpoint_path(t->from),
+            t->point.step == 1 ? "the " : "all ", t->point.step,
+            t->point.step == 1 ? " is" : "s are");
     else
         dti_train_tell(
             t, "resume", "step %" PRId64 ", from %s", t->point.step, dt_checkpoint_path(t->from));
     if (lines > 0)
         dti_train_tell(t, "resume",
-            "%" PRId64 " later lines of metrics.jsonl are now in "
+            "%" PRId64 " later line%s of metrics.jsonl %s now in "
             "metrics.cut.jsonl",
-            lines);
+            lines, lines == 1 ? "" : "s", lines == 1 ? "is" : "are");
     return DT_OK;
 }

@@ -8,6 +8,7 @@
 #include "engine/alloc.h"
 #include "engine/io.h"
 #include "engine/limits.h"
+#include "layers/onednn.h"
 #include "tests/run_cli.h"
 #include "tests/workspace.h"
 #include "tools/budget.h"
@@ -124,6 +125,50 @@ static void suggestions_are_of_different_kinds(void **state)
     assert_has(r.err, "fits if: [train] micro_batch = 32, of the same batch in 2 parts normalised");
     assert_has(r.err, "fits if: [train] batch = 63 (64 does not fit)");
     assert_has(r.err, "the least found for this batch is ");
+    cli_done(&r);
+}
+
+/* Convolutions that two algorithms compute. */
+#define WAYS                                                                                       \
+    "[data]\nsamples = 64\n[train]\nbatch = 4\nsteps = 1\n[run]\ndir = out\n[model]\nimage = 8\n"  \
+    "classes = 10\n[conv c1]\nout = 64\nkernel = 3\npad = 1\n[relu r1]\n[conv c2]\nout = 128\n"    \
+    "kernel = 3\npad = 1\n[relu r2]\n[conv c3]\nout = 128\nkernel = 3\npad = 1\n[relu r3]\n"       \
+    "[maxpool p]\nkernel = 8\n[fc f]\nout = 10\n"
+
+static void smaller_algorithms_are_suggested(void **state)
+{
+    NEED_BINARY();
+    if (!dt_onednn_avx512()) /* elsewhere the library may want more than Winograd */
+        skip();
+    char words[160];
+    put_text("w.ini", WAYS);
+    const uint64_t small = peak("plan w.ini --json --set memory.algorithms=small", "device");
+    snprintf(words, sizeof words, "w.ini --set memory.device_budget=%" PRIu64, small);
+    assert_int_equal(all_suggestions_fit(words, true), 1);
+    snprintf(words, sizeof words, "plan w.ini --set memory.device_budget=%" PRIu64, small);
+    ran r = refused(words, DT_E_BUDGET);
+    assert_has(r.err, "fits if: [memory] algorithms = small, which needs ");
+    assert_has(r.err, " GFLOP by slower algorithms; changes the last bits\n");
+    assert_has_not(r.err, "not even one sample");
+    cli_done(&r);
+    /* where neither a policy nor small is enough */
+    const uint64_t both =
+        peak("plan w.ini --json --set train.batch=64 --set memory.algorithms=small "
+             "--set memory.policy=chen_budget",
+            "device");
+    snprintf(words, sizeof words, "w.ini --set train.batch=64 --set memory.device_budget=%" PRIu64,
+        both);
+    assert_true(all_suggestions_fit(words, true) > 0);
+    snprintf(words, sizeof words,
+        "plan w.ini --set train.batch=64 --set memory.device_budget=%" PRIu64, both);
+    r = refused(words, DT_E_BUDGET);
+    assert_has(r.err, "fits if: [memory] policy = chen_budget, algorithms = small, which needs ");
+    cli_done(&r);
+    /* those of this run already */
+    snprintf(words, sizeof words,
+        "plan w.ini --set memory.algorithms=small --set memory.device_budget=%" PRIu64, small - 1);
+    r = refused(words, DT_E_BUDGET);
+    assert_has_not(r.err, "algorithms");
     cli_done(&r);
 }
 
@@ -418,6 +463,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(three_configurations_that_fit_are_named),
         T(suggestions_are_of_different_kinds),
+        T(smaller_algorithms_are_suggested),
         T(what_a_policy_costs_is_told),
         T(a_host_budget_is_hard),
         T(a_disk_budget_is_hard),

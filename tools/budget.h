@@ -32,18 +32,20 @@ bool dt_need_fits(const dt_need *n, const dt_room *r);
  * @packed:   bytes of the values that are packed
  * @clones @clone_flops: ops that run forward again
  * @flops:    of forward and backward
+ * @limited_flops: of all ops whose way memory.algorithms limits
  */
 typedef struct dt_cost {
     uint64_t out, in, to_disk, packed;
     int64_t clones;
-    double clone_flops, flops;
+    double clone_flops, flops, limited_flops;
 } dt_cost;
 
 dt_cost dt_session_cost(const dt_session *s);
 
 /* Append to @err the least that was found to be possible and up to three configurations that fit
  * the room, as the lines to set, each with its peaks and its cost, of different kinds if there are.
- * @p: the plan with the highest peak. DT_OK when that is done, whatever was found. */
+ * @p: the plan with the highest peak. DT_OK when that is done, whatever was found. The graph's
+ * rooms are then those of what was tried last, so the session makes and runs no plan afterwards. */
 dt_status dt_suggest(
     const dt_session *s, const dt_room *r, const dt_plan *p, dt_err *err) DT_NODISCARD;
 

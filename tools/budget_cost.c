@@ -19,6 +19,7 @@ static void add_plan(dt_cost *c, const dt_plan *p, int64_t times)
     c->in += (uint64_t)times * p->in_bytes;
     for (size_t i = 0; i < p->n_op; i++) {
         const dt_plan_op *op = &p->op[i];
+        c->limited_flops += op->way[0] != '\0' ? (double)times * op->flops : 0;
         if (op->kind == DT_OP_CLONE) {
             c->clones += times;
             c->clone_flops += (double)times * op->flops;

@@ -15,7 +15,7 @@ enum { WANTED = 3, MOST_DIVISORS = 256 };
 typedef struct variant {
     int64_t batch, micro;
     const char *policy;
-    int tier;
+    int tier, algorithms;
 } variant;
 
 /* What came of one. @can: it can be trained at all; @order: of its policy among all. */
@@ -59,6 +59,7 @@ static dt_status plan_trial(const search *x, trial *t, dt_err *err)
     other.opts.train.micro_batch = t->v.micro;
     other.opts.memory.policy = t->v.policy;
     other.opts.memory.tier = t->v.tier;
+    other.opts.memory.algorithms = t->v.algorithms;
     dt_status st = dt_policies_open(&other.policies, t->v.policy, x->s->config, err);
     if (st == DT_OK)
         st = dt_session_plan_run(&other, x->eval, 0, 0, err);
@@ -77,7 +78,7 @@ static dt_status plan_trial(const search *x, trial *t, dt_err *err)
 static bool same(const variant *a, const variant *b)
 {
     return a->batch == b->batch && a->micro == b->micro && a->tier == b->tier &&
-           strcmp(a->policy, b->policy) == 0;
+           a->algorithms == b->algorithms && strcmp(a->policy, b->policy) == 0;
 }
 
 /* Each is planned once. */
@@ -105,7 +106,7 @@ static dt_status largest_batch(search *x, const char *policy, trial *best, dt_er
     while (fails - fits > 1) {
         trial t;
         const int64_t n = fits + (fails - fits) / 2;
-        DT_CHECK(try(x, (variant){n, n, policy, x->own.tier}, &t, err));
+        DT_CHECK(try(x, (variant){n, n, policy, x->own.tier, x->own.algorithms}, &t, err));
         if (t.fits) {
             fits = n;
             *best = t;
@@ -130,7 +131,7 @@ static dt_status largest_micro(search *x, const char *policy, trial *best, dt_er
     for (size_t fails = n + 1; fails - fits > 1;) {
         trial t;
         const size_t mid = fits + (fails - fits) / 2;
-        const variant v = {x->own.batch, divisor[mid - 1], policy, x->own.tier};
+        const variant v = {x->own.batch, divisor[mid - 1], policy, x->own.tier, x->own.algorithms};
         DT_CHECK(try(x, v, &t, err));
         if (t.fits || !t.can) { /* too small to be trained: larger ones might be */
             fits = mid;
@@ -143,12 +144,12 @@ static dt_status largest_micro(search *x, const char *policy, trial *best, dt_er
 }
 
 /* Which is cheaper. A rough machine stands for all: 8 GB/s to the host, 1.6 to a disk, 5 through a
- * codec, 200 GFLOP/s. Only the order counts. */
+ * codec, 200 GFLOP/s, and two thirds of that by the ways of fewest bytes. Only the order counts. */
 static double seconds(const trial *t)
 {
     const dt_cost *c = &t->cost;
     return 2 * (double)(c->out - c->to_disk) / 8e9 + 2 * (double)c->to_disk / 1.6e9 +
-           2 * (double)c->packed / 5e9 + c->clone_flops / 2e11;
+           2 * (double)c->packed / 5e9 + c->clone_flops / 2e11 + 0.5 * c->limited_flops / 2e11;
 }
 
 static int cheapest_first(const void *va, const void *vb)
@@ -192,15 +193,23 @@ static void lines_to_set(const search *x, const trial *t, char *to, size_t bytes
 {
     const variant *v = &t->v, *own = &x->own;
     char part[96];
+    const char *before = "[memory] ";
     to[0] = '\0';
-    if (strcmp(v->policy, own->policy) != 0 || v->tier != own->tier)
-        append(to, bytes, "[memory] ");
     if (strcmp(v->policy, own->policy) != 0) {
+        append(to, bytes, before);
         append(to, bytes, "policy = ");
         append(to, bytes, v->policy);
+        before = ", ";
     }
-    if (v->tier != own->tier)
+    if (v->tier != own->tier) {
+        append(to, bytes, before);
         append(to, bytes, v->tier == DT_TO_DISK ? "tier = disk" : "tier = host");
+        before = ", ";
+    }
+    if (v->algorithms != own->algorithms) {
+        append(to, bytes, before);
+        append(to, bytes, "algorithms = small");
+    }
     if (v->batch == own->batch && v->micro == own->micro)
         return;
     append(to, bytes, to[0] != '\0' ? " and [train] " : "[train] ");
@@ -230,7 +239,7 @@ static void peaks(const dt_need *n, char *to, size_t bytes)
 }
 
 /* "; a step moves 1.29 GiB out and back, computes 12.3 GFLOP again (27.0 %)" */
-static void price(const trial *t, char *to, size_t bytes)
+static void price(const search *x, const trial *t, char *to, size_t bytes)
 {
     const dt_cost *c = &t->cost;
     char size[DT_HUMAN_BYTES], more[96];
@@ -251,9 +260,17 @@ static void price(const trial *t, char *to, size_t bytes)
     if (c->packed > 0) {
         snprintf(more, sizeof more, "%spacks %s", before, dt_human_bytes(size, c->packed));
         append(to, bytes, more);
+        before = ", ";
+    }
+    if (t->v.algorithms != x->own.algorithms) {
+        snprintf(more, sizeof more, "%scomputes %.3g GFLOP by slower algorithms", before,
+            c->limited_flops / 1e9);
+        append(to, bytes, more);
     }
     if (!t->exact)
         append(to, bytes, "; changes results");
+    else if (t->v.algorithms != x->own.algorithms)
+        append(to, bytes, "; changes the last bits");
 }
 
 static void tell(search *x, const trial *t, const char *remark, dt_err *err)
@@ -267,7 +284,7 @@ static void tell(search *x, const trial *t, const char *remark, dt_err *err)
     x->told[x->n_told++] = t->v;
     lines_to_set(x, t, lines, sizeof lines);
     peaks(&t->need, need, sizeof need);
-    price(t, cost, sizeof cost);
+    price(x, t, cost, sizeof cost);
     (void)DT_FAIL(err, DT_E_BUDGET, "  fits if: %s%s, which needs %s%s", lines, remark, need, cost);
 }
 
@@ -313,13 +330,27 @@ static dt_status suggest_tier(search *x, dt_err *err)
     return DT_OK;
 }
 
+/* The same by the ways of fewest bytes; nothing that fits where they are not what would be new. */
+static dt_status try_small(search *x, variant v, trial *t, dt_err *err)
+{
+    *t = (trial){0};
+    if (v.algorithms != DT_ALGORITHMS_FAST) /* fit needs no more than small does */
+        return DT_OK;
+    v.algorithms = DT_ALGORITHMS_SMALL;
+    return try(x, v, t, err);
+}
+
 /* One change, of each kind the best. */
 static dt_status suggest_one_change(search *x, dt_err *err)
 {
     size_t first = 0;
-    trial micro, batch;
+    trial micro, batch, small;
     while (first < x->n_all && !(x->all[first].fits && x->all[first].exact))
         first++;
+    DT_CHECK(try_small(x, x->own, &small, err));
+    if (first < x->n_all && seconds(&x->all[first]) <= seconds(&small))
+        tell(x, &x->all[first], "", err);
+    tell(x, &small, "", err);
     if (first < x->n_all)
         tell(x, &x->all[first], "", err);
     DT_CHECK(suggest_tier(x, err));
@@ -331,9 +362,23 @@ static dt_status suggest_one_change(search *x, dt_err *err)
         tell(x, &x->all[i], "", err);
     for (size_t i = 0; i < first && i < x->n_all; i++) /* no exact one fits: the others */
         tell(x, &x->all[i], "", err);
-    if (!micro.fits && !batch.fits)
+    if (!micro.fits && !batch.fits && !small.fits)
         (void)DT_FAIL(
             err, DT_E_BUDGET, "  not even one sample fits under policy %s", x->own.policy);
+    return DT_OK;
+}
+
+/* A policy and the ways of fewest bytes, where neither is enough. */
+static dt_status suggest_small_policies(search *x, dt_err *err)
+{
+    trial own, t;
+    DT_CHECK(try_small(x, x->own, &own, err));
+    for (size_t i = 0; i < x->n_all && x->n_told < WANTED && !own.fits; i++) {
+        if (x->all[i].fits)
+            continue;
+        DT_CHECK(try_small(x, x->all[i].v, &t, err));
+        tell(x, &t, "", err);
+    }
     return DT_OK;
 }
 
@@ -356,8 +401,14 @@ static dt_status suggest_two_changes(search *x, int64_t micro, int64_t batch, dt
     return DT_OK;
 }
 
+static void lower(trial *least, const trial *t)
+{
+    if (t->can && t->need.device < least->need.device)
+        *least = *t;
+}
+
 /* The least of the device that any policy needs for this batch, and for it in the smallest parts
- * that can be trained. */
+ * that can be trained; by the ways of fewest bytes as well. */
 static dt_status tell_least(search *x, dt_err *err)
 {
     char size[DT_HUMAN_BYTES], lines[1200];
@@ -379,11 +430,16 @@ static dt_status tell_least(search *x, dt_err *err)
             if (v.batch % micro != 0)
                 continue;
             DT_CHECK(try(x, v, &t, err));
-            if (t.can && t.need.device < least.need.device)
-                least = t;
+            lower(&least, &t);
             if (t.can)
                 break;
         }
+    trial small;
+    const variant found = least.v;
+    for (size_t i = 0; i <= x->n_all; i++) {
+        DT_CHECK(try_small(x, i < x->n_all ? x->all[i].v : found, &small, err));
+        lower(&least, &small);
+    }
     lines_to_set(x, &least, lines, sizeof lines);
     (void)DT_FAIL(err, DT_E_BUDGET,
         "  the least found for this batch is %s (%" PRIu64 " bytes)%s%s",
@@ -398,6 +454,7 @@ static dt_status suggest(search *x, const dt_plan *p, dt_err *err)
     DT_CHECK(try_policies(x, err));
     DT_CHECK(tell_least(x, err));
     DT_CHECK(suggest_one_change(x, err));
+    DT_CHECK(suggest_small_policies(x, err));
     if (x->n_told < WANTED) { /* first those that make the parts larger than one change does */
         trial micro, batch;
         DT_CHECK(largest_micro(x, x->own.policy, &micro, err));
@@ -422,7 +479,7 @@ dt_status dt_suggest(const dt_session *s, const dt_room *r, const dt_plan *p, dt
         .room = r,
         .eval = evaluates(s),
         .own = {s->opts.train.batch, s->opts.train.micro_batch, s->opts.memory.policy,
-            s->opts.memory.tier}};
+            s->opts.memory.tier, s->opts.memory.algorithms}};
     const dt_status st = suggest(&x, p, err);
     dt_free(x.tried);
     dt_free(x.all);

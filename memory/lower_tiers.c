@@ -22,11 +22,10 @@ static void collect(dti_lowering *l)
     }
 }
 
-/* Place the slots of one tier. */
-static dt_status place(dti_lowering *l, dt_tier tier, uint64_t *peak, dt_err *err)
+/* Place the slots of one tier; or only say what they need at least, when that is above @most. */
+static dt_status place(dti_lowering *l, dt_tier tier, uint64_t most, uint64_t *peak, dt_err *err)
 {
     size_t n = 0;
-    *peak = 0;
     dt_interval *at = dt_alloc(l->n_slot + 1, sizeof *at);
     if (at == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for lowering");
@@ -35,7 +34,9 @@ static dt_status place(dti_lowering *l, dt_tier tier, uint64_t *peak, dt_err *er
             at[n] = l->slot[i].at;
             at[n++].align = dt_tier_align(tier);
         }
-    const dt_status st = n > 0 ? l->o->pool->place(at, n, peak, err) : DT_OK;
+    *peak = dt_pool_lower_bound(at, n);
+    const bool all = n > 0 && *peak <= most;
+    const dt_status st = all ? l->o->pool->place(at, n, peak, err) : DT_OK;
     for (size_t i = l->n_slot; i-- > 0;)
         if (l->slot[i].tier == tier)
             l->slot[i].at = at[--n];
@@ -50,7 +51,25 @@ static int shortest_first(const void *va, const void *vb)
     return x != y ? (x > y) - (x < y) : (a->at.lower > b->at.lower) - (a->at.lower < b->at.lower);
 }
 
-/* One after the other, each stays on the host if it still holds them all. */
+/* These stay on the host if it holds them with those that stay already; otherwise one half of them
+ * is looked at, then the other. So there are few placements where one slot after the other would
+ * take one each, of a time that grows with the slots as well. */
+static dt_status keep(dti_lowering *l, dti_slot **order, size_t n, dt_err *err)
+{
+    uint64_t peak;
+    for (size_t i = 0; i < n; i++)
+        order[i]->tier = DT_TIER_HOST;
+    DT_CHECK(place(l, DT_TIER_HOST, l->o->host_budget, &peak, err));
+    if (peak <= l->o->host_budget)
+        return DT_OK;
+    for (size_t i = 0; i < n; i++)
+        order[i]->tier = DT_TIER_DISK;
+    if (n < 2)
+        return DT_OK;
+    DT_CHECK(keep(l, order, n / 2, err));
+    return keep(l, order + n / 2, n - n / 2, err);
+}
+
 static dt_status spill(dti_lowering *l, dt_err *err)
 {
     size_t n = 0;
@@ -63,14 +82,7 @@ static dt_status spill(dti_lowering *l, dt_err *err)
             l->slot[i].tier = DT_TIER_DISK;
         }
     qsort(order, n, sizeof(dti_slot *), shortest_first);
-    dt_status st = DT_OK;
-    for (size_t i = 0; i < n && st == DT_OK; i++) {
-        uint64_t peak;
-        order[i]->tier = DT_TIER_HOST;
-        st = place(l, DT_TIER_HOST, &peak, err);
-        if (peak > l->o->host_budget)
-            order[i]->tier = DT_TIER_DISK;
-    }
+    const dt_status st = keep(l, order, n, err);
     dt_free(order);
     return st;
 }
@@ -85,10 +97,10 @@ dt_status dti_tiers(dti_lowering *l, dt_err *err)
     for (size_t i = 0; i < n; i++)
         l->slot_of[i] = -1;
     collect(l);
-    DT_CHECK(place(l, DT_TIER_HOST, &l->plan->host_peak, err));
+    DT_CHECK(place(l, DT_TIER_HOST, UINT64_MAX, &l->plan->host_peak, err));
     if (l->o->spill && l->plan->host_peak > l->o->host_budget) {
         DT_CHECK(spill(l, err));
-        DT_CHECK(place(l, DT_TIER_HOST, &l->plan->host_peak, err));
+        DT_CHECK(place(l, DT_TIER_HOST, UINT64_MAX, &l->plan->host_peak, err));
     }
-    return place(l, DT_TIER_DISK, &l->plan->disk_peak, err);
+    return place(l, DT_TIER_DISK, UINT64_MAX, &l->plan->disk_peak, err);
 }

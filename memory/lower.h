@@ -20,4 +20,8 @@ typedef struct dt_lower_opts {
  * is made all the same: the caller compares peak and budget and tells the user. */
 dt_status dt_lower(dt_plan **out, dt_program *p, const dt_lower_opts *o, dt_err *err) DT_NODISCARD;
 
+/* What no plan of the program can be below, whatever the pool: the plan's bound, without its
+ * addresses and rows, which take most of the time. */
+dt_status dt_lower_bound(uint64_t *bound, dt_program *p, dt_err *err) DT_NODISCARD;
+
 #endif

@@ -4,7 +4,7 @@
 #include "memory/lowering.h"
 
 /* Blocks first, then slots, which all segments of a slot share. */
-dt_status dti_place(dti_lowering *l, dt_err *err)
+dt_status dti_blocks(dti_lowering *l, dt_err *err)
 {
     const int32_t steps = (int32_t)l->p->n_order;
     l->block = dt_alloc(l->n_segment + (size_t)l->p->n_slot, sizeof *l->block);
@@ -35,6 +35,11 @@ dt_status dti_place(dti_lowering *l, dt_err *err)
         b->bytes = t->bytes > b->bytes ? t->bytes : b->bytes;
     }
     l->n_block += (size_t)l->p->n_slot;
+    return DT_OK;
+}
+
+dt_status dti_place(dti_lowering *l, dt_err *err)
+{
     uint64_t peak = 0;
     DT_CHECK(l->o->pool->place(l->block, l->n_block, &peak, err));
     l->plan->persistent = l->p->map->bytes;

@@ -34,7 +34,9 @@ typedef struct dti_lowering {
 
 /* Live intervals, and who takes whose bytes. */
 dt_status dti_segments(dti_lowering *l, dt_err *err);
-/* Addresses in the arena. */
+/* What is to be placed in the arena. */
+dt_status dti_blocks(dti_lowering *l, dt_err *err);
+/* Addresses there. */
 dt_status dti_place(dti_lowering *l, dt_err *err);
 /* Which copies go to which tier, and addresses there. */
 dt_status dti_tiers(dti_lowering *l, dt_err *err);

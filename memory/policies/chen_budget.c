@@ -117,26 +117,6 @@ static dt_status copy(dt_program **out, const dt_program *p, dt_err *err)
     return DT_OK;
 }
 
-static dt_status score(const dt_program *p, rung *r, dt_err *err)
-{
-    dt_program *q = NULL;
-    dt_plan *plan = NULL;
-    const dt_lower_opts o = {.pool = dt_pool_find("greedy"), .policy = "chen_budget"};
-    dt_status st = copy(&q, p, err);
-    if (st == DT_OK)
-        st = rewrite(q, r->segment, err);
-    if (st == DT_OK)
-        st = dt_lower(&plan, q, &o, err);
-    if (st == DT_OK) {
-        r->peak = plan->peak;
-        for (size_t i = 0; i < q->n_order; i++)
-            r->flops += q->op[q->order[i]].kind == DT_OP_CLONE ? q->op[q->order[i]].flops : 0;
-    }
-    dt_plan_destroy(plan);
-    dt_program_destroy(q);
-    return st;
-}
-
 static bool better(const rung *a, const rung *b, uint64_t budget)
 {
     const bool a_fits = a->peak <= budget, b_fits = b->peak <= budget;
@@ -147,18 +127,51 @@ static bool better(const rung *a, const rung *b, uint64_t budget)
     return a->peak < b->peak;
 }
 
+static dt_status measure(dt_program *p, rung *r, dt_err *err)
+{
+    dt_plan *plan;
+    const dt_lower_opts o = {.pool = dt_pool_find("greedy"), .policy = "chen_budget"};
+    DT_CHECK(dt_lower(&plan, p, &o, err));
+    r->peak = plan->peak;
+    dt_plan_destroy(plan);
+    return DT_OK;
+}
+
+/* Whether it is better than the best so far (NULL: there is none). One whose lower bound would not
+ * be is not placed: its peak is no lower. */
+static dt_status score(
+    const dt_program *p, rung *r, const rung *best, uint64_t budget, bool *is, dt_err *err)
+{
+    dt_program *q = NULL;
+    dt_status st = copy(&q, p, err);
+    if (st == DT_OK)
+        st = rewrite(q, r->segment, err);
+    if (st == DT_OK)
+        st = dt_lower_bound(&r->peak, q, err);
+    for (size_t i = 0; st == DT_OK && i < q->n_order; i++)
+        r->flops += q->op[q->order[i]].kind == DT_OP_CLONE ? q->op[q->order[i]].flops : 0;
+    *is = best == NULL || better(r, best, budget);
+    if (st == DT_OK && *is) {
+        st = measure(q, r, err);
+        *is = best == NULL || better(r, best, budget);
+    }
+    dt_program_destroy(q);
+    return st;
+}
+
 static dt_status search(dt_program *p, uint64_t budget, uint64_t *segment, dt_err *err)
 {
     double middle;
+    bool is_better;
     DT_CHECK(first_guess(p, &middle, err));
     rung best = {.segment = UINT64_MAX}; /* keeps everything */
-    DT_CHECK(score(p, &best, err));
+    DT_CHECK(score(p, &best, NULL, budget, &is_better, err));
     for (int i = 0; i < GRID + COARSE; i++) {
         const double factor = i < GRID ? exp2((double)i / (GRID - 1) - 0.5) : exp2(i - GRID + 1);
         const double bytes = middle * factor;
         rung r = {.segment = bytes < 0x1p63 ? (uint64_t)bytes : UINT64_MAX};
-        DT_CHECK(score(p, &r, err));
-        if (better(&r, &best, budget))
+        DT_CHECK(score(p, &r, &best, budget, &is_better, err));
+        if (is_better)
             best = r;
     }
     *segment = best.segment;

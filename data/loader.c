@@ -21,6 +21,7 @@ typedef struct slot {
     int32_t *labels;
     int64_t n, skipped; /* samples; bad ones left out on the way to them */
     int64_t end;        /* place in the epoch's order after them; 0 after the last batch */
+    uint64_t id;
 } slot;
 
 /* The next batch to decode. */
@@ -70,6 +71,8 @@ struct dt_loader {
     cursor sought_at; /* last sought */
     int64_t taken;    /* batches handed out since */
 };
+
+static atomic_uint_fast64_t batches; /* made so far, by all loaders: their ids */
 
 static void go_to(dt_loader *l, int64_t epoch)
 {
@@ -170,6 +173,7 @@ static dt_status make_batch(dt_loader *l, slot *s, dt_err *err)
     if (++l->cur.batch == l->per_epoch)
         go_to(l, l->cur.epoch + 1);
     s->end = l->cur.at;
+    s->id = atomic_fetch_add(&batches, 1) + 1;
     return DT_OK;
 }
 
@@ -231,6 +235,11 @@ static dt_status pass_on(const dt_err *from, dt_err *err)
     return from->code;
 }
 
+static dt_batch batch_of(const slot *s)
+{
+    return (dt_batch){.x = s->x, .labels = s->labels, .n = s->n, .id = s->id};
+}
+
 static dt_status next(void *self, dt_batch *out, dt_err *err)
 {
     dt_loader *l = self;
@@ -248,7 +257,7 @@ static dt_status next(void *self, dt_batch *out, dt_err *err)
     }
     if (l->ready > 0) {
         const slot *s = &l->ring[l->first];
-        *out = (dt_batch){.x = s->x, .labels = s->labels, .n = s->n};
+        *out = batch_of(s);
         l->feed.skipped += s->skipped;
         l->feed.at = s->end;
         l->first = (l->first + 1) % l->slots;
@@ -260,6 +269,15 @@ static dt_status next(void *self, dt_batch *out, dt_err *err)
     }
     pthread_mutex_unlock(&l->mutex);
     return st;
+}
+
+static dt_batch peek(void *self)
+{
+    dt_loader *l = self;
+    pthread_mutex_lock(&l->mutex);
+    const dt_batch b = l->ready > 0 ? batch_of(&l->ring[l->first]) : (dt_batch){0};
+    pthread_mutex_unlock(&l->mutex);
+    return b;
 }
 
 static dt_status seek_to(void *self, int64_t epoch, int64_t batch, int64_t at, dt_err *err)
@@ -379,6 +397,7 @@ dt_status dt_loader_create(
     l->per_epoch = l->count / o->batch + (!o->drop_last && l->count % o->batch != 0);
     l->feed = (dt_feed){.self = l,
         .next = next,
+        .peek = peek,
         .seek = seek,
         .seek_to = seek_to,
         .batch = o->batch,

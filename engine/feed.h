@@ -10,12 +10,16 @@ typedef struct dt_batch {
     const float *x;        /* [n, h, w, c] */
     const int32_t *labels; /* [n], or [n, positions] of a sequence */
     int64_t n;
+    uint64_t id; /* no other batch of this process has it, but parts of this one do; 0: none */
 } dt_batch;
 
 typedef struct dt_feed {
     void *self;
     /* The step's batch, whole; the last of an epoch may be smaller. Blocks until it is decoded. */
     dt_status (*next)(void *self, dt_batch *out, dt_err *err);
+    /* The batch that next is going to hand out, if it is decoded already, else x is NULL; the one
+     * handed out last stays. Never blocks, and changes nothing. May be NULL. */
+    dt_batch (*peek)(void *self);
     /* Go to the first batch of an epoch; evaluation rewinds to 0 before each pass. */
     dt_status (*seek)(void *self, int64_t epoch, dt_err *err);
     /* Go on where a run stopped: to a batch of an epoch, counted from 0, which begins at place @at

@@ -55,13 +55,16 @@ dt_status dt_runner_add(
 /* What a run of a plan is told. */
 typedef struct dt_run_args {
     dt_batch batch;  /* n must be the plan's; unused by update */
+    dt_batch coming; /* what a run after this one is given, if that is known; else x is NULL */
     int64_t sample0; /* of this micro-batch in the step's batch */
     int64_t step, step_samples;
     dt_hyper hyper;
 } dt_run_args;
 
 /* Run a plan. The first failure of any stream ends it, with a note that names the op or the copy:
- * tensor, tier, slot and bytes. State is as it was when the plan changes none; later runs work. */
+ * tensor, tier, slot and bytes. State is as it was when the plan changes none; later runs work.
+ * While a device that works on its own does so, the coming batch is made ready for it if it has an
+ * id; nothing of that is seen but in the time of its run. */
 dt_status dt_runner_run(dt_runner *r, int id, const dt_run_args *a, dt_err *err) DT_NODISCARD;
 
 /* For tools that look at values: called on the thread of the ops, after each, for every tensor that

@@ -29,8 +29,9 @@ dt_status dti_device_open(dt_runner *r, dt_err *err)
 void dti_device_forget(dt_runner *r, dti_plan *p)
 {
     for (size_t i = 0; i < p->n_stretch; i++)
-        if (p->stretch[i].kept != NULL)
-            r->o.driver->forget(r->device.self, p->stretch[i].kept);
+        for (int k = 0; k < 2; k++)
+            if (p->stretch[i].kept[k] != NULL)
+                r->o.driver->forget(r->device.self, p->stretch[i].kept[k]);
     p->n_stretch = 0;
 }
 
@@ -40,8 +41,8 @@ void dti_device_close(dt_runner *r)
     dti_device *v = &r->device;
     if (d == NULL || v->self == NULL)
         return;
-    if (v->input != NULL)
-        d->unpin(v->self, v->input);
+    if (v->block[0].base != NULL)
+        d->unpin(v->self, v->block[0].base);
     if (v->here != NULL)
         d->unpin(v->self, v->here);
     for (int s = 0; s < DT_STREAMS; s++)
@@ -55,7 +56,7 @@ void dti_device_close(dt_runner *r)
     *v = (dti_device){0};
 }
 
-/* Room for the largest batch. What was kept knows the old address. */
+/* Room for the largest batch, twice. What was kept knows the old addresses. */
 dt_status dti_device_input(dt_runner *r, uint64_t image, uint64_t labels, dt_err *err)
 {
     const dt_driver *d = r->o.driver;
@@ -64,14 +65,16 @@ dt_status dti_device_input(dt_runner *r, uint64_t image, uint64_t labels, dt_err
         return DT_OK;
     const uint64_t most_image = image > v->image_bytes ? image : v->image_bytes;
     const uint64_t most_labels = labels > v->label_bytes ? labels : v->label_bytes;
-    void *block;
-    DT_TRY(err, d->pin(v->self, most_image + most_labels, &block, err),
-        "pin %" PRIu64 " bytes for batches", most_image + most_labels);
+    const uint64_t each = (most_image + most_labels + DT_ALIGN - 1) / DT_ALIGN * DT_ALIGN;
+    void *base;
+    DT_TRY(
+        err, d->pin(v->self, 2 * each, &base, err), "pin %" PRIu64 " bytes for batches", 2 * each);
     for (size_t i = 0; i < r->n_plan; i++)
         dti_device_forget(r, &r->plan[i]);
-    if (v->input != NULL)
-        d->unpin(v->self, v->input);
-    v->input = block;
+    if (v->block[0].base != NULL)
+        d->unpin(v->self, v->block[0].base);
+    for (int k = 0; k < 2; k++)
+        v->block[k] = (dti_block){.base = (unsigned char *)base + (uint64_t)k * each};
     v->image_bytes = most_image;
     v->label_bytes = most_labels;
     return DT_OK;

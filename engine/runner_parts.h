@@ -60,7 +60,8 @@ typedef struct dti_step {
  * another thread is waited for, which is a stretch by itself, or has to be told. */
 typedef struct dti_stretch {
     int32_t first, last; /* steps, the last one included */
-    void *kept;          /* NULL: a wait for another thread */
+    bool fetches;        /* so it is kept once for each block of input; else kept[1] is NULL */
+    void *kept[2];       /* both NULL: a wait for another thread */
 } dti_stretch;
 
 typedef struct dti_plan {
@@ -112,12 +113,19 @@ typedef struct dti_control {
     int overflow;
 } dti_control;
 
-/* Such a device. The batch goes through one block of pinned memory: its image, then its labels. */
+/* Pinned memory that batches go through: the image, then the labels. */
+typedef struct dti_block {
+    unsigned char *base;
+    dt_batch holds; /* what was copied there last; id 0: it may be anything */
+} dti_block;
+
+/* Such a device. Of the two blocks its queues read one, while the host fills the other. */
 typedef struct dti_device {
     void *self;
     dti_control *here, *there; /* pinned; behind the arena */
-    unsigned char *input;
-    uint64_t image_bytes, label_bytes; /* room in input for each */
+    dti_block block[2];        /* halves of one reservation */
+    int now;                   /* the block of this run, or of the last one that had a batch */
+    uint64_t image_bytes, label_bytes; /* room in a block for each */
 } dti_device;
 
 /* Room for what one launch of several updates is told; those of a runner come one after another. */
@@ -187,9 +195,12 @@ dt_status dti_gather(dt_runner *r, dti_plan *p, dt_err *err);
 dt_status dti_gather_launch(void *step, void *queue, dt_err *err);
 void dti_gather_free(dt_runner *r);
 
-/* A batch that goes to such a device, whose kernels can refuse nothing: DT_E_DATA names the first
- * label that is no class, or token that is none, and its sample. */
-dt_status dti_input_check(const dti_run *u, dt_err *err);
+/* A batch that goes to such a device, whose kernels can refuse nothing. Before a run's queues
+ * begin: its own is in a block afterwards; DT_E_DATA names the first label that is no class, or
+ * token that is none, and its sample. While they work: the coming one, if it may have an id and
+ * nothing is wrong with it. */
+dt_status dti_input_begin(const dti_run *u, dt_err *err);
+void dti_input_coming(const dti_run *u);
 
 /* Reserve what the options say, and give it back. */
 dt_status dti_tiers_reserve(dt_runner *r, dt_err *err);

@@ -5,7 +5,8 @@
  *
  * What is put there is the same in every run, as the numbers that differ are read by the kernels
  * from a block of memory. So at the second run a plan's stretches are kept, and from then on done
- * again as a whole: on CUDA these are its graphs. */
+ * again as a whole: on CUDA these are its graphs. Batches come from one of two blocks, so what
+ * fetches them is kept twice. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -20,17 +21,8 @@ dt_status dti_queue_begin(const dti_run *u, dt_err *err)
     dt_runner *r = u->r;
     const dt_run_args *a = u->a;
     dti_device *v = &r->device;
-    DT_CHECK(dti_input_check(u, err));
+    DT_CHECK(dti_input_begin(u, err));
     *v->here = (dti_control){.now = {a->sample0, a->step, a->step_samples, a->hyper}};
-    if (v->input != NULL && a->batch.x != NULL) {
-        const size_t values = (size_t)(a->batch.n * dt_runner_sample(r));
-        const size_t labels = (size_t)(a->batch.n * dt_runner_labels(r)) * sizeof(int32_t);
-        if (dt_graph_input_dtype(r->o.graph) == DT_BF16)
-            dt_cpu_narrow((dt_bf16 *)(void *)v->input, a->batch.x, (int64_t)values);
-        else
-            dt_cpu_copy(v->input, a->batch.x, values * sizeof(float));
-        dt_cpu_copy(v->input + v->image_bytes, a->batch.labels, labels);
-    }
     return r->o.driver->copy(v->self, DT_STREAM_COMPUTE, v->there, v->here, sizeof *v->here, err);
 }
 
@@ -108,7 +100,7 @@ static dt_status put(const dti_run *u, dti_step *s, dt_err *err)
         return put_op(r, s, err);
     if (s->kind == DTI_FETCH)
         return r->o.driver->copy(v->self, (int)s->stream, s->device,
-            v->input + (s->slot == 0 ? 0 : v->image_bytes), s->bytes, err);
+            v->block[v->now].base + (s->slot == 0 ? 0 : v->image_bytes), s->bytes, err);
     const uint64_t used = s->kind == DTI_COPY_IN ? u->p->step[s->pair].used : s->bytes;
     DT_TRY(err,
         r->tier[s->tier].map != NULL ? put_copy(s, r->tier[s->tier].map + s->slot, err)
@@ -184,6 +176,7 @@ static dt_status find_stretches(dti_plan *p, dt_err *err)
         if (!open || is_host_wait(s))
             p->stretch[p->n_stretch++] = (dti_stretch){.first = i};
         p->stretch[p->n_stretch - 1].last = i;
+        p->stretch[p->n_stretch - 1].fetches |= s->kind == DTI_FETCH;
         open = !is_host_wait(s) && !s->abroad;
     }
     return DT_OK;
@@ -212,30 +205,41 @@ static dt_status put_stretch(
     }
 }
 
-static dt_status keep_stretches(const dti_run *u, int32_t *signalled, dt_err *err)
+static dt_status keep_stretch(const dti_run *u, const dti_stretch *x, int32_t number,
+    int32_t *signalled, void **kept, dt_err *err)
 {
     const dt_driver *d = u->r->o.driver;
+    dt_err ignored = {0};
+    DT_CHECK(d->record(u->r->device.self, err));
+    const dt_status st = put_stretch(u, x, number, signalled, err);
+    const dt_status end = d->recorded(u->r->device.self, kept, st == DT_OK ? err : &ignored);
+    return st != DT_OK ? st : end;
+}
+
+/* Those of one block of input; what fetches nothing belongs to the first. */
+static dt_status keep_stretches(const dti_run *u, int block, int32_t *signalled, dt_err *err)
+{
     for (size_t i = 0; i < u->p->n_stretch; i++) {
         dti_stretch *x = &u->p->stretch[i];
-        if (is_host_wait(&u->p->step[x->first]))
-            continue;
-        DT_CHECK(d->record(u->r->device.self, err));
-        dt_err ignored = {0};
-        const dt_status st = put_stretch(u, x, (int32_t)i + 1, signalled, err);
-        const dt_status end =
-            d->recorded(u->r->device.self, &x->kept, st == DT_OK ? err : &ignored);
-        DT_CHECK(st != DT_OK ? st : end);
+        if (!is_host_wait(&u->p->step[x->first]) && (block == 0 || x->fetches))
+            DT_CHECK(
+                keep_stretch(u, x, (int32_t)(2 * i) + block + 1, signalled, &x->kept[block], err));
     }
     return DT_OK;
 }
 
 static dt_status keep(const dti_run *u, dt_err *err)
 {
+    dti_device *v = &u->r->device;
+    const int now = v->now;
     DT_CHECK(find_stretches(u->p, err));
     int32_t *signalled = dt_alloc((size_t)u->p->n_event, sizeof *signalled);
     if (signalled == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to keep a plan");
-    const dt_status st = keep_stretches(u, signalled, err);
+    dt_status st = DT_OK;
+    for (v->now = 0; v->now < 2 && st == DT_OK; v->now++)
+        st = keep_stretches(u, v->now, signalled, err);
+    v->now = now;
     dt_free(signalled);
     if (st != DT_OK)
         dti_device_forget(u->r, u->p);
@@ -249,11 +253,12 @@ static dt_status run_kept(const dti_run *u, dt_err *err)
     for (size_t i = 0; i < u->p->n_stretch && !dt_streams_stopped(r->streams); i++) {
         const dti_stretch *x = &u->p->stretch[i];
         const dti_step *last = &u->p->step[x->last];
-        if (x->kept == NULL) {
+        void *kept = x->kept[x->fetches ? r->device.now : 0];
+        if (kept == NULL) {
             DT_CHECK(wait_for(u, last, HOST, err));
             continue;
         }
-        DT_CHECK(d->replay(r->device.self, x->kept, err));
+        DT_CHECK(d->replay(r->device.self, kept, err));
         if (last->kind != DTI_WAIT && last->abroad) {
             DT_CHECK(d->signal(r->device.self, DT_STREAM_COMPUTE, last->event, err));
             dt_stream_signal(r->streams, last->event);
@@ -273,7 +278,9 @@ static dt_status body(void *arg, int thread, dt_err *err)
                  ? run_kept(u, err)
                  : run_steps(u, thread, err));
     DT_CHECK(d->join(v->self, err));
-    return d->copy(v->self, DT_STREAM_COMPUTE, v->here, v->there, sizeof *v->here, err);
+    DT_CHECK(d->copy(v->self, DT_STREAM_COMPUTE, v->here, v->there, sizeof *v->here, err));
+    dti_input_coming(u); /* all is on the queues: the host has nothing else to do */
+    return DT_OK;
 }
 
 /* Of a run that was made: packed copies say in their first bytes how long they are. */

@@ -83,26 +83,45 @@ static bool stop(const dt_train_job *j)
     return j->observer->stop != NULL && j->observer->stop(j->observer->self);
 }
 
+/* Of a batch, the micro-batch that begins at a sample. */
+static dt_batch part(const dt_train_job *j, const dt_batch *b, int64_t from)
+{
+    const int64_t left = b->n - from, micro = j->opts->micro_batch;
+    return (dt_batch){b->x + from * dt_runner_sample(j->runner),
+        b->labels + from * dt_runner_labels(j->runner), left < micro ? left : micro, b->id};
+}
+
+/* The feed's next batch, if that is there already. */
+static dt_batch peek(const dt_feed *f)
+{
+    return f->peek != NULL ? f->peek(f->self) : (dt_batch){0};
+}
+
+/* What is run after the micro-batch before @from. */
+static dt_batch coming(const dt_train_job *j, const dt_batch *b, int64_t from)
+{
+    if (from < b->n)
+        return part(j, b, from);
+    const dt_batch next = peek(j->feed);
+    return next.x != NULL ? part(j, &next, 0) : next;
+}
+
 /* Forward and backward of all micro-batches of a step's batch. *overflowed becomes true, and the
  * rest is left out, when packed values did not fit. */
 static dt_status gradients(const dt_train_job *j, const dt_batch *b, int64_t step, bool dense,
     bool *overflowed, dt_err *err)
 {
     const int64_t micro = j->opts->micro_batch;
-    int64_t last;
-    const int64_t pieces = dt_micro_batches(b->n, micro, &last);
-    const size_t sample = (size_t)dt_runner_sample(j->runner);
-    const int64_t labels = dt_runner_labels(j->runner);
-    for (int64_t i = 0; i < pieces; i++) {
+    for (int64_t from = 0; from < b->n; from += micro) {
         int id;
-        const int64_t n = i + 1 < pieces ? micro : last;
-        DT_CHECK(ready(j, i == 0 ? DT_PROGRAM_FIRST : DT_PROGRAM_AGAIN, n, dense, &id, err));
-        const dt_run_args a = {
-            .batch = {b->x + (size_t)(i * micro) * sample, b->labels + i * micro * labels, n},
-            .sample0 = i * micro,
+        const dt_run_args a = {.batch = part(j, b, from),
+            .coming = coming(j, b, from + micro),
+            .sample0 = from,
             .step = step,
             .step_samples = b->n,
             .hyper = {.label_smoothing = (float)j->opts->label_smoothing}};
+        DT_CHECK(
+            ready(j, from == 0 ? DT_PROGRAM_FIRST : DT_PROGRAM_AGAIN, a.batch.n, dense, &id, err));
         if (stop(j))
             return DT_FAIL(
                 err, DT_E_STOPPED, "stopped in step %" PRId64 ", which is discarded", step);
@@ -289,7 +308,7 @@ static dt_status evaluate_all(const dt_train_job *j, tally *t, int64_t *samples,
         int id;
         DT_TRY(err, j->eval_feed->next(j->eval_feed->self, &b, err), "evaluation");
         DT_CHECK(ready(j, DT_PROGRAM_EVAL, b.n, false, &id, err));
-        const dt_run_args a = {.batch = b, .step_samples = b.n};
+        const dt_run_args a = {.batch = b, .coming = peek(j->eval_feed), .step_samples = b.n};
         DT_TRY(err, dt_runner_run(j->runner, id, &a, err), "evaluation");
         DT_CHECK(tally_add(t, j, err));
         *samples += b.n;

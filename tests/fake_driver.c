@@ -478,6 +478,8 @@ static dt_status wait_locked(device *d, int q, int32_t event, const char *what, 
 
 static dt_status fake_finish(void *self, dt_err *err)
 {
+    if (options.finishing != NULL)
+        options.finishing(options.arg);
     return wait_locked(self, -1, -1, "finish", err);
 }
 

@@ -9,10 +9,13 @@
  * struct dt_fake_opts - of the devices opened from now on.
  * @seed:    of the order in which it works
  * @fail_at: the k-th call from now on that may fail does, 1-based; 0: none
+ * @finishing: told when finish is called, before it waits; may be NULL
  */
 typedef struct dt_fake_opts {
     uint64_t seed;
     long fail_at;
+    void (*finishing)(void *arg);
+    void *arg;
 } dt_fake_opts;
 
 const dt_driver *dt_fake_driver(const dt_fake_opts *o);

@@ -142,6 +142,62 @@ static void a_batch_stays_until_the_next_one_is_asked_for(void **state)
     dt_loader_destroy(l);
 }
 
+static dt_batch peek(dt_loader *l)
+{
+    return dt_loader_feed(l)->peek(dt_loader_feed(l)->self);
+}
+
+static void looking_at_what_comes_changes_nothing(void **state)
+{
+    (void)state;
+    fake f;
+    make_fake(&f, 64);
+    dt_loader *l = created(&f, &(dt_loader_opts){.batch = 4, .ahead = 2});
+    uint64_t last = 0;
+    for (int i = 0; i < 40; i++) {
+        const dt_batch b = next(l);
+        const int64_t at = dt_loader_feed(l)->at;
+        while (peek(l).x == NULL)
+            let_it_decode();
+        const dt_batch comes = peek(l), again = peek(l);
+        assert_true(b.id != 0 && b.id != last && comes.id != b.id);
+        assert_true(comes.x != b.x && comes.labels != b.labels);
+        assert_true(comes.x == again.x && comes.id == again.id);
+        assert_int_equal(dt_loader_feed(l)->at, at);
+        let_it_decode();
+        for (int k = 0; k < 4; k++) { /* both are there, and stay */
+            assert_int_equal(b.labels[k], 4 * i % 64 + k);
+            assert_int_equal(comes.labels[k], 4 * (i + 1) % 64 + k);
+        }
+        const bool take_it = i % 3 == 0;
+        const dt_batch then = take_it ? next(l) : peek(l);
+        assert_true(then.x == comes.x && then.labels == comes.labels && then.n == comes.n);
+        assert_true(then.id == comes.id);
+        i += take_it;
+        last = b.id;
+    }
+    dt_loader_destroy(l);
+}
+
+static void what_is_not_decoded_does_not_come(void **state)
+{
+    (void)state;
+    fake f;
+    make_fake(&f, 6);
+    f.nap = 300000000;
+    f.bad[f.n_bad++] = 4;
+    dt_loader *l = created(&f, &(dt_loader_opts){.batch = 3, .ahead = 2});
+    assert_null(peek(l).x); /* does not wait for it */
+    const uint64_t id = next(l).id;
+    let_it_decode();
+    assert_null(peek(l).x);
+    next_fails(l, DT_E_DATA, "sample 4 is bad");
+    seek(l, 0);
+    assert_null(peek(l).x);
+    assert_true(next(l).id != id); /* the same samples, in the same place, but not the same batch */
+    dt_loader_destroy(l);
+}
+
 static void dropping_the_last_leaves_only_full_batches(void **state)
 {
     (void)state;
@@ -454,6 +510,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_shuffling_samples_come_in_order_and_again),
         cmocka_unit_test(a_batch_stays_until_the_next_one_is_asked_for),
+        cmocka_unit_test(looking_at_what_comes_changes_nothing),
+        cmocka_unit_test(what_is_not_decoded_does_not_come),
         cmocka_unit_test(dropping_the_last_leaves_only_full_batches),
         cmocka_unit_test(a_source_smaller_than_a_batch_makes_one_partial_batch),
         cmocka_unit_test(each_epoch_is_another_permutation),

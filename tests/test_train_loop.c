@@ -19,7 +19,7 @@ static dt_status next(void *self, dt_batch *out, dt_err *err)
 {
     (void)err;
     source *s = self;
-    *out = (dt_batch){s->t->x, s->t->labels, BATCH};
+    *out = (dt_batch){.x = s->t->x, .labels = s->t->labels, .n = BATCH};
     s->feed.at += BATCH;
     return DT_OK;
 }

@@ -58,7 +58,7 @@ static dt_status next_batch(void *self, dt_batch *out, dt_err *err)
 {
     const bench *b = self;
     (void)err;
-    *out = (dt_batch){b->x, b->labels, b->s->opts.train.batch};
+    *out = (dt_batch){.x = b->x, .labels = b->labels, .n = b->s->opts.train.batch};
     return DT_OK;
 }
 

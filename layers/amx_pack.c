@@ -32,34 +32,6 @@ AVX512 DT_INLINE __m512i pair_of(const dt_bf16 *even, const dt_bf16 *odd)
     return _mm512_or_si512(low, _mm512_slli_epi32(high, 16));
 }
 
-/* 16 rows of 16 become columns. */
-AVX512 DT_INLINE void turn(__m512i v[16])
-{
-    __m512i t[16];
-    for (int i = 0; i < 16; i += 2) {
-        t[i] = _mm512_unpacklo_epi32(v[i], v[i + 1]);
-        t[i + 1] = _mm512_unpackhi_epi32(v[i], v[i + 1]);
-    }
-    for (int i = 0; i < 16; i += 4) {
-        v[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
-        v[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
-        v[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
-        v[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
-    }
-    for (int k = 0; k < 4; k++) {
-        const __m512i a = _mm512_shuffle_i32x4(v[k], v[4 + k], 0x88);
-        const __m512i b = _mm512_shuffle_i32x4(v[8 + k], v[12 + k], 0x88);
-        const __m512i c = _mm512_shuffle_i32x4(v[k], v[4 + k], 0xDD);
-        const __m512i d = _mm512_shuffle_i32x4(v[8 + k], v[12 + k], 0xDD);
-        t[k] = _mm512_shuffle_i32x4(a, b, 0x88);
-        t[4 + k] = _mm512_shuffle_i32x4(c, d, 0x88);
-        t[8 + k] = _mm512_shuffle_i32x4(a, b, 0xDD);
-        t[12 + k] = _mm512_shuffle_i32x4(c, d, 0xDD);
-    }
-    for (int i = 0; i < 16; i++)
-        v[i] = t[i];
-}
-
 /* Goes through the pixels of an image, counted with @across to a row. */
 typedef struct walk {
     const dt_bf16 *image;
@@ -94,7 +66,7 @@ AVX512 static void pack_phase(const dt_amx_weights *a, const dt_amx_layout *l, w
             __m512i v[16];
             for (int k = 0; k < 16; k++)
                 v[k] = pair_of(moved(from[2 * k], c), moved(from[2 * k + 1], c));
-            turn(v);
+            dt_amx_turn(v);
             for (int k = 0; k < 16; k++)
                 _mm512_storeu_si512(to + (c + k) * l->pitch + i, v[k]);
         }

@@ -64,33 +64,6 @@ PACK static inline void load_columns(
     }
 }
 
-/* A tile's rows to columns. */
-PACK static inline void turn(__m512i *r)
-{
-    __m512i t[TILE];
-    for (int i = 0; i < TILE; i += 2) {
-        t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
-        t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
-    }
-    for (int i = 0; i < TILE; i += 4)
-        for (int h = 0; h < 2; h++) {
-            r[i + 2 * h] = _mm512_unpacklo_epi64(t[i + h], t[i + h + 2]);
-            r[i + 2 * h + 1] = _mm512_unpackhi_epi64(t[i + h], t[i + h + 2]);
-        }
-    for (int c = 0; c < 4; c++) { /* now lane l of r[4 i + c] is column 4 l + c of rows 4 i on */
-        const __m512i a = _mm512_shuffle_i32x4(r[c], r[4 + c], 0x88),
-                      b = _mm512_shuffle_i32x4(r[8 + c], r[12 + c], 0x88),
-                      d = _mm512_shuffle_i32x4(r[c], r[4 + c], 0xDD),
-                      e = _mm512_shuffle_i32x4(r[8 + c], r[12 + c], 0xDD);
-        t[c] = _mm512_shuffle_i32x4(a, b, 0x88);
-        t[8 + c] = _mm512_shuffle_i32x4(a, b, 0xDD);
-        t[4 + c] = _mm512_shuffle_i32x4(d, e, 0x88);
-        t[12 + c] = _mm512_shuffle_i32x4(d, e, 0xDD);
-    }
-    for (int i = 0; i < TILE; i++)
-        r[i] = t[i];
-}
-
 PACK static inline void store(const __m512i *words, uint32_t *to)
 {
     for (int p = 0; p < TILE; p++)
@@ -108,7 +81,7 @@ PACK static void pack_a(const dt_tile *t, const float *a, piece *p)
             __m512i words[TILE];
             if (turned) {
                 load_columns(a + i, t->step, k, p->depth, first_of(p->m - i), words);
-                turn(words);
+                dt_amx_turn(words);
             } else {
                 const uint16_t low = first_of(p->depth - k), high = first_of(p->depth - k - TILE);
                 for (int64_t r = 0; r < TILE; r++) {

@@ -108,6 +108,13 @@ void dt_device_allow_tf32(dt_device_kind k, bool yes)
         m->allow_tf32(yes);
 }
 
+void dt_device_plan_for(dt_device_kind k, const dt_card *card)
+{
+    const dt_device_module *m = loaded;
+    if (k != DT_CPU && m != NULL)
+        m->plan_for(card);
+}
+
 dt_status dt_device_facts(dt_device_kind k, dt_driver_facts *f, dt_err *err)
 {
     void *self = NULL;

@@ -6,6 +6,7 @@
 #ifndef DT_ENGINE_DEVICE_H
 #define DT_ENGINE_DEVICE_H
 
+#include "engine/card.h"
 #include "engine/driver.h"
 #include "engine/kernels.h"
 
@@ -18,12 +19,14 @@ const char *dt_device_name(dt_device_kind k);
  * @answers: as dt_device_answers
  * @kernels: of a layer or an op by name; NULL when it has none
  * @allow_tf32: see dt_device_allow_tf32
+ * @plan_for: see dt_device_plan_for
  */
 typedef struct dt_device_module {
     const dt_driver *driver;
     bool (*answers)(dt_err *why);
     const dt_kernels *(*kernels)(const char *layer);
     void (*allow_tf32)(bool yes);
+    void (*plan_for)(const dt_card *card);
 } dt_device_module;
 
 /* Whether the program was built for the device. */
@@ -45,6 +48,10 @@ const dt_driver *dt_device_driver(dt_device_kind k);
 /* Whether products of fp32 may round their factors to TF32, in kernels asked about and made from
  * now on; false at first. Means nothing to the CPU. */
 void dt_device_allow_tf32(dt_device_kind k, bool yes);
+
+/* Kernels asked about from now on are those of this card, which need not be here, and cannot be
+ * made; NULL, as at first: of the card that answers. Means nothing to the CPU. */
+void dt_device_plan_for(dt_device_kind k, const dt_card *card);
 
 /* Its memory and its name. DT_E_DEVICE when it does not answer; not of the CPU. */
 dt_status dt_device_facts(dt_device_kind k, dt_driver_facts *f, dt_err *err) DT_NODISCARD;

@@ -83,6 +83,7 @@ static const dt_opt train_rows[] = {
 #define AT(f) offsetof(dt_device_opts, f)
 static const dt_opt device_rows[] = {
     {"kind", DT_OPT_ENUM, AT(kind), "auto", 0, 0, device_words, NULL, "what computes; auto: cuda when it was built and a card answers, else cpu"},
+    {"card", DT_OPT_STR, AT(card), "", 0, 0, NULL, NULL, "a card that need not be here, for plan and sweep to make their plans for; 'dnntrain list cards' names them"},
     {"threads", DT_OPT_I64, AT(threads), "0", 0, 1024, NULL, NULL, "threads that compute; 0: all cores"},
     END};
 #undef AT

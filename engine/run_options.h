@@ -71,8 +71,9 @@ typedef struct dt_train_opts {
 typedef enum dt_device_choice { DT_DEVICE_AUTO, DT_DEVICE_CPU, DT_DEVICE_CUDA } dt_device_choice;
 
 typedef struct dt_device_opts {
-    int kind;        /* dt_device_choice */
-    int64_t threads; /* 0: all cores */
+    int kind;         /* dt_device_choice */
+    const char *card; /* to plan for; NULL: the one that is here */
+    int64_t threads;  /* 0: all cores */
 } dt_device_opts;
 
 typedef enum dt_tier_choice { DT_TO_AUTO, DT_TO_HOST, DT_TO_DISK } dt_tier_choice;

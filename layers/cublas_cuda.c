@@ -85,6 +85,12 @@ static bool narrows(const dt_cublas_problem *p)
     return dti_product_adds_bias(p) && p->bf16 != 0;
 }
 
+/* Room for all that is wanted around an algorithm's scratch. */
+static size_t work_around(const dt_cublas_problem *p, size_t scratch)
+{
+    return dt_cuda_room(narrows(p) ? bias_at(scratch) + (size_t)p->out * sizeof(dt_bf16) : scratch);
+}
+
 static dt_status find_answer(const dt_cublas_problem *p, answer *to, dt_err *err)
 {
     dti_product m;
@@ -102,8 +108,7 @@ static dt_status find_answer(const dt_cublas_problem *p, answer *to, dt_err *err
     to->p = *p;
     to->algo = best.algo;
     to->scratch = best.workspaceSize;
-    to->facts.work_bytes = dt_cuda_room(
-        narrows(p) ? bias_at(to->scratch) + (size_t)p->out * sizeof(dt_bf16) : to->scratch);
+    to->facts.work_bytes = work_around(p, to->scratch);
     snprintf(to->facts.impl, sizeof to->facts.impl,
         "cublaslt %" PRIu32 " tile %" PRIu32 " stages %" PRIu32 " parts %" PRIu32,
         setting(&best.algo, CUBLASLT_ALGO_CONFIG_ID),
@@ -144,9 +149,13 @@ dt_status dt_cublas_ask(const dt_cublas_problem *p, dt_cublas_facts *f, dt_err *
 {
     answer a;
     bool absent;
+    if (dt_cuda_planned_for() != NULL) {
+        *f = (dt_cublas_facts){work_around(p, DT_CUBLAS_WORK), "cublaslt, not asked: room for any"};
+        return DT_OK;
+    }
     DT_CHECK(answer_of(p, &a, &absent, err));
     if (absent)
-        *f = (dt_cublas_facts){.impl = "cublaslt, not asked: no device"};
+        *f = (dt_cublas_facts){.impl = "cublaslt, not asked: no card"};
     else
         *f = a.facts;
     return DT_OK;

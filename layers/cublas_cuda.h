@@ -30,7 +30,8 @@ typedef struct dt_cublas_facts {
 } dt_cublas_facts;
 
 /* Answers are kept; thread-safe. Where no device answers, no library is asked: no scratch, and impl
- * says so. DT_E_DEVICE when the library fails. */
+ * says so. For a card that is not here the library has no answer: the most scratch that it may
+ * want. DT_E_DEVICE when the library fails. */
 dt_status dt_cublas_ask(const dt_cublas_problem *p, dt_cublas_facts *f, dt_err *err) DT_NODISCARD;
 
 typedef struct dt_cublas_op dt_cublas_op;

@@ -10,11 +10,11 @@
 #include "layers/cudnn_plan_cuda.h"
 #include "layers/weighted_cuda.h"
 
-enum { MEMO = 1024, ALIGN = 64 };
+enum { MEMO = 8192, ALIGN = 64 };
 
-/* One handle for the life of the process. */
+/* One handle for the life of the process.
+ * @handle: NULL: no device answers */
 static struct {
-    bool absent; /* no device answers */
     cudnnHandle_t handle;
     cudnnStatus_t status;
 } lib;
@@ -22,8 +22,7 @@ static pthread_once_t lib_once = PTHREAD_ONCE_INIT;
 
 static void lib_start(void)
 {
-    lib.absent = !dt_cuda_answers(NULL);
-    if (!lib.absent)
+    if (dt_cuda_answers(NULL))
         lib.status = cudnnCreate(&lib.handle);
 }
 
@@ -34,6 +33,8 @@ static struct memo_entry {
     dti_cudnn_plan *plan; /* NULL: free */
 } memo[MEMO];
 static size_t memo_used;
+static const dt_card *memo_card; /* whom the answers are for, and what the library knows it by */
+static cudnnBackendDescriptor_t memo_properties;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the memo and of plans' users */
 
 _Static_assert(sizeof(dt_cudnn_problem) == 16 * 8, "a key has no padding");
@@ -61,15 +62,37 @@ static void memo_forget(void)
     memo_used = 0;
 }
 
+/* Whom to ask for: the card that plans are made for, else the one that answers. Neither is NULL. */
+static dt_status aim(dti_cudnn_target *to, dt_err *err)
+{
+    const dt_card *card = dt_cuda_planned_for();
+    if (card != memo_card) {
+        memo_forget();
+        if (memo_properties != NULL)
+            cudnnBackendDestroyDescriptor(memo_properties);
+        memo_properties = NULL;
+        memo_card = NULL;
+        if (card != NULL)
+            DT_CHECK(dti_cudnn_describe(&memo_properties, card, err));
+        memo_card = card;
+    }
+    *to = (dti_cudnn_target){card == NULL ? lib.handle : NULL, memo_properties};
+    return DT_OK;
+}
+
 /* The caller holds the lock. */
 static dt_status find_locked(const dt_cudnn_problem *p, dti_cudnn_plan **out, dt_err *err)
 {
+    dti_cudnn_target of;
+    DT_CHECK(aim(&of, err));
+    if (of.handle == NULL && of.properties == NULL)
+        return DT_OK;
     struct memo_entry *e = memo_find(p);
     if (e->plan == NULL) {
         if (memo_used >= MEMO * 3 / 4)
             memo_forget();
         e = memo_find(p);
-        DT_TRY(err, dti_cudnn_find(&e->plan, lib.handle, p, err),
+        DT_TRY(err, dti_cudnn_find(&e->plan, &of, p, err),
             "convolution %" PRId64 "x%" PRId64 "x%" PRId64 " -> %" PRId64 ", kernel %" PRId64
             ", %" PRId64 " samples",
             p->h, p->w, p->c, p->out, p->kernel, p->n);
@@ -80,18 +103,16 @@ static dt_status find_locked(const dt_cudnn_problem *p, dti_cudnn_plan **out, dt
     return DT_OK;
 }
 
-/* The plan of a shape, with one more user; NULL where no device answers. */
+/* The plan of a shape, with one more user; NULL where no device answers and none is described. */
 static dt_status hold(const dt_cudnn_problem *p, dti_cudnn_plan **out, dt_err *err)
 {
     *out = NULL;
     pthread_once(&lib_once, lib_start);
-    if (lib.absent)
-        return DT_OK;
     if (lib.status != CUDNN_STATUS_SUCCESS)
         return dti_cudnn_failed(lib.status, "cudnnCreate", err);
     pthread_mutex_lock(&lock);
     const dt_status st = find_locked(p, out, err);
-    if (st == DT_OK)
+    if (*out != NULL)
         (*out)->users++;
     pthread_mutex_unlock(&lock);
     return st;
@@ -102,6 +123,12 @@ static void let_go(dti_cudnn_plan *plan)
     pthread_mutex_lock(&lock);
     dti_cudnn_release(plan);
     pthread_mutex_unlock(&lock);
+}
+
+/* Whether the gradient of the weight comes out in bf16 and has yet to be made fp32. */
+static bool narrow(const dt_cudnn_problem *p)
+{
+    return p->bf16 != 0 && p->way == DT_CUDNN_WEIGHTS;
 }
 
 static size_t narrow_bytes(const dt_cudnn_problem *p)
@@ -123,7 +150,7 @@ static size_t narrow_at(const dti_cudnn_plan *plan, int way)
 static size_t work_of(const dti_cudnn_plan *plan, const dt_cudnn_problem *p, int way)
 {
     return dt_cuda_room(
-        plan->narrow ? narrow_at(plan, way) + narrow_bytes(p) : engine_of(plan, way)->work_bytes);
+        narrow(p) ? narrow_at(plan, way) + narrow_bytes(p) : engine_of(plan, way)->work_bytes);
 }
 
 /* The fastest within the room, else the one with the least scratch. */
@@ -141,7 +168,7 @@ static void tell_way(
     const dt_cudnn_candidate *c = engine_of(plan, way);
     f->work_bytes = work_of(plan, p, way);
     snprintf(f->impl, sizeof f->impl, "cudnn engine %" PRId64 " settings %08" PRIx32 "%s",
-        c->engine, (uint32_t)(c->knobs ^ c->knobs >> 32), plan->narrow ? " narrow" : "");
+        c->engine, (uint32_t)(c->knobs ^ c->knobs >> 32), narrow(p) ? " narrow" : "");
 }
 
 dt_status dt_cudnn_ask(const dt_cudnn_problem *p, size_t room, dt_cudnn_facts *f, dt_err *err)
@@ -150,7 +177,7 @@ dt_status dt_cudnn_ask(const dt_cudnn_problem *p, size_t room, dt_cudnn_facts *f
     *f = (dt_cudnn_facts){0};
     DT_CHECK(hold(p, &plan, err));
     if (plan == NULL) {
-        snprintf(f->impl, sizeof f->impl, "cudnn, not asked: no device");
+        snprintf(f->impl, sizeof f->impl, "cudnn, not asked: no card");
         return DT_OK;
     }
     f->direct = plan->n_way == 0;
@@ -190,6 +217,7 @@ dt_status dt_cudnn_create(dt_cudnn_op **out, const dt_cudnn_problem *p, size_t r
     if (op == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to prepare a convolution");
     op->p = *p;
+    DT_ASSERT(dt_cuda_planned_for() == NULL); /* what is planned elsewhere is not run */
     dt_status st = hold(p, &op->plan, err);
     if (st == DT_OK && op->plan == NULL && !dt_cuda_answers(err))
         st = DT_E_DEVICE;
@@ -213,8 +241,8 @@ void dt_cudnn_destroy(dt_cudnn_op *op)
 /* Where the library reads or leaves the weight. */
 static void *weight_of(const dt_cudnn_op *op, const dt_cudnn_bytes *bytes)
 {
-    return op->plan->narrow ? dt_cuda_scratch(bytes->work) + narrow_at(op->plan, op->way)
-                            : bytes->weight;
+    return narrow(&op->p) ? dt_cuda_scratch(bytes->work) + narrow_at(op->plan, op->way)
+                          : bytes->weight;
 }
 
 /* The library's bookkeeping of one execution: a few hundred bytes of the host's memory, given back
@@ -247,7 +275,7 @@ dt_status dt_cudnn_run(const dt_cudnn_op *op, void *queue, const dt_cudnn_bytes 
     dti_cudnn_drop(&b);
     if (s != CUDNN_STATUS_SUCCESS)
         return dti_cudnn_failed(s, b.call, err);
-    if (!op->plan->narrow)
+    if (!narrow(&op->p))
         return DT_OK;
     const int64_t count = (int64_t)(narrow_bytes(&op->p) / sizeof(dt_bf16));
     return dt_cuda_widen(queue, bytes->weight, weight_of(op, bytes), count, err);

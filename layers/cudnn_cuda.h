@@ -20,7 +20,9 @@ typedef enum dt_cudnn_way {
     DT_CUDNN_WEIGHTS  /* x, dy -> dweight */
 } dt_cudnn_way;
 
-enum { DT_CUDNN_WORK = 256 << 20 }; /* most bytes of scratch an engine may want */
+/* Bytes of scratch that an engine may want in any case. Beyond them as many as everything it reads
+ * and writes takes in fp32: the room for turning all of it into another layout. */
+enum { DT_CUDNN_WORK = 256 << 20 };
 
 /* One direction of a layer. Eight-byte members only, so that a problem can be compared as bytes.
  * @tf32: 1: fp32 may be rounded to TF32
@@ -38,9 +40,11 @@ typedef struct dt_cudnn_facts {
     char impl[DT_IMPL_BYTES];
 } dt_cudnn_facts;
 
-/* Facts of the fastest way whose scratch is within @room bytes (DT_ROOM_ANY: of the fastest), or of
- * the one with the least. Answers are kept; thread-safe. Where no device answers, no library is
- * asked: no scratch, and impl says so. DT_E_DEVICE when the library fails. */
+/* All of it is for the card that plans are made for (weighted_cuda.h).
+ *
+ * Facts of the fastest way whose scratch is within @room bytes (DT_ROOM_ANY: of the fastest), or of
+ * the one with the least. Answers are kept; thread-safe. Where no device answers and no card is
+ * named, no library is asked: no scratch, and impl says so. DT_E_DEVICE when the library fails. */
 dt_status dt_cudnn_ask(
     const dt_cudnn_problem *p, size_t room, dt_cudnn_facts *f, dt_err *err) DT_NODISCARD;
 

@@ -131,15 +131,15 @@ static const struct direction {
 };
 
 cudnnBackendDescriptor_t dti_cudnn_graph(
-    dti_cudnn_bag *b, cudnnHandle_t handle, const dt_cudnn_problem *p, bool bf16_weight)
+    dti_cudnn_bag *b, const dti_cudnn_target *of, const dt_cudnn_problem *p)
 {
     const struct direction *to = &directions[p->way];
     const float one = 1, zero = 0;
-    const cudnnBackendDescriptor_t x = tensor(b, DTI_CUDNN_X, p->bf16 != 0, p->n, p->c, p->h, p->w);
+    const bool bf16 = p->bf16 != 0;
+    const cudnnBackendDescriptor_t x = tensor(b, DTI_CUDNN_X, bf16, p->n, p->c, p->h, p->w);
     const cudnnBackendDescriptor_t w =
-        tensor(b, DTI_CUDNN_W, bf16_weight, p->out, p->c / p->groups, p->kernel, p->kernel);
-    const cudnnBackendDescriptor_t y =
-        tensor(b, DTI_CUDNN_Y, p->bf16 != 0, p->n, p->out, p->p, p->q);
+        tensor(b, DTI_CUDNN_W, bf16, p->out, p->c / p->groups, p->kernel, p->kernel);
+    const cudnnBackendDescriptor_t y = tensor(b, DTI_CUDNN_Y, bf16, p->n, p->out, p->p, p->q);
     const cudnnBackendDescriptor_t conv = convolution(b, p), op = dti_cudnn_add(b, to->type);
     dti_cudnn_set(b, op, to->x, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &x);
     dti_cudnn_set(b, op, to->w, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &w);
@@ -149,7 +149,7 @@ cudnnBackendDescriptor_t dti_cudnn_graph(
     dti_cudnn_set(b, op, to->beta, CUDNN_TYPE_FLOAT, 1, &zero);
     dti_cudnn_finish(b, op);
     const cudnnBackendDescriptor_t d = dti_cudnn_add(b, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-    dti_cudnn_set(b, d, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
+    dti_cudnn_aim(b, d, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, of);
     dti_cudnn_set(b, d, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &op);
     dti_cudnn_finish(b, d);
     return d;

@@ -19,7 +19,7 @@ _Static_assert(
 enum { MOST_CONFIGS = 24, MOST_NOTES = 32 };
 
 typedef struct search {
-    cudnnHandle_t handle;
+    const dti_cudnn_target *of;
     dti_cudnn_plan *to;
     dt_cudnn_rules rules;
     bool many;            /* go on after the first way */
@@ -108,7 +108,7 @@ static bool try_config(search *s, cudnnBackendDescriptor_t config, int at)
     int64_t bytes = 0;
     const cudnnBackendDescriptor_t plan =
         dti_cudnn_add(&b, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-    dti_cudnn_set(&b, plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &s->handle);
+    dti_cudnn_aim(&b, plan, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, s->of);
     dti_cudnn_set(&b, plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR,
         1, &config);
     dti_cudnn_finish(&b, plan);
@@ -152,6 +152,7 @@ static bool ask(search *s, cudnnBackendDescriptor_t of, cudnnBackendHeurMode_t m
     const cudnnBackendDescriptor_t d = dti_cudnn_add(&b, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
     dti_cudnn_set(
         &b, d, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &of);
+    dti_cudnn_aim(&b, d, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, s->of);
     dti_cudnn_set(&b, d, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
     dti_cudnn_finish(&b, d);
     const int first = b.n;
@@ -171,12 +172,10 @@ static bool ask(search *s, cudnnBackendDescriptor_t of, cudnnBackendHeurMode_t m
 }
 
 /* What is tried one after another: what the library's heuristics propose, before what it falls back
- * to, which may be many times slower; of these, engines that need no compiler first; and the
- * gradient of a weight in fp32 before one in bf16, which most engines of bf16 give. */
+ * to, which may be many times slower; of these, engines that need no compiler first. */
 static const struct attempt {
-    bool fallback, compiled, narrow;
-} attempts[] = {
-    {0, 0, 0}, {0, 0, 1}, {0, 1, 0}, {0, 1, 1}, {1, 0, 0}, {1, 0, 1}, {1, 1, 0}, {1, 1, 1}};
+    bool fallback, compiled;
+} attempts[] = {{0, 0}, {0, 1}, {1, 0}, {1, 1}};
 
 static bool attempt(search *s, const dt_cudnn_problem *p, const struct attempt *a)
 {
@@ -187,10 +186,8 @@ static bool attempt(search *s, const dt_cudnn_problem *p, const struct attempt *
     dti_cudnn_bag *kept = &s->to->kept;
     *kept = (dti_cudnn_bag){0};
     s->to->n_table = 0;
-    s->to->narrow = a->narrow;
     s->rules.compiled = a->compiled;
-    const bool bf16_weight = p->bf16 != 0 && (p->way != DT_CUDNN_WEIGHTS || a->narrow);
-    const cudnnBackendDescriptor_t of = dti_cudnn_graph(kept, s->handle, p, bf16_weight);
+    const cudnnBackendDescriptor_t of = dti_cudnn_graph(kept, s->of, p);
     bool done = false;
     for (size_t i = from; i < to && !done && kept->status == CUDNN_STATUS_SUCCESS; i++)
         done = ask(s, of, modes[i]);
@@ -204,6 +201,14 @@ static bool attempt(search *s, const dt_cudnn_problem *p, const struct attempt *
     return false;
 }
 
+static size_t most_work(const dt_cudnn_problem *p)
+{
+    const int64_t x = p->n * p->c * p->h * p->w, y = p->n * p->out * p->p * p->q;
+    const int64_t w = p->out * (p->c / p->groups) * p->kernel * p->kernel;
+    const size_t copies = (size_t)(x + y + w) * sizeof(float);
+    return copies > DT_CUDNN_WORK ? copies : DT_CUDNN_WORK;
+}
+
 /* The library does not have it, as opposed to: it is broken. */
 static bool unsupported(cudnnStatus_t s)
 {
@@ -212,24 +217,22 @@ static bool unsupported(cudnnStatus_t s)
 }
 
 dt_status dti_cudnn_find(
-    dti_cudnn_plan **out, cudnnHandle_t handle, const dt_cudnn_problem *p, dt_err *err)
+    dti_cudnn_plan **out, const dti_cudnn_target *of, const dt_cudnn_problem *p, dt_err *err)
 {
     *out = NULL;
     dti_cudnn_plan *to = dt_alloc(1, sizeof *to);
     if (to == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to prepare a convolution");
     to->users = 1;
-    search s = {.handle = handle,
+    search s = {.of = of,
         .to = to,
-        .rules = {p->bf16 != 0, p->tf32 != 0, false, DT_CUDNN_WORK},
+        .rules = {p->bf16 != 0, p->tf32 != 0, false, most_work(p)},
         .many = p->many != 0};
-    const bool weights = p->bf16 != 0 && p->way == DT_CUDNN_WEIGHTS;
     for (size_t i = 0; i < DT_COUNT(attempts); i++)
-        if ((weights || !attempts[i].narrow) && attempt(&s, p, &attempts[i])) {
+        if (attempt(&s, p, &attempts[i])) {
             *out = to;
             return DT_OK;
         }
-    to->narrow = false;
     to->status = s.status;
     if (unsupported(s.status)) {
         *out = to;

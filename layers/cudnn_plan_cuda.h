@@ -5,6 +5,7 @@
 
 #include <cudnn_graph.h>
 
+#include "engine/card.h"
 #include "layers/cudnn_cuda.h"
 
 enum { DTI_CUDNN_KEPT = 40, DTI_CUDNN_TABLE = 72 };
@@ -29,9 +30,25 @@ void dti_cudnn_drop(dti_cudnn_bag *b);
 int64_t dti_cudnn_get(cudnnBackendDescriptor_t d, cudnnBackendAttributeName_t name,
     cudnnBackendAttributeType_t type, int64_t room, void *values);
 
-/* A graph of one convolution; @bf16_weight: of the weight, or of its gradient. */
+/* For which card the library is asked: the one behind the handle, or one that it knows by its
+ * properties alone. The other is NULL. */
+typedef struct dti_cudnn_target {
+    cudnnHandle_t handle;
+    cudnnBackendDescriptor_t properties;
+} dti_cudnn_target;
+
+/* A card that need not be here. DT_E_DEVICE when the library is too old for that (before 9.8). */
+dt_status dti_cudnn_describe(
+    cudnnBackendDescriptor_t *out, const dt_card *card, dt_err *err) DT_NODISCARD;
+
+/* Say so to a descriptor: of an operation graph, the heuristics or an execution plan (@type). */
+void dti_cudnn_aim(dti_cudnn_bag *b, cudnnBackendDescriptor_t d, cudnnBackendDescriptorType_t type,
+    const dti_cudnn_target *of);
+
+/* A graph of one convolution. In bf16 the gradient of the weight is bf16 as well, rounded from
+ * sums in fp32: the library has no engine that would leave it in fp32. */
 cudnnBackendDescriptor_t dti_cudnn_graph(
-    dti_cudnn_bag *b, cudnnHandle_t handle, const dt_cudnn_problem *p, bool bf16_weight);
+    dti_cudnn_bag *b, const dti_cudnn_target *of, const dt_cudnn_problem *p);
 
 /* The library's error in our words. */
 dt_status dti_cudnn_failed(cudnnStatus_t s, const char *call, dt_err *err);
@@ -49,7 +66,6 @@ typedef struct dti_cudnn_way {
  * @way:    the fastest first, each with less scratch than the one before; none: no engine is
  * allowed
  * @status: then what the library said last
- * @narrow: the gradient of the weight comes out in bf16 and has yet to be made fp32
  */
 typedef struct dti_cudnn_plan {
     int users;
@@ -57,14 +73,13 @@ typedef struct dti_cudnn_plan {
     int n_way;
     dti_cudnn_way way[DT_MAX_WAYS];
     cudnnStatus_t status;
-    bool narrow;
     int n_table;
     dt_cudnn_candidate table[DTI_CUDNN_TABLE];
 } dti_cudnn_plan;
 
 /* DT_E_DEVICE or DT_E_NOMEM when the library fails, not when it has no engine. */
-dt_status dti_cudnn_find(dti_cudnn_plan **out, cudnnHandle_t handle, const dt_cudnn_problem *p,
-    dt_err *err) DT_NODISCARD;
+dt_status dti_cudnn_find(dti_cudnn_plan **out, const dti_cudnn_target *of,
+    const dt_cudnn_problem *p, dt_err *err) DT_NODISCARD;
 void dti_cudnn_release(dti_cudnn_plan *plan); /* NULL is allowed */
 
 #endif

@@ -1,6 +1,17 @@
 #include "layers/weighted_cuda.h"
 
+static const dt_card *card;
 static bool tf32;
+
+void dt_cuda_plan_for(const dt_card *c)
+{
+    card = c;
+}
+
+const dt_card *dt_cuda_planned_for(void)
+{
+    return card;
+}
 
 void dt_cuda_allow_tf32(bool yes)
 {

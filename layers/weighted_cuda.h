@@ -4,7 +4,13 @@
 #ifndef DT_LAYERS_WEIGHTED_CUDA_H
 #define DT_LAYERS_WEIGHTED_CUDA_H
 
+#include "engine/card.h"
 #include "engine/kernels.h"
+
+/* For which card plans are made: one that need not be here, or (NULL, at first) the one that
+ * answers. */
+void dt_cuda_plan_for(const dt_card *card);
+const dt_card *dt_cuda_planned_for(void);
 
 /* Whether products of fp32 may round what they multiply to the ten bits of TF32: off until it is
  * said, before any plan is made. */

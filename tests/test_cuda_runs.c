@@ -104,6 +104,96 @@ static void devices_are_listed_with_the_reason(void **state)
     cli_done(&r);
 }
 
+/* ---- for a card that is not here ---- */
+
+static char *plan_for(const char *sets)
+{
+    char words[512];
+    snprintf(words, sizeof words, "plan FILE --json %s", sets);
+    ran r = cli_run(words, config());
+    assert_code(&r, 0);
+    char *out = r.out;
+    r.out = NULL;
+    cli_done(&r);
+    return out;
+}
+
+static double number(const char *json, const char *section, const char *key)
+{
+    cJSON *o = cJSON_Parse(json);
+    const cJSON *of = cJSON_GetObjectItem(o, section);
+    const double v = cJSON_GetNumberValue(cJSON_GetObjectItem(of, key));
+    cJSON_Delete(o);
+    return v;
+}
+
+static void plans_are_made_for_a_card_by_name(void **state)
+{
+    NEED_BUILT();
+    char *h200 = plan_for("--set device.card=h200"), *less = plan_for("");
+    assert_has(h200, "\"card\":\t\"h200\"");
+    /* scratch is in it */
+    assert_true(number(h200, "device", "peak") >= number(less, "device", "peak") + 32e6);
+    /* the card's memory, but a GiB */
+    assert_true(number(h200, "device", "budget") == 143052.0 * 0x1p20 - 0x1p30);
+    dt_free(h200);
+    dt_free(less);
+    char *small = plan_for("--set device.card=h200 --set memory.device_budget=1GiB");
+    assert_true(number(small, "device", "budget") == 0x1p30);
+    dt_free(small);
+    ran r = cli_run("plan FILE --set device.card=rtx4090", config());
+    assert_code(&r, 0);
+    assert_has(r.out, "device cuda: GeForce RTX 4090");
+    cli_done(&r);
+    r = cli_run("list cards", NULL);
+    assert_code(&r, 0);
+    assert_has(r.out, "h200     H200: 139.7 GiB, compute capability 9.0, 132 multiprocessors\n");
+    cli_done(&r);
+}
+
+static void a_card_that_is_too_small_is_told_before_it_is_rented(void **state)
+{
+    NEED_BUILT();
+    ran r = cli_run("plan FILE --set device.card=l4 --set model.name=resnet50 --set "
+                    "train.batch=1024",
+        config());
+    assert_code(&r, DT_E_BUDGET);
+    assert_has(r.err, "all of l4 but what CUDA needs");
+    assert_has(r.err, "fits if: [memory] policy = ");
+    cli_done(&r);
+    r = cli_run("sweep FILE --set device.card=l4", config());
+    assert_code(&r, 0);
+    assert_has(r.out, "largest batch in a device budget of 21401.00 MiB");
+    cli_done(&r);
+}
+
+static void a_named_card_is_for_plans_alone(void **state)
+{
+    NEED_BUILT();
+    ran r = cli_run("FILE --set device.card=h200", config());
+    assert_code(&r, DT_E_CONFIG);
+    assert_has(r.err, "[device] card = h200 is for plans");
+    cli_done(&r);
+    r = cli_run("plan FILE --set device.card=h20", config());
+    assert_code(&r, DT_E_CONFIG);
+    assert_has(r.err, "card = h20: no card is known by that name; did you mean 'h200'?");
+    cli_done(&r);
+    r = cli_run("plan FILE --set device.card=h200 --set device.kind=cpu", config());
+    assert_code(&r, DT_E_CONFIG);
+    assert_has(r.err, "device.kind = cpu excludes it");
+    cli_done(&r);
+}
+
+static void without_a_card_or_a_name_a_plan_says_what_it_lacks(void **state)
+{
+    NEED_NO_GPU();
+    ran r = cli_run("plan FILE", config());
+    assert_code(&r, 0);
+    assert_has(r.out, "no card answers here");
+    assert_has(r.out, "dnntrain list cards");
+    cli_done(&r);
+}
+
 /* ---- on a card ---- */
 
 typedef struct result {
@@ -219,6 +309,10 @@ int main(void)
         cmocka_unit_test(tf32_is_of_cuda_devices),
         cmocka_unit_test(auto_takes_the_processor_without_a_card),
         cmocka_unit_test(devices_are_listed_with_the_reason),
+        cmocka_unit_test(plans_are_made_for_a_card_by_name),
+        cmocka_unit_test(a_card_that_is_too_small_is_told_before_it_is_rented),
+        cmocka_unit_test(a_named_card_is_for_plans_alone),
+        cmocka_unit_test(without_a_card_or_a_name_a_plan_says_what_it_lacks),
         cmocka_unit_test(every_exact_policy_ends_with_the_same_bits),
         cmocka_unit_test(a_run_is_repeated_to_the_last_bit),
         cmocka_unit_test(losses_are_near_those_of_the_processor),

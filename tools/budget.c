@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/vfs.h>
 
 #include "engine/alloc.h"
@@ -119,6 +120,10 @@ static const char *place(const dt_session *s, const char *key, char at[512])
     const char *file = NULL;
     int line = 0;
     dt_config_get(s->config, "memory", key, &file, &line);
+    if (file == NULL && s->elsewhere != NULL && strcmp(key, "device_budget") == 0) {
+        snprintf(at, 512, "all of %s but what CUDA needs", s->elsewhere->name);
+        return at;
+    }
     return dt_config_place(at, 512, file, line);
 }
 

@@ -89,6 +89,20 @@ static const char *card(void)
     return text;
 }
 
+/* To plan for: what there is of a kind of card. */
+static bool known_card(size_t i, item *to)
+{
+    static char text[128];
+    size_t n;
+    const dt_card *c = dt_card_all(&n) + i;
+    if (i >= n)
+        return false;
+    snprintf(text, sizeof text, "%s: %.1f GiB, compute capability %d.%d, %d multiprocessors",
+        c->title, (double)c->mib / 1024, c->major, c->minor, c->processors);
+    *to = (item){c->name, text, false};
+    return true;
+}
+
 static bool device(size_t i, item *to)
 {
     const dt_device_kind k = i == 0 ? DT_CPU : DT_CUDA;
@@ -110,6 +124,7 @@ static const struct kind {
     {"tiers", tier},
     {"pools", pool},
     {"devices", device},
+    {"cards", known_card},
     {"sources", source},
 };
 
@@ -205,7 +220,7 @@ static dt_status list(const dt_command_args *a, dt_err *err)
 
 const dt_command dt_command_list = {
     .name = "list",
-    .usage = "dnntrain list policies|models|layers|codecs|tiers|pools|devices|sources [--json]",
+    .usage = "dnntrain list policies|models|layers|codecs|tiers|pools|devices|cards|sources [--json]",
     .summary = "what there is of these, a line each",
     .run = list,
 };

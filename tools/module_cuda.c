@@ -35,4 +35,5 @@ const dt_device_module dt_device_module_cuda = {
     .answers = dt_cuda_answers,
     .kernels = kernels,
     .allow_tf32 = dt_cuda_allow_tf32,
+    .plan_for = dt_cuda_plan_for,
 };

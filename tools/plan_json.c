@@ -108,6 +108,8 @@ static void fill(object *to, const dt_report *r)
     whole(to, "batch", (uint64_t)s->opts.train.batch);
     text(to, "policy", s->opts.memory.policy);
     text(to, "device_kind", dt_device_name(s->device));
+    if (s->elsewhere != NULL)
+        text(to, "card", s->elsewhere->name);
     text(to, "pool", s->opts.memory.pool);
     text(to, "precision", dt_report_precision(r));
     to->ok = cJSON_AddBoolToObject(to->o, "exact", dt_session_exact(s)) != NULL && to->ok;

@@ -35,8 +35,9 @@ static void header(const dt_report *r)
     if (t->micro_batch != t->batch)
         printf(
             " as %" PRId64 " micro-batches of %" PRId64, t->batch / t->micro_batch, t->micro_batch);
-    printf("   policy %s   pool %s   device %s   precision %s\n", s->opts.memory.policy,
-        s->opts.memory.pool, dt_device_name(s->device), dt_report_precision(r));
+    printf("   policy %s   pool %s   device %s%s%s   precision %s\n", s->opts.memory.policy,
+        s->opts.memory.pool, dt_device_name(s->device), s->elsewhere != NULL ? ": " : "",
+        s->elsewhere != NULL ? s->elsewhere->title : "", dt_report_precision(r));
 }
 
 static void tier(const char *name, uint64_t peak, uint64_t budget)
@@ -55,6 +56,14 @@ static void tier(const char *name, uint64_t peak, uint64_t budget)
     putchar('\n');
 }
 
+/* Without a card nobody knows what its libraries would take. */
+static void no_card(const dt_session *s)
+{
+    if (s->device == DT_CUDA && s->elsewhere == NULL && !dt_device_answers(DT_CUDA, NULL))
+        printf("no card answers here, so the scratch of convolutions and products is not in it; "
+               "device.card\nnames one to plan for (dnntrain list cards)\n");
+}
+
 static void totals(const dt_report *r)
 {
     const dt_memory_opts *m = &r->session->opts.memory;
@@ -63,6 +72,7 @@ static void totals(const dt_report *r)
     tier("device", r->need.device, m->device_budget);
     printf("lower bound  %12.2f MiB   peak / bound %.4f\n", (double)r->bound / mib,
         r->bound > 0 ? (double)r->need.device / (double)r->bound : 1.0);
+    no_card(r->session);
     if (r->need.host > 0 || m->host_budget > 0)
         tier("host", r->need.host, m->host_budget);
     if (r->need.disk > 0 || m->disk_budget > 0)

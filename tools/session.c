@@ -9,11 +9,11 @@
 #include "engine/cpu.h"
 #include "engine/graph_fuse.h"
 #include "layers/onednn.h"
-#include "layers/registry.h"
-#include "memory/fit.h"
 #include "memory/lower.h"
-#include "memory/verify.h"
 #include "models/ini.h"
+
+/* Of a card that is not here: what CUDA, its libraries and their kernels take is not known. */
+static const uint64_t left_to_cuda = (uint64_t)1 << 30;
 
 const char *dt_session_asked(
     char to[DT_ASKED], const dt_session *s, const char *section, const char *key)
@@ -156,21 +156,64 @@ static dt_status read_config(
     return names;
 }
 
+static dt_status unknown_card(const dt_session *s, dt_err *err)
+{
+    size_t n;
+    const dt_card *all = dt_card_all(&n);
+    const char *names[32] = {NULL};
+    char text[256] = "", asked[DT_ASKED];
+    for (size_t i = 0; i < n && i < DT_COUNT(names) - 1; i++) {
+        const size_t len = strlen(text);
+        names[i] = all[i].name;
+        snprintf(text + len, sizeof text - len, "%s%s", i > 0 ? ", " : "", names[i]);
+    }
+    const char *near = dt_nearest(s->opts.device.card, names);
+    return DT_FAIL(err, DT_E_CONFIG, "%s: no card is known by that name; %s%s%s: %s",
+        dt_session_asked(asked, s, "device", "card"), near != NULL ? "did you mean '" : "",
+        near != NULL ? near : "", near != NULL ? "'? There are" : "there are", text);
+}
+
+/* What device.card says: a card to plan for, with all of its memory but what CUDA needs, unless a
+ * budget is given. */
+static dt_status choose_card(dt_session *s, dt_err *err)
+{
+    char asked[DT_ASKED];
+    if (s->opts.device.card == NULL)
+        return DT_OK;
+    s->elsewhere = dt_card_find(s->opts.device.card);
+    if (s->elsewhere == NULL)
+        return unknown_card(s, err);
+    if (s->opts.device.kind == DT_DEVICE_CPU)
+        return DT_FAIL(err, DT_E_CONFIG, "%s: device.kind = cpu excludes it; leave one of them out",
+            dt_session_asked(asked, s, "device", "card"));
+    if (s->opts.memory.device_budget == 0)
+        s->opts.memory.device_budget = dt_card_bytes(s->elsewhere) - left_to_cuda;
+    return DT_OK;
+}
+
 /* What device.kind says. Planning needs no card, so whether there is one is asked later. */
 static dt_status choose_device(dt_session *s, dt_err *err)
 {
     char asked[DT_ASKED];
     const int kind = s->opts.device.kind;
-    const bool card =
-        kind == DT_DEVICE_CUDA || (kind == DT_DEVICE_AUTO && dt_device_likely(DT_CUDA));
+    DT_CHECK(choose_card(s, err));
+    const bool card = kind == DT_DEVICE_CUDA || s->elsewhere != NULL ||
+                      (kind == DT_DEVICE_AUTO && dt_device_likely(DT_CUDA));
     s->device = card ? DT_CUDA : DT_CPU;
-    DT_TRY(err, dt_device_load(s->device, err), "%s", dt_session_asked(asked, s, "device", "kind"));
+    const char *key = s->elsewhere != NULL ? "card" : "kind";
+    DT_TRY(err, dt_device_load(s->device, err), "%s", dt_session_asked(asked, s, "device", key));
+    dt_device_plan_for(s->device, s->elsewhere);
     return DT_OK;
 }
 
 dt_status dt_session_meet(dt_session *s, dt_err *err)
 {
     char asked[DT_ASKED];
+    if (s->elsewhere != NULL)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "%s is for plans of a card that need not be here (dnntrain plan, sweep); leave it out, "
+            "and the run takes the card that is",
+            dt_session_asked(asked, s, "device", "card"));
     if (s->device == DT_CPU || s->card.bytes > 0)
         return DT_OK;
     DT_TRY(err, dt_device_facts(s->device, &s->card, err), "%s",
@@ -238,234 +281,4 @@ void dt_session_close(dt_session *s)
     dt_graph_destroy(s->graph);
     dt_config_destroy(s->config);
     dt_free(s);
-}
-
-/* Where tensors that move wait, by the configuration. */
-static dt_lower_opts lower_opts(const dt_session *s)
-{
-    const dt_memory_opts *m = &s->opts.memory;
-    return (dt_lower_opts){.pool = dt_pool_find(m->pool),
-        .policy = m->policy,
-        .tier = m->tier == DT_TO_DISK ? DT_TIER_DISK : DT_TIER_HOST,
-        .spill = m->tier == DT_TO_AUTO && m->host_budget > 0 && m->disk_path != NULL,
-        .host_budget = m->host_budget};
-}
-
-/* Whether an encoder of the program might run out of room. */
-static bool may_overflow(const dt_program *p)
-{
-    for (size_t i = 0; i < p->n_order; i++) {
-        const dt_op *op = &p->op[p->order[i]];
-        if (op->codec != NULL && op->codec->sparse &&
-            op->stored < dt_packed_bytes(op->codec, (size_t)op->count, 1))
-            return true;
-    }
-    return false;
-}
-
-static dt_status make(dt_session *s, dt_planned *p, dt_err *err)
-{
-    const dt_program_opts o = {.graph = s->graph,
-        .map = s->map,
-        .device = s->device,
-        .kind = p->kind,
-        .n = p->n,
-        .home_n = s->map->home_n,
-        .ops = {.sum = dt_layer_find("sum"),
-            .commit = dt_layer_find("commit"),
-            .optimizer = dt_layer_find(dt_optimizer_name(&s->opts.train))}};
-    DT_CHECK(dt_program_create(&p->program, &o, err));
-    if (p->kind != DT_PROGRAM_UPDATE) {
-        const dt_pass_env env = {.device_budget = s->opts.memory.device_budget,
-            .density = &s->densities,
-            .dense = p->dense};
-        DT_CHECK(dt_layer_fates_apply(&s->fates, p->program, &env, err));
-        DT_CHECK(dt_policies_apply(&s->policies, p->program, &env, err));
-    }
-    const dt_lower_opts l = lower_opts(s);
-    DT_CHECK(dt_lower(&p->plan, p->program, &l, err));
-    return dt_verify(p->plan, err);
-}
-
-static dt_status plan_step(dt_session *s, int64_t samples, dt_err *err);
-
-/* A step and an evaluation with the rooms as they are. */
-typedef struct trial {
-    dt_session s; /* another's graph and options; plans of its own */
-    dt_fitted *all;
-    size_t cap;
-} trial;
-
-static dt_status try_rooms(void *self, const dt_fitted **all, size_t *n, dt_err *err)
-{
-    trial *t = self;
-    dt_session *s = &t->s;
-    const dt_planned *p;
-    dt_session_forget(s);
-    s->ways_chosen = true;
-    DT_CHECK(plan_step(s, s->opts.train.batch, err));
-    DT_CHECK(dt_session_plan(s, DT_PROGRAM_UPDATE, 0, &p, err));
-    DT_CHECK(dt_session_plan(s, DT_PROGRAM_EVAL, s->opts.train.micro_batch, &p, err));
-    for (*n = 0; *n < s->n_planned; (*n)++) {
-        if (!dt_grow((void **)&t->all, &t->cap, *n, sizeof *t->all))
-            return DT_FAIL(err, DT_E_NOMEM, "no memory to choose algorithms");
-        t->all[*n] = (dt_fitted){s->planned[*n].program, s->planned[*n].plan};
-    }
-    *all = t->all;
-    return DT_OK;
-}
-
-static dt_status fit(const dt_session *s, dt_err *err)
-{
-    trial t = {.s = *s};
-    t.s.map = NULL;
-    t.s.planned = NULL;
-    t.s.n_planned = t.s.cap_planned = 0;
-    const dt_fit_env e = {
-        .graph = s->graph, .budget = s->opts.memory.device_budget, .plan = try_rooms, .self = &t};
-    const dt_status st = dt_fit_rooms(&e, err);
-    dt_session_forget(&t.s);
-    dt_free(t.all);
-    return st;
-}
-
-/* As memory.algorithms says, once for all plans of a run. */
-static dt_status choose_ways(dt_session *s, dt_err *err)
-{
-    const int how = s->opts.memory.algorithms;
-    if (s->ways_chosen)
-        return DT_OK;
-    if (how == DT_ALGORITHMS_FIT)
-        DT_CHECK(fit(s, err));
-    else
-        dt_set_rooms(s->graph, how == DT_ALGORITHMS_FAST ? DT_ROOM_ANY : DT_ROOM_LEAST);
-    s->ways_chosen = true;
-    return DT_OK;
-}
-
-static dt_status plan_as(
-    dt_session *s, dt_program_kind kind, int64_t n, bool dense, const dt_planned **out, dt_err *err)
-{
-    for (size_t i = 0; i < s->n_planned; i++)
-        if (s->planned[i].kind == kind && s->planned[i].n == n && s->planned[i].dense == dense) {
-            *out = &s->planned[i];
-            return DT_OK;
-        }
-    DT_CHECK(choose_ways(s, err));
-    if (s->map == NULL)
-        DT_CHECK(dt_map_create(&s->map, s->graph, s->device, s->opts.train.micro_batch,
-            dt_optimizer_state(&s->opts.train), err));
-    if (!dt_grow((void **)&s->planned, &s->cap_planned, s->n_planned, sizeof *s->planned))
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for plans");
-    dt_planned *p = &s->planned[s->n_planned];
-    *p = (dt_planned){.kind = kind, .n = n, .dense = dense};
-    s->n_planned++; /* close frees what was made even when making fails */
-    DT_TRY(err, make(s, p, err), "plan '%s' for %" PRId64 " samples of %s",
-        dt_program_kind_name(kind), n, s->graph->name);
-    *out = p;
-    return DT_OK;
-}
-
-dt_status dt_session_plan(
-    dt_session *s, dt_program_kind kind, int64_t n, const dt_planned **out, dt_err *err)
-{
-    if (kind == DT_PROGRAM_UPDATE)
-        n = s->opts.train.micro_batch;
-    DT_CHECK(plan_as(s, kind, n, false, out, err));
-    if (!may_overflow((*out)->program))
-        return DT_OK;
-    const dt_planned *other;
-    DT_CHECK(plan_as(s, kind, n, true, &other, err));
-    return plan_as(s, kind, n, false, out, err); /* the list may have moved */
-}
-
-/* First and further micro-batches of a step of @samples. */
-static dt_status plan_step(dt_session *s, int64_t samples, dt_err *err)
-{
-    const dt_planned *p;
-    const int64_t micro = s->opts.train.micro_batch;
-    int64_t last;
-    const int64_t pieces = dt_micro_batches(samples, micro, &last);
-    DT_CHECK(dt_session_plan(s, DT_PROGRAM_FIRST, pieces > 1 ? micro : last, &p, err));
-    if (pieces > 2)
-        DT_CHECK(dt_session_plan(s, DT_PROGRAM_AGAIN, micro, &p, err));
-    if (pieces > 1)
-        DT_CHECK(dt_session_plan(s, DT_PROGRAM_AGAIN, last, &p, err));
-    return DT_OK;
-}
-
-dt_status dt_session_plan_run(
-    dt_session *s, bool eval, int64_t last, int64_t eval_last, dt_err *err)
-{
-    const dt_planned *p;
-    DT_CHECK(plan_step(s, s->opts.train.batch, err));
-    if (last > 0)
-        DT_CHECK(plan_step(s, last, err));
-    DT_CHECK(dt_session_plan(s, DT_PROGRAM_UPDATE, 0, &p, err));
-    if (eval)
-        DT_CHECK(dt_session_plan(s, DT_PROGRAM_EVAL, s->opts.train.micro_batch, &p, err));
-    if (eval && eval_last > 0)
-        DT_CHECK(dt_session_plan(s, DT_PROGRAM_EVAL, eval_last, &p, err));
-    return DT_OK;
-}
-
-/* The first layer whose channels have one value in @n samples; NULL: there is none. */
-static const dt_node *single_value(const dt_graph *g, int64_t n)
-{
-    for (size_t i = 0; i < g->n_node; i++) {
-        const dt_shape x = dt_graph_shape(g, g->node[i].in[0]);
-        if (g->node[i].desc->batch_statistics && n * x.h * x.w == 1)
-            return &g->node[i];
-    }
-    return NULL;
-}
-
-dt_status dt_session_check_statistics(const dt_session *s, dt_err *err)
-{
-    const dt_train_opts *t = &s->opts.train;
-    for (size_t i = 0; i < s->n_planned; i++) {
-        const dt_planned *p = &s->planned[i];
-        const bool trains = p->kind == DT_PROGRAM_FIRST || p->kind == DT_PROGRAM_AGAIN;
-        const dt_node *bad = trains ? single_value(s->graph, p->n) : NULL;
-        if (bad == NULL)
-            continue;
-        const char *key = t->micro_batch < t->batch ? "micro_batch" : "batch";
-        char asked[DT_ASKED];
-        dt_session_asked(asked, s, "train", key);
-        if (p->n == t->micro_batch)
-            return DT_FAIL(err, DT_E_CONFIG,
-                "%s: '%s' would normalise a single value, as its pictures are 1x1; %s must be at "
-                "least 2",
-                asked, bad->name, key);
-        return DT_FAIL(err, DT_E_CONFIG,
-            "%s: 1 sample is left at the end of an epoch, of which '%s' would normalise a single "
-            "value, as its pictures are 1x1; set train.drop_last = on, or another train.batch",
-            asked, bad->name);
-    }
-    return DT_OK;
-}
-
-uint64_t dt_session_peak(const dt_session *s)
-{
-    uint64_t peak = 0;
-    for (size_t i = 0; i < s->n_planned; i++)
-        if (s->planned[i].plan != NULL && s->planned[i].plan->peak > peak)
-            peak = s->planned[i].plan->peak;
-    return peak;
-}
-
-uint64_t dt_session_tier_peak(const dt_session *s, dt_tier tier)
-{
-    uint64_t peak = 0;
-    for (size_t i = 0; i < s->n_planned; i++) {
-        const dt_plan *p = s->planned[i].plan;
-        const uint64_t bytes = p == NULL ? 0 : tier == DT_TIER_HOST ? p->host_peak : p->disk_peak;
-        peak = bytes > peak ? bytes : peak;
-    }
-    return peak;
-}
-
-bool dt_session_exact(const dt_session *s)
-{
-    return dt_policies_exact(&s->policies) && dt_layer_fates_exact(&s->fates);
 }

@@ -3,6 +3,7 @@
 #ifndef DT_TOOLS_SESSION_H
 #define DT_TOOLS_SESSION_H
 
+#include "engine/card.h"
 #include "engine/run_options.h"
 #include "engine/train.h"
 #include "memory/policies/layers.h"
@@ -26,6 +27,7 @@ typedef struct dt_session {
     dt_graph *graph;
     dt_map *map;
     dt_device_kind device;
+    const dt_card *elsewhere; /* device.card: plans are for it, and none is run; NULL: not given */
     dt_driver_facts card; /* of the device, as dt_session_meet found it; 0 bytes: not asked yet */
     int threads;          /* of the team; plans hold for this number */
     size_t n_planned, cap_planned;
@@ -41,7 +43,8 @@ void dt_session_close(dt_session *s);
 /* Forget the plans, the map and the choice of algorithms, so that others can be made. */
 void dt_session_forget(dt_session *s);
 
-/* Before a run: DT_E_DEVICE when the device does not answer, which planning does not ask. */
+/* Before a run: DT_E_DEVICE when the device does not answer, which planning does not ask;
+ * DT_E_CONFIG when plans are for a card that is elsewhere. */
 dt_status dt_session_meet(dt_session *s, dt_err *err) DT_NODISCARD;
 /* What results depend on: the card by name and versions, or the processor's instruction set. */
 const char *dt_session_isa(const dt_session *s);

@@ -29,6 +29,19 @@ const dt_policy *dt_policy_find(const char *name)
     return NULL;
 }
 
+const dt_policy *dt_policies_ladder(const char *list)
+{
+    for (const char *at = list; *at != '\0';) {
+        const size_t len = strcspn(at, ",");
+        for (size_t i = 0; i < DT_COUNT(policies); i++)
+            if (policies[i]->rung != NULL && strlen(policies[i]->name) == len &&
+                strncmp(at, policies[i]->name, len) == 0)
+                return policies[i];
+        at += len + (at[len] == ',');
+    }
+    return NULL;
+}
+
 /* "unknown policy 'keep_al'; did you mean 'keep_all'? There are: ..." */
 static dt_status unknown(const char *name, dt_err *err)
 {

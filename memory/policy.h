@@ -4,6 +4,7 @@
 #define DT_MEMORY_POLICY_H
 
 #include "engine/config.h"
+#include "engine/run_options.h"
 #include "memory/density.h"
 #include "memory/pass.h"
 
@@ -31,12 +32,20 @@ double dt_pass_density(const dt_pass_env *e, const dt_tensor *t, double otherwis
 dt_status dt_pass_encode(dt_program *p, const dt_pass_env *e, const dt_gap *g,
     const dt_codec *codec, double otherwise, int32_t *packed, dt_err *err) DT_NODISCARD;
 
+/* What a ladder may come to: other policies, and how the ways of ops are chosen. */
+typedef struct dt_rung {
+    const char *policy;
+    dt_algorithms algorithms;
+} dt_rung;
+
 /**
  * struct dt_policy - a policy.
  * @name @summary: as in the INI file and in `dnntrain list policies`
  * @exact: moves, repeats or encodes without changing a bit of what is trained
  * @opts @opts_bytes: its own options, section [policy.NAME]; NULL and 0 for none
  * @pass:  rewrites a program that trains or evaluates; never called for update programs
+ * @rung @n_rung: of a ladder: a run takes the first that fits its budgets; pass is then the last
+ * one's
  */
 typedef struct dt_policy {
     const char *name, *summary;
@@ -44,6 +53,8 @@ typedef struct dt_policy {
     const dt_opt *opts;
     size_t opts_bytes;
     dt_status (*pass)(dt_program *p, const dt_pass_env *env, dt_err *err);
+    const dt_rung *rung;
+    size_t n_rung;
 } dt_policy;
 
 const dt_policy *const *dt_policy_all(size_t *n);
@@ -69,6 +80,8 @@ void dt_policies_close(dt_policies *s);
 /* All passes in turn; of @env (NULL: nothing known) each gets its own opts. */
 dt_status dt_policies_apply(
     const dt_policies *s, dt_program *p, const dt_pass_env *env, dt_err *err) DT_NODISCARD;
+/* The first of a comma-separated list that is a ladder; NULL: none is. */
+const dt_policy *dt_policies_ladder(const char *list);
 bool dt_policies_exact(const dt_policies *s); /* all of them */
 
 #endif

@@ -429,7 +429,8 @@ static void breakdowns_sum_to_the_peak(void **state)
     const dt_policy *const *policy = dt_policy_all(&n);
     for (size_t i = 0; i < n; i++) {
         char words[256];
-        snprintf(words, sizeof words, "plan FILE --json --set memory.policy=%s", policy[i]->name);
+        snprintf(words, sizeof words, "plan FILE --json --set memory.policy=%s%s", policy[i]->name,
+            policy[i]->rung != NULL ? " --set memory.device_budget=1TiB" : "");
         cJSON_Delete(plan_json(words, lenet()));
         cJSON_Delete(plan_json(words, resnet()));
     }

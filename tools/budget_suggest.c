@@ -57,10 +57,9 @@ static dt_status plan_trial(const search *x, trial *t, dt_err *err)
     other.ways_chosen = false;
     other.opts.train.batch = t->v.batch;
     other.opts.train.micro_batch = t->v.micro;
-    other.opts.memory.policy = t->v.policy;
     other.opts.memory.tier = t->v.tier;
     other.opts.memory.algorithms = t->v.algorithms;
-    dt_status st = dt_policies_open(&other.policies, t->v.policy, x->s->config, err);
+    dt_status st = dt_session_set_policy(&other, t->v.policy, err);
     if (st == DT_OK)
         st = dt_session_plan_run(&other, x->eval, 0, 0, err);
     if (st == DT_OK) {
@@ -173,8 +172,11 @@ static dt_status try_policies(search *x, dt_err *err)
     for (size_t i = 0; i < n; i++) {
         variant v = x->own;
         v.policy = all[i]->name;
-        DT_CHECK(try(x, v, &x->all[i], err));
-        x->all[i].order = x->n_all++;
+        if (all[i]->rung != NULL) /* its rungs are tried by their own names */
+            continue;
+        DT_CHECK(try(x, v, &x->all[x->n_all], err));
+        x->all[x->n_all].order = x->n_all;
+        x->n_all++;
     }
     qsort(x->all, x->n_all, sizeof *x->all, cheapest_first);
     return DT_OK;

@@ -220,7 +220,8 @@ static dt_status list(const dt_command_args *a, dt_err *err)
 
 const dt_command dt_command_list = {
     .name = "list",
-    .usage = "dnntrain list policies|models|layers|codecs|tiers|pools|devices|cards|sources [--json]",
+    .usage =
+        "dnntrain list policies|models|layers|codecs|tiers|pools|devices|cards|sources [--json]",
     .summary = "what there is of these, a line each",
     .run = list,
 };

@@ -107,6 +107,8 @@ static void fill(object *to, const dt_report *r)
     text(to, "model", s->graph->name);
     whole(to, "batch", (uint64_t)s->opts.train.batch);
     text(to, "policy", s->opts.memory.policy);
+    if (s->ladder != NULL)
+        text(to, "chosen_by", s->ladder);
     text(to, "device_kind", dt_device_name(s->device));
     if (s->elsewhere != NULL)
         text(to, "card", s->elsewhere->name);

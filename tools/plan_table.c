@@ -35,7 +35,8 @@ static void header(const dt_report *r)
     if (t->micro_batch != t->batch)
         printf(
             " as %" PRId64 " micro-batches of %" PRId64, t->batch / t->micro_batch, t->micro_batch);
-    printf("   policy %s   pool %s   device %s%s%s   precision %s\n", s->opts.memory.policy,
+    printf("   policy %s%s%s   pool %s   device %s%s%s   precision %s\n", s->opts.memory.policy,
+        s->ladder != NULL ? ", chosen by " : "", s->ladder != NULL ? s->ladder : "",
         s->opts.memory.pool, dt_device_name(s->device), s->elsewhere != NULL ? ": " : "",
         s->elsewhere != NULL ? s->elsewhere->title : "", dt_report_precision(r));
 }

@@ -41,8 +41,7 @@ static dt_status find_waiting(profiling *p, dt_err *err)
     other.planned = NULL;
     other.n_planned = other.cap_planned = 0;
     other.fates = (dt_layer_fates){0};
-    other.opts.memory.policy = "keep_all";
-    dt_status st = dt_policies_open(&other.policies, "keep_all", p->s->config, err);
+    dt_status st = dt_session_set_policy(&other, "keep_all", err);
     if (st == DT_OK)
         st = dt_session_plan(&other, DT_PROGRAM_FIRST, other.opts.train.micro_batch, &first, err);
     if (st == DT_OK)

@@ -18,6 +18,7 @@ typedef struct dt_progress dt_progress;
  * @image:       n = 1
  * @tokens:      of a sample, which is then a sequence; 0: samples are images
  * @pixels:      every pixel has a label
+ * @chosen_by:   NULL, or the policies asked for, which came to this one
  * @exact:       the policy changes no result
  * @planned:     peak of device memory in bytes; @budget: 0 for none
  * @role_bytes:  what makes up the peak, by role; all 0: not told
@@ -28,7 +29,8 @@ typedef struct dt_progress dt_progress;
  * @epochs:      to do in all; 0 or 1: the line counts steps, not epochs
  */
 typedef struct dt_progress_facts {
-    const char *model, *policy, *precision, *device, *isa, *data, *eval, *run_dir, *moved;
+    const char *model, *policy, *chosen_by, *precision, *device, *isa, *data, *eval, *run_dir,
+        *moved;
     dt_shape image;
     int64_t tokens, classes, parameters, batch, micro_batch, epochs, done, steps, steps_per_epoch;
     bool pixels, exact;

@@ -98,7 +98,7 @@ uint64_t dt_run_dir_lost(const dt_run_dir *d, const char **why);
 typedef struct dt_run_summary {
     dt_status status;
     const char *error;
-    const char *model, *policy, *device, *precision, *pool, *isa;
+    const char *model, *policy, *chosen_by, *device, *precision, *pool, *isa;
     bool exact;
     int64_t batch, micro_batch, threads, parameters;
     int64_t steps, steps_planned, epochs, samples;

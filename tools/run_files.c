@@ -164,6 +164,8 @@ static void add_what(object *j, const dt_run_summary *s)
     add_text(j, "model", s->model);
     add_int(j, "parameters", s->parameters);
     add_text(j, "policy", s->policy);
+    if (s->chosen_by != NULL)
+        add_text(j, "chosen_by", s->chosen_by);
     add_raw(j, "exact", s->exact ? "true" : "false");
     add_text(j, "pool", s->pool);
     add_text(j, "precision", s->precision);

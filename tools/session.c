@@ -123,7 +123,7 @@ static dt_status unknown_pool(const dt_session *s, dt_err *err)
 static dt_status check_names(dt_session *s, dt_err *err)
 {
     char asked[DT_ASKED];
-    dt_status st = dt_policies_open(&s->policies, s->opts.memory.policy, s->config, err);
+    dt_status st = dt_session_set_policy(s, s->opts.memory.policy, err);
     if (st != DT_OK)
         (void)DT_FAIL(err, st, "%s", dt_session_asked(asked, s, "memory", "policy"));
     if (s->opts.device.kind == DT_DEVICE_CUDA && !dt_device_built(DT_CUDA))
@@ -206,6 +206,28 @@ static dt_status choose_device(dt_session *s, dt_err *err)
     return DT_OK;
 }
 
+/* A ladder chooses by a budget, and chooses the algorithms, too. */
+static dt_status check_ladder(const dt_session *s, dt_err *err)
+{
+    char asked[DT_ASKED];
+    const char *file = NULL;
+    int line = 0;
+    if (s->ladder == NULL)
+        return DT_OK;
+    const char *name = dt_policies_ladder(s->ladder)->name;
+    dt_config_get(s->config, "memory", "algorithms", &file, &line);
+    if (file != NULL)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "%s: policy %s chooses the algorithms itself; leave it out",
+            dt_session_asked(asked, s, "memory", "algorithms"), name);
+    if (s->opts.memory.device_budget == 0)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "%s: %s takes the first of several plans that fits: say what, as in "
+            "memory.device_budget = 2GiB",
+            dt_session_asked(asked, s, "memory", "policy"), name);
+    return DT_OK;
+}
+
 dt_status dt_session_meet(dt_session *s, dt_err *err)
 {
     char asked[DT_ASKED];
@@ -239,6 +261,7 @@ dt_status dt_session_open(
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a session");
     DT_CHECK(read_config(s, path, sets, n_sets, err));
     DT_CHECK(choose_device(s, err));
+    DT_CHECK(check_ladder(s, err));
     s->threads = dt_cpu_setup((int)s->opts.device.threads); /* facts depend on it */
     DT_CHECK(build_graph(s, err));
     if (dt_ini_has_layers(s->config))

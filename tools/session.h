@@ -22,6 +22,9 @@ typedef struct dt_session {
     dt_config *config;
     dt_run_options opts;
     dt_policies policies;
+    const char *ladder; /* the policies asked for, if one is a ladder: then opts.memory.policy and
+                           algorithms are those of the rung taken, once a plan was made */
+    char rung[512];
     dt_layer_fates fates;   /* of [memory.layers], before all policies */
     dt_densities densities; /* of memory.profile */
     dt_graph *graph;
@@ -40,6 +43,15 @@ typedef struct dt_session {
 dt_status dt_session_open(dt_session **out, const char *path, const char *const *sets,
     size_t n_sets, dt_err *err) DT_NODISCARD;
 void dt_session_close(dt_session *s);
+/* What [memory] policy says; the options are the configuration's. Before plans are made, and with
+ * no policies open. */
+dt_status dt_session_set_policy(dt_session *s, const char *list, dt_err *err) DT_NODISCARD;
+/* The list as it was asked for, which a run is called by. */
+static inline const char *dt_session_policy_asked(const dt_session *s)
+{
+    return s->ladder != NULL ? s->ladder : s->opts.memory.policy;
+}
+
 /* Forget the plans, the map and the choice of algorithms, so that others can be made. */
 void dt_session_forget(dt_session *s);
 

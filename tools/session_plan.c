@@ -3,10 +3,9 @@
 
 #include "engine/alloc.h"
 #include "layers/registry.h"
-#include "memory/fit.h"
 #include "memory/lower.h"
 #include "memory/verify.h"
-#include "tools/session.h"
+#include "tools/session_parts.h"
 
 /* Where tensors that move wait, by the configuration. */
 static dt_lower_opts lower_opts(const dt_session *s)
@@ -55,8 +54,6 @@ static dt_status make(dt_session *s, dt_planned *p, dt_err *err)
     return dt_verify(p->plan, err);
 }
 
-static dt_status plan_step(dt_session *s, int64_t samples, dt_err *err);
-
 /* A step and an evaluation with the rooms as they are. */
 typedef struct trial {
     dt_session s; /* another's graph and options; plans of its own */
@@ -68,12 +65,9 @@ static dt_status try_rooms(void *self, const dt_fitted **all, size_t *n, dt_err 
 {
     trial *t = self;
     dt_session *s = &t->s;
-    const dt_planned *p;
     dt_session_forget(s);
     s->ways_chosen = true;
-    DT_CHECK(plan_step(s, s->opts.train.batch, err));
-    DT_CHECK(dt_session_plan(s, DT_PROGRAM_UPDATE, 0, &p, err));
-    DT_CHECK(dt_session_plan(s, DT_PROGRAM_EVAL, s->opts.train.micro_batch, &p, err));
+    DT_CHECK(dti_session_plan_all(s, err));
     for (*n = 0; *n < s->n_planned; (*n)++) {
         if (!dt_grow((void **)&t->all, &t->cap, *n, sizeof *t->all))
             return DT_FAIL(err, DT_E_NOMEM, "no memory to choose algorithms");
@@ -100,9 +94,10 @@ static dt_status fit(const dt_session *s, dt_err *err)
 /* As memory.algorithms says, once for all plans of a run. */
 static dt_status choose_ways(dt_session *s, dt_err *err)
 {
-    const int how = s->opts.memory.algorithms;
     if (s->ways_chosen)
         return DT_OK;
+    DT_CHECK(dti_session_climb(s, err));
+    const int how = s->opts.memory.algorithms;
     if (how == DT_ALGORITHMS_FIT)
         DT_CHECK(fit(s, err));
     else
@@ -160,6 +155,14 @@ static dt_status plan_step(dt_session *s, int64_t samples, dt_err *err)
     if (pieces > 1)
         DT_CHECK(dt_session_plan(s, DT_PROGRAM_AGAIN, last, &p, err));
     return DT_OK;
+}
+
+dt_status dti_session_plan_all(dt_session *s, dt_err *err)
+{
+    const dt_planned *p;
+    DT_CHECK(plan_step(s, s->opts.train.batch, err));
+    DT_CHECK(dt_session_plan(s, DT_PROGRAM_UPDATE, 0, &p, err));
+    return dt_session_plan(s, DT_PROGRAM_EVAL, s->opts.train.micro_batch, &p, err);
 }
 
 dt_status dt_session_plan_run(

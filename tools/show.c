@@ -25,7 +25,7 @@ static dt_status plain_program(dt_session *s, const dt_program **p, dt_err *err)
     const dt_planned *first;
     dt_policies_close(&s->policies);
     dt_layer_fates_close(&s->fates);
-    DT_CHECK(dt_policies_open(&s->policies, "keep_all", s->config, err));
+    DT_CHECK(dt_session_set_policy(s, "keep_all", err));
     DT_CHECK(dt_session_plan(s, DT_PROGRAM_FIRST, s->opts.train.micro_batch, &first, err));
     *p = first->program;
     return DT_OK;

@@ -80,8 +80,7 @@ static dt_status sweep_policy(const dt_session *s, dt_sweep_row *row, dt_err *er
     other.map = NULL;
     other.planned = NULL;
     other.n_planned = other.cap_planned = 0;
-    other.opts.memory.policy = row->policy;
-    dt_status st = dt_policies_open(&other.policies, row->policy, s->config, err);
+    dt_status st = dt_session_set_policy(&other, row->policy, err);
     if (st == DT_OK)
         st = search(&other, &row->batch, err);
     row->capped = row->batch >= DT_SWEEP_MOST;

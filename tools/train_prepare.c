@@ -43,6 +43,7 @@ static dt_status show_facts(dti_training *t, dt_err *err)
     const dt_status st = dt_plan_usage(largest_plan(s), &u, err);
     dt_progress_facts f = {.model = s->graph->name,
         .policy = s->opts.memory.policy,
+        .chosen_by = s->ladder,
         .precision = dt_session_precision(s),
         .device = dt_device_name(s->device),
         .isa = dt_session_isa(s),

@@ -184,6 +184,7 @@ dt_status dti_train_finish(dti_training *t, dt_status st, dt_err *err)
         .error = err != NULL && err->n > 0 ? err->text : NULL,
         .model = s->graph->name,
         .policy = s->opts.memory.policy,
+        .chosen_by = s->ladder,
         .device = dt_device_name(s->device),
         .precision = dt_session_precision(s),
         .pool = s->opts.memory.pool,

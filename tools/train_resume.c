@@ -19,7 +19,7 @@ static dt_status begin_new(dti_training *t, dt_err *err)
     if (s->opts.model.weights != NULL)
         DT_TRY(err, dt_weights_check(s->graph, s->opts.model.weights, err), "%s",
             dt_session_asked(asked, s, "model", "weights"));
-    return dt_run_dir_open(&t->dir, &s->opts.run, s->graph->name, s->opts.memory.policy, err);
+    return dt_run_dir_open(&t->dir, &s->opts.run, s->graph->name, dt_session_policy_asked(s), err);
 }
 
 /* ---- the run ---- */
@@ -100,7 +100,7 @@ static dt_status go_on_auto(dti_training *t, bool *found, dt_err *err)
     bool any = false, is_run = false;
     dt_status st = DT_OK;
     if (dir == NULL)
-        st = dt_run_dir_newest(&newest, s->graph->name, s->opts.memory.policy, err);
+        st = dt_run_dir_newest(&newest, s->graph->name, dt_session_policy_asked(s), err);
     if (dir == NULL)
         dir = newest;
     if (st == DT_OK && dir != NULL)

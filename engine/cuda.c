@@ -1,43 +1,19 @@
-/* The driver of a CUDA device. A queue is a stream that waits for no other; what is kept is a
- * graph, made by capturing the streams. The library's versions are checked when it is opened.
- *
+/* The driver of a CUDA device: opened and closed here, where the library's versions are checked.
  * The card is CUDA's number 0: CUDA_VISIBLE_DEVICES says which that is. */
 #include "engine/cuda.h"
 
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
 #include <cudnn_graph.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "engine/alloc.h"
 #include "engine/cuda_parts.h"
 
-enum { CARD = 0, ALIGNMENT = 256 };
+enum { CARD = 0 };
 
-/* Memory of the host that the device reaches, and under which address it does.
- * @pinned: made by pin; @registered: by reach, unless it was before */
-typedef struct range {
-    char *host, *there;
-    uint64_t bytes;
-    bool pinned, registered;
-} range;
-
-typedef struct device {
-    int queues;
-    cudaStream_t *stream;
-    cudaEvent_t *joint; /* of each queue, for join and record */
-    int32_t n_event;
-    size_t cap_event;
-    cudaEvent_t *event;
-    size_t n_range, cap_range;
-    range *range;
-    dti_cuda_answer *here, *there; /* the same bytes: the host's address, the device's */
-} device;
-
-/* Each thread says which card it means, once. */
-static dt_status enter(dt_err *err)
+dt_status dti_cuda_enter(dt_err *err)
 {
     static _Thread_local bool in;
     if (!in)
@@ -45,115 +21,6 @@ static dt_status enter(dt_err *err)
     in = true;
     return DT_OK;
 }
-
-/* ---- memory ---- */
-
-static dt_status add_range(device *d, range r, dt_err *err)
-{
-    if (!dt_grow((void **)&d->range, &d->cap_range, d->n_range, sizeof *d->range))
-        return DT_FAIL(err, DT_E_NOMEM, "no memory to note what the device reaches");
-    d->range[d->n_range++] = r;
-    return DT_OK;
-}
-
-/* The device's address of bytes that it reaches. */
-static void *address(const device *d, const void *p)
-{
-    const uintptr_t at = (uintptr_t)p;
-    for (size_t i = 0; i < d->n_range; i++) {
-        const uintptr_t from = (uintptr_t)d->range[i].host;
-        if (at >= from && at - from < d->range[i].bytes)
-            return d->range[i].there + (at - from);
-    }
-    return (void *)at;
-}
-
-static dt_status cuda_pin(void *self, uint64_t bytes, void **base, dt_err *err)
-{
-    device *d = self;
-    void *there = NULL;
-    *base = NULL;
-    DT_CHECK(enter(err));
-    const size_t room = bytes > 0 ? (size_t)bytes : 1;
-    DT_TRY(err,
-        dt_cuda_status((int)cudaHostAlloc(base, room, cudaHostAllocPortable | cudaHostAllocMapped),
-            "cudaHostAlloc", err),
-        "%" PRIu64 " bytes of the host's memory that stay in place: lower memory.host_budget or "
-        "train.batch",
-        bytes);
-    dt_status st = dt_cuda_status(
-        (int)cudaHostGetDevicePointer(&there, *base, 0), "cudaHostGetDevicePointer", err);
-    if (st == DT_OK)
-        st = add_range(d, (range){*base, there, room, true, false}, err);
-    if (st != DT_OK) {
-        (void)cudaFreeHost(*base);
-        *base = NULL;
-    }
-    return st;
-}
-
-static void cuda_unpin(void *self, void *base)
-{
-    device *d = self;
-    for (size_t i = 0; base != NULL && i < d->n_range; i++)
-        if (d->range[i].host == base && d->range[i].pinned) {
-            d->range[i] = d->range[--d->n_range];
-            (void)cudaFreeHost(base);
-            return;
-        }
-}
-
-static dt_status cuda_reach(void *self, const void *base, uint64_t bytes, dt_err *err)
-{
-    device *d = self;
-    void *const host = (void *)(uintptr_t)base;
-    void *there = NULL;
-    DT_CHECK(enter(err));
-    if (bytes == 0)
-        return DT_OK;
-    const cudaError_t e =
-        cudaHostRegister(host, (size_t)bytes, cudaHostRegisterPortable | cudaHostRegisterMapped);
-    if (e == cudaErrorHostMemoryAlreadyRegistered)
-        (void)cudaGetLastError();
-    else
-        DT_TRY(err, dt_cuda_status((int)e, "cudaHostRegister", err),
-            "%" PRIu64 " bytes of the host's memory must stay in place: lower memory.host_budget, "
-            "or raise the limit on locked memory (ulimit -l)",
-            bytes);
-    dt_status st = dt_cuda_status(
-        (int)cudaHostGetDevicePointer(&there, host, 0), "cudaHostGetDevicePointer", err);
-    if (st == DT_OK)
-        st = add_range(d, (range){host, there, bytes, false, e == cudaSuccess}, err);
-    if (st != DT_OK && e == cudaSuccess)
-        (void)cudaHostUnregister(host);
-    return st;
-}
-
-static dt_status cuda_reserve(void *self, uint64_t bytes, void **base, dt_err *err)
-{
-    size_t free = 0, all = 0;
-    (void)self;
-    *base = NULL;
-    DT_CHECK(enter(err));
-    DT_CUDA_TRY(err, cudaMemGetInfo(&free, &all));
-    DT_TRY(err,
-        dt_cuda_status((int)cudaMalloc(base, bytes > 0 ? (size_t)bytes : 1), "cudaMalloc", err),
-        "the run needs %.2f GiB of the card, of whose %.2f GiB %.2f are free and %.2f taken, by "
-        "this process and others; end those, lower train.batch or train.micro_batch, or set "
-        "memory.device_budget to be told what fits",
-        (double)bytes / 0x1p30, (double)all / 0x1p30, (double)free / 0x1p30,
-        (double)(all - free) / 0x1p30);
-    DT_ASSERT((uintptr_t)*base % ALIGNMENT == 0);
-    return DT_OK;
-}
-
-static void cuda_release(void *self, void *base)
-{
-    (void)self;
-    (void)cudaFree(base);
-}
-
-/* ---- open and close ---- */
 
 /* Programs and libraries of different versions meet here (exit 8), not in the middle of a run. */
 static dt_status check_versions(dt_err *err)
@@ -172,7 +39,7 @@ static dt_status check_versions(dt_err *err)
     return DT_OK;
 }
 
-static dt_status make_queues(device *d, int queues, dt_err *err)
+static dt_status make_queues(dti_cuda_device *d, int queues, dt_err *err)
 {
     d->stream = dt_alloc((size_t)queues, sizeof(cudaStream_t));
     d->joint = dt_alloc((size_t)queues, sizeof(cudaEvent_t));
@@ -192,7 +59,7 @@ static dt_status make_queues(device *d, int queues, dt_err *err)
 
 static void cuda_close(void *self)
 {
-    device *d = self;
+    dti_cuda_device *d = self;
     for (int q = 0; q < d->queues; q++)
         (void)cudaStreamSynchronize(d->stream[q]);
     for (int32_t i = 0; i < d->n_event; i++)
@@ -201,7 +68,7 @@ static void cuda_close(void *self)
         (void)cudaEventDestroy(d->joint[q]);
         (void)cudaStreamDestroy(d->stream[q]);
     }
-    cuda_unpin(d, d->here);
+    dti_cuda_unpin(d, d->here);
     for (size_t i = 0; i < d->n_range; i++)
         if (d->range[i].registered)
             (void)cudaHostUnregister(d->range[i].host);
@@ -213,16 +80,16 @@ static void cuda_close(void *self)
     dt_free(d);
 }
 
-static dt_status set_up(device *d, int queues, dt_err *err)
+static dt_status set_up(dti_cuda_device *d, int queues, dt_err *err)
 {
     void *here;
     DT_CHECK(check_versions(err));
-    DT_CHECK(enter(err));
+    DT_CHECK(dti_cuda_enter(err));
     DT_CUDA_TRY(err, cudaFree(NULL)); /* makes the context, or says why not */
     DT_CHECK(make_queues(d, queues, err));
-    DT_CHECK(cuda_pin(d, sizeof *d->here, &here, err));
+    DT_CHECK(dti_cuda_pin(d, sizeof *d->here, &here, err));
     d->here = here;
-    d->there = address(d, here);
+    d->there = dti_cuda_address(d, here);
     memset(d->here, 0, sizeof *d->here);
     return DT_OK;
 }
@@ -232,7 +99,7 @@ static dt_status cuda_open(int queues, void **self, dt_err *err)
     *self = NULL;
     if (!dt_cuda_answers(err))
         return DT_E_DEVICE;
-    device *d = dt_alloc(1, sizeof *d);
+    dti_cuda_device *d = dt_alloc(1, sizeof *d);
     if (d == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a device");
     const dt_status st = set_up(d, queues, err);
@@ -250,7 +117,7 @@ static dt_status cuda_facts(void *self, dt_driver_facts *f, dt_err *err)
     size_t free = 0, all = 0;
     int driver = 0, runtime = 0;
     (void)self;
-    DT_CHECK(enter(err));
+    DT_CHECK(dti_cuda_enter(err));
     DT_CUDA_TRY(err, cudaGetDeviceProperties(&p, CARD));
     DT_CUDA_TRY(err, cudaMemGetInfo(&free, &all));
     DT_CUDA_TRY(err, cudaDriverGetVersion(&driver));
@@ -264,269 +131,33 @@ static dt_status cuda_facts(void *self, dt_driver_facts *f, dt_err *err)
     return DT_OK;
 }
 
-/* ---- queues ---- */
-
-static dt_status cuda_events(void *self, int32_t n, dt_err *err)
-{
-    device *d = self;
-    DT_CHECK(enter(err));
-    for (; d->n_event < n; d->n_event++) {
-        if (!dt_grow((void **)&d->event, &d->cap_event, (size_t)d->n_event, sizeof(cudaEvent_t)))
-            return DT_FAIL(err, DT_E_NOMEM, "no memory for %" PRId32 " events", n);
-        DT_CUDA_TRY(err, cudaEventCreateWithFlags(&d->event[d->n_event],
-                             cudaEventDisableTiming | cudaEventBlockingSync));
-    }
-    return DT_OK;
-}
-
-static dt_status cuda_copy(
-    void *self, int q, void *to, const void *from, uint64_t bytes, dt_err *err)
-{
-    const device *d = self;
-    DT_CHECK(enter(err));
-    if (bytes > 0)
-        DT_CUDA_TRY(err, cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDefault, d->stream[q]));
-    return DT_OK;
-}
-
-static dt_status cuda_fill(void *self, int q, void *to, int byte, uint64_t bytes, dt_err *err)
-{
-    const device *d = self;
-    DT_CHECK(enter(err));
-    if (bytes > 0)
-        DT_CUDA_TRY(err, cudaMemsetAsync(to, byte, (size_t)bytes, d->stream[q]));
-    return DT_OK;
-}
-
-static bool cuda_can_pack(const dt_codec *codec)
-{
-    return dt_cuda_codec_find(codec->name) != NULL;
-}
-
-static dt_status cuda_pack(void *self, int q, const dt_codec *codec, const void *from, size_t count,
-    void *to, size_t bytes, int *overflow, dt_err *err)
-{
-    const device *d = self;
-    const dt_cuda_codec *c = dt_cuda_codec_find(codec->name);
-    DT_ASSERT(c != NULL);
-    DT_CHECK(enter(err));
-    return c->encode(
-        address(d, from), count, address(d, to), bytes, address(d, overflow), d->stream[q], err);
-}
-
-static dt_status cuda_unpack(void *self, int q, const dt_codec *codec, const void *from,
-    size_t bytes, void *to, size_t count, dt_err *err)
-{
-    const device *d = self;
-    const dt_cuda_codec *c = dt_cuda_codec_find(codec->name);
-    DT_ASSERT(c != NULL);
-    DT_CHECK(enter(err));
-    return c->decode(
-        address(d, from), bytes, address(d, to), count, &d->there->damaged, d->stream[q], err);
-}
-
-static dt_status cuda_launch(void *self, dt_launch fn, void *arg, dt_err *err)
-{
-    const device *d = self;
-    DT_CHECK(enter(err));
-    return fn(arg, d->stream[0], err);
-}
-
-static dt_status cuda_signal(void *self, int q, int32_t event, dt_err *err)
-{
-    const device *d = self;
-    DT_CHECK(enter(err));
-    DT_CUDA_TRY(err, cudaEventRecord(d->event[event], d->stream[q]));
-    return DT_OK;
-}
-
-static dt_status cuda_wait(void *self, int q, int32_t event, dt_err *err)
-{
-    const device *d = self;
-    DT_CHECK(enter(err));
-    DT_CUDA_TRY(err, cudaStreamWaitEvent(d->stream[q], d->event[event], 0));
-    return DT_OK;
-}
-
-/* Queue 0 waits for all others, or they for it. */
-static dt_status gather(const device *d, dt_err *err)
-{
-    for (int q = 1; q < d->queues; q++) {
-        DT_CUDA_TRY(err, cudaEventRecord(d->joint[q], d->stream[q]));
-        DT_CUDA_TRY(err, cudaStreamWaitEvent(d->stream[0], d->joint[q], 0));
-    }
-    return DT_OK;
-}
-
-static dt_status spread(const device *d, dt_err *err)
-{
-    DT_CUDA_TRY(err, cudaEventRecord(d->joint[0], d->stream[0]));
-    for (int q = 1; q < d->queues; q++)
-        DT_CUDA_TRY(err, cudaStreamWaitEvent(d->stream[q], d->joint[0], 0));
-    return DT_OK;
-}
-
-static dt_status cuda_join(void *self, dt_err *err)
-{
-    DT_CHECK(enter(err));
-    DT_CHECK(gather(self, err));
-    return spread(self, err);
-}
-
-/* ---- waiting ---- */
-
-/* What an unpacking kernel had to say. */
-static dt_status undamaged(device *d, dt_err *err)
-{
-    if (d->here->damaged == 0)
-        return DT_OK;
-    d->here->damaged = 0;
-    return DT_FAIL(
-        err, DT_E_DATA, "packed bytes are not what was packed; they were changed or cut since");
-}
-
-static dt_status cuda_finish_queue(void *self, int q, dt_err *err)
-{
-    device *d = self;
-    DT_CHECK(enter(err));
-    DT_CUDA_TRY(err, cudaStreamSynchronize(d->stream[q]));
-    return undamaged(d, err);
-}
-
-static dt_status cuda_finish(void *self, dt_err *err)
-{
-    device *d = self;
-    DT_CHECK(enter(err));
-    for (int q = 0; q < d->queues; q++)
-        DT_CUDA_TRY(err, cudaStreamSynchronize(d->stream[q]));
-    return undamaged(d, err);
-}
-
-static dt_status cuda_finish_event(void *self, int32_t event, dt_err *err)
-{
-    const device *d = self;
-    DT_CHECK(enter(err));
-    DT_CUDA_TRY(err, cudaEventSynchronize(d->event[event]));
-    return DT_OK;
-}
-
-static dt_status cuda_holds(
-    void *self, const void *from, uint64_t bytes, int byte, bool *yes, dt_err *err)
-{
-    device *d = self;
-    DT_CHECK(cuda_finish(d, err));
-    d->here->differs = 0;
-    DT_CHECK(dti_cuda_differs(address(d, from), bytes, byte, d->there, d->stream[0], err));
-    DT_CHECK(cuda_finish_queue(d, 0, err));
-    *yes = d->here->differs == 0;
-    return DT_OK;
-}
-
-/* All are launched before the first is waited for. */
-static dt_status cuda_squares(void *self, const dt_floats *of, size_t n, double *sum, dt_err *err)
-{
-    device *d = self;
-    DT_ASSERT(n <= DT_SQUARES);
-    DT_CHECK(cuda_finish(d, err));
-    for (size_t i = 0; i < n; i++) {
-        const dt_floats there = {address(d, of[i].at), of[i].count};
-        DT_CHECK(dti_cuda_squares(&there, d->there->partial[i], d->stream[0], err));
-    }
-    DT_CHECK(cuda_finish_queue(d, 0, err));
-    for (size_t i = 0; i < n; i++) {
-        sum[i] = 0;
-        for (unsigned k = 0; k < dti_cuda_blocks(of[i].count); k++)
-            sum[i] += d->here->partial[i][k];
-    }
-    return DT_OK;
-}
-
-/* ---- graphs ---- */
-
-static dt_status cuda_record(void *self, dt_err *err)
-{
-    device *d = self;
-    DT_CHECK(cuda_finish(d, err));
-    DT_CUDA_TRY(err, cudaStreamBeginCapture(d->stream[0], cudaStreamCaptureModeThreadLocal));
-    const dt_status st = spread(d, err);
-    if (st != DT_OK) {
-        cudaGraph_t graph = NULL;
-        (void)cudaStreamEndCapture(d->stream[0], &graph);
-        (void)cudaGetLastError();
-        if (graph != NULL)
-            (void)cudaGraphDestroy(graph);
-    }
-    return st;
-}
-
-/* The capture is ended whatever happened in it. */
-static dt_status cuda_recorded(void *self, void **kept, dt_err *err)
-{
-    const device *d = self;
-    cudaGraph_t graph = NULL;
-    cudaGraphExec_t exec = NULL;
-    *kept = NULL;
-    DT_CHECK(enter(err));
-    dt_status st = gather(d, err);
-    const cudaError_t e = cudaStreamEndCapture(d->stream[0], &graph);
-    if (st == DT_OK)
-        st = dt_cuda_status((int)e, "cudaStreamEndCapture", err);
-    if (st == DT_OK)
-        st =
-            dt_cuda_status((int)cudaGraphInstantiate(&exec, graph, 0), "cudaGraphInstantiate", err);
-    if (st == DT_OK) /* so that no replay has to make room on the device */
-        st = dt_cuda_status((int)cudaGraphUpload(exec, d->stream[0]), "cudaGraphUpload", err);
-    if (graph != NULL)
-        (void)cudaGraphDestroy(graph);
-    (void)cudaGetLastError();
-    if (st == DT_OK)
-        *kept = exec;
-    else if (exec != NULL)
-        (void)cudaGraphExecDestroy(exec);
-    return st;
-}
-
-static dt_status cuda_replay(void *self, void *kept, dt_err *err)
-{
-    const device *d = self;
-    DT_CHECK(enter(err));
-    DT_CUDA_TRY(err, cudaGraphLaunch(kept, d->stream[0]));
-    return DT_OK;
-}
-
-static void cuda_forget(void *self, void *kept)
-{
-    (void)self;
-    (void)cudaGraphExecDestroy(kept);
-}
-
 const dt_driver dt_cuda_driver = {
     .name = "cuda",
     .open = cuda_open,
     .close = cuda_close,
     .facts = cuda_facts,
-    .reserve = cuda_reserve,
-    .release = cuda_release,
-    .pin = cuda_pin,
-    .unpin = cuda_unpin,
-    .reach = cuda_reach,
-    .events = cuda_events,
-    .copy = cuda_copy,
-    .fill = cuda_fill,
-    .can_pack = cuda_can_pack,
-    .pack = cuda_pack,
-    .unpack = cuda_unpack,
-    .launch = cuda_launch,
-    .signal = cuda_signal,
-    .wait = cuda_wait,
-    .join = cuda_join,
-    .finish = cuda_finish,
-    .finish_queue = cuda_finish_queue,
-    .finish_event = cuda_finish_event,
-    .holds = cuda_holds,
-    .squares = cuda_squares,
-    .record = cuda_record,
-    .recorded = cuda_recorded,
-    .replay = cuda_replay,
-    .forget = cuda_forget,
+    .reserve = dti_cuda_reserve,
+    .release = dti_cuda_release,
+    .pin = dti_cuda_pin,
+    .unpin = dti_cuda_unpin,
+    .reach = dti_cuda_reach,
+    .events = dti_cuda_events,
+    .copy = dti_cuda_copy,
+    .fill = dti_cuda_fill,
+    .can_pack = dti_cuda_can_pack,
+    .pack = dti_cuda_pack,
+    .unpack = dti_cuda_unpack,
+    .launch = dti_cuda_launch,
+    .signal = dti_cuda_signal,
+    .wait = dti_cuda_wait,
+    .join = dti_cuda_join,
+    .finish = dti_cuda_finish,
+    .finish_queue = dti_cuda_finish_queue,
+    .finish_event = dti_cuda_finish_event,
+    .holds = dti_cuda_holds,
+    .squares = dti_cuda_squares,
+    .record = dti_cuda_record,
+    .recorded = dti_cuda_recorded,
+    .replay = dti_cuda_replay,
+    .forget = dti_cuda_forget,
 };

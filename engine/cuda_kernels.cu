@@ -51,7 +51,7 @@ static __global__ void find_others(
         *(volatile int *)differs = 1; /* whoever writes, writes this */
 }
 
-extern "C" dt_status dti_cuda_squares(
+extern "C" dt_status dti_cuda_launch_squares(
     const dt_floats *of, double *partial, void *queue, dt_err *err)
 {
     sum_squares<<<dti_cuda_blocks(of->count), THREADS, 0, (cudaStream_t)queue>>>(
@@ -59,7 +59,7 @@ extern "C" dt_status dti_cuda_squares(
     return dt_cuda_launched("the sum of squares", err);
 }
 
-extern "C" dt_status dti_cuda_differs(
+extern "C" dt_status dti_cuda_launch_differs(
     const void *from, uint64_t bytes, int byte, dti_cuda_answer *answer, void *queue, dt_err *err)
 {
     find_others<<<DTI_CUDA_BLOCKS, THREADS, 0, (cudaStream_t)queue>>>(

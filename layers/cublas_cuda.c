@@ -46,9 +46,10 @@ static uint32_t setting(const cublasLtMatmulAlgo_t *algo, cublasLtMatmulAlgoConf
 
 /* --- answered questions --- */
 
-/* Open addressing, forgotten as a whole when it fills up. */
+/* Open addressing, forgotten as a whole when it fills up.
+ * @fused: the library adds the bias; else a kernel of ours does, after it */
 typedef struct answer {
-    bool used;
+    bool used, fused;
     dt_cublas_problem p;
     cublasLtMatmulAlgo_t algo;
     size_t scratch; /* of the algorithm alone */
@@ -80,26 +81,41 @@ static size_t bias_at(size_t scratch)
     return (scratch + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-static bool narrows(const dt_cublas_problem *p)
+static bool narrows(const dt_cublas_problem *p, bool fused)
 {
-    return dti_product_adds_bias(p) && p->bf16 != 0;
+    return fused && dti_product_adds_bias(p) && p->bf16 != 0;
 }
 
 /* Room for all that is wanted around an algorithm's scratch. */
-static size_t work_around(const dt_cublas_problem *p, size_t scratch)
+static size_t work_around(const dt_cublas_problem *p, bool fused, size_t scratch)
 {
-    return dt_cuda_room(narrows(p) ? bias_at(scratch) + (size_t)p->out * sizeof(dt_bf16) : scratch);
+    return dt_cuda_room(
+        narrows(p, fused) ? bias_at(scratch) + (size_t)p->out * sizeof(dt_bf16) : scratch);
+}
+
+/* What the library would do, and the call that failed otherwise. */
+static cublasStatus_t choose(const dt_cublas_problem *p, bool fused,
+    cublasLtMatmulHeuristicResult_t *best, const char **call)
+{
+    dti_product m;
+    dti_product_describe(&m, p, fused);
+    dti_product_choose(&m, lib.handle, best);
+    const cublasStatus_t s = m.status;
+    *call = m.call;
+    dti_product_drop(&m);
+    return s;
 }
 
 static dt_status find_answer(const dt_cublas_problem *p, answer *to, dt_err *err)
 {
-    dti_product m;
     cublasLtMatmulHeuristicResult_t best = {0};
-    dti_product_describe(&m, p);
-    dti_product_choose(&m, lib.handle, &best);
-    const cublasStatus_t s = m.status;
-    const char *call = m.call;
-    dti_product_drop(&m);
+    const char *call;
+    to->fused = true;
+    cublasStatus_t s = choose(p, true, &best, &call);
+    if (s == CUBLAS_STATUS_NOT_SUPPORTED && dti_product_adds_bias(p)) {
+        to->fused = false;
+        s = choose(p, false, &best, &call);
+    }
     if (s != CUBLAS_STATUS_SUCCESS)
         return DT_FAIL(err, failed(s, call, err),
             "product of %" PRId64 " rows, %" PRId64 " inputs and %" PRId64 " outputs in %s",
@@ -108,13 +124,13 @@ static dt_status find_answer(const dt_cublas_problem *p, answer *to, dt_err *err
     to->p = *p;
     to->algo = best.algo;
     to->scratch = best.workspaceSize;
-    to->facts.work_bytes = work_around(p, to->scratch);
+    to->facts.work_bytes = work_around(p, to->fused, to->scratch);
     snprintf(to->facts.impl, sizeof to->facts.impl,
-        "cublaslt %" PRIu32 " tile %" PRIu32 " stages %" PRIu32 " parts %" PRIu32,
+        "cublaslt %" PRIu32 " tile %" PRIu32 " stages %" PRIu32 " parts %" PRIu32 "%s",
         setting(&best.algo, CUBLASLT_ALGO_CONFIG_ID),
         setting(&best.algo, CUBLASLT_ALGO_CONFIG_TILE_ID),
         setting(&best.algo, CUBLASLT_ALGO_CONFIG_STAGES_ID),
-        setting(&best.algo, CUBLASLT_ALGO_CONFIG_SPLITK_NUM));
+        setting(&best.algo, CUBLASLT_ALGO_CONFIG_SPLITK_NUM), to->fused ? "" : " bias");
     return DT_OK;
 }
 
@@ -150,7 +166,8 @@ dt_status dt_cublas_ask(const dt_cublas_problem *p, dt_cublas_facts *f, dt_err *
     answer a;
     bool absent;
     if (dt_cuda_planned_for() != NULL) {
-        *f = (dt_cublas_facts){work_around(p, DT_CUBLAS_WORK), "cublaslt, not asked: room for any"};
+        *f = (dt_cublas_facts){
+            work_around(p, true, DT_CUBLAS_WORK), "cublaslt, not asked: room for any"};
         return DT_OK;
     }
     DT_CHECK(answer_of(p, &a, &absent, err));
@@ -168,6 +185,7 @@ struct dt_cublas_op {
     dti_product m;
     cublasLtMatmulAlgo_t algo;
     size_t scratch; /* of the algorithm alone */
+    bool fused;
 };
 
 static dt_status prepare(dt_cublas_op *op, dt_err *err)
@@ -179,7 +197,8 @@ static dt_status prepare(dt_cublas_op *op, dt_err *err)
         return dt_cuda_answers(err) ? DT_OK : DT_E_DEVICE;
     op->algo = a.algo;
     op->scratch = a.scratch;
-    dti_product_describe(&op->m, &op->p);
+    op->fused = a.fused;
+    dti_product_describe(&op->m, &op->p, op->fused);
     return op->m.status == CUBLAS_STATUS_SUCCESS ? DT_OK : failed(op->m.status, op->m.call, err);
 }
 
@@ -211,7 +230,7 @@ void dt_cublas_destroy(dt_cublas_op *op)
 static dt_status bind_bias(dt_cublas_op *op, void *queue, const dt_cublas_bytes *bytes, dt_err *err)
 {
     void *bias = bytes->bias;
-    if (narrows(&op->p)) {
+    if (narrows(&op->p, op->fused)) {
         bias = dt_cuda_scratch(bytes->work) + bias_at(op->scratch);
         DT_CHECK(dt_cuda_narrow(queue, bias, bytes->bias, op->p.out, err));
     }
@@ -226,9 +245,14 @@ dt_status dt_cublas_run(dt_cublas_op *op, void *queue, const dt_cublas_bytes *by
     const void *a = forward || data ? bytes->weight : bytes->x, *b = forward ? bytes->x : bytes->y;
     void *d = forward ? bytes->y : data ? bytes->x : bytes->weight;
     const dti_product *m = &op->m;
-    if (dti_product_adds_bias(&op->p))
+    const bool bias = dti_product_adds_bias(&op->p);
+    if (bias && op->fused)
         DT_CHECK(bind_bias(op, queue, bytes, err));
     const cublasStatus_t s = cublasLtMatmul(lib.handle, m->op, &one, a, m->a, b, m->b, &zero, d,
         m->d, d, m->d, &op->algo, dt_cuda_scratch(bytes->work), op->scratch, queue);
-    return s == CUBLAS_STATUS_SUCCESS ? DT_OK : failed(s, "cublasLtMatmul", err);
+    if (s != CUBLAS_STATUS_SUCCESS)
+        return failed(s, "cublasLtMatmul", err);
+    return bias && !op->fused ? dt_cuda_add_bias(queue, op->p.bf16 ? DT_BF16 : DT_F32, bytes->y,
+                                    bytes->bias, op->p.rows, op->p.out, err)
+                              : DT_OK;
 }

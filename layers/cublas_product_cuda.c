@@ -42,7 +42,7 @@ bool dti_product_adds_bias(const dt_cublas_problem *p)
     return p->bias != 0 && p->way == DT_CUBLAS_FORWARD;
 }
 
-void dti_product_describe(dti_product *m, const dt_cublas_problem *p)
+void dti_product_describe(dti_product *m, const dt_cublas_problem *p, bool fused)
 {
     const cudaDataType_t type = p->bf16 ? CUDA_R_16BF : CUDA_R_32F;
     const cublasComputeType_t sums = p->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
@@ -66,7 +66,7 @@ void dti_product_describe(dti_product *m, const dt_cublas_problem *p)
         layout(m, &m->b, type, p->rows, p->out);
         layout(m, &m->d, CUDA_R_32F, p->out, p->in);
     }
-    if (!dti_product_adds_bias(p))
+    if (!fused || !dti_product_adds_bias(p))
         return;
     dti_product_set(m, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
     dti_product_set(m, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);

@@ -18,7 +18,8 @@ typedef struct dti_product {
 } dti_product;
 
 bool dti_product_adds_bias(const dt_cublas_problem *p);
-void dti_product_describe(dti_product *m, const dt_cublas_problem *p);
+/* @fused: the library is to add the bias itself, if there is one to add. */
+void dti_product_describe(dti_product *m, const dt_cublas_problem *p, bool fused);
 void dti_product_set(
     dti_product *m, cublasLtMatmulDescAttributes_t name, const void *value, size_t bytes);
 /* The algorithm that the library thinks best, of those with sums in one order. */

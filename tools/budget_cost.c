@@ -66,7 +66,9 @@ static uint64_t batches(const dt_session *s)
 {
     const uint64_t sample = sizeof(float) * (uint64_t)dt_shape_sample(&s->graph->input) +
                             sizeof(int32_t) * (uint64_t)dt_graph_labels(s->graph);
-    return sample * (uint64_t)s->opts.train.batch * dt_batches_held(s);
+    const uint64_t pinned = /* blocks from which a card fetches */
+        s->device != DT_CPU ? 2 * sample * (uint64_t)s->opts.train.micro_batch : 0;
+    return sample * (uint64_t)s->opts.train.batch * dt_batches_held(s) + pinned;
 }
 
 /* The largest as it is in memory, and in PyTorch's layout on its way there. */

@@ -69,4 +69,8 @@ bool dt_parse_f64(const char *text, double *out) DT_NODISCARD;
  * close enough to be meant. */
 const char *dt_nearest(const char *word, const char *const *words);
 
+/* DT_E_CONFIG: "WHAT; did you mean 'NEAREST'? There are: ALL", where @word is none of @words. */
+dt_status dt_unknown(
+    const char *what, const char *word, const char *const *words, dt_err *err) DT_NODISCARD;
+
 #endif

@@ -1,5 +1,6 @@
 #include "engine/options.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { WORD_BYTES = 64 };
@@ -51,4 +52,15 @@ const char *dt_nearest(const char *word, const char *const *words)
         }
     }
     return best;
+}
+
+dt_status dt_unknown(const char *what, const char *word, const char *const *words, dt_err *err)
+{
+    char all[1024] = "";
+    for (size_t i = 0, at = 0; words[i] != NULL && at < sizeof all; i++)
+        at += (size_t)snprintf(all + at, sizeof all - at, "%s%s", i > 0 ? ", " : "", words[i]);
+    const char *near = dt_nearest(word, words);
+    if (near == NULL)
+        return DT_FAIL(err, DT_E_CONFIG, "%s; there are: %s", what, all);
+    return DT_FAIL(err, DT_E_CONFIG, "%s; did you mean '%s'? There are: %s", what, near, all);
 }

@@ -42,20 +42,14 @@ const dt_policy *dt_policies_ladder(const char *list)
     return NULL;
 }
 
-/* "unknown policy 'keep_al'; did you mean 'keep_all'? There are: ..." */
 static dt_status unknown(const char *name, dt_err *err)
 {
     const char *names[DT_COUNT(policies) + 1] = {NULL};
-    char all[512] = "";
-    for (size_t i = 0; i < DT_COUNT(policies); i++) {
+    char what[128];
+    for (size_t i = 0; i < DT_COUNT(policies); i++)
         names[i] = policies[i]->name;
-        const size_t len = strlen(all);
-        snprintf(all + len, sizeof all - len, "%s%s", i > 0 ? ", " : "", names[i]);
-    }
-    const char *near = dt_nearest(name, names);
-    return DT_FAIL(err, DT_E_CONFIG, "unknown policy '%s'; %s%s%s: %s", name,
-        near != NULL ? "did you mean '" : "", near != NULL ? near : "",
-        near != NULL ? "'? There are" : "there are", all);
+    snprintf(what, sizeof what, "unknown policy '%s'", name);
+    return dt_unknown(what, name, names, err);
 }
 
 static dt_status add(dt_policies *s, const char *name, dt_config *c, dt_err *err)

@@ -176,7 +176,7 @@ static void a_named_card_is_for_plans_alone(void **state)
     cli_done(&r);
     r = cli_run("plan FILE --set device.card=h20", config());
     assert_code(&r, DT_E_CONFIG);
-    assert_has(r.err, "card = h20: no card is known by that name; did you mean 'h200'?");
+    assert_has(r.err, "card = h20: no such card; did you mean 'h200'?");
     cli_done(&r);
     r = cli_run("plan FILE --set device.card=h200 --set device.kind=cpu", config());
     assert_code(&r, DT_E_CONFIG);

@@ -11,16 +11,9 @@ static dt_status unknown_source(const dt_session *s, dt_err *err)
     size_t n;
     const dt_source_desc *const *all = dt_source_all(&n);
     const char *names[32] = {NULL};
-    char text[512] = "", asked[DT_ASKED];
-    for (size_t i = 0; i < n && i < DT_COUNT(names) - 1; i++) {
-        const size_t len = strlen(text);
+    for (size_t i = 0; i < n && i < DT_COUNT(names) - 1; i++)
         names[i] = all[i]->name;
-        snprintf(text + len, sizeof text - len, "%s%s", i > 0 ? ", " : "", names[i]);
-    }
-    const char *near = dt_nearest(s->opts.data.source, names);
-    return DT_FAIL(err, DT_E_CONFIG, "%s: no such source; %s%s%s: %s",
-        dt_session_asked(asked, s, "data", "source"), near != NULL ? "did you mean '" : "",
-        near != NULL ? near : "", near != NULL ? "'? There are" : "there are", text);
+    return dt_session_unknown(s, "data", "source", "source", names, err);
 }
 
 /* Mean or standard deviation for each channel of the image. */

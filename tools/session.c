@@ -27,17 +27,15 @@ const char *dt_session_asked(
     return to;
 }
 
-static dt_status unknown_model(const dt_session *s, dt_err *err)
+dt_status dt_session_unknown(const dt_session *s, const char *section, const char *key,
+    const char *kind, const char *const *names, dt_err *err)
 {
-    char all[1024] = "", asked[DT_ASKED];
-    for (const char *const *n = dt_model_names(); *n != NULL; n++) {
-        const size_t len = strlen(all);
-        snprintf(all + len, sizeof all - len, "%s%s", len > 0 ? ", " : "", *n);
-    }
-    const char *near = dt_nearest(s->opts.model.name, dt_model_names());
-    return DT_FAIL(err, DT_E_CONFIG, "%s: no such model; %s%s%s: %s",
-        dt_session_asked(asked, s, "model", "name"), near != NULL ? "did you mean '" : "",
-        near != NULL ? near : "", near != NULL ? "'? There are" : "there are", all);
+    char what[DT_ASKED + 64], asked[DT_ASKED];
+    const char *file = NULL;
+    int line = 0;
+    const char *word = dt_config_get(s->config, section, key, &file, &line);
+    snprintf(what, sizeof what, "%s: no such %s", dt_session_asked(asked, s, section, key), kind);
+    return dt_unknown(what, word != NULL ? word : "", names, err);
 }
 
 /* The network of the file's layer sections, or the model named. */
@@ -60,7 +58,8 @@ static dt_status build_graph(dt_session *s, dt_err *err)
         return DT_FAIL(err, DT_E_CONFIG,
             "[model] name is missing; it names a model (dnntrain list models), or the file holds "
             "[KIND NAME] sections, one a layer");
-    return d != NULL ? dt_model_build(d, &o, &s->graph, err) : unknown_model(s, err);
+    return d != NULL ? dt_model_build(d, &o, &s->graph, err)
+                     : dt_session_unknown(s, "model", "name", "model", dt_model_names(), err);
 }
 
 /* As [model] fuse says; part of what is trained, so before anything is planned. */
@@ -105,18 +104,11 @@ static dt_status set_precision(dt_session *s, dt_err *err)
 static dt_status unknown_pool(const dt_session *s, dt_err *err)
 {
     size_t n;
-    const dt_pool_desc *const *pool = dt_pool_all(&n);
+    const dt_pool_desc *const *all = dt_pool_all(&n);
     const char *names[16] = {NULL};
-    char all[256] = "", asked[DT_ASKED];
-    for (size_t i = 0; i < n && i < DT_COUNT(names) - 1; i++) {
-        const size_t len = strlen(all);
-        names[i] = pool[i]->name;
-        snprintf(all + len, sizeof all - len, "%s%s", i > 0 ? ", " : "", names[i]);
-    }
-    const char *near = dt_nearest(s->opts.memory.pool, names);
-    return DT_FAIL(err, DT_E_CONFIG, "%s: no such pool; %s%s%s: %s",
-        dt_session_asked(asked, s, "memory", "pool"), near != NULL ? "did you mean '" : "",
-        near != NULL ? near : "", near != NULL ? "'? There are" : "there are", all);
+    for (size_t i = 0; i < n && i < DT_COUNT(names) - 1; i++)
+        names[i] = all[i]->name;
+    return dt_session_unknown(s, "memory", "pool", "pool", names, err);
 }
 
 /* A wrong name in one of the registries, before anything is built. */
@@ -161,16 +153,9 @@ static dt_status unknown_card(const dt_session *s, dt_err *err)
     size_t n;
     const dt_card *all = dt_card_all(&n);
     const char *names[32] = {NULL};
-    char text[256] = "", asked[DT_ASKED];
-    for (size_t i = 0; i < n && i < DT_COUNT(names) - 1; i++) {
-        const size_t len = strlen(text);
+    for (size_t i = 0; i < n && i < DT_COUNT(names) - 1; i++)
         names[i] = all[i].name;
-        snprintf(text + len, sizeof text - len, "%s%s", i > 0 ? ", " : "", names[i]);
-    }
-    const char *near = dt_nearest(s->opts.device.card, names);
-    return DT_FAIL(err, DT_E_CONFIG, "%s: no card is known by that name; %s%s%s: %s",
-        dt_session_asked(asked, s, "device", "card"), near != NULL ? "did you mean '" : "",
-        near != NULL ? near : "", near != NULL ? "'? There are" : "there are", text);
+    return dt_session_unknown(s, "device", "card", "card", names, err);
 }
 
 /* What device.card says: a card to plan for, with all of its memory but what CUDA needs, unless a

@@ -68,6 +68,10 @@ enum { DT_ASKED = 1024 };
 const char *dt_session_asked(
     char to[DT_ASKED], const dt_session *s, const char *section, const char *key);
 
+/* The value of a key names no @kind of @names: DT_E_CONFIG with the nearest and all of them. */
+dt_status dt_session_unknown(const dt_session *s, const char *section, const char *key,
+    const char *kind, const char *const *names, dt_err *err) DT_NODISCARD;
+
 /* Lay out the persistent map and make a verified plan: build, policies, lower, verify; and, where
  * packed values might not fit, the plan for that case beside it. The same kind and size is made
  * once. Never fails for budgets. */

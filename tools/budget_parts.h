@@ -22,7 +22,8 @@ typedef struct dti_trial {
     dt_cost cost;
 } dti_trial;
 
-/* @all: every policy by itself at the configured batch, exact ones first, then by what they cost */
+/* @all: every policy by itself at the configured batch, exact ones first, then by what they cost
+ * @said: when something was last heard of the search, which can take minutes */
 typedef struct dti_search {
     const dt_session *s;
     const dt_room *room;
@@ -32,6 +33,7 @@ typedef struct dti_search {
     dti_trial *tried, *all;
     int n_told;
     dti_variant told[DTI_WANTED];
+    double said;
 } dti_search;
 
 bool dti_same_variant(const dti_variant *a, const dti_variant *b);

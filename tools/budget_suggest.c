@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/alloc.h"
+#include "engine/cpu.h"
 #include "tools/human.h"
 
 /* Which is cheaper. A rough machine stands for all: 8 GB/s to the host, 1.6 to a disk, 5 through a
@@ -239,6 +240,7 @@ dt_status dt_suggest(const dt_session *s, const dt_room *r, const dt_plan *p, dt
     dti_search x = {.s = s,
         .room = r,
         .eval = evaluates(s),
+        .said = dt_cpu_seconds(),
         .own = {s->opts.train.batch, s->opts.train.micro_batch, s->opts.memory.policy,
             s->opts.memory.tier, s->opts.memory.algorithms}};
     const dt_status st = suggest(&x, p, err);

@@ -1,9 +1,11 @@
 /* Other configurations, planned to see whether they fit. */
 #include "tools/budget_parts.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "engine/alloc.h"
+#include "engine/cpu.h"
 
 enum { MOST_DIVISORS = 256 };
 
@@ -40,6 +42,17 @@ bool dti_same_variant(const dti_variant *a, const dti_variant *b)
            a->algorithms == b->algorithms && strcmp(a->policy, b->policy) == 0;
 }
 
+/* Plans of deep networks under a search of their own take seconds each. */
+static void say_something(dti_search *x)
+{
+    const double every = 5, now = dt_cpu_seconds();
+    if (now - x->said < every)
+        return;
+    fprintf(stderr, "dnntrain: it does not fit; looking for what would: %zu plans so far\n",
+        x->n_tried);
+    x->said = now;
+}
+
 dt_status dti_try_variant(dti_search *x, dti_variant v, dti_trial *out, dt_err *err)
 {
     for (size_t i = 0; i < x->n_tried; i++)
@@ -50,6 +63,7 @@ dt_status dti_try_variant(dti_search *x, dti_variant v, dti_trial *out, dt_err *
     if (!dt_grow((void **)&x->tried, &x->cap_tried, x->n_tried, sizeof *x->tried))
         return DT_FAIL(err, DT_E_NOMEM, "no memory to look for what fits");
     *out = (dti_trial){.v = v};
+    say_something(x);
     DT_CHECK(plan_trial(x, out, err));
     x->tried[x->n_tried++] = *out;
     return DT_OK;

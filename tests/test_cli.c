@@ -642,6 +642,31 @@ static void rows_of_every_program_can_be_shown(void **state)
     refuse(&(wrong){"plan FILE --rows --program frist", "did you mean 'first'?"}, lenet());
 }
 
+static void kernels_of_every_op_can_be_shown(void **state)
+{
+    NEED_BINARY();
+    ran rows = cli_run("plan FILE --rows --program eval", resnet());
+    ran r = cli_run("plan FILE --kernels --program eval", resnet());
+    assert_code(&rows, 0);
+    assert_code(&r, 0);
+    size_t ops = 0, lines = 0, others = 0;
+    for (const char *at = rows.out; (at = strstr(at, "; C ")) != NULL; at++)
+        ops++;
+    for (const char *at = r.out; *at != '\0'; at += strcspn(at, "\n") + 1) {
+        others += *at == ' ';
+        lines += *at != ' ';
+    }
+    assert_true(ops > 40);
+    assert_int_equal(lines, ops + 1); /* and the head */
+    assert_true(others >= 8);         /* convolutions of 3x3, by the library instead */
+    assert_has(r.out, "layer1.0.conv1.f ");
+    cli_done(&rows);
+    cli_done(&r);
+    r = cli_run("plan FILE --kernels --rows", resnet());
+    assert_code(&r, DT_E_CONFIG);
+    cli_done(&r);
+}
+
 static void a_plan_file_that_is_none_is_bad_data(void **state)
 {
     NEED_BINARY();
@@ -782,6 +807,7 @@ int main(void)
         cmocka_unit_test(plain_text_can_be_asked_for),
         cmocka_unit_test(written_plans_are_sound_and_can_be_compared),
         cmocka_unit_test(rows_of_every_program_can_be_shown),
+        cmocka_unit_test(kernels_of_every_op_can_be_shown),
         cmocka_unit_test(a_plan_file_that_is_none_is_bad_data),
         cmocka_unit_test(pools_report_peak_and_bound),
         cmocka_unit_test(offsets_overlap_nowhere),

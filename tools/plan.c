@@ -12,7 +12,7 @@
 #include "tools/plan_report.h"
 
 typedef struct plan_flags {
-    bool json, rows, diff;
+    bool json, rows, kernels, diff;
     const char *text, *map, *program, *differ[2];
 } plan_flags;
 
@@ -93,9 +93,9 @@ static dt_status write_plan(const dt_plan *p, const char *path,
     return st;
 }
 
-/* The plan that --rows, --text and --map show: of the program named, the first of its sizes. */
+/* What --rows, --kernels, --text and --map show: of the program named, the first of its sizes. */
 static dt_status find_program(
-    const dt_session *s, const char *name, const dt_plan **out, dt_err *err)
+    const dt_session *s, const char *name, const dt_planned **out, dt_err *err)
 {
     const char *names[DT_PROGRAM_KINDS + 1] = {NULL};
     char have[64] = "";
@@ -103,7 +103,7 @@ static dt_status find_program(
     for (size_t i = 0; i < s->n_planned; i++) {
         const char *program = dt_program_kind_name(s->planned[i].kind);
         if (strcmp(program, name) == 0) {
-            *out = s->planned[i].plan;
+            *out = &s->planned[i];
             return DT_OK;
         }
         if (n > 0 && strcmp(names[n - 1], program) == 0)
@@ -122,16 +122,18 @@ static dt_status show(
     const dt_session *s, const plan_flags *f, double cold, double warm, dt_err *err)
 {
     dt_report r = {0};
-    const dt_plan *chosen = NULL;
+    const dt_planned *chosen = NULL;
     DT_CHECK(find_program(s, f->program, &chosen, err));
     if (f->text != NULL)
-        DT_CHECK(write_plan(chosen, f->text, print_text, err));
+        DT_CHECK(write_plan(chosen->plan, f->text, print_text, err));
     if (f->map != NULL)
-        DT_CHECK(write_plan(chosen, f->map, dt_plan_map, err));
+        DT_CHECK(write_plan(chosen->plan, f->map, dt_plan_map, err));
     if (f->rows) {
-        dt_plan_print_short(chosen, stdout);
+        dt_plan_print_short(chosen->plan, stdout);
         return DT_OK;
     }
+    if (f->kernels)
+        return dt_plan_kernels(chosen->program, err);
     dt_status st = dt_report_init(&r, s, err);
     r.cold = cold;
     r.warm = warm;
@@ -169,10 +171,11 @@ static dt_status plan_config(const dt_cli *cli, const plan_flags *f, dt_err *err
 
 static dt_status check(const dt_cli *a, const plan_flags *f, dt_err *err)
 {
-    if (f->json && f->rows)
-        return DT_FAIL(err, DT_E_CONFIG, "--json and --rows exclude each other; give one of them");
-    if (f->diff &&
-        (a->n_word > 0 || a->n_set > 0 || f->json || f->rows || f->text != NULL || f->map != NULL))
+    if (f->json + f->rows + f->kernels > 1)
+        return DT_FAIL(
+            err, DT_E_CONFIG, "--json, --rows and --kernels exclude each other; give one of them");
+    if (f->diff && (a->n_word > 0 || a->n_set > 0 || f->json || f->rows || f->kernels ||
+                       f->text != NULL || f->map != NULL))
         return DT_FAIL(err, DT_E_CONFIG,
             "--diff takes two files written by --text, and neither CONFIG nor other flags");
     if (!f->diff && a->n_word == 0)
@@ -187,10 +190,12 @@ static dt_status plan(const dt_command_args *a, dt_err *err)
         {"--json", NULL, "the plan's numbers as one object", &f.json, NULL},
         {"--rows", NULL, "the plan's rows: P place, C compute, R release, O out, I in, W wait",
             &f.rows, NULL},
+        {"--kernels", NULL, "what computes each op, the room that it takes, and its other ways",
+            &f.kernels, NULL},
         {"--text", "FILE", "write the whole plan, for --diff and other programs", NULL, &f.text},
         {"--map", "FILE.svg", "draw the plan: addresses over ops, and what is copied", NULL,
             &f.map},
-        {"--program", "NAME", "of --rows, --text and --map: first (default), again, update or eval",
+        {"--program", "NAME", "which plan these four show: first (default), again, update or eval",
             NULL, &f.program},
         {"--diff", "A B", "what differs between two files written by --text", &f.diff, f.differ},
         {NULL, NULL, NULL, NULL, NULL},
@@ -208,8 +213,8 @@ static dt_status plan(const dt_command_args *a, dt_err *err)
 
 const dt_command dt_command_plan = {
     .name = "plan",
-    .usage = "dnntrain plan CONFIG|--diff A B [--set s.k=v]... [--json] [--rows] [--text FILE] "
-             "[--map FILE]",
+    .usage = "dnntrain plan CONFIG|--diff A B [--set s.k=v]... [--json|--rows|--kernels] "
+             "[--text|--map FILE]",
     .summary = "the memory a run takes and what for, without running it",
     .run = plan,
 };

@@ -1,0 +1,53 @@
+/* dnntrain plan --kernels: what computes each op, the room that it takes, and its other ways. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/human.h"
+#include "tools/plan_report.h"
+
+static const char *name_of(const char *impl)
+{
+    return impl[0] != '\0' ? impl : "a kernel of ours";
+}
+
+static void print_kernel(const char *op, const char *flops, size_t bytes, const char *impl)
+{
+    char room[DT_HUMAN_BYTES] = "-";
+    if (bytes > 0)
+        dt_human_bytes(room, bytes);
+    printf("%-32s %8s %11s  %s\n", op, flops, room, name_of(impl));
+}
+
+/* Those that it could be computed by as well, the faster first. */
+static void print_others(const dt_ways *w, const char *taken)
+{
+    for (int i = 0; w->n > 1 && i < w->n; i++)
+        if (strcmp(w->way[i].impl, taken) != 0)
+            print_kernel("", i == 0 ? "faster" : "or", w->way[i].bytes, w->way[i].impl);
+}
+
+static dt_status print_op(const dt_program *p, const dt_op *op, dt_err *err)
+{
+    dt_facts f;
+    dt_ways w;
+    char flops[32] = "-";
+    DT_TRY(err, dt_op_facts(p, op, &f, err), "%s", op->name);
+    DT_TRY(err, dt_op_ways(p, op, &w, err), "%s", op->name);
+    if (op->flops > 0)
+        snprintf(flops, sizeof flops, "%.3f", op->flops / 1e9);
+    print_kernel(op->name, flops, dt_facts_bytes(&f), f.impl);
+    print_others(&w, f.impl);
+    return DT_OK;
+}
+
+dt_status dt_plan_kernels(const dt_program *p, dt_err *err)
+{
+    printf("%-32s %8s %11s  %s\n", "op", "GFLOP", "room", "kernel");
+    for (size_t i = 0; i < p->n_order; i++) {
+        const dt_op *op = &p->op[p->order[i]];
+        if (op->desc != NULL)
+            DT_CHECK(print_op(p, op, err));
+    }
+    return DT_OK;
+}

@@ -360,3 +360,8 @@ void dt_run_options_help(FILE *f)
         }
     }
 }
+
+const char *dt_algorithms_name(int how)
+{
+    return algorithm_words[how];
+}

@@ -83,6 +83,7 @@ typedef enum dt_algorithms {
     DT_ALGORITHMS_SMALL,
     DT_ALGORITHMS_FIT
 } dt_algorithms;
+const char *dt_algorithms_name(int how); /* as in the configuration */
 
 typedef struct dt_memory_opts {
     const char *policy;                               /* names, comma-separated */

@@ -57,6 +57,9 @@ static dt_status add(dt_policies *s, const char *name, dt_config *c, dt_err *err
     const dt_policy *policy = dt_policy_find(name);
     if (policy == NULL)
         return unknown(name, err);
+    for (size_t i = 0; i < s->n; i++)
+        if (s->pass[i].policy == policy)
+            return DT_FAIL(err, DT_E_CONFIG, "policy '%s' stands twice in the list", name);
     if (s->n == DT_MAX_POLICIES)
         return DT_FAIL(err, DT_E_CONFIG, "more than %d policies", DT_MAX_POLICIES);
     void *opts = dt_alloc(1, policy->opts_bytes);

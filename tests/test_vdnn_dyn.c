@@ -133,12 +133,18 @@ static void a_run_is_that_of_the_rung(void **state)
         ran r = cli_run(words, config());
         assert_code(&r, 0);
         if (i == 0)
-            assert_has(r.err, "vdnn_conv, chosen by vdnn_dyn (exact");
+            assert_has(
+                r.err, "vdnn_conv, chosen by vdnn_dyn (exact, for the algorithms chosen with it)");
         cli_done(&r);
         snprintf(words, sizeof words, "%s/checkpoints/model.safetensors", dir[i]);
         assert_ok(dt_sha256_file(words, sum[i], &bytes, DT_E_IO, &err), &err);
     }
     assert_string_equal(sum[0], sum[1]);
+    snprintf(words, sizeof words, "plan %s/config.ini", dir[0]);
+    ran again = cli_run(words, NULL); /* what a run writes of itself can be read again */
+    assert_code(&again, 0);
+    assert_has(again.out, "policy vdnn_conv, chosen by vdnn_dyn");
+    cli_done(&again);
     snprintf(words, sizeof words, "%s/summary.json", dir[0]);
     char *summary = cli_text(words);
     assert_has(summary, "\"policy\":\t\"vdnn_conv\"");

@@ -23,7 +23,9 @@ typedef struct dti_trial {
 } dti_trial;
 
 /* @all: every policy by itself at the configured batch, exact ones first, then by what they cost
- * @said: when something was last heard of the search, which can take minutes */
+ * @said: when something was last heard of the search
+ * @until: when it ends at the latest: plans of deep networks under a search of their own take
+ * seconds each */
 typedef struct dti_search {
     const dt_session *s;
     const dt_room *room;
@@ -33,12 +35,13 @@ typedef struct dti_search {
     dti_trial *tried, *all;
     int n_told;
     dti_variant told[DTI_WANTED];
-    double said;
+    double said, until;
 } dti_search;
 
 bool dti_same_variant(const dti_variant *a, const dti_variant *b);
 
-/* Peaks and cost of a variant; each is planned once. */
+/* Peaks and cost of a variant; each is planned once. DT_E_STOPPED without a word when time is up.
+ */
 dt_status dti_try_variant(dti_search *x, dti_variant v, dti_trial *out, dt_err *err) DT_NODISCARD;
 
 /* The largest batch, taken at once, below the configured micro-batch that fits, by bisection; its

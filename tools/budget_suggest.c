@@ -10,6 +10,8 @@
 #include "engine/cpu.h"
 #include "tools/human.h"
 
+enum { MOST_SECONDS = 30 }; /* of a search */
+
 /* Which is cheaper. A rough machine stands for all: 8 GB/s to the host, 1.6 to a disk, 5 through a
  * codec, 200 GFLOP/s, and two thirds of that by the ways of fewest bytes. Only the order counts. */
 static double seconds(const dti_trial *t)
@@ -154,7 +156,8 @@ static dti_trial least_policy(const dti_search *x, dt_err *err)
     }
     if (!any)
         (void)DT_FAIL(err, DT_E_BUDGET,
-            "  at this batch no policy fits; %s needs the least, %s (%" PRIu64 " bytes)",
+            "  taken at once, this batch fits under no policy; %s needs the least, %s (%" PRIu64
+            " bytes)",
             least.v.policy, dt_human_bytes(size, least.need.device), least.need.device);
     return least;
 }
@@ -202,9 +205,8 @@ static dt_status tell_least(dti_search *x, dt_err *err)
     return DT_OK;
 }
 
-static dt_status suggest(dti_search *x, const dt_plan *p, dt_err *err)
+static dt_status search_all(dti_search *x, dt_err *err)
 {
-    char size[DT_HUMAN_BYTES];
     DT_CHECK(try_policies(x, err));
     DT_CHECK(tell_least(x, err));
     DT_CHECK(suggest_one_change(x, err));
@@ -216,6 +218,12 @@ static dt_status suggest(dti_search *x, const dt_plan *p, dt_err *err)
         DT_CHECK(suggest_two_changes(x, micro.v.micro, batch.v.batch, err));
         DT_CHECK(suggest_two_changes(x, 0, 0, err));
     }
+    return DT_OK;
+}
+
+static void tell_end(const dti_search *x, const dt_plan *p, dt_err *err)
+{
+    char size[DT_HUMAN_BYTES];
     if (x->n_told == 0)
         (void)DT_FAIL(err, DT_E_BUDGET,
             "  nothing was found that fits; parameters with gradients and optimizer state take %s "
@@ -224,7 +232,6 @@ static dt_status suggest(dti_search *x, const dt_plan *p, dt_err *err)
     else if (x->n_told < DTI_WANTED)
         (void)DT_FAIL(err, DT_E_BUDGET, "  no more than %d such configuration%s found", x->n_told,
             x->n_told > 1 ? "s were" : " was");
-    return DT_OK;
 }
 
 static bool evaluates(const dt_session *s)
@@ -241,9 +248,18 @@ dt_status dt_suggest(const dt_session *s, const dt_room *r, const dt_plan *p, dt
         .room = r,
         .eval = evaluates(s),
         .said = dt_cpu_seconds(),
-        .own = {s->opts.train.batch, s->opts.train.micro_batch, s->opts.memory.policy,
-            s->opts.memory.tier, s->opts.memory.algorithms}};
-    const dt_status st = suggest(&x, p, err);
+        .until = dt_cpu_seconds() + MOST_SECONDS,
+        .own = {s->opts.train.batch, s->opts.train.micro_batch, dt_session_policy_asked(s),
+            s->opts.memory.tier,
+            s->ladder != NULL ? DT_ALGORITHMS_FAST : s->opts.memory.algorithms}};
+    dt_status st = search_all(&x, err);
+    if (st == DT_E_STOPPED) {
+        (void)DT_FAIL(
+            err, DT_E_BUDGET, "  the search for what fits ended after %d seconds", MOST_SECONDS);
+        st = DT_OK;
+    }
+    if (st == DT_OK)
+        tell_end(&x, p, err);
     dt_free(x.tried);
     dt_free(x.all);
     return st;

@@ -17,6 +17,7 @@ static dt_status plan_trial(const dti_search *x, dti_trial *t, dt_err *err)
     other.planned = NULL;
     other.n_planned = other.cap_planned = 0;
     other.ways_chosen = false;
+    other.rough = true;
     other.opts.train.batch = t->v.batch;
     other.opts.train.micro_batch = t->v.micro;
     other.opts.memory.tier = t->v.tier;
@@ -62,6 +63,8 @@ dt_status dti_try_variant(dti_search *x, dti_variant v, dti_trial *out, dt_err *
         }
     if (!dt_grow((void **)&x->tried, &x->cap_tried, x->n_tried, sizeof *x->tried))
         return DT_FAIL(err, DT_E_NOMEM, "no memory to look for what fits");
+    if (dt_cpu_seconds() > x->until)
+        return DT_E_STOPPED;
     *out = (dti_trial){.v = v};
     say_something(x);
     DT_CHECK(plan_trial(x, out, err));

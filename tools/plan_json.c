@@ -109,6 +109,7 @@ static void fill(object *to, const dt_report *r)
     text(to, "policy", s->opts.memory.policy);
     if (s->ladder != NULL)
         text(to, "chosen_by", s->ladder);
+    text(to, "algorithms", dt_algorithms_name(s->opts.memory.algorithms));
     text(to, "device_kind", dt_device_name(s->device));
     if (s->elsewhere != NULL)
         text(to, "card", s->elsewhere->name);

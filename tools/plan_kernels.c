@@ -19,12 +19,15 @@ static void print_kernel(const char *op, const char *flops, size_t bytes, const 
     printf("%-32s %8s %11s  %s\n", op, flops, room, name_of(impl));
 }
 
-/* Those that it could be computed by as well, the faster first. */
+/* Those that it could be computed by as well, the fastest first. */
 static void print_others(const dt_ways *w, const char *taken)
 {
+    const char *than = "faster";
     for (int i = 0; w->n > 1 && i < w->n; i++)
-        if (strcmp(w->way[i].impl, taken) != 0)
-            print_kernel("", i == 0 ? "faster" : "or", w->way[i].bytes, w->way[i].impl);
+        if (strcmp(w->way[i].impl, taken) == 0)
+            than = "slower";
+        else
+            print_kernel("", than, w->way[i].bytes, w->way[i].impl);
 }
 
 static dt_status print_op(const dt_program *p, const dt_op *op, dt_err *err)
@@ -34,7 +37,7 @@ static dt_status print_op(const dt_program *p, const dt_op *op, dt_err *err)
     char flops[32] = "-";
     DT_TRY(err, dt_op_facts(p, op, &f, err), "%s", op->name);
     DT_TRY(err, dt_op_ways(p, op, &w, err), "%s", op->name);
-    if (op->flops > 0)
+    if (op->flops >= 5e5)
         snprintf(flops, sizeof flops, "%.3f", op->flops / 1e9);
     print_kernel(op->name, flops, dt_facts_bytes(&f), f.impl);
     print_others(&w, f.impl);

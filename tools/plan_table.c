@@ -35,10 +35,12 @@ static void header(const dt_report *r)
     if (t->micro_batch != t->batch)
         printf(
             " as %" PRId64 " micro-batches of %" PRId64, t->batch / t->micro_batch, t->micro_batch);
-    printf("   policy %s%s%s   pool %s   device %s%s%s   precision %s\n", s->opts.memory.policy,
-        s->ladder != NULL ? ", chosen by " : "", s->ladder != NULL ? s->ladder : "",
-        s->opts.memory.pool, dt_device_name(s->device), s->elsewhere != NULL ? ": " : "",
-        s->elsewhere != NULL ? s->elsewhere->title : "", dt_report_precision(r));
+    printf("   policy %s%s%s", s->opts.memory.policy, s->ladder != NULL ? ", chosen by " : "",
+        s->ladder != NULL ? s->ladder : "");
+    if (s->opts.memory.algorithms != DT_ALGORITHMS_FAST)
+        printf("   algorithms %s", dt_algorithms_name(s->opts.memory.algorithms));
+    printf("   pool %s   ", s->opts.memory.pool);
+    dt_session_print_device(s);
 }
 
 static void tier(const char *name, uint64_t peak, uint64_t budget)

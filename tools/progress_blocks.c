@@ -179,7 +179,9 @@ void dti_show_facts(dti_show *s, const dt_progress_facts *f)
     label(s, "policy");
     say(s, "%s%s%s (%s)\n", f->policy, f->chosen_by != NULL ? ", chosen by " : "",
         f->chosen_by != NULL ? f->chosen_by : "",
-        f->exact ? "exact: results do not depend on it" : "not exact: it changes results");
+        f->exact && f->chosen_by != NULL ? "exact, for the algorithms chosen with it"
+        : f->exact                       ? "exact: results do not depend on it"
+                                         : "not exact: it changes results");
     label(s, "device");
     say(s, "%s, %d thread%s", f->device, f->threads, f->threads == 1 ? "" : "s");
     say(s, "%s%s", f->isa != NULL ? ", " : "", f->isa != NULL ? f->isa : "");

@@ -11,6 +11,7 @@
 #include "layers/onednn.h"
 #include "memory/lower.h"
 #include "models/ini.h"
+#include "tools/human.h"
 
 /* Of a card that is not here: what CUDA, its libraries and their kernels take is not known. */
 static const uint64_t left_to_cuda = (uint64_t)1 << 30;
@@ -111,6 +112,16 @@ static dt_status unknown_pool(const dt_session *s, dt_err *err)
     return dt_session_unknown(s, "memory", "pool", "pool", names, err);
 }
 
+static dt_status unknown_card(const dt_session *s, dt_err *err)
+{
+    size_t n;
+    const dt_card *all = dt_card_all(&n);
+    const char *names[32] = {NULL};
+    for (size_t i = 0; i < n && i < DT_COUNT(names) - 1; i++)
+        names[i] = all[i].name;
+    return dt_session_unknown(s, "device", "card", "card", names, err);
+}
+
 /* A wrong name in one of the registries, before anything is built. */
 static dt_status check_names(dt_session *s, dt_err *err)
 {
@@ -118,6 +129,10 @@ static dt_status check_names(dt_session *s, dt_err *err)
     dt_status st = dt_session_set_policy(s, s->opts.memory.policy, err);
     if (st != DT_OK)
         (void)DT_FAIL(err, st, "%s", dt_session_asked(asked, s, "memory", "policy"));
+    if (s->ladder != NULL && s->opts.memory.algorithms != DT_ALGORITHMS_FAST)
+        st = DT_FAIL(err, DT_E_CONFIG, "%s: policy %s chooses the algorithms itself; leave it out",
+            dt_session_asked(asked, s, "memory", "algorithms"),
+            dt_policies_ladder(s->ladder)->name);
     if (s->opts.device.kind == DT_DEVICE_CUDA && !dt_device_built(DT_CUDA))
         st = DT_FAIL(err, DT_E_CONFIG,
             "%s: this program was built without CUDA; device.kind = cpu, or auto, which takes "
@@ -125,6 +140,8 @@ static dt_status check_names(dt_session *s, dt_err *err)
             dt_session_asked(asked, s, "device", "kind"));
     if (dt_pool_find(s->opts.memory.pool) == NULL)
         st = unknown_pool(s, err);
+    if (s->opts.device.card != NULL && dt_card_find(s->opts.device.card) == NULL)
+        st = unknown_card(s, err);
     return st;
 }
 
@@ -148,31 +165,25 @@ static dt_status read_config(
     return names;
 }
 
-static dt_status unknown_card(const dt_session *s, dt_err *err)
-{
-    size_t n;
-    const dt_card *all = dt_card_all(&n);
-    const char *names[32] = {NULL};
-    for (size_t i = 0; i < n && i < DT_COUNT(names) - 1; i++)
-        names[i] = all[i].name;
-    return dt_session_unknown(s, "device", "card", "card", names, err);
-}
-
 /* What device.card says: a card to plan for, with all of its memory but what CUDA needs, unless a
  * budget is given. */
 static dt_status choose_card(dt_session *s, dt_err *err)
 {
-    char asked[DT_ASKED];
+    char asked[DT_ASKED], size[DT_HUMAN_BYTES];
+    uint64_t *budget = &s->opts.memory.device_budget;
     if (s->opts.device.card == NULL)
         return DT_OK;
     s->elsewhere = dt_card_find(s->opts.device.card);
-    if (s->elsewhere == NULL)
-        return unknown_card(s, err);
+    DT_ASSERT(s->elsewhere != NULL);
     if (s->opts.device.kind == DT_DEVICE_CPU)
         return DT_FAIL(err, DT_E_CONFIG, "%s: device.kind = cpu excludes it; leave one of them out",
             dt_session_asked(asked, s, "device", "card"));
-    if (s->opts.memory.device_budget == 0)
-        s->opts.memory.device_budget = dt_card_bytes(s->elsewhere) - left_to_cuda;
+    if (*budget > dt_card_bytes(s->elsewhere))
+        return DT_FAIL(err, DT_E_CONFIG, "%s: a %s has %s; lower it, or leave it out",
+            dt_session_asked(asked, s, "memory", "device_budget"), s->elsewhere->title,
+            dt_human_bytes(size, dt_card_bytes(s->elsewhere)));
+    if (*budget == 0)
+        *budget = dt_card_bytes(s->elsewhere) - left_to_cuda;
     return DT_OK;
 }
 
@@ -188,28 +199,6 @@ static dt_status choose_device(dt_session *s, dt_err *err)
     const char *key = s->elsewhere != NULL ? "card" : "kind";
     DT_TRY(err, dt_device_load(s->device, err), "%s", dt_session_asked(asked, s, "device", key));
     dt_device_plan_for(s->device, s->elsewhere);
-    return DT_OK;
-}
-
-/* A ladder chooses by a budget, and chooses the algorithms, too. */
-static dt_status check_ladder(const dt_session *s, dt_err *err)
-{
-    char asked[DT_ASKED];
-    const char *file = NULL;
-    int line = 0;
-    if (s->ladder == NULL)
-        return DT_OK;
-    const char *name = dt_policies_ladder(s->ladder)->name;
-    dt_config_get(s->config, "memory", "algorithms", &file, &line);
-    if (file != NULL)
-        return DT_FAIL(err, DT_E_CONFIG,
-            "%s: policy %s chooses the algorithms itself; leave it out",
-            dt_session_asked(asked, s, "memory", "algorithms"), name);
-    if (s->opts.memory.device_budget == 0)
-        return DT_FAIL(err, DT_E_CONFIG,
-            "%s: %s takes the first of several plans that fits: say what, as in "
-            "memory.device_budget = 2GiB",
-            dt_session_asked(asked, s, "memory", "policy"), name);
     return DT_OK;
 }
 
@@ -238,6 +227,13 @@ const char *dt_session_precision(const dt_session *s)
     return s->opts.train.precision == DT_PRECISION_TF32 ? "tf32" : dt_dtype_name(s->graph->dtype);
 }
 
+void dt_session_print_device(const dt_session *s)
+{
+    printf("device %s%s%s   precision %s\n", dt_device_name(s->device),
+        s->elsewhere != NULL ? ": " : "", s->elsewhere != NULL ? s->elsewhere->title : "",
+        dt_session_precision(s));
+}
+
 dt_status dt_session_open(
     dt_session **out, const char *path, const char *const *sets, size_t n_sets, dt_err *err)
 {
@@ -246,7 +242,6 @@ dt_status dt_session_open(
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a session");
     DT_CHECK(read_config(s, path, sets, n_sets, err));
     DT_CHECK(choose_device(s, err));
-    DT_CHECK(check_ladder(s, err));
     s->threads = dt_cpu_setup((int)s->opts.device.threads); /* facts depend on it */
     DT_CHECK(build_graph(s, err));
     if (dt_ini_has_layers(s->config))

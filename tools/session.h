@@ -35,6 +35,7 @@ typedef struct dt_session {
     int threads;          /* of the team; plans hold for this number */
     size_t n_planned, cap_planned;
     dt_planned *planned;
+    bool rough; /* algorithms = fit are planned as small, which need no more: to look around */
     bool ways_chosen; /* as memory.algorithms says: the rooms of the graph's nodes are set */
 } dt_session;
 
@@ -60,6 +61,8 @@ void dt_session_forget(dt_session *s);
 dt_status dt_session_meet(dt_session *s, dt_err *err) DT_NODISCARD;
 /* What results depend on: the card by name and versions, or the processor's instruction set. */
 const char *dt_session_isa(const dt_session *s);
+/* "device cuda: H200   precision bf16", and the line's end. */
+void dt_session_print_device(const dt_session *s);
 const char *dt_session_precision(const dt_session *s); /* "fp32", "tf32" or "bf16" */
 
 /* "FILE:LINE: [SECTION] KEY = VALUE", for a last note on what the configuration asked for. Returns

@@ -62,6 +62,12 @@ dt_status dti_session_climb(dt_session *s, dt_err *err)
 {
     if (s->ladder == NULL)
         return DT_OK;
+    char asked[DT_ASKED];
+    if (s->opts.memory.device_budget == 0)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "%s takes the first of several plans that fits: say what, as in "
+            "memory.device_budget = 2GiB, or for plans alone device.card = rtx3090",
+            dt_session_asked(asked, s, "memory", "policy"));
     const dt_policy *by = dt_policies_ladder(s->ladder);
     size_t i = 0;
     for (bool fits = false; i < by->n_rung; i++) {

@@ -98,7 +98,7 @@ static dt_status choose_ways(dt_session *s, dt_err *err)
         return DT_OK;
     DT_CHECK(dti_session_climb(s, err));
     const int how = s->opts.memory.algorithms;
-    if (how == DT_ALGORITHMS_FIT)
+    if (how == DT_ALGORITHMS_FIT && !s->rough)
         DT_CHECK(fit(s, err));
     else
         dt_set_rooms(s->graph, how == DT_ALGORITHMS_FAST ? DT_ROOM_ANY : DT_ROOM_LEAST);

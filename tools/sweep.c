@@ -143,10 +143,15 @@ static dt_status check_any(const dt_sweep *w, dt_err *err)
 static dt_status sweep_session(
     const dt_session *s, const dt_cli *cli, const char *csv, bool verify, dt_err *err)
 {
+    char asked[DT_ASKED];
     if (s->opts.memory.device_budget == 0)
         return DT_FAIL(err, DT_E_CONFIG,
             "[memory] device_budget is missing: the sweep looks for the largest batch in a budget; "
-            "give one, as in --set memory.device_budget=2GiB");
+            "give one, as in --set memory.device_budget=2GiB, or a card whose memory it is, as in "
+            "--set device.card=rtx3090");
+    if (verify && s->elsewhere != NULL)
+        return DT_FAIL(err, DT_E_CONFIG, "%s: --verify trains, and that card is not here",
+            dt_session_asked(asked, s, "device", "card"));
     dt_sweep w = {.session = s};
     dt_status st = fill(&w, err);
     if (st == DT_OK) {

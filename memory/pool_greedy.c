@@ -8,23 +8,16 @@
 #include <string.h>
 
 #include "engine/alloc.h"
-#include "memory/pool.h"
+#include "memory/pool_shelf.h"
 
 extern const dt_pool_desc dt_pool_best_fit;
 
 /* Steps are visits of one placed interval, about a nanosecond each. */
 enum { STEPS_FOR_ORDERS = 160000000, STEPS_FOR_CHANGES = 8000000 };
 enum {
-    STRIDE = 64, /* of the shelf, looked at in one go */
-    FEW = 256,   /* so few intervals that the bound itself is the goal */
-    MANY = 1000  /* so many that the steps for changes would pay for a handful only */
+    FEW = 256,  /* so few intervals that the bound itself is the goal */
+    MANY = 1000 /* so many that the steps for changes would pay for a handful only */
 };
-
-/* A placed interval; the shelf is sorted by off. */
-typedef struct placed {
-    uint64_t off, end;
-    int64_t lower, upper;
-} placed;
 
 typedef struct key {
     uint64_t first, second; /* larger goes first */
@@ -37,72 +30,33 @@ typedef struct search {
     size_t *order, *trial;
     uint64_t *off; /* of the trial, by interval */
     key *keys;
-    placed *shelf;
+    dti_shelf shelf;
     uint64_t peak, bound; /* of the best placement; of any placement */
     uint64_t order_peak;  /* of placing in order; UINT64_MAX: there is no order yet */
     int64_t steps;        /* left */
     uint64_t random;
 } search;
 
-/* Those of shelf[from..to) that share an instant with x, without a branch: which do is hard to
- * guess. */
-static size_t collect(
-    const placed *shelf, size_t from, size_t to, const dt_interval *x, size_t *hits)
-{
-    const int64_t lower = x->lower, upper = x->upper;
-    size_t n = 0;
-    for (size_t i = from; i < to; i++) {
-        hits[n] = i;
-        n += (size_t)((shelf[i].lower < upper) & (shelf[i].upper > lower));
-    }
-    return n;
-}
-
-/* The lowest offset free during x's life, and where on the shelf its neighbour above stands. False
- * when x would end beyond 2^64. */
-static bool lowest(const placed *shelf, size_t m, const dt_interval *x, uint64_t *off, size_t *at)
-{
-    const uint64_t need = dt_interval_need(x);
-    size_t hits[STRIDE];
-    *off = 0;
-    for (size_t from = 0; from < m; from += STRIDE) {
-        const size_t to = m - from < STRIDE ? m : from + STRIDE;
-        const size_t n = collect(shelf, from, to, x, hits);
-        for (size_t k = 0; k < n; k++) {
-            const placed *p = &shelf[hits[k]];
-            *at = hits[k];
-            if (p->off >= *off && p->off - *off >= need)
-                return true;
-            if (p->end > *off && !dt_round_up(p->end, x->align, off))
-                return false;
-        }
-    }
-    *at = m;
-    return *off < UINT64_MAX - need;
-}
-
 /* Place in the trial order. The peak, or UINT64_MAX when it would be limit or more, or steps ran
  * out. */
 static uint64_t place_trial(search *s, uint64_t limit)
 {
     uint64_t peak = 0;
+    dti_shelf_clear(&s->shelf);
     for (size_t m = 0; m < s->n; m++) {
         const size_t who = s->trial[m];
         const dt_interval *x = &s->v[who];
         uint64_t off;
-        size_t at;
-        if (!lowest(s->shelf, m, x, &off, &at))
+        size_t below;
+        if (!dti_shelf_lowest(&s->shelf, x, &off, &below))
             return UINT64_MAX;
-        s->steps -= (int64_t)at + 1;
+        s->steps -= (int64_t)below + 1;
         const uint64_t end = off + dt_interval_need(x);
         if (end >= limit || s->steps < 0)
             return UINT64_MAX;
         peak = end > peak ? end : peak;
         s->off[who] = off;
-        while (at > 0 && s->shelf[at - 1].off > off)
-            at--;
-        memmove(&s->shelf[at + 1], &s->shelf[at], (m - at) * sizeof *s->shelf);
-        s->shelf[at] = (placed){off, end, x->lower, x->upper};
+        dti_shelf_put(&s->shelf, x, off);
     }
     return peak;
 }
@@ -247,13 +201,12 @@ static void improve(search *s)
 
 static bool allocate(search *s, size_t n)
 {
+    const bool shelf = dti_shelf_init(&s->shelf, s->v, n);
     s->order = dt_alloc(n, sizeof *s->order);
     s->trial = dt_alloc(n, sizeof *s->trial);
     s->off = dt_alloc(n, sizeof *s->off);
     s->keys = dt_alloc(n, sizeof *s->keys);
-    s->shelf = dt_alloc(n, sizeof *s->shelf);
-    return s->order != NULL && s->trial != NULL && s->off != NULL && s->keys != NULL &&
-           s->shelf != NULL;
+    return s->order != NULL && s->trial != NULL && s->off != NULL && s->keys != NULL && shelf;
 }
 
 static void release(search *s)
@@ -262,7 +215,7 @@ static void release(search *s)
     dt_free(s->trial);
     dt_free(s->off);
     dt_free(s->keys);
-    dt_free(s->shelf);
+    dti_shelf_deinit(&s->shelf);
 }
 
 /* Start from what best_fit makes of it, so as never to be worse. */

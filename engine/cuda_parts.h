@@ -85,7 +85,7 @@ void dti_cuda_forget(void *self, void *kept);
 
 /* ---- kernels ---- */
 
-/* Blocks for so many floats; each leaves a sum. */
+/* Blocks for so many floats, of each of which a sum is left, or words of 16 bytes. */
 static inline unsigned dti_cuda_blocks(int64_t count)
 {
     const int64_t each = 4 * DTI_CUDA_THREADS, n = (count + each - 1) / each;

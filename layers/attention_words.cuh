@@ -71,9 +71,6 @@ DT_DEVICE void dti_mma_bf16(float *c, const dt_pair *a, const dt_pair *b)
 /* Kernels that are chosen from a table, with shared memory of the launch's size. */
 #define DT_LAUNCH_POINTER(kernel, blocks, threads, bytes, queue, given)                            \
     (kernel)<<<(blocks), (threads), (bytes), (cudaStream_t)(queue)>>>(given)
-#define DT_ALLOW_SHARED(kernel, bytes)                                                             \
-    cudaFuncSetAttribute(                                                                          \
-        (const void *)(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize, (int)(bytes))
 
 #else
 
@@ -141,11 +138,13 @@ static inline void dti_mma_bf16(float *c, const dt_pair *a, const dt_pair *b)
 #define DT_KERNEL_POINTER(name) name##_thread
 #define DT_KERNEL_TYPE(name, type) void (*name)(const void *given)
 #define DT_LAUNCH_POINTER(kernel, blocks, threads, bytes, queue, given)                            \
-    ((void)(queue), DT_ASSERT((bytes) <= DT_HOST_SHARED),                                          \
-        dt_host_launch((kernel), (blocks), 1, (threads), &(given)))
-#define DT_ALLOW_SHARED(kernel, bytes) ((void)(kernel), (void)(bytes), 0)
+    DT_HOST_LAUNCH(kernel, blocks, 1, threads, bytes, queue, given)
 
 #endif
+
+#define DT_ALLOW_SHARED(kernel, bytes)                                                             \
+    cudaFuncSetAttribute((const void *)(uintptr_t)(kernel),                                        \
+        cudaFuncAttributeMaxDynamicSharedMemorySize, (int)(bytes))
 
 /* The ten bits that a product of TF32 takes of a value, and the ten that follow. */
 DT_DEVICE dt_pair dti_high(dt_pair p)

@@ -1,33 +1,19 @@
-/* What kernels are written in: the common subset of CUDA C++ and C, so that the very same sources
- * also run on the processor, thread after thread, where a test gives the words of CUDA another
- * meaning (DT_CUDA_HOST). A kernel takes one struct; a body that serves both types of values takes
- * the type as its last parameter, a constant wherever it becomes part of a kernel.
+/* What kernels of layers share. A body that serves both types of values takes the type as its last
+ * parameter, a constant wherever it becomes part of a kernel.
  *
  * Threads work on groups of up to eight neighbouring values, which they hold in registers as fp32.
  * No atomic operation and no sum in an order that depends on anything but shapes. */
 #ifndef DT_LAYERS_CUDA_KERNEL_CUH
 #define DT_LAYERS_CUDA_KERNEL_CUH
 
-#ifndef DT_CUDA_HOST
 #include "engine/cuda.cuh"
 
-#define DT_C_HEADERS extern "C" {
-#define DT_C_HEADERS_END }
-#define DT_DEVICE static __device__ __forceinline__
-#define DT_KERNEL(name, type)                                                                      \
-    static __global__ void __launch_bounds__(DT_THREADS) name(const __grid_constant__ type given)
-#define DT_LAUNCH(kernel, grid, threads, queue, given)                                             \
-    kernel<<<dim3((grid).x, (grid).y), (threads), 0, (cudaStream_t)(queue)>>>(given)
+#ifndef DT_CUDA_HOST
 #define DT_CUDA_TABLE(name, facts, create, run, run_many)                                          \
     extern "C" const dt_kernels dt_##name##_cuda = {                                               \
         facts, create, NULL, run, NULL, NULL, NULL, run_many, NULL}
 #define DT_PRAGMA(text) _Pragma(#text)
 #define DT_UNROLL(n) DT_PRAGMA(unroll n)
-#define DT_READ16(p, type) (*(const type *)(p))
-#define DT_WRITE16(p, type, v) (*(type *)(p) = (v))
-#else
-#define DT_C_HEADERS
-#define DT_C_HEADERS_END
 #endif
 
 DT_C_HEADERS
@@ -37,6 +23,8 @@ DT_C_HEADERS
 DT_C_HEADERS_END
 
 enum { DT_THREADS = 256, DT_WARP = 32, DT_FEW = 8, DT_MOST_BLOCKS = 1 << 15 };
+
+#define DT_KERNEL(name, type) DT_KERNEL_OF(DT_THREADS, name, type)
 
 /* A kernel for each type of values, and the launch of the one that fits. */
 #define DT_KERNELS(name, type)                                                                     \

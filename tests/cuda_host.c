@@ -1,6 +1,7 @@
 #define _XOPEN_SOURCE 700
 #include "tests/cuda_host.h"
 
+#include <setjmp.h>
 #include <stdlib.h>
 #include <ucontext.h>
 
@@ -21,11 +22,23 @@ struct meeting {
     unsigned here, met;
 };
 
+/* What a thread runs on. One that ends hands it to the next that has not begun: threads that never
+ * wait for each other share one, without a switch. Only its first turn needs a call of the
+ * kernel's, which a switch by ucontext would make every time. */
+typedef struct fiber {
+    ucontext_t begin;
+    jmp_buf at;
+    char *stack;
+    bool begun;
+} fiber;
+
 static struct turns {
-    ucontext_t main, thread[MOST_THREADS];
-    char *stack[MOST_THREADS];
-    bool done[MOST_THREADS];
-    unsigned n, now;
+    jmp_buf main;
+    fiber fiber[MOST_THREADS];
+    unsigned idle[MOST_THREADS], n_idle, made, running; /* numbers of fibers */
+    unsigned on[MOST_THREADS];                          /* whose thread waits there */
+    bool begun[MOST_THREADS], done[MOST_THREADS];
+    unsigned n, now, turn, left;
     unsigned long moves; /* meetings held and threads done: something happens */
     struct meeting block, warp[MOST_THREADS / WARP];
     double slot[MOST_THREADS];
@@ -59,20 +72,41 @@ static void arrive(void *fake)
 static void yield_turn(void)
 {
     void *fake = NULL;
-    const unsigned me = turns.now;
+    const unsigned me = turns.running;
+    turns.on[turns.now] = me;
     leave(&fake, turns.main_stack, turns.main_bytes);
-    swapcontext(&turns.thread[me], &turns.main);
+    if (_setjmp(turns.fiber[me].at) == 0)
+        _longjmp(turns.main, 1);
     arrive(fake);
 }
 
-/* A thread's life: a kernel in each block it belongs to. */
+/* Whose turn it is: the last thread's first when they go backwards. */
+static unsigned thread_of(unsigned turn)
+{
+    return dt_host_backwards ? turns.n - 1 - turn : turn;
+}
+
+static void become(unsigned i)
+{
+    turns.now = i;
+    turns.begun[i] = true;
+    dt_host_thread = (dt_host_index){i, 0, 0};
+}
+
+/* A fiber's life: one thread after the other. */
 static void body(void)
 {
     arrive(NULL);
     for (;;) {
         turns.kernel(turns.given);
         turns.done[turns.now] = true;
+        turns.left--;
         turns.moves++;
+        if (turns.turn + 1 < turns.n && !turns.begun[thread_of(turns.turn + 1)]) {
+            become(thread_of(++turns.turn));
+            continue;
+        }
+        turns.idle[turns.n_idle++] = turns.running;
         yield_turn();
     }
 }
@@ -128,59 +162,68 @@ void dt_host_aligned(const void *p)
         abort();
 }
 
-static void prepare(unsigned i)
+static unsigned make_fiber(void)
 {
-    turns.done[i] = false;
-    if (turns.stack[i] != NULL)
-        return;
-    turns.stack[i] = malloc(STACK);
-    assert_non_null(turns.stack[i]);
-    assert_int_equal(getcontext(&turns.thread[i]), 0);
-    turns.thread[i].uc_stack.ss_sp = turns.stack[i];
-    turns.thread[i].uc_stack.ss_size = STACK;
-    turns.thread[i].uc_link = NULL;
-    makecontext(&turns.thread[i], body, 0);
+    fiber *const f = &turns.fiber[turns.made];
+    f->stack = malloc(STACK);
+    assert_non_null(f->stack);
+    assert_int_equal(getcontext(&f->begin), 0);
+    f->begin.uc_stack.ss_sp = f->stack;
+    f->begin.uc_stack.ss_size = STACK;
+    f->begin.uc_link = NULL;
+    makecontext(&f->begin, body, 0);
+    return turns.made++;
+}
+
+static void go_on(fiber *f)
+{
+    if (f->begun)
+        _longjmp(f->at, 1);
+    f->begun = true;
+    (void)setcontext(&f->begin);
 }
 
 static void give_turn(unsigned i)
 {
     void *fake = NULL;
-    turns.now = i;
-    dt_host_thread = (dt_host_index){i, 0, 0};
-    leave(&fake, turns.stack[i], STACK);
-    swapcontext(&turns.main, &turns.thread[i]);
+    if (turns.begun[i])
+        turns.running = turns.on[i];
+    else
+        turns.running = turns.n_idle > 0 ? turns.idle[--turns.n_idle] : make_fiber();
+    become(i);
+    fiber *const f = &turns.fiber[turns.running];
+    leave(&fake, f->stack, STACK);
+    if (_setjmp(turns.main) == 0)
+        go_on(f);
     turns.now = turns.n;
     arrive(fake);
 }
 
 static void run_block(void)
 {
-    unsigned left = turns.n;
     memset(&turns.block, 0, sizeof turns.block);
     memset(turns.warp, 0, sizeof turns.warp);
-    for (unsigned i = 0; i < turns.n; i++)
-        prepare(i);
-    while (left > 0) {
+    memset(turns.begun, 0, turns.n);
+    memset(turns.done, 0, turns.n);
+    turns.left = turns.n;
+    while (turns.left > 0) {
         const unsigned long before = turns.moves;
-        for (unsigned k = 0; k < turns.n; k++) {
-            const unsigned i = dt_host_backwards ? turns.n - 1 - k : k;
-            if (turns.done[i])
-                continue;
-            give_turn(i);
-            left -= turns.done[i] ? 1 : 0;
-        }
+        for (turns.turn = 0; turns.turn < turns.n; turns.turn++)
+            if (!turns.done[thread_of(turns.turn)])
+                give_turn(thread_of(turns.turn));
         if (turns.moves == before)
             fail_msg("threads of a block wait for others that are gone or wait elsewhere");
     }
 }
 
-void dt_host_launch(
-    void (*kernel)(const void *given), unsigned x, unsigned y, unsigned threads, const void *given)
+void dt_host_run(const dt_host_job *job, const void *given)
 {
+    const unsigned x = job->x, y = job->y, threads = job->threads;
     assert_true(x > 0 && y > 0 && threads > 0 && threads <= MOST_THREADS && threads % WARP == 0);
+    assert_true(job->shared <= 227 << 10);
     dt_host_launches++;
     turns.n = threads;
-    turns.kernel = kernel;
+    turns.kernel = job->kernel;
     turns.given = given;
     dt_host_threads = (dt_host_index){threads, 1, 1};
     dt_host_blocks = (dt_host_index){x, y, 1};

@@ -1,7 +1,10 @@
 /* The words of CUDA for the processor, so that a test can include the sources of kernels as C and
  * run them without a card: blocks one after another, the threads of a block in turns that change
  * at barriers and where a warp exchanges values. Shared memory is static. A test that runs kernels
- * with threads in one order and in the other finds most missing barriers. */
+ * with threads in one order and in the other finds most missing barriers.
+ *
+ * A launch runs at once, and of CUDA's runtime there is what kernels' files call; with DT_CARD the
+ * runtime is the model of tests/card, whose queues launches join. */
 #ifndef DT_TESTS_CUDA_HOST_H
 #define DT_TESTS_CUDA_HOST_H
 
@@ -14,10 +17,10 @@
 
 #include "engine/kernels.h"
 
-typedef struct dt_host_index {
-    unsigned x, y, z;
-} dt_host_index;
-
+#ifdef DT_CARD
+#include <cuda_runtime_api.h>
+#undef __shared__
+#else
 typedef struct uint4 {
     uint32_t x, y, z, w;
 } uint4;
@@ -25,6 +28,11 @@ typedef struct uint4 {
 typedef struct float4 {
     float x, y, z, w;
 } float4;
+#endif
+
+typedef struct dt_host_index {
+    unsigned x, y, z;
+} dt_host_index;
 
 /* Of the thread whose turn it is. */
 extern dt_host_index dt_host_thread, dt_host_block, dt_host_threads, dt_host_blocks;
@@ -65,26 +73,46 @@ static inline float4 dt_host_float4(const void *p)
 #define DT_READ16(p, type) dt_host_##type(p)
 #define DT_WRITE16(p, type, v) (dt_host_aligned(p), (void)memcpy((p), &(v), sizeof(type)))
 
-/* Run @kernel for every thread; the last threads and blocks first if @backwards. */
+/* @shared: bytes of shared memory that the launch adds to the kernel's own */
+typedef struct dt_host_job {
+    void (*kernel)(const void *given);
+    unsigned x, y, threads;
+    size_t shared;
+} dt_host_job;
+
+/* Run the kernel for every thread; the last threads and blocks first if @backwards. */
 extern bool dt_host_backwards;
 extern unsigned long dt_host_launches; /* so far */
-void dt_host_launch(
-    void (*kernel)(const void *given), unsigned x, unsigned y, unsigned threads, const void *given);
+void dt_host_run(const dt_host_job *job, const void *given);
 
-#define DT_KERNEL(name, type)                                                                      \
+/* What a launch does: runs the job, or puts it and a copy of what it is given on a queue. */
+void dt_host_launch(void *queue, const dt_host_job *job, const void *given, size_t bytes);
+
+#define DT_KERNEL_OF(most, name, type)                                                             \
     static void name(const type given);                                                            \
     static void name##_thread(const void *given)                                                   \
     {                                                                                              \
         name(*(const type *)given);                                                                \
     }                                                                                              \
     static void name(const type given)
+#define DT_HOST_LAUNCH(kernel, x, y, threads, shared, queue, given)                                \
+    dt_host_launch((queue), &(const dt_host_job){(kernel), (x), (y), (threads), (shared)},         \
+        &(given), sizeof(given))
 #define DT_LAUNCH(kernel, grid, threads, queue, given)                                             \
-    ((void)(queue), dt_host_launch(kernel##_thread, (grid).x, (grid).y, (threads), &(given)))
+    DT_HOST_LAUNCH(kernel##_thread, (grid).x, (grid).y, threads, 0, queue, given)
+
+#ifdef DT_CARD
+#define DT_CUDA_TABLE(name, facts, create, run, run_many)                                          \
+    const dt_kernels dt_##name##_cuda = {facts, create, NULL, run, NULL, NULL, NULL, run_many, NULL}
+#define DT_CUDA_CODEC(name)                                                                        \
+    extern const dt_cuda_codec dt_cuda_codec_##name;                                               \
+    const dt_cuda_codec dt_cuda_codec_##name
+#else
 #define DT_CUDA_TABLE(name, facts, create, run, run_many)                                          \
     static const dt_kernels dt_##name##_host = {                                                   \
         facts, create, NULL, run, NULL, NULL, NULL, run_many, NULL}
+#define DT_CUDA_CODEC(name) static const dt_cuda_codec dt_cuda_codec_##name
 
-/* Of the runtime, no more than kernels' files call. */
 typedef void *cudaStream_t;
 static inline int cudaMemsetAsync(void *to, int byte, size_t bytes, cudaStream_t queue)
 {
@@ -101,7 +129,13 @@ static inline int cudaMemcpyAsync(
     return 0;
 }
 
-enum { cudaMemcpyDeviceToDevice = 3 };
+enum { cudaMemcpyDeviceToDevice = 3, cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
+
+static inline int cudaFuncSetAttribute(const void *kernel, int name, int value)
+{
+    (void)kernel, (void)name, (void)value;
+    return 0;
+}
 
 static inline dt_status dt_cuda_launched(const char *what, dt_err *err)
 {
@@ -109,6 +143,10 @@ static inline dt_status dt_cuda_launched(const char *what, dt_err *err)
     return DT_OK;
 }
 
-#define DT_CUDA_TRY(err, call) ((void)(err), (void)(call))
+static inline dt_status dt_cuda_status(int error, const char *call, dt_err *err)
+{
+    return error == 0 ? DT_OK : DT_FAIL(err, DT_E_DEVICE, "%s", call);
+}
+#endif
 
 #endif

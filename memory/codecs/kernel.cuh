@@ -1,33 +1,20 @@
-/* What the codecs' kernels share. They are written in the common subset of CUDA C++ and C, so that
- * a test can run the very same sources on the processor (DT_CUDA_HOST), thread after thread.
- *
- * Packed bytes have their number before them, as dt_pack writes it. No atomic operation: bytes
- * depend on nothing but the values. */
+/* What the codecs' kernels share. Packed bytes have their number before them, as dt_pack writes it.
+ * No atomic operation: bytes depend on nothing but the values. */
 #ifndef DT_MEMORY_CODECS_KERNEL_CUH
 #define DT_MEMORY_CODECS_KERNEL_CUH
 
-#ifndef DT_CUDA_HOST
 #include "engine/cuda.cuh"
 
-#define DT_C_HEADERS extern "C" {
-#define DT_C_HEADERS_END }
-#define DT_DEVICE static __device__ __forceinline__
-#define DT_KERNEL(name, type)                                                                      \
-    static __global__ void __launch_bounds__(TEAM) name(const __grid_constant__ type given)
-#define DT_LAUNCH(kernel, grid, threads, queue, given)                                             \
-    kernel<<<dim3((grid).x, (grid).y), (threads), 0, (cudaStream_t)(queue)>>>(given)
+#ifndef DT_CUDA_HOST
 #define DT_CUDA_CODEC(name) extern "C" const dt_cuda_codec dt_cuda_codec_##name
 #define DT_POPULATION(m) ((uint32_t)__popc(m))
 #define DT_WARP_MEETS() __syncwarp()
 #else
-#include "engine/cuda_codec.h"
-
-#define DT_C_HEADERS
-#define DT_C_HEADERS_END
-#define DT_CUDA_CODEC(name) static const dt_cuda_codec dt_cuda_codec_##name
 #define DT_POPULATION(m) ((uint32_t)__builtin_popcount(m))
 #define DT_WARP_MEETS() ((void)__ballot_sync(0xFFFFFFFFu, 1))
 #endif
+
+#define DT_KERNEL(name, type) DT_KERNEL_OF(TEAM, name, type)
 
 DT_C_HEADERS
 #include "memory/codecs/chunks.h"

@@ -12,7 +12,7 @@
 enum { WORDS = 24, LINE_BYTES = 8192, OUTPUT_BYTES = 8 << 20, LONGEST_SECONDS = 200 };
 
 /* Tests run without a terminal and in plain ASCII unless they say otherwise. */
-cli_env cli = {.locale = "C", .term = "xterm", .no_color = ""};
+cli_env cli = {.program = "dnntrain", .locale = "C", .term = "xterm", .no_color = ""};
 
 const char *cli_binary(void)
 {
@@ -23,7 +23,7 @@ const char *cli_binary(void)
         folder = ".";
     if (*folder != '/' && getcwd(here, sizeof here - 1) != NULL) /* children may run elsewhere */
         strcat(here, "/");
-    snprintf(path, sizeof path, "%s%.4000s/dnntrain", here, folder);
+    snprintf(path, sizeof path, "%s%.3900s/%.100s", here, folder, cli.program);
     return access(path, X_OK) == 0 ? path : NULL;
 }
 

@@ -15,6 +15,7 @@ typedef struct ran {
 
 /* What a child gets. Tests change members and put them back. */
 typedef struct cli_env {
+    const char *program; /* below the folder of the build */
     const char *locale, *term, *no_color;
     const char *folder;  /* to run in; NULL: this one */
     const char *threads; /* OMP_NUM_THREADS; NULL: as here */

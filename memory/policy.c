@@ -58,8 +58,9 @@ static dt_status add(dt_policies *s, const char *name, dt_config *c, dt_err *err
     if (policy == NULL)
         return unknown(name, err);
     for (size_t i = 0; i < s->n; i++)
-        if (s->pass[i].policy == policy)
-            return DT_FAIL(err, DT_E_CONFIG, "policy '%s' stands twice in the list", name);
+        if (policy->rung != NULL && s->pass[i].policy->rung != NULL)
+            return DT_FAIL(err, DT_E_CONFIG, "policy '%s' cannot stand beside '%s' in a list", name,
+                s->pass[i].policy->name);
     if (s->n == DT_MAX_POLICIES)
         return DT_FAIL(err, DT_E_CONFIG, "more than %d policies", DT_MAX_POLICIES);
     void *opts = dt_alloc(1, policy->opts_bytes);

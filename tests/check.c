@@ -34,6 +34,12 @@ void dt_assert_status(dt_status got, dt_status want, const dt_err *err, const ch
     _fail(file, line);
 }
 
+bool dt_small_scale(void)
+{
+    const char *scale = getenv("DT_TEST_SCALE");
+    return scale != NULL && strcmp(scale, "small") == 0;
+}
+
 /* A few buffers in turn, so that two paths can stand in one call. */
 static char *slot(void)
 {

@@ -23,6 +23,11 @@ double dt_relative_error(const float *got, const float *want, size_t n);
 void dt_assert_status(dt_status got, dt_status want, const dt_err *err, const char *text,
     const char *expr, const char *file, int line);
 
+/* Whether DT_TEST_SCALE is small, as the sanitizers' presets set it. Then tests of many cases try a
+ * sample of them, with each policy, network and codec still in it: builds without sanitizers try
+ * them all. */
+bool dt_small_scale(void);
+
 /* Path below the folder of reference data (environment variable DT_SHARED, default ../shared from
  * the source folder), or NULL when there is none: then the test calls skip(). */
 const char *dt_shared(const char *below);

@@ -29,6 +29,17 @@ dt_graph *dt_standard(const char *model)
     return g;
 }
 
+bool dt_left_out(const char *model)
+{
+    enum { DEEP = 1000 };
+    if (!dt_small_scale())
+        return false;
+    dt_graph *g = dt_standard(model);
+    const bool deep = g->n_node > DEEP;
+    dt_graph_destroy(g);
+    return deep;
+}
+
 void dt_rewrite(dt_program *p, const char *policies)
 {
     dt_policies s;

@@ -17,6 +17,9 @@ typedef struct dt_planned {
 dt_planned dt_program_of(dt_graph *graph, dt_program_kind kind, int64_t n);
 /* A model in its standard form. */
 dt_graph *dt_standard(const char *model);
+/* Whether it is so deep that planning it takes longer than all others together, and tests are to be
+ * small. */
+bool dt_left_out(const char *model);
 /* Rewrite by policies, with their default options. */
 void dt_rewrite(dt_program *p, const char *policies);
 /* Lower and verify. */

@@ -93,10 +93,8 @@ static result train(const char *net, const char *sets, int seed)
 /* The first of them is what the others are held against; a few are enough where all is slow. */
 static void train_all(const char *net, const char *precision, const char *const *how, size_t n)
 {
-    const char *scale = getenv("DT_TEST_SCALE");
-    const bool small = scale != NULL && strcmp(scale, "small") == 0;
     result first = {"", 0};
-    for (size_t i = 0; i < n; i += small ? 2 : 1) {
+    for (size_t i = 0; i < n; i += dt_small_scale() ? 2 : 1) {
         char sets[600];
         snprintf(sets, sizeof sets, "%s --set memory.policy=%s", precision, how[i]);
         const result got = train(net, sets, (int)i);

@@ -294,7 +294,7 @@ static void recursion_takes_the_logarithm(void **state)
     static const double notes[] = {10, 0, 15, 0, 23.3, 37.5, 62.0};
     dt_graph *g = unit_chain(N);
     dt_map *map = map_of(g, BATCH);
-    for (size_t i = 0; i < DT_COUNT(cuts); i++) {
+    for (size_t i = 0; i < DT_COUNT(cuts); i += dt_small_scale() ? 3 : 1) {
         char ini[64];
         snprintf(ini, sizeof ini, "[policy.chen_recursive]\ncuts = %d\n", cuts[i]);
         made m = make(g, map, DT_PROGRAM_FIRST, BATCH, "chen_recursive", ini);
@@ -315,9 +315,10 @@ static void recursion_takes_the_logarithm(void **state)
 static double slope(const char *policy)
 {
     static const int layers[] = {100, 300, 1000};
-    const double n = DT_COUNT(layers);
+    const size_t counts = dt_small_scale() ? 2 : DT_COUNT(layers);
+    const double n = (double)counts;
     double sx = 0, sy = 0, sxx = 0, sxy = 0;
-    for (size_t i = 0; i < DT_COUNT(layers); i++) {
+    for (size_t i = 0; i < counts; i++) {
         dt_graph *g = deep(layers[i]);
         dt_map *map = map_of(g, 32);
         made m = make(g, map, DT_PROGRAM_FIRST, 32, policy, NULL);
@@ -348,12 +349,6 @@ static void depth_costs_its_square_root(void **state)
 /* Of a forward, what a policy may run again on any network: what is cheap is a thirtieth. */
 enum { LARGE = 1000 };
 
-static bool small_scale(void)
-{
-    const char *scale = getenv("DT_TEST_SCALE");
-    return scale != NULL && strcmp(scale, "small") == 0;
-}
-
 static double most_again(const char *policy)
 {
     if (strcmp(policy, "chen_recursive") == 0)
@@ -369,9 +364,11 @@ static void no_model_takes_more_than_under_keep_all(void **state)
     const dt_model_desc *const *all = dt_model_all(&models);
     for (size_t i = 0; i < 2 * models; i++) {
         const int64_t n = i % 2 == 0 ? 1 : 8;
+        if (dt_small_scale() && i / 2 % 2 != i % 2)
+            continue; /* one batch a model */
         const char *name = all[i / 2]->name;
         dt_graph *g = model(name, &standard);
-        if (g->n_node > LARGE && (n == 1 || small_scale())) {
+        if (g->n_node > LARGE && (n == 1 || dt_small_scale())) {
             dt_graph_destroy(g);
             continue; /* it takes longer than all others together */
         }
@@ -408,8 +405,8 @@ static uint64_t peak_within(const dt_graph *g, const dt_map *map, uint64_t budge
 static void a_lower_budget_never_gives_a_higher_peak(void **state)
 {
     (void)state;
-    static const char *const nets[] = {"lenet5", "vgg16", "resnet50", "resnet56"};
-    for (size_t i = 0; i < DT_COUNT(nets); i++) {
+    static const char *const nets[] = {"lenet5", "vgg16", "resnet56", "resnet50"};
+    for (size_t i = 0; i < (dt_small_scale() ? 3 : DT_COUNT(nets)); i++) {
         dt_graph *g = model(nets[i], &standard);
         dt_map *map = map_of(g, 8);
         made keep = make(g, map, DT_PROGRAM_FIRST, 8, "keep_all", NULL);

@@ -30,8 +30,7 @@ static struct tally {
 
 static int64_t scaled(int64_t n)
 {
-    const char *scale = getenv("DT_TEST_SCALE");
-    return scale != NULL && strcmp(scale, "small") == 0 ? n / 5 : n;
+    return dt_small_scale() ? n / 5 : n;
 }
 
 static void check(bool ok, uint64_t seed, const char *what, const dt_err *err)

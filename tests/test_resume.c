@@ -304,8 +304,7 @@ static void killed_a_hundred_times_a_run_ends_with_the_same_bits(void **state)
     NEED_BINARY();
     static const char words[] = "c.ini --set train.steps=120 --set data.samples=200 "
                                 "--set checkpoint.every=4 --set run.dir=part --resume";
-    const char *scale = getenv("DT_TEST_SCALE");
-    const int kills = scale != NULL && strcmp(scale, "small") == 0 ? 10 : 100;
+    const int kills = dt_small_scale() ? 10 : 100;
     uint32_t seed = 20;
     put_text("c.ini", INI);
     run_well("c.ini --set train.steps=120 --set data.samples=200 --set run.dir=whole");

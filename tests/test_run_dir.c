@@ -237,7 +237,7 @@ static void overwriting_moves_the_old_run_aside(void **state)
     (void)state;
     dt_run_dir_close(open_dir("r", false));
     for (int i = 1; i <= 3; i++) {
-        char mark[32], moved[32];
+        char mark[32], moved[48];
         snprintf(mark, sizeof mark, "r/mark%d", i);
         put_file(mark, "kept");
         dt_run_dir *d = open_dir("r/", true);

@@ -520,16 +520,17 @@ static dt_status train_failing_at(const char *ini, long k, bool *past, dt_err *e
     return st;
 }
 
-/* Allocations of a run fail by turns, each up to where its steps begin, then every seventh:
+/* Allocations of a run fail by turns, each up to where its steps begin, then some of them:
  * DT_E_NOMEM, nothing leaked, and the next run in the same process is none the worse. Only what is
  * decoded ahead and never asked for may fail without harm. */
 static void every_allocation_may_fail_in(const char *ini)
 {
     enum { EACH = 300 };
+    const long later = dt_small_scale() ? 31 : 7;
     const long live = dt_alloc_live();
     bool past = false;
     int failed = 0;
-    for (long k = 1; !past; k += k < EACH ? 1 : 7) {
+    for (long k = 1; !past; k += k < EACH ? 1 : later) {
         dt_err err = {0};
         const dt_status st = train_failing_at(ini, k, &past, &err);
         remove_all("out");

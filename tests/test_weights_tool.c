@@ -19,12 +19,16 @@ static ran weights(const char *words)
     return (ran){WEXITSTATUS(status), cli_text(out), cli_text(out)};
 }
 
+/* Asked once: it takes seconds to load. */
 static bool has_torch(void)
 {
-    ran r = weights("show /nowhere.pt");
-    const bool there = r.code == 3;
-    cli_done(&r);
-    return there;
+    static enum { UNKNOWN, MISSING, THERE } torch;
+    if (torch == UNKNOWN) {
+        ran r = weights("show /nowhere.pt");
+        torch = r.code == 3 ? THERE : MISSING;
+        cli_done(&r);
+    }
+    return torch == THERE;
 }
 
 #define NEED_TORCH()                                                                               \
@@ -105,7 +109,7 @@ static int python(const char *script)
 static void a_module_of_pytorch_takes_and_gives_them(void **state)
 {
     NEED_TORCH();
-    char script[4096], ini[1024], line[4096], folder[1024];
+    char script[4096], ini[2048], line[4096], folder[512];
     snprintf(folder, sizeof folder, "%s", dt_temp_path("m.pt"));
     folder[strlen(folder) - strlen("m.pt")] = '\0';
     static const char *const net =
@@ -220,7 +224,7 @@ static void convert(const char *how, const char *folder, const char *from, const
 static void a_language_model_keeps_its_turned_matrices(void **state)
 {
     NEED_TORCH();
-    char ini[2048], folder[1024];
+    char ini[2048], folder[512];
     snprintf(folder, sizeof folder, "%s", dt_temp_path("g.pt"));
     folder[strlen(folder) - strlen("g.pt")] = '\0';
     run_script(make_it, folder);

@@ -9,7 +9,7 @@
 #include "data/escape.h"
 #include "data/file.h"
 #include "data/transform.h"
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 
 enum { LABELS = 10 };
 static const size_t most_bytes = (size_t)1 << 32; /* of one file */

@@ -3,7 +3,7 @@
 #ifndef DT_DATA_CIFAR10_H
 #define DT_DATA_CIFAR10_H
 
-#include "engine/error.h"
+#include "engine/base/error.h"
 
 /* A label, then 32x32 pixels: all red, all green, all blue. */
 enum { DT_CIFAR_SIDE = 32, DT_CIFAR_PIXELS = 3 * 32 * 32, DT_CIFAR_RECORD = 1 + DT_CIFAR_PIXELS };

@@ -7,7 +7,7 @@
 #include "data/jpeg.h"
 #include "data/png.h"
 #include "data/stb.h"
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 
 enum { MAX_SIDE = 32768, MAX_PIXELS = 64 << 20, FREE_PIXELS = 1 << 20, PIXELS_A_BYTE = 2000 };
 

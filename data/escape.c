@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/text.h"
+#include "engine/base/text.h"
 
 enum { PIECE_BYTES = 8, HALF = (DT_ESCAPED_BYTES - 4) / 2 };
 

@@ -2,7 +2,7 @@
 #ifndef DT_DATA_ESCAPE_H
 #define DT_DATA_ESCAPE_H
 
-#include "engine/compiler.h"
+#include "engine/base/compiler.h"
 
 enum { DT_ESCAPED_BYTES = 512 };
 

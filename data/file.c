@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "data/escape.h"
-#include "engine/alloc.h"
-#include "engine/io.h"
+#include "engine/base/alloc.h"
+#include "engine/base/io.h"
 
 dt_stamp dt_stamp_of(const struct stat *st)
 {

@@ -4,7 +4,7 @@
 
 #include <sys/stat.h>
 
-#include "engine/error.h"
+#include "engine/base/error.h"
 
 /* Size and time of change, by which a file that changes during a run is noticed. */
 typedef struct dt_stamp {

@@ -9,7 +9,7 @@
 #include <strings.h>
 
 #include "data/escape.h"
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 
 enum { MAX_FILES = 100000000 };
 

@@ -11,7 +11,7 @@
 #include "data/file.h"
 #include "data/transform.h"
 #include "data/unzip.h"
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 
 static const uint64_t most_bytes = UINT64_C(1) << 32; /* of a file, before and after inflating */
 

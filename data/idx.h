@@ -2,7 +2,7 @@
 #ifndef DT_DATA_IDX_H
 #define DT_DATA_IDX_H
 
-#include "engine/error.h"
+#include "engine/base/error.h"
 
 /* Pictures of one channel and their labels, owned. */
 typedef struct dt_idx {

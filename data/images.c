@@ -6,7 +6,7 @@
 #include "data/escape.h"
 #include "data/folder.h"
 #include "data/transform.h"
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 
 typedef struct images {
     dt_source base;

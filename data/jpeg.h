@@ -3,7 +3,7 @@
 #ifndef DT_DATA_JPEG_H
 #define DT_DATA_JPEG_H
 
-#include "engine/error.h"
+#include "engine/base/error.h"
 
 enum { DT_JPEG_SCANS = 500 };
 

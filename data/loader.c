@@ -4,7 +4,7 @@
 #include <signal.h>
 #include <string.h>
 
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 
 enum { MAX_AHEAD = 4096, MAX_THREADS = 256 };
 

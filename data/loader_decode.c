@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "engine/philox.h"
+#include "engine/base/philox.h"
 
 static atomic_uint_fast64_t batches; /* made so far, by all loaders: their ids */
 

@@ -5,7 +5,7 @@
 #define ZLIB_CONST /* input is const */
 #include <zlib.h>
 
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 
 static const uint8_t signature[8] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'};
 

@@ -3,7 +3,7 @@
 #ifndef DT_DATA_PNG_H
 #define DT_DATA_PNG_H
 
-#include "engine/error.h"
+#include "engine/base/error.h"
 
 bool dt_png_is(const uint8_t *bytes, size_t n);
 

@@ -3,7 +3,7 @@
  * Rogaway, CT-RSA 2002). */
 #include "data/shuffle.h"
 
-#include "engine/philox.h"
+#include "engine/base/philox.h"
 
 enum { ROUNDS = 8 };
 

@@ -3,7 +3,7 @@
 #ifndef DT_DATA_SHUFFLE_H
 #define DT_DATA_SHUFFLE_H
 
-#include "engine/compiler.h"
+#include "engine/base/compiler.h"
 
 typedef struct dt_shuffle {
     uint64_t seed;

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 
 dt_status dt_skips_init(dt_skips *s, int64_t samples, int64_t most, dt_err *err)
 {

@@ -2,7 +2,7 @@
 #ifndef DT_DATA_SKIPS_H
 #define DT_DATA_SKIPS_H
 
-#include "engine/error.h"
+#include "engine/base/error.h"
 
 typedef struct dt_skips {
     uint8_t *bad; /* a bit a sample; NULL when nothing is skipped */

@@ -4,7 +4,7 @@
 #ifndef DT_DATA_SOURCE_H
 #define DT_DATA_SOURCE_H
 
-#include "engine/error.h"
+#include "engine/base/error.h"
 #include "engine/shape.h"
 
 typedef struct dt_source dt_source;

@@ -1,7 +1,7 @@
 /* The one file that compiles stb_image, for JPEG, PNG and BMP, with its memory from our hook. */
 #include "data/stb.h"
 
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 
 /* stb_image may go on after a failed allocation and then name another reason. */
 static _Thread_local bool out_of_memory;

@@ -2,7 +2,7 @@
 #ifndef DT_DATA_STB_H
 #define DT_DATA_STB_H
 
-#include "engine/compiler.h"
+#include "engine/base/compiler.h"
 
 /* Size and channels from the header; false when it is not one of the formats. */
 bool dt_stb_info(const uint8_t *bytes, int n, int *w, int *h, int *c);

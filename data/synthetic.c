@@ -17,8 +17,8 @@
 #include <string.h>
 
 #include "data/source.h"
-#include "engine/alloc.h"
-#include "engine/philox.h"
+#include "engine/base/alloc.h"
+#include "engine/base/philox.h"
 
 enum { GRATINGS = 3, BLOBS = 2, PATCHES = 2, PER_CLASS = 64, EVAL_LEAST = 256 };
 

@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 
 struct dt_team {
     pthread_mutex_t mutex;

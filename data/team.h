@@ -2,7 +2,7 @@
 #ifndef DT_DATA_TEAM_H
 #define DT_DATA_TEAM_H
 
-#include "engine/error.h"
+#include "engine/base/error.h"
 
 typedef struct dt_team dt_team;
 

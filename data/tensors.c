@@ -8,8 +8,8 @@
 
 #include "data/escape.h"
 #include "data/source.h"
-#include "engine/alloc.h"
-#include "engine/safetensors.h"
+#include "engine/base/alloc.h"
+#include "engine/checkpoint/safetensors.h"
 
 typedef struct tensors {
     dt_source base;

@@ -17,7 +17,7 @@
 #include "data/escape.h"
 #include "data/file.h"
 #include "data/source.h"
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 
 enum { HELD_OUT = 10 }; /* one part of so many */
 static const size_t most_bytes = (size_t)1 << 32;

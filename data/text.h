@@ -3,7 +3,7 @@
 #ifndef DT_DATA_TEXT_H
 #define DT_DATA_TEXT_H
 
-#include "engine/compiler.h"
+#include "engine/base/compiler.h"
 
 /* @byte: of each token, rising; @token: of each byte, -1 for one that does not occur */
 typedef struct dt_vocabulary {

@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "engine/alloc.h"
-#include "engine/philox.h"
+#include "engine/base/alloc.h"
+#include "engine/base/philox.h"
 
 enum {
     BORDER = 4,     /* pixels of zeros around a picture of the network's size */

@@ -4,7 +4,7 @@
 #include <limits.h>
 #include <string.h>
 
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 
 enum { GZIP_WINDOW = 15 + 16 }; /* zlib's way to ask for gzip and nothing else */
 

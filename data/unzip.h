@@ -7,7 +7,7 @@
 #define ZLIB_CONST /* input is const */
 #include <zlib.h>
 
-#include "engine/error.h"
+#include "engine/base/error.h"
 
 typedef struct dt_unzip {
     const char *name;

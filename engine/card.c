@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "engine/error.h"
+#include "engine/base/error.h"
 
 /* A new one is a line; a new compute capability a line below, too. */
 static const dt_card cards[] = {

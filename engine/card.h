@@ -4,7 +4,7 @@
 #ifndef DT_ENGINE_CARD_H
 #define DT_ENGINE_CARD_H
 
-#include "engine/compiler.h"
+#include "engine/base/compiler.h"
 
 /**
  * struct dt_card - a kind of card.

@@ -9,7 +9,7 @@
 #ifndef DT_ENGINE_CODEC_H
 #define DT_ENGINE_CODEC_H
 
-#include "engine/error.h"
+#include "engine/base/error.h"
 
 /**
  * struct dt_codec - a way to pack.

@@ -9,7 +9,7 @@
 #define DT_ENGINE_DRIVER_H
 
 #include "engine/codec.h"
-#include "engine/error.h"
+#include "engine/base/error.h"
 
 /* Work for the compute queue; @queue is what kernels put theirs on (a cudaStream_t). */
 typedef dt_status (*dt_launch)(void *arg, void *queue, dt_err *err);

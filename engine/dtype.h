@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "engine/compiler.h"
+#include "engine/base/compiler.h"
 
 typedef enum dt_dtype { DT_F32, DT_BF16, DT_DTYPES } dt_dtype;
 

@@ -2,7 +2,7 @@
 #ifndef DT_ENGINE_FEED_H
 #define DT_ENGINE_FEED_H
 
-#include "engine/error.h"
+#include "engine/base/error.h"
 #include "engine/shape.h"
 
 /* One batch of decoded samples. Borrowed from the feed until the next call of next. */

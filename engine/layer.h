@@ -8,8 +8,8 @@
 #ifndef DT_ENGINE_LAYER_H
 #define DT_ENGINE_LAYER_H
 
-#include "engine/error.h"
-#include "engine/options.h"
+#include "engine/base/error.h"
+#include "engine/config/options.h"
 #include "engine/shape.h"
 
 enum { DT_MAX_IN = 8, DT_MAX_PARAM = 4, DT_MAX_STASH = 3, DT_MAX_ALT = 3, DT_MAX_OVER = 3 };

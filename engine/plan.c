@@ -1,6 +1,6 @@
 #include "engine/plan.h"
 
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 
 static const char *const row_names[] = {
 #define NAME(id, text) #id,

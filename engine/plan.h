@@ -1,7 +1,7 @@
 /* The plan: what the runner does, row by row, with every address decided. Fixed-size rows and
  * tables, indices and no pointers: it can be printed, parsed, compared, verified and replayed
- * without the network it came from. memory/lower.h makes plans, memory/verify.h proves them,
- * memory/plan_text.h prints and parses them.
+ * without the network it came from. memory/lower/lower.h makes plans, memory/verify/verify.h proves
+ * them, memory/plan_text/plan_text.h prints and parses them.
  *
  * Order. The streams (compute; out and in for each tier) each run their rows in order; rows of
  * different streams are ordered only by events: a COMPUTE or copy row with an event signals it when
@@ -11,7 +11,7 @@
 #ifndef DT_ENGINE_PLAN_H
 #define DT_ENGINE_PLAN_H
 
-#include "engine/program.h"
+#include "engine/program/program.h"
 
 /* X(id, what the row does) */
 #define DT_PLAN_ROWS(X)                                                                            \

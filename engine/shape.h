@@ -3,7 +3,7 @@
 #ifndef DT_ENGINE_SHAPE_H
 #define DT_ENGINE_SHAPE_H
 
-#include "engine/compiler.h"
+#include "engine/base/compiler.h"
 
 typedef struct dt_shape {
     int64_t n, h, w, c;

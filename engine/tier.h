@@ -3,7 +3,7 @@
 #ifndef DT_ENGINE_TIER_H
 #define DT_ENGINE_TIER_H
 
-#include "engine/error.h"
+#include "engine/base/error.h"
 
 /* The input tier is the decoded batch: its slots hold what fetches bring, and nothing is reserved
  * for it. */

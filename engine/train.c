@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 
 static double now(void)
 {

@@ -3,8 +3,8 @@
 #ifndef DT_ENGINE_TRAIN_H
 #define DT_ENGINE_TRAIN_H
 
-#include "engine/run_options.h"
-#include "engine/runner.h"
+#include "engine/config/run_options.h"
+#include "engine/runner/runner.h"
 
 /* A prepared plan: which program, for how many samples. */
 typedef struct dt_ready {

@@ -1,6 +1,6 @@
 #include "layers/activations.h"
 
-#include "layers/cpu.h"
+#include "layers/cpu/cpu.h"
 
 dt_status dti_activation_infer(
     const void *opts, const dt_shape *x, int n_x, dt_layer_info *info, dt_err *err)

@@ -1,6 +1,6 @@
 #include <inttypes.h>
 
-#include "layers/cpu.h"
+#include "layers/cpu/cpu.h"
 #include "layers/plain.h"
 
 static dt_status add_infer(

@@ -2,7 +2,7 @@
 
 #include <inttypes.h>
 
-#include "layers/cpu.h"
+#include "layers/cpu/cpu.h"
 
 enum { MOST_HEADS = 1 << 16 };
 

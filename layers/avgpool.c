@@ -1,6 +1,6 @@
 #include "layers/avgpool.h"
 
-#include "layers/cpu.h"
+#include "layers/cpu/cpu.h"
 #include "layers/pool.h"
 
 #define AT(f) offsetof(dt_avgpool, f)

@@ -1,6 +1,6 @@
 #include "layers/batchnorm.h"
 
-#include "layers/cpu.h"
+#include "layers/cpu/cpu.h"
 #include "layers/plain.h"
 
 #define AT(f) offsetof(dt_batchnorm, f)

@@ -1,4 +1,4 @@
-#include "layers/cpu.h"
+#include "layers/cpu/cpu.h"
 #include "layers/plain.h"
 
 const dt_layer_desc dt_layer_commit = {

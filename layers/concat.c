@@ -2,7 +2,7 @@
 
 #include <inttypes.h>
 
-#include "layers/cpu.h"
+#include "layers/cpu/cpu.h"
 
 static dt_status concat_infer(
     const void *opts, const dt_shape *x, int n_x, dt_layer_info *info, dt_err *err)

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "layers/team.h"
+#include "layers/cpu/team.h"
 
 DT_INLINE float dti_float(uint32_t bits)
 {

@@ -2,7 +2,7 @@
 
 #include <inttypes.h>
 
-#include "layers/cpu.h"
+#include "layers/cpu/cpu.h"
 
 /* Token ids are floats, exact to 2^24. */
 enum { MOST_VOCAB = 1 << 24, MOST_OUT = 1 << 20 };

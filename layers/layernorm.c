@@ -1,6 +1,6 @@
 #include "layers/layernorm.h"
 
-#include "layers/cpu.h"
+#include "layers/cpu/cpu.h"
 
 /* clang-format off */
 static const dt_opt options[] = {

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include "layers/cpu.h"
+#include "layers/cpu/cpu.h"
 
 enum { MOST_OUT = 1 << 20 };
 

@@ -2,7 +2,7 @@
 
 #include <inttypes.h>
 
-#include "layers/cpu.h"
+#include "layers/cpu/cpu.h"
 
 #define AT(f) offsetof(dt_lrn, f)
 /* clang-format off */

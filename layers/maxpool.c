@@ -2,7 +2,7 @@
 
 #include <inttypes.h>
 
-#include "layers/cpu.h"
+#include "layers/cpu/cpu.h"
 #include "layers/pool.h"
 
 enum { MAX_KERNEL = 15 }; /* 15 * 15 positions fit a byte */

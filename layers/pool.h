@@ -2,8 +2,8 @@
 #ifndef DT_LAYERS_POOL_H
 #define DT_LAYERS_POOL_H
 
-#include "layers/team.h"
-#include "engine/error.h"
+#include "layers/cpu/team.h"
+#include "engine/base/error.h"
 #include "engine/shape.h"
 
 /* Square windows; stride is never 0 here. */

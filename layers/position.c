@@ -1,4 +1,4 @@
-#include "layers/cpu.h"
+#include "layers/cpu/cpu.h"
 #include "layers/embedding.h"
 
 /* clang-format off */

@@ -1,7 +1,7 @@
 /* The codecs' kernels by name, and the op that packs a value and unpacks it, on a CUDA device. */
 #include <string.h>
 
-#include "engine/cuda.h"
+#include "engine/cuda/cuda.h"
 
 #define DT_CODEC(n) extern const dt_cuda_codec dt_cuda_codec_##n;
 #include "memory/codecs/codecs.def"

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/alloc.h"
-#include "engine/config.h"
-#include "engine/text.h"
+#include "engine/base/alloc.h"
+#include "engine/config/config.h"
+#include "engine/base/text.h"
 
 static const dt_opt share = {"share", DT_OPT_F64, 0, NULL, 0, 1, NULL, NULL, NULL};
 

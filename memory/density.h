@@ -5,7 +5,7 @@
 #ifndef DT_MEMORY_DENSITY_H
 #define DT_MEMORY_DENSITY_H
 
-#include "engine/error.h"
+#include "engine/base/error.h"
 
 typedef struct dt_densities {
     size_t n, cap;

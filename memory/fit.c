@@ -1,6 +1,6 @@
 #include "memory/fit.h"
 
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 #include "memory/profile.h"
 
 /* One direction of a node that has a choice.

@@ -4,7 +4,7 @@
 #define DT_MEMORY_FIT_H
 
 #include "engine/plan.h"
-#include "engine/program.h"
+#include "engine/program/program.h"
 
 /* A plan and the program it was made from. */
 typedef struct dt_fitted {

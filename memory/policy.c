@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 
 #define DT_POLICY(name) extern const dt_policy dt_policy_##name;
 #include "memory/policies/policies.def"

@@ -3,8 +3,8 @@
 #ifndef DT_MEMORY_POLICY_H
 #define DT_MEMORY_POLICY_H
 
-#include "engine/config.h"
-#include "engine/run_options.h"
+#include "engine/config/config.h"
+#include "engine/config/run_options.h"
 #include "memory/density.h"
 #include "memory/pass.h"
 

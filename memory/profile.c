@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 
 /* Where a walk through the rows stands. */
 typedef struct walk {

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 #include "memory/pass.h"
 
 enum { UNKNOWN = -1, PENDING = -2, WANTED = -3 };

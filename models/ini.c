@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 #include "layers/registry.h"
 
 static void put_place(char *to, size_t bytes, const char *file, int line, const dt_section *s)

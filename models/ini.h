@@ -17,7 +17,7 @@
 #ifndef DT_MODELS_INI_H
 #define DT_MODELS_INI_H
 
-#include "engine/config.h"
+#include "engine/config/config.h"
 #include "models/model.h"
 
 enum { DT_INI_LAYERS = 4096 };

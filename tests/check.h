@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "engine/error.h"
+#include "engine/base/error.h"
 
 /* ||got - want|| / ||want||, or infinity when anything is not finite or n is 0. */
 double dt_relative_error(const float *got, const float *want, size_t n);

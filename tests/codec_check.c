@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "engine/philox.h"
+#include "engine/base/philox.h"
 
 enum { SEED = 20 };
 

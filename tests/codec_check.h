@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 #include "memory/codec.h"
 #include "memory/codecs/lanes.h"
 #include "tests/check.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 #include "layers/registry.h"
 #include "tests/check.h"
 #include "tests/layer_check.h"

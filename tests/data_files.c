@@ -9,7 +9,7 @@
 #include <zlib.h>
 
 #include "data/loader.h"
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 #include "tests/check.h"
 
 static void need(int ok, const char *what)

@@ -2,7 +2,7 @@
 #ifndef DT_TESTS_DISK_CHECK_H
 #define DT_TESTS_DISK_CHECK_H
 
-#include "engine/io.h"
+#include "engine/base/io.h"
 #include "memory/tier.h"
 #include "memory/tiers/disk.h"
 

@@ -4,17 +4,17 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/alloc.h"
-#include "engine/cpu.h"
+#include "engine/base/alloc.h"
+#include "engine/base/cpu.h"
 #include "engine/graph_fuse.h"
-#include "engine/runner.h"
+#include "engine/runner/runner.h"
 #include "layers/attention.h"
-#include "layers/onednn.h"
+#include "layers/onednn/onednn.h"
 #include "layers/plain.h"
-#include "memory/lower.h"
+#include "memory/lower/lower.h"
 #include "memory/policies/layers.h"
 #include "memory/tier.h"
-#include "memory/verify.h"
+#include "memory/verify/verify.h"
 #include "models/ini.h"
 #include "tests/check.h"
 #include "tests/random_graph.h"

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/alloc.h"
-#include "engine/cpu.h"
+#include "engine/base/alloc.h"
+#include "engine/base/cpu.h"
 
 enum { QUEUES = 8 };
 

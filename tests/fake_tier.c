@@ -3,7 +3,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 
 dt_fake dt_fake_state;
 

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/alloc.h"
-#include "engine/philox.h"
+#include "engine/base/alloc.h"
+#include "engine/base/philox.h"
 #include "tests/check.h"
 
 enum { GUARD = 64, GUARD_BYTE = 0xA5, JUNK = 0xFF }; /* four bytes of JUNK are a NaN */

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 
 #include "layers/plain.h"
-#include "memory/lower.h"
-#include "memory/plan_text.h"
+#include "memory/lower/lower.h"
+#include "memory/plan_text/plan_text.h"
 #include "memory/policy.h"
-#include "memory/verify.h"
+#include "memory/verify/verify.h"
 #include "tests/check.h"
 
 dt_planned dt_program_of(dt_graph *graph, dt_program_kind kind, int64_t n)

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "engine/graph_fuse.h"
-#include "engine/philox.h"
+#include "engine/base/philox.h"
 #include "layers/avgpool.h"
 #include "layers/batchnorm.h"
 #include "layers/conv.h"

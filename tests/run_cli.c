@@ -6,8 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "engine/alloc.h"
-#include "engine/io.h"
+#include "engine/base/alloc.h"
+#include "engine/base/io.h"
 
 enum { WORDS = 24, LINE_BYTES = 8192, OUTPUT_BYTES = 8 << 20, LONGEST_SECONDS = 200 };
 

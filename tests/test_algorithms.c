@@ -3,9 +3,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "engine/alloc.h"
-#include "engine/json.h"
-#include "layers/onednn.h"
+#include "engine/base/alloc.h"
+#include "engine/base/json.h"
+#include "layers/onednn/onednn.h"
 #include "tests/run_cli.h"
 
 /* Many channels and few pixels, so that scratch and weights in other layouts are what is large. */

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/cpu.h"
-#include "layers/amx_conv.h"
+#include "engine/base/cpu.h"
+#include "layers/blocked/amx_conv.h"
 #include "tests/layer_check.h"
 
 /* n, h, w, c, p, q, out, pad */

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/cpu.h"
-#include "layers/amx_weights.h"
+#include "engine/base/cpu.h"
+#include "layers/blocked/amx_weights.h"
 #include "tests/layer_check.h"
 
 static const dt_amx_weights rows[] = {

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/alloc.h"
-#include "engine/io.h"
-#include "memory/plan_text.h"
-#include "memory/verify.h"
+#include "engine/base/alloc.h"
+#include "engine/base/io.h"
+#include "memory/plan_text/plan_text.h"
+#include "memory/verify/verify.h"
 #include "tests/check.h"
 
 /* What refusals say, and of what. Every plan in tests/plans/bad expects one of these, and each is

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/philox.h"
+#include "engine/base/philox.h"
 #include "layers/batchnorm.h"
 #include "tests/layer_check.h"
 

@@ -2,11 +2,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "engine/json.h"
+#include "engine/base/json.h"
 #include "tests/run_cli.h"
-#include "tools/budget.h"
+#include "session/budget.h"
 #include "tools/machine.h"
-#include "tools/rig.h"
+#include "session/rig.h"
 
 #define SMALL                                                                                      \
     "[model]\nimage = 12\nclasses = 4\n[train]\nbatch = 16\nmicro_batch = 8\n"                     \

@@ -1,7 +1,7 @@
 #include <cjson/cJSON.h>
 #include <string.h>
 
-#include "engine/json.h"
+#include "engine/base/json.h"
 #include "memory/codec.h"
 #include "tests/run_cli.h"
 

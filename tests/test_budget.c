@@ -5,13 +5,13 @@
 #include <sys/resource.h>
 #include <sys/vfs.h>
 
-#include "engine/alloc.h"
-#include "engine/io.h"
-#include "engine/limits.h"
-#include "layers/onednn.h"
+#include "engine/base/alloc.h"
+#include "engine/base/io.h"
+#include "engine/base/limits.h"
+#include "layers/onednn/onednn.h"
 #include "tests/run_cli.h"
 #include "tests/workspace.h"
-#include "tools/budget.h"
+#include "session/budget.h"
 #include "tools/train_parts.h"
 
 #define LENET                                                                                      \

@@ -4,7 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "engine/limits.h"
+#include "engine/base/limits.h"
 #include "tests/check.h"
 
 enum { FILES = 12 };

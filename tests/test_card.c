@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/alloc.h"
-#include "engine/sha256.h"
+#include "engine/base/alloc.h"
+#include "engine/base/sha256.h"
 #include "tests/run_cli.h"
 
 /* Three steps, of which the second is captured and the third is replayed, and an evaluation. */

@@ -13,10 +13,10 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "engine/alloc.h"
-#include "engine/checkpoint_parts.h"
-#include "engine/io.h"
-#include "engine/safetensors.h"
+#include "engine/base/alloc.h"
+#include "engine/checkpoint/checkpoint_parts.h"
+#include "engine/base/io.h"
+#include "engine/checkpoint/safetensors.h"
 #include "tests/leaks.h"
 #include "tests/trainee.h"
 

@@ -6,14 +6,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/alloc.h"
-#include "engine/json.h"
-#include "engine/run_options.h"
+#include "engine/base/alloc.h"
+#include "engine/base/json.h"
+#include "engine/config/run_options.h"
 #include "layers/registry.h"
-#include "memory/plan_text.h"
+#include "memory/plan_text/plan_text.h"
 #include "memory/policy.h"
-#include "memory/pool_file.h"
-#include "memory/verify.h"
+#include "memory/pools/pool_file.h"
+#include "memory/verify/verify.h"
 #include "models/model.h"
 #include "tools/args.h"
 

@@ -1,6 +1,6 @@
 #include <math.h>
 
-#include "engine/io.h"
+#include "engine/base/io.h"
 #include "tests/codec_check.h"
 
 /* Notes a.md section 0.5, "Lossless codec ratios for FP32 at density d": each line of the table.

@@ -1,7 +1,7 @@
 #include <math.h>
 #include <omp.h>
 
-#include "engine/cpu.h"
+#include "engine/base/cpu.h"
 #include "tests/codec_check.h"
 
 /* --- round trips --- */

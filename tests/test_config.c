@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "engine/alloc.h"
-#include "engine/run_options.h"
+#include "engine/base/alloc.h"
+#include "engine/config/run_options.h"
 
 typedef struct sample {
     int64_t count, needed;

@@ -2,12 +2,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 #include "layers/conv.h"
 #include "layers/fc.h"
 #include "layers/plain.h"
 #include "tests/check.h"
-#include "layers/onednn.h"
+#include "layers/onednn/onednn.h"
 #include "tests/layer_check.h"
 
 /* Convolutions of the networks that come with the engine: input height, channels, options. */

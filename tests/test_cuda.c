@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 #include "layers/registry.h"
 #include "memory/codec_op.h"
 #include "tests/codec_check.h"

@@ -3,13 +3,13 @@
 
 #include <stdlib.h>
 
-#include "engine/alloc.h"
-#include "layers/cpu.h"
+#include "engine/base/alloc.h"
+#include "layers/cpu/cpu.h"
 #include "tests/check.h"
 #include "tests/layer_check.h"
 
 #pragma GCC diagnostic ignored "-Wunused-function" /* of what all kernels share */
-#include "layers/attention_cuda.cu"
+#include "layers/cuda/attention_cuda.cu"
 
 static const struct attention_case {
     const char *opts;

@@ -5,22 +5,22 @@
 
 #include <stdlib.h>
 
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 #include "layers/conv.h"
-#include "layers/cublas_cuda.h"
+#include "layers/cublas/cublas_cuda.h"
 #include "layers/fc.h"
 #include "layers/linear.h"
 #include "tests/check.h"
 #include "tests/layer_check.h"
 
 #pragma GCC diagnostic ignored "-Wunused-function" /* of what all kernels share */
-#include "layers/conv_cuda.c"
-#include "layers/conv_direct.cu"
-#include "layers/cudnn_choose_cuda.c"
-#include "layers/fc_cuda.c"
-#include "layers/linear_cuda.c"
-#include "layers/weighted_cuda.c"
-#include "layers/weighted_cuda.cu"
+#include "layers/cuda/conv_cuda.c"
+#include "layers/cuda/conv_direct.cu"
+#include "layers/cudnn/cudnn_choose_cuda.c"
+#include "layers/cuda/fc_cuda.c"
+#include "layers/cuda/linear_cuda.c"
+#include "layers/cuda/weighted_cuda.c"
+#include "layers/cuda/weighted_cuda.cu"
 
 /* --- the libraries --- */
 

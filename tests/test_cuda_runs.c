@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "engine/alloc.h"
-#include "engine/sha256.h"
+#include "engine/base/alloc.h"
+#include "engine/base/sha256.h"
 #include "tests/gpu_check.h"
 #include "tests/run_cli.h"
 

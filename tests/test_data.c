@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "data/cifar10.h"
-#include "engine/alloc.h"
-#include "engine/safetensors.h"
+#include "engine/base/alloc.h"
+#include "engine/checkpoint/safetensors.h"
 #include "tests/check.h"
 #include "tests/data_files.h"
 

@@ -13,8 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "engine/alloc.h"
-#include "engine/io.h"
+#include "engine/base/alloc.h"
+#include "engine/base/io.h"
 #include "memory/tiers/uring.h"
 #include "tests/leaks.h"
 #include "tests/run_cli.h"

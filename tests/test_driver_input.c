@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 #include "engine/train.h"
 #include "tests/check.h"
 #include "tests/fake_driver.h"

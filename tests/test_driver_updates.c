@@ -2,7 +2,7 @@
  * of all that stands in a row, and batches whose labels name no class. */
 #include <string.h>
 
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 #include "engine/kernels.h"
 #include "layers/plain.h"
 #include "tests/check.h"

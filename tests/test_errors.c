@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 
 static void notes_stand_one_a_line_innermost_first(void **state)
 {

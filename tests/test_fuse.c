@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/cpu.h"
+#include "engine/base/cpu.h"
 #include "engine/graph_fuse.h"
-#include "engine/runner.h"
+#include "engine/runner/runner.h"
 #include "layers/batchnorm.h"
 #include "layers/conv.h"
 #include "layers/fc.h"

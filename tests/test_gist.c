@@ -4,16 +4,16 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/alloc.h"
-#include "engine/cpu.h"
-#include "engine/io.h"
-#include "engine/runner.h"
+#include "engine/base/alloc.h"
+#include "engine/base/cpu.h"
+#include "engine/base/io.h"
+#include "engine/runner/runner.h"
 #include "layers/conv.h"
 #include "layers/fc.h"
 #include "layers/maxpool.h"
 #include "layers/plain.h"
 #include "memory/policy.h"
-#include "memory/verify.h"
+#include "memory/verify/verify.h"
 #include "tests/check.h"
 #include "tests/planned.h"
 

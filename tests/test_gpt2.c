@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/alloc.h"
-#include "engine/json.h"
-#include "engine/runner.h"
-#include "engine/safetensors.h"
-#include "engine/weights.h"
+#include "engine/base/alloc.h"
+#include "engine/base/json.h"
+#include "engine/runner/runner.h"
+#include "engine/checkpoint/safetensors.h"
+#include "engine/checkpoint/weights.h"
 #include "layers/attention.h"
 #include "layers/plain.h"
 #include "memory/tier.h"

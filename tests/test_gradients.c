@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/alloc.h"
-#include "engine/philox.h"
+#include "engine/base/alloc.h"
+#include "engine/base/philox.h"
 #include "layers/registry.h"
 #include "tests/check.h"
 #include "tests/layer_check.h"

@@ -1,7 +1,7 @@
 /* The graph's own checks, and what it adds up. */
 #include <string.h>
 
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 #include "engine/graph.h"
 #include "layers/conv.h"
 #include "layers/fc.h"

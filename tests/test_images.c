@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "data/decode.h"
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 #include "tests/check.h"
 #include "tests/data_files.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 #include "layers/conv.h"
 #include "layers/plain.h"
 #include "models/ini.h"

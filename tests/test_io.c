@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "engine/alloc.h"
-#include "engine/io.h"
+#include "engine/base/alloc.h"
+#include "engine/base/io.h"
 #include "tests/leaks.h"
 
 enum call { OPEN, PREAD, PWRITE, FSYNC, CLOSE, RENAME, CALLS };

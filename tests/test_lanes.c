@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/cpu.h"
-#include "engine/philox.h"
-#include "layers/batchnorm_rows.h"
-#include "layers/lanes.h"
-#include "layers/maxpool_rows.h"
+#include "engine/base/cpu.h"
+#include "engine/base/philox.h"
+#include "layers/cpu/batchnorm_rows.h"
+#include "layers/cpu/lanes.h"
+#include "layers/cpu/maxpool_rows.h"
 
 enum { ROWS = 7, CHANNELS = 61, VALUES = ROWS * CHANNELS, MOST = VALUES * 4 };
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/philox.h"
+#include "engine/base/philox.h"
 #include "layers/avgpool.h"
 #include "layers/batchnorm.h"
 #include "layers/dropout.h"

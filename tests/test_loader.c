@@ -5,7 +5,7 @@
 #include <time.h>
 
 #include "data/loader.h"
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 #include "tests/check.h"
 
 /* Sample i is {i, low bits of its key} with label i; the listed ones fail. */

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "engine/kernels.h"
-#include "engine/philox.h"
-#include "engine/safetensors.h"
+#include "engine/base/philox.h"
+#include "engine/checkpoint/safetensors.h"
 #include "layers/plain.h"
 #include "tests/layer_check.h"
 

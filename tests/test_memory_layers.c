@@ -2,14 +2,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/alloc.h"
-#include "engine/io.h"
-#include "engine/text.h"
-#include "memory/lower.h"
+#include "engine/base/alloc.h"
+#include "engine/base/io.h"
+#include "engine/base/text.h"
+#include "memory/lower/lower.h"
 #include "memory/policies/layers.h"
-#include "memory/verify.h"
+#include "memory/verify/verify.h"
 #include "tests/run_cli.h"
-#include "tools/session.h"
+#include "session/session.h"
 
 static const char head[] = "[model]\nimage = 16\nclasses = 4\n"
                            "fuse = off\n[data]\nsamples = 24\naugment = off\n"

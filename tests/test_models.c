@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "engine/alloc.h"
-#include "engine/safetensors.h"
+#include "engine/base/alloc.h"
+#include "engine/checkpoint/safetensors.h"
 #include "layers/dropout.h"
 #include "layers/plain.h"
 #include "models/model.h"

@@ -6,11 +6,11 @@
 #include <dirent.h>
 #include <string.h>
 
-#include "engine/alloc.h"
-#include "engine/checkpoint_parts.h"
-#include "engine/io.h"
-#include "engine/philox.h"
-#include "engine/safetensors.h"
+#include "engine/base/alloc.h"
+#include "engine/checkpoint/checkpoint_parts.h"
+#include "engine/base/io.h"
+#include "engine/base/philox.h"
+#include "engine/checkpoint/safetensors.h"
 
 enum { MOST_SEED = 1 << 16, TIMES = 150 };
 

@@ -3,13 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 #include "layers/batchnorm.h"
 #include "layers/fc.h"
 #include "layers/plain.h"
-#include "memory/lower.h"
+#include "memory/lower/lower.h"
 #include "memory/pass.h"
-#include "memory/verify.h"
+#include "memory/verify/verify.h"
 #include "tests/check.h"
 #include "tests/toy.h"
 

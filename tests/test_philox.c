@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "engine/philox.h"
+#include "engine/base/philox.h"
 
 static const struct vector {
     uint32_t ctr[4], key[2], out[4];

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "data/source.h"
-#include "engine/alloc.h"
-#include "engine/safetensors.h"
+#include "engine/base/alloc.h"
+#include "engine/checkpoint/safetensors.h"
 #include "tests/check.h"
 #include "tests/data_files.h"
 

@@ -2,9 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 #include "layers/conv.h"
-#include "layers/pixels.h"
+#include "layers/blocked/pixels.h"
 #include "tests/check.h"
 #include "tests/layer_check.h"
 

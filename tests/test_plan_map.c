@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/alloc.h"
-#include "memory/plan_text.h"
+#include "engine/base/alloc.h"
+#include "memory/plan_text/plan_text.h"
 
 typedef struct box {
     double x, y, w, h;

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/alloc.h"
-#include "engine/io.h"
-#include "memory/plan_text.h"
+#include "engine/base/alloc.h"
+#include "engine/base/io.h"
+#include "memory/plan_text/plan_text.h"
 #include "tests/check.h"
 
 static dt_err err;

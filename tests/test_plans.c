@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "layers/registry.h"
-#include "memory/lower.h"
+#include "memory/lower/lower.h"
 #include "memory/policy.h"
-#include "memory/verify.h"
+#include "memory/verify/verify.h"
 #include "models/ini.h"
 #include "tests/check.h"
 #include "tests/planned.h"

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/alloc.h"
-#include "memory/pool.h"
-#include "memory/pool_file.h"
+#include "engine/base/alloc.h"
+#include "memory/pools/pool.h"
+#include "memory/pools/pool_file.h"
 #include "tests/check.h"
 
 static const char *const pools[] = {"best_fit", "greedy"};

@@ -4,12 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/alloc.h"
-#include "engine/cpu.h"
+#include "engine/base/alloc.h"
+#include "engine/base/cpu.h"
 #include "engine/graph_fuse.h"
 #include "layers/embedding.h"
 #include "layers/fc.h"
-#include "layers/onednn.h"
+#include "layers/onednn/onednn.h"
 #include "layers/plain.h"
 #include "memory/codec.h"
 #include "tests/planned.h"

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "layers/draw.h"
-#include "layers/product.h"
-#include "layers/tile.h"
+#include "layers/cpu/draw.h"
+#include "layers/blocked/product.h"
+#include "layers/blocked/tile.h"
 
 /* Smaller than a vector, a little beside the sizes of blocks, and several blocks of each. */
 static const struct sizes {

@@ -3,10 +3,10 @@
 
 #include <string.h>
 
-#include "engine/alloc.h"
-#include "memory/plan_text.h"
+#include "engine/base/alloc.h"
+#include "memory/plan_text/plan_text.h"
 #include "memory/profile.h"
-#include "memory/verify.h"
+#include "memory/verify/verify.h"
 
 /* Two 64-byte weights below; a (256), b over a (256), c (128) beside it, then d (512) alone, above
  * a hole. */

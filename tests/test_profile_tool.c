@@ -4,12 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/alloc.h"
-#include "engine/runner.h"
+#include "engine/base/alloc.h"
+#include "engine/runner/runner.h"
 #include "memory/density.h"
 #include "tests/run_cli.h"
-#include "tools/budget.h"
-#include "tools/feeds.h"
+#include "session/budget.h"
+#include "session/feeds.h"
 
 static const char *small(void)
 {

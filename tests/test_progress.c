@@ -11,8 +11,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "engine/alloc.h"
-#include "tools/human.h"
+#include "engine/base/alloc.h"
+#include "session/human.h"
 #include "tools/progress_parts.h"
 #include "tools/term.h"
 

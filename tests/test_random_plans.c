@@ -5,13 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/alloc.h"
-#include "engine/cpu.h"
-#include "engine/runner.h"
+#include "engine/base/alloc.h"
+#include "engine/base/cpu.h"
+#include "engine/runner/runner.h"
 #include "layers/plain.h"
-#include "memory/lower.h"
+#include "memory/lower/lower.h"
 #include "memory/tier.h"
-#include "memory/verify.h"
+#include "memory/verify/verify.h"
 #include "tests/check.h"
 #include "tests/interleave.h"
 #include "tests/random_graph.h"

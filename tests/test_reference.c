@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/alloc.h"
-#include "engine/safetensors.h"
+#include "engine/base/alloc.h"
+#include "engine/checkpoint/safetensors.h"
 #include "layers/maxpool.h"
-#include "layers/onednn.h"
+#include "layers/onednn/onednn.h"
 #include "layers/registry.h"
 #include "tests/check.h"
 #include "tests/layer_check.h"

@@ -17,9 +17,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "engine/alloc.h"
-#include "engine/io.h"
-#include "engine/safetensors.h"
+#include "engine/base/alloc.h"
+#include "engine/base/io.h"
+#include "engine/checkpoint/safetensors.h"
 #include "tests/data_files.h"
 #include "tests/leaks.h"
 #include "tests/workspace.h"

@@ -14,10 +14,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "engine/alloc.h"
-#include "engine/io.h"
-#include "engine/json.h"
-#include "tools/run_dir.h"
+#include "engine/base/alloc.h"
+#include "engine/base/io.h"
+#include "engine/base/json.h"
+#include "session/run_dir.h"
 
 /* Each test works in a fresh folder. */
 static int in_new_folder(void **state)

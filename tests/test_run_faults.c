@@ -11,11 +11,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "engine/alloc.h"
-#include "engine/arena.h"
-#include "engine/io.h"
-#include "engine/json.h"
-#include "engine/safetensors.h"
+#include "engine/base/alloc.h"
+#include "engine/runner/arena.h"
+#include "engine/base/io.h"
+#include "engine/base/json.h"
+#include "engine/checkpoint/safetensors.h"
 #include "tests/data_files.h"
 #include "tests/workspace.h"
 #include "tools/tools.h"

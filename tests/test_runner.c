@@ -7,16 +7,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "engine/alloc.h"
-#include "engine/arena.h"
-#include "engine/runner.h"
-#include "layers/onednn.h"
-#include "layers/cpu.h"
+#include "engine/base/alloc.h"
+#include "engine/runner/arena.h"
+#include "engine/runner/runner.h"
+#include "layers/onednn/onednn.h"
+#include "layers/cpu/cpu.h"
 #include "layers/fc.h"
 #include "layers/plain.h"
 #include "memory/codec.h"
-#include "memory/lower.h"
-#include "memory/verify.h"
+#include "memory/lower/lower.h"
+#include "memory/verify/verify.h"
 #include "models/model.h"
 #include "tests/check.h"
 #include "tests/fake_tier.h"

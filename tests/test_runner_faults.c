@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 #include "memory/codec.h"
 #include "tests/check.h"
 #include "tests/fake_tier.h"

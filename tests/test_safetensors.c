@@ -6,9 +6,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "engine/alloc.h"
-#include "engine/io.h"
-#include "engine/safetensors.h"
+#include "engine/base/alloc.h"
+#include "engine/base/io.h"
+#include "engine/checkpoint/safetensors.h"
 
 /* A file in memory: length, header text, then data bytes of zero. */
 typedef struct blob {

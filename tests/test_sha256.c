@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-#include "engine/alloc.h"
-#include "engine/sha256.h"
+#include "engine/base/alloc.h"
+#include "engine/base/sha256.h"
 
 static const struct {
     const char *piece;

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/alloc.h"
-#include "engine/json.h"
+#include "engine/base/alloc.h"
+#include "engine/base/json.h"
 #include "tests/run_cli.h"
 #include "tools/show.h"
 

@@ -1,6 +1,6 @@
 #include <math.h>
 
-#include "engine/philox.h"
+#include "engine/base/philox.h"
 #include "tests/codec_check.h"
 
 /* What code stands for, by the definition of such a number. */

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "engine/alloc.h"
-#include "engine/streams.h"
+#include "engine/base/alloc.h"
+#include "engine/runner/streams.h"
 #include "tests/check.h"
 
 enum { STREAMS = 4, ROUNDS = 300, ALL = 1 << 1 | 1 << 2 | 1 << 3 };

@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "engine/alloc.h"
-#include "engine/json.h"
+#include "engine/base/alloc.h"
+#include "engine/base/json.h"
 #include "memory/policy.h"
 #include "tests/run_cli.h"
 

@@ -5,8 +5,8 @@
 
 #include "data/loader.h"
 #include "data/text.h"
-#include "engine/alloc.h"
-#include "engine/safetensors.h"
+#include "engine/base/alloc.h"
+#include "engine/checkpoint/safetensors.h"
 #include "tests/check.h"
 #include "tests/data_files.h"
 

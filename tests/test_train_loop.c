@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 #include "engine/train.h"
 #include "tests/trainee.h"
 

@@ -9,9 +9,9 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "engine/alloc.h"
-#include "engine/json.h"
-#include "engine/safetensors.h"
+#include "engine/base/alloc.h"
+#include "engine/base/json.h"
+#include "engine/checkpoint/safetensors.h"
 #include "tests/data_files.h"
 #include "tests/workspace.h"
 

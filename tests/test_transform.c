@@ -4,7 +4,7 @@
 #include "data/escape.h"
 #include "data/shuffle.h"
 #include "data/transform.h"
-#include "engine/philox.h"
+#include "engine/base/philox.h"
 #include "tests/check.h"
 
 static dt_source_opts plain(int64_t h, int64_t w, int64_t c)

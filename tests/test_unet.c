@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/runner.h"
+#include "engine/runner/runner.h"
 #include "layers/plain.h"
 #include "tests/check.h"
 #include "tests/planned.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 #include "layers/conv.h"
 #include "layers/fc.h"
 #include "layers/maxpool.h"

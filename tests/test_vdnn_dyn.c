@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/alloc.h"
-#include "engine/sha256.h"
+#include "engine/base/alloc.h"
+#include "engine/base/sha256.h"
 #include "tests/run_cli.h"
-#include "tools/session.h"
+#include "session/session.h"
 
 typedef struct rung {
     const char *policy, *algorithms;

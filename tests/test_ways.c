@@ -3,13 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/cpu.h"
-#include "engine/runner.h"
+#include "engine/base/cpu.h"
+#include "engine/runner/runner.h"
 #include "layers/conv.h"
-#include "layers/onednn.h"
+#include "layers/onednn/onednn.h"
 #include "layers/plain.h"
 #include "memory/fit.h"
-#include "memory/lower.h"
+#include "memory/lower/lower.h"
 #include "tests/check.h"
 #include "tests/layer_check.h"
 #include "tests/planned.h"

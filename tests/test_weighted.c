@@ -1,7 +1,7 @@
 /* conv and fc against their definitions, summed up naively in double precision. */
 #include <stdlib.h>
 
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 #include "layers/conv.h"
 #include "layers/fc.h"
 #include "tests/check.h"

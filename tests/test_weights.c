@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/alloc.h"
-#include "engine/io.h"
-#include "engine/safetensors.h"
-#include "engine/weights.h"
+#include "engine/base/alloc.h"
+#include "engine/base/io.h"
+#include "engine/checkpoint/safetensors.h"
+#include "engine/checkpoint/weights.h"
 #include "models/model.h"
 
 /* A network with its map and a runner without plans. */

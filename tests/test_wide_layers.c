@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 #include "engine/dtype.h"
 #include "layers/activations.h"
 #include "layers/adaptive_avgpool.h"

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 #include "layers/conv.h"
-#include "layers/winograd.h"
+#include "layers/blocked/winograd.h"
 #include "tests/check.h"
 #include "tests/layer_check.h"
 

@@ -4,7 +4,7 @@
 #ifndef DT_TESTS_TOY_H
 #define DT_TESTS_TOY_H
 
-#include "engine/program.h"
+#include "engine/program/program.h"
 
 /* Batch 2 of 8x8x3 images; conv1 3x3 to 4 channels, conv2 8x8 to 10 classes. In bytes: x 1536;
  * conv1.y, bn1.y and relu1.y 2048 each, as are their gradients; bn1.mean and bn1.istd 16; conv2.y,

@@ -2,15 +2,15 @@
 
 #include <string.h>
 
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 #include "layers/avgpool.h"
 #include "layers/batchnorm.h"
 #include "layers/conv.h"
 #include "layers/fc.h"
 #include "layers/plain.h"
-#include "memory/lower.h"
+#include "memory/lower/lower.h"
 #include "memory/tier.h"
-#include "memory/verify.h"
+#include "memory/verify/verify.h"
 #include "tests/check.h"
 #include "tests/planned.h"
 #include "tests/random_graph.h"

@@ -3,7 +3,7 @@
 #ifndef DT_TESTS_TRAINEE_H
 #define DT_TESTS_TRAINEE_H
 
-#include "engine/runner.h"
+#include "engine/runner/runner.h"
 #include "memory/pass.h"
 
 /**

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "engine/alloc.h"
-#include "engine/options.h"
+#include "engine/base/alloc.h"
+#include "engine/config/options.h"
 
 enum { MAX_FLAGS = 32, MAX_NAMES = 512, NAME_BYTES = 256, PATH_BYTES = 4096 };
 

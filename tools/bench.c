@@ -2,11 +2,11 @@
  * limits that is. One made-up batch is trained on again and again, so no data is read. */
 #include "tools/bench_parts.h"
 
-#include "engine/alloc.h"
-#include "engine/options.h"
-#include "engine/philox.h"
+#include "engine/base/alloc.h"
+#include "engine/config/options.h"
+#include "engine/base/philox.h"
 #include "tools/args.h"
-#include "tools/budget.h"
+#include "session/budget.h"
 
 /* ---- the batch ---- */
 

@@ -3,7 +3,7 @@
 #define DT_TOOLS_BENCH_H
 
 #include "tools/machine.h"
-#include "tools/session.h"
+#include "session/session.h"
 
 enum { DT_BENCH_WARM = 3, DT_BENCH_MOST = 10000 }; /* steps that do not count; steps at most */
 

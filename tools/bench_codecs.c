@@ -6,12 +6,12 @@
 #include <string.h>
 #include <time.h>
 
-#include "engine/alloc.h"
-#include "engine/cpu.h"
+#include "engine/base/alloc.h"
+#include "engine/base/cpu.h"
 #include "engine/graph.h"
-#include "engine/options.h"
-#include "engine/philox.h"
-#include "layers/cpu.h"
+#include "engine/config/options.h"
+#include "engine/base/philox.h"
+#include "layers/cpu/cpu.h"
 #include "layers/plain.h"
 #include "memory/codec.h"
 #include "tools/args.h"

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 
 static const char *pass_of(dt_op_kind k)
 {

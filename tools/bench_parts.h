@@ -3,7 +3,7 @@
 #define DT_TOOLS_BENCH_PARTS_H
 
 #include "tools/bench.h"
-#include "tools/rig.h"
+#include "session/rig.h"
 
 /* The first two rows. */
 enum { DTI_COPIES, DTI_WAITS, DTI_MOST_ROWS = 256 };

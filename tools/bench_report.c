@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "tools/bench.h"
-#include "tools/human.h"
+#include "session/human.h"
 #include "tools/json_out.h"
 #include "tools/term.h"
 

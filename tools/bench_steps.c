@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 
 /* Plans were added in the session's order, so the runner's numbers are the session's. */
 static void ran(void *self, int plan, int32_t op, uint64_t bytes, double seconds)

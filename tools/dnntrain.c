@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "engine/options.h"
+#include "engine/config/options.h"
 #include "tools/args.h"
 
 #include "tools/version.h"

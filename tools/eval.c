@@ -4,15 +4,15 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/cpu.h"
-#include "engine/options.h"
+#include "engine/base/cpu.h"
+#include "engine/config/options.h"
 #include "tools/args.h"
-#include "tools/budget.h"
-#include "tools/feeds.h"
+#include "session/budget.h"
+#include "session/feeds.h"
 #include "tools/generate.h"
-#include "tools/human.h"
+#include "session/human.h"
 #include "tools/json_out.h"
-#include "tools/rig.h"
+#include "session/rig.h"
 #include "tools/term.h"
 #include "tools/terminal.h"
 
@@ -35,12 +35,12 @@ static const double redraw_seconds = 0.2, line_seconds = 10;
 
 static void draw(evaluation *e)
 {
-    char rate[DT_HUMAN_BYTES], left[DT_HUMAN_BYTES], at[DT_COUNT_BYTES], of[DT_COUNT_BYTES];
+    char rate[DT_HUMAN_BYTES], left[DT_HUMAN_BYTES], at[DT_HUMAN_BYTES], of[DT_HUMAN_BYTES];
     const int64_t all =
         e->feeds.eval_loader != NULL ? dt_loader_feed(e->feeds.eval_loader)->samples : 0;
     const double seconds = dt_cpu_seconds() - e->began, speed = (double)e->done / seconds;
     fprintf(stderr, "%s%s of %s   %s a second   %s left%s", e->terminal.tty ? "\r\033[K" : "",
-        dt_term_count(at, (uint64_t)e->done), dt_term_count(of, (uint64_t)all),
+        dt_human_count(at, (uint64_t)e->done), dt_human_count(of, (uint64_t)all),
         dt_human_rate(rate, speed), dt_human_time(left, (double)(all - e->done) / speed),
         e->terminal.tty ? "" : "\n");
     fflush(stderr);
@@ -104,7 +104,7 @@ static void print(const evaluation *e)
     const dt_eval_report *r = &e->result;
     const bool many = dt_graph_labels(e->s->graph) > 1, pixels = r->pixels;
     const char *of = !many ? "" : pixels ? " of pixels" : " of positions";
-    char count[DT_COUNT_BYTES], rate[DT_HUMAN_BYTES];
+    char count[DT_HUMAN_BYTES], rate[DT_HUMAN_BYTES];
     printf("%s on %s\n", e->s->graph->name, e->feeds.eval_note);
     printf("weights   %s\n\n", e->random ? "random, as before training" : e->s->opts.model.weights);
     if (many)
@@ -115,7 +115,7 @@ static void print(const evaluation *e)
     printf("top-1     %.2f %%%s\ntop-5     %.2f %%%s\n", 100 * r->top1, of, 100 * r->top5, of);
     if (r->pixels)
         printf("mean IoU  %.2f %%\n", 100 * r->mean_iou);
-    printf("samples   %s in %.1f s, %s a second\n", dt_term_count(count, (uint64_t)r->samples),
+    printf("samples   %s in %.1f s, %s a second\n", dt_human_count(count, (uint64_t)r->samples),
         r->seconds, dt_human_rate(rate, (double)r->samples / r->seconds));
 }
 

@@ -5,15 +5,15 @@
 #include <string.h>
 
 #include "data/text.h"
-#include "engine/alloc.h"
-#include "engine/cpu.h"
+#include "engine/base/alloc.h"
+#include "engine/base/cpu.h"
 #include "engine/dtype.h"
-#include "engine/io.h"
-#include "engine/philox.h"
-#include "tools/budget.h"
-#include "tools/feeds.h"
-#include "tools/human.h"
-#include "tools/rig.h"
+#include "engine/base/io.h"
+#include "engine/base/philox.h"
+#include "session/budget.h"
+#include "session/feeds.h"
+#include "session/human.h"
+#include "session/rig.h"
 
 enum { HELD_OUT_PROMPT = 64 }; /* characters, unless the context is shorter */
 static const size_t most_bytes = (size_t)1 << 32;

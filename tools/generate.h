@@ -2,7 +2,7 @@
 #ifndef DT_TOOLS_GENERATE_H
 #define DT_TOOLS_GENERATE_H
 
-#include "tools/session.h"
+#include "session/session.h"
 
 /**
  * struct dt_generate_opts - what to write.

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/run_options.h"
+#include "engine/config/run_options.h"
 #include "engine/tier.h"
 #include "layers/registry.h"
 #include "memory/codec.h"

@@ -5,7 +5,7 @@
 
 #include <cjson/cJSON.h>
 
-#include "engine/error.h"
+#include "engine/base/error.h"
 
 /* An object or list being filled; @ok becomes false when memory is out. */
 typedef struct dt_json {

@@ -8,7 +8,7 @@
 #include "layers/registry.h"
 #include "memory/codec.h"
 #include "memory/policy.h"
-#include "memory/pool.h"
+#include "memory/pools/pool.h"
 #include "memory/tier.h"
 #include "models/model.h"
 #include "tools/args.h"

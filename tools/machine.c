@@ -1,8 +1,8 @@
 #include "tools/machine.h"
 
-#include "engine/alloc.h"
-#include "engine/cpu.h"
-#include "layers/onednn.h"
+#include "engine/base/alloc.h"
+#include "engine/base/cpu.h"
+#include "layers/onednn/onednn.h"
 
 enum { SAMPLES = 8, ALIGNMENT = 64 };
 static const double seconds_each = 0.25;

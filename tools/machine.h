@@ -3,7 +3,7 @@
 #define DT_TOOLS_MACHINE_H
 
 #include "engine/dtype.h"
-#include "engine/error.h"
+#include "engine/base/error.h"
 
 /**
  * struct dt_machine - the roof over every op.

@@ -1,8 +1,8 @@
 /* What libdnntrain_cuda.so exports. A layer or an op without a file NAME_cuda.cu has no kernels. */
 #include <string.h>
 
-#include "engine/cuda.h"
-#include "layers/weighted_cuda.h"
+#include "engine/cuda/cuda.h"
+#include "layers/cuda/weighted_cuda.h"
 
 #define DT_LAYER(name) extern const dt_kernels dt_##name##_cuda __attribute__((weak));
 #include "layers/layers.def"

@@ -4,9 +4,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "engine/alloc.h"
-#include "engine/io.h"
-#include "memory/plan_text.h"
+#include "engine/base/alloc.h"
+#include "engine/base/io.h"
+#include "memory/plan_text/plan_text.h"
 #include "tools/args.h"
 #include "tools/plan_map.h"
 #include "tools/plan_report.h"

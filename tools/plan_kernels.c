@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/human.h"
+#include "session/human.h"
 #include "tools/plan_report.h"
 
 static const char *name_of(const char *impl)

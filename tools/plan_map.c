@@ -4,8 +4,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "engine/alloc.h"
-#include "tools/human.h"
+#include "engine/base/alloc.h"
+#include "session/human.h"
 
 enum { WIDTH = 1000, LEFT = 84, RIGHT = 16, TOP = 74, HEIGHT = 400, LANE = 12, GAP = 6 };
 static const double mib = 1 << 20;

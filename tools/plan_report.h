@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "memory/profile.h"
-#include "tools/budget.h"
+#include "session/budget.h"
 
 /**
  * struct dt_report - the sums.

@@ -2,7 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "tools/human.h"
+#include "session/human.h"
 #include "tools/plan_report.h"
 #include "tools/term.h"
 
@@ -27,10 +27,10 @@ static void header(const dt_report *r)
 {
     const dt_session *s = r->session;
     const dt_train_opts *t = &s->opts.train;
-    char input[DT_HUMAN_BYTES], count[DT_COUNT_BYTES];
+    char input[DT_HUMAN_BYTES], count[DT_HUMAN_BYTES];
     printf("%s   %s, %s parameters\n", s->graph->name,
         dt_human_input(input, &s->graph->input, dt_graph_tokens(s->graph)),
-        dt_term_count(count, (uint64_t)dt_graph_parameters(s->graph)));
+        dt_human_count(count, (uint64_t)dt_graph_parameters(s->graph)));
     printf("batch %" PRId64, t->batch);
     if (t->micro_batch != t->batch)
         printf(

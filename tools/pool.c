@@ -4,10 +4,11 @@
 #include <string.h>
 #include <time.h>
 
-#include "engine/alloc.h"
-#include "engine/options.h"
-#include "memory/pool_file.h"
+#include "engine/base/alloc.h"
+#include "engine/config/options.h"
+#include "memory/pools/pool_file.h"
 #include "tools/args.h"
+#include "session/human.h"
 #include "tools/term.h"
 #include "tools/terminal.h"
 
@@ -67,7 +68,7 @@ static int64_t holder(const placing *p, size_t n, double when, double at)
 static void picture(const placing *p, size_t n)
 {
     const int columns = dt_term_width() - 4;
-    char peak[DT_COUNT_BYTES];
+    char peak[DT_HUMAN_BYTES];
     int64_t from = INT64_MAX, to = INT64_MIN;
     for (size_t i = 0; i < n; i++) {
         from = p->v[i].lower < from ? p->v[i].lower : from;
@@ -76,7 +77,7 @@ static void picture(const placing *p, size_t n)
     if (n == 0 || p->peak == 0)
         return;
     printf("\n  %s, %s bytes high, time %" PRId64 " to %" PRId64 "\n", p->pool->name,
-        dt_term_count(peak, p->peak), from, to);
+        dt_human_count(peak, p->peak), from, to);
     for (int y = PICTURE_ROWS - 1; y >= 0; y--) {
         fputs(dt_term_unicode() ? "  │" : "  |", stdout);
         for (int x = 0; x < columns; x++) {
@@ -89,11 +90,11 @@ static void picture(const placing *p, size_t n)
 
 static void table(const placing *p, size_t n_pool, size_t n, uint64_t bound)
 {
-    char text[DT_COUNT_BYTES];
-    printf("%zu intervals, lower bound %s bytes\n\n", n, dt_term_count(text, bound));
+    char text[DT_HUMAN_BYTES];
+    printf("%zu intervals, lower bound %s bytes\n\n", n, dt_human_count(text, bound));
     printf("%-12s %18s %10s %10s\n", "pool", "peak bytes", "to bound", "seconds");
     for (size_t i = 0; i < n_pool; i++)
-        printf("%-12s %18s %10.6f %10.4f\n", p[i].pool->name, dt_term_count(text, p[i].peak),
+        printf("%-12s %18s %10.6f %10.4f\n", p[i].pool->name, dt_human_count(text, p[i].peak),
             bound > 0 ? (double)p[i].peak / (double)bound : 1.0, p[i].seconds);
 }
 

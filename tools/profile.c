@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/alloc.h"
-#include "engine/io.h"
+#include "engine/base/alloc.h"
+#include "engine/base/io.h"
 #include "tools/args.h"
-#include "tools/budget.h"
-#include "tools/feeds.h"
-#include "tools/rig.h"
+#include "session/budget.h"
+#include "session/feeds.h"
+#include "session/rig.h"
 #include "tools/version.h"
 
 enum { MOST_STEPS = 1000000 };

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "engine/alloc.h"
-#include "tools/human.h"
+#include "engine/base/alloc.h"
+#include "session/human.h"
 #include "tools/progress_parts.h"
 
 #define REDRAW_SECONDS 0.1

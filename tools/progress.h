@@ -24,7 +24,7 @@ typedef struct dt_progress dt_progress;
  * @role_bytes:  what makes up the peak, by role; all 0: not told
  * @arena_other: of the peak, in none of the roles (gaps between tensors)
  * @data @eval:  one line each on where samples come from; @eval NULL: no evaluation
- * @run_dir @moved: as in tools/run_dir.h
+ * @run_dir @moved: as in session/run_dir.h
  * @done:        steps done by the run before it was resumed
  * @epochs:      to do in all; 0 or 1: the line counts steps, not epochs
  */

@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "tools/human.h"
+#include "session/human.h"
 #include "tools/progress_parts.h"
 #include "tools/term.h"
 
@@ -152,7 +152,7 @@ static void show_network(dti_show *s, const dt_progress_facts *f)
     char n[DT_HUMAN_BYTES], input[DT_HUMAN_BYTES];
     label(s, "network");
     flow(s, "%s, %s parameters, %s, %" PRId64 " classes%s", f->model,
-        dt_term_count(n, (uint64_t)f->parameters), dt_human_input(input, &f->image, f->tokens),
+        dt_human_count(n, (uint64_t)f->parameters), dt_human_input(input, &f->image, f->tokens),
         f->classes, f->pixels ? " of pixels" : "");
     label(s, "batch");
     say(s, "%" PRId64, f->batch);
@@ -160,9 +160,9 @@ static void show_network(dti_show *s, const dt_progress_facts *f)
         say(s, " in micro-batches of %" PRId64, f->micro_batch);
     if (f->epochs > 0)
         say(s, ", %" PRId64 " epoch%s of %s step%s\n", f->epochs, f->epochs == 1 ? "" : "s",
-            dt_term_count(n, (uint64_t)f->steps_per_epoch), f->steps_per_epoch == 1 ? "" : "s");
+            dt_human_count(n, (uint64_t)f->steps_per_epoch), f->steps_per_epoch == 1 ? "" : "s");
     else
-        say(s, ", %s step%s\n", dt_term_count(n, (uint64_t)f->steps), f->steps == 1 ? "" : "s");
+        say(s, ", %s step%s\n", dt_human_count(n, (uint64_t)f->steps), f->steps == 1 ? "" : "s");
 }
 
 static void line_of(dti_show *s, const char *name, const char *text)
@@ -202,12 +202,12 @@ static void show_equality(const dt_progress *p, dti_show *s, uint64_t measured)
     char a[DT_HUMAN_BYTES], b[DT_HUMAN_BYTES];
     label(s, "memory");
     if (measured == 0) {
-        say(s, "planned %s bytes, not measured\n", dt_term_count(a, p->planned));
+        say(s, "planned %s bytes, not measured\n", dt_human_count(a, p->planned));
         return;
     }
     const bool same = measured == p->planned;
-    say(s, "planned %s bytes %s measured %s bytes", dt_term_count(a, p->planned),
-        same ? "=" : "but", dt_term_count(b, measured));
+    say(s, "planned %s bytes %s measured %s bytes", dt_human_count(a, p->planned),
+        same ? "=" : "but", dt_human_count(b, measured));
     if (same)
         say(s, " (%s)\n", dt_human_bytes(a, measured));
     else
@@ -226,7 +226,7 @@ static void show_speed(const dt_progress *p, dti_show *s, double seconds)
     label(s, "speed");
     flow(s, "%s %s a second in the median step, %s over all: %s %s in %s",
         dt_human_rate(a, dt_progress_rate(p) * (double)each), what,
-        dt_human_rate(b, (double)all / seconds), dt_term_count(c, (uint64_t)all), what, d);
+        dt_human_rate(b, (double)all / seconds), dt_human_count(c, (uint64_t)all), what, d);
 }
 
 /* Percent say nothing of a run that diverged. */
@@ -262,8 +262,8 @@ static void show_head(const dt_progress *p, dti_show *s, dt_status status)
     const char *word = status == DT_OK ? "done" : status == DT_E_STOPPED ? "stopped" : "failed";
     say(s, "\n");
     label(s, word);
-    say(s, "after %s of %s step%s\n", dt_term_count(a, (uint64_t)(p->done + p->n)),
-        dt_term_count(b, (uint64_t)p->steps), p->steps == 1 ? "" : "s");
+    say(s, "after %s of %s step%s\n", dt_human_count(a, (uint64_t)(p->done + p->n)),
+        dt_human_count(b, (uint64_t)p->steps), p->steps == 1 ? "" : "s");
 }
 
 void dti_show_result(const dt_progress *p, dti_show *s, const dt_progress_result *r, double seconds)
@@ -298,7 +298,7 @@ void dti_show_result(const dt_progress *p, dti_show *s, const dt_progress_result
             r->files != NULL ? r->files : "");
     }
     if (r->lost > 0)
-        say(s, "%*s%s line%s of metrics %s lost: %.*s\n", LABEL, "", dt_term_count(a, r->lost),
+        say(s, "%*s%s line%s of metrics %s lost: %.*s\n", LABEL, "", dt_human_count(a, r->lost),
             r->lost == 1 ? "" : "s", r->lost == 1 ? "is" : "are",
             r->why != NULL ? (int)strcspn(r->why, "\n") : 0, r->why != NULL ? r->why : "");
 }

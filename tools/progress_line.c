@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/human.h"
+#include "session/human.h"
 #include "tools/progress_parts.h"
 
 /* Parts of the line that may go, the most important first: a narrow line loses the highest bit. */

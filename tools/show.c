@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 #include "tools/args.h"
-#include "tools/human.h"
+#include "session/human.h"
 #include "tools/json_out.h"
 #include "tools/term.h"
 
@@ -105,16 +105,16 @@ static const char *bytes(char to[DT_HUMAN_BYTES], uint64_t n)
 }
 
 /* Millions of operations, to one place. */
-static const char *millions(char to[DT_COUNT_BYTES], double flops)
+static const char *millions(char to[DT_HUMAN_BYTES], double flops)
 {
     const uint64_t tenths = (uint64_t)(flops / 1e5 + 0.5);
     if (flops <= 0)
         return "";
     if (tenths == 0)
         return "< 0.1";
-    dt_term_count(to, tenths / 10);
+    dt_human_count(to, tenths / 10);
     const size_t n = strlen(to);
-    snprintf(to + n, DT_COUNT_BYTES - n, ".%d", (int)(tenths % 10));
+    snprintf(to + n, DT_HUMAN_BYTES - n, ".%d", (int)(tenths % 10));
     return to;
 }
 
@@ -130,14 +130,14 @@ static void name(const char *text, int width)
 
 static void print_row(const dt_show_row *r, const char *mark, int width)
 {
-    char y[48] = "", count[DT_COUNT_BYTES], flops[DT_COUNT_BYTES], a[DT_HUMAN_BYTES],
+    char y[48] = "", count[DT_HUMAN_BYTES], flops[DT_HUMAN_BYTES], a[DT_HUMAN_BYTES],
          b[DT_HUMAN_BYTES];
     if (r->kind[0] != '\0')
         shape(y, &r->y);
     printf("%s", mark);
     name(r->name, width - (int)strlen(mark));
     printf(" %-16s %-12s %11s %8s %10s %10s\n", r->kind, y,
-        r->parameters > 0 ? dt_term_count(count, (uint64_t)r->parameters) : "",
+        r->parameters > 0 ? dt_human_count(count, (uint64_t)r->parameters) : "",
         millions(flops, r->forward), bytes(a, r->activation), bytes(b, r->stash));
 }
 
@@ -173,7 +173,7 @@ static dt_status table(const network *w, bool all, dt_err *err)
     const dt_graph *g = w->s->graph;
     const int64_t micro = w->s->opts.train.micro_batch;
     int width = NAME_LEAST;
-    char in[48], count[DT_COUNT_BYTES];
+    char in[48], count[DT_HUMAN_BYTES];
     for (size_t i = 0; i < w->n; i++)
         width = (int)strlen(w->row[i].name) + 2 > width ? (int)strlen(w->row[i].name) + 2 : width;
     width = width < NAME_MOST ? width : NAME_MOST;
@@ -192,7 +192,7 @@ static dt_status table(const network *w, bool all, dt_err *err)
     printf("\nforward %.3f GFLOP and backward %.3f a sample, a multiply-add being two; %s "
            "parameters\n",
         w->total.forward / 1e9, w->total.backward / 1e9,
-        dt_term_count(count, (uint64_t)w->total.parameters));
+        dt_human_count(count, (uint64_t)w->total.parameters));
     printf("Not all bytes are there at once: `dnntrain plan` tells what a step takes.\n");
     return DT_OK;
 }

@@ -2,7 +2,7 @@
 #ifndef DT_TOOLS_SHOW_H
 #define DT_TOOLS_SHOW_H
 
-#include "tools/session.h"
+#include "session/session.h"
 
 /**
  * struct dt_show_row - a layer.

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "engine/alloc.h"
-#include "tools/budget.h"
+#include "engine/base/alloc.h"
+#include "session/budget.h"
 
 static double now(void)
 {

@@ -3,7 +3,7 @@
 #define DT_TOOLS_SWEEP_H
 
 #include "tools/args.h"
-#include "tools/session.h"
+#include "session/session.h"
 
 typedef enum dt_sweep_check { DT_SWEEP_UNCHECKED, DT_SWEEP_HOLDS, DT_SWEEP_BROKEN } dt_sweep_check;
 

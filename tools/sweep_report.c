@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/io.h"
-#include "tools/human.h"
+#include "engine/base/io.h"
+#include "session/human.h"
 #include "tools/sweep.h"
 #include "tools/term.h"
 
@@ -40,18 +40,18 @@ static bool uses_disk(const dt_sweep *w)
 
 static void budget(const char *what, uint64_t bytes)
 {
-    char count[DT_COUNT_BYTES];
+    char count[DT_HUMAN_BYTES];
     if (bytes > 0)
-        printf("%s %.2f MiB (%s bytes)\n", what, (double)bytes / mib, dt_term_count(count, bytes));
+        printf("%s %.2f MiB (%s bytes)\n", what, (double)bytes / mib, dt_human_count(count, bytes));
 }
 
 static void header(const dt_sweep *w)
 {
     const dt_session *s = w->session;
-    char input[DT_HUMAN_BYTES], count[DT_COUNT_BYTES];
+    char input[DT_HUMAN_BYTES], count[DT_HUMAN_BYTES];
     printf("%s   %s, %s parameters\n", s->graph->name,
         dt_human_input(input, &s->graph->input, dt_graph_tokens(s->graph)),
-        dt_term_count(count, (uint64_t)dt_graph_parameters(s->graph)));
+        dt_human_count(count, (uint64_t)dt_graph_parameters(s->graph)));
     dt_session_print_device(s);
     budget("largest batch in a device budget of", s->opts.memory.device_budget);
     budget("and a host budget of", s->opts.memory.host_budget);

@@ -12,9 +12,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "engine/alloc.h"
-#include "engine/io.h"
-#include "engine/json.h"
+#include "engine/base/alloc.h"
+#include "engine/base/io.h"
+#include "engine/base/json.h"
 #include "tools/sweep.h"
 
 enum { PATH_ROOM = 1024, SET_ROOM = PATH_ROOM + 64, SETS = 16, TEXT_BYTES = 1 << 20 };

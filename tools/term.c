@@ -1,7 +1,5 @@
 #include "tools/term.h"
 
-#include <inttypes.h>
-
 #include "tools/terminal.h"
 
 enum { NARROWEST = 64, WIDEST = 100 };
@@ -42,18 +40,4 @@ const char *dt_term_cell(int eighths, bool base)
     if (dt_term_unicode())
         return base && eighths == 8 ? "▒" : blocks[eighths];
     return base && eighths == 8 ? "=" : plain[eighths];
-}
-
-const char *dt_term_count(char to[DT_COUNT_BYTES], uint64_t n)
-{
-    char digits[DT_COUNT_BYTES];
-    const int len = snprintf(digits, sizeof digits, "%" PRIu64, n);
-    int at = 0;
-    for (int i = 0; i < len; i++) {
-        if (i > 0 && (len - i) % 3 == 0)
-            to[at++] = ',';
-        to[at++] = digits[i];
-    }
-    to[at] = '\0';
-    return to;
 }

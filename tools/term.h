@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "engine/compiler.h"
+#include "engine/base/compiler.h"
 
 /* Whether block characters may be used on stdout (dt_terminal's utf8). */
 bool dt_term_unicode(void);
@@ -18,9 +18,5 @@ void dt_term_bar(FILE *f, double part, double whole, int width);
 /* The mark of a cell that is filled from below by @eighths, 0 to 8; @base: the cell belongs to the
  * part that never changes. One column. */
 const char *dt_term_cell(int eighths, bool base);
-
-/* A count with commas between thousands. */
-enum { DT_COUNT_BYTES = 32 };
-const char *dt_term_count(char to[DT_COUNT_BYTES], uint64_t n);
 
 #endif

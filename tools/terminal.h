@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "engine/compiler.h"
+#include "engine/base/compiler.h"
 
 /**
  * struct dt_terminal - a stream's abilities.

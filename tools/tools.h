@@ -2,7 +2,7 @@
 #ifndef DT_TOOLS_TOOLS_H
 #define DT_TOOLS_TOOLS_H
 
-#include "engine/error.h"
+#include "engine/base/error.h"
 
 /* Arguments after the subcommand's name. */
 typedef struct dt_command_args {

@@ -7,9 +7,9 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 #include "tools/args.h"
-#include "tools/budget.h"
+#include "session/budget.h"
 #include "tools/train_parts.h"
 
 static volatile sig_atomic_t stop_asked;

@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/alloc.h"
-#include "engine/cpu.h"
-#include "engine/sha256.h"
-#include "engine/text.h"
+#include "engine/base/alloc.h"
+#include "engine/base/cpu.h"
+#include "engine/base/sha256.h"
+#include "engine/base/text.h"
 #include "engine/ways.h"
-#include "layers/onednn.h"
+#include "layers/onednn/onednn.h"
 #include "tools/train_parts.h"
 #include "tools/version.h"
 

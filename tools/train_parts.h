@@ -2,10 +2,10 @@
 #ifndef DT_TOOLS_TRAIN_PARTS_H
 #define DT_TOOLS_TRAIN_PARTS_H
 
-#include "engine/checkpoint.h"
-#include "tools/feeds.h"
+#include "engine/checkpoint/checkpoint.h"
+#include "session/feeds.h"
 #include "tools/progress.h"
-#include "tools/run_dir.h"
+#include "session/run_dir.h"
 
 typedef struct dti_training {
     dt_session *s;

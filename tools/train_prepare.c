@@ -2,15 +2,15 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/alloc.h"
-#include "engine/cpu.h"
-#include "engine/weights.h"
-#include "layers/onednn.h"
-#include "memory/plan_text.h"
+#include "engine/base/alloc.h"
+#include "engine/base/cpu.h"
+#include "engine/checkpoint/weights.h"
+#include "layers/onednn/onednn.h"
+#include "memory/plan_text/plan_text.h"
 #include "memory/profile.h"
-#include "tools/budget.h"
-#include "tools/human.h"
-#include "tools/rig.h"
+#include "session/budget.h"
+#include "session/human.h"
+#include "session/rig.h"
 #include "tools/train_parts.h"
 #include "tools/version.h"
 

@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/alloc.h"
-#include "engine/cpu.h"
-#include "engine/weights.h"
-#include "tools/environment.h"
+#include "engine/base/alloc.h"
+#include "engine/base/cpu.h"
+#include "engine/checkpoint/weights.h"
+#include "session/environment.h"
 #include "tools/train_parts.h"
 
 #define STALL_SHARE 0.1 /* of the time: more of it spent on copies is worth a line */

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "engine/alloc.h"
-#include "engine/weights.h"
+#include "engine/base/alloc.h"
+#include "engine/checkpoint/weights.h"
 #include "tools/train_parts.h"
 
 static dt_status begin_new(dti_training *t, dt_err *err)

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/weights.h"
-#include "tools/human.h"
+#include "engine/checkpoint/weights.h"
+#include "session/human.h"
 #include "tools/train_parts.h"
 
 static dt_trained trained(const dti_training *t)

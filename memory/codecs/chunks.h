@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "engine/compiler.h"
+#include "engine/base/compiler.h"
 
 /* Elements of a chunk: what a thread reads twice stays in its cache. A multiple of a CSR row and of
  * what small floats need to fill words. */

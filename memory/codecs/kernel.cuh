@@ -3,7 +3,7 @@
 #ifndef DT_MEMORY_CODECS_KERNEL_CUH
 #define DT_MEMORY_CODECS_KERNEL_CUH
 
-#include "engine/cuda.cuh"
+#include "engine/cuda/cuda.cuh"
 
 #ifndef DT_CUDA_HOST
 #define DT_CUDA_CODEC(name) extern "C" const dt_cuda_codec dt_cuda_codec_##name

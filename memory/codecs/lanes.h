@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "engine/compiler.h"
+#include "engine/base/compiler.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "packed bytes are little-endian");
 

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 
 /* Whether forward makes the value and nobody else has a hand in it: a pass before this one may have
  * moved it, put it in a slot, cloned it or read it for a clone. */

@@ -11,8 +11,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "engine/alloc.h"
-#include "memory/lower.h"
+#include "engine/base/alloc.h"
+#include "memory/lower/lower.h"
 #include "memory/policies/chen.h"
 #include "memory/policy.h"
 

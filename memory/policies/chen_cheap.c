@@ -9,7 +9,7 @@
  * else would need. A value that several layers read stays: in a residual network each of those is
  * made from the one before, so the first reader in backward would bring all of them back at once,
  * and lower no peak. And the input is not kept but fetched again. */
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 #include "memory/policies/chen.h"
 #include "memory/policy.h"
 

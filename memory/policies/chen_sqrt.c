@@ -10,7 +10,7 @@
  * begins with it, so running it again would lower no peak. */
 #include <math.h>
 
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 #include "memory/policies/chen.h"
 #include "memory/policy.h"
 

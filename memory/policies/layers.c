@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/alloc.h"
-#include "engine/text.h"
+#include "engine/base/alloc.h"
+#include "engine/base/text.h"
 
 static const char *const fates[] = {[DT_PIN_KEEP] = "keep",
     [DT_PIN_MOVE] = "move",

@@ -14,7 +14,7 @@
 #ifndef DT_MEMORY_POLICIES_LAYERS_H
 #define DT_MEMORY_POLICIES_LAYERS_H
 
-#include "engine/config.h"
+#include "engine/config/config.h"
 #include "memory/policy.h"
 
 #define DT_LAYER_FATES DT_CONFIG_GLOBS

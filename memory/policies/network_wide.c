@@ -5,7 +5,7 @@
  * under every policy.
  *
  * Said with slots: tensors of one slot share an interval that lasts the whole run. */
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 #include "memory/policy.h"
 
 /* The slot whose bytes the tensor takes because its op may run in place on one that nobody needs

@@ -20,7 +20,7 @@
  *   any, fast being the paper's (p), small its (m), fit the greedy choice of vDNN_dyn. */
 #include "memory/policies/vdnn_pass.h"
 
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 
 /* By node: whether its backward is the first to read something that moves, whether that has been
  * fetched, and the op before which it is fetched. */

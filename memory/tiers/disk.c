@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/alloc.h"
-#include "memory/pool.h"
+#include "engine/base/alloc.h"
+#include "memory/pools/pool.h"
 #include "memory/tier.h"
 
 static void run(dt_disk_lane *l, dt_disk_transfer *t)

@@ -2,7 +2,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "engine/io.h"
+#include "engine/base/io.h"
 #include "memory/tiers/disk.h"
 
 enum { MOST_WAITS = 1000 }; /* of a millisecond each, for a system that says EAGAIN */

@@ -9,8 +9,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "engine/alloc.h"
-#include "engine/io.h"
+#include "engine/base/alloc.h"
+#include "engine/base/io.h"
 #include "memory/tiers/disk.h"
 
 #define ELSEWHERE "set memory.disk_path to a folder on another disk, or memory.tier = host"

@@ -1,6 +1,6 @@
 #include <signal.h>
 
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 #include "memory/tiers/disk.h"
 
 /* Chunk after chunk, until none is left or one has failed. The lock is held here, and let go while

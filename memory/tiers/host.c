@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 #include "memory/tier.h"
 
 enum { HUGE_PAGE = 2 << 20 };

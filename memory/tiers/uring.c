@@ -7,7 +7,7 @@
 #include <liburing.h>
 #include <time.h>
 
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 
 struct dt_uring {
     struct io_uring ring;

@@ -2,7 +2,7 @@
 #ifndef DT_MEMORY_TIERS_URING_H
 #define DT_MEMORY_TIERS_URING_H
 
-#include "engine/compiler.h"
+#include "engine/base/compiler.h"
 
 /**
  * struct dt_uring_calls - rings over one file.

@@ -4,11 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 #include "engine/dtype.h"
-#include "layers/conv_direct.h"
-#include "layers/cublas_cuda.h"
-#include "layers/cudnn_cuda.h"
+#include "layers/cuda/conv_direct.h"
+#include "layers/cublas/cublas_cuda.h"
+#include "layers/cudnn/cudnn_cuda.h"
 #include "layers/value.h"
 #include "tests/card/card.h"
 

@@ -3,7 +3,7 @@
  * names the codec and the next two the number of values. */
 #include <string.h>
 
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 #include "memory/codec.h"
 #include "tests/fuzz/fuzz.h"
 

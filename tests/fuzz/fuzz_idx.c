@@ -2,7 +2,7 @@
  * left behind, no more bytes than the input could hold. The first two bytes say where the file of
  * labels begins. */
 #include "data/idx.h"
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 #include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,7 +1,7 @@
 /* The contract of decoding: a picture or a message, never both, no block left behind, nothing
  * beyond what the limits allow. Large pictures are left to the tests. */
 #include "data/decode.h"
-#include "engine/alloc.h"
+#include "engine/base/alloc.h"
 #include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

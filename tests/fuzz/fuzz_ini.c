@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/alloc.h"
-#include "engine/run_options.h"
+#include "engine/base/alloc.h"
+#include "engine/config/run_options.h"
 #include "tests/fuzz/fuzz.h"
 
 static char *dump(const dt_config *c)

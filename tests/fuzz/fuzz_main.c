@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/alloc.h"
-#include "engine/io.h"
+#include "engine/base/alloc.h"
+#include "engine/base/io.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { MOST_BYTES = 64 << 20 };

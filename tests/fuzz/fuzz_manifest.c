@@ -3,8 +3,8 @@
  * there. */
 #include <string.h>
 
-#include "engine/alloc.h"
-#include "engine/checkpoint_parts.h"
+#include "engine/base/alloc.h"
+#include "engine/checkpoint/checkpoint_parts.h"
 #include "tests/fuzz/fuzz.h"
 
 static void check_file(const dti_file *f)

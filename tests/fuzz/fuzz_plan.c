@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/alloc.h"
-#include "memory/plan_text.h"
-#include "memory/verify.h"
+#include "engine/base/alloc.h"
+#include "memory/plan_text/plan_text.h"
+#include "memory/verify/verify.h"
 #include "tests/fuzz/fuzz.h"
 
 static char *print(const dt_plan *p, void (*how)(const dt_plan *p, FILE *f), size_t *n)

@@ -3,8 +3,8 @@
  * before, has the size of its shape and is found by its name. */
 #include <string.h>
 
-#include "engine/alloc.h"
-#include "engine/safetensors.h"
+#include "engine/base/alloc.h"
+#include "engine/checkpoint/safetensors.h"
 #include "tests/fuzz/fuzz.h"
 
 static void check_file(const dt_st_file *f, size_t size)

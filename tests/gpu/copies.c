@@ -2,7 +2,7 @@
  * a line of JSON. Built with the tests, run by tests/gpu/bench. */
 #include <stdio.h>
 
-#include "engine/cpu.h"
+#include "engine/base/cpu.h"
 #include "engine/device.h"
 
 enum { TIMES = 20 };

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Includes follow the arrows tools -> models -> {memory, layers, data} -> engine and no other, and
+# Includes follow the arrows tools -> session -> models -> {memory, layers, data} -> engine and no other, and
 # name the path from the root.
 set -eu
 root=${1:-$(dirname -- "$0")/../..}
@@ -11,8 +11,9 @@ BEGIN {
     may["layers"] = " engine layers "
     may["data"]   = " engine data "
     may["models"] = " engine memory layers data models "
-    may["tools"]  = " engine memory layers data models tools "
-    may["tests"]  = " engine memory layers data models tools tests "
+    may["session"] = " engine memory layers data models session "
+    may["tools"]  = " engine memory layers data models session tools "
+    may["tests"]  = " engine memory layers data models session tools tests "
 }
 function bad(why) {
     printf "%s:%d: %s: %s\n", FILENAME, FNR, why, $0
@@ -41,10 +42,10 @@ END { exit wrong }'
 scan() ( # TREE: prints what is wrong, 1 if anything is
     cd "$1"
     set --
-    for room in engine memory layers data models tools tests; do
+    for room in engine memory layers data models session tools tests; do
         [ ! -d "$room" ] || set -- "$@" "$room"
     done
-    find "$@" \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.def' \) -exec awk "$rules" {} +
+    find "$@" \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.inc' -o -name '*.def' \) -exec awk "$rules" {} +
 )
 
 # The check itself is checked: every line of these is wrong, and caught.
@@ -62,23 +63,23 @@ seed() { # FILE LINE pass|fail
     fi
     rm "$temp/$1"
 }
-seed engine/a.c '#include "memory/pool.h"' fail
+seed engine/a.c '#include "memory/pools/pool.h"' fail
 seed engine/a.h '  #  include "layers/registry.h"' fail
 seed memory/policies/a.c '#include "layers/registry.h"' fail
 seed memory/a.c '#include "data/source.h"' fail
-seed layers/a.c '#include "memory/pool.h"' fail
+seed layers/a.c '#include "memory/pools/pool.h"' fail
 seed layers/a_cuda.cu '#include "data/source.h"' fail
 seed data/a.c '#include "layers/registry.h"' fail
 seed data/a.c '#include "models/zoo.h"' fail
 seed models/a.c '#include "tools/tool.h"' fail
 seed tools/a.c '#include "tests/check.h"' fail
-seed layers/layers.def '#include "memory/pool.h"' fail
+seed layers/layers.def '#include "memory/pools/pool.h"' fail
 seed memory/a.c '#include "pool.h"' fail
 seed memory/a.c '#include "../data/source.h"' fail
 seed memory/a.c '#include "memory/../data/source.h"' fail
-seed memory/a.c '#include <engine/error.h>' fail
-seed memory/a.c '#include "memory/pool.c"' fail
-seed memory/a.c '#include "engine/error.h" /* dt_err */' pass
+seed memory/a.c '#include <engine/base/error.h>' fail
+seed memory/a.c '#include "memory/pools/pool.c"' fail
+seed memory/a.c '#include "engine/base/error.h" /* dt_err */' pass
 seed models/a.c '#include "layers/registry.h"' pass
 seed tests/a.c '#include "tools/tool.h"' pass
 seed engine/a.c '#include <sys/types.h>' pass

@@ -8,10 +8,10 @@ temp=$(mktemp -d)
 trap 'rm -rf "$temp"' EXIT
 tree="$temp/a tree"
 fakes="$temp/fakes"
-mkdir -p "$tree/engine" "$tree/memory" "$tree/layers" "$tree/data" "$tree/models" "$tree/tools" "$fakes"
+mkdir -p "$tree/engine/base" "$tree/memory" "$tree/layers" "$tree/data" "$tree/models" "$tree/session" "$tree/tools" "$fakes"
 cp "$root/dnntrain" "$tree/"
 cp "$root/tools/setup.sh" "$root/tools/packages.txt" "$tree/tools/"
-touch "$tree/CMakeLists.txt" "$tree/engine/error.c"
+touch "$tree/CMakeLists.txt" "$tree/engine/base/error.c"
 
 fake() { # NAME, its body on standard input
     { printf '#!/bin/sh\nlog=%s/log\nreal_path=%s\n' "'$temp'" "'$PATH'" && cat; } >"$fakes/$1"
@@ -97,12 +97,12 @@ did_not cmake
 [ "$(head -n 1 "$temp/out")" = "$temp" ] || wrong "speaks when there is nothing to say"
 
 sleep 0.02
-touch "$tree/engine/error.c"
+touch "$tree/engine/base/error.c"
 launch 7
 did 'cmake --build'
 did_not 'cmake -S'
 sleep 0.02
-rm "$tree/engine/error.c" # a file that went
+rm "$tree/engine/base/error.c" # a file that went
 launch 7
 did 'cmake --build'
 

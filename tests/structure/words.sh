@@ -8,9 +8,9 @@ table='
 gets|strcpy|strcat|sprintf|vsprintf|stpcpy   code   no bound: snprintf
 atoi|atol|atoll|atof                         code   no errors: strtol, strtod with checks
 strtok|asctime|ctime|gmtime|localtime        code   shared state: the _r functions
-s?rand|s?random|drand48                      all    not repeatable: engine/philox.h
+s?rand|s?random|drand48                      all    not repeatable: engine/base/philox.h
 alloca                                       all    the stack has no error
-malloc|calloc|realloc|strdup|strndup         code   engine/alloc.h
+malloc|calloc|realloc|strdup|strndup         code   engine/base/alloc.h
 assert                                       all    vanishes in release: DT_ASSERT
 assert_float_equal|assert_float_not_equal    all    passes NaN: dt_relative_error'
 
@@ -22,7 +22,7 @@ done
 calls() { # PATTERN FOLDER...: calls of these names, comments left out
     names=$1
     shift
-    find "$@" \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' \) ! -path engine/alloc.c -exec awk -v names="$names" '
+    find "$@" \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' \) ! -path engine/base/alloc.c -exec awk -v names="$names" '
         FNR == 1 { inside = 0 }
         {
             line = $0
@@ -72,7 +72,7 @@ fi
 # shellcheck disable=SC2086
 if grep -rnE '(^|[^A-Za-z0-9_.>])(time|gettimeofday|clock)\(|CLOCK_REALTIME' $rooms --include='*.[ch]' |
     grep -v '^tools/environment\.c:'; then
-    echo "  refused: a clock that may go back: CLOCK_MONOTONIC; dates are tools/environment.c's"
+    echo "  refused: a clock that may go back: CLOCK_MONOTONIC; dates are session/environment.c's"
     failed=1
 fi
 exit ${failed:-0}

@@ -1,0 +1,23 @@
+/* Host memory for tables and buffers: overflow-checked, and made to fail at the n-th call by tests.
+ * Tensor bytes never come from here: those live in the arena. */
+#ifndef DT_ENGINE_BASE_ALLOC_H
+#define DT_ENGINE_BASE_ALLOC_H
+
+#include "engine/base/compiler.h"
+
+/* Zeroed memory for n objects; NULL when it cannot be had or n * each overflows. n = 0 gives a
+ * valid pointer. Free with dt_free, which takes NULL. */
+void *dt_alloc(size_t n, size_t each) DT_NODISCARD;
+void *dt_realloc(void *p, size_t n, size_t each) DT_NODISCARD; /* new bytes are not zeroed */
+char *dt_strdup(const char *s) DT_NODISCARD;
+void dt_free(void *p);
+
+/* Make room for one more element in a growing array; false when memory is out, with *p intact. */
+bool dt_grow(void **p, size_t *cap, size_t n, size_t each) DT_NODISCARD;
+
+/* For tests: the k-th call from now on (1-based) fails once; 0 turns it off. */
+void dt_alloc_fail_at(long k);
+long dt_alloc_live(void);  /* blocks handed out and not yet freed */
+long dt_alloc_calls(void); /* blocks asked for so far, larger ones for old ones included */
+
+#endif

@@ -1,0 +1,24 @@
+/* The processor: threads of the one OpenMP team, and how they treat denormal numbers. */
+#ifndef DT_ENGINE_BASE_CPU_H
+#define DT_ENGINE_BASE_CPU_H
+
+#include "engine/dtype.h"
+
+/* Set the team's size (0: all cores) and have every thread of it flush denormals to zero, without
+ * which a dying network runs 50 times slower. Returns the size. Called before kernels are prepared.
+ */
+int dt_cpu_setup(int threads);
+
+/* Have the calling thread, which is not of the team, be a team of its own of one thread, with
+ * denormals as above; what OpenMP keeps for it is made here and not later. */
+void dt_cpu_setup_alone(void);
+
+/* Copy by the whole team. */
+void dt_cpu_copy(void *to, const void *from, size_t bytes);
+void dt_cpu_narrow(dt_bf16 *to, const float *from, int64_t count); /* rounding to the nearest */
+
+double dt_cpu_seconds(void); /* of a clock that only goes forward */
+
+const char *dt_cpu_isa(void); /* "avx512_bf16", "avx512", "avx2", "x86-64", "arm64" ... */
+
+#endif

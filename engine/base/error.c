@@ -1,0 +1,114 @@
+#include "engine/base/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/text.h"
+
+enum { TAIL_BYTES = 48 }; /* kept free for the line that counts what no longer fits */
+
+/* The trail is full: count the lost note in the last line. */
+static void count_lost(dt_err *err)
+{
+    if (err->lost++ > 0) /* the last line is an earlier count */
+        do
+            err->len--;
+        while (err->len > 0 && err->text[err->len - 1] != '\n');
+    const int n = snprintf(err->text + err->len, TAIL_BYTES, "... and %d more\n", err->lost);
+    err->len += (size_t)n;
+}
+
+/* Copy a note as one line of printable UTF-8: names in it may hold any byte, and a newline or an
+ * escape sequence would speak for the program. @room includes the NUL; false: it does not fit. */
+static bool put_line(char *to, size_t room, const char *note)
+{
+    static const char plain[] = "\n\t\r", letters[] = "ntr";
+    while (*note != '\0') {
+        char piece[8];
+        const char *special = strchr(plain, *note);
+        size_t used = dt_printable(note), n = used;
+        if (used > 0) {
+            memcpy(piece, note, used);
+        } else {
+            n = (size_t)(special != NULL
+                             ? snprintf(piece, sizeof piece, "\\%c", letters[special - plain])
+                             : snprintf(piece, sizeof piece, "\\x%02X", (unsigned char)*note));
+            used = 1;
+        }
+        if (n >= room)
+            return false;
+        memcpy(to, piece, n);
+        to += n;
+        room -= n;
+        note += used;
+    }
+    *to = '\0';
+    return true;
+}
+
+dt_status dt_err_push(dt_err *err, dt_status code, const char *src, int line, const char *fmt, ...)
+{
+    if (err == NULL)
+        return code;
+    if (err->n++ == 0)
+        err->code = code;
+    char note[2048];
+    va_list ap;
+    va_start(ap, fmt);
+    int len = vsnprintf(note, sizeof note, fmt, ap);
+    va_end(ap);
+    if (len >= (int)sizeof note)
+        len = (int)sizeof note - 1;
+    if (code == DT_E_INTERNAL && len < (int)sizeof note - 1) {
+        const int more = snprintf(note + len, sizeof note - (size_t)len, " [%s:%d]", src, line);
+        len = len + more < (int)sizeof note ? len + more : (int)sizeof note - 1;
+    }
+    const size_t room = sizeof err->text - TAIL_BYTES - err->len;
+    char *end = err->text + err->len;
+    if (err->lost > 0 || err->len + TAIL_BYTES >= sizeof err->text || !put_line(end, room, note)) {
+        *end = '\0';
+        count_lost(err);
+        return code;
+    }
+    err->len += strlen(end);
+    err->text[err->len++] = '\n';
+    err->text[err->len] = '\0';
+    return code;
+}
+
+void dt_bug(const char *src, int line, const char *what)
+{
+    fprintf(stderr, "dnntrain: internal error: %s:%d: %s does not hold\n", src, line, what);
+    abort();
+}
+
+const char *dt_status_name(dt_status s)
+{
+    switch (s) {
+    case DT_OK:
+        return "ok";
+    case DT_E_INTERNAL:
+        return "internal";
+    case DT_E_CONFIG:
+        return "config";
+    case DT_E_DATA:
+        return "data";
+    case DT_E_BUDGET:
+        return "budget";
+    case DT_E_NOMEM:
+        return "memory";
+    case DT_E_IO:
+        return "io";
+    case DT_E_NONFINITE:
+        return "nonfinite";
+    case DT_E_DEVICE:
+        return "device";
+    case DT_E_BUSY:
+        return "busy";
+    case DT_E_STOPPED:
+        return "stopped";
+    }
+    return "unknown";
+}

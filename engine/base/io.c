@@ -1,0 +1,399 @@
+#define _GNU_SOURCE /* O_DIRECT, renameat2, statx */
+
+#include "engine/base/io.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "engine/base/alloc.h"
+
+static int system_open(const char *path, int flags, mode_t mode)
+{
+    return open(path, flags, mode);
+}
+
+/* Kernels before 6.1 do not say what they want; a page is enough for all. */
+static int direct_align(int fd)
+{
+    int align = 4096;
+#ifdef STATX_DIOALIGN
+    struct statx st;
+    if (statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &st) == 0 &&
+        (st.stx_mask & STATX_DIOALIGN) != 0 && st.stx_dio_mem_align > 0)
+        align = (int)st.stx_dio_mem_align;
+#else
+    (void)fd;
+#endif
+    return align;
+}
+
+static int system_direct(int fd, bool on)
+{
+    const int flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || fcntl(fd, F_SETFL, on ? flags | O_DIRECT : flags & ~O_DIRECT) != 0)
+        return -1;
+    return on ? direct_align(fd) : 0;
+}
+
+static int system_exchange(const char *one, const char *other)
+{
+    return renameat2(AT_FDCWD, one, AT_FDCWD, other, RENAME_EXCHANGE);
+}
+
+const dt_io_ops dt_io_system = {
+    .open = system_open,
+    .pread = pread,
+    .pwrite = pwrite,
+    .fsync = fsync,
+    .close = close,
+    .rename = rename,
+    .exchange = system_exchange,
+    .unlink = unlink,
+    .link = link,
+    .fallocate = posix_fallocate,
+    .direct = system_direct,
+    .statfs = statfs,
+};
+const dt_io_ops *dt_io = &dt_io_system;
+
+int dt_open(const char *path, int flags, mode_t mode)
+{
+    int fd;
+    do
+        fd = dt_io->open(path, flags, mode);
+    while (fd < 0 && errno == EINTR);
+    return fd;
+}
+
+static int sync_again(int fd)
+{
+    int r;
+    do
+        r = dt_io->fsync(fd);
+    while (r != 0 && errno == EINTR);
+    return r;
+}
+
+/* Linux has freed the descriptor even when close says EINTR, and everything was synced before. */
+int dt_close(int fd)
+{
+    return dt_io->close(fd) != 0 && errno != EINTR ? -1 : 0;
+}
+
+dt_status dt_read_at(int fd, const char *path, void *to, size_t n, off_t at, dt_err *err)
+{
+    for (size_t done = 0; done < n;) {
+        const ssize_t got = dt_io->pread(fd, (char *)to + done, n - done, at + (off_t)done);
+        if (got < 0 && errno == EINTR)
+            continue;
+        const int64_t where = (int64_t)at + (int64_t)done;
+        if (got < 0)
+            return DT_FAIL(
+                err, DT_E_IO, "read '%s' at byte %" PRId64 ": %s", path, where, strerror(errno));
+        if (got == 0)
+            return DT_FAIL(err, DT_E_DATA, "'%s' ends at byte %" PRId64 ", %zu bytes early", path,
+                where, n - done);
+        done += (size_t)got;
+    }
+    return DT_OK;
+}
+
+dt_status dt_write_at(int fd, const char *path, const void *from, size_t n, off_t at, dt_err *err)
+{
+    for (size_t done = 0; done < n;) {
+        const ssize_t put =
+            dt_io->pwrite(fd, (const char *)from + done, n - done, at + (off_t)done);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put <= 0)
+            return DT_FAIL(err, DT_E_IO, "write '%s' at byte %" PRId64 ": %s", path,
+                (int64_t)at + (int64_t)done, strerror(put < 0 ? errno : ENOSPC));
+        done += (size_t)put;
+    }
+    return DT_OK;
+}
+
+static const char *kind_of_file(mode_t mode)
+{
+    if (S_ISDIR(mode))
+        return "a folder";
+    if (S_ISFIFO(mode))
+        return "a FIFO";
+    if (S_ISSOCK(mode))
+        return "a socket";
+    return "a device";
+}
+
+dt_status dt_open_regular(int *fd, off_t *bytes, const char *path, dt_status wrong, dt_err *err)
+{
+    *fd = -1;
+    *bytes = 0;
+    /* without O_NONBLOCK the open of a FIFO would wait for a writer */
+    const int got = dt_open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY, 0);
+    if (got < 0)
+        return DT_FAIL(err, wrong, "open '%s': %s", path, strerror(errno));
+    struct stat st;
+    dt_status s = DT_OK;
+    if (fstat(got, &st) != 0)
+        s = DT_FAIL(err, DT_E_IO, "stat '%s': %s", path, strerror(errno));
+    else if (!S_ISREG(st.st_mode))
+        s = DT_FAIL(err, wrong, "'%s' is %s, not a regular file", path, kind_of_file(st.st_mode));
+    if (s != DT_OK) {
+        (void)dt_close(got);
+        return s;
+    }
+    *fd = got;
+    *bytes = st.st_size;
+    return DT_OK;
+}
+
+dt_status dt_read_file(
+    char **text, size_t *bytes, const char *path, size_t cap, dt_status wrong, dt_err *err)
+{
+    *text = NULL;
+    *bytes = 0;
+    int fd;
+    off_t size;
+    DT_CHECK(dt_open_regular(&fd, &size, path, wrong, err));
+    const size_t n = (size_t)size;
+    char *p = NULL;
+    dt_status st = DT_OK;
+    if (n > cap)
+        st = DT_FAIL(err, wrong, "'%s' has %zu bytes; at most %zu are read", path, n, cap);
+    else if ((p = dt_alloc(n + 1, 1)) == NULL)
+        st = DT_FAIL(err, DT_E_NOMEM, "no memory for the %zu bytes of '%s'", n, path);
+    else
+        st = dt_read_at(fd, path, p, n, 0, err);
+    (void)dt_close(fd); /* nothing was written: a failing close loses nothing */
+    if (st != DT_OK) {
+        dt_free(p);
+        return st;
+    }
+    *text = p;
+    *bytes = n;
+    return DT_OK;
+}
+
+enum { WRITER_BYTES = 1 << 20 };
+
+struct dt_file_writer {
+    int fd;
+    char *path, *temp, *folder;
+    char *buffer;
+    dt_sha256 *sum; /* NULL: none */
+    size_t held;    /* bytes in the buffer */
+    off_t at;       /* where they go */
+};
+
+static void writer_free(dt_file_writer *w)
+{
+    dt_free(w->path);
+    dt_free(w->temp);
+    dt_free(w->folder);
+    dt_free(w->buffer);
+    dt_free(w);
+}
+
+void dt_writer_abandon(dt_file_writer *w)
+{
+    if (w == NULL)
+        return;
+    if (w->fd >= 0)
+        (void)dt_close(w->fd);
+    if (w->temp != NULL)
+        (void)dt_io->unlink(w->temp);
+    writer_free(w);
+}
+
+/* "a/b" becomes folder "a" and temporary name "a/.b.tmp-PID". */
+static bool writer_names(dt_file_writer *w, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const int folder = slash != NULL ? (int)(slash - path) + 1 : 0; /* with its slash */
+    const size_t room = strlen(path) + 32;
+    w->path = dt_strdup(path);
+    w->folder = dt_alloc(room, 1);
+    char *temp = dt_alloc(room, 1);
+    if (w->path == NULL || w->folder == NULL || temp == NULL) {
+        dt_free(temp);
+        return false;
+    }
+    snprintf(w->folder, room, "%.*s", folder > 0 ? folder : 1, folder > 0 ? path : ".");
+    snprintf(temp, room, "%.*s.%s.tmp-%ld", folder, path, path + folder, (long)getpid());
+    w->temp = temp;
+    return true;
+}
+
+/* Exclusive, so that no link laid there is followed; a leftover can only be of a dead process that
+ * had our number. */
+static int open_temp(const char *path)
+{
+    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
+    const int fd = dt_open(path, flags, 0666);
+    if (fd >= 0 || errno != EEXIST)
+        return fd;
+    (void)dt_io->unlink(path);
+    return dt_open(path, flags, 0666);
+}
+
+/* The rename would put a file in the place of a device, which root may do to /dev/null, or of a
+ * link such as /dev/stdout, which stands for what is open. */
+static dt_status check_target(const char *path, dt_err *err)
+{
+    static const char open_files[] = "/proc/";
+    char to[sizeof open_files];
+    struct stat st;
+    if (lstat(path, &st) != 0 || S_ISREG(st.st_mode))
+        return DT_OK;
+    if (!S_ISLNK(st.st_mode))
+        return DT_FAIL(
+            err, DT_E_IO, "'%s' is %s; name a regular file", path, kind_of_file(st.st_mode));
+    if (readlink(path, to, sizeof to) >= (ssize_t)strlen(open_files) &&
+        memcmp(to, open_files, strlen(open_files)) == 0)
+        return DT_FAIL(err, DT_E_IO, "'%s' is a link to an open file; name a regular file", path);
+    return DT_OK;
+}
+
+dt_status dt_writer_open(dt_file_writer **out, const char *path, dt_err *err)
+{
+    *out = NULL;
+    DT_CHECK(check_target(path, err));
+    dt_file_writer *w = dt_alloc(1, sizeof *w);
+    if (w == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory to write '%s'", path);
+    w->fd = -1;
+    w->buffer = dt_alloc(WRITER_BYTES, 1);
+    if (w->buffer == NULL || !writer_names(w, path)) {
+        writer_free(w);
+        return DT_FAIL(err, DT_E_NOMEM, "no memory to write '%s'", path);
+    }
+    w->fd = open_temp(w->temp);
+    if (w->fd < 0) {
+        const dt_status st = DT_FAIL(err, DT_E_IO, "create '%s': %s", w->temp, strerror(errno));
+        writer_free(w);
+        return st;
+    }
+    *out = w;
+    return DT_OK;
+}
+
+static dt_status writer_flush(dt_file_writer *w, dt_err *err)
+{
+    DT_CHECK(dt_write_at(w->fd, w->temp, w->buffer, w->held, w->at, err));
+    w->at += (off_t)w->held;
+    w->held = 0;
+    return DT_OK;
+}
+
+void dt_writer_sum(dt_file_writer *w, dt_sha256 *sum)
+{
+    w->sum = sum;
+}
+
+static void add_up(const dt_file_writer *w, const void *bytes, size_t n)
+{
+    if (w->sum != NULL)
+        dt_sha256_add(w->sum, bytes, n);
+}
+
+/* A large piece needs no copy, and is summed up while it is near. */
+static dt_status put_directly(dt_file_writer *w, const char *from, dt_err *err)
+{
+    DT_CHECK(writer_flush(w, err));
+    add_up(w, from, WRITER_BYTES);
+    DT_CHECK(dt_write_at(w->fd, w->temp, from, WRITER_BYTES, w->at, err));
+    w->at += WRITER_BYTES;
+    return DT_OK;
+}
+
+dt_status dt_writer_put(dt_file_writer *w, const void *from, size_t n, dt_err *err)
+{
+    const char *p = from;
+    for (; n >= WRITER_BYTES; p += WRITER_BYTES, n -= WRITER_BYTES)
+        DT_CHECK(put_directly(w, p, err));
+    if (n > WRITER_BYTES - w->held)
+        DT_CHECK(writer_flush(w, err));
+    if (n > 0) {
+        memcpy(w->buffer + w->held, p, n);
+        add_up(w, p, n);
+    }
+    w->held += n;
+    return DT_OK;
+}
+
+static dt_status writer_sync(dt_file_writer *w, dt_err *err)
+{
+    DT_CHECK(writer_flush(w, err));
+    if (sync_again(w->fd) != 0)
+        return DT_FAIL(err, DT_E_IO, "sync '%s': %s", w->temp, strerror(errno));
+    const int fd = w->fd;
+    w->fd = -1;
+    if (dt_close(fd) != 0)
+        return DT_FAIL(err, DT_E_IO, "close '%s': %s", w->temp, strerror(errno));
+    return DT_OK;
+}
+
+/* The rename itself lasts only once the folder is synced. Some file systems cannot sync a folder.
+ */
+static dt_status writer_rename(dt_file_writer *w, dt_err *err)
+{
+    const int folder = dt_open(w->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    if (folder < 0)
+        return DT_FAIL(err, DT_E_IO, "open folder '%s': %s", w->folder, strerror(errno));
+    dt_status st = DT_OK;
+    if (dt_io->rename(w->temp, w->path) != 0) {
+        st = DT_FAIL(err, DT_E_IO, "rename '%s' to '%s': %s", w->temp, w->path, strerror(errno));
+    } else {
+        dt_free(w->temp);
+        w->temp = NULL;
+        if (sync_again(folder) != 0 && errno != EINVAL)
+            st = DT_FAIL(err, DT_E_IO, "sync folder '%s': %s", w->folder, strerror(errno));
+    }
+    (void)dt_close(folder);
+    return st;
+}
+
+dt_status dt_writer_commit(dt_file_writer *w, dt_err *err)
+{
+    dt_status st = writer_sync(w, err);
+    if (st == DT_OK)
+        st = writer_rename(w, err);
+    dt_writer_abandon(w);
+    return st;
+}
+
+/* A second name beside, then renamed over. Where both are names of one file already the rename does
+ * nothing, and the name beside is still there. */
+static dt_status link_beside(dt_file_writer *w, const char *from, dt_err *err)
+{
+    (void)dt_io->unlink(w->temp); /* left by a dead process that had our number */
+    if (dt_io->link(from, w->temp) != 0)
+        return DT_FAIL(err, DT_E_IO, "link '%s' to '%s': %s", from, w->temp, strerror(errno));
+    char *temp = dt_strdup(w->temp);
+    if (temp == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory to write '%s'", w->path);
+    const dt_status st = writer_rename(w, err);
+    if (st == DT_OK)
+        (void)dt_io->unlink(temp);
+    dt_free(temp);
+    return st;
+}
+
+dt_status dt_link_over(const char *from, const char *to, dt_err *err)
+{
+    dt_file_writer *w = dt_alloc(1, sizeof *w);
+    if (w == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory to write '%s'", to);
+    w->fd = -1;
+    const dt_status st = writer_names(w, to)
+                             ? link_beside(w, from, err)
+                             : DT_FAIL(err, DT_E_NOMEM, "no memory to write '%s'", to);
+    dt_writer_abandon(w);
+    return st;
+}

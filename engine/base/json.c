@@ -1,0 +1,192 @@
+#include "engine/base/json.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "engine/base/text.h"
+
+/* cJSON keeps its hooks and its last error in globals. */
+static pthread_mutex_t cjson_lock = PTHREAD_MUTEX_INITIALIZER;
+static bool memory_out; /* some allocation of the parse under the lock failed */
+
+static void *hook_alloc(size_t n)
+{
+    void *p = dt_alloc(n, 1);
+    memory_out = memory_out || p == NULL;
+    return p;
+}
+
+static bool digit(const char *s, size_t n, size_t i)
+{
+    return i < n && s[i] >= '0' && s[i] <= '9';
+}
+
+static size_t digits(const char *s, size_t n, size_t i)
+{
+    while (digit(s, n, i))
+        i++;
+    return i;
+}
+
+/* End of the number that starts at i, or i when JSON has no such number. cJSON itself takes what
+ * strtod takes. */
+static size_t number_end(const char *s, size_t n, size_t i)
+{
+    size_t k = i + (s[i] == '-');
+    if (!digit(s, n, k))
+        return i;
+    k = s[k] == '0' ? k + 1 : digits(s, n, k);
+    if (k < n && s[k] == '.') {
+        if (!digit(s, n, k + 1))
+            return i;
+        k = digits(s, n, k + 1);
+    }
+    if (k < n && (s[k] == 'e' || s[k] == 'E')) {
+        k++;
+        if (k < n && (s[k] == '+' || s[k] == '-'))
+            k++;
+        if (!digit(s, n, k))
+            return i;
+        k = digits(s, n, k);
+    }
+    return digit(s, n, k) ? i : k;
+}
+
+/* Offset behind the string whose opening quote is at i. */
+static dt_status string_end(const char *s, size_t n, size_t i, size_t *end, dt_err *err)
+{
+    for (size_t k = i + 1; k < n; k++) {
+        if (s[k] == '"') {
+            *end = k + 1;
+            return DT_OK;
+        }
+        if ((uint8_t)s[k] < 0x20)
+            return DT_FAIL(err, DT_E_DATA, "offset %zu: control character in a string", k);
+        if (s[k] == '\\') {
+            if (n - k >= 6 && memcmp(s + k, "\\u0000", 6) == 0)
+                return DT_FAIL(err, DT_E_DATA, "offset %zu: NUL in a string", k);
+            k++;
+        }
+    }
+    return DT_FAIL(err, DT_E_DATA, "offset %zu: string without an end", i);
+}
+
+/* What must hold before anything is allocated. The grammar itself is left to cJSON. */
+static dt_status scan(const char *s, size_t n, int max_depth, size_t max_values, dt_err *err)
+{
+    const size_t bad = dt_utf8_bad(s, n);
+    if (bad < n)
+        return DT_FAIL(err, DT_E_DATA, "offset %zu: invalid UTF-8", bad);
+    int depth = 0;
+    size_t values = 1; /* at most: one more for each comma and each container */
+    for (size_t i = 0; i < n;) {
+        const char c = s[i];
+        if (c == '"') {
+            DT_CHECK(string_end(s, n, i, &i, err));
+            continue;
+        }
+        if (c == '-' || c == '+' || digit(s, n, i)) {
+            const size_t end = number_end(s, n, i);
+            if (end == i)
+                return DT_FAIL(err, DT_E_DATA, "offset %zu: not a JSON number", i);
+            i = end;
+            continue;
+        }
+        if (c == '[' || c == '{')
+            depth++;
+        if (c == ']' || c == '}')
+            depth--;
+        if (c == '[' || c == '{' || c == ',')
+            values++;
+        if (depth > max_depth)
+            return DT_FAIL(err, DT_E_DATA, "offset %zu: nested deeper than %d", i, max_depth);
+        if (values > max_values)
+            return DT_FAIL(err, DT_E_DATA, "offset %zu: more than %zu values", i, max_values);
+        if ((uint8_t)c < 0x20 && c != '\n' && c != '\r' && c != '\t')
+            return DT_FAIL(err, DT_E_DATA, "offset %zu: byte 0x%02x", i, (unsigned)c);
+        i++;
+    }
+    return DT_OK;
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static dt_status unique_keys(const cJSON *object, dt_err *err)
+{
+    const size_t n = (size_t)cJSON_GetArraySize(object);
+    const char **keys = dt_alloc(n, sizeof *keys);
+    if (keys == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for %zu keys", n);
+    size_t k = 0;
+    for (const cJSON *v = object->child; v != NULL; v = v->next)
+        keys[k++] = v->string;
+    qsort(keys, n, sizeof *keys, by_text);
+    dt_status st = DT_OK;
+    for (k = 1; k < n && st == DT_OK; k++)
+        if (strcmp(keys[k - 1], keys[k]) == 0)
+            st = DT_FAIL(err, DT_E_DATA, "two keys are named '%.600s'", keys[k]);
+    dt_free(keys);
+    return st;
+}
+
+/* Depth is bounded by the scan, so the recursion is. */
+static dt_status check_values(const cJSON *v, dt_err *err)
+{
+    if (cJSON_IsObject(v))
+        DT_CHECK(unique_keys(v, err));
+    if (cJSON_IsNumber(v) && !isfinite(v->valuedouble))
+        return DT_FAIL(err, DT_E_DATA, "a number is too large");
+    for (const cJSON *child = v->child; child != NULL; child = child->next)
+        DT_CHECK(check_values(child, err));
+    return DT_OK;
+}
+
+/* Where the value ends, or where cJSON gave up. */
+static cJSON *parse(const char *text, size_t n, size_t *end, bool *no_memory)
+{
+    static bool hooked;
+    pthread_mutex_lock(&cjson_lock);
+    if (!hooked)
+        cJSON_InitHooks(&(cJSON_Hooks){.malloc_fn = hook_alloc, .free_fn = dt_free});
+    hooked = true;
+    memory_out = false;
+    const char *stop = text;
+    cJSON *v = cJSON_ParseWithLengthOpts(text, n, &stop, 0);
+    *no_memory = memory_out;
+    pthread_mutex_unlock(&cjson_lock);
+    *end = stop >= text && stop <= text + n ? (size_t)(stop - text) : n;
+    return v;
+}
+
+dt_status dt_json_parse(
+    cJSON **out, const char *text, size_t n, int max_depth, size_t max_values, dt_err *err)
+{
+    *out = NULL;
+    DT_CHECK(scan(text, n, max_depth, max_values, err));
+    size_t end;
+    bool no_memory;
+    cJSON *v = parse(text, n, &end, &no_memory);
+    if (v == NULL && no_memory)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for %zu bytes of JSON", n);
+    if (v == NULL)
+        return DT_FAIL(err, DT_E_DATA, "offset %zu: not JSON", end);
+    while (end < n && memchr(" \t\r\n", text[end], 4) != NULL)
+        end++;
+    dt_status st = DT_OK;
+    if (end < n)
+        st = DT_FAIL(err, DT_E_DATA, "offset %zu: text behind the value", end);
+    else
+        st = check_values(v, err);
+    if (st != DT_OK) {
+        cJSON_Delete(v);
+        return st;
+    }
+    *out = v;
+    return DT_OK;
+}

@@ -1,0 +1,20 @@
+/* JSON that strangers hand in: cJSON behind checks of size, depth, duplicate keys, numbers and
+ * UTF-8. */
+#ifndef DT_ENGINE_BASE_JSON_H
+#define DT_ENGINE_BASE_JSON_H
+
+#include <cjson/cJSON.h>
+
+#include "engine/base/error.h"
+
+/* Parse exactly n bytes of one JSON value (white space around it is fine). DT_E_DATA with the
+ * offset for bad UTF-8, NUL bytes (escaped ones too), control characters in strings, numbers JSON
+ * does not know (01, +1, 1e999), nesting over max_depth, more than max_values values in all (what
+ * cJSON allocates for), or two keys of one name in an object. Free *out with cJSON_Delete.
+ *
+ * The first call sends cJSON's allocations through dt_alloc, so do not hold cJSON objects made
+ * before it. Finding a key in a cJSON object is linear: iterate over large objects. */
+dt_status dt_json_parse(cJSON **out, const char *text, size_t n, int max_depth, size_t max_values,
+    dt_err *err) DT_NODISCARD;
+
+#endif

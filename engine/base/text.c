@@ -1,0 +1,68 @@
+#include "engine/base/text.h"
+
+#include <string.h>
+
+/* Bytes that follow @lead, and the range of the first of them; 0 for a byte that cannot lead. */
+static int utf8_tail(uint8_t lead, uint8_t *lo, uint8_t *hi)
+{
+    *lo = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
+    *hi = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
+    if (lead >= 0xC2 && lead <= 0xDF)
+        return 1;
+    if (lead >= 0xE0 && lead <= 0xEF)
+        return 2;
+    return lead >= 0xF0 && lead <= 0xF4 ? 3 : 0;
+}
+
+size_t dt_utf8_bad(const char *text, size_t n)
+{
+    for (size_t i = 0; i < n;) {
+        const uint8_t lead = (uint8_t)text[i];
+        uint8_t lo, hi;
+        size_t tail = 0;
+        if (lead >= 0x80) {
+            tail = (size_t)utf8_tail(lead, &lo, &hi);
+            if (tail == 0 || n - i <= tail)
+                return i;
+            for (size_t k = 1; k <= tail; k++) {
+                const uint8_t b = (uint8_t)text[i + k];
+                if (b < lo || b > hi)
+                    return i;
+                lo = 0x80;
+                hi = 0xBF;
+            }
+        }
+        i += tail + 1;
+    }
+    return n;
+}
+
+size_t dt_printable(const char *text)
+{
+    const uint8_t lead = (uint8_t)text[0];
+    if (lead < 0x80)
+        return lead >= 0x20 && lead != 0x7F;
+    const size_t n = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+    const bool control = lead == 0xC2 && (uint8_t)text[1] < 0xA0;
+    return !control && strnlen(text, n) == n && dt_utf8_bad(text, n) == n ? n : 0;
+}
+
+bool dt_glob(const char *glob, const char *name)
+{
+    const char *star = NULL, *from = NULL; /* the last star, and where what it covers ends */
+    while (*name != '\0') {
+        if (*glob == '*') {
+            star = glob++;
+            from = name;
+        } else if (*glob == '?' || *glob == *name) {
+            glob++;
+            name++;
+        } else if (star != NULL) {
+            glob = star + 1;
+            name = ++from;
+        } else {
+            return false;
+        }
+    }
+    return glob[strspn(glob, "*")] == '\0';
+}

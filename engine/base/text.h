@@ -1,0 +1,18 @@
+/* Checks of text that came from outside. */
+#ifndef DT_ENGINE_BASE_TEXT_H
+#define DT_ENGINE_BASE_TEXT_H
+
+#include "engine/base/compiler.h"
+
+/* Offset of the first byte that is not part of valid UTF-8 (RFC 3629: no overlong forms, no
+ * surrogates, nothing past U+10FFFF), or n. */
+size_t dt_utf8_bad(const char *text, size_t n);
+
+/* Length of the printable UTF-8 character that a NUL-terminated text begins with; 0 for a control
+ * character (C1 included), for a byte that is not valid UTF-8, and at the end. */
+size_t dt_printable(const char *text);
+
+/* Whether the whole of @name is matched: * stands for any text, ? for one character. */
+bool dt_glob(const char *glob, const char *name);
+
+#endif

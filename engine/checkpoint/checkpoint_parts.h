@@ -1,0 +1,72 @@
+/* For checkpoint*.c and the fuzz target only. */
+#ifndef DT_ENGINE_CHECKPOINT_CHECKPOINT_PARTS_H
+#define DT_ENGINE_CHECKPOINT_CHECKPOINT_PARTS_H
+
+#include <cjson/cJSON.h>
+
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/base/sha256.h"
+
+enum {
+    DTI_STEP_BYTES = 40, /* of a checkpoint's own name */
+    DTI_PATH_BYTES = 4096,
+    DTI_MANIFEST_BYTES = 1 << 20
+};
+
+#define DTI_MODEL "model.safetensors"
+#define DTI_STATE "state.safetensors"
+#define DTI_MANIFEST "manifest.json"
+
+/* ---- manifest ---- */
+
+typedef struct dti_file {
+    uint64_t bytes;
+    char sha[DT_SHA256_TEXT];
+} dti_file;
+
+typedef struct dti_manifest {
+    int64_t step, epoch;
+    dti_file model, state;
+    size_t n_fact;
+    dt_fact *fact; /* texts belong to json */
+    cJSON *json;
+} dti_manifest;
+
+/* Everything but its own checksum. DT_E_DATA names what is missing or wrong; *m is then empty. */
+dt_status dti_manifest_parse(
+    dti_manifest *m, const char *name, const char *text, size_t n, dt_err *err) DT_NODISCARD;
+void dti_manifest_deinit(dti_manifest *m);
+
+/* Read the manifest of a checkpoint, its checksum included. */
+dt_status dti_manifest_read(dti_manifest *m, const char *folder, dt_err *err) DT_NODISCARD;
+/* Write it; fact and json are not used. */
+dt_status dti_manifest_write(const dti_manifest *m, const char *folder, const dt_fact *facts,
+    size_t n_facts, dt_err *err) DT_NODISCARD;
+
+/* ---- state ---- */
+
+/* All bytes of the file are added to @sum on their way. */
+dt_status dti_state_save(const char *path, const dt_trained *t, const dt_course *c, dt_sha256 *sum,
+    dt_err *err) DT_NODISCARD;
+/* Looks at everything, then puts the optimizer state. @t NULL: the numbers only. */
+dt_status dti_state_load(
+    const char *path, const dt_trained *t, dt_course *c, dt_err *err) DT_NODISCARD;
+uint64_t dti_state_bytes(const dt_trained *t);
+
+/* ---- folders ---- */
+
+/* FOLDER/NAME; DT_E_IO when that is too long for a path. */
+dt_status dti_path(
+    char to[DTI_PATH_BYTES], const char *folder, const char *name, dt_err *err) DT_NODISCARD;
+void dti_step_name(char to[DTI_STEP_BYTES], int64_t step);
+
+/* A folder (no link), and all files in it; DT_E_IO when something is left. */
+dt_status dti_remove(const char *path, dt_err *err);
+dt_status dti_sync_folder(const char *path, dt_err *err) DT_NODISCARD;
+bool dti_is_folder(const char *path); /* and no link to one */
+
+/* Steps of the checkpoints in a folder, newest first; dt_free *step. None when there is no such
+ * folder. */
+dt_status dti_steps(int64_t **step, size_t *n, const char *folder, dt_err *err) DT_NODISCARD;
+
+#endif

@@ -1,0 +1,226 @@
+/* state.safetensors: optimizer state as "optimizer.K.NAME", of the shape of parameter NAME, and
+ * where the run stands as scalars "run.NAME". */
+#include "engine/checkpoint/checkpoint_parts.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "engine/runner/room.h"
+#include "engine/checkpoint/safetensors.h"
+#include "engine/checkpoint/weights_table.h"
+
+enum { STATES = DT_Y - DT_M, NAME_BYTES = DTI_WEIGHT_NAME_BYTES + 32 };
+
+typedef struct number {
+    const char *name;
+    dt_st_type type; /* DT_ST_I64 or DT_ST_F64 */
+    size_t at;
+} number;
+
+#define WHOLE(f)                                                                                   \
+    {                                                                                              \
+        "run." #f, DT_ST_I64, offsetof(dt_course, f)                                               \
+    }
+#define REAL(f)                                                                                    \
+    {                                                                                              \
+        "run." #f, DT_ST_F64, offsetof(dt_course, f)                                               \
+    }
+static const number numbers[] = {WHOLE(step), WHOLE(epoch), WHOLE(at), WHOLE(evaluated),
+    WHOLE(samples), WHOLE(skipped), WHOLE(reruns), REAL(seconds), REAL(first_loss), REAL(last_loss),
+    WHOLE(best_step), REAL(best), WHOLE(eval_step), WHOLE(eval_epoch), WHOLE(eval_samples),
+    REAL(eval_loss), REAL(eval_top1), REAL(eval_top5)};
+enum { NUMBERS = DT_COUNT(numbers) };
+
+/* A tensor of optimizer state. */
+typedef struct row {
+    char name[NAME_BYTES];
+    const dt_param_info *info;
+    int32_t home;
+} row;
+
+typedef struct rows {
+    size_t n;
+    row *row;
+    dti_room room; /* for the largest */
+} rows;
+
+static void rows_deinit(rows *r)
+{
+    dt_free(r->row);
+    dti_room_give(&r->room);
+    *r = (rows){0};
+}
+
+/* For every parameter what the map has of state, in the network's order. */
+static void list(rows *r, const dti_weights *w, const dt_map *m)
+{
+    for (size_t i = 0; i < w->n; i++)
+        for (int k = 0; k < STATES; k++) {
+            const int32_t home =
+                dt_map_find(m, w->row[i].node, w->row[i].param, (dt_port)(DT_M + k));
+            if (home < 0)
+                continue;
+            row *to = &r->row[r->n++];
+            *to = (row){.info = w->row[i].info, .home = home};
+            snprintf(to->name, sizeof to->name, "optimizer.%d.%s", k, w->row[i].name);
+        }
+}
+
+static dt_status rows_init(rows *r, const dt_trained *t, dt_err *err)
+{
+    dti_weights w;
+    *r = (rows){0};
+    DT_CHECK(dti_weights_init(&w, t->graph, false, err));
+    size_t most = 0;
+    for (size_t i = 0; i < w.n; i++) {
+        const size_t count = (size_t)dt_param_count(w.row[i].info);
+        most = count > most ? count : most;
+    }
+    r->row = dt_alloc(w.n * STATES, sizeof *r->row);
+    dt_status st = r->row == NULL ? DT_FAIL(err, DT_E_NOMEM, "no memory for the optimizer's state")
+                                  : dti_room_take(&r->room, t->runner, most, err);
+    if (st == DT_OK)
+        list(r, &w, t->map);
+    dti_weights_deinit(&w);
+    if (st != DT_OK)
+        rows_deinit(r);
+    return st;
+}
+
+uint64_t dti_state_bytes(const dt_trained *t)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < t->map->n; i++) {
+        const dt_home *h = &t->map->home[i];
+        if (h->port >= DT_M && h->port < DT_M + STATES)
+            bytes += h->bytes;
+    }
+    return bytes;
+}
+
+/* ---- writing ---- */
+
+typedef struct saving {
+    const dt_trained *t;
+    const rows *rows;
+    const dt_course *course;
+} saving;
+
+static dt_status next_tensor(void *arg, size_t i, const void **bytes, dt_err *err)
+{
+    const saving *s = arg;
+    if (i < NUMBERS) {
+        *bytes = (const char *)s->course + numbers[i].at;
+        return DT_OK;
+    }
+    DT_CHECK(dt_runner_get(s->t->runner, s->rows->row[i - NUMBERS].home, s->rows->room.p, err));
+    *bytes = s->rows->room.p;
+    return DT_OK;
+}
+
+dt_status dti_state_save(
+    const char *path, const dt_trained *t, const dt_course *c, dt_sha256 *sum, dt_err *err)
+{
+    rows r;
+    DT_CHECK(rows_init(&r, t, err));
+    const size_t n = NUMBERS + r.n;
+    dt_st_out *out = dt_alloc(n, sizeof *out);
+    dt_status st = DT_OK;
+    if (out == NULL) {
+        st = DT_FAIL(err, DT_E_NOMEM, "no memory to write '%s'", path);
+    } else {
+        for (size_t i = 0; i < NUMBERS; i++)
+            out[i] = (dt_st_out){.name = numbers[i].name, .type = numbers[i].type};
+        for (size_t i = 0; i < r.n; i++) {
+            dt_st_out *o = &out[NUMBERS + i];
+            *o = (dt_st_out){.name = r.row[i].name, .type = DT_ST_F32, .rank = r.row[i].info->rank};
+            memcpy(o->d, r.row[i].info->d, sizeof r.row[i].info->d);
+        }
+        saving s = {t, &r, c};
+        st = dt_st_write_sum(path, out, n, NULL, 0, next_tensor, &s, sum, err);
+    }
+    dt_free(out);
+    rows_deinit(&r);
+    return st;
+}
+
+/* ---- reading ---- */
+
+static dt_status find(const dt_st_file *f, const char *path, const char *name, dt_st_type type,
+    int rank, const int64_t *d, const dt_st_entry **out, dt_err *err)
+{
+    const dt_st_entry *e = *out = dt_st_find(f, name);
+    if (e == NULL)
+        return DT_FAIL(err, DT_E_DATA, "'%s' has no '%s'", path, name);
+    bool same = e->type == type && e->rank == rank;
+    for (int i = 0; i < rank && same; i++)
+        same = e->d[i] == d[i];
+    if (!same)
+        return DT_FAIL(err, DT_E_DATA, "'%s': '%s' has another shape or type", path, name);
+    return DT_OK;
+}
+
+static dt_status read_numbers(const dt_st_file *f, const char *path, dt_course *c, dt_err *err)
+{
+    for (size_t i = 0; i < NUMBERS; i++) {
+        const dt_st_entry *e;
+        int64_t v; /* a real's bits are not looked at */
+        DT_CHECK(find(f, path, numbers[i].name, numbers[i].type, 0, NULL, &e, err));
+        DT_CHECK(dt_st_read(f, e, 0, &v, sizeof v, err));
+        if (numbers[i].type == DT_ST_I64 && (v < 0 || v > INT64_C(1) << 53))
+            return DT_FAIL(err, DT_E_DATA, "'%s': %s is %" PRId64 ", must be from 0 to 2^53", path,
+                numbers[i].name, v);
+        memcpy((char *)c + numbers[i].at, &v, sizeof v);
+    }
+    return DT_OK;
+}
+
+static dt_status check_rows(const dt_st_file *f, const char *path, const rows *r, dt_err *err)
+{
+    for (size_t i = 0; i < r->n; i++) {
+        const dt_st_entry *e;
+        const dt_param_info *p = r->row[i].info;
+        DT_CHECK(find(f, path, r->row[i].name, DT_ST_F32, p->rank, p->d, &e, err));
+    }
+    if (dt_st_count(f) != NUMBERS + r->n)
+        return DT_FAIL(err, DT_E_DATA, "'%s' holds %zu tensors; the optimizer has %zu", path,
+            dt_st_count(f), NUMBERS + r->n);
+    return DT_OK;
+}
+
+static dt_status put_rows(const dt_st_file *f, const rows *r, dt_runner *runner, dt_err *err)
+{
+    for (size_t i = 0; i < r->n; i++) {
+        const dt_st_entry *e = dt_st_find(f, r->row[i].name);
+        DT_CHECK(dt_st_read(f, e, 0, r->room.p, (size_t)e->bytes, err));
+        DT_CHECK(dt_runner_put(runner, r->row[i].home, r->room.p, err));
+    }
+    return DT_OK;
+}
+
+static dt_status load(
+    const dt_st_file *f, const char *path, const dt_trained *t, dt_course *c, dt_err *err)
+{
+    rows r;
+    DT_CHECK(read_numbers(f, path, c, err));
+    if (t == NULL)
+        return DT_OK;
+    DT_CHECK(rows_init(&r, t, err));
+    dt_status st = check_rows(f, path, &r, err);
+    if (st == DT_OK)
+        st = put_rows(f, &r, t->runner, err);
+    rows_deinit(&r);
+    return st;
+}
+
+dt_status dti_state_load(const char *path, const dt_trained *t, dt_course *c, dt_err *err)
+{
+    dt_st_file *f;
+    *c = (dt_course){0};
+    DT_CHECK(dt_st_open(&f, path, err));
+    const dt_status st = load(f, path, t, c, err);
+    dt_st_close(f);
+    return st;
+}

@@ -1,0 +1,87 @@
+/* Hugging Face's safetensors files: an 8-byte little-endian length, a JSON header, raw
+ * little-endian data. Reading trusts nothing: the header is capped and parsed behind depth, count,
+ * name and duplicate checks, offsets must cover the data exactly, without overlap or holes, and
+ * every size must match its shape. Names are UTF-8 without control characters; keys other than
+ * dtype, shape and data_offsets are refused. Scalars (shape []) and tensors of no elements are
+ * fine. Values are not looked at. */
+#ifndef DT_ENGINE_CHECKPOINT_SAFETENSORS_H
+#define DT_ENGINE_CHECKPOINT_SAFETENSORS_H
+
+#include "engine/base/error.h"
+#include "engine/base/sha256.h"
+
+enum {
+    DT_ST_RANK = 8,
+    DT_ST_NAME_BYTES = 512,
+    DT_ST_TENSORS = 65536,
+    DT_ST_HEADER_BYTES = 16 << 20
+};
+
+typedef enum dt_st_type {
+    DT_ST_F32,
+    DT_ST_F16,
+    DT_ST_BF16,
+    DT_ST_F64,
+    DT_ST_I64,
+    DT_ST_I32,
+    DT_ST_I16,
+    DT_ST_I8,
+    DT_ST_U8,
+    DT_ST_BOOL
+} dt_st_type;
+
+typedef struct dt_st_entry {
+    const char *name; /* owned by the file */
+    dt_st_type type;
+    int rank;
+    int64_t d[DT_ST_RANK];
+    uint64_t begin, bytes; /* in the data region */
+} dt_st_entry;
+
+typedef struct dt_st_meta {
+    const char *key, *value;
+} dt_st_meta;
+
+typedef struct dt_st_file dt_st_file;
+
+/* Open and check; data stays on disk. DT_E_DATA for a bad file (named tensor, value), DT_E_DATA
+ * with the system's text when it cannot be opened. */
+dt_status dt_st_open(dt_st_file **out, const char *path, dt_err *err) DT_NODISCARD;
+/* Check a header and the size of what follows it, from memory (fuzzing); reads of data fail. */
+dt_status dt_st_parse(
+    dt_st_file **out, const char *name, const void *bytes, size_t n, dt_err *err) DT_NODISCARD;
+void dt_st_close(dt_st_file *f);
+
+size_t dt_st_count(const dt_st_file *f);
+const dt_st_entry *dt_st_at(const dt_st_file *f, size_t i); /* in the order of their data */
+const dt_st_entry *dt_st_find(const dt_st_file *f, const char *name); /* NULL if none; O(log n) */
+const char *dt_st_metadata(const dt_st_file *f, const char *key);     /* NULL if none */
+size_t dt_st_type_bytes(dt_st_type t);
+const char *dt_st_type_name(dt_st_type t); /* "F32" */
+
+/* Read bytes [from, from + n) of an entry's data. Thread-safe. DT_E_IO or DT_E_DATA when the file
+ * fails or has shrunk. */
+dt_status dt_st_read(const dt_st_file *f, const dt_st_entry *e, uint64_t from, void *to, size_t n,
+    dt_err *err) DT_NODISCARD;
+
+/* Write a file: beside, synced, renamed over @path, folder synced, so that a reader finds the old
+ * file or the new one. Entries are written in the order given; the caller chooses an order that
+ * depends on nothing but the weights. @data is called once per entry, in order, and returns its
+ * bytes (borrowed until the next call). The header is padded with spaces so that data starts at a
+ * multiple of 64. */
+typedef struct dt_st_out {
+    const char *name;
+    dt_st_type type;
+    int rank;
+    int64_t d[DT_ST_RANK];
+} dt_st_out;
+dt_status dt_st_write(const char *path, const dt_st_out *entries, size_t n, const dt_st_meta *meta,
+    size_t n_meta, dt_status (*data)(void *arg, size_t i, const void **bytes, dt_err *err),
+    void *arg, dt_err *err) DT_NODISCARD;
+/* The same, and add all bytes of the file to @sum on their way. */
+dt_status dt_st_write_sum(const char *path, const dt_st_out *entries, size_t n,
+    const dt_st_meta *meta, size_t n_meta,
+    dt_status (*data)(void *arg, size_t i, const void **bytes, dt_err *err), void *arg,
+    dt_sha256 *sum, dt_err *err) DT_NODISCARD;
+
+#endif

@@ -1,0 +1,39 @@
+/* Weights in safetensors files, under PyTorch's names ("layer1.0.conv1.weight") and in PyTorch's
+ * layouts, fp32. A network's weights are all of its parameters and running statistics; gradients
+ * exist for its parameters only.
+ *
+ * PyTorch's batch norm also counts its batches (NAME.num_batches_tracked, int64). Nothing here
+ * needs that count: it is ignored in files and never written; PyTorch fills it in when it loads a
+ * state without it.
+ */
+#ifndef DT_ENGINE_CHECKPOINT_WEIGHTS_H
+#define DT_ENGINE_CHECKPOINT_WEIGHTS_H
+
+#include "engine/runner/runner.h"
+#include "engine/base/sha256.h"
+
+/* Whether a file holds exactly the weights of a network: the same names, shapes and F32, all values
+ * finite. Otherwise DT_E_DATA with a table of what differs and what may help, or with tensor and
+ * index of the first value that is not finite. Reads the whole file, a piece at a time. */
+dt_status dt_weights_check(const dt_graph *g, const char *path, dt_err *err) DT_NODISCARD;
+
+/* Check a file as above, then put its weights where the runner has them. Nothing has changed after
+ * an error, but for one case: a file that breaks or changes between the check and the second read.
+ */
+dt_status dt_weights_load(
+    dt_runner *r, const dt_graph *g, const dt_map *m, const char *path, dt_err *err) DT_NODISCARD;
+
+/* Write all weights, in the network's order: the bytes of the file depend on nothing but them. The
+ * file appears whole or not at all (see dt_st_write). Values are written as they are, finite or
+ * not. One tensor after the other is brought into PyTorch's layout (see dti_room). */
+dt_status dt_weights_save(
+    dt_runner *r, const dt_graph *g, const dt_map *m, const char *path, dt_err *err) DT_NODISCARD;
+/* The same, and add all bytes of the file to @sum on their way. */
+dt_status dt_weights_save_sum(dt_runner *r, const dt_graph *g, const dt_map *m, const char *path,
+    dt_sha256 *sum, dt_err *err) DT_NODISCARD;
+
+/* The same with the gradients of the parameters, under the parameters' names. */
+dt_status dt_gradients_save(
+    dt_runner *r, const dt_graph *g, const dt_map *m, const char *path, dt_err *err) DT_NODISCARD;
+
+#endif

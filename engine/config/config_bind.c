@@ -1,0 +1,221 @@
+#define _XOPEN_SOURCE 700 /* realpath */
+#include "engine/config/config_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+
+/* "FILE:LINE" or "--set", for the start of a message. */
+static const char *place(const dt_config *c, bool set, int line, char *text, size_t room)
+{
+    if (set)
+        return DTI_SET;
+    snprintf(text, room, "%s:%d", c->shown, line);
+    return text;
+}
+
+enum { PLACE_BYTES = 1024 };
+
+static char *join(dt_config *c, const char *folder, const char *between, const char *path)
+{
+    const size_t room = strlen(folder) + strlen(between) + strlen(path) + 1;
+    char *joined = dti_own(c, dt_alloc(room, 1));
+    if (joined != NULL)
+        snprintf(joined, room, "%s%s%s", folder, between, path);
+    return joined;
+}
+
+/* A relative path in the file counts from the file's folder, one of --set from the current one. */
+static const char *resolve(dt_config *c, entry *e)
+{
+    if (e->value[0] == '/' || e->value[0] == '\0' || (!e->set && c->folder == NULL))
+        return e->value;
+    if (e->path != NULL)
+        return e->path;
+    if (!e->set)
+        return e->path = join(c, c->folder, "", e->value);
+    char *here = realpath(".", NULL);
+    if (here == NULL)
+        return e->value;
+    e->path = join(c, here, "/", e->value);
+    free(here);
+    return e->path;
+}
+
+/* The list without the blanks around its commas. */
+static const char *tidy_list(dt_config *c, entry *e)
+{
+    if (strpbrk(e->value, " \t") == NULL)
+        return e->value;
+    char *copy = dti_own(c, dt_strdup(e->value));
+    if (copy == NULL)
+        return NULL;
+    char *to = copy;
+    for (const char *v = copy; *v != '\0';) {
+        const size_t gap = strspn(v, " \t");
+        const bool drop = v[gap] == ',' || v[gap] == '\0' || to == copy || to[-1] == ',';
+        if (gap > 0 && drop)
+            v += gap;
+        else
+            *to++ = *v++;
+    }
+    *to = '\0';
+    return copy;
+}
+
+static dt_status bind_value(
+    dt_config *c, const section *s, entry *e, const dt_opt *row, void *target, dt_err *err)
+{
+    const char *value = e->value;
+    if (row->type == DT_OPT_PATH)
+        value = resolve(c, e);
+    if (row->type == DT_OPT_LIST)
+        value = tidy_list(c, e);
+    if (value == NULL)
+        return dti_no_memory(c, err);
+    if (dt_opt_read(row, value, target, NULL) == DT_OK)
+        return DT_OK;
+    dt_err why = {0}; /* large, so only now */
+    const dt_status st = dt_opt_read(row, value, target, &why);
+    char at[PLACE_BYTES];
+    return DT_FAIL(err, st, "%s: [%.100s] %.100s = %.200s: %.*s",
+        place(c, e->set, e->line, at, sizeof at), s->text, e->key, e->value,
+        (int)strcspn(why.text, "\n"), why.text);
+}
+
+static dt_status missing_key(
+    const dt_config *c, const section *s, const char *text, const dt_opt *row, dt_err *err)
+{
+    char allowed[256];
+    dt_opt_allowed(row, allowed, sizeof allowed);
+    if (s != NULL && !s->set)
+        return DT_FAIL(err, DT_E_CONFIG, "%s:%d: [%.100s] %s is required (%s: %s)", c->shown,
+            s->line, text, row->key, allowed, row->help);
+    return DT_FAIL(err, DT_E_CONFIG, "%s: [%.100s] %s is required (%s: %s)", c->shown, text,
+        row->key, allowed, row->help);
+}
+
+static dt_status note_binding(dt_config *c, const char *text, const dt_opt *rows, dt_err *err)
+{
+    for (size_t i = 0; i < c->n_bound; i++)
+        if (c->bound[i].rows == rows && strcmp(c->bound[i].section, text) == 0)
+            return DT_OK;
+    char *copy = dti_own(c, dt_strdup(text));
+    if (copy == NULL || !dt_grow((void **)&c->bound, &c->bound_cap, c->n_bound, sizeof *c->bound))
+        return dti_no_memory(c, err);
+    c->bound[c->n_bound++] = (binding){copy, rows};
+    return DT_OK;
+}
+
+dt_status dt_config_bind(
+    dt_config *c, const char *text, const dt_opt *rows, void *target, dt_err *err)
+{
+    dt_opt_defaults(rows, target);
+    DT_CHECK(note_binding(c, text, rows, err));
+    section *s = dti_find_section(c, text);
+    if (s != NULL)
+        s->known = true;
+    dt_status first = DT_OK;
+    for (const dt_opt *row = rows; row->key != NULL; row++) {
+        entry *e = dti_find_entry(s, row->key);
+        dt_status st = DT_OK;
+        if (e != NULL) {
+            e->known = true;
+            st = bind_value(c, s, e, row, target, err);
+        } else if (row->fallback == NULL) {
+            st = missing_key(c, s, text, row, err);
+        }
+        if (st == DT_E_NOMEM)
+            return st;
+        if (first == DT_OK)
+            first = st;
+    }
+    return first;
+}
+
+void dt_config_mark_known(dt_config *c, const char *text)
+{
+    section *s = dti_find_section(c, text);
+    if (s == NULL)
+        return;
+    s->known = s->free_keys = true;
+    for (size_t i = 0; i < s->n; i++)
+        s->key[i].known = true;
+}
+
+/* Words to suggest: the keys bound in section @text, or, without one, the sections. */
+static const char **known_words(const dt_config *c, const char *text)
+{
+    size_t n = 0, room = 1;
+    for (size_t i = 0; i < c->n_bound; i++)
+        for (const dt_opt *row = c->bound[i].rows; row->key != NULL; row++)
+            room++;
+    const char **words = dt_alloc(room + c->n_bound, sizeof *words);
+    for (size_t i = 0; words != NULL && i < c->n_bound; i++) {
+        if (text == NULL)
+            words[n++] = c->bound[i].section;
+        else if (strcmp(c->bound[i].section, text) == 0)
+            for (const dt_opt *row = c->bound[i].rows; row->key != NULL; row++)
+                words[n++] = row->key;
+    }
+    return words; /* zeroed, so NULL-terminated */
+}
+
+/* "did you mean 'batch'?", or what there is. */
+static void suggest(const char *word, const char *const *words, char *text, size_t room)
+{
+    const char *near = dt_nearest(word, words);
+    if (near != NULL) {
+        snprintf(text, room, "did you mean '%s'?", near);
+        return;
+    }
+    size_t n = (size_t)snprintf(text, room, "known:");
+    for (; *words != NULL && n < room; words++)
+        n += (size_t)snprintf(text + n, room - n, " %s%s", *words, words[1] != NULL ? "," : "");
+}
+
+static dt_status unknown_section(const dt_config *c, const section *s, dt_err *err)
+{
+    char at[PLACE_BYTES], advice[512];
+    const char **words = known_words(c, NULL);
+    if (words == NULL)
+        return dti_no_memory(c, err);
+    suggest(s->text, words, advice, sizeof advice);
+    dt_free(words);
+    return DT_FAIL(err, DT_E_CONFIG, "%s: unknown section [%.100s], %s",
+        place(c, s->set, s->line, at, sizeof at), s->text, advice);
+}
+
+static dt_status unknown_keys(const dt_config *c, const section *s, dt_err *err)
+{
+    const char **words = NULL;
+    dt_status st = DT_OK;
+    for (size_t i = 0; i < s->n; i++) {
+        const entry *e = &s->key[i];
+        if (e->known)
+            continue;
+        if (words == NULL && (words = known_words(c, s->text)) == NULL)
+            return dti_no_memory(c, err);
+        char at[PLACE_BYTES], advice[512];
+        suggest(e->key, words, advice, sizeof advice);
+        st = DT_FAIL(err, DT_E_CONFIG, "%s: [%.100s] unknown key '%.100s', %s",
+            place(c, e->set, e->line, at, sizeof at), s->text, e->key, advice);
+    }
+    dt_free(words);
+    return st;
+}
+
+dt_status dt_config_check_known(const dt_config *c, dt_err *err)
+{
+    dt_status first = DT_OK;
+    for (size_t i = 0; i < c->n; i++) {
+        const section *s = &c->at[i];
+        const dt_status st = s->known ? unknown_keys(c, s, err) : unknown_section(c, s, err);
+        if (st == DT_E_NOMEM)
+            return st;
+        if (first == DT_OK)
+            first = st;
+    }
+    return first;
+}

@@ -1,0 +1,234 @@
+#include "engine/config/options_parts.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+static const double PAST_I64 = 0x1p63;
+
+static bool ranged(const dt_opt *row)
+{
+    return row->min != 0 || row->max != 0;
+}
+
+static void print_limit(const dt_opt *row, double v, char *text, size_t room)
+{
+    if (row->type == DT_OPT_F64)
+        snprintf(text, room, "%g", v);
+    else if (row->type == DT_OPT_BYTES)
+        dti_print_bytes(text, room, v >= 0x1p64 ? UINT64_MAX : (uint64_t)v);
+    else
+        snprintf(text, room, "%" PRId64, v >= PAST_I64 ? INT64_MAX : (int64_t)v);
+}
+
+static void print_range(const dt_opt *row, char *text, size_t room)
+{
+    char min[40], max[40];
+    print_limit(row, row->min, min, sizeof min);
+    print_limit(row, row->max, max, sizeof max);
+    snprintf(text, room, "%s..%s", min, max);
+}
+
+static void print_choices(const dt_opt *row, char *text, size_t room)
+{
+    size_t n = 0;
+    text[0] = '\0';
+    for (size_t i = 0; row->choices[i] != NULL && n < room; i++)
+        n += (size_t)snprintf(text + n, room - n, "%s%s", i > 0 ? ", " : "", row->choices[i]);
+}
+
+void dt_opt_allowed(const dt_opt *row, char *text, size_t room)
+{
+    static const char *const kinds[] = {[DT_OPT_I64] = "whole number",
+        [DT_OPT_F64] = "number",
+        [DT_OPT_BOOL] = "on or off",
+        [DT_OPT_ENUM] = "",
+        [DT_OPT_STR] = "text",
+        [DT_OPT_PATH] = "path",
+        [DT_OPT_BYTES] = "bytes",
+        [DT_OPT_LIST] = "list, a,b,c"};
+    if (row->type == DT_OPT_ENUM)
+        print_choices(row, text, room);
+    else if (ranged(row))
+        print_range(row, text, room);
+    else
+        snprintf(text, room, "%s", kinds[row->type]);
+}
+
+static dt_status not_a(const dt_opt *row, const char *what, dt_err *err)
+{
+    char range[96];
+    if (!ranged(row))
+        return DT_FAIL(err, DT_E_CONFIG, "not %s", what);
+    print_range(row, range, sizeof range);
+    return DT_FAIL(err, DT_E_CONFIG, "not %s; must be %s", what, range);
+}
+
+static dt_status check_range(const dt_opt *row, double v, dt_err *err)
+{
+    char range[96];
+    if (!ranged(row) || (v >= row->min && v <= row->max))
+        return DT_OK;
+    print_range(row, range, sizeof range);
+    return DT_FAIL(err, DT_E_CONFIG, "must be %s", range);
+}
+
+static dt_status read_i64(const dt_opt *row, const char *text, void *to, dt_err *err)
+{
+    int64_t v = 0;
+    if (!dt_parse_i64(text, &v)) {
+        if (dti_looks_whole(text) && ranged(row))
+            return check_range(row, text[0] == '-' ? -HUGE_VAL : HUGE_VAL, err);
+        return not_a(row, dti_looks_whole(text) ? "a number of 64 bits" : "a whole number", err);
+    }
+    DT_CHECK(check_range(row, (double)v, err));
+    memcpy(to, &v, sizeof v);
+    return DT_OK;
+}
+
+static dt_status read_f64(const dt_opt *row, const char *text, void *to, dt_err *err)
+{
+    double v = 0;
+    if (!dt_parse_f64(text, &v))
+        return not_a(row,
+            dti_looks_real(text)        ? "within the range of doubles"
+            : strchr(text, ',') != NULL ? "a number (the decimal sign is a point)"
+                                        : "a finite decimal number",
+            err);
+    DT_CHECK(check_range(row, v, err));
+    memcpy(to, &v, sizeof v);
+    return DT_OK;
+}
+
+static dt_status read_bytes(const dt_opt *row, const char *text, void *to, dt_err *err)
+{
+    uint64_t v = 0;
+    DT_CHECK(dti_parse_bytes(text, &v, err));
+    DT_CHECK(check_range(row, (double)v, err));
+    memcpy(to, &v, sizeof v);
+    return DT_OK;
+}
+
+static dt_status read_bool(const char *text, void *to, dt_err *err)
+{
+    static const char *const words[] = {"false", "true", "off", "on", "no", "yes", "0", "1"};
+    for (size_t i = 0; i < DT_COUNT(words); i++)
+        if (strcmp(words[i], text) == 0) {
+            const bool v = i % 2 != 0;
+            memcpy(to, &v, sizeof v);
+            return DT_OK;
+        }
+    return DT_FAIL(err, DT_E_CONFIG, "must be true or false, on or off, yes or no, 1 or 0");
+}
+
+static dt_status read_enum(const dt_opt *row, const char *text, void *to, dt_err *err)
+{
+    for (int i = 0; row->choices[i] != NULL; i++)
+        if (strcmp(row->choices[i], text) == 0) {
+            memcpy(to, &i, sizeof i);
+            return DT_OK;
+        }
+    char all[512];
+    print_choices(row, all, sizeof all);
+    const char *near = dt_nearest(text, row->choices);
+    if (near != NULL)
+        return DT_FAIL(err, DT_E_CONFIG, "must be one of %s; did you mean '%s'?", all, near);
+    return DT_FAIL(err, DT_E_CONFIG, "must be one of %s", all);
+}
+
+/* No item may be empty: "a,,b" is a slip of the finger. */
+static dt_status check_list(const char *text, dt_err *err)
+{
+    for (const char *s = text;; s++) {
+        s += strspn(s, " \t");
+        const size_t n = strcspn(s, ",");
+        if (n == 0)
+            return DT_FAIL(err, DT_E_CONFIG, "an item of the list is empty; write a,b,c");
+        s += n;
+        if (*s == '\0')
+            return DT_OK;
+    }
+}
+
+dt_status dt_opt_read(const dt_opt *row, const char *text, void *target, dt_err *err)
+{
+    void *to = (char *)target + row->at;
+    switch (row->type) {
+    case DT_OPT_I64:
+        return read_i64(row, text, to, err);
+    case DT_OPT_F64:
+        return read_f64(row, text, to, err);
+    case DT_OPT_BOOL:
+        return read_bool(text, to, err);
+    case DT_OPT_ENUM:
+        return read_enum(row, text, to, err);
+    case DT_OPT_BYTES:
+        return read_bytes(row, text, to, err);
+    case DT_OPT_LIST:
+        if (*text != '\0')
+            DT_CHECK(check_list(text, err));
+        break;
+    case DT_OPT_STR:
+    case DT_OPT_PATH:
+        break;
+    }
+    const char *v = *text != '\0' ? text : NULL;
+    if (v == NULL && (row->fallback == NULL || row->fallback[0] != '\0'))
+        return DT_FAIL(err, DT_E_CONFIG, "must not be empty");
+    memcpy(to, &v, sizeof(char *));
+    return DT_OK;
+}
+
+static size_t type_bytes(dt_opt_type t)
+{
+    static const size_t bytes[] = {[DT_OPT_I64] = sizeof(int64_t),
+        [DT_OPT_F64] = sizeof(double),
+        [DT_OPT_BOOL] = sizeof(bool),
+        [DT_OPT_ENUM] = sizeof(int),
+        [DT_OPT_STR] = sizeof(char *),
+        [DT_OPT_PATH] = sizeof(char *),
+        [DT_OPT_BYTES] = sizeof(uint64_t),
+        [DT_OPT_LIST] = sizeof(char *)};
+    return bytes[t];
+}
+
+void dt_opt_defaults(const dt_opt *rows, void *target)
+{
+    for (const dt_opt *row = rows; row->key != NULL; row++) {
+        memset((char *)target + row->at, 0, type_bytes(row->type));
+        if (row->fallback == NULL || row->fallback[0] == '\0')
+            continue;
+        const dt_status st = dt_opt_read(row, row->fallback, target, NULL);
+        DT_ASSERT(st == DT_OK);
+    }
+}
+
+void dt_opt_print(FILE *f, const dt_opt *row, const void *target)
+{
+    const void *at = (const char *)target + row->at;
+    char text[40];
+    switch (row->type) {
+    case DT_OPT_I64:
+        fprintf(f, "%" PRId64, *(const int64_t *)at);
+        break;
+    case DT_OPT_F64:
+        dti_print_f64(f, *(const double *)at);
+        break;
+    case DT_OPT_BOOL:
+        fputs(*(const bool *)at ? "on" : "off", f);
+        break;
+    case DT_OPT_ENUM:
+        fputs(row->choices[*(const int *)at], f);
+        break;
+    case DT_OPT_BYTES:
+        dti_print_bytes(text, sizeof text, *(const uint64_t *)at);
+        fputs(text, f);
+        break;
+    case DT_OPT_STR:
+    case DT_OPT_PATH:
+    case DT_OPT_LIST:
+        if (*(const char *const *)at != NULL)
+            fputs(*(const char *const *)at, f);
+        break;
+    }
+}

@@ -1,0 +1,367 @@
+#include "engine/config/run_options.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const attention_words[] = {"efficient", "naive", NULL};
+static const char *const on_error_words[] = {"fail", "skip", NULL};
+static const char *const optimizer_words[] = {"sgd", "adam", "adamw", NULL};
+static const char *const schedule_words[] = {"constant", "step", "cosine", "linear", NULL};
+static const char *const precision_words[] = {"fp32", "tf32", "bf16", "auto", NULL};
+static const char *const tier_words[] = {"auto", "host", "disk", NULL};
+static const char *const algorithm_words[] = {"fast", "small", "fit", NULL};
+static const char *const best_words[] = {"off", "loss", "top1", NULL};
+static const char *const device_words[] = {"auto", "cpu", "cuda", NULL};
+
+#define END                                                                                        \
+    {                                                                                              \
+        NULL, DT_OPT_I64, 0, NULL, 0, 0, NULL, NULL, NULL                                          \
+    }
+/* clang-format off */
+#define AT(f) offsetof(dt_model_section, f)
+static const dt_opt model_rows[] = {
+    {"name", DT_OPT_STR, AT(name), "", 0, 0, NULL, NULL, "a network of ours; when not given, the file's layer sections, and without those resnet50"},
+    {"classes", DT_OPT_I64, AT(classes), "0", 0, 1e6, NULL, NULL, "outputs of the network; 0: as many as the data has, or the model's own number"},
+    {"image", DT_OPT_I64, AT(image), "0", 0, 16384, NULL, "pixels", "height and width of the input; 0: the model's own"},
+    {"width", DT_OPT_I64, AT(width), "0", 0, 65536, NULL, "channels", "channels of the first stage, 64 being the standard that all others scale with; of gpt2 those of a token; 0: the model's own"},
+    {"layers", DT_OPT_I64, AT(layers), "0", 0, 4096, NULL, NULL, "blocks of a transformer; 0: the model's own"},
+    {"heads", DT_OPT_I64, AT(heads), "0", 0, 4096, NULL, NULL, "parts of a transformer's channels that attend apart; 0: the model's own"},
+    {"vocab", DT_OPT_I64, AT(vocab), "0", 0, 1048576, NULL, "tokens", "kinds of tokens; 0: classes, and without those the model's own"},
+    {"context", DT_OPT_I64, AT(context), "0", 0, 1048576, NULL, "tokens", "length of a sequence; 0: the model's own"},
+    {"attention", DT_OPT_ENUM, AT(attention), "efficient", 0, 0, attention_words, NULL, "efficient computes probabilities again in backward, naive keeps them"},
+    {"dropout", DT_OPT_F64, AT(dropout), "-1", -1, 0.99, NULL, NULL, "share of values dropped, 0 to 0.99; -1: the model's own"},
+    {"fuse", DT_OPT_BOOL, AT(fuse), "on", 0, 0, NULL, NULL, "compute a layer and the ReLU behind it as one"},
+    {"weights", DT_OPT_PATH, AT(weights), "", 0, 0, NULL, NULL, "safetensors file to start from"},
+    END};
+#undef AT
+#define AT(f) offsetof(dt_data_opts, f)
+static const dt_opt data_rows[] = {
+    {"source", DT_OPT_STR, AT(source), "synthetic", 0, 0, NULL, NULL, "where samples come from; 'dnntrain list sources' names them"},
+    {"path", DT_OPT_PATH, AT(path), "", 0, 0, NULL, NULL, "file or folder to train on"},
+    {"eval_path", DT_OPT_PATH, AT(eval_path), "", 0, 0, NULL, NULL, "file or folder to evaluate on; not given: the source's own split, if it has one"},
+    {"augment", DT_OPT_BOOL, AT(augment), "on", 0, 0, NULL, NULL, "random crops and flips while training: pictures of the network's size, as CIFAR's, are shifted by up to 4 pixels, others cut to 8 to 100 % of their area and resized; digits are not mirrored"},
+    {"cutout", DT_OPT_I64, AT(cutout), "0", 0, 16384, NULL, "pixels", "with augment: side of a square, anywhere in a picture, that is replaced by the mean; 0: none"},
+    {"shuffle", DT_OPT_BOOL, AT(shuffle), "on", 0, 0, NULL, NULL, "a new order in each epoch"},
+    {"mean", DT_OPT_LIST, AT(mean_text), "", 0, 0, NULL, NULL, "subtracted from pixels scaled to 0..1: one number, or three for R,G,B; not given: the source's own"},
+    {"std", DT_OPT_LIST, AT(std_text), "", 0, 0, NULL, NULL, "what pixels are then divided by: one number, or three; not given: the source's own"},
+    {"on_error", DT_OPT_ENUM, AT(on_error), "fail", 0, 0, on_error_words, NULL, "what a bad sample does"},
+    {"max_skips", DT_OPT_I64, AT(max_skips), "100", 0, 1e9, NULL, "samples", "with on_error = skip: more bad samples than this fail the run"},
+    {"samples", DT_OPT_I64, AT(samples), "8192", 1, 1e9, NULL, "samples", "length of an epoch of the synthetic source"},
+    {"ahead", DT_OPT_I64, AT(ahead), "2", 1, 16, NULL, "batches", "batches decoded ahead of the step"},
+    END};
+#undef AT
+#define AT(f) offsetof(dt_train_opts, f)
+static const dt_opt train_rows[] = {
+    {"batch", DT_OPT_I64, AT(batch), "32", 1, 1048576, NULL, "samples", "samples of a step"},
+    {"micro_batch", DT_OPT_I64, AT(micro_batch), "0", 0, 1048576, NULL, "samples", "samples computed at once, gradients being added up; divides batch; 0: all of batch"},
+    {"steps", DT_OPT_I64, AT(steps), "0", 0, 1e15, NULL, "steps", "length of the run; with neither steps nor epochs: 100 steps"},
+    {"epochs", DT_OPT_I64, AT(epochs), "0", 0, 1e9, NULL, "epochs", "length of the run in passes over the data; with steps as well, what is reached first ends it"},
+    {"optimizer", DT_OPT_ENUM, AT(optimizer), "sgd", 0, 0, optimizer_words, NULL, "update rule, as PyTorch has it; adam adds weight decay to gradients, adamw takes it from the weights"},
+    {"lr", DT_OPT_F64, AT(lr), "0.1", 1e-12, 1e6, NULL, NULL, "learning rate"},
+    {"momentum", DT_OPT_F64, AT(momentum), "0.9", 0, 0.999999, NULL, NULL, "momentum of sgd"},
+    {"nesterov", DT_OPT_BOOL, AT(nesterov), "off", 0, 0, NULL, NULL, "Nesterov's momentum for sgd"},
+    {"beta1", DT_OPT_F64, AT(beta1), "0.9", 0, 0.999999, NULL, NULL, "of adam and adamw: how much of the mean gradient is kept"},
+    {"beta2", DT_OPT_F64, AT(beta2), "0.999", 0, 0.9999999, NULL, NULL, "of adam and adamw: how much of the mean squared gradient is kept"},
+    {"eps", DT_OPT_F64, AT(eps), "1e-8", 1e-30, 1, NULL, NULL, "of adam and adamw: added to the divisor"},
+    {"weight_decay", DT_OPT_F64, AT(weight_decay), "1e-4", 0, 1e3, NULL, NULL, "share of the weights added to their gradients; of adamw, times lr, taken from the weights"},
+    {"no_decay", DT_OPT_BOOL, AT(no_decay), "off", 0, 0, NULL, NULL, "weight decay leaves biases and the weights of norms alone, which are all parameters of one dimension"},
+    {"clip", DT_OPT_F64, AT(clip), "0", 0, 1e12, NULL, NULL, "largest norm of all gradients taken together, to which greater ones are scaled down; 0: none"},
+    {"label_smoothing", DT_OPT_F64, AT(label_smoothing), "0", 0, 0.999999, NULL, NULL, "share of each label that is spread over all classes while training"},
+    {"schedule", DT_OPT_ENUM, AT(schedule), "constant", 0, 0, schedule_words, NULL, "how lr changes: constant; step: times gamma at each milestone; cosine and linear: from lr, after warmup, to final_lr at the end of the run"},
+    {"warmup", DT_OPT_STR, AT(warmup_text), "0", 0, 0, NULL, "steps", "steps in which lr rises evenly from nearly 0, or epochs, as 5ep"},
+    {"final_lr", DT_OPT_F64, AT(final_lr), "0", 0, 1e6, NULL, NULL, "where schedule = cosine or linear ends"},
+    {"milestones", DT_OPT_LIST, AT(milestones_text), "", 0, 0, NULL, "epochs", "rising epochs at which schedule = step lowers lr, as 30,60,80"},
+    {"gamma", DT_OPT_F64, AT(gamma), "0.1", 1e-12, 1, NULL, NULL, "factor of schedule = step"},
+    {"precision", DT_OPT_ENUM, AT(precision), "fp32", 0, 0, precision_words, NULL, "type of values and their gradients; weights, sums and statistics are fp32. tf32: fp32, but products on a cuda device may round their factors to 10 bits of mantissa. auto: bf16 on a cuda device and where the processor multiplies it (AVX512-BF16, AMX), else fp32"},
+    {"seed", DT_OPT_I64, AT(seed), "1", 0, 0x1p63, NULL, NULL, "of every random number of the run"},
+    {"eval_every", DT_OPT_I64, AT(eval_every), "1", 0, 1e9, NULL, "epochs", "epochs between evaluations; 0: only at the end"},
+    {"dump_gradients", DT_OPT_PATH, AT(dump_gradients), "", 0, 0, NULL, NULL, "safetensors file for the gradients of the first step, before decay"},
+    {"drop_last", DT_OPT_BOOL, AT(drop_last), "off", 0, 0, NULL, NULL, "leave out an epoch's last batch when it is not full"},
+    END};
+#undef AT
+#define AT(f) offsetof(dt_device_opts, f)
+static const dt_opt device_rows[] = {
+    {"kind", DT_OPT_ENUM, AT(kind), "auto", 0, 0, device_words, NULL, "what computes; auto: cuda when it was built and a card answers, else cpu"},
+    {"card", DT_OPT_STR, AT(card), "", 0, 0, NULL, NULL, "a card that need not be here, for plan and sweep to make their plans for; 'dnntrain list cards' names them"},
+    {"threads", DT_OPT_I64, AT(threads), "0", 0, 1024, NULL, NULL, "threads that compute; 0: all cores"},
+    END};
+#undef AT
+#define AT(f) offsetof(dt_memory_opts, f)
+static const dt_opt memory_rows[] = {
+    {"policy", DT_OPT_LIST, AT(policy), "keep_all", 0, 0, NULL, NULL, "how memory is saved, one after the other; 'dnntrain list policies' names them"},
+    {"algorithms", DT_OPT_ENUM, AT(algorithms), "fast", 0, 0, algorithm_words, NULL, "where a layer can be computed in several ways, the faster with more scratch: the fastest; the one with the least; or the fastest ones that raise the peak neither above that of small nor above device_budget"},
+    {"device_budget", DT_OPT_BYTES, AT(device_budget), "0", 0, 0, NULL, NULL, "most memory the device may use; 0: what the machine has"},
+    {"host_budget", DT_OPT_BYTES, AT(host_budget), "0", 0, 0, NULL, NULL, "most host memory that moved tensors may take; 0: what the machine has"},
+    {"disk_budget", DT_OPT_BYTES, AT(disk_budget), "0", 0, 0, NULL, NULL, "most disk space that moved tensors may take; 0: what is free"},
+    {"tier", DT_OPT_ENUM, AT(tier), "auto", 0, 0, tier_words, NULL, "where moved tensors wait; auto: the host, and what host_budget has no room for on the disk, if disk_path is given"},
+    {"disk_path", DT_OPT_PATH, AT(disk_path), "", 0, 0, NULL, NULL, "folder for the file of the disk tier; with tier = disk /var/tmp unless given"},
+    {"copy_threads", DT_OPT_BOOL, AT(copy_threads), "off", 0, 0, NULL, NULL, "copy to and from the host by a thread a direction, not by the team between layers; for machines with cores to spare"},
+    {"checksum", DT_OPT_BOOL, AT(checksum), "off", 0, 0, NULL, NULL, "sum up what goes to the disk, and compare when it is back"},
+    {"profile", DT_OPT_PATH, AT(profile), "", 0, 0, NULL, NULL, "shares of values that are not zero, as 'dnntrain profile' writes them; room for packed tensors is made by them"},
+    {"pool", DT_OPT_STR, AT(pool), "greedy", 0, 0, NULL, NULL, "how tensors get their addresses; 'dnntrain list pools' names them"},
+    END};
+#undef AT
+#define AT(f) offsetof(dt_checkpoint_opts, f)
+static const dt_opt checkpoint_rows[] = {
+    {"every", DT_OPT_STR, AT(every), "0", 0, 0, NULL, NULL, "when to save all that is needed to go on: 500 is every 500 steps, 2ep every 2 epochs; 0: only at the end"},
+    {"keep_last", DT_OPT_I64, AT(keep_last), "2", 0, 1e9, NULL, NULL, "checkpoints kept, the older ones being removed; 0: all"},
+    {"best", DT_OPT_ENUM, AT(best), "off", 0, 0, best_words, NULL, "save and keep the checkpoint whose evaluation had the lowest loss, or the highest top1, too"},
+    {"resume", DT_OPT_STR, AT(resume), "no", 0, 0, NULL, NULL, "no; auto: go on with the run in run.dir, or start it; a folder: go on with that run or checkpoint"},
+    END};
+#undef AT
+#define AT(f) offsetof(dt_dir_opts, f)
+static const dt_opt run_rows[] = {
+    {"dir", DT_OPT_PATH, AT(dir), "", 0, 0, NULL, NULL, "folder for everything the run writes"},
+    {"overwrite", DT_OPT_BOOL, AT(overwrite), "off", 0, 0, NULL, NULL, "use dir even if a run is in it already"},
+    END};
+#undef AT
+#define AT(f) offsetof(dt_run_options, f)
+const dt_run_section dt_run_sections[] = {
+    {"model", model_rows, AT(model), "The network."},
+    {"data", data_rows, AT(data), "What it learns from."},
+    {"train", train_rows, AT(train), "How it learns, and for how long."},
+    {"device", device_rows, AT(device), "What computes."},
+    {"memory", memory_rows, AT(memory), "What may be moved, recomputed or encoded to save memory."},
+    {"checkpoint", checkpoint_rows, AT(checkpoint), "What is saved to go on from, and going on."},
+    {"run", run_rows, AT(run), "Where results go."},
+    {NULL, NULL, 0, NULL}};
+#undef AT
+/* clang-format on */
+
+/* "FILE:LINE" of a key, or "--set", for messages; a key that is not given is a default. */
+static const char *where(
+    const dt_config *c, const char *section, const char *key, char *text, size_t room)
+{
+    const char *file;
+    int line;
+    if (dt_config_get(c, section, key, &file, &line) == NULL)
+        return "default";
+    if (line == 0)
+        return file;
+    const size_t n = strlen(file), most = room - 16;
+    snprintf(text, room, "%s:%d", n > most ? file + n - most : file, line);
+    return text;
+}
+
+static dt_status fail_at(
+    const dt_config *c, const char *section, const char *key, dt_err *err, const char *what)
+{
+    char at[512];
+    return DT_FAIL(
+        err, DT_E_CONFIG, "%s: [%s] %s", where(c, section, key, at, sizeof at), section, what);
+}
+
+/* Cut the next item of a comma-separated list without blanks into item; NULL at the end. One that
+ * is too long is no number any more. */
+static const char *next_item(const char *list, char *item, size_t room)
+{
+    const size_t n = strcspn(list, ",");
+    snprintf(item, room, n < room ? "%.*s" : "%.*s...", (int)(n < room ? n : room - 4), list);
+    return list[n] == ',' ? list + n + 1 : NULL;
+}
+
+/* Three numbers, or one for all channels. */
+static dt_status read_channels(const dt_config *c, const char *key, const char *text, double least,
+    float *to, int *n, dt_err *err)
+{
+    *n = 0;
+    for (const char *s = text; s != NULL;) {
+        char item[64], what[160];
+        double v;
+        s = next_item(s, item, sizeof item);
+        if (!dt_parse_f64(item, &v) || !(v >= least) || !(v <= 1e6) || *n == DT_RUN_CHANNELS) {
+            snprintf(what, sizeof what, "%s: '%s': write one number or three, each %g..1e6", key,
+                item, least);
+            return fail_at(c, "data", key, err, what);
+        }
+        to[(*n)++] = (float)v;
+    }
+    if (*n == 2)
+        return fail_at(c, "data", key, err, "mean and std take one number or three, not two");
+    for (; *n == 1 || *n == 2; (*n)++)
+        to[*n] = to[0];
+    return DT_OK;
+}
+
+static dt_status check_data(const dt_config *c, dt_data_opts *d, dt_err *err)
+{
+    const dt_status st = read_channels(c, "mean", d->mean_text, -1e6, d->mean, &d->n_mean, err);
+    const dt_status st2 = read_channels(c, "std", d->std_text, 1e-6, d->std, &d->n_std, err);
+    return st != DT_OK ? st : st2;
+}
+
+static dt_status check_batch(const dt_config *c, dt_train_opts *t, dt_err *err)
+{
+    char what[256];
+    if (t->micro_batch == 0)
+        t->micro_batch = t->batch;
+    if (t->batch % t->micro_batch == 0)
+        return DT_OK;
+    int64_t fits = t->micro_batch < t->batch ? t->micro_batch : t->batch;
+    while (t->batch % fits != 0)
+        fits--;
+    snprintf(what, sizeof what,
+        "micro_batch = %" PRId64 " does not divide batch = %" PRId64 "; micro_batch = %" PRId64
+        " with batch = %" PRId64 " does",
+        t->micro_batch, t->batch, fits, t->batch);
+    return fail_at(c, "train", "micro_batch", err, what);
+}
+
+/* "500" is steps, "5ep" epochs; the other of the two is 0. */
+static bool read_steps(const char *text, int64_t most, int64_t *steps, int64_t *epochs)
+{
+    char number[32];
+    const size_t n = strlen(text);
+    const bool ep = n > 2 && strcmp(text + n - 2, "ep") == 0;
+    int64_t v = 0;
+    *steps = *epochs = 0;
+    if (n >= sizeof number)
+        return false;
+    snprintf(number, sizeof number, "%.*s", (int)(ep ? n - 2 : n), text);
+    if (!dt_parse_i64(number, &v) || v < 0 || v > most)
+        return false;
+    *(ep ? epochs : steps) = v;
+    return true;
+}
+
+static dt_status check_warmup(const dt_config *c, dt_train_opts *t, dt_err *err)
+{
+    char what[160];
+    if (read_steps(t->warmup_text, INT64_C(1000000000), &t->warmup_steps, &t->warmup_epochs))
+        return DT_OK;
+    snprintf(what, sizeof what,
+        "warmup: '%.40s': write steps, as 500, or epochs, as 5ep; at most 1e9", t->warmup_text);
+    return fail_at(c, "train", "warmup", err, what);
+}
+
+static dt_status check_optimizer(const dt_config *c, const dt_train_opts *t, dt_err *err)
+{
+    if (t->nesterov && (t->optimizer != DT_OPTIMIZER_SGD || t->momentum <= 0))
+        return fail_at(
+            c, "train", "nesterov", err, "nesterov needs optimizer = sgd with a momentum above 0");
+    return DT_OK;
+}
+
+bool dt_schedule_falls(const dt_train_opts *t)
+{
+    return t->schedule == DT_SCHEDULE_COSINE || t->schedule == DT_SCHEDULE_LINEAR;
+}
+
+int dt_optimizer_state(const dt_train_opts *t)
+{
+    if (t->optimizer != DT_OPTIMIZER_SGD)
+        return 2;
+    return t->momentum > 0 ? 1 : 0;
+}
+
+const char *dt_optimizer_name(const dt_train_opts *t)
+{
+    return optimizer_words[t->optimizer];
+}
+
+static dt_status check_schedule(const dt_config *c, dt_train_opts *t, dt_err *err)
+{
+    if (t->steps == 0 && t->epochs == 0)
+        t->steps = DT_RUN_DEFAULT_STEPS;
+    const bool steps = t->schedule == DT_SCHEDULE_STEP;
+    if (steps && t->milestones_text == NULL)
+        return fail_at(
+            c, "train", "schedule", err, "schedule = step needs milestones, as 30,60,80");
+    if (!steps && t->milestones_text != NULL)
+        return fail_at(c, "train", "milestones", err, "milestones need schedule = step");
+    if (t->final_lr > 0 && !dt_schedule_falls(t))
+        return fail_at(
+            c, "train", "final_lr", err, "final_lr needs schedule = cosine or schedule = linear");
+    t->n_milestone = 0;
+    for (const char *s = t->milestones_text; s != NULL;) {
+        char item[32];
+        int64_t v, last = t->n_milestone > 0 ? t->milestone[t->n_milestone - 1] : 0;
+        s = next_item(s, item, sizeof item);
+        if (!dt_parse_i64(item, &v) || v <= last || t->n_milestone == DT_RUN_MILESTONES) {
+            char what[160];
+            snprintf(what, sizeof what,
+                "milestones: '%s': at most %d whole epochs from 1, each above the one before", item,
+                DT_RUN_MILESTONES);
+            return fail_at(c, "train", "milestones", err, what);
+        }
+        t->milestone[t->n_milestone++] = v;
+    }
+    return DT_OK;
+}
+
+static dt_status check_checkpoint(const dt_config *c, dt_checkpoint_opts *o, dt_err *err)
+{
+    char what[160];
+    if (read_steps(o->every, INT64_C(1000000000000000), &o->every_steps, &o->every_epochs))
+        return DT_OK;
+    snprintf(what, sizeof what,
+        "every = %.60s: write a number of steps, as 500, or of epochs, as 2ep", o->every);
+    return fail_at(c, "checkpoint", "every", err, what);
+}
+
+/* A name of ours or layer sections of one's own; resnet50 stands in for neither. */
+static dt_status check_model(const dt_config *c, dt_model_section *m, dt_err *err)
+{
+    dt_section layer = {0};
+    for (size_t i = 0; i < dt_config_section_count(c) && layer.text == NULL; i++) {
+        const dt_section s = dt_config_section(c, i);
+        if (s.name[0] != '\0')
+            layer = s;
+    }
+    char what[320];
+    if (m->name != NULL && layer.text != NULL) {
+        snprintf(what, sizeof what,
+            "name = %.80s, but line %d has [%.100s]: a network is one of ours or made of layer "
+            "sections",
+            m->name, layer.line, layer.text);
+        return fail_at(c, "model", "name", err, what);
+    }
+    if (m->name == NULL && layer.text == NULL)
+        m->name = "resnet50";
+    if (m->dropout < 0 && m->dropout > -1)
+        return fail_at(c, "model", "dropout", err, "dropout must be 0..0.99, or -1");
+    return DT_OK;
+}
+
+dt_status dt_run_options_bind(dt_config *c, dt_run_options *o, dt_err *err)
+{
+    memset(o, 0, sizeof *o);
+    dt_status first = DT_OK;
+    for (const dt_run_section *s = dt_run_sections; s->name != NULL; s++) {
+        const dt_status st = dt_config_bind(c, s->name, s->rows, (char *)o + s->offset, err);
+        if (st == DT_E_NOMEM)
+            return st;
+        first = first == DT_OK ? st : first;
+    }
+    /* a value that was refused left its default, so these hold for what is there */
+    const dt_status checks[] = {check_model(c, &o->model, err), check_data(c, &o->data, err),
+        check_batch(c, &o->train, err), check_optimizer(c, &o->train, err),
+        check_schedule(c, &o->train, err), check_warmup(c, &o->train, err),
+        check_checkpoint(c, &o->checkpoint, err)};
+    for (size_t i = 0; i < DT_COUNT(checks); i++)
+        first = first == DT_OK ? checks[i] : first;
+    return first;
+}
+
+void dt_run_options_help(FILE *f)
+{
+    for (const dt_run_section *s = dt_run_sections; s->name != NULL; s++) {
+        fprintf(f, "%s## [%s]\n\n%s\n\n", s == dt_run_sections ? "" : "\n", s->name, s->help);
+        fprintf(f, "| %-14s | %-28s | %-9s | meaning |\n", "key", "value", "default");
+        fprintf(f, "| %-14s | %-28s | %-9s | --- |\n", "---", "---", "---");
+        for (const dt_opt *row = s->rows; row->key != NULL; row++) {
+            char allowed[128], value[192];
+            dt_opt_allowed(row, allowed, sizeof allowed);
+            snprintf(value, sizeof value, "%s%s%s", allowed, row->unit != NULL ? " " : "",
+                row->unit != NULL ? row->unit : "");
+            fprintf(f, "| %-14s | %-28s | %-9s | %s |\n", row->key, value,
+                row->fallback != NULL ? row->fallback : "required", row->help);
+        }
+    }
+}
+
+const char *dt_algorithms_name(int how)
+{
+    return algorithm_words[how];
+}

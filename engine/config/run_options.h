@@ -1,0 +1,149 @@
+/* What a configuration says about a run besides the network's own layers: one struct for each
+ * section, and the table that reads, checks and documents them. Only keys that do something exist.
+ */
+#ifndef DT_ENGINE_CONFIG_RUN_OPTIONS_H
+#define DT_ENGINE_CONFIG_RUN_OPTIONS_H
+
+#include "engine/config/config.h"
+
+enum { DT_RUN_CHANNELS = 3, DT_RUN_MILESTONES = 64, DT_RUN_DEFAULT_STEPS = 100 };
+
+typedef enum dt_attention_choice {
+    DT_ATTENTION_IS_EFFICIENT,
+    DT_ATTENTION_IS_NAIVE
+} dt_attention_choice;
+
+typedef struct dt_model_section {
+    const char *name;       /* NULL: the network is made of the file's layer sections */
+    int64_t classes, image; /* 0: what the data or the model says */
+    int64_t width;          /* channels of the first stage, or of every token; 0: the model's own */
+    int64_t layers, heads, vocab, context; /* of transformers; 0: the model's own */
+    int attention;                         /* dt_attention_choice */
+    double dropout;                        /* below 0: the model's own */
+    bool fuse;                             /* run a layer and the ReLU behind it as one */
+    const char *weights;                   /* safetensors file to start from, or NULL */
+} dt_model_section;
+
+typedef enum dt_on_error { DT_ON_ERROR_FAIL, DT_ON_ERROR_SKIP } dt_on_error;
+
+typedef struct dt_data_opts {
+    const char *source, *path, *eval_path; /* paths may be NULL */
+    bool augment, shuffle;
+    const char *mean_text, *std_text;                  /* as written, or NULL */
+    int n_mean, n_std;                                 /* 0: the source's own */
+    float mean[DT_RUN_CHANNELS], std[DT_RUN_CHANNELS]; /* one number is repeated for all channels */
+    int on_error;                                      /* dt_on_error */
+    int64_t cutout, max_skips, samples, ahead;
+} dt_data_opts;
+
+typedef enum dt_optimizer { DT_OPTIMIZER_SGD, DT_OPTIMIZER_ADAM, DT_OPTIMIZER_ADAMW } dt_optimizer;
+typedef enum dt_schedule {
+    DT_SCHEDULE_CONSTANT,
+    DT_SCHEDULE_STEP,
+    DT_SCHEDULE_COSINE,
+    DT_SCHEDULE_LINEAR
+} dt_schedule;
+typedef enum dt_precision {
+    DT_PRECISION_FP32,
+    DT_PRECISION_TF32, /* fp32 of which products may take the upper 19 bits; of CUDA devices */
+    DT_PRECISION_BF16,
+    DT_PRECISION_AUTO /* by the device */
+} dt_precision;
+
+typedef struct dt_train_opts {
+    int64_t batch, micro_batch; /* micro_batch divides batch; never 0 after binding */
+    int64_t steps, epochs;      /* 0: no such limit; one at least is above 0 after binding */
+    int optimizer, schedule, precision;
+    double lr, momentum, weight_decay, gamma;
+    double beta1, beta2, eps, final_lr;
+    bool nesterov, no_decay;
+    const char *warmup_text;
+    int64_t warmup_steps, warmup_epochs; /* one of them is 0 */
+    double clip, label_smoothing;        /* clip 0: not clipped */
+    const char *milestones_text;
+    int n_milestone;
+    int64_t milestone[DT_RUN_MILESTONES]; /* epochs, rising */
+    int64_t seed, eval_every;             /* 0: only at the end */
+    const char *dump_gradients;           /* safetensors file to write, or NULL */
+    bool drop_last;
+} dt_train_opts;
+
+typedef enum dt_device_choice { DT_DEVICE_AUTO, DT_DEVICE_CPU, DT_DEVICE_CUDA } dt_device_choice;
+
+typedef struct dt_device_opts {
+    int kind;         /* dt_device_choice */
+    const char *card; /* to plan for; NULL: the one that is here */
+    int64_t threads;  /* 0: all cores */
+} dt_device_opts;
+
+typedef enum dt_tier_choice { DT_TO_AUTO, DT_TO_HOST, DT_TO_DISK } dt_tier_choice;
+
+typedef enum dt_algorithms {
+    DT_ALGORITHMS_FAST,
+    DT_ALGORITHMS_SMALL,
+    DT_ALGORITHMS_FIT
+} dt_algorithms;
+const char *dt_algorithms_name(int how); /* as in the configuration */
+
+typedef struct dt_memory_opts {
+    const char *policy;                               /* names, comma-separated */
+    int algorithms;                                   /* dt_algorithms */
+    uint64_t device_budget, host_budget, disk_budget; /* bytes; 0: none */
+    const char *pool;
+    int tier;              /* dt_tier_choice */
+    const char *disk_path; /* folder; NULL: the program's choice */
+    bool copy_threads, checksum;
+    const char *profile; /* file of densities, or NULL */
+} dt_memory_opts;
+
+typedef enum dt_best { DT_BEST_OFF, DT_BEST_LOSS, DT_BEST_TOP1 } dt_best;
+
+typedef struct dt_checkpoint_opts {
+    const char *every;                 /* as written */
+    int64_t every_steps, every_epochs; /* at most one is above 0; 0: only at the end */
+    int64_t keep_last;                 /* 0: all */
+    int best;                          /* dt_best */
+    const char *resume;                /* "no", "auto" or a folder */
+} dt_checkpoint_opts;
+
+typedef struct dt_dir_opts {
+    const char *dir; /* NULL: the program's choice */
+    bool overwrite;
+} dt_dir_opts;
+
+typedef struct dt_run_options {
+    dt_model_section model;
+    dt_data_opts data;
+    dt_train_opts train;
+    dt_device_opts device;
+    dt_memory_opts memory;
+    dt_checkpoint_opts checkpoint;
+    dt_dir_opts run;
+} dt_run_options;
+
+/* A section: its rows fill the struct at @offset of dt_run_options. The table ends with a NULL
+ * name. */
+typedef struct dt_run_section {
+    const char *name;
+    const dt_opt *rows;
+    size_t offset;
+    const char *help;
+} dt_run_section;
+extern const dt_run_section dt_run_sections[];
+
+/* Bind every section and check what keys mean together. All problems are reported; the status is
+ * that of the first. Strings live as long as @c. Layer sections are not looked at: bind those, then
+ * call dt_config_check_known. */
+dt_status dt_run_options_bind(dt_config *c, dt_run_options *o, dt_err *err) DT_NODISCARD;
+
+/* The optimizer's op, and the state tensors that each parameter has under it. */
+const char *dt_optimizer_name(const dt_train_opts *t);
+int dt_optimizer_state(const dt_train_opts *t);
+
+/* Whether the schedule goes down to final_lr. */
+bool dt_schedule_falls(const dt_train_opts *t);
+
+/* The reference of all sections and keys, as Markdown that also reads well as it is. */
+void dt_run_options_help(FILE *f);
+
+#endif

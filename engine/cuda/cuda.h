@@ -1,0 +1,29 @@
+/* The CUDA device, for the files that are built into its module (libdnntrain_cuda.so): kernels of
+ * layers and codecs, and the driver. Nothing here needs CUDA's own headers. Sources in C++ (.cu)
+ * include engine/cuda/cuda.cuh, which brings this.
+ *
+ * A NAME_cuda.cu of layers/ defines `extern "C" const dt_kernels dt_NAME_cuda`, NAME as in
+ * layers.def and ops.def; it is found by that name. */
+#ifndef DT_ENGINE_CUDA_CUDA_H
+#define DT_ENGINE_CUDA_CUDA_H
+
+#include "engine/cuda/cuda_codec.h"
+#include "engine/device.h"
+#include "engine/driver.h"
+
+extern const dt_driver dt_cuda_driver;
+
+/* Whether a card that serves answers; if not, @why tells what is in the way and what to do. */
+bool dt_cuda_answers(dt_err *why);
+
+/* What a call of CUDA's runtime returned (a cudaError_t), as a status; @call is its text. Anything
+ * but success is DT_E_DEVICE, or DT_E_NOMEM, with CUDA's name and text for it and what to do. */
+dt_status dt_cuda_status(int error, const char *call, dt_err *err) DT_NODISCARD;
+
+/* After a launch: whether it was accepted. @what: whose it was ("conv forward"). */
+dt_status dt_cuda_launched(const char *what, dt_err *err) DT_NODISCARD;
+
+/* Return when a call of CUDA's runtime fails. Only where nothing is held. */
+#define DT_CUDA_TRY(err, call) DT_CHECK(dt_cuda_status((int)(call), #call, (err)))
+
+#endif

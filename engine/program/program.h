@@ -1,0 +1,194 @@
+/* The program: one step of training as a list of operations. Built from a graph, rewritten by
+ * policies, lowered into a plan. Ops and tensors have stable numbers; the order of ops is a list of
+ * numbers, so inserting an op moves nothing else. */
+#ifndef DT_ENGINE_PROGRAM_PROGRAM_H
+#define DT_ENGINE_PROGRAM_PROGRAM_H
+
+#include "engine/map.h"
+#include "engine/tier.h"
+
+enum { DT_MAX_ARGS = 24, DT_NONE = -1 };
+
+/* A training step runs FIRST, then AGAIN for each further micro-batch, then UPDATE. */
+typedef enum dt_program_kind {
+    DT_PROGRAM_FIRST,  /* a micro-batch; gradients are written */
+    DT_PROGRAM_AGAIN,  /* a micro-batch; gradients are added */
+    DT_PROGRAM_UPDATE, /* optimizer, commit of running statistics */
+    DT_PROGRAM_EVAL,   /* forward only, running statistics */
+    DT_PROGRAM_KINDS
+} dt_program_kind;
+
+const char *dt_program_kind_name(dt_program_kind k);
+
+/* What the configuration has fixed for a tensor's gap between forward and backward; policies leave
+ * such gaps as they are. */
+typedef enum dt_pin {
+    DT_PIN_NONE,
+    DT_PIN_KEEP,
+    DT_PIN_MOVE,
+    DT_PIN_RECOMPUTE,
+    DT_PIN_ENCODE
+} dt_pin;
+
+/**
+ * struct dt_tensor - a value.
+ * @bytes:        of the whole tensor
+ * @sample_bytes: of one sample, 0 when it has no batch dimension; a tensor of the batch has n of
+ * them
+ * @home:         entry of the persistent map, or DT_NONE for a transient
+ * @node:         the layer it belongs to, or DT_NONE
+ * @of:           the tensor whose value a clone wrote here again, or DT_NONE
+ * @slot:         tensors of one slot share one interval that lasts the whole run; DT_NONE: its own
+ * @pin:          its fate, when the configuration names one
+ */
+typedef struct dt_tensor {
+    char name[DT_TENSOR_NAME_BYTES];
+    dt_role role;
+    size_t bytes, sample_bytes;
+    int32_t home, node, of, slot;
+    dt_pin pin;
+} dt_tensor;
+
+typedef enum dt_op_kind {
+    DT_OP_FORWARD,
+    DT_OP_BACKWARD,
+    DT_OP_CLONE,   /* forward again, inserted by a policy */
+    DT_OP_REORDER, /* a parameter or gradient into another layout */
+    DT_OP_UPDATE,
+    DT_OP_FETCH,  /* input from the decoded batch */
+    DT_OP_OUT,    /* copy to a tier */
+    DT_OP_IN,     /* copy back */
+    DT_OP_ENCODE, /* pack a value, which stays on the device */
+    DT_OP_DECODE, /* unpack it into bytes of its own */
+    DT_OP_KINDS
+} dt_op_kind;
+
+const char *dt_op_kind_name(dt_op_kind k);
+int dt_op_kind_find(const char *name);
+
+enum { DT_READ = 1, DT_WRITE = 2, DT_UPDATES = 3 };
+
+typedef struct dt_operand {
+    int32_t tensor;
+    uint8_t port, mode; /* DT_READ, DT_WRITE (the bytes it covers, whole) or DT_UPDATES */
+} dt_operand;
+
+/**
+ * struct dt_op - an operation.
+ * @desc:  layer (or optimizer, sum, ...) whose kernel runs; NULL for copies
+ * @node:  the graph's node, or DT_NONE
+ * @form:  which of the layer's ops
+ * @n0 @n1: samples it works on; a split op has several pieces
+ * @count: elements, for ops without a node
+ * @flops: of these samples
+ * @dtype: of the values it works on
+ * @pair:  IN: the OUT whose bytes it brings back
+ * @tier:  OUT and IN: where to and from
+ * @codec: ENCODE, DECODE, OUT and IN: how bytes are packed; NULL: not at all
+ * @stored: of the same: bytes of the slot, or of the packed tensor
+ * @release_after: OUT: op after which the device bytes are given back; DT_NONE: the OUT itself
+ * @clone_of: CLONE: the op it repeats
+ * @vector: UPDATE: the parameter has one dimension
+ */
+typedef struct dt_op {
+    char name[DT_TENSOR_NAME_BYTES];
+    dt_op_kind kind;
+    const dt_layer_desc *desc;
+    int32_t node, pair, release_after, clone_of;
+    dt_form_kind form;
+    dt_dtype dtype;
+    const dt_codec *codec;
+    dt_tier tier;
+    size_t stored;
+    int64_t n0, n1, count;
+    bool vector;
+    double flops;
+    int n_arg;
+    dt_operand arg[DT_MAX_ARGS];
+} dt_op;
+
+/* One access of a tensor: which op, at which place in the order. */
+typedef struct dt_access {
+    int32_t op, pos;
+    uint8_t mode;
+} dt_access;
+
+/* Derived from the order: where each op stands, and each tensor's accesses in order. It holds for
+ * the first n_op ops and n_tensor tensors; n_pos, n_first and n_access are room. */
+typedef struct dt_index {
+    int32_t *pos;   /* by op; DT_NONE when it is not in the order */
+    int32_t *first; /* by tensor: range of access; n_tensor + 1 of them */
+    dt_access *access;
+    size_t n_op, n_tensor;
+    size_t n_pos, n_first, n_access;
+} dt_index;
+
+typedef struct dt_program {
+    dt_program_kind kind;
+    dt_device_kind device;
+    const dt_graph *graph; /* borrowed */
+    const dt_map *map;     /* borrowed */
+    int64_t n, home_n;     /* samples; micro-batch that fixed the layouts of parameters */
+    size_t n_tensor, cap_tensor, n_op, cap_op, n_order, cap_order;
+    dt_tensor *tensor;
+    dt_op *op;
+    int32_t *order;
+    int32_t n_slot;
+    int32_t loss;   /* the op that ends forward; DT_NONE without backward */
+    uint8_t *alt;   /* by node: the chosen alternative */
+    bool *needs_dx; /* by node: something before it is trained */
+    bool stale;     /* the index must be made anew: more has changed than that ops were inserted */
+    dt_index index;
+} dt_program;
+
+/* The ops that belong to no layer, handed in because the engine knows no kernels. */
+typedef struct dt_plain_ops {
+    const dt_layer_desc *sum, *commit, *optimizer;
+} dt_plain_ops;
+
+typedef struct dt_program_opts {
+    const dt_graph *graph;
+    const dt_map *map;
+    dt_device_kind device;
+    dt_program_kind kind;
+    int64_t n, home_n;
+    dt_plain_ops ops;
+} dt_program_opts;
+
+/* Build one program of a network, as its author wrote it: nothing moved, nothing recomputed.
+ * Borrows graph and map, which must outlive it. */
+dt_status dt_program_create(dt_program **out, const dt_program_opts *o, dt_err *err) DT_NODISCARD;
+void dt_program_destroy(dt_program *p);
+
+/* Building blocks, for the builder and for passes. They return numbers through *id. */
+dt_status dt_program_tensor(
+    dt_program *p, const dt_tensor *t, int32_t *id, dt_err *err) DT_NODISCARD;
+/* Insert before place @pos of the order (n_order: at the end). */
+dt_status dt_program_insert(
+    dt_program *p, const dt_op *op, size_t pos, int32_t *id, dt_err *err) DT_NODISCARD;
+void dt_program_remove(dt_program *p, int32_t op); /* from the order; its number stays */
+void dt_op_bind(dt_op *op, int32_t tensor, int port, int mode);
+/* Bind @bytes of scratch of the op's own, in place of what it has; none for 0. The op need not be
+ * in the program yet. */
+dt_status dt_op_bind_work(dt_program *p, dt_op *op, size_t bytes, dt_err *err) DT_NODISCARD;
+/* Tensor bound to a port, or DT_NONE. */
+int32_t dt_op_tensor(const dt_op *op, int port);
+/* How the op accesses the tensor: union of modes over its operands, 0 if not at all. */
+int dt_op_mode(const dt_op *op, int32_t tensor);
+
+/* The index, made anew when the program has changed. */
+dt_status dt_program_index(dt_program *p, dt_err *err) DT_NODISCARD;
+static inline int32_t dt_pos(const dt_program *p, int32_t op)
+{
+    return p->index.pos[op];
+}
+/* Accesses of a tensor in order. */
+const dt_access *dt_accesses(const dt_program *p, int32_t tensor, int32_t *n);
+
+/* The call that names an op to its device. */
+dt_call dt_op_call(const dt_program *p, const dt_op *op);
+/* Facts of an op; work_bytes and layouts. And its ways, none where there is no choice. */
+dt_status dt_op_facts(const dt_program *p, const dt_op *op, dt_facts *f, dt_err *err) DT_NODISCARD;
+dt_status dt_op_ways(const dt_program *p, const dt_op *op, dt_ways *w, dt_err *err) DT_NODISCARD;
+
+#endif

@@ -1,0 +1,154 @@
+/* The runner: one arena, and the plans that are run in it. All memory is reserved and all kernels
+ * are prepared before step 0; running a plan allocates nothing. It trusts plans: verify them first.
+ */
+#ifndef DT_ENGINE_RUNNER_RUNNER_H
+#define DT_ENGINE_RUNNER_RUNNER_H
+
+#include "engine/driver.h"
+#include "engine/feed.h"
+#include "engine/plan.h"
+
+typedef struct dt_runner dt_runner;
+
+/**
+ * struct dt_runner_opts - what a runner is made of.
+ * @driver:      of a device that works on its own; NULL: the processor
+ * @replay:      there, what a plan puts on the device's queues is kept at its second run and then
+ * done again as a whole, which costs the host next to nothing; the bits are the same
+ * @arena_bytes: the largest peak of all plans
+ * @tier @tier_bytes: what moved bytes wait in (NULL where there is none), and the largest peak of
+ * all plans there. The input tier has neither
+ * @disk_path @checksum: for the disk tier; read while the runner is made
+ * @threads:     of the team, 0: all cores
+ * @copy_threads: copies to and from the host, and fetches, have threads of their own. Otherwise the
+ * whole team makes them where they stand in the plan. The disk always has its threads
+ * @delay_seed:  for tests: in runs with threads every copy and every op is late by a random time of
+ * up to 0.3 ms, on some threads less than on others; 0: none
+ */
+typedef struct dt_runner_opts {
+    const dt_graph *graph;
+    const dt_map *map;
+    dt_device_kind device;
+    const dt_driver *driver;
+    bool replay;
+    uint64_t arena_bytes;
+    const dt_tier_desc *tier[DT_TIERS];
+    uint64_t tier_bytes[DT_TIERS];
+    const char *disk_path;
+    bool checksum, copy_threads;
+    uint64_t seed, delay_seed;
+    int threads;
+} dt_runner_opts;
+
+/* Reserve the arena, with a guard page behind it, and the tiers, and start the threads. DT_E_NOMEM
+ * when the machine refuses; what a tier says when it does. */
+dt_status dt_runner_create(dt_runner **out, const dt_runner_opts *o, dt_err *err) DT_NODISCARD;
+void dt_runner_destroy(dt_runner *r);
+
+/* What the user should know of a tier; NULL when there is nothing. Lives as long as the runner. */
+const char *dt_runner_note(const dt_runner *r, dt_tier tier);
+
+/* Prepare a plan and the program it was lowered from. Both may be destroyed afterwards. */
+dt_status dt_runner_add(
+    dt_runner *r, const dt_program *p, const dt_plan *plan, int *id, dt_err *err) DT_NODISCARD;
+
+/* What a run of a plan is told. */
+typedef struct dt_run_args {
+    dt_batch batch;  /* n must be the plan's; unused by update */
+    dt_batch coming; /* what a run after this one is given, if that is known; else x is NULL */
+    int64_t sample0; /* of this micro-batch in the step's batch */
+    int64_t step, step_samples;
+    dt_hyper hyper;
+} dt_run_args;
+
+/* Run a plan. The first failure of any stream ends it, with a note that names the op or the copy:
+ * tensor, tier, slot and bytes. State is as it was when the plan changes none; later runs work.
+ * While a device that works on its own does so, the coming batch is made ready for it if it has an
+ * id; nothing of that is seen but in the time of its run. */
+dt_status dt_runner_run(dt_runner *r, int id, const dt_run_args *a, dt_err *err) DT_NODISCARD;
+
+/* For tools that look at values: called on the thread of the ops, after each, for every tensor that
+ * the op wrote for all of the plan's samples. @bytes hold until it returns. */
+typedef struct dt_probe {
+    void *self;
+    void (*wrote)(void *self, const dt_plan_tensor *t, const void *bytes);
+} dt_probe;
+
+/* Borrowed, until the next; NULL: none. */
+void dt_runner_set_probe(dt_runner *r, const dt_probe *p);
+
+/* For tools that measure: called on the thread of the ops after each op, and each copy or fetch
+ * that it makes, with the plan's number, the row of its table of ops (-1: a copy or a fetch, of so
+ * many @bytes) and the seconds it took. What other threads do is not told. */
+typedef struct dt_clock {
+    void *self;
+    void (*ran)(void *self, int plan, int32_t op, uint64_t bytes, double seconds);
+} dt_clock;
+
+/* Borrowed, until the next; NULL: none, which costs nothing. */
+void dt_runner_set_clock(dt_runner *r, const dt_clock *c);
+
+/* Look, in place of a probe, at what each op makes in the runs that follow. Afterwards: who was the
+ * first to make a value that is not finite, as "layer 'c1' (conv), forward, ..."; NULL: nobody. */
+void dt_runner_blame(dt_runner *r, bool on);
+const char *dt_runner_blamed(const dt_runner *r);
+
+/* Whether packed bytes did not fit in the last run: then what it computed is not to be used. */
+bool dt_runner_overflowed(const dt_runner *r);
+
+/**
+ * struct dt_runner_stats - what moving has cost so far, checked runs included.
+ * @out @in: bytes moved, by tier: of packed ones those in use
+ * @copy_seconds:  in which the calling thread made copies
+ * @stall_seconds: in which it was blocked until copies of other threads were done
+ */
+typedef struct dt_runner_stats {
+    uint64_t out[DT_TIERS], in[DT_TIERS];
+    double copy_seconds, stall_seconds;
+} dt_runner_stats;
+
+/* Between runs. */
+dt_runner_stats dt_runner_get_stats(const dt_runner *r);
+void dt_runner_reset_stats(dt_runner *r);
+
+/* What a checked run found. */
+typedef struct dt_measure {
+    uint64_t peak;       /* end of the highest tensor any of whose bytes changed */
+    int32_t peak_tensor; /* of the plan */
+} dt_measure;
+
+/* Run a plan once, row by row on the calling thread, in an arena filled with a pattern, and look at
+ * every byte: what an op changes must lie in the tensors it writes, padding included, and all the
+ * rest of the arena must keep the pattern. The contents of persistent tensors are lost: initialise
+ * them afterwards. DT_E_INTERNAL names the op and tensor beside which a byte changed. */
+dt_status dt_runner_check(
+    dt_runner *r, int id, const dt_run_args *a, dt_measure *m, dt_err *err) DT_NODISCARD;
+
+int64_t dt_runner_sample(const dt_runner *r); /* floats of one image */
+int64_t dt_runner_labels(const dt_runner *r); /* labels of one image */
+
+/* Where a persistent tensor (entry of the map) lies, in the memory of the device; and its first
+ * bytes, copied from there. */
+void *dt_runner_home(dt_runner *r, int32_t home);
+dt_status dt_runner_read(
+    dt_runner *r, int32_t home, void *to, size_t bytes, dt_err *err) DT_NODISCARD;
+
+/* Fill parameters from their initialisers (keyed by seed and place), running statistics likewise,
+ * zero the rest. */
+dt_status dt_runner_init(dt_runner *r, dt_err *err) DT_NODISCARD;
+
+/* In *bad, the first persistent tensor of a port (DT_DP: gradients, DT_Q: running statistics to be)
+ * that holds a value which is not finite; -1 when all values are. Fails only when a device does. */
+dt_status dt_runner_nonfinite(dt_runner *r, dt_port port, int32_t *bad, dt_err *err) DT_NODISCARD;
+
+/* The Euclidean norm of all persistent tensors of a port, taken together, and in *bad what
+ * dt_runner_nonfinite says, in the same pass. The same bits on any number of threads. */
+dt_status dt_runner_norm(
+    dt_runner *r, dt_port port, double *norm, int32_t *bad, dt_err *err) DT_NODISCARD;
+
+/* Between PyTorch's layout and the one a persistent tensor lives in. @plain holds dt_param_count
+ * floats. */
+dt_status dt_runner_put(dt_runner *r, int32_t home, const float *plain, dt_err *err) DT_NODISCARD;
+dt_status dt_runner_get(dt_runner *r, int32_t home, float *plain, dt_err *err) DT_NODISCARD;
+
+#endif

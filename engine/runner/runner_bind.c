@@ -1,0 +1,275 @@
+/* From a plan's rows to the steps that the runner takes: addresses, kernels, and which thread. */
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "engine/runner/runner_parts.h"
+
+static bool same_call(const dt_call *a, const dt_call *b)
+{
+    return a->node == b->node && a->dtype == b->dtype && a->form == b->form && a->alt == b->alt &&
+           a->n == b->n && a->home_n == b->home_n && a->codec == b->codec && a->count == b->count &&
+           a->packed == b->packed && a->needs_dx == b->needs_dx && a->vector == b->vector;
+}
+
+/* Prepared state of a call, shared by all ops that make the same call. */
+static dt_status state_of(
+    dt_runner *r, const dt_layer_desc *desc, const dt_call *c, void **state, dt_err *err)
+{
+    const dt_kernels *k = dt_kernels_of(desc, r->o.device);
+    *state = NULL;
+    if (k->create == NULL)
+        return DT_OK;
+    for (size_t i = 0; i < r->n_state; i++)
+        if (r->state[i].desc == desc && same_call(&r->state[i].call, c)) {
+            *state = r->state[i].state;
+            return DT_OK;
+        }
+    if (!dt_grow((void **)&r->state, &r->cap_state, r->n_state, sizeof *r->state))
+        return DT_FAIL(err, DT_E_NOMEM, "no memory to prepare kernels");
+    DT_CHECK(k->create(c, state, err));
+    r->state[r->n_state++] = (dti_state){desc, *c, *state};
+    return DT_OK;
+}
+
+/* What is known as rows go by. */
+typedef struct binder {
+    dt_runner *r;
+    const dt_program *p;
+    const dt_plan *plan;
+    dti_plan *to;
+    uint64_t *off;            /* by tensor: where it lies */
+    int32_t *copied;          /* by op of the program: the step of an OUT */
+    uint8_t *signaller;       /* by event: the stream that signals it */
+    uint8_t *heard;           /* by event: who waits for it that is not in order with it anyway */
+    int32_t last[DT_STREAMS]; /* by thread: its last step */
+    size_t next;              /* place in the program's order of the next op */
+} binder;
+
+enum { HEARD = 1, ABROAD = 2 }; /* of heard: by somebody, by another thread */
+
+static int thread_of(const binder *b, int stream)
+{
+    return dt_streams_threaded(b->r->streams, stream) ? stream : DT_STREAM_COMPUTE;
+}
+
+/* Whether what two streams do is in the order of their rows without any event. */
+static bool in_order(const binder *b, int one, int other)
+{
+    if (b->r->o.driver != NULL)
+        return one == other;
+    return thread_of(b, one) == thread_of(b, other);
+}
+
+static dti_step *new_step(binder *b, const dt_row *row, dti_step_kind kind)
+{
+    const int32_t at = (int32_t)b->to->n_step++;
+    const int thread = thread_of(b, row->stream);
+    dti_step *s = &b->to->step[at];
+    *s = (dti_step){.r = b->r,
+        .kind = kind,
+        .next = -1,
+        .op = -1,
+        .event = row->event >= 0 && b->heard[row->event] != 0 ? row->event : -1,
+        .stream = (dt_stream)row->stream,
+        .together = 1,
+        .first = (int32_t)b->to->n_touched};
+    s->abroad = s->event >= 0 && (b->heard[s->event] & ABROAD) != 0;
+    if (kind == DTI_END)
+        return s; /* nothing to do in a run */
+    if (b->last[thread] < 0)
+        b->to->begin[thread] = at;
+    else
+        b->to->step[b->last[thread]].next = at;
+    b->last[thread] = at;
+    if (thread != DT_STREAM_COMPUTE)
+        b->to->threads |= 1U << thread;
+    return s;
+}
+
+static void touch(binder *b, dti_step *s, int32_t tensor, bool written)
+{
+    b->to->touched[b->to->n_touched++] = (dti_bytes){
+        b->off[tensor], b->off[tensor] + b->plan->tensor[tensor].bytes, tensor, written};
+    s->n++;
+}
+
+/* COMPUTE and copy rows stand in the program's order, one for each op. */
+static dt_status next_op(binder *b, bool kernel, const dt_op **op, dt_err *err)
+{
+    *op = b->next < b->p->n_order ? &b->p->op[b->p->order[b->next++]] : NULL;
+    if (*op == NULL || ((*op)->desc != NULL) != kernel)
+        return DT_FAIL(err, DT_E_INTERNAL, "a plan of another program");
+    return DT_OK;
+}
+
+/* A plan is for the ways that were chosen when it was made. */
+static dt_status check_way(const binder *b, const dt_op *op, const dt_plan_op *planned, dt_err *err)
+{
+    dt_facts f;
+    if (planned->way[0] == '\0')
+        return DT_OK;
+    DT_TRY(err, dt_op_facts(b->p, op, &f, err), "%s", op->name);
+    if (strcmp(f.impl, planned->way) != 0)
+        return DT_FAIL(err, DT_E_INTERNAL, "%s: planned for the way '%s', but '%s' is chosen",
+            op->name, planned->way, f.impl);
+    return DT_OK;
+}
+
+static dt_status bind_compute(binder *b, const dt_row *row, dt_err *err)
+{
+    const dt_op *op;
+    DT_CHECK(next_op(b, true, &op, err));
+    dti_step *s = new_step(b, row, DTI_COMPUTE);
+    s->kernels = dt_kernels_of(op->desc, b->r->o.device);
+    s->call = dt_op_call(b->p, op);
+    s->op = row->op;
+    s->name = b->to->op[row->op].name;
+    s->args.n = op->n1 - op->n0;
+    s->args.sample0 = op->n0;
+    s->args.layer = op->node == DT_NONE ? DT_NONE : b->p->graph->node[op->node].key;
+    s->args.seed = b->r->o.seed;
+    s->args.overflow = &b->r->overflow;
+    s->args.accumulate = b->to->again;
+    if (s->kernels == NULL)
+        return DT_FAIL(
+            err, DT_E_DEVICE, "%s: no %s kernels", op->name, dt_device_name(b->r->o.device));
+    DT_CHECK(check_way(b, op, &b->plan->op[row->op], err));
+    DT_TRY(err, state_of(b->r, op->desc, &s->call, &s->state, err), "%s", op->name);
+    for (int i = 0; i < op->n_arg; i++) {
+        const dt_operand *a = &op->arg[i];
+        const uint64_t piece = (uint64_t)op->n0 * b->p->tensor[a->tensor].sample_bytes;
+        s->args.port[a->port] = b->r->arena.base + b->off[a->tensor] + piece;
+        touch(b, s, a->tensor, a->mode != DT_READ);
+    }
+    return DT_OK;
+}
+
+/* Memory that a copy needs on its way. */
+static dt_status room_for(binder *b, const dti_step *s, dt_err *err)
+{
+    const bool device = b->r->o.driver != NULL;
+    if (s->kind == DTI_FETCH)
+        return device ? dti_device_input(
+                            b->r, s->slot == 0 ? s->bytes : 0, s->slot == 0 ? 0 : s->bytes, err)
+                      : DT_OK;
+    if (device && s->codec != NULL && !b->r->o.driver->can_pack(s->codec))
+        return DT_FAIL(err, DT_E_DEVICE, "%s: codec '%s' has no %s kernels", s->name,
+            s->codec->name, b->r->o.driver->name);
+    if (b->r->tier[s->tier].map != NULL || (s->codec == NULL && !device))
+        return DT_OK;
+    return dti_stage_reserve(b->r, s->stream, s->codec != NULL ? s->stored : s->bytes, err);
+}
+
+static dt_status bind_copy(binder *b, const dt_row *row, dt_err *err)
+{
+    const dt_op *op;
+    DT_CHECK(next_op(b, false, &op, err));
+    const bool out = row->kind == DT_ROW_COPY_OUT;
+    dti_step *s = new_step(b, row,
+        row->tier == DT_TIER_INPUT ? DTI_FETCH
+        : out                      ? DTI_COPY_OUT
+                                   : DTI_COPY_IN);
+    s->device = b->r->arena.base + row->off;
+    s->tier = (dt_tier)row->tier;
+    s->slot = row->slot;
+    s->bytes = row->bytes;
+    s->stored = row->stored;
+    s->codec = op->codec;
+    s->name = b->to->tensor[row->tensor].name;
+    if (s->kind == DTI_COPY_OUT)
+        b->copied[op - b->p->op] = (int32_t)(s - b->to->step);
+    else if (s->kind == DTI_COPY_IN)
+        s->pair = b->copied[op->pair];
+    touch(b, s, row->tensor, !out);
+    return room_for(b, s, err);
+}
+
+static dt_status bind_row(binder *b, const dt_row *row, dt_err *err)
+{
+    switch ((dt_row_kind)row->kind) {
+    case DT_ROW_PLACE:
+        b->off[row->tensor] = row->off;
+        return DT_OK;
+    case DT_ROW_RELEASE:
+        touch(b, new_step(b, row, DTI_END), row->tensor, false);
+        return DT_OK;
+    case DT_ROW_COMPUTE:
+        return bind_compute(b, row, err);
+    case DT_ROW_COPY_OUT:
+    case DT_ROW_COPY_IN:
+        return bind_copy(b, row, err);
+    case DT_ROW_WAIT: /* on one thread the order of rows is order enough */
+        if (!in_order(b, b->signaller[row->event], row->stream))
+            new_step(b, row, DTI_WAIT)->thread = thread_of(b, b->signaller[row->event]);
+        return DT_OK;
+    case DT_ROW_KINDS:
+        break;
+    }
+    return DT_OK;
+}
+
+/* A signal comes before its waits. */
+static void find_events(binder *b)
+{
+    for (size_t i = 0; i < b->plan->n_row; i++) {
+        const dt_row *row = &b->plan->row[i];
+        if (row->event < 0)
+            continue;
+        const int signals = b->signaller[row->event];
+        if (row->kind != DT_ROW_WAIT)
+            b->signaller[row->event] = (uint8_t)row->stream;
+        else if (!in_order(b, signals, row->stream))
+            b->heard[row->event] |=
+                thread_of(b, signals) == thread_of(b, row->stream) ? HEARD : HEARD | ABROAD;
+    }
+}
+
+static dt_status reserve(binder *b, dt_err *err)
+{
+    const dt_plan *p = b->plan;
+    b->off = dt_alloc(p->n_tensor, sizeof *b->off);
+    b->copied = dt_alloc(b->p->n_op, sizeof *b->copied);
+    b->signaller = dt_alloc((size_t)p->n_event, sizeof *b->signaller);
+    b->heard = dt_alloc((size_t)p->n_event, sizeof *b->heard);
+    b->to->step = dt_alloc(p->n_row, sizeof *b->to->step);
+    b->to->touched = dt_alloc(p->n_arg + p->n_row, sizeof *b->to->touched);
+    b->to->op = dt_alloc(p->n_op, sizeof *b->to->op);
+    b->to->tensor = dt_alloc(p->n_tensor, sizeof *b->to->tensor);
+    if (b->off == NULL || b->copied == NULL || b->signaller == NULL || b->heard == NULL ||
+        b->to->step == NULL || b->to->touched == NULL || b->to->op == NULL || b->to->tensor == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory to bind a plan");
+    memcpy(b->to->op, p->op, p->n_op * sizeof *p->op);
+    memcpy(b->to->tensor, p->tensor, p->n_tensor * sizeof *p->tensor);
+    for (size_t t = 0; t < p->n_tensor; t++)
+        b->off[t] = p->tensor[t].home;
+    for (int s = 0; s < DT_STREAMS; s++)
+        b->to->begin[s] = b->last[s] = -1;
+    b->to->n_event = p->n_event;
+    if (b->r->o.driver != NULL)
+        DT_CHECK(b->r->o.driver->events(b->r->device.self, p->n_event, err));
+    return dt_streams_events(b->r->streams, p->n_event, err);
+}
+
+static dt_status bind(binder *b, dt_err *err)
+{
+    DT_CHECK(reserve(b, err));
+    find_events(b);
+    for (size_t i = 0; i < b->plan->n_row; i++)
+        DT_CHECK(bind_row(b, &b->plan->row[i], err));
+    return b->r->o.driver != NULL ? dti_gather(b->r, b->to, err) : DT_OK;
+}
+
+dt_status dti_bind(
+    dt_runner *r, const dt_program *p, const dt_plan *plan, dti_plan *to, dt_err *err)
+{
+    binder b = {.r = r, .p = p, .plan = plan, .to = to};
+    to->peak = plan->peak;
+    to->n = p->n;
+    to->again = p->kind == DT_PROGRAM_AGAIN;
+    const dt_status st = bind(&b, err);
+    dt_free(b.off);
+    dt_free(b.copied);
+    dt_free(b.signaller);
+    dt_free(b.heard);
+    return st;
+}

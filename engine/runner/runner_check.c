@@ -1,0 +1,148 @@
+/* The checked run. The arena is filled with a pattern, persistent tensors with zeros; bytes given
+ * up get the pattern back. Around every op the bytes beside the tensors it writes are remembered
+ * and compared, so that a write that strays is found at the op that made it; in the end the whole
+ * arena outside the persistent tensors must hold the pattern. */
+#include <string.h>
+
+#include "engine/runner/runner_parts.h"
+
+enum { PATTERN = 0xA5, MARGIN = 64, MOST = 2 * DT_MAX_ARGS };
+
+/* Bytes beside a written tensor: [from, to) of the arena, and what they held. */
+typedef struct margin {
+    uint64_t from, to;
+    int32_t tensor;
+    unsigned char held[2 * MARGIN];
+} margin;
+
+typedef struct checker {
+    dt_runner *r;
+    dti_plan *p;
+    dt_measure *m;
+    margin margin[MOST];
+    int n;
+} checker;
+
+static uint64_t padded(uint64_t to)
+{
+    return (to + DT_ALIGN - 1) / DT_ALIGN * DT_ALIGN;
+}
+
+static dt_status remember(checker *k, uint64_t from, uint64_t to, int32_t tensor, dt_err *err)
+{
+    if (from >= to || k->n == MOST)
+        return DT_OK;
+    margin *g = &k->margin[k->n++];
+    *g = (margin){.from = from, .to = to, .tensor = tensor};
+    return dti_read(k->r, g->held, from, to - from, err);
+}
+
+static dt_status before_op(checker *k, const dti_step *s, dt_err *err)
+{
+    k->n = 0;
+    for (int32_t i = s->first; i < s->first + s->n; i++) {
+        const dti_bytes *b = &k->p->touched[i];
+        if (!b->written)
+            continue;
+        const uint64_t end = padded(b->to) + MARGIN;
+        DT_CHECK(remember(k, b->from > MARGIN ? b->from - MARGIN : 0, b->from, b->tensor, err));
+        DT_CHECK(
+            remember(k, b->to, end < k->r->arena.bytes ? end : k->r->arena.bytes, b->tensor, err));
+    }
+    return DT_OK;
+}
+
+static bool written_by(const checker *k, const dti_step *s, uint64_t at)
+{
+    for (int32_t i = s->first; i < s->first + s->n; i++) {
+        const dti_bytes *b = &k->p->touched[i];
+        if (b->written && at >= b->from && at < b->to)
+            return true;
+    }
+    return false;
+}
+
+static dt_status after_op(checker *k, const dti_step *s, dt_err *err)
+{
+    for (int g = 0; g < k->n; g++) {
+        const margin *m = &k->margin[g];
+        unsigned char now[2 * MARGIN];
+        DT_CHECK(dti_read(k->r, now, m->from, m->to - m->from, err));
+        for (uint64_t at = m->from; at < m->to; at++)
+            if (now[at - m->from] != m->held[at - m->from] && !written_by(k, s, at))
+                return DT_FAIL(err, DT_E_INTERNAL, "%s wrote outside %s: byte %llu of the arena",
+                    s->name, k->p->tensor[m->tensor].name, (unsigned long long)at);
+    }
+    return DT_OK;
+}
+
+/* Whether the tensor counts as used, before its bytes change hands. */
+static dt_status measure(checker *k, const dti_bytes *b, dt_err *err)
+{
+    bool untouched;
+    if (padded(b->to) <= k->m->peak)
+        return DT_OK;
+    DT_CHECK(dti_holds(k->r, b->from, PATTERN, b->to - b->from, &untouched, err));
+    if (!untouched) {
+        k->m->peak = padded(b->to);
+        k->m->peak_tensor = b->tensor;
+    }
+    return DT_OK;
+}
+
+static dt_status check_untouched(const checker *k, uint64_t from, uint64_t to, dt_err *err)
+{
+    bool same = true;
+    if (from >= to)
+        return DT_OK;
+    DT_CHECK(dti_holds(k->r, from, PATTERN, to - from, &same, err));
+    if (same)
+        return DT_OK;
+    for (unsigned char at = PATTERN; at == PATTERN; from++)
+        DT_CHECK(dti_read(k->r, &at, from, 1, err));
+    return DT_FAIL(err, DT_E_INTERNAL, "byte %llu of the arena changed, where no tensor lies",
+        (unsigned long long)(from - 1));
+}
+
+static dt_status run_steps(checker *k, const dt_run_args *a, dt_err *err)
+{
+    const dti_run u = {k->r, k->p, a};
+    for (size_t i = 0; i < k->p->n_step; i++) {
+        dti_step *s = &k->p->step[i];
+        if (s->kind == DTI_WAIT)
+            continue;
+        if (s->kind == DTI_END) {
+            const dti_bytes *b = &k->p->touched[s->first];
+            DT_CHECK(measure(k, b, err));
+            DT_CHECK(dti_fill(k->r, b->from, PATTERN, b->to - b->from, err));
+            continue;
+        }
+        DT_CHECK(before_op(k, s, err));
+        DT_CHECK(dti_step_run(&u, s, DT_STREAM_COMPUTE, err));
+        DT_CHECK(after_op(k, s, err));
+        for (int32_t t = s->first; t < s->first + s->n; t++)
+            DT_CHECK(measure(k, &k->p->touched[t], err));
+    }
+    return DT_OK;
+}
+
+dt_status dt_runner_check(dt_runner *r, int id, const dt_run_args *a, dt_measure *m, dt_err *err)
+{
+    *m = (dt_measure){.peak_tensor = -1};
+    checker k = {.r = r, .p = &r->plan[id], .m = m};
+    const dt_map *map = r->o.map;
+    r->overflow = 0;
+    DT_CHECK(dti_fill(r, 0, PATTERN, r->arena.bytes, err));
+    for (size_t i = 0; i < map->n; i++) /* or what is computed from them could be the pattern */
+        DT_CHECK(dti_fill(r, map->home[i].off, 0, map->home[i].bytes, err));
+    if (r->o.driver != NULL)
+        DT_CHECK(dti_queue_begin(&(dti_run){r, k.p, a}, err));
+    DT_CHECK(run_steps(&k, a, err));
+    uint64_t at = 0;
+    for (size_t i = 0; i < map->n; i++) { /* between persistent tensors, then all the rest */
+        DT_CHECK(check_untouched(&k, at, map->home[i].off, err));
+        at = map->home[i].off + map->home[i].bytes;
+    }
+    DT_CHECK(check_untouched(&k, at, r->arena.bytes, err));
+    return DT_OK;
+}

@@ -1,0 +1,241 @@
+#include "layers/blocked/amx_conv.h"
+
+#include <omp.h>
+#include <string.h>
+
+#include "layers/blocked/amx.h"
+#include "layers/cpu/team.h"
+
+enum {
+    TILE = DT_AMX_TILE,
+    STEP = DT_AMX_STEP, /* values of x that one product of tiles adds up */
+    PIXELS = 2 * TILE,  /* of a block of sums */
+    SIDE = 2 * TILE,    /* channels of it */
+    BLOCK = PIXELS * SIDE,
+    TAPS = 9,
+    MANY = 8 /* samples that are tasks enough; of fewer a block of channels is one */
+};
+
+/* Pixels are counted through the bordered image, whose rows have @across; sums at the border's
+ * pixels are made as well and left. A product has STEP channels of one tap, or with 16 channels
+ * both of two taps that lie side by side, of which the fourth of a row has no weight.
+ *   weight: [block of SIDE channels][product][tile][pair of values][16][2] */
+struct job {
+    dt_amx_conv s;
+    int64_t across, products, blocks, parts; /* tasks of a sample */
+    int64_t values;                          /* of a bordered sample */
+    const dt_bf16 *x, *weight;
+    dt_bf16 *y, *work;
+};
+
+static struct job job_of(const dt_amx_conv *s)
+{
+    struct job j = {.s = *s, .across = s->w + 2 * s->pad, .blocks = dt_ceil_div(s->out, SIDE)};
+    const int64_t past = PIXELS + 4; /* pixels after the last that a block may look at */
+    j.parts = s->n < MANY ? j.blocks : 1;
+    j.products = s->c == TILE ? 6 : TAPS * (s->c / STEP);
+    j.values = ((s->h + 2 * s->pad) * j.across + past) * s->c;
+    j.values = dt_ceil_div(j.values, STEP) * STEP; /* whole cache lines */
+    return j;
+}
+
+bool dt_amx_conv_can(const dt_amx_conv *s)
+{
+    return (s->c == TILE || s->c % STEP == 0) && s->out % TILE == 0 && dt_amx_here();
+}
+
+dt_amx_conv dt_amx_conv_turned(const dt_amx_conv *s)
+{
+    return (dt_amx_conv){s->n, s->p, s->q, s->out, s->h, s->w, s->c, 2 - s->pad};
+}
+
+size_t dt_amx_conv_weight_bytes(const dt_amx_conv *s)
+{
+    const struct job j = job_of(s);
+    return (size_t)(j.blocks * j.products * STEP * SIDE) * sizeof(dt_bf16);
+}
+
+size_t dt_amx_conv_work(const dt_amx_conv *s)
+{
+    const struct job j = job_of(s);
+    return (size_t)(j.values * omp_get_max_threads()) * sizeof(dt_bf16);
+}
+
+/* Which tap and channel value i of a product is of; false: of none. */
+static bool tap_of(const struct job *j, int64_t product, int64_t i, int64_t *tap, int64_t *c)
+{
+    if (j->s.c == TILE) {
+        const int64_t column = product % 2 * 2 + i / TILE;
+        *tap = product / 2 * 3 + column;
+        *c = i % TILE;
+        return column < 3;
+    }
+    *tap = product / (j->s.c / STEP);
+    *c = product % (j->s.c / STEP) * STEP + i;
+    return true;
+}
+
+struct turn {
+    struct job j;
+    bool turned;
+    const float *from;
+    dt_bf16 *to;
+};
+
+/* One product's weights for one block. */
+static void put_product(const void *turn, int64_t task)
+{
+    const struct turn *t = turn;
+    const dt_amx_conv *s = &t->j.s;
+    const int64_t first = task / t->j.products * SIDE, step = t->turned ? s->c : 1;
+    const int64_t width = s->out - first < SIDE ? s->out - first : SIDE;
+    dt_bf16 *to = t->to + task * STEP * SIDE;
+    memset(to, 0, STEP * SIDE * sizeof *to);
+    for (int64_t i = 0; i < STEP; i++) {
+        int64_t tap, c;
+        if (!tap_of(&t->j, task % t->j.products, i, &tap, &c))
+            continue;
+        const float *from = t->from + (t->turned ? ((TAPS - 1 - tap) * s->out + first) * s->c + c
+                                                 : (tap * s->c + c) * s->out + first);
+        for (int64_t o = 0; o < width; o++)
+            to[o / TILE * TILE * STEP + i / 2 * STEP + o % TILE * 2 + i % 2] =
+                dt_bf16_from_float(from[o * step]);
+    }
+}
+
+void dt_amx_conv_weight(const dt_amx_conv *s, bool turned, const float *weight, dt_bf16 *to)
+{
+    const struct turn t = {job_of(s), turned, weight, to};
+    dt_team(t.j.blocks * t.j.products, put_product, &t);
+}
+
+#ifdef DT_AMX
+#define AVX512 __attribute__((target("avx512f")))
+
+/* A sample within its border of zeros. */
+static void put_border(const struct job *j, const dt_bf16 *x, dt_bf16 *to)
+{
+    const dt_amx_conv *s = &j->s;
+    const int64_t row = j->across * s->c, edge = s->pad * s->c, width = s->w * s->c;
+    memset(to, 0, (size_t)(s->pad * row) * sizeof *to);
+    to += s->pad * row;
+    for (int64_t r = 0; r < s->h; r++, to += row) {
+        memset(to, 0, (size_t)edge * sizeof *to);
+        memcpy(to + edge, x + r * width, (size_t)width * sizeof *to);
+        memset(to + edge + width, 0, (size_t)edge * sizeof *to);
+    }
+    memset(to, 0, (size_t)(j->values - (s->pad + s->h) * row) * sizeof *to);
+}
+
+/* Where product k's values of x begin, from a pixel on. */
+static int64_t offset_of(const struct job *j, int64_t k)
+{
+    if (j->s.c == TILE)
+        return (k / 2 * j->across + k % 2 * 2) * TILE;
+    const int64_t each = j->s.c / STEP, tap = k / each;
+    return (tap / 3 * j->across + tap % 3) * j->s.c + k % each * STEP;
+}
+
+/* The sums of PIXELS pixels from x on, [PIXELS][SIDE]. */
+DT_AMX static void add_products(
+    const struct job *j, const dt_bf16 *x, const dt_bf16 *weight, const bool wide, float *sums)
+{
+    const size_t row = (size_t)j->s.c * sizeof *x, line = 64, step = SIDE * sizeof *sums;
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    for (int64_t k = 0; k < j->products; k++) {
+        const dt_bf16 *a = x + offset_of(j, k), *b = weight + k * STEP * SIDE;
+        _tile_loadd(4, a, row);
+        _tile_loadd(5, a + TILE * j->s.c, row);
+        _tile_loadd(6, b, line);
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_dpbf16ps(2, 5, 6);
+        if (wide) {
+            _tile_loadd(7, b + TILE * STEP, line);
+            _tile_dpbf16ps(1, 4, 7);
+            _tile_dpbf16ps(3, 5, 7);
+        }
+    }
+    _tile_stored(0, sums, step);
+    _tile_stored(2, sums + TILE * SIDE, step);
+    if (wide) {
+        _tile_stored(1, sums + TILE, step);
+        _tile_stored(3, sums + TILE * SIDE + TILE, step);
+    }
+}
+
+/* 16 sums, rounded as dt_bf16_from_float does. */
+AVX512 DT_INLINE void put_sixteen(const float *sums, dt_bf16 *to)
+{
+    const __m512i v = _mm512_loadu_si512(sums), one = _mm512_set1_epi32(1);
+    const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(v, 16), one);
+    const __m512i up = _mm512_add_epi32(_mm512_add_epi32(v, _mm512_set1_epi32(0x7FFF)), odd);
+    const __m512 f = _mm512_castsi512_ps(v);
+    const __mmask16 nan = _mm512_cmp_ps_mask(f, f, _CMP_UNORD_Q);
+    const __m512i r = _mm512_mask_or_epi32(up, nan, v, _mm512_set1_epi32(0x400000));
+    _mm256_storeu_si256((void *)to, _mm512_cvtepi32_epi16(_mm512_srli_epi32(r, 16)));
+}
+
+/* A block of sums to the pixels of y it has: those from @at on that are none of the border. */
+AVX512 static void put_sums(
+    const struct job *j, const float *sums, int64_t at, int64_t o, bool wide, dt_bf16 *y)
+{
+    int64_t row = at / j->across, column = at % j->across;
+    for (int64_t i = 0; i < PIXELS && row < j->s.p; i++) {
+        if (column < j->s.q) {
+            dt_bf16 *to = y + (row * j->s.q + column) * j->s.out + o;
+            put_sixteen(sums + i * SIDE, to);
+            if (wide)
+                put_sixteen(sums + i * SIDE + TILE, to + TILE);
+        }
+        if (++column == j->across) {
+            column = 0;
+            row++;
+        }
+    }
+}
+
+/* All blocks of a sample, or one. */
+static void run_part(const void *job, int64_t task)
+{
+    const struct job *j = job;
+    const dt_amx_conv *s = &j->s;
+    const int64_t sample = task / j->parts;
+    const dt_span mine = dt_span_of(j->blocks, dt_ceil_div(j->blocks, j->parts), task % j->parts);
+    _Alignas(64) float sums[BLOCK];
+    dt_bf16 *x = j->work + omp_get_thread_num() * j->values;
+    dt_bf16 *y = j->y + sample * s->p * s->q * s->out;
+    put_border(j, j->x + sample * s->h * s->w * s->c, x);
+    dt_amx_begin();
+    for (int64_t at = 0; at < s->p * j->across; at += PIXELS)
+        for (int64_t b = mine.begin; b < mine.end; b++) {
+            const bool wide = (b + 1) * SIDE <= s->out;
+            const dt_bf16 *weight = j->weight + b * j->products * STEP * SIDE;
+            add_products(j, x + at * s->c, weight, wide, sums);
+            put_sums(j, sums, at, b * SIDE, wide, y);
+        }
+    dt_amx_end();
+}
+
+void dt_amx_conv_run(
+    const dt_amx_conv *s, const dt_bf16 *x, const dt_bf16 *weight, dt_bf16 *y, void *work)
+{
+    struct job j = job_of(s);
+    j.x = x;
+    j.weight = weight;
+    j.y = y;
+    j.work = work;
+    dt_team(s->n * j.parts, run_part, &j);
+}
+
+#else
+
+void dt_amx_conv_run(
+    const dt_amx_conv *s, const dt_bf16 *x, const dt_bf16 *weight, dt_bf16 *y, void *work)
+{
+    (void)s, (void)x, (void)weight, (void)y, (void)work;
+}
+
+#endif

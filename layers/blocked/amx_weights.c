@@ -1,0 +1,292 @@
+#include "layers/blocked/amx_weights.h"
+
+#include "layers/blocked/amx.h"
+#include "layers/blocked/amx_pack.h"
+#include "layers/cpu/team.h"
+
+#ifdef DT_AMX
+enum {
+    TILE = DT_AMX_TILE,
+    STEP = DT_AMX_STEP,
+    SIDE = 2 * TILE, /* channels of a block, of x and of dy: two tiles each, or one at the end */
+    BLOCK = SIDE * SIDE,
+    VISIT = 8,       /* steps for one tap before the next: what they read stays near */
+    MOST_KERNEL = 3, /* sums of all taps fit the cache */
+    PARTS = 8,       /* of the batch, where each has sums of its own */
+    MOST_SUMS = 64,  /* blocks of sums, all taps counted, that such a part may have: 256 KiB */
+    GATHER = 48      /* steps, at least, that a part packs before it multiplies */
+};
+
+/* Sums are joined in blocks, [tap][SIDE][SIDE]. Either all samples are packed first and a task has
+ * one block; or, where the blocks are few, a task has a part of the samples, packs some and
+ * multiplies them while they are near, and sums of parts are added up at the end.
+ * @x_blocks @dy_blocks: along the channels of x and of dy
+ * @parts @each @held:   parts of the batch, 0: packed first; samples of a part, and packed at once
+ */
+struct job {
+    dt_amx_weights a;
+    dt_amx_layout l;
+    const dt_bf16 *x, *dy;
+    float *dw;
+    bool add;
+    int64_t taps, x_blocks, dy_blocks, parts, each, held;
+    dt_bf16 *packed_x, *packed_dy;
+    float *sums; /* [part][block][tap][SIDE][SIDE] */
+};
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t blocks(const struct job *j)
+{
+    return j->x_blocks * j->dy_blocks;
+}
+
+static struct job job_of(const dt_amx_weights *a)
+{
+    struct job j = {.a = *a,
+        .l = dt_amx_layout_of(a),
+        .taps = a->kernel * a->kernel,
+        .x_blocks = dt_ceil_div(a->c, SIDE),
+        .dy_blocks = dt_ceil_div(a->out, SIDE),
+        .held = a->n};
+    if (blocks(&j) * j.taps <= MOST_SUMS && a->n > 1) {
+        j.each = dt_ceil_div(a->n, PARTS);
+        j.parts = dt_ceil_div(a->n, j.each);
+        j.held = least(j.each, dt_ceil_div(GATHER, j.l.steps));
+    }
+    return j;
+}
+
+/* Where samples are packed, by part. */
+static size_t x_values(const struct job *j)
+{
+    return (size_t)(j->held * j->l.x);
+}
+
+static size_t dy_values(const struct job *j)
+{
+    return (size_t)(j->held * j->l.dy);
+}
+
+static size_t sum_values(const struct job *j)
+{
+    return (size_t)(blocks(j) * j->taps * BLOCK);
+}
+
+size_t dt_amx_weights_work(const dt_amx_weights *a)
+{
+    const struct job j = job_of(a);
+    const size_t packed = (x_values(&j) + dy_values(&j)) * sizeof(dt_bf16);
+    return j.parts == 0 ? packed : (size_t)j.parts * (packed + sum_values(&j) * sizeof(float));
+}
+
+/* Up to four tiles of sums for one tap, of steps [begin, end) counted through packed samples. */
+DT_AMX DT_INLINE void add_steps(const struct job *j, const dt_bf16 *x, const dt_bf16 *dy,
+    dt_span steps, const bool wide_x, const bool wide_dy)
+{
+    const size_t row = (size_t)j->l.pitch * sizeof *x, lines = 64;
+    const int64_t group = j->l.steps * STEP * TILE;
+    int64_t sample = steps.begin / j->l.steps, step = steps.begin % j->l.steps;
+    for (int64_t s = steps.begin; s < steps.end; s++) {
+        const dt_bf16 *a = x + sample * j->l.x + step * STEP;
+        const dt_bf16 *b = dy + sample * j->l.dy + step * STEP * TILE;
+        if (++step == j->l.steps) {
+            step = 0;
+            sample++;
+        }
+        _tile_loadd(4, a, row);
+        _tile_loadd(6, b, lines);
+        _tile_dpbf16ps(0, 4, 6);
+        if (wide_dy) {
+            _tile_loadd(7, b + group, lines);
+            _tile_dpbf16ps(1, 4, 7);
+        }
+        if (wide_x) {
+            _tile_loadd(5, a + TILE * j->l.pitch, row);
+            _tile_dpbf16ps(2, 5, 6);
+        }
+        if (wide_x && wide_dy)
+            _tile_dpbf16ps(3, 5, 7);
+    }
+}
+
+DT_AMX DT_INLINE void load_sums(const float *from)
+{
+    const size_t bytes = SIDE * sizeof *from;
+    _tile_loadd(0, from, bytes);
+    _tile_loadd(1, from + TILE, bytes);
+    _tile_loadd(2, from + TILE * SIDE, bytes);
+    _tile_loadd(3, from + TILE * SIDE + TILE, bytes);
+}
+
+DT_AMX DT_INLINE void clear_sums(void)
+{
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+}
+
+DT_AMX DT_INLINE void store_sums(float *to)
+{
+    const size_t bytes = SIDE * sizeof *to;
+    _tile_stored(0, to, bytes);
+    _tile_stored(1, to + TILE, bytes);
+    _tile_stored(2, to + TILE * SIDE, bytes);
+    _tile_stored(3, to + TILE * SIDE + TILE, bytes);
+}
+
+/* One block of sums from packed samples, all taps; begun anew, or gone on with. */
+DT_AMX static void multiply(const struct job *j, int64_t block, const dt_bf16 *packed_x,
+    const dt_bf16 *packed_dy, int64_t samples, bool anew, float *sums)
+{
+    const int64_t c = block / j->dy_blocks * SIDE, o = block % j->dy_blocks * SIDE;
+    const bool wide_x = c + SIDE <= j->a.c, wide_dy = o + SIDE <= j->a.out;
+    const int64_t all = samples * j->l.steps, visit = j->a.kernel == 1 ? all : VISIT;
+    const dt_bf16 *dy = packed_dy + o * j->l.steps * STEP;
+    for (int64_t s = 0; s < all; s += visit)
+        for (int64_t tap = 0; tap < j->taps; tap++) {
+            const int64_t r = tap / j->a.kernel, q = tap % j->a.kernel, stride = j->a.stride;
+            const int64_t phase = r % stride * j->l.side + q % stride;
+            const dt_bf16 *x = packed_x + (phase * j->a.c + c) * j->l.pitch +
+                               r / stride * j->l.across + q / stride;
+            const dt_span steps = {s, least(s + visit, all)};
+            float *at = sums + tap * BLOCK;
+            if (anew && s == 0)
+                clear_sums();
+            else
+                load_sums(at);
+            if (wide_x && wide_dy)
+                add_steps(j, x, dy, steps, true, true);
+            else if (wide_x)
+                add_steps(j, x, dy, steps, true, false);
+            else if (wide_dy)
+                add_steps(j, x, dy, steps, false, true);
+            else
+                add_steps(j, x, dy, steps, false, false);
+            store_sums(at);
+        }
+}
+
+/* A block of sums to where it belongs in dw. */
+DT_CLONES static void give(const struct job *j, int64_t block, const float *sums)
+{
+    const int64_t c = block / j->dy_blocks * SIDE, o = block % j->dy_blocks * SIDE;
+    const int64_t rows = least(SIDE, j->a.c - c), columns = least(SIDE, j->a.out - o);
+    for (int64_t tap = 0; tap < j->taps; tap++)
+        for (int64_t i = 0; i < rows; i++) {
+            const float *from = sums + tap * BLOCK + i * SIDE;
+            float *to = j->dw + (tap * j->a.c + c + i) * j->a.out + o;
+            for (int64_t k = 0; k < columns; k++)
+                to[k] = j->add ? to[k] + from[k] : from[k];
+        }
+}
+
+/* Packs samples one after the other. */
+static void pack(const struct job *j, dt_span samples, dt_bf16 *x, dt_bf16 *dy)
+{
+    for (int64_t i = samples.begin; i < samples.end; i++) {
+        const int64_t at = i - samples.begin;
+        dt_amx_pack_x(&j->a, &j->l, j->x + i * j->a.h * j->a.w * j->a.c, x + at * j->l.x);
+        dt_amx_pack_dy(&j->a, &j->l, j->dy + i * j->a.p * j->a.q * j->a.out, dy + at * j->l.dy);
+    }
+}
+
+static void pack_task(const void *job, int64_t i)
+{
+    const struct job *j = job;
+    pack(j, (dt_span){i, i + 1}, j->packed_x + i * j->l.x, j->packed_dy + i * j->l.dy);
+}
+
+static void block_task(const void *job, int64_t block)
+{
+    const struct job *j = job;
+    _Alignas(64) float sums[MOST_KERNEL * MOST_KERNEL * BLOCK];
+    dt_amx_begin();
+    multiply(j, block, j->packed_x, j->packed_dy, j->a.n, true, sums);
+    dt_amx_end();
+    give(j, block, sums);
+}
+
+static void part_task(const void *job, int64_t part)
+{
+    const struct job *j = job;
+    const dt_span mine = dt_span_of(j->a.n, j->each, part);
+    dt_bf16 *x = j->packed_x + part * (int64_t)x_values(j);
+    dt_bf16 *dy = j->packed_dy + part * (int64_t)dy_values(j);
+    float *sums = j->sums + part * (int64_t)sum_values(j);
+    dt_amx_begin();
+    for (int64_t i = mine.begin; i < mine.end; i += j->held) {
+        const dt_span some = {i, least(i + j->held, mine.end)};
+        pack(j, some, x, dy);
+        for (int64_t b = 0; b < blocks(j); b++)
+            multiply(
+                j, b, x, dy, some.end - some.begin, i == mine.begin, sums + b * j->taps * BLOCK);
+    }
+    dt_amx_end();
+}
+
+/* Adds up a block's sums, part after part. */
+DT_CLONES static void join_task(const void *job, int64_t block)
+{
+    const struct job *j = job;
+    const int64_t count = j->taps * BLOCK;
+    float *first = j->sums + block * count;
+    for (int64_t part = 1; part < j->parts; part++) {
+        const float *more = first + part * (int64_t)sum_values(j);
+        for (int64_t i = 0; i < count; i++)
+            first[i] += more[i];
+    }
+    give(j, block, first);
+}
+
+bool dt_amx_weights_can(const dt_amx_weights *a)
+{
+    return a->kernel <= MOST_KERNEL && a->c % TILE == 0 && a->out % TILE == 0 && dt_amx_here();
+}
+
+void dt_amx_weights_run(
+    const dt_amx_weights *a, const dt_bf16 *x, const dt_bf16 *dy, float *dw, bool add, void *work)
+{
+    struct job j = job_of(a);
+    const int64_t copies = j.parts == 0 ? 1 : j.parts;
+    j.x = x;
+    j.dy = dy;
+    j.dw = dw;
+    j.add = add;
+    j.sums = work; /* tiles of sums, then packed samples: all begin at cache lines */
+    j.packed_x = (dt_bf16 *)(j.sums + (size_t)j.parts * sum_values(&j));
+    j.packed_dy = j.packed_x + (size_t)copies * x_values(&j);
+    if (j.parts == 0) {
+        dt_team(a->n, pack_task, &j);
+        dt_team(blocks(&j), block_task, &j);
+    } else {
+        dt_team(j.parts, part_task, &j);
+        dt_team(blocks(&j), join_task, &j);
+    }
+}
+
+#else
+
+bool dt_amx_weights_can(const dt_amx_weights *a)
+{
+    (void)a;
+    return false;
+}
+
+size_t dt_amx_weights_work(const dt_amx_weights *a)
+{
+    (void)a;
+    return 0;
+}
+
+void dt_amx_weights_run(
+    const dt_amx_weights *a, const dt_bf16 *x, const dt_bf16 *dy, float *dw, bool add, void *work)
+{
+    (void)a, (void)x, (void)dy, (void)dw, (void)add, (void)work;
+}
+
+#endif

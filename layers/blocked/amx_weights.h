@@ -1,0 +1,25 @@
+/* The gradient of a convolution's weight in bf16, by AMX tiles: a sum over all pixels, for every
+ * tap, of products of x and dy. Both are packed once, x turned so that a tap is only an offset.
+ * With many channels a task has some of both and all pixels, so no partial sums are joined; with
+ * few it has all channels and some samples. The bits do not depend on the number of threads. */
+#ifndef DT_LAYERS_BLOCKED_AMX_WEIGHTS_H
+#define DT_LAYERS_BLOCKED_AMX_WEIGHTS_H
+
+#include "engine/dtype.h"
+
+/* One group, no dilation; p and q are the height and width of dy. */
+typedef struct dt_amx_weights {
+    int64_t n, c, h, w, out, p, q, kernel, stride, pad;
+} dt_amx_weights;
+
+/* Whether this machine and this kernel can. */
+bool dt_amx_weights_can(const dt_amx_weights *a);
+
+/* Bytes of scratch. */
+size_t dt_amx_weights_work(const dt_amx_weights *a);
+
+/* dw (fp32, [kernel][kernel][c][out]) is written, or added to. work begins a cache line. */
+void dt_amx_weights_run(
+    const dt_amx_weights *a, const dt_bf16 *x, const dt_bf16 *dy, float *dw, bool add, void *work);
+
+#endif

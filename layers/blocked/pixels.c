@@ -1,0 +1,86 @@
+#include "layers/blocked/pixels.h"
+
+#include <omp.h>
+#include <string.h>
+
+#include "layers/cpu/team.h"
+#include "layers/blocked/tile.h"
+
+/* A task takes at most ROWS results, which stay in its second cache while panels of the weight
+ * pass by, of which DEPTH rows fit the first. */
+enum { PANEL = DT_DNNL_PANEL, DEPTH = 128, ROWS = 128, FOUR = 4 };
+
+/* Elsewhere the library is as fast: this wins where a weight is large and pixels are few, and where
+ * one panel is all, so that dy is read once. */
+bool dt_pixels_serve(const dt_dnnl_problem *p)
+{
+    enum { FEW_PIXELS = 7 * 7, LARGE = 1 << 20, TALL = 4 * PANEL };
+    const bool large = p->c * p->out >= LARGE && p->p * p->q <= FEW_PIXELS;
+    const bool tall = p->c == PANEL && p->out >= TALL && p->stride == 1;
+    return !p->fc && !p->bf16 && p->groups == 1 && p->kernel == 1 && p->pad == 0 &&
+           p->c % PANEL == 0 && p->out % PANEL == 0 && (large || tall);
+}
+
+struct job {
+    const dt_dnnl_problem *p;
+    const float *dy, *weight;
+    float *dx, *work;
+    dt_tile_fn *tile;
+    int64_t rows, each; /* results in all, and of a task */
+};
+
+size_t dt_pixels_work(void)
+{
+    return (size_t)(ROWS * PANEL * omp_get_max_threads()) * sizeof(float);
+}
+
+static void clear_sample(const void *job, int64_t i)
+{
+    const struct job *j = job;
+    const size_t count = (size_t)(j->p->h * j->p->w * j->p->c);
+    memset(j->dx + (size_t)i * count, 0, count * sizeof *j->dx);
+}
+
+/* Where result r of the layer looked. */
+static float *pixel(const struct job *j, int64_t r)
+{
+    const dt_dnnl_problem *p = j->p;
+    const int64_t n = r / (p->p * p->q), h = r / p->q % p->p * p->stride, w = r % p->q * p->stride;
+    return j->dx + ((n * p->h + h) * p->w + w) * p->c;
+}
+
+static void run_rows(const void *job, int64_t i)
+{
+    const struct job *j = job;
+    const dt_span of = dt_span_of(j->rows, j->each, i);
+    float *sums = j->work + omp_get_thread_num() * ROWS * PANEL;
+    for (int64_t at = 0; at < j->p->c; at += PANEL) {
+        dt_tile t = {.a = j->dy + of.begin * j->p->out,
+            .row = j->p->out,
+            .step = 1,
+            .b = j->weight + at * j->p->out,
+            .b_row = PANEL,
+            .c = sums,
+            .c_row = PANEL,
+            .m = of.end - of.begin,
+            .n = PANEL};
+        for (int64_t k = 0; k < j->p->out; k += DEPTH, t.a += DEPTH, t.b += DEPTH * PANEL) {
+            t.depth = j->p->out - k < DEPTH ? j->p->out - k : DEPTH;
+            t.add = k > 0;
+            j->tile(&t);
+        }
+        for (int64_t r = of.begin; r < of.end; r++)
+            memcpy(pixel(j, r) + at, sums + (r - of.begin) * PANEL, PANEL * sizeof *sums);
+    }
+}
+
+void dt_pixels_run(const dt_dnnl_problem *p, int64_t n, const float *dy, const float *weight,
+    float *dx, float *work)
+{
+    struct job j = {p, dy, weight, dx, work, dt_tile_best(), n * p->p * p->q, 0};
+    const int64_t tasks = 2 * dt_ceil_div(j.rows, 2 * ROWS); /* an even number, alike in size */
+    j.each = dt_ceil_div(dt_ceil_div(j.rows, tasks), FOUR) * FOUR;
+    if (p->stride > 1)
+        dt_team(n, clear_sample, &j);
+    dt_team(dt_ceil_div(j.rows, j.each), run_rows, &j);
+}

@@ -1,0 +1,38 @@
+/* Products of large matrices of fp32 on all processors. */
+#ifndef DT_LAYERS_BLOCKED_PRODUCT_H
+#define DT_LAYERS_BLOCKED_PRODUCT_H
+
+#include "engine/base/compiler.h"
+
+/* Element i, j is p[i * row + j * step]; row or step is 1. */
+typedef struct dt_matrix {
+    const float *p;
+    int64_t row, step;
+} dt_matrix;
+
+/**
+ * struct dt_product - c[i][j] = bias[j] + sum over t of a[i][t] b[t][j].
+ * @a @b: m rows of k, k rows of n
+ * @bias: n values, or NULL
+ * @sums: NULL, or where the sum of every row of a goes; then a.row is 1
+ * @c:    rows of n, c_row apart
+ * @work: scratch
+ *
+ * A sum runs over t in an order that depends on k alone, so a row of c has the same bits whatever
+ * rows are computed with it, on any number of threads.
+ */
+typedef struct dt_product {
+    int64_t m, n, k;
+    dt_matrix a, b;
+    const float *bias;
+    float *sums, *c;
+    int64_t c_row;
+    float *work;
+} dt_product;
+
+void dt_product_run(const dt_product *p);
+
+/* Bytes of scratch for the team of this moment. */
+size_t dt_product_bytes(int64_t m, int64_t n);
+
+#endif

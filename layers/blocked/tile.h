@@ -1,0 +1,32 @@
+/* Products of small matrices that lie in the cache, the inner loops of attention. */
+#ifndef DT_LAYERS_BLOCKED_TILE_H
+#define DT_LAYERS_BLOCKED_TILE_H
+
+#include "engine/base/compiler.h"
+
+enum { DT_TILE = 64, DT_TILE_LANES = 16 };
+
+/**
+ * struct dt_tile - c[i][j] = sum over k of a[i][k] b[k][j], or that added to c.
+ * @a:     element i, k is a[i * row + k * step], so a may be turned
+ * @b @c:  rows of n floats, b_row and c_row apart
+ * @n:     a multiple of DT_TILE_LANES
+ */
+typedef struct dt_tile {
+    const float *a, *b;
+    float *c;
+    int64_t row, step, b_row, c_row;
+    int64_t m, n, depth;
+    bool add;
+} dt_tile;
+
+/* The fastest this machine has: with AVX-512, with AVX2, or plain. Sums run over k in order; the
+ * first two fuse multiplication and addition. */
+typedef void dt_tile_fn(const dt_tile *t);
+dt_tile_fn *dt_tile_best(void);
+
+/* For factors that may be rounded to bf16: with AMX, of which one is turned or has step 1;
+ * elsewhere the fastest above. Sums are fp32, in another order than those. */
+dt_tile_fn *dt_tile_bf16(void);
+
+#endif

@@ -1,0 +1,199 @@
+#include "layers/blocked/tile.h"
+
+#include <string.h>
+
+#include "layers/blocked/amx.h"
+#include "layers/cpu/team.h"
+
+/* The product on AMX: pieces of both factors are rounded to bf16 and packed as tiles, whose sums
+ * are fp32. Packing costs about as much as multiplying, and both together less than half of a
+ * product in fp32. */
+#ifdef DT_AMX
+
+#define PACK __attribute__((target("avx512f,avx512bw,avx512bf16")))
+
+enum {
+    TILE = DT_AMX_TILE,
+    STEP = DT_AMX_STEP,  /* values that one product of tiles adds up */
+    SIDE = DT_TILE,      /* of a piece: rows of a, values, columns of b */
+    STEPS = SIDE / STEP, /* tiles of a piece over its values */
+    WORDS = TILE * TILE, /* of a tile: pairs of bf16 */
+    PIECE = SIDE / TILE * STEPS * WORDS,
+    BLOCK = 2 * TILE /* rows and columns of sums held at once */
+};
+
+/* A piece as tiles: of a [rows / 16][steps] with a row's pairs side by side, of b
+ * [columns / 16][steps] with a column's below each other. What is missing of a block is zeros. */
+typedef struct piece {
+    _Alignas(64) uint32_t a[PIECE], b[PIECE];
+    int64_t m, n, depth; /* of what is there */
+} piece;
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* A mask of the first @n of 16. */
+static uint16_t first_of(int64_t n)
+{
+    return (uint16_t)(n >= TILE ? 0xFFFF : n <= 0 ? 0 : (1 << n) - 1);
+}
+
+PACK static inline __m512i rounded(__m512 low, __m512 high)
+{
+    return (__m512i)_mm512_cvtne2ps_pbh(high, low);
+}
+
+/* Of two rows the words of a column each: value k low, value k + 1 high. */
+PACK static inline __m512i pairs_of(__m512 k, __m512 next)
+{
+    static const _Alignas(64) uint16_t order[32] = {0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22,
+        7, 23, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+    return _mm512_permutexvar_epi16(_mm512_load_si512(order), rounded(k, next));
+}
+
+/* The words of 16 columns from @x on, of values [k, k + 32) of @depth, rows @row apart. */
+PACK static inline void load_columns(
+    const float *x, int64_t row, int64_t k, int64_t depth, uint16_t columns, __m512i *words)
+{
+    for (int p = 0; p < TILE; p++, k += 2) {
+        const uint16_t here = k < depth ? columns : 0, next = k + 1 < depth ? columns : 0;
+        words[p] = pairs_of(_mm512_maskz_loadu_ps(here, x + k * row),
+            _mm512_maskz_loadu_ps(next, x + (k + 1) * row));
+    }
+}
+
+PACK static inline void store(const __m512i *words, uint32_t *to)
+{
+    for (int p = 0; p < TILE; p++)
+        _mm512_store_si512(to + p * TILE, words[p]);
+}
+
+/* @a points to the piece's first element. */
+PACK static void pack_a(const dt_tile *t, const float *a, piece *p)
+{
+    const bool turned = t->step != 1;
+    const int64_t m = dt_ceil_div(p->m, BLOCK) * BLOCK;
+    for (int64_t i = 0; i < m; i += TILE)
+        for (int64_t k = 0; k < p->depth; k += STEP) {
+            uint32_t *to = p->a + (i / TILE * STEPS + k / STEP) * WORDS;
+            __m512i words[TILE];
+            if (turned) {
+                load_columns(a + i, t->step, k, p->depth, first_of(p->m - i), words);
+                dt_amx_turn(words);
+            } else {
+                const uint16_t low = first_of(p->depth - k), high = first_of(p->depth - k - TILE);
+                for (int64_t r = 0; r < TILE; r++) {
+                    const float *x = a + (i + r) * t->row + k;
+                    const bool here = i + r < p->m;
+                    words[r] = rounded(_mm512_maskz_loadu_ps(here ? low : 0, x),
+                        _mm512_maskz_loadu_ps(here ? high : 0, x + TILE));
+                }
+            }
+            store(words, to);
+        }
+}
+
+PACK static void pack_b(const dt_tile *t, const float *b, piece *p)
+{
+    const int64_t n = dt_ceil_div(p->n, BLOCK) * BLOCK;
+    for (int64_t j = 0; j < n; j += TILE)
+        for (int64_t k = 0; k < p->depth; k += STEP) {
+            __m512i words[TILE];
+            load_columns(b + j, t->b_row, k, p->depth, first_of(p->n - j), words);
+            store(words, p->b + (j / TILE * STEPS + k / STEP) * WORDS);
+        }
+}
+
+/* A block of c, added to or begun. */
+DT_AMX static void multiply_block(
+    const uint32_t *a, const uint32_t *b, int64_t steps, bool add, float *c, int64_t row)
+{
+    const size_t line = 64, width = (size_t)row * sizeof *c;
+    if (add) {
+        _tile_loadd(0, c, width);
+        _tile_loadd(1, c + TILE, width);
+        _tile_loadd(2, c + TILE * row, width);
+        _tile_loadd(3, c + TILE * row + TILE, width);
+    } else {
+        _tile_zero(0);
+        _tile_zero(1);
+        _tile_zero(2);
+        _tile_zero(3);
+    }
+    for (int64_t k = 0; k < steps; k++, a += WORDS, b += WORDS) {
+        _tile_loadd(4, a, line);
+        _tile_loadd(5, a + STEPS * WORDS, line);
+        _tile_loadd(6, b, line);
+        _tile_loadd(7, b + STEPS * WORDS, line);
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_dpbf16ps(1, 4, 7);
+        _tile_dpbf16ps(2, 5, 6);
+        _tile_dpbf16ps(3, 5, 7);
+    }
+    _tile_stored(0, c, width);
+    _tile_stored(1, c + TILE, width);
+    _tile_stored(2, c + TILE * row, width);
+    _tile_stored(3, c + TILE * row + TILE, width);
+}
+
+/* One that c has only a part of goes by way of a whole one. */
+static void multiply_edge(const uint32_t *a, const uint32_t *b, int64_t steps, bool add, float *c,
+    int64_t row, int64_t m, int64_t n)
+{
+    _Alignas(64) float whole[BLOCK * BLOCK] = {0};
+    for (int64_t i = 0; i < m && add; i++)
+        memcpy(whole + i * BLOCK, c + i * row, (size_t)n * sizeof *c);
+    multiply_block(a, b, steps, add, whole, BLOCK);
+    for (int64_t i = 0; i < m; i++)
+        memcpy(c + i * row, whole + i * BLOCK, (size_t)n * sizeof *c);
+}
+
+static void multiply(const dt_tile *t, const piece *p, bool add, float *c)
+{
+    const int64_t steps = dt_ceil_div(p->depth, STEP);
+    for (int64_t i = 0; i < p->m; i += BLOCK)
+        for (int64_t j = 0; j < p->n; j += BLOCK) {
+            const uint32_t *a = p->a + i / TILE * STEPS * WORDS;
+            const uint32_t *b = p->b + j / TILE * STEPS * WORDS;
+            const int64_t m = least(p->m - i, BLOCK), n = least(p->n - j, BLOCK);
+            float *to = c + i * t->c_row + j;
+            if (m == BLOCK && n == BLOCK)
+                multiply_block(a, b, steps, add, to, t->c_row);
+            else
+                multiply_edge(a, b, steps, add, to, t->c_row, m, n);
+        }
+}
+
+static void product_amx(const dt_tile *t)
+{
+    piece p;
+    dt_amx_begin();
+    for (int64_t i = 0; i < t->m; i += SIDE)
+        for (int64_t k = 0; k < t->depth; k += SIDE) {
+            p.m = least(t->m - i, SIDE);
+            p.depth = least(t->depth - k, SIDE);
+            pack_a(t, t->a + i * t->row + k * t->step, &p);
+            for (int64_t j = 0; j < t->n; j += SIDE) {
+                p.n = least(t->n - j, SIDE);
+                pack_b(t, t->b + k * t->b_row + j, &p);
+                multiply(t, &p, t->add || k > 0, t->c + i * t->c_row + j);
+            }
+        }
+    dt_amx_end();
+}
+
+dt_tile_fn *dt_tile_bf16(void)
+{
+    return dt_amx_here() && __builtin_cpu_supports("avx512bf16") ? product_amx : dt_tile_best();
+}
+
+#else
+
+dt_tile_fn *dt_tile_bf16(void)
+{
+    return dt_tile_best();
+}
+
+#endif

@@ -1,0 +1,36 @@
+/* Convolutions with 3 x 3 kernels and stride 1 in fp32 by Winograd's F(2x2, 3x3) (Lavin & Gray
+ * 2016, arXiv 1509.09308): a tile of 2 x 2 results takes 16 products a pair of channels in place
+ * of 36. Its sums have the error of plain fp32, which those of larger tiles do not.
+ *
+ * A task transforms some tiles of the input into scratch that stays in its cache, multiplies them
+ * by the transformed weight, 16 products of matrices, and transforms the results straight into
+ * place. The weight lives in the order [3][3][in][out]. A value that is not finite makes the whole
+ * tile it meets not finite. */
+#ifndef DT_LAYERS_BLOCKED_WINOGRAD_H
+#define DT_LAYERS_BLOCKED_WINOGRAD_H
+
+#include "engine/base/compiler.h"
+
+/* Activations are NHWC. @c @out: multiples of 16; @pad: 0, 1 or 2; p = h + 2 pad - 2, so q */
+typedef struct dt_winograd {
+    int64_t n, h, w, c, p, q, out, pad;
+} dt_winograd;
+
+/* The transformed weight: bytes, and making it for forward, or turned: for backward-data. */
+size_t dt_winograd_weight_bytes(const dt_winograd *s);
+void dt_winograd_weight(const dt_winograd *s, bool turned, const float *weight, float *to);
+
+/* y from x. A sample's bits do not depend on what is computed with it. Backward-data is the same,
+ * from dy, with the turned weight; dt_winograd_turned says what the layer then is. bias may be
+ * NULL. @work: bytes of scratch, for the team of this moment */
+dt_winograd dt_winograd_turned(const dt_winograd *s);
+size_t dt_winograd_work(const dt_winograd *s);
+void dt_winograd_run(
+    const dt_winograd *s, const float *x, const float *u, const float *bias, float *y, float *work);
+
+/* The gradients of the weight, and of the bias where it is not NULL. */
+size_t dt_winograd_gradient_work(const dt_winograd *s);
+void dt_winograd_gradient(const dt_winograd *s, const float *x, const float *dy, float *dweight,
+    float *dbias, float *work);
+
+#endif

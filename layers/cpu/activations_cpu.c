@@ -1,0 +1,143 @@
+#include "layers/activations.h"
+
+#include "layers/cpu/cpu.h"
+#include "layers/activation_curves.h"
+#include "layers/value.h"
+
+/* Blocks of floats between loading and storing: compilers make vectors of curves over one type. */
+enum { BLOCK = 256 };
+
+DT_INLINE void load_block(const void *from, float *restrict to, int n, dt_dtype t)
+{
+#pragma omp simd
+    for (int i = 0; i < n; i++)
+        to[i] = dt_load(from, i, t);
+}
+
+DT_INLINE void store_block(const float *restrict from, void *to, int n, dt_dtype t)
+{
+#pragma omp simd
+    for (int i = 0; i < n; i++)
+        dt_store(to, i, t, from[i]);
+}
+
+DT_INLINE void forward_loop(dti_curve f, dt_dtype t, const void *x, void *y, int64_t n)
+{
+    float v[BLOCK];
+    for (int64_t at = 0; at < n; at += BLOCK) {
+        const int m = n - at < BLOCK ? (int)(n - at) : BLOCK;
+        load_block(dt_from(x, at, t), v, m, t);
+#pragma omp simd
+        for (int i = 0; i < m; i++)
+            v[i] = dti_curve_value(f, v[i]);
+        store_block(v, dt_to(y, at, t), m, t);
+    }
+}
+
+DT_INLINE void backward_loop(
+    dti_curve f, dt_dtype t, const void *saved, const void *dy, void *dx, int64_t n)
+{
+    float v[BLOCK], d[BLOCK];
+    for (int64_t at = 0; at < n; at += BLOCK) {
+        const int m = n - at < BLOCK ? (int)(n - at) : BLOCK;
+        load_block(dt_from(saved, at, t), v, m, t);
+        load_block(dt_from(dy, at, t), d, m, t);
+#pragma omp simd
+        for (int i = 0; i < m; i++)
+            v[i] = d[i] * dti_curve_slope(f, v[i]);
+        store_block(v, dt_to(dx, at, t), m, t);
+    }
+}
+
+typedef void forward_fn(const void *x, void *y, int64_t n);
+typedef void backward_fn(const void *saved, const void *dy, void *dx, int64_t n);
+
+#define LOOPS(name, f, t)                                                                          \
+    DT_CLONES static void name##_forward(const void *x, void *y, int64_t n)                        \
+    {                                                                                              \
+        forward_loop(f, t, x, y, n);                                                               \
+    }                                                                                              \
+    DT_CLONES static void name##_backward(const void *saved, const void *dy, void *dx, int64_t n)  \
+    {                                                                                              \
+        backward_loop(f, t, saved, dy, dx, n);                                                     \
+    }
+
+LOOPS(sigmoid_f32, DTI_SIGMOID, DT_F32)
+LOOPS(sigmoid_bf16, DTI_SIGMOID, DT_BF16)
+LOOPS(tanh_f32, DTI_TANH, DT_F32)
+LOOPS(tanh_bf16, DTI_TANH, DT_BF16)
+LOOPS(gelu_f32, DTI_GELU, DT_F32)
+LOOPS(gelu_bf16, DTI_GELU, DT_BF16)
+LOOPS(gelu_tanh_f32, DTI_GELU_TANH, DT_F32)
+LOOPS(gelu_tanh_bf16, DTI_GELU_TANH, DT_BF16)
+
+static const struct loops {
+    forward_fn *forward;
+    backward_fn *backward;
+} loops[][DT_DTYPES] = {
+    [DTI_SIGMOID] = {{sigmoid_f32_forward, sigmoid_f32_backward},
+        {sigmoid_bf16_forward, sigmoid_bf16_backward}},
+    [DTI_TANH] = {{tanh_f32_forward, tanh_f32_backward}, {tanh_bf16_forward, tanh_bf16_backward}},
+    [DTI_GELU] = {{gelu_f32_forward, gelu_f32_backward}, {gelu_bf16_forward, gelu_bf16_backward}},
+    [DTI_GELU_TANH] = {{gelu_tanh_f32_forward, gelu_tanh_f32_backward},
+        {gelu_tanh_bf16_forward, gelu_tanh_bf16_backward}},
+};
+
+struct job {
+    struct loops loops;
+    dt_dtype t;
+    int64_t count;
+    const void *saved, *from; /* from: x or dy */
+    void *to;
+};
+
+static void forward_task(const void *job, int64_t i)
+{
+    const struct job *j = job;
+    const dt_span s = dt_span_of(j->count, DT_GRAIN, i);
+    j->loops.forward(dt_from(j->from, s.begin, j->t), dt_to(j->to, s.begin, j->t), s.end - s.begin);
+}
+
+static void backward_task(const void *job, int64_t i)
+{
+    const struct job *j = job;
+    const dt_span s = dt_span_of(j->count, DT_GRAIN, i);
+    j->loops.backward(dt_from(j->saved, s.begin, j->t), dt_from(j->from, s.begin, j->t),
+        dt_to(j->to, s.begin, j->t), s.end - s.begin);
+}
+
+static dt_status run(dti_curve f, dt_port saved, const dt_call *c, const dt_args *a)
+{
+    const bool back = c->form == DT_BACKWARD;
+    const struct job j = {.loops = loops[f][c->dtype],
+        .t = c->dtype,
+        .count = a->n * dt_shape_sample(&c->node->info.y),
+        .saved = a->port[saved],
+        .from = a->port[back ? DT_DY : DT_X],
+        .to = a->port[back ? DT_DX : DT_Y]};
+    dt_team(dt_ceil_div(j.count, DT_GRAIN), back ? backward_task : forward_task, &j);
+    return DT_OK;
+}
+
+static dt_status sigmoid_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
+{
+    (void)state, (void)err;
+    return run(DTI_SIGMOID, DT_Y, c, a);
+}
+
+static dt_status tanh_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
+{
+    (void)state, (void)err;
+    return run(DTI_TANH, DT_Y, c, a);
+}
+
+static dt_status gelu_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
+{
+    (void)state, (void)err;
+    const dt_gelu *o = c->node->opts;
+    return run(o->approximate == DT_GELU_TANH ? DTI_GELU_TANH : DTI_GELU, DT_X, c, a);
+}
+
+const dt_kernels dt_sigmoid_cpu = {.run = sigmoid_run};
+const dt_kernels dt_tanh_cpu = {.run = tanh_run};
+const dt_kernels dt_gelu_cpu = {.run = gelu_run};

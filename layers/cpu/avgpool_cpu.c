@@ -1,0 +1,143 @@
+#include "layers/avgpool.h"
+
+#include <string.h>
+
+#include "layers/cpu/cpu.h"
+#include "layers/pool.h"
+#include "layers/value.h"
+#include "layers/cpu/values.h"
+
+enum { TILE = 64 }; /* channels worked on at a time */
+
+struct job {
+    const dt_args *a;
+    dt_dtype type;
+    dt_pool p;
+    bool include_pad;
+    dt_shape x, y;
+    int64_t tiles; /* of channels */
+};
+
+/* How many positions window i has along one side, for the divisor. */
+DT_INLINE int64_t length(const struct job *j, int64_t i, dt_span inside, int64_t size)
+{
+    const int64_t begin = i * j->p.stride - j->p.pad, end = begin + j->p.kernel;
+    const int64_t most = size + j->p.pad;
+    return j->include_pad ? (end < most ? end : most) - begin : inside.end - inside.begin;
+}
+
+/* Sums row by row first, which keeps the error of large windows small. */
+DT_INLINE void add_up(const struct job *j, int64_t sample, int64_t channel, dt_span h, dt_span w,
+    int n, float *restrict sum)
+{
+    float room[TILE];
+    memset(sum, 0, TILE * sizeof *sum);
+    for (int64_t r = h.begin; r < h.end; r++) {
+        float line[TILE] = {0};
+        for (int64_t q = w.begin; q < w.end; q++) {
+            const int64_t at = ((sample * j->x.h + r) * j->x.w + q) * j->x.c + channel;
+            const float *v = dt_values_read(j->type, j->a->port[DT_X], at, room, n);
+#pragma omp simd
+            for (int c = 0; c < n; c++)
+                line[c] += v[c];
+        }
+        for (int c = 0; c < TILE; c++)
+            sum[c] += line[c];
+    }
+}
+
+/* One row of outputs of one sample. */
+DT_CLONES static void average_row(const struct job *j, int64_t i)
+{
+    const int64_t channels = j->x.c, sample = i / j->y.h, row = i % j->y.h;
+    const dt_span h = dt_pool_span(&j->p, row, j->x.h);
+    float sum[TILE], room[TILE];
+    for (int64_t col = 0; col < j->y.w; col++) {
+        const dt_span w = dt_pool_span(&j->p, col, j->x.w);
+        const float over = (float)(length(j, row, h, j->x.h) * length(j, col, w, j->x.w));
+        for (int64_t c = 0; c < channels; c += TILE) {
+            const int n = channels - c < TILE ? (int)(channels - c) : TILE;
+            const int64_t at = (i * j->y.w + col) * channels + c;
+            float *y = dt_values_room(j->type, j->a->port[DT_Y], at, room);
+            add_up(j, sample, c, h, w, n, sum);
+#pragma omp simd
+            for (int k = 0; k < n; k++)
+                y[k] = sum[k] / over;
+            dt_values_write(j->type, j->a->port[DT_Y], at, y, n);
+        }
+    }
+}
+
+/* Gradients that meet in a pixel are added in the order of windows; in bf16 each sum is rounded. */
+DT_INLINE void spread(
+    const struct job *j, int64_t from, const float *part, dt_span h, dt_span w, int n)
+{
+    float room[TILE], sum[TILE];
+    for (int64_t r = h.begin; r < h.end; r++)
+        for (int64_t q = w.begin; q < w.end; q++) {
+            const int64_t at = from + (r * j->x.w + q) * j->x.c;
+            const float *had = dt_values_read(j->type, j->a->port[DT_DX], at, room, n);
+            float *v = dt_values_room(j->type, j->a->port[DT_DX], at, sum);
+#pragma omp simd
+            for (int c = 0; c < n; c++)
+                v[c] = had[c] + part[c];
+            dt_values_write(j->type, j->a->port[DT_DX], at, v, n);
+        }
+}
+
+/* Some channels of one sample, output after output, so that sums have one order. */
+DT_CLONES static void average_gradient_tile(const struct job *j, int64_t i)
+{
+    const int64_t sample = i / j->tiles, c = i % j->tiles * TILE, channels = j->x.c;
+    const int n = channels - c < TILE ? (int)(channels - c) : TILE;
+    const int64_t to = sample * dt_shape_sample(&j->x) + c;
+    for (int64_t at = 0; at < j->x.h * j->x.w; at++)
+        memset(dt_to(j->a->port[DT_DX], to + at * channels, j->type), 0,
+            (size_t)n * dt_dtype_bytes(j->type));
+    for (int64_t row = 0; row < j->y.h; row++) {
+        const dt_span h = dt_pool_span(&j->p, row, j->x.h);
+        for (int64_t col = 0; col < j->y.w; col++) {
+            const dt_span w = dt_pool_span(&j->p, col, j->x.w);
+            const float over = (float)(length(j, row, h, j->x.h) * length(j, col, w, j->x.w));
+            const int64_t at = ((sample * j->y.h + row) * j->y.w + col) * channels + c;
+            float part[TILE], room[TILE];
+            const float *from = dt_values_read(j->type, j->a->port[DT_DY], at, room, n);
+#pragma omp simd
+            for (int k = 0; k < n; k++)
+                part[k] = from[k] / over;
+            spread(j, to, part, h, w, n);
+        }
+    }
+}
+
+static void forward_task(const void *job, int64_t i)
+{
+    average_row(job, i);
+}
+
+static void backward_task(const void *job, int64_t i)
+{
+    average_gradient_tile(job, i);
+}
+
+static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
+{
+    (void)state, (void)err;
+    const dt_avgpool *o = c->node->opts;
+    const struct job j = {
+        .a = a,
+        .type = c->dtype,
+        .p = {o->kernel, o->stride == 0 ? o->kernel : o->stride, o->pad, o->ceil},
+        .include_pad = o->include_pad,
+        .x = dt_call_x(c),
+        .y = c->node->info.y,
+        .tiles = dt_ceil_div(c->node->info.y.c, TILE),
+    };
+    if (c->form == DT_BACKWARD)
+        dt_team(a->n * j.tiles, backward_task, &j);
+    else
+        dt_team(a->n * j.y.h, forward_task, &j);
+    return DT_OK;
+}
+
+const dt_kernels dt_avgpool_cpu = {.run = run};

@@ -1,0 +1,18 @@
+/* The CPU device's kernels, a table a layer, each in NAME_cpu.c. Flatten has none: it is no op. */
+#ifndef DT_LAYERS_CPU_CPU_H
+#define DT_LAYERS_CPU_CPU_H
+
+#include "engine/kernels.h"
+
+#define DT_LAYER(name) extern const dt_kernels dt_##name##_cpu;
+#include "layers/layers.def"
+#include "layers/ops.def"
+#undef DT_LAYER
+
+/* Shape of the layer's first input, n = 1. */
+static inline dt_shape dt_call_x(const dt_call *c)
+{
+    return dt_graph_shape(c->graph, c->node->in[0]);
+}
+
+#endif

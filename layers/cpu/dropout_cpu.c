@@ -1,0 +1,91 @@
+#include "layers/dropout.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "layers/cpu/cpu.h"
+#include "layers/cpu/draw.h"
+#include "layers/value.h"
+
+enum { PIECE = 1 << 12, BLOCK = 256 }; /* elements of a task; numbers drawn at a time */
+_Static_assert(BLOCK % (4 * DT_DRAW_LANES) == 0, "room for whole vectors of draws");
+
+struct job {
+    const dt_args *a;
+    const void *from;
+    void *to;
+    dt_dtype t;
+    int64_t elements, pieces; /* of a sample */
+    uint32_t least;           /* 24-bit draws below it are dropped */
+    float scale;
+    dt_draw_fn *draw;
+};
+
+DT_INLINE void apply(const struct job *j, int64_t at, const uint32_t *u, int64_t n, dt_dtype t)
+{
+    const void *from = dt_from(j->from, at, t);
+    void *to = dt_to(j->to, at, t);
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        dt_store(to, i, t, u[i] >> 8 >= j->least ? dt_load(from, i, t) * j->scale : 0.0f);
+}
+
+DT_CLONES static void apply_f32(const struct job *j, int64_t at, const uint32_t *u, int64_t n)
+{
+    apply(j, at, u, n, DT_F32);
+}
+
+DT_CLONES static void apply_bf16(const struct job *j, int64_t at, const uint32_t *u, int64_t n)
+{
+    apply(j, at, u, n, DT_BF16);
+}
+
+static void task(const void *job, int64_t i)
+{
+    const struct job *j = job;
+    const int64_t sample = i / j->pieces;
+    const dt_span s = dt_span_of(j->elements, PIECE, i % j->pieces);
+    const uint64_t first = (uint64_t)(j->a->sample0 + sample) * ((uint64_t)(j->elements + 3) / 4);
+    uint32_t u[BLOCK];
+    for (int64_t e = s.begin; e < s.end; e += BLOCK) {
+        const int64_t n = s.end - e < BLOCK ? s.end - e : BLOCK;
+        const int64_t at = sample * j->elements + e;
+        j->draw(j->a->seed, DT_RANDOM_DROPOUT, (uint32_t)j->a->layer, (uint32_t)j->a->step,
+            first + (uint64_t)e / 4, u, dt_ceil_div(n, 4));
+        (j->t == DT_BF16 ? apply_bf16 : apply_f32)(j, at, u, n);
+    }
+}
+
+static void copy_task(const void *job, int64_t i)
+{
+    const struct job *j = job;
+    const dt_span s = dt_span_of(j->a->n * j->elements, DT_GRAIN, i);
+    memcpy(dt_to(j->to, s.begin, j->t), dt_from(j->from, s.begin, j->t),
+        (size_t)(s.end - s.begin) * dt_dtype_bytes(j->t));
+}
+
+static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
+{
+    (void)state, (void)err;
+    const dt_dropout *o = c->node->opts;
+    const dt_shape x = dt_call_x(c);
+    const bool back = c->form == DT_BACKWARD;
+    struct job j = {
+        .a = a,
+        .from = a->port[back ? DT_DY : DT_X],
+        .to = a->port[back ? DT_DX : DT_Y],
+        .t = c->dtype,
+        .elements = dt_shape_sample(&x),
+        .least = (uint32_t)ceil(o->rate * 0x1p24),
+        .scale = o->rate < 1 ? (float)(1 / (1 - o->rate)) : 0,
+        .draw = dt_draw_best(),
+    };
+    j.pieces = dt_ceil_div(j.elements, PIECE);
+    if (c->form != DT_EVAL)
+        dt_team(a->n * j.pieces, task, &j);
+    else if (j.from != j.to)
+        dt_team(dt_ceil_div(a->n * j.elements, DT_GRAIN), copy_task, &j);
+    return DT_OK;
+}
+
+const dt_kernels dt_dropout_cpu = {.run = run};

@@ -1,0 +1,161 @@
+#include "layers/fc.h"
+
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "layers/cpu/cpu.h"
+#include "layers/cpu/weighted.h"
+
+/* x as one vector per sample, in the order it is stored (h, w, c). The library's own way of taking
+ * images is slower and allocates megabytes in every call. */
+static dt_dnnl_problem problem(const dt_call *c)
+{
+    const dt_fc *o = c->node->opts;
+    const dt_shape x = dt_call_x(c);
+    return (dt_dnnl_problem){.fc = 1,
+        .bias = o->bias,
+        .bf16 = c->dtype == DT_BF16,
+        .groups = 1,
+        .c = dt_shape_sample(&x),
+        .h = 1,
+        .w = 1,
+        .out = o->out,
+        .p = 1,
+        .q = 1,
+        .kernel = 1,
+        .stride = 1,
+        .dilation = 1};
+}
+
+static dt_status facts(const dt_call *c, dt_facts *f, dt_err *err)
+{
+    const dt_dnnl_problem p = problem(c);
+    return dt_weighted_facts(&p, c, f, err);
+}
+
+static dt_status create(const dt_call *c, void **state, dt_err *err)
+{
+    const dt_dnnl_problem p = problem(c);
+    return dt_weighted_create(&p, c, state, err);
+}
+
+static dt_status param_bytes(const dt_call *c, int i, size_t *bytes, dt_err *err)
+{
+    const dt_dnnl_problem p = problem(c);
+    return dt_weighted_bytes(&p, c, i, bytes, err);
+}
+
+/* The image behind the vector: a flatten in between has no op and leaves the bytes as they were. */
+static dt_shape image(const dt_call *c)
+{
+    int32_t v = c->node->in[0];
+    while (v != DT_GRAPH_INPUT && c->graph->node[v].desc->identity)
+        v = c->graph->node[v].in[0];
+    return dt_graph_shape(c->graph, v);
+}
+
+/* Rows of columns ordered c, h, w into rows ordered h, w, c. */
+static void to_hwc(const float *chw, float *hwc, int64_t rows, const dt_shape *s)
+{
+    const int64_t pixels = s->h * s->w, row = pixels * s->c;
+#pragma omp parallel for
+    for (int64_t o = 0; o < rows; o++)
+        for (int64_t p = 0; p < pixels; p++)
+            for (int64_t c = 0; c < s->c; c++)
+                hwc[o * row + p * s->c + c] = chw[o * row + c * pixels + p];
+}
+
+/* A row of c, h, w is a row of h, w, c of an image with height and width as channels. */
+static void to_chw(const float *hwc, float *chw, int64_t rows, const dt_shape *s)
+{
+    const dt_shape turned = {1, s->c, 1, s->h * s->w};
+    to_hwc(hwc, chw, rows, &turned);
+}
+
+/* Which way a weight goes: from PyTorch's layout, or to it. */
+typedef struct passage {
+    const dt_call *c;
+    dt_dnnl_problem p;
+    dt_shape x;
+    const float *plain; /* to put */
+    void *lives;
+    float *to; /* to get */
+} passage;
+
+static dt_status put_rows(const passage *w, int64_t at, int64_t n, float *piece, dt_err *err)
+{
+    to_hwc(w->plain + at * w->p.c, piece, n, &w->x);
+    return dt_weighted_put_rows(&w->p, w->c, at, n, piece, w->lives, err);
+}
+
+static dt_status get_rows(const passage *w, int64_t at, int64_t n, float *piece, dt_err *err)
+{
+    DT_CHECK(dt_weighted_get_rows(&w->p, w->c, at, n, w->lives, piece, err));
+    to_chw(piece, w->to + at * w->p.c, n, &w->x);
+    return DT_OK;
+}
+
+static dt_status put_all(const passage *w, float *hwc, dt_err *err)
+{
+    to_hwc(w->plain, hwc, w->p.out, &w->x);
+    return dt_weighted_put(&w->p, w->c, 0, hwc, w->lives, err);
+}
+
+static dt_status get_all(const passage *w, float *hwc, dt_err *err)
+{
+    DT_CHECK(dt_weighted_get(&w->p, w->c, 0, w->lives, hwc, err));
+    to_chw(hwc, w->to, w->p.out, &w->x);
+    return DT_OK;
+}
+
+/* The weight with its columns in the other order, a few rows at a time where its layout lets that
+ * be: that of VGG's first fc takes 400 MiB. */
+static dt_status pass(const passage *w, dt_err *err)
+{
+    enum { PIECE = 4 << 20 };
+    const bool put = w->plain != NULL;
+    const int64_t row = w->p.c * (int64_t)sizeof(float), all = w->p.out;
+    int64_t rows = dt_weighted_has_rows(&w->p, w->c)
+                       ? (PIECE / row / DT_WEIGHTED_ROWS + 1) * DT_WEIGHTED_ROWS
+                       : all;
+    rows = rows < all ? rows : all;
+    float *piece = dt_alloc((size_t)(rows * w->p.c), sizeof *piece);
+    if (piece == NULL)
+        return DT_FAIL(
+            err, DT_E_NOMEM, "layer '%s': no memory to turn its weight", w->c->node->name);
+    dt_status st = DT_OK;
+    if (rows == all)
+        st = (put ? put_all : get_all)(w, piece, err);
+    for (int64_t at = 0; rows < all && at < all && st == DT_OK; at += rows)
+        st = (put ? put_rows : get_rows)(w, at, all - at < rows ? all - at : rows, piece, err);
+    dt_free(piece);
+    return st;
+}
+
+static dt_status param_put(const dt_call *c, int i, const float *plain, void *lives, dt_err *err)
+{
+    const passage w = {c, problem(c), image(c), plain, lives, NULL};
+    if (i > 0 || w.x.h * w.x.w == 1)
+        return dt_weighted_put(&w.p, c, i, plain, lives, err);
+    return pass(&w, err);
+}
+
+static dt_status param_get(const dt_call *c, int i, const void *lives, float *plain, dt_err *err)
+{
+    void *from; /* only read */
+    memcpy(&from, &lives, sizeof from);
+    const passage w = {c, problem(c), image(c), NULL, from, plain};
+    if (i > 0 || w.x.h * w.x.w == 1)
+        return dt_weighted_get(&w.p, c, i, lives, plain, err);
+    return pass(&w, err);
+}
+
+const dt_kernels dt_fc_cpu = {
+    .facts = facts,
+    .create = create,
+    .destroy = dt_weighted_destroy,
+    .run = dt_weighted_run,
+    .param_bytes = param_bytes,
+    .param_put = param_put,
+    .param_get = param_get,
+};

@@ -1,0 +1,199 @@
+#include "layers/linear.h"
+
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "layers/cpu/cpu.h"
+#include "layers/blocked/product.h"
+#include "layers/cpu/weighted.h"
+
+/* In fp32 the layer is a product of matrices of ours, on the weight as it lies, [out, in]; in bf16
+ * the library's inner product, with the weight in layouts of its own. */
+static bool ours(const dt_call *c)
+{
+    return c->dtype == DT_F32;
+}
+
+/* What a form computes, but for where its operands lie. */
+static dt_product product_of(const dt_call *c, int64_t n_rows)
+{
+    const dt_linear *o = c->node->opts;
+    const int64_t in = dt_call_x(c).c, out = o->out;
+    if (c->form == DT_BACKWARD)
+        return (dt_product){out, in, n_rows, .a = {.row = 1, .step = out}, .b = {NULL, in, 1}};
+    if (c->form == DT_BACKWARD2)
+        return (dt_product){n_rows, in, out, .a = {.row = out, .step = 1}, .b = {NULL, in, 1}};
+    return (dt_product){n_rows, out, in, .a = {.row = in, .step = 1}, .b = {NULL, 1, in}};
+}
+
+static void multiply(const dt_call *c, const dt_args *a)
+{
+    const dt_linear *o = c->node->opts;
+    const dt_shape x = dt_call_x(c);
+    dt_product p = product_of(c, a->n * x.h * x.w);
+    p.work = a->port[DT_WORK];
+    p.c_row = p.n;
+    if (c->form == DT_BACKWARD) {
+        p.a.p = a->port[DT_DY];
+        p.b.p = a->port[DT_X];
+        p.c = a->port[DT_DP];
+        p.sums = o->bias ? a->port[DT_DP + 1] : NULL;
+    } else if (c->form == DT_BACKWARD2) {
+        p.a.p = a->port[DT_DY];
+        p.b.p = a->port[DT_D + 1];
+        p.c = a->port[DT_DX];
+    } else {
+        p.a.p = a->port[DT_X];
+        p.b.p = a->port[DT_D];
+        p.bias = o->bias ? a->port[DT_P + 1] : NULL;
+        p.c = a->port[DT_Y];
+    }
+    dt_product_run(&p);
+}
+
+/* To the library every position of a sequence is a sample of its own. */
+static dt_dnnl_problem problem(const dt_call *c)
+{
+    const dt_linear *o = c->node->opts;
+    return (dt_dnnl_problem){.fc = 1,
+        .bias = o->bias,
+        .bf16 = c->dtype == DT_BF16,
+        .groups = 1,
+        .c = dt_call_x(c).c,
+        .h = 1,
+        .w = 1,
+        .out = o->out,
+        .p = 1,
+        .q = 1,
+        .kernel = 1,
+        .stride = 1,
+        .dilation = 1};
+}
+
+static dt_call rows(const dt_call *c)
+{
+    const dt_shape x = dt_call_x(c);
+    dt_call r = *c;
+    r.n *= x.h * x.w;
+    r.home_n *= x.h * x.w;
+    return r;
+}
+
+static dt_status facts(const dt_call *c, dt_facts *f, dt_err *err)
+{
+    const dt_dnnl_problem p = problem(c);
+    const dt_call r = rows(c);
+    if (!ours(c))
+        return dt_weighted_facts(&p, &r, f, err);
+    const dt_product m = product_of(c, r.n);
+    *f = (dt_facts){.work_bytes = dt_product_bytes(m.m, m.n), .impl = "product"};
+    return DT_OK;
+}
+
+static dt_status create(const dt_call *c, void **state, dt_err *err)
+{
+    const dt_dnnl_problem p = problem(c);
+    const dt_call r = rows(c);
+    *state = NULL;
+    return ours(c) ? DT_OK : dt_weighted_create(&p, &r, state, err);
+}
+
+static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
+{
+    if (!ours(c))
+        return dt_weighted_run(c, state, a, err);
+    multiply(c, a);
+    return DT_OK;
+}
+
+static size_t plain_bytes(const dt_call *c, int i)
+{
+    return (size_t)dt_param_count(&c->node->info.param[i]) * sizeof(float);
+}
+
+static dt_status param_bytes(const dt_call *c, int i, size_t *bytes, dt_err *err)
+{
+    const dt_dnnl_problem p = problem(c);
+    const dt_call r = rows(c);
+    *bytes = plain_bytes(c, i);
+    return ours(c) ? DT_OK : dt_weighted_bytes(&p, &r, i, bytes, err);
+}
+
+/* From and to [out, in]. */
+static dt_status put(const dt_call *c, int i, const float *plain, void *lives, dt_err *err)
+{
+    const dt_dnnl_problem p = problem(c);
+    const dt_call r = rows(c);
+    if (!ours(c))
+        return dt_weighted_put(&p, &r, i, plain, lives, err);
+    memcpy(lives, plain, plain_bytes(c, i));
+    return DT_OK;
+}
+
+static dt_status get(const dt_call *c, int i, const void *lives, float *plain, dt_err *err)
+{
+    const dt_dnnl_problem p = problem(c);
+    const dt_call r = rows(c);
+    if (!ours(c))
+        return dt_weighted_get(&p, &r, i, lives, plain, err);
+    memcpy(plain, lives, plain_bytes(c, i));
+    return DT_OK;
+}
+
+static void turn(const float *from, float *to, int64_t n_rows, int64_t columns)
+{
+#pragma omp parallel for
+    for (int64_t c = 0; c < columns; c++)
+        for (int64_t r = 0; r < n_rows; r++)
+            to[c * n_rows + r] = from[r * columns + c];
+}
+
+/* Room for the weight the other way round; NULL when memory is out. */
+static float *turned(const dt_call *c)
+{
+    return dt_alloc((size_t)dt_param_count(&c->node->info.param[0]), sizeof(float));
+}
+
+static dt_status no_memory(const dt_call *c, dt_err *err)
+{
+    return DT_FAIL(err, DT_E_NOMEM, "layer '%s': no memory to turn its weight", c->node->name);
+}
+
+static dt_status param_put(const dt_call *c, int i, const float *plain, void *lives, dt_err *err)
+{
+    const dt_linear *o = c->node->opts;
+    if (i > 0 || !o->in_out)
+        return put(c, i, plain, lives, err);
+    float *out_in = turned(c);
+    if (out_in == NULL)
+        return no_memory(c, err);
+    turn(plain, out_in, dt_call_x(c).c, o->out);
+    const dt_status st = put(c, i, out_in, lives, err);
+    dt_free(out_in);
+    return st;
+}
+
+static dt_status param_get(const dt_call *c, int i, const void *lives, float *plain, dt_err *err)
+{
+    const dt_linear *o = c->node->opts;
+    if (i > 0 || !o->in_out)
+        return get(c, i, lives, plain, err);
+    float *out_in = turned(c);
+    if (out_in == NULL)
+        return no_memory(c, err);
+    const dt_status st = get(c, i, lives, out_in, err);
+    if (st == DT_OK)
+        turn(out_in, plain, o->out, dt_call_x(c).c);
+    dt_free(out_in);
+    return st;
+}
+
+const dt_kernels dt_linear_cpu = {
+    .facts = facts,
+    .create = create,
+    .destroy = dt_weighted_destroy,
+    .run = run,
+    .param_bytes = param_bytes,
+    .param_put = param_put,
+    .param_get = param_get,
+};

@@ -1,0 +1,238 @@
+#include "layers/maxpool.h"
+
+#include "layers/cpu/cpu.h"
+#include "layers/cpu/lanes.h"
+#include "layers/cpu/maxpool_rows.h"
+#include "layers/pool.h"
+
+enum {
+    TILE = 64, /* channels worked on at a time */
+    MOST_WINDOWS = 512 /* whose positions backward keeps on the stack: 64 KiB */,
+    MOST_SIDE = 32 /* pixels of a block of backward */
+};
+
+struct job {
+    const dt_args *a;
+    const dti_maxpool_rows *on;
+    dt_dtype t;
+    dt_pool p;
+    dt_shape x, y;
+    int64_t tiles;              /* of channels */
+    int64_t rows;               /* of outputs, of a forward task */
+    int64_t side, down, across; /* pixels of a block of backward; blocks of an image */
+    bool packed;                /* two positions a byte */
+    size_t index_bytes;
+};
+
+/* The part of a window that lies in the input; position i * kernel + k is row i, column k of the
+ * whole window, padding included. @from is the first element of x. */
+static dti_window window_at(const struct job *j, int64_t from, int64_t row, int64_t col)
+{
+    const dt_span h = dt_pool_span(&j->p, row, j->x.h), w = dt_pool_span(&j->p, col, j->x.w);
+    const int64_t above = h.begin - (row * j->p.stride - j->p.pad);
+    const int64_t before = w.begin - (col * j->p.stride - j->p.pad);
+    const int64_t at = (h.begin * j->x.w + w.begin) * j->x.c;
+    return (dti_window){
+        .x = dt_from(j->a->port[DT_X], from + at, j->t),
+        .row = j->x.w * j->x.c,
+        .pixel = j->x.c,
+        .h = (int)(h.end - h.begin),
+        .w = (int)(w.end - w.begin),
+        .first = (int)(above * j->p.kernel + before),
+        .per_row = (int)j->p.kernel,
+    };
+}
+
+/* Channels from c on, a tile at most. */
+static int width(const struct job *j, int64_t c)
+{
+    return j->x.c - c < TILE ? (int)(j->x.c - c) : TILE;
+}
+
+/* Positions of n outputs of a sample, from output e on. Where two share a byte the even one comes
+ * first and writes it whole. */
+DT_CLONES static void put_positions(
+    uint8_t *index, bool packed, int64_t e, const dt_bf16 *from, int n)
+{
+    int at[TILE];
+    for (int k = 0; k < n; k++)
+        at[k] = (int)dt_bf16_to_float(from[k]);
+    if (!packed) {
+        for (int k = 0; k < n; k++)
+            index[e + k] = (uint8_t)at[k];
+        return;
+    }
+    int k = 0;
+    if (e % 2 != 0)
+        index[e / 2] = (uint8_t)(index[e / 2] | at[k++] << 4);
+    uint8_t *pair = index + (e + k) / 2;
+    const int pairs = (n - k) / 2;
+#pragma omp simd
+    for (int i = 0; i < pairs; i++)
+        pair[i] = (uint8_t)(at[k + 2 * i] | at[k + 2 * i + 1] << 4);
+    if (k + 2 * pairs < n)
+        pair[pairs] = (uint8_t)at[n - 1];
+}
+
+DT_CLONES static void get_positions(
+    const uint8_t *index, bool packed, int64_t e, dt_bf16 *to, int n)
+{
+    int at[TILE];
+    if (packed)
+        for (int k = 0; k < n; k++)
+            at[k] = index[(e + k) / 2] >> (e + k) % 2 * 4 & 15;
+    else
+        for (int k = 0; k < n; k++)
+            at[k] = index[e + k];
+    for (int k = 0; k < n; k++)
+        to[k] = dt_bf16_from_float((float)at[k]);
+}
+
+/* One row of outputs of one sample. */
+static void forward_row(const struct job *j, int64_t sample, int64_t row)
+{
+    const int64_t channels = j->x.c, from = sample * dt_shape_sample(&j->x);
+    const int64_t to = sample * dt_shape_sample(&j->y), begin = row * j->y.w * channels;
+    uint8_t *index = j->a->port[DT_S];
+    dt_bf16 at[TILE];
+    for (int64_t col = 0; col < j->y.w; col++)
+        for (int64_t c = 0; c < channels; c += TILE) {
+            const dti_window w = window_at(j, from + c, row, col);
+            const int64_t e = begin + col * channels + c;
+            j->on->find_max(&w, width(j, c), dt_to(j->a->port[DT_Y], to + e, j->t), at);
+            if (index != NULL)
+                put_positions(
+                    index + (size_t)sample * j->index_bytes, j->packed, e, at, width(j, c));
+        }
+}
+
+/* Rows whose last byte of positions the next row would share come in pairs. */
+static void forward_task(const void *job, int64_t i)
+{
+    const struct job *j = job;
+    const int64_t tasks = dt_ceil_div(j->y.h, j->rows);
+    const dt_span rows = dt_span_of(j->y.h, j->rows, i % tasks);
+    for (int64_t row = rows.begin; row < rows.end; row++)
+        forward_row(j, i / tasks, row);
+}
+
+/* Windows, of @count, that reach any of some pixels. */
+static dt_span reaching(const dt_pool *p, dt_span pixels, int64_t count)
+{
+    const int64_t past = pixels.begin + p->pad - p->kernel + 1;
+    const int64_t begin = past > 0 ? dt_ceil_div(past, p->stride) : 0;
+    const int64_t end = (pixels.end - 1 + p->pad) / p->stride + 1;
+    return (dt_span){begin, end < count ? end : count};
+}
+
+/* A block of pixels of some channels of one sample, and the windows that reach it. */
+typedef struct block {
+    int64_t sample, c;
+    dt_span h, w, rows, cols;
+} block;
+
+static block block_at(const struct job *j, int64_t i)
+{
+    block b = {.c = i % j->tiles * TILE, .sample = i / j->tiles / j->across / j->down};
+    b.w = dt_span_of(j->x.w, j->side, i / j->tiles % j->across);
+    b.h = dt_span_of(j->x.h, j->side, i / j->tiles / j->across % j->down);
+    b.rows = reaching(&j->p, b.h, j->y.h);
+    b.cols = reaching(&j->p, b.w, j->y.w);
+    return b;
+}
+
+/* Where the maxima of a block's windows were. */
+static void find_positions(const struct job *j, const block *b, dt_bf16 (*at)[TILE])
+{
+    const int64_t from = b->sample * dt_shape_sample(&j->x) + b->c;
+    const int64_t to = b->sample * dt_shape_sample(&j->y);
+    const uint8_t *index = j->a->port[DT_S];
+    const int n = width(j, b->c);
+    for (int64_t row = b->rows.begin; row < b->rows.end; row++)
+        for (int64_t col = b->cols.begin; col < b->cols.end; col++, at++) {
+            const int64_t e = (row * j->y.w + col) * j->y.c + b->c;
+            if (index != NULL) {
+                get_positions(index + (size_t)b->sample * j->index_bytes, j->packed, e, *at, n);
+                continue;
+            }
+            const dti_window w = window_at(j, from, row, col);
+            j->on->find_again(&w, n, dt_from(j->a->port[DT_Y], to + e, j->t), *at);
+        }
+}
+
+static void backward_task(const void *job, int64_t i)
+{
+    const struct job *j = job;
+    const block b = block_at(j, i);
+    dt_bf16 at[MOST_WINDOWS][TILE];
+    find_positions(j, &b, at);
+    const int64_t from = b.sample * dt_shape_sample(&j->x) + b.c;
+    const int64_t to = b.sample * dt_shape_sample(&j->y) + b.c;
+    const int64_t across = b.cols.end - b.cols.begin, step = j->p.stride, pad = j->p.pad;
+    for (int64_t r = b.h.begin; r < b.h.end; r++) {
+        const dt_span rows = reaching(&j->p, (dt_span){r, r + 1}, j->y.h);
+        for (int64_t q = b.w.begin; q < b.w.end; q++) {
+            const dt_span cols = reaching(&j->p, (dt_span){q, q + 1}, j->y.w);
+            const bool any = rows.begin < rows.end && cols.begin < cols.end;
+            const int64_t first = (rows.begin - b.rows.begin) * across + cols.begin - b.cols.begin;
+            const int64_t out = (rows.begin * j->y.w + cols.begin) * j->y.c;
+            const int64_t down = r + pad - rows.begin * step, right = q + pad - cols.begin * step;
+            const dti_reach g = {
+                .at = at[any ? first : 0],
+                .at_row = across * TILE,
+                .at_window = TILE,
+                .dy = dt_from(j->a->port[DT_DY], to + (any ? out : 0), j->t),
+                .dy_row = j->y.w * j->y.c,
+                .dy_window = j->y.c,
+                .h = (int)(rows.end - rows.begin),
+                .w = (int)(cols.end - cols.begin),
+                .number = (int)(down * j->p.kernel + right),
+                .per_row = (int)(step * j->p.kernel),
+                .per_window = (int)step,
+            };
+            j->on->gather(&g, width(j, b.c),
+                dt_to(j->a->port[DT_DX], from + (r * j->x.w + q) * j->x.c, j->t));
+        }
+    }
+}
+
+/* The largest side of a block whose windows have room. */
+static int64_t side_of(const dt_pool *p)
+{
+    int64_t side = MOST_SIDE;
+    for (int64_t most; side > 1; side--) {
+        most = (side + p->kernel - 2) / p->stride + 1;
+        if (most * most <= MOST_WINDOWS)
+            break;
+    }
+    return side;
+}
+
+static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
+{
+    (void)state, (void)err;
+    const dt_maxpool *o = c->node->opts;
+    const dt_shape y = c->node->info.y;
+    struct job j = {
+        .a = a,
+        .on = dti_maxpool_rows_of(dt_lane_set(), c->dtype),
+        .t = c->dtype,
+        .p = {o->kernel, o->stride == 0 ? o->kernel : o->stride, o->pad, o->ceil},
+        .x = dt_call_x(c),
+        .y = y,
+        .tiles = dt_ceil_div(y.c, TILE),
+        .rows = y.w * y.c % 2 != 0 ? 2 : 1,
+        .packed = dt_maxpool_packed(o),
+        .index_bytes = c->node->info.stash[0].sample_bytes,
+    };
+    j.side = side_of(&j.p);
+    j.down = dt_ceil_div(j.x.h, j.side);
+    j.across = dt_ceil_div(j.x.w, j.side);
+    if (c->form == DT_BACKWARD)
+        dt_team(a->n * j.down * j.across * j.tiles, backward_task, &j);
+    else
+        dt_team(a->n * dt_ceil_div(y.h, j.rows), forward_task, &j);
+    return DT_OK;
+}
+
+const dt_kernels dt_maxpool_cpu = {.run = run};

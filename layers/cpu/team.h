@@ -1,0 +1,56 @@
+/* How CPU kernels share out work. It is cut into tasks by size alone, never by the number of
+ * threads, and tasks write apart from each other, so results are the same bits on any number of
+ * threads. Reductions keep one partial result a task and add them up in the order of tasks. */
+#ifndef DT_LAYERS_CPU_TEAM_H
+#define DT_LAYERS_CPU_TEAM_H
+
+#include "engine/base/compiler.h"
+
+/* Functions that are compiled for several instruction sets, the best of which is taken when the
+ * program starts. Put it on loops without OpenMP's parallel inside. Lanes of a vector are elements
+ * or channels, and no sum runs across lanes, so the bits do not depend on the choice. */
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__has_attribute) &&                       \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if __has_attribute(target_clones)
+#define DT_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#endif
+#endif
+#ifndef DT_CLONES
+#define DT_CLONES
+#endif
+
+/* Helpers of such functions: they must become part of each. */
+#define DT_INLINE DT_BOTH static inline __attribute__((always_inline))
+
+enum { DT_GRAIN = 1 << 14 }; /* elements of a task of elementwise work */
+
+/* A half-open range. */
+typedef struct dt_span {
+    int64_t begin, end;
+} dt_span;
+
+DT_BOTH static inline int64_t dt_ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+/* Piece i of [0, count) cut into pieces of @each, the last one shorter. */
+DT_BOTH static inline dt_span dt_span_of(int64_t count, int64_t each, int64_t i)
+{
+    const int64_t begin = i * each;
+    return (dt_span){begin, count - begin < each ? count : begin + each};
+}
+
+#ifndef __CUDACC__
+/* Run task(job, i) for every i in [0, n). Tasks of one thread are neighbours. */
+typedef void dt_task(const void *job, int64_t i);
+
+static inline void dt_team(int64_t n, dt_task *task, const void *job)
+{
+#pragma omp parallel for schedule(static) if (n > 1)
+    for (int64_t i = 0; i < n; i++)
+        task(job, i);
+}
+#endif
+
+#endif

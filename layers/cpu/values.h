@@ -1,0 +1,39 @@
+/* Rows of values of either type, computed with as fp32. */
+#ifndef DT_LAYERS_CPU_VALUES_H
+#define DT_LAYERS_CPU_VALUES_H
+
+#include "engine/dtype.h"
+#include "layers/cpu/team.h"
+
+/* n values from element @at on; converted into @room (n floats) unless they are fp32 as they lie.
+ */
+DT_INLINE const float *dt_values_read(
+    dt_dtype type, const void *p, int64_t at, float *room, int64_t n)
+{
+    if (type != DT_BF16)
+        return (const float *)p + at;
+    const dt_bf16 *from = (const dt_bf16 *)p + at;
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        room[i] = dt_bf16_to_float(from[i]);
+    return room;
+}
+
+/* Where to compute n values that belong at element @at: there, or in @room; then
+ * dt_values_write(). */
+DT_INLINE float *dt_values_room(dt_dtype type, void *p, int64_t at, float *room)
+{
+    return type == DT_BF16 ? room : (float *)p + at;
+}
+
+DT_INLINE void dt_values_write(dt_dtype type, void *p, int64_t at, const float *from, int64_t n)
+{
+    if (type != DT_BF16)
+        return; /* they are there already */
+    dt_bf16 *to = (dt_bf16 *)p + at;
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        to[i] = dt_bf16_from_float(from[i]);
+}
+
+#endif

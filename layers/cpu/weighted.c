@@ -1,0 +1,241 @@
+#include "layers/cpu/weighted.h"
+
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "layers/blocked/pixels.h"
+
+/* One op: a primitive of one direction, or a reorder between two layouts. */
+typedef struct job {
+    bool reorder;
+    dt_dnnl_layout from, to; /* of the weight; a direction uses only @to */
+} job;
+
+/* A weight that belongs to another layer lives as that one has it: plain. */
+static dt_dnnl_layout home(const dt_dnnl_problem *p, const dt_call *c)
+{
+    if (c->node->shares != DT_SHARES_NONE)
+        return (dt_dnnl_layout){.way = DT_DNNL_PLAIN};
+    if (p->taps)
+        return (dt_dnnl_layout){.way = DT_DNNL_TAPS};
+    return (dt_dnnl_layout){DT_DNNL_WEIGHTS, c->home_n};
+}
+
+/* False for forms these layers do not have. */
+static bool find_job(const dt_dnnl_problem *p, const dt_call *c, job *j)
+{
+    const dt_dnnl_way data = dt_pixels_serve(p) ? DT_DNNL_PANELS : DT_DNNL_DATA;
+    *j = (job){.from = home(p, c), .to = {.n = c->n}};
+    switch (c->form) {
+    case DT_FORWARD:
+    case DT_CLONE:
+    case DT_EVAL:
+        j->to.way = DT_DNNL_FORWARD;
+        return true;
+    case DT_BACKWARD:
+        j->to.way = DT_DNNL_WEIGHTS;
+        return true;
+    case DT_BACKWARD2:
+        j->to.way = data;
+        return true;
+    case DT_DERIVE_F:
+        j->reorder = true;
+        j->to.way = DT_DNNL_FORWARD;
+        return true;
+    case DT_DERIVE_B:
+        j->reorder = true;
+        j->to.way = data;
+        return true;
+    case DT_RESTORE:
+        *j = (job){true, {DT_DNNL_WEIGHTS, c->n}, home(p, c)};
+        return true;
+    case DT_UPDATE:
+    case DT_FORMS:
+        return false;
+    }
+    return false;
+}
+
+static dt_status no_such_form(const dt_call *c, dt_err *err)
+{
+    return DT_FAIL(err, DT_E_INTERNAL, "layer '%s' has no form %d", c->node->name, (int)c->form);
+}
+
+dt_status dt_weighted_facts(const dt_dnnl_problem *p, const dt_call *c, dt_facts *f, dt_err *err)
+{
+    job j;
+    dt_dnnl_facts own, move;
+    *f = (dt_facts){0};
+    if (!find_job(p, c, &j))
+        return no_such_form(c, err);
+    dt_status st = j.reorder ? dt_dnnl_ask_reorder(p, j.from, j.to, &own, err)
+                             : dt_dnnl_ask(p, j.to, &own, err);
+    if (st == DT_OK && !j.reorder)
+        st = dt_dnnl_ask_reorder(p, home(p, c), j.to, &move, err);
+    DT_TRY(err, st, "layer '%s'", c->node->name);
+    f->work_bytes = own.work_bytes;
+    f->layout = own.layout;
+    memcpy(f->impl, own.impl, sizeof f->impl);
+    if (j.reorder || move.same)
+        return DT_OK;
+    if (j.to.way == DT_DNNL_WEIGHTS)
+        f->gradient_bytes = own.weight_bytes;
+    else
+        f->derived_bytes = own.weight_bytes;
+    return DT_OK;
+}
+_Static_assert(sizeof((dt_facts){0}.impl) == sizeof((dt_dnnl_facts){0}.impl), "copied whole");
+
+dt_status dt_weighted_create(const dt_dnnl_problem *p, const dt_call *c, void **state, dt_err *err)
+{
+    job j;
+    dt_dnnl_op *op;
+    *state = NULL;
+    if (!find_job(p, c, &j))
+        return no_such_form(c, err);
+    DT_TRY(err,
+        j.reorder ? dt_dnnl_create_reorder(&op, p, j.from, j.to, err)
+                  : dt_dnnl_create(&op, p, j.to, err),
+        "layer '%s'", c->node->name);
+    *state = op;
+    return DT_OK;
+}
+
+void dt_weighted_destroy(void *state)
+{
+    dt_dnnl_destroy(state);
+}
+
+/* Ports of each form, in the order of dt_dnnl_bytes without work. A weight that needs no other
+ * layout is bound to the derived port as it lives. */
+static const uint8_t ports[DT_FORMS][4] = {
+    [DT_FORWARD] = {DT_X, DT_Y, DT_D, DT_P + 1},
+    [DT_CLONE] = {DT_X, DT_Y, DT_D, DT_P + 1},
+    [DT_EVAL] = {DT_X, DT_Y, DT_D, DT_P + 1},
+    [DT_BACKWARD] = {DT_X, DT_DY, DT_DP, DT_DP + 1},
+    [DT_BACKWARD2] = {DT_DX, DT_DY, DT_D + 1, DT_P + 1},
+    [DT_DERIVE_F] = {DT_P, DT_D, DT_D, DT_P + 1},
+    [DT_DERIVE_B] = {DT_P, DT_D + 1, DT_D + 1, DT_P + 1},
+    [DT_RESTORE] = {DT_S, DT_DP, DT_DP, DT_P + 1},
+};
+
+dt_status dt_weighted_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
+{
+    const uint8_t *at = ports[c->form];
+    DT_ASSERT(a->n == c->n);
+    const dt_dnnl_bytes bytes = {
+        a->port[at[0]], a->port[at[1]], a->port[at[2]], a->port[at[3]], a->port[DT_WORK]};
+    DT_TRY(err, dt_dnnl_run(state, &bytes, err), "layer '%s'", c->node->name);
+    return DT_OK;
+}
+
+static size_t plain_bytes(const dt_call *c, int i)
+{
+    return (size_t)dt_param_count(&c->node->info.param[i]) * sizeof(float);
+}
+
+dt_status dt_weighted_bytes(
+    const dt_dnnl_problem *p, const dt_call *c, int i, size_t *bytes, dt_err *err)
+{
+    dt_dnnl_facts f;
+    *bytes = plain_bytes(c, i);
+    if (i > 0)
+        return DT_OK;
+    DT_TRY(err, dt_dnnl_ask(p, home(p, c), &f, err), "layer '%s'", c->node->name);
+    *bytes = f.weight_bytes;
+    return DT_OK;
+}
+
+/* One reorder, with scratch of its own: parameters are loaded and saved outside the step. */
+static dt_status convert(
+    const dt_dnnl_problem *p, dt_dnnl_layout from, dt_dnnl_layout to, void *x, void *y, dt_err *err)
+{
+    dt_dnnl_facts f;
+    dt_dnnl_op *op;
+    DT_CHECK(dt_dnnl_ask_reorder(p, from, to, &f, err));
+    DT_CHECK(dt_dnnl_create_reorder(&op, p, from, to, err));
+    const dt_dnnl_bytes bytes = {.x = x, .y = y, .work = dt_alloc(f.work_bytes, 1)};
+    const dt_status st =
+        bytes.work == NULL ? DT_FAIL(err, DT_E_NOMEM, "%zu bytes to reorder a weight", f.work_bytes)
+                           : dt_dnnl_run(op, &bytes, err);
+    dt_free(bytes.work);
+    dt_dnnl_destroy(op);
+    return st;
+}
+
+/* The library takes its inputs without const and does not write to them. */
+static void *unconst(const void *p)
+{
+    void *q;
+    memcpy(&q, &p, sizeof q);
+    return q;
+}
+
+dt_status dt_weighted_put(
+    const dt_dnnl_problem *p, const dt_call *c, int i, const float *plain, void *lives, dt_err *err)
+{
+    if (i > 0) {
+        memcpy(lives, plain, plain_bytes(c, i));
+        return DT_OK;
+    }
+    const dt_dnnl_layout oihw = {.way = DT_DNNL_PLAIN};
+    DT_TRY(err, convert(p, oihw, home(p, c), unconst(plain), lives, err), "layer '%s', weight",
+        c->node->name);
+    return DT_OK;
+}
+
+dt_status dt_weighted_get(
+    const dt_dnnl_problem *p, const dt_call *c, int i, const void *lives, float *plain, dt_err *err)
+{
+    if (i > 0) {
+        memcpy(plain, lives, plain_bytes(c, i));
+        return DT_OK;
+    }
+    const dt_dnnl_layout oihw = {.way = DT_DNNL_PLAIN};
+    DT_TRY(err, convert(p, home(p, c), oihw, unconst(lives), plain, err), "layer '%s', weight",
+        c->node->name);
+    return DT_OK;
+}
+
+static const dt_dnnl_layout out_in = {.way = DT_DNNL_PLAIN};
+
+/* A padded layout is written whole, so that the padding is. */
+bool dt_weighted_has_rows(const dt_dnnl_problem *p, const dt_call *c)
+{
+    dt_dnnl_facts f;
+    dt_dnnl_op *op = NULL;
+    const int64_t first = p->out > DT_WEIGHTED_ROWS ? DT_WEIGHTED_ROWS : 0, left = p->out - first;
+    const int64_t n = left < DT_WEIGHTED_ROWS ? left : DT_WEIGHTED_ROWS;
+    const bool has =
+        home(p, c).way != DT_DNNL_PLAIN && dt_dnnl_ask(p, home(p, c), &f, NULL) == DT_OK &&
+        f.weight_bytes == plain_bytes(c, 0) &&
+        dt_dnnl_create_reorder_rows(&op, p, home(p, c), out_in, first, n, NULL) == DT_OK;
+    dt_dnnl_destroy(op);
+    return has;
+}
+
+static dt_status convert_rows(const dt_dnnl_problem *p, const dt_call *c, dt_dnnl_layout from,
+    dt_dnnl_layout to, const int64_t at[2], const dt_dnnl_bytes *bytes, dt_err *err)
+{
+    dt_dnnl_op *op;
+    dt_status st = dt_dnnl_create_reorder_rows(&op, p, from, to, at[0], at[1], err);
+    if (st == DT_OK)
+        st = dt_dnnl_run(op, bytes, err);
+    dt_dnnl_destroy(op);
+    DT_TRY(err, st, "layer '%s', weight", c->node->name);
+    return DT_OK;
+}
+
+dt_status dt_weighted_put_rows(const dt_dnnl_problem *p, const dt_call *c, int64_t first, int64_t n,
+    const float *plain, void *lives, dt_err *err)
+{
+    const dt_dnnl_bytes bytes = {.x = unconst(plain), .y = lives};
+    return convert_rows(p, c, out_in, home(p, c), (int64_t[2]){first, n}, &bytes, err);
+}
+
+dt_status dt_weighted_get_rows(const dt_dnnl_problem *p, const dt_call *c, int64_t first, int64_t n,
+    const void *lives, float *plain, dt_err *err)
+{
+    const dt_dnnl_bytes bytes = {.x = unconst(lives), .y = plain};
+    return convert_rows(p, c, home(p, c), out_in, (int64_t[2]){first, n}, &bytes, err);
+}

@@ -1,0 +1,258 @@
+#include "layers/cublas/cublas_cuda.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "engine/cuda/cuda.h"
+#include "layers/cublas/cublas_product_cuda.h"
+#include "layers/cuda/weighted_cuda.h"
+
+enum { MEMO = 1024, ALIGN = 64 };
+
+/* The library's error in our words. */
+static dt_status failed(cublasStatus_t s, const char *call, dt_err *err)
+{
+    return DT_FAIL(err, s == CUBLAS_STATUS_ALLOC_FAILED ? DT_E_NOMEM : DT_E_DEVICE,
+        "cuBLASLt: %s: %s; CUBLASLT_LOG_LEVEL=2 tells more", call, cublasLtGetStatusString(s));
+}
+
+/* One handle for the life of the process. */
+static struct {
+    bool absent; /* no device answers */
+    cublasLtHandle_t handle;
+    cublasStatus_t status;
+} lib;
+static pthread_once_t lib_once = PTHREAD_ONCE_INIT;
+
+static void lib_start(void)
+{
+    lib.absent = !dt_cuda_answers(NULL);
+    if (!lib.absent)
+        lib.status = cublasLtCreate(&lib.handle);
+}
+
+static uint32_t setting(const cublasLtMatmulAlgo_t *algo, cublasLtMatmulAlgoConfigAttributes_t name)
+{
+    uint32_t value = 0;
+    size_t written;
+    return cublasLtMatmulAlgoConfigGetAttribute(algo, name, &value, sizeof value, &written) ==
+                   CUBLAS_STATUS_SUCCESS
+               ? value
+               : 0;
+}
+
+/* --- answered questions --- */
+
+/* Open addressing, forgotten as a whole when it fills up.
+ * @fused: the library adds the bias; else a kernel of ours does, after it */
+typedef struct answer {
+    bool used, fused;
+    dt_cublas_problem p;
+    cublasLtMatmulAlgo_t algo;
+    size_t scratch; /* of the algorithm alone */
+    dt_cublas_facts facts;
+} answer;
+static answer memo[MEMO];
+static size_t memo_used;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+_Static_assert(sizeof(dt_cublas_problem) == 7 * 8, "a key has no padding");
+
+/* The entry of this problem, or the free one where it belongs. */
+static answer *memo_find(const dt_cublas_problem *p)
+{
+    uint64_t words[sizeof *p / 8], h = 0;
+    memcpy(words, p, sizeof words);
+    for (size_t i = 0; i < DT_COUNT(words); i++)
+        h = (h ^ words[i]) * UINT64_C(0x9E3779B97F4A7C15) ^ h >> 29;
+    for (size_t i = (size_t)(h >> 32);; i++) {
+        answer *e = &memo[i % MEMO];
+        if (!e->used || memcmp(&e->p, p, sizeof *p) == 0)
+            return e;
+    }
+}
+
+/* Behind the algorithm's scratch lies the bias in bf16, which the library wants as y is. */
+static size_t bias_at(size_t scratch)
+{
+    return (scratch + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+static bool narrows(const dt_cublas_problem *p, bool fused)
+{
+    return fused && dti_product_adds_bias(p) && p->bf16 != 0;
+}
+
+/* Room for all that is wanted around an algorithm's scratch. */
+static size_t work_around(const dt_cublas_problem *p, bool fused, size_t scratch)
+{
+    return dt_cuda_room(
+        narrows(p, fused) ? bias_at(scratch) + (size_t)p->out * sizeof(dt_bf16) : scratch);
+}
+
+/* What the library would do, and the call that failed otherwise. */
+static cublasStatus_t choose(const dt_cublas_problem *p, bool fused,
+    cublasLtMatmulHeuristicResult_t *best, const char **call)
+{
+    dti_product m;
+    dti_product_describe(&m, p, fused);
+    dti_product_choose(&m, lib.handle, best);
+    const cublasStatus_t s = m.status;
+    *call = m.call;
+    dti_product_drop(&m);
+    return s;
+}
+
+static dt_status find_answer(const dt_cublas_problem *p, answer *to, dt_err *err)
+{
+    cublasLtMatmulHeuristicResult_t best = {0};
+    const char *call;
+    to->fused = true;
+    cublasStatus_t s = choose(p, true, &best, &call);
+    if (s == CUBLAS_STATUS_NOT_SUPPORTED && dti_product_adds_bias(p)) {
+        to->fused = false;
+        s = choose(p, false, &best, &call);
+    }
+    if (s != CUBLAS_STATUS_SUCCESS)
+        return DT_FAIL(err, failed(s, call, err),
+            "product of %" PRId64 " rows, %" PRId64 " inputs and %" PRId64 " outputs in %s",
+            p->rows, p->in, p->out, p->bf16 ? "bf16" : "fp32");
+    to->used = true;
+    to->p = *p;
+    to->algo = best.algo;
+    to->scratch = best.workspaceSize;
+    to->facts.work_bytes = work_around(p, to->fused, to->scratch);
+    snprintf(to->facts.impl, sizeof to->facts.impl,
+        "cublaslt %" PRIu32 " tile %" PRIu32 " stages %" PRIu32 " parts %" PRIu32 "%s",
+        setting(&best.algo, CUBLASLT_ALGO_CONFIG_ID),
+        setting(&best.algo, CUBLASLT_ALGO_CONFIG_TILE_ID),
+        setting(&best.algo, CUBLASLT_ALGO_CONFIG_STAGES_ID),
+        setting(&best.algo, CUBLASLT_ALGO_CONFIG_SPLITK_NUM), to->fused ? "" : " bias");
+    return DT_OK;
+}
+
+/* *absent: no device answers, and *to is as it was. */
+static dt_status answer_of(const dt_cublas_problem *p, answer *to, bool *absent, dt_err *err)
+{
+    pthread_once(&lib_once, lib_start);
+    *absent = lib.absent;
+    if (lib.absent)
+        return DT_OK;
+    if (lib.status != CUBLAS_STATUS_SUCCESS)
+        return failed(lib.status, "cublasLtCreate", err);
+    dt_status st = DT_OK;
+    pthread_mutex_lock(&lock);
+    answer *e = memo_find(p);
+    if (!e->used && memo_used >= MEMO * 3 / 4) {
+        memset(memo, 0, sizeof memo);
+        memo_used = 0;
+        e = memo_find(p);
+    }
+    if (!e->used) {
+        st = find_answer(p, e, err);
+        memo_used += e->used;
+    }
+    if (st == DT_OK)
+        *to = *e;
+    pthread_mutex_unlock(&lock);
+    return st;
+}
+
+dt_status dt_cublas_ask(const dt_cublas_problem *p, dt_cublas_facts *f, dt_err *err)
+{
+    answer a;
+    bool absent;
+    if (dt_cuda_planned_for() != NULL) {
+        *f = (dt_cublas_facts){
+            work_around(p, true, DT_CUBLAS_WORK), "cublaslt, not asked: room for any"};
+        return DT_OK;
+    }
+    DT_CHECK(answer_of(p, &a, &absent, err));
+    if (absent)
+        *f = (dt_cublas_facts){.impl = "cublaslt, not asked: no card"};
+    else
+        *f = a.facts;
+    return DT_OK;
+}
+
+/* --- ops --- */
+
+struct dt_cublas_op {
+    dt_cublas_problem p;
+    dti_product m;
+    cublasLtMatmulAlgo_t algo;
+    size_t scratch; /* of the algorithm alone */
+    bool fused;
+};
+
+static dt_status prepare(dt_cublas_op *op, dt_err *err)
+{
+    answer a;
+    bool absent;
+    DT_CHECK(answer_of(&op->p, &a, &absent, err));
+    if (absent)
+        return dt_cuda_answers(err) ? DT_OK : DT_E_DEVICE;
+    op->algo = a.algo;
+    op->scratch = a.scratch;
+    op->fused = a.fused;
+    dti_product_describe(&op->m, &op->p, op->fused);
+    return op->m.status == CUBLAS_STATUS_SUCCESS ? DT_OK : failed(op->m.status, op->m.call, err);
+}
+
+dt_status dt_cublas_create(dt_cublas_op **out, const dt_cublas_problem *p, dt_err *err)
+{
+    *out = NULL;
+    dt_cublas_op *op = dt_alloc(1, sizeof *op);
+    if (op == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory to prepare a product");
+    op->p = *p;
+    const dt_status st = prepare(op, err);
+    if (st != DT_OK) {
+        dt_cublas_destroy(op);
+        return st;
+    }
+    *out = op;
+    return DT_OK;
+}
+
+void dt_cublas_destroy(dt_cublas_op *op)
+{
+    if (op == NULL)
+        return;
+    dti_product_drop(&op->m);
+    dt_free(op);
+}
+
+/* The bias where the library wants it. */
+static dt_status bind_bias(dt_cublas_op *op, void *queue, const dt_cublas_bytes *bytes, dt_err *err)
+{
+    void *bias = bytes->bias;
+    if (narrows(&op->p, op->fused)) {
+        bias = dt_cuda_scratch(bytes->work) + bias_at(op->scratch);
+        DT_CHECK(dt_cuda_narrow(queue, bias, bytes->bias, op->p.out, err));
+    }
+    dti_product_set(&op->m, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
+    return op->m.status == CUBLAS_STATUS_SUCCESS ? DT_OK : failed(op->m.status, op->m.call, err);
+}
+
+dt_status dt_cublas_run(dt_cublas_op *op, void *queue, const dt_cublas_bytes *bytes, dt_err *err)
+{
+    const float one = 1, zero = 0;
+    const bool forward = op->p.way == DT_CUBLAS_FORWARD, data = op->p.way == DT_CUBLAS_DATA;
+    const void *a = forward || data ? bytes->weight : bytes->x, *b = forward ? bytes->x : bytes->y;
+    void *d = forward ? bytes->y : data ? bytes->x : bytes->weight;
+    const dti_product *m = &op->m;
+    const bool bias = dti_product_adds_bias(&op->p);
+    if (bias && op->fused)
+        DT_CHECK(bind_bias(op, queue, bytes, err));
+    const cublasStatus_t s = cublasLtMatmul(lib.handle, m->op, &one, a, m->a, b, m->b, &zero, d,
+        m->d, d, m->d, &op->algo, dt_cuda_scratch(bytes->work), op->scratch, queue);
+    if (s != CUBLAS_STATUS_SUCCESS)
+        return failed(s, "cublasLtMatmul", err);
+    return bias && !op->fused ? dt_cuda_add_bias(queue, op->p.bf16 ? DT_BF16 : DT_F32, bytes->y,
+                                    bytes->bias, op->p.rows, op->p.out, err)
+                              : DT_OK;
+}

@@ -1,0 +1,54 @@
+/* Inner products of rows by cuBLASLt. Everything that depends on that library is in cublas_cuda.c.
+ *
+ * x {rows, in}, weight [out, in], y {rows, out}, all plain. In bf16 x, y, their gradients and the
+ * weight are bf16; sums, the gradient of the weight and the bias are fp32. The algorithm is chosen
+ * when a shape is first asked about, among those whose sums have one order, and holds for the life
+ * of the process. */
+#ifndef DT_LAYERS_CUBLAS_CUBLAS_CUDA_H
+#define DT_LAYERS_CUBLAS_CUBLAS_CUDA_H
+
+#include "engine/base/error.h"
+
+typedef enum dt_cublas_way {
+    DT_CUBLAS_FORWARD, /* x, weight, bias -> y */
+    DT_CUBLAS_DATA,    /* dy, weight -> dx */
+    DT_CUBLAS_WEIGHTS  /* x, dy -> dweight */
+} dt_cublas_way;
+
+enum { DT_CUBLAS_WORK = 32 << 20 }; /* most bytes of scratch an algorithm may want */
+
+/* Eight-byte members only, so that a problem can be compared as bytes.
+ * @bias: forward adds one; other ways ignore it
+ * @tf32: 1: fp32 may be rounded to TF32 */
+typedef struct dt_cublas_problem {
+    int64_t way, rows, in, out, bias, bf16, tf32;
+} dt_cublas_problem;
+
+typedef struct dt_cublas_facts {
+    size_t work_bytes;
+    char impl[48];
+} dt_cublas_facts;
+
+/* Answers are kept; thread-safe. Where no device answers, no library is asked: no scratch, and impl
+ * says so. For a card that is not here the library has no answer: the most scratch that it may
+ * want. DT_E_DEVICE when the library fails. */
+dt_status dt_cublas_ask(const dt_cublas_problem *p, dt_cublas_facts *f, dt_err *err) DT_NODISCARD;
+
+typedef struct dt_cublas_op dt_cublas_op;
+
+/* DT_E_DEVICE where no device answers. */
+dt_status dt_cublas_create(
+    dt_cublas_op **out, const dt_cublas_problem *p, dt_err *err) DT_NODISCARD;
+void dt_cublas_destroy(dt_cublas_op *op);
+
+/* Bytes for one execution: x or dx, y or dy, the weight or its gradient, the bias (fp32, forward
+ * only), facts' scratch. */
+typedef struct dt_cublas_bytes {
+    void *x, *y, *weight, *bias, *work;
+} dt_cublas_bytes;
+
+/* Puts it on @queue (a cudaStream_t), without waiting; one op by one thread at a time. */
+dt_status dt_cublas_run(
+    dt_cublas_op *op, void *queue, const dt_cublas_bytes *bytes, dt_err *err) DT_NODISCARD;
+
+#endif

@@ -1,0 +1,106 @@
+#include "layers/cuda/cuda_kernel.cuh"
+
+DT_C_HEADERS
+#include "layers/activation_curves.h"
+#include "layers/activations.h"
+DT_C_HEADERS_END
+
+typedef struct curve_job {
+    const void *saved, *from; /* from: x or dy */
+    void *to;
+    int64_t count;
+    bool wide;
+} curve_job;
+
+DT_DEVICE void curve_forward(const curve_job *j, dti_curve f, dt_dtype t)
+{
+    for (int64_t at = dt_first() * DT_FEW; at < j->count; at += dt_step() * DT_FEW) {
+        const int n = dt_few(at, j->count);
+        float v[DT_FEW];
+        dt_take(j->from, at, n, j->wide, t, v);
+        DT_UNROLL(8)
+        for (int k = 0; k < DT_FEW; k++)
+            v[k] = dti_curve_value(f, v[k]);
+        dt_put(j->to, at, n, j->wide, t, v);
+    }
+}
+
+DT_DEVICE void curve_backward(const curve_job *j, dti_curve f, dt_dtype t)
+{
+    for (int64_t at = dt_first() * DT_FEW; at < j->count; at += dt_step() * DT_FEW) {
+        const int n = dt_few(at, j->count);
+        float v[DT_FEW], d[DT_FEW];
+        dt_take(j->saved, at, n, j->wide, t, v);
+        dt_take(j->from, at, n, j->wide, t, d);
+        DT_UNROLL(8)
+        for (int k = 0; k < DT_FEW; k++)
+            d[k] *= dti_curve_slope(f, v[k]);
+        dt_put(j->to, at, n, j->wide, t, d);
+    }
+}
+
+#define CURVE(name, f)                                                                             \
+    DT_DEVICE void name##_forward(const curve_job *j, dt_dtype t)                                  \
+    {                                                                                              \
+        curve_forward(j, f, t);                                                                    \
+    }                                                                                              \
+    DT_DEVICE void name##_backward(const curve_job *j, dt_dtype t)                                 \
+    {                                                                                              \
+        curve_backward(j, f, t);                                                                   \
+    }                                                                                              \
+    DT_KERNELS(name##_forward, curve_job)                                                          \
+    DT_KERNELS(name##_backward, curve_job)                                                         \
+    static void name##_launch(const curve_job *given, bool back, dt_dtype t, void *queue)          \
+    {                                                                                              \
+        const curve_job j = *given;                                                                \
+        const dt_grid g = dt_grid_of(dt_ceil_div(j.count, DT_FEW));                                \
+        if (back)                                                                                  \
+            DT_LAUNCH_OF(name##_backward, t, g, queue, j);                                         \
+        else                                                                                       \
+            DT_LAUNCH_OF(name##_forward, t, g, queue, j);                                          \
+    }
+
+CURVE(curve_sigmoid, DTI_SIGMOID)
+CURVE(curve_tanh, DTI_TANH)
+CURVE(curve_gelu, DTI_GELU)
+CURVE(curve_gelu_tanh, DTI_GELU_TANH)
+
+typedef void curve_launch(const curve_job *j, bool back, dt_dtype t, void *queue);
+
+static dt_status curve_run(
+    curve_launch *launch, dt_port saved, const dt_call *c, const dt_args *a, dt_err *err)
+{
+    const bool back = c->form == DT_BACKWARD;
+    curve_job j;
+    j.saved = back ? a->port[saved] : NULL;
+    j.from = a->port[back ? DT_DY : DT_X];
+    j.to = a->port[back ? DT_DX : DT_Y];
+    j.count = a->n * dt_shape_sample(&c->node->info.y);
+    j.wide = dt_wide(j.saved) && dt_wide(j.from) && dt_wide(j.to);
+    launch(&j, back, c->dtype, a->queue);
+    return dt_cuda_launched(c->node->desc->name, err);
+}
+
+static dt_status sigmoid_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
+{
+    (void)state;
+    return curve_run(curve_sigmoid_launch, DT_Y, c, a, err);
+}
+
+static dt_status tanh_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
+{
+    (void)state;
+    return curve_run(curve_tanh_launch, DT_Y, c, a, err);
+}
+
+static dt_status gelu_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
+{
+    (void)state;
+    const dt_gelu *o = (const dt_gelu *)c->node->opts;
+    const bool approximate = o->approximate == DT_GELU_TANH;
+    return curve_run(approximate ? curve_gelu_tanh_launch : curve_gelu_launch, DT_X, c, a, err);
+}
+
+DT_CUDA_TABLE(sigmoid, NULL, NULL, sigmoid_run, NULL);
+DT_CUDA_TABLE(tanh, NULL, NULL, tanh_run, NULL);
+DT_CUDA_TABLE(gelu, NULL, NULL, gelu_run, NULL);

@@ -1,0 +1,273 @@
+#include "layers/cuda/columns.cuh"
+
+DT_C_HEADERS
+#include "layers/batchnorm.h"
+DT_C_HEADERS_END
+
+/* Forward leaves sums of x and x^2 a channel and part, backward those of dy (where the ReLU was on)
+ * and of dy times the distance of x from the mean. Backward finds the sign of the ReLU's input from
+ * x by the very arithmetic of forward, written so that no compiler may round it otherwise. */
+typedef struct bn_job {
+    dt_columns s;
+    const void *x, *dy;
+    void *to; /* y or dx */
+    const float *weight, *bias, *mean, *istd, *var;
+    const float *old[2]; /* running statistics to go on from */
+    float *stash[2], *pending[2], *dweight, *dbias;
+    double eps, momentum;
+    bool relu, wide;
+} bn_job;
+
+DT_DEVICE float bn_norm(float apart, float scale, float bias)
+{
+    return fmaf(apart, scale, bias);
+}
+
+DT_DEVICE void bn_params(const bn_job *j, int64_t c, int n, float *mean, float *scale, float *bias)
+{
+    float weight[DT_FEW], istd[DT_FEW];
+    dt_take(j->mean, c, n, dt_wide(j->mean), DT_F32, mean);
+    dt_take(j->weight, c, n, dt_wide(j->weight), DT_F32, weight);
+    const float *spread = j->var == NULL ? j->istd : j->var;
+    dt_take(spread, c, n, dt_wide(spread), DT_F32, istd);
+    DT_UNROLL(8)
+    for (int k = 0; k < DT_FEW; k++) {
+        if (j->var != NULL)
+            istd[k] = (float)(1 / sqrt((double)istd[k] + j->eps));
+        scale[k] = istd[k] * weight[k];
+        bias[k] = 0;
+    }
+    if (j->bias != NULL)
+        dt_take(j->bias, c, n, dt_wide(j->bias), DT_F32, bias);
+}
+
+DT_DEVICE void bn_statistics_begin(
+    const void *job, int64_t row, int64_t c, int n, float (*state)[DT_FEW], dt_dtype t)
+{
+    const bn_job *j = (const bn_job *)job;
+    dt_take(j->x, row * j->s.channels + c, n, j->wide, t, state[0]);
+}
+
+DT_DEVICE void bn_statistics_add(const void *job, int64_t row, int64_t c, int n,
+    float (*state)[DT_FEW], float *first, float *second, dt_dtype t)
+{
+    const bn_job *j = (const bn_job *)job;
+    float x[DT_FEW];
+    dt_take(j->x, row * j->s.channels + c, n, j->wide, t, x);
+    DT_UNROLL(8)
+    for (int k = 0; k < DT_FEW; k++) {
+        const float d = x[k] - state[0][k];
+        first[k] += d;
+        second[k] += d * d;
+    }
+}
+
+DT_DEVICE void bn_statistics(const bn_job *j, dt_dtype t)
+{
+    dt_columns_sum(&j->s, j, bn_statistics_begin, bn_statistics_add, true, t);
+}
+
+DT_KERNELS(bn_statistics, bn_job)
+
+/* Statistics for this op, its backward and the running ones. */
+DT_KERNEL(bn_finish, bn_job)
+{
+    int64_t c;
+    double sum, squares;
+    if (!dt_columns_total(&given.s, &c, &sum, &squares))
+        return;
+    const double n = (double)given.s.rows, mean = sum / n;
+    const double apart = squares - sum * mean, m2 = apart < 0 ? 0 : apart;
+    const double now[2] = {mean, m2 / (n > 1 ? n - 1 : 1)};
+    given.stash[0][c] = (float)mean;
+    given.stash[1][c] = (float)(1 / sqrt(m2 / n + given.eps));
+    for (int i = 0; i < 2; i++)
+        given.pending[i][c] =
+            (float)((1 - given.momentum) * (double)given.old[i][c] + given.momentum * now[i]);
+}
+
+/* Each thread stays with its channels. It reads two rows before it writes one, which hides more of
+ * the memory's delay. */
+DT_DEVICE void bn_normalise(const bn_job *j, dt_dtype t)
+{
+    const int64_t c = dt_column(&j->s), high = DT_THREADS / j->s.across, step = gridDim.y * high;
+    const int n = dt_few(c, j->s.channels);
+    float mean[DT_FEW], scale[DT_FEW], bias[DT_FEW], v[2][DT_FEW];
+    if (n <= 0)
+        return;
+    bn_params(j, c, n, mean, scale, bias);
+    for (int64_t r = blockIdx.y * high + dt_lane_row(&j->s); r < j->s.rows; r += 2 * step) {
+        const int64_t at = r * j->s.channels + c, next = at + step * j->s.channels;
+        const bool both = r + step < j->s.rows;
+        dt_take(j->x, at, n, j->wide, t, v[0]);
+        dt_take(j->x, both ? next : at, n, j->wide, t, v[1]);
+        DT_UNROLL(2)
+        for (int i = 0; i < 2; i++) {
+            DT_UNROLL(8)
+            for (int k = 0; k < DT_FEW; k++) {
+                const float y = bn_norm(v[i][k] - mean[k], scale[k], bias[k]);
+                v[i][k] = j->relu ? dt_rectify(y) : y;
+            }
+        }
+        dt_put(j->to, at, n, j->wide, t, v[0]);
+        if (both)
+            dt_put(j->to, next, n, j->wide, t, v[1]);
+    }
+}
+
+DT_KERNELS(bn_normalise, bn_job)
+
+DT_DEVICE void bn_sums_begin(
+    const void *job, int64_t row, int64_t c, int n, float (*state)[DT_FEW], dt_dtype t)
+{
+    (void)row, (void)t;
+    bn_params((const bn_job *)job, c, n, state[0], state[1], state[2]);
+}
+
+DT_DEVICE void bn_sums_add(const void *job, int64_t row, int64_t c, int n, float (*state)[DT_FEW],
+    float *first, float *second, dt_dtype t)
+{
+    const bn_job *j = (const bn_job *)job;
+    const int64_t at = row * j->s.channels + c;
+    float x[DT_FEW], d[DT_FEW];
+    dt_take(j->x, at, n, j->wide, t, x);
+    dt_take(j->dy, at, n, j->wide, t, d);
+    DT_UNROLL(8)
+    for (int k = 0; k < DT_FEW; k++) {
+        const float apart = x[k] - state[0][k];
+        const bool off = j->relu && bn_norm(apart, state[1][k], state[2][k]) <= 0.0f;
+        d[k] = off ? 0.0f : d[k];
+        first[k] += d[k];
+        second[k] += d[k] * apart;
+    }
+}
+
+DT_DEVICE void bn_sums(const bn_job *j, dt_dtype t)
+{
+    dt_columns_sum(&j->s, j, bn_sums_begin, bn_sums_add, false, t);
+}
+
+DT_KERNELS(bn_sums, bn_job)
+
+DT_KERNEL(bn_gradients, bn_job)
+{
+    int64_t c;
+    double dbias, products;
+    if (!dt_columns_total(&given.s, &c, &dbias, &products))
+        return;
+    given.dweight[c] = (float)(products * (double)given.istd[c]);
+    given.dbias[c] = (float)dbias;
+}
+
+/* dx = scale (dy - shift - slope (x - mean)); dx may be dy. */
+DT_DEVICE void bn_differentiate(const bn_job *j, dt_dtype t)
+{
+    const int64_t c = dt_column(&j->s), high = DT_THREADS / j->s.across;
+    const int n = dt_few(c, j->s.channels);
+    const float over = 1.0f / (float)j->s.rows;
+    float mean[DT_FEW], scale[DT_FEW], bias[DT_FEW], shift[DT_FEW], slope[DT_FEW];
+    float v[DT_FEW], d[DT_FEW];
+    if (n <= 0)
+        return;
+    bn_params(j, c, n, mean, scale, bias);
+    dt_take(j->dbias, c, n, dt_wide(j->dbias), DT_F32, shift);
+    dt_take(j->dweight, c, n, dt_wide(j->dweight), DT_F32, slope);
+    dt_take(j->istd, c, n, dt_wide(j->istd), DT_F32, v);
+    DT_UNROLL(8)
+    for (int k = 0; k < DT_FEW; k++) {
+        shift[k] *= over;
+        slope[k] *= v[k] * over;
+    }
+    DT_UNROLL(2)
+    for (int64_t r = blockIdx.y * high + dt_lane_row(&j->s); r < j->s.rows; r += gridDim.y * high) {
+        const int64_t at = r * j->s.channels + c;
+        dt_take(j->x, at, n, j->wide, t, v);
+        dt_take(j->dy, at, n, j->wide, t, d);
+        DT_UNROLL(8)
+        for (int k = 0; k < DT_FEW; k++) {
+            const float apart = v[k] - mean[k];
+            const bool off = j->relu && bn_norm(apart, scale[k], bias[k]) <= 0.0f;
+            d[k] = scale[k] * ((off ? 0.0f : d[k]) - shift[k] - apart * slope[k]);
+        }
+        dt_put(j->to, at, n, j->wide, t, d);
+    }
+}
+
+DT_KERNELS(bn_differentiate, bn_job)
+
+static dt_columns bn_columns(const dt_call *c, int64_t n, void *work)
+{
+    const dt_shape x = dt_graph_shape(c->graph, c->node->in[0]);
+    return dt_columns_of(n * x.h * x.w, x.c, work);
+}
+
+static dt_status bn_facts(const dt_call *c, dt_facts *f, dt_err *err)
+{
+    (void)err;
+    const dt_columns s = bn_columns(c, c->n, NULL);
+    const bool sums = c->form == DT_FORWARD || c->form == DT_BACKWARD;
+    f->work_bytes = sums ? dt_columns_bytes(&s) : 0;
+    return DT_OK;
+}
+
+static bn_job bn_job_of(const dt_call *c, const dt_args *a, bool relu)
+{
+    const dt_batchnorm *o = (const dt_batchnorm *)c->node->opts;
+    const bool eval = c->form == DT_EVAL, back = c->form == DT_BACKWARD;
+    bn_job j;
+    j.s = bn_columns(c, a->n, a->port[DT_WORK]);
+    j.x = a->port[DT_X];
+    j.dy = a->port[DT_DY];
+    j.to = a->port[back ? DT_DX : DT_Y];
+    j.weight = (const float *)a->port[DT_P];
+    j.bias = (const float *)a->port[DT_P + 1];
+    j.mean = (const float *)a->port[eval ? DT_P + 2 : DT_S];
+    j.istd = (const float *)a->port[DT_S + 1];
+    j.var = eval ? (const float *)a->port[DT_P + 3] : NULL;
+    for (int i = 0; i < 2; i++) {
+        j.old[i] = (const float *)a->port[(a->accumulate ? DT_Q : DT_P) + 2 + i];
+        j.stash[i] = (float *)a->port[DT_S + i];
+        j.pending[i] = (float *)a->port[DT_Q + 2 + i];
+    }
+    j.dweight = (float *)a->port[DT_DP];
+    j.dbias = (float *)a->port[DT_DP + 1];
+    j.eps = o->eps;
+    j.momentum = o->momentum;
+    j.relu = relu;
+    j.wide = dt_wide(j.x) && dt_wide(j.dy) && dt_wide(j.to) && dt_wide_rows(j.s.channels, c->dtype);
+    return j;
+}
+
+static dt_status bn_run(const dt_call *c, const dt_args *a, bool relu, dt_err *err)
+{
+    const bn_job j = bn_job_of(c, a, relu);
+    const dt_grid parts = dt_columns_grid(&j.s), all = dt_rows_grid(&j.s);
+    if (c->form == DT_BACKWARD) {
+        DT_LAUNCH_OF(bn_sums, c->dtype, parts, a->queue, j);
+        DT_LAUNCH(bn_gradients, dt_total_grid(&j.s), DT_THREADS, a->queue, j);
+        if (j.to != NULL)
+            DT_LAUNCH_OF(bn_differentiate, c->dtype, all, a->queue, j);
+        return dt_cuda_launched("batchnorm backward", err);
+    }
+    if (c->form == DT_FORWARD) {
+        DT_LAUNCH_OF(bn_statistics, c->dtype, parts, a->queue, j);
+        DT_LAUNCH(bn_finish, dt_total_grid(&j.s), DT_THREADS, a->queue, j);
+    }
+    DT_LAUNCH_OF(bn_normalise, c->dtype, all, a->queue, j);
+    return dt_cuda_launched("batchnorm forward", err);
+}
+
+static dt_status bn_run_plain(const dt_call *c, void *state, const dt_args *a, dt_err *err)
+{
+    (void)state;
+    return bn_run(c, a, false, err);
+}
+
+static dt_status bn_run_relu(const dt_call *c, void *state, const dt_args *a, dt_err *err)
+{
+    (void)state;
+    return bn_run(c, a, true, err);
+}
+
+DT_CUDA_TABLE(batchnorm, bn_facts, NULL, bn_run_plain, NULL);
+DT_CUDA_TABLE(batchnorm_relu, bn_facts, NULL, bn_run_relu, NULL);

@@ -1,0 +1,188 @@
+/* Sums over rows: a value is rows of channels, and each channel wants two sums over all rows. Rows
+ * are cut into parts by shape alone; each part leaves its two sums a channel in scratch, in double
+ * precision, and these are added up in the order of parts. */
+#ifndef DT_LAYERS_CUDA_COLUMNS_CUH
+#define DT_LAYERS_CUDA_COLUMNS_CUH
+
+#include "layers/cuda/cuda_kernel.cuh"
+
+enum {
+    DT_COLUMN_BLOCK = 16,   /* rows that a thread adds up in single precision */
+    DT_COLUMN_PARTS = 256,  /* at most */
+    DT_COLUMN_BLOCKS = 528, /* that keep a large card busy */
+    DT_TOTAL_CHANNELS = 16, /* of a block that adds up parts; as many threads share the parts */
+    DT_COLUMN_STATE = 5     /* numbers a channel that threads may keep */
+};
+
+/* A block is @across groups of channels wide and 256 / @across rows high. */
+typedef struct dt_columns {
+    int64_t rows, channels, part_rows, parts;
+    int across;
+    double *partial; /* part by part, the first sum of all channels, then the second */
+} dt_columns;
+
+static inline dt_columns dt_columns_of(int64_t rows, int64_t channels, void *work)
+{
+    const int64_t groups = dt_ceil_div(channels, DT_FEW);
+    dt_columns s;
+    s.rows = rows;
+    s.channels = channels;
+    s.across = 4;
+    while (s.across < 32 && s.across < groups)
+        s.across *= 2;
+    const int64_t high = DT_THREADS / s.across;
+    int64_t parts = dt_ceil_div(DT_COLUMN_BLOCKS, dt_ceil_div(groups, s.across));
+    if (parts > DT_COLUMN_PARTS)
+        parts = DT_COLUMN_PARTS;
+    s.part_rows = dt_ceil_div(rows, parts);
+    s.part_rows = s.part_rows > 2 * high ? s.part_rows : 2 * high;
+    s.parts = dt_ceil_div(rows, s.part_rows);
+    s.partial = (double *)work;
+    return s;
+}
+
+static inline size_t dt_columns_bytes(const dt_columns *s)
+{
+    return (size_t)(2 * s->parts * s->channels) * sizeof(double);
+}
+
+/* A launch of dt_columns_sum: x counts groups of channels, y parts. */
+static inline dt_grid dt_columns_grid(const dt_columns *s)
+{
+    const dt_grid g = {
+        (unsigned)dt_ceil_div(dt_ceil_div(s->channels, DT_FEW), s->across), (unsigned)s->parts};
+    return g;
+}
+
+/* Of elementwise work on rows, each thread on one group of channels; dt_columns_rows tells which
+ * rows a block has. */
+static inline dt_grid dt_rows_grid(const dt_columns *s)
+{
+    const int64_t high = DT_THREADS / s->across;
+    const dt_grid g = {(unsigned)dt_ceil_div(dt_ceil_div(s->channels, DT_FEW), s->across),
+        dt_blocks(s->rows, high * DT_COLUMN_BLOCK)};
+    return g;
+}
+
+/* The first channel of a thread's group, and where in its block it stands. */
+DT_DEVICE int64_t dt_column(const dt_columns *s)
+{
+    return ((int64_t)blockIdx.x * s->across + threadIdx.x % (unsigned)s->across) * DT_FEW;
+}
+
+DT_DEVICE int64_t dt_lane_row(const dt_columns *s)
+{
+    return threadIdx.x / (unsigned)s->across;
+}
+
+/* What is summed up: begin sets numbers of the thread's channels before its first row; add takes
+ * one row of eight channels at most. */
+typedef void dt_column_begin(
+    const void *job, int64_t row, int64_t c, int n, float (*state)[DT_FEW], dt_dtype t);
+typedef void dt_column_add(const void *job, int64_t row, int64_t c, int n, float (*state)[DT_FEW],
+    float *first, float *second, dt_dtype t);
+
+/* The sums of distances from a middle, and of their squares, become those of the values. */
+DT_DEVICE void dt_columns_move(const float *middle, double rows, double *first, double *second)
+{
+    DT_UNROLL(8)
+    for (int k = 0; k < DT_FEW; k++) {
+        const double m = (double)middle[k];
+        second[k] += m * (2 * first[k] + rows * m);
+        first[k] += rows * m;
+    }
+}
+
+/* A thread's sums over its rows, every @high-th from @row on. */
+DT_DEVICE void dt_columns_thread(const dt_columns *s, const void *job, dt_column_begin *begin,
+    dt_column_add *add, bool distances, int64_t row, int64_t rows, double (*sum)[DT_FEW],
+    dt_dtype t)
+{
+    const int64_t c = dt_column(s), high = DT_THREADS / s->across;
+    const int n = dt_few(c, s->channels);
+    float state[DT_COLUMN_STATE][DT_FEW];
+    begin(job, row, c, n, state, t);
+    for (int64_t i = 0; i < rows; i += DT_COLUMN_BLOCK) {
+        float first[DT_FEW] = {0}, second[DT_FEW] = {0};
+        if (rows - i >= DT_COLUMN_BLOCK) {
+            DT_UNROLL(4)
+            for (int k = 0; k < DT_COLUMN_BLOCK; k++)
+                add(job, row + (i + k) * high, c, n, state, first, second, t);
+        } else {
+            for (int64_t k = i; k < rows; k++)
+                add(job, row + k * high, c, n, state, first, second, t);
+        }
+        DT_UNROLL(8)
+        for (int k = 0; k < DT_FEW; k++) {
+            sum[0][k] += (double)first[k];
+            sum[1][k] += (double)second[k];
+        }
+    }
+    if (distances)
+        dt_columns_move(state[0], (double)rows, sum[0], sum[1]);
+}
+
+/* One block: the sums of a part. @distances: see dt_columns_move, with middles in state[0]. */
+DT_DEVICE void dt_columns_sum(const dt_columns *s, const void *job, dt_column_begin *begin,
+    dt_column_add *add, bool distances, dt_dtype t)
+{
+    __shared__ double room[2 * DT_FEW][DT_THREADS];
+    const int64_t high = DT_THREADS / s->across;
+    const dt_span part = dt_span_of(s->rows, s->part_rows, (int64_t)blockIdx.y);
+    const int64_t row = part.begin + dt_lane_row(s);
+    double sum[2][DT_FEW] = {{0}};
+    if (row < part.end && dt_column(s) < s->channels)
+        dt_columns_thread(s, job, begin, add, distances, row,
+            dt_quotient(part.end - row + high - 1, high), sum, t);
+    DT_UNROLL(8)
+    for (int k = 0; k < DT_FEW; k++) {
+        room[k][threadIdx.x] = sum[0][k];
+        room[DT_FEW + k][threadIdx.x] = sum[1][k];
+    }
+    __syncthreads();
+    for (int i = (int)threadIdx.x; i < 2 * DT_FEW * s->across; i += DT_THREADS) {
+        const int k = i / s->across, group = i % s->across;
+        const int64_t c = ((int64_t)blockIdx.x * s->across + group) * DT_FEW + k % DT_FEW;
+        double all = 0;
+        if (c >= s->channels)
+            continue;
+        for (int y = 0; y < high; y++)
+            all += room[k][y * s->across + group];
+        s->partial[(2 * (int64_t)blockIdx.y + k / DT_FEW) * s->channels + c] = all;
+    }
+}
+
+/* Blocks of dt_columns_total, and a channel's sums over all parts: true for the thread that has
+ * them. */
+static inline dt_grid dt_total_grid(const dt_columns *s)
+{
+    const dt_grid g = {(unsigned)dt_ceil_div(s->channels, DT_TOTAL_CHANNELS), 1};
+    return g;
+}
+
+DT_DEVICE bool dt_columns_total(const dt_columns *s, int64_t *c, double *first, double *second)
+{
+    enum { LANES = DT_THREADS / DT_TOTAL_CHANNELS };
+    __shared__ double room[2][LANES][DT_TOTAL_CHANNELS];
+    const unsigned at = threadIdx.x % DT_TOTAL_CHANNELS, lane = threadIdx.x / DT_TOTAL_CHANNELS;
+    const int64_t channel = (int64_t)blockIdx.x * DT_TOTAL_CHANNELS + at;
+    *c = channel;
+    *first = *second = 0;
+    DT_UNROLL(4)
+    for (int64_t p = channel < s->channels ? lane : s->parts; p < s->parts; p += LANES) {
+        *first += s->partial[2 * p * s->channels + channel];
+        *second += s->partial[(2 * p + 1) * s->channels + channel];
+    }
+    room[0][lane][at] = *first;
+    room[1][lane][at] = *second;
+    __syncthreads();
+    if (lane > 0 || channel >= s->channels)
+        return false;
+    for (int i = 1; i < LANES; i++) {
+        *first += room[0][i][at];
+        *second += room[1][i][at];
+    }
+    return true;
+}
+
+#endif

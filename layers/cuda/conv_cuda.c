@@ -1,0 +1,231 @@
+#include "layers/conv.h"
+
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "layers/cuda/conv_direct.h"
+#include "layers/cpu/cpu.h"
+#include "layers/cudnn/cudnn_cuda.h"
+#include "layers/cuda/weighted_cuda.h"
+
+/* The weight lives as [out][kernel][kernel][c / groups] in fp32. Ops on bf16 read a copy of it in
+ * bf16, made by the forms that derive; its gradient is fp32 always. */
+
+static dt_cudnn_problem conv_problem(const dt_call *c, dt_cudnn_way way)
+{
+    const dt_conv *o = c->node->opts;
+    const dt_shape x = dt_call_x(c), y = c->node->info.y;
+    return (dt_cudnn_problem){.way = (int64_t)way,
+        .n = c->n,
+        .bf16 = c->dtype == DT_BF16,
+        .tf32 = c->dtype != DT_BF16 && dt_cuda_tf32(),
+        .many = c->node->room[dt_form_room(c->form)] != DT_ROOM_ANY,
+        .groups = o->groups,
+        .c = x.c,
+        .h = x.h,
+        .w = x.w,
+        .out = y.c,
+        .p = y.h,
+        .q = y.w,
+        .kernel = o->kernel,
+        .stride = o->stride,
+        .pad = o->pad,
+        .dilation = o->dilation};
+}
+
+static dt_cudnn_way conv_way_of(dt_form_kind form)
+{
+    return form == DT_BACKWARD    ? DT_CUDNN_WEIGHTS
+           : form == DT_BACKWARD2 ? DT_CUDNN_DATA
+                                  : DT_CUDNN_FORWARD;
+}
+
+static int64_t conv_weights(const dt_call *c)
+{
+    return dt_param_count(&c->node->info.param[0]);
+}
+
+/* Rows of y: its pixels. */
+static int64_t conv_rows(const dt_call *c)
+{
+    return c->n * c->node->info.y.h * c->node->info.y.w;
+}
+
+static size_t conv_bias_work(const dt_call *c)
+{
+    const dt_conv *o = c->node->opts;
+    return o->bias && c->form == DT_BACKWARD ? dt_cuda_columns_work(conv_rows(c), o->out) : 0;
+}
+
+/* The bf16 copy of the weight, which ops on bf16 read. */
+static size_t conv_derived(const dt_call *c)
+{
+    const bool reads = c->dtype == DT_BF16 && c->form != DT_BACKWARD;
+    return reads ? (size_t)conv_weights(c) * sizeof(dt_bf16) : 0;
+}
+
+/* Of the node's room what is left for the engine's scratch. The sums of the bias take turns with
+ * it.
+ */
+static size_t conv_room(const dt_call *c)
+{
+    const size_t room = c->node->room[dt_form_room(c->form)], copy = conv_derived(c);
+    const size_t sums = conv_bias_work(c), rest = room > copy ? room - copy : DT_ROOM_LEAST;
+    if (room == DT_ROOM_ANY)
+        return DT_ROOM_ANY;
+    return rest > sums ? rest : sums;
+}
+
+static size_t conv_work(const dt_call *c, size_t engine)
+{
+    const size_t sums = conv_bias_work(c); /* after the convolution, in the same scratch */
+    return engine > sums ? engine : sums;
+}
+
+static dt_status conv_facts(const dt_call *c, dt_facts *f, dt_err *err)
+{
+    *f = (dt_facts){.impl = "narrow"};
+    if (dt_cuda_derives(c))
+        return DT_OK;
+    const dt_cudnn_problem p = conv_problem(c, conv_way_of(c->form));
+    dt_cudnn_facts own;
+    DT_TRY(err, dt_cudnn_ask(&p, conv_room(c), &own, err), "layer '%s'", c->node->name);
+    f->work_bytes = conv_work(c, own.work_bytes);
+    f->derived_bytes = conv_derived(c);
+    memcpy(f->impl, own.impl, sizeof f->impl);
+    return DT_OK;
+}
+_Static_assert(sizeof((dt_facts){0}.impl) == sizeof((dt_cudnn_facts){0}.impl), "copied whole");
+
+static dt_status conv_ways(const dt_call *c, dt_ways *w, dt_err *err)
+{
+    dt_ways engines;
+    w->n = 0;
+    if (dt_cuda_derives(c))
+        return DT_OK;
+    dt_cudnn_problem p = conv_problem(c, conv_way_of(c->form));
+    p.many = 1;
+    DT_TRY(err, dt_cudnn_ways(&p, &engines, err), "layer '%s'", c->node->name);
+    for (int i = 0; i < engines.n; i++)
+        dt_ways_add(w, engines.way[i].impl, conv_work(c, engines.way[i].bytes) + conv_derived(c));
+    return DT_OK;
+}
+
+/* @op: NULL where no engine is allowed */
+typedef struct conv_state {
+    dt_cudnn_problem p;
+    dt_cudnn_op *op;
+} conv_state;
+
+static void conv_destroy(void *state)
+{
+    conv_state *s = state;
+    if (s == NULL)
+        return;
+    dt_cudnn_destroy(s->op);
+    dt_free(s);
+}
+
+static dt_status conv_create(const dt_call *c, void **state, dt_err *err)
+{
+    *state = NULL;
+    if (dt_cuda_derives(c))
+        return DT_OK;
+    dt_cudnn_facts f;
+    conv_state *s = dt_alloc(1, sizeof *s);
+    if (s == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "layer '%s': no memory to prepare it", c->node->name);
+    s->p = conv_problem(c, conv_way_of(c->form));
+    dt_status st = dt_cudnn_ask(&s->p, conv_room(c), &f, err);
+    if (st == DT_OK && !f.direct)
+        st = dt_cudnn_create(&s->op, &s->p, conv_room(c), err);
+    if (st != DT_OK) {
+        conv_destroy(s);
+        DT_TRY(err, st, "layer '%s'", c->node->name);
+    }
+    *state = s;
+    return DT_OK;
+}
+
+static dt_status convolve(
+    const conv_state *s, const dt_args *a, const dt_cudnn_bytes *b, dt_err *err)
+{
+    return s->op != NULL ? dt_cudnn_run(s->op, a->queue, b, err)
+                         : dt_conv_direct(&s->p, a->queue, b, err);
+}
+
+static dt_status conv_forward(const dt_call *c, const conv_state *s, const dt_args *a, dt_err *err)
+{
+    const dt_conv *o = c->node->opts;
+    const dt_cudnn_bytes b = {a->port[DT_X], a->port[DT_Y], a->port[DT_D], a->port[DT_WORK]};
+    DT_CHECK(convolve(s, a, &b, err));
+    if (!o->bias)
+        return DT_OK;
+    return dt_cuda_add_bias(a->queue, c->dtype, b.y, a->port[DT_P + 1], conv_rows(c), o->out, err);
+}
+
+static dt_status conv_backward_weights(
+    const dt_call *c, const conv_state *s, const dt_args *a, dt_err *err)
+{
+    const dt_conv *o = c->node->opts;
+    const dt_cudnn_bytes b = {a->port[DT_X], a->port[DT_DY], a->port[DT_DP], a->port[DT_WORK]};
+    DT_CHECK(convolve(s, a, &b, err));
+    if (!o->bias)
+        return DT_OK;
+    return dt_cuda_columns(
+        a->queue, c->dtype, b.y, conv_rows(c), o->out, a->port[DT_DP + 1], b.work, err);
+}
+
+static dt_status conv_run_form(const dt_call *c, const conv_state *s, const dt_args *a, dt_err *err)
+{
+    DT_ASSERT(a->n == c->n);
+    if (dt_cuda_derives(c))
+        return dt_cuda_narrow(a->queue, a->port[c->form == DT_DERIVE_F ? DT_D : DT_D + 1],
+            a->port[DT_P], conv_weights(c), err);
+    if (c->form == DT_BACKWARD)
+        return conv_backward_weights(c, s, a, err);
+    if (c->form != DT_BACKWARD2)
+        return conv_forward(c, s, a, err);
+    const dt_cudnn_bytes b = {a->port[DT_DX], a->port[DT_DY], a->port[DT_D + 1], a->port[DT_WORK]};
+    return convolve(s, a, &b, err);
+}
+
+static dt_status conv_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
+{
+    DT_TRY(err, conv_run_form(c, state, a, err), "layer '%s'", c->node->name);
+    return DT_OK;
+}
+
+static dt_status conv_param_put(
+    const dt_call *c, int i, const float *plain, void *lives, dt_err *err)
+{
+    const dt_param_info *p = &c->node->info.param[i];
+    (void)err;
+    if (i == 0)
+        dt_cuda_turn(plain, lives, p->d[0], p->d[1], p->d[2] * p->d[3]);
+    else
+        memcpy(lives, plain, (size_t)dt_param_count(p) * sizeof *plain);
+    return DT_OK;
+}
+
+static dt_status conv_param_get(
+    const dt_call *c, int i, const void *lives, float *plain, dt_err *err)
+{
+    const dt_param_info *p = &c->node->info.param[i];
+    (void)err;
+    if (i == 0)
+        dt_cuda_turn(lives, plain, p->d[0], p->d[2] * p->d[3], p->d[1]);
+    else
+        memcpy(plain, lives, (size_t)dt_param_count(p) * sizeof *plain);
+    return DT_OK;
+}
+
+const dt_kernels dt_conv_cuda = {
+    .facts = conv_facts,
+    .create = conv_create,
+    .destroy = conv_destroy,
+    .run = conv_run,
+    .param_put = conv_param_put,
+    .param_get = conv_param_get,
+    .ways = conv_ways,
+};

@@ -1,0 +1,202 @@
+#include "layers/cuda/cuda_kernel.cuh"
+
+DT_C_HEADERS
+#include "layers/embedding.h"
+DT_C_HEADERS_END
+
+/* Embedding and position. Token ids are always fp32: they are the network's input. A kernel cannot
+ * refuse one: what is no token gives a row of NaN, which fails the step, and no gradient. */
+typedef struct token_job {
+    const float *ids, *weight;
+    const void *x, *dy;
+    void *y;
+    float *dweight;
+    int64_t rows, vocab, channels, groups; /* positions of all samples; rows of the weight */
+    bool wide;
+} token_job;
+
+/* -1: not a token. */
+DT_DEVICE int64_t token_of(const token_job *j, int64_t row)
+{
+    const float id = j->ids[row];
+    if (!(id >= 0 && id < (float)j->vocab) || id != (float)(int64_t)id)
+        return -1;
+    return (int64_t)id;
+}
+
+DT_DEVICE void token_forward(const token_job *j, dt_dtype t)
+{
+    for (int64_t i = dt_first(); i < j->rows * j->groups; i += dt_step()) {
+        const int64_t row = dt_quotient(i, j->groups), c = (i - row * j->groups) * DT_FEW;
+        const int64_t token = token_of(j, row);
+        const int n = dt_few(c, j->channels);
+        float v[DT_FEW];
+        dt_take(j->weight, (token < 0 ? 0 : token) * j->channels + c, n, j->wide, DT_F32, v);
+        DT_UNROLL(8)
+        for (int k = 0; k < DT_FEW; k++)
+            v[k] = token < 0 ? NAN : v[k];
+        dt_put(j->y, row * j->channels + c, n, j->wide, t, v);
+    }
+}
+
+DT_KERNELS(token_forward, token_job)
+
+/* Blocks are rows; that of a token's first row adds up all rows of the token, in their order. It
+ * looks at as many ids at a time as it has threads, and lists those that are the same. dweight is
+ * zero before, for tokens that do not occur. */
+typedef struct token_list {
+    int n[DT_THREADS / DT_WARP]; /* of each warp's share */
+    int rows[DT_THREADS];
+} token_list;
+
+/* The rows of [at, at + threads) with this token, in order, and how many. All threads call. */
+DT_DEVICE int token_rows(const token_job *j, int64_t token, int64_t at, token_list *list)
+{
+    const int tid = (int)threadIdx.x, warp = tid / DT_WARP;
+    const bool same = at + tid < j->rows && token_of(j, at + tid) == token;
+    const unsigned all = __ballot_sync(0xFFFFFFFFu, same);
+    int before = 0, n = 0;
+    for (unsigned m = all & ((1u << tid % DT_WARP) - 1u); m != 0; m &= m - 1)
+        before++;
+    for (unsigned m = all; m != 0; m &= m - 1)
+        n++;
+    __syncthreads();
+    if (tid % DT_WARP == 0)
+        list->n[warp] = n;
+    __syncthreads();
+    n = 0;
+    for (int w = 0; w < DT_THREADS / DT_WARP; w++) {
+        before += w < warp ? list->n[w] : 0;
+        n += list->n[w];
+    }
+    if (same)
+        list->rows[before] = tid;
+    __syncthreads();
+    return n;
+}
+
+DT_DEVICE void token_add(const token_job *j, int64_t token, int64_t at, const token_list *list,
+    int n, bool first, dt_dtype t)
+{
+    for (int64_t c = threadIdx.x; c < j->channels; c += DT_THREADS) {
+        float *to = j->dweight + token * j->channels + c;
+        float sum = first ? 0.0f : *to;
+        DT_UNROLL(4)
+        for (int i = 0; i < n; i++)
+            sum += dt_load(j->dy, (at + list->rows[i]) * j->channels + c, t);
+        *to = sum;
+    }
+}
+
+DT_DEVICE void token_backward(const token_job *j, dt_dtype t)
+{
+    __shared__ token_list list;
+    for (int64_t row = blockIdx.x; row < j->rows; row += gridDim.x) {
+        const int64_t token = token_of(j, row);
+        bool first = token >= 0;
+        for (int64_t at = 0; at < row && first; at += DT_THREADS) {
+            const int n = token_rows(j, token, at, &list);
+            first = n == 0 || at + list.rows[0] >= row;
+        }
+        for (int64_t at = row / DT_THREADS * DT_THREADS; at < j->rows && first; at += DT_THREADS) {
+            const int n = token_rows(j, token, at, &list);
+            if (n > 0)
+                token_add(j, token, at, &list, n, at <= row, t);
+        }
+        __syncthreads();
+    }
+}
+
+DT_KERNELS(token_backward, token_job)
+
+static token_job token_job_of(const dt_args *a, int64_t rows, int64_t vocab, int64_t channels)
+{
+    token_job j;
+    j.ids = (const float *)a->port[DT_X];
+    j.weight = (const float *)a->port[DT_P];
+    j.x = a->port[DT_X];
+    j.dy = a->port[DT_DY];
+    j.y = a->port[DT_Y];
+    j.dweight = (float *)a->port[DT_DP];
+    j.rows = rows;
+    j.vocab = vocab;
+    j.channels = channels;
+    j.groups = dt_ceil_div(channels, DT_FEW);
+    j.wide = false;
+    return j;
+}
+
+static dt_status embedding_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
+{
+    (void)state;
+    const dt_shape x = dt_graph_shape(c->graph, c->node->in[0]);
+    const dt_embedding *o = (const dt_embedding *)c->node->opts;
+    token_job j = token_job_of(a, a->n * x.h * x.w, o->vocab, o->out);
+    if (c->form == DT_BACKWARD) {
+        const dt_grid g = {dt_blocks(j.rows, 1), 1};
+        DT_CUDA_TRY(err, cudaMemsetAsync(j.dweight, 0, (size_t)(o->vocab * o->out) * sizeof(float),
+                             (cudaStream_t)a->queue));
+        DT_LAUNCH_OF(token_backward, c->dtype, g, a->queue, j);
+        return dt_cuda_launched("embedding backward", err);
+    }
+    j.wide = dt_wide(j.weight) && dt_wide(j.y) && dt_wide_rows(o->out, c->dtype);
+    DT_LAUNCH_OF(token_forward, c->dtype, dt_grid_of(j.rows * j.groups), a->queue, j);
+    return dt_cuda_launched("embedding forward", err);
+}
+
+/* Of positions, @vocab is how many a sample has. y may be x. */
+DT_DEVICE void position_forward(const token_job *j, dt_dtype t)
+{
+    for (int64_t i = dt_first(); i < j->rows * j->groups; i += dt_step()) {
+        const int64_t row = dt_quotient(i, j->groups), c = (i - row * j->groups) * DT_FEW;
+        const int64_t position = row - dt_quotient(row, j->vocab) * j->vocab;
+        const int n = dt_few(c, j->channels);
+        float v[DT_FEW], weight[DT_FEW];
+        dt_take(j->x, row * j->channels + c, n, j->wide, t, v);
+        dt_take(j->weight, position * j->channels + c, n, j->wide, DT_F32, weight);
+        DT_UNROLL(8)
+        for (int k = 0; k < DT_FEW; k++)
+            v[k] += weight[k];
+        dt_put(j->y, row * j->channels + c, n, j->wide, t, v);
+    }
+}
+
+DT_KERNELS(position_forward, token_job)
+
+/* The gradient of one position: over samples in order. */
+DT_DEVICE void position_backward(const token_job *j, dt_dtype t)
+{
+    for (int64_t i = dt_first(); i < j->vocab * j->groups; i += dt_step()) {
+        const int64_t position = dt_quotient(i, j->groups), c = (i - position * j->groups) * DT_FEW;
+        const int n = dt_few(c, j->channels);
+        float sum[DT_FEW] = {0}, v[DT_FEW];
+        for (int64_t row = position; row < j->rows; row += j->vocab) {
+            dt_take(j->dy, row * j->channels + c, n, j->wide, t, v);
+            DT_UNROLL(8)
+            for (int k = 0; k < DT_FEW; k++)
+                sum[k] += v[k];
+        }
+        dt_put(j->dweight, position * j->channels + c, n, j->wide, DT_F32, sum);
+    }
+}
+
+DT_KERNELS(position_backward, token_job)
+
+static dt_status position_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
+{
+    (void)state;
+    const dt_shape x = dt_graph_shape(c->graph, c->node->in[0]);
+    token_job j = token_job_of(a, a->n * x.h * x.w, x.h * x.w, x.c);
+    j.wide = dt_wide_rows(x.c, c->dtype);
+    if (c->form == DT_BACKWARD) {
+        j.wide = j.wide && dt_wide(j.dy) && dt_wide(j.dweight);
+        DT_LAUNCH_OF(position_backward, c->dtype, dt_grid_of(j.vocab * j.groups), a->queue, j);
+        return dt_cuda_launched("position backward", err);
+    }
+    j.wide = j.wide && dt_wide(j.x) && dt_wide(j.y) && dt_wide(j.weight);
+    DT_LAUNCH_OF(position_forward, c->dtype, dt_grid_of(j.rows * j.groups), a->queue, j);
+    return dt_cuda_launched("position forward", err);
+}
+
+DT_CUDA_TABLE(embedding, NULL, NULL, embedding_run, NULL);
+DT_CUDA_TABLE(position, NULL, NULL, position_run, NULL);

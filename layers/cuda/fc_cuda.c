@@ -1,0 +1,69 @@
+#include "layers/fc.h"
+
+#include <string.h>
+
+#include "layers/cpu/cpu.h"
+#include "layers/cuda/linear_cuda.h"
+#include "layers/cuda/weighted_cuda.h"
+
+/* x as one row per sample, in the order it is stored (h, w, c). */
+static dt_rows fc_rows(const dt_call *c)
+{
+    const dt_fc *o = c->node->opts;
+    const dt_shape x = dt_call_x(c);
+    return (dt_rows){1, dt_shape_sample(&x), o->out, o->bias};
+}
+
+static dt_status fc_facts(const dt_call *c, dt_facts *f, dt_err *err)
+{
+    const dt_rows r = fc_rows(c);
+    return dt_rows_facts(&r, c, f, err);
+}
+
+static dt_status fc_create(const dt_call *c, void **state, dt_err *err)
+{
+    const dt_rows r = fc_rows(c);
+    return dt_rows_create(&r, c, state, err);
+}
+
+/* The image behind the vector: a flatten in between has no op and leaves the bytes as they were. */
+static dt_shape fc_image(const dt_call *c)
+{
+    int32_t v = c->node->in[0];
+    while (v != DT_GRAPH_INPUT && c->graph->node[v].desc->identity)
+        v = c->graph->node[v].in[0];
+    return dt_graph_shape(c->graph, v);
+}
+
+static dt_status fc_param_put(const dt_call *c, int i, const float *plain, void *lives, dt_err *err)
+{
+    const dt_param_info *p = &c->node->info.param[i];
+    const dt_shape x = fc_image(c);
+    (void)err;
+    if (i == 0)
+        dt_cuda_turn(plain, lives, p->d[0], x.c, x.h * x.w);
+    else
+        memcpy(lives, plain, (size_t)dt_param_count(p) * sizeof *plain);
+    return DT_OK;
+}
+
+static dt_status fc_param_get(const dt_call *c, int i, const void *lives, float *plain, dt_err *err)
+{
+    const dt_param_info *p = &c->node->info.param[i];
+    const dt_shape x = fc_image(c);
+    (void)err;
+    if (i == 0)
+        dt_cuda_turn(lives, plain, p->d[0], x.h * x.w, x.c);
+    else
+        memcpy(plain, lives, (size_t)dt_param_count(p) * sizeof *plain);
+    return DT_OK;
+}
+
+const dt_kernels dt_fc_cuda = {
+    .facts = fc_facts,
+    .create = fc_create,
+    .destroy = dt_rows_destroy,
+    .run = dt_rows_run,
+    .param_put = fc_param_put,
+    .param_get = fc_param_get,
+};

@@ -1,0 +1,236 @@
+#include "layers/cuda/cuda_kernel.cuh"
+
+DT_C_HEADERS
+#include "layers/maxpool.h"
+#include "layers/pool.h"
+DT_C_HEADERS_END
+
+/* A thread works on one pixel (of y forward, of x backward) and up to eight channels. Backward
+ * gathers: it looks which windows the pixel has won, in the order of windows. */
+typedef struct maxpool_job {
+    const void *x, *y_read, *dy;
+    void *y, *dx;
+    uint8_t *index;
+    dt_pool p;
+    dt_shape xs, ys;
+    int64_t samples, groups, index_bytes;
+    bool packed, wide;
+} maxpool_job;
+
+/* Element of x, counted through all samples. */
+DT_DEVICE int64_t maxpool_pixel(const maxpool_job *j, int64_t sample, int64_t r, int64_t q)
+{
+    return ((sample * j->xs.h + r) * j->xs.w + q) * j->xs.c;
+}
+
+/* Number of row r, column q in the window of output row, col: counted through the whole window,
+ * padding included. */
+DT_DEVICE int maxpool_number(const maxpool_job *j, int64_t row, int64_t col, int64_t r, int64_t q)
+{
+    return (int)((r - (row * j->p.stride - j->p.pad)) * j->p.kernel + q -
+                 (col * j->p.stride - j->p.pad));
+}
+
+/* The first of equals wins, and the first NaN where there is one. */
+DT_DEVICE void maxpool_find(const maxpool_job *j, int64_t sample, int64_t row, int64_t col,
+    int64_t c, int n, bool wide, float *best, int *at, dt_dtype t)
+{
+    const dt_span h = dt_pool_span(&j->p, row, j->xs.h), w = dt_pool_span(&j->p, col, j->xs.w);
+    float v[DT_FEW];
+    DT_UNROLL(8)
+    for (int k = 0; k < DT_FEW; k++) {
+        best[k] = -INFINITY;
+        at[k] = maxpool_number(j, row, col, h.begin, w.begin);
+    }
+    for (int64_t r = h.begin; r < h.end; r++)
+        for (int64_t q = w.begin; q < w.end; q++) {
+            const int number = maxpool_number(j, row, col, r, q);
+            dt_take(j->x, maxpool_pixel(j, sample, r, q) + c, n, wide, t, v);
+            DT_UNROLL(8)
+            for (int k = 0; k < DT_FEW; k++) {
+                const bool wins = !(v[k] <= best[k]) && best[k] == best[k];
+                at[k] = wins ? number : at[k];
+                best[k] = wins ? v[k] : best[k];
+            }
+        }
+}
+
+/* @e: the first output in its sample, even where two positions share a byte. */
+DT_DEVICE void maxpool_put_index(
+    const maxpool_job *j, uint8_t *index, int64_t e, int n, const int *at)
+{
+    DT_UNROLL(8)
+    for (int k = 0; k < DT_FEW; k++)
+        if (k < n && !j->packed)
+            index[e + k] = (uint8_t)at[k];
+        else if (k < n && k % 2 == 0)
+            index[(e + k) / 2] = (uint8_t)(at[k] | (k + 1 < n ? at[(k + 1) % DT_FEW] : 0) << 4);
+}
+
+DT_DEVICE void maxpool_forward(const maxpool_job *j, dt_dtype t)
+{
+    const int64_t items = j->samples * j->ys.h * j->ys.w * j->groups;
+    for (int64_t i = dt_first(); i < items; i += dt_step()) {
+        const dt_place p = dt_place_of(i, j->ys.h, j->ys.w, j->groups);
+        const int64_t c = p.group * DT_FEW, e = (p.row * j->ys.w + p.col) * j->ys.c + c;
+        const int n = dt_few(c, j->ys.c);
+        float best[DT_FEW];
+        int at[DT_FEW];
+        maxpool_find(j, p.sample, p.row, p.col, c, n, j->wide, best, at, t);
+        dt_put(j->y, p.sample * dt_shape_sample(&j->ys) + e, n, j->wide, t, best);
+        if (j->index != NULL)
+            maxpool_put_index(j, j->index + p.sample * j->index_bytes, e, n, at);
+    }
+}
+
+DT_KERNELS(maxpool_forward, maxpool_job)
+
+/* Where channels are odd, bytes of positions reach from pixel to pixel: a thread makes one byte. */
+DT_DEVICE void maxpool_pairs(const maxpool_job *j, dt_dtype t)
+{
+    const int64_t outputs = dt_shape_sample(&j->ys);
+    for (int64_t i = dt_first(); i < j->samples * j->index_bytes; i += dt_step()) {
+        const int64_t sample = dt_quotient(i, j->index_bytes);
+        const int64_t e = 2 * (i - sample * j->index_bytes);
+        unsigned byte = 0;
+        for (int half = 0; half < 2 && e + half < outputs; half++) {
+            const dt_place p = dt_place_of(e + half, j->ys.h, j->ys.w, j->ys.c);
+            float best[DT_FEW];
+            int at[DT_FEW];
+            maxpool_find(j, sample, p.row, p.col, p.group, 1, false, best, at, t);
+            byte |= (unsigned)at[0] << 4 * half;
+        }
+        j->index[i] = (uint8_t)byte;
+    }
+}
+
+DT_KERNELS(maxpool_pairs, maxpool_job)
+
+/* Which of the channels this window's maximum lies at row r, column q for: by the stored position.
+ */
+DT_DEVICE unsigned maxpool_won_by_index(
+    const maxpool_job *j, int64_t sample, int64_t e, int n, int number)
+{
+    const uint8_t *index = j->index + sample * j->index_bytes;
+    unsigned won = 0;
+    DT_UNROLL(8)
+    for (int k = 0; k < DT_FEW; k++)
+        if (k < n) {
+            const int at = j->packed ? index[(e + k) / 2] >> (e + k) % 2 * 4 & 15 : index[e + k];
+            won |= (at == number ? 1u : 0u) << k;
+        }
+    return won;
+}
+
+DT_DEVICE unsigned maxpool_equal(const float *v, const float *best)
+{
+    unsigned equal = 0;
+    DT_UNROLL(8)
+    for (int k = 0; k < DT_FEW; k++)
+        equal |= (v[k] == best[k] || (v[k] != v[k] && best[k] != best[k]) ? 1u : 0u) << k;
+    return equal;
+}
+
+/* By the values: x there is y, and is not at an earlier place of the window. */
+DT_DEVICE unsigned maxpool_won_by_value(const maxpool_job *j, const dt_place *p, int64_t row,
+    int64_t col, int64_t out, int n, const float *here, dt_dtype t)
+{
+    const dt_span h = dt_pool_span(&j->p, row, j->xs.h), w = dt_pool_span(&j->p, col, j->xs.w);
+    float best[DT_FEW], v[DT_FEW];
+    dt_take(j->y_read, out, n, j->wide, t, best);
+    unsigned won = maxpool_equal(here, best) & ((1u << n) - 1);
+    for (int64_t r = h.begin; r <= p->row && won != 0; r++)
+        for (int64_t q = w.begin; q < (r < p->row ? w.end : p->col); q++) {
+            dt_take(j->x, maxpool_pixel(j, p->sample, r, q) + p->group * DT_FEW, n, j->wide, t, v);
+            won &= ~maxpool_equal(v, best);
+        }
+    return won;
+}
+
+/* The windows that reach row r: from first on, up to, without, the result's end. */
+DT_DEVICE dt_span maxpool_windows(const dt_pool *p, int64_t r, int64_t windows)
+{
+    const int64_t late = r + p->pad - p->kernel, last = dt_quotient(r + p->pad, p->stride) + 1;
+    dt_span s;
+    s.begin = late < 0 ? 0 : dt_quotient(late, p->stride) + 1;
+    s.end = last < windows ? last : windows;
+    return s;
+}
+
+DT_DEVICE void maxpool_backward(const maxpool_job *j, dt_dtype t)
+{
+    const int64_t items = j->samples * j->xs.h * j->xs.w * j->groups;
+    for (int64_t i = dt_first(); i < items; i += dt_step()) {
+        const dt_place p = dt_place_of(i, j->xs.h, j->xs.w, j->groups);
+        const int64_t c = p.group * DT_FEW, at = maxpool_pixel(j, p.sample, p.row, p.col) + c;
+        const int n = dt_few(c, j->xs.c);
+        const dt_span rows = maxpool_windows(&j->p, p.row, j->ys.h);
+        const dt_span cols = maxpool_windows(&j->p, p.col, j->ys.w);
+        float sum[DT_FEW] = {0}, here[DT_FEW], d[DT_FEW];
+        if (j->index == NULL)
+            dt_take(j->x, at, n, j->wide, t, here);
+        for (int64_t row = rows.begin; row < rows.end; row++)
+            for (int64_t col = cols.begin; col < cols.end; col++) {
+                const int64_t e = (row * j->ys.w + col) * j->ys.c + c;
+                const int64_t out = p.sample * dt_shape_sample(&j->ys) + e;
+                const int number = maxpool_number(j, row, col, p.row, p.col);
+                const unsigned won = j->index != NULL
+                                         ? maxpool_won_by_index(j, p.sample, e, n, number)
+                                         : maxpool_won_by_value(j, &p, row, col, out, n, here, t);
+                if (won == 0)
+                    continue;
+                dt_take(j->dy, out, n, j->wide, t, d);
+                DT_UNROLL(8)
+                for (int k = 0; k < DT_FEW; k++)
+                    sum[k] += won & 1u << k ? d[k] : 0.0f;
+            }
+        dt_put(j->dx, at, n, j->wide, t, sum);
+    }
+}
+
+DT_KERNELS(maxpool_backward, maxpool_job)
+
+static maxpool_job maxpool_job_of(const dt_call *c, const dt_args *a)
+{
+    const dt_maxpool *o = (const dt_maxpool *)c->node->opts;
+    maxpool_job j;
+    j.x = a->port[DT_X];
+    j.y_read = a->port[DT_Y];
+    j.y = a->port[DT_Y];
+    j.dy = a->port[DT_DY];
+    j.dx = a->port[DT_DX];
+    j.index = (uint8_t *)a->port[DT_S];
+    j.p.kernel = o->kernel;
+    j.p.stride = o->stride == 0 ? o->kernel : o->stride;
+    j.p.pad = o->pad;
+    j.p.ceil = o->ceil;
+    j.xs = dt_graph_shape(c->graph, c->node->in[0]);
+    j.ys = c->node->info.y;
+    j.samples = a->n;
+    j.groups = dt_ceil_div(j.ys.c, DT_FEW);
+    j.index_bytes = (int64_t)c->node->info.stash[0].sample_bytes;
+    j.packed = dt_maxpool_packed(o);
+    j.wide = dt_wide(j.x) && dt_wide(j.y) && dt_wide(j.dy) && dt_wide(j.dx) &&
+             dt_wide_rows(j.ys.c, c->dtype);
+    return j;
+}
+
+static dt_status maxpool_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
+{
+    (void)state;
+    maxpool_job j = maxpool_job_of(c, a);
+    if (c->form == DT_BACKWARD) {
+        const int64_t items = j.samples * j.xs.h * j.xs.w * j.groups;
+        DT_LAUNCH_OF(maxpool_backward, c->dtype, dt_grid_of(items), a->queue, j);
+        return dt_cuda_launched("maxpool backward", err);
+    }
+    const int64_t items = j.samples * j.ys.h * j.ys.w * j.groups;
+    if (j.index != NULL && j.packed && j.ys.c % 2 != 0) {
+        DT_LAUNCH_OF(maxpool_pairs, c->dtype, dt_grid_of(j.samples * j.index_bytes), a->queue, j);
+        j.index = NULL;
+    }
+    DT_LAUNCH_OF(maxpool_forward, c->dtype, dt_grid_of(items), a->queue, j);
+    return dt_cuda_launched("maxpool forward", err);
+}
+
+DT_CUDA_TABLE(maxpool, NULL, NULL, maxpool_run, NULL);

@@ -1,0 +1,217 @@
+#include "layers/cuda/cuda_kernel.cuh"
+
+DT_C_HEADERS
+#include "layers/update.h"
+DT_C_HEADERS_END
+
+/* The optimizers, and the commits of running statistics: of as many tensors as a launch's table
+ * holds. A network has hundreds, most of them small, and a launch for each would take longer than
+ * the work. Tensors are cut into chunks, which are numbered from the first tensor's to the last's;
+ * a block does every so many of them. Elements do not meet, so the cut changes no bit.
+ *
+ * The numbers of the step are read on the device: what is launched once runs in many steps. */
+enum {
+    UPDATE_TENSORS = 84,
+    UPDATE_CHUNK = 4 * DT_THREADS * DT_FEW,
+    UPDATE_BLOCKS = 1056 /* eight for each processor of a large card */
+};
+
+/* @from: the gradient, or what is committed
+ * @m @v: momentum, or the first moment; the second
+ * @first: number of its first chunk */
+typedef struct update_tensor {
+    float *w, *m, *v;
+    const float *from;
+    int64_t count;
+    int32_t first;
+    bool vector, wide;
+} update_tensor;
+
+typedef struct update_job {
+    const dt_now *now;
+    int32_t n, chunks;
+    bool decoupled;
+    update_tensor tensor[UPDATE_TENSORS];
+} update_job;
+
+/* What a kernel can be given on every card and driver. */
+typedef char update_job_fits[sizeof(update_job) <= 4096 ? 1 : -1];
+
+/* The last tensor that begins at this chunk or before it: one without elements has no chunk, and
+ * begins where the next one does. */
+DT_DEVICE update_tensor update_tensor_of(const update_job *j, int32_t chunk)
+{
+    int low = 0, high = j->n;
+    while (high - low > 1) {
+        const int middle = (low + high) / 2;
+        if (j->tensor[middle].first <= chunk)
+            low = middle;
+        else
+            high = middle;
+    }
+    return j->tensor[low];
+}
+
+DT_DEVICE dt_span update_span_of(const update_tensor *t, int32_t chunk)
+{
+    return dt_span_of(t->count, UPDATE_CHUNK, chunk - t->first);
+}
+
+DT_DEVICE void sgd_few(
+    const update_tensor *t, const dt_hyper *h, dt_gradient gradient, int64_t at, int n)
+{
+    float w[DT_FEW], d[DT_FEW], m[DT_FEW];
+    dt_take(t->w, at, n, t->wide, DT_F32, w);
+    dt_take(t->from, at, n, t->wide, DT_F32, d);
+    if (t->m != NULL)
+        dt_take(t->m, at, n, t->wide, DT_F32, m);
+    DT_UNROLL(8)
+    for (int k = 0; k < DT_FEW; k++) {
+        const float g = dt_gradient_at(gradient, d[k], w[k]);
+        const float fast = t->m != NULL ? h->momentum * m[k] + g : g;
+        m[k] = fast;
+        /* Nesterov: a step further along the momentum than the momentum has got. */
+        w[k] -= h->lr * (t->m != NULL && h->nesterov ? g + h->momentum * fast : fast);
+    }
+    dt_put(t->w, at, n, t->wide, DT_F32, w);
+    if (t->m != NULL)
+        dt_put(t->m, at, n, t->wide, DT_F32, m);
+}
+
+DT_KERNEL(update_sgd, update_job)
+{
+    const dt_hyper h = given.now->hyper;
+    for (int32_t chunk = (int32_t)blockIdx.x; chunk < given.chunks; chunk += (int32_t)gridDim.x) {
+        const update_tensor t = update_tensor_of(&given, chunk);
+        const dt_span s = update_span_of(&t, chunk);
+        const dt_gradient gradient = dt_gradient_of(&h, t.vector);
+        for (int64_t at = s.begin + threadIdx.x * DT_FEW; at < s.end; at += DT_THREADS * DT_FEW)
+            sgd_few(&t, &h, gradient, at, dt_few(at, s.end));
+    }
+}
+
+DT_DEVICE void adam_few(const update_tensor *t, const dt_adam *k, int64_t at, int n)
+{
+    float w[DT_FEW], d[DT_FEW], m[DT_FEW], v[DT_FEW];
+    dt_take(t->w, at, n, t->wide, DT_F32, w);
+    dt_take(t->from, at, n, t->wide, DT_F32, d);
+    dt_take(t->m, at, n, t->wide, DT_F32, m);
+    dt_take(t->v, at, n, t->wide, DT_F32, v);
+    DT_UNROLL(8)
+    for (int i = 0; i < DT_FEW; i++)
+        dt_adam_at(k, d[i], &w[i], &m[i], &v[i]);
+    dt_put(t->w, at, n, t->wide, DT_F32, w);
+    dt_put(t->m, at, n, t->wide, DT_F32, m);
+    dt_put(t->v, at, n, t->wide, DT_F32, v);
+}
+
+/* Two threads of each block find the numbers of the step, for matrices and for vectors. */
+DT_KERNEL(update_adam, update_job)
+{
+    __shared__ dt_adam shared[2];
+    if (threadIdx.x < 2) {
+        const dt_hyper h = given.now->hyper;
+        shared[threadIdx.x] = dt_adam_of(&h, given.now->step, threadIdx.x == 1, given.decoupled);
+    }
+    __syncthreads();
+    for (int32_t chunk = (int32_t)blockIdx.x; chunk < given.chunks; chunk += (int32_t)gridDim.x) {
+        const update_tensor t = update_tensor_of(&given, chunk);
+        const dt_span s = update_span_of(&t, chunk);
+        const dt_adam k = shared[t.vector ? 1 : 0];
+        for (int64_t at = s.begin + threadIdx.x * DT_FEW; at < s.end; at += DT_THREADS * DT_FEW)
+            adam_few(&t, &k, at, dt_few(at, s.end));
+    }
+}
+
+/* A copy, once the whole step has proved good. */
+DT_KERNEL(update_commit, update_job)
+{
+    for (int32_t chunk = (int32_t)blockIdx.x; chunk < given.chunks; chunk += (int32_t)gridDim.x) {
+        const update_tensor t = update_tensor_of(&given, chunk);
+        const dt_span s = update_span_of(&t, chunk);
+        for (int64_t at = s.begin + threadIdx.x * DT_FEW; at < s.end; at += DT_THREADS * DT_FEW) {
+            const int n = dt_few(at, s.end);
+            float v[DT_FEW];
+            dt_take(t.from, at, n, t.wide, DT_F32, v);
+            dt_put(t.w, at, n, t.wide, DT_F32, v);
+        }
+    }
+}
+
+static update_tensor update_tensor_for(const dt_call *c, const dt_args *a, int32_t first)
+{
+    update_tensor t;
+    t.w = (float *)a->port[DT_P];
+    t.m = (float *)a->port[DT_M];
+    t.v = (float *)a->port[DT_M + 1];
+    t.from = (const float *)(a->port[DT_DP] != NULL ? a->port[DT_DP] : a->port[DT_Q]);
+    t.count = c->count;
+    t.first = first;
+    t.vector = c->vector;
+    t.wide = dt_wide(t.w) && dt_wide(t.m) && dt_wide(t.v) && dt_wide(t.from);
+    return t;
+}
+
+/* The first of these, as many as the table holds. */
+static update_job update_job_of(const dt_call *const *c, const dt_args *a, int n, bool decoupled)
+{
+    update_job j;
+    j.now = a->now;
+    j.n = n < UPDATE_TENSORS ? n : UPDATE_TENSORS;
+    j.chunks = 0;
+    j.decoupled = decoupled;
+    for (int i = 0; i < j.n; i++) {
+        j.tensor[i] = update_tensor_for(c[i], &a[i], j.chunks);
+        j.chunks += (int32_t)dt_ceil_div(c[i]->count, UPDATE_CHUNK);
+    }
+    return j;
+}
+
+static dt_grid update_grid(const update_job *j)
+{
+    const dt_grid g = {j->chunks < UPDATE_BLOCKS ? (unsigned)j->chunks : UPDATE_BLOCKS, 1};
+    return g;
+}
+
+typedef enum update_op { UPDATE_SGD, UPDATE_ADAM, UPDATE_ADAMW, UPDATE_COMMIT } update_op;
+
+static dt_status update_launch(update_op op, const update_job j, void *queue, dt_err *err)
+{
+    if (j.chunks == 0)
+        return DT_OK;
+    if (op == UPDATE_SGD)
+        DT_LAUNCH(update_sgd, update_grid(&j), DT_THREADS, queue, j);
+    else if (op == UPDATE_COMMIT)
+        DT_LAUNCH(update_commit, update_grid(&j), DT_THREADS, queue, j);
+    else
+        DT_LAUNCH(update_adam, update_grid(&j), DT_THREADS, queue, j);
+    return dt_cuda_launched("update", err);
+}
+
+static dt_status update_all(
+    update_op op, const dt_call *const *c, const dt_args *a, int n, dt_err *err)
+{
+    for (int i = 0; i < n; i += UPDATE_TENSORS) {
+        const update_job j = update_job_of(c + i, a + i, n - i, op == UPDATE_ADAMW);
+        DT_CHECK(update_launch(op, j, a->queue, err));
+    }
+    return DT_OK;
+}
+
+#define UPDATE_TABLE(name, op)                                                                     \
+    static dt_status name##_run_many(                                                              \
+        const dt_call *const *c, const dt_args *a, int n, dt_err *err)                             \
+    {                                                                                              \
+        return update_all(op, c, a, n, err);                                                       \
+    }                                                                                              \
+    static dt_status name##_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)      \
+    {                                                                                              \
+        (void)state;                                                                               \
+        return update_all(op, &c, a, 1, err);                                                      \
+    }                                                                                              \
+    DT_CUDA_TABLE(name, NULL, NULL, name##_run, name##_run_many)
+
+UPDATE_TABLE(sgd, UPDATE_SGD);
+UPDATE_TABLE(adam, UPDATE_ADAM);
+UPDATE_TABLE(adamw, UPDATE_ADAMW);
+UPDATE_TABLE(commit, UPDATE_COMMIT);

@@ -1,0 +1,55 @@
+/* What conv, fc and linear share on the CUDA device besides the libraries: small kernels over
+ * matrices of rows by columns. Each is put on a queue (a cudaStream_t) and allocates nothing; the
+ * order of every sum is fixed by the matrix's size. DT_E_DEVICE when the device refuses one. */
+#ifndef DT_LAYERS_CUDA_WEIGHTED_CUDA_H
+#define DT_LAYERS_CUDA_WEIGHTED_CUDA_H
+
+#include "engine/card.h"
+#include "engine/kernels.h"
+
+/* For which card plans are made: one that need not be here, or (NULL, at first) the one that
+ * answers. */
+void dt_cuda_plan_for(const dt_card *card);
+const dt_card *dt_cuda_planned_for(void);
+
+/* Whether products of fp32 may round what they multiply to the ten bits of TF32: off until it is
+ * said, before any plan is made. */
+void dt_cuda_allow_tf32(bool yes);
+bool dt_cuda_tf32(void);
+
+/* NVIDIA's libraries want scratch at 256 bytes, the arena gives it at fewer: what to ask for so
+ * that so many bytes are left from the first such place on. */
+static inline size_t dt_cuda_room(size_t bytes)
+{
+    return bytes == 0 ? 0 : bytes + 255;
+}
+
+static inline char *dt_cuda_scratch(void *work)
+{
+    return (char *)work + (256 - (uintptr_t)work % 256) % 256;
+}
+
+/* Whether the op makes a copy of the weight, in bf16. */
+static inline bool dt_cuda_derives(const dt_call *c)
+{
+    return c->form == DT_DERIVE_F || c->form == DT_DERIVE_B;
+}
+
+/* On the host: from [n][a][b] to [n][b][a]. */
+void dt_cuda_turn(const float *from, float *to, int64_t n, int64_t a, int64_t b);
+
+dt_status dt_cuda_narrow(
+    void *queue, dt_bf16 *to, const float *from, int64_t count, dt_err *err) DT_NODISCARD;
+dt_status dt_cuda_widen(
+    void *queue, float *to, const dt_bf16 *from, int64_t count, dt_err *err) DT_NODISCARD;
+
+/* y[row][column] += bias[column], rounded once more in bf16. */
+dt_status dt_cuda_add_bias(void *queue, dt_dtype type, void *y, const float *bias, int64_t rows,
+    int64_t columns, dt_err *err) DT_NODISCARD;
+
+/* sums[column] = the sum over rows, in single precision; @work: dt_cuda_columns_work bytes. */
+size_t dt_cuda_columns_work(int64_t rows, int64_t columns);
+dt_status dt_cuda_columns(void *queue, dt_dtype type, const void *m, int64_t rows, int64_t columns,
+    float *sums, float *work, dt_err *err) DT_NODISCARD;
+
+#endif

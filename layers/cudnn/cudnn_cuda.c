@@ -1,0 +1,282 @@
+#include "layers/cudnn/cudnn_cuda.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "engine/cuda/cuda.h"
+#include "layers/cudnn/cudnn_plan_cuda.h"
+#include "layers/cuda/weighted_cuda.h"
+
+enum { MEMO = 8192, ALIGN = 64 };
+
+/* One handle for the life of the process.
+ * @handle: NULL: no device answers */
+static struct {
+    cudnnHandle_t handle;
+    cudnnStatus_t status;
+} lib;
+static pthread_once_t lib_once = PTHREAD_ONCE_INIT;
+
+static void lib_start(void)
+{
+    if (dt_cuda_answers(NULL))
+        lib.status = cudnnCreate(&lib.handle);
+}
+
+/* Answered questions: open addressing, forgotten as a whole when it fills up. Ops keep the plans
+ * they use. */
+static struct memo_entry {
+    dt_cudnn_problem p;
+    dti_cudnn_plan *plan; /* NULL: free */
+} memo[MEMO];
+static size_t memo_used;
+static const dt_card *memo_card; /* whom the answers are for, and what the library knows it by */
+static cudnnBackendDescriptor_t memo_properties;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the memo and of plans' users */
+
+_Static_assert(sizeof(dt_cudnn_problem) == 16 * 8, "a key has no padding");
+
+/* The entry of this problem, or the free one where it belongs. */
+static struct memo_entry *memo_find(const dt_cudnn_problem *p)
+{
+    uint64_t words[sizeof *p / 8], h = 0;
+    memcpy(words, p, sizeof words);
+    for (size_t i = 0; i < DT_COUNT(words); i++)
+        h = (h ^ words[i]) * UINT64_C(0x9E3779B97F4A7C15) ^ h >> 29;
+    for (size_t i = (size_t)(h >> 32);; i++) {
+        struct memo_entry *e = &memo[i % MEMO];
+        if (e->plan == NULL || memcmp(&e->p, p, sizeof *p) == 0)
+            return e;
+    }
+}
+
+static void memo_forget(void)
+{
+    for (size_t i = 0; i < MEMO; i++) {
+        dti_cudnn_release(memo[i].plan);
+        memo[i].plan = NULL;
+    }
+    memo_used = 0;
+}
+
+/* Whom to ask for: the card that plans are made for, else the one that answers. Neither is NULL. */
+static dt_status aim(dti_cudnn_target *to, dt_err *err)
+{
+    const dt_card *card = dt_cuda_planned_for();
+    if (card != memo_card) {
+        memo_forget();
+        if (memo_properties != NULL)
+            cudnnBackendDestroyDescriptor(memo_properties);
+        memo_properties = NULL;
+        memo_card = NULL;
+        if (card != NULL)
+            DT_CHECK(dti_cudnn_describe(&memo_properties, card, err));
+        memo_card = card;
+    }
+    *to = (dti_cudnn_target){card == NULL ? lib.handle : NULL, memo_properties};
+    return DT_OK;
+}
+
+/* The caller holds the lock. */
+static dt_status find_locked(const dt_cudnn_problem *p, dti_cudnn_plan **out, dt_err *err)
+{
+    dti_cudnn_target of;
+    DT_CHECK(aim(&of, err));
+    if (of.handle == NULL && of.properties == NULL)
+        return DT_OK;
+    struct memo_entry *e = memo_find(p);
+    if (e->plan == NULL) {
+        if (memo_used >= MEMO * 3 / 4)
+            memo_forget();
+        e = memo_find(p);
+        DT_TRY(err, dti_cudnn_find(&e->plan, &of, p, err),
+            "convolution %" PRId64 "x%" PRId64 "x%" PRId64 " -> %" PRId64 ", kernel %" PRId64
+            ", %" PRId64 " samples",
+            p->h, p->w, p->c, p->out, p->kernel, p->n);
+        e->p = *p;
+        memo_used++;
+    }
+    *out = e->plan;
+    return DT_OK;
+}
+
+/* The plan of a shape, with one more user; NULL where no device answers and none is described. */
+static dt_status hold(const dt_cudnn_problem *p, dti_cudnn_plan **out, dt_err *err)
+{
+    *out = NULL;
+    pthread_once(&lib_once, lib_start);
+    if (lib.status != CUDNN_STATUS_SUCCESS)
+        return dti_cudnn_failed(lib.status, "cudnnCreate", err);
+    pthread_mutex_lock(&lock);
+    const dt_status st = find_locked(p, out, err);
+    if (*out != NULL)
+        (*out)->users++;
+    pthread_mutex_unlock(&lock);
+    return st;
+}
+
+static void let_go(dti_cudnn_plan *plan)
+{
+    pthread_mutex_lock(&lock);
+    dti_cudnn_release(plan);
+    pthread_mutex_unlock(&lock);
+}
+
+/* Whether the gradient of the weight comes out in bf16 and has yet to be made fp32. */
+static bool narrow(const dt_cudnn_problem *p)
+{
+    return p->bf16 != 0 && p->way == DT_CUDNN_WEIGHTS;
+}
+
+static size_t narrow_bytes(const dt_cudnn_problem *p)
+{
+    return (size_t)(p->out * p->kernel * p->kernel * (p->c / p->groups)) * sizeof(dt_bf16);
+}
+
+static const dt_cudnn_candidate *engine_of(const dti_cudnn_plan *plan, int way)
+{
+    return &plan->table[plan->way[way].at];
+}
+
+/* Where the narrow gradient lies: behind the engine's scratch. */
+static size_t narrow_at(const dti_cudnn_plan *plan, int way)
+{
+    return (engine_of(plan, way)->work_bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+static size_t work_of(const dti_cudnn_plan *plan, const dt_cudnn_problem *p, int way)
+{
+    return dt_cuda_room(
+        narrow(p) ? narrow_at(plan, way) + narrow_bytes(p) : engine_of(plan, way)->work_bytes);
+}
+
+/* The fastest within the room, else the one with the least scratch. */
+static int way_within(const dti_cudnn_plan *plan, const dt_cudnn_problem *p, size_t room)
+{
+    int i = 0;
+    while (room != DT_ROOM_ANY && i + 1 < plan->n_way && work_of(plan, p, i) > room)
+        i++;
+    return i;
+}
+
+static void tell_way(
+    const dti_cudnn_plan *plan, const dt_cudnn_problem *p, int way, dt_cudnn_facts *f)
+{
+    const dt_cudnn_candidate *c = engine_of(plan, way);
+    f->work_bytes = work_of(plan, p, way);
+    snprintf(f->impl, sizeof f->impl, "cudnn engine %" PRId64 " settings %08" PRIx32 "%s",
+        c->engine, (uint32_t)(c->knobs ^ c->knobs >> 32), narrow(p) ? " narrow" : "");
+}
+
+dt_status dt_cudnn_ask(const dt_cudnn_problem *p, size_t room, dt_cudnn_facts *f, dt_err *err)
+{
+    dti_cudnn_plan *plan;
+    *f = (dt_cudnn_facts){0};
+    DT_CHECK(hold(p, &plan, err));
+    if (plan == NULL) {
+        snprintf(f->impl, sizeof f->impl, "cudnn, not asked: no card");
+        return DT_OK;
+    }
+    f->direct = plan->n_way == 0;
+    if (f->direct)
+        snprintf(f->impl, sizeof f->impl, "direct, as cudnn has none (%d)", (int)plan->status);
+    else
+        tell_way(plan, p, way_within(plan, p, room), f);
+    let_go(plan);
+    return DT_OK;
+}
+
+dt_status dt_cudnn_ways(const dt_cudnn_problem *p, dt_ways *w, dt_err *err)
+{
+    dti_cudnn_plan *plan;
+    w->n = 0;
+    DT_CHECK(hold(p, &plan, err));
+    for (int i = 0; plan != NULL && i < plan->n_way; i++) {
+        dt_cudnn_facts f;
+        tell_way(plan, p, i, &f);
+        dt_ways_add(w, f.impl, f.work_bytes);
+    }
+    if (plan != NULL)
+        let_go(plan);
+    return DT_OK;
+}
+
+struct dt_cudnn_op {
+    dt_cudnn_problem p;
+    dti_cudnn_plan *plan;
+    int way;
+};
+
+dt_status dt_cudnn_create(dt_cudnn_op **out, const dt_cudnn_problem *p, size_t room, dt_err *err)
+{
+    *out = NULL;
+    dt_cudnn_op *op = dt_alloc(1, sizeof *op);
+    if (op == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory to prepare a convolution");
+    op->p = *p;
+    DT_ASSERT(dt_cuda_planned_for() == NULL); /* what is planned elsewhere is not run */
+    dt_status st = hold(p, &op->plan, err);
+    if (st == DT_OK && op->plan == NULL && !dt_cuda_answers(err))
+        st = DT_E_DEVICE;
+    if (st != DT_OK) {
+        dt_cudnn_destroy(op);
+        return st;
+    }
+    op->way = way_within(op->plan, p, room);
+    *out = op;
+    return DT_OK;
+}
+
+void dt_cudnn_destroy(dt_cudnn_op *op)
+{
+    if (op == NULL)
+        return;
+    let_go(op->plan);
+    dt_free(op);
+}
+
+/* Where the library reads or leaves the weight. */
+static void *weight_of(const dt_cudnn_op *op, const dt_cudnn_bytes *bytes)
+{
+    return narrow(&op->p) ? dt_cuda_scratch(bytes->work) + narrow_at(op->plan, op->way)
+                          : bytes->weight;
+}
+
+/* The library's bookkeeping of one execution: a few hundred bytes of the host's memory, given back
+ * before we return. */
+static void execute(dti_cudnn_bag *b, const dt_cudnn_op *op, const dt_cudnn_bytes *bytes)
+{
+    const int64_t ids[3] = {DTI_CUDNN_X, DTI_CUDNN_W, DTI_CUDNN_Y};
+    void *const at[3] = {bytes->x, weight_of(op, bytes), bytes->y};
+    void *const work = dt_cuda_scratch(bytes->work);
+    const cudnnBackendDescriptor_t pack = dti_cudnn_add(b, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+    dti_cudnn_set(b, pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, 3, ids);
+    dti_cudnn_set(b, pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, 3, at);
+    dti_cudnn_set(b, pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &work);
+    dti_cudnn_finish(b, pack);
+    if (b->status == CUDNN_STATUS_SUCCESS) {
+        b->call = "cudnnBackendExecute";
+        b->status = cudnnBackendExecute(lib.handle, op->plan->way[op->way].plan, pack);
+    }
+}
+
+dt_status dt_cudnn_run(const dt_cudnn_op *op, void *queue, const dt_cudnn_bytes *bytes, dt_err *err)
+{
+    dti_cudnn_bag b = {0};
+    DT_ASSERT(op->way < op->plan->n_way);
+    cudnnStatus_t s = cudnnSetStream(lib.handle, queue);
+    if (s != CUDNN_STATUS_SUCCESS)
+        return dti_cudnn_failed(s, "cudnnSetStream", err);
+    execute(&b, op, bytes);
+    s = b.status;
+    dti_cudnn_drop(&b);
+    if (s != CUDNN_STATUS_SUCCESS)
+        return dti_cudnn_failed(s, b.call, err);
+    if (!narrow(&op->p))
+        return DT_OK;
+    const int64_t count = (int64_t)(narrow_bytes(&op->p) / sizeof(dt_bf16));
+    return dt_cuda_widen(queue, bytes->weight, weight_of(op, bytes), count, err);
+}

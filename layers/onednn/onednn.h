@@ -1,0 +1,97 @@
+/* Convolutions and inner products by oneDNN. Everything that depends on oneDNN's version is
+ * in onednn.c; its types do not appear here.
+ *
+ * Activations are plain NHWC. The weight is in whatever layout the library finds fastest, which
+ * depends on the shape, the direction and the number of samples; such a layout is named by a
+ * dt_dnnl_layout and a reorder brings a weight from one to another. Scratch memory is the caller's.
+ *
+ * In bf16 x, y and their gradients are bf16, and so is the weight that forward and backward-data
+ * read; the gradient of the weight, plain weights and biases are fp32.
+ */
+#ifndef DT_LAYERS_ONEDNN_ONEDNN_H
+#define DT_LAYERS_ONEDNN_ONEDNN_H
+
+#include "engine/base/error.h"
+
+/* What a primitive computes. */
+typedef enum dt_dnnl_way {
+    DT_DNNL_FORWARD, /* x, weight, bias -> y */
+    DT_DNNL_DATA,    /* dy, weight -> dx */
+    DT_DNNL_WEIGHTS, /* x, dy -> dweight, dbias */
+    DT_DNNL_PLAIN,   /* as a layout: OIHW, or [out, in] */
+    DT_DNNL_PANELS,  /* as a layout, of a 1 x 1 kernel: [in / DT_DNNL_PANEL][out][DT_DNNL_PANEL] */
+    DT_DNNL_TAPS     /* as a layout: [kernel][kernel][in][out] */
+} dt_dnnl_way;
+
+enum { DT_DNNL_PANEL = 64 };
+
+/* A layer. Eight-byte members only, so that a problem can be compared as bytes.
+ * @fc:  1: an inner product of vectors of length c; h, w, p, q, kernel, stride, groups are then 1
+ * @p @q: output height and width
+ * @dilation: 1 is a dense kernel
+ * @bf16: 1: of values of bf16, else of fp32
+ * @taps: 1: the weight lives as DT_DNNL_TAPS, which kernels of ours read and write */
+typedef struct dt_dnnl_problem {
+    int64_t fc, bf16, bias, taps, groups, c, h, w, out, p, q, kernel, stride, pad, dilation;
+} dt_dnnl_problem;
+
+/* The layout of a weight that a direction wants (forward, data) or gives (weights) for n samples.
+ */
+typedef struct dt_dnnl_layout {
+    dt_dnnl_way way;
+    int64_t n; /* ignored from DT_DNNL_PLAIN on */
+} dt_dnnl_layout;
+
+/* What is known without building a primitive.
+ * @same: a reorder's two layouts are equal
+ * @layout: of the weight: equal numbers, equal layouts; unequal ones may still be equal */
+typedef struct dt_dnnl_facts {
+    size_t weight_bytes, work_bytes;
+    uint64_t layout;
+    bool same;
+    char impl[48];
+} dt_dnnl_facts;
+
+/* Facts of one direction, and of a reorder (weight_bytes is then that of the result). Answers are
+ * kept, so asking again is a look-up; thread-safe. DT_E_CONFIG when sizes are beyond the
+ * library's counters, DT_E_DEVICE when it refuses the shape. */
+dt_status dt_dnnl_ask(
+    const dt_dnnl_problem *p, dt_dnnl_layout way, dt_dnnl_facts *f, dt_err *err) DT_NODISCARD;
+dt_status dt_dnnl_ask_reorder(const dt_dnnl_problem *p, dt_dnnl_layout from, dt_dnnl_layout to,
+    dt_dnnl_facts *f, dt_err *err) DT_NODISCARD;
+
+typedef struct dt_dnnl_op dt_dnnl_op;
+
+dt_status dt_dnnl_create(
+    dt_dnnl_op **out, const dt_dnnl_problem *p, dt_dnnl_layout way, dt_err *err) DT_NODISCARD;
+dt_status dt_dnnl_create_reorder(dt_dnnl_op **out, const dt_dnnl_problem *p, dt_dnnl_layout from,
+    dt_dnnl_layout to, dt_err *err) DT_NODISCARD;
+/* Of some rows only: of outputs [first, first + n) of an fc's weight. On the side of
+ * DT_DNNL_PLAIN, which one of both must be, the bytes are those rows alone. DT_E_DEVICE where a
+ * layout does not let that be. */
+dt_status dt_dnnl_create_reorder_rows(dt_dnnl_op **out, const dt_dnnl_problem *p,
+    dt_dnnl_layout from, dt_dnnl_layout to, int64_t first, int64_t n, dt_err *err) DT_NODISCARD;
+void dt_dnnl_destroy(dt_dnnl_op *op);
+
+/* Bytes for one execution, by what they hold; 64-byte alignment is fastest.
+ * @x: x or dx; the source of a reorder
+ * @y: y or dy; the result of a reorder
+ * @weight @bias: parameters or their gradients; bias is ignored without one
+ * @work: facts' work_bytes of scratch */
+typedef struct dt_dnnl_bytes {
+    void *x, *y, *weight, *bias, *work;
+} dt_dnnl_bytes;
+
+/* One op is used by one thread at a time. The library allocates a few hundred bytes for its
+ * bookkeeping and frees them before it returns. */
+dt_status dt_dnnl_run(dt_dnnl_op *op, const dt_dnnl_bytes *bytes, dt_err *err) DT_NODISCARD;
+
+/* Whether the library uses AVX-512 here. Below it, inner products and some convolutions fall back
+ * to a matrix product that allocates up to 14 MB inside each call (2.6.3), outside the plan. */
+bool dt_onednn_avx512(void);
+/* Whether it multiplies bf16 by instructions made for it (AVX512-BF16, AMX). With AVX-512 alone it
+ * computes in bf16 too, but no faster than in fp32. */
+bool dt_onednn_bf16(void);
+const char *dt_onednn_version(void); /* "oneDNN 2.6.3", of the library that is loaded */
+
+#endif

@@ -1,0 +1,27 @@
+/* From a program to a plan: which tensors take whose bytes, where each lies in the arena in each of
+ * its live intervals, in which rows and with which events. Pure: the same program gives the same
+ * plan. */
+#ifndef DT_MEMORY_LOWER_LOWER_H
+#define DT_MEMORY_LOWER_LOWER_H
+
+#include "memory/pools/pool.h"
+#include "engine/plan.h"
+
+typedef struct dt_lower_opts {
+    const dt_pool_desc *pool;
+    const char *policy; /* for the plan's header */
+    uint64_t budget;    /* of the arena, 0: none */
+    dt_tier tier;       /* where a move goes that names none; 0: the host */
+    bool spill;         /* from the host to the disk, when more than @host_budget were needed */
+    uint64_t host_budget;
+} dt_lower_opts;
+
+/* Lower. The program's index is brought up to date; nothing else of it changes. A plan over budget
+ * is made all the same: the caller compares peak and budget and tells the user. */
+dt_status dt_lower(dt_plan **out, dt_program *p, const dt_lower_opts *o, dt_err *err) DT_NODISCARD;
+
+/* What no plan of the program can be below, whatever the pool: the plan's bound, without its
+ * addresses and rows, which take most of the time. */
+dt_status dt_lower_bound(uint64_t *bound, dt_program *p, dt_err *err) DT_NODISCARD;
+
+#endif

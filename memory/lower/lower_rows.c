@@ -1,0 +1,212 @@
+/* Tables and rows of the plan, in the program's order; WAIT rows come later. */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "memory/codec.h"
+#include "memory/lower/lowering.h"
+
+static void tensor_table(dti_lowering *l)
+{
+    const dt_program *p = l->p;
+    for (size_t t = 0; t < p->n_tensor; t++) {
+        dt_plan_tensor *to = &l->plan->tensor[t];
+        memcpy(to->name, p->tensor[t].name, sizeof to->name);
+        to->role = (uint16_t)p->tensor[t].role;
+        to->bytes = p->tensor[t].bytes;
+        to->persistent = p->tensor[t].home != DT_NONE;
+        to->home = to->persistent ? p->map->home[p->tensor[t].home].off : 0;
+    }
+    l->plan->n_tensor = p->n_tensor;
+}
+
+/* Bytes of the tensor that the op touches: its samples' part of a batched port. */
+static dt_plan_arg plan_arg(const dt_program *p, const dt_op *op, const dt_operand *a)
+{
+    const dt_tensor *t = &p->tensor[a->tensor];
+    dt_plan_arg g = {a->tensor, a->mode, 0, t->bytes};
+    if (t->sample_bytes > 0 && op->count == 0 && op->n1 - op->n0 != p->n) {
+        g.from = (uint64_t)op->n0 * t->sample_bytes;
+        g.to = (uint64_t)op->n1 * t->sample_bytes;
+    }
+    return g;
+}
+
+/* The way that this op takes, where it has a choice that was limited. */
+static dt_status plan_way(const dt_program *p, const dt_op *op, dt_plan_op *to, dt_err *err)
+{
+    dt_ways w;
+    dt_facts f;
+    if (op->node == DT_NONE || p->graph->node[op->node].room[dt_form_room(op->form)] == DT_ROOM_ANY)
+        return DT_OK;
+    DT_CHECK(dt_op_ways(p, op, &w, err));
+    if (w.n < 2)
+        return DT_OK;
+    DT_CHECK(dt_op_facts(p, op, &f, err));
+    memcpy(to->way, f.impl, sizeof to->way);
+    to->work = f.work_bytes;
+    return DT_OK;
+}
+
+static dt_status op_table(dti_lowering *l, dt_err *err)
+{
+    const dt_program *p = l->p;
+    for (size_t i = 0; i < p->n_order; i++) {
+        const dt_op *op = &p->op[p->order[i]];
+        if (op->desc == NULL)
+            continue;
+        dt_plan_op *to = &l->plan->op[l->plan->n_op++];
+        memcpy(to->name, op->name, sizeof to->name);
+        to->kind = (uint16_t)op->kind;
+        to->flops = op->flops;
+        to->first = (int32_t)l->plan->n_arg;
+        for (int a = 0; a < op->n_arg; a++)
+            l->plan->arg[l->plan->n_arg++] = plan_arg(p, op, &op->arg[a]);
+        to->n = (int32_t)l->plan->n_arg - to->first;
+        const dt_form *f = &op->desc->form[op->form];
+        for (int k = 0; k < f->n_over; k++) {
+            const int32_t out = dt_op_tensor(op, f->over[k].out);
+            const int32_t in = dt_op_tensor(op, f->over[k].in);
+            if (out == DT_NONE || in == DT_NONE || out == in)
+                continue;
+            to->safe[to->n_safe].out = out;
+            to->safe[to->n_safe++].in = in;
+        }
+        DT_TRY(err, plan_way(p, op, to, err), "%s", op->name);
+    }
+    return DT_OK;
+}
+
+static int32_t in_place_reason(dti_lowering *l, int32_t under)
+{
+    char text[DT_NAME_BYTES];
+    snprintf(text, sizeof text, "in place: the last reader of %.60s", l->p->tensor[under].name);
+    memcpy(l->plan->reason[l->plan->n_reason], text, sizeof text);
+    return (int32_t)l->plan->n_reason++;
+}
+
+static dt_row *add_row(dti_lowering *l, dt_row_kind kind, int32_t segment)
+{
+    dt_row *r = &l->plan->row[l->plan->n_row++];
+    *r = (dt_row){
+        .kind = (uint16_t)kind, .op = -1, .tensor = -1, .over = -1, .event = -1, .reason = -1};
+    if (segment >= 0) {
+        r->tensor = l->segment[segment].tensor;
+        r->bytes = l->p->tensor[r->tensor].bytes;
+        r->off = dti_segment_off(l, segment);
+    }
+    return r;
+}
+
+static void place_row(dti_lowering *l, int32_t segment)
+{
+    const dti_segment *g = &l->segment[segment];
+    dt_row *r = add_row(l, DT_ROW_PLACE, segment);
+    if (g->over >= 0) {
+        r->over = l->segment[g->over].tensor;
+        r->reason = in_place_reason(l, r->over);
+    }
+}
+
+static void copy_row(dti_lowering *l, const dt_op *op, int32_t id, int32_t pos)
+{
+    const int32_t s = dti_segment_at(l, op->arg[0].tensor, pos);
+    dt_row *r = add_row(l, op->kind == DT_OP_OUT ? DT_ROW_COPY_OUT : DT_ROW_COPY_IN, s);
+    if (op->kind == DT_OP_FETCH) {
+        r->stream = DT_STREAM_IN;
+        r->tier = DT_TIER_INPUT;
+        r->slot = op->arg[0].port == DT_LABELS ? 1 : 0;
+        l->plan->in_bytes += r->bytes;
+        return;
+    }
+    const dti_slot *slot = &l->slot[l->slot_of[id]];
+    const bool disk = slot->tier == DT_TIER_DISK;
+    if (op->kind == DT_OP_OUT)
+        r->stream = disk ? DT_STREAM_WRITE : DT_STREAM_OUT;
+    else
+        r->stream = disk ? DT_STREAM_READ : DT_STREAM_IN;
+    r->tier = (uint8_t)slot->tier;
+    r->slot = slot->at.off;
+    r->stored = slot->at.bytes;
+    r->codec = dt_codec_number(op->codec);
+    *(op->kind == DT_OP_OUT ? &l->plan->out_bytes : &l->plan->in_bytes) += r->stored;
+}
+
+/* Segments in the order of their first (or last) places: by place, at[place] .. at[place + 1]. */
+typedef struct by_place {
+    int32_t *at, *segment;
+} by_place;
+
+static bool sort_by_place(const dti_lowering *l, bool last, by_place *b)
+{
+    const size_t n = l->p->n_order;
+    b->at = dt_alloc(n + 2, sizeof *b->at);
+    b->segment = dt_alloc(l->n_segment, sizeof *b->segment);
+    if (b->at == NULL || b->segment == NULL)
+        return false;
+    for (size_t s = 0; s < l->n_segment; s++)
+        b->at[(last ? l->segment[s].last : l->segment[s].first) + 2]++;
+    for (size_t i = 2; i < n + 2; i++)
+        b->at[i] += b->at[i - 1];
+    for (size_t s = 0; s < l->n_segment; s++)
+        b->segment[b->at[(last ? l->segment[s].last : l->segment[s].first) + 1]++] = (int32_t)s;
+    return true;
+}
+
+static void rows(dti_lowering *l, const by_place *begin, const by_place *end)
+{
+    const dt_program *p = l->p;
+    int32_t compute = 0;
+    for (int32_t pos = 0; pos < (int32_t)p->n_order; pos++) {
+        const dt_op *op = &p->op[p->order[pos]];
+        for (int32_t k = begin->at[pos]; k < begin->at[pos + 1]; k++)
+            place_row(l, begin->segment[k]);
+        if (op->desc != NULL)
+            add_row(l, DT_ROW_COMPUTE, -1)->op = compute++;
+        else
+            copy_row(l, op, p->order[pos], pos);
+        for (int32_t k = end->at[pos]; k < end->at[pos + 1]; k++)
+            if (l->segment[end->segment[k]].under < 0)
+                add_row(l, DT_ROW_RELEASE, end->segment[k]);
+    }
+}
+
+static dt_status add_rows(dti_lowering *l, dt_err *err)
+{
+    by_place begin = {0}, end = {0};
+    const bool ok = sort_by_place(l, false, &begin) && sort_by_place(l, true, &end);
+    if (ok)
+        rows(l, &begin, &end);
+    dt_free(begin.at);
+    dt_free(begin.segment);
+    dt_free(end.at);
+    dt_free(end.segment);
+    return ok ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for a plan");
+}
+
+dt_status dti_rows(dti_lowering *l, dt_err *err)
+{
+    const dt_program *p = l->p;
+    dt_plan *plan = l->plan;
+    snprintf(plan->net, sizeof plan->net, "%s", p->graph->name);
+    snprintf(plan->policy, sizeof plan->policy, "%s", l->o->policy);
+    snprintf(plan->pool, sizeof plan->pool, "%s", l->o->pool->name);
+    snprintf(plan->device, sizeof plan->device, "%s", dt_device_name(p->device));
+    snprintf(plan->program, sizeof plan->program, "%s", dt_program_kind_name(p->kind));
+    plan->batch = p->n;
+    plan->budget = l->o->budget;
+    size_t args = 0;
+    for (size_t i = 0; i < p->n_order; i++)
+        args += (size_t)p->op[p->order[i]].n_arg;
+    plan->tensor = dt_alloc(p->n_tensor, sizeof *plan->tensor);
+    plan->op = dt_alloc(p->n_order, sizeof *plan->op);
+    plan->arg = dt_alloc(args, sizeof *plan->arg);
+    plan->row = dt_alloc(p->n_order + 2 * l->n_segment, sizeof *plan->row);
+    plan->reason = dt_alloc(l->n_segment + 1, sizeof *plan->reason);
+    if (plan->tensor == NULL || plan->op == NULL || plan->arg == NULL || plan->row == NULL ||
+        plan->reason == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a plan");
+    tensor_table(l);
+    DT_CHECK(op_table(l, err));
+    return add_rows(l, err);
+}

@@ -1,0 +1,267 @@
+/* Order across streams: inserts WAIT rows, and events where they are waited for, wherever a row
+ * needs work of another stream to be done that its stream does not yet know to be done. What a
+ * stream knows is a vector clock; a WAIT that another makes superfluous is left out, so that every
+ * WAIT of a plan is needed. */
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "memory/lower/lowering.h"
+
+typedef struct clock {
+    int32_t done[DT_STREAMS]; /* works of each stream known to be complete */
+} clock;
+
+typedef struct work {
+    int32_t row; /* in the new rows */
+    clock known; /* once it is complete */
+} work;
+
+/* Last works, by stream, that read or wrote some bytes; in clock form. */
+typedef struct range {
+    uint64_t from, to;
+    clock last;
+    uint8_t tier; /* of slots */
+} range;
+
+typedef struct usage {
+    clock write, any;
+} usage;
+
+typedef struct syncer {
+    const dt_plan *p;
+    dt_row *row;
+    size_t n_row;
+    work *work[DT_STREAMS];
+    clock now[DT_STREAMS];
+    usage *use;               /* by tensor, of its current interval */
+    dt_row over[DT_MAX_OVER]; /* PLACE rows of tensors over others, which end at the next COMPUTE */
+    int n_over;
+    range *former; /* arena bytes of intervals that have ended */
+    size_t n_former;
+    range *slot; /* host bytes of copies so far */
+    size_t n_slot;
+} syncer;
+
+static void join(clock *a, const clock *b)
+{
+    for (int s = 0; s < DT_STREAMS; s++)
+        a->done[s] = b->done[s] > a->done[s] ? b->done[s] : a->done[s];
+}
+
+static void wait_for(syncer *y, int stream, int other, int32_t count)
+{
+    const work *w = &y->work[other][count - 1];
+    dt_row *signal = &y->row[w->row];
+    if (signal->event < 0)
+        signal->event = w->row; /* renumbered at the end */
+    y->row[y->n_row++] = (dt_row){.kind = DT_ROW_WAIT,
+        .stream = (uint8_t)stream,
+        .op = -1,
+        .tensor = -1,
+        .over = -1,
+        .event = signal->event,
+        .reason = -1};
+    join(&y->now[stream], &w->known);
+}
+
+/* Make the stream know of all that is needed, by the fewest waits. */
+static void require(syncer *y, int stream, const clock *need)
+{
+    for (int round = 0; round < DT_STREAMS; round++) {
+        int best = -1, covers = -1;
+        for (int o = 0; o < DT_STREAMS; o++) {
+            if (o == stream || need->done[o] <= y->now[stream].done[o])
+                continue;
+            clock after = y->now[stream];
+            join(&after, &y->work[o][need->done[o] - 1].known);
+            int covered = 0;
+            for (int k = 0; k < DT_STREAMS; k++)
+                covered += k == stream || after.done[k] >= need->done[k];
+            if (covered > covers) {
+                covers = covered;
+                best = o;
+            }
+        }
+        if (best < 0)
+            return;
+        wait_for(y, stream, best, need->done[best]);
+    }
+}
+
+static int32_t add_work(syncer *y, const dt_row *r)
+{
+    const int s = r->stream;
+    y->row[y->n_row] = *r;
+    const int32_t count = ++y->now[s].done[s];
+    y->work[s][count - 1] = (work){(int32_t)y->n_row++, y->now[s]};
+    return count;
+}
+
+static void overlapping(const range *v, size_t n, const range *at, clock *need)
+{
+    for (size_t i = 0; i < n; i++)
+        if (v[i].tier == at->tier && v[i].from < at->to && at->from < v[i].to)
+            join(need, &v[i].last);
+}
+
+static range slot_of(const dt_row *r)
+{
+    return (range){r->slot, r->slot + r->stored, {{0}}, r->tier};
+}
+
+static void use_slot(syncer *y, const dt_row *r, int32_t count)
+{
+    y->slot[y->n_slot] = slot_of(r);
+    y->slot[y->n_slot++].last.done[r->stream] = count;
+}
+
+/* The interval is over; whoever uses its bytes next must know of all that was done to it. */
+static void forget(syncer *y, int32_t tensor, uint64_t off)
+{
+    usage *u = &y->use[tensor];
+    y->former[y->n_former++] = (range){off, off + y->p->tensor[tensor].bytes, u->any, 0};
+    memset(u, 0, sizeof *u);
+}
+
+static void compute(syncer *y, const dt_row *r)
+{
+    const dt_plan_op *op = &y->p->op[r->op];
+    clock need = {{0}};
+    for (int32_t a = op->first; a < op->first + op->n; a++) {
+        const dt_plan_arg *g = &y->p->arg[a];
+        const usage *u = &y->use[g->tensor];
+        join(&need, g->mode == DT_READ ? &u->write : &u->any);
+    }
+    for (int i = 0; i < y->n_over; i++)
+        join(&need, &y->use[y->over[i].over].any);
+    require(y, r->stream, &need);
+    const int32_t at = add_work(y, r);
+    for (int32_t a = op->first; a < op->first + op->n; a++) {
+        usage *u = &y->use[y->p->arg[a].tensor];
+        u->any.done[r->stream] = at;
+        if (y->p->arg[a].mode != DT_READ)
+            u->write.done[r->stream] = at;
+    }
+    for (int i = 0; i < y->n_over; i++)
+        forget(y, y->over[i].over, y->over[i].off);
+    y->n_over = 0;
+}
+
+static void copy_out(syncer *y, const dt_row *r)
+{
+    usage *u = &y->use[r->tensor];
+    clock need = u->write;
+    const range slot = slot_of(r);
+    overlapping(y->slot, y->n_slot, &slot, &need);
+    require(y, r->stream, &need);
+    u->any.done[r->stream] = add_work(y, r);
+    use_slot(y, r, u->any.done[r->stream]);
+}
+
+static void copy_in(syncer *y, const dt_row *r)
+{
+    usage *u = &y->use[r->tensor];
+    clock need = {{0}};
+    const range bytes = {r->off, r->off + r->bytes, {{0}}, 0}, slot = slot_of(r);
+    overlapping(y->former, y->n_former, &bytes, &need);
+    const bool stored = r->tier != DT_TIER_INPUT;
+    if (stored)
+        overlapping(y->slot, y->n_slot, &slot, &need);
+    require(y, r->stream, &need);
+    u->any.done[r->stream] = u->write.done[r->stream] = add_work(y, r);
+    if (stored)
+        use_slot(y, r, u->any.done[r->stream]);
+}
+
+/* The interval ends on the compute stream, which must know of every copy of it. */
+static void release(syncer *y, const dt_row *r)
+{
+    require(y, DT_STREAM_COMPUTE, &y->use[r->tensor].any);
+    forget(y, r->tensor, r->off);
+    y->row[y->n_row++] = *r;
+}
+
+/* Events so far bear the number of the row that signals them; count them up from 0 instead. */
+static dt_status renumber(dt_plan *p, dt_err *err)
+{
+    int32_t *number = dt_alloc(p->n_row, sizeof *number);
+    if (number == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for lowering");
+    for (size_t i = 0; i < p->n_row; i++) {
+        dt_row *r = &p->row[i];
+        if (r->event < 0)
+            continue;
+        if (r->kind != DT_ROW_WAIT) /* a signal comes before its waits */
+            number[r->event] = p->n_event++;
+        r->event = number[r->event];
+    }
+    dt_free(number);
+    return DT_OK;
+}
+
+static dt_status reserve(syncer *y, dt_err *err)
+{
+    const size_t n = y->p->n_row;
+    bool ok = true;
+    for (int s = 0; s < DT_STREAMS; s++) {
+        y->work[s] = dt_alloc(n, sizeof *y->work[s]);
+        ok = ok && y->work[s] != NULL;
+    }
+    y->row = dt_alloc(n * DT_STREAMS, sizeof *y->row); /* a row waits for two streams at most */
+    y->use = dt_alloc(y->p->n_tensor, sizeof *y->use);
+    y->former = dt_alloc(n, sizeof *y->former);
+    y->slot = dt_alloc(n, sizeof *y->slot);
+    if (!ok || y->row == NULL || y->use == NULL || y->former == NULL || y->slot == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for lowering");
+    return DT_OK;
+}
+
+static void walk(syncer *y)
+{
+    for (size_t i = 0; i < y->p->n_row; i++) {
+        const dt_row *r = &y->p->row[i];
+        switch ((dt_row_kind)r->kind) {
+        case DT_ROW_PLACE:
+            if (r->over >= 0)
+                y->over[y->n_over++] = *r;
+            y->row[y->n_row++] = *r;
+            break;
+        case DT_ROW_RELEASE:
+            release(y, r);
+            break;
+        case DT_ROW_COMPUTE:
+            compute(y, r);
+            break;
+        case DT_ROW_COPY_OUT:
+            copy_out(y, r);
+            break;
+        case DT_ROW_COPY_IN:
+            copy_in(y, r);
+            break;
+        case DT_ROW_WAIT:
+        case DT_ROW_KINDS:
+            DT_ASSERT(0 && "rows without waits come in");
+        }
+    }
+}
+
+dt_status dti_sync(dt_plan *p, dt_err *err)
+{
+    syncer y = {.p = p};
+    dt_status st = reserve(&y, err);
+    if (st == DT_OK) {
+        walk(&y);
+        dt_free(p->row);
+        p->row = y.row;
+        p->n_row = y.n_row;
+        y.row = NULL;
+        st = renumber(p, err);
+    }
+    for (int s = 0; s < DT_STREAMS; s++)
+        dt_free(y.work[s]);
+    dt_free(y.row);
+    dt_free(y.use);
+    dt_free(y.former);
+    dt_free(y.slot);
+    return st;
+}

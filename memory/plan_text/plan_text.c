@@ -1,0 +1,283 @@
+#include "memory/plan_text/plan_text.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "memory/codec.h"
+#include "memory/plan_text/plan_line.h"
+
+#define FIELD(key, kind, member)                                                                   \
+    {                                                                                              \
+        key, kind, offsetof(dt_plan, member), sizeof(((dt_plan *)0)->member)                       \
+    }
+const dti_field dti_fields[DTI_FIELDS] = {
+    FIELD("net", DTI_TEXT, net),
+    FIELD("device", DTI_TEXT, device),
+    FIELD("program", DTI_TEXT, program),
+    FIELD("policy", DTI_TEXT, policy),
+    FIELD("pool", DTI_TEXT, pool),
+    FIELD("batch", DTI_I64, batch),
+    FIELD("budget", DTI_U64, budget),
+    FIELD("persistent", DTI_U64, persistent),
+    FIELD("peak", DTI_U64, peak),
+    FIELD("bound", DTI_U64, bound),
+    FIELD("host", DTI_U64, host_peak),
+    FIELD("disk", DTI_U64, disk_peak),
+    FIELD("out", DTI_U64, out_bytes),
+    FIELD("in", DTI_U64, in_bytes),
+    FIELD("events", DTI_I32, n_event),
+};
+#undef FIELD
+
+#define B(c) DTI_COLUMN_BIT(DTI_##c)
+#define MEM (B(TENSOR) | B(OFF) | B(BYTES))
+const dti_row_rule dti_row_rules[DT_ROW_KINDS] = {
+    [DT_ROW_PLACE] = {MEM, B(OVER)},
+    [DT_ROW_RELEASE] = {MEM, 0},
+    [DT_ROW_COMPUTE] = {B(OP), B(EVENT)},
+    [DT_ROW_COPY_OUT] = {MEM | B(SLOT), B(OP) | B(EVENT)},
+    [DT_ROW_COPY_IN] = {MEM | B(SLOT), B(OP) | B(EVENT)},
+    [DT_ROW_WAIT] = {B(EVENT), 0},
+};
+#undef MEM
+#undef B
+
+const char dti_stream_letters[DT_STREAMS + 1] = "coiwr";
+
+/* A name stands between blanks and beside the marks of arguments; a reason has the rest of its
+ * line. */
+static void escape(const char *s, bool reason, char to[DTI_CELL_BYTES])
+{
+    static const char hex[] = "0123456789abcdef";
+    const size_t n = strlen(s);
+    size_t k = 0;
+    if (n == 0)
+        to[k++] = '\\';
+    for (size_t i = 0; i < n; i++) {
+        const unsigned char c = (unsigned char)s[i];
+        const bool plain = c > ' ' && c < 0x7f && c != '\\' && (reason || strchr("#[/", c) == NULL);
+        const bool inner = reason && c == ' ' && i > 0 && i + 1 < n;
+        if ((plain || inner) && !(c == '-' && n == 1)) {
+            to[k++] = (char)c;
+        } else {
+            to[k++] = '\\';
+            to[k++] = 'x';
+            to[k++] = hex[c >> 4];
+            to[k++] = hex[c & 15];
+        }
+    }
+    to[k] = '\0';
+}
+
+void dti_escape_name(const char *name, char to[DTI_CELL_BYTES])
+{
+    escape(name, false, to);
+}
+
+void dti_field_text(const dt_plan *p, const dti_field *f, char to[DTI_CELL_BYTES])
+{
+    const char *at = (const char *)p + f->at;
+    int64_t i64;
+    uint64_t u64;
+    int32_t i32;
+    switch (f->kind) {
+    case DTI_TEXT:
+        escape(at, false, to);
+        return;
+    case DTI_I64:
+        memcpy(&i64, at, sizeof i64);
+        snprintf(to, DTI_CELL_BYTES, "%" PRId64, i64);
+        return;
+    case DTI_U64:
+        memcpy(&u64, at, sizeof u64);
+        snprintf(to, DTI_CELL_BYTES, "%" PRIu64, u64);
+        return;
+    case DTI_I32:
+        memcpy(&i32, at, sizeof i32);
+        snprintf(to, DTI_CELL_BYTES, "%" PRId32, i32);
+        return;
+    }
+}
+
+static int compare_entries(const void *va, const void *vb)
+{
+    const dti_entry *a = va, *b = vb;
+    const int c = strcmp(a->text, b->text);
+    return c != 0 ? c : (a->id > b->id) - (a->id < b->id);
+}
+
+void dti_sort_entries(dti_entry *v, size_t n)
+{
+    qsort(v, n, sizeof *v, compare_entries);
+}
+
+/* Whether each of n names, every @each bytes, is borne by another one too; NULL when memory is out.
+ */
+static bool *find_twice(const char *name, size_t each, size_t n)
+{
+    dti_entry *v = dt_alloc(n, sizeof *v);
+    bool *twice = v != NULL ? dt_alloc(n, sizeof *twice) : NULL;
+    if (twice != NULL) {
+        for (size_t i = 0; i < n; i++)
+            v[i] = (dti_entry){name + i * each, (int32_t)i};
+        dti_sort_entries(v, n);
+        for (size_t i = 1; i < n; i++)
+            if (strcmp(v[i - 1].text, v[i].text) == 0)
+                twice[v[i - 1].id] = twice[v[i].id] = true;
+    }
+    dt_free(v);
+    return twice;
+}
+
+void dti_names_init(dti_names *n, const dt_plan *p)
+{
+    n->p = p;
+    n->tensor_twice = find_twice((const char *)p->tensor, sizeof *p->tensor, p->n_tensor);
+    n->op_twice = find_twice((const char *)p->op, sizeof *p->op, p->n_op);
+}
+_Static_assert(offsetof(dt_plan_tensor, name) == 0 && offsetof(dt_plan_op, name) == 0,
+    "names are found at the start of their records");
+
+void dti_names_deinit(dti_names *n)
+{
+    dt_free(n->tensor_twice);
+    dt_free(n->op_twice);
+}
+
+static void name_text(const char *table, size_t each, size_t n, const bool *twice, int32_t id,
+    char to[DTI_CELL_BYTES])
+{
+    if (id < 0 || (size_t)id >= n) {
+        snprintf(to, DTI_CELL_BYTES, id == DT_NONE ? "-" : "?%" PRId32, id);
+        return;
+    }
+    const char *name = table + (size_t)id * each;
+    bool shared = twice != NULL && twice[id];
+    for (size_t i = 0; twice == NULL && i < n; i++)
+        shared = shared || (i != (size_t)id && strcmp(name, table + i * each) == 0);
+    escape(name, false, to);
+    if (shared) {
+        const size_t k = strlen(to);
+        snprintf(to + k, DTI_CELL_BYTES - k, "#%" PRId32, id);
+    }
+}
+
+void dti_tensor_name(const dti_names *n, int32_t tensor, char to[DTI_CELL_BYTES])
+{
+    const dt_plan *p = n->p;
+    name_text((const char *)p->tensor, sizeof *p->tensor, p->n_tensor, n->tensor_twice, tensor, to);
+}
+
+void dti_op_name(const dti_names *n, int32_t op, char to[DTI_CELL_BYTES])
+{
+    const dt_plan *p = n->p;
+    name_text((const char *)p->op, sizeof *p->op, p->n_op, n->op_twice, op, to);
+}
+
+/* A number where the kind has one; elsewhere only what should not be there. */
+static void number(bool has, uint64_t v, char to[DTI_CELL_BYTES])
+{
+    if (has || v != 0)
+        snprintf(to, DTI_CELL_BYTES, "%" PRIu64, v);
+}
+
+/* TIER:OFFSET, and =CODEC/BYTES behind it where the slot holds them packed. */
+static void slot_text(const dt_row *r, char to[DTI_CELL_BYTES])
+{
+    size_t codecs;
+    const dt_codec *const *codec = dt_codec_all(&codecs);
+    if (r->tier >= DT_TIERS)
+        snprintf(to, DTI_CELL_BYTES, "?%d:%" PRIu64, r->tier, r->slot);
+    else
+        snprintf(to, DTI_CELL_BYTES, "%s:%" PRIu64, dt_tier_name(r->tier), r->slot);
+    const size_t k = strlen(to);
+    if (r->codec > 0 && (size_t)r->codec <= codecs)
+        snprintf(to + k, DTI_CELL_BYTES - k, "=%s/%" PRIu64, codec[r->codec - 1]->name, r->stored);
+    else if (r->codec != 0)
+        snprintf(to + k, DTI_CELL_BYTES - k, "=?%" PRId32 "/%" PRIu64, r->codec, r->stored);
+}
+
+void dti_row_cells(const dti_names *n, size_t row, dti_cells *c)
+{
+    const dt_row *r = &n->p->row[row];
+    const unsigned needs = r->kind < DT_ROW_KINDS ? dti_row_rules[r->kind].needs : 0;
+    for (int i = 0; i < DTI_COLUMNS; i++)
+        snprintf(c->text[i], DTI_CELL_BYTES, "-");
+    snprintf(c->text[DTI_ROW], DTI_CELL_BYTES, "%zu", row);
+    if (r->stream < DT_STREAMS)
+        snprintf(c->text[DTI_STREAM], DTI_CELL_BYTES, "%c", dti_stream_letters[r->stream]);
+    else
+        snprintf(c->text[DTI_STREAM], DTI_CELL_BYTES, "?%d", r->stream);
+    if (r->kind < DT_ROW_KINDS)
+        snprintf(c->text[DTI_KIND], DTI_CELL_BYTES, "%s", dt_row_name(r->kind));
+    else
+        snprintf(c->text[DTI_KIND], DTI_CELL_BYTES, "?%d", r->kind);
+    dti_op_name(n, r->op, c->text[DTI_OP]);
+    dti_tensor_name(n, r->tensor, c->text[DTI_TENSOR]);
+    number(needs & DTI_COLUMN_BIT(DTI_OFF), r->off, c->text[DTI_OFF]);
+    number(needs & DTI_COLUMN_BIT(DTI_BYTES), r->bytes, c->text[DTI_BYTES]);
+    if (r->event != DT_NONE)
+        snprintf(c->text[DTI_EVENT], DTI_CELL_BYTES, "e%" PRId32, r->event);
+    dti_tensor_name(n, r->over, c->text[DTI_OVER]);
+    if ((needs & DTI_COLUMN_BIT(DTI_SLOT)) != 0 || r->tier != 0 || r->slot != 0)
+        slot_text(r, c->text[DTI_SLOT]);
+    if (r->reason >= 0 && (size_t)r->reason < n->p->n_reason)
+        escape(n->p->reason[r->reason], true, c->text[DTI_REASON]);
+    else if (r->reason != DT_NONE)
+        snprintf(c->text[DTI_REASON], DTI_CELL_BYTES, "?%" PRId32, r->reason);
+}
+
+void dti_tensor_line(const dti_names *n, size_t tensor, FILE *f)
+{
+    const dt_plan_tensor *t = &n->p->tensor[tensor];
+    char name[DTI_CELL_BYTES], home[DTI_CELL_BYTES] = "-";
+    dti_tensor_name(n, (int32_t)tensor, name);
+    number(t->persistent, t->home, home);
+    const char *role = t->role < DT_ROLE_COUNT ? dt_role_name((dt_role)t->role) : "?";
+    fprintf(f, "tensor %s %s %" PRIu64 " %s", name, role, t->bytes, home);
+}
+
+static void arg_text(const dti_names *n, const dt_plan_arg *a, FILE *f)
+{
+    static const char modes[] = "?rwu"; /* DT_READ, DT_WRITE, DT_UPDATES */
+    char name[DTI_CELL_BYTES];
+    dti_tensor_name(n, a->tensor, name);
+    fprintf(f, " %c:%s", modes[a->mode <= DT_UPDATES ? a->mode : 0], name);
+    const bool known = a->tensor >= 0 && (size_t)a->tensor < n->p->n_tensor;
+    if (!known || a->from != 0 || a->to != n->p->tensor[a->tensor].bytes)
+        fprintf(f, "[%" PRIu64 ",%" PRIu64 ")", a->from, a->to);
+}
+
+void dti_op_line(const dti_names *n, size_t op, FILE *f)
+{
+    const dt_plan *p = n->p;
+    const dt_plan_op *o = &p->op[op];
+    char name[DTI_CELL_BYTES], in[DTI_CELL_BYTES];
+    dti_op_name(n, (int32_t)op, name);
+    const char *kind = o->kind < DT_OP_KINDS ? dt_op_kind_name((dt_op_kind)o->kind) : "?";
+    const bool whole = o->flops == floor(o->flops) && o->flops < 1e15;
+    fprintf(f, whole ? "op %s %s %.0f" : "op %s %s %.17g", name, kind, o->flops);
+    for (int64_t i = o->first; i < (int64_t)o->first + o->n; i++)
+        if (i >= 0 && (size_t)i < p->n_arg)
+            arg_text(n, &p->arg[i], f);
+    for (int i = 0; i < o->n_safe && i < DT_MAX_OVER; i++) {
+        dti_tensor_name(n, o->safe[i].out, name);
+        dti_tensor_name(n, o->safe[i].in, in);
+        fprintf(f, " s:%s/%s", name, in);
+    }
+    if (o->way[0] != '\0') {
+        escape(o->way, false, name);
+        fprintf(f, " k:%s/%" PRIu64, name, o->work);
+    }
+}
+
+void dti_row_line(const dti_names *n, size_t row, FILE *f)
+{
+    dti_cells c;
+    dti_row_cells(n, row, &c);
+    for (int i = DTI_ROW + 1; i < DTI_COLUMNS; i++)
+        fprintf(f, i > DTI_ROW + 1 ? " %s" : "%s", c.text[i]);
+}

@@ -1,0 +1,50 @@
+/* Plans as text: stable names, decimal bytes, no addresses of the process and no clock, so that two
+ * can be compared line by line. One record a line, fields separated by blanks, "-" for none:
+ *
+ *     dt-plan 1 net=... device=... (the header, every field in a fixed order)
+ *     tensor NAME ROLE BYTES HOME
+ *     op NAME KIND FLOPS ARG... s:OUT/IN... k:WAY/WORK
+ *     ROW STREAM KIND OP TENSOR OFF BYTES EVENT OVER TIER:SLOT REASON
+ *
+ * HOME is the offset of a persistent tensor, "-" for others. ARG is r:, w: or u: and a tensor, with
+ * [from,to) behind it unless it is whole; WAY is how a device with several ways computes the op,
+ * and WORK the scratch that it wants. A slot that holds packed bytes is TIER:SLOT=CODEC/BYTES.
+ *
+ * Tensors come before ops, ops before rows; rows are numbered from 0; streams are c, o, i, w and r
+ * (dt_stream); the reason is the rest of its line. Lines that begin with # are comments. Bytes of a
+ * name that would be misread stand as \xNN, an empty name is a lone backslash, and a name that two
+ * records share is followed by #NUMBER of the record. */
+#ifndef DT_MEMORY_PLAN_TEXT_PLAN_TEXT_H
+#define DT_MEMORY_PLAN_TEXT_PLAN_TEXT_H
+
+#include <stdio.h>
+
+#include "engine/plan.h"
+
+enum { DT_PLAN_TEXT_BYTES = 32 << 20, DT_PLAN_LINE_BYTES = 64 << 10 };
+
+/* The whole plan: header, tables, rows. parse(print(p)) equals p when arguments of ops stand in the
+ * order of the ops, flops are finite, and the reasons are distinct and in the order in which rows
+ * first use them; otherwise these come back so. An index out of range is printed as ?INDEX, for
+ * those who look for the bug. */
+void dt_plan_print(const dt_plan *p, FILE *f);
+
+/* Only the rows as people read them: "P x; I x e0", one op a line (see docs/design.md). P place, R
+ * release, C compute, O copy out, I copy in, W wait; a row on another stream than its kind's own
+ * names it: "W(o) e3". */
+void dt_plan_print_short(const dt_plan *p, FILE *f);
+
+/* Read a printed plan. @name stands for the file in messages; the caller owns *out, NULL on
+ * failure. DT_E_DATA with "NAME:LINE: ..." and the value; sizes and counts are bounded by the size
+ * of the text, which is at most DT_PLAN_TEXT_BYTES. The plan is well-formed (indices in range, rows
+ * with the fields of their kind) but not yet verified. */
+dt_status dt_plan_parse(
+    dt_plan **out, const char *name, const char *text, size_t bytes, dt_err *err) DT_NODISCARD;
+
+/* Print what differs between two plans, "- " before what only a has and "+ " before what only b
+ * has: the fields of the header, then tensors, ops and rows by longest common subsequence (a row's
+ * number is no difference). False when nothing differs. When memory is out, or too many lines are
+ * alike, a section is printed whole, as if all of it differed. */
+bool dt_plan_diff(const dt_plan *a, const dt_plan *b, FILE *f);
+
+#endif

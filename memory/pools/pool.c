@@ -1,0 +1,115 @@
+#include "memory/pools/pool.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+
+#define DT_POOL(n) extern const dt_pool_desc dt_pool_##n;
+#include "memory/pools/pools.def"
+#undef DT_POOL
+
+static const dt_pool_desc *const all_pools[] = {
+#define DT_POOL(n) &dt_pool_##n,
+#include "memory/pools/pools.def"
+#undef DT_POOL
+};
+
+const dt_pool_desc *const *dt_pool_all(size_t *n)
+{
+    *n = DT_COUNT(all_pools);
+    return all_pools;
+}
+
+const dt_pool_desc *dt_pool_find(const char *name)
+{
+    for (size_t i = 0; i < DT_COUNT(all_pools); i++)
+        if (strcmp(all_pools[i]->name, name) == 0)
+            return all_pools[i];
+    return NULL;
+}
+
+dt_status dt_pool_check(const dt_interval *v, size_t n, dt_err *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint64_t need;
+        if (v[i].bytes == 0)
+            continue;
+        if (v[i].lower >= v[i].upper)
+            return DT_FAIL(err, DT_E_INTERNAL,
+                "interval %zu lives during [%" PRId64 ", %" PRId64 "), which is empty", i,
+                v[i].lower, v[i].upper);
+        if (v[i].align == 0 || (v[i].align & (v[i].align - 1)) != 0)
+            return DT_FAIL(err, DT_E_INTERNAL,
+                "interval %zu has alignment %" PRIu64 ", which is no power of two", i, v[i].align);
+        if (!dt_round_up(v[i].bytes, v[i].align, &need))
+            return DT_FAIL(err, DT_E_BUDGET,
+                "interval %zu: %" PRIu64 " bytes cannot be rounded up to a multiple of %" PRIu64, i,
+                v[i].bytes, v[i].align);
+    }
+    return DT_OK;
+}
+
+static uint64_t saturating_need(const dt_interval *v)
+{
+    uint64_t need;
+    return dt_round_up(v->bytes, v->align, &need) ? need : UINT64_MAX;
+}
+
+static uint64_t saturating_add(uint64_t a, uint64_t b)
+{
+    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+/* The live sum is largest at some interval's start. Needs no memory, takes n * n. */
+static uint64_t slow_lower_bound(const dt_interval *v, size_t n)
+{
+    uint64_t most = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t sum = 0;
+        for (size_t j = 0; j < n; j++)
+            if (v[j].lower <= v[i].lower && v[i].lower < v[j].upper && v[j].bytes > 0)
+                sum = saturating_add(sum, saturating_need(&v[j]));
+        most = sum > most ? sum : most;
+    }
+    return most;
+}
+
+typedef struct edge {
+    int64_t at;
+    uint64_t need;
+} edge;
+
+static int by_time(const void *a, const void *b)
+{
+    const int64_t p = ((const edge *)a)->at, q = ((const edge *)b)->at;
+    return (p > q) - (p < q);
+}
+
+uint64_t dt_pool_lower_bound(const dt_interval *v, size_t n)
+{
+    edge *start = dt_alloc(n, 2 * sizeof *start);
+    if (start == NULL)
+        return slow_lower_bound(v, n);
+    edge *stop = start + n;
+    size_t m = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (v[i].bytes == 0 || v[i].lower >= v[i].upper)
+            continue;
+        start[m] = (edge){v[i].lower, saturating_need(&v[i])};
+        stop[m] = (edge){v[i].upper, start[m].need};
+        m++;
+    }
+    qsort(start, m, sizeof *start, by_time);
+    qsort(stop, m, sizeof *stop, by_time);
+    uint64_t live = 0, most = 0;
+    for (size_t i = 0, j = 0; i < m && most < UINT64_MAX; i++) {
+        for (; stop[j].at <= start[i].at; j++)
+            live -= stop[j].need;
+        live = saturating_add(live, start[i].need);
+        most = live > most ? live : most;
+    }
+    dt_free(start);
+    return most;
+}

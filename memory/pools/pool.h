@@ -1,0 +1,60 @@
+/* Where in one block of bytes intervals of time live: the dynamic storage allocation problem. Pure
+ * functions from intervals to offsets. */
+#ifndef DT_MEMORY_POOLS_POOL_H
+#define DT_MEMORY_POOLS_POOL_H
+
+#include "engine/base/error.h"
+
+/* Bytes needed during [lower, upper) in time, lower < upper. align is a power of two; off is the
+ * answer, a multiple of align. The interval takes its bytes rounded up to align. One of zero bytes
+ * gets off 0, whatever its other members hold, and is in nobody's way. id is the caller's: no pool
+ * reads it. */
+typedef struct dt_interval {
+    int64_t lower, upper;
+    uint64_t bytes, align;
+    uint64_t off;
+    int64_t id;
+} dt_interval;
+
+/**
+ * struct dt_pool_desc - a way to place intervals.
+ * @name @summary: as in the INI file and in `dnntrain list pools`
+ * @place: fill every off, set *peak to the highest end. Two intervals that share an instant share
+ * no byte. The same input gives the same output. DT_E_NOMEM when the host is out of memory,
+ *         DT_E_BUDGET when a sum overflows, DT_E_INTERNAL when an interval is empty in time or its
+ *         align is no power of two; then offs and *peak mean nothing
+ */
+typedef struct dt_pool_desc {
+    const char *name, *summary;
+    dt_status (*place)(dt_interval *v, size_t n, uint64_t *peak, dt_err *err);
+} dt_pool_desc;
+
+/* memory/pools/pools.def holds a line a pool. */
+const dt_pool_desc *const *dt_pool_all(size_t *n);
+const dt_pool_desc *dt_pool_find(const char *name); /* NULL if unknown */
+
+/* Largest sum of live bytes over time (each rounded up to its align): no placement is lower.
+ * UINT64_MAX when that sum overflows. */
+uint64_t dt_pool_lower_bound(const dt_interval *v, size_t n);
+
+/* For pools: DT_E_INTERNAL or DT_E_BUDGET when an interval is not as described above or cannot be
+ * rounded up. */
+dt_status dt_pool_check(const dt_interval *v, size_t n, dt_err *err) DT_NODISCARD;
+
+/* x rounded up to a power of two; false when that overflows. */
+static inline bool dt_round_up(uint64_t x, uint64_t align, uint64_t *out)
+{
+    const uint64_t mask = align - 1;
+    *out = (x + mask) & ~mask;
+    return x <= UINT64_MAX - mask;
+}
+
+/* What a checked interval takes. */
+static inline uint64_t dt_interval_need(const dt_interval *v)
+{
+    uint64_t need;
+    (void)dt_round_up(v->bytes, v->align, &need);
+    return need;
+}
+
+#endif

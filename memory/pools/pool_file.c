@@ -1,0 +1,146 @@
+#include "memory/pools/pool_file.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "engine/base/io.h"
+
+static const char header[] = "id,lower,upper,size";
+static const char *const fields[] = {"id", "lower", "upper", "size"};
+enum { FIELDS = 4, SHOWN = 40 };
+
+/* A decimal integer that is the whole of [p, end). */
+static bool read_integer(const char *p, const char *end, int64_t *out)
+{
+    const bool minus = p < end && *p == '-';
+    const uint64_t most = (uint64_t)INT64_MAX + minus;
+    uint64_t value = 0;
+    p += minus;
+    if (p == end)
+        return false;
+    for (; p < end; p++) {
+        const uint64_t digit = (uint64_t)*p - '0';
+        if (*p < '0' || *p > '9' || value > (most - digit) / 10)
+            return false;
+        value = value * 10 + digit;
+    }
+    *out = !minus ? (int64_t)value : value == most ? INT64_MIN : -(int64_t)value;
+    return true;
+}
+
+/* Where a message points. */
+typedef struct place {
+    const char *path;
+    size_t line;
+} place;
+
+static dt_status read_line(
+    dt_interval *x, const char *p, const char *end, const place *at, dt_err *err)
+{
+    int64_t value[FIELDS];
+    for (size_t i = 0; i < FIELDS; i++) {
+        const char *comma = memchr(p, ',', (size_t)(end - p));
+        if ((comma != NULL) != (i + 1 < FIELDS))
+            return DT_FAIL(
+                err, DT_E_DATA, "%s:%zu: not the four fields %s", at->path, at->line, header);
+        const char *stop = comma != NULL ? comma : end;
+        if (!read_integer(p, stop, &value[i])) {
+            const int shown = stop - p > SHOWN ? SHOWN : (int)(stop - p);
+            return DT_FAIL(err, DT_E_DATA, "%s:%zu: %s '%.*s' is not an integer of 64 bits",
+                at->path, at->line, fields[i], shown, p);
+        }
+        p = stop + 1;
+    }
+    if (value[1] >= value[2])
+        return DT_FAIL(err, DT_E_DATA, "%s:%zu: lower %" PRId64 " is not below upper %" PRId64,
+            at->path, at->line, value[1], value[2]);
+    if (value[3] < 0)
+        return DT_FAIL(
+            err, DT_E_DATA, "%s:%zu: size %" PRId64 " is negative", at->path, at->line, value[3]);
+    *x = (dt_interval){.id = value[0],
+        .lower = value[1],
+        .upper = value[2],
+        .bytes = (uint64_t)value[3],
+        .align = 1};
+    return DT_OK;
+}
+
+static bool is_header(const char *p, const char *end)
+{
+    return (size_t)(end - p) == sizeof header - 1 && memcmp(p, header, sizeof header - 1) == 0;
+}
+
+static dt_status read_text(
+    dt_interval **v, size_t *n, const char *text, size_t bytes, const char *path, dt_err *err)
+{
+    size_t cap = 0;
+    place at = {path, 0};
+    for (const char *p = text, *const stop = text + bytes; p < stop;) {
+        const char *newline = memchr(p, '\n', (size_t)(stop - p));
+        const char *next = newline != NULL ? newline + 1 : stop;
+        const char *end = newline != NULL ? newline : stop;
+        end -= end > p && newline != NULL && end[-1] == '\r';
+        at.line++;
+        if (at.line > 1 || !is_header(p, end)) {
+            void *grown = *v;
+            if (!dt_grow(&grown, &cap, *n, sizeof **v))
+                return DT_FAIL(err, DT_E_NOMEM, "%s:%zu: out of memory", path, at.line);
+            *v = grown;
+            DT_CHECK(read_line(&(*v)[*n], p, end, &at, err));
+            ++*n;
+        }
+        p = next;
+    }
+    return DT_OK;
+}
+
+dt_status dt_pool_file_read(dt_interval **v, size_t *n, const char *path, dt_err *err)
+{
+    *v = NULL;
+    *n = 0;
+    char *text;
+    size_t bytes;
+    DT_CHECK(dt_read_file(&text, &bytes, path, DT_POOL_FILE_BYTES, DT_E_DATA, err));
+    dt_interval *read = NULL;
+    size_t count = 0;
+    const dt_status st = read_text(&read, &count, text, bytes, path, err);
+    dt_free(text);
+    if (st != DT_OK) {
+        dt_free(read);
+        return st;
+    }
+    *v = read;
+    *n = count;
+    return DT_OK;
+}
+
+static dt_status write_lines(dt_file_writer *w, const dt_interval *v, size_t n, dt_err *err)
+{
+    char line[128];
+    int len = snprintf(line, sizeof line, "%s\n", header);
+    DT_CHECK(dt_writer_put(w, line, (size_t)len, err));
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t need = v[i].bytes > 0 ? dt_interval_need(&v[i]) : 0;
+        if (v[i].lower >= v[i].upper || need > INT64_MAX)
+            return DT_FAIL(err, DT_E_INTERNAL, "interval %zu is empty or too large for a file", i);
+        len = snprintf(line, sizeof line, "%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRIu64 "\n",
+            v[i].id, v[i].lower, v[i].upper, need);
+        DT_CHECK(dt_writer_put(w, line, (size_t)len, err));
+    }
+    return DT_OK;
+}
+
+dt_status dt_pool_file_write(const dt_interval *v, size_t n, const char *path, dt_err *err)
+{
+    dt_file_writer *w;
+    DT_CHECK(dt_pool_check(v, n, err));
+    DT_CHECK(dt_writer_open(&w, path, err));
+    const dt_status st = write_lines(w, v, n, err);
+    if (st != DT_OK) {
+        dt_writer_abandon(w);
+        return st;
+    }
+    return dt_writer_commit(w, err);
+}

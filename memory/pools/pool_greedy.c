@@ -1,0 +1,256 @@
+/* Offline: all intervals are known, so they are placed in a clever order rather than in time's,
+ * each at the lowest offset free during its life. Several orders are tried, then the best one is
+ * improved by small changes near the peak, until the lower bound is met or a budget of work is used
+ * up. Measured: 3,000 intervals of a training program take 5 to 20 ms, 10,000 up to 200 ms.
+ * The budget is counted in steps, never in seconds, so that the same input gives the same
+ * output everywhere. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "memory/pools/pool_shelf.h"
+
+extern const dt_pool_desc dt_pool_best_fit;
+
+/* Steps are visits of one placed interval, about a nanosecond each. */
+enum { STEPS_FOR_ORDERS = 160000000, STEPS_FOR_CHANGES = 8000000 };
+enum {
+    FEW = 256,  /* so few intervals that the bound itself is the goal */
+    MANY = 1000 /* so many that the steps for changes would pay for a handful only */
+};
+
+typedef struct key {
+    uint64_t first, second; /* larger goes first */
+    size_t who;             /* smaller goes first */
+} key;
+
+typedef struct search {
+    dt_interval *v; /* off: the best placement so far */
+    size_t n;       /* intervals that have bytes, the length of what follows */
+    size_t *order, *trial;
+    uint64_t *off; /* of the trial, by interval */
+    key *keys;
+    dti_shelf shelf;
+    uint64_t peak, bound; /* of the best placement; of any placement */
+    uint64_t order_peak;  /* of placing in order; UINT64_MAX: there is no order yet */
+    int64_t steps;        /* left */
+    uint64_t random;
+} search;
+
+/* Place in the trial order. The peak, or UINT64_MAX when it would be limit or more, or steps ran
+ * out. */
+static uint64_t place_trial(search *s, uint64_t limit)
+{
+    uint64_t peak = 0;
+    dti_shelf_clear(&s->shelf);
+    for (size_t m = 0; m < s->n; m++) {
+        const size_t who = s->trial[m];
+        const dt_interval *x = &s->v[who];
+        uint64_t off;
+        size_t below;
+        if (!dti_shelf_lowest(&s->shelf, x, &off, &below))
+            return UINT64_MAX;
+        s->steps -= (int64_t)below + 1;
+        const uint64_t end = off + dt_interval_need(x);
+        if (end >= limit || s->steps < 0)
+            return UINT64_MAX;
+        peak = end > peak ? end : peak;
+        s->off[who] = off;
+        dti_shelf_put(&s->shelf, x, off);
+    }
+    return peak;
+}
+
+/* Try the trial order; keep it when its peak is below limit. */
+static void attempt(search *s, uint64_t limit)
+{
+    const uint64_t peak = place_trial(s, limit);
+    if (peak == UINT64_MAX)
+        return;
+    size_t *old = s->order;
+    s->order = s->trial;
+    s->trial = old;
+    s->order_peak = peak;
+    if (peak > s->peak)
+        return;
+    s->peak = peak;
+    for (size_t i = 0; i < s->n; i++)
+        s->v[s->order[i]].off = s->off[s->order[i]];
+}
+
+static uint64_t length(const dt_interval *x)
+{
+    return (uint64_t)x->upper - (uint64_t)x->lower;
+}
+
+static key by_length(const dt_interval *x)
+{
+    return (key){length(x), dt_interval_need(x), 0};
+}
+
+static key by_bytes(const dt_interval *x)
+{
+    return (key){dt_interval_need(x), length(x), 0};
+}
+
+static key by_stop(const dt_interval *x)
+{
+    return (key){(uint64_t)x->upper + ((uint64_t)1 << 63), length(x), 0};
+}
+
+/* Of the best placement so far: whatever is placed by it comes to lie where it was or lower. */
+static key by_offset(const dt_interval *x)
+{
+    return (key){UINT64_MAX - x->off, 0, 0};
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+    const key *p = a, *q = b;
+    if (p->first != q->first)
+        return p->first > q->first ? -1 : 1;
+    if (p->second != q->second)
+        return p->second > q->second ? -1 : 1;
+    return (p->who > q->who) - (p->who < q->who);
+}
+
+/* Within 0.05 % of the bound more work on more than a few intervals does not pay. */
+static bool near_enough(const search *s)
+{
+    return s->peak - s->bound <= (s->n > FEW ? s->bound / 2048 : 0);
+}
+
+static void try_orders(search *s)
+{
+    static key (*const rules[])(const dt_interval *) = {by_length, by_bytes, by_stop, by_offset};
+    s->steps = STEPS_FOR_ORDERS;
+    for (size_t r = 0; r < DT_COUNT(rules) && !near_enough(s); r++) {
+        for (size_t i = 0; i < s->n; i++) {
+            s->keys[i] = rules[r](&s->v[s->order[i]]);
+            s->keys[i].who = s->order[i];
+        }
+        qsort(s->keys, s->n, sizeof *s->keys, compare_keys);
+        for (size_t i = 0; i < s->n; i++)
+            s->trial[i] = s->keys[i].who;
+        attempt(s, s->order_peak);
+    }
+}
+
+static size_t below(search *s, size_t n)
+{
+    s->random ^= s->random << 13;
+    s->random ^= s->random >> 7;
+    s->random ^= s->random << 17;
+    return (size_t)((s->random >> 11) % n);
+}
+
+/* Position of one of the intervals that end at the peak. */
+static size_t pick_top(search *s)
+{
+    size_t seen = 0, at = 0;
+    for (size_t i = 0; i < s->n; i++) {
+        const dt_interval *x = &s->v[s->order[i]];
+        if (x->off + dt_interval_need(x) == s->peak && below(s, ++seen) == 0)
+            at = i;
+    }
+    return at;
+}
+
+/* Position of one that was placed before it and is in its way; its own when there is none. */
+static size_t pick_rival(search *s, size_t top)
+{
+    const dt_interval *x = &s->v[s->order[top]];
+    size_t seen = 0, at = top;
+    for (size_t i = 0; i < top; i++) {
+        const dt_interval *y = &s->v[s->order[i]];
+        if (y->lower < x->upper && x->lower < y->upper && below(s, ++seen) == 0)
+            at = i;
+    }
+    return at;
+}
+
+/* An order that differs a little from the best: an interval goes before an earlier one, or they
+ * change places. Every other time it is one at the peak and one in its way. */
+static void change(search *s)
+{
+    size_t late, early;
+    if (below(s, 2) == 0) {
+        late = pick_top(s);
+        early = pick_rival(s, late);
+    } else {
+        late = below(s, s->n);
+        early = below(s, late + 1);
+    }
+    memcpy(s->trial, s->order, s->n * sizeof *s->trial);
+    if (below(s, 2) == 0)
+        s->trial[late] = s->order[early];
+    else
+        memmove(&s->trial[early + 1], &s->order[early], (late - early) * sizeof *s->trial);
+    s->trial[early] = s->order[late];
+}
+
+/* Changes that do no harm are kept as well, to get off plateaus. */
+static void improve(search *s)
+{
+    s->steps = STEPS_FOR_CHANGES;
+    for (size_t round = 0; round / 8 < s->n && !near_enough(s) && s->steps > 0; round++) {
+        change(s);
+        attempt(s, s->order_peak + 1);
+    }
+}
+
+static bool allocate(search *s, size_t n)
+{
+    const bool shelf = dti_shelf_init(&s->shelf, s->v, n);
+    s->order = dt_alloc(n, sizeof *s->order);
+    s->trial = dt_alloc(n, sizeof *s->trial);
+    s->off = dt_alloc(n, sizeof *s->off);
+    s->keys = dt_alloc(n, sizeof *s->keys);
+    return s->order != NULL && s->trial != NULL && s->off != NULL && s->keys != NULL && shelf;
+}
+
+static void release(search *s)
+{
+    dt_free(s->order);
+    dt_free(s->trial);
+    dt_free(s->off);
+    dt_free(s->keys);
+    dti_shelf_deinit(&s->shelf);
+}
+
+/* Start from what best_fit makes of it, so as never to be worse. */
+static dt_status place(dt_interval *v, size_t n, uint64_t *peak, dt_err *err)
+{
+    search s = {.v = v,
+        .peak = UINT64_MAX,
+        .bound = dt_pool_lower_bound(v, n),
+        .order_peak = UINT64_MAX,
+        .random = 88172645463325252u};
+    DT_CHECK(dt_pool_check(v, n, err));
+    dt_status st = dt_pool_best_fit.place(v, n, &s.peak, NULL);
+    if (st == DT_E_BUDGET)
+        s.peak = UINT64_MAX;
+    if (st == DT_E_NOMEM || !allocate(&s, n)) {
+        st = DT_FAIL(err, DT_E_NOMEM, "pool greedy: out of memory for %zu intervals", n);
+    } else {
+        for (size_t i = 0; i < n; i++)
+            if (v[i].bytes > 0)
+                s.order[s.n++] = i;
+        try_orders(&s);
+        if (s.order_peak == s.peak && s.peak < UINT64_MAX && s.n < MANY)
+            improve(&s);
+        st = DT_OK;
+        *peak = s.peak;
+        if (s.peak == UINT64_MAX)
+            st = DT_FAIL(
+                err, DT_E_BUDGET, "pool greedy: %zu intervals need more than 2^64 bytes", n);
+    }
+    release(&s);
+    return st;
+}
+
+const dt_pool_desc dt_pool_greedy = {
+    .name = "greedy",
+    .summary = "knowing all lifetimes: the best of several orders, improved at the peak (default)",
+    .place = place,
+};

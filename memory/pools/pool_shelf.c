@@ -1,0 +1,134 @@
+#include "memory/pools/pool_shelf.h"
+
+#include <string.h>
+
+#include "engine/base/alloc.h"
+
+enum { PARTS = 64 };
+
+bool dti_shelf_init(dti_shelf *s, const dt_interval *v, size_t n)
+{
+    /* Boards come to be by halving a full one, so each but the first has half its places taken. */
+    const size_t boards = n / (DTI_BOARD / 2) + 1;
+    *s = (dti_shelf){.board = dt_alloc(boards, sizeof *s->board),
+        .places = dt_alloc(boards, DTI_BOARD * sizeof *s->places),
+        .start = INT64_MAX};
+    int64_t end = INT64_MIN;
+    for (size_t i = 0; i < n; i++) {
+        if (v[i].bytes == 0)
+            continue;
+        s->start = v[i].lower < s->start ? v[i].lower : s->start;
+        end = v[i].upper > end ? v[i].upper : end;
+    }
+    const uint64_t last = (uint64_t)end - (uint64_t)s->start - 1; /* 0 when there are none */
+    while (last >> s->shift >= PARTS)
+        s->shift++;
+    return s->board != NULL && s->places != NULL;
+}
+
+void dti_shelf_deinit(dti_shelf *s)
+{
+    dt_free(s->board);
+    dt_free(s->places);
+}
+
+void dti_shelf_clear(dti_shelf *s)
+{
+    s->n = 0;
+}
+
+/* The parts of the time that a life touches. */
+static uint64_t parts(const dti_shelf *s, int64_t lower, int64_t upper)
+{
+    const uint64_t first = ((uint64_t)lower - (uint64_t)s->start) >> s->shift;
+    const uint64_t last = ((uint64_t)upper - (uint64_t)s->start - 1) >> s->shift;
+    return (UINT64_MAX << first) & (UINT64_MAX >> (PARTS - 1 - last));
+}
+
+/* Those of a board that share an instant with x, without a branch: which do is hard to guess. */
+static size_t collect(const dti_board *b, const dt_interval *x, size_t *hits)
+{
+    const int64_t lower = x->lower, upper = x->upper;
+    size_t n = 0;
+    for (size_t i = 0; i < b->n; i++) {
+        hits[n] = i;
+        n += (size_t)((b->place[i].lower < upper) & (b->place[i].upper > lower));
+    }
+    return n;
+}
+
+bool dti_shelf_lowest(const dti_shelf *s, const dt_interval *x, uint64_t *off, size_t *below)
+{
+    const uint64_t need = dt_interval_need(x), life = parts(s, x->lower, x->upper);
+    size_t hits[DTI_BOARD];
+    *off = 0;
+    *below = 0;
+    for (const dti_board *b = s->board; b < s->board + s->n; b++) {
+        const size_t n = (b->busy & life) != 0 ? collect(b, x, hits) : 0;
+        for (size_t k = 0; k < n; k++) {
+            const dti_placed *p = &b->place[hits[k]];
+            if (p->off >= *off && p->off - *off >= need) {
+                *below += hits[k];
+                return true;
+            }
+            if (p->end > *off && !dt_round_up(p->end, x->align, off))
+                return false;
+        }
+        *below += b->n;
+    }
+    return *off < UINT64_MAX - need;
+}
+
+/* The last board that begins at an offset or below it, or the first. */
+static size_t find_board(const dti_shelf *s, uint64_t off)
+{
+    size_t lo = 0, hi = s->n;
+    while (hi - lo > 1) {
+        const size_t mid = lo + (hi - lo) / 2;
+        if (s->board[mid].place[0].off <= off)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+static dti_board *add_board(dti_shelf *s, size_t at)
+{
+    memmove(&s->board[at + 1], &s->board[at], (s->n - at) * sizeof *s->board);
+    s->board[at] = (dti_board){.place = s->places + s->n * DTI_BOARD};
+    s->n++;
+    return &s->board[at];
+}
+
+static void put_on(const dti_shelf *s, dti_board *b, const dti_placed *x)
+{
+    size_t at = b->n++;
+    for (; at > 0 && b->place[at - 1].off > x->off; at--)
+        b->place[at] = b->place[at - 1];
+    b->place[at] = *x;
+    b->busy |= parts(s, x->lower, x->upper);
+}
+
+/* The upper half of a full board goes to a new one. */
+static void halve(dti_shelf *s, size_t at)
+{
+    dti_board *upper = add_board(s, at + 1), *lower = &s->board[at];
+    lower->busy = 0;
+    lower->n = 0;
+    for (size_t i = 0; i < DTI_BOARD; i++)
+        put_on(s, i < DTI_BOARD / 2 ? lower : upper, &lower->place[i]);
+}
+
+void dti_shelf_put(dti_shelf *s, const dt_interval *x, uint64_t off)
+{
+    const dti_placed p = {off, off + dt_interval_need(x), x->lower, x->upper};
+    if (s->n == 0)
+        add_board(s, 0);
+    size_t at = find_board(s, off);
+    if (s->board[at].n == DTI_BOARD) {
+        halve(s, at);
+        at += s->board[at + 1].place[0].off <= off;
+    }
+    put_on(s, &s->board[at], &p);
+}

@@ -1,0 +1,289 @@
+/* The refusal of a run that does not fit: what it needs, what holds the most, and what would fit.
+ * Nothing has been allocated for the run when this is said. */
+#include "session/budget.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/vfs.h>
+
+#include "engine/base/alloc.h"
+#include "engine/base/io.h"
+#include "engine/base/limits.h"
+#include "memory/profile.h"
+#include "session/human.h"
+
+/* LIBRARIES: what they take while they prepare their kernels, and our tables. CARD: what they load
+ * of their kernels onto a card, one by one, while a run goes on. STARTS: by how much a process may
+ * differ from the next in what it has taken when this is asked; what is suggested must fit that. */
+enum { LARGEST = 6, LIBRARIES = 32 << 20, CARD = 512 << 20, STARTS = 512 << 10 };
+
+const char *dt_session_disk_path(const dt_session *s)
+{
+    return s->opts.memory.disk_path != NULL ? s->opts.memory.disk_path : "/var/tmp";
+}
+
+static const dt_plan *largest_plan(const dt_session *s)
+{
+    const dt_plan *p = NULL;
+    for (size_t i = 0; i < s->n_planned; i++)
+        if (p == NULL || s->planned[i].plan->peak > p->peak)
+            p = s->planned[i].plan;
+    return p;
+}
+
+/* "layer1.0.conv1.y 98.0 MiB, ..." */
+static size_t list(char *text, size_t bytes, size_t at, const char *name, uint64_t size)
+{
+    char human[DT_HUMAN_BYTES];
+    const int n = snprintf(
+        text + at, bytes - at, "%s%s %s", at > 0 ? ", " : "", name, dt_human_bytes(human, size));
+    at += n > 0 ? (size_t)n : 0;
+    return at < bytes ? at : bytes - 1;
+}
+
+static dt_status tell_largest(const dt_plan *p, dt_err *err)
+{
+    dt_usage u;
+    char text[1024] = "";
+    size_t at = 0;
+    const dt_status st = dt_plan_usage(p, &u, err);
+    for (size_t i = 0; st == DT_OK && i < u.n_live && i < LARGEST; i++) {
+        const dt_plan_tensor *t = &p->tensor[u.live[i]];
+        at = list(text, sizeof text, at, t->name, t->bytes);
+    }
+    dt_usage_deinit(&u);
+    DT_CHECK(st);
+    (void)DT_FAIL(err, DT_E_BUDGET, "  largest at the peak of '%s': %s", p->program, text);
+    return DT_OK;
+}
+
+static int larger_slot(const void *va, const void *vb)
+{
+    const dt_row *a = *(const dt_row *const *)va, *b = *(const dt_row *const *)vb;
+    if (a->stored != b->stored)
+        return a->stored < b->stored ? 1 : -1;
+    return (a > b) - (a < b);
+}
+
+/* The largest that are moved to a tier, of the plan that needs the most there. */
+static dt_status tell_largest_in(const dt_session *s, dt_tier tier, dt_err *err)
+{
+    const dt_plan *p = NULL;
+    uint64_t most = 0;
+    for (size_t i = 0; i < s->n_planned; i++) {
+        const dt_plan *q = s->planned[i].plan;
+        const uint64_t peak = tier == DT_TIER_HOST ? q->host_peak : q->disk_peak;
+        if (peak > most) {
+            most = peak;
+            p = q;
+        }
+    }
+    if (p == NULL)
+        return DT_OK;
+    size_t n = 0, at = 0;
+    char text[1024] = "";
+    const dt_row **row = dt_alloc(p->n_row, sizeof(const dt_row *));
+    if (row == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory to look for the largest tensors");
+    for (size_t i = 0; i < p->n_row; i++)
+        if (p->row[i].kind == DT_ROW_COPY_OUT && p->row[i].tier == (uint8_t)tier)
+            row[n++] = &p->row[i];
+    qsort(row, n, sizeof(const dt_row *), larger_slot);
+    for (size_t i = 0; i < n && i < LARGEST; i++)
+        at = list(text, sizeof text, at, p->tensor[row[i]->tensor].name, row[i]->stored);
+    dt_free(row);
+    (void)DT_FAIL(err, DT_E_BUDGET, "  largest of those that '%s' moves to the %s: %s", p->program,
+        dt_tier_name((int)tier), text);
+    return DT_OK;
+}
+
+/* The budgets, by what they are called. */
+typedef struct budget {
+    const char *key, *what;
+    uint64_t need, most;
+} budget;
+enum { BUDGETS = 3 };
+
+static void read_budgets(const dt_session *s, budget b[BUDGETS])
+{
+    const dt_need n = dt_session_need(s);
+    const dt_memory_opts *m = &s->opts.memory;
+    b[0] = (budget){"device_budget", "device", n.device, m->device_budget};
+    b[1] = (budget){"host_budget", "host", n.host, m->host_budget};
+    b[2] = (budget){"disk_budget", "disk", n.disk, m->disk_budget};
+}
+
+static const char *place(const dt_session *s, const char *key, char at[512])
+{
+    const char *file = NULL;
+    int line = 0;
+    dt_config_get(s->config, "memory", key, &file, &line);
+    if (file == NULL && s->elsewhere != NULL && strcmp(key, "device_budget") == 0) {
+        snprintf(at, 512, "all of %s but what CUDA needs", s->elsewhere->name);
+        return at;
+    }
+    return dt_config_place(at, 512, file, line);
+}
+
+dt_status dt_session_check_budget(dt_session *s, dt_err *err)
+{
+    const dt_need need = dt_session_need(s);
+    const dt_room room = dt_session_room(s);
+    if (dt_need_fits(&need, &room))
+        return DT_OK;
+    budget all[BUDGETS];
+    read_budgets(s, all);
+    for (size_t i = 0; i < BUDGETS; i++) {
+        const budget *b = &all[i];
+        char at[512], needs[DT_HUMAN_BYTES], has[DT_HUMAN_BYTES];
+        if (b->most > 0 && b->need > b->most)
+            (void)DT_FAIL(err, DT_E_BUDGET,
+                "does not fit: the %s needs %s (%" PRIu64 " bytes), memory.%s is %s (%s)", b->what,
+                dt_human_bytes(needs, b->need), b->need, b->key, dt_human_bytes(has, b->most),
+                place(s, b->key, at));
+    }
+    const dt_plan *p = largest_plan(s);
+    if (need.device > room.device)
+        DT_CHECK(tell_largest(p, err));
+    if (need.host > room.host)
+        DT_CHECK(tell_largest_in(s, DT_TIER_HOST, err));
+    if (need.disk > room.disk)
+        DT_CHECK(tell_largest_in(s, DT_TIER_DISK, err));
+    DT_CHECK(dt_suggest(s, &room, p, err));
+    return DT_E_BUDGET;
+}
+
+/* ---- the machine ---- */
+
+static uint64_t times(uint64_t a, uint64_t b)
+{
+    return b != 0 && a > UINT64_MAX / b ? UINT64_MAX : a * b;
+}
+
+static dt_status beyond(
+    const dt_session *s, const budget *b, const char *from, uint64_t bytes, dt_err *err)
+{
+    char at[512], has[DT_HUMAN_BYTES], most[DT_HUMAN_BYTES];
+    return DT_FAIL(err, DT_E_CONFIG,
+        "memory.%s is %s (%s), but there are no more than %s (%" PRIu64 " bytes): %s; lower it, or "
+        "leave it out",
+        b->key, dt_human_bytes(has, b->most), place(s, b->key, at), dt_human_bytes(most, bytes),
+        bytes, from);
+}
+
+/* Budgets that can never be used up here are mistakes. */
+static dt_status check_budgets(
+    const dt_session *s, const dt_limits *l, const struct statfs *fs, dt_err *err)
+{
+    budget all[BUDGETS];
+    read_budgets(s, all);
+    dt_status first = DT_OK;
+    const dt_limit *least = dt_limits_least(l);
+    const bool apart = s->device != DT_CPU;
+    if (apart && all[0].most > s->card.bytes)
+        first = beyond(s, &all[0], s->card.about, s->card.bytes, err);
+    for (size_t i = apart ? 1 : 0; i < 2 && least != NULL; i++)
+        if (all[i].most > least->bytes) {
+            const dt_status st = beyond(s, &all[i], least->from, least->bytes, err);
+            first = first != DT_OK ? first : st;
+        }
+    const uint64_t size =
+        fs != NULL ? times((uint64_t)fs->f_blocks, (uint64_t)fs->f_bsize) : UINT64_MAX;
+    if (all[2].most > size) {
+        char from[600];
+        snprintf(from, sizeof from, "the file system of '%.500s'", dt_session_disk_path(s));
+        const dt_status st = beyond(s, &all[2], from, size, err);
+        first = first != DT_OK ? first : st;
+    }
+    return first;
+}
+
+static dt_status check_disk(const dt_session *s, const struct statfs *fs, dt_err *err)
+{
+    const uint64_t need = dt_session_tier_peak(s, DT_TIER_DISK);
+    char needs[DT_HUMAN_BYTES], has[DT_HUMAN_BYTES];
+    if (need == 0 || fs == NULL)
+        return DT_OK;
+    const uint64_t rest = times((uint64_t)fs->f_bavail, (uint64_t)fs->f_bsize);
+    if (need <= rest)
+        return DT_OK;
+    return DT_FAIL(err, DT_E_IO,
+        "the disk tier needs %s (%" PRIu64 " bytes) in '%s', where %s are free; set "
+        "memory.disk_path to a folder on another disk, take a smaller batch, or memory.tier = host",
+        dt_human_bytes(needs, need), need, dt_session_disk_path(s), dt_human_bytes(has, rest));
+}
+
+/* Threads that are still to be started: the team, the loader's and those that move. */
+static int threads_to_come(const dt_session *s, bool loaded)
+{
+    return s->threads + (loaded ? 0 : 2) + (s->opts.memory.copy_threads ? 2 : 0) +
+           (dt_session_tier_peak(s, DT_TIER_DISK) > 0 ? 4 : 0);
+}
+
+/* Arena, host tier and what lies outside against every limit of the process. */
+static dt_status check_memory(const dt_session *s, const dt_limits *l, bool loaded, dt_err *err)
+{
+    const dt_need need = dt_session_need(s);
+    const int threads = threads_to_come(s, loaded);
+    const uint64_t outside =
+        LIBRARIES + need.weights + need.batches / (loaded ? dt_batches_held(s) : 1);
+    const uint64_t arena = s->device == DT_CPU ? need.device : 0;
+    const uint64_t sum = arena + need.host + outside;
+    const dt_limit *m = dt_limits_passed(l, sum, threads);
+    if (m == NULL)
+        return DT_OK;
+    char a[DT_HUMAN_BYTES], b[DT_HUMAN_BYTES], c[DT_HUMAN_BYTES], d[DT_HUMAN_BYTES],
+        e[DT_HUMAN_BYTES], f[DT_HUMAN_BYTES];
+    (void)DT_FAIL(err, DT_E_BUDGET,
+        "does not fit: the run needs %s of memory (%s for the device, %s for the host tier, %s for "
+        "batches, weights and libraries), and of %s (%" PRIu64 " bytes) %s are left: %s",
+        dt_human_bytes(a, sum), dt_human_bytes(b, arena), dt_human_bytes(c, need.host),
+        dt_human_bytes(d, outside), dt_human_bytes(e, m->bytes), m->bytes,
+        dt_human_bytes(f, dt_limit_rest(m, threads)), m->from);
+    const dt_plan *p = largest_plan(s);
+    DT_CHECK(tell_largest(p, err));
+    dt_room room = dt_session_room(s);
+    const uint64_t rest = dt_limit_rest(m, threads);
+    room.memory = rest > LIBRARIES + STARTS ? rest - LIBRARIES - STARTS : 0;
+    DT_CHECK(dt_suggest(s, &room, p, err));
+    return DT_E_BUDGET;
+}
+
+/* The arena against what the card has free. */
+static dt_status check_card(const dt_session *s, dt_err *err)
+{
+    const uint64_t need = dt_session_need(s).device, free = s->card.free;
+    const uint64_t rest = free > CARD ? free - CARD : 0;
+    char a[DT_HUMAN_BYTES], b[DT_HUMAN_BYTES], c[DT_HUMAN_BYTES], d[DT_HUMAN_BYTES];
+    if (s->device == DT_CPU || need <= rest)
+        return DT_OK;
+    (void)DT_FAIL(err, DT_E_BUDGET,
+        "does not fit: the device needs %s (%" PRIu64
+        " bytes), and of the card's %s %s are free, %s of them for its libraries; what other "
+        "processes hold is listed by `nvidia-smi`",
+        dt_human_bytes(a, need), need, dt_human_bytes(b, s->card.bytes), dt_human_bytes(c, free),
+        dt_human_bytes(d, CARD));
+    const dt_plan *p = largest_plan(s);
+    DT_CHECK(tell_largest(p, err));
+    dt_room room = dt_session_room(s);
+    room.device = rest < room.device ? rest : room.device;
+    DT_CHECK(dt_suggest(s, &room, p, err));
+    return DT_E_BUDGET;
+}
+
+dt_status dt_session_check_run(dt_session *s, bool loaded, dt_err *err)
+{
+    dt_limits l;
+    struct statfs fs;
+    const bool disk = s->opts.memory.disk_budget > 0 || dt_session_tier_peak(s, DT_TIER_DISK) > 0;
+    const struct statfs *on = disk && dt_io->statfs(dt_session_disk_path(s), &fs) == 0 ? &fs : NULL;
+    dt_limits_read(&l);
+    DT_CHECK(dt_session_meet(s, err));
+    DT_CHECK(check_budgets(s, &l, on, err));
+    DT_CHECK(dt_session_check_budget(s, err));
+    DT_CHECK(check_card(s, err));
+    DT_CHECK(check_memory(s, &l, loaded, err));
+    return check_disk(s, on, err);
+}

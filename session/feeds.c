@@ -1,0 +1,182 @@
+#include "session/feeds.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static dt_status unknown_source(const dt_session *s, dt_err *err)
+{
+    size_t n;
+    const dt_source_desc *const *all = dt_source_all(&n);
+    const char *names[32] = {NULL};
+    for (size_t i = 0; i < n && i < DT_COUNT(names) - 1; i++)
+        names[i] = all[i]->name;
+    return dt_session_unknown(s, "data", "source", "source", names, err);
+}
+
+/* Mean or standard deviation for each channel of the image. */
+static dt_status per_channel(
+    const char *key, const float *v, int n, int64_t channels, const float **out, dt_err *err)
+{
+    *out = n > 0 ? v : NULL;
+    if (n > 0 && channels > DT_RUN_CHANNELS)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "[data] %s: the network's image has %" PRId64 " channels, at most %d can be normalised",
+            key, channels, DT_RUN_CHANNELS);
+    return DT_OK;
+}
+
+static dt_status source_opts(const dt_session *s, dt_source_opts *o, dt_err *err)
+{
+    const dt_data_opts *d = &s->opts.data;
+    *o = (dt_source_opts){.path = d->path,
+        .shape = s->graph->input,
+        .classes = s->graph->classes,
+        .labels = dt_graph_labels(s->graph),
+        .augment = d->augment,
+        .cutout = d->cutout,
+        .skip_bad = d->on_error == DT_ON_ERROR_SKIP,
+        .max_skips = d->max_skips,
+        .seed = (uint64_t)s->opts.train.seed,
+        .batch = s->opts.train.batch,
+        .samples = d->samples};
+    DT_CHECK(per_channel("mean", d->mean, d->n_mean, o->shape.c, &o->mean, err));
+    return per_channel("std", d->std, d->n_std, o->shape.c, &o->std, err);
+}
+
+/* Says, after what is wrong with it, where the data is named, and what may bring it. */
+static dt_status open_source(dt_source **out, const dt_session *s, const dt_source_desc *desc,
+    const dt_source_opts *o, const char *key, dt_err *err)
+{
+    char asked[DT_ASKED];
+    const dt_status st = desc->open(out, o, err);
+    if (st == DT_OK)
+        return DT_OK;
+    (void)DT_FAIL(
+        err, st, "%s", dt_session_asked(asked, s, "data", o->path != NULL ? key : "source"));
+    if (o->path != NULL && access(o->path, F_OK) != 0 && errno == ENOENT)
+        (void)DT_FAIL(err, st,
+            "tools/get_data fetches cifar10, mnist and tinyshakespeare to where configs/ look for "
+            "them");
+    return st;
+}
+
+static dt_status open_eval(dt_feeds *f, const dt_session *s, const dt_source_desc *desc,
+    const dt_source_opts *train, dt_err *err)
+{
+    dt_source_opts o = *train;
+    const char *path = s->opts.data.eval_path;
+    o.eval = true;
+    o.augment = false;
+    if (path != NULL) {
+        o.train_path = train->path != NULL ? train->path : "";
+        o.path = path;
+    } else if (desc->has_eval == NULL || !desc->has_eval(&o)) {
+        return DT_OK;
+    }
+    DT_CHECK(open_source(&f->eval, s, desc, &o, path != NULL ? "eval_path" : "path", err));
+    const dt_loader_opts l = {
+        .batch = s->opts.train.micro_batch, .ahead = (int)s->opts.data.ahead, .seed = o.seed};
+    DT_CHECK(dt_loader_create(&f->eval_loader, f->eval, &l, err));
+    f->eval_last = dt_loader_feed(f->eval_loader)->samples % l.batch;
+    return DT_OK;
+}
+
+/* Steps of an epoch and of the run; a partial batch ends an epoch unless it is dropped. */
+static dt_status count_steps(dt_feeds *f, const dt_train_opts *t, int64_t samples, dt_err *err)
+{
+    f->steps_per_epoch = (samples + t->batch - 1) / t->batch;
+    f->last = samples % t->batch;
+    if (t->epochs == 0)
+        f->steps = t->steps;
+    else if (__builtin_mul_overflow(t->epochs, f->steps_per_epoch, &f->steps))
+        return DT_FAIL(err, DT_E_CONFIG,
+            "[train] epochs = %" PRId64 " of %" PRId64 " steps are more than can be counted",
+            t->epochs, f->steps_per_epoch);
+    else if (t->steps > 0 && t->steps < f->steps)
+        f->steps = t->steps;
+    f->whole_epochs = t->epochs > 0 && f->steps % f->steps_per_epoch == 0 &&
+                      f->steps / f->steps_per_epoch == t->epochs;
+    if (f->steps < f->steps_per_epoch)
+        f->last = 0; /* never reached */
+    return DT_OK;
+}
+
+/* Without partial batches a small set has none at all. */
+static dt_status check_full(const dt_session *s, const dt_source *source, dt_err *err)
+{
+    const dt_train_opts *t = &s->opts.train;
+    const int64_t count = source->desc->count(source);
+    char asked[DT_ASKED];
+    if (!t->drop_last || count >= t->batch)
+        return DT_OK;
+    return DT_FAIL(err, DT_E_CONFIG,
+        "%s: the data has %" PRId64 " samples, no full batch of %" PRId64
+        "; set train.batch = %" PRId64 " or less, or drop_last = off",
+        dt_session_asked(asked, s, "train", "drop_last"), count, t->batch, count);
+}
+
+static void describe(const dt_source *s, char *note, size_t bytes)
+{
+    char found[256] = "";
+    if (s == NULL)
+        return;
+    if (s->desc->describe != NULL)
+        s->desc->describe(s, found, sizeof found);
+    snprintf(note, bytes, "%s: %s", s->desc->name, found);
+}
+
+dt_status dt_feeds_open(dt_feeds *f, const dt_session *s, dt_err *err)
+{
+    memset(f, 0, sizeof *f);
+    const dt_source_desc *desc = dt_source_find(s->opts.data.source);
+    if (desc == NULL)
+        return unknown_source(s, err);
+    dt_source_opts o;
+    DT_CHECK(source_opts(s, &o, err));
+    DT_CHECK(open_source(&f->train, s, desc, &o, "path", err));
+    DT_CHECK(check_full(s, f->train, err));
+    const dt_loader_opts l = {.batch = s->opts.train.batch,
+        .shuffle = s->opts.data.shuffle && !desc->fixed_order,
+        .drop_last = s->opts.train.drop_last,
+        .ahead = (int)s->opts.data.ahead,
+        .seed = o.seed};
+    DT_CHECK(dt_loader_create(&f->train_loader, f->train, &l, err));
+    DT_CHECK(count_steps(f, &s->opts.train, dt_loader_feed(f->train_loader)->samples, err));
+    DT_CHECK(open_eval(f, s, desc, &o, err));
+    describe(f->train, f->note, sizeof f->note);
+    describe(f->eval, f->eval_note, sizeof f->eval_note);
+    return DT_OK;
+}
+
+dt_status dt_feeds_open_eval(dt_feeds *f, const dt_session *s, dt_err *err)
+{
+    memset(f, 0, sizeof *f);
+    const dt_source_desc *desc = dt_source_find(s->opts.data.source);
+    if (desc == NULL)
+        return unknown_source(s, err);
+    dt_source_opts o;
+    char asked[DT_ASKED];
+    DT_CHECK(source_opts(s, &o, err));
+    DT_CHECK(open_eval(f, s, desc, &o, err));
+    if (f->eval == NULL)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "%s: nothing is held out there to evaluate on; name a folder or file of such data with "
+            "data.eval_path",
+            dt_session_asked(asked, s, "data", "source"));
+    describe(f->eval, f->eval_note, sizeof f->eval_note);
+    return DT_OK;
+}
+
+void dt_feeds_close(dt_feeds *f)
+{
+    dt_loader_destroy(f->train_loader);
+    dt_loader_destroy(f->eval_loader);
+    if (f->train != NULL)
+        f->train->desc->close(f->train);
+    if (f->eval != NULL)
+        f->eval->desc->close(f->eval);
+    memset(f, 0, sizeof *f);
+}

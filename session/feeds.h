@@ -1,0 +1,26 @@
+/* The data a run reads: sources opened as the configuration says, each with a loader that decodes
+ * ahead. */
+#ifndef DT_SESSION_FEEDS_H
+#define DT_SESSION_FEEDS_H
+
+#include "data/loader.h"
+#include "session/session.h"
+
+typedef struct dt_feeds {
+    dt_source *train, *eval; /* eval NULL: nothing to evaluate on */
+    dt_loader *train_loader, *eval_loader;
+    int64_t steps_per_epoch, steps; /* of the whole run */
+    bool whole_epochs;              /* the run ends with its last epoch, not by train.steps */
+    int64_t last, eval_last;        /* samples of the last partial batches; 0: there is none */
+    char note[512],
+        eval_note[512]; /* what was found, one line each; the second "" without evaluation */
+} dt_feeds;
+
+/* Open what [data] names. Evaluation takes data.eval_path, or the split the source keeps apart.
+ * Release with dt_feeds_close even after a failure. */
+dt_status dt_feeds_open(dt_feeds *f, const dt_session *s, dt_err *err) DT_NODISCARD;
+/* The data to evaluate on, alone: the train members stay NULL. DT_E_CONFIG when there is none. */
+dt_status dt_feeds_open_eval(dt_feeds *f, const dt_session *s, dt_err *err) DT_NODISCARD;
+void dt_feeds_close(dt_feeds *f);
+
+#endif

@@ -1,0 +1,93 @@
+#include "session/human.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *dt_human_bytes(char to[DT_HUMAN_BYTES], uint64_t bytes)
+{
+    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    if (bytes < 1024) {
+        snprintf(to, DT_HUMAN_BYTES, "%d B", (int)bytes);
+        return to;
+    }
+    double v = (double)bytes / 1024;
+    size_t unit = 0;
+    for (; v >= 1023.995 && unit + 1 < DT_COUNT(units); unit++)
+        v /= 1024;
+    snprintf(to, DT_HUMAN_BYTES, "%.2f %s", v, units[unit]);
+    return to;
+}
+
+const char *dt_human_time(char to[DT_HUMAN_BYTES], double seconds)
+{
+    if (!(seconds >= 0 && seconds < 1e9)) {
+        memcpy(to, "--:--", 6);
+        return to;
+    }
+    const int64_t s = (int64_t)(seconds + 0.5);
+    const int d = (int)(s / 86400), h = (int)(s / 3600), m = (int)(s / 60 % 60);
+    if (h >= 100)
+        snprintf(to, DT_HUMAN_BYTES, "%d d %02d h", d, h % 24);
+    else if (h > 0)
+        snprintf(to, DT_HUMAN_BYTES, "%d:%02d:%02d", h, m, (int)(s % 60));
+    else
+        snprintf(to, DT_HUMAN_BYTES, "%d:%02d", m, (int)(s % 60));
+    return to;
+}
+
+const char *dt_human_number(char to[DT_HUMAN_BYTES], double v)
+{
+    const double a = fabs(v);
+    if (!isfinite(v))
+        snprintf(to, DT_HUMAN_BYTES, "%s", isnan(v) ? "nan" : v > 0 ? "inf" : "-inf");
+    else if (a != 0 && (a < 1e-3 || a >= 1e6))
+        snprintf(to, DT_HUMAN_BYTES, "%.3e", v);
+    else
+        snprintf(to, DT_HUMAN_BYTES, "%.*f", a < 0.1 ? 5 : a < 100 ? 3 : a < 1e4 ? 1 : 0, v);
+    return to;
+}
+
+const char *dt_human_count(char to[DT_HUMAN_BYTES], uint64_t n)
+{
+    char digits[DT_HUMAN_BYTES];
+    const int len = snprintf(digits, sizeof digits, "%" PRIu64, n);
+    int at = 0;
+    for (int i = 0; i < len; i++) {
+        if (i > 0 && (len - i) % 3 == 0)
+            to[at++] = ',';
+        to[at++] = digits[i];
+    }
+    to[at] = '\0';
+    return to;
+}
+
+const char *dt_human_rate(char to[DT_HUMAN_BYTES], double v)
+{
+    if (!isfinite(v) || v < 0)
+        snprintf(to, DT_HUMAN_BYTES, "-");
+    else if (v >= 99.95)
+        dt_human_count(to, (uint64_t)fmin(v + 0.5, 1e15));
+    else
+        snprintf(to, DT_HUMAN_BYTES, "%.*f", v < 9.995 ? 2 : 1, v);
+    return to;
+}
+
+const char *dt_human_role(char to[DT_HUMAN_BYTES], dt_role role)
+{
+    snprintf(to, DT_HUMAN_BYTES, "%s", dt_role_name(role));
+    for (char *c = to; *c != '\0'; c++)
+        *c = *c == '_' ? ' ' : *c;
+    return to;
+}
+
+const char *dt_human_input(char to[DT_HUMAN_BYTES], const dt_shape *image, int64_t tokens)
+{
+    if (tokens > 0)
+        snprintf(to, DT_HUMAN_BYTES, "%" PRId64 " tokens", tokens);
+    else
+        snprintf(to, DT_HUMAN_BYTES, "image %" PRId64 "x%" PRId64 "x%" PRId64, image->h, image->w,
+            image->c);
+    return to;
+}

@@ -1,0 +1,19 @@
+/* Numbers as people read them. Each writes into @to and returns it. */
+#ifndef DT_SESSION_HUMAN_H
+#define DT_SESSION_HUMAN_H
+
+#include "engine/map.h"
+
+enum { DT_HUMAN_BYTES = 32 }; /* enough for each */
+
+const char *dt_human_bytes(char to[DT_HUMAN_BYTES], uint64_t bytes); /* "1.15 GiB" */
+const char *dt_human_time(
+    char to[DT_HUMAN_BYTES], double seconds);                   /* "38:12", "1:02:03", "4 d 03 h" */
+const char *dt_human_number(char to[DT_HUMAN_BYTES], double v); /* four digits: "4.913", "12.1e9" */
+const char *dt_human_rate(char to[DT_HUMAN_BYTES], double per_second); /* three digits: "12.1" */
+const char *dt_human_role(char to[DT_HUMAN_BYTES], dt_role role);      /* "activation gradients" */
+/* What a network takes: "image 28x28x1", or "128 tokens" when @tokens, of a sample, is not 0. */
+const char *dt_human_input(char to[DT_HUMAN_BYTES], const dt_shape *image, int64_t tokens);
+const char *dt_human_count(char to[DT_HUMAN_BYTES], uint64_t n); /* "1,234,567" */
+
+#endif

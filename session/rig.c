@@ -1,0 +1,66 @@
+#include "session/rig.h"
+
+#include "engine/base/alloc.h"
+#include "engine/checkpoint/weights.h"
+#include "memory/tier.h"
+#include "session/budget.h"
+#include "session/human.h"
+
+dt_runner_opts dt_rig_opts(const dt_session *s)
+{
+    return (dt_runner_opts){.graph = s->graph,
+        .map = s->map,
+        .device = s->device,
+        .driver = dt_device_driver(s->device),
+        .replay = true,
+        .arena_bytes = dt_session_peak(s),
+        .tier = {[DT_TIER_HOST] = dt_tier_desc_find("host"),
+            [DT_TIER_DISK] = dt_tier_desc_find("disk")},
+        .tier_bytes = {[DT_TIER_HOST] = dt_session_tier_peak(s, DT_TIER_HOST),
+            [DT_TIER_DISK] = dt_session_tier_peak(s, DT_TIER_DISK)},
+        .disk_path = dt_session_disk_path(s),
+        .checksum = s->opts.memory.checksum,
+        .copy_threads = s->opts.memory.copy_threads,
+        .seed = (uint64_t)s->opts.train.seed,
+        .threads = s->threads};
+}
+
+static dt_status reserve(dt_rig *g, const dt_session *s, dt_err *err)
+{
+    const dt_runner_opts o = dt_rig_opts(s);
+    char need[DT_HUMAN_BYTES];
+    DT_TRY(err, dt_runner_create(&g->runner, &o, err),
+        "the plans need %s, which this machine does not give; lower train.batch or "
+        "train.micro_batch",
+        dt_human_bytes(need, o.arena_bytes + o.tier_bytes[DT_TIER_HOST]));
+    return DT_OK;
+}
+
+dt_status dt_rig_open(dt_rig *g, const dt_session *s, dt_err *err)
+{
+    *g = (dt_rig){0};
+    DT_CHECK(reserve(g, s, err));
+    g->ready = dt_alloc(s->n_planned, sizeof *g->ready);
+    if (g->ready == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory to prepare the plans");
+    for (; g->n < s->n_planned; g->n++) {
+        const dt_planned *p = &s->planned[g->n];
+        dt_ready *to = &g->ready[g->n];
+        *to = (dt_ready){.kind = p->kind, .n = p->n, .dense = p->dense};
+        DT_CHECK(dt_runner_add(g->runner, p->program, p->plan, &to->id, err));
+    }
+    DT_CHECK(dt_runner_init(g->runner, err));
+    if (s->opts.model.weights == NULL)
+        return DT_OK;
+    char asked[DT_ASKED];
+    DT_TRY(err, dt_weights_load(g->runner, s->graph, s->map, s->opts.model.weights, err), "%s",
+        dt_session_asked(asked, s, "model", "weights"));
+    return DT_OK;
+}
+
+void dt_rig_close(dt_rig *g)
+{
+    dt_runner_destroy(g->runner);
+    dt_free(g->ready);
+    *g = (dt_rig){0};
+}

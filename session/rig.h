@@ -1,0 +1,22 @@
+/* A session's plans, made ready to be run. */
+#ifndef DT_SESSION_RIG_H
+#define DT_SESSION_RIG_H
+
+#include "session/session.h"
+
+typedef struct dt_rig {
+    dt_runner *runner;
+    dt_ready *ready; /* ready[i] is s->planned[i] */
+    size_t n;
+} dt_rig;
+
+/* What a runner of all plans the session has is made of. Borrows from the session. */
+dt_runner_opts dt_rig_opts(const dt_session *s);
+
+/* Reserve memory for all plans the session has, prepare them, and put the weights in: those of
+ * model.weights, else first ones from train.seed. Release with dt_rig_close even after a failure.
+ */
+dt_status dt_rig_open(dt_rig *g, const dt_session *s, dt_err *err) DT_NODISCARD;
+void dt_rig_close(dt_rig *g);
+
+#endif

@@ -1,0 +1,115 @@
+/* The folder a run writes: config.ini, plan.txt, env.json, metrics.jsonl, summary.json and
+ * checkpoints/. It belongs to one process at a time (file lock, which the system drops when the
+ * process dies), and nothing that was there before is ever overwritten or deleted, except that a
+ * run which goes on writes its own files anew. Links inside it are not followed. */
+#ifndef DT_SESSION_RUN_DIR_H
+#define DT_SESSION_RUN_DIR_H
+
+#include <stdio.h>
+
+#include "engine/train.h"
+
+typedef struct dt_run_dir dt_run_dir;
+
+/**
+ * dt_run_dir_open() - make the folder and try it out.
+ * @o:     dir NULL: runs/MODEL-POLICY-N, with N above all that are there. Otherwise dir, which is
+ *         made, with the folders above it; an empty folder is fine as well
+ * @model @policy: for the name; a policy list "a, b" gives "a+b"
+ *
+ * DT_E_BUSY, with what to do, when the folder is in use by a process (named) or holds something;
+ * with @o->overwrite what it holds is moved aside to DIR.old-K instead, the next free K. DT_E_IO
+ * when it cannot be made or written: a file is written, synced and renamed in it before anything
+ * else is done. A folder this call made is removed again when it fails.
+ */
+dt_status dt_run_dir_open(dt_run_dir **out, const dt_dir_opts *o, const char *model,
+    const char *policy, dt_err *err) DT_NODISCARD;
+/* Go on with the run a folder holds. DT_E_BUSY when a process has it or it holds no run, DT_E_IO.
+ * Nothing has changed until dt_run_dir_cut. */
+dt_status dt_run_dir_continue(dt_run_dir **out, const char *dir, dt_err *err) DT_NODISCARD;
+
+/* The folder runs/MODEL-POLICY-N with the largest N; NULL when there is none. dt_free it.
+ * DT_E_NOMEM.
+ */
+dt_status dt_run_dir_newest(
+    char **out, const char *model, const char *policy, dt_err *err) DT_NODISCARD;
+
+/* Whether a folder holds anything, and whether it is a run's. A folder that is not there holds
+ * nothing. */
+dt_status dt_run_dir_holds(const char *dir, bool *any, bool *run, dt_err *err) DT_NODISCARD;
+
+/* Cut metrics.jsonl after the lines of @step, or before the evaluation of that step when it is
+ * still to be made (@evaluated false), and after a line that is none. What is cut goes to
+ * metrics.cut.jsonl, after what is there; *lines says how much. Before any line is written. */
+dt_status dt_run_dir_cut(
+    dt_run_dir *d, int64_t step, bool evaluated, int64_t *lines, dt_err *err) DT_NODISCARD;
+
+/* Gives the lock back, and removes its file. */
+void dt_run_dir_close(dt_run_dir *d);
+
+const char *dt_run_dir_path(const dt_run_dir *d); /* without a / at its end */
+const char *dt_run_dir_moved(
+    const dt_run_dir *d); /* where an older run went; NULL: there was none */
+
+/* Path of a file in the folder; borrowed until the next call. */
+const char *dt_run_dir_file(dt_run_dir *d, const char *name);
+#define DT_RUN_CHECKPOINTS "checkpoints"
+#define DT_RUN_WEIGHTS DT_RUN_CHECKPOINTS "/model.safetensors"
+
+/* Write a file of the folder, whole or not at all: what @print writes into f. @print may be called
+ * once, at once. DT_E_IO, DT_E_NOMEM. */
+dt_status dt_run_dir_write(dt_run_dir *d, const char *name, void (*print)(const void *arg, FILE *f),
+    const void *arg, dt_err *err) DT_NODISCARD;
+
+/* config.ini, the effective configuration. */
+dt_status dt_run_dir_config(dt_run_dir *d, const dt_config *c, dt_err *err) DT_NODISCARD;
+
+/* env.json: what results depend on besides the configuration. */
+typedef struct dt_run_facts {
+    const char *version; /* of this program */
+    const char *library; /* "oneDNN 2.6.3"; NULL: not said */
+    const char *device, *isa;
+    int threads;
+    uint64_t seed;
+} dt_run_facts;
+dt_status dt_run_dir_facts(dt_run_dir *d, const dt_run_facts *f, dt_err *err) DT_NODISCARD;
+
+/* Append a line to metrics.jsonl, at once. A line that cannot be written is counted, and training
+ * goes on; a line written later takes its place, so the file never holds half a line but at its
+ * end. Allocates nothing. */
+void dt_run_dir_step(dt_run_dir *d, const dt_step_report *r);
+void dt_run_dir_eval(dt_run_dir *d, const dt_eval_report *r);
+void dt_run_dir_sync(dt_run_dir *d); /* so that no checkpoint is ahead of its lines */
+
+/* Lines lost so far; *why (may be NULL) is the first reason, "" without any. Borrowed. */
+uint64_t dt_run_dir_lost(const dt_run_dir *d, const char **why);
+
+/**
+ * struct dt_run_summary - summary.json, at the end of a run of any outcome.
+ * @status:  DT_OK, DT_E_STOPPED or the failure; @error: its trail, or NULL
+ * @steps @epochs: done; whole epochs
+ * @samples: trained on, over all steps
+ * @seconds: of training, evaluation included
+ * @images_per_second: median of the steps
+ * @device_peak_measured: 0: not measured, written as null
+ * @first_loss @final_loss: of the first and the last step done; null without any
+ * @eval:    the last evaluation; NULL: none
+ */
+typedef struct dt_run_summary {
+    dt_status status;
+    const char *error;
+    const char *model, *policy, *chosen_by, *device, *precision, *pool, *isa;
+    bool exact;
+    int64_t batch, micro_batch, threads, parameters;
+    int64_t steps, steps_planned, epochs, samples;
+    double seconds, images_per_second, first_loss, final_loss;
+    uint64_t device_budget, device_peak_planned, device_peak_measured;
+    uint64_t host_peak_planned, disk_peak_planned;
+    const dt_runner_stats *moved; /* since step 0; NULL: nothing was run */
+    int64_t reruns;               /* steps run again because packed values did not fit */
+    uint64_t process_peak, outside_arena_bytes;
+    const dt_eval_report *eval;
+} dt_run_summary;
+dt_status dt_run_dir_summary(dt_run_dir *d, const dt_run_summary *s, dt_err *err) DT_NODISCARD;
+
+#endif

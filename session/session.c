@@ -1,0 +1,287 @@
+#include "session/session.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "engine/base/cpu.h"
+#include "engine/graph_fuse.h"
+#include "layers/onednn/onednn.h"
+#include "memory/lower/lower.h"
+#include "models/ini.h"
+#include "session/human.h"
+
+/* Of a card that is not here: what CUDA, its libraries and their kernels take is not known. */
+static const uint64_t left_to_cuda = (uint64_t)1 << 30;
+
+const char *dt_session_asked(
+    char to[DT_ASKED], const dt_session *s, const char *section, const char *key)
+{
+    const char *file = NULL;
+    int line = 0;
+    char at[512];
+    const char *value = dt_config_get(s->config, section, key, &file, &line);
+    snprintf(to, DT_ASKED, "%s: [%s] %s = %s", dt_config_place(at, sizeof at, file, line), section,
+        key, value != NULL ? value : "");
+    return to;
+}
+
+dt_status dt_session_unknown(const dt_session *s, const char *section, const char *key,
+    const char *kind, const char *const *names, dt_err *err)
+{
+    char what[DT_ASKED + 64], asked[DT_ASKED];
+    const char *file = NULL;
+    int line = 0;
+    const char *word = dt_config_get(s->config, section, key, &file, &line);
+    snprintf(what, sizeof what, "%s: no such %s", dt_session_asked(asked, s, section, key), kind);
+    return dt_unknown(what, word != NULL ? word : "", names, err);
+}
+
+/* The network of the file's layer sections, or the model named. */
+static dt_status build_graph(dt_session *s, dt_err *err)
+{
+    const dt_model_section *m = &s->opts.model;
+    const dt_model_opts o = {.classes = m->classes,
+        .image = m->image,
+        .width = m->width,
+        .dropout = m->dropout,
+        .layers = m->layers,
+        .heads = m->heads,
+        .vocab = m->vocab,
+        .context = m->context,
+        .attention = m->attention};
+    if (dt_ini_has_layers(s->config))
+        return dt_ini_network(s->config, &o, &s->graph, err);
+    const dt_model_desc *d = m->name != NULL ? dt_model_find(m->name) : NULL;
+    if (m->name == NULL)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "[model] name is missing; it names a model (dnntrain list models), or the file holds "
+            "[KIND NAME] sections, one a layer");
+    return d != NULL ? dt_model_build(d, &o, &s->graph, err)
+                     : dt_session_unknown(s, "model", "name", "model", dt_model_names(), err);
+}
+
+/* As [model] fuse says; part of what is trained, so before anything is planned. */
+static dt_status fuse(dt_session *s, dt_err *err)
+{
+    dt_graph *fused;
+    if (!s->opts.model.fuse)
+        return DT_OK;
+    DT_CHECK(dt_graph_fuse(&fused, s->graph, err));
+    dt_graph_destroy(s->graph);
+    s->graph = fused;
+    return DT_OK;
+}
+
+/* The type of values that train.precision asks for, on this machine. All cards that CUDA kernels
+ * are built for multiply bf16. */
+static dt_status set_precision(dt_session *s, dt_err *err)
+{
+    char asked[DT_ASKED];
+    const int wanted = s->opts.train.precision;
+    if (s->device == DT_CUDA) {
+        const bool tf32 = wanted == DT_PRECISION_TF32;
+        dt_device_allow_tf32(s->device, tf32);
+        s->graph->dtype = wanted == DT_PRECISION_FP32 || tf32 ? DT_F32 : DT_BF16;
+        return DT_OK;
+    }
+    if (wanted == DT_PRECISION_TF32)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "%s: tf32 is of cuda devices; set train.precision = fp32, bf16 or auto",
+            dt_session_asked(asked, s, "train", "precision"));
+    if (wanted == DT_PRECISION_FP32 || (wanted == DT_PRECISION_AUTO && !dt_onednn_bf16()))
+        return DT_OK;
+    if (!dt_onednn_avx512())
+        return DT_FAIL(err, DT_E_CONFIG,
+            "%s: bf16 needs a processor with AVX-512, and %s uses none here; set train.precision = "
+            "fp32, or auto",
+            dt_session_asked(asked, s, "train", "precision"), dt_onednn_version());
+    s->graph->dtype = DT_BF16;
+    return DT_OK;
+}
+
+static dt_status unknown_pool(const dt_session *s, dt_err *err)
+{
+    size_t n;
+    const dt_pool_desc *const *all = dt_pool_all(&n);
+    const char *names[16] = {NULL};
+    for (size_t i = 0; i < n && i < DT_COUNT(names) - 1; i++)
+        names[i] = all[i]->name;
+    return dt_session_unknown(s, "memory", "pool", "pool", names, err);
+}
+
+static dt_status unknown_card(const dt_session *s, dt_err *err)
+{
+    size_t n;
+    const dt_card *all = dt_card_all(&n);
+    const char *names[32] = {NULL};
+    for (size_t i = 0; i < n && i < DT_COUNT(names) - 1; i++)
+        names[i] = all[i].name;
+    return dt_session_unknown(s, "device", "card", "card", names, err);
+}
+
+/* A wrong name in one of the registries, before anything is built. */
+static dt_status check_names(dt_session *s, dt_err *err)
+{
+    char asked[DT_ASKED];
+    dt_status st = dt_session_set_policy(s, s->opts.memory.policy, err);
+    if (st != DT_OK)
+        (void)DT_FAIL(err, st, "%s", dt_session_asked(asked, s, "memory", "policy"));
+    if (s->ladder != NULL && s->opts.memory.algorithms != DT_ALGORITHMS_FAST)
+        st = DT_FAIL(err, DT_E_CONFIG, "%s: policy %s chooses the algorithms itself; leave it out",
+            dt_session_asked(asked, s, "memory", "algorithms"),
+            dt_policies_ladder(s->ladder)->name);
+    if (s->opts.device.kind == DT_DEVICE_CUDA && !dt_device_built(DT_CUDA))
+        st = DT_FAIL(err, DT_E_CONFIG,
+            "%s: this program was built without CUDA; device.kind = cpu, or auto, which takes "
+            "what there is",
+            dt_session_asked(asked, s, "device", "kind"));
+    if (dt_pool_find(s->opts.memory.pool) == NULL)
+        st = unknown_pool(s, err);
+    if (s->opts.device.card != NULL && dt_card_find(s->opts.device.card) == NULL)
+        st = unknown_card(s, err);
+    return st;
+}
+
+static dt_status read_config(
+    dt_session *s, const char *path, const char *const *sets, size_t n_sets, dt_err *err)
+{
+    DT_CHECK(dt_config_load(&s->config, path, err));
+    dt_status st = DT_OK;
+    for (size_t i = 0; i < n_sets; i++) {
+        const dt_status one = dt_config_set(s->config, sets[i], err);
+        st = st != DT_OK ? st : one;
+    }
+    DT_CHECK(st);
+    st = dt_run_options_bind(s->config, &s->opts, err);
+    dt_status names = st == DT_OK ? check_names(s, err) : st;
+    dt_config_mark_known(s->config, DT_LAYER_FATES); /* its keys are globs, read with the graph */
+    if (!dt_ini_has_layers(s->config)) { /* layer sections become known when the network is built */
+        const dt_status known = dt_config_check_known(s->config, err);
+        names = names != DT_OK ? names : known;
+    }
+    return names;
+}
+
+/* What device.card says: a card to plan for, with all of its memory but what CUDA needs, unless a
+ * budget is given. */
+static dt_status choose_card(dt_session *s, dt_err *err)
+{
+    char asked[DT_ASKED], size[DT_HUMAN_BYTES];
+    uint64_t *budget = &s->opts.memory.device_budget;
+    if (s->opts.device.card == NULL)
+        return DT_OK;
+    s->elsewhere = dt_card_find(s->opts.device.card);
+    DT_ASSERT(s->elsewhere != NULL);
+    if (s->opts.device.kind == DT_DEVICE_CPU)
+        return DT_FAIL(err, DT_E_CONFIG, "%s: device.kind = cpu excludes it; leave one of them out",
+            dt_session_asked(asked, s, "device", "card"));
+    if (*budget > dt_card_bytes(s->elsewhere))
+        return DT_FAIL(err, DT_E_CONFIG, "%s: a %s has %s; lower it, or leave it out",
+            dt_session_asked(asked, s, "memory", "device_budget"), s->elsewhere->title,
+            dt_human_bytes(size, dt_card_bytes(s->elsewhere)));
+    if (*budget == 0)
+        *budget = dt_card_bytes(s->elsewhere) - left_to_cuda;
+    return DT_OK;
+}
+
+/* What device.kind says. Planning needs no card, so whether there is one is asked later. */
+static dt_status choose_device(dt_session *s, dt_err *err)
+{
+    char asked[DT_ASKED];
+    const int kind = s->opts.device.kind;
+    DT_CHECK(choose_card(s, err));
+    const bool card = kind == DT_DEVICE_CUDA || s->elsewhere != NULL ||
+                      (kind == DT_DEVICE_AUTO && dt_device_likely(DT_CUDA));
+    s->device = card ? DT_CUDA : DT_CPU;
+    const char *key = s->elsewhere != NULL ? "card" : "kind";
+    DT_TRY(err, dt_device_load(s->device, err), "%s", dt_session_asked(asked, s, "device", key));
+    dt_device_plan_for(s->device, s->elsewhere);
+    return DT_OK;
+}
+
+dt_status dt_session_meet(dt_session *s, dt_err *err)
+{
+    char asked[DT_ASKED];
+    if (s->elsewhere != NULL)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "%s is for plans of a card that need not be here (dnntrain plan, sweep); leave it out, "
+            "and the run takes the card that is",
+            dt_session_asked(asked, s, "device", "card"));
+    if (s->device == DT_CPU || s->card.bytes > 0)
+        return DT_OK;
+    DT_TRY(err, dt_device_facts(s->device, &s->card, err), "%s",
+        dt_session_asked(asked, s, "device", "kind"));
+    return DT_OK;
+}
+
+const char *dt_session_isa(const dt_session *s)
+{
+    return s->card.bytes > 0 ? s->card.about : dt_cpu_isa();
+}
+
+const char *dt_session_precision(const dt_session *s)
+{
+    return s->opts.train.precision == DT_PRECISION_TF32 ? "tf32" : dt_dtype_name(s->graph->dtype);
+}
+
+void dt_session_print_device(const dt_session *s)
+{
+    printf("device %s%s%s   precision %s\n", dt_device_name(s->device),
+        s->elsewhere != NULL ? ": " : "", s->elsewhere != NULL ? s->elsewhere->title : "",
+        dt_session_precision(s));
+}
+
+dt_status dt_session_open(
+    dt_session **out, const char *path, const char *const *sets, size_t n_sets, dt_err *err)
+{
+    dt_session *s = *out = dt_alloc(1, sizeof *s);
+    if (s == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a session");
+    DT_CHECK(read_config(s, path, sets, n_sets, err));
+    DT_CHECK(choose_device(s, err));
+    s->threads = dt_cpu_setup((int)s->opts.device.threads); /* facts depend on it */
+    DT_CHECK(build_graph(s, err));
+    if (dt_ini_has_layers(s->config))
+        DT_CHECK(dt_config_check_known(s->config, err));
+    DT_CHECK(dt_config_check_dump(s->config, err));
+    DT_CHECK(set_precision(s, err));
+    DT_CHECK(dt_graph_check(s->graph, err));
+    DT_CHECK(fuse(s, err));
+    DT_CHECK(dt_layer_fates_open(&s->fates, s->config, s->graph, err));
+    if (s->opts.memory.profile == NULL)
+        return DT_OK;
+    char asked[DT_ASKED];
+    DT_TRY(err, dt_densities_open(&s->densities, s->opts.memory.profile, err), "%s",
+        dt_session_asked(asked, s, "memory", "profile"));
+    return DT_OK;
+}
+
+void dt_session_forget(dt_session *s)
+{
+    for (size_t i = 0; i < s->n_planned; i++) {
+        dt_program_destroy(s->planned[i].program);
+        dt_plan_destroy(s->planned[i].plan);
+    }
+    dt_free(s->planned);
+    dt_map_destroy(s->map);
+    s->planned = NULL;
+    s->map = NULL;
+    s->n_planned = s->cap_planned = 0;
+    s->ways_chosen = false;
+}
+
+void dt_session_close(dt_session *s)
+{
+    if (s == NULL)
+        return;
+    dt_session_forget(s);
+    dt_layer_fates_close(&s->fates);
+    dt_densities_close(&s->densities);
+    dt_policies_close(&s->policies);
+    dt_graph_destroy(s->graph);
+    dt_config_destroy(s->config);
+    dt_free(s);
+}

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "tests/card/card.h"
-#include "tests/cuda_host.h"
+#include "tests/fixture/cuda_host.h"
 
 enum { PLAIN_SHARED = 48 << 10, MOST_SHARED = 227 << 10, KERNELS = 64, MOST_Y = 65535 };
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "tests/card/card.h"
-#include "tests/check.h"
+#include "tests/fixture/check.h"
 
 enum { BYTES = 1024 };
 
@@ -371,7 +371,7 @@ static void what_a_run_must_never_do_ends_it(void **state)
 #endif
 }
 
-int main(void)
+DT_TEST_GROUP(card_model)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
     const struct CMUnitTest tests[] = {

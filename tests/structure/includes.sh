@@ -72,7 +72,7 @@ seed layers/a_cuda.cu '#include "data/source.h"' fail
 seed data/a.c '#include "layers/registry.h"' fail
 seed data/a.c '#include "models/zoo.h"' fail
 seed models/a.c '#include "tools/tool.h"' fail
-seed tools/a.c '#include "tests/check.h"' fail
+seed tools/a.c '#include "tests/fixture/check.h"' fail
 seed layers/layers.def '#include "memory/pools/pool.h"' fail
 seed memory/a.c '#include "pool.h"' fail
 seed memory/a.c '#include "../data/source.h"' fail

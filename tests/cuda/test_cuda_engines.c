@@ -1,0 +1,245 @@
+/* What cuDNN answers for cards that are not here: every convolution of our networks has engines on
+ * every card we know, in every precision, and they keep the rules of conv's ways. Needs no card. */
+#include <string.h>
+
+#include "engine/device.h"
+#include "layers/conv.h"
+#include "tests/fixture/gpu_check.h"
+#include "tests/fixture/planned.h"
+
+/* From here on for a card by name. */
+static void plan_for(const char *card)
+{
+    const dt_card *c = dt_card_find(card);
+    assert_non_null(c);
+    dt_device_plan_for(DT_CUDA, c);
+}
+
+static int open_device(void **state)
+{
+    dt_err err = {0};
+    (void)state;
+    if (dt_device_built(DT_CUDA))
+        assert_ok(dt_device_load(DT_CUDA, &err), &err);
+    return 0;
+}
+
+#define NEED_LIBRARY()                                                                             \
+    do {                                                                                           \
+        (void)state;                                                                               \
+        if (!dt_device_built(DT_CUDA))                                                             \
+            skip();                                                                                \
+    } while (0)
+
+typedef struct precision {
+    const char *name;
+    dt_dtype dtype;
+    bool tf32;
+} precision;
+static const precision precisions[] = {
+    {"fp32", DT_F32, false}, {"tf32", DT_F32, true}, {"bf16", DT_BF16, false}};
+
+static const dt_form_kind forms[] = {DT_FORWARD, DT_BACKWARD, DT_BACKWARD2};
+
+static dt_call call_of(const dt_graph *g, size_t node, dt_form_kind form, int64_t n)
+{
+    return (dt_call){.node = &g->node[node],
+        .graph = g,
+        .form = form,
+        .dtype = g->dtype,
+        .n = n,
+        .home_n = n,
+        .needs_dx = true};
+}
+
+/* The engine that is taken when all room is allowed. */
+static dt_facts taken(const dt_call *c)
+{
+    dt_facts f;
+    dt_err err = {0};
+    assert_ok(dt_call_facts(c, c->node->desc, DT_CUDA, &f, &err), &err);
+    return f;
+}
+
+/* Everything about one op: an engine of the library's, and ways that begin with it. */
+static void check_op(const dt_call *c, const char *where)
+{
+    dt_ways w;
+    dt_err err = {0};
+    const dt_facts f = taken(c);
+    if (strncmp(f.impl, "cudnn engine ", 13) != 0)
+        fail_msg("%s, %s: %s", where, c->node->name, f.impl);
+    assert_ok(dt_call_ways(c, c->node->desc, DT_CUDA, &w, &err), &err);
+    assert_in_range(w.n, 1, DT_MAX_WAYS);
+    assert_string_equal(w.way[0].impl, f.impl);
+    assert_int_equal(w.way[0].bytes, f.work_bytes + f.derived_bytes);
+    for (int i = 1; i < w.n; i++)
+        assert_true(w.way[i].bytes < w.way[i - 1].bytes);
+}
+
+static size_t check_network(const char *model, const precision *p, const char *card, int64_t n)
+{
+    dt_graph *g = dt_standard(model);
+    size_t ops = 0;
+    char where[128];
+    snprintf(where, sizeof where, "%s in %s on %s", model, p->name, card);
+    g->dtype = p->dtype;
+    dt_device_allow_tf32(DT_CUDA, p->tf32);
+    for (size_t i = 0; i < g->n_node; i++)
+        for (size_t k = 0; k < DT_COUNT(forms); k++)
+            if (g->node[i].desc == &dt_layer_conv) {
+                const dt_call c = call_of(g, i, forms[k], n);
+                check_op(&c, where);
+                ops++;
+            }
+    dt_graph_destroy(g);
+    return ops;
+}
+
+static void every_convolution_has_an_engine_on_every_card(void **state)
+{
+    NEED_LIBRARY();
+    static const char *const models[] = {"resnet50", "alexnet", "resnet20", "unet"};
+    size_t n;
+    const dt_card *all = dt_card_all(&n);
+    for (size_t i = 0; i < n; i++)
+        for (size_t p = 0; p < DT_COUNT(precisions); p++) {
+            plan_for(all[i].name);
+            const char *model = models[(i + p) % DT_COUNT(models)];
+            assert_true(check_network(model, &precisions[p], all[i].name, 32) > 0);
+        }
+    for (size_t p = 0; p < DT_COUNT(precisions); p++) {
+        plan_for("h200");
+        assert_int_equal(check_network("vgg16", &precisions[p], "h200", 64), 3 * 13);
+    }
+}
+
+/* The library's answers are kept by card. */
+static void cards_do_not_get_each_others_answers(void **state)
+{
+    NEED_LIBRARY();
+    dt_graph *g = dt_standard("resnet50");
+    size_t differ = 0;
+    for (size_t i = 0; i < g->n_node; i++) {
+        if (g->node[i].desc != &dt_layer_conv)
+            continue;
+        const dt_call c = call_of(g, i, DT_FORWARD, 32);
+        plan_for("a100");
+        const dt_facts first = taken(&c);
+        plan_for("h200");
+        const dt_facts other = taken(&c);
+        plan_for("a100");
+        const dt_facts again = taken(&c);
+        assert_string_equal(first.impl, again.impl);
+        assert_int_equal(first.work_bytes, again.work_bytes);
+        differ += strcmp(first.impl, other.impl) != 0;
+    }
+    assert_true(differ > 0);
+    dt_graph_destroy(g);
+}
+
+/* Tensor cores round fp32, so plain fp32 never has an engine that TF32 has to be allowed for. */
+static void plain_fp32_takes_no_engine_of_tf32(void **state)
+{
+    NEED_LIBRARY();
+    dt_graph *g = dt_standard("vgg16");
+    size_t differ = 0;
+    plan_for("h200");
+    for (size_t i = 0; i < g->n_node; i++)
+        if (g->node[i].desc == &dt_layer_conv) {
+            const dt_call c = call_of(g, i, DT_FORWARD, 64);
+            dt_device_allow_tf32(DT_CUDA, false);
+            const dt_facts a = taken(&c);
+            dt_device_allow_tf32(DT_CUDA, true);
+            const dt_facts b = taken(&c);
+            differ += strcmp(a.impl, b.impl) != 0;
+        }
+    assert_true(differ >= 12);
+    dt_device_allow_tf32(DT_CUDA, false);
+    dt_graph_destroy(g);
+}
+
+/* Where the room is less than the fastest wants, another is taken, which keeps to it. */
+static void an_engine_is_chosen_within_its_room(void **state)
+{
+    NEED_LIBRARY();
+    dt_err err = {0};
+    dt_graph *g = dt_standard("resnet50");
+    dt_ways w;
+    size_t several = 0;
+    plan_for("h200");
+    g->dtype = DT_BF16;
+    for (size_t i = 0; i < g->n_node; i++) {
+        dt_node *node = &g->node[i];
+        if (node->desc != &dt_layer_conv)
+            continue;
+        const dt_call c = call_of(g, i, DT_BACKWARD, 64);
+        assert_ok(dt_call_ways(&c, node->desc, DT_CUDA, &w, &err), &err);
+        for (int k = 0; k < w.n; k++) {
+            node->room[dt_form_room(DT_BACKWARD)] = w.way[k].bytes;
+            assert_string_equal(taken(&c).impl, w.way[k].impl);
+            assert_int_equal(taken(&c).work_bytes, w.way[k].bytes);
+        }
+        several += w.n > 1;
+    }
+    assert_true(several > 10);
+    dt_graph_destroy(g);
+}
+
+/* The card in this machine, if it is one of the table; NULL: there is none such. */
+static const dt_card *card_here(dt_driver_facts *f)
+{
+    size_t n;
+    dt_err err = {0};
+    const dt_card *all = dt_card_all(&n), *found = NULL;
+    assert_ok(dt_device_facts(DT_CUDA, f, &err), &err);
+    for (size_t i = 0; i < n; i++) {
+        char name[80];
+        snprintf(name, sizeof name, "NVIDIA %s,", all[i].title);
+        found = strncmp(f->about, name, strlen(name)) == 0 ? &all[i] : found;
+    }
+    return found;
+}
+
+/* What is planned elsewhere is what is planned here. */
+static void the_card_itself_gets_the_same_answers(void **state)
+{
+    NEED_GPU();
+    dt_driver_facts f;
+    char capability[32];
+    const dt_card *card = card_here(&f);
+    if (card == NULL) /* not one of the table: nothing to compare with */
+        return;
+    snprintf(capability, sizeof capability, "capability %d.%d,", card->major, card->minor);
+    assert_non_null(strstr(f.about, capability));
+    assert_in_range(f.bytes, dt_card_bytes(card), dt_card_bytes(card) / 50 * 51);
+    for (size_t p = 0; p < DT_COUNT(precisions); p++) {
+        dt_graph *g = dt_standard("resnet50");
+        g->dtype = precisions[p].dtype;
+        dt_device_allow_tf32(DT_CUDA, precisions[p].tf32);
+        for (size_t i = 0; i < g->n_node * DT_COUNT(forms); i++) {
+            const dt_call c = call_of(g, i / DT_COUNT(forms), forms[i % DT_COUNT(forms)], 32);
+            if (c.node->desc != &dt_layer_conv)
+                continue;
+            dt_device_plan_for(DT_CUDA, NULL);
+            const dt_facts here = taken(&c);
+            dt_device_plan_for(DT_CUDA, card);
+            const dt_facts there = taken(&c);
+            assert_string_equal(here.impl, there.impl);
+            assert_int_equal(here.work_bytes, there.work_bytes);
+        }
+        dt_graph_destroy(g);
+    }
+}
+
+DT_TEST_GROUP(cuda_engines)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_convolution_has_an_engine_on_every_card),
+        cmocka_unit_test(cards_do_not_get_each_others_answers),
+        cmocka_unit_test(plain_fp32_takes_no_engine_of_tf32),
+        cmocka_unit_test(an_engine_is_chosen_within_its_room),
+        cmocka_unit_test(the_card_itself_gets_the_same_answers),
+    };
+    return cmocka_run_group_tests(tests, open_device, NULL);
+}

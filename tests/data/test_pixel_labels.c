@@ -1,0 +1,219 @@
+/* Sources of pictures with a label for every pixel: synthetic, tensors; and the refusals of those
+ * whose pictures have one label each. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/source.h"
+#include "engine/base/alloc.h"
+#include "engine/checkpoint/safetensors.h"
+#include "tests/fixture/check.h"
+#include "tests/fixture/data_files.h"
+
+enum { SIDE = 24, PIXELS = SIDE * SIDE, CHANNELS = 3, CLASSES = 5, SAMPLES = 400 };
+
+static dt_source_opts synthetic_opts(int64_t labels)
+{
+    return (dt_source_opts){.shape = {1, SIDE, SIDE, CHANNELS},
+        .classes = CLASSES,
+        .labels = labels,
+        .samples = SAMPLES,
+        .seed = 3};
+}
+
+static dt_source *opened(const char *name, const dt_source_opts *o)
+{
+    dt_err err = {0};
+    dt_source *s = NULL;
+    assert_ok(dt_source_find(name)->open(&s, o, &err), &err);
+    return s;
+}
+
+static void open_fails(const char *name, const dt_source_opts *o, dt_status want, const char *text)
+{
+    dt_err err = {0};
+    dt_source *s = NULL;
+    assert_fails(dt_source_find(name)->open(&s, o, &err), want, &err, text);
+    assert_null(s);
+}
+
+static void read_sample(const dt_source *s, int64_t i, float *x, int32_t *label)
+{
+    dt_err err = {0};
+    assert_ok(s->desc->read(s, i, 9, x, label, &err), &err);
+}
+
+/* What is labelled with the picture's own class is that picture; the rest is another. */
+static void synthetic_labels_say_which_texture_a_pixel_belongs_to(void **state)
+{
+    (void)state;
+    const dt_source_opts one = synthetic_opts(1), all = synthetic_opts(PIXELS);
+    dt_source *plain = opened("synthetic", &one), *s = opened("synthetic", &all);
+    int64_t other = 0;
+    bool seen[CLASSES] = {false};
+    for (int64_t i = 0; i < 40; i++) {
+        float x[PIXELS * CHANNELS], want[PIXELS * CHANNELS];
+        int32_t label[PIXELS], own;
+        read_sample(plain, i, want, &own);
+        read_sample(s, i, x, label);
+        for (int64_t p = 0; p < PIXELS; p++) {
+            const size_t bytes = CHANNELS * sizeof *x;
+            const bool same = memcmp(x + p * CHANNELS, want + p * CHANNELS, bytes) == 0;
+            assert_in_range(label[p], 0, CLASSES - 1);
+            if (label[p] != own)
+                assert_false(same);
+            other += label[p] != own;
+            seen[label[p]] = true;
+        }
+    }
+    for (int c = 0; c < CLASSES; c++)
+        assert_true(seen[c]);
+    assert_true(other > 2 * PIXELS && other < 20 * PIXELS);
+    s->desc->close(s);
+    plain->desc->close(plain);
+}
+
+static void a_synthetic_picture_depends_on_seed_split_and_index_alone(void **state)
+{
+    (void)state;
+    dt_source_opts o = synthetic_opts(PIXELS);
+    static float x[3][PIXELS * CHANNELS];
+    static int32_t label[3][PIXELS];
+    for (int k = 0; k < 3; k++) { /* the second time after another picture */
+        o.eval = k == 2;
+        dt_source *s = opened("synthetic", &o);
+        if (k == 1)
+            read_sample(s, 8, x[1], label[1]);
+        read_sample(s, 7, x[k], label[k]);
+        s->desc->close(s);
+    }
+    assert_memory_equal(x[0], x[1], sizeof x[0]);
+    assert_memory_equal(label[0], label[1], sizeof label[0]);
+    assert_memory_not_equal(x[0], x[2], sizeof x[0]);
+    assert_memory_not_equal(label[0], label[2], sizeof label[0]);
+}
+
+static void every_allocation_of_a_picture_may_fail(void **state)
+{
+    (void)state;
+    const dt_source_opts o = synthetic_opts(PIXELS);
+    dt_source *s = opened("synthetic", &o);
+    const long live = dt_alloc_live();
+    float x[PIXELS * CHANNELS];
+    int32_t label[PIXELS];
+    dt_status st = DT_E_NOMEM;
+    long k = 0;
+    while (st != DT_OK) {
+        dt_err err = {0};
+        dt_alloc_fail_at(++k);
+        st = s->desc->read(s, 1, 0, x, label, &err);
+        dt_alloc_fail_at(0);
+        assert_true(st == DT_OK || (st == DT_E_NOMEM && err.n > 0));
+        assert_int_equal(dt_alloc_live(), live);
+    }
+    assert_true(k > 3);
+    s->desc->close(s);
+}
+
+/* --- tensors --- */
+
+enum { STEPS = 2, BATCH = 2, H = 4, ALL = STEPS * BATCH * H * H };
+
+typedef struct pixel_file {
+    float x[ALL];
+    int64_t y[ALL];
+} pixel_file;
+
+static dt_status pixel_bytes(void *arg, size_t i, const void **bytes, dt_err *err)
+{
+    (void)err;
+    const pixel_file *f = arg;
+    *bytes = i == 0 ? (const void *)f->x : f->y;
+    return DT_OK;
+}
+
+static const char *put_pixels(pixel_file *f, int64_t wide)
+{
+    const dt_st_out entries[2] = {{"x", DT_ST_F32, 5, {STEPS, BATCH, 1, H, H}},
+        {"y", DT_ST_I64, 4, {STEPS, BATCH, H * H / wide, wide}}};
+    const char *path = dt_temp_path("pixels.safetensors");
+    dt_err err = {0};
+    put_folder(dt_temp_path("."));
+    assert_ok(dt_st_write(path, entries, 2, NULL, 0, pixel_bytes, f, &err), &err);
+    return path;
+}
+
+static void fill(pixel_file *f)
+{
+    for (int i = 0; i < ALL; i++) {
+        f->x[i] = (float)i;
+        f->y[i] = i * 3 % CLASSES;
+    }
+}
+
+static dt_source_opts tensor_opts(const char *path)
+{
+    return (dt_source_opts){
+        .path = path, .shape = {1, H, H, 1}, .classes = CLASSES, .labels = H * H, .batch = BATCH};
+}
+
+static void tensors_of_pixels_come_in_file_order(void **state)
+{
+    (void)state;
+    pixel_file f;
+    fill(&f);
+    const dt_source_opts o = tensor_opts(put_pixels(&f, H));
+    dt_source *s = opened("tensors", &o);
+    assert_int_equal(s->desc->count(s), STEPS * BATCH);
+    for (int64_t i = 0; i < STEPS * BATCH; i++) {
+        float x[H * H];
+        int32_t label[H * H];
+        read_sample(s, i, x, label);
+        for (int64_t k = 0; k < H * H; k++) {
+            assert_true(x[k] == (float)(i * H * H + k));
+            assert_int_equal(label[k], (i * H * H + k) * 3 % CLASSES);
+        }
+    }
+    s->desc->close(s);
+}
+
+static void tensors_that_do_not_fit_the_pixels_are_refused(void **state)
+{
+    (void)state;
+    pixel_file f;
+    fill(&f);
+    dt_source_opts o = tensor_opts(put_pixels(&f, 2 * H));
+    open_fails("tensors", &o, DT_E_DATA, "a label a pixel, [steps, N, 4, 4]");
+    o = tensor_opts(put_pixels(&f, H));
+    o.labels = 1;
+    open_fails("tensors", &o, DT_E_DATA, "'y' is I64 [2, 2, 4, 4], must be I64 of 2 dimensions");
+    f.y[H * H * BATCH + H + 2] = CLASSES;
+    o = tensor_opts(put_pixels(&f, H));
+    open_fails("tensors", &o, DT_E_DATA, "y[1][0][1][2] is 5, must be in [0, 5)");
+}
+
+static void sources_of_pictures_with_one_label_refuse_a_network_of_pixels(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"images", "cifar10", "idx"};
+    for (size_t i = 0; i < DT_COUNT(names); i++) {
+        dt_source_opts o = synthetic_opts(PIXELS);
+        o.path = dt_temp_path(".");
+        open_fails(names[i], &o, DT_E_CONFIG, "a label for each of 24x24 pixels");
+        open_fails(names[i], &o, DT_E_CONFIG, "data.source = tensors or synthetic");
+    }
+    const dt_source_opts half = synthetic_opts(PIXELS / 4);
+    open_fails("synthetic", &half, DT_E_CONFIG, "144 labels a sample");
+}
+
+DT_TEST_GROUP(pixel_labels)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(synthetic_labels_say_which_texture_a_pixel_belongs_to),
+        cmocka_unit_test(a_synthetic_picture_depends_on_seed_split_and_index_alone),
+        cmocka_unit_test(every_allocation_of_a_picture_may_fail),
+        cmocka_unit_test(tensors_of_pixels_come_in_file_order),
+        cmocka_unit_test(tensors_that_do_not_fit_the_pixels_are_refused),
+        cmocka_unit_test(sources_of_pictures_with_one_label_refuse_a_network_of_pixels),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

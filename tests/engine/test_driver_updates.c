@@ -1,0 +1,184 @@
+/* What a device that works on its own is given of an update, and what it is never given: launches
+ * of all that stands in a row, and batches whose labels name no class. */
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "engine/kernels.h"
+#include "layers/plain.h"
+#include "tests/fixture/check.h"
+#include "tests/fixture/fake_driver.h"
+#include "tests/fixture/trainee.h"
+
+/* Of the plain network: a weight and a bias of each of four convolutions, a norm and a classifier,
+ * and the norm's mean and variance. */
+enum { STEPS = 3, SGD = 12, COMMITS = 2 };
+
+/* Every run of the update program makes so many launches: the first, the one that is kept, and one
+ * that does it again. */
+static void assert_launches(dt_trainee_opts way, long want)
+{
+    for (int replay = 0; replay < 2; replay++) {
+        way.driver = dt_fake_driver(&(dt_fake_opts){.seed = 6});
+        way.replay = replay == 1;
+        dt_trainee t = dt_trainee_open(dt_trainee_plain(), &way);
+        dt_err err = {0};
+        for (int run = 0; run < 3; run++) {
+            const long before = dt_fake_count().launched;
+            assert_ok(dt_trainee_run(&t, DT_PROGRAM_UPDATE, &err), &err);
+            assert_int_equal(dt_fake_count().launched - before, want);
+        }
+        dt_trainee_close(&t);
+    }
+}
+
+static void all_updates_are_a_launch_a_kind(void **state)
+{
+    (void)state;
+    assert_launches((dt_trainee_opts){.policies = "keep_all"}, 2); /* sgd and commit */
+}
+
+/* The third update signals; in the end another stream waits for that. */
+static void signal_third(dt_plan *p, void *arg)
+{
+    (void)arg;
+    dt_row *row = dt_alloc(p->n_row + 1, sizeof *row);
+    assert_non_null(row);
+    memcpy(row, p->row, p->n_row * sizeof *row);
+    dt_row *third = row;
+    for (int left = 3; left > 0; third++)
+        left -= third->kind == DT_ROW_COMPUTE;
+    third--;
+    third->event = p->n_event++;
+    row[p->n_row] = *third;
+    row[p->n_row].kind = DT_ROW_WAIT;
+    row[p->n_row].stream = DT_STREAM_OUT;
+    row[p->n_row].op = -1;
+    p->n_row++;
+    dt_free(p->row);
+    p->row = row;
+}
+
+/* The last op's parameter lies where the first one's does: they must not run side by side. */
+static void overlap(dt_plan *p, void *arg)
+{
+    (void)arg;
+    const dt_plan_op *first = &p->op[0], *last = &p->op[p->n_op - 1];
+    p->tensor[p->arg[last->first + 1].tensor].home =
+        p->tensor[p->arg[first->first + 1].tensor].home;
+}
+
+static void a_signal_or_the_same_bytes_end_a_launch(void **state)
+{
+    (void)state;
+    dt_trainee_opts way = {
+        .policies = "keep_all", .edit = signal_third, .edited = DT_PROGRAM_UPDATE};
+    assert_launches(way, 3); /* sgd before the signal, sgd and commit after it */
+    way.edit = overlap;
+    assert_launches(way, 3); /* sgd and commit, then sgd */
+}
+
+/* An optimizer that does many at once, the last one first. */
+static struct seen {
+    long together, ops, alone;
+} seen;
+
+static dt_status run_alone(const dt_call *c, void *state, const dt_args *a, dt_err *err)
+{
+    seen.alone++;
+    return dt_layer_sgd.cpu->run(c, state, a, err);
+}
+
+static dt_status run_many(const dt_call *const *c, const dt_args *a, int n, dt_err *err)
+{
+    seen.together++;
+    seen.ops += n;
+    for (int i = n - 1; i >= 0; i--)
+        DT_CHECK(dt_layer_sgd.cpu->run(c[i], NULL, &a[i], err));
+    return DT_OK;
+}
+
+static unsigned char *trained(const dt_trainee_opts *way, const unsigned char *right)
+{
+    dt_trainee t = dt_trainee_open(dt_trainee_plain(), way);
+    unsigned char *got = dt_trainee_train(&t, STEPS);
+    if (right != NULL)
+        dt_trainee_same(&t, right, got, "an optimizer of many at once");
+    dt_trainee_close(&t);
+    return got;
+}
+
+static void kernels_that_do_many_at_once_get_them_all(void **state)
+{
+    (void)state;
+    const dt_kernels k = {.run = run_alone, .run_many = run_many};
+    dt_layer_desc many = dt_layer_sgd;
+    many.cpu = &k;
+    dt_trainee_opts way = {.policies = "keep_all"};
+    unsigned char *right = trained(&way, NULL);
+    way.optimizer = &many;
+    for (uint64_t seed = 1; seed < 5; seed++) {
+        way.replay = seed % 2 == 0;
+        way.driver = dt_fake_driver(&(dt_fake_opts){.seed = seed});
+        seen = (struct seen){0};
+        dt_free(trained(&way, right));
+        assert_int_equal(seen.together, STEPS);
+        assert_int_equal(seen.ops, STEPS * SGD);
+        assert_int_equal(seen.alone, 0);
+    }
+    dt_free(right);
+}
+
+/* A clock or a checked run looks at every op by itself. */
+static void a_run_row_by_row_does_one_at_a_time(void **state)
+{
+    (void)state;
+    dt_trainee_opts way = {.policies = "keep_all"};
+    way.driver = dt_fake_driver(&(dt_fake_opts){.seed = 2});
+    dt_trainee t = dt_trainee_open(dt_trainee_plain(), &way);
+    dt_err err = {0};
+    dt_measure m;
+    const dt_run_args a = dt_trainee_args(&t, 0, 0);
+    const long before = dt_fake_count().launched;
+    assert_ok(dt_runner_check(t.runner, t.id[DT_PROGRAM_UPDATE], &a, &m, &err), &err);
+    assert_int_equal(dt_fake_count().launched - before, SGD + COMMITS);
+    dt_trainee_close(&t);
+}
+
+/* Before anything of it goes to the device, where kernels cannot refuse it. */
+static void a_label_that_is_no_class_does_not_reach_the_device(void **state)
+{
+    (void)state;
+    static const struct {
+        int32_t label;
+        const char *text;
+    } wrong[] = {{10, "sample 6 of the step has label 10, but the network has classes 0 to 9"},
+        {-1, "sample 6 of the step has label -1, but"}};
+    dt_trainee_opts way = {.policies = "keep_all"};
+    way.driver = dt_fake_driver(&(dt_fake_opts){.seed = 2});
+    dt_trainee t = dt_trainee_open(dt_trainee_plain(), &way);
+    dt_run_args a = dt_trainee_args(&t, 0, 1);
+    for (size_t i = 0; i < DT_COUNT(wrong); i++) {
+        dt_err err = {0};
+        const long before = dt_fake_count().launched;
+        t.labels[6] = wrong[i].label;
+        assert_fails(dt_runner_run(t.runner, t.id[DT_PROGRAM_AGAIN], &a, &err), DT_E_DATA, &err,
+            wrong[i].text);
+        assert_int_equal(dt_fake_count().launched, before);
+    }
+    dt_err err = {0};
+    t.labels[6] = 9;
+    assert_ok(dt_runner_run(t.runner, t.id[DT_PROGRAM_AGAIN], &a, &err), &err);
+    dt_trainee_close(&t);
+}
+
+DT_TEST_GROUP(driver_updates)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_updates_are_a_launch_a_kind),
+        cmocka_unit_test(a_signal_or_the_same_bytes_end_a_launch),
+        cmocka_unit_test(kernels_that_do_many_at_once_get_them_all),
+        cmocka_unit_test(a_run_row_by_row_does_one_at_a_time),
+        cmocka_unit_test(a_label_that_is_no_class_does_not_reach_the_device),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,611 @@
+/* The runner: its arena ends at a page that kills; a checked run finds every byte written where
+ * none may be and measures what was planned; running allocates nothing. */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "engine/base/alloc.h"
+#include "engine/runner/arena.h"
+#include "engine/runner/runner.h"
+#include "layers/onednn/onednn.h"
+#include "layers/cpu/cpu.h"
+#include "layers/fc.h"
+#include "layers/plain.h"
+#include "memory/codec.h"
+#include "memory/lower/lower.h"
+#include "memory/verify/verify.h"
+#include "models/model.h"
+#include "tests/fixture/check.h"
+#include "tests/fixture/fake_tier.h"
+#include "tests/fixture/random_graph.h"
+#include "tests/fixture/trainee.h"
+
+/* Allocations of the whole process while armed, its libraries included. Volatile, because compilers
+ * know that malloc looks at nothing. */
+static volatile struct watch {
+    bool armed;
+    int64_t calls;
+    size_t largest;
+} watch;
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && defined(__GLIBC__)
+#define WATCHED 1
+extern void *__libc_malloc(size_t n);
+extern void *__libc_calloc(size_t n, size_t each);
+extern void *__libc_realloc(void *p, size_t n);
+extern void *__libc_memalign(size_t align, size_t n);
+
+static void note(size_t n)
+{
+    if (!watch.armed)
+        return;
+    __atomic_add_fetch(&watch.calls, 1, __ATOMIC_RELAXED);
+    if (n > watch.largest)
+        watch.largest = n;
+}
+
+void *malloc(size_t n)
+{
+    note(n);
+    return __libc_malloc(n);
+}
+
+void *calloc(size_t n, size_t each)
+{
+    note(n * each);
+    return __libc_calloc(n, each);
+}
+
+void *realloc(void *p, size_t n)
+{
+    note(n);
+    return __libc_realloc(p, n);
+}
+
+void *aligned_alloc(size_t align, size_t n)
+{
+    note(n);
+    return __libc_memalign(align, n);
+}
+
+int posix_memalign(void **p, size_t align, size_t n)
+{
+    note(n);
+    *p = __libc_memalign(align, n);
+    return *p != NULL ? 0 : 12; /* ENOMEM */
+}
+#else
+#define WATCHED 0
+#endif
+
+/* What a child process that writes one byte of an arena of so many bytes dies of; 0: of nothing. */
+static int signal_of_write(size_t bytes, size_t at)
+{
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        dt_arena a;
+        signal(SIGSEGV, SIG_DFL); /* a sanitizer's handler would exit */
+        if (dt_arena_reserve(&a, bytes, NULL) != DT_OK)
+            _exit(1);
+        *(volatile unsigned char *)(a.base + at) = 1;
+        _exit(0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) || WEXITSTATUS(status) == 0);
+    return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+static void a_write_past_the_arena_dies(void **state)
+{
+    (void)state;
+    static const size_t bytes[] = {64, 100, 4096, 4 << 20};
+    for (size_t i = 0; i < DT_COUNT(bytes); i++) {
+        const size_t end = dt_align_up(bytes[i]);
+        assert_int_equal(signal_of_write(bytes[i], end), SIGSEGV);
+        assert_int_equal(signal_of_write(bytes[i], end - 1), 0);
+    }
+}
+
+static void an_arena_is_aligned_and_says_when_it_is_too_large(void **state)
+{
+    (void)state;
+    dt_arena a;
+    dt_err err = {0};
+    assert_ok(dt_arena_reserve(&a, 1000, &err), &err);
+    assert_int_equal((uintptr_t)a.base % DT_ALIGN, 0);
+    assert_int_equal(a.bytes, 1000);
+    dt_arena_release(&a);
+    assert_null(a.base);
+    dt_arena_release(&a);
+    assert_fails(dt_arena_reserve(&a, SIZE_MAX / 2 + 1, &err), DT_E_NOMEM, &err, "any machine");
+    assert_fails(
+        dt_arena_reserve(&a, (size_t)1 << 60, &err), DT_E_NOMEM, &err, "1152921504606846976 bytes");
+    dt_arena_release(&a);
+}
+
+/* A network in a runner, with the plans of a training run. */
+typedef struct session {
+    dt_graph *graph;
+    dt_map *map;
+    dt_runner *runner;
+    int64_t n;
+    int id[DT_PROGRAM_KINDS];
+    uint64_t peak[DT_PROGRAM_KINDS];
+    float *x; /* two batches */
+    int32_t *labels;
+} session;
+
+enum { SLACK = 1 << 16 }; /* of the arena, behind every plan */
+
+static dt_program *program(const session *s, dt_program_kind kind)
+{
+    dt_program *p;
+    dt_err err = {0};
+    const dt_program_opts o = {s->graph, s->map, DT_CPU, kind, s->n, s->map->home_n,
+        {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd}};
+    assert_ok(dt_program_create(&p, &o, &err), &err);
+    return p;
+}
+
+static dt_plan *plan(dt_program *p)
+{
+    dt_plan *plan;
+    dt_err err = {0};
+    const dt_lower_opts o = {.pool = dt_pool_find("greedy"), .policy = "keep_all"};
+    assert_ok(dt_lower(&plan, p, &o, &err), &err);
+    assert_ok(dt_verify(plan, &err), &err);
+    return plan;
+}
+
+static void fill_batches(session *s)
+{
+    const size_t image = (size_t)dt_shape_sample(&s->graph->input), n = 2 * (size_t)s->n;
+    dt_dice d = {99, 0}, label = {98, 0};
+    s->x = dt_alloc(n * image, sizeof *s->x);
+    s->labels = dt_alloc(n, sizeof *s->labels);
+    assert_true(s->x != NULL && s->labels != NULL);
+    for (size_t i = 0; i < n * image; i++)
+        s->x[i] = (float)dt_roll(&d, 2001) / 1000.0F - 1.0F;
+    for (size_t i = 0; i < n; i++)
+        s->labels[i] = (int32_t)dt_roll(&label, (uint32_t)s->graph->classes);
+}
+
+/* Takes the graph. Programs and plans are gone before anything runs. */
+static session open_session(dt_graph *g, int64_t n, int64_t home_n, uint64_t seed)
+{
+    session s = {.graph = g, .n = n};
+    dt_err err = {0};
+    dt_program *p[DT_PROGRAM_KINDS];
+    dt_plan *of[DT_PROGRAM_KINDS];
+    assert_ok(dt_map_create(&s.map, g, DT_CPU, home_n, 1, &err), &err);
+    dt_runner_opts o = {.graph = g, .map = s.map, .device = DT_CPU, .seed = seed};
+    for (int k = 0; k < DT_PROGRAM_KINDS; k++) {
+        p[k] = program(&s, (dt_program_kind)k);
+        of[k] = plan(p[k]);
+        s.peak[k] = of[k]->peak;
+        o.arena_bytes = s.peak[k] > o.arena_bytes ? s.peak[k] : o.arena_bytes;
+    }
+    o.arena_bytes += SLACK;
+    assert_ok(dt_runner_create(&s.runner, &o, &err), &err);
+    for (int k = 0; k < DT_PROGRAM_KINDS; k++) {
+        assert_ok(dt_runner_add(s.runner, p[k], of[k], &s.id[k], &err), &err);
+        dt_plan_destroy(of[k]);
+        dt_program_destroy(p[k]);
+    }
+    fill_batches(&s);
+    return s;
+}
+
+static void close_session(session *s)
+{
+    dt_runner_destroy(s->runner);
+    dt_map_destroy(s->map);
+    dt_graph_destroy(s->graph);
+    dt_free(s->x);
+    dt_free(s->labels);
+}
+
+static dt_run_args args_of(const session *s, int64_t step_samples)
+{
+    return (dt_run_args){.batch = {s->x, s->labels, s->n},
+        .step_samples = step_samples,
+        .hyper = {0.1F, 0.9F, 0.0F}};
+}
+
+static void run(session *s, dt_program_kind kind, const dt_run_args *a)
+{
+    dt_err err = {0};
+    assert_ok(dt_runner_run(s->runner, s->id[kind], a, &err), &err);
+}
+
+static dt_graph *model(const char *name, int64_t image, int64_t width)
+{
+    dt_graph *g;
+    dt_err err = {0};
+    const dt_model_opts o = {.image = image, .width = width, .dropout = -1};
+    const dt_model_desc *m = dt_model_find(name);
+    assert_non_null(m);
+    assert_ok(dt_model_build(m, &o, &g, &err), &err);
+    return g;
+}
+
+/* A relu whose forward also changes one byte where it may not. */
+static struct stray {
+    bool on;
+    int64_t at; /* from the beginning of its output */
+} stray;
+
+static dt_status stray_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
+{
+    DT_CHECK(dt_relu_cpu.run(c, state, a, err));
+    if (stray.on && c->form == DT_FORWARD) {
+        volatile unsigned char *p = (unsigned char *)a->port[DT_Y] + stray.at;
+        *p = (unsigned char)(*p + 1);
+    }
+    return DT_OK;
+}
+
+/* bn - stray - fc - loss on 3x3x3 images: 216 bytes a value of batch 2, and 40 of padding. */
+enum { STRAY_BYTES = 216, STRAY_PADDED = 256 };
+
+static session open_stray(void)
+{
+    static dt_kernels kernels;
+    static dt_layer_desc layer;
+    dt_graph *g;
+    dt_err err = {0};
+    int32_t v = DT_GRAPH_INPUT;
+    const dt_fc fc = {3, true};
+    kernels = dt_relu_cpu;
+    kernels.run = stray_run;
+    layer = dt_layer_relu;
+    layer.cpu = &kernels;
+    assert_ok(dt_graph_create(&g, "stray", (dt_shape){1, 3, 3, 3}, 3, &err), &err);
+    assert_ok(dt_graph_add(g, &dt_layer_relu, "relu", NULL, &v, 1, &v, &err), &err);
+    assert_ok(dt_graph_add(g, &layer, "stray", NULL, &v, 1, &v, &err), &err);
+    assert_ok(dt_graph_add(g, &dt_layer_fc, "fc", &fc, &v, 1, &v, &err), &err);
+    assert_ok(dt_graph_add(g, &dt_layer_cross_entropy, "loss", NULL, &v, 1, &v, &err), &err);
+    return open_session(g, 2, 2, 1);
+}
+
+static void a_good_kernel_passes_the_checked_run(void **state)
+{
+    (void)state;
+    session s = open_stray();
+    const dt_run_args a = args_of(&s, 2);
+    dt_measure m;
+    dt_err err = {0};
+    stray.on = false;
+    assert_ok(dt_runner_check(s.runner, s.id[DT_PROGRAM_FIRST], &a, &m, &err), &err);
+    assert_int_equal(m.peak, s.peak[DT_PROGRAM_FIRST]);
+    stray.on = true; /* it may change its own bytes */
+    stray.at = STRAY_BYTES - 1;
+    assert_ok(dt_runner_check(s.runner, s.id[DT_PROGRAM_FIRST], &a, &m, &err), &err);
+    close_session(&s);
+}
+
+static void a_byte_written_beside_a_tensor_is_found_at_its_op(void **state)
+{
+    (void)state;
+    static const int64_t wrong[] = {
+        -1, STRAY_BYTES, STRAY_BYTES + 1, STRAY_PADDED - 1, STRAY_PADDED, -64};
+    session s = open_stray();
+    const dt_run_args a = args_of(&s, 2);
+    for (size_t i = 0; i < DT_COUNT(wrong); i++) {
+        dt_measure m;
+        dt_err err = {0};
+        stray.on = true;
+        stray.at = wrong[i];
+        assert_fails(dt_runner_check(s.runner, s.id[DT_PROGRAM_FIRST], &a, &m, &err), DT_E_INTERNAL,
+            &err, "stray.f wrote outside stray.y");
+    }
+    close_session(&s);
+}
+
+static void a_byte_written_far_from_any_tensor_is_found_in_the_end(void **state)
+{
+    (void)state;
+    session s = open_stray();
+    const dt_run_args a = args_of(&s, 2);
+    dt_measure m;
+    dt_err err = {0};
+    stray.on = true;
+    /* Counted from a tensor above the persistent ones, this is behind all tensors, in the slack. */
+    stray.at = (int64_t)(s.peak[DT_PROGRAM_FIRST] - s.map->bytes);
+    assert_true(stray.at < SLACK);
+    assert_fails(dt_runner_check(s.runner, s.id[DT_PROGRAM_FIRST], &a, &m, &err), DT_E_INTERNAL,
+        &err, "where no tensor lies");
+    close_session(&s);
+}
+
+static void measured_memory_is_planned_memory(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        int64_t image, width, n;
+    } cases[] = {
+        {"lenet5", 0, 0, 4}, {"resnet20", 32, 0, 4}, {"vgg11", 224, 4, 2}, {"resnet18", 32, 8, 2}};
+    for (size_t i = 0; i < DT_COUNT(cases); i++) {
+        session s = open_session(
+            model(cases[i].name, cases[i].image, cases[i].width), cases[i].n, cases[i].n, 1);
+        const dt_run_args a = args_of(&s, s.n);
+        for (int k = 0; k < DT_PROGRAM_KINDS; k++) {
+            dt_measure m;
+            dt_err err = {0};
+            assert_ok(dt_runner_check(s.runner, s.id[k], &a, &m, &err), &err);
+            if (k == DT_PROGRAM_UPDATE) /* it leaves the metrics, which come last, alone */
+                assert_true(m.peak <= s.peak[k] && m.peak + DT_ALIGN >= s.peak[k]);
+            else
+                assert_int_equal(m.peak, s.peak[k]);
+        }
+        close_session(&s);
+    }
+}
+
+/* One step: two micro-batches, update, evaluation. */
+static void one_step(session *s, int64_t step)
+{
+    dt_run_args a = args_of(s, 2 * s->n);
+    a.step = step;
+    run(s, DT_PROGRAM_FIRST, &a);
+    a.batch.x = s->x + s->n * dt_runner_sample(s->runner);
+    a.batch.labels = s->labels + s->n;
+    a.sample0 = s->n;
+    run(s, DT_PROGRAM_AGAIN, &a);
+    run(s, DT_PROGRAM_UPDATE, &a);
+    run(s, DT_PROGRAM_EVAL, &a);
+}
+
+/* Small bookkeeping of the libraries aside, which they free before they return. */
+enum { BOOKKEEPING = 1024 };
+
+static void watch_begin(void)
+{
+    dt_alloc_fail_at(1); /* ours would fail, and so would the step */
+    watch.calls = 0;
+    watch.largest = 0;
+    watch.armed = true;
+}
+
+static void watch_end(long live)
+{
+    watch.armed = false;
+    void *p = dt_alloc(1, 1);
+    assert_null(p); /* the trap was set all the time */
+    dt_alloc_fail_at(0);
+    assert_int_equal(dt_alloc_live(), live);
+    assert_true(watch.largest <= BOOKKEEPING);
+    if (WATCHED) {
+        watch.armed = true;
+        void *volatile seen = malloc(BOOKKEEPING + 1);
+        free(seen);
+        watch.armed = false;
+        assert_int_equal(watch.largest, BOOKKEEPING + 1); /* it would have been seen */
+    }
+}
+
+static void a_step_allocates_nothing(void **state)
+{
+    (void)state;
+    if (!dt_onednn_avx512())
+        skip();
+    session s = open_session(model("resnet20", 32, 0), 4, 4, 1);
+    dt_err err = {0};
+    assert_ok(dt_runner_init(s.runner, &err), &err);
+    one_step(&s, 0);
+    const long live = dt_alloc_live();
+    watch_begin();
+    one_step(&s, 1);
+    watch_end(live);
+    close_session(&s);
+}
+
+/* Nor do copies, on threads or not, packed or not. */
+static void a_step_with_copies_allocates_nothing(void **state)
+{
+    (void)state;
+    static const dt_tier tiers[] = {DT_TIER_HOST, DT_TIER_HOST, DT_TIER_DISK, DT_TIER_DISK};
+    if (!dt_onednn_avx512())
+        skip();
+    for (size_t i = 0; i < 2 * DT_COUNT(tiers); i++) {
+        dt_trainee_opts o = {.tier = tiers[i / 2],
+            .desc = tiers[i / 2] == DT_TIER_DISK ? &dt_fake_tier : NULL,
+            .codec = i % 2 == 0 ? NULL : dt_codec_find("zvc"),
+            .density = 1,
+            .copy_threads = i / 2 % 2 == 1};
+        dt_trainee t = dt_trainee_open(dt_trainee_resnet(), &o);
+        dt_err err = {0};
+        assert_ok(dt_trainee_step(&t, 0, &err), &err);
+        const long live = dt_alloc_live();
+        watch_begin();
+        assert_ok(dt_trainee_step(&t, 1, &err), &err);
+        watch_end(live);
+        dt_trainee_close(&t);
+    }
+}
+
+static void parameters_come_back_as_they_were_put(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"lenet5", "resnet20"};
+    for (size_t k = 0; k < DT_COUNT(names); k++) {
+        session s = open_session(model(names[k], 0, 0), 3, 3, 1);
+        dt_err err = {0};
+        int seen = 0;
+        for (size_t i = 0; i < s.map->n; i++) {
+            const dt_home *h = &s.map->home[i];
+            if (h->port != DT_P)
+                continue;
+            const int64_t n = dt_param_count(&s.graph->node[h->node].info.param[h->param]);
+            float *in = dt_alloc((size_t)n, sizeof *in), *out = dt_alloc((size_t)n, sizeof *out);
+            assert_true(in != NULL && out != NULL);
+            for (int64_t e = 0; e < n; e++)
+                in[e] = (float)e + 0.5F;
+            assert_ok(dt_runner_put(s.runner, (int32_t)i, in, &err), &err);
+            assert_ok(dt_runner_get(s.runner, (int32_t)i, out, &err), &err);
+            assert_memory_equal(in, out, (size_t)n * sizeof *in);
+            dt_free(in);
+            dt_free(out);
+            seen++;
+        }
+        assert_true(seen >= 10);
+        close_session(&s);
+    }
+}
+
+/* All parameters in PyTorch's layout, one behind the other; freed by the caller. */
+static float *parameters(session *s, size_t *n)
+{
+    dt_err err = {0};
+    *n = 0;
+    for (size_t i = 0; i < s->map->n; i++)
+        if (s->map->home[i].port == DT_P)
+            *n += s->map->home[i].bytes / sizeof(float); /* no less than its elements */
+    float *all = dt_alloc(*n, sizeof *all);
+    assert_non_null(all);
+    size_t at = 0;
+    for (size_t i = 0; i < s->map->n; i++) {
+        const dt_home *h = &s->map->home[i];
+        if (h->port != DT_P)
+            continue;
+        assert_ok(dt_runner_get(s->runner, (int32_t)i, all + at, &err), &err);
+        at += (size_t)dt_param_count(&s->graph->node[h->node].info.param[h->param]);
+    }
+    *n = at;
+    return all;
+}
+
+static float *initial(uint64_t seed, int64_t home_n, size_t *n)
+{
+    session s = open_session(model("resnet20", 0, 0), home_n, home_n, seed);
+    dt_err err = {0};
+    assert_ok(dt_runner_init(s.runner, &err), &err);
+    float *all = parameters(&s, n);
+    close_session(&s);
+    return all;
+}
+
+static void initial_values_depend_on_the_seed_alone(void **state)
+{
+    (void)state;
+    size_t n[4];
+    float *v[4] = {
+        initial(1, 4, &n[0]), initial(1, 4, &n[1]), initial(1, 2, &n[2]), initial(2, 4, &n[3])};
+    double sum = 0;
+    for (int i = 1; i < 4; i++)
+        assert_int_equal(n[i], n[0]);
+    assert_memory_equal(v[1], v[0], n[0] * sizeof(float));
+    assert_memory_equal(v[2], v[0], n[0] * sizeof(float));
+    assert_memory_not_equal(v[3], v[0], n[0] * sizeof(float));
+    for (size_t i = 0; i < n[0]; i++)
+        sum += (double)v[0][i] * (double)v[0][i];
+    assert_true(sum > 0 && sum < 1e6);
+    for (int i = 0; i < 4; i++)
+        dt_free(v[i]);
+}
+
+/* A step's gradients in plain layout, of four samples in one micro-batch or two. */
+static float *gradients(int64_t micro, size_t *n)
+{
+    session s = open_session(model("lenet5", 0, 0), micro, 4, 1);
+    dt_err err = {0};
+    dt_run_args a = args_of(&s, 4);
+    assert_ok(dt_runner_init(s.runner, &err), &err);
+    run(&s, DT_PROGRAM_FIRST, &a);
+    a.batch.x += micro * dt_runner_sample(s.runner);
+    a.batch.labels += micro;
+    a.sample0 = micro;
+    if (micro < 4)
+        run(&s, DT_PROGRAM_AGAIN, &a);
+    const dt_metrics *m = dt_runner_home(s.runner, (int32_t)s.map->n - 1);
+    assert_int_equal(m->count, 4);
+    for (size_t i = 0; i < s.map->n; i++) { /* gradients live as their parameters do */
+        const dt_home *h = &s.map->home[i];
+        const int32_t g = dt_map_find(s.map, h->node, h->param, DT_DP);
+        if (h->port == DT_P && g >= 0)
+            memcpy(dt_runner_home(s.runner, (int32_t)i), dt_runner_home(s.runner, g), h->bytes);
+    }
+    float *all = parameters(&s, n);
+    close_session(&s);
+    return all;
+}
+
+static void micro_batches_add_up(void **state)
+{
+    (void)state;
+    size_t n[2];
+    float *whole = gradients(4, &n[0]), *halves = gradients(2, &n[1]);
+    assert_int_equal(n[0], n[1]);
+    assert_true(dt_relative_error(halves, whole, n[0]) < 1e-5);
+    assert_memory_not_equal(halves, whole, n[0] * sizeof *whole); /* or nothing was added up */
+    dt_free(whole);
+    dt_free(halves);
+}
+
+static void evaluation_leaves_parameters_and_statistics_alone(void **state)
+{
+    (void)state;
+    session s = open_session(model("resnet20", 0, 0), 4, 4, 1);
+    dt_err err = {0};
+    size_t n;
+    const dt_run_args a = args_of(&s, 4);
+    assert_ok(dt_runner_init(s.runner, &err), &err);
+    float *before = parameters(&s, &n);
+    run(&s, DT_PROGRAM_FIRST, &a);
+    run(&s, DT_PROGRAM_EVAL, &a);
+    float *after = parameters(&s, &n);
+    assert_memory_equal(after, before, n * sizeof *after); /* forward and backward do not, either */
+    run(&s, DT_PROGRAM_UPDATE, &a);
+    dt_free(after);
+    after = parameters(&s, &n);
+    assert_memory_not_equal(after, before, n * sizeof *after);
+    dt_free(before);
+    dt_free(after);
+    close_session(&s);
+}
+
+static void a_plan_larger_than_the_arena_is_refused(void **state)
+{
+    (void)state;
+    session s = open_session(model("lenet5", 0, 0), 2, 2, 1);
+    dt_program *p = program(&s, DT_PROGRAM_FIRST);
+    dt_plan *large = plan(p);
+    dt_err err = {0};
+    dt_runner *r;
+    int id;
+    const dt_runner_opts o = {
+        .graph = s.graph, .map = s.map, .device = DT_CPU, .arena_bytes = large->peak - 1};
+    assert_ok(dt_runner_create(&r, &o, &err), &err);
+    assert_fails(
+        dt_runner_add(r, p, large, &id, &err), DT_E_INTERNAL, &err, "larger than the arena");
+    dt_runner_destroy(r);
+    dt_plan_destroy(large);
+    dt_program_destroy(p);
+    close_session(&s);
+}
+
+DT_TEST_GROUP(runner)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_write_past_the_arena_dies), /* forks: before there are threads */
+        cmocka_unit_test(an_arena_is_aligned_and_says_when_it_is_too_large),
+        cmocka_unit_test(a_good_kernel_passes_the_checked_run),
+        cmocka_unit_test(a_byte_written_beside_a_tensor_is_found_at_its_op),
+        cmocka_unit_test(a_byte_written_far_from_any_tensor_is_found_in_the_end),
+        cmocka_unit_test(measured_memory_is_planned_memory),
+        cmocka_unit_test(a_step_allocates_nothing),
+        cmocka_unit_test(a_step_with_copies_allocates_nothing),
+        cmocka_unit_test(parameters_come_back_as_they_were_put),
+        cmocka_unit_test(initial_values_depend_on_the_seed_alone),
+        cmocka_unit_test(micro_batches_add_up),
+        cmocka_unit_test(evaluation_leaves_parameters_and_statistics_alone),
+        cmocka_unit_test(a_plan_larger_than_the_arena_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

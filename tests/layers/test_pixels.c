@@ -1,0 +1,110 @@
+/* Backward-data of convolutions that look at one pixel, where it is a product of ours. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "layers/conv.h"
+#include "layers/blocked/pixels.h"
+#include "tests/fixture/check.h"
+#include "tests/fixture/layer_check.h"
+
+#define TOLERANCE 1e-6
+
+static const struct row {
+    const char *opts;
+    int64_t n, out, stride;
+    dt_shape x;
+} rows[] = {
+    {"out=256 kernel=1", 5, 256, 1, {1, 7, 9, 64}}, /* one panel; several tasks */
+    {"out=1024 kernel=1 bias=off", 2, 1024, 1, {1, 1, 3, 1024}},
+    {"out=1024 kernel=1 stride=2", 3, 1024, 2, {1, 5, 6, 1024}}, /* pixels nobody looked at */
+};
+
+/* dx in PyTorch's layout, by its definition. */
+static float *define(const struct row *r, const float *w, const float *dy, const dt_shape *y)
+{
+    const int64_t c = r->x.c, pixels = r->x.h * r->x.w, results = y->h * y->w;
+    float *dx = calloc((size_t)(r->n * c * pixels), sizeof *dx);
+    double *sum = calloc((size_t)c, sizeof *sum);
+    assert_true(dx != NULL && sum != NULL);
+    for (int64_t i = 0; i < r->n * results; i++) {
+        const int64_t n = i / results, p = i % results / y->w, q = i % y->w;
+        memset(sum, 0, (size_t)c * sizeof *sum);
+        for (int64_t o = 0; o < r->out; o++)
+            for (int64_t k = 0; k < c; k++)
+                sum[k] +=
+                    (double)dy[(n * r->out + o) * results + i % results] * (double)w[o * c + k];
+        for (int64_t k = 0; k < c; k++)
+            dx[(n * c + k) * pixels + p * r->stride * r->x.w + q * r->stride] = (float)sum[k];
+    }
+    free(sum);
+    return dx;
+}
+
+static void dx_is_its_definition_in_any_batch(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < DT_COUNT(rows); i++) {
+        const struct row *r = &rows[i];
+        void *opts = dt_layer_options(&dt_layer_conv, r->opts);
+        const size_t n_x = (size_t)(r->n * dt_shape_sample(&r->x));
+        float *x = dt_random_values(n_x, 1), *w = dt_random_values((size_t)(r->out * r->x.c), 2);
+        float *dy = dt_random_values(n_x / (size_t)r->x.c * (size_t)r->out, 3);
+        dt_layer_run a = {.desc = &dt_layer_conv, .opts = opts, .n = r->n, .n_x = 1, .x = {r->x}};
+        a.in[0] = x;
+        a.param[0] = w;
+        a.dy = dy;
+        dt_layer_run b = a;
+        b.piece = 1;
+        b.home_n = 64;
+        dt_layer_check(&a);
+        dt_layer_check(&b);
+        float *want = define(r, w, dy, &a.info.y);
+        assert_true(dt_relative_error(a.got_dx[0], want, n_x) < TOLERANCE);
+        assert_memory_equal(a.got_dx[0], b.got_dx[0], n_x * sizeof(float));
+        dt_layer_check_free(&a);
+        dt_layer_check_free(&b);
+        dt_free(opts);
+        free(want);
+        free(x);
+        free(w);
+        free(dy);
+    }
+}
+
+/* The rows above are of the shapes that this serves, and some others are not. */
+static void the_rule_looks_at_one_sample_of_fp32(void **state)
+{
+    (void)state;
+    dt_dnnl_problem p = {.groups = 1,
+        .c = 64,
+        .h = 56,
+        .w = 56,
+        .out = 256,
+        .p = 56,
+        .q = 56,
+        .kernel = 1,
+        .stride = 1};
+    assert_true(dt_pixels_serve(&p));
+    p.bf16 = 1;
+    assert_false(dt_pixels_serve(&p));
+    p.bf16 = 0;
+    p.c = 65;
+    assert_false(dt_pixels_serve(&p));
+    p.c = p.out = 1024;
+    assert_false(dt_pixels_serve(&p));
+    p.p = p.q = 7;
+    p.stride = 8;
+    assert_true(dt_pixels_serve(&p));
+    p.groups = 2;
+    assert_false(dt_pixels_serve(&p));
+}
+
+DT_TEST_GROUP(pixels)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(dx_is_its_definition_in_any_batch),
+        cmocka_unit_test(the_rule_looks_at_one_sample_of_fp32),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

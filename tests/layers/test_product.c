@@ -1,0 +1,194 @@
+/* Products of matrices, and draws of many random numbers, against their definitions. */
+#include "tests/fixture/check.h"
+
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "layers/cpu/draw.h"
+#include "layers/blocked/product.h"
+#include "layers/blocked/tile.h"
+
+/* Smaller than a vector, a little beside the sizes of blocks, and several blocks of each. */
+static const struct sizes {
+    int64_t m, n, k;
+} cases[] = {{1, 1, 1}, {3, 5, 7}, {16, 64, 128}, {17, 65, 129}, {130, 1, 257}, {1, 200, 40},
+    {401, 211, 140}};
+
+static float *numbers(int64_t n, uint32_t key)
+{
+    float *p = test_calloc((size_t)n, sizeof *p);
+    for (int64_t i = 0; i < n; i++)
+        p[i] = dt_unit(dt_random(key, DT_RANDOM_TEST, 0, 0, (uint64_t)i).v[0]) - 0.5f;
+    return p;
+}
+
+/* A matrix of rows by columns, as it lies or turned. */
+static dt_matrix matrix(const float *p, int64_t rows, int64_t columns, bool turned)
+{
+    return turned ? (dt_matrix){p, 1, rows} : (dt_matrix){p, columns, 1};
+}
+
+static void multiply(dt_product *p)
+{
+    p->work = test_malloc(dt_product_bytes(p->m, p->n));
+    dt_product_run(p);
+    test_free(p->work);
+}
+
+/* How far c is from its definition, as a share of the sum of magnitudes. */
+static double farthest(const dt_product *p)
+{
+    double worst = 0;
+    for (int64_t i = 0; i < p->m; i++)
+        for (int64_t j = 0; j < p->n; j++) {
+            double sum = p->bias == NULL ? 0 : (double)p->bias[j], all = 1e-30 + fabs(sum);
+            for (int64_t t = 0; t < p->k; t++) {
+                const double x = (double)p->a.p[i * p->a.row + t * p->a.step] *
+                                 (double)p->b.p[t * p->b.row + j * p->b.step];
+                sum += x;
+                all += fabs(x);
+            }
+            const double far = fabs(sum - (double)p->c[i * p->c_row + j]) / all;
+            worst = isnan(worst) || far <= worst ? worst : far; /* a NaN stays */
+        }
+    return worst;
+}
+
+static void a_product_is_its_definition(void **state)
+{
+    (void)state;
+    for (size_t s = 0; s < 4 * DT_COUNT(cases); s++) {
+        const struct sizes z = cases[s / 4];
+        float *a = numbers(z.m * z.k, 1), *b = numbers(z.k * z.n, 2), *bias = numbers(z.n, 3);
+        float *c = test_calloc((size_t)(z.m * z.n), sizeof *c);
+        dt_product p = {z.m, z.n, z.k, matrix(a, z.m, z.k, s & 1), matrix(b, z.k, z.n, s & 2),
+            .bias = s & 2 ? bias : NULL, .c = c, .c_row = z.n};
+        multiply(&p);
+        assert_true(farthest(&p) <= 1e-6);
+        test_free(a);
+        test_free(b);
+        test_free(bias);
+        test_free(c);
+    }
+}
+
+static void sums_of_rows_are_sums(void **state)
+{
+    (void)state;
+    for (size_t s = 0; s < DT_COUNT(cases); s++) {
+        const struct sizes z = cases[s];
+        float *a = numbers(z.m * z.k, 1), *b = numbers(z.k * z.n, 2);
+        float *c = test_calloc((size_t)(z.m * z.n), sizeof *c);
+        float *sums = test_calloc((size_t)z.m, sizeof *sums);
+        dt_product p = {z.m, z.n, z.k, matrix(a, z.m, z.k, true), matrix(b, z.k, z.n, false),
+            .sums = sums, .c = c, .c_row = z.n};
+        multiply(&p);
+        for (int64_t i = 0; i < z.m; i++) {
+            double sum = 0;
+            for (int64_t t = 0; t < z.k; t++)
+                sum += (double)a[t * z.m + i];
+            assert_true(fabs(sum - (double)sums[i]) <= 1e-6 * (double)z.k);
+        }
+        assert_true(farthest(&p) <= 1e-6);
+        test_free(a);
+        test_free(b);
+        test_free(c);
+        test_free(sums);
+    }
+}
+
+/* Rows [first, first + n) computed alone, on so many threads, have the bits of the whole. */
+static void a_row_does_not_depend_on_its_neighbours_or_the_team(void **state)
+{
+    (void)state;
+    enum { M = 401, N = 211, K = 140, FIRST = 77, ROWS = 9 };
+    float *a = numbers(M * K, 1), *b = numbers(K * N, 2);
+    float *whole = test_calloc(M * N, sizeof *whole), *part = test_calloc(ROWS * N, sizeof *part);
+    dt_product p = {M, N, K, matrix(a, M, K, false), matrix(b, K, N, true), .c = whole, .c_row = N};
+    multiply(&p);
+    const int threads = omp_get_max_threads();
+    omp_set_num_threads(threads == 1 ? 3 : 1);
+    p.m = ROWS;
+    p.a.p = a + FIRST * K;
+    p.c = part;
+    multiply(&p);
+    omp_set_num_threads(threads);
+    assert_memory_equal(part, whole + FIRST * N, ROWS * N * sizeof *part);
+    test_free(a);
+    test_free(b);
+    test_free(whole);
+    test_free(part);
+}
+
+/* Factors from -1 to 1 in steps of 1/8 are themselves in bf16, and so sums of a few hundred
+ * products are exact in whatever order: nothing may be off, nor anything beside the matrix be
+ * touched. */
+static void a_tile_is_its_definition(void **state)
+{
+    (void)state;
+    enum { GAP = 16 };
+    static const struct sizes tiles[] = {
+        {1, 16, 1}, {64, 64, 64}, {33, 48, 31}, {64, 80, 65}, {65, 16, 130}, {17, 208, 96}};
+    dt_tile_fn *const fns[] = {dt_tile_best(), dt_tile_bf16()};
+    for (size_t s = 0; s < 8 * DT_COUNT(tiles); s++) {
+        const struct sizes z = tiles[s / 8];
+        const int64_t row = z.n + GAP;
+        const bool turned = s & 1, add = s & 2;
+        float *a = numbers(z.m * z.k, 1), *b = numbers(z.k * row, 2);
+        float *c = test_calloc((size_t)(z.m * row), sizeof *c);
+        for (int64_t i = 0; i < z.m * z.k; i++)
+            a[i] = rintf(16 * a[i]) / 8;
+        for (int64_t i = 0; i < z.k * row; i++)
+            b[i] = rintf(16 * b[i]) / 8;
+        for (int64_t i = 0; i < z.m * row; i++)
+            c[i] = 3;
+        fns[s >> 2 & 1](&(dt_tile){.a = a,
+            .row = turned ? 1 : z.k,
+            .step = turned ? z.m : 1,
+            .b = b,
+            .b_row = row,
+            .c = c,
+            .c_row = row,
+            .m = z.m,
+            .n = z.n,
+            .depth = z.k,
+            .add = add});
+        for (int64_t i = 0; i < z.m * row; i++) {
+            double want = i % row < z.n && !add ? 0 : 3;
+            for (int64_t t = 0; t < z.k && i % row < z.n; t++)
+                want += (double)a[turned ? t * z.m + i / row : i / row * z.k + t] *
+                        (double)b[t * row + i % row];
+            assert_true((double)c[i] == want);
+        }
+        test_free(a);
+        test_free(b);
+        test_free(c);
+    }
+}
+
+static void draws_of_many_are_those_of_one(void **state)
+{
+    (void)state;
+    enum { N = 5 * DT_DRAW_LANES };
+    const uint64_t seed = UINT64_C(0x123456789ABCDEF), first = UINT64_C(0xFFFFFFFF) - 11;
+    uint32_t u[4 * N];
+    dt_draw_best()(seed, DT_RANDOM_DROPOUT, 77, 0xFFFFFFFE, first, u, N);
+    for (uint64_t i = 0; i < N; i++) {
+        const dt_u32x4 want = dt_random(seed, DT_RANDOM_DROPOUT, 77, 0xFFFFFFFE, first + i);
+        assert_memory_equal(u + 4 * i, want.v, sizeof want.v);
+    }
+}
+
+DT_TEST_GROUP(product)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_product_is_its_definition),
+        cmocka_unit_test(sums_of_rows_are_sums),
+        cmocka_unit_test(a_row_does_not_depend_on_its_neighbours_or_the_team),
+        cmocka_unit_test(a_tile_is_its_definition),
+        cmocka_unit_test(draws_of_many_are_those_of_one),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

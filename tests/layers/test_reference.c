@@ -1,0 +1,310 @@
+/* Every layer against PyTorch's double-precision numbers, for every alternative of its backward, in
+ * fp32 and in bf16. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "engine/checkpoint/safetensors.h"
+#include "layers/maxpool.h"
+#include "layers/onednn/onednn.h"
+#include "layers/registry.h"
+#include "tests/fixture/check.h"
+#include "tests/fixture/layer_check.h"
+
+/* Of ||got - want|| / ||want||: in fp32 promised by the folder's README; bf16 has 8 bits. */
+static const double tolerances[DT_DTYPES] = {[DT_F32] = 1e-5, [DT_BF16] = 2e-2};
+
+/* The cases this engine has layers for, and how many tensors each must at least compare. */
+static const struct reference {
+    const char *name;
+    int least;
+} references[] = {
+    {"avgpool_2x2", 2},
+    {"avgpool_3x3_s2_p1_exclude", 2},
+    {"avgpool_3x3_s2_p1_include", 2},
+    {"batchnorm_train", 6},
+    {"conv_11x11_stride4", 3},
+    {"conv_1x1", 3},
+    {"conv_1x1_stride2", 3},
+    {"conv_3x3_depthwise", 3},
+    {"conv_3x3_dilated", 4},
+    {"conv_3x3_grouped", 3},
+    {"conv_3x3_pad1", 3},
+    {"conv_3x3_stride2", 3},
+    {"conv_5x5_odd", 3},
+    {"conv_7x7_stride2_rgb", 3},
+    {"fc_small", 4},
+    {"fc_wide", 4},
+    {"gelu_erf", 2},
+    {"gelu_tanh", 2},
+    {"global_avgpool", 2},
+    {"lrn", 2},
+    {"maxpool_2x2", 2},
+    {"maxpool_3x3_s1", 2},
+    {"maxpool_3x3_s2_ceil", 2},
+    {"maxpool_3x3_s2_p1", 2},
+    {"relu", 2},
+    {"sigmoid", 2},
+    {"softmax_cross_entropy", 2},
+    {"tanh", 2},
+};
+
+/* Layers of the files that are one layer here, with an option. */
+static const struct variant {
+    const char *theirs, *ours, *opts;
+} variants[] = {
+    {"gelu_erf", "gelu", "approximate=none"},
+    {"gelu_tanh", "gelu", "approximate=tanh"},
+};
+
+struct typed {
+    const struct reference *of;
+    dt_dtype dtype;
+};
+
+typedef struct loaded {
+    const dt_st_file *file;
+    const char *name;
+    const dt_layer_desc *desc;
+    void *opts;
+    dt_dtype dtype;
+    int compared;
+} loaded;
+
+static float *load(const dt_st_file *f, const char *name, size_t *count)
+{
+    const dt_st_entry *e = dt_st_find(f, name);
+    dt_err err = {0};
+    if (e == NULL)
+        return NULL;
+    assert_int_equal(e->type, DT_ST_F32);
+    float *v = malloc(e->bytes + 1);
+    assert_non_null(v);
+    assert_ok(dt_st_read(f, e, 0, v, e->bytes, &err), &err);
+    *count = e->bytes / sizeof(float);
+    return v;
+}
+
+static float *load_for(const loaded *l, const char *prefix, const char *name)
+{
+    char full[64];
+    size_t n;
+    snprintf(full, sizeof full, "%s%s", prefix, name);
+    return load(l->file, full, &n);
+}
+
+/* Inputs that differ a little may be equal in bf16; of those max-pool takes the first, and its
+ * gradient goes there and not to the larger. */
+static double tolerance(const loaded *l, const char *tensor)
+{
+    const bool chosen = l->desc == &dt_layer_maxpool && strcmp(tensor, "dx") == 0;
+    return l->dtype == DT_BF16 && chosen ? 1e-1 : tolerances[l->dtype];
+}
+
+static void compare(loaded *l, const char *tensor, const float *got, float scale)
+{
+    size_t n;
+    float *want = load(l->file, tensor, &n);
+    if (want == NULL)
+        return;
+    for (size_t i = 0; i < n; i++)
+        want[i] /= scale;
+    const double off = got == NULL ? 1 : dt_relative_error(got, want, n);
+    if (!(off < tolerance(l, tensor)))
+        fail_msg("%s: %s is off by %g, relative", l->name, tensor, off);
+    l->compared++;
+    free(want);
+}
+
+/* A list such as [0.5, 1.25] in the metadata. */
+static void compare_list(loaded *l, const char *key, const float *got, size_t n)
+{
+    const char *text = dt_st_metadata(l->file, key);
+    float want[64];
+    if (text == NULL)
+        return;
+    assert_true(*text == '[' && n <= DT_COUNT(want));
+    for (size_t i = 0; i < n; i++) {
+        char *end;
+        want[i] = strtof(text + 1, &end);
+        assert_true(end > text + 1);
+        text = end;
+    }
+    assert_true(dt_relative_error(got, want, n) < tolerances[l->dtype]);
+    l->compared++;
+}
+
+static dt_shape shape_of(const loaded *l, const char *name, int64_t *n)
+{
+    const dt_st_entry *e = dt_st_find(l->file, name);
+    assert_non_null(e);
+    assert_true(e->rank == 2 || e->rank == 4);
+    *n = e->d[0];
+    return e->rank == 2 ? (dt_shape){1, 1, 1, e->d[1]} : (dt_shape){1, e->d[2], e->d[3], e->d[1]};
+}
+
+/* Options from the metadata; out and bias from the tensors there are. */
+static void read_options(loaded *l)
+{
+    const dt_st_entry *w = dt_st_find(l->file, "weight");
+    l->opts = dt_alloc(1, l->desc->opts_bytes);
+    assert_non_null(l->opts);
+    if (l->desc->opts == NULL)
+        return;
+    dt_opt_defaults(l->desc->opts, l->opts);
+    for (const dt_opt *row = l->desc->opts; row->key != NULL; row++) {
+        char out[32];
+        const char *text = dt_st_metadata(l->file, row->key);
+        if (strcmp(row->key, "out") == 0 && w != NULL) {
+            snprintf(out, sizeof out, "%lld", (long long)w->d[0]);
+            text = out;
+        } else if (strcmp(row->key, "bias") == 0)
+            text = dt_st_find(l->file, "bias") != NULL ? "on" : "off";
+        dt_err err = {0};
+        if (text != NULL)
+            assert_ok(dt_opt_read(row, text, l->opts, &err), &err);
+    }
+}
+
+static void find_layer(loaded *l, const char *name)
+{
+    l->desc = dt_layer_find(name);
+    for (size_t i = 0; i < DT_COUNT(variants) && l->desc == NULL; i++)
+        if (strcmp(variants[i].theirs, name) == 0) {
+            l->desc = dt_layer_find(variants[i].ours);
+            l->opts = dt_layer_options(l->desc, variants[i].opts);
+            return;
+        }
+    assert_non_null(l->desc);
+    read_options(l);
+}
+
+static int32_t *load_labels(const loaded *l, int64_t n)
+{
+    const dt_st_entry *e = dt_st_find(l->file, "labels");
+    dt_err err = {0};
+    if (e == NULL)
+        return NULL;
+    assert_int_equal(e->type, DT_ST_I64);
+    int64_t wide[64];
+    assert_true(n <= 64 && e->bytes == (uint64_t)n * sizeof *wide);
+    assert_ok(dt_st_read(l->file, e, 0, wide, e->bytes, &err), &err);
+    int32_t *labels = malloc((size_t)n * sizeof *labels);
+    assert_non_null(labels);
+    for (int64_t i = 0; i < n; i++)
+        labels[i] = (int32_t)wide[i];
+    return labels;
+}
+
+/* A buffer that the file does not hold starts as PyTorch starts it. */
+static float *initial(const dt_param_info *p)
+{
+    const size_t n = (size_t)dt_param_count(p);
+    float *v = malloc(n * sizeof *v);
+    assert_non_null(v);
+    for (size_t i = 0; i < n; i++)
+        v[i] = p->init == DT_INIT_ONE ? 1.0f : 0.0f;
+    return v;
+}
+
+static void compare_all(loaded *l, const dt_layer_run *r)
+{
+    char name[64];
+    float loss = (float)(r->metrics.loss_sum / (double)r->n), *dy = load_for(l, "", "dy");
+    compare(l, "y", l->desc->loss ? &loss : r->got_y, 1);
+    /* The engine's loss starts backward with 1; the file's starts with dy. */
+    compare(l, "dx", r->got_dx[0], l->desc->loss ? *dy : 1);
+    for (int i = 0; i < r->info.n_param; i++) {
+        const dt_param_info *p = &r->info.param[i];
+        snprintf(name, sizeof name, "d%s", p->name);
+        if (!p->buffer)
+            compare(l, name, r->got_dparam[i], 1);
+        snprintf(name, sizeof name, "%s_after", p->name);
+        if (p->buffer)
+            compare_list(l, name, r->got_pending[i], (size_t)dt_param_count(p));
+    }
+    free(dy);
+}
+
+/* What infer says about parameters is needed to load them. */
+static void load_params(const loaded *l, dt_layer_run *r, float *params[DT_MAX_PARAM])
+{
+    dt_layer_info info = {0};
+    dt_err err = {0};
+    assert_ok(l->desc->infer(l->opts, r->x, 1, &info, &err), &err);
+    for (int i = 0; i < info.n_param; i++) {
+        params[i] = load_for(l, "", info.param[i].name);
+        if (params[i] == NULL)
+            params[i] = initial(&info.param[i]);
+        r->param[i] = params[i];
+    }
+}
+
+static void run_case(loaded *l, int alt, bool in_place)
+{
+    dt_layer_run r = {.desc = l->desc,
+        .opts = l->opts,
+        .n_x = 1,
+        .alt = alt,
+        .in_place = in_place,
+        .dtype = l->dtype};
+    float *params[DT_MAX_PARAM] = {0};
+    r.x[0] = shape_of(l, "x", &r.n);
+    float *x = load_for(l, "", "x"), *dy = load_for(l, "", "dy");
+    int32_t *labels = load_labels(l, r.n);
+    load_params(l, &r, params);
+    r.in[0] = x;
+    r.dy = l->desc->loss ? NULL : dy;
+    r.labels = labels;
+    l->compared = 0;
+    dt_layer_check(&r);
+    compare_all(l, &r);
+    dt_layer_check_free(&r);
+    for (int i = 0; i < DT_MAX_PARAM; i++)
+        free(params[i]);
+    free(labels);
+    free(x);
+    free(dy);
+}
+
+static void agrees_with_pytorch(void **state)
+{
+    const struct typed *t = *state;
+    const struct reference *c = t->of;
+    char below[128];
+    snprintf(below, sizeof below, "reference/layers/%s.safetensors", c->name);
+    const char *path = dt_shared(below);
+    if (path == NULL || (t->dtype == DT_BF16 && !dt_onednn_avx512()))
+        skip();
+    dt_st_file *f;
+    dt_err err = {0};
+    assert_ok(dt_st_open(&f, path, &err), &err);
+    loaded l = {.file = f, .name = c->name, .dtype = t->dtype};
+    assert_non_null(dt_st_metadata(f, "layer"));
+    find_layer(&l, dt_st_metadata(f, "layer"));
+    for (int alt = 0; alt < (l.desc->n_alt > 0 ? l.desc->n_alt : 1); alt++)
+        for (int in_place = 0; in_place < 2; in_place++) {
+            run_case(&l, alt, in_place);
+            assert_true(l.compared >= c->least);
+        }
+    dt_free(l.opts);
+    dt_st_close(f);
+}
+
+enum { CASES = DT_COUNT(references) * DT_DTYPES };
+
+DT_TEST_GROUP(reference)
+{
+    static struct typed cases[CASES];
+    static char names[CASES][64];
+    struct CMUnitTest tests[CASES];
+    for (size_t i = 0; i < CASES; i++) {
+        cases[i] = (struct typed){&references[i / DT_DTYPES], (dt_dtype)(i % DT_DTYPES)};
+        snprintf(
+            names[i], sizeof names[i], "%s, %s", cases[i].of->name, dt_dtype_name(cases[i].dtype));
+        tests[i] = (struct CMUnitTest){names[i], agrees_with_pytorch, NULL, NULL, &cases[i]};
+    }
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    return failed == 0 && dt_shared("reference") == NULL ? 77
+                                                         : failed; /* ctest then says skipped */
+}

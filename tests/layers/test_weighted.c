@@ -1,0 +1,121 @@
+/* conv and fc against their definitions, summed up naively in double precision. */
+#include <stdlib.h>
+
+#include "engine/base/alloc.h"
+#include "layers/conv.h"
+#include "layers/fc.h"
+#include "tests/fixture/check.h"
+#include "tests/fixture/layer_check.h"
+
+#define TOLERANCE 1e-6
+
+static const struct conv_case {
+    const char *opts;
+    int64_t n;
+    dt_shape x;
+} conv_cases[] = {
+    {"out=1 kernel=1", 1, {1, 1, 1, 1}},
+    {"out=4 kernel=3 stride=2 pad=1", 2, {1, 7, 5, 3}},
+    {"out=6 kernel=3 groups=3 pad=1 bias=off", 1, {1, 4, 5, 6}},
+    {"out=8 kernel=3 groups=4 stride=2", 2, {1, 6, 5, 4}},
+    {"out=2 kernel=3 dilation=2 pad=2", 1, {1, 6, 5, 3}},
+    {"out=3 kernel=2 stride=3 pad=3", 1, {1, 5, 4, 2}},
+    {"out=17 kernel=5 pad=2", 1, {1, 9, 3, 19}},
+};
+
+/* x[n][c][h][w], or 0 in the padding. */
+static double pixel(const float *x, const dt_shape *s, int64_t n, int64_t c, int64_t h, int64_t w)
+{
+    if (h < 0 || h >= s->h || w < 0 || w >= s->w)
+        return 0;
+    return (double)x[((n * s->c + c) * s->h + h) * s->w + w];
+}
+
+/* One output of a convolution: sample n, channel o, row p, column q. */
+static double conv_at(
+    const dt_conv *k, const dt_layer_run *r, int64_t n, int64_t o, int64_t p, int64_t q)
+{
+    const dt_shape *s = &r->x[0];
+    const int64_t depth = s->c / k->groups, first = o / (k->out / k->groups) * depth;
+    double sum = k->bias ? (double)r->param[1][o] : 0;
+    for (int64_t c = 0; c < depth; c++)
+        for (int64_t i = 0; i < k->kernel; i++)
+            for (int64_t j = 0; j < k->kernel; j++)
+                sum += (double)r->param[0][((o * depth + c) * k->kernel + i) * k->kernel + j] *
+                       pixel(r->in[0], s, n, first + c, p * k->stride - k->pad + i * k->dilation,
+                           q * k->stride - k->pad + j * k->dilation);
+    return sum;
+}
+
+static void conv_is_its_definition(void **state)
+{
+    const struct conv_case *c = *state;
+    dt_layer_run r = {.desc = &dt_layer_conv, .n = c->n, .n_x = 1, .forward_only = true};
+    void *opts = dt_layer_options(r.desc, c->opts);
+    const dt_conv *k = opts;
+    float *x = dt_random_values((size_t)(c->n * dt_shape_sample(&c->x)), 1);
+    float *w = dt_random_values((size_t)(k->out * c->x.c * k->kernel * k->kernel), 2);
+    float *bias = dt_random_values((size_t)k->out, 3);
+    r.opts = opts;
+    r.x[0] = c->x;
+    r.in[0] = x;
+    r.param[0] = w;
+    r.param[1] = bias;
+    dt_layer_check(&r);
+    const dt_shape y = r.info.y;
+    const size_t count = (size_t)(c->n * dt_shape_sample(&y));
+    float *want = dt_random_values(count, 4);
+    for (int64_t i = 0; i < (int64_t)count; i++)
+        want[i] = (float)conv_at(
+            k, &r, i / (y.c * y.h * y.w), i / (y.h * y.w) % y.c, i / y.w % y.h, i % y.w);
+    assert_true(dt_relative_error(r.got_y, want, count) < TOLERANCE);
+    dt_layer_check_free(&r);
+    dt_free(opts);
+    free(x);
+    free(w);
+    free(bias);
+    free(want);
+}
+
+/* The columns of the weight are in the order c, h, w: that of an image in PyTorch's layout. */
+static void fc_of_an_image_is_its_definition(void **state)
+{
+    (void)state;
+    enum { N = 3, OUT = 7, IN = 4 * 3 * 5 };
+    const dt_fc opts = {OUT, true};
+    float *x = dt_random_values(N * IN, 1), *w = dt_random_values(OUT * IN, 2);
+    float *bias = dt_random_values(OUT, 3), want[N * OUT];
+    dt_layer_run r = {.desc = &dt_layer_fc,
+        .opts = &opts,
+        .n = N,
+        .n_x = 1,
+        .x = {{1, 4, 3, 5}},
+        .forward_only = true,
+        .in = {x},
+        .param = {w, bias}};
+    dt_layer_check(&r);
+    for (int i = 0; i < N * OUT; i++) {
+        double sum = (double)bias[i % OUT];
+        for (int k = 0; k < IN; k++)
+            sum += (double)w[i % OUT * IN + k] * (double)x[i / OUT * IN + k];
+        want[i] = (float)sum;
+    }
+    assert_true(dt_relative_error(r.got_y, want, N * OUT) < TOLERANCE);
+    dt_layer_check_free(&r);
+    free(x);
+    free(w);
+    free(bias);
+}
+
+DT_TEST_GROUP(weighted)
+{
+    static struct conv_case copies[DT_COUNT(conv_cases)];
+    struct CMUnitTest tests[DT_COUNT(conv_cases) + 1] = {
+        cmocka_unit_test(fc_of_an_image_is_its_definition)};
+    for (size_t i = 0; i < DT_COUNT(conv_cases); i++) {
+        copies[i] = conv_cases[i];
+        tests[i + 1] =
+            (struct CMUnitTest){copies[i].opts, conv_is_its_definition, NULL, NULL, &copies[i]};
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,267 @@
+/* Convolutions by Winograd's algorithm against their definition, summed up naively in double
+ * precision. */
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "layers/conv.h"
+#include "layers/blocked/winograd.h"
+#include "tests/fixture/check.h"
+#include "tests/fixture/layer_check.h"
+
+#define TOLERANCE 1e-6
+
+/* n, h, w, c, p, q, out, pad */
+static const dt_winograd cases[] = {
+    {1, 1, 1, 16, 1, 1, 16, 1}, /* one tile, of one result */
+    {1, 2, 2, 16, 2, 2, 16, 1}, {1, 3, 3, 16, 1, 1, 32, 0}, {2, 1, 5, 16, 3, 7, 16, 2},
+    {2, 7, 7, 16, 7, 7, 48, 1}, {3, 8, 5, 80, 6, 3, 16, 0}, {2, 9, 6, 64, 9, 6, 144, 1},
+    {5, 14, 14, 64, 14, 14, 64, 1},
+    {1, 7, 7, 160, 7, 7, 128, 1}, /* deeper than a block of the sums; a large weight */
+    {9, 14, 7, 256, 14, 7, 80, 1},
+    {2, 7, 7, 144, 7, 7, 400, 1}, /* the gradient in slices of columns */
+};
+
+enum { X, W, B, DY, Y, DX, DW, DB, TENSORS };
+
+/* A layer's values, NHWC and [3][3][in][out], and what the kernels made of them. */
+typedef struct layer {
+    dt_winograd s;
+    size_t count[TENSORS];
+    float *v[TENSORS];
+} layer;
+
+static layer make_layer(const dt_winograd *s)
+{
+    layer l = {.s = *s};
+    l.count[X] = l.count[DX] = (size_t)(s->n * s->h * s->w * s->c);
+    l.count[Y] = l.count[DY] = (size_t)(s->n * s->p * s->q * s->out);
+    l.count[W] = l.count[DW] = (size_t)(9 * s->c * s->out);
+    l.count[B] = l.count[DB] = (size_t)s->out;
+    for (uint32_t i = 0; i < TENSORS; i++)
+        l.v[i] = dt_random_values(l.count[i], i);
+    return l;
+}
+
+static void free_layer(layer *l)
+{
+    for (int i = 0; i < TENSORS; i++)
+        free(l->v[i]);
+}
+
+/* Scratch begins as what may not be read: NaN. */
+static float *scratch(size_t bytes)
+{
+    float *p = dt_alloc(bytes, 1);
+    assert_non_null(p);
+    memset(p, 0xFF, bytes);
+    return p;
+}
+
+static void run_one_way(const dt_winograd *s, bool turned, const float *x, const float *weight,
+    const float *bias, float *y)
+{
+    float *u = scratch(dt_winograd_weight_bytes(s)), *work = scratch(dt_winograd_work(s));
+    dt_winograd_weight(s, turned, weight, u);
+    dt_winograd_run(s, x, u, bias, y, work);
+    dt_free(u);
+    dt_free(work);
+}
+
+static void run_layer(layer *l)
+{
+    const dt_winograd turned = dt_winograd_turned(&l->s);
+    run_one_way(&l->s, false, l->v[X], l->v[W], l->v[B], l->v[Y]);
+    run_one_way(&turned, true, l->v[DY], l->v[W], NULL, l->v[DX]);
+    float *work = scratch(dt_winograd_gradient_work(&l->s));
+    dt_winograd_gradient(&l->s, l->v[X], l->v[DY], l->v[DW], l->v[DB], work);
+    dt_free(work);
+}
+
+/* Number of the pixel of x that tap k of result r reads, or -1 for the padding. */
+static int64_t pixel(const dt_winograd *s, int64_t r, int64_t k)
+{
+    const int64_t n = r / (s->p * s->q), p = r / s->q % s->p, q = r % s->q;
+    const int64_t h = p - s->pad + k / 3, w = q - s->pad + k % 3;
+    return h < 0 || h >= s->h || w < 0 || w >= s->w ? -1 : (n * s->h + h) * s->w + w;
+}
+
+/* What one tap adds to one result, and to the gradients. */
+static void add_tap(const layer *l, int64_t r, int64_t at, int64_t tap, double *const to[TENSORS])
+{
+    const dt_winograd *s = &l->s;
+    for (int64_t c = 0; c < s->c; c++)
+        for (int64_t o = 0; o < s->out; o++) {
+            const int64_t k = (tap * s->c + c) * s->out + o;
+            const double x = (double)l->v[X][at * s->c + c], w = (double)l->v[W][k];
+            const double dy = (double)l->v[DY][r * s->out + o];
+            to[Y][r * s->out + o] += x * w;
+            to[DX][at * s->c + c] += dy * w;
+            to[DW][k] += dy * x;
+        }
+}
+
+static void define(const layer *l, double *const to[TENSORS])
+{
+    const dt_winograd *s = &l->s;
+    for (int64_t r = 0; r < s->n * s->p * s->q; r++) {
+        for (int64_t o = 0; o < s->out; o++) {
+            to[Y][r * s->out + o] += (double)l->v[B][o];
+            to[DB][o] += (double)l->v[DY][r * s->out + o];
+        }
+        for (int64_t k = 0; k < 9; k++) {
+            const int64_t at = pixel(s, r, k);
+            if (at >= 0)
+                add_tap(l, r, at, k, to);
+        }
+    }
+}
+
+static void all_ways_are_their_definition(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < DT_COUNT(cases); i++) {
+        layer l = make_layer(&cases[i]);
+        double *want[TENSORS];
+        for (int t = 0; t < TENSORS; t++) {
+            want[t] = calloc(l.count[t], sizeof(double));
+            assert_non_null(want[t]);
+        }
+        define(&l, want);
+        run_layer(&l);
+        for (int t = Y; t < TENSORS; t++) {
+            float *rounded = malloc(l.count[t] * sizeof *rounded);
+            assert_non_null(rounded);
+            for (size_t k = 0; k < l.count[t]; k++)
+                rounded[k] = (float)want[t][k];
+            const double error = dt_relative_error(l.v[t], rounded, l.count[t]);
+            if (!(error < TOLERANCE))
+                fail_msg("case %zu, tensor %d: %g", i, t, error);
+            free(rounded);
+        }
+        for (int t = 0; t < TENSORS; t++)
+            free(want[t]);
+        free_layer(&l);
+    }
+}
+
+static void a_sample_has_its_bits_in_any_batch(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < DT_COUNT(cases); i++) {
+        layer all = make_layer(&cases[i]);
+        run_layer(&all);
+        dt_winograd s = all.s, turned;
+        const size_t n_x = all.count[X] / (size_t)s.n, n_y = all.count[Y] / (size_t)s.n;
+        float *y = malloc(n_y * sizeof *y), *dx = malloc(n_x * sizeof *dx);
+        assert_true(y != NULL && dx != NULL);
+        s.n = 1;
+        turned = dt_winograd_turned(&s);
+        for (size_t k = 0; k < (size_t)all.s.n; k++) {
+            run_one_way(&s, false, all.v[X] + k * n_x, all.v[W], all.v[B], y);
+            run_one_way(&turned, true, all.v[DY] + k * n_y, all.v[W], NULL, dx);
+            assert_memory_equal(y, all.v[Y] + k * n_y, n_y * sizeof *y);
+            assert_memory_equal(dx, all.v[DX] + k * n_x, n_x * sizeof *dx);
+        }
+        free(y);
+        free(dx);
+        free_layer(&all);
+    }
+}
+
+static void any_number_of_threads_gives_the_same_bits(void **state)
+{
+    (void)state;
+    const int before = omp_get_max_threads();
+    for (size_t i = 0; i < DT_COUNT(cases); i++) {
+        layer one = make_layer(&cases[i]);
+        omp_set_num_threads(1);
+        run_layer(&one);
+        for (int threads = 2; threads <= 5; threads += 3) {
+            layer many = make_layer(&cases[i]);
+            omp_set_num_threads(threads);
+            run_layer(&many);
+            for (int t = Y; t < TENSORS; t++)
+                assert_memory_equal(one.v[t], many.v[t], one.count[t] * sizeof(float));
+            free_layer(&many);
+        }
+        free_layer(&one);
+    }
+    omp_set_num_threads(before);
+}
+
+/* A value that is not finite reaches every result that reads it, and none of another tile. */
+static void what_is_not_finite_stays_so(void **state)
+{
+    (void)state;
+    enum { AT = 5 * 9 + 4 }; /* row 5, column 4 */
+    const dt_winograd s = {1, 9, 9, 64, 9, 9, 64, 1};
+    const float bad[] = {NAN, INFINITY, -INFINITY};
+    for (size_t i = 0; i < DT_COUNT(bad); i++) {
+        layer l = make_layer(&s);
+        l.v[X][AT * 64 + 7] = bad[i];
+        run_layer(&l);
+        for (int64_t r = 0; r < 81; r++) {
+            const int64_t p = r / 9, q = r % 9;
+            const bool near = p >= 4 && p <= 6 && q >= 3 && q <= 5;
+            const bool far = p < 4 || p > 7 || q < 2 || q > 5;
+            for (int64_t o = 0; o < 64; o++) {
+                const bool finite = isfinite(l.v[Y][r * 64 + o]);
+                assert_true(near ? !finite : finite || !far);
+            }
+        }
+        for (int64_t k = 0; k < 9; k++) {
+            const bool finite = isfinite(l.v[DW][(k * 64 + 7) * 64]);
+            assert_false(finite);
+        }
+        free_layer(&l);
+    }
+}
+
+/* Through the layer, whose weights are OIHW outside: of a kernel that only takes one pixel and one
+ * channel, the results are that channel, moved. */
+static void the_layer_turns_weights_from_and_to_pytorchs(void **state)
+{
+    (void)state;
+    enum { C = 64, N = 2, HW = 6 * 5 };
+    void *opts = dt_layer_options(&dt_layer_conv, "out=64 kernel=3 pad=1 bias=off");
+    dt_layer_run r = {.desc = &dt_layer_conv, .opts = opts, .n = N, .n_x = 1, .x = {{1, 6, 5, C}}};
+    float *x = dt_random_values(N * C * HW, 1), *w = calloc(C * C * 9, sizeof *w);
+    float *dy = calloc(N * C * HW, sizeof *dy);
+    assert_true(w != NULL && dy != NULL);
+    w[(3 * C + 11) * 9 + 2] = 1; /* output 3 is input 11, from above and right */
+    dy[3 * HW + 2 * 5 + 1] = 1;  /* sample 0, row 2, column 1 */
+    r.in[0] = x;
+    r.param[0] = w;
+    r.dy = dy;
+    dt_layer_check(&r);
+    for (int h = 1; h < 6; h++)
+        for (int q = 0; q < 4; q++) {
+            const float got = r.got_y[3 * HW + h * 5 + q], want = x[11 * HW + (h - 1) * 5 + q + 1];
+            assert_true(fabsf(got - want) < 1e-6F);
+        }
+    assert_true(fabsf(r.got_dx[0][11 * HW + 1 * 5 + 2] - 1) < 1e-6F);
+    for (int c = 0; c < C; c++) {
+        const float got = r.got_dparam[0][(3 * C + c) * 9 + 6], want = x[c * HW + 3 * 5];
+        assert_true(fabsf(got - want) < 1e-6F);
+    }
+    dt_layer_check_free(&r);
+    dt_free(opts);
+    free(x);
+    free(w);
+    free(dy);
+}
+
+DT_TEST_GROUP(winograd)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_ways_are_their_definition),
+        cmocka_unit_test(a_sample_has_its_bits_in_any_batch),
+        cmocka_unit_test(any_number_of_threads_gives_the_same_bits),
+        cmocka_unit_test(what_is_not_finite_stays_so),
+        cmocka_unit_test(the_layer_turns_weights_from_and_to_pytorchs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,611 @@
+/* What policies are made of: gaps, and the rewrites that set a gap's fate. Mostly on the toy
+ * network; what the rewrites lead to at large is for test_random_plans. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "layers/batchnorm.h"
+#include "layers/fc.h"
+#include "layers/plain.h"
+#include "memory/lower/lower.h"
+#include "memory/pass.h"
+#include "memory/verify/verify.h"
+#include "tests/fixture/check.h"
+#include "tests/fixture/toy.h"
+
+static int32_t op(const dt_program *p, const char *name)
+{
+    return dt_toy_op(p, name);
+}
+
+static int32_t tensor(const dt_program *p, const char *name)
+{
+    return dt_toy_tensor(p, name);
+}
+
+/* Names of the ops in order, with blanks between. */
+static const char *order(const dt_program *p)
+{
+    static char text[4096];
+    size_t n = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < p->n_order; i++)
+        n += (size_t)snprintf(
+            text + n, sizeof text - n, "%s%s", i > 0 ? " " : "", p->op[p->order[i]].name);
+    return text;
+}
+
+/* "TENSOR FROM>TO" of all gaps, those over the loss marked. */
+static const char *gaps(const dt_program *p)
+{
+    static char text[4096];
+    size_t n = 0;
+    dt_gap g;
+    text[0] = '\0';
+    for (size_t t = 0; t < p->n_tensor; t++)
+        for (int32_t i = 0; dt_gap_next(p, (int32_t)t, &i, &g);)
+            n += (size_t)snprintf(text + n, sizeof text - n, "%s%s %s>%s%s", n > 0 ? ", " : "",
+                p->tensor[t].name, p->op[g.from].name, p->op[g.to].name, g.crosses_loss ? "!" : "");
+    return text;
+}
+
+/* The first gap of a tensor that goes over the loss, or the first at all. */
+static dt_gap gap(const dt_program *p, const char *name, bool crosses)
+{
+    dt_gap g;
+    for (int32_t i = 0; dt_gap_next(p, tensor(p, name), &i, &g);)
+        if (g.crosses_loss == crosses)
+            return g;
+    fail_msg("%s has no such gap", name);
+    return g;
+}
+
+static dt_plan *lowered(dt_program *p)
+{
+    dt_plan *plan;
+    dt_err err = {0};
+    const dt_lower_opts o = {.pool = dt_pool_find("greedy"), .policy = "test"};
+    assert_ok(dt_lower(&plan, p, &o, &err), &err);
+    assert_ok(dt_verify(plan, &err), &err);
+    return plan;
+}
+
+static void still_sound(dt_program *p)
+{
+    dt_plan_destroy(lowered(p));
+}
+
+static void gaps_are_where_bytes_lie_idle(void **state)
+{
+    (void)state;
+    dt_toy t = dt_toy_open(false);
+    assert_string_equal(gaps(t.first),
+        "x conv1.f>conv1.bw!, conv1.y bn1.f>bn1.b!, bn1.mean bn1.f>bn1.b!, "
+        "bn1.istd bn1.f>bn1.b!, relu1.y conv2.f>conv2.bw!, relu1.y conv2.bw>relu1.b, "
+        "conv2.y conv2.f>loss.f"); /* the labels come between */
+    dt_toy_close(&t);
+}
+
+static void a_copy_goes_out_after_the_gap_begins_and_back_before_it_ends(void **state)
+{
+    (void)state;
+    dt_toy t = dt_toy_open(false);
+    dt_err err = {0};
+    const dt_gap g = gap(t.first, "conv1.y", true);
+    assert_ok(dt_move(t.first, &g, NULL, &err), &err);
+    assert_string_equal(order(t.first),
+        "fetch.x conv1.f bn1.f out.conv1.y relu1.f conv2.f fetch.labels loss.f loss.b conv2.bw "
+        "conv2.bd relu1.b in.conv1.y bn1.b conv1.bw");
+    const dt_op *in = &t.first->op[op(t.first, "in.conv1.y")];
+    assert_int_equal(in->pair, op(t.first, "out.conv1.y"));
+    const int32_t y = tensor(t.first, "conv1.y");
+    assert_true(dt_resident(t.first, y, dt_pos(t.first, op(t.first, "bn1.f"))));
+    assert_false(dt_resident(t.first, y, dt_pos(t.first, op(t.first, "loss.f"))));
+    assert_true(dt_resident(t.first, y, dt_pos(t.first, op(t.first, "bn1.b"))));
+    assert_int_equal(
+        dt_definition(t.first, y, dt_pos(t.first, op(t.first, "loss.f"))), op(t.first, "conv1.f"));
+    assert_int_equal(dt_definition(t.first, y, dt_pos(t.first, op(t.first, "bn1.b"))),
+        op(t.first, "in.conv1.y"));
+    still_sound(t.first);
+    dt_toy_close(&t);
+}
+
+/* The index as it was brought up to date says what one made anew does. */
+static void assert_index_right(dt_program *p)
+{
+    const dt_index *x = &p->index;
+    const size_t accesses = (size_t)x->first[p->n_tensor];
+    dt_access *had = dt_alloc(accesses, sizeof *had);
+    int32_t *first = dt_alloc(p->n_tensor + 1, sizeof *first),
+            *pos = dt_alloc(p->n_op, sizeof *pos);
+    dt_err err = {0};
+    assert_true(had != NULL && first != NULL && pos != NULL);
+    memcpy(had, x->access, accesses * sizeof *had);
+    memcpy(first, x->first, (p->n_tensor + 1) * sizeof *first);
+    memcpy(pos, x->pos, p->n_op * sizeof *pos);
+    p->stale = true;
+    assert_ok(dt_program_index(p, &err), &err);
+    assert_memory_equal(first, x->first, (p->n_tensor + 1) * sizeof *first);
+    assert_memory_equal(pos, x->pos, p->n_op * sizeof *pos);
+    for (size_t i = 0; i < accesses; i++)
+        assert_true(had[i].op == x->access[i].op && had[i].pos == x->access[i].pos &&
+                    had[i].mode == x->access[i].mode);
+    dt_free(had);
+    dt_free(first);
+    dt_free(pos);
+}
+
+static void inserting_keeps_the_index_right(void **state)
+{
+    (void)state;
+    dt_toy t = dt_toy_open(true);
+    dt_program *p = t.first;
+    dt_err err = {0};
+    const size_t n = p->n_tensor;
+    size_t moved = 0;
+    dt_gap g;
+    for (size_t k = 0; k < n; k++)
+        for (int32_t i = 0; dt_gap_next(p, (int32_t)k, &i, &g);)
+            if (g.crosses_loss) { /* encodes make tensors, moves do not */
+                int32_t packed;
+                if (moved++ % 2 == 0 && dt_packs(&p->tensor[k]))
+                    assert_ok(dt_encode(p, &g, dt_codec_find("zvc"), 0.5, &packed, &err), &err);
+                else
+                    assert_ok(dt_move(p, &g, NULL, &err), &err);
+                assert_index_right(p);
+                break;
+            }
+    assert_true(moved > 4);
+    still_sound(p);
+    dt_toy_close(&t);
+}
+
+/* Place of the first row of a kind, for a tensor or op of that name, from @from on. */
+static size_t row(const dt_plan *p, dt_row_kind kind, const char *name, size_t from)
+{
+    for (size_t i = from; i < p->n_row; i++) {
+        const dt_row *r = &p->row[i];
+        if (r->kind == kind &&
+            (kind == DT_ROW_COMPUTE
+                    ? strcmp(p->op[r->op].name, name) == 0
+                    : r->tensor >= 0 && strcmp(p->tensor[r->tensor].name, name) == 0))
+            return i;
+    }
+    fail_msg("the plan has no %s of %s", dt_row_name((int)kind), name);
+    return 0;
+}
+
+static void lowering_obeys_release_after_and_fetch_before(void **state)
+{
+    (void)state;
+    dt_toy t = dt_toy_open(false);
+    dt_err err = {0};
+    const dt_gap g = gap(t.first, "relu1.y", true);
+    const dt_move_opt o = {
+        .release_after = op(t.first, "loss.f"), .fetch_before = op(t.first, "loss.b")};
+    assert_ok(dt_move(t.first, &g, &o, &err), &err);
+    dt_plan *p = lowered(t.first);
+    const size_t out = row(p, DT_ROW_COPY_OUT, "relu1.y", 0);
+    const size_t release = row(p, DT_ROW_RELEASE, "relu1.y", 0);
+    const size_t in = row(p, DT_ROW_COPY_IN, "relu1.y", 0);
+    assert_true(row(p, DT_ROW_COMPUTE, "conv2.f", 0) < out);
+    assert_true(row(p, DT_ROW_COMPUTE, "loss.f", 0) < release);
+    assert_true(release < in && in < row(p, DT_ROW_COMPUTE, "loss.b", 0));
+    assert_int_equal(p->out_bytes, 2048);
+    assert_int_equal(p->in_bytes, 2048 + 1536 + 8); /* with x and labels */
+    dt_plan_destroy(p);
+    dt_toy_close(&t);
+}
+
+static void an_input_is_fetched_again_and_never_copied_out(void **state)
+{
+    (void)state;
+    dt_toy t = dt_toy_open(false);
+    dt_err err = {0};
+    const dt_gap g = gap(t.first, "x", true);
+    assert_ok(dt_move(t.first, &g, NULL, &err), &err);
+    dt_plan *p = lowered(t.first);
+    assert_int_equal(p->out_bytes, 0);
+    assert_int_equal(p->in_bytes, 2 * 1536 + 8);
+    assert_int_equal(p->host_peak, 0);
+    const size_t release = row(p, DT_ROW_RELEASE, "x", 0);
+    assert_true(release < row(p, DT_ROW_COMPUTE, "bn1.f", 0));
+    assert_true(row(p, DT_ROW_COPY_IN, "x", release) < row(p, DT_ROW_COMPUTE, "conv1.bw", 0));
+    dt_plan_destroy(p);
+    dt_toy_close(&t);
+}
+
+static void a_move_must_fit_into_its_gap(void **state)
+{
+    (void)state;
+    dt_toy t = dt_toy_open(false);
+    dt_err err = {0};
+    const dt_program *p = t.first;
+    const dt_gap g = gap(p, "relu1.y", true);
+    const dt_move_opt bad[] = {
+        {.release_after = op(p, "relu1.f"), .fetch_before = DT_NONE},  /* before the gap */
+        {.release_after = op(p, "conv2.bw"), .fetch_before = DT_NONE}, /* not back in time */
+        {.release_after = DT_NONE, .fetch_before = op(p, "conv2.bd")}, /* behind the reader */
+        {.release_after = DT_NONE, .fetch_before = op(p, "conv2.f")},  /* never away */
+        {.release_after = op(p, "loss.b"),
+            .fetch_before = op(p, "loss.f")}, /* back before it left */
+    };
+    const size_t ops = p->n_order;
+    for (size_t i = 0; i < DT_COUNT(bad); i++)
+        assert_fails(dt_move(t.first, &g, &bad[i], &err), DT_E_CONFIG, &err, "cannot leave after");
+    const dt_gap home = {tensor(p, "conv1.weight"), g.from, g.to, g.from_pos, g.to_pos, true};
+    assert_fails(dt_move(t.first, &home, NULL, &err), DT_E_CONFIG, &err, "is persistent");
+    assert_int_equal(p->n_order, ops);
+    dt_toy_close(&t);
+}
+
+static void a_chosen_alternative_changes_what_is_written_and_read(void **state)
+{
+    (void)state;
+    dt_toy t = dt_toy_open(false);
+    dt_err err = {0};
+    dt_program *p = t.first;
+    assert_ok(dt_choose(p, dt_graph_find(t.graph, "relu1"), 1, &err), &err);
+    const int32_t mask = tensor(p, "relu1.mask"), y = tensor(p, "relu1.y");
+    assert_int_equal(p->tensor[mask].bytes, 2 * 32); /* a bit an element of 8x8x4, batch 2 */
+    assert_int_equal(dt_op_mode(&p->op[op(p, "relu1.f")], mask), DT_WRITE);
+    assert_int_equal(dt_op_mode(&p->op[op(p, "relu1.b")], mask), DT_READ);
+    assert_int_equal(dt_op_mode(&p->op[op(p, "relu1.b")], y), 0);
+    assert_non_null(strstr(gaps(p), "relu1.mask relu1.f>relu1.b!"));
+    assert_null(strstr(gaps(p), "conv2.bw>relu1.b"));
+    still_sound(p);
+    assert_ok(dt_choose(p, dt_graph_find(t.graph, "relu1"), 0, &err), &err);
+    assert_int_equal(dt_op_mode(&p->op[op(p, "relu1.b")], y), DT_READ);
+    assert_int_equal(dt_op_mode(&p->op[op(p, "relu1.f")], mask), 0);
+    still_sound(p);
+    dt_toy_close(&t);
+}
+
+static void alternatives_are_chosen_before_fates(void **state)
+{
+    (void)state;
+    dt_err err = {0};
+    for (int fate = 0; fate < 3; fate++) {
+        dt_toy t = dt_toy_open(false);
+        const int32_t relu = dt_graph_find(t.graph, "relu1");
+        const dt_gap g = gap(t.first, "relu1.y", true);
+        if (fate == 0)
+            assert_ok(dt_move(t.first, &g, NULL, &err), &err);
+        else if (fate == 1)
+            assert_ok(dt_recompute(t.first, &g, NULL, &err), &err);
+        else
+            assert_ok(dt_split(t.first, op(t.first, "relu1.f"), 2, &err), &err);
+        assert_fails(dt_choose(t.first, relu, 1, &err), DT_E_CONFIG, &err, "before moving");
+        assert_ok(dt_choose(t.first, relu, 0, &err), &err); /* nothing to change */
+        assert_fails(dt_choose(t.first, relu, 2, &err), DT_E_CONFIG, &err, "no alternative 2");
+        dt_toy_close(&t);
+    }
+}
+
+/* Recompute relu1.y for backward, with a set of dropped values, NULL for no set at all. */
+static void recompute_relu(dt_toy *t, const char *const *names, size_t n, bool derived)
+{
+    *t = dt_toy_open(derived);
+    dt_err err = {0};
+    bool *dropped = calloc(t->first->n_tensor, sizeof *dropped);
+    assert_non_null(dropped);
+    for (size_t i = 0; i < n; i++)
+        dropped[tensor(t->first, names[i])] = true;
+    const dt_gap g = gap(t->first, "relu1.y", true);
+    assert_ok(dt_recompute(t->first, &g, names != NULL ? dropped : NULL, &err), &err);
+    free(dropped);
+    still_sound(t->first);
+}
+
+static void without_a_set_clones_go_back_to_what_is_resident(void **state)
+{
+    (void)state;
+    dt_toy t;
+    recompute_relu(&t, NULL, 0, false);
+    assert_non_null(strstr(order(t.first), "loss.b bn1.f' relu1.f' conv2.bw"));
+    const dt_op *bn = &t.first->op[op(t.first, "bn1.f'")];
+    assert_int_equal(dt_op_tensor(bn, DT_X), tensor(t.first, "conv1.y"));
+    dt_toy_close(&t);
+}
+
+static void values_outside_the_set_are_kept(void **state)
+{
+    (void)state;
+    static const char *const only[] = {"relu1.y"};
+    dt_toy t;
+    recompute_relu(&t, only, 1, false);
+    assert_non_null(strstr(order(t.first), "loss.b relu1.f' conv2.bw"));
+    const dt_op *relu = &t.first->op[op(t.first, "relu1.f'")];
+    assert_int_equal(dt_op_tensor(relu, DT_X), tensor(t.first, "bn1.y"));
+    assert_true(dt_resident(t.first, tensor(t.first, "bn1.y"), t.first->index.pos[t.first->loss]));
+    dt_toy_close(&t);
+}
+
+static void clones_go_through_everything_that_is_dropped(void **state)
+{
+    (void)state;
+    static const char *const all[] = {"relu1.y", "bn1.y", "conv1.y"};
+    dt_toy t;
+    recompute_relu(&t, all, 3, false);
+    dt_program *p = t.first;
+    assert_non_null(strstr(order(p), "loss.b conv1.f' bn1.f' relu1.f' conv2.bw"));
+    assert_int_equal(dt_op_tensor(&p->op[op(p, "conv1.f'")], DT_X), tensor(p, "x"));
+    assert_false(dt_resident(p, tensor(p, "conv1.y"), dt_pos(p, p->loss)));
+    assert_int_equal(dt_root(p, tensor(p, "conv1.y'")), tensor(p, "conv1.y"));
+    dt_toy_close(&t);
+}
+
+static void readers_behind_the_gap_use_the_clones(void **state)
+{
+    (void)state;
+    static const char *const all[] = {"relu1.y", "bn1.y", "conv1.y"};
+    dt_toy t;
+    recompute_relu(&t, all, 3, false);
+    const dt_program *p = t.first;
+    assert_int_equal(dt_op_tensor(&p->op[op(p, "conv2.f")], DT_X), tensor(p, "relu1.y"));
+    assert_int_equal(dt_op_tensor(&p->op[op(p, "conv2.bw")], DT_X), tensor(p, "relu1.y'"));
+    assert_int_equal(dt_op_tensor(&p->op[op(p, "relu1.b")], DT_Y), tensor(p, "relu1.y'"));
+    assert_int_equal(dt_op_tensor(&p->op[op(p, "bn1.b")], DT_X), tensor(p, "conv1.y'"));
+    dt_toy_close(&t);
+}
+
+static void a_clone_runs_the_clone_form_and_touches_no_state(void **state)
+{
+    (void)state;
+    dt_toy t;
+    recompute_relu(&t, NULL, 0, false);
+    const dt_program *p = t.first;
+    const dt_op *bn = &p->op[op(p, "bn1.f'")];
+    assert_int_equal(bn->kind, DT_OP_CLONE);
+    assert_int_equal(bn->form, DT_CLONE);
+    assert_int_equal(bn->clone_of, op(p, "bn1.f"));
+    assert_int_equal(dt_op_mode(bn, tensor(p, "bn1.mean")), DT_READ);
+    assert_int_equal(dt_op_mode(bn, tensor(p, "bn1.istd")), DT_READ);
+    for (int i = 0; i < bn->n_arg; i++)
+        if (p->tensor[bn->arg[i].tensor].home != DT_NONE)
+            assert_int_equal(bn->arg[i].mode, DT_READ);
+    dt_toy_close(&t);
+}
+
+static void a_clone_makes_its_derived_weight_again(void **state)
+{
+    (void)state;
+    static const char *const all[] = {"relu1.y", "bn1.y", "conv1.y"};
+    dt_toy t;
+    recompute_relu(&t, all, 3, true);
+    dt_program *p = t.first;
+    assert_non_null(strstr(order(p), "loss.b conv1.wF' conv1.f' bn1.f' relu1.f' "));
+    const dt_op *conv = &p->op[op(p, "conv1.f'")];
+    assert_int_equal(dt_op_tensor(conv, DT_D), tensor(p, "conv1.wF'"));
+    assert_int_equal(p->tensor[dt_op_tensor(conv, DT_WORK)].bytes, 64);
+    dt_toy_close(&t);
+}
+
+static void a_value_can_be_made_again_more_than_once(void **state)
+{
+    (void)state;
+    static const char *const only[] = {"relu1.y"};
+    dt_toy t;
+    dt_err err = {0};
+    recompute_relu(&t, only, 1, false);
+    const dt_gap g = gap(t.first, "relu1.y'", false);
+    assert_ok(dt_recompute(t.first, &g, NULL, &err), &err);
+    assert_non_null(strstr(order(t.first), "conv2.bd bn1.f' relu1.f'' relu1.b"));
+    assert_int_equal(
+        dt_op_tensor(&t.first->op[op(t.first, "relu1.b")], DT_Y), tensor(t.first, "relu1.y''"));
+    still_sound(t.first);
+    dt_toy_close(&t);
+}
+
+static void what_cannot_be_made_again_is_refused(void **state)
+{
+    (void)state;
+    static const char *const cannot[] = {"x", "bn1.mean", "bn1.istd"};
+    dt_toy t = dt_toy_open(false);
+    dt_err err = {0};
+    const size_t ops = t.first->n_order;
+    for (size_t i = 0; i < DT_COUNT(cannot); i++) {
+        const dt_gap g = gap(t.first, cannot[i], true);
+        assert_false(dt_repeatable(t.first, g.tensor));
+        assert_fails(
+            dt_recompute(t.first, &g, NULL, &err), DT_E_CONFIG, &err, "cannot be made again");
+    }
+    assert_false(dt_repeatable(t.first, tensor(t.first, "loss.prob")));
+    assert_false(dt_repeatable(t.first, tensor(t.first, "d.conv2")));
+    assert_false(dt_repeatable(t.first, tensor(t.first, "conv1.weight")));
+    assert_int_equal(t.first->n_order, ops);
+    dt_toy_close(&t);
+}
+
+/* What is copied out is now the clone, so what is copied back is the clone as well. */
+static void recomputing_in_front_of_a_move_moves_the_clone(void **state)
+{
+    (void)state;
+    dt_toy t = dt_toy_open(false);
+    dt_err err = {0};
+    const dt_gap late = gap(t.first, "relu1.y", false);
+    assert_ok(dt_move(t.first, &late, NULL, &err), &err);
+    const dt_gap early = gap(t.first, "relu1.y", true);
+    assert_ok(dt_recompute(t.first, &early, NULL, &err), &err);
+    const int32_t clone = tensor(t.first, "relu1.y'");
+    assert_int_equal(t.first->op[op(t.first, "out.relu1.y")].arg[0].tensor, clone);
+    assert_int_equal(t.first->op[op(t.first, "in.relu1.y")].arg[0].tensor, clone);
+    assert_int_equal(dt_op_tensor(&t.first->op[op(t.first, "relu1.b")], DT_Y), clone);
+    still_sound(t.first);
+    dt_toy_close(&t);
+}
+
+enum { DIAMONDS = 16 };
+
+/* bn, then v = v + relu(v) many times. */
+static dt_graph *diamonds(void)
+{
+    dt_graph *g;
+    dt_err err = {0};
+    char name[16];
+    int32_t v = DT_GRAPH_INPUT, r;
+    const dt_fc fc = {2, true};
+    const dt_batchnorm norm = {.eps = 1e-5, .momentum = 0.1};
+    assert_ok(dt_graph_create(&g, "diamonds", (dt_shape){1, 2, 2, 4}, 2, &err), &err);
+    assert_ok(dt_graph_add(g, &dt_layer_batchnorm, "bn", &norm, &v, 1, &v, &err), &err);
+    for (int i = 0; i < DIAMONDS; i++) {
+        snprintf(name, sizeof name, "relu%d", i);
+        assert_ok(dt_graph_add(g, &dt_layer_relu, name, NULL, &v, 1, &r, &err), &err);
+        snprintf(name, sizeof name, "add%d", i);
+        assert_ok(dt_graph_add(g, &dt_layer_add, name, NULL, (int32_t[]){v, r}, 2, &v, &err), &err);
+    }
+    assert_ok(dt_graph_add(g, &dt_layer_fc, "fc", &fc, &v, 1, &v, &err), &err);
+    assert_ok(dt_graph_add(g, &dt_layer_cross_entropy, "loss", NULL, &v, 1, &v, &err), &err);
+    return g;
+}
+
+static void each_value_is_cloned_once_a_request(void **state)
+{
+    (void)state;
+    dt_graph *g = diamonds();
+    dt_map *map;
+    dt_program *p;
+    dt_err err = {0};
+    assert_ok(dt_map_create(&map, g, DT_CPU, 2, 1, &err), &err);
+    const dt_program_opts o = {
+        g, map, DT_CPU, DT_PROGRAM_FIRST, 2, 2, {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd}};
+    assert_ok(dt_program_create(&p, &o, &err), &err);
+    bool *dropped = calloc(p->n_tensor, sizeof *dropped);
+    assert_non_null(dropped);
+    for (size_t t = 0; t < p->n_tensor; t++)
+        dropped[t] = p->tensor[t].role == DT_ROLE_ACTIVATIONS;
+    const size_t before = p->n_order;
+    const dt_gap last = gap(p, "add15.y", true);
+    assert_ok(dt_recompute(p, &last, dropped, &err), &err);
+    assert_int_equal(p->n_order - before, 1 + 2 * DIAMONDS); /* bn, and two a diamond */
+    still_sound(p);
+    free(dropped);
+    dt_program_destroy(p);
+    dt_map_destroy(map);
+    dt_graph_destroy(g);
+}
+
+static void pieces_share_out_the_batch_and_its_bytes(void **state)
+{
+    (void)state;
+    dt_toy t = dt_toy_open(true);
+    dt_err err = {0};
+    assert_ok(dt_split(t.first, op(t.first, "conv1.f"), 2, &err), &err);
+    assert_non_null(strstr(order(t.first), "conv1.wF conv1.f[0:1] conv1.f[1:2] bn1.f"));
+    dt_plan *p = lowered(t.first);
+    const dt_plan_op *second = &p->op[p->row[row(p, DT_ROW_COMPUTE, "conv1.f[1:2]", 0)].op];
+    int seen = 0;
+    for (int32_t a = second->first; a < second->first + second->n; a++) {
+        const dt_plan_arg *g = &p->arg[a];
+        const char *name = p->tensor[g->tensor].name;
+        if (strcmp(name, "x") == 0 || strcmp(name, "conv1.y") == 0) {
+            const uint64_t half = p->tensor[g->tensor].bytes / 2;
+            assert_true(g->from == half && g->to == 2 * half);
+            seen++;
+        } else {
+            assert_true(g->from == 0 && g->to == p->tensor[g->tensor].bytes);
+        }
+        if (p->tensor[g->tensor].role == DT_ROLE_WORKSPACE)
+            assert_int_equal(g->to, 32); /* scratch of one sample */
+    }
+    assert_int_equal(seen, 2);
+    dt_plan_destroy(p);
+    dt_toy_close(&t);
+}
+
+static void what_cannot_be_split_exactly_is_refused(void **state)
+{
+    (void)state;
+    static const char *const cannot[] = {
+        "fetch.x", "conv1.wF", "bn1.f", "bn1.b", "conv2.bw", "loss.f", "loss.b"};
+    dt_toy t = dt_toy_open(true);
+    dt_err err = {0};
+    for (size_t i = 0; i < DT_COUNT(cannot); i++)
+        assert_fails(dt_split(t.first, op(t.first, cannot[i]), 2, &err), DT_E_CONFIG, &err,
+            "cannot be split over the batch");
+    const int32_t conv = op(t.first, "conv1.f");
+    assert_fails(dt_split(t.first, conv, 1, &err), DT_E_CONFIG, &err, "1 pieces of 2 samples");
+    assert_fails(dt_split(t.first, conv, 3, &err), DT_E_CONFIG, &err, "3 pieces of 2 samples");
+    assert_ok(dt_split(t.first, conv, 2, &err), &err);
+    assert_fails(dt_split(t.first, conv, 2, &err), DT_E_CONFIG, &err, "cannot be split");
+    dt_toy_close(&t);
+}
+
+/* Facts that change with the number of samples. */
+static const char *impl_of_one = "same";
+static uint64_t layout_of_one;
+
+static dt_status picky_facts(const dt_call *c, dt_facts *f, dt_err *err)
+{
+    (void)err;
+    snprintf(f->impl, sizeof f->impl, "%s", c->n == 1 ? impl_of_one : "same");
+    f->layout = c->n == 1 ? layout_of_one : 0;
+    return DT_OK;
+}
+
+static void a_piece_must_run_the_same_code_on_the_same_layouts(void **state)
+{
+    (void)state;
+    dt_toy t = dt_toy_open(false);
+    dt_err err = {0};
+    const int32_t relu = op(t.first, "relu1.f");
+    dt_layer_desc picky = *t.first->op[relu].desc;
+    const dt_kernels kernels = {.facts = picky_facts};
+    picky.cpu = &kernels;
+    t.first->op[relu].desc = &picky;
+    impl_of_one = "other";
+    assert_fails(dt_split(t.first, relu, 2, &err), DT_E_CONFIG, &err, "would run other code");
+    impl_of_one = "same";
+    layout_of_one = 1;
+    assert_fails(dt_split(t.first, relu, 2, &err), DT_E_CONFIG, &err, "would run other code");
+    layout_of_one = 0;
+    assert_ok(dt_split(t.first, relu, 2, &err), &err);
+    dt_toy_close(&t);
+}
+
+/* Between the pieces of an op its output is not whole: that is no gap, even when another op comes
+ * between. */
+static void a_half_written_value_has_no_gap(void **state)
+{
+    (void)state;
+    dt_toy t = dt_toy_open(false);
+    dt_err err = {0};
+    assert_ok(dt_split(t.first, op(t.first, "conv2.f"), 2, &err), &err);
+    const dt_gap g = gap(t.first, "x", true);
+    const dt_move_opt o = {.release_after = DT_NONE, .fetch_before = op(t.first, "conv2.f[1:2]")};
+    assert_ok(dt_move(t.first, &g, &o, &err), &err);
+    assert_non_null(strstr(order(t.first), "conv2.f[0:1] fetch.x conv2.f[1:2]"));
+    assert_null(strstr(gaps(t.first), "conv2.y conv2.f[0:1]"));
+    assert_non_null(strstr(gaps(t.first), "relu1.y conv2.f[0:1]>conv2.f[1:2]"));
+    still_sound(t.first);
+    dt_toy_close(&t);
+}
+
+DT_TEST_GROUP(pass)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gaps_are_where_bytes_lie_idle),
+        cmocka_unit_test(a_copy_goes_out_after_the_gap_begins_and_back_before_it_ends),
+        cmocka_unit_test(inserting_keeps_the_index_right),
+        cmocka_unit_test(lowering_obeys_release_after_and_fetch_before),
+        cmocka_unit_test(an_input_is_fetched_again_and_never_copied_out),
+        cmocka_unit_test(a_move_must_fit_into_its_gap),
+        cmocka_unit_test(a_chosen_alternative_changes_what_is_written_and_read),
+        cmocka_unit_test(alternatives_are_chosen_before_fates),
+        cmocka_unit_test(without_a_set_clones_go_back_to_what_is_resident),
+        cmocka_unit_test(values_outside_the_set_are_kept),
+        cmocka_unit_test(clones_go_through_everything_that_is_dropped),
+        cmocka_unit_test(readers_behind_the_gap_use_the_clones),
+        cmocka_unit_test(a_clone_runs_the_clone_form_and_touches_no_state),
+        cmocka_unit_test(a_clone_makes_its_derived_weight_again),
+        cmocka_unit_test(a_value_can_be_made_again_more_than_once),
+        cmocka_unit_test(what_cannot_be_made_again_is_refused),
+        cmocka_unit_test(recomputing_in_front_of_a_move_moves_the_clone),
+        cmocka_unit_test(each_value_is_cloned_once_a_request),
+        cmocka_unit_test(pieces_share_out_the_batch_and_its_bytes),
+        cmocka_unit_test(what_cannot_be_split_exactly_is_refused),
+        cmocka_unit_test(a_piece_must_run_the_same_code_on_the_same_layouts),
+        cmocka_unit_test(a_half_written_value_has_no_gap),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,194 @@
+/* Plans of the real networks: how close to the bound, how fast to make, and what network_wide says.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "layers/registry.h"
+#include "memory/lower/lower.h"
+#include "memory/policy.h"
+#include "memory/verify/verify.h"
+#include "models/ini.h"
+#include "tests/fixture/check.h"
+#include "tests/fixture/planned.h"
+
+typedef struct made {
+    dt_graph *graph;
+    dt_map *map;
+    dt_program *program;
+    dt_plan *plan;
+} made;
+
+static void destroy(made *m)
+{
+    dt_plan_destroy(m->plan);
+    dt_program_destroy(m->program);
+    dt_map_destroy(m->map);
+    dt_graph_destroy(m->graph);
+}
+
+static void make(made *m, const dt_model_desc *d, const dt_model_opts *o, const char *policy,
+    const char *pool, int64_t n)
+{
+    dt_err err = {0};
+    memset(m, 0, sizeof *m);
+    assert_ok(dt_model_build(d, o, &m->graph, &err), &err);
+    assert_ok(dt_map_create(&m->map, m->graph, DT_CPU, n, 1, &err), &err);
+    const dt_program_opts po = {.graph = m->graph,
+        .map = m->map,
+        .device = DT_CPU,
+        .kind = DT_PROGRAM_FIRST,
+        .n = n,
+        .home_n = n,
+        .ops = {dt_layer_find("sum"), dt_layer_find("commit"), dt_layer_find("sgd")}};
+    assert_ok(dt_program_create(&m->program, &po, &err), &err);
+    dt_policies passes;
+    assert_ok(dt_policies_open(&passes, policy, NULL, &err), &err);
+    assert_ok(dt_policies_apply(&passes, m->program, NULL, &err), &err);
+    dt_policies_close(&passes);
+    const dt_lower_opts lo = {.pool = dt_pool_find(pool), .policy = policy};
+    assert_ok(dt_lower(&m->plan, m->program, &lo, &err), &err);
+    assert_ok(dt_verify(m->plan, &err), &err);
+}
+
+static const dt_model_opts standard = {.dropout = -1};
+
+/* Peak over bound at most 1.01 for every model, workspace included, at batches 8, 16 and 32. */
+static void every_model_lies_within_a_hundredth_of_the_bound(void **state)
+{
+    (void)state;
+    size_t n;
+    const dt_model_desc *const *all = dt_model_all(&n);
+    double worst = 1;
+    for (size_t i = 0; i < n; i++)
+        for (int64_t batch = 8; batch <= 32 && !dt_left_out(all[i]->name); batch *= 2) {
+            made m;
+            make(&m, all[i], &standard, "keep_all", "greedy", batch);
+            const double ratio = (double)m.plan->peak / (double)m.plan->bound;
+            if (!(ratio >= 1 && ratio <= 1.01))
+                fail_msg("%s batch %d: peak / bound = %.4f", all[i]->name, (int)batch, ratio);
+            worst = ratio > worst ? ratio : worst;
+            destroy(&m);
+        }
+    assert_true(n >= 20);
+    print_message("%zu models, batches 8, 16, 32: peak / bound at most %.4f\n", n, worst);
+}
+
+static dt_graph *unet(void)
+{
+    dt_config *c;
+    dt_graph *g;
+    dt_err err = {0};
+    const dt_model_opts o = {.image = 32, .dropout = -1};
+    assert_ok(dt_config_load(&c, dt_source_path("configs/unet_small.ini"), &err), &err);
+    assert_ok(dt_ini_network(c, &o, &g, &err), &err);
+    dt_config_destroy(c);
+    return g;
+}
+
+/* Bytes that come and go make holes; no more than a twentieth may be lost in them. */
+static void offload_lies_within_a_twentieth_of_the_bound(void **state)
+{
+    (void)state;
+    static const char *const moving[] = {"vdnn_conv", "vdnn_all", "cdma", "gist_lossless,vdnn_all"};
+    double worst = 1;
+    for (size_t i = 0; i < 2 * DT_COUNT(moving); i++)
+        for (int64_t batch = 8; batch <= 32; batch *= 2) {
+            dt_graph *g = i % 2 == 0 ? dt_standard("resnet152") : unet();
+            dt_planned m = dt_program_of(g, DT_PROGRAM_FIRST, batch);
+            dt_rewrite(m.program, moving[i / 2]);
+            m.plan = dt_planned_by(m.program, moving[i / 2], "greedy");
+            const double ratio = (double)m.plan->peak / (double)m.plan->bound;
+            if (!(ratio >= 1 && ratio <= 1.05))
+                fail_msg("%s, %s, batch %d: peak / bound = %.4f", g->name, moving[i / 2],
+                    (int)batch, ratio);
+            worst = ratio > worst ? ratio : worst;
+            assert_true(m.plan->out_bytes > 0);
+            dt_planned_close(&m);
+        }
+    print_message("resnet152 and unet_small under offload: peak / bound at most %.4f\n", worst);
+}
+
+/* vDNN's baseline for a plain chain, counted from the graph alone: M = parameters and what goes
+ * with them
+ * + every value once (activations that run in place take their input's bytes) + two gradient
+ * buffers of the largest size + what is scratch here (derived weights and workspaces, each the
+ * largest). */
+static void network_wide_is_the_papers_formula_on_a_chain(void **state)
+{
+    (void)state;
+    const int64_t n = 8;
+    made m;
+    make(&m, dt_model_find("vgg16"), &standard, "network_wide", "greedy", n);
+    uint64_t values = 0, largest = 0;
+    const dt_graph *g = m.graph;
+    values += dt_align_up((size_t)(n * dt_shape_sample(&g->input)) * 4); /* the image */
+    values += dt_align_up((size_t)n * 4);                                /* its labels */
+    for (size_t i = 0; i < g->n_node; i++) {
+        const dt_node *nd = &g->node[i];
+        const size_t y = (size_t)(n * dt_shape_sample(&nd->info.y)) * 4;
+        const bool in_place =
+            strcmp(nd->desc->name, "relu") == 0 || strcmp(nd->desc->name, "dropout") == 0;
+        if (nd->desc->loss) /* its probabilities */
+            values += dt_align_up((size_t)(n * g->classes) * 4);
+        else if (!in_place)
+            values += dt_align_up(y);
+        if (!nd->desc->loss)
+            largest = dt_align_up(y) > largest ? dt_align_up(y) : largest;
+    }
+    uint64_t derived = 0, work = 0;
+    for (size_t t = 0; t < m.program->n_tensor; t++) {
+        const dt_tensor *x = &m.program->tensor[t];
+        const uint64_t bytes = dt_align_up(x->bytes);
+        if (x->role == DT_ROLE_DERIVED)
+            derived = bytes > derived ? bytes : derived;
+        if (x->role == DT_ROLE_WORKSPACE)
+            work = bytes > work ? bytes : work;
+    }
+    const uint64_t want = m.map->bytes + values + 2 * largest + derived + work;
+    if (m.plan->peak != want)
+        fail_msg("peak %llu, the formula gives %llu", (unsigned long long)m.plan->peak,
+            (unsigned long long)want);
+    destroy(&m);
+}
+
+/* Liveness can only lower what the 2016 frameworks took, and by at least the second gradient
+ * buffer. */
+static void keep_all_is_below_network_wide(void **state)
+{
+    (void)state;
+    static const char *const nets[] = {"lenet5", "alexnet", "vgg16", "resnet50", "resnet110"};
+    for (size_t i = 0; i < DT_COUNT(nets); i++) {
+        made wide, keep;
+        make(&wide, dt_model_find(nets[i]), &standard, "network_wide", "greedy", 8);
+        make(&keep, dt_model_find(nets[i]), &standard, "keep_all", "greedy", 8);
+        assert_true(keep.plan->peak < wide.plan->peak);
+        destroy(&wide);
+        destroy(&keep);
+    }
+}
+
+/* The same network, the same plan, to the byte. */
+static void planning_is_a_pure_function(void **state)
+{
+    (void)state;
+    made a, b;
+    make(&a, dt_model_find("resnet50"), &standard, "keep_all", "greedy", 16);
+    make(&b, dt_model_find("resnet50"), &standard, "keep_all", "greedy", 16);
+    assert_int_equal(a.plan->n_row, b.plan->n_row);
+    assert_memory_equal(a.plan->row, b.plan->row, a.plan->n_row * sizeof *a.plan->row);
+    assert_int_equal(a.plan->peak, b.plan->peak);
+    destroy(&a);
+    destroy(&b);
+}
+
+DT_TEST_GROUP(plans)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_model_lies_within_a_hundredth_of_the_bound),
+        cmocka_unit_test(offload_lies_within_a_twentieth_of_the_bound),
+        cmocka_unit_test(network_wide_is_the_papers_formula_on_a_chain),
+        cmocka_unit_test(keep_all_is_below_network_wide),
+        cmocka_unit_test(planning_is_a_pure_function),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

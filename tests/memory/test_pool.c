@@ -1,0 +1,664 @@
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "memory/pools/pool.h"
+#include "memory/pools/pool_file.h"
+#include "tests/fixture/check.h"
+
+static const char *const pools[] = {"best_fit", "greedy"};
+
+/* ---- what a placement must be, told without the pools' own code ---- */
+
+static uint64_t rounded(const dt_interval *x)
+{
+    return (x->bytes + x->align - 1) / x->align * x->align;
+}
+
+static void assert_placed(const dt_interval *v, size_t n, uint64_t peak)
+{
+    uint64_t end = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (v[i].bytes == 0) {
+            assert_int_equal(v[i].off, 0);
+            continue;
+        }
+        assert_int_equal(v[i].off % v[i].align, 0);
+        end = v[i].off + rounded(&v[i]) > end ? v[i].off + rounded(&v[i]) : end;
+        for (size_t j = 0; j < i; j++)
+            if (v[j].bytes > 0 && v[i].lower < v[j].upper && v[j].lower < v[i].upper &&
+                v[i].off < v[j].off + rounded(&v[j]) && v[j].off < v[i].off + rounded(&v[i]))
+                fail_msg("intervals %zu and %zu share time and bytes", j, i);
+    }
+    assert_int_equal(end, peak);
+}
+
+static uint64_t most_live(const dt_interval *v, size_t n)
+{
+    uint64_t most = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t sum = 0;
+        for (size_t j = 0; j < n; j++)
+            if (v[j].lower <= v[i].lower && v[i].lower < v[j].upper)
+                sum += rounded(&v[j]);
+        most = sum > most ? sum : most;
+    }
+    return most;
+}
+
+/* Place, check, place again from spoilt answers and compare; the peak. */
+static uint64_t place_checked(const char *pool, dt_interval *v, size_t n)
+{
+    static dt_err err;
+    uint64_t peak = 1, again = 2;
+    memset(&err, 0, sizeof err);
+    assert_ok(dt_pool_find(pool)->place(v, n, &peak, &err), &err);
+    assert_placed(v, n, peak);
+    dt_interval *w = dt_alloc(n, sizeof *w);
+    assert_non_null(w);
+    if (n > 0)
+        memcpy(w, v, n * sizeof *w);
+    for (size_t i = 0; i < n; i++)
+        w[i].off = 12345;
+    assert_ok(dt_pool_find(pool)->place(w, n, &again, &err), &err);
+    assert_int_equal(peak, again);
+    if (n > 0)
+        assert_memory_equal(v, w, n * sizeof *v);
+    dt_free(w);
+    return peak;
+}
+
+static double ratio(uint64_t peak, uint64_t bound)
+{
+    return (double)peak / (double)bound;
+}
+
+/* ---- inputs ---- */
+
+static uint64_t random_state;
+
+static uint64_t draw(uint64_t n)
+{
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (random_state >> 33) % n;
+}
+
+static void fill_random(dt_interval *v, size_t n)
+{
+    const uint64_t instants = 1 + draw(n), largest = draw(2) == 0 ? 8 : 5000;
+    const unsigned aligns = draw(2) == 0 ? 1 : 8;
+    memset(v, 0, n * sizeof *v);
+    for (size_t i = 0; i < n; i++) {
+        v[i].lower = (int64_t)draw(instants) - 3;
+        v[i].upper = v[i].lower + 1 + (int64_t)draw(draw(3) == 0 ? instants : 3);
+        v[i].bytes = draw(largest + 1);
+        v[i].align = (uint64_t)1 << draw(aligns);
+    }
+}
+
+/* A rectangle of time and bytes cut at random, each piece across its longer side: the bound can be
+ * met, and leaves no byte free at any time. */
+typedef struct piece {
+    int64_t t0, t1;
+    uint64_t b0, b1;
+} piece;
+
+static size_t fill_cut(dt_interval *v, size_t n)
+{
+    piece p[512] = {{0, 1024, 0, 1024}};
+    size_t m = 1;
+    assert_true(n <= DT_COUNT(p));
+    for (size_t tries = 0; m < n && tries < 100 * n; tries++) {
+        piece *x = &p[draw(m)];
+        const uint64_t time = (uint64_t)(x->t1 - x->t0), bytes = x->b1 - x->b0;
+        if (time < 4 || bytes < 4)
+            continue;
+        p[m] = *x;
+        if (draw(2) == 0)
+            p[m++].t0 = x->t1 = x->t0 + 1 + (int64_t)draw(time - 1);
+        else
+            p[m++].b0 = x->b1 = x->b0 + 1 + draw(bytes - 1);
+    }
+    for (size_t i = 0; i < m; i++)
+        v[i] = (dt_interval){
+            .lower = p[i].t0, .upper = p[i].t1, .bytes = (p[i].b1 - p[i].b0) * 1024, .align = 1};
+    return m;
+}
+
+/* One step of a chain of bottleneck blocks like ResNet-152: convolution, batch norm and ReLU three
+ * times, then the sum. Time counts ops: forward upwards, backward mirrored. */
+typedef enum keeping { KEEP, OFFLOAD, RECOMPUTE } keeping;
+
+typedef struct chain {
+    dt_interval *v;
+    size_t n, cap;
+    int64_t end;
+} chain;
+
+static void add(chain *c, int64_t lower, int64_t upper, uint64_t bytes)
+{
+    assert_true(c->n < c->cap);
+    c->v[c->n++] = (dt_interval){.lower = lower, .upper = upper, .bytes = bytes, .align = 64};
+}
+
+/* What forward op f makes and backward reads again. */
+static void add_kept(chain *c, int64_t f, uint64_t bytes, keeping how)
+{
+    const int64_t b = c->end - f;
+    if (how == KEEP) {
+        add(c, f, b, bytes);
+    } else if (how == OFFLOAD) {
+        add(c, f, f + 3, bytes);
+        add(c, b - 4, b, bytes);
+    } else if (f / 30 % 2 == 0) { /* every other segment drops all but its ends */
+        add(c, f, f + 2, bytes);
+        add(c, c->end - (f / 30 + 1) * 30 + f % 30, b + 30, bytes);
+    } else {
+        add(c, f, b, bytes);
+    }
+}
+
+static void add_convolution(
+    chain *c, int64_t f, uint64_t in, uint64_t out, uint64_t weights, keeping how)
+{
+    const int64_t b = c->end - f;
+    for (int i = 0; i < 3; i++)
+        add(c, 0, c->end + 10, weights); /* weights, gradient, momentum */
+    add(c, f, f + 1, weights);           /* other layouts, forward and backward */
+    add(c, b, b + 1, weights);
+    add(c, f, f + 1, out / 8 + draw(out)); /* workspaces */
+    add(c, b - 1, b, in / 4 + draw(in));
+    add(c, b, b + 1, in / 4 + draw(in));
+    add_kept(c, f, out, how); /* read by batch norm's backward */
+    add(c, f + 1, b, 512);    /* its mean and inverse deviation */
+    add(c, f + 1, b, 512);
+    add_kept(c, f + 1, out, how); /* the ReLU's output */
+    add(c, b - 2, b - 1, out);    /* gradients, ping-pong */
+    add(c, b - 1, b + 1, out);
+}
+
+static void fill_chain(chain *c, int blocks, keeping how)
+{
+    int64_t f = 1;
+    uint64_t bytes = 3211264, width = 64;
+    c->end = (int64_t)blocks * 14 + 8;
+    c->n = 0;
+    add(c, 0, 2, bytes / 4);
+    for (int k = 0; k < blocks; k++, f += 7) {
+        if (k == blocks / 16 || k == blocks / 5 || k == blocks - blocks / 16) {
+            bytes /= 2;
+            width *= 2;
+        }
+        add_convolution(c, f, 4 * bytes, bytes, width * width * 16, how);
+        add_convolution(c, f + 2, bytes, bytes, width * width * 36, how);
+        add_convolution(c, f + 4, bytes, 4 * bytes, width * width * 16, how);
+        add_kept(c, f + 6, 4 * bytes, how);
+        add(c, c->end - f - 7, c->end - f, 4 * bytes); /* gradient of the skip */
+    }
+}
+
+/* ---- tests ---- */
+
+static void every_pool_is_found_by_name(void **state)
+{
+    (void)state;
+    size_t n;
+    const dt_pool_desc *const *all = dt_pool_all(&n);
+    assert_int_equal(n, DT_COUNT(pools));
+    for (size_t i = 0; i < n; i++) {
+        assert_string_equal(all[i]->name, pools[i]);
+        assert_ptr_equal(dt_pool_find(pools[i]), all[i]);
+        assert_true(strlen(all[i]->summary) > 0);
+    }
+    assert_null(dt_pool_find("greed"));
+}
+
+static void nothing_takes_no_bytes(void **state)
+{
+    (void)state;
+    assert_int_equal(dt_pool_lower_bound(NULL, 0), 0);
+    dt_interval empty = {.lower = 5, .upper = 5};
+    for (size_t p = 0; p < DT_COUNT(pools); p++) {
+        assert_int_equal(place_checked(pools[p], NULL, 0), 0);
+        uint64_t peak = 1;
+        empty.off = 7;
+        assert_ok(dt_pool_find(pools[p])->place(&empty, 1, &peak, NULL), NULL);
+        assert_int_equal(peak, 0);
+        assert_int_equal(empty.off, 0);
+    }
+}
+
+static void half_open_neighbours_share_bytes(void **state)
+{
+    (void)state;
+    dt_interval v[] = {{.lower = 0, .upper = 4, .bytes = 10, .align = 1},
+        {.lower = 4, .upper = 9, .bytes = 10, .align = 1}};
+    for (size_t p = 0; p < DT_COUNT(pools); p++)
+        assert_int_equal(place_checked(pools[p], v, 2), 10);
+}
+
+static void best_fit_takes_the_tightest_hole(void **state)
+{
+    (void)state;
+    /* at 2 holes of 30, 10 and 10 bytes open between blocks that stay */
+    dt_interval v[] = {{.lower = 0, .upper = 2, .bytes = 30, .align = 1},
+        {.lower = 0, .upper = 9, .bytes = 1, .align = 1},
+        {.lower = 0, .upper = 2, .bytes = 10, .align = 1},
+        {.lower = 0, .upper = 9, .bytes = 1, .align = 1},
+        {.lower = 0, .upper = 2, .bytes = 10, .align = 1},
+        {.lower = 0, .upper = 9, .bytes = 1, .align = 1},
+        {.lower = 2, .upper = 9, .bytes = 10, .align = 1},
+        {.lower = 3, .upper = 9, .bytes = 40, .align = 1}};
+    assert_int_equal(place_checked("best_fit", v, DT_COUNT(v)), 93);
+    assert_int_equal(v[6].off, 31);
+    assert_int_equal(v[7].off, 53);
+}
+
+static void best_fit_grows_from_a_free_end(void **state)
+{
+    (void)state;
+    dt_interval v[] = {{.lower = 0, .upper = 9, .bytes = 5, .align = 1},
+        {.lower = 0, .upper = 2, .bytes = 10, .align = 1},
+        {.lower = 2, .upper = 9, .bytes = 12, .align = 4}};
+    assert_int_equal(place_checked("best_fit", v, DT_COUNT(v)), 20);
+    assert_int_equal(v[2].off, 8);
+}
+
+static void best_fit_sees_the_free_end_as_a_hole(void **state)
+{
+    (void)state;
+    /* at 2 a hole of 20 bytes lies below, 12 bytes are free at the end */
+    dt_interval v[] = {{.lower = 0, .upper = 2, .bytes = 20, .align = 1},
+        {.lower = 0, .upper = 9, .bytes = 1, .align = 1},
+        {.lower = 0, .upper = 2, .bytes = 12, .align = 1},
+        {.lower = 2, .upper = 9, .bytes = 10, .align = 1}};
+    assert_int_equal(place_checked("best_fit", v, DT_COUNT(v)), 33);
+    assert_int_equal(v[3].off, 21);
+}
+
+static void best_fit_uses_what_alignment_skips(void **state)
+{
+    (void)state;
+    dt_interval v[] = {{.lower = 0, .upper = 9, .bytes = 1, .align = 1},
+        {.lower = 1, .upper = 9, .bytes = 64, .align = 64},
+        {.lower = 2, .upper = 9, .bytes = 63, .align = 1}};
+    assert_int_equal(place_checked("best_fit", v, DT_COUNT(v)), 128);
+    assert_int_equal(v[2].off, 1);
+}
+
+static void greedy_fits_where_time_order_overflows(void **state)
+{
+    (void)state;
+    const uint64_t half = (uint64_t)1 << 63;
+    dt_interval v[] = {{.lower = 0, .upper = 9, .bytes = half / 2, .align = 1},
+        {.lower = 1, .upper = 9, .bytes = half, .align = half}};
+    uint64_t peak;
+    assert_int_equal(dt_pool_find("best_fit")->place(v, 2, &peak, NULL), DT_E_BUDGET);
+    assert_int_equal(place_checked("greedy", v, 2), half + half / 2);
+}
+
+static void random_cases_hold_for_every_pool(void **state)
+{
+    (void)state;
+    dt_interval v[40];
+    for (random_state = 1; random_state <= 2000; random_state++) {
+        const uint64_t seed = random_state;
+        const size_t n = 1 + draw(seed % 10 == 0 ? DT_COUNT(v) : 16);
+        fill_random(v, n);
+        const uint64_t bound = dt_pool_lower_bound(v, n);
+        assert_int_equal(bound, most_live(v, n));
+        const uint64_t online = place_checked("best_fit", v, n),
+                       peak = place_checked("greedy", v, n);
+        assert_true(bound <= peak && peak <= online);
+        random_state = seed;
+    }
+}
+
+/* Lowest-offset placement over all orders finds the optimum: ordered by offset, an optimal
+ * placement can only sink. */
+static uint64_t optimum(dt_interval *v, size_t n, size_t placed, uint64_t peak, uint64_t best)
+{
+    if (placed == n || peak >= best)
+        return peak < best ? peak : best;
+    for (size_t i = placed; i < n; i++) {
+        dt_interval x = v[i];
+        v[i] = v[placed];
+        x.off = 0;
+        for (size_t j = 0; j < placed; j++) {
+            const bool meets = x.lower < v[j].upper && v[j].lower < x.upper && v[j].bytes > 0 &&
+                               x.off < v[j].off + rounded(&v[j]) && v[j].off < x.off + rounded(&x);
+            if (meets) {
+                x.off = (v[j].off + rounded(&v[j]) + x.align - 1) / x.align * x.align;
+                j = SIZE_MAX;
+            }
+        }
+        v[placed] = x;
+        const uint64_t end = x.bytes > 0 ? x.off + rounded(&x) : 0;
+        best = optimum(v, n, placed + 1, end > peak ? end : peak, best);
+        v[placed] = v[i];
+        v[i] = x;
+    }
+    return best;
+}
+
+static void small_cases_are_near_the_optimum(void **state)
+{
+    (void)state;
+    size_t hit = 0, cases = 0;
+    double worst = 0;
+    for (random_state = 1; random_state <= 1000; random_state++, cases++) {
+        const uint64_t seed = random_state;
+        dt_interval v[6], w[6];
+        const size_t n = 2 + draw(5);
+        fill_random(v, n);
+        v[0].bytes += 1;
+        memcpy(w, v, sizeof w);
+        const uint64_t best = optimum(w, n, 0, 0, UINT64_MAX), peak = place_checked("greedy", v, n);
+        assert_true(dt_pool_lower_bound(v, n) <= best && best <= peak);
+        hit += peak == best;
+        worst = ratio(peak, best) > worst ? ratio(peak, best) : worst;
+        random_state = seed;
+    }
+    print_message(
+        "greedy: optimal in %zu of %zu small cases, worst ratio %.3f\n", hit, cases, worst);
+    assert_true(hit * 100 >= cases * 99);
+    assert_true(worst <= 1.25);
+}
+
+static void training_programs_meet_the_bound(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"keep", "offload", "recompute"};
+    static const int blocks[] = {16, 50, 75, 200};
+    chain c = {.cap = 12000};
+    c.v = dt_alloc(c.cap, sizeof *c.v);
+    assert_non_null(c.v);
+    for (keeping how = KEEP; how <= RECOMPUTE; how++)
+        for (size_t k = 0; k < (dt_small_scale() ? 3 : DT_COUNT(blocks)); k++) {
+            random_state = (uint64_t)blocks[k];
+            fill_chain(&c, blocks[k], how);
+            const uint64_t bound = dt_pool_lower_bound(c.v, c.n);
+            const double online = ratio(place_checked("best_fit", c.v, c.n), bound);
+            const double got = ratio(place_checked("greedy", c.v, c.n), bound);
+            print_message("%s, %zu intervals: greedy %.4f, best_fit %.4f of the bound\n",
+                names[how], c.n, got, online);
+            assert_true(got >= 1.0 && got <= 1.01);
+        }
+    dt_free(c.v);
+}
+
+static void cut_rectangles_stay_near_the_bound(void **state)
+{
+    (void)state;
+    dt_interval v[300];
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        random_state = seed;
+        const size_t n = fill_cut(v, 60 * seed);
+        const uint64_t bound = dt_pool_lower_bound(v, n);
+        assert_int_equal(bound, 1 << 20);
+        const double got = ratio(place_checked("greedy", v, n), bound);
+        print_message("cut into %zu: greedy %.4f of the bound\n", n, got);
+        assert_true(got >= 1.0 && got <= 1.38);
+    }
+}
+
+static void public_hard_cases_stay_near_the_bound(void **state)
+{
+    (void)state;
+    static const char *const files[] = {"A", "B", "C", "D", "E"};
+    if (dt_shared("data/dsa") == NULL)
+        skip();
+    for (size_t f = 0; f < DT_COUNT(files); f++) {
+        char below[32];
+        static dt_err err;
+        dt_interval *v;
+        size_t n;
+        snprintf(below, sizeof below, "data/dsa/%s.csv", files[f]);
+        assert_ok(dt_pool_file_read(&v, &n, dt_shared(below), &err), &err);
+        const uint64_t bound = dt_pool_lower_bound(v, n);
+        const double got = ratio(place_checked("greedy", v, n), bound);
+        print_message("%s: greedy %.4f of the bound\n", files[f], got);
+        dt_free(v);
+        assert_true(got >= 1.0 && got <= 1.38);
+    }
+}
+
+static void extreme_times_and_sizes_do_not_overflow(void **state)
+{
+    (void)state;
+    const uint64_t half = (uint64_t)1 << 63;
+    dt_interval in_turn[] = {{.lower = INT64_MIN, .upper = 0, .bytes = half, .align = 1},
+        {.lower = 0, .upper = INT64_MAX, .bytes = half, .align = half}};
+    dt_interval at_once[] = {{.lower = INT64_MIN, .upper = INT64_MAX, .bytes = half, .align = 1},
+        {.lower = -1, .upper = INT64_MAX, .bytes = half, .align = 1}};
+    dt_interval padded = {.lower = 0, .upper = 1, .bytes = UINT64_MAX - 3, .align = 64};
+    assert_int_equal(dt_pool_lower_bound(in_turn, 2), half);
+    assert_int_equal(dt_pool_lower_bound(at_once, 2), UINT64_MAX);
+    assert_int_equal(dt_pool_lower_bound(&padded, 1), UINT64_MAX);
+    for (size_t p = 0; p < DT_COUNT(pools); p++) {
+        uint64_t peak;
+        static dt_err err;
+        memset(&err, 0, sizeof err);
+        assert_int_equal(place_checked(pools[p], in_turn, 2), half);
+        assert_fails(
+            dt_pool_find(pools[p])->place(at_once, 2, &peak, &err), DT_E_BUDGET, &err, "2^64");
+        assert_fails(dt_pool_find(pools[p])->place(&padded, 1, &peak, &err), DT_E_BUDGET, &err,
+            "rounded up");
+    }
+}
+
+static void impossible_intervals_are_refused(void **state)
+{
+    (void)state;
+    dt_interval backwards = {.lower = 4, .upper = 4, .bytes = 1, .align = 1};
+    dt_interval odd = {.lower = 4, .upper = 5, .bytes = 1, .align = 48};
+    dt_interval none = {.lower = 4, .upper = 5, .bytes = 1};
+    for (size_t p = 0; p < DT_COUNT(pools); p++) {
+        const dt_pool_desc *d = dt_pool_find(pools[p]);
+        uint64_t peak;
+        static dt_err err;
+        memset(&err, 0, sizeof err);
+        assert_fails(d->place(&backwards, 1, &peak, &err), DT_E_INTERNAL, &err, "[4, 4)");
+        assert_fails(d->place(&odd, 1, &peak, &err), DT_E_INTERNAL, &err, "alignment 48");
+        assert_fails(d->place(&none, 1, &peak, &err), DT_E_INTERNAL, &err, "alignment 0");
+    }
+}
+
+static void a_failed_allocation_is_reported_and_leaks_nothing(void **state)
+{
+    (void)state;
+    dt_interval v[60];
+    random_state = 3;
+    const size_t n = fill_cut(v, DT_COUNT(v));
+    const uint64_t bound = dt_pool_lower_bound(v, n);
+    const long before = dt_alloc_live();
+    dt_alloc_fail_at(1);
+    assert_int_equal(dt_pool_lower_bound(v, n), bound);
+    for (size_t p = 0; p < DT_COUNT(pools); p++) {
+        long refused = 0;
+        dt_status last = DT_E_NOMEM;
+        for (long k = 1; k <= 30; k++) {
+            uint64_t peak = 0;
+            static dt_err err;
+            memset(&err, 0, sizeof err);
+            dt_alloc_fail_at(k);
+            last = dt_pool_find(pools[p])->place(v, n, &peak, &err);
+            dt_alloc_fail_at(0);
+            assert_int_equal(dt_alloc_live(), before);
+            assert_true(last == DT_OK || last == DT_E_NOMEM);
+            assert_int_equal(err.code, last);
+            refused += last == DT_E_NOMEM;
+            if (last == DT_OK)
+                assert_placed(v, n, peak);
+        }
+        assert_true(refused >= 2);
+        assert_int_equal(last, DT_OK);
+    }
+}
+
+/* ---- the file format ---- */
+
+static const char *text_file(const char *text, size_t bytes)
+{
+    const char *path = dt_temp_path("cases.csv");
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(text, 1, bytes, f), bytes);
+    assert_int_equal(fclose(f), 0);
+    return path;
+}
+
+static void a_file_is_read_with_or_without_header(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "id,lower,upper,size\n7,-5,9223372036854775807,12\n-8,0,1,0\n",
+        "7,-5,9223372036854775807,12\n-8,0,1,0",
+        "id,lower,upper,size\r\n7,-5,9223372036854775807,12\r\n-8,0,1,0\r\n"};
+    for (size_t i = 0; i < DT_COUNT(texts); i++) {
+        static dt_err err;
+        dt_interval *v;
+        size_t n;
+        assert_ok(dt_pool_file_read(&v, &n, text_file(texts[i], strlen(texts[i])), &err), &err);
+        assert_int_equal(n, 2);
+        assert_int_equal(v[0].id, 7);
+        assert_int_equal(v[0].lower, -5);
+        assert_int_equal(v[0].upper, INT64_MAX);
+        assert_int_equal(v[0].bytes, 12);
+        assert_int_equal(v[0].align, 1);
+        assert_int_equal(v[1].id, -8);
+        assert_int_equal(v[1].bytes, 0);
+        dt_free(v);
+    }
+}
+
+static void bad_lines_are_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *says;
+    } rows[] = {{"0,1,2\n", ":1: not the four fields"},
+        {"0,0,1,4\n1,0,1,4,5\n", ":2: not the four"}, {"0,0,1,4\n\n1,0,1,4\n", ":2: not the four"},
+        {"id,lower,upper,size\n0,3,3,4\n", ":2: lower 3"},
+        {"0,4,3,4\n", ":1: lower 4 is not below upper 3"},
+        {"0,0,1,-1\n", ":1: size -1 is negative"},
+        {"0,0,1,9223372036854775808\n", ":1: size '9223372036854775808'"},
+        {"0,-9223372036854775809,1,1\n", ":1: lower '-9223372036854775809'"},
+        {"0,0,99999999999999999999999,1\n", ":1: upper '999"}, {"0,0,1,\n", ":1: size ''"},
+        {"0,0,1, 4\n", ":1: size ' 4'"}, {"0,0,1,+4\n", ":1: size '+4'"},
+        {"0,0,1,-\n", ":1: size '-'"}, {"0,0,1,4.0\n", ":1: size '4.0'"},
+        {"0,0,1,0x4\n", ":1: size '0x4'"}, {"x,0,1,4\n", ":1: id 'x'"},
+        {"0,0,1,4\nid,lower,upper,size\n", ":2: id 'id'"}};
+    for (size_t i = 0; i < DT_COUNT(rows); i++) {
+        static dt_err err;
+        memset(&err, 0, sizeof err);
+        dt_interval *v;
+        size_t n;
+        assert_fails(dt_pool_file_read(&v, &n, text_file(rows[i].text, strlen(rows[i].text)), &err),
+            DT_E_DATA, &err, rows[i].says);
+        assert_null(v);
+        assert_int_equal(n, 0);
+    }
+    dt_interval *v;
+    size_t n;
+    assert_int_equal(dt_pool_file_read(&v, &n, text_file("0,0,1,4\0\n", 9), NULL), DT_E_DATA);
+    assert_int_equal(dt_pool_file_read(&v, &n, dt_temp_path("absent.csv"), NULL), DT_E_DATA);
+}
+
+static void least_integers_are_read(void **state)
+{
+    (void)state;
+    static const char text[] = "-9223372036854775808,-9223372036854775808,-9223372036854775807,1\n";
+    static dt_err err;
+    dt_interval *v;
+    size_t n;
+    assert_ok(dt_pool_file_read(&v, &n, text_file(text, sizeof text - 1), &err), &err);
+    assert_int_equal(v[0].id, INT64_MIN);
+    assert_int_equal(v[0].lower, INT64_MIN);
+    assert_int_equal(v[0].upper, INT64_MIN + 1);
+    dt_free(v);
+}
+
+static void what_is_written_is_read_back(void **state)
+{
+    (void)state;
+    static dt_err err;
+    dt_interval v[40];
+    random_state = 11;
+    fill_random(v, DT_COUNT(v));
+    for (size_t i = 0; i < DT_COUNT(v); i++)
+        v[i].id = -(int64_t)i;
+    dt_interval *w;
+    size_t n;
+    const char *path = dt_temp_path("written.csv");
+    assert_ok(dt_pool_file_write(v, DT_COUNT(v), path, &err), &err);
+    assert_ok(dt_pool_file_read(&w, &n, path, &err), &err);
+    assert_int_equal(n, DT_COUNT(v));
+    for (size_t i = 0; i < n; i++) {
+        assert_int_equal(w[i].id, v[i].id);
+        assert_int_equal(w[i].lower, v[i].lower);
+        assert_int_equal(w[i].upper, v[i].upper);
+        assert_int_equal(w[i].bytes, rounded(&v[i]));
+    }
+    dt_free(w);
+    v[1].upper = v[1].lower;
+    v[1].bytes = 0;
+    assert_fails(
+        dt_pool_file_write(v, 2, dt_temp_path("refused.csv"), &err), DT_E_INTERNAL, &err, "1");
+    assert_int_equal(dt_pool_file_read(&w, &n, dt_temp_path("refused.csv"), NULL), DT_E_DATA);
+}
+
+static void reading_survives_failed_allocations(void **state)
+{
+    (void)state;
+    char text[64 * 8];
+    size_t bytes = 0;
+    for (int i = 0; i < 40; i++)
+        bytes += (size_t)snprintf(text + bytes, sizeof text - bytes, "%d,0,1,4\n", i % 10);
+    const char *path = text_file(text, bytes);
+    const long before = dt_alloc_live();
+    long k = 1;
+    for (dt_status st = DT_E_NOMEM; st != DT_OK; k++) {
+        dt_interval *v;
+        size_t n;
+        assert_true(k < 100);
+        dt_alloc_fail_at(k);
+        st = dt_pool_file_read(&v, &n, path, NULL);
+        dt_alloc_fail_at(0);
+        assert_true(st == DT_OK || st == DT_E_NOMEM);
+        assert_int_equal(n, st == DT_OK ? 40 : 0);
+        dt_free(v);
+        assert_int_equal(dt_alloc_live(), before);
+    }
+    assert_true(k > 3);
+}
+
+DT_TEST_GROUP(pool)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_pool_is_found_by_name),
+        cmocka_unit_test(nothing_takes_no_bytes),
+        cmocka_unit_test(half_open_neighbours_share_bytes),
+        cmocka_unit_test(best_fit_takes_the_tightest_hole),
+        cmocka_unit_test(best_fit_grows_from_a_free_end),
+        cmocka_unit_test(best_fit_sees_the_free_end_as_a_hole),
+        cmocka_unit_test(best_fit_uses_what_alignment_skips),
+        cmocka_unit_test(greedy_fits_where_time_order_overflows),
+        cmocka_unit_test(random_cases_hold_for_every_pool),
+        cmocka_unit_test(small_cases_are_near_the_optimum),
+        cmocka_unit_test(training_programs_meet_the_bound),
+        cmocka_unit_test(cut_rectangles_stay_near_the_bound),
+        cmocka_unit_test(public_hard_cases_stay_near_the_bound),
+        cmocka_unit_test(extreme_times_and_sizes_do_not_overflow),
+        cmocka_unit_test(impossible_intervals_are_refused),
+        cmocka_unit_test(a_failed_allocation_is_reported_and_leaks_nothing),
+        cmocka_unit_test(a_file_is_read_with_or_without_header),
+        cmocka_unit_test(bad_lines_are_named),
+        cmocka_unit_test(least_integers_are_read),
+        cmocka_unit_test(what_is_written_is_read_back),
+        cmocka_unit_test(reading_survives_failed_allocations),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

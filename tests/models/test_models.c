@@ -1,0 +1,513 @@
+/* Networks by name: parameter counts, names and shapes as in torchvision, and what options do. */
+#include "tests/fixture/check.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "engine/checkpoint/safetensors.h"
+#include "layers/dropout.h"
+#include "layers/plain.h"
+#include "models/model.h"
+
+static const dt_model_opts standard = {.dropout = -1};
+
+static dt_graph *build(const char *name, dt_model_opts o)
+{
+    dt_graph *g = NULL;
+    dt_err err = {0};
+    const dt_model_desc *m = dt_model_find(name);
+    assert_non_null(m);
+    assert_ok(dt_model_build(m, &o, &g, &err), &err);
+    return g;
+}
+
+static void refuse(const char *name, dt_model_opts o, const char *text)
+{
+    dt_graph *g = NULL;
+    dt_err err = {0};
+    const dt_model_desc *m = dt_model_find(name);
+    assert_non_null(m);
+    assert_fails(dt_model_build(m, &o, &g, &err), DT_E_CONFIG, &err, text);
+    assert_null(g);
+}
+
+/* torchvision's counts; the 32x32 networks and LeNet-5 as their papers and reference code have
+ * them. */
+static const struct {
+    const char *name;
+    int64_t parameters;
+} counts[] = {
+    {"alexnet", 61100840},
+    {"vgg11", 132863336},
+    {"vgg13", 133047848},
+    {"vgg16", 138357544},
+    {"vgg19", 143667240},
+    {"vgg11_bn", 132868840},
+    {"vgg13_bn", 133053736},
+    {"vgg16_bn", 138365992},
+    {"vgg19_bn", 143678248},
+    {"resnet18", 11689512},
+    {"resnet34", 21797672},
+    {"resnet50", 25557032},
+    {"resnet101", 44549160},
+    {"resnet152", 60192808},
+    {"resnet20", 269722},
+    {"resnet32", 464154},
+    {"resnet56", 853018},
+    {"resnet110", 1727962},
+    {"resnet1001", 10327706},
+    {"googlenet", 6624904},
+    {"densenet121", 7978856},
+    {"unet", 17263042},
+    {"gpt2", 124439808},
+    {"vit_small", 22049896},
+    {"lenet5", 61706},
+    {"mlp", 784 * 512 + 512 + 512 * 256 + 256 + 256 * 10 + 10},
+};
+
+static void parameter_counts_are_those_of_torchvision(void **state)
+{
+    (void)state;
+    size_t n;
+    dt_model_all(&n);
+    assert_int_equal(n, DT_COUNT(counts)); /* a new model needs its count here */
+    for (size_t i = 0; i < DT_COUNT(counts); i++) {
+        dt_graph *g = build(counts[i].name, standard);
+        if (dt_graph_parameters(g) != counts[i].parameters)
+            fail_msg("%s has %" PRId64 " parameters, not %" PRId64, counts[i].name,
+                dt_graph_parameters(g), counts[i].parameters);
+        dt_graph_destroy(g);
+    }
+}
+
+static void every_model_is_found_by_its_name_and_ends_in_the_loss(void **state)
+{
+    (void)state;
+    size_t n;
+    const dt_model_desc *const *all = dt_model_all(&n);
+    const char *const *names = dt_model_names();
+    for (size_t i = 0; i < n; i++) {
+        assert_string_equal(names[i], all[i]->name);
+        assert_ptr_equal(dt_model_find(names[i]), all[i]);
+        assert_true(strlen(all[i]->summary) > 0);
+        dt_graph *g = build(names[i], standard);
+        const dt_node *last = &g->node[g->n_node - 1];
+        assert_string_equal(g->name, names[i]);
+        assert_string_equal(last->name, "loss");
+        assert_ptr_equal(last->desc, &dt_layer_cross_entropy);
+        assert_int_equal(g->classes, all[i]->classes);
+        assert_true(dt_shape_same(&g->input, &all[i]->input));
+        dt_graph_destroy(g);
+    }
+    assert_null(names[n]);
+    assert_null(dt_model_find("resnet51"));
+}
+
+/* The parameter called NODE.PARAM, or NULL. */
+static const dt_param_info *find_param(const dt_graph *g, const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    for (size_t i = 0; dot != NULL && i < g->n_node; i++) {
+        const dt_node *node = &g->node[i];
+        const size_t len = (size_t)(dot - name);
+        if (strlen(node->name) != len || strncmp(node->name, name, len) != 0)
+            continue;
+        for (int k = 0; k < node->info.n_param; k++)
+            if (strcmp(node->info.param[k].name, dot + 1) == 0)
+                return &node->info.param[k];
+    }
+    return NULL;
+}
+
+static void assert_param(const dt_graph *g, const char *name, int rank, const int64_t *d)
+{
+    const dt_param_info *p = find_param(g, name);
+    if (p == NULL)
+        fail_msg("%s has no parameter %s", g->name, name);
+    bool same = p->rank == rank;
+    for (int i = 0; i < rank && same; i++)
+        same = p->d[i] == d[i];
+    if (!same)
+        fail_msg("%s: %s has rank %d and first size %" PRId64, g->name, name, p->rank, p->d[0]);
+}
+
+static void resnet18_has_the_names_and_shapes_of_the_reference_file(void **state)
+{
+    (void)state;
+    const char *path = dt_shared("reference/models/resnet18_w8/init.safetensors");
+    if (path == NULL)
+        skip();
+    dt_err err = {0};
+    dt_st_file *f = NULL;
+    assert_ok(dt_st_open(&f, path, &err), &err);
+    dt_graph *g =
+        build("resnet18", (dt_model_opts){.classes = 10, .image = 64, .width = 8, .dropout = -1});
+    for (size_t i = 0; i < dt_st_count(f); i++) {
+        const dt_st_entry *e = dt_st_at(f, i);
+        assert_param(g, e->name, e->rank, e->d);
+    }
+    size_t ours = 0;
+    for (size_t i = 0; i < g->n_node; i++)
+        ours += (size_t)g->node[i].info.n_param;
+    assert_true(ours > 0);
+    assert_int_equal(ours, dt_st_count(f)); /* names are unique, so none of ours is missing there */
+    dt_graph_destroy(g);
+    dt_st_close(f);
+}
+
+typedef struct param_case {
+    const char *name;
+    int rank;
+    int64_t d[4];
+} param_case;
+
+static void assert_params(const char *model, const param_case *want, size_t n)
+{
+    dt_graph *g = build(model, standard);
+    for (size_t i = 0; i < n; i++)
+        assert_param(g, want[i].name, want[i].rank, want[i].d);
+    dt_graph_destroy(g);
+}
+
+static void names_and_shapes_are_those_of_torchvision(void **state)
+{
+    (void)state;
+    const param_case vgg16_bn[] = {
+        {"features.0.weight", 4, {64, 3, 3, 3}},
+        {"features.0.bias", 1, {64}},
+        {"features.1.weight", 1, {64}},
+        {"features.1.running_var", 1, {64}},
+        {"features.3.weight", 4, {64, 64, 3, 3}},
+        {"features.7.weight", 4, {128, 64, 3, 3}},
+        {"features.40.weight", 4, {512, 512, 3, 3}},
+        {"features.41.running_mean", 1, {512}},
+        {"classifier.0.weight", 2, {4096, 25088}},
+        {"classifier.3.weight", 2, {4096, 4096}},
+        {"classifier.6.bias", 1, {1000}},
+    };
+    assert_params("vgg16_bn", vgg16_bn, DT_COUNT(vgg16_bn));
+    const param_case vgg19[] = {
+        {"features.2.weight", 4, {64, 64, 3, 3}},
+        {"features.34.weight", 4, {512, 512, 3, 3}},
+    };
+    assert_params("vgg19", vgg19, DT_COUNT(vgg19));
+    const param_case alexnet[] = {
+        {"features.0.weight", 4, {64, 3, 11, 11}},
+        {"features.3.weight", 4, {192, 64, 5, 5}},
+        {"features.6.weight", 4, {384, 192, 3, 3}},
+        {"features.8.bias", 1, {256}},
+        {"features.10.weight", 4, {256, 256, 3, 3}},
+        {"classifier.1.weight", 2, {4096, 9216}},
+        {"classifier.4.weight", 2, {4096, 4096}},
+        {"classifier.6.weight", 2, {1000, 4096}},
+    };
+    assert_params("alexnet", alexnet, DT_COUNT(alexnet));
+    const param_case resnet50[] = {
+        {"conv1.weight", 4, {64, 3, 7, 7}},
+        {"bn1.running_mean", 1, {64}},
+        {"layer1.0.conv1.weight", 4, {64, 64, 1, 1}},
+        {"layer1.0.conv3.weight", 4, {256, 64, 1, 1}},
+        {"layer1.0.downsample.0.weight", 4, {256, 64, 1, 1}},
+        {"layer1.0.downsample.1.bias", 1, {256}},
+        {"layer4.2.conv2.weight", 4, {512, 512, 3, 3}},
+        {"layer4.2.bn3.running_var", 1, {2048}},
+        {"fc.weight", 2, {1000, 2048}},
+    };
+    assert_params("resnet50", resnet50, DT_COUNT(resnet50));
+    const param_case resnet20[] = {
+        {"conv1.weight", 4, {16, 3, 3, 3}},
+        {"layer2.0.conv1.weight", 4, {32, 16, 3, 3}},
+        {"layer3.2.bn2.weight", 1, {64}},
+        {"linear.weight", 2, {10, 64}},
+    };
+    assert_params("resnet20", resnet20, DT_COUNT(resnet20));
+    const param_case googlenet[] = {
+        {"conv1.conv.weight", 4, {64, 3, 7, 7}},
+        {"conv3.bn.running_mean", 1, {192}},
+        {"inception3a.branch1.conv.weight", 4, {64, 192, 1, 1}},
+        {"inception3a.branch1.bn.weight", 1, {64}},
+        {"inception3a.branch2.0.conv.weight", 4, {96, 192, 1, 1}},
+        {"inception3a.branch3.1.conv.weight", 4, {32, 16, 3, 3}}, /* not 5x5 */
+        {"inception4e.branch4.1.conv.weight", 4, {128, 528, 1, 1}},
+        {"inception5b.branch2.1.conv.weight", 4, {384, 192, 3, 3}},
+        {"fc.weight", 2, {1000, 1024}},
+    };
+    assert_params("googlenet", googlenet, DT_COUNT(googlenet));
+    const param_case densenet121[] = {
+        {"features.conv0.weight", 4, {64, 3, 7, 7}},
+        {"features.norm0.weight", 1, {64}},
+        {"features.denseblock1.denselayer1.norm1.weight", 1, {64}},
+        {"features.denseblock1.denselayer1.conv1.weight", 4, {128, 64, 1, 1}},
+        {"features.denseblock1.denselayer2.norm1.running_var", 1, {96}},
+        {"features.denseblock3.denselayer24.conv1.weight", 4, {128, 992, 1, 1}},
+        {"features.denseblock4.denselayer16.conv2.weight", 4, {32, 128, 3, 3}},
+        {"features.transition1.conv.weight", 4, {128, 256, 1, 1}},
+        {"features.norm5.bias", 1, {1024}},
+        {"classifier.weight", 2, {1000, 1024}},
+    };
+    assert_params("densenet121", densenet121, DT_COUNT(densenet121));
+    const param_case resnet1001[] = {
+        {"layer1.0.bn1.weight", 1, {16}},
+        {"layer1.0.shortcut.weight", 4, {64, 16, 1, 1}},
+        {"layer2.0.conv1.weight", 4, {32, 64, 1, 1}},
+        {"layer3.110.conv3.weight", 4, {256, 64, 1, 1}},
+        {"bn.weight", 1, {256}},
+    };
+    assert_params("resnet1001", resnet1001, DT_COUNT(resnet1001));
+}
+
+static void assert_shape(const dt_graph *g, const char *node, int64_t side, int64_t c)
+{
+    const int32_t id = dt_graph_find(g, node);
+    if (id < 0)
+        fail_msg("%s has no layer %s", g->name, node);
+    const dt_shape s = dt_graph_shape(g, id);
+    if (s.h != side || s.w != side || s.c != c)
+        fail_msg("%s: %s makes %" PRId64 "x%" PRId64 "x%" PRId64, g->name, node, s.h, s.w, s.c);
+}
+
+static void the_stride_of_a_bottleneck_is_on_its_3x3_convolution(void **state)
+{
+    (void)state;
+    dt_graph *g = build("resnet50", standard);
+    assert_shape(g, "maxpool", 56, 64);
+    assert_shape(g, "layer2.0.conv1", 56, 128);
+    assert_shape(g, "layer2.0.conv2", 28, 128);
+    assert_shape(g, "layer4.2.relu3", 7, 2048);
+    assert_shape(g, "avgpool", 1, 2048);
+    dt_graph_destroy(g);
+}
+
+static void identity_shortcuts_have_no_layer(void **state)
+{
+    (void)state;
+    dt_graph *g = build("resnet18", standard);
+    assert_true(dt_graph_find(g, "layer1.0.downsample.0") < 0);
+    assert_true(dt_graph_find(g, "layer2.0.downsample.0") >= 0);
+    assert_true(dt_graph_find(g, "layer2.1.downsample.0") < 0);
+    dt_graph_destroy(g);
+    g = build("resnet20", standard);
+    assert_true(dt_graph_find(g, "layer1.0.shortcut") < 0);
+    assert_shape(g, "layer2.0.shortcut", 16, 32);
+    assert_shape(g, "layer3.0.add", 8, 64);
+    dt_graph_destroy(g);
+}
+
+static void pooling_of_googlenet_rounds_up(void **state)
+{
+    (void)state;
+    dt_graph *g = build("googlenet", standard);
+    assert_shape(g, "maxpool1", 56, 64);
+    assert_shape(g, "maxpool2", 28, 192);
+    assert_shape(g, "inception3b.concat", 28, 480);
+    assert_shape(g, "maxpool3", 14, 480);
+    assert_shape(g, "inception4e.branch4.0", 14, 528);
+    assert_shape(g, "maxpool4", 7, 832);
+    assert_shape(g, "inception5b.concat", 7, 1024);
+    dt_graph_destroy(g);
+}
+
+static void every_dense_layer_adds_its_growth_and_transitions_halve(void **state)
+{
+    (void)state;
+    dt_graph *g = build("densenet121", standard);
+    assert_shape(g, "features.denseblock1.denselayer1.concat", 56, 96);
+    assert_shape(g, "features.denseblock1.denselayer6.concat", 56, 256);
+    assert_shape(g, "features.transition1.pool", 28, 128);
+    assert_shape(g, "features.denseblock4.denselayer16.concat", 7, 1024);
+    dt_graph_destroy(g);
+}
+
+static void width_scales_all_channels(void **state)
+{
+    (void)state;
+    dt_graph *g = build("resnet50", (dt_model_opts){.width = 16, .dropout = -1});
+    assert_param(g, "conv1.weight", 4, (const int64_t[]){16, 3, 7, 7});
+    assert_param(g, "layer4.0.conv3.weight", 4, (const int64_t[]){512, 128, 1, 1});
+    assert_param(g, "fc.weight", 2, (const int64_t[]){1000, 512});
+    dt_graph_destroy(g);
+    g = build("vgg11", (dt_model_opts){.width = 8, .dropout = -1});
+    assert_param(g, "features.3.weight", 4, (const int64_t[]){16, 8, 3, 3});
+    assert_param(g, "classifier.3.weight", 2, (const int64_t[]){512, 512});
+    dt_graph_destroy(g);
+    g = build("resnet20", (dt_model_opts){.width = 1, .dropout = -1}); /* 0.25, 0.5 and 1 channel */
+    assert_param(g, "layer1.0.conv1.weight", 4, (const int64_t[]){1, 1, 3, 3});
+    dt_graph_destroy(g);
+}
+
+static void classes_image_and_channels_change_what_they_name(void **state)
+{
+    (void)state;
+    dt_graph *g =
+        build("resnet18", (dt_model_opts){.classes = 7, .image = 65, .channels = 1, .dropout = -1});
+    assert_int_equal(g->classes, 7);
+    assert_int_equal(g->input.h, 65);
+    assert_int_equal(g->input.w, 65);
+    assert_param(g, "conv1.weight", 4, (const int64_t[]){64, 1, 7, 7});
+    assert_param(g, "fc.bias", 1, (const int64_t[]){7});
+    dt_graph_destroy(g);
+}
+
+static int count_kind(const dt_graph *g, const dt_layer_desc *desc)
+{
+    int n = 0;
+    for (size_t i = 0; i < g->n_node; i++)
+        n += g->node[i].desc == desc;
+    return n;
+}
+
+static void dropout_is_the_standard_the_given_rate_or_none(void **state)
+{
+    (void)state;
+    const struct {
+        const char *model;
+        double given, rate;
+        int layers;
+    } cases[] = {
+        {"alexnet", -1, 0.5, 2},
+        {"alexnet", 0.25, 0.25, 2},
+        {"alexnet", 0, 0, 0},
+        {"vgg16", -1, 0.5, 2},
+        {"googlenet", -1, 0.2, 1},
+        {"mlp", -1, 0, 0},
+        {"mlp", 0.1, 0.1, 2},
+        {"resnet50", 0, 0, 0},
+    };
+    for (size_t i = 0; i < DT_COUNT(cases); i++) {
+        dt_graph *g = build(cases[i].model, (dt_model_opts){.dropout = cases[i].given});
+        assert_int_equal(count_kind(g, &dt_layer_dropout), cases[i].layers);
+        for (size_t k = 0; k < g->n_node; k++)
+            if (g->node[k].desc == &dt_layer_dropout) {
+                const dt_dropout *o = g->node[k].opts;
+                assert_true(o->rate == cases[i].rate);
+            }
+        dt_graph_destroy(g);
+    }
+    dt_graph *g = build("alexnet", (dt_model_opts){.dropout = 0});
+    assert_param(g, "classifier.4.weight", 2, (const int64_t[]){4096, 4096});
+    dt_graph_destroy(g);
+}
+
+static void dropout_is_refused_where_there_is_none(void **state)
+{
+    (void)state;
+    refuse("resnet50", (dt_model_opts){.dropout = 0.5}, "resnet50 has no dropout");
+    refuse("lenet5", (dt_model_opts){.dropout = 0.5}, "lenet5 has no dropout");
+    refuse("vgg16", (dt_model_opts){.dropout = 1}, "below 1");
+    refuse("vgg16", (dt_model_opts){.dropout = (double)NAN}, "dropout");
+}
+
+static void image_sizes_that_no_pooling_can_serve_are_refused_with_those_that_can(void **state)
+{
+    (void)state;
+    const struct {
+        const char *model;
+        int64_t image;
+        bool fits;
+    } cases[] = {
+        {"vgg11", 223, false},
+        {"vgg11", 224, true},
+        {"vgg11", 255, true},
+        {"vgg11", 256, false},
+        {"vgg11", 447, false},
+        {"vgg11", 448, true},
+        {"vgg11", 479, true},
+        {"vgg11", 480, false},
+        {"vgg11", 672, true},
+        {"vgg11", 703, true},
+        {"vgg11", 704, false},
+        {"alexnet", 222, false},
+        {"alexnet", 223, true},
+        {"alexnet", 254, true},
+        {"alexnet", 255, false},
+        {"alexnet", 414, false},
+        {"alexnet", 415, true},
+        {"alexnet", 446, true},
+        {"alexnet", 447, false},
+        {"lenet5", 28, true},
+        {"lenet5", 32, true},
+        {"lenet5", 30, false},
+    };
+    for (size_t i = 0; i < DT_COUNT(cases); i++) {
+        const dt_model_opts o = {.image = cases[i].image, .dropout = -1};
+        if (cases[i].fits)
+            dt_graph_destroy(build(cases[i].model, o));
+        else
+            refuse(cases[i].model, o, "image");
+    }
+    refuse("vgg16", (dt_model_opts){.image = 32, .dropout = -1}, "224 to 255, 448 to 479");
+    refuse("alexnet", (dt_model_opts){.image = 64, .dropout = -1}, "223 to 254 or 415 to 446");
+    refuse("lenet5", (dt_model_opts){.image = 30, .dropout = -1}, "28 or 32 pixels, not 30");
+}
+
+static void parameters_do_not_depend_on_an_image_that_fits(void **state)
+{
+    (void)state;
+    dt_graph *g = build("vgg16", (dt_model_opts){.image = 448, .dropout = -1});
+    assert_shape(g, "avgpool", 7, 512);
+    assert_int_equal(dt_graph_parameters(g), 138357544);
+    dt_graph_destroy(g);
+    g = build("vgg16", standard);
+    assert_true(dt_graph_find(g, "avgpool") < 0);
+    dt_graph_destroy(g);
+    g = build("lenet5", (dt_model_opts){.image = 32, .dropout = -1});
+    assert_int_equal(dt_graph_parameters(g), 61706);
+    dt_graph_destroy(g);
+}
+
+static void options_out_of_range_are_refused(void **state)
+{
+    (void)state;
+    refuse("mlp", (dt_model_opts){.classes = INT64_MAX}, "classes");
+    refuse("resnet50", (dt_model_opts){.image = INT64_MAX}, "image");
+    refuse("resnet50", (dt_model_opts){.width = INT64_MAX}, "width");
+    refuse("resnet50", (dt_model_opts){.channels = INT64_MAX}, "channels");
+    refuse("mlp", (dt_model_opts){.image = 1 << 16, .width = 1 << 16, .channels = 1 << 16}, "mlp");
+}
+
+static void a_failed_allocation_leaves_nothing_behind(void **state)
+{
+    (void)state;
+    const char *const models[] = {"resnet20", "vgg11_bn", "mlp", "googlenet", "densenet121"};
+    for (size_t i = 0; i < DT_COUNT(models); i++) {
+        const long live = dt_alloc_live();
+        dt_status st = DT_E_NOMEM;
+        long k = 0;
+        while (st != DT_OK) {
+            dt_graph *g = NULL;
+            dt_err err = {0};
+            dt_alloc_fail_at(++k);
+            st = dt_model_build(dt_model_find(models[i]), &standard, &g, &err);
+            dt_alloc_fail_at(0);
+            assert_true(st == DT_OK || (st == DT_E_NOMEM && g == NULL && err.n > 0));
+            dt_graph_destroy(g);
+            assert_int_equal(dt_alloc_live(), live);
+        }
+        assert_true(k > 3);
+    }
+}
+
+DT_TEST_GROUP(models)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parameter_counts_are_those_of_torchvision),
+        cmocka_unit_test(every_model_is_found_by_its_name_and_ends_in_the_loss),
+        cmocka_unit_test(resnet18_has_the_names_and_shapes_of_the_reference_file),
+        cmocka_unit_test(names_and_shapes_are_those_of_torchvision),
+        cmocka_unit_test(the_stride_of_a_bottleneck_is_on_its_3x3_convolution),
+        cmocka_unit_test(identity_shortcuts_have_no_layer),
+        cmocka_unit_test(pooling_of_googlenet_rounds_up),
+        cmocka_unit_test(every_dense_layer_adds_its_growth_and_transitions_halve),
+        cmocka_unit_test(width_scales_all_channels),
+        cmocka_unit_test(classes_image_and_channels_change_what_they_name),
+        cmocka_unit_test(dropout_is_the_standard_the_given_rate_or_none),
+        cmocka_unit_test(dropout_is_refused_where_there_is_none),
+        cmocka_unit_test(image_sizes_that_no_pooling_can_serve_are_refused_with_those_that_can),
+        cmocka_unit_test(parameters_do_not_depend_on_an_image_that_fits),
+        cmocka_unit_test(options_out_of_range_are_refused),
+        cmocka_unit_test(a_failed_allocation_leaves_nothing_behind),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

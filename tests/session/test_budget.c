@@ -1,0 +1,482 @@
+/* Budgets from outside: what is refused, and whether what a refusal says is true. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/vfs.h>
+
+#include "engine/base/alloc.h"
+#include "engine/base/io.h"
+#include "engine/base/limits.h"
+#include "layers/onednn/onednn.h"
+#include "tests/fixture/run_cli.h"
+#include "tests/fixture/workspace.h"
+#include "session/budget.h"
+#include "tools/train_parts.h"
+
+#define LENET                                                                                      \
+    "[model]\nname = lenet5\n[data]\nsamples = 256\n[train]\nsteps = 1\nbatch = 96\n"              \
+    "[run]\ndir = out\n"
+
+/* A residual block with a batch norm, so that smaller parts of a batch differ. */
+#define NORMED                                                                                     \
+    "[model]\nimage = 16\n[data]\nsamples = 256\n[train]\nbatch = 64\nsteps = 1\n[run]\n"          \
+    "dir = out\n[conv a]\nout = 16\nkernel = 3\npad = 1\n[batchnorm b]\n[relu c]\n[conv d]\n"      \
+    "out = 16\nkernel = 3\npad = 1\n[batchnorm e]\n[relu f]\n[fc g]\nout = 4\n"
+
+static ran refused(const char *words, int code)
+{
+    ran r = cli_run(words, NULL);
+    if (r.code != code)
+        fail_msg("'%s' ends with %d, not %d; stderr:\n%s", words, r.code, code, r.err);
+    return r;
+}
+
+static uint64_t peak(const char *words, const char *tier)
+{
+    char want[32];
+    ran r = cli_run(words, NULL);
+    snprintf(want, sizeof want, "\"%s\":", tier);
+    const char *at = strstr(r.out, want);
+    assert_non_null(at);
+    at = strstr(at, "\"peak\":");
+    assert_non_null(at);
+    const uint64_t bytes = strtoull(at + 7, NULL, 10);
+    cli_done(&r);
+    return bytes;
+}
+
+/* Between the last blank-free words of a suggestion: "[memory] policy = x and [train] batch = 4" as
+ * --set assignments. */
+static void as_sets(const char *line, char *to, size_t room)
+{
+    char section[16] = "", copy[1024], *save = NULL;
+    const char *end = strstr(line, ", which needs");
+    assert_non_null(end);
+    snprintf(copy, sizeof copy, "%.*s", (int)(end - line), line);
+    char *stop = strstr(copy, " (");
+    if (stop != NULL)
+        *stop = '\0';
+    stop = strstr(copy, ", of the same");
+    if (stop != NULL)
+        *stop = '\0';
+    to[0] = '\0';
+    char key[32] = "";
+    for (char *w = strtok_r(copy, " ,", &save); w != NULL; w = strtok_r(NULL, " ,", &save)) {
+        const size_t n = strlen(to);
+        if (*w == '[')
+            snprintf(section, sizeof section, "%.*s", (int)strcspn(w + 1, "]"), w + 1);
+        else if (strcmp(w, "and") == 0 || strcmp(w, "=") == 0)
+            continue;
+        else if (key[0] == '\0')
+            snprintf(key, sizeof key, "%s", w);
+        else {
+            snprintf(to + n, room - n, " --set %s.%s=%s", section, key, w);
+            key[0] = '\0';
+        }
+    }
+}
+
+/* Every configuration that a refusal names is taken, and trained if asked for. Returns how many. */
+static int all_suggestions_fit(const char *words, bool train)
+{
+    int n = 0;
+    char line[2048], plan[2200];
+    snprintf(plan, sizeof plan, "plan %s", words);
+    ran r = refused(plan, DT_E_BUDGET);
+    for (const char *at = r.err; (at = strstr(at, "  fits if: ")) != NULL; n++) {
+        char sets[1024];
+        at += strlen("  fits if: ");
+        as_sets(at, sets, sizeof sets);
+        snprintf(line, sizeof line, "%s%s%s", train ? "" : "plan ", words, sets);
+        ran one = cli_run(line, NULL);
+        if (one.code != 0)
+            fail_msg("'%s' ends with %d; stderr:\n%s", line, one.code, one.err);
+        cli_done(&one);
+        remove_all("out");
+    }
+    cli_done(&r);
+    return n;
+}
+
+static void three_configurations_that_fit_are_named(void **state) /* case 13 */
+{
+    NEED_BINARY();
+    put_text("b.ini", LENET);
+    assert_int_equal(all_suggestions_fit("b.ini --set memory.device_budget=3MiB", true), 3);
+    assert_int_equal(all_suggestions_fit("b.ini --set memory.device_budget=1200KiB", false), 3);
+    put_text("n.ini", NORMED);
+    assert_int_equal(all_suggestions_fit("n.ini --set memory.device_budget=4MiB", false), 3);
+    assert_int_equal(all_suggestions_fit("n.ini --set memory.device_budget=2500KiB "
+                                         "--set train.micro_batch=32",
+                         false),
+        3);
+}
+
+static void suggestions_are_of_different_kinds(void **state)
+{
+    NEED_BINARY();
+    put_text("n.ini", NORMED);
+    const uint64_t all = peak("plan n.ini --json", "device");
+    char words[128];
+    snprintf(words, sizeof words, "plan n.ini --set memory.device_budget=%" PRIu64, all - 1);
+    ran r = refused(words, DT_E_BUDGET);
+    assert_has(r.err, "fits if: [memory] policy = ");
+    assert_has(r.err, "fits if: [train] micro_batch = 32, of the same batch in 2 parts normalised");
+    assert_has(r.err, "fits if: [train] batch = 63 (64 does not fit)");
+    assert_has(r.err, "the least found for this batch is ");
+    cli_done(&r);
+}
+
+/* Convolutions that two algorithms compute. */
+#define WAYS                                                                                       \
+    "[data]\nsamples = 64\n[train]\nbatch = 4\nsteps = 1\n[run]\ndir = out\n[model]\nimage = 8\n"  \
+    "classes = 10\n[conv c1]\nout = 64\nkernel = 3\npad = 1\n[relu r1]\n[conv c2]\nout = 128\n"    \
+    "kernel = 3\npad = 1\n[relu r2]\n[conv c3]\nout = 128\nkernel = 3\npad = 1\n[relu r3]\n"       \
+    "[maxpool p]\nkernel = 8\n[fc f]\nout = 10\n"
+
+static void smaller_algorithms_are_suggested(void **state)
+{
+    NEED_BINARY();
+    if (!dt_onednn_avx512()) /* elsewhere the library may want more than Winograd */
+        skip();
+    char words[160];
+    put_text("w.ini", WAYS);
+    const uint64_t small = peak("plan w.ini --json --set memory.algorithms=small", "device");
+    snprintf(words, sizeof words, "w.ini --set memory.device_budget=%" PRIu64, small);
+    assert_int_equal(all_suggestions_fit(words, true), 1);
+    snprintf(words, sizeof words, "plan w.ini --set memory.device_budget=%" PRIu64, small);
+    ran r = refused(words, DT_E_BUDGET);
+    assert_has(r.err, "fits if: [memory] algorithms = small, which needs ");
+    assert_has(r.err, " GFLOP by slower algorithms; changes the last bits\n");
+    assert_has_not(r.err, "not even one sample");
+    cli_done(&r);
+    /* where neither a policy nor small is enough */
+    const uint64_t both =
+        peak("plan w.ini --json --set train.batch=64 --set memory.algorithms=small "
+             "--set memory.policy=chen_budget",
+            "device");
+    snprintf(words, sizeof words, "w.ini --set train.batch=64 --set memory.device_budget=%" PRIu64,
+        both);
+    assert_true(all_suggestions_fit(words, true) > 0);
+    snprintf(words, sizeof words,
+        "plan w.ini --set train.batch=64 --set memory.device_budget=%" PRIu64, both);
+    r = refused(words, DT_E_BUDGET);
+    assert_has(r.err, "fits if: [memory] policy = chen_budget, algorithms = small, which needs ");
+    cli_done(&r);
+    /* those of this run already */
+    snprintf(words, sizeof words,
+        "plan w.ini --set memory.algorithms=small --set memory.device_budget=%" PRIu64, small - 1);
+    r = refused(words, DT_E_BUDGET);
+    assert_has_not(r.err, "algorithms");
+    cli_done(&r);
+}
+
+static void what_a_policy_costs_is_told(void **state)
+{
+    NEED_BINARY();
+    put_text("n.ini", NORMED);
+    const uint64_t most = peak("plan n.ini --json --set memory.policy=chen_sqrt", "device");
+    char words[160];
+    snprintf(words, sizeof words,
+        "plan n.ini --set memory.policy=network_wide --set memory.device_budget=%" PRIu64, most);
+    ran r = refused(words, DT_E_BUDGET);
+    const char *moves = strstr(r.err, "; a step moves "), *again = strstr(r.err, " GFLOP again (");
+    assert_true(moves != NULL || again != NULL);
+    cli_done(&r);
+}
+
+static void a_host_budget_is_hard(void **state)
+{
+    NEED_BINARY();
+    put_text("b.ini", LENET);
+    const char *vdnn = "plan b.ini --json --set memory.policy=vdnn_all";
+    const uint64_t host = peak(vdnn, "host");
+    char words[256];
+    assert_true(host > 0);
+    snprintf(words, sizeof words, "%s --set memory.host_budget=%" PRIu64, vdnn, host);
+    ran r = refused(words, 0);
+    assert_has(r.out, "\"fits\":\ttrue");
+    cli_done(&r);
+    snprintf(words, sizeof words, "%s --set memory.host_budget=%" PRIu64, vdnn, host - 1);
+    r = refused(words, DT_E_BUDGET);
+    assert_has(r.out, "\"fits\":\tfalse");
+    snprintf(words, sizeof words, "\"budget\":\t%" PRIu64, host - 1);
+    assert_has(r.out, words);
+    assert_has(r.err, "does not fit: the host needs ");
+    assert_has(r.err, "memory.host_budget is ");
+    assert_has(r.err, "largest of those that 'first' moves to the host: relu1.y ");
+    assert_has(r.err, "fits if: [memory] tier = disk, which needs ");
+    assert_has(r.err, " on the disk");
+    assert_has_not(r.err, "the device needs");
+    cli_done(&r);
+}
+
+static void a_disk_budget_is_hard(void **state)
+{
+    NEED_BINARY();
+    put_text("b.ini", LENET);
+    const char *vdnn = "plan b.ini --json --set memory.policy=vdnn_all --set memory.tier=disk";
+    const uint64_t disk = peak(vdnn, "disk");
+    char words[256];
+    assert_true(disk > 0);
+    snprintf(words, sizeof words, "%s --set memory.disk_budget=%" PRIu64, vdnn, disk);
+    ran r = refused(words, 0);
+    cli_done(&r);
+    snprintf(words, sizeof words, "%s --set memory.disk_budget=%" PRIu64, vdnn, disk - 1);
+    r = refused(words, DT_E_BUDGET);
+    assert_has(r.err, "does not fit: the disk needs ");
+    assert_has(r.err, "fits if: [memory] tier = host, which needs ");
+    cli_done(&r);
+}
+
+static void every_tier_that_does_not_fit_is_named(void **state)
+{
+    NEED_BINARY();
+    put_text("b.ini", LENET);
+    ran r = refused("plan b.ini --set memory.policy=vdnn_all --set memory.host_budget=64KiB "
+                    "--set memory.device_budget=2MiB",
+        DT_E_BUDGET);
+    assert_has(r.err, "the device needs ");
+    assert_has(r.err, "the host needs ");
+    assert_has(r.out, "DOES NOT FIT the budget of 2.00 MiB");
+    assert_has(r.out, "DOES NOT FIT the budget of 0.06 MiB");
+    cli_done(&r);
+}
+
+static void nothing_that_fits_is_said(void **state)
+{
+    NEED_BINARY();
+    put_text("b.ini", LENET);
+    ran r = refused("plan b.ini --set memory.device_budget=64KiB", DT_E_BUDGET);
+    assert_has(r.err, "nothing was found that fits; parameters with gradients and optimizer state");
+    assert_has_not(r.err, "fits if");
+    cli_done(&r);
+}
+
+/* ---- the machine ---- */
+
+static void allow_address_space(void)
+{
+    const struct rlimit most = {(rlim_t)500 << 20, (rlim_t)500 << 20};
+    if (setrlimit(RLIMIT_AS, &most) != 0)
+        _Exit(125);
+}
+
+static void allow_data(void)
+{
+    const struct rlimit most = {(rlim_t)200 << 20, (rlim_t)200 << 20};
+    if (setrlimit(RLIMIT_DATA, &most) != 0)
+        _Exit(125);
+}
+
+static void budgets_beyond_the_machine_are_mistakes(void **state) /* case 12 */
+{
+    NEED_BINARY();
+    put_text("b.ini", LENET);
+    ran r = refused(
+        "b.ini --set memory.device_budget=900TiB --set memory.host_budget=800TiB", DT_E_CONFIG);
+    assert_has(r.err, "memory.device_budget is 900.00 TiB (--set), but there are no more than ");
+    assert_has(r.err, "memory.host_budget is 800.00 TiB (--set), but there are no more than ");
+    assert_false(is_there("out"));
+    cli_done(&r);
+    r = refused("b.ini --set memory.disk_budget=900000TiB", DT_E_CONFIG);
+    assert_has(r.err, ": the file system of '/var/tmp'; lower it, or leave it out");
+    cli_done(&r);
+    r = refused("plan b.ini --set memory.device_budget=900TiB", 0); /* of some other machine */
+    cli_done(&r);
+}
+
+static void a_budget_beyond_a_limit_of_the_process_names_it(void **state) /* cases 12 and 58 */
+{
+    NEED_BINARY();
+    NEED_LIMITS();
+    put_text("b.ini", LENET);
+    cli.child = allow_address_space;
+    ran r = refused("b.ini --set memory.device_budget=700MiB", DT_E_CONFIG);
+    assert_has(r.err, "no more than 500.00 MiB (524288000 bytes): RLIMIT_AS (ulimit -v)");
+    cli_done(&r);
+    cli.child = allow_data;
+    r = refused("b.ini --set memory.host_budget=700MiB", DT_E_CONFIG);
+    assert_has(r.err, "no more than 200.00 MiB (209715200 bytes): RLIMIT_DATA (ulimit -d)");
+    cli_done(&r);
+}
+
+/* A refused run says which batch fits; that one runs, under the same limit. */
+static void limit_is_kept(void (*child)(void), const char *name)
+{
+    char words[160];
+    put_text("w.ini", "[model]\nname = lenet5\nwidth = 512\n[data]\nsamples = 4096\n[train]\n"
+                      "batch = 4096\nsteps = 1\n[device]\nthreads = 2\n[run]\ndir = out\n");
+    cli.child = child;
+    char *before = snapshot("");
+    ran r = refused("w.ini", DT_E_BUDGET);
+    assert_has(r.err, "does not fit: the run needs ");
+    assert_has(r.err, name);
+    const char *at = strstr(r.err, "fits if: [train] batch = ");
+    assert_non_null(at);
+    const int batch = atoi(at + strlen("fits if: [train] batch = "));
+    assert_in_range(batch, 2, 4095);
+    assert_unchanged(before, "");
+    cli_done(&r);
+    snprintf(words, sizeof words, "w.ini --set train.batch=%d --set data.samples=%d", batch, batch);
+    r = refused(words, 0);
+    cli_done(&r);
+    remove_all("out");
+}
+
+static void a_run_beyond_the_address_space_is_refused(void **state) /* case 58 */
+{
+    NEED_BINARY();
+    NEED_LIMITS();
+    limit_is_kept(allow_address_space, ": RLIMIT_AS (ulimit -v)");
+}
+
+static void a_run_beyond_the_data_limit_is_refused(void **state) /* case 58 */
+{
+    NEED_BINARY();
+    NEED_LIMITS();
+    limit_is_kept(allow_data, ": RLIMIT_DATA (ulimit -d)");
+}
+
+static void a_run_beyond_the_machine_is_refused(void **state) /* case 58 */
+{
+    NEED_BINARY();
+    put_text("b.ini", LENET);
+    char *before = snapshot("");
+    ran r = refused("b.ini --set train.batch=1048576 --set data.samples=1048576 "
+                    "--set model.width=65536 --set model.name=lenet5",
+        DT_E_BUDGET);
+    assert_has(r.err, "does not fit: the run needs ");
+    assert_unchanged(before, "");
+    cli_done(&r);
+}
+
+/* A machine of which the tests say what it has. */
+static uint64_t free_blocks, group_bytes;
+
+static int made_up_disk(const char *path, struct statfs *to)
+{
+    (void)path;
+    *to = (struct statfs){.f_bsize = 4096, .f_blocks = 100000, .f_bavail = (fsblkcnt_t)free_blocks};
+    return 0;
+}
+
+static FILE *made_up_group(const char *path)
+{
+    static char text[64];
+    const char *is = NULL;
+    if (strcmp(path, "/proc/self/cgroup") == 0)
+        is = "0::/job\n";
+    if (strcmp(path, "/proc/self/mountinfo") == 0)
+        is = "30 1 0:26 / /groups rw - cgroup2 none rw\n";
+    if (strcmp(path, "/groups/job/memory.max") == 0) {
+        snprintf(text, sizeof text, "%" PRIu64 "\n", group_bytes);
+        is = text;
+    }
+    return is != NULL ? fmemopen((void *)(uintptr_t)is, strlen(is), "r") : NULL;
+}
+
+static dt_session *planned(const char *const *sets, size_t n)
+{
+    dt_err err = {0};
+    dt_session *s = NULL;
+    put_text("b.ini", LENET);
+    assert_ok(dt_session_open(&s, in_workspace("b.ini"), sets, n, &err), &err);
+    assert_ok(dt_session_plan_run(s, false, 0, 0, &err), &err);
+    return s;
+}
+
+static void a_disk_without_room_is_known_before_the_run(void **state) /* case 50 */
+{
+    (void)state;
+    const char *const sets[] = {"memory.policy=vdnn_all", "memory.tier=disk"};
+    dt_session *s = planned(sets, DT_COUNT(sets));
+    dt_io_ops ops = dt_io_system;
+    dt_err err = {0};
+    ops.statfs = made_up_disk;
+    dt_io = &ops;
+    const uint64_t need = dt_session_tier_peak(s, DT_TIER_DISK);
+    free_blocks = need / 4096;
+    assert_ok(dt_session_check_run(s, false, &err), &err);
+    free_blocks--;
+    assert_fails(dt_session_check_run(s, false, &err), DT_E_IO, &err, "in '/var/tmp', where ");
+    dt_io = &dt_io_system;
+    dt_session_close(s);
+}
+
+static void a_control_group_bounds_run_and_budgets(void **state) /* cases 12 and 58 */
+{
+    (void)state;
+    const char *const sets[] = {"memory.device_budget=500MiB"};
+    const dt_limit_ops ops = {made_up_group, dt_limit_system.resource};
+    dt_session *s = planned(NULL, 0), *t = planned(sets, 1);
+    dt_err err = {0}, other = {0};
+    dt_limit_source = &ops;
+    group_bytes = UINT64_C(1) << 30;
+    const dt_status fits = dt_session_check_run(t, false, &err);
+    group_bytes = UINT64_C(36) << 20; /* not for the arena, libraries and batches together */
+    const dt_status run = dt_session_check_run(s, false, &err);
+    const dt_status budget = dt_session_check_run(t, false, &other);
+    dt_limit_source = &dt_limit_system;
+    assert_int_equal(fits, DT_OK);
+    assert_fails(run, DT_E_BUDGET, &err, "the control group's /groups/job/memory.max");
+    assert_non_null(strstr(err.text, "fits if: "));
+    assert_fails(budget, DT_E_CONFIG, &other, "the control group's /groups/job/memory.max");
+    dt_session_close(s);
+    dt_session_close(t);
+}
+
+/* A run whose plans turn out to be wrong has failed, and its summary says so. */
+static void a_peak_that_was_not_planned_fails_the_run(void **state)
+{
+    (void)state;
+    dti_training t = {.s = planned(NULL, 0), .feeds = {.steps = 1, .steps_per_epoch = 1}};
+    const dt_dir_opts o = {.dir = in_workspace("out")};
+    dt_err err = {0};
+    t.measured = dt_session_peak(t.s) - 64;
+    assert_ok(dti_train_reserve(&t, &err), &err);
+    assert_ok(dt_run_dir_open(&t.dir, &o, "lenet5", "keep_all", &err), &err);
+    assert_fails(dti_train_finish(&t, DT_OK, &err), DT_E_INTERNAL, &err, " bytes were planned, ");
+    dt_run_dir_close(t.dir);
+    dt_runner_destroy(t.runner);
+    dt_session_close(t.s);
+    char *text = cli_text(in_workspace("out/summary.json"));
+    assert_has(text, "\"status\":\t\"failed\"");
+    assert_has(text, "\"exit_code\":\t1");
+    assert_has(text, " bytes were planned, ");
+    dt_free(text);
+}
+
+static int clean(void **state)
+{
+    (void)state;
+    cli.child = NULL;
+    if (cli_binary() != NULL)
+        remove_all("out");
+    return 0;
+}
+
+#define T(f) cmocka_unit_test_teardown(f, clean)
+DT_TEST_GROUP(budget)
+{
+    const struct CMUnitTest tests[] = {
+        T(three_configurations_that_fit_are_named),
+        T(suggestions_are_of_different_kinds),
+        T(smaller_algorithms_are_suggested),
+        T(what_a_policy_costs_is_told),
+        T(a_host_budget_is_hard),
+        T(a_disk_budget_is_hard),
+        T(every_tier_that_does_not_fit_is_named),
+        T(nothing_that_fits_is_said),
+        T(budgets_beyond_the_machine_are_mistakes),
+        T(a_budget_beyond_a_limit_of_the_process_names_it),
+        T(a_run_beyond_the_address_space_is_refused),
+        T(a_run_beyond_the_data_limit_is_refused),
+        T(a_run_beyond_the_machine_is_refused),
+        T(a_disk_without_room_is_known_before_the_run),
+        T(a_control_group_bounds_run_and_budgets),
+        T(a_peak_that_was_not_planned_fails_the_run),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,182 @@
+/* What every exact policy promises: after some steps parameters, optimizer state and buffers are,
+ * bit for bit, those of keep_all, and every plan takes the bytes it says. Policies, networks,
+ * tiers, copy threads, delays, micro-batches, fusion and precision are combined so that every pair
+ * of levels occurs. With DT_TEST_MINUTES=N in the environment random combinations are tried
+ * for so long; see tests/exact. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "memory/policy.h"
+#include "tests/fixture/check.h"
+#include "tests/fixture/exactness.h"
+#include "tests/fixture/random_graph.h"
+
+enum { LEVELS = 32, CANDIDATES = 64 };
+
+/* Pairs of levels of different factors that have occurred. */
+static bool met[DT_FACTORS][LEVELS][DT_FACTORS][LEVELS];
+
+static int new_pairs(const dt_way *w, bool mark)
+{
+    int n = 0;
+    for (int a = 0; a < DT_FACTORS; a++)
+        for (int b = a + 1; b < DT_FACTORS; b++) {
+            bool *pair = &met[a][w->level[a]][b][w->level[b]];
+            n += !*pair;
+            *pair = *pair || mark;
+        }
+    return n;
+}
+
+/* In small each policy is paired with one network, and no other factor with policies. */
+static bool left_out(int a, int i, int b, int j)
+{
+    if (!dt_small_scale() || (a != DT_BY_POLICY && b != DT_BY_POLICY))
+        return false;
+    return a != DT_BY_NETWORK || i != j % dt_levels(DT_BY_NETWORK);
+}
+
+/* How many pairs are to be met. */
+static int all_pairs(void)
+{
+    int n = 0;
+    for (int a = 0; a < DT_FACTORS; a++)
+        for (int b = a + 1; b < DT_FACTORS; b++)
+            for (int i = 0; i < dt_levels((dt_factor)a); i++)
+                for (int j = 0; j < dt_levels((dt_factor)b); j++) {
+                    met[a][i][b][j] = left_out(a, i, b, j);
+                    n += !met[a][i][b][j];
+                }
+    return n;
+}
+
+static dt_way random_way(dt_dice *d)
+{
+    dt_way w = {.seed = dt_roll(d, 1000)};
+    for (int f = 0; f < DT_FACTORS; f++)
+        w.level[f] = (int)dt_roll(d, (uint32_t)dt_levels((dt_factor)f));
+    return w;
+}
+
+/* Of some random ways the one with the most pairs not met yet; it contains the first such pair. */
+static dt_way next_way(dt_dice *d)
+{
+    int a = 0, b = 1, i = 0, j = 0;
+    while (met[a][i][b][j]) {
+        if (++j == dt_levels((dt_factor)b)) {
+            j = 0;
+            i++;
+        }
+        if (i == dt_levels((dt_factor)a)) {
+            i = 0;
+            b++;
+        }
+        if (b == DT_FACTORS) {
+            a++;
+            b = a + 1;
+        }
+    }
+    dt_way best = {.seed = 0};
+    int most = 0;
+    for (int k = 0; k < CANDIDATES; k++) {
+        dt_way w = random_way(d);
+        w.level[a] = i;
+        w.level[b] = j;
+        const int n = new_pairs(&w, false);
+        if (n > most) {
+            most = n;
+            best = w;
+        }
+    }
+    return best;
+}
+
+static void report(const dt_way *w, const dt_exactness *x)
+{
+    char text[256];
+    dt_way_text(w, text, sizeof text);
+    print_message("%-100s peak %5.1f %% of keep_all's, %8" PRIu64 " bytes out%s\n", text,
+        100.0 * (double)x->peak / (double)x->kept_peak, x->moved,
+        x->reruns > 0 ? ", run again" : "");
+}
+
+static void every_pair_of_levels_trains_the_same_bits(void **state)
+{
+    (void)state;
+    dt_dice d = {5, 0};
+    const int all = all_pairs();
+    int runs = 0, reruns = 0;
+    uint64_t moved = 0;
+    for (int pairs = 0; pairs < all; runs++) {
+        const dt_way w = next_way(&d);
+        const dt_exactness x = dt_assert_exact(&w);
+        pairs += new_pairs(&w, true);
+        report(&w, &x);
+        reruns += x.reruns;
+        moved += x.moved;
+    }
+    print_message("%d runs for %d pairs; %d steps run again\n", runs, all, reruns);
+    assert_true(reruns > 0 && moved > 0);
+}
+
+static void every_exact_policy_is_among_the_levels(void **state)
+{
+    (void)state;
+    size_t n;
+    const dt_policy *const *all = dt_policy_all(&n);
+    for (size_t i = 0; i < n; i++) {
+        bool found = !all[i]->exact || strcmp(all[i]->name, "keep_all") == 0 ||
+                     all[i]->rung != NULL; /* which is one of the others in the end */
+        for (int k = 0; k < dt_levels(DT_BY_POLICY) && !found; k++)
+            found = strcmp(dt_level_name(DT_BY_POLICY, k), all[i]->name) == 0;
+        if (!found)
+            fail_msg(
+                "%s is exact, but not compared; add it to tests/fixture/exactness.c", all[i]->name);
+    }
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static double minutes;
+
+static void random_ways_train_the_same_bits(void **state)
+{
+    (void)state;
+    dt_dice d = {(uint64_t)time(NULL), 0};
+    print_message("seed %" PRIu64 "\n", d.seed);
+    for (const double end = now() + 60 * minutes; now() < end;) {
+        const dt_way w = random_way(&d);
+        const dt_exactness x = dt_assert_exact(&w);
+        report(&w, &x);
+    }
+}
+
+static int end(void **state)
+{
+    (void)state;
+    dt_exactness_end();
+    return 0;
+}
+
+DT_TEST_GROUP(exact)
+{
+    const struct CMUnitTest sample[] = {cmocka_unit_test(random_ways_train_the_same_bits)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_exact_policy_is_among_the_levels),
+        cmocka_unit_test(every_pair_of_levels_trains_the_same_bits),
+    };
+    const char *asked = getenv("DT_TEST_MINUTES");
+    if (asked != NULL && *asked != '\0') {
+        minutes = strtod(asked, NULL);
+        return cmocka_run_group_tests(sample, NULL, end);
+    }
+    return cmocka_run_group_tests(tests, NULL, end);
+}

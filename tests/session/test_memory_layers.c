@@ -1,0 +1,498 @@
+/* [memory.layers]: each fate does what it says, policies leave it alone, and no result changes. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "engine/base/io.h"
+#include "engine/base/text.h"
+#include "memory/lower/lower.h"
+#include "memory/policies/layers.h"
+#include "memory/verify/verify.h"
+#include "tests/fixture/run_cli.h"
+#include "session/session.h"
+
+static const char head[] = "[model]\nimage = 16\nclasses = 4\n"
+                           "fuse = off\n[data]\nsamples = 24\naugment = off\n"
+                           "[train]\nbatch = 8\nsteps = 3\n";
+static const char layers[] = "[conv c1]\nout = 8\nkernel = 3\npad = 1\n[batchnorm b1]\n[relu r1]\n"
+                             "[conv c2]\nout = 8\nkernel = 3\npad = 1\n[batchnorm b2]\n[relu r2]\n"
+                             "[conv c3]\nout = 8\nkernel = 3\npad = 1\n[add sum]\ninput = r1, c3\n"
+                             "[relu r3]\n[maxpool mp]\nkernel = 2\n[dropout d1]\nrate = 0.3\n"
+                             "[global_avgpool pool]\n[fc out]\nout = 4\n";
+
+/* A configuration whose section holds these lines, from line 12 of the file. */
+static const char *with(const char *fates)
+{
+    char text[2048];
+    snprintf(text, sizeof text, "%s[memory.layers]\n%s%s", head, fates, layers);
+    return cli_file("layers.ini", text);
+}
+
+static dt_session *open_with(const char *fates, const char *policy)
+{
+    dt_session *s = NULL;
+    dt_err err = {0};
+    char set[96];
+    snprintf(set, sizeof set, "memory.policy=%s", policy);
+    const char *sets[] = {set, "memory.device_budget=1"}; /* which takes a ladder's last rung */
+    const size_t n = dt_policies_ladder(policy) != NULL ? 2 : 1;
+    assert_ok(dt_session_open(&s, with(fates), sets, n, &err), &err);
+    return s;
+}
+
+static const dt_planned *plan(dt_session *s, dt_program_kind kind)
+{
+    const dt_planned *p = NULL;
+    dt_err err = {0};
+    assert_ok(dt_session_plan(s, kind, 8, &p, &err), &err);
+    return p;
+}
+
+static int rows(const dt_plan *p, dt_row_kind kind, const char *tensor)
+{
+    int n = 0;
+    for (size_t i = 0; i < p->n_row; i++)
+        n += p->row[i].kind == kind && strcmp(p->tensor[p->row[i].tensor].name, tensor) == 0;
+    return n;
+}
+
+static int clones(const dt_plan *p, const char *op)
+{
+    int n = 0;
+    for (size_t i = 0; i < p->n_op; i++)
+        n += p->op[i].kind == DT_OP_CLONE &&
+             (op == NULL || strncmp(p->op[i].name, op, strlen(op)) == 0);
+    return n;
+}
+
+static void globs_match_whole_names(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *glob, *name;
+        bool yes;
+    } cases[] = {
+        {"c1", "c1", true},
+        {"c1", "c10", false},
+        {"c1", "c", false},
+        {"c?", "c1", true},
+        {"c?", "c", false},
+        {"?", "", false},
+        {"*", "", true},
+        {"*", "layer1.0.conv1", true},
+        {"layer1.*", "layer1.0.conv1", true},
+        {"layer1.*", "layer10.0.conv1", false},
+        {"*.conv1", "layer1.0.conv1", true},
+        {"*.conv1", "layer1.0.conv10", false},
+        {"l*.?.*2", "layer1.0.conv2", true},
+        {"*a*b", "aab", true},
+        {"*a*b", "aba", false},
+        {"**", "x", true},
+        {"[a]", "a", false},
+        {"", "a", false},
+    };
+    for (size_t i = 0; i < DT_COUNT(cases); i++)
+        if (dt_glob(cases[i].glob, cases[i].name) != cases[i].yes)
+            fail_msg("'%s' and '%s'", cases[i].glob, cases[i].name);
+}
+
+static void without_lines_nothing_changes(void **state)
+{
+    (void)state;
+    dt_session *s = open_with("", "keep_all");
+    const dt_plan *p = plan(s, DT_PROGRAM_FIRST)->plan;
+    assert_int_equal(p->out_bytes, 0);
+    assert_int_equal(clones(p, NULL), 0);
+    dt_session_close(s);
+}
+
+static void move_takes_a_value_to_the_host_and_back(void **state)
+{
+    (void)state;
+    dt_session *s = open_with("c1 = move\n", "keep_all");
+    const dt_plan *p = plan(s, DT_PROGRAM_FIRST)->plan;
+    assert_int_equal(rows(p, DT_ROW_COPY_OUT, "c1.y"), 1);
+    assert_int_equal(rows(p, DT_ROW_COPY_IN, "c1.y"), 1);
+    assert_int_equal(p->out_bytes, 8 * 8 * 16 * 16 * sizeof(float));
+    assert_int_equal(clones(p, NULL), 0);
+    dt_session_close(s);
+}
+
+static void recompute_runs_a_layer_again(void **state)
+{
+    (void)state;
+    dt_session *s = open_with("r2 = recompute\n", "keep_all");
+    const dt_plan *p = plan(s, DT_PROGRAM_FIRST)->plan;
+    assert_int_equal(clones(p, "r2.f'"), 1);
+    assert_int_equal(clones(p, "b2.f'"), 1); /* what it reads is not there either */
+    assert_int_equal(clones(p, NULL), 2);
+    assert_int_equal(p->out_bytes, 0);
+    dt_session_close(s);
+}
+
+static void keep_holds_what_a_clone_needs(void **state)
+{
+    (void)state;
+    dt_session *s = open_with("r2 = recompute\nb2 = keep\n", "keep_all");
+    const dt_plan *p = plan(s, DT_PROGRAM_FIRST)->plan;
+    assert_int_equal(clones(p, "r2.f'"), 1);
+    assert_int_equal(clones(p, NULL), 1);
+    dt_session_close(s);
+}
+
+static void a_moved_value_is_back_for_clones(void **state)
+{
+    (void)state;
+    dt_session *s = open_with("r2 = recompute\nb2 = move\n", "keep_all");
+    const dt_plan *p = plan(s, DT_PROGRAM_FIRST)->plan;
+    assert_int_equal(rows(p, DT_ROW_COPY_OUT, "b2.y"), 1);
+    assert_int_equal(clones(p, NULL), 1);
+    dt_session_close(s);
+}
+
+static void neighbours_are_made_again_once(void **state)
+{
+    (void)state;
+    dt_session *s = open_with("* = recompute\n", "keep_all");
+    const dt_plan *p = plan(s, DT_PROGRAM_FIRST)->plan;
+    assert_true(clones(p, NULL) > 8);
+    for (size_t i = 0; i < p->n_op; i++)
+        assert_null(strstr(p->op[i].name, "''"));
+    dt_session_close(s);
+}
+
+static void the_last_line_that_matches_holds(void **state)
+{
+    (void)state;
+    dt_session *s = open_with("c* = move\nc2 = keep\n", "keep_all");
+    const dt_plan *p = plan(s, DT_PROGRAM_FIRST)->plan;
+    assert_int_equal(rows(p, DT_ROW_COPY_OUT, "c1.y"), 1);
+    assert_int_equal(rows(p, DT_ROW_COPY_OUT, "c2.y"), 0);
+    dt_session_close(s);
+    s = open_with("c2 = keep\nc* = move\n", "keep_all");
+    p = plan(s, DT_PROGRAM_FIRST)->plan;
+    assert_int_equal(rows(p, DT_ROW_COPY_OUT, "c2.y"), 1);
+    dt_session_close(s);
+}
+
+static void stashes_share_the_fate_of_their_layer(void **state)
+{
+    (void)state;
+    dt_session *s = open_with("b1 = move\n", "keep_all");
+    const dt_plan *p = plan(s, DT_PROGRAM_FIRST)->plan;
+    assert_int_equal(rows(p, DT_ROW_COPY_OUT, "b1.mean"), 1);
+    assert_int_equal(rows(p, DT_ROW_COPY_OUT, "b1.istd"), 1);
+    dt_session_close(s);
+}
+
+static void evaluation_is_left_alone(void **state)
+{
+    (void)state;
+    dt_session *s = open_with("* = recompute\nc1 = move\n", "keep_all");
+    const dt_plan *p = plan(s, DT_PROGRAM_EVAL)->plan;
+    assert_int_equal(p->out_bytes, 0);
+    assert_int_equal(clones(p, NULL), 0);
+    dt_session_close(s);
+}
+
+static const char mix[] = "c1 = move\nr2 = recompute\nc2 = keep\nsum = recompute\nb2 = move\n";
+
+/* Under every policy that there is. */
+static void policies_leave_pinned_gaps_alone(void **state)
+{
+    (void)state;
+    size_t n;
+    const dt_policy *const *all = dt_policy_all(&n);
+    for (size_t i = 0; i < n; i++) {
+        dt_session *s = open_with(mix, all[i]->name);
+        const dt_plan *p = plan(s, DT_PROGRAM_FIRST)->plan;
+        if (rows(p, DT_ROW_COPY_OUT, "c1.y") != 1 || rows(p, DT_ROW_COPY_OUT, "b2.y") != 1 ||
+            rows(p, DT_ROW_COPY_OUT, "c2.y") != 0 || rows(p, DT_ROW_COPY_OUT, "r2.y") != 0 ||
+            rows(p, DT_ROW_COPY_OUT, "r2.y'") != 0 || clones(p, "r2.f'") != 1 ||
+            clones(p, "c2.f") != 0)
+            fail_msg("%s changed a pinned gap", all[i]->name);
+        dt_session_close(s);
+    }
+}
+
+/* The first gap of a tensor from forward to backward, pinned or not. */
+static bool crossing(dt_program *p, int32_t tensor, dt_gap *g)
+{
+    const dt_pin pin = p->tensor[tensor].pin;
+    bool found = false;
+    p->tensor[tensor].pin = DT_PIN_NONE;
+    for (int32_t i = 0; !found && dt_gap_next(p, tensor, &i, g);)
+        found = g->crosses_loss;
+    p->tensor[tensor].pin = pin;
+    return found;
+}
+
+static int32_t find(const dt_program *p, const char *name)
+{
+    for (size_t t = 0; t < p->n_tensor; t++)
+        if (strcmp(p->tensor[t].name, name) == 0)
+            return (int32_t)t;
+    fail_msg("no tensor '%s'", name);
+    return DT_NONE;
+}
+
+static void pinned_gaps_are_not_shown(void **state)
+{
+    (void)state;
+    dt_session *s = open_with("c1 = keep\n", "keep_all");
+    dt_program *p = plan(s, DT_PROGRAM_FIRST)->program;
+    const int32_t c1 = find(p, "c1.y"), c2 = find(p, "c2.y");
+    dt_gap g;
+    int32_t i = 0;
+    assert_true(crossing(p, c1, &g));
+    assert_false(dt_gap_next(p, c1, &i, &g));
+    i = 0;
+    assert_true(dt_gap_next(p, c2, &i, &g));
+    dt_session_close(s);
+}
+
+/* A policy that comes by a gap in another way changes nothing either. */
+static void rewrites_leave_pinned_gaps_alone(void **state)
+{
+    (void)state;
+    dt_session *s = open_with("c1 = keep\nb1 = move\n", "keep_all");
+    dt_program *p = plan(s, DT_PROGRAM_FIRST)->program;
+    dt_err err = {0};
+    dt_gap g;
+    const size_t before = p->n_order;
+    assert_true(crossing(p, find(p, "c1.y"), &g));
+    assert_ok(dt_move(p, &g, NULL, &err), &err);
+    assert_ok(dt_recompute(p, &g, NULL, &err), &err);
+    assert_int_equal(p->n_order, before);
+    dt_session_close(s);
+}
+
+/* Clones that a later policy makes go back to what is pinned to stay, even if it drops all. */
+static void later_clones_stop_at_what_is_kept(void **state)
+{
+    (void)state;
+    dt_session *s = open_with("c2 = keep\n", "keep_all");
+    dt_program *p = plan(s, DT_PROGRAM_FIRST)->program;
+    dt_err err = {0};
+    dt_gap g;
+    bool dropped[1024];
+    assert_true(p->n_tensor < DT_COUNT(dropped));
+    memset(dropped, 1, sizeof dropped);
+    assert_true(crossing(p, find(p, "r2.y"), &g));
+    assert_ok(dt_recompute(p, &g, dropped, &err), &err);
+    int made = 0;
+    for (size_t i = 0; i < p->n_order; i++) {
+        const dt_op *op = &p->op[p->order[i]];
+        made += op->kind == DT_OP_CLONE;
+        assert_false(op->kind == DT_OP_CLONE && strncmp(op->name, "c2.f", 4) == 0);
+    }
+    assert_int_equal(made, 2); /* r2 and b2 */
+    const dt_lower_opts l = {.pool = dt_pool_find("greedy"), .policy = "test"};
+    dt_plan *lowered = NULL;
+    assert_ok(dt_lower(&lowered, p, &l, &err), &err);
+    assert_ok(dt_verify(lowered, &err), &err);
+    dt_plan_destroy(lowered);
+    dt_session_close(s);
+}
+
+static int32_t node(const dt_program *p, const char *name)
+{
+    return dt_graph_find(p->graph, name);
+}
+
+static void choosing_leaves_pinned_values_alone(void **state)
+{
+    (void)state;
+    dt_session *s = open_with("mp = keep\nr2 = recompute\n", "keep_all");
+    dt_program *p = plan(s, DT_PROGRAM_FIRST)->program;
+    dt_err err = {0};
+    assert_ok(dt_choose(p, node(p, "mp"), 1, &err), &err); /* y is pinned */
+    assert_int_equal(p->alt[node(p, "mp")], 0);
+    assert_ok(dt_choose(p, node(p, "r2"), 1, &err), &err); /* and cloned */
+    assert_int_equal(p->alt[node(p, "r2")], 0);
+    dt_session_close(s);
+    s = open_with("c1 = keep\n", "keep_all");
+    p = plan(s, DT_PROGRAM_FIRST)->program;
+    assert_ok(dt_choose(p, node(p, "mp"), 1, &err), &err); /* others are free */
+    assert_int_equal(p->alt[node(p, "mp")], 1);
+    dt_session_close(s);
+}
+
+/* --- encoding --- */
+
+static int ops(const dt_plan *p, dt_op_kind kind, const char *name)
+{
+    int n = 0;
+    for (size_t i = 0; i < p->n_op; i++)
+        n += p->op[i].kind == kind && strcmp(p->op[i].name, name) == 0;
+    return n;
+}
+
+static void encode_packs_and_move_packs_on_the_way(void **state)
+{
+    (void)state;
+    dt_session *s = open_with("r1 = encode fp16\nr2 = move disk zvc\n", "keep_all");
+    const dt_plan *p = plan(s, DT_PROGRAM_FIRST)->plan;
+    assert_int_equal(ops(p, DT_OP_ENCODE, "r1.y.enc"), 1);
+    assert_int_equal(ops(p, DT_OP_DECODE, "r1.y.dec"), 1);
+    assert_int_equal(rows(p, DT_ROW_COPY_OUT, "r2.y"), 1);
+    assert_true(p->disk_peak > 0 && p->host_peak == 0);
+    assert_false(dt_session_exact(s)); /* fp16 rounds */
+    dt_session_close(s);
+}
+
+static void set_takes_globs_with_dots(void **state)
+{
+    (void)state;
+    const char *const sets[] = {"memory.layers.*1.conv2=recompute", "model.fuse=off"};
+    dt_err err = {0};
+    dt_session *s;
+    const char *ini = cli_file("named.ini", "[model]\nname = resnet18\nwidth = 8\nimage = 32\n"
+                                            "[train]\nbatch = 8\n");
+    assert_ok(dt_session_open(&s, ini, sets, 2, &err), &err);
+    const dt_plan *p = plan(s, DT_PROGRAM_FIRST)->plan;
+    assert_int_equal(clones(p, "layer1.1.conv2.f'"), 1);
+    assert_int_equal(clones(p, "layer1.0.conv2.f'"), 0);
+    dt_session_close(s);
+}
+
+static void a_fused_layer_goes_by_both_names(void **state)
+{
+    (void)state;
+    const char *const fuse[] = {"model.fuse=on"};
+    dt_err err = {0};
+    dt_session *s;
+    assert_ok(dt_session_open(&s, with("r2 = recompute\n"), fuse, 1, &err), &err);
+    assert_int_equal(clones(plan(s, DT_PROGRAM_FIRST)->plan, "b2.f'"), 1);
+    dt_session_close(s);
+}
+
+/* --- from outside --- */
+
+static void wrong_lines_are_named_with_their_place(void **state)
+{
+    NEED_BINARY();
+    static const struct {
+        const char *lines, *want[2];
+    } wrong[] = {
+        {"c1 = squash\n",
+            {"layers.ini:12: [memory.layers] c1 = squash: 'squash' must be one of keep, move, "
+             "recompute, encode",
+                NULL}},
+        {"c1 = keep\nc2 = mvoe\n", {"layers.ini:13: ", "did you mean 'move'?"}},
+        {"c1 = \n", {"layers.ini:12: ", "must be one of keep, move, recompute, encode"}},
+        {"c1 = move tape\n", {"'tape' must be one of host, disk, zvc", NULL}},
+        {"c1 = move host zcv\n", {"did you mean 'zvc'?", NULL}},
+        {"c1 = encode fp15\n", {"'fp15' must be one of zvc, csr", "did you mean 'fp16'?"}},
+        {"c1 = recompute zvc\n", {"'zvc' is too much", NULL}},
+        {"c1 = move disk zvc now\n", {"'now' is too much", NULL}},
+        {"poll = keep\n",
+            {"layers.ini:12: [memory.layers] 'poll' matches no layer, did you mean 'pool'?", NULL}},
+        {"layer7.* = keep\n", {"layers.ini:12: [memory.layers] 'layer7.*' matches no layer",
+                                  "the 14 layers are 'c1' to 'loss'"}},
+        {"x9* = keep\nc1 = squash\n",
+            {"layers.ini:12: [memory.layers] 'x9*'", "layers.ini:13: [memory.layers] c1"}},
+    };
+    for (size_t i = 0; i < DT_COUNT(wrong); i++) {
+        ran r = cli_run("plan FILE", with(wrong[i].lines));
+        assert_code(&r, DT_E_CONFIG);
+        assert_string_equal(r.out, "");
+        for (int k = 0; k < 2 && wrong[i].want[k] != NULL; k++)
+            assert_has(r.err, wrong[i].want[k]);
+        cli_done(&r);
+    }
+}
+
+static void fates_can_be_set_on_the_command_line(void **state)
+{
+    NEED_BINARY();
+    ran r = cli_run("plan FILE --rows --set memory.layers.c1=move", with(""));
+    assert_code(&r, 0);
+    assert_has(r.out, "O c1.y");
+    cli_done(&r);
+    r = cli_run("plan FILE --set memory.layers.zz9=move", with(""));
+    assert_code(&r, DT_E_CONFIG);
+    assert_has(r.err, "--set: [memory.layers] 'zz9' matches no layer");
+    cli_done(&r);
+}
+
+static void networks_with_a_name_have_layers_too(void **state)
+{
+    NEED_BINARY();
+    ran r = cli_run("plan FILE --rows",
+        cli_file("named.ini", "[model]\nname = resnet20\n[train]\nbatch = 2\n"
+                              "[memory.layers]\nlayer1.* = recompute\nlayer1.1.* = keep\n"));
+    assert_code(&r, 0);
+    assert_has(r.out, "layer1.0.conv1.f'");
+    assert_has_not(r.out, "layer1.1.conv1.f'");
+    assert_has_not(r.out, "layer2.0.conv1.f'");
+    cli_done(&r);
+}
+
+/* The weights after a run, in a folder of the run's own. */
+static char *trained(const char *fates, const char *policy, size_t *bytes)
+{
+    static int runs;
+    char name[32], path[4096], words[4600], *weights = NULL;
+    dt_err err = {0};
+    snprintf(name, sizeof name, "run%d", ++runs);
+    const char *dir = dt_temp_path(name);
+    snprintf(words, sizeof words, "FILE --set memory.policy=%s --set run.dir=%.3500s", policy, dir);
+    snprintf(path, sizeof path, "%.3500s/checkpoints/model.safetensors", dir);
+    ran r = cli_run(words, with(fates));
+    assert_code(&r, 0);
+    cli_done(&r);
+    assert_ok(dt_read_file(&weights, bytes, path, 1 << 24, DT_E_IO, &err), &err);
+    return weights;
+}
+
+static void no_fate_changes_a_bit_of_the_weights(void **state)
+{
+    NEED_BINARY();
+    static const char *const fates[] = {
+        mix, "* = recompute\n", "* = move\n", "* = recompute\nc? = move\nr1 = keep\nd1 = keep\n"};
+    size_t want_bytes, bytes;
+    char *want = trained("", "keep_all", &want_bytes);
+    for (size_t i = 0; i < DT_COUNT(fates); i++) {
+        char *got = trained(fates[i], i % 2 == 0 ? "keep_all" : "network_wide", &bytes);
+        assert_int_equal(bytes, want_bytes);
+        assert_memory_equal(got, want, bytes);
+        dt_free(got);
+    }
+    dt_free(want);
+    want = trained("", "keep_all", &want_bytes);
+    char *other = trained("c1 = keep\n", "keep_all --set train.seed=2", &bytes);
+    assert_int_equal(bytes, want_bytes);
+    assert_memory_not_equal(other, want, bytes); /* the comparison can tell */
+    dt_free(other);
+    dt_free(want);
+}
+
+DT_TEST_GROUP(memory_layers)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(globs_match_whole_names),
+        cmocka_unit_test(without_lines_nothing_changes),
+        cmocka_unit_test(move_takes_a_value_to_the_host_and_back),
+        cmocka_unit_test(recompute_runs_a_layer_again),
+        cmocka_unit_test(keep_holds_what_a_clone_needs),
+        cmocka_unit_test(a_moved_value_is_back_for_clones),
+        cmocka_unit_test(neighbours_are_made_again_once),
+        cmocka_unit_test(the_last_line_that_matches_holds),
+        cmocka_unit_test(stashes_share_the_fate_of_their_layer),
+        cmocka_unit_test(evaluation_is_left_alone),
+        cmocka_unit_test(policies_leave_pinned_gaps_alone),
+        cmocka_unit_test(pinned_gaps_are_not_shown),
+        cmocka_unit_test(rewrites_leave_pinned_gaps_alone),
+        cmocka_unit_test(later_clones_stop_at_what_is_kept),
+        cmocka_unit_test(choosing_leaves_pinned_values_alone),
+        cmocka_unit_test(encode_packs_and_move_packs_on_the_way),
+        cmocka_unit_test(set_takes_globs_with_dots),
+        cmocka_unit_test(a_fused_layer_goes_by_both_names),
+        cmocka_unit_test(wrong_lines_are_named_with_their_place),
+        cmocka_unit_test(fates_can_be_set_on_the_command_line),
+        cmocka_unit_test(networks_with_a_name_have_layers_too),
+        cmocka_unit_test(no_fate_changes_a_bit_of_the_weights),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

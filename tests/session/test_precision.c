@@ -1,0 +1,315 @@
+/* Training in bf16: values and their gradients are bf16, all else fp32, and the network learns as
+ * it does in fp32. And how train.precision is resolved on a processor. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "engine/base/cpu.h"
+#include "engine/graph_fuse.h"
+#include "layers/embedding.h"
+#include "layers/fc.h"
+#include "layers/onednn/onednn.h"
+#include "layers/plain.h"
+#include "memory/codec.h"
+#include "tests/fixture/planned.h"
+#include "tests/fixture/run_cli.h"
+#include "tests/fixture/trainee.h"
+
+enum { STEPS = 8 };
+
+#define NEED_AVX512()                                                                              \
+    do {                                                                                           \
+        (void)state;                                                                               \
+        if (!dt_onednn_avx512())                                                                   \
+            skip();                                                                                \
+    } while (0)
+
+static dt_graph *resnet(dt_dtype t, bool fused)
+{
+    dt_graph *g = dt_trainee_resnet(), *f;
+    dt_err err = {0};
+    g->dtype = t;
+    if (!fused)
+        return g;
+    assert_ok(dt_graph_fuse(&f, g, &err), &err);
+    dt_graph_destroy(g);
+    return f;
+}
+
+static double loss_of(const dt_trainee *t)
+{
+    dt_metrics m;
+    memcpy(&m, dt_runner_home(t->runner, (int32_t)t->map->n - 1), sizeof m);
+    assert_int_equal(m.count, DT_TRAINEE_BATCH * DT_TRAINEE_MICROS);
+    return m.loss_sum / (double)m.count;
+}
+
+static void train(dt_dtype type, bool fused, double loss[STEPS])
+{
+    const dt_trainee_opts o = {.policies = "keep_all"};
+    dt_trainee t = dt_trainee_open(resnet(type, fused), &o);
+    dt_err err = {0};
+    for (int64_t step = 0; step < STEPS; step++) {
+        assert_ok(dt_trainee_step(&t, step, &err), &err);
+        loss[step] = loss_of(&t);
+    }
+    dt_trainee_close(&t);
+}
+
+static void a_network_learns_as_in_fp32(void **state)
+{
+    NEED_AVX512();
+    for (int fused = 0; fused < 2; fused++) {
+        double fp32[STEPS], bf16[STEPS];
+        bool equal = true;
+        train(DT_F32, fused, fp32);
+        train(DT_BF16, fused, bf16);
+        assert_true(fp32[STEPS - 1] < 0.9 * fp32[0]);
+        for (int i = 0; i < STEPS; i++) {
+            if (!(fabs(bf16[i] - fp32[i]) <= 0.05 * fp32[i]))
+                fail_msg("step %d: loss %g in bf16, %g in fp32", i, bf16[i], fp32[i]);
+            equal = equal && fp32[i] == bf16[i];
+        }
+        assert_false(equal); /* it was another type indeed */
+    }
+}
+
+/* Updates are far smaller than what bf16 tells apart from a weight. */
+static void weights_keep_the_digits_of_fp32(void **state)
+{
+    NEED_AVX512();
+    const dt_trainee_opts o = {.policies = "keep_all"};
+    dt_trainee t = dt_trainee_open(resnet(DT_BF16, true), &o);
+    dt_err err = {0};
+    size_t all[DT_PORTS] = {0}, finer[DT_PORTS] = {0};
+    assert_ok(dt_trainee_step(&t, 0, &err), &err);
+    for (size_t i = 0; i < t.map->n; i++) {
+        const dt_home *h = &t.map->home[i];
+        if (h->port != DT_P && h->port != DT_DP)
+            continue;
+        const dt_param_info *p = &t.graph->node[h->node].info.param[h->param];
+        const size_t n = (size_t)dt_param_count(p);
+        float *v = dt_alloc(n, sizeof *v);
+        assert_non_null(v);
+        assert_true(h->bytes >= n * sizeof *v);
+        assert_ok(dt_runner_get(t.runner, (int32_t)i, v, &err), &err);
+        for (size_t k = 0; k < n; k++)
+            finer[h->port] += v[k] != dt_bf16_to_float(dt_bf16_from_float(v[k]));
+        for (size_t k = 0; k < n; k++)
+            all[h->port] += v[k] != 0; /* kernels on a picture of one pixel have idle taps */
+        dt_free(v);
+    }
+    assert_true(finer[DT_P] > all[DT_P] * 9 / 10 && finer[DT_DP] > all[DT_DP] * 9 / 10);
+    assert_true(all[DT_DP] > 1000);
+    dt_trainee_close(&t);
+}
+
+static const dt_tensor *tensor(const dt_program *p, const char *name)
+{
+    for (size_t i = 0; i < p->n_tensor; i++)
+        if (strcmp(p->tensor[i].name, name) == 0)
+            return &p->tensor[i];
+    fail_msg("no tensor '%s'", name);
+    return NULL;
+}
+
+static void only_values_and_their_gradients_are_narrower(void **state)
+{
+    NEED_AVX512();
+    dt_planned wide = dt_program_of(resnet(DT_F32, true), DT_PROGRAM_FIRST, 4),
+               narrow = dt_program_of(resnet(DT_BF16, true), DT_PROGRAM_FIRST, 4);
+    size_t halved = 0, derived = 0;
+    for (size_t i = 0; i < narrow.program->n_tensor; i++) {
+        const dt_tensor *b = &narrow.program->tensor[i];
+        const bool value = b->role == DT_ROLE_INPUT || b->role == DT_ROLE_ACTIVATIONS ||
+                           b->role == DT_ROLE_ACTIVATION_GRADIENTS;
+        derived += b->role == DT_ROLE_DERIVED;
+        if (b->role == DT_ROLE_DERIVED || b->role == DT_ROLE_WORKSPACE || b->home != DT_NONE)
+            continue;
+        const dt_tensor *f = tensor(wide.program, b->name);
+        const bool half = value && strcmp(b->name, "labels") != 0;
+        assert_int_equal(b->bytes, half ? f->bytes / 2 : f->bytes);
+        halved += half;
+    }
+    assert_true(halved > 50 && derived > 0);
+    assert_true(tensor(narrow.program, "x")->bytes == 4 * 32 * 32 * 3 * sizeof(dt_bf16));
+    dt_planned_close(&wide);
+    dt_planned_close(&narrow);
+}
+
+static dt_graph *tokens(bool as_values_too)
+{
+    const dt_embedding e = {.vocab = 1000, .out = 8, .sigma = 1};
+    const dt_fc fc = {.out = 8};
+    const int32_t in = DT_GRAPH_INPUT;
+    dt_graph *g;
+    dt_err err = {0};
+    int32_t a, b, id;
+    assert_ok(dt_graph_create(&g, "tokens", (dt_shape){1, 1, 1, 1}, 8, &err), &err);
+    assert_ok(dt_graph_add(g, &dt_layer_embedding, "e", &e, &in, 1, &a, &err), &err);
+    if (as_values_too) {
+        assert_ok(dt_graph_add(g, &dt_layer_fc, "fc", &fc, &in, 1, &b, &err), &err);
+        const int32_t both[] = {a, b};
+        assert_ok(dt_graph_add(g, &dt_layer_add, "sum", NULL, both, 2, &a, &err), &err);
+    }
+    assert_ok(dt_graph_add(g, &dt_layer_cross_entropy, "loss", NULL, &a, 1, &id, &err), &err);
+    return g;
+}
+
+static void tokens_stay_whole_numbers(void **state)
+{
+    (void)state;
+    dt_graph *g = tokens(false);
+    dt_err err = {0};
+    g->dtype = DT_BF16;
+    assert_ok(dt_graph_check(g, &err), &err);
+    assert_int_equal(dt_graph_input_dtype(g), DT_F32);
+    dt_planned m = dt_program_of(g, DT_PROGRAM_FIRST, 4);
+    assert_int_equal(tensor(m.program, "x")->bytes, 4 * sizeof(float));
+    assert_int_equal(tensor(m.program, "e.y")->bytes, 4 * 8 * sizeof(dt_bf16));
+    dt_planned_close(&m);
+}
+
+static void an_input_of_tokens_and_of_values_is_refused_in_bf16(void **state)
+{
+    (void)state;
+    dt_graph *g = tokens(true);
+    dt_err err = {0};
+    assert_ok(dt_graph_check(g, &err), &err);
+    g->dtype = DT_BF16;
+    assert_fails(dt_graph_check(g, &err), DT_E_CONFIG, &err,
+        "'e' (embedding) reads the input as tokens, which do not fit into bf16, but 'fc' (fc) as "
+        "values; set train.precision = fp32");
+    dt_graph_destroy(g);
+}
+
+static dt_gap first_gap(const dt_program *p, const char *name)
+{
+    dt_gap g;
+    const int32_t t = (int32_t)(tensor(p, name) - p->tensor);
+    for (int32_t i = 0; dt_gap_next(p, t, &i, &g);)
+        if (g.crosses_loss)
+            return g;
+    fail_msg("'%s' has no gap", name);
+    return g;
+}
+
+/* Exact codecs look at words; lossy ones at fp32 values, and leave others as they are. */
+static void codecs_pack_pairs_of_values_or_nothing(void **state)
+{
+    NEED_AVX512();
+    dt_planned m = dt_program_of(resnet(DT_BF16, true), DT_PROGRAM_FIRST, 4);
+    dt_program *p = m.program;
+    const dt_move_opt o = {.release_after = DT_NONE,
+        .fetch_before = DT_NONE,
+        .codec = dt_codec_find("fp16"),
+        .density = 1};
+    dt_err err = {0};
+    int32_t packed;
+    dt_gap g = first_gap(p, "bn1.y");
+    assert_ok(dt_encode(p, &g, dt_codec_find("fp16"), 1, &packed, &err), &err);
+    assert_int_equal(packed, DT_NONE);
+    assert_ok(dt_encode(p, &g, dt_codec_find("zvc"), 0.5, &packed, &err), &err);
+    assert_int_not_equal(packed, DT_NONE);
+    const size_t words = tensor(p, "bn1.y")->bytes / sizeof(uint32_t);
+    assert_int_equal(p->tensor[packed].bytes, dt_packed_bytes(dt_codec_find("zvc"), words, 0.5));
+    g = first_gap(p, "layer1.0.bn1.y");
+    assert_ok(dt_move(p, &g, &o, &err), &err);
+    for (size_t i = 0; i < p->n_order; i++)
+        if (p->op[p->order[i]].kind == DT_OP_OUT)
+            assert_null(p->op[p->order[i]].codec);
+    dt_planned_close(&m);
+}
+
+/* ---- from outside ---- */
+
+static void no_avx512(void)
+{
+    setenv("ONEDNN_MAX_CPU_ISA", "AVX2", 1);
+}
+
+static void no_bf16(void)
+{
+    setenv("ONEDNN_MAX_CPU_ISA", "AVX512_CORE", 1);
+}
+
+static void prints(const char *words, const char *want)
+{
+    ran r = cli_run(words, cli_file("p.ini", "[model]\nname = lenet5\n[train]\nbatch = 8\n"));
+    assert_code(&r, 0);
+    assert_has(r.out, want);
+    cli_done(&r);
+}
+
+static void auto_is_bf16_where_the_processor_multiplies_it(void **state)
+{
+    NEED_BINARY();
+    prints("plan FILE --json --set train.precision=auto",
+        dt_onednn_bf16() ? "\"precision\":\t\"bf16\"" : "\"precision\":\t\"fp32\"");
+    cli.child = no_bf16;
+    prints("plan FILE --json --set train.precision=auto", "\"precision\":\t\"fp32\"");
+    cli.child = no_avx512;
+    prints("plan FILE --json --set train.precision=auto", "\"precision\":\t\"fp32\"");
+    cli.child = NULL;
+}
+
+static void bf16_is_taken_as_asked_with_avx512(void **state)
+{
+    NEED_BINARY();
+    NEED_AVX512();
+    cli.child = no_bf16;
+    prints("plan FILE --json --set train.precision=bf16", "\"precision\":\t\"bf16\"");
+    cli.child = NULL;
+    prints("plan FILE --json", "\"precision\":\t\"fp32\"");
+}
+
+static void bf16_is_refused_below_avx512(void **state)
+{
+    NEED_BINARY();
+    cli.child = no_avx512;
+    const char *file = cli_file("p.ini", "[model]\nname = lenet5\n[train]\nprecision = bf16\n");
+    ran r = cli_run("FILE", file);
+    cli.child = NULL;
+    assert_code(&r, 2);
+    assert_has(r.err, "p.ini:4: [train] precision = bf16: bf16 needs a processor with AVX-512");
+    assert_has(r.err, "set train.precision = fp32, or auto");
+    cli_done(&r);
+}
+
+static void a_run_says_its_precision(void **state)
+{
+    NEED_BINARY();
+    NEED_AVX512();
+    char words[512];
+    snprintf(words, sizeof words,
+        "FILE --set train.precision=bf16 --set train.steps=2 --set data.samples=32 --set "
+        "run.dir=%s",
+        dt_temp_path("bf16"));
+    const char *file = cli_file("p.ini", "[model]\nname = lenet5\n[train]\nbatch = 8\n");
+    ran r = cli_run(words, file);
+    assert_code(&r, 0);
+    assert_has(r.err, ", bf16\n");
+    cli_done(&r);
+    char *summary = cli_text(dt_temp_path("bf16/summary.json"));
+    assert_has(summary, "\"bf16\"");
+    dt_free(summary);
+}
+
+DT_TEST_GROUP(precision)
+{
+    dt_cpu_setup(1);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_network_learns_as_in_fp32),
+        cmocka_unit_test(weights_keep_the_digits_of_fp32),
+        cmocka_unit_test(only_values_and_their_gradients_are_narrower),
+        cmocka_unit_test(tokens_stay_whole_numbers),
+        cmocka_unit_test(an_input_of_tokens_and_of_values_is_refused_in_bf16),
+        cmocka_unit_test(codecs_pack_pairs_of_values_or_nothing),
+        cmocka_unit_test(auto_is_bf16_where_the_processor_multiplies_it),
+        cmocka_unit_test(bf16_is_taken_as_asked_with_avx512),
+        cmocka_unit_test(bf16_is_refused_below_avx512),
+        cmocka_unit_test(a_run_says_its_precision),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

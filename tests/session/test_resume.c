@@ -1,0 +1,995 @@
+/* A run that is stopped, killed or interrupted anywhere and gone on with ends with the same bits as
+ * one that was not; one that has changed is refused; and nothing that saving meets harms a run. */
+#define _GNU_SOURCE
+
+#include "tests/fixture/run_cli.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "engine/base/alloc.h"
+#include "engine/base/io.h"
+#include "engine/checkpoint/safetensors.h"
+#include "tests/fixture/data_files.h"
+#include "tests/fixture/leaks.h"
+#include "tests/fixture/workspace.h"
+#include "tools/tools.h"
+
+/* Statistics, dropped values, micro-batches, and a last batch that is smaller: 4 steps an epoch. */
+#define NETWORK                                                                                    \
+    "[model]\nimage = 8\nclasses = 3\n[conv c]\nout = 4\nkernel = 3\n[batchnorm b]\n[relu r]\n"    \
+    "[dropout d]\n[fc f]\nout = 3\n"
+#define DATA "[data]\nsamples = 30\n"
+#define TRAIN "[train]\nbatch = 8\nmicro_batch = 4\nlr = 0.05\nseed = 3\nsteps = 11\n"
+#define INI NETWORK DATA TRAIN
+
+#define MODEL "checkpoints/model.safetensors"
+
+static void run_well(const char *words)
+{
+    ran r = cli_run(words, NULL);
+    assert_code(&r, 0);
+    cli_done(&r);
+}
+
+static char *bytes_of(const char *run, const char *name, size_t *n)
+{
+    char below[256], *text;
+    dt_err err = {0};
+    snprintf(below, sizeof below, "%s/%s", run, name);
+    assert_ok(dt_read_file(&text, n, in_workspace(below), 64 << 20, DT_E_DATA, &err), &err);
+    return text;
+}
+
+static void same_file(const char *a, const char *b, const char *name, const char *why)
+{
+    size_t n, m;
+    char *x = bytes_of(a, name, &n), *y = bytes_of(b, name, &m);
+    if (n != m || memcmp(x, y, n) != 0)
+        fail_msg("%s: %s of %s and of %s differ", why, name, a, b);
+    dt_free(x);
+    dt_free(y);
+}
+
+/* All but the time that was taken. */
+static void same_state(const char *a, const char *b, const char *step, const char *why)
+{
+    char path[2][256];
+    dt_st_file *f[2];
+    dt_err err = {0};
+    for (int i = 0; i < 2; i++) {
+        snprintf(
+            path[i], sizeof path[i], "%s/checkpoints/%s/state.safetensors", i == 0 ? a : b, step);
+        assert_ok(dt_st_open(&f[i], in_workspace(path[i]), &err), &err);
+    }
+    assert_int_equal(dt_st_count(f[0]), dt_st_count(f[1]));
+    for (size_t i = 0; i < dt_st_count(f[0]); i++) {
+        static char x[65536], y[65536];
+        const dt_st_entry *e = dt_st_at(f[0], i), *o = dt_st_find(f[1], e->name);
+        assert_true(o != NULL && o->bytes == e->bytes && e->bytes <= sizeof x);
+        assert_ok(dt_st_read(f[0], e, 0, x, e->bytes, &err), &err);
+        assert_ok(dt_st_read(f[1], o, 0, y, e->bytes, &err), &err);
+        if (strcmp(e->name, "run.seconds") != 0 && memcmp(x, y, e->bytes) != 0)
+            fail_msg("%s: %s has other bits", why, e->name);
+    }
+    dt_st_close(f[0]);
+    dt_st_close(f[1]);
+}
+
+/* Lines of metrics without times: up to the first key that tells of time. */
+static void same_metrics(const char *a, const char *b, const char *why)
+{
+    size_t n, m;
+    char *x = bytes_of(a, "metrics.jsonl", &n), *y = bytes_of(b, "metrics.jsonl", &m);
+    const char *s = x, *t = y;
+    int line = 1;
+    for (; *s != '\0' && *t != '\0'; line++) {
+        const size_t here = strcspn(s, "\n"), there = strcspn(t, "\n");
+        static const char *const times[] = {", \"images_per_second\"", ", \"seconds\""};
+        size_t keep = here;
+        for (size_t i = 0; i < DT_COUNT(times); i++) {
+            const char *at = memmem(s, here, times[i], strlen(times[i]));
+            keep = at != NULL && (size_t)(at - s) < keep ? (size_t)(at - s) : keep;
+        }
+        if (keep > there || memcmp(s, t, keep) != 0)
+            fail_msg("%s: line %d of metrics is\n%.*s, not\n%.*s", why, line, (int)there, t,
+                (int)here, s);
+        s += here + (s[here] == '\n');
+        t += there + (t[there] == '\n');
+    }
+    if (*s != '\0' || *t != '\0')
+        fail_msg("%s: one has more than %d lines of metrics", why, line - 1);
+    dt_free(x);
+    dt_free(y);
+}
+
+static void same_run(const char *a, const char *b, const char *last, const char *why)
+{
+    same_file(a, b, MODEL, why);
+    same_state(a, b, last, why);
+    same_metrics(a, b, why);
+}
+
+/* ---- the same bits ---- */
+
+/* From every step, or every @by-th, those in the middle of an epoch and at its end, under policies
+ * by turns. */
+static void from_every_step_and_policy(const char *sets, const char *first, int by)
+{
+    static const char *const policies[] = {"vdnn_all", "chen_sqrt", "keep_all"};
+    char words[512], why[128];
+    snprintf(words, sizeof words, "c.ini --set run.dir=whole %s", sets);
+    run_well(words);
+    snprintf(words, sizeof words,
+        "c.ini --set run.dir=part --set checkpoint.every=1 --set checkpoint.keep_last=0 "
+        "--set memory.policy=%s %s",
+        first, sets);
+    run_well(words);
+    for (int step = 10; step > 0; step -= by) {
+        const char *policy = policies[step % 3];
+        snprintf(words, sizeof words,
+            "c.ini %s --set checkpoint.keep_last=0 --set memory.policy=%s --resume "
+            "part/checkpoints/step-%08d",
+            sets, policy, step);
+        run_well(words);
+        snprintf(why, sizeof why, "from step %d under %s", step, policy);
+        same_run("whole", "part", "step-00000011", why);
+    }
+    remove_all("whole");
+    remove_all("part");
+}
+
+static void gone_on_with_anywhere_a_run_ends_with_the_same_bits(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI);
+    from_every_step_and_policy("--set train.momentum=0.9", "vdnn_conv", 1);
+}
+
+static void the_state_of_adamw_comes_back(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI);
+    from_every_step_and_policy("--set train.optimizer=adamw --set train.lr=0.01", "keep_all", 4);
+}
+
+static void without_momentum_there_is_no_state(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI);
+    from_every_step_and_policy("--set train.momentum=0", "keep_all", 7);
+}
+
+/* The two moments of Adam, a norm to clip by, and a schedule that ends where the run does. */
+static void the_state_of_adam_comes_back(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI);
+    from_every_step_and_policy("--set train.optimizer=adam --set train.lr=0.01 --set train.clip=1 "
+                               "--set train.schedule=cosine --set train.warmup=4",
+        "chen_sqrt", 5);
+}
+
+static void the_state_of_nesterovs_momentum_comes_back(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI);
+    from_every_step_and_policy("--set train.momentum=0.9 --set train.nesterov=on "
+                               "--set train.no_decay=on --set train.label_smoothing=0.1",
+        "vdnn_all", 8);
+}
+
+/* The weights that are saved are the fp32 ones, so nothing is rounded on the way. */
+static void in_bf16_a_run_ends_with_the_same_bits(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI);
+    from_every_step_and_policy(
+        "--set train.precision=bf16 --set train.momentum=0.9", "keep_all", 4);
+    from_every_step_and_policy("--set train.precision=bf16 --set train.optimizer=adamw "
+                               "--set train.lr=0.01 --set train.micro_batch=8",
+        "vdnn_all", 9);
+}
+
+/* What is moved in one part of a run may stay in another. */
+static void through_the_disk_tier_a_run_ends_with_the_same_bits(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI);
+    put_text("disk/none", "");
+    from_every_step_and_policy("--set train.momentum=0.9 --set memory.tier=disk "
+                               "--set memory.disk_path=disk --set memory.checksum=on",
+        "vdnn_all", 4);
+    remove_all("disk");
+}
+
+/* 31 windows of 8 characters, in an order drawn for each epoch. */
+static void the_windows_of_a_text_come_in_the_same_order(void **state)
+{
+    NEED_BINARY();
+    char text[281] = "";
+    for (size_t i = 0; i + 1 < sizeof text; i++)
+        text[i] = (char)('a' + (i * i + i / 5) % 23);
+    put_text("text", text);
+    put_text("c.ini", "[model]\nname = gpt2\nlayers = 1\nheads = 2\nwidth = 16\ncontext = 8\n"
+                      "vocab = 32\ndropout = 0.1\n[data]\nsource = text\npath = text\n" TRAIN);
+    from_every_step_and_policy("--set train.optimizer=adamw --set train.lr=0.01", "vdnn_all", 4);
+    remove_all("text");
+}
+
+/* Pictures of three classes, all those with a number of 5 k + @bad none at all. */
+static void make_pictures(int width, int height, int bad)
+{
+    char path[64];
+    uint8_t px[16 * 16 * 3];
+    for (int i = 0; i < 30; i++) {
+        for (size_t k = 0; k < sizeof px; k++)
+            px[k] = (uint8_t)(k * 7 + (size_t)i * 31);
+        snprintf(path, sizeof path, "set/%c/%d.png", 'a' + i % 3, i);
+        put_text(path, "no picture");
+        blob b = make_rgb_png(px, width, height);
+        if (i % 5 != bad)
+            put_file(in_workspace(path), b.p, b.n);
+        blob_free(&b);
+    }
+}
+
+/* Cuts of other sizes and mirrored ones are drawn anew in every epoch. */
+static void cuts_are_drawn_as_they_would_have_been(void **state)
+{
+    NEED_BINARY();
+    make_pictures(14, 11, 5);
+    put_text("c.ini", NETWORK "[data]\nsource = images\npath = set\naugment = on\n" TRAIN);
+    from_every_step_and_policy("--set train.momentum=0.9", "vdnn_all", 4);
+    remove_all("set");
+}
+
+/* Some pictures are bad, so an epoch's order is not where its batches would say. */
+static void bad_samples_do_not_move_the_order(void **state)
+{
+    NEED_BINARY();
+    make_pictures(8, 8, 2);
+    put_text("c.ini", NETWORK "[data]\nsource = images\npath = set\non_error = skip\n" TRAIN);
+    from_every_step_and_policy("--set train.drop_last=on", "keep_all", 3);
+    remove_all("set");
+}
+
+/* ---- killed ---- */
+
+static long random_below(uint32_t *seed, long n)
+{
+    *seed = *seed * 1664525u + 1013904223u;
+    return (long)(*seed >> 8) % n;
+}
+
+/* Run until a random time of up to 150 ms after the first step, or to its end: whether it came
+ * there. The metrics of an earlier start stay, so steps are waited for by the file's growth. */
+static bool run_and_kill(const char *words, uint32_t *seed, bool kill_it)
+{
+    struct stat st = {0};
+    (void)stat(in_workspace("part/metrics.jsonl"), &st);
+    const off_t before = st.st_size;
+    const long more = random_below(seed, 150);
+    const pid_t child = cli_start(words, NULL);
+    /* some are killed while they start */
+    for (int i = 0; kill_it && more % 4 != 0 && i < 400 && st.st_size == before; i++) {
+        nanosleep(&(struct timespec){0, 2000000}, NULL);
+        (void)stat(in_workspace("part/metrics.jsonl"), &st);
+    }
+    if (kill_it) {
+        nanosleep(&(struct timespec){0, 1000000 * more}, NULL);
+        assert_int_equal(kill(child, SIGKILL), 0);
+    }
+    ran r = cli_wait(child);
+    const bool ended = r.code == 0;
+    if (!ended)
+        assert_code(&r, 128 + SIGKILL);
+    cli_done(&r);
+    return ended;
+}
+
+/* Killed at random times, again and again, and started again each time. */
+static void killed_a_hundred_times_a_run_ends_with_the_same_bits(void **state)
+{
+    NEED_BINARY();
+    static const char words[] = "c.ini --set train.steps=120 --set data.samples=200 "
+                                "--set checkpoint.every=4 --set run.dir=part --resume";
+    const int kills = dt_small_scale() ? 10 : 100;
+    uint32_t seed = 20;
+    put_text("c.ini", INI);
+    run_well("c.ini --set train.steps=120 --set data.samples=200 --set run.dir=whole");
+    for (int killed = 0; killed < kills || is_there("part");) {
+        if (!run_and_kill(words, &seed, killed < kills)) {
+            killed++;
+            continue;
+        }
+        same_run("whole", "part", "step-00000120", "killed");
+        remove_all("part");
+    }
+}
+
+/* Every step saves and removes one, so that most of the time is spent on that. */
+static void killed_while_pruning_a_run_ends_with_the_same_bits(void **state)
+{
+    NEED_BINARY();
+    static const char words[] = "c.ini --set train.steps=60 --set data.samples=200 "
+                                "--set checkpoint.every=1 --set checkpoint.keep_last=1 "
+                                "--set checkpoint.best=loss --set run.dir=part --resume";
+    uint32_t seed = 7;
+    put_text("c.ini", INI);
+    run_well("c.ini --set train.steps=60 --set data.samples=200 --set run.dir=whole");
+    for (int killed = 0; killed < 8 || is_there("part");) {
+        if (!run_and_kill(words, &seed, killed < 8)) {
+            killed++;
+            continue;
+        }
+        same_file("whole", "part", MODEL, "killed while pruning");
+        remove_all("part");
+    }
+}
+
+static void what_is_cut_from_the_metrics_is_kept(void **state)
+{
+    NEED_BINARY();
+    size_t n, m;
+    put_text("c.ini", INI);
+    run_well("c.ini --set run.dir=part --set checkpoint.every=4 --set checkpoint.keep_last=0");
+    char *all = bytes_of("part", "metrics.jsonl", &n);
+    remove_all("part/checkpoints/step-00000011");
+    ran r = cli_run("c.ini --set run.dir=part --resume", NULL);
+    assert_code(&r, 0);
+    assert_has(r.err, "later lines of metrics.jsonl are now in metrics.cut.jsonl");
+    cli_done(&r);
+    char *cut = bytes_of("part", "metrics.cut.jsonl", &m);
+    assert_true(m > 0 && m < n);
+    assert_memory_equal(all + n - m, cut, m);
+    assert_int_equal(strncmp(cut, "{\"step\": 9,", 11), 0);
+    dt_free(all);
+    dt_free(cut);
+}
+
+/* ---- what has changed ---- */
+
+static void a_changed_run_is_refused_with_a_table(void **state)
+{
+    NEED_BINARY();
+    static const char *const cases[][4] = {
+        {"train.batch=16", "train.batch", "8", "16"},
+        {"train.micro_batch=8", "train.micro_batch", "4", "8"},
+        {"train.seed=4", "train.seed", "3", "4"},
+        {"train.momentum=0.8", "train.momentum", "0.9", "0.8"},
+        {"train.weight_decay=0", "train.weight_decay", "0.0001", "0"},
+        {"data.samples=31", "samples", "30", "31"},
+        {"data.shuffle=off", "data.shuffle", "on", "off"},
+        {"model.fuse=off", "model.fuse", "on", "off"},
+        {"dropout d.rate=0.25", "dropout d.rate", "(not given)", "0.25"},
+        {"fc f.out=4", "parameters", "551", "696"},
+    };
+    put_text("c.ini", INI);
+    run_well("c.ini --set run.dir=part --set train.steps=2");
+    char *before = snapshot("part");
+    for (size_t i = 0; i < DT_COUNT(cases); i++) {
+        char words[256] = "c.ini --set run.dir=part --resume --set FILE";
+        if (strncmp(cases[i][0], "fc f", 4) == 0)
+            strcat(words, " --set model.classes=4");
+        ran r = cli_run(words, cases[i][0]);
+        assert_code(&r, DT_E_CONFIG);
+        assert_has(r.err, "dnntrain:   key ");
+        const char *row = strstr(r.err, "dnntrain:   key ");
+        char key[128];
+        snprintf(key, sizeof key, "\ndnntrain:   %s ", cases[i][1]);
+        row = strstr(row, key);
+        if (row == NULL)
+            fail_msg("no row for %s in:\n%s", cases[i][1], r.err);
+        char then[64] = "", now[64] = "";
+        const size_t at = strlen(key);
+        assert_int_equal(sscanf(row + at, " %63s %63s", then, now), 2);
+        if (strcmp(cases[i][2], "(not given)") != 0) {
+            if (strcmp(cases[i][1], "parameters") != 0)
+                assert_string_equal(then, cases[i][2]);
+            if (strcmp(cases[i][1], "parameters") != 0)
+                assert_string_equal(now, cases[i][3]);
+        } else {
+            assert_has(row, "(not given)");
+        }
+        assert_has(r.err, "model.weights = ");
+        cli_done(&r);
+    }
+    assert_unchanged(before, "part");
+    remove_all("part");
+}
+
+static void a_schedule_may_change_and_memory_is_free(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI);
+    run_well("c.ini --set run.dir=part --set train.steps=2");
+    ran r = cli_run("c.ini --set run.dir=part --resume --set train.lr=0.01 --set train.steps=4 "
+                    "--set memory.policy=vdnn_all --set memory.device_budget=1GiB "
+                    "--set data.ahead=3 --set device.threads=1",
+        NULL);
+    assert_code(&r, 0);
+    assert_has(r.err, "train.lr was 0.05, now 0.01");
+    assert_has(r.err, "train.steps was 2, now 4");
+    assert_has_not(r.err, "memory.policy was");
+    assert_has_not(r.err, "data.ahead was");
+    assert_has(r.err, "done      after 4 of 4 steps");
+    cli_done(&r);
+    r = cli_run("c.ini --set run.dir=part --resume --set train.steps=4", NULL);
+    assert_code(&r, 0);
+    assert_has(r.err, "all 4 steps are done");
+    cli_done(&r);
+    remove_all("part");
+}
+
+static void other_algorithms_are_told(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI);
+    run_well("c.ini --set run.dir=part --set train.steps=2 --set memory.algorithms=small");
+    ran r = cli_run("c.ini --set run.dir=part --resume --set train.steps=3", NULL);
+    assert_code(&r, 0);
+    assert_has(r.err, "algorithms was small, now fast: results will differ in rounding");
+    cli_done(&r);
+    r = cli_run("c.ini --set run.dir=part --resume --set train.steps=4", NULL);
+    assert_code(&r, 0);
+    assert_has_not(r.err, "algorithms was");
+    cli_done(&r);
+    remove_all("part");
+}
+
+/* ---- where to go on ---- */
+
+static void refused(const char *words, int code, const char *says)
+{
+    ran r = cli_run(words, NULL);
+    assert_code(&r, code);
+    assert_has(r.err, says);
+    cli_done(&r);
+}
+
+/* Files of a run that are links, or no files, when it is gone on with: what they lead to is not
+ * touched. */
+static void links_in_a_run_are_not_written_through(void **state)
+{
+    NEED_BINARY();
+    static const char *const names[] = {"metrics.jsonl", "metrics.cut.jsonl"};
+    put_text("c.ini", INI);
+    run_well("c.ini --set run.dir=part --set checkpoint.every=4 --set checkpoint.keep_last=0");
+    remove_all("part/checkpoints/step-00000011");
+    put_text("whole/mine", "not the run's");
+    char *before = snapshot("whole");
+    for (size_t i = 0; i < DT_COUNT(names); i++) {
+        char at[512], kept[512], below[128];
+        snprintf(below, sizeof below, "part/%s", names[i]);
+        snprintf(at, sizeof at, "%s", in_workspace(below));
+        snprintf(kept, sizeof kept, "%s", in_workspace("kept"));
+        (void)rename(at, kept);
+        assert_int_equal(symlink("../whole/mine", at), 0);
+        refused("c.ini --set run.dir=part --resume", DT_E_IO, names[i]);
+        assert_int_equal(unlink(at), 0);
+        assert_int_equal(mkfifo(at, 0600), 0);
+        refused("c.ini --set run.dir=part --resume", DT_E_IO, names[i]);
+        assert_int_equal(unlink(at), 0);
+        if (is_there("kept"))
+            assert_int_equal(rename(kept, at), 0);
+    }
+    assert_unchanged(before, "whole");
+    run_well("c.ini --set run.dir=part --resume");
+}
+
+static void resume_begins_where_nothing_is(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI);
+    char *before = snapshot("");
+    run_well("c.ini --set run.dir=new --set train.steps=2 --resume");
+    assert_true(is_there("new/checkpoints/step-00000002/manifest.json"));
+    refused("c.ini --resume nowhere", DT_E_CONFIG, "resume 'nowhere': No such file or directory");
+    refused("c.ini --resume new --set run.dir=other", DT_E_CONFIG, "leave out run.dir");
+    refused("c.ini new", DT_E_CONFIG, "one argument too many");
+    run_well("--resume new c.ini --set train.steps=3");
+    assert_true(is_there("new/checkpoints/step-00000003/manifest.json"));
+    remove_all("new/checkpoints/step-00000002");
+    remove_all("new/checkpoints/step-00000003");
+    refused("c.ini --resume new", DT_E_DATA, "holds no checkpoint to go on from");
+    run_well("c.ini --set run.dir=new --set train.steps=2 --resume"); /* so it begins again */
+    remove_all("new");
+    put_text("new/mine.txt", "mine");
+    refused("c.ini --set run.dir=new --resume", DT_E_BUSY, "holds files that are no run's");
+    remove_all("new");
+    assert_unchanged(before, "");
+}
+
+static void without_a_folder_the_newest_run_is_gone_on_with(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI);
+    run_well("c.ini --set train.steps=1 --resume");
+    run_well("c.ini --set train.steps=1");
+    ran r = cli_run("c.ini --set train.steps=2 --resume", NULL);
+    assert_code(&r, 0);
+    assert_has(r.err, "run       runs/c-keep_all-2\n");
+    assert_has(r.err, "step 1, from ");
+    cli_done(&r);
+    remove_all("runs");
+}
+
+static void a_damaged_checkpoint_costs_only_its_steps(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI);
+    run_well("c.ini --set run.dir=whole");
+    run_well("c.ini --set run.dir=part --set checkpoint.every=4");
+    assert_int_equal(
+        truncate(in_workspace("part/checkpoints/step-00000011/model.safetensors"), 1000), 0);
+    ran r = cli_run("c.ini --set run.dir=part --resume", NULL);
+    assert_code(&r, 0);
+    assert_has(r.err, "passed over ");
+    assert_has(r.err, "has 1000 bytes, was written with ");
+    assert_has(r.err, "step 8, from ");
+    cli_done(&r);
+    same_run("whole", "part", "step-00000011", "after damage");
+    assert_true(is_there("part/checkpoints/aside-step-00000011/manifest.json"));
+    put_text("part/checkpoints/step-00000008/manifest.json", "{}");
+    put_text("part/checkpoints/step-00000011/manifest.json", "");
+    char *before = snapshot("part");
+    r = cli_run("c.ini --set run.dir=part --resume", NULL);
+    assert_code(&r, DT_E_DATA);
+    assert_has(r.err, "step-00000008/manifest.json: its checksum is wrong");
+    assert_has(r.err, "none of the 2 checkpoints");
+    cli_done(&r);
+    assert_unchanged(before, "part");
+    remove_all("whole");
+    remove_all("part");
+}
+
+static void weights_of_a_checkpoint_start_another_run(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI);
+    run_well("c.ini --set run.dir=part --set train.steps=2");
+    run_well("c.ini --set run.dir=new --set train.batch=10 --set train.micro_batch=5 "
+             "--set train.steps=1 "
+             "--set model.weights=part/checkpoints/step-00000002/model.safetensors");
+    remove_all("part");
+    remove_all("new");
+}
+
+static void the_best_is_kept(void **state)
+{
+    NEED_BINARY();
+    size_t n;
+    put_text("c.ini", INI);
+    run_well("c.ini --set run.dir=part --set checkpoint.best=loss --set checkpoint.keep_last=1 "
+             "--set train.lr=0.2");
+    /* by the losses written */
+    double best = 1e9, loss;
+    int step, best_step = 0;
+    char *text = bytes_of("part", "metrics.jsonl", &n);
+    for (const char *s = text; (s = strchr(s, '{')) != NULL; s++)
+        if (sscanf(s, "{\"step\": %d, \"epoch\": %*d, \"split\": \"eval\", \"loss\": %lf", &step,
+                &loss) == 2 &&
+            loss < best) {
+            best = loss;
+            best_step = step;
+        }
+    dt_free(text);
+    char below[128];
+    assert_true(best_step > 0);
+    snprintf(below, sizeof below, "part/checkpoints/step-%08d/manifest.json", best_step);
+    assert_true(is_there(below));
+    assert_int_equal(files_in(in_workspace("part/checkpoints")), best_step == 11 ? 2 : 3);
+    remove_all("part");
+}
+
+/* Whether a folder holds a name with @part in it. */
+static bool has_name(const char *folder, const char *part)
+{
+    bool any = false;
+    DIR *d = opendir(folder);
+    for (const struct dirent *e; d != NULL && !any && (e = readdir(d)) != NULL;)
+        any = strstr(e->d_name, part) != NULL;
+    if (d != NULL)
+        closedir(d);
+    return any;
+}
+
+/* ---- in this process: signals and failing calls at chosen places ---- */
+
+static struct {
+    const char *path; /* the first file opened whose path holds it */
+    int error;        /* cannot be opened; 0: it can */
+    int signals;      /* raised instead */
+    int number;       /* which; 0: SIGTERM */
+    int (*statfs)(const char *path, struct statfs *to);
+    const char *text; /* or when this is written */
+    int link;         /* second names are refused with this error; 0: they are given */
+    int refused;      /* how often */
+} trap;
+
+static void spring(void)
+{
+    for (; trap.signals > 0; trap.signals--)
+        raise(trap.number != 0 ? trap.number : SIGTERM);
+}
+
+static int trapped_open(const char *path, int flags, mode_t mode)
+{
+    if (trap.path != NULL && strstr(path, trap.path) != NULL) {
+        spring();
+        if (trap.error != 0) {
+            errno = trap.error;
+            return -1;
+        }
+    }
+    return dt_io_system.open(path, flags, mode);
+}
+
+static ssize_t trapped_pwrite(int fd, const void *from, size_t n, off_t at)
+{
+    if (trap.text != NULL && memmem(from, n, trap.text, strlen(trap.text)) != NULL)
+        spring();
+    return dt_io_system.pwrite(fd, from, n, at);
+}
+
+static int trapped_link(const char *from, const char *to)
+{
+    if (trap.link == 0)
+        return dt_io_system.link(from, to);
+    trap.refused++;
+    errno = trap.link;
+    return -1;
+}
+
+static int do_not_wait(int fd)
+{
+    (void)fd;
+    return 0;
+}
+
+/* Train in this process; what it says goes to a file. */
+static ran run_here(const char *words)
+{
+    char line[1024], *arg[16] = {NULL};
+    int n = 0;
+    snprintf(line, sizeof line, "%s", words);
+    for (char *w = strtok(line, " "); w != NULL; w = strtok(NULL, " "))
+        arg[n++] = w;
+    dt_io_ops ops = dt_io_system;
+    ops.open = trapped_open;
+    ops.pwrite = trapped_pwrite;
+    ops.link = trapped_link;
+    if (trap.statfs != NULL)
+        ops.statfs = trap.statfs;
+    ops.fsync = do_not_wait;
+    const char *said = in_workspace("said");
+    const int here = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_true(here >= 0 && chdir(in_workspace("")) == 0);
+    const int out = open(said, O_WRONLY | O_CREAT | O_TRUNC, 0600), loud = dup(2);
+    assert_true(out >= 0 && loud >= 0 && dup2(out, 2) == 2);
+    const dt_command_args a = {n, arg};
+    dt_err err = {0};
+    dt_io = &ops;
+    const dt_status st = dt_command_train.run(&a, &err);
+    dt_io = &dt_io_system;
+    fputs(err.text, stderr);
+    assert_int_equal(dup2(loud, 2), 2);
+    close(out);
+    close(loud);
+    assert_int_equal(fchdir(here), 0);
+    close(here);
+    ran r = {(int)st, NULL, cli_text(in_workspace("said"))};
+    remove_all("said");
+    return r;
+}
+
+static void a_signal_anywhere_saves_and_the_rest_is_the_same(void **state)
+{
+    NEED_BINARY();
+    static const struct {
+        const char *path, *text;
+        int step; /* that is saved; -1: none */
+    } cases[] = {
+        {"plan.txt", NULL, -1},      /* before the plans are checked */
+        {NULL, "{\"step\": 2, ", 2}, /* in a step */
+        {NULL, "{\"step\": 4, \"epoch\": 0, \"split\": \"train\"", 4}, /* in the evaluation */
+        {NULL, "{\"step\": 4, \"epoch\": 0, \"split\": \"eval\"", 4},  /* after it */
+
+        {".step-00000006.tmp", NULL, 6}, /* while saving */
+    };
+    put_text("c.ini", INI);
+    run_well("c.ini --set run.dir=whole");
+    for (size_t i = 0; i < DT_COUNT(cases); i++) {
+        trap.path = cases[i].path;
+        trap.text = cases[i].text;
+        trap.signals = 1;
+        trap.number = i % 2 == 0 ? SIGUSR1 : SIGINT;
+        ran r = run_here("c.ini --set run.dir=part --set checkpoint.every=3");
+        trap.number = 0;
+        assert_code(&r, DT_E_STOPPED);
+        assert_int_equal(trap.signals, 0);
+        char name[128];
+        snprintf(name, sizeof name, "part/checkpoints/step-%08d/manifest.json", cases[i].step);
+        if (cases[i].step > 0) {
+            assert_has(r.err, "--resume ");
+            assert_true(is_there(name));
+        }
+        cli_done(&r);
+        trap.path = trap.text = NULL;
+        run_well("c.ini --set run.dir=part --set checkpoint.every=3 --resume");
+        same_run("whole", "part", "step-00000011", "after a signal");
+        remove_all("part");
+    }
+    remove_all("whole");
+}
+
+/* Stop a run that saves at every step in the midst of saving: at a moment at which the folder it
+ * writes a checkpoint in is there. */
+static void stop_while_saving(pid_t child)
+{
+    char mark[32];
+    const char *folder = in_workspace("part/checkpoints");
+    snprintf(mark, sizeof mark, ".tmp-%ld", (long)child);
+    for (int i = 0; i < 60000; i++) {
+        int status;
+        if (has_name(folder, mark)) {
+            assert_int_equal(kill(child, SIGSTOP), 0);
+            assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+            assert_true(WIFSTOPPED(status));
+            if (has_name(folder, mark)) /* still */
+                return;
+            assert_int_equal(kill(child, SIGCONT), 0);
+        }
+        nanosleep(&(struct timespec){0, 1000000}, NULL);
+    }
+    fail_msg("nothing was saved within a minute");
+}
+
+/* In a child: the second signal takes the default way. */
+static void a_second_signal_while_saving_does_no_damage(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI);
+    run_well("c.ini --set run.dir=whole");
+    run_well("c.ini --set run.dir=part --set checkpoint.every=5 --set checkpoint.keep_last=0");
+    char *before = snapshot("part/checkpoints/step-00000005");
+    for (int i = 0; i < 2; i++) {
+        fflush(NULL);
+        const pid_t child = cli_start("c.ini --set run.dir=part --set train.steps=1000000 "
+                                      "--set checkpoint.every=1 --set checkpoint.keep_last=0 "
+                                      "--resume part/checkpoints/step-00000005",
+            NULL);
+        stop_while_saving(child);
+        kill(child, SIGTERM);
+        kill(child, SIGINT);
+        kill(child, SIGCONT);
+        ran r = cli_wait(child);
+        assert_true(r.code == 128 + SIGINT || r.code == 128 + SIGTERM);
+        cli_done(&r);
+    }
+    assert_unchanged(before, "part/checkpoints/step-00000005");
+    run_well("c.ini --set run.dir=part --resume part/checkpoints/step-00000005");
+    same_run("whole", "part", "step-00000011", "after two signals");
+    remove_all("whole");
+    remove_all("part");
+}
+
+static void a_checkpoint_that_cannot_be_written_ends_no_run(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI);
+    trap.path = ".step-00000006.tmp";
+    trap.error = ENOSPC;
+    ran r = run_here("c.ini --set run.dir=part --set checkpoint.every=3");
+    assert_code(&r, 0);
+    assert_has(r.err, "no checkpoint of step 6: ");
+    assert_has(r.err, "No space left on device");
+    assert_has(r.err, "the run goes on; the checkpoint of step 3 is kept");
+    assert_true(is_there("part/checkpoints/step-00000009/manifest.json"));
+    assert_false(is_there("part/checkpoints/step-00000006"));
+    cli_done(&r);
+    remove_all("part");
+    trap.path = ".step-00000011.tmp";
+    r = run_here("c.ini --set run.dir=part --set checkpoint.every=3");
+    trap.path = NULL;
+    trap.error = 0;
+    assert_code(&r, DT_E_IO);
+    assert_has(r.err, "No space left on device");
+    assert_true(is_there("part/" MODEL));
+    assert_true(is_there("part/checkpoints/step-00000009/manifest.json"));
+    cli_done(&r);
+    remove_all("part");
+}
+
+static struct stat weights_of(const char *run)
+{
+    char below[128];
+    struct stat st;
+    snprintf(below, sizeof below, "%s/" MODEL, run);
+    assert_int_equal(stat(in_workspace(below), &st), 0);
+    return st;
+}
+
+/* The weights at the end are a second name of the last checkpoint's file. Where there are no such
+ * names (FAT, some network folders), they are a file of their own with the same bytes. */
+static void without_second_names_the_weights_are_written_again(void **state)
+{
+    NEED_BINARY();
+    static const int errors[] = {EPERM, EXDEV, EMLINK, EOPNOTSUPP};
+    put_text("c.ini", INI);
+    ran r = run_here("c.ini --set run.dir=whole");
+    assert_code(&r, 0);
+    cli_done(&r);
+    assert_int_equal(weights_of("whole").st_nlink, 2);
+    for (size_t i = 0; i < DT_COUNT(errors); i++) {
+        trap.link = errors[i];
+        trap.refused = 0;
+        r = run_here("c.ini --set run.dir=part");
+        trap.link = 0;
+        assert_code(&r, 0);
+        assert_has_not(r.err, strerror(errors[i]));
+        cli_done(&r);
+        assert_int_equal(trap.refused, 1);
+        assert_int_equal(weights_of("part").st_nlink, 1);
+        same_run("whole", "part", "step-00000011", "without a second name");
+        dt_free(snapshot("part")); /* no temporary file */
+        remove_all("part");
+    }
+    remove_all("whole");
+}
+
+static int nearly_full(const char *path, struct statfs *to)
+{
+    const int r = dt_io_system.statfs(path, to);
+    to->f_bavail = 2;
+    return r;
+}
+
+static void too_little_room_is_told_before_the_first_step(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI);
+    trap.statfs = nearly_full;
+    ran r = run_here("c.ini --set run.dir=part --set checkpoint.every=3");
+    trap.statfs = NULL;
+    assert_code(&r, DT_E_IO);
+    const char *told = strstr(r.err, "too little for checkpoints, which take up to ");
+    assert_non_null(told);
+    assert_true(told < strstr(r.err, "no checkpoint of step 3: "));
+    assert_has(r.err, "bytes free, a checkpoint takes ");
+    assert_has(r.err, "make room there");
+    assert_true(is_there("part/" MODEL));
+    cli_done(&r);
+}
+
+/* Counted in 32 bits they would be less than none, and the run over at once. */
+static void more_than_2_to_the_31_steps_are_counted(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI);
+    trap.text = "{\"step\": 3, ";
+    trap.signals = 1;
+    ran r = run_here("c.ini --set run.dir=part --set train.steps=3000000000");
+    trap.text = NULL;
+    assert_code(&r, DT_E_STOPPED);
+    assert_has(r.err, "step 1/3000000000");
+    cli_done(&r);
+}
+
+static void listen_to_nothing(void)
+{
+    close(1);
+    close(2);
+}
+
+static void write_to_a_full_device(void)
+{
+    const int fd = open("/dev/full", O_WRONLY);
+    dup2(fd, 1);
+    dup2(fd, 2);
+}
+
+static void write_to_a_broken_pipe(void)
+{
+    int fd[2];
+    if (pipe(fd) != 0)
+        _exit(125);
+    dup2(fd[1], 1);
+    dup2(fd[1], 2);
+    close(fd[0]);
+    close(fd[1]);
+}
+
+static void nobody_has_to_listen(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI);
+    run_well("c.ini --set run.dir=whole");
+    void (*const ways[])(void) = {
+        listen_to_nothing, write_to_a_full_device, write_to_a_broken_pipe};
+    for (size_t i = 0; i < DT_COUNT(ways); i++) {
+        cli.child = ways[i];
+        ran r = cli_run("c.ini --set run.dir=part", NULL);
+        cli.child = NULL;
+        assert_code(&r, 0);
+        cli_done(&r);
+        same_run("whole", "part", "step-00000011", "unheard");
+        remove_all("part");
+    }
+}
+
+static void a_run_that_another_process_has_is_left_alone(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI);
+    run_well("c.ini --set run.dir=part --set train.steps=1");
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    put_text("part/lock", "1 elsewhere\n");
+    const int fd = open(in_workspace("part/lock"), O_RDWR);
+    assert_true(fd >= 0 && fcntl(fd, F_OFD_SETLK, &whole) == 0);
+    refused("c.ini --set run.dir=part --resume", DT_E_BUSY, "is in use by process 1 on elsewhere");
+    close(fd); /* left by a process that is gone */
+    run_well("c.ini --set run.dir=part --set train.steps=2 --resume");
+    remove_all("part");
+}
+
+static int clean(void **state)
+{
+    (void)state;
+    trap.path = trap.text = NULL;
+    trap.error = trap.signals = trap.link = 0;
+    dt_io = &dt_io_system;
+    static const char *const all[] = {"part", "whole", "new", "set", "runs", "disk", "text"};
+    for (size_t i = 0; cli_binary() != NULL && i < DT_COUNT(all); i++)
+        remove_all(all[i]);
+    return 0;
+}
+
+#define T(f) cmocka_unit_test_teardown(f, clean)
+DT_TEST_GROUP(resume)
+{
+    const struct CMUnitTest tests[] = {
+        T(gone_on_with_anywhere_a_run_ends_with_the_same_bits),
+        T(the_state_of_adamw_comes_back),
+        T(without_momentum_there_is_no_state),
+        T(the_state_of_adam_comes_back),
+        T(the_state_of_nesterovs_momentum_comes_back),
+        T(in_bf16_a_run_ends_with_the_same_bits),
+        T(through_the_disk_tier_a_run_ends_with_the_same_bits),
+        T(the_windows_of_a_text_come_in_the_same_order),
+        T(cuts_are_drawn_as_they_would_have_been),
+        T(bad_samples_do_not_move_the_order),
+        T(killed_a_hundred_times_a_run_ends_with_the_same_bits),
+        T(killed_while_pruning_a_run_ends_with_the_same_bits),
+        T(what_is_cut_from_the_metrics_is_kept),
+        T(links_in_a_run_are_not_written_through),
+        T(a_changed_run_is_refused_with_a_table),
+        T(a_schedule_may_change_and_memory_is_free),
+        T(other_algorithms_are_told),
+        T(resume_begins_where_nothing_is),
+        T(without_a_folder_the_newest_run_is_gone_on_with),
+        T(a_damaged_checkpoint_costs_only_its_steps),
+        T(weights_of_a_checkpoint_start_another_run),
+        T(the_best_is_kept),
+        T(a_signal_anywhere_saves_and_the_rest_is_the_same),
+        T(a_second_signal_while_saving_does_no_damage),
+        T(a_checkpoint_that_cannot_be_written_ends_no_run),
+        T(without_second_names_the_weights_are_written_again),
+        T(too_little_room_is_told_before_the_first_step),
+        T(more_than_2_to_the_31_steps_are_counted),
+        T(nobody_has_to_listen),
+        T(a_run_that_another_process_has_is_left_alone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,782 @@
+/* The folder of a run: it is claimed once, nothing in it is ever lost, and what is written there
+ * can be read by others. */
+#define _GNU_SOURCE
+
+#include "tests/fixture/check.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "engine/base/alloc.h"
+#include "engine/base/io.h"
+#include "engine/base/json.h"
+#include "session/run_dir.h"
+
+/* Each test works in a fresh folder. */
+static int in_new_folder(void **state)
+{
+    static int next;
+    char name[32];
+    (void)state;
+    snprintf(name, sizeof name, "t%d", next++);
+    const char *path = dt_temp_path(name);
+    return mkdir(path, 0777) != 0 || chdir(path) != 0;
+}
+
+static dt_run_dir *open_dir(const char *dir, bool overwrite)
+{
+    dt_err err = {0};
+    dt_run_dir *d = NULL;
+    const dt_dir_opts o = {.dir = dir, .overwrite = overwrite};
+    assert_ok(dt_run_dir_open(&d, &o, "lenet5", "keep_all", &err), &err);
+    return d;
+}
+
+static void refused(const char *dir, bool overwrite, dt_status status, const char *says)
+{
+    const long live = dt_alloc_live();
+    dt_err err = {0};
+    dt_run_dir *d = NULL;
+    const dt_dir_opts o = {.dir = dir, .overwrite = overwrite};
+    assert_fails(dt_run_dir_open(&d, &o, "lenet5", "keep_all", &err), status, &err, says);
+    assert_null(d);
+    assert_int_equal(dt_alloc_live(), live);
+}
+
+static bool exists(const char *path)
+{
+    struct stat st;
+    return lstat(path, &st) == 0;
+}
+
+static void put_file(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    assert_int_equal(fclose(f), 0);
+}
+
+static char *read_text(const char *path)
+{
+    char *text;
+    size_t n;
+    dt_err err = {0};
+    assert_ok(dt_read_file(&text, &n, path, 1 << 20, DT_E_DATA, &err), &err);
+    return text;
+}
+
+static cJSON *parse(const char *text, size_t n)
+{
+    cJSON *j = NULL;
+    dt_err err = {0};
+    assert_ok(dt_json_parse(&j, text, n, 8, 1000, &err), &err);
+    return j;
+}
+
+static cJSON *read_json(const char *path)
+{
+    char *text = read_text(path);
+    cJSON *j = parse(text, strlen(text));
+    dt_free(text);
+    return j;
+}
+
+static double number(const cJSON *j, const char *key)
+{
+    const cJSON *v = cJSON_GetObjectItemCaseSensitive(j, key);
+    if (!cJSON_IsNumber(v))
+        fail_msg("no number '%s'", key);
+    return v->valuedouble;
+}
+
+static const char *text_of(const cJSON *j, const char *key)
+{
+    const char *v = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(j, key));
+    if (v == NULL)
+        fail_msg("no text '%s'", key);
+    return v;
+}
+
+/* ---- names ---- */
+
+static void default_names_count_up(void **state)
+{
+    (void)state;
+    for (int i = 1; i <= 3; i++) {
+        char want[64];
+        snprintf(want, sizeof want, "runs/lenet5-keep_all-%d", i);
+        dt_run_dir *d = open_dir(NULL, false);
+        assert_string_equal(dt_run_dir_path(d), want);
+        dt_run_dir_close(d);
+    }
+}
+
+static void a_new_run_comes_after_all_that_are_there(void **state)
+{
+    (void)state;
+    assert_int_equal(mkdir("runs", 0777), 0);
+    assert_int_equal(mkdir("runs/lenet5-keep_all-11", 0777), 0);
+    assert_int_equal(mkdir("runs/lenet5-keep_all-x", 0777), 0);
+    assert_int_equal(mkdir("runs/lenet5-keep_all-99999999999999999999", 0777), 0);
+    assert_int_equal(mkdir("runs/lenet5-keep_all_too-40", 0777), 0);
+    dt_run_dir *d = open_dir(NULL, false);
+    assert_string_equal(dt_run_dir_path(d), "runs/lenet5-keep_all-12");
+    dt_run_dir_close(d);
+}
+
+static void names_hold_no_odd_bytes(void **state)
+{
+    (void)state;
+    dt_err err = {0};
+    dt_run_dir *d = NULL;
+    const dt_dir_opts o = {0};
+    assert_ok(dt_run_dir_open(&d, &o, "../a b/\n\xC3\xA9", "gist_lossless, vdnn_conv", &err), &err);
+    assert_string_equal(dt_run_dir_path(d), "runs/_._ab____-gist_lossless+vdnn_conv-1");
+    dt_run_dir_close(d);
+}
+
+static void long_names_are_cut(void **state)
+{
+    (void)state;
+    char name[1000];
+    memset(name, 'n', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    dt_err err = {0};
+    dt_run_dir *d = NULL;
+    const dt_dir_opts o = {0};
+    assert_ok(dt_run_dir_open(&d, &o, name, name, &err), &err);
+    assert_true(strlen(dt_run_dir_path(d)) < 220);
+    dt_run_dir_close(d);
+}
+
+static void a_named_folder_is_made_with_those_above_it(void **state)
+{
+    (void)state;
+    dt_run_dir *d = open_dir("a/b/c//", false);
+    assert_string_equal(dt_run_dir_path(d), "a/b/c");
+    assert_true(exists("a/b/c/checkpoints"));
+    assert_string_equal(dt_run_dir_file(d, DT_RUN_WEIGHTS), "a/b/c/checkpoints/model.safetensors");
+    dt_run_dir_close(d);
+}
+
+static void an_empty_folder_is_used(void **state)
+{
+    (void)state;
+    assert_int_equal(mkdir("mine", 0777), 0);
+    dt_run_dir_close(open_dir("mine", false));
+}
+
+/* ---- used folders ---- */
+
+static void a_used_folder_is_refused(void **state)
+{
+    (void)state;
+    dt_run_dir_close(open_dir("r", false));
+    refused("r", false, DT_E_BUSY,
+        "'r' holds a run; set run.dir to another folder, or "
+        "run.overwrite = on to move it aside");
+}
+
+static void a_folder_in_use_names_the_process(void **state)
+{
+    (void)state;
+    char says[64];
+    dt_run_dir *d = open_dir("r", false);
+    snprintf(says, sizeof says, "'r' is in use by process %ld on ", (long)getpid());
+    refused("r", false, DT_E_BUSY, says);
+    refused("r", true, DT_E_BUSY, says);
+    assert_true(exists("r/lock"));
+    dt_run_dir_close(d);
+    assert_false(exists("r/lock"));
+}
+
+static void another_process_holds_the_folder(void **state)
+{
+    (void)state;
+    int ready[2];
+    assert_int_equal(pipe(ready), 0);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        alarm(20); /* should the parent fail and never kill it */
+        dt_run_dir *d = NULL;
+        const dt_dir_opts o = {.dir = "r"};
+        if (dt_run_dir_open(&d, &o, "a", "b", NULL) != DT_OK || write(ready[1], "x", 1) != 1)
+            _exit(1);
+        pause();
+        _exit(1);
+    }
+    char c, says[64];
+    close(ready[1]);
+    assert_int_equal(read(ready[0], &c, 1), 1);
+    close(ready[0]);
+    snprintf(says, sizeof says, "in use by process %ld", (long)child);
+    refused("r", false, DT_E_BUSY, says);
+    refused("r", true, DT_E_BUSY, says);
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    /* killed: the lock is gone, its file tells whose it was */
+    snprintf(says, sizeof says, "did not finish (process %ld on ", (long)child);
+    refused("r", false, DT_E_BUSY, says);
+    dt_run_dir *d = open_dir("r", true);
+    assert_string_equal(dt_run_dir_moved(d), "r.old-1");
+    assert_true(exists("r.old-1/metrics.jsonl"));
+    dt_run_dir_close(d);
+}
+
+static void overwriting_moves_the_old_run_aside(void **state)
+{
+    (void)state;
+    dt_run_dir_close(open_dir("r", false));
+    for (int i = 1; i <= 3; i++) {
+        char mark[32], moved[48];
+        snprintf(mark, sizeof mark, "r/mark%d", i);
+        put_file(mark, "kept");
+        dt_run_dir *d = open_dir("r/", true);
+        snprintf(moved, sizeof moved, "r.old-%d", i);
+        assert_string_equal(dt_run_dir_moved(d), moved);
+        dt_run_dir_close(d);
+        snprintf(moved, sizeof moved, "r.old-%d/mark%d", i, i);
+        assert_true(exists(moved));
+        assert_false(exists(mark));
+    }
+}
+
+static void overwriting_takes_the_next_free_number(void **state)
+{
+    (void)state;
+    dt_run_dir_close(open_dir("r", false));
+    put_file("r.old-1", "a file");
+    assert_int_equal(mkdir("r.old-2", 0777), 0);
+    dt_run_dir *d = open_dir("r", true);
+    assert_string_equal(dt_run_dir_moved(d), "r.old-3");
+    dt_run_dir_close(d);
+    char *text = read_text("r.old-1");
+    assert_string_equal(text, "a file");
+    dt_free(text);
+}
+
+static void overwriting_moves_only_runs(void **state)
+{
+    (void)state;
+    assert_int_equal(mkdir("home", 0777), 0);
+    put_file("home/letter.txt", "dear");
+    refused("home", true, DT_E_BUSY, "holds files that are no run's");
+    assert_true(exists("home/letter.txt"));
+    assert_false(exists("home/lock"));
+    assert_false(exists("home.old-1"));
+}
+
+static void a_lock_file_of_anyones_making_is_harmless(void **state)
+{
+    (void)state;
+    assert_int_equal(mkdir("r", 0777), 0);
+    put_file("r/config.ini", "[model]\n");
+    put_file("r/lock", "12 bad\x1B[2Jhost\n and more");
+    refused("r", false, DT_E_BUSY, "(process 12 on bad is gone)");
+    put_file("r/lock", "");
+    refused("r", false, DT_E_BUSY, "(another process is gone)");
+}
+
+static void a_lock_that_is_a_link_is_not_followed(void **state)
+{
+    (void)state;
+    assert_int_equal(mkdir("r", 0777), 0);
+    put_file("victim", "precious");
+    assert_int_equal(symlink("../victim", "r/lock"), 0);
+    refused("r", false, DT_E_IO, "cannot be written");
+    char *text = read_text("victim");
+    assert_string_equal(text, "precious");
+    dt_free(text);
+}
+
+/* ---- what cannot be written ---- */
+
+static void a_file_in_the_way_is_named(void **state)
+{
+    (void)state;
+    put_file("f", "text");
+    refused("f", false, DT_E_IO, "'f' is no folder");
+    refused("f/below", false, DT_E_IO,
+        "make run directory 'f/below': Not a directory; set run.dir to ");
+    refused("f/far/below", false, DT_E_IO, "make folder 'f/far': Not a directory; set run.dir to ");
+    put_file("runs", "text");
+    refused(NULL, false, DT_E_IO,
+        "make run directory 'runs/lenet5-keep_all-1': Not a directory; set run.dir to ");
+    assert_int_equal(unlink("runs"), 0);
+    assert_int_equal(symlink("gone", "runs"), 0);
+    refused(NULL, false, DT_E_IO, "keep_all-1': No such file or directory; set run.dir to ");
+}
+
+/* The n-th call of one kind fails. */
+static struct fault {
+    int open, write, sync, rename; /* calls left until it fails; 0: never */
+    int error;
+} fault;
+
+static bool fails(int *left)
+{
+    if (*left == 0 || --*left > 0)
+        return false;
+    *left = 1; /* and again */
+    errno = fault.error;
+    return true;
+}
+
+static int bad_open(const char *path, int flags, mode_t mode)
+{
+    return (flags & O_CREAT) != 0 && fails(&fault.open) ? -1 : dt_io_system.open(path, flags, mode);
+}
+
+static ssize_t bad_pwrite(int fd, const void *from, size_t n, off_t at)
+{
+    if (!fails(&fault.write))
+        return dt_io_system.pwrite(fd, from, n, at);
+    /* a full disk takes a part of it */
+    (void)!dt_io_system.pwrite(fd, from, n / 2, at);
+    errno = fault.error;
+    return -1;
+}
+
+static int bad_fsync(int fd)
+{
+    return fails(&fault.sync) ? -1 : dt_io_system.fsync(fd);
+}
+
+static int bad_rename(const char *from, const char *to)
+{
+    return fails(&fault.rename) ? -1 : dt_io_system.rename(from, to);
+}
+
+static void begin_faults(struct fault f)
+{
+    static dt_io_ops ops;
+    ops = dt_io_system;
+    ops.open = bad_open;
+    ops.pwrite = bad_pwrite;
+    ops.fsync = bad_fsync;
+    ops.rename = bad_rename;
+    fault = f;
+    dt_io = &ops;
+}
+
+static int end_faults(void **state)
+{
+    (void)state;
+    dt_io = &dt_io_system;
+    return 0;
+}
+
+static void a_folder_that_cannot_be_written_is_left_as_it_was(void **state)
+{
+    (void)state;
+    static const struct fault cases[] = {
+        {.open = 1, .error = EROFS},
+        {.open = 2, .error = EACCES},
+        {.open = 3, .error = ENOSPC}, /* the metrics */
+        {.write = 1, .error = ENOSPC},
+        {.write = 2, .error = EDQUOT},
+        {.sync = 1, .error = EIO},
+        {.rename = 1, .error = EIO},
+    };
+    assert_int_equal(mkdir("mine", 0777), 0);
+    for (size_t i = 0; i < DT_COUNT(cases); i++) {
+        begin_faults(cases[i]);
+        refused("new", false, DT_E_IO, strerror(cases[i].error));
+        begin_faults(cases[i]);
+        refused("mine", false, DT_E_IO, strerror(cases[i].error));
+        begin_faults(cases[i]);
+        refused(NULL, false, DT_E_IO, strerror(cases[i].error));
+        assert_false(exists("new"));
+        assert_int_equal(rmdir("runs"), 0); /* so it is empty */
+        assert_int_equal(rmdir("mine"), 0);
+        assert_int_equal(mkdir("mine", 0777), 0);
+    }
+}
+
+static void a_move_that_fails_leaves_the_old_run(void **state)
+{
+    (void)state;
+    dt_run_dir_close(open_dir("r", false));
+    begin_faults((struct fault){.rename = 1, .error = EXDEV});
+    refused("r", true, DT_E_IO, "move 'r' to 'r.old-1'");
+    assert_true(exists("r/metrics.jsonl"));
+    assert_false(exists("r.old-1"));
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    (void)state;
+    const long live = dt_alloc_live();
+    dt_run_dir_close(open_dir("old", false));
+    for (long k = 1;; k++) {
+        dt_run_dir *d = NULL;
+        const dt_dir_opts o = {.dir = "old", .overwrite = true};
+        dt_alloc_fail_at(k);
+        const dt_status st = dt_run_dir_open(&d, &o, "a", "b", NULL);
+        dt_alloc_fail_at(0);
+        dt_run_dir_close(d);
+        assert_int_equal(dt_alloc_live(), live);
+        if (st == DT_OK) {
+            assert_true(k > 4);
+            break;
+        }
+        assert_int_equal(st, DT_E_NOMEM);
+        if (!exists("old"))
+            dt_run_dir_close(open_dir("old", false));
+    }
+}
+
+/* ---- metrics ---- */
+
+static void step(dt_run_dir *d, int64_t i, double loss)
+{
+    const dt_step_report r = {.step = i,
+        .steps = 9,
+        .epoch = 1,
+        .samples = 32,
+        .loss = loss,
+        .lr = 0.1,
+        .step_seconds = 0.5};
+    dt_run_dir_step(d, &r);
+}
+
+/* Line @i of the metrics, parsed; NULL when there are fewer. */
+static cJSON *metric(const char *path, int i)
+{
+    char *text = read_text(path), *line = text;
+    for (; i > 0 && line != NULL; i--) {
+        line = strchr(line, '\n');
+        line += line != NULL;
+    }
+    cJSON *j = line != NULL && *line != '\0' ? parse(line, strcspn(line, "\n")) : NULL;
+    dt_free(text);
+    return j;
+}
+
+static void a_step_is_a_line(void **state)
+{
+    (void)state;
+    dt_run_dir *d = open_dir("r", false);
+    step(d, 1, 2.302585092994046);
+    char *text = read_text("r/metrics.jsonl"); /* while the run is going */
+    assert_string_equal(text,
+        "{\"step\": 1, \"epoch\": 1, \"split\": \"train\", \"loss\": 2.30258509, \"lr\": 0.1, "
+        "\"images_per_second\": 64, \"step_seconds\": 0.5}\n");
+    dt_free(text);
+    dt_run_dir_close(d);
+}
+
+static void an_evaluation_is_a_line(void **state)
+{
+    (void)state;
+    dt_run_dir *d = open_dir("r", false);
+    const dt_eval_report r = {.step = 9,
+        .epoch = 2,
+        .samples = 10000,
+        .loss = 1.25,
+        .top1 = 0.5,
+        .top5 = 0.75,
+        .seconds = 3};
+    dt_run_dir_eval(d, &r);
+    dt_run_dir_close(d);
+    char *text = read_text("r/metrics.jsonl");
+    assert_string_equal(text,
+        "{\"step\": 9, \"epoch\": 2, \"split\": \"eval\", \"loss\": 1.25, "
+        "\"top1\": 0.5, \"top5\": 0.75, \"samples\": 10000, \"seconds\": 3}\n");
+    dt_free(text);
+}
+
+static void numbers_json_has_no_word_for_are_text(void **state)
+{
+    (void)state;
+    dt_run_dir *d = open_dir("r", false);
+    step(d, 1, (double)NAN);
+    step(d, 2, (double)INFINITY);
+    step(d, 3, -(double)INFINITY);
+    dt_run_dir_close(d);
+    static const char *const want[] = {"nan", "inf", "-inf"};
+    for (int i = 0; i < 3; i++) {
+        cJSON *j = metric("r/metrics.jsonl", i);
+        assert_string_equal(text_of(j, "loss"), want[i]);
+        cJSON_Delete(j);
+    }
+}
+
+static void losses_have_nine_digits(void **state)
+{
+    (void)state;
+    dt_run_dir *d = open_dir("r", false);
+    static const double losses[] = {1.0 / 3, 6.90775527898, 1e-300, 123456789012.0, -0.0};
+    for (int i = 0; i < (int)DT_COUNT(losses); i++)
+        step(d, i + 1, losses[i]);
+    dt_run_dir_close(d);
+    for (int i = 0; i < (int)DT_COUNT(losses); i++) {
+        cJSON *j = metric("r/metrics.jsonl", i);
+        assert_true(fabs(number(j, "loss") - losses[i]) <= 1e-9 * fabs(losses[i]));
+        cJSON_Delete(j);
+    }
+}
+
+static void a_full_disk_loses_lines_and_nothing_else(void **state)
+{
+    (void)state;
+    dt_run_dir *d = open_dir("r", false);
+    const char *why;
+    assert_int_equal(dt_run_dir_lost(d, &why), 0);
+    assert_string_equal(why, "");
+    step(d, 1, 1);
+    begin_faults((struct fault){.write = 1, .error = ENOSPC});
+    step(d, 2, 2);
+    step(d, 3, 3);
+    end_faults(NULL);
+    step(d, 4, 4);
+    begin_faults((struct fault){.write = 1, .error = EIO});
+    step(d, 5, 5);
+    end_faults(NULL);
+    assert_int_equal(dt_run_dir_lost(d, &why), 3);
+    assert_non_null(strstr(why, "No space left"));
+    dt_run_dir_close(d);
+    cJSON *j = metric("r/metrics.jsonl", 0);
+    assert_true(number(j, "step") == 1);
+    cJSON_Delete(j);
+    j = metric("r/metrics.jsonl", 1);
+    assert_true(number(j, "step") == 4);
+    cJSON_Delete(j);
+    assert_null(metric("r/metrics.jsonl", 2));
+}
+
+static void lines_need_no_memory(void **state)
+{
+    (void)state;
+    dt_run_dir *d = open_dir("r", false);
+    dt_alloc_fail_at(1);
+    step(d, 1, 1);
+    dt_alloc_fail_at(0);
+    assert_int_equal(dt_run_dir_lost(d, NULL), 0);
+    dt_run_dir_close(d);
+}
+
+/* ---- other files ---- */
+
+static void print_word(const void *arg, FILE *f)
+{
+    fprintf(f, "plan of %s\n", (const char *)arg);
+}
+
+static void a_file_is_written_whole_or_not_at_all(void **state)
+{
+    (void)state;
+    dt_err err = {0};
+    dt_run_dir *d = open_dir("r", false);
+    assert_ok(dt_run_dir_write(d, "plan.txt", print_word, "lenet5", &err), &err);
+    begin_faults((struct fault){.write = 1, .error = ENOSPC});
+    assert_fails(
+        dt_run_dir_write(d, "plan.txt", print_word, "other", &err), DT_E_IO, &err, "No space left");
+    end_faults(NULL);
+    char *text = read_text("r/plan.txt");
+    assert_string_equal(text, "plan of lenet5\n");
+    dt_free(text);
+    dt_run_dir_close(d);
+}
+
+static void the_effective_configuration_reads_back(void **state)
+{
+    (void)state;
+    static const char ini[] = "[model]\nname = lenet5\n[train]\nbatch = 8\n";
+    dt_err err = {0};
+    dt_config *c = NULL;
+    dt_run_options o, back;
+    assert_ok(dt_config_parse(&c, "x.ini", ini, sizeof ini - 1, &err), &err);
+    assert_ok(dt_run_options_bind(c, &o, &err), &err);
+    dt_run_dir *d = open_dir("r", false);
+    assert_ok(dt_run_dir_config(d, c, &err), &err);
+    dt_config *again = NULL;
+    assert_ok(dt_config_load(&again, "r/config.ini", &err), &err);
+    assert_ok(dt_run_options_bind(again, &back, &err), &err);
+    assert_int_equal(back.train.batch, 8);
+    assert_true(back.train.lr == o.train.lr);
+    dt_config_destroy(again);
+    dt_config_destroy(c);
+    dt_run_dir_close(d);
+}
+
+static void facts_name_the_machine(void **state)
+{
+    (void)state;
+    dt_err err = {0};
+    dt_run_dir *d = open_dir("r", false);
+    const dt_run_facts f = {.version = "0.1.0",
+        .library = "oneDNN 2.6.3",
+        .device = "cpu",
+        .isa = "avx2",
+        .threads = 2,
+        .seed = 18446744073709551615u};
+    assert_ok(dt_run_dir_facts(d, &f, &err), &err);
+    dt_run_dir_close(d);
+    cJSON *j = read_json("r/env.json");
+    assert_string_equal(text_of(j, "library"), "oneDNN 2.6.3");
+    assert_true(strlen(text_of(j, "cpu")) > 0);
+    assert_true(number(j, "threads") == 2);
+    cJSON_Delete(j);
+    char *text = read_text("r/env.json");
+    assert_non_null(strstr(text, "18446744073709551615"));
+    dt_free(text);
+}
+
+static dt_run_summary sample_summary(void)
+{
+    return (dt_run_summary){.model = "lenet5",
+        .policy = "keep_all",
+        .device = "cpu",
+        .precision = "fp32",
+        .exact = true,
+        .batch = 32,
+        .micro_batch = 16,
+        .threads = 2,
+        .steps = 30,
+        .steps_planned = 30,
+        .samples = 960,
+        .seconds = 1.5,
+        .images_per_second = 640,
+        .first_loss = 2.3,
+        .final_loss = 0.25,
+        .device_peak_planned = 9007199254740993u,
+        .device_peak_measured = 9007199254740993u,
+        .process_peak = 1,
+        .outside_arena_bytes = 2};
+}
+
+static void the_summary_holds_exact_bytes(void **state)
+{
+    (void)state;
+    dt_err err = {0};
+    dt_run_dir *d = open_dir("r", false);
+    const dt_run_summary s = sample_summary();
+    assert_ok(dt_run_dir_summary(d, &s, &err), &err);
+    dt_run_dir_close(d);
+    char *text = read_text("r/summary.json");
+    assert_non_null(strstr(text, "\"device_peak_planned\":\t9007199254740993"));
+    assert_non_null(strstr(text, "\"device_peak_measured\":\t9007199254740993"));
+    dt_free(text);
+    cJSON *j = read_json("r/summary.json");
+    assert_string_equal(text_of(j, "status"), "done");
+    assert_true(number(j, "exit_code") == 0);
+    assert_true(number(j, "final_loss") == 0.25);
+    assert_true(number(j, "steps") == 30);
+    assert_true(number(j, "metrics_lost") == 0);
+    assert_null(cJSON_GetObjectItemCaseSensitive(j, "error"));
+    assert_null(cJSON_GetObjectItemCaseSensitive(j, "eval_loss"));
+    cJSON_Delete(j);
+}
+
+static void a_failed_run_has_a_summary_too(void **state)
+{
+    (void)state;
+    dt_err err = {0};
+    dt_run_dir *d = open_dir("r", false);
+    dt_run_summary s = sample_summary();
+    s.status = DT_E_NONFINITE;
+    s.error = "step 3: the \"loss\" is \xFF not finite\n";
+    s.steps = 0;
+    s.device_peak_measured = 0;
+    assert_ok(dt_run_dir_summary(d, &s, &err), &err);
+    dt_run_dir_close(d);
+    cJSON *j = read_json("r/summary.json");
+    assert_string_equal(text_of(j, "status"), "failed");
+    assert_string_equal(text_of(j, "error"), "step 3: the \"loss\" is ? not finite\n");
+    assert_true(number(j, "exit_code") == 7);
+    assert_true(cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(j, "final_loss")));
+    assert_true(cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(j, "device_peak_measured")));
+    cJSON_Delete(j);
+}
+
+static void a_stopped_run_says_so_and_holds_its_evaluation(void **state)
+{
+    (void)state;
+    dt_err err = {0};
+    dt_run_dir *d = open_dir("r", false);
+    const dt_eval_report e = {
+        .step = 20, .samples = 100, .loss = (double)NAN, .top1 = 0.5, .top5 = 1};
+    dt_run_summary s = sample_summary();
+    s.status = DT_E_STOPPED;
+    s.eval = &e;
+    assert_ok(dt_run_dir_summary(d, &s, &err), &err);
+    dt_run_dir_close(d);
+    cJSON *j = read_json("r/summary.json");
+    assert_string_equal(text_of(j, "status"), "stopped");
+    assert_true(number(j, "exit_code") == 75);
+    assert_true(number(j, "eval_top1") == 0.5);
+    assert_string_equal(text_of(j, "eval_loss"), "nan");
+    cJSON_Delete(j);
+}
+
+static void a_summary_without_memory_is_an_error_and_no_leak(void **state)
+{
+    (void)state;
+    const long live = dt_alloc_live();
+    dt_run_dir *d = open_dir("r", false);
+    const dt_run_summary s = sample_summary();
+    cJSON_Delete(parse("1", 1)); /* from here on cJSON's memory is ours to fail */
+    for (long k = 1;; k++) {
+        dt_alloc_fail_at(k);
+        const dt_status st = dt_run_dir_summary(d, &s, NULL);
+        dt_alloc_fail_at(0);
+        if (st == DT_OK) {
+            assert_true(k > 20);
+            break;
+        }
+        assert_int_equal(st, DT_E_NOMEM);
+        assert_false(exists("r/summary.json"));
+    }
+    dt_run_dir_close(d);
+    assert_int_equal(dt_alloc_live(), live);
+}
+
+#define T(f) cmocka_unit_test_setup_teardown(f, in_new_folder, end_faults)
+
+DT_TEST_GROUP(run_dir)
+{
+    const struct CMUnitTest tests[] = {
+        T(default_names_count_up),
+        T(a_new_run_comes_after_all_that_are_there),
+        T(names_hold_no_odd_bytes),
+        T(long_names_are_cut),
+        T(a_named_folder_is_made_with_those_above_it),
+        T(an_empty_folder_is_used),
+        T(a_used_folder_is_refused),
+        T(a_folder_in_use_names_the_process),
+        T(another_process_holds_the_folder),
+        T(overwriting_moves_the_old_run_aside),
+        T(overwriting_takes_the_next_free_number),
+        T(overwriting_moves_only_runs),
+        T(a_lock_file_of_anyones_making_is_harmless),
+        T(a_lock_that_is_a_link_is_not_followed),
+        T(a_file_in_the_way_is_named),
+        T(a_folder_that_cannot_be_written_is_left_as_it_was),
+        T(a_move_that_fails_leaves_the_old_run),
+        T(every_allocation_may_fail),
+        T(a_step_is_a_line),
+        T(an_evaluation_is_a_line),
+        T(numbers_json_has_no_word_for_are_text),
+        T(losses_have_nine_digits),
+        T(a_full_disk_loses_lines_and_nothing_else),
+        T(lines_need_no_memory),
+        T(a_file_is_written_whole_or_not_at_all),
+        T(the_effective_configuration_reads_back),
+        T(facts_name_the_machine),
+        T(the_summary_holds_exact_bytes),
+        T(a_failed_run_has_a_summary_too),
+        T(a_stopped_run_says_so_and_holds_its_evaluation),
+        T(a_summary_without_memory_is_an_error_and_no_leak),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

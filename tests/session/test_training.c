@@ -1,0 +1,792 @@
+/* Whole runs of the program: against PyTorch's numbers, against themselves under other policies,
+ * threads and micro-batches, and against what a hand computes. */
+#include "tests/fixture/run_cli.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "engine/base/alloc.h"
+#include "engine/base/json.h"
+#include "engine/checkpoint/safetensors.h"
+#include "tests/fixture/data_files.h"
+#include "tests/fixture/workspace.h"
+
+#define WEIGHTS "checkpoints/model.safetensors"
+
+/* --- what runs leave --- */
+
+static ran run_ok(const char *words)
+{
+    ran r = cli_run(words, NULL);
+    assert_code(&r, 0);
+    return r;
+}
+
+static void run_quietly(const char *words)
+{
+    ran r = run_ok(words);
+    cli_done(&r);
+}
+
+static cJSON *parse_json(const char *text, size_t n)
+{
+    cJSON *o = NULL;
+    dt_err err = {0};
+    assert_ok(dt_json_parse(&o, text, n, 8, 4096, &err), &err);
+    return o;
+}
+
+static double number(const cJSON *o, const char *key)
+{
+    const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
+    if (!cJSON_IsNumber(v))
+        fail_msg("'%s' is no number", key);
+    return v->valuedouble;
+}
+
+static bool is_text(const cJSON *o, const char *key, const char *want)
+{
+    const char *v = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, key));
+    return v != NULL && strcmp(v, want) == 0;
+}
+
+/* One number of each line of a split in metrics.jsonl; returns how many lines there are. */
+static int metrics_of(const char *run, const char *split, const char *key, double *to, int room)
+{
+    char below[128];
+    int n = 0;
+    snprintf(below, sizeof below, "%s/metrics.jsonl", run);
+    char *text = cli_text(in_workspace(below));
+    for (const char *s = text; *s != '\0'; s += strcspn(s, "\n") + 1) {
+        cJSON *o = parse_json(s, strcspn(s, "\n"));
+        if (is_text(o, "split", split)) {
+            assert_true(n < room);
+            to[n++] = number(o, key);
+        }
+        cJSON_Delete(o);
+    }
+    dt_free(text);
+    return n;
+}
+
+static cJSON *summary_of(const char *run)
+{
+    char below[128];
+    snprintf(below, sizeof below, "%s/summary.json", run);
+    char *text = cli_text(in_workspace(below));
+    cJSON *o = parse_json(text, strlen(text));
+    dt_free(text);
+    return o;
+}
+
+static char *weights_of(const char *run)
+{
+    char below[128];
+    snprintf(below, sizeof below, "%s/" WEIGHTS, run);
+    return dt_strdup(in_workspace(below));
+}
+
+static bool same_bytes(const char *a, const char *b)
+{
+    struct stat st[2];
+    assert_int_equal(stat(a, &st[0]), 0);
+    assert_int_equal(stat(b, &st[1]), 0);
+    FILE *f = fopen(a, "rb"), *g = fopen(b, "rb");
+    assert_true(f != NULL && g != NULL && st[0].st_size > 100);
+    bool same = st[0].st_size == st[1].st_size;
+    for (off_t i = 0; same && i < st[0].st_size; i++)
+        same = getc(f) == getc(g);
+    fclose(f);
+    fclose(g);
+    return same;
+}
+
+static bool same_weights(const char *run, const char *other)
+{
+    char *a = weights_of(run), *b = weights_of(other);
+    const bool same = same_bytes(a, b);
+    dt_free(a);
+    dt_free(b);
+    return same;
+}
+
+static float *read_tensor(const dt_st_file *f, const char *name, size_t *n)
+{
+    const dt_st_entry *e = dt_st_find(f, name);
+    dt_err err = {0};
+    if (e == NULL)
+        fail_msg("there is no tensor '%s'", name);
+    assert_int_equal(e->type, DT_ST_F32);
+    float *v = dt_alloc(e->bytes + 1, 1);
+    assert_non_null(v);
+    assert_ok(dt_st_read(f, e, 0, v, e->bytes, &err), &err);
+    *n = e->bytes / sizeof *v;
+    return v;
+}
+
+/* ||got - want|| / ||want|| of the worst of all F32 tensors of the file @want. */
+static double worst_tensor(const char *got, const char *want)
+{
+    dt_st_file *g = NULL, *w = NULL;
+    dt_err err = {0};
+    double worst = 0;
+    assert_ok(dt_st_open(&g, got, &err), &err);
+    assert_ok(dt_st_open(&w, want, &err), &err);
+    assert_true(dt_st_count(w) > 0);
+    for (size_t i = 0; i < dt_st_count(w); i++) {
+        const dt_st_entry *e = dt_st_at(w, i);
+        size_t n, m;
+        if (e->type != DT_ST_F32)
+            continue;
+        float *a = read_tensor(g, e->name, &n), *b = read_tensor(w, e->name, &m);
+        assert_int_equal(n, m);
+        const double off = dt_relative_error(a, b, n);
+        if (off > worst)
+            worst = off;
+        dt_free(a);
+        dt_free(b);
+    }
+    dt_st_close(g);
+    dt_st_close(w);
+    return worst;
+}
+
+static double weights_apart(const char *run, const char *other)
+{
+    char *a = weights_of(run), *b = weights_of(other);
+    const double off = worst_tensor(a, b);
+    dt_free(a);
+    dt_free(b);
+    return off;
+}
+
+static void assert_below(double got, double most, const char *what)
+{
+    if (!(got <= most))
+        fail_msg("%s is off by %g, at most %g is allowed", what, got, most);
+}
+
+/* --- PyTorch --- */
+
+#define REFERENCE "reference/models/resnet18_w8/"
+
+static void put_reference_ini(void)
+{
+    char text[4096];
+    snprintf(text, sizeof text,
+        "[model]\nname = resnet18\nwidth = 8\nclasses = 10\nimage = 64\nweights = %s\n"
+        "[data]\nsource = tensors\npath = %s\n"
+        "[train]\nbatch = 16\nsteps = 6\nlr = 0.002\nmomentum = 0.9\nweight_decay = 1e-4\n"
+        "dump_gradients = gradients.safetensors\n",
+        dt_shared(REFERENCE "init.safetensors"), dt_shared(REFERENCE "batches.safetensors"));
+    put_text("reference.ini", text);
+}
+
+static void compare_losses(const cJSON *expected, const char *run)
+{
+    const cJSON *want = cJSON_GetObjectItemCaseSensitive(expected, "loss");
+    const cJSON *tolerance = cJSON_GetObjectItemCaseSensitive(expected, "tolerance");
+    double loss[16];
+    const int n = metrics_of(run, "train", "loss", loss, DT_COUNT(loss));
+    assert_int_equal(n, cJSON_GetArraySize(want));
+    for (int i = 0; i < n; i++) {
+        const double w = cJSON_GetArrayItem(want, i)->valuedouble;
+        assert_below(fabs(loss[i] - w) / w, number(tolerance, i == 0 ? "first_loss" : "later_loss"),
+            "the loss");
+    }
+}
+
+/* Biases of batch norms start at 0, so after six steps they are gradients, added up, and nothing
+ * else: weights and running statistics have the tolerance of gradients. */
+static void six_steps_agree_with_pytorch(void **state)
+{
+    NEED_BINARY();
+    if (dt_shared(REFERENCE) == NULL)
+        skip();
+    put_reference_ini();
+    char *text = cli_text(dt_shared(REFERENCE "expected.json"));
+    cJSON *expected = parse_json(text, strlen(text));
+    const cJSON *tolerance = cJSON_GetObjectItemCaseSensitive(expected, "tolerance");
+    static const char *const policies[] = {"keep_all", "network_wide"};
+    for (size_t i = 0; i < DT_COUNT(policies); i++) {
+        char words[256];
+        snprintf(words, sizeof words, "reference.ini --set run.dir=%s --set memory.policy=%s",
+            policies[i], policies[i]);
+        run_quietly(words);
+        compare_losses(expected, policies[i]);
+        assert_below(worst_tensor(in_workspace("gradients.safetensors"),
+                         dt_shared(REFERENCE "grads.safetensors")),
+            number(tolerance, "gradient"), "a gradient");
+        char *final = weights_of(policies[i]);
+        assert_below(worst_tensor(final, dt_shared(REFERENCE "final.safetensors")),
+            number(tolerance, "gradient"), "a weight");
+        dt_free(final);
+    }
+    assert_true(same_weights(policies[0], policies[1]));
+    cJSON_Delete(expected);
+    dt_free(text);
+}
+
+#define GPT "reference/models/gpt_2x48/"
+
+/* AdamW takes steps of about lr whatever the gradient, so weights have the tolerance of losses. */
+static void a_transformer_under_adamw_agrees_with_pytorch(void **state)
+{
+    NEED_BINARY();
+    if (dt_shared(GPT) == NULL)
+        skip();
+    char ini[4096];
+    snprintf(ini, sizeof ini,
+        "[model]\nname = gpt2\nlayers = 2\nwidth = 48\nheads = 4\nvocab = 65\ncontext = 32\n"
+        "weights = %s\n[data]\nsource = tensors\npath = %s\n"
+        "[train]\nbatch = 3\nsteps = 6\noptimizer = adamw\nlr = 0.001\nbeta1 = 0.9\n"
+        "beta2 = 0.95\neps = 1e-8\nweight_decay = 0.1\ndump_gradients = gpt.safetensors\n",
+        dt_shared(GPT "init.safetensors"), dt_shared(GPT "batches.safetensors"));
+    put_text("gpt.ini", ini);
+    run_quietly("gpt.ini --set run.dir=gpt");
+    char *text = cli_text(dt_shared(GPT "expected.json"));
+    cJSON *expected = parse_json(text, strlen(text));
+    const cJSON *tolerance = cJSON_GetObjectItemCaseSensitive(expected, "tolerance");
+    compare_losses(expected, "gpt");
+    assert_below(worst_tensor(in_workspace("gpt.safetensors"), dt_shared(GPT "grads.safetensors")),
+        number(tolerance, "gradient"), "a gradient");
+    char *final = weights_of("gpt");
+    assert_below(worst_tensor(final, dt_shared(GPT "final.safetensors")),
+        number(tolerance, "later_loss"), "a weight");
+    dt_free(final);
+    cJSON_Delete(expected);
+    dt_free(text);
+}
+
+/* --- the same run again --- */
+
+#define LENET                                                                                      \
+    "[model]\nname = lenet5\n[data]\nsamples = 256\n[train]\nlr = 0.05\nbatch = 32\nsteps = 6\n"
+
+static void equal_seeds_give_equal_bytes(void **state)
+{
+    NEED_BINARY();
+    put_text("lenet.ini", LENET);
+    run_quietly("lenet.ini --set run.dir=seed1");
+    run_quietly("lenet.ini --set run.dir=seed1again");
+    run_quietly("lenet.ini --set run.dir=seed2 --set train.seed=2");
+    assert_true(same_weights("seed1", "seed1again"));
+    assert_false(same_weights("seed1", "seed2"));
+}
+
+/* The library's backward-weights adds up in another order with other threads. */
+static void numbers_of_threads_agree_closely(void **state)
+{
+    NEED_BINARY();
+    put_text("lenet.ini", LENET);
+    cli.threads = "1";
+    run_quietly("lenet.ini --set run.dir=one_thread");
+    cli.threads = "2";
+    run_quietly("lenet.ini --set run.dir=two_threads");
+    cli.threads = NULL;
+    assert_below(weights_apart("one_thread", "two_threads"), 1e-4, "a weight");
+}
+
+/* --- micro-batches --- */
+
+static void micro_batches_add_up_to_the_batch(void **state)
+{
+    NEED_BINARY();
+    put_text("lenet.ini", LENET);
+    run_quietly("lenet.ini --set run.dir=whole --set train.dump_gradients=whole.safetensors");
+    run_quietly("lenet.ini --set run.dir=halves --set train.micro_batch=16 "
+                "--set train.dump_gradients=halves.safetensors");
+    run_quietly("lenet.ini --set run.dir=halves_wide --set train.micro_batch=16 "
+                "--set memory.policy=network_wide");
+    char *whole = dt_strdup(in_workspace("whole.safetensors"));
+    assert_below(worst_tensor(in_workspace("halves.safetensors"), whole), 1e-5, "a gradient");
+    dt_free(whole);
+    assert_true(same_weights("halves", "halves_wide"));
+}
+
+/* Dropout's masks are drawn by the sample's place in the batch, so they are the same ones. */
+static void micro_batches_drop_the_same_values(void **state)
+{
+    NEED_BINARY();
+    put_text("mlp.ini", "[model]\nname = mlp\nwidth = 8\ndropout = 0.5\n[data]\nsamples = 64\n"
+                        "[train]\nbatch = 16\nsteps = 4\n");
+    run_quietly("mlp.ini --set run.dir=drop16");
+    run_quietly("mlp.ini --set run.dir=drop4 --set train.micro_batch=4");
+    run_quietly("mlp.ini --set run.dir=keep16 --set model.dropout=0");
+    assert_below(weights_apart("drop4", "drop16"), 1e-4, "a weight");
+    assert_true(weights_apart("keep16", "drop16") > 1e-2);
+}
+
+enum { SAMPLES = 6, SIDE = 2, CHANNELS = 3, PIXELS = SIDE * SIDE };
+
+static void put_tensors(const char *below, const float *x, const int64_t *y)
+{
+    char header[256];
+    blob b = {0};
+    const size_t xs = SAMPLES * CHANNELS * PIXELS * sizeof *x, ys = SAMPLES * sizeof *y;
+    const int n = snprintf(header, sizeof header,
+        "{\"x\":{\"dtype\":\"F32\",\"shape\":[1,%d,%d,%d,%d],\"data_offsets\":[0,%zu]},"
+        "\"y\":{\"dtype\":\"I64\",\"shape\":[1,%d],\"data_offsets\":[%zu,%zu]}}",
+        SAMPLES, CHANNELS, SIDE, SIDE, xs, SAMPLES, xs, xs + ys);
+    blob_little(&b, (uint32_t)n, 4);
+    blob_little(&b, 0, 4);
+    blob_put(&b, header, (size_t)n);
+    blob_put(&b, x, xs);
+    blob_put(&b, y, ys);
+    put_file(in_workspace(below), b.p, b.n);
+    blob_free(&b);
+}
+
+/* PyTorch's update for each micro-batch in turn: 0.9 of the old, 0.1 of the micro-batch's mean and
+ * of its unbiased variance. */
+static void running_statistics_follow_each_micro_batch(void **state)
+{
+    NEED_BINARY();
+    float x[SAMPLES][CHANNELS][PIXELS];
+    const int64_t y[SAMPLES] = {0, 1, 1, 0, 1, 0};
+    for (int i = 0; i < SAMPLES * CHANNELS * PIXELS; i++)
+        (&x[0][0][0])[i] = (float)((i * 37 % 101) - 50) / 16 + (float)(i / 12);
+    put_tensors("x.safetensors", &x[0][0][0], y);
+    put_text("bn.ini", "[model]\nimage = 2\nclasses = 2\n[batchnorm bn]\n[fc f]\nout = 2\n"
+                       "[data]\nsource = tensors\npath = x.safetensors\n"
+                       "[train]\nbatch = 6\nmicro_batch = 2\nsteps = 1\n[run]\ndir = bn\n");
+    run_quietly("bn.ini");
+    float mean[CHANNELS], var[CHANNELS];
+    for (int c = 0; c < CHANNELS; c++) {
+        double m = 0, v = 1;
+        for (int first = 0; first < SAMPLES; first += 2) {
+            double sum = 0, squares = 0;
+            for (int i = 0; i < 2 * PIXELS; i++)
+                sum += (double)x[first + i / PIXELS][c][i % PIXELS];
+            for (int i = 0; i < 2 * PIXELS; i++) {
+                const double d = (double)x[first + i / PIXELS][c][i % PIXELS] - sum / (2 * PIXELS);
+                squares += d * d;
+            }
+            m = 0.9 * m + 0.1 * sum / (2 * PIXELS);
+            v = 0.9 * v + 0.1 * squares / (2 * PIXELS - 1);
+        }
+        mean[c] = (float)m;
+        var[c] = (float)v;
+    }
+    dt_st_file *f = NULL;
+    dt_err err = {0};
+    size_t n;
+    assert_ok(dt_st_open(&f, in_workspace("bn/" WEIGHTS), &err), &err);
+    float *got = read_tensor(f, "bn.running_mean", &n);
+    assert_int_equal(n, CHANNELS);
+    assert_below(dt_relative_error(got, mean, n), 1e-6, "the running mean");
+    dt_free(got);
+    got = read_tensor(f, "bn.running_var", &n);
+    assert_below(dt_relative_error(got, var, n), 1e-6, "the running variance");
+    dt_free(got);
+    dt_st_close(f);
+}
+
+/* --- epochs --- */
+
+static void last_partial_batches_are_trained_on(void **state)
+{
+    NEED_BINARY();
+    double samples[8];
+    put_text("lenet.ini", LENET);
+#define PARTIAL "lenet.ini --set train.steps=0 --set train.epochs=2 --set train.batch=8 "
+    run_quietly(PARTIAL "--set data.samples=22 --set run.dir=partial");
+    run_quietly(PARTIAL "--set data.samples=22 --set run.dir=partial4 --set train.micro_batch=4");
+    run_quietly(PARTIAL "--set data.samples=22 --set run.dir=dropped --set train.drop_last=on");
+    cJSON *o = summary_of("partial");
+    assert_true(number(o, "samples") == 44 && number(o, "steps") == 6 && number(o, "epochs") == 2);
+    cJSON_Delete(o);
+    o = summary_of("dropped");
+    assert_true(number(o, "samples") == 32 && number(o, "steps") == 4 && number(o, "epochs") == 2);
+    cJSON_Delete(o);
+    assert_int_equal(metrics_of("partial", "train", "epoch", samples, DT_COUNT(samples)), 6);
+    assert_true(samples[2] == 0 && samples[3] == 1);
+    assert_below(weights_apart("partial4", "partial"), 1e-5, "a weight");
+    assert_true(weights_apart("dropped", "partial") > 1e-3);
+}
+
+static void what_is_reached_first_ends_the_run(void **state)
+{
+    NEED_BINARY();
+    static const struct {
+        int steps, epochs, want;
+    } cases[] = {{3, 5, 3}, {9, 2, 4}, {4, 0, 4}, {0, 3, 6}};
+    put_text("lenet.ini", LENET);
+    for (size_t i = 0; i < DT_COUNT(cases); i++) {
+        char words[256];
+        double steps[16];
+        remove_all("length");
+        snprintf(words, sizeof words,
+            "lenet.ini --set run.dir=length --set data.samples=16 --set train.batch=8 "
+            "--set train.steps=%d --set train.epochs=%d",
+            cases[i].steps, cases[i].epochs);
+        run_quietly(words);
+        assert_int_equal(
+            metrics_of("length", "train", "step", steps, DT_COUNT(steps)), cases[i].want);
+    }
+}
+
+/* A set smaller than the batch is one batch of its own size: its mean is over what is there. */
+static void a_partial_batch_is_a_batch_of_its_size(void **state)
+{
+    NEED_BINARY();
+    put_text("lenet.ini", LENET);
+    run_quietly("lenet.ini --set data.samples=12 --set run.dir=of32");
+    run_quietly("lenet.ini --set data.samples=12 --set run.dir=of12 --set train.batch=12");
+    assert_below(weights_apart("of32", "of12"), 1e-5, "a weight");
+    cJSON *o = summary_of("of32");
+    assert_true(number(o, "samples") == 72);
+    cJSON_Delete(o);
+}
+
+/* The set for evaluation has 256 pictures: 5 batches of 48 and one of 16. */
+static void evaluation_covers_the_last_partial_batch(void **state)
+{
+    NEED_BINARY();
+    static const char *const keys[] = {"loss", "top1", "top5", "samples"};
+    put_text("lenet.ini", LENET);
+    run_quietly("lenet.ini --set run.dir=trained");
+    for (size_t i = 0; i < DT_COUNT(keys); i++) {
+        double trained[4], partial[4];
+        if (i == 0)
+            run_quietly("lenet.ini --set model.weights=trained/" WEIGHTS
+                        " --set train.steps=1 --set train.lr=1e-12 --set train.momentum=0 "
+                        "--set train.batch=48 --set run.dir=evaluated");
+        assert_int_equal(metrics_of("trained", "eval", keys[i], trained, DT_COUNT(trained)), 1);
+        assert_int_equal(metrics_of("evaluated", "eval", keys[i], partial, DT_COUNT(partial)), 1);
+        assert_below(fabs(partial[0] - trained[0]) / trained[0], i == 0 ? 1e-6 : 0, keys[i]);
+        if (i == 3)
+            assert_true(partial[0] == 256);
+    }
+}
+
+static void weights_of_a_run_go_on_in_another(void **state)
+{
+    NEED_BINARY();
+    double trained[4], again[4];
+    put_text("lenet.ini", LENET);
+    run_quietly("lenet.ini --set run.dir=from");
+    run_quietly("lenet.ini --set run.dir=to --set model.weights=from/" WEIGHTS
+                " --set train.steps=1 --set train.lr=1e-12 --set train.momentum=0 "
+                "--set memory.policy=network_wide");
+    assert_int_equal(metrics_of("from", "eval", "loss", trained, DT_COUNT(trained)), 1);
+    assert_int_equal(metrics_of("to", "eval", "loss", again, DT_COUNT(again)), 1);
+    assert_true(trained[0] == again[0]);
+    assert_below(weights_apart("to", "from"), 1e-9, "a weight");
+}
+
+/* One step of plain SGD from the same weights: w - lr * (g + decay * w). */
+static void weight_decay_takes_its_share_of_each_weight(void **state)
+{
+    NEED_BINARY();
+    put_text("lenet.ini", LENET);
+#define ONE_STEP                                                                                   \
+    "lenet.ini --set model.weights=start/" WEIGHTS " --set train.steps=1 --set train.lr=0.5 "      \
+    "--set train.momentum=0 "
+    run_quietly("lenet.ini --set run.dir=start");
+    run_quietly(ONE_STEP "--set train.weight_decay=0 --set run.dir=free");
+    run_quietly(ONE_STEP "--set train.weight_decay=0.25 --set run.dir=decayed");
+    dt_st_file *f[3] = {NULL};
+    static const char *const files[] = {"start/" WEIGHTS, "free/" WEIGHTS, "decayed/" WEIGHTS};
+    dt_err err = {0};
+    for (int i = 0; i < 3; i++)
+        assert_ok(dt_st_open(&f[i], in_workspace(files[i]), &err), &err);
+    for (size_t t = 0; t < dt_st_count(f[0]); t++) {
+        size_t n;
+        float *w[3];
+        for (int i = 0; i < 3; i++)
+            w[i] = read_tensor(f[i], dt_st_at(f[0], t)->name, &n);
+        for (size_t k = 0; k < n; k++)
+            w[1][k] -= 0.5f * 0.25f * w[0][k];
+        assert_below(dt_relative_error(w[2], w[1], n), 1e-6, dt_st_at(f[0], t)->name);
+        for (int i = 0; i < 3; i++)
+            dt_free(w[i]);
+    }
+    for (int i = 0; i < 3; i++)
+        dt_st_close(f[i]);
+}
+
+static void no_decay_leaves_biases_alone(void **state)
+{
+    NEED_BINARY();
+    put_text("lenet.ini", LENET);
+    if (!is_there("start"))
+        run_quietly("lenet.ini --set run.dir=start");
+    run_quietly(ONE_STEP "--set train.weight_decay=0 --set run.dir=all_free");
+    run_quietly(ONE_STEP "--set train.weight_decay=0.25 --set run.dir=all_decayed");
+    run_quietly(
+        ONE_STEP "--set train.weight_decay=0.25 --set train.no_decay=on --set run.dir=some");
+    dt_st_file *f[3] = {NULL};
+    static const char *const files[] = {
+        "some/" WEIGHTS, "all_free/" WEIGHTS, "all_decayed/" WEIGHTS};
+    dt_err err = {0};
+    size_t biases = 0;
+    for (int i = 0; i < 3; i++)
+        assert_ok(dt_st_open(&f[i], in_workspace(files[i]), &err), &err);
+    for (size_t t = 0; t < dt_st_count(f[0]); t++) {
+        const char *name = dt_st_at(f[0], t)->name;
+        const bool bias = strstr(name, "bias") != NULL;
+        size_t n;
+        float *w[3];
+        for (int i = 0; i < 3; i++)
+            w[i] = read_tensor(f[i], name, &n);
+        assert_memory_equal(w[0], w[bias ? 1 : 2], n * sizeof *w[0]);
+        assert_true(memcmp(w[0], w[bias ? 2 : 1], n * sizeof *w[0]) != 0);
+        biases += bias;
+        for (int i = 0; i < 3; i++)
+            dt_free(w[i]);
+    }
+    assert_true(biases > 0 && biases < dt_st_count(f[0]));
+    for (int i = 0; i < 3; i++)
+        dt_st_close(f[i]);
+}
+
+/* ||a - b||, or ||a|| without b, over all tensors. */
+static double distance(const char *a, const char *b)
+{
+    dt_st_file *f = NULL, *g = NULL;
+    dt_err err = {0};
+    double sum = 0;
+    assert_ok(dt_st_open(&f, a, &err), &err);
+    if (b != NULL)
+        assert_ok(dt_st_open(&g, b, &err), &err);
+    for (size_t t = 0; t < dt_st_count(f); t++) {
+        size_t n;
+        const char *name = dt_st_at(f, t)->name;
+        float *v = read_tensor(f, name, &n), *w = g != NULL ? read_tensor(g, name, &n) : NULL;
+        for (size_t i = 0; i < n; i++) {
+            const double d = (double)v[i] - (w != NULL ? (double)w[i] : 0);
+            sum += d * d;
+        }
+        dt_free(v);
+        dt_free(w);
+    }
+    dt_st_close(f);
+    dt_st_close(g);
+    return sqrt(sum);
+}
+
+/* Plain SGD moves the weights by lr times the norm, and the norm told is that before clipping. */
+static void clipping_scales_all_gradients_together(void **state)
+{
+    NEED_BINARY();
+    double norm[2];
+    put_text("lenet.ini", LENET);
+    if (!is_there("start"))
+        run_quietly("lenet.ini --set run.dir=start");
+    run_quietly(ONE_STEP "--set train.weight_decay=0 --set run.dir=unclipped "
+                         "--set train.dump_gradients=clip.safetensors");
+    run_quietly(ONE_STEP "--set train.weight_decay=0 --set train.clip=0.01 --set run.dir=short");
+    run_quietly(ONE_STEP "--set train.weight_decay=0 --set train.clip=1e6 --set run.dir=long");
+    run_quietly(ONE_STEP "--set train.weight_decay=0 --set train.clip=0.01 --set run.dir=parts "
+                         "--set train.micro_batch=8");
+    const double real = distance(in_workspace("clip.safetensors"), NULL);
+    assert_true(real > 0.02); /* so it is clipped */
+    assert_int_equal(metrics_of("short", "train", "grad_norm", norm, 2), 1);
+    assert_below(fabs(norm[0] / real - 1), 1e-6, "the norm");
+    assert_int_equal(metrics_of("parts", "train", "grad_norm", norm, 2), 1);
+    assert_below(fabs(norm[0] / real - 1), 1e-4, "the norm of micro-batches added up");
+    char *start = weights_of("start"), *end = weights_of("short");
+    assert_below(fabs(distance(end, start) / (0.5 * 0.01) - 1), 1e-3, "the way");
+    dt_free(start);
+    dt_free(end);
+    assert_true(same_weights("long", "unclipped"));
+}
+
+static void label_smoothing_changes_the_loss_that_is_trained_on(void **state)
+{
+    NEED_BINARY();
+    double sharp[2], smooth[2];
+    put_text("lenet.ini", LENET);
+    if (!is_there("start"))
+        run_quietly("lenet.ini --set run.dir=start");
+    run_quietly(ONE_STEP "--set run.dir=sharp");
+    run_quietly(ONE_STEP "--set run.dir=smooth --set train.label_smoothing=0.5");
+    assert_int_equal(metrics_of("sharp", "train", "loss", sharp, 2), 1);
+    assert_int_equal(metrics_of("smooth", "train", "loss", smooth, 2), 1);
+    assert_true(fabs(sharp[0] - smooth[0]) > 1e-6);
+    assert_false(same_weights("sharp", "smooth"));
+}
+
+static void every_optimizer_is_exact_under_other_policies(void **state)
+{
+    NEED_BINARY();
+    static const char *const how[] = {"adam", "adamw", "sgd --set train.nesterov=on"};
+    char words[512];
+    put_text("lenet.ini", LENET);
+    for (size_t i = 0; i < DT_COUNT(how); i++) {
+        for (int k = 0; k < 2; k++) {
+            snprintf(words, sizeof words,
+                "lenet.ini --set run.dir=o%zu%d --set memory.policy=%s --set train.clip=0.5 "
+                "--set train.lr=0.001 --set train.schedule=cosine --set train.warmup=2 "
+                "--set train.optimizer=%s",
+                i, k, k == 0 ? "keep_all" : "vdnn_all", how[i]);
+            run_quietly(words);
+        }
+        char a[16], b[16];
+        snprintf(a, sizeof a, "o%zu0", i);
+        snprintf(b, sizeof b, "o%zu1", i);
+        assert_true(same_weights(a, b));
+    }
+    assert_false(same_weights("o00", "o10"));
+}
+
+static void milestones_lower_the_learning_rate(void **state)
+{
+    NEED_BINARY();
+    double lr[32];
+    put_text("lenet.ini", LENET);
+    run_quietly("lenet.ini --set run.dir=steps --set data.samples=20 --set train.batch=10 "
+                "--set train.steps=0 --set train.epochs=5 --set train.schedule=step "
+                "--set train.milestones=1,3 --set train.gamma=0.5 --set train.lr=0.08");
+    assert_int_equal(metrics_of("steps", "train", "lr", lr, DT_COUNT(lr)), 10);
+    for (int i = 0; i < 10; i++) {
+        const int epoch = i / 2;
+        const double want = epoch < 1 ? 0.08 : epoch < 3 ? 0.04 : 0.02;
+        assert_below(fabs(lr[i] - want), 1e-9, "lr");
+    }
+}
+
+static void training_learns(void **state)
+{
+    NEED_BINARY();
+    double loss[128], top1[16];
+    put_text("lenet.ini", LENET);
+    run_quietly("lenet.ini --set run.dir=learnt --set data.samples=512 --set train.steps=96");
+    assert_int_equal(metrics_of("learnt", "train", "loss", loss, DT_COUNT(loss)), 96);
+    const int n = metrics_of("learnt", "eval", "top1", top1, DT_COUNT(top1));
+    assert_true(n > 0 && loss[95] < 0.7 * loss[0]);
+    assert_true(top1[n - 1] > 0.3); /* of 8 classes, 1 in 8 by chance */
+}
+
+/* --- signals --- */
+
+static off_t metrics_bytes(const char *run)
+{
+    struct stat st;
+    char below[128];
+    snprintf(below, sizeof below, "%s/metrics.jsonl", run);
+    return stat(in_workspace(below), &st) == 0 ? st.st_size : 0;
+}
+
+/* A few steps more than @bytes of metrics tell of. */
+static void wait_for_steps(const char *run, off_t bytes)
+{
+    for (int i = 0; i < 4000; i++) {
+        if (metrics_bytes(run) > bytes + 500)
+            return;
+        nanosleep(&(struct timespec){0, 5000000}, NULL);
+    }
+    fail_msg("no steps within 20 seconds");
+}
+
+static void a_signal_ends_a_run_after_saving(void **state)
+{
+    NEED_BINARY();
+    static const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1};
+    put_text("lenet.ini", LENET);
+    for (size_t i = 0; i < DT_COUNT(signals); i++) {
+        static double steps[1 << 20];
+        remove_all("stopped");
+        const pid_t child =
+            cli_start("lenet.ini --set run.dir=stopped --set train.steps=1000000000", NULL);
+        wait_for_steps("stopped", 0);
+        assert_int_equal(kill(child, signals[i]), 0);
+        ran r = cli_wait(child);
+        assert_code(&r, DT_E_STOPPED);
+        assert_has(r.err, "stopped");
+        cli_done(&r);
+        cJSON *o = summary_of("stopped");
+        assert_true(is_text(o, "status", "stopped") && number(o, "exit_code") == DT_E_STOPPED);
+        assert_int_equal(metrics_of("stopped", "train", "step", steps, DT_COUNT(steps)),
+            (int)number(o, "steps"));
+        cJSON_Delete(o);
+        remove_all("go_on");
+        run_quietly("lenet.ini --set run.dir=go_on --set model.weights=stopped/" WEIGHTS
+                    " --set train.steps=1");
+    }
+}
+
+static void ignore_hangup(void)
+{
+    signal(SIGHUP, SIG_IGN);
+}
+
+/* As under nohup: what the caller ignores stays ignored. */
+static void a_signal_that_is_ignored_stays_so(void **state)
+{
+    NEED_BINARY();
+    put_text("lenet.ini", LENET);
+    remove_all("stopped");
+    cli.child = ignore_hangup;
+    const pid_t child =
+        cli_start("lenet.ini --set run.dir=stopped --set train.steps=1000000000", NULL);
+    cli.child = NULL;
+    wait_for_steps("stopped", 0);
+    assert_int_equal(kill(child, SIGHUP), 0);
+    wait_for_steps("stopped", metrics_bytes("stopped"));
+    assert_int_equal(kill(child, SIGTERM), 0);
+    ran r = cli_wait(child);
+    assert_code(&r, DT_E_STOPPED);
+    cli_done(&r);
+}
+
+/* Both signals wait while the process is stopped, so neither can come too late. */
+static void a_second_signal_ends_it_at_once(void **state)
+{
+    NEED_BINARY();
+    put_text("lenet.ini", LENET);
+    cli.threads = "1";
+    const pid_t child =
+        cli_start("lenet.ini --set run.dir=killed --set train.steps=1000000000", NULL);
+    cli.threads = NULL;
+    wait_for_steps("killed", 0);
+    assert_int_equal(kill(child, SIGSTOP), 0);
+    assert_int_equal(kill(child, SIGTERM), 0);
+    assert_int_equal(kill(child, SIGINT), 0);
+    assert_int_equal(kill(child, SIGCONT), 0);
+    ran r = cli_wait(child);
+    if (r.code != 128 + SIGTERM && r.code != 128 + SIGINT)
+        assert_code(&r, 128 + SIGINT);
+    cli_done(&r);
+    assert_false(is_there("killed/" WEIGHTS));
+    dt_free(snapshot("killed")); /* no temporary file is left */
+    r = cli_run("lenet.ini --set run.dir=killed", NULL);
+    assert_code(&r, DT_E_BUSY);
+    assert_has(r.err, "holds a run that did not finish");
+    cli_done(&r);
+}
+
+#define T(f) cmocka_unit_test(f)
+DT_TEST_GROUP(training)
+{
+    const struct CMUnitTest tests[] = {
+        T(six_steps_agree_with_pytorch),
+        T(a_transformer_under_adamw_agrees_with_pytorch),
+        T(equal_seeds_give_equal_bytes),
+        T(numbers_of_threads_agree_closely),
+        T(micro_batches_add_up_to_the_batch),
+        T(micro_batches_drop_the_same_values),
+        T(running_statistics_follow_each_micro_batch),
+        T(last_partial_batches_are_trained_on),
+        T(what_is_reached_first_ends_the_run),
+        T(a_partial_batch_is_a_batch_of_its_size),
+        T(evaluation_covers_the_last_partial_batch),
+        T(weights_of_a_run_go_on_in_another),
+        T(weight_decay_takes_its_share_of_each_weight),
+        T(no_decay_leaves_biases_alone),
+        T(clipping_scales_all_gradients_together),
+        T(label_smoothing_changes_the_loss_that_is_trained_on),
+        T(every_optimizer_is_exact_under_other_policies),
+        T(milestones_lower_the_learning_rate),
+        T(training_learns),
+        T(a_signal_ends_a_run_after_saving),
+        T(a_signal_that_is_ignored_stays_so),
+        T(a_second_signal_ends_it_at_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,477 @@
+/* Layers that can be computed in several ways: the table of ways, the two of a 3x3 convolution on
+ * the processor, and fit, which is compared with a choice that plans every step of its own. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/cpu.h"
+#include "engine/runner/runner.h"
+#include "layers/conv.h"
+#include "layers/onednn/onednn.h"
+#include "layers/plain.h"
+#include "memory/fit.h"
+#include "memory/lower/lower.h"
+#include "tests/fixture/check.h"
+#include "tests/fixture/layer_check.h"
+#include "tests/fixture/planned.h"
+#include "tests/fixture/random_graph.h"
+
+static void slower_ways_take_fewer_bytes(void **state)
+{
+    (void)state;
+    dt_ways w = {0};
+    dt_ways_add(&w, "a", 100);
+    dt_ways_add(&w, "as large", 100);
+    dt_ways_add(&w, "b", 40);
+    dt_ways_add(&w, "c", 0);
+    assert_int_equal(w.n, 3);
+    assert_int_equal(dt_ways_within(&w, DT_ROOM_ANY), 0);
+    assert_int_equal(dt_ways_within(&w, 100), 0);
+    assert_int_equal(dt_ways_within(&w, 99), 1);
+    assert_int_equal(dt_ways_within(&w, 39), 2);
+    assert_int_equal(dt_ways_within(&w, DT_ROOM_LEAST), 2);
+    for (size_t i = 0; i < 2 * DT_MAX_WAYS; i++)
+        dt_ways_add(&w, "later", 90 - i);
+    assert_int_equal(w.n, 3);
+    w.way[2].bytes = 30;
+    for (size_t i = 0; i < 2 * DT_MAX_WAYS; i++)
+        dt_ways_add(&w, "later", 29 - i);
+    assert_int_equal(w.n, DT_MAX_WAYS);
+    assert_int_equal(w.way[DT_MAX_WAYS - 1].bytes, 29 - 2 * DT_MAX_WAYS + 1);
+    assert_int_equal(dt_ways_within(&w, DT_ROOM_LEAST), DT_MAX_WAYS - 1);
+}
+
+/* --- the processor's convolutions --- */
+
+/* One node, whose ways are asked for. */
+typedef struct single {
+    dt_graph *g;
+    dt_call call;
+} single;
+
+static single open_single(const dt_conv *o, int64_t c)
+{
+    const int32_t in = DT_GRAPH_INPUT;
+    int32_t id;
+    single s;
+    dt_err err = {0};
+    assert_ok(dt_graph_create(&s.g, "single", (dt_shape){1, 9, 9, c}, 10, &err), &err);
+    assert_ok(dt_graph_add(s.g, &dt_layer_conv, "layer", o, &in, 1, &id, &err), &err);
+    s.call = (dt_call){.node = &s.g->node[id], .graph = s.g, .n = 2, .home_n = 2, .needs_dx = true};
+    return s;
+}
+
+static dt_facts facts_in(single *s, dt_form_kind form, size_t room)
+{
+    dt_facts f;
+    dt_err err = {0};
+    s->call.form = form;
+    dt_set_rooms(s->g, room);
+    assert_ok(dt_call_facts(&s->call, &dt_layer_conv, DT_CPU, &f, &err), &err);
+    return f;
+}
+
+static void the_room_decides_between_winograd_and_the_library(void **state)
+{
+    (void)state;
+    if (!dt_onednn_avx512()) /* where the library may want more */
+        skip();
+    const dt_conv o = {64, 3, 1, 1, 1, 1, true};
+    single s = open_single(&o, 64);
+    dt_err err = {0};
+    for (int k = 0; k < DT_ROOMS; k++) {
+        dt_ways w;
+        s.call.form = dt_room_form(k);
+        assert_ok(dt_call_ways(&s.call, &dt_layer_conv, DT_CPU, &w, &err), &err);
+        assert_int_equal(w.n, 2);
+        for (int i = 0; i < w.n; i++) {
+            const dt_facts f = facts_in(&s, dt_room_form(k), w.way[i].bytes);
+            assert_string_equal(f.impl, w.way[i].impl);
+            assert_int_equal(dt_facts_bytes(&f), w.way[i].bytes);
+        }
+        assert_string_equal(facts_in(&s, dt_room_form(k), w.way[0].bytes - 1).impl, w.way[1].impl);
+        assert_string_equal(facts_in(&s, dt_room_form(k), DT_ROOM_ANY).impl, "winograd:2x2_3x3");
+        assert_null(strstr(facts_in(&s, dt_room_form(k), DT_ROOM_LEAST).impl, "winograd"));
+    }
+    assert_string_equal(
+        facts_in(&s, DT_EVAL, DT_ROOM_LEAST).impl, facts_in(&s, DT_FORWARD, DT_ROOM_LEAST).impl);
+    dt_graph_destroy(s.g);
+}
+
+static void other_convolutions_have_no_choice(void **state)
+{
+    (void)state;
+    const dt_conv strided = {64, 3, 2, 1, 1, 1, true}, narrow = {8, 3, 1, 1, 1, 1, true};
+    const struct {
+        const dt_conv *o;
+        int64_t c;
+    } cases[] = {{&strided, 64}, {&narrow, 64}, {&narrow, 3}};
+    dt_err err = {0};
+    for (size_t i = 0; i < DT_COUNT(cases); i++) {
+        single s = open_single(cases[i].o, cases[i].c);
+        dt_ways w = {.n = -1};
+        s.call.form = DT_FORWARD;
+        assert_ok(dt_call_ways(&s.call, &dt_layer_conv, DT_CPU, &w, &err), &err);
+        assert_int_equal(w.n, 0);
+        assert_string_equal(facts_in(&s, DT_FORWARD, DT_ROOM_ANY).impl,
+            facts_in(&s, DT_FORWARD, DT_ROOM_LEAST).impl);
+        dt_graph_destroy(s.g);
+    }
+}
+
+/* Two algorithms, one result; and two micro-batches, so that gradients come in other layouts. */
+static void ways_agree(void **state)
+{
+    (void)state;
+    if (!dt_onednn_avx512())
+        skip();
+    enum { C = 64, OUT = 80, N = 3, SIDE = 9 };
+    dt_conv o = {OUT, 3, 1, 1, 1, 1, true};
+    const dt_shape x = {1, SIDE, SIDE, C}, y = {1, SIDE, SIDE, OUT};
+    float *values[4] = {dt_random_values((size_t)(N * dt_shape_sample(&x)), 1),
+        dt_random_values(OUT * C * 9, 2), dt_random_values(OUT, 3),
+        dt_random_values((size_t)(N * dt_shape_sample(&y)), 4)};
+    dt_layer_run r[3];
+    for (int i = 0; i < 3; i++) {
+        r[i] = (dt_layer_run){.desc = &dt_layer_conv,
+            .opts = &o,
+            .n = N,
+            .home_n = i == 2 ? 1 : N,
+            .n_x = 1,
+            .x = {x},
+            .room = i == 0 ? DT_ROOM_ANY : DT_ROOM_LEAST,
+            .in = {values[0]},
+            .param = {values[1], values[2]},
+            .dy = values[3]};
+        dt_layer_check(&r[i]);
+    }
+    for (int i = 1; i < 3; i++) {
+        const struct {
+            const float *got, *want;
+            int64_t n;
+        } all[] = {{r[i].got_y, r[0].got_y, N * dt_shape_sample(&y)},
+            {r[i].got_dx[0], r[0].got_dx[0], N * dt_shape_sample(&x)},
+            {r[i].got_dparam[0], r[0].got_dparam[0], OUT * C * 9},
+            {r[i].got_dparam[1], r[0].got_dparam[1], OUT}};
+        for (size_t k = 0; k < DT_COUNT(all); k++)
+            assert_true(dt_relative_error(all[k].got, all[k].want, (size_t)all[k].n) < 2e-6);
+    }
+    assert_memory_not_equal(r[0].got_y, r[1].got_y, sizeof(float) * N * SIDE * SIDE * OUT);
+    for (int i = 0; i < 3; i++)
+        dt_layer_check_free(&r[i]);
+    for (int i = 0; i < 4; i++)
+        free(values[i]);
+}
+
+/* --- fit --- */
+
+enum { CONVS = 4, BATCH = 2, SEEDS = 60 };
+
+static dt_ways made_up[CONVS][DT_ROOMS];
+
+static int conv_of(const dt_call *c)
+{
+    return c->node->name[4] - '0'; /* "conv0" */
+}
+
+static dt_status made_up_ways(const dt_call *c, dt_ways *w, dt_err *err)
+{
+    (void)err;
+    *w = made_up[conv_of(c)][dt_form_room(c->form)];
+    return DT_OK;
+}
+
+static dt_status made_up_facts(const dt_call *c, dt_facts *f, dt_err *err)
+{
+    (void)err;
+    const int direction = dt_form_room(c->form);
+    const dt_ways *w = &made_up[conv_of(c)][direction];
+    const int i = dt_ways_within(w, c->node->room[direction]);
+    f->work_bytes = w->way[i].bytes;
+    memcpy(f->impl, w->way[i].impl, sizeof f->impl);
+    return DT_OK;
+}
+
+static const dt_kernels made_up_kernels = {.facts = made_up_facts, .ways = made_up_ways};
+
+static void make_up(dt_dice *d)
+{
+    for (int i = 0; i < CONVS; i++)
+        for (int k = 0; k < DT_ROOMS; k++) {
+            dt_ways *w = &made_up[i][k];
+            w->n = 0;
+            size_t bytes = dt_roll(d, 16384) + 2;
+            for (uint32_t n = dt_roll(d, 4) + 1; n > 0; n--) {
+                char name[DT_IMPL_BYTES];
+                snprintf(name, sizeof name, "way %zu", bytes);
+                dt_ways_add(w, name, bytes);
+                bytes = bytes > 0 ? dt_roll(d, (uint32_t)bytes) : 0;
+            }
+        }
+}
+
+/* A chain of convolutions and its plans.
+ * @by_bound: their peaks are the sums of live bytes, not where the pool has put them: with one more
+ * byte a pool may by chance do better, and then the order of choices tells */
+typedef struct chain {
+    dt_graph *g;
+    const char *policies;
+    bool by_bound;
+    dt_map *map;
+    dt_planned made[2];
+    dt_fitted all[2];
+    int plans; /* made so far */
+} chain;
+
+static chain open_chain(dt_dice *d, bool by_bound)
+{
+    static const char *const policies[] = {"keep_all", "vdnn_all", "chen_sqrt"};
+    static dt_layer_desc conv;
+    chain c = {.policies = policies[dt_roll(d, DT_COUNT(policies))], .by_bound = by_bound};
+    dt_err err = {0};
+    int32_t id = DT_GRAPH_INPUT;
+    conv = dt_layer_conv;
+    conv.cpu = &made_up_kernels;
+    assert_ok(dt_graph_create(&c.g, "chain", (dt_shape){1, 8, 8, 3}, 10, &err), &err);
+    for (int i = 0; i < CONVS; i++) {
+        const bool last = i + 1 == CONVS;
+        const dt_conv o = {
+            last ? 10 : dt_roll(d, 16) + 1, last ? 8 : 3, 1, last ? 0 : 1, 1, 1, true};
+        char name[16];
+        int32_t in = id;
+        snprintf(name, sizeof name, "conv%d", i);
+        assert_ok(dt_graph_add(c.g, &conv, name, &o, &in, 1, &id, &err), &err);
+        in = id;
+        snprintf(name, sizeof name, "relu%d", i);
+        if (!last)
+            assert_ok(dt_graph_add(c.g, &dt_layer_relu, name, NULL, &in, 1, &id, &err), &err);
+    }
+    assert_ok(
+        dt_graph_add(c.g, &dt_layer_cross_entropy, "loss", NULL, &(int32_t){id}, 1, &id, &err),
+        &err);
+    make_up(d);
+    assert_ok(dt_map_create(&c.map, c.g, DT_CPU, BATCH, 1, &err), &err);
+    return c;
+}
+
+static void forget(chain *c)
+{
+    for (int i = 0; i < 2; i++) {
+        dt_plan_destroy(c->made[i].plan);
+        dt_program_destroy(c->made[i].program);
+        c->made[i] = (dt_planned){0};
+    }
+}
+
+static void close_chain(chain *c)
+{
+    forget(c);
+    dt_map_destroy(c->map);
+    dt_graph_destroy(c->g);
+}
+
+static dt_status plan_chain(void *self, const dt_fitted **all, size_t *n, dt_err *err)
+{
+    chain *c = self;
+    static const dt_program_kind kinds[2] = {DT_PROGRAM_FIRST, DT_PROGRAM_EVAL};
+    forget(c);
+    for (int i = 0; i < 2; i++) {
+        const dt_program_opts o = {c->g, c->map, DT_CPU, kinds[i], BATCH, BATCH,
+            {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd}};
+        DT_CHECK(dt_program_create(&c->made[i].program, &o, err));
+        dt_rewrite(c->made[i].program, c->policies);
+        c->made[i].plan = dt_planned_by(c->made[i].program, c->policies, "greedy");
+        if (c->by_bound)
+            c->made[i].plan->peak = c->made[i].plan->bound;
+        c->all[i] = (dt_fitted){c->made[i].program, c->made[i].plan};
+    }
+    c->plans++;
+    *all = c->all;
+    *n = 2;
+    return DT_OK;
+}
+
+static uint64_t peak_now(chain *c)
+{
+    const dt_fitted *all;
+    size_t n;
+    dt_err err = {0};
+    assert_ok(plan_chain(c, &all, &n, &err), &err);
+    return all[0].plan->peak > all[1].plan->peak ? all[0].plan->peak : all[1].plan->peak;
+}
+
+/* The choices in the order in which they first run; there is no gradient of the image. */
+enum { CHOICES = CONVS * DT_ROOMS - 1 };
+
+static void find_choice(int i, int *conv, int *direction)
+{
+    const int back = i - CONVS;
+    *conv = back < 0 ? i : CONVS - 1 - back / 2;
+    *direction = back < 0 ? 0 : 1 + back % 2;
+}
+
+static size_t *room_of(const chain *c, int i)
+{
+    int conv, direction;
+    find_choice(i, &conv, &direction);
+    return &c->g->node[2 * conv].room[direction];
+}
+
+static const dt_ways *ways_of(int i)
+{
+    int conv, direction;
+    find_choice(i, &conv, &direction);
+    return &made_up[conv][direction];
+}
+
+static int chosen(const chain *c, int i)
+{
+    return dt_ways_within(ways_of(i), *room_of(c, i));
+}
+
+/* Choice by choice, every way from the fastest, a plan of each. */
+static void choose_one_by_one(chain *c, uint64_t ceiling)
+{
+    dt_set_rooms(c->g, DT_ROOM_LEAST);
+    for (int i = 0; i < CHOICES; i++)
+        for (int k = 0; k < ways_of(i)->n; k++) {
+            const size_t bytes = ways_of(i)->way[k].bytes;
+            *room_of(c, i) = bytes > 0 ? bytes : DT_ROOM_LEAST;
+            if (peak_now(c) <= ceiling)
+                break;
+        }
+}
+
+static void fit_takes_the_fastest_that_fits(void **state)
+{
+    (void)state;
+    dt_err err = {0};
+    int faster = 0, limited = 0, other = 0, asked = 0, alone = 0;
+    for (uint64_t seed = 0; seed < SEEDS; seed++) {
+        dt_dice d = {seed, 0};
+        chain c = open_chain(&d, seed % 2 == 0);
+        int way[CHOICES];
+        dt_set_rooms(c.g, DT_ROOM_LEAST);
+        const uint64_t small = peak_now(&c);
+        const uint64_t budget = seed % 3 == 0 ? small + dt_roll(&d, 16384) : seed % 3 == 1 ? 1 : 0;
+        const uint64_t ceiling = budget > small ? budget : small;
+        const dt_fit_env e = {c.g, budget, plan_chain, &c};
+        c.plans = 0;
+        assert_ok(dt_fit_rooms(&e, &err), &err);
+        asked += c.plans;
+        assert_true(peak_now(&c) <= ceiling);
+        for (int i = 0; i < CHOICES; i++)
+            way[i] = chosen(&c, i);
+        c.plans = 0;
+        choose_one_by_one(&c, ceiling);
+        alone += c.plans;
+        for (int i = 0; i < CHOICES; i++) {
+            if (way[i] != chosen(&c, i) && c.by_bound)
+                fail_msg("seed %d, %s: choice %d: way %d, one by one %d", (int)seed, c.policies, i,
+                    way[i], chosen(&c, i));
+            other += way[i] != chosen(&c, i);
+            faster += way[i] + 1 < ways_of(i)->n;
+            limited += way[i] > 0;
+        }
+        close_chain(&c);
+    }
+    assert_true(faster > SEEDS && limited > SEEDS); /* or nothing was put to the test */
+    assert_true(other < SEEDS / 2 * CHOICES / 20);
+    assert_true(asked < alone / 2);
+}
+
+static void a_larger_budget_never_slows_an_op(void **state)
+{
+    (void)state;
+    dt_err err = {0};
+    for (uint64_t seed = 0; seed < SEEDS / 4; seed++) {
+        dt_dice d = {seed, 0};
+        chain c = open_chain(&d, true);
+        int before[CHOICES];
+        dt_set_rooms(c.g, DT_ROOM_LEAST);
+        const uint64_t small = peak_now(&c);
+        for (uint64_t more = 0; more <= 16384; more += 2048) {
+            const dt_fit_env e = {c.g, small + more, plan_chain, &c};
+            assert_ok(dt_fit_rooms(&e, &err), &err);
+            for (int i = 0; i < CHOICES; i++) {
+                assert_true(more == 0 || chosen(&c, i) <= before[i]);
+                before[i] = chosen(&c, i);
+            }
+        }
+        for (int i = 0; i < CHOICES; i++)
+            assert_int_equal(before[i], 0);
+        close_chain(&c);
+    }
+}
+
+static void a_plan_names_the_ways_it_is_for(void **state)
+{
+    (void)state;
+    dt_dice d = {5, 0};
+    chain c = open_chain(&d, true);
+    for (int small = 0; small < 2; small++) {
+        dt_set_rooms(c.g, small ? DT_ROOM_LEAST : DT_ROOM_ANY);
+        (void)peak_now(&c);
+        const dt_plan *p = c.made[0].plan;
+        for (size_t i = 0; i < p->n_op; i++) {
+            const dt_plan_op *op = &p->op[i];
+            const bool conv = strncmp(op->name, "conv", 4) == 0;
+            if (!small || !conv) {
+                assert_string_equal(op->way, "");
+                continue;
+            }
+            const char *form = strchr(op->name, '.') + 1;
+            const int direction = strcmp(form, "bw") == 0 ? 1 : strcmp(form, "bd") == 0 ? 2 : 0;
+            const dt_ways *w = &made_up[op->name[4] - '0'][direction];
+            assert_string_equal(op->way, w->n > 1 ? w->way[w->n - 1].impl : "");
+            assert_int_equal(op->work, w->n > 1 ? w->way[w->n - 1].bytes : 0);
+        }
+    }
+    close_chain(&c);
+}
+
+static void a_plan_of_other_ways_is_not_run(void **state)
+{
+    (void)state;
+    const dt_conv ours = {64, 3, 1, 1, 1, 1, true}, scores = {10, 8, 1, 0, 1, 1, true};
+    dt_graph *g;
+    dt_runner *r;
+    int32_t in = DT_GRAPH_INPUT, id;
+    int plan;
+    dt_err err = {0};
+    if (!dt_onednn_avx512())
+        skip();
+    assert_ok(dt_graph_create(&g, "g", (dt_shape){1, 8, 8, 64}, 10, &err), &err);
+    assert_ok(dt_graph_add(g, &dt_layer_conv, "c", &ours, &in, 1, &id, &err), &err);
+    in = id;
+    assert_ok(dt_graph_add(g, &dt_layer_conv, "s", &scores, &in, 1, &id, &err), &err);
+    in = id;
+    assert_ok(dt_graph_add(g, &dt_layer_cross_entropy, "loss", NULL, &in, 1, &id, &err), &err);
+    dt_set_rooms(g, DT_ROOM_LEAST);
+    dt_planned m = dt_program_of(g, DT_PROGRAM_FIRST, BATCH);
+    m.plan = dt_planned_by(m.program, "keep_all", "greedy");
+    const dt_runner_opts o = {
+        .graph = g, .map = m.map, .device = DT_CPU, .arena_bytes = m.plan->peak, .threads = 1};
+    assert_ok(dt_runner_create(&r, &o, &err), &err);
+    assert_ok(dt_runner_add(r, m.program, m.plan, &plan, &err), &err);
+    dt_set_rooms(g, DT_ROOM_ANY);
+    assert_fails(dt_runner_add(r, m.program, m.plan, &plan, &err), DT_E_INTERNAL, &err,
+        "but 'winograd:2x2_3x3' is chosen");
+    dt_runner_destroy(r);
+    dt_planned_close(&m);
+}
+
+DT_TEST_GROUP(ways)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(slower_ways_take_fewer_bytes),
+        cmocka_unit_test(the_room_decides_between_winograd_and_the_library),
+        cmocka_unit_test(other_convolutions_have_no_choice),
+        cmocka_unit_test(ways_agree),
+        cmocka_unit_test(fit_takes_the_fastest_that_fits),
+        cmocka_unit_test(a_larger_budget_never_slows_an_op),
+        cmocka_unit_test(a_plan_names_the_ways_it_is_for),
+        cmocka_unit_test(a_plan_of_other_ways_is_not_run),
+    };
+    dt_cpu_setup(0);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

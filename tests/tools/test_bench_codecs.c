@@ -1,0 +1,79 @@
+#include <cjson/cJSON.h>
+#include <string.h>
+
+#include "engine/base/json.h"
+#include "memory/codec.h"
+#include "tests/fixture/run_cli.h"
+
+static double number(const cJSON *row, const char *key)
+{
+    const cJSON *o = cJSON_GetObjectItemCaseSensitive(row, key);
+    assert_true(cJSON_IsNumber(o));
+    return o->valuedouble;
+}
+
+/* Ten densities for codecs that depend on them, one for the others and for ReLU's mask. */
+static void every_codec_is_measured(void **state)
+{
+    NEED_BINARY();
+    ran r = cli_run("bench-codecs --mib 1 --json", NULL);
+    assert_code(&r, 0);
+    cJSON *rows = NULL;
+    const cJSON *row;
+    dt_err err = {0};
+    assert_ok(dt_json_parse(&rows, r.out, strlen(r.out), 8, 4096, &err), &err);
+    size_t n;
+    const dt_codec *const *all = dt_codec_all(&n);
+    for (size_t i = 0; i <= n; i++) {
+        const char *name = i < n ? all[i]->name : "relu_mask";
+        int seen = 0;
+        cJSON_ArrayForEach(row, rows)
+        {
+            if (strcmp(cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(row, "codec")),
+                    name) != 0)
+                continue;
+            seen++;
+            assert_true(number(row, "ratio") > 0.7 && number(row, "copy_gb_s") > 0);
+            assert_true(number(row, "encode_gb_s") > 0 && number(row, "decode_gb_s") > 0);
+            assert_true(number(row, "encode_share") > 0 && number(row, "decode_share") > 0);
+        }
+        assert_int_equal(seen, i < n && all[i]->sparse ? 10 : 1);
+    }
+    cJSON_Delete(rows);
+    cli_done(&r);
+}
+
+static void the_table_says_what_it_is(void **state)
+{
+    NEED_BINARY();
+    ran r = cli_run("bench-codecs --mib 1", NULL);
+    assert_code(&r, 0);
+    assert_has(r.out, "1 MiB of values");
+    assert_has(r.out, "zvc            0.1");
+    assert_has(r.out, "relu_mask");
+    cli_done(&r);
+}
+
+static void sizes_that_cannot_be_are_refused(void **state)
+{
+    NEED_BINARY();
+    static const char *const wrong[] = {"0", "-1", "x", "1.5", "99999999999999999999", "16385"};
+    for (size_t i = 0; i < DT_COUNT(wrong); i++) {
+        char words[64];
+        snprintf(words, sizeof words, "bench-codecs --mib %s", wrong[i]);
+        ran r = cli_run(words, NULL);
+        assert_code(&r, DT_E_CONFIG);
+        assert_has(r.err, "give a whole number from 1 to 16384");
+        cli_done(&r);
+    }
+}
+
+DT_TEST_GROUP(bench_codecs)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_codec_is_measured),
+        cmocka_unit_test(the_table_says_what_it_is),
+        cmocka_unit_test(sizes_that_cannot_be_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,185 @@
+/* The whole program with device.kind = cuda, on a model of a card (tests/card): CUDA's driver, as
+ * it is, and the kernels' own sources train real networks. In whatever order the card takes its
+ * work, a run ends with the same bits, under every exact policy, fresh or resumed, and near the
+ * processor's; what it leaves on the card, or asks of it against CUDA's rules, fails it. */
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "engine/base/sha256.h"
+#include "tests/fixture/run_cli.h"
+
+/* Three steps, of which the second is captured and the third is replayed, and an evaluation. */
+#define TRAIN                                                                                      \
+    "[device]\nkind = cuda\n[train]\nbatch = 2\nsteps = 3\nprecision = fp32\nlr = 0.02\n"          \
+    "momentum = 0.9\n"
+#define PICTURES "[data]\nsource = synthetic\nsamples = 16\n" TRAIN
+#define LENET "[model]\nname = lenet5\n" PICTURES
+#define RESNET "[model]\nname = resnet20\nwidth = 16\nimage = 8\n" PICTURES
+/* A residual block, then one in the form of U-Net, of most kinds of layers. */
+#define CONV(name, more)                                                                           \
+    "[conv " name "]\nout = 8\nkernel = 3\npad = 1\nbias = off\n" more "[batchnorm " name          \
+    ".norm]\n"                                                                                     \
+    "[relu " name ".relu]\n"
+/* clang-format off */
+#define BLOCKS                                                                                     \
+    "[model]\nimage = 12\nclasses = 10\n" PICTURES                                                 \
+    CONV("stem", "") CONV("one", "") CONV("two", "")                                               \
+    "[add sum]\ninput = two.relu, stem.relu\n[relu sum.relu]\n[maxpool down]\nkernel = 2\n"         \
+    CONV("low", "groups = 2\n")                                                                    \
+    "[upsample up]\n[concat join]\ninput = up, sum.relu\n[avgpool last]\nkernel = 2\n"             \
+    "[dropout drop]\n[fc f]\nout = 10\n"
+/* clang-format on */
+#define GPT2                                                                                       \
+    "[model]\nname = gpt2\nlayers = 1\nwidth = 16\nheads = 2\nvocab = 128\ncontext = 16\n"         \
+    "dropout = 0.1\n[data]\nsource = text\npath = card.txt\n" TRAIN                                \
+    "optimizer = adamw\nclip = 1\n"
+#define BF16 "--set train.precision=bf16"
+
+typedef struct result {
+    char sum[DT_SHA256_TEXT]; /* of the weights */
+    double loss;
+} result;
+
+static double number(const cJSON *o, const char *key)
+{
+    return cJSON_GetNumberValue(cJSON_GetObjectItem(o, key));
+}
+
+static const char *run_dir(void)
+{
+    static char dir[512];
+    snprintf(dir, sizeof dir, "%s", dt_temp_path("card-run"));
+    return dir;
+}
+
+/* What a run that ended well has left. */
+static result result_of_run(void)
+{
+    char path[600];
+    dt_err err = {0};
+    result got;
+    uint64_t bytes;
+    snprintf(path, sizeof path, "%s/summary.json", run_dir());
+    char *summary = cli_text(path);
+    cJSON *o = cJSON_Parse(summary);
+    got.loss = number(o, "final_loss");
+    assert_true(isfinite(got.loss) && number(o, "device_peak_planned") > 0);
+    assert_true(number(o, "device_peak_planned") == number(o, "device_peak_measured"));
+    cJSON_Delete(o);
+    dt_free(summary);
+    snprintf(path, sizeof path, "%s/checkpoints/model.safetensors", run_dir());
+    assert_ok(dt_sha256_file(path, got.sum, &bytes, DT_E_IO, &err), &err);
+    return got;
+}
+
+static result train(const char *net, const char *sets, int seed)
+{
+    char words[1200], order[16];
+    snprintf(order, sizeof order, "%d", seed);
+    setenv("DT_CARD_SEED", order, 1);
+    snprintf(
+        words, sizeof words, "FILE %s --set run.dir=%s --set run.overwrite=on", sets, run_dir());
+    ran r = cli_run(words, cli_file("card.ini", net));
+    if (r.code != 0)
+        fail_msg("%s, order %d: exit code %d\n%.600s", sets, seed, r.code,
+            strlen(r.err) > 600 ? r.err + strlen(r.err) - 600 : r.err);
+    cli_done(&r);
+    return result_of_run();
+}
+
+/* The first of them is what the others are held against; a few are enough where all is slow. */
+static void train_all(const char *net, const char *precision, const char *const *how, size_t n)
+{
+    result first = {"", 0};
+    for (size_t i = 0; i < n; i += dt_small_scale() ? 2 : 1) {
+        char sets[600];
+        snprintf(sets, sizeof sets, "%s --set memory.policy=%s", precision, how[i]);
+        const result got = train(net, sets, (int)i);
+        first = i == 0 ? got : first;
+        if (strcmp(got.sum, first.sum) != 0)
+            fail_msg("%s: weights differ from those under %s, losses %.9g and %.9g", sets, how[0],
+                got.loss, first.loss);
+    }
+}
+
+/* Where there is too little room for what is packed, the step is made again without. */
+static const char *const all[] = {"keep_all", "keep_all", "vdnn_all", "vdnn_conv", "cdma",
+    "cdma --set policy.cdma.density=0.3", "chen_sqrt", "chen_budget", "gist_lossless",
+    "gist_lossless --set policy.gist_lossless.density=0.2", "gist_lossless,vdnn_conv",
+    "vdnn_all --set memory.tier=disk", "keep_all --set memory.algorithms=small"};
+static const char *const some[] = {
+    "keep_all", "vdnn_all", "gist_lossless,vdnn_conv", "chen_sqrt", "cdma"};
+static const char *const few[] = {"keep_all", "vdnn_all", "chen_sqrt"};
+static const char *const split[] = {"keep_all --set train.micro_batch=1",
+    "vdnn_all --set train.micro_batch=1", "cdma --set train.micro_batch=1"};
+
+#define SAME_BITS(name, net, precision, how)                                                       \
+    static void name(void **state)                                                                 \
+    {                                                                                              \
+        NEED_BINARY();                                                                             \
+        train_all(net, precision, how, DT_COUNT(how));                                             \
+    }
+SAME_BITS(blocks_end_with_the_same_bits, BLOCKS, "", all)
+SAME_BITS(lenet_in_bf16_ends_with_the_same_bits, LENET, BF16, some)
+SAME_BITS(gpt2_ends_with_the_same_bits, GPT2, "", few)
+SAME_BITS(gpt2_in_bf16_ends_with_the_same_bits, GPT2, BF16, few)
+SAME_BITS(micro_batches_end_with_the_same_bits, BLOCKS, BF16, split)
+
+static void losses_are_near_those_of_the_processor(void **state)
+{
+    NEED_BINARY();
+    static const char *const nets[] = {LENET, RESNET, BLOCKS, GPT2};
+    for (size_t i = 0; i < DT_COUNT(nets); i++) {
+        const result there = train(nets[i], "", 5),
+                     here = train(nets[i], "--set device.kind=cpu", 0);
+        if (!(fabs(there.loss - here.loss) <= 1e-3 * fabs(here.loss)))
+            fail_msg("net %zu: loss %.9g on the card, %.9g here", i, there.loss, here.loss);
+    }
+}
+
+static void a_run_that_goes_on_ends_with_the_same_bits(void **state)
+{
+    NEED_BINARY();
+    char words[1200];
+    const char *const how = "--set memory.policy=vdnn_all --set train.steps=";
+    snprintf(words, sizeof words, "%s5", how);
+    const result whole = train(LENET, words, 1);
+    snprintf(words, sizeof words, "%s2", how);
+    train(LENET, words, 2);
+    snprintf(words, sizeof words, "FILE %s5 --set run.dir=%s --resume", how, run_dir());
+    ran r = cli_run(words, cli_file("card.ini", LENET));
+    assert_code(&r, 0);
+    cli_done(&r);
+    assert_string_equal(result_of_run().sum, whole.sum);
+}
+
+/* Places in the text stand in it, so that no two of its lines are the same. */
+static int write_text(void **state)
+{
+    char text[4000];
+    size_t at = 0;
+    (void)state;
+    while (at < sizeof text - 40)
+        at += (size_t)snprintf(text + at, sizeof text - at, "place %zu, not another\n", at);
+    cli_file("card.txt", text);
+    return 0;
+}
+
+DT_TEST_GROUP(card)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lenet_in_bf16_ends_with_the_same_bits),
+        cmocka_unit_test(blocks_end_with_the_same_bits),
+        cmocka_unit_test(gpt2_ends_with_the_same_bits),
+        cmocka_unit_test(gpt2_in_bf16_ends_with_the_same_bits),
+        cmocka_unit_test(micro_batches_end_with_the_same_bits),
+        cmocka_unit_test(losses_are_near_those_of_the_processor),
+        cmocka_unit_test(a_run_that_goes_on_ends_with_the_same_bits),
+    };
+    cli.program = "tests/card/dnntrain";
+    cli.threads = "1"; /* kernels run on one thread as it is */
+    return cmocka_run_group_tests(tests, write_text, NULL);
+}

@@ -1,0 +1,314 @@
+/* `dnntrain eval` from outside: it finds what training found at its end, and a network that has
+ * learned a text by heart writes it. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "engine/base/json.h"
+#include "tests/fixture/run_cli.h"
+
+#define SENTENCE "the quick brown fox jumps over the lazy dog. "
+
+static char config[1024], weights[2048]; /* of the network that was trained */
+
+static const char *text_file(void)
+{
+    static char text[400 * sizeof SENTENCE];
+    for (int i = 0; i < 400; i++)
+        memcpy(text + (size_t)i * (sizeof SENTENCE - 1), SENTENCE, sizeof SENTENCE);
+    return cli_file("text.txt", text);
+}
+
+/* Trains it once for all tests. */
+static int train_it(void **state)
+{
+    (void)state;
+    char ini[4096], text[1024], dir[1024];
+    if (cli_binary() == NULL)
+        return 0;
+    snprintf(text, sizeof text, "%s", text_file());
+    snprintf(dir, sizeof dir, "%s", dt_temp_path("run"));
+    snprintf(ini, sizeof ini,
+        "[model]\nname = gpt2\nlayers = 1\nheads = 2\nwidth = 32\ncontext = 16\nvocab = 30\n"
+        "[data]\nsource = text\npath = %s\n[train]\nbatch = 24\nmicro_batch = 12\nepochs = 10\n"
+        "lr = 0.1\nmomentum = 0.9\neval_every = 0\n[device]\nthreads = 1\n[run]\ndir = "
+        "%s\noverwrite = on\n",
+        text, dir);
+    snprintf(config, sizeof config, "%s", cli_file("gpt.ini", ini));
+    ran r = cli_run("FILE", config);
+    assert_code(&r, 0);
+    cli_done(&r);
+    snprintf(weights, sizeof weights, "--set model.weights=%s/checkpoints/model.safetensors", dir);
+    return 0;
+}
+
+static ran eval(const char *words)
+{
+    char line[4096];
+    snprintf(line, sizeof line, "eval FILE %s %s", weights, words);
+    return cli_run(line, config);
+}
+
+static cJSON *json(const char *text, const char *path)
+{
+    cJSON *o = NULL;
+    dt_err err = {0};
+    char *file = path != NULL ? cli_text(path) : NULL;
+    const char *of = path != NULL ? file : text;
+    assert_ok(dt_json_parse(&o, of, strlen(of), 8, 4096, &err), &err);
+    dt_free(file);
+    return o;
+}
+
+static double number(const cJSON *o, const char *key)
+{
+    const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
+    if (!cJSON_IsNumber(v))
+        fail_msg("no number '%s'", key);
+    return v->valuedouble;
+}
+
+static void it_finds_what_training_found_at_its_end(void **state)
+{
+    NEED_BINARY();
+    cJSON *summary = json(NULL, dt_temp_path("run/summary.json"));
+    ran r = eval("--json");
+    assert_code(&r, 0);
+    cJSON *now = json(r.out, NULL);
+    const float a[] = {(float)number(summary, "eval_loss"), (float)number(summary, "eval_top1"),
+        (float)number(summary, "eval_top5")};
+    const float b[] = {
+        (float)number(now, "loss"), (float)number(now, "top1"), (float)number(now, "top5")};
+    assert_true(dt_relative_error(b, a, 3) <= 1e-5);
+    assert_true(number(now, "loss") < 0.5 && number(now, "top1") > 0.85);
+    assert_true(fabs(number(now, "samples") - 112) < 0.5); /* a partial batch at the end */
+    cJSON_Delete(summary);
+    cJSON_Delete(now);
+    cli_done(&r);
+}
+
+static void people_get_a_table(void **state)
+{
+    NEED_BINARY();
+    ran r = eval("");
+    assert_code(&r, 0);
+    assert_has(r.out, "gpt2 on text: 1800 characters of 28 kinds");
+    assert_has(r.out, "nats a position");
+    assert_has(r.out, "\ntop-1     ");
+    assert_has(r.out, "\nsamples   112 in ");
+    assert_string_equal(r.err, "");
+    cli_done(&r);
+}
+
+static void without_weights_it_refuses(void **state)
+{
+    NEED_BINARY();
+    ran r = cli_run("eval FILE", config);
+    assert_code(&r, DT_E_CONFIG);
+    assert_has(r.err, "no weights to evaluate");
+    assert_has(r.err, "--random");
+    assert_string_equal(r.out, "");
+    cli_done(&r);
+    r = cli_run("eval FILE --random --json", config);
+    assert_code(&r, 0);
+    cJSON *o = json(r.out, NULL);
+    assert_true(fabs(number(o, "loss") - log(30)) < 0.2); /* it knows nothing */
+    cJSON_Delete(o);
+    cli_done(&r);
+    r = eval("--random");
+    assert_code(&r, DT_E_CONFIG);
+    assert_has(r.err, "give one of them");
+    cli_done(&r);
+}
+
+static void wrong_weights_are_refused(void **state)
+{
+    NEED_BINARY();
+    char line[4096];
+    snprintf(line, sizeof line, "eval FILE %s --set model.width=48 --set model.heads=3", weights);
+    ran r = cli_run(line, config);
+    assert_code(&r, DT_E_DATA);
+    assert_has(r.err, "[model] weights");
+    cli_done(&r);
+}
+
+/* At temperature 0 it goes on with the sentence, again and again, across many windows. */
+static void a_text_learned_by_heart_is_written(void **state)
+{
+    NEED_BINARY();
+    char want[256] = "";
+    const char *prompt = "fox";
+    for (int i = 0; i < 4; i++)
+        strcat(want, SENTENCE);
+    ran r = eval("--generate 90 --prompt fox --temperature 0");
+    assert_code(&r, 0);
+    const char *from = strstr(want, prompt);
+    assert_int_equal(strlen(r.out), 3 + 90 + 1);
+    assert_int_equal(strncmp(r.out, from, 93), 0);
+    assert_has(r.err, "90 characters");
+    cli_done(&r);
+}
+
+static void the_prompt_is_held_out_text_unless_given(void **state)
+{
+    NEED_BINARY();
+    ran r = eval("--generate 5");
+    assert_code(&r, 0);
+    const size_t held = 400 * (sizeof SENTENCE - 1) / 10 * 9; /* where it begins */
+    char want[256] = SENTENCE SENTENCE;
+    assert_int_equal(strncmp(r.out, want + held % (sizeof SENTENCE - 1), 16), 0);
+    assert_int_equal(strlen(r.out), 16 + 5 + 1);
+    cli_done(&r);
+}
+
+static void a_seed_decides_what_is_drawn(void **state)
+{
+    NEED_BINARY();
+    ran a = eval("--generate 80 --prompt a --temperature 8 --seed 1");
+    ran b = eval("--generate 80 --prompt a --temperature 8 --seed 1");
+    ran c = eval("--generate 80 --prompt a --temperature 8 --seed 2");
+    assert_code(&a, 0);
+    assert_code(&c, 0);
+    assert_string_equal(a.out, b.out);
+    assert_string_not_equal(a.out, c.out);
+    for (const char *p = a.out; p[1] != '\0'; p++) /* only characters that the text has */
+        assert_non_null(strchr(SENTENCE, *p));
+    cli_done(&a);
+    cli_done(&b);
+    cli_done(&c);
+}
+
+static void wrong_arguments_are_refused(void **state)
+{
+    NEED_BINARY();
+    static const char *const wrong[][2] = {{"--generate 0", "--generate 0"},
+        {"--generate 9x", "--generate 9x"}, {"--generate 5 --temperature -1", "--temperature -1"},
+        {"--generate 5 --temperature nan", "--temperature nan"},
+        {"--generate 5 --seed x", "--seed"},
+        {"--generate 5 --prompt the#", "byte 4 (0x23) does not occur"},
+        {"--generate 5 --prompt=", "a character at least"}, {"--seed 5", "go with --generate"},
+        {"--generate 5 --json", "exclude each other"},
+        {"--generate 5 --set data.source=synthetic", "needs data.source = text"}};
+    for (size_t i = 0; i < DT_COUNT(wrong); i++) {
+        ran r = eval(wrong[i][0]);
+        assert_code(&r, DT_E_CONFIG);
+        assert_has(r.err, wrong[i][1]);
+        assert_string_equal(r.out, "");
+        cli_done(&r);
+    }
+    ran r = cli_run("eval", NULL);
+    assert_code(&r, DT_E_CONFIG);
+    assert_has(r.err, "name a CONFIG");
+    cli_done(&r);
+}
+
+static void data_without_a_held_out_part_is_refused(void **state)
+{
+    NEED_BINARY();
+    char line[2048], folder[1024];
+    snprintf(folder, sizeof folder, "%s", dt_temp_path("nothing.safetensors"));
+    snprintf(line, sizeof line, "eval FILE --random --set data.source=tensors --set data.path=%s",
+        folder);
+    ran r = cli_run(line, cli_file("l.ini", "[model]\nname = lenet5\n[train]\nbatch = 4\n"
+                                            "steps = 1\n"));
+    assert_code(&r, DT_E_CONFIG);
+    assert_has(r.err, "data.eval_path");
+    cli_done(&r);
+}
+
+static void pictures_are_evaluated_too(void **state)
+{
+    NEED_BINARY();
+    ran r = cli_run("eval FILE --random",
+        cli_file("l.ini", "[model]\nname = lenet5\n[data]\nsamples = 64\n[train]\nbatch = 100\n"
+                          "steps = 1\n"));
+    assert_code(&r, 0);
+    assert_has(r.out, "\nloss      2.");
+    assert_has(r.out, "samples   256 in ");
+    cli_done(&r);
+}
+
+/* A file of safetensors: F32 x and I64 y of one step, 2 pictures of 4x4 and 3 channels; of the
+ * pixels a quarter is of class 0, the rest of class 2. */
+static const char *pixel_file(void)
+{
+    static const char header[] =
+        "{\"x\":{\"dtype\":\"F32\",\"shape\":[1,2,3,4,4],\"data_offsets\":[0,384]},"
+        "\"y\":{\"dtype\":\"I64\",\"shape\":[1,2,4,4],\"data_offsets\":[384,640]}}";
+    float x[96] = {0};
+    int64_t y[32];
+    const uint64_t length = strlen(header);
+    const char *path = cli_file("pixels.safetensors", "");
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    for (int i = 0; i < 32; i++)
+        y[i] = i % 4 == 1 ? 0 : 2;
+    assert_int_equal(fwrite(&length, sizeof length, 1, f), 1);
+    assert_int_equal(fwrite(header, strlen(header), 1, f), 1);
+    assert_int_equal(fwrite(x, sizeof x, 1, f), 1);
+    assert_int_equal(fwrite(y, sizeof y, 1, f), 1);
+    assert_int_equal(fclose(f), 0);
+    return path;
+}
+
+/* All scores are equal, as the pictures are black and the network has no bias, so each pixel is
+ * predicted to be of class 0. That has a quarter of the pixels, so 1/4 of the union; class 2, which
+ * is never predicted, has 0; classes 1 and 3 do not occur. Their mean is 1/8. */
+static void pixels_have_a_mean_intersection_over_union(void **state)
+{
+    NEED_BINARY();
+    char ini[4096], dir[1024], line[4096], data[1024], file[1024];
+    snprintf(data, sizeof data, "%s", pixel_file());
+    snprintf(dir, sizeof dir, "%s", dt_temp_path("pixels"));
+    snprintf(ini, sizeof ini,
+        "[model]\nimage = 4\nclasses = 4\n[conv c]\nout = 4\nkernel = 1\nbias = off\n[data]\n"
+        "source = tensors\npath = %s\neval_path = %s\n[train]\nbatch = 2\nmicro_batch = 1\n"
+        "steps = 1\n[device]\nthreads = 1\n[run]\ndir = %s\noverwrite = on\n",
+        data, data, dir);
+    snprintf(file, sizeof file, "%s", cli_file("pixels.ini", ini));
+    ran r = cli_run("FILE", file);
+    assert_code(&r, 0);
+    assert_has(r.err, "4 classes of pixels");
+    assert_has(r.err, "top-1 25.0 %  top-5 100.0 % of pixels  mean IoU 12.5 %");
+    assert_has(r.err, "top-1 25.00 %, top-5 100.00 % of pixels, mean IoU 12.50 %");
+    cli_done(&r);
+    cJSON *o = json(NULL, dt_temp_path("pixels/summary.json"));
+    assert_true(fabs(number(o, "eval_mean_iou") - 0.125) < 1e-9);
+    cJSON_Delete(o);
+    char *metrics = cli_text(dt_temp_path("pixels/metrics.jsonl"));
+    assert_has(metrics, "\"top5\": 1, \"mean_iou\": 0.125, \"samples\": 2");
+    dt_free(metrics);
+    snprintf(
+        line, sizeof line, "eval FILE --set model.weights=%s/checkpoints/model.safetensors", dir);
+    r = cli_run(line, file);
+    assert_code(&r, 0);
+    assert_has(r.out, "top-1     25.00 % of pixels");
+    assert_has(r.out, "mean IoU  12.50 %\n");
+    cli_done(&r);
+    strncat(line, " --json", sizeof line - strlen(line) - 1);
+    r = cli_run(line, file);
+    assert_code(&r, 0);
+    o = json(r.out, NULL);
+    assert_true(fabs(number(o, "mean_iou") - 0.125) < 1e-9);
+    cJSON_Delete(o);
+    cli_done(&r);
+}
+
+DT_TEST_GROUP(eval)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_finds_what_training_found_at_its_end),
+        cmocka_unit_test(people_get_a_table),
+        cmocka_unit_test(without_weights_it_refuses),
+        cmocka_unit_test(wrong_weights_are_refused),
+        cmocka_unit_test(a_text_learned_by_heart_is_written),
+        cmocka_unit_test(the_prompt_is_held_out_text_unless_given),
+        cmocka_unit_test(a_seed_decides_what_is_drawn),
+        cmocka_unit_test(wrong_arguments_are_refused),
+        cmocka_unit_test(data_without_a_held_out_part_is_refused),
+        cmocka_unit_test(pixels_have_a_mean_intersection_over_union),
+        cmocka_unit_test(pictures_are_evaluated_too),
+    };
+    return cmocka_run_group_tests(tests, train_it, NULL);
+}

@@ -1,0 +1,123 @@
+/* tools/peer.py, which compares this program with PyTorch. What needs PyTorch is skipped without
+ * it. */
+#include <cjson/cJSON.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "tests/fixture/run_cli.h"
+
+/* Runs peer.py on a tiny LeNet-5, with more arguments; both of its outputs together. */
+static ran peer(const char *more)
+{
+    char script[4096];
+    snprintf(script, sizeof script, "%s", dt_source_path("tools/peer.py"));
+    const char *out = dt_temp_path("peer.out");
+    char line[8192];
+    const int n = snprintf(line, sizeof line,
+        "python3 '%s' '%s' --dnntrain '%s' --set "
+        "train.batch=4 "
+        "%s >'%s' 2>&1",
+        script, dt_source_path("configs/lenet5_mnist.ini"), cli_binary(), more, out);
+    assert_true(n > 0 && (size_t)n < sizeof line);
+    const int status = system(line);
+    assert_true(WIFEXITED(status));
+    return (ran){WEXITSTATUS(status), cli_text(out), cli_text(out)};
+}
+
+#define NEED_PYTHON()                                                                              \
+    do {                                                                                           \
+        NEED_BINARY();                                                                             \
+        if (system("python3 -c '' >/dev/null 2>&1") != 0)                                          \
+            skip();                                                                                \
+    } while (0)
+
+/* The run, or a skipped test when there is no PyTorch. */
+static ran peer_with_torch(const char *more)
+{
+    ran r = peer(more);
+    const bool absent = strstr(r.out, "skipped") != NULL;
+    if (absent) {
+        assert_code(&r, 0);
+        cli_done(&r);
+        skip();
+    }
+    return r;
+}
+
+static void without_torch_it_says_how_to_get_it(void **state)
+{
+    NEED_PYTHON();
+    ran r = peer("--python /nowhere/python3");
+    assert_code(&r, 2);
+    assert_has(r.out, "/nowhere/python3 has no PyTorch");
+    assert_has(r.out, "apt-get install python3-torch");
+    cli_done(&r);
+    r = peer("--python /nowhere/python3 --if-present");
+    assert_code(&r, 0);
+    assert_has(r.out, "skipped");
+    cli_done(&r);
+}
+
+static double number(const cJSON *row, const char *key)
+{
+    const cJSON *o = cJSON_GetObjectItemCaseSensitive(row, key);
+    assert_true(cJSON_IsNumber(o));
+    return o->valuedouble;
+}
+
+static void both_sides_are_timed_on_the_same_network(void **state)
+{
+    NEED_PYTHON();
+    ran r = peer_with_torch("--if-present --torch stock --steps 2 --rounds 2 --warmup 1 --json");
+    assert_code(&r, 0);
+    cJSON *all = cJSON_Parse(r.out);
+    const cJSON *sides = cJSON_GetObjectItemCaseSensitive(all, "sides"), *side;
+    assert_int_equal(cJSON_GetArraySize(sides), 2);
+    cJSON_ArrayForEach(side, sides)
+    {
+        const cJSON *rounds = cJSON_GetObjectItemCaseSensitive(side, "rounds");
+        const cJSON *ratio = cJSON_GetObjectItemCaseSensitive(side, "ratio");
+        assert_int_equal(cJSON_GetArraySize(rounds), 2);
+        assert_true(number(side, "step_seconds") > 0 && number(side, "resident_peak") > 1 << 20);
+        assert_true(number(ratio, "time") > 0);
+        assert_true(number(ratio, "time_least") <= number(ratio, "time_most"));
+        const cJSON *first = cJSON_GetArrayItem(sides, 0); /* of ours */
+        const float ours = (float)number(
+            cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(first, "rounds"), 0), "first_loss");
+        const float loss = (float)number(cJSON_GetArrayItem(rounds, 0), "first_loss");
+        assert_true(dt_relative_error(&loss, &ours, 1) <= 1e-5);
+    }
+    cJSON_Delete(all);
+    cli_done(&r);
+}
+
+static void loss_and_gradients_agree(void **state)
+{
+    NEED_PYTHON();
+    ran r = peer_with_torch("--if-present --check");
+    assert_code(&r, 0);
+    assert_has(r.out, "10 tensors");
+    assert_has(r.out, "\nagree\n");
+    cli_done(&r);
+}
+
+static void what_goes_wrong_is_told(void **state)
+{
+    NEED_PYTHON();
+    ran r = peer_with_torch("--if-present --set train.bach=3");
+    assert_code(&r, 1);
+    assert_has(r.out, "did you mean 'batch'");
+    cli_done(&r);
+}
+
+DT_TEST_GROUP(peer)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(without_torch_it_says_how_to_get_it),
+        cmocka_unit_test(both_sides_are_timed_on_the_same_network),
+        cmocka_unit_test(loss_and_gradients_agree),
+        cmocka_unit_test(what_goes_wrong_is_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,133 @@
+/* The picture of a plan, read back: what it shows is what the plan says. */
+#include "tests/fixture/run_cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "memory/plan_text/plan_text.h"
+
+typedef struct box {
+    double x, y, w, h;
+} box;
+
+static double member(const char *at, const char *name)
+{
+    const char *v = strstr(at, name);
+    assert_non_null(v);
+    return strtod(v + strlen(name), NULL);
+}
+
+static size_t count(const char *text, const char *what)
+{
+    size_t n = 0;
+    for (const char *at = text; (at = strstr(at, what)) != NULL; at++)
+        n++;
+    return n;
+}
+
+/* The boxes of tensors that are placed and released. */
+static box *boxes(const char *svg, size_t *n)
+{
+    static const char mark[] = "<rect class=\"t\"";
+    box *b = malloc((count(svg, mark) + 1) * sizeof *b);
+    assert_non_null(b);
+    *n = 0;
+    for (const char *at = svg; (at = strstr(at, mark)) != NULL; at++)
+        b[(*n)++] = (box){member(at, " x=\""), member(at, " y=\""), member(at, "width=\""),
+            member(at, "height=\"")};
+    return b;
+}
+
+static size_t rows_of(const dt_plan *p, dt_row_kind kind)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < p->n_row; i++)
+        n += p->row[i].kind == kind;
+    return n;
+}
+
+/* Bytes that are placed, times the ops for which they are. */
+static double area(const dt_plan *p)
+{
+    double live = 0, sum = 0;
+    for (size_t i = 0; i < p->n_row; i++) {
+        const dt_row *r = &p->row[i];
+        if (r->kind == DT_ROW_PLACE)
+            live += (double)r->bytes - (r->over >= 0 ? (double)p->tensor[r->over].bytes : 0);
+        else if (r->kind == DT_ROW_RELEASE)
+            live -= (double)r->bytes;
+        else if (r->kind == DT_ROW_COMPUTE)
+            sum += live;
+    }
+    return sum;
+}
+
+static void check_boxes(const dt_plan *p, const char *svg)
+{
+    enum { HEIGHT = 400, WIDTH = 900 };
+    size_t n;
+    box *b = boxes(svg, &n);
+    const size_t ops = rows_of(p, DT_ROW_COMPUTE);
+    const double round = 0.21; /* a tenth, and what is too thin to see is drawn 0.2 wide */
+    double sum = 0, edges = 0;
+    assert_int_equal(n, rows_of(p, DT_ROW_PLACE));
+    for (size_t i = 0; i < n; i++) {
+        sum += b[i].w * b[i].h;
+        edges += b[i].w + b[i].h;
+        for (size_t k = 0; k < i; k++)
+            if (b[i].x + round < b[k].x + b[k].w && b[k].x + round < b[i].x + b[i].w &&
+                b[i].y + round < b[k].y + b[k].h && b[k].y + round < b[i].y + b[i].h)
+                fail_msg("boxes %zu and %zu overlap", k, i);
+    }
+    const double want = area(p) / (double)p->peak * HEIGHT / (double)ops * WIDTH;
+    if (!(sum > want - edges * 0.2 && sum < want + edges * 0.2))
+        fail_msg("the boxes cover %g, the tensors %g", sum, want);
+    free(b);
+}
+
+static void check_policy(const char *policy, const char *lane)
+{
+    char words[2048];
+    char text_path[512], map_path[512];
+    snprintf(text_path, sizeof text_path, "%s", dt_temp_path("plan.txt"));
+    snprintf(map_path, sizeof map_path, "%s", dt_temp_path("plan.svg"));
+    snprintf(words, sizeof words, "plan FILE --set memory.policy=%s --text %s --map %s", policy,
+        text_path, map_path);
+    ran r = cli_run(words, dt_source_path("configs/tiny_ini_network.ini"));
+    assert_code(&r, 0);
+    cli_done(&r);
+    char *plan = cli_text(text_path), *svg = cli_text(map_path);
+    dt_plan *p = NULL;
+    dt_err err = {0};
+    assert_ok(dt_plan_parse(&p, "plan.txt", plan, strlen(plan), &err), &err);
+    assert_int_equal(strncmp(svg, "<svg ", 5), 0);
+    assert_string_equal(svg + strlen(svg) - 7, "</svg>\n");
+    assert_int_equal(count(svg, "<title>"), count(svg, "</title></rect>"));
+    assert_int_equal(count(svg, "<text"), count(svg, "</text>"));
+    assert_has_not(svg, "nan");
+    assert_has_not(svg, "inf");
+    for (size_t i = 0; i < p->n_op; i++)
+        assert_has(svg, p->op[i].name);
+    if (lane != NULL)
+        assert_has(svg, lane);
+    check_boxes(p, svg);
+    dt_plan_destroy(p);
+    dt_free(plan);
+    dt_free(svg);
+}
+
+static void shows_what_the_plan_says(void **state)
+{
+    NEED_BINARY();
+    check_policy("keep_all", ">forward<");
+    check_policy("vdnn_all", ">to host<");
+    check_policy("chen_sqrt", ">clone<");
+    check_policy("gist", ">encode<");
+}
+
+DT_TEST_GROUP(plan_map)
+{
+    static const struct CMUnitTest tests[] = {cmocka_unit_test(shows_what_the_plan_says)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,248 @@
+/* `dnntrain profile` from outside: its shares are those counted by hand from a forward pass, and
+ * what it writes saves memory. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "engine/runner/runner.h"
+#include "memory/density.h"
+#include "tests/fixture/run_cli.h"
+#include "session/budget.h"
+#include "session/feeds.h"
+
+static const char *small(void)
+{
+    return cli_file("small.ini",
+        "[model]\nimage = 12\nclasses = 4\n[data]\nsamples = 64\n[train]\nbatch = 16\n"
+        "micro_batch = 8\n"
+        "[conv a]\nout = 8\nkernel = 3\npad = 1\n[relu b]\n[maxpool c]\nkernel = 2\n"
+        "[conv d]\nout = 8\nkernel = 3\npad = 1\n[relu e]\n[fc f]\nout = 4\n");
+}
+
+enum { MOST = 128 };
+
+/* Largest shares of words that are not zero, as a plain loop counts them. */
+typedef struct counts {
+    int n;
+    char name[MOST][DT_TENSOR_NAME_BYTES];
+    double share[MOST];
+} counts;
+
+static void count(void *self, const dt_plan_tensor *t, const void *bytes)
+{
+    counts *c = self;
+    const unsigned char *at = bytes;
+    size_t some = 0;
+    for (size_t i = 0; i < t->bytes; i += 4)
+        some += at[i] != 0 || at[i + 1] != 0 || at[i + 2] != 0 || at[i + 3] != 0;
+    const double share = (double)some / (double)(t->bytes / 4);
+    int k = 0;
+    while (k < c->n && strcmp(c->name[k], t->name) != 0)
+        k++;
+    assert_true(k < MOST);
+    if (k == c->n)
+        memcpy(c->name[c->n++], t->name, sizeof t->name);
+    c->share[k] = share > c->share[k] ? share : c->share[k];
+}
+
+/* One step by the runner itself: both micro-batches of the first batch, from the first weights. */
+static counts by_hand(const char *path)
+{
+    dt_err err = {0};
+    dt_session *s = NULL;
+    dt_feeds feeds = {0};
+    dt_runner *r = NULL;
+    dt_batch b;
+    counts c = {0};
+    const char *const sets[] = {"train.eval_every=0"};
+    assert_ok(dt_session_open(&s, path, sets, 1, &err), &err);
+    assert_ok(dt_session_plan_run(s, false, 0, 0, &err), &err);
+    const dt_runner_opts o = {.graph = s->graph,
+        .map = s->map,
+        .device = s->device,
+        .arena_bytes = dt_session_peak(s),
+        .seed = (uint64_t)s->opts.train.seed,
+        .threads = s->threads};
+    assert_ok(dt_runner_create(&r, &o, &err), &err);
+    assert_ok(dt_feeds_open(&feeds, s, &err), &err);
+    dt_feed *feed = dt_loader_feed(feeds.train_loader);
+    assert_ok(feed->next(feed->self, &b, &err), &err);
+    assert_ok(dt_runner_init(r, &err), &err);
+    const dt_probe probe = {&c, count};
+    const size_t sample = (size_t)dt_runner_sample(r);
+    for (size_t i = 0; i < s->n_planned; i++) {
+        const dt_planned *p = &s->planned[i];
+        const int64_t from = p->kind == DT_PROGRAM_FIRST ? 0 : 8;
+        const dt_run_args a = {.batch = {b.x + (size_t)from * sample, b.labels + from, 8},
+            .sample0 = from,
+            .step_samples = 16};
+        int id;
+        if (p->kind == DT_PROGRAM_UPDATE)
+            continue;
+        assert_ok(dt_runner_add(r, p->program, p->plan, &id, &err), &err);
+        dt_runner_set_probe(r, &probe);
+        assert_ok(dt_runner_run(r, id, &a, &err), &err);
+        dt_runner_set_probe(r, NULL);
+    }
+    dt_runner_destroy(r);
+    dt_feeds_close(&feeds);
+    dt_session_close(s);
+    return c;
+}
+
+/* Writes @name below the temporary folder. */
+static dt_densities profile(const char *words, const char *name)
+{
+    char line[2048], out[1024];
+    snprintf(out, sizeof out, "%s", dt_temp_path(name));
+    dt_err err = {0};
+    dt_densities d;
+    remove(out);
+    snprintf(line, sizeof line, "profile FILE --out %s %s", out, words);
+    ran r = cli_run(line, small());
+    assert_code(&r, 0);
+    assert_string_equal(r.out, "");
+    cli_done(&r);
+    assert_ok(dt_densities_open(&d, out, &err), &err);
+    return d;
+}
+
+static void shares_are_those_counted_by_hand(void **state)
+{
+    NEED_BINARY();
+    const counts c = by_hand(small());
+    dt_densities d = profile("--steps 1 --margin 0", "p.ini");
+    static const char *const waiting[] = {"b.y", "c.y", "e.y"};
+    for (size_t i = 0; i < DT_COUNT(waiting); i++) {
+        int k = 0;
+        while (k < c.n && strcmp(c.name[k], waiting[i]) != 0)
+            k++;
+        assert_true(k < c.n);
+        const double got = dt_densities_of(&d, waiting[i]);
+        assert_true(c.share[k] > 0.05 && c.share[k] < 1);
+        if (!(got >= c.share[k] && got < c.share[k] + 1.01e-4)) /* rounded up to four digits */
+            fail_msg("%s: %.6f, not %.6f", waiting[i], got, c.share[k]);
+    }
+    assert_true(dt_densities_of(&d, "a.y") < 0); /* ReLU lies over it: it does not wait */
+    assert_true(dt_densities_of(&d, "d.e.y") < 0);
+    dt_densities_close(&d);
+}
+
+static void the_margin_is_added(void **state)
+{
+    NEED_BINARY();
+    dt_densities none = profile("--steps 1 --margin 0", "p.ini");
+    dt_densities some = profile("--steps 1 --margin 0.125", "q.ini");
+    dt_densities all = profile("--steps 1 --margin 1", "r.ini");
+    assert_true(fabs(dt_densities_of(&some, "b.y") - dt_densities_of(&none, "b.y") - 0.125) < 2e-4);
+    assert_true(fabs(dt_densities_of(&all, "b.y") - 1) < 1e-9);
+    dt_densities_close(&none);
+    dt_densities_close(&some);
+    dt_densities_close(&all);
+}
+
+static void more_steps_never_lower_a_share(void **state)
+{
+    NEED_BINARY();
+    dt_densities one = profile("--steps 1", "p.ini");
+    dt_densities six = profile("--steps 6", "q.ini");
+    assert_int_equal(one.n, six.n);
+    for (size_t i = 0; i < one.n; i++)
+        assert_true(six.line[i].share >= one.line[i].share);
+    dt_densities_close(&one);
+    dt_densities_close(&six);
+}
+
+static const char *deep(void)
+{
+    return cli_file("deep.ini",
+        "[model]\nimage = 16\nclasses = 4\n[data]\nsamples = 64\n[train]\nbatch = 16\n"
+        "[conv a]\nout = 16\nkernel = 3\npad = 1\n[relu b]\n[conv c]\nout = 16\nkernel = 3\n"
+        "pad = 1\n[relu d]\n[conv e]\nout = 16\nkernel = 3\npad = 1\n[relu f]\n[conv g]\n"
+        "out = 16\nkernel = 3\npad = 1\n[relu h]\n[conv i]\nout = 16\nkernel = 3\npad = 1\n"
+        "[relu j]\n[fc k]\nout = 4\n");
+}
+
+/* Of the plan that runs while packed values fit, under gist_lossless and with more words. */
+static uint64_t peak_of_first(const char *words)
+{
+    char line[2048], plan[1024];
+    snprintf(plan, sizeof plan, "%s", dt_temp_path("first.txt"));
+    snprintf(
+        line, sizeof line, "plan FILE --text %s --set memory.policy=gist_lossless %s", plan, words);
+    ran r = cli_run(line, deep());
+    assert_code(&r, 0);
+    cli_done(&r);
+    char *text = cli_text(plan);
+    const char *at = strstr(text, " peak=");
+    assert_non_null(at);
+    const uint64_t bytes = strtoull(at + 6, NULL, 10);
+    dt_free(text);
+    return bytes;
+}
+
+static void a_profile_lets_gist_save_bytes(void **state)
+{
+    NEED_BINARY();
+    char words[2048], out[1024];
+    snprintf(out, sizeof out, "%s", dt_temp_path("gist.ini"));
+    snprintf(words, sizeof words, "profile FILE --steps 2 --margin 0.02 --out %s", out);
+    ran r = cli_run(words, deep());
+    assert_code(&r, 0);
+    cli_done(&r);
+    snprintf(words, sizeof words, "--set memory.profile=%s", out);
+    assert_true(peak_of_first(words) < peak_of_first(""));
+    snprintf(words, sizeof words,
+        "plan FILE --set memory.policy=gist_lossless --set memory.profile=%s", out);
+    r = cli_run(words, deep());
+    assert_code(&r, 0);
+    assert_has(r.out, "\nfirst *");
+    assert_has(r.out, "*: runs a step again whose packed values do not fit");
+    cli_done(&r);
+    r = cli_run("plan FILE --set memory.policy=gist_lossless", deep());
+    assert_has_not(r.out, "\nfirst *");
+    cli_done(&r);
+}
+
+static void without_a_file_it_goes_to_the_output(void **state)
+{
+    NEED_BINARY();
+    ran r = cli_run("profile FILE --steps 2", small());
+    assert_code(&r, 0);
+    assert_has(r.out, "profile of ");
+    assert_has(r.out, "batch 16, micro-batch 8, 2 steps from seed");
+    assert_has(r.out, "\n[density]\nb.y = 0.");
+    cli_done(&r);
+    r = cli_run("profile FILE --steps 1", small());
+    assert_has(r.out, "batch 16, micro-batch 8, 1 step from seed");
+    cli_done(&r);
+}
+
+static void wrong_arguments_are_refused(void **state)
+{
+    NEED_BINARY();
+    static const char *const wrong[][2] = {{"profile", "name a CONFIG"},
+        {"profile FILE --steps 0", "--steps 0: must be a whole number, 1..1000000"},
+        {"profile FILE --steps 2x", "--steps 2x"}, {"profile FILE --margin -1", "--margin -1"},
+        {"profile FILE --margin nan", "--margin nan"}, {"profile nosuch.ini", "nosuch.ini"}};
+    for (size_t i = 0; i < DT_COUNT(wrong); i++) {
+        ran r = cli_run(wrong[i][0], small());
+        assert_code(&r, DT_E_CONFIG);
+        assert_has(r.err, wrong[i][1]);
+        cli_done(&r);
+    }
+}
+
+DT_TEST_GROUP(profile_tool)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(shares_are_those_counted_by_hand),
+        cmocka_unit_test(the_margin_is_added),
+        cmocka_unit_test(more_steps_never_lower_a_share),
+        cmocka_unit_test(a_profile_lets_gist_save_bytes),
+        cmocka_unit_test(without_a_file_it_goes_to_the_output),
+        cmocka_unit_test(wrong_arguments_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

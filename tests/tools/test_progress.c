@@ -1,0 +1,948 @@
+/* What a user sees: the exact text, at every width, on terminals and in logs. */
+#define _GNU_SOURCE
+
+#include "tests/fixture/check.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "engine/base/alloc.h"
+#include "session/human.h"
+#include "tools/progress_parts.h"
+#include "tools/term.h"
+
+static double now;
+
+static double test_clock(void)
+{
+    return now;
+}
+
+/* A show into memory. */
+typedef struct fix {
+    char *text;
+    size_t n, seen;
+    FILE *f;
+    dt_progress *p;
+    int64_t step, steps;
+} fix;
+
+static const dt_terminal as_log = {.width = 80};
+static const dt_terminal as_tty = {.tty = true, .width = 80};
+static const dt_terminal as_rich_tty = {.tty = true, .utf8 = true, .colour = true, .width = 80};
+
+static dt_progress_facts facts(int64_t epochs, int64_t steps_per_epoch)
+{
+    return (dt_progress_facts){.model = "lenet5",
+        .policy = "keep_all",
+        .precision = "fp32",
+        .device = "cpu",
+        .isa = "avx2",
+        .data = "idx, 60000 images",
+        .run_dir = "runs/lenet5-keep_all-1",
+        .image = {1, 28, 28, 1},
+        .classes = 10,
+        .parameters = 61706,
+        .batch = 32,
+        .micro_batch = 16,
+        .epochs = epochs,
+        .steps = steps_per_epoch * (epochs > 0 ? epochs : 1),
+        .steps_per_epoch = steps_per_epoch,
+        .exact = true,
+        .threads = 2,
+        .planned = 1536000};
+}
+
+/* The stream keeps the address: one show at a time, in one place. */
+static fix *begin_with(const dt_progress_facts *f, dt_terminal t)
+{
+    static fix x;
+    dt_err err = {0};
+    x = (fix){.steps = f->steps};
+    now = 1000;
+    x.f = open_memstream(&x.text, &x.n);
+    assert_non_null(x.f);
+    const dt_progress_view view = {.out = x.f, .terminal = t, .clock = test_clock};
+    assert_ok(dt_progress_create(&x.p, f, &view, &err), &err);
+    return &x;
+}
+
+static fix *begin(int64_t epochs, int64_t steps_per_epoch, dt_terminal t)
+{
+    const dt_progress_facts f = facts(epochs, steps_per_epoch);
+    return begin_with(&f, t);
+}
+
+/* What was written since the last call; valid until more is. */
+static const char *said(fix *x)
+{
+    fflush(x->f);
+    const size_t from = x->seen;
+    x->seen = x->n;
+    return x->text + from;
+}
+
+static void step_of(fix *x, double seconds, double loss)
+{
+    const int64_t i = x->step++;
+    const int64_t per_epoch = x->p->steps_per_epoch;
+    const dt_step_report r = {.step = i + 1,
+        .steps = x->steps,
+        .epoch = i / per_epoch,
+        .samples = 32,
+        .loss = loss,
+        .lr = 0.05,
+        .step_seconds = seconds,
+        .wait_seconds = seconds / 50};
+    now += seconds;
+    dt_progress_step(x->p, &r);
+}
+
+static void end(fix *x)
+{
+    dt_progress_destroy(x->p);
+    fclose(x->f);
+    free(x->text);
+}
+
+static size_t lines_in(const char *text)
+{
+    size_t n = 0;
+    for (; *text != '\0'; text++)
+        n += *text == '\n';
+    return n;
+}
+
+/* ---- facts ---- */
+
+static void the_facts_of_a_small_run(void **state)
+{
+    (void)state;
+    fix *x = begin(0, 30, as_log);
+    assert_string_equal(said(x), "network   lenet5, 61,706 parameters, image 28x28x1, 10 classes\n"
+                                 "batch     32 in micro-batches of 16, 30 steps\n"
+                                 "policy    keep_all (exact: results do not depend on it)\n"
+                                 "device    cpu, 2 threads, avx2, fp32\n"
+                                 "memory    1.46 MiB planned\n"
+                                 "data      idx, 60000 images\n"
+                                 "eval      none: no data for it\n"
+                                 "run       runs/lenet5-keep_all-1\n"
+                                 "\n");
+    end(x);
+}
+
+static dt_progress_facts large_facts(void)
+{
+    dt_progress_facts f = facts(90, 5005);
+    f.model = "resnet50";
+    f.policy = "gist_lossless, fp8";
+    f.exact = false;
+    f.eval = "idx, 10000 images, after every epoch";
+    f.micro_batch = f.batch;
+    f.threads = 1;
+    f.moved = "runs/mine.old-1";
+    f.planned = 1234567890;
+    f.budget = UINT64_C(2) << 30;
+    f.host_planned = 812345678;
+    f.role_bytes[DT_ROLE_WEIGHTS] = 102228128;
+    f.role_bytes[DT_ROLE_GRADIENTS] = 102228128;
+    f.role_bytes[DT_ROLE_ACTIVATIONS] = 824590000;
+    f.role_bytes[DT_ROLE_ACTIVATION_GRADIENTS] = 205520896;
+    f.arena_other = 738;
+    return f;
+}
+
+static void the_facts_of_a_large_run(void **state)
+{
+    (void)state;
+    const dt_progress_facts f = large_facts();
+    fix *x = begin_with(&f, as_log);
+    assert_string_equal(said(x),
+        "network   resnet50, 61,706 parameters, image 28x28x1, 10 classes\n"
+        "batch     32, 90 epochs of 5,005 steps\n"
+        "policy    gist_lossless, fp8 (not exact: it changes results)\n"
+        "device    cpu, 1 thread, avx2, fp32\n"
+        "memory    1.15 GiB planned, budget 2.00 GiB, on the host 774.71 MiB; at the peak:\n"
+        "          activations 786.39 MiB, activation gradients 196.00 MiB,\n"
+        "          weights 97.49 MiB, gradients 97.49 MiB, gaps 738 B\n"
+        "data      idx, 60000 images\n"
+        "eval      idx, 10000 images, after every epoch\n"
+        "run       runs/lenet5-keep_all-1\n"
+        "          the run that was there is now runs/mine.old-1\n"
+        "\n");
+    end(x);
+}
+
+static void a_terminal_with_colours_shows_the_peak_in_the_budget(void **state)
+{
+    (void)state;
+    const dt_progress_facts f = large_facts();
+    fix *x = begin_with(&f, as_rich_tty);
+    const char *text = said(x), *bar = strstr(text, "\033[36m█");
+    assert_non_null(bar);
+    size_t full = 0, free_part = 0;
+    for (const char *c = bar; *c != '\n'; c++) {
+        full += strncmp(c, "█", 3) == 0;
+        free_part += strncmp(c, "░", 3) == 0;
+    }
+    assert_int_equal(full, 28); /* 1.15 of 2 GiB in 48 columns */
+    assert_int_equal(free_part, 20);
+    assert_non_null(strstr(text, "\033[36mactivations 786.39 MiB,\033[0m"));
+    end(x);
+}
+
+static void logs_hold_no_escapes(void **state)
+{
+    (void)state;
+    const dt_progress_facts f = large_facts();
+    fix *x = begin_with(&f, as_log);
+    for (int i = 0; i < 10; i++)
+        step_of(x, 3, 1);
+    const dt_progress_result r = {.status = DT_OK};
+    dt_progress_note(x->p, "a note");
+    dt_progress_finish(x->p, &r);
+    const char *text = said(x);
+    assert_null(strchr(text, '\033'));
+    assert_null(strchr(text, '\r'));
+    for (const char *c = text; *c != '\0'; c++)
+        assert_true((unsigned char)*c < 128);
+    end(x);
+}
+
+/* ---- the line ---- */
+
+static dti_line sample_line(void)
+{
+    return (dti_line){.at = 412,
+        .of = 5005,
+        .epoch = 3,
+        .epochs = 90,
+        .loss = 4.9131,
+        .lr = 0.0612,
+        .rate = 12.14,
+        .wait = 0.0123,
+        .left = 2292,
+        .smoothed = true};
+}
+
+static void a_line_fits_any_width(void **state)
+{
+    (void)state;
+    static const struct {
+        int width;
+        const char *want;
+    } cases[] = {
+        {130, "epoch 3/90 [##----------------------------] 412/5005  loss 4.913 (smoothed)  lr "
+              "0.0612  12.1 img/s  data 1%  left 38:12"},
+        {98, "epoch 3/90 [--------] 412/5005  loss 4.913 (smoothed)  lr 0.0612  12.1 img/s  data "
+             "1%  left 38:12"},
+        {97, "epoch 3/90 [#-----------------] 412/5005  loss 4.913  lr 0.0612  12.1 img/s  data 1% "
+             " left 38:12"},
+        {80, "epoch 3/90 [----------] 412/5005  loss 4.913  lr 0.0612  12.1 img/s  left 38:12"},
+        {70, "epoch 3/90 [-----------] 412/5005  loss 4.913  12.1 img/s  left 38:12"},
+        {60, "epoch 3/90 412/5005  loss 4.913  12.1 img/s  left 38:12"},
+        {50, "epoch 3/90 412/5005  loss 4.913  left 38:12"},
+        {40, "3/90 412/5005  loss 4.913  left 38:12"},
+        {20, "3/90 412/5005  loss"},
+        {1, ""},
+    };
+    char text[DTI_LINE];
+    const dti_line l = sample_line();
+    for (size_t i = 0; i < DT_COUNT(cases); i++) {
+        const size_t n = dti_line_fit(&l, cases[i].width, text);
+        assert_string_equal(text, cases[i].want);
+        assert_int_equal(n, strlen(text));
+    }
+}
+
+static void no_line_reaches_the_last_column(void **state)
+{
+    (void)state;
+    static const double values[] = {
+        0, 1e-30, 0.123456, 99.9999, 123456, 1e300, (double)NAN, -(double)INFINITY};
+    for (size_t i = 0; i < DT_COUNT(values); i++)
+        for (int width = 1; width < 300; width++) {
+            char text[DTI_LINE];
+            dti_line l = sample_line();
+            l.loss = l.lr = l.rate = l.left = values[i];
+            l.at = l.of = INT64_MAX;
+            l.epochs = i % 2 != 0 ? INT64_MAX : 0;
+            assert_true(dti_line_fit(&l, width, text) < (size_t)width);
+            assert_true(strlen(text) < (size_t)width);
+        }
+}
+
+static void the_bar_fills_to_its_end(void **state)
+{
+    (void)state;
+    char text[DTI_LINE];
+    dti_line l = sample_line();
+    for (l.at = 0; l.at <= 8; l.at++) {
+        l.of = 8;
+        dti_line_fit(&l, 200, text);
+        size_t full = 0;
+        for (const char *c = text; *c != '\0'; c++)
+            full += *c == '#';
+        assert_int_equal(full, l.at * 30 / 8);
+    }
+}
+
+static void text_is_counted_in_tokens(void **state)
+{
+    (void)state;
+    dt_progress_facts f = facts(1, 30);
+    f.tokens = 128;
+    fix *x = begin_with(&f, as_log);
+    said(x);
+    step_of(x, 1, 2.5);
+    assert_string_equal(
+        said(x), "step 1/30  loss 2.500  lr 0.05  4,096 tok/s  data 2%  left 0:29\n");
+    const dt_eval_report e = {.step = 1, .samples = 871, .loss = 1.5, .seconds = 1};
+    dt_progress_eval(x->p, &e);
+    assert_non_null(strstr(said(x), "(871 sequences, 1.0 s)"));
+    dt_progress_finish(x->p, &(dt_progress_result){0});
+    assert_non_null(strstr(said(x), "4,096 tokens a second in the median step"));
+    end(x);
+}
+
+static void runs_without_epochs_count_steps(void **state)
+{
+    (void)state;
+    fix *x = begin(1, 30, as_log);
+    said(x);
+    step_of(x, 1, 2.5);
+    assert_string_equal(
+        said(x), "step 1/30  loss 2.500  lr 0.05  32.0 img/s  data 2%  left 0:29\n");
+    end(x);
+}
+
+static void epochs_count_their_own_steps(void **state)
+{
+    (void)state;
+    fix *x = begin(3, 2, as_log);
+    said(x);
+    for (int i = 0; i < 3; i++)
+        step_of(x, 1, 2.5);
+    assert_string_equal(said(x),
+        "epoch 1/3 1/2  loss 2.500  lr 0.05  32.0 img/s  data 2%  left 0:05\n"
+        "epoch 1/3 2/2  loss 2.500  lr 0.05  32.0 img/s  data 2%  left 0:04\n"
+        "epoch 2/3 1/2  loss 2.500  lr 0.05  32.0 img/s  data 2%  left 0:03\n");
+    end(x);
+}
+
+/* ---- when something is said ---- */
+
+static void logs_get_the_first_steps_some_and_the_last(void **state)
+{
+    (void)state;
+    fix *x = begin(0, 100, as_log);
+    said(x);
+    for (int i = 0; i < 3; i++)
+        step_of(x, 0.1, 1);
+    assert_int_equal(lines_in(said(x)), 3);
+    for (int i = 0; i < 49; i++)
+        step_of(x, 0.1, 1);
+    assert_int_equal(lines_in(said(x)), 0);
+    step_of(x, 0.11, 1);
+    assert_int_equal(lines_in(said(x)), 1);
+    for (int i = 0; i < 46; i++)
+        step_of(x, 0.01, 1);
+    assert_int_equal(lines_in(said(x)), 0);
+    step_of(x, 0.01, 1);
+    assert_non_null(strstr(said(x), "step 100/100  "));
+    end(x);
+}
+
+static void terminals_are_redrawn_ten_times_a_second_at_most(void **state)
+{
+    (void)state;
+    fix *x = begin(0, 1001, as_tty);
+    said(x);
+    for (int i = 0; i < 1000; i++)
+        step_of(x, 0.01, 1);
+    const char *text = said(x);
+    size_t drawn = 0;
+    for (const char *c = text; (c = strchr(c, '\r')) != NULL; c++)
+        drawn++;
+    assert_in_range(drawn, 85, 101);
+    assert_int_equal(lines_in(text), 0);
+    end(x);
+}
+
+static void a_redrawn_line_covers_the_old_one(void **state)
+{
+    (void)state;
+    fix *x = begin(0, 30, as_tty);
+    said(x);
+    step_of(x, 1, 2.5);
+    assert_string_equal(said(x),
+        "\rstep [--------------] 1/30  loss 2.500  lr 0.05  32.0 img/s  data 2%  left 0:29\033[K");
+    end(x);
+}
+
+static void an_unfinished_line_is_ended(void **state)
+{
+    (void)state;
+    fix *x = begin(0, 30, as_tty);
+    step_of(x, 1, 2.5);
+    said(x);
+    dt_progress_destroy(x->p);
+    x->p = NULL;
+    assert_string_equal(said(x), "\n");
+    end(x);
+}
+
+static void notes_and_evaluations_stand_above_the_line(void **state)
+{
+    (void)state;
+    fix *x = begin(3, 10, as_tty);
+    step_of(x, 1, 2.5);
+    said(x);
+    dt_progress_note(x->p, "skipped %d images", 2);
+    assert_string_equal(said(x), "\r\033[Kskipped 2 images\n");
+    step_of(x, 0.01, 2.5); /* and the line comes back at once */
+    assert_non_null(strstr(said(x), "epoch 1/3"));
+    const dt_eval_report e = {.step = 20,
+        .epoch = 1,
+        .samples = 10000,
+        .loss = 1.2341,
+        .top1 = 0.6784,
+        .top5 = 0.901,
+        .seconds = 12.34};
+    dt_progress_eval(x->p, &e);
+    assert_string_equal(said(x),
+        "\r\033[Keval epoch 2: loss 1.234  top-1 67.8 %  top-5 90.1 %  (10000 images, 12.3 s)\n");
+    end(x);
+}
+
+static void a_long_note_is_cut(void **state)
+{
+    (void)state;
+    char text[3000];
+    memset(text, 'a', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    fix *x = begin(0, 30, as_log);
+    said(x);
+    dt_progress_note(x->p, "%s", text);
+    const char *got = said(x);
+    assert_true(strlen(got) < DTI_LINE);
+    assert_int_equal(lines_in(got), 1);
+    end(x);
+}
+
+/* ---- numbers ---- */
+
+static void time_left_forgets_the_slow_first_step(void **state)
+{
+    (void)state;
+    fix *x = begin(0, 100, as_log);
+    said(x);
+    step_of(x, 60, 1);
+    assert_non_null(strstr(said(x), "left 1:39:00"));
+    step_of(x, 2, 1);
+    assert_non_null(strstr(said(x), "  16.0 img/s  data 2%  left 3:16\n"));
+    end(x);
+}
+
+static void time_left_follows_the_latest_steps(void **state)
+{
+    (void)state;
+    fix *x = begin(0, 1000, as_log);
+    for (int i = 0; i < 500; i++)
+        step_of(x, 10, 1);
+    said(x);
+    for (int i = 0; i < DTI_WINDOW; i++)
+        step_of(x, 1, 1);
+    step_of(x, 7, 1);
+    const char *text = said(x);
+    assert_non_null(strstr(text, "step 533/1000"));
+    assert_non_null(strstr(text, "left 9:15")); /* 467 * (31 + 7) / 32 */
+    end(x);
+}
+
+static void time_left_counts_evaluations(void **state)
+{
+    (void)state;
+    fix *x = begin(2, 10, as_log);
+    for (int i = 0; i < 10; i++)
+        step_of(x, 6, 1);
+    const dt_eval_report e = {.step = 10, .samples = 10, .seconds = 50};
+    dt_progress_eval(x->p, &e);
+    said(x);
+    step_of(x, 6, 1);
+    assert_non_null(strstr(said(x), "left 1:35")); /* 9 * (6 + 50 / 11) */
+    end(x);
+}
+
+static void the_shown_loss_is_smoothed_on_terminals(void **state)
+{
+    (void)state;
+    fix *x = begin(0, 100, (dt_terminal){.tty = true, .width = 200});
+    step_of(x, 1, 4);
+    step_of(x, 1, 2);
+    assert_non_null(strstr(said(x), "loss 2.947 (smoothed)")); /* (0.9 * 4 + 2) / 1.9 */
+    step_of(x, 1, (double)NAN);
+    const char *text = said(x);
+    assert_non_null(strstr(text, "loss nan  "));
+    step_of(x, 1, 2);
+    assert_non_null(strstr(said(x), "loss 2.598 (smoothed)"));
+    end(x);
+}
+
+static void the_rate_is_a_median_without_the_first_step(void **state)
+{
+    (void)state;
+    fix *x = begin(0, 100000, as_log);
+    assert_true(isnan(dt_progress_rate(x->p)));
+    step_of(x, 64, 1);
+    assert_true(dt_progress_rate(x->p) == 0.5);
+    step_of(x, 1, 1);
+    assert_true(dt_progress_rate(x->p) == 32);
+    step_of(x, 2, 1);
+    assert_true(dt_progress_rate(x->p) == 24);
+    step_of(x, 1000, 1);
+    assert_true(dt_progress_rate(x->p) == 16);
+    for (int i = 0; i < DTI_KEPT + 10; i++)
+        step_of(x, 4, 1);
+    assert_true(dt_progress_rate(x->p) == 8);
+    end(x);
+}
+
+static void numbers_read_well(void **state)
+{
+    (void)state;
+    char t[DT_HUMAN_BYTES];
+    assert_string_equal(dt_human_bytes(t, 0), "0 B");
+    assert_string_equal(dt_human_bytes(t, 1023), "1023 B");
+    assert_string_equal(dt_human_bytes(t, 1024), "1.00 KiB");
+    assert_string_equal(dt_human_bytes(t, (1 << 20) - 1), "1.00 MiB");
+    assert_string_equal(dt_human_bytes(t, UINT64_MAX), "16.00 EiB");
+    assert_string_equal(dt_human_time(t, 0.4), "0:00");
+    assert_string_equal(dt_human_time(t, 59.6), "1:00");
+    assert_string_equal(dt_human_time(t, 3599.6), "1:00:00");
+    assert_string_equal(dt_human_time(t, 359999), "99:59:59");
+    assert_string_equal(dt_human_time(t, 360000), "4 d 04 h");
+    assert_string_equal(dt_human_time(t, (double)NAN), "--:--");
+    assert_string_equal(dt_human_time(t, -1), "--:--");
+    assert_string_equal(dt_human_time(t, 1e300), "--:--");
+    assert_string_equal(dt_human_number(t, 0), "0.00000");
+    assert_string_equal(dt_human_number(t, 0.0123456), "0.01235");
+    assert_string_equal(dt_human_number(t, 4.9131), "4.913");
+    assert_string_equal(dt_human_number(t, 123.456), "123.5");
+    assert_string_equal(dt_human_number(t, 1e-5), "1.000e-05");
+    assert_string_equal(dt_human_number(t, -1e9), "-1.000e+09");
+    assert_string_equal(dt_human_number(t, -(double)INFINITY), "-inf");
+    assert_string_equal(dt_human_rate(t, 0.123), "0.12");
+    assert_string_equal(dt_human_rate(t, 12.14), "12.1");
+    assert_string_equal(dt_human_rate(t, 99.96), "100");
+    assert_string_equal(dt_human_rate(t, 12345.6), "12,346");
+    assert_string_equal(dt_human_rate(t, (double)INFINITY), "-");
+}
+
+/* ---- the curve ---- */
+
+static void the_curve_keeps_the_whole_run_in_few_numbers(void **state)
+{
+    (void)state;
+    dti_curve c = {0};
+    const int steps = 10000;
+    for (int i = 0; i < steps; i++)
+        dti_curve_add(&c, i % 2 != 0 ? (double)NAN : (double)i);
+    assert_in_range(c.bins, DTI_BINS / 2, DTI_BINS);
+    double sum = 0;
+    int64_t count = 0;
+    for (int i = 0; i < c.bins; i++) {
+        sum += c.sum[i];
+        count += c.count[i];
+    }
+    assert_int_equal(count, steps / 2);
+    assert_true(sum == (double)(steps / 2) * (steps / 2 - 1));
+}
+
+static void the_curve_is_drawn_from_highest_to_lowest(void **state)
+{
+    (void)state;
+    char text[DTI_BINS * 4 + 1];
+    dti_curve c = {0};
+    assert_int_equal(dti_curve_draw(&c, text, sizeof text, 80), 0);
+    dti_curve_add(&c, 8);
+    assert_int_equal(dti_curve_draw(&c, text, sizeof text, 80), 0);
+    for (int i = 7; i >= 1; i--)
+        dti_curve_add(&c, i);
+    assert_int_equal(dti_curve_draw(&c, text, sizeof text, 80), 24);
+    assert_string_equal(text, "█▇▆▅▄▃▂▁");
+    dti_curve_draw(&c, text, sizeof text, 4);
+    assert_string_equal(text, "█▆▃▁");
+    dti_curve_draw(&c, text, 8, 80); /* no half characters */
+    assert_string_equal(text, "█▇");
+}
+
+static void a_flat_curve_is_flat(void **state)
+{
+    (void)state;
+    char text[DTI_BINS * 4 + 1];
+    dti_curve c = {0};
+    for (int i = 0; i < 3; i++)
+        dti_curve_add(&c, 1);
+    dti_curve_draw(&c, text, sizeof text, 80);
+    assert_string_equal(text, "▁▁▁");
+}
+
+/* ---- results ---- */
+
+static void the_results_of_a_run(void **state)
+{
+    (void)state;
+    fix *x = begin(1, 4, (dt_terminal){.utf8 = true, .width = 80});
+    for (int i = 0; i < 4; i++)
+        step_of(x, 0.5, 4 - i);
+    const dt_eval_report e = {
+        .step = 4, .samples = 100, .loss = 1.5, .top1 = 0.5, .top5 = 1, .seconds = 1};
+    dt_progress_eval(x->p, &e);
+    now += 1;
+    said(x);
+    const dt_progress_result r = {.status = DT_OK,
+        .measured = 1536000,
+        .process_peak = 20 << 20,
+        .outside = 19 << 20,
+        .files = "plan.txt, model.safetensors",
+        .lost = 2,
+        .why = "write 'metrics.jsonl': No space left\n"};
+    dt_progress_finish(x->p, &r);
+    assert_string_equal(said(x),
+        "\n"
+        "done      after 4 of 4 steps\n"
+        "memory    planned 1,536,000 bytes = measured 1,536,000 bytes (1.46 MiB)\n"
+        "          the whole process 20.00 MiB at its peak, 19.00 MiB of it outside the plan\n"
+        "speed     64.0 images a second in the median step, 42.7 over all: 128 images in 3.0 s\n"
+        "loss      4.000 at first, 1.000 at the end (-75.0 %)\n"
+        "          █▆▃▁\n"
+        "eval      loss 1.500, top-1 50.00 %, top-5 100.00 %\n"
+        "written   runs/lenet5-keep_all-1: plan.txt, model.safetensors\n"
+        "          2 lines of metrics are lost: write 'metrics.jsonl': No space left\n");
+    end(x);
+}
+
+static void of_a_card_the_rest_is_what_its_memory_holds(void **state)
+{
+    (void)state;
+    fix *x = begin(1, 1, (dt_terminal){.width = 200});
+    const dt_progress_result r = {
+        .measured = 1536000, .process_peak = 20 << 20, .outside = 500 << 20, .card = true};
+    dt_progress_finish(x->p, &r);
+    assert_non_null(
+        strstr(said(x), "          the process 20.00 MiB of the host's at its peak; 500.00 MiB of "
+                        "the card's are in "
+                        "use outside the plan: CUDA's, its libraries' and other programs'\n"));
+    end(x);
+}
+
+static void one_of_a_thing_is_not_many(void **state)
+{
+    (void)state;
+    fix *x = begin(1, 1, as_log);
+    assert_non_null(strstr(said(x), "1 epoch of 1 step\n"));
+    step_of(x, 0.5, 4);
+    dt_progress_finish(x->p, &(dt_progress_result){.status = DT_OK, .lost = 1, .why = "full"});
+    const char *text = said(x);
+    assert_non_null(strstr(text, "after 1 of 1 step\n"));
+    assert_non_null(strstr(text, "1 line of metrics is lost: full\n"));
+    end(x);
+}
+
+static size_t widest(const char *text)
+{
+    size_t most = 0;
+    for (; *text != '\0'; text += strcspn(text, "\n") + 1) {
+        const size_t n = strcspn(text, "\n");
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+static void on_a_terminal_results_stay_within_its_width(void **state)
+{
+    (void)state;
+    const dt_progress_result r = {.status = DT_OK,
+        .measured = 1536000,
+        .process_peak = 20 << 20,
+        .outside = 19 << 20,
+        .files = "checkpoints/model.safetensors, metrics.jsonl, summary.json"};
+    for (int width = 74; width < 120; width++) {
+        fix *x = begin(0, 2, (dt_terminal){.tty = true, .width = width});
+        assert_true(widest(said(x)) < (size_t)width);
+        step_of(x, 0.5, 4);
+        step_of(x, 0.5, 3);
+        said(x);
+        dt_progress_finish(x->p, &r);
+        const char *text = said(x);
+        assert_true(widest(text) < (size_t)width);
+        if (width == 80)
+            assert_non_null(strstr(text, "of it outside the\n          plan\n"));
+        end(x);
+    }
+}
+
+/* From the first loss to the last. */
+static void change_is(double first, double last, const char *want)
+{
+    fix *x = begin(1, 2, as_log);
+    step_of(x, 0.5, first);
+    step_of(x, 0.5, last);
+    said(x);
+    dt_progress_finish(x->p, &(dt_progress_result){.status = DT_OK});
+    const char *at = strstr(said(x), " at the end");
+    assert_non_null(at);
+    at += strlen(" at the end");
+    assert_int_equal(strcspn(at, "\n"), strlen(want));
+    assert_memory_equal(at, want, strlen(want));
+    end(x);
+}
+
+static void a_change_of_loss_is_read_at_a_glance(void **state)
+{
+    (void)state;
+    change_is(4, 3, " (-25.0 %)");
+    change_is(4, 4, " (+0.0 %)");
+    change_is(4, 0, " (-100.0 %)");
+    change_is(4, 40, " (+900.0 %)");
+    change_is(4, 40.1, " (more than 10-fold)");
+    change_is(4, 404, " (more than 100-fold)");
+    change_is(2.3, 5.3e15, " (more than 1000-fold)");
+    change_is(4, (double)INFINITY, "");
+    change_is(4, (double)NAN, "");
+    change_is((double)NAN, 4, "");
+    change_is(0, 4, "");
+}
+
+static void equal_means_equal_to_the_byte(void **state)
+{
+    (void)state;
+    fix *x = begin(1, 4, as_log);
+    said(x);
+    const dt_progress_result r = {.status = DT_OK, .measured = 1536001};
+    dt_progress_finish(x->p, &r);
+    const char *text = said(x);
+    assert_non_null(strstr(text, "planned 1,536,000 bytes but measured 1,536,001 bytes"));
+    assert_null(strstr(text, " = "));
+    end(x);
+}
+
+static void a_run_that_ends_before_its_first_step(void **state)
+{
+    (void)state;
+    fix *x = begin(1, 4, as_tty);
+    said(x);
+    const dt_progress_result r = {.status = DT_E_DATA};
+    dt_progress_finish(x->p, &r);
+    assert_string_equal(said(x), "\n"
+                                 "failed    after 0 of 4 steps\n"
+                                 "memory    planned 1,536,000 bytes, not measured\n"
+                                 "written   runs/lenet5-keep_all-1\n");
+    end(x);
+}
+
+static void a_stopped_run_keeps_its_last_line(void **state)
+{
+    (void)state;
+    fix *x = begin(1, 4, as_tty);
+    step_of(x, 1, 1);
+    said(x);
+    const dt_progress_result r = {.status = DT_E_STOPPED};
+    dt_progress_finish(x->p, &r);
+    assert_non_null(strstr(said(x), "\n\nstopped   after 1 of 4 steps\n"));
+    end(x);
+}
+
+/* ---- streams that fail ---- */
+
+static void a_broken_pipe_ends_the_show_only(void **state)
+{
+    (void)state;
+    int fd[2];
+    assert_int_equal(pipe(fd), 0);
+    close(fd[0]);
+    FILE *f = fdopen(fd[1], "w");
+    assert_non_null(f);
+    void (*old)(int) = signal(SIGPIPE, SIG_IGN);
+    const dt_progress_facts facts_of = facts(0, 100);
+    const dt_progress_view view = {.out = f, .terminal = as_tty, .clock = test_clock};
+    fix x = {.steps = 100};
+    dt_err err = {0};
+    assert_ok(dt_progress_create(&x.p, &facts_of, &view, &err), &err);
+    for (int i = 0; i < 100; i++)
+        step_of(&x, 1, 1);
+    const dt_progress_result r = {.status = DT_OK};
+    dt_progress_finish(x.p, &r);
+    assert_true(x.p->show.lost);
+    assert_true(dt_progress_rate(x.p) == 32); /* counted all the same */
+    dt_progress_destroy(x.p);
+    fclose(f);
+    signal(SIGPIPE, old);
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    (void)state;
+    const long live = dt_alloc_live();
+    const dt_progress_facts f = facts(0, 1);
+    FILE *null = fopen("/dev/null", "w");
+    assert_non_null(null);
+    const dt_progress_view view = {.out = null, .terminal = as_log};
+    for (long k = 1; k <= 3; k++) {
+        dt_progress *p = NULL;
+        dt_alloc_fail_at(k);
+        const dt_status st = dt_progress_create(&p, &f, &view, NULL);
+        dt_alloc_fail_at(0);
+        assert_int_equal(st, DT_E_NOMEM);
+        assert_null(p);
+        assert_int_equal(dt_alloc_live(), live);
+    }
+    fclose(null);
+}
+
+static void steps_need_no_memory(void **state)
+{
+    (void)state;
+    fix *x = begin(0, 10, as_tty);
+    dt_alloc_fail_at(1);
+    for (int i = 0; i < 10; i++)
+        step_of(x, 1, 1);
+    void *p = dt_alloc(1, 1); /* the failure is still to come */
+    assert_null(p);
+    end(x);
+}
+
+/* ---- terminals ---- */
+
+static void a_file_is_no_terminal(void **state)
+{
+    (void)state;
+    FILE *f = fopen("/dev/null", "w");
+    assert_non_null(f);
+    setenv("TERM", "xterm", 1);
+    unsetenv("COLUMNS");
+    const dt_terminal t = dt_terminal_of(f);
+    assert_false(t.tty);
+    assert_false(t.colour);
+    assert_int_equal(dt_terminal_width(&t, f), 80);
+    setenv("COLUMNS", "120", 1);
+    assert_int_equal(dt_terminal_width(&t, f), 120);
+    setenv("COLUMNS", "many", 1);
+    assert_int_equal(dt_terminal_width(&t, f), 80);
+    unsetenv("COLUMNS");
+    fclose(f);
+}
+
+static void a_terminal_is_asked_for_its_width_each_time(void **state)
+{
+    (void)state;
+    const int master = posix_openpt(O_RDWR | O_NOCTTY);
+    if (master < 0 || grantpt(master) != 0 || unlockpt(master) != 0)
+        skip();
+    FILE *f = fopen(ptsname(master), "w");
+    if (f == NULL)
+        skip();
+    setenv("TERM", "xterm", 1);
+    unsetenv("NO_COLOR");
+    dt_terminal t = dt_terminal_of(f);
+    assert_true(t.tty && t.colour);
+    for (unsigned short w = 40; w < 43; w++) {
+        const struct winsize size = {.ws_col = w, .ws_row = 24};
+        assert_int_equal(ioctl(master, TIOCSWINSZ, &size), 0);
+        assert_int_equal(dt_terminal_width(&t, f), w);
+    }
+    setenv("NO_COLOR", "1", 1);
+    t = dt_terminal_of(f);
+    assert_true(t.tty && !t.colour);
+    setenv("TERM", "dumb", 1);
+    t = dt_terminal_of(f);
+    assert_false(t.tty);
+    unsetenv("NO_COLOR");
+    fclose(f);
+    close(master);
+}
+
+static void the_environment_tells_the_encoding(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *all, *ctype, *lang, *term, *no_color;
+        bool utf8;
+    } cases[] = {
+        {NULL, NULL, NULL, "xterm", NULL, false},
+        {NULL, NULL, "C.UTF-8", "xterm", NULL, true},
+        {NULL, NULL, "de_DE.utf8@euro", "xterm", NULL, true},
+        {"C", NULL, "en_US.UTF-8", "xterm", NULL, false},
+        {"", "de_DE.ISO-8859-1", "en_US.UTF-8", "xterm", NULL, false},
+        {"en_US.UTF-8", "C", NULL, "xterm", NULL, true},
+        {NULL, NULL, "C.UTF-8", "dumb", NULL, false},
+        {NULL, NULL, "C.UTF-8", NULL, NULL, true},
+        {NULL, NULL, "C.UTF-8", "xterm", "1", true},
+    };
+    for (size_t i = 0; i < DT_COUNT(cases); i++) {
+        const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG", "TERM", "NO_COLOR"};
+        const char *const values[] = {
+            cases[i].all, cases[i].ctype, cases[i].lang, cases[i].term, cases[i].no_color};
+        for (size_t k = 0; k < DT_COUNT(names); k++)
+            if (values[k] != NULL)
+                setenv(names[k], values[k], 1);
+            else
+                unsetenv(names[k]);
+        assert_int_equal(dt_terminal_of(stderr).utf8, cases[i].utf8);
+        assert_int_equal(dt_term_unicode(), cases[i].utf8); /* one rule for all that is drawn */
+    }
+    setenv("TERM", "xterm", 1);
+    unsetenv("NO_COLOR");
+}
+
+DT_TEST_GROUP(progress)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_facts_of_a_small_run),
+        cmocka_unit_test(the_facts_of_a_large_run),
+        cmocka_unit_test(a_terminal_with_colours_shows_the_peak_in_the_budget),
+        cmocka_unit_test(logs_hold_no_escapes),
+        cmocka_unit_test(a_line_fits_any_width),
+        cmocka_unit_test(no_line_reaches_the_last_column),
+        cmocka_unit_test(the_bar_fills_to_its_end),
+        cmocka_unit_test(text_is_counted_in_tokens),
+        cmocka_unit_test(runs_without_epochs_count_steps),
+        cmocka_unit_test(epochs_count_their_own_steps),
+        cmocka_unit_test(logs_get_the_first_steps_some_and_the_last),
+        cmocka_unit_test(terminals_are_redrawn_ten_times_a_second_at_most),
+        cmocka_unit_test(a_redrawn_line_covers_the_old_one),
+        cmocka_unit_test(an_unfinished_line_is_ended),
+        cmocka_unit_test(notes_and_evaluations_stand_above_the_line),
+        cmocka_unit_test(a_long_note_is_cut),
+        cmocka_unit_test(time_left_forgets_the_slow_first_step),
+        cmocka_unit_test(time_left_follows_the_latest_steps),
+        cmocka_unit_test(time_left_counts_evaluations),
+        cmocka_unit_test(the_shown_loss_is_smoothed_on_terminals),
+        cmocka_unit_test(the_rate_is_a_median_without_the_first_step),
+        cmocka_unit_test(numbers_read_well),
+        cmocka_unit_test(the_curve_keeps_the_whole_run_in_few_numbers),
+        cmocka_unit_test(the_curve_is_drawn_from_highest_to_lowest),
+        cmocka_unit_test(a_flat_curve_is_flat),
+        cmocka_unit_test(the_results_of_a_run),
+        cmocka_unit_test(of_a_card_the_rest_is_what_its_memory_holds),
+        cmocka_unit_test(one_of_a_thing_is_not_many),
+        cmocka_unit_test(on_a_terminal_results_stay_within_its_width),
+        cmocka_unit_test(a_change_of_loss_is_read_at_a_glance),
+        cmocka_unit_test(equal_means_equal_to_the_byte),
+        cmocka_unit_test(a_run_that_ends_before_its_first_step),
+        cmocka_unit_test(a_stopped_run_keeps_its_last_line),
+        cmocka_unit_test(a_broken_pipe_ends_the_show_only),
+        cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(steps_need_no_memory),
+        cmocka_unit_test(a_file_is_no_terminal),
+        cmocka_unit_test(a_terminal_is_asked_for_its_width_each_time),
+        cmocka_unit_test(the_environment_tells_the_encoding),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,386 @@
+/* `dnntrain sweep` from outside: its claims are checked with `dnntrain plan`. */
+#include <dirent.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "engine/base/alloc.h"
+#include "engine/base/json.h"
+#include "memory/policy.h"
+#include "tests/fixture/run_cli.h"
+
+enum { COLUMNS = 14, ROWS = 32 };
+
+static const char *lenet(void)
+{
+    return cli_file("lenet.ini", "[model]\nname = lenet5\n[train]\nbatch = 64\nsteps = 2\n");
+}
+
+/* A file of comma-separated values without quotes, cut into cells. */
+typedef struct table {
+    char *text;
+    int n;
+    char *cell[ROWS][COLUMNS];
+} table;
+
+static table read_csv(const char *path)
+{
+    table t = {.text = cli_text(path)};
+    for (char *line = t.text; *line != '\0'; t.n++) {
+        char *end = strchr(line, '\n');
+        assert_non_null(end);
+        assert_true(t.n < ROWS);
+        *end = '\0';
+        int c = 0;
+        for (char *at = line; at != NULL; c++) {
+            assert_true(c < COLUMNS);
+            t.cell[t.n][c] = at;
+            at = strchr(at, ',');
+            if (at != NULL)
+                *at++ = '\0';
+        }
+        assert_int_equal(c, COLUMNS);
+        line = end + 1;
+    }
+    return t;
+}
+
+/* Sweeps with a table in a file; extra words as for cli_run. */
+static ran sweep(const char *words, const char *file, table *t)
+{
+    char line[4096];
+    const char *csv = dt_temp_path("sweep.csv");
+    remove(csv);
+    snprintf(line, sizeof line, "sweep FILE --csv %.2000s %s", csv, words);
+    ran r = cli_run(line, file);
+    *t = read_csv(csv);
+    return r;
+}
+
+static void done(ran *r, table *t)
+{
+    cli_done(r);
+    dt_free(t->text);
+}
+
+/* Peak by `dnntrain plan`. */
+static uint64_t planned(const char *file, const char *policy, int64_t batch, uint64_t budget)
+{
+    char words[512];
+    cJSON *o = NULL;
+    dt_err err = {0};
+    snprintf(words, sizeof words,
+        "plan FILE --json --set memory.policy=%s --set train.batch=%" PRId64
+        " --set memory.device_budget=%" PRIu64,
+        policy, batch, budget);
+    ran r = cli_run(words, file);
+    assert_ok(dt_json_parse(&o, r.out, strlen(r.out), 8, 4096, &err), &err);
+    const cJSON *device = cJSON_GetObjectItemCaseSensitive(o, "device");
+    const uint64_t peak = (uint64_t)cJSON_GetObjectItemCaseSensitive(device, "peak")->valuedouble;
+    const bool fits = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(o, "fits"));
+    assert_code(&r, fits ? 0 : DT_E_BUDGET);
+    assert_true(fits == (peak <= budget));
+    cJSON_Delete(o);
+    cli_done(&r);
+    return peak;
+}
+
+static void largest_batches_fit_and_the_next_do_not(void **state)
+{
+    NEED_BINARY();
+    const uint64_t budget = 3 << 20;
+    table t;
+    ran r = sweep("--set memory.device_budget=3MiB", lenet(), &t);
+    assert_code(&r, 0);
+    for (int i = 1; i < t.n; i++) {
+        const int64_t batch = strtoll(t.cell[i][2], NULL, 10);
+        assert_true(batch > 1);
+        const uint64_t peak = planned(lenet(), t.cell[i][0], batch, budget);
+        assert_int_equal(peak, strtoull(t.cell[i][4], NULL, 10));
+        assert_true(peak <= budget);
+        assert_true(planned(lenet(), t.cell[i][0], batch + 1, budget) > budget);
+    }
+    done(&r, &t);
+}
+
+static void policies_stand_in_the_order_of_their_list(void **state)
+{
+    NEED_BINARY();
+    size_t n;
+    const dt_policy *const *all = dt_policy_all(&n);
+    table t;
+    ran r = sweep("--set memory.device_budget=3MiB", lenet(), &t);
+    assert_int_equal(t.n, n + 1);
+    const char *at = r.out;
+    for (size_t i = 0; i < n; i++) {
+        assert_string_equal(t.cell[i + 1][0], all[i]->name);
+        assert_string_equal(t.cell[i + 1][1], all[i]->exact ? "yes" : "no");
+        at = strstr(at, all[i]->name); /* in the table too */
+        assert_non_null(at);
+    }
+    done(&r, &t);
+}
+
+static void a_table_holds_the_numbers_and_what_they_mean(void **state)
+{
+    NEED_BINARY();
+    table t;
+    ran r = sweep("--set memory.device_budget=3MiB", lenet(), &t);
+    static const char *const names[COLUMNS] = {"policy", "exact", "largest_batch", "capped",
+        "device_peak", "device_budget", "ratio_to_keep_all", "host_peak", "disk_peak", "moved_out",
+        "moved_in", "recompute_share", "verified", "device_peak_measured"};
+    for (int c = 0; c < COLUMNS; c++)
+        assert_string_equal(t.cell[0][c], names[c]);
+    assert_string_equal(t.cell[1][0], "keep_all");
+    assert_string_equal(t.cell[1][5], "3145728");
+    assert_string_equal(t.cell[1][6], "1.000000");
+    assert_string_equal(t.cell[1][9], "0");
+    assert_string_equal(t.cell[1][12], "");
+    assert_has(r.out, "lenet5   image 28x28x1");
+    assert_has(r.out, " exact  batch peak MiB ratio host MiB  out MiB   in MiB   again\n");
+    assert_has(r.out, "###");
+    assert_has_not(r.out, "batch 0");
+    done(&r, &t);
+}
+
+/* Bytes of a policy's row. */
+static uint64_t bytes_of(const table *t, const char *policy, int column)
+{
+    for (int i = 1; i < t->n; i++)
+        if (strcmp(t->cell[i][0], policy) == 0)
+            return strtoull(t->cell[i][column], NULL, 10);
+    fail_msg("no row of %s", policy);
+    return 0;
+}
+
+static void budgets_of_all_tiers_hold(void **state)
+{
+    NEED_BINARY();
+    const uint64_t most = 256 << 10;
+    table t, u;
+    ran r = sweep("--set memory.device_budget=3MiB", lenet(), &t);
+    assert_true(bytes_of(&t, "vdnn_all", 7) > most);
+    done(&r, &t);
+    r = sweep("--set memory.device_budget=3MiB --set memory.host_budget=256KiB", lenet(), &t);
+    assert_code(&r, 0);
+    assert_has(r.out, "and a host budget of 0.25 MiB (262,144 bytes)");
+    for (int i = 1; i < t.n; i++)
+        assert_true(
+            strtoll(t.cell[i][2], NULL, 10) == 0 || strtoull(t.cell[i][7], NULL, 10) <= most);
+    cli_done(&r);
+    r = sweep("--set memory.device_budget=3MiB --set memory.tier=disk "
+              "--set memory.disk_budget=256KiB",
+        lenet(), &u);
+    assert_has(r.out, " disk MiB ");
+    assert_int_equal(bytes_of(&u, "vdnn_all", 7), 0);
+    assert_true(bytes_of(&u, "vdnn_all", 8) > 0 && bytes_of(&u, "vdnn_all", 8) <= most);
+    dt_free(t.text);
+    done(&r, &u);
+}
+
+static void policies_that_change_results_are_marked(void **state)
+{
+    NEED_BINARY();
+    table t;
+    ran r = sweep("--set memory.device_budget=3MiB", lenet(), &t);
+    assert_has(r.out, "\ngist           no ");
+    assert_has(r.out, "exact no: values are packed with fewer bits, which changes results");
+    done(&r, &t);
+}
+
+/* Fates by layer hold for every policy: what is computed again shows. */
+static void shares_of_what_is_done_again_are_told(void **state)
+{
+    NEED_BINARY();
+    table t;
+    ran r = sweep("--set memory.device_budget=3MiB --set memory.layers.*=recompute", lenet(), &t);
+    assert_code(&r, 0);
+    const double share = strtod(t.cell[1][11], NULL);
+    assert_true(share > 0.05 && share < 1);
+    done(&r, &t);
+}
+
+static void a_combination_has_a_line_of_its_own(void **state)
+{
+    NEED_BINARY();
+    ran r = cli_run("sweep FILE --set memory.device_budget=3MiB "
+                    "--set memory.policy=keep_all,network_wide",
+        lenet());
+    assert_code(&r, 0);
+    assert_has(r.out, "\nkeep_all,network_wide ");
+    cli_done(&r);
+}
+
+static void a_missing_budget_is_an_error_that_shows_how_to_give_one(void **state)
+{
+    NEED_BINARY();
+    ran r = cli_run("sweep FILE", lenet());
+    assert_code(&r, DT_E_CONFIG);
+    assert_string_equal(r.out, "");
+    assert_has(r.err, "device_budget is missing");
+    assert_has(r.err, "--set memory.device_budget=2GiB");
+    cli_done(&r);
+    r = cli_run("sweep", NULL);
+    assert_code(&r, DT_E_CONFIG);
+    assert_has(r.err, "name a CONFIG");
+    cli_done(&r);
+}
+
+static void a_budget_too_small_for_anything_is_refused(void **state)
+{
+    NEED_BINARY();
+    table t;
+    ran r = sweep("--verify --set memory.device_budget=300KiB", lenet(), &t);
+    assert_code(&r, DT_E_BUDGET);
+    assert_has(r.err, "device_budget = 300KiB: no policy trains a single sample in it");
+    assert_has(r.err, " needs the least, ");
+    assert_has(r.out, "batch 0: not even one sample trains");
+    for (int i = 1; i < t.n; i++) {
+        assert_string_equal(t.cell[i][2], "0");
+        assert_string_equal(t.cell[i][6], ""); /* no ratio to nothing */
+        assert_string_equal(t.cell[i][12], "");
+        assert_true(strtoull(t.cell[i][4], NULL, 10) > 300 * 1024);
+    }
+    done(&r, &t);
+}
+
+static void one_sample_that_cannot_be_normalised_is_none(void **state)
+{
+    NEED_BINARY();
+    static const char flat[] = "[model]\nimage = 4\n[train]\nbatch = 2\n"
+                               "[conv c]\nout = 64\nkernel = 4\n[batchnorm b]\n"
+                               "[relu r]\n[fc out]\nout = 4\n";
+    const uint64_t two = planned(cli_file("flat.ini", flat), "keep_all", 2, UINT64_C(1) << 30);
+    char words[96];
+    table t;
+    snprintf(words, sizeof words, "--set memory.device_budget=%" PRIu64, two - 1);
+    ran r = sweep(words, cli_file("flat.ini", flat), &t);
+    assert_string_equal(t.cell[1][2], "0");
+    assert_true(strtoull(t.cell[1][4], NULL, 10) < two); /* its bytes would fit */
+    done(&r, &t);
+}
+
+/* Entries of a folder beside . and .. */
+static int entries(const char *folder)
+{
+    int n = 0;
+    DIR *d = opendir(folder);
+    assert_non_null(d);
+    while (readdir(d) != NULL)
+        n++;
+    closedir(d);
+    return n - 2;
+}
+
+static void verified_batches_train_and_the_next_are_refused(void **state)
+{
+    NEED_BINARY();
+    table t;
+    const char *tmp = dt_temp_path("tmp");
+    assert_int_equal(mkdir(tmp, 0700), 0);
+    const char *before = getenv("TMPDIR");
+    char *kept = before != NULL ? dt_strdup(before) : NULL;
+    setenv("TMPDIR", tmp, 1);
+    ran r = sweep("--verify --set memory.device_budget=2MiB", lenet(), &t);
+    if (kept != NULL)
+        setenv("TMPDIR", kept, 1);
+    else
+        unsetenv("TMPDIR");
+    dt_free(kept);
+    assert_code(&r, 0);
+    for (int i = 1; i < t.n; i++) {
+        char want[256];
+        const int64_t batch = strtoll(t.cell[i][2], NULL, 10);
+        snprintf(want, sizeof want,
+            "  %s: batch %" PRId64 " trains, planned = measured = %s bytes; %" PRId64
+            " is refused\n",
+            t.cell[i][0], batch, t.cell[i][4], batch + 1);
+        assert_has(r.out, want);
+        assert_string_equal(t.cell[i][12], "yes");
+        assert_string_equal(t.cell[i][13], t.cell[i][4]);
+    }
+    assert_int_equal(entries(tmp), 0); /* nothing is left */
+    done(&r, &t);
+}
+
+/* While one of its runs trains, the sweep is told to end. */
+static void a_signal_leaves_nothing_behind(int number)
+{
+    const char *tmp = dt_temp_path("stop"), *before = getenv("TMPDIR");
+    char *kept = before != NULL ? dt_strdup(before) : NULL;
+    (void)mkdir(tmp, 0700);
+    setenv("TMPDIR", tmp, 1);
+    const pid_t child = cli_start("sweep FILE --verify --set memory.device_budget=100MiB", lenet());
+    for (int i = 0; i < 2000 && entries(tmp) == 0; i++)
+        (void)nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+    assert_int_equal(entries(tmp), 1);
+    (void)nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+    assert_int_equal(kill(child, number), 0);
+    ran r = cli_wait(child);
+    if (kept != NULL)
+        setenv("TMPDIR", kept, 1);
+    else
+        unsetenv("TMPDIR");
+    dt_free(kept);
+    assert_code(&r, DT_E_STOPPED);
+    assert_has(r.err, "stopped by a signal");
+    assert_has_not(r.out, "NOT hold");
+    assert_int_equal(entries(tmp), 0);
+    cli_done(&r);
+}
+
+static void an_interrupt_leaves_nothing_behind(void **state)
+{
+    NEED_BINARY();
+    a_signal_leaves_nothing_behind(SIGINT);
+}
+
+static void termination_leaves_nothing_behind(void **state)
+{
+    NEED_BINARY();
+    a_signal_leaves_nothing_behind(SIGTERM);
+}
+
+static void a_folder_that_cannot_be_written_to_fails_the_check(void **state)
+{
+    NEED_BINARY();
+    const char *before = getenv("TMPDIR");
+    char *kept = before != NULL ? dt_strdup(before) : NULL;
+    setenv("TMPDIR", "/nowhere/at/all", 1);
+    table t;
+    ran r = sweep("--verify --set memory.device_budget=2MiB", lenet(), &t);
+    if (kept != NULL)
+        setenv("TMPDIR", kept, 1);
+    else
+        unsetenv("TMPDIR");
+    dt_free(kept);
+    assert_code(&r, DT_E_IO);
+    assert_has(r.err, "set TMPDIR to a folder to write in");
+    assert_has(r.out, "does NOT hold");
+    assert_string_equal(t.cell[1][12], "no");
+    done(&r, &t);
+}
+
+DT_TEST_GROUP(sweep)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(largest_batches_fit_and_the_next_do_not),
+        cmocka_unit_test(policies_stand_in_the_order_of_their_list),
+        cmocka_unit_test(a_table_holds_the_numbers_and_what_they_mean),
+        cmocka_unit_test(budgets_of_all_tiers_hold),
+        cmocka_unit_test(policies_that_change_results_are_marked),
+        cmocka_unit_test(shares_of_what_is_done_again_are_told),
+        cmocka_unit_test(a_combination_has_a_line_of_its_own),
+        cmocka_unit_test(a_missing_budget_is_an_error_that_shows_how_to_give_one),
+        cmocka_unit_test(a_budget_too_small_for_anything_is_refused),
+        cmocka_unit_test(one_sample_that_cannot_be_normalised_is_none),
+        cmocka_unit_test(verified_batches_train_and_the_next_are_refused),
+        cmocka_unit_test(an_interrupt_leaves_nothing_behind),
+        cmocka_unit_test(termination_leaves_nothing_behind),
+        cmocka_unit_test(a_folder_that_cannot_be_written_to_fails_the_check),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

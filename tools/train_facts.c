@@ -271,11 +271,26 @@ static const char *shown(const char *value)
     return value == NULL ? "(not given)" : *value == '\0' ? "(none)" : value;
 }
 
+/* Whether two values of "SECTION.KEY" mean the same: layers tell of their options as they are
+ * written, or not at all, which a run's own config.ini writes out. */
+static bool mean_the_same(const dt_config *c, const char *key, const char *a, const char *b)
+{
+    char section[DT_LINE_BYTES];
+    const char *dot = strrchr(key, '.');
+    bool same = false;
+    if (a != NULL && b != NULL && strcmp(a, b) == 0)
+        return true;
+    if (dot == NULL || (size_t)(dot - key) >= sizeof section)
+        return false;
+    snprintf(section, sizeof section, "%.*s", (int)(dot - key), key);
+    return dt_config_same(c, section, dot + 1, a, b, &same, NULL) == DT_OK && same;
+}
+
 /* One key that may differ; a value that is not given is NULL. */
 static void compare_one(dti_training *t, const char *key, const char *then, const char *now,
     size_t *differ, dt_err *err)
 {
-    if (then != NULL && now != NULL && strcmp(then, now) == 0)
+    if (mean_the_same(t->s->config, key, then, now))
         return;
     const kind k = kind_of(key);
     if (k == TOLD)

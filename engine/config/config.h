@@ -76,13 +76,22 @@ void dt_config_mark_known(dt_config *c, const char *section); /* all of its keys
 const char *dt_config_get(
     const dt_config *c, const char *section, const char *key, const char **file, int *line);
 
+/* Whether two values of a key, as they are written, mean the same to the table it is bound by:
+ * "yes" and "on", "1e-5" and "0.00001", or the default and NULL, which is a key that is not given.
+ * Of a key that no table knows the texts are compared. DT_E_NOMEM. */
+dt_status dt_config_same(const dt_config *c, const char *section, const char *key, const char *a,
+    const char *b, bool *same, dt_err *err) DT_NODISCARD;
+
+/* A key that says how a run is started, not what it is: the dump writes its default. */
+void dt_config_mark_passing(dt_config *c, const char *section, const char *key);
+
 /* "FILE:LINE" for a message; "--set" and defaults have no line. Returns @to. */
 const char *dt_config_place(char *to, size_t bytes, const char *file, int line);
 
 /* Write the effective configuration: every bound section with every key of its table, each with its
  * origin ("; default", "; FILE:LINE" or "; --set"), where that fits a line. Paths are written as
- * they were resolved. Reading it back from any folder gives the same values, once
- * dt_config_check_dump has passed. */
+ * they were resolved. Reading it back from any folder gives the same values, but the default of
+ * those that were marked as passing, once dt_config_check_dump has passed. */
 void dt_config_dump(const dt_config *c, FILE *f);
 
 #endif

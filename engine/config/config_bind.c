@@ -43,24 +43,28 @@ static const char *resolve(dt_config *c, entry *e)
     return e->path;
 }
 
-/* The list without the blanks around its commas. */
-static const char *tidy_list(dt_config *c, entry *e)
+/* Drop the blanks around the commas of a list. */
+static void tidy(char *list)
 {
-    if (strpbrk(e->value, " \t") == NULL)
-        return e->value;
-    char *copy = dti_own(c, dt_strdup(e->value));
-    if (copy == NULL)
-        return NULL;
-    char *to = copy;
-    for (const char *v = copy; *v != '\0';) {
+    char *to = list;
+    for (const char *v = list; *v != '\0';) {
         const size_t gap = strspn(v, " \t");
-        const bool drop = v[gap] == ',' || v[gap] == '\0' || to == copy || to[-1] == ',';
+        const bool drop = v[gap] == ',' || v[gap] == '\0' || to == list || to[-1] == ',';
         if (gap > 0 && drop)
             v += gap;
         else
             *to++ = *v++;
     }
     *to = '\0';
+}
+
+static const char *tidy_list(dt_config *c, entry *e)
+{
+    if (strpbrk(e->value, " \t") == NULL)
+        return e->value;
+    char *copy = dti_own(c, dt_strdup(e->value));
+    if (copy != NULL)
+        tidy(copy);
     return copy;
 }
 
@@ -132,6 +136,75 @@ dt_status dt_config_bind(
             first = st;
     }
     return first;
+}
+
+/* The row that a key is bound by, or NULL. */
+static const dt_opt *find_row(const dt_config *c, const char *text, const char *key)
+{
+    for (size_t i = 0; i < c->n_bound; i++)
+        for (const dt_opt *row = c->bound[i].rows;
+             strcmp(c->bound[i].section, text) == 0 && row->key != NULL; row++)
+            if (strcmp(row->key, key) == 0)
+                return row;
+    return NULL;
+}
+
+/* A value as its row would write it; one that it refuses, as it is. NULL: no memory. free() it. */
+static char *plainly(const dt_opt *row, const char *value)
+{
+    union {
+        int64_t whole;
+        uint64_t bytes;
+        double real;
+        bool yes;
+        int word;
+        const char *text;
+    } to = {0};
+    dt_opt alone = *row;
+    alone.at = 0;
+    char *copy = dt_strdup(value), *text = NULL;
+    size_t n;
+    FILE *f = copy != NULL ? open_memstream(&text, &n) : NULL;
+    if (f != NULL) {
+        if (row->type == DT_OPT_LIST)
+            tidy(copy);
+        if (dt_opt_read(&alone, copy, &to, NULL) == DT_OK)
+            dt_opt_print(f, &alone, &to);
+        else
+            fputs(copy, f);
+        if (fclose(f) != 0) {
+            free(text);
+            text = NULL;
+        }
+    }
+    dt_free(copy);
+    return text;
+}
+
+dt_status dt_config_same(const dt_config *c, const char *text, const char *key, const char *a,
+    const char *b, bool *same, dt_err *err)
+{
+    const dt_opt *row = find_row(c, text, key);
+    if (row != NULL) {
+        a = a != NULL ? a : row->fallback;
+        b = b != NULL ? b : row->fallback;
+    }
+    *same = a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
+    if (*same || row == NULL || a == NULL || b == NULL)
+        return DT_OK;
+    char *one = plainly(row, a), *other = plainly(row, b);
+    const dt_status st = one != NULL && other != NULL ? DT_OK : dti_no_memory(c, err);
+    *same = st == DT_OK && strcmp(one, other) == 0;
+    free(one);
+    free(other);
+    return st;
+}
+
+void dt_config_mark_passing(dt_config *c, const char *text, const char *key)
+{
+    entry *e = dti_find_entry(dti_find_section(c, text), key);
+    if (e != NULL)
+        e->passing = true;
 }
 
 void dt_config_mark_known(dt_config *c, const char *text)

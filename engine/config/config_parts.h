@@ -10,7 +10,7 @@ typedef struct entry {
     const char *key, *value;
     const char *path; /* the value as a path, once resolved */
     int line;
-    bool set, known;
+    bool set, known, passing;
 } entry;
 
 typedef struct section {

@@ -334,6 +334,7 @@ dt_status dt_run_options_bind(dt_config *c, dt_run_options *o, dt_err *err)
             return st;
         first = first == DT_OK ? st : first;
     }
+    dt_config_mark_passing(c, "checkpoint", "resume");
     /* a value that was refused left its default, so these hold for what is there */
     const dt_status checks[] = {check_model(c, &o->model, err), check_data(c, &o->data, err),
         check_batch(c, &o->train, err), check_optimizer(c, &o->train, err),

@@ -42,6 +42,14 @@ static void run_well(const char *words)
     cli_done(&r);
 }
 
+static void refused(const char *words, int code, const char *says)
+{
+    ran r = cli_run(words, NULL);
+    assert_code(&r, code);
+    assert_has(r.err, says);
+    cli_done(&r);
+}
+
 static char *bytes_of(const char *run, const char *name, size_t *n)
 {
     char below[256], *text;
@@ -409,6 +417,52 @@ static void a_changed_run_is_refused_with_a_table(void **state)
     remove_all("part");
 }
 
+/* Which writes out what the file left to defaults, as "bias = on" of a layer, and says nothing of
+ * how the run was started. */
+static void a_run_goes_on_by_its_own_configuration(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI);
+    run_well("c.ini --set run.dir=whole");
+    run_well("c.ini --set run.dir=part --set train.steps=2 --resume");
+    size_t n;
+    char *text = bytes_of("part", "config.ini", &n);
+    assert_has(text, "[conv c]");
+    assert_has(text, "bias = on ; default");
+    assert_has_not(text, "resume = auto");
+    dt_free(text);
+    refused("part/config.ini --set train.steps=3", DT_E_BUSY, "part");
+    run_well("part/config.ini --resume part --set train.steps=5");
+    run_well("part/config.ini --resume --set train.steps=11");
+    same_file("whole", "part", MODEL, "by its own configuration");
+    same_state("whole", "part", "step-00000011", "by its own configuration");
+    remove_all("whole");
+    remove_all("part");
+}
+
+/* "yes" is "on", and what equals a default may be written or not. */
+static void values_are_compared_by_what_they_mean(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI);
+    run_well("c.ini --set run.dir=part --set train.steps=1");
+    ran r = cli_run("c.ini --set run.dir=part --resume --set train.steps=2", NULL);
+    assert_code(&r, 0);
+    cli_done(&r);
+    static const char *const same[] = {"conv c.bias=yes", "conv c.stride=1",
+        "batchnorm b.eps=0.00001", "dropout d.rate=0.50", "conv c.kernel=+3"};
+    for (size_t i = 0; i < DT_COUNT(same); i++) {
+        r = cli_run("c.ini --set run.dir=part --resume --set train.steps=3 --set FILE", same[i]);
+        assert_code(&r, 0);
+        cli_done(&r);
+    }
+    r = cli_run("c.ini --set run.dir=part --resume --set FILE", "batchnorm b.eps=0.0001");
+    assert_code(&r, DT_E_CONFIG);
+    assert_has(r.err, "batchnorm b.eps");
+    cli_done(&r);
+    remove_all("part");
+}
+
 static void a_schedule_may_change_and_memory_is_free(void **state)
 {
     NEED_BINARY();
@@ -449,14 +503,6 @@ static void other_algorithms_are_told(void **state)
 }
 
 /* ---- where to go on ---- */
-
-static void refused(const char *words, int code, const char *says)
-{
-    ran r = cli_run(words, NULL);
-    assert_code(&r, code);
-    assert_has(r.err, says);
-    cli_done(&r);
-}
 
 /* Files of a run that are links, or no files, when it is gone on with: what they lead to is not
  * touched. */
@@ -975,6 +1021,8 @@ DT_TEST_GROUP(resume)
         T(what_is_cut_from_the_metrics_is_kept),
         T(links_in_a_run_are_not_written_through),
         T(a_changed_run_is_refused_with_a_table),
+        T(a_run_goes_on_by_its_own_configuration),
+        T(values_are_compared_by_what_they_mean),
         T(a_schedule_may_change_and_memory_is_free),
         T(other_algorithms_are_told),
         T(resume_begins_where_nothing_is),

@@ -152,11 +152,11 @@ dt_status dt_call_facts(
     return k->facts != NULL ? k->facts(c, f, err) : DT_OK;
 }
 
-dt_status dt_call_ways(
-    const dt_call *c, const dt_layer_desc *desc, dt_device_kind device, dt_ways *w, dt_err *err)
+dt_status dt_call_algorithms(const dt_call *c, const dt_layer_desc *desc, dt_device_kind device,
+    dt_algorithms *a, dt_err *err)
 {
     const dt_kernels *k;
-    w->n = 0;
+    a->n = 0;
     DT_CHECK(kernels_for(desc, device, &k, err));
-    return k->ways != NULL ? k->ways(c, w, err) : DT_OK;
+    return k->algorithms != NULL ? k->algorithms(c, a, err) : DT_OK;
 }

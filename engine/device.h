@@ -62,8 +62,8 @@ const dt_kernels *dt_kernels_of(const dt_layer_desc *desc, dt_device_kind device
 /* Facts of a call, defaults filled in. DT_E_DEVICE when the layer does not exist on the device. */
 dt_status dt_call_facts(const dt_call *c, const dt_layer_desc *desc, dt_device_kind device,
     dt_facts *f, dt_err *err) DT_NODISCARD;
-/* The ways of computing it; none when there is no choice. The same failures. */
-dt_status dt_call_ways(const dt_call *c, const dt_layer_desc *desc, dt_device_kind device,
-    dt_ways *w, dt_err *err) DT_NODISCARD;
+/* The algorithms that can compute it; none when there is no choice. The same failures. */
+dt_status dt_call_algorithms(const dt_call *c, const dt_layer_desc *desc, dt_device_kind device,
+    dt_algorithms *a, dt_err *err) DT_NODISCARD;
 
 #endif

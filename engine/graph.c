@@ -69,14 +69,14 @@ dt_status dt_graph_create(
     return DT_OK;
 }
 
-void dt_graph_destroy(dt_graph *g)
+void dt_graph_destroy(const dt_graph *g)
 {
     if (g == NULL)
         return;
     for (size_t i = 0; i < g->n_node; i++)
         dt_free(g->node[i].opts);
     dt_free(g->node);
-    dt_free(g);
+    dt_free((void *)(uintptr_t)g);
 }
 
 static const char *value_name(const dt_graph *g, int32_t value)

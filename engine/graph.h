@@ -17,7 +17,6 @@ typedef struct dt_node {
     int n_in;
     int32_t in[DT_MAX_IN]; /* producing node, or DT_GRAPH_INPUT */
     int32_t shares;        /* node whose parameter 0 stands in for its own, or DT_SHARES_NONE */
-    size_t room[DT_ROOMS]; /* most bytes of its ways, by direction (engine/ways.h); 0: any */
     dt_layer_info info;
 } dt_node;
 
@@ -32,7 +31,7 @@ typedef struct dt_graph {
 
 dt_status dt_graph_create(
     dt_graph **out, const char *name, dt_shape input, int64_t classes, dt_err *err) DT_NODISCARD;
-void dt_graph_destroy(dt_graph *g);
+void dt_graph_destroy(const dt_graph *g);
 
 /**
  * dt_graph_add() - append a layer.

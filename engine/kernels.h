@@ -7,7 +7,7 @@
 #include "engine/codec.h"
 #include "engine/dtype.h"
 #include "engine/graph.h"
-#include "engine/ways.h"
+#include "engine/algorithms.h"
 
 /**
  * struct dt_call - which op, for which shapes.
@@ -22,6 +22,7 @@
  * @codec @packed: of ops that pack and unpack: how, and the bytes of the packed tensor
  * @needs_dx: false when nothing before the layer is trained, so no DX port is bound
  * @vector:   of an optimizer: the parameter has one dimension, as biases and weights of norms have
+ * @workspace_limit: the most bytes that the algorithm may take; DT_LIMIT_ANY: the fastest
  */
 typedef struct dt_call {
     const dt_node *node;
@@ -33,6 +34,7 @@ typedef struct dt_call {
     size_t packed;
     int64_t n, home_n, count;
     bool needs_dx, vector;
+    size_t workspace_limit;
 } dt_call;
 
 /**
@@ -127,7 +129,7 @@ typedef struct dt_args {
 /**
  * struct dt_kernels - a layer on a device. All but run are optional.
  * @facts:   default: no scratch, parameters as they live. Pure; the device may memoise. Where there
- * are several ways, of the one that the node's room allows
+ * are several algorithms, of the one that the workspace limit allows
  * @create:  prepare an op (may allocate); *state goes to run and destroy. Default: NULL state
  * @run:     one execution; allocates nothing
  * @param_bytes: bytes of parameter i as it lives on this device. Default: 4 * elements
@@ -136,7 +138,7 @@ typedef struct dt_args {
  * @run_many: of updates that need no create: one execution each of n of them, in any order, as none
  * touches what another writes. Queue, now and hyper are the same in all args. For devices where a
  * launch costs as much as a small op; allocates nothing. Default: run for each
- * @ways:    the ways of computing the op, whatever the room; default: there is no choice. They
+ * @algorithms: those that can compute the op, whatever the limit; default: there is no choice. They
  * differ in bits and in what lives while the op runs, never in how parameters live
  */
 typedef struct dt_kernels {
@@ -148,7 +150,7 @@ typedef struct dt_kernels {
     dt_status (*param_put)(const dt_call *c, int i, const float *plain, void *lives, dt_err *err);
     dt_status (*param_get)(const dt_call *c, int i, const void *lives, float *plain, dt_err *err);
     dt_status (*run_many)(const dt_call *const *c, const dt_args *a, int n, dt_err *err);
-    dt_status (*ways)(const dt_call *c, dt_ways *w, dt_err *err);
+    dt_status (*algorithms)(const dt_call *c, dt_algorithms *a, dt_err *err);
 } dt_kernels;
 
 #endif

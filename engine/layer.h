@@ -13,7 +13,7 @@
 #include "engine/shape.h"
 
 enum { DT_MAX_IN = 8, DT_MAX_PARAM = 4, DT_MAX_STASH = 3, DT_MAX_ALT = 3, DT_MAX_OVER = 3 };
-enum { DT_ROOMS = 3 }; /* directions of a layer: forward, backward, second backward */
+enum { DT_DIRECTIONS = 3 }; /* of a layer: forward, backward, second backward */
 
 /* Places where an op finds its tensors. */
 typedef enum dt_port {

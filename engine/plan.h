@@ -81,7 +81,7 @@ typedef struct dt_plan_arg {
 
 /* An op of the plan: op i is the i-th op with a kernel in its program's order. Its arguments are
  * arg[first .. first + n). Safe pairs say which written tensor may lie over which read one. Where a
- * device has several ways to compute it and the node's room limits them, way names the one this
+ * device has several algorithms for it and the run limits their workspace, way names the one this
  * plan is for, and work is the scratch that it wants; otherwise way is empty. */
 typedef struct dt_plan_op {
     char name[DT_TENSOR_NAME_BYTES];

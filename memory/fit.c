@@ -1,32 +1,28 @@
+/* The choice of algorithms by plans made with them. */
 #include "memory/fit.h"
 
 #include "engine/base/alloc.h"
 #include "memory/profile.h"
 
 /* One direction of a node that has a choice.
- * @now @want: index of its way, and of the next to try
+ * @limit: its place in the table
+ * @now @want: index of its algorithm, and of the next to try
  * @slack:     least bytes below the ceiling, of all ops that go by it */
 typedef struct choice {
-    size_t *room;
+    size_t *limit;
     int32_t node;
     int direction, now, want;
     uint64_t slack;
-    dt_ways ways;
+    dt_algorithms all;
 } choice;
 
 typedef struct fitting {
     const dt_fit_env *e;
+    dt_algorithm_table *table;
     uint64_t ceiling;
     size_t n, cap;
     choice *choice; /* in the order in which they first run */
 } fitting;
-
-void dt_set_rooms(dt_graph *g, size_t room)
-{
-    for (size_t i = 0; i < g->n_node; i++)
-        for (int k = 0; k < DT_ROOMS; k++)
-            g->node[i].room[k] = room;
-}
 
 static uint64_t peak_of(const dt_fitted *all, size_t n)
 {
@@ -47,22 +43,22 @@ static choice *find(fitting *f, int32_t node, int direction)
 /* An op with the bytes that are alive while it runs. */
 static dt_status meet(fitting *f, const dt_program *p, const dt_op *op, uint64_t live, dt_err *err)
 {
-    dt_ways w;
-    const int direction = dt_form_room(op->form);
-    DT_CHECK(dt_op_ways(p, op, &w, err));
-    if (w.n < 2)
+    dt_algorithms all;
+    const int direction = dt_form_direction(op->form);
+    DT_CHECK(dt_op_algorithms(p, op, &all, err));
+    if (all.n < 2)
         return DT_OK;
     choice *c = find(f, op->node, direction);
     if (c == NULL) {
         if (!dt_grow((void **)&f->choice, &f->cap, f->n, sizeof *f->choice))
-            return DT_FAIL(err, DT_E_NOMEM, "no memory to choose ways");
+            return DT_FAIL(err, DT_E_NOMEM, "no memory to choose algorithms");
         c = &f->choice[f->n++];
-        *c = (choice){.room = &f->e->graph->node[op->node].room[direction],
+        *c = (choice){.limit = &f->table->limit[op->node][direction],
             .node = op->node,
             .direction = direction,
-            .now = w.n - 1,
+            .now = all.n - 1,
             .slack = UINT64_MAX,
-            .ways = w};
+            .all = all};
     }
     const uint64_t free = f->ceiling > live ? f->ceiling - live : 0;
     c->slack = free < c->slack ? free : c->slack;
@@ -87,23 +83,24 @@ static dt_status survey(fitting *f, const dt_fitted *x, dt_err *err)
     return st;
 }
 
-/* The fastest way whose bytes might fit: more than are free at some op are too many wherever they
+/* The fastest one whose bytes might fit: more than are free at some op are too many wherever they
  * lie. */
 static void aim(choice *c)
 {
-    const size_t now = c->ways.way[c->now].bytes;
+    const size_t now = c->all.algorithm[c->now].bytes;
     for (c->want = 0; c->want < c->now; c->want++)
-        if (c->ways.way[c->want].bytes - now <= c->slack)
+        if (c->all.algorithm[c->want].bytes - now <= c->slack)
             return;
 }
 
-static void take(const choice *c, int way)
+static void take(const choice *c, int i)
 {
-    *c->room = c->ways.way[way].bytes > DT_ROOM_LEAST ? c->ways.way[way].bytes : DT_ROOM_LEAST;
+    const size_t bytes = c->all.algorithm[i].bytes;
+    *c->limit = bytes > DT_LIMIT_LEAST ? bytes : DT_LIMIT_LEAST;
 }
 
 /* Take what choices [from, to) aim at. If that is too much, halves of them, and in the end one at a
- * time its next slower way. */
+ * time its next slower one. */
 static dt_status settle(fitting *f, size_t from, size_t to, dt_err *err)
 {
     size_t n;
@@ -115,7 +112,7 @@ static dt_status settle(fitting *f, size_t from, size_t to, dt_err *err)
     }
     if (!any)
         return DT_OK;
-    DT_CHECK(f->e->plan(f->e->self, &all, &n, err));
+    DT_CHECK(f->e->plan(f->e->self, f->table, &all, &n, err));
     const bool over = peak_of(all, n) > f->ceiling;
     for (size_t i = from; i < to; i++)
         if (over)
@@ -137,8 +134,8 @@ static dt_status fit(fitting *f, dt_err *err)
 {
     size_t n;
     const dt_fitted *all;
-    dt_set_rooms(f->e->graph, DT_ROOM_LEAST);
-    DT_CHECK(f->e->plan(f->e->self, &all, &n, err));
+    dt_algorithm_table_set(f->table, DT_LIMIT_LEAST);
+    DT_CHECK(f->e->plan(f->e->self, f->table, &all, &n, err));
     f->ceiling = peak_of(all, n);
     f->ceiling = f->e->budget > f->ceiling ? f->e->budget : f->ceiling;
     for (size_t i = 0; i < n; i++)
@@ -148,9 +145,9 @@ static dt_status fit(fitting *f, dt_err *err)
     return f->n > 0 ? settle(f, 0, f->n, err) : DT_OK;
 }
 
-dt_status dt_fit_rooms(const dt_fit_env *e, dt_err *err)
+dt_status dt_fit_algorithms(const dt_fit_env *e, dt_algorithm_table *table, dt_err *err)
 {
-    fitting f = {.e = e};
+    fitting f = {.e = e, .table = table};
     const dt_status st = fit(&f, err);
     dt_free(f.choice);
     return st;

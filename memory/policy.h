@@ -32,10 +32,10 @@ double dt_pass_density(const dt_pass_env *e, const dt_tensor *t, double otherwis
 dt_status dt_pass_encode(dt_program *p, const dt_pass_env *e, const dt_gap *g,
     const dt_codec *codec, double otherwise, int32_t *packed, dt_err *err) DT_NODISCARD;
 
-/* What a ladder may come to: other policies, and how the ways of ops are chosen. */
+/* What a ladder may come to: other policies, and how the algorithms of ops are chosen. */
 typedef struct dt_rung {
     const char *policy;
-    dt_algorithms algorithms;
+    dt_algorithm_choice algorithms;
 } dt_rung;
 
 /**

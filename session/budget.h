@@ -44,8 +44,7 @@ dt_cost dt_session_cost(const dt_session *s);
 
 /* Append to @err the least that was found to be possible and up to three configurations that fit
  * the room, as the lines to set, each with its peaks and its cost, of different kinds if there are.
- * @p: the plan with the highest peak. DT_OK when that is done, whatever was found. The graph's
- * rooms are then those of what was tried last, so the session makes and runs no plan afterwards. */
+ * @p: the plan with the highest peak. DT_OK when that is done, whatever was found. */
 dt_status dt_suggest(
     const dt_session *s, const dt_room *r, const dt_plan *p, dt_err *err) DT_NODISCARD;
 

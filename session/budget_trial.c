@@ -16,7 +16,7 @@ static dt_status plan_trial(const dti_search *x, dti_trial *t, dt_err *err)
     other.map = NULL;
     other.planned = NULL;
     other.n_planned = other.cap_planned = 0;
-    other.ways_chosen = false;
+    other.algorithms = (dt_algorithm_table){0};
     other.rough = true;
     other.opts.train.batch = t->v.batch;
     other.opts.train.micro_batch = t->v.micro;

@@ -40,7 +40,7 @@ dt_status dt_session_unknown(const dt_session *s, const char *section, const cha
 }
 
 /* The network of the file's layer sections, or the model named. */
-static dt_status build_graph(dt_session *s, dt_err *err)
+static dt_status build_graph(const dt_session *s, dt_graph **out, dt_err *err)
 {
     const dt_model_section *m = &s->opts.model;
     const dt_model_opts o = {.classes = m->classes,
@@ -53,13 +53,13 @@ static dt_status build_graph(dt_session *s, dt_err *err)
         .context = m->context,
         .attention = m->attention};
     if (dt_ini_has_layers(s->config))
-        return dt_ini_network(s->config, &o, &s->graph, err);
+        return dt_ini_network(s->config, &o, out, err);
     const dt_model_desc *d = m->name != NULL ? dt_model_find(m->name) : NULL;
     if (m->name == NULL)
         return DT_FAIL(err, DT_E_CONFIG,
             "[model] name is missing; it names a model (dnntrain list models), or the file holds "
             "[KIND NAME] sections, one a layer");
-    return d != NULL ? dt_model_build(d, &o, &s->graph, err)
+    return d != NULL ? dt_model_build(d, &o, out, err)
                      : dt_session_unknown(s, "model", "name", "model", dt_model_names(), err);
 }
 
@@ -77,14 +77,14 @@ static dt_status fuse(dt_session *s, dt_err *err)
 
 /* The type of values that train.precision asks for, on this machine. All cards that CUDA kernels
  * are built for multiply bf16. */
-static dt_status set_precision(dt_session *s, dt_err *err)
+static dt_status set_precision(const dt_session *s, dt_graph *g, dt_err *err)
 {
     char asked[DT_ASKED];
     const int wanted = s->opts.train.precision;
     if (s->device == DT_CUDA) {
         const bool tf32 = wanted == DT_PRECISION_TF32;
         dt_device_allow_tf32(s->device, tf32);
-        s->graph->dtype = wanted == DT_PRECISION_FP32 || tf32 ? DT_F32 : DT_BF16;
+        g->dtype = wanted == DT_PRECISION_FP32 || tf32 ? DT_F32 : DT_BF16;
         return DT_OK;
     }
     if (wanted == DT_PRECISION_TF32)
@@ -98,7 +98,7 @@ static dt_status set_precision(dt_session *s, dt_err *err)
             "%s: bf16 needs a processor with AVX-512, and %s uses none here; set train.precision = "
             "fp32, or auto",
             dt_session_asked(asked, s, "train", "precision"), dt_onednn_version());
-    s->graph->dtype = DT_BF16;
+    g->dtype = DT_BF16;
     return DT_OK;
 }
 
@@ -237,17 +237,20 @@ void dt_session_print_device(const dt_session *s)
 dt_status dt_session_open(
     dt_session **out, const char *path, const char *const *sets, size_t n_sets, dt_err *err)
 {
+    dt_graph *g = NULL;
     dt_session *s = *out = dt_alloc(1, sizeof *s);
     if (s == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a session");
     DT_CHECK(read_config(s, path, sets, n_sets, err));
     DT_CHECK(choose_device(s, err));
     s->threads = dt_cpu_setup((int)s->opts.device.threads); /* facts depend on it */
-    DT_CHECK(build_graph(s, err));
+    const dt_status built = build_graph(s, &g, err);
+    s->graph = g; /* close destroys what there is */
+    DT_CHECK(built);
     if (dt_ini_has_layers(s->config))
         DT_CHECK(dt_config_check_known(s->config, err));
     DT_CHECK(dt_config_check_dump(s->config, err));
-    DT_CHECK(set_precision(s, err));
+    DT_CHECK(set_precision(s, g, err));
     DT_CHECK(dt_graph_check(s->graph, err));
     DT_CHECK(fuse(s, err));
     DT_CHECK(dt_layer_fates_open(&s->fates, s->config, s->graph, err));
@@ -270,7 +273,7 @@ void dt_session_forget(dt_session *s)
     s->planned = NULL;
     s->map = NULL;
     s->n_planned = s->cap_planned = 0;
-    s->ways_chosen = false;
+    dt_algorithm_table_deinit(&s->algorithms);
 }
 
 void dt_session_close(dt_session *s)

@@ -27,7 +27,7 @@ typedef struct dt_session {
     char rung[512];
     dt_layer_fates fates;   /* of [memory.layers], before all policies */
     dt_densities densities; /* of memory.profile */
-    dt_graph *graph;
+    const dt_graph *graph;
     dt_map *map;
     dt_device_kind device;
     const dt_card *elsewhere; /* device.card: plans are for it, and none is run; NULL: not given */
@@ -36,7 +36,7 @@ typedef struct dt_session {
     size_t n_planned, cap_planned;
     dt_planned *planned;
     bool rough; /* algorithms = fit are planned as small, which need no more: to look around */
-    bool ways_chosen; /* as memory.algorithms says: the rooms of the graph's nodes are set */
+    dt_algorithm_table algorithms; /* of the plans; n = 0 before the first of them */
 } dt_session;
 
 /* Read, bind and check everything: @sets are "--set" assignments. Afterwards s->graph is built. The

@@ -45,9 +45,10 @@ static dt_status try_rung(const dt_session *s, const dt_rung *r, bool *fits, dt_
     t.planned = NULL;
     t.n_planned = t.cap_planned = 0;
     t.ladder = NULL;
-    t.ways_chosen = true;
-    dt_set_rooms(s->graph, r->algorithms == DT_ALGORITHMS_FAST ? DT_ROOM_ANY : DT_ROOM_LEAST);
-    dt_status st = take(&t, s->ladder, r, err);
+    dt_status st = dt_algorithm_table_init(&t.algorithms, s->graph->n_node,
+        r->algorithms == DT_ALGORITHMS_FAST ? DT_LIMIT_ANY : DT_LIMIT_LEAST, err);
+    if (st == DT_OK)
+        st = take(&t, s->ladder, r, err);
     if (st == DT_OK)
         st = dti_session_plan_all(&t, err);
     const dt_need need = dt_session_need(&t);

@@ -9,7 +9,7 @@
 dt_status dti_session_plan_all(dt_session *s, dt_err *err) DT_NODISCARD;
 
 /* Where one of the policies is a ladder: take the first rung that fits the budgets, or the last
- * one. Sets the rooms of the graph's nodes on the way. */
+ * one. */
 dt_status dti_session_climb(dt_session *s, dt_err *err) DT_NODISCARD;
 
 #endif

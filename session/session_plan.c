@@ -38,6 +38,7 @@ static dt_status make(dt_session *s, dt_planned *p, dt_err *err)
         .kind = p->kind,
         .n = p->n,
         .home_n = s->map->home_n,
+        .algorithms = &s->algorithms,
         .ops = {.sum = dt_layer_find("sum"),
             .commit = dt_layer_find("commit"),
             .optimizer = dt_layer_find(dt_optimizer_name(&s->opts.train))}};
@@ -54,19 +55,20 @@ static dt_status make(dt_session *s, dt_planned *p, dt_err *err)
     return dt_verify(p->plan, err);
 }
 
-/* A step and an evaluation with the rooms as they are. */
+/* A step and an evaluation by one table. */
 typedef struct trial {
     dt_session s; /* another's graph and options; plans of its own */
     dt_fitted *all;
     size_t cap;
 } trial;
 
-static dt_status try_rooms(void *self, const dt_fitted **all, size_t *n, dt_err *err)
+static dt_status try_table(
+    void *self, const dt_algorithm_table *by, const dt_fitted **all, size_t *n, dt_err *err)
 {
     trial *t = self;
     dt_session *s = &t->s;
     dt_session_forget(s);
-    s->ways_chosen = true;
+    DT_CHECK(dt_algorithm_table_copy(&s->algorithms, by, err));
     DT_CHECK(dti_session_plan_all(s, err));
     for (*n = 0; *n < s->n_planned; (*n)++) {
         if (!dt_grow((void **)&t->all, &t->cap, *n, sizeof *t->all))
@@ -77,33 +79,30 @@ static dt_status try_rooms(void *self, const dt_fitted **all, size_t *n, dt_err 
     return DT_OK;
 }
 
-static dt_status fit(const dt_session *s, dt_err *err)
+static dt_status fit(dt_session *s, dt_err *err)
 {
     trial t = {.s = *s};
     t.s.map = NULL;
     t.s.planned = NULL;
     t.s.n_planned = t.s.cap_planned = 0;
-    const dt_fit_env e = {
-        .graph = s->graph, .budget = s->opts.memory.device_budget, .plan = try_rooms, .self = &t};
-    const dt_status st = dt_fit_rooms(&e, err);
+    t.s.algorithms = (dt_algorithm_table){0};
+    const dt_fit_env e = {.budget = s->opts.memory.device_budget, .plan = try_table, .self = &t};
+    const dt_status st = dt_fit_algorithms(&e, &s->algorithms, err);
     dt_session_forget(&t.s);
     dt_free(t.all);
     return st;
 }
 
 /* As memory.algorithms says, once for all plans of a run. */
-static dt_status choose_ways(dt_session *s, dt_err *err)
+static dt_status choose_algorithms(dt_session *s, dt_err *err)
 {
-    if (s->ways_chosen)
+    if (s->algorithms.n > 0)
         return DT_OK;
     DT_CHECK(dti_session_climb(s, err));
     const int how = s->opts.memory.algorithms;
-    if (how == DT_ALGORITHMS_FIT && !s->rough)
-        DT_CHECK(fit(s, err));
-    else
-        dt_set_rooms(s->graph, how == DT_ALGORITHMS_FAST ? DT_ROOM_ANY : DT_ROOM_LEAST);
-    s->ways_chosen = true;
-    return DT_OK;
+    DT_CHECK(dt_algorithm_table_init(&s->algorithms, s->graph->n_node,
+        how == DT_ALGORITHMS_FAST ? DT_LIMIT_ANY : DT_LIMIT_LEAST, err));
+    return how == DT_ALGORITHMS_FIT && !s->rough ? fit(s, err) : DT_OK;
 }
 
 static dt_status plan_as(
@@ -114,7 +113,7 @@ static dt_status plan_as(
             *out = &s->planned[i];
             return DT_OK;
         }
-    DT_CHECK(choose_ways(s, err));
+    DT_CHECK(choose_algorithms(s, err));
     if (s->map == NULL)
         DT_CHECK(dt_map_create(&s->map, s->graph, s->device, s->opts.train.micro_batch,
             dt_optimizer_state(&s->opts.train), err));

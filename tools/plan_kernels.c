@@ -1,4 +1,5 @@
-/* dnntrain plan --kernels: what computes each op, the room that it takes, and its other ways. */
+/* dnntrain plan --kernels: what computes each op, the workspace that it takes, and by what else it
+ * could be. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,33 +21,33 @@ static void print_kernel(const char *op, const char *flops, size_t bytes, const 
 }
 
 /* Those that it could be computed by as well, the fastest first. */
-static void print_others(const dt_ways *w, const char *taken)
+static void print_others(const dt_algorithms *all, const char *taken)
 {
     const char *than = "faster";
-    for (int i = 0; w->n > 1 && i < w->n; i++)
-        if (strcmp(w->way[i].impl, taken) == 0)
+    for (int i = 0; all->n > 1 && i < all->n; i++)
+        if (strcmp(all->algorithm[i].impl, taken) == 0)
             than = "slower";
         else
-            print_kernel("", than, w->way[i].bytes, w->way[i].impl);
+            print_kernel("", than, all->algorithm[i].bytes, all->algorithm[i].impl);
 }
 
 static dt_status print_op(const dt_program *p, const dt_op *op, dt_err *err)
 {
     dt_facts f;
-    dt_ways w;
+    dt_algorithms all;
     char flops[32] = "-";
     DT_TRY(err, dt_op_facts(p, op, &f, err), "%s", op->name);
-    DT_TRY(err, dt_op_ways(p, op, &w, err), "%s", op->name);
+    DT_TRY(err, dt_op_algorithms(p, op, &all, err), "%s", op->name);
     if (op->flops >= 5e5)
         snprintf(flops, sizeof flops, "%.3f", op->flops / 1e9);
     print_kernel(op->name, flops, dt_facts_bytes(&f), f.impl);
-    print_others(&w, f.impl);
+    print_others(&all, f.impl);
     return DT_OK;
 }
 
 dt_status dt_plan_kernels(const dt_program *p, dt_err *err)
 {
-    printf("%-32s %8s %11s  %s\n", "op", "GFLOP", "room", "kernel");
+    printf("%-32s %8s %11s  %s\n", "op", "GFLOP", "workspace", "kernel");
     for (size_t i = 0; i < p->n_order; i++) {
         const dt_op *op = &p->op[p->order[i]];
         if (op->desc != NULL)

@@ -40,6 +40,7 @@ static dt_status find_waiting(profiling *p, dt_err *err)
     other.map = NULL;
     other.planned = NULL;
     other.n_planned = other.cap_planned = 0;
+    other.algorithms = (dt_algorithm_table){0};
     other.fates = (dt_layer_fates){0};
     dt_status st = dt_session_set_policy(&other, "keep_all", err);
     if (st == DT_OK)

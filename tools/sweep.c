@@ -80,6 +80,7 @@ static dt_status sweep_policy(const dt_session *s, dt_sweep_row *row, dt_err *er
     other.map = NULL;
     other.planned = NULL;
     other.n_planned = other.cap_planned = 0;
+    other.algorithms = (dt_algorithm_table){0};
     dt_status st = dt_session_set_policy(&other, row->policy, err);
     if (st == DT_OK)
         st = search(&other, &row->batch, err);

@@ -11,7 +11,7 @@
 #include "engine/base/cpu.h"
 #include "engine/base/sha256.h"
 #include "engine/base/text.h"
-#include "engine/ways.h"
+#include "engine/algorithms.h"
 #include "layers/onednn/onednn.h"
 #include "tools/train_parts.h"
 #include "tools/version.h"
@@ -184,19 +184,19 @@ static dt_status add_network(dti_facts *f, const dt_graph *g, dt_err *err)
     return add(f, "network", text, err);
 }
 
-/* The ways of all layers, however they were chosen: bits depend on nothing else of [memory]. */
-static dt_status add_ways(dti_facts *f, const dt_graph *g, dt_err *err)
+/* The table of algorithms, however it was chosen: bits depend on nothing else of [memory]. */
+static dt_status add_algorithms(dti_facts *f, const dt_algorithm_table *t, dt_err *err)
 {
     bool any = true, least = true;
     dt_sha256 sum;
     char text[DT_SHA256_TEXT];
     dt_sha256_init(&sum);
-    for (size_t i = 0; i < g->n_node; i++)
-        for (int k = 0; k < DT_ROOMS; k++) {
-            const uint64_t room = g->node[i].room[k];
-            any = any && room == DT_ROOM_ANY;
-            least = least && room == DT_ROOM_LEAST;
-            dt_sha256_add(&sum, &room, sizeof room);
+    for (size_t i = 0; i < t->n; i++)
+        for (int k = 0; k < DT_DIRECTIONS; k++) {
+            const uint64_t limit = t->limit[i][k];
+            any = any && limit == DT_LIMIT_ANY;
+            least = least && limit == DT_LIMIT_LEAST;
+            dt_sha256_add(&sum, &limit, sizeof limit);
         }
     dt_sha256_text(&sum, text);
     text[SUM_SHOWN] = '\0';
@@ -212,7 +212,7 @@ static dt_status add_results(dti_facts *f, const dti_training *t, dt_err *err)
     DT_CHECK(add_number(f, "device.threads", s->threads, err));
     DT_CHECK(add(f, "isa", dt_session_isa(s), err));
     DT_CHECK(add(f, "library", dt_onednn_version(), err));
-    DT_CHECK(add_ways(f, s->graph, err));
+    DT_CHECK(add_algorithms(f, &s->algorithms, err));
     DT_CHECK(add(f, "program", DT_VERSION, err));
     return add(f, "exact", dt_session_exact(s) ? "on" : s->opts.memory.policy, err);
 }

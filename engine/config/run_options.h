@@ -78,16 +78,16 @@ typedef struct dt_device_opts {
 
 typedef enum dt_tier_choice { DT_TO_AUTO, DT_TO_HOST, DT_TO_DISK } dt_tier_choice;
 
-typedef enum dt_algorithms {
+typedef enum dt_algorithm_choice {
     DT_ALGORITHMS_FAST,
     DT_ALGORITHMS_SMALL,
     DT_ALGORITHMS_FIT
-} dt_algorithms;
+} dt_algorithm_choice;
 const char *dt_algorithms_name(int how); /* as in the configuration */
 
 typedef struct dt_memory_opts {
     const char *policy;                               /* names, comma-separated */
-    int algorithms;                                   /* dt_algorithms */
+    int algorithms;                                   /* dt_algorithm_choice */
     uint64_t device_budget, host_budget, disk_budget; /* bytes; 0: none */
     const char *pool;
     int tier;              /* dt_tier_choice */

@@ -144,6 +144,9 @@ dt_call dt_op_call(const dt_program *p, const dt_op *op)
         .count = op->count,
         .needs_dx = op->node != DT_NONE && p->needs_dx[op->node],
         .vector = op->vector,
+        .workspace_limit = op->node == DT_NONE
+                               ? (size_t)DT_LIMIT_ANY
+                               : dt_workspace_limit(p->algorithms, op->node, op->form),
     };
 }
 
@@ -153,8 +156,8 @@ dt_status dt_op_facts(const dt_program *p, const dt_op *op, dt_facts *f, dt_err 
     return dt_call_facts(&c, op->desc, p->device, f, err);
 }
 
-dt_status dt_op_ways(const dt_program *p, const dt_op *op, dt_ways *w, dt_err *err)
+dt_status dt_op_algorithms(const dt_program *p, const dt_op *op, dt_algorithms *a, dt_err *err)
 {
     const dt_call c = dt_op_call(p, op);
-    return dt_call_ways(&c, op->desc, p->device, w, err);
+    return dt_call_algorithms(&c, op->desc, p->device, a, err);
 }

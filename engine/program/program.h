@@ -126,9 +126,10 @@ typedef struct dt_index {
 typedef struct dt_program {
     dt_program_kind kind;
     dt_device_kind device;
-    const dt_graph *graph; /* borrowed */
-    const dt_map *map;     /* borrowed */
-    int64_t n, home_n;     /* samples; micro-batch that fixed the layouts of parameters */
+    const dt_graph *graph;                /* borrowed */
+    const dt_map *map;                    /* borrowed */
+    const dt_algorithm_table *algorithms; /* borrowed; NULL: the fastest */
+    int64_t n, home_n; /* samples; micro-batch that fixed the layouts of parameters */
     size_t n_tensor, cap_tensor, n_op, cap_op, n_order, cap_order;
     dt_tensor *tensor;
     dt_op *op;
@@ -153,10 +154,11 @@ typedef struct dt_program_opts {
     dt_program_kind kind;
     int64_t n, home_n;
     dt_plain_ops ops;
+    const dt_algorithm_table *algorithms; /* NULL: the fastest */
 } dt_program_opts;
 
 /* Build one program of a network, as its author wrote it: nothing moved, nothing recomputed.
- * Borrows graph and map, which must outlive it. */
+ * Borrows graph, map and table of algorithms, which must outlive it. */
 dt_status dt_program_create(dt_program **out, const dt_program_opts *o, dt_err *err) DT_NODISCARD;
 void dt_program_destroy(dt_program *p);
 
@@ -187,8 +189,9 @@ const dt_access *dt_accesses(const dt_program *p, int32_t tensor, int32_t *n);
 
 /* The call that names an op to its device. */
 dt_call dt_op_call(const dt_program *p, const dt_op *op);
-/* Facts of an op; work_bytes and layouts. And its ways, none where there is no choice. */
+/* Facts of an op; work_bytes and layouts. And its algorithms, none where there is no choice. */
 dt_status dt_op_facts(const dt_program *p, const dt_op *op, dt_facts *f, dt_err *err) DT_NODISCARD;
-dt_status dt_op_ways(const dt_program *p, const dt_op *op, dt_ways *w, dt_err *err) DT_NODISCARD;
+dt_status dt_op_algorithms(
+    const dt_program *p, const dt_op *op, dt_algorithms *a, dt_err *err) DT_NODISCARD;
 
 #endif

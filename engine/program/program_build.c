@@ -217,6 +217,7 @@ dt_status dt_program_create(dt_program **out, const dt_program_opts *o, dt_err *
     p->map = o->map;
     p->n = o->n;
     p->home_n = o->home_n;
+    p->algorithms = o->algorithms;
     p->loss = DT_NONE;
     p->stale = true;
     dti_builder b = {.p = p, .o = o, .g = o->graph, .labels = DT_NONE};

@@ -102,7 +102,7 @@ static dt_status next_op(binder *b, bool kernel, const dt_op **op, dt_err *err)
     return DT_OK;
 }
 
-/* A plan is for the ways that were chosen when it was made. */
+/* A plan is for the algorithms that were chosen when it was made. */
 static dt_status check_way(const binder *b, const dt_op *op, const dt_plan_op *planned, dt_err *err)
 {
     dt_facts f;

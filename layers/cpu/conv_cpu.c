@@ -134,42 +134,40 @@ static void amx_data_run(const dt_call *c, const dt_amx_conv *s, const dt_args *
 }
 
 /* Of a layer that has both. */
-static dt_status both_ways(const dt_call *c, const dt_winograd *s, dt_ways *w, dt_err *err)
+static dt_status both(const dt_call *c, const dt_winograd *s, dt_algorithms *all, dt_err *err)
 {
     const dt_dnnl_problem p = problem(c);
     dt_facts f;
-    w->n = 0;
+    all->n = 0;
     winograd_facts(c, s, &f);
-    dt_ways_add(w, f.impl, dt_facts_bytes(&f));
+    dt_algorithms_add(all, f.impl, dt_facts_bytes(&f));
     DT_CHECK(dt_weighted_facts(&p, c, &f, err));
-    dt_ways_add(w, f.impl, dt_facts_bytes(&f));
+    dt_algorithms_add(all, f.impl, dt_facts_bytes(&f));
     return DT_OK;
 }
 
-/* The ops that bring a weight into another layout go the way of those that they serve. */
-static dt_status ways(const dt_call *c, dt_ways *w, dt_err *err)
+/* The ops that bring a weight into another layout go with those that they serve. */
+static dt_status algorithms(const dt_call *c, dt_algorithms *all, dt_err *err)
 {
     dt_winograd s;
-    w->n = 0;
+    all->n = 0;
     if (!has_winograd(c, &s) || c->form == DT_DERIVE_F || c->form == DT_DERIVE_B ||
         c->form == DT_RESTORE)
         return DT_OK;
-    return both_ways(c, &s, w, err);
+    return both(c, &s, all, err);
 }
 
-/* Whether Winograd's is the way of the op, by the room that its node has. */
+/* Whether Winograd's algorithm is the one within the op's workspace limit. */
 static dt_status by_winograd(const dt_call *c, dt_winograd *s, bool *yes, dt_err *err)
 {
-    const int direction = dt_form_room(c->form);
-    const size_t room = c->node->room[direction];
     dt_call served = *c;
-    dt_ways w;
+    dt_algorithms all;
     *yes = has_winograd(c, s);
-    if (!*yes || room == DT_ROOM_ANY)
+    if (!*yes || c->workspace_limit == DT_LIMIT_ANY)
         return DT_OK;
-    served.form = dt_room_form(direction);
-    DT_CHECK(both_ways(&served, s, &w, err));
-    *yes = dt_ways_within(&w, room) == 0;
+    served.form = dt_direction_form(dt_form_direction(c->form));
+    DT_CHECK(both(&served, s, &all, err));
+    *yes = dt_algorithms_within(&all, c->workspace_limit) == 0;
     return DT_OK;
 }
 
@@ -265,5 +263,5 @@ const dt_kernels dt_conv_cpu = {
     .param_bytes = param_bytes,
     .param_put = param_put,
     .param_get = param_get,
-    .ways = ways,
+    .algorithms = algorithms,
 };

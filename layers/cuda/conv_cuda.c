@@ -19,7 +19,7 @@ static dt_cudnn_problem conv_problem(const dt_call *c, dt_cudnn_way way)
         .n = c->n,
         .bf16 = c->dtype == DT_BF16,
         .tf32 = c->dtype != DT_BF16 && dt_cuda_tf32(),
-        .many = c->node->room[dt_form_room(c->form)] != DT_ROOM_ANY,
+        .many = c->workspace_limit != DT_LIMIT_ANY,
         .groups = o->groups,
         .c = x.c,
         .h = x.h,
@@ -64,15 +64,14 @@ static size_t conv_derived(const dt_call *c)
     return reads ? (size_t)conv_weights(c) * sizeof(dt_bf16) : 0;
 }
 
-/* Of the node's room what is left for the engine's scratch. The sums of the bias take turns with
- * it.
- */
-static size_t conv_room(const dt_call *c)
+/* Of the workspace limit what is left for the engine's scratch. The sums of the bias take turns
+ * with it. */
+static size_t conv_limit(const dt_call *c)
 {
-    const size_t room = c->node->room[dt_form_room(c->form)], copy = conv_derived(c);
-    const size_t sums = conv_bias_work(c), rest = room > copy ? room - copy : DT_ROOM_LEAST;
-    if (room == DT_ROOM_ANY)
-        return DT_ROOM_ANY;
+    const size_t limit = c->workspace_limit, copy = conv_derived(c);
+    const size_t sums = conv_bias_work(c), rest = limit > copy ? limit - copy : DT_LIMIT_LEAST;
+    if (limit == DT_LIMIT_ANY)
+        return DT_LIMIT_ANY;
     return rest > sums ? rest : sums;
 }
 
@@ -89,7 +88,7 @@ static dt_status conv_facts(const dt_call *c, dt_facts *f, dt_err *err)
         return DT_OK;
     const dt_cudnn_problem p = conv_problem(c, conv_way_of(c->form));
     dt_cudnn_facts own;
-    DT_TRY(err, dt_cudnn_ask(&p, conv_room(c), &own, err), "layer '%s'", c->node->name);
+    DT_TRY(err, dt_cudnn_ask(&p, conv_limit(c), &own, err), "layer '%s'", c->node->name);
     f->work_bytes = conv_work(c, own.work_bytes);
     f->derived_bytes = conv_derived(c);
     memcpy(f->impl, own.impl, sizeof f->impl);
@@ -97,17 +96,18 @@ static dt_status conv_facts(const dt_call *c, dt_facts *f, dt_err *err)
 }
 _Static_assert(sizeof((dt_facts){0}.impl) == sizeof((dt_cudnn_facts){0}.impl), "copied whole");
 
-static dt_status conv_ways(const dt_call *c, dt_ways *w, dt_err *err)
+static dt_status conv_algorithms(const dt_call *c, dt_algorithms *all, dt_err *err)
 {
-    dt_ways engines;
-    w->n = 0;
+    dt_algorithms engines;
+    all->n = 0;
     if (dt_cuda_derives(c))
         return DT_OK;
     dt_cudnn_problem p = conv_problem(c, conv_way_of(c->form));
     p.many = 1;
-    DT_TRY(err, dt_cudnn_ways(&p, &engines, err), "layer '%s'", c->node->name);
+    DT_TRY(err, dt_cudnn_algorithms(&p, &engines, err), "layer '%s'", c->node->name);
     for (int i = 0; i < engines.n; i++)
-        dt_ways_add(w, engines.way[i].impl, conv_work(c, engines.way[i].bytes) + conv_derived(c));
+        dt_algorithms_add(all, engines.algorithm[i].impl,
+            conv_work(c, engines.algorithm[i].bytes) + conv_derived(c));
     return DT_OK;
 }
 
@@ -136,9 +136,9 @@ static dt_status conv_create(const dt_call *c, void **state, dt_err *err)
     if (s == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "layer '%s': no memory to prepare it", c->node->name);
     s->p = conv_problem(c, conv_way_of(c->form));
-    dt_status st = dt_cudnn_ask(&s->p, conv_room(c), &f, err);
+    dt_status st = dt_cudnn_ask(&s->p, conv_limit(c), &f, err);
     if (st == DT_OK && !f.direct)
-        st = dt_cudnn_create(&s->op, &s->p, conv_room(c), err);
+        st = dt_cudnn_create(&s->op, &s->p, conv_limit(c), err);
     if (st != DT_OK) {
         conv_destroy(s);
         DT_TRY(err, st, "layer '%s'", c->node->name);
@@ -227,5 +227,5 @@ const dt_kernels dt_conv_cuda = {
     .run = conv_run,
     .param_put = conv_param_put,
     .param_get = conv_param_get,
-    .ways = conv_ways,
+    .algorithms = conv_algorithms,
 };

@@ -157,7 +157,7 @@ static size_t work_of(const dti_cudnn_plan *plan, const dt_cudnn_problem *p, int
 static int way_within(const dti_cudnn_plan *plan, const dt_cudnn_problem *p, size_t room)
 {
     int i = 0;
-    while (room != DT_ROOM_ANY && i + 1 < plan->n_way && work_of(plan, p, i) > room)
+    while (room != DT_LIMIT_ANY && i + 1 < plan->n_way && work_of(plan, p, i) > room)
         i++;
     return i;
 }
@@ -189,7 +189,7 @@ dt_status dt_cudnn_ask(const dt_cudnn_problem *p, size_t room, dt_cudnn_facts *f
     return DT_OK;
 }
 
-dt_status dt_cudnn_ways(const dt_cudnn_problem *p, dt_ways *w, dt_err *err)
+dt_status dt_cudnn_algorithms(const dt_cudnn_problem *p, dt_algorithms *w, dt_err *err)
 {
     dti_cudnn_plan *plan;
     w->n = 0;
@@ -197,7 +197,7 @@ dt_status dt_cudnn_ways(const dt_cudnn_problem *p, dt_ways *w, dt_err *err)
     for (int i = 0; plan != NULL && i < plan->n_way; i++) {
         dt_cudnn_facts f;
         tell_way(plan, p, i, &f);
-        dt_ways_add(w, f.impl, f.work_bytes);
+        dt_algorithms_add(w, f.impl, f.work_bytes);
     }
     if (plan != NULL)
         let_go(plan);

@@ -11,7 +11,7 @@
 #define DT_LAYERS_CUDNN_CUDNN_CUDA_H
 
 #include "engine/base/error.h"
-#include "engine/ways.h"
+#include "engine/algorithms.h"
 #include "layers/cudnn/cudnn_choose.h"
 
 typedef enum dt_cudnn_way {
@@ -42,14 +42,15 @@ typedef struct dt_cudnn_facts {
 
 /* All of it is for the card that plans are made for (weighted_cuda.h).
  *
- * Facts of the fastest way whose scratch is within @room bytes (DT_ROOM_ANY: of the fastest), or of
- * the one with the least. Answers are kept; thread-safe. Where no device answers and no card is
+ * Facts of the fastest way whose scratch is within @room bytes (DT_LIMIT_ANY: of the fastest), or
+ * of the one with the least. Answers are kept; thread-safe. Where no device answers and no card is
  * named, no library is asked: no scratch, and impl says so. DT_E_DEVICE when the library fails. */
 dt_status dt_cudnn_ask(
     const dt_cudnn_problem *p, size_t room, dt_cudnn_facts *f, dt_err *err) DT_NODISCARD;
 
 /* All ways, with their scratch; none where no device answers or no engine is allowed. */
-dt_status dt_cudnn_ways(const dt_cudnn_problem *p, dt_ways *w, dt_err *err) DT_NODISCARD;
+dt_status dt_cudnn_algorithms(
+    const dt_cudnn_problem *p, dt_algorithms *w, dt_err *err) DT_NODISCARD;
 
 typedef struct dt_cudnn_op dt_cudnn_op;
 

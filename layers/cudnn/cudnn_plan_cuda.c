@@ -88,7 +88,7 @@ static dt_cudnn_candidate describe(cudnnBackendDescriptor_t config)
 static void keep_way(
     dti_cudnn_plan *to, cudnnBackendDescriptor_t config, cudnnBackendDescriptor_t plan, int at)
 {
-    if (to->n_way == DT_MAX_WAYS) {
+    if (to->n_way == DT_MAX_ALGORITHMS) {
         cudnnBackendDestroyDescriptor(to->kept.d[--to->kept.n]);
         cudnnBackendDestroyDescriptor(to->kept.d[--to->kept.n]);
         to->n_way--;

@@ -71,7 +71,7 @@ typedef struct dti_cudnn_plan {
     int users;
     dti_cudnn_bag kept;
     int n_way;
-    dti_cudnn_way way[DT_MAX_WAYS];
+    dti_cudnn_way way[DT_MAX_ALGORITHMS];
     cudnnStatus_t status;
     int n_table;
     dt_cudnn_candidate table[DTI_CUDNN_TABLE];

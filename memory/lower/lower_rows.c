@@ -32,15 +32,15 @@ static dt_plan_arg plan_arg(const dt_program *p, const dt_op *op, const dt_opera
     return g;
 }
 
-/* The way that this op takes, where it has a choice that was limited. */
-static dt_status plan_way(const dt_program *p, const dt_op *op, dt_plan_op *to, dt_err *err)
+/* The algorithm that this op takes, where it has a choice that was limited. */
+static dt_status plan_algorithm(const dt_program *p, const dt_op *op, dt_plan_op *to, dt_err *err)
 {
-    dt_ways w;
+    dt_algorithms all;
     dt_facts f;
-    if (op->node == DT_NONE || p->graph->node[op->node].room[dt_form_room(op->form)] == DT_ROOM_ANY)
+    if (dt_op_call(p, op).workspace_limit == DT_LIMIT_ANY)
         return DT_OK;
-    DT_CHECK(dt_op_ways(p, op, &w, err));
-    if (w.n < 2)
+    DT_CHECK(dt_op_algorithms(p, op, &all, err));
+    if (all.n < 2)
         return DT_OK;
     DT_CHECK(dt_op_facts(p, op, &f, err));
     memcpy(to->way, f.impl, sizeof to->way);
@@ -72,7 +72,7 @@ static dt_status op_table(dti_lowering *l, dt_err *err)
             to->safe[to->n_safe].out = out;
             to->safe[to->n_safe++].in = in;
         }
-        DT_TRY(err, plan_way(p, op, to, err), "%s", op->name);
+        DT_TRY(err, plan_algorithm(p, op, to, err), "%s", op->name);
     }
     return DT_OK;
 }

@@ -21,11 +21,11 @@ struct dt_cudnn_op {
     size_t work;
 };
 
-static size_t work_within(const dt_cudnn_problem *p, size_t room)
+static size_t work_within(const dt_cudnn_problem *p, size_t limit)
 {
     if (p->groups > 1)
         return 0;
-    return p->many != 0 && room < FAST ? LEAST : FAST;
+    return p->many != 0 && limit < FAST ? LEAST : FAST;
 }
 
 static void tell(size_t work, char *impl)
@@ -33,32 +33,32 @@ static void tell(size_t work, char *impl)
     snprintf(impl, DT_IMPL_BYTES, "model's way with %zu", work);
 }
 
-dt_status dt_cudnn_ask(const dt_cudnn_problem *p, size_t room, dt_cudnn_facts *f, dt_err *err)
+dt_status dt_cudnn_ask(const dt_cudnn_problem *p, size_t limit, dt_cudnn_facts *f, dt_err *err)
 {
     (void)err;
-    *f = (dt_cudnn_facts){.work_bytes = work_within(p, room), .direct = p->groups > 1};
+    *f = (dt_cudnn_facts){.work_bytes = work_within(p, limit), .direct = p->groups > 1};
     tell(f->work_bytes, f->impl);
     return DT_OK;
 }
 
-dt_status dt_cudnn_ways(const dt_cudnn_problem *p, dt_ways *w, dt_err *err)
+dt_status dt_cudnn_algorithms(const dt_cudnn_problem *p, dt_algorithms *w, dt_err *err)
 {
     char impl[DT_IMPL_BYTES];
     (void)err;
     w->n = 0;
     for (size_t work = FAST; p->groups == 1 && work >= LEAST; work /= FAST / LEAST) {
         tell(work, impl);
-        dt_ways_add(w, impl, work);
+        dt_algorithms_add(w, impl, work);
     }
     return DT_OK;
 }
 
-dt_status dt_cudnn_create(dt_cudnn_op **out, const dt_cudnn_problem *p, size_t room, dt_err *err)
+dt_status dt_cudnn_create(dt_cudnn_op **out, const dt_cudnn_problem *p, size_t limit, dt_err *err)
 {
     *out = dt_alloc(1, sizeof **out);
     if (*out == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to prepare a convolution");
-    **out = (dt_cudnn_op){*p, work_within(p, room)};
+    **out = (dt_cudnn_op){*p, work_within(p, limit)};
     return DT_OK;
 }
 

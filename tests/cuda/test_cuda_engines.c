@@ -1,5 +1,6 @@
 /* What cuDNN answers for cards that are not here: every convolution of our networks has engines on
- * every card we know, in every precision, and they keep the rules of conv's ways. Needs no card. */
+ * every card we know, in every precision, and they keep the rules of conv's algorithms. Needs no
+ * card. */
 #include <string.h>
 
 #include "engine/device.h"
@@ -52,7 +53,7 @@ static dt_call call_of(const dt_graph *g, size_t node, dt_form_kind form, int64_
         .needs_dx = true};
 }
 
-/* The engine that is taken when all room is allowed. */
+/* The engine that is taken where no limit is set. */
 static dt_facts taken(const dt_call *c)
 {
     dt_facts f;
@@ -61,20 +62,20 @@ static dt_facts taken(const dt_call *c)
     return f;
 }
 
-/* Everything about one op: an engine of the library's, and ways that begin with it. */
+/* Everything about one op: an engine of the library's, and algorithms that begin with it. */
 static void check_op(const dt_call *c, const char *where)
 {
-    dt_ways w;
+    dt_algorithms w;
     dt_err err = {0};
     const dt_facts f = taken(c);
     if (strncmp(f.impl, "cudnn engine ", 13) != 0)
         fail_msg("%s, %s: %s", where, c->node->name, f.impl);
-    assert_ok(dt_call_ways(c, c->node->desc, DT_CUDA, &w, &err), &err);
-    assert_in_range(w.n, 1, DT_MAX_WAYS);
-    assert_string_equal(w.way[0].impl, f.impl);
-    assert_int_equal(w.way[0].bytes, f.work_bytes + f.derived_bytes);
+    assert_ok(dt_call_algorithms(c, c->node->desc, DT_CUDA, &w, &err), &err);
+    assert_in_range(w.n, 1, DT_MAX_ALGORITHMS);
+    assert_string_equal(w.algorithm[0].impl, f.impl);
+    assert_int_equal(w.algorithm[0].bytes, f.work_bytes + f.derived_bytes);
     for (int i = 1; i < w.n; i++)
-        assert_true(w.way[i].bytes < w.way[i - 1].bytes);
+        assert_true(w.algorithm[i].bytes < w.algorithm[i - 1].bytes);
 }
 
 static size_t check_network(const char *model, const precision *p, const char *card, int64_t n)
@@ -159,26 +160,26 @@ static void plain_fp32_takes_no_engine_of_tf32(void **state)
     dt_graph_destroy(g);
 }
 
-/* Where the room is less than the fastest wants, another is taken, which keeps to it. */
-static void an_engine_is_chosen_within_its_room(void **state)
+/* Where the limit is below what the fastest wants, another is taken, which keeps to it. */
+static void an_engine_is_chosen_within_its_limit(void **state)
 {
     NEED_LIBRARY();
     dt_err err = {0};
     dt_graph *g = dt_standard("resnet50");
-    dt_ways w;
+    dt_algorithms w;
     size_t several = 0;
     plan_for("h200");
     g->dtype = DT_BF16;
     for (size_t i = 0; i < g->n_node; i++) {
-        dt_node *node = &g->node[i];
+        const dt_node *node = &g->node[i];
         if (node->desc != &dt_layer_conv)
             continue;
-        const dt_call c = call_of(g, i, DT_BACKWARD, 64);
-        assert_ok(dt_call_ways(&c, node->desc, DT_CUDA, &w, &err), &err);
+        dt_call c = call_of(g, i, DT_BACKWARD, 64);
+        assert_ok(dt_call_algorithms(&c, node->desc, DT_CUDA, &w, &err), &err);
         for (int k = 0; k < w.n; k++) {
-            node->room[dt_form_room(DT_BACKWARD)] = w.way[k].bytes;
-            assert_string_equal(taken(&c).impl, w.way[k].impl);
-            assert_int_equal(taken(&c).work_bytes, w.way[k].bytes);
+            c.workspace_limit = w.algorithm[k].bytes;
+            assert_string_equal(taken(&c).impl, w.algorithm[k].impl);
+            assert_int_equal(taken(&c).work_bytes, w.algorithm[k].bytes);
         }
         several += w.n > 1;
     }
@@ -238,7 +239,7 @@ DT_TEST_GROUP(cuda_engines)
         cmocka_unit_test(every_convolution_has_an_engine_on_every_card),
         cmocka_unit_test(cards_do_not_get_each_others_answers),
         cmocka_unit_test(plain_fp32_takes_no_engine_of_tf32),
-        cmocka_unit_test(an_engine_is_chosen_within_its_room),
+        cmocka_unit_test(an_engine_is_chosen_within_its_limit),
         cmocka_unit_test(the_card_itself_gets_the_same_answers),
     };
     return cmocka_run_group_tests(tests, open_device, NULL);

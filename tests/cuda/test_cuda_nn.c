@@ -31,37 +31,37 @@ struct dt_cudnn_op {
     size_t scratch;
 };
 
-static size_t scratch_within(const dt_cudnn_problem *p, size_t room)
+static size_t scratch_within(const dt_cudnn_problem *p, size_t limit)
 {
-    return p->many == 0 || room >= SCRATCH ? SCRATCH : SCRATCH_LEAST;
+    return p->many == 0 || limit >= SCRATCH ? SCRATCH : SCRATCH_LEAST;
 }
 
 /* Has two engines for all but grouped convolutions. */
-dt_status dt_cudnn_ask(const dt_cudnn_problem *p, size_t room, dt_cudnn_facts *f, dt_err *err)
+dt_status dt_cudnn_ask(const dt_cudnn_problem *p, size_t limit, dt_cudnn_facts *f, dt_err *err)
 {
     (void)err;
-    assert_true((room == DT_ROOM_ANY) == (p->many == 0));
-    *f = (dt_cudnn_facts){.work_bytes = scratch_within(p, room), .direct = p->groups > 1};
+    assert_true((limit == DT_LIMIT_ANY) == (p->many == 0));
+    *f = (dt_cudnn_facts){.work_bytes = scratch_within(p, limit), .direct = p->groups > 1};
     snprintf(f->impl, sizeof f->impl, "made up %zu", f->work_bytes);
     return DT_OK;
 }
 
-dt_status dt_cudnn_ways(const dt_cudnn_problem *p, dt_ways *w, dt_err *err)
+dt_status dt_cudnn_algorithms(const dt_cudnn_problem *p, dt_algorithms *w, dt_err *err)
 {
     (void)err;
     assert_int_equal(p->many, 1);
     w->n = 0;
-    dt_ways_add(w, "made up 100", SCRATCH);
-    dt_ways_add(w, "made up 10", SCRATCH_LEAST);
+    dt_algorithms_add(w, "made up 100", SCRATCH);
+    dt_algorithms_add(w, "made up 10", SCRATCH_LEAST);
     return DT_OK;
 }
 
-dt_status dt_cudnn_create(dt_cudnn_op **out, const dt_cudnn_problem *p, size_t room, dt_err *err)
+dt_status dt_cudnn_create(dt_cudnn_op **out, const dt_cudnn_problem *p, size_t limit, dt_err *err)
 {
     (void)err;
     *out = dt_alloc(1, sizeof **out);
     assert_non_null(*out);
-    **out = (dt_cudnn_op){*p, scratch_within(p, room)};
+    **out = (dt_cudnn_op){*p, scratch_within(p, limit)};
     return DT_OK;
 }
 
@@ -167,7 +167,7 @@ static const struct layer_case {
 };
 
 static void run(const struct layer_case *c, const dt_layer_desc *desc, float *const values[4],
-    void *opts, size_t room, dt_layer_run *r)
+    void *opts, size_t limit, dt_layer_run *r)
 {
     *r = (dt_layer_run){.desc = desc,
         .opts = opts,
@@ -175,7 +175,7 @@ static void run(const struct layer_case *c, const dt_layer_desc *desc, float *co
         .n_x = 1,
         .x = {c->x},
         .dtype = c->dtype,
-        .room = room,
+        .workspace_limit = limit,
         .in = {values[0]},
         .param = {values[1], values[2]},
         .dy = values[3]};
@@ -201,11 +201,11 @@ static void is_the_processors(void **state)
         dt_random_values((size_t)dt_param_count(&info.param[0]), 2),
         dt_random_values((size_t)info.y.c, 3), dt_random_values((size_t)y, 4)};
     dt_layer_run want, got;
-    run(c, &desc, values, opts, DT_ROOM_ANY, &want);
+    run(c, &desc, values, opts, DT_LIMIT_ANY, &want);
     for (int turn = 0; turn < 2; turn++) {
         desc.cpu = c->kernels;
         dt_host_backwards = turn == 1;
-        run(c, &desc, values, opts, turn == 1 ? DT_ROOM_LEAST : DT_ROOM_ANY, &got);
+        run(c, &desc, values, opts, turn == 1 ? DT_LIMIT_LEAST : DT_LIMIT_ANY, &got);
         assert_same(got.got_y, want.got_y, y, most);
         assert_same(got.got_dx[0], want.got_dx[0], x, most);
         for (int i = 0; i < info.n_param; i++)
@@ -221,25 +221,25 @@ static void is_the_processors(void **state)
 
 /* --- engines --- */
 
-/* Scratch shares the room with the copy of the weight in bf16, and takes turns with the sums of the
- * bias. */
-static void the_room_decides_between_engines(void **state)
+/* Scratch shares the limit with the copy of the weight in bf16, and takes turns with the sums of
+ * the bias. */
+static void the_limit_decides_between_engines(void **state)
 {
     (void)state;
     enum { OUT = 16, C = 8, WEIGHT = OUT * 9 * C };
     const dt_conv o = {OUT, 3, 1, 1, 1, 1, false}, sums = {OUT, 3, 1, 1, 1, 1, true};
-    for (int i = 0; i < 4 * DT_ROOMS; i++) {
-        const dt_form_kind form = dt_room_form(i / 4);
+    for (int i = 0; i < 4 * DT_DIRECTIONS; i++) {
+        const dt_form_kind form = dt_direction_form(i / 4);
         const bool bf16 = i % 2 == 1, bias = i / 2 % 2 == 1;
         const int32_t in = DT_GRAPH_INPUT;
         dt_graph *g;
         dt_facts f;
-        dt_ways w;
+        dt_algorithms w;
         int32_t id;
         dt_err err = {0};
         assert_ok(dt_graph_create(&g, "g", (dt_shape){1, 9, 9, C}, 10, &err), &err);
         assert_ok(dt_graph_add(g, &dt_layer_conv, "c", bias ? &sums : &o, &in, 1, &id, &err), &err);
-        const dt_call c = {.node = &g->node[id],
+        dt_call c = {.node = &g->node[id],
             .graph = g,
             .form = form,
             .dtype = bf16 ? DT_BF16 : DT_F32,
@@ -248,18 +248,18 @@ static void the_room_decides_between_engines(void **state)
             .needs_dx = true};
         const bool adds = bias && form == DT_BACKWARD;
         const size_t copy = bf16 && form != DT_BACKWARD ? sizeof(dt_bf16) * WEIGHT : 0;
-        assert_ok(dt_conv_cuda.ways(&c, &w, &err), &err);
+        assert_ok(dt_conv_cuda.algorithms(&c, &w, &err), &err);
         assert_int_equal(w.n, 2);
         const size_t sum = adds ? dt_cuda_columns_work(81, OUT) : 0;
-        assert_int_equal(w.way[0].bytes, SCRATCH + copy);
-        assert_int_equal(w.way[1].bytes, (sum > SCRATCH_LEAST ? sum : SCRATCH_LEAST) + copy);
+        assert_int_equal(w.algorithm[0].bytes, SCRATCH + copy);
+        assert_int_equal(w.algorithm[1].bytes, (sum > SCRATCH_LEAST ? sum : SCRATCH_LEAST) + copy);
         for (int k = 0; k < w.n; k++)
             for (size_t less = 0; less < 2; less++) {
                 const int want = less > 0 && k + 1 < w.n ? k + 1 : k;
-                g->node[id].room[dt_form_room(form)] = w.way[k].bytes - less;
+                c.workspace_limit = w.algorithm[k].bytes - less;
                 assert_ok(dt_conv_cuda.facts(&c, &f, &err), &err);
-                assert_int_equal(dt_facts_bytes(&f), w.way[want].bytes);
-                assert_string_equal(f.impl, w.way[want].impl);
+                assert_int_equal(dt_facts_bytes(&f), w.algorithm[want].bytes);
+                assert_string_equal(f.impl, w.algorithm[want].impl);
                 assert_int_equal(f.derived_bytes, copy);
             }
         dt_graph_destroy(g);
@@ -341,7 +341,7 @@ DT_TEST_GROUP(cuda_nn)
     enum { OTHERS = 6 };
     static struct layer_case copies[DT_COUNT(cases)];
     struct CMUnitTest tests[OTHERS + DT_COUNT(cases)] = {
-        cmocka_unit_test(the_room_decides_between_engines),
+        cmocka_unit_test(the_limit_decides_between_engines),
         cmocka_unit_test(ways_are_allowed_and_ever_smaller),
         cmocka_unit_test(tensor_cores_are_for_bf16_and_tf32),
         cmocka_unit_test(engines_that_lose_digits_are_left_out),

@@ -147,7 +147,7 @@ static dt_program *program(const session *s, dt_program_kind kind)
     dt_program *p;
     dt_err err = {0};
     const dt_program_opts o = {s->graph, s->map, DT_CPU, kind, s->n, s->map->home_n,
-        {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd}};
+        {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd}, NULL};
     assert_ok(dt_program_create(&p, &o, &err), &err);
     return p;
 }

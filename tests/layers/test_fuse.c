@@ -286,7 +286,7 @@ static trainee open_trainee(dt_graph *g, const char *policies)
     for (size_t i = 0; i < DT_COUNT(kinds); i++) {
         dt_planned *m = &t.planned[kinds[i]];
         const dt_program_opts po = {g, t.map, DT_CPU, kinds[i], BATCH, BATCH,
-            {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd}};
+            {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd}, NULL};
         assert_ok(dt_program_create(&m->program, &po, &err), &err);
         if (kinds[i] != DT_PROGRAM_UPDATE)
             dt_rewrite(m->program, policies);

@@ -55,7 +55,7 @@ static made make(const dt_graph *g, const dt_map *map, dt_program_kind kind, int
     dt_err err = {0};
     dt_config *c;
     const dt_program_opts po = {
-        g, map, DT_CPU, kind, n, n, {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd}};
+        g, map, DT_CPU, kind, n, n, {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd}, NULL};
     assert_ok(dt_program_create(&m.program, &po, &err), &err);
     dt_policies s = passes(policy, ini, &c);
     if (kind != DT_PROGRAM_UPDATE)
@@ -444,7 +444,7 @@ static void a_segment_may_be_given_in_bytes(void **state)
     dt_config *c;
     dt_err err = {0};
     const dt_program_opts po = {g, map, DT_CPU, DT_PROGRAM_FIRST, BATCH, BATCH,
-        {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd}};
+        {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd}, NULL};
     dt_program *p;
     assert_ok(dt_program_create(&p, &po, &err), &err);
     dt_policies s = passes("chen_budget", "[policy.chen_budget]\nsegment = some\n", &c);
@@ -665,8 +665,8 @@ static void out_of_memory_is_said_and_leaks_nothing(void **state)
     (void)state;
     dt_graph *g = with_dropout();
     dt_map *map = map_of(g, N);
-    const dt_program_opts po = {
-        g, map, DT_CPU, DT_PROGRAM_FIRST, N, N, {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd}};
+    const dt_program_opts po = {g, map, DT_CPU, DT_PROGRAM_FIRST, N, N,
+        {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd}, NULL};
     for (size_t i = 0; i < DT_COUNT(policies); i++) {
         dt_config *c;
         dt_policies s = passes(policies[i], NULL, &c);

@@ -72,7 +72,7 @@ static dt_program *program(const subject *s, dt_program_kind kind, bool random, 
 {
     dt_program *p;
     dt_err err = {0};
-    const dt_program_opts o = {s->graph, s->map, DT_CPU, kind, s->n, s->n, plain};
+    const dt_program_opts o = {s->graph, s->map, DT_CPU, kind, s->n, s->n, plain, NULL};
     check(dt_program_create(&p, &o, &err) == DT_OK, s->seed, "program", &err);
     if (random && kind != DT_PROGRAM_UPDATE)
         check(dt_random_pass(p, s->seed * 8 + kind, f, &err) == DT_OK, s->seed, "pass", &err);

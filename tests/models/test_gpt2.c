@@ -42,7 +42,7 @@ static void plan(trainer *t, dt_program_kind kind, const char *policies)
     dt_err err = {0};
     dt_planned *p = &t->of[kind];
     const dt_program_opts o = {t->g, t->map, DT_CPU, kind, t->micro, t->micro,
-        {&dt_layer_sum, &dt_layer_commit, &dt_layer_adamw}};
+        {&dt_layer_sum, &dt_layer_commit, &dt_layer_adamw}, NULL};
     assert_ok(dt_program_create(&p->program, &o, &err), &err);
     if (kind != DT_PROGRAM_UPDATE)
         dt_rewrite(p->program, policies);

@@ -111,8 +111,8 @@ static void plan(trainer *t, dt_program_kind kind)
 {
     dt_err err = {0};
     dt_planned *p = &t->of[kind];
-    const dt_program_opts o = {
-        t->g, t->map, DT_CPU, kind, BATCH, BATCH, {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd}};
+    const dt_program_opts o = {t->g, t->map, DT_CPU, kind, BATCH, BATCH,
+        {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd}, NULL};
     assert_ok(dt_program_create(&p->program, &o, &err), &err);
     p->plan = dt_planned_by(p->program, "keep_all", "greedy");
 }

@@ -1,5 +1,5 @@
-/* Layers that can be computed in several ways: the table of ways, the two of a 3x3 convolution on
- * the processor, and fit, which is compared with a choice that plans every step of its own. */
+/* Layers that several algorithms can compute: the list of them, the two of a 3x3 convolution on the
+ * processor, and fit, which is compared with a choice that plans every step of its own. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,34 +15,34 @@
 #include "tests/fixture/planned.h"
 #include "tests/fixture/random_graph.h"
 
-static void slower_ways_take_fewer_bytes(void **state)
+static void slower_algorithms_take_fewer_bytes(void **state)
 {
     (void)state;
-    dt_ways w = {0};
-    dt_ways_add(&w, "a", 100);
-    dt_ways_add(&w, "as large", 100);
-    dt_ways_add(&w, "b", 40);
-    dt_ways_add(&w, "c", 0);
+    dt_algorithms w = {0};
+    dt_algorithms_add(&w, "a", 100);
+    dt_algorithms_add(&w, "as large", 100);
+    dt_algorithms_add(&w, "b", 40);
+    dt_algorithms_add(&w, "c", 0);
     assert_int_equal(w.n, 3);
-    assert_int_equal(dt_ways_within(&w, DT_ROOM_ANY), 0);
-    assert_int_equal(dt_ways_within(&w, 100), 0);
-    assert_int_equal(dt_ways_within(&w, 99), 1);
-    assert_int_equal(dt_ways_within(&w, 39), 2);
-    assert_int_equal(dt_ways_within(&w, DT_ROOM_LEAST), 2);
-    for (size_t i = 0; i < 2 * DT_MAX_WAYS; i++)
-        dt_ways_add(&w, "later", 90 - i);
+    assert_int_equal(dt_algorithms_within(&w, DT_LIMIT_ANY), 0);
+    assert_int_equal(dt_algorithms_within(&w, 100), 0);
+    assert_int_equal(dt_algorithms_within(&w, 99), 1);
+    assert_int_equal(dt_algorithms_within(&w, 39), 2);
+    assert_int_equal(dt_algorithms_within(&w, DT_LIMIT_LEAST), 2);
+    for (size_t i = 0; i < 2 * DT_MAX_ALGORITHMS; i++)
+        dt_algorithms_add(&w, "later", 90 - i);
     assert_int_equal(w.n, 3);
-    w.way[2].bytes = 30;
-    for (size_t i = 0; i < 2 * DT_MAX_WAYS; i++)
-        dt_ways_add(&w, "later", 29 - i);
-    assert_int_equal(w.n, DT_MAX_WAYS);
-    assert_int_equal(w.way[DT_MAX_WAYS - 1].bytes, 29 - 2 * DT_MAX_WAYS + 1);
-    assert_int_equal(dt_ways_within(&w, DT_ROOM_LEAST), DT_MAX_WAYS - 1);
+    w.algorithm[2].bytes = 30;
+    for (size_t i = 0; i < 2 * DT_MAX_ALGORITHMS; i++)
+        dt_algorithms_add(&w, "later", 29 - i);
+    assert_int_equal(w.n, DT_MAX_ALGORITHMS);
+    assert_int_equal(w.algorithm[DT_MAX_ALGORITHMS - 1].bytes, 29 - 2 * DT_MAX_ALGORITHMS + 1);
+    assert_int_equal(dt_algorithms_within(&w, DT_LIMIT_LEAST), DT_MAX_ALGORITHMS - 1);
 }
 
 /* --- the processor's convolutions --- */
 
-/* One node, whose ways are asked for. */
+/* One node, whose algorithms are asked for. */
 typedef struct single {
     dt_graph *g;
     dt_call call;
@@ -60,17 +60,17 @@ static single open_single(const dt_conv *o, int64_t c)
     return s;
 }
 
-static dt_facts facts_in(single *s, dt_form_kind form, size_t room)
+static dt_facts facts_in(single *s, dt_form_kind form, size_t limit)
 {
     dt_facts f;
     dt_err err = {0};
     s->call.form = form;
-    dt_set_rooms(s->g, room);
+    s->call.workspace_limit = limit;
     assert_ok(dt_call_facts(&s->call, &dt_layer_conv, DT_CPU, &f, &err), &err);
     return f;
 }
 
-static void the_room_decides_between_winograd_and_the_library(void **state)
+static void the_limit_decides_between_winograd_and_the_library(void **state)
 {
     (void)state;
     if (!dt_onednn_avx512()) /* where the library may want more */
@@ -78,22 +78,24 @@ static void the_room_decides_between_winograd_and_the_library(void **state)
     const dt_conv o = {64, 3, 1, 1, 1, 1, true};
     single s = open_single(&o, 64);
     dt_err err = {0};
-    for (int k = 0; k < DT_ROOMS; k++) {
-        dt_ways w;
-        s.call.form = dt_room_form(k);
-        assert_ok(dt_call_ways(&s.call, &dt_layer_conv, DT_CPU, &w, &err), &err);
+    for (int k = 0; k < DT_DIRECTIONS; k++) {
+        dt_algorithms w;
+        s.call.form = dt_direction_form(k);
+        assert_ok(dt_call_algorithms(&s.call, &dt_layer_conv, DT_CPU, &w, &err), &err);
         assert_int_equal(w.n, 2);
         for (int i = 0; i < w.n; i++) {
-            const dt_facts f = facts_in(&s, dt_room_form(k), w.way[i].bytes);
-            assert_string_equal(f.impl, w.way[i].impl);
-            assert_int_equal(dt_facts_bytes(&f), w.way[i].bytes);
+            const dt_facts f = facts_in(&s, dt_direction_form(k), w.algorithm[i].bytes);
+            assert_string_equal(f.impl, w.algorithm[i].impl);
+            assert_int_equal(dt_facts_bytes(&f), w.algorithm[i].bytes);
         }
-        assert_string_equal(facts_in(&s, dt_room_form(k), w.way[0].bytes - 1).impl, w.way[1].impl);
-        assert_string_equal(facts_in(&s, dt_room_form(k), DT_ROOM_ANY).impl, "winograd:2x2_3x3");
-        assert_null(strstr(facts_in(&s, dt_room_form(k), DT_ROOM_LEAST).impl, "winograd"));
+        assert_string_equal(
+            facts_in(&s, dt_direction_form(k), w.algorithm[0].bytes - 1).impl, w.algorithm[1].impl);
+        assert_string_equal(
+            facts_in(&s, dt_direction_form(k), DT_LIMIT_ANY).impl, "winograd:2x2_3x3");
+        assert_null(strstr(facts_in(&s, dt_direction_form(k), DT_LIMIT_LEAST).impl, "winograd"));
     }
     assert_string_equal(
-        facts_in(&s, DT_EVAL, DT_ROOM_LEAST).impl, facts_in(&s, DT_FORWARD, DT_ROOM_LEAST).impl);
+        facts_in(&s, DT_EVAL, DT_LIMIT_LEAST).impl, facts_in(&s, DT_FORWARD, DT_LIMIT_LEAST).impl);
     dt_graph_destroy(s.g);
 }
 
@@ -108,18 +110,18 @@ static void other_convolutions_have_no_choice(void **state)
     dt_err err = {0};
     for (size_t i = 0; i < DT_COUNT(cases); i++) {
         single s = open_single(cases[i].o, cases[i].c);
-        dt_ways w = {.n = -1};
+        dt_algorithms w = {.n = -1};
         s.call.form = DT_FORWARD;
-        assert_ok(dt_call_ways(&s.call, &dt_layer_conv, DT_CPU, &w, &err), &err);
+        assert_ok(dt_call_algorithms(&s.call, &dt_layer_conv, DT_CPU, &w, &err), &err);
         assert_int_equal(w.n, 0);
-        assert_string_equal(facts_in(&s, DT_FORWARD, DT_ROOM_ANY).impl,
-            facts_in(&s, DT_FORWARD, DT_ROOM_LEAST).impl);
+        assert_string_equal(facts_in(&s, DT_FORWARD, DT_LIMIT_ANY).impl,
+            facts_in(&s, DT_FORWARD, DT_LIMIT_LEAST).impl);
         dt_graph_destroy(s.g);
     }
 }
 
 /* Two algorithms, one result; and two micro-batches, so that gradients come in other layouts. */
-static void ways_agree(void **state)
+static void algorithms_agree(void **state)
 {
     (void)state;
     if (!dt_onednn_avx512())
@@ -138,7 +140,7 @@ static void ways_agree(void **state)
             .home_n = i == 2 ? 1 : N,
             .n_x = 1,
             .x = {x},
-            .room = i == 0 ? DT_ROOM_ANY : DT_ROOM_LEAST,
+            .workspace_limit = i == 0 ? DT_LIMIT_ANY : DT_LIMIT_LEAST,
             .in = {values[0]},
             .param = {values[1], values[2]},
             .dy = values[3]};
@@ -166,44 +168,44 @@ static void ways_agree(void **state)
 
 enum { CONVS = 4, BATCH = 2, SEEDS = 60 };
 
-static dt_ways made_up[CONVS][DT_ROOMS];
+static dt_algorithms made_up[CONVS][DT_DIRECTIONS];
 
 static int conv_of(const dt_call *c)
 {
     return c->node->name[4] - '0'; /* "conv0" */
 }
 
-static dt_status made_up_ways(const dt_call *c, dt_ways *w, dt_err *err)
+static dt_status made_up_algorithms(const dt_call *c, dt_algorithms *w, dt_err *err)
 {
     (void)err;
-    *w = made_up[conv_of(c)][dt_form_room(c->form)];
+    *w = made_up[conv_of(c)][dt_form_direction(c->form)];
     return DT_OK;
 }
 
 static dt_status made_up_facts(const dt_call *c, dt_facts *f, dt_err *err)
 {
     (void)err;
-    const int direction = dt_form_room(c->form);
-    const dt_ways *w = &made_up[conv_of(c)][direction];
-    const int i = dt_ways_within(w, c->node->room[direction]);
-    f->work_bytes = w->way[i].bytes;
-    memcpy(f->impl, w->way[i].impl, sizeof f->impl);
+    const dt_algorithms *w = &made_up[conv_of(c)][dt_form_direction(c->form)];
+    const int i = dt_algorithms_within(w, c->workspace_limit);
+    f->work_bytes = w->algorithm[i].bytes;
+    memcpy(f->impl, w->algorithm[i].impl, sizeof f->impl);
     return DT_OK;
 }
 
-static const dt_kernels made_up_kernels = {.facts = made_up_facts, .ways = made_up_ways};
+static const dt_kernels made_up_kernels = {
+    .facts = made_up_facts, .algorithms = made_up_algorithms};
 
 static void make_up(dt_dice *d)
 {
     for (int i = 0; i < CONVS; i++)
-        for (int k = 0; k < DT_ROOMS; k++) {
-            dt_ways *w = &made_up[i][k];
+        for (int k = 0; k < DT_DIRECTIONS; k++) {
+            dt_algorithms *w = &made_up[i][k];
             w->n = 0;
             size_t bytes = dt_roll(d, 16384) + 2;
             for (uint32_t n = dt_roll(d, 4) + 1; n > 0; n--) {
                 char name[DT_IMPL_BYTES];
-                snprintf(name, sizeof name, "way %zu", bytes);
-                dt_ways_add(w, name, bytes);
+                snprintf(name, sizeof name, "algorithm %zu", bytes);
+                dt_algorithms_add(w, name, bytes);
                 bytes = bytes > 0 ? dt_roll(d, (uint32_t)bytes) : 0;
             }
         }
@@ -214,6 +216,7 @@ static void make_up(dt_dice *d)
  * byte a pool may by chance do better, and then the order of choices tells */
 typedef struct chain {
     dt_graph *g;
+    dt_algorithm_table table;
     const char *policies;
     bool by_bound;
     dt_map *map;
@@ -249,6 +252,7 @@ static chain open_chain(dt_dice *d, bool by_bound)
         dt_graph_add(c.g, &dt_layer_cross_entropy, "loss", NULL, &(int32_t){id}, 1, &id, &err),
         &err);
     make_up(d);
+    assert_ok(dt_algorithm_table_init(&c.table, c.g->n_node, DT_LIMIT_ANY, &err), &err);
     assert_ok(dt_map_create(&c.map, c.g, DT_CPU, BATCH, 1, &err), &err);
     return c;
 }
@@ -266,17 +270,19 @@ static void close_chain(chain *c)
 {
     forget(c);
     dt_map_destroy(c->map);
+    dt_algorithm_table_deinit(&c->table);
     dt_graph_destroy(c->g);
 }
 
-static dt_status plan_chain(void *self, const dt_fitted **all, size_t *n, dt_err *err)
+static dt_status plan_chain(
+    void *self, const dt_algorithm_table *by, const dt_fitted **all, size_t *n, dt_err *err)
 {
     chain *c = self;
     static const dt_program_kind kinds[2] = {DT_PROGRAM_FIRST, DT_PROGRAM_EVAL};
     forget(c);
     for (int i = 0; i < 2; i++) {
         const dt_program_opts o = {c->g, c->map, DT_CPU, kinds[i], BATCH, BATCH,
-            {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd}};
+            {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd}, by};
         DT_CHECK(dt_program_create(&c->made[i].program, &o, err));
         dt_rewrite(c->made[i].program, c->policies);
         c->made[i].plan = dt_planned_by(c->made[i].program, c->policies, "greedy");
@@ -295,12 +301,12 @@ static uint64_t peak_now(chain *c)
     const dt_fitted *all;
     size_t n;
     dt_err err = {0};
-    assert_ok(plan_chain(c, &all, &n, &err), &err);
+    assert_ok(plan_chain(c, &c->table, &all, &n, &err), &err);
     return all[0].plan->peak > all[1].plan->peak ? all[0].plan->peak : all[1].plan->peak;
 }
 
 /* The choices in the order in which they first run; there is no gradient of the image. */
-enum { CHOICES = CONVS * DT_ROOMS - 1 };
+enum { CHOICES = CONVS * DT_DIRECTIONS - 1 };
 
 static void find_choice(int i, int *conv, int *direction)
 {
@@ -309,14 +315,14 @@ static void find_choice(int i, int *conv, int *direction)
     *direction = back < 0 ? 0 : 1 + back % 2;
 }
 
-static size_t *room_of(const chain *c, int i)
+static size_t *limit_of(const chain *c, int i)
 {
     int conv, direction;
     find_choice(i, &conv, &direction);
-    return &c->g->node[2 * conv].room[direction];
+    return &c->table.limit[2 * conv][direction];
 }
 
-static const dt_ways *ways_of(int i)
+static const dt_algorithms *algorithms_of(int i)
 {
     int conv, direction;
     find_choice(i, &conv, &direction);
@@ -325,17 +331,17 @@ static const dt_ways *ways_of(int i)
 
 static int chosen(const chain *c, int i)
 {
-    return dt_ways_within(ways_of(i), *room_of(c, i));
+    return dt_algorithms_within(algorithms_of(i), *limit_of(c, i));
 }
 
-/* Choice by choice, every way from the fastest, a plan of each. */
+/* Choice by choice, every algorithm from the fastest, a plan of each. */
 static void choose_one_by_one(chain *c, uint64_t ceiling)
 {
-    dt_set_rooms(c->g, DT_ROOM_LEAST);
+    dt_algorithm_table_set(&c->table, DT_LIMIT_LEAST);
     for (int i = 0; i < CHOICES; i++)
-        for (int k = 0; k < ways_of(i)->n; k++) {
-            const size_t bytes = ways_of(i)->way[k].bytes;
-            *room_of(c, i) = bytes > 0 ? bytes : DT_ROOM_LEAST;
+        for (int k = 0; k < algorithms_of(i)->n; k++) {
+            const size_t bytes = algorithms_of(i)->algorithm[k].bytes;
+            *limit_of(c, i) = bytes > 0 ? bytes : DT_LIMIT_LEAST;
             if (peak_now(c) <= ceiling)
                 break;
         }
@@ -349,28 +355,28 @@ static void fit_takes_the_fastest_that_fits(void **state)
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         dt_dice d = {seed, 0};
         chain c = open_chain(&d, seed % 2 == 0);
-        int way[CHOICES];
-        dt_set_rooms(c.g, DT_ROOM_LEAST);
+        int taken[CHOICES];
+        dt_algorithm_table_set(&c.table, DT_LIMIT_LEAST);
         const uint64_t small = peak_now(&c);
         const uint64_t budget = seed % 3 == 0 ? small + dt_roll(&d, 16384) : seed % 3 == 1 ? 1 : 0;
         const uint64_t ceiling = budget > small ? budget : small;
-        const dt_fit_env e = {c.g, budget, plan_chain, &c};
+        const dt_fit_env e = {budget, plan_chain, &c};
         c.plans = 0;
-        assert_ok(dt_fit_rooms(&e, &err), &err);
+        assert_ok(dt_fit_algorithms(&e, &c.table, &err), &err);
         asked += c.plans;
         assert_true(peak_now(&c) <= ceiling);
         for (int i = 0; i < CHOICES; i++)
-            way[i] = chosen(&c, i);
+            taken[i] = chosen(&c, i);
         c.plans = 0;
         choose_one_by_one(&c, ceiling);
         alone += c.plans;
         for (int i = 0; i < CHOICES; i++) {
-            if (way[i] != chosen(&c, i) && c.by_bound)
-                fail_msg("seed %d, %s: choice %d: way %d, one by one %d", (int)seed, c.policies, i,
-                    way[i], chosen(&c, i));
-            other += way[i] != chosen(&c, i);
-            faster += way[i] + 1 < ways_of(i)->n;
-            limited += way[i] > 0;
+            if (taken[i] != chosen(&c, i) && c.by_bound)
+                fail_msg("seed %d, %s: choice %d: algorithm %d, one by one %d", (int)seed,
+                    c.policies, i, taken[i], chosen(&c, i));
+            other += taken[i] != chosen(&c, i);
+            faster += taken[i] + 1 < algorithms_of(i)->n;
+            limited += taken[i] > 0;
         }
         close_chain(&c);
     }
@@ -387,11 +393,11 @@ static void a_larger_budget_never_slows_an_op(void **state)
         dt_dice d = {seed, 0};
         chain c = open_chain(&d, true);
         int before[CHOICES];
-        dt_set_rooms(c.g, DT_ROOM_LEAST);
+        dt_algorithm_table_set(&c.table, DT_LIMIT_LEAST);
         const uint64_t small = peak_now(&c);
         for (uint64_t more = 0; more <= 16384; more += 2048) {
-            const dt_fit_env e = {c.g, small + more, plan_chain, &c};
-            assert_ok(dt_fit_rooms(&e, &err), &err);
+            const dt_fit_env e = {small + more, plan_chain, &c};
+            assert_ok(dt_fit_algorithms(&e, &c.table, &err), &err);
             for (int i = 0; i < CHOICES; i++) {
                 assert_true(more == 0 || chosen(&c, i) <= before[i]);
                 before[i] = chosen(&c, i);
@@ -403,13 +409,13 @@ static void a_larger_budget_never_slows_an_op(void **state)
     }
 }
 
-static void a_plan_names_the_ways_it_is_for(void **state)
+static void a_plan_names_the_algorithms_it_is_for(void **state)
 {
     (void)state;
     dt_dice d = {5, 0};
     chain c = open_chain(&d, true);
     for (int small = 0; small < 2; small++) {
-        dt_set_rooms(c.g, small ? DT_ROOM_LEAST : DT_ROOM_ANY);
+        dt_algorithm_table_set(&c.table, small ? DT_LIMIT_LEAST : DT_LIMIT_ANY);
         (void)peak_now(&c);
         const dt_plan *p = c.made[0].plan;
         for (size_t i = 0; i < p->n_op; i++) {
@@ -421,15 +427,15 @@ static void a_plan_names_the_ways_it_is_for(void **state)
             }
             const char *form = strchr(op->name, '.') + 1;
             const int direction = strcmp(form, "bw") == 0 ? 1 : strcmp(form, "bd") == 0 ? 2 : 0;
-            const dt_ways *w = &made_up[op->name[4] - '0'][direction];
-            assert_string_equal(op->way, w->n > 1 ? w->way[w->n - 1].impl : "");
-            assert_int_equal(op->work, w->n > 1 ? w->way[w->n - 1].bytes : 0);
+            const dt_algorithms *w = &made_up[op->name[4] - '0'][direction];
+            assert_string_equal(op->way, w->n > 1 ? w->algorithm[w->n - 1].impl : "");
+            assert_int_equal(op->work, w->n > 1 ? w->algorithm[w->n - 1].bytes : 0);
         }
     }
     close_chain(&c);
 }
 
-static void a_plan_of_other_ways_is_not_run(void **state)
+static void a_plan_of_other_algorithms_is_not_run(void **state)
 {
     (void)state;
     const dt_conv ours = {64, 3, 1, 1, 1, 1, true}, scores = {10, 8, 1, 0, 1, 1, true};
@@ -446,31 +452,37 @@ static void a_plan_of_other_ways_is_not_run(void **state)
     assert_ok(dt_graph_add(g, &dt_layer_conv, "s", &scores, &in, 1, &id, &err), &err);
     in = id;
     assert_ok(dt_graph_add(g, &dt_layer_cross_entropy, "loss", NULL, &in, 1, &id, &err), &err);
-    dt_set_rooms(g, DT_ROOM_LEAST);
-    dt_planned m = dt_program_of(g, DT_PROGRAM_FIRST, BATCH);
+    dt_algorithm_table least;
+    assert_ok(dt_algorithm_table_init(&least, g->n_node, DT_LIMIT_LEAST, &err), &err);
+    dt_planned m = {.graph = g};
+    assert_ok(dt_map_create(&m.map, g, DT_CPU, BATCH, 1, &err), &err);
+    const dt_program_opts po = {g, m.map, DT_CPU, DT_PROGRAM_FIRST, BATCH, BATCH,
+        {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd}, &least};
+    assert_ok(dt_program_create(&m.program, &po, &err), &err);
     m.plan = dt_planned_by(m.program, "keep_all", "greedy");
     const dt_runner_opts o = {
         .graph = g, .map = m.map, .device = DT_CPU, .arena_bytes = m.plan->peak, .threads = 1};
     assert_ok(dt_runner_create(&r, &o, &err), &err);
     assert_ok(dt_runner_add(r, m.program, m.plan, &plan, &err), &err);
-    dt_set_rooms(g, DT_ROOM_ANY);
+    dt_algorithm_table_set(&least, DT_LIMIT_ANY);
     assert_fails(dt_runner_add(r, m.program, m.plan, &plan, &err), DT_E_INTERNAL, &err,
         "but 'winograd:2x2_3x3' is chosen");
     dt_runner_destroy(r);
     dt_planned_close(&m);
+    dt_algorithm_table_deinit(&least);
 }
 
-DT_TEST_GROUP(ways)
+DT_TEST_GROUP(workspace_limit)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(slower_ways_take_fewer_bytes),
-        cmocka_unit_test(the_room_decides_between_winograd_and_the_library),
+        cmocka_unit_test(slower_algorithms_take_fewer_bytes),
+        cmocka_unit_test(the_limit_decides_between_winograd_and_the_library),
         cmocka_unit_test(other_convolutions_have_no_choice),
-        cmocka_unit_test(ways_agree),
+        cmocka_unit_test(algorithms_agree),
         cmocka_unit_test(fit_takes_the_fastest_that_fits),
         cmocka_unit_test(a_larger_budget_never_slows_an_op),
-        cmocka_unit_test(a_plan_names_the_ways_it_is_for),
-        cmocka_unit_test(a_plan_of_other_ways_is_not_run),
+        cmocka_unit_test(a_plan_names_the_algorithms_it_is_for),
+        cmocka_unit_test(a_plan_of_other_algorithms_is_not_run),
     };
     dt_cpu_setup(0);
     return cmocka_run_group_tests(tests, NULL, NULL);

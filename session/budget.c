@@ -2,15 +2,17 @@
  * Nothing has been allocated for the run when this is said. */
 #include "session/budget.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
-#include "engine/base/limits.h"
 #include "memory/profile.h"
 #include "session/human.h"
 
@@ -222,14 +224,54 @@ static int threads_to_come(const dt_session *s, bool loaded)
            (dt_session_tier_peak(s, DT_TIER_DISK) > 0 ? 4 : 0);
 }
 
+/* Of the machine's memory: the arena, unless a card has it, and what lies outside it and the host
+ * tier. */
+static uint64_t arena_bytes(const dt_session *s, const dt_need *need)
+{
+    return s->device == DT_CPU ? need->device : 0;
+}
+
+static uint64_t outside_bytes(const dt_session *s, const dt_need *need, bool loaded)
+{
+    return LIBRARIES + need->weights + need->batches / (loaded ? dt_batches_held(s) : 1);
+}
+
+/* Why no file can be made in the disk tier's folder. */
+static int disk_error(const dt_session *s)
+{
+    struct stat st;
+    const char *path = dt_session_disk_path(s);
+    if (dt_session_tier_peak(s, DT_TIER_DISK) == 0)
+        return 0;
+    if (stat(path, &st) != 0 || (S_ISDIR(st.st_mode) && access(path, W_OK | X_OK) != 0))
+        return errno;
+    return S_ISDIR(st.st_mode) ? 0 : ENOTDIR;
+}
+
+void dt_session_here(const dt_session *s, dt_here *out)
+{
+    dt_limits l;
+    const dt_need need = dt_session_need(s);
+    const int threads = threads_to_come(s, false);
+    *out = (dt_here){.need = arena_bytes(s, &need) + need.host + outside_bytes(s, &need, false),
+        .memory = UINT64_MAX,
+        .disk_error = disk_error(s)};
+    dt_limits_read(&l);
+    const dt_limit *passed = dt_limits_passed(&l, out->need, threads);
+    const dt_limit *m = passed != NULL ? passed : dt_limits_least(&l);
+    out->fits = passed == NULL && (s->card.bytes == 0 || need.device <= s->card.bytes);
+    if (m == NULL)
+        return;
+    out->memory = m->bytes;
+    snprintf(out->from, sizeof out->from, "%s", m->from);
+}
+
 /* Arena, host tier and what lies outside against every limit of the process. */
 static dt_status check_memory(const dt_session *s, const dt_limits *l, bool loaded, dt_err *err)
 {
     const dt_need need = dt_session_need(s);
     const int threads = threads_to_come(s, loaded);
-    const uint64_t outside =
-        LIBRARIES + need.weights + need.batches / (loaded ? dt_batches_held(s) : 1);
-    const uint64_t arena = s->device == DT_CPU ? need.device : 0;
+    const uint64_t outside = outside_bytes(s, &need, loaded), arena = arena_bytes(s, &need);
     const uint64_t sum = arena + need.host + outside;
     const dt_limit *m = dt_limits_passed(l, sum, threads);
     if (m == NULL)

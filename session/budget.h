@@ -3,6 +3,7 @@
 #ifndef DT_SESSION_BUDGET_H
 #define DT_SESSION_BUDGET_H
 
+#include "engine/base/limits.h"
 #include "session/session.h"
 
 /* Peaks of a run, and what it takes of the machine's memory besides arena and host tier: batches
@@ -56,6 +57,24 @@ dt_status dt_suggest(
  * does not answer; DT_E_IO when the disk has less free than they need. @loaded: the
  * batches decoded ahead are allocated already. */
 dt_status dt_session_check_run(dt_session *s, bool loaded, dt_err *err) DT_NODISCARD;
+
+/**
+ * struct dt_here - the plans made so far against this machine, whatever the budgets say.
+ * @need @memory: what a run takes of its memory, batches, weights and libraries included, and the
+ *                limit that this passes or, where it passes none, the least; UINT64_MAX: none is
+ * known
+ * @from:         where the limit comes from
+ * @fits:         no limit is passed, nor the card's memory where one answered
+ * @disk_error:   why the disk tier's file cannot be made in its folder, an errno; 0 where it can,
+ * or where nothing is moved to the disk
+ */
+typedef struct dt_here {
+    uint64_t need, memory;
+    char from[DT_LIMIT_FROM];
+    bool fits;
+    int disk_error;
+} dt_here;
+void dt_session_here(const dt_session *s, dt_here *out);
 
 /* Folder of the disk tier's file. */
 const char *dt_session_disk_path(const dt_session *s);

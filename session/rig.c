@@ -29,11 +29,13 @@ static dt_status reserve(dt_rig *g, const dt_session *s, dt_err *err)
 {
     const dt_runner_opts o = dt_rig_opts(s);
     char need[DT_HUMAN_BYTES];
-    DT_TRY(err, dt_runner_create(&g->runner, &o, err),
-        "the plans need %s, which this machine does not give; lower train.batch or "
-        "train.micro_batch",
-        dt_human_bytes(need, o.arena_bytes + o.tier_bytes[DT_TIER_HOST]));
-    return DT_OK;
+    const dt_status st = dt_runner_create(&g->runner, &o, err);
+    if (st == DT_E_NOMEM)
+        (void)DT_FAIL(err, st,
+            "the plans need %s, which this machine does not give; lower train.batch or "
+            "train.micro_batch",
+            dt_human_bytes(need, o.arena_bytes + o.tier_bytes[DT_TIER_HOST]));
+    return st;
 }
 
 dt_status dt_rig_open(dt_rig *g, const dt_session *s, dt_err *err)

@@ -74,6 +74,24 @@ static void tiers(object *to, const dt_report *r)
     leave(to, &disk);
 }
 
+/* What stands here, whatever the budgets are. */
+static void machine(object *to, const dt_report *r)
+{
+    const dt_here *h = &r->here;
+    object m = inner(to, "machine");
+    if (h->memory != UINT64_MAX)
+        whole(&m, "memory", h->memory);
+    else
+        null(&m, "memory");
+    if (r->session->card.bytes > 0)
+        whole(&m, "card", r->session->card.bytes);
+    whole(&m, "needed", h->need);
+    m.ok = cJSON_AddBoolToObject(m.o, "fits", h->fits) != NULL && m.ok;
+    if (h->disk_error != 0)
+        text(&m, "disk_error", strerror(h->disk_error));
+    leave(to, &m);
+}
+
 static void breakdown(object *to, const dt_report *r)
 {
     object b = inner(to, "breakdown");
@@ -118,6 +136,7 @@ static void fill(object *to, const dt_report *r)
     to->ok = cJSON_AddBoolToObject(to->o, "exact", dt_session_exact(s)) != NULL && to->ok;
     to->ok = cJSON_AddBoolToObject(to->o, "fits", r->fits) != NULL && to->ok;
     tiers(to, r);
+    machine(to, r);
     breakdown(to, r);
     work(to, r);
     text(to, "peak_layer", dt_report_peak_layer(r));

@@ -14,6 +14,7 @@ dt_status dt_report_init(dt_report *out, const dt_session *s, dt_err *err)
     DT_ASSERT(r->top != NULL);
     const dt_room room = dt_session_room(s);
     r->fits = dt_need_fits(&r->need, &room);
+    dt_session_here(s, &r->here);
     return dt_plan_usage(r->top->plan, &r->usage, err);
 }
 

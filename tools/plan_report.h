@@ -16,6 +16,7 @@
  * fit
  * @bound:   largest lower bound of all plans, so of the run
  * @cost:    of a step
+ * @here:    the same against this machine
  * @fits:    all budgets hold
  * @again:   there are plans for steps whose packed values do not fit
  * @cold @warm: seconds that planning took, before and after the library's answers were at hand
@@ -27,6 +28,7 @@ typedef struct dt_report {
     dt_need need;
     uint64_t bound;
     dt_cost cost;
+    dt_here here;
     double cold, warm;
     bool fits, again;
 } dt_report;

@@ -67,6 +67,26 @@ static void no_card(const dt_session *s)
                "device.card\nnames one to plan for (dnntrain list cards)\n");
 }
 
+/* What would keep a run from starting here, budgets aside. */
+static void here(const dt_report *r)
+{
+    const dt_here *h = &r->here;
+    const dt_session *s = r->session;
+    char size[DT_HUMAN_BYTES], need[DT_HUMAN_BYTES];
+    if (s->card.bytes > 0 && r->need.device > s->card.bytes)
+        printf("the card     has less: %s\n", dt_human_bytes(size, s->card.bytes));
+    if (h->need > h->memory)
+        printf("this machine has less: %s of memory, and a run takes %s of it%s\n",
+            dt_human_bytes(size, h->memory), dt_human_bytes(need, h->need),
+            s->elsewhere != NULL ? " beside that card" : "");
+    else if (!h->fits && (s->card.bytes == 0 || r->need.device <= s->card.bytes))
+        printf("this machine has too little left: a run takes %s of memory, of %s\n",
+            dt_human_bytes(need, h->need), dt_human_bytes(size, h->memory));
+    if (h->disk_error != 0)
+        printf("disk folder  '%s': %s; a run here would be refused\n", dt_session_disk_path(s),
+            strerror(h->disk_error));
+}
+
 static void totals(const dt_report *r)
 {
     const dt_memory_opts *m = &r->session->opts.memory;
@@ -80,6 +100,7 @@ static void totals(const dt_report *r)
         tier("host", r->need.host, m->host_budget);
     if (r->need.disk > 0 || m->disk_budget > 0)
         tier("disk", r->need.disk, m->disk_budget);
+    here(r);
     if (c->out > 0)
         printf("moved out    %12.2f MiB   a step\n", (double)c->out / mib);
     if (c->clones > 0)

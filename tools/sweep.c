@@ -64,6 +64,9 @@ static dt_status describe(dt_session *s, dt_sweep_row *row, dt_err *err)
         row->batch = 0; /* one sample fits but cannot be trained */
     const dt_need need = dt_session_need(s);
     const dt_cost cost = dt_session_cost(s);
+    dt_here here;
+    dt_session_here(s, &here);
+    row->beyond = !here.fits;
     row->peak = need.device;
     row->host_peak = need.host;
     row->disk_peak = need.disk;
@@ -92,17 +95,29 @@ static dt_status sweep_policy(const dt_session *s, dt_sweep_row *row, dt_err *er
     return st;
 }
 
-/* Every policy by itself, then the configuration's own when it combines several. */
+static bool is_in(const char *list, const char *name)
+{
+    const size_t n = strlen(name);
+    for (const char *at = list; (at = strstr(at, name)) != NULL; at += n)
+        if ((at == list || at[-1] == ',') && (at[n] == ',' || at[n] == '\0'))
+            return true;
+    return false;
+}
+
+/* What the configuration names: each policy by itself, behind keep_all, and then the combination.
+ * One that names none, or keep_all alone, asks for all of them. */
 static dt_status name_rows(dt_sweep *w, dt_err *err)
 {
     size_t n;
     const dt_policy *const *all = dt_policy_all(&n);
-    const char *own = w->session->opts.memory.policy;
+    const char *own = dt_session_policy_asked(w->session);
+    const bool any = strcmp(own, "keep_all") == 0;
     w->row = dt_alloc(n + 1, sizeof *w->row);
     if (w->row == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for %zu policies", n);
     for (size_t i = 0; i < n; i++)
-        w->row[w->n++].policy = all[i]->name;
+        if (any || strcmp(all[i]->name, "keep_all") == 0 || is_in(own, all[i]->name))
+            w->row[w->n++].policy = all[i]->name;
     if (strchr(own, ',') != NULL)
         w->row[w->n++].policy = own;
     return DT_OK;
@@ -198,6 +213,7 @@ static dt_status sweep(const dt_command_args *a, dt_err *err)
 const dt_command dt_command_sweep = {
     .name = "sweep",
     .usage = "dnntrain sweep CONFIG [--set s.k=v]... [--verify] [--csv FILE]",
-    .summary = "for every policy the largest batch that fits the budgets of [memory]",
+    .summary =
+        "for every policy, or those of memory.policy, the largest batch that fits the budgets",
     .run = sweep,
 };

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/base/io.h"
+#include "session/budget.h"
 #include "session/human.h"
 #include "tools/sweep.h"
 #include "tools/term.h"
@@ -66,7 +67,8 @@ static void numbers(const dt_sweep *w, const dt_sweep_row *r, int width, bool di
     const double mibs[] = {(double)r->host_peak / mib, (double)r->out_bytes / mib,
         (double)r->in_bytes / mib, (double)r->disk_peak / mib};
     char batch[32], ratio[32] = "-";
-    snprintf(batch, sizeof batch, "%" PRId64 "%s", r->batch, r->capped ? "+" : "");
+    snprintf(batch, sizeof batch, "%" PRId64 "%s%s", r->batch, r->capped ? "+" : "",
+        r->beyond ? "!" : "");
     if (base > 0)
         snprintf(ratio, sizeof ratio, "%.2f", (double)r->batch / (double)base);
     printf("%-*.*s %-5s %6s %8.2f %5s %8.2f %8.2f %8.2f %6.1f%%\n", width, width, r->policy,
@@ -88,11 +90,20 @@ static void bars(const dt_sweep *w, int width)
     }
 }
 
+static void beyond(const dt_session *s)
+{
+    dt_here here;
+    char size[DT_HUMAN_BYTES];
+    dt_session_here(s, &here);
+    printf("!: %sa run takes more memory than this machine has, %s\n",
+        s->elsewhere != NULL ? "beside that card " : "", dt_human_bytes(size, here.memory));
+}
+
 void dt_sweep_table(const dt_sweep *w)
 {
     const int width = name_width(w);
     const bool disk = uses_disk(w);
-    bool none = false, capped = false, lossy = false;
+    bool none = false, capped = false, lossy = false, over = false;
     header(w);
     printf("%-*s %-5s %6s %8s %5s %8s %8s %8s %7s\n", width, "policy", "exact", "batch", "peak MiB",
         "ratio", "host MiB", disk ? "disk MiB" : "out MiB", disk ? "out MiB" : "in MiB", "again");
@@ -101,6 +112,7 @@ void dt_sweep_table(const dt_sweep *w)
         none = none || w->row[i].batch == 0;
         capped = capped || w->row[i].capped;
         lossy = lossy || !w->row[i].exact;
+        over = over || w->row[i].beyond;
     }
     bars(w, width);
     printf("\nratio: to the batch of keep_all; %s: moved in a step; again: computed again, of "
@@ -110,6 +122,8 @@ void dt_sweep_table(const dt_sweep *w)
         printf("exact no: values are packed with fewer bits, which changes results\n");
     if (none)
         printf("batch 0: not even one sample trains; the rest of the line is of one sample\n");
+    if (over)
+        beyond(w->session);
     if (capped)
         printf("+: larger batches were not tried\n");
 }
@@ -127,7 +141,8 @@ static void csv_rows(const dt_sweep *w, FILE *f)
     const int64_t base = dt_sweep_baseline(w);
     fprintf(f,
         "policy,exact,largest_batch,capped,device_peak,device_budget,ratio_to_keep_all,"
-        "host_peak,disk_peak,moved_out,moved_in,recompute_share,verified,device_peak_measured\n");
+        "host_peak,disk_peak,moved_out,moved_in,recompute_share,verified,device_peak_measured,"
+        "fits_this_machine\n");
     for (size_t i = 0; i < w->n; i++) {
         const dt_sweep_row *r = &w->row[i];
         csv_name(f, r->policy);
@@ -139,7 +154,7 @@ static void csv_rows(const dt_sweep *w, FILE *f)
             r->disk_peak, r->out_bytes, r->in_bytes, r->recompute, checks[r->check]);
         if (r->measured > 0)
             fprintf(f, "%" PRIu64, r->measured);
-        fputc('\n', f);
+        fprintf(f, ",%s\n", r->beyond ? "no" : "yes");
     }
 }
 

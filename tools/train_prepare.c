@@ -27,11 +27,13 @@ dt_status dti_train_reserve(dti_training *t, dt_err *err)
 {
     const dt_runner_opts o = dt_rig_opts(t->s);
     char need[DT_HUMAN_BYTES];
-    DT_TRY(err, dt_runner_create(&t->runner, &o, err),
-        "the run needs %s, which this machine does not give; lower train.batch or "
-        "train.micro_batch, or set memory.device_budget to what there is, to be told what fits",
-        dt_human_bytes(need, o.arena_bytes + o.tier_bytes[DT_TIER_HOST]));
-    return DT_OK;
+    const dt_status st = dt_runner_create(&t->runner, &o, err);
+    if (st == DT_E_NOMEM)
+        (void)DT_FAIL(err, st,
+            "the run needs %s, which this machine does not give; lower train.batch or "
+            "train.micro_batch, or set memory.device_budget to what there is, to be told what fits",
+            dt_human_bytes(need, o.arena_bytes + o.tier_bytes[DT_TIER_HOST]));
+    return st;
 }
 
 /* ---- what the run is ---- */

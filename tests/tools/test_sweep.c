@@ -12,7 +12,7 @@
 #include "memory/policy.h"
 #include "tests/fixture/run_cli.h"
 
-enum { COLUMNS = 14, ROWS = 32 };
+enum { COLUMNS = 15, ROWS = 32 };
 
 static const char *lenet(void)
 {
@@ -131,7 +131,7 @@ static void a_table_holds_the_numbers_and_what_they_mean(void **state)
     ran r = sweep("--set memory.device_budget=3MiB", lenet(), &t);
     static const char *const names[COLUMNS] = {"policy", "exact", "largest_batch", "capped",
         "device_peak", "device_budget", "ratio_to_keep_all", "host_peak", "disk_peak", "moved_out",
-        "moved_in", "recompute_share", "verified", "device_peak_measured"};
+        "moved_in", "recompute_share", "verified", "device_peak_measured", "fits_this_machine"};
     for (int c = 0; c < COLUMNS; c++)
         assert_string_equal(t.cell[0][c], names[c]);
     assert_string_equal(t.cell[1][0], "keep_all");
@@ -212,6 +212,55 @@ static void a_combination_has_a_line_of_its_own(void **state)
     assert_code(&r, 0);
     assert_has(r.out, "\nkeep_all,network_wide ");
     cli_done(&r);
+}
+
+static void only_what_is_named_is_swept(void **state)
+{
+    NEED_BINARY();
+    static const char *const cases[][5] = {
+        {"chen_sqrt", "keep_all", "chen_sqrt"},
+        {"vdnn_dyn", "keep_all", "vdnn_dyn"},
+        {"chen_cheap,vdnn_conv", "keep_all", "vdnn_conv", "chen_cheap", "\"chen_cheap"},
+    };
+    for (size_t i = 0; i < DT_COUNT(cases); i++) {
+        char words[512];
+        const char *csv = dt_temp_path("named.csv");
+        snprintf(words, sizeof words,
+            "sweep FILE --csv %.200s --set memory.device_budget=3MiB --set memory.policy=%s", csv,
+            cases[i][0]);
+        ran r = cli_run(words, lenet());
+        assert_code(&r, 0);
+        cli_done(&r);
+        char *text = cli_text(csv), *at = strchr(text, '\n');
+        for (size_t k = 1; k < 5 && cases[i][k] != NULL; k++) {
+            const size_t n = strlen(cases[i][k]);
+            assert_non_null(at);
+            if (strncmp(at + 1, cases[i][k], n) != 0 || at[1 + n] != ',')
+                fail_msg("%s: line %zu is not of %s in:\n%s", cases[i][0], k, cases[i][k], text);
+            at = strchr(at + 1, '\n');
+        }
+        assert_true(at != NULL && at[1] == '\0');
+        dt_free(text);
+    }
+}
+
+/* Moving all that waits makes room on the device for what no host can hold. */
+static void what_this_machine_cannot_hold_is_marked(void **state)
+{
+    NEED_BINARY();
+    table t;
+    ran r = sweep("--set memory.device_budget=3MiB", lenet(), &t);
+    assert_has_not(r.out, "!");
+    for (int i = 1; i < t.n; i++)
+        assert_string_equal(t.cell[i][14], "yes");
+    done(&r, &t);
+    r = sweep("--set memory.device_budget=100GiB --set memory.policy=vdnn_all",
+        cli_file("large.ini", "[model]\nname = resnet50\n"), &t);
+    assert_has(r.out, "! ");
+    assert_has(r.out, "\n!: a run takes more memory than this machine has, ");
+    assert_string_equal(t.cell[2][14], "no");
+    assert_string_equal(t.cell[2][14], "no");
+    done(&r, &t);
 }
 
 static void a_missing_budget_is_an_error_that_shows_how_to_give_one(void **state)
@@ -374,6 +423,8 @@ DT_TEST_GROUP(sweep)
         cmocka_unit_test(policies_that_change_results_are_marked),
         cmocka_unit_test(shares_of_what_is_done_again_are_told),
         cmocka_unit_test(a_combination_has_a_line_of_its_own),
+        cmocka_unit_test(only_what_is_named_is_swept),
+        cmocka_unit_test(what_this_machine_cannot_hold_is_marked),
         cmocka_unit_test(a_missing_budget_is_an_error_that_shows_how_to_give_one),
         cmocka_unit_test(a_budget_too_small_for_anything_is_refused),
         cmocka_unit_test(one_sample_that_cannot_be_normalised_is_none),

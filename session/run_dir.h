@@ -68,7 +68,7 @@ dt_status dt_run_dir_config(dt_run_dir *d, const dt_config *c, dt_err *err) DT_N
 typedef struct dt_run_facts {
     const char *version; /* of this program */
     const char *library; /* "oneDNN 2.6.3"; NULL: not said */
-    const char *device, *isa;
+    const char *device, *isa, *library_isa;
     int threads;
     uint64_t seed;
 } dt_run_facts;
@@ -98,7 +98,7 @@ uint64_t dt_run_dir_lost(const dt_run_dir *d, const char **why);
 typedef struct dt_run_summary {
     dt_status status;
     const char *error;
-    const char *model, *policy, *chosen_by, *device, *precision, *pool, *isa;
+    const char *model, *policy, *chosen_by, *device, *precision, *pool, *isa, *library_isa;
     bool exact;
     int64_t batch, micro_batch, threads, parameters;
     int64_t steps, steps_planned, epochs, samples;

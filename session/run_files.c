@@ -142,6 +142,7 @@ dt_status dt_run_dir_facts(dt_run_dir *d, const dt_run_facts *f, dt_err *err)
     add_text(&j, "device", f->device);
     add_text(&j, "cpu", dt_cpu_name(text));
     add_text(&j, "isa", f->isa);
+    add_text(&j, "library_isa", f->library_isa);
     add_int(&j, "threads", f->threads);
     add_bytes(&j, "seed", f->seed);
     add_text(&j, "system", dt_system_name(text));
@@ -171,6 +172,7 @@ static void add_what(object *j, const dt_run_summary *s)
     add_text(j, "precision", s->precision);
     add_text(j, "device", s->device);
     add_text(j, "isa", s->isa);
+    add_text(j, "library_isa", s->library_isa);
     add_int(j, "threads", s->threads);
     add_int(j, "batch", s->batch);
     add_int(j, "micro_batch", s->micro_batch);

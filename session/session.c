@@ -7,6 +7,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/cpu.h"
+#include "engine/base/isa.h"
 #include "engine/graph_fuse.h"
 #include "layers/onednn/onednn.h"
 #include "memory/lower/lower.h"
@@ -219,7 +220,7 @@ dt_status dt_session_meet(dt_session *s, dt_err *err)
 
 const char *dt_session_isa(const dt_session *s)
 {
-    return s->card.bytes > 0 ? s->card.about : dt_cpu_isa();
+    return s->card.bytes > 0 ? s->card.about : dt_isa_name();
 }
 
 const char *dt_session_precision(const dt_session *s)
@@ -234,6 +235,16 @@ void dt_session_print_device(const dt_session *s)
         dt_session_precision(s));
 }
 
+static dt_status check_threads(const dt_session *s, dt_err *err)
+{
+    char asked[DT_ASKED];
+    const int threads = (int)s->opts.device.threads;
+    const dt_status st = dt_cpu_check(threads, err);
+    return st == DT_OK || threads == 0
+               ? st
+               : DT_FAIL(err, st, "%s", dt_session_asked(asked, s, "device", "threads"));
+}
+
 dt_status dt_session_open(
     dt_session **out, const char *path, const char *const *sets, size_t n_sets, dt_err *err)
 {
@@ -243,6 +254,7 @@ dt_status dt_session_open(
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a session");
     DT_CHECK(read_config(s, path, sets, n_sets, err));
     DT_CHECK(choose_device(s, err));
+    DT_CHECK(check_threads(s, err));
     s->threads = dt_cpu_setup((int)s->opts.device.threads); /* facts depend on it */
     const dt_status built = build_graph(s, &g, err);
     s->graph = g; /* close destroys what there is */

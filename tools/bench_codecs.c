@@ -8,6 +8,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/cpu.h"
+#include "engine/base/isa.h"
 #include "engine/graph.h"
 #include "engine/config/options.h"
 #include "engine/base/philox.h"
@@ -210,11 +211,12 @@ static dt_status prepare(bench *b, dt_err *err)
 static dt_status run_all(bench *b, dt_err *err)
 {
     DT_CHECK(prepare(b, err));
+    DT_CHECK(dt_cpu_check(0, err));
     const int threads = dt_cpu_setup(0);
     if (b->rows == NULL)
         printf("%zu MiB of values, %d thread%s, %s; gigabytes of values a second\n\n"
                "%-10s %7s %8s %8s %8s %8s %9s %9s\n",
-            b->count >> 18, threads, threads == 1 ? "" : "s", dt_cpu_isa(), "codec", "density",
+            b->count >> 18, threads, threads == 1 ? "" : "s", dt_isa_name(), "codec", "density",
             "ratio", "copy", "encode", "decode", "of copy", "of copy");
     for (size_t i = 0; i < DT_COUNT(densities); i++)
         DT_CHECK(run_at(b, densities[i], i == 4, err));

@@ -3,12 +3,13 @@
  * code. */
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "engine/config/options.h"
+#include "layers/onednn/onednn.h"
 #include "tools/args.h"
-
 #include "tools/version.h"
 
 /* A word that neither a command nor a file has as its name: say what is nearest. */
@@ -26,10 +27,23 @@ static dt_status nothing_of_that_name(const char *word, dt_err *err)
         word);
 }
 
+/* DT_ISA=avx2 and the like: what is computed is what a lesser processor would, bit for bit. */
+static dt_status limit_isa(dt_err *err)
+{
+    const char *name = getenv("DT_ISA");
+    dt_isa limit;
+    if (name == NULL || *name == '\0')
+        return DT_OK;
+    DT_TRY(err, dt_isa_limit(name, &limit, err), "DT_ISA");
+    DT_TRY(err, dt_onednn_limit(limit, err), "DT_ISA = %s", name);
+    return DT_OK;
+}
+
 static dt_status run(int argc, char **argv, dt_err *err)
 {
     dt_command_args a = {argc - 1, argv + 1};
     const dt_command_args none = {0, NULL};
+    DT_CHECK(limit_isa(err));
     if (a.n == 0) {
         DT_CHECK(dt_command_help.run(&none, err));
         return DT_FAIL(err, DT_E_CONFIG, "nothing to do: name a configuration or a command");

@@ -48,6 +48,7 @@ static const struct {
     {"exact", TOLD},
     {"device.threads", ROUNDING},
     {"isa", ROUNDING},
+    {"library_isa", ROUNDING},
     {"algorithms", ROUNDING},
     {"library", ROUNDING},
 };
@@ -212,6 +213,8 @@ static dt_status add_results(dti_facts *f, const dti_training *t, dt_err *err)
     DT_CHECK(add_number(f, "device.threads", s->threads, err));
     DT_CHECK(add(f, "isa", dt_session_isa(s), err));
     DT_CHECK(add(f, "library", dt_onednn_version(), err));
+    if (t->s->device == DT_CPU)
+        DT_CHECK(add(f, "library_isa", dt_onednn_isa(), err));
     DT_CHECK(add_algorithms(f, &s->algorithms, err));
     DT_CHECK(add(f, "program", DT_VERSION, err));
     return add(f, "exact", dt_session_exact(s) ? "on" : s->opts.memory.policy, err);
@@ -293,6 +296,8 @@ static void compare_one(dti_training *t, const char *key, const char *then, cons
     if (mean_the_same(t->s->config, key, then, now))
         return;
     const kind k = kind_of(key);
+    if (then == NULL && strcmp(key, "library_isa") == 0)
+        return; /* runs before it was told */
     if (k == TOLD)
         dti_train_tell(t, "resume", "%s was %s, now %s", key, shown(then), shown(now));
     if (k == ROUNDING)

@@ -89,6 +89,7 @@ static dt_status write_facts(dti_training *t, dt_err *err)
     const dt_session *s = t->s;
     const dt_run_facts f = {.version = DT_VERSION,
         .library = dt_onednn_version(),
+        .library_isa = s->device == DT_CPU ? dt_onednn_isa() : NULL,
         .device = dt_device_name(s->device),
         .isa = dt_session_isa(s),
         .threads = s->threads,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "layers/onednn/onednn.h"
 #include "engine/base/cpu.h"
 #include "engine/checkpoint/weights.h"
 #include "session/environment.h"
@@ -189,6 +190,7 @@ dt_status dti_train_finish(dti_training *t, dt_status st, dt_err *err)
         .precision = dt_session_precision(s),
         .pool = s->opts.memory.pool,
         .isa = dt_session_isa(s),
+        .library_isa = s->device == DT_CPU ? dt_onednn_isa() : NULL,
         .exact = dt_session_exact(s),
         .batch = s->opts.train.batch,
         .micro_batch = s->opts.train.micro_batch,

@@ -1,6 +1,8 @@
 #include "engine/base/cpu.h"
 
 #include <omp.h>
+#include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <time.h>
 
@@ -21,14 +23,79 @@ static void flush_denormals(void)
 #endif
 }
 
+/* Lives until the mutex is free. */
+static void *idle(void *mutex)
+{
+    pthread_mutex_lock(mutex);
+    pthread_mutex_unlock(mutex);
+    return NULL;
+}
+
+/* How many of @wanted threads, the calling one included, the system lets this process have at once:
+ * OpenMP ends the process when it gets fewer. */
+static int threads_to_be_had(int wanted)
+{
+    pthread_t t[DT_CPU_THREADS];
+    pthread_mutex_t hold = PTHREAD_MUTEX_INITIALIZER;
+    sigset_t all, before;
+    int n = 0;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_mutex_lock(&hold);
+    while (n < wanted - 1 && pthread_create(&t[n], NULL, idle, &hold) == 0)
+        n++;
+    pthread_mutex_unlock(&hold);
+    for (int i = 0; i < n; i++)
+        pthread_join(t[i], NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return n + 1;
+}
+
+static int team_wanted(int threads)
+{
+    const int most = omp_get_thread_limit(), n = threads > 0 ? threads : omp_get_max_threads();
+    return n < most ? n : most;
+}
+
+static int team; /* the largest that came so far: OpenMP keeps its threads */
+
+dt_status dt_cpu_check(int threads, dt_err *err)
+{
+    const int wanted = team_wanted(threads);
+    if (threads > omp_get_thread_limit())
+        return DT_FAIL(err, DT_E_CONFIG,
+            "OMP_THREAD_LIMIT allows %d of the %d threads; raise it, or set device.threads = %d",
+            omp_get_thread_limit(), threads, omp_get_thread_limit());
+    if (wanted > DT_CPU_THREADS)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "OMP_NUM_THREADS asks for %d threads, and %d are the most; lower it, or set "
+            "device.threads",
+            wanted, DT_CPU_THREADS);
+    const int had =
+        wanted > __atomic_load_n(&team, __ATOMIC_RELAXED) ? threads_to_be_had(wanted) : wanted;
+    if (had < wanted)
+        return DT_FAIL(err, DT_E_NOMEM,
+            "the system gives this process %d of %d threads: set device.threads = "
+            "%d" DT_THREADS_ADVICE,
+            had, wanted, had);
+    return DT_OK;
+}
+
 int dt_cpu_setup(int threads)
 {
+    int came = 0;
     omp_set_dynamic(0);
-    if (threads > 0)
-        omp_set_num_threads(threads);
+    omp_set_num_threads(team_wanted(threads));
 #pragma omp parallel
-    flush_denormals();
-    return omp_get_max_threads();
+    {
+        flush_denormals();
+#pragma omp atomic
+        came++;
+    }
+    omp_set_num_threads(came);
+    if (came > __atomic_load_n(&team, __ATOMIC_RELAXED))
+        __atomic_store_n(&team, came, __ATOMIC_RELAXED);
+    return came;
 }
 
 void dt_cpu_setup_alone(void)
@@ -61,19 +128,4 @@ void dt_cpu_narrow(dt_bf16 *to, const float *from, int64_t count)
 #pragma omp parallel for simd schedule(static) if (count > COPY_CHUNK / 4)
     for (int64_t i = 0; i < count; i++)
         to[i] = dt_bf16_from_float(from[i]);
-}
-
-const char *dt_cpu_isa(void)
-{
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512bf16"))
-        return "avx512_bf16";
-    if (__builtin_cpu_supports("avx512bw"))
-        return "avx512";
-    return __builtin_cpu_supports("avx2") ? "avx2" : "x86-64";
-#elif defined(__aarch64__)
-    return "arm64";
-#else
-    return "generic";
-#endif
 }

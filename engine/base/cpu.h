@@ -2,11 +2,18 @@
 #ifndef DT_ENGINE_BASE_CPU_H
 #define DT_ENGINE_BASE_CPU_H
 
+#include "engine/base/error.h"
 #include "engine/dtype.h"
 
+enum { DT_CPU_THREADS = 1024 }; /* most of a team */
+
+/* Whether there can be a team of that size (0: all cores). DT_E_CONFIG when OMP_THREAD_LIMIT or
+ * OMP_NUM_THREADS excludes it, DT_E_NOMEM when the system refuses the threads. */
+dt_status dt_cpu_check(int threads, dt_err *err) DT_NODISCARD;
+
 /* Set the team's size (0: all cores) and have every thread of it flush denormals to zero, without
- * which a dying network runs 50 times slower. Returns the size. Called before kernels are prepared.
- */
+ * which a dying network runs 50 times slower. Returns the size of the team that came, which
+ * OMP_THREAD_LIMIT may have kept smaller. Called before kernels are prepared. */
 int dt_cpu_setup(int threads);
 
 /* Have the calling thread, which is not of the team, be a team of its own of one thread, with
@@ -18,7 +25,5 @@ void dt_cpu_copy(void *to, const void *from, size_t bytes);
 void dt_cpu_narrow(dt_bf16 *to, const float *from, int64_t count); /* rounding to the nearest */
 
 double dt_cpu_seconds(void); /* of a clock that only goes forward */
-
-const char *dt_cpu_isa(void); /* "avx512_bf16", "avx512", "avx2", "x86-64", "arm64" ... */
 
 #endif

@@ -92,4 +92,8 @@ void dt_bug(const char *src, int line, const char *what);
 
 const char *dt_status_name(dt_status s); /* "config", "data", ... */
 
+/* What to do when the system refuses a thread, for the end of a message. */
+#define DT_THREADS_ADVICE                                                                          \
+    "; raise the limit of processes (ulimit -u, or pids.max of its control group)"
+
 #endif

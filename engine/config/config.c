@@ -25,8 +25,10 @@ void dt_config_destroy(dt_config *c)
 {
     if (c == NULL)
         return;
-    for (size_t i = 0; i < c->n; i++)
+    for (size_t i = 0; i < c->n; i++) {
         dt_free(c->at[i].key);
+        dt_free(c->at[i].slot);
+    }
     for (size_t i = 0; i < c->n_owned; i++)
         dt_free(c->owned[i]);
     dt_free(c->owned);
@@ -61,12 +63,47 @@ section *dti_add_section(dt_config *c, const char *text, int line, bool set)
     return &c->at[c->n++];
 }
 
+/* Where the key's entry is, or the free slot where it would be. */
+static uint32_t *slot_of(const section *s, const char *key)
+{
+    uint64_t h = UINT64_C(0xCBF29CE484222325);
+    for (const char *c = key; *c != '\0'; c++)
+        h = (h ^ (uint8_t)*c) * UINT64_C(0x100000001B3);
+    for (size_t i = (size_t)(h ^ h >> 32);; i++) {
+        uint32_t *at = &s->slot[i & (s->slots - 1)];
+        if (*at == 0 || strcmp(s->key[*at - 1].key, key) == 0)
+            return at;
+    }
+}
+
+/* Room for one more entry; at most half of the slots are taken. */
+static bool grow_slots(section *s)
+{
+    enum { LEAST = 16 };
+    if (2 * (s->n + 1) <= s->slots)
+        return true;
+    const size_t slots = s->slots == 0 ? LEAST : 2 * s->slots;
+    uint32_t *slot = dt_alloc(slots, sizeof *slot);
+    if (slot == NULL)
+        return false;
+    dt_free(s->slot);
+    s->slot = slot;
+    s->slots = slots;
+    for (size_t i = s->n; i-- > 0;) /* of equal keys the first is found */
+        *slot_of(s, s->key[i].key) = (uint32_t)i + 1;
+    return true;
+}
+
 entry *dti_add_entry(section *s, const char *key, const char *value, int line, bool set)
 {
-    if (!dt_grow((void **)&s->key, &s->cap, s->n, sizeof *s->key))
+    if (!grow_slots(s) || !dt_grow((void **)&s->key, &s->cap, s->n, sizeof *s->key))
         return NULL;
-    s->key[s->n] = (entry){.key = key, .value = value, .line = line, .set = set};
-    return &s->key[s->n++];
+    entry *e = &s->key[s->n++];
+    *e = (entry){.key = key, .value = value, .line = line, .set = set};
+    uint32_t *slot = slot_of(s, key);
+    if (*slot == 0)
+        *slot = (uint32_t)s->n;
+    return e;
 }
 
 /* qsort takes no context; a config is sorted by one thread at a time, each with its own. */
@@ -112,10 +149,8 @@ section *dti_find_section(const dt_config *c, const char *text)
 
 entry *dti_find_entry(const section *s, const char *key)
 {
-    for (size_t i = 0; s != NULL && i < s->n; i++)
-        if (strcmp(s->key[i].key, key) == 0)
-            return &s->key[i];
-    return NULL;
+    const uint32_t at = s != NULL && s->slots > 0 ? *slot_of(s, key) : 0;
+    return at > 0 ? &s->key[at - 1] : NULL;
 }
 
 /* Cut a copy of "section.key=value" into its parts. */

@@ -19,6 +19,8 @@ typedef struct section {
     bool set, known, free_keys;
     size_t n, cap;
     entry *key;
+    size_t slots;   /* of slot: a power of two, or 0 while there is no entry */
+    uint32_t *slot; /* by hash of the key: index of the entry + 1; 0: free */
 } section;
 
 typedef struct binding {

@@ -109,7 +109,9 @@ static dt_status start_all(dt_streams *s, unsigned threads, dt_err *err)
     for (int i = 1; i < DT_MAX_STREAMS && ok; i++)
         if ((threads >> i & 1) != 0)
             ok = start_quietly(s, i) == 0;
-    return ok ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "the machine gives no thread for copies");
+    return ok ? DT_OK
+              : DT_FAIL(
+                    err, DT_E_NOMEM, "the machine gives no thread for copies" DT_THREADS_ADVICE);
 }
 
 dt_status dt_streams_create(dt_streams **out, unsigned threads, dt_err *err)

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE /* syscall() */
 #include "layers/blocked/amx.h"
+#include "engine/base/isa.h"
 
 #ifdef DT_AMX
 #include <pthread.h>
@@ -14,7 +15,7 @@ static void ask(void)
 {
     enum { REQUEST = 0x1023, TILE_DATA = 18 };
     unsigned eax, ebx, ecx, edx;
-    if (!__builtin_cpu_supports("avx512f"))
+    if (!dt_isa_allowed(DT_ISA_AMX) || !__builtin_cpu_supports("avx512f"))
         return;
     __asm__("cpuid" : "=a"(eax), "=b"(ebx), "=c"(ecx), "=d"(edx) : "a"(7), "c"(0));
     const unsigned bf16 = 1u << 22, tile = 1u << 24;

@@ -1,4 +1,5 @@
 #include "layers/blocked/tile.h"
+#include "engine/base/isa.h"
 
 #include <string.h>
 
@@ -62,9 +63,10 @@ static inline void store_four(float *p, four v)
 dt_tile_fn *dt_tile_best(void)
 {
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512f"))
+    if (dt_isa_allowed(DT_ISA_AVX512) && __builtin_cpu_supports("avx512f"))
         return product_avx512;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    if (dt_isa_allowed(DT_ISA_AVX2) && __builtin_cpu_supports("avx2") &&
+        __builtin_cpu_supports("fma"))
         return product_avx2;
 #endif
     return product_plain;

@@ -1,4 +1,5 @@
 #include "layers/cpu/draw.h"
+#include "engine/base/isa.h"
 
 #include <string.h>
 
@@ -64,9 +65,9 @@ static void draw_plain(uint64_t seed, dt_purpose purpose, uint32_t a, uint32_t b
 dt_draw_fn *dt_draw_best(void)
 {
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512f"))
+    if (dt_isa_allowed(DT_ISA_AVX512) && __builtin_cpu_supports("avx512f"))
         return draw_avx512;
-    if (__builtin_cpu_supports("avx2"))
+    if (dt_isa_allowed(DT_ISA_AVX2) && __builtin_cpu_supports("avx2"))
         return draw_avx2;
 #endif
     return draw_plain;

@@ -4,6 +4,7 @@
 #ifndef DT_LAYERS_CPU_LANES_H
 #define DT_LAYERS_CPU_LANES_H
 
+#include "engine/base/isa.h"
 #include "layers/value.h"
 
 /* Four at a time, as every compiler of ours can without any instruction set. */
@@ -39,11 +40,11 @@ enum { DT_LANES_PLAIN, DT_LANES_AVX2, DT_LANES_AVX512, DT_LANES_BF16, DT_LANES }
 static inline int dt_lane_set(void)
 {
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512bf16"))
+    if (dt_isa_allowed(DT_ISA_AVX512_BF16) && __builtin_cpu_supports("avx512bf16"))
         return DT_LANES_BF16;
-    if (__builtin_cpu_supports("avx512f"))
+    if (dt_isa_allowed(DT_ISA_AVX512) && __builtin_cpu_supports("avx512f"))
         return DT_LANES_AVX512;
-    if (__builtin_cpu_supports("avx2"))
+    if (dt_isa_allowed(DT_ISA_AVX2) && __builtin_cpu_supports("avx2"))
         return DT_LANES_AVX2;
 #endif
     return DT_LANES_PLAIN;

@@ -193,6 +193,35 @@ bool dt_onednn_bf16(void)
     return has(dnnl_cpu_isa_avx512_core_bf16);
 }
 
+const char *dt_onednn_isa(void)
+{
+    static const struct {
+        dnnl_cpu_isa_t isa;
+        const char *name;
+    } known[] = {{dnnl_cpu_isa_avx512_core_amx, "avx512_core_amx"},
+        {dnnl_cpu_isa_avx512_core_bf16, "avx512_core_bf16"},
+        {dnnl_cpu_isa_avx512_core_vnni, "avx512_core_vnni"},
+        {dnnl_cpu_isa_avx512_core, "avx512_core"}, {dnnl_cpu_isa_avx2_vnni, "avx2_vnni"},
+        {dnnl_cpu_isa_avx2, "avx2"}, {dnnl_cpu_isa_avx, "avx"}, {dnnl_cpu_isa_sse41, "sse41"}};
+    for (size_t i = 0; i < DT_COUNT(known); i++)
+        if (has(known[i].isa))
+            return known[i].name;
+    return "plain";
+}
+
+dt_status dt_onednn_limit(dt_isa isa, dt_err *err)
+{
+    static const dnnl_cpu_isa_t most[] = {[DT_ISA_PLAIN] = dnnl_cpu_isa_sse41,
+        [DT_ISA_AVX2] = dnnl_cpu_isa_avx2,
+        [DT_ISA_AVX512] = dnnl_cpu_isa_avx512_core,
+        [DT_ISA_AVX512_BF16] = dnnl_cpu_isa_avx512_core_bf16,
+        [DT_ISA_AMX] = dnnl_cpu_isa_all};
+    if (dnnl_set_max_cpu_isa(most[isa]) != dnnl_success)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "oneDNN takes no limit of instruction sets: it was used before, or built without");
+    return DT_OK;
+}
+
 const char *dt_onednn_version(void)
 {
     static char text[48];

@@ -12,6 +12,7 @@
 #define DT_LAYERS_ONEDNN_ONEDNN_H
 
 #include "engine/base/error.h"
+#include "engine/base/isa.h"
 
 /* What a primitive computes. */
 typedef enum dt_dnnl_way {
@@ -92,6 +93,12 @@ bool dt_onednn_avx512(void);
 /* Whether it multiplies bf16 by instructions made for it (AVX512-BF16, AMX). With AVX-512 alone it
  * computes in bf16 too, but no faster than in fp32. */
 bool dt_onednn_bf16(void);
+/* The instruction set it uses, by its own names: "avx512_core_amx", "avx2" ... What the user limits
+ * (dt_onednn_limit, ONEDNN_MAX_CPU_ISA) is counted. */
+const char *dt_onednn_isa(void);
+/* Nothing above, in its kernels as in ours (dt_isa_limit). Before its first use, else DT_E_CONFIG.
+ */
+dt_status dt_onednn_limit(dt_isa isa, dt_err *err) DT_NODISCARD;
 const char *dt_onednn_version(void); /* "oneDNN 2.6.3", of the library that is loaded */
 
 #endif

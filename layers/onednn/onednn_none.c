@@ -67,6 +67,17 @@ bool dt_onednn_bf16(void)
     return false;
 }
 
+const char *dt_onednn_isa(void)
+{
+    return "none";
+}
+
+dt_status dt_onednn_limit(dt_isa isa, dt_err *err)
+{
+    (void)isa, (void)err;
+    return DT_OK;
+}
+
 const char *dt_onednn_version(void)
 {
     return "no oneDNN";

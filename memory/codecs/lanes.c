@@ -1,5 +1,6 @@
 /* The plain loops, and which are the best here. */
 #include "memory/codecs/lanes.h"
+#include "engine/base/isa.h"
 
 #include "memory/codecs/small.h"
 
@@ -67,10 +68,12 @@ size_t dt_lanes_all(const dt_lanes *out[DT_LANES_MOST])
     size_t n = 0;
     out[n++] = &dt_lanes_plain;
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2"))
+    if (dt_isa_allowed(DT_ISA_AVX2) && __builtin_cpu_supports("avx2") &&
+        __builtin_cpu_supports("bmi2"))
         out[n++] = &dt_lanes_avx2;
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
+    if (dt_isa_allowed(DT_ISA_AVX512) && __builtin_cpu_supports("avx512f") &&
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512dq"))
         out[n++] = &dt_lanes_avx512;
 #endif
     return n;

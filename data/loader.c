@@ -75,8 +75,8 @@ static dt_status start(dt_loader *l, dt_err *err)
     const int error = st == DT_OK ? pthread_create(&l->thread, NULL, dti_loader_decode, l) : 0;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (error != 0)
-        st = DT_FAIL(
-            err, DT_E_NOMEM, "cannot start a decoding thread: %s" DT_THREADS_ADVICE, strerror(error));
+        st = DT_FAIL(err, DT_E_NOMEM, "cannot start a decoding thread: %s" DT_THREADS_ADVICE,
+            strerror(error));
     return st;
 }
 

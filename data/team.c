@@ -63,8 +63,8 @@ dt_status dt_team_create(dt_team **out, int threads, dt_err *err)
         const int error = pthread_create(&t->threads[t->n_threads], NULL, member, t);
         if (error != 0) {
             dt_team_destroy(t);
-            return DT_FAIL(err, DT_E_NOMEM, "cannot start %d decoding threads: %s" DT_THREADS_ADVICE,
-                threads, strerror(error));
+            return DT_FAIL(err, DT_E_NOMEM,
+                "cannot start %d decoding threads: %s" DT_THREADS_ADVICE, threads, strerror(error));
         }
     }
     *out = t;

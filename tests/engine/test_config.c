@@ -1071,12 +1071,41 @@ static void a_failed_allocation_is_reported(void **state)
 }
 
 #define T(f) cmocka_unit_test(f)
+/* As many keys as a hostile section may hold: each is found, and the last word on it holds. */
+static void many_keys_are_found(void **state)
+{
+    (void)state;
+    enum { KEYS = 60000 };
+    size_t n = 0;
+    int line;
+    const char *file;
+    char *text = NULL, key[32], value[32];
+    FILE *f = open_memstream(&text, &n);
+    assert_non_null(f);
+    fputs("[many]\n", f);
+    for (int i = 0; i < KEYS; i++)
+        fprintf(f, "key%d = %d\n", i, i);
+    assert_int_equal(fclose(f), 0);
+    dt_config *c = NULL;
+    dt_err err = {0};
+    assert_ok(dt_config_parse(&c, "many.ini", text, n, &err), &err);
+    free(text);
+    assert_ok(dt_config_set(c, "many.key777=set", &err), &err);
+    for (int i = 0; i < KEYS; i++) {
+        snprintf(key, sizeof key, "key%d", i);
+        snprintf(value, sizeof value, "%d", i);
+        assert_string_equal(dt_config_get(c, "many", key, &file, &line), i == 777 ? "set" : value);
+    }
+    assert_null(dt_config_get(c, "many", "key60000", &file, &line));
+    dt_config_destroy(c);
+}
+
 DT_TEST_GROUP(config)
 {
-    const struct CMUnitTest tests[] = {T(values_comments_and_blanks_are_told_apart),
-        T(crlf_and_a_byte_order_mark_are_accepted), T(sections_have_kind_name_and_line),
-        T(lines_that_mean_nothing_are_refused), T(duplicates_name_both_lines),
-        T(all_problems_are_reported_at_once), T(bad_files_are_named),
+    const struct CMUnitTest tests[] = {T(many_keys_are_found),
+        T(values_comments_and_blanks_are_told_apart), T(crlf_and_a_byte_order_mark_are_accepted),
+        T(sections_have_kind_name_and_line), T(lines_that_mean_nothing_are_refused),
+        T(duplicates_name_both_lines), T(all_problems_are_reported_at_once), T(bad_files_are_named),
         T(long_lines_are_refused_and_never_cut), T(long_names_are_kept_whole),
         T(many_keys_and_sections_are_quick), T(whole_numbers_are_strict), T(bytes_are_strict),
         T(reals_are_strict), T(reals_do_not_depend_on_the_locale),

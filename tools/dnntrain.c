@@ -2,6 +2,7 @@
  * configuration to train. Results go to stdout, everything else to stderr; the status is the exit
  * code. */
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,6 +90,7 @@ static void keep_streams(void)
 int main(int argc, char **argv)
 {
     keep_streams();
+    signal(SIGXFSZ, SIG_IGN); /* a file at its limit (ulimit -f) is an error of that write */
     static dt_err err;
     dt_status st = run(argc, argv, &err);
     if ((fflush(stdout) != 0 || ferror(stdout)) && st == DT_OK)

@@ -38,7 +38,8 @@ static void catch_signals(void)
     catch_one(SIGINT);
     catch_one(SIGTERM);
     catch_one(SIGHUP);
-    catch_one(SIGUSR1);                /* as batch systems warn of the end of a job's time */
+    catch_one(SIGUSR1);                /* as batch systems warn of the end of a job's time ... */
+    catch_one(SIGXCPU);                /* ... and the system of the end of its own */
     sigaction(SIGPIPE, &ignore, NULL); /* a closed terminal or pipe never ends a run */
 }
 

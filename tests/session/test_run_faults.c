@@ -570,6 +570,34 @@ static void every_allocation_of_a_run_may_fail(void **state) /* case 57 */
     assert_unchanged(older, "older");
 }
 
+static rlim_t most_bytes;
+
+static void limit_files(void)
+{
+    const struct rlimit most = {most_bytes, most_bytes};
+    if (setrlimit(RLIMIT_FSIZE, &most) != 0)
+        _exit(125);
+}
+
+/* The weights do not fit: the run is told so with its exit code, and lets go of its folder. */
+static void files_at_their_limit_are_failed_writes(void **state)
+{
+    NEED_BINARY();
+    NEED_LIMITS();
+    put_text("c.ini",
+        "[model]\nimage = 32\nclasses = 10\n[fc f]\nout = 10\n[data]\nsource = "
+        "synthetic\nsamples = 8\n[train]\nbatch = 4\nsteps = 300\n[run]\ndir = out\n");
+    cli.child = limit_files;
+    most_bytes = 24 << 10; /* metrics.jsonl, too, reaches it on the way */
+    ran r = cli_run("c.ini", NULL);
+    assert_code(&r, DT_E_IO);
+    assert_has(r.err, "File too large");
+    assert_has(r.err, "lines of metrics are lost");
+    cli_done(&r);
+    check_summary(DT_E_IO);
+    assert_int_not_equal(access(in_workspace("out/lock"), F_OK), 0);
+}
+
 /* What a test that failed may have left. */
 static int clean(void **state)
 {
@@ -595,6 +623,7 @@ DT_TEST_GROUP(run_faults)
         T(statistics_that_are_not_finite_change_nothing),
         T(a_run_that_diverges_stops_before_its_weights_do),
         T(an_arena_the_machine_refuses),
+        T(files_at_their_limit_are_failed_writes),
         T(every_allocation_of_a_run_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

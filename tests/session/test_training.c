@@ -687,7 +687,7 @@ static void wait_for_steps(const char *run, off_t bytes)
 static void a_signal_ends_a_run_after_saving(void **state)
 {
     NEED_BINARY();
-    static const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1};
+    static const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGXCPU};
     put_text("lenet.ini", LENET);
     for (size_t i = 0; i < DT_COUNT(signals); i++) {
         static double steps[1 << 20];

@@ -354,7 +354,7 @@ static dt_status evaluate_after(const dt_train_job *j, int64_t step, dt_err *err
 /* Go on where an earlier run stopped. */
 static dt_status go_on(const dt_train_job *j, dt_train_point *p, dt_err *err)
 {
-    if (p->step == 0)
+    if (j->goes_on || (p->step == 0 && j->feed->at == 0))
         return DT_OK;
     DT_TRY(err,
         j->feed->seek_to(
@@ -371,8 +371,9 @@ dt_status dt_train(const dt_train_job *j, dt_err *err)
     dt_train_point from_first = {.evaluated = true}, *p = j->point;
     if (p == NULL)
         p = &from_first;
+    const int64_t until = j->until > 0 && j->until < j->steps ? j->until : j->steps;
     DT_CHECK(go_on(j, p, err));
-    while (p->step < j->steps) {
+    while (p->step < until) {
         DT_CHECK(one_step(j, p, err));
         DT_CHECK(evaluate_after(j, p->step - 1, err));
         p->evaluated = true;

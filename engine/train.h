@@ -64,6 +64,8 @@ typedef struct dt_train_job {
     size_t n_ready;
     dt_feed *feed, *eval_feed; /* eval_feed NULL: no evaluation */
     int64_t steps, steps_per_epoch;
+    int64_t until;         /* end when so many steps of them are done; 0: all */
+    bool goes_on;          /* a call that ended at the point came before: the feed stands there */
     dt_train_point *point; /* where to begin; afterwards, failed or not, where the weights stand.
                               NULL: from the first step */
     const dt_observer *observer;

@@ -10,8 +10,8 @@
 
 #include "engine/config/options.h"
 #include "layers/onednn/onednn.h"
+#include "session/version.h"
 #include "tools/args.h"
-#include "tools/version.h"
 
 /* A word that neither a command nor a file has as its name: say what is nearest. */
 static dt_status nothing_of_that_name(const char *word, dt_err *err)

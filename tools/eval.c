@@ -7,21 +7,17 @@
 #include "engine/base/cpu.h"
 #include "engine/config/options.h"
 #include "tools/args.h"
-#include "session/budget.h"
-#include "session/feeds.h"
 #include "tools/generate.h"
 #include "session/human.h"
 #include "tools/json_out.h"
-#include "session/rig.h"
+#include "session/run.h"
 #include "tools/term.h"
 #include "tools/terminal.h"
 
 enum { MOST_CHARACTERS = 1000000, MOST_TEMPERATURE = 100 };
 
 typedef struct evaluation {
-    dt_session *s;
-    dt_feeds feeds;
-    dt_rig rig;
+    dt_run *run;
     dt_eval_report result;
     dt_terminal terminal;
     int64_t done; /* samples */
@@ -36,8 +32,7 @@ static const double redraw_seconds = 0.2, line_seconds = 10;
 static void draw(evaluation *e)
 {
     char rate[DT_HUMAN_BYTES], left[DT_HUMAN_BYTES], at[DT_HUMAN_BYTES], of[DT_HUMAN_BYTES];
-    const int64_t all =
-        e->feeds.eval_loader != NULL ? dt_loader_feed(e->feeds.eval_loader)->samples : 0;
+    const int64_t all = dt_loader_feed(e->run->feeds.eval_loader)->samples;
     const double seconds = dt_cpu_seconds() - e->began, speed = (double)e->done / seconds;
     fprintf(stderr, "%s%s of %s   %s a second   %s left%s", e->terminal.tty ? "\r\033[K" : "",
         dt_human_count(at, (uint64_t)e->done), dt_human_count(of, (uint64_t)all),
@@ -47,12 +42,22 @@ static void draw(evaluation *e)
     e->drawn = dt_cpu_seconds();
 }
 
+static dt_status begin(void *self, const dt_run *r, dt_err *err)
+{
+    evaluation *e = self;
+    (void)r;
+    (void)err;
+    e->terminal = dt_terminal_of(stderr);
+    e->began = e->drawn = dt_cpu_seconds();
+    return DT_OK;
+}
+
 /* Between two batches: shows how far it is, and never stops. */
 static bool after_batch(void *self)
 {
     evaluation *e = self;
-    const int64_t all = dt_loader_feed(e->feeds.eval_loader)->samples;
-    e->done += e->s->opts.train.micro_batch;
+    const int64_t all = dt_loader_feed(e->run->feeds.eval_loader)->samples;
+    e->done += e->run->s->opts.train.micro_batch;
     e->done = e->done < all ? e->done : all;
     if (dt_cpu_seconds() - e->drawn >= (e->terminal.tty ? redraw_seconds : line_seconds))
         draw(e);
@@ -67,46 +72,23 @@ static void clear(const evaluation *e)
 
 /* ---- the pass ---- */
 
-static dt_status prepare(evaluation *e, dt_err *err)
-{
-    dt_session *s = e->s;
-    const dt_planned *p;
-    DT_CHECK(dt_session_plan(s, DT_PROGRAM_EVAL, s->opts.train.micro_batch, &p, err));
-    DT_CHECK(dt_session_check_run(s, false, err)); /* before any data is read */
-    DT_CHECK(dt_feeds_open_eval(&e->feeds, s, err));
-    if (e->feeds.eval_last > 0)
-        DT_CHECK(dt_session_plan(s, DT_PROGRAM_EVAL, e->feeds.eval_last, &p, err));
-    DT_CHECK(dt_session_check_run(s, true, err));
-    return dt_rig_open(&e->rig, s, err);
-}
-
 static dt_status pass(evaluation *e, dt_err *err)
 {
-    const dt_observer o = {.self = e, .stop = after_batch};
-    const dt_train_job j = {.runner = e->rig.runner,
-        .map = e->s->map,
-        .opts = &e->s->opts.train,
-        .ready = e->rig.ready,
-        .n_ready = e->rig.n,
-        .eval_feed = dt_loader_feed(e->feeds.eval_loader),
-        .observer = &o};
-    e->terminal = dt_terminal_of(stderr);
-    e->began = e->drawn = dt_cpu_seconds();
-    const dt_status st = dt_evaluate(&j, &e->result, err);
+    const dt_run_observer o = {.self = e, .ready = begin, .stop = after_batch};
+    const dt_status st = dt_run_evaluate(e->run, &o, &e->result, err);
     clear(e);
-    if (st == DT_OK && !isfinite(e->result.loss))
-        return DT_FAIL(err, DT_E_NONFINITE, "the loss is not finite: these weights give no scores");
     return st;
 }
 
 static void print(const evaluation *e)
 {
     const dt_eval_report *r = &e->result;
-    const bool many = dt_graph_labels(e->s->graph) > 1, pixels = r->pixels;
+    const bool many = dt_graph_labels(e->run->s->graph) > 1, pixels = r->pixels;
     const char *of = !many ? "" : pixels ? " of pixels" : " of positions";
     char count[DT_HUMAN_BYTES], rate[DT_HUMAN_BYTES];
-    printf("%s on %s\n", e->s->graph->name, e->feeds.eval_note);
-    printf("weights   %s\n\n", e->random ? "random, as before training" : e->s->opts.model.weights);
+    printf("%s on %s\n", e->run->s->graph->name, e->run->feeds.eval_note);
+    printf("weights   %s\n\n",
+        e->random ? "random, as before training" : e->run->s->opts.model.weights);
     if (many)
         printf("loss      %.4f nats a %s, %.4f bits\n", r->loss, pixels ? "pixel" : "position",
             r->loss / log(2));
@@ -123,10 +105,10 @@ static dt_status print_json(const evaluation *e, dt_err *err)
 {
     const dt_eval_report *r = &e->result;
     dt_json j = dt_json_begin();
-    dt_json_text(&j, "model", e->s->graph->name);
-    dt_json_text(&j, "data", e->feeds.eval_note);
+    dt_json_text(&j, "model", e->run->s->graph->name);
+    dt_json_text(&j, "data", e->run->feeds.eval_note);
     if (!e->random)
-        dt_json_text(&j, "weights", e->s->opts.model.weights);
+        dt_json_text(&j, "weights", e->run->s->opts.model.weights);
     dt_json_real(&j, "loss", r->loss, 9);
     dt_json_real(&j, "top1", r->top1, 9);
     dt_json_real(&j, "top5", r->top5, 9);
@@ -139,16 +121,11 @@ static dt_status print_json(const evaluation *e, dt_err *err)
 
 static dt_status evaluate(evaluation *e, dt_err *err)
 {
-    dt_status st = prepare(e, err);
-    if (st == DT_OK)
-        st = pass(e, err);
-    if (st == DT_OK && e->json)
-        st = print_json(e, err);
-    else if (st == DT_OK)
-        print(e);
-    dt_rig_close(&e->rig);
-    dt_feeds_close(&e->feeds);
-    return st;
+    DT_CHECK(pass(e, err));
+    if (e->json)
+        return print_json(e, err);
+    print(e);
+    return DT_OK;
 }
 
 /* ---- the command ---- */
@@ -160,10 +137,10 @@ typedef struct eval_flags {
 static dt_status check_weights(const evaluation *e, dt_err *err)
 {
     char asked[DT_ASKED];
-    if (e->random && e->s->opts.model.weights != NULL)
+    if (e->random && e->run->s->opts.model.weights != NULL)
         return DT_FAIL(err, DT_E_CONFIG, "%s: --random asks for other weights; give one of them",
-            dt_session_asked(asked, e->s, "model", "weights"));
-    if (e->random || e->s->opts.model.weights != NULL)
+            dt_session_asked(asked, e->run->s, "model", "weights"));
+    if (e->random || e->run->s->opts.model.weights != NULL)
         return DT_OK;
     return DT_FAIL(err, DT_E_CONFIG,
         "no weights to evaluate: name a file with --set model.weights=FILE (a run leaves "
@@ -194,8 +171,8 @@ static dt_status run(evaluation *e, const eval_flags *f, dt_err *err)
     DT_CHECK(check_weights(e, err));
     if (f->generate == NULL)
         return evaluate(e, err);
-    DT_CHECK(read_flags(e->s, f, &o, err));
-    return dt_generate(e->s, &o, err);
+    DT_CHECK(read_flags(e->run->s, f, &o, err));
+    return dt_generate(e->run->s, &o, err);
 }
 
 static dt_status check(const dt_cli *cli, const evaluation *e, const eval_flags *f, dt_err *err)
@@ -230,10 +207,10 @@ static dt_status eval(const dt_command_args *a, dt_err *err)
     if (st == DT_OK && !cli.help) {
         st = check(&cli, &e, &f, err);
         if (st == DT_OK)
-            st = dt_session_open(&e.s, cli.word[0], cli.set, cli.n_set, err);
+            st = dt_run_open(&e.run, cli.word[0], cli.set, cli.n_set, err);
         if (st == DT_OK)
             st = run(&e, &f, err);
-        dt_session_close(e.s);
+        dt_run_close(e.run);
     }
     dt_cli_deinit(&cli);
     return st;

@@ -12,7 +12,7 @@
 #include "session/budget.h"
 #include "session/feeds.h"
 #include "session/rig.h"
-#include "tools/version.h"
+#include "session/version.h"
 
 enum { MOST_STEPS = 1000000 };
 

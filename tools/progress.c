@@ -30,9 +30,9 @@ dt_status dt_progress_create(
     dt_progress *p = dt_alloc(1, sizeof *p);
     if (p == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to show progress");
-    p->kept = dt_alloc(2 * DTI_KEPT, sizeof *p->kept);
+    const bool rates = dt_rate_init(&p->rate);
     p->run_dir = f->run_dir != NULL ? dt_strdup(f->run_dir) : NULL;
-    if (p->kept == NULL || (f->run_dir != NULL && p->run_dir == NULL)) {
+    if (!rates || (f->run_dir != NULL && p->run_dir == NULL)) {
         dt_progress_destroy(p);
         return DT_FAIL(err, DT_E_NOMEM, "no memory to show progress");
     }
@@ -58,7 +58,7 @@ void dt_progress_destroy(dt_progress *p)
         return;
     if (p->on_line)
         dti_show_bytes(&p->show, "\n", 1);
-    dt_free(p->kept);
+    dt_rate_deinit(&p->rate);
     dt_free(p->run_dir);
     dt_free(p);
 }
@@ -73,9 +73,7 @@ static void count_step(dt_progress *p, const dt_step_report *r)
     p->window[slot].samples = (double)r->samples;
     if (p->n == 0)
         p->first_loss = r->loss;
-    /* the first step is slow: it counts only until there is a second */
-    const int64_t place = p->n > 0 ? p->n - 1 : 0;
-    p->kept[place % DTI_KEPT] = (double)r->samples / r->step_seconds;
+    dt_rate_add(&p->rate, r->samples, r->step_seconds);
     p->last_loss = r->loss;
     if (isfinite(r->loss)) {
         p->loss = SMOOTHING * p->loss + (1 - SMOOTHING) * r->loss;
@@ -99,21 +97,9 @@ static void recent(const dt_progress *p, double *seconds, double *wait, double *
     }
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 double dt_progress_rate(const dt_progress *p)
 {
-    if (p->n == 0)
-        return (double)NAN;
-    const int64_t rates = p->n > 1 ? p->n - 1 : 1, n = rates < DTI_KEPT ? rates : DTI_KEPT;
-    double *sorted = p->kept + DTI_KEPT;
-    memcpy(sorted, p->kept, (size_t)n * sizeof *sorted);
-    qsort(sorted, (size_t)n, sizeof *sorted, by_value);
-    return (sorted[(n - 1) / 2] + sorted[n / 2]) / 2;
+    return dt_rate_median(&p->rate);
 }
 
 static dti_line line_now(const dt_progress *p, const dt_step_report *r)

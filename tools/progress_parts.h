@@ -2,9 +2,10 @@
 #ifndef DT_TOOLS_PROGRESS_PARTS_H
 #define DT_TOOLS_PROGRESS_PARTS_H
 
+#include "session/rate.h"
 #include "tools/progress.h"
 
-enum { DTI_WINDOW = 32, DTI_KEPT = 4096, DTI_BINS = 64, DTI_LINE = 1024 };
+enum { DTI_WINDOW = 32, DTI_BINS = 64, DTI_LINE = 1024 };
 
 /* Mean losses of a whole run in few numbers: when all bins are full, pairs become one. */
 typedef struct dti_curve {
@@ -59,7 +60,7 @@ struct dt_progress {
     struct {
         double seconds, wait, samples;
     } window[DTI_WINDOW];
-    double *kept; /* rates: a ring of DTI_KEPT, and as much room to sort them */
+    dt_rate rate;
 };
 
 void dti_show_facts(dti_show *s, const dt_progress_facts *f);

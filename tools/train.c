@@ -1,16 +1,11 @@
-/* `dnntrain CONFIG`: plan, check, train, save. Everything that can be refused is refused before the
- * first byte of the arena is reserved, and before anything in a run directory changes. */
-#include <inttypes.h>
+/* `dnntrain CONFIG`: the command, its signals, and a run that is shown. */
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "engine/base/alloc.h"
 #include "tools/args.h"
-#include "session/budget.h"
-#include "tools/train_parts.h"
+#include "tools/train_show.h"
 
 static volatile sig_atomic_t stop_asked;
 
@@ -43,111 +38,39 @@ static void catch_signals(void)
     sigaction(SIGPIPE, &ignore, NULL); /* a closed terminal or pipe never ends a run */
 }
 
-bool dti_train_asked_to_stop(void)
-{
-    return stop_asked != 0;
-}
-
 static bool asked_to_stop(void *self)
 {
     (void)self;
     return stop_asked != 0;
 }
 
-double dti_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* ---- the run ---- */
 
-/* A step that failed was discarded whole, so the weights are good, unless the failure is ours or
- * the device's. */
-static dt_status save(dti_training *t, dt_status st, dt_err *err)
+static dt_status run(dt_run *r, dt_train_show *show, dt_err *err)
 {
-    if (st == DT_E_INTERNAL || st == DT_E_DEVICE)
-        return st;
-    const dt_status saved = dti_train_save_last(t, err);
-    if (st == DT_E_STOPPED && saved == DT_OK)
-        (void)DT_FAIL(err, st,
-            "saved; the same command with --resume '%s' goes on from step %" PRId64,
-            dt_run_dir_path(t->dir), t->point.step);
-    return st == DT_OK || (st == DT_E_STOPPED && saved != DT_OK) ? saved : st;
-}
-
-static dt_status train(dti_training *t, dt_err *err)
-{
-    dt_observer o = dti_train_observer;
-    o.self = t;
+    dt_run_observer o = dt_train_show_observer(show);
     o.stop = asked_to_stop;
-    const dt_train_job j = {.runner = t->runner,
-        .map = t->s->map,
-        .opts = &t->s->opts.train,
-        .ready = t->ready,
-        .n_ready = t->s->n_planned,
-        .feed = dt_loader_feed(t->feeds.train_loader),
-        .eval_feed = t->feeds.eval_loader != NULL ? dt_loader_feed(t->feeds.eval_loader) : NULL,
-        .steps = t->feeds.steps,
-        .steps_per_epoch = t->feeds.steps_per_epoch,
-        .point = &t->point,
-        .observer = &o};
-    const double began = dti_now();
-    t->began_seconds = began - t->course.seconds;
-    const dt_status st = dt_train(&j, err);
-    t->course.seconds = dti_now() - t->began_seconds;
-    dt_progress_clear(t->progress);
-    dti_train_tell_skips(t);
-    if (st == DT_E_DATA && t->s->opts.data.on_error == DT_ON_ERROR_FAIL)
-        (void)DT_FAIL(
-            err, st, "data.on_error = skip leaves out bad samples, data.max_skips of them");
-    return save(t, st, err);
-}
-
-/* With the run directory open: what goes wrong now is written to its summary. */
-static dt_status begin(dti_training *t, dt_err *err)
-{
-    DT_CHECK(dti_train_describe(t, err));
-    dti_train_foresee_space(t);
-    DT_CHECK(dti_train_prepare(t, err));
-    return train(t, err);
-}
-
-static dt_status run(dti_training *t, dt_err *err)
-{
-    dt_session *s = t->s;
-    DT_CHECK(dt_session_plan_run(s, false, 0, 0, err));
-    DT_CHECK(dt_session_check_run(s, false, err)); /* before any data is read */
-    DT_CHECK(dt_feeds_open(&t->feeds, s, err));
-    DT_CHECK(dt_session_plan_run(
-        s, t->feeds.eval_loader != NULL, t->feeds.last, t->feeds.eval_last, err));
-    DT_CHECK(dt_session_check_statistics(s, err));
-    DT_CHECK(dt_session_check_run(s, true, err));
-    DT_CHECK(dti_facts_check(t, err));
-    DT_CHECK(dti_train_reserve(t, err)); /* a run that is refused leaves no folder */
-    if (dti_train_asked_to_stop())
-        return DT_FAIL(err, DT_E_STOPPED, "stopped before the run began");
-    DT_CHECK(dti_train_open(t, err));
-    return dti_train_finish(t, begin(t, err), err);
+    dt_status st = dt_run_begin(r, &o, err);
+    if (st == DT_OK) {
+        st = dt_run_train(r, 0, err);
+        dt_progress_clear(show->progress);
+        st = dt_run_end(r, st, err);
+    }
+    dt_train_show_end(show, r, st);
+    return st;
 }
 
 static dt_status train_config(const char *path, const char *const *sets, size_t n_sets, dt_err *err)
 {
-    dti_training t = {.saved_step = -1, .point = {.evaluated = true}};
-    dt_status st = dt_session_open(&t.s, path, sets, n_sets, err);
+    dt_run *r = NULL;
+    dt_train_show show = {0};
+    dt_status st = dt_run_open(&r, path, sets, n_sets, err);
     if (st == DT_OK) {
         catch_signals();
-        st = run(&t, err);
+        st = run(r, &show, err);
     }
-    dt_progress_destroy(t.progress);
-    dt_runner_destroy(t.runner);
-    dt_free(t.ready);
-    dt_free(t.note);
-    dt_checkpoint_close(t.from);
-    dt_run_dir_close(t.dir);
-    dt_feeds_close(&t.feeds);
-    dt_session_close(t.s);
+    dt_train_show_deinit(&show);
+    dt_run_close(r);
     return st;
 }
 

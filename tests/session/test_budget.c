@@ -12,7 +12,7 @@
 #include "tests/fixture/run_cli.h"
 #include "tests/fixture/workspace.h"
 #include "session/budget.h"
-#include "tools/train_parts.h"
+#include "session/run/run_internal.h"
 
 #define LENET                                                                                      \
     "[model]\nname = lenet5\n[data]\nsamples = 256\n[train]\nsteps = 1\nbatch = 96\n"              \
@@ -431,15 +431,15 @@ static void a_control_group_bounds_run_and_budgets(void **state) /* cases 12 and
 static void a_peak_that_was_not_planned_fails_the_run(void **state)
 {
     (void)state;
-    dti_training t = {.s = planned(NULL, 0), .feeds = {.steps = 1, .steps_per_epoch = 1}};
+    dt_run t = {.s = planned(NULL, 0), .feeds = {.steps = 1, .steps_per_epoch = 1}};
     const dt_dir_opts o = {.dir = in_workspace("out")};
     dt_err err = {0};
     t.measured = dt_session_peak(t.s) - 64;
-    assert_ok(dti_train_reserve(&t, &err), &err);
+    assert_ok(dti_run_reserve(&t, &err), &err);
     assert_ok(dt_run_dir_open(&t.dir, &o, "lenet5", "keep_all", &err), &err);
-    assert_fails(dti_train_finish(&t, DT_OK, &err), DT_E_INTERNAL, &err, " bytes were planned, ");
+    assert_fails(dti_run_summarise(&t, DT_OK, &err), DT_E_INTERNAL, &err, " bytes were planned, ");
     dt_run_dir_close(t.dir);
-    dt_runner_destroy(t.runner);
+    dt_rig_close(&t.rig);
     dt_session_close(t.s);
     char *text = cli_text(in_workspace("out/summary.json"));
     assert_has(text, "\"status\":\t\"failed\"");

@@ -507,7 +507,7 @@ static void the_rate_is_a_median_without_the_first_step(void **state)
     assert_true(dt_progress_rate(x->p) == 24);
     step_of(x, 1000, 1);
     assert_true(dt_progress_rate(x->p) == 16);
-    for (int i = 0; i < DTI_KEPT + 10; i++)
+    for (int i = 0; i < DT_RATE_STEPS + 10; i++)
         step_of(x, 4, 1);
     assert_true(dt_progress_rate(x->p) == 8);
     end(x);

@@ -13,8 +13,8 @@
 #include "engine/base/text.h"
 #include "engine/algorithms.h"
 #include "layers/onednn/onednn.h"
-#include "tools/train_parts.h"
-#include "tools/version.h"
+#include "session/run/run_internal.h"
+#include "session/version.h"
 
 enum { KEY_BYTES = 160, SHOWN = 40, SUM_SHOWN = 16 };
 
@@ -204,32 +204,32 @@ static dt_status add_algorithms(dti_facts *f, const dt_algorithm_table *t, dt_er
     return add(f, "algorithms", any ? "fast" : least ? "small" : text, err);
 }
 
-static dt_status add_results(dti_facts *f, const dti_training *t, dt_err *err)
+static dt_status add_results(dti_facts *f, const dt_run *r, dt_err *err)
 {
-    const dt_session *s = t->s;
+    const dt_session *s = r->s;
     DT_CHECK(add(f, "train.precision", dt_session_precision(s), err));
     DT_CHECK(add_number(f, "parameters", dt_graph_parameters(s->graph), err));
-    DT_CHECK(add_number(f, "samples", t->feeds.train->desc->count(t->feeds.train), err));
+    DT_CHECK(add_number(f, "samples", r->feeds.train->desc->count(r->feeds.train), err));
     DT_CHECK(add_number(f, "device.threads", s->threads, err));
     DT_CHECK(add(f, "isa", dt_session_isa(s), err));
     DT_CHECK(add(f, "library", dt_onednn_version(), err));
-    if (t->s->device == DT_CPU)
+    if (r->s->device == DT_CPU)
         DT_CHECK(add(f, "library_isa", dt_onednn_isa(), err));
     DT_CHECK(add_algorithms(f, &s->algorithms, err));
     DT_CHECK(add(f, "program", DT_VERSION, err));
     return add(f, "exact", dt_session_exact(s) ? "on" : s->opts.memory.policy, err);
 }
 
-dt_status dti_facts_init(dti_facts *f, const dti_training *t, dt_err *err)
+dt_status dti_facts_init(dti_facts *f, const dt_run *r, dt_err *err)
 {
     *f = (dti_facts){0};
-    dt_status st = add_sections(f, t->s, err);
+    dt_status st = add_sections(f, r->s, err);
     if (st == DT_OK)
-        st = add_layers(f, t->s->config, err);
+        st = add_layers(f, r->s->config, err);
     if (st == DT_OK)
-        st = add_network(f, t->s->graph, err);
+        st = add_network(f, r->s->graph, err);
     if (st == DT_OK)
-        st = add_results(f, t, err);
+        st = add_results(f, r, err);
     if (st != DT_OK)
         dti_facts_deinit(f);
     return st;
@@ -250,10 +250,10 @@ void dti_facts_deinit(dti_facts *f)
     *f = (dti_facts){0};
 }
 
-dt_status dti_facts_check(const dti_training *t, dt_err *err)
+dt_status dti_facts_check(const dt_run *r, dt_err *err)
 {
     dti_facts f;
-    DT_CHECK(dti_facts_init(&f, t, err));
+    DT_CHECK(dti_facts_init(&f, r, err));
     const dt_status st = dt_checkpoint_check_facts(f.fact, f.n, err);
     dti_facts_deinit(&f);
     return st;
@@ -290,18 +290,18 @@ static bool mean_the_same(const dt_config *c, const char *key, const char *a, co
 }
 
 /* One key that may differ; a value that is not given is NULL. */
-static void compare_one(dti_training *t, const char *key, const char *then, const char *now,
-    size_t *differ, dt_err *err)
+static void compare_one(
+    dt_run *r, const char *key, const char *then, const char *now, size_t *differ, dt_err *err)
 {
-    if (mean_the_same(t->s->config, key, then, now))
+    if (mean_the_same(r->s->config, key, then, now))
         return;
     const kind k = kind_of(key);
     if (then == NULL && strcmp(key, "library_isa") == 0)
         return; /* runs before it was told */
     if (k == TOLD)
-        dti_train_tell(t, "resume", "%s was %s, now %s", key, shown(then), shown(now));
+        dti_run_tell(r, "resume", "%s was %s, now %s", key, shown(then), shown(now));
     if (k == ROUNDING)
-        dti_train_tell(t, "resume",
+        dti_run_tell(r, "resume",
             "%s was %s, now %s: results will differ in rounding from those of a run that was not "
             "stopped",
             key, shown(then), shown(now));
@@ -312,19 +312,19 @@ static void compare_one(dti_training *t, const char *key, const char *then, cons
     (void)DT_FAIL(err, DT_E_CONFIG, "  %-24s %-*s %s", key, SHOWN, shown(then), shown(now));
 }
 
-dt_status dti_facts_compare(dti_training *t, const dt_checkpoint *c, dt_err *err)
+dt_status dti_facts_compare(dt_run *r, const dt_checkpoint *c, dt_err *err)
 {
     dti_facts now;
     size_t differ = 0;
-    DT_CHECK(dti_facts_init(&now, t, err));
+    DT_CHECK(dti_facts_init(&now, r, err));
     dt_err table = {0};
     for (size_t i = 0; i < now.n; i++)
-        compare_one(t, now.fact[i].key, dt_checkpoint_fact(c, now.fact[i].key), now.fact[i].value,
+        compare_one(r, now.fact[i].key, dt_checkpoint_fact(c, now.fact[i].key), now.fact[i].value,
             &differ, &table);
     for (size_t i = 0; i < dt_checkpoint_facts(c); i++) {
         const dt_fact then = dt_checkpoint_fact_at(c, i);
         if (find(&now, then.key) == NULL)
-            compare_one(t, then.key, then.value, NULL, &differ, &table);
+            compare_one(r, then.key, then.value, NULL, &differ, &table);
     }
     dti_facts_deinit(&now);
     if (differ == 0)

@@ -1,0 +1,95 @@
+/* The end of a run: what moving cost, and the summary. */
+#include "engine/base/cpu.h"
+#include "layers/onednn/onednn.h"
+#include "session/environment.h"
+#include "session/run/run_internal.h"
+
+#define STALL_SHARE 0.1 /* of the time: more of it spent on copies is worth a line */
+
+/* What moving cost, when it cost much: a slow run should say why. */
+static void tell_moves(dt_run *r, const dt_runner_stats *m)
+{
+    const double copies = m->copy_seconds + m->stall_seconds;
+    const bool disk = m->out[DT_TIER_DISK] > 0;
+    if (!r->begun || !(r->course.seconds > 0))
+        return;
+    if (copies > STALL_SHARE * r->course.seconds)
+        dti_run_tell(r, "copies", "%.0f %% of the time went into %s%s",
+            100 * copies / r->course.seconds, disk ? "waiting for the disk" : "copies",
+            disk ? "; memory.tier = host, or a policy that moves less, is faster" : "");
+    if (r->course.reruns > 0)
+        dti_run_tell(r, "packed",
+            "%lld step%s run again, as packed values did not fit; 'dnntrain profile' "
+            "measures what they take",
+            (long long)r->course.reruns, r->course.reruns == 1 ? " was" : "s were");
+}
+
+/* What lies beside the plan's bytes: in this process or, where they are a card's, in use there, by
+ * CUDA, its libraries and other programs. 0: not known. */
+static uint64_t outside(const dt_session *s, uint64_t process, uint64_t arena)
+{
+    dt_driver_facts f = {.bytes = process};
+    dt_err ignored = {0};
+    if (dt_device_driver(s->device) != NULL && dt_device_facts(s->device, &f, &ignored) != DT_OK)
+        return 0;
+    const uint64_t used = f.bytes - f.free;
+    return used > arena ? used - arena : 0;
+}
+
+dt_status dti_run_summarise(dt_run *r, dt_status st, dt_err *err)
+{
+    const dt_session *s = r->s;
+    const dt_course *c = &r->course;
+    const dt_eval_report eval = {.step = c->eval_step,
+        .epoch = c->eval_epoch,
+        .samples = c->eval_samples,
+        .loss = c->eval_loss,
+        .top1 = c->eval_top1,
+        .top5 = c->eval_top5,
+        .pixels = r->eval_pixels,
+        .mean_iou = r->eval_mean_iou};
+    const bool trained = r->begun && c->step > r->began_step;
+    const uint64_t arena = dt_session_peak(s);
+    const dt_runner_stats moved = dt_runner_get_stats(r->rig.runner);
+    r->process_peak = dt_process_peak();
+    r->outside = outside(s, r->process_peak, arena);
+    tell_moves(r, &moved);
+    if (st == DT_OK && r->measured != arena) /* so the summary says that it failed, and why */
+        st = DT_FAIL(err, DT_E_INTERNAL, "%llu bytes were planned, %llu measured",
+            (unsigned long long)arena, (unsigned long long)r->measured);
+    const dt_run_summary sum = {.status = st,
+        .error = err != NULL && err->n > 0 ? err->text : NULL,
+        .model = s->graph->name,
+        .policy = s->opts.memory.policy,
+        .chosen_by = s->ladder,
+        .device = dt_device_name(s->device),
+        .precision = dt_session_precision(s),
+        .pool = s->opts.memory.pool,
+        .isa = dt_session_isa(s),
+        .library_isa = s->device == DT_CPU ? dt_onednn_isa() : NULL,
+        .exact = dt_session_exact(s),
+        .batch = s->opts.train.batch,
+        .micro_batch = s->opts.train.micro_batch,
+        .threads = s->threads,
+        .parameters = dt_graph_parameters(s->graph),
+        .steps = c->step,
+        .steps_planned = r->feeds.steps,
+        .epochs = c->step / r->feeds.steps_per_epoch,
+        .samples = c->samples,
+        .seconds = c->seconds,
+        .images_per_second = trained ? dt_rate_median(&r->rate) : 0,
+        .first_loss = c->first_loss,
+        .final_loss = c->last_loss,
+        .device_budget = s->opts.memory.device_budget,
+        .device_peak_planned = arena,
+        .device_peak_measured = r->measured,
+        .host_peak_planned = dt_session_tier_peak(s, DT_TIER_HOST),
+        .disk_peak_planned = dt_session_tier_peak(s, DT_TIER_DISK),
+        .moved = &moved,
+        .reruns = c->reruns,
+        .process_peak = r->process_peak,
+        .outside_arena_bytes = r->outside,
+        .eval = c->eval_step > 0 ? &eval : NULL};
+    const dt_status written = dt_run_dir_summary(r->dir, &sum, err);
+    return st != DT_OK ? st : written;
+}

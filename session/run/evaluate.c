@@ -1,0 +1,51 @@
+/* How good the weights are on data kept apart from training. */
+#include <math.h>
+
+#include "session/budget.h"
+#include "session/run/run_internal.h"
+
+/* For a run that has not begun: the plans of an evaluation, its data, and weights. */
+static dt_status prepare(dt_run *r, dt_err *err)
+{
+    dt_session *s = r->s;
+    const dt_planned *p;
+    DT_CHECK(dt_session_plan(s, DT_PROGRAM_EVAL, s->opts.train.micro_batch, &p, err));
+    DT_CHECK(dt_session_check_run(s, false, err)); /* before any data is read */
+    DT_CHECK(dt_feeds_open_eval(&r->feeds, s, err));
+    if (r->feeds.eval_last > 0)
+        DT_CHECK(dt_session_plan(s, DT_PROGRAM_EVAL, r->feeds.eval_last, &p, err));
+    DT_CHECK(dt_session_check_run(s, true, err));
+    return dt_rig_open(&r->rig, s, err);
+}
+
+static bool stop_asked(void *self)
+{
+    return dti_run_stop(self);
+}
+
+dt_status dt_run_evaluate(dt_run *r, const dt_run_observer *o, dt_eval_report *report, dt_err *err)
+{
+    if (o != NULL)
+        r->observer = *o;
+    if (r->rig.runner == NULL)
+        DT_CHECK(prepare(r, err));
+    if (r->feeds.eval_loader == NULL)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "nothing is held out to evaluate on; name a folder or file of such data with "
+            "data.eval_path");
+    if (r->observer.ready != NULL && !r->begun)
+        DT_CHECK(r->observer.ready(r->observer.self, r, err));
+    const dt_observer stop = {.self = r, .stop = stop_asked};
+    const dt_train_job j = {.runner = r->rig.runner,
+        .map = r->s->map,
+        .opts = &r->s->opts.train,
+        .ready = r->rig.ready,
+        .n_ready = r->rig.n,
+        .eval_feed = dt_loader_feed(r->feeds.eval_loader),
+        .observer = &stop};
+    DT_CHECK(dt_evaluate(&j, report, err));
+    if (!isfinite(report->loss))
+        return DT_FAIL(err, DT_E_NONFINITE, "the loss is not finite: these weights give no scores");
+    report->step = r->point.step;
+    return DT_OK;
+}

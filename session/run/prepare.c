@@ -1,0 +1,119 @@
+/* From plans to a runner with weights in it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "engine/base/cpu.h"
+#include "engine/checkpoint/weights.h"
+#include "layers/onednn/onednn.h"
+#include "memory/plan_text/plan_text.h"
+#include "memory/profile.h"
+#include "session/budget.h"
+#include "session/human.h"
+#include "session/rig.h"
+#include "session/run/run_internal.h"
+#include "session/version.h"
+
+const dt_plan *dt_run_largest_plan(const dt_run *r)
+{
+    const dt_session *s = r->s;
+    const dt_plan *p = s->planned[0].plan;
+    for (size_t i = 1; i < s->n_planned; i++)
+        if (s->planned[i].plan->peak > p->peak)
+            p = s->planned[i].plan;
+    return p;
+}
+
+dt_status dti_run_reserve(dt_run *r, dt_err *err)
+{
+    const dt_runner_opts o = dt_rig_opts(r->s);
+    char need[DT_HUMAN_BYTES];
+    const dt_status st = dt_runner_create(&r->rig.runner, &o, err);
+    if (st == DT_E_NOMEM)
+        (void)DT_FAIL(err, st,
+            "the run needs %s, which this machine does not give; lower train.batch or "
+            "train.micro_batch, or set memory.device_budget to what there is, to be told what fits",
+            dt_human_bytes(need, o.arena_bytes + o.tier_bytes[DT_TIER_HOST]));
+    return st;
+}
+
+/* ---- what the run is ---- */
+
+static void print_plan(const void *arg, FILE *f)
+{
+    dt_plan_print(arg, f);
+}
+
+dt_status dti_run_describe(dt_run *r, dt_err *err)
+{
+    const dt_session *s = r->s;
+    const dt_run_facts f = {.version = DT_VERSION,
+        .library = dt_onednn_version(),
+        .library_isa = s->device == DT_CPU ? dt_onednn_isa() : NULL,
+        .device = dt_device_name(s->device),
+        .isa = dt_session_isa(s),
+        .threads = s->threads,
+        .seed = (uint64_t)s->opts.train.seed};
+    DT_CHECK(dt_run_dir_config(r->dir, s->config, err));
+    DT_CHECK(dt_run_dir_facts(r->dir, &f, err));
+    return dt_run_dir_write(r->dir, "plan.txt", print_plan, dt_run_largest_plan(r), err);
+}
+
+/* ---- before step 0 ---- */
+
+static dt_status check_one(
+    dt_run *r, size_t i, float *x, int32_t *labels, dt_measure *m, dt_err *err)
+{
+    const dt_planned *p = &r->s->planned[i];
+    r->rig.ready[i] = (dt_ready){.kind = p->kind, .n = p->n, .dense = p->dense};
+    DT_CHECK(dt_runner_add(r->rig.runner, p->program, p->plan, &r->rig.ready[i].id, err));
+    const dt_run_args a = {
+        .batch = {x, labels, p->n}, .step_samples = p->n, .hyper = {0.1f, 0.9f, 0.0f}};
+    if (dti_run_stop(r))
+        return DT_FAIL(err, DT_E_STOPPED, "stopped before the first step");
+    return dt_runner_check(r->rig.runner, r->rig.ready[i].id, &a, m, err);
+}
+
+/* Run each plan once in the patterned arena. */
+static dt_status check_plans(dt_run *r, dt_err *err)
+{
+    const double began = dt_cpu_seconds();
+    const dt_session *s = r->s;
+    r->rig.ready = dt_alloc(s->n_planned, sizeof *r->rig.ready);
+    const size_t sample = (size_t)dt_shape_sample(&s->graph->input);
+    const size_t most = (size_t)s->opts.train.batch;
+    float *x = dt_alloc(most * sample, sizeof *x);
+    int32_t *labels = dt_alloc(most * (size_t)dt_graph_labels(s->graph), sizeof *labels);
+    dt_status st = r->rig.ready == NULL || x == NULL || labels == NULL
+                       ? DT_FAIL(err, DT_E_NOMEM, "no memory to prepare the plans")
+                       : DT_OK;
+    for (size_t i = 0; i < s->n_planned && st == DT_OK; i++) {
+        dt_measure m;
+        r->rig.n = i + 1;
+        st = check_one(r, i, x, labels, &m, err);
+        if (st == DT_OK && m.peak > r->measured)
+            r->measured = m.peak;
+    }
+    dt_free(x);
+    dt_free(labels);
+    DT_CHECK(st);
+    dti_run_tell(r, "checked",
+        "%zu plans, each run once: no byte outside its tensors changed (%.1f s)", s->n_planned,
+        dt_cpu_seconds() - began);
+    return DT_OK;
+}
+
+dt_status dti_run_prepare(dt_run *r, dt_err *err)
+{
+    const dt_session *s = r->s;
+    DT_CHECK(check_plans(r, err));
+    for (int tier = DT_TIER_HOST; tier < DT_TIERS; tier++)
+        if (dt_runner_note(r->rig.runner, (dt_tier)tier) != NULL)
+            dti_run_tell(
+                r, dt_tier_name((dt_tier)tier), "%s", dt_runner_note(r->rig.runner, (dt_tier)tier));
+    dt_runner_reset_stats(r->rig.runner);
+    DT_CHECK(dt_runner_init(r->rig.runner, err));
+    if (r->from == NULL && s->opts.model.weights != NULL)
+        DT_CHECK(dt_weights_load(r->rig.runner, s->graph, s->map, s->opts.model.weights, err));
+    return r->goes_on ? dti_run_go_on(r, err) : DT_OK;
+}

@@ -1,0 +1,251 @@
+/* The course of a run: open, begin, train, end. */
+#include "session/run.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "engine/base/cpu.h"
+#include "engine/checkpoint/weights.h"
+#include "session/budget.h"
+#include "session/run/run_internal.h"
+
+enum { LINE_BYTES = 8192 };
+
+/* ---- the observer ---- */
+
+void dti_run_tell(dt_run *r, const char *label, const char *fmt, ...)
+{
+    char text[LINE_BYTES];
+    va_list ap;
+    if (r->observer.line == NULL)
+        return;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    r->observer.line(r->observer.self, label, text);
+}
+
+static void tell_line(void *self, const char *line)
+{
+    dti_run_tell(self, "resume", "%s", line);
+}
+
+dt_teller dti_run_teller(dt_run *r)
+{
+    return (dt_teller){r, tell_line};
+}
+
+bool dti_run_stop(const dt_run *r)
+{
+    return r->observer.stop != NULL && r->observer.stop(r->observer.self);
+}
+
+/* Samples left out by data.on_error = skip, each once. */
+static void tell_skips(dt_run *r)
+{
+    const char *text;
+    while ((text = dt_loader_skipped(r->feeds.train_loader, r->skips_told)) != NULL) {
+        dti_run_tell(r, "skipped", "%s", text);
+        r->skips_told++;
+    }
+}
+
+/* ---- what the loop reports ---- */
+
+static dt_status after_step(void *self, const dt_step_report *report, dt_err *err)
+{
+    (void)err;
+    dt_run *r = self;
+    dt_course *c = &r->course;
+    if (c->step == 0)
+        c->first_loss = report->loss;
+    c->step = report->step;
+    c->last_loss = report->loss;
+    c->samples += report->samples;
+    c->reruns += report->again;
+    dt_rate_add(&r->rate, report->samples, report->step_seconds);
+    tell_skips(r);
+    if (r->observer.step != NULL)
+        r->observer.step(r->observer.self, report);
+    dt_run_dir_step(r->dir, report);
+    return DT_OK;
+}
+
+/* The best so far, by what checkpoint.best names? */
+static void judge(dt_run *r, const dt_eval_report *report)
+{
+    const int by = r->s->opts.checkpoint.best;
+    const double v = by == DT_BEST_LOSS ? -report->loss : report->top1;
+    if (by == DT_BEST_OFF || !isfinite(v) || (r->course.best_step > 0 && !(v > r->course.best)))
+        return;
+    r->course.best = v;
+    r->course.best_step = report->step;
+    r->is_best = true;
+}
+
+static dt_status after_eval(void *self, const dt_eval_report *report, dt_err *err)
+{
+    (void)err;
+    dt_run *r = self;
+    dt_course *c = &r->course;
+    c->eval_step = report->step;
+    c->eval_epoch = report->epoch;
+    c->eval_samples = report->samples;
+    c->eval_loss = report->loss;
+    c->eval_top1 = report->top1;
+    c->eval_top5 = report->top5;
+    r->eval_pixels = report->pixels;
+    r->eval_mean_iou = report->mean_iou;
+    judge(r, report);
+    if (r->observer.eval != NULL)
+        r->observer.eval(r->observer.self, report);
+    dt_run_dir_eval(r->dir, report);
+    return DT_OK;
+}
+
+static dt_status at_point(void *self, const dt_train_point *p, dt_err *err)
+{
+    (void)p; /* the run has it */
+    (void)err;
+    dti_run_save_due(self);
+    return DT_OK;
+}
+
+static dt_status dump_gradients(void *self, dt_err *err)
+{
+    const dt_run *r = self;
+    const char *path = r->s->opts.train.dump_gradients;
+    return path == NULL ? DT_OK
+                        : dt_gradients_save(r->rig.runner, r->s->graph, r->s->map, path, err);
+}
+
+static bool stop_asked(void *self)
+{
+    return dti_run_stop(self);
+}
+
+/* ---- the run ---- */
+
+static void run_init(dt_run *r)
+{
+    r->saved_step = -1;
+    r->point.evaluated = true;
+}
+
+dt_status dt_run_open(
+    dt_run **out, const char *path, const char *const *sets, size_t n_sets, dt_err *err)
+{
+    dt_run *r = *out = dt_alloc(1, sizeof *r);
+    if (r == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a run");
+    run_init(r);
+    return dt_session_open(&r->s, path, sets, n_sets, err);
+}
+
+void dt_run_close(dt_run *r)
+{
+    if (r == NULL)
+        return;
+    dt_rig_close(&r->rig);
+    dt_rate_deinit(&r->rate);
+    dt_checkpoint_close(r->from);
+    dt_run_dir_close(r->dir);
+    dt_feeds_close(&r->feeds);
+    dt_session_close(r->s);
+    dt_free(r);
+}
+
+/* With the run directory open: what goes wrong now is written to its summary. */
+static dt_status begin_in_dir(dt_run *r, dt_err *err)
+{
+    DT_CHECK(dti_run_describe(r, err));
+    if (r->observer.ready != NULL)
+        DT_CHECK(r->observer.ready(r->observer.self, r, err));
+    r->begun = true;
+    dti_run_foresee_space(r);
+    return dti_run_prepare(r, err);
+}
+
+/* Everything that can be refused. */
+static dt_status check(dt_run *r, dt_err *err)
+{
+    dt_session *s = r->s;
+    DT_CHECK(dt_session_plan_run(s, false, 0, 0, err));
+    DT_CHECK(dt_session_check_run(s, false, err)); /* before any data is read */
+    DT_CHECK(dt_feeds_open(&r->feeds, s, err));
+    DT_CHECK(dt_session_plan_run(
+        s, r->feeds.eval_loader != NULL, r->feeds.last, r->feeds.eval_last, err));
+    DT_CHECK(dt_session_check_statistics(s, err));
+    DT_CHECK(dt_session_check_run(s, true, err));
+    return dti_facts_check(r, err);
+}
+
+dt_status dt_run_begin(dt_run *r, const dt_run_observer *o, dt_err *err)
+{
+    r->observer = o != NULL ? *o : (dt_run_observer){0};
+    if (!dt_rate_init(&r->rate))
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a run");
+    DT_CHECK(check(r, err));
+    DT_CHECK(dti_run_reserve(r, err)); /* a run that is refused leaves no folder */
+    if (dti_run_stop(r))
+        return DT_FAIL(err, DT_E_STOPPED, "stopped before the run began");
+    DT_CHECK(dti_run_open_dir(r, err));
+    const dt_status st = begin_in_dir(r, err);
+    return st == DT_OK ? st : dti_run_summarise(r, st, err);
+}
+
+dt_status dt_run_train(dt_run *r, int64_t until, dt_err *err)
+{
+    const dt_observer o = {.self = r,
+        .step = after_step,
+        .eval = after_eval,
+        .gradients = dump_gradients,
+        .point = at_point,
+        .stop = stop_asked};
+    const dt_train_job j = {.runner = r->rig.runner,
+        .map = r->s->map,
+        .opts = &r->s->opts.train,
+        .ready = r->rig.ready,
+        .n_ready = r->rig.n,
+        .feed = dt_loader_feed(r->feeds.train_loader),
+        .eval_feed = r->feeds.eval_loader != NULL ? dt_loader_feed(r->feeds.eval_loader) : NULL,
+        .steps = r->feeds.steps,
+        .until = until,
+        .steps_per_epoch = r->feeds.steps_per_epoch,
+        .point = &r->point,
+        .goes_on = r->goes_straight,
+        .observer = &o};
+    const double began = dt_cpu_seconds();
+    r->began_seconds = began - r->course.seconds;
+    const dt_status st = dt_train(&j, err);
+    r->goes_straight = st == DT_OK;
+    r->course.seconds = dt_cpu_seconds() - r->began_seconds;
+    tell_skips(r);
+    if (st == DT_E_DATA && r->s->opts.data.on_error == DT_ON_ERROR_FAIL)
+        (void)DT_FAIL(
+            err, st, "data.on_error = skip leaves out bad samples, data.max_skips of them");
+    return st;
+}
+
+/* A step that failed was discarded whole, so the weights are good, unless the failure is ours or
+ * the device's. */
+static dt_status save(dt_run *r, dt_status st, dt_err *err)
+{
+    if (st == DT_E_INTERNAL || st == DT_E_DEVICE)
+        return st;
+    const dt_status saved = dti_run_save_last(r, err);
+    if (st == DT_E_STOPPED && saved == DT_OK)
+        (void)DT_FAIL(err, st,
+            "saved; the same command with --resume '%s' goes on from step %" PRId64,
+            dt_run_dir_path(r->dir), r->point.step);
+    return st == DT_OK || (st == DT_E_STOPPED && saved != DT_OK) ? saved : st;
+}
+
+dt_status dt_run_end(dt_run *r, dt_status st, dt_err *err)
+{
+    return dti_run_summarise(r, save(r, st, err), err);
+}

@@ -1,0 +1,59 @@
+/* Inside a run: how its parts call each other. */
+#ifndef DT_SESSION_RUN_RUN_INTERNAL_H
+#define DT_SESSION_RUN_RUN_INTERNAL_H
+
+#include "session/run.h"
+
+/* A line for the observer. */
+void dti_run_tell(dt_run *r, const char *label, const char *fmt, ...) DT_PRINTF(3, 4);
+dt_teller dti_run_teller(dt_run *r); /* lines under "resume" */
+bool dti_run_stop(const dt_run *r);
+
+/* ---- prepare.c ---- */
+
+/* Reserve memory; a run that is refused until here leaves no folder. */
+dt_status dti_run_reserve(dt_run *r, dt_err *err) DT_NODISCARD;
+/* config.ini, env.json, plan.txt. */
+dt_status dti_run_describe(dt_run *r, dt_err *err) DT_NODISCARD;
+/* Run each plan once, then set the first weights, or those of the checkpoint. DT_E_STOPPED. */
+dt_status dti_run_prepare(dt_run *r, dt_err *err) DT_NODISCARD;
+
+/* ---- resume.c ---- */
+
+/* Open the run directory: a new one, or the one to go on with and the checkpoint there. Nothing has
+ * changed after a refusal. */
+dt_status dti_run_open_dir(dt_run *r, dt_err *err) DT_NODISCARD;
+/* Tidy what lies there, and put the checkpoint into the runner. */
+dt_status dti_run_go_on(dt_run *r, dt_err *err) DT_NODISCARD;
+
+/* ---- save.c ---- */
+
+/* A line when the run's checkpoints will not fit beside what is there. */
+void dti_run_foresee_space(dt_run *r);
+/* Save if it is time to; a failure is told, and the run goes on. */
+void dti_run_save_due(dt_run *r);
+/* At the end: a checkpoint of the last whole step, unless there is one, and its weights. */
+dt_status dti_run_save_last(dt_run *r, dt_err *err) DT_NODISCARD;
+
+/* ---- facts.c ---- */
+
+/* What a run is: keys and values, "train.batch" and "64". */
+typedef struct dti_facts {
+    size_t n, cap;
+    dt_fact *fact; /* texts are owned */
+} dti_facts;
+dt_status dti_facts_init(dti_facts *f, const dt_run *r, dt_err *err) DT_NODISCARD;
+void dti_facts_deinit(dti_facts *f);
+
+/* Before the run begins: DT_E_CONFIG when its checkpoints could not hold them. */
+dt_status dti_facts_check(const dt_run *r, dt_err *err) DT_NODISCARD;
+
+/* DT_E_CONFIG with a table when what must not change has changed; what may is told. */
+dt_status dti_facts_compare(dt_run *r, const dt_checkpoint *c, dt_err *err) DT_NODISCARD;
+
+/* ---- end.c ---- */
+
+/* What moving cost, when it cost much, and the summary. Gives @st, or what went wrong here. */
+dt_status dti_run_summarise(dt_run *r, dt_status st, dt_err *err) DT_NODISCARD;
+
+#endif

@@ -1,0 +1,126 @@
+/* When checkpoints are written, and which are kept. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/cpu.h"
+#include "engine/checkpoint/weights.h"
+#include "session/human.h"
+#include "session/run/run_internal.h"
+
+static dt_trained trained(const dt_run *r)
+{
+    return (dt_trained){r->rig.runner, r->s->graph, r->s->map};
+}
+
+/* Those kept, the one being written, the best, and the weights at the end. */
+void dti_run_foresee_space(dt_run *r)
+{
+    const dt_checkpoint_opts *o = &r->s->opts.checkpoint;
+    const dt_trained what = trained(r);
+    const bool some = o->every_steps > 0 || o->every_epochs > 0;
+    const uint64_t one = dt_checkpoint_bytes(&what);
+    const uint64_t n = some ? (uint64_t)o->keep_last + 2 + (o->best != DT_BEST_OFF) : 2;
+    char need[DT_HUMAN_BYTES];
+    uint64_t all;
+    if (__builtin_mul_overflow(n, one, &all))
+        all = UINT64_MAX;
+    if (dt_space_check(dt_run_dir_path(r->dir), all, NULL) != DT_OK)
+        dti_run_tell(r, "space", "too little for checkpoints, which take up to %s in '%s'",
+            dt_human_bytes(need, all), dt_run_dir_path(r->dir));
+}
+
+/* The numbers as they stand at r->point. */
+static dt_course course_now(dt_run *r)
+{
+    dt_course c = r->course;
+    c.step = r->point.step;
+    c.epoch = r->point.step / r->feeds.steps_per_epoch;
+    c.at = r->point.at;
+    c.evaluated = r->point.evaluated;
+    c.seconds = dt_cpu_seconds() - r->began_seconds;
+    c.skipped = r->began_skipped + dt_loader_feed(r->feeds.train_loader)->skipped;
+    return c;
+}
+
+static dt_status save_now(dt_run *r, dt_err *err)
+{
+    const dt_trained what = trained(r);
+    const dt_course c = course_now(r);
+    dti_facts f;
+    DT_CHECK(dti_facts_init(&f, r, err));
+    dt_run_dir_sync(r->dir);
+    const dt_status st = dt_checkpoint_save(
+        dt_run_dir_file(r->dir, DT_RUN_CHECKPOINTS), &what, &c, f.fact, f.n, err);
+    dti_facts_deinit(&f);
+    DT_CHECK(st);
+    r->saved_step = c.step;
+    r->saved_evaluated = r->point.evaluated;
+    return DT_OK;
+}
+
+/* Only after the new one is safe. What cannot be removed is told, and does no harm. */
+static void prune(dt_run *r)
+{
+    const dt_checkpoint_opts *o = &r->s->opts.checkpoint;
+    dt_err why = {0};
+    const int64_t best =
+        o->best != DT_BEST_OFF && r->course.best_step > 0 ? r->course.best_step : -1;
+    if (o->keep_last > 0 && dt_checkpoint_prune(dt_run_dir_file(r->dir, DT_RUN_CHECKPOINTS),
+                                o->keep_last, best, &why) != DT_OK)
+        dti_run_tell(
+            r, "saving", "an old checkpoint stays: %.*s", (int)strcspn(why.text, "\n"), why.text);
+}
+
+static bool is_due(const dt_run *r)
+{
+    const dt_checkpoint_opts *o = &r->s->opts.checkpoint;
+    const int64_t step = r->point.step, epoch = r->feeds.steps_per_epoch;
+    return r->is_best || (o->every_steps > 0 && step % o->every_steps == 0) ||
+           (o->every_epochs > 0 && step % epoch == 0 && step / epoch % o->every_epochs == 0);
+}
+
+void dti_run_save_due(dt_run *r)
+{
+    dt_err why = {0};
+    if (!is_due(r))
+        return;
+    r->is_best = false;
+    if (save_now(r, &why) == DT_OK) {
+        prune(r);
+        return;
+    }
+    dti_run_tell(r, "saving", "no checkpoint of step %" PRId64 ": %.*s", r->point.step,
+        (int)strcspn(why.text, "\n"), why.text);
+    if (r->saved_step >= 0)
+        dti_run_tell(r, "saving", "the run goes on; the checkpoint of step %" PRId64 " is kept",
+            r->saved_step);
+    else
+        dti_run_tell(r, "saving", "the run goes on, without any checkpoint so far");
+}
+
+/* Those of the last checkpoint, when it holds them: a second name for that file, which is written
+ * only where names cannot be given. */
+static dt_status save_weights(const dt_run *r, dt_err *err)
+{
+    char to[4096]; /* one name of the run directory is held at a time */
+    if (r->saved_step == r->point.step &&
+        snprintf(to, sizeof to, "%s", dt_run_dir_file(r->dir, DT_RUN_WEIGHTS)) < (int)sizeof to &&
+        dt_checkpoint_link_weights(
+            dt_run_dir_file(r->dir, DT_RUN_CHECKPOINTS), r->saved_step, to, NULL) == DT_OK)
+        return DT_OK;
+    return dt_weights_save(
+        r->rig.runner, r->s->graph, r->s->map, dt_run_dir_file(r->dir, DT_RUN_WEIGHTS), err);
+}
+
+dt_status dti_run_save_last(dt_run *r, dt_err *err)
+{
+    dt_status st = DT_OK;
+    if (r->saved_step != r->point.step || r->saved_evaluated != r->point.evaluated)
+        st = save_now(r, err);
+    if (st == DT_OK)
+        prune(r);
+    const dt_status weights = save_weights(r, err);
+    r->saved = weights == DT_OK;
+    return st != DT_OK ? st : weights;
+}

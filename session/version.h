@@ -1,0 +1,6 @@
+#ifndef DT_SESSION_VERSION_H
+#define DT_SESSION_VERSION_H
+
+#define DT_VERSION "0.1.0"
+
+#endif

@@ -1,0 +1,127 @@
+/* A run on stderr: its facts, the lines it tells, the steps, and what came of it. */
+#include "tools/train_show.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "memory/profile.h"
+
+/* ---- lines ---- */
+
+/* Lost when there is no memory for it: it is talk. */
+static void keep_line(dt_train_show *s, const char *label, const char *text)
+{
+    const size_t n = s->note != NULL ? strlen(s->note) : 0, more = strlen(text) + 16;
+    char *p = dt_realloc(s->note, n + more, 1);
+    if (p == NULL)
+        return;
+    snprintf(p + n, more, "%-9.12s %s\n", label, text);
+    s->note = p;
+}
+
+/* Above the progress; kept until there is one. */
+static void show_line(void *self, const char *label, const char *text)
+{
+    dt_train_show *s = self;
+    if (s->progress != NULL)
+        dt_progress_note(s->progress, "%-9s %s", label, text);
+    else
+        keep_line(s, label, text);
+}
+
+/* ---- facts ---- */
+
+static dt_status create_progress(dt_train_show *show, const dt_run *r, dt_err *err)
+{
+    const dt_session *s = r->s;
+    dt_usage u;
+    const dt_status st = dt_plan_usage(dt_run_largest_plan(r), &u, err);
+    dt_progress_facts f = {.model = s->graph->name,
+        .policy = s->opts.memory.policy,
+        .chosen_by = s->ladder,
+        .precision = dt_session_precision(s),
+        .device = dt_device_name(s->device),
+        .isa = dt_session_isa(s),
+        .data = r->feeds.note,
+        .run_dir = dt_run_dir_path(r->dir),
+        .moved = dt_run_dir_moved(r->dir),
+        .image = s->graph->input,
+        .tokens = dt_graph_tokens(s->graph),
+        .classes = s->graph->classes,
+        .pixels = dt_graph_counted(s->graph) > 0,
+        .parameters = dt_graph_parameters(s->graph),
+        .batch = s->opts.train.batch,
+        .micro_batch = s->opts.train.micro_batch,
+        .epochs = r->feeds.whole_epochs ? s->opts.train.epochs : 0,
+        .done = r->from != NULL ? dt_checkpoint_step(r->from) : 0,
+        .steps = r->feeds.steps,
+        .steps_per_epoch = r->feeds.steps_per_epoch,
+        .exact = dt_session_exact(s),
+        .threads = s->threads,
+        .planned = dt_session_peak(s),
+        .budget = s->opts.memory.device_budget,
+        .host_planned = dt_session_tier_peak(s, DT_TIER_HOST),
+        .disk_planned = dt_session_tier_peak(s, DT_TIER_DISK),
+        .eval = r->feeds.eval_note[0] != '\0' ? r->feeds.eval_note : NULL};
+    if (st == DT_OK) {
+        memcpy(f.role_bytes, u.bytes, sizeof f.role_bytes);
+        f.arena_other = u.unused;
+    }
+    dt_usage_deinit(&u);
+    DT_CHECK(st);
+    return dt_progress_create(&show->progress, &f, NULL, err);
+}
+
+static dt_status show_facts(void *self, const dt_run *r, dt_err *err)
+{
+    dt_train_show *s = self;
+    DT_CHECK(create_progress(s, r, err));
+    if (s->note != NULL) /* what was told before */
+        for (char *line = s->note, *end; (end = strchr(line, '\n')) != NULL; line = end + 1)
+            dt_progress_note(s->progress, "%.*s", (int)(end - line), line);
+    return DT_OK;
+}
+
+/* ---- steps ---- */
+
+static void show_step(void *self, const dt_step_report *report)
+{
+    const dt_train_show *s = self;
+    dt_progress_step(s->progress, report);
+}
+
+static void show_eval(void *self, const dt_eval_report *report)
+{
+    const dt_train_show *s = self;
+    dt_progress_eval(s->progress, report);
+}
+
+dt_run_observer dt_train_show_observer(dt_train_show *s)
+{
+    return (dt_run_observer){
+        .self = s, .line = show_line, .ready = show_facts, .step = show_step, .eval = show_eval};
+}
+
+/* ---- the end ---- */
+
+void dt_train_show_end(dt_train_show *s, const dt_run *r, dt_status st)
+{
+    dt_progress_result result = {.status = st,
+        .measured = r->measured,
+        .process_peak = r->process_peak,
+        .outside = r->outside,
+        .card = dt_device_driver(r->s->device) != NULL,
+        .files = r->saved ? DT_RUN_WEIGHTS ", metrics.jsonl, summary.json"
+                          : "metrics.jsonl, summary.json"};
+    if (s->progress == NULL)
+        return;
+    result.lost = dt_run_dir_lost(r->dir, &result.why);
+    dt_progress_finish(s->progress, &result);
+}
+
+void dt_train_show_deinit(dt_train_show *s)
+{
+    dt_progress_destroy(s->progress);
+    dt_free(s->note);
+}

@@ -1,0 +1,21 @@
+/* What `dnntrain CONFIG` shows of a run, on stderr. */
+#ifndef DT_TOOLS_TRAIN_SHOW_H
+#define DT_TOOLS_TRAIN_SHOW_H
+
+#include "session/run.h"
+#include "tools/progress.h"
+
+/* @note: lines told before the facts are shown, and the progress begins; NULL: none */
+typedef struct dt_train_show {
+    dt_progress *progress;
+    char *note;
+} dt_train_show;
+
+/* An observer that shows a run; stop is not set. */
+dt_run_observer dt_train_show_observer(dt_train_show *s);
+
+/* The last block of a run that went as @st says; nothing when none of it was shown. */
+void dt_train_show_end(dt_train_show *s, const dt_run *r, dt_status st);
+void dt_train_show_deinit(dt_train_show *s);
+
+#endif

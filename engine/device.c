@@ -160,3 +160,13 @@ dt_status dt_call_algorithms(const dt_call *c, const dt_layer_desc *desc, dt_dev
     DT_CHECK(kernels_for(desc, device, &k, err));
     return k->algorithms != NULL ? k->algorithms(c, a, err) : DT_OK;
 }
+
+dt_status dt_call_choice(const dt_call *c, const dt_layer_desc *desc, dt_device_kind device,
+    dt_choice *choice, dt_err *err)
+{
+    const dt_kernels *k;
+    choice->taken = NULL;
+    choice->n = 0;
+    DT_CHECK(kernels_for(desc, device, &k, err));
+    return k->impls != NULL ? dt_impl_choose(k->impls, c, choice, err) : DT_OK;
+}

@@ -8,7 +8,7 @@
 
 #include "engine/card.h"
 #include "engine/driver.h"
-#include "engine/kernels.h"
+#include "engine/implementations.h"
 
 typedef enum dt_device_kind { DT_CPU, DT_CUDA } dt_device_kind;
 
@@ -65,5 +65,8 @@ dt_status dt_call_facts(const dt_call *c, const dt_layer_desc *desc, dt_device_k
 /* The algorithms that can compute it; none when there is no choice. The same failures. */
 dt_status dt_call_algorithms(const dt_call *c, const dt_layer_desc *desc, dt_device_kind device,
     dt_algorithms *a, dt_err *err) DT_NODISCARD;
+/* Which of its implementations computes it, and why those before that one do not. */
+dt_status dt_call_choice(const dt_call *c, const dt_layer_desc *desc, dt_device_kind device,
+    dt_choice *choice, dt_err *err) DT_NODISCARD;
 
 #endif

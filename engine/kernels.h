@@ -140,6 +140,8 @@ typedef struct dt_args {
  * launch costs as much as a small op; allocates nothing. Default: run for each
  * @algorithms: those that can compute the op, whatever the limit; default: there is no choice. They
  * differ in bits and in what lives while the op runs, never in how parameters live
+ * @impls:   where there are several implementations: their list (engine/implementations.h), from
+ * which facts, create, run, destroy and algorithms are made
  */
 typedef struct dt_kernels {
     dt_status (*facts)(const dt_call *c, dt_facts *f, dt_err *err);
@@ -151,6 +153,7 @@ typedef struct dt_kernels {
     dt_status (*param_get)(const dt_call *c, int i, const void *lives, float *plain, dt_err *err);
     dt_status (*run_many)(const dt_call *const *c, const dt_args *a, int n, dt_err *err);
     dt_status (*algorithms)(const dt_call *c, dt_algorithms *a, dt_err *err);
+    const struct dt_impl *impls;
 } dt_kernels;
 
 #endif

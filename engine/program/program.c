@@ -161,3 +161,9 @@ dt_status dt_op_algorithms(const dt_program *p, const dt_op *op, dt_algorithms *
     const dt_call c = dt_op_call(p, op);
     return dt_call_algorithms(&c, op->desc, p->device, a, err);
 }
+
+dt_status dt_op_choice(const dt_program *p, const dt_op *op, dt_choice *choice, dt_err *err)
+{
+    const dt_call c = dt_op_call(p, op);
+    return dt_call_choice(&c, op->desc, p->device, choice, err);
+}

@@ -193,5 +193,8 @@ dt_call dt_op_call(const dt_program *p, const dt_op *op);
 dt_status dt_op_facts(const dt_program *p, const dt_op *op, dt_facts *f, dt_err *err) DT_NODISCARD;
 dt_status dt_op_algorithms(
     const dt_program *p, const dt_op *op, dt_algorithms *a, dt_err *err) DT_NODISCARD;
+/* Which implementation computes it, and why others do not. */
+dt_status dt_op_choice(
+    const dt_program *p, const dt_op *op, dt_choice *choice, dt_err *err) DT_NODISCARD;
 
 #endif

@@ -1,5 +1,7 @@
+/* 3 x 3 convolutions by AMX tiles. */
 #include "layers/blocked/amx_conv.h"
 
+#include <inttypes.h>
 #include <omp.h>
 #include <string.h>
 
@@ -39,9 +41,14 @@ static struct job job_of(const dt_amx_conv *s)
     return j;
 }
 
-bool dt_amx_conv_can(const dt_amx_conv *s)
+bool dt_amx_conv_can(const dt_amx_conv *s, dt_why *why)
 {
-    return (s->c == TILE || s->c % STEP == 0) && s->out % TILE == 0 && dt_amx_here();
+    if (s->c != TILE && s->c % STEP != 0)
+        return dt_refuse(
+            why, "%" PRId64 " channels, needs %d or a multiple of %d", s->c, (int)TILE, (int)STEP);
+    if (s->out % TILE != 0)
+        return dt_refuse(why, "%" PRId64 " channels, needs a multiple of %d", s->out, (int)TILE);
+    return dt_amx_here() || dt_refuse(why, "this processor has no AMX");
 }
 
 dt_amx_conv dt_amx_conv_turned(const dt_amx_conv *s)

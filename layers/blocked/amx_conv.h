@@ -6,6 +6,7 @@
 #define DT_LAYERS_BLOCKED_AMX_CONV_H
 
 #include "engine/dtype.h"
+#include "engine/implementations.h"
 
 /* Activations are NHWC. @pad: 0, 1 or 2; p = h + 2 pad - 2, so q */
 typedef struct dt_amx_conv {
@@ -13,7 +14,7 @@ typedef struct dt_amx_conv {
 } dt_amx_conv;
 
 /* Whether this machine and this kernel can: c is 16 or a multiple of 32, out a multiple of 16. */
-bool dt_amx_conv_can(const dt_amx_conv *s);
+bool dt_amx_conv_can(const dt_amx_conv *s, dt_why *why);
 
 /* The weight as the tiles want it: bytes, and making it from fp32 [3][3][in][out], for forward or,
  * turned, for backward-data. */

@@ -1,20 +1,33 @@
+/* The gradient of a weight by AMX tiles. */
 #include "layers/blocked/amx_weights.h"
+
+#include <inttypes.h>
 
 #include "layers/blocked/amx.h"
 #include "layers/blocked/amx_pack.h"
 #include "layers/cpu/team.h"
 
+enum { TILE = DT_AMX_TILE, MOST_KERNEL = 3 }; /* sums of all taps fit the cache */
+
+bool dt_amx_weights_can(const dt_amx_weights *a, dt_why *why)
+{
+    if (a->kernel > MOST_KERNEL)
+        return dt_refuse(why, "kernel %" PRId64 ", at most %d", a->kernel, (int)MOST_KERNEL);
+    if (a->c % TILE != 0 || a->out % TILE != 0)
+        return dt_refuse(why, "%" PRId64 " channels, needs a multiple of %d",
+            a->c % TILE != 0 ? a->c : a->out, (int)TILE);
+    return dt_amx_here() || dt_refuse(why, "this processor has no AMX");
+}
+
 #ifdef DT_AMX
 enum {
-    TILE = DT_AMX_TILE,
     STEP = DT_AMX_STEP,
     SIDE = 2 * TILE, /* channels of a block, of x and of dy: two tiles each, or one at the end */
     BLOCK = SIDE * SIDE,
-    VISIT = 8,       /* steps for one tap before the next: what they read stays near */
-    MOST_KERNEL = 3, /* sums of all taps fit the cache */
-    PARTS = 8,       /* of the batch, where each has sums of its own */
-    MOST_SUMS = 64,  /* blocks of sums, all taps counted, that such a part may have: 256 KiB */
-    GATHER = 48      /* steps, at least, that a part packs before it multiplies */
+    VISIT = 8,      /* steps for one tap before the next: what they read stays near */
+    PARTS = 8,      /* of the batch, where each has sums of its own */
+    MOST_SUMS = 64, /* blocks of sums, all taps counted, that such a part may have: 256 KiB */
+    GATHER = 48     /* steps, at least, that a part packs before it multiplies */
 };
 
 /* Sums are joined in blocks, [tap][SIDE][SIDE]. Either all samples are packed first and a task has
@@ -243,11 +256,6 @@ DT_CLONES static void join_task(const void *job, int64_t block)
     give(j, block, first);
 }
 
-bool dt_amx_weights_can(const dt_amx_weights *a)
-{
-    return a->kernel <= MOST_KERNEL && a->c % TILE == 0 && a->out % TILE == 0 && dt_amx_here();
-}
-
 void dt_amx_weights_run(
     const dt_amx_weights *a, const dt_bf16 *x, const dt_bf16 *dy, float *dw, bool add, void *work)
 {
@@ -270,12 +278,6 @@ void dt_amx_weights_run(
 }
 
 #else
-
-bool dt_amx_weights_can(const dt_amx_weights *a)
-{
-    (void)a;
-    return false;
-}
 
 size_t dt_amx_weights_work(const dt_amx_weights *a)
 {

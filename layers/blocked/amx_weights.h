@@ -6,6 +6,7 @@
 #define DT_LAYERS_BLOCKED_AMX_WEIGHTS_H
 
 #include "engine/dtype.h"
+#include "engine/implementations.h"
 
 /* One group, no dilation; p and q are the height and width of dy. */
 typedef struct dt_amx_weights {
@@ -13,7 +14,7 @@ typedef struct dt_amx_weights {
 } dt_amx_weights;
 
 /* Whether this machine and this kernel can. */
-bool dt_amx_weights_can(const dt_amx_weights *a);
+bool dt_amx_weights_can(const dt_amx_weights *a, dt_why *why);
 
 /* Bytes of scratch. */
 size_t dt_amx_weights_work(const dt_amx_weights *a);

@@ -1,5 +1,7 @@
+/* Backward-data of 1 x 1 convolutions as a product over pixels. */
 #include "layers/blocked/pixels.h"
 
+#include <inttypes.h>
 #include <omp.h>
 #include <string.h>
 
@@ -12,13 +14,24 @@ enum { PANEL = DT_DNNL_PANEL, DEPTH = 128, ROWS = 128, FOUR = 4 };
 
 /* Elsewhere the library is as fast: this wins where a weight is large and pixels are few, and where
  * one panel is all, so that dy is read once. */
-bool dt_pixels_serve(const dt_dnnl_problem *p)
+bool dt_pixels_accepts(const dt_dnnl_problem *p, dt_why *why)
 {
     enum { FEW_PIXELS = 7 * 7, LARGE = 1 << 20, TALL = 4 * PANEL };
     const bool large = p->c * p->out >= LARGE && p->p * p->q <= FEW_PIXELS;
     const bool tall = p->c == PANEL && p->out >= TALL && p->stride == 1;
-    return !p->fc && !p->bf16 && p->groups == 1 && p->kernel == 1 && p->pad == 0 &&
-           p->c % PANEL == 0 && p->out % PANEL == 0 && (large || tall);
+    if (p->fc || p->bf16)
+        return dt_refuse(why, "needs a convolution of fp32");
+    if (p->kernel != 1 || p->pad != 0)
+        return dt_refuse(
+            why, "kernel %" PRId64 ", padding %" PRId64 ", needs 1 and 0", p->kernel, p->pad);
+    if (p->groups != 1)
+        return dt_refuse(why, "%" PRId64 " groups, needs 1", p->groups);
+    if (p->c % PANEL != 0 || p->out % PANEL != 0)
+        return dt_refuse(why, "%" PRId64 " and %" PRId64 " channels, needs multiples of %d", p->c,
+            p->out, (int)PANEL);
+    if (!large && !tall)
+        return dt_refuse(why, "the weight is small, or pixels are many: the library is as fast");
+    return true;
 }
 
 struct job {

@@ -3,10 +3,11 @@
 #ifndef DT_LAYERS_BLOCKED_PIXELS_H
 #define DT_LAYERS_BLOCKED_PIXELS_H
 
+#include "engine/implementations.h"
 #include "layers/onednn/onednn.h"
 
 /* Whether the layer is one for this; the weight is then wanted as DT_DNNL_PANELS. */
-bool dt_pixels_serve(const dt_dnnl_problem *p);
+bool dt_pixels_accepts(const dt_dnnl_problem *p, dt_why *why);
 
 size_t dt_pixels_work(void); /* bytes of scratch, for the team of this moment */
 

@@ -1,47 +1,206 @@
+/* Convolutions on the processor: the library's, and kernels of ours where they are faster. */
 #include "layers/conv.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
+#include "engine/implementations.h"
 #include "layers/blocked/amx_conv.h"
 #include "layers/blocked/amx_weights.h"
-#include "layers/cpu/cpu.h"
 #include "layers/blocked/pixels.h"
-#include "layers/cpu/weighted.h"
 #include "layers/blocked/winograd.h"
+#include "layers/cpu/cpu.h"
+#include "layers/cpu/weighted.h"
 
-/* The gradient of the weight in bf16, by our own kernel where there is one. With one pixel a result
- * the library's product of matrices is as fast. */
-static bool by_amx(const dt_call *c, dt_amx_weights *s)
+/* Whether the layer is what kernels for dense 3 x 3 taps compute. */
+static bool three_by_three(const dt_call *c, dt_why *why)
+{
+    enum { MOST_PAD = 2 };
+    const dt_conv *o = c->node->opts;
+    if (o->kernel != 3)
+        return dt_refuse(why, "kernel %" PRId64 ", needs 3", o->kernel);
+    if (o->stride != 1)
+        return dt_refuse(why, "stride %" PRId64 ", needs 1", o->stride);
+    if (o->dilation != 1)
+        return dt_refuse(why, "dilation %" PRId64 ", needs 1", o->dilation);
+    if (o->groups != 1)
+        return dt_refuse(why, "%" PRId64 " groups, needs 1", o->groups);
+    if (o->pad > MOST_PAD)
+        return dt_refuse(why, "padding %" PRId64 ", at most %d", o->pad, (int)MOST_PAD);
+    return true;
+}
+
+/* --- Winograd's algorithm --- */
+
+static dt_winograd winograd_of(const dt_call *c)
 {
     const dt_conv *o = c->node->opts;
     const dt_shape x = dt_call_x(c), y = c->node->info.y;
-    *s = (dt_amx_weights){c->n, x.c, x.h, x.w, y.c, y.h, y.w, o->kernel, o->stride, o->pad};
-    return c->dtype == DT_BF16 && !o->bias && o->groups == 1 && o->dilation == 1 &&
-           !(o->kernel == 1 && o->stride == 1) && dt_amx_weights_can(s);
+    return (dt_winograd){c->n, x.h, x.w, x.c, y.h, y.w, y.c, o->pad};
 }
 
-/* Whether Winograd's algorithm is a way of the layer's besides the library's, which takes fewer
- * bytes and is slower. The rule knows the shape of one sample only, so every batch has the weight
- * in the same order. With few channels the transforms cost more than they save. */
-static bool has_winograd(const dt_call *c, dt_winograd *s)
+/* The rule knows the shape of one sample only, so every batch has the weight in the same order.
+ * With few channels the transforms cost more than they save. */
+static bool winograd_accepts(const dt_call *c, dt_why *why)
 {
     enum { LEAST = 64, WHOLE = 16 };
-    const dt_conv *o = c->node->opts;
-    const dt_shape x = dt_call_x(c), y = c->node->info.y;
-    *s = (dt_winograd){c->n, x.h, x.w, x.c, y.h, y.w, y.c, o->pad};
-    return c->dtype == DT_F32 && o->kernel == 3 && o->stride == 1 && o->dilation == 1 &&
-           o->groups == 1 && o->pad <= 2 && x.c >= LEAST && y.c >= LEAST && x.c % WHOLE == 0 &&
-           y.c % WHOLE == 0;
+    const int64_t in = dt_call_x(c).c, out = c->node->info.y.c, few = in < out ? in : out;
+    if (c->dtype != DT_F32)
+        return dt_refuse(why, "%s, needs fp32", dt_dtype_name(c->dtype));
+    if (!three_by_three(c, why))
+        return false;
+    if (few < LEAST)
+        return dt_refuse(why, "%" PRId64 " channels, needs %d", few, (int)LEAST);
+    if (in % WHOLE != 0 || out % WHOLE != 0)
+        return dt_refuse(why, "%" PRId64 " channels, needs a multiple of %d",
+            in % WHOLE != 0 ? in : out, (int)WHOLE);
+    return true;
 }
 
+static dt_status winograd_facts(const dt_call *c, dt_facts *f, dt_err *err)
+{
+    (void)err;
+    const dt_winograd s = winograd_of(c), turned = dt_winograd_turned(&s);
+    const bool data = c->form == DT_BACKWARD2;
+    snprintf(f->impl, sizeof f->impl, "winograd:2x2_3x3");
+    if (c->form == DT_BACKWARD) {
+        f->work_bytes = dt_winograd_gradient_work(&s);
+    } else if (c->form != DT_DERIVE_F && c->form != DT_DERIVE_B) {
+        f->work_bytes = dt_winograd_work(data ? &turned : &s);
+        f->derived_bytes = dt_winograd_weight_bytes(data ? &turned : &s);
+    }
+    return DT_OK;
+}
+
+static dt_status winograd_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
+{
+    (void)state;
+    const dt_winograd s = winograd_of(c), turned = dt_winograd_turned(&s);
+    const dt_conv *o = c->node->opts;
+    void *const *port = a->port;
+    switch (c->form) {
+    case DT_FORWARD:
+    case DT_CLONE:
+    case DT_EVAL:
+        dt_winograd_run(
+            &s, port[DT_X], port[DT_D], o->bias ? port[DT_P + 1] : NULL, port[DT_Y], port[DT_WORK]);
+        return DT_OK;
+    case DT_BACKWARD:
+        dt_winograd_gradient(&s, port[DT_X], port[DT_DY], port[DT_DP],
+            o->bias ? port[DT_DP + 1] : NULL, port[DT_WORK]);
+        return DT_OK;
+    case DT_BACKWARD2:
+        dt_winograd_run(&turned, port[DT_DY], port[DT_D + 1], NULL, port[DT_DX], port[DT_WORK]);
+        return DT_OK;
+    case DT_DERIVE_F:
+        dt_winograd_weight(&s, false, port[DT_P], port[DT_D]);
+        return DT_OK;
+    case DT_DERIVE_B:
+        dt_winograd_weight(&turned, true, port[DT_P], port[DT_D + 1]);
+        return DT_OK;
+    case DT_RESTORE: /* a gradient is never in another order */
+    case DT_UPDATE:
+    case DT_FORMS:
+        break;
+    }
+    return dt_weighted_no_form(c, err);
+}
+
+/* --- AMX tiles --- */
+
+static dt_amx_weights amx_weights_of(const dt_call *c)
+{
+    const dt_conv *o = c->node->opts;
+    const dt_shape x = dt_call_x(c), y = c->node->info.y;
+    return (dt_amx_weights){c->n, x.c, x.h, x.w, y.c, y.h, y.w, o->kernel, o->stride, o->pad};
+}
+
+/* The gradient of the weight. With one pixel a result the library's product of matrices is as fast.
+ */
+static bool amx_weights_accepts(const dt_call *c, dt_why *why)
+{
+    const dt_conv *o = c->node->opts;
+    const dt_amx_weights s = amx_weights_of(c);
+    if (c->dtype != DT_BF16)
+        return dt_refuse(why, "%s, needs bf16", dt_dtype_name(c->dtype));
+    if (o->bias)
+        return dt_refuse(why, "has a bias");
+    if (o->groups != 1)
+        return dt_refuse(why, "%" PRId64 " groups, needs 1", o->groups);
+    if (o->dilation != 1)
+        return dt_refuse(why, "dilation %" PRId64 ", needs 1", o->dilation);
+    if (o->kernel == 1 && o->stride == 1)
+        return dt_refuse(why, "one pixel a result: a product of matrices is as fast");
+    return dt_amx_weights_can(&s, why);
+}
+
+static dt_status amx_weights_facts(const dt_call *c, dt_facts *f, dt_err *err)
+{
+    (void)err;
+    const dt_amx_weights s = amx_weights_of(c);
+    snprintf(f->impl, sizeof f->impl, "amx");
+    f->work_bytes = dt_amx_weights_work(&s);
+    return DT_OK;
+}
+
+static dt_status amx_weights_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
+{
+    (void)state;
+    const dt_amx_weights s = amx_weights_of(c);
+    if (c->form != DT_BACKWARD) /* a gradient is never in another order */
+        return dt_weighted_no_form(c, err);
+    dt_amx_weights_run(&s, a->port[DT_X], a->port[DT_DY], a->port[DT_DP], false, a->port[DT_WORK]);
+    return DT_OK;
+}
+
+/* Backward-data as a convolution of dy. */
+static dt_amx_conv amx_data_of(const dt_call *c)
+{
+    const dt_conv *o = c->node->opts;
+    const dt_shape x = dt_call_x(c), y = c->node->info.y;
+    return dt_amx_conv_turned(&(dt_amx_conv){c->n, x.h, x.w, x.c, y.h, y.w, y.c, o->pad});
+}
+
+/* Forward the library's is as fast. The weight lives as amx_weights has it. */
+static bool amx_data_accepts(const dt_call *c, dt_why *why)
+{
+    const dt_amx_conv s = amx_data_of(c);
+    return amx_weights_accepts(c, why) && three_by_three(c, why) && dt_amx_conv_can(&s, why);
+}
+
+static dt_status amx_data_facts(const dt_call *c, dt_facts *f, dt_err *err)
+{
+    (void)err;
+    const dt_amx_conv s = amx_data_of(c);
+    snprintf(f->impl, sizeof f->impl, "amx");
+    if (c->form == DT_BACKWARD2) {
+        f->work_bytes = dt_amx_conv_work(&s);
+        f->derived_bytes = dt_amx_conv_weight_bytes(&s);
+    }
+    return DT_OK;
+}
+
+static dt_status amx_data_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
+{
+    (void)state, (void)err;
+    const dt_amx_conv s = amx_data_of(c);
+    void *const *port = a->port;
+    if (c->form == DT_DERIVE_B)
+        dt_amx_conv_weight(&s, true, port[DT_P], port[DT_D + 1]);
+    else
+        dt_amx_conv_run(&s, port[DT_DY], port[DT_D + 1], port[DT_DX], port[DT_WORK]);
+    return DT_OK;
+}
+
+/* --- the library --- */
+
+/* Kernels of ours that a layer may take want its weight to live by taps, whichever is chosen. */
 static dt_dnnl_problem problem(const dt_call *c)
 {
     const dt_conv *o = c->node->opts;
     const dt_shape x = dt_call_x(c), y = c->node->info.y;
-    dt_amx_weights amx;
-    dt_winograd s;
     return (dt_dnnl_problem){.bias = o->bias,
-        .taps = by_amx(c, &amx) || has_winograd(c, &s),
+        .taps = amx_weights_accepts(c, NULL) || winograd_accepts(c, NULL),
         .bf16 = c->dtype == DT_BF16,
         .groups = o->groups,
         .c = x.c,
@@ -56,186 +215,93 @@ static dt_dnnl_problem problem(const dt_call *c)
         .dilation = o->dilation};
 }
 
-static void winograd_facts(const dt_call *c, const dt_winograd *s, dt_facts *f)
+static dt_status library_facts(const dt_call *c, dt_facts *f, dt_err *err)
 {
-    const dt_winograd turned = dt_winograd_turned(s);
-    const bool data = c->form == DT_BACKWARD2;
-    *f = (dt_facts){0};
-    snprintf(f->impl, sizeof f->impl, "winograd:2x2_3x3");
-    if (c->form == DT_BACKWARD) {
-        f->work_bytes = dt_winograd_gradient_work(s);
-    } else if (c->form != DT_DERIVE_F && c->form != DT_DERIVE_B) {
-        f->work_bytes = dt_winograd_work(data ? &turned : s);
-        f->derived_bytes = dt_winograd_weight_bytes(data ? &turned : s);
-    }
+    const dt_dnnl_problem p = problem(c);
+    return dt_weighted_facts(&p, c, f, err);
 }
 
-static void winograd_run(const dt_call *c, const dt_winograd *s, const dt_args *a)
+static dt_status library_create(const dt_call *c, void **state, dt_err *err)
 {
-    const dt_winograd turned = dt_winograd_turned(s);
-    const dt_conv *o = c->node->opts;
-    void *const *port = a->port;
-    switch (c->form) {
-    case DT_FORWARD:
-    case DT_CLONE:
-    case DT_EVAL:
-        dt_winograd_run(
-            s, port[DT_X], port[DT_D], o->bias ? port[DT_P + 1] : NULL, port[DT_Y], port[DT_WORK]);
-        break;
-    case DT_BACKWARD:
-        dt_winograd_gradient(s, port[DT_X], port[DT_DY], port[DT_DP],
-            o->bias ? port[DT_DP + 1] : NULL, port[DT_WORK]);
-        break;
-    case DT_BACKWARD2:
-        dt_winograd_run(&turned, port[DT_DY], port[DT_D + 1], NULL, port[DT_DX], port[DT_WORK]);
-        break;
-    case DT_DERIVE_F:
-        dt_winograd_weight(s, false, port[DT_P], port[DT_D]);
-        break;
-    case DT_DERIVE_B:
-        dt_winograd_weight(&turned, true, port[DT_P], port[DT_D + 1]);
-        break;
-    case DT_RESTORE: /* a gradient is never in another order */
-    case DT_UPDATE:
-    case DT_FORMS:
-        DT_ASSERT(false);
-    }
+    const dt_dnnl_problem p = problem(c);
+    return dt_weighted_create(&p, c, state, err);
 }
 
-/* Backward-data in bf16 as a convolution of dy, by our own kernel: forward the library's is as
- * fast. The weight lives as its gradient by_amx does. */
-static bool by_amx_data(const dt_call *c, dt_amx_conv *s)
+/* --- a product over pixels --- */
+
+/* The library turns the weight for it. */
+static dt_dnnl_problem pixels_problem(const dt_call *c)
 {
-    const dt_conv *o = c->node->opts;
-    const dt_shape x = dt_call_x(c), y = c->node->info.y;
-    dt_amx_weights weights;
-    *s = dt_amx_conv_turned(&(dt_amx_conv){c->n, x.h, x.w, x.c, y.h, y.w, y.c, o->pad});
-    return (c->form == DT_BACKWARD2 || c->form == DT_DERIVE_B) && by_amx(c, &weights) &&
-           o->kernel == 3 && o->stride == 1 && o->pad <= 2 && dt_amx_conv_can(s);
+    dt_dnnl_problem p = problem(c);
+    p.panels = 1;
+    return p;
 }
 
-static void amx_data_facts(const dt_call *c, const dt_amx_conv *s, dt_facts *f)
+static bool pixels_accepts(const dt_call *c, dt_why *why)
 {
-    *f = (dt_facts){0};
-    snprintf(f->impl, sizeof f->impl, "amx");
+    const dt_dnnl_problem p = problem(c);
+    return dt_pixels_accepts(&p, why);
+}
+
+static dt_status pixels_facts(const dt_call *c, dt_facts *f, dt_err *err)
+{
+    const dt_dnnl_problem p = pixels_problem(c);
+    DT_CHECK(dt_weighted_facts(&p, c, f, err));
     if (c->form == DT_BACKWARD2) {
-        f->work_bytes = dt_amx_conv_work(s);
-        f->derived_bytes = dt_amx_conv_weight_bytes(s);
-    }
-}
-
-static void amx_data_run(const dt_call *c, const dt_amx_conv *s, const dt_args *a)
-{
-    void *const *port = a->port;
-    if (c->form == DT_DERIVE_B)
-        dt_amx_conv_weight(s, true, port[DT_P], port[DT_D + 1]);
-    else
-        dt_amx_conv_run(s, port[DT_DY], port[DT_D + 1], port[DT_DX], port[DT_WORK]);
-}
-
-/* Of a layer that has both. */
-static dt_status both(const dt_call *c, const dt_winograd *s, dt_algorithms *all, dt_err *err)
-{
-    const dt_dnnl_problem p = problem(c);
-    dt_facts f;
-    all->n = 0;
-    winograd_facts(c, s, &f);
-    dt_algorithms_add(all, f.impl, dt_facts_bytes(&f));
-    DT_CHECK(dt_weighted_facts(&p, c, &f, err));
-    dt_algorithms_add(all, f.impl, dt_facts_bytes(&f));
-    return DT_OK;
-}
-
-/* The ops that bring a weight into another layout go with those that they serve. */
-static dt_status algorithms(const dt_call *c, dt_algorithms *all, dt_err *err)
-{
-    dt_winograd s;
-    all->n = 0;
-    if (!has_winograd(c, &s) || c->form == DT_DERIVE_F || c->form == DT_DERIVE_B ||
-        c->form == DT_RESTORE)
-        return DT_OK;
-    return both(c, &s, all, err);
-}
-
-/* Whether Winograd's algorithm is the one within the op's workspace limit. */
-static dt_status by_winograd(const dt_call *c, dt_winograd *s, bool *yes, dt_err *err)
-{
-    dt_call served = *c;
-    dt_algorithms all;
-    *yes = has_winograd(c, s);
-    if (!*yes || c->workspace_limit == DT_LIMIT_ANY)
-        return DT_OK;
-    served.form = dt_direction_form(dt_form_direction(c->form));
-    DT_CHECK(both(&served, s, &all, err));
-    *yes = dt_algorithms_within(&all, c->workspace_limit) == 0;
-    return DT_OK;
-}
-
-static bool by_pixels(const dt_call *c, const dt_dnnl_problem *p)
-{
-    return c->form == DT_BACKWARD2 && dt_pixels_serve(p);
-}
-
-static dt_status facts(const dt_call *c, dt_facts *f, dt_err *err)
-{
-    const dt_dnnl_problem p = problem(c);
-    dt_winograd s;
-    dt_amx_weights amx;
-    dt_amx_conv data;
-    bool ours;
-    DT_CHECK(by_winograd(c, &s, &ours, err));
-    if (ours) {
-        winograd_facts(c, &s, f);
-    } else if (by_amx_data(c, &data)) {
-        amx_data_facts(c, &data, f);
-    } else if (c->form == DT_BACKWARD && by_amx(c, &amx)) {
-        *f = (dt_facts){.work_bytes = dt_amx_weights_work(&amx)};
-        snprintf(f->impl, sizeof f->impl, "amx");
-    } else {
-        DT_CHECK(dt_weighted_facts(&p, c, f, err));
-        if (by_pixels(c, &p)) {
-            f->work_bytes = dt_pixels_work();
-            snprintf(f->impl, sizeof f->impl, "pixels");
-        }
+        f->work_bytes = dt_pixels_work();
+        snprintf(f->impl, sizeof f->impl, "pixels");
     }
     return DT_OK;
 }
 
-/* Kernels of ours have no state. */
-static dt_status create(const dt_call *c, void **state, dt_err *err)
+static dt_status pixels_create(const dt_call *c, void **state, dt_err *err)
 {
-    const dt_dnnl_problem p = problem(c);
-    dt_winograd s;
-    dt_amx_weights amx;
-    dt_amx_conv data;
-    bool ours;
+    const dt_dnnl_problem p = pixels_problem(c);
     *state = NULL;
-    DT_CHECK(by_winograd(c, &s, &ours, err));
-    ours = ours || by_amx_data(c, &data) || by_pixels(c, &p) ||
-           (c->form == DT_BACKWARD && by_amx(c, &amx));
-    return ours ? DT_OK : dt_weighted_create(&p, c, state, err);
+    return c->form == DT_BACKWARD2 ? DT_OK : dt_weighted_create(&p, c, state, err);
 }
 
-static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
+static dt_status pixels_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
 {
     const dt_dnnl_problem p = problem(c);
-    dt_winograd s;
-    dt_amx_weights amx;
-    dt_amx_conv data;
-    if (state != NULL)
+    if (c->form != DT_BACKWARD2)
         return dt_weighted_run(c, state, a, err);
-    if (has_winograd(c, &s))
-        winograd_run(c, &s, a);
-    else if (by_amx_data(c, &data))
-        amx_data_run(c, &data, a);
-    else if (by_pixels(c, &p))
-        dt_pixels_run(
-            &p, c->n, a->port[DT_DY], a->port[DT_D + 1], a->port[DT_DX], a->port[DT_WORK]);
-    else if (by_amx(c, &amx))
-        dt_amx_weights_run(
-            &amx, a->port[DT_X], a->port[DT_DY], a->port[DT_DP], false, a->port[DT_WORK]);
+    dt_pixels_run(&p, c->n, a->port[DT_DY], a->port[DT_D + 1], a->port[DT_DX], a->port[DT_WORK]);
     return DT_OK;
 }
+
+/* Winograd's takes more bytes than the library, so a limit may forbid it. */
+static const dt_impl conv[] = {
+    {.name = "winograd",
+        .accepts = winograd_accepts,
+        .yields = true,
+        .facts = winograd_facts,
+        .run = winograd_run},
+    {.name = "amx",
+        .forms = DT_FORM_BIT(DT_BACKWARD2),
+        .accepts = amx_data_accepts,
+        .facts = amx_data_facts,
+        .run = amx_data_run},
+    {.name = "amx",
+        .forms = DT_FORM_BIT(DT_BACKWARD),
+        .accepts = amx_weights_accepts,
+        .facts = amx_weights_facts,
+        .run = amx_weights_run},
+    {.name = "pixels",
+        .forms = DT_FORM_BIT(DT_BACKWARD2),
+        .accepts = pixels_accepts,
+        .facts = pixels_facts,
+        .create = pixels_create,
+        .destroy = dt_weighted_destroy,
+        .run = pixels_run},
+    {.name = "oneDNN",
+        .facts = library_facts,
+        .create = library_create,
+        .destroy = dt_weighted_destroy,
+        .run = dt_weighted_run},
+    {0},
+};
+DT_IMPLS(conv);
 
 static dt_status param_bytes(const dt_call *c, int i, size_t *bytes, dt_err *err)
 {
@@ -256,12 +322,8 @@ static dt_status param_get(const dt_call *c, int i, const void *lives, float *pl
 }
 
 const dt_kernels dt_conv_cpu = {
-    .facts = facts,
-    .create = create,
-    .destroy = dt_weighted_destroy,
-    .run = run,
+    DT_BY_IMPLS(conv),
     .param_bytes = param_bytes,
     .param_put = param_put,
     .param_get = param_get,
-    .algorithms = algorithms,
 };

@@ -1,9 +1,11 @@
+/* Layers with a weight of the library's: which primitive or reorder an op is, and its weight's
+ * home.
+ */
 #include "layers/cpu/weighted.h"
 
 #include <string.h>
 
 #include "engine/base/alloc.h"
-#include "layers/blocked/pixels.h"
 
 /* One op: a primitive of one direction, or a reorder between two layouts. */
 typedef struct job {
@@ -24,7 +26,7 @@ static dt_dnnl_layout home(const dt_dnnl_problem *p, const dt_call *c)
 /* False for forms these layers do not have. */
 static bool find_job(const dt_dnnl_problem *p, const dt_call *c, job *j)
 {
-    const dt_dnnl_way data = dt_pixels_serve(p) ? DT_DNNL_PANELS : DT_DNNL_DATA;
+    const dt_dnnl_way data = p->panels ? DT_DNNL_PANELS : DT_DNNL_DATA;
     *j = (job){.from = home(p, c), .to = {.n = c->n}};
     switch (c->form) {
     case DT_FORWARD:
@@ -56,7 +58,7 @@ static bool find_job(const dt_dnnl_problem *p, const dt_call *c, job *j)
     return false;
 }
 
-static dt_status no_such_form(const dt_call *c, dt_err *err)
+dt_status dt_weighted_no_form(const dt_call *c, dt_err *err)
 {
     return DT_FAIL(err, DT_E_INTERNAL, "layer '%s' has no form %d", c->node->name, (int)c->form);
 }
@@ -67,7 +69,7 @@ dt_status dt_weighted_facts(const dt_dnnl_problem *p, const dt_call *c, dt_facts
     dt_dnnl_facts own, move;
     *f = (dt_facts){0};
     if (!find_job(p, c, &j))
-        return no_such_form(c, err);
+        return dt_weighted_no_form(c, err);
     dt_status st = j.reorder ? dt_dnnl_ask_reorder(p, j.from, j.to, &own, err)
                              : dt_dnnl_ask(p, j.to, &own, err);
     if (st == DT_OK && !j.reorder)
@@ -92,7 +94,7 @@ dt_status dt_weighted_create(const dt_dnnl_problem *p, const dt_call *c, void **
     dt_dnnl_op *op;
     *state = NULL;
     if (!find_job(p, c, &j))
-        return no_such_form(c, err);
+        return dt_weighted_no_form(c, err);
     DT_TRY(err,
         j.reorder ? dt_dnnl_create_reorder(&op, p, j.from, j.to, err)
                   : dt_dnnl_create(&op, p, j.to, err),

@@ -16,6 +16,9 @@ void dt_weighted_destroy(void *state);
 dt_status dt_weighted_run(
     const dt_call *c, void *state, const dt_args *a, dt_err *err) DT_NODISCARD;
 
+/* What an op says that the layer does not have: DT_E_INTERNAL. */
+dt_status dt_weighted_no_form(const dt_call *c, dt_err *err) DT_NODISCARD;
+
 /* Parameter i as it lives: its bytes, and its conversion from and to OIHW or [out, in]. Padding in
  * the library's layout becomes zero, and stays so under any elementwise optimizer. */
 dt_status dt_weighted_bytes(

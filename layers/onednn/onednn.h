@@ -31,9 +31,10 @@ enum { DT_DNNL_PANEL = 64 };
  * @p @q: output height and width
  * @dilation: 1 is a dense kernel
  * @bf16: 1: of values of bf16, else of fp32
- * @taps: 1: the weight lives as DT_DNNL_TAPS, which kernels of ours read and write */
+ * @taps: 1: the weight lives as DT_DNNL_TAPS, which kernels of ours read and write
+ * @panels: 1: backward-data reads it as DT_DNNL_PANELS, being a kernel of ours */
 typedef struct dt_dnnl_problem {
-    int64_t fc, bf16, bias, taps, groups, c, h, w, out, p, q, kernel, stride, pad, dilation;
+    int64_t fc, bf16, bias, taps, panels, groups, c, h, w, out, p, q, kernel, stride, pad, dilation;
 } dt_dnnl_problem;
 
 /* The layout of a weight that a direction wants (forward, data) or gives (weights) for n samples.

@@ -46,7 +46,7 @@ static memo_entry *memo_find(const memo_key *key)
             return e;
     }
 }
-_Static_assert(sizeof(memo_key) % 8 == 0 && sizeof(memo_key) == 20 * 8, "a key has no padding");
+_Static_assert(sizeof(memo_key) % 8 == 0 && sizeof(memo_key) == 21 * 8, "a key has no padding");
 
 static memo_entry *memo_keep(const memo_entry *answer)
 {

@@ -96,7 +96,7 @@ static void close_data(data *d)
 static void agrees_with_double_precision(void **state)
 {
     (void)state;
-    if (!dt_amx_weights_can(&rows[0]))
+    if (!dt_amx_weights_can(&rows[0], NULL))
         skip();
     for (size_t i = 0; i < DT_COUNT(rows); i++) {
         data d = open_data(&rows[i]);
@@ -116,7 +116,7 @@ static void agrees_with_double_precision(void **state)
 static void any_number_of_threads_gives_the_same_bits(void **state)
 {
     (void)state;
-    if (!dt_amx_weights_can(&rows[0]))
+    if (!dt_amx_weights_can(&rows[0], NULL))
         skip();
     for (size_t i = 0; i < DT_COUNT(rows); i++) {
         const dt_amx_weights *a = &rows[i];
@@ -136,13 +136,13 @@ static void channels_that_fill_no_tiles_are_refused(void **state)
     (void)state;
     dt_amx_weights a = rows[1];
     a.c = 40;
-    assert_false(dt_amx_weights_can(&a));
+    assert_false(dt_amx_weights_can(&a, NULL));
     a = rows[1];
     a.out = 24;
-    assert_false(dt_amx_weights_can(&a));
+    assert_false(dt_amx_weights_can(&a, NULL));
     a = rows[1];
     a.kernel = 5;
-    assert_false(dt_amx_weights_can(&a));
+    assert_false(dt_amx_weights_can(&a, NULL));
 }
 
 DT_TEST_GROUP(amx_weights)

@@ -25,8 +25,8 @@ typedef struct dt_tile {
 typedef void dt_tile_fn(const dt_tile *t);
 dt_tile_fn *dt_tile_best(void);
 
-/* For factors that may be rounded to bf16: with AMX, of which one is turned or has step 1;
- * elsewhere the fastest above. Sums are fp32, in another order than those. */
+/* For factors that may be rounded to bf16, of which one is turned or has step 1: with AMX; NULL
+ * without. Sums are fp32, in another order than those. */
 dt_tile_fn *dt_tile_bf16(void);
 
 #endif

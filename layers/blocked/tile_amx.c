@@ -186,14 +186,14 @@ static void product_amx(const dt_tile *t)
 
 dt_tile_fn *dt_tile_bf16(void)
 {
-    return dt_amx_here() && __builtin_cpu_supports("avx512bf16") ? product_amx : dt_tile_best();
+    return dt_amx_here() && __builtin_cpu_supports("avx512bf16") ? product_amx : NULL;
 }
 
 #else
 
 dt_tile_fn *dt_tile_bf16(void)
 {
-    return dt_tile_best();
+    return NULL;
 }
 
 #endif

@@ -1,4 +1,5 @@
-#include "layers/cpu/attention_parts.h"
+/* Attention backward, of both kinds. */
+#include "layers/cpu/attention_tasks.h"
 
 #include <string.h>
 
@@ -9,7 +10,7 @@
  * the saved logarithm of the sum; the naive one has kept them. */
 enum { T = DT_TILE };
 
-int64_t dti_attention_backward_room(const dt_attend *j)
+int64_t dti_backward_room(const dti_attend *j)
 {
     return 2 * j->d * T + 3 * T * j->pad + 2 * T * T + j->tiles * T * (3 * j->pad + 1);
 }
@@ -38,11 +39,11 @@ DT_CLONES static void multiply_rows(
     }
 }
 
-static void load_queries(const dt_head *h, const keys *k)
+static void load_queries(const dti_head *h, const keys *k)
 {
-    const dt_attend *j = h->j;
-    const dt_rows q = dti_part_of(h, DT_X, 0), y = dti_whole_of(h, DT_Y),
-                  dy = dti_whole_of(h, DT_DY);
+    const dti_attend *j = h->j;
+    const dti_rows q = dti_part_of(h, DT_X, 0), y = dti_whole_of(h, DT_Y),
+                   dy = dti_whole_of(h, DT_DY);
     dti_load_rows(j, &q, 0, j->t, j->scale, k->q);
     dti_load_rows(j, &dy, 0, j->t, 1, k->dy);
     for (int64_t at = 0; at < j->t; at += T) {
@@ -91,9 +92,9 @@ static void mask_queries(const keys *k, int64_t n, bool diagonal)
     }
 }
 
-static void backward_tile(const dt_head *h, const keys *k, int64_t first, bool naive)
+static void backward_tile(const dti_head *h, const keys *k, int64_t first, bool naive)
 {
-    const dt_attend *j = h->j;
+    const dti_attend *j = h->j;
     const int64_t n = dti_left(j, first), pad = j->pad, row = (h->sample * j->heads + h->h) * j->t;
     const float *q = k->q + first * pad, *dy = k->dy + first * pad, *s = j->a->port[DT_S];
     j->product(&(dt_tile){.a = dy,
@@ -151,13 +152,13 @@ static void backward_tile(const dt_head *h, const keys *k, int64_t first, bool n
         .add = true});
 }
 
-static void backward_keys(const dt_head *h, keys *k, bool naive)
+static void backward_keys(const dti_head *h, keys *k, bool naive)
 {
-    const dt_attend *j = h->j;
+    const dti_attend *j = h->j;
     const int64_t first = k->tile * T;
     const size_t bytes = (size_t)(T * j->pad) * sizeof(float);
-    const dt_rows xk = dti_part_of(h, DT_X, 1), xv = dti_part_of(h, DT_X, 2);
-    const dt_rows dxk = dti_part_of(h, DT_DX, 1), dxv = dti_part_of(h, DT_DX, 2);
+    const dti_rows xk = dti_part_of(h, DT_X, 1), xv = dti_part_of(h, DT_X, 2);
+    const dti_rows dxk = dti_part_of(h, DT_DX, 1), dxv = dti_part_of(h, DT_DX, 2);
     k->n = dti_left(j, first);
     dti_load_turned(j, &xk, first, 1, k->k, T, k->rows);
     dti_load_turned(j, &xv, first, 1, k->v, T, k->rows);
@@ -170,9 +171,9 @@ static void backward_keys(const dt_head *h, keys *k, bool naive)
     dti_store_rows(j, &dxv, first, k->n, k->dv, NULL, 1);
 }
 
-static void backward(const dt_attend *j, int64_t i, bool naive)
+static void backward(const dti_attend *j, int64_t i, bool naive)
 {
-    dt_head h = dti_head_of(j, i);
+    dti_head h = dti_head_of(j, i);
     const int64_t all = j->tiles * T;
     keys k = {.k = dti_take(&h.work, j->d * T), .v = dti_take(&h.work, j->d * T)};
     k.rows = dti_take(&h.work, T * j->pad);
@@ -184,7 +185,7 @@ static void backward(const dt_attend *j, int64_t i, bool naive)
     k.dy = dti_take(&h.work, all * j->pad);
     k.dq = dti_take(&h.work, all * j->pad);
     k.delta = dti_take(&h.work, all);
-    const dt_rows dxq = dti_part_of(&h, DT_DX, 0);
+    const dti_rows dxq = dti_part_of(&h, DT_DX, 0);
     load_queries(&h, &k);
     for (k.tile = 0; k.tile < j->tiles; k.tile++)
         backward_keys(&h, &k, naive);

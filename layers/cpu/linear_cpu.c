@@ -1,17 +1,21 @@
+/* The linear layer on the processor: a product of matrices of ours in fp32, the library's inner
+ * product in bf16. */
 #include "layers/linear.h"
 
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/implementations.h"
 #include "layers/cpu/cpu.h"
 #include "layers/blocked/product.h"
 #include "layers/cpu/weighted.h"
 
-/* In fp32 the layer is a product of matrices of ours, on the weight as it lies, [out, in]; in bf16
- * the library's inner product, with the weight in layouts of its own. */
-static bool ours(const dt_call *c)
+/* --- our product --- */
+
+/* It takes the weight as it lies, [out, in]; the library wants layouts of its own. */
+static bool product_accepts(const dt_call *c, dt_why *why)
 {
-    return c->dtype == DT_F32;
+    return c->dtype == DT_F32 || dt_refuse(why, "%s, needs fp32", dt_dtype_name(c->dtype));
 }
 
 /* What a form computes, but for where its operands lie. */
@@ -26,8 +30,18 @@ static dt_product product_of(const dt_call *c, int64_t n_rows)
     return (dt_product){n_rows, out, in, .a = {.row = in, .step = 1}, .b = {NULL, 1, in}};
 }
 
-static void multiply(const dt_call *c, const dt_args *a)
+static dt_status product_facts(const dt_call *c, dt_facts *f, dt_err *err)
 {
+    (void)err;
+    const dt_shape x = dt_call_x(c);
+    const dt_product p = product_of(c, c->n * x.h * x.w);
+    *f = (dt_facts){.work_bytes = dt_product_bytes(p.m, p.n), .impl = "product"};
+    return DT_OK;
+}
+
+static dt_status product_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
+{
+    (void)state, (void)err;
     const dt_linear *o = c->node->opts;
     const dt_shape x = dt_call_x(c);
     dt_product p = product_of(c, a->n * x.h * x.w);
@@ -49,7 +63,10 @@ static void multiply(const dt_call *c, const dt_args *a)
         p.c = a->port[DT_Y];
     }
     dt_product_run(&p);
+    return DT_OK;
 }
+
+/* --- the library --- */
 
 /* To the library every position of a sequence is a sample of its own. */
 static dt_dnnl_problem problem(const dt_call *c)
@@ -79,31 +96,37 @@ static dt_call rows(const dt_call *c)
     return r;
 }
 
-static dt_status facts(const dt_call *c, dt_facts *f, dt_err *err)
+static dt_status library_facts(const dt_call *c, dt_facts *f, dt_err *err)
 {
     const dt_dnnl_problem p = problem(c);
     const dt_call r = rows(c);
-    if (!ours(c))
-        return dt_weighted_facts(&p, &r, f, err);
-    const dt_product m = product_of(c, r.n);
-    *f = (dt_facts){.work_bytes = dt_product_bytes(m.m, m.n), .impl = "product"};
-    return DT_OK;
+    return dt_weighted_facts(&p, &r, f, err);
 }
 
-static dt_status create(const dt_call *c, void **state, dt_err *err)
+static dt_status library_create(const dt_call *c, void **state, dt_err *err)
 {
     const dt_dnnl_problem p = problem(c);
     const dt_call r = rows(c);
-    *state = NULL;
-    return ours(c) ? DT_OK : dt_weighted_create(&p, &r, state, err);
+    return dt_weighted_create(&p, &r, state, err);
 }
 
-static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
+static const dt_impl linear[] = {
+    {.name = "product", .accepts = product_accepts, .facts = product_facts, .run = product_run},
+    {.name = "oneDNN",
+        .facts = library_facts,
+        .create = library_create,
+        .destroy = dt_weighted_destroy,
+        .run = dt_weighted_run},
+    {0},
+};
+DT_IMPLS(linear);
+
+/* --- the parameters --- */
+
+/* As our product has it, or as the library likes it. */
+static bool lives_plain(const dt_call *c)
 {
-    if (!ours(c))
-        return dt_weighted_run(c, state, a, err);
-    multiply(c, a);
-    return DT_OK;
+    return product_accepts(c, NULL);
 }
 
 static size_t plain_bytes(const dt_call *c, int i)
@@ -116,7 +139,7 @@ static dt_status param_bytes(const dt_call *c, int i, size_t *bytes, dt_err *err
     const dt_dnnl_problem p = problem(c);
     const dt_call r = rows(c);
     *bytes = plain_bytes(c, i);
-    return ours(c) ? DT_OK : dt_weighted_bytes(&p, &r, i, bytes, err);
+    return lives_plain(c) ? DT_OK : dt_weighted_bytes(&p, &r, i, bytes, err);
 }
 
 /* From and to [out, in]. */
@@ -124,7 +147,7 @@ static dt_status put(const dt_call *c, int i, const float *plain, void *lives, d
 {
     const dt_dnnl_problem p = problem(c);
     const dt_call r = rows(c);
-    if (!ours(c))
+    if (!lives_plain(c))
         return dt_weighted_put(&p, &r, i, plain, lives, err);
     memcpy(lives, plain, plain_bytes(c, i));
     return DT_OK;
@@ -134,7 +157,7 @@ static dt_status get(const dt_call *c, int i, const void *lives, float *plain, d
 {
     const dt_dnnl_problem p = problem(c);
     const dt_call r = rows(c);
-    if (!ours(c))
+    if (!lives_plain(c))
         return dt_weighted_get(&p, &r, i, lives, plain, err);
     memcpy(plain, lives, plain_bytes(c, i));
     return DT_OK;
@@ -189,10 +212,7 @@ static dt_status param_get(const dt_call *c, int i, const void *lives, float *pl
 }
 
 const dt_kernels dt_linear_cpu = {
-    .facts = facts,
-    .create = create,
-    .destroy = dt_weighted_destroy,
-    .run = run,
+    DT_BY_IMPLS(linear),
     .param_bytes = param_bytes,
     .param_put = param_put,
     .param_get = param_get,

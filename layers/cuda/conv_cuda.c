@@ -1,8 +1,10 @@
+/* Convolutions on the card: an engine of cuDNN's, or where it has none ours from the definition. */
 #include "layers/conv.h"
 
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/implementations.h"
 #include "layers/cuda/conv_direct.h"
 #include "layers/cpu/cpu.h"
 #include "layers/cudnn/cudnn_cuda.h"
@@ -81,7 +83,17 @@ static size_t conv_work(const dt_call *c, size_t engine)
     return engine > sums ? engine : sums;
 }
 
-static dt_status conv_facts(const dt_call *c, dt_facts *f, dt_err *err)
+/* Where the library cannot be asked, facts says so. */
+static bool cudnn_accepts(const dt_call *c, dt_why *why)
+{
+    const dt_cudnn_problem p = conv_problem(c, conv_way_of(c->form));
+    dt_cudnn_facts f;
+    if (dt_cudnn_ask(&p, conv_limit(c), &f, NULL) != DT_OK || !f.direct)
+        return true;
+    return dt_refuse(why, "has no engine that is allowed");
+}
+
+static dt_status convolution_facts(const dt_call *c, dt_facts *f, dt_err *err)
 {
     *f = (dt_facts){.impl = "narrow"};
     if (dt_cuda_derives(c))
@@ -96,7 +108,7 @@ static dt_status conv_facts(const dt_call *c, dt_facts *f, dt_err *err)
 }
 _Static_assert(sizeof((dt_facts){0}.impl) == sizeof((dt_cudnn_facts){0}.impl), "copied whole");
 
-static dt_status conv_algorithms(const dt_call *c, dt_algorithms *all, dt_err *err)
+static dt_status cudnn_algorithms(const dt_call *c, dt_algorithms *all, dt_err *err)
 {
     dt_algorithms engines;
     all->n = 0;
@@ -111,83 +123,67 @@ static dt_status conv_algorithms(const dt_call *c, dt_algorithms *all, dt_err *e
     return DT_OK;
 }
 
-/* @op: NULL where no engine is allowed */
-typedef struct conv_state {
-    dt_cudnn_problem p;
-    dt_cudnn_op *op;
-} conv_state;
-
-static void conv_destroy(void *state)
+static void cudnn_destroy(void *state)
 {
-    conv_state *s = state;
-    if (s == NULL)
-        return;
-    dt_cudnn_destroy(s->op);
-    dt_free(s);
+    dt_cudnn_destroy(state);
 }
 
-static dt_status conv_create(const dt_call *c, void **state, dt_err *err)
+static dt_status cudnn_create(const dt_call *c, void **state, dt_err *err)
 {
+    dt_cudnn_op *op = NULL;
     *state = NULL;
     if (dt_cuda_derives(c))
         return DT_OK;
-    dt_cudnn_facts f;
-    conv_state *s = dt_alloc(1, sizeof *s);
-    if (s == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "layer '%s': no memory to prepare it", c->node->name);
-    s->p = conv_problem(c, conv_way_of(c->form));
-    dt_status st = dt_cudnn_ask(&s->p, conv_limit(c), &f, err);
-    if (st == DT_OK && !f.direct)
-        st = dt_cudnn_create(&s->op, &s->p, conv_limit(c), err);
-    if (st != DT_OK) {
-        conv_destroy(s);
-        DT_TRY(err, st, "layer '%s'", c->node->name);
-    }
-    *state = s;
+    const dt_cudnn_problem p = conv_problem(c, conv_way_of(c->form));
+    DT_TRY(err, dt_cudnn_create(&op, &p, conv_limit(c), err), "layer '%s'", c->node->name);
+    *state = op;
     return DT_OK;
 }
 
+/* @op: the library's; NULL: ours. */
 static dt_status convolve(
-    const conv_state *s, const dt_args *a, const dt_cudnn_bytes *b, dt_err *err)
+    const dt_call *c, const dt_cudnn_op *op, const dt_args *a, const dt_cudnn_bytes *b, dt_err *err)
 {
-    return s->op != NULL ? dt_cudnn_run(s->op, a->queue, b, err)
-                         : dt_conv_direct(&s->p, a->queue, b, err);
+    const dt_cudnn_problem p = conv_problem(c, conv_way_of(c->form));
+    return op != NULL ? dt_cudnn_run(op, a->queue, b, err) : dt_conv_direct(&p, a->queue, b, err);
 }
 
-static dt_status conv_forward(const dt_call *c, const conv_state *s, const dt_args *a, dt_err *err)
+static dt_status conv_forward(
+    const dt_call *c, const dt_cudnn_op *op, const dt_args *a, dt_err *err)
 {
     const dt_conv *o = c->node->opts;
     const dt_cudnn_bytes b = {a->port[DT_X], a->port[DT_Y], a->port[DT_D], a->port[DT_WORK]};
-    DT_CHECK(convolve(s, a, &b, err));
+    DT_CHECK(convolve(c, op, a, &b, err));
     if (!o->bias)
         return DT_OK;
     return dt_cuda_add_bias(a->queue, c->dtype, b.y, a->port[DT_P + 1], conv_rows(c), o->out, err);
 }
 
 static dt_status conv_backward_weights(
-    const dt_call *c, const conv_state *s, const dt_args *a, dt_err *err)
+    const dt_call *c, const dt_cudnn_op *op, const dt_args *a, dt_err *err)
 {
     const dt_conv *o = c->node->opts;
     const dt_cudnn_bytes b = {a->port[DT_X], a->port[DT_DY], a->port[DT_DP], a->port[DT_WORK]};
-    DT_CHECK(convolve(s, a, &b, err));
+    DT_CHECK(convolve(c, op, a, &b, err));
     if (!o->bias)
         return DT_OK;
     return dt_cuda_columns(
         a->queue, c->dtype, b.y, conv_rows(c), o->out, a->port[DT_DP + 1], b.work, err);
 }
 
-static dt_status conv_run_form(const dt_call *c, const conv_state *s, const dt_args *a, dt_err *err)
+static dt_status conv_run_form(
+    const dt_call *c, const dt_cudnn_op *op, const dt_args *a, dt_err *err)
 {
     DT_ASSERT(a->n == c->n);
     if (dt_cuda_derives(c))
         return dt_cuda_narrow(a->queue, a->port[c->form == DT_DERIVE_F ? DT_D : DT_D + 1],
             a->port[DT_P], conv_weights(c), err);
     if (c->form == DT_BACKWARD)
-        return conv_backward_weights(c, s, a, err);
+        return conv_backward_weights(c, op, a, err);
     if (c->form != DT_BACKWARD2)
-        return conv_forward(c, s, a, err);
+        return conv_forward(c, op, a, err);
     const dt_cudnn_bytes b = {a->port[DT_DX], a->port[DT_DY], a->port[DT_D + 1], a->port[DT_WORK]};
-    return convolve(s, a, &b, err);
+    return convolve(c, op, a, &b, err);
 }
 
 static dt_status conv_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
@@ -195,6 +191,19 @@ static dt_status conv_run(const dt_call *c, void *state, const dt_args *a, dt_er
     DT_TRY(err, conv_run_form(c, state, a, err), "layer '%s'", c->node->name);
     return DT_OK;
 }
+
+static const dt_impl conv[] = {
+    {.name = "cuDNN",
+        .accepts = cudnn_accepts,
+        .facts = convolution_facts,
+        .create = cudnn_create,
+        .destroy = cudnn_destroy,
+        .run = conv_run,
+        .algorithms = cudnn_algorithms},
+    {.name = "direct", .facts = convolution_facts, .run = conv_run},
+    {0},
+};
+DT_IMPLS(conv);
 
 static dt_status conv_param_put(
     const dt_call *c, int i, const float *plain, void *lives, dt_err *err)
@@ -221,11 +230,7 @@ static dt_status conv_param_get(
 }
 
 const dt_kernels dt_conv_cuda = {
-    .facts = conv_facts,
-    .create = conv_create,
-    .destroy = conv_destroy,
-    .run = conv_run,
+    DT_BY_IMPLS(conv),
     .param_put = conv_param_put,
     .param_get = conv_param_get,
-    .algorithms = conv_algorithms,
 };

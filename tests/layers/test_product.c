@@ -133,6 +133,8 @@ static void a_tile_is_its_definition(void **state)
         {1, 16, 1}, {64, 64, 64}, {33, 48, 31}, {64, 80, 65}, {65, 16, 130}, {17, 208, 96}};
     dt_tile_fn *const fns[] = {dt_tile_best(), dt_tile_bf16()};
     for (size_t s = 0; s < 8 * DT_COUNT(tiles); s++) {
+        if (fns[s >> 2 & 1] == NULL)
+            continue; /* no AMX here */
         const struct sizes z = tiles[s / 8];
         const int64_t row = z.n + GAP;
         const bool turned = s & 1, add = s & 2;

@@ -422,7 +422,12 @@ static void run_typed(typed *t, dt_form_kind form)
     memcpy(a.port, t->port, sizeof a.port);
     a.port[DT_WORK] = malloc(f.work_bytes + 1);
     assert_non_null(a.port[DT_WORK]);
-    assert_ok(k->run(&t->c, NULL, &a, &err), &err);
+    void *op = NULL;
+    if (k->create != NULL)
+        assert_ok(k->create(&t->c, &op, &err), &err);
+    assert_ok(k->run(&t->c, op, &a, &err), &err);
+    if (k->destroy != NULL)
+        k->destroy(op);
     free(a.port[DT_WORK]);
 }
 

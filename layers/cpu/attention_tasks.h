@@ -1,8 +1,8 @@
 /* What the kernels of attention share. Work is done on tiles of 64 positions, copied into scratch
  * as fp32: rows of a head's channels, padded to whole vectors, or turned, so that positions lie in
  * the lanes. No sum runs across tasks, so the bits do not depend on the team. */
-#ifndef DT_LAYERS_CPU_ATTENTION_PARTS_H
-#define DT_LAYERS_CPU_ATTENTION_PARTS_H
+#ifndef DT_LAYERS_CPU_ATTENTION_TASKS_H
+#define DT_LAYERS_CPU_ATTENTION_TASKS_H
 
 #include "engine/kernels.h"
 #include "layers/cpu/team.h"
@@ -13,55 +13,55 @@
  * @tiles: of positions
  * @room:  floats of scratch a thread has
  * @scale: of scores */
-typedef struct dt_attend {
+typedef struct dti_attend {
     const dt_args *a;
     dt_dtype type;
     bool causal;
     int64_t t, c, d, pad, heads, tiles, room;
     float scale;
     dt_tile_fn *product;
-} dt_attend;
+} dti_attend;
 
 /* One head of one sample, with the scratch of the task's thread. */
-typedef struct dt_head {
-    const dt_attend *j;
+typedef struct dti_head {
+    const dti_attend *j;
     int64_t sample, h;
     float *work;
-} dt_head;
+} dti_head;
 
 /* A matrix of positions by channels of a head: its first element, and the distance of positions. */
-typedef struct dt_rows {
+typedef struct dti_rows {
     void *p;
     int64_t at, row;
-} dt_rows;
+} dti_rows;
 
 /* Head i of the batch. */
-dt_head dti_head_of(const dt_attend *j, int64_t i);
+dti_head dti_head_of(const dti_attend *j, int64_t i);
 
 /* Part 0, 1, 2 (q, k, v) of what has three; a head of what has one. */
-dt_rows dti_part_of(const dt_head *h, int port, int part);
-dt_rows dti_whole_of(const dt_head *h, int port);
+dti_rows dti_part_of(const dti_head *h, int port, int part);
+dti_rows dti_whole_of(const dti_head *h, int port);
 
 /* Positions [first, first + n) as rows of fp32, scaled, each padded with zeros. */
 void dti_load_rows(
-    const dt_attend *j, const dt_rows *from, int64_t first, int64_t n, float scale, float *to);
+    const dti_attend *j, const dti_rows *from, int64_t first, int64_t n, float scale, float *to);
 /* A tile of them turned: channel i of position r at to[i * lanes + r], zero where there is none.
  * @room has space for four rows. */
-void dti_load_turned(const dt_attend *j, const dt_rows *from, int64_t first, float scale, float *to,
-    int64_t lanes, float *room);
+void dti_load_turned(const dti_attend *j, const dti_rows *from, int64_t first, float scale,
+    float *to, int64_t lanes, float *room);
 /* Rows of fp32 to where they belong, row r times factor[r] (NULL: 1) times scale. */
-void dti_store_rows(const dt_attend *j, const dt_rows *to, int64_t first, int64_t n, float *from,
+void dti_store_rows(const dti_attend *j, const dti_rows *to, int64_t first, int64_t n, float *from,
     const float *factor, float scale);
 
 /* The tasks of each kind: floats of scratch, and the task. Of the efficient kind's forward a task
  * is a tile of queries of a head; of all others, a head. */
-int64_t dti_efficient_room(const dt_attend *j);
-int64_t dti_naive_room(const dt_attend *j);
-int64_t dti_attention_backward_room(const dt_attend *j);
+int64_t dti_efficient_room(const dti_attend *j);
+int64_t dti_naive_room(const dti_attend *j);
+int64_t dti_backward_room(const dti_attend *j);
 dt_task dti_efficient_task, dti_naive_task, dti_efficient_backward_task, dti_naive_backward_task;
 
 /* Positions of the tile that begins at @first. */
-static inline int64_t dti_left(const dt_attend *j, int64_t first)
+static inline int64_t dti_left(const dti_attend *j, int64_t first)
 {
     return j->t - first < DT_TILE ? j->t - first : DT_TILE;
 }

@@ -98,7 +98,9 @@ bool dt_device_likely(dt_device_kind k)
 const dt_driver *dt_device_driver(dt_device_kind k)
 {
     const dt_device_module *m = loaded;
-    return k == DT_CPU || m == NULL ? NULL : m->driver;
+    if (k == DT_CPU)
+        return &dt_cpu_driver;
+    return m != NULL ? m->driver : NULL;
 }
 
 void dt_device_allow_tf32(dt_device_kind k, bool yes)
@@ -118,11 +120,11 @@ void dt_device_plan_for(dt_device_kind k, const dt_card *card)
 dt_status dt_device_facts(dt_device_kind k, dt_driver_facts *f, dt_err *err)
 {
     void *self = NULL;
-    DT_ASSERT(k != DT_CPU);
     DT_CHECK(dt_device_load(k, err));
-    DT_CHECK(loaded->driver->open(0, &self, err));
-    const dt_status st = loaded->driver->facts(self, f, err);
-    loaded->driver->close(self);
+    const dt_driver *d = dt_device_driver(k);
+    DT_CHECK(d->open(0, &self, err));
+    const dt_status st = d->facts(self, f, err);
+    d->close(self);
     return st;
 }
 

@@ -42,7 +42,7 @@ bool dt_device_answers(dt_device_kind k, dt_err *why);
 /* The same at the least cost, for a choice: loads nothing where there cannot be a card. */
 bool dt_device_likely(dt_device_kind k);
 
-/* What the runner drives it by; NULL: the processor itself, or not loaded. */
+/* What the runner drives it by; NULL: not loaded. */
 const dt_driver *dt_device_driver(dt_device_kind k);
 
 /* Whether products of fp32 may round their factors to TF32, in kernels asked about and made from
@@ -53,7 +53,7 @@ void dt_device_allow_tf32(dt_device_kind k, bool yes);
  * made; NULL, as at first: of the card that answers. Means nothing to the CPU. */
 void dt_device_plan_for(dt_device_kind k, const dt_card *card);
 
-/* Its memory and its name. DT_E_DEVICE when it does not answer; not of the CPU. */
+/* Its memory and its name. DT_E_DEVICE when it does not answer. */
 dt_status dt_device_facts(dt_device_kind k, dt_driver_facts *f, dt_err *err) DT_NODISCARD;
 
 /* The kernels of a layer on a device; NULL when it has none. */

@@ -1,7 +1,7 @@
-/* What the runner asks of a device that works on its own, as a GPU does. Work is put on queues, one
- * for each stream of a plan: a queue does its work in order, queues among each other obey events.
- * Calls return before the work is done, unless they say that they wait. A device without a driver
- * is the processor itself.
+/* What the runner asks of a device. Work is put on queues, one for each stream of a plan: a queue
+ * does its work in order, queues among each other obey events. A device that works on its own, as a
+ * GPU does, returns from calls before the work is done, unless they say that they wait; the
+ * processor (engine/cpu_driver.c) does it in the thread that calls.
  *
  * A device fails late: what goes wrong in a kernel is told by some later call. Every failure is
  * DT_E_DEVICE, or DT_E_NOMEM, with the call, the device's text and what to do. */
@@ -31,10 +31,16 @@ enum { DT_SQUARES = 32 }; /* most of them that are asked about at once */
 /**
  * struct dt_driver - a device's functions. @self is what open made; @q numbers a queue, from 0, on
  * which kernels run. Calls may come from several threads, those for one queue from one at a time.
+ * @immediate:       work is done when the call that puts it on a queue returns: queues of one
+ * thread are in order without events, and what is copied need not stay where it is
+ * @host_memory:     the processor reaches the device's memory, under the same addresses
  * @kernels_on_host: its kernels are the processor's, which read dt_args and not dt_args.now
+ * @launch_costs:    as much as a small op does, so that updates are worth being one launch
+ *                   (dt_kernels.run_many)
  * @open @close:     start using the device, with so many queues. Close waits for all of them
  * @facts:           of the device, now
- * @reserve @release: memory of the device, aligned to 256 bytes; asked for once a run
+ * @reserve @release: memory of the device, aligned to DT_ALIGN at least; asked for once a run.
+ * Where the processor reaches it, a page that may not be touched lies behind it
  * @pin @unpin:      memory of the host that the device's copies and kernels reach at full speed
  * @reach:           memory of the host that exists already, made such as pin gives; until close
  * @events:          have room for events 0 .. n - 1, when all queues are at rest
@@ -53,13 +59,20 @@ enum { DT_SQUARES = 32 }; /* most of them that are asked about at once */
  * @holds:           wait, and say whether all bytes are the same as @byte
  * @squares:         wait, and give the sums of squares of up to DT_SQUARES in double precision: the
  *                   same bits every time
+ * @finite:          wait, and say whether all values are numbers. NULL: their squares say so, too
  * @record @recorded: between the two, what is put on queues is not done but kept; all of it begins
- *                   after, and ends before, what is on queue 0. Not with finish, holds or squares
- * @replay @forget:  do again what was kept, on queue 0; give it back
+ *                   after, and ends before, what is on queue 0. Not with finish, holds or squares.
+ *                   A failure of either leaves queues as they were. NULL: it cannot keep work
+ * @replay @forget:  do again what was kept, on queue 0; give it back. NULL likewise
+ * @stamps:          have room for stamps 0 .. n - 1, when all queues are at rest. NULL, as are the
+ *                   next two: the host's clock will do, as the device is immediate
+ * @stamp:           note when what was on the queue before it is done; not between record and
+ *                   recorded
+ * @elapsed:         seconds between two stamps that have been passed
  */
 typedef struct dt_driver {
     const char *name;
-    bool kernels_on_host;
+    bool immediate, host_memory, kernels_on_host, launch_costs;
     dt_status (*open)(int queues, void **self, dt_err *err);
     void (*close)(void *self);
     dt_status (*facts)(void *self, dt_driver_facts *f, dt_err *err);
@@ -86,10 +99,16 @@ typedef struct dt_driver {
     dt_status (*holds)(
         void *self, const void *from, uint64_t bytes, int byte, bool *yes, dt_err *err);
     dt_status (*squares)(void *self, const dt_floats *of, size_t n, double *sum, dt_err *err);
+    dt_status (*finite)(void *self, const dt_floats *of, bool *yes, dt_err *err);
     dt_status (*record)(void *self, dt_err *err);
     dt_status (*recorded)(void *self, void **kept, dt_err *err);
     dt_status (*replay)(void *self, void *kept, dt_err *err);
     void (*forget)(void *self, void *kept);
+    dt_status (*stamps)(void *self, int32_t n, dt_err *err);
+    dt_status (*stamp)(void *self, int q, int32_t i, dt_err *err);
+    dt_status (*elapsed)(void *self, int32_t from, int32_t to, double *seconds, dt_err *err);
 } dt_driver;
+
+extern const dt_driver dt_cpu_driver;
 
 #endif

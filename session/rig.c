@@ -11,7 +11,6 @@ dt_runner_opts dt_rig_opts(const dt_session *s)
     return (dt_runner_opts){.graph = s->graph,
         .map = s->map,
         .device = s->device,
-        .driver = dt_device_driver(s->device),
         .replay = true,
         .arena_bytes = dt_session_peak(s),
         .tier = {[DT_TIER_HOST] = dt_tier_desc_find("host"),

@@ -7,15 +7,18 @@
 
 #include "engine/base/alloc.h"
 
-/* Plans were added in the session's order, so the runner's numbers are the session's. */
-static void ran(void *self, int plan, int32_t op, uint64_t bytes, double seconds)
+/* Plans were added in the session's order, so the runner's numbers are the session's. What other
+ * threads copy takes none of the step's time but where it waits for them. */
+static void ran(void *self, const dt_trace_row *r)
 {
     dti_bench *b = self;
     const dti_op_cost copy = {
-        DTI_COPIES, dt_machine_floor(&b->machine, DT_F32, 0, 2 * (double)bytes)};
-    const dti_op_cost *c = op >= 0 ? &b->cost[plan][op] : &copy;
+        DTI_COPIES, dt_machine_floor(&b->machine, DT_F32, 0, 2 * (double)r->bytes)};
+    const dti_op_cost *c = r->op >= 0 ? &b->cost[r->plan][r->op] : &copy;
     dti_cell *to = &b->now[c->row];
-    to->seconds += seconds;
+    if (r->worker != 0)
+        return;
+    to->seconds += r->end - r->begin;
     to->floor += c->floor;
     to->ops++;
 }
@@ -92,10 +95,10 @@ dt_status dti_bench_run_steps(dti_bench *b, dt_err *err)
         .steps = b->steps + DT_BENCH_WARM,
         .steps_per_epoch = 2 * DT_BENCH_MOST,
         .observer = &o};
-    const dt_clock clock = {b, ran};
-    dt_runner_set_clock(b->rig.runner, &clock);
+    const dt_trace trace = {b, ran};
+    DT_CHECK(dt_runner_set_trace(b->rig.runner, &trace, err));
     const dt_status st = dt_train(&j, err);
-    dt_runner_set_clock(b->rig.runner, NULL);
+    DT_CHECK(dt_runner_set_trace(b->rig.runner, NULL, err));
     b->heap = heap_bytes() - b->heap;
     b->allocated = dt_alloc_calls() - b->allocated;
     return st;

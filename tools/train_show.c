@@ -111,7 +111,7 @@ void dt_train_show_end(dt_train_show *s, const dt_run *r, dt_status st)
         .measured = r->measured,
         .process_peak = r->process_peak,
         .outside = r->outside,
-        .card = dt_device_driver(r->s->device) != NULL,
+        .card = r->s->device != DT_CPU,
         .files = r->saved ? DT_RUN_WEIGHTS ", metrics.jsonl, summary.json"
                           : "metrics.jsonl, summary.json"};
     if (s->progress == NULL)

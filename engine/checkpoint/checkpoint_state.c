@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
-#include "engine/runner/room.h"
 #include "engine/checkpoint/safetensors.h"
 #include "engine/checkpoint/weights_table.h"
 
@@ -43,13 +42,13 @@ typedef struct row {
 typedef struct rows {
     size_t n;
     row *row;
-    dti_room room; /* for the largest */
+    dt_staging staging; /* for the largest */
 } rows;
 
 static void rows_deinit(rows *r)
 {
     dt_free(r->row);
-    dti_room_give(&r->room);
+    dt_staging_give(&r->staging);
     *r = (rows){0};
 }
 
@@ -80,7 +79,7 @@ static dt_status rows_init(rows *r, const dt_trained *t, dt_err *err)
     }
     r->row = dt_alloc(w.n * STATES, sizeof *r->row);
     dt_status st = r->row == NULL ? DT_FAIL(err, DT_E_NOMEM, "no memory for the optimizer's state")
-                                  : dti_room_take(&r->room, t->runner, most, err);
+                                  : dt_staging_take(&r->staging, t->runner, most, err);
     if (st == DT_OK)
         list(r, &w, t->map);
     dti_weights_deinit(&w);
@@ -115,8 +114,8 @@ static dt_status next_tensor(void *arg, size_t i, const void **bytes, dt_err *er
         *bytes = (const char *)s->course + numbers[i].at;
         return DT_OK;
     }
-    DT_CHECK(dt_runner_get(s->t->runner, s->rows->row[i - NUMBERS].home, s->rows->room.p, err));
-    *bytes = s->rows->room.p;
+    DT_CHECK(dt_runner_get(s->t->runner, s->rows->row[i - NUMBERS].home, s->rows->staging.p, err));
+    *bytes = s->rows->staging.p;
     return DT_OK;
 }
 
@@ -194,8 +193,8 @@ static dt_status put_rows(const dt_st_file *f, const rows *r, dt_runner *runner,
 {
     for (size_t i = 0; i < r->n; i++) {
         const dt_st_entry *e = dt_st_find(f, r->row[i].name);
-        DT_CHECK(dt_st_read(f, e, 0, r->room.p, (size_t)e->bytes, err));
-        DT_CHECK(dt_runner_put(runner, r->row[i].home, r->room.p, err));
+        DT_CHECK(dt_st_read(f, e, 0, r->staging.p, (size_t)e->bytes, err));
+        DT_CHECK(dt_runner_put(runner, r->row[i].home, r->staging.p, err));
     }
     return DT_OK;
 }

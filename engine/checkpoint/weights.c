@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
-#include "engine/runner/room.h"
 #include "engine/checkpoint/weights_table.h"
 
 enum { PIECE = 1 << 16, INDEX_BYTES = 128 }; /* floats checked at a time */
@@ -71,12 +70,12 @@ static dt_status check_file(
 }
 
 /* Room for the largest tensor, in PyTorch's layout. */
-static dt_status take_room(dti_room *room, dt_runner *r, const dti_weights *w, dt_err *err)
+static dt_status take_staging(dt_staging *staging, dt_runner *r, const dti_weights *w, dt_err *err)
 {
     size_t most = 0;
     for (size_t i = 0; i < w->n; i++)
         most = count_of(&w->row[i]) > most ? count_of(&w->row[i]) : most;
-    return dti_room_take(room, r, most, err);
+    return dt_staging_take(staging, r, most, err);
 }
 
 static dt_status find_home(
@@ -102,12 +101,12 @@ static dt_status put_one(dt_runner *r, const dt_map *m, const dt_st_file *f, con
 static dt_status put_all(dt_runner *r, const dt_map *m, const dt_st_file *f, const dti_weights *w,
     const char *path, dt_err *err)
 {
-    dti_room room;
-    DT_CHECK(take_room(&room, r, w, err));
+    dt_staging staging;
+    DT_CHECK(take_staging(&staging, r, w, err));
     dt_status st = DT_OK;
     for (size_t i = 0; i < w->n && st == DT_OK; i++)
-        st = put_one(r, m, f, &w->row[i], room.p, path, err);
-    dti_room_give(&room);
+        st = put_one(r, m, f, &w->row[i], staging.p, path, err);
+    dt_staging_give(&staging);
     return st;
 }
 
@@ -144,7 +143,7 @@ typedef struct saving {
     const dt_map *map;
     dt_port port;
     const dti_weights *w;
-    dti_room room;
+    dt_staging staging;
     dt_sha256 *sum; /* NULL: none */
 } saving;
 
@@ -153,8 +152,8 @@ static dt_status next_tensor(void *arg, size_t i, const void **bytes, dt_err *er
     const saving *s = arg;
     int32_t home;
     DT_CHECK(find_home(&home, &s->w->row[i], s->map, s->port, err));
-    DT_CHECK(dt_runner_get(s->runner, home, s->room.p, err));
-    *bytes = s->room.p;
+    DT_CHECK(dt_runner_get(s->runner, home, s->staging.p, err));
+    *bytes = s->staging.p;
     return DT_OK;
 }
 
@@ -176,11 +175,11 @@ static dt_status save(dt_runner *r, const dt_graph *g, const dt_map *m, dt_port 
     DT_CHECK(dti_weights_init(&w, g, port == DT_P, err));
     saving s = {.runner = r, .map = m, .port = port, .w = &w, .sum = sum};
     dt_st_out *out = dt_alloc(w.n, sizeof *out);
-    dt_status st = out != NULL ? take_room(&s.room, r, &w, err)
+    dt_status st = out != NULL ? take_staging(&s.staging, r, &w, err)
                                : DT_FAIL(err, DT_E_NOMEM, "no memory to write '%s'", path);
     if (st == DT_OK)
         st = write_all(&s, out, path, err);
-    dti_room_give(&s.room);
+    dt_staging_give(&s.staging);
     dt_free(out);
     dti_weights_deinit(&w);
     return st;

@@ -133,6 +133,7 @@ static dt_status cuda_facts(void *self, dt_driver_facts *f, dt_err *err)
 
 const dt_driver dt_cuda_driver = {
     .name = "cuda",
+    .launch_costs = true,
     .open = cuda_open,
     .close = cuda_close,
     .facts = cuda_facts,

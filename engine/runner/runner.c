@@ -1,34 +1,95 @@
-#define _POSIX_C_SOURCE 200809L /* nanosleep */
-
+/* A runner's life: memory of the device and of the tiers, threads, plans. */
 #include "engine/runner/runner.h"
 
 #include <inttypes.h>
 #include <string.h>
-#include <time.h>
 
 #include "engine/base/alloc.h"
 #include "engine/base/cpu.h"
-#include "engine/runner/runner_parts.h"
+#include "engine/runner/runner_internal.h"
 
-enum { MOST_DELAY = 300000 /* ns */ };
+/* ---- what is reserved ---- */
 
-static unsigned copy_threads(const dt_runner_opts *o)
+static dt_status reserve_tier(dt_runner *r, dt_tier tier, dt_err *err)
+{
+    dti_tier *t = &r->tier[tier];
+    const dt_tier_opts o = {r->o.tier_bytes[tier], r->o.disk_path, r->o.checksum};
+    if (o.bytes == 0)
+        return DT_OK;
+    if (r->o.tier[tier] == NULL)
+        return DT_FAIL(err, DT_E_INTERNAL, "%" PRIu64 " bytes of the %s tier, and no such tier",
+            o.bytes, dt_tier_name((int)tier));
+    DT_TRY(err, r->o.tier[tier]->reserve(&o, &t->state, &t->note, err),
+        "reserve %" PRIu64 " bytes of the %s tier", o.bytes, dt_tier_name((int)tier));
+    t->desc = r->o.tier[tier];
+    t->map = t->desc->map != NULL ? t->desc->map(t->state) : NULL;
+    return DT_OK;
+}
+
+/* The numbers of a run lie before the arena, so that its end is that of the reservation. */
+static dt_status reserve_device(dt_runner *r, dt_err *err)
+{
+    enum { NUMBERS = 256 };
+    const dt_driver *d = r->d;
+    const uint64_t arena = (r->o.arena_bytes + DT_ALIGN - 1) / DT_ALIGN * DT_ALIGN;
+    void *here;
+    _Static_assert(sizeof *r->there <= NUMBERS && NUMBERS % DT_ALIGN == 0, "they fit");
+    DT_TRY(err, d->open(DT_STREAMS, &r->device, err), "open the %s device", d->name);
+    DT_TRY(err, d->reserve(r->device, NUMBERS + arena, &r->reserved, err),
+        "reserve %" PRIu64 " bytes of %s memory", arena, d->name);
+    r->there = r->reserved;
+    r->base = (unsigned char *)r->reserved + NUMBERS;
+    DT_CHECK(d->pin(r->device, sizeof *r->here, &here, err));
+    r->here = here;
+    memset(r->here, 0, sizeof *r->here);
+    for (int t = 0; t < DT_TIERS; t++)
+        if (r->tier[t].map != NULL)
+            DT_TRY(err, d->reach(r->device, r->tier[t].map, r->o.tier_bytes[t], err),
+                "pin %" PRIu64 " bytes of the %s tier", r->o.tier_bytes[t], dt_tier_name(t));
+    return DT_OK;
+}
+
+/* Copies to and from the host want threads only where they would take the calling one's time. */
+static unsigned copy_threads(const dt_runner *r)
 {
     unsigned threads = 0;
-    if (o->copy_threads && o->driver == NULL)
+    if (r->o.copy_threads && r->d->immediate)
         threads |= 1U << DT_STREAM_OUT | 1U << DT_STREAM_IN;
-    if (o->tier_bytes[DT_TIER_DISK] > 0)
+    if (r->o.tier_bytes[DT_TIER_DISK] > 0)
         threads |= 1U << DT_STREAM_WRITE | 1U << DT_STREAM_READ;
     return threads;
 }
 
 static dt_status reserve(dt_runner *r, dt_err *err)
 {
-    DT_CHECK(dti_tiers_reserve(r, err));
-    DT_CHECK(r->o.driver != NULL ? dti_device_open(r, err)
-                                 : dt_arena_reserve(&r->arena, r->o.arena_bytes, err));
-    return dt_streams_create(&r->streams, copy_threads(&r->o), err);
+    for (int t = 0; t < DT_TIERS; t++)
+        DT_CHECK(reserve_tier(r, (dt_tier)t, err));
+    DT_CHECK(reserve_device(r, err));
+    return dt_streams_create(&r->streams, copy_threads(r), err);
 }
+
+/* It begins where slots of the disk do, which unbuffered files want of memory too. */
+dt_status dti_stage_reserve(dt_runner *r, dt_stream stream, uint64_t bytes, dt_err *err)
+{
+    dti_stage *g = &r->stage[stream];
+    const uint64_t align = dt_tier_align(DT_TIER_DISK);
+    size_t all;
+    if (bytes <= g->bytes)
+        return DT_OK;
+    void *block = NULL;
+    if (!dt_add_bytes(bytes, align, &all))
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for %" PRIu64 " bytes on their way", bytes);
+    DT_TRY(err, r->d->pin(r->device, all, &block, err), "%zu bytes on their way to and from a tier",
+        all);
+    if (g->block != NULL)
+        r->d->unpin(r->device, g->block);
+    g->block = block;
+    g->base = (unsigned char *)block + (align - (uintptr_t)block % align) % align;
+    g->bytes = bytes;
+    return DT_OK;
+}
+
+/* ---- life ---- */
 
 dt_status dt_runner_create(dt_runner **out, const dt_runner_opts *o, dt_err *err)
 {
@@ -37,6 +98,7 @@ dt_status dt_runner_create(dt_runner **out, const dt_runner_opts *o, dt_err *err
     if (r == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a runner");
     r->o = *o;
+    r->d = o->driver != NULL ? o->driver : dt_device_driver(o->device);
     (void)dt_cpu_setup(o->threads);
     const dt_status st = reserve(r, err);
     r->o.disk_path = NULL; /* the caller's */
@@ -48,30 +110,35 @@ dt_status dt_runner_create(dt_runner **out, const dt_runner_opts *o, dt_err *err
     return DT_OK;
 }
 
+static void release_device(dt_runner *r)
+{
+    const dt_driver *d = r->d;
+    if (r->device == NULL)
+        return;
+    if (r->input.base[0] != NULL)
+        d->unpin(r->device, r->input.base[0]);
+    if (r->here != NULL)
+        d->unpin(r->device, r->here);
+    for (int s = 0; s < DT_STREAMS; s++)
+        if (r->stage[s].block != NULL)
+            d->unpin(r->device, r->stage[s].block);
+    if (r->reserved != NULL)
+        d->release(r->device, r->reserved);
+    d->close(r->device);
+}
+
 void dt_runner_destroy(dt_runner *r)
 {
     if (r == NULL)
         return;
     dt_streams_destroy(r->streams);
-    for (size_t i = 0; i < r->n_plan; i++) {
-        dti_device_forget(r, &r->plan[i]);
-        dt_free(r->plan[i].stretch);
-        dt_free(r->plan[i].step);
-        dt_free(r->plan[i].touched);
-        dt_free(r->plan[i].op);
-        dt_free(r->plan[i].tensor);
-    }
-    for (size_t i = 0; i < r->n_state; i++) {
-        const dt_kernels *k = dt_kernels_of(r->state[i].desc, r->o.device);
-        if (k->destroy != NULL && r->state[i].state != NULL)
-            k->destroy(r->state[i].state);
-    }
-    dt_free(r->plan);
-    dt_free(r->state);
-    dti_device_close(r);
-    dti_gather_free(r);
-    dti_tiers_release(r);
-    dt_arena_release(&r->arena);
+    for (size_t i = 0; i < r->n_plan; i++)
+        dti_graphs_forget(r, &r->plan[i]);
+    dti_unbind(r);
+    release_device(r);
+    for (int t = 0; t < DT_TIERS; t++)
+        if (r->tier[t].desc != NULL)
+            r->tier[t].desc->release(r->tier[t].state);
     dt_free(r);
 }
 
@@ -89,64 +156,21 @@ dt_status dt_runner_add(
     return dti_bind(r, p, plan, to, err);
 }
 
-/* Steele, Lea and Flood's splitmix, 2014. */
-static uint64_t mixed(uint64_t z)
+/* ---- what it is asked and told ---- */
+
+const char *dt_runner_note(const dt_runner *r, dt_tier tier)
 {
-    z += 0x9E3779B97F4A7C15u;
-    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
-    return z ^ z >> 31;
+    return r->tier[tier].note;
 }
 
-/* In each run some threads are later than others, so that they come far apart. */
-static void delay(const dti_run *u, int thread, int32_t step)
+const char *dt_runner_not_kept(const dt_runner *r)
 {
-    const uint64_t run = mixed(u->r->o.delay_seed + mixed(dt_streams_runs(u->r->streams)));
-    const uint64_t most = MOST_DELAY >> mixed(run + (uint64_t)thread) % 8;
-    const uint64_t late = mixed(run + DT_STREAMS + (uint64_t)step) % (most + 1);
-    (void)nanosleep(&(struct timespec){.tv_nsec = (long)late}, NULL);
+    return r->plain[0] != '\0' ? r->plain : NULL;
 }
 
-/* The steps of one thread. */
-static dt_status run_thread(void *arg, int thread, dt_err *err)
+void dti_runner_set_delay(dt_runner *r, uint64_t seed)
 {
-    const dti_run *u = arg;
-    dt_streams *all = u->r->streams;
-    const bool late = u->r->o.delay_seed != 0 && u->p->threads != 0;
-    for (int32_t i = u->p->begin[thread]; i >= 0; i = u->p->step[i].next) {
-        dti_step *s = &u->p->step[i];
-        if (s->kind == DTI_WAIT) {
-            dt_stream_wait(all, thread, s->event);
-            continue;
-        }
-        if (dt_streams_stopped(all))
-            break;
-        if (late)
-            delay(u, thread, i);
-        DT_CHECK(dti_step_run(u, s, thread, err));
-        if (s->event >= 0)
-            dt_stream_signal(all, s->event);
-    }
-    return DT_OK;
-}
-
-dt_status dt_runner_run(dt_runner *r, int id, const dt_run_args *a, dt_err *err)
-{
-    dti_run u = {r, &r->plan[id], a};
-    r->overflow = 0;
-    if (r->o.driver != NULL)
-        return dti_queue_run(&u, err);
-    return dt_streams_run(r->streams, u.p->threads, run_thread, &u, err);
-}
-
-void dt_runner_set_probe(dt_runner *r, const dt_probe *p)
-{
-    r->probe = p;
-}
-
-void dt_runner_set_clock(dt_runner *r, const dt_clock *c)
-{
-    r->clock = c;
+    r->delay_seed = seed;
 }
 
 bool dt_runner_overflowed(const dt_runner *r)
@@ -156,30 +180,15 @@ bool dt_runner_overflowed(const dt_runner *r)
 
 dt_runner_stats dt_runner_get_stats(const dt_runner *r)
 {
-    dt_runner_stats all = {.copy_seconds = r->moved[DT_STREAM_COMPUTE].seconds,
-        .stall_seconds = dt_streams_stalled(r->streams)};
-    for (int s = 0; s < DT_STREAMS; s++)
-        for (int t = 0; t < DT_TIERS; t++) {
-            all.out[t] += r->moved[s].out[t];
-            all.in[t] += r->moved[s].in[t];
-        }
+    dt_runner_stats all = r->stats;
+    all.stall_seconds = dt_streams_stalled(r->streams);
     return all;
 }
 
 void dt_runner_reset_stats(dt_runner *r)
 {
-    memset(r->moved, 0, sizeof r->moved);
+    r->stats = (dt_runner_stats){0};
     dt_streams_forget(r->streams);
-}
-
-void *dt_runner_home(dt_runner *r, int32_t home)
-{
-    return r->arena.base + r->o.map->home[home].off;
-}
-
-dt_status dt_runner_read(dt_runner *r, int32_t home, void *to, size_t bytes, dt_err *err)
-{
-    return dti_read(r, to, r->o.map->home[home].off, bytes, err);
 }
 
 int64_t dt_runner_sample(const dt_runner *r)

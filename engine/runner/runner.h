@@ -12,9 +12,10 @@ typedef struct dt_runner dt_runner;
 
 /**
  * struct dt_runner_opts - what a runner is made of.
- * @driver:      of a device that works on its own; NULL: the processor
- * @replay:      there, what a plan puts on the device's queues is kept at its second run and then
- * done again as a whole, which costs the host next to nothing; the bits are the same
+ * @driver:      NULL: the device's own
+ * @replay:      what a plan puts on the device's queues is kept at its second run and then done
+ * again as a whole, which costs the host next to nothing; the bits are the same. Where the device
+ * cannot keep it, it is launched row by row
  * @arena_bytes: the largest peak of all plans
  * @tier @tier_bytes: what moved bytes wait in (NULL where there is none), and the largest peak of
  * all plans there. The input tier has neither
@@ -22,8 +23,6 @@ typedef struct dt_runner dt_runner;
  * @threads:     of the team, 0: all cores
  * @copy_threads: copies to and from the host, and fetches, have threads of their own. Otherwise the
  * whole team makes them where they stand in the plan. The disk always has its threads
- * @delay_seed:  for tests: in runs with threads every copy and every op is late by a random time of
- * up to 0.3 ms, on some threads less than on others; 0: none
  */
 typedef struct dt_runner_opts {
     const dt_graph *graph;
@@ -36,7 +35,7 @@ typedef struct dt_runner_opts {
     uint64_t tier_bytes[DT_TIERS];
     const char *disk_path;
     bool checksum, copy_threads;
-    uint64_t seed, delay_seed;
+    uint64_t seed;
     int threads;
 } dt_runner_opts;
 
@@ -63,8 +62,8 @@ typedef struct dt_run_args {
 
 /* Run a plan. The first failure of any stream ends it, with a note that names the op or the copy:
  * tensor, tier, slot and bytes. State is as it was when the plan changes none; later runs work.
- * While a device that works on its own does so, the coming batch is made ready for it if it has an
- * id; nothing of that is seen but in the time of its run. */
+ * While a device works on its own, the coming batch is made ready for it if it has an id; nothing
+ * of that is seen but in the time of its run. */
 dt_status dt_runner_run(dt_runner *r, int id, const dt_run_args *a, dt_err *err) DT_NODISCARD;
 
 /* For tools that look at values: called on the thread of the ops, after each, for every tensor that
@@ -77,16 +76,44 @@ typedef struct dt_probe {
 /* Borrowed, until the next; NULL: none. */
 void dt_runner_set_probe(dt_runner *r, const dt_probe *p);
 
-/* For tools that measure: called on the thread of the ops after each op, and each copy or fetch
- * that it makes, with the plan's number, the row of its table of ops (-1: a copy or a fetch, of so
- * many @bytes) and the seconds it took. What other threads do is not told. */
-typedef struct dt_clock {
-    void *self;
-    void (*ran)(void *self, int plan, int32_t op, uint64_t bytes, double seconds);
-} dt_clock;
+/**
+ * struct dt_trace_row - a row that was executed.
+ * @plan @row: number of the plan, and of the row in it
+ * @step:   of the run
+ * @kind:   DT_ROW_COMPUTE, DT_ROW_COPY_OUT or DT_ROW_COPY_IN
+ * @stream: whose row it is
+ * @worker: what did it: rows of one are done one after the other. On the processor its thread, 0
+ * for the calling one; on a device that works on its own, the queue
+ * @op:     COMPUTE: row of the plan's table; otherwise -1
+ * @name:   of the op or the tensor
+ * @bytes:  copies: as they were moved, packed or not; COMPUTE: of the tensors that it touched
+ * @begin @end: seconds, on the clock of dt_cpu_seconds
+ */
+typedef struct dt_trace_row {
+    int plan;
+    int32_t row, op;
+    int64_t step;
+    dt_row_kind kind;
+    dt_stream stream;
+    int worker;
+    dt_tier tier;
+    const char *name;
+    uint64_t bytes;
+    double begin, end;
+} dt_trace_row;
 
-/* Borrowed, until the next; NULL: none, which costs nothing. */
-void dt_runner_set_clock(dt_runner *r, const dt_clock *c);
+/* For tools that measure: told of all rows of a run, in the plan's order, when it has succeeded. */
+typedef struct dt_trace {
+    void *self;
+    void (*ran)(void *self, const dt_trace_row *row);
+} dt_trace;
+
+/* Borrowed, until the next; NULL: none, which costs nothing. Set after all plans have been added. A
+ * device that works on its own is told its rows one by one then, and nothing is kept or fused. */
+dt_status dt_runner_set_trace(dt_runner *r, const dt_trace *t, dt_err *err) DT_NODISCARD;
+
+/* Why a plan that was to be kept is launched row by row; NULL: there is none such. */
+const char *dt_runner_not_kept(const dt_runner *r);
 
 /* Look, in place of a probe, at what each op makes in the runs that follow. Afterwards: who was the
  * first to make a value that is not finite, as "layer 'c1' (conv), forward, ..."; NULL: nobody. */
@@ -123,6 +150,18 @@ typedef struct dt_measure {
  * them afterwards. DT_E_INTERNAL names the op and tensor beside which a byte changed. */
 dt_status dt_runner_check(
     dt_runner *r, int id, const dt_run_args *a, dt_measure *m, dt_err *err) DT_NODISCARD;
+
+/* Room for one tensor on its way between the arena and a file, or a generator of first values.
+ * Between runs of plans the arena beyond the persistent tensors is free, so that saving takes no
+ * memory of its own as long as the largest tensor fits there. */
+typedef struct dt_staging {
+    float *p;
+    bool owned; /* not the arena's */
+} dt_staging;
+
+/* Room for @count floats, until the next run of a plan. DT_E_NOMEM. */
+dt_status dt_staging_take(dt_staging *to, dt_runner *r, size_t count, dt_err *err) DT_NODISCARD;
+void dt_staging_give(dt_staging *s); /* a zeroed one is fine */
 
 int64_t dt_runner_sample(const dt_runner *r); /* floats of one image */
 int64_t dt_runner_labels(const dt_runner *r); /* labels of one image */

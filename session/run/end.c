@@ -30,7 +30,7 @@ static uint64_t outside(const dt_session *s, uint64_t process, uint64_t arena)
 {
     dt_driver_facts f = {.bytes = process};
     dt_err ignored = {0};
-    if (dt_device_driver(s->device) != NULL && dt_device_facts(s->device, &f, &ignored) != DT_OK)
+    if (s->device != DT_CPU && dt_device_facts(s->device, &f, &ignored) != DT_OK)
         return 0;
     const uint64_t used = f.bytes - f.free;
     return used > arena ? used - arena : 0;

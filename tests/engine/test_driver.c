@@ -233,14 +233,15 @@ static void a_wait_that_is_missing_is_noticed(void **state)
     dt_free(right);
 }
 
-/* Every call of a run fails in turn: that run says so, and the state is as it was. */
+/* Every call of a run fails in turn: that run says so, and the state is as it was. Only a failure
+ * of keeping is none of the run's. */
 static void a_failing_call_ends_the_run_and_nothing_else(void **state)
 {
     (void)state;
     dt_trainee_opts way = ways[5];
     way.replay = true;
-    bool failed = true;
-    for (long k = 1; failed; k += 7) {
+    int ended = 0, went_on = 0;
+    for (long k = 1, calls = k; k <= calls; k += 7) {
         dt_fake_opts o = {.seed = (uint64_t)k};
         way.driver = dt_fake_driver(&o);
         dt_trainee t = dt_trainee_open(dt_trainee_plain(), &way);
@@ -250,12 +251,40 @@ static void a_failing_call_ends_the_run_and_nothing_else(void **state)
         dt_status st = DT_OK;
         for (int64_t step = 0; step < 3 && st == DT_OK; step++)
             st = dt_trainee_step(&t, step, &err);
-        failed = st != DT_OK;
-        if (failed)
+        calls = st == DT_OK ? dt_fake_count().calls : k + 7;
+        if (st != DT_OK)
             assert_int_equal(st, DT_E_DEVICE);
-        assert_true(k > 20 || failed);
+        else if (k <= calls)
+            assert_non_null(dt_runner_not_kept(t.runner));
+        ended += st != DT_OK;
+        went_on += st == DT_OK && k <= calls;
         dt_trainee_close(&t);
     }
+    assert_true(ended > 30 && went_on > 5);
+}
+
+/* As where something on the queues cannot be captured. */
+static void what_cannot_be_kept_is_launched_plainly(void **state)
+{
+    (void)state;
+    unsigned char *right = right_bits(dt_trainee_plain, &ways[1]);
+    for (int refuses = 0; refuses < 2; refuses++) {
+        dt_trainee_opts way = ways[1];
+        way.replay = true;
+        way.driver = dt_fake_driver(&(dt_fake_opts){.seed = 9, .keeps_nothing = refuses == 1});
+        dt_trainee t = dt_trainee_open(dt_trainee_plain(), &way);
+        unsigned char *got = dt_trainee_train(&t, STEPS);
+        dt_trainee_same(&t, right, got, "launched plainly");
+        if (refuses == 1)
+            assert_non_null(strstr(dt_runner_not_kept(t.runner), "recorded"));
+        else
+            assert_null(dt_runner_not_kept(t.runner));
+        assert_int_equal(dt_fake_count().replayed > 0, refuses == 0);
+        assert_in_range(dt_fake_count().recorded, 1, 40); /* and not tried again in every run */
+        dt_free(got);
+        dt_trainee_close(&t);
+    }
+    dt_free(right);
 }
 
 static void who_made_a_nan_is_found_there_too(void **state)
@@ -290,6 +319,7 @@ DT_TEST_GROUP(driver)
         cmocka_unit_test(the_planned_peak_is_the_measured_one),
         cmocka_unit_test(a_wait_that_is_missing_is_noticed),
         cmocka_unit_test(a_failing_call_ends_the_run_and_nothing_else),
+        cmocka_unit_test(what_cannot_be_kept_is_launched_plainly),
         cmocka_unit_test(who_made_a_nan_is_found_there_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "engine/base/alloc.h"
-#include "engine/runner/arena.h"
+#include "engine/driver.h"
 #include "engine/runner/runner.h"
 #include "layers/onednn/onednn.h"
 #include "layers/cpu/cpu.h"
@@ -87,11 +87,12 @@ static int signal_of_write(size_t bytes, size_t at)
     const pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        dt_arena a;
+        const dt_driver *d = &dt_cpu_driver;
+        void *self, *base;
         signal(SIGSEGV, SIG_DFL); /* a sanitizer's handler would exit */
-        if (dt_arena_reserve(&a, bytes, NULL) != DT_OK)
+        if (d->open(0, &self, NULL) != DT_OK || d->reserve(self, bytes, &base, NULL) != DT_OK)
             _exit(1);
-        *(volatile unsigned char *)(a.base + at) = 1;
+        *((volatile unsigned char *)base + at) = 1;
         _exit(0);
     }
     int status;
@@ -114,18 +115,18 @@ static void a_write_past_the_arena_dies(void **state)
 static void an_arena_is_aligned_and_says_when_it_is_too_large(void **state)
 {
     (void)state;
-    dt_arena a;
+    const dt_driver *d = &dt_cpu_driver;
+    void *self, *base;
     dt_err err = {0};
-    assert_ok(dt_arena_reserve(&a, 1000, &err), &err);
-    assert_int_equal((uintptr_t)a.base % DT_ALIGN, 0);
-    assert_int_equal(a.bytes, 1000);
-    dt_arena_release(&a);
-    assert_null(a.base);
-    dt_arena_release(&a);
-    assert_fails(dt_arena_reserve(&a, SIZE_MAX / 2 + 1, &err), DT_E_NOMEM, &err, "any machine");
-    assert_fails(
-        dt_arena_reserve(&a, (size_t)1 << 60, &err), DT_E_NOMEM, &err, "1152921504606846976 bytes");
-    dt_arena_release(&a);
+    assert_ok(d->open(0, &self, &err), &err);
+    assert_ok(d->reserve(self, 1000, &base, &err), &err);
+    assert_int_equal((uintptr_t)base % DT_ALIGN, 0);
+    d->release(self, base);
+    assert_fails(d->reserve(self, SIZE_MAX / 2 + 1, &base, &err), DT_E_NOMEM, &err, "any machine");
+    assert_fails(d->reserve(self, (size_t)1 << 60, &base, &err), DT_E_NOMEM, &err,
+        "1152921504606846976 bytes");
+    assert_null(base);
+    d->close(self);
 }
 
 /* A network in a runner, with the plans of a training run. */

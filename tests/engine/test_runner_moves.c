@@ -248,7 +248,7 @@ static void a_tier_hears_what_is_asked_and_its_note_is_kept(void **state)
     assert_null(dt_runner_note(r, DT_TIER_HOST));
     dt_runner_destroy(r);
     const long live = dt_alloc_live();
-    for (long k = 1; k <= 3; k++) { /* the runner, the tier, the streams */
+    for (long k = 1; k <= 5; k++) { /* the runner, the tier, the device, its numbers, streams */
         err = (dt_err){0};
         dt_alloc_fail_at(k);
         assert_fails(dt_runner_create(&r, &o, &err), DT_E_NOMEM, &err, "no memory");

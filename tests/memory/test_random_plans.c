@@ -7,7 +7,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/cpu.h"
-#include "engine/runner/runner.h"
+#include "engine/runner/runner_internal.h"
 #include "layers/plain.h"
 #include "memory/lower/lower.h"
 #include "memory/tier.h"
@@ -220,8 +220,7 @@ static trainee prepare(const subject *s, bool random)
             [DT_TIER_DISK] = dt_tier_desc_find("disk")},
         .disk_path = "/tmp",
         .checksum = true,
-        .copy_threads = s->seed % 6 == 0,
-        .delay_seed = s->seed % 12 == 0 ? s->seed + 1 : 0};
+        .copy_threads = s->seed % 6 == 0};
     for (int k = 0; k < 2 * DT_PROGRAM_KINDS; k++) {
         const bool plain_one = k >= DT_PROGRAM_KINDS;
         const dt_program_kind kind = (dt_program_kind)(k % DT_PROGRAM_KINDS);
@@ -234,6 +233,7 @@ static trainee prepare(const subject *s, bool random)
             o.tier_bytes[DT_TIER_DISK] = t.plan[k]->disk_peak;
     }
     check(dt_runner_create(&t.runner, &o, &err) == DT_OK, s->seed, "runner", &err);
+    dti_runner_set_delay(t.runner, s->seed % 12 == 0 ? s->seed + 1 : 0);
     for (int k = 0; k < 2 * DT_PROGRAM_KINDS; k++)
         check(dt_runner_add(t.runner, t.program[k], t.plan[k], &t.id[k], &err) == DT_OK, s->seed,
             "add", &err);

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "engine/base/alloc.h"
-#include "engine/runner/arena.h"
+#include "engine/driver.h"
 #include "engine/base/io.h"
 #include "engine/base/json.h"
 #include "engine/checkpoint/safetensors.h"
@@ -482,11 +482,12 @@ static void an_arena_the_machine_refuses(void **state) /* cases 57 and 59 */
     assert_has(r.err, "RLIMIT_AS");
     cli_done(&r);
     assert_unchanged(before, ""); /* no run directory either */
-    dt_arena a;
+    void *self, *base;
     dt_err err = {0};
-    assert_fails(dt_arena_reserve(&a, (size_t)1 << 47, &err), DT_E_NOMEM, &err,
+    assert_ok(dt_cpu_driver.open(0, &self, &err), &err);
+    assert_fails(dt_cpu_driver.reserve(self, (size_t)1 << 47, &base, &err), DT_E_NOMEM, &err,
         "reserve 140737488355328 bytes for the arena: Cannot allocate memory");
-    dt_arena_release(&a);
+    dt_cpu_driver.close(self);
 }
 
 /* Whether the failure asked for is still to come: then one of the next allocations meets it. */

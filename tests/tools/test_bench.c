@@ -182,20 +182,20 @@ typedef struct heard {
     double seconds;
 } heard;
 
-static void hear(void *self, int plan, int32_t op, uint64_t bytes, double seconds)
+static void hear(void *self, const dt_trace_row *r)
 {
     heard *h = self;
-    h->plan = plan;
-    h->seconds += seconds;
-    if (op < 0) {
+    h->plan = r->plan;
+    h->seconds += r->end - r->begin;
+    if (r->op < 0) {
         h->copies++;
-        h->bytes += bytes;
+        h->bytes += r->bytes;
     } else {
-        h->in_order = h->in_order && op == h->n++;
+        h->in_order = h->in_order && r->op == h->n++;
     }
 }
 
-static void a_clock_hears_of_every_op_in_order(void **state)
+static void a_trace_tells_every_op_in_order(void **state)
 {
     (void)state;
     dt_err err = {0};
@@ -205,7 +205,7 @@ static void a_clock_hears_of_every_op_in_order(void **state)
     static float x[8 * 12 * 12 * 3];
     static int32_t labels[8];
     heard h = {.in_order = true};
-    const dt_clock clock = {&h, hear};
+    const dt_trace trace = {&h, hear};
     const dt_run_args a = {.batch = {x, labels, 8}, .step_samples = 8};
     assert_ok(dt_session_open(&s, small(), NULL, 0, &err), &err);
     assert_ok(dt_session_plan(s, DT_PROGRAM_EVAL, 8, &p, &err), &err);
@@ -213,9 +213,9 @@ static void a_clock_hears_of_every_op_in_order(void **state)
     assert_ok(dt_rig_open(&rig, s, &err), &err);
     assert_ok(dt_runner_run(rig.runner, rig.ready[1].id, &a, &err), &err);
     assert_int_equal(h.n, 0);
-    dt_runner_set_clock(rig.runner, &clock);
+    assert_ok(dt_runner_set_trace(rig.runner, &trace, &err), &err);
     assert_ok(dt_runner_run(rig.runner, rig.ready[1].id, &a, &err), &err);
-    dt_runner_set_clock(rig.runner, NULL);
+    assert_ok(dt_runner_set_trace(rig.runner, NULL, &err), &err);
     assert_true(h.in_order && h.n > 10 && h.seconds > 0);
     assert_int_equal(h.n, p->plan->n_op);
     assert_int_equal(h.plan, rig.ready[1].id);
@@ -257,7 +257,7 @@ DT_TEST_GROUP(bench)
         cmocka_unit_test(people_get_a_table),
         cmocka_unit_test(tokens_are_counted_for_texts),
         cmocka_unit_test(wrong_arguments_are_refused),
-        cmocka_unit_test(a_clock_hears_of_every_op_in_order),
+        cmocka_unit_test(a_trace_tells_every_op_in_order),
         cmocka_unit_test(the_floor_is_the_higher_of_two),
         cmocka_unit_test(the_machine_is_measured),
     };

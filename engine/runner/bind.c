@@ -2,7 +2,14 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
-#include "engine/runner/runner_parts.h"
+#include "engine/runner/runner_internal.h"
+
+/* Prepared kernels. */
+typedef struct dti_state {
+    const dt_layer_desc *desc;
+    dt_call call;
+    void *state;
+} dti_state;
 
 static bool same_call(const dt_call *a, const dt_call *b)
 {
@@ -40,12 +47,12 @@ typedef struct binder {
     uint64_t *off;            /* by tensor: where it lies */
     int32_t *copied;          /* by op of the program: the step of an OUT */
     uint8_t *signaller;       /* by event: the stream that signals it */
-    uint8_t *heard;           /* by event: who waits for it that is not in order with it anyway */
+    uint8_t *awaited;         /* by event: who waits for it that is not in order with it anyway */
     int32_t last[DT_STREAMS]; /* by thread: its last step */
     size_t next;              /* place in the program's order of the next op */
 } binder;
 
-enum { HEARD = 1, ABROAD = 2 }; /* of heard: by somebody, by another thread */
+enum { AWAITED = 1, CROSSES = 2 }; /* of awaited: by somebody, by another thread */
 
 static int thread_of(const binder *b, int stream)
 {
@@ -55,9 +62,7 @@ static int thread_of(const binder *b, int stream)
 /* Whether what two streams do is in the order of their rows without any event. */
 static bool in_order(const binder *b, int one, int other)
 {
-    if (b->r->o.driver != NULL)
-        return one == other;
-    return thread_of(b, one) == thread_of(b, other);
+    return b->r->d->immediate ? thread_of(b, one) == thread_of(b, other) : one == other;
 }
 
 static dti_step *new_step(binder *b, const dt_row *row, dti_step_kind kind)
@@ -67,13 +72,12 @@ static dti_step *new_step(binder *b, const dt_row *row, dti_step_kind kind)
     dti_step *s = &b->to->step[at];
     *s = (dti_step){.r = b->r,
         .kind = kind,
+        .row = (int32_t)(row - b->plan->row),
         .next = -1,
-        .op = -1,
-        .event = row->event >= 0 && b->heard[row->event] != 0 ? row->event : -1,
+        .event = row->event >= 0 && b->awaited[row->event] != 0 ? row->event : -1,
         .stream = (dt_stream)row->stream,
-        .together = 1,
         .first = (int32_t)b->to->n_touched};
-    s->abroad = s->event >= 0 && (b->heard[s->event] & ABROAD) != 0;
+    s->crosses = s->event >= 0 && (b->awaited[s->event] & CROSSES) != 0;
     if (kind == DTI_END)
         return s; /* nothing to do in a run */
     if (b->last[thread] < 0)
@@ -120,68 +124,74 @@ static dt_status bind_compute(binder *b, const dt_row *row, dt_err *err)
     const dt_op *op;
     DT_CHECK(next_op(b, true, &op, err));
     dti_step *s = new_step(b, row, DTI_COMPUTE);
-    s->kernels = dt_kernels_of(op->desc, b->r->o.device);
-    s->call = dt_op_call(b->p, op);
-    s->op = row->op;
+    dti_compute *c = &s->compute;
     s->name = b->to->op[row->op].name;
-    s->args.n = op->n1 - op->n0;
-    s->args.sample0 = op->n0;
-    s->args.layer = op->node == DT_NONE ? DT_NONE : b->p->graph->node[op->node].key;
-    s->args.seed = b->r->o.seed;
-    s->args.overflow = &b->r->overflow;
-    s->args.accumulate = b->to->again;
-    if (s->kernels == NULL)
+    *c = (dti_compute){.op = row->op,
+        .kernels = dt_kernels_of(op->desc, b->r->o.device),
+        .call = dt_op_call(b->p, op),
+        .launched = 1};
+    c->args.n = op->n1 - op->n0;
+    c->args.sample0 = op->n0;
+    c->args.layer = op->node == DT_NONE ? DT_NONE : b->p->graph->node[op->node].key;
+    c->args.seed = b->r->o.seed;
+    c->args.accumulate = b->to->again;
+    if (c->kernels == NULL)
         return DT_FAIL(
             err, DT_E_DEVICE, "%s: no %s kernels", op->name, dt_device_name(b->r->o.device));
     DT_CHECK(check_way(b, op, &b->plan->op[row->op], err));
-    DT_TRY(err, state_of(b->r, op->desc, &s->call, &s->state, err), "%s", op->name);
+    DT_TRY(err, state_of(b->r, op->desc, &c->call, &c->state, err), "%s", op->name);
     for (int i = 0; i < op->n_arg; i++) {
         const dt_operand *a = &op->arg[i];
         const uint64_t piece = (uint64_t)op->n0 * b->p->tensor[a->tensor].sample_bytes;
-        s->args.port[a->port] = b->r->arena.base + b->off[a->tensor] + piece;
+        c->args.port[a->port] = b->r->base + b->off[a->tensor] + piece;
         touch(b, s, a->tensor, a->mode != DT_READ);
     }
     return DT_OK;
 }
 
-/* Memory that a copy needs on its way. */
-static dt_status room_for(binder *b, const dti_step *s, dt_err *err)
+static dt_status bind_fetch(binder *b, const dt_row *row, dt_err *err)
 {
-    const bool device = b->r->o.driver != NULL;
-    if (s->kind == DTI_FETCH)
-        return device ? dti_device_input(
-                            b->r, s->slot == 0 ? s->bytes : 0, s->slot == 0 ? 0 : s->bytes, err)
-                      : DT_OK;
-    if (device && s->codec != NULL && !b->r->o.driver->can_pack(s->codec))
-        return DT_FAIL(err, DT_E_DEVICE, "%s: codec '%s' has no %s kernels", s->name,
-            s->codec->name, b->r->o.driver->name);
-    if (b->r->tier[s->tier].map != NULL || (s->codec == NULL && !device))
+    const dt_op *op;
+    DT_CHECK(next_op(b, false, &op, err));
+    dti_step *s = new_step(b, row, DTI_FETCH);
+    s->name = b->to->tensor[row->tensor].name;
+    s->fetch = (dti_fetch){b->r->base + row->off, row->bytes, row->slot != 0};
+    touch(b, s, row->tensor, true);
+    return dti_input_reserve(b->r, &s->fetch, err);
+}
+
+/* Memory that a copy needs on its way to or from a tier which has no map. */
+static dt_status reserve_stage(binder *b, const dti_step *s, dt_err *err)
+{
+    const dti_copy *c = &s->copy;
+    const dt_driver *d = b->r->d;
+    if (c->codec != NULL && !d->can_pack(c->codec))
+        return DT_FAIL(
+            err, DT_E_DEVICE, "%s: codec '%s' has no %s kernels", s->name, c->codec->name, d->name);
+    if (b->r->tier[c->tier].map != NULL || (c->codec == NULL && d->host_memory))
         return DT_OK;
-    return dti_stage_reserve(b->r, s->stream, s->codec != NULL ? s->stored : s->bytes, err);
+    return dti_stage_reserve(b->r, s->stream, c->codec != NULL ? c->stored : c->bytes, err);
 }
 
 static dt_status bind_copy(binder *b, const dt_row *row, dt_err *err)
 {
     const dt_op *op;
     DT_CHECK(next_op(b, false, &op, err));
-    const bool out = row->kind == DT_ROW_COPY_OUT;
-    dti_step *s = new_step(b, row,
-        row->tier == DT_TIER_INPUT ? DTI_FETCH
-        : out                      ? DTI_COPY_OUT
-                                   : DTI_COPY_IN);
-    s->device = b->r->arena.base + row->off;
-    s->tier = (dt_tier)row->tier;
-    s->slot = row->slot;
-    s->bytes = row->bytes;
-    s->stored = row->stored;
-    s->codec = op->codec;
+    dti_step *s = new_step(b, row, DTI_COPY);
     s->name = b->to->tensor[row->tensor].name;
-    if (s->kind == DTI_COPY_OUT)
+    s->copy = (dti_copy){.out = row->kind == DT_ROW_COPY_OUT,
+        .tier = (dt_tier)row->tier,
+        .device = b->r->base + row->off,
+        .slot = row->slot,
+        .bytes = row->bytes,
+        .stored = row->stored,
+        .codec = op->codec};
+    if (s->copy.out)
         b->copied[op - b->p->op] = (int32_t)(s - b->to->step);
-    else if (s->kind == DTI_COPY_IN)
-        s->pair = b->copied[op->pair];
-    touch(b, s, row->tensor, !out);
-    return room_for(b, s, err);
+    else
+        s->copy.pair = b->copied[op->pair];
+    touch(b, s, row->tensor, !s->copy.out);
+    return reserve_stage(b, s, err);
 }
 
 static dt_status bind_row(binder *b, const dt_row *row, dt_err *err)
@@ -197,10 +207,10 @@ static dt_status bind_row(binder *b, const dt_row *row, dt_err *err)
         return bind_compute(b, row, err);
     case DT_ROW_COPY_OUT:
     case DT_ROW_COPY_IN:
-        return bind_copy(b, row, err);
+        return row->tier == DT_TIER_INPUT ? bind_fetch(b, row, err) : bind_copy(b, row, err);
     case DT_ROW_WAIT: /* on one thread the order of rows is order enough */
         if (!in_order(b, b->signaller[row->event], row->stream))
-            new_step(b, row, DTI_WAIT)->thread = thread_of(b, b->signaller[row->event]);
+            new_step(b, row, DTI_WAIT)->from = thread_of(b, b->signaller[row->event]);
         return DT_OK;
     case DT_ROW_KINDS:
         break;
@@ -219,10 +229,96 @@ static void find_events(binder *b)
         if (row->kind != DT_ROW_WAIT)
             b->signaller[row->event] = (uint8_t)row->stream;
         else if (!in_order(b, signals, row->stream))
-            b->heard[row->event] |=
-                thread_of(b, signals) == thread_of(b, row->stream) ? HEARD : HEARD | ABROAD;
+            b->awaited[row->event] |=
+                thread_of(b, signals) == thread_of(b, row->stream) ? AWAITED : AWAITED | CROSSES;
     }
 }
+
+/* ---- updates ----
+ *
+ * A network has hundreds of updates, one a parameter, and on a device where a launch costs most are
+ * so small that putting them there takes longer than doing them. So those that stand in a row, with
+ * no copy, wait or signal between them, go there together, one launch for each kind. No two of a
+ * row touch what one of them writes, so their order means nothing. */
+enum { MOST_UPDATES = 1024 /* of a row: each is compared with those before it */ };
+
+static bool may_batch(const dti_step *s)
+{
+    return s->kind == DTI_COMPUTE && s->compute.call.form == DT_UPDATE &&
+           s->compute.kernels->create == NULL;
+}
+
+/* Whether one of them writes what the other touches. */
+static bool meet(const dti_plan *p, const dti_step *a, const dti_step *b)
+{
+    for (int32_t i = a->first; i < a->first + a->n; i++)
+        for (int32_t k = b->first; k < b->first + b->n; k++) {
+            const dti_bytes *x = &p->touched[i], *y = &p->touched[k];
+            if ((x->written || y->written) && x->from < y->to && y->from < x->to)
+                return true;
+        }
+    return false;
+}
+
+/* The step behind a row's last, -1 where the plan ends; @first itself, if it is in no row. */
+static int32_t end_of_row(const dti_plan *p, int32_t first)
+{
+    int32_t i = first;
+    for (int n = 0; i >= 0 && n < MOST_UPDATES && may_batch(&p->step[i]); n++) {
+        for (int32_t k = first; k != i; k = p->step[k].next)
+            if (meet(p, &p->step[k], &p->step[i]))
+                return i;
+        const dti_step *s = &p->step[i];
+        i = s->next;
+        if (s->event >= 0)
+            return i;
+    }
+    return i;
+}
+
+/* All of a row that are of this one's kind become one launch with it; how many. */
+static int join(dti_plan *p, dti_step *leader, int32_t end)
+{
+    dti_step *last = leader;
+    for (int32_t i = leader->next; i != end; i = p->step[i].next) {
+        dti_step *s = &p->step[i];
+        if (s->compute.kernels != leader->compute.kernels)
+            continue;
+        s->compute.launched = 0;
+        leader->compute.launched++;
+        last->compute.fused = s;
+        last = s;
+    }
+    return leader->compute.launched;
+}
+
+static dt_status make_room(dt_runner *r, int n, dt_err *err)
+{
+    if (n <= r->fused.cap)
+        return DT_OK;
+    dt_free(r->fused.call);
+    dt_free(r->fused.args);
+    r->fused.call = dt_alloc((size_t)n, sizeof *r->fused.call);
+    r->fused.args = dt_alloc((size_t)n, sizeof *r->fused.args);
+    r->fused.cap = n;
+    if (r->fused.call == NULL || r->fused.args == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory to bind a plan");
+    return DT_OK;
+}
+
+static dt_status batch_updates(dt_runner *r, dti_plan *p, dt_err *err)
+{
+    for (int32_t first = p->begin[DT_STREAM_COMPUTE]; first >= 0;) {
+        const int32_t end = end_of_row(p, first);
+        for (int32_t i = first; i != end; i = p->step[i].next)
+            if (p->step[i].compute.launched == 1)
+                DT_CHECK(make_room(r, join(p, &p->step[i], end), err));
+        first = end != first ? end : p->step[first].next;
+    }
+    return DT_OK;
+}
+
+/* ---- a plan ---- */
 
 static dt_status reserve(binder *b, dt_err *err)
 {
@@ -230,12 +326,12 @@ static dt_status reserve(binder *b, dt_err *err)
     b->off = dt_alloc(p->n_tensor, sizeof *b->off);
     b->copied = dt_alloc(b->p->n_op, sizeof *b->copied);
     b->signaller = dt_alloc((size_t)p->n_event, sizeof *b->signaller);
-    b->heard = dt_alloc((size_t)p->n_event, sizeof *b->heard);
+    b->awaited = dt_alloc((size_t)p->n_event, sizeof *b->awaited);
     b->to->step = dt_alloc(p->n_row, sizeof *b->to->step);
     b->to->touched = dt_alloc(p->n_arg + p->n_row, sizeof *b->to->touched);
     b->to->op = dt_alloc(p->n_op, sizeof *b->to->op);
     b->to->tensor = dt_alloc(p->n_tensor, sizeof *b->to->tensor);
-    if (b->off == NULL || b->copied == NULL || b->signaller == NULL || b->heard == NULL ||
+    if (b->off == NULL || b->copied == NULL || b->signaller == NULL || b->awaited == NULL ||
         b->to->step == NULL || b->to->touched == NULL || b->to->op == NULL || b->to->tensor == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to bind a plan");
     memcpy(b->to->op, p->op, p->n_op * sizeof *p->op);
@@ -245,8 +341,7 @@ static dt_status reserve(binder *b, dt_err *err)
     for (int s = 0; s < DT_STREAMS; s++)
         b->to->begin[s] = b->last[s] = -1;
     b->to->n_event = p->n_event;
-    if (b->r->o.driver != NULL)
-        DT_CHECK(b->r->o.driver->events(b->r->device.self, p->n_event, err));
+    DT_CHECK(b->r->d->events(b->r->device, p->n_event, err));
     return dt_streams_events(b->r->streams, p->n_event, err);
 }
 
@@ -256,20 +351,39 @@ static dt_status bind(binder *b, dt_err *err)
     find_events(b);
     for (size_t i = 0; i < b->plan->n_row; i++)
         DT_CHECK(bind_row(b, &b->plan->row[i], err));
-    return b->r->o.driver != NULL ? dti_gather(b->r, b->to, err) : DT_OK;
+    return b->r->d->launch_costs ? batch_updates(b->r, b->to, err) : DT_OK;
 }
 
 dt_status dti_bind(
     dt_runner *r, const dt_program *p, const dt_plan *plan, dti_plan *to, dt_err *err)
 {
     binder b = {.r = r, .p = p, .plan = plan, .to = to};
-    to->peak = plan->peak;
     to->n = p->n;
     to->again = p->kind == DT_PROGRAM_AGAIN;
     const dt_status st = bind(&b, err);
     dt_free(b.off);
     dt_free(b.copied);
     dt_free(b.signaller);
-    dt_free(b.heard);
+    dt_free(b.awaited);
     return st;
+}
+
+void dti_unbind(dt_runner *r)
+{
+    for (size_t i = 0; i < r->n_plan; i++) {
+        dt_free(r->plan[i].step);
+        dt_free(r->plan[i].touched);
+        dt_free(r->plan[i].op);
+        dt_free(r->plan[i].tensor);
+        dt_free(r->plan[i].span);
+    }
+    for (size_t i = 0; i < r->n_state; i++) {
+        const dt_kernels *k = dt_kernels_of(r->state[i].desc, r->o.device);
+        if (k->destroy != NULL && r->state[i].state != NULL)
+            k->destroy(r->state[i].state);
+    }
+    dt_free(r->plan);
+    dt_free(r->state);
+    dt_free(r->fused.call);
+    dt_free(r->fused.args);
 }

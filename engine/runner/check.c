@@ -1,10 +1,15 @@
-/* The checked run. The arena is filled with a pattern, persistent tensors with zeros; bytes given
+/* What looks at a run: the checked run; a probe, which sees what ops write; and the probe that
+ * finds out who made the first value that is not finite.
+ *
+ * The checked run. The arena is filled with a pattern, persistent tensors with zeros; bytes given
  * up get the pattern back. Around every op the bytes beside the tensors it writes are remembered
  * and compared, so that a write that strays is found at the op that made it; in the end the whole
  * arena outside the persistent tensors must hold the pattern. */
+#include <stdio.h>
 #include <string.h>
 
-#include "engine/runner/runner_parts.h"
+#include "engine/base/alloc.h"
+#include "engine/runner/runner_internal.h"
 
 enum { PATTERN = 0xA5, MARGIN = 64, MOST = 2 * DT_MAX_ARGS };
 
@@ -23,9 +28,19 @@ typedef struct checker {
     int n;
 } checker;
 
+/* ---- the checked run ---- */
+
 static uint64_t padded(uint64_t to)
 {
     return (to + DT_ALIGN - 1) / DT_ALIGN * DT_ALIGN;
+}
+
+static dt_status all_are(
+    const checker *k, uint64_t from, int byte, uint64_t bytes, bool *yes, dt_err *err)
+{
+    *yes = true;
+    return bytes == 0 ? DT_OK
+                      : k->r->d->holds(k->r->device, k->r->base + from, bytes, byte, yes, err);
 }
 
 static dt_status remember(checker *k, uint64_t from, uint64_t to, int32_t tensor, dt_err *err)
@@ -46,8 +61,8 @@ static dt_status before_op(checker *k, const dti_step *s, dt_err *err)
             continue;
         const uint64_t end = padded(b->to) + MARGIN;
         DT_CHECK(remember(k, b->from > MARGIN ? b->from - MARGIN : 0, b->from, b->tensor, err));
-        DT_CHECK(
-            remember(k, b->to, end < k->r->arena.bytes ? end : k->r->arena.bytes, b->tensor, err));
+        DT_CHECK(remember(
+            k, b->to, end < k->r->o.arena_bytes ? end : k->r->o.arena_bytes, b->tensor, err));
     }
     return DT_OK;
 }
@@ -82,7 +97,7 @@ static dt_status measure(checker *k, const dti_bytes *b, dt_err *err)
     bool untouched;
     if (padded(b->to) <= k->m->peak)
         return DT_OK;
-    DT_CHECK(dti_holds(k->r, b->from, PATTERN, b->to - b->from, &untouched, err));
+    DT_CHECK(all_are(k, b->from, PATTERN, b->to - b->from, &untouched, err));
     if (!untouched) {
         k->m->peak = padded(b->to);
         k->m->peak_tensor = b->tensor;
@@ -95,7 +110,7 @@ static dt_status check_untouched(const checker *k, uint64_t from, uint64_t to, d
     bool same = true;
     if (from >= to)
         return DT_OK;
-    DT_CHECK(dti_holds(k->r, from, PATTERN, to - from, &same, err));
+    DT_CHECK(all_are(k, from, PATTERN, to - from, &same, err));
     if (same)
         return DT_OK;
     for (unsigned char at = PATTERN; at == PATTERN; from++)
@@ -104,9 +119,8 @@ static dt_status check_untouched(const checker *k, uint64_t from, uint64_t to, d
         (unsigned long long)(from - 1));
 }
 
-static dt_status run_steps(checker *k, const dt_run_args *a, dt_err *err)
+static dt_status run_rows(checker *k, const dti_run *u, dt_err *err)
 {
-    const dti_run u = {k->r, k->p, a};
     for (size_t i = 0; i < k->p->n_step; i++) {
         dti_step *s = &k->p->step[i];
         if (s->kind == DTI_WAIT)
@@ -118,7 +132,7 @@ static dt_status run_steps(checker *k, const dt_run_args *a, dt_err *err)
             continue;
         }
         DT_CHECK(before_op(k, s, err));
-        DT_CHECK(dti_step_run(&u, s, DT_STREAM_COMPUTE, err));
+        DT_CHECK(dti_step_alone(u, s, DT_STREAM_COMPUTE, err));
         DT_CHECK(after_op(k, s, err));
         for (int32_t t = s->first; t < s->first + s->n; t++)
             DT_CHECK(measure(k, &k->p->touched[t], err));
@@ -130,19 +144,97 @@ dt_status dt_runner_check(dt_runner *r, int id, const dt_run_args *a, dt_measure
 {
     *m = (dt_measure){.peak_tensor = -1};
     checker k = {.r = r, .p = &r->plan[id], .m = m};
+    const dti_run u = {r, k.p, a};
     const dt_map *map = r->o.map;
-    r->overflow = 0;
-    DT_CHECK(dti_fill(r, 0, PATTERN, r->arena.bytes, err));
+    DT_CHECK(dti_fill(r, 0, PATTERN, r->o.arena_bytes, err));
     for (size_t i = 0; i < map->n; i++) /* or what is computed from them could be the pattern */
         DT_CHECK(dti_fill(r, map->home[i].off, 0, map->home[i].bytes, err));
-    if (r->o.driver != NULL)
-        DT_CHECK(dti_queue_begin(&(dti_run){r, k.p, a}, err));
-    DT_CHECK(run_steps(&k, a, err));
+    DT_CHECK(dti_run_begin(&u, err));
+    DT_CHECK(run_rows(&k, &u, err));
+    DT_CHECK(dti_run_end(&u, err));
+    DT_CHECK(r->d->finish(r->device, err));
+    dti_run_done(&u);
     uint64_t at = 0;
     for (size_t i = 0; i < map->n; i++) { /* between persistent tensors, then all the rest */
         DT_CHECK(check_untouched(&k, at, map->home[i].off, err));
         at = map->home[i].off + map->home[i].bytes;
     }
-    DT_CHECK(check_untouched(&k, at, r->arena.bytes, err));
+    DT_CHECK(check_untouched(&k, at, r->o.arena_bytes, err));
     return DT_OK;
+}
+
+/* ---- probes ---- */
+
+void dt_runner_set_probe(dt_runner *r, const dt_probe *p)
+{
+    r->probe = p;
+}
+
+/* Where the processor does not reach them, a copy is shown. */
+static dt_status show_bytes(dt_runner *r, const dti_bytes *b, const dt_plan_tensor *t, dt_err *err)
+{
+    const uint64_t n = b->to - b->from;
+    if (r->d->host_memory) {
+        r->probe->wrote(r->probe->self, t, r->base + b->from);
+        return DT_OK;
+    }
+    void *copy = dt_alloc(n, 1);
+    if (copy == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory to look at %s", t->name);
+    const dt_status st = dti_read(r, copy, b->from, n, err);
+    if (st == DT_OK)
+        r->probe->wrote(r->probe->self, t, copy);
+    dt_free(copy);
+    return st;
+}
+
+dt_status dti_show(const dti_run *u, const dti_step *s, dt_err *err)
+{
+    u->r->shown = s;
+    for (int32_t i = s->first; i < s->first + s->n && s->compute.args.n == u->p->n; i++) {
+        const dti_bytes *b = &u->p->touched[i];
+        if (b->written)
+            DT_CHECK(show_bytes(u->r, b, &u->p->tensor[b->tensor], err));
+    }
+    return DT_OK;
+}
+
+/* Infinities and NaNs are the numbers whose exponent is all ones, and a bf16 is half a float. */
+static bool all_finite(const void *bytes, size_t n, dt_dtype t)
+{
+    const uint16_t *half = bytes;
+    const size_t each = dt_dtype_bytes(t) / sizeof *half, count = n / sizeof *half;
+    for (size_t i = each - 1; i < count; i += each)
+        if ((half[i] & 0x7F80u) == 0x7F80u)
+            return false;
+    return true;
+}
+
+static void look(void *self, const dt_plan_tensor *t, const void *bytes)
+{
+    dt_runner *r = self;
+    const bool value = t->role == DT_ROLE_ACTIVATIONS || t->role == DT_ROLE_ACTIVATION_GRADIENTS;
+    if (r->blamed[0] != '\0' || (!value && t->role != DT_ROLE_GRADIENTS) ||
+        all_finite(bytes, t->bytes, value ? r->o.graph->dtype : DT_F32))
+        return;
+    const dt_call *c = &r->shown->compute.call;
+    const bool back = c->form == DT_BACKWARD || c->form == DT_BACKWARD2;
+    if (c->node == NULL)
+        snprintf(r->blamed, sizeof r->blamed, "'%s', which adds gradients up", r->shown->name);
+    else
+        snprintf(r->blamed, sizeof r->blamed, "layer '%s' (%s), %s, in '%s'", c->node->name,
+            c->node->desc->name, back ? "backward" : "forward", t->name);
+}
+
+void dt_runner_blame(dt_runner *r, bool on)
+{
+    r->blame = (dt_probe){r, look};
+    r->probe = on ? &r->blame : NULL;
+    if (on)
+        r->blamed[0] = '\0';
+}
+
+const char *dt_runner_blamed(const dt_runner *r)
+{
+    return r->blamed[0] != '\0' ? r->blamed : NULL;
 }

@@ -1,0 +1,287 @@
+/* A run of a plan, row by row. The calling thread goes through the rows of compute and through the
+ * copies that have no thread of their own, and puts them on the device's queues; between queues
+ * there are the plan's events. The disk, and copies where they are given threads, have threads of
+ * the host: they wait until a device's event has happened, and the calling thread waits for them
+ * before it goes on. On the processor what is put on a queue is done at once.
+ *
+ * What is put there is the same in every run, as the numbers that differ are read from a block of
+ * the device's memory: so a plan can be kept and done again as a whole (graphs.c). */
+#include <inttypes.h>
+#include <time.h>
+
+#include "engine/base/cpu.h"
+#include "engine/runner/runner_internal.h"
+
+enum { HOST = DT_STREAM_COMPUTE /* the calling thread */, MOST_DELAY = 300000 /* ns */ };
+
+/* ---- one row ---- */
+
+/* What a step's kernels are told, this time. */
+static dt_args args_of(const dti_step *s, void *queue)
+{
+    dti_control *there = s->r->there;
+    dt_args a = s->compute.args;
+    a.queue = queue;
+    a.now = &there->now;
+    a.overflow = &there->overflow;
+    if (s->r->d->kernels_on_host) {
+        a.sample0 += a.now->sample0;
+        a.step = a.now->step;
+        a.step_samples = a.now->step_samples;
+        a.hyper = a.now->hyper;
+    }
+    return a;
+}
+
+static dt_status launch(void *step, void *queue, dt_err *err)
+{
+    const dti_step *s = step;
+    const dti_compute *c = &s->compute;
+    const dt_args a = args_of(s, queue);
+    DT_TRY(err, c->kernels->run(&c->call, c->state, &a, err), "%s", s->name);
+    return DT_OK;
+}
+
+/* A step and those fused with it. */
+static dt_status launch_fused(void *step, void *queue, dt_err *err)
+{
+    const dti_step *first = step;
+    const dt_runner *r = first->r;
+    int n = 0;
+    for (const dti_step *s = first; s != NULL; s = s->compute.fused, n++) {
+        r->fused.call[n] = &s->compute.call;
+        r->fused.args[n] = args_of(s, queue);
+    }
+    if (first->compute.kernels->run_many != NULL) {
+        DT_TRY(err, first->compute.kernels->run_many(r->fused.call, r->fused.args, n, err),
+            "%s and %d more", first->name, n - 1);
+        return DT_OK;
+    }
+    n = 0;
+    for (const dti_step *s = first; s != NULL; s = s->compute.fused, n++)
+        DT_TRY(err,
+            s->compute.kernels->run(&s->compute.call, s->compute.state, &r->fused.args[n], err),
+            "%s", s->name);
+    return DT_OK;
+}
+
+/* To or from bytes that the device reaches, packed on the way or not. */
+static dt_status put_copy(const dti_step *s, unsigned char *host, dt_err *err)
+{
+    const dti_copy *c = &s->copy;
+    const dt_driver *d = s->r->d;
+    void *self = s->r->device;
+    const int q = (int)s->stream;
+    const size_t count = c->bytes / sizeof(float);
+    if (c->codec == NULL)
+        return c->out ? d->copy(self, q, host, c->device, c->bytes, err)
+                      : d->copy(self, q, c->device, host, c->bytes, err);
+    return c->out ? d->pack(self, q, c->codec, c->device, count, host, c->stored,
+                        &s->r->there->overflow, err)
+                  : d->unpack(self, q, c->codec, host, c->stored, c->device, count, err);
+}
+
+/* By a tier's write and read, which wait: from and to the arena itself, or by way of a stage. */
+static dt_status copy_by_stage(dti_step *s, uint64_t used, dt_err *err)
+{
+    dt_runner *r = s->r;
+    dti_copy *c = &s->copy;
+    const dti_tier *t = &r->tier[c->tier];
+    const bool direct = c->codec == NULL && r->d->host_memory;
+    unsigned char *via = direct ? c->device : r->stage[s->stream].base;
+    if (!c->out)
+        DT_CHECK(t->desc->read(t->state, c->slot, via, used, err));
+    if (!direct) {
+        DT_CHECK(put_copy(s, via, err));
+        DT_CHECK(r->d->finish_queue(r->device, (int)s->stream, err));
+    }
+    if (!c->out)
+        return DT_OK;
+    c->used = c->codec != NULL ? dt_packed_used(via, c->stored) : c->bytes;
+    return t->desc->write(t->state, c->slot, via, c->used, err);
+}
+
+static dt_status copy(const dti_run *u, dti_step *s, dt_err *err)
+{
+    dti_copy *c = &s->copy;
+    const dti_tier *t = &u->r->tier[c->tier];
+    const uint64_t used = c->out ? c->bytes : u->p->step[c->pair].copy.used;
+    const dt_status st =
+        t->map != NULL ? put_copy(s, t->map + c->slot, err) : copy_by_stage(s, used, err);
+    DT_TRY(err, st, "copy %s %s the %s tier: slot at byte %" PRIu64 ", %" PRIu64 " bytes", s->name,
+        c->out ? "out to" : "in from", dt_tier_name((int)c->tier), c->slot,
+        c->out && t->map == NULL ? c->used : used);
+    return DT_OK;
+}
+
+static dt_status move(const dti_run *u, dti_step *s, int thread, dt_err *err)
+{
+    const double from = thread == HOST ? dt_cpu_seconds() : 0;
+    const dt_status st = s->kind == DTI_FETCH ? dti_input_fetch(u, s, err) : copy(u, s, err);
+    if (thread == HOST)
+        u->r->stats.copy_seconds += dt_cpu_seconds() - from;
+    return st;
+}
+
+dt_status dti_step_put(const dti_run *u, dti_step *s, int thread, dt_err *err)
+{
+    if (s->kind != DTI_COMPUTE)
+        return move(u, s, thread, err);
+    if (s->compute.launched == 0)
+        return DT_OK; /* it is there already */
+    return u->r->d->launch(u->r->device, s->compute.launched > 1 ? launch_fused : launch, s, err);
+}
+
+static dt_status put_alone(const dti_run *u, dti_step *s, int thread, dt_err *err)
+{
+    return s->kind == DTI_COMPUTE ? u->r->d->launch(u->r->device, launch, s, err)
+                                  : move(u, s, thread, err);
+}
+
+dt_status dti_step_alone(const dti_run *u, dti_step *s, int thread, dt_err *err)
+{
+    DT_CHECK(put_alone(u, s, thread, err));
+    DT_CHECK(u->r->d->finish(u->r->device, err));
+    return u->r->probe != NULL && s->kind == DTI_COMPUTE ? dti_show(u, s, err) : DT_OK;
+}
+
+static dt_status traced(const dti_run *u, dti_step *s, int thread, dt_err *err)
+{
+    DT_CHECK(dti_trace_stamp(u, s, false, err));
+    DT_CHECK(put_alone(u, s, thread, err));
+    return dti_trace_stamp(u, s, true, err);
+}
+
+dt_status dti_step_wait(const dti_run *u, const dti_step *s, int thread, dt_err *err)
+{
+    dt_runner *r = u->r;
+    if (thread == HOST && s->from == HOST)
+        return r->d->wait(r->device, (int)s->stream, s->event, err);
+    dt_stream_wait(r->streams, thread, s->event);
+    return s->from == HOST && !dt_streams_stopped(r->streams)
+               ? r->d->finish_event(r->device, s->event, err)
+               : DT_OK;
+}
+
+/* ---- all rows ---- */
+
+/* Steele, Lea and Flood's splitmix, 2014. */
+static uint64_t mixed(uint64_t z)
+{
+    z += 0x9E3779B97F4A7C15u;
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+    return z ^ z >> 31;
+}
+
+/* In each run some threads are later than others, so that they come far apart. */
+static void delay(const dti_run *u, int thread, int32_t step)
+{
+    const uint64_t run = mixed(u->r->delay_seed + mixed(dt_streams_runs(u->r->streams)));
+    const uint64_t most = MOST_DELAY >> mixed(run + (uint64_t)thread) % 8;
+    const uint64_t late = mixed(run + DT_STREAMS + (uint64_t)step) % (most + 1);
+    (void)nanosleep(&(struct timespec){.tv_nsec = (long)late}, NULL);
+}
+
+/* The steps of one thread, as they stand in the plan. */
+static dt_status run_rows(const dti_run *u, int thread, dt_err *err)
+{
+    dt_runner *r = u->r;
+    const bool late = r->delay_seed != 0 && u->p->threads != 0;
+    const bool probed = r->probe != NULL && thread == HOST;
+    for (int32_t i = u->p->begin[thread]; i >= 0; i = u->p->step[i].next) {
+        dti_step *s = &u->p->step[i];
+        if (dt_streams_stopped(r->streams))
+            break;
+        if (s->kind == DTI_WAIT) {
+            DT_CHECK(dti_step_wait(u, s, thread, err));
+            continue;
+        }
+        if (late)
+            delay(u, thread, i);
+        DT_CHECK(probed             ? dti_step_alone(u, s, thread, err)
+                 : r->trace != NULL ? traced(u, s, thread, err)
+                                    : dti_step_put(u, s, thread, err));
+        if (s->event >= 0 && thread == HOST)
+            DT_CHECK(r->d->signal(r->device, (int)s->stream, s->event, err));
+        if (s->crosses)
+            dt_stream_signal(r->streams, s->event);
+    }
+    return DT_OK;
+}
+
+dt_status dti_run_begin(const dti_run *u, dt_err *err)
+{
+    dt_runner *r = u->r;
+    const dt_run_args *a = u->a;
+    r->overflow = 0;
+    DT_CHECK(dti_input_begin(u, err));
+    *r->here = (dti_control){.now = {a->sample0, a->step, a->step_samples, a->hyper}};
+    return r->d->copy(r->device, HOST, r->there, r->here, sizeof *r->here, err);
+}
+
+dt_status dti_run_end(const dti_run *u, dt_err *err)
+{
+    dt_runner *r = u->r;
+    DT_CHECK(r->d->join(r->device, err));
+    return r->d->copy(r->device, HOST, r->here, r->there, sizeof *r->here, err);
+}
+
+static dt_status body(void *arg, int thread, dt_err *err)
+{
+    const dti_run *u = arg;
+    if (thread != HOST)
+        return run_rows(u, thread, err);
+    const bool watched = u->r->probe != NULL || u->r->trace != NULL;
+    DT_CHECK(u->p->n_range > 0 && !watched ? dti_graphs_run(u, err) : run_rows(u, thread, err));
+    DT_CHECK(dti_run_end(u, err));
+    dti_input_coming(u); /* all is on the queues: the host has nothing else to do */
+    return DT_OK;
+}
+
+/* Of a run that was made: packed copies say in their first bytes how long they are. */
+static void count_moves(dt_runner *r, dti_plan *p)
+{
+    dt_runner_stats *to = &r->stats;
+    for (size_t i = 0; i < p->n_step; i++) {
+        dti_step *s = &p->step[i];
+        if (s->kind == DTI_FETCH)
+            to->in[DT_TIER_INPUT] += s->fetch.bytes;
+        if (s->kind != DTI_COPY)
+            continue;
+        dti_copy *c = &s->copy;
+        if (c->out && r->tier[c->tier].map != NULL)
+            c->used = c->codec != NULL ? dt_packed_used(r->tier[c->tier].map + c->slot, c->stored)
+                                       : c->bytes;
+        if (c->out)
+            to->out[c->tier] += c->used;
+        else
+            to->in[c->tier] += p->step[c->pair].copy.used;
+    }
+}
+
+void dti_run_done(const dti_run *u)
+{
+    u->r->overflow = u->r->here->overflow;
+    u->p->ran = true;
+    count_moves(u->r, u->p);
+}
+
+dt_status dt_runner_run(dt_runner *r, int id, const dt_run_args *a, dt_err *err)
+{
+    dti_run u = {r, &r->plan[id], a};
+    if (r->o.replay && u.p->ran && !u.p->plain && u.p->n_range == 0 && r->probe == NULL &&
+        r->trace == NULL)
+        dti_graphs_keep(&u);
+    dt_status st = dti_run_begin(&u, err);
+    if (st == DT_OK) /* numbers and batch are there before any queue begins */
+        st = r->d->join(r->device, err);
+    if (st == DT_OK && r->trace != NULL)
+        st = dti_trace_begin(&u, err);
+    if (st == DT_OK)
+        st = dt_streams_run(r->streams, u.p->threads, body, &u, err);
+    const dt_status end = r->d->finish(r->device, st == DT_OK ? err : NULL);
+    DT_CHECK(st != DT_OK ? st : end);
+    dti_run_done(&u);
+    return r->trace != NULL ? dti_trace_tell(&u, err) : DT_OK;
+}

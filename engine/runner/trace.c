@@ -1,0 +1,118 @@
+/* When each row of a run was executed: by the host's clock where the row is done in the call, else
+ * by stamps on the device's queue. Told when the run is over, so that nobody waits for it. */
+#include "engine/base/alloc.h"
+#include "engine/base/cpu.h"
+#include "engine/runner/runner_internal.h"
+
+typedef struct dti_span {
+    double begin, end;
+} dti_span;
+
+/* Stamp 0 is of the run's beginning. */
+static int32_t stamp_of(const dti_run *u, const dti_step *s, bool end)
+{
+    return 2 * (int32_t)(s - u->p->step) + 1 + (int32_t)end;
+}
+
+static dt_status reserve(dt_runner *r, dti_plan *p, dt_err *err)
+{
+    if (p->span == NULL)
+        p->span = dt_alloc(p->n_step + 1, sizeof *p->span);
+    if (p->span == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory to trace a plan");
+    return r->d->stamps != NULL ? r->d->stamps(r->device, 2 * (int32_t)p->n_step + 1, err) : DT_OK;
+}
+
+dt_status dt_runner_set_trace(dt_runner *r, const dt_trace *t, dt_err *err)
+{
+    for (size_t i = 0; t != NULL && i < r->n_plan; i++)
+        DT_CHECK(reserve(r, &r->plan[i], err));
+    r->trace = t;
+    return DT_OK;
+}
+
+/* Whether a step is done later than the call that puts it on its queue returns. */
+static bool is_queued(const dt_runner *r, const dti_step *s)
+{
+    return r->d->stamp != NULL && (s->kind != DTI_COPY || r->tier[s->copy.tier].map != NULL);
+}
+
+dt_status dti_trace_begin(const dti_run *u, dt_err *err)
+{
+    dt_runner *r = u->r;
+    if (r->d->stamp == NULL)
+        return DT_OK;
+    DT_CHECK(r->d->stamp(r->device, DT_STREAM_COMPUTE, 0, err));
+    DT_CHECK(r->d->finish_queue(r->device, DT_STREAM_COMPUTE, err));
+    r->traced_from = dt_cpu_seconds();
+    return DT_OK;
+}
+
+dt_status dti_trace_stamp(const dti_run *u, const dti_step *s, bool end, dt_err *err)
+{
+    dt_runner *r = u->r;
+    dti_span *at = &u->p->span[s - u->p->step];
+    if (is_queued(r, s))
+        return r->d->stamp(r->device, (int)s->stream, stamp_of(u, s, end), err);
+    *(end ? &at->end : &at->begin) = dt_cpu_seconds();
+    return DT_OK;
+}
+
+static dt_status read_span(const dti_run *u, const dti_step *s, dti_span *to, dt_err *err)
+{
+    dt_runner *r = u->r;
+    *to = u->p->span[s - u->p->step];
+    if (!is_queued(r, s))
+        return DT_OK;
+    DT_CHECK(r->d->elapsed(r->device, 0, stamp_of(u, s, false), &to->begin, err));
+    DT_CHECK(r->d->elapsed(r->device, 0, stamp_of(u, s, true), &to->end, err));
+    to->begin += r->traced_from;
+    to->end += r->traced_from;
+    return DT_OK;
+}
+
+static uint64_t bytes_of(const dti_run *u, const dti_step *s)
+{
+    uint64_t all = 0;
+    if (s->kind == DTI_FETCH)
+        return s->fetch.bytes;
+    if (s->kind == DTI_COPY)
+        return s->copy.out ? s->copy.used : u->p->step[s->copy.pair].copy.used;
+    for (int32_t i = s->first; i < s->first + s->n; i++)
+        all += u->p->touched[i].to - u->p->touched[i].from;
+    return all;
+}
+
+static dt_row_kind kind_of(const dti_step *s)
+{
+    return s->kind == DTI_COMPUTE               ? DT_ROW_COMPUTE
+           : s->kind == DTI_COPY && s->copy.out ? DT_ROW_COPY_OUT
+                                                : DT_ROW_COPY_IN;
+}
+
+dt_status dti_trace_tell(const dti_run *u, dt_err *err)
+{
+    const dt_runner *r = u->r;
+    for (size_t i = 0; i < u->p->n_step; i++) {
+        const dti_step *s = &u->p->step[i];
+        dti_span at;
+        if (s->kind == DTI_WAIT || s->kind == DTI_END)
+            continue;
+        DT_CHECK(read_span(u, s, &at, err));
+        const int stream = (int)s->stream;
+        const dt_trace_row row = {.plan = (int)(u->p - r->plan),
+            .row = s->row,
+            .op = s->kind == DTI_COMPUTE ? s->compute.op : -1,
+            .step = u->a->step,
+            .kind = kind_of(s),
+            .stream = s->stream,
+            .worker = r->d->immediate && !dt_streams_threaded(r->streams, stream) ? 0 : stream,
+            .tier = s->kind == DTI_COPY ? s->copy.tier : DT_TIER_INPUT,
+            .name = s->name,
+            .bytes = bytes_of(u, s),
+            .begin = at.begin,
+            .end = at.end};
+        r->trace->ran(r->trace->self, &row);
+    }
+    return DT_OK;
+}

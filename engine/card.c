@@ -41,9 +41,9 @@ const dt_card *dt_card_find(const char *name)
 
 const dt_card_limits *dt_card_limits_of(const dt_card *c)
 {
-    for (size_t i = 0; i < DT_COUNT(limits); i++)
-        if (limits[i].major == c->major && limits[i].minor == c->minor)
-            return &limits[i];
-    DT_ASSERT(!"every card's compute capability has a line");
-    return NULL;
+    size_t i = 0;
+    while (i < DT_COUNT(limits) && (limits[i].major != c->major || limits[i].minor != c->minor))
+        i++;
+    DT_ASSERT(i < DT_COUNT(limits)); /* every card's compute capability has a line */
+    return &limits[i];
 }

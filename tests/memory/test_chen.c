@@ -294,7 +294,9 @@ static void recursion_takes_the_logarithm(void **state)
     static const double notes[] = {10, 0, 15, 0, 23.3, 37.5, 62.0};
     dt_graph *g = unit_chain(N);
     dt_map *map = map_of(g, BATCH);
-    for (size_t i = 0; i < DT_COUNT(cuts); i += dt_small_scale() ? 3 : 1) {
+    for (size_t i = 0; i < DT_COUNT(cuts); i++) {
+        if (!dt_sampled(i, 3))
+            continue;
         char ini[64];
         snprintf(ini, sizeof ini, "[policy.chen_recursive]\ncuts = %d\n", cuts[i]);
         made m = make(g, map, DT_PROGRAM_FIRST, BATCH, "chen_recursive", ini);
@@ -364,7 +366,7 @@ static void no_model_takes_more_than_under_keep_all(void **state)
     const dt_model_desc *const *all = dt_model_all(&models);
     for (size_t i = 0; i < 2 * models; i++) {
         const int64_t n = i % 2 == 0 ? 1 : 8;
-        if (dt_small_scale() && i / 2 % 2 != i % 2)
+        if (!dt_sampled(i / 2 + i % 2, 2))
             continue; /* one batch a model */
         const char *name = all[i / 2]->name;
         dt_graph *g = model(name, &standard);

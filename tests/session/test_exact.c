@@ -36,7 +36,8 @@ static bool left_out(int a, int i, int b, int j)
 {
     if (!dt_small_scale() || (a != DT_BY_POLICY && b != DT_BY_POLICY))
         return false;
-    return a != DT_BY_NETWORK || i != j % dt_levels(DT_BY_NETWORK);
+    return a != DT_BY_NETWORK ||
+           i != (int)(((uint64_t)j + dt_test_seed()) % (uint64_t)dt_levels(DT_BY_NETWORK));
 }
 
 /* How many pairs are to be met. */
@@ -106,7 +107,7 @@ static void report(const dt_way *w, const dt_exactness *x)
 static void every_pair_of_levels_trains_the_same_bits(void **state)
 {
     (void)state;
-    dt_dice d = {5, 0};
+    dt_dice d = {5 + dt_test_seed(), 0};
     const int all = all_pairs();
     int runs = 0, reruns = 0;
     uint64_t moved = 0;
@@ -119,7 +120,7 @@ static void every_pair_of_levels_trains_the_same_bits(void **state)
         moved += x.moved;
     }
     print_message("%d runs for %d pairs; %d steps run again\n", runs, all, reruns);
-    assert_true(reruns > 0 && moved > 0);
+    assert_true(moved > 0 && (reruns > 0 || dt_small_scale()));
 }
 
 static void every_exact_policy_is_among_the_levels(void **state)

@@ -31,7 +31,8 @@ static void every_policy_is_exact_on(void **state)
         skip();
     uint64_t moved = 0, least = UINT64_MAX, kept = 0;
     const int step = dt_small_scale() ? SOME : 1; /* another part of the policies on each network */
-    for (int p = network % step; p < dt_levels(DT_BY_POLICY); p += step) {
+    for (int p = (int)(((uint64_t)network + dt_test_seed()) % (uint64_t)step);
+         p < dt_levels(DT_BY_POLICY); p += step) {
         const dt_way w = way_of(network, p, precision, p * 7 + network);
         const dt_exactness x = dt_assert_exact(&w);
         moved += x.moved;

@@ -528,10 +528,11 @@ static void every_allocation_may_fail_in(const char *ini)
 {
     enum { EACH = 300 };
     const long later = dt_small_scale() ? 31 : 7;
+    const long first = EACH + (long)(dt_test_seed() % (uint64_t)later);
     const long live = dt_alloc_live();
     bool past = false;
     int failed = 0;
-    for (long k = 1; !past; k += k < EACH ? 1 : later) {
+    for (long k = 1; !past; k += k < first ? 1 : later) {
         dt_err err = {0};
         const dt_status st = train_failing_at(ini, k, &past, &err);
         remove_all("out");

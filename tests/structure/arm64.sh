@@ -7,7 +7,7 @@ cross=aarch64-linux-gnu-gcc
 command -v $cross >/dev/null || exit 77
 
 rooms=
-for room in engine memory layers data models tools; do
+for room in engine memory layers data models session tools; do
     [ ! -d $room ] || rooms="$rooms $room"
 done
 # Headers of the libraries are the same for all processors, but come after the cross compiler's own.

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Every header compiles alone, twice over, as C11; those of engine/ as C++17 too, because CUDA sources
-# include them. Its guard is its path. Headers of the CUDA device that include NVIDIA's need those.
+# Every header compiles alone, twice over, as C11; those of engine/ and include/ as C++17 too, because
+# CUDA sources and others' programs include them. Its guard is its path. Headers of the CUDA device that include NVIDIA's need those; those of
+# its kernels are read as tests read them, where a processor's thread stands for one of the card.
 set -eu
 cd "${1:-$(dirname -- "$0")/../..}"
 warn='-Wall -Wextra -Wpedantic -Wundef -Werror'
@@ -12,7 +13,7 @@ try() { # LANGUAGE COMPILER...
     language=$1
     shift
     # shellcheck disable=SC2086
-    if ! "$@" $warn -D_POSIX_C_SOURCE=200809L -fopenmp -I. $(pkg-config --cflags cmocka 2>/dev/null) -fsyntax-only "$temp/alone.c"; then
+    if ! "$@" $warn -D_POSIX_C_SOURCE=200809L -fopenmp -I. -Iinclude $(pkg-config --cflags cmocka 2>/dev/null) -fsyntax-only "$temp/alone.c"; then
         echo "$header does not compile alone as $language"
         failed=1
     fi
@@ -29,18 +30,28 @@ no_nvidia() { # HEADER: it includes one that is not here
     return 1
 }
 
-for header in engine/*.h memory/*.h layers/*.h data/*.h models/*.h tools/*.h tests/*.h */*/*.h; do
+for header in */*.h */*/*.h */*.cuh */*/*.cuh; do
     case $header in *'*'* | build*) continue ;; esac
-    guard=DT_$(printf %s "${header%.h}" | tr 'a-z/.-' 'A-Z___')_H
+    case $header in
+    include/*) guard=${header#include/} ;; # what programs that use the library see
+    *) guard=DT_$header ;;
+    esac
+    guard=$(printf %s "$guard" | tr 'a-z/.-' 'A-Z___')
     if ! grep -q "^#ifndef $guard\$" "$header"; then
         echo "$header: its guard should be $guard"
         failed=1
     fi
     ! no_nvidia "$header" || continue
     printf '#include "%s"\n#include "%s"\ntypedef int dt_not_empty;\n' "$header" "$header" >"$temp/alone.c"
+    case $header in
+    *.cuh)
+        try C11 "${CC:-cc}" -std=c11 -Wno-unused-function -Wno-unused-parameter -include tests/fixture/cuda_host.h -x c
+        continue
+        ;;
+    esac
     try C11 "${CC:-cc}" -std=c11 -x c
     case $header in
-    engine/*) ! command -v g++ >/dev/null || try C++17 g++ -std=c++17 -x c++ ;;
+    engine/* | include/*) ! command -v g++ >/dev/null || try C++17 g++ -std=c++17 -x c++ ;;
     esac
 done
 exit $failed

@@ -15,14 +15,14 @@ assert                                       all    vanishes in release: DT_ASSE
 assert_float_equal|assert_float_not_equal    all    passes NaN: dt_relative_error'
 
 rooms=
-for room in engine memory layers data models tools; do
+for room in engine memory layers data models session tools include examples; do
     [ ! -d $room ] || rooms="$rooms $room"
 done
 
 calls() { # PATTERN FOLDER...: calls of these names, comments left out
     names=$1
     shift
-    find "$@" \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' \) ! -path engine/base/alloc.c -exec awk -v names="$names" '
+    find "$@" \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.inc' \) ! -path engine/base/alloc.c -exec awk -v names="$names" '
         FNR == 1 { inside = 0 }
         {
             line = $0
@@ -70,8 +70,8 @@ if grep -rnE 'TO[D]O|FIX[M]E|\bXX[X]\b|HA[C]K|not (yet )?implemente[d]' $rooms t
     failed=1
 fi
 # shellcheck disable=SC2086
-if grep -rnE '(^|[^A-Za-z0-9_.>])(time|gettimeofday|clock)\(|CLOCK_REALTIME' $rooms --include='*.[ch]' |
-    grep -v '^tools/environment\.c:'; then
+if grep -rnE '(^|[^A-Za-z0-9_.>])(time|gettimeofday|clock)\(|CLOCK_REALTIME' $rooms --include='*.[ch]' --include='*.cu' --include='*.cuh' --include='*.inc' |
+    grep -v '^session/environment\.c:'; then
     echo "  refused: a clock that may go back: CLOCK_MONOTONIC; dates are session/environment.c's"
     failed=1
 fi

@@ -1,5 +1,5 @@
-/* Replays files, and the files of folders, through a fuzz target: the corpus as an ordinary test.
- */
+/* `fuzz_replay TARGET FILE...` replays files, and the files of folders, through a fuzz target: the
+ * corpus as an ordinary test. */
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,21 @@
 
 enum { MOST_BYTES = 64 << 20 };
 
-static dt_status replay_file(const char *path, dt_err *err)
+typedef int dt_fuzz_target(const uint8_t *data, size_t size);
+#define TARGET(name) dt_fuzz_target dt_fuzz_##name;
+#include DT_FUZZ_TARGETS
+#undef TARGET
+
+#define TARGET(name) {#name, dt_fuzz_##name},
+static const struct target {
+    const char *name;
+    dt_fuzz_target *try_one;
+} targets[] = {
+#include DT_FUZZ_TARGETS
+};
+#undef TARGET
+
+static dt_status replay_file(const char *path, dt_fuzz_target *try_one, dt_err *err)
 {
     char *text;
     size_t n;
@@ -20,17 +34,17 @@ static dt_status replay_file(const char *path, dt_err *err)
     DT_ASSERT(exact != NULL);
     memcpy(exact, text, n);
     dt_free(text);
-    (void)LLVMFuzzerTestOneInput(exact, n);
+    (void)try_one(exact, n);
     dt_free(exact);
     return DT_OK;
 }
 
-static dt_status replay(const char *path, size_t *count, dt_err *err)
+static dt_status replay(const char *path, dt_fuzz_target *try_one, size_t *count, dt_err *err)
 {
     DIR *d = opendir(path);
     if (d == NULL) {
         ++*count;
-        return replay_file(path, err);
+        return replay_file(path, try_one, err);
     }
     dt_status st = DT_OK;
     for (const struct dirent *e = readdir(d); e != NULL && st == DT_OK; e = readdir(d)) {
@@ -40,18 +54,31 @@ static dt_status replay(const char *path, size_t *count, dt_err *err)
         if (snprintf(below, sizeof below, "%s/%s", path, e->d_name) >= (int)sizeof below)
             st = DT_FAIL(err, DT_E_IO, "'%s': a name is too long", path);
         else
-            st = replay(below, count, err);
+            st = replay(below, try_one, count, err);
     }
     closedir(d);
     return st;
 }
 
+static dt_fuzz_target *find(const char *name)
+{
+    for (size_t i = 0; i < sizeof targets / sizeof *targets; i++)
+        if (strcmp(targets[i].name, name) == 0)
+            return targets[i].try_one;
+    return NULL;
+}
+
 int main(int argc, char **argv)
 {
+    dt_fuzz_target *try_one = argc > 1 ? find(argv[1]) : NULL;
+    if (try_one == NULL) {
+        fprintf(stderr, "usage: %s TARGET FILE_OR_FOLDER...\n", argv[0]);
+        return 2;
+    }
     size_t count = 0;
-    for (int i = 1; i < argc; i++) {
+    for (int i = 2; i < argc; i++) {
         dt_err err = {0};
-        const dt_status st = replay(argv[i], &count, &err);
+        const dt_status st = replay(argv[i], try_one, &count, &err);
         if (st != DT_OK) {
             fputs(err.text, stderr);
             return (int)st;

@@ -197,8 +197,7 @@ static dt_status check_text(const char *path, const char *text, size_t n, dt_err
         (int)strcspn(why.text, "\n"), why.text);
 }
 
-/* The text of a manifest that will be read again; free() it. */
-static dt_status make_text(char **text, size_t *n, const char *path, const dti_manifest *m,
+dt_status dti_manifest_text(char **text, size_t *n, const char *path, const dti_manifest *m,
     const dt_fact *facts, size_t n_facts, dt_err *err)
 {
     char sum[DT_SHA256_TEXT];
@@ -222,7 +221,7 @@ dt_status dt_checkpoint_check_facts(const dt_fact *facts, size_t n, dt_err *err)
     size_t bytes;
     memset(m.model.sha, '0', SUM_DIGITS);
     m.state = m.model;
-    const dt_status st = make_text(&text, &bytes, DTI_MANIFEST, &m, facts, n, err);
+    const dt_status st = dti_manifest_text(&text, &bytes, DTI_MANIFEST, &m, facts, n, err);
     free(text);
     return st;
 }
@@ -244,7 +243,7 @@ dt_status dti_manifest_write(
     char path[DTI_PATH_BYTES], *text;
     size_t n;
     DT_CHECK(dti_path(path, folder, DTI_MANIFEST, err));
-    dt_status st = make_text(&text, &n, path, m, facts, n_facts, err);
+    dt_status st = dti_manifest_text(&text, &n, path, m, facts, n_facts, err);
     if (st == DT_OK)
         st = write_text(path, text, n, err);
     free(text);

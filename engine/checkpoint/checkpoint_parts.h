@@ -39,6 +39,10 @@ void dti_manifest_deinit(dti_manifest *m);
 
 /* Read the manifest of a checkpoint, its checksum included. */
 dt_status dti_manifest_read(dti_manifest *m, const char *folder, dt_err *err) DT_NODISCARD;
+/* The text of one that will be read again, for the file at @path; free() it, also after an error.
+ * Of *m fact and json are not used. */
+dt_status dti_manifest_text(char **text, size_t *n, const char *path, const dti_manifest *m,
+    const dt_fact *facts, size_t n_facts, dt_err *err) DT_NODISCARD;
 /* Write it; fact and json are not used. */
 dt_status dti_manifest_write(const dti_manifest *m, const char *folder, const dt_fact *facts,
     size_t n_facts, dt_err *err) DT_NODISCARD;

@@ -1,6 +1,7 @@
 /* The contract of plan text: no half-built result, no failure without a message, no block left
  * behind; what was parsed survives print, parse and print unchanged and differs from itself in
- * nothing; the verifier and the short form take whatever the parser lets through. */
+ * nothing, also in what the verifier says; the verifier and the short form take whatever the parser
+ * lets through. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,9 @@ static void check_again(const dt_plan *p)
     DT_ASSERT(f != NULL);
     DT_ASSERT(!dt_plan_diff(p, q, f));
     DT_ASSERT(fclose(f) == 0 && k == 0);
+    dt_err first = {0}, second = {0};
+    DT_ASSERT(dt_verify(p, &first) == dt_verify(q, &second));
+    DT_ASSERT(strcmp(first.text, second.text) == 0);
     free(differs);
     free(once);
     free(twice);

@@ -41,7 +41,7 @@ typedef struct dt_run_observer {
  * @began_seconds: of the course, when this process began to train
  * @begun:    the observer's ready was called
  * @goes_straight: the data stands where the weights do
- * @saved:    DT_RUN_WEIGHTS
+ * @saved @summarised: DT_RUN_WEIGHTS and summary.json are written
  * @eval_mean_iou: of the latest evaluation in this process; checkpoints have none
  * @process_peak @outside: in bytes, at the end: of the process, and what lies beside the arena
  */
@@ -62,7 +62,7 @@ struct dt_run {
     double began_seconds;
     int64_t began_step, began_skipped;
     size_t skips_told;
-    bool begun, goes_straight, saved;
+    bool begun, goes_straight, saved, summarised;
     bool eval_pixels;
     double eval_mean_iou;
     uint64_t process_peak, outside;

@@ -1,8 +1,10 @@
+#define _GNU_SOURCE /* O_PATH */
 #include "session/run_dir.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -253,7 +255,60 @@ static dt_status begin(dt_run_dir *d, dt_err *err)
 dt_status dti_run_named(dt_run_dir *d, dt_err *err)
 {
     d->file = dt_alloc(strlen(d->path) + FILE_NAME_BYTES, 1);
-    return d->file != NULL ? DT_OK : dti_run_no_memory(err);
+    if (d->file == NULL)
+        return dti_run_no_memory(err);
+    d->folder = open(d->path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return d->folder >= 0
+               ? DT_OK
+               : DT_FAIL(err, DT_E_IO, "open run directory '%s': %s", d->path, strerror(errno));
+}
+
+static bool is_folder(const dt_run_dir *d, const char *path)
+{
+    struct stat a, b;
+    return fstat(d->folder, &a) == 0 && stat(path, &b) == 0 && a.st_ino == b.st_ino &&
+           a.st_dev == b.st_dev;
+}
+
+/* A path by which the folder is known now, in place of the one that it had. Without memory the old
+ * one stays, and what is written by it fails, or shows. */
+static void rename_to(dt_run_dir *d, const char *path)
+{
+    char *now = dt_strdup(path);
+    char *file = dt_alloc(strlen(path) + FILE_NAME_BYTES, 1);
+    if (now == NULL || file == NULL ||
+        !dt_grow((void **)&d->older, &d->cap_older, d->n_older + 1, sizeof *d->older)) {
+        dt_free(now);
+        dt_free(file);
+        return;
+    }
+    d->older[d->n_older++] = d->path;
+    d->older[d->n_older++] = d->file;
+    d->path = now;
+    d->file = file;
+}
+
+/* Whether the folder is still where its files are looked for. One that was moved meanwhile is
+ * followed, so that nothing is written into another that has taken its place. */
+static bool follow(dt_run_dir *d)
+{
+    char link[64], path[4096];
+    if (is_folder(d, d->path))
+        return true;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", d->folder);
+    const ssize_t n = readlink(link, path, sizeof path - 1);
+    path[n > 0 ? n : 0] = '\0';
+    if (n <= 0 || !is_folder(d, path))
+        return false;
+    rename_to(d, path);
+    return strcmp(d->path, path) == 0;
+}
+
+dt_status dt_run_dir_there(dt_run_dir *d, dt_err *err)
+{
+    if (follow(d))
+        return DT_OK;
+    return DT_FAIL(err, DT_E_IO, "run directory '%s' was removed while the run went on", d->path);
 }
 
 static dt_status prepare(dt_run_dir *d, dt_err *err)
@@ -279,7 +334,7 @@ dt_status dt_run_dir_open(
     dt_run_dir *d = dt_alloc(1, sizeof *d);
     if (d == NULL)
         return dti_run_no_memory(err);
-    d->lock = d->metrics = -1;
+    d->lock = d->metrics = d->folder = -1;
     dt_status st = o->dir != NULL ? claim_given(d, o, err) : claim_next(d, model, policy, err);
     if (st == DT_OK)
         st = prepare(d, err);
@@ -297,11 +352,31 @@ void dt_run_dir_close(dt_run_dir *d)
     if (d == NULL)
         return;
     dti_metrics_close(d);
+    if (d->folder >= 0)
+        (void)follow(d);
     dti_lock_drop(d->lock, d->path);
+    if (d->folder >= 0)
+        (void)close(d->folder);
+    for (size_t i = 0; i < d->n_older; i++)
+        dt_free(d->older[i]);
+    dt_free(d->older);
     dt_free(d->path);
     dt_free(d->file);
     dt_free(d->moved);
     dt_free(d);
+}
+
+void dt_run_dir_discard(dt_run_dir *d)
+{
+    static const char *const ours[] = {
+        "config.ini", "env.json", "plan.txt", "metrics.jsonl", "summary.json", DT_RUN_WEIGHTS};
+    if (!follow(d))
+        return;
+    dti_metrics_close(d);
+    for (size_t i = 0; i < DT_COUNT(ours); i++)
+        (void)dt_io->unlink(dt_run_dir_file(d, ours[i]));
+    (void)rmdir(dt_run_dir_file(d, DT_RUN_CHECKPOINTS));
+    undo(d);
 }
 
 const char *dt_run_dir_path(const dt_run_dir *d)

@@ -44,12 +44,22 @@ dt_status dt_run_dir_holds(const char *dir, bool *any, bool *run, dt_err *err) D
 dt_status dt_run_dir_cut(
     dt_run_dir *d, int64_t step, bool evaluated, int64_t *lines, dt_err *err) DT_NODISCARD;
 
+/* Of a run that has not begun: takes away what it wrote, the folder too if that was made for it,
+ * and gives the lock back. Only dt_run_dir_close may follow. */
+void dt_run_dir_discard(dt_run_dir *d);
+
 /* Gives the lock back, and removes its file. */
 void dt_run_dir_close(dt_run_dir *d);
 
-const char *dt_run_dir_path(const dt_run_dir *d); /* without a / at its end */
+/* Without a / at its end. A folder that is moved while the run goes on is followed, so ask again
+ * after writing; what was borrowed before stays readable. */
+const char *dt_run_dir_path(const dt_run_dir *d);
 const char *dt_run_dir_moved(
     const dt_run_dir *d); /* where an older run went; NULL: there was none */
+
+/* Before files are written by their paths: the folder is followed where it was moved to, so that
+ * nothing is written into another in its place. DT_E_IO: it is gone. */
+dt_status dt_run_dir_there(dt_run_dir *d, dt_err *err) DT_NODISCARD;
 
 /* Path of a file in the folder; borrowed until the next call. */
 const char *dt_run_dir_file(dt_run_dir *d, const char *name);

@@ -102,7 +102,7 @@ dt_status dt_run_dir_continue(dt_run_dir **out, const char *dir, dt_err *err)
     dt_run_dir *d = dt_alloc(1, sizeof *d);
     if (d == NULL)
         return dti_run_no_memory(err);
-    d->lock = d->metrics = -1;
+    d->lock = d->metrics = d->folder = -1;
     const dt_status st = claim(d, dir, err);
     if (st != DT_OK) {
         dt_run_dir_close(d);

@@ -6,6 +6,9 @@
 
 struct dt_run_dir {
     char *path, *file; /* file: room for dt_run_dir_file */
+    char **older;      /* paths it had before, which are borrowed still */
+    size_t n_older, cap_older;
+    int folder;        /* descriptor of the folder itself; -1 */
     char *moved;       /* NULL: nothing was */
     bool made;         /* this process made the folder */
     int lock, metrics; /* descriptors; -1 */
@@ -32,7 +35,8 @@ dt_status dti_run_look(const char *path, dti_content *c, dt_err *err) DT_NODISCA
 /* DT_E_BUSY: what to do about it. */
 dt_status dti_run_used(const char *path, const dti_content *c, dt_err *err);
 
-dt_status dti_run_named(dt_run_dir *d, dt_err *err) DT_NODISCARD; /* makes room for file */
+/* The folder has its name: hold on to it, and make room for the names of its files. */
+dt_status dti_run_named(dt_run_dir *d, dt_err *err) DT_NODISCARD;
 /* Write, sync and rename a file in the folder. */
 dt_status dti_run_probe(dt_run_dir *d, dt_err *err) DT_NODISCARD;
 

@@ -21,6 +21,7 @@ static dt_status write_bytes(
     dt_run_dir *d, const char *name, const char *text, size_t n, dt_err *err)
 {
     dt_file_writer *w;
+    DT_CHECK(dt_run_dir_there(d, err));
     DT_CHECK(dt_writer_open(&w, dt_run_dir_file(d, name), err));
     const dt_status st = dt_writer_put(w, text, n, err);
     if (st == DT_OK)

@@ -68,14 +68,15 @@ double dt_progress_rate(const dt_progress *p);
  * @measured: bytes; 0: not measured
  * @process_peak @outside: of the whole process; what of it is not in the arena; 0: not known
  * @card:     the arena is a card's, and @outside what else of its memory is in use
- * @files:    names written to the run directory, for the last line; may be NULL
+ * @dir:      the run directory as it is called now; NULL: as at first
+ * @files:    names written there, for the last line; "": the folder is gone
  * @lost:     lines of metrics that could not be written, and @why
  */
 typedef struct dt_progress_result {
     dt_status status;
     uint64_t measured, process_peak, outside, lost;
     bool card;
-    const char *files, *why;
+    const char *dir, *files, *why;
 } dt_progress_result;
 void dt_progress_finish(dt_progress *p, const dt_progress_result *r);
 

@@ -294,8 +294,11 @@ void dti_show_result(const dt_progress *p, dti_show *s, const dt_progress_result
     }
     if (p->run_dir != NULL) {
         label(s, "written");
-        flow(s, "%s%s%s", p->run_dir, r->files != NULL ? ": " : "",
-            r->files != NULL ? r->files : "");
+        const char *dir = r->dir != NULL ? r->dir : p->run_dir;
+        if (r->files != NULL && *r->files == '\0')
+            flow(s, "nothing: %s is gone", dir);
+        else
+            flow(s, "%s%s%s", dir, r->files != NULL ? ": " : "", r->files != NULL ? r->files : "");
     }
     if (r->lost > 0)
         say(s, "%*s%s line%s of metrics %s lost: %.*s\n", LABEL, "", dt_human_count(a, r->lost),

@@ -105,17 +105,26 @@ dt_run_observer dt_train_show_observer(dt_train_show *s)
 
 /* ---- the end ---- */
 
+/* What is in the run directory now; "" when that is gone. */
+static const char *written(const dt_run *r)
+{
+    static const char *const texts[2][2] = {{"metrics.jsonl", "metrics.jsonl, summary.json"},
+        {DT_RUN_WEIGHTS ", metrics.jsonl", DT_RUN_WEIGHTS ", metrics.jsonl, summary.json"}};
+    dt_err ignored = {0};
+    return dt_run_dir_there(r->dir, &ignored) == DT_OK ? texts[r->saved][r->summarised] : "";
+}
+
 void dt_train_show_end(dt_train_show *s, const dt_run *r, dt_status st)
 {
+    if (s->progress == NULL)
+        return;
     dt_progress_result result = {.status = st,
         .measured = r->measured,
         .process_peak = r->process_peak,
         .outside = r->outside,
         .card = r->s->device != DT_CPU,
-        .files = r->saved ? DT_RUN_WEIGHTS ", metrics.jsonl, summary.json"
-                          : "metrics.jsonl, summary.json"};
-    if (s->progress == NULL)
-        return;
+        .files = written(r)};
+    result.dir = dt_run_dir_path(r->dir);
     result.lost = dt_run_dir_lost(r->dir, &result.why);
     dt_progress_finish(s->progress, &result);
 }

@@ -91,5 +91,6 @@ dt_status dti_run_summarise(dt_run *r, dt_status st, dt_err *err)
         .outside_arena_bytes = r->outside,
         .eval = c->eval_step > 0 ? &eval : NULL};
     const dt_status written = dt_run_dir_summary(r->dir, &sum, err);
+    r->summarised = written == DT_OK;
     return st != DT_OK ? st : written;
 }

@@ -195,7 +195,10 @@ dt_status dt_run_begin(dt_run *r, const dt_run_observer *o, dt_err *err)
         return DT_FAIL(err, DT_E_STOPPED, "stopped before the run began");
     DT_CHECK(dti_run_open_dir(r, err));
     const dt_status st = begin_in_dir(r, err);
-    return st == DT_OK ? st : dti_run_summarise(r, st, err);
+    if (st != DT_E_IO || r->goes_on)
+        return st == DT_OK ? st : dti_run_summarise(r, st, err);
+    dt_run_dir_discard(r->dir); /* or the same command would be refused when there is room again */
+    return st;
 }
 
 dt_status dt_run_train(dt_run *r, int64_t until, dt_err *err)

@@ -48,6 +48,7 @@ static dt_status save_now(dt_run *r, dt_err *err)
     const dt_trained what = trained(r);
     const dt_course c = course_now(r);
     dti_facts f;
+    DT_CHECK(dt_run_dir_there(r->dir, err));
     DT_CHECK(dti_facts_init(&f, r, err));
     dt_run_dir_sync(r->dir);
     const dt_status st = dt_checkpoint_save(
@@ -120,7 +121,8 @@ dt_status dti_run_save_last(dt_run *r, dt_err *err)
         st = save_now(r, err);
     if (st == DT_OK)
         prune(r);
-    const dt_status weights = save_weights(r, err);
+    const dt_status there = dt_run_dir_there(r->dir, err);
+    const dt_status weights = there == DT_OK ? save_weights(r, err) : there;
     r->saved = weights == DT_OK;
     return st != DT_OK ? st : weights;
 }

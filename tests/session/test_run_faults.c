@@ -4,6 +4,8 @@
 
 #include <fcntl.h>
 #include <math.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -600,6 +602,86 @@ static void files_at_their_limit_are_failed_writes(void **state)
     assert_int_not_equal(access(in_workspace("out/lock"), F_OK), 0);
 }
 
+#define LONG                                                                                       \
+    "[model]\nimage = 8\nclasses = 2\n[fc f]\nout = 2\n[data]\nsource = synthetic\nsamples = 8\n"  \
+    "[train]\nbatch = 4\nsteps = 1000000000\n[run]\ndir = out\n"
+
+/* Not even the configuration can be written: nothing is left that would refuse the next start. */
+static void a_start_that_failed_leaves_no_run(void **state)
+{
+    NEED_BINARY();
+    NEED_LIMITS();
+    put_text("c.ini", LONG);
+    for (int made = 0; made < 2; made++) { /* by the run, by somebody else */
+        if (made == 1)
+            assert_int_equal(mkdir(in_workspace("out"), 0777), 0);
+        cli.child = limit_files;
+        most_bytes = 1000;
+        ran r = cli_run("c.ini --set train.steps=3", NULL);
+        assert_code(&r, DT_E_IO);
+        assert_has(r.err, "File too large");
+        cli_done(&r);
+        assert_int_equal(access(in_workspace("out"), F_OK) == 0, made == 1);
+        cli.child = NULL;
+        r = cli_run("c.ini --set train.steps=3", NULL);
+        assert_code(&r, 0);
+        cli_done(&r);
+        remove_all("out");
+    }
+}
+
+/* A run that goes on until it is told to end. */
+static pid_t start_long(void)
+{
+    put_text("c.ini", LONG);
+    const pid_t child = cli_start("c.ini", NULL);
+    struct stat st = {0};
+    for (int i = 0; i < 4000 && st.st_size < 500; i++) {
+        nanosleep(&(struct timespec){0, 5000000}, NULL);
+        if (stat(in_workspace("out/metrics.jsonl"), &st) != 0)
+            st.st_size = 0;
+    }
+    assert_true(st.st_size >= 500);
+    return child;
+}
+
+/* What is put in its place is somebody else's. */
+static void a_run_directory_that_is_moved_is_followed(void **state)
+{
+    NEED_BINARY();
+    char from[512];
+    const pid_t child = start_long();
+    snprintf(from, sizeof from, "%s", in_workspace("out"));
+    remove_all("moved");
+    assert_int_equal(rename(from, in_workspace("moved")), 0);
+    assert_int_equal(mkdir(from, 0777), 0);
+    assert_int_equal(kill(child, SIGTERM), 0);
+    ran r = cli_wait(child);
+    assert_code(&r, DT_E_STOPPED);
+    assert_has(r.err, "w/moved: checkpoints/model.safetensors, metrics.jsonl, summary.json");
+    cli_done(&r);
+    assert_int_equal(access(in_workspace("moved/summary.json"), F_OK), 0);
+    assert_int_equal(access(in_workspace("moved/checkpoints/model.safetensors"), F_OK), 0);
+    assert_int_not_equal(access(in_workspace("moved/lock"), F_OK), 0);
+    assert_int_equal(rmdir(from), 0); /* it is empty */
+    remove_all("moved");
+}
+
+static void a_run_directory_that_is_removed_is_told(void **state)
+{
+    NEED_BINARY();
+    const pid_t child = start_long();
+    remove_all("out");
+    assert_int_equal(kill(child, SIGTERM), 0);
+    ran r = cli_wait(child);
+    assert_code(&r, DT_E_IO);
+    assert_has(r.err, "was removed while the run went on");
+    assert_has(r.err, "nothing: ");
+    assert_has_not(r.err, ", summary.json");
+    cli_done(&r);
+    assert_int_not_equal(access(in_workspace("out"), F_OK), 0);
+}
+
 /* What a test that failed may have left. */
 static int clean(void **state)
 {
@@ -626,6 +708,9 @@ DT_TEST_GROUP(run_faults)
         T(a_run_that_diverges_stops_before_its_weights_do),
         T(an_arena_the_machine_refuses),
         T(files_at_their_limit_are_failed_writes),
+        T(a_start_that_failed_leaves_no_run),
+        T(a_run_directory_that_is_moved_is_followed),
+        T(a_run_directory_that_is_removed_is_told),
         T(every_allocation_of_a_run_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -33,6 +33,14 @@ typedef struct dt_codec {
     dt_status (*decode)(const void *src, size_t used, void *dst, size_t count, dt_err *err);
 } dt_codec;
 
+/* The codecs that plans name by number, from 1 on, and the op that packs what stays on the device.
+ */
+typedef struct dt_codec_set {
+    const dt_codec *const *codec;
+    size_t n;
+    const struct dt_layer_desc *op;
+} dt_codec_set;
+
 /* Packed bytes with their number before them, as a packed tensor and a tier's slot hold them. When
  * they do not fit, the number says so instead, and unpacking gives zeros: the step that reads them
  * is discarded. */

@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"
@@ -273,6 +274,49 @@ int32_t dt_graph_find(const dt_graph *g, const char *name)
         if (strcmp(g->node[i].name, name) == 0)
             return (int32_t)i;
     return DT_GRAPH_INPUT - 1;
+}
+
+static void print_options(const dt_node *nd, FILE *f)
+{
+    const dt_opt *row = nd->desc->opts;
+    for (size_t i = 0; row != NULL && row[i].key != NULL; i++) {
+        fprintf(f, i > 0 ? " %s=" : "%s=", row[i].key);
+        dt_opt_print(f, &row[i], nd->opts);
+    }
+    fputc('\0', f);
+}
+
+/* Into a text of the C library's. */
+static bool print_all(const dt_graph *g, char **text, size_t *bytes, size_t *at)
+{
+    FILE *f = open_memstream(text, bytes);
+    for (size_t i = 0; f != NULL && i < g->n_node; i++) {
+        at[i] = (size_t)ftell(f);
+        print_options(&g->node[i], f);
+    }
+    if (f == NULL)
+        return false;
+    const bool good = !ferror(f);
+    return fclose(f) == 0 && good;
+}
+
+dt_status dt_graph_options(const dt_graph *g, char **text, size_t *bytes, size_t **at, dt_err *err)
+{
+    char *printed = NULL;
+    *bytes = 0;
+    *text = NULL;
+    *at = dt_alloc(g->n_node + 1, sizeof **at);
+    const bool good = *at != NULL && print_all(g, &printed, bytes, *at);
+    if (good)
+        *text = dt_alloc(*bytes + 1, 1);
+    if (*text != NULL)
+        memcpy(*text, printed, *bytes);
+    free(printed);
+    if (*text != NULL)
+        return DT_OK;
+    dt_free(*at);
+    *at = NULL;
+    return DT_FAIL(err, DT_E_NOMEM, "no memory for the options of %zu layers", g->n_node);
 }
 
 int64_t dt_param_count(const dt_param_info *p)

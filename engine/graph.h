@@ -73,6 +73,11 @@ int64_t dt_graph_counted(const dt_graph *g);
 int32_t dt_graph_find(
     const dt_graph *g, const char *name); /* DT_GRAPH_INPUT - 1 if there is none */
 
+/* The options of all nodes as an INI file would say them, "key=value key=value", each ended by NUL:
+ * those of node i from byte (*at)[i] of *text on. Both are the caller's, to be freed. */
+dt_status dt_graph_options(
+    const dt_graph *g, char **text, size_t *bytes, size_t **at, dt_err *err) DT_NODISCARD;
+
 /* Trained parameters only, in elements: torchvision's count. */
 int64_t dt_graph_parameters(const dt_graph *g);
 int64_t dt_param_count(const dt_param_info *p);

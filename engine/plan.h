@@ -1,7 +1,8 @@
-/* The plan: what the runner does, row by row, with every address decided. Fixed-size rows and
- * tables, indices and no pointers: it can be printed, parsed, compared, verified and replayed
- * without the network it came from. memory/lower/lower.h makes plans, memory/verify/verify.h proves
- * them, memory/plan_text/plan_text.h prints and parses them.
+/* The plan: what the runner does, row by row, with every address decided and every kernel named.
+ * Fixed-size rows and tables, indices and no pointers: it can be printed, parsed, compared and
+ * verified alone, and run with the network it was made for, whose program is not needed any more.
+ * memory/lower/lower.h makes plans, memory/verify/verify.h proves them,
+ * memory/plan_text/plan_text.h prints and parses them.
  *
  * Order. The streams (compute; out and in for each tier) each run their rows in order; rows of
  * different streams are ordered only by events: a COMPUTE or copy row with an event signals it when
@@ -76,36 +77,74 @@ typedef struct dt_plan_tensor {
 typedef struct dt_plan_arg {
     int32_t tensor;
     uint8_t mode; /* DT_READ, DT_WRITE, DT_UPDATES */
+    uint8_t port; /* DT_X ... DT_WORK; DT_PORTS where an op names no kernel */
     uint64_t from, to;
 } dt_plan_arg;
 
-/* An op of the plan: op i is the i-th op with a kernel in its program's order. Its arguments are
- * arg[first .. first + n). Safe pairs say which written tensor may lie over which read one. Where a
- * device has several algorithms for it and the run limits their workspace, way names the one this
- * plan is for, and work is the scratch that it wants; otherwise way is empty. */
+enum { DT_LAYER_NAME_BYTES = 32 };
+
+/* A layer whose ops the plan runs: its name in the network, and its options as dt_graph_options
+ * gives them, from byte @opts of the plan's text on. */
+typedef struct dt_plan_node {
+    char name[DT_NAME_BYTES];
+    size_t opts;
+} dt_plan_node;
+
+/**
+ * struct dt_plan_op - an op of the plan: op i is the i-th op with a kernel in its program's order.
+ * @kind:   dt_op_kind
+ * @first @n: its arguments are arg[first .. first + n)
+ * @safe:   which written tensor may lie over which read one
+ * @layer:  whose kernel runs: a layer, the optimizer, sum, codec; "": not said, and then nothing
+ *          below is, and the plan cannot be run
+ * @node:   row of the table of nodes; -1 for ops that belong to no layer
+ * @form @alt @dtype @needs_dx @vector @count: see dt_call
+ * @n0 @n1: samples it works on
+ * @codec @packed: how it packs, numbered from 1 (0: not at all), and the bytes of what is packed
+ * @limit:  most bytes of its algorithm, see dt_call; DT_LIMIT_ANY: the fastest
+ * @way @work: where a device has several algorithms for it and the limit chooses: the one this plan
+ *          is for, and the scratch that it wants; otherwise way is empty
+ */
 typedef struct dt_plan_op {
     char name[DT_TENSOR_NAME_BYTES];
-    uint16_t kind; /* dt_op_kind */
+    uint16_t kind;
     int32_t first, n;
     int32_t n_safe;
     struct {
         int32_t out, in;
     } safe[DT_MAX_OVER];
     double flops;
+    char layer[DT_LAYER_NAME_BYTES];
+    int32_t node;
+    uint8_t form, alt, dtype;
+    bool needs_dx, vector;
+    int32_t codec;
+    uint64_t packed;
+    int64_t n0, n1, count;
+    uint64_t limit;
     char way[DT_IMPL_BYTES];
     uint64_t work;
 } dt_plan_op;
 
+/**
+ * struct dt_plan - a plan.
+ * @batch:   samples
+ * @home_n:  micro-batch of training, which fixed the layouts of parameters
+ * @threads: of the processor's team, which its scratch is for; 0 on other devices
+ */
 typedef struct dt_plan {
     char net[DT_NAME_BYTES], policy[DT_NAME_BYTES], pool[32], device[16], program[16];
-    int64_t batch;
+    int64_t batch, home_n;
+    int32_t threads;
     uint64_t budget;               /* of the arena; 0: none */
     uint64_t persistent;           /* bytes of the map, at the bottom of the arena */
     uint64_t peak, bound;          /* end of the highest tensor; lower bound of any placement */
     uint64_t host_peak, disk_peak; /* bytes of the tiers */
     uint64_t out_bytes, in_bytes;  /* moved in a run; fetches of input count as in */
     int32_t n_event;
-    size_t n_tensor, n_op, n_arg, n_row, n_reason;
+    size_t n_node, n_text, n_tensor, n_op, n_arg, n_row, n_reason;
+    dt_plan_node *node;
+    char *text; /* n_text bytes: what nodes point into, each ended by NUL */
     dt_plan_tensor *tensor;
     dt_plan_op *op;
     dt_plan_arg *arg;
@@ -114,5 +153,8 @@ typedef struct dt_plan {
 } dt_plan;
 
 void dt_plan_destroy(dt_plan *p);
+
+/* The program that the plan is of; -1 where its name is of none. */
+int dt_plan_kind(const dt_plan *p);
 
 #endif

@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "memory/codec_op.h"
+
 #define DT_CODEC(n) extern const dt_codec dt_codec_##n;
 #include "memory/codecs/codecs.def"
 #undef DT_CODEC
@@ -12,6 +14,8 @@ static const dt_codec *const all_codecs[] = {
 #include "memory/codecs/codecs.def"
 #undef DT_CODEC
 };
+
+const dt_codec_set dt_codecs = {all_codecs, DT_COUNT(all_codecs), &dt_codec_op};
 
 const dt_codec *const *dt_codec_all(size_t *n)
 {

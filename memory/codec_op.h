@@ -3,8 +3,12 @@
 #ifndef DT_MEMORY_CODEC_OP_H
 #define DT_MEMORY_CODEC_OP_H
 
+#include "engine/codec.h"
 #include "engine/layer.h"
 
 extern const dt_layer_desc dt_codec_op;
+
+/* All codecs and this op, for a runner. */
+extern const dt_codec_set dt_codecs;
 
 #endif

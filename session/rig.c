@@ -5,12 +5,16 @@
 #include "memory/tier.h"
 #include "session/budget.h"
 #include "session/human.h"
+#include "layers/registry.h"
+#include "memory/codec_op.h"
 
 dt_runner_opts dt_rig_opts(const dt_session *s)
 {
     return (dt_runner_opts){.graph = s->graph,
         .map = s->map,
         .device = s->device,
+        .find_op = dt_layer_find,
+        .codecs = &dt_codecs,
         .replay = true,
         .arena_bytes = dt_session_peak(s),
         .tier = {[DT_TIER_HOST] = dt_tier_desc_find("host"),
@@ -48,7 +52,7 @@ dt_status dt_rig_open(dt_rig *g, const dt_session *s, dt_err *err)
         const dt_planned *p = &s->planned[g->n];
         dt_ready *to = &g->ready[g->n];
         *to = (dt_ready){.kind = p->kind, .n = p->n, .dense = p->dense};
-        DT_CHECK(dt_runner_add(g->runner, p->program, p->plan, &to->id, err));
+        DT_CHECK(dt_runner_add(g->runner, p->plan, &to->id, err));
     }
     DT_CHECK(dt_runner_init(g->runner, err));
     if (s->opts.model.weights == NULL)

@@ -98,6 +98,11 @@ int dt_cpu_setup(int threads)
     return came;
 }
 
+int dt_cpu_threads(void)
+{
+    return omp_get_max_threads();
+}
+
 void dt_cpu_setup_alone(void)
 {
     omp_set_num_threads(1);

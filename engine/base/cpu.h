@@ -16,6 +16,9 @@ dt_status dt_cpu_check(int threads, dt_err *err) DT_NODISCARD;
  * OMP_THREAD_LIMIT may have kept smaller. Called before kernels are prepared. */
 int dt_cpu_setup(int threads);
 
+/* Threads that a kernel called by this thread would find. */
+int dt_cpu_threads(void);
+
 /* Have the calling thread, which is not of the team, be a team of its own of one thread, with
  * denormals as above; what OpenMP keeps for it is made here and not later. */
 void dt_cpu_setup_alone(void);

@@ -1,4 +1,6 @@
-/* From a plan's rows to the steps that the runner takes: addresses, kernels, and which thread. */
+/* From a plan's rows to the steps that the runner takes: addresses, kernels, and which thread. What
+ * a plan names is looked up in the network, and must be what it was planned for. */
+#include <inttypes.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"
@@ -15,7 +17,8 @@ static bool same_call(const dt_call *a, const dt_call *b)
 {
     return a->node == b->node && a->dtype == b->dtype && a->form == b->form && a->alt == b->alt &&
            a->n == b->n && a->home_n == b->home_n && a->codec == b->codec && a->count == b->count &&
-           a->packed == b->packed && a->needs_dx == b->needs_dx && a->vector == b->vector;
+           a->packed == b->packed && a->needs_dx == b->needs_dx && a->vector == b->vector &&
+           a->workspace_limit == b->workspace_limit;
 }
 
 /* Prepared state of a call, shared by all ops that make the same call. */
@@ -41,15 +44,15 @@ static dt_status state_of(
 /* What is known as rows go by. */
 typedef struct binder {
     dt_runner *r;
-    const dt_program *p;
     const dt_plan *plan;
     dti_plan *to;
+    int32_t *node;            /* by node of the plan: of the graph */
     uint64_t *off;            /* by tensor: where it lies */
-    int32_t *copied;          /* by op of the program: the step of an OUT */
+    int32_t *copied;          /* by tensor: the step that copied it out last; -1 */
+    int32_t *before;          /* by such a step: the one before it of the same tensor; -1 */
     uint8_t *signaller;       /* by event: the stream that signals it */
     uint8_t *awaited;         /* by event: who waits for it that is not in order with it anyway */
     int32_t last[DT_STREAMS]; /* by thread: its last step */
-    size_t next;              /* place in the program's order of the next op */
 } binder;
 
 enum { AWAITED = 1, CROSSES = 2 }; /* of awaited: by somebody, by another thread */
@@ -97,53 +100,169 @@ static void touch(binder *b, dti_step *s, int32_t tensor, bool written)
     s->n++;
 }
 
-/* COMPUTE and copy rows stand in the program's order, one for each op. */
-static dt_status next_op(binder *b, bool kernel, const dt_op **op, dt_err *err)
+/* ---- what the plan names ---- */
+
+static dt_status check_header(const dt_runner *r, const dt_plan *p, dt_err *err)
 {
-    *op = b->next < b->p->n_order ? &b->p->op[b->p->order[b->next++]] : NULL;
-    if (*op == NULL || ((*op)->desc != NULL) != kernel)
-        return DT_FAIL(err, DT_E_INTERNAL, "a plan of another program");
+    const dt_map *m = r->o.map;
+    if (strcmp(p->net, r->o.graph->name) != 0)
+        return DT_FAIL(err, DT_E_CONFIG, "the plan is of network '%s', not of '%s': plan again",
+            p->net, r->o.graph->name);
+    if (strcmp(p->device, dt_device_name(r->o.device)) != 0)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "the plan is for device '%s', but this run is on '%s': plan again, or set device.kind",
+            p->device, dt_device_name(r->o.device));
+    if (r->o.device == DT_CPU && p->threads != r->o.threads)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "the plan's scratch is for %" PRId32
+            " threads, but this run has %d: plan again, or set OMP_NUM_THREADS=%" PRId32,
+            p->threads, r->o.threads, p->threads);
+    if (dt_plan_kind(p) < 0)
+        return DT_FAIL(err, DT_E_CONFIG, "'%s' is no program of a run", p->program);
+    if (p->home_n != m->home_n || p->persistent != m->bytes)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "the plan is for %" PRIu64 " bytes of parameters laid out for micro-batches of %" PRId64
+            ", but this run has %zu and %" PRId64 ": plan again",
+            p->persistent, p->home_n, m->bytes, m->home_n);
     return DT_OK;
 }
 
-/* A plan is for the algorithms that were chosen when it was made. */
-static dt_status check_way(const binder *b, const dt_op *op, const dt_plan_op *planned, dt_err *err)
+/* Tensor i of a plan is entry i of the map, as far as that goes, and no other persists. */
+static dt_status check_homes(const dt_runner *r, const dt_plan *p, dt_err *err)
 {
-    dt_facts f;
-    if (planned->way[0] == '\0')
-        return DT_OK;
-    DT_TRY(err, dt_op_facts(b->p, op, &f, err), "%s", op->name);
-    if (strcmp(f.impl, planned->way) != 0)
-        return DT_FAIL(err, DT_E_INTERNAL, "%s: planned for the way '%s', but '%s' is chosen",
-            op->name, planned->way, f.impl);
+    const dt_map *m = r->o.map;
+    for (size_t i = 0; i < p->n_tensor || i < m->n; i++) {
+        const dt_plan_tensor *t = i < p->n_tensor ? &p->tensor[i] : NULL;
+        const dt_home *h = i < m->n ? &m->home[i] : NULL;
+        if (h == NULL && !t->persistent)
+            continue;
+        if (t == NULL || h == NULL || !t->persistent || strcmp(t->name, h->name) != 0 ||
+            t->home != h->off || t->bytes != h->bytes)
+            return DT_FAIL(err, DT_E_CONFIG,
+                "the plan keeps '%s' where this run keeps '%s': plan again",
+                t != NULL ? t->name : "nothing", h != NULL ? h->name : "nothing");
+    }
     return DT_OK;
 }
+
+/* Which nodes of the graph the plan's are, with the same options. They stand in the order of the
+ * graph, so what follows the last one found is looked at first. */
+static dt_status find_nodes(binder *b, const char *text, const size_t *at, dt_err *err)
+{
+    const dt_graph *g = b->r->o.graph;
+    int32_t next = 0;
+    for (size_t i = 0; i < b->plan->n_node; i++) {
+        const dt_plan_node *n = &b->plan->node[i];
+        while (next < (int32_t)g->n_node && strcmp(g->node[next].name, n->name) != 0)
+            next++;
+        const int32_t found = next < (int32_t)g->n_node ? next : dt_graph_find(g, n->name);
+        if (found < 0)
+            return DT_FAIL(err, DT_E_CONFIG,
+                "the plan has a layer '%s', but network '%s' has none: plan again", n->name,
+                g->name);
+        if (strcmp(text + at[found], b->plan->text + n->opts) != 0)
+            return DT_FAIL(err, DT_E_CONFIG, "layer '%s' is planned for %s, but is %s: plan again",
+                n->name, b->plan->text + n->opts, text + at[found]);
+        b->node[i] = found;
+        next = found + 1;
+    }
+    return DT_OK;
+}
+
+static dt_status check_nodes(binder *b, dt_err *err)
+{
+    char *text = NULL;
+    size_t *at = NULL, n;
+    DT_CHECK(dt_graph_options(b->r->o.graph, &text, &n, &at, err));
+    const dt_status st = find_nodes(b, text, at, err);
+    dt_free(text);
+    dt_free(at);
+    return st;
+}
+
+static const dt_codec *codec_of(const dt_runner *r, int32_t number)
+{
+    const dt_codec_set *s = r->o.codecs;
+    return number > 0 && s != NULL && (size_t)number <= s->n ? s->codec[number - 1] : NULL;
+}
+
+/* The layer whose kernel an op runs, and the call that it is for. */
+static dt_status find_call(
+    const binder *b, const dt_plan_op *op, const dt_layer_desc **desc, dt_call *c, dt_err *err)
+{
+    const dt_runner *r = b->r;
+    const dt_node *nd = op->node >= 0 ? &r->o.graph->node[b->node[op->node]] : NULL;
+    *desc = nd != NULL             ? nd->desc
+            : op->codec > 0        ? (r->o.codecs != NULL ? r->o.codecs->op : NULL)
+            : r->o.find_op != NULL ? r->o.find_op(op->layer)
+                                   : NULL;
+    *c = (dt_call){.node = nd,
+        .graph = r->o.graph,
+        .form = (dt_form_kind)op->form,
+        .alt = op->alt,
+        .dtype = (dt_dtype)op->dtype,
+        .codec = codec_of(r, op->codec),
+        .packed = op->packed,
+        .n = op->n1 - op->n0,
+        .home_n = r->o.map->home_n,
+        .count = op->count,
+        .needs_dx = op->needs_dx,
+        .vector = op->vector,
+        .workspace_limit = (size_t)op->limit};
+    if (*desc == NULL || strcmp((*desc)->name, op->layer) != 0)
+        return DT_FAIL(err, DT_E_CONFIG, "%s: planned as '%s', but here it is '%s': plan again",
+            op->name, op->layer, *desc != NULL ? (*desc)->name : "unknown");
+    if (op->codec > 0 && c->codec == NULL)
+        return DT_FAIL(err, DT_E_INTERNAL, "%s: no codec %" PRId32, op->name, op->codec);
+    return DT_OK;
+}
+
+/* What the device would do now is what the plan is for. */
+static dt_status check_facts(
+    const binder *b, const dt_plan_op *op, const dt_layer_desc *desc, const dt_call *c, dt_err *err)
+{
+    dt_facts f;
+    uint64_t work = 0;
+    DT_TRY(err, dt_call_facts(c, desc, b->r->o.device, &f, err), "%s", op->name);
+    for (int32_t i = op->first; i < op->first + op->n; i++)
+        if (b->plan->arg[i].port == DT_WORK)
+            work = b->plan->tensor[b->plan->arg[i].tensor].bytes;
+    if (op->way[0] != '\0' && strcmp(op->way, f.impl) != 0)
+        return DT_FAIL(err, DT_E_INTERNAL, "%s: planned for the algorithm '%s', but '%s' is chosen",
+            op->name, op->way, f.impl);
+    if (work != f.work_bytes)
+        return DT_FAIL(err, DT_E_INTERNAL,
+            "%s: planned with %" PRIu64 " bytes of scratch, but here it wants %zu: plan again on "
+            "this machine",
+            op->name, work, f.work_bytes);
+    return DT_OK;
+}
+
+/* ---- rows ---- */
 
 static dt_status bind_compute(binder *b, const dt_row *row, dt_err *err)
 {
-    const dt_op *op;
-    DT_CHECK(next_op(b, true, &op, err));
+    const dt_plan_op *op = &b->plan->op[row->op];
+    const dt_layer_desc *desc;
     dti_step *s = new_step(b, row, DTI_COMPUTE);
     dti_compute *c = &s->compute;
     s->name = b->to->op[row->op].name;
-    *c = (dti_compute){.op = row->op,
-        .kernels = dt_kernels_of(op->desc, b->r->o.device),
-        .call = dt_op_call(b->p, op),
-        .launched = 1};
+    *c = (dti_compute){.op = row->op, .launched = 1};
+    DT_CHECK(find_call(b, op, &desc, &c->call, err));
+    c->kernels = dt_kernels_of(desc, b->r->o.device);
     c->args.n = op->n1 - op->n0;
     c->args.sample0 = op->n0;
-    c->args.layer = op->node == DT_NONE ? DT_NONE : b->p->graph->node[op->node].key;
+    c->args.layer = c->call.node == NULL ? DT_NONE : c->call.node->key;
     c->args.seed = b->r->o.seed;
     c->args.accumulate = b->to->again;
     if (c->kernels == NULL)
         return DT_FAIL(
             err, DT_E_DEVICE, "%s: no %s kernels", op->name, dt_device_name(b->r->o.device));
-    DT_CHECK(check_way(b, op, &b->plan->op[row->op], err));
-    DT_TRY(err, state_of(b->r, op->desc, &c->call, &c->state, err), "%s", op->name);
-    for (int i = 0; i < op->n_arg; i++) {
-        const dt_operand *a = &op->arg[i];
-        const uint64_t piece = (uint64_t)op->n0 * b->p->tensor[a->tensor].sample_bytes;
-        c->args.port[a->port] = b->r->base + b->off[a->tensor] + piece;
+    DT_CHECK(check_facts(b, op, desc, &c->call, err));
+    DT_TRY(err, state_of(b->r, desc, &c->call, &c->state, err), "%s", op->name);
+    for (int32_t i = op->first; i < op->first + op->n; i++) {
+        const dt_plan_arg *a = &b->plan->arg[i];
+        c->args.port[a->port] = b->r->base + b->off[a->tensor] + a->from;
         touch(b, s, a->tensor, a->mode != DT_READ);
     }
     return DT_OK;
@@ -151,8 +270,6 @@ static dt_status bind_compute(binder *b, const dt_row *row, dt_err *err)
 
 static dt_status bind_fetch(binder *b, const dt_row *row, dt_err *err)
 {
-    const dt_op *op;
-    DT_CHECK(next_op(b, false, &op, err));
     dti_step *s = new_step(b, row, DTI_FETCH);
     s->name = b->to->tensor[row->tensor].name;
     s->fetch = (dti_fetch){b->r->base + row->off, row->bytes, row->slot != 0};
@@ -173,10 +290,21 @@ static dt_status reserve_stage(binder *b, const dti_step *s, dt_err *err)
     return dti_stage_reserve(b->r, s->stream, c->codec != NULL ? c->stored : c->bytes, err);
 }
 
+/* The step that wrote the slot. */
+static dt_status find_pair(const binder *b, dti_step *s, int32_t tensor, dt_err *err)
+{
+    int32_t i = b->copied[tensor];
+    while (i >= 0 &&
+           (b->to->step[i].copy.tier != s->copy.tier || b->to->step[i].copy.slot != s->copy.slot))
+        i = b->before[i];
+    s->copy.pair = i;
+    return i >= 0 ? DT_OK
+                  : DT_FAIL(err, DT_E_INTERNAL, "a copy in of %s that was never copied out",
+                        b->plan->tensor[tensor].name);
+}
+
 static dt_status bind_copy(binder *b, const dt_row *row, dt_err *err)
 {
-    const dt_op *op;
-    DT_CHECK(next_op(b, false, &op, err));
     dti_step *s = new_step(b, row, DTI_COPY);
     s->name = b->to->tensor[row->tensor].name;
     s->copy = (dti_copy){.out = row->kind == DT_ROW_COPY_OUT,
@@ -185,11 +313,15 @@ static dt_status bind_copy(binder *b, const dt_row *row, dt_err *err)
         .slot = row->slot,
         .bytes = row->bytes,
         .stored = row->stored,
-        .codec = op->codec};
-    if (s->copy.out)
-        b->copied[op - b->p->op] = (int32_t)(s - b->to->step);
-    else
-        s->copy.pair = b->copied[op->pair];
+        .codec = codec_of(b->r, row->codec)};
+    if (row->codec > 0 && s->copy.codec == NULL)
+        return DT_FAIL(err, DT_E_INTERNAL, "copy of %s: no codec %" PRId32, s->name, row->codec);
+    if (s->copy.out) {
+        b->before[s - b->to->step] = b->copied[row->tensor];
+        b->copied[row->tensor] = (int32_t)(s - b->to->step);
+    } else {
+        DT_CHECK(find_pair(b, s, row->tensor, err));
+    }
     touch(b, s, row->tensor, !s->copy.out);
     return reserve_stage(b, s, err);
 }
@@ -324,20 +456,25 @@ static dt_status reserve(binder *b, dt_err *err)
 {
     const dt_plan *p = b->plan;
     b->off = dt_alloc(p->n_tensor, sizeof *b->off);
-    b->copied = dt_alloc(b->p->n_op, sizeof *b->copied);
+    b->copied = dt_alloc(p->n_tensor, sizeof *b->copied);
+    b->before = dt_alloc(p->n_row, sizeof *b->before);
+    b->node = dt_alloc(p->n_node, sizeof *b->node);
     b->signaller = dt_alloc((size_t)p->n_event, sizeof *b->signaller);
     b->awaited = dt_alloc((size_t)p->n_event, sizeof *b->awaited);
     b->to->step = dt_alloc(p->n_row, sizeof *b->to->step);
     b->to->touched = dt_alloc(p->n_arg + p->n_row, sizeof *b->to->touched);
     b->to->op = dt_alloc(p->n_op, sizeof *b->to->op);
     b->to->tensor = dt_alloc(p->n_tensor, sizeof *b->to->tensor);
-    if (b->off == NULL || b->copied == NULL || b->signaller == NULL || b->awaited == NULL ||
-        b->to->step == NULL || b->to->touched == NULL || b->to->op == NULL || b->to->tensor == NULL)
+    if (b->off == NULL || b->copied == NULL || b->before == NULL || b->node == NULL ||
+        b->signaller == NULL || b->awaited == NULL || b->to->step == NULL ||
+        b->to->touched == NULL || b->to->op == NULL || b->to->tensor == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to bind a plan");
     memcpy(b->to->op, p->op, p->n_op * sizeof *p->op);
     memcpy(b->to->tensor, p->tensor, p->n_tensor * sizeof *p->tensor);
     for (size_t t = 0; t < p->n_tensor; t++)
         b->off[t] = p->tensor[t].home;
+    for (size_t t = 0; t < p->n_tensor; t++)
+        b->copied[t] = -1;
     for (int s = 0; s < DT_STREAMS; s++)
         b->to->begin[s] = b->last[s] = -1;
     b->to->n_event = p->n_event;
@@ -347,22 +484,26 @@ static dt_status reserve(binder *b, dt_err *err)
 
 static dt_status bind(binder *b, dt_err *err)
 {
+    DT_CHECK(check_header(b->r, b->plan, err));
+    DT_CHECK(check_homes(b->r, b->plan, err));
     DT_CHECK(reserve(b, err));
+    DT_CHECK(check_nodes(b, err));
     find_events(b);
     for (size_t i = 0; i < b->plan->n_row; i++)
         DT_CHECK(bind_row(b, &b->plan->row[i], err));
     return b->r->d->launch_costs ? batch_updates(b->r, b->to, err) : DT_OK;
 }
 
-dt_status dti_bind(
-    dt_runner *r, const dt_program *p, const dt_plan *plan, dti_plan *to, dt_err *err)
+dt_status dti_bind(dt_runner *r, const dt_plan *plan, dti_plan *to, dt_err *err)
 {
-    binder b = {.r = r, .p = p, .plan = plan, .to = to};
-    to->n = p->n;
-    to->again = p->kind == DT_PROGRAM_AGAIN;
+    binder b = {.r = r, .plan = plan, .to = to};
+    to->n = plan->batch;
+    to->again = dt_plan_kind(plan) == DT_PROGRAM_AGAIN;
     const dt_status st = bind(&b, err);
     dt_free(b.off);
     dt_free(b.copied);
+    dt_free(b.before);
+    dt_free(b.node);
     dt_free(b.signaller);
     dt_free(b.awaited);
     return st;

@@ -99,7 +99,7 @@ dt_status dt_runner_create(dt_runner **out, const dt_runner_opts *o, dt_err *err
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a runner");
     r->o = *o;
     r->d = o->driver != NULL ? o->driver : dt_device_driver(o->device);
-    (void)dt_cpu_setup(o->threads);
+    r->o.threads = dt_cpu_setup(o->threads);
     const dt_status st = reserve(r, err);
     r->o.disk_path = NULL; /* the caller's */
     if (st != DT_OK) {
@@ -142,8 +142,7 @@ void dt_runner_destroy(dt_runner *r)
     dt_free(r);
 }
 
-dt_status dt_runner_add(
-    dt_runner *r, const dt_program *p, const dt_plan *plan, int *id, dt_err *err)
+dt_status dt_runner_add(dt_runner *r, const dt_plan *plan, int *id, dt_err *err)
 {
     if (plan->peak > r->o.arena_bytes || plan->host_peak > r->o.tier_bytes[DT_TIER_HOST] ||
         plan->disk_peak > r->o.tier_bytes[DT_TIER_DISK])
@@ -153,7 +152,7 @@ dt_status dt_runner_add(
     dti_plan *to = &r->plan[r->n_plan];
     memset(to, 0, sizeof *to);
     *id = (int)r->n_plan++; /* destroy frees it from here on */
-    return dti_bind(r, p, plan, to, err);
+    return dti_bind(r, plan, to, err);
 }
 
 /* ---- what it is asked and told ---- */

@@ -12,6 +12,9 @@ typedef struct dt_runner dt_runner;
 
 /**
  * struct dt_runner_opts - what a runner is made of.
+ * @find_op:     descriptors of the ops that belong to no layer of the graph, by name; NULL if
+ * unknown
+ * @codecs:      what plans name by number; NULL: none
  * @driver:      NULL: the device's own
  * @replay:      what a plan puts on the device's queues is kept at its second run and then done
  * again as a whole, which costs the host next to nothing; the bits are the same. Where the device
@@ -28,6 +31,8 @@ typedef struct dt_runner_opts {
     const dt_graph *graph;
     const dt_map *map;
     dt_device_kind device;
+    const dt_layer_desc *(*find_op)(const char *name);
+    const dt_codec_set *codecs;
     const dt_driver *driver;
     bool replay;
     uint64_t arena_bytes;
@@ -47,9 +52,10 @@ void dt_runner_destroy(dt_runner *r);
 /* What the user should know of a tier; NULL when there is nothing. Lives as long as the runner. */
 const char *dt_runner_note(const dt_runner *r, dt_tier tier);
 
-/* Prepare a plan and the program it was lowered from. Both may be destroyed afterwards. */
-dt_status dt_runner_add(
-    dt_runner *r, const dt_program *p, const dt_plan *plan, int *id, dt_err *err) DT_NODISCARD;
+/* Prepare a verified plan, which may be destroyed afterwards. It must be of the runner's graph,
+ * map, device and threads, and for the ways that the graph chooses now: DT_E_CONFIG says what
+ * differs from the configuration, DT_E_INTERNAL what from this program's own kernels. */
+dt_status dt_runner_add(dt_runner *r, const dt_plan *plan, int *id, dt_err *err) DT_NODISCARD;
 
 /* What a run of a plan is told. */
 typedef struct dt_run_args {

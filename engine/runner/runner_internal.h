@@ -172,8 +172,7 @@ dt_status dti_fill(dt_runner *r, uint64_t off, int byte, uint64_t bytes, dt_err 
 dt_status dti_stage_reserve(dt_runner *r, dt_stream stream, uint64_t bytes, dt_err *err);
 
 /* bind.c: make a plan's steps, into a zeroed *to; free them, and kernels' states. */
-dt_status dti_bind(
-    dt_runner *r, const dt_program *p, const dt_plan *plan, dti_plan *to, dt_err *err);
+dt_status dti_bind(dt_runner *r, const dt_plan *plan, dti_plan *to, dt_err *err);
 void dti_unbind(dt_runner *r);
 
 /* executor.c: before a run, the numbers and the batch come within the device's reach; after its

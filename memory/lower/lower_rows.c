@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/cpu.h"
 #include "memory/codec.h"
 #include "memory/lower/lowering.h"
 
@@ -24,7 +25,7 @@ static void tensor_table(dti_lowering *l)
 static dt_plan_arg plan_arg(const dt_program *p, const dt_op *op, const dt_operand *a)
 {
     const dt_tensor *t = &p->tensor[a->tensor];
-    dt_plan_arg g = {a->tensor, a->mode, 0, t->bytes};
+    dt_plan_arg g = {a->tensor, a->mode, a->port, 0, t->bytes};
     if (t->sample_bytes > 0 && op->count == 0 && op->n1 - op->n0 != p->n) {
         g.from = (uint64_t)op->n0 * t->sample_bytes;
         g.to = (uint64_t)op->n1 * t->sample_bytes;
@@ -48,7 +49,66 @@ static dt_status plan_algorithm(const dt_program *p, const dt_op *op, dt_plan_op
     return DT_OK;
 }
 
-static dt_status op_table(dti_lowering *l, dt_err *err)
+/* Which kernel, and all that it is told. */
+static void name_kernel(const dt_program *p, const dt_op *op, const int32_t *node, dt_plan_op *to)
+{
+    snprintf(to->layer, sizeof to->layer, "%s", op->desc->name);
+    to->node = op->node == DT_NONE ? DT_NONE : node[op->node];
+    to->form = (uint8_t)op->form;
+    to->alt = op->node == DT_NONE ? 0 : p->alt[op->node];
+    to->dtype = (uint8_t)op->dtype;
+    to->needs_dx = op->node != DT_NONE && p->needs_dx[op->node];
+    to->vector = op->vector;
+    to->codec = dt_codec_number(op->codec);
+    to->packed = op->stored;
+    to->n0 = op->n0;
+    to->n1 = op->n1;
+    to->count = op->count;
+    to->limit = dt_op_call(p, op).workspace_limit;
+}
+
+/* The layers whose ops the program has, in the order of the graph. */
+static void add_nodes(dti_lowering *l, const char *text, const size_t *at, int32_t *node)
+{
+    const dt_program *p = l->p;
+    dt_plan *plan = l->plan;
+    for (size_t i = 0; i < p->n_order; i++) {
+        const dt_op *op = &p->op[p->order[i]];
+        if (op->desc != NULL && op->node != DT_NONE)
+            node[op->node] = 1;
+    }
+    for (size_t i = 0; i < p->graph->n_node; i++) {
+        if (node[i] == 0)
+            continue;
+        const size_t bytes = strlen(text + at[i]) + 1;
+        dt_plan_node *to = &plan->node[plan->n_node];
+        memcpy(to->name, p->graph->node[i].name, sizeof to->name);
+        to->opts = plan->n_text;
+        memcpy(plan->text + plan->n_text, text + at[i], bytes);
+        plan->n_text += bytes;
+        node[i] = (int32_t)plan->n_node++;
+    }
+}
+
+/* In @node, by node of the graph: its row. */
+static dt_status node_table(dti_lowering *l, int32_t **node, dt_err *err)
+{
+    const dt_graph *g = l->p->graph;
+    char *text;
+    size_t *at, bytes;
+    DT_CHECK(dt_graph_options(g, &text, &bytes, &at, err));
+    *node = dt_alloc(g->n_node + 1, sizeof **node);
+    l->plan->node = dt_alloc(g->n_node + 1, sizeof *l->plan->node);
+    l->plan->text = dt_alloc(bytes + 1, 1);
+    const bool ok = *node != NULL && l->plan->node != NULL && l->plan->text != NULL;
+    if (ok)
+        add_nodes(l, text, at, *node);
+    dt_free(text);
+    dt_free(at);
+    return ok ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for a plan");
+}
+
+static dt_status op_table(dti_lowering *l, const int32_t *node, dt_err *err)
 {
     const dt_program *p = l->p;
     for (size_t i = 0; i < p->n_order; i++) {
@@ -59,6 +119,7 @@ static dt_status op_table(dti_lowering *l, dt_err *err)
         memcpy(to->name, op->name, sizeof to->name);
         to->kind = (uint16_t)op->kind;
         to->flops = op->flops;
+        name_kernel(p, op, node, to);
         to->first = (int32_t)l->plan->n_arg;
         for (int a = 0; a < op->n_arg; a++)
             l->plan->arg[l->plan->n_arg++] = plan_arg(p, op, &op->arg[a]);
@@ -79,9 +140,9 @@ static dt_status op_table(dti_lowering *l, dt_err *err)
 
 static int32_t in_place_reason(dti_lowering *l, int32_t under)
 {
-    char text[DT_NAME_BYTES];
-    snprintf(text, sizeof text, "in place: the last reader of %.60s", l->p->tensor[under].name);
-    memcpy(l->plan->reason[l->plan->n_reason], text, sizeof text);
+    char *text = l->plan->reason[l->plan->n_reason]; /* zeroed: no stray bytes behind the text */
+    snprintf(text, sizeof *l->plan->reason, "in place: the last reader of %.60s",
+        l->p->tensor[under].name);
     return (int32_t)l->plan->n_reason++;
 }
 
@@ -194,6 +255,8 @@ dt_status dti_rows(dti_lowering *l, dt_err *err)
     snprintf(plan->device, sizeof plan->device, "%s", dt_device_name(p->device));
     snprintf(plan->program, sizeof plan->program, "%s", dt_program_kind_name(p->kind));
     plan->batch = p->n;
+    plan->home_n = p->home_n;
+    plan->threads = p->device == DT_CPU ? dt_cpu_threads() : 0;
     plan->budget = l->o->budget;
     size_t args = 0;
     for (size_t i = 0; i < p->n_order; i++)
@@ -207,6 +270,10 @@ dt_status dti_rows(dti_lowering *l, dt_err *err)
         plan->reason == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a plan");
     tensor_table(l);
-    DT_CHECK(op_table(l, err));
-    return add_rows(l, err);
+    int32_t *node = NULL;
+    dt_status st = node_table(l, &node, err);
+    if (st == DT_OK)
+        st = op_table(l, node, err);
+    dt_free(node);
+    return st == DT_OK ? add_rows(l, err) : st;
 }

@@ -216,6 +216,7 @@ static bool diff_header(const dt_plan *a, const dt_plan *b, FILE *f)
 bool dt_plan_diff(const dt_plan *a, const dt_plan *b, FILE *f)
 {
     const part parts[] = {
+        {{a->n_node, b->n_node}, dti_node_line, false},
         {{a->n_tensor, b->n_tensor}, dti_tensor_line, false},
         {{a->n_op, b->n_op}, dti_op_line, false},
         {{a->n_row, b->n_row}, dti_row_line, true},

@@ -16,8 +16,12 @@ typedef struct dti_field {
     dti_field_kind kind;
     size_t at, bytes; /* in dt_plan */
 } dti_field;
-enum { DTI_FIELDS = 15 };
+enum { DTI_FIELDS = 17, DTI_FIELDS_1 = 15 }; /* in version 1 of the format the first ones */
 extern const dti_field dti_fields[DTI_FIELDS];
+/* Names of ports and forms; a port out of range as ?PORT. */
+enum { DTI_PORT_BYTES = 16 };
+void dti_port_name(int port, char to[DTI_PORT_BYTES]);
+const char *dti_form_name(int form);
 void dti_escape_name(const char *name, char to[DTI_CELL_BYTES]);
 void dti_field_text(const dt_plan *p, const dti_field *f, char to[DTI_CELL_BYTES]);
 
@@ -52,16 +56,19 @@ extern const char dti_stream_letters[DT_STREAMS + 1];
 /* A plan and which of its names are not unique. */
 typedef struct dti_names {
     const dt_plan *p;
-    bool *tensor_twice, *op_twice; /* NULL when memory was out: then found by looking at all */
+    bool *node_twice, *tensor_twice,
+        *op_twice; /* NULL when memory was out: then found by looking at all */
 } dti_names;
 void dti_names_init(dti_names *n, const dt_plan *p);
 void dti_names_deinit(dti_names *n);
 
+void dti_node_name(const dti_names *n, int32_t node, char to[DTI_CELL_BYTES]);
 void dti_tensor_name(const dti_names *n, int32_t tensor, char to[DTI_CELL_BYTES]);
 void dti_op_name(const dti_names *n, int32_t op, char to[DTI_CELL_BYTES]);
 void dti_row_cells(const dti_names *n, size_t row, dti_cells *c);
 
 /* Whole lines without the newline; a row's is without its number and padding. */
+void dti_node_line(const dti_names *n, size_t node, FILE *f);
 void dti_tensor_line(const dti_names *n, size_t tensor, FILE *f);
 void dti_op_line(const dti_names *n, size_t op, FILE *f);
 void dti_row_line(const dti_names *n, size_t row, FILE *f);

@@ -9,7 +9,10 @@
 static dt_status enter(dti_parser *x, dti_section to)
 {
     if (to < x->section)
-        return dti_scan_bad(&x->s, "tensors come before ops, ops before rows");
+        return dti_scan_bad(
+            &x->s, "nodes come before tensors, tensors before ops, ops before rows");
+    if (x->section < DTI_IN_TENSORS && to >= DTI_IN_TENSORS)
+        DT_CHECK(dti_dict_close(&x->nodes, &x->s, (const char *)x->p->node, sizeof *x->p->node));
     if (x->section < DTI_IN_OPS && to >= DTI_IN_OPS)
         DT_CHECK(
             dti_dict_close(&x->tensors, &x->s, (const char *)x->p->tensor, sizeof *x->p->tensor));
@@ -23,10 +26,14 @@ static dt_status parse_record(dti_parser *x)
 {
     if (x->section == DTI_IN_HEADER) {
         DT_CHECK(dti_parse_header(x));
-        return enter(x, DTI_IN_TENSORS);
+        return enter(x, DTI_IN_NODES);
     }
     const char *start = x->s.at;
     const dti_word w = dti_scan_word(&x->s);
+    if (dti_word_is(w, "node")) {
+        DT_CHECK(enter(x, DTI_IN_NODES));
+        return dti_parse_node(x);
+    }
     if (dti_word_is(w, "tensor")) {
         DT_CHECK(enter(x, DTI_IN_TENSORS));
         return dti_parse_tensor(x);
@@ -67,11 +74,13 @@ dt_status dt_plan_parse(
             DT_PLAN_TEXT_BYTES);
     dti_parser x = {.s = {.name = name, .next = text, .stop = text + bytes, .err = err},
         .p = dt_alloc(1, sizeof *x.p),
+        .nodes.what = "node",
         .tensors.what = "tensor",
         .ops.what = "op"};
     if (x.p == NULL)
         return dti_scan_no_memory(&x.s);
     const dt_status st = parse_text(&x);
+    dti_dict_deinit(&x.nodes);
     dti_dict_deinit(&x.tensors);
     dti_dict_deinit(&x.ops);
     if (st != DT_OK) {

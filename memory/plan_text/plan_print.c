@@ -48,13 +48,17 @@ void dt_plan_print(const dt_plan *p, FILE *f)
 {
     dti_names n;
     dti_names_init(&n, p);
-    fprintf(f, "dt-plan 1");
+    fprintf(f, "dt-plan 2");
     for (size_t i = 0; i < DTI_FIELDS; i++) {
         char value[DTI_CELL_BYTES];
         dti_field_text(p, &dti_fields[i], value);
         fprintf(f, " %s=%s", dti_fields[i].key, value);
     }
     fprintf(f, "\n");
+    for (size_t i = 0; i < p->n_node; i++) {
+        dti_node_line(&n, i, f);
+        fprintf(f, "\n");
+    }
     for (size_t i = 0; i < p->n_tensor; i++) {
         dti_tensor_line(&n, i, f);
         fprintf(f, "\n");

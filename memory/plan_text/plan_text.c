@@ -29,6 +29,8 @@ const dti_field dti_fields[DTI_FIELDS] = {
     FIELD("out", DTI_U64, out_bytes),
     FIELD("in", DTI_U64, in_bytes),
     FIELD("events", DTI_I32, n_event),
+    FIELD("home_n", DTI_I64, home_n),
+    FIELD("threads", DTI_I32, threads),
 };
 #undef FIELD
 
@@ -58,7 +60,8 @@ static void escape(const char *s, bool reason, char to[DTI_CELL_BYTES])
         to[k++] = '\\';
     for (size_t i = 0; i < n; i++) {
         const unsigned char c = (unsigned char)s[i];
-        const bool plain = c > ' ' && c < 0x7f && c != '\\' && (reason || strchr("#[/", c) == NULL);
+        const bool plain =
+            c > ' ' && c < 0x7f && c != '\\' && (reason || strchr("#[/=", c) == NULL);
         const bool inner = reason && c == ' ' && i > 0 && i + 1 < n;
         if ((plain || inner) && !(c == '-' && n == 1)) {
             to[k++] = (char)c;
@@ -70,6 +73,52 @@ static void escape(const char *s, bool reason, char to[DTI_CELL_BYTES])
         }
     }
     to[k] = '\0';
+}
+
+static const char *const port_names[] = {
+    [DT_X] = "x",
+    [DT_DX] = "dx",
+    [DT_P] = "p",
+    [DT_DP] = "dp",
+    [DT_Q] = "q",
+    [DT_D] = "d",
+    [DT_S] = "s",
+    [DT_M] = "m",
+    [DT_Y] = "y",
+    [DT_DY] = "dy",
+    [DT_LABELS] = "labels",
+    [DT_METRICS] = "metrics",
+    [DT_WORK] = "work",
+};
+_Static_assert(DT_COUNT(port_names) == DT_PORTS, "a name a port");
+
+static const char *const form_names[DT_FORMS] = {[DT_FORWARD] = "forward",
+    [DT_CLONE] = "recompute",
+    [DT_EVAL] = "eval",
+    [DT_BACKWARD] = "backward",
+    [DT_BACKWARD2] = "backward2",
+    [DT_DERIVE_F] = "derive_forward",
+    [DT_DERIVE_B] = "derive_backward",
+    [DT_RESTORE] = "restore",
+    [DT_UPDATE] = "update"};
+
+const char *dti_form_name(int form)
+{
+    return form_names[form];
+}
+
+void dti_port_name(int port, char to[DTI_PORT_BYTES])
+{
+    int first = port < DT_PORTS ? port : DT_PORTS - 1;
+    while (port_names[first] == NULL)
+        first--;
+    const bool one = first >= DT_Y; /* the others are numbered */
+    if (port >= DT_PORTS)
+        snprintf(to, DTI_PORT_BYTES, "?%d", port);
+    else if (one)
+        snprintf(to, DTI_PORT_BYTES, "%s", port_names[first]);
+    else
+        snprintf(to, DTI_PORT_BYTES, "%s%d", port_names[first], port - first);
 }
 
 void dti_escape_name(const char *name, char to[DTI_CELL_BYTES])
@@ -135,14 +184,17 @@ static bool *find_twice(const char *name, size_t each, size_t n)
 void dti_names_init(dti_names *n, const dt_plan *p)
 {
     n->p = p;
+    n->node_twice = find_twice((const char *)p->node, sizeof *p->node, p->n_node);
     n->tensor_twice = find_twice((const char *)p->tensor, sizeof *p->tensor, p->n_tensor);
     n->op_twice = find_twice((const char *)p->op, sizeof *p->op, p->n_op);
 }
-_Static_assert(offsetof(dt_plan_tensor, name) == 0 && offsetof(dt_plan_op, name) == 0,
+_Static_assert(offsetof(dt_plan_node, name) == 0 && offsetof(dt_plan_tensor, name) == 0 &&
+                   offsetof(dt_plan_op, name) == 0,
     "names are found at the start of their records");
 
 void dti_names_deinit(dti_names *n)
 {
+    dt_free(n->node_twice);
     dt_free(n->tensor_twice);
     dt_free(n->op_twice);
 }
@@ -163,6 +215,12 @@ static void name_text(const char *table, size_t each, size_t n, const bool *twic
         const size_t k = strlen(to);
         snprintf(to + k, DTI_CELL_BYTES - k, "#%" PRId32, id);
     }
+}
+
+void dti_node_name(const dti_names *n, int32_t node, char to[DTI_CELL_BYTES])
+{
+    const dt_plan *p = n->p;
+    name_text((const char *)p->node, sizeof *p->node, p->n_node, n->node_twice, node, to);
 }
 
 void dti_tensor_name(const dti_names *n, int32_t tensor, char to[DTI_CELL_BYTES])
@@ -243,12 +301,67 @@ void dti_tensor_line(const dti_names *n, size_t tensor, FILE *f)
 static void arg_text(const dti_names *n, const dt_plan_arg *a, FILE *f)
 {
     static const char modes[] = "?rwu"; /* DT_READ, DT_WRITE, DT_UPDATES */
-    char name[DTI_CELL_BYTES];
+    char name[DTI_CELL_BYTES], port[DTI_PORT_BYTES];
     dti_tensor_name(n, a->tensor, name);
-    fprintf(f, " %c:%s", modes[a->mode <= DT_UPDATES ? a->mode : 0], name);
+    dti_port_name(a->port, port);
+    fprintf(f, " %c:%s%s%s", modes[a->mode <= DT_UPDATES ? a->mode : 0],
+        a->port == DT_PORTS ? "" : port, a->port == DT_PORTS ? "" : "=", name);
     const bool known = a->tensor >= 0 && (size_t)a->tensor < n->p->n_tensor;
     if (!known || a->from != 0 || a->to != n->p->tensor[a->tensor].bytes)
         fprintf(f, "[%" PRIu64 ",%" PRIu64 ")", a->from, a->to);
+}
+
+void dti_node_line(const dti_names *n, size_t node, FILE *f)
+{
+    const dt_plan_node *x = &n->p->node[node];
+    const char *opts = x->opts < n->p->n_text ? n->p->text + x->opts : "";
+    char name[DTI_CELL_BYTES];
+    dti_node_name(n, (int32_t)node, name);
+    fprintf(f, opts[0] != '\0' ? "node %s " : "node %s", name);
+    for (const char *at = opts; *at != '\0'; at++) {
+        const bool inner = *at == ' ' && at > opts && at[1] != '\0';
+        if (inner || (*at > ' ' && *at <= '~' && *at != '\\'))
+            fputc(*at, f);
+        else
+            fprintf(f, "\\x%02x", (unsigned char)*at);
+    }
+}
+
+/* CODEC/BYTES, for those that pack. */
+static void codec_text(int32_t number, uint64_t bytes, char to[DTI_CELL_BYTES])
+{
+    size_t n;
+    const dt_codec *const *codec = dt_codec_all(&n);
+    if (number > 0 && (size_t)number <= n)
+        snprintf(to, DTI_CELL_BYTES, "%s/%" PRIu64, codec[number - 1]->name, bytes);
+    else
+        snprintf(to, DTI_CELL_BYTES, "?%" PRId32 "/%" PRIu64, number, bytes);
+}
+
+/* Which kernel, and what it is told that is not what goes without saying. */
+static void kernel_text(const dti_names *n, const dt_plan_op *o, FILE *f)
+{
+    char name[DTI_CELL_BYTES];
+    escape(o->layer, false, name);
+    fprintf(f, " do:%s/%s", name, o->form < DT_FORMS ? form_names[o->form] : "?");
+    dti_node_name(n, o->node, name);
+    if (o->node != DT_NONE)
+        fprintf(f, " of:%s", name);
+    if (o->alt != 0)
+        fprintf(f, " alt:%d", o->alt);
+    if (o->dtype != DT_F32)
+        fprintf(f, " type:%s", o->dtype == DT_BF16 ? dt_dtype_name(DT_BF16) : "?");
+    if (o->n0 != 0 || o->n1 != n->p->batch)
+        fprintf(f, " samples:%" PRId64 "/%" PRId64, o->n0, o->n1);
+    if (o->count != 0)
+        fprintf(f, " count:%" PRId64, o->count);
+    if (o->codec != 0 || o->packed != 0) {
+        codec_text(o->codec, o->packed, name);
+        fprintf(f, " codec:%s", name);
+    }
+    if (o->limit != DT_LIMIT_ANY)
+        fprintf(f, " limit:%" PRIu64, o->limit);
+    fprintf(f, "%s%s", o->needs_dx ? " dx" : "", o->vector ? " vector" : "");
 }
 
 void dti_op_line(const dti_names *n, size_t op, FILE *f)
@@ -260,6 +373,8 @@ void dti_op_line(const dti_names *n, size_t op, FILE *f)
     const char *kind = o->kind < DT_OP_KINDS ? dt_op_kind_name((dt_op_kind)o->kind) : "?";
     const bool whole = o->flops == floor(o->flops) && o->flops < 1e15;
     fprintf(f, whole ? "op %s %s %.0f" : "op %s %s %.17g", name, kind, o->flops);
+    if (o->layer[0] != '\0')
+        kernel_text(n, o, f);
     for (int64_t i = o->first; i < (int64_t)o->first + o->n; i++)
         if (i >= 0 && (size_t)i < p->n_arg)
             arg_text(n, &p->arg[i], f);

@@ -66,7 +66,7 @@ static dt_status check_one(
 {
     const dt_planned *p = &r->s->planned[i];
     r->rig.ready[i] = (dt_ready){.kind = p->kind, .n = p->n, .dense = p->dense};
-    DT_CHECK(dt_runner_add(r->rig.runner, p->program, p->plan, &r->rig.ready[i].id, err));
+    DT_CHECK(dt_runner_add(r->rig.runner, p->plan, &r->rig.ready[i].id, err));
     const dt_run_args a = {
         .batch = {x, labels, p->n}, .step_samples = p->n, .hyper = {0.1f, 0.9f, 0.0f}};
     if (dti_run_stop(r))

@@ -22,6 +22,8 @@
 #include "tests/fixture/fake_tier.h"
 #include "tests/fixture/random_graph.h"
 #include "tests/fixture/trainee.h"
+#include "layers/registry.h"
+#include "memory/codec_op.h"
 
 /* Allocations of the whole process while armed, its libraries included. Volatile, because compilers
  * know that malloc looks at nothing. */
@@ -184,7 +186,12 @@ static session open_session(dt_graph *g, int64_t n, int64_t home_n, uint64_t see
     dt_program *p[DT_PROGRAM_KINDS];
     dt_plan *of[DT_PROGRAM_KINDS];
     assert_ok(dt_map_create(&s.map, g, DT_CPU, home_n, 1, &err), &err);
-    dt_runner_opts o = {.graph = g, .map = s.map, .device = DT_CPU, .seed = seed};
+    dt_runner_opts o = {.graph = g,
+        .map = s.map,
+        .device = DT_CPU,
+        .find_op = dt_layer_find,
+        .codecs = &dt_codecs,
+        .seed = seed};
     for (int k = 0; k < DT_PROGRAM_KINDS; k++) {
         p[k] = program(&s, (dt_program_kind)k);
         of[k] = plan(p[k]);
@@ -194,7 +201,7 @@ static session open_session(dt_graph *g, int64_t n, int64_t home_n, uint64_t see
     o.arena_bytes += SLACK;
     assert_ok(dt_runner_create(&s.runner, &o, &err), &err);
     for (int k = 0; k < DT_PROGRAM_KINDS; k++) {
-        assert_ok(dt_runner_add(s.runner, p[k], of[k], &s.id[k], &err), &err);
+        assert_ok(dt_runner_add(s.runner, of[k], &s.id[k], &err), &err);
         dt_plan_destroy(of[k]);
         dt_program_destroy(p[k]);
     }
@@ -580,13 +587,105 @@ static void a_plan_larger_than_the_arena_is_refused(void **state)
     dt_err err = {0};
     dt_runner *r;
     int id;
-    const dt_runner_opts o = {
-        .graph = s.graph, .map = s.map, .device = DT_CPU, .arena_bytes = large->peak - 1};
+    const dt_runner_opts o = {.graph = s.graph,
+        .map = s.map,
+        .device = DT_CPU,
+        .find_op = dt_layer_find,
+        .codecs = &dt_codecs,
+        .arena_bytes = large->peak - 1};
     assert_ok(dt_runner_create(&r, &o, &err), &err);
-    assert_fails(
-        dt_runner_add(r, p, large, &id, &err), DT_E_INTERNAL, &err, "larger than the arena");
+    assert_fails(dt_runner_add(r, large, &id, &err), DT_E_INTERNAL, &err, "larger than the arena");
     dt_runner_destroy(r);
     dt_plan_destroy(large);
+    dt_program_destroy(p);
+    close_session(&s);
+}
+
+/* One thing of a plan that is not as this run has it. */
+static void other_threads(dt_plan *p)
+{
+    p->threads++;
+}
+
+static void other_network(dt_plan *p)
+{
+    p->net[0] = 'x';
+}
+
+static void other_device(dt_plan *p)
+{
+    snprintf(p->device, sizeof p->device, "cuda");
+}
+
+static void other_home(dt_plan *p)
+{
+    p->home_n++;
+}
+
+static void other_parameter(dt_plan *p)
+{
+    p->tensor[0].bytes += DT_ALIGN;
+}
+
+static void other_layer(dt_plan *p)
+{
+    p->node[0].name[0] = 'x';
+}
+
+static void other_options(dt_plan *p)
+{
+    p->text[p->node[0].opts] = 'x';
+}
+
+static void other_kernel(dt_plan *p)
+{
+    snprintf(p->op[0].layer, sizeof p->op[0].layer, "fc");
+}
+
+static void other_scratch(dt_plan *p)
+{
+    for (size_t i = 0; i < p->n_arg; i++)
+        if (p->arg[i].port == DT_WORK) {
+            p->tensor[p->arg[i].tensor].bytes--;
+            return;
+        }
+    fail_msg("no op has scratch");
+}
+
+static void other_program(dt_plan *p)
+{
+    p->program[0] = 'x';
+}
+
+static void a_plan_that_is_not_this_runs_is_refused_and_told_why(void **state)
+{
+    (void)state;
+    static const struct wrong {
+        void (*edit)(dt_plan *p);
+        dt_status st;
+        const char *says;
+    } wrong[] = {
+        {other_threads, DT_E_CONFIG, "set OMP_NUM_THREADS="},
+        {other_network, DT_E_CONFIG, "is of network 'xenet5', not of 'lenet5'"},
+        {other_device, DT_E_CONFIG, "for device 'cuda', but this run is on 'cpu'"},
+        {other_home, DT_E_CONFIG, "laid out for micro-batches of 3, but this run"},
+        {other_parameter, DT_E_CONFIG, "the plan keeps 'conv1.weight'"},
+        {other_layer, DT_E_CONFIG, "has a layer 'xonv1', but network 'lenet5' has none"},
+        {other_options, DT_E_CONFIG, "layer 'conv1' is planned for xut="},
+        {other_kernel, DT_E_CONFIG, "planned as 'fc', but here it is 'conv'"},
+        {other_scratch, DT_E_INTERNAL, "bytes of scratch, but here it wants"},
+        {other_program, DT_E_CONFIG, "'xirst' is no program"},
+    };
+    session s = open_session(model("lenet5", 0, 0), 2, 2, 1);
+    dt_program *p = program(&s, DT_PROGRAM_FIRST);
+    int id;
+    for (size_t i = 0; i < DT_COUNT(wrong); i++) {
+        dt_plan *mine = plan(p);
+        dt_err err = {0};
+        wrong[i].edit(mine);
+        assert_fails(dt_runner_add(s.runner, mine, &id, &err), wrong[i].st, &err, wrong[i].says);
+        dt_plan_destroy(mine);
+    }
     dt_program_destroy(p);
     close_session(&s);
 }
@@ -607,6 +706,7 @@ DT_TEST_GROUP(runner)
         cmocka_unit_test(micro_batches_add_up),
         cmocka_unit_test(evaluation_leaves_parameters_and_statistics_alone),
         cmocka_unit_test(a_plan_larger_than_the_arena_is_refused),
+        cmocka_unit_test(a_plan_that_is_not_this_runs_is_refused_and_told_why),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,8 @@
 #include "tests/fixture/check.h"
 #include "tests/fixture/fake_tier.h"
 #include "tests/fixture/trainee.h"
+#include "layers/registry.h"
+#include "memory/codec_op.h"
 
 enum { STEPS = 3, SEEDS = 6 };
 
@@ -232,6 +234,8 @@ static void a_tier_hears_what_is_asked_and_its_note_is_kept(void **state)
     dt_runner_opts o = {.graph = t.graph,
         .map = t.map,
         .device = DT_CPU,
+        .find_op = dt_layer_find,
+        .codecs = &dt_codecs,
         .arena_bytes = t.plan[DT_PROGRAM_FIRST]->peak,
         .tier_bytes = {[DT_TIER_DISK] = 4096},
         .checksum = true,

@@ -12,6 +12,8 @@
 #include "engine/checkpoint/safetensors.h"
 #include "engine/checkpoint/weights.h"
 #include "models/model.h"
+#include "layers/registry.h"
+#include "memory/codec_op.h"
 
 /* A network with its map and a runner without plans. */
 typedef struct net {
@@ -37,6 +39,8 @@ static net open_net(const char *model, int64_t home_n, uint64_t seed)
     const dt_runner_opts o = {.graph = t.graph,
         .map = t.map,
         .device = DT_CPU,
+        .find_op = dt_layer_find,
+        .codecs = &dt_codecs,
         .arena_bytes = t.map->bytes,
         .seed = seed,
         .threads = 1};
@@ -465,8 +469,13 @@ static void values_are_checked_to_the_last(void **state)
     dt_err err = {0};
     assert_ok(dt_map_create(&map, wide, DT_CPU, 2, 1, &err), &err);
     dt_runner *r = NULL;
-    const dt_runner_opts o = {
-        .graph = wide, .map = map, .device = DT_CPU, .arena_bytes = map->bytes, .threads = 1};
+    const dt_runner_opts o = {.graph = wide,
+        .map = map,
+        .device = DT_CPU,
+        .find_op = dt_layer_find,
+        .codecs = &dt_codecs,
+        .arena_bytes = map->bytes,
+        .threads = 1};
     assert_ok(dt_runner_create(&r, &o, &err), &err);
     const char *path = dt_temp_path("wide.safetensors");
     assert_ok(dt_weights_save(r, wide, map, path, &err), &err);

@@ -16,6 +16,7 @@
 #include "tests/fixture/layer_check.h"
 #include "tests/fixture/planned.h"
 #include "tests/fixture/random_graph.h"
+#include "memory/codec_op.h"
 
 enum { STEPS = 4, BATCH = 4, CLASSES = 10 };
 
@@ -282,7 +283,13 @@ static trainee open_trainee(dt_graph *g, const char *policies)
     dt_err err = {0};
     assert_int_equal(dt_cpu_setup(1), 1);
     assert_ok(dt_map_create(&t.map, g, DT_CPU, BATCH, 1, &err), &err);
-    dt_runner_opts o = {.graph = g, .map = t.map, .device = DT_CPU, .seed = 7, .threads = 1};
+    dt_runner_opts o = {.graph = g,
+        .map = t.map,
+        .device = DT_CPU,
+        .find_op = dt_layer_find,
+        .codecs = &dt_codecs,
+        .seed = 7,
+        .threads = 1};
     for (size_t i = 0; i < DT_COUNT(kinds); i++) {
         dt_planned *m = &t.planned[kinds[i]];
         const dt_program_opts po = {g, t.map, DT_CPU, kinds[i], BATCH, BATCH,
@@ -295,9 +302,7 @@ static trainee open_trainee(dt_graph *g, const char *policies)
     }
     assert_ok(dt_runner_create(&t.runner, &o, &err), &err);
     for (size_t i = 0; i < DT_COUNT(kinds); i++)
-        assert_ok(dt_runner_add(t.runner, t.planned[kinds[i]].program, t.planned[kinds[i]].plan,
-                      &t.id[kinds[i]], &err),
-            &err);
+        assert_ok(dt_runner_add(t.runner, t.planned[kinds[i]].plan, &t.id[kinds[i]], &err), &err);
     assert_ok(dt_runner_init(t.runner, &err), &err);
     return t;
 }

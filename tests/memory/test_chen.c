@@ -22,6 +22,8 @@
 #include "models/model.h"
 #include "tests/fixture/check.h"
 #include "tests/fixture/toy.h"
+#include "layers/registry.h"
+#include "memory/codec_op.h"
 
 static const char *const policies[] = {"chen_sqrt", "chen_cheap", "chen_budget", "chen_recursive"};
 
@@ -518,7 +520,13 @@ static trainee prepare(const dt_graph *g, const dt_map *map, const char *policy,
 {
     trainee t = {.runner = NULL};
     dt_err err = {0};
-    dt_runner_opts o = {.graph = g, .map = map, .device = DT_CPU, .seed = 5, .threads = 1};
+    dt_runner_opts o = {.graph = g,
+        .map = map,
+        .device = DT_CPU,
+        .find_op = dt_layer_find,
+        .codecs = &dt_codecs,
+        .seed = 5,
+        .threads = 1};
     for (int k = 0; k < DT_PROGRAM_KINDS; k++) {
         t.kind[k] = make(g, map, (dt_program_kind)k, N, policy, ini);
         const uint64_t peak = t.kind[k].plan->peak;
@@ -526,7 +534,7 @@ static trainee prepare(const dt_graph *g, const dt_map *map, const char *policy,
     }
     assert_ok(dt_runner_create(&t.runner, &o, &err), &err);
     for (int k = 0; k < DT_PROGRAM_KINDS; k++)
-        assert_ok(dt_runner_add(t.runner, t.kind[k].program, t.kind[k].plan, &t.id[k], &err), &err);
+        assert_ok(dt_runner_add(t.runner, t.kind[k].plan, &t.id[k], &err), &err);
     return t;
 }
 

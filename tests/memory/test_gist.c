@@ -16,6 +16,8 @@
 #include "memory/verify/verify.h"
 #include "tests/fixture/check.h"
 #include "tests/fixture/planned.h"
+#include "layers/registry.h"
+#include "memory/codec_op.h"
 
 enum { BATCH = 2, SIDE = 64, CHANNELS = 8, CLASSES = 10 };
 
@@ -235,13 +237,15 @@ static step train_once(const char *policy)
     const dt_runner_opts o = {.graph = m.graph,
         .map = m.map,
         .device = DT_CPU,
+        .find_op = dt_layer_find,
+        .codecs = &dt_codecs,
         .arena_bytes = m.plan->peak,
         .seed = 3,
         .threads = 1};
     dt_runner *r;
     int id;
     assert_ok(dt_runner_create(&r, &o, &err), &err);
-    assert_ok(dt_runner_add(r, m.program, m.plan, &id, &err), &err);
+    assert_ok(dt_runner_add(r, m.plan, &id, &err), &err);
     assert_ok(dt_runner_init(r, &err), &err);
     const dt_run_args a = {.batch = {x, labels, BATCH}, .step_samples = BATCH};
     assert_ok(dt_runner_run(r, id, &a, &err), &err);

@@ -54,11 +54,21 @@ static bool same_tensor(const dt_plan_tensor *a, const dt_plan_tensor *b)
            a->bytes == b->bytes && a->home == b->home;
 }
 
+static bool same_node(const dt_plan *a, const dt_plan *b, size_t i)
+{
+    return strcmp(a->node[i].name, b->node[i].name) == 0 &&
+           strcmp(a->text + a->node[i].opts, b->text + b->node[i].opts) == 0;
+}
+
 static bool same_op(const dt_plan_op *a, const dt_plan_op *b)
 {
     bool same = strcmp(a->name, b->name) == 0 && a->kind == b->kind && a->first == b->first &&
                 a->n == b->n && a->n_safe == b->n_safe && a->flops == b->flops &&
-                strcmp(a->way, b->way) == 0 && a->work == b->work;
+                strcmp(a->way, b->way) == 0 && a->work == b->work &&
+                strcmp(a->layer, b->layer) == 0 && a->node == b->node && a->form == b->form &&
+                a->alt == b->alt && a->dtype == b->dtype && a->needs_dx == b->needs_dx &&
+                a->vector == b->vector && a->codec == b->codec && a->packed == b->packed &&
+                a->n0 == b->n0 && a->n1 == b->n1 && a->count == b->count && a->limit == b->limit;
     for (int i = 0; same && i < a->n_safe; i++)
         same = a->safe[i].out == b->safe[i].out && a->safe[i].in == b->safe[i].in;
     return same;
@@ -66,14 +76,16 @@ static bool same_op(const dt_plan_op *a, const dt_plan_op *b)
 
 static bool same_arg(const dt_plan_arg *a, const dt_plan_arg *b)
 {
-    return a->tensor == b->tensor && a->mode == b->mode && a->from == b->from && a->to == b->to;
+    return a->tensor == b->tensor && a->mode == b->mode && a->port == b->port &&
+           a->from == b->from && a->to == b->to;
 }
 
 static bool same_row(const dt_row *a, const dt_row *b)
 {
     return a->kind == b->kind && a->stream == b->stream && a->tier == b->tier && a->op == b->op &&
            a->tensor == b->tensor && a->over == b->over && a->event == b->event &&
-           a->reason == b->reason && a->off == b->off && a->slot == b->slot && a->bytes == b->bytes;
+           a->reason == b->reason && a->off == b->off && a->slot == b->slot &&
+           a->bytes == b->bytes && a->codec == b->codec && a->stored == b->stored;
 }
 
 static void assert_same_plan(const dt_plan *a, const dt_plan *b)
@@ -86,12 +98,16 @@ static void assert_same_plan(const dt_plan *a, const dt_plan *b)
     assert_true(a->batch == b->batch && a->budget == b->budget && a->persistent == b->persistent);
     assert_true(a->peak == b->peak && a->bound == b->bound && a->host_peak == b->host_peak);
     assert_true(a->out_bytes == b->out_bytes && a->in_bytes == b->in_bytes);
+    assert_true(a->home_n == b->home_n && a->threads == b->threads && a->disk_peak == b->disk_peak);
     assert_int_equal(a->n_event, b->n_event);
+    assert_int_equal(a->n_node, b->n_node);
     assert_int_equal(a->n_tensor, b->n_tensor);
     assert_int_equal(a->n_op, b->n_op);
     assert_int_equal(a->n_arg, b->n_arg);
     assert_int_equal(a->n_row, b->n_row);
     assert_int_equal(a->n_reason, b->n_reason);
+    for (size_t i = 0; i < a->n_node; i++)
+        assert_true(same_node(a, b, i));
     for (size_t i = 0; i < a->n_tensor; i++)
         assert_true(same_tensor(&a->tensor[i], &b->tensor[i]));
     for (size_t i = 0; i < a->n_op; i++)
@@ -118,6 +134,8 @@ static void assert_round_trip(const dt_plan *p)
 
 typedef struct sample {
     dt_plan p;
+    dt_plan_node node[2];
+    char text[32];
     dt_plan_tensor tensor[4];
     dt_plan_op op[2];
     dt_plan_arg arg[5];
@@ -140,11 +158,17 @@ static const sample sample_start = {
         .out_bytes = 128,
         .in_bytes = 64,
         .n_event = 3,
+        .home_n = 2,
+        .threads = 4,
+        .n_node = 2,
+        .n_text = 11,
         .n_tensor = 4,
         .n_op = 2,
         .n_arg = 5,
         .n_row = 9,
         .n_reason = 2},
+    .node = {{"c1", 0}, {"r1", 10}},
+    .text = "out=4 k=3",
     .tensor = {{"c1.weight", DT_ROLE_WEIGHTS, true, 64, 0}, {"x", DT_ROLE_INPUT, false, 64, 0},
         {"c1.y", DT_ROLE_ACTIVATIONS, false, 128, 0}, {"r1.y", DT_ROLE_ACTIVATIONS, false, 128, 0}},
     .op = {{.name = "c1.f",
@@ -152,6 +176,19 @@ static const sample sample_start = {
                .first = 0,
                .n = 3,
                .flops = 4096,
+               .layer = "conv",
+               .node = 0,
+               .form = DT_FORWARD,
+               .alt = 1,
+               .dtype = DT_BF16,
+               .needs_dx = true,
+               .vector = true,
+               .codec = 1,
+               .packed = 77,
+               .n0 = 1,
+               .n1 = 2,
+               .count = 12,
+               .limit = 5,
                .way = "engine 2/3 #1",
                .work = 64},
         {.name = "r1.f",
@@ -160,9 +197,10 @@ static const sample sample_start = {
             .n = 2,
             .n_safe = 1,
             .safe = {{3, 2}},
-            .flops = 0.5}},
-    .arg = {{1, DT_READ, 0, 64}, {0, DT_READ, 0, 64}, {2, DT_WRITE, 0, 128}, {2, DT_READ, 64, 128},
-        {3, DT_UPDATES, 0, 128}},
+            .flops = 0.5,
+            .node = -1}},
+    .arg = {{1, DT_READ, DT_X, 0, 64}, {0, DT_READ, DT_P, 0, 64}, {2, DT_WRITE, DT_Y, 0, 128},
+        {2, DT_READ, DT_PORTS, 64, 128}, {3, DT_UPDATES, DT_PORTS, 0, 128}},
     /* clang-format off */
     .row = {
         /* kind, stream, tier, op, tensor, over, event, reason, codec, off, slot, bytes, stored */
@@ -183,6 +221,8 @@ static const sample sample_start = {
 static const dt_plan *fill(sample *s)
 {
     *s = sample_start;
+    s->p.node = s->node;
+    s->p.text = s->text;
     s->p.tensor = s->tensor;
     s->p.op = s->op;
     s->p.arg = s->arg;
@@ -192,13 +232,17 @@ static const dt_plan *fill(sample *s)
 }
 
 static const char sample_text[] =
-    "dt-plan 1 net=tiny device=cpu program=first policy=vdnn_conv pool=greedy batch=2 budget=4096 "
-    "persistent=64 peak=320 bound=256 host=128 disk=0 out=128 in=64 events=3\n"
+    "dt-plan 2 net=tiny device=cpu program=first policy=vdnn_conv pool=greedy batch=2 budget=4096 "
+    "persistent=64 peak=320 bound=256 host=128 disk=0 out=128 in=64 events=3 "
+    "home_n=2 threads=4\n"
+    "node c1 out=4 k=3\n"
+    "node r1\n"
     "tensor c1.weight weights 64 0\n"
     "tensor x input 64 -\n"
     "tensor c1.y activations 128 -\n"
     "tensor r1.y activations 128 -\n"
-    "op c1.f forward 4096 r:x r:c1.weight w:c1.y k:engine\\x202\\x2f3\\x20\\x231/64\n"
+    "op c1.f forward 4096 do:conv/forward of:c1 alt:1 type:bf16 samples:1/2 count:12 codec:zvc/77 "
+    "limit:5 dx vector r:x0=x r:p0=c1.weight w:y=c1.y k:engine\\x202\\x2f3\\x20\\x231/64\n"
     "op r1.f forward 0.5 r:c1.y[64,128) u:r1.y s:r1.y/c1.y\n"
     "# row s kind     op   tensor off bytes event over slot    reason\n"
     "    0 c PLACE    -    x       64    64 -     -    -       -\n"
@@ -365,7 +409,7 @@ static void indices_out_of_range_are_printed_as_they_are(void **state)
     s.arg[0].tensor = 99;
     char *text = print_with(dt_plan_print, &s.p);
     assert_non_null(strstr(text, "?9 ?77"));
-    assert_non_null(strstr(text, "r:?99[0,64)"));
+    assert_non_null(strstr(text, "r:x0=?99[0,64)"));
     free(text);
     free(print_with(dt_plan_print_short, &s.p));
 }
@@ -421,8 +465,31 @@ static void the_short_form_gathers_places_but_not_those_over_others(void **state
 static const struct refusal {
     const char *from, *to, *says;
 } refusals[] = {
-    {"dt-plan 1", "dt_plan 1", "a.plan:1: 'dt_plan'"},
-    {"dt-plan 1", "dt-plan 2", "a.plan:1: version '2'"},
+    {"dt-plan 2", "dt_plan 2", "a.plan:1: 'dt_plan'"},
+    {"dt-plan 2", "dt-plan 3", "a.plan:1: version '3'"},
+    {"dt-plan 2", "dt-plan 1", "a.plan:1: 'home_n=2 threads=4' is one field too many"},
+    {" threads=4", "", "a.plan:1: '' stands where threads=... is due"},
+    {"threads=4", "threads=-4", "threads '-4'"},
+    {"node r1", "node c1", "a.plan:3: node 'c1' is already on line 2"},
+    {"node r1", "node", "node is missing"},
+    {"out=4", "out\\4", "a.plan:2: options '\\4"},
+    {"out=4 k=3", "out=4\\", "a.plan:2: options 'out=4\\' end in"},
+    {"do:conv/forward", "do:conv", "a.plan:8: 'conv' is not LAYER/FORM"},
+    {"do:conv/forward", "do:conv/sideways", "form 'sideways' is not known"},
+    {"do:conv/forward", "do:\\/forward", "names no layer"},
+    {"do:conv/forward", "do:conv/eval do:conv/eval", "a second do:conv/eval"},
+    {"do:conv/forward ", "", "'of:c1' does not begin with"},
+    {"of:c1", "of:c2", "there is no node 'c2'"},
+    {"alt:1", "alt:3", "alternative 3 is larger than 2"},
+    {"type:bf16", "type:fp64", "type 'fp64' is not known"},
+    {"samples:1/2", "samples:1", "'1' is not FROM/TO"},
+    {"samples:1/2", "samples:-1/2", "start of the samples '-1'"},
+    {"count:12", "count:x", "count 'x'"},
+    {"limit:5", "limit:-5", "limit '-5'"},
+    {"codec:zvc/77", "codec:zvc", "'zvc' is not CODEC/BYTES"},
+    {"codec:zvc/77", "codec:lzw/77", "codec 'lzw' is not known"},
+    {"r:x0=x", "r:x8=x", "port 'x8' is not known"},
+    {"r:x0=x", "r:=x", "port '' is not known"},
     {"net=tiny", "name=tiny", "a.plan:1: 'name=tiny' stands where net=... is due"},
     {"net=tiny", "net=", "a.plan:1: net is missing"},
     {"device=cpu ", "", "'program=first' stands where device=... is due"},
@@ -436,16 +503,16 @@ static const struct refusal {
     {"budget=4096", "budget=", "budget '' is not a decimal number"},
     {"events=3", "events=2147483648", "larger than 2147483647"},
     {"events=3", "events=10", "events=10, but there are only 9 rows"},
-    {"events=3", "events=2", "a.plan:15: event 2, but the header says events=2"},
-    {"events=3", "events=3 more=1", "a.plan:1: 'more=1' is one field too many"},
-    {"tensor x input", "tensor c1.y input", "a.plan:4: tensor 'c1.y' is already on line 3"},
+    {"events=3", "events=2", "a.plan:17: event 2, but the header says events=2"},
+    {"threads=4", "threads=4 more=1", "a.plan:1: 'more=1' is one field too many"},
+    {"tensor x input", "tensor c1.y input", "a.plan:6: tensor 'c1.y' is already on line 5"},
     {"tensor x input", "tensor x#0 input", "tensor 'x#0' has number 1"},
     {"tensor x input", "tensor x#one input", "tensor 'one' is not a decimal number"},
-    {"tensor x input", "tensor x\\ input", "a.plan:3: tensor 'x\\'"},
+    {"tensor x input", "tensor x\\ input", "a.plan:5: tensor 'x\\'"},
     {"tensor x input", "tensor x\\x4 input", "\\ is not followed"},
     {"tensor x input", "tensor x\\x00 input", "not 00"},
     {"tensor x input", "tensor x\\xAB input", "\\ is not followed"},
-    {"tensor x input", "tensor x picture", "a.plan:3: role 'picture' is not known"},
+    {"tensor x input", "tensor x picture", "a.plan:5: role 'picture' is not known"},
     {"x input 64 -", "x input 6x4 -", "bytes '6x4'"},
     {"x input 64 -", "x input 64", "home '' is not a decimal number"},
     {"x input 64 -", "x input 64 --", "home '--'"},
@@ -453,20 +520,20 @@ static const struct refusal {
     {"x input 64 -", "x", "role is missing"},
     {"tensor x input 64 -", "tensor", "tensor is missing"},
     {"x input 64 -", "x input 64 - -", "'-' is one field too many"},
-    {"op c1.f", "op r1.f", "a.plan:7: op 'r1.f' is already on line 6"},
+    {"op c1.f", "op r1.f", "a.plan:9: op 'r1.f' is already on line 8"},
     {"c1.f forward", "c1.f sideways", "kind of op 'sideways' is not known"},
     {"forward 4096", "forward -1", "flops '-1' is not a finite decimal number"},
     {"forward 4096", "forward 1e999", "flops '1e999'"},
     {"forward 4096", "forward nan", "flops 'nan'"},
     {"forward 4096", "forward 0x10", "flops '0x10'"},
     {"forward 4096", "forward 1e", "flops '1e'"},
-    {"r:x ", "x:x ", "a.plan:6: 'x:x' does not begin with r:, w:, u:, s: or k:"},
-    {"r:x ", "r:q ", "there is no tensor 'q'"},
-    {"k:engine", "k:a/1 k:engine", "a.plan:6: a second k:"},
+    {"r:x0=x ", "x:x ", "a.plan:8: 'x:x' does not begin with do:, r:, w:, u:, s: or k:"},
+    {"r:x0=x ", "r:x0=q ", "there is no tensor 'q'"},
+    {"k:engine", "k:a/1 k:engine", "a.plan:8: a second k:"},
     {"1/64", "1", "is not WAY/WORK"},
     {"k:engine\\x202\\x2f3\\x20\\x231/", "k:\\/", "names no way"},
     {"1/64", "1/-64", "scratch of the way '-64'"},
-    {"r:x ", "r: ", "tensor is missing"},
+    {"r:x0=x ", "r:x0= ", "tensor is missing"},
     {"[64,128)", "[64,129)", "end of the range 129 is larger than 128"},
     {"[64,128)", "[128,64)", "start of the range 128 is larger than 64"},
     {"[64,128)", "[64,128]", "does not end in [from,to)"},
@@ -476,17 +543,17 @@ static const struct refusal {
     {"s:r1.y/c1.y", "s:r1.y", "'r1.y' is not OUT/IN"},
     {"s:r1.y/c1.y", "s:r1.y/q", "there is no tensor 'q'"},
     {"s:r1.y/c1.y", "s:x/x s:x/x s:x/x s:x/x", "more than 3 safe pairs"},
-    {"    1 i COPY_IN ", "    2 i COPY_IN ", "a.plan:10: row 2 stands where row 1 is due"},
+    {"    1 i COPY_IN ", "    2 i COPY_IN ", "a.plan:12: row 2 stands where row 1 is due"},
     {"    1 i COPY_IN ", "    x i COPY_IN ", "number of the row 'x'"},
-    {"i COPY_IN", "q COPY_IN", "a.plan:10: stream 'q' is none of c, o, i, w and r"},
+    {"i COPY_IN", "q COPY_IN", "a.plan:12: stream 'q' is none of c, o, i, w and r"},
     {"i COPY_IN", "coi COPY_IN", "stream 'coi'"},
     {"i COPY_IN", "i COPY", "kind of row 'COPY' is not known"},
-    {"c1.f -        -     - e1", "-    -        -     - e1", "a.plan:13: COMPUTE needs its op"},
+    {"c1.f -        -     - e1", "-    -        -     - e1", "a.plan:15: COMPUTE needs its op"},
     {"c1.f -        -     - e1", "c2.f -        -     - e1", "there is no op 'c2.f'"},
     {"c1.f -        -     - e1", "c1.f x        -     - e1",
         "COMPUTE has no tensor, but here stands 'x'"},
     {"c1.f -        -     - e1", "c1.f -        0     - e1", "COMPUTE has no off"},
-    {"PLACE    -    x       64", "PLACE    -    x        -", "a.plan:9: PLACE needs its off"},
+    {"PLACE    -    x       64", "PLACE    -    x        -", "a.plan:11: PLACE needs its off"},
     {"PLACE    -    x       64", "PLACE    -    q       64", "there is no tensor 'q'"},
     {"64 e0    -    input:1 -", "64 e0    -    -       -", "COPY_IN needs its slot"},
     {"input:1", "tape:1", "tier 'tape' is not known"},
@@ -496,14 +563,15 @@ static const struct refusal {
     {"64 e0    -    input:1 -", "64 0     -    input:1 -", "event '0' does not begin with e"},
     {"64 e0    -    input:1 -", "64 e3    -    input:1 -", "event 3, but the header says events=3"},
     {"64 e0    -    input:1 -", "64 e0    -    input:1", "reason is missing"},
-    {"64 e0    -    input:1 -", "64 e0    -", "a.plan:10: the row ends before its slot"},
+    {"64 e0    -    input:1 -", "64 e0    -", "a.plan:12: the row ends before its slot"},
     {"128   128 -     c1.y", "128   128 -     c2.y", "there is no tensor 'c2.y'"},
-    {"input of conv2", "input\tof conv2", "a.plan:15: byte 0x09 in column"},
+    {"input of conv2", "input\tof conv2", "a.plan:17: byte 0x09 in column"},
     {"input of conv2", "input\r", "byte 0x0d"},
     {"input of conv2", "input of \\conv2", "reason 'input of \\conv2"},
     {"# row s kind ", "tensor z input 64 -\n# row s kind ",
-        "a.plan:8: tensors come before ops, ops before rows"},
-    {"    1 i COPY_IN ", "op z forward 0\n    1 i COPY_IN ", "a.plan:10: tensors come before ops"},
+        "a.plan:10: nodes come before tensors, tensors before ops, ops before rows"},
+    {"    1 i COPY_IN ", "op z forward 0\n    1 i COPY_IN ",
+        "a.plan:12: nodes come before tensors"},
 };
 
 static void wrong_values_are_refused_with_line_and_value(void **state)
@@ -525,7 +593,7 @@ static void text_without_a_plan_is_refused(void **state)
 {
     (void)state;
     assert_refused("", 0, "there is no plan");
-    assert_refused("# dt-plan 1\n\n", 13, "there is no plan");
+    assert_refused("# dt-plan 2\n\n", 13, "there is no plan");
     assert_refused("\0\0", 2, "byte 0x00");
     assert_refused("\x7f"
                    "ELF",

@@ -16,6 +16,8 @@
 #include "tests/fixture/interleave.h"
 #include "tests/fixture/random_graph.h"
 #include "tests/fixture/random_pass.h"
+#include "layers/registry.h"
+#include "memory/codec_op.h"
 
 enum { GRAPHS = 3000, EACH_AT_LEAST = 100, STEPS = 2, CLASSES = 5, SCHEDULES = 5 };
 
@@ -227,6 +229,8 @@ static trainee prepare(const subject *s, bool random)
     dt_runner_opts o = {.graph = s->graph,
         .map = s->map,
         .device = DT_CPU,
+        .find_op = dt_layer_find,
+        .codecs = &dt_codecs,
         .seed = s->seed,
         .threads = s->threads,
         .tier = {[DT_TIER_HOST] = dt_tier_desc_find("host"),
@@ -248,8 +252,7 @@ static trainee prepare(const subject *s, bool random)
     check(dt_runner_create(&t.runner, &o, &err) == DT_OK, s->seed, "runner", &err);
     dti_runner_set_delay(t.runner, s->seed % 12 == 0 ? s->seed + 1 : 0);
     for (int k = 0; k < 2 * DT_PROGRAM_KINDS; k++)
-        check(dt_runner_add(t.runner, t.program[k], t.plan[k], &t.id[k], &err) == DT_OK, s->seed,
-            "add", &err);
+        check(dt_runner_add(t.runner, t.plan[k], &t.id[k], &err) == DT_OK, s->seed, "add", &err);
     return t;
 }
 

@@ -8,6 +8,7 @@
 #include "layers/conv.h"
 #include "layers/onednn/onednn.h"
 #include "layers/plain.h"
+#include "layers/registry.h"
 #include "memory/fit.h"
 #include "memory/lower/lower.h"
 #include "tests/fixture/check.h"
@@ -446,6 +447,7 @@ static void a_plan_of_other_algorithms_is_not_run(void **state)
     dt_err err = {0};
     if (!dt_onednn_avx512())
         skip();
+    (void)dt_cpu_setup(1);
     assert_ok(dt_graph_create(&g, "g", (dt_shape){1, 8, 8, 64}, 10, &err), &err);
     assert_ok(dt_graph_add(g, &dt_layer_conv, "c", &ours, &in, 1, &id, &err), &err);
     in = id;
@@ -460,12 +462,17 @@ static void a_plan_of_other_algorithms_is_not_run(void **state)
         {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd}, &least};
     assert_ok(dt_program_create(&m.program, &po, &err), &err);
     m.plan = dt_planned_by(m.program, "keep_all", "greedy");
-    const dt_runner_opts o = {
-        .graph = g, .map = m.map, .device = DT_CPU, .arena_bytes = m.plan->peak, .threads = 1};
+    const dt_runner_opts o = {.graph = g,
+        .map = m.map,
+        .device = DT_CPU,
+        .find_op = dt_layer_find,
+        .arena_bytes = m.plan->peak,
+        .threads = 1};
     assert_ok(dt_runner_create(&r, &o, &err), &err);
-    assert_ok(dt_runner_add(r, m.program, m.plan, &plan, &err), &err);
-    dt_algorithm_table_set(&least, DT_LIMIT_ANY);
-    assert_fails(dt_runner_add(r, m.program, m.plan, &plan, &err), DT_E_INTERNAL, &err,
+    assert_ok(dt_runner_add(r, m.plan, &plan, &err), &err);
+    for (size_t i = 0; i < m.plan->n_op; i++)
+        m.plan->op[i].limit = DT_LIMIT_ANY; /* and still for the algorithms of before */
+    assert_fails(dt_runner_add(r, m.plan, &plan, &err), DT_E_INTERNAL, &err,
         "but 'winograd:2x2_3x3' is chosen");
     dt_runner_destroy(r);
     dt_planned_close(&m);

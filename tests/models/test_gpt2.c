@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/cpu.h"
 #include "engine/base/alloc.h"
 #include "engine/base/json.h"
 #include "engine/runner/runner.h"
@@ -15,6 +16,8 @@
 #include "tests/fixture/check.h"
 #include "tests/fixture/fake_driver.h"
 #include "tests/fixture/planned.h"
+#include "layers/registry.h"
+#include "memory/codec_op.h"
 
 enum { LAYERS = 2, WIDTH = 48, HEADS = 4, VOCAB = 65, CONTEXT = 32, BATCH = 3, STEPS = 6 };
 
@@ -55,9 +58,16 @@ static void start(trainer *t, const dt_model_opts *o, int64_t micro, const char 
     dt_err err = {0};
     *t = (trainer){.micro = micro};
     assert_ok(dt_model_build(dt_model_find("gpt2"), o, &t->g, &err), &err);
+    (void)dt_cpu_setup(2);
     assert_ok(dt_map_create(&t->map, t->g, DT_CPU, micro, 2, &err), &err);
-    dt_runner_opts r = {
-        .graph = t->g, .map = t->map, .device = DT_CPU, .driver = device, .seed = 5, .threads = 2};
+    dt_runner_opts r = {.graph = t->g,
+        .map = t->map,
+        .device = DT_CPU,
+        .find_op = dt_layer_find,
+        .codecs = &dt_codecs,
+        .driver = device,
+        .seed = 5,
+        .threads = 2};
     for (size_t i = 0; i < DT_COUNT(kinds); i++) {
         plan(t, kinds[i], policies);
         const dt_plan *p = t->of[kinds[i]].plan;
@@ -69,7 +79,7 @@ static void start(trainer *t, const dt_model_opts *o, int64_t micro, const char 
     assert_ok(dt_runner_create(&t->runner, &r, &err), &err);
     for (size_t i = 0; i < DT_COUNT(kinds); i++) {
         dt_planned *p = &t->of[kinds[i]];
-        assert_ok(dt_runner_add(t->runner, p->program, p->plan, &t->id[kinds[i]], &err), &err);
+        assert_ok(dt_runner_add(t->runner, p->plan, &t->id[kinds[i]], &err), &err);
     }
     assert_ok(dt_runner_init(t->runner, &err), &err);
 }

@@ -4,10 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/cpu.h"
 #include "engine/runner/runner.h"
 #include "layers/plain.h"
 #include "tests/fixture/check.h"
 #include "tests/fixture/planned.h"
+#include "layers/registry.h"
+#include "memory/codec_op.h"
 
 enum { BATCH = 2, IMAGE = 32, CLASSES = 3, WIDTH = 8, PIXELS = BATCH * IMAGE * IMAGE };
 
@@ -158,9 +161,16 @@ static trainer start(void)
     const dt_model_opts o = {.classes = CLASSES, .image = IMAGE, .width = WIDTH, .dropout = -1};
     trainer t = {0};
     dt_err err = {0};
+    (void)dt_cpu_setup(1);
     assert_ok(dt_model_build(dt_model_find("unet"), &o, &t.g, &err), &err);
     assert_ok(dt_map_create(&t.map, t.g, DT_CPU, BATCH, 1, &err), &err);
-    dt_runner_opts r = {.graph = t.g, .map = t.map, .device = DT_CPU, .seed = 5, .threads = 1};
+    dt_runner_opts r = {.graph = t.g,
+        .map = t.map,
+        .device = DT_CPU,
+        .find_op = dt_layer_find,
+        .codecs = &dt_codecs,
+        .seed = 5,
+        .threads = 1};
     for (size_t i = 0; i < DT_COUNT(kinds); i++) {
         plan(&t, kinds[i]);
         const uint64_t peak = t.of[kinds[i]].plan->peak;
@@ -169,7 +179,7 @@ static trainer start(void)
     assert_ok(dt_runner_create(&t.runner, &r, &err), &err);
     for (size_t i = 0; i < DT_COUNT(kinds); i++) {
         dt_planned *p = &t.of[kinds[i]];
-        assert_ok(dt_runner_add(t.runner, p->program, p->plan, &t.id[kinds[i]], &err), &err);
+        assert_ok(dt_runner_add(t.runner, p->plan, &t.id[kinds[i]], &err), &err);
     }
     assert_ok(dt_runner_init(t.runner, &err), &err);
     put_weights(&t);

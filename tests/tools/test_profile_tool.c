@@ -10,6 +10,8 @@
 #include "tests/fixture/run_cli.h"
 #include "session/budget.h"
 #include "session/feeds.h"
+#include "layers/registry.h"
+#include "memory/codec_op.h"
 
 static const char *small(void)
 {
@@ -61,6 +63,8 @@ static counts by_hand(const char *path)
     const dt_runner_opts o = {.graph = s->graph,
         .map = s->map,
         .device = s->device,
+        .find_op = dt_layer_find,
+        .codecs = &dt_codecs,
         .arena_bytes = dt_session_peak(s),
         .seed = (uint64_t)s->opts.train.seed,
         .threads = s->threads};
@@ -80,7 +84,7 @@ static counts by_hand(const char *path)
         int id;
         if (p->kind == DT_PROGRAM_UPDATE)
             continue;
-        assert_ok(dt_runner_add(r, p->program, p->plan, &id, &err), &err);
+        assert_ok(dt_runner_add(r, p->plan, &id, &err), &err);
         dt_runner_set_probe(r, &probe);
         assert_ok(dt_runner_run(r, id, &a, &err), &err);
         dt_runner_set_probe(r, NULL);

@@ -86,6 +86,7 @@ static dt_status fill(
         .node = -1,
         .param = -1,
         .port = DT_METRICS};
+    m->metrics = (int32_t)m->n;
     return add(m, &metrics, err);
 }
 

@@ -44,9 +44,10 @@ typedef struct dt_home {
 
 typedef struct dt_map {
     size_t n, cap;
-    dt_home *home;  /* in the order of nodes, then parameters; the metrics last */
-    size_t bytes;   /* of all, each rounded up to DT_ALIGN */
-    int64_t home_n; /* micro-batch of training, which fixed the layouts */
+    dt_home *home;   /* in the order of nodes, then parameters; then what is nobody's */
+    size_t bytes;    /* of all, each rounded up to DT_ALIGN */
+    int32_t metrics; /* their entry */
+    int64_t home_n;  /* micro-batch of training, which fixed the layouts */
 } dt_map;
 
 /**

@@ -75,7 +75,7 @@ static dt_status ready(
 /* Metrics are the last entry of the map. */
 static dt_status read_metrics(const dt_train_job *j, dt_metrics *m, dt_err *err)
 {
-    return dt_runner_read(j->runner, (int32_t)j->map->n - 1, m, sizeof *m, err);
+    return dt_runner_read(j->runner, j->map->metrics, m, sizeof *m, err);
 }
 
 static bool stop(const dt_train_job *j)
@@ -256,7 +256,7 @@ typedef struct tally {
 
 static dt_status tally_init(tally *t, const dt_train_job *j, dt_err *err)
 {
-    *t = (tally){.bytes = j->map->home[j->map->n - 1].bytes};
+    *t = (tally){.bytes = j->map->home[j->map->metrics].bytes};
     t->classes = (t->bytes - sizeof(dt_metrics)) / sizeof *t->of;
     t->batch = dt_alloc(1, t->bytes);
     t->of = dt_alloc(t->classes + 1, sizeof *t->of);
@@ -275,7 +275,7 @@ static dt_status tally_add(tally *t, const dt_train_job *j, dt_err *err)
 {
     const dt_metrics *m = t->batch;
     const dt_class_count *of = (const dt_class_count *)(m + 1);
-    DT_CHECK(dt_runner_read(j->runner, (int32_t)j->map->n - 1, t->batch, t->bytes, err));
+    DT_CHECK(dt_runner_read(j->runner, j->map->metrics, t->batch, t->bytes, err));
     t->sum.loss_sum += m->loss_sum;
     t->sum.top1 += m->top1;
     t->sum.top5 += m->top5;

@@ -7,17 +7,20 @@
 #include "engine/config/run_options.h"
 #include "memory/density.h"
 #include "memory/pass.h"
+#include "memory/pools/pool.h"
 
 /**
  * struct dt_pass_env - what a pass knows besides the program.
  * @opts:          of its section [policy.NAME]
  * @device_budget: bytes of the arena; 0: none
+ * @pool:          places what the run's plans hold; NULL: greedy
  * @density:       how many values are not zero, as measured; NULL: not known
  * @dense:         plan for the step whose packed values did not fit: nothing may depend on values
  */
 typedef struct dt_pass_env {
     const void *opts;
     uint64_t device_budget;
+    const dt_pool_desc *pool;
     const dt_densities *density;
     bool dense;
 } dt_pass_env;

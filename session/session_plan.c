@@ -45,6 +45,7 @@ static dt_status make(dt_session *s, dt_planned *p, dt_err *err)
     DT_CHECK(dt_program_create(&p->program, &o, err));
     if (p->kind != DT_PROGRAM_UPDATE) {
         const dt_pass_env env = {.device_budget = s->opts.memory.device_budget,
+            .pool = dt_pool_find(s->opts.memory.pool),
             .density = &s->densities,
             .dense = p->dense};
         DT_CHECK(dt_layer_fates_apply(&s->fates, p->program, &env, err));

@@ -44,6 +44,40 @@ void dt_program_destroy(dt_program *p)
     dt_free(p);
 }
 
+static void *copied(const void *from, size_t n, size_t each, bool *ok)
+{
+    void *to = dt_alloc(n, each);
+    *ok = *ok && to != NULL;
+    if (to != NULL && n > 0)
+        memcpy(to, from, n * each);
+    return to;
+}
+
+/* What is owned is copied; the index is made anew when it is asked for. */
+dt_status dt_program_copy(dt_program **out, const dt_program *p, dt_err *err)
+{
+    bool ok = true;
+    dt_program *q = *out = copied(p, 1, sizeof *p, &ok);
+    if (!ok)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a program");
+    const size_t nodes = p->graph->n_node;
+    q->tensor = copied(p->tensor, p->n_tensor, sizeof *p->tensor, &ok);
+    q->op = copied(p->op, p->n_op, sizeof *p->op, &ok);
+    q->order = copied(p->order, p->n_order, sizeof *p->order, &ok);
+    q->alt = copied(p->alt, nodes, sizeof *p->alt, &ok);
+    q->needs_dx = copied(p->needs_dx, nodes, sizeof *p->needs_dx, &ok);
+    q->cap_tensor = p->n_tensor;
+    q->cap_op = p->n_op;
+    q->cap_order = p->n_order;
+    q->index = (dt_index){0};
+    q->stale = true;
+    if (ok)
+        return DT_OK;
+    dt_program_destroy(q);
+    *out = NULL;
+    return DT_FAIL(err, DT_E_NOMEM, "no memory for a program");
+}
+
 dt_status dt_program_tensor(dt_program *p, const dt_tensor *t, int32_t *id, dt_err *err)
 {
     if (!dt_grow((void **)&p->tensor, &p->cap_tensor, p->n_tensor, sizeof *p->tensor))

@@ -49,8 +49,8 @@ dt_status dti_forward_node(dti_builder *b, int32_t node, dt_err *err)
     dti_bind_params(b, &op, f->reads, node, DT_P, DT_READ);
     if (f->reads & DT_BIT(DT_LABELS))
         dt_op_bind(&op, b->labels, DT_LABELS, DT_READ);
-    if (f->updates & DT_BIT(DT_METRICS)) /* metrics are the last entry of the map */
-        dt_op_bind(&op, (int32_t)b->p->map->n - 1, DT_METRICS,
+    if (f->updates & DT_BIT(DT_METRICS))
+        dt_op_bind(&op, b->p->map->metrics, DT_METRICS,
             b->p->kind == DT_PROGRAM_AGAIN ? DT_UPDATES : DT_WRITE);
     if (f->writes & DT_BIT(DT_Y)) {
         char name[DT_TENSOR_NAME_BYTES];

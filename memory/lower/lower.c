@@ -44,6 +44,19 @@ dt_status dt_lower(dt_plan **out, dt_program *p, const dt_lower_opts *o, dt_err 
     return st;
 }
 
+dt_status dt_lower_peak(uint64_t *peak, dt_program *p, const dt_pool_desc *pool, dt_err *err)
+{
+    const dt_lower_opts o = {.pool = pool};
+    dt_plan plan = {.peak = 0};
+    dti_lowering l = {.p = p, .o = &o, .plan = &plan};
+    dt_status st = lay_out(&l, err);
+    if (st == DT_OK)
+        st = dti_place(&l, err);
+    *peak = plan.peak;
+    deinit(&l);
+    return st;
+}
+
 dt_status dt_lower_bound(uint64_t *bound, dt_program *p, dt_err *err)
 {
     dti_lowering l = {.p = p};

@@ -3,11 +3,11 @@
  * B, and look for the B whose plan takes the fewest bytes: six values around sqrt(x y), where x and
  * y are the kept bytes and the largest segment of the plan for B = 0.
  *
- * Ours differs from the paper in three things. Each plan is scored by its real peak, from lowering,
- * since y leaves out the last segment, workspaces and gradients. The ladder of plans goes on from
- * those six up to the one that keeps everything, so a plan is never worse than that. And with a
- * budget the fastest of the ladder that fits is taken: a lower budget then never gives a higher
- * peak. Split points are those of chen_sqrt. */
+ * Ours differs from the paper in three things. Each plan is scored by its real peak, from lowering
+ * with the run's pool, since y leaves out the last segment, workspaces and gradients. The ladder of
+ * plans goes on from those six up to the one that keeps everything, so a plan is never worse than
+ * that. And with a budget the fastest of the ladder that fits is taken: a lower budget then never
+ * gives a higher peak. Split points are those of chen_sqrt. */
 #include <math.h>
 #include <string.h>
 
@@ -86,37 +86,6 @@ static dt_status first_guess(dt_program *p, double *segment, dt_err *err)
     return st;
 }
 
-static void *copy_of(const void *from, size_t n, size_t each)
-{
-    void *to = dt_alloc(n + 1, each);
-    if (to != NULL && n > 0)
-        memcpy(to, from, n * each);
-    return to;
-}
-
-/* A program like this one, to try a rewrite on. */
-static dt_status copy(dt_program **out, const dt_program *p, dt_err *err)
-{
-    dt_program *q = *out = copy_of(p, 1, sizeof *p);
-    if (q == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
-    const size_t nodes = p->graph->n_node;
-    q->tensor = copy_of(p->tensor, p->n_tensor, sizeof *p->tensor);
-    q->op = copy_of(p->op, p->n_op, sizeof *p->op);
-    q->order = copy_of(p->order, p->n_order, sizeof *p->order);
-    q->alt = copy_of(p->alt, nodes, sizeof *p->alt);
-    q->needs_dx = copy_of(p->needs_dx, nodes, sizeof *p->needs_dx);
-    q->cap_tensor = p->n_tensor;
-    q->cap_op = p->n_op;
-    q->cap_order = p->n_order;
-    q->index = (dt_index){0};
-    q->stale = true;
-    if (q->tensor == NULL || q->op == NULL || q->order == NULL || q->alt == NULL ||
-        q->needs_dx == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
-    return DT_OK;
-}
-
 static bool better(const rung *a, const rung *b, uint64_t budget)
 {
     const bool a_fits = a->peak <= budget, b_fits = b->peak <= budget;
@@ -127,50 +96,46 @@ static bool better(const rung *a, const rung *b, uint64_t budget)
     return a->peak < b->peak;
 }
 
-static dt_status measure(dt_program *p, rung *r, dt_err *err)
-{
-    dt_plan *plan;
-    const dt_lower_opts o = {.pool = dt_pool_find("greedy"), .policy = "chen_budget"};
-    DT_CHECK(dt_lower(&plan, p, &o, err));
-    r->peak = plan->peak;
-    dt_plan_destroy(plan);
-    return DT_OK;
-}
+/* What plans are compared by. */
+typedef struct measure {
+    uint64_t budget;
+    const dt_pool_desc *pool;
+} measure;
 
 /* Whether it is better than the best so far (NULL: there is none). One whose lower bound would not
  * be is not placed: its peak is no lower. */
 static dt_status score(
-    const dt_program *p, rung *r, const rung *best, uint64_t budget, bool *is, dt_err *err)
+    const dt_program *p, rung *r, const rung *best, const measure *by, bool *is, dt_err *err)
 {
     dt_program *q = NULL;
-    dt_status st = copy(&q, p, err);
+    dt_status st = dt_program_copy(&q, p, err);
     if (st == DT_OK)
         st = rewrite(q, r->segment, err);
     if (st == DT_OK)
         st = dt_lower_bound(&r->peak, q, err);
     for (size_t i = 0; st == DT_OK && i < q->n_order; i++)
         r->flops += q->op[q->order[i]].kind == DT_OP_CLONE ? q->op[q->order[i]].flops : 0;
-    *is = best == NULL || better(r, best, budget);
+    *is = best == NULL || better(r, best, by->budget);
     if (st == DT_OK && *is) {
-        st = measure(q, r, err);
-        *is = best == NULL || better(r, best, budget);
+        st = dt_lower_peak(&r->peak, q, by->pool, err);
+        *is = best == NULL || better(r, best, by->budget);
     }
     dt_program_destroy(q);
     return st;
 }
 
-static dt_status search(dt_program *p, uint64_t budget, uint64_t *segment, dt_err *err)
+static dt_status search(dt_program *p, const measure *by, uint64_t *segment, dt_err *err)
 {
     double middle;
     bool is_better;
     DT_CHECK(first_guess(p, &middle, err));
     rung best = {.segment = UINT64_MAX}; /* keeps everything */
-    DT_CHECK(score(p, &best, NULL, budget, &is_better, err));
+    DT_CHECK(score(p, &best, NULL, by, &is_better, err));
     for (int i = 0; i < GRID + COARSE; i++) {
         const double factor = i < GRID ? exp2((double)i / (GRID - 1) - 0.5) : exp2(i - GRID + 1);
         const double bytes = middle * factor;
         rung r = {.segment = bytes < 0x1p63 ? (uint64_t)bytes : UINT64_MAX};
-        DT_CHECK(score(p, &r, &best, budget, &is_better, err));
+        DT_CHECK(score(p, &r, &best, by, &is_better, err));
         if (is_better)
             best = r;
     }
@@ -182,10 +147,12 @@ static dt_status chen_budget(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
     const options *o = env->opts;
     uint64_t segment = 0;
+    const measure by = {.budget = o->budget > 0 ? o->budget : env->device_budget,
+        .pool = env->pool != NULL ? env->pool : dt_pool_find("greedy")};
     if (p->loss == DT_NONE)
         return DT_OK;
     if (strcmp(o->segment, "auto") == 0)
-        DT_CHECK(search(p, o->budget > 0 ? o->budget : env->device_budget, &segment, err));
+        DT_CHECK(search(p, &by, &segment, err));
     else
         DT_TRY(err, dt_opt_read(&segment_bytes, o->segment, &segment, err),
             "[policy.chen_budget] segment = %s (or auto)", o->segment);

@@ -433,6 +433,76 @@ static void a_lower_budget_never_gives_a_higher_peak(void **state)
     }
 }
 
+/* Counts what it is asked to place. */
+static int placed;
+
+static dt_status place_counted(dt_interval *v, size_t n, uint64_t *peak, dt_err *e)
+{
+    placed++;
+    return dt_pool_find("best_fit")->place(v, n, peak, e);
+}
+
+static void the_search_places_by_the_pool_of_the_run(void **state)
+{
+    (void)state;
+    static const dt_pool_desc counting = {"counting", "", place_counted};
+    dt_graph *g = model("resnet18", &standard);
+    dt_map *map = map_of(g, BATCH);
+    dt_err err = {0};
+    const dt_program_opts po = {g, map, DT_CPU, DT_PROGRAM_FIRST, BATCH, BATCH,
+        {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd}, NULL};
+    dt_program *p;
+    dt_config *c;
+    assert_ok(dt_program_create(&p, &po, &err), &err);
+    dt_policies s = passes("chen_budget", "[policy.chen_budget]\nsegment = auto\n", &c);
+    const dt_pass_env env = {.pool = &counting};
+    placed = 0;
+    assert_ok(dt_policies_apply(&s, p, &env, &err), &err);
+    assert_true(placed > 0);
+    dt_policies_close(&s);
+    dt_config_destroy(c);
+    dt_program_destroy(p);
+    dt_map_destroy(map);
+    dt_graph_destroy(g);
+}
+
+/* A copy is planned as the original, and is rewritten without it. */
+static void a_copy_of_a_program_is_like_it_and_apart(void **state)
+{
+    (void)state;
+    dt_graph *g = model("resnet18", &standard);
+    dt_map *map = map_of(g, BATCH);
+    made m = make(g, map, DT_PROGRAM_FIRST, BATCH, "vdnn_all", NULL);
+    dt_program *copy;
+    uint64_t was, is;
+    dt_err err = {0};
+    const size_t n_op = m.program->n_op;
+    assert_ok(dt_program_copy(&copy, m.program, &err), &err);
+    assert_ok(dt_lower_peak(&is, copy, dt_pool_find("greedy"), &err), &err);
+    assert_ok(dt_lower_peak(&was, m.program, dt_pool_find("greedy"), &err), &err);
+    assert_int_equal(is, was);
+    dt_program_remove(copy, copy->order[0]);
+    copy->tensor[0].bytes++;
+    assert_int_equal(m.program->n_op, n_op);
+    assert_ok(dt_lower_peak(&is, m.program, dt_pool_find("greedy"), &err), &err);
+    assert_int_equal(is, was);
+    dt_program_destroy(copy);
+    const long live = dt_alloc_live();
+    for (long k = 1;; k++) { /* every allocation fails once, and nothing is left */
+        dt_alloc_fail_at(k);
+        const dt_status st = dt_program_copy(&copy, m.program, &err);
+        dt_alloc_fail_at(0);
+        if (st == DT_OK)
+            break;
+        assert_null(copy);
+        assert_int_equal(dt_alloc_live(), live);
+    }
+    dt_program_destroy(copy);
+    unmake(&m);
+    dt_map_destroy(map);
+    dt_graph_destroy(g);
+}
+
 static void a_segment_may_be_given_in_bytes(void **state)
 {
     (void)state;
@@ -717,6 +787,8 @@ DT_TEST_GROUP(chen)
         cmocka_unit_test(depth_costs_its_square_root),
         cmocka_unit_test(no_model_takes_more_than_under_keep_all),
         cmocka_unit_test(a_lower_budget_never_gives_a_higher_peak),
+        cmocka_unit_test(the_search_places_by_the_pool_of_the_run),
+        cmocka_unit_test(a_copy_of_a_program_is_like_it_and_apart),
         cmocka_unit_test(a_segment_may_be_given_in_bytes),
         cmocka_unit_test(the_toys_plan_under_chen_cheap),
         cmocka_unit_test(lenet_trains_the_same_bits),

@@ -11,6 +11,7 @@ typedef struct dti_state {
     const dt_layer_desc *desc;
     dt_call call;
     void *state;
+    int32_t next; /* another of the same node; -1 */
 } dti_state;
 
 static bool same_call(const dt_call *a, const dt_call *b)
@@ -29,7 +30,9 @@ static dt_status state_of(
     *state = NULL;
     if (k->create == NULL)
         return DT_OK;
-    for (size_t i = 0; i < r->n_state; i++)
+    int32_t *first = &r->first_state[c->node == NULL ? r->o.graph->n_node
+                                                     : (size_t)(c->node - r->o.graph->node)];
+    for (int32_t i = *first; i >= 0; i = r->state[i].next)
         if (r->state[i].desc == desc && same_call(&r->state[i].call, c)) {
             *state = r->state[i].state;
             return DT_OK;
@@ -37,7 +40,8 @@ static dt_status state_of(
     if (!dt_grow((void **)&r->state, &r->cap_state, r->n_state, sizeof *r->state))
         return DT_FAIL(err, DT_E_NOMEM, "no memory to prepare kernels");
     DT_CHECK(k->create(c, state, err));
-    r->state[r->n_state++] = (dti_state){desc, *c, *state};
+    r->state[r->n_state] = (dti_state){desc, *c, *state, *first};
+    *first = (int32_t)r->n_state++;
     return DT_OK;
 }
 
@@ -482,12 +486,27 @@ static dt_status reserve(binder *b, dt_err *err)
     return dt_streams_events(b->r->streams, p->n_event, err);
 }
 
+/* By node, and for ops that have none: the first of their states. */
+static dt_status reserve_states(dt_runner *r, dt_err *err)
+{
+    const size_t n = r->o.graph->n_node + 1;
+    if (r->first_state != NULL)
+        return DT_OK;
+    r->first_state = dt_alloc(n, sizeof *r->first_state);
+    if (r->first_state == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory to prepare kernels");
+    for (size_t i = 0; i < n; i++)
+        r->first_state[i] = -1;
+    return DT_OK;
+}
+
 static dt_status bind(binder *b, dt_err *err)
 {
     DT_CHECK(check_header(b->r, b->plan, err));
     DT_CHECK(check_homes(b->r, b->plan, err));
     DT_CHECK(reserve(b, err));
     DT_CHECK(check_nodes(b, err));
+    DT_CHECK(reserve_states(b->r, err));
     find_events(b);
     for (size_t i = 0; i < b->plan->n_row; i++)
         DT_CHECK(bind_row(b, &b->plan->row[i], err));
@@ -525,6 +544,7 @@ void dti_unbind(dt_runner *r)
     }
     dt_free(r->plan);
     dt_free(r->state);
+    dt_free(r->first_state);
     dt_free(r->fused.call);
     dt_free(r->fused.args);
 }

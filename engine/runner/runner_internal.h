@@ -155,6 +155,7 @@ struct dt_runner {
     size_t n_plan, cap_plan, n_state, cap_state;
     dti_plan *plan;
     struct dti_state *state;
+    int32_t *first_state; /* by node of the graph, then for ops of none: into state; -1 */
 };
 
 /* A run of a plan. */

@@ -104,6 +104,20 @@ static void overlapping(const range *v, size_t n, const range *at, clock *need)
             join(need, &v[i].last);
 }
 
+/* Add a range. Those that lie within it and are older are over: its first use has waited for them,
+ * so whoever waits for it knows of them. So few are looked at, however many rows there are. */
+static void add_range(range *v, size_t *n, range x)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < *n; i++)
+        if (v[i].tier == x.tier && v[i].from >= x.from && v[i].to <= x.to)
+            join(&x.last, &v[i].last);
+        else
+            v[kept++] = v[i];
+    v[kept++] = x;
+    *n = kept;
+}
+
 static range slot_of(const dt_row *r)
 {
     return (range){r->slot, r->slot + r->stored, {{0}}, r->tier};
@@ -111,15 +125,16 @@ static range slot_of(const dt_row *r)
 
 static void use_slot(syncer *y, const dt_row *r, int32_t count)
 {
-    y->slot[y->n_slot] = slot_of(r);
-    y->slot[y->n_slot++].last.done[r->stream] = count;
+    range x = slot_of(r);
+    x.last.done[r->stream] = count;
+    add_range(y->slot, &y->n_slot, x);
 }
 
 /* The interval is over; whoever uses its bytes next must know of all that was done to it. */
 static void forget(syncer *y, int32_t tensor, uint64_t off)
 {
     usage *u = &y->use[tensor];
-    y->former[y->n_former++] = (range){off, off + y->p->tensor[tensor].bytes, u->any, 0};
+    add_range(y->former, &y->n_former, (range){off, off + y->p->tensor[tensor].bytes, u->any, 0});
     memset(u, 0, sizeof *u);
 }
 

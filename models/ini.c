@@ -165,6 +165,35 @@ static dt_status read_layers(dti_ini_net *t)
     return t->status;
 }
 
+static void end(dti_ini_net *t)
+{
+    for (size_t i = 0; i < t->n; i++)
+        dt_free(t->layer[i].opts);
+    dt_free(t->layer);
+}
+
+/* Sections of layers whose keys nobody knows are not complained of key by key. */
+static void mark_unread(const dti_ini_net *t)
+{
+    for (size_t i = 0; i < dt_config_section_count(t->c); i++) {
+        const dt_section s = dt_config_section(t->c, i);
+        if (is_layer(&s) && (t->n == 0 || t->n > DT_INI_LAYERS || find_kind(s.kind) == NULL))
+            dt_config_mark_known(t->c, s.text);
+    }
+}
+
+dt_status dt_ini_check(dt_config *c, dt_err *err)
+{
+    dti_ini_net t = {.c = c, .err = err};
+    dt_status st = collect(&t);
+    if (st == DT_OK)
+        st = read_layers(&t);
+    if (st != DT_OK)
+        mark_unread(&t);
+    end(&t);
+    return st;
+}
+
 static dt_status build(dti_ini_net *t, const dt_model_opts *o, dt_graph **g)
 {
     DT_CHECK(collect(t));
@@ -182,8 +211,6 @@ dt_status dt_ini_network(dt_config *c, const dt_model_opts *o, dt_graph **out, d
         *out = g;
     else
         dt_graph_destroy(g);
-    for (size_t i = 0; i < t.n; i++)
-        dt_free(t.layer[i].opts);
-    dt_free(t.layer);
+    end(&t);
     return st;
 }

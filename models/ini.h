@@ -26,6 +26,10 @@ enum { DT_INI_LAYERS = 4096 };
  */
 bool dt_ini_has_layers(const dt_config *c);
 
+/* Everything that can be said of the layers without their shapes, in one pass; their keys are known
+ * afterwards, but for those that no layer of the kind has. DT_E_CONFIG, DT_E_NOMEM. */
+dt_status dt_ini_check(dt_config *c, dt_err *err) DT_NODISCARD;
+
 /**
  * dt_ini_network() - build the network.
  * @o: image must be given, or context for an input of tokens; channels defaults to 3; classes, when

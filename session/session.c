@@ -146,24 +146,68 @@ static dt_status check_names(dt_session *s, dt_err *err)
     return st;
 }
 
+/* Of "batch=4": what it may have meant. */
+static dt_status set_one(dt_session *s, const char *assignment, dt_err *err)
+{
+    char word[64], meant[128];
+    const size_t n = strcspn(assignment, "=");
+    const dt_status st = dt_config_set(s->config, assignment, err);
+    snprintf(word, sizeof word, "%.*s", n < sizeof word ? (int)n : 0, assignment);
+    if (st != DT_E_CONFIG || strchr(word, '.') != NULL || assignment[n] == '\0' ||
+        dt_run_options_meant(word, meant, sizeof meant) == NULL)
+        return st;
+    return DT_FAIL(err, st, "did you mean --set %s%.100s?", meant, assignment + n);
+}
+
+/* Options of policies that are not asked for, which nobody reads. */
+static dt_status check_policy_sections(dt_session *s, dt_err *err)
+{
+    dt_status st = DT_OK;
+    static const char prefix[] = "policy.";
+    for (size_t i = 0; i < dt_config_section_count(s->config); i++) {
+        const dt_section at = dt_config_section(s->config, i);
+        const char *name = at.text + strlen(prefix);
+        char place[512];
+        bool open = strncmp(at.text, prefix, strlen(prefix)) != 0 || dt_policy_find(name) == NULL;
+        for (size_t k = 0; k < s->policies.n; k++)
+            open = open || strcmp(s->policies.pass[k].policy->name, name) == 0;
+        if (open)
+            continue;
+        dt_config_mark_known(s->config, at.text);
+        st = DT_FAIL(err, DT_E_CONFIG,
+            "%s: [%s] is of a policy that is not in memory.policy (%s); leave it out, or name the "
+            "policy there",
+            dt_config_place(place, sizeof place, at.file, at.line), at.text,
+            dt_session_policy_asked(s));
+    }
+    return st;
+}
+
+static dt_status first_of(dt_status a, dt_status b)
+{
+    return a != DT_OK ? a : b;
+}
+
+/* Everything that can be said without shapes, in one pass. */
 static dt_status read_config(
     dt_session *s, const char *path, const char *const *sets, size_t n_sets, dt_err *err)
 {
     DT_CHECK(dt_config_load(&s->config, path, err));
     dt_status st = DT_OK;
-    for (size_t i = 0; i < n_sets; i++) {
-        const dt_status one = dt_config_set(s->config, sets[i], err);
-        st = st != DT_OK ? st : one;
-    }
+    for (size_t i = 0; i < n_sets; i++)
+        st = first_of(st, set_one(s, sets[i], err));
     DT_CHECK(st);
     st = dt_run_options_bind(s->config, &s->opts, err);
-    dt_status names = st == DT_OK ? check_names(s, err) : st;
+    if (st == DT_E_NOMEM)
+        return st;
+    const dt_status names = check_names(s, err);
+    st = first_of(st, names);
+    if (names == DT_OK) /* so that all policies that were asked for are known */
+        st = first_of(st, check_policy_sections(s, err));
+    if (dt_ini_has_layers(s->config))
+        st = first_of(st, dt_ini_check(s->config, err));
     dt_config_mark_known(s->config, DT_LAYER_FATES); /* its keys are globs, read with the graph */
-    if (!dt_ini_has_layers(s->config)) { /* layer sections become known when the network is built */
-        const dt_status known = dt_config_check_known(s->config, err);
-        names = names != DT_OK ? names : known;
-    }
-    return names;
+    return first_of(st, dt_config_check_known(s->config, err));
 }
 
 /* What device.card says: a card to plan for, with all of its memory but what CUDA needs, unless a
@@ -259,8 +303,6 @@ dt_status dt_session_open(
     const dt_status built = build_graph(s, &g, err);
     s->graph = g; /* close destroys what there is */
     DT_CHECK(built);
-    if (dt_ini_has_layers(s->config))
-        DT_CHECK(dt_config_check_known(s->config, err));
     DT_CHECK(dt_config_check_dump(s->config, err));
     DT_CHECK(set_precision(s, g, err));
     DT_CHECK(dt_graph_check(s->graph, err));

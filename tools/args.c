@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 
 #include "engine/base/alloc.h"
-#include "engine/config/options.h"
+#include "engine/config/run_options.h"
 
 enum { MAX_FLAGS = 32, MAX_NAMES = 512, NAME_BYTES = 256, PATH_BYTES = 4096 };
 
@@ -50,6 +50,7 @@ typedef struct parser {
     const dt_flag *flags;
     dt_flag row[MAX_FLAGS + 3]; /* the command's, then those that all have */
     size_t n_row, max_words;
+    bool sets;
     int at;
     dt_err *err;
 } parser;
@@ -95,8 +96,15 @@ static dt_status unknown_flag(const parser *p, const char *name)
         names[i] = p->row[i].name;
     const char *near = dt_nearest(name, names);
     const char *sub = p->cmd->name[0] != '\0' ? " " : "";
+    char meant[NAME_BYTES];
     if (near != NULL)
         return DT_FAIL(p->err, DT_E_CONFIG, "unknown flag '%s'; did you mean '%s'?", name, near);
+    if (strcmp(name, "--config") == 0)
+        return DT_FAIL(p->err, DT_E_CONFIG,
+            "unknown flag '--config'; a configuration is named without one: %s", p->cmd->usage);
+    if (name[1] == '-' && p->sets && dt_run_options_meant(name + 2, meant, sizeof meant) != NULL)
+        return DT_FAIL(p->err, DT_E_CONFIG,
+            "unknown flag '%s'; keys of the configuration are set by --set %s=VALUE", name, meant);
     return DT_FAIL(p->err, DT_E_CONFIG, "unknown flag '%s'; `dnntrain%s%s --help` lists the flags",
         name, sub, p->cmd->name);
 }
@@ -165,7 +173,13 @@ dt_status dt_cli_init(dt_cli *out, const dt_command *cmd, const dt_command_args 
     *out = (dt_cli){.set = dt_alloc((size_t)a->n, sizeof *out->set)};
     if (out->set == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the arguments");
-    parser p = {.out = out, .cmd = cmd, .a = a, .flags = flags, .max_words = max_words, .err = err};
+    parser p = {.out = out,
+        .cmd = cmd,
+        .a = a,
+        .flags = flags,
+        .max_words = max_words,
+        .sets = sets,
+        .err = err};
     all_rows(&p, sets);
     return parse(&p);
 }
@@ -209,6 +223,17 @@ static const char *longer_name(const char *base, const char *const *names)
     return best;
 }
 
+bool dt_cli_in_configs(const char *base, char *to, size_t bytes)
+{
+    static const char *const ends[] = {"", ".ini"};
+    struct stat st;
+    for (size_t i = 0; i < DT_COUNT(ends); i++)
+        if (snprintf(to, bytes, "configs/%s%s", base, ends[i]) < (int)bytes && stat(to, &st) == 0 &&
+            S_ISREG(st.st_mode))
+            return true;
+    return false;
+}
+
 static dt_status missing(const char *path, dt_err *err)
 {
     char folder[PATH_BYTES] = ".";
@@ -217,6 +242,9 @@ static dt_status missing(const char *path, dt_err *err)
     const int to_slash = slash != NULL ? (int)(slash - path) + 1 : 0;
     if (to_slash > 0)
         snprintf(folder, sizeof folder, "%.*s", to_slash, path);
+    char config[PATH_BYTES];
+    if (*base != '\0' && dt_cli_in_configs(base, config, sizeof config))
+        return DT_FAIL(err, DT_E_CONFIG, "there is no file '%s'; did you mean '%s'?", path, config);
     char(*text)[NAME_BYTES] = dt_alloc(MAX_NAMES, NAME_BYTES);
     const char **names = dt_alloc(MAX_NAMES + 1, sizeof *names);
     const char *near = NULL;

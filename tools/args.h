@@ -49,6 +49,9 @@ void dt_cli_deinit(dt_cli *a);
  */
 dt_status dt_cli_check_file(const char *path, dt_err *err) DT_NODISCARD;
 
+/* "configs/NAME", with .ini if need be, when there is such a file. */
+bool dt_cli_in_configs(const char *name, char *to, size_t bytes);
+
 /* Every command, for help and suggestions, in the order of tools.def; NULL when there is none of
  * the name. */
 const dt_command *const *dt_command_all(size_t *n);

@@ -16,6 +16,9 @@
 /* A word that neither a command nor a file has as its name: say what is nearest. */
 static dt_status nothing_of_that_name(const char *word, dt_err *err)
 {
+    char config[256];
+    if (strchr(word, '/') == NULL && dt_cli_in_configs(word, config, sizeof config))
+        return DT_FAIL(err, DT_E_CONFIG, "there is no file '%s'; did you mean '%s'?", word, config);
     const char *near = dt_nearest(word, dt_command_names());
     if (near != NULL)
         return DT_FAIL(

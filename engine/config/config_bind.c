@@ -235,14 +235,31 @@ static const char **known_words(const dt_config *c, const char *text)
     return words; /* zeroed, so NULL-terminated */
 }
 
-/* "did you mean 'batch'?", or what there is. */
-static void suggest(const char *word, const char *const *words, char *text, size_t room)
+/* The key of a section without a name, so of no layer, that is or may have been meant; NULL: none.
+ */
+static const char *key_of(const dt_config *c, const char *text, const char *word)
 {
-    const char *near = dt_nearest(word, words);
-    if (near != NULL) {
-        snprintf(text, room, "did you mean '%s'?", near);
-        return;
-    }
+    if (find_row(c, text, word) != NULL)
+        return word;
+    const char **words = known_words(c, text);
+    const char *near = words != NULL ? dt_nearest(word, words) : NULL;
+    dt_free(words);
+    return near;
+}
+
+/* ", a key of [memory]": the first section that binds this very word. */
+static const char *elsewhere(const dt_config *c, const char *text, const char *word)
+{
+    for (size_t i = 0; i < c->n_bound; i++)
+        if (strcmp(c->bound[i].section, text) != 0 && strchr(c->bound[i].section, ' ') == NULL &&
+            find_row(c, c->bound[i].section, word) != NULL)
+            return c->bound[i].section;
+    return NULL;
+}
+
+/* What there is to choose from. */
+static void enumerate(const char *const *words, char *text, size_t room)
+{
     size_t n = (size_t)snprintf(text, room, "known:");
     for (; *words != NULL && n < room; words++)
         n += (size_t)snprintf(text + n, room - n, " %s%s", *words, words[1] != NULL ? "," : "");
@@ -254,7 +271,14 @@ static dt_status unknown_section(const dt_config *c, const section *s, dt_err *e
     const char **words = known_words(c, NULL);
     if (words == NULL)
         return dti_no_memory(c, err);
-    suggest(s->text, words, advice, sizeof advice);
+    const char *near = dt_nearest(s->text, words);
+    const char *key = near != NULL && s->n > 0 ? key_of(c, near, s->key[0].key) : NULL;
+    if (key != NULL)
+        snprintf(advice, sizeof advice, "did you mean '%s'? As in %s.%s", near, near, key);
+    else if (near != NULL)
+        snprintf(advice, sizeof advice, "did you mean '%s'?", near);
+    else
+        enumerate(words, advice, sizeof advice);
     dt_free(words);
     return DT_FAIL(err, DT_E_CONFIG, "%s: unknown section [%.100s], %s",
         place(c, s->set, s->line, at, sizeof at), s->text, advice);
@@ -271,7 +295,13 @@ static dt_status unknown_keys(const dt_config *c, const section *s, dt_err *err)
         if (words == NULL && (words = known_words(c, s->text)) == NULL)
             return dti_no_memory(c, err);
         char at[PLACE_BYTES], advice[512];
-        suggest(e->key, words, advice, sizeof advice);
+        const char *near = dt_nearest(e->key, words), *other = elsewhere(c, s->text, e->key);
+        if (other != NULL)
+            snprintf(advice, sizeof advice, "it is one of [%s]", other);
+        else if (near != NULL)
+            snprintf(advice, sizeof advice, "did you mean '%s'?", near);
+        else
+            enumerate(words, advice, sizeof advice);
         st = DT_FAIL(err, DT_E_CONFIG, "%s: [%.100s] unknown key '%.100s', %s",
             place(c, e->set, e->line, at, sizeof at), s->text, e->key, advice);
     }

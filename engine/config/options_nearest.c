@@ -1,9 +1,19 @@
+/* What a wrong word may have meant: one of ours that is nearly the same, or what others call it. */
 #include "engine/config/options.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { WORD_BYTES = 64 };
+enum { WORD_BYTES = 64, PART_LEAST = 4 };
+
+static const struct {
+    const char *theirs, *ours;
+} foreign[] = {
+#define DT_FOREIGN(theirs, ours) {#theirs, #ours},
+#include "engine/config/foreign.def"
+#undef DT_FOREIGN
+};
 
 static size_t least(size_t a, size_t b)
 {
@@ -34,24 +44,92 @@ static size_t distance(const char *a, size_t na, const char *b, size_t nb)
     return last[nb];
 }
 
+/* The letters and digits of a word, small; the length, or 0 for what is no word. */
+static size_t plain(char to[WORD_BYTES + 1], const char *word)
+{
+    size_t n = 0;
+    if (strlen(word) > WORD_BYTES)
+        return 0;
+    for (; *word != '\0'; word++)
+        if (*word != '_' && *word != '-')
+            to[n++] = (char)tolower((unsigned char)*word);
+    to[n] = '\0';
+    return n;
+}
+
+/* A letter in four may be wrong; of shorter words none, but two may have changed places. */
+static bool is_near(const char *a, size_t n, const char *b, size_t m, size_t *edits)
+{
+    const size_t longer = n > m ? n : m;
+    *edits = distance(a, n, b, m);
+    if (longer == 3 && n == m && *edits == 1) {
+        size_t same = 0;
+        for (size_t i = 0; i < n; i++)
+            same += a[i] == b[i];
+        return same == 1;
+    }
+    return *edits <= longer / 4;
+}
+
+static bool is_there(const char *word, const char *const *words)
+{
+    for (; *words != NULL; words++)
+        if (strcmp(*words, word) == 0)
+            return true;
+    return false;
+}
+
+/* The one of @words that has the word in it; NULL when there is none, or several. */
+static const char *only_longer(const char *word, size_t n, const char *const *words)
+{
+    const char *found = NULL;
+    char other[WORD_BYTES + 1];
+    for (; n >= PART_LEAST && *words != NULL; words++)
+        if (plain(other, *words) > n && strstr(other, word) != NULL) {
+            if (found != NULL)
+                return NULL;
+            found = *words;
+        }
+    return found;
+}
+
+/* What others call so, exactly or nearly. */
+static const char *translated(const char *word, size_t n, bool exactly, const char *const *words)
+{
+    char other[WORD_BYTES + 1];
+    for (size_t i = 0; i < DT_COUNT(foreign); i++) {
+        size_t edits;
+        const size_t m = plain(other, foreign[i].theirs);
+        const bool means = exactly ? strcmp(word, other) == 0 : is_near(word, n, other, m, &edits);
+        if (means && is_there(foreign[i].ours, words))
+            return foreign[i].ours;
+    }
+    return NULL;
+}
+
 const char *dt_nearest(const char *word, const char *const *words)
 {
-    const size_t n = strlen(word);
-    if (n > WORD_BYTES)
+    char given[WORD_BYTES + 1], other[WORD_BYTES + 1];
+    const size_t n = plain(given, word);
+    if (n == 0)
         return NULL;
-    const char *best = NULL;
-    size_t least_edits = (n + 2) / 3 + 1; /* a third of the word may be wrong */
-    for (; *words != NULL; words++) {
-        const size_t m = strlen(*words);
-        if (m > WORD_BYTES)
-            continue;
-        const size_t d = distance(word, n, *words, m);
-        if (d < least_edits && 2 * d < (n > m ? n : m)) {
-            least_edits = d;
-            best = *words;
+    const char *best = translated(given, n, true, words);
+    size_t fewest = WORD_BYTES, edits;
+    for (size_t i = 0; best == NULL && words[i] != NULL; i++)
+        if (strcmp(words[i], word) != 0 && plain(other, words[i]) == n && strcmp(given, other) == 0)
+            best = words[i];
+    if (best != NULL)
+        return best;
+    for (size_t i = 0; words[i] != NULL; i++) {
+        const size_t m = plain(other, words[i]);
+        if (m > 0 && is_near(given, n, other, m, &edits) && edits < fewest) {
+            fewest = edits;
+            best = words[i];
         }
     }
-    return best;
+    if (best == NULL)
+        best = only_longer(given, n, words);
+    return best != NULL ? best : translated(given, n, false, words);
 }
 
 dt_status dt_unknown(const char *what, const char *word, const char *const *words, dt_err *err)

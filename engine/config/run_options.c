@@ -345,6 +345,26 @@ dt_status dt_run_options_bind(dt_config *c, dt_run_options *o, dt_err *err)
     return first;
 }
 
+const char *dt_run_options_meant(const char *word, char *to, size_t bytes)
+{
+    enum { MOST_KEYS = 64 };
+    for (int nearly = 0; nearly < 2; nearly++)
+        for (const dt_run_section *s = dt_run_sections; s->name != NULL; s++) {
+            const char *keys[MOST_KEYS + 1] = {NULL}, *key = NULL;
+            for (size_t i = 0; i < MOST_KEYS && s->rows[i].key != NULL; i++) {
+                keys[i] = s->rows[i].key;
+                key = strcmp(keys[i], word) == 0 ? keys[i] : key;
+            }
+            if (key == NULL && nearly)
+                key = dt_nearest(word, keys);
+            if (key == NULL)
+                continue;
+            snprintf(to, bytes, "%s.%s", s->name, key);
+            return to;
+        }
+    return NULL;
+}
+
 void dt_run_options_help(FILE *f)
 {
     for (const dt_run_section *s = dt_run_sections; s->name != NULL; s++) {

@@ -136,6 +136,9 @@ extern const dt_run_section dt_run_sections[];
  * call dt_config_check_known. */
 dt_status dt_run_options_bind(dt_config *c, dt_run_options *o, dt_err *err) DT_NODISCARD;
 
+/* The "SECTION.KEY" that a word alone may stand for, exactly or as others call it; NULL: none. */
+const char *dt_run_options_meant(const char *word, char *to, size_t bytes);
+
 /* The optimizer's op, and the state tensors that each parameter has under it. */
 const char *dt_optimizer_name(const dt_train_opts *t);
 int dt_optimizer_state(const dt_train_opts *t);

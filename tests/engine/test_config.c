@@ -599,6 +599,14 @@ static void the_nearest_word_is_found(void **state)
     assert_string_equal(dt_nearest("padd", words), "pad");
     assert_string_equal(dt_nearest("Stride", words), "stride");
     assert_null(dt_nearest("x", words));
+    assert_null(dt_nearest("rl2", words));
+    assert_string_equal(dt_nearest("apd", words), "pad");
+    assert_null(dt_nearest("pid", words)); /* of three letters each counts */
+    assert_null(dt_nearest("trace", words));
+    assert_string_equal(dt_nearest("TRA_IN", words), "train");
+    assert_string_equal(dt_nearest("learning-rate", words), "lr");
+    assert_string_equal(dt_nearest("lerning_rate", words), "lr");
+    assert_string_equal(dt_nearest("kern", words), "kernel");
     assert_null(dt_nearest("momentum", words));
     assert_null(dt_nearest("", words));
     char word[200];

@@ -331,8 +331,8 @@ static void weights_that_cannot_be_shared_are_refused(void **state)
 {
     (void)state;
     const refusal r[] = {
-        {TIED("shares = wtf\n"),
-            {"net.ini:7: [linear head]", "no layer is called 'wtf'", "did you mean 'wte'"}},
+        {TIED("shares = wet\n"),
+            {"net.ini:7: [linear head]", "no layer is called 'wet'", "did you mean 'wte'"}},
         {TIED("shares = image\n"), {"net.ini:7: [linear head]", "no layer is called 'image'",
                                        "shares names a layer above"}},
         {TIED("shares = head\n"), {"net.ini:7: [linear head]", "is itself", "a layer above"}},

@@ -6,6 +6,11 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/json.h"
+#include "data/source.h"
+#include "engine/config/run_options.h"
+#include "layers/registry.h"
+#include "memory/policy.h"
+#include "tools/args.h"
 
 #define LENET "[model]\nname = lenet5\n[data]\nsamples = 64\n[train]\nbatch = 16\nsteps = 1\n"
 
@@ -77,11 +82,179 @@ static void a_plan_tells_what_this_machine_lacks(void **state)
     }
 }
 
+/* ---- words ---- */
+
+/* What has nothing to do with each other in one run of the program; @file NULL: lenet(). */
+typedef struct mistake {
+    const char *words, *file, *says[4], *not ;
+} mistake;
+
+static void make(const mistake *m)
+{
+    const char *path = m->file != NULL ? cli_file("wrong.ini", m->file) : lenet();
+    ran r = cli_run(m->words, path);
+    assert_code(&r, DT_E_CONFIG);
+    for (size_t i = 0; i < DT_COUNT(m->says) && m->says[i] != NULL; i++)
+        if (strstr(r.err, m->says[i]) == NULL)
+            fail_msg("%s: '%s' is not in:\n%s", m->words, m->says[i], r.err);
+    if (m->not != NULL && strstr(r.err, m->not ) != NULL)
+        fail_msg("%s: '%s' is in:\n%s", m->words, m->not, r.err);
+    cli_done(&r);
+}
+
+static void words_of_others_are_translated(void **state)
+{
+    NEED_BINARY();
+    static const mistake all[] = {
+        {"plan FILE --set device.kind=gpu", NULL, {"did you mean 'cuda'?"}, NULL},
+        {"plan FILE --set train.batch_size=4", NULL, {"did you mean 'batch'?"}, NULL},
+        {"plan FILE --set train.learning_rate=4", NULL, {"did you mean 'lr'?"}, NULL},
+        {"plan FILE --set optimizer.lr=4", NULL, {"'train'? As in train.lr"}, NULL},
+        {"plan FILE --set train.precision=fp16", NULL, {"did you mean 'bf16'?"}, NULL},
+        {"plan FILE --set memory.policy=none", NULL, {"did you mean 'keep_all'?"}, NULL},
+        {"plan FILE --set memory.policy=vdnn", NULL, {"did you mean 'vdnn_all'?"}, NULL},
+        {"plan FILE --set memory.policy=chen", NULL, {"did you mean 'chen_sqrt'?"}, NULL},
+        {"plan FILE --set memory.policy=gradient_checkpointing", NULL,
+            {"did you mean 'chen_sqrt'?"}, NULL},
+        {"plan FILE --set memory.policy=chen_cheap+vdnn_all", NULL, {"commas stand between"}, NULL},
+        {"plan FILE --set memory.tier=ssd", NULL, {"did you mean 'disk'?"}, NULL},
+        {"plan FILE --set train.policy=chen_sqrt", NULL, {"it is one of [memory]"}, NULL},
+        {"plan FILE --set batch=4", NULL, {"did you mean --set train.batch=4?"}, NULL},
+        {"plan FILE --batch 4", NULL, {"--set train.batch=VALUE"}, NULL},
+        {"plan --config FILE", NULL, {"named without one"}, NULL},
+        {"plan FILE", "[model]\nimage = 8\n[dense f]\nout = 2\n", {"did you mean 'fc'?"},
+            "unknown key"},
+        {"evaluate FILE", NULL, {"did you mean 'eval'?"}, NULL},
+    };
+    for (size_t i = 0; i < DT_COUNT(all); i++)
+        make(&all[i]);
+}
+
+static void what_is_far_is_not_suggested(void **state)
+{
+    NEED_BINARY();
+    static const mistake all[] = {
+        {"plan FILE --set device.card=gtx1080", NULL, {"rtx3090"}, "did you mean"},
+        {"explain FILE", NULL, {"neither a command nor a file"}, "did you mean"},
+        {"plan FILE --set memory.policy=gist --set policy.gist.dpr=fp4", NULL, {"fp8"},
+            "did you mean"},
+    };
+    for (size_t i = 0; i < DT_COUNT(all); i++)
+        make(&all[i]);
+}
+
+static void configurations_are_found_by_their_names(void **state)
+{
+    NEED_BINARY();
+    static const char *const names[] = {
+        "resnet50", "resnet50.ini", "plan resnet50.ini", "plan config/resnet50.ini"};
+    char folder[4096];
+    snprintf(folder, sizeof folder, "%s", dt_source_path("."));
+    cli.folder = folder;
+    for (size_t i = 0; i < DT_COUNT(names); i++) {
+        ran r = cli_run(names[i], NULL);
+        assert_code(&r, DT_E_CONFIG);
+        assert_has(r.err, "did you mean 'configs/resnet50.ini'?");
+        cli_done(&r);
+    }
+    cli.folder = NULL;
+}
+
+/* Each of foreign.def leads to a word that can be written somewhere. */
+static void translations_lead_somewhere(void **state)
+{
+    (void)state;
+    static const char *const ours[] = {
+#define DT_FOREIGN(theirs, ours) #ours,
+#include "engine/config/foreign.def"
+#undef DT_FOREIGN
+    };
+    const char *words[512] = {"keep", "offload", "recompute", "encode", "host", "disk", NULL};
+    size_t n = 6, k;
+    for (const dt_run_section *s = dt_run_sections; s->name != NULL; s++) {
+        words[n++] = s->name;
+        for (const dt_opt *row = s->rows; row->key != NULL; row++) {
+            words[n++] = row->key;
+            for (size_t i = 0; row->choices != NULL && row->choices[i] != NULL; i++)
+                words[n++] = row->choices[i];
+        }
+    }
+    const dt_layer_desc *const *layer = dt_layer_all(&k);
+    for (size_t i = 0; i < k; i++) {
+        words[n++] = layer[i]->name;
+        for (const dt_opt *row = layer[i]->opts; row != NULL && row->key != NULL; row++)
+            words[n++] = row->key;
+    }
+    const dt_policy *const *policy = dt_policy_all(&k);
+    for (size_t i = 0; i < k; i++)
+        words[n++] = policy[i]->name;
+    const dt_source_desc *const *source = dt_source_all(&k);
+    for (size_t i = 0; i < k; i++)
+        words[n++] = source[i]->name;
+    for (const char *const *name = dt_command_names(); *name != NULL; name++)
+        words[n++] = *name;
+    words[n++] = "input";
+    assert_true(n < DT_COUNT(words));
+    for (size_t i = 0; i < DT_COUNT(ours); i++) {
+        bool found = false;
+        for (k = 0; k < n; k++)
+            found = found || strcmp(words[k], ours[i]) == 0;
+        if (!found)
+            fail_msg("'%s' is no word of ours", ours[i]);
+    }
+}
+
+/* ---- all at once ---- */
+
+static void every_mistake_is_told_in_one_pass(void **state)
+{
+    NEED_BINARY();
+    static const mistake all[] = {
+        {"plan FILE --set memory.policy=vdmn_all --set train.batch=x",
+            "[model]\nimage = 8\nfoo = 1\n[trian]\nx = 1\n[conv c]\nfilters = 4\nkernel_size = 3\n"
+            "padding = 1\n[fc f]\nout = two\n",
+            {"unknown policy 'vdmn_all'; did you mean 'vdnn_all'?", "unknown key 'foo'",
+                "unknown section [trian]", "[train] batch = x"},
+            NULL},
+        {"plan FILE",
+            "[model]\nimage = 8\n[conv c]\nfilters = 4\nkernel_size = 3\npadding = 1\n"
+            "[fc f]\nout = two\n",
+            {"[conv c] kernel is required",
+                "[conv c] unknown key 'kernel_size', did you mean 'kernel'?",
+                "[conv c] unknown key 'filters', did you mean 'out'?", "[fc f] out = two"},
+            NULL},
+    };
+    for (size_t i = 0; i < DT_COUNT(all); i++)
+        make(&all[i]);
+}
+
+static void options_of_a_policy_that_is_not_asked_for_are_told_so(void **state)
+{
+    NEED_BINARY();
+    static const mistake all[] = {
+        {"plan FILE --set policy.gist.dpr=fp8", NULL,
+            {"[policy.gist] is of a policy that is not in memory.policy (keep_all)"},
+            "unknown section"},
+        {"plan FILE --set policy.jist.dpr=fp8", NULL, {"unknown section [policy.jist]"}, NULL},
+    };
+    for (size_t i = 0; i < DT_COUNT(all); i++)
+        make(&all[i]);
+    ran r = cli_run("plan FILE --set memory.policy=gist --set policy.gist.dpr=fp8", lenet());
+    assert_code(&r, 0);
+    cli_done(&r);
+}
+
 DT_TEST_GROUP(mistakes)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_missing_folder_of_the_disk_tier_is_no_lack_of_memory),
         cmocka_unit_test(a_plan_tells_what_this_machine_lacks),
+        cmocka_unit_test(words_of_others_are_translated),
+        cmocka_unit_test(what_is_far_is_not_suggested),
+        cmocka_unit_test(configurations_are_found_by_their_names),
+        cmocka_unit_test(translations_lead_somewhere),
+        cmocka_unit_test(every_mistake_is_told_in_one_pass),
+        cmocka_unit_test(options_of_a_policy_that_is_not_asked_for_are_told_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

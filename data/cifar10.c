@@ -139,6 +139,12 @@ static void describe_cifar(const dt_source *base, char *text, size_t n)
     snprintf(text, n, "%zu pictures of CIFAR-10 in memory", ((const cifar *)base)->records);
 }
 
+static int64_t classes_of_cifar(const dt_source *base)
+{
+    (void)base;
+    return LABELS;
+}
+
 const dt_source_desc dt_source_cifar10 = {
     .name = "cifar10",
     .summary = "CIFAR-10, binary version: the folder of its .bin files, or one of them",
@@ -147,5 +153,6 @@ const dt_source_desc dt_source_cifar10 = {
     .count = count_cifar,
     .read = read_cifar,
     .has_eval = has_test_batch,
+    .classes = classes_of_cifar,
     .describe = describe_cifar,
 };

@@ -270,6 +270,18 @@ static void describe_idx(const dt_source *base, char *text, size_t n)
         text, n, "%" PRId64 " pictures of %" PRId64 "x%" PRId64 " in memory", s->n, s->h, s->w);
 }
 
+static int64_t classes_of_idx(const dt_source *base)
+{
+    const dt_idx *s = &((const idx *)base)->set;
+    bool occurs[256] = {false};
+    int64_t n = 0;
+    for (int64_t i = 0; i < s->n; i++) {
+        n += !occurs[s->labels[i]];
+        occurs[s->labels[i]] = true;
+    }
+    return n;
+}
+
 const dt_source_desc dt_source_idx = {
     .name = "idx",
     .summary = "the MNIST family, plain or .gz: the folder of its files, or the file of images",
@@ -278,5 +290,6 @@ const dt_source_desc dt_source_idx = {
     .count = count_idx,
     .read = read_idx,
     .has_eval = has_t10k,
+    .classes = classes_of_idx,
     .describe = describe_idx,
 };

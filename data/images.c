@@ -93,6 +93,11 @@ static void describe_images(const dt_source *base, char *text, size_t n)
         f->n_classes, f->ignored);
 }
 
+static int64_t classes_of_images(const dt_source *base)
+{
+    return (int64_t)((const images *)base)->folder.n_classes;
+}
+
 const dt_source_desc dt_source_images = {
     .name = "images",
     .summary = "JPEG, PNG and BMP files in folders, one folder a class",
@@ -100,5 +105,6 @@ const dt_source_desc dt_source_images = {
     .close = close_images,
     .count = count_images,
     .read = read_images,
+    .classes = classes_of_images,
     .describe = describe_images,
 };

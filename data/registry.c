@@ -62,6 +62,23 @@ static dt_status check_picture(const dt_source_opts *o, dt_err *err)
     return DT_OK;
 }
 
+dt_status dt_source_check_scale(const dt_source_opts *o, dt_err *err)
+{
+    const struct {
+        const char *key;
+        const float *value;
+    } given[] = {{"mean", o->mean}, {"std", o->std}};
+    for (size_t i = 0; i < DT_COUNT(given); i++)
+        for (int64_t c = 0; c < o->shape.c && given[i].value != NULL; c++)
+            if ((double)given[i].value[c] > 1)
+                return DT_FAIL(err, DT_E_CONFIG,
+                    "data.%s = %g: pixels are scaled to 0..1 before it, so it is at most 1; if it "
+                    "is "
+                    "of bytes, 0 to 255, divide by 255: %.3g",
+                    given[i].key, (double)given[i].value[c], (double)given[i].value[c] / 255);
+    return DT_OK;
+}
+
 bool dt_source_of_pixels(const dt_source_opts *o)
 {
     const dt_shape *s = &o->shape;

@@ -44,6 +44,7 @@ typedef struct dt_source_opts {
  * augmentation: the same key, the same bits. Thread-safe. DT_E_DATA for a bad sample
  * @has_eval: (optional) whether a held-out split lies beside the training data, to be opened with
  * the same options and eval set; absent: it does not
+ * @classes: (optional) how many classes occur
  * @describe: (optional) what was found, one line without a newline, cut to @n bytes
  */
 typedef struct dt_source_desc {
@@ -55,6 +56,7 @@ typedef struct dt_source_desc {
     dt_status (*read)(
         const dt_source *s, int64_t i, uint64_t key, float *x, int32_t *label, dt_err *err);
     bool (*has_eval)(const dt_source_opts *o);
+    int64_t (*classes)(const dt_source *s);
     void (*describe)(const dt_source *s, char *text, size_t n);
 } dt_source_desc;
 
@@ -81,5 +83,7 @@ bool dt_source_of_pixels(const dt_source_opts *o);
 dt_status dt_source_check(const dt_source_opts *o, dt_err *err) DT_NODISCARD;
 dt_status dt_source_check_pixels(const dt_source_opts *o, dt_err *err) DT_NODISCARD;
 dt_status dt_source_check_sequence(const dt_source_opts *o, dt_err *err) DT_NODISCARD;
+/* Mean and standard deviation are of values in 0..1, not of bytes. DT_E_CONFIG. */
+dt_status dt_source_check_scale(const dt_source_opts *o, dt_err *err) DT_NODISCARD;
 
 #endif

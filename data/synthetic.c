@@ -93,6 +93,7 @@ static void close_synthetic(dt_source *base)
 static dt_status open_synthetic(dt_source **out, const dt_source_opts *o, dt_err *err)
 {
     DT_CHECK(dt_source_check_pixels(o, err));
+    DT_CHECK(dt_source_check_scale(o, err));
     if (o->samples < 1)
         return DT_FAIL(
             err, DT_E_CONFIG, "data.samples = %" PRId64 ": must be at least 1", o->samples);
@@ -329,6 +330,11 @@ static void describe_synthetic(const dt_source *base, char *text, size_t n)
     snprintf(text, n, "%" PRId64 " synthetic pictures of %" PRId64 " classes", s->count, s->used);
 }
 
+static int64_t classes_of_synthetic(const dt_source *base)
+{
+    return ((const synthetic *)base)->used;
+}
+
 const dt_source_desc dt_source_synthetic = {
     .name = "synthetic",
     .summary = "textures from a seed, one a class; needs no files",
@@ -337,5 +343,6 @@ const dt_source_desc dt_source_synthetic = {
     .count = count_synthetic,
     .read = read_synthetic,
     .has_eval = always,
+    .classes = classes_of_synthetic,
     .describe = describe_synthetic,
 };

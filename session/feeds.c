@@ -128,6 +128,20 @@ static void describe(const dt_source *s, char *note, size_t bytes)
     snprintf(note, bytes, "%s: %s", s->desc->name, found);
 }
 
+/* Scores that no sample ever asks for are learned all the same, and shares of hits mean less. */
+static void warn(dt_feeds *f, const dt_graph *g)
+{
+    const dt_source *s = f->train;
+    const int64_t n = s->desc->classes != NULL ? s->desc->classes(s) : g->classes;
+    if (n == 1)
+        snprintf(f->warning, sizeof f->warning,
+            "all samples are of one class, so there is nothing to tell apart");
+    else if (n < g->classes)
+        snprintf(f->warning, sizeof f->warning,
+            "%" PRId64 " classes occur in the data, of %" PRId64 " that the network tells apart", n,
+            g->classes);
+}
+
 dt_status dt_feeds_open(dt_feeds *f, const dt_session *s, dt_err *err)
 {
     memset(f, 0, sizeof *f);
@@ -146,6 +160,7 @@ dt_status dt_feeds_open(dt_feeds *f, const dt_session *s, dt_err *err)
     DT_CHECK(dt_loader_create(&f->train_loader, f->train, &l, err));
     DT_CHECK(count_steps(f, &s->opts.train, dt_loader_feed(f->train_loader)->samples, err));
     DT_CHECK(open_eval(f, s, desc, &o, err));
+    warn(f, s->graph);
     describe(f->train, f->note, sizeof f->note);
     describe(f->eval, f->eval_note, sizeof f->eval_note);
     return DT_OK;

@@ -177,6 +177,8 @@ static dt_status check(dt_run *r, dt_err *err)
     DT_CHECK(dt_session_plan_run(s, false, 0, 0, err));
     DT_CHECK(dt_session_check_run(s, false, err)); /* before any data is read */
     DT_CHECK(dt_feeds_open(&r->feeds, s, err));
+    if (r->feeds.warning[0] != '\0')
+        dti_run_tell(r, "warning", "%s", r->feeds.warning);
     DT_CHECK(dt_session_plan_run(
         s, r->feeds.eval_loader != NULL, r->feeds.last, r->feeds.eval_last, err));
     DT_CHECK(dt_session_check_statistics(s, err));

@@ -244,6 +244,47 @@ static void options_of_a_policy_that_is_not_asked_for_are_told_so(void **state)
     cli_done(&r);
 }
 
+/* ---- data ---- */
+
+static void statistics_of_bytes_are_refused(void **state)
+{
+    NEED_BINARY();
+    static const mistake all[] = {
+        {"FILE --set data.mean=124 --set data.std=58", NULL,
+            {"data.mean = 124", "divide by 255: 0.486"}, NULL},
+        {"FILE --set data.mean=0.5 --set data.std=58", NULL,
+            {"data.std = 58", "divide by 255: 0.227"}, NULL},
+    };
+    for (size_t i = 0; i < DT_COUNT(all); i++)
+        make(&all[i]);
+}
+
+static void data_that_does_not_go_with_the_network_is_told(void **state)
+{
+    NEED_BINARY();
+    static const struct {
+        const char *sets, *says;
+    } all[] = {
+        {"data.samples=64", "warning   2 classes occur in the data, of 10 that the network tells"},
+        {"data.samples=639", "warning   9 classes occur in the data, of 10 "},
+        {"data.samples=640", NULL},
+        {"model.classes=2", NULL},
+        {"model.classes=1", "warning   all samples are of one class"},
+    };
+    for (size_t i = 0; i < DT_COUNT(all); i++) {
+        char words[256];
+        snprintf(words, sizeof words, "FILE --set run.dir=%.150s --set run.overwrite=on --set %s",
+            dt_temp_path("classes"), all[i].sets);
+        ran r = cli_run(words, lenet());
+        assert_code(&r, 0);
+        if (all[i].says != NULL)
+            assert_has(r.err, all[i].says);
+        else
+            assert_has_not(r.err, "warning");
+        cli_done(&r);
+    }
+}
+
 DT_TEST_GROUP(mistakes)
 {
     const struct CMUnitTest tests[] = {
@@ -255,6 +296,8 @@ DT_TEST_GROUP(mistakes)
         cmocka_unit_test(translations_lead_somewhere),
         cmocka_unit_test(every_mistake_is_told_in_one_pass),
         cmocka_unit_test(options_of_a_policy_that_is_not_asked_for_are_told_so),
+        cmocka_unit_test(statistics_of_bytes_are_refused),
+        cmocka_unit_test(data_that_does_not_go_with_the_network_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

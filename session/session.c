@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "engine/base/alloc.h"
 #include "engine/base/cpu.h"
@@ -289,6 +290,19 @@ static dt_status check_threads(const dt_session *s, dt_err *err)
                : DT_FAIL(err, st, "%s", dt_session_asked(asked, s, "device", "threads"));
 }
 
+/* Whether a configuration is the one that a run wrote: config.ini beside its env.json. */
+static bool is_of_a_run(const char *path)
+{
+    static const char name[] = "config.ini";
+    char beside[4096];
+    struct stat st;
+    const size_t n = strlen(path), stem = n >= strlen(name) ? n - strlen(name) : n;
+    if (strcmp(path + stem, name) != 0 || (stem > 0 && path[stem - 1] != '/'))
+        return false;
+    return snprintf(beside, sizeof beside, "%.*senv.json", (int)stem, path) < (int)sizeof beside &&
+           stat(beside, &st) == 0;
+}
+
 dt_status dt_session_open(
     dt_session **out, const char *path, const char *const *sets, size_t n_sets, dt_err *err)
 {
@@ -307,7 +321,7 @@ dt_status dt_session_open(
     DT_CHECK(set_precision(s, g, err));
     DT_CHECK(dt_graph_check(s->graph, err));
     DT_CHECK(fuse(s, err));
-    DT_CHECK(dt_layer_fates_open(&s->fates, s->config, s->graph, err));
+    DT_CHECK(dt_layer_fates_open(&s->fates, s->config, s->graph, is_of_a_run(path), err));
     if (s->opts.memory.profile == NULL)
         return DT_OK;
     char asked[DT_ASKED];

@@ -29,14 +29,14 @@ static dt_status make_batch(dti_bench *b, dt_err *err)
     const dt_graph *g = b->s->graph;
     const int64_t n = b->s->opts.train.batch, labels = n * dt_graph_labels(g);
     const int64_t values = n * dt_shape_sample(&g->input);
-    const bool ids = g->node[0].desc->reads_ids;
+    const int64_t words = dt_graph_tokens(g) > 0 ? dt_graph_vocabulary(g) : 0;
     b->x = dt_alloc((size_t)values, sizeof *b->x);
     b->labels = dt_alloc((size_t)labels, sizeof *b->labels);
     if (b->x == NULL || b->labels == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a batch");
     for (int64_t i = 0; i < values; i++) {
         const uint32_t u = dt_random(1, DT_RANDOM_DATA, 0, 0, (uint64_t)i).v[0];
-        b->x[i] = ids ? (float)(u % (uint64_t)g->classes) : 2 * dt_unit(u) - 1;
+        b->x[i] = words > 0 ? (float)(u % (uint64_t)words) : 2 * dt_unit(u) - 1;
     }
     for (int64_t i = 0; i < labels; i++)
         b->labels[i] =

@@ -44,7 +44,7 @@ static void layer_fates(void)
            "a codec is named |\n"
            "| %-24s | forward again, before backward; what cannot be made again stays |\n"
            "| %-24s | it stays, packed; by zvc unless another is named |\n\nTiers: ",
-        "value", "---", "keep", "move [TIER] [CODEC]", "recompute", "encode [CODEC]");
+        "value", "---", "keep", "offload [TIER] [CODEC]", "recompute", "encode [CODEC]");
     printf("%s, %s. Codecs: ", dt_tier_name(DT_TIER_HOST), dt_tier_name(DT_TIER_DISK));
     for (size_t i = 0; i < n; i++)
         printf("%s%s%s", i > 0 ? ", " : "", codec[i]->name, codec[i]->exact ? "" : " (lossy)");

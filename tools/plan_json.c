@@ -119,6 +119,63 @@ static void work(object *to, const dt_report *r)
     leave(to, &p);
 }
 
+static bool add_number(cJSON *list, uint64_t value)
+{
+    char digits[24];
+    snprintf(digits, sizeof digits, "%" PRIu64, value);
+    return cJSON_AddItemToArray(list, cJSON_CreateRaw(digits));
+}
+
+/* An object more of a list; where that fails, the members have nowhere to go. */
+static object one_more(object *to, cJSON *list)
+{
+    object o = {cJSON_CreateObject(), true};
+    o.ok = cJSON_AddItemToArray(list, o.o);
+    to->ok = to->ok && o.ok;
+    return o;
+}
+
+static void programs(object *to, const dt_session *s)
+{
+    cJSON *list = cJSON_AddArrayToObject(to->o, "programs");
+    to->ok = list != NULL && to->ok;
+    for (size_t i = 0; i < s->n_planned && to->ok; i++) {
+        const dt_plan *p = s->planned[i].plan;
+        object o = one_more(to, list);
+        text(&o, "program", p->program);
+        whole(&o, "samples", (uint64_t)s->planned[i].n);
+        o.ok = cJSON_AddBoolToObject(o.o, "dense", s->planned[i].dense) != NULL && o.ok;
+        whole(&o, "ops", p->n_op);
+        whole(&o, "peak", p->peak);
+        whole(&o, "lower_bound", p->bound);
+        whole(&o, "in", p->in_bytes);
+        leave(to, &o);
+    }
+}
+
+/* Of the plan with the highest peak: what is alive there, largest first, and how much of all is
+ * alive, persistent tensors included, at each op and copy. */
+static void at_the_top(object *to, const dt_report *r)
+{
+    enum { LARGEST = 8 };
+    const dt_plan *p = r->top->plan;
+    const dt_usage *u = &r->usage;
+    cJSON *list = cJSON_AddArrayToObject(to->o, "largest");
+    to->ok = list != NULL && to->ok;
+    for (size_t i = 0; i < u->n_live && i < LARGEST && to->ok; i++) {
+        const dt_plan_tensor *t = &p->tensor[u->live[i]];
+        object o = one_more(to, list);
+        text(&o, "tensor", t->name);
+        text(&o, "role", dt_role_name((dt_role)t->role));
+        whole(&o, "bytes", t->bytes);
+        leave(to, &o);
+    }
+    cJSON *live = cJSON_AddArrayToObject(to->o, "live");
+    to->ok = live != NULL && to->ok;
+    for (size_t i = 0; i < u->n_instant && to->ok; i++)
+        to->ok = add_number(live, u->instant[i].bytes);
+}
+
 static void fill(object *to, const dt_report *r)
 {
     const dt_session *s = r->session;
@@ -140,6 +197,8 @@ static void fill(object *to, const dt_report *r)
     breakdown(to, r);
     work(to, r);
     text(to, "peak_layer", dt_report_peak_layer(r));
+    at_the_top(to, r);
+    programs(to, s);
     object seconds = inner(to, "plan_seconds");
     real(&seconds, "cold", r->cold, 6);
     real(&seconds, "warm", r->warm, 6);

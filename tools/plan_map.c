@@ -2,6 +2,7 @@
 #include "tools/plan_map.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"
@@ -46,6 +47,7 @@ typedef struct picture {
     FILE *f;
     int64_t n, turn, *since;
     uint64_t *off;
+    struct mark *mark; /* room for all rows */
 } picture;
 
 static bool is_copy(const dt_row *r)
@@ -102,25 +104,17 @@ static void bytes_box(const picture *m, int role, const char *class, uint64_t of
     begin_box(m, role_color[role], class, x, y, across(m, to) - x, up(m, off) - y);
 }
 
-/* Persistent tensors of one role that lie side by side are one box. */
 static void persistent(const picture *m)
 {
-    const dt_plan *p = m->p;
-    for (size_t i = 0, end; i < p->n_tensor; i = end) {
-        const dt_plan_tensor *t = &p->tensor[i];
-        uint64_t top = t->home + t->bytes;
-        for (end = i + 1; end < p->n_tensor && p->tensor[end].persistent == t->persistent &&
-                          p->tensor[end].role == t->role && p->tensor[end].home >= top;
-             end++)
-            top = p->tensor[end].home + p->tensor[end].bytes;
-        if (!t->persistent) {
-            end = i + 1;
-            continue;
-        }
+    for (size_t i = 0; i < m->p->n_tensor; i++) {
+        const dt_plan_tensor *t = &m->p->tensor[i];
         char role[DT_HUMAN_BYTES];
-        bytes_box(m, t->role, "", t->home, top - t->home, 0, m->n);
-        fprintf(m->f, "%s, %.2f MiB", dt_human_role(role, (dt_role)t->role),
-            (double)(top - t->home) / mib);
+        if (!t->persistent)
+            continue;
+        bytes_box(m, t->role, "", t->home, t->bytes, 0, m->n);
+        put_text(m, t->name);
+        fprintf(
+            m->f, ", %s, %.2f MiB", dt_human_role(role, (dt_role)t->role), (double)t->bytes / mib);
         end_box(m);
     }
 }
@@ -178,31 +172,57 @@ static double lane_top(int lane)
     return TOP + HEIGHT + 2 * GAP + lane * (LANE + GAP);
 }
 
+/* A row of a lane, and the ops before it. */
+typedef struct mark {
+    size_t row;
+    int64_t now;
+    uint64_t bytes;
+} mark;
+
+static int smaller_first(const void *va, const void *vb)
+{
+    const mark *a = va, *b = vb;
+    if (a->bytes != b->bytes)
+        return a->bytes < b->bytes ? -1 : 1;
+    return (a->row > b->row) - (a->row < b->row);
+}
+
+static void one_mark(const picture *m, const mark *k, int lane)
+{
+    const dt_plan *p = m->p;
+    const dt_row *r = &p->row[k->row];
+    const bool copy = is_copy(r);
+    const char *color =
+        copy ? role_color[p->tensor[r->tensor].role] : kind_color[p->op[r->op].kind];
+    const double x = across(m, k->now);
+    const double wide = across(m, copy ? copied(m, k->row, k->now) : k->now + 1) - x;
+    begin_box(m, color, copy ? " class=\"c\"" : "", x, lane_top(lane),
+        wide < NARROWEST ? NARROWEST : wide, LANE);
+    put_text(m, copy ? p->tensor[r->tensor].name : p->op[r->op].name);
+    if (copy)
+        fprintf(m->f, ", %.2f MiB", (double)r->bytes / mib);
+    else
+        fprintf(m->f, ", %s", dt_op_kind_name((dt_op_kind)p->op[r->op].kind));
+    end_box(m);
+}
+
+/* The largest copies come last, so that a small one which waits as long does not hide them. */
 static void one_lane(const picture *m, dt_stream stream, int lane)
 {
     const dt_plan *p = m->p;
     int64_t now = 0;
+    size_t n = 0;
     fprintf(m->f, "<text class=\"r\" x=\"%d\" y=\"%.1f\">%s</text>\n", LEFT - GAP,
         lane_top(lane) + LANE - 2, lane_name[stream]);
     for (size_t i = 0; i < p->n_row; i++) {
         const dt_row *r = &p->row[i];
-        if ((is_op(r) || is_copy(r)) && r->stream == stream) {
-            const bool copy = is_copy(r);
-            const char *color =
-                copy ? role_color[p->tensor[r->tensor].role] : kind_color[p->op[r->op].kind];
-            const double x = across(m, now);
-            const double wide = across(m, copy ? copied(m, i, now) : now + 1) - x;
-            begin_box(m, color, copy ? " class=\"c\"" : "", x, lane_top(lane),
-                wide < NARROWEST ? NARROWEST : wide, LANE);
-            put_text(m, copy ? p->tensor[r->tensor].name : p->op[r->op].name);
-            if (copy)
-                fprintf(m->f, ", %.2f MiB", (double)r->bytes / mib);
-            else
-                fprintf(m->f, ", %s", dt_op_kind_name((dt_op_kind)p->op[r->op].kind));
-            end_box(m);
-        }
+        if ((is_op(r) || is_copy(r)) && r->stream == stream)
+            m->mark[n++] = (mark){i, now, is_copy(r) ? r->bytes : 0};
         now += is_op(r);
     }
+    qsort(m->mark, n, sizeof *m->mark, smaller_first);
+    for (size_t i = 0; i < n; i++)
+        one_mark(m, &m->mark[i], lane);
 }
 
 /* The ops, then each stream that copies anything; returns how many lanes. */
@@ -248,6 +268,12 @@ static void legend(const picture *m, double below)
     for (int i = 0; i < DT_OP_KINDS; i++)
         if (kind[i])
             x = entry(m, x, below, kind_color[i], dt_op_kind_name((dt_op_kind)i));
+    for (size_t i = 0; i < m->p->n_row; i++)
+        if (is_copy(&m->p->row[i])) {
+            fprintf(m->f, "<text x=\"%.0f\" y=\"%.0f\">copies: in the colours on top</text>\n", x,
+                below);
+            break;
+        }
 }
 
 static void axis(const picture *m)
@@ -307,9 +333,10 @@ dt_status dt_plan_map(const dt_plan *p, FILE *f, dt_err *err)
     picture m = {.p = p,
         .f = f,
         .since = dt_alloc(p->n_tensor + 1, sizeof *m.since),
-        .off = dt_alloc(p->n_tensor + 1, sizeof *m.off)};
+        .off = dt_alloc(p->n_tensor + 1, sizeof *m.off),
+        .mark = dt_alloc(p->n_row + 1, sizeof *m.mark)};
     dt_status st = DT_OK;
-    if (m.since == NULL || m.off == NULL)
+    if (m.since == NULL || m.off == NULL || m.mark == NULL)
         st = DT_FAIL(err, DT_E_NOMEM, "no memory to draw the plan");
     for (size_t i = 0; st == DT_OK && i < p->n_tensor; i++)
         m.since[i] = -1;
@@ -324,5 +351,6 @@ dt_status dt_plan_map(const dt_plan *p, FILE *f, dt_err *err)
         draw(&m);
     dt_free(m.since);
     dt_free(m.off);
+    dt_free(m.mark);
     return st;
 }

@@ -7,13 +7,14 @@
 #include "engine/base/text.h"
 
 static const char *const fates[] = {[DT_PIN_KEEP] = "keep",
-    [DT_PIN_MOVE] = "move",
+    [DT_PIN_MOVE] = "offload",
     [DT_PIN_RECOMPUTE] = "recompute",
     [DT_PIN_ENCODE] = "encode"};
 
-/* One line of the section. */
+/* One line of the section. @old: of a run that was begun when offload was called "move". */
 typedef struct line {
     const char *glob, *value;
+    bool old;
     char at[512]; /* "FILE:LINE" */
 } line;
 
@@ -80,14 +81,20 @@ static const char *read_tier(dt_layer_fate *f, const char *at, char word[64])
     return next_word(at, word);
 }
 
-/* "move host zvc" */
+static bool is_fate(const line *l, dt_pin fate, const char *word)
+{
+    return strcmp(fates[fate], word) == 0 ||
+           (fate == DT_PIN_MOVE && l->old && strcmp(word, "move") == 0);
+}
+
+/* "offload host zvc" */
 static dt_status read_fate(const line *l, dt_layer_fate *f, dt_err *err)
 {
     char word[64];
     const char *at = next_word(l->value, word);
     *f = (dt_layer_fate){.pin = DT_PIN_NONE};
     for (int k = DT_PIN_KEEP; k <= DT_PIN_ENCODE; k++)
-        if (strcmp(fates[k], word) == 0)
+        if (is_fate(l, (dt_pin)k, word))
             f->pin = (dt_pin)k;
     if (f->pin == DT_PIN_NONE)
         return unknown_word(l, word, DT_PIN_NONE, err);
@@ -101,7 +108,7 @@ static dt_status read_fate(const line *l, dt_layer_fate *f, dt_err *err)
             return unknown_word(l, word, f->pin, err);
         at = next_word(at, word);
     }
-    if (f->pin == DT_PIN_ENCODE && strcmp(word, fates[DT_PIN_MOVE]) == 0) {
+    if (f->pin == DT_PIN_ENCODE && is_fate(l, DT_PIN_MOVE, word)) {
         f->moves = true;
         at = next_word(at, word);
         at = read_tier(f, at, word);
@@ -131,7 +138,7 @@ static dt_status read_line(dt_layer_fates *f, const line *l, const dt_graph *g, 
 }
 
 static dt_status read_section(
-    dt_layer_fates *f, const dt_config *c, size_t section, const dt_graph *g, dt_err *err)
+    dt_layer_fates *f, const dt_config *c, size_t section, const dt_graph *g, bool old, dt_err *err)
 {
     dt_status first = DT_OK;
     f->node = dt_alloc(g->n_node, sizeof *f->node);
@@ -139,7 +146,7 @@ static dt_status read_section(
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the fates of %zu layers", g->n_node);
     f->n = g->n_node;
     for (size_t i = 0; i < dt_config_key_count(c, section); i++) {
-        line l;
+        line l = {.old = old};
         const char *file = NULL;
         int number;
         dt_config_key(c, section, i, &l.glob, &l.value, &number);
@@ -152,12 +159,12 @@ static dt_status read_section(
 }
 
 dt_status dt_layer_fates_open(
-    dt_layer_fates *out, const dt_config *c, const dt_graph *g, dt_err *err)
+    dt_layer_fates *out, const dt_config *c, const dt_graph *g, bool old, dt_err *err)
 {
     *out = (dt_layer_fates){0};
     for (size_t i = 0; i < dt_config_section_count(c); i++)
         if (strcmp(dt_config_section(c, i).text, DT_LAYER_FATES) == 0)
-            return read_section(out, c, i, g, err);
+            return read_section(out, c, i, g, old, err);
     return DT_OK;
 }
 

@@ -581,7 +581,7 @@ static void two_tables_may_share_a_section(void **state)
 static void free_keys_are_known_once_marked(void **state)
 {
     (void)state;
-    dt_config *c = parse("[free]\nlayer1.*.conv? = move\n");
+    dt_config *c = parse("[free]\nlayer1.*.conv? = offload\n");
     dt_err err = {0};
     assert_int_equal(dt_config_check_known(c, NULL), DT_E_CONFIG);
     dt_config_mark_known(c, "free");

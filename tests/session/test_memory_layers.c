@@ -109,7 +109,7 @@ static void without_lines_nothing_changes(void **state)
 static void move_takes_a_value_to_the_host_and_back(void **state)
 {
     (void)state;
-    dt_session *s = open_with("c1 = move\n", "keep_all");
+    dt_session *s = open_with("c1 = offload\n", "keep_all");
     const dt_plan *p = plan(s, DT_PROGRAM_FIRST)->plan;
     assert_int_equal(rows(p, DT_ROW_COPY_OUT, "c1.y"), 1);
     assert_int_equal(rows(p, DT_ROW_COPY_IN, "c1.y"), 1);
@@ -143,7 +143,7 @@ static void keep_holds_what_a_clone_needs(void **state)
 static void a_moved_value_is_back_for_clones(void **state)
 {
     (void)state;
-    dt_session *s = open_with("r2 = recompute\nb2 = move\n", "keep_all");
+    dt_session *s = open_with("r2 = recompute\nb2 = offload\n", "keep_all");
     const dt_plan *p = plan(s, DT_PROGRAM_FIRST)->plan;
     assert_int_equal(rows(p, DT_ROW_COPY_OUT, "b2.y"), 1);
     assert_int_equal(clones(p, NULL), 1);
@@ -164,12 +164,12 @@ static void neighbours_are_made_again_once(void **state)
 static void the_last_line_that_matches_holds(void **state)
 {
     (void)state;
-    dt_session *s = open_with("c* = move\nc2 = keep\n", "keep_all");
+    dt_session *s = open_with("c* = offload\nc2 = keep\n", "keep_all");
     const dt_plan *p = plan(s, DT_PROGRAM_FIRST)->plan;
     assert_int_equal(rows(p, DT_ROW_COPY_OUT, "c1.y"), 1);
     assert_int_equal(rows(p, DT_ROW_COPY_OUT, "c2.y"), 0);
     dt_session_close(s);
-    s = open_with("c2 = keep\nc* = move\n", "keep_all");
+    s = open_with("c2 = keep\nc* = offload\n", "keep_all");
     p = plan(s, DT_PROGRAM_FIRST)->plan;
     assert_int_equal(rows(p, DT_ROW_COPY_OUT, "c2.y"), 1);
     dt_session_close(s);
@@ -178,7 +178,7 @@ static void the_last_line_that_matches_holds(void **state)
 static void stashes_share_the_fate_of_their_layer(void **state)
 {
     (void)state;
-    dt_session *s = open_with("b1 = move\n", "keep_all");
+    dt_session *s = open_with("b1 = offload\n", "keep_all");
     const dt_plan *p = plan(s, DT_PROGRAM_FIRST)->plan;
     assert_int_equal(rows(p, DT_ROW_COPY_OUT, "b1.mean"), 1);
     assert_int_equal(rows(p, DT_ROW_COPY_OUT, "b1.istd"), 1);
@@ -188,14 +188,15 @@ static void stashes_share_the_fate_of_their_layer(void **state)
 static void evaluation_is_left_alone(void **state)
 {
     (void)state;
-    dt_session *s = open_with("* = recompute\nc1 = move\n", "keep_all");
+    dt_session *s = open_with("* = recompute\nc1 = offload\n", "keep_all");
     const dt_plan *p = plan(s, DT_PROGRAM_EVAL)->plan;
     assert_int_equal(p->out_bytes, 0);
     assert_int_equal(clones(p, NULL), 0);
     dt_session_close(s);
 }
 
-static const char mix[] = "c1 = move\nr2 = recompute\nc2 = keep\nsum = recompute\nb2 = move\n";
+static const char mix[] =
+    "c1 = offload\nr2 = recompute\nc2 = keep\nsum = recompute\nb2 = offload\n";
 
 /* Under every policy that there is. */
 static void policies_leave_pinned_gaps_alone(void **state)
@@ -255,7 +256,7 @@ static void pinned_gaps_are_not_shown(void **state)
 static void rewrites_leave_pinned_gaps_alone(void **state)
 {
     (void)state;
-    dt_session *s = open_with("c1 = keep\nb1 = move\n", "keep_all");
+    dt_session *s = open_with("c1 = keep\nb1 = offload\n", "keep_all");
     dt_program *p = plan(s, DT_PROGRAM_FIRST)->program;
     dt_err err = {0};
     dt_gap g;
@@ -331,7 +332,7 @@ static int ops(const dt_plan *p, dt_op_kind kind, const char *name)
 static void encode_packs_and_move_packs_on_the_way(void **state)
 {
     (void)state;
-    dt_session *s = open_with("r1 = encode fp16\nr2 = move disk zvc\n", "keep_all");
+    dt_session *s = open_with("r1 = encode fp16\nr2 = offload disk zvc\n", "keep_all");
     const dt_plan *p = plan(s, DT_PROGRAM_FIRST)->plan;
     assert_int_equal(ops(p, DT_OP_ENCODE, "r1.y.enc"), 1);
     assert_int_equal(ops(p, DT_OP_DECODE, "r1.y.dec"), 1);
@@ -376,16 +377,16 @@ static void wrong_lines_are_named_with_their_place(void **state)
         const char *lines, *want[2];
     } wrong[] = {
         {"c1 = squash\n",
-            {"layers.ini:12: [memory.layers] c1 = squash: 'squash' must be one of keep, move, "
+            {"layers.ini:12: [memory.layers] c1 = squash: 'squash' must be one of keep, offload, "
              "recompute, encode",
                 NULL}},
-        {"c1 = keep\nc2 = mvoe\n", {"layers.ini:13: ", "did you mean 'move'?"}},
-        {"c1 = \n", {"layers.ini:12: ", "must be one of keep, move, recompute, encode"}},
-        {"c1 = move tape\n", {"'tape' must be one of host, disk, zvc", NULL}},
-        {"c1 = move host zcv\n", {"did you mean 'zvc'?", NULL}},
+        {"c1 = keep\nc2 = offlaod\n", {"layers.ini:13: ", "did you mean 'offload'?"}},
+        {"c1 = \n", {"layers.ini:12: ", "must be one of keep, offload, recompute, encode"}},
+        {"c1 = offload tape\n", {"'tape' must be one of host, disk, zvc", NULL}},
+        {"c1 = offload host zcv\n", {"did you mean 'zvc'?", NULL}},
         {"c1 = encode fp15\n", {"'fp15' must be one of zvc, csr", "did you mean 'fp16'?"}},
         {"c1 = recompute zvc\n", {"'zvc' is too much", NULL}},
-        {"c1 = move disk zvc now\n", {"'now' is too much", NULL}},
+        {"c1 = offload disk zvc now\n", {"'now' is too much", NULL}},
         {"poll = keep\n",
             {"layers.ini:12: [memory.layers] 'poll' matches no layer, did you mean 'pool'?", NULL}},
         {"layer7.* = keep\n", {"layers.ini:12: [memory.layers] 'layer7.*' matches no layer",
@@ -406,11 +407,11 @@ static void wrong_lines_are_named_with_their_place(void **state)
 static void fates_can_be_set_on_the_command_line(void **state)
 {
     NEED_BINARY();
-    ran r = cli_run("plan FILE --rows --set memory.layers.c1=move", with(""));
+    ran r = cli_run("plan FILE --rows --set memory.layers.c1=offload", with(""));
     assert_code(&r, 0);
     assert_has(r.out, "O c1.y");
     cli_done(&r);
-    r = cli_run("plan FILE --set memory.layers.zz9=move", with(""));
+    r = cli_run("plan FILE --set memory.layers.zz9=offload", with(""));
     assert_code(&r, DT_E_CONFIG);
     assert_has(r.err, "--set: [memory.layers] 'zz9' matches no layer");
     cli_done(&r);
@@ -449,8 +450,8 @@ static char *trained(const char *fates, const char *policy, size_t *bytes)
 static void no_fate_changes_a_bit_of_the_weights(void **state)
 {
     NEED_BINARY();
-    static const char *const fates[] = {
-        mix, "* = recompute\n", "* = move\n", "* = recompute\nc? = move\nr1 = keep\nd1 = keep\n"};
+    static const char *const fates[] = {mix, "* = recompute\n", "* = offload\n",
+        "* = recompute\nc? = offload\nr1 = keep\nd1 = keep\n"};
     size_t want_bytes, bytes;
     char *want = trained("", "keep_all", &want_bytes);
     for (size_t i = 0; i < DT_COUNT(fates); i++) {

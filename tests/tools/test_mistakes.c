@@ -285,6 +285,88 @@ static void data_that_does_not_go_with_the_network_is_told(void **state)
     }
 }
 
+/* ---- words that changed ---- */
+
+/* "move" was what offload is called; only what a run wrote may still say so. */
+static void a_run_of_old_words_goes_on(void **state)
+{
+    NEED_BINARY();
+    char words[1024], path[512];
+    const char *dir = dt_temp_path("oldrun");
+    snprintf(
+        words, sizeof words, "FILE --set memory.layers.conv1=offload --set run.dir=%.400s", dir);
+    ran r = cli_run(words, lenet());
+    assert_code(&r, 0);
+    cli_done(&r);
+    snprintf(path, sizeof path, "%.400s/config.ini", dt_temp_path("oldrun"));
+    char *text = cli_text(path), *at = strstr(text, "conv1 = offload");
+    assert_non_null(at);
+    memcpy(at, "conv1 = move   ", strlen("conv1 = offload"));
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    assert_int_equal(fclose(f), 0);
+    dt_free(text);
+    snprintf(
+        words, sizeof words, "FILE --resume %.400s --set train.steps=2", dt_temp_path("oldrun"));
+    r = cli_run(words, path);
+    assert_code(&r, 0);
+    assert_has(r.err, "step 1, from ");
+    cli_done(&r);
+    make(&(mistake){"plan FILE --set memory.layers.conv1=move", NULL,
+        {"must be one of keep, offload, recompute, encode; did you mean 'offload'?"}, NULL});
+}
+
+/* ---- what programs read ---- */
+
+static void the_json_of_a_plan_has_what_the_table_has(void **state)
+{
+    NEED_BINARY();
+    cJSON *o = plan_json("plan FILE --json --set train.micro_batch=8", lenet());
+    const cJSON *device = cJSON_GetObjectItemCaseSensitive(o, "device"),
+                *live = cJSON_GetObjectItemCaseSensitive(o, "live"),
+                *programs = cJSON_GetObjectItemCaseSensitive(o, "programs"),
+                *largest = cJSON_GetObjectItemCaseSensitive(o, "largest"), *e;
+    const double peak = cJSON_GetObjectItemCaseSensitive(device, "peak")->valuedouble,
+                 unused = cJSON_GetObjectItemCaseSensitive(
+                     cJSON_GetObjectItemCaseSensitive(o, "breakdown"), "unused")
+                              ->valuedouble;
+    double most = 0, top = 0, last = 1e300;
+    cJSON_ArrayForEach(e, live) most = e->valuedouble > most ? e->valuedouble : most;
+    assert_int_equal((uint64_t)most, (uint64_t)(peak - unused));
+    static const char *const names[] = {"first", "again", "update", "eval"};
+    assert_int_equal(cJSON_GetArraySize(programs), DT_COUNT(names));
+    size_t i = 0;
+    cJSON_ArrayForEach(e, programs)
+    {
+        const double p = cJSON_GetObjectItemCaseSensitive(e, "peak")->valuedouble;
+        assert_string_equal(
+            cJSON_GetObjectItemCaseSensitive(e, "program")->valuestring, names[i++]);
+        top = p > top ? p : top;
+    }
+    assert_true(top <= peak && top >= peak);
+    assert_int_equal(cJSON_GetArraySize(largest), 8);
+    cJSON_ArrayForEach(e, largest)
+    {
+        const double bytes = cJSON_GetObjectItemCaseSensitive(e, "bytes")->valuedouble;
+        assert_true(bytes > 0 && bytes <= last);
+        assert_non_null(cJSON_GetObjectItemCaseSensitive(e, "tensor")->valuestring);
+        last = bytes;
+    }
+    cJSON_Delete(o);
+}
+
+/* Words of a network are fewer than its classes, or more. */
+static void bench_feeds_words_that_the_network_has(void **state)
+{
+    NEED_BINARY();
+    ran r = cli_run("bench FILE --steps 1",
+        cli_file("words.ini", "[model]\ncontext = 8\n[embedding e]\nvocab = 5\nout = 16\n"
+                              "[linear l]\nout = 40\n[train]\nbatch = 4\n"));
+    assert_code(&r, 0);
+    cli_done(&r);
+}
+
 DT_TEST_GROUP(mistakes)
 {
     const struct CMUnitTest tests[] = {
@@ -297,6 +379,9 @@ DT_TEST_GROUP(mistakes)
         cmocka_unit_test(every_mistake_is_told_in_one_pass),
         cmocka_unit_test(options_of_a_policy_that_is_not_asked_for_are_told_so),
         cmocka_unit_test(statistics_of_bytes_are_refused),
+        cmocka_unit_test(a_run_of_old_words_goes_on),
+        cmocka_unit_test(the_json_of_a_plan_has_what_the_table_has),
+        cmocka_unit_test(bench_feeds_words_that_the_network_has),
         cmocka_unit_test(data_that_does_not_go_with_the_network_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

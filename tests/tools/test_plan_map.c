@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "layers/onednn/onednn.h"
 #include "memory/plan_text/plan_text.h"
 
 typedef struct box {
@@ -86,6 +87,25 @@ static void check_boxes(const dt_plan *p, const char *svg)
     free(b);
 }
 
+/* In each lane the largest copy is drawn last, so on top. */
+static void check_copies(const char *svg)
+{
+    double last_y = -1, last_size = 0;
+    for (const char *at = svg; (at = strstr(at, "<rect class=\"c\"")) != NULL; at++) {
+        const double y = member(at, " y=\"");
+        const char *end = strstr(at, "</title>"), *comma = end;
+        while (*comma != ',')
+            comma--;
+        const double size = strtod(comma + 1, NULL);
+        if (y <= last_y && last_y <= y && size < last_size)
+            fail_msg("a copy of %g MiB is drawn over one of %g", size, last_size);
+        last_y = y;
+        last_size = size;
+    }
+    if (strstr(svg, "class=\"c\"") != NULL)
+        assert_has(svg, ">copies: in the colours on top<");
+}
+
 static void check_policy(const char *policy, const char *lane)
 {
     char words[2048];
@@ -111,7 +131,14 @@ static void check_policy(const char *policy, const char *lane)
         assert_has(svg, p->op[i].name);
     if (lane != NULL)
         assert_has(svg, lane);
+    for (size_t i = 0; i < p->n_tensor; i++) {
+        char name[256];
+        snprintf(name, sizeof name, "<title>%s, ", p->tensor[i].name);
+        if (p->tensor[i].persistent)
+            assert_has(svg, name);
+    }
     check_boxes(p, svg);
+    check_copies(svg);
     dt_plan_destroy(p);
     dt_free(plan);
     dt_free(svg);
@@ -126,8 +153,37 @@ static void shows_what_the_plan_says(void **state)
     check_policy("gist", ">encode<");
 }
 
+/* The pictures that the pages show. They are drawn with the algorithms of a processor with AVX-512
+ * and two threads, which decide about scratch. */
+static void the_pages_show_what_is_drawn_now(void **state)
+{
+    NEED_BINARY();
+    static const char *const policies[] = {"keep_all", "chen_sqrt", "vdnn_all"};
+    if (!dt_onednn_avx512())
+        skip();
+    for (size_t i = 0; i < DT_COUNT(policies); i++) {
+        char words[1024], below[256], path[512];
+        snprintf(path, sizeof path, "%s", dt_temp_path("page.svg"));
+        snprintf(below, sizeof below, "docs/pictures/resnet50-%s.svg", policies[i]);
+        snprintf(words, sizeof words,
+            "plan FILE --set train.batch=16 --set device.threads=2 --set memory.policy=%s --map %s",
+            policies[i], path);
+        ran r = cli_run(words, dt_source_path("configs/resnet50.ini"));
+        assert_code(&r, 0);
+        cli_done(&r);
+        char *now = cli_text(path), *then = cli_text(dt_source_path(below));
+        if (strcmp(now, then) != 0)
+            fail_msg("%s is not what is drawn now: ./dnntrain plan configs/resnet50.ini --set "
+                     "train.batch=16 --set device.threads=2 --set memory.policy=%s --map %s",
+                below, policies[i], below);
+        dt_free(now);
+        dt_free(then);
+    }
+}
+
 DT_TEST_GROUP(plan_map)
 {
-    static const struct CMUnitTest tests[] = {cmocka_unit_test(shows_what_the_plan_says)};
+    static const struct CMUnitTest tests[] = {cmocka_unit_test(shows_what_the_plan_says),
+        cmocka_unit_test(the_pages_show_what_is_drawn_now)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

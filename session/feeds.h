@@ -14,7 +14,7 @@ typedef struct dt_feeds {
     int64_t last, eval_last;        /* samples of the last partial batches; 0: there is none */
     char note[512],
         eval_note[512]; /* what was found, one line each; the second "" without evaluation */
-    char warning[256];   /* what of the data does not go with the network; "": nothing */
+    char warning[256];  /* what of the data does not go with the network; "": nothing */
 } dt_feeds;
 
 /* Open what [data] names. Evaluation takes data.eval_path, or the split the source keeps apart.

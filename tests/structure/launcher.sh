@@ -101,6 +101,16 @@ touch "$tree/engine/base/error.c"
 launch 7
 did 'cmake --build'
 did_not 'cmake -S'
+for kernels in layers/gemm.inc layers/sums.cuh; do # made, and later edited in its place
+    for time in 1 2; do
+        sleep 0.02
+        touch "$tree/$kernels"
+        launch 7
+        did 'cmake --build'
+        launch 7
+        did_not cmake
+    done
+done
 sleep 0.02
 rm "$tree/engine/base/error.c" # a file that went
 launch 7

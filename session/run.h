@@ -11,6 +11,7 @@
 #include "session/run_dir.h"
 
 typedef struct dt_run dt_run;
+typedef struct dti_run_trace dti_run_trace;
 
 /**
  * struct dt_run_observer - who is told of a run. Members may be NULL.
@@ -40,6 +41,7 @@ typedef struct dt_run_observer {
  * @saved_step: of the newest checkpoint; -1: none
  * @began_seconds: of the course, when this process began to train
  * @begun:    the observer's ready was called
+ * @launches_told: that the device keeps no plans
  * @goes_straight: the data stands where the weights do
  * @saved @summarised: DT_RUN_WEIGHTS and summary.json are written
  * @eval_mean_iou: of the latest evaluation in this process; checkpoints have none
@@ -50,6 +52,7 @@ struct dt_run {
     dt_feeds feeds;
     dt_run_dir *dir;
     dt_rig rig;
+    dti_run_trace *trace; /* NULL: none */
     dt_run_observer observer;
     dt_rate rate;
     uint64_t measured;
@@ -62,7 +65,7 @@ struct dt_run {
     double began_seconds;
     int64_t began_step, began_skipped;
     size_t skips_told;
-    bool begun, goes_straight, saved, summarised;
+    bool begun, goes_straight, saved, summarised, launches_told;
     bool eval_pixels;
     double eval_mean_iou;
     uint64_t process_peak, outside;
@@ -73,6 +76,11 @@ struct dt_run {
 dt_status dt_run_open(dt_run **out, const char *path, const char *const *sets, size_t n_sets,
     dt_err *err) DT_NODISCARD;
 void dt_run_close(dt_run *r);
+
+/* Have a line written to a file for each row that is executed (docs/commands.md, DT_TRACE), by
+ * training and by evaluation: before either begins. @path: NULL or "": none. DT_E_IO when it cannot
+ * be created; what cannot be written later is told, and the run goes on. */
+dt_status dt_run_trace(dt_run *r, const char *path, dt_err *err) DT_NODISCARD;
 
 /* Plan, open the data, reserve memory, open the run directory, run each plan once, and set the
  * first weights or those of the checkpoint to go on from. @o: copied; NULL: nobody is told.

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/cpu.h"
@@ -208,6 +209,8 @@ static dt_status eval(const dt_command_args *a, dt_err *err)
         st = check(&cli, &e, &f, err);
         if (st == DT_OK)
             st = dt_run_open(&e.run, cli.word[0], cli.set, cli.n_set, err);
+        if (st == DT_OK)
+            st = dt_run_trace(e.run, getenv("DT_TRACE"), err);
         if (st == DT_OK)
             st = run(&e, &f, err);
         dt_run_close(e.run);

@@ -1,6 +1,7 @@
 /* `dnntrain CONFIG`: the command, its signals, and a run that is shown. */
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 
 #include "engine/base/alloc.h"
@@ -65,6 +66,8 @@ static dt_status train_config(const char *path, const char *const *sets, size_t 
     dt_run *r = NULL;
     dt_train_show show = {0};
     dt_status st = dt_run_open(&r, path, sets, n_sets, err);
+    if (st == DT_OK)
+        st = dt_run_trace(r, getenv("DT_TRACE"), err);
     if (st == DT_OK) {
         catch_signals();
         st = run(r, &show, err);

@@ -7,7 +7,6 @@
 #ifndef DT_ENGINE_CUDA_CUDA_H
 #define DT_ENGINE_CUDA_CUDA_H
 
-#include "engine/cuda/cuda_codec.h"
 #include "engine/device.h"
 #include "engine/driver.h"
 
@@ -25,5 +24,22 @@ dt_status dt_cuda_launched(const char *what, dt_err *err) DT_NODISCARD;
 
 /* Return when a call of CUDA's runtime fails. Only where nothing is held. */
 #define DT_CUDA_TRY(err, call) DT_CHECK(dt_cuda_status((int)(call), #call, (err)))
+
+/**
+ * struct dt_cuda_codec - a codec's kernels. Packed bytes are those of dt_pack, header included, bit
+ * for bit; both sides are device addresses, 8-byte aligned. Nothing waits.
+ * @encode: overflow as in dt_driver.pack
+ * @decode: *damaged, in reach of the device, becomes 1 when the bytes cannot have come from encode;
+ * nothing is read or written outside the buffers even then
+ */
+typedef struct dt_cuda_codec {
+    dt_status (*encode)(const void *src, size_t count, void *dst, size_t bytes, int *overflow,
+        void *queue, dt_err *err);
+    dt_status (*decode)(const void *src, size_t bytes, void *dst, size_t count, int *damaged,
+        void *queue, dt_err *err);
+} dt_cuda_codec;
+
+/* NULL: it has none. Defined beside the codecs. */
+const dt_cuda_codec *dt_cuda_codec_find(const char *name);
 
 #endif

@@ -1,5 +1,5 @@
-/* When each row of a run was executed: by the host's clock where the row is done in the call, else
- * by stamps on the device's queue. Told when the run is over, so that nobody waits for it. */
+/* When each row of a run was executed: by the host's clock where work is done in the call, else by
+ * stamps on the device's queues. Told when the run is over, so that nobody waits for it. */
 #include "engine/base/alloc.h"
 #include "engine/base/cpu.h"
 #include "engine/runner/runner_internal.h"
@@ -31,38 +31,37 @@ dt_status dt_runner_set_trace(dt_runner *r, const dt_trace *t, dt_err *err)
     return DT_OK;
 }
 
-/* Whether a step is done later than the call that puts it on its queue returns. */
-static bool is_queued(const dt_runner *r, const dti_step *s)
-{
-    return r->d->stamp != NULL && (s->kind != DTI_COPY || r->tier[s->copy.tier].map != NULL);
-}
-
 dt_status dti_trace_begin(const dti_run *u, dt_err *err)
 {
     dt_runner *r = u->r;
+    r->traced_from = dt_cpu_seconds();
     if (r->d->stamp == NULL)
         return DT_OK;
     DT_CHECK(r->d->stamp(r->device, DT_STREAM_COMPUTE, 0, err));
-    DT_CHECK(r->d->finish_queue(r->device, DT_STREAM_COMPUTE, err));
-    r->traced_from = dt_cpu_seconds();
-    return DT_OK;
+    return r->d->finish_queue(r->device, DT_STREAM_COMPUTE, err);
 }
 
+/* Rows that the host does by itself, for the disk, are stamped on their queue, too, so that all
+ * times are of one clock; who is told of their end must find it stamped. */
 dt_status dti_trace_stamp(const dti_run *u, const dti_step *s, bool end, dt_err *err)
 {
     dt_runner *r = u->r;
     dti_span *at = &u->p->span[s - u->p->step];
-    if (is_queued(r, s))
-        return r->d->stamp(r->device, (int)s->stream, stamp_of(u, s, end), err);
-    *(end ? &at->end : &at->begin) = dt_cpu_seconds();
-    return DT_OK;
+    if (r->d->stamp == NULL) {
+        *(end ? &at->end : &at->begin) = dt_cpu_seconds();
+        return DT_OK;
+    }
+    DT_CHECK(r->d->stamp(r->device, (int)s->stream, stamp_of(u, s, end), err));
+    return s->kind == DTI_COPY && r->tier[s->copy.tier].map == NULL
+               ? r->d->finish_queue(r->device, (int)s->stream, err)
+               : DT_OK;
 }
 
 static dt_status read_span(const dti_run *u, const dti_step *s, dti_span *to, dt_err *err)
 {
     dt_runner *r = u->r;
     *to = u->p->span[s - u->p->step];
-    if (!is_queued(r, s))
+    if (r->d->stamp == NULL)
         return DT_OK;
     DT_CHECK(r->d->elapsed(r->device, 0, stamp_of(u, s, false), &to->begin, err));
     DT_CHECK(r->d->elapsed(r->device, 0, stamp_of(u, s, true), &to->end, err));

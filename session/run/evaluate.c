@@ -15,7 +15,8 @@ static dt_status prepare(dt_run *r, dt_err *err)
     if (r->feeds.eval_last > 0)
         DT_CHECK(dt_session_plan(s, DT_PROGRAM_EVAL, r->feeds.eval_last, &p, err));
     DT_CHECK(dt_session_check_run(s, true, err));
-    return dt_rig_open(&r->rig, s, err);
+    DT_CHECK(dt_rig_open(&r->rig, s, err));
+    return dti_run_trace_begin(r, err);
 }
 
 static bool stop_asked(void *self)
@@ -43,7 +44,9 @@ dt_status dt_run_evaluate(dt_run *r, const dt_run_observer *o, dt_eval_report *r
         .n_ready = r->rig.n,
         .eval_feed = dt_loader_feed(r->feeds.eval_loader),
         .observer = &stop};
-    DT_CHECK(dt_evaluate(&j, report, err));
+    const dt_status st = dt_evaluate(&j, report, err);
+    dti_run_trace_flush(r);
+    DT_CHECK(st);
     if (!isfinite(report->loss))
         return DT_FAIL(err, DT_E_NONFINITE, "the loss is not finite: these weights give no scores");
     report->step = r->point.step;

@@ -54,6 +54,17 @@ static void tell_skips(dt_run *r)
     }
 }
 
+/* A device that cannot keep a plan does the same work, a little later. */
+static void tell_launches(dt_run *r)
+{
+    const char *why = dt_runner_not_kept(r->rig.runner);
+    if (why == NULL || r->launches_told)
+        return;
+    r->launches_told = true;
+    dti_run_tell(
+        r, "launches", "steps are launched row by row, as the device cannot keep them: %s", why);
+}
+
 /* ---- what the loop reports ---- */
 
 static dt_status after_step(void *self, const dt_step_report *report, dt_err *err)
@@ -69,6 +80,7 @@ static dt_status after_step(void *self, const dt_step_report *report, dt_err *er
     c->reruns += report->again;
     dt_rate_add(&r->rate, report->samples, report->step_seconds);
     tell_skips(r);
+    tell_launches(r);
     if (r->observer.step != NULL)
         r->observer.step(r->observer.self, report);
     dt_run_dir_step(r->dir, report);
@@ -151,6 +163,7 @@ void dt_run_close(dt_run *r)
     if (r == NULL)
         return;
     dt_rig_close(&r->rig);
+    dti_run_trace_close(r);
     dt_rate_deinit(&r->rate);
     dt_checkpoint_close(r->from);
     dt_run_dir_close(r->dir);
@@ -227,6 +240,7 @@ dt_status dt_run_train(dt_run *r, int64_t until, dt_err *err)
     const double began = dt_cpu_seconds();
     r->began_seconds = began - r->course.seconds;
     const dt_status st = dt_train(&j, err);
+    dti_run_trace_flush(r);
     r->goes_straight = st == DT_OK;
     r->course.seconds = dt_cpu_seconds() - r->began_seconds;
     tell_skips(r);

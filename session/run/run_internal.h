@@ -51,6 +51,14 @@ dt_status dti_facts_check(const dt_run *r, dt_err *err) DT_NODISCARD;
 /* DT_E_CONFIG with a table when what must not change has changed; what may is told. */
 dt_status dti_facts_compare(dt_run *r, const dt_checkpoint *c, dt_err *err) DT_NODISCARD;
 
+/* ---- trace.c ---- */
+
+/* All plans are in the runner: from now on they are traced, if that was asked for; what was
+ * collected is written; the trace is closed. */
+dt_status dti_run_trace_begin(dt_run *r, dt_err *err) DT_NODISCARD;
+void dti_run_trace_flush(dt_run *r);
+void dti_run_trace_close(dt_run *r);
+
 /* ---- end.c ---- */
 
 /* What moving cost, when it cost much, and the summary. Gives @st, or what went wrong here. */

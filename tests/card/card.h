@@ -8,6 +8,9 @@
  * stream is the nodes that its next one comes after, an event is such nodes as they were when it
  * was recorded, and a capture gathers nodes that a launch of the graph copies.
  *
+ * With DT_CARD_SPOIL = n in the environment the n-th piece of work of a capture is such as cannot
+ * be captured, as calls of libraries may be.
+ *
  * What a card would not notice, and a run must never do, ends the process with code 70. */
 #ifndef DT_TESTS_CARD_CARD_H
 #define DT_TESTS_CARD_CARD_H
@@ -46,10 +49,13 @@ struct CUstream_st {
     unsigned mood;
 };
 
-/* @capture: in which it was last recorded; 0: in none */
+/* @capture: in which it was last recorded; 0: in none
+ * @keeps_time @passed @when: it is there for times, and nobody waits for it; in seconds */
 struct CUevent_st {
     card_nodes front;
     uint64_t capture;
+    bool keeps_time, passed;
+    double when;
 };
 
 /* What there is of a kind, to tell at the end what was not given back. */
@@ -95,9 +101,10 @@ card_error card_record(struct CUevent_st *e, struct CUstream_st *s);
 card_error card_wait(struct CUstream_st *s, struct CUevent_st *e);
 card_error card_event_finish(struct CUevent_st *e);
 
-/* The capture under way, or none. @bad: it was made invalid; @thread: who began it */
+/* The capture under way, or none. @bad: it was made invalid; @works: pieces of work put into it */
 typedef struct card_capture {
     bool active, bad;
+    unsigned works;
     uint64_t number;
     struct CUstream_st *origin;
     card_nodes nodes;

@@ -2,6 +2,7 @@
 #include <cuda_runtime_api.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "tests/card/card.h"
 
@@ -30,9 +31,8 @@ cudaError_t cudaStreamDestroy(cudaStream_t s)
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *e, unsigned flags)
 {
     card_lock();
-    if ((flags & cudaEventDisableTiming) == 0)
-        card_refuse("an event that keeps times, which makes every wait slower");
     *e = card_alloc(1, sizeof **e);
+    (*e)->keeps_time = (flags & cudaEventDisableTiming) == 0;
     card_count[CARD_EVENT]++;
     return card_told(cudaSuccess);
 }
@@ -61,10 +61,22 @@ card_node *card_add(cudaStream_t s, card_node *n)
     return n;
 }
 
+/* Whether this is the piece of work that the environment says cannot be captured. */
+static bool spoils(void)
+{
+    const char *at = getenv("DT_CARD_SPOIL");
+    if (at == NULL || ++card_now.works != strtoul(at, NULL, 10))
+        return false;
+    card_now.bad = true;
+    return true;
+}
+
 card_error card_put(cudaStream_t s, void (*run)(const void *given), const void *given, size_t bytes)
 {
     if (s == NULL)
         card_refuse("work for the legacy stream, which waits for nobody here");
+    if (card_captures(s) && spoils())
+        return cudaErrorStreamCaptureUnsupported;
     if (card_captures(s) && card_now.bad)
         return cudaErrorStreamCaptureInvalidated;
     card_add(s, card_node_of(run, given, bytes));
@@ -82,21 +94,58 @@ cudaError_t cudaStreamSynchronize(cudaStream_t s)
     return card_told(cudaSuccess);
 }
 
+static void waits_for(const struct CUevent_st *e)
+{
+    if (e->keeps_time)
+        card_refuse("a wait for an event that keeps times, which makes every wait slower");
+}
+
 cudaError_t cudaEventSynchronize(cudaEvent_t e)
 {
     card_lock();
+    waits_for(e);
     return card_told(card_event_finish(e));
+}
+
+static void pass(const void *given)
+{
+    struct CUevent_st *e = *(struct CUevent_st *const *)given;
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    e->when = (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    e->passed = true;
+}
+
+/* "cudaEventRecord" in a capture keeps no time that could be asked for. */
+static card_error record_time(cudaEvent_t e, cudaStream_t s)
+{
+    if (card_captures(s))
+        card_refuse("an event that keeps times in a capture");
+    e->passed = false;
+    return card_put(s, pass, &e, sizeof e);
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s)
 {
     card_lock();
-    return card_told(card_record(e, s));
+    return card_told(e->keeps_time ? record_time(e, s) : card_record(e, s));
+}
+
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
+{
+    card_lock();
+    if (!from->keeps_time || !to->keeps_time)
+        return card_told(cudaErrorInvalidResourceHandle);
+    if (!from->passed || !to->passed)
+        return card_told(cudaErrorNotReady);
+    *ms = (float)(1e3 * (to->when - from->when));
+    return card_told(cudaSuccess);
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned flags)
 {
     card_lock();
+    waits_for(e);
     return card_told(flags != 0 ? cudaErrorInvalidValue : card_wait(s, e));
 }
 

@@ -152,7 +152,46 @@ static void streams_and_events_are_in_order(void **state)
     }
 }
 
+static void events_keep_times(void **state)
+{
+    cudaEvent_t from, to;
+    float ms = -1;
+    (void)state;
+    OK(cudaEventCreateWithFlags(&from, cudaEventDefault));
+    OK(cudaEventCreateWithFlags(&to, cudaEventDefault));
+    for (int turn = 0; turn < 20; turn++) {
+        OK(cudaEventRecord(from, it.a));
+        put(it.a, 1);
+        OK(cudaEventRecord(to, it.a));
+        FAILS(cudaEventElapsedTime(&ms, from, to), cudaErrorNotReady);
+        OK(cudaStreamSynchronize(it.a));
+        OK(cudaEventElapsedTime(&ms, from, to));
+        assert_true(ms >= 0 && ms < 10000);
+    }
+    FAILS(cudaEventElapsedTime(&ms, from, it.e), cudaErrorInvalidResourceHandle);
+    OK(cudaEventDestroy(from));
+    OK(cudaEventDestroy(to));
+}
+
 /* ---- capture ---- */
+
+static void what_cannot_be_captured_spoils_it(void **state)
+{
+    (void)state;
+    int number = 2;
+    setenv("DT_CARD_SPOIL", "2", 1);
+    begin(it.a);
+    put(it.a, 1);
+    card_lock();
+    FAILS(
+        card_told(card_put(it.a, note, &number, sizeof number)), cudaErrorStreamCaptureUnsupported);
+    ends_with(it.a, cudaErrorStreamCaptureInvalidated);
+    unsetenv("DT_CARD_SPOIL");
+    n_done = 0;
+    put(it.a, 3);
+    OK(cudaStreamSynchronize(it.a));
+    assert_true(n_done == 1 && done[0] == 3);
+}
 
 static void a_graph_is_done_again_and_never_beside_itself(void **state)
 {
@@ -357,6 +396,13 @@ static void give_own(void)
     card_check_given("a kernel", &own, sizeof own);
 }
 
+static void wait_for_time(void)
+{
+    cudaEvent_t e;
+    OK(cudaEventCreateWithFlags(&e, cudaEventDefault));
+    (void)cudaEventSynchronize(e);
+}
+
 static void what_a_run_must_never_do_ends_it(void **state)
 {
     (void)state;
@@ -364,6 +410,7 @@ static void what_a_run_must_never_do_ends_it(void **state)
     assert_true(refused(copy_pageable));
     assert_true(refused(free_early));
     assert_true(refused(leave_all));
+    assert_true(refused(wait_for_time));
 #ifdef DT_CARD_GIVEN
     assert_true(refused(give_own));
 #else
@@ -377,6 +424,8 @@ DT_TEST_GROUP(card_model)
     const struct CMUnitTest tests[] = {
         T(work_is_done_when_it_is_waited_for_in_many_orders),
         T(streams_and_events_are_in_order),
+        T(events_keep_times),
+        T(what_cannot_be_captured_spoils_it),
         T(a_graph_is_done_again_and_never_beside_itself),
         T(a_fork_has_to_be_joined),
         T(nothing_outside_is_waited_for_in_a_capture),

@@ -130,6 +130,65 @@ SAME_BITS(gpt2_ends_with_the_same_bits, GPT2, "", few)
 SAME_BITS(gpt2_in_bf16_ends_with_the_same_bits, GPT2, BF16, few)
 SAME_BITS(micro_batches_end_with_the_same_bits, BLOCKS, BF16, split)
 
+/* A library's call that cannot be captured: at the beginning of a capture, in it, in none so long.
+ */
+static void what_cannot_be_captured_is_launched_plainly(void **state)
+{
+    NEED_BINARY();
+    static const char *const spoilt[] = {"1", "7", "100000"};
+    const result right = train(LENET, "--set memory.policy=vdnn_all", 1);
+    for (size_t i = 0; i < DT_COUNT(spoilt); i++) {
+        char words[1200];
+        setenv("DT_CARD_SPOIL", spoilt[i], 1);
+        snprintf(words, sizeof words,
+            "FILE --set memory.policy=vdnn_all --set run.dir=%s --set run.overwrite=on", run_dir());
+        ran r = cli_run(words, cli_file("card.ini", LENET));
+        unsetenv("DT_CARD_SPOIL");
+        assert_code(&r, 0);
+        const bool told = strstr(r.err, "launched row by row") != NULL;
+        assert_int_equal(told, i < 2);
+        cli_done(&r);
+        assert_string_equal(result_of_run().sum, right.sum);
+    }
+}
+
+/* By events on its queues; with rows launched one by one the bits are the same. */
+static void a_trace_has_the_times_of_the_card(void **state)
+{
+    NEED_BINARY();
+    static const char *const streams[] = {"compute", "out", "in", "write", "read"};
+    char path[256];
+    snprintf(path, sizeof path, "%s", dt_temp_path("card-rows.csv"));
+    for (int disk = 0; disk < 2; disk++) {
+        const char *how = disk == 1 ? "--set memory.policy=vdnn_all --set memory.tier=disk"
+                                    : "--set memory.policy=vdnn_all";
+        double until[5] = {0};
+        int n = 0, copies = 0;
+        const result right = train(LENET, how, 2);
+        setenv("DT_TRACE", path, 1);
+        const result got = train(LENET, how, 3);
+        unsetenv("DT_TRACE");
+        assert_string_equal(got.sum, right.sum);
+        char *text = cli_text(path);
+        for (const char *at = strchr(text, '\n') + 1; *at != '\0'; at = strchr(at, '\n') + 1, n++) {
+            char stream[16], kind[16];
+            double begin, end;
+            assert_int_equal(
+                sscanf(at, "%*[^,],%*[^,],%*[^,],%*[^,],%15[^,],%*[^,],%15[^,],%*[^,],%lf,%lf",
+                    stream, kind, &begin, &end),
+                4);
+            copies += strncmp(kind, "copy", 4) == 0;
+            for (int i = 0; i < 5; i++)
+                if (strcmp(stream, streams[i]) == 0) {
+                    assert_true(begin >= until[i] - 1e-6 && end >= begin);
+                    until[i] = end;
+                }
+        }
+        assert_true(n > 100 && copies >= 6);
+        dt_free(text);
+    }
+}
+
 static void losses_are_near_those_of_the_processor(void **state)
 {
     NEED_BINARY();
@@ -178,6 +237,8 @@ DT_TEST_GROUP(card)
         cmocka_unit_test(gpt2_ends_with_the_same_bits),
         cmocka_unit_test(gpt2_in_bf16_ends_with_the_same_bits),
         cmocka_unit_test(micro_batches_end_with_the_same_bits),
+        cmocka_unit_test(what_cannot_be_captured_is_launched_plainly),
+        cmocka_unit_test(a_trace_has_the_times_of_the_card),
         cmocka_unit_test(losses_are_near_those_of_the_processor),
         cmocka_unit_test(a_run_that_goes_on_ends_with_the_same_bits),
     };

@@ -1,16 +1,9 @@
 /* What the thread that trains takes from the ring. */
 #include "data/loader_parts.h"
+#include "engine/base/clock.h"
 
 #include <inttypes.h>
 #include <string.h>
-#include <time.h>
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* Hand a kept trail on, line by line. */
 static dt_status pass_on(const dt_err *from, dt_err *err)
@@ -38,10 +31,10 @@ static dt_status next(void *self, dt_batch *out, dt_err *err)
         pthread_cond_signal(&l->freed);
     }
     if (l->ready == 0 && !l->failed) {
-        const double from = now();
+        const double from = dt_seconds();
         while (l->ready == 0 && !l->failed)
             pthread_cond_wait(&l->filled, &l->mutex);
-        l->feed.wait_seconds += now() - from;
+        l->feed.wait_seconds += dt_seconds() - from;
     }
     if (l->ready > 0) {
         const dti_loader_slot *s = &l->ring[l->first];

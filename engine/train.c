@@ -6,16 +6,9 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "engine/base/alloc.h"
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
+#include "engine/base/clock.h"
 
 int64_t dt_micro_batches(int64_t samples, int64_t micro, int64_t *last)
 {
@@ -212,7 +205,7 @@ static dt_status check_finite(const dt_train_job *j, const dt_batch *b, int64_t 
 /* The step at *p, which moves on with the weights. */
 static dt_status one_step(const dt_train_job *j, dt_train_point *p, dt_err *err)
 {
-    const double began = now(), waited = j->feed->wait_seconds;
+    const double began = dt_seconds(), waited = j->feed->wait_seconds;
     const int64_t step = p->step, epoch = step / j->steps_per_epoch;
     dt_batch b;
     DT_TRY(err, j->feed->next(j->feed->self, &b, err), "step %" PRId64, step);
@@ -239,7 +232,7 @@ static dt_status one_step(const dt_train_job *j, dt_train_point *p, dt_err *err)
         .lr = lr,
         .clips = norm >= 0,
         .grad_norm = norm >= 0 ? norm : 0,
-        .step_seconds = now() - began,
+        .step_seconds = dt_seconds() - began,
         .wait_seconds = j->feed->wait_seconds - waited,
         .again = again};
     return j->observer->step != NULL ? j->observer->step(j->observer->self, &r, err) : DT_OK;
@@ -320,7 +313,7 @@ static dt_status evaluate_all(const dt_train_job *j, tally *t, int64_t *samples,
 
 dt_status dt_evaluate(const dt_train_job *j, dt_eval_report *r, dt_err *err)
 {
-    const double began = now();
+    const double began = dt_seconds();
     *r = (dt_eval_report){0};
     DT_CHECK(j->eval_feed->seek(j->eval_feed->self, 0, err));
     tally t;
@@ -333,7 +326,7 @@ dt_status dt_evaluate(const dt_train_job *j, dt_eval_report *r, dt_err *err)
     r->top5 = (double)t.sum.top5 / count;
     r->pixels = t.classes > 0;
     r->mean_iou = st == DT_OK ? mean_iou(&t) : 0; /* else there may be no counts */
-    r->seconds = now() - began;
+    r->seconds = dt_seconds() - began;
     tally_deinit(&t);
     return st;
 }

@@ -1,3 +1,4 @@
+/* Activations by a curve: sigmoid, tanh, GELU. */
 #include "layers/activations.h"
 
 #include "layers/cpu/cpu.h"

@@ -1,3 +1,4 @@
+/* Adam, an op of no layer. */
 #include "layers/cpu/cpu.h"
 #include "layers/plain.h"
 

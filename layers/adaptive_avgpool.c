@@ -1,3 +1,4 @@
+/* Average pooling to a given size. */
 #include "layers/adaptive_avgpool.h"
 
 #include <inttypes.h>

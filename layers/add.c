@@ -1,3 +1,4 @@
+/* The sum of values, alone and with the ReLU behind it. */
 #include <inttypes.h>
 
 #include "layers/cpu/cpu.h"

@@ -1,3 +1,4 @@
+/* Attention: its options, shapes and what it keeps for backward. */
 #include "layers/attention.h"
 
 #include <inttypes.h>

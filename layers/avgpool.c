@@ -1,3 +1,4 @@
+/* Average pooling. */
 #include "layers/avgpool.h"
 
 #include "layers/cpu/cpu.h"

@@ -1,3 +1,4 @@
+/* Batch normalisation, alone and with the ReLU behind it. */
 #include "layers/batchnorm.h"
 
 #include "layers/cpu/cpu.h"

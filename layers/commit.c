@@ -1,3 +1,4 @@
+/* The commit of a pending running statistic, an op of no layer. */
 #include "layers/cpu/cpu.h"
 #include "layers/plain.h"
 

@@ -1,3 +1,4 @@
+/* Concatenation of maps along their channels. */
 #include "layers/concat.h"
 
 #include <inttypes.h>

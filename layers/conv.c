@@ -1,9 +1,11 @@
+/* The convolution: its options, shapes and ops. */
 #include "layers/conv.h"
 
 #include <inttypes.h>
 #include <math.h>
 
 #include "layers/cpu/cpu.h"
+#include "layers/weighted.h"
 
 enum { MOST_CHANNELS = 1 << 20, MOST_PIXELS = 4096 };
 
@@ -77,24 +79,7 @@ const dt_layer_desc dt_layer_conv = {
     .opts_bytes = sizeof(dt_conv),
     .min_in = 1,
     .max_in = 1,
-    .form =
-        {
-            [DT_FORWARD] = {.suffix = "f",
-                .reads = DT_BIT(DT_X) | DT_BIT(DT_D) | DT_BIT(DT_P + 1),
-                .writes = DT_BIT(DT_Y),
-                .split = true},
-            [DT_BACKWARD] = {.suffix = "bw",
-                .reads = DT_BIT(DT_DY),
-                .writes = DT_BIT(DT_DP) | DT_BIT(DT_DP + 1),
-                .saved = true},
-            [DT_BACKWARD2] = {.suffix = "bd",
-                .reads = DT_BIT(DT_DY) | DT_BIT(DT_D + 1),
-                .writes = DT_BIT(DT_DX),
-                .split = true},
-            [DT_DERIVE_F] = {.suffix = "wF", .reads = DT_BIT(DT_P), .writes = DT_BIT(DT_D)},
-            [DT_DERIVE_B] = {.suffix = "wB", .reads = DT_BIT(DT_P), .writes = DT_BIT(DT_D + 1)},
-            [DT_RESTORE] = {.suffix = "gR", .reads = DT_BIT(DT_S), .writes = DT_BIT(DT_DP)},
-        },
+    .form = DTI_WEIGHTED_FORMS(true),
     .n_alt = 1,
     .alt = {{"x", DT_BIT(DT_X)}},
     .repeatable = true,

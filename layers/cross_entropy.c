@@ -1,3 +1,4 @@
+/* Softmax and negative log-likelihood, the end of a network. */
 #include "layers/cpu/cpu.h"
 #include "layers/plain.h"
 

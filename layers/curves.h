@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "layers/cpu/team.h"
+#include "layers/cpu/tasks.h"
 
 DT_INLINE float dti_float(uint32_t bits)
 {

@@ -1,3 +1,4 @@
+/* Dropout, whose mask is drawn again in backward. */
 #include "layers/dropout.h"
 
 #include "layers/cpu/cpu.h"

@@ -1,3 +1,4 @@
+/* A row of a table for each token. */
 #include "layers/embedding.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* The mean of each channel of a map. */
 #include "layers/cpu/cpu.h"
 #include "layers/plain.h"
 

@@ -1,3 +1,4 @@
+/* Layer normalisation over the channels of every position. */
 #include "layers/layernorm.h"
 
 #include "layers/cpu/cpu.h"

@@ -1,3 +1,4 @@
+/* Local response normalisation over neighbouring channels. */
 #include "layers/lrn.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* Max pooling: backward reads input and output, or an index of each window. */
 #include "layers/maxpool.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* Windows over a map: what the pooling layers share of their shapes. */
 #include "layers/pool.h"
 
 #include <inttypes.h>

@@ -2,7 +2,7 @@
 #ifndef DT_LAYERS_POOL_H
 #define DT_LAYERS_POOL_H
 
-#include "layers/cpu/team.h"
+#include "layers/cpu/tasks.h"
 #include "engine/base/error.h"
 #include "engine/shape.h"
 

@@ -1,3 +1,4 @@
+/* A learned vector for each position, added to its channels. */
 #include "layers/cpu/cpu.h"
 #include "layers/embedding.h"
 

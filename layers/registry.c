@@ -1,3 +1,4 @@
+/* All layers and ops by name. */
 #include "layers/registry.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* ReLU: backward reads the output or a mask of a bit a value. */
 #include "layers/cpu/cpu.h"
 #include "layers/plain.h"
 

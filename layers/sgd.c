@@ -1,3 +1,4 @@
+/* Stochastic gradient descent, an op of no layer. */
 #include "layers/cpu/cpu.h"
 #include "layers/plain.h"
 

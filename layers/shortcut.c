@@ -1,3 +1,4 @@
+/* A shortcut that takes pixels a stride apart and pads channels with zeros. */
 #include "layers/shortcut.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* The sum of two gradients of one value, an op of no layer. */
 #include "layers/cpu/cpu.h"
 #include "layers/plain.h"
 

@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "engine/kernels.h"
-#include "layers/cpu/team.h"
+#include "layers/cpu/tasks.h"
 
 /* How a parameter's gradient is taken. @scale: of the gradient, 1, which changes no bit, unless
  * gradients are clipped. @decay: share of the weight added to it. */

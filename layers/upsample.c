@@ -1,3 +1,4 @@
+/* Upsampling of a map by a whole factor. */
 #include "layers/upsample.h"
 
 #include <inttypes.h>

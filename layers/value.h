@@ -4,7 +4,7 @@
 #define DT_LAYERS_VALUE_H
 
 #include "engine/dtype.h"
-#include "layers/cpu/team.h"
+#include "layers/cpu/tasks.h"
 
 DT_INLINE float dt_load(const void *v, int64_t i, dt_dtype t)
 {

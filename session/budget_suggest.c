@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
-#include "engine/base/cpu.h"
+#include "engine/base/clock.h"
 #include "session/human.h"
 
 enum { MOST_SECONDS = 30 }; /* of a search */
@@ -247,8 +247,8 @@ dt_status dt_suggest(const dt_session *s, const dt_room *r, const dt_plan *p, dt
     dti_search x = {.s = s,
         .room = r,
         .eval = evaluates(s),
-        .said = dt_cpu_seconds(),
-        .until = dt_cpu_seconds() + MOST_SECONDS,
+        .said = dt_seconds(),
+        .until = dt_seconds() + MOST_SECONDS,
         .own = {s->opts.train.batch, s->opts.train.micro_batch, dt_session_policy_asked(s),
             s->opts.memory.tier,
             s->ladder != NULL ? DT_ALGORITHMS_FAST : s->opts.memory.algorithms}};

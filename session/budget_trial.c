@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
-#include "engine/base/cpu.h"
+#include "engine/base/clock.h"
 
 enum { MOST_DIVISORS = 256 };
 
@@ -46,7 +46,7 @@ bool dti_same_variant(const dti_variant *a, const dti_variant *b)
 /* Plans of deep networks under a search of their own take seconds each. */
 static void say_something(dti_search *x)
 {
-    const double every = 5, now = dt_cpu_seconds();
+    const double every = 5, now = dt_seconds();
     if (now - x->said < every)
         return;
     fprintf(stderr, "dnntrain: it does not fit; looking for what would: %zu plans so far\n",
@@ -63,7 +63,7 @@ dt_status dti_try_variant(dti_search *x, dti_variant v, dti_trial *out, dt_err *
         }
     if (!dt_grow((void **)&x->tried, &x->cap_tried, x->n_tried, sizeof *x->tried))
         return DT_FAIL(err, DT_E_NOMEM, "no memory to look for what fits");
-    if (dt_cpu_seconds() > x->until)
+    if (dt_seconds() > x->until)
         return DT_E_STOPPED;
     *out = (dti_trial){.v = v};
     say_something(x);

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/clock.h"
 #include "engine/base/cpu.h"
 #include "engine/base/isa.h"
 #include "engine/graph.h"
@@ -42,13 +42,6 @@ typedef struct subject {
 typedef struct result {
     double copy, encode, decode, encode_share, decode_share;
 } result;
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static void fill(const bench *b, double density)
 {
@@ -114,13 +107,13 @@ static dt_status measure(const bench *b, subject *s, result *out, dt_err *err)
     const double gb = 4e-9 * (double)b->count;
     for (int i = -1; i < REPEATS; i++) {
         double t[4];
-        t[0] = now();
+        t[0] = dt_seconds();
         dt_cpu_copy(b->back, b->src, 4 * b->count);
-        t[1] = now();
+        t[1] = dt_seconds();
         DT_CHECK(encode(b, s, err));
-        t[2] = now();
+        t[2] = dt_seconds();
         DT_CHECK(decode(b, s, err));
-        t[3] = now();
+        t[3] = dt_seconds();
         if (i < 0)
             continue;
         copy[i] = gb / (t[1] - t[0]);

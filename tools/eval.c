@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/cpu.h"
+#include "engine/base/clock.h"
 #include "engine/config/options.h"
 #include "tools/args.h"
 #include "tools/generate.h"
@@ -34,13 +34,13 @@ static void draw(evaluation *e)
 {
     char rate[DT_HUMAN_BYTES], left[DT_HUMAN_BYTES], at[DT_HUMAN_BYTES], of[DT_HUMAN_BYTES];
     const int64_t all = dt_loader_feed(e->run->feeds.eval_loader)->samples;
-    const double seconds = dt_cpu_seconds() - e->began, speed = (double)e->done / seconds;
+    const double seconds = dt_seconds() - e->began, speed = (double)e->done / seconds;
     fprintf(stderr, "%s%s of %s   %s a second   %s left%s", e->terminal.tty ? "\r\033[K" : "",
         dt_human_count(at, (uint64_t)e->done), dt_human_count(of, (uint64_t)all),
         dt_human_rate(rate, speed), dt_human_time(left, (double)(all - e->done) / speed),
         e->terminal.tty ? "" : "\n");
     fflush(stderr);
-    e->drawn = dt_cpu_seconds();
+    e->drawn = dt_seconds();
 }
 
 static dt_status begin(void *self, const dt_run *r, dt_err *err)
@@ -49,7 +49,7 @@ static dt_status begin(void *self, const dt_run *r, dt_err *err)
     (void)r;
     (void)err;
     e->terminal = dt_terminal_of(stderr);
-    e->began = e->drawn = dt_cpu_seconds();
+    e->began = e->drawn = dt_seconds();
     return DT_OK;
 }
 
@@ -60,7 +60,7 @@ static bool after_batch(void *self)
     const int64_t all = dt_loader_feed(e->run->feeds.eval_loader)->samples;
     e->done += e->run->s->opts.train.micro_batch;
     e->done = e->done < all ? e->done : all;
-    if (dt_cpu_seconds() - e->drawn >= (e->terminal.tty ? redraw_seconds : line_seconds))
+    if (dt_seconds() - e->drawn >= (e->terminal.tty ? redraw_seconds : line_seconds))
         draw(e);
     return false;
 }

@@ -6,7 +6,7 @@
 
 #include "data/text.h"
 #include "engine/base/alloc.h"
-#include "engine/base/cpu.h"
+#include "engine/base/clock.h"
 #include "engine/dtype.h"
 #include "engine/base/io.h"
 #include "engine/base/philox.h"
@@ -193,12 +193,12 @@ static dt_status generate(writer *w, const dt_generate_opts *o, dt_err *err)
     DT_CHECK(prepare(w, err));
     const dt_probe probe = {w, look};
     dt_runner_set_probe(w->rig.runner, &probe);
-    const double began = dt_cpu_seconds();
+    const double began = dt_seconds();
     const dt_status st = write_text(w, o, err);
     dt_runner_set_probe(w->rig.runner, NULL);
     if (st == DT_OK)
         fprintf(stderr, "dnntrain: %lld characters, %s a second\n", (long long)o->count,
-            dt_human_rate(rate, (double)o->count / (dt_cpu_seconds() - began)));
+            dt_human_rate(rate, (double)o->count / (dt_seconds() - began)));
     return st;
 }
 

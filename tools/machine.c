@@ -1,6 +1,7 @@
 #include "tools/machine.h"
 
 #include "engine/base/alloc.h"
+#include "engine/base/clock.h"
 #include "engine/base/cpu.h"
 #include "layers/onednn/onednn.h"
 
@@ -47,14 +48,14 @@ static void *aligned(void **block, size_t bytes)
 
 static dt_status best_run(dt_dnnl_op *op, const dt_dnnl_bytes *b, double *best, dt_err *err)
 {
-    const double began = dt_cpu_seconds();
+    const double began = dt_seconds();
     *best = 1e300;
     do {
-        const double from = dt_cpu_seconds();
+        const double from = dt_seconds();
         DT_CHECK(dt_dnnl_run(op, b, err));
-        const double took = dt_cpu_seconds() - from;
+        const double took = dt_seconds() - from;
         *best = took < *best ? took : *best;
-    } while (dt_cpu_seconds() - began < seconds_each);
+    } while (dt_seconds() - began < seconds_each);
     return DT_OK;
 }
 
@@ -105,18 +106,18 @@ static dt_status bandwidth(dt_machine *m, dt_err *err)
     void *block[2] = {NULL};
     void *from = aligned(&block[0], copied), *to = aligned(&block[1], copied);
     double best = 1e300;
-    const double began = dt_cpu_seconds();
+    const double began = dt_seconds();
     if (from == NULL || to == NULL) {
         dt_free(block[0]);
         dt_free(block[1]);
         return DT_FAIL(err, DT_E_NOMEM, "no memory to measure the machine");
     }
     do {
-        const double start = dt_cpu_seconds();
+        const double start = dt_seconds();
         dt_cpu_copy(to, from, copied);
-        const double took = dt_cpu_seconds() - start;
+        const double took = dt_seconds() - start;
         best = took < best ? took : best;
-    } while (dt_cpu_seconds() - began < seconds_each);
+    } while (dt_seconds() - began < seconds_each);
     m->bytes = 2 * (double)copied / best;
     dt_free(block[0]);
     dt_free(block[1]);

@@ -2,9 +2,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/clock.h"
 #include "engine/base/io.h"
 #include "memory/plan_text/plan_text.h"
 #include "tools/args.h"
@@ -16,19 +16,12 @@ typedef struct plan_flags {
     const char *text, *map, *program, *differ[2];
 } plan_flags;
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* Make all plans, and tell how long that took. */
 static dt_status plan_timed(dt_session *s, double *seconds, dt_err *err)
 {
-    const double start = now();
+    const double start = dt_seconds();
     DT_CHECK(dt_session_plan_run(s, true, 0, 0, err));
-    *seconds = now() - start;
+    *seconds = dt_seconds() - start;
     return DT_OK;
 }
 

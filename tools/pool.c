@@ -2,9 +2,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/clock.h"
 #include "engine/config/options.h"
 #include "memory/pools/pool_file.h"
 #include "tools/args.h"
@@ -21,13 +21,6 @@ typedef struct placing {
     double seconds;
 } placing;
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static dt_status place(placing *p, const dt_interval *v, size_t n, dt_err *err)
 {
     p->v = dt_alloc(n, sizeof *v);
@@ -35,10 +28,10 @@ static dt_status place(placing *p, const dt_interval *v, size_t n, dt_err *err)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for %zu intervals", n);
     if (n > 0)
         memcpy(p->v, v, n * sizeof *v);
-    const double start = now();
+    const double start = dt_seconds();
     DT_TRY(err, p->pool->place(p->v, n, &p->peak, err), "while pool %s placed the intervals",
         p->pool->name);
-    p->seconds = now() - start;
+    p->seconds = dt_seconds() - start;
     return DT_OK;
 }
 

@@ -5,9 +5,9 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/clock.h"
 #include "session/human.h"
 #include "tools/progress_parts.h"
 
@@ -15,13 +15,6 @@
 #define PLAIN_SECONDS 5.0
 enum { PLAIN_FIRST = 3 };
 #define SMOOTHING 0.9
-
-static double monotonic(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 dt_status dt_progress_create(
     dt_progress **out, const dt_progress_facts *f, const dt_progress_view *view, dt_err *err)
@@ -38,7 +31,7 @@ dt_status dt_progress_create(
     }
     p->show.f = view != NULL ? view->out : stderr;
     p->show.t = view != NULL ? view->terminal : dt_terminal_of(stderr);
-    p->clock = view != NULL && view->clock != NULL ? view->clock : monotonic;
+    p->clock = view != NULL && view->clock != NULL ? view->clock : dt_seconds;
     p->epochs = f->epochs > 1 ? f->epochs : 0;
     p->tokens = f->tokens;
     p->done = f->done;

@@ -4,17 +4,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/clock.h"
 #include "session/budget.h"
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* The plans of a run with this batch, taken at once. */
 static dt_status plan_batch(dt_session *s, int64_t batch, dt_err *err)
@@ -125,13 +118,13 @@ static dt_status name_rows(dt_sweep *w, dt_err *err)
 
 static dt_status fill(dt_sweep *w, dt_err *err)
 {
-    const double began = now();
+    const double began = dt_seconds();
     DT_CHECK(name_rows(w, err));
     for (size_t i = 0; i < w->n; i++) {
         DT_CHECK(sweep_policy(w->session, &w->row[i], err));
-        if (now() - began > 1)
+        if (dt_seconds() - began > 1)
             fprintf(stderr, "dnntrain: %zu of %zu policies planned, %s: %" PRId64 " (%.1f s)\n",
-                i + 1, w->n, w->row[i].policy, w->row[i].batch, now() - began);
+                i + 1, w->n, w->row[i].policy, w->row[i].batch, dt_seconds() - began);
     }
     return DT_OK;
 }

@@ -4,7 +4,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
-#include <time.h>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -110,13 +109,6 @@ void dt_cpu_setup_alone(void)
     flush_denormals();
 }
 
-double dt_cpu_seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 void dt_cpu_copy(void *to, const void *from, size_t bytes)
 {
     const long chunks = (long)((bytes + COPY_CHUNK - 1) / COPY_CHUNK);
@@ -128,7 +120,7 @@ void dt_cpu_copy(void *to, const void *from, size_t bytes)
     }
 }
 
-void dt_cpu_narrow(dt_bf16 *to, const float *from, int64_t count)
+void dt_cpu_to_bf16(dt_bf16 *to, const float *from, int64_t count)
 {
 #pragma omp parallel for simd schedule(static) if (count > COPY_CHUNK / 4)
     for (int64_t i = 0; i < count; i++)

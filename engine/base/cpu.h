@@ -25,8 +25,6 @@ void dt_cpu_setup_alone(void);
 
 /* Copy by the whole team. */
 void dt_cpu_copy(void *to, const void *from, size_t bytes);
-void dt_cpu_narrow(dt_bf16 *to, const float *from, int64_t count); /* rounding to the nearest */
-
-double dt_cpu_seconds(void); /* of a clock that only goes forward */
+void dt_cpu_to_bf16(dt_bf16 *to, const float *from, int64_t count); /* rounding to the nearest */
 
 #endif

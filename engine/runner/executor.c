@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <time.h>
 
-#include "engine/base/cpu.h"
+#include "engine/base/clock.h"
 #include "engine/runner/runner_internal.h"
 
 enum { HOST = DT_STREAM_COMPUTE /* the calling thread */, MOST_DELAY = 300000 /* ns */ };
@@ -116,10 +116,10 @@ static dt_status copy(const dti_run *u, dti_step *s, dt_err *err)
 
 static dt_status move(const dti_run *u, dti_step *s, int thread, dt_err *err)
 {
-    const double from = thread == HOST ? dt_cpu_seconds() : 0;
+    const double from = thread == HOST ? dt_seconds() : 0;
     const dt_status st = s->kind == DTI_FETCH ? dti_input_fetch(u, s, err) : copy(u, s, err);
     if (thread == HOST)
-        u->r->stats.copy_seconds += dt_cpu_seconds() - from;
+        u->r->stats.copy_seconds += dt_seconds() - from;
     return st;
 }
 

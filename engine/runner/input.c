@@ -89,7 +89,7 @@ static bool has_room(const dt_runner *r, const dt_batch *b)
 static void copy_images(const dt_runner *r, void *to, const float *x, size_t bytes)
 {
     if (dt_graph_input_dtype(r->o.graph) == DT_BF16)
-        dt_cpu_narrow(to, x, (int64_t)(bytes / sizeof(dt_bf16)));
+        dt_cpu_to_bf16(to, x, (int64_t)(bytes / sizeof(dt_bf16)));
     else
         dt_cpu_copy(to, x, bytes);
 }

@@ -7,6 +7,7 @@
 #include "engine/driver.h"
 #include "engine/feed.h"
 #include "engine/plan.h"
+#include "engine/base/clock.h"
 
 typedef struct dt_runner dt_runner;
 
@@ -93,7 +94,7 @@ void dt_runner_set_probe(dt_runner *r, const dt_probe *p);
  * @op:     COMPUTE: row of the plan's table; otherwise -1
  * @name:   of the op or the tensor
  * @bytes:  copies: as they were moved, packed or not; COMPUTE: of the tensors that it touched
- * @begin @end: seconds, on the clock of dt_cpu_seconds
+ * @begin @end: seconds, on the clock of dt_seconds
  */
 typedef struct dt_trace_row {
     int plan;

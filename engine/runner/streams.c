@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/clock.h"
 #include "engine/base/cpu.h"
 
 enum { NOTHING = -1 };
@@ -193,10 +194,10 @@ dt_status dt_streams_run(dt_streams *s, unsigned mask, dt_stream_body body, void
     begin_run(s, mask, body, arg);
     run_body(s, 0);
     if (s->active > 0) {
-        const double from = dt_cpu_seconds();
+        const double from = dt_seconds();
         while (s->active > 0)
             pthread_cond_wait(&s->lane[0].wake, &s->mutex);
-        s->stalled += dt_cpu_seconds() - from;
+        s->stalled += dt_seconds() - from;
     }
     const dt_status st = s->status;
     if (st != DT_OK && err != NULL)
@@ -229,13 +230,13 @@ void dt_stream_wait(dt_streams *s, int stream, int32_t event)
 {
     pthread_mutex_lock(&s->mutex);
     if (must_wait(s, event)) {
-        const double from = stream == 0 ? dt_cpu_seconds() : 0;
+        const double from = stream == 0 ? dt_seconds() : 0;
         s->lane[stream].waiting = event;
         while (must_wait(s, event))
             pthread_cond_wait(&s->lane[stream].wake, &s->mutex);
         s->lane[stream].waiting = NOTHING;
         if (stream == 0)
-            s->stalled += dt_cpu_seconds() - from;
+            s->stalled += dt_seconds() - from;
     }
     pthread_mutex_unlock(&s->mutex);
 }

@@ -1,7 +1,7 @@
 /* When each row of a run was executed: by the host's clock where work is done in the call, else by
  * stamps on the device's queues. Told when the run is over, so that nobody waits for it. */
 #include "engine/base/alloc.h"
-#include "engine/base/cpu.h"
+#include "engine/base/clock.h"
 #include "engine/runner/runner_internal.h"
 
 typedef struct dti_span {
@@ -34,7 +34,7 @@ dt_status dt_runner_set_trace(dt_runner *r, const dt_trace *t, dt_err *err)
 dt_status dti_trace_begin(const dti_run *u, dt_err *err)
 {
     dt_runner *r = u->r;
-    r->traced_from = dt_cpu_seconds();
+    r->traced_from = dt_seconds();
     if (r->d->stamp == NULL)
         return DT_OK;
     DT_CHECK(r->d->stamp(r->device, DT_STREAM_COMPUTE, 0, err));
@@ -48,7 +48,7 @@ dt_status dti_trace_stamp(const dti_run *u, const dti_step *s, bool end, dt_err 
     dt_runner *r = u->r;
     dti_span *at = &u->p->span[s - u->p->step];
     if (r->d->stamp == NULL) {
-        *(end ? &at->end : &at->begin) = dt_cpu_seconds();
+        *(end ? &at->end : &at->begin) = dt_seconds();
         return DT_OK;
     }
     DT_CHECK(r->d->stamp(r->device, (int)s->stream, stamp_of(u, s, end), err));

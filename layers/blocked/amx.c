@@ -1,3 +1,4 @@
+/* Whether there is AMX: the processor is asked, and the kernel for its leave. */
 #define _GNU_SOURCE /* syscall() */
 #include "layers/blocked/amx.h"
 #include "engine/base/isa.h"

@@ -39,7 +39,7 @@ DT_AMX static inline void dt_amx_end(void)
 
 /* 16 rows of 16 words become columns: of pairs of bf16, what one factor of a product wants turned.
  */
-__attribute__((target("avx512f"))) static inline void dt_amx_turn(__m512i v[16])
+__attribute__((target("avx512f"))) static inline void dti_amx_transpose(__m512i v[16])
 {
     __m512i t[16];
     for (int i = 0; i < 16; i += 2) {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "layers/blocked/amx.h"
-#include "layers/cpu/team.h"
+#include "layers/cpu/tasks.h"
 
 enum {
     TILE = DT_AMX_TILE,
@@ -113,7 +113,7 @@ static void put_product(const void *turn, int64_t task)
 void dt_amx_conv_weight(const dt_amx_conv *s, bool turned, const float *weight, dt_bf16 *to)
 {
     const struct turn t = {job_of(s), turned, weight, to};
-    dt_team(t.j.blocks * t.j.products, put_product, &t);
+    dti_run_tasks(t.j.blocks * t.j.products, put_product, &t);
 }
 
 #ifdef DT_AMX
@@ -234,7 +234,7 @@ void dt_amx_conv_run(
     j.weight = weight;
     j.y = y;
     j.work = work;
-    dt_team(s->n * j.parts, run_part, &j);
+    dti_run_tasks(s->n * j.parts, run_part, &j);
 }
 
 #else

@@ -5,7 +5,7 @@
 #include <omp.h>
 #include <string.h>
 
-#include "layers/cpu/team.h"
+#include "layers/cpu/tasks.h"
 #include "layers/blocked/tile.h"
 
 /* A task takes at most ROWS results, which stay in its second cache while panels of the weight
@@ -94,6 +94,6 @@ void dt_pixels_run(const dt_dnnl_problem *p, int64_t n, const float *dy, const f
     const int64_t tasks = 2 * dt_ceil_div(j.rows, 2 * ROWS); /* an even number, alike in size */
     j.each = dt_ceil_div(dt_ceil_div(j.rows, tasks), FOUR) * FOUR;
     if (p->stride > 1)
-        dt_team(n, clear_sample, &j);
-    dt_team(dt_ceil_div(j.rows, j.each), run_rows, &j);
+        dti_run_tasks(n, clear_sample, &j);
+    dti_run_tasks(dt_ceil_div(j.rows, j.each), run_rows, &j);
 }

@@ -1,11 +1,12 @@
+/* Products of large matrices of fp32: cut into blocks, panels copied, tiles multiplied. */
 #include "layers/blocked/product.h"
 
 #include <omp.h>
 #include <string.h>
 
-#include "layers/cpu/team.h"
+#include "layers/cpu/tasks.h"
 #include "layers/blocked/tile.h"
-#include "layers/blocked/turn.h"
+#include "layers/blocked/transpose.h"
 
 /* A task is a block of c, which it sums up in scratch, DEPTH elements of the sums at a time. Of
  * b it copies that many rows, in panels of PANEL columns that fit the first cache; a is read where
@@ -96,7 +97,7 @@ static void copy_turned(
             from + c * row, from + (c + 1) * row, from + (c + 2) * row, from + (c + 3) * row};
         int64_t r = 0;
         for (; r + 4 <= rows; r += 4)
-            dt_turn_four(x, r, 1, to + r * width + c, width);
+            dti_transpose_four(x, r, 1, to + r * width + c, width);
         for (; r < rows; r++)
             for (int k = 0; k < 4; k++)
                 to[r * width + c + k] = x[k][r];
@@ -226,5 +227,5 @@ void dt_product_run(const dt_product *p)
 {
     struct job j = {.p = p, .tile = dt_tile_best(), .cut = cut(p->m, p->n)};
     j.room = room_of(&j.cut);
-    dt_team(j.cut.down * j.cut.across, task, &j);
+    dti_run_tasks(j.cut.down * j.cut.across, task, &j);
 }

@@ -1,3 +1,4 @@
+/* Products of small matrices, by instruction set. */
 #include "layers/blocked/tile.h"
 #include "engine/base/isa.h"
 

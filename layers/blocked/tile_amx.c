@@ -1,9 +1,10 @@
+/* Products of small matrices by AMX, of factors rounded to bf16. */
 #include "layers/blocked/tile.h"
 
 #include <string.h>
 
 #include "layers/blocked/amx.h"
-#include "layers/cpu/team.h"
+#include "layers/cpu/tasks.h"
 
 /* The product on AMX: pieces of both factors are rounded to bf16 and packed as tiles, whose sums
  * are fp32. Packing costs about as much as multiplying, and both together less than half of a
@@ -81,7 +82,7 @@ PACK static void pack_a(const dt_tile *t, const float *a, piece *p)
             __m512i words[TILE];
             if (turned) {
                 load_columns(a + i, t->step, k, p->depth, first_of(p->m - i), words);
-                dt_amx_turn(words);
+                dti_amx_transpose(words);
             } else {
                 const uint16_t low = first_of(p->depth - k), high = first_of(p->depth - k - TILE);
                 for (int64_t r = 0; r < TILE; r++) {

@@ -1,3 +1,4 @@
+/* Activations by a curve on the processor. */
 #include "layers/activations.h"
 
 #include "layers/cpu/cpu.h"
@@ -115,7 +116,7 @@ static dt_status run(dti_curve f, dt_port saved, const dt_call *c, const dt_args
         .saved = a->port[saved],
         .from = a->port[back ? DT_DY : DT_X],
         .to = a->port[back ? DT_DX : DT_Y]};
-    dt_team(dt_ceil_div(j.count, DT_GRAIN), back ? backward_task : forward_task, &j);
+    dti_run_tasks(dt_ceil_div(j.count, DT_GRAIN), back ? backward_task : forward_task, &j);
     return DT_OK;
 }
 

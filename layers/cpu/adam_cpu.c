@@ -1,5 +1,6 @@
+/* Adam and AdamW on the processor. */
 #include "layers/cpu/cpu.h"
-#include "layers/cpu/team.h"
+#include "layers/cpu/tasks.h"
 #include "layers/update.h"
 
 struct job {
@@ -35,7 +36,7 @@ static dt_status adam_run(const dt_call *c, void *state, const dt_args *a, dt_er
 {
     (void)state, (void)err;
     const struct job j = job_of(c, a, false);
-    dt_team(dt_ceil_div(j.count, DT_GRAIN), task, &j);
+    dti_run_tasks(dt_ceil_div(j.count, DT_GRAIN), task, &j);
     return DT_OK;
 }
 
@@ -43,7 +44,7 @@ static dt_status adamw_run(const dt_call *c, void *state, const dt_args *a, dt_e
 {
     (void)state, (void)err;
     const struct job j = job_of(c, a, true);
-    dt_team(dt_ceil_div(j.count, DT_GRAIN), task, &j);
+    dti_run_tasks(dt_ceil_div(j.count, DT_GRAIN), task, &j);
     return DT_OK;
 }
 

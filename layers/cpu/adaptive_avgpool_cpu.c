@@ -1,3 +1,4 @@
+/* Average pooling to a given size on the processor. */
 #include "layers/adaptive_avgpool.h"
 
 #include "layers/cpu/cpu.h"
@@ -104,7 +105,7 @@ ROW(backward_bf16, true, DT_BF16)
 static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
 {
     (void)state, (void)err;
-    static dt_task *const tasks[2][DT_DTYPES] = {
+    static dti_task *const tasks[2][DT_DTYPES] = {
         {forward_f32, forward_bf16}, {backward_f32, backward_bf16}};
     const bool back = c->form == DT_BACKWARD;
     const struct job j = {.x = dt_call_x(c),
@@ -112,7 +113,7 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
         .t = c->dtype,
         .from = a->port[back ? DT_DY : DT_X],
         .to = a->port[back ? DT_DX : DT_Y]};
-    dt_team(a->n * (back ? j.x.h : j.y.h), tasks[back][c->dtype], &j);
+    dti_run_tasks(a->n * (back ? j.x.h : j.y.h), tasks[back][c->dtype], &j);
     return DT_OK;
 }
 

@@ -1,7 +1,8 @@
+/* Sums of values on the processor, with the ReLU behind them or without. */
 #include <string.h>
 
 #include "layers/cpu/cpu.h"
-#include "layers/value.h"
+#include "layers/cpu/mask.h"
 
 /* y = a + b, of values [from, end); y may be one of the two. */
 typedef void add_two_fn(const void *a, const void *b, void *y, int64_t from, int64_t end);
@@ -36,7 +37,6 @@ struct job {
 };
 
 enum { BLOCK = 1024 }; /* elements added up at a time, on the stack */
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "element 0 is the lowest byte of a word");
 _Static_assert(BLOCK % 8 == 0 && DT_GRAIN % BLOCK == 0, "blocks begin a byte of the mask");
 
 /* Bit e % 8 of byte e / 8 says whether element e hands its gradient on. */
@@ -47,11 +47,8 @@ DT_INLINE void write_mask(const float *y, int n, uint8_t *mask)
 #pragma omp simd
     for (int i = 0; i < n; i++)
         on[i] = y[i] <= 0.0f ? 0 : 1;
-    for (int i = 0; i < n; i += 8) {
-        uint64_t word; /* of eight bytes, each 0 or 1; the product shifts byte k to bit 56 + k */
-        memcpy(&word, on + i, sizeof word);
-        mask[i / 8] = (uint8_t)(word * 0x0102040810204080u >> 56);
-    }
+    for (int i = 0; i < n; i += 8)
+        mask[i / 8] = dti_mask_pack(on + i);
 }
 
 /* y may be one of x; mask may be NULL. */
@@ -78,40 +75,6 @@ DT_INLINE void add(void *const x[], int n_in, int64_t from, int64_t end, void *y
     }
 }
 
-/* dx[i] = on ? dy[i] : 0, as bits. The value is read either way, so that no branch is in a loop. */
-DT_INLINE void pass_on(const void *dy, void *dx, int64_t i, bool on, dt_dtype t)
-{
-    if (t == DT_BF16) {
-        const dt_bf16 given = ((const dt_bf16 *)dy)[i];
-        ((dt_bf16 *)dx)[i] = on ? given : 0;
-    } else {
-        const float given = ((const float *)dy)[i];
-        ((float *)dx)[i] = on ? given : 0.0f;
-    }
-}
-
-/* dx may be dy. */
-DT_INLINE void gradient_of_y(const void *y, const void *dy, void *dx, int64_t n, dt_dtype t)
-{
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++)
-        pass_on(dy, dx, i, !(dt_load(y, i, t) <= 0.0f), t);
-}
-
-DT_INLINE void gradient_of_mask(
-    const uint8_t *mask, const void *dy, void *dx, int64_t n, dt_dtype t)
-{
-    int64_t i = 0;
-    for (; i + 8 <= n; i += 8) {
-        const uint32_t bits = mask[i / 8];
-#pragma omp simd
-        for (uint32_t k = 0; k < 8; k++)
-            pass_on(dy, dx, i + k, (bits & 1u << k) != 0, t);
-    }
-    for (; i < n; i++)
-        pass_on(dy, dx, i, ((unsigned)mask[i / 8] & 1u << (i % 8)) != 0, t);
-}
-
 #define FOR_TYPE(name, t)                                                                          \
     DT_CLONES static void add_##name(                                                              \
         void *const x[], int n_in, int64_t from, int64_t end, void *y)                             \
@@ -127,20 +90,13 @@ DT_INLINE void gradient_of_mask(
         const void *y, const uint8_t *mask, const void *dy, void *dx, int64_t n)                   \
     {                                                                                              \
         if (mask != NULL)                                                                          \
-            gradient_of_mask(mask, dy, dx, n, t);                                                  \
+            dti_gradient_of_mask(mask, dy, dx, n, t);                                              \
         else                                                                                       \
-            gradient_of_y(y, dy, dx, n, t);                                                        \
+            dti_gradient_of_y(y, dy, dx, n, t);                                                    \
     }
 
 FOR_TYPE(f32, DT_F32)
 FOR_TYPE(bf16, DT_BF16)
-
-/* Where the mask of a task begins; NULL when there is none. */
-static uint8_t *mask_of(const struct job *j, int64_t sample, int64_t begin)
-{
-    uint8_t *mask = j->a->port[DT_S];
-    return mask == NULL ? NULL : mask + sample * ((j->elements + 7) / 8) + begin / 8;
-}
 
 static void forward_task(const void *job, int64_t i)
 {
@@ -152,7 +108,7 @@ static void forward_task(const void *job, int64_t i)
         add_two(j->relu, j->t)(x[0], x[1], y, from, end);
     else if (j->relu)
         (j->t == DT_BF16 ? add_relu_bf16 : add_relu_f32)(
-            x, j->n_in, from, end, y, mask_of(j, i / j->pieces, s.begin));
+            x, j->n_in, from, end, y, dti_mask_of(j->a, j->elements, i / j->pieces, s.begin));
     else
         (j->t == DT_BF16 ? add_bf16 : add_f32)(x, j->n_in, from, end, y);
 }
@@ -163,14 +119,14 @@ static void backward_task(const void *job, int64_t i)
     const dt_span s = dt_span_of(j->elements, DT_GRAIN, i % j->pieces);
     const int64_t at = i / j->pieces * j->elements + s.begin;
     (j->t == DT_BF16 ? gradient_bf16 : gradient_f32)(dt_from(j->a->port[DT_Y], at, j->t),
-        mask_of(j, i / j->pieces, s.begin), dt_from(j->a->port[DT_DY], at, j->t),
-        dt_to(j->a->port[DT_DX], at, j->t), s.end - s.begin);
+        dti_mask_of(j->a, j->elements, i / j->pieces, s.begin),
+        dt_from(j->a->port[DT_DY], at, j->t), dt_to(j->a->port[DT_DX], at, j->t), s.end - s.begin);
 }
 
-static void run(struct job j, int64_t samples, dt_task *task)
+static void run(struct job j, int64_t samples, dti_task *task)
 {
     j.pieces = dt_ceil_div(j.elements, DT_GRAIN);
-    dt_team(samples * j.pieces, task, &j);
+    dti_run_tasks(samples * j.pieces, task, &j);
 }
 
 static dt_status add_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)

@@ -42,8 +42,8 @@ DT_CLONES static void multiply_rows(
 static void load_queries(const dti_head *h, const keys *k)
 {
     const dti_attend *j = h->j;
-    const dti_rows q = dti_part_of(h, DT_X, 0), y = dti_whole_of(h, DT_Y),
-                   dy = dti_whole_of(h, DT_DY);
+    const dti_positions q = dti_part_of(h, DT_X, 0), y = dti_whole_of(h, DT_Y),
+                        dy = dti_whole_of(h, DT_DY);
     dti_load_rows(j, &q, 0, j->t, j->scale, k->q);
     dti_load_rows(j, &dy, 0, j->t, 1, k->dy);
     for (int64_t at = 0; at < j->t; at += T) {
@@ -157,8 +157,8 @@ static void backward_keys(const dti_head *h, keys *k, bool naive)
     const dti_attend *j = h->j;
     const int64_t first = k->tile * T;
     const size_t bytes = (size_t)(T * j->pad) * sizeof(float);
-    const dti_rows xk = dti_part_of(h, DT_X, 1), xv = dti_part_of(h, DT_X, 2);
-    const dti_rows dxk = dti_part_of(h, DT_DX, 1), dxv = dti_part_of(h, DT_DX, 2);
+    const dti_positions xk = dti_part_of(h, DT_X, 1), xv = dti_part_of(h, DT_X, 2);
+    const dti_positions dxk = dti_part_of(h, DT_DX, 1), dxv = dti_part_of(h, DT_DX, 2);
     k->n = dti_left(j, first);
     dti_load_turned(j, &xk, first, 1, k->k, T, k->rows);
     dti_load_turned(j, &xv, first, 1, k->v, T, k->rows);
@@ -185,7 +185,7 @@ static void backward(const dti_attend *j, int64_t i, bool naive)
     k.dy = dti_take(&h.work, all * j->pad);
     k.dq = dti_take(&h.work, all * j->pad);
     k.delta = dti_take(&h.work, all);
-    const dti_rows dxq = dti_part_of(&h, DT_DX, 0);
+    const dti_positions dxq = dti_part_of(&h, DT_DX, 0);
     load_queries(&h, &k);
     for (k.tile = 0; k.tile < j->tiles; k.tile++)
         backward_keys(&h, &k, naive);

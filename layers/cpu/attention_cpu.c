@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "engine/implementations.h"
-#include "layers/blocked/turn.h"
+#include "layers/blocked/transpose.h"
 #include "layers/cpu/attention_tasks.h"
 #include "layers/cpu/cpu.h"
 #include "layers/cpu/values.h"
@@ -18,21 +18,21 @@ dti_head dti_head_of(const dti_attend *j, int64_t i)
     return (dti_head){j, i / j->heads, i % j->heads, work};
 }
 
-dti_rows dti_part_of(const dti_head *h, int port, int part)
+dti_positions dti_part_of(const dti_head *h, int port, int part)
 {
     const dti_attend *j = h->j;
-    return (dti_rows){
+    return (dti_positions){
         j->a->port[port], (h->sample * j->t * 3 + part) * j->c + h->h * j->d, 3 * j->c};
 }
 
-dti_rows dti_whole_of(const dti_head *h, int port)
+dti_positions dti_whole_of(const dti_head *h, int port)
 {
     const dti_attend *j = h->j;
-    return (dti_rows){j->a->port[port], h->sample * j->t * j->c + h->h * j->d, j->c};
+    return (dti_positions){j->a->port[port], h->sample * j->t * j->c + h->h * j->d, j->c};
 }
 
-DT_CLONES void dti_load_rows(
-    const dti_attend *j, const dti_rows *from, int64_t first, int64_t n, float scale, float *to)
+DT_CLONES void dti_load_rows(const dti_attend *j, const dti_positions *from, int64_t first,
+    int64_t n, float scale, float *to)
 {
     for (int64_t r = 0; r < n; r++) {
         const int64_t at = from->at + (first + r) * from->row;
@@ -46,7 +46,7 @@ DT_CLONES void dti_load_rows(
     }
 }
 
-void dti_load_turned(const dti_attend *j, const dti_rows *from, int64_t first, float scale,
+void dti_load_turned(const dti_attend *j, const dti_positions *from, int64_t first, float scale,
     float *to, int64_t lanes, float *room)
 {
     const int64_t n = dti_left(j, first);
@@ -61,15 +61,15 @@ void dti_load_turned(const dti_attend *j, const dti_rows *from, int64_t first, f
         }
         int64_t i = 0;
         for (; i + 4 <= j->d; i += 4)
-            dt_turn_four(x, i, scale, to + i * lanes + r, lanes);
+            dti_transpose_four(x, i, scale, to + i * lanes + r, lanes);
         for (; i < j->d; i++)
             for (int k = 0; k < 4; k++)
                 to[i * lanes + r + k] = scale * x[k][i];
     }
 }
 
-DT_CLONES void dti_store_rows(const dti_attend *j, const dti_rows *to, int64_t first, int64_t n,
-    float *from, const float *factor, float scale)
+DT_CLONES void dti_store_rows(const dti_attend *j, const dti_positions *to, int64_t first,
+    int64_t n, float *from, const float *factor, float scale)
 {
     for (int64_t r = 0; r < n; r++) {
         const int64_t at = to->at + (first + r) * to->row;
@@ -125,11 +125,11 @@ static void attend(const dt_call *c, const dt_args *a, dt_tile_fn *product)
     const bool naive = o->kind == DT_ATTENTION_NAIVE;
     const int64_t n = a->n * j.heads;
     if (c->form == DT_BACKWARD)
-        dt_team(n, naive ? dti_naive_backward_task : dti_efficient_backward_task, &j);
+        dti_run_tasks(n, naive ? dti_naive_backward_task : dti_efficient_backward_task, &j);
     else if (naive)
-        dt_team(n, dti_naive_task, &j);
+        dti_run_tasks(n, dti_naive_task, &j);
     else
-        dt_team(n * j.tiles, dti_efficient_task, &j);
+        dti_run_tasks(n * j.tiles, dti_efficient_task, &j);
 }
 
 /* Its factors are rounded to bf16. */

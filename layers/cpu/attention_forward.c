@@ -54,7 +54,7 @@ static void naive_tile(
     const int64_t n = dti_left(j, first), all = j->tiles * T;
     float *s = dti_take(&work, T * all), *q = dti_take(&work, T * j->pad),
           *y = dti_take(&work, T * j->pad);
-    const dti_rows xq = dti_part_of(h, DT_X, 0), to = dti_whole_of(h, DT_Y);
+    const dti_positions xq = dti_part_of(h, DT_X, 0), to = dti_whole_of(h, DT_Y);
     float *prob = j->a->port[DT_S];
     dti_load_rows(j, &xq, first, n, j->scale, q);
     j->product(&(dt_tile){.a = q,
@@ -92,7 +92,7 @@ void dti_naive_task(const void *job, int64_t i)
     const int64_t all = j->tiles * T;
     dti_head h = dti_head_of(j, i);
     float *k = dti_take(&h.work, j->d * all), *v = dti_take(&h.work, all * j->pad);
-    const dti_rows xk = dti_part_of(&h, DT_X, 1), xv = dti_part_of(&h, DT_X, 2);
+    const dti_positions xk = dti_part_of(&h, DT_X, 1), xv = dti_part_of(&h, DT_X, 2);
     for (int64_t at = 0; at < j->tiles; at++)
         dti_load_turned(j, &xk, at * T, 1, k + at * T, all, v);
     dti_load_rows(j, &xv, 0, j->t, 1, v);
@@ -183,7 +183,7 @@ static void attend(const dti_head *h, const queries *w, int64_t first)
 {
     const dti_attend *j = h->j;
     const int64_t keys = dti_left(j, first);
-    const dti_rows k = dti_part_of(h, DT_X, 1), v = dti_part_of(h, DT_X, 2);
+    const dti_positions k = dti_part_of(h, DT_X, 1), v = dti_part_of(h, DT_X, 2);
     const bool direct = j->type == DT_F32;
     const float *a = direct ? (const float *)k.p + k.at + first * k.row : w->k;
     const int64_t a_row = direct ? k.row : j->pad;
@@ -228,7 +228,7 @@ void dti_efficient_task(const void *job, int64_t i)
     w.y = dti_take(&h.work, T * j->pad);
     w.s = dti_take(&h.work, T * T);
     w.o = (online){dti_take(&h.work, T), dti_take(&h.work, T), dti_take(&h.work, T)};
-    const dti_rows q = dti_part_of(&h, DT_X, 0), y = dti_whole_of(&h, DT_Y);
+    const dti_positions q = dti_part_of(&h, DT_X, 0), y = dti_whole_of(&h, DT_Y);
     dti_load_turned(j, &q, w.tile * T, j->scale, w.q, T, w.k);
     memset(w.y, 0, (size_t)(T * j->pad) * sizeof *w.y);
     for (int l = 0; l < T; l++) {

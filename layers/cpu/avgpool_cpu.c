@@ -1,3 +1,4 @@
+/* Average pooling on the processor. */
 #include "layers/avgpool.h"
 
 #include <string.h>
@@ -134,9 +135,9 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
         .tiles = dt_ceil_div(c->node->info.y.c, TILE),
     };
     if (c->form == DT_BACKWARD)
-        dt_team(a->n * j.tiles, backward_task, &j);
+        dti_run_tasks(a->n * j.tiles, backward_task, &j);
     else
-        dt_team(a->n * j.y.h, forward_task, &j);
+        dti_run_tasks(a->n * j.y.h, forward_task, &j);
     return DT_OK;
 }
 

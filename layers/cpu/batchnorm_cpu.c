@@ -1,3 +1,4 @@
+/* Batch normalisation on the processor, with the ReLU behind it or without. */
 #include "layers/batchnorm.h"
 
 #include <math.h>
@@ -260,9 +261,9 @@ static void differentiate_task(const void *job, int64_t i)
     }
 }
 
-/* As dt_team(), but a thread does its tasks from the last to the first: of what the pass before
- * read, the end is still in the cache. */
-static void team_back(int64_t n, dt_task *task, const void *job)
+/* As dti_run_tasks(), but a thread does its tasks from the last to the first: of what the pass
+ * before read, the end is still in the cache. */
+static void team_back(int64_t n, dti_task *task, const void *job)
 {
 #pragma omp parallel if (n > 1)
     {
@@ -292,15 +293,15 @@ static dt_status run(const dt_call *c, const dt_args *a, bool relu)
     const int64_t some = dt_ceil_div(j.channels, FINISH);
     const int64_t pieces = dt_ceil_div(j.rows, j.piece_rows);
     if (c->form == DT_BACKWARD) {
-        dt_team(j.parts, sums_task, &j);
-        dt_team(some, gradients_task, &j);
+        dti_run_tasks(j.parts, sums_task, &j);
+        dti_run_tasks(some, gradients_task, &j);
         if (a->port[DT_DX] != NULL)
             team_back(pieces, differentiate_task, &j);
         return DT_OK;
     }
     if (c->form == DT_FORWARD) {
-        dt_team(j.parts, statistics_task, &j);
-        dt_team(some, finish_task, &j);
+        dti_run_tasks(j.parts, statistics_task, &j);
+        dti_run_tasks(some, finish_task, &j);
     }
     team_back(pieces, normalise_task, &j);
     return DT_OK;

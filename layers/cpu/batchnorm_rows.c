@@ -1,3 +1,4 @@
+/* Batch normalisation's rows, by instruction set. */
 #include "layers/cpu/batchnorm_rows.h"
 
 #define DT_LANES_KERNEL "layers/cpu/batchnorm_kernel.inc"

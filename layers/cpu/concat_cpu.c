@@ -1,9 +1,10 @@
+/* Concatenation on the processor. */
 #include "layers/concat.h"
 
 #include <string.h>
 
 #include "layers/cpu/cpu.h"
-#include "layers/cpu/team.h"
+#include "layers/cpu/tasks.h"
 
 /* The wide side is y or dy, the narrow ones the inputs or their gradients; sizes in bytes of one
  * pixel. Tasks are runs of pixels, counted through all samples. */
@@ -46,7 +47,7 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
         j.at[k] = at;
         at += j.bytes[k];
     }
-    dt_team(dt_ceil_div(j.pixels, j.each), task, &j);
+    dti_run_tasks(dt_ceil_div(j.pixels, j.each), task, &j);
     return DT_OK;
 }
 

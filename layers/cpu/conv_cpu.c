@@ -103,7 +103,7 @@ static dt_status winograd_run(const dt_call *c, void *state, const dt_args *a, d
     case DT_FORMS:
         break;
     }
-    return dt_weighted_no_form(c, err);
+    return dti_weighted_no_form(c, err);
 }
 
 /* --- AMX tiles --- */
@@ -148,7 +148,7 @@ static dt_status amx_weights_run(const dt_call *c, void *state, const dt_args *a
     (void)state;
     const dt_amx_weights s = amx_weights_of(c);
     if (c->form != DT_BACKWARD) /* a gradient is never in another order */
-        return dt_weighted_no_form(c, err);
+        return dti_weighted_no_form(c, err);
     dt_amx_weights_run(&s, a->port[DT_X], a->port[DT_DY], a->port[DT_DP], false, a->port[DT_WORK]);
     return DT_OK;
 }
@@ -218,13 +218,13 @@ static dt_dnnl_problem problem(const dt_call *c)
 static dt_status library_facts(const dt_call *c, dt_facts *f, dt_err *err)
 {
     const dt_dnnl_problem p = problem(c);
-    return dt_weighted_facts(&p, c, f, err);
+    return dti_weighted_facts(&p, c, f, err);
 }
 
 static dt_status library_create(const dt_call *c, void **state, dt_err *err)
 {
     const dt_dnnl_problem p = problem(c);
-    return dt_weighted_create(&p, c, state, err);
+    return dti_weighted_create(&p, c, state, err);
 }
 
 /* --- a product over pixels --- */
@@ -246,7 +246,7 @@ static bool pixels_accepts(const dt_call *c, dt_why *why)
 static dt_status pixels_facts(const dt_call *c, dt_facts *f, dt_err *err)
 {
     const dt_dnnl_problem p = pixels_problem(c);
-    DT_CHECK(dt_weighted_facts(&p, c, f, err));
+    DT_CHECK(dti_weighted_facts(&p, c, f, err));
     if (c->form == DT_BACKWARD2) {
         f->work_bytes = dt_pixels_work();
         snprintf(f->impl, sizeof f->impl, "pixels");
@@ -258,14 +258,14 @@ static dt_status pixels_create(const dt_call *c, void **state, dt_err *err)
 {
     const dt_dnnl_problem p = pixels_problem(c);
     *state = NULL;
-    return c->form == DT_BACKWARD2 ? DT_OK : dt_weighted_create(&p, c, state, err);
+    return c->form == DT_BACKWARD2 ? DT_OK : dti_weighted_create(&p, c, state, err);
 }
 
 static dt_status pixels_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
 {
     const dt_dnnl_problem p = problem(c);
     if (c->form != DT_BACKWARD2)
-        return dt_weighted_run(c, state, a, err);
+        return dti_weighted_run(c, state, a, err);
     dt_pixels_run(&p, c->n, a->port[DT_DY], a->port[DT_D + 1], a->port[DT_DX], a->port[DT_WORK]);
     return DT_OK;
 }
@@ -292,13 +292,13 @@ static const dt_impl conv[] = {
         .accepts = pixels_accepts,
         .facts = pixels_facts,
         .create = pixels_create,
-        .destroy = dt_weighted_destroy,
+        .destroy = dti_weighted_destroy,
         .run = pixels_run},
     {.name = "oneDNN",
         .facts = library_facts,
         .create = library_create,
-        .destroy = dt_weighted_destroy,
-        .run = dt_weighted_run},
+        .destroy = dti_weighted_destroy,
+        .run = dti_weighted_run},
     {0},
 };
 DT_IMPLS(conv);
@@ -306,19 +306,19 @@ DT_IMPLS(conv);
 static dt_status param_bytes(const dt_call *c, int i, size_t *bytes, dt_err *err)
 {
     const dt_dnnl_problem p = problem(c);
-    return dt_weighted_bytes(&p, c, i, bytes, err);
+    return dti_weighted_bytes(&p, c, i, bytes, err);
 }
 
 static dt_status param_put(const dt_call *c, int i, const float *plain, void *lives, dt_err *err)
 {
     const dt_dnnl_problem p = problem(c);
-    return dt_weighted_put(&p, c, i, plain, lives, err);
+    return dti_weighted_put(&p, c, i, plain, lives, err);
 }
 
 static dt_status param_get(const dt_call *c, int i, const void *lives, float *plain, dt_err *err)
 {
     const dt_dnnl_problem p = problem(c);
-    return dt_weighted_get(&p, c, i, lives, plain, err);
+    return dti_weighted_get(&p, c, i, lives, plain, err);
 }
 
 const dt_kernels dt_conv_cpu = {

@@ -1,3 +1,4 @@
+/* Loss, its gradient and the counts of hits on the processor. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -257,7 +258,7 @@ static void backward_in_waves(const struct job *j)
         n = first == 0 ? 1 : first;
         n = n < j->lines - first ? n : j->lines - first;
         const struct wave w = {j, first};
-        dt_team(n, wave_task, &w);
+        dti_run_tasks(n, wave_task, &w);
     }
 }
 
@@ -266,7 +267,7 @@ static void backward(const struct job *j)
     if (j->type == DT_BF16 && j->a->port[DT_DX] == j->a->port[DT_S])
         backward_in_waves(j);
     else
-        dt_team(j->lines, backward_task, j);
+        dti_run_tasks(j->lines, backward_task, j);
 }
 
 static void add_up(dt_metrics *m, const struct verdict *v, const struct job *j)
@@ -315,7 +316,7 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
     dt_metrics *m = a->port[DT_METRICS];
     if (!a->accumulate)
         memset(m, 0, sizeof *m + (size_t)counted * sizeof(dt_class_count));
-    dt_team(j.lines, forward_task, &j);
+    dti_run_tasks(j.lines, forward_task, &j);
     add_up(m, a->port[DT_WORK], &j);
     return DT_OK;
 }

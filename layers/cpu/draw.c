@@ -1,3 +1,4 @@
+/* Dropout's random numbers, by instruction set. */
 #include "layers/cpu/draw.h"
 #include "engine/base/isa.h"
 

@@ -1,3 +1,4 @@
+/* Dropout on the processor. */
 #include "layers/dropout.h"
 
 #include <math.h>
@@ -82,9 +83,9 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
     };
     j.pieces = dt_ceil_div(j.elements, PIECE);
     if (c->form != DT_EVAL)
-        dt_team(a->n * j.pieces, task, &j);
+        dti_run_tasks(a->n * j.pieces, task, &j);
     else if (j.from != j.to)
-        dt_team(dt_ceil_div(a->n * j.elements, DT_GRAIN), copy_task, &j);
+        dti_run_tasks(dt_ceil_div(a->n * j.elements, DT_GRAIN), copy_task, &j);
     return DT_OK;
 }
 

@@ -1,3 +1,4 @@
+/* Embedding and positions on the processor. */
 #include "layers/embedding.h"
 
 #include <inttypes.h>
@@ -85,11 +86,11 @@ static dt_status embedding_run(const dt_call *c, void *state, const dt_args *a, 
     const dt_embedding *o = c->node->opts;
     const struct job j = {a, c->dtype, a->n * x.h * x.w, o->vocab, o->out};
     if (c->form == DT_BACKWARD) {
-        dt_team(dt_ceil_div(j.channels, TILE), gradient_task, &j);
+        dti_run_tasks(dt_ceil_div(j.channels, TILE), gradient_task, &j);
         return DT_OK;
     }
     DT_CHECK(check_tokens(&j, x.h * x.w, err));
-    dt_team(dt_ceil_div(j.rows, ROWS), embed_task, &j);
+    dti_run_tasks(dt_ceil_div(j.rows, ROWS), embed_task, &j);
     return DT_OK;
 }
 
@@ -138,9 +139,9 @@ static dt_status position_run(const dt_call *c, void *state, const dt_args *a, d
     const dt_shape x = dt_call_x(c);
     const struct job j = {a, c->dtype, a->n * x.h * x.w, x.h * x.w, x.c};
     if (c->form == DT_BACKWARD)
-        dt_team(j.vocab, position_gradient_task, &j);
+        dti_run_tasks(j.vocab, position_gradient_task, &j);
     else
-        dt_team(dt_ceil_div(j.rows, ROWS), position_task, &j);
+        dti_run_tasks(dt_ceil_div(j.rows, ROWS), position_task, &j);
     return DT_OK;
 }
 

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "layers/cpu/team.h"
+#include "layers/cpu/tasks.h"
 
 /* exp(x) for x up to 88: 0 below -87, where floats would lose their precision; NaN for NaN. The
  * polynomial is Cephes' of expf. */

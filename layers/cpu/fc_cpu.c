@@ -1,3 +1,4 @@
+/* The fully connected layer on the processor: the library's inner product. */
 #include "layers/fc.h"
 
 #include <string.h>
@@ -12,37 +13,25 @@ static dt_dnnl_problem problem(const dt_call *c)
 {
     const dt_fc *o = c->node->opts;
     const dt_shape x = dt_call_x(c);
-    return (dt_dnnl_problem){.fc = 1,
-        .bias = o->bias,
-        .bf16 = c->dtype == DT_BF16,
-        .groups = 1,
-        .c = dt_shape_sample(&x),
-        .h = 1,
-        .w = 1,
-        .out = o->out,
-        .p = 1,
-        .q = 1,
-        .kernel = 1,
-        .stride = 1,
-        .dilation = 1};
+    return dti_rows_problem(c, dt_shape_sample(&x), o->out, o->bias);
 }
 
 static dt_status facts(const dt_call *c, dt_facts *f, dt_err *err)
 {
     const dt_dnnl_problem p = problem(c);
-    return dt_weighted_facts(&p, c, f, err);
+    return dti_weighted_facts(&p, c, f, err);
 }
 
 static dt_status create(const dt_call *c, void **state, dt_err *err)
 {
     const dt_dnnl_problem p = problem(c);
-    return dt_weighted_create(&p, c, state, err);
+    return dti_weighted_create(&p, c, state, err);
 }
 
 static dt_status param_bytes(const dt_call *c, int i, size_t *bytes, dt_err *err)
 {
     const dt_dnnl_problem p = problem(c);
-    return dt_weighted_bytes(&p, c, i, bytes, err);
+    return dti_weighted_bytes(&p, c, i, bytes, err);
 }
 
 /* The image behind the vector: a flatten in between has no op and leaves the bytes as they were. */
@@ -85,12 +74,12 @@ typedef struct passage {
 static dt_status put_rows(const passage *w, int64_t at, int64_t n, float *piece, dt_err *err)
 {
     to_hwc(w->plain + at * w->p.c, piece, n, &w->x);
-    return dt_weighted_put_rows(&w->p, w->c, at, n, piece, w->lives, err);
+    return dti_weighted_put_rows(&w->p, w->c, at, n, piece, w->lives, err);
 }
 
 static dt_status get_rows(const passage *w, int64_t at, int64_t n, float *piece, dt_err *err)
 {
-    DT_CHECK(dt_weighted_get_rows(&w->p, w->c, at, n, w->lives, piece, err));
+    DT_CHECK(dti_weighted_get_rows(&w->p, w->c, at, n, w->lives, piece, err));
     to_chw(piece, w->to + at * w->p.c, n, &w->x);
     return DT_OK;
 }
@@ -98,12 +87,12 @@ static dt_status get_rows(const passage *w, int64_t at, int64_t n, float *piece,
 static dt_status put_all(const passage *w, float *hwc, dt_err *err)
 {
     to_hwc(w->plain, hwc, w->p.out, &w->x);
-    return dt_weighted_put(&w->p, w->c, 0, hwc, w->lives, err);
+    return dti_weighted_put(&w->p, w->c, 0, hwc, w->lives, err);
 }
 
 static dt_status get_all(const passage *w, float *hwc, dt_err *err)
 {
-    DT_CHECK(dt_weighted_get(&w->p, w->c, 0, w->lives, hwc, err));
+    DT_CHECK(dti_weighted_get(&w->p, w->c, 0, w->lives, hwc, err));
     to_chw(hwc, w->to, w->p.out, &w->x);
     return DT_OK;
 }
@@ -115,7 +104,7 @@ static dt_status pass(const passage *w, dt_err *err)
     enum { PIECE = 4 << 20 };
     const bool put = w->plain != NULL;
     const int64_t row = w->p.c * (int64_t)sizeof(float), all = w->p.out;
-    int64_t rows = dt_weighted_has_rows(&w->p, w->c)
+    int64_t rows = dti_weighted_has_rows(&w->p, w->c)
                        ? (PIECE / row / DT_WEIGHTED_ROWS + 1) * DT_WEIGHTED_ROWS
                        : all;
     rows = rows < all ? rows : all;
@@ -136,7 +125,7 @@ static dt_status param_put(const dt_call *c, int i, const float *plain, void *li
 {
     const passage w = {c, problem(c), image(c), plain, lives, NULL};
     if (i > 0 || w.x.h * w.x.w == 1)
-        return dt_weighted_put(&w.p, c, i, plain, lives, err);
+        return dti_weighted_put(&w.p, c, i, plain, lives, err);
     return pass(&w, err);
 }
 
@@ -146,15 +135,15 @@ static dt_status param_get(const dt_call *c, int i, const void *lives, float *pl
     memcpy(&from, &lives, sizeof from);
     const passage w = {c, problem(c), image(c), NULL, from, plain};
     if (i > 0 || w.x.h * w.x.w == 1)
-        return dt_weighted_get(&w.p, c, i, lives, plain, err);
+        return dti_weighted_get(&w.p, c, i, lives, plain, err);
     return pass(&w, err);
 }
 
 const dt_kernels dt_fc_cpu = {
     .facts = facts,
     .create = create,
-    .destroy = dt_weighted_destroy,
-    .run = dt_weighted_run,
+    .destroy = dti_weighted_destroy,
+    .run = dti_weighted_run,
     .param_bytes = param_bytes,
     .param_put = param_put,
     .param_get = param_get,

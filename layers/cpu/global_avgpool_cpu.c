@@ -1,3 +1,4 @@
+/* The mean of each channel on the processor. */
 #include <string.h>
 
 #include "layers/cpu/cpu.h"
@@ -74,9 +75,9 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
     const struct job j = {a, c->dtype, x.h * x.w, x.c, dt_ceil_div(x.c, TILE)};
     const bool back = c->form == DT_BACKWARD;
     if (c->dtype == DT_BF16)
-        dt_team(a->n * j.tiles, back ? backward_bf16 : forward_bf16, &j);
+        dti_run_tasks(a->n * j.tiles, back ? backward_bf16 : forward_bf16, &j);
     else
-        dt_team(a->n * j.tiles, back ? backward_f32 : forward_f32, &j);
+        dti_run_tasks(a->n * j.tiles, back ? backward_f32 : forward_f32, &j);
     return DT_OK;
 }
 

@@ -1,3 +1,4 @@
+/* Layer normalisation on the processor. */
 #include "layers/layernorm.h"
 
 #include <math.h>
@@ -215,11 +216,11 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
     (void)state, (void)err;
     const struct job j = job_of(c, a);
     if (c->form != DT_BACKWARD) {
-        dt_team(dt_ceil_div(j.rows, ROWS), forward_task, &j);
+        dti_run_tasks(dt_ceil_div(j.rows, ROWS), forward_task, &j);
         return DT_OK;
     }
-    dt_team(j.parts, backward_task, &j);
-    dt_team(dt_ceil_div(j.channels, CHANNELS), sums_task, &j);
+    dti_run_tasks(j.parts, backward_task, &j);
+    dti_run_tasks(dt_ceil_div(j.channels, CHANNELS), sums_task, &j);
     return DT_OK;
 }
 

@@ -72,19 +72,7 @@ static dt_status product_run(const dt_call *c, void *state, const dt_args *a, dt
 static dt_dnnl_problem problem(const dt_call *c)
 {
     const dt_linear *o = c->node->opts;
-    return (dt_dnnl_problem){.fc = 1,
-        .bias = o->bias,
-        .bf16 = c->dtype == DT_BF16,
-        .groups = 1,
-        .c = dt_call_x(c).c,
-        .h = 1,
-        .w = 1,
-        .out = o->out,
-        .p = 1,
-        .q = 1,
-        .kernel = 1,
-        .stride = 1,
-        .dilation = 1};
+    return dti_rows_problem(c, dt_call_x(c).c, o->out, o->bias);
 }
 
 static dt_call rows(const dt_call *c)
@@ -100,14 +88,14 @@ static dt_status library_facts(const dt_call *c, dt_facts *f, dt_err *err)
 {
     const dt_dnnl_problem p = problem(c);
     const dt_call r = rows(c);
-    return dt_weighted_facts(&p, &r, f, err);
+    return dti_weighted_facts(&p, &r, f, err);
 }
 
 static dt_status library_create(const dt_call *c, void **state, dt_err *err)
 {
     const dt_dnnl_problem p = problem(c);
     const dt_call r = rows(c);
-    return dt_weighted_create(&p, &r, state, err);
+    return dti_weighted_create(&p, &r, state, err);
 }
 
 static const dt_impl linear[] = {
@@ -115,8 +103,8 @@ static const dt_impl linear[] = {
     {.name = "oneDNN",
         .facts = library_facts,
         .create = library_create,
-        .destroy = dt_weighted_destroy,
-        .run = dt_weighted_run},
+        .destroy = dti_weighted_destroy,
+        .run = dti_weighted_run},
     {0},
 };
 DT_IMPLS(linear);
@@ -139,7 +127,7 @@ static dt_status param_bytes(const dt_call *c, int i, size_t *bytes, dt_err *err
     const dt_dnnl_problem p = problem(c);
     const dt_call r = rows(c);
     *bytes = plain_bytes(c, i);
-    return lives_plain(c) ? DT_OK : dt_weighted_bytes(&p, &r, i, bytes, err);
+    return lives_plain(c) ? DT_OK : dti_weighted_bytes(&p, &r, i, bytes, err);
 }
 
 /* From and to [out, in]. */
@@ -148,7 +136,7 @@ static dt_status put(const dt_call *c, int i, const float *plain, void *lives, d
     const dt_dnnl_problem p = problem(c);
     const dt_call r = rows(c);
     if (!lives_plain(c))
-        return dt_weighted_put(&p, &r, i, plain, lives, err);
+        return dti_weighted_put(&p, &r, i, plain, lives, err);
     memcpy(lives, plain, plain_bytes(c, i));
     return DT_OK;
 }
@@ -158,12 +146,12 @@ static dt_status get(const dt_call *c, int i, const void *lives, float *plain, d
     const dt_dnnl_problem p = problem(c);
     const dt_call r = rows(c);
     if (!lives_plain(c))
-        return dt_weighted_get(&p, &r, i, lives, plain, err);
+        return dti_weighted_get(&p, &r, i, lives, plain, err);
     memcpy(plain, lives, plain_bytes(c, i));
     return DT_OK;
 }
 
-static void turn(const float *from, float *to, int64_t n_rows, int64_t columns)
+static void transpose(const float *from, float *to, int64_t n_rows, int64_t columns)
 {
 #pragma omp parallel for
     for (int64_t c = 0; c < columns; c++)
@@ -190,7 +178,7 @@ static dt_status param_put(const dt_call *c, int i, const float *plain, void *li
     float *out_in = turned(c);
     if (out_in == NULL)
         return no_memory(c, err);
-    turn(plain, out_in, dt_call_x(c).c, o->out);
+    transpose(plain, out_in, dt_call_x(c).c, o->out);
     const dt_status st = put(c, i, out_in, lives, err);
     dt_free(out_in);
     return st;
@@ -206,7 +194,7 @@ static dt_status param_get(const dt_call *c, int i, const void *lives, float *pl
         return no_memory(c, err);
     const dt_status st = get(c, i, lives, out_in, err);
     if (st == DT_OK)
-        turn(out_in, plain, o->out, dt_call_x(c).c);
+        transpose(out_in, plain, o->out, dt_call_x(c).c);
     dt_free(out_in);
     return st;
 }

@@ -1,3 +1,4 @@
+/* Local response normalisation on the processor, without workspace. */
 #include "layers/lrn.h"
 
 #include "layers/cpu/cpu.h"
@@ -152,7 +153,7 @@ PIXELS(backward_bf16, true, DT_BF16)
 static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
 {
     (void)state, (void)err;
-    static dt_task *const tasks[2][DT_DTYPES] = {
+    static dti_task *const tasks[2][DT_DTYPES] = {
         {forward_f32, forward_bf16}, {backward_f32, backward_bf16}};
     const dt_lrn *o = c->node->opts;
     const dt_shape x = dt_call_x(c);
@@ -170,7 +171,7 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
         .x = a->port[DT_X],
         .dy = a->port[DT_DY],
         .to = a->port[back ? DT_DX : DT_Y]};
-    dt_team(dt_ceil_div(j.pixels, j.each), tasks[back][c->dtype], &j);
+    dti_run_tasks(dt_ceil_div(j.pixels, j.each), tasks[back][c->dtype], &j);
     return DT_OK;
 }
 

@@ -1,3 +1,4 @@
+/* Max pooling on the processor. */
 #include "layers/maxpool.h"
 
 #include "layers/cpu/cpu.h"
@@ -229,9 +230,9 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
     j.down = dt_ceil_div(j.x.h, j.side);
     j.across = dt_ceil_div(j.x.w, j.side);
     if (c->form == DT_BACKWARD)
-        dt_team(a->n * j.down * j.across * j.tiles, backward_task, &j);
+        dti_run_tasks(a->n * j.down * j.across * j.tiles, backward_task, &j);
     else
-        dt_team(a->n * dt_ceil_div(y.h, j.rows), forward_task, &j);
+        dti_run_tasks(a->n * dt_ceil_div(y.h, j.rows), forward_task, &j);
     return DT_OK;
 }
 

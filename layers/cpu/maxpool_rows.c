@@ -1,3 +1,4 @@
+/* Max pooling's rows, by instruction set. */
 #include "layers/cpu/maxpool_rows.h"
 
 #include <math.h>

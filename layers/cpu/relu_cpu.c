@@ -1,44 +1,12 @@
-#include <string.h>
-
+/* ReLU on the processor. */
 #include "layers/cpu/cpu.h"
-#include "layers/value.h"
-
-/* NaN goes through, as in PyTorch: a NaN output is not <= 0 and hands its gradient on. */
+#include "layers/cpu/mask.h"
 
 DT_INLINE void relu(const void *x, void *y, int64_t n, dt_dtype t)
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
         dt_store(y, i, t, dt_rectify(dt_load(x, i, t)));
-}
-
-/* dx[i] = on ? dy[i] : 0, as bits. */
-DT_INLINE void pass_on(const void *dy, void *dx, int64_t i, bool on, dt_dtype t)
-{
-    if (t == DT_BF16) {
-        const dt_bf16 given = ((const dt_bf16 *)dy)[i];
-        ((dt_bf16 *)dx)[i] = on ? given : 0;
-    } else {
-        const float given = ((const float *)dy)[i];
-        ((float *)dx)[i] = on ? given : 0.0f;
-    }
-}
-
-DT_INLINE void relu_gradient(const void *y, const void *dy, void *dx, int64_t n, dt_dtype t)
-{
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++)
-        pass_on(dy, dx, i, !(dt_load(y, i, t) <= 0.0f), t);
-}
-
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "element 0 is the lowest byte of a word");
-
-/* Eight bytes, each 0 or 1, to the bits of one byte: the product shifts byte k to bit 56 + k. */
-DT_INLINE uint8_t pack(const uint8_t *on)
-{
-    uint64_t word;
-    memcpy(&word, on, sizeof word);
-    return (uint8_t)(word * 0x0102040810204080u >> 56);
 }
 
 /* Bit e % 8 of byte e / 8 says whether element e hands its gradient on. */
@@ -52,28 +20,14 @@ DT_INLINE void relu_mask(const void *y, uint8_t *mask, int64_t n, dt_dtype t)
         for (int k = 0; k < BLOCK; k++)
             on[k] = dt_load(y, i + k, t) <= 0.0f ? 0 : 1;
         for (int k = 0; k < BLOCK; k += 8)
-            mask[(i + k) / 8] = pack(on + k);
+            mask[(i + k) / 8] = dti_mask_pack(on + k);
     }
     for (; i < n; i += 8) {
         memset(on, 0, 8);
         for (int64_t k = i; k < n && k < i + 8; k++)
             on[k - i] = dt_load(y, k, t) <= 0.0f ? 0 : 1;
-        mask[i / 8] = pack(on);
+        mask[i / 8] = dti_mask_pack(on);
     }
-}
-
-DT_INLINE void relu_mask_gradient(
-    const uint8_t *mask, const void *dy, void *dx, int64_t n, dt_dtype t)
-{
-    int64_t i = 0;
-    for (; i + 8 <= n; i += 8) {
-        const uint32_t bits = mask[i / 8];
-#pragma omp simd
-        for (uint32_t k = 0; k < 8; k++)
-            pass_on(dy, dx, i + k, (bits & 1u << k) != 0, t);
-    }
-    for (; i < n; i++)
-        pass_on(dy, dx, i, ((unsigned)mask[i / 8] & 1u << (i % 8)) != 0, t);
 }
 
 #define FOR_TYPE(name, t)                                                                          \
@@ -87,9 +41,9 @@ DT_INLINE void relu_mask_gradient(
         const void *y, const uint8_t *mask, const void *dy, void *dx, int64_t n)                   \
     {                                                                                              \
         if (mask != NULL)                                                                          \
-            relu_mask_gradient(mask, dy, dx, n, t);                                                \
+            dti_gradient_of_mask(mask, dy, dx, n, t);                                              \
         else                                                                                       \
-            relu_gradient(y, dy, dx, n, t);                                                        \
+            dti_gradient_of_y(y, dy, dx, n, t);                                                    \
     }
 
 FOR_TYPE(f32, DT_F32)
@@ -102,13 +56,6 @@ struct job {
     int64_t elements, pieces;
 };
 
-/* Where the mask of a task begins; NULL when there is none. */
-static uint8_t *mask_of(const struct job *j, int64_t sample, int64_t begin)
-{
-    uint8_t *mask = j->a->port[DT_S];
-    return mask == NULL ? NULL : mask + sample * ((j->elements + 7) / 8) + begin / 8;
-}
-
 static void forward_task(const void *job, int64_t i)
 {
     const struct job *j = job;
@@ -116,7 +63,8 @@ static void forward_task(const void *job, int64_t i)
     const dt_span s = dt_span_of(j->elements, DT_GRAIN, i % j->pieces);
     const int64_t at = sample * j->elements + s.begin;
     (j->t == DT_BF16 ? forward_bf16 : forward_f32)(dt_from(j->a->port[DT_X], at, j->t),
-        dt_to(j->a->port[DT_Y], at, j->t), mask_of(j, sample, s.begin), s.end - s.begin);
+        dt_to(j->a->port[DT_Y], at, j->t), dti_mask_of(j->a, j->elements, sample, s.begin),
+        s.end - s.begin);
 }
 
 static void backward_task(const void *job, int64_t i)
@@ -125,7 +73,7 @@ static void backward_task(const void *job, int64_t i)
     const int64_t sample = i / j->pieces;
     const dt_span s = dt_span_of(j->elements, DT_GRAIN, i % j->pieces);
     const int64_t at = sample * j->elements + s.begin;
-    const uint8_t *mask = mask_of(j, sample, s.begin);
+    const uint8_t *mask = dti_mask_of(j->a, j->elements, sample, s.begin);
     const void *y = mask == NULL ? dt_from(j->a->port[DT_Y], at, j->t) : NULL;
     (j->t == DT_BF16 ? gradient_bf16 : gradient_f32)(y, mask, dt_from(j->a->port[DT_DY], at, j->t),
         dt_to(j->a->port[DT_DX], at, j->t), s.end - s.begin);
@@ -137,7 +85,7 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
     const dt_shape x = dt_call_x(c);
     struct job j = {.a = a, .t = c->dtype, .elements = dt_shape_sample(&x)};
     j.pieces = dt_ceil_div(j.elements, DT_GRAIN);
-    dt_team(a->n * j.pieces, c->form == DT_BACKWARD ? backward_task : forward_task, &j);
+    dti_run_tasks(a->n * j.pieces, c->form == DT_BACKWARD ? backward_task : forward_task, &j);
     return DT_OK;
 }
 

@@ -1,8 +1,9 @@
+/* The shortcut on the processor. */
 #include <string.h>
 
 #include "layers/cpu/cpu.h"
 #include "layers/shortcut.h"
-#include "layers/cpu/team.h"
+#include "layers/cpu/tasks.h"
 
 /* Tasks are rows of pixels, counted through all samples: of y forward, of dx backward. */
 struct job {
@@ -62,7 +63,7 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
         .from = a->port[back ? DT_DY : DT_X],
         .to = a->port[back ? DT_DX : DT_Y]};
     j.front = (j.y.c - j.x.c) / 2;
-    dt_team(a->n * (back ? j.x.h : j.y.h), back ? backward_row : forward_row, &j);
+    dti_run_tasks(a->n * (back ? j.x.h : j.y.h), back ? backward_row : forward_row, &j);
     return DT_OK;
 }
 

@@ -1,9 +1,10 @@
+/* Stochastic gradient descent and the commit on the processor. */
 #include "layers/update.h"
 
 #include <string.h>
 
 #include "layers/cpu/cpu.h"
-#include "layers/cpu/team.h"
+#include "layers/cpu/tasks.h"
 
 /* The ops of update: sgd and commit. */
 
@@ -69,7 +70,7 @@ static dt_status sgd_run(const dt_call *c, void *state, const dt_args *a, dt_err
     (void)state, (void)err;
     const dt_hyper *h = &a->hyper;
     const struct job j = {a, c->count, h->lr, h->momentum, dt_gradient_of(h, c->vector)};
-    dt_team(dt_ceil_div(j.count, DT_GRAIN), sgd_task, &j);
+    dti_run_tasks(dt_ceil_div(j.count, DT_GRAIN), sgd_task, &j);
     return DT_OK;
 }
 

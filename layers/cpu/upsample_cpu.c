@@ -1,3 +1,4 @@
+/* Upsampling on the processor. */
 #include "layers/upsample.h"
 
 #include <string.h>
@@ -86,7 +87,7 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
         .t = c->dtype,
         .from = a->port[back ? DT_DY : DT_X],
         .to = a->port[back ? DT_DX : DT_Y]};
-    dt_team(a->n * j.x.h, back ? backward_row : forward_row, &j);
+    dti_run_tasks(a->n * j.x.h, back ? backward_row : forward_row, &j);
     return DT_OK;
 }
 

@@ -3,7 +3,7 @@
 #define DT_LAYERS_CPU_VALUES_H
 
 #include "engine/dtype.h"
-#include "layers/cpu/team.h"
+#include "layers/cpu/tasks.h"
 
 /* n values from element @at on; converted into @room (n floats) unless they are fp32 as they lie.
  */

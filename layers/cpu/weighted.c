@@ -7,6 +7,23 @@
 
 #include "engine/base/alloc.h"
 
+dt_dnnl_problem dti_rows_problem(const dt_call *c, int64_t in, int64_t out, bool bias)
+{
+    return (dt_dnnl_problem){.fc = 1,
+        .bias = bias,
+        .bf16 = c->dtype == DT_BF16,
+        .groups = 1,
+        .c = in,
+        .h = 1,
+        .w = 1,
+        .out = out,
+        .p = 1,
+        .q = 1,
+        .kernel = 1,
+        .stride = 1,
+        .dilation = 1};
+}
+
 /* One op: a primitive of one direction, or a reorder between two layouts. */
 typedef struct job {
     bool reorder;
@@ -58,18 +75,18 @@ static bool find_job(const dt_dnnl_problem *p, const dt_call *c, job *j)
     return false;
 }
 
-dt_status dt_weighted_no_form(const dt_call *c, dt_err *err)
+dt_status dti_weighted_no_form(const dt_call *c, dt_err *err)
 {
     return DT_FAIL(err, DT_E_INTERNAL, "layer '%s' has no form %d", c->node->name, (int)c->form);
 }
 
-dt_status dt_weighted_facts(const dt_dnnl_problem *p, const dt_call *c, dt_facts *f, dt_err *err)
+dt_status dti_weighted_facts(const dt_dnnl_problem *p, const dt_call *c, dt_facts *f, dt_err *err)
 {
     job j;
     dt_dnnl_facts own, move;
     *f = (dt_facts){0};
     if (!find_job(p, c, &j))
-        return dt_weighted_no_form(c, err);
+        return dti_weighted_no_form(c, err);
     dt_status st = j.reorder ? dt_dnnl_ask_reorder(p, j.from, j.to, &own, err)
                              : dt_dnnl_ask(p, j.to, &own, err);
     if (st == DT_OK && !j.reorder)
@@ -88,13 +105,13 @@ dt_status dt_weighted_facts(const dt_dnnl_problem *p, const dt_call *c, dt_facts
 }
 _Static_assert(sizeof((dt_facts){0}.impl) == sizeof((dt_dnnl_facts){0}.impl), "copied whole");
 
-dt_status dt_weighted_create(const dt_dnnl_problem *p, const dt_call *c, void **state, dt_err *err)
+dt_status dti_weighted_create(const dt_dnnl_problem *p, const dt_call *c, void **state, dt_err *err)
 {
     job j;
     dt_dnnl_op *op;
     *state = NULL;
     if (!find_job(p, c, &j))
-        return dt_weighted_no_form(c, err);
+        return dti_weighted_no_form(c, err);
     DT_TRY(err,
         j.reorder ? dt_dnnl_create_reorder(&op, p, j.from, j.to, err)
                   : dt_dnnl_create(&op, p, j.to, err),
@@ -103,7 +120,7 @@ dt_status dt_weighted_create(const dt_dnnl_problem *p, const dt_call *c, void **
     return DT_OK;
 }
 
-void dt_weighted_destroy(void *state)
+void dti_weighted_destroy(void *state)
 {
     dt_dnnl_destroy(state);
 }
@@ -121,7 +138,7 @@ static const uint8_t ports[DT_FORMS][4] = {
     [DT_RESTORE] = {DT_S, DT_DP, DT_DP, DT_P + 1},
 };
 
-dt_status dt_weighted_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
+dt_status dti_weighted_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
 {
     const uint8_t *at = ports[c->form];
     DT_ASSERT(a->n == c->n);
@@ -136,7 +153,7 @@ static size_t plain_bytes(const dt_call *c, int i)
     return (size_t)dt_param_count(&c->node->info.param[i]) * sizeof(float);
 }
 
-dt_status dt_weighted_bytes(
+dt_status dti_weighted_bytes(
     const dt_dnnl_problem *p, const dt_call *c, int i, size_t *bytes, dt_err *err)
 {
     dt_dnnl_facts f;
@@ -173,7 +190,7 @@ static void *unconst(const void *p)
     return q;
 }
 
-dt_status dt_weighted_put(
+dt_status dti_weighted_put(
     const dt_dnnl_problem *p, const dt_call *c, int i, const float *plain, void *lives, dt_err *err)
 {
     if (i > 0) {
@@ -186,7 +203,7 @@ dt_status dt_weighted_put(
     return DT_OK;
 }
 
-dt_status dt_weighted_get(
+dt_status dti_weighted_get(
     const dt_dnnl_problem *p, const dt_call *c, int i, const void *lives, float *plain, dt_err *err)
 {
     if (i > 0) {
@@ -202,7 +219,7 @@ dt_status dt_weighted_get(
 static const dt_dnnl_layout out_in = {.way = DT_DNNL_PLAIN};
 
 /* A padded layout is written whole, so that the padding is. */
-bool dt_weighted_has_rows(const dt_dnnl_problem *p, const dt_call *c)
+bool dti_weighted_has_rows(const dt_dnnl_problem *p, const dt_call *c)
 {
     dt_dnnl_facts f;
     dt_dnnl_op *op = NULL;
@@ -228,15 +245,15 @@ static dt_status convert_rows(const dt_dnnl_problem *p, const dt_call *c, dt_dnn
     return DT_OK;
 }
 
-dt_status dt_weighted_put_rows(const dt_dnnl_problem *p, const dt_call *c, int64_t first, int64_t n,
-    const float *plain, void *lives, dt_err *err)
+dt_status dti_weighted_put_rows(const dt_dnnl_problem *p, const dt_call *c, int64_t first,
+    int64_t n, const float *plain, void *lives, dt_err *err)
 {
     const dt_dnnl_bytes bytes = {.x = unconst(plain), .y = lives};
     return convert_rows(p, c, out_in, home(p, c), (int64_t[2]){first, n}, &bytes, err);
 }
 
-dt_status dt_weighted_get_rows(const dt_dnnl_problem *p, const dt_call *c, int64_t first, int64_t n,
-    const void *lives, float *plain, dt_err *err)
+dt_status dti_weighted_get_rows(const dt_dnnl_problem *p, const dt_call *c, int64_t first,
+    int64_t n, const void *lives, float *plain, dt_err *err)
 {
     const dt_dnnl_bytes bytes = {.x = unconst(lives), .y = plain};
     return convert_rows(p, c, home(p, c), out_in, (int64_t[2]){first, n}, &bytes, err);

@@ -8,34 +8,37 @@
 #include "engine/kernels.h"
 #include "layers/onednn/onednn.h"
 
-dt_status dt_weighted_facts(
+/* An inner product of vectors of @in values, a sample each. */
+dt_dnnl_problem dti_rows_problem(const dt_call *c, int64_t in, int64_t out, bool bias);
+
+dt_status dti_weighted_facts(
     const dt_dnnl_problem *p, const dt_call *c, dt_facts *f, dt_err *err) DT_NODISCARD;
-dt_status dt_weighted_create(
+dt_status dti_weighted_create(
     const dt_dnnl_problem *p, const dt_call *c, void **state, dt_err *err) DT_NODISCARD;
-void dt_weighted_destroy(void *state);
-dt_status dt_weighted_run(
+void dti_weighted_destroy(void *state);
+dt_status dti_weighted_run(
     const dt_call *c, void *state, const dt_args *a, dt_err *err) DT_NODISCARD;
 
 /* What an op says that the layer does not have: DT_E_INTERNAL. */
-dt_status dt_weighted_no_form(const dt_call *c, dt_err *err) DT_NODISCARD;
+dt_status dti_weighted_no_form(const dt_call *c, dt_err *err) DT_NODISCARD;
 
 /* Parameter i as it lives: its bytes, and its conversion from and to OIHW or [out, in]. Padding in
  * the library's layout becomes zero, and stays so under any elementwise optimizer. */
-dt_status dt_weighted_bytes(
+dt_status dti_weighted_bytes(
     const dt_dnnl_problem *p, const dt_call *c, int i, size_t *bytes, dt_err *err) DT_NODISCARD;
-dt_status dt_weighted_put(const dt_dnnl_problem *p, const dt_call *c, int i, const float *plain,
+dt_status dti_weighted_put(const dt_dnnl_problem *p, const dt_call *c, int i, const float *plain,
     void *lives, dt_err *err) DT_NODISCARD;
-dt_status dt_weighted_get(const dt_dnnl_problem *p, const dt_call *c, int i, const void *lives,
+dt_status dti_weighted_get(const dt_dnnl_problem *p, const dt_call *c, int i, const void *lives,
     float *plain, dt_err *err) DT_NODISCARD;
 
 /* Of an fc's weight, some rows of [out, in] at a time, so that no second weight is needed on the
  * way: rows [first, first + n), both multiples of DT_WEIGHTED_ROWS but at the end. Whether its
- * layout lets that be says dt_weighted_has_rows. */
+ * layout lets that be says dti_weighted_has_rows. */
 enum { DT_WEIGHTED_ROWS = 64 };
-bool dt_weighted_has_rows(const dt_dnnl_problem *p, const dt_call *c);
-dt_status dt_weighted_put_rows(const dt_dnnl_problem *p, const dt_call *c, int64_t first, int64_t n,
-    const float *plain, void *lives, dt_err *err) DT_NODISCARD;
-dt_status dt_weighted_get_rows(const dt_dnnl_problem *p, const dt_call *c, int64_t first, int64_t n,
-    const void *lives, float *plain, dt_err *err) DT_NODISCARD;
+bool dti_weighted_has_rows(const dt_dnnl_problem *p, const dt_call *c);
+dt_status dti_weighted_put_rows(const dt_dnnl_problem *p, const dt_call *c, int64_t first,
+    int64_t n, const float *plain, void *lives, dt_err *err) DT_NODISCARD;
+dt_status dti_weighted_get_rows(const dt_dnnl_problem *p, const dt_call *c, int64_t first,
+    int64_t n, const void *lives, float *plain, dt_err *err) DT_NODISCARD;
 
 #endif

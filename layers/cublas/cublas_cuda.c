@@ -1,3 +1,4 @@
+/* Inner products by cuBLASLt: answers that are kept, ops, and running them. */
 #include "layers/cublas/cublas_cuda.h"
 
 #include <inttypes.h>
@@ -232,7 +233,7 @@ static dt_status bind_bias(dt_cublas_op *op, void *queue, const dt_cublas_bytes 
     void *bias = bytes->bias;
     if (narrows(&op->p, op->fused)) {
         bias = dt_cuda_scratch(bytes->work) + bias_at(op->scratch);
-        DT_CHECK(dt_cuda_narrow(queue, bias, bytes->bias, op->p.out, err));
+        DT_CHECK(dti_cuda_to_bf16(queue, bias, bytes->bias, op->p.out, err));
     }
     dti_product_set(&op->m, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
     return op->m.status == CUBLAS_STATUS_SUCCESS ? DT_OK : failed(op->m.status, op->m.call, err);

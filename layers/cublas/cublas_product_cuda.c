@@ -1,3 +1,4 @@
+/* A product in cuBLASLt's descriptors, and the choice of its algorithm. */
 #include "layers/cublas/cublas_product_cuda.h"
 
 static bool passed(dti_product *m, cublasStatus_t s, const char *call)

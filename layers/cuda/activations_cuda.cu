@@ -1,3 +1,4 @@
+/* Activations by a curve on the card. */
 #include "layers/cuda/cuda_kernel.cuh"
 
 DT_C_HEADERS

@@ -1,3 +1,4 @@
+/* Sums of values on the card, with the ReLU behind them or without. */
 #include "layers/cuda/relu_sign.cuh"
 
 /* The add layer, the same with a ReLU behind it, and the sum op: y = x0 + x1 + ..., from left to

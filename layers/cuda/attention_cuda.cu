@@ -1,3 +1,4 @@
+/* Attention on the card: its forward kernels, facts and launches. */
 #include "layers/cuda/attention_backward_cuda.cuh"
 
 DT_C_HEADERS

@@ -1,3 +1,4 @@
+/* Average pooling on the card, of windows and to a given size. */
 #include "layers/cuda/cuda_kernel.cuh"
 
 DT_C_HEADERS

@@ -1,3 +1,4 @@
+/* Batch normalisation on the card, with the ReLU behind it or without. */
 #include "layers/cuda/columns.cuh"
 
 DT_C_HEADERS
@@ -241,7 +242,7 @@ static bn_job bn_job_of(const dt_call *c, const dt_args *a, bool relu)
 static dt_status bn_run(const dt_call *c, const dt_args *a, bool relu, dt_err *err)
 {
     const bn_job j = bn_job_of(c, a, relu);
-    const dt_grid parts = dt_columns_grid(&j.s), all = dt_rows_grid(&j.s);
+    const dt_grid parts = dt_columns_grid(&j.s), all = dti_rows_grid(&j.s);
     if (c->form == DT_BACKWARD) {
         DT_LAUNCH_OF(bn_sums, c->dtype, parts, a->queue, j);
         DT_LAUNCH(bn_gradients, dt_total_grid(&j.s), DT_THREADS, a->queue, j);

@@ -56,7 +56,7 @@ static inline dt_grid dt_columns_grid(const dt_columns *s)
 
 /* Of elementwise work on rows, each thread on one group of channels; dt_columns_rows tells which
  * rows a block has. */
-static inline dt_grid dt_rows_grid(const dt_columns *s)
+static inline dt_grid dti_rows_grid(const dt_columns *s)
 {
     const int64_t high = DT_THREADS / s->across;
     const dt_grid g = {(unsigned)dt_ceil_div(dt_ceil_div(s->channels, DT_FEW), s->across),

@@ -1,3 +1,4 @@
+/* Concatenation on the card. */
 #include "layers/cuda/cuda_kernel.cuh"
 
 /* One input a launch: its channels of each pixel, between it and the wide side (y or dy), where

@@ -176,7 +176,7 @@ static dt_status conv_run_form(
 {
     DT_ASSERT(a->n == c->n);
     if (dt_cuda_derives(c))
-        return dt_cuda_narrow(a->queue, a->port[c->form == DT_DERIVE_F ? DT_D : DT_D + 1],
+        return dti_cuda_to_bf16(a->queue, a->port[c->form == DT_DERIVE_F ? DT_D : DT_D + 1],
             a->port[DT_P], conv_weights(c), err);
     if (c->form == DT_BACKWARD)
         return conv_backward_weights(c, op, a, err);
@@ -211,7 +211,7 @@ static dt_status conv_param_put(
     const dt_param_info *p = &c->node->info.param[i];
     (void)err;
     if (i == 0)
-        dt_cuda_turn(plain, lives, p->d[0], p->d[1], p->d[2] * p->d[3]);
+        dti_cuda_transpose(plain, lives, p->d[0], p->d[1], p->d[2] * p->d[3]);
     else
         memcpy(lives, plain, (size_t)dt_param_count(p) * sizeof *plain);
     return DT_OK;
@@ -223,7 +223,7 @@ static dt_status conv_param_get(
     const dt_param_info *p = &c->node->info.param[i];
     (void)err;
     if (i == 0)
-        dt_cuda_turn(lives, plain, p->d[0], p->d[2] * p->d[3], p->d[1]);
+        dti_cuda_transpose(lives, plain, p->d[0], p->d[2] * p->d[3], p->d[1]);
     else
         memcpy(plain, lives, (size_t)dt_param_count(p) * sizeof *plain);
     return DT_OK;

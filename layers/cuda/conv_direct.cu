@@ -1,3 +1,4 @@
+/* Convolutions from their definition on the card. */
 #include "layers/cuda/cuda_kernel.cuh"
 
 DT_C_HEADERS

@@ -1,3 +1,4 @@
+/* Loss, its gradient and the counts of hits on the card. */
 #include "layers/cuda/cuda_kernel.cuh"
 
 /* A block works on one row of scores: those of a label. What forward finds out about a row is kept

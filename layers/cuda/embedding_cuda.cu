@@ -1,3 +1,4 @@
+/* Embedding and positions on the card; gradients of a row are added in the order of tokens. */
 #include "layers/cuda/cuda_kernel.cuh"
 
 DT_C_HEADERS

@@ -1,3 +1,4 @@
+/* The fully connected layer on the card: products of rows, of samples as they lie. */
 #include "layers/fc.h"
 
 #include <string.h>
@@ -7,23 +8,23 @@
 #include "layers/cuda/weighted_cuda.h"
 
 /* x as one row per sample, in the order it is stored (h, w, c). */
-static dt_rows fc_rows(const dt_call *c)
+static dti_rows fc_rows(const dt_call *c)
 {
     const dt_fc *o = c->node->opts;
     const dt_shape x = dt_call_x(c);
-    return (dt_rows){1, dt_shape_sample(&x), o->out, o->bias};
+    return (dti_rows){1, dt_shape_sample(&x), o->out, o->bias};
 }
 
 static dt_status fc_facts(const dt_call *c, dt_facts *f, dt_err *err)
 {
-    const dt_rows r = fc_rows(c);
-    return dt_rows_facts(&r, c, f, err);
+    const dti_rows r = fc_rows(c);
+    return dti_rows_facts(&r, c, f, err);
 }
 
 static dt_status fc_create(const dt_call *c, void **state, dt_err *err)
 {
-    const dt_rows r = fc_rows(c);
-    return dt_rows_create(&r, c, state, err);
+    const dti_rows r = fc_rows(c);
+    return dti_rows_create(&r, c, state, err);
 }
 
 /* The image behind the vector: a flatten in between has no op and leaves the bytes as they were. */
@@ -41,7 +42,7 @@ static dt_status fc_param_put(const dt_call *c, int i, const float *plain, void 
     const dt_shape x = fc_image(c);
     (void)err;
     if (i == 0)
-        dt_cuda_turn(plain, lives, p->d[0], x.c, x.h * x.w);
+        dti_cuda_transpose(plain, lives, p->d[0], x.c, x.h * x.w);
     else
         memcpy(lives, plain, (size_t)dt_param_count(p) * sizeof *plain);
     return DT_OK;
@@ -53,7 +54,7 @@ static dt_status fc_param_get(const dt_call *c, int i, const void *lives, float 
     const dt_shape x = fc_image(c);
     (void)err;
     if (i == 0)
-        dt_cuda_turn(lives, plain, p->d[0], x.h * x.w, x.c);
+        dti_cuda_transpose(lives, plain, p->d[0], x.h * x.w, x.c);
     else
         memcpy(plain, lives, (size_t)dt_param_count(p) * sizeof *plain);
     return DT_OK;
@@ -62,8 +63,8 @@ static dt_status fc_param_get(const dt_call *c, int i, const void *lives, float 
 const dt_kernels dt_fc_cuda = {
     .facts = fc_facts,
     .create = fc_create,
-    .destroy = dt_rows_destroy,
-    .run = dt_rows_run,
+    .destroy = dti_rows_destroy,
+    .run = dti_rows_run,
     .param_put = fc_param_put,
     .param_get = fc_param_get,
 };

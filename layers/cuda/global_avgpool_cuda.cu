@@ -1,3 +1,4 @@
+/* The mean of each channel on the card. */
 #include "layers/cuda/cuda_kernel.cuh"
 
 /* A thread works on up to eight channels of a sample: forward on all of its pixels, backward on

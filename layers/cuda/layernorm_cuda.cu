@@ -1,3 +1,4 @@
+/* Layer normalisation on the card: a warp a row. */
 #include "layers/cuda/columns.cuh"
 
 DT_C_HEADERS

@@ -1,3 +1,4 @@
+/* The linear layer on the card, and the products of rows that fc is as well. */
 #include "layers/cuda/linear_cuda.h"
 
 #include <string.h>
@@ -8,7 +9,7 @@
 #include "layers/linear.h"
 #include "layers/cuda/weighted_cuda.h"
 
-static dt_cublas_problem rows_problem(const dt_rows *r, const dt_call *c)
+static dt_cublas_problem rows_problem(const dti_rows *r, const dt_call *c)
 {
     return (dt_cublas_problem){.way = c->form == DT_BACKWARD    ? DT_CUBLAS_WEIGHTS
                                       : c->form == DT_BACKWARD2 ? DT_CUBLAS_DATA
@@ -21,7 +22,7 @@ static dt_cublas_problem rows_problem(const dt_rows *r, const dt_call *c)
         .tf32 = c->dtype != DT_BF16 && dt_cuda_tf32()};
 }
 
-dt_status dt_rows_facts(const dt_rows *r, const dt_call *c, dt_facts *f, dt_err *err)
+dt_status dti_rows_facts(const dti_rows *r, const dt_call *c, dt_facts *f, dt_err *err)
 {
     *f = (dt_facts){.impl = "narrow"};
     if (dt_cuda_derives(c))
@@ -43,11 +44,11 @@ _Static_assert(sizeof((dt_facts){0}.impl) == sizeof((dt_cublas_facts){0}.impl), 
 
 /* @op: NULL for forms that derive */
 typedef struct rows_state {
-    dt_rows r;
+    dti_rows r;
     dt_cublas_op *op;
 } rows_state;
 
-dt_status dt_rows_create(const dt_rows *r, const dt_call *c, void **state, dt_err *err)
+dt_status dti_rows_create(const dti_rows *r, const dt_call *c, void **state, dt_err *err)
 {
     const dt_cublas_problem p = rows_problem(r, c);
     *state = NULL;
@@ -64,7 +65,7 @@ dt_status dt_rows_create(const dt_rows *r, const dt_call *c, void **state, dt_er
     return DT_OK;
 }
 
-void dt_rows_destroy(void *state)
+void dti_rows_destroy(void *state)
 {
     rows_state *s = state;
     if (s == NULL)
@@ -91,7 +92,7 @@ static dt_status rows_run_form(const dt_call *c, const rows_state *s, const dt_a
 {
     DT_ASSERT(a->n == c->n);
     if (dt_cuda_derives(c))
-        return dt_cuda_narrow(a->queue, a->port[c->form == DT_DERIVE_F ? DT_D : DT_D + 1],
+        return dti_cuda_to_bf16(a->queue, a->port[c->form == DT_DERIVE_F ? DT_D : DT_D + 1],
             a->port[DT_P], s->r.in * s->r.out, err);
     if (c->form == DT_BACKWARD)
         return rows_backward_weights(c, s, a, err);
@@ -104,30 +105,30 @@ static dt_status rows_run_form(const dt_call *c, const rows_state *s, const dt_a
     return dt_cublas_run(s->op, a->queue, &b, err);
 }
 
-dt_status dt_rows_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
+dt_status dti_rows_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
 {
     DT_TRY(err, rows_run_form(c, state, a, err), "layer '%s'", c->node->name);
     return DT_OK;
 }
 
 /* Every position of a sequence is a row. */
-static dt_rows linear_rows(const dt_call *c)
+static dti_rows linear_rows(const dt_call *c)
 {
     const dt_linear *o = c->node->opts;
     const dt_shape x = dt_call_x(c);
-    return (dt_rows){x.h * x.w, x.c, o->out, o->bias};
+    return (dti_rows){x.h * x.w, x.c, o->out, o->bias};
 }
 
 static dt_status linear_facts(const dt_call *c, dt_facts *f, dt_err *err)
 {
-    const dt_rows r = linear_rows(c);
-    return dt_rows_facts(&r, c, f, err);
+    const dti_rows r = linear_rows(c);
+    return dti_rows_facts(&r, c, f, err);
 }
 
 static dt_status linear_create(const dt_call *c, void **state, dt_err *err)
 {
-    const dt_rows r = linear_rows(c);
-    return dt_rows_create(&r, c, state, err);
+    const dti_rows r = linear_rows(c);
+    return dti_rows_create(&r, c, state, err);
 }
 
 /* Files may have the weight as [in, out]. */
@@ -143,7 +144,7 @@ static dt_status linear_param_put(
     const dt_param_info *p = &c->node->info.param[i];
     (void)err;
     if (linear_is_turned(c, i))
-        dt_cuda_turn(plain, lives, 1, p->d[0], p->d[1]);
+        dti_cuda_transpose(plain, lives, 1, p->d[0], p->d[1]);
     else
         memcpy(lives, plain, (size_t)dt_param_count(p) * sizeof *plain);
     return DT_OK;
@@ -155,7 +156,7 @@ static dt_status linear_param_get(
     const dt_param_info *p = &c->node->info.param[i];
     (void)err;
     if (linear_is_turned(c, i))
-        dt_cuda_turn(lives, plain, 1, p->d[1], p->d[0]);
+        dti_cuda_transpose(lives, plain, 1, p->d[1], p->d[0]);
     else
         memcpy(plain, lives, (size_t)dt_param_count(p) * sizeof *plain);
     return DT_OK;
@@ -164,8 +165,8 @@ static dt_status linear_param_get(
 const dt_kernels dt_linear_cuda = {
     .facts = linear_facts,
     .create = linear_create,
-    .destroy = dt_rows_destroy,
-    .run = dt_rows_run,
+    .destroy = dti_rows_destroy,
+    .run = dti_rows_run,
     .param_put = linear_param_put,
     .param_get = linear_param_get,
 };

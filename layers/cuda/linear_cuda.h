@@ -7,15 +7,16 @@
 #include "engine/kernels.h"
 
 /* The same for all samples; @rows: of one. */
-typedef struct dt_rows {
+typedef struct dti_rows {
     int64_t rows, in, out;
     bool bias;
-} dt_rows;
+} dti_rows;
 
-dt_status dt_rows_facts(const dt_rows *r, const dt_call *c, dt_facts *f, dt_err *err) DT_NODISCARD;
-dt_status dt_rows_create(
-    const dt_rows *r, const dt_call *c, void **state, dt_err *err) DT_NODISCARD;
-void dt_rows_destroy(void *state);
-dt_status dt_rows_run(const dt_call *c, void *state, const dt_args *a, dt_err *err) DT_NODISCARD;
+dt_status dti_rows_facts(
+    const dti_rows *r, const dt_call *c, dt_facts *f, dt_err *err) DT_NODISCARD;
+dt_status dti_rows_create(
+    const dti_rows *r, const dt_call *c, void **state, dt_err *err) DT_NODISCARD;
+void dti_rows_destroy(void *state);
+dt_status dti_rows_run(const dt_call *c, void *state, const dt_args *a, dt_err *err) DT_NODISCARD;
 
 #endif

@@ -1,3 +1,4 @@
+/* Local response normalisation on the card. */
 #include "layers/cuda/cuda_kernel.cuh"
 
 DT_C_HEADERS

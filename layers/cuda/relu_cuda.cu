@@ -1,3 +1,4 @@
+/* ReLU on the card. */
 #include "layers/cuda/relu_sign.cuh"
 
 typedef struct relu_job {

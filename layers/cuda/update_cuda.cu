@@ -1,3 +1,4 @@
+/* Optimizers and the commit on the card, one tensor or many at a time. */
 #include "layers/cuda/cuda_kernel.cuh"
 
 DT_C_HEADERS

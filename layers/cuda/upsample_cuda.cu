@@ -1,3 +1,4 @@
+/* Upsampling on the card. */
 #include "layers/cuda/cuda_kernel.cuh"
 
 DT_C_HEADERS

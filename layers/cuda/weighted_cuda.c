@@ -1,7 +1,9 @@
+/* What plans for the card are made for, and weights turned on the host. */
 #include "layers/cuda/weighted_cuda.h"
 
-static const dt_card *card;
-static bool tf32;
+/* Read by threads that plan while another may set them. */
+static _Atomic(const dt_card *) card;
+static _Atomic bool tf32;
 
 void dt_cuda_plan_for(const dt_card *c)
 {
@@ -23,7 +25,7 @@ bool dt_cuda_tf32(void)
     return tf32;
 }
 
-void dt_cuda_turn(const float *from, float *to, int64_t n, int64_t a, int64_t b)
+void dti_cuda_transpose(const float *from, float *to, int64_t n, int64_t a, int64_t b)
 {
 #pragma omp parallel for collapse(2)
     for (int64_t k = 0; k < n; k++)

@@ -1,3 +1,4 @@
+/* Small kernels over rows by columns that layers with a weight need on the card. */
 #include "layers/cuda/cuda_kernel.cuh"
 
 DT_C_HEADERS
@@ -36,14 +37,14 @@ DT_KERNEL(widen, convert_job)
     convert(&given, DT_F32, DT_BF16);
 }
 
-dt_status dt_cuda_narrow(void *queue, dt_bf16 *to, const float *from, int64_t count, dt_err *err)
+dt_status dti_cuda_to_bf16(void *queue, dt_bf16 *to, const float *from, int64_t count, dt_err *err)
 {
     const convert_job j = {to, from, count, dt_wide(to) && dt_wide(from)};
     DT_LAUNCH(narrow, dt_grid_of(dt_ceil_div(count, DT_FEW)), DT_THREADS, queue, j);
     return dt_cuda_launched("conversion to bf16", err);
 }
 
-dt_status dt_cuda_widen(void *queue, float *to, const dt_bf16 *from, int64_t count, dt_err *err)
+dt_status dti_cuda_to_fp32(void *queue, float *to, const dt_bf16 *from, int64_t count, dt_err *err)
 {
     const convert_job j = {to, from, count, dt_wide(to) && dt_wide(from)};
     DT_LAUNCH(widen, dt_grid_of(dt_ceil_div(count, DT_FEW)), DT_THREADS, queue, j);

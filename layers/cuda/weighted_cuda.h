@@ -36,11 +36,11 @@ static inline bool dt_cuda_derives(const dt_call *c)
 }
 
 /* On the host: from [n][a][b] to [n][b][a]. */
-void dt_cuda_turn(const float *from, float *to, int64_t n, int64_t a, int64_t b);
+void dti_cuda_transpose(const float *from, float *to, int64_t n, int64_t a, int64_t b);
 
-dt_status dt_cuda_narrow(
+dt_status dti_cuda_to_bf16(
     void *queue, dt_bf16 *to, const float *from, int64_t count, dt_err *err) DT_NODISCARD;
-dt_status dt_cuda_widen(
+dt_status dti_cuda_to_fp32(
     void *queue, float *to, const dt_bf16 *from, int64_t count, dt_err *err) DT_NODISCARD;
 
 /* y[row][column] += bias[column], rounded once more in bf16. */

@@ -1,3 +1,4 @@
+/* The rules by which an engine is allowed. */
 #include "layers/cudnn/cudnn_choose.h"
 
 const char *dt_cudnn_refusal(const dt_cudnn_candidate *c, const dt_cudnn_rules *r)

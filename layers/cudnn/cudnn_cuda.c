@@ -1,3 +1,4 @@
+/* Convolutions by cuDNN: answers that are kept, ops, and running them. */
 #include "layers/cudnn/cudnn_cuda.h"
 
 #include <inttypes.h>
@@ -278,5 +279,5 @@ dt_status dt_cudnn_run(const dt_cudnn_op *op, void *queue, const dt_cudnn_bytes 
     if (!narrow(&op->p))
         return DT_OK;
     const int64_t count = (int64_t)(narrow_bytes(&op->p) / sizeof(dt_bf16));
-    return dt_cuda_widen(queue, bytes->weight, weight_of(op, bytes), count, err);
+    return dti_cuda_to_fp32(queue, bytes->weight, weight_of(op, bytes), count, err);
 }

@@ -1,3 +1,4 @@
+/* A convolution in cuDNN's descriptors, and what is done with descriptors. */
 #include "layers/cudnn/cudnn_plan_cuda.h"
 
 dt_status dti_cudnn_failed(cudnnStatus_t s, const char *call, dt_err *err)

@@ -1,3 +1,4 @@
+/* Finding the engines of a convolution: what the library offers, tried in its order. */
 #include "layers/cudnn/cudnn_plan_cuda.h"
 
 #include "engine/base/alloc.h"

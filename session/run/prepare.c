@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
-#include "engine/base/cpu.h"
+#include "engine/base/clock.h"
 #include "engine/checkpoint/weights.h"
 #include "layers/onednn/onednn.h"
 #include "memory/plan_text/plan_text.h"
@@ -77,7 +77,7 @@ static dt_status check_one(
 /* Run each plan once in the patterned arena. */
 static dt_status check_plans(dt_run *r, dt_err *err)
 {
-    const double began = dt_cpu_seconds();
+    const double began = dt_seconds();
     const dt_session *s = r->s;
     r->rig.ready = dt_alloc(s->n_planned, sizeof *r->rig.ready);
     const size_t sample = (size_t)dt_shape_sample(&s->graph->input);
@@ -99,7 +99,7 @@ static dt_status check_plans(dt_run *r, dt_err *err)
     DT_CHECK(st);
     dti_run_tell(r, "checked",
         "%zu plans, each run once: no byte outside its tensors changed (%.1f s)", s->n_planned,
-        dt_cpu_seconds() - began);
+        dt_seconds() - began);
     return DT_OK;
 }
 

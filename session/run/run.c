@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
-#include "engine/base/cpu.h"
+#include "engine/base/clock.h"
 #include "engine/checkpoint/weights.h"
 #include "session/budget.h"
 #include "session/run/run_internal.h"
@@ -237,12 +237,12 @@ dt_status dt_run_train(dt_run *r, int64_t until, dt_err *err)
         .point = &r->point,
         .goes_on = r->goes_straight,
         .observer = &o};
-    const double began = dt_cpu_seconds();
+    const double began = dt_seconds();
     r->began_seconds = began - r->course.seconds;
     const dt_status st = dt_train(&j, err);
     dti_run_trace_flush(r);
     r->goes_straight = st == DT_OK;
-    r->course.seconds = dt_cpu_seconds() - r->began_seconds;
+    r->course.seconds = dt_seconds() - r->began_seconds;
     tell_skips(r);
     if (st == DT_E_DATA && r->s->opts.data.on_error == DT_ON_ERROR_FAIL)
         (void)DT_FAIL(

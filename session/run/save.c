@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/base/cpu.h"
+#include "engine/base/clock.h"
 #include "engine/checkpoint/weights.h"
 #include "session/human.h"
 #include "session/run/run_internal.h"
@@ -38,7 +38,7 @@ static dt_course course_now(dt_run *r)
     c.epoch = r->point.step / r->feeds.steps_per_epoch;
     c.at = r->point.at;
     c.evaluated = r->point.evaluated;
-    c.seconds = dt_cpu_seconds() - r->began_seconds;
+    c.seconds = dt_seconds() - r->began_seconds;
     c.skipped = r->began_skipped + dt_loader_feed(r->feeds.train_loader)->skipped;
     return c;
 }

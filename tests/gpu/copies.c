@@ -2,7 +2,7 @@
  * a line of JSON. Built with the tests, run by tests/gpu/bench. */
 #include <stdio.h>
 
-#include "engine/base/cpu.h"
+#include "engine/base/clock.h"
 #include "engine/device.h"
 
 enum { TIMES = 20 };
@@ -29,12 +29,12 @@ static dt_status time_copies(const copies *c, bool out, bool in, double *rate, d
     for (int turn = 0; turn < 3; turn++) {
         DT_CHECK(put(c, out, in, err));
         DT_CHECK(c->d->finish(c->self, err));
-        const double from = dt_cpu_seconds();
+        const double from = dt_seconds();
         for (int i = 0; i < TIMES; i++)
             DT_CHECK(put(c, out, in, err));
         DT_CHECK(c->d->finish(c->self, err));
         const double bytes = (double)block * TIMES * ((out ? 1 : 0) + (in ? 1 : 0));
-        const double now = bytes / (dt_cpu_seconds() - from);
+        const double now = bytes / (dt_seconds() - from);
         *rate = now > *rate ? now : *rate;
     }
     return DT_OK;

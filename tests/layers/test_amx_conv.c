@@ -49,7 +49,7 @@ static data open_data(const dt_amx_conv *s, bool turned)
     d.y = room(d.ny * sizeof *d.y);
     d.weight = room(dt_amx_conv_weight_bytes(s));
     d.work = room(dt_amx_conv_work(s));
-    dt_cpu_narrow(d.x, x, (int64_t)d.nx);
+    dt_cpu_to_bf16(d.x, x, (int64_t)d.nx);
     dt_amx_conv_weight(s, turned, d.w, d.weight);
     free(x);
     return d;

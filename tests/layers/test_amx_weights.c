@@ -35,7 +35,7 @@ static dt_bf16 *values(size_t n, uint32_t key)
     float *f = dt_random_values(n, key);
     dt_bf16 *v = malloc(n * sizeof *v);
     assert_non_null(v);
-    dt_cpu_narrow(v, f, (int64_t)n);
+    dt_cpu_to_bf16(v, f, (int64_t)n);
     free(f);
     return v;
 }

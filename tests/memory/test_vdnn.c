@@ -3,9 +3,9 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/clock.h"
 #include "layers/conv.h"
 #include "layers/fc.h"
 #include "layers/maxpool.h"
@@ -435,23 +435,16 @@ static void memory_that_runs_out_is_said(void **state)
     assert_true(k > 3);
 }
 
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static void planning_the_largest_network_is_fast(void **state)
 {
     (void)state;
     for (size_t k = 0; k < DT_COUNT(policies); k++) {
         dt_planned m = dt_program_of(dt_standard("resnet152"), DT_PROGRAM_FIRST, 32);
-        const double start = seconds();
+        const double start = dt_seconds();
         dt_rewrite(m.program, policies[k]);
-        const double passed = seconds();
+        const double passed = dt_seconds();
         m.plan = dt_planned_by(m.program, policies[k], "greedy");
-        const double done = seconds();
+        const double done = dt_seconds();
         print_message("resnet152, %s: pass %.1f ms, lowering and proof %.1f ms\n", policies[k],
             1e3 * (passed - start), 1e3 * (done - passed));
         assert_true(done - start < 5);

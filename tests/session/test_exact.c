@@ -13,6 +13,7 @@
 #include "tests/fixture/check.h"
 #include "tests/fixture/exactness.h"
 #include "tests/fixture/random_graph.h"
+#include "engine/base/clock.h"
 
 enum { LEVELS = 32, CANDIDATES = 64 };
 
@@ -139,13 +140,6 @@ static void every_exact_policy_is_among_the_levels(void **state)
     }
 }
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static double minutes;
 
 static void random_ways_train_the_same_bits(void **state)
@@ -153,7 +147,7 @@ static void random_ways_train_the_same_bits(void **state)
     (void)state;
     dt_dice d = {(uint64_t)time(NULL), 0};
     print_message("seed %" PRIu64 "\n", d.seed);
-    for (const double end = now() + 60 * minutes; now() < end;) {
+    for (const double end = dt_seconds() + 60 * minutes; dt_seconds() < end;) {
         const dt_way w = random_way(&d);
         const dt_exactness x = dt_assert_exact(&w);
         report(&w, &x);

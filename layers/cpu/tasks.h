@@ -1,8 +1,8 @@
 /* How CPU kernels share out work. It is cut into tasks by size alone, never by the number of
  * threads, and tasks write apart from each other, so results are the same bits on any number of
  * threads. Reductions keep one partial result a task and add them up in the order of tasks. */
-#ifndef DT_LAYERS_CPU_TEAM_H
-#define DT_LAYERS_CPU_TEAM_H
+#ifndef DT_LAYERS_CPU_TASKS_H
+#define DT_LAYERS_CPU_TASKS_H
 
 #include "engine/base/compiler.h"
 
@@ -43,9 +43,9 @@ DT_BOTH static inline dt_span dt_span_of(int64_t count, int64_t each, int64_t i)
 
 #ifndef __CUDACC__
 /* Run task(job, i) for every i in [0, n). Tasks of one thread are neighbours. */
-typedef void dt_task(const void *job, int64_t i);
+typedef void dti_task(const void *job, int64_t i);
 
-static inline void dt_team(int64_t n, dt_task *task, const void *job)
+static inline void dti_run_tasks(int64_t n, dti_task *task, const void *job)
 {
 #pragma omp parallel for schedule(static) if (n > 1)
     for (int64_t i = 0; i < n; i++)

@@ -1,6 +1,6 @@
 /* Turning blocks of a matrix of floats. */
-#ifndef DT_LAYERS_BLOCKED_TURN_H
-#define DT_LAYERS_BLOCKED_TURN_H
+#ifndef DT_LAYERS_BLOCKED_TRANSPOSE_H
+#define DT_LAYERS_BLOCKED_TRANSPOSE_H
 
 #include <string.h>
 
@@ -10,7 +10,7 @@ typedef float dt_four __attribute__((vector_size(16)));
 
 /* Four rows of four floats, from element @i on, times @scale, become four rows at @to, @row
  * apart. */
-static inline void dt_turn_four(
+static inline void dti_transpose_four(
     const float *const x[4], int64_t i, float scale, float *to, int64_t row)
 {
     dt_four v[4], t[4];

@@ -1,0 +1,42 @@
+/* What layers with a weight share: the convolution, fc and linear. */
+#ifndef DT_LAYERS_WEIGHTED_H
+#define DT_LAYERS_WEIGHTED_H
+
+#include "engine/layer.h"
+
+/* Their ops. The weight is read as DT_D forward and as DT_D + 1 in backward-data, in the layouts
+ * that the device wants there; its gradient may come in one of its own. @divisible: whether y and
+ * dx may be computed a few samples at a time. */
+#define DTI_WEIGHTED_FORMS(divisible)                                                              \
+    {                                                                                              \
+        [DT_FORWARD] = {.suffix = "f",                                                             \
+            .reads = DT_BIT(DT_X) | DT_BIT(DT_D) | DT_BIT(DT_P + 1),                               \
+            .writes = DT_BIT(DT_Y),                                                                \
+            .split = (divisible)},                                                                 \
+        [DT_BACKWARD] = {.suffix = "bw",                                                           \
+            .reads = DT_BIT(DT_DY),                                                                \
+            .writes = DT_BIT(DT_DP) | DT_BIT(DT_DP + 1),                                           \
+            .saved = true},                                                                        \
+        [DT_BACKWARD2] = {.suffix = "bd",                                                          \
+            .reads = DT_BIT(DT_DY) | DT_BIT(DT_D + 1),                                             \
+            .writes = DT_BIT(DT_DX),                                                               \
+            .split = (divisible)},                                                                 \
+        [DT_DERIVE_F] = {.suffix = "wF", .reads = DT_BIT(DT_P), .writes = DT_BIT(DT_D)},           \
+        [DT_DERIVE_B] = {.suffix = "wB", .reads = DT_BIT(DT_P), .writes = DT_BIT(DT_D + 1)},       \
+        [DT_RESTORE] = {.suffix = "gR", .reads = DT_BIT(DT_S), .writes = DT_BIT(DT_DP)},           \
+    }
+
+enum { DTI_MOST_OUT = 1 << 20 };
+
+/**
+ * dti_rows_infer() - parameters and work of a product of rows by a weight [out, in].
+ * @layer: its name, for errors
+ * @rows:  of one sample
+ *
+ * Both parameters begin uniform, as those of PyTorch's Linear. DT_E_CONFIG when out is not 1 to
+ * DTI_MOST_OUT.
+ */
+dt_status dti_rows_infer(const char *layer, int64_t rows, int64_t in, int64_t out, bool bias,
+    dt_layer_info *info, dt_err *err) DT_NODISCARD;
+
+#endif

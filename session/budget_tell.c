@@ -8,7 +8,7 @@
 
 #include "session/human.h"
 
-static void vadd(char *to, size_t bytes, const char *fmt, va_list args)
+static void DT_PRINTF(3, 0) vadd(char *to, size_t bytes, const char *fmt, va_list args)
 {
     const size_t n = strlen(to);
     vsnprintf(to + n, bytes - n, fmt, args);

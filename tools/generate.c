@@ -42,9 +42,9 @@ static void look(void *self, const dt_plan_tensor *t, const void *bytes)
         return;
     w->seen = true;
     for (size_t i = 0; i < (size_t)w->classes; i++)
-        w->score[i] = t->bytes == values * sizeof(dt_bf16)
-                          ? dt_bf16_to_float(((const dt_bf16 *)bytes)[first + i])
-                          : ((const float *)bytes)[first + i];
+        w->score[i] = (double)(t->bytes == values * sizeof(dt_bf16)
+                                   ? dt_bf16_to_float(((const dt_bf16 *)bytes)[first + i])
+                                   : ((const float *)bytes)[first + i]);
 }
 
 /* The characters that the training text has; they are the tokens. */

@@ -109,8 +109,7 @@ dt_status dti_run_prepare(dt_run *r, dt_err *err)
     DT_CHECK(check_plans(r, err));
     for (int tier = DT_TIER_HOST; tier < DT_TIERS; tier++)
         if (dt_runner_note(r->rig.runner, (dt_tier)tier) != NULL)
-            dti_run_tell(
-                r, dt_tier_name((dt_tier)tier), "%s", dt_runner_note(r->rig.runner, (dt_tier)tier));
+            dti_run_tell(r, dt_tier_name(tier), "%s", dt_runner_note(r->rig.runner, (dt_tier)tier));
     DT_CHECK(dti_run_trace_begin(r, err));
     dt_runner_reset_stats(r->rig.runner);
     DT_CHECK(dt_runner_init(r->rig.runner, err));

@@ -619,6 +619,8 @@ static void every_optimizer_is_exact_under_other_policies(void **state)
     char words[512];
     put_text("lenet.ini", LENET);
     for (size_t i = 0; i < DT_COUNT(how); i++) {
+        if (!dt_sampled(i, DT_COUNT(how)))
+            continue;
         for (int k = 0; k < 2; k++) {
             snprintf(words, sizeof words,
                 "lenet.ini --set run.dir=o%zu%d --set memory.policy=%s --set train.clip=0.5 "
@@ -632,7 +634,7 @@ static void every_optimizer_is_exact_under_other_policies(void **state)
         snprintf(b, sizeof b, "o%zu1", i);
         assert_true(same_weights(a, b));
     }
-    assert_false(same_weights("o00", "o10"));
+    assert_true(dt_small_scale() || !same_weights("o00", "o10"));
 }
 
 static void milestones_lower_the_learning_rate(void **state)
@@ -654,6 +656,8 @@ static void milestones_lower_the_learning_rate(void **state)
 static void training_learns(void **state)
 {
     NEED_BINARY();
+    if (dt_small_scale()) /* sanitizers see in fewer steps what there is to see */
+        skip();
     double loss[128], top1[16];
     put_text("lenet.ini", LENET);
     run_quietly("lenet.ini --set run.dir=learnt --set data.samples=512 --set train.steps=96");

@@ -325,8 +325,8 @@ static void the_notes_say_so(void **state)
         "1. A11, A12; Binarize of ReLU→MaxPool 2×2/2 and 3×3/2 = 16×; stride-1 pools give 6.4×.",
         "2. Gradients with Binarize and SSDC bit-identical to FP32 run",
         "4. Forward activations identical with DPR on/off (delayed), gradients differ.",
-        "7. Pair selection on a branchy graph: ReLU feeding both Pool and Conv must not be "
-        "binarized.",
+        ("7. Pair selection on a branchy graph: ReLU feeding both Pool and Conv must not be "
+         "binarized."),
     };
     const char *path = dt_shared("systems/a.md");
     if (path == NULL)

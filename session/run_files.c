@@ -208,7 +208,10 @@ static void add_course(object *j, const dt_run_summary *s)
 
 static void add_memory(object *j, const dt_run_summary *s)
 {
-    add_bytes(j, "device_budget", s->device_budget);
+    if (s->device_budget > 0)
+        add_bytes(j, "device_budget", s->device_budget);
+    else
+        add_raw(j, "device_budget", "null");
     add_bytes(j, "device_peak_planned", s->device_peak_planned);
     if (s->device_peak_measured > 0)
         add_bytes(j, "device_peak_measured", s->device_peak_measured);

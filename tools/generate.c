@@ -178,6 +178,7 @@ static dt_status write_text(writer *w, const dt_generate_opts *o, dt_err *err)
         fflush(stdout); /* to be read while it is written */
     }
     putchar('\n');
+    fflush(stdout); /* before what is said on stderr, where both are one file */
     return DT_OK;
 }
 

@@ -68,6 +68,8 @@ static dt_status write_plan(const dt_plan *p, const char *path,
     char *text = NULL;
     size_t bytes = 0;
     dt_file_writer *w = NULL;
+    if (strcmp(path, "-") == 0)
+        return print(p, stdout, err);
     FILE *f = open_memstream(&text, &bytes);
     if (f == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to print the plan");
@@ -111,6 +113,21 @@ static dt_status find_program(
         near != NULL ? "'? It has" : "it has", have);
 }
 
+static dt_status check_names(const plan_flags *f, dt_err *err)
+{
+    const char *dot = f->map != NULL ? strrchr(f->map, '.') : NULL;
+    if (f->map != NULL && strcmp(f->map, "-") != 0 && (dot == NULL || strcmp(dot, ".svg") != 0))
+        return DT_FAIL(err, DT_E_CONFIG,
+            "--map %s: what is written is SVG; name it FILE.svg, or - for stdout", f->map);
+    return DT_OK;
+}
+
+/* A picture or a text that goes to stdout is all that goes there. */
+static bool to_stdout(const char *path)
+{
+    return path != NULL && strcmp(path, "-") == 0;
+}
+
 static dt_status show(
     const dt_session *s, const plan_flags *f, double cold, double warm, dt_err *err)
 {
@@ -121,6 +138,8 @@ static dt_status show(
         DT_CHECK(write_plan(chosen->plan, f->text, print_text, err));
     if (f->map != NULL)
         DT_CHECK(write_plan(chosen->plan, f->map, dt_plan_map, err));
+    if (to_stdout(f->text) || to_stdout(f->map))
+        return DT_OK;
     if (f->rows) {
         dt_plan_print_short(chosen->plan, stdout);
         return DT_OK;
@@ -166,6 +185,7 @@ static dt_status plan_config(const dt_cli *cli, const plan_flags *f, dt_err *err
 
 static dt_status check(const dt_cli *a, const plan_flags *f, dt_err *err)
 {
+    DT_CHECK(check_names(f, err));
     if (f->json + f->rows + f->kernels > 1)
         return DT_FAIL(
             err, DT_E_CONFIG, "--json, --rows and --kernels exclude each other; give one of them");

@@ -98,6 +98,16 @@ static void marks(const dt_report *r, int columns)
     print_marks(line, columns);
 }
 
+static int persistent_eighths(const dt_report *r)
+{
+    return eighths((double)r->top->plan->persistent, (double)r->need.device);
+}
+
+bool dt_report_curve_shows_base(const dt_report *r)
+{
+    return persistent_eighths(r) >= 8;
+}
+
 void dt_report_curve(const dt_report *r, int columns)
 {
     const size_t n = r->usage.n_instant;
@@ -108,7 +118,7 @@ void dt_report_curve(const dt_report *r, int columns)
     if (n < (size_t)columns) /* few ops: all equally wide */
         columns = columns / (int)n * (int)n;
     heights(r, columns, height);
-    const int base = eighths((double)r->top->plan->persistent, (double)r->need.device);
+    const int base = persistent_eighths(r);
     for (int row = ROWS - 1; row >= 0; row--) {
         if (row == ROWS - 1 || row == 0)
             printf("%9.1f %s ", row == 0 ? 0.0 : (double)r->need.device / mib,

@@ -48,5 +48,7 @@ dt_status dt_report_json(const dt_report *r, dt_err *err) DT_NODISCARD;
 dt_status dt_plan_kernels(const dt_program *p, dt_err *err) DT_NODISCARD;
 /* Live bytes over the ops of the plan with the highest peak. */
 void dt_report_curve(const dt_report *r, int columns);
+/* Whether a row of it is of persistent bytes alone. */
+bool dt_report_curve_shows_base(const dt_report *r);
 
 #endif

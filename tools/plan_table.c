@@ -190,8 +190,11 @@ void dt_report_table(const dt_report *r)
     header(r);
     totals(r);
     breakdown(r);
-    printf("\nlive MiB over the %zu ops and copies of '%s'; %s persistent\n\n", r->usage.n_instant,
-        r->top->plan->program, dt_term_cell(8, true));
+    printf("\nlive MiB over the %zu ops and copies of '%s'", r->usage.n_instant,
+        r->top->plan->program);
+    if (dt_report_curve_shows_base(r))
+        printf("; %s persistent", dt_term_cell(8, true));
+    printf("\n\n");
     dt_report_curve(r, dt_term_width() - 14);
     largest(r);
     programs(r);

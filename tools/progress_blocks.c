@@ -110,7 +110,7 @@ static void roles_list(dti_show *s, const dt_progress_facts *f, const int *role,
         const bool last = i == n || (i + 1 == n && f->arena_other == 0);
         char name[DT_HUMAN_BYTES];
         const int len = snprintf(item, sizeof item, "%s %s%s",
-            i < n ? dt_human_role(name, (dt_role)role[i]) : "gaps",
+            i < n ? dt_human_role(name, (dt_role)role[i]) : "unused",
             dt_human_bytes(bytes, i < n ? f->role_bytes[role[i]] : f->arena_other),
             last ? "" : ",");
         if (column > LABEL && column + 1 + len >= width) {

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "engine/base/alloc.h"
 #include "engine/base/json.h"
@@ -367,9 +368,31 @@ static void bench_feeds_words_that_the_network_has(void **state)
     cli_done(&r);
 }
 
+/* A file called "-", or a picture with another format's name, is what nobody means. */
+static void names_of_output_mean_what_they_say(void **state)
+{
+    NEED_BINARY();
+    ran r = cli_run("plan FILE --map picture.png", lenet());
+    assert_code(&r, DT_E_CONFIG);
+    assert_has(r.err, "--map picture.png: what is written is SVG; name it FILE.svg");
+    cli_done(&r);
+    r = cli_run("plan FILE --map -", lenet());
+    assert_code(&r, 0);
+    assert_int_equal(strncmp(r.out, "<svg", 4), 0);
+    assert_has_not(r.out, "device peak");
+    cli_done(&r);
+    r = cli_run("plan FILE --text -", lenet());
+    assert_code(&r, 0);
+    assert_int_equal(strncmp(r.out, "dt-plan ", 8), 0);
+    assert_has_not(r.out, "device peak");
+    cli_done(&r);
+    assert_int_not_equal(access("-", F_OK), 0);
+}
+
 DT_TEST_GROUP(mistakes)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_of_output_mean_what_they_say),
         cmocka_unit_test(a_missing_folder_of_the_disk_tier_is_no_lack_of_memory),
         cmocka_unit_test(a_plan_tells_what_this_machine_lacks),
         cmocka_unit_test(words_of_others_are_translated),

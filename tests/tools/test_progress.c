@@ -169,7 +169,7 @@ static void the_facts_of_a_large_run(void **state)
         "device    cpu, 1 thread, avx2, fp32\n"
         "memory    1.15 GiB planned, budget 2.00 GiB, on the host 774.71 MiB; at the peak:\n"
         "          activations 786.39 MiB, activation gradients 196.00 MiB,\n"
-        "          weights 97.49 MiB, gradients 97.49 MiB, gaps 738 B\n"
+        "          weights 97.49 MiB, gradients 97.49 MiB, unused 738 B\n"
         "data      idx, 60000 images\n"
         "eval      idx, 10000 images, after every epoch\n"
         "run       runs/lenet5-keep_all-1\n"

@@ -1,3 +1,5 @@
+#define _GNU_SOURCE /* dladdr */
+
 #include "engine/device.h"
 
 #include <dlfcn.h>
@@ -6,6 +8,11 @@
 #include <unistd.h>
 
 #define MODULE "libdnntrain_cuda.so"
+#ifndef DT_LIBDIR
+#define DT_LIBDIR "lib"
+#endif
+
+enum { SELF_BYTES = 4096 };
 
 static _Atomic(const dt_device_module *) loaded; /* never unloaded */
 
@@ -23,14 +30,26 @@ bool dt_device_built(dt_device_kind k)
 #endif
 }
 
-/* Beside the program, or one folder up, where programs of tests find it. */
+/* The file this code is in: the program, or a shared library of it. */
+static void find_self(char to[SELF_BYTES])
+{
+    Dl_info at;
+    if (dladdr(&loaded, &at) != 0 && strstr(at.dli_fname, "libdnntrain.so") != NULL) {
+        snprintf(to, SELF_BYTES, "%s", at.dli_fname);
+        return;
+    }
+    const ssize_t n = readlink("/proc/self/exe", to, SELF_BYTES - 1);
+    to[n > 0 ? n : 0] = '\0';
+}
+
+/* Beside the program or the library, one folder up, where programs of tests find it, or where it is
+ * installed. */
 static void *open_module(dt_err *err)
 {
-    static const char *const folders[] = {"", "../"};
-    char self[4096], path[4096 + 64];
+    static const char *const folders[] = {"", "../", "../" DT_LIBDIR "/"};
+    char self[SELF_BYTES], path[SELF_BYTES + 64];
     dt_err why = {0};
-    const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    self[n > 0 ? n : 0] = '\0';
+    find_self(self);
     char *name = strrchr(self, '/');
     if (name != NULL)
         name[1] = '\0';

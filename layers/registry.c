@@ -1,5 +1,7 @@
-/* All layers and ops by name. */
+/* Layers by name: ours, then those from outside. */
 #include "layers/registry.h"
+
+#include <dnntrain/layer.h>
 
 #include <string.h>
 
@@ -8,19 +10,33 @@
 #include "layers/ops.def"
 #undef DT_LAYER
 
+#define DT_LAYER(name) +1
+enum {
+    OURS = 0
+#include "layers/layers.def"
+};
+#undef DT_LAYER
+
 #define DT_LAYER(name) &dt_layer_##name,
-static const dt_layer_desc *const layers[] = {
+static const dt_layer_desc *layers[OURS + DT_OUTSIDE_LAYERS] = {
 #include "layers/layers.def"
 };
 static const dt_layer_desc *const ops[] = {
 #include "layers/ops.def"
 };
 #undef DT_LAYER
+static size_t n_layers = OURS;
 
 const dt_layer_desc *const *dt_layer_all(size_t *n)
 {
-    *n = DT_COUNT(layers);
+    *n = n_layers;
     return layers;
+}
+
+void dti_layer_add(const dt_layer_desc *d)
+{
+    DT_ASSERT(n_layers < DT_COUNT(layers));
+    layers[n_layers++] = d;
 }
 
 static const dt_layer_desc *find(const dt_layer_desc *const *all, size_t n, const char *name)
@@ -33,6 +49,6 @@ static const dt_layer_desc *find(const dt_layer_desc *const *all, size_t n, cons
 
 const dt_layer_desc *dt_layer_find(const char *name)
 {
-    const dt_layer_desc *found = find(layers, DT_COUNT(layers), name);
+    const dt_layer_desc *found = find(layers, n_layers, name);
     return found != NULL ? found : find(ops, DT_COUNT(ops), name);
 }

@@ -1,5 +1,7 @@
 #include "memory/policy.h"
 
+#include <dnntrain/policy.h>
+
 #include <stdio.h>
 #include <string.h>
 
@@ -9,21 +11,36 @@
 #include "memory/policies/policies.def"
 #undef DT_POLICY
 
-static const dt_policy *const policies[] = {
+#define DT_POLICY(name) +1
+enum {
+    OURS = 0
+#include "memory/policies/policies.def"
+};
+#undef DT_POLICY
+
+/* Ours, then those from outside. */
+static const dt_policy *policies[OURS + DT_OUTSIDE_POLICIES] = {
 #define DT_POLICY(name) &dt_policy_##name,
 #include "memory/policies/policies.def"
 #undef DT_POLICY
 };
+static size_t n_policies = OURS;
 
 const dt_policy *const *dt_policy_all(size_t *n)
 {
-    *n = DT_COUNT(policies);
+    *n = n_policies;
     return policies;
+}
+
+void dti_policy_add(const dt_policy *p)
+{
+    DT_ASSERT(n_policies < DT_COUNT(policies));
+    policies[n_policies++] = p;
 }
 
 const dt_policy *dt_policy_find(const char *name)
 {
-    for (size_t i = 0; i < DT_COUNT(policies); i++)
+    for (size_t i = 0; i < n_policies; i++)
         if (strcmp(policies[i]->name, name) == 0)
             return policies[i];
     return NULL;
@@ -33,7 +50,7 @@ const dt_policy *dt_policies_ladder(const char *list)
 {
     for (const char *at = list; *at != '\0';) {
         const size_t len = strcspn(at, ",");
-        for (size_t i = 0; i < DT_COUNT(policies); i++)
+        for (size_t i = 0; i < n_policies; i++)
             if (policies[i]->rung != NULL && strlen(policies[i]->name) == len &&
                 strncmp(at, policies[i]->name, len) == 0)
                 return policies[i];
@@ -46,7 +63,7 @@ static dt_status unknown(const char *name, dt_err *err)
 {
     const char *names[DT_COUNT(policies) + 1] = {NULL};
     char what[128];
-    for (size_t i = 0; i < DT_COUNT(policies); i++)
+    for (size_t i = 0; i < n_policies; i++)
         names[i] = policies[i]->name;
     snprintf(what, sizeof what, "unknown policy '%s'", name);
     if (strpbrk(name, " +") != NULL)

@@ -49,8 +49,12 @@ static void say_something(dti_search *x)
     const double every = 5, now = dt_seconds();
     if (now - x->said < every)
         return;
-    fprintf(stderr, "dnntrain: it does not fit; looking for what would: %zu plans so far\n",
-        x->n_tried);
+    if (x->s->notice != NULL) {
+        char line[96];
+        snprintf(line, sizeof line, "it does not fit; looking for what would: %zu plans so far",
+            x->n_tried);
+        x->s->notice(line);
+    }
     x->said = now;
 }
 

@@ -189,11 +189,9 @@ static dt_status first_of(dt_status a, dt_status b)
     return a != DT_OK ? a : b;
 }
 
-/* Everything that can be said without shapes, in one pass. */
-static dt_status read_config(
-    dt_session *s, const char *path, const char *const *sets, size_t n_sets, dt_err *err)
+/* Everything that can be said without shapes, in one pass, once the text is read. */
+static dt_status read_config(dt_session *s, const char *const *sets, size_t n_sets, dt_err *err)
 {
-    DT_CHECK(dt_config_load(&s->config, path, err));
     dt_status st = DT_OK;
     for (size_t i = 0; i < n_sets; i++)
         st = first_of(st, set_one(s, sets[i], err));
@@ -273,13 +271,6 @@ const char *dt_session_precision(const dt_session *s)
     return s->opts.train.precision == DT_PRECISION_TF32 ? "tf32" : dt_dtype_name(s->graph->dtype);
 }
 
-void dt_session_print_device(const dt_session *s)
-{
-    printf("device %s%s%s   precision %s\n", dt_device_name(s->device),
-        s->elsewhere != NULL ? ": " : "", s->elsewhere != NULL ? s->elsewhere->title : "",
-        dt_session_precision(s));
-}
-
 static dt_status check_threads(const dt_session *s, dt_err *err)
 {
     char asked[DT_ASKED];
@@ -303,14 +294,12 @@ static bool is_of_a_run(const char *path)
            stat(beside, &st) == 0;
 }
 
-dt_status dt_session_open(
-    dt_session **out, const char *path, const char *const *sets, size_t n_sets, dt_err *err)
+/* With the configuration's text read. @own: a run wrote it. */
+static dt_status open_session(
+    dt_session *s, bool own, const char *const *sets, size_t n_sets, dt_err *err)
 {
     dt_graph *g = NULL;
-    dt_session *s = *out = dt_alloc(1, sizeof *s);
-    if (s == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for a session");
-    DT_CHECK(read_config(s, path, sets, n_sets, err));
+    DT_CHECK(read_config(s, sets, n_sets, err));
     DT_CHECK(choose_device(s, err));
     DT_CHECK(check_threads(s, err));
     s->threads = dt_cpu_setup((int)s->opts.device.threads); /* facts depend on it */
@@ -321,13 +310,33 @@ dt_status dt_session_open(
     DT_CHECK(set_precision(s, g, err));
     DT_CHECK(dt_graph_check(s->graph, err));
     DT_CHECK(fuse(s, err));
-    DT_CHECK(dt_layer_fates_open(&s->fates, s->config, s->graph, is_of_a_run(path), err));
+    DT_CHECK(dt_layer_fates_open(&s->fates, s->config, s->graph, own, err));
     if (s->opts.memory.profile == NULL)
         return DT_OK;
     char asked[DT_ASKED];
     DT_TRY(err, dt_densities_open(&s->densities, s->opts.memory.profile, err), "%s",
         dt_session_asked(asked, s, "memory", "profile"));
     return DT_OK;
+}
+
+dt_status dt_session_open(
+    dt_session **out, const char *path, const char *const *sets, size_t n_sets, dt_err *err)
+{
+    dt_session *s = *out = dt_alloc(1, sizeof *s);
+    if (s == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a session");
+    DT_CHECK(dt_config_load(&s->config, path, err));
+    return open_session(s, is_of_a_run(path), sets, n_sets, err);
+}
+
+dt_status dt_session_open_text(dt_session **out, const char *name, const char *text, size_t bytes,
+    const char *const *sets, size_t n_sets, dt_err *err)
+{
+    dt_session *s = *out = dt_alloc(1, sizeof *s);
+    if (s == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a session");
+    DT_CHECK(dt_config_parse(&s->config, name, text, bytes, err));
+    return open_session(s, false, sets, n_sets, err);
 }
 
 void dt_session_forget(dt_session *s)

@@ -36,13 +36,18 @@ typedef struct dt_session {
     size_t n_planned, cap_planned;
     dt_planned *planned;
     bool rough; /* algorithms = fit are planned as small, which need no more: to look around */
-    dt_algorithm_table algorithms; /* of the plans; n = 0 before the first of them */
+    void (*notice)(const char *line); /* told that planning takes long; NULL: nobody */
+    dt_algorithm_table algorithms;    /* of the plans; n = 0 before the first of them */
 } dt_session;
 
 /* Read, bind and check everything: @sets are "--set" assignments. Afterwards s->graph is built. The
  * caller owns *out even on failure, when it may be NULL. */
 dt_status dt_session_open(dt_session **out, const char *path, const char *const *sets,
     size_t n_sets, dt_err *err) DT_NODISCARD;
+/* The same from text in memory, which messages call @name; relative paths in it count from the
+ * current folder. */
+dt_status dt_session_open_text(dt_session **out, const char *name, const char *text, size_t bytes,
+    const char *const *sets, size_t n_sets, dt_err *err) DT_NODISCARD;
 void dt_session_close(dt_session *s);
 /* What [memory] policy says; the options are the configuration's. Before plans are made, and with
  * no policies open. */
@@ -61,8 +66,6 @@ void dt_session_forget(dt_session *s);
 dt_status dt_session_meet(dt_session *s, dt_err *err) DT_NODISCARD;
 /* What results depend on: the card by name and versions, or the processor's instruction set. */
 const char *dt_session_isa(const dt_session *s);
-/* "device cuda: H200   precision bf16", and the line's end. */
-void dt_session_print_device(const dt_session *s);
 const char *dt_session_precision(const dt_session *s); /* "fp32", "tf32" or "bf16" */
 
 /* "FILE:LINE: [SECTION] KEY = VALUE", for a last note on what the configuration asked for. Returns

@@ -1,3 +1,4 @@
+/* Which program this is; dt_build_facts in include/dnntrain.h tells the rest. */
 #ifndef DT_SESSION_VERSION_H
 #define DT_SESSION_VERSION_H
 

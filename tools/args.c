@@ -269,3 +269,24 @@ dt_status dt_cli_check_file(const char *path, dt_err *err)
         return DT_OK;
     return missing(path, err);
 }
+
+void dt_cli_notice(const char *line)
+{
+    fprintf(stderr, "dnntrain: %s\n", line);
+}
+
+dt_status dt_cli_session(
+    dt_session **out, const char *path, const char *const *sets, size_t n_sets, dt_err *err)
+{
+    const dt_status st = dt_session_open(out, path, sets, n_sets, err);
+    if (*out != NULL)
+        (*out)->notice = dt_cli_notice;
+    return st;
+}
+
+void dt_cli_print_device(const dt_session *s)
+{
+    printf("device %s%s%s   precision %s\n", dt_device_name(s->device),
+        s->elsewhere != NULL ? ": " : "", s->elsewhere != NULL ? s->elsewhere->title : "",
+        dt_session_precision(s));
+}

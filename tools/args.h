@@ -4,6 +4,7 @@
 #ifndef DT_TOOLS_ARGS_H
 #define DT_TOOLS_ARGS_H
 
+#include "session/session.h"
 #include "tools/tools.h"
 
 enum { DT_ARG_WORDS = 4, DT_FLAG_VALUES = 2 };
@@ -44,6 +45,16 @@ typedef struct dt_cli {
 dt_status dt_cli_init(dt_cli *out, const dt_command *cmd, const dt_command_args *a,
     const dt_flag *flags, bool sets, size_t max_words, dt_err *err) DT_NODISCARD;
 void dt_cli_deinit(dt_cli *a);
+
+/* On stderr, behind the program's name. */
+void dt_cli_notice(const char *line);
+
+/* Open a session that tells on stderr when it plans for long. */
+dt_status dt_cli_session(dt_session **out, const char *path, const char *const *sets, size_t n_sets,
+    dt_err *err) DT_NODISCARD;
+
+/* "device cuda: H200   precision bf16" on stdout, and the line's end. */
+void dt_cli_print_device(const dt_session *s);
 
 /* DT_E_CONFIG with the nearest name in the same folder when there is no such file; DT_OK otherwise.
  */

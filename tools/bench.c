@@ -78,7 +78,7 @@ static void deinit(dti_bench *b)
 
 static dt_status bench_config(dti_bench *b, const dt_cli *cli, dt_err *err)
 {
-    dt_status st = dt_session_open(&b->s, cli->word[0], cli->set, cli->n_set, err);
+    dt_status st = dt_cli_session(&b->s, cli->word[0], cli->set, cli->n_set, err);
     if (st == DT_OK)
         st = measure(b, err);
     if (st == DT_OK) {

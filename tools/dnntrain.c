@@ -1,6 +1,8 @@
 /* The program: finds the subcommand and runs it. A first argument that names none is a
  * configuration to train. Results go to stdout, everything else to stderr; the status is the exit
  * code. */
+#include <dnntrain.h>
+
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -10,7 +12,6 @@
 
 #include "engine/config/options.h"
 #include "layers/onednn/onednn.h"
-#include "session/version.h"
 #include "tools/args.h"
 
 /* A word that neither a command nor a file has as its name: say what is nearest. */
@@ -43,6 +44,14 @@ static dt_status limit_isa(dt_err *err)
     return DT_OK;
 }
 
+static void print_version(void)
+{
+    const dt_build b = dt_build_facts();
+    printf("dnntrain %s%s%s%s\n%s\n%s io_uring\n%s CUDA\n", b.version, b.git[0] != '\0' ? " (" : "",
+        b.git, b.git[0] != '\0' ? ")" : "", b.library, b.io_uring ? "with" : "without",
+        b.cuda ? "with" : "without");
+}
+
 static dt_status run(int argc, char **argv, dt_err *err)
 {
     dt_command_args a = {argc - 1, argv + 1};
@@ -55,7 +64,7 @@ static dt_status run(int argc, char **argv, dt_err *err)
     if (strcmp(a.arg[0], "-h") == 0 || strcmp(a.arg[0], "--help") == 0)
         return dt_command_help.run(&none, err);
     if (strcmp(a.arg[0], "--version") == 0) {
-        printf("dnntrain %s\n", DT_VERSION);
+        print_version();
         return DT_OK;
     }
     const dt_command *c = a.arg[0][0] != '\0' ? dt_command_find(a.arg[0]) : NULL;

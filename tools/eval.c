@@ -211,8 +211,10 @@ static dt_status eval(const dt_command_args *a, dt_err *err)
             st = dt_run_open(&e.run, cli.word[0], cli.set, cli.n_set, err);
         if (st == DT_OK)
             st = dt_run_trace(e.run, getenv("DT_TRACE"), err);
-        if (st == DT_OK)
+        if (st == DT_OK) {
+            e.run->s->notice = dt_cli_notice;
             st = run(&e, &f, err);
+        }
         dt_run_close(e.run);
     }
     dt_cli_deinit(&cli);

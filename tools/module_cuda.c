@@ -29,7 +29,7 @@ static const dt_kernels *kernels(const char *layer)
     return NULL;
 }
 
-extern const dt_device_module dt_device_module_cuda;
+DT_API extern const dt_device_module dt_device_module_cuda;
 const dt_device_module dt_device_module_cuda = {
     .driver = &dt_cuda_driver,
     .answers = dt_cuda_answers,

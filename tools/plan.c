@@ -176,7 +176,7 @@ static dt_status plan_config(const dt_cli *cli, const plan_flags *f, dt_err *err
 {
     dt_session *s = NULL;
     DT_CHECK(dt_cli_check_file(cli->word[0], err));
-    dt_status st = dt_session_open(&s, cli->word[0], cli->set, cli->n_set, err);
+    dt_status st = dt_cli_session(&s, cli->word[0], cli->set, cli->n_set, err);
     if (st == DT_OK)
         st = plan_session(s, f, err);
     dt_session_close(s);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "session/human.h"
+#include "tools/args.h"
 #include "tools/plan_report.h"
 #include "tools/term.h"
 
@@ -40,7 +41,7 @@ static void header(const dt_report *r)
     if (s->opts.memory.algorithms != DT_ALGORITHMS_FAST)
         printf("   algorithms %s", dt_algorithms_name(s->opts.memory.algorithms));
     printf("   pool %s   ", s->opts.memory.pool);
-    dt_session_print_device(s);
+    dt_cli_print_device(s);
 }
 
 static void tier(const char *name, uint64_t peak, uint64_t budget)

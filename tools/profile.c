@@ -197,7 +197,7 @@ static dt_status open_session(profiling *p, const dt_cli *cli, dt_err *err)
         set[n++] = ours[i];
     snprintf(steps, sizeof steps, "train.steps=%" PRId64, p->steps);
     set[n++] = steps;
-    const dt_status st = dt_session_open(&p->s, cli->word[0], set, n, err);
+    const dt_status st = dt_cli_session(&p->s, cli->word[0], set, n, err);
     dt_free(set);
     return st;
 }

@@ -245,7 +245,7 @@ static dt_status show_config(const dt_cli *cli, bool as_json, bool all, dt_err *
     if (cli->n_word == 0)
         return DT_FAIL(err, DT_E_CONFIG, "name a CONFIG; usage: %s", dt_command_show.usage);
     DT_CHECK(dt_cli_check_file(cli->word[0], err));
-    dt_status st = dt_session_open(&w.s, cli->word[0], cli->set, cli->n_set, err);
+    dt_status st = dt_cli_session(&w.s, cli->word[0], cli->set, cli->n_set, err);
     if (st == DT_OK)
         st = describe(&w, err);
     if (st == DT_OK)

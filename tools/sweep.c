@@ -194,7 +194,7 @@ static dt_status sweep(const dt_command_args *a, dt_err *err)
                  ? dt_cli_check_file(cli.word[0], err)
                  : DT_FAIL(err, DT_E_CONFIG, "name a CONFIG; usage: %s", dt_command_sweep.usage);
         if (st == DT_OK)
-            st = dt_session_open(&s, cli.word[0], cli.set, cli.n_set, err);
+            st = dt_cli_session(&s, cli.word[0], cli.set, cli.n_set, err);
         if (st == DT_OK)
             st = sweep_session(s, &cli, csv, verify, err);
     }

@@ -7,6 +7,7 @@
 #include "engine/base/io.h"
 #include "session/budget.h"
 #include "session/human.h"
+#include "tools/args.h"
 #include "tools/sweep.h"
 #include "tools/term.h"
 
@@ -53,7 +54,7 @@ static void header(const dt_sweep *w)
     printf("%s   %s, %s parameters\n", s->graph->name,
         dt_human_input(input, &s->graph->input, dt_graph_tokens(s->graph)),
         dt_human_count(count, (uint64_t)dt_graph_parameters(s->graph)));
-    dt_session_print_device(s);
+    dt_cli_print_device(s);
     budget("largest batch in a device budget of", s->opts.memory.device_budget);
     budget("and a host budget of", s->opts.memory.host_budget);
     budget("and a disk budget of", s->opts.memory.disk_budget);

@@ -69,6 +69,7 @@ static dt_status train_config(const char *path, const char *const *sets, size_t 
     if (st == DT_OK)
         st = dt_run_trace(r, getenv("DT_TRACE"), err);
     if (st == DT_OK) {
+        r->s->notice = dt_cli_notice;
         catch_signals();
         st = run(r, &show, err);
     }

@@ -3,12 +3,8 @@
 #ifndef DT_ENGINE_BASE_COMPILER_H
 #define DT_ENGINE_BASE_COMPILER_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <dnntrain/error.h>
 
-#define DT_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
-#define DT_NODISCARD __attribute__((warn_unused_result))
 /* On functions that run on both devices: CUDA sources may call them in kernels. */
 #ifdef __CUDACC__
 #define DT_BOTH __host__ __device__

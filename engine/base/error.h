@@ -1,48 +1,10 @@
-/* Errors: a status to branch on and a trail to read. The caller owns the trail; nothing is global
- * and nothing in a library exits. The value of a status is the exit code of the program. */
+/* Errors, beside what include/ says of them: for code of ours. */
 #ifndef DT_ENGINE_BASE_ERROR_H
 #define DT_ENGINE_BASE_ERROR_H
 
+#include <dnntrain/error.h>
+
 #include "engine/base/compiler.h"
-
-typedef enum dt_status {
-    DT_OK = 0,
-    DT_E_INTERNAL = 1,  /* our bug */
-    DT_E_CONFIG = 2,    /* usage or configuration */
-    DT_E_DATA = 3,      /* bad data or weights */
-    DT_E_BUDGET = 4,    /* does not fit the budgets */
-    DT_E_NOMEM = 5,     /* out of memory at run time */
-    DT_E_IO = 6,        /* read, write, permission, full disk */
-    DT_E_NONFINITE = 7, /* a loss or gradient that is not finite */
-    DT_E_DEVICE = 8,    /* device or driver */
-    DT_E_BUSY = 9,      /* run directory in use */
-    DT_E_STOPPED = 75   /* stopped by a signal after saving */
-} dt_status;
-
-enum { DT_ERR_BYTES = 16384 };
-
-/**
- * struct dt_err - the trail of one failure, innermost cause first, one line a note.
- * @code: status of the first note; DT_OK while empty
- * @n:    notes pushed, those that no longer fit in @text included
- * @lost: how many of them did not fit
- *
- * Zero-initialise it. Every dt_ function takes one last and may be given NULL; on success it is
- * left untouched. Lines end in '\n'; in a trail that is full the last line says how many are
- * missing. Notes are printable UTF-8: a newline in a name, any other control character and bytes
- * that are no UTF-8 stand there as \n, \t, \r or \xHH.
- */
-typedef struct dt_err {
-    dt_status code;
-    int n, lost;
-    size_t len;
-    char text[DT_ERR_BYTES];
-} dt_err;
-
-/* Append one line; returns @code, so that `return DT_FAIL(...)` reads well. @src and @line are
- * shown only for DT_E_INTERNAL, where the reader is a developer. */
-dt_status dt_err_push(dt_err *err, dt_status code, const char *src, int line, const char *fmt, ...)
-    DT_PRINTF(5, 6);
 
 /* Empty it again, without touching all of its text. */
 static inline void dt_err_clear(dt_err *err)
@@ -52,16 +14,6 @@ static inline void dt_err_clear(dt_err *err)
     err->len = 0;
     err->text[0] = '\0';
 }
-
-/* Hands the code through where the compiler sees it: it is not DT_OK. */
-static inline dt_status dt_failed(dt_status pushed, dt_status code)
-{
-    (void)pushed;
-    return code;
-}
-
-#define DT_FAIL(err, code, ...)                                                                    \
-    dt_failed(dt_err_push((err), (code), __FILE__, __LINE__, __VA_ARGS__), (code))
 
 /* Return with a note when expr fails. Only where nothing is held. */
 #define DT_TRY(err, expr, ...)                                                                     \
@@ -73,14 +25,6 @@ static inline dt_status dt_failed(dt_status pushed, dt_status code)
         }                                                                                          \
     } while (0)
 
-/* The same without a note of its own, for callers that have nothing to add. */
-#define DT_CHECK(expr)                                                                             \
-    do {                                                                                           \
-        const dt_status dt_check_ = (expr);                                                        \
-        if (dt_check_ != DT_OK)                                                                    \
-            return dt_check_;                                                                      \
-    } while (0)
-
 /* Our promise to ourselves, alive in release builds. */
 #define DT_ASSERT(c) ((c) ? (void)0 : dt_bug(__FILE__, __LINE__, #c))
 #ifdef __cplusplus
@@ -89,8 +33,6 @@ static inline dt_status dt_failed(dt_status pushed, dt_status code)
 _Noreturn
 #endif
 void dt_bug(const char *src, int line, const char *what);
-
-const char *dt_status_name(dt_status s); /* "config", "data", ... */
 
 /* What to do when the system refuses a thread, for the end of a message. */
 #define DT_THREADS_ADVICE                                                                          \

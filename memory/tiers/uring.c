@@ -111,5 +111,14 @@ static int ring_wait(dt_uring *r, unsigned *tag, int *result)
 
 #endif
 
+bool dt_uring_built(void)
+{
+#ifdef DT_HAVE_URING
+    return true;
+#else
+    return false;
+#endif
+}
+
 const dt_uring_calls dt_uring_system = {ring_open, ring_close, ring_submit, ring_wait};
 const dt_uring_calls *dt_uring_io = &dt_uring_system;

@@ -21,6 +21,7 @@ typedef struct dt_uring_calls {
         dt_uring *r, const void *from, void *to, unsigned bytes, uint64_t offset, unsigned tag);
     int (*wait)(dt_uring *r, unsigned *tag, int *result);
 } dt_uring_calls;
+bool dt_uring_built(void); /* with liburing; the kernel may refuse all the same */
 extern const dt_uring_calls dt_uring_system;
 extern const dt_uring_calls *dt_uring_io;
 

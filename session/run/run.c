@@ -142,20 +142,28 @@ static bool stop_asked(void *self)
 
 /* ---- the run ---- */
 
-static void run_init(dt_run *r)
-{
-    r->saved_step = -1;
-    r->point.evaluated = true;
-}
-
-dt_status dt_run_open(
-    dt_run **out, const char *path, const char *const *sets, size_t n_sets, dt_err *err)
+static dt_status create(dt_run **out, dt_err *err)
 {
     dt_run *r = *out = dt_alloc(1, sizeof *r);
     if (r == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a run");
-    run_init(r);
-    return dt_session_open(&r->s, path, sets, n_sets, err);
+    r->saved_step = -1;
+    r->point.evaluated = true;
+    return DT_OK;
+}
+
+dt_status dt_run_open(
+    dt_run **out, const char *path, const char *const *set, size_t n_set, dt_err *err)
+{
+    DT_CHECK(create(out, err));
+    return dt_session_open(&(*out)->s, path, set, n_set, err);
+}
+
+dt_status dt_run_open_text(dt_run **out, const char *name, const char *text, size_t bytes,
+    const char *const *set, size_t n_set, dt_err *err)
+{
+    DT_CHECK(create(out, err));
+    return dt_session_open_text(&(*out)->s, name, text, bytes, set, n_set, err);
 }
 
 void dt_run_close(dt_run *r)
@@ -187,6 +195,8 @@ static dt_status begin_in_dir(dt_run *r, dt_err *err)
 static dt_status check(dt_run *r, dt_err *err)
 {
     dt_session *s = r->s;
+    if (r->asked) /* of batches that this run may not have */
+        dt_session_forget(s);
     DT_CHECK(dt_session_plan_run(s, false, 0, 0, err));
     DT_CHECK(dt_session_check_run(s, false, err)); /* before any data is read */
     DT_CHECK(dt_feeds_open(&r->feeds, s, err));
@@ -201,6 +211,8 @@ static dt_status check(dt_run *r, dt_err *err)
 
 dt_status dt_run_begin(dt_run *r, const dt_run_observer *o, dt_err *err)
 {
+    if (r->rig.runner != NULL || r->rate.kept != NULL)
+        return DT_FAIL(err, DT_E_CONFIG, "a run begins once");
     r->observer = o != NULL ? *o : (dt_run_observer){0};
     if (!dt_rate_init(&r->rate))
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a run");
@@ -210,6 +222,7 @@ dt_status dt_run_begin(dt_run *r, const dt_run_observer *o, dt_err *err)
         return DT_FAIL(err, DT_E_STOPPED, "stopped before the run began");
     DT_CHECK(dti_run_open_dir(r, err));
     const dt_status st = begin_in_dir(r, err);
+    r->ready = st == DT_OK;
     if (st != DT_E_IO || r->goes_on)
         return st == DT_OK ? st : dti_run_summarise(r, st, err);
     dt_run_dir_discard(r->dir); /* or the same command would be refused when there is room again */
@@ -218,6 +231,8 @@ dt_status dt_run_begin(dt_run *r, const dt_run_observer *o, dt_err *err)
 
 dt_status dt_run_train(dt_run *r, int64_t until, dt_err *err)
 {
+    if (!r->ready)
+        return DT_FAIL(err, DT_E_CONFIG, "a run trains between its begin and its end");
     const dt_observer o = {.self = r,
         .step = after_step,
         .eval = after_eval,
@@ -266,5 +281,8 @@ static dt_status save(dt_run *r, dt_status st, dt_err *err)
 
 dt_status dt_run_end(dt_run *r, dt_status st, dt_err *err)
 {
+    if (!r->ready)
+        return DT_FAIL(err, DT_E_CONFIG, "a run ends once, when it has begun");
+    r->ready = false;
     return dti_run_summarise(r, save(r, st, err), err);
 }

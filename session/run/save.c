@@ -73,6 +73,15 @@ static void prune(dt_run *r)
             r, "saving", "an old checkpoint stays: %.*s", (int)strcspn(why.text, "\n"), why.text);
 }
 
+dt_status dt_run_save(dt_run *r, dt_err *err)
+{
+    if (!r->ready)
+        return DT_FAIL(err, DT_E_CONFIG, "a run saves between its begin and its end");
+    DT_CHECK(save_now(r, err));
+    prune(r);
+    return DT_OK;
+}
+
 static bool is_due(const dt_run *r)
 {
     const dt_checkpoint_opts *o = &r->s->opts.checkpoint;

@@ -13,5 +13,5 @@ done
 # Headers of the libraries are the same for all processors, but come after the cross compiler's own.
 # shellcheck disable=SC2086
 find $rooms -name '*.c' ! -name '*cuda*.c' -print0 | xargs -0 -r -n 8 -P "$(nproc)" $cross -fsyntax-only -std=c11 \
-    -D_POSIX_C_SOURCE=200809L -fopenmp -Wall -Wextra -Werror -I. -idirafter /usr/include \
+    -D_POSIX_C_SOURCE=200809L -fopenmp -Wall -Wextra -Werror -I. -Iinclude -idirafter /usr/include \
     -idirafter /usr/include/stb

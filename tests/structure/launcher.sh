@@ -8,7 +8,7 @@ temp=$(mktemp -d)
 trap 'rm -rf "$temp"' EXIT
 tree="$temp/a tree"
 fakes="$temp/fakes"
-mkdir -p "$tree/engine/base" "$tree/memory" "$tree/layers" "$tree/data" "$tree/models" "$tree/session" "$tree/tools" "$fakes"
+mkdir -p "$tree/cmake" "$tree/include" "$tree/engine/base" "$tree/memory" "$tree/layers" "$tree/data" "$tree/models" "$tree/session" "$tree/tools" "$fakes"
 cp "$root/dnntrain" "$tree/"
 cp "$root/tools/setup.sh" "$root/tools/packages.txt" "$tree/tools/"
 touch "$tree/CMakeLists.txt" "$tree/engine/base/error.c"

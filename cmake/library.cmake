@@ -1,0 +1,50 @@
+# libdnntrain: all rooms but tools/, as a shared and a static library, and what is installed. Rooms are compiled
+# with hidden visibility, so the shared one exports what include/ marks with DT_API and nothing else. The static
+# one is linked by what pkg-config --static says.
+include(GNUInstallDirs)
+set(rooms engine memory layers data models session)
+list(TRANSFORM rooms REPLACE "(.+)" "$<TARGET_OBJECTS:dt_\\1>" OUTPUT_VARIABLE objects)
+
+add_library(dnntrain_shared SHARED ${objects})
+add_library(dnntrain_static STATIC ${objects})
+set_target_properties(dnntrain_shared dnntrain_static PROPERTIES OUTPUT_NAME dnntrain LINKER_LANGUAGE C)
+set_target_properties(dnntrain_shared PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0 EXPORT_NAME dnntrain)
+target_include_directories(dnntrain_shared INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+target_link_libraries(dnntrain_shared PRIVATE OpenMP::OpenMP_C Threads::Threads ${CMAKE_DL_LIBS} m ZLIB::ZLIB
+  PkgConfig::CJSON $<$<BOOL:${DT_CPU}>:DNNL::dnnl> $<$<BOOL:${URING_FOUND}>:PkgConfig::URING>)
+target_link_options(dnntrain_shared PRIVATE -Wl,--no-undefined
+  -Wl,--version-script=${CMAKE_SOURCE_DIR}/cmake/exports.map)
+set_target_properties(dnntrain_shared PROPERTIES LINK_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/exports.map)
+if(DT_SANITIZE) # whose functions are the program's
+  target_link_options(dnntrain_shared PRIVATE -fsanitize=${DT_SANITIZE} -Wl,-z,undefs)
+endif()
+
+set(folder ${CMAKE_INSTALL_LIBDIR}/cmake/dnntrain)
+install(TARGETS dnntrain RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS dnntrain_shared EXPORT dnntrain LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS dnntrain_static ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN *.h)
+install(EXPORT dnntrain NAMESPACE dnntrain:: FILE dnntrainConfig.cmake DESTINATION ${folder})
+include(CMakePackageConfigHelpers)
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/dnntrainConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/dnntrainConfigVersion.cmake DESTINATION ${folder})
+if(TARGET dnntrain_cuda) # beside the shared library, which looks for it there
+  install(TARGETS dnntrain_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
+
+# Written when it is installed: the prefix may be told only then.
+set(DT_PC_PRIVATE "${OpenMP_C_FLAGS} -lpthread -ldl -lm -lz -lcjson")
+if(DT_CPU)
+  string(APPEND DT_PC_PRIVATE " -ldnnl")
+endif()
+if(URING_FOUND)
+  string(APPEND DT_PC_PRIVATE " -luring")
+endif()
+install(CODE "
+  set(PROJECT_VERSION ${PROJECT_VERSION})
+  set(DT_PC_PRIVATE \"${DT_PC_PRIVATE}\")
+  get_filename_component(CMAKE_INSTALL_PREFIX \"\${CMAKE_INSTALL_PREFIX}\" ABSOLUTE)
+  set(DT_PC_LIBDIR \"\\\${prefix}/${CMAKE_INSTALL_LIBDIR}\")
+  set(DT_PC_INCLUDEDIR \"\\\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}\")
+  configure_file(${CMAKE_SOURCE_DIR}/cmake/dnntrain.pc.in ${CMAKE_BINARY_DIR}/dnntrain.pc @ONLY)")
+install(FILES ${CMAKE_BINARY_DIR}/dnntrain.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

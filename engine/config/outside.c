@@ -1,0 +1,76 @@
+/* Options from outside are counted, not walked to their end, and looked at one by one. */
+#include "engine/config/outside.h"
+
+#include <string.h>
+
+#include "engine/base/alloc.h"
+
+static size_t value_bytes(dt_opt_type t)
+{
+    switch (t) {
+    case DT_OPT_I64:
+        return sizeof(int64_t);
+    case DT_OPT_F64:
+        return sizeof(double);
+    case DT_OPT_BOOL:
+        return sizeof(bool);
+    case DT_OPT_ENUM:
+        return sizeof(int);
+    case DT_OPT_BYTES:
+        return sizeof(uint64_t);
+    case DT_OPT_STR:
+    case DT_OPT_PATH:
+    case DT_OPT_LIST:
+        return sizeof(const char *);
+    }
+    return 0;
+}
+
+static bool is_word(const char *s)
+{
+    return s != NULL && *s != '\0' && strlen(s) < 64 &&
+           s[strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789_")] == '\0';
+}
+
+static dt_status check_row(
+    const char *what, const char *name, const dt_opt *row, void *scratch, size_t bytes, dt_err *err)
+{
+    if (row->key == NULL || !is_word(row->key) || row->help == NULL)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "%s '%s': an option has no key of a-z, 0-9 and _, or no help", what, name);
+    const size_t value = value_bytes(row->type);
+    if (value == 0 || row->at > bytes || bytes - row->at < value)
+        return DT_FAIL(err, DT_E_CONFIG, "%s '%s': option '%s' lies beyond its struct of %zu bytes",
+            what, name, row->key, bytes);
+    if (row->type == DT_OPT_ENUM && row->choices == NULL)
+        return DT_FAIL(
+            err, DT_E_CONFIG, "%s '%s': option '%s' has no choices", what, name, row->key);
+    if (row->fallback != NULL)
+        DT_TRY(err, dt_opt_read(row, row->fallback, scratch, err), "%s '%s': default of '%s'", what,
+            name, row->key);
+    return DT_OK;
+}
+
+dt_status dt_outside_check(
+    const char *what, const char *name, const dt_opt *rows, size_t n, size_t bytes, dt_err *err)
+{
+    if (!is_word(name))
+        return DT_FAIL(
+            err, DT_E_CONFIG, "a %s's name is a word of a-z, 0-9 and _, of at most 63", what);
+    if (n > DT_OUTSIDE_ROWS || (n > 0 && rows == NULL))
+        return DT_FAIL(err, DT_E_CONFIG, "%s '%s': %zu options, %d at most", what, name, n,
+            (int)DT_OUTSIDE_ROWS);
+    void *scratch = dt_alloc(bytes + 1, 1);
+    if (scratch == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory to register a %s", what);
+    dt_status st = DT_OK;
+    for (size_t i = 0; i < n && st == DT_OK; i++) {
+        st = check_row(what, name, &rows[i], scratch, bytes, err);
+        for (size_t k = 0; k < i && st == DT_OK; k++)
+            if (strcmp(rows[k].key, rows[i].key) == 0)
+                st = DT_FAIL(
+                    err, DT_E_CONFIG, "%s '%s': option '%s' twice", what, name, rows[i].key);
+    }
+    dt_free(scratch);
+    return st;
+}

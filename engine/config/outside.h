@@ -1,0 +1,15 @@
+/* What is asked of a policy or a layer from outside before it is registered. */
+#ifndef DT_ENGINE_CONFIG_OUTSIDE_H
+#define DT_ENGINE_CONFIG_OUTSIDE_H
+
+#include "engine/config/options.h"
+
+enum { DT_OUTSIDE_ROWS = 16 }; /* options at most */
+
+/* Its name is a word of a-z, 0-9 and _, and every row has a key of its own, lies within the struct
+ * of @bytes bytes, and takes its own default. DT_E_CONFIG says what does not hold; @what is
+ * "policy" or "layer". */
+dt_status dt_outside_check(const char *what, const char *name, const dt_opt *rows, size_t n,
+    size_t bytes, dt_err *err) DT_NODISCARD;
+
+#endif

@@ -1,0 +1,185 @@
+/* dnntrain: trains neural networks within memory budgets that are known before the first step.
+ *
+ * A run is opened from a configuration (docs/config.md), planned, asked what it takes, and trained:
+ *
+ *     dt_run *run = NULL;
+ *     static dt_err err; // of 16 KiB
+ *     dt_status st = dt_run_open(&run, "configs/mnist_lenet.ini", NULL, 0, &err);
+ *     if (st == DT_OK)
+ *         st = dt_run_begin(run, NULL, &err);
+ *     if (st == DT_OK)
+ *         st = dt_run_end(run, dt_run_train(run, 0, &err), &err);
+ *     if (st != DT_OK)
+ *         fputs(err.text, stderr);
+ *     dt_run_close(run);
+ *
+ * The library prints nothing, reads no environment, sets no signal handler, and ends the process
+ * only where a promise among its own parts is broken (abort). Bytes are bytes of memory, times are
+ * seconds, and strings are UTF-8. Calls for one run come from one thread at a time. Runs of one
+ * process work one after the other: open the next when the last is closed. OpenMP's number of
+ * threads, and that denormal floats count as zero, are the calling thread's from dt_run_open on. */
+#ifndef DNNTRAIN_H
+#define DNNTRAIN_H
+
+#include <dnntrain/error.h>
+#include <dnntrain/report.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- what was built ---- */
+
+/* @version: "0.1.0"; @git: the commit it was built from, "" when that is not known
+ * @library: "oneDNN 2.6.3", what computes much of what the processor does; "" without it
+ * @io_uring @cuda: built with */
+typedef struct dt_build {
+    const char *version, *git, *library;
+    bool io_uring, cuda;
+} dt_build;
+DT_API dt_build dt_build_facts(void);
+
+/* ---- a run ---- */
+
+typedef struct dt_run dt_run; /* one configuration, its plans, data, run directory and weights */
+
+/**
+ * struct dt_run_observer - who is told of a run. Members may be NULL; all are called on the thread
+ * that made the call which runs, and may ask about the run, but change nothing.
+ * @line:  what happens beside the steps, one line each without a newline, under a label such as
+ *         "resume", "saving" or "skipped"
+ * @ready: once, when the run directory is open and all is known that can be before the first step;
+ *         a status other than DT_OK ends the run
+ * @step @eval: after each
+ * @stop:  polled between micro-batches and before what takes long: whether the run shall end
+ */
+typedef struct dt_run_observer {
+    void *self;
+    void (*line)(void *self, const char *label, const char *text);
+    dt_status (*ready)(void *self, const dt_run *r, dt_err *err);
+    void (*step)(void *self, const dt_step_report *report);
+    void (*eval)(void *self, const dt_eval_report *report);
+    bool (*stop)(void *self);
+} dt_run_observer;
+
+/**
+ * dt_run_open() - read and check a configuration, and build its network.
+ * @path: of an INI file
+ * @set:  @n_set assignments, "train.batch=32", that replace what the file says
+ *
+ * Asks for no device and reads no data. DT_E_CONFIG with every problem found, file and line, and
+ * what is allowed; DT_E_IO when reading breaks off; DT_E_DEVICE when what a device needs cannot be
+ * loaded. The caller owns *out even on failure, when it may be NULL.
+ */
+DT_API dt_status dt_run_open(
+    dt_run **out, const char *path, const char *const *set, size_t n_set, dt_err *err) DT_NODISCARD;
+
+/* The same of @bytes bytes of text, which messages call @name. Relative paths in it count from the
+ * current folder. */
+DT_API dt_status dt_run_open_text(dt_run **out, const char *name, const char *text, size_t bytes,
+    const char *const *set, size_t n_set, dt_err *err) DT_NODISCARD;
+
+/* Give everything back; of a run that has begun and not ended, no more is written. NULL is fine. */
+DT_API void dt_run_close(dt_run *r);
+
+/* ---- its plans ---- */
+
+/* Make the plans of a run, without data and without memory for it: a step, an update and an
+ * evaluation of full batches. DT_E_BUDGET when they do not fit the budgets, with what would; the
+ * questions below are answered all the same. Before dt_run_begin, which plans again for the data
+ * there is. */
+DT_API dt_status dt_run_plan(dt_run *r, dt_err *err) DT_NODISCARD;
+
+/* Bytes that the plans need at their peak, and what the configuration allows (0: no limit). The
+ * device is where training computes; host and disk are where values wait. */
+typedef struct dt_memory {
+    uint64_t device, host, disk;
+    uint64_t device_budget, host_budget, disk_budget;
+    uint64_t out, in; /* moved away and back in the plan of the highest peak */
+    bool exact;       /* no bit of what is trained is another for memory's sake */
+} dt_memory;
+DT_API dt_memory dt_run_memory(const dt_run *r); /* of the plans made so far */
+
+/* What lies on the device at the peak, by role: @i counts roles from 0. False when there are no
+ * more. @name is static: "weights", "activations" ... */
+DT_API bool dt_run_role(const dt_run *r, int i, const char **name, uint64_t *bytes);
+
+/* How many plans there are. */
+DT_API size_t dt_run_plans(const dt_run *r);
+
+/* A plan. @program: "first", "again", "update" or "eval"; @samples: of its batch; static, borrowed
+ * until plans are made again. */
+typedef struct dt_plan_facts {
+    const char *program, *policy;
+    int64_t samples;
+    uint64_t peak;
+    size_t rows;
+} dt_plan_facts;
+DT_API dt_plan_facts dt_run_plan_facts(const dt_run *r, size_t plan);
+
+/**
+ * struct dt_plan_row - a row of a plan.
+ * @kind:   "PLACE", "RELEASE", "COMPUTE", "COPY_OUT", "COPY_IN" or "WAIT"
+ * @op:     of a compute row, "conv1.f"; else ""
+ * @tensor: the one that is placed, released or copied; else ""
+ * @reason: why the row is there; "" where the plan gives none
+ * @offset @bytes: in the arena, of the tensor; 0 without one
+ *
+ * Texts are borrowed until plans are made again.
+ */
+typedef struct dt_plan_row {
+    const char *kind, *op, *tensor, *reason;
+    uint64_t offset, bytes;
+} dt_plan_row;
+DT_API dt_plan_row dt_run_plan_row(const dt_run *r, size_t plan, size_t row);
+
+/* ---- training ---- */
+
+/**
+ * dt_run_begin() - everything before the first step.
+ * @o: copied; NULL: nobody is told
+ *
+ * Plan, open the data, reserve memory, open the run directory (with checkpoint.resume: the one to
+ * go on with), run each plan once, and set the first weights or those of the checkpoint. What can
+ * be refused is refused before a folder is made: DT_E_CONFIG, DT_E_DATA, DT_E_BUDGET, DT_E_NOMEM,
+ * DT_E_IO, DT_E_DEVICE, DT_E_BUSY. DT_E_STOPPED when the observer asks for it. After a failure the
+ * run can only be closed.
+ */
+DT_API dt_status dt_run_begin(dt_run *r, const dt_run_observer *o, dt_err *err) DT_NODISCARD;
+
+/* Train until @until steps of the run are done, those before a resume counted; 0, or more than it
+ * has: all of them. Evaluates and saves where the configuration says so. A step that failed is
+ * discarded whole, so the weights stand as dt_run_step says. DT_E_NONFINITE, DT_E_DATA,
+ * DT_E_DEVICE; DT_E_STOPPED when the observer asks for it. */
+DT_API dt_status dt_run_train(dt_run *r, int64_t until, dt_err *err) DT_NODISCARD;
+
+DT_API int64_t dt_run_step(const dt_run *r);  /* steps done */
+DT_API int64_t dt_run_steps(const dt_run *r); /* in all, once begun */
+
+/* Write checkpoints/step-N of the run directory for the last whole step, and remove those that the
+ * configuration does not keep. DT_E_IO, DT_E_NOMEM. */
+DT_API dt_status dt_run_save(dt_run *r, dt_err *err) DT_NODISCARD;
+
+/* Write the weights as they stand to a safetensors file, with PyTorch's names and layouts, whole or
+ * not at all. DT_E_IO, DT_E_NOMEM; DT_E_CONFIG before there are weights. */
+DT_API dt_status dt_run_save_weights(dt_run *r, const char *path, dt_err *err) DT_NODISCARD;
+
+/* One pass over the data kept apart, with the weights as they stand; of a run that has not begun,
+ * those of model.weights or the first ones, and nothing is written. @o: as for begin; NULL: who is
+ * told already. stop is polled after each batch. DT_E_NONFINITE when the loss is not finite. */
+DT_API dt_status dt_run_evaluate(
+    dt_run *r, const dt_run_observer *o, dt_eval_report *report, dt_err *err) DT_NODISCARD;
+
+/* The end of a run that has begun, @st being what the last dt_run_train gave: a checkpoint of the
+ * last whole step unless there is one, the weights, and summary.json. Gives @st, or what went wrong
+ * here. */
+DT_API dt_status dt_run_end(dt_run *r, dt_status st, dt_err *err) DT_NODISCARD;
+
+/* The run directory, once begun; NULL before. Borrowed from the run. */
+DT_API const char *dt_run_folder(const dt_run *r);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

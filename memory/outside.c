@@ -1,0 +1,110 @@
+/* Policies from outside: include/dnntrain/policy.h over the passes of pass.h. */
+#include <dnntrain/policy.h>
+
+#include <string.h>
+
+#include "engine/config/outside.h"
+#include "memory/pass.h"
+#include "memory/policy.h"
+
+/* The gap between forward and backward of a tensor, if it has one. */
+static bool waits(const dt_program *p, int32_t tensor, dt_gap *g)
+{
+    for (int32_t i = 0; dt_gap_next(p, tensor, &i, g);)
+        if (g->crosses_loss)
+            return true;
+    return false;
+}
+
+bool dt_saved_next(const dt_program *p, dt_saved *s)
+{
+    dt_gap g;
+    for (int32_t t = s->next; t < (int32_t)p->n_tensor; t++) {
+        if (p->tensor[t].of != DT_NONE || !waits(p, t, &g))
+            continue;
+        const dt_op *made = &p->op[dt_producer(p, t)];
+        *s = (dt_saved){.next = t + 1,
+            .tensor = t,
+            .name = p->tensor[t].name,
+            .layer = made->desc != NULL && made->node != DT_NONE ? made->desc->name : "",
+            .bytes = p->tensor[t].bytes,
+            .flops = made->flops,
+            .repeatable = dt_repeatable(p, t)};
+        return true;
+    }
+    s->next = (int32_t)p->n_tensor;
+    return false;
+}
+
+static dt_status find_gap(const dt_program *p, const dt_saved *s, dt_gap *g, dt_err *err)
+{
+    if (s->tensor < 0 || s->tensor >= (int32_t)p->n_tensor || !waits(p, s->tensor, g))
+        return DT_FAIL(err, DT_E_CONFIG, "tensor %d does not wait for backward", (int)s->tensor);
+    return DT_OK;
+}
+
+dt_status dt_saved_offload(dt_program *p, const dt_saved *s, dt_err *err)
+{
+    dt_gap g;
+    DT_CHECK(find_gap(p, s, &g, err));
+    return dt_move(p, &g, NULL, err);
+}
+
+dt_status dt_saved_recompute(dt_program *p, const dt_saved *s, dt_err *err)
+{
+    dt_gap g;
+    DT_CHECK(find_gap(p, s, &g, err));
+    if (!dt_repeatable(p, s->tensor))
+        return DT_FAIL(err, DT_E_CONFIG, "'%s' cannot be made again", p->tensor[s->tensor].name);
+    return dt_recompute(p, &g, NULL, err);
+}
+
+dt_status dt_saved_encode(
+    dt_program *p, const dt_saved *s, const char *codec, double density, dt_err *err)
+{
+    dt_gap g;
+    int32_t packed;
+    const dt_codec *c = dt_codec_find(codec);
+    DT_CHECK(find_gap(p, s, &g, err));
+    if (c == NULL || !(density > 0 && density <= 1))
+        return DT_FAIL(err, DT_E_CONFIG, "codec '%s' with density %g: %s", codec, density,
+            c == NULL ? "there is none of that name" : "it must be in (0, 1]");
+    return dt_packs(&p->tensor[s->tensor]) ? dt_encode(p, &g, c, density, &packed, err) : DT_OK;
+}
+
+const void *dt_policy_options(const dt_pass_env *e)
+{
+    return e->opts;
+}
+
+uint64_t dt_policy_budget(const dt_pass_env *e)
+{
+    return e->device_budget;
+}
+
+dt_status dt_register_policy(const dt_policy_spec *s, dt_err *err)
+{
+    static struct {
+        dt_policy policy;
+        dt_opt row[DT_OUTSIDE_OPTIONS + 1];
+    } outside[DT_OUTSIDE_POLICIES];
+    static size_t n;
+    DT_CHECK(dt_outside_check("policy", s->name, s->options, s->n_options, s->options_bytes, err));
+    if (s->pass == NULL || s->summary == NULL)
+        return DT_FAIL(err, DT_E_CONFIG, "policy '%s': it needs a summary and a pass", s->name);
+    if (dt_policy_find(s->name) != NULL)
+        return DT_FAIL(err, DT_E_CONFIG, "policy '%s': there is one of that name", s->name);
+    if (n == DT_OUTSIDE_POLICIES)
+        return DT_FAIL(err, DT_E_CONFIG, "policy '%s': %d are registered already", s->name, (int)n);
+    dt_opt *row = outside[n].row;
+    for (size_t i = 0; i < s->n_options; i++)
+        row[i] = s->options[i];
+    outside[n].policy = (dt_policy){.name = s->name,
+        .summary = s->summary,
+        .exact = s->exact,
+        .opts = s->n_options > 0 ? row : NULL,
+        .opts_bytes = s->options_bytes,
+        .pass = s->pass};
+    dti_policy_add(&outside[n++].policy);
+    return DT_OK;
+}

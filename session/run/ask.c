@@ -1,0 +1,95 @@
+/* What a run's plans say of it, and weights as files: the questions of include/dnntrain.h. */
+#include "engine/checkpoint/weights.h"
+#include "memory/profile.h"
+#include "session/budget.h"
+#include "session/run/run_internal.h"
+
+dt_status dt_run_plan(dt_run *r, dt_err *err)
+{
+    if (r->rig.runner != NULL)
+        return DT_FAIL(err, DT_E_CONFIG, "plans are made before a run begins");
+    r->asked = true;
+    DT_CHECK(dt_session_plan_run(r->s, true, 0, 0, err));
+    return dt_session_check_budget(r->s, err);
+}
+
+dt_memory dt_run_memory(const dt_run *r)
+{
+    const dt_session *s = r->s;
+    const dt_memory_opts *m = &s->opts.memory;
+    const dt_plan *p = s->n_planned > 0 ? dt_run_largest_plan(r) : NULL;
+    return (dt_memory){.device = dt_session_peak(s),
+        .host = dt_session_tier_peak(s, DT_TIER_HOST),
+        .disk = dt_session_tier_peak(s, DT_TIER_DISK),
+        .device_budget = m->device_budget,
+        .host_budget = m->host_budget,
+        .disk_budget = m->disk_budget,
+        .out = p != NULL ? p->out_bytes : 0,
+        .in = p != NULL ? p->in_bytes : 0,
+        .exact = dt_session_exact(s)};
+}
+
+bool dt_run_role(const dt_run *r, int i, const char **name, uint64_t *bytes)
+{
+    dt_usage u;
+    if (i < 0 || i > DT_ROLE_COUNT || r->s->n_planned == 0)
+        return false;
+    const bool known = dt_plan_usage(dt_run_largest_plan(r), &u, NULL) == DT_OK;
+    if (known) {
+        *name = i < DT_ROLE_COUNT ? dt_role_name((dt_role)i) : "unused";
+        *bytes = i < DT_ROLE_COUNT ? u.bytes[i] : u.unused;
+    }
+    dt_usage_deinit(&u);
+    return known;
+}
+
+size_t dt_run_plans(const dt_run *r)
+{
+    return r->s->n_planned;
+}
+
+dt_plan_facts dt_run_plan_facts(const dt_run *r, size_t plan)
+{
+    DT_ASSERT(plan < r->s->n_planned);
+    const dt_plan *p = r->s->planned[plan].plan;
+    return (dt_plan_facts){.program = p->program,
+        .policy = p->policy,
+        .samples = p->batch,
+        .peak = p->peak,
+        .rows = p->n_row};
+}
+
+dt_plan_row dt_run_plan_row(const dt_run *r, size_t plan, size_t row)
+{
+    DT_ASSERT(plan < r->s->n_planned && row < r->s->planned[plan].plan->n_row);
+    const dt_plan *p = r->s->planned[plan].plan;
+    const dt_row *w = &p->row[row];
+    return (dt_plan_row){.kind = dt_row_name(w->kind),
+        .op = w->op >= 0 ? p->op[w->op].name : "",
+        .tensor = w->tensor >= 0 ? p->tensor[w->tensor].name : "",
+        .reason = w->reason >= 0 ? p->reason[w->reason] : "",
+        .offset = w->tensor >= 0 ? w->off : 0,
+        .bytes = w->tensor >= 0 ? w->bytes : 0};
+}
+
+int64_t dt_run_step(const dt_run *r)
+{
+    return r->point.step;
+}
+
+int64_t dt_run_steps(const dt_run *r)
+{
+    return r->feeds.steps;
+}
+
+const char *dt_run_folder(const dt_run *r)
+{
+    return r->dir != NULL ? dt_run_dir_path(r->dir) : NULL;
+}
+
+dt_status dt_run_save_weights(dt_run *r, const char *path, dt_err *err)
+{
+    if (r->rig.runner == NULL)
+        return DT_FAIL(err, DT_E_CONFIG, "a run that has not begun has no weights to save");
+    return dt_weights_save(r->rig.runner, r->s->graph, r->s->map, path, err);
+}

@@ -1,0 +1,91 @@
+#!/bin/sh
+# The library as those have it who install it: what it exports, and the examples, found by pkg-config, by
+# find_package and linked statically. installed.sh SOURCE BUILD FLAGS
+set -eu
+source=$1
+build=$2
+flags=$3 # of a build with sanitizers
+cc=${CC:-cc}
+temp=$(mktemp -d)
+trap 'rm -rf "$temp"' EXIT
+die() {
+    echo "$*" >&2
+    exit 1
+}
+
+cmake --install "$build" --prefix "$temp/prefix" >/dev/null
+pc=$(find "$temp/prefix" -name dnntrain.pc)
+PKG_CONFIG_PATH=${pc%/*}
+export PKG_CONFIG_PATH
+libs=$(pkg-config --variable=libdir dnntrain)
+export LD_LIBRARY_PATH="$libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+
+# ---- what is exported is what include/ declares, no more and no less ----
+find "$source/include" -name '*.h' -exec cat {} + | tr '\n' ' ' |
+    grep -oE 'DT_API [^;(]*[ *]dt_[a-z0-9_]+\(' | sed 's/.*[ *]\(dt_[a-z0-9_]*\)($/\1/' | sort >"$temp/declared"
+nm -D --defined-only "$libs/libdnntrain.so" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort >"$temp/exported"
+[ "$(wc -l <"$temp/declared")" -gt 20 ] || die "few functions are declared in include/: $(cat "$temp/declared")"
+diff "$temp/declared" "$temp/exported" || die "< declared in include/, > exported by libdnntrain.so"
+objdump -p "$libs/libdnntrain.so" | grep -q 'SONAME *libdnntrain.so.0$' || die "its soname is not libdnntrain.so.0"
+
+# ---- and can be referred to from plain C, and from C++ ----
+{
+    echo '#include <dnntrain.h>'
+    echo '#include <dnntrain/layer.h>'
+    echo '#include <dnntrain/policy.h>'
+    echo 'typedef void any(void);'
+    echo 'int main(void) { any *const all[] = {'
+    sed 's/.*/(any *)&,/' "$temp/declared"
+    echo '}; for (unsigned i = 0; i < sizeof all / sizeof *all; i++) if (!all[i]) return 1; return 0; }'
+} >"$temp/all.c"
+# shellcheck disable=SC2046,SC2086
+$cc -std=c11 -Wall -Wextra -Wpedantic -Wno-cast-function-type -Wno-address -Werror $flags "$temp/all.c" \
+    -o "$temp/all" $(pkg-config --cflags --libs dnntrain)
+"$temp/all" || die "a symbol is NULL"
+if command -v g++ >/dev/null; then
+    cp "$temp/all.c" "$temp/all.cc"
+    # shellcheck disable=SC2046
+    g++ -std=c++17 -Wall -Wextra -Wpedantic -Werror -fsyntax-only "$temp/all.cc" $(pkg-config --cflags dnntrain) \
+        -Wno-cast-function-type -Wno-address
+fi
+
+# ---- the examples, one of which docs/library.md shows ----
+for file in examples/train.c docs/library.md; do
+    sed -n '/^static dt_status train(/,/^}/p' "$source/$file" >"$temp/$(basename "$file").train"
+done
+[ -s "$temp/train.c.train" ] || die "examples/train.c has no train"
+cmp "$temp/train.c.train" "$temp/library.md.train"
+try() { # FOLDER: of three programs
+    config="$source/configs/tiny_ini_network.ini"
+    "$1/plan" "$config" memory.policy=vdnn_all >"$temp/plan.out"
+    grep -q '^device [0-9.]* MiB .* exact$' "$temp/plan.out" || die "plan: $(cat "$temp/plan.out")"
+    "$1/policy" "$config" >"$temp/policy.out"
+    awk '{ peak[$1] = $2 } END { exit !(peak["large_first"] > 0 && peak["large_first"] < peak["keep_all"]) }' \
+        "$temp/policy.out" || die "policy: $(cat "$temp/policy.out")"
+    "$1/train" "$2" >"$temp/train.out" 2>"$temp/train.err"
+    grep -q '^step 8 of 8: loss [0-9.]*$' "$temp/train.out" || die "train: $(cat "$temp/train.out")"
+    [ ! -s "$temp/train.err" ] || die "the library spoke: $(cat "$temp/train.err")"
+}
+for name in plan train policy; do
+    mkdir -p "$temp/pc" "$temp/static"
+    # shellcheck disable=SC2046,SC2086
+    $cc -std=c11 -Wall -Wextra -Wpedantic -Werror $flags "$source/examples/$name.c" -o "$temp/pc/$name" \
+        $(pkg-config --cflags --libs dnntrain)
+    # shellcheck disable=SC2046,SC2086
+    $cc -std=c11 $flags "$source/examples/$name.c" -o "$temp/static/$name" $(pkg-config --cflags dnntrain) \
+        "$libs/libdnntrain.a" $(pkg-config --static --libs-only-l dnntrain | sed 's/-ldnntrain//') -fopenmp
+done
+cmake -S "$source/examples" -B "$temp/cmake" -DCMAKE_PREFIX_PATH="$temp/prefix" -DCMAKE_C_COMPILER="$cc" \
+    -DCMAKE_C_FLAGS="$flags" >"$temp/log" 2>&1 && cmake --build "$temp/cmake" >>"$temp/log" 2>&1 ||
+    die "find_package: $(cat "$temp/log")"
+try "$temp/pc" "$temp/run.pc"
+try "$temp/static" "$temp/run.static"
+try "$temp/cmake" "$temp/run.cmake"
+for other in static cmake; do
+    cmp "$temp/run.pc/checkpoints/model.safetensors" "$temp/run.$other/checkpoints/model.safetensors"
+done
+# The program, asked for the same, leaves the same.
+printf '[model]\nname = lenet5\n[data]\nsource = synthetic\nsamples = 64\n[train]\nbatch = 16\nepochs = 2\nlr = 0.05\n' \
+    >"$temp/lenet.ini"
+"$temp/prefix/bin/dnntrain" "$temp/lenet.ini" --set "run.dir=$temp/run.program" >/dev/null 2>&1
+cmp "$temp/run.pc/checkpoints/model.safetensors" "$temp/run.program/checkpoints/model.safetensors"

@@ -1,0 +1,426 @@
+/* include/dnntrain.h within a process: runs one after the other, in steps, resumed, with layers and
+ * policies from outside, and what they leave behind. */
+#include <dnntrain.h>
+#include <dnntrain/layer.h>
+#include <dnntrain/policy.h>
+
+#include <math.h>
+#include <signal.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "engine/base/io.h"
+#include "tests/fixture/leaks.h"
+#include "tests/fixture/run_cli.h"
+#include "tests/fixture/workspace.h"
+
+static const char net[] =
+    "[model]\nimage = 8\nclasses = 4\n[data]\nsource = synthetic\nsamples = 32\n"
+    "[train]\nbatch = 8\nepochs = 2\nlr = 0.05\nprecision = fp32\n"
+    "[device]\nkind = cpu\nthreads = 1\n"
+    "[conv c1]\nout = 8\nkernel = 3\npad = 1\n[%s r1]\n[conv c2]\nout = 8\n"
+    "kernel = 3\npad = 1\n[relu r2]\n[fc f1]\nout = 4\n";
+
+static dt_status open_net(
+    dt_run **run, const char *layer, const char *dir, const char *more, dt_err *err)
+{
+    char text[1024], set[512];
+    snprintf(text, sizeof text, net, layer);
+    snprintf(set, sizeof set, "run.dir=%s", in_workspace(dir));
+    const char *sets[] = {set, more};
+    return dt_run_open_text(run, "net", text, strlen(text), sets, more != NULL ? 2 : 1, err);
+}
+
+/* The whole run, @pace steps at a time; 0: in one call. */
+static void train(const char *layer, const char *dir, const char *more, int64_t pace)
+{
+    dt_run *run = NULL;
+    dt_err err = {0};
+    dt_status st = DT_OK;
+    assert_ok(open_net(&run, layer, dir, more, &err), &err);
+    assert_ok(dt_run_begin(run, NULL, &err), &err);
+    assert_int_equal(dt_run_steps(run), 8);
+    do
+        st = dt_run_train(run, pace > 0 ? dt_run_step(run) + pace : 0, &err);
+    while (st == DT_OK && dt_run_step(run) < dt_run_steps(run));
+    assert_ok(dt_run_end(run, st, &err), &err);
+    assert_int_equal(dt_run_step(run), 8);
+    dt_run_close(run);
+}
+
+static void assert_same_weights(const char *a, const char *b)
+{
+    char path[2][64];
+    dt_err err = {0};
+    char *text[2];
+    size_t n[2];
+    const char *dir[2] = {a, b};
+    for (int i = 0; i < 2; i++) {
+        snprintf(path[i], sizeof path[i], "%s/checkpoints/model.safetensors", dir[i]);
+        assert_ok(
+            dt_read_file(&text[i], &n[i], in_workspace(path[i]), 1 << 20, DT_E_DATA, &err), &err);
+    }
+    assert_int_equal(n[0], n[1]);
+    assert_memory_equal(text[0], text[1], n[0]);
+    dt_free(text[0]);
+    dt_free(text[1]);
+}
+
+static void steps_one_by_one_give_what_all_at_once_give(void **state)
+{
+    (void)state;
+    train("relu", "once", NULL, 0);
+    train("relu", "one", NULL, 1);
+    train("relu", "three", NULL, 3);
+    assert_same_weights("once", "one");
+    assert_same_weights("once", "three");
+}
+
+/* Of the second run: descriptors and blocks are as before it, and signals as they were set. */
+static void a_run_leaves_nothing(void **state)
+{
+    (void)state;
+    train("relu", "warm", NULL, 0);
+    struct sigaction before, after;
+    sigaction(SIGINT, NULL, &before);
+    const int files = open_files();
+    const long blocks = dt_alloc_live();
+    train("relu", "again", NULL, 0);
+    sigaction(SIGINT, NULL, &after);
+    assert_int_equal(open_files(), files);
+    assert_int_equal(dt_alloc_live(), blocks);
+    assert_true(before.sa_handler == after.sa_handler);
+    assert_same_weights("warm", "again");
+}
+
+static void a_run_is_asked_and_then_trained(void **state)
+{
+    (void)state;
+    dt_run *run = NULL;
+    dt_err err = {0};
+    assert_ok(open_net(&run, "relu", "asked", "memory.policy=vdnn_all", &err), &err);
+    assert_int_equal(dt_run_plans(run), 0);
+    assert_int_equal(dt_run_memory(run).device, 0);
+    assert_null(dt_run_folder(run));
+    assert_ok(dt_run_plan(run, &err), &err);
+    const dt_memory m = dt_run_memory(run);
+    uint64_t sum = 0, bytes, out = 0;
+    const char *name;
+    for (int i = 0; dt_run_role(run, i, &name, &bytes); i++)
+        sum += bytes;
+    assert_true(m.exact && m.device > 0 && m.host > 0);
+    assert_int_equal(sum, m.device);
+    assert_int_equal(dt_run_plans(run), 3); /* first, update, eval */
+    const dt_plan_facts f = dt_run_plan_facts(run, 0);
+    assert_string_equal(f.program, "first");
+    assert_int_equal(f.samples, 8);
+    for (size_t i = 0; i < f.rows; i++) {
+        const dt_plan_row w = dt_run_plan_row(run, 0, i);
+        out += strcmp(w.kind, "COPY_OUT") == 0 ? w.bytes : 0;
+    }
+    assert_int_equal(out, m.out);
+    assert_fails(dt_run_train(run, 0, &err), DT_E_CONFIG, &err, "between its begin and its end");
+    dt_err_clear(&err);
+    assert_fails(dt_run_save_weights(run, "w", &err), DT_E_CONFIG, &err, "has not begun");
+    dt_err_clear(&err);
+    assert_ok(dt_run_begin(run, NULL, &err), &err);
+    assert_int_equal(dt_run_memory(run).device, m.device);
+    assert_ok(dt_run_end(run, dt_run_train(run, 0, &err), &err), &err);
+    assert_fails(dt_run_end(run, DT_OK, &err), DT_E_CONFIG, &err, "ends once");
+    dt_run_close(run);
+    train("relu", "kept", NULL, 0);
+    assert_same_weights("asked", "kept");
+}
+
+static void a_budget_that_does_not_hold_is_told_and_answered(void **state)
+{
+    (void)state;
+    dt_run *run = NULL;
+    dt_err err = {0};
+    assert_ok(open_net(&run, "relu", "budget", "memory.device_budget=4KiB", &err), &err);
+    assert_int_equal(dt_run_plan(run, &err), DT_E_BUDGET);
+    const dt_memory m = dt_run_memory(run);
+    assert_true(m.device > m.device_budget);
+    assert_int_equal(m.device_budget, 4096);
+    dt_run_close(run);
+    assert_false(is_there("budget"));
+}
+
+/* Counts lines and steps; asks for an end after @most steps. */
+typedef struct watch {
+    int steps, ready, most, resumed;
+} watch;
+
+static void on_line(void *self, const char *label, const char *text)
+{
+    watch *w = self;
+    (void)text;
+    w->resumed += strcmp(label, "resume") == 0;
+}
+
+static dt_status on_ready(void *self, const dt_run *r, dt_err *err)
+{
+    watch *w = self;
+    (void)err;
+    assert_non_null(dt_run_folder(r));
+    w->ready++;
+    return DT_OK;
+}
+
+static void on_step(void *self, const dt_step_report *r)
+{
+    watch *w = self;
+    assert_true(isfinite(r->loss));
+    w->steps++;
+}
+
+static bool on_stop(void *self)
+{
+    const watch *w = self;
+    return w->most > 0 && w->steps >= w->most;
+}
+
+static void a_run_is_stopped_and_goes_on(void **state)
+{
+    (void)state;
+    dt_run *run = NULL;
+    dt_err err = {0};
+    watch w = {.most = 3};
+    const dt_run_observer o = {&w, on_line, on_ready, on_step, NULL, on_stop};
+    train("relu", "straight", NULL, 0);
+    assert_ok(open_net(&run, "relu", "stopped", NULL, &err), &err);
+    assert_ok(dt_run_begin(run, &o, &err), &err);
+    const dt_status st = dt_run_train(run, 0, &err);
+    assert_int_equal(st, DT_E_STOPPED);
+    assert_int_equal(dt_run_end(run, st, &err), DT_E_STOPPED);
+    assert_int_equal(dt_run_step(run), 3);
+    dt_run_close(run);
+    dt_err_clear(&err);
+    w = (watch){0};
+    assert_ok(open_net(&run, "relu", "stopped", "checkpoint.resume=auto", &err), &err);
+    assert_ok(dt_run_begin(run, &o, &err), &err);
+    assert_int_equal(dt_run_step(run), 3);
+    assert_ok(dt_run_end(run, dt_run_train(run, 0, &err), &err), &err);
+    dt_run_close(run);
+    assert_int_equal(w.ready, 1);
+    assert_int_equal(w.steps, 5);
+    assert_int_equal(w.resumed, 1);
+    assert_same_weights("straight", "stopped");
+}
+
+/* ---- from outside ---- */
+
+static dt_status same_extent(
+    const void *options, const dt_extent *x, int n_x, dt_layer_shape *s, dt_err *err)
+{
+    (void)options, (void)n_x, (void)err;
+    *s = (dt_layer_shape){.y = x[0], .forward_flops = (double)(x[0].h * x[0].w * x[0].c)};
+    s->backward_flops = s->forward_flops;
+    s->param[0] = (dt_layer_param){.name = "gain", .rank = 1, .d = {x[0].c}, .begin = DT_BEGIN_ONE};
+    return DT_OK;
+}
+
+static int64_t values(const dt_layer_job *j)
+{
+    return j->n * j->y_extent.h * j->y_extent.w * j->y_extent.c;
+}
+
+static void rectify(const dt_layer_job *j)
+{
+    for (int64_t i = 0; i < values(j); i++)
+        j->y[i] = j->x[0][i] > 0 ? j->x[0][i] : 0;
+}
+
+static void rectify_back(const dt_layer_job *j)
+{
+    for (int64_t i = 0; i < values(j); i++)
+        j->dx[0][i] = j->y[i] > 0 ? j->dy[i] : 0;
+}
+
+static void amplify(const dt_layer_job *j)
+{
+    for (int64_t i = 0; i < values(j); i++)
+        j->y[i] = j->x[0][i] * j->param[0][i % j->y_extent.c];
+}
+
+static void amplify_back(const dt_layer_job *j)
+{
+    const int64_t c = j->y_extent.c;
+    for (int64_t k = 0; k < c; k++)
+        j->dparam[0][k] = 0;
+    for (int64_t i = 0; i < values(j); i++) {
+        j->dparam[0][i % c] += j->dy[i] * j->x[0][i];
+        j->dx[0][i] = j->dy[i] * j->param[0][i % c];
+    }
+}
+
+static const dt_layer_spec my_relu = {.name = "my_relu",
+    .summary = "max(x, 0)",
+    .min_x = 1,
+    .max_x = 1,
+    .keeps_y = true,
+    .in_place = true,
+    .infer = same_extent,
+    .forward = rectify,
+    .backward = rectify_back};
+static const dt_layer_spec gain = {.name = "gain",
+    .summary = "a factor for each channel",
+    .min_x = 1,
+    .max_x = 1,
+    .n_param = 1,
+    .keeps_x = true,
+    .infer = same_extent,
+    .forward = amplify,
+    .backward = amplify_back};
+
+static void a_layer_from_outside_trains_as_ours_does(void **state)
+{
+    (void)state;
+    dt_err err = {0};
+    dt_run *run = NULL;
+    assert_ok(dt_register_layer(&my_relu, &err), &err);
+    assert_ok(dt_register_layer(&gain, &err), &err);
+    assert_fails(dt_register_layer(&gain, &err), DT_E_CONFIG, &err, "there is one of that name");
+    dt_err_clear(&err);
+    train("relu", "ours", NULL, 0);
+    train("my_relu", "theirs", NULL, 0);
+    assert_same_weights("ours", "theirs");
+    train("my_relu", "chen", "memory.policy=chen_sqrt", 0);
+    assert_same_weights("ours", "chen");
+    train("gain", "gain", NULL, 0); /* its gradient: of micro-batches, added up, about the same */
+    train("gain", "gain_moved", "memory.policy=vdnn_all", 0);
+    assert_same_weights("gain", "gain_moved");
+    train("gain", "gain_micro", "train.micro_batch=4", 0);
+    char *all = cli_text(in_workspace("gain/summary.json"));
+    char *micro = cli_text(in_workspace("gain_micro/summary.json"));
+    double a, b;
+    assert_int_equal(sscanf(strstr(all, "\"final_loss\":"), "\"final_loss\": %lf", &a), 1);
+    assert_int_equal(sscanf(strstr(micro, "\"final_loss\":"), "\"final_loss\": %lf", &b), 1);
+    assert_true(fabs(a - b) < 1e-4 * fabs(a));
+    dt_free(all);
+    dt_free(micro);
+    assert_ok(open_net(&run, "gain", "bf16", "train.precision=auto", &err), &err);
+    const dt_status st = dt_run_plan(run, &err);
+    if (st != DT_OK) /* where auto is bf16 */
+        assert_fails(st, DT_E_CONFIG, &err, "layer 'gain' computes in fp32 only");
+    dt_run_close(run);
+}
+
+static dt_status offload_all(dt_program *p, const dt_pass_env *e, dt_err *err)
+{
+    (void)e;
+    for (dt_saved s = {0}; dt_saved_next(p, &s);)
+        DT_CHECK(dt_saved_offload(p, &s, err));
+    return DT_OK;
+}
+
+static dt_status repeat_all(dt_program *p, const dt_pass_env *e, dt_err *err)
+{
+    (void)e;
+    for (dt_saved s = {0}; dt_saved_next(p, &s);)
+        if (s.repeatable)
+            DT_CHECK(dt_saved_recompute(p, &s, err));
+    return DT_OK;
+}
+
+static dt_status pack_all(dt_program *p, const dt_pass_env *e, dt_err *err)
+{
+    (void)e;
+    for (dt_saved s = {0}; dt_saved_next(p, &s);)
+        DT_CHECK(dt_saved_encode(p, &s, "zvc", 0.9, err));
+    return DT_OK;
+}
+
+static void policies_from_outside_change_no_bit(void **state)
+{
+    (void)state;
+    static const dt_policy_spec all[] = {
+        {.name = "offload_all", .summary = "-", .exact = true, .pass = offload_all},
+        {.name = "repeat_all", .summary = "-", .exact = true, .pass = repeat_all},
+        {.name = "pack_all", .summary = "-", .exact = true, .pass = pack_all}};
+    dt_err err = {0};
+    train("relu", "plain", NULL, 0);
+    for (size_t i = 0; i < DT_COUNT(all); i++) {
+        char set[64];
+        snprintf(set, sizeof set, "memory.policy=%s", all[i].name);
+        assert_ok(dt_register_policy(&all[i], &err), &err);
+        train("relu", all[i].name, set, 0);
+        assert_same_weights("plain", all[i].name);
+    }
+}
+
+static void what_is_wrong_with_it_is_told_when_it_is_registered(void **state)
+{
+    (void)state;
+    dt_err err = {0};
+    dt_opt row[2] = {{.key = "much", .type = DT_OPT_I64, .fallback = "1", .help = "-"}};
+    const dt_policy_spec good = {.name = "bad_one",
+        .summary = "-",
+        .options = row,
+        .n_options = 1,
+        .options_bytes = sizeof(int64_t),
+        .pass = offload_all};
+    static const struct {
+        const char *name;
+        size_t n, bytes;
+        const char *key, *fallback, *want;
+    } cases[] = {
+        {"Bad", 1, 8, "much", "1", "a word of a-z"},
+        {"keep_all", 1, 8, "much", "1", "there is one of that name"},
+        {"bad_one", 17, 8, "much", "1", "17 options"},
+        {"bad_one", 2, 8, "much", "1",
+            "no key"}, /* a row too many is no key, and not walked past */
+        {"bad_one", 1, 4, "much", "1", "lies beyond its struct of 4 bytes"},
+        {"bad_one", 1, 8, "much", "x", "default of 'much'"},
+        {"bad_one", 1, 8, "mu ch", "1", "no key"},
+    };
+    for (size_t i = 0; i < DT_COUNT(cases); i++) {
+        dt_policy_spec s = good;
+        s.name = cases[i].name;
+        s.n_options = cases[i].n;
+        s.options_bytes = cases[i].bytes;
+        row[0].key = cases[i].key;
+        row[0].fallback = cases[i].fallback;
+        assert_fails(dt_register_policy(&s, &err), DT_E_CONFIG, &err, cases[i].want);
+        dt_err_clear(&err);
+    }
+    dt_layer_spec l = gain;
+    l.name = "bad_layer";
+    l.max_x = 9;
+    assert_fails(dt_register_layer(&l, &err), DT_E_CONFIG, &err, "1 to 8 inputs");
+    dt_err_clear(&err);
+    l = gain;
+    l.name = "bad_layer";
+    l.in_place = true; /* and keeps x */
+    assert_fails(dt_register_layer(&l, &err), DT_E_CONFIG, &err, "not in place");
+}
+
+static void what_was_built_is_told(void **state)
+{
+    NEED_BINARY();
+    const dt_build b = dt_build_facts();
+    ran r = cli_run("--version", NULL);
+    assert_code(&r, 0);
+    assert_has(r.out, b.version);
+    assert_has(r.out, b.git);
+    assert_has(r.out, b.library);
+    assert_has(r.out, b.io_uring ? "\nwith io_uring\n" : "\nwithout io_uring\n");
+    assert_has(r.out, b.cuda ? "\nwith CUDA\n" : "\nwithout CUDA\n");
+    cli_done(&r);
+}
+
+DT_TEST_GROUP(library)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(steps_one_by_one_give_what_all_at_once_give),
+        cmocka_unit_test(a_run_leaves_nothing),
+        cmocka_unit_test(a_run_is_asked_and_then_trained),
+        cmocka_unit_test(a_budget_that_does_not_hold_is_told_and_answered),
+        cmocka_unit_test(a_run_is_stopped_and_goes_on),
+        cmocka_unit_test(a_layer_from_outside_trains_as_ours_does),
+        cmocka_unit_test(policies_from_outside_change_no_bit),
+        cmocka_unit_test(what_is_wrong_with_it_is_told_when_it_is_registered),
+        cmocka_unit_test(what_was_built_is_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

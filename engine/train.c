@@ -10,11 +10,10 @@
 #include "engine/base/alloc.h"
 #include "engine/base/clock.h"
 
-int64_t dt_micro_batches(int64_t samples, int64_t micro, int64_t *last)
+dt_batches dt_batches_of(int64_t samples, int64_t size)
 {
-    const int64_t n = (samples + micro - 1) / micro;
-    *last = samples - (n - 1) * micro;
-    return n;
+    const int64_t full = samples / size, rest = samples % size;
+    return (dt_batches){full + (rest > 0), rest > 0 || full == 0 ? rest : size, rest};
 }
 
 static double step_down(const dt_train_opts *o, int64_t epoch)

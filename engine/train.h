@@ -50,9 +50,13 @@ typedef struct dt_train_job {
     const dt_observer *observer;
 } dt_train_job;
 
-/* Sizes of micro-batches in a step of @samples: full ones, then what is left. Returns how many in
- * all; the last one's size through *last. */
-int64_t dt_micro_batches(int64_t samples, int64_t micro, int64_t *last);
+/* How samples are taken: full batches, then what is left; so an epoch is cut into batches, and a
+ * batch into micro-batches. @n: how many in all; @last: samples of the last one; @partial: the
+ * same, where that is not full, else 0. */
+typedef struct dt_batches {
+    int64_t n, last, partial;
+} dt_batches;
+dt_batches dt_batches_of(int64_t samples, int64_t size);
 
 /* Learning rate of a step, counted from 0, of a run of so many @steps. Schedule step looks at the
  * step's epoch. With a warm-up of w steps the rate of step s < w is (s + 1) / w of what it would

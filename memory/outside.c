@@ -79,7 +79,7 @@ const void *dt_policy_options(const dt_pass_env *e)
 
 uint64_t dt_policy_budget(const dt_pass_env *e)
 {
-    return e->device_budget;
+    return e->budgets.device;
 }
 
 dt_status dt_register_policy(const dt_policy_spec *s, dt_err *err)

@@ -46,17 +46,22 @@ const dt_policy *dt_policy_find(const char *name)
     return NULL;
 }
 
-const dt_policy *dt_policies_ladder(const char *list)
+const dt_policy *dt_policies_ladder(const dt_policies *s)
 {
-    for (const char *at = list; *at != '\0';) {
-        const size_t len = strcspn(at, ",");
-        for (size_t i = 0; i < n_policies; i++)
-            if (policies[i]->rung != NULL && strlen(policies[i]->name) == len &&
-                strncmp(at, policies[i]->name, len) == 0)
-                return policies[i];
-        at += len + (at[len] == ',');
-    }
+    for (size_t i = 0; i < s->n; i++)
+        if (s->pass[i].policy->rung != NULL)
+            return s->pass[i].policy;
     return NULL;
+}
+
+const char *dt_policies_list(const dt_policies *s, char to[DT_POLICY_LIST])
+{
+    size_t n = 0;
+    to[0] = '\0';
+    for (size_t i = 0; i < s->n && n < DT_POLICY_LIST; i++)
+        n += (size_t)snprintf(
+            to + n, DT_POLICY_LIST - n, "%s%s", i > 0 ? "," : "", s->pass[i].policy->name);
+    return to;
 }
 
 static dt_status unknown(const char *name, dt_err *err)
@@ -111,11 +116,43 @@ dt_status dt_policies_open(dt_policies *out, const char *list, dt_config *c, dt_
     return st;
 }
 
+/* The same, with the options that it has. */
+static dt_status add_copy(dt_policies *s, const dt_policy *policy, const void *opts, dt_err *err)
+{
+    void *own = dt_alloc(1, policy->opts_bytes);
+    if (own == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for the options of '%s'", policy->name);
+    if (policy->opts_bytes > 0)
+        memcpy(own, opts, policy->opts_bytes);
+    s->pass[s->n].policy = policy;
+    s->pass[s->n++].opts = own;
+    return DT_OK;
+}
+
+dt_status dt_policies_take(
+    dt_policies *out, const dt_policies *from, const dt_rung *rung, dt_config *c, dt_err *err)
+{
+    memset(out, 0, sizeof *out);
+    for (size_t i = 0; i < from->n; i++)
+        if (from->pass[i].policy->rung != NULL)
+            DT_CHECK(add(out, rung->policy, c, err));
+        else
+            DT_CHECK(add_copy(out, from->pass[i].policy, from->pass[i].opts, err));
+    return DT_OK;
+}
+
 void dt_policies_close(dt_policies *s)
 {
     for (size_t i = 0; i < s->n; i++)
         dt_free(s->pass[i].opts);
     memset(s, 0, sizeof *s);
+}
+
+dt_status dt_pass_score(const dt_pass_env *e, dt_program *p, bool place, dt_score *out, dt_err *err)
+{
+    const dt_pool_desc *pool = e->pool != NULL ? e->pool : dt_pool_find("greedy");
+    return e->score != NULL ? e->score(e, p, place, out, err)
+                            : dt_score_program(out, p, place ? pool : NULL, e->costs, err);
 }
 
 double dt_pass_density(const dt_pass_env *e, const dt_tensor *t, double otherwise)

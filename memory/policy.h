@@ -7,23 +7,38 @@
 #include "engine/config/run_options.h"
 #include "memory/density.h"
 #include "memory/pass.h"
-#include "memory/pools/pool.h"
+#include "memory/score.h"
+
+/* Bytes that a run may take of each tier; 0: any. */
+typedef struct dt_budgets {
+    uint64_t device, host, disk;
+} dt_budgets;
 
 /**
  * struct dt_pass_env - what a pass knows besides the program.
  * @opts:          of its section [policy.NAME]
- * @device_budget: bytes of the arena; 0: none
- * @pool:          places what the run's plans hold; NULL: greedy
- * @density:       how many values are not zero, as measured; NULL: not known
- * @dense:         plan for the step whose packed values did not fit: nothing may depend on values
+ * @budgets: of the run
+ * @density: how many values are not zero, as measured; NULL: not known
+ * @dense:   plan for the step whose packed values did not fit: nothing may depend on values
+ * @pool:    that will place the tensors; NULL: greedy
+ * @costs:   of the machine; NULL: the default ones
+ * @score:   how dt_pass_score scores; NULL: by dt_score_program
  */
 typedef struct dt_pass_env {
     const void *opts;
-    uint64_t device_budget;
-    const dt_pool_desc *pool;
+    dt_budgets budgets;
     const dt_densities *density;
     bool dense;
+    const dt_pool_desc *pool;
+    const dt_costs *costs;
+    dt_status (*score)(
+        const struct dt_pass_env *e, dt_program *p, bool place, dt_score *out, dt_err *err);
 } dt_pass_env;
+
+/* What a program comes to, for a pass that tries several: see dt_score_program. @place: by the
+ * run's pool; else a bound. */
+dt_status dt_pass_score(
+    const dt_pass_env *e, dt_program *p, bool place, dt_score *out, dt_err *err) DT_NODISCARD;
 
 /* The density to make room for: 1 for a dense plan, what was measured of the tensor, or @otherwise.
  */
@@ -37,7 +52,7 @@ dt_status dt_pass_encode(dt_program *p, const dt_pass_env *e, const dt_gap *g,
 
 /* What a ladder may come to: other policies, and how the algorithms of ops are chosen. */
 typedef struct dt_rung {
-    const char *policy;
+    const char *policy; /* its name */
     dt_algorithm_choice algorithms;
 } dt_rung;
 
@@ -84,8 +99,15 @@ void dt_policies_close(dt_policies *s);
 /* All passes in turn; of @env (NULL: nothing known) each gets its own opts. */
 dt_status dt_policies_apply(
     const dt_policies *s, dt_program *p, const dt_pass_env *env, dt_err *err) DT_NODISCARD;
-/* The first of a comma-separated list that is a ladder; NULL: none is. */
-const dt_policy *dt_policies_ladder(const char *list);
+/* The one that is a ladder; NULL: none is. */
+const dt_policy *dt_policies_ladder(const dt_policies *s);
+/* @from with a rung's policy in the place of its ladder; the same failures and release as of
+ * dt_policies_open. */
+dt_status dt_policies_take(dt_policies *out, const dt_policies *from, const dt_rung *rung,
+    dt_config *c, dt_err *err) DT_NODISCARD;
+/* The list, as it is written in a configuration. Returns @to, of DT_POLICY_LIST bytes. */
+enum { DT_POLICY_LIST = 1024 };
+const char *dt_policies_list(const dt_policies *s, char to[DT_POLICY_LIST]);
 bool dt_policies_exact(const dt_policies *s); /* all of them */
 
 #endif

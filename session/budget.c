@@ -26,15 +26,6 @@ const char *dt_session_disk_path(const dt_session *s)
     return s->opts.memory.disk_path != NULL ? s->opts.memory.disk_path : "/var/tmp";
 }
 
-static const dt_plan *largest_plan(const dt_session *s)
-{
-    const dt_plan *p = NULL;
-    for (size_t i = 0; i < s->n_planned; i++)
-        if (p == NULL || s->planned[i].plan->peak > p->peak)
-            p = s->planned[i].plan;
-    return p;
-}
-
 /* "layer1.0.conv1.y 98.0 MiB, ..." */
 static size_t list(char *text, size_t bytes, size_t at, const char *name, uint64_t size)
 {
@@ -74,8 +65,8 @@ static dt_status tell_largest_in(const dt_session *s, dt_tier tier, dt_err *err)
 {
     const dt_plan *p = NULL;
     uint64_t most = 0;
-    for (size_t i = 0; i < s->n_planned; i++) {
-        const dt_plan *q = s->planned[i].plan;
+    for (size_t i = 0; i < s->plans->n; i++) {
+        const dt_plan *q = s->plans->planned[i]->plan;
         const uint64_t peak = tier == DT_TIER_HOST ? q->host_peak : q->disk_peak;
         if (peak > most) {
             most = peak;
@@ -110,7 +101,7 @@ enum { BUDGETS = 3 };
 
 static void read_budgets(const dt_session *s, budget b[BUDGETS])
 {
-    const dt_need n = dt_session_need(s);
+    const dt_need n = dt_plan_set_need(s->plans);
     const dt_memory_opts *m = &s->opts.memory;
     b[0] = (budget){"device_budget", "device", n.device, m->device_budget};
     b[1] = (budget){"host_budget", "host", n.host, m->host_budget};
@@ -122,18 +113,18 @@ static const char *place(const dt_session *s, const char *key, char at[512])
     const char *file = NULL;
     int line = 0;
     dt_config_get(s->config, "memory", key, &file, &line);
-    if (file == NULL && s->elsewhere != NULL && strcmp(key, "device_budget") == 0) {
-        snprintf(at, 512, "all of %s but what CUDA needs", s->elsewhere->name);
+    if (file == NULL && s->plan_card != NULL && strcmp(key, "device_budget") == 0) {
+        snprintf(at, 512, "all of %s but what CUDA needs", s->plan_card->name);
         return at;
     }
     return dt_config_place(at, 512, file, line);
 }
 
-dt_status dt_session_check_budget(dt_session *s, dt_err *err)
+dt_status dt_session_check_budget(const dt_session *s, dt_err *err)
 {
-    const dt_need need = dt_session_need(s);
-    const dt_room room = dt_session_room(s);
-    if (dt_need_fits(&need, &room))
+    const dt_need need = dt_plan_set_need(s->plans);
+    const dt_available have = dt_plan_set_available(s->plans);
+    if (dt_need_fits(&need, &have))
         return DT_OK;
     budget all[BUDGETS];
     read_budgets(s, all);
@@ -146,14 +137,14 @@ dt_status dt_session_check_budget(dt_session *s, dt_err *err)
                 dt_human_bytes(needs, b->need), b->need, b->key, dt_human_bytes(has, b->most),
                 place(s, b->key, at));
     }
-    const dt_plan *p = largest_plan(s);
-    if (need.device > room.device)
+    const dt_plan *p = dt_plan_set_largest(s->plans);
+    if (need.device > have.device)
         DT_CHECK(tell_largest(p, err));
-    if (need.host > room.host)
+    if (need.host > have.host)
         DT_CHECK(tell_largest_in(s, DT_TIER_HOST, err));
-    if (need.disk > room.disk)
+    if (need.disk > have.disk)
         DT_CHECK(tell_largest_in(s, DT_TIER_DISK, err));
-    DT_CHECK(dt_suggest(s, &room, p, err));
+    DT_CHECK(dt_suggest(s, &have, err));
     return DT_E_BUDGET;
 }
 
@@ -204,7 +195,7 @@ static dt_status check_budgets(
 
 static dt_status check_disk(const dt_session *s, const struct statfs *fs, dt_err *err)
 {
-    const uint64_t need = dt_session_tier_peak(s, DT_TIER_DISK);
+    const uint64_t need = dt_plan_set_tier_peak(s->plans, DT_TIER_DISK);
     char needs[DT_HUMAN_BYTES], has[DT_HUMAN_BYTES];
     if (need == 0 || fs == NULL)
         return DT_OK;
@@ -218,10 +209,11 @@ static dt_status check_disk(const dt_session *s, const struct statfs *fs, dt_err
 }
 
 /* Threads that are still to be started: the team, the loader's and those that move. */
-static int threads_to_come(const dt_session *s, bool loaded)
+static int threads_to_come(const dt_plan_set *p, bool loaded)
 {
+    const dt_session *s = p->session;
     return s->threads + (loaded ? 0 : 2) + (s->opts.memory.copy_threads ? 2 : 0) +
-           (dt_session_tier_peak(s, DT_TIER_DISK) > 0 ? 4 : 0);
+           (dt_plan_set_tier_peak(p, DT_TIER_DISK) > 0 ? 4 : 0);
 }
 
 /* Of the machine's memory: the arena, unless a card has it, and what lies outside it and the host
@@ -237,25 +229,26 @@ static uint64_t outside_bytes(const dt_session *s, const dt_need *need, bool loa
 }
 
 /* Why no file can be made in the disk tier's folder. */
-static int disk_error(const dt_session *s)
+static int disk_error(const dt_plan_set *p)
 {
     struct stat st;
-    const char *path = dt_session_disk_path(s);
-    if (dt_session_tier_peak(s, DT_TIER_DISK) == 0)
+    const char *path = dt_session_disk_path(p->session);
+    if (dt_plan_set_tier_peak(p, DT_TIER_DISK) == 0)
         return 0;
     if (stat(path, &st) != 0 || (S_ISDIR(st.st_mode) && access(path, W_OK | X_OK) != 0))
         return errno;
     return S_ISDIR(st.st_mode) ? 0 : ENOTDIR;
 }
 
-void dt_session_here(const dt_session *s, dt_here *out)
+void dt_plan_set_here(const dt_plan_set *p, dt_here *out)
 {
     dt_limits l;
-    const dt_need need = dt_session_need(s);
-    const int threads = threads_to_come(s, false);
+    const dt_session *s = p->session;
+    const dt_need need = dt_plan_set_need(p);
+    const int threads = threads_to_come(p, false);
     *out = (dt_here){.need = arena_bytes(s, &need) + need.host + outside_bytes(s, &need, false),
         .memory = UINT64_MAX,
-        .disk_error = disk_error(s)};
+        .disk_error = disk_error(p)};
     dt_limits_read(&l);
     const dt_limit *passed = dt_limits_passed(&l, out->need, threads);
     const dt_limit *m = passed != NULL ? passed : dt_limits_least(&l);
@@ -269,8 +262,8 @@ void dt_session_here(const dt_session *s, dt_here *out)
 /* Arena, host tier and what lies outside against every limit of the process. */
 static dt_status check_memory(const dt_session *s, const dt_limits *l, bool loaded, dt_err *err)
 {
-    const dt_need need = dt_session_need(s);
-    const int threads = threads_to_come(s, loaded);
+    const dt_need need = dt_plan_set_need(s->plans);
+    const int threads = threads_to_come(s->plans, loaded);
     const uint64_t outside = outside_bytes(s, &need, loaded), arena = arena_bytes(s, &need);
     const uint64_t sum = arena + need.host + outside;
     const dt_limit *m = dt_limits_passed(l, sum, threads);
@@ -284,19 +277,19 @@ static dt_status check_memory(const dt_session *s, const dt_limits *l, bool load
         dt_human_bytes(a, sum), dt_human_bytes(b, arena), dt_human_bytes(c, need.host),
         dt_human_bytes(d, outside), dt_human_bytes(e, m->bytes), m->bytes,
         dt_human_bytes(f, dt_limit_rest(m, threads)), m->from);
-    const dt_plan *p = largest_plan(s);
+    const dt_plan *p = dt_plan_set_largest(s->plans);
     DT_CHECK(tell_largest(p, err));
-    dt_room room = dt_session_room(s);
+    dt_available have = dt_plan_set_available(s->plans);
     const uint64_t rest = dt_limit_rest(m, threads);
-    room.memory = rest > LIBRARIES + STARTS ? rest - LIBRARIES - STARTS : 0;
-    DT_CHECK(dt_suggest(s, &room, p, err));
+    have.memory = rest > LIBRARIES + STARTS ? rest - LIBRARIES - STARTS : 0;
+    DT_CHECK(dt_suggest(s, &have, err));
     return DT_E_BUDGET;
 }
 
 /* The arena against what the card has free. */
 static dt_status check_card(const dt_session *s, dt_err *err)
 {
-    const uint64_t need = dt_session_need(s).device, free = s->card.free;
+    const uint64_t need = dt_plan_set_need(s->plans).device, free = s->card.free;
     const uint64_t rest = free > CARD ? free - CARD : 0;
     char a[DT_HUMAN_BYTES], b[DT_HUMAN_BYTES], c[DT_HUMAN_BYTES], d[DT_HUMAN_BYTES];
     if (s->device == DT_CPU || need <= rest)
@@ -307,11 +300,11 @@ static dt_status check_card(const dt_session *s, dt_err *err)
         "processes hold is listed by `nvidia-smi`",
         dt_human_bytes(a, need), need, dt_human_bytes(b, s->card.bytes), dt_human_bytes(c, free),
         dt_human_bytes(d, CARD));
-    const dt_plan *p = largest_plan(s);
+    const dt_plan *p = dt_plan_set_largest(s->plans);
     DT_CHECK(tell_largest(p, err));
-    dt_room room = dt_session_room(s);
-    room.device = rest < room.device ? rest : room.device;
-    DT_CHECK(dt_suggest(s, &room, p, err));
+    dt_available have = dt_plan_set_available(s->plans);
+    have.device = rest < have.device ? rest : have.device;
+    DT_CHECK(dt_suggest(s, &have, err));
     return DT_E_BUDGET;
 }
 
@@ -319,7 +312,8 @@ dt_status dt_session_check_run(dt_session *s, bool loaded, dt_err *err)
 {
     dt_limits l;
     struct statfs fs;
-    const bool disk = s->opts.memory.disk_budget > 0 || dt_session_tier_peak(s, DT_TIER_DISK) > 0;
+    const bool disk =
+        s->opts.memory.disk_budget > 0 || dt_plan_set_tier_peak(s->plans, DT_TIER_DISK) > 0;
     const struct statfs *on = disk && dt_io->statfs(dt_session_disk_path(s), &fs) == 0 ? &fs : NULL;
     dt_limits_read(&l);
     DT_CHECK(dt_session_meet(s, err));

@@ -1,29 +1,306 @@
 /* What to change so that a run fits: other configurations are planned, as little of each as their
- * peaks need, and the cheapest of each kind are told. */
-#include "session/budget_parts.h"
-
+ * peaks need, and the cheapest of each kind are told, as the lines to set, with their peaks and
+ * their price. */
 #include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"
 #include "engine/base/clock.h"
+#include "session/budget.h"
 #include "session/human.h"
 
-enum { MOST_SECONDS = 30 }; /* of a search */
+/* SECONDS: of a search; plans of deep networks under a search of their own take seconds each. */
+enum { WANTED = 3, MOST_SECONDS = 30, MOST_DIVISORS = 256 };
 
-/* Which is cheaper. A rough machine stands for all: 8 GB/s to the host, 1.6 to a disk, 5 through a
- * codec, 200 GFLOP/s, and two thirds of that by the ways of fewest bytes. Only the order counts. */
-static double seconds(const dti_trial *t)
+/* What a run may change to fit. */
+typedef struct variant {
+    int64_t batch, micro;
+    const char *policy;
+    int tier;
+    dt_algorithm_choice algorithms;
+} variant;
+
+/* What came of one. @can: it can be trained at all; @order: of its policy among all. */
+typedef struct trial {
+    variant v;
+    size_t order;
+    bool can, fits, exact;
+    dt_need need;
+    dt_score score;
+} trial;
+
+/* @all: every policy by itself at the configured batch, exact ones first, then by what they cost
+ * @said: when something was last heard of the search
+ * @until: when it ends at the latest: plans of deep networks under a search of their own take
+ * seconds each */
+typedef struct search {
+    const dt_session *s;
+    const dt_available *available;
+    bool eval;
+    variant own;
+    size_t n_tried, cap_tried, n_all;
+    trial *tried, *all;
+    int n_told;
+    variant told[WANTED];
+    double said, until;
+} search;
+
+/* ---- other configurations, planned to see whether they fit ---- */
+
+static void judge(const search *x, trial *t, const dt_plan_set *plans)
 {
-    const dt_cost *c = &t->cost;
-    return 2 * (double)(c->out - c->to_disk) / 8e9 + 2 * (double)c->to_disk / 1.6e9 +
-           2 * (double)c->packed / 5e9 + c->clone_flops / 2e11 + 0.5 * c->limited_flops / 2e11;
+    t->can = dt_plan_set_check_statistics(plans, NULL) == DT_OK;
+    t->exact = dt_plan_set_exact(plans);
+    t->need = dt_plan_set_need(plans);
+    t->score = dt_plan_set_score(plans);
+    t->fits = t->can && dt_need_fits(&t->need, x->available);
+}
+
+/* Peaks of a run like this one but for the variant, from plans alone. */
+static dt_status plan_trial(const search *x, trial *t, dt_err *err)
+{
+    dt_plan_request r = dt_session_request(x->s);
+    dt_plan_set *plans = NULL;
+    dt_policies policies;
+    r.policies = &policies;
+    r.batch = t->v.batch;
+    r.micro_batch = t->v.micro;
+    r.tier = t->v.tier;
+    r.algorithms = t->v.algorithms;
+    r.quick = true;
+    dt_status st = dt_policies_open(&policies, t->v.policy, x->s->config, err);
+    if (st == DT_OK)
+        st = dt_plan_set_create(&plans, x->s, &r, err);
+    if (st == DT_OK)
+        st = dt_plan_set_run(plans, x->eval, 0, 0, err);
+    if (st == DT_OK)
+        judge(x, t, plans);
+    dt_plan_set_destroy(plans);
+    dt_policies_close(&policies);
+    return st;
+}
+
+static bool same_variant(const variant *a, const variant *b)
+{
+    return a->batch == b->batch && a->micro == b->micro && a->tier == b->tier &&
+           a->algorithms == b->algorithms && strcmp(a->policy, b->policy) == 0;
+}
+
+/* Plans of deep networks under a search of their own take seconds each. */
+static void say_something(search *x)
+{
+    const double every = 5, now = dt_seconds();
+    if (now - x->said < every)
+        return;
+    char line[96];
+    snprintf(
+        line, sizeof line, "it does not fit; looking for what would: %zu plans so far", x->n_tried);
+    if (x->s->notice != NULL)
+        x->s->notice(line);
+    x->said = now;
+}
+
+static dt_status try_variant(search *x, variant v, trial *out, dt_err *err)
+{
+    for (size_t i = 0; i < x->n_tried; i++)
+        if (same_variant(&x->tried[i].v, &v)) {
+            *out = x->tried[i];
+            return DT_OK;
+        }
+    if (!dt_grow((void **)&x->tried, &x->cap_tried, x->n_tried, sizeof *x->tried))
+        return DT_FAIL(err, DT_E_NOMEM, "no memory to look for what fits");
+    if (dt_seconds() > x->until)
+        return DT_E_STOPPED;
+    *out = (trial){.v = v};
+    say_something(x);
+    DT_CHECK(plan_trial(x, out, err));
+    x->tried[x->n_tried++] = *out;
+    return DT_OK;
+}
+
+static dt_status largest_batch(search *x, const char *policy, trial *best, dt_err *err)
+{
+    int64_t fits = 0, fails = x->own.micro;
+    *best = (trial){0};
+    while (fails - fits > 1) {
+        trial t;
+        const int64_t n = fits + (fails - fits) / 2;
+        DT_CHECK(try_variant(x, (variant){n, n, policy, x->own.tier, x->own.algorithms}, &t, err));
+        if (t.fits) {
+            fits = n;
+            *best = t;
+        } else if (t.can || n > 1) {
+            fails = n;
+        } else {
+            break;
+        }
+    }
+    return DT_OK;
+}
+
+static dt_status largest_micro(search *x, const char *policy, trial *best, dt_err *err)
+{
+    int64_t divisor[MOST_DIVISORS];
+    size_t n = 0, fits = 0;
+    *best = (trial){0};
+    for (int64_t d = 1; d < x->own.micro && n < MOST_DIVISORS; d++)
+        if (x->own.batch % d == 0)
+            divisor[n++] = d;
+    for (size_t fails = n + 1; fails - fits > 1;) {
+        trial t;
+        const size_t mid = fits + (fails - fits) / 2;
+        const variant v = {x->own.batch, divisor[mid - 1], policy, x->own.tier, x->own.algorithms};
+        DT_CHECK(try_variant(x, v, &t, err));
+        if (t.fits || !t.can) { /* too small to be trained: larger ones might be */
+            fits = mid;
+            *best = t.fits ? t : *best;
+        } else {
+            fails = mid;
+        }
+    }
+    return DT_OK;
+}
+
+/* ---- what is said of one that fits: the lines to set, its peaks and its price ---- */
+
+static void DT_PRINTF(3, 0) vadd(char *to, size_t bytes, const char *fmt, va_list args)
+{
+    const size_t n = strlen(to);
+    vsnprintf(to + n, bytes - n, fmt, args);
+}
+
+static void DT_PRINTF(3, 4) add(char *to, size_t bytes, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    vadd(to, bytes, fmt, args);
+    va_end(args);
+}
+
+/* One more of a list: behind @first where nothing is yet, else behind a comma. */
+static void DT_PRINTF(4, 5) list(char *to, size_t bytes, const char *first, const char *fmt, ...)
+{
+    va_list args;
+    add(to, bytes, "%s", to[0] != '\0' ? ", " : first);
+    va_start(args, fmt);
+    vadd(to, bytes, fmt, args);
+    va_end(args);
+}
+
+static void lines_to_set(const search *x, const trial *t, char *to, size_t bytes)
+{
+    const variant *v = &t->v, *own = &x->own;
+    char train[96] = "";
+    to[0] = '\0';
+    if (strcmp(v->policy, own->policy) != 0)
+        list(to, bytes, "[memory] ", "policy = %s", v->policy);
+    if (v->tier != own->tier)
+        list(to, bytes, "[memory] ", "tier = %s", v->tier == DT_TO_DISK ? "disk" : "host");
+    if (v->algorithms != own->algorithms)
+        list(to, bytes, "[memory] ", "algorithms = small");
+    if (v->batch != own->batch)
+        list(train, sizeof train, "[train] ", "batch = %" PRId64, v->batch);
+    const bool stays_all = v->batch != own->batch && own->micro == own->batch;
+    if (!stays_all && (v->batch != own->batch || v->micro != own->micro))
+        list(train, sizeof train, "[train] ", "micro_batch = %" PRId64, v->micro);
+    add(to, bytes, "%s%s", to[0] != '\0' && train[0] != '\0' ? " and " : "", train);
+}
+
+static void peaks(const dt_need *n, char *to, size_t bytes)
+{
+    char size[DT_HUMAN_BYTES];
+    snprintf(to, bytes, "%s", dt_human_bytes(size, n->device));
+    if (n->host > 0)
+        add(to, bytes, " and %s on the host", dt_human_bytes(size, n->host));
+    if (n->disk > 0)
+        add(to, bytes, " and %s on the disk", dt_human_bytes(size, n->disk));
+}
+
+enum { AMOUNT = 32 };
+static const char *work(char to[AMOUNT], double flops)
+{
+    const bool tera = flops >= 1e12;
+    snprintf(to, AMOUNT, "%.3g %s", flops / (tera ? 1e12 : 1e9), tera ? "TFLOP" : "GFLOP");
+    return to;
+}
+
+/* "; a step moves 1.29 GiB out and back, computes 12.3 GFLOP again (27.0 %)" */
+static void price(const search *x, const trial *t, char *to, size_t bytes)
+{
+    const dt_score *c = &t->score;
+    const bool small = t->v.algorithms != x->own.algorithms;
+    char size[DT_HUMAN_BYTES], amount[AMOUNT];
+    to[0] = '\0';
+    if (c->out > 0)
+        list(to, bytes, "; a step ", "moves %s out and back", dt_human_bytes(size, c->out));
+    if (c->clones > 0)
+        list(to, bytes, "; a step ", "computes %s again (%.1f%%)", work(amount, c->clone_flops),
+            c->flops > 0 ? 100 * c->clone_flops / c->flops : 0.0);
+    if (c->packed > 0)
+        list(to, bytes, "; a step ", "packs %s", dt_human_bytes(size, c->packed));
+    if (small)
+        list(to, bytes, "; a step ", "computes %s by slower algorithms",
+            work(amount, c->limited_flops));
+    if (!t->exact)
+        add(to, bytes, "; changes results");
+    else if (small)
+        add(to, bytes, "; changes the last bits");
+}
+
+static void tell(search *x, const trial *t, const char *remark, dt_err *err)
+{
+    char lines[1200], need[128], cost[256];
+    if (!t->fits || x->n_told == WANTED)
+        return;
+    for (int i = 0; i < x->n_told; i++)
+        if (same_variant(&x->told[i], &t->v))
+            return;
+    x->told[x->n_told++] = t->v;
+    lines_to_set(x, t, lines, sizeof lines);
+    peaks(&t->need, need, sizeof need);
+    price(x, t, cost, sizeof cost);
+    (void)DT_FAIL(err, DT_E_BUDGET, "  fits if: %s%s, which needs %s%s", lines, remark, need, cost);
+}
+
+/* Whether smaller parts of a batch give other results. */
+static bool normalises(const dt_graph *g)
+{
+    for (size_t i = 0; i < g->n_node; i++)
+        if (g->node[i].desc->batch_statistics)
+            return true;
+    return false;
+}
+
+static void tell_micro(search *x, const trial *t, dt_err *err)
+{
+    char remark[96];
+    snprintf(remark, sizeof remark, ", of the same batch in %" PRId64 " parts%s",
+        t->fits ? t->v.batch / t->v.micro : 0,
+        normalises(x->s->graph) ? " normalised each by itself" : "");
+    tell(x, t, remark, err);
+}
+
+static void tell_batch(search *x, const trial *t, dt_err *err)
+{
+    char remark[64];
+    snprintf(remark, sizeof remark, " (%" PRId64 " does not fit)", t->v.batch + 1);
+    tell(x, t, remark, err);
+}
+
+/* ---- the search ---- */
+
+/* Only the order counts: the search knows no costs but the default ones. */
+static double seconds(const trial *t)
+{
+    return dt_score_seconds(&t->score, NULL);
 }
 
 static int cheapest_first(const void *va, const void *vb)
 {
-    const dti_trial *a = va, *b = vb;
+    const trial *a = va, *b = vb;
     if (a->exact != b->exact)
         return a->exact ? -1 : 1;
     const double x = seconds(a), y = seconds(b);
@@ -32,7 +309,7 @@ static int cheapest_first(const void *va, const void *vb)
     return (a->order > b->order) - (a->order < b->order);
 }
 
-static dt_status try_policies(dti_search *x, dt_err *err)
+static dt_status try_policies(search *x, dt_err *err)
 {
     size_t n;
     const dt_policy *const *all = dt_policy_all(&n);
@@ -40,11 +317,11 @@ static dt_status try_policies(dti_search *x, dt_err *err)
     if (x->all == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to look for what fits");
     for (size_t i = 0; i < n; i++) {
-        dti_variant v = x->own;
+        variant v = x->own;
         v.policy = all[i]->name;
         if (all[i]->rung != NULL) /* its rungs are tried by their own names */
             continue;
-        DT_CHECK(dti_try_variant(x, v, &x->all[x->n_all], err));
+        DT_CHECK(try_variant(x, v, &x->all[x->n_all], err));
         x->all[x->n_all].order = x->n_all;
         x->n_all++;
     }
@@ -53,102 +330,103 @@ static dt_status try_policies(dti_search *x, dt_err *err)
 }
 
 /* What moved tensors may wait in instead. */
-static dt_status suggest_tier(dti_search *x, dt_err *err)
+static dt_status suggest_tier(search *x, dt_err *err)
 {
-    const dt_need own = dt_session_need(x->s);
-    dti_variant v = x->own;
-    dti_trial t;
+    const dt_need own = dt_plan_set_need(x->s->plans);
+    variant v = x->own;
+    trial t;
     if (own.host == 0 && own.disk == 0)
         return DT_OK;
-    v.tier = v.tier == DT_TO_DISK || (own.disk > x->room->disk && own.host == 0) ? DT_TO_HOST
-                                                                                 : DT_TO_DISK;
-    DT_CHECK(dti_try_variant(x, v, &t, err));
-    dti_tell(x, &t, "", err);
+    v.tier = v.tier == DT_TO_DISK || (own.disk > x->available->disk && own.host == 0) ? DT_TO_HOST
+                                                                                      : DT_TO_DISK;
+    DT_CHECK(try_variant(x, v, &t, err));
+    tell(x, &t, "", err);
     return DT_OK;
 }
 
-/* The same by the ways of fewest bytes; nothing that fits where they are not what would be new. */
-static dt_status try_small(dti_search *x, dti_variant v, dti_trial *t, dt_err *err)
+/* The same by the algorithms of fewest bytes; nothing that fits where they are not what would be
+ * new. */
+static dt_status try_small(search *x, variant v, trial *t, dt_err *err)
 {
-    *t = (dti_trial){0};
+    *t = (trial){0};
     if (v.algorithms != DT_ALGORITHMS_FAST) /* fit needs no more than small does */
         return DT_OK;
     v.algorithms = DT_ALGORITHMS_SMALL;
-    return dti_try_variant(x, v, t, err);
+    return try_variant(x, v, t, err);
 }
 
 /* One change, of each kind the best. */
-static dt_status suggest_one_change(dti_search *x, dt_err *err)
+static dt_status suggest_one_change(search *x, dt_err *err)
 {
     size_t first = 0;
-    dti_trial micro, batch, small;
+    trial micro, batch, small;
     while (first < x->n_all && !(x->all[first].fits && x->all[first].exact))
         first++;
     DT_CHECK(try_small(x, x->own, &small, err));
     if (first < x->n_all && seconds(&x->all[first]) <= seconds(&small))
-        dti_tell(x, &x->all[first], "", err);
-    dti_tell(x, &small, "", err);
+        tell(x, &x->all[first], "", err);
+    tell(x, &small, "", err);
     if (first < x->n_all)
-        dti_tell(x, &x->all[first], "", err);
+        tell(x, &x->all[first], "", err);
     DT_CHECK(suggest_tier(x, err));
-    DT_CHECK(dti_largest_micro(x, x->own.policy, &micro, err));
-    dti_tell_micro(x, &micro, err);
-    DT_CHECK(dti_largest_batch(x, x->own.policy, &batch, err));
-    dti_tell_batch(x, &batch, err);
+    DT_CHECK(largest_micro(x, x->own.policy, &micro, err));
+    tell_micro(x, &micro, err);
+    DT_CHECK(largest_batch(x, x->own.policy, &batch, err));
+    tell_batch(x, &batch, err);
     for (size_t i = first + 1; i < x->n_all; i++)
-        dti_tell(x, &x->all[i], "", err);
+        tell(x, &x->all[i], "", err);
     for (size_t i = 0; i < first && i < x->n_all; i++) /* no exact one fits: the others */
-        dti_tell(x, &x->all[i], "", err);
+        tell(x, &x->all[i], "", err);
     if (!micro.fits && !batch.fits && !small.fits)
         (void)DT_FAIL(
             err, DT_E_BUDGET, "  not even one sample fits under policy %s", x->own.policy);
     return DT_OK;
 }
 
-/* A policy and the ways of fewest bytes, where neither is enough. */
-static dt_status suggest_small_policies(dti_search *x, dt_err *err)
+/* A policy and the algorithms of fewest bytes, where neither is enough. */
+static dt_status suggest_small_policies(search *x, dt_err *err)
 {
-    dti_trial own, t;
+    trial own, t;
     DT_CHECK(try_small(x, x->own, &own, err));
-    for (size_t i = 0; i < x->n_all && x->n_told < DTI_WANTED && !own.fits; i++) {
+    for (size_t i = 0; i < x->n_all && x->n_told < WANTED && !own.fits; i++) {
         if (x->all[i].fits)
             continue;
         DT_CHECK(try_small(x, x->all[i].v, &t, err));
-        dti_tell(x, &t, "", err);
+        tell(x, &t, "", err);
     }
     return DT_OK;
 }
 
 /* A policy and a smaller batch, where that is more than @micro and @batch. */
-static dt_status suggest_two_changes(dti_search *x, int64_t micro, int64_t batch, dt_err *err)
+static dt_status suggest_two_changes(search *x, int64_t micro, int64_t batch, dt_err *err)
 {
-    for (size_t i = 0; i < x->n_all && x->n_told < DTI_WANTED; i++) {
-        dti_trial t;
+    for (size_t i = 0; i < x->n_all && x->n_told < WANTED; i++) {
+        trial t;
         if (x->all[i].fits || strcmp(x->all[i].v.policy, x->own.policy) == 0)
             continue;
-        DT_CHECK(dti_largest_micro(x, x->all[i].v.policy, &t, err));
+        DT_CHECK(largest_micro(x, x->all[i].v.policy, &t, err));
         if (t.fits && t.v.micro > micro)
-            dti_tell_micro(x, &t, err);
+            tell_micro(x, &t, err);
         if (t.fits)
             continue;
-        DT_CHECK(dti_largest_batch(x, x->all[i].v.policy, &t, err));
+        DT_CHECK(largest_batch(x, x->all[i].v.policy, &t, err));
         if (t.fits && t.v.batch > batch)
-            dti_tell_batch(x, &t, err);
+            tell_batch(x, &t, err);
     }
     return DT_OK;
 }
 
-static void lower(dti_trial *least, const dti_trial *t)
+static void lower(trial *least, const trial *t)
 {
     if (t->can && t->need.device < least->need.device)
         *least = *t;
 }
 
 /* Of all policies as the run is configured; told if none of them fits. */
-static dti_trial least_policy(const dti_search *x, dt_err *err)
+static trial least_policy(const search *x, dt_err *err)
 {
     char size[DT_HUMAN_BYTES];
-    dti_trial least = x->all[0];
+    trial least = x->all[0];
     bool any = false;
     for (size_t i = 0; i < x->n_all; i++) {
         any = any || x->all[i].fits;
@@ -163,13 +441,13 @@ static dti_trial least_policy(const dti_search *x, dt_err *err)
 }
 
 /* A policy in the smallest parts that can be trained. */
-static dt_status lower_by_parts(dti_search *x, dti_variant v, dti_trial *least, dt_err *err)
+static dt_status lower_by_parts(search *x, variant v, trial *least, dt_err *err)
 {
     for (v.micro = 1; v.micro <= 2 && v.micro < x->own.micro; v.micro++) {
-        dti_trial t;
+        trial t;
         if (v.batch % v.micro != 0)
             continue;
-        DT_CHECK(dti_try_variant(x, v, &t, err));
+        DT_CHECK(try_variant(x, v, &t, err));
         lower(least, &t);
         if (t.can)
             break;
@@ -177,12 +455,12 @@ static dt_status lower_by_parts(dti_search *x, dti_variant v, dti_trial *least, 
     return DT_OK;
 }
 
-/* Every policy, and what was found, by the ways of fewest bytes. */
-static dt_status lower_by_small(dti_search *x, dti_trial *least, dt_err *err)
+/* Every policy, and what was found, by the algorithms of fewest bytes. */
+static dt_status lower_by_small(search *x, trial *least, dt_err *err)
 {
-    const dti_variant found = least->v;
+    const variant found = least->v;
     for (size_t i = 0; i <= x->n_all; i++) {
-        dti_trial t;
+        trial t;
         DT_CHECK(try_small(x, i < x->n_all ? x->all[i].v : found, &t, err));
         lower(least, &t);
     }
@@ -190,14 +468,14 @@ static dt_status lower_by_small(dti_search *x, dti_trial *least, dt_err *err)
 }
 
 /* The least of the device that any policy needs for this batch. */
-static dt_status tell_least(dti_search *x, dt_err *err)
+static dt_status tell_least(search *x, dt_err *err)
 {
     char size[DT_HUMAN_BYTES], lines[1200];
-    dti_trial least = least_policy(x, err);
+    trial least = least_policy(x, err);
     for (size_t i = 0; i < x->n_all; i++)
         DT_CHECK(lower_by_parts(x, x->all[i].v, &least, err));
     DT_CHECK(lower_by_small(x, &least, err));
-    dti_lines_to_set(x, &least, lines, sizeof lines);
+    lines_to_set(x, &least, lines, sizeof lines);
     (void)DT_FAIL(err, DT_E_BUDGET,
         "  the least found for this batch is %s (%" PRIu64 " bytes)%s%s",
         dt_human_bytes(size, least.need.device), least.need.device, lines[0] != '\0' ? ": " : "",
@@ -205,23 +483,23 @@ static dt_status tell_least(dti_search *x, dt_err *err)
     return DT_OK;
 }
 
-static dt_status search_all(dti_search *x, dt_err *err)
+static dt_status search_all(search *x, dt_err *err)
 {
     DT_CHECK(try_policies(x, err));
     DT_CHECK(tell_least(x, err));
     DT_CHECK(suggest_one_change(x, err));
     DT_CHECK(suggest_small_policies(x, err));
-    if (x->n_told < DTI_WANTED) { /* first those that make the parts larger than one change does */
-        dti_trial micro, batch;
-        DT_CHECK(dti_largest_micro(x, x->own.policy, &micro, err));
-        DT_CHECK(dti_largest_batch(x, x->own.policy, &batch, err));
+    if (x->n_told < WANTED) { /* first those that make the parts larger than one change does */
+        trial micro, batch;
+        DT_CHECK(largest_micro(x, x->own.policy, &micro, err));
+        DT_CHECK(largest_batch(x, x->own.policy, &batch, err));
         DT_CHECK(suggest_two_changes(x, micro.v.micro, batch.v.batch, err));
         DT_CHECK(suggest_two_changes(x, 0, 0, err));
     }
     return DT_OK;
 }
 
-static void tell_end(const dti_search *x, const dt_plan *p, dt_err *err)
+static void tell_end(const search *x, const dt_plan *p, dt_err *err)
 {
     char size[DT_HUMAN_BYTES];
     if (x->n_told == 0)
@@ -229,29 +507,29 @@ static void tell_end(const dti_search *x, const dt_plan *p, dt_err *err)
             "  nothing was found that fits; parameters with gradients and optimizer state take %s "
             "(%" PRIu64 " bytes)",
             dt_human_bytes(size, p->persistent), p->persistent);
-    else if (x->n_told < DTI_WANTED)
+    else if (x->n_told < WANTED)
         (void)DT_FAIL(err, DT_E_BUDGET, "  no more than %d such configuration%s found", x->n_told,
             x->n_told > 1 ? "s were" : " was");
 }
 
-static bool evaluates(const dt_session *s)
+static bool evaluates(const dt_plan_set *p)
 {
-    for (size_t i = 0; i < s->n_planned; i++)
-        if (s->planned[i].kind == DT_PROGRAM_EVAL)
+    for (size_t i = 0; i < p->n; i++)
+        if (p->planned[i]->kind == DT_PROGRAM_EVAL)
             return true;
     return false;
 }
 
-dt_status dt_suggest(const dt_session *s, const dt_room *r, const dt_plan *p, dt_err *err)
+dt_status dt_suggest(const dt_session *s, const dt_available *a, dt_err *err)
 {
-    dti_search x = {.s = s,
-        .room = r,
-        .eval = evaluates(s),
+    const dt_plan_request *asked = &s->plans->asked;
+    search x = {.s = s,
+        .available = a,
+        .eval = evaluates(s->plans),
         .said = dt_seconds(),
         .until = dt_seconds() + MOST_SECONDS,
-        .own = {s->opts.train.batch, s->opts.train.micro_batch, dt_session_policy_asked(s),
-            s->opts.memory.tier,
-            s->ladder != NULL ? DT_ALGORITHMS_FAST : s->opts.memory.algorithms}};
+        .own = {asked->batch, asked->micro_batch, s->opts.memory.policy, asked->tier,
+            asked->algorithms}};
     dt_status st = search_all(&x, err);
     if (st == DT_E_STOPPED) {
         (void)DT_FAIL(
@@ -259,7 +537,7 @@ dt_status dt_suggest(const dt_session *s, const dt_room *r, const dt_plan *p, dt
         st = DT_OK;
     }
     if (st == DT_OK)
-        tell_end(&x, p, err);
+        tell_end(&x, dt_plan_set_largest(s->plans), err);
     dt_free(x.tried);
     dt_free(x.all);
     return st;

@@ -80,15 +80,16 @@ static dt_status open_eval(dt_feeds *f, const dt_session *s, const dt_source_des
     const dt_loader_opts l = {
         .batch = s->opts.train.micro_batch, .ahead = (int)s->opts.data.ahead, .seed = o.seed};
     DT_CHECK(dt_loader_create(&f->eval_loader, f->eval, &l, err));
-    f->eval_last = dt_loader_feed(f->eval_loader)->samples % l.batch;
+    f->eval_last = dt_batches_of(dt_loader_feed(f->eval_loader)->samples, l.batch).partial;
     return DT_OK;
 }
 
 /* Steps of an epoch and of the run; a partial batch ends an epoch unless it is dropped. */
 static dt_status count_steps(dt_feeds *f, const dt_train_opts *t, int64_t samples, dt_err *err)
 {
-    f->steps_per_epoch = (samples + t->batch - 1) / t->batch;
-    f->last = samples % t->batch;
+    const dt_batches b = dt_batches_of(samples, t->batch);
+    f->steps_per_epoch = b.n;
+    f->last = b.partial;
     if (t->epochs == 0)
         f->steps = t->steps;
     else if (__builtin_mul_overflow(t->epochs, f->steps_per_epoch, &f->steps))

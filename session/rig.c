@@ -11,16 +11,16 @@
 dt_runner_opts dt_rig_opts(const dt_session *s)
 {
     return (dt_runner_opts){.graph = s->graph,
-        .map = s->map,
+        .map = s->plans->map,
         .device = s->device,
         .find_op = dt_layer_find,
         .codecs = &dt_codecs,
         .replay = true,
-        .arena_bytes = dt_session_peak(s),
+        .arena_bytes = dt_plan_set_peak(s->plans),
         .tier = {[DT_TIER_HOST] = dt_tier_desc_find("host"),
             [DT_TIER_DISK] = dt_tier_desc_find("disk")},
-        .tier_bytes = {[DT_TIER_HOST] = dt_session_tier_peak(s, DT_TIER_HOST),
-            [DT_TIER_DISK] = dt_session_tier_peak(s, DT_TIER_DISK)},
+        .tier_bytes = {[DT_TIER_HOST] = dt_plan_set_tier_peak(s->plans, DT_TIER_HOST),
+            [DT_TIER_DISK] = dt_plan_set_tier_peak(s->plans, DT_TIER_DISK)},
         .disk_path = dt_session_disk_path(s),
         .checksum = s->opts.memory.checksum,
         .copy_threads = s->opts.memory.copy_threads,
@@ -45,11 +45,11 @@ dt_status dt_rig_open(dt_rig *g, const dt_session *s, dt_err *err)
 {
     *g = (dt_rig){0};
     DT_CHECK(reserve(g, s, err));
-    g->ready = dt_alloc(s->n_planned, sizeof *g->ready);
+    g->ready = dt_alloc(s->plans->n, sizeof *g->ready);
     if (g->ready == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to prepare the plans");
-    for (; g->n < s->n_planned; g->n++) {
-        const dt_planned *p = &s->planned[g->n];
+    for (; g->n < s->plans->n; g->n++) {
+        const dt_planned *p = s->plans->planned[g->n];
         dt_ready *to = &g->ready[g->n];
         *to = (dt_ready){.kind = p->kind, .n = p->n, .dense = p->dense};
         DT_CHECK(dt_runner_add(g->runner, p->plan, &to->id, err));
@@ -58,8 +58,8 @@ dt_status dt_rig_open(dt_rig *g, const dt_session *s, dt_err *err)
     if (s->opts.model.weights == NULL)
         return DT_OK;
     char asked[DT_ASKED];
-    DT_TRY(err, dt_weights_load(g->runner, s->graph, s->map, s->opts.model.weights, err), "%s",
-        dt_session_asked(asked, s, "model", "weights"));
+    DT_TRY(err, dt_weights_load(g->runner, s->graph, s->plans->map, s->opts.model.weights, err),
+        "%s", dt_session_asked(asked, s, "model", "weights"));
     return DT_OK;
 }
 

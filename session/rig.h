@@ -6,7 +6,7 @@
 
 typedef struct dt_rig {
     dt_runner *runner;
-    dt_ready *ready; /* ready[i] is s->planned[i] */
+    dt_ready *ready; /* ready[i] is s->plans->planned[i] */
     size_t n;
 } dt_rig;
 

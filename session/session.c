@@ -128,13 +128,13 @@ static dt_status unknown_card(const dt_session *s, dt_err *err)
 static dt_status check_names(dt_session *s, dt_err *err)
 {
     char asked[DT_ASKED];
-    dt_status st = dt_session_set_policy(s, s->opts.memory.policy, err);
+    dt_status st = dt_policies_open(&s->policies, s->opts.memory.policy, s->config, err);
+    const dt_policy *ladder = dt_policies_ladder(&s->policies);
     if (st != DT_OK)
         (void)DT_FAIL(err, st, "%s", dt_session_asked(asked, s, "memory", "policy"));
-    if (s->ladder != NULL && s->opts.memory.algorithms != DT_ALGORITHMS_FAST)
+    if (ladder != NULL && s->opts.memory.algorithms != DT_ALGORITHMS_FAST)
         st = DT_FAIL(err, DT_E_CONFIG, "%s: policy %s chooses the algorithms itself; leave it out",
-            dt_session_asked(asked, s, "memory", "algorithms"),
-            dt_policies_ladder(s->ladder)->name);
+            dt_session_asked(asked, s, "memory", "algorithms"), ladder->name);
     if (s->opts.device.kind == DT_DEVICE_CUDA && !dt_device_built(DT_CUDA))
         st = DT_FAIL(err, DT_E_CONFIG,
             "%s: this program was built without CUDA; device.kind = cpu, or auto, which takes "
@@ -178,8 +178,7 @@ static dt_status check_policy_sections(dt_session *s, dt_err *err)
         st = DT_FAIL(err, DT_E_CONFIG,
             "%s: [%s] is of a policy that is not in memory.policy (%s); leave it out, or name the "
             "policy there",
-            dt_config_place(place, sizeof place, at.file, at.line), at.text,
-            dt_session_policy_asked(s));
+            dt_config_place(place, sizeof place, at.file, at.line), at.text, s->opts.memory.policy);
     }
     return st;
 }
@@ -217,17 +216,17 @@ static dt_status choose_card(dt_session *s, dt_err *err)
     uint64_t *budget = &s->opts.memory.device_budget;
     if (s->opts.device.card == NULL)
         return DT_OK;
-    s->elsewhere = dt_card_find(s->opts.device.card);
-    DT_ASSERT(s->elsewhere != NULL);
+    s->plan_card = dt_card_find(s->opts.device.card);
+    DT_ASSERT(s->plan_card != NULL);
     if (s->opts.device.kind == DT_DEVICE_CPU)
         return DT_FAIL(err, DT_E_CONFIG, "%s: device.kind = cpu excludes it; leave one of them out",
             dt_session_asked(asked, s, "device", "card"));
-    if (*budget > dt_card_bytes(s->elsewhere))
+    if (*budget > dt_card_bytes(s->plan_card))
         return DT_FAIL(err, DT_E_CONFIG, "%s: a %s has %s; lower it, or leave it out",
-            dt_session_asked(asked, s, "memory", "device_budget"), s->elsewhere->title,
-            dt_human_bytes(size, dt_card_bytes(s->elsewhere)));
+            dt_session_asked(asked, s, "memory", "device_budget"), s->plan_card->title,
+            dt_human_bytes(size, dt_card_bytes(s->plan_card)));
     if (*budget == 0)
-        *budget = dt_card_bytes(s->elsewhere) - left_to_cuda;
+        *budget = dt_card_bytes(s->plan_card) - left_to_cuda;
     return DT_OK;
 }
 
@@ -237,19 +236,19 @@ static dt_status choose_device(dt_session *s, dt_err *err)
     char asked[DT_ASKED];
     const int kind = s->opts.device.kind;
     DT_CHECK(choose_card(s, err));
-    const bool card = kind == DT_DEVICE_CUDA || s->elsewhere != NULL ||
+    const bool card = kind == DT_DEVICE_CUDA || s->plan_card != NULL ||
                       (kind == DT_DEVICE_AUTO && dt_device_likely(DT_CUDA));
     s->device = card ? DT_CUDA : DT_CPU;
-    const char *key = s->elsewhere != NULL ? "card" : "kind";
+    const char *key = s->plan_card != NULL ? "card" : "kind";
     DT_TRY(err, dt_device_load(s->device, err), "%s", dt_session_asked(asked, s, "device", key));
-    dt_device_plan_for(s->device, s->elsewhere);
+    dt_device_plan_for(s->device, s->plan_card);
     return DT_OK;
 }
 
 dt_status dt_session_meet(dt_session *s, dt_err *err)
 {
     char asked[DT_ASKED];
-    if (s->elsewhere != NULL)
+    if (s->plan_card != NULL)
         return DT_FAIL(err, DT_E_CONFIG,
             "%s is for plans of a card that need not be here (dnntrain plan, sweep); leave it out, "
             "and the run takes the card that is",
@@ -339,18 +338,43 @@ dt_status dt_session_open_text(dt_session **out, const char *name, const char *t
     return open_session(s, false, sets, n_sets, err);
 }
 
+dt_plan_request dt_session_request(const dt_session *s)
+{
+    const dt_memory_opts *m = &s->opts.memory;
+    return (dt_plan_request){.batch = s->opts.train.batch,
+        .micro_batch = s->opts.train.micro_batch,
+        .policies = &s->policies,
+        .fates = &s->fates,
+        .algorithms = (dt_algorithm_choice)m->algorithms,
+        .tier = m->tier,
+        .budgets = {m->device_budget, m->host_budget, m->disk_budget}};
+}
+
+/* The set of the run's own plans. */
+static dt_status own_plans(dt_session *s, dt_err *err)
+{
+    const dt_plan_request r = dt_session_request(s);
+    return s->plans != NULL ? DT_OK : dt_plan_set_create(&s->plans, s, &r, err);
+}
+
+dt_status dt_session_plan(
+    dt_session *s, dt_program_kind kind, int64_t n, const dt_planned **out, dt_err *err)
+{
+    DT_CHECK(own_plans(s, err));
+    return dt_plan_set_add(s->plans, kind, n, out, err);
+}
+
+dt_status dt_session_plan_run(
+    dt_session *s, bool eval, int64_t last, int64_t eval_last, dt_err *err)
+{
+    DT_CHECK(own_plans(s, err));
+    return dt_plan_set_run(s->plans, eval, last, eval_last, err);
+}
+
 void dt_session_forget(dt_session *s)
 {
-    for (size_t i = 0; i < s->n_planned; i++) {
-        dt_program_destroy(s->planned[i].program);
-        dt_plan_destroy(s->planned[i].plan);
-    }
-    dt_free(s->planned);
-    dt_map_destroy(s->map);
-    s->planned = NULL;
-    s->map = NULL;
-    s->n_planned = s->cap_planned = 0;
-    dt_algorithm_table_deinit(&s->algorithms);
+    dt_plan_set_destroy(s->plans);
+    s->plans = NULL;
 }
 
 void dt_session_close(dt_session *s)

@@ -287,6 +287,6 @@ dt_status dt_cli_session(
 void dt_cli_print_device(const dt_session *s)
 {
     printf("device %s%s%s   precision %s\n", dt_device_name(s->device),
-        s->elsewhere != NULL ? ": " : "", s->elsewhere != NULL ? s->elsewhere->title : "",
+        s->plan_card != NULL ? ": " : "", s->plan_card != NULL ? s->plan_card->title : "",
         dt_session_precision(s));
 }

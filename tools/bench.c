@@ -52,7 +52,7 @@ static dt_status measure(dti_bench *b, dt_err *err)
 {
     dt_session *s = b->s;
     DT_CHECK(dt_session_plan_run(s, false, 0, 0, err));
-    DT_CHECK(dt_session_check_statistics(s, err));
+    DT_CHECK(dt_plan_set_check_statistics(s->plans, err));
     DT_CHECK(dt_session_check_run(s, false, err));
     DT_CHECK(dt_machine_measure(&b->machine, s->graph->dtype, err));
     DT_CHECK(dti_bench_find_costs(b, err));
@@ -63,7 +63,7 @@ static dt_status measure(dti_bench *b, dt_err *err)
 
 static void deinit(dti_bench *b)
 {
-    for (size_t i = 0; b->cost != NULL && i < b->s->n_planned; i++)
+    for (size_t i = 0; b->cost != NULL && i < b->s->plans->n; i++)
         dt_free(b->cost[i]);
     dt_free(b->cost);
     dt_free(b->cell);

@@ -76,11 +76,11 @@ dt_status dti_bench_find_costs(dti_bench *b, dt_err *err)
     int row;
     DT_CHECK(find_row(b, "batch, host, disk", "copy", &row, err));
     DT_CHECK(find_row(b, "waiting for copies", "copy", &row, err));
-    b->cost = dt_alloc(b->s->n_planned, sizeof(dti_op_cost *));
+    b->cost = dt_alloc(b->s->plans->n, sizeof(dti_op_cost *));
     if (b->cost == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a table of ops");
-    for (size_t i = 0; i < b->s->n_planned; i++) {
-        const dt_planned *q = &b->s->planned[i];
+    for (size_t i = 0; i < b->s->plans->n; i++) {
+        const dt_planned *q = b->s->plans->planned[i];
         b->cost[i] = dt_alloc(q->plan->n_op, sizeof(dti_op_cost));
         if (b->cost[i] == NULL)
             return DT_FAIL(err, DT_E_NOMEM, "no memory for a table of ops");

@@ -26,7 +26,7 @@ static void header(const dt_bench_result *r)
     printf("%s   batch %" PRId64, s->graph->name, t->batch);
     if (t->micro_batch != t->batch)
         printf(" as micro-batches of %" PRId64, t->micro_batch);
-    printf("   policy %s   %s   %d thread%s\n", s->opts.memory.policy,
+    printf("   policy %s   %s   %d thread%s\n", dt_session_policy(s),
         dt_dtype_name(s->graph->dtype), s->threads, s->threads == 1 ? "" : "s");
     printf("machine   %.0f GFLOP/s fp32", r->machine.flops[DT_F32] / 1e9);
     if (r->machine.flops[DT_BF16] > 0)
@@ -85,7 +85,7 @@ dt_status dt_bench_json(const dt_bench_result *r, dt_err *err)
     const dt_session *s = r->session;
     dt_json j = dt_json_begin();
     dt_json_text(&j, "model", s->graph->name);
-    dt_json_text(&j, "policy", s->opts.memory.policy);
+    dt_json_text(&j, "policy", dt_session_policy(s));
     dt_json_text(&j, "precision", dt_dtype_name(s->graph->dtype));
     dt_json_whole(&j, "batch", (uint64_t)s->opts.train.batch);
     dt_json_whole(&j, "micro_batch", (uint64_t)s->opts.train.micro_batch);

@@ -87,7 +87,7 @@ dt_status dti_bench_run_steps(dti_bench *b, dt_err *err)
     opts.schedule = DT_SCHEDULE_CONSTANT;
     opts.warmup_steps = opts.warmup_epochs = 0;
     const dt_train_job j = {.runner = b->rig.runner,
-        .map = b->s->map,
+        .map = b->s->plans->map,
         .opts = &opts,
         .ready = b->rig.ready,
         .n_ready = b->rig.n,

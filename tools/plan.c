@@ -95,10 +95,10 @@ static dt_status find_program(
     const char *names[DT_PROGRAM_KINDS + 1] = {NULL};
     char have[64] = "";
     size_t n = 0;
-    for (size_t i = 0; i < s->n_planned; i++) {
-        const char *program = dt_program_kind_name(s->planned[i].kind);
+    for (size_t i = 0; i < s->plans->n; i++) {
+        const char *program = dt_program_kind_name(s->plans->planned[i]->kind);
         if (strcmp(program, name) == 0) {
-            *out = &s->planned[i];
+            *out = s->plans->planned[i];
             return DT_OK;
         }
         if (n > 0 && strcmp(names[n - 1], program) == 0)
@@ -165,7 +165,7 @@ static dt_status plan_session(dt_session *s, const plan_flags *f, dt_err *err)
     DT_CHECK(plan_timed(s, &cold, err));
     dt_session_forget(s);
     DT_CHECK(plan_timed(s, &warm, err));
-    if (s->elsewhere == NULL && s->device != DT_CPU && dt_device_answers(s->device, NULL))
+    if (s->plan_card == NULL && s->device != DT_CPU && dt_device_answers(s->device, NULL))
         DT_CHECK(dt_session_meet(s, err)); /* so that the card's memory is known */
     DT_CHECK(show(s, f, cold, warm, err));
     fflush(stdout); /* the plan before what is wrong with it */

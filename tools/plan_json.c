@@ -139,12 +139,12 @@ static void programs(object *to, const dt_session *s)
 {
     cJSON *list = cJSON_AddArrayToObject(to->o, "programs");
     to->ok = list != NULL && to->ok;
-    for (size_t i = 0; i < s->n_planned && to->ok; i++) {
-        const dt_plan *p = s->planned[i].plan;
+    for (size_t i = 0; i < s->plans->n && to->ok; i++) {
+        const dt_plan *p = s->plans->planned[i]->plan;
         object o = one_more(to, list);
         text(&o, "program", p->program);
-        whole(&o, "samples", (uint64_t)s->planned[i].n);
-        o.ok = cJSON_AddBoolToObject(o.o, "dense", s->planned[i].dense) != NULL && o.ok;
+        whole(&o, "samples", (uint64_t)s->plans->planned[i]->n);
+        o.ok = cJSON_AddBoolToObject(o.o, "dense", s->plans->planned[i]->dense) != NULL && o.ok;
         whole(&o, "ops", p->n_op);
         whole(&o, "peak", p->peak);
         whole(&o, "lower_bound", p->bound);
@@ -176,21 +176,37 @@ static void at_the_top(object *to, const dt_report *r)
         to->ok = add_number(live, u->instant[i].bytes);
 }
 
+/* Rungs of a ladder that do not fit. */
+static void refused(object *to, const dt_plan_set *p)
+{
+    cJSON *all = cJSON_AddArrayToObject(to->o, "refused");
+    to->ok = all != NULL && to->ok;
+    for (size_t i = 0; i < p->n_refused && to->ok; i++) {
+        object one = one_more(to, all);
+        text(&one, "policy", p->refused[i].policy);
+        text(&one, "algorithms", dt_algorithms_name(p->refused[i].algorithms));
+        text(&one, "why", p->refused[i].why);
+        leave(to, &one);
+    }
+}
+
 static void fill(object *to, const dt_report *r)
 {
     const dt_session *s = r->session;
     text(to, "model", s->graph->name);
     whole(to, "batch", (uint64_t)s->opts.train.batch);
-    text(to, "policy", s->opts.memory.policy);
-    if (s->ladder != NULL)
-        text(to, "chosen_by", s->ladder);
-    text(to, "algorithms", dt_algorithms_name(s->opts.memory.algorithms));
+    text(to, "policy", dt_session_policy(s));
+    if (dt_session_chosen_by(s) != NULL)
+        text(to, "chosen_by", dt_session_chosen_by(s));
+    if (dt_session_chosen_by(s) != NULL)
+        refused(to, s->plans);
+    text(to, "algorithms", dt_algorithms_name(s->plans->algorithms));
     text(to, "device_kind", dt_device_name(s->device));
-    if (s->elsewhere != NULL)
-        text(to, "card", s->elsewhere->name);
+    if (s->plan_card != NULL)
+        text(to, "card", s->plan_card->name);
     text(to, "pool", s->opts.memory.pool);
     text(to, "precision", dt_report_precision(r));
-    to->ok = cJSON_AddBoolToObject(to->o, "exact", dt_session_exact(s)) != NULL && to->ok;
+    to->ok = cJSON_AddBoolToObject(to->o, "exact", dt_plan_set_exact(s->plans)) != NULL && to->ok;
     to->ok = cJSON_AddBoolToObject(to->o, "fits", r->fits) != NULL && to->ok;
     tiers(to, r);
     machine(to, r);

@@ -3,18 +3,19 @@
 dt_status dt_report_init(dt_report *out, const dt_session *s, dt_err *err)
 {
     dt_report *r = out;
-    *r = (dt_report){.session = s, .need = dt_session_need(s), .cost = dt_session_cost(s)};
-    for (size_t i = 0; i < s->n_planned; i++) {
-        const dt_planned *p = &s->planned[i];
+    *r = (dt_report){
+        .session = s, .need = dt_plan_set_need(s->plans), .cost = dt_plan_set_score(s->plans)};
+    for (size_t i = 0; i < s->plans->n; i++) {
+        const dt_planned *p = s->plans->planned[i];
         if (r->top == NULL || p->plan->peak > r->top->plan->peak)
             r->top = p;
         r->bound = p->plan->bound > r->bound ? p->plan->bound : r->bound;
         r->again = r->again || p->dense;
     }
     DT_ASSERT(r->top != NULL);
-    const dt_room room = dt_session_room(s);
-    r->fits = dt_need_fits(&r->need, &room);
-    dt_session_here(s, &r->here);
+    const dt_available have = dt_plan_set_available(s->plans);
+    r->fits = dt_need_fits(&r->need, &have);
+    dt_plan_set_here(s->plans, &r->here);
     return dt_plan_usage(r->top->plan, &r->usage, err);
 }
 

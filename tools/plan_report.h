@@ -27,7 +27,7 @@ typedef struct dt_report {
     dt_usage usage;
     dt_need need;
     uint64_t bound;
-    dt_cost cost;
+    dt_score cost;
     dt_here here;
     double cold, warm;
     bool fits, again;

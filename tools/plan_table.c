@@ -36,12 +36,18 @@ static void header(const dt_report *r)
     if (t->micro_batch != t->batch)
         printf(
             " as %" PRId64 " micro-batches of %" PRId64, t->batch / t->micro_batch, t->micro_batch);
-    printf("   policy %s%s%s", s->opts.memory.policy, s->ladder != NULL ? ", chosen by " : "",
-        s->ladder != NULL ? s->ladder : "");
-    if (s->opts.memory.algorithms != DT_ALGORITHMS_FAST)
-        printf("   algorithms %s", dt_algorithms_name(s->opts.memory.algorithms));
+    printf("   policy %s%s%s", dt_session_policy(s),
+        dt_session_chosen_by(s) != NULL ? ", chosen by " : "",
+        dt_session_chosen_by(s) != NULL ? dt_session_chosen_by(s) : "");
+    if (s->plans->algorithms != DT_ALGORITHMS_FAST)
+        printf("   algorithms %s", dt_algorithms_name(s->plans->algorithms));
     printf("   pool %s   ", s->opts.memory.pool);
     dt_cli_print_device(s);
+    for (size_t i = 0; i < s->plans->n_refused; i++) {
+        const dt_refused_rung *no = &s->plans->refused[i];
+        printf("not %s by %s algorithms: %s\n", no->policy, dt_algorithms_name(no->algorithms),
+            no->why);
+    }
 }
 
 static void tier(const char *name, uint64_t peak, uint64_t budget)
@@ -63,7 +69,7 @@ static void tier(const char *name, uint64_t peak, uint64_t budget)
 /* Without a card nobody knows what its libraries would take. */
 static void no_card(const dt_session *s)
 {
-    if (s->device == DT_CUDA && s->elsewhere == NULL && !dt_device_answers(DT_CUDA, NULL))
+    if (s->device == DT_CUDA && s->plan_card == NULL && !dt_device_answers(DT_CUDA, NULL))
         printf("no card answers here, so the scratch of convolutions and products is not in it; "
                "device.card\nnames one to plan for (dnntrain list cards)\n");
 }
@@ -79,7 +85,7 @@ static void here(const dt_report *r)
     if (h->need > h->memory)
         printf("this machine has less: %s of memory, and a run takes %s of it%s\n",
             dt_human_bytes(size, h->memory), dt_human_bytes(need, h->need),
-            s->elsewhere != NULL ? " beside that card" : "");
+            s->plan_card != NULL ? " beside that card" : "");
     else if (!h->fits && (s->card.bytes == 0 || r->need.device <= s->card.bytes))
         printf("this machine has too little left: a run takes %s of memory, of %s\n",
             dt_human_bytes(need, h->need), dt_human_bytes(size, h->memory));
@@ -91,7 +97,7 @@ static void here(const dt_report *r)
 static void totals(const dt_report *r)
 {
     const dt_memory_opts *m = &r->session->opts.memory;
-    const dt_cost *c = &r->cost;
+    const dt_score *c = &r->cost;
     putchar('\n');
     tier("device", r->need.device, m->device_budget);
     printf("lower bound  %12.2f MiB   peak / bound %.4f\n", (double)r->bound / mib,
@@ -107,7 +113,7 @@ static void totals(const dt_report *r)
     if (c->clones > 0)
         printf("recompute    %12" PRId64 " ops   %.3f GFLOP a step\n", c->clones,
             c->clone_flops / 1e9);
-    if (!dt_session_exact(r->session))
+    if (!dt_plan_set_exact(r->session->plans))
         printf("results      change: values are packed with fewer bits\n");
 }
 
@@ -168,15 +174,15 @@ static void programs(const dt_report *r)
     const dt_session *s = r->session;
     printf("\n%-8s %8s %7s %14s %14s %8s %10s\n", "program", "samples", "ops", "peak MiB",
         "bound MiB", "ratio", "in MiB");
-    for (size_t i = 0; i < s->n_planned; i++) {
-        const dt_plan *p = s->planned[i].plan;
+    for (size_t i = 0; i < s->plans->n; i++) {
+        const dt_plan *p = s->plans->planned[i]->plan;
         char name[16];
-        snprintf(name, sizeof name, "%.8s%s", p->program, s->planned[i].dense ? " *" : "");
+        snprintf(name, sizeof name, "%.8s%s", p->program, s->plans->planned[i]->dense ? " *" : "");
         printf("%-8s ", name);
-        if (s->planned[i].kind == DT_PROGRAM_UPDATE)
+        if (s->plans->planned[i]->kind == DT_PROGRAM_UPDATE)
             printf("%8s ", "-");
         else
-            printf("%8" PRId64 " ", s->planned[i].n);
+            printf("%8" PRId64 " ", s->plans->planned[i]->n);
         printf("%7zu %14.2f %14.2f %8.4f %10.2f\n", p->n_op, (double)p->peak / mib,
             (double)p->bound / mib, p->bound > 0 ? (double)p->peak / (double)p->bound : 1.0,
             (double)p->in_bytes / mib);

@@ -32,39 +32,47 @@ typedef struct profiling {
     double margin;
 } profiling;
 
+static bool waits(const dt_program *p, size_t tensor)
+{
+    dt_gap g;
+    for (int32_t i = 0; dt_gap_next(p, (int32_t)tensor, &i, &g);)
+        if (g.crosses_loss)
+            return p->tensor[tensor].role == DT_ROLE_ACTIVATIONS && dt_packs(&p->tensor[tensor]);
+    return false;
+}
+
+static dt_status list_waiting(profiling *p, dt_program *first, dt_err *err)
+{
+    DT_CHECK(dt_program_index(first, err));
+    p->tensor = dt_alloc(first->n_tensor, sizeof *p->tensor);
+    if (p->tensor == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a profile");
+    for (size_t t = 0; t < first->n_tensor; t++)
+        if (waits(first, t)) {
+            memcpy(p->tensor[p->n].name, first->tensor[t].name, sizeof p->tensor->name);
+            p->tensor[p->n++].share = -1;
+        }
+    return DT_OK;
+}
+
 /* What waits under keep_all: other policies let no more wait. */
 static dt_status find_waiting(profiling *p, dt_err *err)
 {
     const dt_planned *first;
-    dt_session other = *p->s; /* its graph and options; plans of its own */
-    other.map = NULL;
-    other.planned = NULL;
-    other.n_planned = other.cap_planned = 0;
-    other.algorithms = (dt_algorithm_table){0};
-    other.fates = (dt_layer_fates){0};
-    dt_status st = dt_session_set_policy(&other, "keep_all", err);
+    dt_plan_set *plans = NULL;
+    dt_policies keep_all;
+    dt_plan_request r = dt_session_request(p->s);
+    r.policies = &keep_all;
+    r.fates = NULL;
+    dt_status st = dt_policies_open(&keep_all, "keep_all", NULL, err);
     if (st == DT_OK)
-        st = dt_session_plan(&other, DT_PROGRAM_FIRST, other.opts.train.micro_batch, &first, err);
+        st = dt_plan_set_create(&plans, p->s, &r, err);
     if (st == DT_OK)
-        st = dt_program_index(first->program, err);
-    if (st == DT_OK) {
-        p->tensor = dt_alloc(first->program->n_tensor, sizeof *p->tensor);
-        if (p->tensor == NULL)
-            st = DT_FAIL(err, DT_E_NOMEM, "no memory for a profile");
-    }
-    for (size_t t = 0; st == DT_OK && t < first->program->n_tensor; t++) {
-        const dt_tensor *tensor = &first->program->tensor[t];
-        bool waits = false;
-        dt_gap g;
-        for (int32_t i = 0; dt_gap_next(first->program, (int32_t)t, &i, &g);)
-            waits = waits || g.crosses_loss;
-        if (waits && tensor->role == DT_ROLE_ACTIVATIONS && dt_packs(tensor)) {
-            memcpy(p->tensor[p->n].name, tensor->name, sizeof tensor->name);
-            p->tensor[p->n++].share = -1;
-        }
-    }
-    dt_session_forget(&other);
-    dt_policies_close(&other.policies);
+        st = dt_plan_set_add(plans, DT_PROGRAM_FIRST, r.micro_batch, &first, err);
+    if (st == DT_OK)
+        st = list_waiting(p, first->program, err);
+    dt_plan_set_destroy(plans);
+    dt_policies_close(&keep_all);
     return st;
 }
 
@@ -105,7 +113,7 @@ static dt_status run_steps(profiling *p, dt_err *err)
 {
     const dt_observer o = {.self = p, .step = tell_step};
     const dt_train_job j = {.runner = p->rig.runner,
-        .map = p->s->map,
+        .map = p->s->plans->map,
         .opts = &p->s->opts.train,
         .ready = p->rig.ready,
         .n_ready = p->rig.n,
@@ -127,7 +135,7 @@ static dt_status measure(profiling *p, dt_err *err)
     DT_CHECK(dt_session_check_run(s, false, err)); /* before any data is read */
     DT_CHECK(dt_feeds_open(&p->feeds, s, err));
     DT_CHECK(dt_session_plan_run(s, false, p->feeds.last, 0, err));
-    DT_CHECK(dt_session_check_statistics(s, err));
+    DT_CHECK(dt_plan_set_check_statistics(s->plans, err));
     DT_CHECK(dt_session_check_run(s, true, err));
     DT_CHECK(find_waiting(p, err));
     DT_CHECK(dt_rig_open(&p->rig, s, err));

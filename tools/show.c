@@ -15,18 +15,22 @@ enum { LONG = 40, NAME_LEAST = 12, NAME_MOST = 27 };
 
 typedef struct network {
     dt_session *s;
+    dt_policies keep_all;
+    dt_plan_set *plans;
     dt_show_row *row, total;
     size_t n;
 } network;
 
 /* As the network's author wrote it: no policy and no fate changes what is shown. */
-static dt_status plain_program(dt_session *s, const dt_program **p, dt_err *err)
+static dt_status plain_program(network *w, const dt_program **p, dt_err *err)
 {
     const dt_planned *first;
-    dt_policies_close(&s->policies);
-    dt_layer_fates_close(&s->fates);
-    DT_CHECK(dt_session_set_policy(s, "keep_all", err));
-    DT_CHECK(dt_session_plan(s, DT_PROGRAM_FIRST, s->opts.train.micro_batch, &first, err));
+    dt_plan_request r = dt_session_request(w->s);
+    r.policies = &w->keep_all;
+    r.fates = NULL;
+    DT_CHECK(dt_policies_open(&w->keep_all, "keep_all", NULL, err));
+    DT_CHECK(dt_plan_set_create(&w->plans, w->s, &r, err));
+    DT_CHECK(dt_plan_set_add(w->plans, DT_PROGRAM_FIRST, r.micro_batch, &first, err));
     *p = first->program;
     return DT_OK;
 }
@@ -68,7 +72,7 @@ static dt_status describe(network *w, dt_err *err)
 {
     const dt_program *p = NULL;
     const dt_graph *g = w->s->graph;
-    DT_CHECK(plain_program(w->s, &p, err));
+    DT_CHECK(plain_program(w, &p, err));
     w->n = g->n_node;
     w->row = dt_alloc(w->n, sizeof *w->row);
     if (w->row == NULL)
@@ -251,6 +255,8 @@ static dt_status show_config(const dt_cli *cli, bool as_json, bool all, dt_err *
     if (st == DT_OK)
         st = as_json ? json(&w, err) : table(&w, all, err);
     dt_free(w.row);
+    dt_plan_set_destroy(w.plans);
+    dt_policies_close(&w.keep_all);
     dt_session_close(w.s);
     return st;
 }

@@ -9,32 +9,43 @@
 #include "engine/base/clock.h"
 #include "session/budget.h"
 
+/* A policy, and the plans of the batch tried last. */
+typedef struct trial {
+    const dt_session *s;
+    const char *policy;
+    dt_policies policies;
+    dt_plan_set *plans;
+} trial;
+
 /* The plans of a run with this batch, taken at once. */
-static dt_status plan_batch(dt_session *s, int64_t batch, dt_err *err)
+static dt_status plan_batch(trial *t, int64_t batch, dt_err *err)
 {
-    dt_session_forget(s);
-    s->opts.train.batch = s->opts.train.micro_batch = batch;
-    DT_TRY(err, dt_session_plan_run(s, true, 0, 0, err), "policy '%s' at batch %" PRId64,
-        s->opts.memory.policy, batch);
-    return DT_OK;
+    dt_plan_request r = dt_session_request(t->s);
+    r.policies = &t->policies;
+    r.batch = r.micro_batch = batch;
+    dt_plan_set_destroy(t->plans);
+    dt_status st = dt_plan_set_create(&t->plans, t->s, &r, err);
+    if (st == DT_OK)
+        st = dt_plan_set_run(t->plans, true, 0, 0, err);
+    return st == DT_OK ? st : DT_FAIL(err, st, "policy '%s' at batch %" PRId64, t->policy, batch);
 }
 
-static dt_status fits(dt_session *s, int64_t batch, bool *yes, dt_err *err)
+static dt_status fits(trial *t, int64_t batch, bool *yes, dt_err *err)
 {
-    DT_CHECK(plan_batch(s, batch, err));
-    const dt_need need = dt_session_need(s);
-    const dt_room room = dt_session_room(s);
-    *yes = dt_need_fits(&need, &room);
+    DT_CHECK(plan_batch(t, batch, err));
+    const dt_need need = dt_plan_set_need(t->plans);
+    const dt_available have = dt_plan_set_available(t->plans);
+    *yes = dt_need_fits(&need, &have);
     return DT_OK;
 }
 
 /* Doubling until a size fails, then bisection. */
-static dt_status search(dt_session *s, int64_t *largest, dt_err *err)
+static dt_status search(trial *t, int64_t *largest, dt_err *err)
 {
     int64_t good = 0, bad = 1;
     bool yes = true;
     while (good < DT_SWEEP_MOST) {
-        DT_CHECK(fits(s, bad, &yes, err));
+        DT_CHECK(fits(t, bad, &yes, err));
         if (!yes)
             break;
         good = bad;
@@ -43,48 +54,45 @@ static dt_status search(dt_session *s, int64_t *largest, dt_err *err)
     while (!yes && bad - good > 1) {
         const int64_t mid = good + (bad - good) / 2;
         bool fit;
-        DT_CHECK(fits(s, mid, &fit, err));
+        DT_CHECK(fits(t, mid, &fit, err));
         *(fit ? &good : &bad) = mid;
     }
     *largest = good;
     return DT_OK;
 }
 
-static dt_status describe(dt_session *s, dt_sweep_row *row, dt_err *err)
+static dt_status describe(trial *t, dt_sweep_row *row, dt_err *err)
 {
-    DT_CHECK(plan_batch(s, row->batch > 0 ? row->batch : 1, err));
-    if (row->batch == 1 && dt_session_check_statistics(s, NULL) != DT_OK)
+    DT_CHECK(plan_batch(t, row->batch > 0 ? row->batch : 1, err));
+    if (row->batch == 1 && dt_plan_set_check_statistics(t->plans, NULL) != DT_OK)
         row->batch = 0; /* one sample fits but cannot be trained */
-    const dt_need need = dt_session_need(s);
-    const dt_cost cost = dt_session_cost(s);
+    const dt_need need = dt_plan_set_need(t->plans);
+    const dt_score score = dt_plan_set_score(t->plans);
     dt_here here;
-    dt_session_here(s, &here);
+    dt_plan_set_here(t->plans, &here);
     row->beyond = !here.fits;
+    row->memory = here.memory;
     row->peak = need.device;
     row->host_peak = need.host;
     row->disk_peak = need.disk;
-    row->out_bytes = cost.out;
-    row->in_bytes = cost.in;
-    row->recompute = cost.flops > 0 ? cost.clone_flops / cost.flops : 0;
-    row->exact = dt_session_exact(s);
+    row->out_bytes = score.out;
+    row->in_bytes = score.in;
+    row->recompute = score.flops > 0 ? score.clone_flops / score.flops : 0;
+    row->exact = dt_plan_set_exact(t->plans);
     return DT_OK;
 }
 
 static dt_status sweep_policy(const dt_session *s, dt_sweep_row *row, dt_err *err)
 {
-    dt_session other = *s; /* its graph and options; plans and policies of its own */
-    other.map = NULL;
-    other.planned = NULL;
-    other.n_planned = other.cap_planned = 0;
-    other.algorithms = (dt_algorithm_table){0};
-    dt_status st = dt_session_set_policy(&other, row->policy, err);
+    trial t = {.s = s, .policy = row->policy};
+    dt_status st = dt_policies_open(&t.policies, row->policy, s->config, err);
     if (st == DT_OK)
-        st = search(&other, &row->batch, err);
+        st = search(&t, &row->batch, err);
     row->capped = row->batch >= DT_SWEEP_MOST;
     if (st == DT_OK)
-        st = describe(&other, row, err);
-    dt_session_forget(&other);
-    dt_policies_close(&other.policies);
+        st = describe(&t, row, err);
+    dt_plan_set_destroy(t.plans);
+    dt_policies_close(&t.policies);
     return st;
 }
 
@@ -103,7 +111,7 @@ static dt_status name_rows(dt_sweep *w, dt_err *err)
 {
     size_t n;
     const dt_policy *const *all = dt_policy_all(&n);
-    const char *own = dt_session_policy_asked(w->session);
+    const char *own = w->session->opts.memory.policy;
     const bool any = strcmp(own, "keep_all") == 0;
     w->row = dt_alloc(n + 1, sizeof *w->row);
     if (w->row == NULL)
@@ -158,7 +166,7 @@ static dt_status sweep_session(
             "[memory] device_budget is missing: the sweep looks for the largest batch in a budget; "
             "give one, as in --set memory.device_budget=2GiB, or a card whose memory it is, as in "
             "--set device.card=rtx3090");
-    if (verify && s->elsewhere != NULL)
+    if (verify && s->plan_card != NULL)
         return DT_FAIL(err, DT_E_CONFIG, "%s: --verify trains, and that card is not here",
             dt_session_asked(asked, s, "device", "card"));
     dt_sweep w = {.session = s};

@@ -14,7 +14,7 @@ typedef enum dt_sweep_check { DT_SWEEP_UNCHECKED, DT_SWEEP_HOLDS, DT_SWEEP_BROKE
  * @capped:   larger ones were not tried
  * @peak:     of that batch; of one sample when none fits
  * @beyond:   a run of it takes more memory than this machine has, in its own part of it or on the
- *            host beside a card
+ *            host beside a card; @memory: that
  * @exact:    with the fates of [memory.layers]
  * @host_peak @disk_peak: of the tiers
  * @out_bytes @in_bytes: moved in a step
@@ -25,7 +25,7 @@ typedef struct dt_sweep_row {
     const char *policy;
     bool exact, capped, beyond;
     int64_t batch;
-    uint64_t peak, host_peak, disk_peak, out_bytes, in_bytes, measured;
+    uint64_t peak, host_peak, disk_peak, out_bytes, in_bytes, memory, measured;
     double recompute;
     dt_sweep_check check;
 } dt_sweep_row;

@@ -91,13 +91,14 @@ static void bars(const dt_sweep *w, int width)
     }
 }
 
-static void beyond(const dt_session *s)
+static void beyond(const dt_sweep *w)
 {
-    dt_here here;
+    uint64_t memory = UINT64_MAX;
     char size[DT_HUMAN_BYTES];
-    dt_session_here(s, &here);
+    for (size_t i = 0; i < w->n; i++)
+        memory = w->row[i].beyond && w->row[i].memory < memory ? w->row[i].memory : memory;
     printf("!: %sa run takes more memory than this machine has, %s\n",
-        s->elsewhere != NULL ? "beside that card " : "", dt_human_bytes(size, here.memory));
+        w->session->plan_card != NULL ? "beside that card " : "", dt_human_bytes(size, memory));
 }
 
 void dt_sweep_table(const dt_sweep *w)
@@ -124,7 +125,7 @@ void dt_sweep_table(const dt_sweep *w)
     if (none)
         printf("batch 0: not even one sample trains; the rest of the line is of one sample\n");
     if (over)
-        beyond(w->session);
+        beyond(w);
     if (capped)
         printf("+: larger batches were not tried\n");
 }

@@ -38,8 +38,8 @@ static dt_status create_progress(dt_train_show *show, const dt_run *r, dt_err *e
     dt_usage u;
     const dt_status st = dt_plan_usage(dt_run_largest_plan(r), &u, err);
     dt_progress_facts f = {.model = s->graph->name,
-        .policy = s->opts.memory.policy,
-        .chosen_by = s->ladder,
+        .policy = dt_session_policy(s),
+        .chosen_by = dt_session_chosen_by(s),
         .precision = dt_session_precision(s),
         .device = dt_device_name(s->device),
         .isa = dt_session_isa(s),
@@ -57,12 +57,12 @@ static dt_status create_progress(dt_train_show *show, const dt_run *r, dt_err *e
         .done = r->from != NULL ? dt_checkpoint_step(r->from) : 0,
         .steps = r->feeds.steps,
         .steps_per_epoch = r->feeds.steps_per_epoch,
-        .exact = dt_session_exact(s),
+        .exact = dt_plan_set_exact(s->plans),
         .threads = s->threads,
-        .planned = dt_session_peak(s),
+        .planned = dt_plan_set_peak(s->plans),
         .budget = s->opts.memory.device_budget,
-        .host_planned = dt_session_tier_peak(s, DT_TIER_HOST),
-        .disk_planned = dt_session_tier_peak(s, DT_TIER_DISK),
+        .host_planned = dt_plan_set_tier_peak(s->plans, DT_TIER_HOST),
+        .disk_planned = dt_plan_set_tier_peak(s->plans, DT_TIER_DISK),
         .eval = r->feeds.eval_note[0] != '\0' ? r->feeds.eval_note : NULL};
     if (st == DT_OK) {
         memcpy(f.role_bytes, u.bytes, sizeof f.role_bytes);

@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
-#include "memory/lower/lower.h"
 #include "memory/policies/chen.h"
 #include "memory/policy.h"
 
@@ -96,46 +95,43 @@ static bool better(const rung *a, const rung *b, uint64_t budget)
     return a->peak < b->peak;
 }
 
-/* What plans are compared by. */
-typedef struct measure {
-    uint64_t budget;
-    const dt_pool_desc *pool;
-} measure;
-
 /* Whether it is better than the best so far (NULL: there is none). One whose lower bound would not
  * be is not placed: its peak is no lower. */
-static dt_status score(
-    const dt_program *p, rung *r, const rung *best, const measure *by, bool *is, dt_err *err)
+static dt_status try_segment(const dt_program *p, const dt_pass_env *env, rung *r, const rung *best,
+    uint64_t budget, bool *is, dt_err *err)
 {
     dt_program *q = NULL;
+    dt_score s = {0};
     dt_status st = dt_program_copy(&q, p, err);
     if (st == DT_OK)
         st = rewrite(q, r->segment, err);
     if (st == DT_OK)
-        st = dt_lower_bound(&r->peak, q, err);
-    for (size_t i = 0; st == DT_OK && i < q->n_order; i++)
-        r->flops += q->op[q->order[i]].kind == DT_OP_CLONE ? q->op[q->order[i]].flops : 0;
-    *is = best == NULL || better(r, best, by->budget);
+        st = dt_pass_score(env, q, false, &s, err);
+    r->peak = s.device;
+    r->flops = s.clone_flops;
+    *is = best == NULL || better(r, best, budget);
     if (st == DT_OK && *is) {
-        st = dt_lower_peak(&r->peak, q, by->pool, err);
-        *is = best == NULL || better(r, best, by->budget);
+        st = dt_pass_score(env, q, true, &s, err);
+        r->peak = s.device;
+        *is = best == NULL || better(r, best, budget);
     }
     dt_program_destroy(q);
     return st;
 }
 
-static dt_status search(dt_program *p, const measure *by, uint64_t *segment, dt_err *err)
+static dt_status search(
+    dt_program *p, const dt_pass_env *env, uint64_t budget, uint64_t *segment, dt_err *err)
 {
     double middle;
     bool is_better;
     DT_CHECK(first_guess(p, &middle, err));
     rung best = {.segment = UINT64_MAX}; /* keeps everything */
-    DT_CHECK(score(p, &best, NULL, by, &is_better, err));
+    DT_CHECK(try_segment(p, env, &best, NULL, budget, &is_better, err));
     for (int i = 0; i < GRID + COARSE; i++) {
         const double factor = i < GRID ? exp2((double)i / (GRID - 1) - 0.5) : exp2(i - GRID + 1);
         const double bytes = middle * factor;
         rung r = {.segment = bytes < 0x1p63 ? (uint64_t)bytes : UINT64_MAX};
-        DT_CHECK(score(p, &r, &best, by, &is_better, err));
+        DT_CHECK(try_segment(p, env, &r, &best, budget, &is_better, err));
         if (is_better)
             best = r;
     }
@@ -147,12 +143,10 @@ static dt_status chen_budget(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
     const options *o = env->opts;
     uint64_t segment = 0;
-    const measure by = {.budget = o->budget > 0 ? o->budget : env->device_budget,
-        .pool = env->pool != NULL ? env->pool : dt_pool_find("greedy")};
     if (p->loss == DT_NONE)
         return DT_OK;
     if (strcmp(o->segment, "auto") == 0)
-        DT_CHECK(search(p, &by, &segment, err));
+        DT_CHECK(search(p, env, o->budget > 0 ? o->budget : env->budgets.device, &segment, err));
     else
         DT_TRY(err, dt_opt_read(&segment_bytes, o->segment, &segment, err),
             "[policy.chen_budget] segment = %s (or auto)", o->segment);

@@ -13,26 +13,33 @@ dt_status dt_run_plan(dt_run *r, dt_err *err)
     return dt_session_check_budget(r->s, err);
 }
 
+/* Whether nothing changes for memory's sake, as far as that is known before a plan is made. */
+static bool exact(const dt_session *s)
+{
+    return s->plans != NULL ? dt_plan_set_exact(s->plans)
+                            : dt_policies_exact(&s->policies) && dt_layer_fates_exact(&s->fates);
+}
+
 dt_memory dt_run_memory(const dt_run *r)
 {
     const dt_session *s = r->s;
     const dt_memory_opts *m = &s->opts.memory;
-    const dt_plan *p = s->n_planned > 0 ? dt_run_largest_plan(r) : NULL;
-    return (dt_memory){.device = dt_session_peak(s),
-        .host = dt_session_tier_peak(s, DT_TIER_HOST),
-        .disk = dt_session_tier_peak(s, DT_TIER_DISK),
+    const dt_plan *p = s->plans != NULL ? dt_plan_set_largest(s->plans) : NULL;
+    return (dt_memory){.device = p != NULL ? p->peak : 0,
+        .host = p != NULL ? dt_plan_set_tier_peak(s->plans, DT_TIER_HOST) : 0,
+        .disk = p != NULL ? dt_plan_set_tier_peak(s->plans, DT_TIER_DISK) : 0,
         .device_budget = m->device_budget,
         .host_budget = m->host_budget,
         .disk_budget = m->disk_budget,
         .out = p != NULL ? p->out_bytes : 0,
         .in = p != NULL ? p->in_bytes : 0,
-        .exact = dt_session_exact(s)};
+        .exact = exact(s)};
 }
 
 bool dt_run_role(const dt_run *r, int i, const char **name, uint64_t *bytes)
 {
     dt_usage u;
-    if (i < 0 || i > DT_ROLE_COUNT || r->s->n_planned == 0)
+    if (i < 0 || i > DT_ROLE_COUNT || dt_run_plans(r) == 0)
         return false;
     const bool known = dt_plan_usage(dt_run_largest_plan(r), &u, NULL) == DT_OK;
     if (known) {
@@ -45,13 +52,13 @@ bool dt_run_role(const dt_run *r, int i, const char **name, uint64_t *bytes)
 
 size_t dt_run_plans(const dt_run *r)
 {
-    return r->s->n_planned;
+    return r->s->plans != NULL ? r->s->plans->n : 0;
 }
 
 dt_plan_facts dt_run_plan_facts(const dt_run *r, size_t plan)
 {
-    DT_ASSERT(plan < r->s->n_planned);
-    const dt_plan *p = r->s->planned[plan].plan;
+    DT_ASSERT(plan < dt_run_plans(r));
+    const dt_plan *p = r->s->plans->planned[plan]->plan;
     return (dt_plan_facts){.program = p->program,
         .policy = p->policy,
         .samples = p->batch,
@@ -61,8 +68,8 @@ dt_plan_facts dt_run_plan_facts(const dt_run *r, size_t plan)
 
 dt_plan_row dt_run_plan_row(const dt_run *r, size_t plan, size_t row)
 {
-    DT_ASSERT(plan < r->s->n_planned && row < r->s->planned[plan].plan->n_row);
-    const dt_plan *p = r->s->planned[plan].plan;
+    DT_ASSERT(plan < dt_run_plans(r) && row < r->s->plans->planned[plan]->plan->n_row);
+    const dt_plan *p = r->s->plans->planned[plan]->plan;
     const dt_row *w = &p->row[row];
     return (dt_plan_row){.kind = dt_row_name(w->kind),
         .op = w->op >= 0 ? p->op[w->op].name : "",
@@ -91,5 +98,5 @@ dt_status dt_run_save_weights(dt_run *r, const char *path, dt_err *err)
 {
     if (r->rig.runner == NULL)
         return DT_FAIL(err, DT_E_CONFIG, "a run that has not begun has no weights to save");
-    return dt_weights_save(r->rig.runner, r->s->graph, r->s->map, path, err);
+    return dt_weights_save(r->rig.runner, r->s->graph, r->s->plans->map, path, err);
 }

@@ -49,7 +49,7 @@ dt_status dti_run_summarise(dt_run *r, dt_status st, dt_err *err)
         .pixels = r->eval_pixels,
         .mean_iou = r->eval_mean_iou};
     const bool trained = r->begun && c->step > r->began_step;
-    const uint64_t arena = dt_session_peak(s);
+    const uint64_t arena = dt_plan_set_peak(s->plans);
     const dt_runner_stats moved = dt_runner_get_stats(r->rig.runner);
     r->process_peak = dt_process_peak();
     r->outside = outside(s, r->process_peak, arena);
@@ -60,14 +60,14 @@ dt_status dti_run_summarise(dt_run *r, dt_status st, dt_err *err)
     const dt_run_summary sum = {.status = st,
         .error = err != NULL && err->n > 0 ? err->text : NULL,
         .model = s->graph->name,
-        .policy = s->opts.memory.policy,
-        .chosen_by = s->ladder,
+        .policy = dt_session_policy(s),
+        .chosen_by = dt_session_chosen_by(s),
         .device = dt_device_name(s->device),
         .precision = dt_session_precision(s),
         .pool = s->opts.memory.pool,
         .isa = dt_session_isa(s),
         .library_isa = s->device == DT_CPU ? dt_onednn_isa() : NULL,
-        .exact = dt_session_exact(s),
+        .exact = dt_plan_set_exact(s->plans),
         .batch = s->opts.train.batch,
         .micro_batch = s->opts.train.micro_batch,
         .threads = s->threads,
@@ -83,8 +83,8 @@ dt_status dti_run_summarise(dt_run *r, dt_status st, dt_err *err)
         .device_budget = s->opts.memory.device_budget,
         .device_peak_planned = arena,
         .device_peak_measured = r->measured,
-        .host_peak_planned = dt_session_tier_peak(s, DT_TIER_HOST),
-        .disk_peak_planned = dt_session_tier_peak(s, DT_TIER_DISK),
+        .host_peak_planned = dt_plan_set_tier_peak(s->plans, DT_TIER_HOST),
+        .disk_peak_planned = dt_plan_set_tier_peak(s->plans, DT_TIER_DISK),
         .moved = &moved,
         .reruns = c->reruns,
         .process_peak = r->process_peak,

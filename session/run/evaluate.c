@@ -38,7 +38,7 @@ dt_status dt_run_evaluate(dt_run *r, const dt_run_observer *o, dt_eval_report *r
         DT_CHECK(r->observer.ready(r->observer.self, r, err));
     const dt_observer stop = {.self = r, .stop = stop_asked};
     const dt_train_job j = {.runner = r->rig.runner,
-        .map = r->s->map,
+        .map = r->s->plans->map,
         .opts = &r->s->opts.train,
         .ready = r->rig.ready,
         .n_ready = r->rig.n,

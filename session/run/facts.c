@@ -215,9 +215,9 @@ static dt_status add_results(dti_facts *f, const dt_run *r, dt_err *err)
     DT_CHECK(add(f, "library", dt_onednn_version(), err));
     if (r->s->device == DT_CPU)
         DT_CHECK(add(f, "library_isa", dt_onednn_isa(), err));
-    DT_CHECK(add_algorithms(f, &s->algorithms, err));
+    DT_CHECK(add_algorithms(f, &s->plans->table, err));
     DT_CHECK(add(f, "program", DT_VERSION, err));
-    return add(f, "exact", dt_session_exact(s) ? "on" : s->opts.memory.policy, err);
+    return add(f, "exact", dt_plan_set_exact(s->plans) ? "on" : dt_session_policy(s), err);
 }
 
 dt_status dti_facts_init(dti_facts *f, const dt_run *r, dt_err *err)

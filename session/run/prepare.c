@@ -16,12 +16,7 @@
 
 const dt_plan *dt_run_largest_plan(const dt_run *r)
 {
-    const dt_session *s = r->s;
-    const dt_plan *p = s->planned[0].plan;
-    for (size_t i = 1; i < s->n_planned; i++)
-        if (s->planned[i].plan->peak > p->peak)
-            p = s->planned[i].plan;
-    return p;
+    return dt_plan_set_largest(r->s->plans);
 }
 
 dt_status dti_run_reserve(dt_run *r, dt_err *err)
@@ -64,7 +59,7 @@ dt_status dti_run_describe(dt_run *r, dt_err *err)
 static dt_status check_one(
     dt_run *r, size_t i, float *x, int32_t *labels, dt_measure *m, dt_err *err)
 {
-    const dt_planned *p = &r->s->planned[i];
+    const dt_planned *p = r->s->plans->planned[i];
     r->rig.ready[i] = (dt_ready){.kind = p->kind, .n = p->n, .dense = p->dense};
     DT_CHECK(dt_runner_add(r->rig.runner, p->plan, &r->rig.ready[i].id, err));
     const dt_run_args a = {
@@ -79,7 +74,7 @@ static dt_status check_plans(dt_run *r, dt_err *err)
 {
     const double began = dt_seconds();
     const dt_session *s = r->s;
-    r->rig.ready = dt_alloc(s->n_planned, sizeof *r->rig.ready);
+    r->rig.ready = dt_alloc(s->plans->n, sizeof *r->rig.ready);
     const size_t sample = (size_t)dt_shape_sample(&s->graph->input);
     const size_t most = (size_t)s->opts.train.batch;
     float *x = dt_alloc(most * sample, sizeof *x);
@@ -87,7 +82,7 @@ static dt_status check_plans(dt_run *r, dt_err *err)
     dt_status st = r->rig.ready == NULL || x == NULL || labels == NULL
                        ? DT_FAIL(err, DT_E_NOMEM, "no memory to prepare the plans")
                        : DT_OK;
-    for (size_t i = 0; i < s->n_planned && st == DT_OK; i++) {
+    for (size_t i = 0; i < s->plans->n && st == DT_OK; i++) {
         dt_measure m;
         r->rig.n = i + 1;
         st = check_one(r, i, x, labels, &m, err);
@@ -98,7 +93,7 @@ static dt_status check_plans(dt_run *r, dt_err *err)
     dt_free(labels);
     DT_CHECK(st);
     dti_run_tell(r, "checked",
-        "%zu plans, each run once: no byte outside its tensors changed (%.1f s)", s->n_planned,
+        "%zu plans, each run once: no byte outside its tensors changed (%.1f s)", s->plans->n,
         dt_seconds() - began);
     return DT_OK;
 }
@@ -114,6 +109,7 @@ dt_status dti_run_prepare(dt_run *r, dt_err *err)
     dt_runner_reset_stats(r->rig.runner);
     DT_CHECK(dt_runner_init(r->rig.runner, err));
     if (r->from == NULL && s->opts.model.weights != NULL)
-        DT_CHECK(dt_weights_load(r->rig.runner, s->graph, s->map, s->opts.model.weights, err));
+        DT_CHECK(
+            dt_weights_load(r->rig.runner, s->graph, s->plans->map, s->opts.model.weights, err));
     return r->goes_on ? dti_run_go_on(r, err) : DT_OK;
 }

@@ -19,7 +19,7 @@ static dt_status begin_new(dt_run *r, dt_err *err)
     if (s->opts.model.weights != NULL)
         DT_TRY(err, dt_weights_check(s->graph, s->opts.model.weights, err), "%s",
             dt_session_asked(asked, s, "model", "weights"));
-    return dt_run_dir_open(&r->dir, &s->opts.run, s->graph->name, dt_session_policy_asked(s), err);
+    return dt_run_dir_open(&r->dir, &s->opts.run, s->graph->name, s->opts.memory.policy, err);
 }
 
 /* ---- the run ---- */
@@ -100,7 +100,7 @@ static dt_status go_on_auto(dt_run *r, bool *found, dt_err *err)
     bool any = false, is_run = false;
     dt_status st = DT_OK;
     if (dir == NULL)
-        st = dt_run_dir_newest(&newest, s->graph->name, dt_session_policy_asked(s), err);
+        st = dt_run_dir_newest(&newest, s->graph->name, s->opts.memory.policy, err);
     if (dir == NULL)
         dir = newest;
     if (st == DT_OK && dir != NULL)
@@ -143,7 +143,7 @@ dt_status dti_run_open_dir(dt_run *r, dt_err *err)
 
 static dt_status load(dt_run *r, dt_err *err)
 {
-    const dt_trained to = {r->rig.runner, r->s->graph, r->s->map};
+    const dt_trained to = {r->rig.runner, r->s->graph, r->s->plans->map};
     dt_course *c = &r->course;
     DT_TRY(err, dt_checkpoint_load(r->from, &to, c, err), "go on from '%s'",
         dt_checkpoint_path(r->from));

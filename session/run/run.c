@@ -131,8 +131,9 @@ static dt_status dump_gradients(void *self, dt_err *err)
 {
     const dt_run *r = self;
     const char *path = r->s->opts.train.dump_gradients;
-    return path == NULL ? DT_OK
-                        : dt_gradients_save(r->rig.runner, r->s->graph, r->s->map, path, err);
+    return path == NULL
+               ? DT_OK
+               : dt_gradients_save(r->rig.runner, r->s->graph, r->s->plans->map, path, err);
 }
 
 static bool stop_asked(void *self)
@@ -204,7 +205,7 @@ static dt_status check(dt_run *r, dt_err *err)
         dti_run_tell(r, "warning", "%s", r->feeds.warning);
     DT_CHECK(dt_session_plan_run(
         s, r->feeds.eval_loader != NULL, r->feeds.last, r->feeds.eval_last, err));
-    DT_CHECK(dt_session_check_statistics(s, err));
+    DT_CHECK(dt_plan_set_check_statistics(s->plans, err));
     DT_CHECK(dt_session_check_run(s, true, err));
     return dti_facts_check(r, err);
 }
@@ -240,7 +241,7 @@ dt_status dt_run_train(dt_run *r, int64_t until, dt_err *err)
         .point = at_point,
         .stop = stop_asked};
     const dt_train_job j = {.runner = r->rig.runner,
-        .map = r->s->map,
+        .map = r->s->plans->map,
         .opts = &r->s->opts.train,
         .ready = r->rig.ready,
         .n_ready = r->rig.n,

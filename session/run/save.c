@@ -10,7 +10,7 @@
 
 static dt_trained trained(const dt_run *r)
 {
-    return (dt_trained){r->rig.runner, r->s->graph, r->s->map};
+    return (dt_trained){r->rig.runner, r->s->graph, r->s->plans->map};
 }
 
 /* Those kept, the one being written, the best, and the weights at the end. */
@@ -120,7 +120,7 @@ static dt_status save_weights(const dt_run *r, dt_err *err)
             dt_run_dir_file(r->dir, DT_RUN_CHECKPOINTS), r->saved_step, to, NULL) == DT_OK)
         return DT_OK;
     return dt_weights_save(
-        r->rig.runner, r->s->graph, r->s->map, dt_run_dir_file(r->dir, DT_RUN_WEIGHTS), err);
+        r->rig.runner, r->s->graph, r->s->plans->map, dt_run_dir_file(r->dir, DT_RUN_WEIGHTS), err);
 }
 
 dt_status dti_run_save_last(dt_run *r, dt_err *err)

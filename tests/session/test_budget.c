@@ -396,7 +396,7 @@ static void a_disk_without_room_is_known_before_the_run(void **state) /* case 50
     dt_err err = {0};
     ops.statfs = made_up_disk;
     dt_io = &ops;
-    const uint64_t need = dt_session_tier_peak(s, DT_TIER_DISK);
+    const uint64_t need = dt_plan_set_tier_peak(s->plans, DT_TIER_DISK);
     free_blocks = need / 4096;
     assert_ok(dt_session_check_run(s, false, &err), &err);
     free_blocks--;
@@ -434,7 +434,7 @@ static void a_peak_that_was_not_planned_fails_the_run(void **state)
     dt_run t = {.s = planned(NULL, 0), .feeds = {.steps = 1, .steps_per_epoch = 1}};
     const dt_dir_opts o = {.dir = in_workspace("out")};
     dt_err err = {0};
-    t.measured = dt_session_peak(t.s) - 64;
+    t.measured = dt_plan_set_peak(t.s->plans) - 64;
     assert_ok(dti_run_reserve(&t, &err), &err);
     assert_ok(dt_run_dir_open(&t.dir, &o, "lenet5", "keep_all", &err), &err);
     assert_fails(dti_run_summarise(&t, DT_OK, &err), DT_E_INTERNAL, &err, " bytes were planned, ");

@@ -31,7 +31,7 @@ static const char *config(void)
 /* Peaks of device and host as planned; both 0 when the configuration is refused for its budget. */
 typedef struct planned {
     uint64_t device, host;
-    char policy[64];
+    char policy[DT_POLICY_LIST];
     int algorithms;
 } planned;
 
@@ -48,12 +48,12 @@ static planned plan(const char *policy, const char *algorithms, uint64_t budget,
     snprintf(set[3], sizeof set[3], "memory.algorithms=%s", algorithms);
     assert_ok(dt_session_open(&s, config(), sets, algorithms[0] != '\0' ? 4 : 3, &err), &err);
     assert_ok(dt_session_plan_run(s, true, 0, 0, &err), &err);
-    p.device = dt_session_peak(s);
-    p.host = dt_session_tier_peak(s, DT_TIER_HOST);
-    p.algorithms = s->opts.memory.algorithms;
-    snprintf(p.policy, sizeof p.policy, "%s", s->opts.memory.policy);
+    p.device = dt_plan_set_peak(s->plans);
+    p.host = dt_plan_set_tier_peak(s->plans, DT_TIER_HOST);
+    p.algorithms = s->plans->algorithms;
+    snprintf(p.policy, sizeof p.policy, "%s", dt_session_policy(s));
     assert_string_equal(
-        dt_session_policy_asked(s), strcmp(policy, "vdnn_dyn") == 0 ? "vdnn_dyn" : policy);
+        s->opts.memory.policy, strcmp(policy, "vdnn_dyn") == 0 ? "vdnn_dyn" : policy);
     dt_session_close(s);
     return p;
 }
@@ -170,10 +170,19 @@ static void it_stands_in_a_list_and_wants_a_budget(void **state)
         config());
     assert_code(&r, 0);
     assert_has(r.out, "policy gist_lossless,keep_all, chosen by gist_lossless,vdnn_dyn");
+    assert_null(strstr(r.out, "not keep_all"));
     cli_done(&r);
     r = cli_run("plan FILE --set memory.policy=vdnn_dyn --set memory.device_budget=1MiB", config());
     assert_code(&r, DT_E_BUDGET);
     assert_has(r.err, "does not fit");
+    assert_has(r.out, "not keep_all by fast algorithms: the device needs ");
+    assert_has(r.out, "not vdnn_all by fit algorithms: the device needs ");
+    cli_done(&r);
+    r = cli_run(
+        "plan FILE --json --set memory.policy=vdnn_dyn --set memory.device_budget=1MiB", config());
+    assert_code(&r, DT_E_BUDGET);
+    assert_has(r.out, "\"refused\":");
+    assert_has(r.out, "\"why\":\t\"the device needs ");
     cli_done(&r);
 }
 

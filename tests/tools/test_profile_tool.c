@@ -61,11 +61,11 @@ static counts by_hand(const char *path)
     assert_ok(dt_session_open(&s, path, sets, 1, &err), &err);
     assert_ok(dt_session_plan_run(s, false, 0, 0, &err), &err);
     const dt_runner_opts o = {.graph = s->graph,
-        .map = s->map,
+        .map = s->plans->map,
         .device = s->device,
         .find_op = dt_layer_find,
         .codecs = &dt_codecs,
-        .arena_bytes = dt_session_peak(s),
+        .arena_bytes = dt_plan_set_peak(s->plans),
         .seed = (uint64_t)s->opts.train.seed,
         .threads = s->threads};
     assert_ok(dt_runner_create(&r, &o, &err), &err);
@@ -75,8 +75,8 @@ static counts by_hand(const char *path)
     assert_ok(dt_runner_init(r, &err), &err);
     const dt_probe probe = {&c, count};
     const size_t sample = (size_t)dt_runner_sample(r);
-    for (size_t i = 0; i < s->n_planned; i++) {
-        const dt_planned *p = &s->planned[i];
+    for (size_t i = 0; i < s->plans->n; i++) {
+        const dt_planned *p = s->plans->planned[i];
         const int64_t from = p->kind == DT_PROGRAM_FIRST ? 0 : 8;
         const dt_run_args a = {.batch = {b.x + (size_t)from * sample, b.labels + from, 8},
             .sample0 = from,

@@ -1,0 +1,44 @@
+/* What a program comes to: the bytes it takes, and what saving memory costs it. Policies that
+ * search, ladders and suggestions compare programs by this and nothing else. */
+#ifndef DT_MEMORY_SCORE_H
+#define DT_MEMORY_SCORE_H
+
+#include "engine/plan.h"
+#include "engine/program/program.h"
+#include "memory/costs.h"
+#include "memory/lower/lower.h"
+
+/**
+ * struct dt_score - one program, or those of a step together.
+ * @device @host @disk: peaks of the tiers
+ * @out @in:  bytes moved; in counts inputs that are fetched
+ * @to_disk:  of out
+ * @packed:   bytes of the values that are packed
+ * @clones @clone_flops: ops that run forward again
+ * @flops:    of forward and backward
+ * @limited_flops: of all ops whose algorithm the workspace limits
+ * @known_flops @known_seconds: of these two kinds of op, those whose time the costs name
+ */
+typedef struct dt_score {
+    uint64_t device, host, disk;
+    uint64_t out, in, to_disk, packed;
+    int64_t clones;
+    double clone_flops, flops, limited_flops, known_flops, known_seconds;
+} dt_score;
+
+/* Of a program and its plan. @costs: NULL: the default ones. */
+dt_score dt_score_plan(const dt_program *p, const dt_plan *plan, const dt_costs *costs);
+
+/* Add a program that runs so many times a step: peaks are the larger ones, all else is summed. */
+void dt_score_add(dt_score *to, const dt_score *s, int64_t times);
+
+/* What saving memory costs, by the same costs. */
+double dt_score_seconds(const dt_score *s, const dt_costs *costs);
+
+/* Of a program that has no plan: device is the peak of the plan that this pool would give it, or,
+ * without a pool, what no plan of the program can be below, which is found faster. Host, disk and
+ * what is moved come with a plan, and are 0. */
+dt_status dt_score_program(dt_score *out, dt_program *p, const dt_pool_desc *pool,
+    const dt_costs *costs, dt_err *err) DT_NODISCARD;
+
+#endif

@@ -1,0 +1,536 @@
+/* From a request to plans: which policies and algorithms it comes to, and the plans themselves. */
+#include "session/plan_set.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "layers/registry.h"
+#include "memory/fit.h"
+#include "memory/verify/verify.h"
+#include "session/human.h"
+#include "session/session.h"
+
+/* ---- one plan ---- */
+
+/* Where tensors that move wait, by the request. */
+static dt_lower_opts lower_opts(const dt_plan_set *p)
+{
+    const dt_memory_opts *m = &p->session->opts.memory;
+    return (dt_lower_opts){.pool = dt_pool_find(m->pool),
+        .policy = p->list,
+        .tier = p->asked.tier == DT_TO_DISK ? DT_TIER_DISK : DT_TIER_HOST,
+        .spill = p->asked.tier == DT_TO_AUTO && p->asked.budgets.host > 0 && m->disk_path != NULL,
+        .host_budget = p->asked.budgets.host};
+}
+
+/* Whether an encoder of the program might run out of room. */
+static bool may_overflow(const dt_program *p)
+{
+    for (size_t i = 0; i < p->n_order; i++) {
+        const dt_op *op = &p->op[p->order[i]];
+        if (op->codec != NULL && op->codec->sparse &&
+            op->stored < dt_packed_bytes(op->codec, (size_t)op->count, 1))
+            return true;
+    }
+    return false;
+}
+
+static dt_status rewrite(const dt_plan_set *p, const dt_planned *to, dt_err *err)
+{
+    const dt_pass_env env = {.budgets = p->asked.budgets,
+        .density = &p->session->densities,
+        .dense = to->dense,
+        .pool = dt_pool_find(p->session->opts.memory.pool),
+        .costs = p->asked.costs};
+    if (p->asked.fates != NULL)
+        DT_CHECK(dt_layer_fates_apply(p->asked.fates, to->program, &env, err));
+    return dt_policies_apply(p->policies, to->program, &env, err);
+}
+
+static dt_status make(const dt_plan_set *p, dt_planned *to, dt_err *err)
+{
+    const dt_session *s = p->session;
+    const dt_program_opts o = {.graph = s->graph,
+        .map = p->map,
+        .device = s->device,
+        .kind = to->kind,
+        .n = to->n,
+        .home_n = p->map->home_n,
+        .algorithms = &p->table,
+        .ops = {.sum = dt_layer_find("sum"),
+            .commit = dt_layer_find("commit"),
+            .optimizer = dt_layer_find(dt_optimizer_name(&s->opts.train))}};
+    DT_CHECK(dt_program_create(&to->program, &o, err));
+    if (to->kind != DT_PROGRAM_UPDATE)
+        DT_CHECK(rewrite(p, to, err));
+    const dt_lower_opts l = lower_opts(p);
+    DT_CHECK(dt_lower(&to->plan, to->program, &l, err));
+    return dt_verify(to->plan, err);
+}
+
+static void free_planned(dt_planned *p)
+{
+    if (p == NULL)
+        return;
+    dt_program_destroy(p->program);
+    dt_plan_destroy(p->plan);
+    dt_free(p);
+}
+
+static dt_status make_new(
+    dt_plan_set *p, dt_program_kind kind, int64_t n, bool dense, dt_planned **out, dt_err *err)
+{
+    dt_planned *to = dt_alloc(1, sizeof *to);
+    if (to == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for plans");
+    *to = (dt_planned){.kind = kind, .n = n, .dense = dense};
+    const dt_status st = make(p, to, err);
+    if (st != DT_OK) {
+        free_planned(to);
+        return DT_FAIL(err, st, "plan '%s' for %" PRId64 " samples of %s",
+            dt_program_kind_name(kind), n, p->session->graph->name);
+    }
+    p->made++;
+    *out = to;
+    return DT_OK;
+}
+
+static bool is(const dt_planned *p, dt_program_kind kind, int64_t n, bool dense)
+{
+    return p != NULL && p->kind == kind && p->n == n && p->dense == dense;
+}
+
+static dt_status get(dt_plan_set *p, dt_program_kind kind, int64_t n, bool dense,
+    const dt_planned **out, dt_err *err)
+{
+    dt_planned *to = NULL;
+    for (size_t i = 0; i < p->n; i++)
+        if (is(p->planned[i], kind, n, dense)) {
+            *out = p->planned[i];
+            return DT_OK;
+        }
+    if (!dt_grow((void **)&p->planned, &p->cap, p->n, sizeof(dt_planned *)))
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for plans");
+    for (size_t i = 0; i < p->n_spare && to == NULL; i++)
+        if (is(p->spare[i], kind, n, dense)) {
+            to = p->spare[i];
+            p->spare[i] = NULL;
+        }
+    if (to == NULL)
+        DT_CHECK(make_new(p, kind, n, dense, &to, err));
+    p->planned[p->n++] = to;
+    *out = to;
+    return DT_OK;
+}
+
+dt_status dt_plan_set_add(
+    dt_plan_set *p, dt_program_kind kind, int64_t n, const dt_planned **out, dt_err *err)
+{
+    const dt_planned *dense;
+    if (kind == DT_PROGRAM_UPDATE)
+        n = p->asked.micro_batch;
+    DT_CHECK(get(p, kind, n, false, out, err));
+    return may_overflow((*out)->program) ? get(p, kind, n, true, &dense, err) : DT_OK;
+}
+
+/* ---- the plans of a run ---- */
+
+/* First and further micro-batches of a step of @samples. */
+static dt_status add_step(dt_plan_set *p, int64_t samples, dt_err *err)
+{
+    const dt_planned *x;
+    const int64_t micro = p->asked.micro_batch;
+    const dt_batches parts = dt_batches_of(samples, micro);
+    DT_CHECK(dt_plan_set_add(p, DT_PROGRAM_FIRST, parts.n > 1 ? micro : parts.last, &x, err));
+    if (parts.n > 2)
+        DT_CHECK(dt_plan_set_add(p, DT_PROGRAM_AGAIN, micro, &x, err));
+    if (parts.n > 1)
+        DT_CHECK(dt_plan_set_add(p, DT_PROGRAM_AGAIN, parts.last, &x, err));
+    return DT_OK;
+}
+
+dt_status dt_plan_set_run(dt_plan_set *p, bool eval, int64_t last, int64_t eval_last, dt_err *err)
+{
+    const dt_planned *x;
+    DT_CHECK(add_step(p, p->asked.batch, err));
+    if (last > 0)
+        DT_CHECK(add_step(p, last, err));
+    DT_CHECK(dt_plan_set_add(p, DT_PROGRAM_UPDATE, 0, &x, err));
+    if (eval)
+        DT_CHECK(dt_plan_set_add(p, DT_PROGRAM_EVAL, p->asked.micro_batch, &x, err));
+    if (eval && eval_last > 0)
+        DT_CHECK(dt_plan_set_add(p, DT_PROGRAM_EVAL, eval_last, &x, err));
+    return DT_OK;
+}
+
+/* ---- the algorithms ---- */
+
+static void forget(dt_plan_set *p)
+{
+    while (p->n > 0)
+        free_planned(p->planned[--p->n]);
+}
+
+/* A choice under way. */
+typedef struct fitting {
+    dt_plan_set *set;
+    dt_fitted *all;
+    size_t cap;
+} fitting;
+
+/* The set's programs go by its own table, which is the one that is tried. */
+static dt_status try_table(
+    void *self, const dt_algorithm_table *by, const dt_fitted **all, size_t *n, dt_err *err)
+{
+    fitting *f = self;
+    dt_plan_set *p = f->set;
+    DT_ASSERT(by == &p->table);
+    forget(p);
+    DT_CHECK(dt_plan_set_run(p, true, 0, 0, err));
+    for (*n = 0; *n < p->n; (*n)++) {
+        if (!dt_grow((void **)&f->all, &f->cap, *n, sizeof *f->all))
+            return DT_FAIL(err, DT_E_NOMEM, "no memory to choose algorithms");
+        f->all[*n] = (dt_fitted){p->planned[*n]->program, p->planned[*n]->plan};
+    }
+    *all = f->all;
+    return DT_OK;
+}
+
+static dt_status fit(dt_plan_set *p, dt_err *err)
+{
+    fitting f = {.set = p};
+    const dt_fit_env e = {.budget = p->asked.budgets.device, .plan = try_table, .self = &f};
+    const dt_status st = dt_fit_algorithms(&e, &p->table, err);
+    forget(p);
+    dt_free(f.all);
+    return st;
+}
+
+/* Policies and the choice of algorithms are there, and none of the policies is a ladder. */
+static dt_status open(dt_plan_set *p, dt_err *err)
+{
+    const dt_session *s = p->session;
+    const bool fast = p->algorithms == DT_ALGORITHMS_FAST;
+    dt_policies_list(p->policies, p->list);
+    DT_CHECK(dt_algorithm_table_init(
+        &p->table, s->graph->n_node, fast ? DT_LIMIT_ANY : DT_LIMIT_LEAST, err));
+    DT_CHECK(dt_map_create(&p->map, s->graph, s->device, p->asked.micro_batch,
+        dt_optimizer_state(&s->opts.train), err));
+    return p->algorithms == DT_ALGORITHMS_FIT && !p->asked.quick ? fit(p, err) : DT_OK;
+}
+
+/* ---- the rung of a ladder ---- */
+
+/* "the host needs 1.21 GiB, 1.00 GiB are allowed" */
+static void tell_why(dt_refused_rung *to, const dt_need *n, const dt_available *a)
+{
+    const struct {
+        const char *what;
+        uint64_t need, most;
+    } all[] = {
+        {"device", n->device, a->device}, {"host", n->host, a->host}, {"disk", n->disk, a->disk}};
+    char needs[DT_HUMAN_BYTES], most[DT_HUMAN_BYTES];
+    size_t at = 0;
+    for (size_t i = 0; i < DT_COUNT(all); i++)
+        if (all[i].need > all[i].most && at < sizeof to->why)
+            at += (size_t)snprintf(to->why + at, sizeof to->why - at,
+                "%sthe %s needs %s, %s are allowed", at > 0 ? "; " : "", all[i].what,
+                dt_human_bytes(needs, all[i].need), dt_human_bytes(most, all[i].most));
+}
+
+static dt_status open_rung(dt_plan_set **out, const dt_session *s, const dt_plan_request *r,
+    const dt_rung *rung, bool quick, dt_err *err)
+{
+    dt_plan_set *p = *out = dt_alloc(1, sizeof *p);
+    if (p == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for plans");
+    *p = (dt_plan_set){.session = s, .asked = *r, .algorithms = rung->algorithms};
+    p->policies = &p->rung;
+    p->asked.quick = quick;
+    DT_CHECK(dt_policies_take(&p->rung, r->policies, rung, s->config, err));
+    return open(p, err);
+}
+
+/* The plans of a run by a rung. Fit takes no more than small does where small fits, so small is
+ * what is tried of it. */
+static dt_status try_rung(dt_plan_set **out, const dt_session *s, const dt_plan_request *r,
+    const dt_rung *rung, dt_err *err)
+{
+    DT_CHECK(open_rung(out, s, r, rung, true, err));
+    return dt_plan_set_run(*out, true, 0, 0, err);
+}
+
+/* A search for the first rung that fits.
+ * @set: of the rung tried last */
+typedef struct search {
+    const dt_session *session;
+    const dt_plan_request *r;
+    dt_plan_set *set;
+    dt_refused_rung *refused;
+    size_t n_refused, made;
+} search;
+
+static dt_status find_rung(search *x, const dt_policy *ladder, const dt_rung **taken, dt_err *err)
+{
+    for (size_t i = 0; i < ladder->n_rung; i++) {
+        *taken = &ladder->rung[i];
+        dt_plan_set_destroy(x->set);
+        DT_TRY(err, try_rung(&x->set, x->session, x->r, *taken, err), "policy '%s' as %s",
+            ladder->name, (*taken)->policy);
+        const dt_need need = dt_plan_set_need(x->set);
+        const dt_available all = dt_plan_set_available(x->set);
+        x->made += x->set->made;
+        if (dt_need_fits(&need, &all))
+            return DT_OK;
+        dt_refused_rung *no = &x->refused[x->n_refused++];
+        memcpy(no->policy, x->set->list, sizeof no->policy);
+        no->algorithms = (*taken)->algorithms;
+        tell_why(no, &need, &all);
+    }
+    return DT_OK;
+}
+
+/* What was tried of the rung is what is taken, but for algorithms that are still to be fitted. */
+static dt_status take_rung(search *x, const dt_rung *rung, dt_err *err)
+{
+    dt_plan_set *p = x->set;
+    if (rung->algorithms == DT_ALGORITHMS_FIT && !x->r->quick) {
+        dt_plan_set_destroy(p);
+        DT_CHECK(open_rung(&x->set, x->session, x->r, rung, false, err));
+        x->set->made += x->made;
+        return DT_OK;
+    }
+    p->asked.quick = x->r->quick;
+    p->made = x->made;
+    p->spare = p->planned;
+    p->n_spare = p->n;
+    p->planned = NULL;
+    p->n = p->cap = 0;
+    return DT_OK;
+}
+
+static dt_status climb(search *x, const dt_policy *ladder, dt_err *err)
+{
+    const dt_rung *rung = NULL;
+    char asked[DT_ASKED];
+    if (x->r->budgets.device == 0)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "%s takes the first of several plans that fits: say what, as in "
+            "memory.device_budget = 2GiB, or for plans alone device.card = rtx3090",
+            dt_session_asked(asked, x->session, "memory", "policy"));
+    x->refused = dt_alloc(ladder->n_rung, sizeof *x->refused);
+    if (x->refused == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for plans");
+    DT_CHECK(find_rung(x, ladder, &rung, err));
+    return take_rung(x, rung, err);
+}
+
+static dt_status create_by_ladder(
+    dt_plan_set **out, const dt_session *s, const dt_plan_request *r, dt_err *err)
+{
+    search x = {.session = s, .r = r};
+    const dt_status st = climb(&x, dt_policies_ladder(r->policies), err);
+    if (st != DT_OK) {
+        dt_plan_set_destroy(x.set);
+        dt_free(x.refused);
+        return st;
+    }
+    x.set->refused = x.refused;
+    x.set->n_refused = x.n_refused;
+    *out = x.set;
+    return DT_OK;
+}
+
+dt_status dt_plan_set_create(
+    dt_plan_set **out, const dt_session *s, const dt_plan_request *r, dt_err *err)
+{
+    *out = NULL;
+    if (dt_policies_ladder(r->policies) != NULL)
+        return create_by_ladder(out, s, r, err);
+    dt_plan_set *p = dt_alloc(1, sizeof *p);
+    if (p == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for plans");
+    *p = (dt_plan_set){
+        .session = s, .asked = *r, .policies = r->policies, .algorithms = r->algorithms};
+    const dt_status st = open(p, err);
+    if (st != DT_OK) {
+        dt_plan_set_destroy(p);
+        return st;
+    }
+    *out = p;
+    return DT_OK;
+}
+
+void dt_plan_set_destroy(dt_plan_set *p)
+{
+    if (p == NULL)
+        return;
+    forget(p);
+    for (size_t i = 0; i < p->n_spare; i++)
+        free_planned(p->spare[i]);
+    dt_free(p->spare);
+    dt_free(p->planned);
+    dt_free(p->refused);
+    dt_map_destroy(p->map);
+    dt_algorithm_table_deinit(&p->table);
+    dt_policies_close(&p->rung);
+    dt_free(p);
+}
+
+/* ---- what the plans come to ---- */
+
+uint64_t dt_plan_set_peak(const dt_plan_set *p)
+{
+    const dt_plan *largest = dt_plan_set_largest(p);
+    return largest != NULL ? largest->peak : 0;
+}
+
+uint64_t dt_plan_set_tier_peak(const dt_plan_set *p, dt_tier tier)
+{
+    uint64_t peak = 0;
+    for (size_t i = 0; i < p->n; i++) {
+        const dt_plan *x = p->planned[i]->plan;
+        const uint64_t bytes = tier == DT_TIER_HOST ? x->host_peak : x->disk_peak;
+        peak = bytes > peak ? bytes : peak;
+    }
+    return peak;
+}
+
+const dt_plan *dt_plan_set_largest(const dt_plan_set *p)
+{
+    const dt_plan *largest = NULL;
+    for (size_t i = 0; i < p->n; i++)
+        if (largest == NULL || p->planned[i]->plan->peak > largest->peak)
+            largest = p->planned[i]->plan;
+    return largest;
+}
+
+bool dt_plan_set_exact(const dt_plan_set *p)
+{
+    return dt_policies_exact(p->policies) &&
+           (p->asked.fates == NULL || dt_layer_fates_exact(p->asked.fates));
+}
+
+/* A step is the first micro-batch, all others, and the update. */
+static int64_t times_a_step(const dt_plan_set *p, const dt_planned *x)
+{
+    const int64_t micro = p->asked.micro_batch;
+    if (x->kind == DT_PROGRAM_UPDATE)
+        return 1;
+    if (x->n != micro || x->kind == DT_PROGRAM_EVAL || x->dense)
+        return 0;
+    return x->kind == DT_PROGRAM_FIRST ? 1 : p->asked.batch / micro - 1;
+}
+
+dt_score dt_plan_set_score(const dt_plan_set *p)
+{
+    dt_score sum = {0};
+    for (size_t i = 0; i < p->n; i++) {
+        const dt_planned *x = p->planned[i];
+        const int64_t times = times_a_step(p, x);
+        if (times == 0)
+            continue;
+        const dt_score one = dt_score_plan(x->program, x->plan, p->asked.costs);
+        dt_score_add(&sum, &one, times);
+    }
+    return sum;
+}
+
+/* The first layer whose channels have one value in @n samples; NULL: there is none. */
+static const dt_node *single_value(const dt_graph *g, int64_t n)
+{
+    for (size_t i = 0; i < g->n_node; i++) {
+        const dt_shape x = dt_graph_shape(g, g->node[i].in[0]);
+        if (g->node[i].desc->batch_statistics && n * x.h * x.w == 1)
+            return &g->node[i];
+    }
+    return NULL;
+}
+
+dt_status dt_plan_set_check_statistics(const dt_plan_set *p, dt_err *err)
+{
+    for (size_t i = 0; i < p->n; i++) {
+        const dt_planned *x = p->planned[i];
+        const bool trains = x->kind == DT_PROGRAM_FIRST || x->kind == DT_PROGRAM_AGAIN;
+        const dt_node *bad = trains ? single_value(p->session->graph, x->n) : NULL;
+        if (bad == NULL)
+            continue;
+        const char *key = p->asked.micro_batch < p->asked.batch ? "micro_batch" : "batch";
+        char asked[DT_ASKED];
+        dt_session_asked(asked, p->session, "train", key);
+        if (x->n == p->asked.micro_batch)
+            return DT_FAIL(err, DT_E_CONFIG,
+                "%s: '%s' would normalise a single value, as its pictures are 1x1; %s must be at "
+                "least 2",
+                asked, bad->name, key);
+        return DT_FAIL(err, DT_E_CONFIG,
+            "%s: 1 sample is left at the end of an epoch, of which '%s' would normalise a single "
+            "value, as its pictures are 1x1; set train.drop_last = on, or another train.batch",
+            asked, bad->name);
+    }
+    return DT_OK;
+}
+
+/* ---- what a run needs ---- */
+
+uint64_t dt_batches_held(const dt_session *s)
+{
+    return 2 * ((uint64_t)s->opts.data.ahead + 1) + 1;
+}
+
+static uint64_t batches(const dt_plan_set *p)
+{
+    const dt_session *s = p->session;
+    const uint64_t sample = sizeof(float) * (uint64_t)dt_shape_sample(&s->graph->input) +
+                            sizeof(int32_t) * (uint64_t)dt_graph_labels(s->graph);
+    const uint64_t pinned = /* blocks from which a card fetches */
+        s->device != DT_CPU ? 2 * sample * (uint64_t)p->asked.micro_batch : 0;
+    return sample * (uint64_t)p->asked.batch * dt_batches_held(s) + pinned;
+}
+
+/* The largest as it is in memory, and in PyTorch's layout on its way there. */
+static uint64_t weights(const dt_plan_set *p)
+{
+    uint64_t most = 0;
+    for (size_t i = 0; i < p->map->n; i++)
+        most = p->map->home[i].bytes > most ? p->map->home[i].bytes : most;
+    return 2 * most;
+}
+
+dt_need dt_plan_set_need(const dt_plan_set *p)
+{
+    return (dt_need){.device = dt_plan_set_peak(p),
+        .host = dt_plan_set_tier_peak(p, DT_TIER_HOST),
+        .disk = dt_plan_set_tier_peak(p, DT_TIER_DISK),
+        .batches = batches(p),
+        .weights = weights(p)};
+}
+
+static uint64_t or_any(uint64_t budget)
+{
+    return budget > 0 ? budget : UINT64_MAX;
+}
+
+dt_available dt_plan_set_available(const dt_plan_set *p)
+{
+    const dt_budgets *b = &p->asked.budgets;
+    return (dt_available){.device = or_any(b->device),
+        .host = or_any(b->host),
+        .disk = or_any(b->disk),
+        .memory = UINT64_MAX,
+        .apart = p->session->device != DT_CPU};
+}
+
+bool dt_need_fits(const dt_need *n, const dt_available *a)
+{
+    const uint64_t parts[] = {a->apart ? 0 : n->device, n->host, n->batches, n->weights};
+    uint64_t rest = a->memory;
+    for (size_t i = 0; i < DT_COUNT(parts) && a->memory != UINT64_MAX; i++) {
+        if (parts[i] > rest)
+            return false;
+        rest -= parts[i];
+    }
+    return n->device <= a->device && n->host <= a->host && n->disk <= a->disk;
+}

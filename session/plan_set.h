@@ -1,0 +1,132 @@
+/* Plans as values: a request says what is to be planned and under which limits, a plan set holds
+ * what came of it. Planning reads a session and changes nothing of it, so any number of requests
+ * can be answered for one session, in any order. */
+#ifndef DT_SESSION_PLAN_SET_H
+#define DT_SESSION_PLAN_SET_H
+
+#include "engine/config/run_options.h"
+#include "engine/plan.h"
+#include "memory/policies/layers.h"
+#include "memory/policy.h"
+
+struct dt_session;
+
+/**
+ * struct dt_plan_request - what is asked for; pointers are borrowed for as long as the set lives.
+ * @batch @micro_batch: samples of a step, and of what is taken at once
+ * @policies:   one of them may be a ladder
+ * @fates:      of [memory.layers], before all policies; NULL: none
+ * @algorithms: how each op's algorithm is chosen; a ladder chooses itself
+ * @tier:       dt_tier_choice, where moved tensors wait
+ * @budgets:    of the run; a ladder needs one of the device
+ * @costs:      of the machine; NULL: the default ones
+ * @quick:      algorithms = fit is planned as small, which needs no less: to see what fits
+ */
+typedef struct dt_plan_request {
+    int64_t batch, micro_batch;
+    const dt_policies *policies;
+    const dt_layer_fates *fates;
+    dt_algorithm_choice algorithms;
+    int tier;
+    dt_budgets budgets;
+    const dt_costs *costs;
+    bool quick;
+} dt_plan_request;
+
+/* A plan, and the program it was made from. */
+typedef struct dt_planned {
+    dt_program_kind kind;
+    int64_t n;
+    bool dense; /* runs a step again whose packed values did not fit */
+    dt_program *program;
+    dt_plan *plan;
+} dt_planned;
+
+/* A rung of a ladder that does not fit, and why. */
+typedef struct dt_refused_rung {
+    char policy[DT_POLICY_LIST];
+    dt_algorithm_choice algorithms;
+    char why[192];
+} dt_refused_rung;
+
+/**
+ * struct dt_plan_set - the plans of one request.
+ * @session:    borrowed
+ * @asked:      the request
+ * @policies @algorithms: what was taken: those asked for, or of the rung
+ * @list:       the policies taken, as a configuration says it
+ * @table:      the algorithm of each op
+ * @refused:    rungs before the one that was taken, or all of them
+ * @map:        the persistent tensors
+ * @planned:    plans in the order in which they were first asked for; each stays where it is
+ * @spare:      plans that the choice of a rung has made, until they are asked for
+ * @made:       how many plans were made for the set, those of the choice included
+ */
+typedef struct dt_plan_set {
+    const struct dt_session *session;
+    dt_plan_request asked;
+    const dt_policies *policies;
+    dt_algorithm_choice algorithms;
+    char list[DT_POLICY_LIST];
+    dt_algorithm_table table;
+    size_t n_refused;
+    dt_refused_rung *refused;
+    dt_map *map;
+    size_t n, cap, n_spare, made;
+    dt_planned **planned, **spare;
+    dt_policies rung; /* owned; what @policies points to where one of those asked is a ladder */
+} dt_plan_set;
+
+/* Choose policies and algorithms, which may take many plans, and lay out the persistent map.
+ * Nothing fails for budgets: of a ladder none of whose rungs fits the last one is taken. NULL in
+ * *out after a failure. */
+dt_status dt_plan_set_create(dt_plan_set **out, const struct dt_session *s,
+    const dt_plan_request *r, dt_err *err) DT_NODISCARD;
+void dt_plan_set_destroy(dt_plan_set *p);
+
+/* A verified plan: build, fates, policies, lower, verify; and, where packed values might not fit,
+ * the plan for that case behind it. One of the same kind and size is made once. @n: of an update
+ * it does not matter. */
+dt_status dt_plan_set_add(dt_plan_set *p, dt_program_kind kind, int64_t n, const dt_planned **out,
+    dt_err *err) DT_NODISCARD;
+
+/* All plans of a run: first, again when a step has several micro-batches, update, and evaluation;
+ * @last and @eval_last are the sizes of last partial batches, 0 for none. */
+dt_status dt_plan_set_run(
+    dt_plan_set *p, bool eval, int64_t last, int64_t eval_last, dt_err *err) DT_NODISCARD;
+
+uint64_t dt_plan_set_peak(const dt_plan_set *p); /* largest of all plans */
+uint64_t dt_plan_set_tier_peak(const dt_plan_set *p, dt_tier tier);
+const dt_plan *dt_plan_set_largest(const dt_plan_set *p); /* NULL: there is no plan yet */
+bool dt_plan_set_exact(const dt_plan_set *p);             /* no bit changes for memory's sake */
+
+/* What saving memory costs a step, all its micro-batches together. Steps run again because packed
+ * values did not fit are not counted. The peaks are those of its plans alone. */
+dt_score dt_plan_set_score(const dt_plan_set *p);
+
+/* DT_E_CONFIG when a planned micro-batch is so small that a layer would normalise a single value,
+ * which gives 0 for every picture: names the layer and what to change. */
+dt_status dt_plan_set_check_statistics(const dt_plan_set *p, dt_err *err) DT_NODISCARD;
+
+/* Peaks of a run, and what it takes of the machine's memory besides arena and host tier: batches
+ * decoded ahead, and weights while they are read and saved. */
+typedef struct dt_need {
+    uint64_t device, host, disk, batches, weights;
+} dt_need;
+
+/* What there is; UINT64_MAX: no limit. @memory is for all but the disk together, and but the device
+ * where that has memory of its own (@apart). */
+typedef struct dt_available {
+    uint64_t device, host, disk, memory;
+    bool apart;
+} dt_available;
+
+dt_need dt_plan_set_need(const dt_plan_set *p);
+dt_available dt_plan_set_available(const dt_plan_set *p); /* the budgets; of memory any amount */
+bool dt_need_fits(const dt_need *n, const dt_available *a);
+
+/* Batches in memory: those decoded ahead and the one in use, for training and for evaluation, and
+ * one to try out the plans with. */
+uint64_t dt_batches_held(const struct dt_session *s);
+
+#endif

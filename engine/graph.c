@@ -327,6 +327,26 @@ int64_t dt_param_count(const dt_param_info *p)
     return n;
 }
 
+int32_t dt_graph_behind(const dt_graph *g, int32_t value)
+{
+    while (value != DT_GRAPH_INPUT && g->node[value].desc->identity)
+        value = g->node[value].in[0];
+    return value;
+}
+
+void dt_graph_trained(const dt_graph *g, bool *before, bool *trained)
+{
+    for (size_t i = 0; i < g->n_node; i++) {
+        const dt_node *nd = &g->node[i];
+        before[i] = false;
+        for (int k = 0; k < nd->n_in; k++)
+            before[i] = before[i] || (nd->in[k] != DT_GRAPH_INPUT && trained[nd->in[k]]);
+        trained[i] = before[i];
+        for (int k = 0; k < dt_graph_params(nd); k++)
+            trained[i] = trained[i] || !nd->info.param[k].buffer;
+    }
+}
+
 int64_t dt_graph_parameters(const dt_graph *g)
 {
     int64_t n = 0;

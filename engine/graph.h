@@ -78,6 +78,16 @@ int32_t dt_graph_find(
 dt_status dt_graph_options(
     const dt_graph *g, char **text, size_t *bytes, size_t **at, dt_err *err) DT_NODISCARD;
 
+/* The value whose bytes these are, behind identity layers. */
+int32_t dt_graph_behind(const dt_graph *g, int32_t value);
+/* How many parameters a node uses, a shared one included. */
+static inline int dt_graph_params(const dt_node *nd)
+{
+    return nd->shares == DT_SHARES_NONE ? nd->info.n_param : 1;
+}
+/* By node: whether something before it is trained, and whether that or the node itself is. */
+void dt_graph_trained(const dt_graph *g, bool *before, bool *trained);
+
 /* Trained parameters only, in elements: torchvision's count. */
 int64_t dt_graph_parameters(const dt_graph *g);
 int64_t dt_param_count(const dt_param_info *p);

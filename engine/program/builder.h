@@ -25,18 +25,14 @@ dt_status dti_add_tensor(dti_builder *b, const char *name, dt_role role, size_t 
     size_t sample, int32_t node, int32_t *id, dt_err *err);
 size_t dti_value_bytes(const dti_builder *b, int32_t value); /* of one sample */
 int32_t dti_value_tensor(const dti_builder *b, int32_t value);
-int32_t dti_behind(
-    const dti_builder *b, int32_t value); /* the value itself, behind identity layers */
 
 dt_op dti_start_op(const dti_builder *b, dt_op_kind kind, const dt_layer_desc *desc, int32_t node,
     dt_form_kind form, const char *suffix);
 dt_status dti_append(dti_builder *b, dt_op *op, dt_err *err);
 dt_status dti_append_work(dti_builder *b, dt_op *op, dt_err *err); /* with the scratch it wants */
 
-/* The persistent tensor of a node's parameter, which may be another node's, and how many there are.
- */
+/* The persistent tensor of a node's parameter, which may be another node's. */
 int32_t dti_home(const dti_builder *b, int32_t node, int i, dt_port port);
-int dti_params(const dt_node *nd);
 void dti_bind_params(
     const dti_builder *b, dt_op *op, dt_ports set, int32_t node, dt_port port, int mode);
 dt_status dti_bind_derived(

@@ -33,7 +33,7 @@ static dt_status arrive(dti_builder *b, int32_t value, int32_t tensor, dt_err *e
 /* Where a backward op leaves the gradient of its input i: a new tensor, later given to arrive(). */
 static dt_status new_gradient(dti_builder *b, int32_t node, int i, int32_t *id, dt_err *err)
 {
-    const int32_t value = dti_behind(b, b->g->node[node].in[i]);
+    const int32_t value = dt_graph_behind(b->g, b->g->node[node].in[i]);
     char name[DT_TENSOR_NAME_BYTES];
     if (b->parts[value] == 1)
         dti_name(name, "d.%s", b->g->node[value].name);
@@ -99,7 +99,7 @@ static dt_status bind_gradients(
     const dt_node *nd = &b->g->node[node];
     dt_facts f;
     DT_TRY(err, dt_op_facts(b->p, op, &f, err), "%s", op->name);
-    for (int i = 0; i < dti_params(nd); i++) {
+    for (int i = 0; i < dt_graph_params(nd); i++) {
         w->raw[i] = DT_NONE;
         w->restore[i] = false;
         if (nd->info.param[i].buffer || !(writes & DT_BIT(DT_DP + i)))
@@ -120,7 +120,7 @@ static dt_status bind_gradients(
 static dt_status settle_gradients(dti_builder *b, int32_t node, const gradient_way *w, dt_err *err)
 {
     const dt_node *nd = &b->g->node[node];
-    for (int i = 0; i < dti_params(nd); i++) {
+    for (int i = 0; i < dt_graph_params(nd); i++) {
         if (w->raw[i] == DT_NONE)
             continue;
         int32_t from = w->raw[i];
@@ -174,7 +174,7 @@ static void bind_saved(const dti_builder *b, dt_op *op, int32_t node)
 
 static bool wants_gradient(const dti_builder *b, int32_t value)
 {
-    value = dti_behind(b, value);
+    value = dt_graph_behind(b->g, value);
     return value != DT_GRAPH_INPUT && b->trained[value];
 }
 
@@ -228,7 +228,7 @@ static dt_status backward_form(dti_builder *b, int32_t node, dt_form_kind kind, 
     DT_CHECK(settle_gradients(b, node, &way, err));
     for (int i = 0; i < nd->n_in; i++)
         if (dx[i] != DT_NONE)
-            DT_CHECK(arrive(b, dti_behind(b, nd->in[i]), dx[i], err));
+            DT_CHECK(arrive(b, dt_graph_behind(b->g, nd->in[i]), dx[i], err));
     return DT_OK;
 }
 
@@ -243,7 +243,7 @@ dt_status dti_backward_node(dti_builder *b, int32_t node, dt_err *err)
         DT_CHECK(backward_form(b, node, DT_BACKWARD, err)); /* of its parameters, if any */
         for (int i = 0; i < nd->n_in; i++)
             if (wants_gradient(b, nd->in[i]))
-                DT_CHECK(arrive(b, dti_behind(b, nd->in[i]), b->grad[node], err));
+                DT_CHECK(arrive(b, dt_graph_behind(b->g, nd->in[i]), b->grad[node], err));
         return DT_OK;
     }
     DT_CHECK(backward_form(b, node, DT_BACKWARD, err));

@@ -46,14 +46,6 @@ int32_t dti_value_tensor(const dti_builder *b, int32_t value)
     return value == DT_GRAPH_INPUT ? b->image : b->value[value];
 }
 
-/* The value whose bytes these are, behind identity layers. */
-int32_t dti_behind(const dti_builder *b, int32_t value)
-{
-    while (value != DT_GRAPH_INPUT && b->g->node[value].desc->identity)
-        value = b->g->node[value].in[0];
-    return value;
-}
-
 dt_op dti_start_op(const dti_builder *b, dt_op_kind kind, const dt_layer_desc *desc, int32_t node,
     dt_form_kind form, const char *suffix)
 {
@@ -84,11 +76,6 @@ dt_status dti_append_work(dti_builder *b, dt_op *op, dt_err *err)
     return dti_append(b, op, err);
 }
 
-int dti_params(const dt_node *nd)
-{
-    return nd->shares == DT_SHARES_NONE ? nd->info.n_param : 1;
-}
-
 int32_t dti_home(const dti_builder *b, int32_t node, int i, dt_port port)
 {
     const int32_t owner = b->g->node[node].shares;
@@ -99,7 +86,7 @@ int32_t dti_home(const dti_builder *b, int32_t node, int i, dt_port port)
 void dti_bind_params(
     const dti_builder *b, dt_op *op, dt_ports set, int32_t node, dt_port port, int mode)
 {
-    for (int i = 0; i < dti_params(&b->g->node[node]); i++)
+    for (int i = 0; i < dt_graph_params(&b->g->node[node]); i++)
         if (set & DT_BIT((int)port + i))
             dt_op_bind(op, dti_home(b, node, i, port), (int)port + i, mode);
 }
@@ -126,22 +113,15 @@ dt_status dti_bind_derived(
     return DT_OK;
 }
 
-/* Which nodes are trained, and how many gradients will meet at each value. */
+/* How many gradients will meet at each value. */
 static void survey(dti_builder *b)
 {
+    dt_graph_trained(b->g, b->p->needs_dx, b->trained);
     for (size_t i = 0; i < b->g->n_node; i++) {
         const dt_node *nd = &b->g->node[i];
-        bool before = false;
-        for (int k = 0; k < nd->n_in; k++)
-            before = before || (nd->in[k] != DT_GRAPH_INPUT && b->trained[nd->in[k]]);
-        bool own = false;
-        for (int k = 0; k < dti_params(nd); k++)
-            own = own || !nd->info.param[k].buffer;
-        b->p->needs_dx[i] = before;
-        b->trained[i] = before || own;
         for (int k = 0; k < nd->n_in && !nd->desc->identity; k++)
-            if (nd->in[k] != DT_GRAPH_INPUT && dti_behind(b, nd->in[k]) != DT_GRAPH_INPUT)
-                b->parts[dti_behind(b, nd->in[k])]++;
+            if (dt_graph_behind(b->g, nd->in[k]) != DT_GRAPH_INPUT)
+                b->parts[dt_graph_behind(b->g, nd->in[k])]++;
     }
 }
 

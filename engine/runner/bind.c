@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/runner/bind_values.h"
 #include "engine/runner/runner_internal.h"
 
 /* Prepared kernels. */
@@ -50,6 +51,7 @@ typedef struct binder {
     dt_runner *r;
     const dt_plan *plan;
     dti_plan *to;
+    dti_values values;
     int32_t *node;            /* by node of the plan: of the graph */
     uint64_t *off;            /* by tensor: where it lies */
     int32_t *copied;          /* by tensor: the step that copied it out last; -1 */
@@ -157,6 +159,8 @@ static dt_status find_nodes(binder *b, const char *text, const size_t *at, dt_er
     int32_t next = 0;
     for (size_t i = 0; i < b->plan->n_node; i++) {
         const dt_plan_node *n = &b->plan->node[i];
+        if (n->opts >= b->plan->n_text || b->plan->text[b->plan->n_text - 1] != '\0')
+            return DT_FAIL(err, DT_E_DATA, "layer '%s' has no options in the plan", n->name);
         while (next < (int32_t)g->n_node && strcmp(g->node[next].name, n->name) != 0)
             next++;
         const int32_t found = next < (int32_t)g->n_node ? next : dt_graph_find(g, n->name);
@@ -195,6 +199,8 @@ static dt_status find_call(
     const binder *b, const dt_plan_op *op, const dt_layer_desc **desc, dt_call *c, dt_err *err)
 {
     const dt_runner *r = b->r;
+    if (op->node < DT_NONE || (op->node >= 0 && (size_t)op->node >= b->plan->n_node))
+        return DT_FAIL(err, DT_E_DATA, "%s: no layer %" PRId32, op->name, op->node);
     const dt_node *nd = op->node >= 0 ? &r->o.graph->node[b->node[op->node]] : NULL;
     *desc = nd != NULL             ? nd->desc
             : op->codec > 0        ? (r->o.codecs != NULL ? r->o.codecs->op : NULL)
@@ -222,23 +228,22 @@ static dt_status find_call(
 }
 
 /* What the device would do now is what the plan is for. */
-static dt_status check_facts(
-    const binder *b, const dt_plan_op *op, const dt_layer_desc *desc, const dt_call *c, dt_err *err)
+static dt_status check_facts(const binder *b, const dt_plan_op *op, const dt_layer_desc *desc,
+    const dt_call *c, dt_facts *f, dt_err *err)
 {
-    dt_facts f;
     uint64_t work = 0;
-    DT_TRY(err, dt_call_facts(c, desc, b->r->o.device, &f, err), "%s", op->name);
+    DT_TRY(err, dt_call_facts(c, desc, b->r->o.device, f, err), "%s", op->name);
     for (int32_t i = op->first; i < op->first + op->n; i++)
         if (b->plan->arg[i].port == DT_WORK)
             work = b->plan->tensor[b->plan->arg[i].tensor].bytes;
-    if (op->way[0] != '\0' && strcmp(op->way, f.impl) != 0)
+    if (op->way[0] != '\0' && strcmp(op->way, f->impl) != 0)
         return DT_FAIL(err, DT_E_INTERNAL, "%s: planned for the algorithm '%s', but '%s' is chosen",
-            op->name, op->way, f.impl);
-    if (work != f.work_bytes)
+            op->name, op->way, f->impl);
+    if (work != f->work_bytes)
         return DT_FAIL(err, DT_E_INTERNAL,
             "%s: planned with %" PRIu64 " bytes of scratch, but here it wants %zu: plan again on "
             "this machine",
-            op->name, work, f.work_bytes);
+            op->name, work, f->work_bytes);
     return DT_OK;
 }
 
@@ -262,7 +267,10 @@ static dt_status bind_compute(binder *b, const dt_row *row, dt_err *err)
     if (c->kernels == NULL)
         return DT_FAIL(
             err, DT_E_DEVICE, "%s: no %s kernels", op->name, dt_device_name(b->r->o.device));
-    DT_CHECK(check_facts(b, op, desc, &c->call, err));
+    dt_facts facts;
+    DT_CHECK(dti_values_check_call(&b->values, op, desc, &c->call, err));
+    DT_CHECK(check_facts(b, op, desc, &c->call, &facts, err));
+    DT_CHECK(dti_values_check_op(&b->values, op, desc, &c->call, &facts, err));
     DT_TRY(err, state_of(b->r, desc, &c->call, &c->state, err), "%s", op->name);
     for (int32_t i = op->first; i < op->first + op->n; i++) {
         const dt_plan_arg *a = &b->plan->arg[i];
@@ -274,6 +282,7 @@ static dt_status bind_compute(binder *b, const dt_row *row, dt_err *err)
 
 static dt_status bind_fetch(binder *b, const dt_row *row, dt_err *err)
 {
+    DT_CHECK(dti_values_fetch(&b->values, row, err));
     dti_step *s = new_step(b, row, DTI_FETCH);
     s->name = b->to->tensor[row->tensor].name;
     s->fetch = (dti_fetch){b->r->base + row->off, row->bytes, row->slot != 0};
@@ -320,11 +329,14 @@ static dt_status bind_copy(binder *b, const dt_row *row, dt_err *err)
         .codec = codec_of(b->r, row->codec)};
     if (row->codec > 0 && s->copy.codec == NULL)
         return DT_FAIL(err, DT_E_INTERNAL, "copy of %s: no codec %" PRId32, s->name, row->codec);
+    const int32_t at = (int32_t)(s - b->to->step);
     if (s->copy.out) {
-        b->before[s - b->to->step] = b->copied[row->tensor];
-        b->copied[row->tensor] = (int32_t)(s - b->to->step);
+        DT_CHECK(dti_values_save(&b->values, row, at, s->copy.codec, err));
+        b->before[at] = b->copied[row->tensor];
+        b->copied[row->tensor] = at;
     } else {
         DT_CHECK(find_pair(b, s, row->tensor, err));
+        dti_values_restore(&b->values, row->tensor, s->copy.pair);
     }
     touch(b, s, row->tensor, !s->copy.out);
     return reserve_stage(b, s, err);
@@ -335,6 +347,7 @@ static dt_status bind_row(binder *b, const dt_row *row, dt_err *err)
     switch ((dt_row_kind)row->kind) {
     case DT_ROW_PLACE:
         b->off[row->tensor] = row->off;
+        dti_values_place(&b->values, row->tensor);
         return DT_OK;
     case DT_ROW_RELEASE:
         touch(b, new_step(b, row, DTI_END), row->tensor, false);
@@ -505,6 +518,7 @@ static dt_status bind(binder *b, dt_err *err)
     DT_CHECK(check_header(b->r, b->plan, err));
     DT_CHECK(check_homes(b->r, b->plan, err));
     DT_CHECK(reserve(b, err));
+    DT_CHECK(dti_values_init(&b->values, b->r->o.graph, b->r->o.map, b->r->o.device, b->plan, err));
     DT_CHECK(check_nodes(b, err));
     DT_CHECK(reserve_states(b->r, err));
     find_events(b);
@@ -519,6 +533,7 @@ dt_status dti_bind(dt_runner *r, const dt_plan *plan, dti_plan *to, dt_err *err)
     to->n = plan->batch;
     to->again = dt_plan_kind(plan) == DT_PROGRAM_AGAIN;
     const dt_status st = bind(&b, err);
+    dti_values_deinit(&b.values);
     dt_free(b.off);
     dt_free(b.copied);
     dt_free(b.before);

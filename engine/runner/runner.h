@@ -55,7 +55,9 @@ const char *dt_runner_note(const dt_runner *r, dt_tier tier);
 
 /* Prepare a verified plan, which may be destroyed afterwards. It must be of the runner's graph,
  * map, device and threads, and for the ways that the graph chooses now: DT_E_CONFIG says what
- * differs from the configuration, DT_E_INTERNAL what from this program's own kernels. */
+ * differs from the configuration, DT_E_INTERNAL what from this program's own kernels. Somebody may
+ * have changed it: each op is held against its layer, and what its tensors hold is followed from
+ * the batch on; DT_E_DATA says at which op and port they do not fit. */
 dt_status dt_runner_add(dt_runner *r, const dt_plan *plan, int *id, dt_err *err) DT_NODISCARD;
 
 /* What a run of a plan is told. */

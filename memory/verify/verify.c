@@ -61,6 +61,8 @@ static dt_status one_row(dti_verifier *v, const dt_row *r)
             v, "%s shares bytes until the next compute", dti_named(v, v->over[0].tensor));
     if (r->stream >= DT_STREAMS)
         return dti_refuse(v, "no stream %d", r->stream);
+    if (r->event >= 0 && (r->kind == DT_ROW_PLACE || r->kind == DT_ROW_RELEASE))
+        return dti_refuse(v, "%s has an event", dt_row_name(r->kind));
     v->known[r->stream].at[r->stream] = v->row + 1; /* a stream runs its own rows in order */
     switch (r->kind) {
     case DT_ROW_PLACE:

@@ -1,0 +1,736 @@
+/* Whether an op of a plan is one that a program could have: its form, its samples and what else the
+ * kernel is told, and at every port a tensor of the right bytes that holds the right value. A plan
+ * may come from a file, and kernels trust what they are given: labels and tokens are places in
+ * tables, stashes are places in images. So the rows are followed from the batch to the updates, and
+ * each tensor is known by the value it holds. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "engine/runner/bind_values.h"
+
+/* A value: what it is (8 bits), of a codec that packs it (8), node or home (32), which of its
+ * (8 bits). Gradients of values are told by the parts they are the sum of. */
+typedef enum dti_what {
+    NOTHING,
+    IMAGE,
+    LABELS,
+    OUTPUT,  /* of a node */
+    STASH,   /* of a node, number i */
+    DERIVED, /* weight of a node in the layout for forward (0) or backward (1) */
+    RAW,     /* gradient of a node's parameter 0, in the layout that backward gives */
+    READY    /* gradient to be added to that of a home */
+} dti_what;
+
+#define GRADIENT ((uint64_t)1 << 63)
+
+static uint64_t value_of(dti_what what, int64_t of, int i)
+{
+    return (uint64_t)what << 48 | (uint64_t)(uint32_t)of << 8 | (uint64_t)i;
+}
+
+static uint64_t packed_as(uint64_t value, int32_t codec)
+{
+    return value | (uint64_t)(uint8_t)codec << 56;
+}
+
+static dti_what what_is(uint64_t value)
+{
+    return (value & GRADIENT) != 0 ? NOTHING : (dti_what)(value >> 48 & 0xff);
+}
+
+/* The gradient that a node gives its input i: a number that no sum of others is likely to be. */
+static uint64_t part_of(int64_t node, int i)
+{
+    uint64_t x = ((uint64_t)node * DT_MAX_IN + (uint64_t)i + 1) * 0x9E3779B97F4A7C15u;
+    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
+    x = (x ^ x >> 27) * 0x94D049BB133111EBu;
+    return (x ^ x >> 31) & ~GRADIENT;
+}
+
+/* ---- of the graph ---- */
+
+/* What all readers of a value give it. */
+static void sum_gradients(dti_values *v)
+{
+    const dt_graph *g = v->graph;
+    for (size_t k = g->n_node; k-- > 0;) {
+        const dt_node *nd = &g->node[k];
+        const bool passes = (nd->desc->form[DT_BACKWARD].writes & DT_BIT(DT_DX)) == 0;
+        for (int i = 0; i < nd->n_in && v->trained[k] && !nd->desc->identity; i++) {
+            const int32_t to = dt_graph_behind(g, nd->in[i]);
+            const bool one = nd->desc->shares_dy;
+            if (to != DT_GRAPH_INPUT)
+                v->gradient[to] +=
+                    one && passes ? v->gradient[k] : part_of((int64_t)k, one ? 0 : i);
+        }
+    }
+}
+
+dt_status dti_values_init(dti_values *v, const dt_graph *g, const dt_map *map,
+    dt_device_kind device, const dt_plan *p, dt_err *err)
+{
+    *v = (dti_values){
+        .graph = g, .map = map, .plan = p, .device = device, .program = dt_plan_kind(p)};
+    v->needs_dx = dt_alloc(g->n_node, sizeof *v->needs_dx);
+    v->trained = dt_alloc(g->n_node, sizeof *v->trained);
+    v->gradient = dt_alloc(g->n_node, sizeof *v->gradient);
+    v->holds = dt_alloc(p->n_tensor, sizeof *v->holds);
+    v->saved = dt_alloc(p->n_row, sizeof *v->saved);
+    if (v->needs_dx == NULL || v->trained == NULL || v->gradient == NULL || v->holds == NULL ||
+        v->saved == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory to bind a plan");
+    dt_graph_trained(g, v->needs_dx, v->trained);
+    sum_gradients(v);
+    return DT_OK;
+}
+
+void dti_values_deinit(dti_values *v)
+{
+    dt_free(v->needs_dx);
+    dt_free(v->trained);
+    dt_free(v->gradient);
+    dt_free(v->holds);
+    dt_free(v->saved);
+}
+
+/* ---- what an op is told ---- */
+
+typedef struct op_check {
+    dti_values *v;
+    const dt_plan_op *op;
+    const dt_layer_desc *desc;
+    const dt_call *call;
+    const dt_facts *facts;
+    struct {
+        uint64_t bytes, sample; /* of the tensor; of one sample, 0: of no batch */
+        uint64_t value;
+        uint64_t other; /* another value that serves as well; 0 */
+        int32_t home;   /* entry of the map, or DT_NONE */
+        uint8_t mode;   /* 0: the port is not bound */
+        bool optional;
+    } want[DT_PORTS];
+    dt_err *err;
+} op_check;
+
+static dt_status wrong(const op_check *k, const char *what, int64_t has, int64_t should)
+{
+    return DT_FAIL(k->err, DT_E_DATA, "%s: %s is %" PRId64 ", but must be %" PRId64 ": plan again",
+        k->op->name, what, has, should);
+}
+
+static dt_form_kind forward_form(const dti_values *v, const dt_layer_desc *d)
+{
+    return v->program == DT_PROGRAM_EVAL && d->form[DT_EVAL].suffix != NULL ? DT_EVAL : DT_FORWARD;
+}
+
+/* Whether an op of a layer may have this form here. */
+static bool may_be(const op_check *k, dt_form_kind form)
+{
+    const dti_values *v = k->v;
+    const dt_form_kind forward = forward_form(v, k->desc);
+    const bool trains = v->program == DT_PROGRAM_FIRST || v->program == DT_PROGRAM_AGAIN;
+    const bool trained = v->trained[k->call->node - v->graph->node];
+    const bool own_clone = forward == DT_FORWARD && k->desc->form[DT_CLONE].suffix != NULL;
+    switch (k->op->kind) {
+    case DT_OP_FORWARD:
+        return form == forward;
+    case DT_OP_CLONE:
+        return k->desc->repeatable && form == (own_clone ? DT_CLONE : forward);
+    case DT_OP_BACKWARD:
+        return trains && trained && (form == DT_BACKWARD || form == DT_BACKWARD2);
+    case DT_OP_REORDER:
+        return form == DT_DERIVE_F ||
+               (trains && trained && (form == DT_DERIVE_B || form == DT_RESTORE));
+    default:
+        return false;
+    }
+}
+
+/* The same of ops that belong to no layer. */
+static bool may_be_plain(const op_check *k, dt_form_kind form)
+{
+    const dt_form *f = &k->desc->form[form];
+    const bool trains = k->v->program == DT_PROGRAM_FIRST || k->v->program == DT_PROGRAM_AGAIN;
+    if (k->desc->infer != NULL)
+        return false;
+    switch (k->op->kind) {
+    case DT_OP_BACKWARD:
+        return trains && form == DT_FORWARD && k->op->codec == 0 && f->reads == DT_BITS(DT_X, 2) &&
+               f->writes == DT_BIT(DT_Y);
+    case DT_OP_UPDATE:
+        return k->v->program == DT_PROGRAM_UPDATE && form == DT_UPDATE;
+    case DT_OP_ENCODE:
+        return form == DT_FORWARD && k->op->codec > 0;
+    case DT_OP_DECODE:
+        return form == DT_BACKWARD && k->op->codec > 0;
+    default:
+        return false;
+    }
+}
+
+static dt_status check_form(const op_check *k)
+{
+    const dt_plan_op *op = k->op;
+    const dt_node *nd = k->call->node;
+    if (op->form >= DT_FORMS || op->kind >= DT_OP_KINDS || k->desc->identity ||
+        (op->kind == DT_OP_UPDATE) != (k->v->program == DT_PROGRAM_UPDATE) ||
+        k->desc->form[op->form].suffix == NULL ||
+        !(nd != NULL ? may_be(k, (dt_form_kind)op->form) : may_be_plain(k, (dt_form_kind)op->form)))
+        return DT_FAIL(k->err, DT_E_DATA,
+            "%s: '%s' has no such op (kind %d, form %d) in program '%s': plan again", op->name,
+            k->desc->name, op->kind, op->form, k->v->plan->program);
+    const int alts = nd != NULL && k->desc->n_alt > 0 ? k->desc->n_alt : 1;
+    if (op->alt >= alts)
+        return wrong(k, "its alternative", op->alt, alts - 1);
+    return DT_OK;
+}
+
+/* In @n: what the program works on at a time, all of it unless the op may be split. */
+static dt_status check_samples(const op_check *k)
+{
+    const dt_plan_op *op = k->op;
+    const int64_t batch = k->v->plan->batch;
+    const bool split =
+        k->call->node != NULL && op->kind != DT_OP_REORDER && k->desc->form[op->form].split;
+    if (op->n0 < 0 || op->n0 >= op->n1 || op->n1 > batch || (!split && op->n1 - op->n0 != batch))
+        return DT_FAIL(k->err, DT_E_DATA,
+            "%s: samples %" PRId64 " to %" PRId64 " of %" PRId64 "%s: plan again", op->name, op->n0,
+            op->n1, batch, split ? "" : ", but it takes all at once");
+    return DT_OK;
+}
+
+dt_status dti_values_check_call(
+    dti_values *v, const dt_plan_op *op, const dt_layer_desc *desc, const dt_call *c, dt_err *err)
+{
+    const op_check k = {.v = v, .op = op, .desc = desc, .call = c, .err = err};
+    const dt_dtype values = v->graph->dtype;
+    DT_CHECK(check_form(&k));
+    DT_CHECK(check_samples(&k));
+    if (c->node != NULL && op->dtype != values)
+        return wrong(&k, "the type of its values", op->dtype, values);
+    if (c->node == NULL && op->dtype != DT_F32 && op->dtype != values)
+        return wrong(&k, "the type of its values", op->dtype, DT_F32);
+    if (c->node != NULL && (op->count != 0 || op->codec != 0 || op->packed != 0))
+        return wrong(&k, "its count of elements", op->count, 0);
+    const bool dx =
+        c->node != NULL && v->program != DT_PROGRAM_UPDATE && v->needs_dx[c->node - v->graph->node];
+    if (op->needs_dx != dx)
+        return wrong(&k, "whether a gradient goes on", op->needs_dx, dx);
+    if (c->node == NULL && (op->count <= 0 || op->count > INT64_MAX / 8))
+        return DT_FAIL(err, DT_E_DATA, "%s: %" PRId64 " elements: plan again", op->name, op->count);
+    return DT_OK;
+}
+
+/* ---- what it binds ---- */
+
+static void want(op_check *k, int port, int mode, uint64_t value, uint64_t bytes)
+{
+    k->want[port].mode = (uint8_t)mode;
+    k->want[port].value = value;
+    k->want[port].bytes = bytes;
+    k->want[port].home = DT_NONE;
+}
+
+/* A tensor of so many bytes a sample. No size of a graph overflows for its own batch, but a plan
+ * may claim any. */
+static void want_batch(op_check *k, int port, int mode, uint64_t value, uint64_t sample)
+{
+    uint64_t bytes;
+    if (__builtin_mul_overflow(sample, (uint64_t)k->v->plan->batch, &bytes))
+        bytes = UINT64_MAX;
+    want(k, port, mode, value, bytes);
+    k->want[port].sample = sample;
+}
+
+static void want_home(op_check *k, int port, int mode, int32_t home)
+{
+    want(k, port, mode, 0, home >= 0 ? k->v->map->home[home].bytes : UINT64_MAX);
+    k->want[port].home = home >= 0 ? home : INT32_MAX;
+}
+
+static uint64_t sample_bytes(const dti_values *v, int32_t value)
+{
+    const dt_shape s = dt_graph_shape(v->graph, value);
+    const dt_dtype t = value == DT_GRAPH_INPUT ? dt_graph_input_dtype(v->graph) : v->graph->dtype;
+    return (uint64_t)dt_shape_sample(&s) * dt_dtype_bytes(t);
+}
+
+static uint64_t output_of(const dti_values *v, int32_t value)
+{
+    value = dt_graph_behind(v->graph, value);
+    return value == DT_GRAPH_INPUT ? value_of(IMAGE, 0, 0) : value_of(OUTPUT, value, 0);
+}
+
+static int32_t home_of(const op_check *k, int32_t node, int i, int port)
+{
+    const int32_t owner = k->v->graph->node[node].shares;
+    return dt_map_find(k->v->map, owner == DT_SHARES_NONE ? node : owner, i, (dt_port)port);
+}
+
+static void want_inputs(op_check *k, const dt_node *nd)
+{
+    for (int i = 0; i < nd->n_in; i++)
+        want_batch(k, DT_X + i, DT_READ, output_of(k->v, nd->in[i]), sample_bytes(k->v, nd->in[i]));
+}
+
+static void want_stash(op_check *k, int32_t node, int i, int mode)
+{
+    const dt_stash_info *s = &k->call->node->info.stash[i];
+    uint64_t bytes;
+    if (s->fixed_bytes == 0)
+        want_batch(k, DT_S + i, mode, value_of(STASH, node, i), s->sample_bytes);
+    else if (__builtin_mul_overflow(s->sample_bytes, (uint64_t)k->v->plan->batch, &bytes) ||
+             __builtin_add_overflow(bytes, s->fixed_bytes, &bytes))
+        want(k, DT_S + i, mode, value_of(STASH, node, i), UINT64_MAX);
+    else
+        want(k, DT_S + i, mode, value_of(STASH, node, i), bytes);
+}
+
+/* Where backward reads of an output only its sign, that of a reader which keeps it serves. */
+static uint64_t sign_of(const dti_values *v, int32_t node)
+{
+    const dt_graph *g = v->graph;
+    for (size_t i = (size_t)node + 1; i < g->n_node && g->node[node].desc->reads_sign; i++)
+        for (int k = 0; k < g->node[i].n_in; k++)
+            if (g->node[i].in[k] == node && g->node[i].desc->keeps_sign)
+                return value_of(OUTPUT, (int64_t)i, 0);
+    return 0;
+}
+
+static void want_saved(op_check *k, const dt_node *nd, int32_t node)
+{
+    const dt_ports reads = nd->desc->n_alt > 0 ? nd->desc->alt[k->op->alt].reads : 0;
+    if (reads & DT_BIT(DT_X))
+        want_inputs(k, nd);
+    if (reads & DT_BIT(DT_Y)) {
+        want_batch(k, DT_Y, DT_READ, value_of(OUTPUT, node, 0), sample_bytes(k->v, node));
+        k->want[DT_Y].other = sign_of(k->v, node);
+    }
+    for (int i = 0; i < nd->info.n_stash; i++)
+        if (reads & DT_BIT(DT_S + i))
+            want_stash(k, node, i, DT_READ);
+}
+
+/* What forward, its clone and evaluation leave. */
+static void want_results(op_check *k, const dt_node *nd, int32_t node, dt_ports writes)
+{
+    const bool clone = k->op->kind == DT_OP_CLONE;
+    const int mode = k->v->program == DT_PROGRAM_AGAIN ? DT_UPDATES : DT_WRITE;
+    const dt_ports saved = nd->desc->n_alt > 0 ? nd->desc->alt[k->op->alt].reads & writes : 0;
+    if (writes & DT_BIT(DT_Y))
+        want_batch(k, DT_Y, DT_WRITE, value_of(OUTPUT, node, 0), sample_bytes(k->v, node));
+    for (int i = 0; i < nd->info.n_stash && k->v->program != DT_PROGRAM_EVAL; i++)
+        if (saved & DT_BIT(DT_S + i)) {
+            want_stash(k, node, i, DT_WRITE);
+            k->want[DT_S + i].optional = clone;
+        }
+    for (int i = 0; i < dt_graph_params(nd) && !clone && k->v->program != DT_PROGRAM_EVAL; i++)
+        if (writes & DT_BIT(DT_Q + i))
+            want_home(k, DT_Q + i, mode, home_of(k, node, i, DT_Q));
+}
+
+static bool adds(const dti_values *v, int32_t node, int i)
+{
+    const int32_t shares = v->graph->node[node].shares;
+    const int32_t owner = shares == DT_SHARES_NONE ? node : shares;
+    bool before = v->program == DT_PROGRAM_AGAIN;
+    for (size_t k = (size_t)node + 1; k < v->graph->n_node && i == 0; k++)
+        before = before || v->graph->node[k].shares == owner;
+    return before;
+}
+
+/* A parameter's gradient in its own layout: in place, or to be added to what is there. */
+static void want_gradient(op_check *k, int32_t node, int i)
+{
+    const int32_t home = home_of(k, node, i, DT_DP);
+    want_home(k, DT_DP + i, DT_WRITE, home);
+    if (home >= 0 && adds(k->v, node, i)) {
+        k->want[DT_DP + i].home = DT_NONE;
+        k->want[DT_DP + i].value = value_of(READY, home, 0);
+    }
+}
+
+static void want_gradients(op_check *k, const dt_node *nd, int32_t node, dt_ports writes)
+{
+    for (int i = 0; i < dt_graph_params(nd); i++) {
+        if (nd->info.param[i].buffer || !(writes & DT_BIT(DT_DP + i)))
+            continue;
+        if (i == 0 && k->facts->gradient_bytes > 0)
+            want(k, DT_DP, DT_WRITE, value_of(RAW, node, 0), k->facts->gradient_bytes);
+        else
+            want_gradient(k, node, i);
+    }
+    bool shared = false;
+    for (int i = 0; i < nd->n_in && (writes & DT_BIT(DT_DX)) != 0; i++) {
+        const int32_t to = dt_graph_behind(k->v->graph, nd->in[i]);
+        const bool one = nd->desc->shares_dy;
+        if (to == DT_GRAPH_INPUT || !k->v->trained[to] || (one && shared))
+            continue;
+        want_batch(k, DT_DX + (one ? 0 : i), DT_WRITE, GRADIENT | part_of(node, one ? 0 : i),
+            sample_bytes(k->v, one ? node : nd->in[i]));
+        shared = true;
+    }
+}
+
+/* The weight in the layout that the op wants. */
+static void want_derived(op_check *k, int32_t node, int which)
+{
+    if (k->facts->derived_bytes > 0)
+        want(k, DT_D + which, DT_READ, value_of(DERIVED, node, which), k->facts->derived_bytes);
+    else
+        want_home(k, DT_D + which, DT_READ, home_of(k, node, 0, DT_P));
+}
+
+static void want_params(op_check *k, const dt_node *nd, int32_t node, dt_ports reads)
+{
+    for (int i = 0; i < dt_graph_params(nd); i++)
+        if (reads & DT_BIT(DT_P + i))
+            want_home(k, DT_P + i, DT_READ, home_of(k, node, i, DT_P));
+}
+
+/* A clone is given all that forward read, though its own form may not look at it. */
+static void want_params_of_first(op_check *k, const dt_node *nd, int32_t node, dt_ports reads)
+{
+    const dt_ports first = k->desc->form[forward_form(k->v, k->desc)].reads & ~reads;
+    want_params(k, nd, node, first);
+    for (int i = 0; i < DT_MAX_PARAM; i++)
+        k->want[DT_P + i].optional = (first & DT_BIT(DT_P + i)) != 0;
+}
+
+static void want_layer(op_check *k, const dt_node *nd, int32_t node)
+{
+    const dt_form *f = &k->desc->form[k->op->form];
+    const bool backward = k->op->kind == DT_OP_BACKWARD;
+    const uint64_t labels = sizeof(int32_t) * (uint64_t)dt_graph_labels(k->v->graph);
+    if (f->reads & DT_BIT(DT_X))
+        want_inputs(k, nd);
+    want_params(k, nd, node, f->reads);
+    if (k->op->kind == DT_OP_CLONE)
+        want_params_of_first(k, nd, node, f->reads);
+    for (int which = 0; which < 2; which++)
+        if (f->reads & DT_BIT(DT_D + which))
+            want_derived(k, node, which);
+    for (int i = 0; i < nd->info.n_stash; i++)
+        if (f->reads & DT_BIT(DT_S + i))
+            want_stash(k, node, i, DT_READ);
+    if (f->reads & DT_BIT(DT_LABELS))
+        want_batch(k, DT_LABELS, DT_READ, value_of(LABELS, 0, 0), labels);
+    if (f->reads & DT_BIT(DT_DY))
+        want_batch(k, DT_DY, DT_READ, GRADIENT | k->v->gradient[node], sample_bytes(k->v, node));
+    if (f->saved)
+        want_saved(k, nd, node);
+    if (f->updates & DT_BIT(DT_METRICS))
+        want_home(k, DT_METRICS, k->v->program == DT_PROGRAM_AGAIN ? DT_UPDATES : DT_WRITE,
+            k->v->map->metrics);
+    if (backward)
+        want_gradients(k, nd, node, f->writes);
+    else
+        want_results(k, nd, node, f->writes);
+}
+
+/* ---- ops of layouts, of no layer, and of codecs ---- */
+
+/* Facts of the op that an op of layouts serves. */
+static dt_status served(const op_check *k, dt_form_kind form, dt_facts *f)
+{
+    dt_call c = *k->call;
+    c.form = form;
+    DT_TRY(k->err, dt_call_facts(&c, k->desc, k->v->device, f, k->err), "%s", k->op->name);
+    return DT_OK;
+}
+
+static dt_form_kind backward_that(const dt_layer_desc *d, bool reads, int port)
+{
+    const dt_form *f = &d->form[DT_BACKWARD];
+    return ((reads ? f->reads : f->writes) & DT_BIT(port)) != 0 ? DT_BACKWARD : DT_BACKWARD2;
+}
+
+static dt_status want_layouts(op_check *k, int32_t node)
+{
+    dt_facts f;
+    if (k->op->form == DT_RESTORE) {
+        DT_CHECK(served(k, backward_that(k->desc, false, DT_DP), &f));
+        want(k, DT_S, DT_READ, value_of(RAW, node, 0), f.gradient_bytes);
+        want_gradient(k, node, 0);
+        return DT_OK;
+    }
+    const int which = k->op->form == DT_DERIVE_B;
+    const dt_form_kind form =
+        which ? backward_that(k->desc, true, DT_D + 1) : forward_form(k->v, k->desc);
+    DT_CHECK(served(k, form, &f));
+    want_home(k, DT_P, DT_READ, home_of(k, node, 0, DT_P));
+    want(k, DT_D + which, DT_WRITE, value_of(DERIVED, node, which), f.derived_bytes);
+    return DT_OK;
+}
+
+/* The tensor at a port; DT_NONE. */
+static int32_t bound(const op_check *k, int port)
+{
+    for (int32_t i = k->op->first; i < k->op->first + k->op->n; i++)
+        if (k->v->plan->arg[i].port == port)
+            return k->v->plan->arg[i].tensor;
+    return DT_NONE;
+}
+
+static uint64_t held(const op_check *k, int port)
+{
+    const int32_t t = bound(k, port);
+    return t >= 0 ? k->v->holds[t] : 0;
+}
+
+static int32_t home_at(const op_check *k, int port)
+{
+    const int32_t t = bound(k, port);
+    return t >= 0 && (size_t)t < k->v->map->n ? t : DT_NONE;
+}
+
+/* Two gradients of a value, or one more of a parameter to what is there. */
+static void want_sum(op_check *k)
+{
+    const uint64_t bytes = (uint64_t)k->op->count * dt_dtype_bytes((dt_dtype)k->op->dtype);
+    const int32_t home = home_at(k, DT_Y);
+    const uint64_t one = held(k, DT_X), other = held(k, DT_X + 1);
+    if (home != DT_NONE && k->v->map->home[home].port == DT_DP && k->op->dtype == DT_F32) {
+        want_home(k, DT_X, DT_READ, home);
+        want(k, DT_X + 1, DT_READ, value_of(READY, home, 0), bytes);
+        want_home(k, DT_Y, DT_WRITE, home);
+        k->want[DT_X].bytes = k->want[DT_Y].bytes = bytes;
+        return;
+    }
+    want(k, DT_X, DT_READ, GRADIENT | one, bytes);
+    want(k, DT_X + 1, DT_READ, GRADIENT | other, bytes);
+    want(k, DT_Y, DT_WRITE, GRADIENT | (one + other), bytes);
+}
+
+static dt_status want_update(op_check *k)
+{
+    const dt_map *m = k->v->map;
+    const dt_form *f = &k->desc->form[DT_UPDATE];
+    const int32_t home = home_at(k, DT_P);
+    const dt_home *h = home != DT_NONE && m->home[home].port == DT_P ? &m->home[home] : NULL;
+    const bool buffer = h != NULL && h->role == DT_ROLE_BUFFERS;
+    const bool commits = (f->reads & DT_BIT(DT_Q)) != 0;
+    if (h == NULL || buffer != commits)
+        return DT_FAIL(k->err, DT_E_DATA, "%s: '%s' updates no such tensor: plan again",
+            k->op->name, k->desc->name);
+    const bool vector = !buffer && k->v->graph->node[h->node].info.param[h->param].rank < 2;
+    if (k->op->vector != vector)
+        return wrong(k, "whether it is a vector", k->op->vector, vector);
+    if ((uint64_t)k->op->count != h->bytes / sizeof(float))
+        return wrong(k, "its count of elements", k->op->count, (int64_t)(h->bytes / sizeof(float)));
+    const int from = buffer ? DT_Q : DT_DP;
+    want_home(k, from, DT_READ, dt_map_find(m, h->node, h->param, (dt_port)from));
+    want_home(k, DT_P, buffer ? DT_WRITE : DT_UPDATES, home);
+    for (int s = 0; s < 2 && !buffer; s++) {
+        const int32_t state = dt_map_find(m, h->node, h->param, (dt_port)(DT_M + s));
+        const bool has = state != DT_NONE, takes = (f->updates & DT_BIT(DT_M + s)) != 0;
+        const bool may_lack = (f->updates & DT_BIT(DT_M + 1)) == 0; /* no momentum */
+        if (has != takes && !(takes && may_lack))
+            return DT_FAIL(k->err, DT_E_DATA, "%s: '%s' is not the optimizer of this run",
+                k->op->name, k->desc->name);
+        if (has)
+            want_home(k, DT_M + s, DT_UPDATES, state);
+    }
+    return DT_OK;
+}
+
+static dt_status want_codec(op_check *k)
+{
+    const bool packs = k->op->kind == DT_OP_ENCODE;
+    const uint64_t x = held(k, DT_X), bytes = (uint64_t)k->op->count * sizeof(uint32_t);
+    const uint64_t value = packs ? x : x & ~packed_as(0, 0xff);
+    const uint64_t packed = packed_as(value, k->op->codec);
+    if (what_is(value) != OUTPUT || value >> 56 != 0)
+        return DT_FAIL(k->err, DT_E_DATA, "%s: what it reads is no output of a layer: plan again",
+            k->op->name);
+    if (!k->call->codec->exact && k->v->graph->dtype != DT_F32)
+        return DT_FAIL(k->err, DT_E_DATA, "%s: '%s' packs fp32 values only: plan again",
+            k->op->name, k->call->codec->name);
+    if (k->op->packed < dt_packed_bytes(k->call->codec, 0, 0))
+        return wrong(k, "the size of what is packed", (int64_t)k->op->packed,
+            (int64_t)dt_packed_bytes(k->call->codec, 0, 0));
+    want(k, DT_X, DT_READ, packs ? value : packed, packs ? bytes : k->op->packed);
+    want(k, DT_Y, DT_WRITE, packs ? packed : value, packs ? k->op->packed : bytes);
+    return DT_OK;
+}
+
+static dt_status want_plain(op_check *k)
+{
+    const bool codec = k->op->kind == DT_OP_ENCODE || k->op->kind == DT_OP_DECODE;
+    if (!codec && k->op->packed != 0)
+        return wrong(k, "the size of what is packed", (int64_t)k->op->packed, 0);
+    if (k->op->kind == DT_OP_UPDATE)
+        return want_update(k);
+    if (k->op->vector)
+        return wrong(k, "whether it is a vector", 1, 0);
+    if (codec)
+        return want_codec(k);
+    want_sum(k);
+    return DT_OK;
+}
+
+/* ---- what is bound ---- */
+
+static dt_status refuse_port(const op_check *k, const dt_plan_arg *a, const char *why)
+{
+    return DT_FAIL(k->err, DT_E_DATA, "%s: port %d: '%s' %s: plan again", k->op->name, a->port,
+        k->v->plan->tensor[a->tensor].name, why);
+}
+
+static dt_status check_range(const op_check *k, const dt_plan_arg *a)
+{
+    const uint64_t bytes = k->want[a->port].bytes, sample = k->want[a->port].sample;
+    const dt_plan_tensor *t = &k->v->plan->tensor[a->tensor];
+    const bool part = sample > 0 && k->op->n1 - k->op->n0 != k->v->plan->batch;
+    const uint64_t from = part ? (uint64_t)k->op->n0 * sample : 0;
+    const uint64_t to = part ? (uint64_t)k->op->n1 * sample : bytes;
+    if (t->bytes != bytes || a->from != from || a->to != to)
+        return DT_FAIL(k->err, DT_E_DATA,
+            "%s: port %d: bytes %" PRIu64 " to %" PRIu64 " of %" PRIu64 " of '%s', but it takes "
+            "%" PRIu64 " to %" PRIu64 " of %" PRIu64 ": plan again",
+            k->op->name, a->port, a->from, a->to, t->bytes, t->name, from, to, bytes);
+    return DT_OK;
+}
+
+/* A tensor that is written stands at no other port; but a sum may be where what is added to was. */
+static bool stands_alone(const op_check *k, const dt_plan_arg *a)
+{
+    if (a->mode == DT_READ || k->want[a->port].home != DT_NONE)
+        return true;
+    for (int32_t i = k->op->first; i < k->op->first + k->op->n; i++) {
+        const dt_plan_arg *b = &k->v->plan->arg[i];
+        if (b != a && b->tensor == a->tensor)
+            return false;
+    }
+    return true;
+}
+
+static dt_status check_arg(const op_check *k, const dt_plan_arg *a)
+{
+    const uint64_t has = k->v->holds[a->tensor];
+    const uint64_t value = k->want[a->port].value, other = k->want[a->port].other;
+    const int32_t home = k->want[a->port].home;
+    const bool persistent = (size_t)a->tensor < k->v->map->n;
+    const bool part = a->from != 0 || a->to != k->v->plan->tensor[a->tensor].bytes;
+    if (a->mode != k->want[a->port].mode)
+        return refuse_port(k, a, "is not read, written or updated as this op does");
+    if (home != DT_NONE ? a->tensor != home : persistent)
+        return refuse_port(k, a, "is not the persistent tensor that belongs there");
+    DT_CHECK(check_range(k, a));
+    if (!stands_alone(k, a))
+        return refuse_port(k, a, "is written and stands at another port, too");
+    if (!persistent && a->mode == DT_READ && has != value && (other == 0 || has != other))
+        return refuse_port(k, a, "does not hold the value that this op reads");
+    if (!persistent && part && a->mode != DT_READ && has != 0 && has != value)
+        return refuse_port(k, a, "holds another value, of which parts would be left");
+    return DT_OK;
+}
+
+/* What may lie over what, which the proof of a plan takes for granted. */
+static dt_status check_safe(const op_check *k)
+{
+    const dt_form *f = &k->desc->form[k->op->form];
+    for (int i = 0; i < k->op->n_safe && i < DT_MAX_OVER; i++) {
+        bool known = false;
+        for (int j = 0; j < f->n_over; j++)
+            known = known || (k->op->safe[i].out == bound(k, f->over[j].out) &&
+                                 k->op->safe[i].in == bound(k, f->over[j].in));
+        if (!known)
+            return DT_FAIL(k->err, DT_E_DATA,
+                "%s: this op does not write one of its tensors over that other: plan again",
+                k->op->name);
+    }
+    return DT_OK;
+}
+
+static dt_status check_args(const op_check *k)
+{
+    uint64_t seen = 0;
+    for (int32_t i = k->op->first; i < k->op->first + k->op->n; i++) {
+        const dt_plan_arg *a = &k->v->plan->arg[i];
+        if (a->port >= DT_PORTS || k->want[a->port].mode == 0 || (seen & DT_BIT(a->port)) != 0)
+            return refuse_port(k, a, "stands where this op takes none, or another already");
+        seen |= DT_BIT(a->port);
+        DT_CHECK(check_arg(k, a));
+    }
+    for (int port = 0; port < DT_PORTS; port++)
+        if (k->want[port].mode != 0 && !k->want[port].optional && (seen & DT_BIT(port)) == 0)
+            return DT_FAIL(
+                k->err, DT_E_DATA, "%s: port %d: nothing is bound: plan again", k->op->name, port);
+    return check_safe(k);
+}
+
+static void note_results(const op_check *k)
+{
+    for (int32_t i = k->op->first; i < k->op->first + k->op->n; i++) {
+        const dt_plan_arg *a = &k->v->plan->arg[i];
+        if (a->mode != DT_READ && (size_t)a->tensor >= k->v->map->n)
+            k->v->holds[a->tensor] = k->want[a->port].value;
+    }
+}
+
+dt_status dti_values_check_op(dti_values *v, const dt_plan_op *op, const dt_layer_desc *desc,
+    const dt_call *c, const dt_facts *f, dt_err *err)
+{
+    op_check k = {.v = v, .op = op, .desc = desc, .call = c, .facts = f, .err = err};
+    const int32_t node = c->node != NULL ? (int32_t)(c->node - v->graph->node) : DT_NONE;
+    if (node == DT_NONE)
+        DT_CHECK(want_plain(&k));
+    else if (op->vector)
+        return wrong(&k, "whether it is a vector", 1, 0);
+    else if (op->kind == DT_OP_REORDER)
+        DT_CHECK(want_layouts(&k, node));
+    else
+        want_layer(&k, c->node, node);
+    if (f->work_bytes > 0)
+        want(&k, DT_WORK, DT_WRITE, 0, f->work_bytes);
+    DT_CHECK(check_args(&k));
+    note_results(&k);
+    return DT_OK;
+}
+
+/* ---- rows that are no ops ---- */
+
+dt_status dti_values_fetch(dti_values *v, const dt_row *r, dt_err *err)
+{
+    const bool labels = r->slot != 0;
+    const uint64_t sample = labels ? sizeof(int32_t) * (uint64_t)dt_graph_labels(v->graph)
+                                   : sample_bytes(v, DT_GRAPH_INPUT);
+    uint64_t bytes;
+    if (__builtin_mul_overflow(sample, (uint64_t)v->plan->batch, &bytes) || r->bytes != bytes)
+        return DT_FAIL(err, DT_E_DATA,
+            "'%s' has %" PRIu64 " bytes, but %s of %" PRId64 " samples have %" PRIu64
+            " each: plan again",
+            v->plan->tensor[r->tensor].name, r->bytes, labels ? "labels" : "images", v->plan->batch,
+            sample);
+    v->holds[r->tensor] = value_of(labels ? LABELS : IMAGE, 0, 0);
+    return DT_OK;
+}
+
+dt_status dti_values_save(
+    dti_values *v, const dt_row *r, int32_t step, const dt_codec *codec, dt_err *err)
+{
+    const uint64_t value = v->holds[r->tensor];
+    if (codec != NULL && r->bytes % sizeof(uint32_t) != 0)
+        return DT_FAIL(err, DT_E_DATA,
+            "copy of %s: %" PRIu64 " bytes are no whole words, which "
+            "'%s' packs",
+            v->plan->tensor[r->tensor].name, r->bytes, codec->name);
+    if (codec != NULL && !codec->exact &&
+        (what_is(value) != OUTPUT || value >> 56 != 0 || v->graph->dtype != DT_F32))
+        return DT_FAIL(err, DT_E_DATA, "copy of %s: '%s' packs fp32 outputs of layers only",
+            v->plan->tensor[r->tensor].name, codec->name);
+    v->saved[step] = value;
+    return DT_OK;
+}
+
+void dti_values_restore(dti_values *v, int32_t tensor, int32_t step)
+{
+    v->holds[tensor] = v->saved[step];
+}
+
+void dti_values_place(dti_values *v, int32_t tensor)
+{
+    v->holds[tensor] = 0;
+}

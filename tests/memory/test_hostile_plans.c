@@ -1,0 +1,355 @@
+/* Plans that somebody has changed: every field of their ops, one at a time. Each is refused with a
+ * message, or gives the bits of the plan that it was made from. What a kernel does to memory that
+ * is not its own shows under the sanitizers. */
+#include "tests/fixture/check.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "engine/base/cpu.h"
+#include "engine/runner/runner.h"
+#include "layers/registry.h"
+#include "memory/codec_op.h"
+#include "memory/tier.h"
+#include "memory/verify/verify.h"
+#include "tests/fixture/planned.h"
+
+enum { BATCH = 2, MOST_SAME = 6 };
+
+/* A network, one of its plans, and what a run of that leaves. */
+typedef struct subject {
+    dt_planned m;
+    dt_runner *runner;
+    float *x;
+    int32_t *labels;
+    unsigned char *left;
+    const char *what;
+    int refused, taken;
+} subject;
+
+static dt_runner *open_runner(const subject *s)
+{
+    dt_err err = {0};
+    dt_runner *r;
+    const dt_plan *p = s->m.plan;
+    const dt_runner_opts o = {.graph = s->m.graph,
+        .map = s->m.map,
+        .device = DT_CPU,
+        .find_op = dt_layer_find,
+        .codecs = &dt_codecs,
+        .arena_bytes = p->peak,
+        .tier = {[DT_TIER_HOST] = p->host_peak > 0 ? dt_tier_desc_find("host") : NULL},
+        .tier_bytes = {[DT_TIER_HOST] = p->host_peak},
+        .seed = 3,
+        .threads = 1};
+    assert_ok(dt_runner_create(&r, &o, &err), &err);
+    return r;
+}
+
+/* All that outlives a run of a plan. */
+static dt_status run(subject *s, int id, unsigned char *left, dt_err *err)
+{
+    DT_CHECK(dt_runner_init(s->runner, err));
+    const dt_run_args a = {.batch = {s->x, s->labels, BATCH},
+        .step_samples = BATCH,
+        .hyper = {.lr = 0.1F, .momentum = 0.9F, .weight_decay = 0.1F}};
+    DT_CHECK(dt_runner_run(s->runner, id, &a, err));
+    for (size_t i = 0; i < s->m.map->n; i++) {
+        const dt_home *h = &s->m.map->home[i];
+        DT_CHECK(dt_runner_read(s->runner, (int32_t)i, left + h->off, h->bytes, err));
+    }
+    return DT_OK;
+}
+
+static void open_subject(
+    subject *s, const char *what, dt_graph *g, const char *policies, dt_program_kind kind)
+{
+    dt_err err = {0};
+    int id;
+    (void)dt_cpu_setup(1); /* plans are for so many threads */
+    *s = (subject){.m = dt_program_of(g, kind, BATCH), .what = what};
+    if (kind != DT_PROGRAM_UPDATE)
+        dt_rewrite(s->m.program, policies);
+    s->m.plan = dt_planned_by(s->m.program, policies, "greedy");
+    const size_t floats = BATCH * (size_t)dt_shape_sample(&g->input);
+    const size_t labels = BATCH * (size_t)dt_graph_labels(g);
+    const int64_t tokens = dt_graph_vocabulary(g);
+    s->x = dt_alloc(floats, sizeof *s->x);
+    s->labels = dt_alloc(labels, sizeof *s->labels);
+    s->left = dt_alloc(s->m.map->bytes, 1);
+    assert_true(s->x != NULL && s->labels != NULL && s->left != NULL);
+    for (size_t i = 0; i < floats; i++)
+        s->x[i] = tokens > 0 ? (float)(i * 7 % (size_t)tokens) : (float)(i * 31 % 101) / 50 - 1;
+    for (size_t i = 0; i < labels; i++)
+        s->labels[i] = (int32_t)(i * 5 % (size_t)g->classes);
+    s->runner = open_runner(s);
+    assert_ok(dt_runner_add(s->runner, s->m.plan, &id, &err), &err);
+    assert_ok(run(s, id, s->left, &err), &err);
+}
+
+static void close_subject(subject *s)
+{
+    dt_runner_destroy(s->runner);
+    dt_free(s->x);
+    dt_free(s->labels);
+    dt_free(s->left);
+    dt_planned_close(&s->m);
+}
+
+/* The plan as it is now. */
+static void try_it(subject *s, const char *field, const char *op)
+{
+    dt_err err = {0};
+    int id;
+    dt_status st = dt_verify(s->m.plan, &err);
+    if (st == DT_OK)
+        st = dt_runner_add(s->runner, s->m.plan, &id, &err);
+    if (st != DT_OK) {
+        assert_true(err.n > 0 && err.text[0] != '\0');
+        s->refused++;
+        return;
+    }
+    unsigned char *left = dt_alloc(s->m.map->bytes, 1);
+    assert_non_null(left);
+    if (run(s, id, left, &err) != DT_OK)
+        fail_msg(
+            "%s: %s of %s changed: taken, but its run fails: %s", s->what, field, op, err.text);
+    if (memcmp(left, s->left, s->m.map->bytes) != 0)
+        fail_msg("%s: %s of %s changed: taken, but gives other bits", s->what, field, op);
+    dt_free(left);
+    s->taken++;
+}
+
+/* FIELD becomes VALUE, unless it is, and afterwards what it was. */
+#define WITH(field, value)                                                                         \
+    do {                                                                                           \
+        const __typeof__(field) had_ = (field);                                                    \
+        (field) = (__typeof__(field))(value);                                                      \
+        if ((field) != had_)                                                                       \
+            try_it(s, #field " = " #value, o->name);                                               \
+        (field) = had_;                                                                            \
+    } while (0)
+
+static void change_layer(subject *s, dt_plan_op *o)
+{
+    static const char *const names[] = {
+        "relu", "fc", "conv", "batchnorm", "sum", "sgd", "adam", "commit", "codec", "nothing"};
+    const dt_plan_op had = *o;
+    for (size_t i = 0; i < DT_COUNT(names); i++) {
+        if (strcmp(names[i], had.layer) == 0)
+            continue;
+        snprintf(o->layer, sizeof o->layer, "%s", names[i]);
+        try_it(s, "layer", o->name);
+    }
+    *o = had;
+    for (int32_t node = -2; node <= (int32_t)s->m.plan->n_node; node++)
+        if (node < 2 || node + 2 > (int32_t)s->m.plan->n_node || node == had.node + 1)
+            WITH(o->node, node);
+    snprintf(o->way, sizeof o->way, "%s", had.way[0] == '\0' ? "x" : "");
+    try_it(s, "way", o->name);
+    *o = had;
+}
+
+static void change_call(subject *s, dt_plan_op *o)
+{
+    for (int i = 0; i <= DT_OP_KINDS; i++)
+        WITH(o->kind, i);
+    for (int i = 0; i <= DT_FORMS + 1; i++)
+        WITH(o->form, i);
+    for (int i = 0; i <= 4; i++)
+        WITH(o->alt, i);
+    for (int i = 0; i < 3; i++)
+        WITH(o->dtype, i);
+    for (int i = -1; i <= (int)dt_codecs.n + 1; i++)
+        WITH(o->codec, i);
+    WITH(o->needs_dx, !o->needs_dx);
+    WITH(o->vector, !o->vector);
+    WITH(o->packed, 0);
+    WITH(o->packed, 4);
+    WITH(o->packed, o->packed + 1);
+    WITH(o->packed, UINT64_MAX);
+    WITH(o->n0, o->n0 - 1);
+    WITH(o->n0, o->n0 + 1);
+    WITH(o->n0, INT64_MIN);
+    WITH(o->n1, o->n1 - 1);
+    WITH(o->n1, o->n1 + 1);
+    WITH(o->n1, INT64_MAX);
+    WITH(o->count, -1);
+    WITH(o->count, 0);
+    WITH(o->count, o->count + 1);
+    WITH(o->count, o->count - 1);
+    WITH(o->count, INT64_MAX);
+    WITH(o->limit, 1);
+    WITH(o->limit, 4096);
+    WITH(o->limit, UINT64_MAX);
+    WITH(o->work, o->work + 1);
+}
+
+static void change_tables(subject *s, dt_plan_op *o)
+{
+    WITH(o->first, o->first - 1);
+    WITH(o->first, o->first + 1);
+    WITH(o->first, INT32_MAX);
+    WITH(o->n, o->n - 1);
+    WITH(o->n, o->n + 1);
+    WITH(o->n, 0);
+    WITH(o->n, -1);
+    if (o->n_safe < DT_MAX_OVER && o->n > 1) {
+        const dt_plan_op had = *o;
+        o->safe[o->n_safe].out = s->m.plan->arg[o->first + o->n - 1].tensor;
+        o->safe[o->n_safe].in = s->m.plan->arg[o->first].tensor;
+        o->n_safe++;
+        try_it(s, "safe", o->name);
+        *o = had;
+    }
+}
+
+/* Another tensor of the same size, which the proof of the plan cannot tell. */
+static void change_tensor(subject *s, const dt_plan_op *o, dt_plan_arg *a)
+{
+    const dt_plan *p = s->m.plan;
+    int same = 0;
+    for (size_t k = 1; k < p->n_tensor && same < MOST_SAME; k++) {
+        const int32_t t = (int32_t)(((size_t)a->tensor + k) % p->n_tensor);
+        if (p->tensor[t].bytes != p->tensor[a->tensor].bytes)
+            continue;
+        same++;
+        WITH(a->tensor, t);
+    }
+    WITH(a->tensor, -1);
+    WITH(a->tensor, p->n_tensor);
+    WITH(a->tensor, 0);
+}
+
+static void change_args(subject *s, const dt_plan_op *o)
+{
+    for (int32_t i = o->first; i < o->first + o->n; i++) {
+        dt_plan_arg *a = &s->m.plan->arg[i];
+        change_tensor(s, o, a);
+        for (int port = 0; port <= DT_PORTS; port++)
+            WITH(a->port, port);
+        WITH(a->port, 63);
+        WITH(a->port, 255);
+        for (int mode = 0; mode <= 4; mode++)
+            WITH(a->mode, mode);
+        WITH(a->from, a->from + 4);
+        WITH(a->to, a->to - 4);
+        WITH(a->to, a->to + 4);
+        WITH(a->to, UINT64_MAX);
+        if (a->tensor >= 0)
+            WITH(s->m.plan->tensor[a->tensor].bytes, s->m.plan->tensor[a->tensor].bytes - 64);
+    }
+}
+
+static void change_rows(subject *s)
+{
+    dt_plan *p = s->m.plan;
+    for (size_t i = 0; i < p->n_row; i++) {
+        dt_row *r = &p->row[i];
+        const dt_plan_op *o = r->op >= 0 ? &p->op[r->op] : &p->op[0];
+        const bool copies = r->kind == DT_ROW_COPY_IN || r->kind == DT_ROW_COPY_OUT;
+        if (r->kind == DT_ROW_PLACE || r->kind == DT_ROW_RELEASE)
+            WITH(r->event, INT32_MAX);
+        if (!copies)
+            continue;
+        WITH(r->slot, 1 - r->slot);
+        WITH(r->codec, r->codec + 1);
+        WITH(r->stored, r->stored - 1);
+        WITH(r->bytes, r->bytes - 4);
+        WITH(r->stream, DT_STREAMS);
+        WITH(r->tier, DT_TIER_DISK);
+    }
+}
+
+/* Whether an op before this one is of the same layer, form and kind: then it is left out. */
+static bool seen(const dt_plan *p, size_t op)
+{
+    for (size_t i = 0; i < op; i++)
+        if (p->op[i].kind == p->op[op].kind && p->op[i].form == p->op[op].form &&
+            p->op[i].n == p->op[op].n && strcmp(p->op[i].layer, p->op[op].layer) == 0)
+            return true;
+    return false;
+}
+
+static void change_all(const char *what, dt_graph *g, const char *policies, dt_program_kind kind)
+{
+    subject all, *s = &all;
+    open_subject(s, what, g, policies, kind);
+    for (size_t i = 0; i < s->m.plan->n_op; i++) {
+        dt_plan_op *o = &s->m.plan->op[i];
+        if (seen(s->m.plan, i))
+            continue;
+        change_layer(s, o);
+        change_call(s, o);
+        change_tables(s, o);
+        change_args(s, o);
+    }
+    dt_plan_op *o = &s->m.plan->op[0];
+    WITH(s->m.plan->batch, BATCH + 1);
+    WITH(s->m.plan->batch, 0);
+    WITH(s->m.plan->batch, -1);
+    WITH(s->m.plan->batch, INT64_MAX);
+    change_rows(s);
+    print_message("%s: %d refused, %d taken\n", what, s->refused, s->taken);
+    assert_true(s->refused > 20 * s->taken);
+    close_subject(s);
+}
+
+static dt_graph *model(const char *name, int64_t image, int64_t width)
+{
+    const dt_model_opts o = {.image = image, .width = width, .classes = 4, .dropout = -1};
+    dt_graph *g;
+    dt_err err = {0};
+    assert_ok(dt_model_build(dt_model_find(name), &o, &g, &err), &err);
+    return g;
+}
+
+static dt_graph *text_model(void)
+{
+    const dt_model_opts o = {
+        .vocab = 12, .context = 4, .layers = 1, .heads = 2, .width = 8, .dropout = -1};
+    dt_graph *g;
+    dt_err err = {0};
+    assert_ok(dt_model_build(dt_model_find("gpt2"), &o, &g, &err), &err);
+    return g;
+}
+
+static void a_changed_plan_of_lenet_is_refused_or_the_same(void **state)
+{
+    (void)state;
+    for (int k = 0; k < DT_PROGRAM_KINDS; k++)
+        change_all("lenet5", model("lenet5", 0, 0), "keep_all", (dt_program_kind)k);
+}
+
+static void a_changed_plan_with_packed_values_is_refused_or_the_same(void **state)
+{
+    (void)state;
+    change_all("lenet5 gist", model("lenet5", 0, 0), "gist_lossless", DT_PROGRAM_FIRST);
+    change_all("lenet5 cdma", model("lenet5", 0, 0), "cdma", DT_PROGRAM_FIRST);
+}
+
+static void a_changed_plan_of_a_residual_network_is_refused_or_the_same(void **state)
+{
+    (void)state;
+    change_all("resnet20 chen", model("resnet20", 8, 4), "chen_sqrt", DT_PROGRAM_FIRST);
+    change_all("resnet20 vdnn", model("resnet20", 8, 4), "vdnn_all", DT_PROGRAM_AGAIN);
+}
+
+static void a_changed_plan_of_a_text_model_is_refused_or_the_same(void **state)
+{
+    (void)state;
+    change_all("gpt2", text_model(), "keep_all", DT_PROGRAM_FIRST);
+    change_all("gpt2 update", text_model(), "keep_all", DT_PROGRAM_UPDATE);
+}
+
+DT_TEST_GROUP(hostile_plans)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_changed_plan_of_lenet_is_refused_or_the_same),
+        cmocka_unit_test(a_changed_plan_with_packed_values_is_refused_or_the_same),
+        cmocka_unit_test(a_changed_plan_of_a_residual_network_is_refused_or_the_same),
+        cmocka_unit_test(a_changed_plan_of_a_text_model_is_refused_or_the_same),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

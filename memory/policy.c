@@ -8,6 +8,7 @@
 #include "engine/base/alloc.h"
 
 #define DT_POLICY(name) extern const dt_policy dt_policy_##name;
+#include "engine/config/nearest.h"
 #include "memory/policies/policies.def"
 #undef DT_POLICY
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/config/nearest.h"
 #include "layers/registry.h"
 
 static void put_place(char *to, size_t bytes, const char *file, int line, const dt_section *s)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/config/nearest.h"
 
 typedef struct wiring {
     const char *input, *shares;

@@ -9,6 +9,7 @@
 #include "engine/base/alloc.h"
 #include "engine/base/cpu.h"
 #include "engine/base/isa.h"
+#include "engine/config/nearest.h"
 #include "engine/graph_fuse.h"
 #include "layers/onednn/onednn.h"
 #include "memory/lower/lower.h"

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "engine/base/alloc.h"
+#include "engine/config/nearest.h"
 #include "engine/config/run_options.h"
 
 enum { MAX_FLAGS = 32, MAX_NAMES = 512, NAME_BYTES = 256, PATH_BYTES = 4096 };

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "engine/config/nearest.h"
 #include "engine/config/options.h"
 #include "layers/onednn/onednn.h"
 #include "tools/args.h"

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/config/nearest.h"
 #include "engine/config/run_options.h"
 #include "engine/tier.h"
 #include "layers/registry.h"

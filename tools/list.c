@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "data/source.h"
+#include "engine/config/nearest.h"
 #include "engine/device.h"
 #include "layers/registry.h"
 #include "memory/codec.h"

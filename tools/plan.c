@@ -6,6 +6,7 @@
 #include "engine/base/alloc.h"
 #include "engine/base/clock.h"
 #include "engine/base/io.h"
+#include "engine/config/nearest.h"
 #include "memory/plan_text/plan_text.h"
 #include "tools/args.h"
 #include "tools/plan_map.h"

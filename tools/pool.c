@@ -5,6 +5,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/clock.h"
+#include "engine/config/nearest.h"
 #include "engine/config/options.h"
 #include "memory/pools/pool_file.h"
 #include "tools/args.h"

@@ -1,10 +1,13 @@
+/* What tables of options make of a configuration: structs filled from it, values compared, and
+ * sections and keys that no table knows. */
 #define _XOPEN_SOURCE 700 /* realpath */
-#include "engine/config/config_parts.h"
+#include "engine/config/config_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/config/nearest.h"
 
 /* "FILE:LINE" or "--set", for the start of a message. */
 static const char *place(const dt_config *c, bool set, int line, char *text, size_t room)

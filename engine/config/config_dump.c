@@ -1,5 +1,5 @@
 /* Writing a configuration so that it can be read back. */
-#include "engine/config/config_parts.h"
+#include "engine/config/config_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -30,13 +30,4 @@ void dt_opt_allowed(const dt_opt *row, char *text, size_t room);
 bool dt_parse_i64(const char *text, int64_t *out) DT_NODISCARD;
 bool dt_parse_f64(const char *text, double *out) DT_NODISCARD;
 
-/* The word of @words (NULL-terminated) that @word may have meant, or NULL: what other programs call
- * so (foreign.def), the nearest in edit distance if it is close, or the only one that @word is a
- * part of. */
-const char *dt_nearest(const char *word, const char *const *words);
-
-/* DT_E_CONFIG: "WHAT; did you mean 'NEAREST'? There are: ALL", where @word is none of @words. */
-dt_status dt_unknown(
-    const char *what, const char *word, const char *const *words, dt_err *err) DT_NODISCARD;
-
 #endif

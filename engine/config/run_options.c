@@ -1,8 +1,11 @@
+/* The tables of a run's sections, the checks that a table cannot make, and the reference page. */
 #include "engine/config/run_options.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "engine/config/nearest.h"
 
 static const char *const attention_words[] = {"efficient", "naive", NULL};
 static const char *const on_error_words[] = {"fail", "skip", NULL};

@@ -5,6 +5,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/text.h"
+#include "engine/config/nearest.h"
 
 static const char *const fates[] = {[DT_PIN_KEEP] = "keep",
     [DT_PIN_MOVE] = "offload",

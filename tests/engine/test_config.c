@@ -1,6 +1,7 @@
 /* Configurations: the grammar, the values, and that everything wrong is told at once with its line.
  */
 #define _XOPEN_SOURCE 700 /* realpath */
+#include "engine/config/nearest.h"
 #include "tests/fixture/check.h"
 
 #include <locale.h>

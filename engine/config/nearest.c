@@ -1,5 +1,5 @@
 /* What a wrong word may have meant: one of ours that is nearly the same, or what others call it. */
-#include "engine/config/options.h"
+#include "engine/config/nearest.h"
 
 #include <ctype.h>
 #include <stdio.h>

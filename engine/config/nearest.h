@@ -1,0 +1,16 @@
+/* What a wrong word may have meant: one of ours that is nearly the same, or what others call it. */
+#ifndef DT_ENGINE_CONFIG_NEAREST_H
+#define DT_ENGINE_CONFIG_NEAREST_H
+
+#include "engine/base/error.h"
+
+/* The word of @words (NULL-terminated) that @word may have meant, or NULL: what other programs call
+ * so (foreign.def), the nearest in edit distance if it is close, or the only one that @word is a
+ * part of. */
+const char *dt_nearest(const char *word, const char *const *words);
+
+/* DT_E_CONFIG: "WHAT; did you mean 'NEAREST'? There are: ALL", where @word is none of @words. */
+dt_status dt_unknown(
+    const char *what, const char *word, const char *const *words, dt_err *err) DT_NODISCARD;
+
+#endif

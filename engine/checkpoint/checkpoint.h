@@ -1,7 +1,7 @@
 /* Checkpoints: all a run needs to go on as if it had not stopped, in a folder of its own,
  *
- *   FOLDER/step-00001200/model.safetensors  weights and running statistics, as
- * engine/checkpoint/weights.h state.safetensors  optimizer state, and where the run stands
+ *   FOLDER/step-00001200/model.safetensors  weights and running statistics, see weights.h
+ *                        state.safetensors  optimizer state, and where the run stands
  *                        manifest.json      bytes and SHA-256 of both, format, facts of the run
  *
  * A checkpoint is written beside, under a name that starts with a dot, each file and the folder

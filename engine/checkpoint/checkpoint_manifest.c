@@ -1,5 +1,5 @@
 /* manifest.json: the first line holds the SHA-256 of all that follows it. */
-#include "engine/checkpoint/checkpoint_parts.h"
+#include "engine/checkpoint/checkpoint_internal.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 /* state.safetensors: optimizer state as "optimizer.K.NAME", of the shape of parameter NAME, and
  * where the run stands as scalars "run.NAME". */
-#include "engine/checkpoint/checkpoint_parts.h"
+#include "engine/checkpoint/checkpoint_internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,7 +8,6 @@
 
 #include "engine/base/alloc.h"
 #include "engine/checkpoint/safetensors.h"
-#include "engine/checkpoint/weights_table.h"
 
 enum { STATES = DT_Y - DT_M, NAME_BYTES = DTI_WEIGHT_NAME_BYTES + 32 };
 

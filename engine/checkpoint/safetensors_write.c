@@ -1,3 +1,4 @@
+/* Writing safetensors: the header as text, padded, then the data as it is handed over. */
 #include "engine/checkpoint/safetensors.h"
 
 #include <inttypes.h>

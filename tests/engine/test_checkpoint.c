@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "engine/base/alloc.h"
-#include "engine/checkpoint/checkpoint_parts.h"
+#include "engine/checkpoint/checkpoint_internal.h"
 #include "engine/base/io.h"
 #include "engine/checkpoint/safetensors.h"
 #include "tests/fixture/leaks.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
-#include "engine/checkpoint/checkpoint_parts.h"
+#include "engine/checkpoint/checkpoint_internal.h"
 #include "engine/base/io.h"
 #include "engine/base/philox.h"
 #include "engine/checkpoint/safetensors.h"

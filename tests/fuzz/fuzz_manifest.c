@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
-#include "engine/checkpoint/checkpoint_parts.h"
+#include "engine/checkpoint/checkpoint_internal.h"
 #include "tests/fuzz/fuzz.h"
 
 /* A larger one may be too large when all in it that need be is escaped. */

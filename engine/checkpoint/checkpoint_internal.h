@@ -1,17 +1,15 @@
-/* For checkpoint*.c and the fuzz target only. */
-#ifndef DT_ENGINE_CHECKPOINT_CHECKPOINT_PARTS_H
-#define DT_ENGINE_CHECKPOINT_CHECKPOINT_PARTS_H
+/* What the files of checkpoints share; besides them only their tests include this. checkpoint.c has
+ * the folder, checkpoint_manifest.c and checkpoint_state.c the files in it that are not weights,
+ * weights.c those that are. */
+#ifndef DT_ENGINE_CHECKPOINT_CHECKPOINT_INTERNAL_H
+#define DT_ENGINE_CHECKPOINT_CHECKPOINT_INTERNAL_H
 
 #include <cjson/cJSON.h>
 
-#include "engine/checkpoint/checkpoint.h"
 #include "engine/base/sha256.h"
+#include "engine/checkpoint/checkpoint.h"
 
-enum {
-    DTI_STEP_BYTES = 40, /* of a checkpoint's own name */
-    DTI_PATH_BYTES = 4096,
-    DTI_MANIFEST_BYTES = 1 << 20
-};
+enum { DTI_PATH_BYTES = 4096, DTI_MANIFEST_BYTES = 1 << 20 };
 
 #define DTI_MODEL "model.safetensors"
 #define DTI_STATE "state.safetensors"
@@ -57,20 +55,31 @@ dt_status dti_state_load(
     const char *path, const dt_trained *t, dt_course *c, dt_err *err) DT_NODISCARD;
 uint64_t dti_state_bytes(const dt_trained *t);
 
-/* ---- folders ---- */
+/* ---- the folder ---- */
 
 /* FOLDER/NAME; DT_E_IO when that is too long for a path. */
 dt_status dti_path(
     char to[DTI_PATH_BYTES], const char *folder, const char *name, dt_err *err) DT_NODISCARD;
-void dti_step_name(char to[DTI_STEP_BYTES], int64_t step);
 
-/* A folder (no link), and all files in it; DT_E_IO when something is left. */
-dt_status dti_remove(const char *path, dt_err *err);
-dt_status dti_sync_folder(const char *path, dt_err *err) DT_NODISCARD;
-bool dti_is_folder(const char *path); /* and no link to one */
+/* ---- weights ---- */
 
-/* Steps of the checkpoints in a folder, newest first; dt_free *step. None when there is no such
- * folder. */
-dt_status dti_steps(int64_t **step, size_t *n, const char *folder, dt_err *err) DT_NODISCARD;
+enum { DTI_WEIGHT_NAME_BYTES = 2 * DT_NAME_BYTES };
+
+typedef struct dti_weight {
+    char name[DTI_WEIGHT_NAME_BYTES]; /* NODE.PARAM */
+    const dt_param_info *info;        /* the graph's */
+    int32_t node;
+    int param;
+} dti_weight;
+
+typedef struct dti_weights {
+    size_t n;
+    dti_weight *row; /* in the order of nodes, then parameters */
+} dti_weights;
+
+/* @buffers: running statistics too. DT_E_NOMEM. */
+dt_status dti_weights_init(
+    dti_weights *w, const dt_graph *g, bool buffers, dt_err *err) DT_NODISCARD;
+void dti_weights_deinit(dti_weights *w);
 
 #endif

@@ -25,7 +25,7 @@ static const char *const train_files[] = {"data_batch_1.bin", "data_batch_2.bin"
     "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin", NULL};
 static const char *const eval_files[] = {"test_batch.bin", NULL};
 
-dt_status dt_cifar10_check(
+dt_status dti_cifar10_check(
     const char *name, const uint8_t *bytes, size_t n, int64_t classes, dt_err *err)
 {
     if (n == 0 || n % DT_CIFAR_RECORD != 0)
@@ -45,9 +45,9 @@ static dt_status append(cifar *s, const char *path, dt_err *err)
 {
     uint8_t *bytes, *all;
     size_t n;
-    DT_CHECK(dt_slurp(&bytes, &n, path, most_bytes, NULL, err));
-    const dt_escaped name = dt_escape(path);
-    dt_status st = dt_cifar10_check(name.text, bytes, n, s->base.opts.classes, err);
+    DT_CHECK(dti_slurp(&bytes, &n, path, most_bytes, NULL, err));
+    const dt_escaped name = dti_escape(path);
+    dt_status st = dti_cifar10_check(name.text, bytes, n, s->base.opts.classes, err);
     if (st == DT_OK) {
         all = dt_realloc(s->bytes, s->records + n / DT_CIFAR_RECORD, DT_CIFAR_RECORD);
         if (all == NULL) {
@@ -66,11 +66,11 @@ static dt_status load(cifar *s, dt_err *err)
 {
     const char *path = s->base.opts.path;
     bool folder;
-    DT_CHECK(dt_is_folder(&folder, path, err));
+    DT_CHECK(dti_is_folder(&folder, path, err));
     if (!folder)
         return append(s, path, err);
     for (const char *const *f = s->base.opts.eval ? eval_files : train_files; *f != NULL; f++) {
-        char *file = dt_join(path, *f);
+        char *file = dti_join(path, *f);
         const dt_status st = file != NULL ? append(s, file, err)
                                           : DT_FAIL(err, DT_E_NOMEM, "no memory for a file name");
         dt_free(file);
@@ -91,7 +91,7 @@ static dt_status open_cifar(dt_source **out, const dt_source_opts *o, dt_err *er
 {
     dt_recipe r;
     DT_CHECK(dt_source_check(o, err));
-    DT_CHECK(dt_recipe_make(&r, o, true, err));
+    DT_CHECK(dti_recipe_make(&r, o, true, err));
     cifar *s = dt_alloc(1, sizeof *s);
     if (s == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the cifar10 source");
@@ -123,13 +123,13 @@ static dt_status read_cifar(
             px[3 * p + c] = record[1 + c * PLANE + p];
     *label = record[0];
     const dt_picture picture = {px, DT_CIFAR_SIDE, DT_CIFAR_SIDE, 3};
-    return dt_transform(&s->recipe, &picture, key, x, err);
+    return dti_transform(&s->recipe, &picture, key, x, err);
 }
 
 static bool has_test_batch(const dt_source_opts *o)
 {
-    char *file = dt_join(o->path, eval_files[0]);
-    const bool there = file != NULL && dt_is_there(file);
+    char *file = dti_join(o->path, eval_files[0]);
+    const bool there = file != NULL && dti_is_there(file);
     dt_free(file);
     return there;
 }

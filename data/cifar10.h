@@ -10,7 +10,7 @@ enum { DT_CIFAR_SIDE = 32, DT_CIFAR_PIXELS = 3 * 32 * 32, DT_CIFAR_RECORD = 1 + 
 
 /* Whole records, each label below 10 and below @classes. DT_E_DATA names file, record and value;
  * @name is fit for a message. */
-dt_status dt_cifar10_check(
+dt_status dti_cifar10_check(
     const char *name, const uint8_t *bytes, size_t n, int64_t classes, dt_err *err) DT_NODISCARD;
 
 #endif

@@ -1,3 +1,4 @@
+/* File names as text for one line of a message. */
 #include "data/escape.h"
 
 #include <stdio.h>
@@ -48,7 +49,7 @@ static bool continues(const unsigned char *s)
     return (*s & 0xC0) == 0x80;
 }
 
-dt_escaped dt_escape(const char *name)
+dt_escaped dti_escape(const char *name)
 {
     dt_escaped e;
     const unsigned char *s = (const unsigned char *)name;

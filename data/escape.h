@@ -12,6 +12,6 @@ typedef struct dt_escaped {
     char text[DT_ESCAPED_BYTES];
 } dt_escaped;
 
-dt_escaped dt_escape(const char *name);
+dt_escaped dti_escape(const char *name);
 
 #endif

@@ -1,3 +1,4 @@
+/* Files as sources read them: whole, unchanged since they were listed, and what a path names. */
 #include "data/file.h"
 
 #include <errno.h>
@@ -8,7 +9,7 @@
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
 
-dt_stamp dt_stamp_of(const struct stat *st)
+dt_stamp dti_stamp_of(const struct stat *st)
 {
     return (dt_stamp){st->st_size, st->st_mtim.tv_sec, st->st_mtim.tv_nsec};
 }
@@ -34,7 +35,7 @@ static dt_status open_data(int *fd, off_t *size, const char *path, dt_err *err)
     if (dt_open_regular(fd, size, path, DT_E_DATA, NULL) == DT_OK)
         return DT_OK;
     const int error = errno;
-    const dt_escaped name = dt_escape(path);
+    const dt_escaped name = dti_escape(path);
     struct stat st;
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
         return DT_FAIL(err, DT_E_DATA, "%s: not a regular file", name.text);
@@ -46,7 +47,7 @@ static dt_status check_stamp(int fd, const char *name, const dt_stamp *was, dt_e
     struct stat st;
     if (fstat(fd, &st) != 0)
         return DT_FAIL(err, DT_E_IO, "%s: %s", name, strerror(errno));
-    const dt_stamp now = dt_stamp_of(&st);
+    const dt_stamp now = dti_stamp_of(&st);
     if (now.bytes != was->bytes)
         return DT_FAIL(err, DT_E_DATA,
             "%s: changed during the run: it has %" PRId64 " bytes and had %" PRId64, name,
@@ -56,13 +57,13 @@ static dt_status check_stamp(int fd, const char *name, const dt_stamp *was, dt_e
     return DT_OK;
 }
 
-dt_status dt_slurp(
+dt_status dti_slurp(
     uint8_t **bytes, size_t *n, const char *path, size_t cap, const dt_stamp *stamp, dt_err *err)
 {
     int fd;
     off_t size;
     DT_CHECK(open_data(&fd, &size, path, err));
-    const dt_escaped name = dt_escape(path);
+    const dt_escaped name = dti_escape(path);
     dt_status st = stamp != NULL ? check_stamp(fd, name.text, stamp, err) : DT_OK;
     uint8_t *p = NULL;
     if (st == DT_OK && (uintmax_t)size > cap)
@@ -83,26 +84,26 @@ dt_status dt_slurp(
     return DT_OK;
 }
 
-dt_status dt_is_folder(bool *folder, const char *path, dt_err *err)
+dt_status dti_is_folder(bool *folder, const char *path, dt_err *err)
 {
     struct stat st;
     if (path == NULL || *path == '\0')
         return DT_FAIL(err, DT_E_DATA, "data.path is missing: this source reads files");
     if (stat(path, &st) != 0) {
         const int error = errno;
-        return DT_FAIL(err, blame(error), "%s: %s", dt_escape(path).text, strerror(error));
+        return DT_FAIL(err, blame(error), "%s: %s", dti_escape(path).text, strerror(error));
     }
     *folder = S_ISDIR(st.st_mode);
     return DT_OK;
 }
 
-bool dt_is_there(const char *path)
+bool dti_is_there(const char *path)
 {
     struct stat st;
     return stat(path, &st) == 0;
 }
 
-char *dt_join(const char *a, const char *b)
+char *dti_join(const char *a, const char *b)
 {
     const size_t n = strlen(a), m = strlen(b);
     char *p = dt_alloc(n + m + 2, 1);

@@ -11,20 +11,20 @@ typedef struct dt_stamp {
     int64_t bytes, seconds, nanoseconds;
 } dt_stamp;
 
-dt_stamp dt_stamp_of(const struct stat *st);
+dt_stamp dti_stamp_of(const struct stat *st);
 
 /* A whole file of at most @cap bytes; dt_free it. DT_E_DATA for one that is missing, not regular,
  * not readable, too large or, unless @stamp is NULL, not what it was; DT_E_IO when reading fails.
  */
-dt_status dt_slurp(uint8_t **bytes, size_t *n, const char *path, size_t cap, const dt_stamp *stamp,
+dt_status dti_slurp(uint8_t **bytes, size_t *n, const char *path, size_t cap, const dt_stamp *stamp,
     dt_err *err) DT_NODISCARD;
 
 /* DT_E_DATA with the system's text when the path cannot be looked at, or is NULL. */
-dt_status dt_is_folder(bool *folder, const char *path, dt_err *err) DT_NODISCARD;
+dt_status dti_is_folder(bool *folder, const char *path, dt_err *err) DT_NODISCARD;
 
-bool dt_is_there(const char *path);
+bool dti_is_there(const char *path);
 
 /* "a/b", or NULL when memory is out; dt_free it. */
-char *dt_join(const char *a, const char *b) DT_NODISCARD;
+char *dti_join(const char *a, const char *b) DT_NODISCARD;
 
 #endif

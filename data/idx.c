@@ -22,12 +22,12 @@ enum { MAX_RANK = 3, MAX_SIDE = 32768 };
 static dt_status read_header(dt_unzip *u, uint8_t rank, int64_t d[MAX_RANK], dt_err *err)
 {
     uint8_t h[4 + 4 * MAX_RANK];
-    DT_CHECK(dt_unzip_read(u, h, 4, err));
+    DT_CHECK(dti_unzip_read(u, h, 4, err));
     if (h[0] != 0 || h[1] != 0 || h[2] != 8 || h[3] != rank)
         return DT_FAIL(err, DT_E_DATA,
             "%s: begins with %02x%02x%02x%02x, IDX %s begin with 0000080%d", u->name, h[0], h[1],
             h[2], h[3], rank == 3 ? "images" : "labels", rank);
-    DT_CHECK(dt_unzip_read(u, h, 4u * rank, err));
+    DT_CHECK(dti_unzip_read(u, h, 4u * rank, err));
     for (int i = 0; i < rank; i++)
         d[i] = (int64_t)h[4 * i] << 24 | h[4 * i + 1] << 16 | h[4 * i + 2] << 8 | h[4 * i + 3];
     return DT_OK;
@@ -48,7 +48,7 @@ static dt_status announced(size_t *bytes, const dt_unzip *u, const dt_idx_file *
     if (d[0] < 1)
         return DT_FAIL(err, DT_E_DATA, "%s: holds 0 items", f->name);
     const uint64_t total = (uint64_t)d[0] * each; /* below 2^62 */
-    if (total > dt_unzip_most(u) || total > most_bytes)
+    if (total > dti_unzip_most(u) || total > most_bytes)
         return DT_FAIL(err, DT_E_DATA,
             "%s: its header announces %" PRId64 " items, %" PRIu64
             " bytes; a file of %zu bytes cannot hold them",
@@ -66,21 +66,21 @@ static dt_status read_items(dt_unzip *u, uint8_t **out, int64_t d[MAX_RANK], con
     *out = dt_alloc(bytes, 1);
     if (*out == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "%s: no memory for its %zu bytes", f->name, bytes);
-    DT_CHECK(dt_unzip_read(u, *out, bytes, err));
-    return dt_unzip_end(u, err);
+    DT_CHECK(dti_unzip_read(u, *out, bytes, err));
+    return dti_unzip_end(u, err);
 }
 
 static dt_status read_all(
     uint8_t **out, int64_t d[MAX_RANK], const dt_idx_file *f, uint8_t rank, dt_err *err)
 {
     dt_unzip u;
-    DT_CHECK(dt_unzip_open(&u, f->name, f->bytes, f->n, err));
+    DT_CHECK(dti_unzip_open(&u, f->name, f->bytes, f->n, err));
     const dt_status st = read_items(&u, out, d, f, rank, err);
-    dt_unzip_close(&u);
+    dti_unzip_close(&u);
     return st;
 }
 
-dt_status dt_idx_parse(
+dt_status dti_idx_parse(
     dt_idx *x, const dt_idx_file *images, const dt_idx_file *labels, int64_t classes, dt_err *err)
 {
     int64_t d[MAX_RANK] = {0}, n[MAX_RANK] = {0};
@@ -101,7 +101,7 @@ dt_status dt_idx_parse(
     return DT_OK;
 }
 
-void dt_idx_free(dt_idx *x)
+void dti_idx_free(dt_idx *x)
 {
     dt_free(x->pixels);
     dt_free(x->labels);
@@ -130,13 +130,13 @@ static dt_status find_images(char **out, const dt_source_opts *o, dt_err *err)
             "t10k-images.idx3-ubyte.gz"},
     };
     for (size_t i = 0; i < DT_COUNT(names[0]); i++) {
-        *out = dt_join(o->path, names[o->eval][i]);
-        if (*out == NULL || dt_is_there(*out))
+        *out = dti_join(o->path, names[o->eval][i]);
+        if (*out == NULL || dti_is_there(*out))
             return *out != NULL ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for a file name");
         dt_free(*out);
     }
     *out = NULL;
-    return DT_FAIL(err, DT_E_DATA, "%s: holds neither %s nor %s", dt_escape(o->path).text,
+    return DT_FAIL(err, DT_E_DATA, "%s: holds neither %s nor %s", dti_escape(o->path).text,
         names[o->eval][0], names[o->eval][1]);
 }
 
@@ -157,8 +157,8 @@ static bool name_labels(char *path)
 static dt_status slurp(
     uint8_t **bytes, dt_idx_file *f, dt_escaped *name, const char *path, dt_err *err)
 {
-    DT_CHECK(dt_slurp(bytes, &f->n, path, most_bytes, NULL, err));
-    *name = dt_escape(path);
+    DT_CHECK(dti_slurp(bytes, &f->n, path, most_bytes, NULL, err));
+    *name = dti_escape(path);
     f->bytes = *bytes;
     f->name = name->text;
     if (ends_with(path, ".gz") && (f->n < 2 || f->bytes[0] != 0x1F || f->bytes[1] != 0x8B))
@@ -175,12 +175,12 @@ static dt_status load_pair(idx *s, const char *images_path, char *labels_path, d
         return DT_FAIL(err, DT_E_DATA,
             "%s: cannot tell its labels: a file of images has 'images' in its name, as "
             "train-images-idx3-ubyte",
-            dt_escape(images_path).text);
+            dti_escape(images_path).text);
     dt_status st = slurp(&pixels, &images, &names[0], images_path, err);
     if (st == DT_OK)
         st = slurp(&classes, &labels, &names[1], labels_path, err);
     if (st == DT_OK)
-        st = dt_idx_parse(&s->set, &images, &labels, s->base.opts.classes, err);
+        st = dti_idx_parse(&s->set, &images, &labels, s->base.opts.classes, err);
     if (st == DT_OK && (s->set.h > s->recipe.h || s->set.w > s->recipe.w))
         st = DT_FAIL(err, DT_E_DATA,
             "%s: images of %" PRId64 "x%" PRId64 ", the network takes %" PRId64 "x%" PRId64
@@ -195,7 +195,7 @@ static dt_status load(idx *s, dt_err *err)
 {
     const dt_source_opts *o = &s->base.opts;
     bool folder;
-    DT_CHECK(dt_is_folder(&folder, o->path, err));
+    DT_CHECK(dti_is_folder(&folder, o->path, err));
     char *images = NULL;
     if (folder)
         DT_CHECK(find_images(&images, o, err));
@@ -213,7 +213,7 @@ static void close_idx(dt_source *base)
 {
     idx *s = (idx *)base;
     if (s != NULL)
-        dt_idx_free(&s->set);
+        dti_idx_free(&s->set);
     dt_free(s);
 }
 
@@ -221,7 +221,7 @@ static dt_status open_idx(dt_source **out, const dt_source_opts *o, dt_err *err)
 {
     dt_recipe r;
     DT_CHECK(dt_source_check(o, err));
-    DT_CHECK(dt_recipe_make(&r, o, false, err));
+    DT_CHECK(dti_recipe_make(&r, o, false, err));
     r.centre = true;
     r.flip = false; /* a digit mirrored is no digit */
     idx *s = dt_alloc(1, sizeof *s);
@@ -249,7 +249,7 @@ static dt_status read_idx(
     const idx *s = (const idx *)base;
     const dt_picture p = {s->set.pixels + i * s->set.h * s->set.w, s->set.h, s->set.w, 1};
     *label = s->set.labels[i];
-    return dt_transform(&s->recipe, &p, key, x, err);
+    return dti_transform(&s->recipe, &p, key, x, err);
 }
 
 /* Only a folder has a place for the other split. */

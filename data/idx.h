@@ -21,8 +21,8 @@ typedef struct dt_idx_file {
 /* Read both files, plain or gzip: magic numbers, sizes (nothing is allocated that the file cannot
  * hold), checksums, counts, labels below @classes. DT_E_DATA names file, expected and found. Free
  * with dt_idx_free, also after an error. */
-dt_status dt_idx_parse(dt_idx *out, const dt_idx_file *images, const dt_idx_file *labels,
+dt_status dti_idx_parse(dt_idx *out, const dt_idx_file *images, const dt_idx_file *labels,
     int64_t classes, dt_err *err) DT_NODISCARD;
-void dt_idx_free(dt_idx *x);
+void dti_idx_free(dt_idx *x);
 
 #endif

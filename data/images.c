@@ -1,34 +1,282 @@
-/* Pictures in folders, one folder a class; decoded when they are read. */
+/* Pictures in folders, one folder a class: the folders are listed once, pictures are decoded when
+ * they are read. */
+#include "data/source.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
 
 #include "data/decode.h"
 #include "data/escape.h"
-#include "data/folder.h"
+#include "data/file.h"
 #include "data/transform.h"
 #include "engine/base/alloc.h"
+
+/* ---- the folders ---- */
+
+typedef struct picture_file {
+    size_t name; /* in names */
+    dt_stamp stamp;
+    int32_t class;
+} picture_file;
+
+/* Classes are numbered by the rank of their folder's name in byte order, files follow by class and
+ * name. */
+typedef struct class_folders {
+    const char *root; /* borrowed */
+    char *names;      /* NUL-terminated, one after another */
+    size_t *classes;  /* [n_classes] folder names, in names */
+    picture_file *files;
+    size_t n_classes, n_files;
+    size_t ignored; /* files that are not pictures by their name */
+    size_t names_n, names_cap, files_cap;
+} class_folders;
+
+enum { MAX_FILES = 100000000 };
+
+/* What one folder holds; the names lie in a block of its own until they are sorted. */
+typedef struct listing {
+    char *names;
+    size_t names_n, names_cap;
+    struct item {
+        size_t at;
+        const char *name; /* set once the block no longer moves */
+        dt_stamp stamp;
+    } * items;
+    size_t n, cap;
+    size_t files, folders; /* all of them, wanted or not */
+} listing;
+
+static void listing_free(listing *l)
+{
+    dt_free(l->names);
+    dt_free(l->items);
+}
+
+/* Append a name with its NUL to a growing block; false when memory is out. */
+static bool put_name(char **block, size_t *used, size_t *cap, const char *name, size_t *at)
+{
+    const size_t n = strlen(name) + 1;
+    while (*cap - *used < n) {
+        void *p = *block;
+        if (!dt_grow(&p, cap, *cap, 1))
+            return false;
+        *block = p;
+    }
+    memcpy(*block + *used, name, n);
+    *at = *used;
+    *used += n;
+    return true;
+}
+
+static bool put_item(listing *l, const char *name, const struct stat *st)
+{
+    void *p = l->items;
+    if (!dt_grow(&p, &l->cap, l->n, sizeof *l->items))
+        return false;
+    l->items = p;
+    struct item *i = &l->items[l->n];
+    *i = (struct item){.stamp = dti_stamp_of(st)};
+    if (!put_name(&l->names, &l->names_n, &l->names_cap, name, &i->at))
+        return false;
+    l->n++;
+    return true;
+}
+
+static bool is_picture(const char *name)
+{
+    static const char *const ends[] = {".jpg", ".jpeg", ".png", ".bmp"};
+    const char *dot = strrchr(name, '.');
+    for (size_t i = 0; dot != NULL && i < DT_COUNT(ends); i++)
+        if (strcasecmp(dot, ends[i]) == 0)
+            return true;
+    return false;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct item *x = a, *y = b;
+    return strcmp(x->name, y->name);
+}
+
+static dt_status no_memory(const char *path, dt_err *err)
+{
+    return DT_FAIL(err, DT_E_NOMEM, "%s: no memory for its list of files", dti_escape(path).text);
+}
+
+static dt_status put_entry(
+    listing *l, DIR *d, const char *path, const char *name, bool folders, dt_err *err)
+{
+    struct stat st;
+    if (fstatat(dirfd(d), name, &st, 0) != 0) {
+        const int error = errno;
+        return DT_FAIL(err, DT_E_DATA, "%s/%s: %s", dti_escape(path).text, dti_escape(name).text,
+            strerror(error));
+    }
+    const bool folder = S_ISDIR(st.st_mode);
+    if (!folder && !S_ISREG(st.st_mode))
+        return DT_FAIL(err, DT_E_DATA, "%s/%s: neither a regular file nor a folder",
+            dti_escape(path).text, dti_escape(name).text);
+    l->folders += folder;
+    l->files += !folder;
+    const bool wanted = folders ? folder : !folder && is_picture(name);
+    return !wanted || put_item(l, name, &st) ? DT_OK : no_memory(path, err);
+}
+
+static dt_status list_folder(listing *l, const char *path, bool folders, dt_err *err)
+{
+    DIR *d = opendir(path);
+    if (d == NULL) {
+        const int error = errno;
+        return DT_FAIL(err, DT_E_DATA, "%s: cannot read the folder: %s", dti_escape(path).text,
+            strerror(error));
+    }
+    dt_status st = DT_OK;
+    while (st == DT_OK) {
+        errno = 0;
+        const struct dirent *e = readdir(d);
+        if (e == NULL && errno != 0)
+            st = DT_FAIL(err, DT_E_IO, "%s: %s", dti_escape(path).text, strerror(errno));
+        if (e == NULL)
+            break;
+        if (e->d_name[0] != '.')
+            st = put_entry(l, d, path, e->d_name, folders, err);
+    }
+    closedir(d);
+    DT_CHECK(st);
+    for (size_t i = 0; i < l->n; i++)
+        l->items[i].name = l->names + l->items[i].at;
+    if (l->n > 0)
+        qsort(l->items, l->n, sizeof *l->items, by_name);
+    return DT_OK;
+}
+
+static dt_status put_classes(class_folders *f, const listing *l, int64_t classes, dt_err *err)
+{
+    if (l->n == 0)
+        return DT_FAIL(err, DT_E_DATA,
+            "%s: holds 0 folders and %zu files; there must be a folder for each class",
+            dti_escape(f->root).text, l->files);
+    if ((uint64_t)l->n > (uint64_t)classes)
+        return DT_FAIL(err, DT_E_DATA,
+            "%s: holds %zu class folders, the network has %" PRId64
+            " classes: set model.classes = %zu",
+            dti_escape(f->root).text, l->n, classes, l->n);
+    f->classes = dt_alloc(l->n, sizeof *f->classes);
+    if (f->classes == NULL)
+        return no_memory(f->root, err);
+    for (size_t i = 0; i < l->n; i++) {
+        if (!put_name(&f->names, &f->names_n, &f->names_cap, l->items[i].name, &f->classes[i]))
+            return no_memory(f->root, err);
+        f->n_classes++;
+    }
+    return DT_OK;
+}
+
+static dt_status put_files(
+    class_folders *f, const listing *l, size_t class, const char *path, dt_err *err)
+{
+    if (l->n == 0)
+        return DT_FAIL(err, DT_E_DATA,
+            "%s: a class folder with 0 pictures (.jpg, .jpeg, .png, .bmp), %zu other files and %zu "
+            "folders",
+            dti_escape(path).text, l->files, l->folders);
+    if (l->n > MAX_FILES - f->n_files)
+        return DT_FAIL(
+            err, DT_E_DATA, "%s: more than %d pictures", dti_escape(f->root).text, MAX_FILES);
+    f->ignored += l->files - l->n;
+    for (size_t i = 0; i < l->n; i++) {
+        void *p = f->files;
+        if (!dt_grow(&p, &f->files_cap, f->n_files, sizeof *f->files))
+            return no_memory(f->root, err);
+        f->files = p;
+        picture_file *file = &f->files[f->n_files];
+        *file = (picture_file){.stamp = l->items[i].stamp, .class = (int32_t) class};
+        if (!put_name(&f->names, &f->names_n, &f->names_cap, l->items[i].name, &file->name))
+            return no_memory(f->root, err);
+        f->n_files++;
+    }
+    return DT_OK;
+}
+
+static dt_status read_class(class_folders *f, size_t class, dt_err *err)
+{
+    listing l = {0};
+    char *path = dti_join(f->root, f->names + f->classes[class]);
+    if (path == NULL)
+        return no_memory(f->root, err);
+    dt_status st = list_folder(&l, path, false, err);
+    if (st == DT_OK)
+        st = put_files(f, &l, class, path, err);
+    listing_free(&l);
+    dt_free(path);
+    return st;
+}
+
+/* Read the folders; a link counts as what it leads to, names that begin with a dot are passed over,
+ * files that do not end in .jpg, .jpeg, .png or .bmp (any case) are ignored. DT_E_DATA names path
+ * and counts when there is no class, a class without a picture, more classes than @classes, a
+ * device, FIFO or socket, a link that leads nowhere or in a circle, or something that may not be
+ * read. Free it, also after an error. */
+static dt_status open_folder(class_folders *f, const char *root, int64_t classes, dt_err *err)
+{
+    listing l = {0};
+    *f = (class_folders){.root = root};
+    dt_status st = list_folder(&l, root, true, err);
+    if (st == DT_OK)
+        st = put_classes(f, &l, classes, err);
+    listing_free(&l);
+    for (size_t i = 0; st == DT_OK && i < f->n_classes; i++)
+        st = read_class(f, i, err);
+    return st;
+}
+
+static void free_folder(class_folders *f)
+{
+    dt_free(f->names);
+    dt_free(f->classes);
+    dt_free(f->files);
+    *f = (class_folders){0};
+}
+
+/* Path of file @i; dt_free it. NULL when memory is out. */
+static char *path_of(const class_folders *f, size_t i)
+{
+    char *folder = dti_join(f->root, f->names + f->classes[f->files[i].class]);
+    char *path = folder != NULL ? dti_join(folder, f->names + f->files[i].name) : NULL;
+    dt_free(folder);
+    return path;
+}
+
+/* ---- the source ---- */
 
 typedef struct images {
     dt_source base;
     dt_recipe recipe;
-    dt_folder folder;
+    class_folders folder;
 } images;
 
 static void close_images(dt_source *base)
 {
     images *s = (images *)base;
     if (s != NULL)
-        dt_folder_free(&s->folder);
+        free_folder(&s->folder);
     dt_free(s);
 }
 
 static dt_status check_path(const char *path, dt_err *err)
 {
     bool folder;
-    DT_CHECK(dt_is_folder(&folder, path, err));
+    DT_CHECK(dti_is_folder(&folder, path, err));
     if (!folder)
         return DT_FAIL(err, DT_E_DATA,
-            "%s: not a folder; images takes one that holds a folder a class", dt_escape(path).text);
+            "%s: not a folder; images takes one that holds a folder a class",
+            dti_escape(path).text);
     return DT_OK;
 }
 
@@ -36,14 +284,14 @@ static dt_status open_images(dt_source **out, const dt_source_opts *o, dt_err *e
 {
     dt_recipe r;
     DT_CHECK(dt_source_check(o, err));
-    DT_CHECK(dt_recipe_make(&r, o, true, err));
+    DT_CHECK(dti_recipe_make(&r, o, true, err));
     DT_CHECK(check_path(o->path, err));
     images *s = dt_alloc(1, sizeof *s);
     if (s == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the images source");
     s->base = (dt_source){&dt_source_images, *o};
     s->recipe = r;
-    const dt_status st = dt_folder_open(&s->folder, o->path, o->classes, err);
+    const dt_status st = open_folder(&s->folder, o->path, o->classes, err);
     if (st != DT_OK) {
         close_images(&s->base);
         return st;
@@ -57,17 +305,17 @@ static int64_t count_images(const dt_source *base)
     return (int64_t)((const images *)base)->folder.n_files;
 }
 
-static dt_status read_picture(const images *s, const dt_folder_file *file, const char *path,
+static dt_status read_picture(const images *s, const picture_file *file, const char *path,
     uint64_t key, float *x, dt_err *err)
 {
     uint8_t *bytes;
     size_t n;
     dt_picture p;
-    DT_CHECK(dt_slurp(&bytes, &n, path, DT_IMAGE_FILE_BYTES, &file->stamp, err));
-    dt_status st = dt_decode(&p, dt_escape(path).text, bytes, n, err);
+    DT_CHECK(dti_slurp(&bytes, &n, path, DT_IMAGE_FILE_BYTES, &file->stamp, err));
+    dt_status st = dti_decode(&p, dti_escape(path).text, bytes, n, err);
     dt_free(bytes);
     if (st == DT_OK)
-        st = dt_transform(&s->recipe, &p, key, x, err);
+        st = dti_transform(&s->recipe, &p, key, x, err);
     dt_free(p.px);
     return st;
 }
@@ -76,8 +324,8 @@ static dt_status read_images(
     const dt_source *base, int64_t i, uint64_t key, float *x, int32_t *label, dt_err *err)
 {
     const images *s = (const images *)base;
-    const dt_folder_file *file = &s->folder.files[i];
-    char *path = dt_folder_path(&s->folder, (size_t)i);
+    const picture_file *file = &s->folder.files[i];
+    char *path = path_of(&s->folder, (size_t)i);
     if (path == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a file name");
     const dt_status st = read_picture(s, file, path, key, x, err);
@@ -88,7 +336,7 @@ static dt_status read_images(
 
 static void describe_images(const dt_source *base, char *text, size_t n)
 {
-    const dt_folder *f = &((const images *)base)->folder;
+    const class_folders *f = &((const images *)base)->folder;
     snprintf(text, n, "%zu pictures in %zu class folders, %zu other files ignored", f->n_files,
         f->n_classes, f->ignored);
 }

@@ -1,10 +1,329 @@
-#include "data/loader_parts.h"
+/* Decoding ahead: what the decoding thread and the one that trains share, each of them, and how
+ * they are started and stopped. */
+#include "data/loader.h"
 
 #include <inttypes.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 
+#include "data/shuffle.h"
+#include "data/skips.h"
+#include "data/team.h"
 #include "engine/base/alloc.h"
+#include "engine/base/clock.h"
+#include "engine/base/philox.h"
+
+/* One batch of the ring. */
+typedef struct slot {
+    float *x;
+    int32_t *labels;
+    int64_t n, skipped; /* samples; bad ones left out on the way to them */
+    int64_t end;        /* place in the epoch's order after them; 0 after the last batch */
+    uint64_t id;
+} slot;
+
+/* The next batch to decode. */
+typedef struct cursor {
+    int64_t epoch, batch; /* batch within the epoch */
+    int64_t at;           /* position in the epoch's order; goes on past its end after skips */
+    dt_shuffle order;
+} cursor;
+
+typedef struct piece {
+    int64_t sample;
+    dt_status st;
+} piece;
+
+struct dt_loader {
+    dt_feed feed;
+    const dt_source *source;
+    dt_loader_opts o;
+    int64_t count, per_epoch; /* samples of the source; batches of an epoch */
+    size_t sample, label;     /* floats and labels of one */
+    slot *ring;               /* [slots], pointing into x and labels */
+    float *x;
+    int32_t *labels;
+    int slots;
+
+    /* the decoding thread's own */
+    cursor cur;
+    dt_team *team;
+    piece *pieces; /* [batch] */
+    slot *making;
+    int64_t have; /* good samples in it */
+
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t filled, freed;
+    atomic_bool in_vain; /* the batch being made will not be wanted */
+
+    /* under the mutex */
+    bool stop, sought, failed; /* failed: err holds, nothing is decoded until seek */
+    cursor goal;               /* of the seek: epoch, batch and place */
+    int first, ready;          /* next slot to hand out; how many are decoded */
+    bool lent;                 /* the slot before first is the caller's */
+    dt_err err;
+    dt_skips skips;
+
+    /* the feed's thread's own */
+    cursor sought_at; /* last sought */
+    int64_t taken;    /* batches handed out since */
+};
+
+/* ---- the decoding thread: it fills the ring ---- */
+
+static atomic_uint_fast64_t batches; /* made so far, by all loaders: their ids */
+
+static void go_to(dt_loader *l, int64_t epoch)
+{
+    l->cur = (cursor){.epoch = epoch, .order = dti_shuffle_make(l->o.seed, epoch, l->count)};
+}
+
+static int64_t sample_at(const dt_loader *l, int64_t at)
+{
+    return l->o.shuffle ? dti_shuffle_at(&l->cur.order, at % l->count) : at % l->count;
+}
+
+static dt_status read_into(const dt_loader *l, int64_t sample, int64_t place, dt_err *err)
+{
+    const dt_u32x4 u =
+        dt_random(l->o.seed, DT_RANDOM_AUGMENT, 0, (uint32_t)l->cur.epoch, (uint64_t)sample);
+    const uint64_t key = (uint64_t)u.v[0] << 32 | u.v[1];
+    return l->source->desc->read(l->source, sample, key, l->making->x + (size_t)place * l->sample,
+        l->making->labels + (size_t)place * l->label, err);
+}
+
+/* Of the team, any thread. The text of an error is fetched later, by reading again. */
+static void decode_piece(void *arg, int64_t i)
+{
+    dt_loader *l = arg;
+    if (!atomic_load(&l->in_vain))
+        l->pieces[i].st = read_into(l, l->pieces[i].sample, l->have + i, NULL);
+}
+
+/* The next samples in order that are not known as bad. */
+static dt_status choose(dt_loader *l, int64_t n, dt_err *err)
+{
+    if ((int64_t)l->skips.n >= l->count)
+        return DT_FAIL(err, DT_E_DATA, "all %" PRId64 " samples are bad", l->count);
+    DT_CHECK(dti_skips_allowed(&l->skips, err));
+    for (int64_t i = 0; i < n;) {
+        const int64_t sample = sample_at(l, l->cur.at++);
+        if (dti_skips_has(&l->skips, sample))
+            l->making->skipped++;
+        else
+            l->pieces[i++] = (piece){.sample = sample};
+    }
+    return DT_OK;
+}
+
+/* A sample that failed is read again, for the text and in case it was passing. */
+static dt_status look_again(dt_loader *l, int64_t sample, int64_t place, bool *good, dt_err *err)
+{
+    dt_err why = {0};
+    dt_status st = read_into(l, sample, place, &why);
+    *good = st == DT_OK;
+    if (st != DT_E_DATA || l->skips.bad == NULL) {
+        if (st != DT_OK)
+            *err = why;
+        return st;
+    }
+    pthread_mutex_lock(&l->mutex);
+    st = dti_skips_add(&l->skips, sample, &why, err);
+    pthread_mutex_unlock(&l->mutex);
+    l->making->skipped++;
+    return st;
+}
+
+/* Keep the good ones of @n pieces, closing the gaps of bad ones. */
+static dt_status keep_good(dt_loader *l, int64_t n, dt_err *err)
+{
+    slot *s = l->making;
+    for (int64_t i = 0, from = l->have; i < n; i++, from++) {
+        bool good = true;
+        if (l->pieces[i].st != DT_OK)
+            DT_CHECK(look_again(l, l->pieces[i].sample, from, &good, err));
+        if (!good)
+            continue;
+        if (from != l->have) {
+            memcpy(s->x + (size_t)l->have * l->sample, s->x + (size_t)from * l->sample,
+                l->sample * sizeof *s->x);
+            memcpy(s->labels + (size_t)l->have * l->label, s->labels + (size_t)from * l->label,
+                l->label * sizeof *s->labels);
+        }
+        l->have++;
+    }
+    return DT_OK;
+}
+
+static dt_status make_batch(dt_loader *l, slot *s, dt_err *err)
+{
+    const int64_t left = l->count - l->cur.batch * l->o.batch;
+    s->n = left < l->o.batch ? left : l->o.batch;
+    s->skipped = 0;
+    l->making = s;
+    l->have = 0;
+    while (l->have < s->n && !atomic_load(&l->in_vain)) {
+        const int64_t n = s->n - l->have;
+        DT_CHECK(choose(l, n, err));
+        dti_team_run(l->team, n, decode_piece, l);
+        if (!atomic_load(&l->in_vain))
+            DT_CHECK(keep_good(l, n, err));
+    }
+    if (++l->cur.batch == l->per_epoch)
+        go_to(l, l->cur.epoch + 1);
+    s->end = l->cur.at;
+    s->id = atomic_fetch_add(&batches, 1) + 1;
+    return DT_OK;
+}
+
+/* Decode the next batch into a free slot; called and left with the mutex held. */
+static void fill_one(dt_loader *l)
+{
+    slot *s = &l->ring[(l->first + l->ready) % l->slots];
+    dt_err err = {0};
+    pthread_mutex_unlock(&l->mutex);
+    const dt_status st = make_batch(l, s, &err);
+    pthread_mutex_lock(&l->mutex);
+    if (l->stop || l->sought)
+        return;
+    if (st != DT_OK) {
+        l->failed = true;
+        l->err = err;
+    } else {
+        l->ready++;
+    }
+    pthread_cond_signal(&l->filled);
+}
+
+static void *decode_thread(void *arg)
+{
+    dt_loader *l = arg;
+    go_to(l, 0);
+    pthread_mutex_lock(&l->mutex);
+    while (!l->stop) {
+        if (l->sought) {
+            l->sought = false;
+            atomic_store(&l->in_vain, false);
+            go_to(l, l->goal.epoch);
+            l->cur.batch = l->goal.batch;
+            l->cur.at = l->goal.at;
+        } else if (l->failed || l->ready + l->lent >= l->slots) {
+            pthread_cond_wait(&l->freed, &l->mutex);
+        } else {
+            fill_one(l);
+        }
+    }
+    pthread_mutex_unlock(&l->mutex);
+    return NULL;
+}
+
+/* ---- the feed: what the thread that trains takes from the ring ---- */
+
+/* Hand a kept trail on, line by line. */
+static dt_status pass_on(const dt_err *from, dt_err *err)
+{
+    for (const char *s = from->text; *s != '\0';) {
+        const size_t n = strcspn(s, "\n");
+        (void)DT_FAIL(err, from->code, "%.*s", (int)n, s);
+        s += n + (s[n] == '\n');
+    }
+    return from->code;
+}
+
+static dt_batch batch_of(const slot *s)
+{
+    return (dt_batch){.x = s->x, .labels = s->labels, .n = s->n, .id = s->id};
+}
+
+static dt_status next(void *self, dt_batch *out, dt_err *err)
+{
+    dt_loader *l = self;
+    dt_status st = DT_OK;
+    pthread_mutex_lock(&l->mutex);
+    if (l->lent) {
+        l->lent = false;
+        pthread_cond_signal(&l->freed);
+    }
+    if (l->ready == 0 && !l->failed) {
+        const double from = dt_seconds();
+        while (l->ready == 0 && !l->failed)
+            pthread_cond_wait(&l->filled, &l->mutex);
+        l->feed.wait_seconds += dt_seconds() - from;
+    }
+    if (l->ready > 0) {
+        const slot *s = &l->ring[l->first];
+        *out = batch_of(s);
+        l->feed.skipped += s->skipped;
+        l->feed.at = s->end;
+        l->first = (l->first + 1) % l->slots;
+        l->ready--;
+        l->taken++;
+        l->lent = true;
+    } else {
+        st = pass_on(&l->err, err);
+    }
+    pthread_mutex_unlock(&l->mutex);
+    return st;
+}
+
+static dt_batch peek(void *self)
+{
+    dt_loader *l = self;
+    pthread_mutex_lock(&l->mutex);
+    const dt_batch b = l->ready > 0 ? batch_of(&l->ring[l->first]) : (dt_batch){0};
+    pthread_mutex_unlock(&l->mutex);
+    return b;
+}
+
+static dt_status seek_to(void *self, int64_t epoch, int64_t batch, int64_t at, dt_err *err)
+{
+    dt_loader *l = self;
+    if (epoch < 0)
+        return DT_FAIL(err, DT_E_CONFIG, "epoch %" PRId64 ": the first is 0", epoch);
+    if (batch < 0 || batch >= l->per_epoch || at < 0)
+        return DT_FAIL(err, DT_E_DATA,
+            "batch %" PRId64 " of an epoch, at place %" PRId64 ": the data has %" PRId64
+            " batches an epoch",
+            batch, at, l->per_epoch);
+    const cursor goal = {.epoch = epoch, .batch = batch, .at = at};
+    const cursor *last = &l->sought_at;
+    pthread_mutex_lock(&l->mutex);
+    if (epoch != last->epoch || batch != last->batch || at != last->at || l->taken > 0 ||
+        l->failed) {
+        l->sought_at = l->goal = goal;
+        l->taken = 0;
+        l->ready = 0;
+        l->failed = false;
+        l->sought = true;
+        l->feed.at = at;
+        atomic_store(&l->in_vain, true);
+        pthread_cond_signal(&l->freed);
+    }
+    pthread_mutex_unlock(&l->mutex);
+    return DT_OK;
+}
+
+static dt_status seek(void *self, int64_t epoch, dt_err *err)
+{
+    return seek_to(self, epoch, 0, 0, err);
+}
+
+/* Once the sizes are known. */
+static void set_feed(dt_loader *l)
+{
+    l->feed = (dt_feed){.self = l,
+        .next = next,
+        .peek = peek,
+        .seek = seek,
+        .seek_to = seek_to,
+        .batch = l->o.batch,
+        .samples = l->o.drop_last ? l->per_epoch * l->o.batch : l->count};
+}
+
+/* ---- from start to end ---- */
 
 enum { MAX_AHEAD = 4096, MAX_THREADS = 256 };
 
@@ -53,8 +372,8 @@ static dt_status alloc_ring(dt_loader *l, dt_err *err)
 
 static void release(dt_loader *l)
 {
-    dt_team_destroy(l->team);
-    dt_skips_free(&l->skips);
+    dti_team_destroy(l->team);
+    dti_skips_free(&l->skips);
     dt_free(l->ring);
     dt_free(l->pieces);
     dt_free(l->x);
@@ -71,8 +390,8 @@ static dt_status start(dt_loader *l, dt_err *err)
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    dt_status st = dt_team_create(&l->team, l->o.threads, err);
-    const int error = st == DT_OK ? pthread_create(&l->thread, NULL, dti_loader_decode, l) : 0;
+    dt_status st = dti_team_create(&l->team, l->o.threads, err);
+    const int error = st == DT_OK ? pthread_create(&l->thread, NULL, decode_thread, l) : 0;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (error != 0)
         st = DT_FAIL(err, DT_E_NOMEM, "cannot start a decoding thread: %s" DT_THREADS_ADVICE,
@@ -92,13 +411,13 @@ dt_status dt_loader_create(
     l->o.shuffle = o->shuffle && !source->desc->fixed_order;
     l->count = source->desc->count(source);
     l->per_epoch = l->count / o->batch + (!o->drop_last && l->count % o->batch != 0);
-    dti_loader_set_feed(l);
+    set_feed(l);
     pthread_mutex_init(&l->mutex, NULL);
     pthread_cond_init(&l->filled, NULL);
     pthread_cond_init(&l->freed, NULL);
     dt_status st = alloc_ring(l, err);
     if (st == DT_OK && source->opts.skip_bad)
-        st = dt_skips_init(&l->skips, l->count, source->opts.max_skips, err);
+        st = dti_skips_init(&l->skips, l->count, source->opts.max_skips, err);
     if (st == DT_OK)
         st = start(l, err);
     if (st != DT_OK) {

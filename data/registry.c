@@ -1,3 +1,4 @@
+/* The sources by name, and the checks of options that several of them share. */
 #include "data/source.h"
 
 #include <inttypes.h>

@@ -7,7 +7,7 @@
 
 enum { ROUNDS = 8 };
 
-dt_shuffle dt_shuffle_make(uint64_t seed, int64_t epoch, int64_t count)
+dt_shuffle dti_shuffle_make(uint64_t seed, int64_t epoch, int64_t count)
 {
     unsigned half = 1;
     while ((UINT64_C(1) << (2 * half)) < (uint64_t)count)
@@ -29,7 +29,7 @@ static uint64_t encipher(const dt_shuffle *s, uint64_t v)
 }
 
 /* The domain is less than four times count, so the walk is short. */
-int64_t dt_shuffle_at(const dt_shuffle *s, int64_t at)
+int64_t dti_shuffle_at(const dt_shuffle *s, int64_t at)
 {
     uint64_t v = (uint64_t)at;
     do

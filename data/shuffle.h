@@ -12,9 +12,9 @@ typedef struct dt_shuffle {
 } dt_shuffle;
 
 /* @count at least 1 and at most 2^62; @epoch counts from 0. */
-dt_shuffle dt_shuffle_make(uint64_t seed, int64_t epoch, int64_t count);
+dt_shuffle dti_shuffle_make(uint64_t seed, int64_t epoch, int64_t count);
 
 /* The sample at position @at of [0, count); each sample has one position. */
-int64_t dt_shuffle_at(const dt_shuffle *s, int64_t at);
+int64_t dti_shuffle_at(const dt_shuffle *s, int64_t at);
 
 #endif

@@ -1,3 +1,4 @@
+/* The bad samples of a source: a bit each, and a line on each of the first to be met. */
 #include "data/skips.h"
 
 #include <inttypes.h>
@@ -5,7 +6,7 @@
 
 #include "engine/base/alloc.h"
 
-dt_status dt_skips_init(dt_skips *s, int64_t samples, int64_t most, dt_err *err)
+dt_status dti_skips_init(dt_skips *s, int64_t samples, int64_t most, dt_err *err)
 {
     *s = (dt_skips){.most = most};
     s->bad = dt_alloc((size_t)(samples / 8 + 1), 1);
@@ -14,7 +15,7 @@ dt_status dt_skips_init(dt_skips *s, int64_t samples, int64_t most, dt_err *err)
                : DT_FAIL(err, DT_E_NOMEM, "no memory to note bad samples of %" PRId64, samples);
 }
 
-void dt_skips_free(dt_skips *s)
+void dti_skips_free(dt_skips *s)
 {
     for (size_t i = 0; i < s->n; i++)
         dt_free(s->texts[i]);
@@ -23,12 +24,12 @@ void dt_skips_free(dt_skips *s)
     *s = (dt_skips){0};
 }
 
-bool dt_skips_has(const dt_skips *s, int64_t sample)
+bool dti_skips_has(const dt_skips *s, int64_t sample)
 {
     return s->bad != NULL && (s->bad[sample / 8] >> (sample % 8) & 1) != 0;
 }
 
-dt_status dt_skips_allowed(const dt_skips *s, dt_err *err)
+dt_status dti_skips_allowed(const dt_skips *s, dt_err *err)
 {
     if (s->n == 0 || (uint64_t)s->n <= (uint64_t)s->most)
         return DT_OK;
@@ -46,7 +47,7 @@ static char *first_line(const dt_err *why)
     return text;
 }
 
-dt_status dt_skips_add(dt_skips *s, int64_t sample, const dt_err *why, dt_err *err)
+dt_status dti_skips_add(dt_skips *s, int64_t sample, const dt_err *why, dt_err *err)
 {
     const uint8_t bit = (uint8_t)(1u << (sample % 8));
     if ((s->bad[sample / 8] & bit) != 0)
@@ -60,5 +61,5 @@ dt_status dt_skips_add(dt_skips *s, int64_t sample, const dt_err *why, dt_err *e
     s->texts = p;
     s->texts[s->n++] = text;
     s->bad[sample / 8] |= bit;
-    return dt_skips_allowed(s, err);
+    return dti_skips_allowed(s, err);
 }

@@ -11,15 +11,15 @@ typedef struct dt_skips {
     size_t n, cap;
 } dt_skips;
 
-dt_status dt_skips_init(dt_skips *s, int64_t samples, int64_t most, dt_err *err) DT_NODISCARD;
-void dt_skips_free(dt_skips *s);
+dt_status dti_skips_init(dt_skips *s, int64_t samples, int64_t most, dt_err *err) DT_NODISCARD;
+void dti_skips_free(dt_skips *s);
 
-bool dt_skips_has(const dt_skips *s, int64_t sample);
+bool dti_skips_has(const dt_skips *s, int64_t sample);
 
 /* DT_E_DATA when there are more than may be. */
-dt_status dt_skips_allowed(const dt_skips *s, dt_err *err) DT_NODISCARD;
+dt_status dti_skips_allowed(const dt_skips *s, dt_err *err) DT_NODISCARD;
 
 /* Remember one, if it is new; DT_E_DATA when that is one too many. */
-dt_status dt_skips_add(dt_skips *s, int64_t sample, const dt_err *why, dt_err *err) DT_NODISCARD;
+dt_status dti_skips_add(dt_skips *s, int64_t sample, const dt_err *why, dt_err *err) DT_NODISCARD;
 
 #endif

@@ -44,25 +44,25 @@ static void *take_more(void *old, size_t n)
 #define STB_IMAGE_IMPLEMENTATION
 #include <stb_image.h>
 
-bool dt_stb_info(const uint8_t *bytes, int n, int *w, int *h, int *c)
+bool dti_stb_info(const uint8_t *bytes, int n, int *w, int *h, int *c)
 {
     out_of_memory = false;
     return stbi_info_from_memory(bytes, n, w, h, c) != 0;
 }
 
-uint8_t *dt_stb_decode(const uint8_t *bytes, int n, int *w, int *h, int channels)
+uint8_t *dti_stb_decode(const uint8_t *bytes, int n, int *w, int *h, int channels)
 {
     int c;
     out_of_memory = false;
     return stbi_load_from_memory(bytes, n, w, h, &c, channels);
 }
 
-bool dt_stb_out_of_memory(void)
+bool dti_stb_out_of_memory(void)
 {
     return out_of_memory;
 }
 
-const char *dt_stb_reason(void)
+const char *dti_stb_reason(void)
 {
     const char *s = stbi_failure_reason();
     return s != NULL ? s : "no detail";

@@ -1,3 +1,4 @@
+/* A few threads that wait for a job, share out its pieces and wait again. */
 #include "data/team.h"
 
 #include <pthread.h>
@@ -45,7 +46,7 @@ static void *member(void *arg)
     return NULL;
 }
 
-dt_status dt_team_create(dt_team **out, int threads, dt_err *err)
+dt_status dti_team_create(dt_team **out, int threads, dt_err *err)
 {
     const int extra = threads > 1 ? threads - 1 : 0;
     dt_team *t = dt_alloc(1, sizeof *t);
@@ -62,7 +63,7 @@ dt_status dt_team_create(dt_team **out, int threads, dt_err *err)
     for (; t->n_threads < extra; t->n_threads++) {
         const int error = pthread_create(&t->threads[t->n_threads], NULL, member, t);
         if (error != 0) {
-            dt_team_destroy(t);
+            dti_team_destroy(t);
             return DT_FAIL(err, DT_E_NOMEM,
                 "cannot start %d decoding threads: %s" DT_THREADS_ADVICE, threads, strerror(error));
         }
@@ -71,7 +72,7 @@ dt_status dt_team_create(dt_team **out, int threads, dt_err *err)
     return DT_OK;
 }
 
-void dt_team_destroy(dt_team *t)
+void dti_team_destroy(dt_team *t)
 {
     if (t == NULL)
         return;
@@ -88,7 +89,7 @@ void dt_team_destroy(dt_team *t)
     dt_free(t);
 }
 
-void dt_team_run(dt_team *t, int64_t n, void (*piece)(void *arg, int64_t i), void *arg)
+void dti_team_run(dt_team *t, int64_t n, void (*piece)(void *arg, int64_t i), void *arg)
 {
     pthread_mutex_lock(&t->mutex);
     t->piece = piece;

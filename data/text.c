@@ -92,10 +92,10 @@ static dt_status check_bytes(
 static dt_status borrow_vocabulary(text *t, size_t n, const char *name, dt_err *err)
 {
     const char *path = t->base.opts.train_path;
-    const dt_escaped train_name = dt_escape(path);
+    const dt_escaped train_name = dti_escape(path);
     uint8_t *bytes;
     size_t n_train;
-    DT_CHECK(dt_slurp(&bytes, &n_train, path, most_bytes, NULL, err));
+    DT_CHECK(dti_slurp(&bytes, &n_train, path, most_bytes, NULL, err));
     dt_vocabulary_of(&t->v, bytes, n_train);
     dt_free(bytes);
     DT_CHECK(check_vocabulary(t, train_name.text, err));
@@ -105,9 +105,9 @@ static dt_status borrow_vocabulary(text *t, size_t n, const char *name, dt_err *
 static dt_status load(text *t, dt_err *err)
 {
     const dt_source_opts *o = &t->base.opts;
-    const dt_escaped name = dt_escape(o->path);
+    const dt_escaped name = dti_escape(o->path);
     size_t n;
-    DT_CHECK(dt_slurp(&t->bytes, &n, o->path, most_bytes, NULL, err));
+    DT_CHECK(dti_slurp(&t->bytes, &n, o->path, most_bytes, NULL, err));
     if (o->train_path != NULL) {
         DT_CHECK(borrow_vocabulary(t, n, name.text, err));
     } else {

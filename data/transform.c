@@ -1,3 +1,4 @@
+/* Pixels to values: scaling, and the crops, flips and squares of augmentation. */
 #include "data/transform.h"
 
 #include <inttypes.h>
@@ -17,7 +18,7 @@ static const float imagenet_mean[3] = {0.485f, 0.456f, 0.406f};
 static const float imagenet_std[3] = {0.229f, 0.224f, 0.225f};
 static const float imagenet_grey[2] = {0.449f, 0.226f}; /* the means of both */
 
-dt_status dt_recipe_make(dt_recipe *r, const dt_source_opts *o, bool imagenet, dt_err *err)
+dt_status dti_recipe_make(dt_recipe *r, const dt_source_opts *o, bool imagenet, dt_err *err)
 {
     const int64_t c = o->shape.c;
     if (c != 1 && c != 3)
@@ -277,7 +278,8 @@ static dt_status fit(const dt_recipe *r, const dt_picture *p, uint64_t key, floa
     return resize(r, p, &all, th, tw, middle(th - r->h), middle(tw - r->w), flip, x, err);
 }
 
-dt_status dt_transform(const dt_recipe *r, const dt_picture *p, uint64_t key, float *x, dt_err *err)
+dt_status dti_transform(
+    const dt_recipe *r, const dt_picture *p, uint64_t key, float *x, dt_err *err)
 {
     DT_CHECK(fit(r, p, key, x, err));
     if (r->augment && r->cutout > 0)

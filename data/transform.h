@@ -39,12 +39,12 @@ typedef struct dt_recipe {
 
 /* ImageNet's mean and standard deviation, or none; those of the options win. DT_E_CONFIG unless the
  * network takes 1 or 3 channels. */
-dt_status dt_recipe_make(
+dt_status dti_recipe_make(
     dt_recipe *r, const dt_source_opts *o, bool imagenet, dt_err *err) DT_NODISCARD;
 
 /* x: h*w*c floats. The same picture and key give the same bits. DT_E_NOMEM; DT_E_DATA when a
  * picture is too large for @centre. */
-dt_status dt_transform(
+dt_status dti_transform(
     const dt_recipe *r, const dt_picture *p, uint64_t key, float *x, dt_err *err) DT_NODISCARD;
 
 #endif

@@ -1,3 +1,4 @@
+/* Bytes from memory, inflated where they are gzip. */
 #include "data/unzip.h"
 
 #include <inttypes.h>
@@ -25,7 +26,7 @@ static bool is_gzip(const uint8_t *p, size_t n)
     return n >= 2 && p[0] == 0x1F && p[1] == 0x8B;
 }
 
-dt_status dt_unzip_open(dt_unzip *u, const char *name, const uint8_t *bytes, size_t n, dt_err *err)
+dt_status dti_unzip_open(dt_unzip *u, const char *name, const uint8_t *bytes, size_t n, dt_err *err)
 {
     *u = (dt_unzip){.name = name, .p = bytes, .n = n, .gzip = is_gzip(bytes, n)};
     if (!u->gzip)
@@ -39,13 +40,13 @@ dt_status dt_unzip_open(dt_unzip *u, const char *name, const uint8_t *bytes, siz
     return DT_OK;
 }
 
-void dt_unzip_close(dt_unzip *u)
+void dti_unzip_close(dt_unzip *u)
 {
     if (u->gzip)
         inflateEnd(&u->z);
 }
 
-uint64_t dt_unzip_most(const dt_unzip *u)
+uint64_t dti_unzip_most(const dt_unzip *u)
 {
     const uint64_t left = u->n + (u->gzip ? u->z.avail_in : 0);
     return u->gzip ? left * 1032 + 65536 : left; /* zlib may hold a window it has not handed out */
@@ -92,7 +93,7 @@ static dt_status too_short(const dt_unzip *u, size_t missing, dt_err *err)
         u->given, missing);
 }
 
-dt_status dt_unzip_read(dt_unzip *u, void *to, size_t n, dt_err *err)
+dt_status dti_unzip_read(dt_unzip *u, void *to, size_t n, dt_err *err)
 {
     uint8_t *out = to;
     if (!u->gzip) {
@@ -116,7 +117,7 @@ dt_status dt_unzip_read(dt_unzip *u, void *to, size_t n, dt_err *err)
     return DT_OK;
 }
 
-dt_status dt_unzip_end(dt_unzip *u, dt_err *err)
+dt_status dti_unzip_end(dt_unzip *u, dt_err *err)
 {
     uint8_t more;
     while (u->gzip && !u->ended) {

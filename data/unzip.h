@@ -20,17 +20,17 @@ typedef struct dt_unzip {
 
 /* Bytes that begin as gzip does are inflated. @name and @bytes are borrowed. Close it, also after
  * an error. */
-dt_status dt_unzip_open(
+dt_status dti_unzip_open(
     dt_unzip *u, const char *name, const uint8_t *bytes, size_t n, dt_err *err) DT_NODISCARD;
-void dt_unzip_close(dt_unzip *u);
+void dti_unzip_close(dt_unzip *u);
 
 /* The most bytes that can still come: deflate yields at most 1032 from one. */
-uint64_t dt_unzip_most(const dt_unzip *u);
+uint64_t dti_unzip_most(const dt_unzip *u);
 
 /* Exactly n bytes, or DT_E_DATA. */
-dt_status dt_unzip_read(dt_unzip *u, void *to, size_t n, dt_err *err) DT_NODISCARD;
+dt_status dti_unzip_read(dt_unzip *u, void *to, size_t n, dt_err *err) DT_NODISCARD;
 
 /* DT_E_DATA unless the stream ends here, whole, with its checksum right and nothing behind it. */
-dt_status dt_unzip_end(dt_unzip *u, dt_err *err) DT_NODISCARD;
+dt_status dti_unzip_end(dt_unzip *u, dt_err *err) DT_NODISCARD;
 
 #endif

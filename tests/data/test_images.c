@@ -17,7 +17,7 @@ static void decode_fails(const blob *b, const char *text)
     const long live = dt_alloc_live();
     dt_err err = {0};
     dt_picture p;
-    assert_fails(dt_decode(&p, "file.x", b->p, b->n, &err), DT_E_DATA, &err, text);
+    assert_fails(dti_decode(&p, "file.x", b->p, b->n, &err), DT_E_DATA, &err, text);
     assert_null(p.px);
     assert_int_equal(dt_alloc_live(), live);
 }
@@ -27,7 +27,7 @@ static dt_picture decoded(blob b)
 {
     dt_err err = {0};
     dt_picture p;
-    assert_ok(dt_decode(&p, "file.x", b.p, b.n, &err), &err);
+    assert_ok(dti_decode(&p, "file.x", b.p, b.n, &err), &err);
     blob_free(&b);
     return p;
 }
@@ -146,7 +146,7 @@ static void flipped_bits_never_do_harm_and_show_in_png(void **state)
             const long live = dt_alloc_live();
             dt_picture p;
             files[k].p[at / 8] ^= bit;
-            const dt_status st = dt_decode(&p, "file.x", files[k].p, files[k].n, NULL);
+            const dt_status st = dti_decode(&p, "file.x", files[k].p, files[k].n, NULL);
             files[k].p[at / 8] ^= bit;
             assert_true(k == 1 ? st == DT_E_DATA : st == DT_OK || st == DT_E_DATA);
             dt_free(p.px);
@@ -272,7 +272,7 @@ static void decoding_without_memory_is_not_called_bad_data(void **state)
             const long live = dt_alloc_live();
             dt_picture p;
             dt_alloc_fail_at(at);
-            const dt_status st = dt_decode(&p, "file.x", files[k].p, files[k].n, NULL);
+            const dt_status st = dti_decode(&p, "file.x", files[k].p, files[k].n, NULL);
             dt_alloc_fail_at(0);
             assert_true(st == DT_OK || st == DT_E_NOMEM);
             failed += st != DT_OK;

@@ -18,8 +18,8 @@ static void run(const dt_source_opts *o, const dt_picture *p, uint64_t key, floa
 {
     dt_recipe r;
     dt_err err = {0};
-    assert_ok(dt_recipe_make(&r, o, true, &err), &err);
-    assert_ok(dt_transform(&r, p, key, x, &err), &err);
+    assert_ok(dti_recipe_make(&r, o, true, &err), &err);
+    assert_ok(dti_transform(&r, p, key, x, &err), &err);
 }
 
 static bool close_to(float got, double want, double tolerance)
@@ -326,7 +326,7 @@ static void a_network_of_two_channels_is_refused(void **state)
     dt_recipe r;
     dt_err err = {0};
     const dt_source_opts o = {.shape = {1, 8, 8, 2}, .classes = 2};
-    assert_fails(dt_recipe_make(&r, &o, true, &err), DT_E_CONFIG, &err, "takes 2");
+    assert_fails(dti_recipe_make(&r, &o, true, &err), DT_E_CONFIG, &err, "takes 2");
 }
 
 static void every_sample_has_one_place_in_a_shuffled_epoch(void **state)
@@ -334,18 +334,18 @@ static void every_sample_has_one_place_in_a_shuffled_epoch(void **state)
     (void)state;
     static uint8_t seen[70000];
     for (int64_t count = 1; count < 300; count++) {
-        const dt_shuffle s = dt_shuffle_make(7, count, count);
+        const dt_shuffle s = dti_shuffle_make(7, count, count);
         memset(seen, 0, (size_t)count);
         for (int64_t i = 0; i < count; i++) {
-            const int64_t at = dt_shuffle_at(&s, i);
+            const int64_t at = dti_shuffle_at(&s, i);
             assert_true(at >= 0 && at < count && !seen[at]);
             seen[at] = 1;
         }
     }
-    const dt_shuffle s = dt_shuffle_make(7, 0, 65537);
+    const dt_shuffle s = dti_shuffle_make(7, 0, 65537);
     memset(seen, 0, sizeof seen);
     for (int64_t i = 0; i < 65537; i++)
-        assert_false(seen[dt_shuffle_at(&s, i)]++);
+        assert_false(seen[dti_shuffle_at(&s, i)]++);
 }
 
 static void orders_differ_by_epoch_and_seed_and_are_even(void **state)
@@ -354,35 +354,35 @@ static void orders_differ_by_epoch_and_seed_and_are_even(void **state)
     enum { N = 10, EPOCHS = 5000 };
     int first[N] = {0};
     for (int64_t e = 0; e < EPOCHS; e++) {
-        const dt_shuffle s = dt_shuffle_make(3, e, N);
-        first[dt_shuffle_at(&s, 0)]++;
+        const dt_shuffle s = dti_shuffle_make(3, e, N);
+        first[dti_shuffle_at(&s, 0)]++;
     }
     for (int i = 0; i < N; i++) /* five sigma around EPOCHS / N */
         assert_in_range(first[i], 500 - 106, 500 + 106);
-    const dt_shuffle a = dt_shuffle_make(1, 0, 1000), b = dt_shuffle_make(2, 0, 1000);
+    const dt_shuffle a = dti_shuffle_make(1, 0, 1000), b = dti_shuffle_make(2, 0, 1000);
     int same = 0;
     for (int64_t i = 0; i < 1000; i++)
-        same += dt_shuffle_at(&a, i) == dt_shuffle_at(&b, i);
+        same += dti_shuffle_at(&a, i) == dti_shuffle_at(&b, i);
     assert_true(same < 10);
 }
 
 static void names_become_one_line(void **state)
 {
     (void)state;
-    assert_string_equal(dt_escape("a\nb\t\"c\"\\\x7F").text, "a\\nb\\t\\\"c\\\"\\\\\\x7F");
+    assert_string_equal(dti_escape("a\nb\t\"c\"\\\x7F").text, "a\\nb\\t\\\"c\\\"\\\\\\x7F");
     assert_string_equal(
-        dt_escape("gr\xC3\xBC\xC3\x9F \xE2\x82\xAC").text, "gr\xC3\xBC\xC3\x9F \xE2\x82\xAC");
-    assert_string_equal(dt_escape("\xC3(\xC0\xAF\xED\xA0\x80\xC2\x85").text,
+        dti_escape("gr\xC3\xBC\xC3\x9F \xE2\x82\xAC").text, "gr\xC3\xBC\xC3\x9F \xE2\x82\xAC");
+    assert_string_equal(dti_escape("\xC3(\xC0\xAF\xED\xA0\x80\xC2\x85").text,
         "\\xC3(\\xC0\\xAF\\xED\\xA0\\x80\\xC2\\x85");
-    assert_string_equal(dt_escape("").text, "");
+    assert_string_equal(dti_escape("").text, "");
     char longest[5001];
     memset(longest, 'a', 5000);
     memcpy(longest + 4995, "z.png", 6);
-    const dt_escaped e = dt_escape(longest);
+    const dt_escaped e = dti_escape(longest);
     assert_non_null(strstr(e.text, "aaa...aaa"));
     assert_string_equal(e.text + strlen(e.text) - 5, "z.png");
     memset(longest, '\n', 5000);
-    assert_true(strlen(dt_escape(longest).text) < DT_ESCAPED_BYTES);
+    assert_true(strlen(dti_escape(longest).text) < DT_ESCAPED_BYTES);
 }
 
 DT_TEST_GROUP(transform)

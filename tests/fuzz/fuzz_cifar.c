@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const int64_t classes = data[0];
     const size_t n = size - 1;
     dt_err err = {0};
-    const dt_status st = dt_cifar10_check("fuzz.bin", data + 1, n, classes, &err);
+    const dt_status st = dti_cifar10_check("fuzz.bin", data + 1, n, classes, &err);
     DT_ASSERT(st == DT_OK || st == DT_E_DATA);
     DT_ASSERT((st == DT_OK) == (err.n == 0));
     if (st == DT_OK) {

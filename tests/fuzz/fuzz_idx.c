@@ -18,7 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                       labels = {"labels", bytes + split, n - split};
     dt_err err = {0};
     dt_idx x;
-    const dt_status st = dt_idx_parse(&x, &images, &labels, 10, &err);
+    const dt_status st = dti_idx_parse(&x, &images, &labels, 10, &err);
     DT_ASSERT((st == DT_OK) == (err.n == 0));
     DT_ASSERT(st == DT_OK || st == DT_E_DATA);
     if (st == DT_OK) {
@@ -27,7 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         for (int64_t i = 0; i < x.n; i++)
             DT_ASSERT(x.labels[i] < 10);
     }
-    dt_idx_free(&x);
+    dti_idx_free(&x);
     DT_ASSERT(dt_alloc_live() == before);
     return 0;
 }

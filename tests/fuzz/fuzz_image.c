@@ -10,7 +10,7 @@
 static void decode_again(const dt_picture *p, const uint8_t *data, size_t size)
 {
     dt_picture q;
-    DT_ASSERT(dt_decode(&q, "fuzz", data, size, NULL) == DT_OK);
+    DT_ASSERT(dti_decode(&q, "fuzz", data, size, NULL) == DT_OK);
     DT_ASSERT(q.w == p->w && q.h == p->h && q.c == p->c);
     DT_ASSERT(memcmp(q.px, p->px, (size_t)(p->w * p->h * p->c)) == 0);
     dt_free(q.px);
@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const long before = dt_alloc_live();
     dt_err err = {0};
     dt_picture p;
-    const dt_status st = dt_decode(&p, "fuzz", data, size, &err);
+    const dt_status st = dti_decode(&p, "fuzz", data, size, &err);
     DT_ASSERT(st == DT_OK || st == DT_E_DATA);
     DT_ASSERT((st == DT_OK) == (err.n == 0) && (st == DT_OK) == (p.px != NULL));
     if (st == DT_OK) {

@@ -1,5 +1,6 @@
 #include "engine/base/json.h"
 
+#include <errno.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -8,16 +9,9 @@
 #include "engine/base/alloc.h"
 #include "engine/base/text.h"
 
-/* cJSON keeps its hooks and its last error in globals. */
+/* cJSON keeps the place of its last error in a global. Its hooks are a global as well, which is the
+ * host program's: it cannot be read, so what is set could not be put back. */
 static pthread_mutex_t cjson_lock = PTHREAD_MUTEX_INITIALIZER;
-static bool memory_out; /* some allocation of the parse under the lock failed */
-
-static void *hook_alloc(size_t n)
-{
-    void *p = dt_alloc(n, 1);
-    memory_out = memory_out || p == NULL;
-    return p;
-}
 
 static bool digit(const char *s, size_t n, size_t i)
 {
@@ -147,18 +141,17 @@ static dt_status check_values(const cJSON *v, dt_err *err)
     return DT_OK;
 }
 
-/* Where the value ends, or where cJSON gave up. */
+/* Where the value ends, or where cJSON gave up. It does not say why; malloc says when it was that.
+ */
 static cJSON *parse(const char *text, size_t n, size_t *end, bool *no_memory)
 {
-    static bool hooked;
     pthread_mutex_lock(&cjson_lock);
-    if (!hooked)
-        cJSON_InitHooks(&(cJSON_Hooks){.malloc_fn = hook_alloc, .free_fn = dt_free});
-    hooked = true;
-    memory_out = false;
     const char *stop = text;
+    const int before = errno;
+    errno = 0;
     cJSON *v = cJSON_ParseWithLengthOpts(text, n, &stop, 0);
-    *no_memory = memory_out;
+    *no_memory = errno == ENOMEM;
+    errno = before;
     pthread_mutex_unlock(&cjson_lock);
     *end = stop >= text && stop <= text + n ? (size_t)(stop - text) : n;
     return v;

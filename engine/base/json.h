@@ -12,8 +12,8 @@
  * does not know (01, +1, 1e999), nesting over max_depth, more than max_values values in all (what
  * cJSON allocates for), or two keys of one name in an object. Free *out with cJSON_Delete.
  *
- * The first call sends cJSON's allocations through dt_alloc, so do not hold cJSON objects made
- * before it. Finding a key in a cJSON object is linear: iterate over large objects. */
+ * cJSON allocates as the host program has told it to (cJSON_InitHooks): by malloc, unless it has.
+ * Finding a key in a cJSON object is linear: iterate over large objects. */
 dt_status dt_json_parse(cJSON **out, const char *text, size_t n, int max_depth, size_t max_values,
     dt_err *err) DT_NODISCARD;
 

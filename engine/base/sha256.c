@@ -128,7 +128,7 @@ static bool has_fast(void)
 
 #endif
 
-static bool not_fast; /* set by tests only, before threads are */
+static atomic_bool not_fast; /* set by tests only */
 
 bool dt_sha256_fast(bool allowed)
 {

@@ -1,4 +1,5 @@
 /* Primitives: made, run, and given back. */
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@ enum { SLOTS = 5 };
 /* Slots are in the order of dt_dnnl_bytes: x, y, weight, bias, work. */
 struct dt_dnnl_op {
     dnnl_primitive_t primitive;
+    dnnl_stream_t stream; /* its own: ops of other runs may run at the same time */
     dnnl_memory_t memory[SLOTS];
     int arg[SLOTS];
     void *bound[SLOTS];
@@ -45,6 +47,8 @@ static dt_status build(dt_dnnl_op **out, dnnl_primitive_desc_t pd,
         }
     if (s == dnnl_success)
         s = dnnl_primitive_create(&op->primitive, pd);
+    if (s == dnnl_success)
+        s = dnnl_stream_create(&op->stream, dti_dnnl.engine, dnnl_stream_default_flags);
     dnnl_primitive_desc_destroy(pd);
     if (s != dnnl_success) {
         dt_dnnl_destroy(op);
@@ -152,6 +156,8 @@ void dt_dnnl_destroy(dt_dnnl_op *op)
             dnnl_memory_destroy(op->memory[i]);
     if (op->primitive != NULL)
         dnnl_primitive_destroy(op->primitive);
+    if (op->stream != NULL)
+        dnnl_stream_destroy(op->stream);
     dt_free(op);
 }
 
@@ -172,8 +178,8 @@ dt_status dt_dnnl_run(dt_dnnl_op *op, const dt_dnnl_bytes *b, dt_err *err)
         op->bound[i] = bytes[i];
         args[n++] = (dnnl_exec_arg_t){op->arg[i], op->memory[i]};
     }
-    DT_ONEDNN_TRY(err, dnnl_primitive_execute(op->primitive, dti_dnnl.stream, n, args));
-    DT_ONEDNN_TRY(err, dnnl_stream_wait(dti_dnnl.stream));
+    DT_ONEDNN_TRY(err, dnnl_primitive_execute(op->primitive, op->stream, n, args));
+    DT_ONEDNN_TRY(err, dnnl_stream_wait(op->stream));
     return DT_OK;
 }
 
@@ -222,10 +228,17 @@ dt_status dt_onednn_limit(dt_isa isa, dt_err *err)
     return DT_OK;
 }
 
+static char version[48];
+
+static void write_version(void)
+{
+    const dnnl_version_t *v = dnnl_version();
+    snprintf(version, sizeof version, "oneDNN %d.%d.%d", v->major, v->minor, v->patch);
+}
+
 const char *dt_onednn_version(void)
 {
-    static char text[48];
-    const dnnl_version_t *v = dnnl_version();
-    snprintf(text, sizeof text, "oneDNN %d.%d.%d", v->major, v->minor, v->patch);
-    return text;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, write_version);
+    return version;
 }

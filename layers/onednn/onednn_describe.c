@@ -28,8 +28,6 @@ static void start(void)
 {
     started = dnnl_engine_create(&dti_dnnl.engine, dnnl_cpu, 0);
     if (started == dnnl_success)
-        started = dnnl_stream_create(&dti_dnnl.stream, dti_dnnl.engine, dnnl_stream_default_flags);
-    if (started == dnnl_success)
         started = dnnl_primitive_attr_create(&dti_dnnl.attr);
     if (started == dnnl_success)
         started = dnnl_primitive_attr_set_scratchpad_mode(dti_dnnl.attr, dnnl_scratchpad_mode_user);

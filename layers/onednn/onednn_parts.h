@@ -17,11 +17,10 @@ dt_status dti_dnnl_failed(dnnl_status_t s, const char *call, dt_err *err);
             return dti_dnnl_failed(dt_dnnl_, #call, err);                                          \
     } while (0)
 
-/* One engine, stream and attribute (scratch memory is ours) for the life of the process; there once
+/* One engine and attribute (scratch memory is ours) for the life of the process; there once
  * dti_dnnl_ready has returned DT_OK. */
 typedef struct dti_dnnl_library {
     dnnl_engine_t engine;
-    dnnl_stream_t stream;
     dnnl_primitive_attr_t attr;
 } dti_dnnl_library;
 extern dti_dnnl_library dti_dnnl;

@@ -1,6 +1,8 @@
 /* safetensors files: what we write reads back, and no file that strangers hand in is believed. */
 #include "tests/fixture/check.h"
 
+#include <cjson/cJSON.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -552,7 +554,7 @@ static void a_failed_allocation_in_reading_is_reported(void **state)
         const dt_status st = dt_st_open(&f, path, &err);
         dt_alloc_fail_at(0);
         if (st == DT_OK) {
-            assert_true(k > 10);
+            assert_true(k > 5);
             dt_st_close(f);
             assert_int_equal(dt_alloc_live(), before);
             break;
@@ -584,6 +586,59 @@ static void a_failed_allocation_in_writing_is_reported(void **state)
     }
 }
 
+/* ---- a host program's cJSON ---- */
+
+static long host_calls, host_fails;
+static bool host_freed;
+
+static void *host_alloc(size_t n)
+{
+    if (++host_calls != host_fails)
+        return malloc(n);
+    errno = ENOMEM;
+    return NULL;
+}
+
+static void host_free(void *p)
+{
+    host_freed = true;
+    free(p);
+}
+
+static int default_hooks(void **state)
+{
+    (void)state;
+    cJSON_InitHooks(NULL);
+    return 0;
+}
+
+static void what_a_host_has_cjson_allocate_by_stays(void **state)
+{
+    (void)state;
+    const char *path = dt_temp_path("host.st");
+    dt_st_close(open_sample(path));
+    cJSON_InitHooks(&(cJSON_Hooks){.malloc_fn = host_alloc, .free_fn = host_free});
+    dt_st_close(open_sample(path));
+    host_calls = host_fails = 0;
+    host_freed = false;
+    cJSON *mine = cJSON_CreateObject();
+    assert_non_null(mine);
+    assert_int_equal(host_calls, 1);
+    cJSON_Delete(mine);
+    assert_true(host_freed);
+    dt_status st = DT_E_NOMEM;
+    for (host_fails = 1; st != DT_OK; host_fails++) {
+        dt_err err = {0};
+        dt_st_file *f = NULL;
+        host_calls = 0;
+        st = dt_st_open(&f, path, &err);
+        if (st != DT_OK)
+            assert_fails(st, DT_E_NOMEM, &err, "no memory");
+        dt_st_close(f);
+    }
+    assert_true(host_fails > 10);
+}
+
 #define T(f) cmocka_unit_test(f)
 DT_TEST_GROUP(safetensors)
 {
@@ -600,6 +655,7 @@ DT_TEST_GROUP(safetensors)
         T(sizes_must_match_shapes), T(unknown_dtypes_are_named), T(every_type_has_its_size),
         T(the_header_must_be_one_object_of_tensors), T(metadata_must_be_strings),
         T(damaged_files_are_survived), T(a_failed_allocation_in_reading_is_reported),
-        T(a_failed_allocation_in_writing_is_reported)};
+        T(a_failed_allocation_in_writing_is_reported),
+        cmocka_unit_test_teardown(what_a_host_has_cjson_allocate_by_stays, default_hooks)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,167 @@
+/* Two runs of different settings in one process, at the same time in two threads or step by step in
+ * one: each gives the bits that it gives alone. */
+#include <dnntrain.h>
+
+#include <pthread.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "engine/base/sha256.h"
+#include "tests/fixture/check.h"
+
+enum { STEPS = 3, PATH_BYTES = 512 };
+
+/* What a run is of; all else is its own as well: network, seed, policy, tier, precision. */
+static const char *const texts[] = {
+    "[model]\nimage = 12\nclasses = 4\n[data]\nsource = synthetic\nsamples = 24\n"
+    "[train]\nbatch = 8\nmicro_batch = 4\nsteps = 3\nlr = 0.05\nprecision = fp32\nseed = 1\n"
+    "[memory]\npolicy = vdnn_all\ntier = disk\nchecksum = on\n[device]\nkind = cpu\nthreads = 1\n"
+    "[conv c1]\nout = 64\nkernel = 3\npad = 1\nbias = off\n[batchnorm b1]\n[relu r1]\n"
+    "[conv c2]\nout = 64\nkernel = 3\npad = 1\n[relu r2]\n[maxpool p]\nkernel = 2\nstride = 2\n"
+    "[dropout d]\nrate = 0.3\n[fc f]\nout = 4\n",
+    "[model]\nname = vit_small\nimage = 16\nwidth = 16\nlayers = 2\nheads = 2\nclasses = 5\n"
+    "[data]\nsource = synthetic\nsamples = 12\n[train]\nbatch = 4\nsteps = 3\noptimizer = adamw\n"
+    "lr = 3e-4\nseed = 2\nclip = 1\n[memory]\npolicy = chen_sqrt,vdnn_conv\ncopy_threads = on\n"
+    "[device]\nkind = cpu\nthreads = 1\n",
+    "[model]\nname = lenet5\nclasses = 4\n[data]\nsource = synthetic\nsamples = 16\n"
+    "[train]\nbatch = 4\nsteps = 3\nlr = 0.01\nseed = 3\n"
+    "[memory]\npolicy = gist_lossless\nalgorithms = small\n[device]\nkind = cpu\nthreads = 1\n"};
+
+/* A run of texts[which] in a folder of its own, and what came of it. */
+typedef struct trained {
+    size_t which;
+    char set[PATH_BYTES], disk[PATH_BYTES], weights[PATH_BYTES];
+    dt_run *run;
+    dt_status st;
+    dt_err err;
+    char sha[DT_SHA256_TEXT];
+    pthread_barrier_t *together;
+} trained;
+
+static trained *prepare(size_t which)
+{
+    static int next;
+    char name[32];
+    trained *t = dt_alloc(1, sizeof *t);
+    assert_non_null(t);
+    snprintf(name, sizeof name, "run%d", next++);
+    const char *folder = dt_temp_path(name);
+    t->which = which;
+    snprintf(t->set, sizeof t->set, "run.dir=%s", folder);
+    snprintf(t->weights, sizeof t->weights, "%s/checkpoints/model.safetensors", folder);
+    snprintf(t->disk, sizeof t->disk, "memory.disk_path=%s", dt_temp_path("."));
+    return t;
+}
+
+static void begin(trained *t)
+{
+    const char *sets[] = {t->set, t->disk}, *text = texts[t->which];
+    t->st = dt_run_open_text(&t->run, "net", text, strlen(text), sets, DT_COUNT(sets), &t->err);
+    if (t->st == DT_OK)
+        t->st = dt_run_begin(t->run, NULL, &t->err);
+}
+
+static void train(trained *t, int64_t until)
+{
+    if (t->st == DT_OK)
+        t->st = dt_run_train(t->run, until, &t->err);
+}
+
+static void end(trained *t)
+{
+    uint64_t bytes;
+    if (t->st == DT_OK)
+        t->st = dt_run_end(t->run, DT_OK, &t->err);
+    if (t->st == DT_OK)
+        t->st = dt_sha256_file(t->weights, t->sha, &bytes, DT_E_DATA, &t->err);
+    dt_run_close(t->run);
+}
+
+/* The bits, once it has gone well; frees it. */
+static void take(trained *t, char sha[DT_SHA256_TEXT])
+{
+    assert_ok(t->st, &t->err);
+    memcpy(sha, t->sha, sizeof t->sha);
+    dt_free(t);
+}
+
+/* No assertion here: they belong to the thread that runs the tests. */
+static void *whole(void *arg)
+{
+    trained *t = arg;
+    if (t->together != NULL)
+        pthread_barrier_wait(t->together);
+    begin(t);
+    train(t, 0);
+    end(t);
+    return NULL;
+}
+
+static void alone(size_t which, char sha[DT_SHA256_TEXT])
+{
+    trained *t = prepare(which);
+    whole(t);
+    take(t, sha);
+}
+
+/* texts[a] and texts[b], from their opening on. */
+static void at_once(size_t a, size_t b, char sha[2][DT_SHA256_TEXT])
+{
+    pthread_t thread[2];
+    pthread_barrier_t together;
+    trained *t[2] = {prepare(a), prepare(b)};
+    assert_int_equal(pthread_barrier_init(&together, NULL, 2), 0);
+    for (int i = 0; i < 2; i++) {
+        t[i]->together = &together;
+        assert_int_equal(pthread_create(&thread[i], NULL, whole, t[i]), 0);
+    }
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_join(thread[i], NULL), 0);
+    pthread_barrier_destroy(&together);
+    for (int i = 0; i < 2; i++)
+        take(t[i], sha[i]);
+}
+
+/* Before anything ran alone: whatever is started by the first to come is started by two. */
+static void two_threads_train_what_each_trains_alone(void **state)
+{
+    static const size_t pairs[][2] = {{0, 1}, {1, 2}, {2, 0}, {0, 0}};
+    char sha[DT_COUNT(pairs)][2][DT_SHA256_TEXT], want[DT_COUNT(texts)][DT_SHA256_TEXT];
+    (void)state;
+    for (size_t i = 0; i < DT_COUNT(pairs); i++)
+        at_once(pairs[i][0], pairs[i][1], sha[i]);
+    for (size_t i = 0; i < DT_COUNT(texts); i++)
+        alone(i, want[i]);
+    for (size_t i = 0; i < DT_COUNT(pairs); i++)
+        for (int k = 0; k < 2; k++)
+            assert_string_equal(sha[i][k], want[pairs[i][k]]);
+}
+
+static void two_runs_in_turns_train_what_each_trains_alone(void **state)
+{
+    char want[DT_COUNT(texts)][DT_SHA256_TEXT], got[DT_SHA256_TEXT];
+    trained *t[DT_COUNT(texts)];
+    (void)state;
+    for (size_t i = 0; i < DT_COUNT(texts); i++)
+        alone(i, want[i]);
+    for (size_t i = 0; i < DT_COUNT(texts); i++)
+        begin(t[i] = prepare(i));
+    for (int step = 1; step <= STEPS; step++)
+        for (size_t i = 0; i < DT_COUNT(texts); i++)
+            train(t[i], step);
+    for (size_t i = 0; i < DT_COUNT(texts); i++)
+        end(t[i]);
+    for (size_t i = 0; i < DT_COUNT(texts); i++) {
+        take(t[i], got);
+        assert_string_equal(got, want[i]);
+    }
+}
+
+DT_TEST_GROUP(two_sessions)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(two_threads_train_what_each_trains_alone),
+        cmocka_unit_test(two_runs_in_turns_train_what_each_trains_alone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

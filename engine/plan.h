@@ -149,7 +149,7 @@ typedef struct dt_plan {
     dt_plan_op *op;
     dt_plan_arg *arg;
     dt_row *row;
-    char (*reason)[DT_NAME_BYTES];
+    char (*reason)[DT_REASON_BYTES];
 } dt_plan;
 
 void dt_plan_destroy(dt_plan *p);

@@ -13,10 +13,13 @@ static dt_status large_first(dt_program *p, const dt_pass_env *e, dt_err *err)
 {
     const options *o = dt_policy_options(e);
     for (dt_saved s = {0}; dt_saved_next(p, &s);)
-        if (s.bytes >= o->large)
+        if (s.bytes >= o->large) {
+            s.reason = "large";
             DT_CHECK(dt_saved_offload(p, &s, err));
-        else if (s.repeatable && s.flops < 16.0 * (double)s.bytes)
+        } else if (s.repeatable && s.flops < 16.0 * (double)s.bytes) {
+            s.reason = "small and cheap";
             DT_CHECK(dt_saved_recompute(p, &s, err));
+        }
     return DT_OK;
 }
 

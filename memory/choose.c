@@ -101,7 +101,7 @@ static void read_saved(dt_op *op, const dt_op *forward, dt_ports reads)
     }
 }
 
-dt_status dt_choose(dt_program *p, int32_t node, int alt, dt_err *err)
+dt_status dt_choose(dt_program *p, int32_t node, int alt, int32_t reason, dt_err *err)
 {
     const dt_node *nd = &p->graph->node[node];
     const int32_t forward = forward_op(p, node);
@@ -119,12 +119,14 @@ dt_status dt_choose(dt_program *p, int32_t node, int alt, dt_err *err)
     const dt_ports reads = nd->desc->alt[alt].reads;
     DT_CHECK(write_stashes(p, node, forward, reads, err));
     DT_CHECK(rebind_work(p, forward, err));
+    p->op[forward].reason = reason;
     for (size_t i = 0; i < p->n_order; i++) {
         const int32_t id = p->order[i];
         if (p->op[id].node != node || p->op[id].kind != DT_OP_BACKWARD ||
             !nd->desc->form[p->op[id].form].saved)
             continue;
         read_saved(&p->op[id], &p->op[forward], reads);
+        p->op[id].reason = reason;
         DT_CHECK(rebind_work(p, id, err));
     }
     p->stale = true;

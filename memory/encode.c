@@ -10,9 +10,9 @@ bool dt_packs(const dt_tensor *t)
            t->bytes % sizeof(uint32_t) == 0;
 }
 
-static dt_op codec_op(const dt_program *p, int32_t tensor, const dt_codec *codec, dt_op_kind kind)
+static dt_op codec_op(const dt_program *p, const dt_gap *g, const dt_codec *codec, dt_op_kind kind)
 {
-    const dt_tensor *t = &p->tensor[tensor];
+    const dt_tensor *t = &p->tensor[g->tensor];
     dt_op op = {.kind = kind,
         .desc = &dt_codec_op,
         .node = DT_NONE,
@@ -21,6 +21,7 @@ static dt_op codec_op(const dt_program *p, int32_t tensor, const dt_codec *codec
         .pair = DT_NONE,
         .release_after = DT_NONE,
         .clone_of = DT_NONE,
+        .reason = g->reason,
         .n1 = p->n,
         .count = (int64_t)(t->bytes / sizeof(uint32_t))};
     snprintf(op.name, sizeof op.name, "%.100s.%s", t->name, dt_codec_op.form[op.form].suffix);
@@ -55,8 +56,8 @@ dt_status dt_encode(dt_program *p, const dt_gap *g, const dt_codec *codec, doubl
     const size_t bytes = dt_packed_bytes(codec, t->bytes / sizeof(uint32_t), density);
     if (bytes >= t->bytes)
         return DT_OK;
-    dt_op dec = codec_op(p, g->tensor, codec, DT_OP_DECODE);
-    dt_op enc = codec_op(p, g->tensor, codec, DT_OP_ENCODE);
+    dt_op dec = codec_op(p, g, codec, DT_OP_DECODE);
+    dt_op enc = codec_op(p, g, codec, DT_OP_ENCODE);
     int32_t id;
     DT_CHECK(packed_tensor(p, g->tensor, codec, bytes, packed, err));
     enc.stored = dec.stored = bytes;

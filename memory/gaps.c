@@ -23,7 +23,7 @@ bool dt_gap_next(const dt_program *p, int32_t tensor, int32_t *i, dt_gap *g)
         if (to->pos == from->pos + 1 || to->mode == DT_WRITE)
             continue;
         *g = (dt_gap){
-            tensor, from->op, to->op, from->pos, to->pos, from->pos <= loss && to->pos > loss};
+            tensor, from->op, to->op, from->pos, to->pos, from->pos <= loss && to->pos > loss, 0};
         ++*i;
         return true;
     }

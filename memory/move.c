@@ -4,16 +4,18 @@
 
 #include "memory/pass.h"
 
-static dt_op copy_op(const dt_program *p, dt_op_kind kind, int32_t tensor, int mode)
+static dt_op copy_op(const dt_program *p, dt_op_kind kind, const dt_gap *g, int mode)
 {
     dt_op op = {.kind = kind,
         .node = DT_NONE,
         .pair = DT_NONE,
         .release_after = DT_NONE,
         .clone_of = DT_NONE,
+        .reason = g->reason,
         .n1 = p->n};
-    snprintf(op.name, sizeof op.name, "%s.%.100s", dt_op_kind_name(kind), p->tensor[tensor].name);
-    dt_op_bind(&op, tensor, DT_X, mode);
+    snprintf(
+        op.name, sizeof op.name, "%s.%.100s", dt_op_kind_name(kind), p->tensor[g->tensor].name);
+    dt_op_bind(&op, g->tensor, DT_X, mode);
     return op;
 }
 
@@ -52,12 +54,12 @@ dt_status dt_move(dt_program *p, const dt_gap *g, const dt_move_opt *o, dt_err *
             t->name, p->op[release].name, p->op[before].name);
     int32_t out = DT_NONE, in;
     const bool input = t->role == DT_ROLE_INPUT;
-    dt_op back = copy_op(p, input ? DT_OP_FETCH : DT_OP_IN, g->tensor, DT_WRITE);
+    dt_op back = copy_op(p, input ? DT_OP_FETCH : DT_OP_IN, g, DT_WRITE);
     if (input)
         back.arg[0].port = p->op[dt_producer(p, g->tensor)].arg[0].port;
     DT_CHECK(dt_program_insert(p, &back, (size_t)dt_pos(p, before), &in, err));
     if (!input) {
-        dt_op away = copy_op(p, DT_OP_OUT, g->tensor, DT_READ);
+        dt_op away = copy_op(p, DT_OP_OUT, g, DT_READ);
         away.release_after = o->release_after;
         DT_CHECK(pack(p, &away, t, o, err));
         p->op[in].tier = away.tier;
@@ -79,6 +81,8 @@ dt_status dt_fetch_again(dt_program *p, dt_err *err)
             continue;
         for (int32_t i = 0; dt_gap_next(p, (int32_t)t, &i, &g);)
             if (g.crosses_loss) {
+                DT_CHECK(dt_reasons_add(&p->reasons, &g.reason, err,
+                    "%s: the input waits in the decoded batch", p->policy));
                 DT_CHECK(dt_move(p, &g, NULL, err));
                 break;
             }

@@ -36,11 +36,12 @@ bool dt_saved_next(const dt_program *p, dt_saved *s)
     return false;
 }
 
-static dt_status find_gap(const dt_program *p, const dt_saved *s, dt_gap *g, dt_err *err)
+static dt_status find_gap(dt_program *p, const dt_saved *s, dt_gap *g, dt_err *err)
 {
     if (s->tensor < 0 || s->tensor >= (int32_t)p->n_tensor || !waits(p, s->tensor, g))
         return DT_FAIL(err, DT_E_CONFIG, "tensor %d does not wait for backward", (int)s->tensor);
-    return DT_OK;
+    return dt_reasons_add(&p->reasons, &g->reason, err, "%s: %s", p->policy,
+        s->reason != NULL ? s->reason : "waits for backward");
 }
 
 dt_status dt_saved_offload(dt_program *p, const dt_saved *s, dt_err *err)

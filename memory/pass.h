@@ -12,10 +12,13 @@
  * @tensor: which
  * @from @to: ops before and after; @from_pos @to_pos their places in the order
  * @crosses_loss: from forward to backward
+ * @reason: why its fate is set, a number of the program's reasons, which all ops bear that set it;
+ * 0 when it is found: whoever sets a fate says why
  */
 typedef struct dt_gap {
     int32_t tensor, from, to, from_pos, to_pos;
     bool crosses_loss;
+    int32_t reason;
 } dt_gap;
 
 /* Gaps of one tensor: the first at or after access number *i, which moves on. False when there are
@@ -91,11 +94,11 @@ dt_status dt_recompute(
 /* The same for several values at once, at one place. @version: in the order of forward, each with
  * an access before the op @before, and of each value the tensor that is read from there on. */
 dt_status dt_recompute_before(dt_program *p, int32_t before, const int32_t *version, size_t n,
-    const bool *dropped, dt_err *err) DT_NODISCARD;
+    const bool *dropped, int32_t reason, dt_err *err) DT_NODISCARD;
 
-/* Choose what a node's backward reads. Before any fate touches its values; where the configuration
- * has pinned some, a node keeps the alternative that it has. */
-dt_status dt_choose(dt_program *p, int32_t node, int alt, dt_err *err) DT_NODISCARD;
+/* Choose what a node's backward reads; its ops bear the reason. Before any fate touches its values;
+ * where the configuration has pinned some, a node keeps the alternative that it has. */
+dt_status dt_choose(dt_program *p, int32_t node, int alt, int32_t reason, dt_err *err) DT_NODISCARD;
 
 /* Split an op over the batch into pieces with the same bits. DT_E_CONFIG when it cannot be. */
 dt_status dt_split(dt_program *p, int32_t op, int pieces, dt_err *err) DT_NODISCARD;

@@ -184,6 +184,7 @@ dt_status dt_policies_apply(
     for (size_t i = 0; i < s->n; i++) {
         const dt_policy *policy = s->pass[i].policy;
         dt_pass_env e = env != NULL ? *env : (dt_pass_env){0};
+        p->policy = policy->name;
         e.opts = s->pass[i].opts;
         DT_TRY(err, policy->pass(p, &e, err), "policy '%s'", policy->name);
     }

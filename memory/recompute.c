@@ -22,6 +22,7 @@ typedef struct value {
 typedef struct request {
     dt_program *p;
     const bool *dropped;
+    int32_t reason;
     int32_t pos; /* clones go right before the op at this place */
     value *v;
     size_t n_v;
@@ -169,6 +170,7 @@ static dt_status make_clone(request *r, int32_t root, int32_t producer, size_t i
     clone.kind = from.kind == DT_OP_REORDER ? DT_OP_REORDER : DT_OP_CLONE;
     clone.form = kind;
     clone.clone_of = producer;
+    clone.reason = r->reason;
     clone.n_arg = 0;
     clone.n0 = 0;
     clone.n1 = p->n;
@@ -247,10 +249,11 @@ static dt_status want(request *r, const int32_t *version, size_t n, dt_err *err)
 }
 
 dt_status dt_recompute_before(dt_program *p, int32_t before, const int32_t *version, size_t n,
-    const bool *dropped, dt_err *err)
+    const bool *dropped, int32_t reason, dt_err *err)
 {
     request r;
     dt_status st = open_request(&r, p, before, dropped, err);
+    r.reason = reason;
     if (st == DT_OK)
         st = want(&r, version, n, err);
     if (st == DT_OK)
@@ -266,5 +269,5 @@ dt_status dt_recompute_before(dt_program *p, int32_t before, const int32_t *vers
 
 dt_status dt_recompute(dt_program *p, const dt_gap *g, const bool *dropped, dt_err *err)
 {
-    return dt_recompute_before(p, g->to, &g->tensor, 1, dropped, err);
+    return dt_recompute_before(p, g->to, &g->tensor, 1, dropped, g->reason, err);
 }

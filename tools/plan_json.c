@@ -135,6 +135,73 @@ static object one_more(object *to, cJSON *list)
     return o;
 }
 
+/* What a row with a reason decides; NULL: it gives none. */
+static const char *fate_of(const dt_plan *p, const dt_row *r)
+{
+    if (r->reason == DT_NONE)
+        return NULL;
+    if (r->kind == DT_ROW_PLACE)
+        return "in place";
+    if (r->kind == DT_ROW_COPY_OUT)
+        return "offload";
+    if (r->kind == DT_ROW_COPY_IN)
+        return r->tier == DT_TIER_INPUT ? "fetch again" : "prefetch";
+    switch ((dt_op_kind)p->op[r->op].kind) {
+    case DT_OP_CLONE:
+    case DT_OP_REORDER:
+        return "recompute";
+    case DT_OP_ENCODE:
+        return "encode";
+    case DT_OP_DECODE:
+        return "decode";
+    case DT_OP_FORWARD:
+    case DT_OP_BACKWARD:
+    case DT_OP_UPDATE:
+    case DT_OP_FETCH:
+    case DT_OP_OUT:
+    case DT_OP_IN:
+    case DT_OP_KINDS:
+        break;
+    }
+    return strncmp(p->reason[r->reason], "algorithm ", 10) == 0 ? "algorithm" : "alternative";
+}
+
+/* What an op of the plan makes: the first tensor that it writes. */
+static int32_t made_by(const dt_plan *p, const dt_plan_op *op)
+{
+    for (int32_t a = op->first; a < op->first + op->n; a++)
+        if (p->arg[a].mode == DT_WRITE && p->arg[a].port != DT_WORK)
+            return p->arg[a].tensor;
+    return DT_NONE;
+}
+
+/* Every decision with its reason, as its place in a table. */
+static void decisions(object *to, const dt_plan *p)
+{
+    cJSON *table = cJSON_AddArrayToObject(to->o, "reasons");
+    cJSON *list = cJSON_AddArrayToObject(to->o, "decisions");
+    to->ok = table != NULL && list != NULL && to->ok;
+    for (size_t i = 0; i < p->n_reason && to->ok; i++)
+        to->ok = cJSON_AddItemToArray(table, cJSON_CreateString(p->reason[i]));
+    for (size_t i = 0; i < p->n_row && to->ok; i++) {
+        const dt_row *r = &p->row[i];
+        const char *fate = fate_of(p, r);
+        if (fate == NULL)
+            continue;
+        const int32_t tensor = r->op == DT_NONE ? r->tensor : made_by(p, &p->op[r->op]);
+        object o = one_more(to, list);
+        text(&o, "fate", fate);
+        if (r->op != DT_NONE)
+            text(&o, "op", p->op[r->op].name);
+        if (tensor != DT_NONE) {
+            text(&o, "tensor", p->tensor[tensor].name);
+            whole(&o, "bytes", p->tensor[tensor].bytes);
+        }
+        whole(&o, "reason", (uint64_t)r->reason);
+        leave(to, &o);
+    }
+}
+
 static void programs(object *to, const dt_session *s)
 {
     cJSON *list = cJSON_AddArrayToObject(to->o, "programs");
@@ -149,6 +216,7 @@ static void programs(object *to, const dt_session *s)
         whole(&o, "peak", p->peak);
         whole(&o, "lower_bound", p->bound);
         whole(&o, "in", p->in_bytes);
+        decisions(&o, p);
         leave(to, &o);
     }
 }

@@ -585,6 +585,7 @@ dt_status dt_program_create(dt_program **out, const dt_program_opts *o, dt_err *
     p->n = o->n;
     p->home_n = o->home_n;
     p->algorithms = o->algorithms;
+    p->policy = "none";
     p->loss = DT_NONE;
     p->stale = true;
     builder b = {.p = p, .o = o, .g = o->graph, .labels = DT_NONE};

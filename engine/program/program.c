@@ -41,6 +41,7 @@ void dt_program_destroy(dt_program *p)
     dt_free(p->order);
     dt_free(p->alt);
     dt_free(p->needs_dx);
+    dt_reasons_deinit(&p->reasons);
     dt_free(p->index.pos);
     dt_free(p->index.first);
     dt_free(p->index.access);
@@ -74,7 +75,8 @@ dt_status dt_program_copy(dt_program **out, const dt_program *p, dt_err *err)
     q->cap_order = p->n_order;
     q->index = (dt_index){0};
     q->stale = true;
-    if (ok)
+    q->reasons = (dt_reasons){0};
+    if (ok && dt_reasons_copy(&q->reasons, &p->reasons, err) == DT_OK)
         return DT_OK;
     dt_program_destroy(q);
     *out = NULL;

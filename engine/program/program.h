@@ -5,6 +5,7 @@
 #define DT_ENGINE_PROGRAM_PROGRAM_H
 
 #include "engine/map.h"
+#include "engine/reasons.h"
 #include "engine/tier.h"
 
 enum { DT_MAX_ARGS = 24, DT_NONE = -1 };
@@ -89,6 +90,8 @@ typedef struct dt_operand {
  * @release_after: OUT: op after which the device bytes are given back; DT_NONE: the OUT itself
  * @clone_of: CLONE: the op it repeats
  * @vector: UPDATE: the parameter has one dimension
+ * @reason: why a policy has put it here, or has chosen what it reads: a number of the program's
+ * reasons; 0: none has
  */
 typedef struct dt_op {
     char name[DT_TENSOR_NAME_BYTES];
@@ -102,6 +105,7 @@ typedef struct dt_op {
     size_t stored;
     int64_t n0, n1, count;
     bool vector;
+    int32_t reason;
     double flops;
     int n_arg;
     dt_operand arg[DT_MAX_ARGS];
@@ -135,8 +139,10 @@ typedef struct dt_program {
     dt_op *op;
     int32_t *order;
     int32_t n_slot;
-    int32_t loss;   /* the op that ends forward; DT_NONE without backward */
-    uint8_t *alt;   /* by node: the chosen alternative */
+    int32_t loss;       /* the op that ends forward; DT_NONE without backward */
+    uint8_t *alt;       /* by node: the chosen alternative */
+    const char *policy; /* borrowed; whose pass rewrites it, for reasons */
+    dt_reasons reasons;
     bool *needs_dx; /* by node: something before it is trained */
     bool stale;     /* the index must be made anew: more has changed than that ops were inserted */
     dt_index index;

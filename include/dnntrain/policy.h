@@ -22,6 +22,7 @@ typedef struct dt_pass_env dt_pass_env; /* what a policy knows beside it */
  * @bytes:      of the whole batch
  * @flops:      of making it, for the whole batch
  * @repeatable: forward may be run again to make it
+ * @reason:     why the policy does with it what it does, for the plan; yours to set, NULL: not said
  */
 typedef struct dt_saved {
     int32_t next, tensor;
@@ -29,6 +30,7 @@ typedef struct dt_saved {
     uint64_t bytes;
     double flops;
     bool repeatable;
+    const char *reason;
 } dt_saved;
 
 /* The next saved value, in the order in which forward makes them; false when there are no more.

@@ -27,6 +27,7 @@ static void deinit(dti_lowering *l)
     dt_free(l->block);
     dt_free(l->slot);
     dt_free(l->slot_of);
+    dt_reasons_deinit(&l->reasons);
 }
 
 dt_status dt_lower(dt_plan **out, dt_program *p, const dt_lower_opts *o, dt_err *err)

@@ -138,12 +138,30 @@ static dt_status op_table(dti_lowering *l, const int32_t *node, dt_err *err)
     return DT_OK;
 }
 
-static int32_t in_place_reason(dti_lowering *l, int32_t under)
+/* Why the algorithm that the op takes: how far its limit goes. */
+static void algorithm_reason(const dt_plan_op *op, char to[DT_REASON_BYTES])
 {
-    char *text = l->plan->reason[l->plan->n_reason]; /* zeroed: no stray bytes behind the text */
-    snprintf(text, sizeof *l->plan->reason, "in place: the last reader of %.60s",
-        l->p->tensor[under].name);
-    return (int32_t)l->plan->n_reason++;
+    if (op->limit <= DT_LIMIT_LEAST)
+        snprintf(to, DT_REASON_BYTES, "algorithm %.40s: the least scratch", op->way);
+    else
+        snprintf(to, DT_REASON_BYTES, "algorithm %.40s: fastest within %.1f MiB", op->way,
+            (double)op->limit / (1 << 20));
+}
+
+/* What the row of an op gives as its reason: that of the policy, that of its algorithm, or both. */
+static dt_status op_reason(
+    dti_lowering *l, const dt_op *op, const dt_plan_op *with, int32_t *reason, dt_err *err)
+{
+    int32_t number = 0;
+    char algorithm[DT_REASON_BYTES] = "";
+    const char *policy = dt_reason_text(&l->p->reasons, op->reason);
+    if (with != NULL && with->way[0] != '\0')
+        algorithm_reason(with, algorithm);
+    if (policy[0] != '\0' || algorithm[0] != '\0')
+        DT_CHECK(dt_reasons_add(&l->reasons, &number, err, "%s%s%s", policy,
+            policy[0] != '\0' && algorithm[0] != '\0' ? "; " : "", algorithm));
+    *reason = number - 1;
+    return DT_OK;
 }
 
 static dt_row *add_row(dti_lowering *l, dt_row_kind kind, int32_t segment)
@@ -159,17 +177,21 @@ static dt_row *add_row(dti_lowering *l, dt_row_kind kind, int32_t segment)
     return r;
 }
 
-static void place_row(dti_lowering *l, int32_t segment)
+static dt_status place_row(dti_lowering *l, int32_t segment, dt_err *err)
 {
     const dti_segment *g = &l->segment[segment];
     dt_row *r = add_row(l, DT_ROW_PLACE, segment);
+    int32_t number = 0;
     if (g->over >= 0) {
         r->over = l->segment[g->over].tensor;
-        r->reason = in_place_reason(l, r->over);
+        DT_CHECK(dt_reasons_add(&l->reasons, &number, err, "in place: the last reader of %.60s",
+            l->p->tensor[r->over].name));
     }
+    r->reason = number - 1;
+    return DT_OK;
 }
 
-static void copy_row(dti_lowering *l, const dt_op *op, int32_t id, int32_t pos)
+static dt_row *copy_row(dti_lowering *l, const dt_op *op, int32_t id, int32_t pos)
 {
     const int32_t s = dti_segment_at(l, op->arg[0].tensor, pos);
     dt_row *r = add_row(l, op->kind == DT_OP_OUT ? DT_ROW_COPY_OUT : DT_ROW_COPY_IN, s);
@@ -178,7 +200,7 @@ static void copy_row(dti_lowering *l, const dt_op *op, int32_t id, int32_t pos)
         r->tier = DT_TIER_INPUT;
         r->slot = op->arg[0].port == DT_LABELS ? 1 : 0;
         l->plan->in_bytes += r->bytes;
-        return;
+        return r;
     }
     const dti_slot *slot = &l->slot[l->slot_of[id]];
     const bool disk = slot->tier == DT_TIER_DISK;
@@ -191,6 +213,7 @@ static void copy_row(dti_lowering *l, const dt_op *op, int32_t id, int32_t pos)
     r->stored = slot->at.bytes;
     r->codec = dt_codec_number(op->codec);
     *(op->kind == DT_OP_OUT ? &l->plan->out_bytes : &l->plan->in_bytes) += r->stored;
+    return r;
 }
 
 /* Segments in the order of their first (or last) places: by place, at[place] .. at[place + 1]. */
@@ -214,35 +237,41 @@ static bool sort_by_place(const dti_lowering *l, bool last, by_place *b)
     return true;
 }
 
-static void rows(dti_lowering *l, const by_place *begin, const by_place *end)
+static dt_status rows(dti_lowering *l, const by_place *begin, const by_place *end, dt_err *err)
 {
     const dt_program *p = l->p;
     int32_t compute = 0;
     for (int32_t pos = 0; pos < (int32_t)p->n_order; pos++) {
         const dt_op *op = &p->op[p->order[pos]];
         for (int32_t k = begin->at[pos]; k < begin->at[pos + 1]; k++)
-            place_row(l, begin->segment[k]);
-        if (op->desc != NULL)
-            add_row(l, DT_ROW_COMPUTE, -1)->op = compute++;
-        else
-            copy_row(l, op, p->order[pos], pos);
+            DT_CHECK(place_row(l, begin->segment[k], err));
+        const dt_plan_op *with = op->desc != NULL ? &l->plan->op[compute] : NULL;
+        dt_row *r =
+            with != NULL ? add_row(l, DT_ROW_COMPUTE, -1) : copy_row(l, op, p->order[pos], pos);
+        if (with != NULL)
+            r->op = compute++;
+        DT_CHECK(op_reason(l, op, with, &r->reason, err));
         for (int32_t k = end->at[pos]; k < end->at[pos + 1]; k++)
             if (l->segment[end->segment[k]].under < 0)
                 add_row(l, DT_ROW_RELEASE, end->segment[k]);
     }
+    return DT_OK;
 }
 
 static dt_status add_rows(dti_lowering *l, dt_err *err)
 {
     by_place begin = {0}, end = {0};
     const bool ok = sort_by_place(l, false, &begin) && sort_by_place(l, true, &end);
-    if (ok)
-        rows(l, &begin, &end);
+    dt_status st =
+        ok ? rows(l, &begin, &end, err) : DT_FAIL(err, DT_E_NOMEM, "no memory for a plan");
+    l->plan->reason = l->reasons.text;
+    l->plan->n_reason = l->reasons.n;
+    l->reasons.text = NULL;
     dt_free(begin.at);
     dt_free(begin.segment);
     dt_free(end.at);
     dt_free(end.segment);
-    return ok ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for a plan");
+    return st;
 }
 
 dt_status dti_rows(dti_lowering *l, dt_err *err)
@@ -265,9 +294,7 @@ dt_status dti_rows(dti_lowering *l, dt_err *err)
     plan->op = dt_alloc(p->n_order, sizeof *plan->op);
     plan->arg = dt_alloc(args, sizeof *plan->arg);
     plan->row = dt_alloc(p->n_order + 2 * l->n_segment, sizeof *plan->row);
-    plan->reason = dt_alloc(l->n_segment + 1, sizeof *plan->reason);
-    if (plan->tensor == NULL || plan->op == NULL || plan->arg == NULL || plan->row == NULL ||
-        plan->reason == NULL)
+    if (plan->tensor == NULL || plan->op == NULL || plan->arg == NULL || plan->row == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a plan");
     tensor_table(l);
     int32_t *node = NULL;

@@ -30,6 +30,7 @@ typedef struct dti_lowering {
     dti_slot *slot;       /* by IN op, in order */
     int32_t *slot_of;     /* by op, OUT and IN: index into slot, or -1 */
     dt_plan *plan;
+    dt_reasons reasons; /* of the plan's rows, in the order in which they first give them */
 } dti_lowering;
 
 /* Live intervals, and who takes whose bytes. */

@@ -94,7 +94,7 @@ static dt_status parse_slot(const dti_parser *x, dti_word w, dt_row *r)
 static dt_status parse_reason(dti_parser *x, dti_word w, int32_t *reason)
 {
     dt_plan *p = x->p;
-    char(*to)[DT_NAME_BYTES];
+    char(*to)[DT_REASON_BYTES];
     if (!dt_grow((void **)&p->reason, &x->cap_reason, p->n_reason, sizeof *p->reason))
         return dti_scan_no_memory(&x->s);
     to = &p->reason[p->n_reason];

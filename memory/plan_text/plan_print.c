@@ -121,20 +121,43 @@ static void print_short_row(const dt_row *r, const dti_cells *c, bool more, FILE
         fprintf(f, " %s", c->text[DTI_EVENT]);
 }
 
+/* Rows [from, to) are a line: each reason that they give, once. */
+static void print_reasons(const dti_names *n, size_t from, size_t to, FILE *f)
+{
+    dti_cells c;
+    bool any = false;
+    for (size_t i = from; i < to; i++) {
+        size_t same = from;
+        while (n->p->row[same].reason != n->p->row[i].reason)
+            same++;
+        if (n->p->row[i].reason == DT_NONE || same < i)
+            continue;
+        dti_row_cells(n, i, &c);
+        fprintf(f, any ? " | %s" : "  # %s", c.text[DTI_REASON]);
+        any = true;
+    }
+}
+
 void dt_plan_print_short(const dt_plan *p, FILE *f)
 {
     dti_names n;
     dti_cells c;
+    size_t line = 0;
     dti_names_init(&n, p);
     for (size_t i = 0; i < p->n_row; i++) {
         const dt_row *r = &p->row[i], *before = i > 0 ? r - 1 : NULL;
         const bool fresh = before == NULL || ends_line(before, r);
         const bool more = !fresh && continues(before, r);
         dti_row_cells(&n, i, &c);
+        if (before != NULL && fresh) {
+            print_reasons(&n, line, i, f);
+            line = i;
+        }
         if (before != NULL && !more)
             fprintf(f, "%s", fresh ? "\n" : "; ");
         print_short_row(r, &c, more, f);
     }
+    print_reasons(&n, line, p->n_row, f);
     if (p->n_row > 0)
         fprintf(f, "\n");
     dti_names_deinit(&n);

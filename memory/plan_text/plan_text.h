@@ -38,7 +38,8 @@ void dt_plan_print(const dt_plan *p, FILE *f);
 
 /* Only the rows as people read them: "P x; I x e0", one op a line (see docs/design.md). P place, R
  * release, C compute, O copy out, I copy in, W wait; a row on another stream than its kind's own
- * names it: "W(o) e3". */
+ * names it: "W(o) e3". What the rows of a line give as
+ * their reasons stands behind it, after a #, with a bar between two. */
 void dt_plan_print_short(const dt_plan *p, FILE *f);
 
 /* Read a printed plan. @name stands for the file in messages; the caller owns *out, NULL on

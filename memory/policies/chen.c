@@ -77,8 +77,9 @@ dt_status dt_chen_open(dt_chen *c, dt_program *p, dt_err *err)
     const int32_t loss = dt_pos(p, p->loss);
     c->value = dt_alloc((size_t)loss + 1, sizeof *c->value);
     c->dropped = dt_alloc(p->n_tensor + 1, sizeof *c->dropped);
+    c->reason = dt_alloc(p->n_tensor + 1, sizeof *c->reason);
     int32_t *crossing = dt_alloc((size_t)loss + 1, sizeof *crossing);
-    const bool ok = c->value != NULL && c->dropped != NULL && crossing != NULL;
+    const bool ok = c->value != NULL && c->dropped != NULL && c->reason != NULL && crossing != NULL;
     if (ok) {
         count_crossing(p, loss, crossing);
         collect(c, crossing, loss);
@@ -91,16 +92,40 @@ void dt_chen_close(dt_chen *c)
 {
     dt_free(c->value);
     dt_free(c->dropped);
+    dt_free(c->reason);
     *c = (dt_chen){0};
 }
 
-void dt_chen_keep(dt_chen *c, const bool *keep)
+static const char *layer_of(const dt_chen *c, size_t value)
 {
-    bool after = false; /* a kept value comes later */
-    for (size_t i = c->n; i-- > 0;) {
-        after = after || keep[i];
-        c->dropped[c->value[i].tensor] = after && !keep[i];
+    const int32_t node = c->p->op[c->value[value].op].node;
+    return node == DT_NONE ? "?" : c->p->graph->node[node].name;
+}
+
+/* Drop what is made before value @to, back to the one kept before it. */
+static dt_status drop_segment(dt_chen *c, const bool *keep, size_t to, dt_err *err)
+{
+    size_t from = to;
+    int32_t reason;
+    while (from > 0 && !keep[from - 1])
+        from--;
+    if (from == to)
+        return DT_OK;
+    DT_CHECK(dt_reasons_add(&c->p->reasons, &reason, err, "%s: between checkpoints %.40s and %.40s",
+        c->p->policy, from > 0 ? layer_of(c, from - 1) : "input", layer_of(c, to)));
+    for (size_t i = from; i < to; i++) {
+        c->dropped[c->value[i].tensor] = true;
+        c->reason[c->value[i].tensor] = reason;
     }
+    return DT_OK;
+}
+
+dt_status dt_chen_keep(dt_chen *c, const bool *keep, dt_err *err)
+{
+    for (size_t i = 0; i < c->n; i++)
+        if (keep[i])
+            DT_CHECK(drop_segment(c, keep, i, err));
+    return DT_OK;
 }
 
 /* What an op of backward reads that was dropped is made again before it. */
@@ -114,6 +139,7 @@ static dt_status before_op(const dt_chen *c, int32_t id, dt_err *err)
             continue;
         for (int32_t i = 0; dt_gap_next(p, t, &i, &g);)
             if (g.crosses_loss && g.to == id) {
+                g.reason = c->reason[t];
                 DT_CHECK(dt_recompute(p, &g, c->dropped, err));
                 break;
             }

@@ -23,21 +23,23 @@ typedef struct dt_chen_value {
  * @value:   n values, in the order of forward; none in a program without backward
  * @n_split: how many of them are split points
  * @dropped: by tensor, those of the program when it was opened: not to be kept. None at first
+ * @reason:  of the same, why: a number of the program's reasons
  */
 typedef struct dt_chen {
     dt_program *p; /* borrowed */
     size_t n, n_split, n_tensor;
     dt_chen_value *value;
     bool *dropped;
+    int32_t *reason;
 } dt_chen;
 
 /* Release with dt_chen_close even after a failure. DT_E_NOMEM. */
 dt_status dt_chen_open(dt_chen *c, dt_program *p, dt_err *err) DT_NODISCARD;
 void dt_chen_close(dt_chen *c);
 
-/* Drop everything but the values kept (by number of the value) and what follows the last of them.
- */
-void dt_chen_keep(dt_chen *c, const bool *keep);
+/* Drop everything but the values kept (by number of the value) and what follows the last of them,
+ * and say why. */
+dt_status dt_chen_keep(dt_chen *c, const bool *keep, dt_err *err) DT_NODISCARD;
 
 /* Rewrite: what is dropped is made again right before the first op of backward that reads it, with
  * all that is needed for that back to what is kept, and stays until its last reader. */

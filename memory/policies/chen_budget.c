@@ -44,19 +44,21 @@ static dt_status cut(dt_chen *c, uint64_t segment, dt_chen_sums *s, dt_err *err)
 {
     uint64_t *bytes = dt_alloc(c->n + 1, sizeof *bytes);
     bool *split = dt_alloc(c->n + 1, sizeof *split), *keep = dt_alloc(c->n + 1, sizeof *keep);
-    const bool ok = bytes != NULL && split != NULL && keep != NULL;
-    if (ok) {
+    dt_status st = DT_OK;
+    if (bytes == NULL || split == NULL || keep == NULL) {
+        st = DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+    } else {
         for (size_t i = 0; i < c->n; i++) {
             bytes[i] = c->p->tensor[c->value[i].tensor].bytes;
             split[i] = c->value[i].split;
         }
         *s = dt_chen_plan(bytes, split, c->n, segment, keep);
-        dt_chen_keep(c, keep);
+        st = dt_chen_keep(c, keep, err);
     }
     dt_free(bytes);
     dt_free(split);
     dt_free(keep);
-    return ok ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+    return st;
 }
 
 static dt_status rewrite(dt_program *p, uint64_t segment, dt_err *err)

@@ -56,6 +56,20 @@ static uint64_t kept_for(const dt_chen *c, const dt_op *op)
     return bytes;
 }
 
+static bool cheap(const dt_chen *c, const dt_chen_value *v)
+{
+    return !dear(c->p, v->op) && forward_readers(c->p, v->tensor) == 1 &&
+           kept_for(c, &c->p->op[v->op]) < c->p->tensor[v->tensor].bytes;
+}
+
+static dt_status drop(dt_chen *c, const dt_chen_value *v, dt_err *err)
+{
+    c->dropped[v->tensor] = true;
+    return dt_reasons_add(&c->p->reasons, &c->reason[v->tensor], err,
+        "%s: for %.48s, cheap: at most %d operations a value", c->p->policy,
+        c->p->tensor[v->tensor].name, DEAR);
+}
+
 static dt_status chen_cheap(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
     (void)env;
@@ -63,8 +77,8 @@ static dt_status chen_cheap(dt_program *p, const dt_pass_env *env, dt_err *err)
     dt_status st = dt_chen_open(&c, p, err);
     for (size_t i = 0; st == DT_OK && i < c.n; i++) {
         const dt_chen_value *v = &c.value[i];
-        c.dropped[v->tensor] = !dear(p, v->op) && forward_readers(p, v->tensor) == 1 &&
-                               kept_for(&c, &p->op[v->op]) < p->tensor[v->tensor].bytes;
+        if (cheap(&c, v))
+            st = drop(&c, v, err);
     }
     if (st == DT_OK)
         st = dt_chen_rewrite(&c, err);

@@ -92,7 +92,12 @@ static dt_status replay(walk *w, size_t lo, size_t hi, int32_t before, dt_err *e
             w->wanted[n++] = w->now[i];
     if (n == 0)
         return DT_OK;
-    DT_CHECK(dt_recompute_before(p, before, w->wanted, n, w->c.dropped, err));
+    int32_t reason;
+    DT_CHECK(
+        dt_reasons_add(&p->reasons, &reason, err, "%s: part from %.32s to %.32s, %zu kept a level",
+            p->policy, p->graph->node[p->op[w->c.value[lo].op].node].name,
+            p->graph->node[p->op[w->c.value[hi - 1].op].node].name, w->cuts));
+    DT_CHECK(dt_recompute_before(p, before, w->wanted, n, w->c.dropped, reason, err));
     for (size_t t = had; t < p->n_tensor; t++) {
         const int32_t of = p->tensor[t].of;
         if (of != DT_NONE && w->value_of[of] != DT_NONE)

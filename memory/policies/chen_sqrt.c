@@ -32,8 +32,9 @@ static dt_status chen_sqrt(dt_program *p, const dt_pass_env *env, dt_err *err)
         st = DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
     if (st == DT_OK && c.n_split > 0) {
         keep_every(&c, (size_t)sqrt((double)c.n_split), keep);
-        dt_chen_keep(&c, keep);
-        st = dt_chen_rewrite(&c, err);
+        st = dt_chen_keep(&c, keep, err);
+        if (st == DT_OK)
+            st = dt_chen_rewrite(&c, err);
     }
     dt_free(keep);
     dt_chen_close(&c);

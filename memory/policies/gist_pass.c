@@ -65,6 +65,15 @@ static bool crossing(const dt_program *p, int32_t tensor, dt_gap *g)
     return false;
 }
 
+/* What the alternative reads in the place of values. */
+static const char *first_stash(const dt_node *nd, int alt)
+{
+    for (int i = 0; i < nd->info.n_stash; i++)
+        if (nd->desc->alt[alt].reads & DT_BIT(DT_S + i))
+            return nd->info.stash[i].name;
+    return "gradient";
+}
+
 /* Let every reader in backward of the value do without it. Choosing changes accesses, so they are
  * looked up again after each. */
 static dt_status binarize(dt_program *p, int32_t tensor, dt_err *err)
@@ -79,7 +88,13 @@ static dt_status binarize(dt_program *p, int32_t tensor, dt_err *err)
                 op = &p->op[a[i].op];
         const int32_t node = op->node;
         const int before = p->alt[node];
-        DT_CHECK(dt_choose(p, node, value_free(p->graph->node[node].desc), err));
+        const dt_node *nd = &p->graph->node[node];
+        const int alt = value_free(nd->desc);
+        int32_t reason;
+        DT_CHECK(dt_reasons_add(&p->reasons, &reason, err,
+            "%s: backward of %.40s reads its %.24s and no values", p->policy, nd->name,
+            first_stash(nd, alt)));
+        DT_CHECK(dt_choose(p, node, alt, reason, err));
         if (p->alt[node] == before)
             break; /* the configuration holds it */
     }
@@ -98,9 +113,17 @@ static dt_status encode(dt_program *p, int32_t tensor, const dt_gist_opts *o, dt
     known.dense = false;
     const size_t sparse = dt_packed_bytes(o->sparse, count, dt_pass_density(&known, t, o->density));
     const bool smaller = o->dense == NULL || sparse < dt_packed_bytes(o->dense, count, 1);
-    if (often_zero(p, t->node) && smaller)
+    if (often_zero(p, t->node) && smaller) {
+        DT_CHECK(dt_reasons_add(&p->reasons, &g.reason, err,
+            "%s: %.40s is often zero, %s takes %zu of %zu bytes", p->policy, t->name,
+            o->sparse->name, sparse, t->bytes));
         return dt_pass_encode(p, o->env, &g, o->sparse, o->density, &packed, err);
-    return o->dense != NULL ? dt_encode(p, &g, o->dense, 1, &packed, err) : DT_OK;
+    }
+    if (o->dense == NULL)
+        return DT_OK;
+    DT_CHECK(dt_reasons_add(&p->reasons, &g.reason, err, "%s: %.48s waits for backward in %s",
+        p->policy, t->name, o->dense->name));
+    return dt_encode(p, &g, o->dense, 1, &packed, err);
 }
 
 dt_status dt_gist_pass(dt_program *p, const dt_gist_opts *o, dt_err *err)

@@ -128,6 +128,7 @@ static dt_status read_line(dt_layer_fates *f, const line *l, const dt_graph *g, 
     bool any = false;
     dt_layer_fate fate;
     const dt_status st = read_fate(l, &fate, err);
+    snprintf(fate.line, sizeof fate.line, "%.40s = %.36s", l->glob, l->value);
     for (size_t i = 0; i < g->n_node; i++)
         if (dt_glob(l->glob, g->node[i].name) ||
             (g->node[i].with[0] != '\0' && dt_glob(l->glob, g->node[i].with))) {
@@ -194,16 +195,18 @@ bool dt_layer_fates_exact(const dt_layer_fates *f)
 /* A value of the layers named, and what is to become of it. */
 typedef struct value {
     int32_t tensor;
-    dt_layer_fate to;
+    const dt_layer_fate *to;
 } value;
 
-static dt_status move_packed(dt_program *p, int32_t packed, dt_tier tier, dt_err *err)
+static dt_status move_packed(
+    dt_program *p, int32_t packed, dt_tier tier, int32_t reason, dt_err *err)
 {
     dt_gap g;
     const dt_move_opt o = {.release_after = DT_NONE, .fetch_before = DT_NONE, .tier = tier};
     dt_status st = DT_OK;
     for (int32_t i = 0; dt_gap_next(p, packed, &i, &g);)
         if (g.crosses_loss) {
+            g.reason = reason;
             st = dt_move(p, &g, &o, err);
             break;
         }
@@ -213,12 +216,13 @@ static dt_status move_packed(dt_program *p, int32_t packed, dt_tier tier, dt_err
 
 /* What cannot be packed moves as it is, and stays where encode asks for it. */
 static dt_status set_gap(
-    dt_program *p, const dt_gap *g, const dt_layer_fate *to, const dt_pass_env *env, dt_err *err)
+    dt_program *p, dt_gap *g, const dt_layer_fate *to, const dt_pass_env *env, dt_err *err)
 {
     const dt_tensor *t = &p->tensor[g->tensor];
     const bool packs = to->codec != NULL && dt_packs(t);
     const double density = dt_pass_density(env, t, 1);
     int32_t packed;
+    DT_CHECK(dt_reasons_add(&p->reasons, &g->reason, err, "[" DT_LAYER_FATES "] %s", to->line));
     if (to->pin == DT_PIN_MOVE) {
         const dt_move_opt o = {.release_after = DT_NONE,
             .fetch_before = DT_NONE,
@@ -231,7 +235,8 @@ static dt_status set_gap(
         if (!packs)
             return DT_OK;
         DT_CHECK(dt_pass_encode(p, env, g, to->codec, 1, &packed, err));
-        return packed != DT_NONE && to->moves ? move_packed(p, packed, to->tier, err) : DT_OK;
+        return packed != DT_NONE && to->moves ? move_packed(p, packed, to->tier, g->reason, err)
+                                              : DT_OK;
     }
     return dt_repeatable(p, g->tensor) ? dt_recompute(p, g, NULL, err) : DT_OK;
 }
@@ -244,10 +249,10 @@ static dt_status set(dt_program *p, const value *v, const dt_pass_env *env, dt_e
     pin(p, v->tensor, DT_PIN_NONE);
     for (int32_t i = 0; dt_gap_next(p, v->tensor, &i, &g);)
         if (g.crosses_loss) {
-            st = set_gap(p, &g, &v->to, env, err);
+            st = set_gap(p, &g, v->to, env, err);
             break;
         }
-    pin(p, v->tensor, v->to.pin);
+    pin(p, v->tensor, v->to->pin);
     return st;
 }
 
@@ -265,7 +270,7 @@ static size_t collect(const dt_layer_fates *f, const dt_program *p, value *v)
             if (op->arg[a].mode == DT_WRITE && t->home == DT_NONE &&
                 (t->role == DT_ROLE_ACTIVATIONS || t->role == DT_ROLE_STASH) &&
                 t->pin == DT_PIN_NONE)
-                v[n++] = (value){op->arg[a].tensor, f->node[op->node]};
+                v[n++] = (value){op->arg[a].tensor, &f->node[op->node]};
         }
     }
     return n;
@@ -277,13 +282,13 @@ static size_t collect(const dt_layer_fates *f, const dt_program *p, value *v)
 static dt_status apply(const value *v, size_t n, dt_program *p, const dt_pass_env *env, dt_err *err)
 {
     for (size_t i = 0; i < n; i++)
-        if (v[i].to.pin != DT_PIN_RECOMPUTE)
+        if (v[i].to->pin != DT_PIN_RECOMPUTE)
             pin(p, v[i].tensor, DT_PIN_KEEP);
     for (size_t i = n; i-- > 0;)
-        if (v[i].to.pin == DT_PIN_RECOMPUTE)
+        if (v[i].to->pin == DT_PIN_RECOMPUTE)
             DT_CHECK(set(p, &v[i], env, err));
     for (size_t i = 0; i < n; i++)
-        if (v[i].to.pin == DT_PIN_MOVE || v[i].to.pin == DT_PIN_ENCODE)
+        if (v[i].to->pin == DT_PIN_MOVE || v[i].to->pin == DT_PIN_ENCODE)
             DT_CHECK(set(p, &v[i], env, err));
     return DT_OK;
 }

@@ -19,12 +19,14 @@
 
 #define DT_LAYER_FATES DT_CONFIG_GLOBS
 
-/* @moves: ENCODE: what it is packed to moves. @tier: DT_TIER_INPUT where none is named. */
+/* @moves: ENCODE: what it is packed to moves. @tier: DT_TIER_INPUT where none is named.
+ * @line: "GLOB = VALUE", which says it. */
 typedef struct dt_layer_fate {
     dt_pin pin;
     bool moves;
     dt_tier tier;
     const dt_codec *codec;
+    char line[80];
 } dt_layer_fate;
 
 /**

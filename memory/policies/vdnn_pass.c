@@ -62,8 +62,8 @@ static int32_t find_classifier(const dt_graph *g)
     return i;
 }
 
-/* Whether a convolution reads the tensor, as its input, in forward. */
-static bool feeds_convolution(const dt_program *p, const dt_gap *g)
+/* The node of a convolution that reads the tensor, as its input, in forward; DT_NONE: none. */
+static int32_t fed_convolution(const dt_program *p, const dt_gap *g)
 {
     int32_t n;
     const dt_op *packs = &p->op[g->from];
@@ -73,9 +73,9 @@ static bool feeds_convolution(const dt_program *p, const dt_gap *g)
         const dt_op *op = &p->op[a[i].op];
         if (op->kind == DT_OP_FORWARD && convolution(&p->graph->node[op->node]) &&
             dt_op_tensor(op, DT_X) == value)
-            return true;
+            return op->node;
     }
-    return false;
+    return DT_NONE;
 }
 
 /* The access of a tensor right before or after a place in the order; NULL: there is none. */
@@ -116,7 +116,8 @@ static bool leaves(const vdnn *v, int32_t tensor, dt_gap *g)
             continue;
         const dt_op *from = last_reader(v->p, g), *to = first_reader(v->p, g);
         return from != NULL && from->kind == DT_OP_FORWARD && from->node < v->classifier &&
-               to != NULL && to->node != DT_NONE && (v->o->all || feeds_convolution(v->p, g));
+               to != NULL && to->node != DT_NONE &&
+               (v->o->all || fed_convolution(v->p, g) != DT_NONE);
     }
     return false;
 }
@@ -151,8 +152,26 @@ static void schedule(vdnn *v)
     }
 }
 
-static dt_status move(vdnn *v, const dt_gap *g, dt_err *err)
+static dt_status explain(const vdnn *v, dt_gap *g, dt_err *err)
 {
+    dt_program *p = v->p;
+    const int32_t fed = fed_convolution(p, g);
+    int idle = 0; /* copies are not counted, of which this pass adds more and more */
+    for (int32_t i = g->from_pos + 1; i < g->to_pos; i++)
+        idle += p->op[p->order[i]].desc != NULL;
+    const int32_t reader = first_reader(p, g)->node;
+    if (fed != DT_NONE)
+        return dt_reasons_add(&p->reasons, &g->reason, err,
+            "%s: input of convolution %.48s, idle for %d ops", p->policy, p->graph->node[fed].name,
+            idle);
+    return dt_reasons_add(&p->reasons, &g->reason, err,
+        "%s: before the classifier, for backward of %.48s, idle for %d ops", p->policy,
+        p->graph->node[reader].name, idle);
+}
+
+static dt_status move(vdnn *v, dt_gap *g, dt_err *err)
+{
+    DT_CHECK(explain(v, g, err));
     const layer *reader = &v->layer[first_reader(v->p, g)->node];
     const dt_tensor *t = &v->p->tensor[g->tensor];
     dt_move_opt o = {.release_after = g->from, .fetch_before = reader->fetch_before};

@@ -541,17 +541,25 @@ static void the_toys_plan_under_chen_cheap(void **state)
     static const char want[] =
         "P x; I x e0; P conv1.y; W e0; C conv1.f e1; R x\n"
         "P bn1.y bn1.mean bn1.istd; C bn1.f\n"
-        "P relu1.y over bn1.y; C relu1.f\n"
+        "P relu1.y over bn1.y; C relu1.f"
+        "  # in place: the last reader of bn1.y\n"
         "P conv2.y; C conv2.f; R relu1.y\n"
         "P labels; W(i) e1; I labels e2; P loss.prob; W e2; C loss.f; R conv2.y\n"
-        "P d.conv2 over loss.prob; C loss.b; R labels\n"
-        "P bn1.y'; C bn1.f'\n"
-        "P relu1.y' over bn1.y'; C relu1.f'\n"
+        "P d.conv2 over loss.prob; C loss.b; R labels"
+        "  # in place: the last reader of loss.prob\n"
+        "P bn1.y'; C bn1.f'"
+        "  # chen_cheap: for relu1.y, cheap: at most 64 operations a value\n"
+        "P relu1.y' over bn1.y'; C relu1.f'"
+        "  # in place: the last reader of bn1.y' | chen_cheap: for relu1.y, cheap: at most 64 "
+        "operations a value\n"
         "C conv2.bw\n"
         "P d.relu1; C conv2.bd; R d.conv2\n"
-        "P d.bn1 over d.relu1; C relu1.b; R relu1.y'\n"
-        "P d.conv1 over d.bn1; C bn1.b e3; R conv1.y bn1.mean bn1.istd\n"
-        "P x; W(i) e3; I x e4; W e4; C conv1.bw; R x d.conv1\n";
+        "P d.bn1 over d.relu1; C relu1.b; R relu1.y'"
+        "  # in place: the last reader of d.relu1\n"
+        "P d.conv1 over d.bn1; C bn1.b e3; R conv1.y bn1.mean bn1.istd"
+        "  # in place: the last reader of d.bn1\n"
+        "P x; W(i) e3; I x e4; W e4; C conv1.bw; R x d.conv1"
+        "  # chen_cheap: the input waits in the decoded batch\n";
     dt_toy t = dt_toy_open(false);
     dt_err err = {0};
     dt_config *c;

@@ -233,7 +233,7 @@ static void a_move_must_fit_into_its_gap(void **state)
     const size_t ops = p->n_order;
     for (size_t i = 0; i < DT_COUNT(bad); i++)
         assert_fails(dt_move(t.first, &g, &bad[i], &err), DT_E_CONFIG, &err, "cannot leave after");
-    const dt_gap home = {tensor(p, "conv1.weight"), g.from, g.to, g.from_pos, g.to_pos, true};
+    const dt_gap home = {tensor(p, "conv1.weight"), g.from, g.to, g.from_pos, g.to_pos, true, 0};
     assert_fails(dt_move(t.first, &home, NULL, &err), DT_E_CONFIG, &err, "is persistent");
     assert_int_equal(p->n_order, ops);
     dt_toy_close(&t);
@@ -245,7 +245,7 @@ static void a_chosen_alternative_changes_what_is_written_and_read(void **state)
     dt_toy t = dt_toy_open(false);
     dt_err err = {0};
     dt_program *p = t.first;
-    assert_ok(dt_choose(p, dt_graph_find(t.graph, "relu1"), 1, &err), &err);
+    assert_ok(dt_choose(p, dt_graph_find(t.graph, "relu1"), 1, 0, &err), &err);
     const int32_t mask = tensor(p, "relu1.mask"), y = tensor(p, "relu1.y");
     assert_int_equal(p->tensor[mask].bytes, 2 * 32); /* a bit an element of 8x8x4, batch 2 */
     assert_int_equal(dt_op_mode(&p->op[op(p, "relu1.f")], mask), DT_WRITE);
@@ -254,7 +254,7 @@ static void a_chosen_alternative_changes_what_is_written_and_read(void **state)
     assert_non_null(strstr(gaps(p), "relu1.mask relu1.f>relu1.b!"));
     assert_null(strstr(gaps(p), "conv2.bw>relu1.b"));
     still_sound(p);
-    assert_ok(dt_choose(p, dt_graph_find(t.graph, "relu1"), 0, &err), &err);
+    assert_ok(dt_choose(p, dt_graph_find(t.graph, "relu1"), 0, 0, &err), &err);
     assert_int_equal(dt_op_mode(&p->op[op(p, "relu1.b")], y), DT_READ);
     assert_int_equal(dt_op_mode(&p->op[op(p, "relu1.f")], mask), 0);
     still_sound(p);
@@ -275,9 +275,9 @@ static void alternatives_are_chosen_before_fates(void **state)
             assert_ok(dt_recompute(t.first, &g, NULL, &err), &err);
         else
             assert_ok(dt_split(t.first, op(t.first, "relu1.f"), 2, &err), &err);
-        assert_fails(dt_choose(t.first, relu, 1, &err), DT_E_CONFIG, &err, "before moving");
-        assert_ok(dt_choose(t.first, relu, 0, &err), &err); /* nothing to change */
-        assert_fails(dt_choose(t.first, relu, 2, &err), DT_E_CONFIG, &err, "no alternative 2");
+        assert_fails(dt_choose(t.first, relu, 1, 0, &err), DT_E_CONFIG, &err, "before moving");
+        assert_ok(dt_choose(t.first, relu, 0, 0, &err), &err); /* nothing to change */
+        assert_fails(dt_choose(t.first, relu, 2, 0, &err), DT_E_CONFIG, &err, "no alternative 2");
         dt_toy_close(&t);
     }
 }

@@ -140,7 +140,7 @@ typedef struct sample {
     dt_plan_op op[2];
     dt_plan_arg arg[5];
     dt_row row[9];
-    char reason[2][DT_NAME_BYTES];
+    char reason[2][DT_REASON_BYTES];
 } sample;
 
 static const sample sample_start = {
@@ -422,7 +422,8 @@ static void the_short_form_has_an_op_a_line(void **state)
     sample s;
     assert_prints(dt_plan_print_short, fill(&s),
         "P x; I x e0; W e0; P c1.y; C c1.f e1\n"
-        "W(o) e1; O c1.y e2; P r1.y over c1.y; R x\n");
+        "W(o) e1; O c1.y e2; P r1.y over c1.y; R x"
+        "  # input of conv2, next read row 21 | r1 in place: c1.y has no later reader\n");
     char path[] = "tests/plans/good/moved.plan", *text;
     size_t n;
     assert_ok(
@@ -431,7 +432,7 @@ static void the_short_form_has_an_op_a_line(void **state)
     assert_prints(dt_plan_print_short, p,
         "P x; I x e0; P y; W e0; C l1.f e1; R x\n"
         "W(o) e1; O y e2; P z; C l2.f\n"
-        "W e2; R y\n"
+        "W e2; R y  # back from the host for l3.b\n"
         "P u; C l3.f e3; R z\n"
         "P y; W(i) e3; I y e4; W e4; C l3.b; R y u\n");
     dt_plan_destroy(p);

@@ -181,6 +181,87 @@ static void planning_is_a_pure_function(void **state)
     destroy(&b);
 }
 
+/* Whether a row is a decision: something offloaded, made again, packed or put over another. */
+static bool decides(const dt_plan *p, const dt_row *r)
+{
+    if (r->kind == DT_ROW_PLACE)
+        return r->over != DT_NONE;
+    if (r->kind == DT_ROW_COPY_OUT || r->kind == DT_ROW_COPY_IN)
+        return r->tier != DT_TIER_INPUT;
+    if (r->kind != DT_ROW_COMPUTE)
+        return false;
+    const dt_op_kind kind = (dt_op_kind)p->op[r->op].kind;
+    return kind == DT_OP_CLONE || kind == DT_OP_ENCODE || kind == DT_OP_DECODE;
+}
+
+/* How many decisions there are; each gives a reason that begins with the name of the policy or of
+ * the rule. */
+static int count_reasons(const dt_plan *p, const char *policy)
+{
+    int n = 0;
+    for (size_t i = 0; i < p->n_row; i++) {
+        const dt_row *r = &p->row[i];
+        if (!decides(p, r))
+            continue;
+        const char *rule = r->kind == DT_ROW_PLACE ? "in place" : policy;
+        if (r->reason < 0 || (size_t)r->reason >= p->n_reason)
+            fail_msg("%s %s, row %zu: no reason", p->net, policy, i);
+        const char *why = p->reason[r->reason];
+        if (strncmp(why, rule, strlen(rule)) != 0 || strncmp(why + strlen(rule), ": ", 2) != 0 ||
+            strlen(why) < strlen(rule) + 8)
+            fail_msg("%s, row %zu: '%s' does not begin with '%s: '", p->net, i, why, rule);
+        n += r->kind != DT_ROW_PLACE;
+    }
+    return n;
+}
+
+static void every_decision_gives_its_reason(void **state)
+{
+    (void)state;
+    const dt_model_opts small = {
+        .dropout = -1, .layers = 2, .width = 96, .heads = 3, .vocab = 65, .context = 64};
+    size_t n;
+    dt_err err = {0};
+    const dt_policy *const *all = dt_policy_all(&n);
+    for (size_t i = 0; i < n; i++) {
+        int decisions = 0;
+        for (int net = 0; net < 3; net++) {
+            dt_graph *g = net == 0 ? dt_standard("resnet20") : unet();
+            if (net == 2) {
+                dt_graph_destroy(g);
+                assert_ok(dt_model_build(dt_model_find("gpt2"), &small, &g, &err), &err);
+            }
+            dt_planned m = dt_program_of(g, DT_PROGRAM_FIRST, 8);
+            dt_rewrite(m.program, all[i]->name);
+            m.plan = dt_planned_by(m.program, all[i]->name, "greedy");
+            decisions += count_reasons(m.plan, all[i]->name);
+            dt_planned_close(&m);
+        }
+        const bool keeps =
+            strcmp(all[i]->name, "keep_all") == 0 || strcmp(all[i]->name, "network_wide") == 0;
+        if ((decisions == 0) != (keeps || strcmp(all[i]->name, "gist_lossless") == 0))
+            fail_msg("%s: %d decisions", all[i]->name, decisions);
+    }
+}
+
+/* What is chosen to be read, and codecs that count on zeros, give theirs too. */
+static void choices_give_their_reasons(void **state)
+{
+    (void)state;
+    dt_planned m = dt_plan_model("resnet20", "gist_lossless", 8);
+    int chosen = 0;
+    for (size_t i = 0; i < m.plan->n_row; i++) {
+        const dt_row *r = &m.plan->row[i];
+        if (r->kind != DT_ROW_COMPUTE || m.plan->op[r->op].alt == 0)
+            continue;
+        assert_true(r->reason >= 0);
+        assert_non_null(strstr(m.plan->reason[r->reason], "gist_lossless: backward of "));
+        chosen++;
+    }
+    assert_true(chosen > 0);
+    dt_planned_close(&m);
+}
+
 DT_TEST_GROUP(plans)
 {
     const struct CMUnitTest tests[] = {
@@ -189,6 +270,8 @@ DT_TEST_GROUP(plans)
         cmocka_unit_test(network_wide_is_the_papers_formula_on_a_chain),
         cmocka_unit_test(keep_all_is_below_network_wide),
         cmocka_unit_test(planning_is_a_pure_function),
+        cmocka_unit_test(every_decision_gives_its_reason),
+        cmocka_unit_test(choices_give_their_reasons),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -307,14 +307,14 @@ static void choosing_leaves_pinned_values_alone(void **state)
     dt_session *s = open_with("mp = keep\nr2 = recompute\n", "keep_all");
     dt_program *p = plan(s, DT_PROGRAM_FIRST)->program;
     dt_err err = {0};
-    assert_ok(dt_choose(p, node(p, "mp"), 1, &err), &err); /* y is pinned */
+    assert_ok(dt_choose(p, node(p, "mp"), 1, 0, &err), &err); /* y is pinned */
     assert_int_equal(p->alt[node(p, "mp")], 0);
-    assert_ok(dt_choose(p, node(p, "r2"), 1, &err), &err); /* and cloned */
+    assert_ok(dt_choose(p, node(p, "r2"), 1, 0, &err), &err); /* and cloned */
     assert_int_equal(p->alt[node(p, "r2")], 0);
     dt_session_close(s);
     s = open_with("c1 = keep\n", "keep_all");
     p = plan(s, DT_PROGRAM_FIRST)->program;
-    assert_ok(dt_choose(p, node(p, "mp"), 1, &err), &err); /* others are free */
+    assert_ok(dt_choose(p, node(p, "mp"), 1, 0, &err), &err); /* others are free */
     assert_int_equal(p->alt[node(p, "mp")], 1);
     dt_session_close(s);
 }
@@ -339,6 +339,35 @@ static void encode_packs_and_move_packs_on_the_way(void **state)
     assert_int_equal(rows(p, DT_ROW_COPY_OUT, "r2.y"), 1);
     assert_true(p->disk_peak > 0 && p->host_peak == 0);
     assert_false(dt_plan_set_exact(s->plans)); /* fp16 rounds */
+    dt_session_close(s);
+}
+
+static const char *reason_of(const dt_plan *p, dt_row_kind kind, const char *name)
+{
+    for (size_t i = 0; i < p->n_row; i++) {
+        const dt_row *r = &p->row[i];
+        const char *is = r->op >= 0 ? p->op[r->op].name : "";
+        is = r->tensor >= 0 ? p->tensor[r->tensor].name : is;
+        if (r->kind == kind && strcmp(is, name) == 0)
+            return r->reason < 0 ? "none" : p->reason[r->reason];
+    }
+    return "no row";
+}
+
+static void rows_name_the_line_that_decided(void **state)
+{
+    (void)state;
+    dt_session *s =
+        open_with("r1 = encode fp16 offload\nr2 = offload disk zvc\n?3 = recompute\n", "keep_all");
+    const dt_plan *p = plan(s, DT_PROGRAM_FIRST)->plan;
+    const char *r1 = "[memory.layers] r1 = encode fp16 offload";
+    const char *r2 = "[memory.layers] r2 = offload disk zvc";
+    assert_string_equal(reason_of(p, DT_ROW_COMPUTE, "r1.y.enc"), r1);
+    assert_string_equal(reason_of(p, DT_ROW_COMPUTE, "r1.y.dec"), r1);
+    assert_string_equal(reason_of(p, DT_ROW_COPY_OUT, "r1.y.fp16"), r1);
+    assert_string_equal(reason_of(p, DT_ROW_COPY_OUT, "r2.y"), r2);
+    assert_string_equal(reason_of(p, DT_ROW_COPY_IN, "r2.y"), r2);
+    assert_string_equal(reason_of(p, DT_ROW_COMPUTE, "r3.f'"), "[memory.layers] ?3 = recompute");
     dt_session_close(s);
 }
 
@@ -488,6 +517,7 @@ DT_TEST_GROUP(memory_layers)
         cmocka_unit_test(later_clones_stop_at_what_is_kept),
         cmocka_unit_test(choosing_leaves_pinned_values_alone),
         cmocka_unit_test(encode_packs_and_move_packs_on_the_way),
+        cmocka_unit_test(rows_name_the_line_that_decided),
         cmocka_unit_test(set_takes_globs_with_dots),
         cmocka_unit_test(a_fused_layer_goes_by_both_names),
         cmocka_unit_test(wrong_lines_are_named_with_their_place),

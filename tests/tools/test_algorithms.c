@@ -50,6 +50,7 @@ static double plan(const char *policy, const char *algorithms, int *ways)
     *ways = 0;
     for (const char *at = text; (at = strstr(at, " k:")) != NULL; at++)
         ++*ways;
+    assert_true((*ways > 0) == (strstr(text, "algorithm ") != NULL)); /* the reason of its row */
     dt_free(text);
     return peak;
 }

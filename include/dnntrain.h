@@ -4,7 +4,7 @@
  *
  *     dt_run *run = NULL;
  *     static dt_err err; // of 16 KiB
- *     dt_status st = dt_run_open(&run, "configs/mnist_lenet.ini", NULL, 0, &err);
+ *     dt_status st = dt_run_open(&run, "configs/lenet5_mnist.ini", NULL, 0, &err);
  *     if (st == DT_OK)
  *         st = dt_run_begin(run, NULL, &err);
  *     if (st == DT_OK)

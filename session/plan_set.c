@@ -438,6 +438,67 @@ dt_score dt_plan_set_score(const dt_plan_set *p)
     return sum;
 }
 
+/* ---- what it saves ---- */
+
+/* "; it moves 1.10 GiB out, runs 12 ops again" */
+static void tell_price(const dt_plan_set *p, dt_saving *to)
+{
+    const dt_score s = dt_plan_set_score(p);
+    char size[DT_HUMAN_BYTES];
+    size_t n = strlen(to->text);
+    if (s.out > 0)
+        n += (size_t)snprintf(to->text + n, sizeof to->text - n, "; it moves %s out a step",
+            dt_human_bytes(size, s.out));
+    if (s.clones > 0 && n < sizeof to->text)
+        n += (size_t)snprintf(
+            to->text + n, sizeof to->text - n, "; it runs %" PRId64 " ops again", s.clones);
+    if (s.packed > 0 && n < sizeof to->text)
+        snprintf(
+            to->text + n, sizeof to->text - n, "; it packs %s", dt_human_bytes(size, s.packed));
+}
+
+static dt_status keep_all_peak(
+    const dt_plan_set *p, const dt_policies *keep_all, uint64_t *peak, dt_err *err)
+{
+    dt_plan_set *all = NULL;
+    dt_plan_request r = p->asked;
+    r.policies = keep_all;
+    r.fates = NULL;
+    r.algorithms = p->algorithms;
+    r.quick = true; /* as fit raises no peak */
+    dt_status st = dt_plan_set_create(&all, p->session, &r, err);
+    for (size_t i = 0; i < p->n && st == DT_OK; i++) {
+        const dt_planned *one;
+        st = dt_plan_set_add(all, p->planned[i]->kind, p->planned[i]->n, &one, err);
+    }
+    if (st == DT_OK)
+        *peak = dt_plan_set_peak(all);
+    dt_plan_set_destroy(all);
+    return st;
+}
+
+dt_status dt_plan_set_saving(const dt_plan_set *p, dt_saving *out, dt_err *err)
+{
+    const bool fates = p->asked.fates != NULL && p->asked.fates->n > 0;
+    const uint64_t peak = dt_plan_set_peak(p);
+    char size[DT_HUMAN_BYTES];
+    *out = (dt_saving){.kept = peak};
+    if (strcmp(p->list, "keep_all") == 0 && !fates)
+        return DT_OK;
+    dt_policies keep_all = {0};
+    dt_status st = dt_policies_open(&keep_all, "keep_all", NULL, err);
+    if (st == DT_OK)
+        st = keep_all_peak(p, &keep_all, &out->kept, err);
+    dt_policies_close(&keep_all);
+    out->none = st == DT_OK && peak >= out->kept;
+    if (!out->none)
+        return st;
+    snprintf(out->text, sizeof out->text, "saves nothing here: keep_all takes %s%s",
+        dt_human_bytes(size, out->kept), peak > out->kept ? ", which is less" : " as well");
+    tell_price(p, out);
+    return DT_OK;
+}
+
 /* The first layer whose channels have one value in @n samples; NULL: there is none. */
 static const dt_node *single_value(const dt_graph *g, int64_t n)
 {

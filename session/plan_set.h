@@ -104,6 +104,21 @@ bool dt_plan_set_exact(const dt_plan_set *p);             /* no bit changes for 
  * values did not fit are not counted. The peaks are those of its plans alone. */
 dt_score dt_plan_set_score(const dt_plan_set *p);
 
+/**
+ * struct dt_saving - what the policies of a set and the fates of [memory.layers] save.
+ * @kept: device peak of the same programs and samples with all kept
+ * @none: the set's own is no less, so that what it costs is in vain
+ * @text: says so, with what it costs; "" unless @none
+ */
+typedef struct dt_saving {
+    uint64_t kept;
+    bool none;
+    char text[256];
+} dt_saving;
+
+/* Plans all of it again, under keep_all. Of a set that keeps all nothing is planned or said. */
+dt_status dt_plan_set_saving(const dt_plan_set *p, dt_saving *out, dt_err *err) DT_NODISCARD;
+
 /* DT_E_CONFIG when a planned micro-batch is so small that a layer would normalise a single value,
  * which gives 0 for every picture: names the layer and what to change. */
 dt_status dt_plan_set_check_statistics(const dt_plan_set *p, dt_err *err) DT_NODISCARD;

@@ -278,6 +278,7 @@ static void fill(object *to, const dt_report *r)
     to->ok = cJSON_AddBoolToObject(to->o, "fits", r->fits) != NULL && to->ok;
     tiers(to, r);
     machine(to, r);
+    whole(to, "keep_all_peak", r->saving.kept);
     breakdown(to, r);
     work(to, r);
     text(to, "peak_layer", dt_report_peak_layer(r));

@@ -16,6 +16,7 @@ dt_status dt_report_init(dt_report *out, const dt_session *s, dt_err *err)
     const dt_available have = dt_plan_set_available(s->plans);
     r->fits = dt_need_fits(&r->need, &have);
     dt_plan_set_here(s->plans, &r->here);
+    DT_CHECK(dt_plan_set_saving(s->plans, &r->saving, err));
     return dt_plan_usage(r->top->plan, &r->usage, err);
 }
 

@@ -17,6 +17,7 @@
  * @bound:   largest lower bound of all plans, so of the run
  * @cost:    of a step
  * @here:    the same against this machine
+ * @saving:  against keep_all
  * @fits:    all budgets hold
  * @again:   there are plans for steps whose packed values do not fit
  * @cold @warm: seconds that planning took, before and after the library's answers were at hand
@@ -29,6 +30,7 @@ typedef struct dt_report {
     uint64_t bound;
     dt_score cost;
     dt_here here;
+    dt_saving saving;
     double cold, warm;
     bool fits, again;
 } dt_report;

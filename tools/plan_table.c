@@ -108,6 +108,8 @@ static void totals(const dt_report *r)
     if (r->need.disk > 0 || m->disk_budget > 0)
         tier("disk", r->need.disk, m->disk_budget);
     here(r);
+    if (r->saving.none)
+        printf("%s %s\n", dt_session_policy(r->session), r->saving.text);
     if (c->out > 0)
         printf("moved out    %12.2f MiB   a step\n", (double)c->out / mib);
     if (c->clones > 0)

@@ -101,6 +101,13 @@ static void beyond(const dt_sweep *w)
         w->session->plan_card != NULL ? "beside that card " : "", dt_human_bytes(size, memory));
 }
 
+/* It pays for a batch that keep_all has for nothing. */
+static bool in_vain(const dt_sweep *w, const dt_sweep_row *r)
+{
+    const bool pays = r->out_bytes > 0 || r->recompute > 0 || !r->exact;
+    return pays && r->batch > 0 && !r->capped && r->batch <= dt_sweep_baseline(w);
+}
+
 void dt_sweep_table(const dt_sweep *w)
 {
     const int width = name_width(w);
@@ -124,6 +131,10 @@ void dt_sweep_table(const dt_sweep *w)
         printf("exact no: values are packed with fewer bits, which changes results\n");
     if (none)
         printf("batch 0: not even one sample trains; the rest of the line is of one sample\n");
+    for (size_t i = 0; i < w->n; i++)
+        if (in_vain(w, &w->row[i]))
+            printf("%s saves nothing here: its batch is no larger than keep_all's\n",
+                w->row[i].policy);
     if (over)
         beyond(w);
     if (capped)

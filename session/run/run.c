@@ -192,6 +192,16 @@ static dt_status begin_in_dir(dt_run *r, dt_err *err)
     return dti_run_prepare(r, err);
 }
 
+/* A policy that is in vain says so. */
+static dt_status tell_saving(dt_run *r, dt_err *err)
+{
+    dt_saving saving;
+    DT_CHECK(dt_plan_set_saving(r->s->plans, &saving, err));
+    if (saving.none)
+        dti_run_tell(r, "policy", "%s %s", dt_session_policy(r->s), saving.text);
+    return DT_OK;
+}
+
 /* Everything that can be refused. */
 static dt_status check(dt_run *r, dt_err *err)
 {
@@ -207,6 +217,7 @@ static dt_status check(dt_run *r, dt_err *err)
         s, r->feeds.eval_loader != NULL, r->feeds.last, r->feeds.eval_last, err));
     DT_CHECK(dt_plan_set_check_statistics(s->plans, err));
     DT_CHECK(dt_session_check_run(s, true, err));
+    DT_CHECK(tell_saving(r, err));
     return dti_facts_check(r, err);
 }
 

@@ -389,9 +389,38 @@ static void names_of_output_mean_what_they_say(void **state)
     assert_int_not_equal(access("-", F_OK), 0);
 }
 
+/* On so small a network the peak is where nothing can be moved away or made again. */
+static void a_policy_that_saves_nothing_says_so(void **state)
+{
+    NEED_BINARY();
+    cJSON *o = plan_json("plan FILE --json --set memory.policy=vdnn_all", lenet());
+    const double peak =
+        cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(o, "device"), "peak")
+            ->valuedouble;
+    const double kept = cJSON_GetObjectItemCaseSensitive(o, "keep_all_peak")->valuedouble;
+    const bool none = peak >= kept;
+    cJSON_Delete(o);
+    ran r = cli_run("plan FILE --set memory.policy=vdnn_all", lenet());
+    assert_code(&r, 0);
+    (none ? assert_has : assert_has_not)(r.out, "vdnn_all saves nothing here: keep_all takes ");
+    cli_done(&r);
+    r = cli_run("plan FILE --set model.name=resnet20 --set model.image=32 "
+                "--set memory.policy=chen_sqrt",
+        lenet());
+    assert_code(&r, 0);
+    assert_has_not(r.out, "saves nothing");
+    cli_done(&r);
+    r = cli_run("plan FILE --set memory.policy=network_wide", lenet());
+    assert_code(&r, 0);
+    assert_has(r.out, "network_wide saves nothing here: keep_all takes ");
+    assert_has(r.out, ", which is less");
+    cli_done(&r);
+}
+
 DT_TEST_GROUP(mistakes)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_policy_that_saves_nothing_says_so),
         cmocka_unit_test(names_of_output_mean_what_they_say),
         cmocka_unit_test(a_missing_folder_of_the_disk_tier_is_no_lack_of_memory),
         cmocka_unit_test(a_plan_tells_what_this_machine_lacks),

@@ -1,3 +1,4 @@
+/* The arguments of a command: words, flags, --set, and files that are named. */
 #include "tools/args.h"
 
 #include <dirent.h>

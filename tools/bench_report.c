@@ -5,7 +5,7 @@
 #include "tools/bench.h"
 #include "session/human.h"
 #include "tools/json_out.h"
-#include "tools/term.h"
+#include "tools/terminal.h"
 
 double dt_bench_units(const dt_bench_result *r)
 {

@@ -12,7 +12,6 @@
 #include "session/human.h"
 #include "tools/json_out.h"
 #include "session/run.h"
-#include "tools/term.h"
 #include "tools/terminal.h"
 
 enum { MOST_CHARACTERS = 1000000, MOST_TEMPERATURE = 100 };

@@ -1,3 +1,4 @@
+/* Text that a network writes: the prompt read, a token drawn, the window moved on. */
 #include "tools/generate.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* Results as one JSON object, through cJSON; what fails is remembered to the end. */
 #include "tools/json_out.h"
 
 #include <inttypes.h>

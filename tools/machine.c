@@ -1,3 +1,4 @@
+/* The machine's own limits: operations and bytes a second, measured. */
 #include "tools/machine.h"
 
 #include "engine/base/alloc.h"

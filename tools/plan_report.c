@@ -1,3 +1,4 @@
+/* The sums that the table and the JSON of a plan are made from. */
 #include "tools/plan_report.h"
 
 dt_status dt_report_init(dt_report *out, const dt_session *s, dt_err *err)

@@ -46,11 +46,5 @@ const char *dt_report_precision(const dt_report *r);
 void dt_report_table(const dt_report *r);
 /* One object, on one line each member. */
 dt_status dt_report_json(const dt_report *r, dt_err *err) DT_NODISCARD;
-/* A line an op of a program: its work, scratch and kernel, and its other algorithms. */
-dt_status dt_plan_kernels(const dt_program *p, dt_err *err) DT_NODISCARD;
-/* Live bytes over the ops of the plan with the highest peak. */
-void dt_report_curve(const dt_report *r, int columns);
-/* Whether a row of it is of persistent bytes alone. */
-bool dt_report_curve_shows_base(const dt_report *r);
 
 #endif

@@ -10,7 +10,6 @@
 #include "memory/pools/pool_file.h"
 #include "tools/args.h"
 #include "session/human.h"
-#include "tools/term.h"
 #include "tools/terminal.h"
 
 enum { PICTURE_ROWS = 16 };

@@ -1,6 +1,9 @@
+/* What a user sees of a run: the block of facts, the line that is drawn again and again, what is
+ * said between its steps, and the block of results. */
 #include "tools/progress.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -9,12 +12,343 @@
 #include "engine/base/alloc.h"
 #include "engine/base/clock.h"
 #include "session/human.h"
-#include "tools/progress_parts.h"
+#include "session/rate.h"
+#include "tools/progress_line.h"
 
 #define REDRAW_SECONDS 0.1
 #define PLAIN_SECONDS 5.0
 enum { PLAIN_FIRST = 3 };
 #define SMOOTHING 0.9
+
+/* Where text goes, and what can be shown there. */
+typedef struct screen {
+    FILE *f;
+    dt_terminal t;
+    bool lost; /* writing failed: nothing more is written */
+} screen;
+
+struct dt_progress {
+    screen screen;
+    double (*clock)(void);
+    double began, drawn; /* times; drawn of the last line */
+    bool on_line;        /* the cursor stands behind a redrawn line */
+    int64_t tokens, epochs, done, steps, steps_per_epoch;
+    uint64_t planned;
+    char *run_dir;
+    double loss, weight; /* smoothed: sum and its weight */
+    double first_loss, last_loss;
+    int64_t n, samples; /* steps seen, samples in them */
+    double eval_seconds;
+    bool evaluated;
+    dt_eval_report eval; /* the last */
+    dti_curve curve;
+    struct {
+        double seconds, wait, samples;
+    } window[DT_PROGRESS_WINDOW];
+    dt_rate rate;
+};
+
+/* ---- text ---- */
+
+enum { LABEL = 10, NARROWEST = 40, BAR = 48 };
+
+static void write_bytes(screen *s, const char *text, size_t n)
+{
+    if (s->lost || n == 0)
+        return;
+    s->lost = fwrite(text, 1, n, s->f) != n || fflush(s->f) != 0;
+}
+
+static void DT_PRINTF(2, 3) say(screen *s, const char *fmt, ...)
+{
+    char text[4096];
+    va_list ap;
+    va_start(ap, fmt);
+    const int n = vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    if (n > 0)
+        write_bytes(s, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
+}
+
+/* Behind a label. On a terminal a line too long goes on below, under its beginning. */
+static void DT_PRINTF(2, 3) flow(screen *s, const char *fmt, ...)
+{
+    char text[4096];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    const int width = s->t.tty ? dt_terminal_width(&s->t, s->f) : INT_MAX;
+    const size_t room = (size_t)(width > NARROWEST ? width : NARROWEST) - LABEL;
+    const char *rest = text;
+    while (strlen(rest) >= room) {
+        size_t n = room - 1;
+        while (n > 0 && rest[n] != ' ')
+            n--;
+        n = n > 0 ? n : strcspn(rest, " "); /* a word too long is not broken */
+        if (rest[n] == '\0')
+            break;
+        say(s, "%.*s\n%*s", (int)n, rest, LABEL, "");
+        rest += n + 1;
+    }
+    say(s, "%s\n", rest);
+}
+
+static void label(screen *s, const char *name)
+{
+    say(s, "%s%-*s%s", s->t.colour ? "\033[1m" : "", LABEL, name, s->t.colour ? "\033[0m" : "");
+}
+
+/* ---- facts ---- */
+
+static const char *const colours[] = {"34", "32", "33", "35", "90", "36", "31", "95", "94", "93"};
+_Static_assert(DT_COUNT(colours) == DT_ROLE_COUNT, "a colour a role");
+
+/* Roles by bytes, largest first; returns how many there are. */
+static int sort_roles(const dt_progress_facts *f, int role[DT_ROLE_COUNT])
+{
+    int n = 0;
+    for (int r = 0; r < DT_ROLE_COUNT; r++) {
+        if (f->role_bytes[r] == 0)
+            continue;
+        int at = n++;
+        for (; at > 0 && f->role_bytes[role[at - 1]] < f->role_bytes[r]; at--)
+            role[at] = role[at - 1];
+        role[at] = r;
+    }
+    return n;
+}
+
+/* The budget, or without one the peak; each part in the colour of its name below. */
+static void roles_bar(screen *s, const dt_progress_facts *f, const int *role, int n)
+{
+    say(s, "%*s", LABEL, "");
+    const double whole = (double)(f->budget > f->planned ? f->budget : f->planned);
+    double end = 0;
+    int drawn = 0;
+    for (int i = 0; i < n; i++) {
+        end += (double)f->role_bytes[role[i]];
+        const int to = (int)(end / whole * BAR + 0.5);
+        say(s, "\033[%sm", colours[role[i]]);
+        for (; drawn < to && drawn < BAR; drawn++)
+            say(s, "%s", s->t.utf8 ? "█" : "#");
+    }
+    say(s, "\033[0m");
+    for (; drawn < BAR; drawn++)
+        say(s, "%s", s->t.utf8 ? "░" : ".");
+    say(s, "\n");
+}
+
+/* "activations 1.00 GiB, weights ..." broken at the width. */
+static void roles_list(screen *s, const dt_progress_facts *f, const int *role, int n, int width)
+{
+    int column = LABEL;
+    char item[96], bytes[DT_HUMAN_BYTES];
+    say(s, "%*s", LABEL, "");
+    for (int i = 0; i <= n; i++) {
+        if (i == n && f->arena_other == 0)
+            break;
+        const bool last = i == n || (i + 1 == n && f->arena_other == 0);
+        char name[DT_HUMAN_BYTES];
+        const int len = snprintf(item, sizeof item, "%s %s%s",
+            i < n ? dt_human_role(name, (dt_role)role[i]) : "unused",
+            dt_human_bytes(bytes, i < n ? f->role_bytes[role[i]] : f->arena_other),
+            last ? "" : ",");
+        if (column > LABEL && column + 1 + len >= width) {
+            say(s, "\n%*s", LABEL, "");
+            column = LABEL;
+        }
+        const bool colour = s->t.colour && i < n;
+        say(s, "%s%s%s%s%s%s", column > LABEL ? " " : "", colour ? "\033[" : "",
+            colour ? colours[role[i]] : "", colour ? "m" : "", item, colour ? "\033[0m" : "");
+        column += len + (column > LABEL);
+    }
+    say(s, "\n");
+}
+
+static void show_memory(screen *s, const dt_progress_facts *f)
+{
+    char a[DT_HUMAN_BYTES];
+    label(s, "memory");
+    say(s, "%s planned", dt_human_bytes(a, f->planned));
+    if (f->budget > 0)
+        say(s, ", budget %s", dt_human_bytes(a, f->budget));
+    if (f->host_planned > 0)
+        say(s, ", on the host %s", dt_human_bytes(a, f->host_planned));
+    if (f->disk_planned > 0)
+        say(s, ", on the disk %s", dt_human_bytes(a, f->disk_planned));
+    int role[DT_ROLE_COUNT];
+    const int n = sort_roles(f, role);
+    say(s, "%s\n", n > 0 ? "; at the peak:" : "");
+    if (n == 0)
+        return;
+    const int width = dt_terminal_width(&s->t, s->f);
+    if (s->t.colour && width >= LABEL + BAR)
+        roles_bar(s, f, role, n);
+    roles_list(s, f, role, n, width > NARROWEST ? width : NARROWEST);
+}
+
+static void show_network(screen *s, const dt_progress_facts *f)
+{
+    char n[DT_HUMAN_BYTES], input[DT_HUMAN_BYTES];
+    label(s, "network");
+    flow(s, "%s, %s parameters, %s, %" PRId64 " classes%s", f->model,
+        dt_human_count(n, (uint64_t)f->parameters), dt_human_input(input, &f->image, f->tokens),
+        f->classes, f->pixels ? " of pixels" : "");
+    label(s, "batch");
+    say(s, "%" PRId64, f->batch);
+    if (f->micro_batch > 0 && f->micro_batch < f->batch)
+        say(s, " in micro-batches of %" PRId64, f->micro_batch);
+    if (f->epochs > 0)
+        say(s, ", %" PRId64 " epoch%s of %s step%s\n", f->epochs, f->epochs == 1 ? "" : "s",
+            dt_human_count(n, (uint64_t)f->steps_per_epoch), f->steps_per_epoch == 1 ? "" : "s");
+    else
+        say(s, ", %s step%s\n", dt_human_count(n, (uint64_t)f->steps), f->steps == 1 ? "" : "s");
+}
+
+static void line_of(screen *s, const char *name, const char *text)
+{
+    if (text == NULL)
+        return;
+    label(s, name);
+    flow(s, "%s", text);
+}
+
+static void show_facts(screen *s, const dt_progress_facts *f)
+{
+    show_network(s, f);
+    label(s, "policy");
+    say(s, "%s%s%s (%s)\n", f->policy, f->chosen_by != NULL ? ", chosen by " : "",
+        f->chosen_by != NULL ? f->chosen_by : "",
+        f->exact && f->chosen_by != NULL ? "exact, for the algorithms chosen with it"
+        : f->exact                       ? "exact: results do not depend on it"
+                                         : "not exact: it changes results");
+    label(s, "device");
+    say(s, "%s, %d thread%s", f->device, f->threads, f->threads == 1 ? "" : "s");
+    say(s, "%s%s", f->isa != NULL ? ", " : "", f->isa != NULL ? f->isa : "");
+    say(s, "%s%s\n", f->precision != NULL ? ", " : "", f->precision != NULL ? f->precision : "");
+    show_memory(s, f);
+    line_of(s, "data", f->data);
+    line_of(s, "eval", f->eval != NULL ? f->eval : "none: no data for it");
+    line_of(s, "run", f->run_dir);
+    if (f->moved != NULL)
+        say(s, "%*sthe run that was there is now %s\n", LABEL, "", f->moved);
+    say(s, "\n");
+}
+
+/* ---- results ---- */
+
+static void show_equality(const dt_progress *p, screen *s, uint64_t measured)
+{
+    char a[DT_HUMAN_BYTES], b[DT_HUMAN_BYTES];
+    label(s, "memory");
+    if (measured == 0) {
+        say(s, "planned %s bytes, not measured\n", dt_human_count(a, p->planned));
+        return;
+    }
+    const bool same = measured == p->planned;
+    say(s, "planned %s bytes %s measured %s bytes", dt_human_count(a, p->planned),
+        same ? "=" : "but", dt_human_count(b, measured));
+    if (same)
+        say(s, " (%s)\n", dt_human_bytes(a, measured));
+    else
+        say(s, ": this should not be\n");
+}
+
+static void show_speed(const dt_progress *p, screen *s, double seconds)
+{
+    char a[DT_HUMAN_BYTES], b[DT_HUMAN_BYTES], c[DT_HUMAN_BYTES], d[DT_HUMAN_BYTES];
+    if (seconds < 60)
+        snprintf(d, sizeof d, "%.1f s", seconds);
+    else
+        dt_human_time(d, seconds);
+    const char *what = p->tokens > 0 ? "tokens" : "images";
+    const int64_t each = p->tokens > 0 ? p->tokens : 1, all = p->samples * each;
+    label(s, "speed");
+    flow(s, "%s %s a second in the median step, %s over all: %s %s in %s",
+        dt_human_rate(a, dt_progress_rate(p) * (double)each), what,
+        dt_human_rate(b, (double)all / seconds), dt_human_count(c, (uint64_t)all), what, d);
+}
+
+/* Percent say nothing of a run that diverged. */
+static void show_change(screen *s, double first, double last)
+{
+    const double times = last / first;
+    if (!(first > 0) || !isfinite(times))
+        return;
+    if (times > 10)
+        say(s, " (more than %s-fold)", times > 1000 ? "1000" : times > 100 ? "100" : "10");
+    else
+        say(s, " (%+.1f %%)", 100 * (times - 1));
+}
+
+static void show_loss(const dt_progress *p, screen *s)
+{
+    char a[DT_HUMAN_BYTES], b[DT_HUMAN_BYTES], curve[DTI_BINS * 4 + 1] = "";
+    label(s, "loss");
+    say(s, "%s at first, %s at the end", dt_human_number(a, p->first_loss),
+        dt_human_number(b, p->last_loss));
+    show_change(s, p->first_loss, p->last_loss);
+    if (s->t.utf8) {
+        const int width = dt_terminal_width(&s->t, s->f) - LABEL - 1;
+        if (dti_curve_draw(&p->curve, curve, sizeof curve, width) > 0)
+            say(s, "\n%*s%s", LABEL, "", curve);
+    }
+    say(s, "\n");
+}
+
+static void show_head(const dt_progress *p, screen *s, dt_status status)
+{
+    char a[DT_HUMAN_BYTES], b[DT_HUMAN_BYTES];
+    const char *word = status == DT_OK ? "done" : status == DT_E_STOPPED ? "stopped" : "failed";
+    say(s, "\n");
+    label(s, word);
+    say(s, "after %s of %s step%s\n", dt_human_count(a, (uint64_t)(p->done + p->n)),
+        dt_human_count(b, (uint64_t)p->steps), p->steps == 1 ? "" : "s");
+}
+
+static void show_result(
+    const dt_progress *p, screen *s, const dt_progress_result *r, double seconds)
+{
+    char a[DT_HUMAN_BYTES], b[DT_HUMAN_BYTES];
+    show_head(p, s, r->status);
+    show_equality(p, s, r->measured);
+    if (r->process_peak > 0) {
+        say(s, "%*s", LABEL, "");
+        flow(s,
+            r->card
+                ? "the process %s of the host's at its peak; %s of the card's are in use outside "
+                  "the plan: CUDA's, its libraries' and other programs'"
+                : "the whole process %s at its peak, %s of it outside the plan",
+            dt_human_bytes(a, r->process_peak), dt_human_bytes(b, r->outside));
+    }
+    if (p->n > 0) {
+        show_speed(p, s, seconds);
+        show_loss(p, s);
+    }
+    if (p->evaluated) {
+        label(s, "eval");
+        say(s, "loss %s, top-1 %.2f %%, top-5 %.2f %%", dt_human_number(a, p->eval.loss),
+            100 * p->eval.top1, 100 * p->eval.top5);
+        if (p->eval.pixels)
+            say(s, " of pixels, mean IoU %.2f %%", 100 * p->eval.mean_iou);
+        say(s, "\n");
+    }
+    if (p->run_dir != NULL) {
+        label(s, "written");
+        const char *dir = r->dir != NULL ? r->dir : p->run_dir;
+        if (r->files != NULL && *r->files == '\0')
+            flow(s, "nothing: %s is gone", dir);
+        else
+            flow(s, "%s%s%s", dir, r->files != NULL ? ": " : "", r->files != NULL ? r->files : "");
+    }
+    if (r->lost > 0)
+        say(s, "%*s%s line%s of metrics %s lost: %.*s\n", LABEL, "", dt_human_count(a, r->lost),
+            r->lost == 1 ? "" : "s", r->lost == 1 ? "is" : "are",
+            r->why != NULL ? (int)strcspn(r->why, "\n") : 0, r->why != NULL ? r->why : "");
+}
+
+/* ---- a run ---- */
 
 dt_status dt_progress_create(
     dt_progress **out, const dt_progress_facts *f, const dt_progress_view *view, dt_err *err)
@@ -29,8 +363,8 @@ dt_status dt_progress_create(
         dt_progress_destroy(p);
         return DT_FAIL(err, DT_E_NOMEM, "no memory to show progress");
     }
-    p->show.f = view != NULL ? view->out : stderr;
-    p->show.t = view != NULL ? view->terminal : dt_terminal_of(stderr);
+    p->screen.f = view != NULL ? view->out : stderr;
+    p->screen.t = view != NULL ? view->terminal : dt_terminal_of(stderr);
     p->clock = view != NULL && view->clock != NULL ? view->clock : dt_seconds;
     p->epochs = f->epochs > 1 ? f->epochs : 0;
     p->tokens = f->tokens;
@@ -38,7 +372,7 @@ dt_status dt_progress_create(
     p->steps = f->steps;
     p->steps_per_epoch = f->steps_per_epoch;
     p->planned = f->planned;
-    dti_show_facts(&p->show, f);
+    show_facts(&p->screen, f);
     p->began = p->clock();
     p->drawn = -(double)INFINITY;
     *out = p;
@@ -50,7 +384,7 @@ void dt_progress_destroy(dt_progress *p)
     if (p == NULL)
         return;
     if (p->on_line)
-        dti_show_bytes(&p->show, "\n", 1);
+        write_bytes(&p->screen, "\n", 1);
     dt_rate_deinit(&p->rate);
     dt_free(p->run_dir);
     dt_free(p);
@@ -60,7 +394,7 @@ void dt_progress_destroy(dt_progress *p)
 
 static void count_step(dt_progress *p, const dt_step_report *r)
 {
-    const int64_t slot = p->n % DTI_WINDOW;
+    const int64_t slot = p->n % DT_PROGRESS_WINDOW;
     p->window[slot].seconds = r->step_seconds;
     p->window[slot].wait = r->wait_seconds;
     p->window[slot].samples = (double)r->samples;
@@ -81,11 +415,11 @@ static void count_step(dt_progress *p, const dt_step_report *r)
 static void recent(const dt_progress *p, double *seconds, double *wait, double *samples, double *n)
 {
     *seconds = *wait = *samples = *n = 0;
-    const int64_t from = p->n > DTI_WINDOW ? p->n - DTI_WINDOW : p->n > 1 ? 1 : 0;
+    const int64_t from = p->n > DT_PROGRESS_WINDOW ? p->n - DT_PROGRESS_WINDOW : p->n > 1 ? 1 : 0;
     for (int64_t i = from; i < p->n; i++) {
-        *seconds += p->window[i % DTI_WINDOW].seconds;
-        *wait += p->window[i % DTI_WINDOW].wait;
-        *samples += p->window[i % DTI_WINDOW].samples;
+        *seconds += p->window[i % DT_PROGRESS_WINDOW].seconds;
+        *wait += p->window[i % DT_PROGRESS_WINDOW].wait;
+        *samples += p->window[i % DT_PROGRESS_WINDOW].samples;
         *n += 1;
     }
 }
@@ -114,7 +448,7 @@ static dti_line line_now(const dt_progress *p, const dt_step_report *r)
         l.at = r->step - r->epoch * p->steps_per_epoch;
         l.of = p->steps_per_epoch;
     }
-    l.smoothed = p->show.t.tty && isfinite(r->loss) && p->n > 1;
+    l.smoothed = p->screen.t.tty && isfinite(r->loss) && p->n > 1;
     l.loss = l.smoothed ? p->loss / p->weight : r->loss;
     return l;
 }
@@ -124,7 +458,7 @@ static dti_line line_now(const dt_progress *p, const dt_step_report *r)
 void dt_progress_clear(dt_progress *p)
 {
     if (p->on_line)
-        dti_show_bytes(&p->show, "\r\033[K", 4);
+        write_bytes(&p->screen, "\r\033[K", 4);
     p->on_line = false;
     p->drawn = -(double)INFINITY;
 }
@@ -132,9 +466,9 @@ void dt_progress_clear(dt_progress *p)
 static void redraw(dt_progress *p, const dti_line *l)
 {
     char line[DTI_LINE], text[DTI_LINE + 8];
-    dti_line_fit(l, dt_terminal_width(&p->show.t, p->show.f), line);
+    dti_line_fit(l, dt_terminal_width(&p->screen.t, p->screen.f), line);
     const int n = snprintf(text, sizeof text, "\r%s\033[K", line);
-    dti_show_bytes(&p->show, text, (size_t)n); /* one write, no flicker */
+    write_bytes(&p->screen, text, (size_t)n); /* one write, no flicker */
     p->on_line = true;
 }
 
@@ -144,14 +478,14 @@ static void plain(dt_progress *p, const dti_line *l)
     size_t n = dti_line_plain(l, line);
     n = n + 1 < sizeof line ? n : sizeof line - 2;
     line[n] = '\n';
-    dti_show_bytes(&p->show, line, n + 1);
+    write_bytes(&p->screen, line, n + 1);
 }
 
 void dt_progress_step(dt_progress *p, const dt_step_report *r)
 {
     count_step(p, r);
     const double now = p->clock(), since = now - p->drawn;
-    const bool last = r->step == r->steps, tty = p->show.t.tty;
+    const bool last = r->step == r->steps, tty = p->screen.t.tty;
     if (!last && (tty ? since < REDRAW_SECONDS : since < PLAIN_SECONDS && p->n > PLAIN_FIRST))
         return;
     const dti_line l = line_now(p, r);
@@ -166,8 +500,8 @@ static void note(dt_progress *p, const char *text)
 {
     const double drawn = p->drawn;
     dt_progress_clear(p);
-    dti_show_bytes(&p->show, text, strlen(text));
-    if (!p->show.t.tty)
+    write_bytes(&p->screen, text, strlen(text));
+    if (!p->screen.t.tty)
         p->drawn = drawn;
 }
 
@@ -204,7 +538,7 @@ void dt_progress_eval(dt_progress *p, const dt_eval_report *r)
 void dt_progress_finish(dt_progress *p, const dt_progress_result *r)
 {
     if (p->on_line)
-        dti_show_bytes(&p->show, "\n", 1); /* the last line stays */
+        write_bytes(&p->screen, "\n", 1); /* the last line stays */
     p->on_line = false;
-    dti_show_result(p, &p->show, r, p->clock() - p->began);
+    show_result(p, &p->screen, r, p->clock() - p->began);
 }

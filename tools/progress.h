@@ -12,6 +12,8 @@
 
 typedef struct dt_progress dt_progress;
 
+enum { DT_PROGRESS_WINDOW = 32 }; /* latest steps, by which the line tells rate and time left */
+
 /**
  * struct dt_progress_facts - what is known before step 0. Texts may be NULL: then nothing is said;
  * they are borrowed during the call only.

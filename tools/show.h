@@ -27,6 +27,6 @@ typedef struct dt_show_part {
 
 /* Write the rows down in parts, as few as can be found: blocks of equal rows become one. @part has
  * room for @n of them. Returns how many. */
-size_t dt_show_fold(const dt_show_row *row, size_t n, dt_show_part *part);
+size_t dti_show_fold(const dt_show_row *row, size_t n, dt_show_part *part);
 
 #endif

@@ -9,7 +9,7 @@
 #include "session/human.h"
 #include "tools/args.h"
 #include "tools/sweep.h"
-#include "tools/term.h"
+#include "tools/terminal.h"
 
 enum { NAME_LEAST = 13, NAME_MOST = 28 };
 static const double mib = 1 << 20;

@@ -183,7 +183,7 @@ static size_t fold(const char *letters, dt_show_part *part)
         snprintf(name[i], sizeof name[i], "%c%zu", letters[i], i);
         row[i] = (dt_show_row){.name = name[i], .kind = "k", .parameters = letters[i]};
     }
-    return dt_show_fold(row, n, part);
+    return dti_show_fold(row, n, part);
 }
 
 static void check_fold(const char *letters, const char *want)
@@ -219,7 +219,7 @@ static void layers_of_other_names_do_not_repeat(void **state)
     const dt_show_row row[] = {{.name = "one.0.a", .kind = "k"}, {.name = "one.0.b", .kind = "k"},
         {.name = "two.1.a", .kind = "k"}, {.name = "two.1.b", .kind = "k"}};
     dt_show_part part[4];
-    assert_int_equal(dt_show_fold(row, 4, part), 4);
+    assert_int_equal(dti_show_fold(row, 4, part), 4);
 }
 
 DT_TEST_GROUP(show)

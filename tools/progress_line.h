@@ -1,0 +1,35 @@
+/* What progress says of a run in one line, and its losses as a curve. */
+#ifndef DT_TOOLS_PROGRESS_LINE_H
+#define DT_TOOLS_PROGRESS_LINE_H
+
+#include "engine/base/compiler.h"
+
+enum { DTI_BINS = 64, DTI_LINE = 1024 };
+
+/* A redrawn or plain line: what it says. */
+typedef struct dti_line {
+    int64_t at, of, epoch,
+        epochs; /* step in the epoch, or in the run; epoch from 1, epochs 0: none */
+    double loss, lr, rate, wait, left; /* wait in [0, 1]; left in seconds */
+    bool smoothed, tokens;             /* the rate is that of tokens, not of images */
+} dti_line;
+
+/* As much of it as fits @width columns, most important first. Returns the length. */
+size_t dti_line_fit(const dti_line *l, int width, char to[DTI_LINE]);
+/* All of it, for logs. */
+size_t dti_line_plain(const dti_line *l, char to[DTI_LINE]);
+
+/* Mean losses of a whole run in few numbers: when all bins are full, pairs become one. */
+typedef struct dti_curve {
+    double sum[DTI_BINS];
+    int64_t count[DTI_BINS], width; /* steps a bin */
+    int bins;
+} dti_curve;
+
+void dti_curve_add(dti_curve *c, double loss);
+
+/* The curve as blocks of eight heights, at most @width of them; nothing for fewer than two. Bytes
+ * written, without the NUL. */
+size_t dti_curve_draw(const dti_curve *c, char *to, size_t room, int width);
+
+#endif

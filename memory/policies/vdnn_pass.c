@@ -34,6 +34,7 @@ typedef struct vdnn {
     const dt_vdnn_opts *o;
     int32_t classifier; /* its first node */
     layer *layer;
+    int32_t *kernels; /* by op: how many of those before it run a kernel, which copies do not */
 } vdnn;
 
 static bool convolution(const dt_node *nd)
@@ -156,9 +157,7 @@ static dt_status explain(const vdnn *v, dt_gap *g, dt_err *err)
 {
     dt_program *p = v->p;
     const int32_t fed = fed_convolution(p, g);
-    int idle = 0; /* copies are not counted, of which this pass adds more and more */
-    for (int32_t i = g->from_pos + 1; i < g->to_pos; i++)
-        idle += p->op[p->order[i]].desc != NULL;
+    const int idle = (int)(v->kernels[g->to] - v->kernels[g->from] - (p->op[g->from].desc != NULL));
     const int32_t reader = first_reader(p, g)->node;
     if (fed != DT_NONE)
         return dt_reasons_add(&p->reasons, &g->reason, err,
@@ -185,14 +184,29 @@ static dt_status move(vdnn *v, dt_gap *g, dt_err *err)
     return dt_move(v->p, g, &o, err);
 }
 
+static void count_kernels(vdnn *v)
+{
+    const dt_program *p = v->p;
+    int32_t n = 0;
+    for (size_t i = 0; i < p->n_order; i++) {
+        v->kernels[p->order[i]] = n;
+        n += p->op[p->order[i]].desc != NULL;
+    }
+}
+
 dt_status dt_vdnn_pass(dt_program *p, const dt_vdnn_opts *o, dt_err *err)
 {
     if (p->loss == DT_NONE)
         return DT_OK;
     vdnn v = {.p = p, .o = o, .classifier = find_classifier(p->graph)};
     v.layer = dt_alloc(p->graph->n_node, sizeof *v.layer);
-    if (v.layer == NULL)
+    v.kernels = dt_alloc(p->n_op, sizeof *v.kernels);
+    if (v.layer == NULL || v.kernels == NULL) {
+        dt_free(v.layer);
+        dt_free(v.kernels);
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+    }
+    count_kernels(&v);
     dt_gap g;
     for (size_t t = 0; t < p->n_tensor; t++)
         if (leaves(&v, (int32_t)t, &g))
@@ -203,5 +217,6 @@ dt_status dt_vdnn_pass(dt_program *p, const dt_vdnn_opts *o, dt_err *err)
         if (leaves(&v, (int32_t)t, &g))
             st = move(&v, &g, err);
     dt_free(v.layer);
+    dt_free(v.kernels);
     return st;
 }

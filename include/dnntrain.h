@@ -16,8 +16,9 @@
  * The library prints nothing, reads no environment, sets no signal handler, and ends the process
  * only where a promise among its own parts is broken (abort). Bytes are bytes of memory, times are
  * seconds, and strings are UTF-8. Calls for one run come from one thread at a time. On the
- * processor runs of different threads may be open and work at the same time. OpenMP's number of
- * threads, and that denormal floats count as zero, are the calling thread's from dt_run_open on. */
+ * processor runs of different threads may be open and work at the same time. What the
+ * calling thread has set of OpenMP's threads and of denormal floats is as it was when a call
+ * returns; within it, an observer finds the run's. */
 #ifndef DNNTRAIN_H
 #define DNNTRAIN_H
 

@@ -302,7 +302,9 @@ static dt_status open_session(
     DT_CHECK(read_config(s, sets, n_sets, err));
     DT_CHECK(choose_device(s, err));
     DT_CHECK(check_threads(s, err));
-    s->threads = dt_cpu_setup((int)s->opts.device.threads); /* facts depend on it */
+    s->threads = (int)s->opts.device.threads;
+    dt_session_enter(s); /* facts depend on it */
+    s->threads = s->host.team;
     const dt_status built = build_graph(s, &g, err);
     s->graph = g; /* close destroys what there is */
     DT_CHECK(built);
@@ -378,10 +380,25 @@ void dt_session_forget(dt_session *s)
     s->plans = NULL;
 }
 
+void dt_session_enter(dt_session *s)
+{
+    if (s->inside++ == 0)
+        (void)dt_cpu_enter(s->threads, &s->host);
+}
+
+void dt_session_leave(dt_session *s)
+{
+    DT_ASSERT(s->inside > 0);
+    if (--s->inside == 0)
+        dt_cpu_leave(&s->host);
+}
+
 void dt_session_close(dt_session *s)
 {
     if (s == NULL)
         return;
+    while (s->inside > 0)
+        dt_session_leave(s);
     dt_session_forget(s);
     dt_layer_fates_close(&s->fates);
     dt_densities_close(&s->densities);

@@ -3,6 +3,7 @@
 #ifndef DT_SESSION_SESSION_H
 #define DT_SESSION_SESSION_H
 
+#include "engine/base/cpu.h"
 #include "engine/card.h"
 #include "engine/config/run_options.h"
 #include "engine/train.h"
@@ -21,6 +22,7 @@
  * @plan_card: device.card: plans are for it, and none is run; NULL: not given
  * @card:      facts of the device, as dt_session_meet found it; 0 bytes: not asked yet
  * @threads:   of the team; plans hold for this number
+ * @host @inside: what the calling thread had set before, and calls of dt_session_enter not yet left
  * @notice:    told that planning takes long; NULL: nobody
  * @plans:     those of the run that the configuration describes; NULL before the first of them
  */
@@ -34,7 +36,8 @@ typedef struct dt_session {
     dt_device_kind device;
     const dt_card *plan_card;
     dt_driver_facts card;
-    int threads;
+    int threads, inside;
+    dt_cpu_host host;
     void (*notice)(const char *line);
     dt_plan_set *plans;
 } dt_session;
@@ -48,6 +51,13 @@ dt_status dt_session_open(dt_session **out, const char *path, const char *const 
 dt_status dt_session_open_text(dt_session **out, const char *name, const char *text, size_t bytes,
     const char *const *sets, size_t n_sets, dt_err *err) DT_NODISCARD;
 void dt_session_close(dt_session *s);
+
+/* A session that opens leaves the calling thread with as many OpenMP threads as it is for, and with
+ * denormals flushed, until it is closed. Whoever has several leaves each, and enters it for what
+ * plans, runs or saves: the thread's settings are between the two. Pairs may be nested. */
+void dt_session_enter(dt_session *s);
+void dt_session_leave(dt_session *s);
+
 /* What the configuration asks for, to be planned as it is or with changes. */
 dt_plan_request dt_session_request(const dt_session *s);
 /* The policies that were taken for the run's plans: those asked for, or with a ladder its rung. */

@@ -172,7 +172,10 @@ static dt_status run(evaluation *e, const eval_flags *f, dt_err *err)
     if (f->generate == NULL)
         return evaluate(e, err);
     DT_CHECK(read_flags(e->run->s, f, &o, err));
-    return dt_generate(e->run->s, &o, err);
+    dt_session_enter(e->run->s);
+    const dt_status st = dt_generate(e->run->s, &o, err);
+    dt_session_leave(e->run->s);
+    return st;
 }
 
 static dt_status check(const dt_cli *cli, const evaluation *e, const eval_flags *f, dt_err *err)

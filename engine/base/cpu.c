@@ -11,15 +11,49 @@
 
 enum { COPY_CHUNK = 1 << 20 };
 
-static void flush_denormals(void)
+/* How the calling thread treats denormals: bits by which results and operands are flushed. */
+enum { FLUSH_RESULTS = 1, FLUSH_OPERANDS = 2, FLUSH = FLUSH_RESULTS | FLUSH_OPERANDS };
+
+#if defined(__x86_64__)
+enum { FTZ = 0x8000, DAZ = 0x40 };
+#elif defined(__aarch64__)
+enum { FZ = 1 << 24 }; /* both */
+#endif
+
+static uint8_t denormals(void)
 {
 #if defined(__x86_64__)
-    _mm_setcsr(_mm_getcsr() | 0x8040u); /* FTZ and DAZ */
+    const unsigned now = _mm_getcsr();
+    return (
+        uint8_t)(((now & FTZ) != 0 ? FLUSH_RESULTS : 0) | ((now & DAZ) != 0 ? FLUSH_OPERANDS : 0));
 #elif defined(__aarch64__)
-    uint64_t fpcr;
-    __asm__ volatile("mrs %0, fpcr" : "=r"(fpcr));
-    __asm__ volatile("msr fpcr, %0" : : "r"(fpcr | (1u << 24)));
+    uint64_t now;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(now));
+    return (now & FZ) != 0 ? FLUSH : 0;
+#else
+    return 0;
 #endif
+}
+
+static void set_denormals(uint8_t flush)
+{
+#if defined(__x86_64__)
+    const unsigned others = _mm_getcsr() & ~(unsigned)(FTZ | DAZ);
+    _mm_setcsr(others | ((flush & FLUSH_RESULTS) != 0 ? FTZ : 0) |
+               ((flush & FLUSH_OPERANDS) != 0 ? DAZ : 0));
+#elif defined(__aarch64__)
+    uint64_t now;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(now));
+    now = (now & ~(uint64_t)FZ) | (flush != 0 ? FZ : 0);
+    __asm__ volatile("msr fpcr, %0" : : "r"(now));
+#else
+    (void)flush;
+#endif
+}
+
+static void flush_denormals(void)
+{
+    set_denormals(FLUSH);
 }
 
 /* Lives until the mutex is free. */
@@ -80,13 +114,17 @@ dt_status dt_cpu_check(int threads, dt_err *err)
     return DT_OK;
 }
 
-int dt_cpu_setup(int threads)
+/* @was: of each thread of the team, how it treated denormals. */
+static int set_up(int threads, uint8_t was[DT_CPU_THREADS])
 {
     int came = 0;
     omp_set_dynamic(0);
     omp_set_num_threads(team_wanted(threads));
 #pragma omp parallel
     {
+        const int i = omp_get_thread_num();
+        if (i < DT_CPU_THREADS)
+            was[i] = denormals();
         flush_denormals();
 #pragma omp atomic
         came++;
@@ -95,6 +133,33 @@ int dt_cpu_setup(int threads)
     if (came > __atomic_load_n(&team, __ATOMIC_RELAXED))
         __atomic_store_n(&team, came, __ATOMIC_RELAXED);
     return came;
+}
+
+int dt_cpu_setup(int threads)
+{
+    uint8_t was[DT_CPU_THREADS];
+    return set_up(threads, was);
+}
+
+int dt_cpu_enter(int threads, dt_cpu_host *before)
+{
+    before->threads = omp_get_max_threads();
+    before->dynamic = omp_get_dynamic();
+    before->team = set_up(threads, before->denormal);
+    return before->team;
+}
+
+void dt_cpu_leave(const dt_cpu_host *before)
+{
+    omp_set_num_threads(before->team);
+#pragma omp parallel
+    {
+        const int i = omp_get_thread_num();
+        if (i < DT_CPU_THREADS)
+            set_denormals(before->denormal[i]);
+    }
+    omp_set_num_threads(before->threads);
+    omp_set_dynamic(before->dynamic);
 }
 
 int dt_cpu_threads(void)

@@ -16,6 +16,21 @@ dt_status dt_cpu_check(int threads, dt_err *err) DT_NODISCARD;
  * OMP_THREAD_LIMIT may have kept smaller. Called before kernels are prepared. */
 int dt_cpu_setup(int threads);
 
+/**
+ * struct dt_cpu_host - what a host program had set for the calling thread.
+ * @threads @dynamic: of OpenMP's next team
+ * @team:     threads whose treatment of denormals was changed
+ * @denormal: of each of them, what it was
+ */
+typedef struct dt_cpu_host {
+    int threads, dynamic, team;
+    uint8_t denormal[DT_CPU_THREADS];
+} dt_cpu_host;
+
+/* dt_cpu_setup, and its undoing by the same thread: pairs may be nested. */
+int dt_cpu_enter(int threads, dt_cpu_host *before);
+void dt_cpu_leave(const dt_cpu_host *before);
+
 /* Threads that a kernel called by this thread would find. */
 int dt_cpu_threads(void);
 

@@ -24,7 +24,7 @@ static bool stop_asked(void *self)
     return dti_run_stop(self);
 }
 
-dt_status dt_run_evaluate(dt_run *r, const dt_run_observer *o, dt_eval_report *report, dt_err *err)
+static dt_status evaluate(dt_run *r, const dt_run_observer *o, dt_eval_report *report, dt_err *err)
 {
     if (o != NULL)
         r->observer = *o;
@@ -51,4 +51,10 @@ dt_status dt_run_evaluate(dt_run *r, const dt_run_observer *o, dt_eval_report *r
         return DT_FAIL(err, DT_E_NONFINITE, "the loss is not finite: these weights give no scores");
     report->step = r->point.step;
     return DT_OK;
+}
+
+dt_status dt_run_evaluate(dt_run *r, const dt_run_observer *o, dt_eval_report *report, dt_err *err)
+{
+    dt_session_enter(r->s);
+    return dti_run_left(r, evaluate(r, o, report, err));
 }

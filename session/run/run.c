@@ -153,18 +153,30 @@ static dt_status create(dt_run **out, dt_err *err)
     return DT_OK;
 }
 
+dt_status dti_run_left(dt_run *r, dt_status st)
+{
+    dt_session_leave(r->s);
+    return st;
+}
+
+/* A session that could be opened is entered. */
+static dt_status opened(dt_run *r, dt_status st)
+{
+    return st == DT_OK ? dti_run_left(r, st) : st;
+}
+
 dt_status dt_run_open(
     dt_run **out, const char *path, const char *const *set, size_t n_set, dt_err *err)
 {
     DT_CHECK(create(out, err));
-    return dt_session_open(&(*out)->s, path, set, n_set, err);
+    return opened(*out, dt_session_open(&(*out)->s, path, set, n_set, err));
 }
 
 dt_status dt_run_open_text(dt_run **out, const char *name, const char *text, size_t bytes,
     const char *const *set, size_t n_set, dt_err *err)
 {
     DT_CHECK(create(out, err));
-    return dt_session_open_text(&(*out)->s, name, text, bytes, set, n_set, err);
+    return opened(*out, dt_session_open_text(&(*out)->s, name, text, bytes, set, n_set, err));
 }
 
 void dt_run_close(dt_run *r)
@@ -221,7 +233,7 @@ static dt_status check(dt_run *r, dt_err *err)
     return dti_facts_check(r, err);
 }
 
-dt_status dt_run_begin(dt_run *r, const dt_run_observer *o, dt_err *err)
+static dt_status begin(dt_run *r, const dt_run_observer *o, dt_err *err)
 {
     if (r->rig.runner != NULL || r->rate.kept != NULL)
         return DT_FAIL(err, DT_E_CONFIG, "a run begins once");
@@ -241,7 +253,13 @@ dt_status dt_run_begin(dt_run *r, const dt_run_observer *o, dt_err *err)
     return st;
 }
 
-dt_status dt_run_train(dt_run *r, int64_t until, dt_err *err)
+dt_status dt_run_begin(dt_run *r, const dt_run_observer *o, dt_err *err)
+{
+    dt_session_enter(r->s);
+    return dti_run_left(r, begin(r, o, err));
+}
+
+static dt_status train(dt_run *r, int64_t until, dt_err *err)
 {
     if (!r->ready)
         return DT_FAIL(err, DT_E_CONFIG, "a run trains between its begin and its end");
@@ -277,6 +295,12 @@ dt_status dt_run_train(dt_run *r, int64_t until, dt_err *err)
     return st;
 }
 
+dt_status dt_run_train(dt_run *r, int64_t until, dt_err *err)
+{
+    dt_session_enter(r->s);
+    return dti_run_left(r, train(r, until, err));
+}
+
 /* A step that failed was discarded whole, so the weights are good, unless the failure is ours or
  * the device's. */
 static dt_status save(dt_run *r, dt_status st, dt_err *err)
@@ -296,5 +320,6 @@ dt_status dt_run_end(dt_run *r, dt_status st, dt_err *err)
     if (!r->ready)
         return DT_FAIL(err, DT_E_CONFIG, "a run ends once, when it has begun");
     r->ready = false;
-    return dti_run_summarise(r, save(r, st, err), err);
+    dt_session_enter(r->s);
+    return dti_run_left(r, dti_run_summarise(r, save(r, st, err), err));
 }

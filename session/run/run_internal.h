@@ -9,6 +9,9 @@ void dti_run_tell(dt_run *r, const char *label, const char *fmt, ...) DT_PRINTF(
 dt_teller dti_run_teller(dt_run *r); /* lines under "resume" */
 bool dti_run_stop(const dt_run *r);
 
+/* Leave the session, which the caller has entered, and give @st. */
+dt_status dti_run_left(dt_run *r, dt_status st);
+
 /* ---- prepare.c ---- */
 
 /* Reserve memory; a run that is refused until here leaves no folder. */

@@ -2,6 +2,8 @@
  * one: each gives the bits that it gives alone. */
 #include <dnntrain.h>
 
+#include <float.h>
+#include <omp.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -10,6 +12,13 @@
 #include "tests/fixture/check.h"
 
 enum { STEPS = 3, PATH_BYTES = 512 };
+
+/* The sanitizer does not know how threads of OpenMP's wait for each other. */
+#if defined(__SANITIZE_THREAD__)
+enum { MOST_THREADS = 1 };
+#else
+enum { MOST_THREADS = 2 };
+#endif
 
 /* What a run is of; all else is its own as well: network, seed, policy, tier, precision. */
 static const char *const texts[] = {
@@ -30,7 +39,7 @@ static const char *const texts[] = {
 /* A run of texts[which] in a folder of its own, and what came of it. */
 typedef struct trained {
     size_t which;
-    char set[PATH_BYTES], disk[PATH_BYTES], weights[PATH_BYTES];
+    char set[PATH_BYTES], disk[PATH_BYTES], weights[PATH_BYTES], threads[32];
     dt_run *run;
     dt_status st;
     dt_err err;
@@ -38,7 +47,7 @@ typedef struct trained {
     pthread_barrier_t *together;
 } trained;
 
-static trained *prepare(size_t which)
+static trained *prepare(size_t which, int threads)
 {
     static int next;
     char name[32];
@@ -49,13 +58,14 @@ static trained *prepare(size_t which)
     t->which = which;
     snprintf(t->set, sizeof t->set, "run.dir=%s", folder);
     snprintf(t->weights, sizeof t->weights, "%s/checkpoints/model.safetensors", folder);
+    snprintf(t->threads, sizeof t->threads, "device.threads=%d", threads);
     snprintf(t->disk, sizeof t->disk, "memory.disk_path=%s", dt_temp_path("."));
     return t;
 }
 
 static void begin(trained *t)
 {
-    const char *sets[] = {t->set, t->disk}, *text = texts[t->which];
+    const char *sets[] = {t->set, t->disk, t->threads}, *text = texts[t->which];
     t->st = dt_run_open_text(&t->run, "net", text, strlen(text), sets, DT_COUNT(sets), &t->err);
     if (t->st == DT_OK)
         t->st = dt_run_begin(t->run, NULL, &t->err);
@@ -97,9 +107,9 @@ static void *whole(void *arg)
     return NULL;
 }
 
-static void alone(size_t which, char sha[DT_SHA256_TEXT])
+static void alone(size_t which, int threads, char sha[DT_SHA256_TEXT])
 {
-    trained *t = prepare(which);
+    trained *t = prepare(which, threads);
     whole(t);
     take(t, sha);
 }
@@ -109,7 +119,7 @@ static void at_once(size_t a, size_t b, char sha[2][DT_SHA256_TEXT])
 {
     pthread_t thread[2];
     pthread_barrier_t together;
-    trained *t[2] = {prepare(a), prepare(b)};
+    trained *t[2] = {prepare(a, 1), prepare(b, 1)};
     assert_int_equal(pthread_barrier_init(&together, NULL, 2), 0);
     for (int i = 0; i < 2; i++) {
         t[i]->together = &together;
@@ -131,21 +141,26 @@ static void two_threads_train_what_each_trains_alone(void **state)
     for (size_t i = 0; i < DT_COUNT(pairs); i++)
         at_once(pairs[i][0], pairs[i][1], sha[i]);
     for (size_t i = 0; i < DT_COUNT(texts); i++)
-        alone(i, want[i]);
+        alone(i, 1, want[i]);
     for (size_t i = 0; i < DT_COUNT(pairs); i++)
         for (int k = 0; k < 2; k++)
             assert_string_equal(sha[i][k], want[pairs[i][k]]);
 }
 
-static void two_runs_in_turns_train_what_each_trains_alone(void **state)
+static int team_of(size_t which)
+{
+    return which == 1 ? MOST_THREADS : 1;
+}
+
+static void runs_in_turns_train_what_each_trains_alone(void **state)
 {
     char want[DT_COUNT(texts)][DT_SHA256_TEXT], got[DT_SHA256_TEXT];
     trained *t[DT_COUNT(texts)];
     (void)state;
     for (size_t i = 0; i < DT_COUNT(texts); i++)
-        alone(i, want[i]);
+        alone(i, team_of(i), want[i]);
     for (size_t i = 0; i < DT_COUNT(texts); i++)
-        begin(t[i] = prepare(i));
+        begin(t[i] = prepare(i, team_of(i)));
     for (int step = 1; step <= STEPS; step++)
         for (size_t i = 0; i < DT_COUNT(texts); i++)
             train(t[i], step);
@@ -157,11 +172,107 @@ static void two_runs_in_turns_train_what_each_trains_alone(void **state)
     }
 }
 
+/* ---- what the host program has set ---- */
+
+/* Whether the calling thread computes with denormal numbers. */
+static bool has_denormals(void)
+{
+    volatile float least = FLT_MIN;
+    volatile float half = least / 2;
+    volatile float twice = half * 2;
+    return half != 0 && twice == least;
+}
+
+static int threads_with_denormals(void)
+{
+    const int dynamic = omp_get_dynamic();
+    int n = 0;
+    omp_set_dynamic(0);
+#pragma omp parallel num_threads(MOST_THREADS)
+    {
+#pragma omp atomic
+        n += has_denormals();
+    }
+    omp_set_dynamic(dynamic);
+    return n;
+}
+
+static void assert_as_set(int threads)
+{
+    assert_int_equal(omp_get_max_threads(), threads);
+    assert_int_equal(omp_get_dynamic(), 1);
+    assert_true(has_denormals());
+    assert_int_equal(threads_with_denormals(), MOST_THREADS);
+}
+
+typedef struct seen {
+    int steps, threads;
+    bool denormals;
+} seen;
+
+static void look(void *self, const dt_step_report *report)
+{
+    seen *s = self;
+    (void)report;
+    s->steps++;
+    s->threads = omp_get_max_threads();
+    s->denormals = s->denormals || has_denormals();
+}
+
+static void the_processor_is_left_as_it_was(void **state)
+{
+    (void)state;
+    const int had = omp_get_max_threads(), dynamic = omp_get_dynamic(), threads = had + 2;
+    seen now = {0};
+    const dt_run_observer o = {.self = &now, .step = look};
+    dt_eval_report report;
+    char sets[2][PATH_BYTES];
+    trained *t = prepare(2, MOST_THREADS);
+    const char *bad[] = {"train.precision=tf32", t->set};
+    snprintf(sets[0], PATH_BYTES, "%s", t->set);
+    snprintf(sets[1], PATH_BYTES, "%s", t->threads);
+    const char *good[] = {sets[0], sets[1]};
+    const char *text = texts[2];
+    dt_run *run = NULL;
+    dt_err err = {0};
+    omp_set_num_threads(threads);
+    omp_set_dynamic(1);
+    assert_as_set(threads);
+    assert_fails(dt_run_open_text(&run, "net", text, strlen(text), bad, 2, &err), DT_E_CONFIG, &err,
+        "tf32 is of cuda devices");
+    dt_run_close(run);
+    assert_as_set(threads);
+    dt_err_clear(&err);
+    assert_ok(dt_run_open_text(&run, "net", text, strlen(text), good, 2, &err), &err);
+    assert_as_set(threads);
+    assert_ok(dt_run_plan(run, &err), &err);
+    assert_as_set(threads);
+    assert_ok(dt_run_begin(run, &o, &err), &err);
+    assert_as_set(threads);
+    assert_ok(dt_run_train(run, 2, &err), &err);
+    assert_as_set(threads);
+    assert_true(now.steps == 2 && now.threads == MOST_THREADS && !now.denormals);
+    assert_ok(dt_run_save(run, &err), &err);
+    assert_as_set(threads);
+    assert_ok(dt_run_save_weights(run, dt_temp_path("weights.st"), &err), &err);
+    assert_as_set(threads);
+    assert_ok(dt_run_evaluate(run, NULL, &report, &err), &err);
+    assert_as_set(threads);
+    assert_ok(dt_run_end(run, DT_OK, &err), &err);
+    assert_as_set(threads);
+    dt_run_close(run);
+    assert_as_set(threads);
+    omp_set_num_threads(had);
+    omp_set_dynamic(dynamic);
+    dt_free(t);
+}
+
 DT_TEST_GROUP(two_sessions)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_threads_train_what_each_trains_alone),
-        cmocka_unit_test(two_runs_in_turns_train_what_each_trains_alone),
+        cmocka_unit_test(runs_in_turns_train_what_each_trains_alone),
+        cmocka_unit_test(the_processor_is_left_as_it_was),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

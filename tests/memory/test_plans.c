@@ -1,10 +1,12 @@
 /* Plans of the real networks: how close to the bound, how fast to make, and what network_wide says.
  */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "layers/registry.h"
 #include "memory/lower/lower.h"
+#include "memory/plan_text/plan_text.h"
 #include "memory/policy.h"
 #include "memory/verify/verify.h"
 #include "models/ini.h"
@@ -215,6 +217,28 @@ static int count_reasons(const dt_plan *p, const char *policy)
     return n;
 }
 
+/* Printed and parsed, every row gives the reason that it gave. */
+static void reasons_survive_the_text(const dt_plan *p)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    dt_plan *q;
+    dt_err err = {0};
+    FILE *f = open_memstream(&text, &bytes);
+    assert_non_null(f);
+    dt_plan_print(p, f);
+    assert_int_equal(fclose(f), 0);
+    assert_ok(dt_plan_parse(&q, "text", text, bytes, &err), &err);
+    assert_int_equal(q->n_row, p->n_row);
+    assert_int_equal(q->n_reason, p->n_reason);
+    for (size_t i = 0; i < p->n_row; i++)
+        assert_int_equal(q->row[i].reason, p->row[i].reason);
+    for (size_t i = 0; i < p->n_reason; i++)
+        assert_string_equal(q->reason[i], p->reason[i]);
+    dt_plan_destroy(q);
+    free(text);
+}
+
 static void every_decision_gives_its_reason(void **state)
 {
     (void)state;
@@ -235,6 +259,7 @@ static void every_decision_gives_its_reason(void **state)
             dt_rewrite(m.program, all[i]->name);
             m.plan = dt_planned_by(m.program, all[i]->name, "greedy");
             decisions += count_reasons(m.plan, all[i]->name);
+            reasons_survive_the_text(m.plan);
             dt_planned_close(&m);
         }
         const bool keeps =

@@ -362,23 +362,31 @@ dt_status dt_opt_read(const dt_opt *row, const char *text, void *target, dt_err 
     return DT_OK;
 }
 
-static size_t type_bytes(dt_opt_type t)
+size_t dti_opt_bytes(dt_opt_type t)
 {
-    static const size_t bytes[] = {[DT_OPT_I64] = sizeof(int64_t),
-        [DT_OPT_F64] = sizeof(double),
-        [DT_OPT_BOOL] = sizeof(bool),
-        [DT_OPT_ENUM] = sizeof(int),
-        [DT_OPT_STR] = sizeof(char *),
-        [DT_OPT_PATH] = sizeof(char *),
-        [DT_OPT_BYTES] = sizeof(uint64_t),
-        [DT_OPT_LIST] = sizeof(char *)};
-    return bytes[t];
+    switch (t) {
+    case DT_OPT_I64:
+        return sizeof(int64_t);
+    case DT_OPT_F64:
+        return sizeof(double);
+    case DT_OPT_BOOL:
+        return sizeof(bool);
+    case DT_OPT_ENUM:
+        return sizeof(int);
+    case DT_OPT_BYTES:
+        return sizeof(uint64_t);
+    case DT_OPT_STR:
+    case DT_OPT_PATH:
+    case DT_OPT_LIST:
+        return sizeof(const char *);
+    }
+    return 0;
 }
 
 void dt_opt_defaults(const dt_opt *rows, void *target)
 {
     for (const dt_opt *row = rows; row->key != NULL; row++) {
-        memset((char *)target + row->at, 0, type_bytes(row->type));
+        memset((char *)target + row->at, 0, dti_opt_bytes(row->type));
         if (row->fallback == NULL || row->fallback[0] == '\0')
             continue;
         const dt_status st = dt_opt_read(row, row->fallback, target, NULL);

@@ -15,6 +15,9 @@
  * and is refused elsewhere. Strings point into @text, which must live as long as the target. */
 dt_status dt_opt_read(const dt_opt *row, const char *text, void *target, dt_err *err) DT_NODISCARD;
 
+/* What a value of this type takes in its struct; 0 for a number that is no type. */
+size_t dti_opt_bytes(dt_opt_type t);
+
 /* Fill every value of the table with its default; required keys are left zero. A default its own
  * row refuses is our bug and ends the program. */
 void dt_opt_defaults(const dt_opt *rows, void *target);

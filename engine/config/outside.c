@@ -5,27 +5,6 @@
 
 #include "engine/base/alloc.h"
 
-static size_t value_bytes(dt_opt_type t)
-{
-    switch (t) {
-    case DT_OPT_I64:
-        return sizeof(int64_t);
-    case DT_OPT_F64:
-        return sizeof(double);
-    case DT_OPT_BOOL:
-        return sizeof(bool);
-    case DT_OPT_ENUM:
-        return sizeof(int);
-    case DT_OPT_BYTES:
-        return sizeof(uint64_t);
-    case DT_OPT_STR:
-    case DT_OPT_PATH:
-    case DT_OPT_LIST:
-        return sizeof(const char *);
-    }
-    return 0;
-}
-
 static bool is_word(const char *s)
 {
     return s != NULL && *s != '\0' && strlen(s) < 64 &&
@@ -38,7 +17,7 @@ static dt_status check_row(
     if (row->key == NULL || !is_word(row->key) || row->help == NULL)
         return DT_FAIL(err, DT_E_CONFIG,
             "%s '%s': an option has no key of a-z, 0-9 and _, or no help", what, name);
-    const size_t value = value_bytes(row->type);
+    const size_t value = dti_opt_bytes(row->type);
     if (value == 0 || row->at > bytes || bytes - row->at < value)
         return DT_FAIL(err, DT_E_CONFIG, "%s '%s': option '%s' lies beyond its struct of %zu bytes",
             what, name, row->key, bytes);

@@ -19,13 +19,13 @@ static const dt_command *const commands[] = {
 #undef DT_COMMAND
 };
 
-const dt_command *const *dt_command_all(size_t *n)
+const dt_command *const *dti_command_all(size_t *n)
 {
     *n = DT_COUNT(commands);
     return commands;
 }
 
-const dt_command *dt_command_find(const char *name)
+const dt_command *dti_command_find(const char *name)
 {
     for (size_t i = 0; i < DT_COUNT(commands); i++)
         if (strcmp(commands[i]->name, name) == 0)
@@ -33,7 +33,7 @@ const dt_command *dt_command_find(const char *name)
     return NULL;
 }
 
-const char *const *dt_command_names(void)
+const char *const *dti_command_names(void)
 {
     static const char *names[DT_COUNT(commands) + 1];
     size_t n = 0;
@@ -168,7 +168,7 @@ static dt_status parse(parser *p)
     return DT_OK;
 }
 
-dt_status dt_cli_init(dt_cli *out, const dt_command *cmd, const dt_command_args *a,
+dt_status dti_cli_init(dt_cli *out, const dt_command *cmd, const dt_command_args *a,
     const dt_flag *flags, bool sets, size_t max_words, dt_err *err)
 {
     DT_ASSERT(max_words <= DT_ARG_WORDS);
@@ -186,7 +186,7 @@ dt_status dt_cli_init(dt_cli *out, const dt_command *cmd, const dt_command_args 
     return parse(&p);
 }
 
-void dt_cli_deinit(dt_cli *a)
+void dti_cli_deinit(dt_cli *a)
 {
     dt_free(a->set);
     *a = (dt_cli){0};
@@ -225,7 +225,7 @@ static const char *longer_name(const char *base, const char *const *names)
     return best;
 }
 
-bool dt_cli_in_configs(const char *base, char *to, size_t bytes)
+bool dti_cli_in_configs(const char *base, char *to, size_t bytes)
 {
     static const char *const ends[] = {"", ".ini"};
     struct stat st;
@@ -245,7 +245,7 @@ static dt_status missing(const char *path, dt_err *err)
     if (to_slash > 0)
         snprintf(folder, sizeof folder, "%.*s", to_slash, path);
     char config[PATH_BYTES];
-    if (*base != '\0' && dt_cli_in_configs(base, config, sizeof config))
+    if (*base != '\0' && dti_cli_in_configs(base, config, sizeof config))
         return DT_FAIL(err, DT_E_CONFIG, "there is no file '%s'; did you mean '%s'?", path, config);
     char(*text)[NAME_BYTES] = dt_alloc(MAX_NAMES, NAME_BYTES);
     const char **names = dt_alloc(MAX_NAMES + 1, sizeof *names);
@@ -264,7 +264,7 @@ static dt_status missing(const char *path, dt_err *err)
     return st;
 }
 
-dt_status dt_cli_check_file(const char *path, dt_err *err)
+dt_status dti_cli_check_file(const char *path, dt_err *err)
 {
     struct stat st;
     if (stat(path, &st) == 0 || (errno != ENOENT && errno != ENOTDIR))
@@ -272,21 +272,21 @@ dt_status dt_cli_check_file(const char *path, dt_err *err)
     return missing(path, err);
 }
 
-void dt_cli_notice(const char *line)
+void dti_cli_notice(const char *line)
 {
     fprintf(stderr, "dnntrain: %s\n", line);
 }
 
-dt_status dt_cli_session(
+dt_status dti_cli_session(
     dt_session **out, const char *path, const char *const *sets, size_t n_sets, dt_err *err)
 {
     const dt_status st = dt_session_open(out, path, sets, n_sets, err);
     if (*out != NULL)
-        (*out)->notice = dt_cli_notice;
+        (*out)->notice = dti_cli_notice;
     return st;
 }
 
-void dt_cli_print_device(const dt_session *s)
+void dti_cli_print_device(const dt_session *s)
 {
     printf("device %s%s%s   precision %s\n", dt_device_name(s->device),
         s->plan_card != NULL ? ": " : "", s->plan_card != NULL ? s->plan_card->title : "",

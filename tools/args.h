@@ -41,32 +41,32 @@ typedef struct dt_cli {
 
 /* Read the arguments of @cmd. @sets: whether --set is allowed; @max_words: how many words there may
  * be, at most DT_ARG_WORDS; too few is for the caller to say. DT_E_CONFIG names what is wrong, and
- * the nearest flag. Release with dt_cli_deinit even after a failure. */
-dt_status dt_cli_init(dt_cli *out, const dt_command *cmd, const dt_command_args *a,
+ * the nearest flag. Release with dti_cli_deinit even after a failure. */
+dt_status dti_cli_init(dt_cli *out, const dt_command *cmd, const dt_command_args *a,
     const dt_flag *flags, bool sets, size_t max_words, dt_err *err) DT_NODISCARD;
-void dt_cli_deinit(dt_cli *a);
+void dti_cli_deinit(dt_cli *a);
 
 /* On stderr, behind the program's name. */
-void dt_cli_notice(const char *line);
+void dti_cli_notice(const char *line);
 
 /* Open a session that tells on stderr when it plans for long. */
-dt_status dt_cli_session(dt_session **out, const char *path, const char *const *sets, size_t n_sets,
-    dt_err *err) DT_NODISCARD;
+dt_status dti_cli_session(dt_session **out, const char *path, const char *const *sets,
+    size_t n_sets, dt_err *err) DT_NODISCARD;
 
 /* "device cuda: H200   precision bf16" on stdout, and the line's end. */
-void dt_cli_print_device(const dt_session *s);
+void dti_cli_print_device(const dt_session *s);
 
 /* DT_E_CONFIG with the nearest name in the same folder when there is no such file; DT_OK otherwise.
  */
-dt_status dt_cli_check_file(const char *path, dt_err *err) DT_NODISCARD;
+dt_status dti_cli_check_file(const char *path, dt_err *err) DT_NODISCARD;
 
 /* "configs/NAME", with .ini if need be, when there is such a file. */
-bool dt_cli_in_configs(const char *name, char *to, size_t bytes);
+bool dti_cli_in_configs(const char *name, char *to, size_t bytes);
 
 /* Every command, for help and suggestions, in the order of tools.def; NULL when there is none of
  * the name. */
-const dt_command *const *dt_command_all(size_t *n);
-const dt_command *dt_command_find(const char *name);
-const char *const *dt_command_names(void); /* NULL-terminated, for dt_nearest */
+const dt_command *const *dti_command_all(size_t *n);
+const dt_command *dti_command_find(const char *name);
+const char *const *dti_command_names(void); /* NULL-terminated, for dt_nearest */
 
 #endif

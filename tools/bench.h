@@ -34,10 +34,10 @@ typedef struct dt_bench_result {
 } dt_bench_result;
 
 /* Labels of a step, and what one of them is called: "images", "tokens". */
-double dt_bench_units(const dt_bench_result *r);
-const char *dt_bench_unit(const dt_bench_result *r);
+double dti_bench_units(const dt_bench_result *r);
+const char *dti_bench_unit(const dt_bench_result *r);
 
-void dt_bench_table(const dt_bench_result *r);
-dt_status dt_bench_json(const dt_bench_result *r, dt_err *err) DT_NODISCARD;
+void dti_bench_table(const dt_bench_result *r);
+dt_status dti_bench_json(const dt_bench_result *r, dt_err *err) DT_NODISCARD;
 
 #endif

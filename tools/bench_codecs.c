@@ -258,10 +258,10 @@ static dt_status bench_codecs(const dt_command_args *a, dt_err *err)
         {NULL, NULL, NULL, NULL, NULL},
     };
     dt_cli cli;
-    dt_status st = dt_cli_init(&cli, &dt_command_bench_codecs, a, flags, false, 0, err);
+    dt_status st = dti_cli_init(&cli, &dt_command_bench_codecs, a, flags, false, 0, err);
     if (st == DT_OK && !cli.help)
         st = run_with(mib, json, err);
-    dt_cli_deinit(&cli);
+    dti_cli_deinit(&cli);
     return st;
 }
 

@@ -7,13 +7,13 @@
 #include "tools/json_out.h"
 #include "tools/terminal.h"
 
-double dt_bench_units(const dt_bench_result *r)
+double dti_bench_units(const dt_bench_result *r)
 {
     const int64_t tokens = dt_graph_tokens(r->session->graph);
     return (double)(r->session->opts.train.batch * (tokens > 0 ? tokens : 1));
 }
 
-const char *dt_bench_unit(const dt_bench_result *r)
+const char *dti_bench_unit(const dt_bench_result *r)
 {
     return dt_graph_tokens(r->session->graph) > 0 ? "tokens" : "images";
 }
@@ -35,8 +35,8 @@ static void header(const dt_bench_result *r)
     printf("step      %.2f ms in the median of %" PRId64 ", %.2f to %.2f, after %d that do not "
            "count\n",
         1e3 * r->median, r->steps, 1e3 * r->least, 1e3 * r->most, DT_BENCH_WARM);
-    printf("speed     %s %s a second\n\n", dt_human_rate(rate, dt_bench_units(r) / r->median),
-        dt_bench_unit(r));
+    printf("speed     %s %s a second\n\n", dt_human_rate(rate, dti_bench_units(r) / r->median),
+        dti_bench_unit(r));
 }
 
 static void line(const dt_bench_result *r, const char *kind, const char *pass, double ops, double s,
@@ -51,7 +51,7 @@ static void line(const dt_bench_result *r, const char *kind, const char *pass, d
         bound);
 }
 
-void dt_bench_table(const dt_bench_result *r)
+void dti_bench_table(const dt_bench_result *r)
 {
     header(r);
     printf("%-18s %-10s %6s %11s %8s%10s %8s\n", "kind of op", "pass", "ops", "ms", "share",
@@ -71,47 +71,47 @@ void dt_bench_table(const dt_bench_result *r)
 
 static void row_json(dt_json *list, const dt_bench_row *w)
 {
-    dt_json o = dt_json_element(list);
-    dt_json_text(&o, "kind", w->kind);
-    dt_json_text(&o, "pass", w->pass);
-    dt_json_real(&o, "ops", w->ops, 2);
-    dt_json_real(&o, "seconds", w->seconds, 9);
-    dt_json_real(&o, "floor_seconds", w->floor, 9);
-    dt_json_leave(list, &o);
+    dt_json o = dti_json_element(list);
+    dti_json_text(&o, "kind", w->kind);
+    dti_json_text(&o, "pass", w->pass);
+    dti_json_real(&o, "ops", w->ops, 2);
+    dti_json_real(&o, "seconds", w->seconds, 9);
+    dti_json_real(&o, "floor_seconds", w->floor, 9);
+    dti_json_leave(list, &o);
 }
 
-dt_status dt_bench_json(const dt_bench_result *r, dt_err *err)
+dt_status dti_bench_json(const dt_bench_result *r, dt_err *err)
 {
     const dt_session *s = r->session;
-    dt_json j = dt_json_begin();
-    dt_json_text(&j, "model", s->graph->name);
-    dt_json_text(&j, "policy", dt_session_policy(s));
-    dt_json_text(&j, "precision", dt_dtype_name(s->graph->dtype));
-    dt_json_whole(&j, "batch", (uint64_t)s->opts.train.batch);
-    dt_json_whole(&j, "micro_batch", (uint64_t)s->opts.train.micro_batch);
-    dt_json_whole(&j, "threads", (uint64_t)s->threads);
-    dt_json machine = dt_json_inner(&j, "machine");
-    dt_json_real(&machine, "fp32_flops", r->machine.flops[DT_F32], 0);
+    dt_json j = dti_json_begin();
+    dti_json_text(&j, "model", s->graph->name);
+    dti_json_text(&j, "policy", dt_session_policy(s));
+    dti_json_text(&j, "precision", dt_dtype_name(s->graph->dtype));
+    dti_json_whole(&j, "batch", (uint64_t)s->opts.train.batch);
+    dti_json_whole(&j, "micro_batch", (uint64_t)s->opts.train.micro_batch);
+    dti_json_whole(&j, "threads", (uint64_t)s->threads);
+    dt_json machine = dti_json_inner(&j, "machine");
+    dti_json_real(&machine, "fp32_flops", r->machine.flops[DT_F32], 0);
     if (r->machine.flops[DT_BF16] > 0)
-        dt_json_real(&machine, "bf16_flops", r->machine.flops[DT_BF16], 0);
-    dt_json_real(&machine, "bytes", r->machine.bytes, 0);
-    dt_json_leave(&j, &machine);
-    dt_json_whole(&j, "steps", (uint64_t)r->steps);
-    dt_json_real(&j, "median_seconds", r->median, 9);
-    dt_json_real(&j, "least_seconds", r->least, 9);
-    dt_json_real(&j, "most_seconds", r->most, 9);
-    dt_json_real(&j, "per_second", dt_bench_units(r) / r->median, 3);
-    dt_json_text(&j, "unit", dt_bench_unit(r));
-    dt_json_real(&j, "step_seconds", r->step, 9);
-    dt_json_real(&j, "rest_seconds", r->rest, 9);
-    dt_json_real(&j, "floor_seconds", r->floor, 9);
-    dt_json_whole(&j, "page_faults", (uint64_t)r->faults);
-    dt_json_whole(&j, "page_faults_most", (uint64_t)r->faults_most);
-    dt_json_whole(&j, "allocations", (uint64_t)r->allocations);
-    dt_json_real(&j, "heap_growth", (double)r->grown, 0);
-    dt_json rows = dt_json_list(&j, "parts");
+        dti_json_real(&machine, "bf16_flops", r->machine.flops[DT_BF16], 0);
+    dti_json_real(&machine, "bytes", r->machine.bytes, 0);
+    dti_json_leave(&j, &machine);
+    dti_json_whole(&j, "steps", (uint64_t)r->steps);
+    dti_json_real(&j, "median_seconds", r->median, 9);
+    dti_json_real(&j, "least_seconds", r->least, 9);
+    dti_json_real(&j, "most_seconds", r->most, 9);
+    dti_json_real(&j, "per_second", dti_bench_units(r) / r->median, 3);
+    dti_json_text(&j, "unit", dti_bench_unit(r));
+    dti_json_real(&j, "step_seconds", r->step, 9);
+    dti_json_real(&j, "rest_seconds", r->rest, 9);
+    dti_json_real(&j, "floor_seconds", r->floor, 9);
+    dti_json_whole(&j, "page_faults", (uint64_t)r->faults);
+    dti_json_whole(&j, "page_faults_most", (uint64_t)r->faults_most);
+    dti_json_whole(&j, "allocations", (uint64_t)r->allocations);
+    dti_json_real(&j, "heap_growth", (double)r->grown, 0);
+    dt_json rows = dti_json_list(&j, "parts");
     for (size_t i = 0; i < r->n_row; i++)
         row_json(&rows, &r->row[i]);
-    dt_json_leave(&j, &rows);
-    return dt_json_end(&j, err);
+    dti_json_leave(&j, &rows);
+    return dti_json_end(&j, err);
 }

@@ -19,14 +19,14 @@
 static dt_status nothing_of_that_name(const char *word, dt_err *err)
 {
     char config[256];
-    if (strchr(word, '/') == NULL && dt_cli_in_configs(word, config, sizeof config))
+    if (strchr(word, '/') == NULL && dti_cli_in_configs(word, config, sizeof config))
         return DT_FAIL(err, DT_E_CONFIG, "there is no file '%s'; did you mean '%s'?", word, config);
-    const char *near = dt_nearest(word, dt_command_names());
+    const char *near = dt_nearest(word, dti_command_names());
     if (near != NULL)
         return DT_FAIL(
             err, DT_E_CONFIG, "there is no command or file '%s'; did you mean '%s'?", word, near);
     if (strchr(word, '/') != NULL || strchr(word, '.') != NULL)
-        return dt_cli_check_file(word, err);
+        return dti_cli_check_file(word, err);
     return DT_FAIL(err, DT_E_CONFIG,
         "'%s' is neither a command nor a file; `dnntrain help` lists the commands, configs/ holds "
         "configurations",
@@ -68,7 +68,7 @@ static dt_status run(int argc, char **argv, dt_err *err)
         print_version();
         return DT_OK;
     }
-    const dt_command *c = a.arg[0][0] != '\0' ? dt_command_find(a.arg[0]) : NULL;
+    const dt_command *c = a.arg[0][0] != '\0' ? dti_command_find(a.arg[0]) : NULL;
     if (c == NULL && strcmp(a.arg[0], "train") == 0) /* what is tried first */
         c = &dt_command_train;
     if (c != NULL) {

@@ -47,7 +47,7 @@ static dt_status begin(void *self, const dt_run *r, dt_err *err)
     evaluation *e = self;
     (void)r;
     (void)err;
-    e->terminal = dt_terminal_of(stderr);
+    e->terminal = dti_terminal_of(stderr);
     e->began = e->drawn = dt_seconds();
     return DT_OK;
 }
@@ -104,19 +104,19 @@ static void print(const evaluation *e)
 static dt_status print_json(const evaluation *e, dt_err *err)
 {
     const dt_eval_report *r = &e->result;
-    dt_json j = dt_json_begin();
-    dt_json_text(&j, "model", e->run->s->graph->name);
-    dt_json_text(&j, "data", e->run->feeds.eval_note);
+    dt_json j = dti_json_begin();
+    dti_json_text(&j, "model", e->run->s->graph->name);
+    dti_json_text(&j, "data", e->run->feeds.eval_note);
     if (!e->random)
-        dt_json_text(&j, "weights", e->run->s->opts.model.weights);
-    dt_json_real(&j, "loss", r->loss, 9);
-    dt_json_real(&j, "top1", r->top1, 9);
-    dt_json_real(&j, "top5", r->top5, 9);
+        dti_json_text(&j, "weights", e->run->s->opts.model.weights);
+    dti_json_real(&j, "loss", r->loss, 9);
+    dti_json_real(&j, "top1", r->top1, 9);
+    dti_json_real(&j, "top5", r->top5, 9);
     if (r->pixels)
-        dt_json_real(&j, "mean_iou", r->mean_iou, 9);
-    dt_json_whole(&j, "samples", (uint64_t)r->samples);
-    dt_json_real(&j, "seconds", r->seconds, 6);
-    return dt_json_end(&j, err);
+        dti_json_real(&j, "mean_iou", r->mean_iou, 9);
+    dti_json_whole(&j, "samples", (uint64_t)r->samples);
+    dti_json_real(&j, "seconds", r->seconds, 6);
+    return dti_json_end(&j, err);
 }
 
 static dt_status evaluate(evaluation *e, dt_err *err)
@@ -173,7 +173,7 @@ static dt_status run(evaluation *e, const eval_flags *f, dt_err *err)
         return evaluate(e, err);
     DT_CHECK(read_flags(e->run->s, f, &o, err));
     dt_session_enter(e->run->s);
-    const dt_status st = dt_generate(e->run->s, &o, err);
+    const dt_status st = dti_generate(e->run->s, &o, err);
     dt_session_leave(e->run->s);
     return st;
 }
@@ -187,7 +187,7 @@ static dt_status check(const dt_cli *cli, const evaluation *e, const eval_flags 
     if (f->generate != NULL && e->json)
         return DT_FAIL(
             err, DT_E_CONFIG, "--json and --generate exclude each other; give one of them");
-    return dt_cli_check_file(cli->word[0], err);
+    return dti_cli_check_file(cli->word[0], err);
 }
 
 static dt_status eval(const dt_command_args *a, dt_err *err)
@@ -206,7 +206,7 @@ static dt_status eval(const dt_command_args *a, dt_err *err)
         {NULL, NULL, NULL, NULL, NULL},
     };
     dt_cli cli;
-    dt_status st = dt_cli_init(&cli, &dt_command_eval, a, flags, true, 1, err);
+    dt_status st = dti_cli_init(&cli, &dt_command_eval, a, flags, true, 1, err);
     if (st == DT_OK && !cli.help) {
         st = check(&cli, &e, &f, err);
         if (st == DT_OK)
@@ -214,12 +214,12 @@ static dt_status eval(const dt_command_args *a, dt_err *err)
         if (st == DT_OK)
             st = dt_run_trace(e.run, getenv("DT_TRACE"), err);
         if (st == DT_OK) {
-            e.run->s->notice = dt_cli_notice;
+            e.run->s->notice = dti_cli_notice;
             st = run(&e, &f, err);
         }
         dt_run_close(e.run);
     }
-    dt_cli_deinit(&cli);
+    dti_cli_deinit(&cli);
     return st;
 }
 

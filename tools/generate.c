@@ -204,7 +204,7 @@ static dt_status generate(writer *w, const dt_generate_opts *o, dt_err *err)
     return st;
 }
 
-dt_status dt_generate(dt_session *s, const dt_generate_opts *o, dt_err *err)
+dt_status dti_generate(dt_session *s, const dt_generate_opts *o, dt_err *err)
 {
     writer w = {.s = s};
     char asked[DT_ASKED];

@@ -21,6 +21,6 @@ typedef struct dt_generate_opts {
 /* Write the prompt and @count characters on stdout as they come. The network, whose data.source
  * must be text, is shown as many characters before the next one as its context holds; it must be
  * causal. DT_E_CONFIG for another source, or a prompt with characters the text does not have. */
-dt_status dt_generate(dt_session *s, const dt_generate_opts *o, dt_err *err) DT_NODISCARD;
+dt_status dti_generate(dt_session *s, const dt_generate_opts *o, dt_err *err) DT_NODISCARD;
 
 #endif

@@ -13,7 +13,7 @@
 static void overview(void)
 {
     size_t n;
-    const dt_command *const *c = dt_command_all(&n);
+    const dt_command *const *c = dti_command_all(&n);
     printf("dnntrain trains deep neural networks in less memory than they need.\n\n");
     for (size_t i = 0; i < n; i++)
         printf("  %s\n      %s\n", c[i]->usage, c[i]->summary);
@@ -104,10 +104,10 @@ static dt_status about(const char *word, dt_err *err)
         layer_sections();
         return DT_OK;
     }
-    const dt_command *c = strcmp(word, "train") == 0 ? &dt_command_train : dt_command_find(word);
+    const dt_command *c = strcmp(word, "train") == 0 ? &dt_command_train : dti_command_find(word);
     if (c == NULL) {
         const char *const config[] = {"config", NULL};
-        const char *near = dt_nearest(word, dt_command_names());
+        const char *near = dt_nearest(word, dti_command_names());
         near = near != NULL ? near : dt_nearest(word, config);
         if (near != NULL)
             return DT_FAIL(
@@ -126,14 +126,14 @@ static dt_status about(const char *word, dt_err *err)
 static dt_status help(const dt_command_args *a, dt_err *err)
 {
     dt_cli cli;
-    dt_status st = dt_cli_init(&cli, &dt_command_help, a, NULL, false, 1, err);
+    dt_status st = dti_cli_init(&cli, &dt_command_help, a, NULL, false, 1, err);
     if (st == DT_OK && !cli.help) {
         if (cli.n_word == 0)
             overview();
         else
             st = about(cli.word[0], err);
     }
-    dt_cli_deinit(&cli);
+    dti_cli_deinit(&cli);
     return st;
 }
 

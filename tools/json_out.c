@@ -5,13 +5,13 @@
 #include <math.h>
 #include <stdio.h>
 
-dt_json dt_json_begin(void)
+dt_json dti_json_begin(void)
 {
     cJSON *o = cJSON_CreateObject();
     return (dt_json){o, o != NULL};
 }
 
-dt_status dt_json_end(dt_json *j, dt_err *err)
+dt_status dti_json_end(dt_json *j, dt_err *err)
 {
     char *printed = j->o != NULL && j->ok ? cJSON_Print(j->o) : NULL;
     cJSON_Delete(j->o);
@@ -23,33 +23,33 @@ dt_status dt_json_end(dt_json *j, dt_err *err)
     return DT_OK;
 }
 
-void dt_json_text(dt_json *j, const char *key, const char *value)
+void dti_json_text(dt_json *j, const char *key, const char *value)
 {
     j->ok = cJSON_AddStringToObject(j->o, key, value) != NULL && j->ok;
 }
 
 /* cJSON keeps numbers as double: whole numbers are written as they are. */
-void dt_json_whole(dt_json *j, const char *key, uint64_t value)
+void dti_json_whole(dt_json *j, const char *key, uint64_t value)
 {
     char digits[24];
     snprintf(digits, sizeof digits, "%" PRIu64, value);
     j->ok = cJSON_AddRawToObject(j->o, key, digits) != NULL && j->ok;
 }
 
-void dt_json_real(dt_json *j, const char *key, double value, int decimals)
+void dti_json_real(dt_json *j, const char *key, double value, int decimals)
 {
     char digits[352]; /* the largest double has 309 before the point */
     snprintf(digits, sizeof digits, "%.*f", decimals, value);
     j->ok = cJSON_AddRawToObject(j->o, key, isfinite(value) ? digits : "null") != NULL && j->ok;
 }
 
-dt_json dt_json_inner(dt_json *j, const char *key)
+dt_json dti_json_inner(dt_json *j, const char *key)
 {
     cJSON *o = cJSON_AddObjectToObject(j->o, key);
     return (dt_json){o, o != NULL};
 }
 
-dt_json dt_json_list(dt_json *j, const char *key)
+dt_json dti_json_list(dt_json *j, const char *key)
 {
     cJSON *o = cJSON_AddArrayToObject(j->o, key);
     return (dt_json){o, o != NULL};
@@ -63,19 +63,19 @@ static bool append(const dt_json *list, cJSON *o)
     return false;
 }
 
-dt_json dt_json_element(dt_json *list)
+dt_json dti_json_element(dt_json *list)
 {
     cJSON *o = cJSON_CreateObject();
     const bool ok = append(list, o);
     return (dt_json){ok ? o : NULL, ok};
 }
 
-void dt_json_leave(dt_json *j, const dt_json *in)
+void dti_json_leave(dt_json *j, const dt_json *in)
 {
     j->ok = j->ok && in->ok;
 }
 
-void dt_json_push(dt_json *list, uint64_t value)
+void dti_json_push(dt_json *list, uint64_t value)
 {
     char digits[24];
     snprintf(digits, sizeof digits, "%" PRIu64, value);

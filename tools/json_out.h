@@ -13,20 +13,20 @@ typedef struct dt_json {
     bool ok;
 } dt_json;
 
-dt_json dt_json_begin(void);
+dt_json dti_json_begin(void);
 /* Print it on stdout and free it. DT_E_NOMEM when a member is missing. */
-dt_status dt_json_end(dt_json *j, dt_err *err) DT_NODISCARD;
+dt_status dti_json_end(dt_json *j, dt_err *err) DT_NODISCARD;
 
-void dt_json_text(dt_json *j, const char *key, const char *value);
-void dt_json_whole(dt_json *j, const char *key, uint64_t value);
+void dti_json_text(dt_json *j, const char *key, const char *value);
+void dti_json_whole(dt_json *j, const char *key, uint64_t value);
 /* @decimals behind the point; null when @value is not finite. */
-void dt_json_real(dt_json *j, const char *key, double value, int decimals);
+void dti_json_real(dt_json *j, const char *key, double value, int decimals);
 
-/* Members and elements that hold others: fill them, then dt_json_leave. */
-dt_json dt_json_inner(dt_json *j, const char *key); /* an object */
-dt_json dt_json_list(dt_json *j, const char *key);
-dt_json dt_json_element(dt_json *list); /* an object */
-void dt_json_leave(dt_json *j, const dt_json *in);
-void dt_json_push(dt_json *list, uint64_t value); /* an element that is a whole number */
+/* Members and elements that hold others: fill them, then dti_json_leave. */
+dt_json dti_json_inner(dt_json *j, const char *key); /* an object */
+dt_json dti_json_list(dt_json *j, const char *key);
+dt_json dti_json_element(dt_json *list); /* an object */
+void dti_json_leave(dt_json *j, const dt_json *in);
+void dti_json_push(dt_json *list, uint64_t value); /* an element that is a whole number */
 
 #endif

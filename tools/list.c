@@ -207,7 +207,7 @@ static dt_status list(const dt_command_args *a, dt_err *err)
         {NULL, NULL, NULL, NULL, NULL},
     };
     dt_cli cli;
-    dt_status st = dt_cli_init(&cli, &dt_command_list, a, flags, false, 1, err);
+    dt_status st = dti_cli_init(&cli, &dt_command_list, a, flags, false, 1, err);
     if (st == DT_OK && !cli.help) {
         st = find(cli.word[0], &k, err);
         if (st == DT_OK && json)
@@ -215,7 +215,7 @@ static dt_status list(const dt_command_args *a, dt_err *err)
         else if (st == DT_OK)
             print_table(k);
     }
-    dt_cli_deinit(&cli);
+    dti_cli_deinit(&cli);
     return st;
 }
 

@@ -32,7 +32,7 @@ static dt_status parse_file(dt_plan **p, const char *path, dt_err *err)
 {
     char *text = NULL;
     size_t bytes = 0;
-    DT_CHECK(dt_cli_check_file(path, err));
+    DT_CHECK(dti_cli_check_file(path, err));
     DT_CHECK(dt_read_file(&text, &bytes, path, DT_PLAN_TEXT_BYTES, DT_E_DATA, err));
     const dt_status st = dt_plan_parse(p, path, text, bytes, err);
     dt_free(text);
@@ -207,7 +207,7 @@ static dt_status show(
     if (f->text != NULL)
         DT_CHECK(write_plan(chosen->plan, f->text, print_text, err));
     if (f->map != NULL)
-        DT_CHECK(write_plan(chosen->plan, f->map, dt_plan_map, err));
+        DT_CHECK(write_plan(chosen->plan, f->map, dti_plan_map, err));
     if (to_stdout(f->text) || to_stdout(f->map))
         return DT_OK;
     if (f->rows) {
@@ -216,14 +216,14 @@ static dt_status show(
     }
     if (f->kernels)
         return print_kernels(chosen->program, err);
-    dt_status st = dt_report_init(&r, s, err);
+    dt_status st = dti_report_init(&r, s, err);
     r.cold = cold;
     r.warm = warm;
     if (st == DT_OK && f->json)
-        st = dt_report_json(&r, err);
+        st = dti_report_json(&r, err);
     else if (st == DT_OK)
-        dt_report_table(&r);
-    dt_report_deinit(&r);
+        dti_report_table(&r);
+    dti_report_deinit(&r);
     return st;
 }
 
@@ -245,8 +245,8 @@ static dt_status plan_session(dt_session *s, const plan_flags *f, dt_err *err)
 static dt_status plan_config(const dt_cli *cli, const plan_flags *f, dt_err *err)
 {
     dt_session *s = NULL;
-    DT_CHECK(dt_cli_check_file(cli->word[0], err));
-    dt_status st = dt_cli_session(&s, cli->word[0], cli->set, cli->n_set, err);
+    DT_CHECK(dti_cli_check_file(cli->word[0], err));
+    dt_status st = dti_cli_session(&s, cli->word[0], cli->set, cli->n_set, err);
     if (st == DT_OK)
         st = plan_session(s, f, err);
     dt_session_close(s);
@@ -286,13 +286,13 @@ static dt_status plan(const dt_command_args *a, dt_err *err)
         {NULL, NULL, NULL, NULL, NULL},
     };
     dt_cli cli;
-    dt_status st = dt_cli_init(&cli, &dt_command_plan, a, flags, true, 1, err);
+    dt_status st = dti_cli_init(&cli, &dt_command_plan, a, flags, true, 1, err);
     if (st == DT_OK && !cli.help) {
         st = check(&cli, &f, err);
         if (st == DT_OK)
             st = f.diff ? diff(f.differ, err) : plan_config(&cli, &f, err);
     }
-    dt_cli_deinit(&cli);
+    dti_cli_deinit(&cli);
     return st;
 }
 

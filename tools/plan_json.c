@@ -273,7 +273,7 @@ static void fill(object *to, const dt_report *r)
     if (s->plan_card != NULL)
         text(to, "card", s->plan_card->name);
     text(to, "pool", s->opts.memory.pool);
-    text(to, "precision", dt_report_precision(r));
+    text(to, "precision", dti_report_precision(r));
     to->ok = cJSON_AddBoolToObject(to->o, "exact", dt_plan_set_exact(s->plans)) != NULL && to->ok;
     to->ok = cJSON_AddBoolToObject(to->o, "fits", r->fits) != NULL && to->ok;
     tiers(to, r);
@@ -281,7 +281,7 @@ static void fill(object *to, const dt_report *r)
     whole(to, "keep_all_peak", r->saving.kept);
     breakdown(to, r);
     work(to, r);
-    text(to, "peak_layer", dt_report_peak_layer(r));
+    text(to, "peak_layer", dti_report_peak_layer(r));
     at_the_top(to, r);
     programs(to, s);
     object seconds = inner(to, "plan_seconds");
@@ -290,7 +290,7 @@ static void fill(object *to, const dt_report *r)
     leave(to, &seconds);
 }
 
-dt_status dt_report_json(const dt_report *r, dt_err *err)
+dt_status dti_report_json(const dt_report *r, dt_err *err)
 {
     object o = {cJSON_CreateObject(), true};
     if (o.o != NULL)

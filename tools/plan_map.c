@@ -328,7 +328,7 @@ static void draw(picture *m)
     fputs("</svg>\n", m->f);
 }
 
-dt_status dt_plan_map(const dt_plan *p, FILE *f, dt_err *err)
+dt_status dti_plan_map(const dt_plan *p, FILE *f, dt_err *err)
 {
     picture m = {.p = p,
         .f = f,

@@ -8,6 +8,6 @@
 
 /* Print @p, which must be verified, as one SVG document that needs nothing else; pointing at a
  * tensor or an op shows its name. DT_E_NOMEM. What is wrong with @f is left to the caller. */
-dt_status dt_plan_map(const dt_plan *p, FILE *f, dt_err *err) DT_NODISCARD;
+dt_status dti_plan_map(const dt_plan *p, FILE *f, dt_err *err) DT_NODISCARD;
 
 #endif

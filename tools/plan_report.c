@@ -1,7 +1,7 @@
 /* The sums that the table and the JSON of a plan are made from. */
 #include "tools/plan_report.h"
 
-dt_status dt_report_init(dt_report *out, const dt_session *s, dt_err *err)
+dt_status dti_report_init(dt_report *out, const dt_session *s, dt_err *err)
 {
     dt_report *r = out;
     *r = (dt_report){
@@ -21,12 +21,12 @@ dt_status dt_report_init(dt_report *out, const dt_session *s, dt_err *err)
     return dt_plan_usage(r->top->plan, &r->usage, err);
 }
 
-void dt_report_deinit(dt_report *r)
+void dti_report_deinit(dt_report *r)
 {
     dt_usage_deinit(&r->usage);
 }
 
-const char *dt_report_peak_layer(const dt_report *r)
+const char *dti_report_peak_layer(const dt_report *r)
 {
     const dt_plan *p = r->top->plan;
     if (r->usage.peak == r->usage.n_instant)
@@ -35,7 +35,7 @@ const char *dt_report_peak_layer(const dt_report *r)
     return row->kind == DT_ROW_COMPUTE ? p->op[row->op].name : p->tensor[row->tensor].name;
 }
 
-const char *dt_report_precision(const dt_report *r)
+const char *dti_report_precision(const dt_report *r)
 {
     return dt_session_precision(r->session);
 }

@@ -35,16 +35,16 @@ typedef struct dt_report {
     bool fits, again;
 } dt_report;
 
-dt_status dt_report_init(dt_report *out, const dt_session *s, dt_err *err) DT_NODISCARD;
-void dt_report_deinit(dt_report *r);
+dt_status dti_report_init(dt_report *out, const dt_session *s, dt_err *err) DT_NODISCARD;
+void dti_report_deinit(dt_report *r);
 
 /* What runs at the peak: the op, or the tensor that is copied; "" in a plan that does nothing. */
-const char *dt_report_peak_layer(const dt_report *r);
-const char *dt_report_precision(const dt_report *r);
+const char *dti_report_peak_layer(const dt_report *r);
+const char *dti_report_precision(const dt_report *r);
 
-/* For people, dt_term_width() columns wide. */
-void dt_report_table(const dt_report *r);
+/* For people, dti_term_width() columns wide. */
+void dti_report_table(const dt_report *r);
 /* One object, on one line each member. */
-dt_status dt_report_json(const dt_report *r, dt_err *err) DT_NODISCARD;
+dt_status dti_report_json(const dt_report *r, dt_err *err) DT_NODISCARD;
 
 #endif

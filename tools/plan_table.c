@@ -51,7 +51,7 @@ static void cells(const int *height, int columns, int row, int base)
         end = height[x] > row * 8 ? x + 1 : end;
     for (int x = 0; x < end; x++) {
         const int fill = height[x] - row * 8;
-        fputs(dt_term_cell(fill < 0 ? 0 : fill > 8 ? 8 : fill, row * 8 + 8 <= base), stdout);
+        fputs(dti_term_cell(fill < 0 ? 0 : fill > 8 ? 8 : fill, row * 8 + 8 <= base), stdout);
     }
     putchar('\n');
 }
@@ -130,9 +130,9 @@ static void print_curve(const dt_report *r, int columns)
     for (int row = ROWS - 1; row >= 0; row--) {
         if (row == ROWS - 1 || row == 0)
             printf("%9.1f %s ", row == 0 ? 0.0 : (double)r->need.device / mib,
-                dt_term_unicode() ? "┤" : "|");
+                dti_term_unicode() ? "┤" : "|");
         else
-            printf("%9s %s ", "", dt_term_unicode() ? "│" : "|");
+            printf("%9s %s ", "", dti_term_unicode() ? "│" : "|");
         cells(height, columns, row, base);
     }
     print_below(r, columns);
@@ -172,7 +172,7 @@ static void header(const dt_report *r)
     if (s->plans->algorithms != DT_ALGORITHMS_FAST)
         printf("   algorithms %s", dt_algorithms_name(s->plans->algorithms));
     printf("   pool %s   ", s->opts.memory.pool);
-    dt_cli_print_device(s);
+    dti_cli_print_device(s);
     for (size_t i = 0; i < s->plans->n_refused; i++) {
         const dt_refused_rung *no = &s->plans->refused[i];
         printf("not %s by %s algorithms: %s\n", no->policy, dt_algorithms_name(no->algorithms),
@@ -255,7 +255,7 @@ static void share(const dt_report *r, const char *name, uint64_t bytes)
     print_mib(bytes);
     print_share(r, bytes);
     fputs("  ", stdout);
-    dt_term_bar(stdout, (double)bytes, (double)r->need.device, dt_term_width() - ROWS_WIDTH);
+    dti_term_bar(stdout, (double)bytes, (double)r->need.device, dti_term_width() - ROWS_WIDTH);
     putchar('\n');
 }
 
@@ -264,7 +264,7 @@ static void breakdown(const dt_report *r)
 {
     bool done[DT_ROLE_COUNT] = {false};
     char role[DT_HUMAN_BYTES];
-    printf("\nat the peak: %s (program '%s')\n", dt_report_peak_layer(r), r->top->plan->program);
+    printf("\nat the peak: %s (program '%s')\n", dti_report_peak_layer(r), r->top->plan->program);
     for (;;) {
         int most = -1;
         for (int i = 0; i < DT_ROLE_COUNT; i++)
@@ -324,7 +324,7 @@ static void programs(const dt_report *r)
                "density\n");
 }
 
-void dt_report_table(const dt_report *r)
+void dti_report_table(const dt_report *r)
 {
     header(r);
     totals(r);
@@ -332,9 +332,9 @@ void dt_report_table(const dt_report *r)
     printf("\nlive MiB over the %zu ops and copies of '%s'", r->usage.n_instant,
         r->top->plan->program);
     if (curve_shows_base(r))
-        printf("; %s persistent", dt_term_cell(8, true));
+        printf("; %s persistent", dti_term_cell(8, true));
     printf("\n\n");
-    print_curve(r, dt_term_width() - 14);
+    print_curve(r, dti_term_width() - 14);
     largest(r);
     programs(r);
     printf("\nplanned in %.1f ms cold, asking the library; %.1f ms warm, placing\n", 1e3 * r->cold,

@@ -42,7 +42,7 @@ static const char *shade(int64_t interval)
     static const char *const plain[] = {"o", "x", "+", "#"};
     if (interval < 0)
         return " ";
-    return dt_term_unicode() ? blocks[interval % 4] : plain[interval % 4];
+    return dti_term_unicode() ? blocks[interval % 4] : plain[interval % 4];
 }
 
 /* The interval whose bytes hold @at at instant @when, or -1. */
@@ -60,7 +60,7 @@ static int64_t holder(const placing *p, size_t n, double when, double at)
 /* Bytes upwards, time to the right; each cell shows who holds its middle. */
 static void picture(const placing *p, size_t n)
 {
-    const int columns = dt_term_width() - 4;
+    const int columns = dti_term_width() - 4;
     char peak[DT_HUMAN_BYTES];
     int64_t from = INT64_MAX, to = INT64_MIN;
     for (size_t i = 0; i < n; i++) {
@@ -72,7 +72,7 @@ static void picture(const placing *p, size_t n)
     printf("\n  %s, %s bytes high, time %" PRId64 " to %" PRId64 "\n", p->pool->name,
         dt_human_count(peak, p->peak), from, to);
     for (int y = PICTURE_ROWS - 1; y >= 0; y--) {
-        fputs(dt_term_unicode() ? "  │" : "  |", stdout);
+        fputs(dti_term_unicode() ? "  │" : "  |", stdout);
         for (int x = 0; x < columns; x++) {
             const double when = (double)from + ((double)to - (double)from) * (x + 0.5) / columns;
             fputs(shade(holder(p, n, when, (double)p->peak * (y + 0.5) / PICTURE_ROWS)), stdout);
@@ -137,7 +137,7 @@ static dt_status place_all(
         return DT_OK;
     }
     table(p, n_pool, n, dt_pool_lower_bound(v, n));
-    if (dt_terminal_of(stdout).tty)
+    if (dti_terminal_of(stdout).tty)
         picture(&p[best], n);
     return DT_OK;
 }
@@ -151,7 +151,7 @@ static dt_status run_on(const char *path, const char *name, bool as_csv, dt_err 
     dt_status st = p != NULL ? choose(name, p, &n_pool, err)
                              : DT_FAIL(err, DT_E_NOMEM, "no memory for the pools");
     if (st == DT_OK)
-        st = dt_cli_check_file(path, err);
+        st = dti_cli_check_file(path, err);
     if (st == DT_OK)
         st = dt_pool_file_read(&v, &n, path, err);
     if (st == DT_OK)
@@ -174,12 +174,12 @@ static dt_status pool(const dt_command_args *a, dt_err *err)
         {NULL, NULL, NULL, NULL, NULL},
     };
     dt_cli cli;
-    dt_status st = dt_cli_init(&cli, &dt_command_pool, a, flags, false, 1, err);
+    dt_status st = dti_cli_init(&cli, &dt_command_pool, a, flags, false, 1, err);
     if (st == DT_OK && !cli.help)
         st = cli.n_word == 1 ? run_on(cli.word[0], name, as_csv, err)
                              : DT_FAIL(err, DT_E_CONFIG, "name a file of intervals; usage: %s",
                                    dt_command_pool.usage);
-    dt_cli_deinit(&cli);
+    dti_cli_deinit(&cli);
     return st;
 }
 

@@ -205,7 +205,7 @@ static dt_status open_session(profiling *p, const dt_cli *cli, dt_err *err)
         set[n++] = ours[i];
     snprintf(steps, sizeof steps, "train.steps=%" PRId64, p->steps);
     set[n++] = steps;
-    const dt_status st = dt_cli_session(&p->s, cli->word[0], set, n, err);
+    const dt_status st = dti_cli_session(&p->s, cli->word[0], set, n, err);
     dt_free(set);
     return st;
 }
@@ -236,7 +236,7 @@ static dt_status check(
             err, DT_E_CONFIG, "--steps %s: must be a whole number, 1..%d", steps, MOST_STEPS);
     if (!dt_parse_f64(margin, &p->margin) || !(p->margin >= 0) || !(p->margin <= 1))
         return DT_FAIL(err, DT_E_CONFIG, "--margin %s: must be a number, 0..1", margin);
-    return dt_cli_check_file(cli->word[0], err);
+    return dti_cli_check_file(cli->word[0], err);
 }
 
 static dt_status profile(const dt_command_args *a, dt_err *err)
@@ -250,13 +250,13 @@ static dt_status profile(const dt_command_args *a, dt_err *err)
     };
     dt_cli cli;
     profiling p = {0};
-    dt_status st = dt_cli_init(&cli, &dt_command_profile, a, flags, true, 1, err);
+    dt_status st = dti_cli_init(&cli, &dt_command_profile, a, flags, true, 1, err);
     if (st == DT_OK && !cli.help) {
         st = check(&p, &cli, steps, margin, err);
         if (st == DT_OK)
             st = profile_config(&p, &cli, out, err);
     }
-    dt_cli_deinit(&cli);
+    dti_cli_deinit(&cli);
     return st;
 }
 

@@ -78,7 +78,7 @@ static void DT_PRINTF(2, 3) flow(screen *s, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    const int width = s->t.tty ? dt_terminal_width(&s->t, s->f) : INT_MAX;
+    const int width = s->t.tty ? dti_terminal_width(&s->t, s->f) : INT_MAX;
     const size_t room = (size_t)(width > NARROWEST ? width : NARROWEST) - LABEL;
     const char *rest = text;
     while (strlen(rest) >= room) {
@@ -182,7 +182,7 @@ static void show_memory(screen *s, const dt_progress_facts *f)
     say(s, "%s\n", n > 0 ? "; at the peak:" : "");
     if (n == 0)
         return;
-    const int width = dt_terminal_width(&s->t, s->f);
+    const int width = dti_terminal_width(&s->t, s->f);
     if (s->t.colour && width >= LABEL + BAR)
         roles_bar(s, f, role, n);
     roles_list(s, f, role, n, width > NARROWEST ? width : NARROWEST);
@@ -266,7 +266,7 @@ static void show_speed(const dt_progress *p, screen *s, double seconds)
     const int64_t each = p->tokens > 0 ? p->tokens : 1, all = p->samples * each;
     label(s, "speed");
     flow(s, "%s %s a second in the median step, %s over all: %s %s in %s",
-        dt_human_rate(a, dt_progress_rate(p) * (double)each), what,
+        dt_human_rate(a, dti_progress_rate(p) * (double)each), what,
         dt_human_rate(b, (double)all / seconds), dt_human_count(c, (uint64_t)all), what, d);
 }
 
@@ -290,7 +290,7 @@ static void show_loss(const dt_progress *p, screen *s)
         dt_human_number(b, p->last_loss));
     show_change(s, p->first_loss, p->last_loss);
     if (s->t.utf8) {
-        const int width = dt_terminal_width(&s->t, s->f) - LABEL - 1;
+        const int width = dti_terminal_width(&s->t, s->f) - LABEL - 1;
         if (dti_curve_draw(&p->curve, curve, sizeof curve, width) > 0)
             say(s, "\n%*s%s", LABEL, "", curve);
     }
@@ -350,7 +350,7 @@ static void show_result(
 
 /* ---- a run ---- */
 
-dt_status dt_progress_create(
+dt_status dti_progress_create(
     dt_progress **out, const dt_progress_facts *f, const dt_progress_view *view, dt_err *err)
 {
     *out = NULL;
@@ -360,11 +360,11 @@ dt_status dt_progress_create(
     const bool rates = dt_rate_init(&p->rate);
     p->run_dir = f->run_dir != NULL ? dt_strdup(f->run_dir) : NULL;
     if (!rates || (f->run_dir != NULL && p->run_dir == NULL)) {
-        dt_progress_destroy(p);
+        dti_progress_destroy(p);
         return DT_FAIL(err, DT_E_NOMEM, "no memory to show progress");
     }
     p->screen.f = view != NULL ? view->out : stderr;
-    p->screen.t = view != NULL ? view->terminal : dt_terminal_of(stderr);
+    p->screen.t = view != NULL ? view->terminal : dti_terminal_of(stderr);
     p->clock = view != NULL && view->clock != NULL ? view->clock : dt_seconds;
     p->epochs = f->epochs > 1 ? f->epochs : 0;
     p->tokens = f->tokens;
@@ -379,7 +379,7 @@ dt_status dt_progress_create(
     return DT_OK;
 }
 
-void dt_progress_destroy(dt_progress *p)
+void dti_progress_destroy(dt_progress *p)
 {
     if (p == NULL)
         return;
@@ -424,7 +424,7 @@ static void recent(const dt_progress *p, double *seconds, double *wait, double *
     }
 }
 
-double dt_progress_rate(const dt_progress *p)
+double dti_progress_rate(const dt_progress *p)
 {
     return dt_rate_median(&p->rate);
 }
@@ -455,7 +455,7 @@ static dti_line line_now(const dt_progress *p, const dt_step_report *r)
 
 /* ---- drawing ---- */
 
-void dt_progress_clear(dt_progress *p)
+void dti_progress_clear(dt_progress *p)
 {
     if (p->on_line)
         write_bytes(&p->screen, "\r\033[K", 4);
@@ -466,7 +466,7 @@ void dt_progress_clear(dt_progress *p)
 static void redraw(dt_progress *p, const dti_line *l)
 {
     char line[DTI_LINE], text[DTI_LINE + 8];
-    dti_line_fit(l, dt_terminal_width(&p->screen.t, p->screen.f), line);
+    dti_line_fit(l, dti_terminal_width(&p->screen.t, p->screen.f), line);
     const int n = snprintf(text, sizeof text, "\r%s\033[K", line);
     write_bytes(&p->screen, text, (size_t)n); /* one write, no flicker */
     p->on_line = true;
@@ -481,7 +481,7 @@ static void plain(dt_progress *p, const dti_line *l)
     write_bytes(&p->screen, line, n + 1);
 }
 
-void dt_progress_step(dt_progress *p, const dt_step_report *r)
+void dti_progress_step(dt_progress *p, const dt_step_report *r)
 {
     count_step(p, r);
     const double now = p->clock(), since = now - p->drawn;
@@ -499,13 +499,13 @@ void dt_progress_step(dt_progress *p, const dt_step_report *r)
 static void note(dt_progress *p, const char *text)
 {
     const double drawn = p->drawn;
-    dt_progress_clear(p);
+    dti_progress_clear(p);
     write_bytes(&p->screen, text, strlen(text));
     if (!p->screen.t.tty)
         p->drawn = drawn;
 }
 
-void dt_progress_note(dt_progress *p, const char *fmt, ...)
+void dti_progress_note(dt_progress *p, const char *fmt, ...)
 {
     char text[DTI_LINE];
     va_list ap;
@@ -517,7 +517,7 @@ void dt_progress_note(dt_progress *p, const char *fmt, ...)
     note(p, text);
 }
 
-void dt_progress_eval(dt_progress *p, const dt_eval_report *r)
+void dti_progress_eval(dt_progress *p, const dt_eval_report *r)
 {
     char loss[DT_HUMAN_BYTES], where[48], iou[64] = "";
     p->eval = *r;
@@ -529,13 +529,13 @@ void dt_progress_eval(dt_progress *p, const dt_eval_report *r)
         snprintf(where, sizeof where, "step %" PRId64, r->step);
     if (r->pixels)
         snprintf(iou, sizeof iou, " of pixels  mean IoU %.1f %%", 100 * r->mean_iou);
-    dt_progress_note(p,
+    dti_progress_note(p,
         "eval %s: loss %s  top-1 %.1f %%  top-5 %.1f %%%s  (%" PRId64 " %s, %.1f s)", where,
         dt_human_number(loss, r->loss), 100 * r->top1, 100 * r->top5, iou, r->samples,
         p->tokens > 0 ? "sequences" : "images", r->seconds);
 }
 
-void dt_progress_finish(dt_progress *p, const dt_progress_result *r)
+void dti_progress_finish(dt_progress *p, const dt_progress_result *r)
 {
     if (p->on_line)
         write_bytes(&p->screen, "\n", 1); /* the last line stays */

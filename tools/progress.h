@@ -48,21 +48,21 @@ typedef struct dt_progress_view {
 } dt_progress_view;
 
 /* Show the facts and begin. @view NULL: stderr. Allocates all it will need. */
-dt_status dt_progress_create(dt_progress **out, const dt_progress_facts *f,
+dt_status dti_progress_create(dt_progress **out, const dt_progress_facts *f,
     const dt_progress_view *view, dt_err *err) DT_NODISCARD;
-void dt_progress_destroy(dt_progress *p); /* ends an unfinished line */
+void dti_progress_destroy(dt_progress *p); /* ends an unfinished line */
 
-void dt_progress_step(dt_progress *p, const dt_step_report *r);
-void dt_progress_eval(dt_progress *p, const dt_eval_report *r);
+void dti_progress_step(dt_progress *p, const dt_step_report *r);
+void dti_progress_eval(dt_progress *p, const dt_eval_report *r);
 
 /* A line of its own, above the one that is redrawn. Others who write to the same terminal first
- * call dt_progress_clear, which takes the redrawn line away until the next step. */
-void dt_progress_note(dt_progress *p, const char *fmt, ...) DT_PRINTF(2, 3);
-void dt_progress_clear(dt_progress *p);
+ * call dti_progress_clear, which takes the redrawn line away until the next step. */
+void dti_progress_note(dt_progress *p, const char *fmt, ...) DT_PRINTF(2, 3);
+void dti_progress_clear(dt_progress *p);
 
 /* Samples a second, the median of the latest steps (4096 at most) without the first; NaN before any
  * step. */
-double dt_progress_rate(const dt_progress *p);
+double dti_progress_rate(const dt_progress *p);
 
 /**
  * struct dt_progress_result - what is known at the end.
@@ -80,6 +80,6 @@ typedef struct dt_progress_result {
     bool card;
     const char *dir, *files, *why;
 } dt_progress_result;
-void dt_progress_finish(dt_progress *p, const dt_progress_result *r);
+void dti_progress_finish(dt_progress *p, const dt_progress_result *r);
 
 #endif

@@ -288,44 +288,44 @@ static dt_status table(const network *w, bool all, dt_err *err)
 
 static void numbers(dt_json *to, const dt_show_row *r)
 {
-    dt_json_whole(to, "parameters", (uint64_t)r->parameters);
-    dt_json_real(to, "forward_flops", r->forward, 0);
-    dt_json_real(to, "backward_flops", r->backward, 0);
-    dt_json_whole(to, "activation_bytes", r->activation);
-    dt_json_whole(to, "stash_bytes", r->stash);
+    dti_json_whole(to, "parameters", (uint64_t)r->parameters);
+    dti_json_real(to, "forward_flops", r->forward, 0);
+    dti_json_real(to, "backward_flops", r->backward, 0);
+    dti_json_whole(to, "activation_bytes", r->activation);
+    dti_json_whole(to, "stash_bytes", r->stash);
 }
 
 static void shape_list(dt_json *to, const char *key, const dt_shape *y)
 {
-    dt_json list = dt_json_list(to, key);
-    dt_json_push(&list, (uint64_t)y->h);
-    dt_json_push(&list, (uint64_t)y->w);
-    dt_json_push(&list, (uint64_t)y->c);
-    dt_json_leave(to, &list);
+    dt_json list = dti_json_list(to, key);
+    dti_json_push(&list, (uint64_t)y->h);
+    dti_json_push(&list, (uint64_t)y->w);
+    dti_json_push(&list, (uint64_t)y->c);
+    dti_json_leave(to, &list);
 }
 
 static dt_status json(const network *w, dt_err *err)
 {
     const dt_graph *g = w->s->graph;
-    dt_json j = dt_json_begin();
-    dt_json_text(&j, "model", g->name);
+    dt_json j = dti_json_begin();
+    dti_json_text(&j, "model", g->name);
     shape_list(&j, "input", &g->input);
-    dt_json_whole(&j, "classes", (uint64_t)g->classes);
-    dt_json_whole(&j, "micro_batch", (uint64_t)w->s->opts.train.micro_batch);
-    dt_json layers = dt_json_list(&j, "layers");
+    dti_json_whole(&j, "classes", (uint64_t)g->classes);
+    dti_json_whole(&j, "micro_batch", (uint64_t)w->s->opts.train.micro_batch);
+    dt_json layers = dti_json_list(&j, "layers");
     for (size_t i = 0; i < w->n; i++) {
-        dt_json row = dt_json_element(&layers);
-        dt_json_text(&row, "name", w->row[i].name);
-        dt_json_text(&row, "kind", w->row[i].kind);
+        dt_json row = dti_json_element(&layers);
+        dti_json_text(&row, "name", w->row[i].name);
+        dti_json_text(&row, "kind", w->row[i].kind);
         shape_list(&row, "output", &w->row[i].y);
         numbers(&row, &w->row[i]);
-        dt_json_leave(&layers, &row);
+        dti_json_leave(&layers, &row);
     }
-    dt_json_leave(&j, &layers);
-    dt_json total = dt_json_inner(&j, "total");
+    dti_json_leave(&j, &layers);
+    dt_json total = dti_json_inner(&j, "total");
     numbers(&total, &w->total);
-    dt_json_leave(&j, &total);
-    return dt_json_end(&j, err);
+    dti_json_leave(&j, &total);
+    return dti_json_end(&j, err);
 }
 
 /* ---- the command ---- */
@@ -335,8 +335,8 @@ static dt_status show_config(const dt_cli *cli, bool as_json, bool all, dt_err *
     network w = {0};
     if (cli->n_word == 0)
         return DT_FAIL(err, DT_E_CONFIG, "name a CONFIG; usage: %s", dt_command_show.usage);
-    DT_CHECK(dt_cli_check_file(cli->word[0], err));
-    dt_status st = dt_cli_session(&w.s, cli->word[0], cli->set, cli->n_set, err);
+    DT_CHECK(dti_cli_check_file(cli->word[0], err));
+    dt_status st = dti_cli_session(&w.s, cli->word[0], cli->set, cli->n_set, err);
     if (st == DT_OK)
         st = describe(&w, err);
     if (st == DT_OK)
@@ -357,10 +357,10 @@ static dt_status show(const dt_command_args *a, dt_err *err)
         {NULL, NULL, NULL, NULL, NULL},
     };
     dt_cli cli;
-    dt_status st = dt_cli_init(&cli, &dt_command_show, a, flags, true, 1, err);
+    dt_status st = dti_cli_init(&cli, &dt_command_show, a, flags, true, 1, err);
     if (st == DT_OK && !cli.help)
         st = show_config(&cli, as_json, all, err);
-    dt_cli_deinit(&cli);
+    dti_cli_deinit(&cli);
     return st;
 }
 

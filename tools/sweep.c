@@ -172,12 +172,12 @@ static dt_status sweep_session(
     dt_sweep w = {.session = s};
     dt_status st = fill(&w, err);
     if (st == DT_OK) {
-        dt_sweep_table(&w);
+        dti_sweep_table(&w);
         fflush(stdout);
         st = check_any(&w, err);
         if (st == DT_OK && verify)
-            st = dt_sweep_verify(&w, cli, err);
-        const dt_status written = csv != NULL ? dt_sweep_csv(&w, csv, err) : DT_OK;
+            st = dti_sweep_verify(&w, cli, err);
+        const dt_status written = csv != NULL ? dti_sweep_csv(&w, csv, err) : DT_OK;
         st = st != DT_OK ? st : written;
     }
     dt_free(w.row);
@@ -196,18 +196,18 @@ static dt_status sweep(const dt_command_args *a, dt_err *err)
     };
     dt_cli cli;
     dt_session *s = NULL;
-    dt_status st = dt_cli_init(&cli, &dt_command_sweep, a, flags, true, 1, err);
+    dt_status st = dti_cli_init(&cli, &dt_command_sweep, a, flags, true, 1, err);
     if (st == DT_OK && !cli.help) {
         st = cli.n_word > 0
-                 ? dt_cli_check_file(cli.word[0], err)
+                 ? dti_cli_check_file(cli.word[0], err)
                  : DT_FAIL(err, DT_E_CONFIG, "name a CONFIG; usage: %s", dt_command_sweep.usage);
         if (st == DT_OK)
-            st = dt_cli_session(&s, cli.word[0], cli.set, cli.n_set, err);
+            st = dti_cli_session(&s, cli.word[0], cli.set, cli.n_set, err);
         if (st == DT_OK)
             st = sweep_session(s, &cli, csv, verify, err);
     }
     dt_session_close(s);
-    dt_cli_deinit(&cli);
+    dti_cli_deinit(&cli);
     return st;
 }
 

@@ -40,14 +40,14 @@ typedef struct dt_sweep {
 enum { DT_SWEEP_MOST = 65536 };
 
 /* The largest batch under keep_all, which the others are compared with. */
-int64_t dt_sweep_baseline(const dt_sweep *w);
-void dt_sweep_table(const dt_sweep *w);
-dt_status dt_sweep_csv(const dt_sweep *w, const char *path, dt_err *err) DT_NODISCARD;
+int64_t dti_sweep_baseline(const dt_sweep *w);
+void dti_sweep_table(const dt_sweep *w);
+dt_status dti_sweep_csv(const dt_sweep *w, const char *path, dt_err *err) DT_NODISCARD;
 
 /* Train two steps at each largest batch in a process of its own, compare what was planned with what
  * it measured, and see that the next size is refused. Prints a line a policy, and sets check and
  * measured. Goes on after a failure; the status is that of the first. @cli: what this program was
  * given. */
-dt_status dt_sweep_verify(dt_sweep *w, const dt_cli *cli, dt_err *err) DT_NODISCARD;
+dt_status dti_sweep_verify(dt_sweep *w, const dt_cli *cli, dt_err *err) DT_NODISCARD;
 
 #endif

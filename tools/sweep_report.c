@@ -14,7 +14,7 @@
 enum { NAME_LEAST = 13, NAME_MOST = 28 };
 static const double mib = 1 << 20;
 
-int64_t dt_sweep_baseline(const dt_sweep *w)
+int64_t dti_sweep_baseline(const dt_sweep *w)
 {
     for (size_t i = 0; i < w->n; i++)
         if (strcmp(w->row[i].policy, "keep_all") == 0)
@@ -54,7 +54,7 @@ static void header(const dt_sweep *w)
     printf("%s   %s, %s parameters\n", s->graph->name,
         dt_human_input(input, &s->graph->input, dt_graph_tokens(s->graph)),
         dt_human_count(count, (uint64_t)dt_graph_parameters(s->graph)));
-    dt_cli_print_device(s);
+    dti_cli_print_device(s);
     budget("largest batch in a device budget of", s->opts.memory.device_budget);
     budget("and a host budget of", s->opts.memory.host_budget);
     budget("and a disk budget of", s->opts.memory.disk_budget);
@@ -64,7 +64,7 @@ static void header(const dt_sweep *w)
 /* Where the disk is used its column takes the place of what is moved in. */
 static void numbers(const dt_sweep *w, const dt_sweep_row *r, int width, bool disk)
 {
-    const int64_t base = dt_sweep_baseline(w);
+    const int64_t base = dti_sweep_baseline(w);
     const double mibs[] = {(double)r->host_peak / mib, (double)r->out_bytes / mib,
         (double)r->in_bytes / mib, (double)r->disk_peak / mib};
     char batch[32], ratio[32] = "-";
@@ -86,7 +86,7 @@ static void bars(const dt_sweep *w, int width)
         putchar('\n');
     for (size_t i = 0; i < w->n && most > 0; i++) {
         printf("%-*.*s ", width, width, w->row[i].policy);
-        dt_term_bar(stdout, (double)w->row[i].batch, (double)most, dt_term_width() - width - 9);
+        dti_term_bar(stdout, (double)w->row[i].batch, (double)most, dti_term_width() - width - 9);
         printf(" %" PRId64 "\n", w->row[i].batch);
     }
 }
@@ -105,10 +105,10 @@ static void beyond(const dt_sweep *w)
 static bool in_vain(const dt_sweep *w, const dt_sweep_row *r)
 {
     const bool pays = r->out_bytes > 0 || r->recompute > 0 || !r->exact;
-    return pays && r->batch > 0 && !r->capped && r->batch <= dt_sweep_baseline(w);
+    return pays && r->batch > 0 && !r->capped && r->batch <= dti_sweep_baseline(w);
 }
 
-void dt_sweep_table(const dt_sweep *w)
+void dti_sweep_table(const dt_sweep *w)
 {
     const int width = name_width(w);
     const bool disk = uses_disk(w);
@@ -151,7 +151,7 @@ static void csv_rows(const dt_sweep *w, FILE *f)
 {
     static const char *const checks[] = {
         [DT_SWEEP_UNCHECKED] = "", [DT_SWEEP_HOLDS] = "yes", [DT_SWEEP_BROKEN] = "no"};
-    const int64_t base = dt_sweep_baseline(w);
+    const int64_t base = dti_sweep_baseline(w);
     fprintf(f,
         "policy,exact,largest_batch,capped,device_peak,device_budget,ratio_to_keep_all,"
         "host_peak,disk_peak,moved_out,moved_in,recompute_share,verified,device_peak_measured,"
@@ -171,7 +171,7 @@ static void csv_rows(const dt_sweep *w, FILE *f)
     }
 }
 
-dt_status dt_sweep_csv(const dt_sweep *w, const char *path, dt_err *err)
+dt_status dti_sweep_csv(const dt_sweep *w, const char *path, dt_err *err)
 {
     char *text = NULL;
     size_t bytes = 0;

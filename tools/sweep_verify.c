@@ -263,7 +263,7 @@ static void tell(const dt_sweep_row *row)
     fflush(stdout);
 }
 
-dt_status dt_sweep_verify(dt_sweep *w, const dt_cli *cli, dt_err *err)
+dt_status dti_sweep_verify(dt_sweep *w, const dt_cli *cli, dt_err *err)
 {
     dt_status first = DT_OK;
     struct sigaction before[CAUGHT];

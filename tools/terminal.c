@@ -30,7 +30,7 @@ static bool utf8_locale(void)
     return false;
 }
 
-dt_terminal dt_terminal_of(FILE *f)
+dt_terminal dti_terminal_of(FILE *f)
 {
     const char *term = setting("TERM");
     const int fd = fileno(f);
@@ -41,7 +41,7 @@ dt_terminal dt_terminal_of(FILE *f)
     return t;
 }
 
-int dt_terminal_width(const dt_terminal *t, FILE *f)
+int dti_terminal_width(const dt_terminal *t, FILE *f)
 {
     if (t->width > 0)
         return t->width;
@@ -56,26 +56,26 @@ int dt_terminal_width(const dt_terminal *t, FILE *f)
 
 enum { NARROWEST = 64, WIDEST = 100 };
 
-bool dt_term_unicode(void)
+bool dti_term_unicode(void)
 {
-    return dt_terminal_of(stdout).utf8;
+    return dti_terminal_of(stdout).utf8;
 }
 
-int dt_term_width(void)
+int dti_term_width(void)
 {
-    const dt_terminal t = dt_terminal_of(stdout);
-    const int n = dt_terminal_width(&t, stdout);
+    const dt_terminal t = dti_terminal_of(stdout);
+    const int n = dti_terminal_width(&t, stdout);
     return n < NARROWEST ? NARROWEST : n > WIDEST ? WIDEST : n;
 }
 
-void dt_term_bar(FILE *f, double part, double whole, int width)
+void dti_term_bar(FILE *f, double part, double whole, int width)
 {
     static const char *const parts[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
     const double share = whole > 0 ? part / whole : 0;
     int eighths = (int)(share * width * 8 + 0.5);
     if (eighths == 0 && part > 0)
         eighths = 1;
-    if (!dt_term_unicode()) {
+    if (!dti_term_unicode()) {
         for (int i = 0; i < (eighths + 7) / 8; i++)
             fputc('#', f);
         return;
@@ -85,11 +85,11 @@ void dt_term_bar(FILE *f, double part, double whole, int width)
     fputs(parts[eighths % 8], f);
 }
 
-const char *dt_term_cell(int eighths, bool base)
+const char *dti_term_cell(int eighths, bool base)
 {
     static const char *const blocks[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
     static const char *const plain[] = {" ", ".", ".", ".", ":", ":", ":", "#", "#"};
-    if (dt_term_unicode())
+    if (dti_term_unicode())
         return base && eighths == 8 ? "▒" : blocks[eighths];
     return base && eighths == 8 ? "=" : plain[eighths];
 }

@@ -19,22 +19,22 @@ typedef struct dt_terminal {
     int width;
 } dt_terminal;
 
-dt_terminal dt_terminal_of(FILE *f);
+dt_terminal dti_terminal_of(FILE *f);
 
 /* Columns now: windows change. 80 where nobody knows. */
-int dt_terminal_width(const dt_terminal *t, FILE *f);
+int dti_terminal_width(const dt_terminal *t, FILE *f);
 
 /* Whether block characters may be used on stdout (dt_terminal's utf8). */
-bool dt_term_unicode(void);
+bool dti_term_unicode(void);
 
 /* Columns of the terminal on stdout, between 64 and 100; 80 when it is none. */
-int dt_term_width(void);
+int dti_term_width(void);
 
 /* A horizontal bar of @part of @whole, up to @width columns wide, without blanks after it. */
-void dt_term_bar(FILE *f, double part, double whole, int width);
+void dti_term_bar(FILE *f, double part, double whole, int width);
 
 /* The mark of a cell that is filled from below by @eighths, 0 to 8; @base: the cell belongs to the
  * part that never changes. One column. */
-const char *dt_term_cell(int eighths, bool base);
+const char *dti_term_cell(int eighths, bool base);
 
 #endif

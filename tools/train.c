@@ -49,15 +49,15 @@ static bool asked_to_stop(void *self)
 
 static dt_status run(dt_run *r, dt_train_show *show, dt_err *err)
 {
-    dt_run_observer o = dt_train_show_observer(show);
+    dt_run_observer o = dti_train_show_observer(show);
     o.stop = asked_to_stop;
     dt_status st = dt_run_begin(r, &o, err);
     if (st == DT_OK) {
         st = dt_run_train(r, 0, err);
-        dt_progress_clear(show->progress);
+        dti_progress_clear(show->progress);
         st = dt_run_end(r, st, err);
     }
-    dt_train_show_end(show, r, st);
+    dti_train_show_end(show, r, st);
     return st;
 }
 
@@ -69,11 +69,11 @@ static dt_status train_config(const char *path, const char *const *sets, size_t 
     if (st == DT_OK)
         st = dt_run_trace(r, getenv("DT_TRACE"), err);
     if (st == DT_OK) {
-        r->s->notice = dt_cli_notice;
+        r->s->notice = dti_cli_notice;
         catch_signals();
         st = run(r, &show, err);
     }
-    dt_train_show_deinit(&show);
+    dti_train_show_deinit(&show);
     dt_run_close(r);
     return st;
 }
@@ -102,7 +102,7 @@ static dt_status read_words(request *r, const dt_cli *cli, dt_err *err)
     const bool swapped = cli->n_word == 2 && is_folder(cli->word[0]);
     r->config = cli->word[swapped];
     r->folder = cli->n_word == 2 ? cli->word[!swapped] : NULL;
-    return dt_cli_check_file(r->config, err);
+    return dti_cli_check_file(r->config, err);
 }
 
 static dt_status train_request(const request *r, const dt_cli *cli, dt_err *err)
@@ -137,13 +137,13 @@ static dt_status train_command(const dt_command_args *a, dt_err *err)
             .given = &r.resume},
         {0}};
     dt_cli cli;
-    dt_status st = dt_cli_init(&cli, &dt_command_train, a, flags, true, 2, err);
+    dt_status st = dti_cli_init(&cli, &dt_command_train, a, flags, true, 2, err);
     if (st == DT_OK && !cli.help) {
         st = read_words(&r, &cli, err);
         if (st == DT_OK)
             st = train_request(&r, &cli, err);
     }
-    dt_cli_deinit(&cli);
+    dti_cli_deinit(&cli);
     return st;
 }
 

@@ -25,7 +25,7 @@ static void show_line(void *self, const char *label, const char *text)
 {
     dt_train_show *s = self;
     if (s->progress != NULL)
-        dt_progress_note(s->progress, "%-9s %s", label, text);
+        dti_progress_note(s->progress, "%-9s %s", label, text);
     else
         keep_line(s, label, text);
 }
@@ -70,7 +70,7 @@ static dt_status create_progress(dt_train_show *show, const dt_run *r, dt_err *e
     }
     dt_usage_deinit(&u);
     DT_CHECK(st);
-    return dt_progress_create(&show->progress, &f, NULL, err);
+    return dti_progress_create(&show->progress, &f, NULL, err);
 }
 
 static dt_status show_facts(void *self, const dt_run *r, dt_err *err)
@@ -79,7 +79,7 @@ static dt_status show_facts(void *self, const dt_run *r, dt_err *err)
     DT_CHECK(create_progress(s, r, err));
     if (s->note != NULL) /* what was told before */
         for (char *line = s->note, *end; (end = strchr(line, '\n')) != NULL; line = end + 1)
-            dt_progress_note(s->progress, "%.*s", (int)(end - line), line);
+            dti_progress_note(s->progress, "%.*s", (int)(end - line), line);
     return DT_OK;
 }
 
@@ -88,16 +88,16 @@ static dt_status show_facts(void *self, const dt_run *r, dt_err *err)
 static void show_step(void *self, const dt_step_report *report)
 {
     const dt_train_show *s = self;
-    dt_progress_step(s->progress, report);
+    dti_progress_step(s->progress, report);
 }
 
 static void show_eval(void *self, const dt_eval_report *report)
 {
     const dt_train_show *s = self;
-    dt_progress_eval(s->progress, report);
+    dti_progress_eval(s->progress, report);
 }
 
-dt_run_observer dt_train_show_observer(dt_train_show *s)
+dt_run_observer dti_train_show_observer(dt_train_show *s)
 {
     return (dt_run_observer){
         .self = s, .line = show_line, .ready = show_facts, .step = show_step, .eval = show_eval};
@@ -114,7 +114,7 @@ static const char *written(const dt_run *r)
     return dt_run_dir_there(r->dir, &ignored) == DT_OK ? texts[r->saved][r->summarised] : "";
 }
 
-void dt_train_show_end(dt_train_show *s, const dt_run *r, dt_status st)
+void dti_train_show_end(dt_train_show *s, const dt_run *r, dt_status st)
 {
     if (s->progress == NULL)
         return;
@@ -126,11 +126,11 @@ void dt_train_show_end(dt_train_show *s, const dt_run *r, dt_status st)
         .files = written(r)};
     result.dir = dt_run_dir_path(r->dir);
     result.lost = dt_run_dir_lost(r->dir, &result.why);
-    dt_progress_finish(s->progress, &result);
+    dti_progress_finish(s->progress, &result);
 }
 
-void dt_train_show_deinit(dt_train_show *s)
+void dti_train_show_deinit(dt_train_show *s)
 {
-    dt_progress_destroy(s->progress);
+    dti_progress_destroy(s->progress);
     dt_free(s->note);
 }

@@ -81,7 +81,7 @@ static void help_is_at_most_100_columns_wide(void **state)
 {
     NEED_BINARY();
     size_t n;
-    const dt_command *const *command = dt_command_all(&n);
+    const dt_command *const *command = dti_command_all(&n);
     for (size_t i = 0; i <= n; i++) {
         char words[80];
         const char *of = i == n ? "" : command[i]->name[0] != '\0' ? command[i]->name : "train";

@@ -192,7 +192,7 @@ static void translations_lead_somewhere(void **state)
     const dt_source_desc *const *source = dt_source_all(&k);
     for (size_t i = 0; i < k; i++)
         words[n++] = source[i]->name;
-    for (const char *const *name = dt_command_names(); *name != NULL; name++)
+    for (const char *const *name = dti_command_names(); *name != NULL; name++)
         words[n++] = *name;
     words[n++] = "input";
     assert_true(n < DT_COUNT(words));

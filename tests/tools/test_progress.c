@@ -69,7 +69,7 @@ static fix *begin_with(const dt_progress_facts *f, dt_terminal t)
     x.f = open_memstream(&x.text, &x.n);
     assert_non_null(x.f);
     const dt_progress_view view = {.out = x.f, .terminal = t, .clock = test_clock};
-    assert_ok(dt_progress_create(&x.p, f, &view, &err), &err);
+    assert_ok(dti_progress_create(&x.p, f, &view, &err), &err);
     return &x;
 }
 
@@ -100,12 +100,12 @@ static void step_of(fix *x, double seconds, double loss)
         .step_seconds = seconds,
         .wait_seconds = seconds / 50};
     now += seconds;
-    dt_progress_step(x->p, &r);
+    dti_progress_step(x->p, &r);
 }
 
 static void end(fix *x)
 {
-    dt_progress_destroy(x->p);
+    dti_progress_destroy(x->p);
     fclose(x->f);
     free(x->text);
 }
@@ -204,8 +204,8 @@ static void logs_hold_no_escapes(void **state)
     for (int i = 0; i < 10; i++)
         step_of(x, 3, 1);
     const dt_progress_result r = {.status = DT_OK};
-    dt_progress_note(x->p, "a note");
-    dt_progress_finish(x->p, &r);
+    dti_progress_note(x->p, "a note");
+    dti_progress_finish(x->p, &r);
     const char *text = said(x);
     assert_null(strchr(text, '\033'));
     assert_null(strchr(text, '\r'));
@@ -303,9 +303,9 @@ static void text_is_counted_in_tokens(void **state)
     assert_string_equal(
         said(x), "step 1/30  loss 2.500  lr 0.05  4,096 tok/s  data 2%  left 0:29\n");
     const dt_eval_report e = {.step = 1, .samples = 871, .loss = 1.5, .seconds = 1};
-    dt_progress_eval(x->p, &e);
+    dti_progress_eval(x->p, &e);
     assert_non_null(strstr(said(x), "(871 sequences, 1.0 s)"));
-    dt_progress_finish(x->p, &(dt_progress_result){0});
+    dti_progress_finish(x->p, &(dt_progress_result){0});
     assert_non_null(strstr(said(x), "4,096 tokens a second in the median step"));
     end(x);
 }
@@ -391,7 +391,7 @@ static void an_unfinished_line_is_ended(void **state)
     fix *x = begin(0, 30, as_tty);
     step_of(x, 1, 2.5);
     said(x);
-    dt_progress_destroy(x->p);
+    dti_progress_destroy(x->p);
     x->p = NULL;
     assert_string_equal(said(x), "\n");
     end(x);
@@ -403,7 +403,7 @@ static void notes_and_evaluations_stand_above_the_line(void **state)
     fix *x = begin(3, 10, as_tty);
     step_of(x, 1, 2.5);
     said(x);
-    dt_progress_note(x->p, "skipped %d images", 2);
+    dti_progress_note(x->p, "skipped %d images", 2);
     assert_string_equal(said(x), "\r\033[Kskipped 2 images\n");
     step_of(x, 0.01, 2.5); /* and the line comes back at once */
     assert_non_null(strstr(said(x), "epoch 1/3"));
@@ -414,7 +414,7 @@ static void notes_and_evaluations_stand_above_the_line(void **state)
         .top1 = 0.6784,
         .top5 = 0.901,
         .seconds = 12.34};
-    dt_progress_eval(x->p, &e);
+    dti_progress_eval(x->p, &e);
     assert_string_equal(said(x),
         "\r\033[Keval epoch 2: loss 1.234  top-1 67.8 %  top-5 90.1 %  (10000 images, 12.3 s)\n");
     end(x);
@@ -428,7 +428,7 @@ static void a_long_note_is_cut(void **state)
     text[sizeof text - 1] = '\0';
     fix *x = begin(0, 30, as_log);
     said(x);
-    dt_progress_note(x->p, "%s", text);
+    dti_progress_note(x->p, "%s", text);
     const char *got = said(x);
     assert_true(strlen(got) < DTI_LINE);
     assert_int_equal(lines_in(got), 1);
@@ -472,7 +472,7 @@ static void time_left_counts_evaluations(void **state)
     for (int i = 0; i < 10; i++)
         step_of(x, 6, 1);
     const dt_eval_report e = {.step = 10, .samples = 10, .seconds = 50};
-    dt_progress_eval(x->p, &e);
+    dti_progress_eval(x->p, &e);
     said(x);
     step_of(x, 6, 1);
     assert_non_null(strstr(said(x), "left 1:35")); /* 9 * (6 + 50 / 11) */
@@ -498,18 +498,18 @@ static void the_rate_is_a_median_without_the_first_step(void **state)
 {
     (void)state;
     fix *x = begin(0, 100000, as_log);
-    assert_true(isnan(dt_progress_rate(x->p)));
+    assert_true(isnan(dti_progress_rate(x->p)));
     step_of(x, 64, 1);
-    assert_true(dt_progress_rate(x->p) == 0.5);
+    assert_true(dti_progress_rate(x->p) == 0.5);
     step_of(x, 1, 1);
-    assert_true(dt_progress_rate(x->p) == 32);
+    assert_true(dti_progress_rate(x->p) == 32);
     step_of(x, 2, 1);
-    assert_true(dt_progress_rate(x->p) == 24);
+    assert_true(dti_progress_rate(x->p) == 24);
     step_of(x, 1000, 1);
-    assert_true(dt_progress_rate(x->p) == 16);
+    assert_true(dti_progress_rate(x->p) == 16);
     for (int i = 0; i < DT_RATE_STEPS + 10; i++)
         step_of(x, 4, 1);
-    assert_true(dt_progress_rate(x->p) == 8);
+    assert_true(dti_progress_rate(x->p) == 8);
     end(x);
 }
 
@@ -603,7 +603,7 @@ static void the_results_of_a_run(void **state)
         step_of(x, 0.5, 4 - i);
     const dt_eval_report e = {
         .step = 4, .samples = 100, .loss = 1.5, .top1 = 0.5, .top5 = 1, .seconds = 1};
-    dt_progress_eval(x->p, &e);
+    dti_progress_eval(x->p, &e);
     now += 1;
     said(x);
     const dt_progress_result r = {.status = DT_OK,
@@ -613,7 +613,7 @@ static void the_results_of_a_run(void **state)
         .files = "plan.txt, model.safetensors",
         .lost = 2,
         .why = "write 'metrics.jsonl': No space left\n"};
-    dt_progress_finish(x->p, &r);
+    dti_progress_finish(x->p, &r);
     assert_string_equal(said(x),
         "\n"
         "done      after 4 of 4 steps\n"
@@ -634,7 +634,7 @@ static void of_a_card_the_rest_is_what_its_memory_holds(void **state)
     fix *x = begin(1, 1, (dt_terminal){.width = 200});
     const dt_progress_result r = {
         .measured = 1536000, .process_peak = 20 << 20, .outside = 500 << 20, .card = true};
-    dt_progress_finish(x->p, &r);
+    dti_progress_finish(x->p, &r);
     assert_non_null(
         strstr(said(x), "          the process 20.00 MiB of the host's at its peak; 500.00 MiB of "
                         "the card's are in "
@@ -648,7 +648,7 @@ static void one_of_a_thing_is_not_many(void **state)
     fix *x = begin(1, 1, as_log);
     assert_non_null(strstr(said(x), "1 epoch of 1 step\n"));
     step_of(x, 0.5, 4);
-    dt_progress_finish(x->p, &(dt_progress_result){.status = DT_OK, .lost = 1, .why = "full"});
+    dti_progress_finish(x->p, &(dt_progress_result){.status = DT_OK, .lost = 1, .why = "full"});
     const char *text = said(x);
     assert_non_null(strstr(text, "after 1 of 1 step\n"));
     assert_non_null(strstr(text, "1 line of metrics is lost: full\n"));
@@ -679,7 +679,7 @@ static void on_a_terminal_results_stay_within_its_width(void **state)
         step_of(x, 0.5, 4);
         step_of(x, 0.5, 3);
         said(x);
-        dt_progress_finish(x->p, &r);
+        dti_progress_finish(x->p, &r);
         const char *text = said(x);
         assert_true(widest(text) < (size_t)width);
         if (width == 80)
@@ -695,7 +695,7 @@ static void change_is(double first, double last, const char *want)
     step_of(x, 0.5, first);
     step_of(x, 0.5, last);
     said(x);
-    dt_progress_finish(x->p, &(dt_progress_result){.status = DT_OK});
+    dti_progress_finish(x->p, &(dt_progress_result){.status = DT_OK});
     const char *at = strstr(said(x), " at the end");
     assert_non_null(at);
     at += strlen(" at the end");
@@ -726,7 +726,7 @@ static void equal_means_equal_to_the_byte(void **state)
     fix *x = begin(1, 4, as_log);
     said(x);
     const dt_progress_result r = {.status = DT_OK, .measured = 1536001};
-    dt_progress_finish(x->p, &r);
+    dti_progress_finish(x->p, &r);
     const char *text = said(x);
     assert_non_null(strstr(text, "planned 1,536,000 bytes but measured 1,536,001 bytes"));
     assert_null(strstr(text, " = "));
@@ -739,7 +739,7 @@ static void a_run_that_ends_before_its_first_step(void **state)
     fix *x = begin(1, 4, as_tty);
     said(x);
     const dt_progress_result r = {.status = DT_E_DATA};
-    dt_progress_finish(x->p, &r);
+    dti_progress_finish(x->p, &r);
     assert_string_equal(said(x), "\n"
                                  "failed    after 0 of 4 steps\n"
                                  "memory    planned 1,536,000 bytes, not measured\n"
@@ -754,7 +754,7 @@ static void a_stopped_run_keeps_its_last_line(void **state)
     step_of(x, 1, 1);
     said(x);
     const dt_progress_result r = {.status = DT_E_STOPPED};
-    dt_progress_finish(x->p, &r);
+    dti_progress_finish(x->p, &r);
     assert_non_null(strstr(said(x), "\n\nstopped   after 1 of 4 steps\n"));
     end(x);
 }
@@ -774,16 +774,16 @@ static void a_broken_pipe_ends_the_show_only(void **state)
     const dt_progress_view view = {.out = f, .terminal = as_tty, .clock = test_clock};
     fix x = {.steps = 100, .per_epoch = 100};
     dt_err err = {0};
-    assert_ok(dt_progress_create(&x.p, &facts_of, &view, &err), &err);
+    assert_ok(dti_progress_create(&x.p, &facts_of, &view, &err), &err);
     assert_true(ferror(f));
     clearerr(f);
     for (int i = 0; i < 100; i++)
         step_of(&x, 1, 1);
     const dt_progress_result r = {.status = DT_OK};
-    dt_progress_finish(x.p, &r);
-    assert_false(ferror(f));                  /* nothing was written after the first failure */
-    assert_true(dt_progress_rate(x.p) == 32); /* counted all the same */
-    dt_progress_destroy(x.p);
+    dti_progress_finish(x.p, &r);
+    assert_false(ferror(f));                   /* nothing was written after the first failure */
+    assert_true(dti_progress_rate(x.p) == 32); /* counted all the same */
+    dti_progress_destroy(x.p);
     fclose(f);
     signal(SIGPIPE, old);
 }
@@ -799,7 +799,7 @@ static void every_allocation_may_fail(void **state)
     for (long k = 1; k <= 3; k++) {
         dt_progress *p = NULL;
         dt_alloc_fail_at(k);
-        const dt_status st = dt_progress_create(&p, &f, &view, NULL);
+        const dt_status st = dti_progress_create(&p, &f, &view, NULL);
         dt_alloc_fail_at(0);
         assert_int_equal(st, DT_E_NOMEM);
         assert_null(p);
@@ -829,14 +829,14 @@ static void a_file_is_no_terminal(void **state)
     assert_non_null(f);
     setenv("TERM", "xterm", 1);
     unsetenv("COLUMNS");
-    const dt_terminal t = dt_terminal_of(f);
+    const dt_terminal t = dti_terminal_of(f);
     assert_false(t.tty);
     assert_false(t.colour);
-    assert_int_equal(dt_terminal_width(&t, f), 80);
+    assert_int_equal(dti_terminal_width(&t, f), 80);
     setenv("COLUMNS", "120", 1);
-    assert_int_equal(dt_terminal_width(&t, f), 120);
+    assert_int_equal(dti_terminal_width(&t, f), 120);
     setenv("COLUMNS", "many", 1);
-    assert_int_equal(dt_terminal_width(&t, f), 80);
+    assert_int_equal(dti_terminal_width(&t, f), 80);
     unsetenv("COLUMNS");
     fclose(f);
 }
@@ -852,18 +852,18 @@ static void a_terminal_is_asked_for_its_width_each_time(void **state)
         skip();
     setenv("TERM", "xterm", 1);
     unsetenv("NO_COLOR");
-    dt_terminal t = dt_terminal_of(f);
+    dt_terminal t = dti_terminal_of(f);
     assert_true(t.tty && t.colour);
     for (unsigned short w = 40; w < 43; w++) {
         const struct winsize size = {.ws_col = w, .ws_row = 24};
         assert_int_equal(ioctl(master, TIOCSWINSZ, &size), 0);
-        assert_int_equal(dt_terminal_width(&t, f), w);
+        assert_int_equal(dti_terminal_width(&t, f), w);
     }
     setenv("NO_COLOR", "1", 1);
-    t = dt_terminal_of(f);
+    t = dti_terminal_of(f);
     assert_true(t.tty && !t.colour);
     setenv("TERM", "dumb", 1);
-    t = dt_terminal_of(f);
+    t = dti_terminal_of(f);
     assert_false(t.tty);
     unsetenv("NO_COLOR");
     fclose(f);
@@ -896,8 +896,8 @@ static void the_environment_tells_the_encoding(void **state)
                 setenv(names[k], values[k], 1);
             else
                 unsetenv(names[k]);
-        assert_int_equal(dt_terminal_of(stderr).utf8, cases[i].utf8);
-        assert_int_equal(dt_term_unicode(), cases[i].utf8); /* one rule for all that is drawn */
+        assert_int_equal(dti_terminal_of(stderr).utf8, cases[i].utf8);
+        assert_int_equal(dti_term_unicode(), cases[i].utf8); /* one rule for all that is drawn */
     }
     setenv("TERM", "xterm", 1);
     unsetenv("NO_COLOR");

@@ -91,6 +91,11 @@ DT_API void dt_run_close(dt_run *r);
  * there is. */
 DT_API dt_status dt_run_plan(dt_run *r, dt_err *err) DT_NODISCARD;
 
+/* Take the plans of a file that `dnntrain plan CONFIG --text FILE` wrote, and make none: before
+ * dt_run_plan and dt_run_begin, which refuse plans that are not of this run, and name those that
+ * are missing. DT_E_DATA, with the line, when the file holds no plans. */
+DT_API dt_status dt_run_take_plans(dt_run *r, const char *path, dt_err *err) DT_NODISCARD;
+
 /* Bytes that the plans need at their peak, and what the configuration allows (0: no limit). The
  * device is where training computes; host and disk are where values wait. */
 typedef struct dt_memory {

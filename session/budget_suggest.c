@@ -70,6 +70,7 @@ static dt_status plan_trial(const search *x, trial *t, dt_err *err)
     r.micro_batch = t->v.micro;
     r.tier = t->v.tier;
     r.algorithms = t->v.algorithms;
+    r.given = NULL;
     r.quick = true;
     dt_status st = dt_policies_open(&policies, t->v.policy, x->s->config, err);
     if (st == DT_OK)

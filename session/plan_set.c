@@ -7,6 +7,8 @@
 
 #include "engine/base/alloc.h"
 #include "layers/registry.h"
+#include "engine/runner/runner.h"
+#include "memory/codec.h"
 #include "memory/fit.h"
 #include "memory/verify/verify.h"
 #include "session/human.h"
@@ -25,15 +27,24 @@ static dt_lower_opts lower_opts(const dt_plan_set *p)
         .host_budget = p->asked.budgets.host};
 }
 
-/* Whether an encoder of the program might run out of room. */
-static bool may_overflow(const dt_program *p)
+/* Whether packed values of so many words might need more than these bytes. */
+static bool may_need_more(int32_t codec, uint64_t words, uint64_t bytes)
 {
-    for (size_t i = 0; i < p->n_order; i++) {
-        const dt_op *op = &p->op[p->order[i]];
-        if (op->codec != NULL && op->codec->sparse &&
-            op->stored < dt_packed_bytes(op->codec, (size_t)op->count, 1))
+    size_t n;
+    const dt_codec *const *all = dt_codec_all(&n);
+    return codec > 0 && (size_t)codec <= n && all[codec - 1]->sparse &&
+           bytes < dt_packed_bytes(all[codec - 1], words, 1);
+}
+
+/* Whether an encoder of the plan might run out of room. */
+static bool may_overflow(const dt_plan *p)
+{
+    for (size_t i = 0; i < p->n_op; i++)
+        if (may_need_more(p->op[i].codec, (uint64_t)p->op[i].count, p->op[i].packed))
             return true;
-    }
+    for (size_t i = 0; i < p->n_row; i++)
+        if (may_need_more(p->row[i].codec, p->row[i].bytes / sizeof(float), p->row[i].stored))
+            return true;
     return false;
 }
 
@@ -74,9 +85,104 @@ static void free_planned(dt_planned *p)
 {
     if (p == NULL)
         return;
+    if (p->program != NULL)
+        dt_plan_destroy(p->plan); /* one that was given is not ours */
     dt_program_destroy(p->program);
-    dt_plan_destroy(p->plan);
     dt_free(p);
+}
+
+/* ---- plans that were given ---- */
+
+/* All that a file has: "first/8, update/8". */
+static void list_given(const dt_plans *g, char *to, size_t bytes)
+{
+    size_t at = 0;
+    to[0] = '\0';
+    for (size_t i = 0; i < g->n && at < bytes; i++)
+        at += (size_t)snprintf(to + at, bytes - at, "%s%s/%" PRId64, i > 0 ? ", " : "",
+            g->plan[i]->program, g->plan[i]->batch);
+}
+
+/* The first of a kind and size, or the second, which is for packed values that do not fit. */
+static dt_plan *find_given(const dt_plans *g, dt_program_kind kind, int64_t n, bool dense)
+{
+    bool skip = dense;
+    for (size_t i = 0; i < g->n; i++) {
+        if (dt_plan_kind(g->plan[i]) != (int)kind || g->plan[i]->batch != n)
+            continue;
+        if (!skip)
+            return g->plan[i];
+        skip = false;
+    }
+    return NULL;
+}
+
+/* Updates go by the configuration's optimizer. */
+static dt_status check_optimizer(const dt_plan_set *p, const dt_plan *plan, dt_err *err)
+{
+    const char *name = dt_optimizer_name(&p->session->opts.train);
+    for (size_t i = 0; i < plan->n_op; i++)
+        if (plan->op[i].kind == DT_OP_UPDATE && strcmp(plan->op[i].layer, name) != 0 &&
+            strcmp(plan->op[i].layer, "commit") != 0)
+            return DT_FAIL(err, DT_E_CONFIG,
+                "%s: planned for train.optimizer = %s, but this run has %s: plan again",
+                plan->op[i].name, plan->op[i].layer, name);
+    return DT_OK;
+}
+
+static dt_status take_given(const dt_plan_set *p, dt_program_kind kind, int64_t n, bool dense,
+    dt_planned **out, dt_err *err)
+{
+    char have[512];
+    const dt_session *s = p->session;
+    dt_plan *plan = find_given(p->asked.given, kind, n, dense);
+    if (plan == NULL) {
+        list_given(p->asked.given, have, sizeof have);
+        return DT_FAIL(err, DT_E_CONFIG,
+            "%s has no plan '%s' for %" PRId64 " samples%s, but %s; all that a run takes is "
+            "written by `dnntrain plan CONFIG --text FILE`",
+            p->asked.given_by, dt_program_kind_name(kind), n,
+            dense ? " for packed values that do not fit" : "", have);
+    }
+    DT_TRY(err, dt_verify(plan, err), "%s: plan '%s' for %" PRId64 " samples", p->asked.given_by,
+        plan->program, n);
+    DT_TRY(err, dt_plan_suits(plan, s->graph, p->map, s->device, s->threads, err),
+        "%s: plan '%s' for %" PRId64 " samples", p->asked.given_by, plan->program, n);
+    DT_CHECK(check_optimizer(p, plan, err));
+    dt_planned *to = dt_alloc(1, sizeof *to);
+    if (to == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for plans");
+    *to = (dt_planned){.kind = kind, .n = n, .dense = dense, .plan = plan};
+    *out = to;
+    return DT_OK;
+}
+
+/* What is there is a set like any other. */
+static dt_status open_given(dt_plan_set *p, dt_err *err)
+{
+    const dt_session *s = p->session;
+    snprintf(p->list, sizeof p->list, "%s", p->asked.given->plan[0]->policy);
+    return dt_map_create(&p->map, s->graph, s->device, p->asked.micro_batch,
+        dt_optimizer_state(&s->opts.train), err);
+}
+
+/* Whether all that plans pack comes back as it was. */
+static bool packs_exactly(const dt_plans *g)
+{
+    size_t n;
+    const dt_codec *const *all = dt_codec_all(&n);
+    for (size_t k = 0; k < g->n; k++) {
+        const dt_plan *p = g->plan[k];
+        for (size_t i = 0; i < p->n_op; i++)
+            if (p->op[i].codec > 0 && (size_t)p->op[i].codec <= n &&
+                !all[p->op[i].codec - 1]->exact)
+                return false;
+        for (size_t i = 0; i < p->n_row; i++)
+            if (p->row[i].codec > 0 && (size_t)p->row[i].codec <= n &&
+                !all[p->row[i].codec - 1]->exact)
+                return false;
+    }
+    return true;
 }
 
 static dt_status make_new(
@@ -118,7 +224,9 @@ static dt_status get(dt_plan_set *p, dt_program_kind kind, int64_t n, bool dense
             to = p->spare[i];
             p->spare[i] = NULL;
         }
-    if (to == NULL)
+    if (to == NULL && p->asked.given != NULL)
+        DT_CHECK(take_given(p, kind, n, dense, &to, err));
+    else if (to == NULL)
         DT_CHECK(make_new(p, kind, n, dense, &to, err));
     p->planned[p->n++] = to;
     *out = to;
@@ -132,7 +240,7 @@ dt_status dt_plan_set_add(
     if (kind == DT_PROGRAM_UPDATE)
         n = p->asked.micro_batch;
     DT_CHECK(get(p, kind, n, false, out, err));
-    return may_overflow((*out)->program) ? get(p, kind, n, true, &dense, err) : DT_OK;
+    return may_overflow((*out)->plan) ? get(p, kind, n, true, &dense, err) : DT_OK;
 }
 
 /* ---- the plans of a run ---- */
@@ -347,14 +455,14 @@ dt_status dt_plan_set_create(
     dt_plan_set **out, const dt_session *s, const dt_plan_request *r, dt_err *err)
 {
     *out = NULL;
-    if (dt_policies_ladder(r->policies) != NULL)
+    if (r->given == NULL && dt_policies_ladder(r->policies) != NULL)
         return create_by_ladder(out, s, r, err);
     dt_plan_set *p = dt_alloc(1, sizeof *p);
     if (p == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for plans");
     *p = (dt_plan_set){
         .session = s, .asked = *r, .policies = r->policies, .algorithms = r->algorithms};
-    const dt_status st = open(p, err);
+    const dt_status st = r->given != NULL ? open_given(p, err) : open(p, err);
     if (st != DT_OK) {
         dt_plan_set_destroy(p);
         return st;
@@ -409,6 +517,8 @@ const dt_plan *dt_plan_set_largest(const dt_plan_set *p)
 
 bool dt_plan_set_exact(const dt_plan_set *p)
 {
+    if (p->asked.given != NULL)
+        return packs_exactly(p->asked.given);
     return dt_policies_exact(p->policies) &&
            (p->asked.fates == NULL || dt_layer_fates_exact(p->asked.fates));
 }
@@ -430,7 +540,7 @@ dt_score dt_plan_set_score(const dt_plan_set *p)
     for (size_t i = 0; i < p->n; i++) {
         const dt_planned *x = p->planned[i];
         const int64_t times = times_a_step(p, x);
-        if (times == 0)
+        if (times == 0 || x->program == NULL)
             continue;
         const dt_score one = dt_score_plan(x->program, x->plan, p->asked.costs);
         dt_score_add(&sum, &one, times);

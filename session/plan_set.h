@@ -6,6 +6,7 @@
 
 #include "engine/config/run_options.h"
 #include "engine/plan.h"
+#include "memory/plan_text/plan_text.h"
 #include "memory/policies/layers.h"
 #include "memory/policy.h"
 
@@ -20,6 +21,8 @@ struct dt_session;
  * @tier:       dt_tier_choice, where moved tensors wait
  * @budgets:    of the run; a ladder needs one of the device
  * @costs:      of the machine; NULL: the default ones
+ * @given:      plans to be taken, and none is made; NULL: none
+ * @given_by:   the file that they are of
  * @quick:      algorithms = fit is planned as small, which needs no less: to see what fits
  */
 typedef struct dt_plan_request {
@@ -30,10 +33,12 @@ typedef struct dt_plan_request {
     int tier;
     dt_budgets budgets;
     const dt_costs *costs;
+    const dt_plans *given;
+    const char *given_by;
     bool quick;
 } dt_plan_request;
 
-/* A plan, and the program it was made from. */
+/* A plan, and the program it was made from; NULL of one that was given. */
 typedef struct dt_planned {
     dt_program_kind kind;
     int64_t n;
@@ -84,9 +89,10 @@ dt_status dt_plan_set_create(dt_plan_set **out, const struct dt_session *s,
     const dt_plan_request *r, dt_err *err) DT_NODISCARD;
 void dt_plan_set_destroy(dt_plan_set *p);
 
-/* A verified plan: build, fates, policies, lower, verify; and, where packed values might not fit,
- * the plan for that case behind it. One of the same kind and size is made once. @n: of an update
- * it does not matter. */
+/* A verified plan. Of those given the one of that kind and size, which must suit the session:
+ * DT_E_CONFIG otherwise. Else it is made: build, fates, policies, lower, verify; and, where packed
+ * values might not fit, the plan for that case behind it. One of the same kind and size is made
+ * once. @n: of an update it does not matter. */
 dt_status dt_plan_set_add(dt_plan_set *p, dt_program_kind kind, int64_t n, const dt_planned **out,
     dt_err *err) DT_NODISCARD;
 

@@ -8,6 +8,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/cpu.h"
+#include "engine/base/io.h"
 #include "engine/base/isa.h"
 #include "engine/config/nearest.h"
 #include "engine/graph_fuse.h"
@@ -350,6 +351,8 @@ dt_plan_request dt_session_request(const dt_session *s)
         .fates = &s->fates,
         .algorithms = (dt_algorithm_choice)m->algorithms,
         .tier = m->tier,
+        .given = s->given.n > 0 ? &s->given : NULL,
+        .given_by = s->given_by,
         .budgets = {m->device_budget, m->host_budget, m->disk_budget}};
 }
 
@@ -372,6 +375,22 @@ dt_status dt_session_plan_run(
 {
     DT_CHECK(own_plans(s, err));
     return dt_plan_set_run(s->plans, eval, last, eval_last, err);
+}
+
+dt_status dt_session_take_plans(dt_session *s, const char *path, dt_err *err)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    dt_session_forget(s);
+    dt_plans_deinit(&s->given);
+    dt_free(s->given_by);
+    s->given_by = dt_strdup(path);
+    if (s->given_by == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for plans");
+    DT_CHECK(dt_read_file(&text, &bytes, path, DT_PLANS_TEXT_BYTES, DT_E_DATA, err));
+    const dt_status st = dt_plans_parse(&s->given, path, text, bytes, err);
+    dt_free(text);
+    return st;
 }
 
 void dt_session_forget(dt_session *s)
@@ -400,6 +419,8 @@ void dt_session_close(dt_session *s)
     while (s->inside > 0)
         dt_session_leave(s);
     dt_session_forget(s);
+    dt_plans_deinit(&s->given);
+    dt_free(s->given_by);
     dt_layer_fates_close(&s->fates);
     dt_densities_close(&s->densities);
     dt_policies_close(&s->policies);

@@ -24,6 +24,8 @@
  * @threads:   of the team; plans hold for this number
  * @host @inside: what the calling thread had set before, and calls of dt_session_enter not yet left
  * @notice:    told that planning takes long; NULL: nobody
+ * @given:     plans that a file gave, to be taken; none: they are made
+ * @given_by:  that file
  * @plans:     those of the run that the configuration describes; NULL before the first of them
  */
 typedef struct dt_session {
@@ -39,6 +41,8 @@ typedef struct dt_session {
     int threads, inside;
     dt_cpu_host host;
     void (*notice)(const char *line);
+    dt_plans given;
+    char *given_by;
     dt_plan_set *plans;
 } dt_session;
 
@@ -94,6 +98,9 @@ dt_status dt_session_plan(dt_session *s, dt_program_kind kind, int64_t n, const 
 dt_status dt_session_plan_run(
     dt_session *s, bool eval, int64_t last, int64_t eval_last, dt_err *err) DT_NODISCARD;
 void dt_session_forget(dt_session *s); /* those plans */
+
+/* Take the plans of a file from here on, and make none; before the first plan. */
+dt_status dt_session_take_plans(dt_session *s, const char *path, dt_err *err) DT_NODISCARD;
 
 /* DT_E_BUDGET when the peak of a tier exceeds its budget: which, the largest tensors there, the
  * least that was found to be possible, and configurations that would fit. */

@@ -10,6 +10,7 @@
 #include "engine/config/nearest.h"
 #include "memory/plan_text/plan_text.h"
 #include "session/human.h"
+#include "session/feeds.h"
 #include "tools/args.h"
 #include "tools/plan_map.h"
 #include "tools/plan_report.h"
@@ -28,45 +29,122 @@ static dt_status plan_timed(dt_session *s, double *seconds, dt_err *err)
     return DT_OK;
 }
 
-static dt_status parse_file(dt_plan **p, const char *path, dt_err *err)
+static dt_status parse_file(dt_plans *p, const char *path, dt_err *err)
 {
     char *text = NULL;
     size_t bytes = 0;
     DT_CHECK(dti_cli_check_file(path, err));
-    DT_CHECK(dt_read_file(&text, &bytes, path, DT_PLAN_TEXT_BYTES, DT_E_DATA, err));
-    const dt_status st = dt_plan_parse(p, path, text, bytes, err);
+    DT_CHECK(dt_read_file(&text, &bytes, path, DT_PLANS_TEXT_BYTES, DT_E_DATA, err));
+    const dt_status st = dt_plans_parse(p, path, text, bytes, err);
     dt_free(text);
     return st;
+}
+
+/* The plan of a file that stands where this one stands in its own: the k-th of its program. */
+static const dt_plan *counterpart(const dt_plans *of, size_t i, const dt_plans *in)
+{
+    const char *program = of->plan[i]->program;
+    size_t before = 0;
+    for (size_t k = 0; k < i; k++)
+        before += strcmp(of->plan[k]->program, program) == 0;
+    for (size_t k = 0; k < in->n; k++)
+        if (strcmp(in->plan[k]->program, program) == 0 && before-- == 0)
+            return in->plan[k];
+    return NULL;
+}
+
+static void title(const char *mark, const dt_plan *p)
+{
+    printf("%s plan '%s' for %" PRId64 " samples\n", mark, p->program, p->batch);
+}
+
+/* What differs between two plans, under a title if there are several. */
+static dt_status diff_two(
+    const dt_plan *a, const dt_plan *b, bool several, bool *differ, dt_err *err)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *f = open_memstream(&text, &bytes);
+    if (f == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory to compare plans");
+    const bool other = dt_plan_diff(a, b, f);
+    if (fclose(f) != 0) {
+        free(text);
+        return DT_FAIL(err, DT_E_NOMEM, "no memory to compare plans");
+    }
+    if (other && several)
+        title("#", a);
+    fwrite(text, 1, bytes, stdout);
+    free(text);
+    *differ = *differ || other;
+    return DT_OK;
+}
+
+static dt_status diff_all(const dt_plans *a, const dt_plans *b, bool *differ, dt_err *err)
+{
+    if (a->n == 1 && b->n == 1)
+        return diff_two(a->plan[0], b->plan[0], false, differ, err);
+    for (size_t i = 0; i < a->n; i++) {
+        const dt_plan *other = counterpart(a, i, b);
+        if (other != NULL)
+            DT_CHECK(diff_two(a->plan[i], other, true, differ, err));
+        else
+            title("-", a->plan[i]);
+        *differ = *differ || other == NULL;
+    }
+    for (size_t i = 0; i < b->n; i++)
+        if (counterpart(b, i, a) == NULL) {
+            title("+", b->plan[i]);
+            *differ = true;
+        }
+    return DT_OK;
 }
 
 /* Exit code 1 means an internal error, so this ends with 0 either way: the answer is whether
  * anything stands on stdout, and the last line. */
 static dt_status diff(const char *const path[2], dt_err *err)
 {
-    dt_plan *p[2] = {NULL, NULL};
+    dt_plans p[2] = {{0}};
+    bool differ = false;
     dt_status st = parse_file(&p[0], path[0], err);
     if (st == DT_OK)
         st = parse_file(&p[1], path[1], err);
+    if (st == DT_OK)
+        st = diff_all(&p[0], &p[1], &differ, err);
     if (st == DT_OK) {
-        const bool differ = dt_plan_diff(p[0], p[1], stdout);
         fflush(stdout); /* the lines before what they come to */
         fprintf(stderr, "dnntrain: the plans %s\n", differ ? "differ" : "are the same");
     }
-    dt_plan_destroy(p[0]);
-    dt_plan_destroy(p[1]);
+    dt_plans_deinit(&p[0]);
+    dt_plans_deinit(&p[1]);
     return st;
 }
 
-static dt_status print_text(const dt_plan *p, FILE *f, dt_err *err)
+static dt_status print_text(const void *plan, FILE *f, dt_err *err)
 {
     (void)err;
-    dt_plan_print(p, f);
+    dt_plan_print(plan, f);
     return DT_OK;
 }
 
+/* All that a run takes. */
+static dt_status print_all(const void *set, FILE *f, dt_err *err)
+{
+    (void)err;
+    const dt_plan_set *s = set;
+    for (size_t i = 0; i < s->n; i++)
+        dt_plan_print(s->planned[i]->plan, f);
+    return DT_OK;
+}
+
+static dt_status print_map(const void *plan, FILE *f, dt_err *err)
+{
+    return dti_plan_map(plan, f, err);
+}
+
 /* Written beside and renamed, so that a file is whole or was never there. */
-static dt_status write_plan(const dt_plan *p, const char *path,
-    dt_status (*print)(const dt_plan *p, FILE *f, dt_err *err), dt_err *err)
+static dt_status write_plan(const void *p, const char *path,
+    dt_status (*print)(const void *p, FILE *f, dt_err *err), dt_err *err)
 {
     char *text = NULL;
     size_t bytes = 0;
@@ -183,6 +261,33 @@ static dt_status find_program(
         near != NULL ? "'? It has" : "it has", have);
 }
 
+/* The last partial batches have plans of their own, and only the data tells how large these are. */
+static dt_status add_partial(dt_session *s, dt_err *err)
+{
+    dt_feeds f = {0};
+    dt_err ignored = {0};
+    dt_status st = DT_OK;
+    if (dt_feeds_open(&f, s, &ignored) == DT_OK)
+        st = dt_session_plan_run(s, f.eval_loader != NULL, f.last, f.eval_last, err);
+    else
+        fprintf(stderr,
+            "dnntrain: the data cannot be read, so plans of last partial batches are left out\n");
+    dt_feeds_close(&f);
+    return st;
+}
+
+/* Without a program's name, all plans that a run takes. */
+static dt_status write_text(dt_session *s, const plan_flags *f, dt_err *err)
+{
+    const dt_planned *chosen = NULL;
+    if (f->program == NULL) {
+        DT_CHECK(add_partial(s, err));
+        return write_plan(s->plans, f->text, print_all, err);
+    }
+    DT_CHECK(find_program(s, f->program, &chosen, err));
+    return write_plan(chosen->plan, f->text, print_text, err);
+}
+
 static dt_status check_names(const plan_flags *f, dt_err *err)
 {
     const char *dot = f->map != NULL ? strrchr(f->map, '.') : NULL;
@@ -203,11 +308,9 @@ static dt_status show(
 {
     dt_report r = {0};
     const dt_planned *chosen = NULL;
-    DT_CHECK(find_program(s, f->program, &chosen, err));
-    if (f->text != NULL)
-        DT_CHECK(write_plan(chosen->plan, f->text, print_text, err));
+    DT_CHECK(find_program(s, f->program != NULL ? f->program : "first", &chosen, err));
     if (f->map != NULL)
-        DT_CHECK(write_plan(chosen->plan, f->map, dti_plan_map, err));
+        DT_CHECK(write_plan(chosen->plan, f->map, print_map, err));
     if (to_stdout(f->text) || to_stdout(f->map))
         return DT_OK;
     if (f->rows) {
@@ -238,6 +341,8 @@ static dt_status plan_session(dt_session *s, const plan_flags *f, dt_err *err)
     if (s->plan_card == NULL && s->device != DT_CPU && dt_device_answers(s->device, NULL))
         DT_CHECK(dt_session_meet(s, err)); /* so that the card's memory is known */
     DT_CHECK(show(s, f, cold, warm, err));
+    if (f->text != NULL)
+        DT_CHECK(write_text(s, f, err));
     fflush(stdout); /* the plan before what is wrong with it */
     return dt_session_check_budget(s, err);
 }
@@ -270,18 +375,19 @@ static dt_status check(const dt_cli *a, const plan_flags *f, dt_err *err)
 
 static dt_status plan(const dt_command_args *a, dt_err *err)
 {
-    plan_flags f = {.program = "first"};
+    plan_flags f = {0};
     const dt_flag flags[] = {
         {"--json", NULL, "the plan's numbers as one object", &f.json, NULL},
         {"--rows", NULL, "the plan's rows: P place, C compute, R release, O out, I in, W wait",
             &f.rows, NULL},
         {"--kernels", NULL, "what computes each op, its workspace, what else could, and why not",
             &f.kernels, NULL},
-        {"--text", "FILE", "write the whole plan, for --diff and other programs", NULL, &f.text},
+        {"--text", "FILE", "write all plans of a run, for --diff and CONFIG --plan FILE", NULL,
+            &f.text},
         {"--map", "FILE.svg", "draw the plan: addresses over ops, and what is copied", NULL,
             &f.map},
-        {"--program", "NAME", "which plan these four show: first (default), again, update or eval",
-            NULL, &f.program},
+        {"--program", "NAME", "first (default; --text: all), again, update or eval", NULL,
+            &f.program},
         {"--diff", "A B", "what differs between two files written by --text", &f.diff, f.differ},
         {NULL, NULL, NULL, NULL, NULL},
     };

@@ -61,11 +61,14 @@ static dt_status run(dt_run *r, dt_train_show *show, dt_err *err)
     return st;
 }
 
-static dt_status train_config(const char *path, const char *const *sets, size_t n_sets, dt_err *err)
+static dt_status train_config(
+    const char *path, const char *plans, const char *const *sets, size_t n_sets, dt_err *err)
 {
     dt_run *r = NULL;
     dt_train_show show = {0};
     dt_status st = dt_run_open(&r, path, sets, n_sets, err);
+    if (st == DT_OK && plans != NULL)
+        st = dt_run_take_plans(r, plans, err);
     if (st == DT_OK)
         st = dt_run_trace(r, getenv("DT_TRACE"), err);
     if (st == DT_OK) {
@@ -82,7 +85,7 @@ static dt_status train_config(const char *path, const char *const *sets, size_t 
 
 /* --resume is checkpoint.resume, said shorter: with a folder, in either order, or "auto". */
 typedef struct request {
-    const char *config, *folder;
+    const char *config, *folder, *plans;
     bool resume;
 } request;
 
@@ -102,7 +105,8 @@ static dt_status read_words(request *r, const dt_cli *cli, dt_err *err)
     const bool swapped = cli->n_word == 2 && is_folder(cli->word[0]);
     r->config = cli->word[swapped];
     r->folder = cli->n_word == 2 ? cli->word[!swapped] : NULL;
-    return dti_cli_check_file(r->config, err);
+    DT_CHECK(dti_cli_check_file(r->config, err));
+    return r->plans != NULL ? dti_cli_check_file(r->plans, err) : DT_OK;
 }
 
 static dt_status train_request(const request *r, const dt_cli *cli, dt_err *err)
@@ -122,7 +126,7 @@ static dt_status train_request(const request *r, const dt_cli *cli, dt_err *err)
     if (r->resume)
         sets[n++] = set;
     if (st == DT_OK)
-        st = train_config(r->config, sets, n, err);
+        st = train_config(r->config, r->plans, sets, n, err);
     dt_free(sets);
     return st;
 }
@@ -135,6 +139,10 @@ static dt_status train_command(const dt_command_args *a, dt_err *err)
             .help = "go on with the run in run.dir; with DIR, with that run or "
                     "checkpoint",
             .given = &r.resume},
+        {.name = "--plan",
+            .values = "FILE",
+            .help = "run the plans that plan CONFIG --text FILE wrote",
+            .value = &r.plans},
         {0}};
     dt_cli cli;
     dt_status st = dti_cli_init(&cli, &dt_command_train, a, flags, true, 2, err);
@@ -149,7 +157,7 @@ static dt_status train_command(const dt_command_args *a, dt_err *err)
 
 const dt_command dt_command_train = {
     .name = "",
-    .usage = "dnntrain CONFIG [--resume [DIR]] [--set SECTION.KEY=VALUE]...",
+    .usage = "dnntrain CONFIG [--resume [DIR]] [--plan FILE] [--set SECTION.KEY=VALUE]...",
     .summary = "train the network a configuration describes",
     .run = train_command,
 };

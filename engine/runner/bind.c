@@ -108,21 +108,29 @@ static void touch(binder *b, dti_step *s, int32_t tensor, bool written)
 
 /* ---- what the plan names ---- */
 
-static dt_status check_header(const dt_runner *r, const dt_plan *p, dt_err *err)
+/* Whose plan it is to be. */
+typedef struct owner {
+    const dt_graph *graph;
+    const dt_map *map;
+    dt_device_kind device;
+    int threads;
+} owner;
+
+static dt_status check_header(const owner *w, const dt_plan *p, dt_err *err)
 {
-    const dt_map *m = r->o.map;
-    if (strcmp(p->net, r->o.graph->name) != 0)
+    const dt_map *m = w->map;
+    if (strcmp(p->net, w->graph->name) != 0)
         return DT_FAIL(err, DT_E_CONFIG, "the plan is of network '%s', not of '%s': plan again",
-            p->net, r->o.graph->name);
-    if (strcmp(p->device, dt_device_name(r->o.device)) != 0)
+            p->net, w->graph->name);
+    if (strcmp(p->device, dt_device_name(w->device)) != 0)
         return DT_FAIL(err, DT_E_CONFIG,
             "the plan is for device '%s', but this run is on '%s': plan again, or set device.kind",
-            p->device, dt_device_name(r->o.device));
-    if (r->o.device == DT_CPU && p->threads != r->o.threads)
+            p->device, dt_device_name(w->device));
+    if (w->device == DT_CPU && p->threads != w->threads)
         return DT_FAIL(err, DT_E_CONFIG,
             "the plan's scratch is for %" PRId32
             " threads, but this run has %d: plan again, or set OMP_NUM_THREADS=%" PRId32,
-            p->threads, r->o.threads, p->threads);
+            p->threads, w->threads, p->threads);
     if (dt_plan_kind(p) < 0)
         return DT_FAIL(err, DT_E_CONFIG, "'%s' is no program of a run", p->program);
     if (p->home_n != m->home_n || p->persistent != m->bytes)
@@ -134,9 +142,9 @@ static dt_status check_header(const dt_runner *r, const dt_plan *p, dt_err *err)
 }
 
 /* Tensor i of a plan is entry i of the map, as far as that goes, and no other persists. */
-static dt_status check_homes(const dt_runner *r, const dt_plan *p, dt_err *err)
+static dt_status check_homes(const owner *w, const dt_plan *p, dt_err *err)
 {
-    const dt_map *m = r->o.map;
+    const dt_map *m = w->map;
     for (size_t i = 0; i < p->n_tensor || i < m->n; i++) {
         const dt_plan_tensor *t = i < p->n_tensor ? &p->tensor[i] : NULL;
         const dt_home *h = i < m->n ? &m->home[i] : NULL;
@@ -151,15 +159,15 @@ static dt_status check_homes(const dt_runner *r, const dt_plan *p, dt_err *err)
     return DT_OK;
 }
 
-/* Which nodes of the graph the plan's are, with the same options. They stand in the order of the
- * graph, so what follows the last one found is looked at first. */
-static dt_status find_nodes(binder *b, const char *text, const size_t *at, dt_err *err)
+/* In @node, which nodes of the graph the plan's are, with the same options. They stand in the order
+ * of the graph, so what follows the last one found is looked at first. */
+static dt_status find_nodes(const dt_graph *g, const dt_plan *p, const char *text, const size_t *at,
+    int32_t *node, dt_err *err)
 {
-    const dt_graph *g = b->r->o.graph;
     int32_t next = 0;
-    for (size_t i = 0; i < b->plan->n_node; i++) {
-        const dt_plan_node *n = &b->plan->node[i];
-        if (n->opts >= b->plan->n_text || b->plan->text[b->plan->n_text - 1] != '\0')
+    for (size_t i = 0; i < p->n_node; i++) {
+        const dt_plan_node *n = &p->node[i];
+        if (n->opts >= p->n_text || p->text[p->n_text - 1] != '\0')
             return DT_FAIL(err, DT_E_DATA, "layer '%s' has no options in the plan", n->name);
         while (next < (int32_t)g->n_node && strcmp(g->node[next].name, n->name) != 0)
             next++;
@@ -168,23 +176,39 @@ static dt_status find_nodes(binder *b, const char *text, const size_t *at, dt_er
             return DT_FAIL(err, DT_E_CONFIG,
                 "the plan has a layer '%s', but network '%s' has none: plan again", n->name,
                 g->name);
-        if (strcmp(text + at[found], b->plan->text + n->opts) != 0)
+        if (strcmp(text + at[found], p->text + n->opts) != 0)
             return DT_FAIL(err, DT_E_CONFIG, "layer '%s' is planned for %s, but is %s: plan again",
-                n->name, b->plan->text + n->opts, text + at[found]);
-        b->node[i] = found;
+                n->name, p->text + n->opts, text + at[found]);
+        node[i] = found;
         next = found + 1;
     }
     return DT_OK;
 }
 
-static dt_status check_nodes(binder *b, dt_err *err)
+static dt_status check_nodes(const dt_graph *g, const dt_plan *p, int32_t *node, dt_err *err)
 {
     char *text = NULL;
     size_t *at = NULL, n;
-    DT_CHECK(dt_graph_options(b->r->o.graph, &text, &n, &at, err));
-    const dt_status st = find_nodes(b, text, at, err);
+    DT_CHECK(dt_graph_options(g, &text, &n, &at, err));
+    const dt_status st = find_nodes(g, p, text, at, node, err);
     dt_free(text);
     dt_free(at);
+    return st;
+}
+
+dt_status dt_plan_suits(const dt_plan *p, const dt_graph *g, const dt_map *map,
+    dt_device_kind device, int threads, dt_err *err)
+{
+    const owner w = {g, map, device, threads};
+    int32_t *node = dt_alloc(p->n_node, sizeof *node);
+    if (node == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory to look at a plan");
+    dt_status st = check_header(&w, p, err);
+    if (st == DT_OK)
+        st = check_homes(&w, p, err);
+    if (st == DT_OK)
+        st = check_nodes(g, p, node, err);
+    dt_free(node);
     return st;
 }
 
@@ -213,7 +237,7 @@ static dt_status find_call(
         .dtype = (dt_dtype)op->dtype,
         .codec = codec_of(r, op->codec),
         .packed = op->packed,
-        .n = op->n1 - op->n0,
+        .n = (int64_t)((uint64_t)op->n1 - (uint64_t)op->n0), /* which are still to be looked at */
         .home_n = r->o.map->home_n,
         .count = op->count,
         .needs_dx = op->needs_dx,
@@ -515,11 +539,13 @@ static dt_status reserve_states(dt_runner *r, dt_err *err)
 
 static dt_status bind(binder *b, dt_err *err)
 {
-    DT_CHECK(check_header(b->r, b->plan, err));
-    DT_CHECK(check_homes(b->r, b->plan, err));
+    const dt_runner_opts *o = &b->r->o;
+    const owner w = {o->graph, o->map, o->device, o->threads};
+    DT_CHECK(check_header(&w, b->plan, err));
+    DT_CHECK(check_homes(&w, b->plan, err));
     DT_CHECK(reserve(b, err));
     DT_CHECK(dti_values_init(&b->values, b->r->o.graph, b->r->o.map, b->r->o.device, b->plan, err));
-    DT_CHECK(check_nodes(b, err));
+    DT_CHECK(check_nodes(o->graph, b->plan, b->node, err));
     DT_CHECK(reserve_states(b->r, err));
     find_events(b);
     for (size_t i = 0; i < b->plan->n_row; i++)

@@ -53,6 +53,11 @@ void dt_runner_destroy(dt_runner *r);
 /* What the user should know of a tier; NULL when there is nothing. Lives as long as the runner. */
 const char *dt_runner_note(const dt_runner *r, dt_tier tier);
 
+/* Whether a plan is of this network with these options, this map, device and number of threads;
+ * DT_E_CONFIG says what differs. dt_runner_add asks it, too, and more. */
+dt_status dt_plan_suits(const dt_plan *p, const dt_graph *g, const dt_map *map,
+    dt_device_kind device, int threads, dt_err *err) DT_NODISCARD;
+
 /* Prepare a verified plan, which may be destroyed afterwards. It must be of the runner's graph,
  * map, device and threads, and for the ways that the graph chooses now: DT_E_CONFIG says what
  * differs from the configuration, DT_E_INTERNAL what from this program's own kernels. Somebody may

@@ -1,6 +1,7 @@
 #include "memory/plan_text/plan_text.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "engine/base/alloc.h"
 #include "memory/plan_text/plan_parse_parts.h"
@@ -65,14 +66,16 @@ static dt_status parse_text(dti_parser *x)
     return dti_merge_reasons(x);
 }
 
-dt_status dt_plan_parse(
-    dt_plan **out, const char *name, const char *text, size_t bytes, dt_err *err)
+/* @line: number of the text's first line in its file, less one. */
+static dt_status parse(
+    dt_plan **out, const char *name, const char *text, size_t bytes, size_t line, dt_err *err)
 {
     *out = NULL;
     if (bytes > DT_PLAN_TEXT_BYTES)
         return DT_FAIL(err, DT_E_DATA, "%s: %zu bytes, at most %d are allowed", name, bytes,
             DT_PLAN_TEXT_BYTES);
-    dti_parser x = {.s = {.name = name, .next = text, .stop = text + bytes, .err = err},
+    dti_parser x = {
+        .s = {.name = name, .line = line, .next = text, .stop = text + bytes, .err = err},
         .p = dt_alloc(1, sizeof *x.p),
         .nodes.what = "node",
         .tensors.what = "tensor",
@@ -89,4 +92,61 @@ dt_status dt_plan_parse(
     }
     *out = x.p;
     return DT_OK;
+}
+
+dt_status dt_plan_parse(
+    dt_plan **out, const char *name, const char *text, size_t bytes, dt_err *err)
+{
+    return parse(out, name, text, bytes, 0, err);
+}
+
+static bool begins_plan(const char *at, const char *end)
+{
+    static const char start[] = "dt-plan ";
+    const size_t n = sizeof start - 1;
+    return (size_t)(end - at) >= n && memcmp(at, start, n) == 0;
+}
+
+/* Where the plan behind the one at @from begins, and how many lines there are up to there. */
+static const char *next_plan(const char *from, const char *end, size_t *lines)
+{
+    const char *at = from;
+    bool within = false;
+    *lines = 0;
+    while (at < end && !(within && begins_plan(at, end))) {
+        const char *newline = memchr(at, '\n', (size_t)(end - at));
+        within = within || begins_plan(at, end);
+        at = newline != NULL ? newline + 1 : end;
+        ++*lines;
+    }
+    return at;
+}
+
+dt_status dt_plans_parse(
+    dt_plans *to, const char *name, const char *text, size_t bytes, dt_err *err)
+{
+    const char *at = text, *end = text + bytes;
+    size_t line = 0, lines;
+    *to = (dt_plans){0};
+    if (bytes > DT_PLANS_TEXT_BYTES)
+        return DT_FAIL(err, DT_E_DATA, "%s: %zu bytes, at most %d are allowed", name, bytes,
+            DT_PLANS_TEXT_BYTES);
+    do {
+        const char *next = next_plan(at, end, &lines);
+        if (!dt_grow((void **)&to->plan, &to->cap, to->n, sizeof(dt_plan *)))
+            return DT_FAIL(err, DT_E_NOMEM, "no memory for plans");
+        DT_CHECK(parse(&to->plan[to->n], name, at, (size_t)(next - at), line, err));
+        to->n++;
+        line += lines;
+        at = next;
+    } while (at < end);
+    return DT_OK;
+}
+
+void dt_plans_deinit(dt_plans *p)
+{
+    for (size_t i = 0; i < p->n; i++)
+        dt_plan_destroy(p->plan[i]);
+    dt_free(p->plan);
+    *p = (dt_plans){0};
 }

@@ -19,6 +19,9 @@
  * begin with # are comments. Bytes of a name that would be misread stand as \xNN, an empty name is
  * a lone backslash, and a name that two records share is followed by #NUMBER of the record.
  *
+ * A file may hold several plans, each from its header on: all that a run takes. Of two of the same
+ * program and batch the second is for steps whose packed values do not fit.
+ *
  * Version 1 is read too: it has no nodes, ports and kernels, and of the header no home_n and
  * threads. Such a plan can be proved and compared, but not run. */
 #ifndef DT_MEMORY_PLAN_TEXT_PLAN_TEXT_H
@@ -48,6 +51,20 @@ void dt_plan_print_short(const dt_plan *p, FILE *f);
  * with the fields of their kind) but not yet verified. */
 dt_status dt_plan_parse(
     dt_plan **out, const char *name, const char *text, size_t bytes, dt_err *err) DT_NODISCARD;
+
+/* Several plans, those of a run: texts of plans, one behind the other. */
+typedef struct dt_plans {
+    size_t n, cap;
+    dt_plan **plan;
+} dt_plans;
+
+enum { DT_PLANS_TEXT_BYTES = 256 << 20 };
+
+/* Read a text of one or more plans, each as dt_plan_parse does; at most DT_PLANS_TEXT_BYTES. What
+ * was read before a failure is there, too: release with dt_plans_deinit. */
+dt_status dt_plans_parse(
+    dt_plans *to, const char *name, const char *text, size_t bytes, dt_err *err) DT_NODISCARD;
+void dt_plans_deinit(dt_plans *p); /* a zeroed one is fine */
 
 /* Print what differs between two plans, "- " before what only a has and "+ " before what only b
  * has: the fields of the header, then tensors, ops and rows by longest common subsequence (a row's

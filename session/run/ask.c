@@ -14,6 +14,13 @@ dt_status dt_run_plan(dt_run *r, dt_err *err)
     return dt_session_check_budget(r->s, err);
 }
 
+dt_status dt_run_take_plans(dt_run *r, const char *path, dt_err *err)
+{
+    if (r->rig.runner != NULL)
+        return DT_FAIL(err, DT_E_CONFIG, "plans are taken before a run begins");
+    return dt_session_take_plans(r->s, path, err);
+}
+
 /* Whether nothing changes for memory's sake, as far as that is known before a plan is made. */
 static bool exact(const dt_session *s)
 {

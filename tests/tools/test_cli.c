@@ -649,12 +649,14 @@ static void written_plans_are_sound_and_can_be_compared(void **state)
     assert_has(r.out, "; C conv1.f");
     cli_done(&r);
 
-    dt_plan *p = NULL;
+    dt_plans all;
     dt_err err = {0};
     char *text = cli_text(a);
-    assert_ok(dt_plan_parse(&p, a, text, strlen(text), &err), &err);
-    assert_ok(dt_verify(p, &err), &err);
-    dt_plan_destroy(p);
+    assert_ok(dt_plans_parse(&all, a, text, strlen(text), &err), &err);
+    assert_true(all.n >= 3); /* a step, its update, an evaluation */
+    for (size_t i = 0; i < all.n; i++)
+        assert_ok(dt_verify(all.plan[i], &err), &err);
+    dt_plans_deinit(&all);
     dt_free(text);
 
     snprintf(words, sizeof words, "plan --diff %s %s", a, b);

@@ -112,8 +112,9 @@ static void check_policy(const char *policy, const char *lane)
     char text_path[512], map_path[512];
     snprintf(text_path, sizeof text_path, "%s", dt_temp_path("plan.txt"));
     snprintf(map_path, sizeof map_path, "%s", dt_temp_path("plan.svg"));
-    snprintf(words, sizeof words, "plan FILE --set memory.policy=%s --text %s --map %s", policy,
-        text_path, map_path);
+    snprintf(words, sizeof words,
+        "plan FILE --set memory.policy=%s --text %s --map %s --program first", policy, text_path,
+        map_path);
     ran r = cli_run(words, dt_source_path("configs/tiny_ini_network.ini"));
     assert_code(&r, 0);
     cli_done(&r);

@@ -283,7 +283,7 @@ static dt_status bind_compute(binder *b, const dt_row *row, dt_err *err)
     *c = (dti_compute){.op = row->op, .launched = 1};
     DT_CHECK(find_call(b, op, &desc, &c->call, err));
     c->kernels = dt_kernels_of(desc, b->r->o.device);
-    c->args.n = op->n1 - op->n0;
+    c->args.n = c->call.n;
     c->args.sample0 = op->n0;
     c->args.layer = c->call.node == NULL ? DT_NONE : c->call.node->key;
     c->args.seed = b->r->o.seed;

@@ -252,7 +252,7 @@ static void refused(object *to, const dt_plan_set *p)
     for (size_t i = 0; i < p->n_refused && to->ok; i++) {
         object one = one_more(to, all);
         text(&one, "policy", p->refused[i].policy);
-        text(&one, "algorithms", dt_algorithms_name(p->refused[i].algorithms));
+        text(&one, "algorithms", dt_algorithms_name((int)p->refused[i].algorithms));
         text(&one, "why", p->refused[i].why);
         leave(to, &one);
     }
@@ -268,7 +268,7 @@ static void fill(object *to, const dt_report *r)
         text(to, "chosen_by", dt_session_chosen_by(s));
     if (dt_session_chosen_by(s) != NULL)
         refused(to, s->plans);
-    text(to, "algorithms", dt_algorithms_name(s->plans->algorithms));
+    text(to, "algorithms", dt_algorithms_name((int)s->plans->algorithms));
     text(to, "device_kind", dt_device_name(s->device));
     if (s->plan_card != NULL)
         text(to, "card", s->plan_card->name);

@@ -170,12 +170,12 @@ static void header(const dt_report *r)
         dt_session_chosen_by(s) != NULL ? ", chosen by " : "",
         dt_session_chosen_by(s) != NULL ? dt_session_chosen_by(s) : "");
     if (s->plans->algorithms != DT_ALGORITHMS_FAST)
-        printf("   algorithms %s", dt_algorithms_name(s->plans->algorithms));
+        printf("   algorithms %s", dt_algorithms_name((int)s->plans->algorithms));
     printf("   pool %s   ", s->opts.memory.pool);
     dti_cli_print_device(s);
     for (size_t i = 0; i < s->plans->n_refused; i++) {
         const dt_refused_rung *no = &s->plans->refused[i];
-        printf("not %s by %s algorithms: %s\n", no->policy, dt_algorithms_name(no->algorithms),
+        printf("not %s by %s algorithms: %s\n", no->policy, dt_algorithms_name((int)no->algorithms),
             no->why);
     }
 }

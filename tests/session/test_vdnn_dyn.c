@@ -50,7 +50,7 @@ static planned plan(const char *policy, const char *algorithms, uint64_t budget,
     assert_ok(dt_session_plan_run(s, true, 0, 0, &err), &err);
     p.device = dt_plan_set_peak(s->plans);
     p.host = dt_plan_set_tier_peak(s->plans, DT_TIER_HOST);
-    p.algorithms = s->plans->algorithms;
+    p.algorithms = (int)s->plans->algorithms;
     snprintf(p.policy, sizeof p.policy, "%s", dt_session_policy(s));
     assert_string_equal(
         s->opts.memory.policy, strcmp(policy, "vdnn_dyn") == 0 ? "vdnn_dyn" : policy);

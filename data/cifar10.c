@@ -90,7 +90,7 @@ static void close_cifar(dt_source *base)
 static dt_status open_cifar(dt_source **out, const dt_source_opts *o, dt_err *err)
 {
     dt_recipe r;
-    DT_CHECK(dt_source_check(o, err));
+    DT_CHECK(dti_source_check(o, err));
     DT_CHECK(dti_recipe_make(&r, o, true, err));
     cifar *s = dt_alloc(1, sizeof *s);
     if (s == NULL)

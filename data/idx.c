@@ -220,7 +220,7 @@ static void close_idx(dt_source *base)
 static dt_status open_idx(dt_source **out, const dt_source_opts *o, dt_err *err)
 {
     dt_recipe r;
-    DT_CHECK(dt_source_check(o, err));
+    DT_CHECK(dti_source_check(o, err));
     DT_CHECK(dti_recipe_make(&r, o, false, err));
     r.centre = true;
     r.flip = false; /* a digit mirrored is no digit */

@@ -283,7 +283,7 @@ static dt_status check_path(const char *path, dt_err *err)
 static dt_status open_images(dt_source **out, const dt_source_opts *o, dt_err *err)
 {
     dt_recipe r;
-    DT_CHECK(dt_source_check(o, err));
+    DT_CHECK(dti_source_check(o, err));
     DT_CHECK(dti_recipe_make(&r, o, true, err));
     DT_CHECK(check_path(o->path, err));
     images *s = dt_alloc(1, sizeof *s);

@@ -33,7 +33,7 @@ static dt_status check_classes(const dt_source_opts *o, dt_err *err)
     return DT_OK;
 }
 
-dt_status dt_source_check_sequence(const dt_source_opts *o, dt_err *err)
+dt_status dti_source_check_sequence(const dt_source_opts *o, dt_err *err)
 {
     const dt_shape *s = &o->shape;
     if (s->n != 1 || s->h < 1 || s->w != 1 || s->c != 1 || s->h > INT32_MAX || o->labels != s->h)
@@ -63,7 +63,7 @@ static dt_status check_picture(const dt_source_opts *o, dt_err *err)
     return DT_OK;
 }
 
-dt_status dt_source_check_scale(const dt_source_opts *o, dt_err *err)
+dt_status dti_source_check_scale(const dt_source_opts *o, dt_err *err)
 {
     const struct {
         const char *key;
@@ -80,16 +80,16 @@ dt_status dt_source_check_scale(const dt_source_opts *o, dt_err *err)
     return DT_OK;
 }
 
-bool dt_source_of_pixels(const dt_source_opts *o)
+bool dti_source_of_pixels(const dt_source_opts *o)
 {
     const dt_shape *s = &o->shape;
     return o->labels > 1 && s->w > 1 && s->h <= DT_SOURCE_SIDE && s->w <= DT_SOURCE_SIDE &&
            o->labels == s->h * s->w;
 }
 
-dt_status dt_source_check(const dt_source_opts *o, dt_err *err)
+dt_status dti_source_check(const dt_source_opts *o, dt_err *err)
 {
-    if (dt_source_of_pixels(o))
+    if (dti_source_of_pixels(o))
         return DT_FAIL(err, DT_E_CONFIG,
             "the network takes a label for each of %" PRId64 "x%" PRId64
             " pixels, and these pictures have one each; use data.source = tensors or synthetic",
@@ -102,7 +102,7 @@ dt_status dt_source_check(const dt_source_opts *o, dt_err *err)
     return check_picture(o, err);
 }
 
-dt_status dt_source_check_pixels(const dt_source_opts *o, dt_err *err)
+dt_status dti_source_check_pixels(const dt_source_opts *o, dt_err *err)
 {
-    return dt_source_of_pixels(o) ? check_picture(o, err) : dt_source_check(o, err);
+    return dti_source_of_pixels(o) ? check_picture(o, err) : dti_source_check(o, err);
 }

@@ -75,15 +75,15 @@ const dt_source_desc *const *dt_source_all(size_t *n);
 const dt_source_desc *dt_source_find(const char *name); /* NULL if none */
 
 /* Whether the network takes a picture with a label for each pixel. */
-bool dt_source_of_pixels(const dt_source_opts *o);
+bool dti_source_of_pixels(const dt_source_opts *o);
 
 /* Shape, classes, mean and std are usable; every open begins with it. DT_E_CONFIG names the value.
  * The first is for sources of pictures that have one label each, the second for those that may have
  * one for each pixel, the third for sequences. */
-dt_status dt_source_check(const dt_source_opts *o, dt_err *err) DT_NODISCARD;
-dt_status dt_source_check_pixels(const dt_source_opts *o, dt_err *err) DT_NODISCARD;
-dt_status dt_source_check_sequence(const dt_source_opts *o, dt_err *err) DT_NODISCARD;
+dt_status dti_source_check(const dt_source_opts *o, dt_err *err) DT_NODISCARD;
+dt_status dti_source_check_pixels(const dt_source_opts *o, dt_err *err) DT_NODISCARD;
+dt_status dti_source_check_sequence(const dt_source_opts *o, dt_err *err) DT_NODISCARD;
 /* Mean and standard deviation are of values in 0..1, not of bytes. DT_E_CONFIG. */
-dt_status dt_source_check_scale(const dt_source_opts *o, dt_err *err) DT_NODISCARD;
+dt_status dti_source_check_scale(const dt_source_opts *o, dt_err *err) DT_NODISCARD;
 
 #endif

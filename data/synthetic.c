@@ -92,8 +92,8 @@ static void close_synthetic(dt_source *base)
 
 static dt_status open_synthetic(dt_source **out, const dt_source_opts *o, dt_err *err)
 {
-    DT_CHECK(dt_source_check_pixels(o, err));
-    DT_CHECK(dt_source_check_scale(o, err));
+    DT_CHECK(dti_source_check_pixels(o, err));
+    DT_CHECK(dti_source_check_scale(o, err));
     if (o->samples < 1)
         return DT_FAIL(
             err, DT_E_CONFIG, "data.samples = %" PRId64 ": must be at least 1", o->samples);
@@ -312,7 +312,7 @@ static dt_status read_synthetic(
     const synthetic *s = (const synthetic *)base;
     sample p = {.s = s, .split = base->opts.eval, .at = (uint64_t)i, .class = i % s->used};
     DT_CHECK(draw(&p, 0, x, err));
-    if (dt_source_of_pixels(&base->opts))
+    if (dti_source_of_pixels(&base->opts))
         return draw_patches(&p, x, label, err);
     *label = (int32_t)p.class;
     return DT_OK;

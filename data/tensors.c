@@ -22,7 +22,7 @@ typedef struct tensors {
 /* A network of sequences asks for a label at each of their positions. */
 static bool of_tokens(const dt_source_opts *o)
 {
-    return o->labels > 1 && !dt_source_of_pixels(o);
+    return o->labels > 1 && !dti_source_of_pixels(o);
 }
 
 /* "[2, 8, 3, 32, 32]" */
@@ -69,7 +69,7 @@ static dt_status check_shapes(const dt_st_entry *x, const dt_st_entry *y, const 
         return DT_FAIL(err, DT_E_DATA,
             "%s: x is %s, the network takes [steps, N, %" PRId64 ", %" PRId64 ", %" PRId64 "]",
             path, print_dims(x).text, s->c, s->h, s->w);
-    if (dt_source_of_pixels(o) && (y->d[2] != s->h || y->d[3] != s->w))
+    if (dti_source_of_pixels(o) && (y->d[2] != s->h || y->d[3] != s->w))
         return DT_FAIL(err, DT_E_DATA,
             "%s: y is %s, the network takes a label a pixel, [steps, N, %" PRId64 ", %" PRId64 "]",
             path, print_dims(y).text, s->h, s->w);
@@ -90,7 +90,7 @@ static dims_text place_of(const tensors *t, int64_t i)
         p.text, sizeof p.text, "[%" PRId64 "][%" PRId64 "]", sample / batch, sample % batch);
     char *rest = p.text + n;
     const size_t room = sizeof p.text - (size_t)n;
-    if (dt_source_of_pixels(&t->base.opts)) {
+    if (dti_source_of_pixels(&t->base.opts)) {
         const int64_t pixel = i % t->each, w = t->base.opts.shape.w;
         snprintf(rest, room, "[%" PRId64 "][%" PRId64 "]", pixel / w, pixel % w);
     } else if (t->each > 1) {
@@ -130,7 +130,7 @@ static void close_tensors(dt_source *base)
 static dt_status load(tensors *t, dt_err *err)
 {
     const dt_source_opts *o = &t->base.opts;
-    const bool tokens = of_tokens(o), pixels = dt_source_of_pixels(o);
+    const bool tokens = of_tokens(o), pixels = dti_source_of_pixels(o);
     const dt_escaped name = dti_escape(o->path);
     DT_CHECK(dt_st_open(&t->file, o->path, err));
     DT_CHECK(
@@ -148,7 +148,7 @@ static dt_status load(tensors *t, dt_err *err)
 
 static dt_status open_tensors(dt_source **out, const dt_source_opts *o, dt_err *err)
 {
-    DT_CHECK(of_tokens(o) ? dt_source_check_sequence(o, err) : dt_source_check_pixels(o, err));
+    DT_CHECK(of_tokens(o) ? dti_source_check_sequence(o, err) : dti_source_check_pixels(o, err));
     if (o->path == NULL)
         return DT_FAIL(err, DT_E_DATA, "data.path is missing: tensors reads a safetensors file");
     tensors *t = dt_alloc(1, sizeof *t);

@@ -24,7 +24,7 @@ dt_status dti_recipe_make(dt_recipe *r, const dt_source_opts *o, bool imagenet, 
     if (c != 1 && c != 3)
         return DT_FAIL(
             err, DT_E_CONFIG, "pictures give 1 or 3 channels, the network takes %" PRId64, c);
-    DT_CHECK(dt_source_check_scale(o, err));
+    DT_CHECK(dti_source_check_scale(o, err));
     *r = (dt_recipe){.h = o->shape.h,
         .w = o->shape.w,
         .c = c,

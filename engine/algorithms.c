@@ -15,7 +15,7 @@ void dt_algorithms_add(dt_algorithms *a, const char *impl, size_t bytes)
     a->algorithm[i].bytes = bytes;
 }
 
-int dt_algorithms_within(const dt_algorithms *a, size_t limit)
+int dti_algorithms_within(const dt_algorithms *a, size_t limit)
 {
     int i = 0;
     while (limit != DT_LIMIT_ANY && i + 1 < a->n && a->algorithm[i].bytes > limit)
@@ -43,7 +43,7 @@ int dt_form_direction(dt_form_kind form)
     return 0;
 }
 
-dt_form_kind dt_direction_form(int direction)
+dt_form_kind dti_direction_form(int direction)
 {
     static const dt_form_kind forms[DT_DIRECTIONS] = {DT_FORWARD, DT_BACKWARD, DT_BACKWARD2};
     return forms[direction];
@@ -58,7 +58,7 @@ dt_status dt_algorithm_table_init(dt_algorithm_table *t, size_t n_node, size_t l
     return DT_OK;
 }
 
-dt_status dt_algorithm_table_copy(
+dt_status dti_algorithm_table_copy(
     dt_algorithm_table *to, const dt_algorithm_table *from, dt_err *err)
 {
     DT_CHECK(dt_algorithm_table_init(to, from->n, DT_LIMIT_ANY, err));

@@ -35,13 +35,13 @@ typedef struct dt_algorithms {
 void dt_algorithms_add(dt_algorithms *a, const char *impl, size_t bytes);
 
 /* The fastest one within @limit, or the one of the fewest bytes when none is; a->n > 0. */
-int dt_algorithms_within(const dt_algorithms *a, size_t limit);
+int dti_algorithms_within(const dt_algorithms *a, size_t limit);
 
 /* Forward, backward, second backward: which limit of its node an op of this form goes by. Ops that
  * make the weight's layouts go with those that read them. */
 int dt_form_direction(dt_form_kind form);
 /* The form that stands for all of a direction. */
-dt_form_kind dt_direction_form(int direction);
+dt_form_kind dti_direction_form(int direction);
 
 /**
  * struct dt_algorithm_table - which algorithm each op of a network takes.
@@ -59,12 +59,12 @@ typedef struct dt_algorithm_table {
  * DT_E_NOMEM. A zeroed table may be released, too. */
 dt_status dt_algorithm_table_init(
     dt_algorithm_table *t, size_t n_node, size_t limit, dt_err *err) DT_NODISCARD;
-dt_status dt_algorithm_table_copy(
+dt_status dti_algorithm_table_copy(
     dt_algorithm_table *to, const dt_algorithm_table *from, dt_err *err) DT_NODISCARD;
 void dt_algorithm_table_set(dt_algorithm_table *t, size_t limit);
 void dt_algorithm_table_deinit(dt_algorithm_table *t);
 
-static inline size_t dt_workspace_limit(
+static inline size_t dti_workspace_limit(
     const dt_algorithm_table *t, int32_t node, dt_form_kind form)
 {
     return t != NULL ? t->limit[node][dt_form_direction(form)] : (size_t)DT_LIMIT_ANY;

@@ -20,7 +20,7 @@ bool dt_pack(const dt_codec *codec, const void *src, size_t count, void *dst, si
     return fits;
 }
 
-size_t dt_packed_used(const void *packed, size_t bytes)
+size_t dti_packed_used(const void *packed, size_t bytes)
 {
     uint64_t header;
     memcpy(&header, packed, sizeof header);

@@ -47,7 +47,7 @@ typedef struct dt_codec_set {
 size_t dt_packed_bytes(
     const dt_codec *codec, size_t count, double density); /* SIZE_MAX: overflow */
 bool dt_pack(const dt_codec *codec, const void *src, size_t count, void *dst, size_t bytes);
-size_t dt_packed_used(const void *packed, size_t bytes); /* of them, those that say something */
+size_t dti_packed_used(const void *packed, size_t bytes); /* of them, those that say something */
 dt_status dt_unpack(const dt_codec *codec, const void *src, size_t bytes, void *dst, size_t count,
     dt_err *err) DT_NODISCARD;
 

@@ -114,7 +114,7 @@ bool dt_device_likely(dt_device_kind k)
     return answers;
 }
 
-const dt_driver *dt_device_driver(dt_device_kind k)
+const dt_driver *dti_device_driver(dt_device_kind k)
 {
     const dt_device_module *m = loaded;
     if (k == DT_CPU)
@@ -140,14 +140,14 @@ dt_status dt_device_facts(dt_device_kind k, dt_driver_facts *f, dt_err *err)
 {
     void *self = NULL;
     DT_CHECK(dt_device_load(k, err));
-    const dt_driver *d = dt_device_driver(k);
+    const dt_driver *d = dti_device_driver(k);
     DT_CHECK(d->open(0, &self, err));
     const dt_status st = d->facts(self, f, err);
     d->close(self);
     return st;
 }
 
-const dt_kernels *dt_kernels_of(const dt_layer_desc *desc, dt_device_kind device)
+const dt_kernels *dti_kernels_of(const dt_layer_desc *desc, dt_device_kind device)
 {
     const dt_device_module *m = loaded;
     if (device == DT_CPU)
@@ -158,13 +158,13 @@ const dt_kernels *dt_kernels_of(const dt_layer_desc *desc, dt_device_kind device
 static dt_status kernels_for(
     const dt_layer_desc *desc, dt_device_kind device, const dt_kernels **k, dt_err *err)
 {
-    *k = dt_kernels_of(desc, device);
+    *k = dti_kernels_of(desc, device);
     return *k != NULL ? DT_OK
                       : DT_FAIL(err, DT_E_DEVICE, "layer '%s' has no %s kernels", desc->name,
                             dt_device_name(device));
 }
 
-dt_status dt_call_facts(
+dt_status dti_call_facts(
     const dt_call *c, const dt_layer_desc *desc, dt_device_kind device, dt_facts *f, dt_err *err)
 {
     const dt_kernels *k;
@@ -173,7 +173,7 @@ dt_status dt_call_facts(
     return k->facts != NULL ? k->facts(c, f, err) : DT_OK;
 }
 
-dt_status dt_call_algorithms(const dt_call *c, const dt_layer_desc *desc, dt_device_kind device,
+dt_status dti_call_algorithms(const dt_call *c, const dt_layer_desc *desc, dt_device_kind device,
     dt_algorithms *a, dt_err *err)
 {
     const dt_kernels *k;
@@ -182,12 +182,12 @@ dt_status dt_call_algorithms(const dt_call *c, const dt_layer_desc *desc, dt_dev
     return k->algorithms != NULL ? k->algorithms(c, a, err) : DT_OK;
 }
 
-dt_status dt_call_choice(const dt_call *c, const dt_layer_desc *desc, dt_device_kind device,
+dt_status dti_call_choice(const dt_call *c, const dt_layer_desc *desc, dt_device_kind device,
     dt_choice *choice, dt_err *err)
 {
     const dt_kernels *k;
     choice->taken = NULL;
     choice->n = 0;
     DT_CHECK(kernels_for(desc, device, &k, err));
-    return k->impls != NULL ? dt_impl_choose(k->impls, c, choice, err) : DT_OK;
+    return k->impls != NULL ? dti_impl_choose(k->impls, c, choice, err) : DT_OK;
 }

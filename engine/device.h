@@ -43,7 +43,7 @@ bool dt_device_answers(dt_device_kind k, dt_err *why);
 bool dt_device_likely(dt_device_kind k);
 
 /* What the runner drives it by; NULL: not loaded. */
-const dt_driver *dt_device_driver(dt_device_kind k);
+const dt_driver *dti_device_driver(dt_device_kind k);
 
 /* Whether products of fp32 may round their factors to TF32, in kernels asked about and made from
  * now on; false at first. Means nothing to the CPU. */
@@ -57,16 +57,16 @@ void dt_device_plan_for(dt_device_kind k, const dt_card *card);
 dt_status dt_device_facts(dt_device_kind k, dt_driver_facts *f, dt_err *err) DT_NODISCARD;
 
 /* The kernels of a layer on a device; NULL when it has none. */
-const dt_kernels *dt_kernels_of(const dt_layer_desc *desc, dt_device_kind device);
+const dt_kernels *dti_kernels_of(const dt_layer_desc *desc, dt_device_kind device);
 
 /* Facts of a call, defaults filled in. DT_E_DEVICE when the layer does not exist on the device. */
-dt_status dt_call_facts(const dt_call *c, const dt_layer_desc *desc, dt_device_kind device,
+dt_status dti_call_facts(const dt_call *c, const dt_layer_desc *desc, dt_device_kind device,
     dt_facts *f, dt_err *err) DT_NODISCARD;
 /* The algorithms that can compute it; none when there is no choice. The same failures. */
-dt_status dt_call_algorithms(const dt_call *c, const dt_layer_desc *desc, dt_device_kind device,
+dt_status dti_call_algorithms(const dt_call *c, const dt_layer_desc *desc, dt_device_kind device,
     dt_algorithms *a, dt_err *err) DT_NODISCARD;
 /* Which of its implementations computes it, and why those before that one do not. */
-dt_status dt_call_choice(const dt_call *c, const dt_layer_desc *desc, dt_device_kind device,
+dt_status dti_call_choice(const dt_call *c, const dt_layer_desc *desc, dt_device_kind device,
     dt_choice *choice, dt_err *err) DT_NODISCARD;
 
 #endif

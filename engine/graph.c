@@ -121,7 +121,7 @@ static dt_status fill_node(dt_graph *g, dt_node *node, const int32_t *in, int n_
     if (n_in < desc->min_in || n_in > desc->max_in || n_in > DT_MAX_IN)
         return DT_FAIL(err, DT_E_CONFIG, "layer '%s' (%s) has %d inputs; it takes %d to %d",
             node->name, desc->name, n_in, desc->min_in, desc->max_in);
-    if (dt_graph_find(g, node->name) >= 0)
+    if (dti_graph_find(g, node->name) >= 0)
         return DT_FAIL(
             err, DT_E_CONFIG, "two layers are called '%s'; give one another name", node->name);
     dt_shape x[DT_MAX_IN];
@@ -226,7 +226,7 @@ static const dt_node *input_reader(const dt_graph *g, bool ids)
     return NULL;
 }
 
-dt_dtype dt_graph_input_dtype(const dt_graph *g)
+dt_dtype dti_graph_input_dtype(const dt_graph *g)
 {
     return g->dtype == DT_F32 || input_reader(g, true) != NULL ? DT_F32 : g->dtype;
 }
@@ -268,7 +268,7 @@ dt_shape dt_graph_shape(const dt_graph *g, int32_t value)
     return value == DT_GRAPH_INPUT ? g->input : g->node[value].info.y;
 }
 
-int32_t dt_graph_find(const dt_graph *g, const char *name)
+int32_t dti_graph_find(const dt_graph *g, const char *name)
 {
     for (size_t i = 0; i < g->n_node; i++)
         if (strcmp(g->node[i].name, name) == 0)
@@ -327,14 +327,14 @@ int64_t dt_param_count(const dt_param_info *p)
     return n;
 }
 
-int32_t dt_graph_behind(const dt_graph *g, int32_t value)
+int32_t dti_graph_behind(const dt_graph *g, int32_t value)
 {
     while (value != DT_GRAPH_INPUT && g->node[value].desc->identity)
         value = g->node[value].in[0];
     return value;
 }
 
-void dt_graph_trained(const dt_graph *g, bool *before, bool *trained)
+void dti_graph_trained(const dt_graph *g, bool *before, bool *trained)
 {
     for (size_t i = 0; i < g->n_node; i++) {
         const dt_node *nd = &g->node[i];
@@ -342,7 +342,7 @@ void dt_graph_trained(const dt_graph *g, bool *before, bool *trained)
         for (int k = 0; k < nd->n_in; k++)
             before[i] = before[i] || (nd->in[k] != DT_GRAPH_INPUT && trained[nd->in[k]]);
         trained[i] = before[i];
-        for (int k = 0; k < dt_graph_params(nd); k++)
+        for (int k = 0; k < dti_graph_params(nd); k++)
             trained[i] = trained[i] || !nd->info.param[k].buffer;
     }
 }

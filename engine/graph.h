@@ -55,7 +55,7 @@ dt_status dt_graph_share(dt_graph *g, int32_t node, int32_t owner, dt_err *err) 
 
 dt_shape dt_graph_shape(const dt_graph *g, int32_t value); /* n = 1 */
 /* Type of the input: that of values, or fp32 where a layer reads ids. */
-dt_dtype dt_graph_input_dtype(const dt_graph *g);
+dt_dtype dti_graph_input_dtype(const dt_graph *g);
 /* Tokens of one sample, where a layer reads the input as ids; otherwise 0. */
 int64_t dt_graph_tokens(const dt_graph *g);
 /* How many tokens all layers that read the input as ids know: 0 to one less; 0: none reads it. */
@@ -70,7 +70,7 @@ static inline int64_t dt_counted_classes(dt_shape scores)
     return scores.w > 1 ? scores.c : 0;
 }
 int64_t dt_graph_counted(const dt_graph *g);
-int32_t dt_graph_find(
+int32_t dti_graph_find(
     const dt_graph *g, const char *name); /* DT_GRAPH_INPUT - 1 if there is none */
 
 /* The options of all nodes as an INI file would say them, "key=value key=value", each ended by NUL:
@@ -79,14 +79,14 @@ dt_status dt_graph_options(
     const dt_graph *g, char **text, size_t *bytes, size_t **at, dt_err *err) DT_NODISCARD;
 
 /* The value whose bytes these are, behind identity layers. */
-int32_t dt_graph_behind(const dt_graph *g, int32_t value);
+int32_t dti_graph_behind(const dt_graph *g, int32_t value);
 /* How many parameters a node uses, a shared one included. */
-static inline int dt_graph_params(const dt_node *nd)
+static inline int dti_graph_params(const dt_node *nd)
 {
     return nd->shares == DT_SHARES_NONE ? nd->info.n_param : 1;
 }
 /* By node: whether something before it is trained, and whether that or the node itself is. */
-void dt_graph_trained(const dt_graph *g, bool *before, bool *trained);
+void dti_graph_trained(const dt_graph *g, bool *before, bool *trained);
 
 /* Trained parameters only, in elements: torchvision's count. */
 int64_t dt_graph_parameters(const dt_graph *g);

@@ -21,7 +21,7 @@ bool dt_refuse(dt_why *why, const char *fmt, ...)
 static dt_call served_by(const dt_call *c)
 {
     dt_call served = *c;
-    served.form = dt_direction_form(dt_form_direction(c->form));
+    served.form = dti_direction_form(dt_form_direction(c->form));
     return served;
 }
 
@@ -77,7 +77,7 @@ static dt_status yield(walk *w, dt_err *err)
     const dt_impl *by[DT_MAX_ALGORITHMS] = {NULL};
     dt_algorithms all;
     DT_CHECK(all_of(w, c->taken, &all, by, err));
-    const int taken = dt_algorithms_within(&all, w->served.workspace_limit), refused = c->n;
+    const int taken = dti_algorithms_within(&all, w->served.workspace_limit), refused = c->n;
     c->taken = by[taken];
     c->n = 0;
     for (int i = 0; i < refused; i++)
@@ -106,12 +106,12 @@ static dt_status choose(
     return choice->taken->yields && c->workspace_limit != DT_LIMIT_ANY ? yield(&w, err) : DT_OK;
 }
 
-dt_status dt_impl_choose(const dt_impl *list, const dt_call *c, dt_choice *choice, dt_err *err)
+dt_status dti_impl_choose(const dt_impl *list, const dt_call *c, dt_choice *choice, dt_err *err)
 {
     return choose(list, c, true, choice, err);
 }
 
-dt_status dt_impl_facts(const dt_impl *list, const dt_call *c, dt_facts *f, dt_err *err)
+dt_status dti_impl_facts(const dt_impl *list, const dt_call *c, dt_facts *f, dt_err *err)
 {
     dt_choice choice;
     DT_CHECK(choose(list, c, false, &choice, err));
@@ -120,7 +120,8 @@ dt_status dt_impl_facts(const dt_impl *list, const dt_call *c, dt_facts *f, dt_e
 }
 
 /* Ops that make layouts have no choice of their own. */
-dt_status dt_impl_algorithms(const dt_impl *list, const dt_call *c, dt_algorithms *all, dt_err *err)
+dt_status dti_impl_algorithms(
+    const dt_impl *list, const dt_call *c, dt_algorithms *all, dt_err *err)
 {
     const bool alone = c->form != DT_DERIVE_F && c->form != DT_DERIVE_B && c->form != DT_RESTORE;
     const dt_impl *by[DT_MAX_ALGORITHMS] = {NULL};
@@ -140,7 +141,7 @@ typedef struct created {
     void *state;
 } created;
 
-void dt_impl_destroy(void *state)
+void dti_impl_destroy(void *state)
 {
     created *s = state;
     if (s != NULL && s->impl->destroy != NULL)
@@ -148,7 +149,7 @@ void dt_impl_destroy(void *state)
     dt_free(s);
 }
 
-dt_status dt_impl_create(const dt_impl *list, const dt_call *c, void **state, dt_err *err)
+dt_status dti_impl_create(const dt_impl *list, const dt_call *c, void **state, dt_err *err)
 {
     dt_choice choice;
     *state = NULL;
@@ -166,7 +167,7 @@ dt_status dt_impl_create(const dt_impl *list, const dt_call *c, void **state, dt
     return DT_OK;
 }
 
-dt_status dt_impl_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
+dt_status dti_impl_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
 {
     const created *s = state;
     return s->impl->run(c, s->state, a, err);

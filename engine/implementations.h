@@ -59,37 +59,37 @@ typedef struct dt_choice {
 
 /* The first of the list that accepts, or of those that it may yield to the first within the graph's
  * limit. DT_E_INTERNAL when none accepts. */
-dt_status dt_impl_choose(
+dt_status dti_impl_choose(
     const dt_impl *list, const dt_call *c, dt_choice *choice, dt_err *err) DT_NODISCARD;
 
 /* dt_kernels' functions, of what is chosen. State belongs to it from create to destroy. */
-dt_status dt_impl_facts(
+dt_status dti_impl_facts(
     const dt_impl *list, const dt_call *c, dt_facts *f, dt_err *err) DT_NODISCARD;
-dt_status dt_impl_algorithms(
+dt_status dti_impl_algorithms(
     const dt_impl *list, const dt_call *c, dt_algorithms *all, dt_err *err) DT_NODISCARD;
-dt_status dt_impl_create(
+dt_status dti_impl_create(
     const dt_impl *list, const dt_call *c, void **state, dt_err *err) DT_NODISCARD;
-void dt_impl_destroy(void *state);
-dt_status dt_impl_run(const dt_call *c, void *state, const dt_args *a, dt_err *err) DT_NODISCARD;
+void dti_impl_destroy(void *state);
+dt_status dti_impl_run(const dt_call *c, void *state, const dt_args *a, dt_err *err) DT_NODISCARD;
 
 /* The members of a dt_kernels that a list gives. DT_IMPLS(list) stands before the table and makes
  * the functions that name the list; DT_BY_IMPLS(list) in it. */
 #define DT_IMPLS(list)                                                                             \
     static dt_status list##_facts(const dt_call *c, dt_facts *f, dt_err *err)                      \
     {                                                                                              \
-        return dt_impl_facts(list, c, f, err);                                                     \
+        return dti_impl_facts(list, c, f, err);                                                    \
     }                                                                                              \
     static dt_status list##_algorithms(const dt_call *c, dt_algorithms *all, dt_err *err)          \
     {                                                                                              \
-        return dt_impl_algorithms(list, c, all, err);                                              \
+        return dti_impl_algorithms(list, c, all, err);                                             \
     }                                                                                              \
     static dt_status list##_create(const dt_call *c, void **state, dt_err *err)                    \
     {                                                                                              \
-        return dt_impl_create(list, c, state, err);                                                \
+        return dti_impl_create(list, c, state, err);                                               \
     }                                                                                              \
     _Static_assert(sizeof(list) / sizeof(list)[0] <= DT_MAX_IMPLS + 1, "a list and its end")
 #define DT_BY_IMPLS(list)                                                                          \
     .impls = (list), .facts = list##_facts, .algorithms = list##_algorithms,                       \
-    .create = list##_create, .destroy = dt_impl_destroy, .run = dt_impl_run
+    .create = list##_create, .destroy = dti_impl_destroy, .run = dti_impl_run
 
 #endif

@@ -33,7 +33,7 @@ static dt_status add(dt_map *m, const dt_home *h, dt_err *err)
     *to = *h;
     to->off = m->bytes;
     size_t end;
-    if (to->bytes > SIZE_MAX / 2 || !dt_add_bytes(m->bytes, dt_align_up(to->bytes), &end) ||
+    if (to->bytes > SIZE_MAX / 2 || !dti_add_bytes(m->bytes, dti_align_up(to->bytes), &end) ||
         end > SIZE_MAX / 2)
         return DT_FAIL(err, DT_E_CONFIG, "the parameters of '%s' are too large", h->name);
     m->bytes = end;
@@ -46,7 +46,7 @@ static dt_status add_parameter(dt_map *m, const dt_graph *g, dt_device_kind devi
 {
     const dt_node *nd = &g->node[node];
     const dt_param_info *p = &nd->info.param[i];
-    const dt_kernels *k = dt_kernels_of(nd->desc, device);
+    const dt_kernels *k = dti_kernels_of(nd->desc, device);
     const dt_call c = {.node = nd,
         .graph = g,
         .form = DT_BACKWARD,
@@ -121,7 +121,7 @@ static bool before(const dt_home *h, int32_t node, int param)
     return h->node >= 0 && (h->node < node || (h->node == node && h->param < param));
 }
 
-int32_t dt_map_find(const dt_map *m, int32_t node, int param, dt_port port)
+int32_t dti_map_find(const dt_map *m, int32_t node, int param, dt_port port)
 {
     size_t lo = 0, hi = m->n;
     while (lo < hi) {

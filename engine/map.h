@@ -61,9 +61,9 @@ dt_status dt_map_create(dt_map **out, const dt_graph *g, dt_device_kind device, 
 void dt_map_destroy(dt_map *m);
 
 /* Entry of a node's parameter for a port (DT_P, DT_DP, DT_Q, DT_M + k); -1 if there is none. */
-int32_t dt_map_find(const dt_map *m, int32_t node, int param, dt_port port);
+int32_t dti_map_find(const dt_map *m, int32_t node, int param, dt_port port);
 
-static inline size_t dt_align_up(size_t bytes)
+static inline size_t dti_align_up(size_t bytes)
 {
     return (bytes + DT_ALIGN - 1) / DT_ALIGN * DT_ALIGN;
 }

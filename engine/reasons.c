@@ -47,7 +47,7 @@ const char *dt_reason_text(const dt_reasons *r, int32_t number)
     return number > 0 && (size_t)number <= r->n ? r->text[number - 1] : "";
 }
 
-dt_status dt_reasons_copy(dt_reasons *to, const dt_reasons *from, dt_err *err)
+dt_status dti_reasons_copy(dt_reasons *to, const dt_reasons *from, dt_err *err)
 {
     *to = (dt_reasons){.n = from->n, .cap_text = from->n, .cap_hash = from->n};
     to->text = dt_alloc(from->n, sizeof *to->text);

@@ -19,7 +19,7 @@ dt_status dt_reasons_add(dt_reasons *r, int32_t *number, dt_err *err, const char
     DT_PRINTF(4, 5) DT_NODISCARD;
 /* The text of a number; "" for 0. */
 const char *dt_reason_text(const dt_reasons *r, int32_t number);
-dt_status dt_reasons_copy(dt_reasons *to, const dt_reasons *from, dt_err *err) DT_NODISCARD;
+dt_status dti_reasons_copy(dt_reasons *to, const dt_reasons *from, dt_err *err) DT_NODISCARD;
 void dt_reasons_deinit(dt_reasons *r);
 
 #endif

@@ -16,7 +16,7 @@ DT_BOTH static inline int64_t dt_shape_sample(const dt_shape *s)
     return s->h * s->w * s->c;
 }
 
-static inline int64_t dt_shape_count(const dt_shape *s)
+static inline int64_t dti_shape_count(const dt_shape *s)
 {
     return s->n * s->h * s->w * s->c;
 }

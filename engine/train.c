@@ -25,7 +25,7 @@ static double step_down(const dt_train_opts *o, int64_t epoch)
     return lr;
 }
 
-double dt_learning_rate(
+double dti_learning_rate(
     const dt_train_opts *o, int64_t step, int64_t steps, int64_t steps_per_epoch)
 {
     const double pi = 3.14159265358979323846;
@@ -33,7 +33,7 @@ double dt_learning_rate(
         (double)o->warmup_steps + (double)o->warmup_epochs * (double)steps_per_epoch;
     const double at = (double)step, all = (double)steps;
     double lr = step_down(o, step / steps_per_epoch);
-    if (dt_schedule_falls(o) && at > warm) { /* so all > warm as well */
+    if (dti_schedule_falls(o) && at > warm) { /* so all > warm as well */
         const double gone = (at - warm) / (all - warm);
         const double left = o->schedule == DT_SCHEDULE_LINEAR ? 1 - gone : (1 + cos(pi * gone)) / 2;
         lr = o->final_lr + (lr - o->final_lr) * left;
@@ -41,7 +41,7 @@ double dt_learning_rate(
     return at < warm ? lr * (at + 1) / warm : lr;
 }
 
-double dt_clip_factor(double norm, double most)
+double dti_clip_factor(double norm, double most)
 {
     const double factor = most / (norm + 1e-6);
     return factor < 1 ? factor : 1;
@@ -67,7 +67,7 @@ static dt_status ready(
 /* Metrics are the last entry of the map. */
 static dt_status read_metrics(const dt_train_job *j, dt_metrics *m, dt_err *err)
 {
-    return dt_runner_read(j->runner, j->map->metrics, m, sizeof *m, err);
+    return dti_runner_read(j->runner, j->map->metrics, m, sizeof *m, err);
 }
 
 static bool stop(const dt_train_job *j)
@@ -79,8 +79,8 @@ static bool stop(const dt_train_job *j)
 static dt_batch part(const dt_train_job *j, const dt_batch *b, int64_t from)
 {
     const int64_t left = b->n - from, micro = j->opts->micro_batch;
-    return (dt_batch){b->x + from * dt_runner_sample(j->runner),
-        b->labels + from * dt_runner_labels(j->runner), left < micro ? left : micro, b->id};
+    return (dt_batch){b->x + from * dti_runner_sample(j->runner),
+        b->labels + from * dti_runner_labels(j->runner), left < micro ? left : micro, b->id};
 }
 
 /* The feed's next batch, if that is there already. */
@@ -118,7 +118,7 @@ static dt_status gradients(const dt_train_job *j, const dt_batch *b, int64_t ste
             return DT_FAIL(
                 err, DT_E_STOPPED, "stopped in step %" PRId64 ", which is discarded", step);
         DT_TRY(err, dt_runner_run(j->runner, id, &a, err), "step %" PRId64, step);
-        *overflowed = dt_runner_overflowed(j->runner);
+        *overflowed = dti_runner_overflowed(j->runner);
         if (*overflowed)
             return dense
                        ? DT_FAIL(err, DT_E_INTERNAL,
@@ -142,7 +142,7 @@ static dt_status update(const dt_train_job *j, int64_t step, double lr, double n
             .beta1 = o->beta1,
             .beta2 = o->beta2,
             .eps = (float)o->eps,
-            .clip = norm < 0 ? 1.0f : (float)dt_clip_factor(norm, o->clip),
+            .clip = norm < 0 ? 1.0f : (float)dti_clip_factor(norm, o->clip),
             .clipped = norm >= 0,
             .nesterov = o->nesterov,
             .no_decay = o->no_decay}};
@@ -157,10 +157,10 @@ static const char *blame(
 {
     dt_err ignored = {0};
     bool overflowed;
-    dt_runner_blame(j->runner, true);
+    dti_runner_blame(j->runner, true);
     const dt_status st = gradients(j, b, step, dense, &overflowed, &ignored);
-    dt_runner_blame(j->runner, false);
-    const char *who = dt_runner_blamed(j->runner);
+    dti_runner_blame(j->runner, false);
+    const char *who = dti_runner_blamed(j->runner);
     text[0] = '\0';
     if (st == DT_OK && who != NULL)
         snprintf(text, 512, ", and the first value that is not was made by %s", who);
@@ -188,9 +188,9 @@ static dt_status check_finite(const dt_train_job *j, const dt_batch *b, int64_t 
     for (size_t i = 0; i < DT_COUNT(rest); i++) {
         int32_t bad;
         if (rest[i].port == DT_DP && j->opts->clip > 0)
-            DT_CHECK(dt_runner_norm(j->runner, DT_DP, norm, &bad, err));
+            DT_CHECK(dti_runner_norm(j->runner, DT_DP, norm, &bad, err));
         else
-            DT_CHECK(dt_runner_nonfinite(j->runner, rest[i].port, &bad, err));
+            DT_CHECK(dti_runner_nonfinite(j->runner, rest[i].port, &bad, err));
         if (bad < 0)
             continue;
         const dt_home *h = &j->map->home[bad];
@@ -220,7 +220,7 @@ static dt_status one_step(const dt_train_job *j, dt_train_point *p, dt_err *err)
     DT_CHECK(check_finite(j, &b, step, again, &m, &norm, err));
     if (step == 0 && j->observer->gradients != NULL)
         DT_CHECK(j->observer->gradients(j->observer->self, err));
-    const double lr = dt_learning_rate(j->opts, step, j->steps, j->steps_per_epoch);
+    const double lr = dti_learning_rate(j->opts, step, j->steps, j->steps_per_epoch);
     DT_CHECK(update(j, step, lr, norm, err));
     *p = (dt_train_point){.step = step + 1, .at = j->feed->at};
     const dt_step_report r = {.step = step + 1,
@@ -267,7 +267,7 @@ static dt_status tally_add(tally *t, const dt_train_job *j, dt_err *err)
 {
     const dt_metrics *m = t->batch;
     const dt_class_count *of = (const dt_class_count *)(m + 1);
-    DT_CHECK(dt_runner_read(j->runner, j->map->metrics, t->batch, t->bytes, err));
+    DT_CHECK(dti_runner_read(j->runner, j->map->metrics, t->batch, t->bytes, err));
     t->sum.loss_sum += m->loss_sum;
     t->sum.top1 += m->top1;
     t->sum.top5 += m->top5;

@@ -61,12 +61,12 @@ dt_batches dt_batches_of(int64_t samples, int64_t size);
 /* Learning rate of a step, counted from 0, of a run of so many @steps. Schedule step looks at the
  * step's epoch. With a warm-up of w steps the rate of step s < w is (s + 1) / w of what it would
  * be; cosine and linear begin to fall after it, and would reach final_lr at step @steps. */
-double dt_learning_rate(
+double dti_learning_rate(
     const dt_train_opts *o, int64_t step, int64_t steps, int64_t steps_per_epoch);
 
 /* Factor that brings gradients of this norm down to @most, as PyTorch's clip_grad_norm_: never
  * above 1. */
-double dt_clip_factor(double norm, double most);
+double dti_clip_factor(double norm, double most);
 
 /* Train. DT_E_NONFINITE, with the step, when the loss, a gradient or a batch's statistics are not
  * finite: that step is discarded before its update changes anything. DT_E_STOPPED when the observer

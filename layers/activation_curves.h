@@ -17,18 +17,18 @@ DT_INLINE void dti_gelu_approximate(float x, float *cut, float *share, float *sl
     const float low = dti_select(x < -DTI_GELU_TANH_MOST, -DTI_GELU_TANH_MOST, x);
     const float v = dti_select(low > DTI_GELU_TANH_MOST, DTI_GELU_TANH_MOST, low), z = v * v;
     *cut = v;
-    *share = dt_curve_sigmoid(v * (1.5957691216f + 0.0713548163f * z));
+    *share = dti_curve_sigmoid(v * (1.5957691216f + 0.0713548163f * z));
     *slope = 1.5957691216f + 0.2140644488f * z;
 }
 
 DT_INLINE float dti_curve_value(dti_curve f, float x)
 {
     if (f == DTI_SIGMOID)
-        return dt_curve_sigmoid(x);
+        return dti_curve_sigmoid(x);
     if (f == DTI_TANH)
-        return dt_curve_tanh(x);
+        return dti_curve_tanh(x);
     if (f == DTI_GELU)
-        return dti_select(x < DTI_GELU_LEAST, DTI_GELU_LEAST, x) * dt_curve_normal(x).below;
+        return dti_select(x < DTI_GELU_LEAST, DTI_GELU_LEAST, x) * dti_curve_normal(x).below;
     float cut, share, slope;
     dti_gelu_approximate(x, &cut, &share, &slope);
     return dti_select(x < -DTI_GELU_TANH_MOST, -0.0f, x) * share;
@@ -42,7 +42,7 @@ DT_INLINE float dti_curve_slope(dti_curve f, float v)
     if (f == DTI_TANH)
         return (1.0f - v) * (1.0f + v);
     if (f == DTI_GELU) {
-        const dt_normal n = dt_curve_normal(v);
+        const dt_normal n = dti_curve_normal(v);
         const float low = dti_select(v < DTI_GELU_LEAST, DTI_GELU_LEAST, v);
         return n.below + dti_select(low > -DTI_GELU_LEAST, -DTI_GELU_LEAST, low) * n.density;
     }

@@ -23,7 +23,7 @@ static dt_status avgpool_infer(
     const dt_avgpool *a = o;
     const dt_pool p = {a->kernel, a->stride == 0 ? a->kernel : a->stride, a->pad, a->ceil};
     dt_shape y;
-    DT_CHECK(dt_pool_infer(&p, "avgpool", x, &y, err));
+    DT_CHECK(dti_pool_infer(&p, "avgpool", x, &y, err));
     const double adds = (double)dt_shape_sample(&y) * (double)(a->kernel * a->kernel);
     *info = (dt_layer_info){.y = y, .forward_flops = adds, .backward_flops = {adds}};
     return DT_OK;

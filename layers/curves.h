@@ -57,27 +57,27 @@ DT_INLINE float dti_exp_sum(float x, float more)
     return dti_scaled_exp(rounded, r + more);
 }
 
-DT_INLINE float dt_curve_exp(float x)
+DT_INLINE float dti_curve_exp(float x)
 {
     return dti_exp_sum(x, 0.0f);
 }
 
 /* 1 / (1 + e^-x), small results with full relative precision. */
-DT_INLINE float dt_curve_sigmoid(float x)
+DT_INLINE float dti_curve_sigmoid(float x)
 {
-    const float e = dt_curve_exp(-fabsf(x));
+    const float e = dti_curve_exp(-fabsf(x));
     const float above = 1.0f / (1.0f + e), below = e * above;
     return dti_select(x < 0.0f, below, above);
 }
 
-DT_INLINE float dt_curve_tanh(float x)
+DT_INLINE float dti_curve_tanh(float x)
 {
     const float a = fabsf(x), z = a * a;
     const float p =
         -0.3333331804f +
         z * (0.1333260165f + z * (-0.05385385449f + z * (0.02107774474f + z * -0.006282454997f)));
     const float small = a + a * z * p; /* fitted up to 0.55 */
-    const float large = 1.0f - 2.0f / (1.0f + dt_curve_exp(2.0f * a));
+    const float large = 1.0f - 2.0f / (1.0f + dti_curve_exp(2.0f * a));
     const float value = dti_select(a < 0.55f, small, large);
     return dti_float(dti_bits(value) | (dti_bits(x) & 0x80000000u));
 }
@@ -89,7 +89,7 @@ typedef struct dt_normal {
 
 /* The tail beyond a is e^(-a^2/2) times a polynomial in 3 / (3 + a), fitted up to 15, where floats
  * end. a^2 is taken in two parts: its rounding would be magnified by the exponential. */
-DT_INLINE dt_normal dt_curve_normal(float x)
+DT_INLINE dt_normal dti_curve_normal(float x)
 {
     const float ax = fabsf(x), a = dti_select(ax > 15.0f, 15.0f, ax);
     const float high = dti_float(dti_bits(a) & 0xFFFFF000u);
@@ -105,7 +105,7 @@ DT_INLINE dt_normal dt_curve_normal(float x)
 }
 
 /* x^y for x > 0 and y within +-10; 0 for infinite x and y < 0. */
-DT_INLINE float dt_curve_pow(float x, float y)
+DT_INLINE float dti_curve_pow(float x, float y)
 {
     /* x = 2^k m with m in [sqrt 1/2, sqrt 2); log2 m by the series of atanh */
     const uint32_t above = dti_bits(x) - 0x3F3504F3u + 0x40000000u;

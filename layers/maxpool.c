@@ -29,14 +29,14 @@ static dt_status maxpool_infer(
     if (m->kernel > MAX_KERNEL)
         return DT_FAIL(
             err, DT_E_CONFIG, "maxpool: kernel %" PRId64 "; at most %d", m->kernel, MAX_KERNEL);
-    DT_CHECK(dt_pool_infer(&p, "maxpool", x, &y, err));
+    DT_CHECK(dti_pool_infer(&p, "maxpool", x, &y, err));
     const size_t outputs = (size_t)dt_shape_sample(&y);
     const double compares = (double)outputs * (double)(m->kernel * m->kernel);
     *info = (dt_layer_info){
         .y = y,
         .n_stash = 1,
         .stash = {{.name = "index",
-            .sample_bytes = dt_maxpool_packed(m) ? (outputs + 1) / 2 : outputs}},
+            .sample_bytes = dti_maxpool_packed(m) ? (outputs + 1) / 2 : outputs}},
         .forward_flops = compares,
         .backward_flops = {compares},
     };

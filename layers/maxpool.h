@@ -19,7 +19,7 @@ typedef struct dt_maxpool {
 extern const dt_layer_desc dt_layer_maxpool;
 
 /* Whether a position takes four bits. */
-static inline bool dt_maxpool_packed(const dt_maxpool *m)
+static inline bool dti_maxpool_packed(const dt_maxpool *m)
 {
     return m->kernel <= 4;
 }

@@ -12,7 +12,7 @@ static int64_t windows(const dt_pool *p, int64_t size)
     return n;
 }
 
-dt_status dt_pool_infer(
+dt_status dti_pool_infer(
     const dt_pool *p, const char *layer, const dt_shape *x, dt_shape *y, dt_err *err)
 {
     if (p->kernel < 1 || p->stride < 1 || p->pad < 0 || p->kernel > INT32_MAX ||

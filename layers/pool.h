@@ -15,7 +15,7 @@ typedef struct dt_pool {
 /* Shape of the output. With ceil the size is rounded up, but the last window must start inside the
  * input or its left padding. DT_E_CONFIG for numbers out of range, padding over half a kernel, and
  * windows larger than the padded input. */
-dt_status dt_pool_infer(
+dt_status dti_pool_infer(
     const dt_pool *p, const char *layer, const dt_shape *x, dt_shape *y, dt_err *err) DT_NODISCARD;
 
 /* Part of [0, size) that window number i covers. */

@@ -13,7 +13,7 @@ typedef struct dt_gradient {
     float scale, decay;
 } dt_gradient;
 
-DT_INLINE dt_gradient dt_gradient_of(const dt_hyper *h, bool vector)
+DT_INLINE dt_gradient dti_gradient_of(const dt_hyper *h, bool vector)
 {
     dt_gradient g;
     g.scale = h->clipped ? h->clip : 1.0f;
@@ -21,7 +21,7 @@ DT_INLINE dt_gradient dt_gradient_of(const dt_hyper *h, bool vector)
     return g;
 }
 
-DT_INLINE float dt_gradient_at(dt_gradient g, float dw, float w)
+DT_INLINE float dti_gradient_at(dt_gradient g, float dw, float w)
 {
     return dw * g.scale + g.decay * w;
 }
@@ -34,11 +34,11 @@ typedef struct dt_adam {
 } dt_adam;
 
 /* Corrections are computed in double precision: 1 - beta^t loses digits in single. */
-DT_INLINE dt_adam dt_adam_of(const dt_hyper *h, int64_t step, bool vector, bool decoupled)
+DT_INLINE dt_adam dti_adam_of(const dt_hyper *h, int64_t step, bool vector, bool decoupled)
 {
     const double t = (double)(step + 1), lr = (double)h->lr;
     dt_adam k;
-    k.g = dt_gradient_of(h, vector);
+    k.g = dti_gradient_of(h, vector);
     k.shrink = decoupled ? (float)(1 - lr * (double)k.g.decay) : 1.0f;
     k.g.decay = decoupled ? 0.0f : k.g.decay;
     k.keep1 = (float)h->beta1;
@@ -52,9 +52,9 @@ DT_INLINE dt_adam dt_adam_of(const dt_hyper *h, int64_t step, bool vector, bool 
 }
 
 /* Moves weight and moments. */
-DT_INLINE void dt_adam_at(const dt_adam *k, float dw, float *w, float *m, float *v)
+DT_INLINE void dti_adam_at(const dt_adam *k, float dw, float *w, float *m, float *v)
 {
-    const float g = dt_gradient_at(k->g, dw, *w);
+    const float g = dti_gradient_at(k->g, dw, *w);
     *m = k->keep1 * *m + k->new1 * g;
     *v = k->keep2 * *v + k->new2 * (g * g);
     *w = k->shrink * *w - k->rate * *m / (sqrtf(*v) * k->over + k->eps);

@@ -6,12 +6,12 @@
 #include "engine/dtype.h"
 #include "layers/cpu/tasks.h"
 
-DT_INLINE float dt_load(const void *v, int64_t i, dt_dtype t)
+DT_INLINE float dti_load(const void *v, int64_t i, dt_dtype t)
 {
     return t == DT_BF16 ? dt_bf16_to_float(((const dt_bf16 *)v)[i]) : ((const float *)v)[i];
 }
 
-DT_INLINE void dt_store(void *v, int64_t i, dt_dtype t, float f)
+DT_INLINE void dti_store(void *v, int64_t i, dt_dtype t, float f)
 {
     if (t == DT_BF16)
         ((dt_bf16 *)v)[i] = dt_bf16_from_float(f);
@@ -20,18 +20,18 @@ DT_INLINE void dt_store(void *v, int64_t i, dt_dtype t, float f)
 }
 
 /* max(x, 0), where a NaN goes through and -0 becomes 0. */
-DT_INLINE float dt_rectify(float x)
+DT_INLINE float dti_rectify(float x)
 {
     return x <= 0.0f ? 0.0f : x;
 }
 
 /* Where element i lies. */
-static inline const void *dt_from(const void *v, int64_t i, dt_dtype t)
+static inline const void *dti_from(const void *v, int64_t i, dt_dtype t)
 {
     return (const char *)v + i * (int64_t)dt_dtype_bytes(t);
 }
 
-static inline void *dt_to(void *v, int64_t i, dt_dtype t)
+static inline void *dti_to(void *v, int64_t i, dt_dtype t)
 {
     return (char *)v + i * (int64_t)dt_dtype_bytes(t);
 }

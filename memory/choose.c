@@ -101,7 +101,7 @@ static void read_saved(dt_op *op, const dt_op *forward, dt_ports reads)
     }
 }
 
-dt_status dt_choose(dt_program *p, int32_t node, int alt, int32_t reason, dt_err *err)
+dt_status dti_choose(dt_program *p, int32_t node, int alt, int32_t reason, dt_err *err)
 {
     const dt_node *nd = &p->graph->node[node];
     const int32_t forward = forward_op(p, node);

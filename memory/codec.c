@@ -23,7 +23,7 @@ const dt_codec *const *dt_codec_all(size_t *n)
     return all_codecs;
 }
 
-const dt_codec *dt_codec_find(const char *name)
+const dt_codec *dti_codec_find(const char *name)
 {
     for (size_t i = 0; i < DT_COUNT(all_codecs); i++)
         if (strcmp(all_codecs[i]->name, name) == 0)
@@ -31,7 +31,7 @@ const dt_codec *dt_codec_find(const char *name)
     return NULL;
 }
 
-int32_t dt_codec_number(const dt_codec *codec)
+int32_t dti_codec_number(const dt_codec *codec)
 {
     for (size_t i = 0; i < DT_COUNT(all_codecs); i++)
         if (all_codecs[i] == codec)
@@ -39,7 +39,7 @@ int32_t dt_codec_number(const dt_codec *codec)
     return 0;
 }
 
-size_t dt_codec_nonzero(size_t count, double density)
+size_t dti_codec_nonzero(size_t count, double density)
 {
     if (!(density >= 0.0 && density < 1.0))
         return count;

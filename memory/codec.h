@@ -6,10 +6,10 @@
 
 /* memory/codecs/codecs.def holds a line a codec. */
 const dt_codec *const *dt_codec_all(size_t *n);
-const dt_codec *dt_codec_find(const char *name); /* NULL if unknown */
-int32_t dt_codec_number(const dt_codec *codec);  /* in a plan: from 1; 0 for NULL */
+const dt_codec *dti_codec_find(const char *name); /* NULL if unknown */
+int32_t dti_codec_number(const dt_codec *codec);  /* in a plan: from 1; 0 for NULL */
 
 /* For codecs: values that are not zero among @count, at most, by a density as above. */
-size_t dt_codec_nonzero(size_t count, double density);
+size_t dti_codec_nonzero(size_t count, double density);
 
 #endif

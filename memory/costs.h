@@ -34,6 +34,6 @@ typedef struct dt_costs {
 extern const dt_costs dt_costs_default;
 
 /* Seconds of an op; below 0: it was not measured. */
-double dt_costs_op(const dt_costs *c, const char *name);
+double dti_costs_op(const dt_costs *c, const char *name);
 
 #endif

@@ -20,6 +20,6 @@ typedef struct dt_densities {
 dt_status dt_densities_open(dt_densities *out, const char *path, dt_err *err) DT_NODISCARD;
 void dt_densities_close(dt_densities *d);
 
-double dt_densities_of(const dt_densities *d, const char *tensor); /* below 0: not known */
+double dti_densities_of(const dt_densities *d, const char *tensor); /* below 0: not known */
 
 #endif

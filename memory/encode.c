@@ -41,7 +41,7 @@ static dt_status packed_tensor(
     return dt_program_tensor(p, &e, id, err);
 }
 
-dt_status dt_encode(dt_program *p, const dt_gap *g, const dt_codec *codec, double density,
+dt_status dti_encode(dt_program *p, const dt_gap *g, const dt_codec *codec, double density,
     int32_t *packed, dt_err *err)
 {
     const dt_tensor *t = &p->tensor[g->tensor];

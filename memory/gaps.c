@@ -30,7 +30,7 @@ bool dt_gap_next(const dt_program *p, int32_t tensor, int32_t *i, dt_gap *g)
     return false;
 }
 
-int32_t dt_definition(const dt_program *p, int32_t tensor, int32_t pos)
+int32_t dti_definition(const dt_program *p, int32_t tensor, int32_t pos)
 {
     int32_t n, def = DT_NONE;
     const dt_access *a = dt_accesses(p, tensor, &n);
@@ -42,7 +42,7 @@ int32_t dt_definition(const dt_program *p, int32_t tensor, int32_t pos)
     return def;
 }
 
-bool dt_resident(const dt_program *p, int32_t tensor, int32_t pos)
+bool dti_resident(const dt_program *p, int32_t tensor, int32_t pos)
 {
     int32_t n;
     const dt_access *a = dt_accesses(p, tensor, &n);
@@ -54,30 +54,30 @@ bool dt_resident(const dt_program *p, int32_t tensor, int32_t pos)
     return false;
 }
 
-int32_t dt_root(const dt_program *p, int32_t tensor)
+int32_t dti_root(const dt_program *p, int32_t tensor)
 {
     while (p->tensor[tensor].of != DT_NONE)
         tensor = p->tensor[tensor].of;
     return tensor;
 }
 
-int32_t dt_producer(const dt_program *p, int32_t tensor)
+int32_t dti_producer(const dt_program *p, int32_t tensor)
 {
     int32_t n;
     const dt_access *a = dt_accesses(p, tensor, &n);
     return n > 0 && p->tensor[tensor].home == DT_NONE ? a[0].op : DT_NONE;
 }
 
-const dt_form *dt_clone_form(const dt_op *op, dt_form_kind *kind)
+const dt_form *dti_clone_form(const dt_op *op, dt_form_kind *kind)
 {
     *kind = op->form == DT_FORWARD && op->desc->form[DT_CLONE].suffix != NULL ? DT_CLONE : op->form;
     return &op->desc->form[*kind];
 }
 
-bool dt_repeatable(const dt_program *p, int32_t tensor)
+bool dti_repeatable(const dt_program *p, int32_t tensor)
 {
-    tensor = dt_root(p, tensor);
-    const int32_t id = dt_producer(p, tensor);
+    tensor = dti_root(p, tensor);
+    const int32_t id = dti_producer(p, tensor);
     if (id == DT_NONE)
         return false;
     const dt_op *op = &p->op[id];
@@ -86,7 +86,7 @@ bool dt_repeatable(const dt_program *p, int32_t tensor)
     if (op->kind != DT_OP_FORWARD || !op->desc->repeatable)
         return false;
     dt_form_kind kind;
-    const dt_form *f = dt_clone_form(op, &kind);
+    const dt_form *f = dti_clone_form(op, &kind);
     for (int i = 0; i < op->n_arg; i++) {
         const int port = op->arg[i].port;
         const bool stash = port >= DT_S && port < DT_S + DT_MAX_STASH;

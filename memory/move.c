@@ -36,7 +36,7 @@ static dt_status pack(
     return DT_OK;
 }
 
-dt_status dt_move(dt_program *p, const dt_gap *g, const dt_move_opt *o, dt_err *err)
+dt_status dti_move(dt_program *p, const dt_gap *g, const dt_move_opt *o, dt_err *err)
 {
     const dt_move_opt none = {.release_after = DT_NONE, .fetch_before = DT_NONE};
     if (o == NULL)
@@ -56,7 +56,7 @@ dt_status dt_move(dt_program *p, const dt_gap *g, const dt_move_opt *o, dt_err *
     const bool input = t->role == DT_ROLE_INPUT;
     dt_op back = copy_op(p, input ? DT_OP_FETCH : DT_OP_IN, g, DT_WRITE);
     if (input)
-        back.arg[0].port = p->op[dt_producer(p, g->tensor)].arg[0].port;
+        back.arg[0].port = p->op[dti_producer(p, g->tensor)].arg[0].port;
     DT_CHECK(dt_program_insert(p, &back, (size_t)dt_pos(p, before), &in, err));
     if (!input) {
         dt_op away = copy_op(p, DT_OP_OUT, g, DT_READ);
@@ -72,7 +72,7 @@ dt_status dt_move(dt_program *p, const dt_gap *g, const dt_move_opt *o, dt_err *
     return dt_program_index(p, err);
 }
 
-dt_status dt_fetch_again(dt_program *p, dt_err *err)
+dt_status dti_fetch_again(dt_program *p, dt_err *err)
 {
     const size_t n = p->n_tensor;
     dt_gap g;
@@ -83,7 +83,7 @@ dt_status dt_fetch_again(dt_program *p, dt_err *err)
             if (g.crosses_loss) {
                 DT_CHECK(dt_reasons_add(&p->reasons, &g.reason, err,
                     "%s: the input waits in the decoded batch", p->policy));
-                DT_CHECK(dt_move(p, &g, NULL, err));
+                DT_CHECK(dti_move(p, &g, NULL, err));
                 break;
             }
     }

@@ -22,14 +22,14 @@ bool dt_saved_next(const dt_program *p, dt_saved *s)
     for (int32_t t = s->next; t < (int32_t)p->n_tensor; t++) {
         if (p->tensor[t].of != DT_NONE || !waits(p, t, &g))
             continue;
-        const dt_op *made = &p->op[dt_producer(p, t)];
+        const dt_op *made = &p->op[dti_producer(p, t)];
         *s = (dt_saved){.next = t + 1,
             .tensor = t,
             .name = p->tensor[t].name,
             .layer = made->desc != NULL && made->node != DT_NONE ? made->desc->name : "",
             .bytes = p->tensor[t].bytes,
             .flops = made->flops,
-            .repeatable = dt_repeatable(p, t)};
+            .repeatable = dti_repeatable(p, t)};
         return true;
     }
     s->next = (int32_t)p->n_tensor;
@@ -48,16 +48,16 @@ dt_status dt_saved_offload(dt_program *p, const dt_saved *s, dt_err *err)
 {
     dt_gap g;
     DT_CHECK(find_gap(p, s, &g, err));
-    return dt_move(p, &g, NULL, err);
+    return dti_move(p, &g, NULL, err);
 }
 
 dt_status dt_saved_recompute(dt_program *p, const dt_saved *s, dt_err *err)
 {
     dt_gap g;
     DT_CHECK(find_gap(p, s, &g, err));
-    if (!dt_repeatable(p, s->tensor))
+    if (!dti_repeatable(p, s->tensor))
         return DT_FAIL(err, DT_E_CONFIG, "'%s' cannot be made again", p->tensor[s->tensor].name);
-    return dt_recompute(p, &g, NULL, err);
+    return dti_recompute(p, &g, NULL, err);
 }
 
 dt_status dt_saved_encode(
@@ -65,12 +65,12 @@ dt_status dt_saved_encode(
 {
     dt_gap g;
     int32_t packed;
-    const dt_codec *c = dt_codec_find(codec);
+    const dt_codec *c = dti_codec_find(codec);
     DT_CHECK(find_gap(p, s, &g, err));
     if (c == NULL || !(density > 0 && density <= 1))
         return DT_FAIL(err, DT_E_CONFIG, "codec '%s' with density %g: %s", codec, density,
             c == NULL ? "there is none of that name" : "it must be in (0, 1]");
-    return dt_packs(&p->tensor[s->tensor]) ? dt_encode(p, &g, c, density, &packed, err) : DT_OK;
+    return dt_packs(&p->tensor[s->tensor]) ? dti_encode(p, &g, c, density, &packed, err) : DT_OK;
 }
 
 const void *dt_policy_options(const dt_pass_env *e)

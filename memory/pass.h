@@ -28,20 +28,21 @@ bool dt_gap_next(const dt_program *p, int32_t tensor, int32_t *i, dt_gap *g);
 
 /* The op that brings the bytes of a tensor that are alive at place pos: its producer, or the copy
  * that brought them back. DT_NONE for persistent tensors. */
-int32_t dt_definition(const dt_program *p, int32_t tensor, int32_t pos);
+int32_t dti_definition(const dt_program *p, int32_t tensor, int32_t pos);
 
 /* Whether the tensor's bytes are on the device between the ops before and at place pos, as things
  * stand. */
-bool dt_resident(const dt_program *p, int32_t tensor, int32_t pos);
+bool dti_resident(const dt_program *p, int32_t tensor, int32_t pos);
 
 /* The tensor a clone's output stands for, itself for originals; and the op that made it first. */
-int32_t dt_root(const dt_program *p, int32_t tensor);
-int32_t dt_producer(const dt_program *p, int32_t tensor); /* DT_NONE for persistent tensors */
-const dt_form *dt_clone_form(const dt_op *op, dt_form_kind *kind); /* the form a clone of it runs */
+int32_t dti_root(const dt_program *p, int32_t tensor);
+int32_t dti_producer(const dt_program *p, int32_t tensor); /* DT_NONE for persistent tensors */
+const dt_form *dti_clone_form(
+    const dt_op *op, dt_form_kind *kind); /* the form a clone of it runs */
 
 /* Whether forward may be run again to make this tensor: its producer is repeatable and its clone
  * form writes it. */
-bool dt_repeatable(const dt_program *p, int32_t tensor);
+bool dti_repeatable(const dt_program *p, int32_t tensor);
 
 /**
  * struct dt_move_opt - how to move.
@@ -62,16 +63,16 @@ typedef struct dt_move_opt {
 /* MOVE: copy the tensor to a tier after the gap begins and back before it ends. An input is not
  * copied out: it is fetched again. DT_E_CONFIG when the gap cannot be moved; a pinned one is left
  * as it is. */
-dt_status dt_move(dt_program *p, const dt_gap *g, const dt_move_opt *o, dt_err *err) DT_NODISCARD;
+dt_status dti_move(dt_program *p, const dt_gap *g, const dt_move_opt *o, dt_err *err) DT_NODISCARD;
 
 /* Drop the input between forward and backward and fetch it again: nothing is cheaper to have than
  * the picture, which waits in the decoded batch. */
-dt_status dt_fetch_again(dt_program *p, dt_err *err) DT_NODISCARD;
+dt_status dti_fetch_again(dt_program *p, dt_err *err) DT_NODISCARD;
 
 /* Whether the tensor is an array of values whose bytes are 32-bit words, which codecs pack. Exact
  * codecs look at words alone, so they pack bf16 too, where a word is two values and is left out
- * when both are zero. Lossy ones round fp32 values: dt_move and dt_encode leave bf16 values as they
- * are. */
+ * when both are zero. Lossy ones round fp32 values: dti_move and dti_encode leave bf16 values as
+ * they are. */
 bool dt_packs(const dt_tensor *t);
 
 /* ENCODE: pack the tensor right after the gap begins and unpack it right before it ends; in between
@@ -80,7 +81,7 @@ bool dt_packs(const dt_tensor *t);
  * while it runs, and the step is done again without. Nothing is done when the packed bytes would be
  * no fewer, the codec does not suit the values, or the gap is pinned. DT_E_CONFIG for what dt_packs
  * refuses. */
-dt_status dt_encode(dt_program *p, const dt_gap *g, const dt_codec *codec, double density,
+dt_status dti_encode(dt_program *p, const dt_gap *g, const dt_codec *codec, double density,
     int32_t *packed, dt_err *err) DT_NODISCARD;
 
 /* RECOMPUTE: clones right before the gap's end, back to what is resident there. @dropped (by
@@ -88,19 +89,20 @@ dt_status dt_encode(dt_program *p, const dt_gap *g, const dt_codec *codec, doubl
  * keeping would do; others not resident are kept when @dropped is given, and cloned when it is
  * NULL. Readers from the gap's end on use the clone's output. What is pinned to be kept is kept for
  * clones too; a pinned gap is left as it is. */
-dt_status dt_recompute(
+dt_status dti_recompute(
     dt_program *p, const dt_gap *g, const bool *dropped, dt_err *err) DT_NODISCARD;
 
 /* The same for several values at once, at one place. @version: in the order of forward, each with
  * an access before the op @before, and of each value the tensor that is read from there on. */
-dt_status dt_recompute_before(dt_program *p, int32_t before, const int32_t *version, size_t n,
+dt_status dti_recompute_before(dt_program *p, int32_t before, const int32_t *version, size_t n,
     const bool *dropped, int32_t reason, dt_err *err) DT_NODISCARD;
 
 /* Choose what a node's backward reads; its ops bear the reason. Before any fate touches its values;
  * where the configuration has pinned some, a node keeps the alternative that it has. */
-dt_status dt_choose(dt_program *p, int32_t node, int alt, int32_t reason, dt_err *err) DT_NODISCARD;
+dt_status dti_choose(
+    dt_program *p, int32_t node, int alt, int32_t reason, dt_err *err) DT_NODISCARD;
 
 /* Split an op over the batch into pieces with the same bits. DT_E_CONFIG when it cannot be. */
-dt_status dt_split(dt_program *p, int32_t op, int pieces, dt_err *err) DT_NODISCARD;
+dt_status dti_split(dt_program *p, int32_t op, int pieces, dt_err *err) DT_NODISCARD;
 
 #endif

@@ -149,33 +149,34 @@ void dt_policies_close(dt_policies *s)
     memset(s, 0, sizeof *s);
 }
 
-dt_status dt_pass_score(const dt_pass_env *e, dt_program *p, bool place, dt_score *out, dt_err *err)
+dt_status dti_pass_score(
+    const dt_pass_env *e, dt_program *p, bool place, dt_score *out, dt_err *err)
 {
     const dt_pool_desc *pool = e->pool != NULL ? e->pool : dt_pool_find("greedy");
     return e->score != NULL ? e->score(e, p, place, out, err)
-                            : dt_score_program(out, p, place ? pool : NULL, e->costs, err);
+                            : dti_score_program(out, p, place ? pool : NULL, e->costs, err);
 }
 
-double dt_pass_density(const dt_pass_env *e, const dt_tensor *t, double otherwise)
+double dti_pass_density(const dt_pass_env *e, const dt_tensor *t, double otherwise)
 {
     if (e->dense)
         return 1;
-    const double d = e->density != NULL ? dt_densities_of(e->density, t->name) : -1;
+    const double d = e->density != NULL ? dti_densities_of(e->density, t->name) : -1;
     return d >= 0 ? d : otherwise;
 }
 
-dt_status dt_pass_encode(dt_program *p, const dt_pass_env *e, const dt_gap *g,
+dt_status dti_pass_encode(dt_program *p, const dt_pass_env *e, const dt_gap *g,
     const dt_codec *codec, double otherwise, int32_t *packed, dt_err *err)
 {
     const dt_tensor *t = &p->tensor[g->tensor];
     dt_pass_env measured = *e;
     measured.dense = false;
-    const double density = codec->sparse ? dt_pass_density(&measured, t, otherwise) : 1;
+    const double density = codec->sparse ? dti_pass_density(&measured, t, otherwise) : 1;
     *packed = DT_NONE;
     if (!e->dense || !codec->sparse || !dt_packs(t))
-        return dt_encode(p, g, codec, density, packed, err);
+        return dti_encode(p, g, codec, density, packed, err);
     const bool shrinks = dt_packed_bytes(codec, t->bytes / sizeof(float), density) < t->bytes;
-    return shrinks ? dt_move(p, g, NULL, err) : DT_OK;
+    return shrinks ? dti_move(p, g, NULL, err) : DT_OK;
 }
 
 dt_status dt_policies_apply(

@@ -22,7 +22,7 @@ typedef struct dt_budgets {
  * @dense:   plan for the step whose packed values did not fit: nothing may depend on values
  * @pool:    that will place the tensors; NULL: greedy
  * @costs:   of the machine; NULL: the default ones
- * @score:   how dt_pass_score scores; NULL: by dt_score_program
+ * @score:   how dti_pass_score scores; NULL: by dti_score_program
  */
 typedef struct dt_pass_env {
     const void *opts;
@@ -35,19 +35,19 @@ typedef struct dt_pass_env {
         const struct dt_pass_env *e, dt_program *p, bool place, dt_score *out, dt_err *err);
 } dt_pass_env;
 
-/* What a program comes to, for a pass that tries several: see dt_score_program. @place: by the
+/* What a program comes to, for a pass that tries several: see dti_score_program. @place: by the
  * run's pool; else a bound. */
-dt_status dt_pass_score(
+dt_status dti_pass_score(
     const dt_pass_env *e, dt_program *p, bool place, dt_score *out, dt_err *err) DT_NODISCARD;
 
 /* The density to make room for: 1 for a dense plan, what was measured of the tensor, or @otherwise.
  */
-double dt_pass_density(const dt_pass_env *e, const dt_tensor *t, double otherwise);
+double dti_pass_density(const dt_pass_env *e, const dt_tensor *t, double otherwise);
 
-/* dt_encode with the room that the tensor's density, or @otherwise, asks for. In a dense plan what
+/* dti_encode with the room that the tensor's density, or @otherwise, asks for. In a dense plan what
  * would have been packed moves to the host instead: such a step is rare and may take its time, but
  * not more of the device. *packed is DT_NONE then. */
-dt_status dt_pass_encode(dt_program *p, const dt_pass_env *e, const dt_gap *g,
+dt_status dti_pass_encode(dt_program *p, const dt_pass_env *e, const dt_gap *g,
     const dt_codec *codec, double otherwise, int32_t *packed, dt_err *err) DT_NODISCARD;
 
 /* What a ladder may come to: other policies, and how the algorithms of ops are chosen. */

@@ -43,7 +43,7 @@ static dt_status open_request(
     for (size_t t = 0; t < r->n_v; t++) {
         if (p->tensor[t].of == DT_NONE)
             continue;
-        value *root = &r->v[dt_root(p, (int32_t)t)];
+        value *root = &r->v[dti_root(p, (int32_t)t)];
         r->v[t].older = root->newest;
         root->newest = (int32_t)t;
         root->versions++;
@@ -61,9 +61,9 @@ static void close_request(request *r)
 static int32_t find_live(const request *r, int32_t root, bool clones_only)
 {
     for (int32_t t = r->v[root].newest; t != DT_NONE; t = r->v[t].older)
-        if (dt_resident(r->p, t, r->pos))
+        if (dti_resident(r->p, t, r->pos))
             return t;
-    return !clones_only && dt_resident(r->p, root, r->pos) ? root : DT_NONE;
+    return !clones_only && dti_resident(r->p, root, r->pos) ? root : DT_NONE;
 }
 
 static bool clone_reads(const dt_operand *a, const dt_form *f)
@@ -77,7 +77,7 @@ static void find_clones(request *r, int32_t root);
 static void find(request *r, int32_t tensor)
 {
     const dt_program *p = r->p;
-    const int32_t root = dt_root(p, tensor);
+    const int32_t root = dti_root(p, tensor);
     value *v = &r->v[root];
     if (v->have == WANTED)
         find_clones(r, root);
@@ -89,7 +89,7 @@ static void find(request *r, int32_t tensor)
     if (v->have != DT_NONE)
         return;
     const bool derived = p->tensor[root].role == DT_ROLE_DERIVED;
-    if (pin != DT_PIN_KEEP && dt_repeatable(p, root) && (dropped || derived || r->dropped == NULL))
+    if (pin != DT_PIN_KEEP && dti_repeatable(p, root) && (dropped || derived || r->dropped == NULL))
         find_clones(r, root);
     else
         v->have = root; /* kept: its life grows to here */
@@ -99,9 +99,9 @@ static void find(request *r, int32_t tensor)
  * so that they wait for nothing. */
 static void find_clones(request *r, int32_t root)
 {
-    const dt_op *op = &r->p->op[dt_producer(r->p, root)];
+    const dt_op *op = &r->p->op[dti_producer(r->p, root)];
     dt_form_kind kind;
-    const dt_form *f = dt_clone_form(op, &kind);
+    const dt_form *f = dti_clone_form(op, &kind);
     for (int derived = 0; derived < 2; derived++)
         for (int i = 0; i < op->n_arg; i++) {
             const int32_t t = op->arg[i].tensor;
@@ -133,7 +133,7 @@ static void bind_reads(const request *r, dt_op *clone, const dt_op *from, const 
     for (int i = 0; i < from->n_arg; i++) {
         if (!clone_reads(&from->arg[i], f))
             continue;
-        const int32_t tensor = from->arg[i].tensor, root = dt_root(r->p, tensor);
+        const int32_t tensor = from->arg[i].tensor, root = dti_root(r->p, tensor);
         const bool home = r->p->tensor[root].home != DT_NONE;
         dt_op_bind(clone, home ? tensor : r->v[root].have, from->arg[i].port, DT_READ);
     }
@@ -165,7 +165,7 @@ static dt_status make_clone(request *r, int32_t root, int32_t producer, size_t i
     dt_program *p = r->p;
     const dt_op from = p->op[producer]; /* a copy: inserting moves the table */
     dt_form_kind kind;
-    const dt_form *f = dt_clone_form(&from, &kind);
+    const dt_form *f = dti_clone_form(&from, &kind);
     dt_op clone = from;
     clone.kind = from.kind == DT_OP_REORDER ? DT_OP_REORDER : DT_OP_CLONE;
     clone.form = kind;
@@ -222,7 +222,7 @@ static dt_status make_clones(request *r, dt_err *err)
     if (producer == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to recompute");
     for (size_t i = 0; i < r->n_todo; i++)
-        producer[i] = dt_producer(r->p, r->todo[i]);
+        producer[i] = dti_producer(r->p, r->todo[i]);
     dt_status st = DT_OK;
     for (size_t i = 0; i < r->n_todo && st == DT_OK; i++)
         st = make_clone(r, r->todo[i], producer[i], i, err);
@@ -238,17 +238,17 @@ static dt_status want(request *r, const int32_t *version, size_t n, dt_err *err)
         const dt_tensor *t = &p->tensor[version[i]];
         if (t->pin != DT_PIN_NONE)
             continue;
-        if (!dt_repeatable(p, version[i]))
+        if (!dti_repeatable(p, version[i]))
             return DT_FAIL(err, DT_E_CONFIG, "'%s' cannot be made again", t->name);
-        r->v[dt_root(p, version[i])].have = WANTED;
+        r->v[dti_root(p, version[i])].have = WANTED;
     }
     for (size_t i = 0; i < n; i++)
-        if (r->v[dt_root(p, version[i])].have == WANTED)
+        if (r->v[dti_root(p, version[i])].have == WANTED)
             find(r, version[i]);
     return DT_OK;
 }
 
-dt_status dt_recompute_before(dt_program *p, int32_t before, const int32_t *version, size_t n,
+dt_status dti_recompute_before(dt_program *p, int32_t before, const int32_t *version, size_t n,
     const bool *dropped, int32_t reason, dt_err *err)
 {
     request r;
@@ -260,14 +260,14 @@ dt_status dt_recompute_before(dt_program *p, int32_t before, const int32_t *vers
         st = make_clones(&r, err);
     for (size_t i = 0; st == DT_OK && i < n; i++)
         if (p->tensor[version[i]].pin == DT_PIN_NONE)
-            r.v[version[i]].have = r.v[dt_root(p, version[i])].have;
+            r.v[version[i]].have = r.v[dti_root(p, version[i])].have;
     if (st == DT_OK)
         redirect(&r);
     close_request(&r);
     return st == DT_OK ? dt_program_index(p, err) : st;
 }
 
-dt_status dt_recompute(dt_program *p, const dt_gap *g, const bool *dropped, dt_err *err)
+dt_status dti_recompute(dt_program *p, const dt_gap *g, const bool *dropped, dt_err *err)
 {
-    return dt_recompute_before(p, g->to, &g->tensor, 1, dropped, g->reason, err);
+    return dti_recompute_before(p, g->to, &g->tensor, 1, dropped, g->reason, err);
 }

@@ -8,7 +8,7 @@ const dt_costs dt_costs_default = {.flops = 2e11,
     .tier = {[DT_TIER_HOST] = {8e9, 8e9}, [DT_TIER_DISK] = {1.6e9, 1.6e9}},
     .codec = 5e9};
 
-double dt_costs_op(const dt_costs *c, const char *name)
+double dti_costs_op(const dt_costs *c, const char *name)
 {
     for (size_t i = 0; i < c->n_op; i++)
         if (strcmp(c->op[i].name, name) == 0)
@@ -24,7 +24,7 @@ static const dt_costs *or_default(const dt_costs *c)
 /* A share of an op's time, where that is known. */
 static void add_time(dt_score *s, const dt_costs *c, const char *name, double share, double flops)
 {
-    const double seconds = dt_costs_op(c, name);
+    const double seconds = dti_costs_op(c, name);
     if (seconds < 0)
         return;
     s->known_flops += share * flops;
@@ -120,10 +120,10 @@ void dt_score_add(dt_score *to, const dt_score *s, int64_t times)
     to->known_seconds += (double)times * s->known_seconds;
 }
 
-dt_status dt_score_program(
+dt_status dti_score_program(
     dt_score *out, dt_program *p, const dt_pool_desc *pool, const dt_costs *costs, dt_err *err)
 {
     *out = score_ops(p, costs);
-    return pool != NULL ? dt_lower_peak(&out->device, p, pool, err)
-                        : dt_lower_bound(&out->device, p, err);
+    return pool != NULL ? dti_lower_peak(&out->device, p, pool, err)
+                        : dti_lower_bound(&out->device, p, err);
 }

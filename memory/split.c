@@ -18,7 +18,7 @@ static dt_status same_code(
     return DT_OK;
 }
 
-dt_status dt_split(dt_program *p, int32_t id, int pieces, dt_err *err)
+dt_status dti_split(dt_program *p, int32_t id, int pieces, dt_err *err)
 {
     const dt_op whole = p->op[id];
     const int64_t n = whole.n1 - whole.n0;

@@ -137,14 +137,14 @@ dt_status dt_session_check_budget(const dt_session *s, dt_err *err)
                 dt_human_bytes(needs, b->need), b->need, b->key, dt_human_bytes(has, b->most),
                 place(s, b->key, at));
     }
-    const dt_plan *p = dt_plan_set_largest(s->plans);
+    const dt_plan *p = dti_plan_set_largest(s->plans);
     if (need.device > have.device)
         DT_CHECK(tell_largest(p, err));
     if (need.host > have.host)
         DT_CHECK(tell_largest_in(s, DT_TIER_HOST, err));
     if (need.disk > have.disk)
         DT_CHECK(tell_largest_in(s, DT_TIER_DISK, err));
-    DT_CHECK(dt_suggest(s, &have, err));
+    DT_CHECK(dti_suggest(s, &have, err));
     return DT_E_BUDGET;
 }
 
@@ -225,7 +225,7 @@ static uint64_t arena_bytes(const dt_session *s, const dt_need *need)
 
 static uint64_t outside_bytes(const dt_session *s, const dt_need *need, bool loaded)
 {
-    return LIBRARIES + need->weights + need->batches / (loaded ? dt_batches_held(s) : 1);
+    return LIBRARIES + need->weights + need->batches / (loaded ? dti_batches_held(s) : 1);
 }
 
 /* Why no file can be made in the disk tier's folder. */
@@ -277,12 +277,12 @@ static dt_status check_memory(const dt_session *s, const dt_limits *l, bool load
         dt_human_bytes(a, sum), dt_human_bytes(b, arena), dt_human_bytes(c, need.host),
         dt_human_bytes(d, outside), dt_human_bytes(e, m->bytes), m->bytes,
         dt_human_bytes(f, dt_limit_rest(m, threads)), m->from);
-    const dt_plan *p = dt_plan_set_largest(s->plans);
+    const dt_plan *p = dti_plan_set_largest(s->plans);
     DT_CHECK(tell_largest(p, err));
     dt_available have = dt_plan_set_available(s->plans);
     const uint64_t rest = dt_limit_rest(m, threads);
     have.memory = rest > LIBRARIES + STARTS ? rest - LIBRARIES - STARTS : 0;
-    DT_CHECK(dt_suggest(s, &have, err));
+    DT_CHECK(dti_suggest(s, &have, err));
     return DT_E_BUDGET;
 }
 
@@ -300,11 +300,11 @@ static dt_status check_card(const dt_session *s, dt_err *err)
         "processes hold is listed by `nvidia-smi`",
         dt_human_bytes(a, need), need, dt_human_bytes(b, s->card.bytes), dt_human_bytes(c, free),
         dt_human_bytes(d, CARD));
-    const dt_plan *p = dt_plan_set_largest(s->plans);
+    const dt_plan *p = dti_plan_set_largest(s->plans);
     DT_CHECK(tell_largest(p, err));
     dt_available have = dt_plan_set_available(s->plans);
     have.device = rest < have.device ? rest : have.device;
-    DT_CHECK(dt_suggest(s, &have, err));
+    DT_CHECK(dti_suggest(s, &have, err));
     return DT_E_BUDGET;
 }
 

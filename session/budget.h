@@ -9,7 +9,7 @@
 /* Append to @err the least that was found to be possible and up to three configurations that fit
  * what is available, as the lines to set, each with its peaks and its cost, of different kinds if
  * there are. DT_OK when that is done, whatever was found. The session's own plans stay. */
-dt_status dt_suggest(const dt_session *s, const dt_available *a, dt_err *err) DT_NODISCARD;
+dt_status dti_suggest(const dt_session *s, const dt_available *a, dt_err *err) DT_NODISCARD;
 
 /* Everything that can be known before a run about where its bytes go. In this order: DT_E_CONFIG
  * for a budget beyond what this machine has or allows this process (its memory, control groups,

@@ -521,7 +521,7 @@ static bool evaluates(const dt_plan_set *p)
     return false;
 }
 
-dt_status dt_suggest(const dt_session *s, const dt_available *a, dt_err *err)
+dt_status dti_suggest(const dt_session *s, const dt_available *a, dt_err *err)
 {
     const dt_plan_request *asked = &s->plans->asked;
     search x = {.s = s,
@@ -538,7 +538,7 @@ dt_status dt_suggest(const dt_session *s, const dt_available *a, dt_err *err)
         st = DT_OK;
     }
     if (st == DT_OK)
-        tell_end(&x, dt_plan_set_largest(s->plans), err);
+        tell_end(&x, dti_plan_set_largest(s->plans), err);
     dt_free(x.tried);
     dt_free(x.all);
     return st;

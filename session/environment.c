@@ -26,7 +26,7 @@ static bool proc_value(const char *path, const char *key, char to[DT_FACT_BYTES]
     return found;
 }
 
-const char *dt_cpu_name(char to[DT_FACT_BYTES])
+const char *dti_cpu_name(char to[DT_FACT_BYTES])
 {
     struct utsname u;
     if (!proc_value("/proc/cpuinfo", "model name", to))
@@ -34,7 +34,7 @@ const char *dt_cpu_name(char to[DT_FACT_BYTES])
     return to;
 }
 
-const char *dt_system_name(char to[DT_FACT_BYTES])
+const char *dti_system_name(char to[DT_FACT_BYTES])
 {
     struct utsname u;
     if (uname(&u) != 0)
@@ -44,7 +44,7 @@ const char *dt_system_name(char to[DT_FACT_BYTES])
     return to;
 }
 
-const char *dt_date(char to[DT_FACT_BYTES])
+const char *dti_date(char to[DT_FACT_BYTES])
 {
     const time_t now = time(NULL);
     struct tm tm;
@@ -55,7 +55,7 @@ const char *dt_date(char to[DT_FACT_BYTES])
 }
 
 /* Not getrusage: its peak includes that of the program which started us. */
-uint64_t dt_process_peak(void)
+uint64_t dti_process_peak(void)
 {
     char text[DT_FACT_BYTES];
     if (!proc_value("/proc/self/status", "VmHWM", text))

@@ -13,7 +13,7 @@ static dt_status unknown_source(const dt_session *s, dt_err *err)
     const char *names[32] = {NULL};
     for (size_t i = 0; i < n && i < DT_COUNT(names) - 1; i++)
         names[i] = all[i]->name;
-    return dt_session_unknown(s, "data", "source", "source", names, err);
+    return dti_session_unknown(s, "data", "source", "source", names, err);
 }
 
 /* Mean or standard deviation for each channel of the image. */

@@ -491,7 +491,7 @@ void dt_plan_set_destroy(dt_plan_set *p)
 
 uint64_t dt_plan_set_peak(const dt_plan_set *p)
 {
-    const dt_plan *largest = dt_plan_set_largest(p);
+    const dt_plan *largest = dti_plan_set_largest(p);
     return largest != NULL ? largest->peak : 0;
 }
 
@@ -506,7 +506,7 @@ uint64_t dt_plan_set_tier_peak(const dt_plan_set *p, dt_tier tier)
     return peak;
 }
 
-const dt_plan *dt_plan_set_largest(const dt_plan_set *p)
+const dt_plan *dti_plan_set_largest(const dt_plan_set *p)
 {
     const dt_plan *largest = NULL;
     for (size_t i = 0; i < p->n; i++)
@@ -646,7 +646,7 @@ dt_status dt_plan_set_check_statistics(const dt_plan_set *p, dt_err *err)
 
 /* ---- what a run needs ---- */
 
-uint64_t dt_batches_held(const dt_session *s)
+uint64_t dti_batches_held(const dt_session *s)
 {
     return 2 * ((uint64_t)s->opts.data.ahead + 1) + 1;
 }
@@ -658,7 +658,7 @@ static uint64_t batches(const dt_plan_set *p)
                             sizeof(int32_t) * (uint64_t)dt_graph_labels(s->graph);
     const uint64_t pinned = /* blocks from which a card fetches */
         s->device != DT_CPU ? 2 * sample * (uint64_t)p->asked.micro_batch : 0;
-    return sample * (uint64_t)p->asked.batch * dt_batches_held(s) + pinned;
+    return sample * (uint64_t)p->asked.batch * dti_batches_held(s) + pinned;
 }
 
 /* The largest as it is in memory, and in PyTorch's layout on its way there. */

@@ -103,8 +103,8 @@ dt_status dt_plan_set_run(
 
 uint64_t dt_plan_set_peak(const dt_plan_set *p); /* largest of all plans */
 uint64_t dt_plan_set_tier_peak(const dt_plan_set *p, dt_tier tier);
-const dt_plan *dt_plan_set_largest(const dt_plan_set *p); /* NULL: there is no plan yet */
-bool dt_plan_set_exact(const dt_plan_set *p);             /* no bit changes for memory's sake */
+const dt_plan *dti_plan_set_largest(const dt_plan_set *p); /* NULL: there is no plan yet */
+bool dt_plan_set_exact(const dt_plan_set *p);              /* no bit changes for memory's sake */
 
 /* What saving memory costs a step, all its micro-batches together. Steps run again because packed
  * values did not fit are not counted. The peaks are those of its plans alone. */
@@ -148,6 +148,6 @@ bool dt_need_fits(const dt_need *n, const dt_available *a);
 
 /* Batches in memory: those decoded ahead and the one in use, for training and for evaluation, and
  * one to try out the plans with. */
-uint64_t dt_batches_held(const struct dt_session *s);
+uint64_t dti_batches_held(const struct dt_session *s);
 
 #endif

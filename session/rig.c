@@ -8,7 +8,7 @@
 #include "layers/registry.h"
 #include "memory/codec_op.h"
 
-dt_runner_opts dt_rig_opts(const dt_session *s)
+dt_runner_opts dti_rig_opts(const dt_session *s)
 {
     return (dt_runner_opts){.graph = s->graph,
         .map = s->plans->map,
@@ -30,7 +30,7 @@ dt_runner_opts dt_rig_opts(const dt_session *s)
 
 static dt_status reserve(dt_rig *g, const dt_session *s, dt_err *err)
 {
-    const dt_runner_opts o = dt_rig_opts(s);
+    const dt_runner_opts o = dti_rig_opts(s);
     char need[DT_HUMAN_BYTES];
     const dt_status st = dt_runner_create(&g->runner, &o, err);
     if (st == DT_E_NOMEM)

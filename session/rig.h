@@ -11,7 +11,7 @@ typedef struct dt_rig {
 } dt_rig;
 
 /* What a runner of all plans the session has is made of. Borrows from the session. */
-dt_runner_opts dt_rig_opts(const dt_session *s);
+dt_runner_opts dti_rig_opts(const dt_session *s);
 
 /* Reserve memory for all plans the session has, prepare them, and put the weights in: those of
  * model.weights, else first ones from train.seed. Release with dt_rig_close even after a failure.

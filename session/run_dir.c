@@ -227,7 +227,7 @@ static dt_status take(dt_run_dir *d, dt_err *err)
 dt_status dti_run_probe(dt_run_dir *d, dt_err *err)
 {
     dt_file_writer *w = NULL;
-    const char *path = dt_run_dir_file(d, "probe");
+    const char *path = dti_run_dir_file(d, "probe");
     dt_status st = dt_writer_open(&w, path, err);
     if (st == DT_OK) {
         st = dt_writer_put(w, "probe\n", 6, err);
@@ -244,11 +244,11 @@ dt_status dti_run_probe(dt_run_dir *d, dt_err *err)
 static dt_status begin(dt_run_dir *d, dt_err *err)
 {
     DT_CHECK(dti_run_probe(d, err));
-    if (mkdir(dt_run_dir_file(d, "checkpoints"), 0777) != 0)
-        return cannot_make("folder", dt_run_dir_file(d, "checkpoints"), err);
+    if (mkdir(dti_run_dir_file(d, "checkpoints"), 0777) != 0)
+        return cannot_make("folder", dti_run_dir_file(d, "checkpoints"), err);
     const dt_status st = dti_metrics_open(d, false, err);
     if (st != DT_OK)
-        (void)rmdir(dt_run_dir_file(d, "checkpoints"));
+        (void)rmdir(dti_run_dir_file(d, "checkpoints"));
     return st;
 }
 
@@ -327,7 +327,7 @@ static void undo(dt_run_dir *d)
         (void)rmdir(d->path);
 }
 
-dt_status dt_run_dir_open(
+dt_status dti_run_dir_open(
     dt_run_dir **out, const dt_dir_opts *o, const char *model, const char *policy, dt_err *err)
 {
     *out = NULL;
@@ -340,14 +340,14 @@ dt_status dt_run_dir_open(
         st = prepare(d, err);
     if (st != DT_OK) {
         undo(d);
-        dt_run_dir_close(d);
+        dti_run_dir_close(d);
         return st;
     }
     *out = d;
     return DT_OK;
 }
 
-void dt_run_dir_close(dt_run_dir *d)
+void dti_run_dir_close(dt_run_dir *d)
 {
     if (d == NULL)
         return;
@@ -366,7 +366,7 @@ void dt_run_dir_close(dt_run_dir *d)
     dt_free(d);
 }
 
-void dt_run_dir_discard(dt_run_dir *d)
+void dti_run_dir_discard(dt_run_dir *d)
 {
     static const char *const ours[] = {
         "config.ini", "env.json", "plan.txt", "metrics.jsonl", "summary.json", DT_RUN_WEIGHTS};
@@ -374,8 +374,8 @@ void dt_run_dir_discard(dt_run_dir *d)
         return;
     dti_metrics_close(d);
     for (size_t i = 0; i < DT_COUNT(ours); i++)
-        (void)dt_io->unlink(dt_run_dir_file(d, ours[i]));
-    (void)rmdir(dt_run_dir_file(d, DT_RUN_CHECKPOINTS));
+        (void)dt_io->unlink(dti_run_dir_file(d, ours[i]));
+    (void)rmdir(dti_run_dir_file(d, DT_RUN_CHECKPOINTS));
     undo(d);
 }
 
@@ -389,7 +389,7 @@ const char *dt_run_dir_moved(const dt_run_dir *d)
     return d->moved;
 }
 
-const char *dt_run_dir_file(dt_run_dir *d, const char *name)
+const char *dti_run_dir_file(dt_run_dir *d, const char *name)
 {
     const size_t room = strlen(d->path) + FILE_NAME_BYTES;
     const int n = snprintf(d->file, room, "%s/%s", d->path, name);

@@ -12,7 +12,7 @@
 typedef struct dt_run_dir dt_run_dir;
 
 /**
- * dt_run_dir_open() - make the folder and try it out.
+ * dti_run_dir_open() - make the folder and try it out.
  * @o:     dir NULL: runs/MODEL-POLICY-N, with N above all that are there. Otherwise dir, which is
  *         made, with the folders above it; an empty folder is fine as well
  * @model @policy: for the name; a policy list "a, b" gives "a+b"
@@ -22,34 +22,34 @@ typedef struct dt_run_dir dt_run_dir;
  * when it cannot be made or written: a file is written, synced and renamed in it before anything
  * else is done. A folder this call made is removed again when it fails.
  */
-dt_status dt_run_dir_open(dt_run_dir **out, const dt_dir_opts *o, const char *model,
+dt_status dti_run_dir_open(dt_run_dir **out, const dt_dir_opts *o, const char *model,
     const char *policy, dt_err *err) DT_NODISCARD;
 /* Go on with the run a folder holds. DT_E_BUSY when a process has it or it holds no run, DT_E_IO.
- * Nothing has changed until dt_run_dir_cut. */
-dt_status dt_run_dir_continue(dt_run_dir **out, const char *dir, dt_err *err) DT_NODISCARD;
+ * Nothing has changed until dti_run_dir_cut. */
+dt_status dti_run_dir_continue(dt_run_dir **out, const char *dir, dt_err *err) DT_NODISCARD;
 
 /* The folder runs/MODEL-POLICY-N with the largest N; NULL when there is none. dt_free it.
  * DT_E_NOMEM.
  */
-dt_status dt_run_dir_newest(
+dt_status dti_run_dir_newest(
     char **out, const char *model, const char *policy, dt_err *err) DT_NODISCARD;
 
 /* Whether a folder holds anything, and whether it is a run's. A folder that is not there holds
  * nothing. */
-dt_status dt_run_dir_holds(const char *dir, bool *any, bool *run, dt_err *err) DT_NODISCARD;
+dt_status dti_run_dir_holds(const char *dir, bool *any, bool *run, dt_err *err) DT_NODISCARD;
 
 /* Cut metrics.jsonl after the lines of @step, or before the evaluation of that step when it is
  * still to be made (@evaluated false), and after a line that is none. What is cut goes to
  * metrics.cut.jsonl, after what is there; *lines says how much. Before any line is written. */
-dt_status dt_run_dir_cut(
+dt_status dti_run_dir_cut(
     dt_run_dir *d, int64_t step, bool evaluated, int64_t *lines, dt_err *err) DT_NODISCARD;
 
 /* Of a run that has not begun: takes away what it wrote, the folder too if that was made for it,
- * and gives the lock back. Only dt_run_dir_close may follow. */
-void dt_run_dir_discard(dt_run_dir *d);
+ * and gives the lock back. Only dti_run_dir_close may follow. */
+void dti_run_dir_discard(dt_run_dir *d);
 
 /* Gives the lock back, and removes its file. */
-void dt_run_dir_close(dt_run_dir *d);
+void dti_run_dir_close(dt_run_dir *d);
 
 /* Without a / at its end. A folder that is moved while the run goes on is followed, so ask again
  * after writing; what was borrowed before stays readable. */
@@ -62,17 +62,17 @@ const char *dt_run_dir_moved(
 dt_status dt_run_dir_there(dt_run_dir *d, dt_err *err) DT_NODISCARD;
 
 /* Path of a file in the folder; borrowed until the next call. */
-const char *dt_run_dir_file(dt_run_dir *d, const char *name);
+const char *dti_run_dir_file(dt_run_dir *d, const char *name);
 #define DT_RUN_CHECKPOINTS "checkpoints"
 #define DT_RUN_WEIGHTS DT_RUN_CHECKPOINTS "/model.safetensors"
 
 /* Write a file of the folder, whole or not at all: what @print writes into f. @print may be called
  * once, at once. DT_E_IO, DT_E_NOMEM. */
-dt_status dt_run_dir_write(dt_run_dir *d, const char *name, void (*print)(const void *arg, FILE *f),
-    const void *arg, dt_err *err) DT_NODISCARD;
+dt_status dti_run_dir_write(dt_run_dir *d, const char *name,
+    void (*print)(const void *arg, FILE *f), const void *arg, dt_err *err) DT_NODISCARD;
 
 /* config.ini, the effective configuration. */
-dt_status dt_run_dir_config(dt_run_dir *d, const dt_config *c, dt_err *err) DT_NODISCARD;
+dt_status dti_run_dir_config(dt_run_dir *d, const dt_config *c, dt_err *err) DT_NODISCARD;
 
 /* env.json: what results depend on besides the configuration. */
 typedef struct dt_run_facts {
@@ -82,14 +82,14 @@ typedef struct dt_run_facts {
     int threads;
     uint64_t seed;
 } dt_run_facts;
-dt_status dt_run_dir_facts(dt_run_dir *d, const dt_run_facts *f, dt_err *err) DT_NODISCARD;
+dt_status dti_run_dir_facts(dt_run_dir *d, const dt_run_facts *f, dt_err *err) DT_NODISCARD;
 
 /* Append a line to metrics.jsonl, at once. A line that cannot be written is counted, and training
  * goes on; a line written later takes its place, so the file never holds half a line but at its
  * end. Allocates nothing. */
-void dt_run_dir_step(dt_run_dir *d, const dt_step_report *r);
-void dt_run_dir_eval(dt_run_dir *d, const dt_eval_report *r);
-void dt_run_dir_sync(dt_run_dir *d); /* so that no checkpoint is ahead of its lines */
+void dti_run_dir_step(dt_run_dir *d, const dt_step_report *r);
+void dti_run_dir_eval(dt_run_dir *d, const dt_eval_report *r);
+void dti_run_dir_sync(dt_run_dir *d); /* so that no checkpoint is ahead of its lines */
 
 /* Lines lost so far; *why (may be NULL) is the first reason, "" without any. Borrowed. */
 uint64_t dt_run_dir_lost(const dt_run_dir *d, const char **why);
@@ -120,6 +120,6 @@ typedef struct dt_run_summary {
     uint64_t process_peak, outside_arena_bytes;
     const dt_eval_report *eval;
 } dt_run_summary;
-dt_status dt_run_dir_summary(dt_run_dir *d, const dt_run_summary *s, dt_err *err) DT_NODISCARD;
+dt_status dti_run_dir_summary(dt_run_dir *d, const dt_run_summary *s, dt_err *err) DT_NODISCARD;
 
 #endif

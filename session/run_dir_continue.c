@@ -16,7 +16,7 @@
 
 enum { LINE_BYTES = 4096 };
 
-dt_status dt_run_dir_newest(char **out, const char *model, const char *policy, dt_err *err)
+dt_status dti_run_dir_newest(char **out, const char *model, const char *policy, dt_err *err)
 {
     char prefix[DTI_PREFIX_BYTES], path[sizeof prefix + 32];
     *out = NULL;
@@ -29,7 +29,7 @@ dt_status dt_run_dir_newest(char **out, const char *model, const char *policy, d
     return *out != NULL ? DT_OK : dti_run_no_memory(err);
 }
 
-dt_status dt_run_dir_holds(const char *dir, bool *any, bool *run, dt_err *err)
+dt_status dti_run_dir_holds(const char *dir, bool *any, bool *run, dt_err *err)
 {
     struct stat st;
     *any = *run = false;
@@ -45,7 +45,7 @@ dt_status dt_run_dir_holds(const char *dir, bool *any, bool *run, dt_err *err)
 /* A run that was killed early may have none yet. */
 static dt_status need_checkpoints(dt_run_dir *d, dt_err *err)
 {
-    const char *path = dt_run_dir_file(d, DT_RUN_CHECKPOINTS);
+    const char *path = dti_run_dir_file(d, DT_RUN_CHECKPOINTS);
     struct stat st;
     if (mkdir(path, 0777) != 0 && errno != EEXIST)
         return DT_FAIL(err, DT_E_IO, "make folder '%s': %s", path, strerror(errno));
@@ -72,7 +72,7 @@ static dt_status open_metrics(dt_run_dir *d, dt_err *err)
     DT_CHECK(dti_metrics_open(d, true, err));
     if (fstat(d->metrics, &st) != 0 || !S_ISREG(st.st_mode))
         return DT_FAIL(
-            err, DT_E_IO, "'%s' is no regular file", dt_run_dir_file(d, "metrics.jsonl"));
+            err, DT_E_IO, "'%s' is no regular file", dti_run_dir_file(d, "metrics.jsonl"));
     d->metrics_bytes = st.st_size;
     return DT_OK;
 }
@@ -96,7 +96,7 @@ static dt_status claim(dt_run_dir *d, const char *dir, dt_err *err)
     return open_metrics(d, err);
 }
 
-dt_status dt_run_dir_continue(dt_run_dir **out, const char *dir, dt_err *err)
+dt_status dti_run_dir_continue(dt_run_dir **out, const char *dir, dt_err *err)
 {
     *out = NULL;
     dt_run_dir *d = dt_alloc(1, sizeof *d);
@@ -105,7 +105,7 @@ dt_status dt_run_dir_continue(dt_run_dir **out, const char *dir, dt_err *err)
     d->lock = d->metrics = d->folder = -1;
     const dt_status st = claim(d, dir, err);
     if (st != DT_OK) {
-        dt_run_dir_close(d);
+        dti_run_dir_close(d);
         return st;
     }
     *out = d;
@@ -132,7 +132,7 @@ static dt_status kept_bytes(
     dt_run_dir *d, int64_t step, bool evaluated, off_t *keep, int64_t *lines, dt_err *err)
 {
     char line[LINE_BYTES];
-    const char *path = dt_run_dir_file(d, "metrics.jsonl");
+    const char *path = dti_run_dir_file(d, "metrics.jsonl");
     FILE *f = fopen(path, "r");
     if (f == NULL)
         return DT_FAIL(err, DT_E_IO, "open '%s': %s", path, strerror(errno));
@@ -155,7 +155,7 @@ static dt_status kept_bytes(
 static dt_status set_aside(dt_run_dir *d, off_t at, dt_err *err)
 {
     char piece[LINE_BYTES];
-    const char *path = dt_run_dir_file(d, CUT_NAME);
+    const char *path = dti_run_dir_file(d, CUT_NAME);
     const int fd = dt_open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
     struct stat st = {0};
     if (fd < 0)
@@ -179,7 +179,7 @@ static dt_status set_aside(dt_run_dir *d, off_t at, dt_err *err)
     return s;
 }
 
-dt_status dt_run_dir_cut(dt_run_dir *d, int64_t step, bool evaluated, int64_t *lines, dt_err *err)
+dt_status dti_run_dir_cut(dt_run_dir *d, int64_t step, bool evaluated, int64_t *lines, dt_err *err)
 {
     off_t keep;
     DT_CHECK(kept_bytes(d, step, evaluated, &keep, lines, err));
@@ -188,7 +188,7 @@ dt_status dt_run_dir_cut(dt_run_dir *d, int64_t step, bool evaluated, int64_t *l
     DT_CHECK(set_aside(d, keep, err));
     if (ftruncate(d->metrics, keep) != 0)
         return DT_FAIL(
-            err, DT_E_IO, "cut '%s': %s", dt_run_dir_file(d, "metrics.jsonl"), strerror(errno));
+            err, DT_E_IO, "cut '%s': %s", dti_run_dir_file(d, "metrics.jsonl"), strerror(errno));
     d->metrics_bytes = keep;
     return DT_OK;
 }

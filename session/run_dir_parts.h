@@ -5,7 +5,7 @@
 #include "session/run_dir.h"
 
 struct dt_run_dir {
-    char *path, *file; /* file: room for dt_run_dir_file */
+    char *path, *file; /* file: room for dti_run_dir_file */
     char **older;      /* paths it had before, which are borrowed still */
     size_t n_older, cap_older;
     int folder;        /* descriptor of the folder itself; -1 */

@@ -22,7 +22,7 @@ static dt_status write_bytes(
 {
     dt_file_writer *w;
     DT_CHECK(dt_run_dir_there(d, err));
-    DT_CHECK(dt_writer_open(&w, dt_run_dir_file(d, name), err));
+    DT_CHECK(dt_writer_open(&w, dti_run_dir_file(d, name), err));
     const dt_status st = dt_writer_put(w, text, n, err);
     if (st == DT_OK)
         return dt_writer_commit(w, err);
@@ -30,8 +30,8 @@ static dt_status write_bytes(
     return st;
 }
 
-dt_status dt_run_dir_write(dt_run_dir *d, const char *name, void (*print)(const void *arg, FILE *f),
-    const void *arg, dt_err *err)
+dt_status dti_run_dir_write(dt_run_dir *d, const char *name,
+    void (*print)(const void *arg, FILE *f), const void *arg, dt_err *err)
 {
     char *text = NULL;
     size_t n = 0;
@@ -54,9 +54,9 @@ static void print_config(const void *arg, FILE *f)
     dt_config_dump(arg, f);
 }
 
-dt_status dt_run_dir_config(dt_run_dir *d, const dt_config *c, dt_err *err)
+dt_status dti_run_dir_config(dt_run_dir *d, const dt_config *c, dt_err *err)
 {
-    return dt_run_dir_write(d, "config.ini", print_config, c, err);
+    return dti_run_dir_write(d, "config.ini", print_config, c, err);
 }
 
 /* ---- JSON objects ---- */
@@ -133,7 +133,7 @@ static dt_status write_object(dt_run_dir *d, const char *name, object *j, dt_err
     return st;
 }
 
-dt_status dt_run_dir_facts(dt_run_dir *d, const dt_run_facts *f, dt_err *err)
+dt_status dti_run_dir_facts(dt_run_dir *d, const dt_run_facts *f, dt_err *err)
 {
     char text[DT_FACT_BYTES];
     object j = {.o = cJSON_CreateObject()};
@@ -141,13 +141,13 @@ dt_status dt_run_dir_facts(dt_run_dir *d, const dt_run_facts *f, dt_err *err)
     add_text(&j, "compiler", __VERSION__);
     add_text(&j, "library", f->library);
     add_text(&j, "device", f->device);
-    add_text(&j, "cpu", dt_cpu_name(text));
+    add_text(&j, "cpu", dti_cpu_name(text));
     add_text(&j, "isa", f->isa);
     add_text(&j, "library_isa", f->library_isa);
     add_int(&j, "threads", f->threads);
     add_bytes(&j, "seed", f->seed);
-    add_text(&j, "system", dt_system_name(text));
-    add_text(&j, "started", dt_date(text));
+    add_text(&j, "system", dti_system_name(text));
+    add_text(&j, "started", dti_date(text));
     return write_object(d, "env.json", &j, err);
 }
 
@@ -232,7 +232,7 @@ static void add_memory(object *j, const dt_run_summary *s)
     add_bytes(j, "outside_arena_bytes", s->outside_arena_bytes);
 }
 
-dt_status dt_run_dir_summary(dt_run_dir *d, const dt_run_summary *s, dt_err *err)
+dt_status dti_run_dir_summary(dt_run_dir *d, const dt_run_summary *s, dt_err *err)
 {
     char date[DT_FACT_BYTES];
     object j = {.o = cJSON_CreateObject()};
@@ -241,7 +241,7 @@ dt_status dt_run_dir_summary(dt_run_dir *d, const dt_run_summary *s, dt_err *err
     add_memory(&j, s);
     add_bytes(&j, "metrics_lost", d->lost);
     add_text(&j, "run_dir", d->path);
-    add_text(&j, "finished", dt_date(date));
+    add_text(&j, "finished", dti_date(date));
     return write_object(d, "summary.json", &j, err);
 }
 
@@ -249,7 +249,7 @@ dt_status dt_run_dir_summary(dt_run_dir *d, const dt_run_summary *s, dt_err *err
 
 dt_status dti_metrics_open(dt_run_dir *d, bool go_on, dt_err *err)
 {
-    const char *path = dt_run_dir_file(d, "metrics.jsonl");
+    const char *path = dti_run_dir_file(d, "metrics.jsonl");
     const int how = go_on ? O_RDWR | O_NOFOLLOW | O_NONBLOCK : O_WRONLY | O_EXCL;
     d->metrics = dt_open(path, how | O_CREAT | O_CLOEXEC, 0666);
     if (d->metrics < 0)
@@ -269,7 +269,7 @@ void dti_metrics_close(dt_run_dir *d)
     d->metrics = -1;
 }
 
-void dt_run_dir_sync(dt_run_dir *d)
+void dti_run_dir_sync(dt_run_dir *d)
 {
     (void)dt_io->fsync(d->metrics);
 }
@@ -284,7 +284,7 @@ static void append(dt_run_dir *d, const char *line, int n)
         d->lost++;
 }
 
-void dt_run_dir_step(dt_run_dir *d, const dt_step_report *r)
+void dti_run_dir_step(dt_run_dir *d, const dt_step_report *r)
 {
     char line[512], loss[NUMBER_BYTES], lr[NUMBER_BYTES], rate[NUMBER_BYTES], time[NUMBER_BYTES];
     char norm[NUMBER_BYTES], clipped[NUMBER_BYTES + 32] = "";
@@ -299,7 +299,7 @@ void dt_run_dir_step(dt_run_dir *d, const dt_step_report *r)
     append(d, line, n);
 }
 
-void dt_run_dir_eval(dt_run_dir *d, const dt_eval_report *r)
+void dti_run_dir_eval(dt_run_dir *d, const dt_eval_report *r)
 {
     char line[512], loss[NUMBER_BYTES], top1[NUMBER_BYTES], top5[NUMBER_BYTES], time[NUMBER_BYTES];
     char mean[NUMBER_BYTES], iou[NUMBER_BYTES + 32] = "";

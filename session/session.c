@@ -32,7 +32,7 @@ const char *dt_session_asked(
     return to;
 }
 
-dt_status dt_session_unknown(const dt_session *s, const char *section, const char *key,
+dt_status dti_session_unknown(const dt_session *s, const char *section, const char *key,
     const char *kind, const char *const *names, dt_err *err)
 {
     char what[DT_ASKED + 64], asked[DT_ASKED];
@@ -64,7 +64,7 @@ static dt_status build_graph(const dt_session *s, dt_graph **out, dt_err *err)
             "[model] name is missing; it names a model (dnntrain list models), or the file holds "
             "[KIND NAME] sections, one a layer");
     return d != NULL ? dt_model_build(d, &o, out, err)
-                     : dt_session_unknown(s, "model", "name", "model", dt_model_names(), err);
+                     : dti_session_unknown(s, "model", "name", "model", dt_model_names(), err);
 }
 
 /* As [model] fuse says; part of what is trained, so before anything is planned. */
@@ -113,7 +113,7 @@ static dt_status unknown_pool(const dt_session *s, dt_err *err)
     const char *names[16] = {NULL};
     for (size_t i = 0; i < n && i < DT_COUNT(names) - 1; i++)
         names[i] = all[i]->name;
-    return dt_session_unknown(s, "memory", "pool", "pool", names, err);
+    return dti_session_unknown(s, "memory", "pool", "pool", names, err);
 }
 
 static dt_status unknown_card(const dt_session *s, dt_err *err)
@@ -123,7 +123,7 @@ static dt_status unknown_card(const dt_session *s, dt_err *err)
     const char *names[32] = {NULL};
     for (size_t i = 0; i < n && i < DT_COUNT(names) - 1; i++)
         names[i] = all[i].name;
-    return dt_session_unknown(s, "device", "card", "card", names, err);
+    return dti_session_unknown(s, "device", "card", "card", names, err);
 }
 
 /* A wrong name in one of the registries, before anything is built. */
@@ -332,7 +332,7 @@ dt_status dt_session_open(
     return open_session(s, is_of_a_run(path), sets, n_sets, err);
 }
 
-dt_status dt_session_open_text(dt_session **out, const char *name, const char *text, size_t bytes,
+dt_status dti_session_open_text(dt_session **out, const char *name, const char *text, size_t bytes,
     const char *const *sets, size_t n_sets, dt_err *err)
 {
     dt_session *s = *out = dt_alloc(1, sizeof *s);
@@ -377,7 +377,7 @@ dt_status dt_session_plan_run(
     return dt_plan_set_run(s->plans, eval, last, eval_last, err);
 }
 
-dt_status dt_session_take_plans(dt_session *s, const char *path, dt_err *err)
+dt_status dti_session_take_plans(dt_session *s, const char *path, dt_err *err)
 {
     char *text = NULL;
     size_t bytes = 0;

@@ -52,7 +52,7 @@ dt_status dt_session_open(dt_session **out, const char *path, const char *const 
     size_t n_sets, dt_err *err) DT_NODISCARD;
 /* The same from text in memory, which messages call @name; relative paths in it count from the
  * current folder. */
-dt_status dt_session_open_text(dt_session **out, const char *name, const char *text, size_t bytes,
+dt_status dti_session_open_text(dt_session **out, const char *name, const char *text, size_t bytes,
     const char *const *sets, size_t n_sets, dt_err *err) DT_NODISCARD;
 void dt_session_close(dt_session *s);
 
@@ -89,7 +89,7 @@ const char *dt_session_asked(
     char to[DT_ASKED], const dt_session *s, const char *section, const char *key);
 
 /* The value of a key names no @kind of @names: DT_E_CONFIG with the nearest and all of them. */
-dt_status dt_session_unknown(const dt_session *s, const char *section, const char *key,
+dt_status dti_session_unknown(const dt_session *s, const char *section, const char *key,
     const char *kind, const char *const *names, dt_err *err) DT_NODISCARD;
 
 /* Plans of the run, made once each: see dt_plan_set_add and dt_plan_set_run. */
@@ -100,7 +100,7 @@ dt_status dt_session_plan_run(
 void dt_session_forget(dt_session *s); /* those plans */
 
 /* Take the plans of a file from here on, and make none; before the first plan. */
-dt_status dt_session_take_plans(dt_session *s, const char *path, dt_err *err) DT_NODISCARD;
+dt_status dti_session_take_plans(dt_session *s, const char *path, dt_err *err) DT_NODISCARD;
 
 /* DT_E_BUDGET when the peak of a tier exceeds its budget: which, the largest tensors there, the
  * least that was found to be possible, and configurations that would fit. */

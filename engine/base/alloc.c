@@ -66,12 +66,12 @@ bool dt_grow(void **p, size_t *cap, size_t n, size_t each)
     return true;
 }
 
-void dt_alloc_fail_at(long k)
+void dti_alloc_fail_at(long k)
 {
     atomic_store(&countdown, k);
 }
 
-long dt_alloc_live(void)
+long dti_alloc_live(void)
 {
     return atomic_load(&live);
 }

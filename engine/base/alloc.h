@@ -16,8 +16,8 @@ void dt_free(void *p);
 bool dt_grow(void **p, size_t *cap, size_t n, size_t each) DT_NODISCARD;
 
 /* For tests: the k-th call from now on (1-based) fails once; 0 turns it off. */
-void dt_alloc_fail_at(long k);
-long dt_alloc_live(void);  /* blocks handed out and not yet freed */
+void dti_alloc_fail_at(long k);
+long dti_alloc_live(void); /* blocks handed out and not yet freed */
 long dt_alloc_calls(void); /* blocks asked for so far, larger ones for old ones included */
 
 #endif

@@ -19,7 +19,7 @@ static inline bool dt_mul_bytes(size_t a, size_t b, size_t *out)
     return !__builtin_mul_overflow(a, b, out);
 }
 
-static inline bool dt_add_bytes(size_t a, size_t b, size_t *out)
+static inline bool dti_add_bytes(size_t a, size_t b, size_t *out)
 {
     return !__builtin_add_overflow(a, b, out);
 }

@@ -167,7 +167,7 @@ int dt_cpu_threads(void)
     return omp_get_max_threads();
 }
 
-void dt_cpu_setup_alone(void)
+void dti_cpu_setup_alone(void)
 {
     omp_set_num_threads(1);
 #pragma omp parallel
@@ -185,7 +185,7 @@ void dt_cpu_copy(void *to, const void *from, size_t bytes)
     }
 }
 
-void dt_cpu_to_bf16(dt_bf16 *to, const float *from, int64_t count)
+void dti_cpu_to_bf16(dt_bf16 *to, const float *from, int64_t count)
 {
 #pragma omp parallel for simd schedule(static) if (count > COPY_CHUNK / 4)
     for (int64_t i = 0; i < count; i++)

@@ -36,10 +36,10 @@ int dt_cpu_threads(void);
 
 /* Have the calling thread, which is not of the team, be a team of its own of one thread, with
  * denormals as above; what OpenMP keeps for it is made here and not later. */
-void dt_cpu_setup_alone(void);
+void dti_cpu_setup_alone(void);
 
 /* Copy by the whole team. */
 void dt_cpu_copy(void *to, const void *from, size_t bytes);
-void dt_cpu_to_bf16(dt_bf16 *to, const float *from, int64_t count); /* rounding to the nearest */
+void dti_cpu_to_bf16(dt_bf16 *to, const float *from, int64_t count); /* rounding to the nearest */
 
 #endif

@@ -78,7 +78,7 @@ dt_status dt_err_push(dt_err *err, dt_status code, const char *src, int line, co
     return code;
 }
 
-void dt_bug(const char *src, int line, const char *what)
+void dti_bug(const char *src, int line, const char *what)
 {
     fprintf(stderr, "dnntrain: internal error: %s:%d: %s does not hold\n", src, line, what);
     abort();

@@ -26,13 +26,13 @@ static inline void dt_err_clear(dt_err *err)
     } while (0)
 
 /* Our promise to ourselves, alive in release builds. */
-#define DT_ASSERT(c) ((c) ? (void)0 : dt_bug(__FILE__, __LINE__, #c))
+#define DT_ASSERT(c) ((c) ? (void)0 : dti_bug(__FILE__, __LINE__, #c))
 #ifdef __cplusplus
 [[noreturn]]
 #else
 _Noreturn
 #endif
-void dt_bug(const char *src, int line, const char *what);
+void dti_bug(const char *src, int line, const char *what);
 
 /* What to do when the system refuses a thread, for the end of a message. */
 #define DT_THREADS_ADVICE                                                                          \

@@ -291,7 +291,7 @@ static dt_status writer_flush(dt_file_writer *w, dt_err *err)
     return DT_OK;
 }
 
-void dt_writer_sum(dt_file_writer *w, dt_sha256 *sum)
+void dti_writer_sum(dt_file_writer *w, dt_sha256 *sum)
 {
     w->sum = sum;
 }
@@ -385,7 +385,7 @@ static dt_status link_beside(dt_file_writer *w, const char *from, dt_err *err)
     return st;
 }
 
-dt_status dt_link_over(const char *from, const char *to, dt_err *err)
+dt_status dti_link_over(const char *from, const char *to, dt_err *err)
 {
     dt_file_writer *w = dt_alloc(1, sizeof *w);
     if (w == NULL)

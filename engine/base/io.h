@@ -60,13 +60,13 @@ dt_status dt_read_file(char **text, size_t *bytes, const char *path, size_t cap,
 typedef struct dt_file_writer dt_file_writer;
 dt_status dt_writer_open(dt_file_writer **out, const char *path, dt_err *err) DT_NODISCARD;
 /* Add to @sum all that is put from now on; borrowed. */
-void dt_writer_sum(dt_file_writer *w, dt_sha256 *sum);
+void dti_writer_sum(dt_file_writer *w, dt_sha256 *sum);
 dt_status dt_writer_put(dt_file_writer *w, const void *from, size_t n, dt_err *err) DT_NODISCARD;
 dt_status dt_writer_commit(dt_file_writer *w, dt_err *err) DT_NODISCARD; /* frees w either way */
 void dt_writer_abandon(dt_file_writer *w);                               /* NULL is fine */
 
 /* Give the file @from a second name @to, in place of what is there, and sync its folder. DT_E_IO
  * where that cannot be, as on file systems without such names: @to is then as it was. */
-dt_status dt_link_over(const char *from, const char *to, dt_err *err) DT_NODISCARD;
+dt_status dti_link_over(const char *from, const char *to, dt_err *err) DT_NODISCARD;
 
 #endif

@@ -130,7 +130,7 @@ static bool has_fast(void)
 
 static atomic_bool not_fast; /* set by tests only */
 
-bool dt_sha256_fast(bool allowed)
+bool dti_sha256_fast(bool allowed)
 {
     not_fast = !allowed;
     return allowed && has_fast();
@@ -190,7 +190,7 @@ void dt_sha256_text(dt_sha256 *s, char to[DT_SHA256_TEXT])
         snprintf(to + (ptrdiff_t)8 * i, 9, "%08x", (unsigned)s->h[i]);
 }
 
-dt_status dt_sha256_file(
+dt_status dti_sha256_file(
     const char *path, char to[DT_SHA256_TEXT], uint64_t *bytes, dt_status wrong, dt_err *err)
 {
     int fd;

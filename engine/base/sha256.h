@@ -19,11 +19,11 @@ void dt_sha256_add(dt_sha256 *s, const void *bytes, size_t n);
 void dt_sha256_text(dt_sha256 *s, char to[DT_SHA256_TEXT]);
 
 /* For tests: whether the processor's instructions are used from now on; false where it has none. */
-bool dt_sha256_fast(bool allowed);
+bool dti_sha256_fast(bool allowed);
 
 /* Of a whole regular file, and its size. @wrong is the status of a file that is missing or none;
  * DT_E_DATA when it shrinks, DT_E_IO, DT_E_NOMEM. */
-dt_status dt_sha256_file(const char *path, char to[DT_SHA256_TEXT], uint64_t *bytes,
+dt_status dti_sha256_file(const char *path, char to[DT_SHA256_TEXT], uint64_t *bytes,
     dt_status wrong, dt_err *err) DT_NODISCARD;
 
 #endif

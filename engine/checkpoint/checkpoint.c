@@ -206,7 +206,7 @@ static dt_status write_files(const char *folder, const dt_trained *t, const dt_c
     dt_sha256 sum;
     DT_CHECK(dti_path(path, folder, DTI_MODEL, err));
     dt_sha256_init(&sum);
-    DT_CHECK(dt_weights_save_sum(t->runner, t->graph, t->map, path, &sum, err));
+    DT_CHECK(dti_weights_save_sum(t->runner, t->graph, t->map, path, &sum, err));
     end_sum(&m.model, &sum);
     DT_CHECK(dti_path(path, folder, DTI_STATE, err));
     dt_sha256_init(&sum);
@@ -269,7 +269,7 @@ dt_status dt_checkpoint_link_weights(
     step_name(name, step);
     snprintf(file, sizeof file, "%s/%s", name, DTI_MODEL);
     DT_CHECK(dti_path(from, folder, file, err));
-    return dt_link_over(from, path, err);
+    return dti_link_over(from, path, err);
 }
 
 /* ---- reading ---- */
@@ -316,7 +316,7 @@ static dt_status verify_file(
     DT_CHECK(dti_path(path, folder, name, err));
     if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode))
         return DT_FAIL(err, DT_E_DATA, "'%s' is a link", path);
-    DT_CHECK(dt_sha256_file(path, got.sha, &got.bytes, DT_E_DATA, err));
+    DT_CHECK(dti_sha256_file(path, got.sha, &got.bytes, DT_E_DATA, err));
     if (got.bytes != want->bytes)
         return DT_FAIL(err, DT_E_DATA, "'%s' has %" PRIu64 " bytes, was written with %" PRIu64,
             path, got.bytes, want->bytes);

@@ -47,7 +47,7 @@ typedef struct rows {
 static void rows_deinit(rows *r)
 {
     dt_free(r->row);
-    dt_staging_give(&r->staging);
+    dti_staging_give(&r->staging);
     *r = (rows){0};
 }
 
@@ -57,7 +57,7 @@ static void list(rows *r, const dti_weights *w, const dt_map *m)
     for (size_t i = 0; i < w->n; i++)
         for (int k = 0; k < STATES; k++) {
             const int32_t home =
-                dt_map_find(m, w->row[i].node, w->row[i].param, (dt_port)(DT_M + k));
+                dti_map_find(m, w->row[i].node, w->row[i].param, (dt_port)(DT_M + k));
             if (home < 0)
                 continue;
             row *to = &r->row[r->n++];
@@ -78,7 +78,7 @@ static dt_status rows_init(rows *r, const dt_trained *t, dt_err *err)
     }
     r->row = dt_alloc(w.n * STATES, sizeof *r->row);
     dt_status st = r->row == NULL ? DT_FAIL(err, DT_E_NOMEM, "no memory for the optimizer's state")
-                                  : dt_staging_take(&r->staging, t->runner, most, err);
+                                  : dti_staging_take(&r->staging, t->runner, most, err);
     if (st == DT_OK)
         list(r, &w, t->map);
     dti_weights_deinit(&w);
@@ -113,7 +113,7 @@ static dt_status next_tensor(void *arg, size_t i, const void **bytes, dt_err *er
         *bytes = (const char *)s->course + numbers[i].at;
         return DT_OK;
     }
-    DT_CHECK(dt_runner_get(s->t->runner, s->rows->row[i - NUMBERS].home, s->rows->staging.p, err));
+    DT_CHECK(dti_runner_get(s->t->runner, s->rows->row[i - NUMBERS].home, s->rows->staging.p, err));
     *bytes = s->rows->staging.p;
     return DT_OK;
 }
@@ -137,7 +137,7 @@ dt_status dti_state_save(
             memcpy(o->d, r.row[i].info->d, sizeof r.row[i].info->d);
         }
         saving s = {t, &r, c};
-        st = dt_st_write_sum(path, out, n, NULL, 0, next_tensor, &s, sum, err);
+        st = dti_st_write_sum(path, out, n, NULL, 0, next_tensor, &s, sum, err);
     }
     dt_free(out);
     rows_deinit(&r);
@@ -182,9 +182,9 @@ static dt_status check_rows(const dt_st_file *f, const char *path, const rows *r
         const dt_param_info *p = r->row[i].info;
         DT_CHECK(find(f, path, r->row[i].name, DT_ST_F32, p->rank, p->d, &e, err));
     }
-    if (dt_st_count(f) != NUMBERS + r->n)
+    if (dti_st_count(f) != NUMBERS + r->n)
         return DT_FAIL(err, DT_E_DATA, "'%s' holds %zu tensors; the optimizer has %zu", path,
-            dt_st_count(f), NUMBERS + r->n);
+            dti_st_count(f), NUMBERS + r->n);
     return DT_OK;
 }
 
@@ -193,7 +193,7 @@ static dt_status put_rows(const dt_st_file *f, const rows *r, dt_runner *runner,
     for (size_t i = 0; i < r->n; i++) {
         const dt_st_entry *e = dt_st_find(f, r->row[i].name);
         DT_CHECK(dt_st_read(f, e, 0, r->staging.p, (size_t)e->bytes, err));
-        DT_CHECK(dt_runner_put(runner, r->row[i].home, r->staging.p, err));
+        DT_CHECK(dti_runner_put(runner, r->row[i].home, r->staging.p, err));
     }
     return DT_OK;
 }

@@ -62,7 +62,7 @@ static const struct {
     [DT_ST_BOOL] = {"BOOL", 1},
 };
 
-size_t dt_st_type_bytes(dt_st_type t)
+size_t dti_st_type_bytes(dt_st_type t)
 {
     return types[t].bytes;
 }
@@ -325,7 +325,7 @@ static dt_status file_create(dt_st_file **out, const char *path, dt_err *err)
     return DT_OK;
 }
 
-dt_status dt_st_parse(dt_st_file **out, const char *name, const void *bytes, size_t n, dt_err *err)
+dt_status dti_st_parse(dt_st_file **out, const char *name, const void *bytes, size_t n, dt_err *err)
 {
     *out = NULL;
     if (n < 8)
@@ -395,12 +395,12 @@ void dt_st_close(dt_st_file *f)
     dt_free(f);
 }
 
-size_t dt_st_count(const dt_st_file *f)
+size_t dti_st_count(const dt_st_file *f)
 {
     return f->n;
 }
 
-const dt_st_entry *dt_st_at(const dt_st_file *f, size_t i)
+const dt_st_entry *dti_st_at(const dt_st_file *f, size_t i)
 {
     return &f->entry[i];
 }
@@ -412,7 +412,7 @@ const dt_st_entry *dt_st_find(const dt_st_file *f, const char *name)
     return hit != NULL ? *hit : NULL;
 }
 
-const char *dt_st_metadata(const dt_st_file *f, const char *key)
+const char *dti_st_metadata(const dt_st_file *f, const char *key)
 {
     for (size_t i = 0; i < f->n_meta; i++)
         if (strcmp(f->meta[i].key, key) == 0)

@@ -48,15 +48,15 @@ typedef struct dt_st_file dt_st_file;
  * with the system's text when it cannot be opened. */
 dt_status dt_st_open(dt_st_file **out, const char *path, dt_err *err) DT_NODISCARD;
 /* Check a header and the size of what follows it, from memory (fuzzing); reads of data fail. */
-dt_status dt_st_parse(
+dt_status dti_st_parse(
     dt_st_file **out, const char *name, const void *bytes, size_t n, dt_err *err) DT_NODISCARD;
 void dt_st_close(dt_st_file *f);
 
-size_t dt_st_count(const dt_st_file *f);
-const dt_st_entry *dt_st_at(const dt_st_file *f, size_t i); /* in the order of their data */
+size_t dti_st_count(const dt_st_file *f);
+const dt_st_entry *dti_st_at(const dt_st_file *f, size_t i); /* in the order of their data */
 const dt_st_entry *dt_st_find(const dt_st_file *f, const char *name); /* NULL if none; O(log n) */
-const char *dt_st_metadata(const dt_st_file *f, const char *key);     /* NULL if none */
-size_t dt_st_type_bytes(dt_st_type t);
+const char *dti_st_metadata(const dt_st_file *f, const char *key);    /* NULL if none */
+size_t dti_st_type_bytes(dt_st_type t);
 const char *dt_st_type_name(dt_st_type t); /* "F32" */
 
 /* Read bytes [from, from + n) of an entry's data. Thread-safe. DT_E_IO or DT_E_DATA when the file
@@ -75,11 +75,11 @@ typedef struct dt_st_out {
     int rank;
     int64_t d[DT_ST_RANK];
 } dt_st_out;
-dt_status dt_st_write(const char *path, const dt_st_out *entries, size_t n, const dt_st_meta *meta,
+dt_status dti_st_write(const char *path, const dt_st_out *entries, size_t n, const dt_st_meta *meta,
     size_t n_meta, dt_status (*data)(void *arg, size_t i, const void **bytes, dt_err *err),
     void *arg, dt_err *err) DT_NODISCARD;
 /* The same, and add all bytes of the file to @sum on their way. */
-dt_status dt_st_write_sum(const char *path, const dt_st_out *entries, size_t n,
+dt_status dti_st_write_sum(const char *path, const dt_st_out *entries, size_t n,
     const dt_st_meta *meta, size_t n_meta,
     dt_status (*data)(void *arg, size_t i, const void **bytes, dt_err *err), void *arg,
     dt_sha256 *sum, dt_err *err) DT_NODISCARD;

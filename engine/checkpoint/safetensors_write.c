@@ -54,7 +54,7 @@ static void put_string(text *t, const char *s)
 
 static bool entry_bytes(const dt_st_out *e, size_t *bytes)
 {
-    *bytes = dt_st_type_bytes(e->type);
+    *bytes = dti_st_type_bytes(e->type);
     for (int i = 0; i < e->rank; i++)
         if (e->d[i] < 0 || !dt_mul_bytes(*bytes, (size_t)e->d[i], bytes))
             return false;
@@ -127,7 +127,7 @@ static dt_status put_data(dt_file_writer *w, const dt_st_out *entries, size_t n,
     return DT_OK;
 }
 
-dt_status dt_st_write_sum(const char *path, const dt_st_out *entries, size_t n,
+dt_status dti_st_write_sum(const char *path, const dt_st_out *entries, size_t n,
     const dt_st_meta *meta, size_t n_meta,
     dt_status (*data)(void *arg, size_t i, const void **bytes, dt_err *err), void *arg,
     dt_sha256 *sum, dt_err *err)
@@ -138,7 +138,7 @@ dt_status dt_st_write_sum(const char *path, const dt_st_out *entries, size_t n,
     if (st == DT_OK)
         st = dt_writer_open(&w, path, err);
     if (st == DT_OK) {
-        dt_writer_sum(w, sum);
+        dti_writer_sum(w, sum);
         st = dt_writer_put(w, t.p, t.n, err);
     }
     if (st == DT_OK)
@@ -150,9 +150,9 @@ dt_status dt_st_write_sum(const char *path, const dt_st_out *entries, size_t n,
     return st;
 }
 
-dt_status dt_st_write(const char *path, const dt_st_out *entries, size_t n, const dt_st_meta *meta,
+dt_status dti_st_write(const char *path, const dt_st_out *entries, size_t n, const dt_st_meta *meta,
     size_t n_meta, dt_status (*data)(void *arg, size_t i, const void **bytes, dt_err *err),
     void *arg, dt_err *err)
 {
-    return dt_st_write_sum(path, entries, n, meta, n_meta, data, arg, NULL, err);
+    return dti_st_write_sum(path, entries, n, meta, n_meta, data, arg, NULL, err);
 }

@@ -130,8 +130,8 @@ static void say_extra(const comparison *c, const dt_st_entry *e)
 static size_t extras(const comparison *c, size_t lines)
 {
     size_t n = 0;
-    for (size_t i = 0; i < dt_st_count(c->f); i++) {
-        const dt_st_entry *e = dt_st_at(c->f, i);
+    for (size_t i = 0; i < dti_st_count(c->f); i++) {
+        const dt_st_entry *e = dti_st_at(c->f, i);
         if (find_weight(c->w, e->name) != NULL || ends_with(e->name, ".num_batches_tracked"))
             continue;
         if (n++ < lines)
@@ -220,8 +220,8 @@ static void hint_shapes(const comparison *c, const dt_graph *g)
 /* DataParallel and its like put a word before every name. */
 static bool hint_prefix(const comparison *c)
 {
-    for (size_t i = 0; i < dt_st_count(c->f); i++) {
-        const char *name = dt_st_at(c->f, i)->name, *dot = strchr(name, '.');
+    for (size_t i = 0; i < dti_st_count(c->f); i++) {
+        const char *name = dti_st_at(c->f, i)->name, *dot = strchr(name, '.');
         if (dot == NULL || find_weight(c->w, name) != NULL || find_weight(c->w, dot + 1) == NULL)
             continue;
         char cut[SHOWN_BYTES + 4];
@@ -357,13 +357,13 @@ static dt_status take_staging(dt_staging *staging, dt_runner *r, const dti_weigh
     size_t most = 0;
     for (size_t i = 0; i < w->n; i++)
         most = count_of(&w->row[i]) > most ? count_of(&w->row[i]) : most;
-    return dt_staging_take(staging, r, most, err);
+    return dti_staging_take(staging, r, most, err);
 }
 
 static dt_status find_home(
     int32_t *home, const dti_weight *row, const dt_map *m, dt_port port, dt_err *err)
 {
-    *home = dt_map_find(m, row->node, row->param, port);
+    *home = dti_map_find(m, row->node, row->param, port);
     if (*home < 0)
         return DT_FAIL(err, DT_E_INTERNAL, "'%s' is not in the map (port %d)", row->name, port);
     return DT_OK;
@@ -377,7 +377,7 @@ static dt_status put_one(dt_runner *r, const dt_map *m, const dt_st_file *f, con
     const size_t n = count_of(row);
     DT_CHECK(dt_st_read(f, dt_st_find(f, row->name), 0, plain, n * sizeof *plain, err));
     DT_CHECK(check_finite(row, plain, 0, n, path, err)); /* the file may have changed since */
-    return dt_runner_put(r, home, plain, err);
+    return dti_runner_put(r, home, plain, err);
 }
 
 static dt_status put_all(dt_runner *r, const dt_map *m, const dt_st_file *f, const dti_weights *w,
@@ -388,7 +388,7 @@ static dt_status put_all(dt_runner *r, const dt_map *m, const dt_st_file *f, con
     dt_status st = DT_OK;
     for (size_t i = 0; i < w->n && st == DT_OK; i++)
         st = put_one(r, m, f, &w->row[i], staging.p, path, err);
-    dt_staging_give(&staging);
+    dti_staging_give(&staging);
     return st;
 }
 
@@ -436,7 +436,7 @@ static dt_status next_tensor(void *arg, size_t i, const void **bytes, dt_err *er
     const saving *s = arg;
     int32_t home;
     DT_CHECK(find_home(&home, &s->w->row[i], s->map, s->port, err));
-    DT_CHECK(dt_runner_get(s->runner, home, s->staging.p, err));
+    DT_CHECK(dti_runner_get(s->runner, home, s->staging.p, err));
     *bytes = s->staging.p;
     return DT_OK;
 }
@@ -449,7 +449,7 @@ static dt_status write_all(saving *s, dt_st_out *out, const char *path, dt_err *
         out[i] = (dt_st_out){.name = row->name, .type = DT_ST_F32, .rank = row->info->rank};
         memcpy(out[i].d, row->info->d, sizeof row->info->d);
     }
-    return dt_st_write_sum(path, out, s->w->n, &meta, 1, next_tensor, s, s->sum, err);
+    return dti_st_write_sum(path, out, s->w->n, &meta, 1, next_tensor, s, s->sum, err);
 }
 
 static dt_status save(dt_runner *r, const dt_graph *g, const dt_map *m, dt_port port,
@@ -463,7 +463,7 @@ static dt_status save(dt_runner *r, const dt_graph *g, const dt_map *m, dt_port 
                                : DT_FAIL(err, DT_E_NOMEM, "no memory to write '%s'", path);
     if (st == DT_OK)
         st = write_all(&s, out, path, err);
-    dt_staging_give(&s.staging);
+    dti_staging_give(&s.staging);
     dt_free(out);
     dti_weights_deinit(&w);
     return st;
@@ -475,7 +475,7 @@ dt_status dt_weights_save(
     return save(r, g, m, DT_P, path, NULL, err);
 }
 
-dt_status dt_weights_save_sum(
+dt_status dti_weights_save_sum(
     dt_runner *r, const dt_graph *g, const dt_map *m, const char *path, dt_sha256 *sum, dt_err *err)
 {
     return save(r, g, m, DT_P, path, sum, err);

@@ -24,12 +24,12 @@ dt_status dt_weights_load(
     dt_runner *r, const dt_graph *g, const dt_map *m, const char *path, dt_err *err) DT_NODISCARD;
 
 /* Write all weights, in the network's order: the bytes of the file depend on nothing but them. The
- * file appears whole or not at all (see dt_st_write). Values are written as they are, finite or
+ * file appears whole or not at all (see dti_st_write). Values are written as they are, finite or
  * not. One tensor after the other is brought into PyTorch's layout (see dt_staging). */
 dt_status dt_weights_save(
     dt_runner *r, const dt_graph *g, const dt_map *m, const char *path, dt_err *err) DT_NODISCARD;
 /* The same, and add all bytes of the file to @sum on their way. */
-dt_status dt_weights_save_sum(dt_runner *r, const dt_graph *g, const dt_map *m, const char *path,
+dt_status dti_weights_save_sum(dt_runner *r, const dt_graph *g, const dt_map *m, const char *path,
     dt_sha256 *sum, dt_err *err) DT_NODISCARD;
 
 /* The same with the gradients of the parameters, under the parameters' names. */

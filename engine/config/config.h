@@ -83,7 +83,7 @@ dt_status dt_config_same(const dt_config *c, const char *section, const char *ke
     const char *b, bool *same, dt_err *err) DT_NODISCARD;
 
 /* A key that says how a run is started, not what it is: the dump writes its default. */
-void dt_config_mark_passing(dt_config *c, const char *section, const char *key);
+void dti_config_mark_passing(dt_config *c, const char *section, const char *key);
 
 /* "FILE:LINE" for a message; "--set" and defaults have no line. Returns @to. */
 const char *dt_config_place(char *to, size_t bytes, const char *file, int line);

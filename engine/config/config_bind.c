@@ -203,7 +203,7 @@ dt_status dt_config_same(const dt_config *c, const char *text, const char *key, 
     return st;
 }
 
-void dt_config_mark_passing(dt_config *c, const char *text, const char *key)
+void dti_config_mark_passing(dt_config *c, const char *text, const char *key)
 {
     entry *e = dti_find_entry(dti_find_section(c, text), key);
     if (e != NULL)

@@ -246,7 +246,7 @@ static dt_status check_optimizer(const dt_config *c, const dt_train_opts *t, dt_
     return DT_OK;
 }
 
-bool dt_schedule_falls(const dt_train_opts *t)
+bool dti_schedule_falls(const dt_train_opts *t)
 {
     return t->schedule == DT_SCHEDULE_COSINE || t->schedule == DT_SCHEDULE_LINEAR;
 }
@@ -273,7 +273,7 @@ static dt_status check_schedule(const dt_config *c, dt_train_opts *t, dt_err *er
             c, "train", "schedule", err, "schedule = step needs milestones, as 30,60,80");
     if (!steps && t->milestones_text != NULL)
         return fail_at(c, "train", "milestones", err, "milestones need schedule = step");
-    if (t->final_lr > 0 && !dt_schedule_falls(t))
+    if (t->final_lr > 0 && !dti_schedule_falls(t))
         return fail_at(
             c, "train", "final_lr", err, "final_lr needs schedule = cosine or schedule = linear");
     t->n_milestone = 0;
@@ -337,7 +337,7 @@ dt_status dt_run_options_bind(dt_config *c, dt_run_options *o, dt_err *err)
             return st;
         first = first == DT_OK ? st : first;
     }
-    dt_config_mark_passing(c, "checkpoint", "resume");
+    dti_config_mark_passing(c, "checkpoint", "resume");
     /* a value that was refused left its default, so these hold for what is there */
     const dt_status checks[] = {check_model(c, &o->model, err), check_data(c, &o->data, err),
         check_batch(c, &o->train, err), check_optimizer(c, &o->train, err),

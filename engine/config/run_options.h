@@ -144,7 +144,7 @@ const char *dt_optimizer_name(const dt_train_opts *t);
 int dt_optimizer_state(const dt_train_opts *t);
 
 /* Whether the schedule goes down to final_lr. */
-bool dt_schedule_falls(const dt_train_opts *t);
+bool dti_schedule_falls(const dt_train_opts *t);
 
 /* The reference of all sections and keys, as Markdown that also reads well as it is. */
 void dt_run_options_help(FILE *f);

@@ -17,13 +17,13 @@ bool dt_cuda_answers(dt_err *why);
 
 /* What a call of CUDA's runtime returned (a cudaError_t), as a status; @call is its text. Anything
  * but success is DT_E_DEVICE, or DT_E_NOMEM, with CUDA's name and text for it and what to do. */
-dt_status dt_cuda_status(int error, const char *call, dt_err *err) DT_NODISCARD;
+dt_status dti_cuda_status(int error, const char *call, dt_err *err) DT_NODISCARD;
 
 /* After a launch: whether it was accepted. @what: whose it was ("conv forward"). */
 dt_status dt_cuda_launched(const char *what, dt_err *err) DT_NODISCARD;
 
 /* Return when a call of CUDA's runtime fails. Only where nothing is held. */
-#define DT_CUDA_TRY(err, call) DT_CHECK(dt_cuda_status((int)(call), #call, (err)))
+#define DT_CUDA_TRY(err, call) DT_CHECK(dti_cuda_status((int)(call), #call, (err)))
 
 /**
  * struct dt_cuda_codec - a codec's kernels. Packed bytes are those of dt_pack, header included, bit

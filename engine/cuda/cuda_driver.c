@@ -53,7 +53,7 @@ static dt_status cuda_enter(dt_err *err)
 static dt_status add_range(cuda_device *d, cuda_range r, dt_err *err)
 {
     void *there = NULL;
-    DT_CHECK(dt_cuda_status(
+    DT_CHECK(dti_cuda_status(
         (int)cudaHostGetDevicePointer(&there, r.host, 0), "cudaHostGetDevicePointer", err));
     r.there = there;
     if (!dt_grow((void **)&d->range, &d->cap_range, d->n_range, sizeof *d->range))
@@ -80,7 +80,7 @@ static dt_status cuda_pin(void *self, uint64_t bytes, void **base, dt_err *err)
     DT_CHECK(cuda_enter(err));
     const size_t room = bytes > 0 ? (size_t)bytes : 1;
     DT_TRY(err,
-        dt_cuda_status((int)cudaHostAlloc(base, room, cudaHostAllocPortable | cudaHostAllocMapped),
+        dti_cuda_status((int)cudaHostAlloc(base, room, cudaHostAllocPortable | cudaHostAllocMapped),
             "cudaHostAlloc", err),
         "%" PRIu64 " bytes of the host's memory that stay in place: lower memory.host_budget or "
         "train.batch",
@@ -117,7 +117,7 @@ static dt_status cuda_reach(void *self, const void *base, uint64_t bytes, dt_err
     if (e == cudaErrorHostMemoryAlreadyRegistered)
         (void)cudaGetLastError();
     else
-        DT_TRY(err, dt_cuda_status((int)e, "cudaHostRegister", err),
+        DT_TRY(err, dti_cuda_status((int)e, "cudaHostRegister", err),
             "%" PRIu64 " bytes of the host's memory must stay in place: lower memory.host_budget, "
             "or raise the limit on locked memory (ulimit -l)",
             bytes);
@@ -136,7 +136,7 @@ static dt_status cuda_reserve(void *self, uint64_t bytes, void **base, dt_err *e
     DT_CHECK(cuda_enter(err));
     DT_CUDA_TRY(err, cudaMemGetInfo(&free, &all));
     DT_TRY(err,
-        dt_cuda_status((int)cudaMalloc(base, bytes > 0 ? (size_t)bytes : 1), "cudaMalloc", err),
+        dti_cuda_status((int)cudaMalloc(base, bytes > 0 ? (size_t)bytes : 1), "cudaMalloc", err),
         "the run needs %.2f GiB of the card, of whose %.2f GiB %.2f are free and %.2f taken, by "
         "this process and others; end those, lower train.batch or train.micro_batch, or set "
         "memory.device_budget to be told what fits",
@@ -359,12 +359,12 @@ static dt_status cuda_recorded(void *self, void **kept, dt_err *err)
     dt_status st = cuda_gather(d, err);
     const cudaError_t e = cudaStreamEndCapture(d->stream[0], &graph);
     if (st == DT_OK)
-        st = dt_cuda_status((int)e, "cudaStreamEndCapture", err);
+        st = dti_cuda_status((int)e, "cudaStreamEndCapture", err);
     if (st == DT_OK)
-        st =
-            dt_cuda_status((int)cudaGraphInstantiate(&exec, graph, 0), "cudaGraphInstantiate", err);
+        st = dti_cuda_status(
+            (int)cudaGraphInstantiate(&exec, graph, 0), "cudaGraphInstantiate", err);
     if (st == DT_OK) /* so that no replay has to make room on the device */
-        st = dt_cuda_status((int)cudaGraphUpload(exec, d->stream[0]), "cudaGraphUpload", err);
+        st = dti_cuda_status((int)cudaGraphUpload(exec, d->stream[0]), "cudaGraphUpload", err);
     if (graph != NULL)
         (void)cudaGraphDestroy(graph);
     (void)cudaGetLastError();
@@ -452,7 +452,7 @@ static dt_status make_queues(cuda_device *d, int queues, dt_err *err)
         const cudaError_t e = cudaEventCreateWithFlags(&d->joint[q], cudaEventDisableTiming);
         if (e != cudaSuccess) {
             (void)cudaStreamDestroy(d->stream[q]);
-            return dt_cuda_status((int)e, "cudaEventCreateWithFlags", err);
+            return dti_cuda_status((int)e, "cudaEventCreateWithFlags", err);
         }
     }
     return DT_OK;

@@ -48,7 +48,7 @@ static const advice table[] = {
     {cudaErrorNvlinkUncorrectable, HARDWARE},
 };
 
-dt_status dt_cuda_status(int error, const char *call, dt_err *err)
+dt_status dti_cuda_status(int error, const char *call, dt_err *err)
 {
     const cudaError_t e = (cudaError_t)error;
     const char *what = NULL;
@@ -64,7 +64,7 @@ dt_status dt_cuda_status(int error, const char *call, dt_err *err)
 
 dt_status dt_cuda_launched(const char *what, dt_err *err)
 {
-    return dt_cuda_status((int)cudaGetLastError(), what, err);
+    return dti_cuda_status((int)cudaGetLastError(), what, err);
 }
 
 /* Our kernels multiply bf16 and TF32 by instructions that came with compute capability 8.0. */
@@ -73,7 +73,7 @@ static bool new_enough(dt_err *why)
     int major = 0, minor = 0;
     const cudaError_t e = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0),
                       f = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0);
-    if (dt_cuda_status((int)(e != cudaSuccess ? e : f), "cudaDeviceGetAttribute", why) != DT_OK)
+    if (dti_cuda_status((int)(e != cudaSuccess ? e : f), "cudaDeviceGetAttribute", why) != DT_OK)
         return false;
     if (major >= LEAST_MAJOR)
         return true;
@@ -98,5 +98,5 @@ bool dt_cuda_answers(dt_err *why)
         (void)DT_FAIL(why, DT_E_DEVICE, "the driver is for CUDA %d.%d, this program for %d.%d",
             driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
     const cudaError_t told = e == cudaSuccess && n == 0 ? cudaErrorNoDevice : e;
-    return dt_cuda_status((int)told, "cudaGetDeviceCount", why) == DT_OK && new_enough(why);
+    return dti_cuda_status((int)told, "cudaGetDeviceCount", why) == DT_OK && new_enough(why);
 }

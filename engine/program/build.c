@@ -57,7 +57,7 @@ static dt_status add_tensor(builder *b, const char *name, dt_role role, size_t f
 static size_t value_bytes(const builder *b, int32_t value)
 {
     const dt_shape s = dt_graph_shape(b->g, value);
-    const dt_dtype t = value == DT_GRAPH_INPUT ? dt_graph_input_dtype(b->g) : b->g->dtype;
+    const dt_dtype t = value == DT_GRAPH_INPUT ? dti_graph_input_dtype(b->g) : b->g->dtype;
     return (size_t)dt_shape_sample(&s) * dt_dtype_bytes(t);
 }
 
@@ -101,14 +101,14 @@ static dt_status append_work(builder *b, dt_op *op, dt_err *err)
 static int32_t home_of(const builder *b, int32_t node, int i, dt_port port)
 {
     const int32_t owner = b->g->node[node].shares;
-    return dt_map_find(b->p->map, owner == DT_SHARES_NONE ? node : owner, i, port);
+    return dti_map_find(b->p->map, owner == DT_SHARES_NONE ? node : owner, i, port);
 }
 
 /* Bind every parameter port the form names and the node has. */
 static void bind_params(
     const builder *b, dt_op *op, dt_ports set, int32_t node, dt_port port, int mode)
 {
-    for (int i = 0; i < dt_graph_params(&b->g->node[node]); i++)
+    for (int i = 0; i < dti_graph_params(&b->g->node[node]); i++)
         if (set & DT_BIT((int)port + i))
             dt_op_bind(op, home_of(b, node, i, port), (int)port + i, mode);
 }
@@ -243,7 +243,7 @@ static dt_status arrive(builder *b, int32_t value, int32_t tensor, dt_err *err)
 /* Where a backward op leaves the gradient of its input i: a new tensor, later given to arrive(). */
 static dt_status new_gradient(builder *b, int32_t node, int i, int32_t *id, dt_err *err)
 {
-    const int32_t value = dt_graph_behind(b->g, b->g->node[node].in[i]);
+    const int32_t value = dti_graph_behind(b->g, b->g->node[node].in[i]);
     char name[DT_TENSOR_NAME_BYTES];
     if (b->parts[value] == 1)
         set_name(name, "d.%s", b->g->node[value].name);
@@ -309,7 +309,7 @@ static dt_status bind_gradients(
     const dt_node *nd = &b->g->node[node];
     dt_facts f;
     DT_TRY(err, dt_op_facts(b->p, op, &f, err), "%s", op->name);
-    for (int i = 0; i < dt_graph_params(nd); i++) {
+    for (int i = 0; i < dti_graph_params(nd); i++) {
         w->raw[i] = DT_NONE;
         w->restore[i] = false;
         if (nd->info.param[i].buffer || !(writes & DT_BIT(DT_DP + i)))
@@ -330,7 +330,7 @@ static dt_status bind_gradients(
 static dt_status settle_gradients(builder *b, int32_t node, const gradient_way *w, dt_err *err)
 {
     const dt_node *nd = &b->g->node[node];
-    for (int i = 0; i < dt_graph_params(nd); i++) {
+    for (int i = 0; i < dti_graph_params(nd); i++) {
         if (w->raw[i] == DT_NONE)
             continue;
         int32_t from = w->raw[i];
@@ -384,7 +384,7 @@ static void bind_saved(const builder *b, dt_op *op, int32_t node)
 
 static bool wants_gradient(const builder *b, int32_t value)
 {
-    value = dt_graph_behind(b->g, value);
+    value = dti_graph_behind(b->g, value);
     return value != DT_GRAPH_INPUT && b->trained[value];
 }
 
@@ -438,7 +438,7 @@ static dt_status backward_form(builder *b, int32_t node, dt_form_kind kind, dt_e
     DT_CHECK(settle_gradients(b, node, &way, err));
     for (int i = 0; i < nd->n_in; i++)
         if (dx[i] != DT_NONE)
-            DT_CHECK(arrive(b, dt_graph_behind(b->g, nd->in[i]), dx[i], err));
+            DT_CHECK(arrive(b, dti_graph_behind(b->g, nd->in[i]), dx[i], err));
     return DT_OK;
 }
 
@@ -453,7 +453,7 @@ static dt_status backward_node(builder *b, int32_t node, dt_err *err)
         DT_CHECK(backward_form(b, node, DT_BACKWARD, err)); /* of its parameters, if any */
         for (int i = 0; i < nd->n_in; i++)
             if (wants_gradient(b, nd->in[i]))
-                DT_CHECK(arrive(b, dt_graph_behind(b->g, nd->in[i]), b->grad[node], err));
+                DT_CHECK(arrive(b, dti_graph_behind(b->g, nd->in[i]), b->grad[node], err));
         return DT_OK;
     }
     DT_CHECK(backward_form(b, node, DT_BACKWARD, err));
@@ -481,14 +481,14 @@ static dt_status build_update(builder *b, dt_err *err)
         op.count = (int64_t)(h->bytes / sizeof(float));
         op.flops = (double)op.count * (buffer ? 0 : 4);
         if (buffer) {
-            dt_op_bind(&op, dt_map_find(m, h->node, h->param, DT_Q), DT_Q, DT_READ);
+            dt_op_bind(&op, dti_map_find(m, h->node, h->param, DT_Q), DT_Q, DT_READ);
             dt_op_bind(&op, (int32_t)i, DT_P, DT_WRITE);
         } else {
             op.vector = is_vector(b, h);
-            dt_op_bind(&op, dt_map_find(m, h->node, h->param, DT_DP), DT_DP, DT_READ);
+            dt_op_bind(&op, dti_map_find(m, h->node, h->param, DT_DP), DT_DP, DT_READ);
             dt_op_bind(&op, (int32_t)i, DT_P, DT_UPDATES);
             for (int s = 0; s < 2; s++) {
-                const int32_t state = dt_map_find(m, h->node, h->param, (dt_port)(DT_M + s));
+                const int32_t state = dti_map_find(m, h->node, h->param, (dt_port)(DT_M + s));
                 if (state != DT_NONE)
                     dt_op_bind(&op, state, DT_M + s, DT_UPDATES);
             }
@@ -503,12 +503,12 @@ static dt_status build_update(builder *b, dt_err *err)
 /* How many gradients will meet at each value. */
 static void survey(builder *b)
 {
-    dt_graph_trained(b->g, b->p->needs_dx, b->trained);
+    dti_graph_trained(b->g, b->p->needs_dx, b->trained);
     for (size_t i = 0; i < b->g->n_node; i++) {
         const dt_node *nd = &b->g->node[i];
         for (int k = 0; k < nd->n_in && !nd->desc->identity; k++)
-            if (dt_graph_behind(b->g, nd->in[k]) != DT_GRAPH_INPUT)
-                b->parts[dt_graph_behind(b->g, nd->in[k])]++;
+            if (dti_graph_behind(b->g, nd->in[k]) != DT_GRAPH_INPUT)
+                b->parts[dti_graph_behind(b->g, nd->in[k])]++;
     }
 }
 

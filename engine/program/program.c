@@ -76,7 +76,7 @@ dt_status dt_program_copy(dt_program **out, const dt_program *p, dt_err *err)
     q->index = (dt_index){0};
     q->stale = true;
     q->reasons = (dt_reasons){0};
-    if (ok && dt_reasons_copy(&q->reasons, &p->reasons, err) == DT_OK)
+    if (ok && dti_reasons_copy(&q->reasons, &p->reasons, err) == DT_OK)
         return DT_OK;
     dt_program_destroy(q);
     *out = NULL;
@@ -106,7 +106,7 @@ dt_status dt_program_insert(dt_program *p, const dt_op *op, size_t pos, int32_t 
     return DT_OK;
 }
 
-void dt_program_remove(dt_program *p, int32_t op)
+void dti_program_remove(dt_program *p, int32_t op)
 {
     for (size_t i = 0; i < p->n_order; i++)
         if (p->order[i] == op) {
@@ -185,26 +185,26 @@ dt_call dt_op_call(const dt_program *p, const dt_op *op)
         .vector = op->vector,
         .workspace_limit = op->node == DT_NONE
                                ? (size_t)DT_LIMIT_ANY
-                               : dt_workspace_limit(p->algorithms, op->node, op->form),
+                               : dti_workspace_limit(p->algorithms, op->node, op->form),
     };
 }
 
 dt_status dt_op_facts(const dt_program *p, const dt_op *op, dt_facts *f, dt_err *err)
 {
     const dt_call c = dt_op_call(p, op);
-    return dt_call_facts(&c, op->desc, p->device, f, err);
+    return dti_call_facts(&c, op->desc, p->device, f, err);
 }
 
 dt_status dt_op_algorithms(const dt_program *p, const dt_op *op, dt_algorithms *a, dt_err *err)
 {
     const dt_call c = dt_op_call(p, op);
-    return dt_call_algorithms(&c, op->desc, p->device, a, err);
+    return dti_call_algorithms(&c, op->desc, p->device, a, err);
 }
 
 dt_status dt_op_choice(const dt_program *p, const dt_op *op, dt_choice *choice, dt_err *err)
 {
     const dt_call c = dt_op_call(p, op);
-    return dt_call_choice(&c, op->desc, p->device, choice, err);
+    return dti_call_choice(&c, op->desc, p->device, choice, err);
 }
 
 /* ---- the index ---- */

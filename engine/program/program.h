@@ -177,7 +177,7 @@ dt_status dt_program_tensor(
 /* Insert before place @pos of the order (n_order: at the end). */
 dt_status dt_program_insert(
     dt_program *p, const dt_op *op, size_t pos, int32_t *id, dt_err *err) DT_NODISCARD;
-void dt_program_remove(dt_program *p, int32_t op); /* from the order; its number stays */
+void dti_program_remove(dt_program *p, int32_t op); /* from the order; its number stays */
 void dt_op_bind(dt_op *op, int32_t tensor, int port, int mode);
 /* Bind @bytes of scratch of the op's own, in place of what it has; none for 0. The op need not be
  * in the program yet. */

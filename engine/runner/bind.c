@@ -27,7 +27,7 @@ static bool same_call(const dt_call *a, const dt_call *b)
 static dt_status state_of(
     dt_runner *r, const dt_layer_desc *desc, const dt_call *c, void **state, dt_err *err)
 {
-    const dt_kernels *k = dt_kernels_of(desc, r->o.device);
+    const dt_kernels *k = dti_kernels_of(desc, r->o.device);
     *state = NULL;
     if (k->create == NULL)
         return DT_OK;
@@ -65,7 +65,7 @@ enum { AWAITED = 1, CROSSES = 2 }; /* of awaited: by somebody, by another thread
 
 static int thread_of(const binder *b, int stream)
 {
-    return dt_streams_threaded(b->r->streams, stream) ? stream : DT_STREAM_COMPUTE;
+    return dti_streams_threaded(b->r->streams, stream) ? stream : DT_STREAM_COMPUTE;
 }
 
 /* Whether what two streams do is in the order of their rows without any event. */
@@ -171,7 +171,7 @@ static dt_status find_nodes(const dt_graph *g, const dt_plan *p, const char *tex
             return DT_FAIL(err, DT_E_DATA, "layer '%s' has no options in the plan", n->name);
         while (next < (int32_t)g->n_node && strcmp(g->node[next].name, n->name) != 0)
             next++;
-        const int32_t found = next < (int32_t)g->n_node ? next : dt_graph_find(g, n->name);
+        const int32_t found = next < (int32_t)g->n_node ? next : dti_graph_find(g, n->name);
         if (found < 0)
             return DT_FAIL(err, DT_E_CONFIG,
                 "the plan has a layer '%s', but network '%s' has none: plan again", n->name,
@@ -256,7 +256,7 @@ static dt_status check_facts(const binder *b, const dt_plan_op *op, const dt_lay
     const dt_call *c, dt_facts *f, dt_err *err)
 {
     uint64_t work = 0;
-    DT_TRY(err, dt_call_facts(c, desc, b->r->o.device, f, err), "%s", op->name);
+    DT_TRY(err, dti_call_facts(c, desc, b->r->o.device, f, err), "%s", op->name);
     for (int32_t i = op->first; i < op->first + op->n; i++)
         if (b->plan->arg[i].port == DT_WORK)
             work = b->plan->tensor[b->plan->arg[i].tensor].bytes;
@@ -282,7 +282,7 @@ static dt_status bind_compute(binder *b, const dt_row *row, dt_err *err)
     s->name = b->to->op[row->op].name;
     *c = (dti_compute){.op = row->op, .launched = 1};
     DT_CHECK(find_call(b, op, &desc, &c->call, err));
-    c->kernels = dt_kernels_of(desc, b->r->o.device);
+    c->kernels = dti_kernels_of(desc, b->r->o.device);
     c->args.n = c->call.n;
     c->args.sample0 = op->n0;
     c->args.layer = c->call.node == NULL ? DT_NONE : c->call.node->key;
@@ -520,7 +520,7 @@ static dt_status reserve(binder *b, dt_err *err)
         b->to->begin[s] = b->last[s] = -1;
     b->to->n_event = p->n_event;
     DT_CHECK(b->r->d->events(b->r->device, p->n_event, err));
-    return dt_streams_events(b->r->streams, p->n_event, err);
+    return dti_streams_events(b->r->streams, p->n_event, err);
 }
 
 /* By node, and for ops that have none: the first of their states. */
@@ -579,7 +579,7 @@ void dti_unbind(dt_runner *r)
         dt_free(r->plan[i].span);
     }
     for (size_t i = 0; i < r->n_state; i++) {
-        const dt_kernels *k = dt_kernels_of(r->state[i].desc, r->o.device);
+        const dt_kernels *k = dti_kernels_of(r->state[i].desc, r->o.device);
         if (k->destroy != NULL && r->state[i].state != NULL)
             k->destroy(r->state[i].state);
     }

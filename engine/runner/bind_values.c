@@ -58,7 +58,7 @@ static void sum_gradients(dti_values *v)
         const dt_node *nd = &g->node[k];
         const bool passes = (nd->desc->form[DT_BACKWARD].writes & DT_BIT(DT_DX)) == 0;
         for (int i = 0; i < nd->n_in && v->trained[k] && !nd->desc->identity; i++) {
-            const int32_t to = dt_graph_behind(g, nd->in[i]);
+            const int32_t to = dti_graph_behind(g, nd->in[i]);
             const bool one = nd->desc->shares_dy;
             if (to != DT_GRAPH_INPUT)
                 v->gradient[to] +=
@@ -80,7 +80,7 @@ dt_status dti_values_init(dti_values *v, const dt_graph *g, const dt_map *map,
     if (v->needs_dx == NULL || v->trained == NULL || v->gradient == NULL || v->holds == NULL ||
         v->saved == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to bind a plan");
-    dt_graph_trained(g, v->needs_dx, v->trained);
+    dti_graph_trained(g, v->needs_dx, v->trained);
     sum_gradients(v);
     return DT_OK;
 }
@@ -252,20 +252,20 @@ static void want_home(op_check *k, int port, int mode, int32_t home)
 static uint64_t sample_bytes(const dti_values *v, int32_t value)
 {
     const dt_shape s = dt_graph_shape(v->graph, value);
-    const dt_dtype t = value == DT_GRAPH_INPUT ? dt_graph_input_dtype(v->graph) : v->graph->dtype;
+    const dt_dtype t = value == DT_GRAPH_INPUT ? dti_graph_input_dtype(v->graph) : v->graph->dtype;
     return (uint64_t)dt_shape_sample(&s) * dt_dtype_bytes(t);
 }
 
 static uint64_t output_of(const dti_values *v, int32_t value)
 {
-    value = dt_graph_behind(v->graph, value);
+    value = dti_graph_behind(v->graph, value);
     return value == DT_GRAPH_INPUT ? value_of(IMAGE, 0, 0) : value_of(OUTPUT, value, 0);
 }
 
 static int32_t home_of(const op_check *k, int32_t node, int i, int port)
 {
     const int32_t owner = k->v->graph->node[node].shares;
-    return dt_map_find(k->v->map, owner == DT_SHARES_NONE ? node : owner, i, (dt_port)port);
+    return dti_map_find(k->v->map, owner == DT_SHARES_NONE ? node : owner, i, (dt_port)port);
 }
 
 static void want_inputs(op_check *k, const dt_node *nd)
@@ -325,7 +325,7 @@ static void want_results(op_check *k, const dt_node *nd, int32_t node, dt_ports 
             want_stash(k, node, i, DT_WRITE);
             k->want[DT_S + i].optional = clone;
         }
-    for (int i = 0; i < dt_graph_params(nd) && !clone && k->v->program != DT_PROGRAM_EVAL; i++)
+    for (int i = 0; i < dti_graph_params(nd) && !clone && k->v->program != DT_PROGRAM_EVAL; i++)
         if (writes & DT_BIT(DT_Q + i))
             want_home(k, DT_Q + i, mode, home_of(k, node, i, DT_Q));
 }
@@ -353,7 +353,7 @@ static void want_gradient(op_check *k, int32_t node, int i)
 
 static void want_gradients(op_check *k, const dt_node *nd, int32_t node, dt_ports writes)
 {
-    for (int i = 0; i < dt_graph_params(nd); i++) {
+    for (int i = 0; i < dti_graph_params(nd); i++) {
         if (nd->info.param[i].buffer || !(writes & DT_BIT(DT_DP + i)))
             continue;
         if (i == 0 && k->facts->gradient_bytes > 0)
@@ -363,7 +363,7 @@ static void want_gradients(op_check *k, const dt_node *nd, int32_t node, dt_port
     }
     bool shared = false;
     for (int i = 0; i < nd->n_in && (writes & DT_BIT(DT_DX)) != 0; i++) {
-        const int32_t to = dt_graph_behind(k->v->graph, nd->in[i]);
+        const int32_t to = dti_graph_behind(k->v->graph, nd->in[i]);
         const bool one = nd->desc->shares_dy;
         if (to == DT_GRAPH_INPUT || !k->v->trained[to] || (one && shared))
             continue;
@@ -384,7 +384,7 @@ static void want_derived(op_check *k, int32_t node, int which)
 
 static void want_params(op_check *k, const dt_node *nd, int32_t node, dt_ports reads)
 {
-    for (int i = 0; i < dt_graph_params(nd); i++)
+    for (int i = 0; i < dti_graph_params(nd); i++)
         if (reads & DT_BIT(DT_P + i))
             want_home(k, DT_P + i, DT_READ, home_of(k, node, i, DT_P));
 }
@@ -436,7 +436,7 @@ static dt_status served(const op_check *k, dt_form_kind form, dt_facts *f)
 {
     dt_call c = *k->call;
     c.form = form;
-    DT_TRY(k->err, dt_call_facts(&c, k->desc, k->v->device, f, k->err), "%s", k->op->name);
+    DT_TRY(k->err, dti_call_facts(&c, k->desc, k->v->device, f, k->err), "%s", k->op->name);
     return DT_OK;
 }
 
@@ -520,10 +520,10 @@ static dt_status want_update(op_check *k)
     if ((uint64_t)k->op->count != h->bytes / sizeof(float))
         return wrong(k, "its count of elements", k->op->count, (int64_t)(h->bytes / sizeof(float)));
     const int from = buffer ? DT_Q : DT_DP;
-    want_home(k, from, DT_READ, dt_map_find(m, h->node, h->param, (dt_port)from));
+    want_home(k, from, DT_READ, dti_map_find(m, h->node, h->param, (dt_port)from));
     want_home(k, DT_P, buffer ? DT_WRITE : DT_UPDATES, home);
     for (int s = 0; s < 2 && !buffer; s++) {
-        const int32_t state = dt_map_find(m, h->node, h->param, (dt_port)(DT_M + s));
+        const int32_t state = dti_map_find(m, h->node, h->param, (dt_port)(DT_M + s));
         const bool has = state != DT_NONE, takes = (f->updates & DT_BIT(DT_M + s)) != 0;
         const bool may_lack = (f->updates & DT_BIT(DT_M + 1)) == 0; /* no momentum */
         if (has != takes && !(takes && may_lack))

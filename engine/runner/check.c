@@ -226,7 +226,7 @@ static void look(void *self, const dt_plan_tensor *t, const void *bytes)
             c->node->desc->name, back ? "backward" : "forward", t->name);
 }
 
-void dt_runner_blame(dt_runner *r, bool on)
+void dti_runner_blame(dt_runner *r, bool on)
 {
     r->blame = (dt_probe){r, look};
     r->probe = on ? &r->blame : NULL;
@@ -234,7 +234,7 @@ void dt_runner_blame(dt_runner *r, bool on)
         r->blamed[0] = '\0';
 }
 
-const char *dt_runner_blamed(const dt_runner *r)
+const char *dti_runner_blamed(const dt_runner *r)
 {
     return r->blamed[0] != '\0' ? r->blamed : NULL;
 }

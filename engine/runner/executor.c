@@ -97,7 +97,7 @@ static dt_status copy_by_stage(dti_step *s, uint64_t used, dt_err *err)
     }
     if (!c->out)
         return DT_OK;
-    c->used = c->codec != NULL ? dt_packed_used(via, c->stored) : c->bytes;
+    c->used = c->codec != NULL ? dti_packed_used(via, c->stored) : c->bytes;
     return t->desc->write(t->state, c->slot, via, c->used, err);
 }
 
@@ -157,8 +157,8 @@ dt_status dti_step_wait(const dti_run *u, const dti_step *s, int thread, dt_err 
     dt_runner *r = u->r;
     if (thread == HOST && s->from == HOST)
         return r->d->wait(r->device, (int)s->stream, s->event, err);
-    dt_stream_wait(r->streams, thread, s->event);
-    return s->from == HOST && !dt_streams_stopped(r->streams)
+    dti_stream_wait(r->streams, thread, s->event);
+    return s->from == HOST && !dti_streams_stopped(r->streams)
                ? r->d->finish_event(r->device, s->event, err)
                : DT_OK;
 }
@@ -177,7 +177,7 @@ static uint64_t mixed(uint64_t z)
 /* In each run some threads are later than others, so that they come far apart. */
 static void delay(const dti_run *u, int thread, int32_t step)
 {
-    const uint64_t run = mixed(u->r->delay_seed + mixed(dt_streams_runs(u->r->streams)));
+    const uint64_t run = mixed(u->r->delay_seed + mixed(dti_streams_runs(u->r->streams)));
     const uint64_t most = MOST_DELAY >> mixed(run + (uint64_t)thread) % 8;
     const uint64_t late = mixed(run + DT_STREAMS + (uint64_t)step) % (most + 1);
     (void)nanosleep(&(struct timespec){.tv_nsec = (long)late}, NULL);
@@ -191,7 +191,7 @@ static dt_status run_rows(const dti_run *u, int thread, dt_err *err)
     const bool probed = r->probe != NULL && thread == HOST;
     for (int32_t i = u->p->begin[thread]; i >= 0; i = u->p->step[i].next) {
         dti_step *s = &u->p->step[i];
-        if (dt_streams_stopped(r->streams))
+        if (dti_streams_stopped(r->streams))
             break;
         if (s->kind == DTI_WAIT) {
             DT_CHECK(dti_step_wait(u, s, thread, err));
@@ -205,7 +205,7 @@ static dt_status run_rows(const dti_run *u, int thread, dt_err *err)
         if (s->event >= 0 && thread == HOST)
             DT_CHECK(r->d->signal(r->device, (int)s->stream, s->event, err));
         if (s->crosses)
-            dt_stream_signal(r->streams, s->event);
+            dti_stream_signal(r->streams, s->event);
     }
     return DT_OK;
 }
@@ -251,7 +251,7 @@ static void count_moves(dt_runner *r, dti_plan *p)
             continue;
         dti_copy *c = &s->copy;
         if (c->out && r->tier[c->tier].map != NULL)
-            c->used = c->codec != NULL ? dt_packed_used(r->tier[c->tier].map + c->slot, c->stored)
+            c->used = c->codec != NULL ? dti_packed_used(r->tier[c->tier].map + c->slot, c->stored)
                                        : c->bytes;
         if (c->out)
             to->out[c->tier] += c->used;
@@ -279,7 +279,7 @@ dt_status dt_runner_run(dt_runner *r, int id, const dt_run_args *a, dt_err *err)
     if (st == DT_OK && r->trace != NULL)
         st = dti_trace_begin(&u, err);
     if (st == DT_OK)
-        st = dt_streams_run(r->streams, u.p->threads, body, &u, err);
+        st = dti_streams_run(r->streams, u.p->threads, body, &u, err);
     const dt_status end = r->d->finish(r->device, st == DT_OK ? err : NULL);
     DT_CHECK(st != DT_OK ? st : end);
     dti_run_done(&u);

@@ -115,7 +115,7 @@ void dti_graphs_keep(const dti_run *u)
 dt_status dti_graphs_run(const dti_run *u, dt_err *err)
 {
     dt_runner *r = u->r;
-    for (size_t i = 0; i < u->p->n_range && !dt_streams_stopped(r->streams); i++) {
+    for (size_t i = 0; i < u->p->n_range && !dti_streams_stopped(r->streams); i++) {
         const dti_range *x = &u->p->range[i];
         const dti_step *last = &u->p->step[x->last];
         void *kept = x->kept[x->fetches ? r->input.now : 0];
@@ -126,7 +126,7 @@ dt_status dti_graphs_run(const dti_run *u, dt_err *err)
         DT_CHECK(r->d->replay(r->device, kept, err));
         if (last->kind != DTI_WAIT && last->crosses) {
             DT_CHECK(r->d->signal(r->device, HOST, last->event, err));
-            dt_stream_signal(r->streams, last->event);
+            dti_stream_signal(r->streams, last->event);
         }
     }
     return DT_OK;

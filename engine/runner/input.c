@@ -60,7 +60,7 @@ static dt_status check_tokens(const dt_runner *r, const dt_batch *b, int64_t sam
 /* @sample0: place of the first one in the step's batch. */
 static dt_status check(const dt_runner *r, const dt_batch *b, int64_t sample0, dt_err *err)
 {
-    const int64_t each = dt_runner_labels(r), classes = r->o.graph->classes;
+    const int64_t each = dti_runner_labels(r), classes = r->o.graph->classes;
     for (int64_t i = 0; i < b->n * each; i++)
         if (b->labels[i] < 0 || b->labels[i] >= classes)
             return DT_FAIL(err, DT_E_DATA,
@@ -80,16 +80,16 @@ static bool holds(const dti_input *in, int block, const dt_batch *b)
 
 static bool has_room(const dt_runner *r, const dt_batch *b)
 {
-    const uint64_t n = (uint64_t)b->n, value = dt_dtype_bytes(dt_graph_input_dtype(r->o.graph));
-    return n * (uint64_t)dt_runner_sample(r) * value <= r->input.image_bytes &&
-           n * (uint64_t)dt_runner_labels(r) * sizeof(int32_t) <= r->input.label_bytes;
+    const uint64_t n = (uint64_t)b->n, value = dt_dtype_bytes(dti_graph_input_dtype(r->o.graph));
+    return n * (uint64_t)dti_runner_sample(r) * value <= r->input.image_bytes &&
+           n * (uint64_t)dti_runner_labels(r) * sizeof(int32_t) <= r->input.label_bytes;
 }
 
 /* A batch holds floats; values of a network may be narrower. */
 static void copy_images(const dt_runner *r, void *to, const float *x, size_t bytes)
 {
-    if (dt_graph_input_dtype(r->o.graph) == DT_BF16)
-        dt_cpu_to_bf16(to, x, (int64_t)(bytes / sizeof(dt_bf16)));
+    if (dti_graph_input_dtype(r->o.graph) == DT_BF16)
+        dti_cpu_to_bf16(to, x, (int64_t)(bytes / sizeof(dt_bf16)));
     else
         dt_cpu_copy(to, x, bytes);
 }
@@ -97,10 +97,10 @@ static void copy_images(const dt_runner *r, void *to, const float *x, size_t byt
 static void fill(dt_runner *r, int block, const dt_batch *b)
 {
     dti_input *in = &r->input;
-    const size_t value = dt_dtype_bytes(dt_graph_input_dtype(r->o.graph));
-    copy_images(r, in->base[block], b->x, (size_t)(b->n * dt_runner_sample(r)) * value);
+    const size_t value = dt_dtype_bytes(dti_graph_input_dtype(r->o.graph));
+    copy_images(r, in->base[block], b->x, (size_t)(b->n * dti_runner_sample(r)) * value);
     dt_cpu_copy(in->base[block] + in->image_bytes, b->labels,
-        (size_t)(b->n * dt_runner_labels(r)) * sizeof(int32_t));
+        (size_t)(b->n * dti_runner_labels(r)) * sizeof(int32_t));
     in->holds[block] = *b;
 }
 

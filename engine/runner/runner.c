@@ -65,7 +65,7 @@ static dt_status reserve(dt_runner *r, dt_err *err)
     for (int t = 0; t < DT_TIERS; t++)
         DT_CHECK(reserve_tier(r, (dt_tier)t, err));
     DT_CHECK(reserve_device(r, err));
-    return dt_streams_create(&r->streams, copy_threads(r), err);
+    return dti_streams_create(&r->streams, copy_threads(r), err);
 }
 
 /* It begins where slots of the disk do, which unbuffered files want of memory too. */
@@ -77,7 +77,7 @@ dt_status dti_stage_reserve(dt_runner *r, dt_stream stream, uint64_t bytes, dt_e
     if (bytes <= g->bytes)
         return DT_OK;
     void *block = NULL;
-    if (!dt_add_bytes(bytes, align, &all))
+    if (!dti_add_bytes(bytes, align, &all))
         return DT_FAIL(err, DT_E_NOMEM, "no memory for %" PRIu64 " bytes on their way", bytes);
     DT_TRY(err, r->d->pin(r->device, all, &block, err), "%zu bytes on their way to and from a tier",
         all);
@@ -98,7 +98,7 @@ dt_status dt_runner_create(dt_runner **out, const dt_runner_opts *o, dt_err *err
     if (r == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a runner");
     r->o = *o;
-    r->d = o->driver != NULL ? o->driver : dt_device_driver(o->device);
+    r->d = o->driver != NULL ? o->driver : dti_device_driver(o->device);
     r->o.threads = dt_cpu_setup(o->threads);
     const dt_status st = reserve(r, err);
     r->o.disk_path = NULL; /* the caller's */
@@ -131,7 +131,7 @@ void dt_runner_destroy(dt_runner *r)
 {
     if (r == NULL)
         return;
-    dt_streams_destroy(r->streams);
+    dti_streams_destroy(r->streams);
     for (size_t i = 0; i < r->n_plan; i++)
         dti_graphs_forget(r, &r->plan[i]);
     dti_unbind(r);
@@ -172,7 +172,7 @@ void dti_runner_set_delay(dt_runner *r, uint64_t seed)
     r->delay_seed = seed;
 }
 
-bool dt_runner_overflowed(const dt_runner *r)
+bool dti_runner_overflowed(const dt_runner *r)
 {
     return r->overflow != 0;
 }
@@ -180,22 +180,22 @@ bool dt_runner_overflowed(const dt_runner *r)
 dt_runner_stats dt_runner_get_stats(const dt_runner *r)
 {
     dt_runner_stats all = r->stats;
-    all.stall_seconds = dt_streams_stalled(r->streams);
+    all.stall_seconds = dti_streams_stalled(r->streams);
     return all;
 }
 
 void dt_runner_reset_stats(dt_runner *r)
 {
     r->stats = (dt_runner_stats){0};
-    dt_streams_forget(r->streams);
+    dti_streams_forget(r->streams);
 }
 
-int64_t dt_runner_sample(const dt_runner *r)
+int64_t dti_runner_sample(const dt_runner *r)
 {
     return dt_shape_sample(&r->o.graph->input);
 }
 
-int64_t dt_runner_labels(const dt_runner *r)
+int64_t dti_runner_labels(const dt_runner *r)
 {
     return dt_graph_labels(r->o.graph);
 }

@@ -131,11 +131,11 @@ const char *dt_runner_not_kept(const dt_runner *r);
 
 /* Look, in place of a probe, at what each op makes in the runs that follow. Afterwards: who was the
  * first to make a value that is not finite, as "layer 'c1' (conv), forward, ..."; NULL: nobody. */
-void dt_runner_blame(dt_runner *r, bool on);
-const char *dt_runner_blamed(const dt_runner *r);
+void dti_runner_blame(dt_runner *r, bool on);
+const char *dti_runner_blamed(const dt_runner *r);
 
 /* Whether packed bytes did not fit in the last run: then what it computed is not to be used. */
-bool dt_runner_overflowed(const dt_runner *r);
+bool dti_runner_overflowed(const dt_runner *r);
 
 /**
  * struct dt_runner_stats - what moving has cost so far, checked runs included.
@@ -174,16 +174,16 @@ typedef struct dt_staging {
 } dt_staging;
 
 /* Room for @count floats, until the next run of a plan. DT_E_NOMEM. */
-dt_status dt_staging_take(dt_staging *to, dt_runner *r, size_t count, dt_err *err) DT_NODISCARD;
-void dt_staging_give(dt_staging *s); /* a zeroed one is fine */
+dt_status dti_staging_take(dt_staging *to, dt_runner *r, size_t count, dt_err *err) DT_NODISCARD;
+void dti_staging_give(dt_staging *s); /* a zeroed one is fine */
 
-int64_t dt_runner_sample(const dt_runner *r); /* floats of one image */
-int64_t dt_runner_labels(const dt_runner *r); /* labels of one image */
+int64_t dti_runner_sample(const dt_runner *r); /* floats of one image */
+int64_t dti_runner_labels(const dt_runner *r); /* labels of one image */
 
 /* Where a persistent tensor (entry of the map) lies, in the memory of the device; and its first
  * bytes, copied from there. */
-void *dt_runner_home(dt_runner *r, int32_t home);
-dt_status dt_runner_read(
+void *dti_runner_home(dt_runner *r, int32_t home);
+dt_status dti_runner_read(
     dt_runner *r, int32_t home, void *to, size_t bytes, dt_err *err) DT_NODISCARD;
 
 /* Fill parameters from their initialisers (keyed by seed and place), running statistics likewise,
@@ -192,16 +192,16 @@ dt_status dt_runner_init(dt_runner *r, dt_err *err) DT_NODISCARD;
 
 /* In *bad, the first persistent tensor of a port (DT_DP: gradients, DT_Q: running statistics to be)
  * that holds a value which is not finite; -1 when all values are. Fails only when a device does. */
-dt_status dt_runner_nonfinite(dt_runner *r, dt_port port, int32_t *bad, dt_err *err) DT_NODISCARD;
+dt_status dti_runner_nonfinite(dt_runner *r, dt_port port, int32_t *bad, dt_err *err) DT_NODISCARD;
 
 /* The Euclidean norm of all persistent tensors of a port, taken together, and in *bad what
- * dt_runner_nonfinite says, in the same pass. The same bits on any number of threads. */
-dt_status dt_runner_norm(
+ * dti_runner_nonfinite says, in the same pass. The same bits on any number of threads. */
+dt_status dti_runner_norm(
     dt_runner *r, dt_port port, double *norm, int32_t *bad, dt_err *err) DT_NODISCARD;
 
 /* Between PyTorch's layout and the one a persistent tensor lives in. @plain holds dt_param_count
  * floats. */
-dt_status dt_runner_put(dt_runner *r, int32_t home, const float *plain, dt_err *err) DT_NODISCARD;
-dt_status dt_runner_get(dt_runner *r, int32_t home, float *plain, dt_err *err) DT_NODISCARD;
+dt_status dti_runner_put(dt_runner *r, int32_t home, const float *plain, dt_err *err) DT_NODISCARD;
+dt_status dti_runner_get(dt_runner *r, int32_t home, float *plain, dt_err *err) DT_NODISCARD;
 
 #endif

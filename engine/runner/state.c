@@ -27,17 +27,17 @@ dt_status dti_fill(dt_runner *r, uint64_t off, int byte, uint64_t bytes, dt_err 
     return r->d->finish_queue(r->device, DT_STREAM_COMPUTE, err);
 }
 
-void *dt_runner_home(dt_runner *r, int32_t home)
+void *dti_runner_home(dt_runner *r, int32_t home)
 {
     return r->base + r->o.map->home[home].off;
 }
 
-dt_status dt_runner_read(dt_runner *r, int32_t home, void *to, size_t bytes, dt_err *err)
+dt_status dti_runner_read(dt_runner *r, int32_t home, void *to, size_t bytes, dt_err *err)
 {
     return dti_read(r, to, r->o.map->home[home].off, bytes, err);
 }
 
-dt_status dt_staging_take(dt_staging *to, dt_runner *r, size_t count, dt_err *err)
+dt_status dti_staging_take(dt_staging *to, dt_runner *r, size_t count, dt_err *err)
 {
     const uint64_t from = (r->o.map->bytes + DT_ALIGN - 1) / DT_ALIGN * DT_ALIGN;
     size_t bytes;
@@ -54,7 +54,7 @@ dt_status dt_staging_take(dt_staging *to, dt_runner *r, size_t count, dt_err *er
     return DT_OK;
 }
 
-void dt_staging_give(dt_staging *s)
+void dti_staging_give(dt_staging *s)
 {
     if (s->owned)
         dt_free(s->p);
@@ -87,11 +87,11 @@ static void give_back(const dt_runner *r, void *bytes)
         dt_free(bytes);
 }
 
-dt_status dt_runner_put(dt_runner *r, int32_t home, const float *plain, dt_err *err)
+dt_status dti_runner_put(dt_runner *r, int32_t home, const float *plain, dt_err *err)
 {
     const dt_home *h = &r->o.map->home[home];
     const dt_call c = home_call(r, h);
-    const dt_kernels *k = dt_kernels_of(c.node->desc, r->o.device);
+    const dt_kernels *k = dti_kernels_of(c.node->desc, r->o.device);
     void *lives;
     if (k->param_put == NULL)
         return dti_write(r, h->off, plain, h->bytes, err);
@@ -103,11 +103,11 @@ dt_status dt_runner_put(dt_runner *r, int32_t home, const float *plain, dt_err *
     return st;
 }
 
-dt_status dt_runner_get(dt_runner *r, int32_t home, float *plain, dt_err *err)
+dt_status dti_runner_get(dt_runner *r, int32_t home, float *plain, dt_err *err)
 {
     const dt_home *h = &r->o.map->home[home];
     const dt_call c = home_call(r, h);
-    const dt_kernels *k = dt_kernels_of(c.node->desc, r->o.device);
+    const dt_kernels *k = dti_kernels_of(c.node->desc, r->o.device);
     void *lives;
     dt_status st = DT_OK;
     if (k->param_get == NULL)
@@ -168,11 +168,11 @@ dt_status dt_runner_init(dt_runner *r, dt_err *err)
         const dt_param_info *p = &r->o.graph->node[h->node].info.param[h->param];
         const int64_t count = dt_param_count(p);
         dt_staging staging;
-        DT_TRY(err, dt_staging_take(&staging, r, (size_t)count, err), "initialise %s", h->name);
+        DT_TRY(err, dti_staging_take(&staging, r, (size_t)count, err), "initialise %s", h->name);
         initial(p, r->o.seed, (uint32_t)(r->o.graph->node[h->node].key * DT_MAX_PARAM + h->param),
             staging.p, count);
-        const dt_status st = dt_runner_put(r, (int32_t)i, staging.p, err);
-        dt_staging_give(&staging);
+        const dt_status st = dti_runner_put(r, (int32_t)i, staging.p, err);
+        dti_staging_give(&staging);
         DT_TRY(err, st, "initialise %s", h->name);
     }
     return DT_OK;
@@ -212,7 +212,7 @@ static dt_status some_squares(
     return DT_OK;
 }
 
-dt_status dt_runner_norm(dt_runner *r, dt_port port, double *norm, int32_t *bad, dt_err *err)
+dt_status dti_runner_norm(dt_runner *r, dt_port port, double *norm, int32_t *bad, dt_err *err)
 {
     double all = 0;
     *bad = -1;
@@ -222,12 +222,12 @@ dt_status dt_runner_norm(dt_runner *r, dt_port port, double *norm, int32_t *bad,
     return DT_OK;
 }
 
-dt_status dt_runner_nonfinite(dt_runner *r, dt_port port, int32_t *bad, dt_err *err)
+dt_status dti_runner_nonfinite(dt_runner *r, dt_port port, int32_t *bad, dt_err *err)
 {
     const dt_map *m = r->o.map;
     double norm;
     if (r->d->finite == NULL)
-        return dt_runner_norm(r, port, &norm, bad, err);
+        return dti_runner_norm(r, port, &norm, bad, err);
     *bad = -1;
     for (size_t i = 0; i < m->n && *bad < 0; i++) {
         bool yes = true;

@@ -70,7 +70,7 @@ static void *stream_main(void *arg)
     dt_streams *s = ((start *)arg)->s;
     const int i = ((start *)arg)->stream;
     lane *me = &s->lane[i];
-    dt_cpu_setup_alone();
+    dti_cpu_setup_alone();
     pthread_mutex_lock(&s->mutex);
     for (;;) {
         while (!me->begin && !s->quit)
@@ -115,7 +115,7 @@ static dt_status start_all(dt_streams *s, unsigned threads, dt_err *err)
                     err, DT_E_NOMEM, "the machine gives no thread for copies" DT_THREADS_ADVICE);
 }
 
-dt_status dt_streams_create(dt_streams **out, unsigned threads, dt_err *err)
+dt_status dti_streams_create(dt_streams **out, unsigned threads, dt_err *err)
 {
     *out = NULL;
     dt_streams *s = dt_alloc(1, sizeof *s);
@@ -123,14 +123,14 @@ dt_status dt_streams_create(dt_streams **out, unsigned threads, dt_err *err)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for streams");
     const dt_status st = start_all(s, threads, err);
     if (st != DT_OK) {
-        dt_streams_destroy(s);
+        dti_streams_destroy(s);
         return st;
     }
     *out = s;
     return DT_OK;
 }
 
-void dt_streams_destroy(dt_streams *s)
+void dti_streams_destroy(dt_streams *s)
 {
     if (s == NULL)
         return;
@@ -154,12 +154,12 @@ void dt_streams_destroy(dt_streams *s)
     dt_free(s);
 }
 
-bool dt_streams_threaded(const dt_streams *s, int stream)
+bool dti_streams_threaded(const dt_streams *s, int stream)
 {
     return s->lane[stream].running;
 }
 
-dt_status dt_streams_events(dt_streams *s, int32_t n, dt_err *err)
+dt_status dti_streams_events(dt_streams *s, int32_t n, dt_err *err)
 {
     if (n <= s->n_event)
         return DT_OK;
@@ -188,7 +188,7 @@ static void begin_run(dt_streams *s, unsigned mask, dt_stream_body body, void *a
         }
 }
 
-dt_status dt_streams_run(dt_streams *s, unsigned mask, dt_stream_body body, void *arg, dt_err *err)
+dt_status dti_streams_run(dt_streams *s, unsigned mask, dt_stream_body body, void *arg, dt_err *err)
 {
     pthread_mutex_lock(&s->mutex);
     begin_run(s, mask, body, arg);
@@ -206,12 +206,12 @@ dt_status dt_streams_run(dt_streams *s, unsigned mask, dt_stream_body body, void
     return st;
 }
 
-uint64_t dt_streams_runs(const dt_streams *s)
+uint64_t dti_streams_runs(const dt_streams *s)
 {
     return s->run;
 }
 
-void dt_stream_signal(dt_streams *s, int32_t event)
+void dti_stream_signal(dt_streams *s, int32_t event)
 {
     pthread_mutex_lock(&s->mutex);
     s->event[event] = s->run;
@@ -226,7 +226,7 @@ static bool must_wait(const dt_streams *s, int32_t event)
     return s->event[event] != s->run && s->failed == NOTHING;
 }
 
-void dt_stream_wait(dt_streams *s, int stream, int32_t event)
+void dti_stream_wait(dt_streams *s, int stream, int32_t event)
 {
     pthread_mutex_lock(&s->mutex);
     if (must_wait(s, event)) {
@@ -241,17 +241,17 @@ void dt_stream_wait(dt_streams *s, int stream, int32_t event)
     pthread_mutex_unlock(&s->mutex);
 }
 
-bool dt_streams_stopped(const dt_streams *s)
+bool dti_streams_stopped(const dt_streams *s)
 {
     return atomic_load(&s->stopped);
 }
 
-double dt_streams_stalled(const dt_streams *s)
+double dti_streams_stalled(const dt_streams *s)
 {
     return s->stalled;
 }
 
-void dt_streams_forget(dt_streams *s)
+void dti_streams_forget(dt_streams *s)
 {
     s->stalled = 0;
 }

@@ -16,29 +16,29 @@ typedef dt_status (*dt_stream_body)(void *arg, int stream, dt_err *err);
 
 /* @threads: bit s for a thread of stream s; bit 0 is not among them. The threads take no signals
  * and are an OpenMP team of one each. DT_E_NOMEM when the machine gives no more threads. */
-dt_status dt_streams_create(dt_streams **out, unsigned threads, dt_err *err) DT_NODISCARD;
-void dt_streams_destroy(dt_streams *s); /* NULL is fine */
+dt_status dti_streams_create(dt_streams **out, unsigned threads, dt_err *err) DT_NODISCARD;
+void dti_streams_destroy(dt_streams *s); /* NULL is fine */
 
-bool dt_streams_threaded(const dt_streams *s, int stream);
+bool dti_streams_threaded(const dt_streams *s, int stream);
 
 /* Room for the events 0 .. n - 1. Between runs. */
-dt_status dt_streams_events(dt_streams *s, int32_t n, dt_err *err) DT_NODISCARD;
+dt_status dti_streams_events(dt_streams *s, int32_t n, dt_err *err) DT_NODISCARD;
 
 /* Run the body on the streams of @mask and on stream 0, the calling thread. No event has happened
  * at the beginning. Returns the first failure, of any stream, whose trail @err becomes; another run
  * may follow. */
-dt_status dt_streams_run(
+dt_status dti_streams_run(
     dt_streams *s, unsigned mask, dt_stream_body body, void *arg, dt_err *err) DT_NODISCARD;
 
-uint64_t dt_streams_runs(const dt_streams *s); /* so far, the one under way included */
+uint64_t dti_streams_runs(const dt_streams *s); /* so far, the one under way included */
 
 /* From bodies. Wait returns early when the run is stopped. */
-void dt_stream_signal(dt_streams *s, int32_t event);
-void dt_stream_wait(dt_streams *s, int stream, int32_t event);
-bool dt_streams_stopped(const dt_streams *s);
+void dti_stream_signal(dt_streams *s, int32_t event);
+void dti_stream_wait(dt_streams *s, int stream, int32_t event);
+bool dti_streams_stopped(const dt_streams *s);
 
 /* Seconds that the calling thread has been blocked, in waits or until all were at rest. */
-double dt_streams_stalled(const dt_streams *s);
-void dt_streams_forget(dt_streams *s); /* count them from 0 again */
+double dti_streams_stalled(const dt_streams *s);
+void dti_streams_forget(dt_streams *s); /* count them from 0 again */
 
 #endif

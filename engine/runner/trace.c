@@ -105,7 +105,7 @@ dt_status dti_trace_tell(const dti_run *u, dt_err *err)
             .step = u->a->step,
             .kind = kind_of(s),
             .stream = s->stream,
-            .worker = r->d->immediate && !dt_streams_threaded(r->streams, stream) ? 0 : stream,
+            .worker = r->d->immediate && !dti_streams_threaded(r->streams, stream) ? 0 : stream,
             .tier = s->kind == DTI_COPY ? s->copy.tier : DT_TIER_INPUT,
             .name = s->name,
             .bytes = bytes_of(u, s),

@@ -24,7 +24,7 @@ static void ask(void)
         (edx & bf16) != 0 && (edx & tile) != 0 && syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
 }
 
-bool dt_amx_here(void)
+bool dti_amx_here(void)
 {
     pthread_once(&asked, ask);
     return here;
@@ -32,7 +32,7 @@ bool dt_amx_here(void)
 
 #else
 
-bool dt_amx_here(void)
+bool dti_amx_here(void)
 {
     return false;
 }

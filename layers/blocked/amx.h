@@ -12,7 +12,7 @@
 enum { DT_AMX_TILE = 16, DT_AMX_STEP = 2 * DT_AMX_TILE };
 
 /* Whether this processor multiplies tiles of bf16 and the kernel lets it. */
-bool dt_amx_here(void);
+bool dti_amx_here(void);
 
 #ifdef DT_AMX
 #include <immintrin.h>

@@ -41,28 +41,28 @@ static struct job job_of(const dt_amx_conv *s)
     return j;
 }
 
-bool dt_amx_conv_can(const dt_amx_conv *s, dt_why *why)
+bool dti_amx_conv_can(const dt_amx_conv *s, dt_why *why)
 {
     if (s->c != TILE && s->c % STEP != 0)
         return dt_refuse(
             why, "%" PRId64 " channels, needs %d or a multiple of %d", s->c, (int)TILE, (int)STEP);
     if (s->out % TILE != 0)
         return dt_refuse(why, "%" PRId64 " channels, needs a multiple of %d", s->out, (int)TILE);
-    return dt_amx_here() || dt_refuse(why, "this processor has no AMX");
+    return dti_amx_here() || dt_refuse(why, "this processor has no AMX");
 }
 
-dt_amx_conv dt_amx_conv_turned(const dt_amx_conv *s)
+dt_amx_conv dti_amx_conv_turned(const dt_amx_conv *s)
 {
     return (dt_amx_conv){s->n, s->p, s->q, s->out, s->h, s->w, s->c, 2 - s->pad};
 }
 
-size_t dt_amx_conv_weight_bytes(const dt_amx_conv *s)
+size_t dti_amx_conv_weight_bytes(const dt_amx_conv *s)
 {
     const struct job j = job_of(s);
     return (size_t)(j.blocks * j.products * STEP * SIDE) * sizeof(dt_bf16);
 }
 
-size_t dt_amx_conv_work(const dt_amx_conv *s)
+size_t dti_amx_conv_work(const dt_amx_conv *s)
 {
     const struct job j = job_of(s);
     return (size_t)(j.values * omp_get_max_threads()) * sizeof(dt_bf16);
@@ -110,7 +110,7 @@ static void put_product(const void *turn, int64_t task)
     }
 }
 
-void dt_amx_conv_weight(const dt_amx_conv *s, bool turned, const float *weight, dt_bf16 *to)
+void dti_amx_conv_weight(const dt_amx_conv *s, bool turned, const float *weight, dt_bf16 *to)
 {
     const struct turn t = {job_of(s), turned, weight, to};
     dti_run_tasks(t.j.blocks * t.j.products, put_product, &t);
@@ -226,7 +226,7 @@ static void run_part(const void *job, int64_t task)
     dt_amx_end();
 }
 
-void dt_amx_conv_run(
+void dti_amx_conv_run(
     const dt_amx_conv *s, const dt_bf16 *x, const dt_bf16 *weight, dt_bf16 *y, void *work)
 {
     struct job j = job_of(s);
@@ -239,7 +239,7 @@ void dt_amx_conv_run(
 
 #else
 
-void dt_amx_conv_run(
+void dti_amx_conv_run(
     const dt_amx_conv *s, const dt_bf16 *x, const dt_bf16 *weight, dt_bf16 *y, void *work)
 {
     (void)s, (void)x, (void)weight, (void)y, (void)work;

@@ -8,14 +8,14 @@
 
 enum { TILE = DT_AMX_TILE, MOST_KERNEL = 3 }; /* sums of all taps fit the cache */
 
-bool dt_amx_weights_can(const dt_amx_weights *a, dt_why *why)
+bool dti_amx_weights_can(const dt_amx_weights *a, dt_why *why)
 {
     if (a->kernel > MOST_KERNEL)
         return dt_refuse(why, "kernel %" PRId64 ", at most %d", a->kernel, (int)MOST_KERNEL);
     if (a->c % TILE != 0 || a->out % TILE != 0)
         return dt_refuse(why, "%" PRId64 " channels, needs a multiple of %d",
             a->c % TILE != 0 ? a->c : a->out, (int)TILE);
-    return dt_amx_here() || dt_refuse(why, "this processor has no AMX");
+    return dti_amx_here() || dt_refuse(why, "this processor has no AMX");
 }
 
 #ifdef DT_AMX
@@ -203,7 +203,7 @@ static size_t sum_values(const struct job *j)
     return (size_t)(blocks(j) * j->taps * BLOCK);
 }
 
-size_t dt_amx_weights_work(const dt_amx_weights *a)
+size_t dti_amx_weights_work(const dt_amx_weights *a)
 {
     const struct job j = job_of(a);
     const size_t packed = (x_values(&j) + dy_values(&j)) * sizeof(dt_bf16);
@@ -370,7 +370,7 @@ DT_CLONES static void join_task(const void *job, int64_t block)
     give(j, block, first);
 }
 
-void dt_amx_weights_run(
+void dti_amx_weights_run(
     const dt_amx_weights *a, const dt_bf16 *x, const dt_bf16 *dy, float *dw, bool add, void *work)
 {
     struct job j = job_of(a);
@@ -393,13 +393,13 @@ void dt_amx_weights_run(
 
 #else
 
-size_t dt_amx_weights_work(const dt_amx_weights *a)
+size_t dti_amx_weights_work(const dt_amx_weights *a)
 {
     (void)a;
     return 0;
 }
 
-void dt_amx_weights_run(
+void dti_amx_weights_run(
     const dt_amx_weights *a, const dt_bf16 *x, const dt_bf16 *dy, float *dw, bool add, void *work)
 {
     (void)a, (void)x, (void)dy, (void)dw, (void)add, (void)work;

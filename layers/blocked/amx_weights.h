@@ -14,13 +14,13 @@ typedef struct dt_amx_weights {
 } dt_amx_weights;
 
 /* Whether this machine and this kernel can. */
-bool dt_amx_weights_can(const dt_amx_weights *a, dt_why *why);
+bool dti_amx_weights_can(const dt_amx_weights *a, dt_why *why);
 
 /* Bytes of scratch. */
-size_t dt_amx_weights_work(const dt_amx_weights *a);
+size_t dti_amx_weights_work(const dt_amx_weights *a);
 
 /* dw (fp32, [kernel][kernel][c][out]) is written, or added to. work begins a cache line. */
-void dt_amx_weights_run(
+void dti_amx_weights_run(
     const dt_amx_weights *a, const dt_bf16 *x, const dt_bf16 *dy, float *dw, bool add, void *work);
 
 #endif

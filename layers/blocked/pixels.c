@@ -14,7 +14,7 @@ enum { PANEL = DT_DNNL_PANEL, DEPTH = 128, ROWS = 128, FOUR = 4 };
 
 /* Elsewhere the library is as fast: this wins where a weight is large and pixels are few, and where
  * one panel is all, so that dy is read once. */
-bool dt_pixels_accepts(const dt_dnnl_problem *p, dt_why *why)
+bool dti_pixels_accepts(const dt_dnnl_problem *p, dt_why *why)
 {
     enum { FEW_PIXELS = 7 * 7, LARGE = 1 << 20, TALL = 4 * PANEL };
     const bool large = p->c * p->out >= LARGE && p->p * p->q <= FEW_PIXELS;
@@ -42,7 +42,7 @@ struct job {
     int64_t rows, each; /* results in all, and of a task */
 };
 
-size_t dt_pixels_work(void)
+size_t dti_pixels_work(void)
 {
     return (size_t)(ROWS * PANEL * omp_get_max_threads()) * sizeof(float);
 }
@@ -87,10 +87,10 @@ static void run_rows(const void *job, int64_t i)
     }
 }
 
-void dt_pixels_run(const dt_dnnl_problem *p, int64_t n, const float *dy, const float *weight,
+void dti_pixels_run(const dt_dnnl_problem *p, int64_t n, const float *dy, const float *weight,
     float *dx, float *work)
 {
-    struct job j = {p, dy, weight, dx, work, dt_tile_best(), n * p->p * p->q, 0};
+    struct job j = {p, dy, weight, dx, work, dti_tile_best(), n * p->p * p->q, 0};
     const int64_t tasks = 2 * dt_ceil_div(j.rows, 2 * ROWS); /* an even number, alike in size */
     j.each = dt_ceil_div(dt_ceil_div(j.rows, tasks), FOUR) * FOUR;
     if (p->stride > 1)

@@ -7,12 +7,12 @@
 #include "layers/onednn/onednn.h"
 
 /* Whether the layer is one for this; the weight is then wanted as DT_DNNL_PANELS. */
-bool dt_pixels_accepts(const dt_dnnl_problem *p, dt_why *why);
+bool dti_pixels_accepts(const dt_dnnl_problem *p, dt_why *why);
 
-size_t dt_pixels_work(void); /* bytes of scratch, for the team of this moment */
+size_t dti_pixels_work(void); /* bytes of scratch, for the team of this moment */
 
 /* A sample's bits do not depend on what is computed with it. */
-void dt_pixels_run(const dt_dnnl_problem *p, int64_t n, const float *dy, const float *weight,
+void dti_pixels_run(const dt_dnnl_problem *p, int64_t n, const float *dy, const float *weight,
     float *dx, float *work);
 
 #endif

@@ -53,7 +53,7 @@ static int64_t room_of(const blocks *b)
     return b->rows * b->columns + DEPTH * (b->columns + b->rows);
 }
 
-size_t dt_product_bytes(int64_t m, int64_t n)
+size_t dti_product_bytes(int64_t m, int64_t n)
 {
     const blocks b = cut(m, n);
     return (size_t)room_of(&b) * (size_t)omp_get_max_threads() * sizeof(float);
@@ -223,9 +223,9 @@ static void task(const void *job, int64_t i)
     store(p, &w);
 }
 
-void dt_product_run(const dt_product *p)
+void dti_product_run(const dt_product *p)
 {
-    struct job j = {.p = p, .tile = dt_tile_best(), .cut = cut(p->m, p->n)};
+    struct job j = {.p = p, .tile = dti_tile_best(), .cut = cut(p->m, p->n)};
     j.room = room_of(&j.cut);
     dti_run_tasks(j.cut.down * j.cut.across, task, &j);
 }

@@ -30,9 +30,9 @@ typedef struct dt_product {
     float *work;
 } dt_product;
 
-void dt_product_run(const dt_product *p);
+void dti_product_run(const dt_product *p);
 
 /* Bytes of scratch for the team of this moment. */
-size_t dt_product_bytes(int64_t m, int64_t n);
+size_t dti_product_bytes(int64_t m, int64_t n);
 
 #endif

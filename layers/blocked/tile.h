@@ -23,10 +23,10 @@ typedef struct dt_tile {
 /* The fastest this machine has: with AVX-512, with AVX2, or plain. Sums run over k in order; the
  * first two fuse multiplication and addition. */
 typedef void dt_tile_fn(const dt_tile *t);
-dt_tile_fn *dt_tile_best(void);
+dt_tile_fn *dti_tile_best(void);
 
 /* For factors that may be rounded to bf16, of which one is turned or has step 1: with AMX; NULL
  * without. Sums are fp32, in another order than those. */
-dt_tile_fn *dt_tile_bf16(void);
+dt_tile_fn *dti_tile_bf16(void);
 
 #endif

@@ -185,14 +185,14 @@ static void product_amx(const dt_tile *t)
     dt_amx_end();
 }
 
-dt_tile_fn *dt_tile_bf16(void)
+dt_tile_fn *dti_tile_bf16(void)
 {
-    return dt_amx_here() && __builtin_cpu_supports("avx512bf16") ? product_amx : NULL;
+    return dti_amx_here() && __builtin_cpu_supports("avx512bf16") ? product_amx : NULL;
 }
 
 #else
 
-dt_tile_fn *dt_tile_bf16(void)
+dt_tile_fn *dti_tile_bf16(void)
 {
     return NULL;
 }

@@ -27,7 +27,7 @@ typedef struct transforms {
 
 static const transforms *best_transforms(void)
 {
-    switch (dt_lane_set()) {
+    switch (dti_lane_set()) {
 #if defined(__x86_64__)
     case DT_LANES_BF16:
         return &transforms_bf16;
@@ -153,7 +153,7 @@ static void find_results(const dt_winograd *s, int64_t tile, int64_t at[4])
 static winograd_job new_job(const dt_winograd *s, float *work)
 {
     return (winograd_job){
-        .s = s, .on = best_transforms(), .tile = dt_tile_best(), .work = work, .each = TILES};
+        .s = s, .on = best_transforms(), .tile = dti_tile_best(), .work = work, .each = TILES};
 }
 
 /* The transformed pixels of some tiles: a row a tile. @zero: c zeros */
@@ -218,12 +218,12 @@ static void run_tiles(const void *job, int64_t i)
     }
 }
 
-size_t dt_winograd_work(const dt_winograd *s)
+size_t dti_winograd_work(const dt_winograd *s)
 {
     return (size_t)(run_room(s) * omp_get_max_threads()) * sizeof(float);
 }
 
-void dt_winograd_run(
+void dti_winograd_run(
     const dt_winograd *s, const float *x, const float *u, const float *bias, float *y, float *work)
 {
     winograd_job j = new_job(s, work);
@@ -235,12 +235,12 @@ void dt_winograd_run(
     dti_run_tasks(dt_ceil_div(tiles(s), j.each), run_tiles, &j);
 }
 
-dt_winograd dt_winograd_turned(const dt_winograd *s)
+dt_winograd dti_winograd_turned(const dt_winograd *s)
 {
     return (dt_winograd){s->n, s->p, s->q, s->out, s->h, s->w, s->c, 2 - s->pad};
 }
 
-size_t dt_winograd_weight_bytes(const dt_winograd *s)
+size_t dti_winograd_weight_bytes(const dt_winograd *s)
 {
     return (size_t)panels_room(s->c, s->out) * sizeof(float);
 }
@@ -292,7 +292,7 @@ static void take_turned_taps(const void *job, int64_t i)
     }
 }
 
-void dt_winograd_weight(const dt_winograd *s, bool turned, const float *weight, float *to)
+void dti_winograd_weight(const dt_winograd *s, bool turned, const float *weight, float *to)
 {
     winograd_job j = new_job(s, NULL);
     j.x = weight;
@@ -347,7 +347,7 @@ static cut cut_gradient(const dt_winograd *s)
     return narrow.room < k.room ? narrow : k;
 }
 
-size_t dt_winograd_gradient_work(const dt_winograd *s)
+size_t dti_winograd_gradient_work(const dt_winograd *s)
 {
     const cut k = cut_gradient(s);
     return (size_t)(k.parts * k.room) * sizeof(float);
@@ -475,7 +475,7 @@ static void put_bias(const winograd_job *j, const cut *k, float *dbias)
             dbias[c] += j->work[p * k->room + k->bias + c];
 }
 
-void dt_winograd_gradient(const dt_winograd *s, const float *x, const float *dy, float *dweight,
+void dti_winograd_gradient(const dt_winograd *s, const float *x, const float *dy, float *dweight,
     float *dbias, float *work)
 {
     winograd_job j = new_job(s, work);

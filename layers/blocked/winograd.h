@@ -17,20 +17,20 @@ typedef struct dt_winograd {
 } dt_winograd;
 
 /* The transformed weight: bytes, and making it for forward, or turned: for backward-data. */
-size_t dt_winograd_weight_bytes(const dt_winograd *s);
-void dt_winograd_weight(const dt_winograd *s, bool turned, const float *weight, float *to);
+size_t dti_winograd_weight_bytes(const dt_winograd *s);
+void dti_winograd_weight(const dt_winograd *s, bool turned, const float *weight, float *to);
 
 /* y from x. A sample's bits do not depend on what is computed with it. Backward-data is the same,
- * from dy, with the turned weight; dt_winograd_turned says what the layer then is. bias may be
+ * from dy, with the turned weight; dti_winograd_turned says what the layer then is. bias may be
  * NULL. @work: bytes of scratch, for the team of this moment */
-dt_winograd dt_winograd_turned(const dt_winograd *s);
-size_t dt_winograd_work(const dt_winograd *s);
-void dt_winograd_run(
+dt_winograd dti_winograd_turned(const dt_winograd *s);
+size_t dti_winograd_work(const dt_winograd *s);
+void dti_winograd_run(
     const dt_winograd *s, const float *x, const float *u, const float *bias, float *y, float *work);
 
 /* The gradients of the weight, and of the bias where it is not NULL. */
-size_t dt_winograd_gradient_work(const dt_winograd *s);
-void dt_winograd_gradient(const dt_winograd *s, const float *x, const float *dy, float *dweight,
+size_t dti_winograd_gradient_work(const dt_winograd *s);
+void dti_winograd_gradient(const dt_winograd *s, const float *x, const float *dy, float *dweight,
     float *dbias, float *work);
 
 #endif

@@ -12,14 +12,14 @@ DT_INLINE void load_block(const void *from, float *restrict to, int n, dt_dtype 
 {
 #pragma omp simd
     for (int i = 0; i < n; i++)
-        to[i] = dt_load(from, i, t);
+        to[i] = dti_load(from, i, t);
 }
 
 DT_INLINE void store_block(const float *restrict from, void *to, int n, dt_dtype t)
 {
 #pragma omp simd
     for (int i = 0; i < n; i++)
-        dt_store(to, i, t, from[i]);
+        dti_store(to, i, t, from[i]);
 }
 
 DT_INLINE void forward_loop(dti_curve f, dt_dtype t, const void *x, void *y, int64_t n)
@@ -27,11 +27,11 @@ DT_INLINE void forward_loop(dti_curve f, dt_dtype t, const void *x, void *y, int
     float v[BLOCK];
     for (int64_t at = 0; at < n; at += BLOCK) {
         const int m = n - at < BLOCK ? (int)(n - at) : BLOCK;
-        load_block(dt_from(x, at, t), v, m, t);
+        load_block(dti_from(x, at, t), v, m, t);
 #pragma omp simd
         for (int i = 0; i < m; i++)
             v[i] = dti_curve_value(f, v[i]);
-        store_block(v, dt_to(y, at, t), m, t);
+        store_block(v, dti_to(y, at, t), m, t);
     }
 }
 
@@ -41,12 +41,12 @@ DT_INLINE void backward_loop(
     float v[BLOCK], d[BLOCK];
     for (int64_t at = 0; at < n; at += BLOCK) {
         const int m = n - at < BLOCK ? (int)(n - at) : BLOCK;
-        load_block(dt_from(saved, at, t), v, m, t);
-        load_block(dt_from(dy, at, t), d, m, t);
+        load_block(dti_from(saved, at, t), v, m, t);
+        load_block(dti_from(dy, at, t), d, m, t);
 #pragma omp simd
         for (int i = 0; i < m; i++)
             v[i] = d[i] * dti_curve_slope(f, v[i]);
-        store_block(v, dt_to(dx, at, t), m, t);
+        store_block(v, dti_to(dx, at, t), m, t);
     }
 }
 
@@ -96,15 +96,16 @@ static void forward_task(const void *job, int64_t i)
 {
     const struct job *j = job;
     const dt_span s = dt_span_of(j->count, DT_GRAIN, i);
-    j->loops.forward(dt_from(j->from, s.begin, j->t), dt_to(j->to, s.begin, j->t), s.end - s.begin);
+    j->loops.forward(
+        dti_from(j->from, s.begin, j->t), dti_to(j->to, s.begin, j->t), s.end - s.begin);
 }
 
 static void backward_task(const void *job, int64_t i)
 {
     const struct job *j = job;
     const dt_span s = dt_span_of(j->count, DT_GRAIN, i);
-    j->loops.backward(dt_from(j->saved, s.begin, j->t), dt_from(j->from, s.begin, j->t),
-        dt_to(j->to, s.begin, j->t), s.end - s.begin);
+    j->loops.backward(dti_from(j->saved, s.begin, j->t), dti_from(j->from, s.begin, j->t),
+        dti_to(j->to, s.begin, j->t), s.end - s.begin);
 }
 
 static dt_status run(dti_curve f, dt_port saved, const dt_call *c, const dt_args *a)

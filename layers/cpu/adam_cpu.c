@@ -11,7 +11,7 @@ struct job {
 
 static struct job job_of(const dt_call *c, const dt_args *a, bool decoupled)
 {
-    return (struct job){a, c->count, dt_adam_of(&a->hyper, a->step, c->vector, decoupled)};
+    return (struct job){a, c->count, dti_adam_of(&a->hyper, a->step, c->vector, decoupled)};
 }
 
 DT_CLONES static void descend(
@@ -20,7 +20,7 @@ DT_CLONES static void descend(
     const dt_adam k = j->k;
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
-        dt_adam_at(&k, dw[i], &w[i], &m[i], &v[i]);
+        dti_adam_at(&k, dw[i], &w[i], &m[i], &v[i]);
 }
 
 static void task(const void *job, int64_t i)

@@ -36,17 +36,17 @@ DT_INLINE void average(
     for (int64_t r = h.begin; r < h.end; r++) {
         float line[TILE] = {0};
         for (int64_t q = w.begin; q < w.end; q++) {
-            const void *v = dt_from(x, (r * j->x.w + q) * j->x.c, t);
+            const void *v = dti_from(x, (r * j->x.w + q) * j->x.c, t);
 #pragma omp simd
             for (int c = 0; c < n; c++)
-                line[c] += dt_load(v, c, t);
+                line[c] += dti_load(v, c, t);
         }
         for (int c = 0; c < TILE; c++)
             sum[c] += line[c];
     }
 #pragma omp simd
     for (int c = 0; c < n; c++)
-        dt_store(y, c, t, sum[c] / over);
+        dti_store(y, c, t, sum[c] / over);
 }
 
 /* One pixel of dx, some channels: what each window that holds it hands back. */
@@ -56,15 +56,15 @@ DT_INLINE void gather(
     float sum[TILE] = {0};
     for (int64_t r = h.begin; r < h.end; r++)
         for (int64_t q = w.begin; q < w.end; q++) {
-            const void *v = dt_from(dy, (r * j->y.w + q) * j->y.c, t);
+            const void *v = dti_from(dy, (r * j->y.w + q) * j->y.c, t);
             const float over = (float)(length(r, j->y.h, j->x.h) * length(q, j->y.w, j->x.w));
 #pragma omp simd
             for (int c = 0; c < n; c++)
-                sum[c] += dt_load(v, c, t) / over;
+                sum[c] += dti_load(v, c, t) / over;
         }
 #pragma omp simd
     for (int c = 0; c < n; c++)
-        dt_store(dx, c, t, sum[c]);
+        dti_store(dx, c, t, sum[c]);
 }
 
 /* Row i of the results, counted through all samples. */
@@ -73,16 +73,16 @@ DT_INLINE void row(const struct job *j, int64_t i, bool back, dt_dtype t)
     const dt_shape *to = back ? &j->x : &j->y, *from = back ? &j->y : &j->x;
     const int64_t channels = to->c, sample = i / to->h;
     const dt_span h = window(i % to->h, to->h, from->h);
-    const void *values = dt_from(j->from, sample * dt_shape_sample(from), t);
+    const void *values = dti_from(j->from, sample * dt_shape_sample(from), t);
     for (int64_t q = 0; q < to->w; q++) {
         const dt_span w = window(q, to->w, from->w);
         for (int64_t c = 0; c < channels; c += TILE) {
             const int n = channels - c < TILE ? (int)(channels - c) : TILE;
-            void *result = dt_to(j->to, (i * to->w + q) * channels + c, t);
+            void *result = dti_to(j->to, (i * to->w + q) * channels + c, t);
             if (back)
-                gather(j, dt_from(values, c, t), h, w, result, n, t);
+                gather(j, dti_from(values, c, t), h, w, result, n, t);
             else
-                average(j, dt_from(values, c, t), h, w, result, n, t);
+                average(j, dti_from(values, c, t), h, w, result, n, t);
         }
     }
 }
@@ -108,7 +108,7 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
     static dti_task *const tasks[2][DT_DTYPES] = {
         {forward_f32, forward_bf16}, {backward_f32, backward_bf16}};
     const bool back = c->form == DT_BACKWARD;
-    const struct job j = {.x = dt_call_x(c),
+    const struct job j = {.x = dti_call_x(c),
         .y = c->node->info.y,
         .t = c->dtype,
         .from = a->port[back ? DT_DY : DT_X],

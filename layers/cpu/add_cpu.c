@@ -11,7 +11,7 @@ typedef void add_two_fn(const void *a, const void *b, void *y, int64_t from, int
 
 static add_two_fn *add_two(bool relu, dt_dtype t)
 {
-    const int lanes = dt_lane_set();
+    const int lanes = dti_lane_set();
 #if defined(__x86_64__)
     if (lanes == DT_LANES_BF16)
         return add_two_of_bf16[relu][t];
@@ -60,14 +60,14 @@ DT_INLINE void add(void *const x[], int n_in, int64_t from, int64_t end, void *y
         const int n = end - from < BLOCK ? (int)(end - from) : BLOCK;
 #pragma omp simd
         for (int i = 0; i < n; i++)
-            sum[i] = dt_load(x[0], from + i, t) + dt_load(x[1], from + i, t);
+            sum[i] = dti_load(x[0], from + i, t) + dti_load(x[1], from + i, t);
         for (int k = 2; k < n_in; k++)
 #pragma omp simd
             for (int i = 0; i < n; i++)
-                sum[i] += dt_load(x[k], from + i, t);
+                sum[i] += dti_load(x[k], from + i, t);
 #pragma omp simd
         for (int i = 0; i < n; i++)
-            dt_store(y, from + i, t, relu ? dt_rectify(sum[i]) : sum[i]);
+            dti_store(y, from + i, t, relu ? dti_rectify(sum[i]) : sum[i]);
         if (mask != NULL) {
             write_mask(sum, n, mask);
             mask += BLOCK / 8;
@@ -118,9 +118,10 @@ static void backward_task(const void *job, int64_t i)
     const struct job *j = job;
     const dt_span s = dt_span_of(j->elements, DT_GRAIN, i % j->pieces);
     const int64_t at = i / j->pieces * j->elements + s.begin;
-    (j->t == DT_BF16 ? gradient_bf16 : gradient_f32)(dt_from(j->a->port[DT_Y], at, j->t),
+    (j->t == DT_BF16 ? gradient_bf16 : gradient_f32)(dti_from(j->a->port[DT_Y], at, j->t),
         dti_mask_of(j->a, j->elements, i / j->pieces, s.begin),
-        dt_from(j->a->port[DT_DY], at, j->t), dt_to(j->a->port[DT_DX], at, j->t), s.end - s.begin);
+        dti_from(j->a->port[DT_DY], at, j->t), dti_to(j->a->port[DT_DX], at, j->t),
+        s.end - s.begin);
 }
 
 static void run(struct job j, int64_t samples, dti_task *task)

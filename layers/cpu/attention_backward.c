@@ -60,7 +60,7 @@ DT_CLONES static void recompute(
     for (int64_t r = 0; r < n; r++)
 #pragma omp simd
         for (int i = 0; i < T; i++) {
-            const float e = dt_exp(p[r * T + i] - lse[r]);
+            const float e = dti_exp(p[r * T + i] - lse[r]);
             p[r * T + i] = e;
             ds[r * T + i] = e * (ds[r * T + i] - delta[r]);
         }
@@ -175,16 +175,16 @@ static void backward(const dti_attend *j, int64_t i, bool naive)
 {
     dti_head h = dti_head_of(j, i);
     const int64_t all = j->tiles * T;
-    keys k = {.k = dti_take(&h.work, j->d * T), .v = dti_take(&h.work, j->d * T)};
-    k.rows = dti_take(&h.work, T * j->pad);
-    k.dk = dti_take(&h.work, T * j->pad);
-    k.dv = dti_take(&h.work, T * j->pad);
-    k.p = dti_take(&h.work, T * T);
-    k.ds = dti_take(&h.work, T * T);
-    k.q = dti_take(&h.work, all * j->pad);
-    k.dy = dti_take(&h.work, all * j->pad);
-    k.dq = dti_take(&h.work, all * j->pad);
-    k.delta = dti_take(&h.work, all);
+    keys k = {.k = dti_carve(&h.work, j->d * T), .v = dti_carve(&h.work, j->d * T)};
+    k.rows = dti_carve(&h.work, T * j->pad);
+    k.dk = dti_carve(&h.work, T * j->pad);
+    k.dv = dti_carve(&h.work, T * j->pad);
+    k.p = dti_carve(&h.work, T * T);
+    k.ds = dti_carve(&h.work, T * T);
+    k.q = dti_carve(&h.work, all * j->pad);
+    k.dy = dti_carve(&h.work, all * j->pad);
+    k.dq = dti_carve(&h.work, all * j->pad);
+    k.delta = dti_carve(&h.work, all);
     const dti_positions dxq = dti_part_of(&h, DT_DX, 0);
     load_queries(&h, &k);
     for (k.tile = 0; k.tile < j->tiles; k.tile++)

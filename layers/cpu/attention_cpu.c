@@ -37,7 +37,7 @@ DT_CLONES void dti_load_rows(const dti_attend *j, const dti_positions *from, int
     for (int64_t r = 0; r < n; r++) {
         const int64_t at = from->at + (first + r) * from->row;
         float *row = to + r * j->pad;
-        const float *x = dt_values_read(j->type, from->p, at, row, j->d);
+        const float *x = dti_values_read(j->type, from->p, at, row, j->d);
 #pragma omp simd
         for (int64_t i = 0; i < j->d; i++)
             row[i] = scale * x[i];
@@ -55,7 +55,7 @@ void dti_load_turned(const dti_attend *j, const dti_positions *from, int64_t fir
         for (int k = 0; k < 4; k++) {
             float *row = room + k * j->pad;
             memset(row, 0, (size_t)j->d * sizeof *row);
-            x[k] = r + k < n ? dt_values_read(j->type, from->p,
+            x[k] = r + k < n ? dti_values_read(j->type, from->p,
                                    from->at + (first + r + k) * from->row, row, j->d)
                              : row;
         }
@@ -74,11 +74,11 @@ DT_CLONES void dti_store_rows(const dti_attend *j, const dti_positions *to, int6
     for (int64_t r = 0; r < n; r++) {
         const int64_t at = to->at + (first + r) * to->row;
         const float f = factor == NULL ? scale : scale * factor[r];
-        float *row = from + r * j->pad, *y = dt_values_room(j->type, to->p, at, row);
+        float *row = from + r * j->pad, *y = dti_values_room(j->type, to->p, at, row);
 #pragma omp simd
         for (int64_t i = 0; i < j->d; i++)
             y[i] = f * row[i];
-        dt_values_write(j->type, to->p, at, y, j->d);
+        dti_values_write(j->type, to->p, at, y, j->d);
     }
 }
 
@@ -91,7 +91,7 @@ static int64_t padded(int64_t n)
 static dti_attend job_of(const dt_call *c, const dt_args *a, dt_tile_fn *product)
 {
     const dt_attention *o = c->node->opts;
-    const dt_shape x = dt_call_x(c);
+    const dt_shape x = dti_call_x(c);
     dti_attend j = {.a = a,
         .type = c->dtype,
         .causal = o->causal,
@@ -137,20 +137,21 @@ static bool amx_accepts(const dt_call *c, dt_why *why)
 {
     if (c->dtype != DT_BF16)
         return dt_refuse(why, "%s, needs bf16", dt_dtype_name(c->dtype));
-    return dt_tile_bf16() != NULL || dt_refuse(why, "this processor has no AMX, or no AVX512-BF16");
+    return dti_tile_bf16() != NULL ||
+           dt_refuse(why, "this processor has no AMX, or no AVX512-BF16");
 }
 
 static dt_status amx_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
 {
     (void)state, (void)err;
-    attend(c, a, dt_tile_bf16());
+    attend(c, a, dti_tile_bf16());
     return DT_OK;
 }
 
 static dt_status fp32_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
 {
     (void)state, (void)err;
-    attend(c, a, dt_tile_best());
+    attend(c, a, dti_tile_best());
     return DT_OK;
 }
 

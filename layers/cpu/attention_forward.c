@@ -35,7 +35,7 @@ DT_CLONES static void softmax(float *s, int64_t n, int64_t room)
     for (int64_t i = 0; i < room; i += LANES)
 #pragma omp simd
         for (int k = 0; k < LANES; k++) {
-            s[i + k] = dt_exp(s[i + k] - m);
+            s[i + k] = dti_exp(s[i + k] - m);
             sum[k] += s[i + k];
         }
     float all = 0;
@@ -52,8 +52,8 @@ static void naive_tile(
 {
     const dti_attend *j = h->j;
     const int64_t n = dti_left(j, first), all = j->tiles * T;
-    float *s = dti_take(&work, T * all), *q = dti_take(&work, T * j->pad),
-          *y = dti_take(&work, T * j->pad);
+    float *s = dti_carve(&work, T * all), *q = dti_carve(&work, T * j->pad),
+          *y = dti_carve(&work, T * j->pad);
     const dti_positions xq = dti_part_of(h, DT_X, 0), to = dti_whole_of(h, DT_Y);
     float *prob = j->a->port[DT_S];
     dti_load_rows(j, &xq, first, n, j->scale, q);
@@ -91,7 +91,7 @@ void dti_naive_task(const void *job, int64_t i)
     const dti_attend *j = job;
     const int64_t all = j->tiles * T;
     dti_head h = dti_head_of(j, i);
-    float *k = dti_take(&h.work, j->d * all), *v = dti_take(&h.work, all * j->pad);
+    float *k = dti_carve(&h.work, j->d * all), *v = dti_carve(&h.work, all * j->pad);
     const dti_positions xk = dti_part_of(&h, DT_X, 1), xv = dti_part_of(&h, DT_X, 2);
     for (int64_t at = 0; at < j->tiles; at++)
         dti_load_turned(j, &xk, at * T, 1, k + at * T, all, v);
@@ -128,14 +128,14 @@ DT_CLONES static void online_softmax(float *s, int64_t keys, const online *o)
             most[q] = s[k * T + q] > most[q] ? s[k * T + q] : most[q];
 #pragma omp simd
     for (int q = 0; q < T; q++) {
-        o->shrink[q] = dt_exp(o->most[q] - most[q]);
+        o->shrink[q] = dti_exp(o->most[q] - most[q]);
         o->most[q] = most[q];
         sum[q] = o->sum[q] * o->shrink[q];
     }
     for (int64_t k = 0; k < keys; k++)
 #pragma omp simd
         for (int q = 0; q < T; q++) {
-            const float p = dt_exp(s[k * T + q] - most[q]);
+            const float p = dti_exp(s[k * T + q] - most[q]);
             s[k * T + q] = p;
             sum[q] += p;
         }
@@ -222,12 +222,12 @@ void dti_efficient_task(const void *job, int64_t i)
     const dti_attend *j = job;
     dti_head h = dti_head_of(j, i / j->tiles);
     queries w = {.tile = i % j->tiles, .n = dti_left(j, i % j->tiles * T)};
-    w.q = dti_take(&h.work, j->d * T);
-    w.k = dti_take(&h.work, T * j->pad);
-    w.v = dti_take(&h.work, T * j->pad);
-    w.y = dti_take(&h.work, T * j->pad);
-    w.s = dti_take(&h.work, T * T);
-    w.o = (online){dti_take(&h.work, T), dti_take(&h.work, T), dti_take(&h.work, T)};
+    w.q = dti_carve(&h.work, j->d * T);
+    w.k = dti_carve(&h.work, T * j->pad);
+    w.v = dti_carve(&h.work, T * j->pad);
+    w.y = dti_carve(&h.work, T * j->pad);
+    w.s = dti_carve(&h.work, T * T);
+    w.o = (online){dti_carve(&h.work, T), dti_carve(&h.work, T), dti_carve(&h.work, T)};
     const dti_positions q = dti_part_of(&h, DT_X, 0), y = dti_whole_of(&h, DT_Y);
     dti_load_turned(j, &q, w.tile * T, j->scale, w.q, T, w.k);
     memset(w.y, 0, (size_t)(T * j->pad) * sizeof *w.y);

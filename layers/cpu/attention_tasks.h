@@ -67,7 +67,7 @@ static inline int64_t dti_left(const dti_attend *j, int64_t first)
 }
 
 /* The next @n floats of a task's scratch. */
-static inline float *dti_take(float **work, int64_t n)
+static inline float *dti_carve(float **work, int64_t n)
 {
     float *p = *work;
     *work += n;

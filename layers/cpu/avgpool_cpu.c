@@ -37,7 +37,7 @@ DT_INLINE void add_up(const struct job *j, int64_t sample, int64_t channel, dt_s
         float line[TILE] = {0};
         for (int64_t q = w.begin; q < w.end; q++) {
             const int64_t at = ((sample * j->x.h + r) * j->x.w + q) * j->x.c + channel;
-            const float *v = dt_values_read(j->type, j->a->port[DT_X], at, room, n);
+            const float *v = dti_values_read(j->type, j->a->port[DT_X], at, room, n);
 #pragma omp simd
             for (int c = 0; c < n; c++)
                 line[c] += v[c];
@@ -59,12 +59,12 @@ DT_CLONES static void average_row(const struct job *j, int64_t i)
         for (int64_t c = 0; c < channels; c += TILE) {
             const int n = channels - c < TILE ? (int)(channels - c) : TILE;
             const int64_t at = (i * j->y.w + col) * channels + c;
-            float *y = dt_values_room(j->type, j->a->port[DT_Y], at, room);
+            float *y = dti_values_room(j->type, j->a->port[DT_Y], at, room);
             add_up(j, sample, c, h, w, n, sum);
 #pragma omp simd
             for (int k = 0; k < n; k++)
                 y[k] = sum[k] / over;
-            dt_values_write(j->type, j->a->port[DT_Y], at, y, n);
+            dti_values_write(j->type, j->a->port[DT_Y], at, y, n);
         }
     }
 }
@@ -77,12 +77,12 @@ DT_INLINE void spread(
     for (int64_t r = h.begin; r < h.end; r++)
         for (int64_t q = w.begin; q < w.end; q++) {
             const int64_t at = from + (r * j->x.w + q) * j->x.c;
-            const float *had = dt_values_read(j->type, j->a->port[DT_DX], at, room, n);
-            float *v = dt_values_room(j->type, j->a->port[DT_DX], at, sum);
+            const float *had = dti_values_read(j->type, j->a->port[DT_DX], at, room, n);
+            float *v = dti_values_room(j->type, j->a->port[DT_DX], at, sum);
 #pragma omp simd
             for (int c = 0; c < n; c++)
                 v[c] = had[c] + part[c];
-            dt_values_write(j->type, j->a->port[DT_DX], at, v, n);
+            dti_values_write(j->type, j->a->port[DT_DX], at, v, n);
         }
 }
 
@@ -93,7 +93,7 @@ DT_CLONES static void average_gradient_tile(const struct job *j, int64_t i)
     const int n = channels - c < TILE ? (int)(channels - c) : TILE;
     const int64_t to = sample * dt_shape_sample(&j->x) + c;
     for (int64_t at = 0; at < j->x.h * j->x.w; at++)
-        memset(dt_to(j->a->port[DT_DX], to + at * channels, j->type), 0,
+        memset(dti_to(j->a->port[DT_DX], to + at * channels, j->type), 0,
             (size_t)n * dt_dtype_bytes(j->type));
     for (int64_t row = 0; row < j->y.h; row++) {
         const dt_span h = dt_pool_span(&j->p, row, j->x.h);
@@ -102,7 +102,7 @@ DT_CLONES static void average_gradient_tile(const struct job *j, int64_t i)
             const float over = (float)(length(j, row, h, j->x.h) * length(j, col, w, j->x.w));
             const int64_t at = ((sample * j->y.h + row) * j->y.w + col) * channels + c;
             float part[TILE], room[TILE];
-            const float *from = dt_values_read(j->type, j->a->port[DT_DY], at, room, n);
+            const float *from = dti_values_read(j->type, j->a->port[DT_DY], at, room, n);
 #pragma omp simd
             for (int k = 0; k < n; k++)
                 part[k] = from[k] / over;
@@ -130,7 +130,7 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
         .type = c->dtype,
         .p = {o->kernel, o->stride == 0 ? o->kernel : o->stride, o->pad, o->ceil},
         .include_pad = o->include_pad,
-        .x = dt_call_x(c),
+        .x = dti_call_x(c),
         .y = c->node->info.y,
         .tiles = dt_ceil_div(c->node->info.y.c, TILE),
     };

@@ -42,7 +42,7 @@ static int64_t clamp(int64_t x, int64_t least, int64_t most)
 
 static struct job job_of(const dt_call *c, int64_t n)
 {
-    const dt_shape x = dt_call_x(c);
+    const dt_shape x = dti_call_x(c);
     struct job j = {.o = c->node->opts, .t = c->dtype, .rows = n * x.h * x.w, .channels = x.c};
     j.part_rows = dt_ceil_div(j.rows, clamp(j.rows * j.channels / PART_SIZE, 1, MOST_PARTS));
     j.parts = dt_ceil_div(j.rows, j.part_rows);
@@ -72,7 +72,7 @@ static int width(const struct job *j, int64_t c)
 /* n values of x from row r, channel c on. */
 static const void *x_at(const struct job *j, int64_t r, int64_t c)
 {
-    return dt_from(port(j, DT_X), r * j->channels + c, j->t);
+    return dti_from(port(j, DT_X), r * j->channels + c, j->t);
 }
 
 /* Where distances are taken from: near the mean, so that a large mean costs no accuracy. Behind as
@@ -193,7 +193,7 @@ static void normalise_task(const void *job, int64_t i)
     for (int64_t c = 0; c < j->channels; c += TILE) {
         const dti_norm p = norm_of(j, c, scale);
         const int64_t at = rows.begin * j->channels + c;
-        j->on->normalise(x_at(j, rows.begin, c), dt_to(j->a->port[DT_Y], at, j->t),
+        j->on->normalise(x_at(j, rows.begin, c), dti_to(j->a->port[DT_Y], at, j->t),
             rows.end - rows.begin, j->channels, width(j, c), &p);
     }
 }
@@ -213,7 +213,7 @@ static void sums_task(const void *job, int64_t i)
             float sum[TILE] = {0}, products[TILE] = {0};
             for (int64_t r = b; r < end; r += j->visit_rows)
                 j->on->add_products(x_at(j, r, c),
-                    dt_from(port(j, DT_DY), r * j->channels + c, j->t),
+                    dti_from(port(j, DT_DY), r * j->channels + c, j->t),
                     clamp(end - r, 1, j->visit_rows), j->channels, width(j, c), &p, sum, products);
             for (int k = 0; k < width(j, c); k++) {
                 dbias[c + k] += (double)sum[k];
@@ -255,8 +255,8 @@ static void differentiate_task(const void *job, int64_t i)
             slope[k] = dweight[c + k] * j->istd[c + k] * over;
         }
         const int64_t at = rows.begin * j->channels + c;
-        j->on->differentiate(x_at(j, rows.begin, c), dt_from(port(j, DT_DY), at, j->t),
-            dt_to(j->a->port[DT_DX], at, j->t), rows.end - rows.begin, j->channels, width(j, c),
+        j->on->differentiate(x_at(j, rows.begin, c), dti_from(port(j, DT_DY), at, j->t),
+            dti_to(j->a->port[DT_DX], at, j->t), rows.end - rows.begin, j->channels, width(j, c),
             &p);
     }
 }
@@ -286,7 +286,7 @@ static dt_status run(const dt_call *c, const dt_args *a, bool relu)
 {
     struct job j = job_of(c, a->n);
     j.a = a;
-    j.on = dti_batchnorm_rows_of(dt_lane_set(), relu, c->dtype);
+    j.on = dti_batchnorm_rows_of(dti_lane_set(), relu, c->dtype);
     j.mean = a->port[c->form == DT_EVAL ? DT_P + 2 : DT_S];
     j.istd = a->port[DT_S + 1];
     j.var = c->form == DT_EVAL ? a->port[DT_P + 3] : NULL;

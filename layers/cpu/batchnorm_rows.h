@@ -35,7 +35,7 @@ typedef struct dti_batchnorm_rows {
         int n, const dti_norm *p);
 } dti_batchnorm_rows;
 
-/* By instruction set (of dt_lane_set() and below), by whether a ReLU follows, and by type. */
+/* By instruction set (of dti_lane_set() and below), by whether a ReLU follows, and by type. */
 const dti_batchnorm_rows *dti_batchnorm_rows_of(int lanes, bool relu, dt_dtype t);
 
 #endif

@@ -35,7 +35,7 @@ static bool three_by_three(const dt_call *c, dt_why *why)
 static dt_winograd winograd_of(const dt_call *c)
 {
     const dt_conv *o = c->node->opts;
-    const dt_shape x = dt_call_x(c), y = c->node->info.y;
+    const dt_shape x = dti_call_x(c), y = c->node->info.y;
     return (dt_winograd){c->n, x.h, x.w, x.c, y.h, y.w, y.c, o->pad};
 }
 
@@ -44,7 +44,7 @@ static dt_winograd winograd_of(const dt_call *c)
 static bool winograd_accepts(const dt_call *c, dt_why *why)
 {
     enum { LEAST = 64, WHOLE = 16 };
-    const int64_t in = dt_call_x(c).c, out = c->node->info.y.c, few = in < out ? in : out;
+    const int64_t in = dti_call_x(c).c, out = c->node->info.y.c, few = in < out ? in : out;
     if (c->dtype != DT_F32)
         return dt_refuse(why, "%s, needs fp32", dt_dtype_name(c->dtype));
     if (!three_by_three(c, why))
@@ -60,14 +60,14 @@ static bool winograd_accepts(const dt_call *c, dt_why *why)
 static dt_status winograd_facts(const dt_call *c, dt_facts *f, dt_err *err)
 {
     (void)err;
-    const dt_winograd s = winograd_of(c), turned = dt_winograd_turned(&s);
+    const dt_winograd s = winograd_of(c), turned = dti_winograd_turned(&s);
     const bool data = c->form == DT_BACKWARD2;
     snprintf(f->impl, sizeof f->impl, "winograd:2x2_3x3");
     if (c->form == DT_BACKWARD) {
-        f->work_bytes = dt_winograd_gradient_work(&s);
+        f->work_bytes = dti_winograd_gradient_work(&s);
     } else if (c->form != DT_DERIVE_F && c->form != DT_DERIVE_B) {
-        f->work_bytes = dt_winograd_work(data ? &turned : &s);
-        f->derived_bytes = dt_winograd_weight_bytes(data ? &turned : &s);
+        f->work_bytes = dti_winograd_work(data ? &turned : &s);
+        f->derived_bytes = dti_winograd_weight_bytes(data ? &turned : &s);
     }
     return DT_OK;
 }
@@ -75,28 +75,28 @@ static dt_status winograd_facts(const dt_call *c, dt_facts *f, dt_err *err)
 static dt_status winograd_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
 {
     (void)state;
-    const dt_winograd s = winograd_of(c), turned = dt_winograd_turned(&s);
+    const dt_winograd s = winograd_of(c), turned = dti_winograd_turned(&s);
     const dt_conv *o = c->node->opts;
     void *const *port = a->port;
     switch (c->form) {
     case DT_FORWARD:
     case DT_CLONE:
     case DT_EVAL:
-        dt_winograd_run(
+        dti_winograd_run(
             &s, port[DT_X], port[DT_D], o->bias ? port[DT_P + 1] : NULL, port[DT_Y], port[DT_WORK]);
         return DT_OK;
     case DT_BACKWARD:
-        dt_winograd_gradient(&s, port[DT_X], port[DT_DY], port[DT_DP],
+        dti_winograd_gradient(&s, port[DT_X], port[DT_DY], port[DT_DP],
             o->bias ? port[DT_DP + 1] : NULL, port[DT_WORK]);
         return DT_OK;
     case DT_BACKWARD2:
-        dt_winograd_run(&turned, port[DT_DY], port[DT_D + 1], NULL, port[DT_DX], port[DT_WORK]);
+        dti_winograd_run(&turned, port[DT_DY], port[DT_D + 1], NULL, port[DT_DX], port[DT_WORK]);
         return DT_OK;
     case DT_DERIVE_F:
-        dt_winograd_weight(&s, false, port[DT_P], port[DT_D]);
+        dti_winograd_weight(&s, false, port[DT_P], port[DT_D]);
         return DT_OK;
     case DT_DERIVE_B:
-        dt_winograd_weight(&turned, true, port[DT_P], port[DT_D + 1]);
+        dti_winograd_weight(&turned, true, port[DT_P], port[DT_D + 1]);
         return DT_OK;
     case DT_RESTORE: /* a gradient is never in another order */
     case DT_UPDATE:
@@ -111,7 +111,7 @@ static dt_status winograd_run(const dt_call *c, void *state, const dt_args *a, d
 static dt_amx_weights amx_weights_of(const dt_call *c)
 {
     const dt_conv *o = c->node->opts;
-    const dt_shape x = dt_call_x(c), y = c->node->info.y;
+    const dt_shape x = dti_call_x(c), y = c->node->info.y;
     return (dt_amx_weights){c->n, x.c, x.h, x.w, y.c, y.h, y.w, o->kernel, o->stride, o->pad};
 }
 
@@ -131,7 +131,7 @@ static bool amx_weights_accepts(const dt_call *c, dt_why *why)
         return dt_refuse(why, "dilation %" PRId64 ", needs 1", o->dilation);
     if (o->kernel == 1 && o->stride == 1)
         return dt_refuse(why, "one pixel a result: a product of matrices is as fast");
-    return dt_amx_weights_can(&s, why);
+    return dti_amx_weights_can(&s, why);
 }
 
 static dt_status amx_weights_facts(const dt_call *c, dt_facts *f, dt_err *err)
@@ -139,7 +139,7 @@ static dt_status amx_weights_facts(const dt_call *c, dt_facts *f, dt_err *err)
     (void)err;
     const dt_amx_weights s = amx_weights_of(c);
     snprintf(f->impl, sizeof f->impl, "amx");
-    f->work_bytes = dt_amx_weights_work(&s);
+    f->work_bytes = dti_amx_weights_work(&s);
     return DT_OK;
 }
 
@@ -149,7 +149,7 @@ static dt_status amx_weights_run(const dt_call *c, void *state, const dt_args *a
     const dt_amx_weights s = amx_weights_of(c);
     if (c->form != DT_BACKWARD) /* a gradient is never in another order */
         return dti_weighted_no_form(c, err);
-    dt_amx_weights_run(&s, a->port[DT_X], a->port[DT_DY], a->port[DT_DP], false, a->port[DT_WORK]);
+    dti_amx_weights_run(&s, a->port[DT_X], a->port[DT_DY], a->port[DT_DP], false, a->port[DT_WORK]);
     return DT_OK;
 }
 
@@ -157,15 +157,15 @@ static dt_status amx_weights_run(const dt_call *c, void *state, const dt_args *a
 static dt_amx_conv amx_data_of(const dt_call *c)
 {
     const dt_conv *o = c->node->opts;
-    const dt_shape x = dt_call_x(c), y = c->node->info.y;
-    return dt_amx_conv_turned(&(dt_amx_conv){c->n, x.h, x.w, x.c, y.h, y.w, y.c, o->pad});
+    const dt_shape x = dti_call_x(c), y = c->node->info.y;
+    return dti_amx_conv_turned(&(dt_amx_conv){c->n, x.h, x.w, x.c, y.h, y.w, y.c, o->pad});
 }
 
 /* Forward the library's is as fast. The weight lives as amx_weights has it. */
 static bool amx_data_accepts(const dt_call *c, dt_why *why)
 {
     const dt_amx_conv s = amx_data_of(c);
-    return amx_weights_accepts(c, why) && three_by_three(c, why) && dt_amx_conv_can(&s, why);
+    return amx_weights_accepts(c, why) && three_by_three(c, why) && dti_amx_conv_can(&s, why);
 }
 
 static dt_status amx_data_facts(const dt_call *c, dt_facts *f, dt_err *err)
@@ -174,8 +174,8 @@ static dt_status amx_data_facts(const dt_call *c, dt_facts *f, dt_err *err)
     const dt_amx_conv s = amx_data_of(c);
     snprintf(f->impl, sizeof f->impl, "amx");
     if (c->form == DT_BACKWARD2) {
-        f->work_bytes = dt_amx_conv_work(&s);
-        f->derived_bytes = dt_amx_conv_weight_bytes(&s);
+        f->work_bytes = dti_amx_conv_work(&s);
+        f->derived_bytes = dti_amx_conv_weight_bytes(&s);
     }
     return DT_OK;
 }
@@ -186,9 +186,9 @@ static dt_status amx_data_run(const dt_call *c, void *state, const dt_args *a, d
     const dt_amx_conv s = amx_data_of(c);
     void *const *port = a->port;
     if (c->form == DT_DERIVE_B)
-        dt_amx_conv_weight(&s, true, port[DT_P], port[DT_D + 1]);
+        dti_amx_conv_weight(&s, true, port[DT_P], port[DT_D + 1]);
     else
-        dt_amx_conv_run(&s, port[DT_DY], port[DT_D + 1], port[DT_DX], port[DT_WORK]);
+        dti_amx_conv_run(&s, port[DT_DY], port[DT_D + 1], port[DT_DX], port[DT_WORK]);
     return DT_OK;
 }
 
@@ -198,7 +198,7 @@ static dt_status amx_data_run(const dt_call *c, void *state, const dt_args *a, d
 static dt_dnnl_problem problem(const dt_call *c)
 {
     const dt_conv *o = c->node->opts;
-    const dt_shape x = dt_call_x(c), y = c->node->info.y;
+    const dt_shape x = dti_call_x(c), y = c->node->info.y;
     return (dt_dnnl_problem){.bias = o->bias,
         .taps = amx_weights_accepts(c, NULL) || winograd_accepts(c, NULL),
         .bf16 = c->dtype == DT_BF16,
@@ -240,7 +240,7 @@ static dt_dnnl_problem pixels_problem(const dt_call *c)
 static bool pixels_accepts(const dt_call *c, dt_why *why)
 {
     const dt_dnnl_problem p = problem(c);
-    return dt_pixels_accepts(&p, why);
+    return dti_pixels_accepts(&p, why);
 }
 
 static dt_status pixels_facts(const dt_call *c, dt_facts *f, dt_err *err)
@@ -248,7 +248,7 @@ static dt_status pixels_facts(const dt_call *c, dt_facts *f, dt_err *err)
     const dt_dnnl_problem p = pixels_problem(c);
     DT_CHECK(dti_weighted_facts(&p, c, f, err));
     if (c->form == DT_BACKWARD2) {
-        f->work_bytes = dt_pixels_work();
+        f->work_bytes = dti_pixels_work();
         snprintf(f->impl, sizeof f->impl, "pixels");
     }
     return DT_OK;
@@ -266,7 +266,7 @@ static dt_status pixels_run(const dt_call *c, void *state, const dt_args *a, dt_
     const dt_dnnl_problem p = problem(c);
     if (c->form != DT_BACKWARD2)
         return dti_weighted_run(c, state, a, err);
-    dt_pixels_run(&p, c->n, a->port[DT_DY], a->port[DT_D + 1], a->port[DT_DX], a->port[DT_WORK]);
+    dti_pixels_run(&p, c->n, a->port[DT_DY], a->port[DT_D + 1], a->port[DT_DX], a->port[DT_WORK]);
     return DT_OK;
 }
 

@@ -10,7 +10,7 @@
 #undef DT_LAYER
 
 /* Shape of the layer's first input, n = 1. */
-static inline dt_shape dt_call_x(const dt_call *c)
+static inline dt_shape dti_call_x(const dt_call *c)
 {
     return dt_graph_shape(c->graph, c->node->in[0]);
 }

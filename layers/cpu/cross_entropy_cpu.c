@@ -31,7 +31,7 @@ DT_INLINE float greatest(const void *x, int64_t n, dt_dtype t)
     float most = -INFINITY; /* a NaN is left to the sums */
 #pragma omp simd reduction(max : most)
     for (int64_t i = 0; i < n; i++) {
-        const float v = dt_load(x, i, t);
+        const float v = dti_load(x, i, t);
         most = v > most ? v : most;
     }
     return most;
@@ -48,14 +48,14 @@ DT_INLINE double exponentials(
     for (; i + LANES <= n; i += LANES)
 #pragma omp simd
         for (int k = 0; k < LANES; k++) {
-            const float d = dt_load(x, i + k, t) - most;
-            e[i + k] = dt_curve_exp(d);
+            const float d = dti_load(x, i + k, t) - most;
+            e[i + k] = dti_curve_exp(d);
             sum[k] += (double)e[i + k];
             rest[k] += (double)d;
         }
     for (; i < n; i++) {
-        const float d = dt_load(x, i, t) - most;
-        e[i] = dt_curve_exp(d);
+        const float d = dti_load(x, i, t) - most;
+        e[i] = dti_curve_exp(d);
         sum[i % LANES] += (double)e[i];
         rest[i % LANES] += (double)d;
     }
@@ -77,7 +77,7 @@ DT_INLINE double softmax(
         float unused[CHUNK];
         double less;
         sum +=
-            exponentials(dt_from(x, at, t), m, most, t, prob != NULL ? prob + at : unused, &less);
+            exponentials(dti_from(x, at, t), m, most, t, prob != NULL ? prob + at : unused, &less);
         below += less;
     }
     const float over = (float)(1 / sum);
@@ -85,7 +85,7 @@ DT_INLINE double softmax(
 #pragma omp simd
         for (int64_t k = 0; k < n; k++)
             prob[k] *= over;
-    const double loss = log(sum) - ((double)dt_load(x, label, t) - (double)most);
+    const double loss = log(sum) - ((double)dti_load(x, label, t) - (double)most);
     if (smooth == 0)
         return loss; /* not a term with 0 times infinity */
     return (1 - (double)smooth) * loss + (double)smooth * (log(sum) - below / (double)n);
@@ -102,17 +102,17 @@ DT_CLONES static double softmax_of_any(
  * anywhere there is no ranking, and the answer counts as wrong. */
 DT_INLINE int64_t rank(const void *x, int64_t n, int32_t label, dt_dtype t)
 {
-    const float own = dt_load(x, label, t);
+    const float own = dti_load(x, label, t);
     int32_t before = 0, nan = 0; /* there are at most 2^20 classes */
 #pragma omp simd reduction(+ : before, nan)
     for (int64_t i = 0; i < label; i++) {
-        const float v = dt_load(x, i, t);
+        const float v = dti_load(x, i, t);
         before += v >= own;
         nan += v != v;
     }
 #pragma omp simd reduction(+ : before, nan)
     for (int64_t i = label; i < n; i++) {
-        const float v = dt_load(x, i, t);
+        const float v = dti_load(x, i, t);
         before += v > own;
         nan += v != v;
     }
@@ -128,7 +128,7 @@ DT_CLONES static int64_t rank_of_any(const void *x, int64_t n, int32_t label, dt
 
 static void forward_row(const struct job *j, int64_t i, struct verdict *v)
 {
-    const void *x = dt_from(j->a->port[DT_X], i * j->classes, j->type);
+    const void *x = dti_from(j->a->port[DT_X], i * j->classes, j->type);
     const int32_t label = ((const int32_t *)j->a->port[DT_LABELS])[i];
     float *prob = j->a->port[DT_S];
     const double loss = softmax_of_any(
@@ -143,9 +143,9 @@ static void forward_row(const struct job *j, int64_t i, struct verdict *v)
 DT_INLINE int32_t greatest_class(const void *x, int64_t n, dt_dtype t)
 {
     int32_t at = 0, nan = 0;
-    float most = dt_load(x, 0, t);
+    float most = dti_load(x, 0, t);
     for (int64_t i = 0; i < n; i++) {
-        const float v = dt_load(x, i, t);
+        const float v = dti_load(x, i, t);
         at = v > most ? (int32_t)i : at;
         most = v > most ? v : most;
         nan += v != v;
@@ -155,7 +155,7 @@ DT_INLINE int32_t greatest_class(const void *x, int64_t n, dt_dtype t)
 
 static int32_t predicted_class(const struct job *j, int64_t i)
 {
-    const void *x = dt_from(j->a->port[DT_X], i * j->classes, j->type);
+    const void *x = dti_from(j->a->port[DT_X], i * j->classes, j->type);
     return j->type == DT_BF16 ? greatest_class(x, j->classes, DT_BF16)
                               : greatest_class(x, j->classes, DT_F32);
 }
@@ -211,19 +211,19 @@ DT_INLINE void descend(const float *prob, void *dx, int64_t n, int32_t label, fl
     for (int64_t at = 0; at < n; at += CHUNK) {
         const int64_t m = n - at < CHUNK ? n - at : CHUNK;
         memcpy(p, prob + at, (size_t)m * sizeof *p);
-        void *to = dt_to(dx, at, t);
+        void *to = dti_to(dx, at, t);
 #pragma omp simd
         for (int64_t c = 0; c < m; c++)
-            dt_store(to, c, t, (p[c] - base) / over);
+            dti_store(to, c, t, (p[c] - base) / over);
         if (label >= at && label < at + m)
-            dt_store(to, label - at, t, (p[label - at] - own) / over);
+            dti_store(to, label - at, t, (p[label - at] - own) / over);
     }
 }
 
 DT_CLONES static void descend_any(const struct job *j, int64_t i, int32_t label)
 {
     const float *prob = (const float *)j->a->port[DT_S] + i * j->classes;
-    void *dx = dt_to(j->a->port[DT_DX], i * j->classes, j->type);
+    void *dx = dti_to(j->a->port[DT_DX], i * j->classes, j->type);
     const float over = (float)(j->a->step_samples * j->positions);
     const float base = j->smooth / (float)j->classes, own = base + (1.0f - j->smooth);
     if (j->type == DT_BF16)
@@ -296,7 +296,7 @@ static dt_status check_labels(const struct job *j, dt_err *err)
 static dt_status facts(const dt_call *c, dt_facts *f, dt_err *err)
 {
     (void)err;
-    const dt_shape x = dt_call_x(c);
+    const dt_shape x = dti_call_x(c);
     f->work_bytes = c->form == DT_BACKWARD ? 0 : (size_t)(c->n * x.h) * sizeof(struct verdict);
     return DT_OK;
 }
@@ -304,7 +304,7 @@ static dt_status facts(const dt_call *c, dt_facts *f, dt_err *err)
 static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
 {
     (void)state;
-    const dt_shape x = dt_call_x(c);
+    const dt_shape x = dti_call_x(c);
     const float smooth = c->form == DT_EVAL ? 0.0f : a->hyper.label_smoothing;
     const int64_t counted = c->form == DT_EVAL ? dt_counted_classes(x) : 0;
     const struct job j = {a, x.c, x.w, a->n * x.h, x.h * x.w, c->dtype, smooth, counted > 0};

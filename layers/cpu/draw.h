@@ -12,6 +12,6 @@ typedef void dt_draw_fn(uint64_t seed, dt_purpose purpose, uint32_t a, uint32_t 
     uint32_t *u, int64_t n);
 
 /* The fastest this machine has: with AVX-512, with AVX2, or plain. All give the same numbers. */
-dt_draw_fn *dt_draw_best(void);
+dt_draw_fn *dti_draw_best(void);
 
 #endif

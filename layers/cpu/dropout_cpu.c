@@ -24,11 +24,11 @@ struct job {
 
 DT_INLINE void apply(const struct job *j, int64_t at, const uint32_t *u, int64_t n, dt_dtype t)
 {
-    const void *from = dt_from(j->from, at, t);
-    void *to = dt_to(j->to, at, t);
+    const void *from = dti_from(j->from, at, t);
+    void *to = dti_to(j->to, at, t);
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
-        dt_store(to, i, t, u[i] >> 8 >= j->least ? dt_load(from, i, t) * j->scale : 0.0f);
+        dti_store(to, i, t, u[i] >> 8 >= j->least ? dti_load(from, i, t) * j->scale : 0.0f);
 }
 
 DT_CLONES static void apply_f32(const struct job *j, int64_t at, const uint32_t *u, int64_t n)
@@ -61,7 +61,7 @@ static void copy_task(const void *job, int64_t i)
 {
     const struct job *j = job;
     const dt_span s = dt_span_of(j->a->n * j->elements, DT_GRAIN, i);
-    memcpy(dt_to(j->to, s.begin, j->t), dt_from(j->from, s.begin, j->t),
+    memcpy(dti_to(j->to, s.begin, j->t), dti_from(j->from, s.begin, j->t),
         (size_t)(s.end - s.begin) * dt_dtype_bytes(j->t));
 }
 
@@ -69,7 +69,7 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
 {
     (void)state, (void)err;
     const dt_dropout *o = c->node->opts;
-    const dt_shape x = dt_call_x(c);
+    const dt_shape x = dti_call_x(c);
     const bool back = c->form == DT_BACKWARD;
     struct job j = {
         .a = a,
@@ -79,7 +79,7 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
         .elements = dt_shape_sample(&x),
         .least = (uint32_t)ceil(o->rate * 0x1p24),
         .scale = o->rate < 1 ? (float)(1 / (1 - o->rate)) : 0,
-        .draw = dt_draw_best(),
+        .draw = dti_draw_best(),
     };
     j.pieces = dt_ceil_div(j.elements, PIECE);
     if (c->form != DT_EVAL)

@@ -38,7 +38,7 @@ static dt_status check_tokens(const struct job *j, int64_t positions, dt_err *er
 DT_CLONES static void copy_row(const struct job *j, int64_t row, const float *weight)
 {
     if (j->type == DT_BF16)
-        dt_values_write(j->type, j->a->port[DT_Y], row * j->channels, weight, j->channels);
+        dti_values_write(j->type, j->a->port[DT_Y], row * j->channels, weight, j->channels);
     else
         memcpy((float *)j->a->port[DT_Y] + row * j->channels, weight,
             (size_t)j->channels * sizeof *weight);
@@ -57,7 +57,7 @@ DT_INLINE void add_row(const struct job *j, int64_t row, dt_span c, float *to)
     float room[TILE];
     const int64_t n = c.end - c.begin;
     const float *dy =
-        dt_values_read(j->type, j->a->port[DT_DY], row * j->channels + c.begin, room, n);
+        dti_values_read(j->type, j->a->port[DT_DY], row * j->channels + c.begin, room, n);
 #pragma omp simd
     for (int64_t k = 0; k < n; k++)
         to[k] += dy[k];
@@ -82,7 +82,7 @@ static void gradient_task(const void *job, int64_t i)
 static dt_status embedding_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
 {
     (void)state;
-    const dt_shape x = dt_call_x(c);
+    const dt_shape x = dti_call_x(c);
     const dt_embedding *o = c->node->opts;
     const struct job j = {a, c->dtype, a->n * x.h * x.w, o->vocab, o->out};
     if (c->form == DT_BACKWARD) {
@@ -100,12 +100,12 @@ DT_CLONES static void add_weight(const struct job *j, int64_t at, const float *w
     float room[2][TILE];
     for (int64_t i = 0; i < n; i += TILE) {
         const int64_t m = n - i < TILE ? n - i : TILE;
-        const float *x = dt_values_read(j->type, j->a->port[DT_X], at + i, room[0], m);
-        float *y = dt_values_room(j->type, j->a->port[DT_Y], at + i, room[1]);
+        const float *x = dti_values_read(j->type, j->a->port[DT_X], at + i, room[0], m);
+        float *y = dti_values_room(j->type, j->a->port[DT_Y], at + i, room[1]);
 #pragma omp simd
         for (int64_t k = 0; k < m; k++)
             y[k] = x[k] + weight[i + k];
-        dt_values_write(j->type, j->a->port[DT_Y], at + i, y, m);
+        dti_values_write(j->type, j->a->port[DT_Y], at + i, y, m);
     }
 }
 
@@ -136,7 +136,7 @@ static void position_gradient_task(const void *job, int64_t i)
 static dt_status position_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
 {
     (void)state, (void)err;
-    const dt_shape x = dt_call_x(c);
+    const dt_shape x = dti_call_x(c);
     const struct job j = {a, c->dtype, a->n * x.h * x.w, x.h * x.w, x.c};
     if (c->form == DT_BACKWARD)
         dti_run_tasks(j.vocab, position_gradient_task, &j);

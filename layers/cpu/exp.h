@@ -8,7 +8,7 @@
 
 /* exp(x) for x up to 88: 0 below -87, where floats would lose their precision; NaN for NaN. The
  * polynomial is Cephes' of expf. */
-DT_INLINE float dt_exp(float x)
+DT_INLINE float dti_exp(float x)
 {
     const float whole = 12582912.0f; /* 1.5 * 2^23: adding it rounds to a whole number */
     const float t = x * 1.44269504089f + whole;

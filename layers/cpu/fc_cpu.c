@@ -12,7 +12,7 @@
 static dt_dnnl_problem problem(const dt_call *c)
 {
     const dt_fc *o = c->node->opts;
-    const dt_shape x = dt_call_x(c);
+    const dt_shape x = dti_call_x(c);
     return dti_rows_problem(c, dt_shape_sample(&x), o->out, o->bias);
 }
 

@@ -23,7 +23,7 @@ DT_INLINE void mean(const struct job *j, int64_t sample, int64_t c, int n, dt_dt
         float part[TILE] = {0};
         for (int64_t p = at; p < j->pixels && p < at + BLOCK; p++) {
             const int64_t from = (sample * j->pixels + p) * j->channels + c;
-            const float *x = dt_values_read(t, j->a->port[DT_X], from, room, n);
+            const float *x = dti_values_read(t, j->a->port[DT_X], from, room, n);
 #pragma omp simd
             for (int k = 0; k < n; k++)
                 part[k] += x[k];
@@ -31,22 +31,22 @@ DT_INLINE void mean(const struct job *j, int64_t sample, int64_t c, int n, dt_dt
         for (int k = 0; k < TILE; k++)
             sum[k] += (double)part[k];
     }
-    float *to = dt_values_room(t, j->a->port[DT_Y], sample * j->channels + c, y);
+    float *to = dti_values_room(t, j->a->port[DT_Y], sample * j->channels + c, y);
     for (int k = 0; k < n; k++)
         to[k] = (float)(sum[k] / (double)j->pixels);
-    dt_values_write(t, j->a->port[DT_Y], sample * j->channels + c, to, n);
+    dti_values_write(t, j->a->port[DT_Y], sample * j->channels + c, to, n);
 }
 
 DT_INLINE void spread(const struct job *j, int64_t sample, int64_t c, int n, dt_dtype t)
 {
     float room[TILE], part[TILE];
     dt_bf16 narrow[TILE];
-    const float *dy = dt_values_read(t, j->a->port[DT_DY], sample * j->channels + c, room, n);
+    const float *dy = dti_values_read(t, j->a->port[DT_DY], sample * j->channels + c, room, n);
     for (int k = 0; k < n; k++)
         part[k] = dy[k] / (float)j->pixels;
-    dt_values_write(t, narrow, 0, part, n);
+    dti_values_write(t, narrow, 0, part, n);
     for (int64_t p = 0; p < j->pixels; p++)
-        memcpy(dt_to(j->a->port[DT_DX], (sample * j->pixels + p) * j->channels + c, t),
+        memcpy(dti_to(j->a->port[DT_DX], (sample * j->pixels + p) * j->channels + c, t),
             t == DT_BF16 ? (const void *)narrow : part, (size_t)n * dt_dtype_bytes(t));
 }
 
@@ -71,7 +71,7 @@ FOR_TYPE(bf16, DT_BF16)
 static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
 {
     (void)state, (void)err;
-    const dt_shape x = dt_call_x(c);
+    const dt_shape x = dti_call_x(c);
     const struct job j = {a, c->dtype, x.h * x.w, x.c, dt_ceil_div(x.c, TILE)};
     const bool back = c->form == DT_BACKWARD;
     if (c->dtype == DT_BF16)

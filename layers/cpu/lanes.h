@@ -11,33 +11,33 @@
 typedef float dt_four __attribute__((vector_size(16)));
 typedef int32_t dt_four_bits __attribute__((vector_size(16)));
 
-DT_INLINE dt_four dt_four_read(const void *p, dt_dtype t)
+DT_INLINE dt_four dti_four_read(const void *p, dt_dtype t)
 {
     dt_four v;
     if (t == DT_BF16)
-        v = (dt_four){dt_load(p, 0, t), dt_load(p, 1, t), dt_load(p, 2, t), dt_load(p, 3, t)};
+        v = (dt_four){dti_load(p, 0, t), dti_load(p, 1, t), dti_load(p, 2, t), dti_load(p, 3, t)};
     else
         memcpy(&v, p, sizeof v);
     return v;
 }
 
-DT_INLINE void dt_four_write(void *p, dt_dtype t, dt_four v)
+DT_INLINE void dti_four_write(void *p, dt_dtype t, dt_four v)
 {
     if (t != DT_BF16)
         memcpy(p, &v, sizeof v);
     else
         for (int i = 0; i < 4; i++)
-            dt_store(p, i, t, v[i]);
+            dti_store(p, i, t, v[i]);
 }
 
-DT_INLINE dt_four dt_four_pick(dt_four_bits test, dt_four yes, dt_four no)
+DT_INLINE dt_four dti_four_pick(dt_four_bits test, dt_four yes, dt_four no)
 {
     return (dt_four)(((dt_four_bits)yes & test) | ((dt_four_bits)no & ~test));
 }
 
 /* The best of the sets that kernels are compiled for; the first has no instruction set. */
 enum { DT_LANES_PLAIN, DT_LANES_AVX2, DT_LANES_AVX512, DT_LANES_BF16, DT_LANES };
-static inline int dt_lane_set(void)
+static inline int dti_lane_set(void)
 {
 #if defined(__x86_64__)
     if (dt_isa_allowed(DT_ISA_AVX512_BF16) && __builtin_cpu_supports("avx512bf16"))

@@ -21,7 +21,7 @@ struct job {
 
 static struct job job_of(const dt_call *c, const dt_args *a)
 {
-    const dt_shape x = dt_call_x(c);
+    const dt_shape x = dti_call_x(c);
     const dt_layernorm *o = c->node->opts;
     struct job j = {.a = a, .type = c->dtype, .channels = x.c, .eps = o->eps};
     j.rows = c->n * x.h * x.w;
@@ -77,12 +77,13 @@ DT_INLINE void statistics(const struct job *j, int64_t at, float *mean, float *i
     lanes sum = {{0}}, squares = {{0}};
     for (int64_t c = 0; c < j->channels; c += CHUNK) {
         const int64_t n = chunk_at(j, c);
-        add_values(&sum, dt_values_read(j->type, j->a->port[DT_X], at + c, room, n), n);
+        add_values(&sum, dti_values_read(j->type, j->a->port[DT_X], at + c, room, n), n);
     }
     *mean = (float)(total(&sum) / (double)j->channels);
     for (int64_t c = 0; c < j->channels; c += CHUNK) {
         const int64_t n = chunk_at(j, c);
-        add_squares(&squares, dt_values_read(j->type, j->a->port[DT_X], at + c, room, n), *mean, n);
+        add_squares(
+            &squares, dti_values_read(j->type, j->a->port[DT_X], at + c, room, n), *mean, n);
     }
     *istd = (float)(1 / sqrt(total(&squares) / (double)j->channels + j->eps));
 }
@@ -96,12 +97,12 @@ DT_CLONES static void normalise(const struct job *j, int64_t row)
     statistics(j, at, &mean, &istd);
     for (int64_t c = 0; c < j->channels; c += CHUNK) {
         const int64_t n = chunk_at(j, c);
-        const float *x = dt_values_read(j->type, j->a->port[DT_X], at + c, room[0], n);
-        float *y = dt_values_room(j->type, j->a->port[DT_Y], at + c, room[1]);
+        const float *x = dti_values_read(j->type, j->a->port[DT_X], at + c, room[0], n);
+        float *y = dti_values_room(j->type, j->a->port[DT_Y], at + c, room[1]);
 #pragma omp simd
         for (int64_t k = 0; k < n; k++)
             y[k] = (x[k] - mean) * istd * weight[c + k] + bias[c + k];
-        dt_values_write(j->type, j->a->port[DT_Y], at + c, y, n);
+        dti_values_write(j->type, j->a->port[DT_Y], at + c, y, n);
     }
     if (j->a->port[DT_S] != NULL)
         ((float *)j->a->port[DT_S])[row] = mean;
@@ -148,16 +149,16 @@ DT_CLONES static void differentiate(const struct job *j, int64_t row, float *dwe
     lanes sum = {{0}}, products = {{0}};
     for (int64_t c = 0; c < j->channels; c += CHUNK) {
         const int64_t n = chunk_at(j, c);
-        const float *x = dt_values_read(j->type, j->a->port[DT_X], at + c, room[0], n);
-        const float *dy = dt_values_read(j->type, j->a->port[DT_DY], at + c, room[1], n);
+        const float *x = dti_values_read(j->type, j->a->port[DT_X], at + c, room[0], n);
+        const float *dy = dti_values_read(j->type, j->a->port[DT_DY], at + c, room[1], n);
         add_gradients(x, dy, weight + c, mean, istd, n, &sum, &products);
     }
     const float shift = (float)(total(&sum) / (double)j->channels);
     const float slope = (float)(total(&products) / (double)j->channels);
     for (int64_t c = 0; c < j->channels; c += CHUNK) {
         const int64_t n = chunk_at(j, c);
-        const float *x = dt_values_read(j->type, j->a->port[DT_X], at + c, room[0], n);
-        const float *dy = dt_values_read(j->type, j->a->port[DT_DY], at + c, room[1], n);
+        const float *x = dti_values_read(j->type, j->a->port[DT_X], at + c, room[0], n);
+        const float *dy = dti_values_read(j->type, j->a->port[DT_DY], at + c, room[1], n);
 #pragma omp simd
         for (int64_t k = 0; k < n; k++) {
             dweight[c + k] += dy[k] * ((x[k] - mean) * istd);
@@ -165,11 +166,11 @@ DT_CLONES static void differentiate(const struct job *j, int64_t row, float *dwe
         }
         if (j->a->port[DT_DX] == NULL)
             continue;
-        float *dx = dt_values_room(j->type, j->a->port[DT_DX], at + c, room[2]);
+        float *dx = dti_values_room(j->type, j->a->port[DT_DX], at + c, room[2]);
 #pragma omp simd
         for (int64_t k = 0; k < n; k++)
             dx[k] = istd * (weight[c + k] * dy[k] - shift - (x[k] - mean) * istd * slope);
-        dt_values_write(j->type, j->a->port[DT_DX], at + c, dx, n);
+        dti_values_write(j->type, j->a->port[DT_DX], at + c, dx, n);
     }
 }
 

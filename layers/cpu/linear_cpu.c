@@ -22,7 +22,7 @@ static bool product_accepts(const dt_call *c, dt_why *why)
 static dt_product product_of(const dt_call *c, int64_t n_rows)
 {
     const dt_linear *o = c->node->opts;
-    const int64_t in = dt_call_x(c).c, out = o->out;
+    const int64_t in = dti_call_x(c).c, out = o->out;
     if (c->form == DT_BACKWARD)
         return (dt_product){out, in, n_rows, .a = {.row = 1, .step = out}, .b = {NULL, in, 1}};
     if (c->form == DT_BACKWARD2)
@@ -33,9 +33,9 @@ static dt_product product_of(const dt_call *c, int64_t n_rows)
 static dt_status product_facts(const dt_call *c, dt_facts *f, dt_err *err)
 {
     (void)err;
-    const dt_shape x = dt_call_x(c);
+    const dt_shape x = dti_call_x(c);
     const dt_product p = product_of(c, c->n * x.h * x.w);
-    *f = (dt_facts){.work_bytes = dt_product_bytes(p.m, p.n), .impl = "product"};
+    *f = (dt_facts){.work_bytes = dti_product_bytes(p.m, p.n), .impl = "product"};
     return DT_OK;
 }
 
@@ -43,7 +43,7 @@ static dt_status product_run(const dt_call *c, void *state, const dt_args *a, dt
 {
     (void)state, (void)err;
     const dt_linear *o = c->node->opts;
-    const dt_shape x = dt_call_x(c);
+    const dt_shape x = dti_call_x(c);
     dt_product p = product_of(c, a->n * x.h * x.w);
     p.work = a->port[DT_WORK];
     p.c_row = p.n;
@@ -62,7 +62,7 @@ static dt_status product_run(const dt_call *c, void *state, const dt_args *a, dt
         p.bias = o->bias ? a->port[DT_P + 1] : NULL;
         p.c = a->port[DT_Y];
     }
-    dt_product_run(&p);
+    dti_product_run(&p);
     return DT_OK;
 }
 
@@ -72,12 +72,12 @@ static dt_status product_run(const dt_call *c, void *state, const dt_args *a, dt
 static dt_dnnl_problem problem(const dt_call *c)
 {
     const dt_linear *o = c->node->opts;
-    return dti_rows_problem(c, dt_call_x(c).c, o->out, o->bias);
+    return dti_rows_problem(c, dti_call_x(c).c, o->out, o->bias);
 }
 
 static dt_call rows(const dt_call *c)
 {
-    const dt_shape x = dt_call_x(c);
+    const dt_shape x = dti_call_x(c);
     dt_call r = *c;
     r.n *= x.h * x.w;
     r.home_n *= x.h * x.w;
@@ -178,7 +178,7 @@ static dt_status param_put(const dt_call *c, int i, const float *plain, void *li
     float *out_in = turned(c);
     if (out_in == NULL)
         return no_memory(c, err);
-    transpose(plain, out_in, dt_call_x(c).c, o->out);
+    transpose(plain, out_in, dti_call_x(c).c, o->out);
     const dt_status st = put(c, i, out_in, lives, err);
     dt_free(out_in);
     return st;
@@ -194,7 +194,7 @@ static dt_status param_get(const dt_call *c, int i, const void *lives, float *pl
         return no_memory(c, err);
     const dt_status st = get(c, i, lives, out_in, err);
     if (st == DT_OK)
-        transpose(out_in, plain, o->out, dt_call_x(c).c);
+        transpose(out_in, plain, o->out, dti_call_x(c).c);
     dt_free(out_in);
     return st;
 }

@@ -31,7 +31,7 @@ DT_INLINE void hold(
     const int real = left < 0 ? 0 : left < n ? (int)left : n;
 #pragma omp simd
     for (int i = 0; i < real; i++)
-        h->v[at + i] = dt_load(v, c + i, t);
+        h->v[at + i] = dti_load(v, c + i, t);
     for (int i = real; i < n; i++)
         h->v[at + i] = 0.0f;
 }
@@ -82,10 +82,10 @@ DT_INLINE void forward_tile(const struct job *j, const held *x, void *y, int n, 
     scales(j, x->v + j->halo - j->before, scale, n);
 #pragma omp simd
     for (int i = 0; i < n; i++)
-        scale[i] = x->v[j->halo + i] * dt_curve_pow(scale[i], j->power);
+        scale[i] = x->v[j->halo + i] * dti_curve_pow(scale[i], j->power);
 #pragma omp simd
     for (int i = 0; i < n; i++)
-        dt_store(y, i, t, scale[i]);
+        dti_store(y, i, t, scale[i]);
 }
 
 /* dx = dy scale^-beta - pull x (the sum of dy y / scale over the channels in whose windows x is).
@@ -99,14 +99,14 @@ DT_INLINE void backward_tile(
     scales(j, x->v, scale, reach);
 #pragma omp simd
     for (int i = 0; i < reach; i++) {
-        const float slope = dys[i] * dt_curve_pow(scale[i], j->power);
+        const float slope = dys[i] * dti_curve_pow(scale[i], j->power);
         part[i] = slope * xs[i] / scale[i];
         scale[i] = slope;
     }
     add_windows(j, part, sum, n);
 #pragma omp simd
     for (int i = 0; i < n; i++)
-        dt_store(dx, i, t, scale[j->behind + i] - j->pull * x->v[j->halo + i] * sum[i]);
+        dti_store(dx, i, t, scale[j->behind + i] - j->pull * x->v[j->halo + i] * sum[i]);
 }
 
 DT_INLINE void pixels(const struct job *j, int64_t task, bool back, dt_dtype t)
@@ -114,9 +114,9 @@ DT_INLINE void pixels(const struct job *j, int64_t task, bool back, dt_dtype t)
     const dt_span s = dt_span_of(j->pixels, j->each, task);
     held xs, dys;
     for (int64_t p = s.begin; p < s.end; p++) {
-        const void *x = dt_from(j->x, p * j->channels, t);
-        const void *dy = back ? dt_from(j->dy, p * j->channels, t) : NULL;
-        void *to = dt_to(j->to, p * j->channels, t);
+        const void *x = dti_from(j->x, p * j->channels, t);
+        const void *dy = back ? dti_from(j->dy, p * j->channels, t) : NULL;
+        void *to = dti_to(j->to, p * j->channels, t);
         for (int64_t c = 0; c < j->channels; c += TILE) {
             const int n = j->channels - c < TILE ? (int)(j->channels - c) : TILE;
             if (c == 0)
@@ -128,9 +128,9 @@ DT_INLINE void pixels(const struct job *j, int64_t task, bool back, dt_dtype t)
             else if (back)
                 hold_next(j, &dys, dy, c, t);
             if (back)
-                backward_tile(j, &xs, &dys, dt_to(to, c, t), n, t);
+                backward_tile(j, &xs, &dys, dti_to(to, c, t), n, t);
             else
-                forward_tile(j, &xs, dt_to(to, c, t), n, t);
+                forward_tile(j, &xs, dti_to(to, c, t), n, t);
         }
     }
 }
@@ -156,7 +156,7 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
     static dti_task *const tasks[2][DT_DTYPES] = {
         {forward_f32, forward_bf16}, {backward_f32, backward_bf16}};
     const dt_lrn *o = c->node->opts;
-    const dt_shape x = dt_call_x(c);
+    const dt_shape x = dti_call_x(c);
     const bool back = c->form == DT_BACKWARD;
     struct job j = {.pixels = a->n * x.h * x.w,
         .each = dt_ceil_div(DT_GRAIN, x.c),

@@ -37,7 +37,7 @@ DT_INLINE void dti_gradient_of_y(const void *y, const void *dy, void *dx, int64_
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
-        dti_pass_on(dy, dx, i, !(dt_load(y, i, t) <= 0.0f), t);
+        dti_pass_on(dy, dx, i, !(dti_load(y, i, t) <= 0.0f), t);
 }
 
 /* Bit e % 8 of byte e / 8 says whether element e hands its gradient on. */

@@ -34,7 +34,7 @@ static dti_window window_at(const struct job *j, int64_t from, int64_t row, int6
     const int64_t before = w.begin - (col * j->p.stride - j->p.pad);
     const int64_t at = (h.begin * j->x.w + w.begin) * j->x.c;
     return (dti_window){
-        .x = dt_from(j->a->port[DT_X], from + at, j->t),
+        .x = dti_from(j->a->port[DT_X], from + at, j->t),
         .row = j->x.w * j->x.c,
         .pixel = j->x.c,
         .h = (int)(h.end - h.begin),
@@ -100,7 +100,7 @@ static void forward_row(const struct job *j, int64_t sample, int64_t row)
         for (int64_t c = 0; c < channels; c += TILE) {
             const dti_window w = window_at(j, from + c, row, col);
             const int64_t e = begin + col * channels + c;
-            j->on->find_max(&w, width(j, c), dt_to(j->a->port[DT_Y], to + e, j->t), at);
+            j->on->find_max(&w, width(j, c), dti_to(j->a->port[DT_Y], to + e, j->t), at);
             if (index != NULL)
                 put_positions(
                     index + (size_t)sample * j->index_bytes, j->packed, e, at, width(j, c));
@@ -157,7 +157,7 @@ static void find_positions(const struct job *j, const block *b, dt_bf16 (*at)[TI
                 continue;
             }
             const dti_window w = window_at(j, from, row, col);
-            j->on->find_again(&w, n, dt_from(j->a->port[DT_Y], to + e, j->t), *at);
+            j->on->find_again(&w, n, dti_from(j->a->port[DT_Y], to + e, j->t), *at);
         }
 }
 
@@ -182,7 +182,7 @@ static void backward_task(const void *job, int64_t i)
                 .at = at[any ? first : 0],
                 .at_row = across * TILE,
                 .at_window = TILE,
-                .dy = dt_from(j->a->port[DT_DY], to + (any ? out : 0), j->t),
+                .dy = dti_from(j->a->port[DT_DY], to + (any ? out : 0), j->t),
                 .dy_row = j->y.w * j->y.c,
                 .dy_window = j->y.c,
                 .h = (int)(rows.end - rows.begin),
@@ -192,7 +192,7 @@ static void backward_task(const void *job, int64_t i)
                 .per_window = (int)step,
             };
             j->on->gather(&g, width(j, b.c),
-                dt_to(j->a->port[DT_DX], from + (r * j->x.w + q) * j->x.c, j->t));
+                dti_to(j->a->port[DT_DX], from + (r * j->x.w + q) * j->x.c, j->t));
         }
     }
 }
@@ -216,14 +216,14 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
     const dt_shape y = c->node->info.y;
     struct job j = {
         .a = a,
-        .on = dti_maxpool_rows_of(dt_lane_set(), c->dtype),
+        .on = dti_maxpool_rows_of(dti_lane_set(), c->dtype),
         .t = c->dtype,
         .p = {o->kernel, o->stride == 0 ? o->kernel : o->stride, o->pad, o->ceil},
-        .x = dt_call_x(c),
+        .x = dti_call_x(c),
         .y = y,
         .tiles = dt_ceil_div(y.c, TILE),
         .rows = y.w * y.c % 2 != 0 ? 2 : 1,
-        .packed = dt_maxpool_packed(o),
+        .packed = dti_maxpool_packed(o),
         .index_bytes = c->node->info.stash[0].sample_bytes,
     };
     j.side = side_of(&j.p);

@@ -37,7 +37,7 @@ typedef struct dti_maxpool_rows {
     void (*gather)(const dti_reach *r, int n, void *dx);
 } dti_maxpool_rows;
 
-/* By instruction set (of dt_lane_set() and below) and by type. */
+/* By instruction set (of dti_lane_set() and below) and by type. */
 const dti_maxpool_rows *dti_maxpool_rows_of(int lanes, dt_dtype t);
 
 #endif

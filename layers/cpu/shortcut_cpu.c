@@ -56,7 +56,7 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
     (void)state, (void)err;
     const dt_shortcut *o = c->node->opts;
     const bool back = c->form == DT_BACKWARD;
-    struct job j = {.x = dt_call_x(c),
+    struct job j = {.x = dti_call_x(c),
         .y = c->node->info.y,
         .stride = o->stride,
         .each = (int64_t)dt_dtype_bytes(c->dtype),

@@ -20,7 +20,7 @@ DT_CLONES static void descend(const struct job *j, float *w, const float *dw, in
     const struct job k = *j;
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
-        w[i] -= k.lr * dt_gradient_at(k.g, dw[i], w[i]);
+        w[i] -= k.lr * dti_gradient_at(k.g, dw[i], w[i]);
 }
 
 DT_CLONES static void descend_with_momentum(
@@ -29,7 +29,7 @@ DT_CLONES static void descend_with_momentum(
     const struct job k = *j;
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {
-        v[i] = k.momentum * v[i] + dt_gradient_at(k.g, dw[i], w[i]);
+        v[i] = k.momentum * v[i] + dti_gradient_at(k.g, dw[i], w[i]);
         w[i] -= k.lr * v[i];
     }
 }
@@ -41,7 +41,7 @@ DT_CLONES static void descend_ahead(
     const struct job k = *j;
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {
-        const float g = dt_gradient_at(k.g, dw[i], w[i]);
+        const float g = dti_gradient_at(k.g, dw[i], w[i]);
         v[i] = k.momentum * v[i] + g;
         w[i] -= k.lr * (g + k.momentum * v[i]);
     }
@@ -69,7 +69,7 @@ static dt_status sgd_run(const dt_call *c, void *state, const dt_args *a, dt_err
 {
     (void)state, (void)err;
     const dt_hyper *h = &a->hyper;
-    const struct job j = {a, c->count, h->lr, h->momentum, dt_gradient_of(h, c->vector)};
+    const struct job j = {a, c->count, h->lr, h->momentum, dti_gradient_of(h, c->vector)};
     dti_run_tasks(dt_ceil_div(j.count, DT_GRAIN), sgd_task, &j);
     return DT_OK;
 }

@@ -23,8 +23,8 @@ static void forward_row(const void *job, int64_t r)
     const struct job *j = job;
     const int64_t w = j->x.w, c = j->x.c, wide = w * j->factor * c;
     const size_t pixel = (size_t)c * dt_dtype_bytes(j->t), row = pixel * (size_t)(w * j->factor);
-    char *y = dt_to(j->to, r * j->factor * wide, j->t), *at = y;
-    const char *x = dt_from(j->from, r * w * c, j->t);
+    char *y = dti_to(j->to, r * j->factor * wide, j->t), *at = y;
+    const char *x = dti_from(j->from, r * w * c, j->t);
     for (int64_t q = 0; q < w; q++, x += pixel)
         for (int64_t k = 0; k < j->factor; k++, at += pixel)
             memcpy(at, x, pixel);
@@ -39,14 +39,14 @@ DT_INLINE void sum_block(
     float sum[TILE] = {0};
     for (int64_t i = 0; i < factor; i++)
         for (int64_t k = 0; k < factor; k++) {
-            const void *v = dt_from(dy, i * wide + k * c, t);
+            const void *v = dti_from(dy, i * wide + k * c, t);
 #pragma omp simd
             for (int e = 0; e < n; e++)
-                sum[e] += dt_load(v, e, t);
+                sum[e] += dti_load(v, e, t);
         }
 #pragma omp simd
     for (int e = 0; e < n; e++)
-        dt_store(dx, e, t, sum[e]);
+        dti_store(dx, e, t, sum[e]);
 }
 
 DT_INLINE void sum_row(const struct job *j, int64_t r, dt_dtype t)
@@ -54,8 +54,8 @@ DT_INLINE void sum_row(const struct job *j, int64_t r, dt_dtype t)
     const int64_t w = j->x.w, c = j->x.c, wide = w * j->factor * c;
     for (int64_t q = 0; q < w; q++)
         for (int64_t at = 0; at < c; at += TILE)
-            sum_block(dt_from(j->from, r * j->factor * wide + q * j->factor * c + at, t),
-                dt_to(j->to, (r * w + q) * c + at, t), c, j->factor, wide,
+            sum_block(dti_from(j->from, r * j->factor * wide + q * j->factor * c + at, t),
+                dti_to(j->to, (r * w + q) * c + at, t), c, j->factor, wide,
                 c - at < TILE ? (int)(c - at) : TILE, t);
 }
 
@@ -82,7 +82,7 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
 {
     (void)state, (void)err;
     const bool back = c->form == DT_BACKWARD;
-    const struct job j = {.x = dt_call_x(c),
+    const struct job j = {.x = dti_call_x(c),
         .factor = ((const dt_upsample *)c->node->opts)->factor,
         .t = c->dtype,
         .from = a->port[back ? DT_DY : DT_X],

@@ -7,7 +7,7 @@
 
 /* n values from element @at on; converted into @room (n floats) unless they are fp32 as they lie.
  */
-DT_INLINE const float *dt_values_read(
+DT_INLINE const float *dti_values_read(
     dt_dtype type, const void *p, int64_t at, float *room, int64_t n)
 {
     if (type != DT_BF16)
@@ -20,13 +20,13 @@ DT_INLINE const float *dt_values_read(
 }
 
 /* Where to compute n values that belong at element @at: there, or in @room; then
- * dt_values_write(). */
-DT_INLINE float *dt_values_room(dt_dtype type, void *p, int64_t at, float *room)
+ * dti_values_write(). */
+DT_INLINE float *dti_values_room(dt_dtype type, void *p, int64_t at, float *room)
 {
     return type == DT_BF16 ? room : (float *)p + at;
 }
 
-DT_INLINE void dt_values_write(dt_dtype type, void *p, int64_t at, const float *from, int64_t n)
+DT_INLINE void dti_values_write(dt_dtype type, void *p, int64_t at, const float *from, int64_t n)
 {
     if (type != DT_BF16)
         return; /* they are there already */

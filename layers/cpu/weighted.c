@@ -87,10 +87,10 @@ dt_status dti_weighted_facts(const dt_dnnl_problem *p, const dt_call *c, dt_fact
     *f = (dt_facts){0};
     if (!find_job(p, c, &j))
         return dti_weighted_no_form(c, err);
-    dt_status st = j.reorder ? dt_dnnl_ask_reorder(p, j.from, j.to, &own, err)
+    dt_status st = j.reorder ? dti_dnnl_ask_reorder(p, j.from, j.to, &own, err)
                              : dt_dnnl_ask(p, j.to, &own, err);
     if (st == DT_OK && !j.reorder)
-        st = dt_dnnl_ask_reorder(p, home(p, c), j.to, &move, err);
+        st = dti_dnnl_ask_reorder(p, home(p, c), j.to, &move, err);
     DT_TRY(err, st, "layer '%s'", c->node->name);
     f->work_bytes = own.work_bytes;
     f->layout = own.layout;
@@ -113,7 +113,7 @@ dt_status dti_weighted_create(const dt_dnnl_problem *p, const dt_call *c, void *
     if (!find_job(p, c, &j))
         return dti_weighted_no_form(c, err);
     DT_TRY(err,
-        j.reorder ? dt_dnnl_create_reorder(&op, p, j.from, j.to, err)
+        j.reorder ? dti_dnnl_create_reorder(&op, p, j.from, j.to, err)
                   : dt_dnnl_create(&op, p, j.to, err),
         "layer '%s'", c->node->name);
     *state = op;
@@ -171,8 +171,8 @@ static dt_status convert(
 {
     dt_dnnl_facts f;
     dt_dnnl_op *op;
-    DT_CHECK(dt_dnnl_ask_reorder(p, from, to, &f, err));
-    DT_CHECK(dt_dnnl_create_reorder(&op, p, from, to, err));
+    DT_CHECK(dti_dnnl_ask_reorder(p, from, to, &f, err));
+    DT_CHECK(dti_dnnl_create_reorder(&op, p, from, to, err));
     const dt_dnnl_bytes bytes = {.x = x, .y = y, .work = dt_alloc(f.work_bytes, 1)};
     const dt_status st =
         bytes.work == NULL ? DT_FAIL(err, DT_E_NOMEM, "%zu bytes to reorder a weight", f.work_bytes)
@@ -228,7 +228,7 @@ bool dti_weighted_has_rows(const dt_dnnl_problem *p, const dt_call *c)
     const bool has =
         home(p, c).way != DT_DNNL_PLAIN && dt_dnnl_ask(p, home(p, c), &f, NULL) == DT_OK &&
         f.weight_bytes == plain_bytes(c, 0) &&
-        dt_dnnl_create_reorder_rows(&op, p, home(p, c), out_in, first, n, NULL) == DT_OK;
+        dti_dnnl_create_reorder_rows(&op, p, home(p, c), out_in, first, n, NULL) == DT_OK;
     dt_dnnl_destroy(op);
     return has;
 }
@@ -237,7 +237,7 @@ static dt_status convert_rows(const dt_dnnl_problem *p, const dt_call *c, dt_dnn
     dt_dnnl_layout to, const int64_t at[2], const dt_dnnl_bytes *bytes, dt_err *err)
 {
     dt_dnnl_op *op;
-    dt_status st = dt_dnnl_create_reorder_rows(&op, p, from, to, at[0], at[1], err);
+    dt_status st = dti_dnnl_create_reorder_rows(&op, p, from, to, at[0], at[1], err);
     if (st == DT_OK)
         st = dt_dnnl_run(op, bytes, err);
     dt_dnnl_destroy(op);

@@ -90,7 +90,7 @@ static bool narrows(const dt_cublas_problem *p, bool fused)
 /* Room for all that is wanted around an algorithm's scratch. */
 static size_t work_around(const dt_cublas_problem *p, bool fused, size_t scratch)
 {
-    return dt_cuda_room(
+    return dti_cuda_room(
         narrows(p, fused) ? bias_at(scratch) + (size_t)p->out * sizeof(dt_bf16) : scratch);
 }
 
@@ -162,11 +162,11 @@ static dt_status answer_of(const dt_cublas_problem *p, answer *to, bool *absent,
     return st;
 }
 
-dt_status dt_cublas_ask(const dt_cublas_problem *p, dt_cublas_facts *f, dt_err *err)
+dt_status dti_cublas_ask(const dt_cublas_problem *p, dt_cublas_facts *f, dt_err *err)
 {
     answer a;
     bool absent;
-    if (dt_cuda_planned_for() != NULL) {
+    if (dti_cuda_planned_for() != NULL) {
         *f = (dt_cublas_facts){
             work_around(p, true, DT_CUBLAS_WORK), "cublaslt, not asked: room for any"};
         return DT_OK;
@@ -203,7 +203,7 @@ static dt_status prepare(dt_cublas_op *op, dt_err *err)
     return op->m.status == CUBLAS_STATUS_SUCCESS ? DT_OK : failed(op->m.status, op->m.call, err);
 }
 
-dt_status dt_cublas_create(dt_cublas_op **out, const dt_cublas_problem *p, dt_err *err)
+dt_status dti_cublas_create(dt_cublas_op **out, const dt_cublas_problem *p, dt_err *err)
 {
     *out = NULL;
     dt_cublas_op *op = dt_alloc(1, sizeof *op);
@@ -212,14 +212,14 @@ dt_status dt_cublas_create(dt_cublas_op **out, const dt_cublas_problem *p, dt_er
     op->p = *p;
     const dt_status st = prepare(op, err);
     if (st != DT_OK) {
-        dt_cublas_destroy(op);
+        dti_cublas_destroy(op);
         return st;
     }
     *out = op;
     return DT_OK;
 }
 
-void dt_cublas_destroy(dt_cublas_op *op)
+void dti_cublas_destroy(dt_cublas_op *op)
 {
     if (op == NULL)
         return;
@@ -232,14 +232,14 @@ static dt_status bind_bias(dt_cublas_op *op, void *queue, const dt_cublas_bytes 
 {
     void *bias = bytes->bias;
     if (narrows(&op->p, op->fused)) {
-        bias = dt_cuda_scratch(bytes->work) + bias_at(op->scratch);
+        bias = dti_cuda_scratch(bytes->work) + bias_at(op->scratch);
         DT_CHECK(dti_cuda_to_bf16(queue, bias, bytes->bias, op->p.out, err));
     }
     dti_product_set(&op->m, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
     return op->m.status == CUBLAS_STATUS_SUCCESS ? DT_OK : failed(op->m.status, op->m.call, err);
 }
 
-dt_status dt_cublas_run(dt_cublas_op *op, void *queue, const dt_cublas_bytes *bytes, dt_err *err)
+dt_status dti_cublas_run(dt_cublas_op *op, void *queue, const dt_cublas_bytes *bytes, dt_err *err)
 {
     const float one = 1, zero = 0;
     const bool forward = op->p.way == DT_CUBLAS_FORWARD, data = op->p.way == DT_CUBLAS_DATA;
@@ -250,10 +250,10 @@ dt_status dt_cublas_run(dt_cublas_op *op, void *queue, const dt_cublas_bytes *by
     if (bias && op->fused)
         DT_CHECK(bind_bias(op, queue, bytes, err));
     const cublasStatus_t s = cublasLtMatmul(lib.handle, m->op, &one, a, m->a, b, m->b, &zero, d,
-        m->d, d, m->d, &op->algo, dt_cuda_scratch(bytes->work), op->scratch, queue);
+        m->d, d, m->d, &op->algo, dti_cuda_scratch(bytes->work), op->scratch, queue);
     if (s != CUBLAS_STATUS_SUCCESS)
         return failed(s, "cublasLtMatmul", err);
-    return bias && !op->fused ? dt_cuda_add_bias(queue, op->p.bf16 ? DT_BF16 : DT_F32, bytes->y,
+    return bias && !op->fused ? dti_cuda_add_bias(queue, op->p.bf16 ? DT_BF16 : DT_F32, bytes->y,
                                     bytes->bias, op->p.rows, op->p.out, err)
                               : DT_OK;
 }

@@ -32,14 +32,14 @@ typedef struct dt_cublas_facts {
 /* Answers are kept; thread-safe. Where no device answers, no library is asked: no scratch, and impl
  * says so. For a card that is not here the library has no answer: the most scratch that it may
  * want. DT_E_DEVICE when the library fails. */
-dt_status dt_cublas_ask(const dt_cublas_problem *p, dt_cublas_facts *f, dt_err *err) DT_NODISCARD;
+dt_status dti_cublas_ask(const dt_cublas_problem *p, dt_cublas_facts *f, dt_err *err) DT_NODISCARD;
 
 typedef struct dt_cublas_op dt_cublas_op;
 
 /* DT_E_DEVICE where no device answers. */
-dt_status dt_cublas_create(
+dt_status dti_cublas_create(
     dt_cublas_op **out, const dt_cublas_problem *p, dt_err *err) DT_NODISCARD;
-void dt_cublas_destroy(dt_cublas_op *op);
+void dti_cublas_destroy(dt_cublas_op *op);
 
 /* Bytes for one execution: x or dx, y or dy, the weight or its gradient, the bias (fp32, forward
  * only), facts' scratch. */
@@ -48,7 +48,7 @@ typedef struct dt_cublas_bytes {
 } dt_cublas_bytes;
 
 /* Puts it on @queue (a cudaStream_t), without waiting; one op by one thread at a time. */
-dt_status dt_cublas_run(
+dt_status dti_cublas_run(
     dt_cublas_op *op, void *queue, const dt_cublas_bytes *bytes, dt_err *err) DT_NODISCARD;
 
 #endif

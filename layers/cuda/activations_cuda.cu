@@ -15,28 +15,28 @@ typedef struct curve_job {
 
 DT_DEVICE void curve_forward(const curve_job *j, dti_curve f, dt_dtype t)
 {
-    for (int64_t at = dt_first() * DT_FEW; at < j->count; at += dt_step() * DT_FEW) {
-        const int n = dt_few(at, j->count);
+    for (int64_t at = dti_first() * DT_FEW; at < j->count; at += dti_stride() * DT_FEW) {
+        const int n = dti_few(at, j->count);
         float v[DT_FEW];
-        dt_take(j->from, at, n, j->wide, t, v);
+        dti_take(j->from, at, n, j->wide, t, v);
         DT_UNROLL(8)
         for (int k = 0; k < DT_FEW; k++)
             v[k] = dti_curve_value(f, v[k]);
-        dt_put(j->to, at, n, j->wide, t, v);
+        dti_put(j->to, at, n, j->wide, t, v);
     }
 }
 
 DT_DEVICE void curve_backward(const curve_job *j, dti_curve f, dt_dtype t)
 {
-    for (int64_t at = dt_first() * DT_FEW; at < j->count; at += dt_step() * DT_FEW) {
-        const int n = dt_few(at, j->count);
+    for (int64_t at = dti_first() * DT_FEW; at < j->count; at += dti_stride() * DT_FEW) {
+        const int n = dti_few(at, j->count);
         float v[DT_FEW], d[DT_FEW];
-        dt_take(j->saved, at, n, j->wide, t, v);
-        dt_take(j->from, at, n, j->wide, t, d);
+        dti_take(j->saved, at, n, j->wide, t, v);
+        dti_take(j->from, at, n, j->wide, t, d);
         DT_UNROLL(8)
         for (int k = 0; k < DT_FEW; k++)
             d[k] *= dti_curve_slope(f, v[k]);
-        dt_put(j->to, at, n, j->wide, t, d);
+        dti_put(j->to, at, n, j->wide, t, d);
     }
 }
 
@@ -54,7 +54,7 @@ DT_DEVICE void curve_backward(const curve_job *j, dti_curve f, dt_dtype t)
     static void name##_launch(const curve_job *given, bool back, dt_dtype t, void *queue)          \
     {                                                                                              \
         const curve_job j = *given;                                                                \
-        const dt_grid g = dt_grid_of(dt_ceil_div(j.count, DT_FEW));                                \
+        const dt_grid g = dti_grid_of(dt_ceil_div(j.count, DT_FEW));                               \
         if (back)                                                                                  \
             DT_LAUNCH_OF(name##_backward, t, g, queue, j);                                         \
         else                                                                                       \

@@ -17,13 +17,13 @@ DT_DEVICE void add_forward(const add_job *j, dt_dtype t)
 {
     const int64_t groups = (j->elements + 7) / 8;
     for (int64_t s = blockIdx.y; s < j->samples; s += gridDim.y)
-        for (int64_t g = dt_first(); g < groups; g += dt_step()) {
-            const int n = dt_few(g * DT_FEW, j->elements);
+        for (int64_t g = dti_first(); g < groups; g += dti_stride()) {
+            const int n = dti_few(g * DT_FEW, j->elements);
             const int64_t at = s * j->elements + g * DT_FEW;
             float sum[DT_FEW], more[DT_FEW];
-            dt_take(j->x[0], at, n, j->wide, t, sum);
+            dti_take(j->x[0], at, n, j->wide, t, sum);
             for (int i = 1; i < j->n_in; i++) {
-                dt_take(j->x[i], at, n, j->wide, t, more);
+                dti_take(j->x[i], at, n, j->wide, t, more);
                 DT_UNROLL(8)
                 for (int k = 0; k < DT_FEW; k++)
                     sum[k] += more[k];
@@ -33,7 +33,7 @@ DT_DEVICE void add_forward(const add_job *j, dt_dtype t)
                 if (j->mask != NULL)
                     j->mask[s * groups + g] = on;
             }
-            dt_put(j->y, at, n, j->wide, t, sum);
+            dti_put(j->y, at, n, j->wide, t, sum);
         }
 }
 
@@ -51,8 +51,8 @@ static dt_status add_launch(add_job j, const dt_args *a, dt_dtype t, const char 
         j.elements *= j.samples;
         j.samples = 1;
     }
-    j.wide = j.wide && (j.samples == 1 || dt_wide_rows(j.elements, t));
-    DT_LAUNCH_OF(add_forward, t, dt_grid_2d((j.elements + 7) / 8, j.samples), a->queue, j);
+    j.wide = j.wide && (j.samples == 1 || dti_wide_rows(j.elements, t));
+    DT_LAUNCH_OF(add_forward, t, dti_grid_2d((j.elements + 7) / 8, j.samples), a->queue, j);
     return dt_cuda_launched(what, err);
 }
 

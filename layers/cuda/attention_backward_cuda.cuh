@@ -16,8 +16,8 @@ DT_DEVICE void multiply_rows(const attention_job *j, dt_dtype t)
         const int64_t at = (head / j->heads * j->t + row) * j->c + head % j->heads * j->d;
         double sum = 0;
         for (int64_t k = threadIdx.x % DT_WARP; k < j->d; k += DT_WARP)
-            sum += (double)(dt_load(j->dy, at + k, t) * dt_load(j->y, at + k, t));
-        sum = dt_warp_sum(sum);
+            sum += (double)(dti_load(j->dy, at + k, t) * dti_load(j->y, at + k, t));
+        sum = dti_warp_sum(sum);
         if (threadIdx.x % DT_WARP == 0)
             j->delta[i] = (float)sum;
     }

@@ -5,10 +5,10 @@ DT_C_HEADERS
 #include "layers/attention.h"
 DT_C_HEADERS_END
 
-/* Sums of products stay in registers, where dt_mma() leaves them; no sum runs across blocks, so the
- * bits are the same every time. Forward keeps each query's largest score and sum so far (the online
- * softmax); naive is the same, and writes its probabilities in a second pass. Backward computes
- * probabilities again, or reads them. */
+/* Sums of products stay in registers, where dti_mma() leaves them; no sum runs across blocks, so
+ * the bits are the same every time. Forward keeps each query's largest score and sum so far (the
+ * online softmax); naive is the same, and writes its probabilities in a second pass. Backward
+ * computes probabilities again, or reads them. */
 
 /* Over the four lanes that share a row. */
 DT_DEVICE float row_max(float v)
@@ -304,7 +304,7 @@ static dt_status attention_backward(
     j->lse = is_naive(c) ? NULL : saved;
     j->prob = is_naive(c) ? saved : NULL;
     j->wide = j->wide && dt_wide(j->dy) && dt_wide(j->to);
-    const dt_grid grid = {dt_blocks(j->n * j->heads * j->t, ATTENTION_THREADS / DT_WARP), 1};
+    const dt_grid grid = {dti_blocks(j->n * j->heads * j->t, ATTENTION_THREADS / DT_WARP), 1};
     if (c->dtype == DT_BF16)
         DT_LAUNCH(multiply_rows_bf16, grid, ATTENTION_THREADS, a->queue, *j);
     else

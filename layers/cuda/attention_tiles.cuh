@@ -89,14 +89,14 @@ DT_DEVICE void load_tile(const attention_job *j, const rows *from, int64_t first
 {
     for (int i = (int)threadIdx.x; i < n * d / DT_FEW; i += ATTENTION_THREADS) {
         const int r = i / 2 % n, c = (i / 2 / n * 2 + i % 2) * DT_FEW;
-        const int few = first + r < j->t && c < j->d ? dt_few(c, j->d) : 0;
+        const int few = first + r < j->t && c < j->d ? dti_few(c, j->d) : 0;
         float v[DT_FEW];
-        dt_take(from->p, from->at + (first + r) * from->row + c, few, j->wide, t, v);
+        dti_take(from->p, from->at + (first + r) * from->row + c, few, j->wide, t, v);
         if (to != NULL)
-            dt_put(to->p, r * to->row + c, DT_FEW, true, t, v);
+            dti_put(to->p, r * to->row + c, DT_FEW, true, t, v);
         DT_UNROLL(8)
         for (int k = 0; k < DT_FEW && turned != NULL; k++)
-            dt_store(turned->p, (c + k) * turned->row + r, t, v[k]);
+            dti_store(turned->p, (c + k) * turned->row + r, t, v[k]);
     }
 }
 
@@ -109,8 +109,8 @@ DT_DEVICE void store_tile(const attention_job *j, const tile *from, int64_t firs
         float v[DT_FEW];
         if (first + r >= j->t || c >= j->d)
             continue;
-        dt_take(from->p, r * from->row + c, DT_FEW, true, t, v);
-        dt_put(to, at->at + (first + r) * at->row + c, dt_few(c, j->d), j->wide, t, v);
+        dti_take(from->p, r * from->row + c, DT_FEW, true, t, v);
+        dti_put(to, at->at + (first + r) * at->row + c, dti_few(c, j->d), j->wide, t, v);
     }
 }
 
@@ -145,12 +145,12 @@ DT_DEVICE void product(
         dt_pair fa[4], fb[2];
         DT_UNROLL(4)
         for (int i = 0; i < 4; i++)
-            fa[i] = dt_pair_at(a->p, (my_row() + i % 2 * 8) * a->row + at + i / 2 * 8, t);
+            fa[i] = dti_pair_at(a->p, (my_row() + i % 2 * 8) * a->row + at + i / 2 * 8, t);
         DT_UNROLL(32)
         for (int n = 0; n < tiles; n++) {
-            fb[0] = dt_pair_at(b->p, (n * 8 + column) * b->row + at, t);
-            fb[1] = dt_pair_at(b->p, (n * 8 + column) * b->row + at + 8, t);
-            dt_mma(sums[n], fa, fb, t);
+            fb[0] = dti_pair_at(b->p, (n * 8 + column) * b->row + at, t);
+            fb[1] = dti_pair_at(b->p, (n * 8 + column) * b->row + at + 8, t);
+            dti_mma(sums[n], fa, fb, t);
         }
     }
 }
@@ -165,13 +165,13 @@ DT_DEVICE void product_of(
         dt_pair fa[4], fb[2];
         DT_UNROLL(4)
         for (int i = 0; i < 4; i++)
-            fa[i] = dt_pair_of(a[2 * k + i / 2][i % 2 * 2], a[2 * k + i / 2][i % 2 * 2 + 1], t);
+            fa[i] = dti_pair_of(a[2 * k + i / 2][i % 2 * 2], a[2 * k + i / 2][i % 2 * 2 + 1], t);
         DT_UNROLL(32)
         for (int n = 0; n < tiles; n++) {
             const int at = (n * 8 + column) * b->row + k * 16 + my_column();
-            fb[0] = dt_pair_at(b->p, at, t);
-            fb[1] = dt_pair_at(b->p, at + 8, t);
-            dt_mma(sums[n], fa, fb, t);
+            fb[0] = dti_pair_at(b->p, at, t);
+            fb[1] = dti_pair_at(b->p, at + 8, t);
+            dti_mma(sums[n], fa, fb, t);
         }
     }
 }
@@ -183,8 +183,8 @@ DT_DEVICE void keep(const tile *to, float (*sums)[4], const float *factor, int t
     for (int n = 0; n < tiles; n++)
         DT_UNROLL(2)
     for (int i = 0; i < 2; i++)
-        dt_pair_to(to->p, (my_row() + i * 8) * to->row + n * 8 + my_column(),
-            dt_pair_of(sums[n][2 * i] * factor[i], sums[n][2 * i + 1] * factor[i], t), t);
+        dti_pair_to(to->p, (my_row() + i * 8) * to->row + n * 8 + my_column(),
+            dti_pair_of(sums[n][2 * i] * factor[i], sums[n][2 * i + 1] * factor[i], t), t);
 }
 
 /* Whether a query sees a key. */

@@ -11,10 +11,10 @@ typedef struct dt_pair {
     uint32_t w[2];
 } dt_pair;
 
-DT_DEVICE dt_pair dt_pair_of(float first, float second, dt_dtype t)
+DT_DEVICE dt_pair dti_pair_of(float first, float second, dt_dtype t)
 {
     dt_pair p;
-    p.w[0] = t == DT_BF16 ? dt_bf16_pair(first, second) : dti_bits(first);
+    p.w[0] = t == DT_BF16 ? dti_bf16_pair(first, second) : dti_bits(first);
     p.w[1] = t == DT_BF16 ? 0 : dti_bits(second);
     return p;
 }
@@ -24,7 +24,7 @@ DT_DEVICE dt_pair dt_pair_of(float first, float second, dt_dtype t)
 #define DT_SHARED(name) extern __shared__ __align__(16) unsigned char name[]
 
 /* Values i and i + 1 of shared memory; i is even. */
-DT_DEVICE dt_pair dt_pair_at(const void *v, int i, dt_dtype t)
+DT_DEVICE dt_pair dti_pair_at(const void *v, int i, dt_dtype t)
 {
     dt_pair p;
     if (t == DT_BF16) {
@@ -38,7 +38,7 @@ DT_DEVICE dt_pair dt_pair_at(const void *v, int i, dt_dtype t)
     return p;
 }
 
-DT_DEVICE void dt_pair_to(void *v, int i, dt_pair p, dt_dtype t)
+DT_DEVICE void dti_pair_to(void *v, int i, dt_pair p, dt_dtype t)
 {
     if (t == DT_BF16)
         ((uint32_t *)v)[i / 2] = p.w[0];
@@ -77,14 +77,14 @@ DT_DEVICE void dti_mma_bf16(float *c, const dt_pair *a, const dt_pair *b)
 enum { DT_HOST_SHARED = 227 << 10 };
 #define DT_SHARED(name) static _Alignas(16) unsigned char name[DT_HOST_SHARED]
 
-static inline dt_pair dt_pair_at(const void *v, int i, dt_dtype t)
+static inline dt_pair dti_pair_at(const void *v, int i, dt_dtype t)
 {
     dt_pair p = {{0, 0}};
     memcpy(p.w, (const char *)v + (size_t)i * dt_dtype_bytes(t), 2 * dt_dtype_bytes(t));
     return p;
 }
 
-static inline void dt_pair_to(void *v, int i, dt_pair p, dt_dtype t)
+static inline void dti_pair_to(void *v, int i, dt_pair p, dt_dtype t)
 {
     memcpy((char *)v + (size_t)i * dt_dtype_bytes(t), p.w, 2 * dt_dtype_bytes(t));
 }
@@ -120,7 +120,7 @@ static inline void dti_mma_tf32(
 
 static inline float dti_half(uint32_t pair, unsigned second)
 {
-    return second ? dt_high_bf16(pair) : dt_low_bf16(pair);
+    return second ? dti_high_bf16(pair) : dti_low_bf16(pair);
 }
 
 static inline void dti_mma_bf16(float *c, const dt_pair *a, const dt_pair *b)
@@ -177,7 +177,7 @@ DT_DEVICE void dti_mma_fp32(float *c, const dt_pair *a, const dt_pair *b)
  *   a[0..3]: [g][i], [g + 8][i], [g][i + 8], [g + 8][i + 8]
  *   b[0..1]: [i][g], [i + 8][g]
  * Values of fp32 are multiplied as three products of their halves, which keeps 20 bits or more. */
-DT_DEVICE void dt_mma(float *c, const dt_pair *a, const dt_pair *b, dt_dtype t)
+DT_DEVICE void dti_mma(float *c, const dt_pair *a, const dt_pair *b, dt_dtype t)
 {
     if (t == DT_BF16) {
         dti_mma_bf16(c, a, b);

@@ -23,8 +23,8 @@ typedef struct avgpool_job {
 DT_DEVICE dt_span avgpool_part(int64_t i, int64_t n, int64_t size)
 {
     dt_span s;
-    s.begin = dt_quotient(i * size, n);
-    s.end = dt_quotient((i + 1) * size + n - 1, n);
+    s.begin = dti_quotient(i * size, n);
+    s.end = dti_quotient((i + 1) * size + n - 1, n);
     return s;
 }
 
@@ -52,8 +52,8 @@ DT_DEVICE dt_span avgpool_windows(const avgpool_job *j, int64_t r, int64_t size,
     dt_span s;
     if (j->adaptive)
         return avgpool_part(r, size, windows);
-    s.begin = late < 0 ? 0 : dt_quotient(late, j->p.stride) + 1;
-    s.end = dt_quotient(r + j->p.pad, j->p.stride) + 1;
+    s.begin = late < 0 ? 0 : dti_quotient(late, j->p.stride) + 1;
+    s.end = dti_quotient(r + j->p.pad, j->p.stride) + 1;
     s.end = s.end < windows ? s.end : windows;
     return s;
 }
@@ -67,18 +67,18 @@ DT_DEVICE float avgpool_over(const avgpool_job *j, int64_t row, int64_t col)
 DT_DEVICE void avgpool_forward(const avgpool_job *j, dt_dtype t)
 {
     const int64_t items = j->samples * j->y.h * j->y.w * j->groups;
-    for (int64_t i = dt_first(); i < items; i += dt_step()) {
-        const dt_place p = dt_place_of(i, j->y.h, j->y.w, j->groups);
+    for (int64_t i = dti_first(); i < items; i += dti_stride()) {
+        const dt_place p = dti_place_of(i, j->y.h, j->y.w, j->groups);
         const dt_span h = avgpool_span(j, p.row, j->x.h, j->y.h);
         const dt_span w = avgpool_span(j, p.col, j->x.w, j->y.w);
         const int64_t c = p.group * DT_FEW;
-        const int n = dt_few(c, j->x.c);
+        const int n = dti_few(c, j->x.c);
         const float over = avgpool_over(j, p.row, p.col);
         float sum[DT_FEW] = {0}, v[DT_FEW];
         for (int64_t r = h.begin; r < h.end; r++) {
             float line[DT_FEW] = {0};
             for (int64_t q = w.begin; q < w.end; q++) {
-                dt_take(
+                dti_take(
                     j->from, ((p.sample * j->x.h + r) * j->x.w + q) * j->x.c + c, n, j->wide, t, v);
                 DT_UNROLL(8)
                 for (int k = 0; k < DT_FEW; k++)
@@ -91,7 +91,7 @@ DT_DEVICE void avgpool_forward(const avgpool_job *j, dt_dtype t)
         DT_UNROLL(8)
         for (int k = 0; k < DT_FEW; k++)
             sum[k] /= over;
-        dt_put(
+        dti_put(
             j->to, ((p.sample * j->y.h + p.row) * j->y.w + p.col) * j->y.c + c, n, j->wide, t, sum);
     }
 }
@@ -101,23 +101,23 @@ DT_KERNELS(avgpool_forward, avgpool_job)
 DT_DEVICE void avgpool_backward(const avgpool_job *j, dt_dtype t)
 {
     const int64_t items = j->samples * j->x.h * j->x.w * j->groups;
-    for (int64_t i = dt_first(); i < items; i += dt_step()) {
-        const dt_place p = dt_place_of(i, j->x.h, j->x.w, j->groups);
+    for (int64_t i = dti_first(); i < items; i += dti_stride()) {
+        const dt_place p = dti_place_of(i, j->x.h, j->x.w, j->groups);
         const dt_span rows = avgpool_windows(j, p.row, j->x.h, j->y.h);
         const dt_span cols = avgpool_windows(j, p.col, j->x.w, j->y.w);
         const int64_t c = p.group * DT_FEW;
-        const int n = dt_few(c, j->x.c);
+        const int n = dti_few(c, j->x.c);
         float sum[DT_FEW] = {0}, v[DT_FEW];
         for (int64_t r = rows.begin; r < rows.end; r++)
             for (int64_t q = cols.begin; q < cols.end; q++) {
                 const float over = avgpool_over(j, r, q);
-                dt_take(
+                dti_take(
                     j->from, ((p.sample * j->y.h + r) * j->y.w + q) * j->y.c + c, n, j->wide, t, v);
                 DT_UNROLL(8)
                 for (int k = 0; k < DT_FEW; k++)
                     sum[k] += v[k] / over;
             }
-        dt_put(
+        dti_put(
             j->to, ((p.sample * j->x.h + p.row) * j->x.w + p.col) * j->x.c + c, n, j->wide, t, sum);
     }
 }
@@ -133,12 +133,12 @@ static dt_status avgpool_launch(avgpool_job j, const dt_call *c, const dt_args *
     j.y = c->node->info.y;
     j.samples = a->n;
     j.groups = dt_ceil_div(j.x.c, DT_FEW);
-    j.wide = dt_wide(j.from) && dt_wide(j.to) && dt_wide_rows(j.x.c, c->dtype);
+    j.wide = dt_wide(j.from) && dt_wide(j.to) && dti_wide_rows(j.x.c, c->dtype);
     if (back) {
-        const dt_grid g = dt_grid_of(j.samples * j.x.h * j.x.w * j.groups);
+        const dt_grid g = dti_grid_of(j.samples * j.x.h * j.x.w * j.groups);
         DT_LAUNCH_OF(avgpool_backward, c->dtype, g, a->queue, j);
     } else {
-        const dt_grid g = dt_grid_of(j.samples * j.y.h * j.y.w * j.groups);
+        const dt_grid g = dti_grid_of(j.samples * j.y.h * j.y.w * j.groups);
         DT_LAUNCH_OF(avgpool_forward, c->dtype, g, a->queue, j);
     }
     return dt_cuda_launched(c->node->desc->name, err);

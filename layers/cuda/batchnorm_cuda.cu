@@ -27,10 +27,10 @@ DT_DEVICE float bn_norm(float apart, float scale, float bias)
 DT_DEVICE void bn_params(const bn_job *j, int64_t c, int n, float *mean, float *scale, float *bias)
 {
     float weight[DT_FEW], istd[DT_FEW];
-    dt_take(j->mean, c, n, dt_wide(j->mean), DT_F32, mean);
-    dt_take(j->weight, c, n, dt_wide(j->weight), DT_F32, weight);
+    dti_take(j->mean, c, n, dt_wide(j->mean), DT_F32, mean);
+    dti_take(j->weight, c, n, dt_wide(j->weight), DT_F32, weight);
     const float *spread = j->var == NULL ? j->istd : j->var;
-    dt_take(spread, c, n, dt_wide(spread), DT_F32, istd);
+    dti_take(spread, c, n, dt_wide(spread), DT_F32, istd);
     DT_UNROLL(8)
     for (int k = 0; k < DT_FEW; k++) {
         if (j->var != NULL)
@@ -39,14 +39,14 @@ DT_DEVICE void bn_params(const bn_job *j, int64_t c, int n, float *mean, float *
         bias[k] = 0;
     }
     if (j->bias != NULL)
-        dt_take(j->bias, c, n, dt_wide(j->bias), DT_F32, bias);
+        dti_take(j->bias, c, n, dt_wide(j->bias), DT_F32, bias);
 }
 
 DT_DEVICE void bn_statistics_begin(
     const void *job, int64_t row, int64_t c, int n, float (*state)[DT_FEW], dt_dtype t)
 {
     const bn_job *j = (const bn_job *)job;
-    dt_take(j->x, row * j->s.channels + c, n, j->wide, t, state[0]);
+    dti_take(j->x, row * j->s.channels + c, n, j->wide, t, state[0]);
 }
 
 DT_DEVICE void bn_statistics_add(const void *job, int64_t row, int64_t c, int n,
@@ -54,7 +54,7 @@ DT_DEVICE void bn_statistics_add(const void *job, int64_t row, int64_t c, int n,
 {
     const bn_job *j = (const bn_job *)job;
     float x[DT_FEW];
-    dt_take(j->x, row * j->s.channels + c, n, j->wide, t, x);
+    dti_take(j->x, row * j->s.channels + c, n, j->wide, t, x);
     DT_UNROLL(8)
     for (int k = 0; k < DT_FEW; k++) {
         const float d = x[k] - state[0][k];
@@ -65,7 +65,7 @@ DT_DEVICE void bn_statistics_add(const void *job, int64_t row, int64_t c, int n,
 
 DT_DEVICE void bn_statistics(const bn_job *j, dt_dtype t)
 {
-    dt_columns_sum(&j->s, j, bn_statistics_begin, bn_statistics_add, true, t);
+    dti_columns_sum(&j->s, j, bn_statistics_begin, bn_statistics_add, true, t);
 }
 
 DT_KERNELS(bn_statistics, bn_job)
@@ -75,7 +75,7 @@ DT_KERNEL(bn_finish, bn_job)
 {
     int64_t c;
     double sum, squares;
-    if (!dt_columns_total(&given.s, &c, &sum, &squares))
+    if (!dti_columns_total(&given.s, &c, &sum, &squares))
         return;
     const double n = (double)given.s.rows, mean = sum / n;
     const double apart = squares - sum * mean, m2 = apart < 0 ? 0 : apart;
@@ -91,28 +91,28 @@ DT_KERNEL(bn_finish, bn_job)
  * the memory's delay. */
 DT_DEVICE void bn_normalise(const bn_job *j, dt_dtype t)
 {
-    const int64_t c = dt_column(&j->s), high = DT_THREADS / j->s.across, step = gridDim.y * high;
-    const int n = dt_few(c, j->s.channels);
+    const int64_t c = dti_column(&j->s), high = DT_THREADS / j->s.across, step = gridDim.y * high;
+    const int n = dti_few(c, j->s.channels);
     float mean[DT_FEW], scale[DT_FEW], bias[DT_FEW], v[2][DT_FEW];
     if (n <= 0)
         return;
     bn_params(j, c, n, mean, scale, bias);
-    for (int64_t r = blockIdx.y * high + dt_lane_row(&j->s); r < j->s.rows; r += 2 * step) {
+    for (int64_t r = blockIdx.y * high + dti_lane_row(&j->s); r < j->s.rows; r += 2 * step) {
         const int64_t at = r * j->s.channels + c, next = at + step * j->s.channels;
         const bool both = r + step < j->s.rows;
-        dt_take(j->x, at, n, j->wide, t, v[0]);
-        dt_take(j->x, both ? next : at, n, j->wide, t, v[1]);
+        dti_take(j->x, at, n, j->wide, t, v[0]);
+        dti_take(j->x, both ? next : at, n, j->wide, t, v[1]);
         DT_UNROLL(2)
         for (int i = 0; i < 2; i++) {
             DT_UNROLL(8)
             for (int k = 0; k < DT_FEW; k++) {
                 const float y = bn_norm(v[i][k] - mean[k], scale[k], bias[k]);
-                v[i][k] = j->relu ? dt_rectify(y) : y;
+                v[i][k] = j->relu ? dti_rectify(y) : y;
             }
         }
-        dt_put(j->to, at, n, j->wide, t, v[0]);
+        dti_put(j->to, at, n, j->wide, t, v[0]);
         if (both)
-            dt_put(j->to, next, n, j->wide, t, v[1]);
+            dti_put(j->to, next, n, j->wide, t, v[1]);
     }
 }
 
@@ -131,8 +131,8 @@ DT_DEVICE void bn_sums_add(const void *job, int64_t row, int64_t c, int n, float
     const bn_job *j = (const bn_job *)job;
     const int64_t at = row * j->s.channels + c;
     float x[DT_FEW], d[DT_FEW];
-    dt_take(j->x, at, n, j->wide, t, x);
-    dt_take(j->dy, at, n, j->wide, t, d);
+    dti_take(j->x, at, n, j->wide, t, x);
+    dti_take(j->dy, at, n, j->wide, t, d);
     DT_UNROLL(8)
     for (int k = 0; k < DT_FEW; k++) {
         const float apart = x[k] - state[0][k];
@@ -145,7 +145,7 @@ DT_DEVICE void bn_sums_add(const void *job, int64_t row, int64_t c, int n, float
 
 DT_DEVICE void bn_sums(const bn_job *j, dt_dtype t)
 {
-    dt_columns_sum(&j->s, j, bn_sums_begin, bn_sums_add, false, t);
+    dti_columns_sum(&j->s, j, bn_sums_begin, bn_sums_add, false, t);
 }
 
 DT_KERNELS(bn_sums, bn_job)
@@ -154,7 +154,7 @@ DT_KERNEL(bn_gradients, bn_job)
 {
     int64_t c;
     double dbias, products;
-    if (!dt_columns_total(&given.s, &c, &dbias, &products))
+    if (!dti_columns_total(&given.s, &c, &dbias, &products))
         return;
     given.dweight[c] = (float)(products * (double)given.istd[c]);
     given.dbias[c] = (float)dbias;
@@ -163,34 +163,35 @@ DT_KERNEL(bn_gradients, bn_job)
 /* dx = scale (dy - shift - slope (x - mean)); dx may be dy. */
 DT_DEVICE void bn_differentiate(const bn_job *j, dt_dtype t)
 {
-    const int64_t c = dt_column(&j->s), high = DT_THREADS / j->s.across;
-    const int n = dt_few(c, j->s.channels);
+    const int64_t c = dti_column(&j->s), high = DT_THREADS / j->s.across;
+    const int n = dti_few(c, j->s.channels);
     const float over = 1.0f / (float)j->s.rows;
     float mean[DT_FEW], scale[DT_FEW], bias[DT_FEW], shift[DT_FEW], slope[DT_FEW];
     float v[DT_FEW], d[DT_FEW];
     if (n <= 0)
         return;
     bn_params(j, c, n, mean, scale, bias);
-    dt_take(j->dbias, c, n, dt_wide(j->dbias), DT_F32, shift);
-    dt_take(j->dweight, c, n, dt_wide(j->dweight), DT_F32, slope);
-    dt_take(j->istd, c, n, dt_wide(j->istd), DT_F32, v);
+    dti_take(j->dbias, c, n, dt_wide(j->dbias), DT_F32, shift);
+    dti_take(j->dweight, c, n, dt_wide(j->dweight), DT_F32, slope);
+    dti_take(j->istd, c, n, dt_wide(j->istd), DT_F32, v);
     DT_UNROLL(8)
     for (int k = 0; k < DT_FEW; k++) {
         shift[k] *= over;
         slope[k] *= v[k] * over;
     }
     DT_UNROLL(2)
-    for (int64_t r = blockIdx.y * high + dt_lane_row(&j->s); r < j->s.rows; r += gridDim.y * high) {
+    for (int64_t r = blockIdx.y * high + dti_lane_row(&j->s); r < j->s.rows;
+         r += gridDim.y * high) {
         const int64_t at = r * j->s.channels + c;
-        dt_take(j->x, at, n, j->wide, t, v);
-        dt_take(j->dy, at, n, j->wide, t, d);
+        dti_take(j->x, at, n, j->wide, t, v);
+        dti_take(j->dy, at, n, j->wide, t, d);
         DT_UNROLL(8)
         for (int k = 0; k < DT_FEW; k++) {
             const float apart = v[k] - mean[k];
             const bool off = j->relu && bn_norm(apart, scale[k], bias[k]) <= 0.0f;
             d[k] = scale[k] * ((off ? 0.0f : d[k]) - shift[k] - apart * slope[k]);
         }
-        dt_put(j->to, at, n, j->wide, t, d);
+        dti_put(j->to, at, n, j->wide, t, d);
     }
 }
 
@@ -199,7 +200,7 @@ DT_KERNELS(bn_differentiate, bn_job)
 static dt_columns bn_columns(const dt_call *c, int64_t n, void *work)
 {
     const dt_shape x = dt_graph_shape(c->graph, c->node->in[0]);
-    return dt_columns_of(n * x.h * x.w, x.c, work);
+    return dti_columns_of(n * x.h * x.w, x.c, work);
 }
 
 static dt_status bn_facts(const dt_call *c, dt_facts *f, dt_err *err)
@@ -207,7 +208,7 @@ static dt_status bn_facts(const dt_call *c, dt_facts *f, dt_err *err)
     (void)err;
     const dt_columns s = bn_columns(c, c->n, NULL);
     const bool sums = c->form == DT_FORWARD || c->form == DT_BACKWARD;
-    f->work_bytes = sums ? dt_columns_bytes(&s) : 0;
+    f->work_bytes = sums ? dti_columns_bytes(&s) : 0;
     return DT_OK;
 }
 
@@ -235,24 +236,25 @@ static bn_job bn_job_of(const dt_call *c, const dt_args *a, bool relu)
     j.eps = o->eps;
     j.momentum = o->momentum;
     j.relu = relu;
-    j.wide = dt_wide(j.x) && dt_wide(j.dy) && dt_wide(j.to) && dt_wide_rows(j.s.channels, c->dtype);
+    j.wide =
+        dt_wide(j.x) && dt_wide(j.dy) && dt_wide(j.to) && dti_wide_rows(j.s.channels, c->dtype);
     return j;
 }
 
 static dt_status bn_run(const dt_call *c, const dt_args *a, bool relu, dt_err *err)
 {
     const bn_job j = bn_job_of(c, a, relu);
-    const dt_grid parts = dt_columns_grid(&j.s), all = dti_rows_grid(&j.s);
+    const dt_grid parts = dti_columns_grid(&j.s), all = dti_rows_grid(&j.s);
     if (c->form == DT_BACKWARD) {
         DT_LAUNCH_OF(bn_sums, c->dtype, parts, a->queue, j);
-        DT_LAUNCH(bn_gradients, dt_total_grid(&j.s), DT_THREADS, a->queue, j);
+        DT_LAUNCH(bn_gradients, dti_total_grid(&j.s), DT_THREADS, a->queue, j);
         if (j.to != NULL)
             DT_LAUNCH_OF(bn_differentiate, c->dtype, all, a->queue, j);
         return dt_cuda_launched("batchnorm backward", err);
     }
     if (c->form == DT_FORWARD) {
         DT_LAUNCH_OF(bn_statistics, c->dtype, parts, a->queue, j);
-        DT_LAUNCH(bn_finish, dt_total_grid(&j.s), DT_THREADS, a->queue, j);
+        DT_LAUNCH(bn_finish, dti_total_grid(&j.s), DT_THREADS, a->queue, j);
     }
     DT_LAUNCH_OF(bn_normalise, c->dtype, all, a->queue, j);
     return dt_cuda_launched("batchnorm forward", err);

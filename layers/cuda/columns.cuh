@@ -21,7 +21,7 @@ typedef struct dt_columns {
     double *partial; /* part by part, the first sum of all channels, then the second */
 } dt_columns;
 
-static inline dt_columns dt_columns_of(int64_t rows, int64_t channels, void *work)
+static inline dt_columns dti_columns_of(int64_t rows, int64_t channels, void *work)
 {
     const int64_t groups = dt_ceil_div(channels, DT_FEW);
     dt_columns s;
@@ -41,13 +41,13 @@ static inline dt_columns dt_columns_of(int64_t rows, int64_t channels, void *wor
     return s;
 }
 
-static inline size_t dt_columns_bytes(const dt_columns *s)
+static inline size_t dti_columns_bytes(const dt_columns *s)
 {
     return (size_t)(2 * s->parts * s->channels) * sizeof(double);
 }
 
-/* A launch of dt_columns_sum: x counts groups of channels, y parts. */
-static inline dt_grid dt_columns_grid(const dt_columns *s)
+/* A launch of dti_columns_sum: x counts groups of channels, y parts. */
+static inline dt_grid dti_columns_grid(const dt_columns *s)
 {
     const dt_grid g = {
         (unsigned)dt_ceil_div(dt_ceil_div(s->channels, DT_FEW), s->across), (unsigned)s->parts};
@@ -60,17 +60,17 @@ static inline dt_grid dti_rows_grid(const dt_columns *s)
 {
     const int64_t high = DT_THREADS / s->across;
     const dt_grid g = {(unsigned)dt_ceil_div(dt_ceil_div(s->channels, DT_FEW), s->across),
-        dt_blocks(s->rows, high * DT_COLUMN_BLOCK)};
+        dti_blocks(s->rows, high * DT_COLUMN_BLOCK)};
     return g;
 }
 
 /* The first channel of a thread's group, and where in its block it stands. */
-DT_DEVICE int64_t dt_column(const dt_columns *s)
+DT_DEVICE int64_t dti_column(const dt_columns *s)
 {
     return ((int64_t)blockIdx.x * s->across + threadIdx.x % (unsigned)s->across) * DT_FEW;
 }
 
-DT_DEVICE int64_t dt_lane_row(const dt_columns *s)
+DT_DEVICE int64_t dti_lane_row(const dt_columns *s)
 {
     return threadIdx.x / (unsigned)s->across;
 }
@@ -83,7 +83,7 @@ typedef void dt_column_add(const void *job, int64_t row, int64_t c, int n, float
     float *first, float *second, dt_dtype t);
 
 /* The sums of distances from a middle, and of their squares, become those of the values. */
-DT_DEVICE void dt_columns_move(const float *middle, double rows, double *first, double *second)
+DT_DEVICE void dti_columns_move(const float *middle, double rows, double *first, double *second)
 {
     DT_UNROLL(8)
     for (int k = 0; k < DT_FEW; k++) {
@@ -94,12 +94,12 @@ DT_DEVICE void dt_columns_move(const float *middle, double rows, double *first, 
 }
 
 /* A thread's sums over its rows, every @high-th from @row on. */
-DT_DEVICE void dt_columns_thread(const dt_columns *s, const void *job, dt_column_begin *begin,
+DT_DEVICE void dti_columns_thread(const dt_columns *s, const void *job, dt_column_begin *begin,
     dt_column_add *add, bool distances, int64_t row, int64_t rows, double (*sum)[DT_FEW],
     dt_dtype t)
 {
-    const int64_t c = dt_column(s), high = DT_THREADS / s->across;
-    const int n = dt_few(c, s->channels);
+    const int64_t c = dti_column(s), high = DT_THREADS / s->across;
+    const int n = dti_few(c, s->channels);
     float state[DT_COLUMN_STATE][DT_FEW];
     begin(job, row, c, n, state, t);
     for (int64_t i = 0; i < rows; i += DT_COLUMN_BLOCK) {
@@ -119,21 +119,21 @@ DT_DEVICE void dt_columns_thread(const dt_columns *s, const void *job, dt_column
         }
     }
     if (distances)
-        dt_columns_move(state[0], (double)rows, sum[0], sum[1]);
+        dti_columns_move(state[0], (double)rows, sum[0], sum[1]);
 }
 
-/* One block: the sums of a part. @distances: see dt_columns_move, with middles in state[0]. */
-DT_DEVICE void dt_columns_sum(const dt_columns *s, const void *job, dt_column_begin *begin,
+/* One block: the sums of a part. @distances: see dti_columns_move, with middles in state[0]. */
+DT_DEVICE void dti_columns_sum(const dt_columns *s, const void *job, dt_column_begin *begin,
     dt_column_add *add, bool distances, dt_dtype t)
 {
     __shared__ double room[2 * DT_FEW][DT_THREADS];
     const int64_t high = DT_THREADS / s->across;
     const dt_span part = dt_span_of(s->rows, s->part_rows, (int64_t)blockIdx.y);
-    const int64_t row = part.begin + dt_lane_row(s);
+    const int64_t row = part.begin + dti_lane_row(s);
     double sum[2][DT_FEW] = {{0}};
-    if (row < part.end && dt_column(s) < s->channels)
-        dt_columns_thread(s, job, begin, add, distances, row,
-            dt_quotient(part.end - row + high - 1, high), sum, t);
+    if (row < part.end && dti_column(s) < s->channels)
+        dti_columns_thread(s, job, begin, add, distances, row,
+            dti_quotient(part.end - row + high - 1, high), sum, t);
     DT_UNROLL(8)
     for (int k = 0; k < DT_FEW; k++) {
         room[k][threadIdx.x] = sum[0][k];
@@ -152,15 +152,15 @@ DT_DEVICE void dt_columns_sum(const dt_columns *s, const void *job, dt_column_be
     }
 }
 
-/* Blocks of dt_columns_total, and a channel's sums over all parts: true for the thread that has
+/* Blocks of dti_columns_total, and a channel's sums over all parts: true for the thread that has
  * them. */
-static inline dt_grid dt_total_grid(const dt_columns *s)
+static inline dt_grid dti_total_grid(const dt_columns *s)
 {
     const dt_grid g = {(unsigned)dt_ceil_div(s->channels, DT_TOTAL_CHANNELS), 1};
     return g;
 }
 
-DT_DEVICE bool dt_columns_total(const dt_columns *s, int64_t *c, double *first, double *second)
+DT_DEVICE bool dti_columns_total(const dt_columns *s, int64_t *c, double *first, double *second)
 {
     enum { LANES = DT_THREADS / DT_TOTAL_CHANNELS };
     __shared__ double room[2][LANES][DT_TOTAL_CHANNELS];

@@ -12,13 +12,13 @@ typedef struct concat_job {
 
 DT_DEVICE void concat_move(const concat_job *j, dt_dtype t)
 {
-    for (int64_t i = dt_first(); i < j->pixels * j->groups; i += dt_step()) {
-        const int64_t pixel = dt_quotient(i, j->groups), c = (i - pixel * j->groups) * DT_FEW;
+    for (int64_t i = dti_first(); i < j->pixels * j->groups; i += dti_stride()) {
+        const int64_t pixel = dti_quotient(i, j->groups), c = (i - pixel * j->groups) * DT_FEW;
         const int64_t narrow = pixel * j->channels + c, wide = pixel * j->all + j->at + c;
-        const int n = dt_few(c, j->channels);
+        const int n = dti_few(c, j->channels);
         float v[DT_FEW];
-        dt_take(j->from, j->back ? wide : narrow, n, j->wide, t, v);
-        dt_put(j->to, j->back ? narrow : wide, n, j->wide, t, v);
+        dti_take(j->from, j->back ? wide : narrow, n, j->wide, t, v);
+        dti_put(j->to, j->back ? narrow : wide, n, j->wide, t, v);
     }
 }
 
@@ -39,12 +39,12 @@ static dt_status concat_run(const dt_call *c, void *state, const dt_args *a, dt_
         j.all = y.c;
         j.at = at;
         j.groups = dt_ceil_div(j.channels, DT_FEW);
-        j.wide = dt_wide(j.from) && dt_wide(j.to) && dt_wide_rows(j.channels, c->dtype) &&
-                 dt_wide_rows(j.all, c->dtype) && dt_wide_rows(j.at, c->dtype);
+        j.wide = dt_wide(j.from) && dt_wide(j.to) && dti_wide_rows(j.channels, c->dtype) &&
+                 dti_wide_rows(j.all, c->dtype) && dti_wide_rows(j.at, c->dtype);
         at += j.channels;
         if (j.to == NULL)
             continue; /* an input that is not trained has no gradient */
-        DT_LAUNCH_OF(concat_move, c->dtype, dt_grid_of(j.pixels * j.groups), a->queue, j);
+        DT_LAUNCH_OF(concat_move, c->dtype, dti_grid_of(j.pixels * j.groups), a->queue, j);
         DT_CHECK(dt_cuda_launched("concat", err));
     }
     return DT_OK;

@@ -16,11 +16,11 @@
 static dt_cudnn_problem conv_problem(const dt_call *c, dt_cudnn_way way)
 {
     const dt_conv *o = c->node->opts;
-    const dt_shape x = dt_call_x(c), y = c->node->info.y;
+    const dt_shape x = dti_call_x(c), y = c->node->info.y;
     return (dt_cudnn_problem){.way = (int64_t)way,
         .n = c->n,
         .bf16 = c->dtype == DT_BF16,
-        .tf32 = c->dtype != DT_BF16 && dt_cuda_tf32(),
+        .tf32 = c->dtype != DT_BF16 && dti_cuda_tf32(),
         .many = c->workspace_limit != DT_LIMIT_ANY,
         .groups = o->groups,
         .c = x.c,
@@ -56,7 +56,7 @@ static int64_t conv_rows(const dt_call *c)
 static size_t conv_bias_work(const dt_call *c)
 {
     const dt_conv *o = c->node->opts;
-    return o->bias && c->form == DT_BACKWARD ? dt_cuda_columns_work(conv_rows(c), o->out) : 0;
+    return o->bias && c->form == DT_BACKWARD ? dti_cuda_columns_work(conv_rows(c), o->out) : 0;
 }
 
 /* The bf16 copy of the weight, which ops on bf16 read. */
@@ -88,7 +88,7 @@ static bool cudnn_accepts(const dt_call *c, dt_why *why)
 {
     const dt_cudnn_problem p = conv_problem(c, conv_way_of(c->form));
     dt_cudnn_facts f;
-    if (dt_cudnn_ask(&p, conv_limit(c), &f, NULL) != DT_OK || !f.direct)
+    if (dti_cudnn_ask(&p, conv_limit(c), &f, NULL) != DT_OK || !f.direct)
         return true;
     return dt_refuse(why, "has no engine that is allowed");
 }
@@ -96,11 +96,11 @@ static bool cudnn_accepts(const dt_call *c, dt_why *why)
 static dt_status convolution_facts(const dt_call *c, dt_facts *f, dt_err *err)
 {
     *f = (dt_facts){.impl = "narrow"};
-    if (dt_cuda_derives(c))
+    if (dti_cuda_derives(c))
         return DT_OK;
     const dt_cudnn_problem p = conv_problem(c, conv_way_of(c->form));
     dt_cudnn_facts own;
-    DT_TRY(err, dt_cudnn_ask(&p, conv_limit(c), &own, err), "layer '%s'", c->node->name);
+    DT_TRY(err, dti_cudnn_ask(&p, conv_limit(c), &own, err), "layer '%s'", c->node->name);
     f->work_bytes = conv_work(c, own.work_bytes);
     f->derived_bytes = conv_derived(c);
     memcpy(f->impl, own.impl, sizeof f->impl);
@@ -112,11 +112,11 @@ static dt_status cudnn_algorithms(const dt_call *c, dt_algorithms *all, dt_err *
 {
     dt_algorithms engines;
     all->n = 0;
-    if (dt_cuda_derives(c))
+    if (dti_cuda_derives(c))
         return DT_OK;
     dt_cudnn_problem p = conv_problem(c, conv_way_of(c->form));
     p.many = 1;
-    DT_TRY(err, dt_cudnn_algorithms(&p, &engines, err), "layer '%s'", c->node->name);
+    DT_TRY(err, dti_cudnn_algorithms(&p, &engines, err), "layer '%s'", c->node->name);
     for (int i = 0; i < engines.n; i++)
         dt_algorithms_add(all, engines.algorithm[i].impl,
             conv_work(c, engines.algorithm[i].bytes) + conv_derived(c));
@@ -125,17 +125,17 @@ static dt_status cudnn_algorithms(const dt_call *c, dt_algorithms *all, dt_err *
 
 static void cudnn_destroy(void *state)
 {
-    dt_cudnn_destroy(state);
+    dti_cudnn_destroy(state);
 }
 
 static dt_status cudnn_create(const dt_call *c, void **state, dt_err *err)
 {
     dt_cudnn_op *op = NULL;
     *state = NULL;
-    if (dt_cuda_derives(c))
+    if (dti_cuda_derives(c))
         return DT_OK;
     const dt_cudnn_problem p = conv_problem(c, conv_way_of(c->form));
-    DT_TRY(err, dt_cudnn_create(&op, &p, conv_limit(c), err), "layer '%s'", c->node->name);
+    DT_TRY(err, dti_cudnn_create(&op, &p, conv_limit(c), err), "layer '%s'", c->node->name);
     *state = op;
     return DT_OK;
 }
@@ -145,7 +145,7 @@ static dt_status convolve(
     const dt_call *c, const dt_cudnn_op *op, const dt_args *a, const dt_cudnn_bytes *b, dt_err *err)
 {
     const dt_cudnn_problem p = conv_problem(c, conv_way_of(c->form));
-    return op != NULL ? dt_cudnn_run(op, a->queue, b, err) : dt_conv_direct(&p, a->queue, b, err);
+    return op != NULL ? dti_cudnn_run(op, a->queue, b, err) : dti_conv_direct(&p, a->queue, b, err);
 }
 
 static dt_status conv_forward(
@@ -156,7 +156,7 @@ static dt_status conv_forward(
     DT_CHECK(convolve(c, op, a, &b, err));
     if (!o->bias)
         return DT_OK;
-    return dt_cuda_add_bias(a->queue, c->dtype, b.y, a->port[DT_P + 1], conv_rows(c), o->out, err);
+    return dti_cuda_add_bias(a->queue, c->dtype, b.y, a->port[DT_P + 1], conv_rows(c), o->out, err);
 }
 
 static dt_status conv_backward_weights(
@@ -167,7 +167,7 @@ static dt_status conv_backward_weights(
     DT_CHECK(convolve(c, op, a, &b, err));
     if (!o->bias)
         return DT_OK;
-    return dt_cuda_columns(
+    return dti_cuda_columns(
         a->queue, c->dtype, b.y, conv_rows(c), o->out, a->port[DT_DP + 1], b.work, err);
 }
 
@@ -175,7 +175,7 @@ static dt_status conv_run_form(
     const dt_call *c, const dt_cudnn_op *op, const dt_args *a, dt_err *err)
 {
     DT_ASSERT(a->n == c->n);
-    if (dt_cuda_derives(c))
+    if (dti_cuda_derives(c))
         return dti_cuda_to_bf16(a->queue, a->port[c->form == DT_DERIVE_F ? DT_D : DT_D + 1],
             a->port[DT_P], conv_weights(c), err);
     if (c->form == DT_BACKWARD)

@@ -15,16 +15,16 @@ DT_KERNEL(direct, direct_job)
 {
     const dt_cudnn_problem *p = &given.p;
     const dt_dtype t = dt_direct_type(p);
-    for (int64_t i = dt_first(); i < given.count; i += dt_step())
+    for (int64_t i = dti_first(); i < given.count; i += dti_stride())
         if (p->way == DT_CUDNN_FORWARD)
-            dt_store(given.b.y, i, t, dt_direct_y(p, given.b.x, given.b.weight, i));
+            dti_store(given.b.y, i, t, dt_direct_y(p, given.b.x, given.b.weight, i));
         else if (p->way == DT_CUDNN_DATA)
-            dt_store(given.b.x, i, t, dt_direct_dx(p, given.b.y, given.b.weight, i));
+            dti_store(given.b.x, i, t, dt_direct_dx(p, given.b.y, given.b.weight, i));
         else
-            dt_store(given.b.weight, i, DT_F32, dt_direct_dw(p, given.b.x, given.b.y, i));
+            dti_store(given.b.weight, i, DT_F32, dt_direct_dw(p, given.b.x, given.b.y, i));
 }
 
-dt_status dt_conv_direct(
+dt_status dti_conv_direct(
     const dt_cudnn_problem *p, void *queue, const dt_cudnn_bytes *bytes, dt_err *err)
 {
     direct_job j;
@@ -33,6 +33,6 @@ dt_status dt_conv_direct(
     j.count = p->way == DT_CUDNN_FORWARD ? p->n * p->p * p->q * p->out
               : p->way == DT_CUDNN_DATA  ? p->n * p->h * p->w * p->c
                                          : p->out * p->kernel * p->kernel * (p->c / p->groups);
-    DT_LAUNCH(direct, dt_grid_of(j.count), DT_THREADS, queue, j);
+    DT_LAUNCH(direct, dti_grid_of(j.count), DT_THREADS, queue, j);
     return dt_cuda_launched("direct convolution", err);
 }

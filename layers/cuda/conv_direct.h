@@ -45,8 +45,8 @@ DT_BOTH static inline float dt_direct_y(
             const int64_t from = ((n * o->h + h) * o->w + w) * o->c + first;
             const int64_t tap = ((k * o->kernel + r) * o->kernel + s) * depth;
             for (int64_t c = 0; c < depth; c++)
-                sum += dt_load(x, from + c, dt_direct_type(o)) *
-                       dt_load(weight, tap + c, dt_direct_type(o));
+                sum += dti_load(x, from + c, dt_direct_type(o)) *
+                       dti_load(weight, tap + c, dt_direct_type(o));
         }
     return sum;
 }
@@ -66,8 +66,8 @@ DT_BOTH static inline float dt_direct_dx(
                 continue;
             const int64_t from = ((n * o->p + p) * o->q + q) * o->out;
             for (int64_t k = first; k < first + wide; k++)
-                sum += dt_load(dy, from + k, dt_direct_type(o)) *
-                       dt_load(weight, ((k * o->kernel + r) * o->kernel + s) * depth + c % depth,
+                sum += dti_load(dy, from + k, dt_direct_type(o)) *
+                       dti_load(weight, ((k * o->kernel + r) * o->kernel + s) * depth + c % depth,
                            dt_direct_type(o));
         }
     return sum;
@@ -89,15 +89,16 @@ DT_BOTH static inline float dt_direct_dw(
             float row = 0; /* sums of sums lose fewer digits */
             for (int64_t q = 0; q < o->q; q++)
                 if (dt_direct_at(o, q, s, o->w, &w))
-                    row += dt_load(x, ((n * o->h + h) * o->w + w) * o->c + c, dt_direct_type(o)) *
-                           dt_load(dy, ((n * o->p + p) * o->q + q) * o->out + k, dt_direct_type(o));
+                    row +=
+                        dti_load(x, ((n * o->h + h) * o->w + w) * o->c + c, dt_direct_type(o)) *
+                        dti_load(dy, ((n * o->p + p) * o->q + q) * o->out + k, dt_direct_type(o));
             sum += row;
         }
     return sum;
 }
 
-/* The same as dt_cudnn_run(), without scratch: defined for the device alone. */
-dt_status dt_conv_direct(
+/* The same as dti_cudnn_run(), without scratch: defined for the device alone. */
+dt_status dti_conv_direct(
     const dt_cudnn_problem *p, void *queue, const dt_cudnn_bytes *bytes, dt_err *err) DT_NODISCARD;
 
 #endif

@@ -37,10 +37,10 @@ DT_DEVICE float ce_greatest(const ce_job *j, int64_t at, double *room, dt_dtype 
     float most = -INFINITY;
     DT_UNROLL(4)
     for (int64_t c = threadIdx.x; c < j->classes; c += blockDim.x) {
-        const float v = dt_load(j->x, at + c, t);
+        const float v = dti_load(j->x, at + c, t);
         most = v > most ? v : most;
     }
-    return (float)dt_block_max((double)most, room);
+    return (float)dti_block_max((double)most, room);
 }
 
 /* Its first class; -1 with a NaN anywhere. */
@@ -48,12 +48,12 @@ DT_DEVICE int32_t ce_predicted(const ce_job *j, int64_t at, float most, double *
 {
     double first = (double)j->classes, nan = 0;
     for (int64_t c = threadIdx.x; c < j->classes; c += blockDim.x) {
-        const float v = dt_load(j->x, at + c, t);
+        const float v = dti_load(j->x, at + c, t);
         first = v == most && (double)c < first ? (double)c : first;
         nan += v != v ? 1 : 0;
     }
-    first = -dt_block_max(-first, room);
-    nan = dt_block_sum(nan, room);
+    first = -dti_block_max(-first, room);
+    nan = dti_block_sum(nan, room);
     return nan > 0 ? -1 : (int32_t)first;
 }
 
@@ -65,24 +65,24 @@ DT_DEVICE void ce_row(const ce_job *j, int64_t row, double *room, dt_dtype t)
     const int32_t label = j->labels[row];
     const bool known = label >= 0 && label < j->classes;
     const float most = ce_greatest(j, at, room, t), smooth = ce_smooth(j);
-    const float own = known ? dt_load(j->x, at + label, t) : NAN;
+    const float own = known ? dti_load(j->x, at + label, t) : NAN;
     double sum = 0, below = 0;
     int64_t before = 0;
     DT_UNROLL(4)
     for (int64_t c = threadIdx.x; c < j->classes; c += blockDim.x) {
-        const float v = dt_load(j->x, at + c, t), d = v - most;
-        sum += (double)dt_curve_exp(d);
+        const float v = dti_load(j->x, at + c, t), d = v - most;
+        sum += (double)dti_curve_exp(d);
         below += (double)d;
         before += c < label ? v >= own : v > own;
         before += v != v ? 5 : 0;
     }
-    sum = dt_block_sum(sum, room);
-    below = dt_block_sum(below, room);
-    const double ahead = dt_block_sum((double)before, room);
+    sum = dti_block_sum(sum, room);
+    below = dti_block_sum(below, room);
+    const double ahead = dti_block_sum((double)before, room);
     const float over = (float)(1 / sum);
     if (j->prob != NULL)
         for (int64_t c = threadIdx.x; c < j->classes; c += blockDim.x)
-            j->prob[at + c] = dt_curve_exp(dt_load(j->x, at + c, t) - most) * over;
+            j->prob[at + c] = dti_curve_exp(dti_load(j->x, at + c, t) - most) * over;
     const int32_t predicted = j->counted > 0 ? ce_predicted(j, at, most, room, t) : -1;
     if (threadIdx.x > 0)
         return;
@@ -117,9 +117,9 @@ DT_KERNEL(ce_add_up, ce_job)
         count[1] += v.top5;
         count[2] += isfinite(v.loss) ? 0 : 1;
     }
-    loss = dt_block_sum(loss, room);
+    loss = dti_block_sum(loss, room);
     for (int i = 0; i < 3; i++)
-        count[i] = dt_block_sum(count[i], room);
+        count[i] = dti_block_sum(count[i], room);
     if (threadIdx.x > 0)
         return;
     dt_metrics *m = given.metrics;
@@ -144,9 +144,9 @@ DT_KERNEL(ce_count, ce_job)
             predicted += said ? 1 : 0;
             both += is && said ? 1 : 0;
         }
-        labelled = dt_block_sum(labelled, room);
-        predicted = dt_block_sum(predicted, room);
-        both = dt_block_sum(both, room);
+        labelled = dti_block_sum(labelled, room);
+        predicted = dti_block_sum(predicted, room);
+        both = dti_block_sum(both, room);
         if (threadIdx.x > 0)
             continue;
         dt_class_count *of = (dt_class_count *)(given.metrics + 1) + c;
@@ -180,7 +180,7 @@ DT_DEVICE void ce_backward(const ce_job *j, dt_dtype t)
             for (int k = 0; k < CE_SOME; k++) {
                 const int64_t c = first + k * (int64_t)blockDim.x;
                 if (c < j->classes)
-                    dt_store(j->dx, at + c, t, (p[k] - (c == label ? own : base)) / over);
+                    dti_store(j->dx, at + c, t, (p[k] - (c == label ? own : base)) / over);
             }
         }
     }
@@ -208,7 +208,7 @@ static unsigned ce_threads(int64_t classes)
 
 #define CE_LAUNCH(name, t, blocks, classes, queue, given)                                          \
     do {                                                                                           \
-        const dt_grid ce_grid = {dt_blocks((blocks), 1), 1};                                       \
+        const dt_grid ce_grid = {dti_blocks((blocks), 1), 1};                                      \
         if ((t) == DT_BF16)                                                                        \
             DT_LAUNCH(name##_bf16, ce_grid, ce_threads(classes), queue, given);                    \
         else                                                                                       \
@@ -261,7 +261,7 @@ static dt_status ce_run(const dt_call *c, void *state, const dt_args *a, dt_err 
     CE_LAUNCH(ce_forward, c->dtype, j.rows, j.classes, a->queue, j);
     DT_LAUNCH(ce_add_up, one, DT_THREADS, a->queue, j);
     if (j.counted > 0) {
-        const dt_grid classes = {dt_blocks(j.counted, 1), 1};
+        const dt_grid classes = {dti_blocks(j.counted, 1), 1};
         DT_LAUNCH(ce_count, classes, DT_THREADS, a->queue, j);
     }
     return dt_cuda_launched("cross_entropy forward", err);

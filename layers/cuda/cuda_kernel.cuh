@@ -44,13 +44,13 @@ enum { DT_THREADS = 256, DT_WARP = 32, DT_FEW = 8, DT_MOST_BLOCKS = 1 << 15 };
             DT_LAUNCH(name##_f32, grid, DT_THREADS, queue, given);                                 \
     } while (0)
 
-/* Blocks of a launch. What they have to do may be more: kernels go on with dt_step(), and samples
- * or rows that y counts with gridDim.y. */
+/* Blocks of a launch. What they have to do may be more: kernels go on with dti_stride(), and
+ * samples or rows that y counts with gridDim.y. */
 typedef struct dt_grid {
     unsigned x, y;
 } dt_grid;
 
-static inline unsigned dt_blocks(int64_t items, int64_t each)
+static inline unsigned dti_blocks(int64_t items, int64_t each)
 {
     const int64_t n = dt_ceil_div(items, each);
     if (n > DT_MOST_BLOCKS)
@@ -59,16 +59,16 @@ static inline unsigned dt_blocks(int64_t items, int64_t each)
 }
 
 /* So many items, a thread each. */
-static inline dt_grid dt_grid_of(int64_t items)
+static inline dt_grid dti_grid_of(int64_t items)
 {
-    const dt_grid g = {dt_blocks(items, DT_THREADS), 1};
+    const dt_grid g = {dti_blocks(items, DT_THREADS), 1};
     return g;
 }
 
 /* Of x items, a thread each, of each of y others. */
-static inline dt_grid dt_grid_2d(int64_t x, int64_t y)
+static inline dt_grid dti_grid_2d(int64_t x, int64_t y)
 {
-    const dt_grid g = {dt_blocks(x, DT_THREADS), dt_blocks(y, 1)};
+    const dt_grid g = {dti_blocks(x, DT_THREADS), dti_blocks(y, 1)};
     return g;
 }
 
@@ -79,29 +79,29 @@ DT_BOTH static inline bool dt_wide(const void *p)
 }
 
 /* Whether rows of so many values keep that. */
-static inline bool dt_wide_rows(int64_t values, dt_dtype t)
+static inline bool dti_wide_rows(int64_t values, dt_dtype t)
 {
     return (uint64_t)values * dt_dtype_bytes(t) % 16 == 0;
 }
 
-DT_DEVICE int64_t dt_first(void)
+DT_DEVICE int64_t dti_first(void)
 {
     return (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
 }
 
-DT_DEVICE int64_t dt_step(void)
+DT_DEVICE int64_t dti_stride(void)
 {
     return (int64_t)gridDim.x * blockDim.x;
 }
 
 /* How many of eight are left from @at on. */
-DT_DEVICE int dt_few(int64_t at, int64_t end)
+DT_DEVICE int dti_few(int64_t at, int64_t end)
 {
     return end - at < DT_FEW ? (int)(end - at) : DT_FEW;
 }
 
 /* Most sizes are below 2^32, where dividing costs a fifth. */
-DT_DEVICE int64_t dt_quotient(int64_t a, int64_t b)
+DT_DEVICE int64_t dti_quotient(int64_t a, int64_t b)
 {
     if (((uint64_t)a | (uint64_t)b) >> 32 == 0)
         return (int64_t)((uint32_t)a / (uint32_t)b);
@@ -113,30 +113,30 @@ typedef struct dt_place {
     int64_t sample, row, col, group;
 } dt_place;
 
-DT_DEVICE dt_place dt_place_of(int64_t i, int64_t h, int64_t w, int64_t groups)
+DT_DEVICE dt_place dti_place_of(int64_t i, int64_t h, int64_t w, int64_t groups)
 {
     dt_place p;
-    const int64_t pixel = dt_quotient(i, groups), line = dt_quotient(pixel, w);
+    const int64_t pixel = dti_quotient(i, groups), line = dti_quotient(pixel, w);
     p.group = i - pixel * groups;
     p.col = pixel - line * w;
-    p.sample = dt_quotient(line, h);
+    p.sample = dti_quotient(line, h);
     p.row = line - p.sample * h;
     return p;
 }
 
-DT_DEVICE float dt_low_bf16(uint32_t pair)
+DT_DEVICE float dti_low_bf16(uint32_t pair)
 {
     return dti_float(pair << 16);
 }
 
-DT_DEVICE float dt_high_bf16(uint32_t pair)
+DT_DEVICE float dti_high_bf16(uint32_t pair)
 {
     return dti_float(pair & 0xFFFF0000u);
 }
 
 /* The device rounds two at a time, to the same bits as dt_bf16_from_float() but for those of a NaN.
  */
-DT_DEVICE uint32_t dt_bf16_pair(float low, float high)
+DT_DEVICE uint32_t dti_bf16_pair(float low, float high)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
     uint32_t pair;
@@ -148,14 +148,14 @@ DT_DEVICE uint32_t dt_bf16_pair(float low, float high)
 }
 
 /* Values [at, at + n) of @p, zeros behind them. @wide: that eight of them begin at 16 bytes. */
-DT_DEVICE void dt_take(const void *p, int64_t at, int n, bool wide, dt_dtype t, float *v)
+DT_DEVICE void dti_take(const void *p, int64_t at, int n, bool wide, dt_dtype t, float *v)
 {
     if (wide && n == DT_FEW && t == DT_BF16) {
         const uint4 u = DT_READ16((const dt_bf16 *)p + at, uint4);
-        v[0] = dt_low_bf16(u.x), v[1] = dt_high_bf16(u.x);
-        v[2] = dt_low_bf16(u.y), v[3] = dt_high_bf16(u.y);
-        v[4] = dt_low_bf16(u.z), v[5] = dt_high_bf16(u.z);
-        v[6] = dt_low_bf16(u.w), v[7] = dt_high_bf16(u.w);
+        v[0] = dti_low_bf16(u.x), v[1] = dti_high_bf16(u.x);
+        v[2] = dti_low_bf16(u.y), v[3] = dti_high_bf16(u.y);
+        v[4] = dti_low_bf16(u.z), v[5] = dti_high_bf16(u.z);
+        v[6] = dti_low_bf16(u.w), v[7] = dti_high_bf16(u.w);
     } else if (wide && n == DT_FEW) {
         const float4 a = DT_READ16((const float *)p + at, float4);
         const float4 b = DT_READ16((const float *)p + at + 4, float4);
@@ -164,16 +164,16 @@ DT_DEVICE void dt_take(const void *p, int64_t at, int n, bool wide, dt_dtype t, 
     } else {
         DT_UNROLL(8)
         for (int k = 0; k < DT_FEW; k++)
-            v[k] = k < n ? dt_load(p, at + k, t) : 0.0f;
+            v[k] = k < n ? dti_load(p, at + k, t) : 0.0f;
     }
 }
 
-DT_DEVICE void dt_put(void *p, int64_t at, int n, bool wide, dt_dtype t, const float *v)
+DT_DEVICE void dti_put(void *p, int64_t at, int n, bool wide, dt_dtype t, const float *v)
 {
     if (wide && n == DT_FEW && t == DT_BF16) {
         uint4 u;
-        u.x = dt_bf16_pair(v[0], v[1]), u.y = dt_bf16_pair(v[2], v[3]);
-        u.z = dt_bf16_pair(v[4], v[5]), u.w = dt_bf16_pair(v[6], v[7]);
+        u.x = dti_bf16_pair(v[0], v[1]), u.y = dti_bf16_pair(v[2], v[3]);
+        u.z = dti_bf16_pair(v[4], v[5]), u.w = dti_bf16_pair(v[6], v[7]);
         DT_WRITE16((dt_bf16 *)p + at, uint4, u);
     } else if (wide && n == DT_FEW) {
         float4 a, b;
@@ -185,19 +185,19 @@ DT_DEVICE void dt_put(void *p, int64_t at, int n, bool wide, dt_dtype t, const f
         DT_UNROLL(8)
         for (int k = 0; k < DT_FEW; k++)
             if (k < n)
-                dt_store(p, at + k, t, v[k]);
+                dti_store(p, at + k, t, v[k]);
     }
 }
 
 /* Sums and maxima over the 32 threads of a warp, all of which call: each gets the same bits. */
-DT_DEVICE double dt_warp_sum(double v)
+DT_DEVICE double dti_warp_sum(double v)
 {
     for (int apart = DT_WARP / 2; apart > 0; apart /= 2)
         v += __shfl_xor_sync(0xFFFFFFFFu, v, apart);
     return v;
 }
 
-DT_DEVICE double dt_warp_max(double v)
+DT_DEVICE double dti_warp_max(double v)
 {
     for (int apart = DT_WARP / 2; apart > 0; apart /= 2) {
         const double other = __shfl_xor_sync(0xFFFFFFFFu, v, apart);
@@ -207,10 +207,10 @@ DT_DEVICE double dt_warp_max(double v)
 }
 
 /* The same over a block of up to DT_THREADS, whole warps; @room: a double for each warp, shared. */
-DT_DEVICE double dt_block_sum(double v, double *room)
+DT_DEVICE double dti_block_sum(double v, double *room)
 {
     const int warps = (int)blockDim.x / DT_WARP;
-    v = dt_warp_sum(v);
+    v = dti_warp_sum(v);
     if (threadIdx.x % DT_WARP == 0)
         room[threadIdx.x / DT_WARP] = v;
     __syncthreads();
@@ -221,10 +221,10 @@ DT_DEVICE double dt_block_sum(double v, double *room)
     return v;
 }
 
-DT_DEVICE double dt_block_max(double v, double *room)
+DT_DEVICE double dti_block_max(double v, double *room)
 {
     const int warps = (int)blockDim.x / DT_WARP;
-    v = dt_warp_max(v);
+    v = dti_warp_max(v);
     if (threadIdx.x % DT_WARP == 0)
         room[threadIdx.x / DT_WARP] = v;
     __syncthreads();

@@ -35,16 +35,16 @@ DT_DEVICE void dropout_apply(const dropout_job *j, dt_dtype t)
 {
     const int64_t groups = (j->elements + 7) / 8;
     for (int64_t s = blockIdx.y; s < j->samples; s += gridDim.y)
-        for (int64_t g = dt_first(); g < groups; g += dt_step()) {
-            const int n = dt_few(g * DT_FEW, j->elements);
+        for (int64_t g = dti_first(); g < groups; g += dti_stride()) {
+            const int n = dti_few(g * DT_FEW, j->elements);
             const int64_t at = s * j->elements + g * DT_FEW;
             float v[DT_FEW];
-            dt_take(j->from, at, n, j->wide, t, v);
+            dti_take(j->from, at, n, j->wide, t, v);
             if (!j->keep_all) {
                 const int64_t sample = j->now->sample0 + j->sample0 + s;
                 dropout_few(j, (uint64_t)(sample * j->quads + 2 * g), v);
             }
-            dt_put(j->to, at, n, j->wide, t, v);
+            dti_put(j->to, at, n, j->wide, t, v);
         }
 }
 
@@ -68,10 +68,11 @@ static dt_status dropout_run(const dt_call *c, void *state, const dt_args *a, dt
     j.least = (uint32_t)ceil(o->rate * 0x1p24);
     j.scale = o->rate < 1 ? (float)(1 / (1 - o->rate)) : 0;
     j.keep_all = c->form == DT_EVAL;
-    j.wide = dt_wide(j.from) && dt_wide(j.to) && dt_wide_rows(j.elements, c->dtype);
+    j.wide = dt_wide(j.from) && dt_wide(j.to) && dti_wide_rows(j.elements, c->dtype);
     if (j.keep_all && j.from == j.to)
         return DT_OK;
-    DT_LAUNCH_OF(dropout_apply, c->dtype, dt_grid_2d((j.elements + 7) / 8, j.samples), a->queue, j);
+    DT_LAUNCH_OF(
+        dropout_apply, c->dtype, dti_grid_2d((j.elements + 7) / 8, j.samples), a->queue, j);
     return dt_cuda_launched("dropout", err);
 }
 

@@ -27,16 +27,16 @@ DT_DEVICE int64_t token_of(const token_job *j, int64_t row)
 
 DT_DEVICE void token_forward(const token_job *j, dt_dtype t)
 {
-    for (int64_t i = dt_first(); i < j->rows * j->groups; i += dt_step()) {
-        const int64_t row = dt_quotient(i, j->groups), c = (i - row * j->groups) * DT_FEW;
+    for (int64_t i = dti_first(); i < j->rows * j->groups; i += dti_stride()) {
+        const int64_t row = dti_quotient(i, j->groups), c = (i - row * j->groups) * DT_FEW;
         const int64_t token = token_of(j, row);
-        const int n = dt_few(c, j->channels);
+        const int n = dti_few(c, j->channels);
         float v[DT_FEW];
-        dt_take(j->weight, (token < 0 ? 0 : token) * j->channels + c, n, j->wide, DT_F32, v);
+        dti_take(j->weight, (token < 0 ? 0 : token) * j->channels + c, n, j->wide, DT_F32, v);
         DT_UNROLL(8)
         for (int k = 0; k < DT_FEW; k++)
             v[k] = token < 0 ? NAN : v[k];
-        dt_put(j->y, row * j->channels + c, n, j->wide, t, v);
+        dti_put(j->y, row * j->channels + c, n, j->wide, t, v);
     }
 }
 
@@ -84,7 +84,7 @@ DT_DEVICE void token_add(const token_job *j, int64_t token, int64_t at, const to
         float sum = first ? 0.0f : *to;
         DT_UNROLL(4)
         for (int i = 0; i < n; i++)
-            sum += dt_load(j->dy, (at + list->rows[i]) * j->channels + c, t);
+            sum += dti_load(j->dy, (at + list->rows[i]) * j->channels + c, t);
         *to = sum;
     }
 }
@@ -134,31 +134,31 @@ static dt_status embedding_run(const dt_call *c, void *state, const dt_args *a, 
     const dt_embedding *o = (const dt_embedding *)c->node->opts;
     token_job j = token_job_of(a, a->n * x.h * x.w, o->vocab, o->out);
     if (c->form == DT_BACKWARD) {
-        const dt_grid g = {dt_blocks(j.rows, 1), 1};
+        const dt_grid g = {dti_blocks(j.rows, 1), 1};
         DT_CUDA_TRY(err, cudaMemsetAsync(j.dweight, 0, (size_t)(o->vocab * o->out) * sizeof(float),
                              (cudaStream_t)a->queue));
         DT_LAUNCH_OF(token_backward, c->dtype, g, a->queue, j);
         return dt_cuda_launched("embedding backward", err);
     }
-    j.wide = dt_wide(j.weight) && dt_wide(j.y) && dt_wide_rows(o->out, c->dtype);
-    DT_LAUNCH_OF(token_forward, c->dtype, dt_grid_of(j.rows * j.groups), a->queue, j);
+    j.wide = dt_wide(j.weight) && dt_wide(j.y) && dti_wide_rows(o->out, c->dtype);
+    DT_LAUNCH_OF(token_forward, c->dtype, dti_grid_of(j.rows * j.groups), a->queue, j);
     return dt_cuda_launched("embedding forward", err);
 }
 
 /* Of positions, @vocab is how many a sample has. y may be x. */
 DT_DEVICE void position_forward(const token_job *j, dt_dtype t)
 {
-    for (int64_t i = dt_first(); i < j->rows * j->groups; i += dt_step()) {
-        const int64_t row = dt_quotient(i, j->groups), c = (i - row * j->groups) * DT_FEW;
-        const int64_t position = row - dt_quotient(row, j->vocab) * j->vocab;
-        const int n = dt_few(c, j->channels);
+    for (int64_t i = dti_first(); i < j->rows * j->groups; i += dti_stride()) {
+        const int64_t row = dti_quotient(i, j->groups), c = (i - row * j->groups) * DT_FEW;
+        const int64_t position = row - dti_quotient(row, j->vocab) * j->vocab;
+        const int n = dti_few(c, j->channels);
         float v[DT_FEW], weight[DT_FEW];
-        dt_take(j->x, row * j->channels + c, n, j->wide, t, v);
-        dt_take(j->weight, position * j->channels + c, n, j->wide, DT_F32, weight);
+        dti_take(j->x, row * j->channels + c, n, j->wide, t, v);
+        dti_take(j->weight, position * j->channels + c, n, j->wide, DT_F32, weight);
         DT_UNROLL(8)
         for (int k = 0; k < DT_FEW; k++)
             v[k] += weight[k];
-        dt_put(j->y, row * j->channels + c, n, j->wide, t, v);
+        dti_put(j->y, row * j->channels + c, n, j->wide, t, v);
     }
 }
 
@@ -167,17 +167,18 @@ DT_KERNELS(position_forward, token_job)
 /* The gradient of one position: over samples in order. */
 DT_DEVICE void position_backward(const token_job *j, dt_dtype t)
 {
-    for (int64_t i = dt_first(); i < j->vocab * j->groups; i += dt_step()) {
-        const int64_t position = dt_quotient(i, j->groups), c = (i - position * j->groups) * DT_FEW;
-        const int n = dt_few(c, j->channels);
+    for (int64_t i = dti_first(); i < j->vocab * j->groups; i += dti_stride()) {
+        const int64_t position = dti_quotient(i, j->groups),
+                      c = (i - position * j->groups) * DT_FEW;
+        const int n = dti_few(c, j->channels);
         float sum[DT_FEW] = {0}, v[DT_FEW];
         for (int64_t row = position; row < j->rows; row += j->vocab) {
-            dt_take(j->dy, row * j->channels + c, n, j->wide, t, v);
+            dti_take(j->dy, row * j->channels + c, n, j->wide, t, v);
             DT_UNROLL(8)
             for (int k = 0; k < DT_FEW; k++)
                 sum[k] += v[k];
         }
-        dt_put(j->dweight, position * j->channels + c, n, j->wide, DT_F32, sum);
+        dti_put(j->dweight, position * j->channels + c, n, j->wide, DT_F32, sum);
     }
 }
 
@@ -188,14 +189,14 @@ static dt_status position_run(const dt_call *c, void *state, const dt_args *a, d
     (void)state;
     const dt_shape x = dt_graph_shape(c->graph, c->node->in[0]);
     token_job j = token_job_of(a, a->n * x.h * x.w, x.h * x.w, x.c);
-    j.wide = dt_wide_rows(x.c, c->dtype);
+    j.wide = dti_wide_rows(x.c, c->dtype);
     if (c->form == DT_BACKWARD) {
         j.wide = j.wide && dt_wide(j.dy) && dt_wide(j.dweight);
-        DT_LAUNCH_OF(position_backward, c->dtype, dt_grid_of(j.vocab * j.groups), a->queue, j);
+        DT_LAUNCH_OF(position_backward, c->dtype, dti_grid_of(j.vocab * j.groups), a->queue, j);
         return dt_cuda_launched("position backward", err);
     }
     j.wide = j.wide && dt_wide(j.x) && dt_wide(j.y) && dt_wide(j.weight);
-    DT_LAUNCH_OF(position_forward, c->dtype, dt_grid_of(j.rows * j.groups), a->queue, j);
+    DT_LAUNCH_OF(position_forward, c->dtype, dti_grid_of(j.rows * j.groups), a->queue, j);
     return dt_cuda_launched("position forward", err);
 }
 

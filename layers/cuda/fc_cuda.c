@@ -11,7 +11,7 @@
 static dti_rows fc_rows(const dt_call *c)
 {
     const dt_fc *o = c->node->opts;
-    const dt_shape x = dt_call_x(c);
+    const dt_shape x = dti_call_x(c);
     return (dti_rows){1, dt_shape_sample(&x), o->out, o->bias};
 }
 

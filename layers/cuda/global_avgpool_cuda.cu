@@ -14,9 +14,9 @@ enum { GLOBAL_BLOCK = 32 }; /* pixels added in single precision; blocks of them 
 
 DT_DEVICE void global_forward(const global_job *j, dt_dtype t)
 {
-    for (int64_t i = dt_first(); i < j->samples * j->groups; i += dt_step()) {
-        const int64_t sample = dt_quotient(i, j->groups), c = (i - sample * j->groups) * DT_FEW;
-        const int n = dt_few(c, j->channels);
+    for (int64_t i = dti_first(); i < j->samples * j->groups; i += dti_stride()) {
+        const int64_t sample = dti_quotient(i, j->groups), c = (i - sample * j->groups) * DT_FEW;
+        const int n = dti_few(c, j->channels);
         double sum[DT_FEW] = {0};
         float part[DT_FEW], v[DT_FEW];
         for (int64_t at = 0; at < j->pixels; at += GLOBAL_BLOCK) {
@@ -26,7 +26,7 @@ DT_DEVICE void global_forward(const global_job *j, dt_dtype t)
                 part[k] = 0;
             DT_UNROLL(4)
             for (int64_t p = at; p < end; p++) {
-                dt_take(j->from, (sample * j->pixels + p) * j->channels + c, n, j->wide, t, v);
+                dti_take(j->from, (sample * j->pixels + p) * j->channels + c, n, j->wide, t, v);
                 DT_UNROLL(8)
                 for (int k = 0; k < DT_FEW; k++)
                     part[k] += v[k];
@@ -38,7 +38,7 @@ DT_DEVICE void global_forward(const global_job *j, dt_dtype t)
         DT_UNROLL(8)
         for (int k = 0; k < DT_FEW; k++)
             part[k] = (float)(sum[k] / (double)j->pixels);
-        dt_put(j->to, sample * j->channels + c, n, j->wide, t, part);
+        dti_put(j->to, sample * j->channels + c, n, j->wide, t, part);
     }
 }
 
@@ -47,16 +47,16 @@ DT_KERNELS(global_forward, global_job)
 DT_DEVICE void global_backward(const global_job *j, dt_dtype t)
 {
     const int64_t items = j->samples * j->pixels * j->groups;
-    for (int64_t i = dt_first(); i < items; i += dt_step()) {
-        const int64_t pixel = dt_quotient(i, j->groups), c = (i - pixel * j->groups) * DT_FEW;
-        const int64_t sample = dt_quotient(pixel, j->pixels);
-        const int n = dt_few(c, j->channels);
+    for (int64_t i = dti_first(); i < items; i += dti_stride()) {
+        const int64_t pixel = dti_quotient(i, j->groups), c = (i - pixel * j->groups) * DT_FEW;
+        const int64_t sample = dti_quotient(pixel, j->pixels);
+        const int n = dti_few(c, j->channels);
         float v[DT_FEW];
-        dt_take(j->from, sample * j->channels + c, n, j->wide, t, v);
+        dti_take(j->from, sample * j->channels + c, n, j->wide, t, v);
         DT_UNROLL(8)
         for (int k = 0; k < DT_FEW; k++)
             v[k] /= (float)j->pixels;
-        dt_put(j->to, pixel * j->channels + c, n, j->wide, t, v);
+        dti_put(j->to, pixel * j->channels + c, n, j->wide, t, v);
     }
 }
 
@@ -74,12 +74,12 @@ static dt_status global_avgpool_run(const dt_call *c, void *state, const dt_args
     j.pixels = x.h * x.w;
     j.channels = x.c;
     j.groups = dt_ceil_div(x.c, DT_FEW);
-    j.wide = dt_wide(j.from) && dt_wide(j.to) && dt_wide_rows(x.c, c->dtype);
+    j.wide = dt_wide(j.from) && dt_wide(j.to) && dti_wide_rows(x.c, c->dtype);
     if (back)
         DT_LAUNCH_OF(
-            global_backward, c->dtype, dt_grid_of(a->n * j.pixels * j.groups), a->queue, j);
+            global_backward, c->dtype, dti_grid_of(a->n * j.pixels * j.groups), a->queue, j);
     else
-        DT_LAUNCH_OF(global_forward, c->dtype, dt_grid_of(a->n * j.groups), a->queue, j);
+        DT_LAUNCH_OF(global_forward, c->dtype, dti_grid_of(a->n * j.groups), a->queue, j);
     return dt_cuda_launched("global_avgpool", err);
 }
 

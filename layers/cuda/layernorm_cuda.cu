@@ -19,12 +19,12 @@ typedef struct ln_job {
 /* The first row of a thread's warp, and how many rows further its next one is. */
 DT_DEVICE int64_t ln_first(void)
 {
-    return dt_first() / DT_WARP;
+    return dti_first() / DT_WARP;
 }
 
 DT_DEVICE int64_t ln_step(void)
 {
-    return dt_step() / DT_WARP;
+    return dti_stride() / DT_WARP;
 }
 
 DT_DEVICE int64_t ln_lane(void)
@@ -37,15 +37,15 @@ DT_DEVICE double ln_moment(const ln_job *j, int64_t row, bool square, float midd
 {
     float sum = 0, v[DT_FEW];
     for (int64_t c = ln_lane(); c < j->s.channels; c += DT_WARP * DT_FEW) {
-        const int n = dt_few(c, j->s.channels);
-        dt_take(j->x, row * j->s.channels + c, n, j->wide, t, v);
+        const int n = dti_few(c, j->s.channels);
+        dti_take(j->x, row * j->s.channels + c, n, j->wide, t, v);
         DT_UNROLL(8)
         for (int k = 0; k < DT_FEW; k++) {
             const float d = k < n ? v[k] - middle : 0.0f;
             sum += square ? d * d : d;
         }
     }
-    return dt_warp_sum((double)sum) / (double)j->s.channels;
+    return dti_warp_sum((double)sum) / (double)j->s.channels;
 }
 
 DT_DEVICE void ln_forward(const ln_job *j, dt_dtype t)
@@ -55,14 +55,14 @@ DT_DEVICE void ln_forward(const ln_job *j, dt_dtype t)
         const float mean = (float)ln_moment(j, row, false, 0.0f, t);
         const float istd = (float)(1 / sqrt(ln_moment(j, row, true, mean, t) + j->eps));
         for (int64_t c = ln_lane(); c < j->s.channels; c += DT_WARP * DT_FEW) {
-            const int n = dt_few(c, j->s.channels);
-            dt_take(j->x, row * j->s.channels + c, n, j->wide, t, v);
-            dt_take(j->weight, c, n, dt_wide(j->weight), DT_F32, weight);
-            dt_take(j->bias, c, n, dt_wide(j->bias), DT_F32, bias);
+            const int n = dti_few(c, j->s.channels);
+            dti_take(j->x, row * j->s.channels + c, n, j->wide, t, v);
+            dti_take(j->weight, c, n, dt_wide(j->weight), DT_F32, weight);
+            dti_take(j->bias, c, n, dt_wide(j->bias), DT_F32, bias);
             DT_UNROLL(8)
             for (int k = 0; k < DT_FEW; k++)
                 v[k] = (v[k] - mean) * istd * weight[k] + bias[k];
-            dt_put(j->to, row * j->s.channels + c, n, j->wide, t, v);
+            dti_put(j->to, row * j->s.channels + c, n, j->wide, t, v);
         }
         if (threadIdx.x % DT_WARP == 0 && j->stash[0] != NULL)
             j->stash[0][row] = mean;
@@ -82,10 +82,10 @@ DT_DEVICE void ln_backward(const ln_job *j, dt_dtype t)
         const float mean = j->mean[row], istd = j->istd[row];
         float sum = 0, products = 0;
         for (int64_t c = ln_lane(); c < j->s.channels; c += DT_WARP * DT_FEW) {
-            const int n = dt_few(c, j->s.channels);
-            dt_take(j->x, row * j->s.channels + c, n, j->wide, t, x);
-            dt_take(j->dy, row * j->s.channels + c, n, j->wide, t, g);
-            dt_take(j->weight, c, n, dt_wide(j->weight), DT_F32, weight);
+            const int n = dti_few(c, j->s.channels);
+            dti_take(j->x, row * j->s.channels + c, n, j->wide, t, x);
+            dti_take(j->dy, row * j->s.channels + c, n, j->wide, t, g);
+            dti_take(j->weight, c, n, dt_wide(j->weight), DT_F32, weight);
             DT_UNROLL(8)
             for (int k = 0; k < DT_FEW; k++) {
                 g[k] *= weight[k]; /* zero behind the end */
@@ -93,17 +93,17 @@ DT_DEVICE void ln_backward(const ln_job *j, dt_dtype t)
                 products += g[k] * ((x[k] - mean) * istd);
             }
         }
-        const float shift = (float)(dt_warp_sum((double)sum) / (double)j->s.channels);
-        const float slope = (float)(dt_warp_sum((double)products) / (double)j->s.channels);
+        const float shift = (float)(dti_warp_sum((double)sum) / (double)j->s.channels);
+        const float slope = (float)(dti_warp_sum((double)products) / (double)j->s.channels);
         for (int64_t c = ln_lane(); c < j->s.channels; c += DT_WARP * DT_FEW) {
-            const int n = dt_few(c, j->s.channels);
-            dt_take(j->x, row * j->s.channels + c, n, j->wide, t, x);
-            dt_take(j->dy, row * j->s.channels + c, n, j->wide, t, g);
-            dt_take(j->weight, c, n, dt_wide(j->weight), DT_F32, weight);
+            const int n = dti_few(c, j->s.channels);
+            dti_take(j->x, row * j->s.channels + c, n, j->wide, t, x);
+            dti_take(j->dy, row * j->s.channels + c, n, j->wide, t, g);
+            dti_take(j->weight, c, n, dt_wide(j->weight), DT_F32, weight);
             DT_UNROLL(8)
             for (int k = 0; k < DT_FEW; k++)
                 g[k] = istd * (weight[k] * g[k] - shift - (x[k] - mean) * istd * slope);
-            dt_put(j->to, row * j->s.channels + c, n, j->wide, t, g);
+            dti_put(j->to, row * j->s.channels + c, n, j->wide, t, g);
         }
     }
 }
@@ -124,8 +124,8 @@ DT_DEVICE void ln_sums_add(const void *job, int64_t row, int64_t c, int n, float
     const float mean = j->mean[row], istd = j->istd[row];
     float x[DT_FEW], d[DT_FEW];
     (void)state;
-    dt_take(j->x, at, n, j->wide, t, x);
-    dt_take(j->dy, at, n, j->wide, t, d);
+    dti_take(j->x, at, n, j->wide, t, x);
+    dti_take(j->dy, at, n, j->wide, t, d);
     DT_UNROLL(8)
     for (int k = 0; k < DT_FEW; k++) {
         first[k] += d[k] * ((x[k] - mean) * istd);
@@ -135,7 +135,7 @@ DT_DEVICE void ln_sums_add(const void *job, int64_t row, int64_t c, int n, float
 
 DT_DEVICE void ln_sums(const ln_job *j, dt_dtype t)
 {
-    dt_columns_sum(&j->s, j, ln_sums_begin, ln_sums_add, false, t);
+    dti_columns_sum(&j->s, j, ln_sums_begin, ln_sums_add, false, t);
 }
 
 DT_KERNELS(ln_sums, ln_job)
@@ -144,7 +144,7 @@ DT_KERNEL(ln_gradients, ln_job)
 {
     int64_t c;
     double dweight, dbias;
-    if (!dt_columns_total(&given.s, &c, &dweight, &dbias))
+    if (!dti_columns_total(&given.s, &c, &dweight, &dbias))
         return;
     given.dweight[c] = (float)dweight;
     given.dbias[c] = (float)dbias;
@@ -153,14 +153,14 @@ DT_KERNEL(ln_gradients, ln_job)
 static dt_columns ln_columns(const dt_call *c, int64_t n, void *work)
 {
     const dt_shape x = dt_graph_shape(c->graph, c->node->in[0]);
-    return dt_columns_of(n * x.h * x.w, x.c, work);
+    return dti_columns_of(n * x.h * x.w, x.c, work);
 }
 
 static dt_status ln_facts(const dt_call *c, dt_facts *f, dt_err *err)
 {
     (void)err;
     const dt_columns s = ln_columns(c, c->n, NULL);
-    f->work_bytes = c->form == DT_BACKWARD ? dt_columns_bytes(&s) : 0;
+    f->work_bytes = c->form == DT_BACKWARD ? dti_columns_bytes(&s) : 0;
     return DT_OK;
 }
 
@@ -180,14 +180,15 @@ static dt_status ln_run(const dt_call *c, void *state, const dt_args *a, dt_err 
     j.dweight = (float *)a->port[DT_DP];
     j.dbias = (float *)a->port[DT_DP + 1];
     j.eps = ((const dt_layernorm *)c->node->opts)->eps;
-    j.wide = dt_wide(j.x) && dt_wide(j.dy) && dt_wide(j.to) && dt_wide_rows(j.s.channels, c->dtype);
-    const dt_grid rows = dt_grid_of(j.s.rows * DT_WARP);
+    j.wide =
+        dt_wide(j.x) && dt_wide(j.dy) && dt_wide(j.to) && dti_wide_rows(j.s.channels, c->dtype);
+    const dt_grid rows = dti_grid_of(j.s.rows * DT_WARP);
     if (!back) {
         DT_LAUNCH_OF(ln_forward, c->dtype, rows, a->queue, j);
         return dt_cuda_launched("layernorm forward", err);
     }
-    DT_LAUNCH_OF(ln_sums, c->dtype, dt_columns_grid(&j.s), a->queue, j);
-    DT_LAUNCH(ln_gradients, dt_total_grid(&j.s), DT_THREADS, a->queue, j);
+    DT_LAUNCH_OF(ln_sums, c->dtype, dti_columns_grid(&j.s), a->queue, j);
+    DT_LAUNCH(ln_gradients, dti_total_grid(&j.s), DT_THREADS, a->queue, j);
     if (j.to != NULL)
         DT_LAUNCH_OF(ln_backward, c->dtype, rows, a->queue, j);
     return dt_cuda_launched("layernorm backward", err);

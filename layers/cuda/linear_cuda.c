@@ -19,20 +19,20 @@ static dt_cublas_problem rows_problem(const dti_rows *r, const dt_call *c)
         .out = r->out,
         .bias = r->bias,
         .bf16 = c->dtype == DT_BF16,
-        .tf32 = c->dtype != DT_BF16 && dt_cuda_tf32()};
+        .tf32 = c->dtype != DT_BF16 && dti_cuda_tf32()};
 }
 
 dt_status dti_rows_facts(const dti_rows *r, const dt_call *c, dt_facts *f, dt_err *err)
 {
     *f = (dt_facts){.impl = "narrow"};
-    if (dt_cuda_derives(c))
+    if (dti_cuda_derives(c))
         return DT_OK;
     const dt_cublas_problem p = rows_problem(r, c);
     dt_cublas_facts own;
-    DT_TRY(err, dt_cublas_ask(&p, &own, err), "layer '%s'", c->node->name);
+    DT_TRY(err, dti_cublas_ask(&p, &own, err), "layer '%s'", c->node->name);
     f->work_bytes = own.work_bytes;
     if (r->bias && c->form == DT_BACKWARD) { /* after the product, in the same scratch */
-        const size_t sums = dt_cuda_columns_work(p.rows, p.out);
+        const size_t sums = dti_cuda_columns_work(p.rows, p.out);
         f->work_bytes = sums > f->work_bytes ? sums : f->work_bytes;
     }
     if (c->dtype == DT_BF16 && c->form != DT_BACKWARD)
@@ -56,7 +56,7 @@ dt_status dti_rows_create(const dti_rows *r, const dt_call *c, void **state, dt_
     if (s == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "layer '%s': no memory to prepare it", c->node->name);
     s->r = *r;
-    const dt_status st = dt_cuda_derives(c) ? DT_OK : dt_cublas_create(&s->op, &p, err);
+    const dt_status st = dti_cuda_derives(c) ? DT_OK : dti_cublas_create(&s->op, &p, err);
     if (st != DT_OK) {
         dt_free(s);
         DT_TRY(err, st, "layer '%s'", c->node->name);
@@ -70,7 +70,7 @@ void dti_rows_destroy(void *state)
     rows_state *s = state;
     if (s == NULL)
         return;
-    dt_cublas_destroy(s->op);
+    dti_cublas_destroy(s->op);
     dt_free(s);
 }
 
@@ -81,17 +81,17 @@ static dt_status rows_backward_weights(
         .y = a->port[DT_DY],
         .weight = a->port[DT_DP],
         .work = a->port[DT_WORK]};
-    DT_CHECK(dt_cublas_run(s->op, a->queue, &b, err));
+    DT_CHECK(dti_cublas_run(s->op, a->queue, &b, err));
     if (!s->r.bias)
         return DT_OK;
-    return dt_cuda_columns(
+    return dti_cuda_columns(
         a->queue, c->dtype, b.y, c->n * s->r.rows, s->r.out, a->port[DT_DP + 1], b.work, err);
 }
 
 static dt_status rows_run_form(const dt_call *c, const rows_state *s, const dt_args *a, dt_err *err)
 {
     DT_ASSERT(a->n == c->n);
-    if (dt_cuda_derives(c))
+    if (dti_cuda_derives(c))
         return dti_cuda_to_bf16(a->queue, a->port[c->form == DT_DERIVE_F ? DT_D : DT_D + 1],
             a->port[DT_P], s->r.in * s->r.out, err);
     if (c->form == DT_BACKWARD)
@@ -102,7 +102,7 @@ static dt_status rows_run_form(const dt_call *c, const rows_state *s, const dt_a
         .weight = a->port[data ? DT_D + 1 : DT_D],
         .bias = a->port[DT_P + 1],
         .work = a->port[DT_WORK]};
-    return dt_cublas_run(s->op, a->queue, &b, err);
+    return dti_cublas_run(s->op, a->queue, &b, err);
 }
 
 dt_status dti_rows_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
@@ -115,7 +115,7 @@ dt_status dti_rows_run(const dt_call *c, void *state, const dt_args *a, dt_err *
 static dti_rows linear_rows(const dt_call *c)
 {
     const dt_linear *o = c->node->opts;
-    const dt_shape x = dt_call_x(c);
+    const dt_shape x = dti_call_x(c);
     return (dti_rows){x.h * x.w, x.c, o->out, o->bias};
 }
 

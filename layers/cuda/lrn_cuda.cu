@@ -31,7 +31,7 @@ DT_DEVICE void lrn_hold(
         room[tid] = left;
     for (int i = tid + (c > 0 ? 2 * j->halo : 0); i < DT_THREADS + 2 * j->halo; i += DT_THREADS) {
         const int64_t at = c - j->halo + i;
-        room[i] = at >= 0 && at < j->channels ? dt_load(v, base + at, t) : 0.0f;
+        room[i] = at >= 0 && at < j->channels ? dti_load(v, base + at, t) : 0.0f;
     }
     __syncthreads();
 }
@@ -53,9 +53,9 @@ DT_DEVICE void lrn_forward(const lrn_job *j, dt_dtype t)
         for (int64_t c = 0; c < j->channels; c += DT_THREADS) {
             lrn_hold(j, j->x, p * j->channels, c, x, t);
             const float scale = lrn_scale(j, x + j->halo - j->before + tid);
-            const float y = x[j->halo + tid] * dt_curve_pow(scale, j->power);
+            const float y = x[j->halo + tid] * dti_curve_pow(scale, j->power);
             if (c + tid < j->channels)
-                dt_store(j->to, p * j->channels + c + tid, t, y);
+                dti_store(j->to, p * j->channels + c + tid, t, y);
             __syncthreads();
         }
 }
@@ -74,7 +74,7 @@ DT_DEVICE void lrn_backward(const lrn_job *j, dt_dtype t)
             lrn_hold(j, j->dy, p * j->channels, c, dy, t);
             for (int i = tid; i < DT_THREADS + j->halo; i += DT_THREADS) {
                 const float scale = lrn_scale(j, x + i);
-                slope[i] = dy[j->before + i] * dt_curve_pow(scale, j->power);
+                slope[i] = dy[j->before + i] * dti_curve_pow(scale, j->power);
                 part[i] = slope[i] * x[j->before + i] / scale;
             }
             __syncthreads();
@@ -82,7 +82,7 @@ DT_DEVICE void lrn_backward(const lrn_job *j, dt_dtype t)
             for (int i = 0; i <= j->halo; i++)
                 sum += part[tid + i];
             if (c + tid < j->channels)
-                dt_store(j->to, p * j->channels + c + tid, t,
+                dti_store(j->to, p * j->channels + c + tid, t,
                     slope[j->behind + tid] - j->pull * x[j->halo + tid] * sum);
             __syncthreads();
         }
@@ -109,7 +109,7 @@ static dt_status lrn_run(const dt_call *c, void *state, const dt_args *a, dt_err
     j.share = (float)(o->alpha / (double)o->size);
     j.power = (float)-o->beta;
     j.pull = (float)(2 * o->alpha * o->beta / (double)o->size);
-    const dt_grid g = {dt_blocks(j.pixels, 1), 1};
+    const dt_grid g = {dti_blocks(j.pixels, 1), 1};
     if (back)
         DT_LAUNCH_OF(lrn_backward, c->dtype, g, a->queue, j);
     else

@@ -46,7 +46,7 @@ DT_DEVICE void maxpool_find(const maxpool_job *j, int64_t sample, int64_t row, i
     for (int64_t r = h.begin; r < h.end; r++)
         for (int64_t q = w.begin; q < w.end; q++) {
             const int number = maxpool_number(j, row, col, r, q);
-            dt_take(j->x, maxpool_pixel(j, sample, r, q) + c, n, wide, t, v);
+            dti_take(j->x, maxpool_pixel(j, sample, r, q) + c, n, wide, t, v);
             DT_UNROLL(8)
             for (int k = 0; k < DT_FEW; k++) {
                 const bool wins = !(v[k] <= best[k]) && best[k] == best[k];
@@ -71,14 +71,14 @@ DT_DEVICE void maxpool_put_index(
 DT_DEVICE void maxpool_forward(const maxpool_job *j, dt_dtype t)
 {
     const int64_t items = j->samples * j->ys.h * j->ys.w * j->groups;
-    for (int64_t i = dt_first(); i < items; i += dt_step()) {
-        const dt_place p = dt_place_of(i, j->ys.h, j->ys.w, j->groups);
+    for (int64_t i = dti_first(); i < items; i += dti_stride()) {
+        const dt_place p = dti_place_of(i, j->ys.h, j->ys.w, j->groups);
         const int64_t c = p.group * DT_FEW, e = (p.row * j->ys.w + p.col) * j->ys.c + c;
-        const int n = dt_few(c, j->ys.c);
+        const int n = dti_few(c, j->ys.c);
         float best[DT_FEW];
         int at[DT_FEW];
         maxpool_find(j, p.sample, p.row, p.col, c, n, j->wide, best, at, t);
-        dt_put(j->y, p.sample * dt_shape_sample(&j->ys) + e, n, j->wide, t, best);
+        dti_put(j->y, p.sample * dt_shape_sample(&j->ys) + e, n, j->wide, t, best);
         if (j->index != NULL)
             maxpool_put_index(j, j->index + p.sample * j->index_bytes, e, n, at);
     }
@@ -90,12 +90,12 @@ DT_KERNELS(maxpool_forward, maxpool_job)
 DT_DEVICE void maxpool_pairs(const maxpool_job *j, dt_dtype t)
 {
     const int64_t outputs = dt_shape_sample(&j->ys);
-    for (int64_t i = dt_first(); i < j->samples * j->index_bytes; i += dt_step()) {
-        const int64_t sample = dt_quotient(i, j->index_bytes);
+    for (int64_t i = dti_first(); i < j->samples * j->index_bytes; i += dti_stride()) {
+        const int64_t sample = dti_quotient(i, j->index_bytes);
         const int64_t e = 2 * (i - sample * j->index_bytes);
         unsigned byte = 0;
         for (int half = 0; half < 2 && e + half < outputs; half++) {
-            const dt_place p = dt_place_of(e + half, j->ys.h, j->ys.w, j->ys.c);
+            const dt_place p = dti_place_of(e + half, j->ys.h, j->ys.w, j->ys.c);
             float best[DT_FEW];
             int at[DT_FEW];
             maxpool_find(j, sample, p.row, p.col, p.group, 1, false, best, at, t);
@@ -138,11 +138,11 @@ DT_DEVICE unsigned maxpool_won_by_value(const maxpool_job *j, const dt_place *p,
 {
     const dt_span h = dt_pool_span(&j->p, row, j->xs.h), w = dt_pool_span(&j->p, col, j->xs.w);
     float best[DT_FEW], v[DT_FEW];
-    dt_take(j->y_read, out, n, j->wide, t, best);
+    dti_take(j->y_read, out, n, j->wide, t, best);
     unsigned won = maxpool_equal(here, best) & ((1u << n) - 1);
     for (int64_t r = h.begin; r <= p->row && won != 0; r++)
         for (int64_t q = w.begin; q < (r < p->row ? w.end : p->col); q++) {
-            dt_take(j->x, maxpool_pixel(j, p->sample, r, q) + p->group * DT_FEW, n, j->wide, t, v);
+            dti_take(j->x, maxpool_pixel(j, p->sample, r, q) + p->group * DT_FEW, n, j->wide, t, v);
             won &= ~maxpool_equal(v, best);
         }
     return won;
@@ -151,9 +151,9 @@ DT_DEVICE unsigned maxpool_won_by_value(const maxpool_job *j, const dt_place *p,
 /* The windows that reach row r: from first on, up to, without, the result's end. */
 DT_DEVICE dt_span maxpool_windows(const dt_pool *p, int64_t r, int64_t windows)
 {
-    const int64_t late = r + p->pad - p->kernel, last = dt_quotient(r + p->pad, p->stride) + 1;
+    const int64_t late = r + p->pad - p->kernel, last = dti_quotient(r + p->pad, p->stride) + 1;
     dt_span s;
-    s.begin = late < 0 ? 0 : dt_quotient(late, p->stride) + 1;
+    s.begin = late < 0 ? 0 : dti_quotient(late, p->stride) + 1;
     s.end = last < windows ? last : windows;
     return s;
 }
@@ -161,15 +161,15 @@ DT_DEVICE dt_span maxpool_windows(const dt_pool *p, int64_t r, int64_t windows)
 DT_DEVICE void maxpool_backward(const maxpool_job *j, dt_dtype t)
 {
     const int64_t items = j->samples * j->xs.h * j->xs.w * j->groups;
-    for (int64_t i = dt_first(); i < items; i += dt_step()) {
-        const dt_place p = dt_place_of(i, j->xs.h, j->xs.w, j->groups);
+    for (int64_t i = dti_first(); i < items; i += dti_stride()) {
+        const dt_place p = dti_place_of(i, j->xs.h, j->xs.w, j->groups);
         const int64_t c = p.group * DT_FEW, at = maxpool_pixel(j, p.sample, p.row, p.col) + c;
-        const int n = dt_few(c, j->xs.c);
+        const int n = dti_few(c, j->xs.c);
         const dt_span rows = maxpool_windows(&j->p, p.row, j->ys.h);
         const dt_span cols = maxpool_windows(&j->p, p.col, j->ys.w);
         float sum[DT_FEW] = {0}, here[DT_FEW], d[DT_FEW];
         if (j->index == NULL)
-            dt_take(j->x, at, n, j->wide, t, here);
+            dti_take(j->x, at, n, j->wide, t, here);
         for (int64_t row = rows.begin; row < rows.end; row++)
             for (int64_t col = cols.begin; col < cols.end; col++) {
                 const int64_t e = (row * j->ys.w + col) * j->ys.c + c;
@@ -180,12 +180,12 @@ DT_DEVICE void maxpool_backward(const maxpool_job *j, dt_dtype t)
                                          : maxpool_won_by_value(j, &p, row, col, out, n, here, t);
                 if (won == 0)
                     continue;
-                dt_take(j->dy, out, n, j->wide, t, d);
+                dti_take(j->dy, out, n, j->wide, t, d);
                 DT_UNROLL(8)
                 for (int k = 0; k < DT_FEW; k++)
                     sum[k] += won & 1u << k ? d[k] : 0.0f;
             }
-        dt_put(j->dx, at, n, j->wide, t, sum);
+        dti_put(j->dx, at, n, j->wide, t, sum);
     }
 }
 
@@ -210,9 +210,9 @@ static maxpool_job maxpool_job_of(const dt_call *c, const dt_args *a)
     j.samples = a->n;
     j.groups = dt_ceil_div(j.ys.c, DT_FEW);
     j.index_bytes = (int64_t)c->node->info.stash[0].sample_bytes;
-    j.packed = dt_maxpool_packed(o);
+    j.packed = dti_maxpool_packed(o);
     j.wide = dt_wide(j.x) && dt_wide(j.y) && dt_wide(j.dy) && dt_wide(j.dx) &&
-             dt_wide_rows(j.ys.c, c->dtype);
+             dti_wide_rows(j.ys.c, c->dtype);
     return j;
 }
 
@@ -222,15 +222,15 @@ static dt_status maxpool_run(const dt_call *c, void *state, const dt_args *a, dt
     maxpool_job j = maxpool_job_of(c, a);
     if (c->form == DT_BACKWARD) {
         const int64_t items = j.samples * j.xs.h * j.xs.w * j.groups;
-        DT_LAUNCH_OF(maxpool_backward, c->dtype, dt_grid_of(items), a->queue, j);
+        DT_LAUNCH_OF(maxpool_backward, c->dtype, dti_grid_of(items), a->queue, j);
         return dt_cuda_launched("maxpool backward", err);
     }
     const int64_t items = j.samples * j.ys.h * j.ys.w * j.groups;
     if (j.index != NULL && j.packed && j.ys.c % 2 != 0) {
-        DT_LAUNCH_OF(maxpool_pairs, c->dtype, dt_grid_of(j.samples * j.index_bytes), a->queue, j);
+        DT_LAUNCH_OF(maxpool_pairs, c->dtype, dti_grid_of(j.samples * j.index_bytes), a->queue, j);
         j.index = NULL;
     }
-    DT_LAUNCH_OF(maxpool_forward, c->dtype, dt_grid_of(items), a->queue, j);
+    DT_LAUNCH_OF(maxpool_forward, c->dtype, dti_grid_of(items), a->queue, j);
     return dt_cuda_launched("maxpool forward", err);
 }
 

@@ -20,7 +20,7 @@ DT_DEVICE uint8_t relu_few(float *v)
     unsigned on = 0;
     DT_UNROLL(8)
     for (int k = 0; k < DT_FEW; k++) {
-        v[k] = dt_rectify(v[k]);
+        v[k] = dti_rectify(v[k]);
         on |= (v[k] <= 0.0f ? 0u : 1u) << k;
     }
     return (uint8_t)on;
@@ -30,22 +30,22 @@ DT_DEVICE void relu_backward(const relu_back *j, dt_dtype t)
 {
     const int64_t groups = (j->elements + 7) / 8;
     for (int64_t s = blockIdx.y; s < j->samples; s += gridDim.y)
-        for (int64_t g = dt_first(); g < groups; g += dt_step()) {
-            const int n = dt_few(g * DT_FEW, j->elements);
+        for (int64_t g = dti_first(); g < groups; g += dti_stride()) {
+            const int n = dti_few(g * DT_FEW, j->elements);
             const int64_t at = s * j->elements + g * DT_FEW;
             float v[DT_FEW], d[DT_FEW];
             unsigned on = 0;
-            dt_take(j->dy, at, n, j->wide, t, d);
+            dti_take(j->dy, at, n, j->wide, t, d);
             if (j->mask != NULL) {
                 on = j->mask[s * groups + g];
             } else {
-                dt_take(j->y, at, n, j->wide, t, v);
+                dti_take(j->y, at, n, j->wide, t, v);
                 on = relu_few(v);
             }
             DT_UNROLL(8)
             for (int k = 0; k < DT_FEW; k++)
                 d[k] = on & 1u << k ? d[k] : 0.0f;
-            dt_put(j->dx, at, n, j->wide, t, d);
+            dti_put(j->dx, at, n, j->wide, t, d);
         }
 }
 
@@ -66,8 +66,9 @@ static inline dt_status relu_run_backward(
         j.samples = 1;
     }
     j.wide = dt_wide(j.dy) && dt_wide(j.dx) && (j.mask != NULL || dt_wide(j.y)) &&
-             (j.samples == 1 || dt_wide_rows(j.elements, c->dtype));
-    DT_LAUNCH_OF(relu_backward, c->dtype, dt_grid_2d((j.elements + 7) / 8, j.samples), a->queue, j);
+             (j.samples == 1 || dti_wide_rows(j.elements, c->dtype));
+    DT_LAUNCH_OF(
+        relu_backward, c->dtype, dti_grid_2d((j.elements + 7) / 8, j.samples), a->queue, j);
     return dt_cuda_launched(what, err);
 }
 

@@ -62,21 +62,21 @@ DT_DEVICE void sgd_few(
     const update_tensor *t, const dt_hyper *h, dt_gradient gradient, int64_t at, int n)
 {
     float w[DT_FEW], d[DT_FEW], m[DT_FEW];
-    dt_take(t->w, at, n, t->wide, DT_F32, w);
-    dt_take(t->from, at, n, t->wide, DT_F32, d);
+    dti_take(t->w, at, n, t->wide, DT_F32, w);
+    dti_take(t->from, at, n, t->wide, DT_F32, d);
     if (t->m != NULL)
-        dt_take(t->m, at, n, t->wide, DT_F32, m);
+        dti_take(t->m, at, n, t->wide, DT_F32, m);
     DT_UNROLL(8)
     for (int k = 0; k < DT_FEW; k++) {
-        const float g = dt_gradient_at(gradient, d[k], w[k]);
+        const float g = dti_gradient_at(gradient, d[k], w[k]);
         const float fast = t->m != NULL ? h->momentum * m[k] + g : g;
         m[k] = fast;
         /* Nesterov: a step further along the momentum than the momentum has got. */
         w[k] -= h->lr * (t->m != NULL && h->nesterov ? g + h->momentum * fast : fast);
     }
-    dt_put(t->w, at, n, t->wide, DT_F32, w);
+    dti_put(t->w, at, n, t->wide, DT_F32, w);
     if (t->m != NULL)
-        dt_put(t->m, at, n, t->wide, DT_F32, m);
+        dti_put(t->m, at, n, t->wide, DT_F32, m);
 }
 
 DT_KERNEL(update_sgd, update_job)
@@ -85,25 +85,25 @@ DT_KERNEL(update_sgd, update_job)
     for (int32_t chunk = (int32_t)blockIdx.x; chunk < given.chunks; chunk += (int32_t)gridDim.x) {
         const update_tensor t = update_tensor_of(&given, chunk);
         const dt_span s = update_span_of(&t, chunk);
-        const dt_gradient gradient = dt_gradient_of(&h, t.vector);
+        const dt_gradient gradient = dti_gradient_of(&h, t.vector);
         for (int64_t at = s.begin + threadIdx.x * DT_FEW; at < s.end; at += DT_THREADS * DT_FEW)
-            sgd_few(&t, &h, gradient, at, dt_few(at, s.end));
+            sgd_few(&t, &h, gradient, at, dti_few(at, s.end));
     }
 }
 
 DT_DEVICE void adam_few(const update_tensor *t, const dt_adam *k, int64_t at, int n)
 {
     float w[DT_FEW], d[DT_FEW], m[DT_FEW], v[DT_FEW];
-    dt_take(t->w, at, n, t->wide, DT_F32, w);
-    dt_take(t->from, at, n, t->wide, DT_F32, d);
-    dt_take(t->m, at, n, t->wide, DT_F32, m);
-    dt_take(t->v, at, n, t->wide, DT_F32, v);
+    dti_take(t->w, at, n, t->wide, DT_F32, w);
+    dti_take(t->from, at, n, t->wide, DT_F32, d);
+    dti_take(t->m, at, n, t->wide, DT_F32, m);
+    dti_take(t->v, at, n, t->wide, DT_F32, v);
     DT_UNROLL(8)
     for (int i = 0; i < DT_FEW; i++)
-        dt_adam_at(k, d[i], &w[i], &m[i], &v[i]);
-    dt_put(t->w, at, n, t->wide, DT_F32, w);
-    dt_put(t->m, at, n, t->wide, DT_F32, m);
-    dt_put(t->v, at, n, t->wide, DT_F32, v);
+        dti_adam_at(k, d[i], &w[i], &m[i], &v[i]);
+    dti_put(t->w, at, n, t->wide, DT_F32, w);
+    dti_put(t->m, at, n, t->wide, DT_F32, m);
+    dti_put(t->v, at, n, t->wide, DT_F32, v);
 }
 
 /* Two threads of each block find the numbers of the step, for matrices and for vectors. */
@@ -112,7 +112,7 @@ DT_KERNEL(update_adam, update_job)
     __shared__ dt_adam shared[2];
     if (threadIdx.x < 2) {
         const dt_hyper h = given.now->hyper;
-        shared[threadIdx.x] = dt_adam_of(&h, given.now->step, threadIdx.x == 1, given.decoupled);
+        shared[threadIdx.x] = dti_adam_of(&h, given.now->step, threadIdx.x == 1, given.decoupled);
     }
     __syncthreads();
     for (int32_t chunk = (int32_t)blockIdx.x; chunk < given.chunks; chunk += (int32_t)gridDim.x) {
@@ -120,7 +120,7 @@ DT_KERNEL(update_adam, update_job)
         const dt_span s = update_span_of(&t, chunk);
         const dt_adam k = shared[t.vector ? 1 : 0];
         for (int64_t at = s.begin + threadIdx.x * DT_FEW; at < s.end; at += DT_THREADS * DT_FEW)
-            adam_few(&t, &k, at, dt_few(at, s.end));
+            adam_few(&t, &k, at, dti_few(at, s.end));
     }
 }
 
@@ -131,10 +131,10 @@ DT_KERNEL(update_commit, update_job)
         const update_tensor t = update_tensor_of(&given, chunk);
         const dt_span s = update_span_of(&t, chunk);
         for (int64_t at = s.begin + threadIdx.x * DT_FEW; at < s.end; at += DT_THREADS * DT_FEW) {
-            const int n = dt_few(at, s.end);
+            const int n = dti_few(at, s.end);
             float v[DT_FEW];
-            dt_take(t.from, at, n, t.wide, DT_F32, v);
-            dt_put(t.w, at, n, t.wide, DT_F32, v);
+            dti_take(t.from, at, n, t.wide, DT_F32, v);
+            dti_put(t.w, at, n, t.wide, DT_F32, v);
         }
     }
 }

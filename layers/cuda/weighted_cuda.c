@@ -10,7 +10,7 @@ void dt_cuda_plan_for(const dt_card *c)
     card = c;
 }
 
-const dt_card *dt_cuda_planned_for(void)
+const dt_card *dti_cuda_planned_for(void)
 {
     return card;
 }
@@ -20,7 +20,7 @@ void dt_cuda_allow_tf32(bool yes)
     tf32 = yes;
 }
 
-bool dt_cuda_tf32(void)
+bool dti_cuda_tf32(void)
 {
     return tf32;
 }

@@ -19,11 +19,11 @@ typedef struct convert_job {
 
 DT_DEVICE void convert(const convert_job *j, dt_dtype to, dt_dtype from)
 {
-    for (int64_t g = dt_first(); g * DT_FEW < j->count; g += dt_step()) {
-        const int n = dt_few(g * DT_FEW, j->count);
+    for (int64_t g = dti_first(); g * DT_FEW < j->count; g += dti_stride()) {
+        const int n = dti_few(g * DT_FEW, j->count);
         float v[DT_FEW];
-        dt_take(j->from, g * DT_FEW, n, j->wide, from, v);
-        dt_put(j->to, g * DT_FEW, n, j->wide, to, v);
+        dti_take(j->from, g * DT_FEW, n, j->wide, from, v);
+        dti_put(j->to, g * DT_FEW, n, j->wide, to, v);
     }
 }
 
@@ -40,14 +40,14 @@ DT_KERNEL(widen, convert_job)
 dt_status dti_cuda_to_bf16(void *queue, dt_bf16 *to, const float *from, int64_t count, dt_err *err)
 {
     const convert_job j = {to, from, count, dt_wide(to) && dt_wide(from)};
-    DT_LAUNCH(narrow, dt_grid_of(dt_ceil_div(count, DT_FEW)), DT_THREADS, queue, j);
+    DT_LAUNCH(narrow, dti_grid_of(dt_ceil_div(count, DT_FEW)), DT_THREADS, queue, j);
     return dt_cuda_launched("conversion to bf16", err);
 }
 
 dt_status dti_cuda_to_fp32(void *queue, float *to, const dt_bf16 *from, int64_t count, dt_err *err)
 {
     const convert_job j = {to, from, count, dt_wide(to) && dt_wide(from)};
-    DT_LAUNCH(widen, dt_grid_of(dt_ceil_div(count, DT_FEW)), DT_THREADS, queue, j);
+    DT_LAUNCH(widen, dti_grid_of(dt_ceil_div(count, DT_FEW)), DT_THREADS, queue, j);
     return dt_cuda_launched("conversion to fp32", err);
 }
 
@@ -62,27 +62,27 @@ typedef struct bias_job {
 DT_DEVICE void add_bias(const bias_job *j, dt_dtype t)
 {
     const int64_t groups = (j->columns + DT_FEW - 1) / DT_FEW;
-    for (int64_t i = dt_first(); i < j->rows * groups; i += dt_step()) {
-        const int64_t row = dt_quotient(i, groups), c = (i - row * groups) * DT_FEW;
-        const int n = dt_few(c, j->columns);
+    for (int64_t i = dti_first(); i < j->rows * groups; i += dti_stride()) {
+        const int64_t row = dti_quotient(i, groups), c = (i - row * groups) * DT_FEW;
+        const int n = dti_few(c, j->columns);
         float v[DT_FEW], bias[DT_FEW];
-        dt_take(j->y, row * j->columns + c, n, j->wide, t, v);
-        dt_take(j->bias, c, n, j->wide, DT_F32, bias);
+        dti_take(j->y, row * j->columns + c, n, j->wide, t, v);
+        dti_take(j->bias, c, n, j->wide, DT_F32, bias);
         DT_UNROLL(8)
         for (int k = 0; k < DT_FEW; k++)
             v[k] += bias[k];
-        dt_put(j->y, row * j->columns + c, n, j->wide, t, v);
+        dti_put(j->y, row * j->columns + c, n, j->wide, t, v);
     }
 }
 
 DT_KERNELS(add_bias, bias_job)
 
-dt_status dt_cuda_add_bias(void *queue, dt_dtype type, void *y, const float *bias, int64_t rows,
+dt_status dti_cuda_add_bias(void *queue, dt_dtype type, void *y, const float *bias, int64_t rows,
     int64_t columns, dt_err *err)
 {
     const bias_job j = {y, bias, rows, columns,
-        dt_wide(y) && dt_wide(bias) && dt_wide_rows(columns, type) && columns % DT_FEW == 0};
-    DT_LAUNCH_OF(add_bias, type, dt_grid_of(rows * dt_ceil_div(columns, DT_FEW)), queue, j);
+        dt_wide(y) && dt_wide(bias) && dti_wide_rows(columns, type) && columns % DT_FEW == 0};
+    DT_LAUNCH_OF(add_bias, type, dti_grid_of(rows * dt_ceil_div(columns, DT_FEW)), queue, j);
     return dt_cuda_launched("bias", err);
 }
 
@@ -115,7 +115,7 @@ DT_DEVICE void sum_part(const column_job *j, dt_dtype t)
     const int64_t end = first + j->chunk < j->rows ? first + j->chunk : j->rows;
     float sum = 0;
     for (int64_t r = first + way; r < end && column < j->columns; r += COLUMN_WAYS)
-        sum += dt_load(j->m, r * j->columns + column, t);
+        sum += dti_load(j->m, r * j->columns + column, t);
     ways[way][lane] = sum;
     __syncthreads();
     if (way > 0 || column >= j->columns)
@@ -129,7 +129,7 @@ DT_KERNELS(sum_part, column_job)
 
 DT_KERNEL(sum_parts, column_job)
 {
-    for (int64_t c = dt_first(); c < given.columns; c += dt_step()) {
+    for (int64_t c = dti_first(); c < given.columns; c += dti_stride()) {
         float sum = 0;
         for (int64_t i = 0; i < given.parts; i++)
             sum += given.part[i * given.columns + c];
@@ -137,13 +137,13 @@ DT_KERNEL(sum_parts, column_job)
     }
 }
 
-size_t dt_cuda_columns_work(int64_t rows, int64_t columns)
+size_t dti_cuda_columns_work(int64_t rows, int64_t columns)
 {
     const column_job j = column_job_of(rows, columns);
     return j.parts == 1 ? 0 : (size_t)(j.parts * columns) * sizeof(float);
 }
 
-dt_status dt_cuda_columns(void *queue, dt_dtype type, const void *m, int64_t rows, int64_t columns,
+dt_status dti_cuda_columns(void *queue, dt_dtype type, const void *m, int64_t rows, int64_t columns,
     float *sums, float *work, dt_err *err)
 {
     column_job j = column_job_of(rows, columns);
@@ -155,6 +155,6 @@ dt_status dt_cuda_columns(void *queue, dt_dtype type, const void *m, int64_t row
     DT_CHECK(dt_cuda_launched("column sums", err));
     if (j.parts == 1)
         return DT_OK;
-    DT_LAUNCH(sum_parts, dt_grid_of(columns), DT_THREADS, queue, j);
+    DT_LAUNCH(sum_parts, dti_grid_of(columns), DT_THREADS, queue, j);
     return dt_cuda_launched("column sums", err);
 }

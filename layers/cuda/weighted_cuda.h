@@ -10,27 +10,27 @@
 /* For which card plans are made: one that need not be here, or (NULL, at first) the one that
  * answers. */
 void dt_cuda_plan_for(const dt_card *card);
-const dt_card *dt_cuda_planned_for(void);
+const dt_card *dti_cuda_planned_for(void);
 
 /* Whether products of fp32 may round what they multiply to the ten bits of TF32: off until it is
  * said, before any plan is made. */
 void dt_cuda_allow_tf32(bool yes);
-bool dt_cuda_tf32(void);
+bool dti_cuda_tf32(void);
 
 /* NVIDIA's libraries want scratch at 256 bytes, the arena gives it at fewer: what to ask for so
  * that so many bytes are left from the first such place on. */
-static inline size_t dt_cuda_room(size_t bytes)
+static inline size_t dti_cuda_room(size_t bytes)
 {
     return bytes == 0 ? 0 : bytes + 255;
 }
 
-static inline char *dt_cuda_scratch(void *work)
+static inline char *dti_cuda_scratch(void *work)
 {
     return (char *)work + (256 - (uintptr_t)work % 256) % 256;
 }
 
 /* Whether the op makes a copy of the weight, in bf16. */
-static inline bool dt_cuda_derives(const dt_call *c)
+static inline bool dti_cuda_derives(const dt_call *c)
 {
     return c->form == DT_DERIVE_F || c->form == DT_DERIVE_B;
 }
@@ -44,12 +44,12 @@ dt_status dti_cuda_to_fp32(
     void *queue, float *to, const dt_bf16 *from, int64_t count, dt_err *err) DT_NODISCARD;
 
 /* y[row][column] += bias[column], rounded once more in bf16. */
-dt_status dt_cuda_add_bias(void *queue, dt_dtype type, void *y, const float *bias, int64_t rows,
+dt_status dti_cuda_add_bias(void *queue, dt_dtype type, void *y, const float *bias, int64_t rows,
     int64_t columns, dt_err *err) DT_NODISCARD;
 
-/* sums[column] = the sum over rows, in single precision; @work: dt_cuda_columns_work bytes. */
-size_t dt_cuda_columns_work(int64_t rows, int64_t columns);
-dt_status dt_cuda_columns(void *queue, dt_dtype type, const void *m, int64_t rows, int64_t columns,
+/* sums[column] = the sum over rows, in single precision; @work: dti_cuda_columns_work bytes. */
+size_t dti_cuda_columns_work(int64_t rows, int64_t columns);
+dt_status dti_cuda_columns(void *queue, dt_dtype type, const void *m, int64_t rows, int64_t columns,
     float *sums, float *work, dt_err *err) DT_NODISCARD;
 
 #endif

@@ -51,10 +51,10 @@ typedef struct dt_cudnn_rules {
 } dt_cudnn_rules;
 
 /* Why a candidate is out, as far as is known before it is tried; NULL: it is not. */
-const char *dt_cudnn_refusal(const dt_cudnn_candidate *c, const dt_cudnn_rules *r);
+const char *dti_cudnn_refusal(const dt_cudnn_candidate *c, const dt_cudnn_rules *r);
 /* Whether a candidate that was tried is a way: ready, allowed, and with less scratch than @last,
  * the way before it (NULL: it would be the first), which is expected to be faster. */
-bool dt_cudnn_is_way(
+bool dti_cudnn_is_way(
     const dt_cudnn_candidate *c, const dt_cudnn_candidate *last, const dt_cudnn_rules *r);
 
 #endif

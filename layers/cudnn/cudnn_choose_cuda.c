@@ -1,7 +1,7 @@
 /* The rules by which an engine is allowed. */
 #include "layers/cudnn/cudnn_choose.h"
 
-const char *dt_cudnn_refusal(const dt_cudnn_candidate *c, const dt_cudnn_rules *r)
+const char *dti_cudnn_refusal(const dt_cudnn_candidate *c, const dt_cudnn_rules *r)
 {
     if (c->engine < 0)
         return "nothing is known of it";
@@ -22,9 +22,9 @@ const char *dt_cudnn_refusal(const dt_cudnn_candidate *c, const dt_cudnn_rules *
     return NULL;
 }
 
-bool dt_cudnn_is_way(
+bool dti_cudnn_is_way(
     const dt_cudnn_candidate *c, const dt_cudnn_candidate *last, const dt_cudnn_rules *r)
 {
-    return c->tried && c->ready && dt_cudnn_refusal(c, r) == NULL &&
+    return c->tried && c->ready && dti_cudnn_refusal(c, r) == NULL &&
            (last == NULL || c->work_bytes < last->work_bytes);
 }

@@ -66,7 +66,7 @@ static void memo_forget(void)
 /* Whom to ask for: the card that plans are made for, else the one that answers. Neither is NULL. */
 static dt_status aim(dti_cudnn_target *to, dt_err *err)
 {
-    const dt_card *card = dt_cuda_planned_for();
+    const dt_card *card = dti_cuda_planned_for();
     if (card != memo_card) {
         memo_forget();
         if (memo_properties != NULL)
@@ -150,7 +150,7 @@ static size_t narrow_at(const dti_cudnn_plan *plan, int way)
 
 static size_t work_of(const dti_cudnn_plan *plan, const dt_cudnn_problem *p, int way)
 {
-    return dt_cuda_room(
+    return dti_cuda_room(
         narrow(p) ? narrow_at(plan, way) + narrow_bytes(p) : engine_of(plan, way)->work_bytes);
 }
 
@@ -172,7 +172,7 @@ static void tell_way(
         c->engine, (uint32_t)(c->knobs ^ c->knobs >> 32), narrow(p) ? " narrow" : "");
 }
 
-dt_status dt_cudnn_ask(const dt_cudnn_problem *p, size_t room, dt_cudnn_facts *f, dt_err *err)
+dt_status dti_cudnn_ask(const dt_cudnn_problem *p, size_t room, dt_cudnn_facts *f, dt_err *err)
 {
     dti_cudnn_plan *plan;
     *f = (dt_cudnn_facts){0};
@@ -190,7 +190,7 @@ dt_status dt_cudnn_ask(const dt_cudnn_problem *p, size_t room, dt_cudnn_facts *f
     return DT_OK;
 }
 
-dt_status dt_cudnn_algorithms(const dt_cudnn_problem *p, dt_algorithms *w, dt_err *err)
+dt_status dti_cudnn_algorithms(const dt_cudnn_problem *p, dt_algorithms *w, dt_err *err)
 {
     dti_cudnn_plan *plan;
     w->n = 0;
@@ -211,19 +211,19 @@ struct dt_cudnn_op {
     int way;
 };
 
-dt_status dt_cudnn_create(dt_cudnn_op **out, const dt_cudnn_problem *p, size_t room, dt_err *err)
+dt_status dti_cudnn_create(dt_cudnn_op **out, const dt_cudnn_problem *p, size_t room, dt_err *err)
 {
     *out = NULL;
     dt_cudnn_op *op = dt_alloc(1, sizeof *op);
     if (op == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to prepare a convolution");
     op->p = *p;
-    DT_ASSERT(dt_cuda_planned_for() == NULL); /* what is planned elsewhere is not run */
+    DT_ASSERT(dti_cuda_planned_for() == NULL); /* what is planned elsewhere is not run */
     dt_status st = hold(p, &op->plan, err);
     if (st == DT_OK && op->plan == NULL && !dt_cuda_answers(err))
         st = DT_E_DEVICE;
     if (st != DT_OK) {
-        dt_cudnn_destroy(op);
+        dti_cudnn_destroy(op);
         return st;
     }
     op->way = way_within(op->plan, p, room);
@@ -231,7 +231,7 @@ dt_status dt_cudnn_create(dt_cudnn_op **out, const dt_cudnn_problem *p, size_t r
     return DT_OK;
 }
 
-void dt_cudnn_destroy(dt_cudnn_op *op)
+void dti_cudnn_destroy(dt_cudnn_op *op)
 {
     if (op == NULL)
         return;
@@ -242,7 +242,7 @@ void dt_cudnn_destroy(dt_cudnn_op *op)
 /* Where the library reads or leaves the weight. */
 static void *weight_of(const dt_cudnn_op *op, const dt_cudnn_bytes *bytes)
 {
-    return narrow(&op->p) ? dt_cuda_scratch(bytes->work) + narrow_at(op->plan, op->way)
+    return narrow(&op->p) ? dti_cuda_scratch(bytes->work) + narrow_at(op->plan, op->way)
                           : bytes->weight;
 }
 
@@ -252,7 +252,7 @@ static void execute(dti_cudnn_bag *b, const dt_cudnn_op *op, const dt_cudnn_byte
 {
     const int64_t ids[3] = {DTI_CUDNN_X, DTI_CUDNN_W, DTI_CUDNN_Y};
     void *const at[3] = {bytes->x, weight_of(op, bytes), bytes->y};
-    void *const work = dt_cuda_scratch(bytes->work);
+    void *const work = dti_cuda_scratch(bytes->work);
     const cudnnBackendDescriptor_t pack = dti_cudnn_add(b, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
     dti_cudnn_set(b, pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, 3, ids);
     dti_cudnn_set(b, pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, 3, at);
@@ -264,7 +264,8 @@ static void execute(dti_cudnn_bag *b, const dt_cudnn_op *op, const dt_cudnn_byte
     }
 }
 
-dt_status dt_cudnn_run(const dt_cudnn_op *op, void *queue, const dt_cudnn_bytes *bytes, dt_err *err)
+dt_status dti_cudnn_run(
+    const dt_cudnn_op *op, void *queue, const dt_cudnn_bytes *bytes, dt_err *err)
 {
     dti_cudnn_bag b = {0};
     DT_ASSERT(op->way < op->plan->n_way);

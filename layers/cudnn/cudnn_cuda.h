@@ -33,7 +33,7 @@ typedef struct dt_cudnn_problem {
     int64_t way, n, bf16, tf32, many, groups, c, h, w, out, p, q, kernel, stride, pad, dilation;
 } dt_cudnn_problem;
 
-/* @direct: no engine of the library's; dt_conv_direct() is to be called instead */
+/* @direct: no engine of the library's; dti_conv_direct() is to be called instead */
 typedef struct dt_cudnn_facts {
     size_t work_bytes;
     bool direct;
@@ -45,19 +45,19 @@ typedef struct dt_cudnn_facts {
  * Facts of the fastest way whose scratch is within @room bytes (DT_LIMIT_ANY: of the fastest), or
  * of the one with the least. Answers are kept; thread-safe. Where no device answers and no card is
  * named, no library is asked: no scratch, and impl says so. DT_E_DEVICE when the library fails. */
-dt_status dt_cudnn_ask(
+dt_status dti_cudnn_ask(
     const dt_cudnn_problem *p, size_t room, dt_cudnn_facts *f, dt_err *err) DT_NODISCARD;
 
 /* All ways, with their scratch; none where no device answers or no engine is allowed. */
-dt_status dt_cudnn_algorithms(
+dt_status dti_cudnn_algorithms(
     const dt_cudnn_problem *p, dt_algorithms *w, dt_err *err) DT_NODISCARD;
 
 typedef struct dt_cudnn_op dt_cudnn_op;
 
-/* The way that dt_cudnn_ask told of. DT_E_DEVICE where no device answers. */
-dt_status dt_cudnn_create(
+/* The way that dti_cudnn_ask told of. DT_E_DEVICE where no device answers. */
+dt_status dti_cudnn_create(
     dt_cudnn_op **out, const dt_cudnn_problem *p, size_t room, dt_err *err) DT_NODISCARD;
-void dt_cudnn_destroy(dt_cudnn_op *op);
+void dti_cudnn_destroy(dt_cudnn_op *op);
 
 /* Bytes for one execution: x or dx, y or dy, the weight or its gradient, facts' scratch. */
 typedef struct dt_cudnn_bytes {
@@ -65,7 +65,7 @@ typedef struct dt_cudnn_bytes {
 } dt_cudnn_bytes;
 
 /* Puts it on @queue (a cudaStream_t), without waiting; one thread at a time. */
-dt_status dt_cudnn_run(
+dt_status dti_cudnn_run(
     const dt_cudnn_op *op, void *queue, const dt_cudnn_bytes *bytes, dt_err *err) DT_NODISCARD;
 
 #endif

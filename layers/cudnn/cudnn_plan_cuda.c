@@ -119,7 +119,7 @@ static bool try_config(search *s, cudnnBackendDescriptor_t config, int at)
                    &bytes) == 1;
     c->work_bytes = bytes > 0 ? (size_t)bytes : 0;
     const dt_cudnn_candidate *last = to->n_way > 0 ? &to->table[to->way[to->n_way - 1].at] : NULL;
-    if (dt_cudnn_is_way(c, last, &s->rules)) {
+    if (dti_cudnn_is_way(c, last, &s->rules)) {
         keep_way(to, config, plan, at);
         return true;
     }
@@ -138,7 +138,7 @@ static bool take_ways(search *s, dti_cudnn_bag *proposed, int first, int64_t n)
         const cudnnBackendDescriptor_t config = proposed->d[first + i];
         const int at = to->n_table++;
         to->table[at] = describe(config);
-        if (dt_cudnn_refusal(&to->table[at], &s->rules) != NULL || !try_config(s, config, at))
+        if (dti_cudnn_refusal(&to->table[at], &s->rules) != NULL || !try_config(s, config, at))
             continue;
         proposed->d[first + i] = NULL;
         if (!s->many || to->table[at].work_bytes == 0)

@@ -92,7 +92,7 @@ dt_status dt_dnnl_create(
     return build(out, pd, md, arguments[way.way], err);
 }
 
-dt_status dt_dnnl_create_reorder(
+dt_status dti_dnnl_create_reorder(
     dt_dnnl_op **out, const dt_dnnl_problem *p, dt_dnnl_layout from, dt_dnnl_layout to, dt_err *err)
 {
     dnnl_memory_desc_t md[2];
@@ -123,7 +123,7 @@ static dt_status rows_desc(const dt_dnnl_problem *p, dt_dnnl_layout layout, int6
     return DT_OK;
 }
 
-dt_status dt_dnnl_create_reorder_rows(dt_dnnl_op **out, const dt_dnnl_problem *p,
+dt_status dti_dnnl_create_reorder_rows(dt_dnnl_op **out, const dt_dnnl_problem *p,
     dt_dnnl_layout from, dt_dnnl_layout to, int64_t first, int64_t n, dt_err *err)
 {
     dnnl_memory_desc_t md[2];

@@ -59,19 +59,19 @@ typedef struct dt_dnnl_facts {
  * library's counters, DT_E_DEVICE when it refuses the shape. */
 dt_status dt_dnnl_ask(
     const dt_dnnl_problem *p, dt_dnnl_layout way, dt_dnnl_facts *f, dt_err *err) DT_NODISCARD;
-dt_status dt_dnnl_ask_reorder(const dt_dnnl_problem *p, dt_dnnl_layout from, dt_dnnl_layout to,
+dt_status dti_dnnl_ask_reorder(const dt_dnnl_problem *p, dt_dnnl_layout from, dt_dnnl_layout to,
     dt_dnnl_facts *f, dt_err *err) DT_NODISCARD;
 
 typedef struct dt_dnnl_op dt_dnnl_op;
 
 dt_status dt_dnnl_create(
     dt_dnnl_op **out, const dt_dnnl_problem *p, dt_dnnl_layout way, dt_err *err) DT_NODISCARD;
-dt_status dt_dnnl_create_reorder(dt_dnnl_op **out, const dt_dnnl_problem *p, dt_dnnl_layout from,
+dt_status dti_dnnl_create_reorder(dt_dnnl_op **out, const dt_dnnl_problem *p, dt_dnnl_layout from,
     dt_dnnl_layout to, dt_err *err) DT_NODISCARD;
 /* Of some rows only: of outputs [first, first + n) of an fc's weight. On the side of
  * DT_DNNL_PLAIN, which one of both must be, the bytes are those rows alone. DT_E_DEVICE where a
  * layout does not let that be. */
-dt_status dt_dnnl_create_reorder_rows(dt_dnnl_op **out, const dt_dnnl_problem *p,
+dt_status dti_dnnl_create_reorder_rows(dt_dnnl_op **out, const dt_dnnl_problem *p,
     dt_dnnl_layout from, dt_dnnl_layout to, int64_t first, int64_t n, dt_err *err) DT_NODISCARD;
 void dt_dnnl_destroy(dt_dnnl_op *op);
 

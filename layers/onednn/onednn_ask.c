@@ -177,7 +177,7 @@ static dt_status answer_reorder(
     return DT_OK;
 }
 
-dt_status dt_dnnl_ask_reorder(
+dt_status dti_dnnl_ask_reorder(
     const dt_dnnl_problem *p, dt_dnnl_layout from, dt_dnnl_layout to, dt_dnnl_facts *f, dt_err *err)
 {
     memo_entry answer = {.key = make_key(p, from, to)};

@@ -15,7 +15,7 @@ dt_status dt_dnnl_ask(const dt_dnnl_problem *p, dt_dnnl_layout way, dt_dnnl_fact
     return absent(err);
 }
 
-dt_status dt_dnnl_ask_reorder(
+dt_status dti_dnnl_ask_reorder(
     const dt_dnnl_problem *p, dt_dnnl_layout from, dt_dnnl_layout to, dt_dnnl_facts *f, dt_err *err)
 {
     (void)p, (void)from, (void)to, (void)f;
@@ -30,7 +30,7 @@ dt_status dt_dnnl_create(
     return absent(err);
 }
 
-dt_status dt_dnnl_create_reorder(
+dt_status dti_dnnl_create_reorder(
     dt_dnnl_op **out, const dt_dnnl_problem *p, dt_dnnl_layout from, dt_dnnl_layout to, dt_err *err)
 {
     (void)p, (void)from, (void)to;
@@ -38,7 +38,7 @@ dt_status dt_dnnl_create_reorder(
     return absent(err);
 }
 
-dt_status dt_dnnl_create_reorder_rows(dt_dnnl_op **out, const dt_dnnl_problem *p,
+dt_status dti_dnnl_create_reorder_rows(dt_dnnl_op **out, const dt_dnnl_problem *p,
     dt_dnnl_layout from, dt_dnnl_layout to, int64_t first, int64_t n, dt_err *err)
 {
     (void)p, (void)from, (void)to, (void)first, (void)n;

@@ -16,39 +16,39 @@ enum { DT_CHUNK = 1 << 14, DT_CHUNK_MASK = DT_CHUNK / 8 };
 /* Tensors above this are refused, so that sums of sizes do not overflow. */
 #define DT_CODEC_MOST (SIZE_MAX / 16)
 
-static inline size_t dt_parts(size_t count, size_t each)
+static inline size_t dti_parts(size_t count, size_t each)
 {
     return count / each + (count % each != 0);
 }
 
-static inline size_t dt_chunk_count(size_t count, size_t i)
+static inline size_t dti_chunk_count(size_t count, size_t i)
 {
     return count - i * DT_CHUNK < DT_CHUNK ? count - i * DT_CHUNK : DT_CHUNK;
 }
 
 /* The table: the end of chunk i, in words behind whatever has a fixed place, 8 bytes a chunk. */
-static inline uint64_t dt_chunk_end(const uint8_t *table, size_t i)
+static inline uint64_t dti_chunk_end(const uint8_t *table, size_t i)
 {
     uint64_t end;
     memcpy(&end, table + 8 * i, 8);
     return end;
 }
 
-static inline uint64_t dt_chunk_begin(const uint8_t *table, size_t i)
+static inline uint64_t dti_chunk_begin(const uint8_t *table, size_t i)
 {
-    return i > 0 ? dt_chunk_end(table, i - 1) : 0;
+    return i > 0 ? dti_chunk_end(table, i - 1) : 0;
 }
 
-static inline void dt_set_chunk_end(uint8_t *table, size_t i, uint64_t end)
+static inline void dti_set_chunk_end(uint8_t *table, size_t i, uint64_t end)
 {
     memcpy(table + 8 * i, &end, 8);
 }
 
 /* From the length of every chunk to its end. */
-static inline void dt_sum_chunks(uint8_t *table, size_t n)
+static inline void dti_sum_chunks(uint8_t *table, size_t n)
 {
     for (size_t i = 1; i < n; i++)
-        dt_set_chunk_end(table, i, dt_chunk_end(table, i - 1) + dt_chunk_end(table, i));
+        dti_set_chunk_end(table, i, dti_chunk_end(table, i - 1) + dti_chunk_end(table, i));
 }
 
 #endif

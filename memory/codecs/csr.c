@@ -21,13 +21,13 @@ typedef struct layout {
 
 static layout layout_of(size_t count)
 {
-    const size_t chunks = dt_parts(count, DT_CHUNK);
-    return (layout){chunks, 8 * chunks, 8 * chunks + 4 * dt_parts(count, ROW)};
+    const size_t chunks = dti_parts(count, DT_CHUNK);
+    return (layout){chunks, 8 * chunks, 8 * chunks + 4 * dti_parts(count, ROW)};
 }
 
 static size_t words_of(size_t nonzero, const values *v)
 {
-    return dt_parts(nonzero, v->per_word) + dt_parts(nonzero, 4);
+    return dti_parts(nonzero, v->per_word) + dti_parts(nonzero, 4);
 }
 
 static size_t capacity_of(size_t count, double density, const values *v)
@@ -35,7 +35,7 @@ static size_t capacity_of(size_t count, double density, const values *v)
     if (count > DT_CODEC_MOST)
         return SIZE_MAX;
     const layout at = layout_of(count);
-    const size_t nonzero = dt_codec_nonzero(count, density);
+    const size_t nonzero = dti_codec_nonzero(count, density);
     const size_t parts = nonzero < at.chunks ? nonzero : at.chunks; /* each has partial words */
     const size_t partial = v->per_word > 1 ? 2 * parts : parts;
     return at.fixed + 4 * (nonzero / v->per_word + nonzero / 4 + partial);
@@ -51,17 +51,17 @@ static size_t encode_rows(const dt_lanes *lanes, const uint8_t *from, size_t cou
 #pragma omp parallel for schedule(static) reduction(+ : total) if (at.chunks > 1)
     for (size_t i = 0; i < at.chunks; i++) {
         uint8_t mask[DT_CHUNK_MASK];
-        const size_t n = dt_chunk_count(count, i);
+        const size_t n = dti_chunk_count(count, i);
         const size_t nonzero = lanes->scan(from + 4 * i * DT_CHUNK, n, mask);
         const size_t words = words_of(nonzero, v);
         size_t end = 0;
         for (size_t r = 0; room && r * ROW < n; r++) {
             const size_t length = n - r * ROW < ROW ? n - r * ROW : ROW;
-            end += lanes->count(mask + r * (ROW / 8), dt_parts(length, 32));
-            dt_set_word(to + at.rows, i * CHUNK_ROWS + r, (uint32_t)end);
+            end += lanes->count(mask + r * (ROW / 8), dti_parts(length, 32));
+            dti_set_word(to + at.rows, i * CHUNK_ROWS + r, (uint32_t)end);
         }
         if (room)
-            dt_set_chunk_end(to, i, words);
+            dti_set_chunk_end(to, i, words);
         total += words;
     }
     return total;
@@ -73,10 +73,10 @@ static void encode_chunk(const dt_lanes *lanes, const values *v, const uint8_t *
 {
     uint8_t mask[DT_CHUNK_MASK];
     const size_t nonzero = lanes->scan(from, n, mask);
-    uint8_t *const column = to + 4 * dt_parts(nonzero, v->per_word);
+    uint8_t *const column = to + 4 * dti_parts(nonzero, v->per_word);
     for (size_t r = 0; r * ROW < n; r++) {
         const size_t length = n - r * ROW < ROW ? n - r * ROW : ROW;
-        const size_t begin = r > 0 ? dt_word(row_end, r - 1) : 0;
+        const size_t begin = r > 0 ? dti_word(row_end, r - 1) : 0;
         lanes->columns(mask + r * (ROW / 8), length, column + begin, nonzero - begin);
     }
     memset(column + nonzero, 0, (4 - nonzero % 4) % 4);
@@ -92,18 +92,18 @@ static void encode_chunk(const dt_lanes *lanes, const values *v, const uint8_t *
 static bool encode(
     const void *src, size_t count, void *dst, size_t capacity, size_t *used, const values *v)
 {
-    const dt_lanes *lanes = dt_lanes_best();
+    const dt_lanes *lanes = dti_lanes_best();
     const layout at = layout_of(count);
     const uint8_t *const from = src;
     uint8_t *const out = dst;
     *used = at.fixed + 4 * encode_rows(lanes, from, count, out, at.fixed <= capacity, v);
     if (*used > capacity)
         return false;
-    dt_sum_chunks(out, at.chunks);
+    dti_sum_chunks(out, at.chunks);
 #pragma omp parallel for schedule(static) if (at.chunks > 1)
     for (size_t i = 0; i < at.chunks; i++)
-        encode_chunk(lanes, v, from + 4 * i * DT_CHUNK, dt_chunk_count(count, i),
-            out + at.rows + 4 * i * CHUNK_ROWS, out + at.fixed + 4 * dt_chunk_begin(out, i));
+        encode_chunk(lanes, v, from + 4 * i * DT_CHUNK, dti_chunk_count(count, i),
+            out + at.rows + 4 * i * CHUNK_ROWS, out + at.fixed + 4 * dti_chunk_begin(out, i));
     return true;
 }
 
@@ -113,13 +113,13 @@ static bool decode_rows(
 {
     size_t k = 0;
     for (size_t r = 0; r * ROW < n; r++) {
-        const size_t length = n - r * ROW < ROW ? n - r * ROW : ROW, end = dt_word(row_end, r);
+        const size_t length = n - r * ROW < ROW ? n - r * ROW : ROW, end = dti_word(row_end, r);
         uint8_t *row = to + 4 * r * ROW;
         memset(row, 0, 4 * length);
         for (; k < end; k++) {
             if (column[k] >= length)
                 return false;
-            dt_set_word(row, column[k], dt_word(value, k));
+            dti_set_word(row, column[k], dti_word(value, k));
         }
     }
     return true;
@@ -128,16 +128,16 @@ static bool decode_rows(
 static bool decode_chunk(const dt_lanes *lanes, const values *v, const uint8_t *from,
     uint64_t words, const uint8_t *row_end, size_t n, uint8_t *to)
 {
-    const size_t rows = dt_parts(n, ROW), nonzero = dt_word(row_end, rows - 1);
+    const size_t rows = dti_parts(n, ROW), nonzero = dti_word(row_end, rows - 1);
     if (words_of(nonzero, v) != words)
         return false;
     for (size_t r = 0, before = 0; r < rows; r++) {
-        const size_t length = n - r * ROW < ROW ? n - r * ROW : ROW, end = dt_word(row_end, r);
+        const size_t length = n - r * ROW < ROW ? n - r * ROW : ROW, end = dti_word(row_end, r);
         if (end < before || end - before > length)
             return false;
         before = end;
     }
-    const uint8_t *const column = from + 4 * dt_parts(nonzero, v->per_word);
+    const uint8_t *const column = from + 4 * dti_parts(nonzero, v->per_word);
     if (v->whole)
         return decode_rows(from, column, row_end, n, to);
     uint8_t value[4 * DT_CHUNK];
@@ -148,19 +148,19 @@ static bool decode_chunk(const dt_lanes *lanes, const values *v, const uint8_t *
 static dt_status decode(
     const void *src, size_t used, void *dst, size_t count, const values *v, dt_err *err)
 {
-    const dt_lanes *lanes = dt_lanes_best();
+    const dt_lanes *lanes = dti_lanes_best();
     const layout at = layout_of(count);
     const uint8_t *const in = src;
     const uint64_t total = used >= at.fixed ? (used - at.fixed) / 4 : 0;
     bool bad = used < at.fixed || (used - at.fixed) % 4 != 0 ||
-               (at.chunks > 0 ? dt_chunk_end(in, at.chunks - 1) : 0) != total;
+               (at.chunks > 0 ? dti_chunk_end(in, at.chunks - 1) : 0) != total;
     if (!bad) {
 #pragma omp parallel for schedule(static) reduction(|| : bad) if (at.chunks > 1)
         for (size_t i = 0; i < at.chunks; i++) {
-            const uint64_t begin = dt_chunk_begin(in, i), end = dt_chunk_end(in, i);
+            const uint64_t begin = dti_chunk_begin(in, i), end = dti_chunk_end(in, i);
             if (begin > end || end > total ||
                 !decode_chunk(lanes, v, in + at.fixed + 4 * begin, end - begin,
-                    in + at.rows + 4 * i * CHUNK_ROWS, dt_chunk_count(count, i),
+                    in + at.rows + 4 * i * CHUNK_ROWS, dti_chunk_count(count, i),
                     (uint8_t *)dst + 4 * i * DT_CHUNK))
                 bad = true;
         }

@@ -188,7 +188,7 @@ DT_KERNEL(csr_unpack, csr_job)
 static dt_status csr_job_of(csr_job *j, uint32_t per, dt_small_format f, const void *bytes,
     size_t room, size_t count, dt_err *err)
 {
-    const size_t fixed = 8 * dt_parts(count, DT_CHUNK) + 4 * dt_parts(count, ROW);
+    const size_t fixed = 8 * dti_parts(count, DT_CHUNK) + 4 * dti_parts(count, ROW);
     memset(j, 0, sizeof *j);
     j->per = per;
     j->f = f;

@@ -51,7 +51,7 @@ static inline dt_status packed_of(
     p->header = (uint64_t *)(uintptr_t)bytes;
     p->at = (uint8_t *)(uintptr_t)bytes + HEADER;
     p->count = count;
-    p->chunks = dt_parts(count, DT_CHUNK);
+    p->chunks = dti_parts(count, DT_CHUNK);
     p->fixed = fixed;
     p->capacity = room - HEADER;
     return DT_OK;

@@ -10,9 +10,9 @@ static size_t scan(const uint8_t *src, size_t n, uint8_t *mask)
     for (size_t e = 0; e < n; e += 32) {
         uint32_t m = 0;
         for (size_t k = 0; k < 32 && e + k < n; k++)
-            m |= (uint32_t)(dt_word(src, e + k) != 0) << k;
-        dt_set_word(mask, e / 32, m);
-        total += dt_bits(m);
+            m |= (uint32_t)(dti_word(src, e + k) != 0) << k;
+        dti_set_word(mask, e / 32, m);
+        total += dti_bits(m);
     }
     return total;
 }
@@ -21,7 +21,7 @@ static size_t count(const uint8_t *mask, size_t words)
 {
     size_t total = 0;
     for (size_t i = 0; i < words; i++)
-        total += dt_bits(dt_word(mask, i));
+        total += dti_bits(dti_word(mask, i));
     return total;
 }
 
@@ -29,8 +29,8 @@ static void pack(const uint8_t *src, const uint8_t *mask, size_t n, uint8_t *to,
 {
     (void)total;
     for (size_t e = 0; e < n; e += 32)
-        for (uint32_t m = dt_word(mask, e / 32); m != 0; m &= m - 1, to += 4)
-            dt_set_word(to, 0, dt_word(src, e + (size_t)__builtin_ctz(m)));
+        for (uint32_t m = dti_word(mask, e / 32); m != 0; m &= m - 1, to += 4)
+            dti_set_word(to, 0, dti_word(src, e + (size_t)__builtin_ctz(m)));
 }
 
 static void unpack(const uint8_t *from, size_t total, const uint8_t *mask, size_t n, uint8_t *to)
@@ -38,15 +38,15 @@ static void unpack(const uint8_t *from, size_t total, const uint8_t *mask, size_
     (void)total;
     memset(to, 0, 4 * n);
     for (size_t e = 0; e < n; e += 32)
-        for (uint32_t m = dt_word(mask, e / 32); m != 0; m &= m - 1, from += 4)
-            dt_set_word(to, e + (size_t)__builtin_ctz(m), dt_word(from, 0));
+        for (uint32_t m = dti_word(mask, e / 32); m != 0; m &= m - 1, from += 4)
+            dti_set_word(to, e + (size_t)__builtin_ctz(m), dti_word(from, 0));
 }
 
 static void columns(const uint8_t *mask, size_t n, uint8_t *to, size_t room)
 {
     (void)room;
     for (size_t e = 0; e < n; e += 32)
-        for (uint32_t m = dt_word(mask, e / 32); m != 0; m &= m - 1)
+        for (uint32_t m = dti_word(mask, e / 32); m != 0; m &= m - 1)
             *to++ = (uint8_t)(e + (size_t)__builtin_ctz(m));
 }
 
@@ -63,7 +63,7 @@ const dt_lanes dt_lanes_plain = {
     .widen = {widen16, widen10, widen8},
 };
 
-size_t dt_lanes_all(const dt_lanes *out[DT_LANES_MOST])
+size_t dti_lanes_all(const dt_lanes *out[DT_LANES_MOST])
 {
     size_t n = 0;
     out[n++] = &dt_lanes_plain;
@@ -79,8 +79,8 @@ size_t dt_lanes_all(const dt_lanes *out[DT_LANES_MOST])
     return n;
 }
 
-const dt_lanes *dt_lanes_best(void)
+const dt_lanes *dti_lanes_best(void)
 {
     const dt_lanes *all[DT_LANES_MOST];
-    return all[dt_lanes_all(all) - 1];
+    return all[dti_lanes_all(all) - 1];
 }

@@ -39,27 +39,27 @@ typedef struct dt_lanes {
 
 /* Those that this processor runs, the plain one first, the best last. */
 enum { DT_LANES_MOST = 3 };
-size_t dt_lanes_all(const dt_lanes *out[DT_LANES_MOST]);
-const dt_lanes *dt_lanes_best(void);
+size_t dti_lanes_all(const dt_lanes *out[DT_LANES_MOST]);
+const dt_lanes *dti_lanes_best(void);
 
 extern const dt_lanes dt_lanes_plain;
 #if defined(__x86_64__)
 extern const dt_lanes dt_lanes_avx2, dt_lanes_avx512;
 #endif
 
-static inline uint32_t dt_word(const uint8_t *at, size_t i)
+static inline uint32_t dti_word(const uint8_t *at, size_t i)
 {
     uint32_t w;
     memcpy(&w, at + 4 * i, 4);
     return w;
 }
 
-static inline void dt_set_word(uint8_t *at, size_t i, uint32_t w)
+static inline void dti_set_word(uint8_t *at, size_t i, uint32_t w)
 {
     memcpy(at + 4 * i, &w, 4);
 }
 
-static inline size_t dt_bits(uint32_t w)
+static inline size_t dti_bits(uint32_t w)
 {
     return (size_t)__builtin_popcount(w);
 }

@@ -24,8 +24,8 @@ AVX2 static size_t scan(const uint8_t *src, size_t n, uint8_t *mask)
             const __m256 none = _mm256_castsi256_ps(_mm256_cmpeq_epi32(v, zero));
             m |= (uint32_t)_mm256_movemask_ps(none) << (LANES * k);
         }
-        dt_set_word(mask, e / 32, ~m);
-        total += dt_bits(~m);
+        dti_set_word(mask, e / 32, ~m);
+        total += dti_bits(~m);
     }
     return total + (e < n ? dt_lanes_plain.scan(src + 4 * e, n - e, mask + e / 8) : 0);
 }
@@ -61,7 +61,7 @@ AVX2 static size_t count(const uint8_t *mask, size_t words)
 {
     size_t total = 0;
     for (size_t i = 0; i < words; i++)
-        total += dt_bits(dt_word(mask, i));
+        total += dti_bits(dti_word(mask, i));
     return total;
 }
 
@@ -69,7 +69,7 @@ AVX2 static void pack(const uint8_t *src, const uint8_t *mask, size_t n, uint8_t
 {
     for (size_t e = 0; e < n; e += LANES) {
         const uint64_t set = _pdep_u64(mask[e / LANES], ones) * 0xFF;
-        const size_t here = dt_bits(mask[e / LANES]);
+        const size_t here = dti_bits(mask[e / LANES]);
         const __m256i from = lanes_of(_pext_u64(places, set));
         store(to, total, _mm256_permutevar8x32_epi32(load(src + 4 * e, n - e), from));
         to += 4 * here;
@@ -82,7 +82,7 @@ AVX2 static void unpack(
 {
     for (size_t e = 0; e < n; e += LANES) {
         const uint64_t set = _pdep_u64(mask[e / LANES], ones) * 0xFF;
-        const size_t here = dt_bits(mask[e / LANES]);
+        const size_t here = dti_bits(mask[e / LANES]);
         const __m256i v =
             _mm256_permutevar8x32_epi32(load(from, total), lanes_of(_pdep_u64(places, set)));
         const __m256i on = _mm256_cvtepi8_epi32(_mm_cvtsi64_si128((long long)set));
@@ -97,7 +97,7 @@ AVX2 static void columns(const uint8_t *mask, size_t n, uint8_t *to, size_t room
     for (size_t e = 0; e < n; e += LANES) {
         const uint64_t set = _pdep_u64(mask[e / LANES], ones) * 0xFF;
         const uint64_t bytes = _pext_u64(places + e * ones, set);
-        const size_t here = dt_bits(mask[e / LANES]);
+        const size_t here = dti_bits(mask[e / LANES]);
         memcpy(to, &bytes, room >= LANES ? LANES : here);
         to += here;
         room -= here;

@@ -14,8 +14,8 @@ AVX512 static size_t scan(const uint8_t *src, size_t n, uint8_t *mask)
     for (; e + 32 <= n; e += 32) {
         const __m512i a = _mm512_loadu_si512(src + 4 * e), b = _mm512_loadu_si512(src + 4 * e + 64);
         const uint32_t low = _mm512_test_epi32_mask(a, a), high = _mm512_test_epi32_mask(b, b);
-        dt_set_word(mask, e / 32, low | high << 16);
-        total += dt_bits(low | high << 16);
+        dti_set_word(mask, e / 32, low | high << 16);
+        total += dti_bits(low | high << 16);
     }
     return total + (e < n ? dt_lanes_plain.scan(src + 4 * e, n - e, mask + e / 8) : 0);
 }
@@ -24,7 +24,7 @@ AVX512 static size_t count(const uint8_t *mask, size_t words)
 {
     size_t total = 0;
     for (size_t i = 0; i < words; i++)
-        total += dt_bits(dt_word(mask, i));
+        total += dti_bits(dti_word(mask, i));
     return total;
 }
 
@@ -35,13 +35,13 @@ AVX512 static void pack(
 {
     const uint8_t *const end = to + 4 * total;
     for (size_t e = 0; e < n; e += 16) {
-        const __mmask16 m = (__mmask16)(dt_word(mask, e / 32) >> (e % 32));
+        const __mmask16 m = (__mmask16)(dti_word(mask, e / 32) >> (e % 32));
         const __m512i v = _mm512_maskz_loadu_epi32(m, src + 4 * e);
         if (end - to >= 64)
             _mm512_storeu_si512(to, _mm512_maskz_compress_epi32(m, v));
         else
             _mm512_mask_compressstoreu_epi32(to, m, v);
-        to += 4 * dt_bits(m);
+        to += 4 * dti_bits(m);
     }
 }
 
@@ -50,14 +50,14 @@ AVX512 static void unpack(
 {
     const uint8_t *const end = from + 4 * total;
     for (size_t e = 0; e < n; e += 16) {
-        const __mmask16 m = (__mmask16)(dt_word(mask, e / 32) >> (e % 32));
+        const __mmask16 m = (__mmask16)(dti_word(mask, e / 32) >> (e % 32));
         const __m512i v = end - from >= 64 ? _mm512_maskz_expand_epi32(m, _mm512_loadu_si512(from))
                                            : _mm512_maskz_expandloadu_epi32(m, from);
         if (n - e >= 16)
             _mm512_storeu_si512(to + 4 * e, v);
         else
             _mm512_mask_storeu_epi32(to + 4 * e, (__mmask16)((1u << (n - e)) - 1), v);
-        from += 4 * dt_bits(m);
+        from += 4 * dti_bits(m);
     }
 }
 
@@ -66,9 +66,9 @@ AVX512 static void columns(const uint8_t *mask, size_t n, uint8_t *to, size_t ro
     const uint8_t *const end = to + room;
     __m512i place = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     for (size_t e = 0; e < n; e += 16) {
-        const __mmask16 m = (__mmask16)(dt_word(mask, e / 32) >> (e % 32));
+        const __mmask16 m = (__mmask16)(dti_word(mask, e / 32) >> (e % 32));
         const __m128i c = _mm512_cvtepi32_epi8(_mm512_maskz_compress_epi32(m, place));
-        const size_t here = dt_bits(m);
+        const size_t here = dti_bits(m);
         if (end - to >= 16)
             _mm_storeu_si128((__m128i *)(void *)to, c);
         else

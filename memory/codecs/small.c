@@ -14,7 +14,7 @@ typedef struct kind {
 
 static size_t capacity_of(size_t count, const kind *k)
 {
-    return count > DT_CODEC_MOST ? SIZE_MAX : 4 * dt_parts(count, k->per_word);
+    return count > DT_CODEC_MOST ? SIZE_MAX : 4 * dti_parts(count, k->per_word);
 }
 
 static size_t here(size_t count, size_t i)
@@ -25,9 +25,9 @@ static size_t here(size_t count, size_t i)
 static bool encode(
     const void *src, size_t count, void *dst, size_t capacity, size_t *used, const kind *k)
 {
-    const dt_lanes *lanes = dt_lanes_best();
-    const size_t chunks = dt_parts(count, CHUNK);
-    *used = 4 * dt_parts(count, k->per_word);
+    const dt_lanes *lanes = dti_lanes_best();
+    const size_t chunks = dti_parts(count, CHUNK);
+    *used = 4 * dti_parts(count, k->per_word);
     if (*used > capacity)
         return false;
 #pragma omp parallel for schedule(static) if (chunks > 1)
@@ -40,8 +40,8 @@ static bool encode(
 static dt_status decode(
     const void *src, size_t used, void *dst, size_t count, const kind *k, dt_err *err)
 {
-    const dt_lanes *lanes = dt_lanes_best();
-    const size_t chunks = dt_parts(count, CHUNK), need = 4 * dt_parts(count, k->per_word);
+    const dt_lanes *lanes = dti_lanes_best();
+    const size_t chunks = dti_parts(count, CHUNK), need = 4 * dti_parts(count, k->per_word);
     if (used != need)
         return DT_FAIL(err, DT_E_DATA,
             "%zu bytes are not %zu values packed as small floats, which take %zu", used, count,

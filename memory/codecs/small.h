@@ -14,14 +14,14 @@ DT_SMALL_INLINE void dt_small_narrow(const uint8_t *src, size_t n, uint8_t *to, 
     for (size_t i = 0; i < whole; i++) {
         uint32_t w = 0;
         for (uint32_t k = 0; k < per; k++)
-            w |= dt_small_of(dt_word(src, i * per + k), f) << (k * bits);
-        dt_set_word(to, i, w);
+            w |= dt_small_of(dti_word(src, i * per + k), f) << (k * bits);
+        dti_set_word(to, i, w);
     }
     uint32_t last = 0;
     for (size_t e = whole * per; e < n; e++)
-        last |= dt_small_of(dt_word(src, e), f) << ((uint32_t)(e % per) * bits);
+        last |= dt_small_of(dti_word(src, e), f) << ((uint32_t)(e % per) * bits);
     if (whole * per < n)
-        dt_set_word(to, whole, last);
+        dti_set_word(to, whole, last);
 }
 
 DT_SMALL_INLINE void dt_small_widen(const uint8_t *from, size_t n, uint8_t *to, dt_small_format f)
@@ -29,13 +29,13 @@ DT_SMALL_INLINE void dt_small_widen(const uint8_t *from, size_t n, uint8_t *to, 
     const uint32_t per = dt_small_per_word(f), bits = dt_small_bits(f);
     const size_t whole = n / per;
     for (size_t i = 0; i < whole; i++) {
-        const uint32_t w = dt_word(from, i);
+        const uint32_t w = dti_word(from, i);
         for (uint32_t k = 0; k < per; k++)
-            dt_set_word(to, i * per + k, dt_small_to(w >> (k * bits) & ((1u << bits) - 1), f));
+            dti_set_word(to, i * per + k, dt_small_to(w >> (k * bits) & ((1u << bits) - 1), f));
     }
     for (size_t e = whole * per; e < n; e++) {
-        const uint32_t code = dt_word(from, whole) >> ((uint32_t)(e % per) * bits);
-        dt_set_word(to, e, dt_small_to(code & ((1u << bits) - 1), f));
+        const uint32_t code = dti_word(from, whole) >> ((uint32_t)(e % per) * bits);
+        dti_set_word(to, e, dt_small_to(code & ((1u << bits) - 1), f));
     }
 }
 

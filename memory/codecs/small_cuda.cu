@@ -62,7 +62,7 @@ static dt_status small_job_of(
 {
     memset(j, 0, sizeof *j);
     j->f = f;
-    j->bytes = 4 * dt_parts(count, dt_small_per_word(f));
+    j->bytes = 4 * dti_parts(count, dt_small_per_word(f));
     return packed_of(&j->p, bytes, room, count, 0, err);
 }
 

@@ -11,15 +11,15 @@ typedef struct layout {
 
 static layout layout_of(size_t count)
 {
-    const size_t chunks = dt_parts(count, DT_CHUNK);
-    return (layout){chunks, 8 * chunks, 8 * chunks + 4 * dt_parts(count, 32)};
+    const size_t chunks = dti_parts(count, DT_CHUNK);
+    return (layout){chunks, 8 * chunks, 8 * chunks + 4 * dti_parts(count, 32)};
 }
 
 static size_t capacity_of(size_t count, double density)
 {
     if (count > DT_CODEC_MOST)
         return SIZE_MAX;
-    return layout_of(count).fixed + 4 * dt_codec_nonzero(count, density);
+    return layout_of(count).fixed + 4 * dti_codec_nonzero(count, density);
 }
 
 /* Masks and the length of each chunk, as far as there is room for them. Returns what is not zero.
@@ -33,10 +33,10 @@ static size_t encode_masks(
     for (size_t i = 0; i < at.chunks; i++) {
         uint8_t unkept[DT_CHUNK_MASK];
         uint8_t *mask = room ? to + at.masks + i * DT_CHUNK_MASK : unkept;
-        const size_t n = dt_chunk_count(count, i);
+        const size_t n = dti_chunk_count(count, i);
         const size_t here = lanes->scan(from + 4 * i * DT_CHUNK, n, mask);
         if (room)
-            dt_set_chunk_end(to, i, here);
+            dti_set_chunk_end(to, i, here);
         total += here;
     }
     return total;
@@ -44,19 +44,19 @@ static size_t encode_masks(
 
 static bool encode(const void *src, size_t count, void *dst, size_t capacity, size_t *used)
 {
-    const dt_lanes *lanes = dt_lanes_best();
+    const dt_lanes *lanes = dti_lanes_best();
     const layout at = layout_of(count);
     const uint8_t *const from = src;
     uint8_t *const out = dst;
     *used = at.fixed + 4 * encode_masks(lanes, from, count, out, at.fixed <= capacity);
     if (*used > capacity)
         return false;
-    dt_sum_chunks(out, at.chunks);
+    dti_sum_chunks(out, at.chunks);
 #pragma omp parallel for schedule(static) if (at.chunks > 1)
     for (size_t i = 0; i < at.chunks; i++) {
-        const uint64_t begin = dt_chunk_begin(out, i), end = dt_chunk_end(out, i);
+        const uint64_t begin = dti_chunk_begin(out, i), end = dti_chunk_end(out, i);
         lanes->pack(from + 4 * i * DT_CHUNK, out + at.masks + i * DT_CHUNK_MASK,
-            dt_chunk_count(count, i), out + at.fixed + 4 * begin, (size_t)(end - begin));
+            dti_chunk_count(count, i), out + at.fixed + 4 * begin, (size_t)(end - begin));
     }
     return true;
 }
@@ -65,24 +65,24 @@ static bool encode(const void *src, size_t count, void *dst, size_t capacity, si
 static bool fits(const dt_lanes *lanes, const uint8_t *mask, size_t n, uint64_t total)
 {
     const uint32_t past = n % 32 != 0 ? ~0u << (n % 32) : 0;
-    const size_t words = dt_parts(n, 32);
-    return lanes->count(mask, words) == total && (dt_word(mask, words - 1) & past) == 0;
+    const size_t words = dti_parts(n, 32);
+    return lanes->count(mask, words) == total && (dti_word(mask, words - 1) & past) == 0;
 }
 
 static dt_status decode(const void *src, size_t used, void *dst, size_t count, dt_err *err)
 {
-    const dt_lanes *lanes = dt_lanes_best();
+    const dt_lanes *lanes = dti_lanes_best();
     const layout at = layout_of(count);
     const uint8_t *const in = src;
     const uint64_t total = used >= at.fixed ? (used - at.fixed) / 4 : 0;
     bool bad = used < at.fixed || (used - at.fixed) % 4 != 0 ||
-               (at.chunks > 0 ? dt_chunk_end(in, at.chunks - 1) : 0) != total;
+               (at.chunks > 0 ? dti_chunk_end(in, at.chunks - 1) : 0) != total;
     if (!bad) {
 #pragma omp parallel for schedule(static) reduction(|| : bad) if (at.chunks > 1)
         for (size_t i = 0; i < at.chunks; i++) {
-            const size_t n = dt_chunk_count(count, i);
+            const size_t n = dti_chunk_count(count, i);
             const uint8_t *mask = in + at.masks + i * DT_CHUNK_MASK;
-            const uint64_t begin = dt_chunk_begin(in, i), end = dt_chunk_end(in, i);
+            const uint64_t begin = dti_chunk_begin(in, i), end = dti_chunk_end(in, i);
             if (begin > end || end > total || !fits(lanes, mask, n, end - begin))
                 bad = true;
             else

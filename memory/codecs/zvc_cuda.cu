@@ -92,7 +92,7 @@ DT_KERNEL(zvc_unpack, zvc_job)
 
 static dt_status zvc_job_of(zvc_job *j, const void *bytes, size_t room, size_t count, dt_err *err)
 {
-    const size_t fixed = 8 * dt_parts(count, DT_CHUNK) + 4 * dt_parts(count, 32);
+    const size_t fixed = 8 * dti_parts(count, DT_CHUNK) + 4 * dti_parts(count, 32);
     memset(j, 0, sizeof *j);
     return packed_of(&j->p, bytes, room, count, fixed, err);
 }

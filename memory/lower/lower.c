@@ -16,7 +16,7 @@ static dt_status lower(dti_lowering *l, dt_err *err)
     DT_CHECK(lay_out(l, err));
     DT_CHECK(dti_place(l, err));
     DT_CHECK(dti_tiers(l, err));
-    DT_CHECK(dti_rows(l, err));
+    DT_CHECK(dti_lower_rows(l, err));
     return dti_sync(l->plan, err);
 }
 
@@ -45,7 +45,7 @@ dt_status dt_lower(dt_plan **out, dt_program *p, const dt_lower_opts *o, dt_err 
     return st;
 }
 
-dt_status dt_lower_peak(uint64_t *peak, dt_program *p, const dt_pool_desc *pool, dt_err *err)
+dt_status dti_lower_peak(uint64_t *peak, dt_program *p, const dt_pool_desc *pool, dt_err *err)
 {
     const dt_lower_opts o = {.pool = pool};
     dt_plan plan = {.peak = 0};
@@ -58,7 +58,7 @@ dt_status dt_lower_peak(uint64_t *peak, dt_program *p, const dt_pool_desc *pool,
     return st;
 }
 
-dt_status dt_lower_bound(uint64_t *bound, dt_program *p, dt_err *err)
+dt_status dti_lower_bound(uint64_t *bound, dt_program *p, dt_err *err)
 {
     dti_lowering l = {.p = p};
     const dt_status st = lay_out(&l, err);

@@ -59,7 +59,7 @@ static void name_kernel(const dt_program *p, const dt_op *op, const int32_t *nod
     to->dtype = (uint8_t)op->dtype;
     to->needs_dx = op->node != DT_NONE && p->needs_dx[op->node];
     to->vector = op->vector;
-    to->codec = dt_codec_number(op->codec);
+    to->codec = dti_codec_number(op->codec);
     to->packed = op->stored;
     to->n0 = op->n0;
     to->n1 = op->n1;
@@ -211,7 +211,7 @@ static dt_row *copy_row(dti_lowering *l, const dt_op *op, int32_t id, int32_t po
     r->tier = (uint8_t)slot->tier;
     r->slot = slot->at.off;
     r->stored = slot->at.bytes;
-    r->codec = dt_codec_number(op->codec);
+    r->codec = dti_codec_number(op->codec);
     *(op->kind == DT_OP_OUT ? &l->plan->out_bytes : &l->plan->in_bytes) += r->stored;
     return r;
 }
@@ -274,7 +274,7 @@ static dt_status add_rows(dti_lowering *l, dt_err *err)
     return st;
 }
 
-dt_status dti_rows(dti_lowering *l, dt_err *err)
+dt_status dti_lower_rows(dti_lowering *l, dt_err *err)
 {
     const dt_program *p = l->p;
     dt_plan *plan = l->plan;

@@ -42,7 +42,7 @@ dt_status dti_place(dti_lowering *l, dt_err *err);
 /* Which copies go to which tier, and addresses there. */
 dt_status dti_tiers(dti_lowering *l, dt_err *err);
 /* Tables and rows, without WAIT. */
-dt_status dti_rows(dti_lowering *l, dt_err *err);
+dt_status dti_lower_rows(dti_lowering *l, dt_err *err);
 /* WAIT rows and events, as few as order needs. */
 dt_status dti_sync(dt_plan *p, dt_err *err);
 

@@ -94,7 +94,7 @@ static dt_status parse(
     return DT_OK;
 }
 
-dt_status dt_plan_parse(
+dt_status dti_plan_parse(
     dt_plan **out, const char *name, const char *text, size_t bytes, dt_err *err)
 {
     return parse(out, name, text, bytes, 0, err);

@@ -49,7 +49,7 @@ void dt_plan_print_short(const dt_plan *p, FILE *f);
  * failure. DT_E_DATA with "NAME:LINE: ..." and the value; sizes and counts are bounded by the size
  * of the text, which is at most DT_PLAN_TEXT_BYTES. The plan is well-formed (indices in range, rows
  * with the fields of their kind) but not yet verified. */
-dt_status dt_plan_parse(
+dt_status dti_plan_parse(
     dt_plan **out, const char *name, const char *text, size_t bytes, dt_err *err) DT_NODISCARD;
 
 /* Several plans, those of a run: texts of plans, one behind the other. */
@@ -60,7 +60,7 @@ typedef struct dt_plans {
 
 enum { DT_PLANS_TEXT_BYTES = 256 << 20 };
 
-/* Read a text of one or more plans, each as dt_plan_parse does; at most DT_PLANS_TEXT_BYTES. What
+/* Read a text of one or more plans, each as dti_plan_parse does; at most DT_PLANS_TEXT_BYTES. What
  * was read before a failure is there, too: release with dt_plans_deinit. */
 dt_status dt_plans_parse(
     dt_plans *to, const char *name, const char *text, size_t bytes, dt_err *err) DT_NODISCARD;

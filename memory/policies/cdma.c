@@ -29,8 +29,8 @@ static dt_status cdma(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
     const options *o = env->opts;
     const dt_vdnn_opts v = {
-        .env = env, .all = o->base == 0, .codec = dt_codec_find("zvc"), .density = o->density};
-    return dt_vdnn_pass(p, &v, err);
+        .env = env, .all = o->base == 0, .codec = dti_codec_find("zvc"), .density = o->density};
+    return dti_vdnn_pass(p, &v, err);
 }
 
 const dt_policy dt_policy_cdma = {

@@ -10,7 +10,7 @@ static bool ours(const dt_program *p, int32_t tensor, int32_t loss)
 {
     const dt_tensor *t = &p->tensor[tensor];
     if (t->role != DT_ROLE_ACTIVATIONS || t->home != DT_NONE || t->of != DT_NONE ||
-        t->slot != DT_NONE || t->pin != DT_PIN_NONE || !dt_repeatable(p, tensor))
+        t->slot != DT_NONE || t->pin != DT_PIN_NONE || !dti_repeatable(p, tensor))
         return false;
     int32_t n;
     const dt_access *a = dt_accesses(p, tensor, &n);
@@ -41,7 +41,7 @@ static bool read_by_backward(const dt_program *p, int32_t tensor, int32_t loss)
 static void count_crossing(const dt_program *p, int32_t loss, int32_t *crossing)
 {
     for (size_t t = 0; t < p->n_tensor; t++) {
-        const int32_t made_by = dt_producer(p, (int32_t)t);
+        const int32_t made_by = dti_producer(p, (int32_t)t);
         if (p->tensor[t].role != DT_ROLE_ACTIVATIONS || made_by == DT_NONE ||
             dt_pos(p, made_by) > loss)
             continue;
@@ -59,7 +59,7 @@ static void collect(dt_chen *c, const int32_t *crossing, int32_t loss)
         const int32_t id = p->order[i];
         const int32_t y = p->op[id].kind == DT_OP_FORWARD ? dt_op_tensor(&p->op[id], DT_Y) : -1;
         /* A split op makes its value in pieces; the first counts. */
-        if (y == DT_NONE || dt_producer(p, y) != id || !ours(p, y, loss))
+        if (y == DT_NONE || dti_producer(p, y) != id || !ours(p, y, loss))
             continue;
         const bool split =
             crossing[i] == 1 && last_forward(p, y, loss) > i && read_by_backward(p, y, loss);
@@ -68,7 +68,7 @@ static void collect(dt_chen *c, const int32_t *crossing, int32_t loss)
     }
 }
 
-dt_status dt_chen_open(dt_chen *c, dt_program *p, dt_err *err)
+dt_status dti_chen_open(dt_chen *c, dt_program *p, dt_err *err)
 {
     *c = (dt_chen){.p = p, .n_tensor = p->n_tensor};
     if (p->loss == DT_NONE)
@@ -88,7 +88,7 @@ dt_status dt_chen_open(dt_chen *c, dt_program *p, dt_err *err)
     return ok ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
 }
 
-void dt_chen_close(dt_chen *c)
+void dti_chen_close(dt_chen *c)
 {
     dt_free(c->value);
     dt_free(c->dropped);
@@ -120,7 +120,7 @@ static dt_status drop_segment(dt_chen *c, const bool *keep, size_t to, dt_err *e
     return DT_OK;
 }
 
-dt_status dt_chen_keep(dt_chen *c, const bool *keep, dt_err *err)
+dt_status dti_chen_keep(dt_chen *c, const bool *keep, dt_err *err)
 {
     for (size_t i = 0; i < c->n; i++)
         if (keep[i])
@@ -140,14 +140,14 @@ static dt_status before_op(const dt_chen *c, int32_t id, dt_err *err)
         for (int32_t i = 0; dt_gap_next(p, t, &i, &g);)
             if (g.crosses_loss && g.to == id) {
                 g.reason = c->reason[t];
-                DT_CHECK(dt_recompute(p, &g, c->dropped, err));
+                DT_CHECK(dti_recompute(p, &g, c->dropped, err));
                 break;
             }
     }
     return DT_OK;
 }
 
-dt_status dt_chen_rewrite(const dt_chen *c, dt_err *err)
+dt_status dti_chen_rewrite(const dt_chen *c, dt_err *err)
 {
     dt_program *p = c->p;
     if (c->n == 0)
@@ -164,7 +164,7 @@ dt_status dt_chen_rewrite(const dt_chen *c, dt_err *err)
     return st;
 }
 
-dt_chen_sums dt_chen_plan(
+dt_chen_sums dti_chen_plan(
     const uint64_t *bytes, const bool *split, size_t n, uint64_t budget, bool *keep)
 {
     dt_chen_sums s = {0, 0};

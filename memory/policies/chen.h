@@ -33,23 +33,23 @@ typedef struct dt_chen {
     int32_t *reason;
 } dt_chen;
 
-/* Release with dt_chen_close even after a failure. DT_E_NOMEM. */
-dt_status dt_chen_open(dt_chen *c, dt_program *p, dt_err *err) DT_NODISCARD;
-void dt_chen_close(dt_chen *c);
+/* Release with dti_chen_close even after a failure. DT_E_NOMEM. */
+dt_status dti_chen_open(dt_chen *c, dt_program *p, dt_err *err) DT_NODISCARD;
+void dti_chen_close(dt_chen *c);
 
 /* Drop everything but the values kept (by number of the value) and what follows the last of them,
  * and say why. */
-dt_status dt_chen_keep(dt_chen *c, const bool *keep, dt_err *err) DT_NODISCARD;
+dt_status dti_chen_keep(dt_chen *c, const bool *keep, dt_err *err) DT_NODISCARD;
 
 /* Rewrite: what is dropped is made again right before the first op of backward that reads it, with
  * all that is needed for that back to what is kept, and stays until its last reader. */
-dt_status dt_chen_rewrite(const dt_chen *c, dt_err *err) DT_NODISCARD;
+dt_status dti_chen_rewrite(const dt_chen *c, dt_err *err) DT_NODISCARD;
 
 /* Algorithm 3, the memory planning with a budget. */
 typedef struct dt_chen_sums {
     uint64_t kept, segment; /* bytes of what is kept (x), and of the largest closed segment (y) */
 } dt_chen_sums;
-dt_chen_sums dt_chen_plan(
+dt_chen_sums dti_chen_plan(
     const uint64_t *bytes, const bool *split, size_t n, uint64_t budget, bool *keep);
 
 #endif

@@ -52,8 +52,8 @@ static dt_status cut(dt_chen *c, uint64_t segment, dt_chen_sums *s, dt_err *err)
             bytes[i] = c->p->tensor[c->value[i].tensor].bytes;
             split[i] = c->value[i].split;
         }
-        *s = dt_chen_plan(bytes, split, c->n, segment, keep);
-        st = dt_chen_keep(c, keep, err);
+        *s = dti_chen_plan(bytes, split, c->n, segment, keep);
+        st = dti_chen_keep(c, keep, err);
     }
     dt_free(bytes);
     dt_free(split);
@@ -65,12 +65,12 @@ static dt_status rewrite(dt_program *p, uint64_t segment, dt_err *err)
 {
     dt_chen c;
     dt_chen_sums s;
-    dt_status st = dt_chen_open(&c, p, err);
+    dt_status st = dti_chen_open(&c, p, err);
     if (st == DT_OK)
         st = cut(&c, segment, &s, err);
     if (st == DT_OK)
-        st = dt_chen_rewrite(&c, err);
-    dt_chen_close(&c);
+        st = dti_chen_rewrite(&c, err);
+    dti_chen_close(&c);
     return st;
 }
 
@@ -79,11 +79,11 @@ static dt_status first_guess(dt_program *p, double *segment, dt_err *err)
 {
     dt_chen c;
     dt_chen_sums s = {0, 0};
-    dt_status st = dt_chen_open(&c, p, err);
+    dt_status st = dti_chen_open(&c, p, err);
     if (st == DT_OK)
         st = cut(&c, 0, &s, err);
     *segment = sqrt((double)s.kept * (double)s.segment);
-    dt_chen_close(&c);
+    dti_chen_close(&c);
     return st;
 }
 
@@ -108,12 +108,12 @@ static dt_status try_segment(const dt_program *p, const dt_pass_env *env, rung *
     if (st == DT_OK)
         st = rewrite(q, r->segment, err);
     if (st == DT_OK)
-        st = dt_pass_score(env, q, false, &s, err);
+        st = dti_pass_score(env, q, false, &s, err);
     r->peak = s.device;
     r->flops = s.clone_flops;
     *is = best == NULL || better(r, best, budget);
     if (st == DT_OK && *is) {
-        st = dt_pass_score(env, q, true, &s, err);
+        st = dti_pass_score(env, q, true, &s, err);
         r->peak = s.device;
         *is = best == NULL || better(r, best, budget);
     }

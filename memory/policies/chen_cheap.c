@@ -74,16 +74,16 @@ static dt_status chen_cheap(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
     (void)env;
     dt_chen c;
-    dt_status st = dt_chen_open(&c, p, err);
+    dt_status st = dti_chen_open(&c, p, err);
     for (size_t i = 0; st == DT_OK && i < c.n; i++) {
         const dt_chen_value *v = &c.value[i];
         if (cheap(&c, v))
             st = drop(&c, v, err);
     }
     if (st == DT_OK)
-        st = dt_chen_rewrite(&c, err);
-    dt_chen_close(&c);
-    return st != DT_OK || p->loss == DT_NONE ? st : dt_fetch_again(p, err);
+        st = dti_chen_rewrite(&c, err);
+    dti_chen_close(&c);
+    return st != DT_OK || p->loss == DT_NONE ? st : dti_fetch_again(p, err);
 }
 
 const dt_policy dt_policy_chen_cheap = {

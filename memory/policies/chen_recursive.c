@@ -97,7 +97,7 @@ static dt_status replay(walk *w, size_t lo, size_t hi, int32_t before, dt_err *e
         dt_reasons_add(&p->reasons, &reason, err, "%s: part from %.32s to %.32s, %zu kept a level",
             p->policy, p->graph->node[p->op[w->c.value[lo].op].node].name,
             p->graph->node[p->op[w->c.value[hi - 1].op].node].name, w->cuts));
-    DT_CHECK(dt_recompute_before(p, before, w->wanted, n, w->c.dropped, reason, err));
+    DT_CHECK(dti_recompute_before(p, before, w->wanted, n, w->c.dropped, reason, err));
     for (size_t t = had; t < p->n_tensor; t++) {
         const int32_t of = p->tensor[t].of;
         if (of != DT_NONE && w->value_of[of] != DT_NONE)
@@ -138,7 +138,7 @@ static dt_status visit_last(walk *w, size_t lo, dt_err *err)
 static dt_status open_walk(walk *w, dt_program *p, size_t cuts, dt_err *err)
 {
     *w = (walk){.cuts = cuts};
-    DT_CHECK(dt_chen_open(&w->c, p, err));
+    DT_CHECK(dti_chen_open(&w->c, p, err));
     w->now = dt_alloc(w->c.n + 1, sizeof *w->now);
     w->wanted = dt_alloc(w->c.n + 1, sizeof *w->wanted);
     w->value_of = dt_alloc(w->c.n_tensor + 1, sizeof *w->value_of);
@@ -161,7 +161,7 @@ static dt_status chen_recursive(dt_program *p, const dt_pass_env *env, dt_err *e
         drop(&w);
         st = visit_last(&w, 0, err);
     }
-    dt_chen_close(&w.c);
+    dti_chen_close(&w.c);
     dt_free(w.now);
     dt_free(w.wanted);
     dt_free(w.value_of);

@@ -26,18 +26,18 @@ static dt_status chen_sqrt(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
     (void)env;
     dt_chen c;
-    dt_status st = dt_chen_open(&c, p, err);
+    dt_status st = dti_chen_open(&c, p, err);
     bool *keep = st == DT_OK ? dt_alloc(c.n + 1, sizeof *keep) : NULL;
     if (st == DT_OK && keep == NULL)
         st = DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
     if (st == DT_OK && c.n_split > 0) {
         keep_every(&c, (size_t)sqrt((double)c.n_split), keep);
-        st = dt_chen_keep(&c, keep, err);
+        st = dti_chen_keep(&c, keep, err);
         if (st == DT_OK)
-            st = dt_chen_rewrite(&c, err);
+            st = dti_chen_rewrite(&c, err);
     }
     dt_free(keep);
-    dt_chen_close(&c);
+    dti_chen_close(&c);
     return st;
 }
 

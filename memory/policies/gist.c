@@ -26,10 +26,10 @@ static dt_status gist(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
     const options *o = env->opts;
     const dt_gist_opts g = {.env = env,
-        .sparse = dt_codec_find(sparse[o->dpr]),
-        .dense = dt_codec_find(formats[o->dpr]),
+        .sparse = dti_codec_find(sparse[o->dpr]),
+        .dense = dti_codec_find(formats[o->dpr]),
         .density = o->density};
-    return dt_gist_pass(p, &g, err);
+    return dti_gist_pass(p, &g, err);
 }
 
 const dt_policy dt_policy_gist = {

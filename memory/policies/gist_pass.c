@@ -94,7 +94,7 @@ static dt_status binarize(dt_program *p, int32_t tensor, dt_err *err)
         DT_CHECK(dt_reasons_add(&p->reasons, &reason, err,
             "%s: backward of %.40s reads its %.24s and no values", p->policy, nd->name,
             first_stash(nd, alt)));
-        DT_CHECK(dt_choose(p, node, alt, reason, err));
+        DT_CHECK(dti_choose(p, node, alt, reason, err));
         if (p->alt[node] == before)
             break; /* the configuration holds it */
     }
@@ -111,22 +111,23 @@ static dt_status encode(dt_program *p, int32_t tensor, const dt_gist_opts *o, dt
     const size_t count = t->bytes / sizeof(float);
     dt_pass_env known = *o->env; /* the rerun of a step must decide as the step did */
     known.dense = false;
-    const size_t sparse = dt_packed_bytes(o->sparse, count, dt_pass_density(&known, t, o->density));
+    const size_t sparse =
+        dt_packed_bytes(o->sparse, count, dti_pass_density(&known, t, o->density));
     const bool smaller = o->dense == NULL || sparse < dt_packed_bytes(o->dense, count, 1);
     if (often_zero(p, t->node) && smaller) {
         DT_CHECK(dt_reasons_add(&p->reasons, &g.reason, err,
             "%s: %.40s is often zero, %s takes %zu of %zu bytes", p->policy, t->name,
             o->sparse->name, sparse, t->bytes));
-        return dt_pass_encode(p, o->env, &g, o->sparse, o->density, &packed, err);
+        return dti_pass_encode(p, o->env, &g, o->sparse, o->density, &packed, err);
     }
     if (o->dense == NULL)
         return DT_OK;
     DT_CHECK(dt_reasons_add(&p->reasons, &g.reason, err, "%s: %.48s waits for backward in %s",
         p->policy, t->name, o->dense->name));
-    return dt_encode(p, &g, o->dense, 1, &packed, err);
+    return dti_encode(p, &g, o->dense, 1, &packed, err);
 }
 
-dt_status dt_gist_pass(dt_program *p, const dt_gist_opts *o, dt_err *err)
+dt_status dti_gist_pass(dt_program *p, const dt_gist_opts *o, dt_err *err)
 {
     if (p->loss == DT_NONE)
         return DT_OK;
@@ -139,5 +140,5 @@ dt_status dt_gist_pass(dt_program *p, const dt_gist_opts *o, dt_err *err)
             DT_CHECK(binarize(p, (int32_t)t, err));
     for (size_t t = 0; t < n; t++)
         DT_CHECK(encode(p, (int32_t)t, o, err));
-    return dt_fetch_again(p, err);
+    return dti_fetch_again(p, err);
 }

@@ -16,6 +16,6 @@ typedef struct dt_gist_opts {
     double density;
 } dt_gist_opts;
 
-dt_status dt_gist_pass(dt_program *p, const dt_gist_opts *o, dt_err *err) DT_NODISCARD;
+dt_status dti_gist_pass(dt_program *p, const dt_gist_opts *o, dt_err *err) DT_NODISCARD;
 
 #endif

@@ -104,7 +104,7 @@ static dt_status read_fate(const line *l, dt_layer_fate *f, dt_err *err)
         at = read_tier(f, at, word);
     const bool packs = f->pin == DT_PIN_MOVE || f->pin == DT_PIN_ENCODE;
     if (word[0] != '\0' && packs) {
-        f->codec = dt_codec_find(word);
+        f->codec = dti_codec_find(word);
         if (f->codec == NULL)
             return unknown_word(l, word, f->pin, err);
         at = next_word(at, word);
@@ -119,7 +119,7 @@ static dt_status read_fate(const line *l, dt_layer_fate *f, dt_err *err)
             "%s: [" DT_LAYER_FATES "] %.100s = %.100s: '%.40s' is too much", l->at, l->glob,
             l->value, word);
     if (f->pin == DT_PIN_ENCODE && f->codec == NULL)
-        f->codec = dt_codec_find("zvc");
+        f->codec = dti_codec_find("zvc");
     return DT_OK;
 }
 
@@ -180,7 +180,7 @@ void dt_layer_fates_close(dt_layer_fates *f)
 static void pin(dt_program *p, int32_t root, dt_pin to)
 {
     for (size_t t = 0; t < p->n_tensor; t++)
-        if (dt_root(p, (int32_t)t) == root)
+        if (dti_root(p, (int32_t)t) == root)
             p->tensor[t].pin = to;
 }
 
@@ -207,7 +207,7 @@ static dt_status move_packed(
     for (int32_t i = 0; dt_gap_next(p, packed, &i, &g);)
         if (g.crosses_loss) {
             g.reason = reason;
-            st = dt_move(p, &g, &o, err);
+            st = dti_move(p, &g, &o, err);
             break;
         }
     p->tensor[packed].pin = DT_PIN_ENCODE;
@@ -220,7 +220,7 @@ static dt_status set_gap(
 {
     const dt_tensor *t = &p->tensor[g->tensor];
     const bool packs = to->codec != NULL && dt_packs(t);
-    const double density = dt_pass_density(env, t, 1);
+    const double density = dti_pass_density(env, t, 1);
     int32_t packed;
     DT_CHECK(dt_reasons_add(&p->reasons, &g->reason, err, "[" DT_LAYER_FATES "] %s", to->line));
     if (to->pin == DT_PIN_MOVE) {
@@ -229,16 +229,16 @@ static dt_status set_gap(
             .tier = to->tier,
             .codec = packs ? to->codec : NULL,
             .density = density};
-        return dt_move(p, g, &o, err);
+        return dti_move(p, g, &o, err);
     }
     if (to->pin == DT_PIN_ENCODE) {
         if (!packs)
             return DT_OK;
-        DT_CHECK(dt_pass_encode(p, env, g, to->codec, 1, &packed, err));
+        DT_CHECK(dti_pass_encode(p, env, g, to->codec, 1, &packed, err));
         return packed != DT_NONE && to->moves ? move_packed(p, packed, to->tier, g->reason, err)
                                               : DT_OK;
     }
-    return dt_repeatable(p, g->tensor) ? dt_recompute(p, g, NULL, err) : DT_OK;
+    return dti_repeatable(p, g->tensor) ? dti_recompute(p, g, NULL, err) : DT_OK;
 }
 
 /* Set one fate: a value has one gap from forward to backward, or none. */

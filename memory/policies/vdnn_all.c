@@ -5,7 +5,7 @@
 
 static dt_status vdnn_all(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
-    return dt_vdnn_pass(p, &(dt_vdnn_opts){.env = env, .all = true}, err);
+    return dti_vdnn_pass(p, &(dt_vdnn_opts){.env = env, .all = true}, err);
 }
 
 const dt_policy dt_policy_vdnn_all = {

@@ -176,12 +176,12 @@ static dt_status move(vdnn *v, dt_gap *g, dt_err *err)
     dt_move_opt o = {.release_after = g->from, .fetch_before = reader->fetch_before};
     if (v->o->codec != NULL && dt_packs(t)) {
         o.codec = v->o->codec;
-        o.density = dt_pass_density(v->o->env, t, v->o->density);
+        o.density = dti_pass_density(v->o->env, t, v->o->density);
     }
     /* A clone of an earlier pass may read before backward of its layer's neighbour begins. */
     if (!reader->fetched || dt_pos(v->p, o.fetch_before) > g->to_pos)
         o.fetch_before = DT_NONE;
-    return dt_move(v->p, g, &o, err);
+    return dti_move(v->p, g, &o, err);
 }
 
 static void count_kernels(vdnn *v)
@@ -194,7 +194,7 @@ static void count_kernels(vdnn *v)
     }
 }
 
-dt_status dt_vdnn_pass(dt_program *p, const dt_vdnn_opts *o, dt_err *err)
+dt_status dti_vdnn_pass(dt_program *p, const dt_vdnn_opts *o, dt_err *err)
 {
     if (p->loss == DT_NONE)
         return DT_OK;

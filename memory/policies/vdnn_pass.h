@@ -17,6 +17,6 @@ typedef struct dt_vdnn_opts {
     double density;
 } dt_vdnn_opts;
 
-dt_status dt_vdnn_pass(dt_program *p, const dt_vdnn_opts *o, dt_err *err) DT_NODISCARD;
+dt_status dti_vdnn_pass(dt_program *p, const dt_vdnn_opts *o, dt_err *err) DT_NODISCARD;
 
 #endif

@@ -39,10 +39,10 @@ uint64_t dt_pool_lower_bound(const dt_interval *v, size_t n);
 
 /* For pools: DT_E_INTERNAL or DT_E_BUDGET when an interval is not as described above or cannot be
  * rounded up. */
-dt_status dt_pool_check(const dt_interval *v, size_t n, dt_err *err) DT_NODISCARD;
+dt_status dti_pool_check(const dt_interval *v, size_t n, dt_err *err) DT_NODISCARD;
 
 /* x rounded up to a power of two; false when that overflows. */
-static inline bool dt_round_up(uint64_t x, uint64_t align, uint64_t *out)
+static inline bool dti_round_up(uint64_t x, uint64_t align, uint64_t *out)
 {
     const uint64_t mask = align - 1;
     *out = (x + mask) & ~mask;
@@ -50,10 +50,10 @@ static inline bool dt_round_up(uint64_t x, uint64_t align, uint64_t *out)
 }
 
 /* What a checked interval takes. */
-static inline uint64_t dt_interval_need(const dt_interval *v)
+static inline uint64_t dti_interval_need(const dt_interval *v)
 {
     uint64_t need;
-    (void)dt_round_up(v->bytes, v->align, &need);
+    (void)dti_round_up(v->bytes, v->align, &need);
     return need;
 }
 

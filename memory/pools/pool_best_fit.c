@@ -56,7 +56,7 @@ static size_t best_hole(const heap *h, uint64_t need, uint64_t align)
     for (size_t i = 0; i < h->n; i++) {
         const uint64_t end = i + 1 < h->n ? h->holes[i].end : h->peak;
         uint64_t off;
-        if (!dt_round_up(h->holes[i].off, align, &off) || off > end || end - off < need)
+        if (!dti_round_up(h->holes[i].off, align, &off) || off > end || end - off < need)
             continue;
         if (end - h->holes[i].off < least) {
             least = end - h->holes[i].off;
@@ -70,7 +70,7 @@ static bool take(heap *h, uint64_t need, uint64_t align, uint64_t *off)
 {
     const size_t i = best_hole(h, need, align);
     const hole old = h->holes[i];
-    if (!dt_round_up(old.off, align, off) || *off >= UINT64_MAX - need)
+    if (!dti_round_up(old.off, align, off) || *off >= UINT64_MAX - need)
         return false;
     const uint64_t end = *off + need;
     h->peak = end > h->peak ? end : h->peak;
@@ -121,7 +121,7 @@ static dt_status run(dt_interval *v, const event *e, size_t m, heap *h, dt_err *
 {
     for (size_t k = 0; k < m; k++) {
         dt_interval *x = &v[e[k].who];
-        const uint64_t need = dt_interval_need(x);
+        const uint64_t need = dti_interval_need(x);
         if (!e[k].comes)
             give_back(h, x->off, x->off + need);
         else if (!take(h, need, x->align, &x->off))
@@ -133,7 +133,7 @@ static dt_status run(dt_interval *v, const event *e, size_t m, heap *h, dt_err *
 
 static dt_status place(dt_interval *v, size_t n, uint64_t *peak, dt_err *err)
 {
-    DT_CHECK(dt_pool_check(v, n, err));
+    DT_CHECK(dti_pool_check(v, n, err));
     for (size_t i = 0; i < n; i++)
         v[i].off = 0;
     event *events = dt_alloc(n, 2 * sizeof *events);

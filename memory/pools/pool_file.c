@@ -122,7 +122,7 @@ static dt_status write_lines(dt_file_writer *w, const dt_interval *v, size_t n, 
     int len = snprintf(line, sizeof line, "%s\n", header);
     DT_CHECK(dt_writer_put(w, line, (size_t)len, err));
     for (size_t i = 0; i < n; i++) {
-        const uint64_t need = v[i].bytes > 0 ? dt_interval_need(&v[i]) : 0;
+        const uint64_t need = v[i].bytes > 0 ? dti_interval_need(&v[i]) : 0;
         if (v[i].lower >= v[i].upper || need > INT64_MAX)
             return DT_FAIL(err, DT_E_INTERNAL, "interval %zu is empty or too large for a file", i);
         len = snprintf(line, sizeof line, "%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRIu64 "\n",
@@ -132,10 +132,10 @@ static dt_status write_lines(dt_file_writer *w, const dt_interval *v, size_t n, 
     return DT_OK;
 }
 
-dt_status dt_pool_file_write(const dt_interval *v, size_t n, const char *path, dt_err *err)
+dt_status dti_pool_file_write(const dt_interval *v, size_t n, const char *path, dt_err *err)
 {
     dt_file_writer *w;
-    DT_CHECK(dt_pool_check(v, n, err));
+    DT_CHECK(dti_pool_check(v, n, err));
     DT_CHECK(dt_writer_open(&w, path, err));
     const dt_status st = write_lines(w, v, n, err);
     if (st != DT_OK) {

@@ -51,7 +51,7 @@ static uint64_t place_trial(search *s, uint64_t limit)
         if (!dti_shelf_lowest(&s->shelf, x, &off, &below))
             return UINT64_MAX;
         s->steps -= (int64_t)below + 1;
-        const uint64_t end = off + dt_interval_need(x);
+        const uint64_t end = off + dti_interval_need(x);
         if (end >= limit || s->steps < 0)
             return UINT64_MAX;
         peak = end > peak ? end : peak;
@@ -85,12 +85,12 @@ static uint64_t length(const dt_interval *x)
 
 static key by_length(const dt_interval *x)
 {
-    return (key){length(x), dt_interval_need(x), 0};
+    return (key){length(x), dti_interval_need(x), 0};
 }
 
 static key by_bytes(const dt_interval *x)
 {
-    return (key){dt_interval_need(x), length(x), 0};
+    return (key){dti_interval_need(x), length(x), 0};
 }
 
 static key by_stop(const dt_interval *x)
@@ -150,7 +150,7 @@ static size_t pick_top(search *s)
     size_t seen = 0, at = 0;
     for (size_t i = 0; i < s->n; i++) {
         const dt_interval *x = &s->v[s->order[i]];
-        if (x->off + dt_interval_need(x) == s->peak && below(s, ++seen) == 0)
+        if (x->off + dti_interval_need(x) == s->peak && below(s, ++seen) == 0)
             at = i;
     }
     return at;
@@ -226,7 +226,7 @@ static dt_status place(dt_interval *v, size_t n, uint64_t *peak, dt_err *err)
         .bound = dt_pool_lower_bound(v, n),
         .order_peak = UINT64_MAX,
         .random = 88172645463325252u};
-    DT_CHECK(dt_pool_check(v, n, err));
+    DT_CHECK(dti_pool_check(v, n, err));
     dt_status st = dt_pool_best_fit.place(v, n, &s.peak, NULL);
     if (st == DT_E_BUDGET)
         s.peak = UINT64_MAX;

@@ -59,7 +59,7 @@ static size_t collect(const dti_board *b, const dt_interval *x, size_t *hits)
 
 bool dti_shelf_lowest(const dti_shelf *s, const dt_interval *x, uint64_t *off, size_t *below)
 {
-    const uint64_t need = dt_interval_need(x), life = parts(s, x->lower, x->upper);
+    const uint64_t need = dti_interval_need(x), life = parts(s, x->lower, x->upper);
     size_t hits[DTI_BOARD];
     *off = 0;
     *below = 0;
@@ -71,7 +71,7 @@ bool dti_shelf_lowest(const dti_shelf *s, const dt_interval *x, uint64_t *off, s
                 *below += hits[k];
                 return true;
             }
-            if (p->end > *off && !dt_round_up(p->end, x->align, off))
+            if (p->end > *off && !dti_round_up(p->end, x->align, off))
                 return false;
         }
         *below += b->n;
@@ -122,7 +122,7 @@ static void halve(dti_shelf *s, size_t at)
 
 void dti_shelf_put(dti_shelf *s, const dt_interval *x, uint64_t off)
 {
-    const dti_placed p = {off, off + dt_interval_need(x), x->lower, x->upper};
+    const dti_placed p = {off, off + dti_interval_need(x), x->lower, x->upper};
     if (s->n == 0)
         add_board(s, 0);
     size_t at = find_board(s, off);

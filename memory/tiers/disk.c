@@ -14,9 +14,9 @@
 static void run(dt_disk_lane *l, dt_disk_transfer *t)
 {
     if (l->ring != NULL)
-        dt_disk_uring_run(l, t);
+        dti_disk_uring_run(l, t);
     else
-        dt_disk_team_run(l, t);
+        dti_disk_team_run(l, t);
 }
 
 static bool has_direct(const dt_disk *d)
@@ -31,7 +31,7 @@ static int try_ring(dt_disk_lane *l, dt_disk_transfer t)
     const int error = dt_uring_io->open(&l->ring, l->file->fd, DT_DISK_DEPTH);
     if (error != 0)
         return -error;
-    dt_disk_uring_run(l, &t);
+    dti_disk_uring_run(l, &t);
     return l->ring_fails ? EIO : t.error < 0 ? EIO : t.error;
 }
 
@@ -72,7 +72,7 @@ static dt_status open_lanes(dt_disk *d, dt_disk_way way, dt_err *err)
         add_note(d, "threads move the disk tier's bytes, for want of io_uring: ", strerror(error));
     }
     const int helpers = way == DT_DISK_ALONE ? 0 : DT_DISK_HELPERS;
-    if (!dt_disk_team_open(&d->out, helpers) || !dt_disk_team_open(&d->in, helpers))
+    if (!dti_disk_team_open(&d->out, helpers) || !dti_disk_team_open(&d->in, helpers))
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the disk tier's threads");
     return DT_OK;
 }
@@ -108,15 +108,15 @@ static void disk_release(void *state)
     dt_disk_lane *const lanes[] = {&d->out, &d->in};
     for (size_t i = 0; i < DT_COUNT(lanes); i++) {
         close_ring(lanes[i]);
-        dt_disk_team_close(lanes[i]);
+        dti_disk_team_close(lanes[i]);
     }
-    dt_disk_file_close(&d->file);
+    dti_disk_file_close(&d->file);
     dt_free(d->memory);
     dt_free(d->sums);
     dt_free(d);
 }
 
-dt_status dt_disk_reserve(
+dt_status dti_disk_reserve(
     const dt_tier_opts *o, dt_disk_way way, void **state, const char **note, dt_err *err)
 {
     *state = NULL;
@@ -128,10 +128,10 @@ dt_status dt_disk_reserve(
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the disk tier");
     d->out.file = d->in.file = &d->file;
     uint64_t bytes;
-    if (!dt_round_up(o->bytes > 0 ? o->bytes : 1, DT_DISK_BLOCK, &bytes))
+    if (!dti_round_up(o->bytes > 0 ? o->bytes : 1, DT_DISK_BLOCK, &bytes))
         bytes = UINT64_MAX; /* no file is that large, and opening it says so */
     const char *why = NULL;
-    dt_status st = dt_disk_file_open(&d->file, o->path, bytes, &why, err);
+    dt_status st = dti_disk_file_open(&d->file, o->path, bytes, &why, err);
     if (why != NULL)
         add_note(d, why, "");
     if (st == DT_OK)
@@ -149,7 +149,7 @@ dt_status dt_disk_reserve(
 
 static dt_status disk_reserve(const dt_tier_opts *o, void **state, const char **note, dt_err *err)
 {
-    return dt_disk_reserve(o, DT_DISK_AUTO, state, note, err);
+    return dti_disk_reserve(o, DT_DISK_AUTO, state, note, err);
 }
 
 static size_t disk_staging(void *state)

@@ -25,9 +25,9 @@ typedef struct dt_disk_file {
 
 /* No file that bears a name is left, whatever happens. *why becomes a remark for the user, static
  * text, or stays. close takes a file that was zeroed or failed to open. */
-dt_status dt_disk_file_open(dt_disk_file *f, const char *folder, uint64_t bytes, const char **why,
+dt_status dti_disk_file_open(dt_disk_file *f, const char *folder, uint64_t bytes, const char **why,
     dt_err *err) DT_NODISCARD;
-void dt_disk_file_close(dt_disk_file *f);
+void dti_disk_file_close(dt_disk_file *f);
 
 /* What went wrong, besides the numbers of errno: bytes that came back changed, and a file that has
  * become shorter. */
@@ -64,21 +64,21 @@ typedef struct dt_disk_chunk {
     int waits, error;
 } dt_disk_chunk;
 
-size_t dt_disk_chunks(const dt_disk_transfer *t);
+size_t dti_disk_chunks(const dt_disk_transfer *t);
 /* @bounce: a chunk of block-aligned bytes, used when the caller's do not do; NULL if buffered. */
-void dt_disk_chunk_start(
+void dti_disk_chunk_start(
     dt_disk_chunk *c, const dt_disk_file *f, const dt_disk_transfer *t, size_t index, char *bounce);
 /* Account for what the system gave: bytes or -errno. True: the chunk ended, well or not. */
-bool dt_disk_chunk_advance(dt_disk_chunk *c, const dt_disk_file *f, int64_t got);
+bool dti_disk_chunk_advance(dt_disk_chunk *c, const dt_disk_file *f, int64_t got);
 /* pread or pwrite until it ends. */
-void dt_disk_chunk_run(dt_disk_chunk *c, const dt_disk_file *f);
+void dti_disk_chunk_run(dt_disk_chunk *c, const dt_disk_file *f);
 /* The caller's bytes and the checksum, once it has ended. */
-void dt_disk_chunk_finish(dt_disk_chunk *c, const dt_disk_transfer *t);
-void dt_disk_chunk_note(const dt_disk_chunk *c, dt_disk_transfer *t); /* its error, if the first */
-void dt_disk_nap(void);
+void dti_disk_chunk_finish(dt_disk_chunk *c, const dt_disk_transfer *t);
+void dti_disk_chunk_note(const dt_disk_chunk *c, dt_disk_transfer *t); /* its error, if the first */
+void dti_disk_nap(void);
 
 /* Any changed byte changes it, and other damage with all but certainty. */
-uint64_t dt_disk_sum(const void *p, size_t n);
+uint64_t dti_disk_sum(const void *p, size_t n);
 
 /* The threads of a lane; the transfer at hand is theirs and the caller's, under the lock. */
 typedef struct dt_disk_lane dt_disk_lane;
@@ -103,11 +103,11 @@ struct dt_disk_lane {
 };
 
 /* Move it all. Returns when no chunk is under way any more; see t->error. */
-void dt_disk_uring_run(dt_disk_lane *l, dt_disk_transfer *t);
-void dt_disk_team_run(dt_disk_lane *l, dt_disk_transfer *t);
+void dti_disk_uring_run(dt_disk_lane *l, dt_disk_transfer *t);
+void dti_disk_team_run(dt_disk_lane *l, dt_disk_transfer *t);
 
-bool dt_disk_team_open(dt_disk_lane *l, int helpers) DT_NODISCARD; /* false: no memory */
-void dt_disk_team_close(dt_disk_lane *l);
+bool dti_disk_team_open(dt_disk_lane *l, int helpers) DT_NODISCARD; /* false: no memory */
+void dti_disk_team_close(dt_disk_lane *l);
 
 typedef enum dt_disk_way {
     DT_DISK_AUTO,
@@ -128,7 +128,7 @@ typedef struct dt_disk {
 } dt_disk;
 
 /* The tier's reserve, with a way to move bytes: what tests ask for. */
-dt_status dt_disk_reserve(const dt_tier_opts *o, dt_disk_way way, void **state, const char **note,
+dt_status dti_disk_reserve(const dt_tier_opts *o, dt_disk_way way, void **state, const char **note,
     dt_err *err) DT_NODISCARD;
 
 #endif

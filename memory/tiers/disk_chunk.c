@@ -7,12 +7,12 @@
 
 enum { MOST_WAITS = 1000 }; /* of a millisecond each, for a system that says EAGAIN */
 
-void dt_disk_nap(void)
+void dti_disk_nap(void)
 {
     (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
-size_t dt_disk_chunks(const dt_disk_transfer *t)
+size_t dti_disk_chunks(const dt_disk_transfer *t)
 {
     return (size_t)(t->bytes / DT_DISK_CHUNK + (t->bytes % DT_DISK_CHUNK > 0));
 }
@@ -22,7 +22,7 @@ static bool fits(const void *p, size_t n, const dt_disk_file *f)
     return (uintptr_t)p % f->align == 0 && (f->align == 1 || n % DT_DISK_BLOCK == 0);
 }
 
-void dt_disk_chunk_start(
+void dti_disk_chunk_start(
     dt_disk_chunk *c, const dt_disk_file *f, const dt_disk_transfer *t, size_t index, char *bounce)
 {
     const uint64_t at = (uint64_t)index * DT_DISK_CHUNK, left = t->bytes - at;
@@ -31,7 +31,7 @@ void dt_disk_chunk_start(
     c->from = t->from != NULL ? t->from + at : NULL;
     c->to = t->to != NULL ? t->to + at : NULL;
     if (c->from != NULL && t->sums != NULL)
-        t->sums[index] = dt_disk_sum(c->from, c->bytes);
+        t->sums[index] = dti_disk_sum(c->from, c->bytes);
     if (fits(c->from != NULL ? c->from : c->to, c->bytes, f))
         return;
     c->length = (c->bytes + DT_DISK_BLOCK - 1) / DT_DISK_BLOCK * DT_DISK_BLOCK;
@@ -41,7 +41,7 @@ void dt_disk_chunk_start(
         c->to = bounce;
 }
 
-bool dt_disk_chunk_advance(dt_disk_chunk *c, const dt_disk_file *f, int64_t got)
+bool dti_disk_chunk_advance(dt_disk_chunk *c, const dt_disk_file *f, int64_t got)
 {
     if (got == -EINTR)
         return false;
@@ -63,11 +63,11 @@ bool dt_disk_chunk_advance(dt_disk_chunk *c, const dt_disk_file *f, int64_t got)
         c->error = got < 0 ? (int)-got : EIO;
         return true;
     }
-    dt_disk_nap();
+    dti_disk_nap();
     return false;
 }
 
-void dt_disk_chunk_run(dt_disk_chunk *c, const dt_disk_file *f)
+void dti_disk_chunk_run(dt_disk_chunk *c, const dt_disk_file *f)
 {
     int64_t got;
     do {
@@ -76,21 +76,21 @@ void dt_disk_chunk_run(dt_disk_chunk *c, const dt_disk_file *f)
         got = c->from != NULL ? dt_io->pwrite(f->fd, c->from + c->done, n, at)
                               : dt_io->pread(f->fd, c->to + c->done, n, at);
         got = got < 0 ? -errno : got;
-    } while (!dt_disk_chunk_advance(c, f, got));
+    } while (!dti_disk_chunk_advance(c, f, got));
 }
 
-void dt_disk_chunk_finish(dt_disk_chunk *c, const dt_disk_transfer *t)
+void dti_disk_chunk_finish(dt_disk_chunk *c, const dt_disk_transfer *t)
 {
     if (c->error != 0 || c->to == NULL)
         return;
     char *to = t->to + (uint64_t)c->index * DT_DISK_CHUNK;
     if (c->to != to)
         memcpy(to, c->to, c->bytes);
-    if (t->sums != NULL && t->sums[c->index] != dt_disk_sum(to, c->bytes))
+    if (t->sums != NULL && t->sums[c->index] != dti_disk_sum(to, c->bytes))
         c->error = DT_DISK_DIFFERS;
 }
 
-void dt_disk_chunk_note(const dt_disk_chunk *c, dt_disk_transfer *t)
+void dti_disk_chunk_note(const dt_disk_chunk *c, dt_disk_transfer *t)
 {
     if (c->error == 0 || t->error != 0)
         return;
@@ -109,7 +109,7 @@ static uint64_t mix(uint64_t h, uint64_t word)
     return h ^ h >> 32;
 }
 
-uint64_t dt_disk_sum(const void *p, size_t n)
+uint64_t dti_disk_sum(const void *p, size_t n)
 {
     const char *at = p;
     uint64_t h[WORDS] = {1, 2, 3, 4}, w[WORDS];

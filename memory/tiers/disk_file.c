@@ -114,7 +114,7 @@ static int try_direct(const dt_disk_file *f)
 {
     static const _Alignas(DT_DISK_BLOCK) char block[DT_DISK_BLOCK];
     dt_disk_chunk c = {.from = block, .bytes = sizeof block, .length = sizeof block};
-    dt_disk_chunk_run(&c, f);
+    dti_disk_chunk_run(&c, f);
     return c.error;
 }
 
@@ -144,7 +144,7 @@ static dt_status choose_direct(dt_disk_file *f, const char **why, dt_err *err)
     return DT_OK;
 }
 
-dt_status dt_disk_file_open(
+dt_status dti_disk_file_open(
     dt_disk_file *f, const char *folder, uint64_t bytes, const char **why, dt_err *err)
 {
     *f = (dt_disk_file){.fd = -1, .align = 1, .bytes = bytes};
@@ -163,7 +163,7 @@ dt_status dt_disk_file_open(
     return choose_direct(f, why, err);
 }
 
-void dt_disk_file_close(dt_disk_file *f)
+void dti_disk_file_close(dt_disk_file *f)
 {
     if (f->folder != NULL && f->fd >= 0)
         (void)dt_close(f->fd); /* the bytes go with it: no error can lose any */

@@ -13,11 +13,11 @@ static void take_part(dt_disk_lane *l, char *bounce)
         m->busy++;
         pthread_mutex_unlock(&m->lock);
         dt_disk_chunk c;
-        dt_disk_chunk_start(&c, l->file, m->now, index, bounce);
-        dt_disk_chunk_run(&c, l->file);
-        dt_disk_chunk_finish(&c, m->now);
+        dti_disk_chunk_start(&c, l->file, m->now, index, bounce);
+        dti_disk_chunk_run(&c, l->file);
+        dti_disk_chunk_finish(&c, m->now);
         pthread_mutex_lock(&m->lock);
-        dt_disk_chunk_note(&c, m->now);
+        dti_disk_chunk_note(&c, m->now);
         if (c.error != 0)
             m->next = m->chunks;
         if (--m->busy == 0)
@@ -41,13 +41,13 @@ static void *help(void *lane)
     return NULL;
 }
 
-void dt_disk_team_run(dt_disk_lane *l, dt_disk_transfer *t)
+void dti_disk_team_run(dt_disk_lane *l, dt_disk_transfer *t)
 {
     dt_disk_team *m = l->team;
     pthread_mutex_lock(&m->lock);
     m->now = t;
     m->next = 0;
-    m->chunks = dt_disk_chunks(t);
+    m->chunks = dti_disk_chunks(t);
     if (m->chunks > 1)
         pthread_cond_broadcast(&m->work);
     take_part(l, l->bounce);
@@ -77,7 +77,7 @@ static void start_helpers(dt_disk_lane *l, int wanted)
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-bool dt_disk_team_open(dt_disk_lane *l, int helpers)
+bool dti_disk_team_open(dt_disk_lane *l, int helpers)
 {
     dt_disk_team *m = dt_alloc(1, sizeof *m);
     if (m == NULL)
@@ -91,7 +91,7 @@ bool dt_disk_team_open(dt_disk_lane *l, int helpers)
     return true;
 }
 
-void dt_disk_team_close(dt_disk_lane *l)
+void dti_disk_team_close(dt_disk_lane *l)
 {
     dt_disk_team *m = l->team;
     if (m == NULL)

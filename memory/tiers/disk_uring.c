@@ -14,8 +14,8 @@ static bool submit(dt_disk_lane *l, const dt_disk_chunk *c, unsigned tag)
 
 static void end(dt_disk_chunk *c, dt_disk_transfer *t)
 {
-    dt_disk_chunk_finish(c, t);
-    dt_disk_chunk_note(c, t);
+    dti_disk_chunk_finish(c, t);
+    dti_disk_chunk_note(c, t);
 }
 
 /* While a chunk is under way its bytes are the kernel's, so there is no giving up. */
@@ -23,28 +23,28 @@ static unsigned wait_for_one(dt_disk_lane *l, int *got)
 {
     unsigned tag;
     while (dt_uring_io->wait(l->ring, &tag, got) != 0)
-        dt_disk_nap();
+        dti_disk_nap();
     return tag;
 }
 
-void dt_disk_uring_run(dt_disk_lane *l, dt_disk_transfer *t)
+void dti_disk_uring_run(dt_disk_lane *l, dt_disk_transfer *t)
 {
     dt_disk_chunk chunk[DT_DISK_DEPTH];
     unsigned idle[DT_DISK_DEPTH], idles = 0;
     for (unsigned i = 0; i < DT_DISK_DEPTH; i++)
         idle[idles++] = i;
-    const size_t chunks = dt_disk_chunks(t);
+    const size_t chunks = dti_disk_chunks(t);
     for (size_t next = 0;;) {
         while (next < chunks && t->error == 0 && idles > 0) {
             const unsigned tag = idle[idles - 1];
             dt_disk_chunk *c = &chunk[tag];
             char *bounce = l->bounce != NULL ? l->bounce + (size_t)tag * DT_DISK_CHUNK : NULL;
-            dt_disk_chunk_start(c, l->file, t, next++, bounce);
+            dti_disk_chunk_start(c, l->file, t, next++, bounce);
             if (submit(l, c, tag)) {
                 idles--;
                 continue;
             }
-            dt_disk_chunk_run(c, l->file);
+            dti_disk_chunk_run(c, l->file);
             end(c, t);
         }
         if (idles == DT_DISK_DEPTH)
@@ -52,10 +52,10 @@ void dt_disk_uring_run(dt_disk_lane *l, dt_disk_transfer *t)
         int got;
         const unsigned tag = wait_for_one(l, &got);
         dt_disk_chunk *c = &chunk[tag];
-        if (!dt_disk_chunk_advance(c, l->file, got)) {
+        if (!dti_disk_chunk_advance(c, l->file, got)) {
             if (submit(l, c, tag))
                 continue;
-            dt_disk_chunk_run(c, l->file);
+            dti_disk_chunk_run(c, l->file);
         }
         idle[idles++] = tag;
         end(c, t);

@@ -18,7 +18,7 @@ dt_status dt_run_take_plans(dt_run *r, const char *path, dt_err *err)
 {
     if (r->rig.runner != NULL)
         return DT_FAIL(err, DT_E_CONFIG, "plans are taken before a run begins");
-    return dt_session_take_plans(r->s, path, err);
+    return dti_session_take_plans(r->s, path, err);
 }
 
 /* Whether nothing changes for memory's sake, as far as that is known before a plan is made. */
@@ -32,7 +32,7 @@ dt_memory dt_run_memory(const dt_run *r)
 {
     const dt_session *s = r->s;
     const dt_memory_opts *m = &s->opts.memory;
-    const dt_plan *p = s->plans != NULL ? dt_plan_set_largest(s->plans) : NULL;
+    const dt_plan *p = s->plans != NULL ? dti_plan_set_largest(s->plans) : NULL;
     return (dt_memory){.device = p != NULL ? p->peak : 0,
         .host = p != NULL ? dt_plan_set_tier_peak(s->plans, DT_TIER_HOST) : 0,
         .disk = p != NULL ? dt_plan_set_tier_peak(s->plans, DT_TIER_DISK) : 0,

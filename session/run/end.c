@@ -51,7 +51,7 @@ dt_status dti_run_summarise(dt_run *r, dt_status st, dt_err *err)
     const bool trained = r->begun && c->step > r->began_step;
     const uint64_t arena = dt_plan_set_peak(s->plans);
     const dt_runner_stats moved = dt_runner_get_stats(r->rig.runner);
-    r->process_peak = dt_process_peak();
+    r->process_peak = dti_process_peak();
     r->outside = outside(s, r->process_peak, arena);
     tell_moves(r, &moved);
     if (st == DT_OK && r->measured != arena) /* so the summary says that it failed, and why */
@@ -90,7 +90,7 @@ dt_status dti_run_summarise(dt_run *r, dt_status st, dt_err *err)
         .process_peak = r->process_peak,
         .outside_arena_bytes = r->outside,
         .eval = c->eval_step > 0 ? &eval : NULL};
-    const dt_status written = dt_run_dir_summary(r->dir, &sum, err);
+    const dt_status written = dti_run_dir_summary(r->dir, &sum, err);
     r->summarised = written == DT_OK;
     return st != DT_OK ? st : written;
 }

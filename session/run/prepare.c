@@ -16,12 +16,12 @@
 
 const dt_plan *dt_run_largest_plan(const dt_run *r)
 {
-    return dt_plan_set_largest(r->s->plans);
+    return dti_plan_set_largest(r->s->plans);
 }
 
 dt_status dti_run_reserve(dt_run *r, dt_err *err)
 {
-    const dt_runner_opts o = dt_rig_opts(r->s);
+    const dt_runner_opts o = dti_rig_opts(r->s);
     char need[DT_HUMAN_BYTES];
     const dt_status st = dt_runner_create(&r->rig.runner, &o, err);
     if (st == DT_E_NOMEM)
@@ -49,9 +49,9 @@ dt_status dti_run_describe(dt_run *r, dt_err *err)
         .isa = dt_session_isa(s),
         .threads = s->threads,
         .seed = (uint64_t)s->opts.train.seed};
-    DT_CHECK(dt_run_dir_config(r->dir, s->config, err));
-    DT_CHECK(dt_run_dir_facts(r->dir, &f, err));
-    return dt_run_dir_write(r->dir, "plan.txt", print_plan, dt_run_largest_plan(r), err);
+    DT_CHECK(dti_run_dir_config(r->dir, s->config, err));
+    DT_CHECK(dti_run_dir_facts(r->dir, &f, err));
+    return dti_run_dir_write(r->dir, "plan.txt", print_plan, dt_run_largest_plan(r), err);
 }
 
 /* ---- before step 0 ---- */

@@ -19,7 +19,7 @@ static dt_status begin_new(dt_run *r, dt_err *err)
     if (s->opts.model.weights != NULL)
         DT_TRY(err, dt_weights_check(s->graph, s->opts.model.weights, err), "%s",
             dt_session_asked(asked, s, "model", "weights"));
-    return dt_run_dir_open(&r->dir, &s->opts.run, s->graph->name, s->opts.memory.policy, err);
+    return dti_run_dir_open(&r->dir, &s->opts.run, s->graph->name, s->opts.memory.policy, err);
 }
 
 /* ---- the run ---- */
@@ -84,7 +84,7 @@ static dt_status go_on_named(dt_run *r, const char *named, dt_err *err)
     if (st == DT_OK)
         st = same_folder(r, dir, err);
     if (st == DT_OK)
-        st = dt_run_dir_continue(&r->dir, dir, err);
+        st = dti_run_dir_continue(&r->dir, dir, err);
     if (st == DT_OK && checkpoint)
         st = dt_checkpoint_open(&r->from, named, err);
     free(dir);
@@ -100,14 +100,14 @@ static dt_status go_on_auto(dt_run *r, bool *found, dt_err *err)
     bool any = false, is_run = false;
     dt_status st = DT_OK;
     if (dir == NULL)
-        st = dt_run_dir_newest(&newest, s->graph->name, s->opts.memory.policy, err);
+        st = dti_run_dir_newest(&newest, s->graph->name, s->opts.memory.policy, err);
     if (dir == NULL)
         dir = newest;
     if (st == DT_OK && dir != NULL)
-        st = dt_run_dir_holds(dir, &any, &is_run, err);
+        st = dti_run_dir_holds(dir, &any, &is_run, err);
     *found = any && is_run;
     if (st == DT_OK)
-        st = *found ? dt_run_dir_continue(&r->dir, dir, err) : begin_new(r, err);
+        st = *found ? dti_run_dir_continue(&r->dir, dir, err) : begin_new(r, err);
     dt_free(newest);
     return st;
 }
@@ -117,7 +117,7 @@ static dt_status go_on_auto(dt_run *r, bool *found, dt_err *err)
 static dt_status find_newest(dt_run *r, bool needed, dt_err *err)
 {
     const dt_teller tell = dti_run_teller(r);
-    const char *folder = dt_run_dir_file(r->dir, DT_RUN_CHECKPOINTS);
+    const char *folder = dti_run_dir_file(r->dir, DT_RUN_CHECKPOINTS);
     DT_TRY(err, dt_checkpoint_newest(&r->from, folder, &tell, err),
         "there is nothing to go on from; run.overwrite = on without --resume moves that run aside "
         "and begins anew");
@@ -165,9 +165,9 @@ dt_status dti_run_go_on(dt_run *r, dt_err *err)
     int64_t lines;
     if (r->from != NULL)
         DT_CHECK(load(r, err));
-    DT_CHECK(
-        dt_checkpoint_tidy(dt_run_dir_file(r->dir, DT_RUN_CHECKPOINTS), r->point.step, &tell, err));
-    DT_CHECK(dt_run_dir_cut(r->dir, r->point.step, r->point.evaluated, &lines, err));
+    DT_CHECK(dt_checkpoint_tidy(
+        dti_run_dir_file(r->dir, DT_RUN_CHECKPOINTS), r->point.step, &tell, err));
+    DT_CHECK(dti_run_dir_cut(r->dir, r->point.step, r->point.evaluated, &lines, err));
     if (r->from == NULL)
         dti_run_tell(r, "resume", "no checkpoint yet: the run begins again");
     else if (r->point.step >= r->feeds.steps)

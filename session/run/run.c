@@ -83,7 +83,7 @@ static dt_status after_step(void *self, const dt_step_report *report, dt_err *er
     tell_launches(r);
     if (r->observer.step != NULL)
         r->observer.step(r->observer.self, report);
-    dt_run_dir_step(r->dir, report);
+    dti_run_dir_step(r->dir, report);
     return DT_OK;
 }
 
@@ -115,7 +115,7 @@ static dt_status after_eval(void *self, const dt_eval_report *report, dt_err *er
     judge(r, report);
     if (r->observer.eval != NULL)
         r->observer.eval(r->observer.self, report);
-    dt_run_dir_eval(r->dir, report);
+    dti_run_dir_eval(r->dir, report);
     return DT_OK;
 }
 
@@ -176,7 +176,7 @@ dt_status dt_run_open_text(dt_run **out, const char *name, const char *text, siz
     const char *const *set, size_t n_set, dt_err *err)
 {
     DT_CHECK(create(out, err));
-    return opened(*out, dt_session_open_text(&(*out)->s, name, text, bytes, set, n_set, err));
+    return opened(*out, dti_session_open_text(&(*out)->s, name, text, bytes, set, n_set, err));
 }
 
 void dt_run_close(dt_run *r)
@@ -187,7 +187,7 @@ void dt_run_close(dt_run *r)
     dti_run_trace_close(r);
     dt_rate_deinit(&r->rate);
     dt_checkpoint_close(r->from);
-    dt_run_dir_close(r->dir);
+    dti_run_dir_close(r->dir);
     dt_feeds_close(&r->feeds);
     dt_session_close(r->s);
     dt_free(r);
@@ -249,7 +249,7 @@ static dt_status begin(dt_run *r, const dt_run_observer *o, dt_err *err)
     r->ready = st == DT_OK;
     if (st != DT_E_IO || r->goes_on)
         return st == DT_OK ? st : dti_run_summarise(r, st, err);
-    dt_run_dir_discard(r->dir); /* or the same command would be refused when there is room again */
+    dti_run_dir_discard(r->dir); /* or the same command would be refused when there is room again */
     return st;
 }
 

@@ -33,7 +33,7 @@ static void tell(size_t work, char *impl)
     snprintf(impl, DT_IMPL_BYTES, "model's way with %zu", work);
 }
 
-dt_status dt_cudnn_ask(const dt_cudnn_problem *p, size_t limit, dt_cudnn_facts *f, dt_err *err)
+dt_status dti_cudnn_ask(const dt_cudnn_problem *p, size_t limit, dt_cudnn_facts *f, dt_err *err)
 {
     (void)err;
     *f = (dt_cudnn_facts){.work_bytes = work_within(p, limit), .direct = p->groups > 1};
@@ -41,7 +41,7 @@ dt_status dt_cudnn_ask(const dt_cudnn_problem *p, size_t limit, dt_cudnn_facts *
     return DT_OK;
 }
 
-dt_status dt_cudnn_algorithms(const dt_cudnn_problem *p, dt_algorithms *w, dt_err *err)
+dt_status dti_cudnn_algorithms(const dt_cudnn_problem *p, dt_algorithms *w, dt_err *err)
 {
     char impl[DT_IMPL_BYTES];
     (void)err;
@@ -53,7 +53,7 @@ dt_status dt_cudnn_algorithms(const dt_cudnn_problem *p, dt_algorithms *w, dt_er
     return DT_OK;
 }
 
-dt_status dt_cudnn_create(dt_cudnn_op **out, const dt_cudnn_problem *p, size_t limit, dt_err *err)
+dt_status dti_cudnn_create(dt_cudnn_op **out, const dt_cudnn_problem *p, size_t limit, dt_err *err)
 {
     *out = dt_alloc(1, sizeof **out);
     if (*out == NULL)
@@ -62,16 +62,17 @@ dt_status dt_cudnn_create(dt_cudnn_op **out, const dt_cudnn_problem *p, size_t l
     return DT_OK;
 }
 
-void dt_cudnn_destroy(dt_cudnn_op *op)
+void dti_cudnn_destroy(dt_cudnn_op *op)
 {
     dt_free(op);
 }
 
-dt_status dt_cudnn_run(const dt_cudnn_op *op, void *queue, const dt_cudnn_bytes *bytes, dt_err *err)
+dt_status dti_cudnn_run(
+    const dt_cudnn_op *op, void *queue, const dt_cudnn_bytes *bytes, dt_err *err)
 {
     if (cudaMemsetAsync(bytes->work, 0xFF, op->work, queue) != cudaSuccess)
         return DT_FAIL(err, DT_E_DEVICE, "a convolution's scratch");
-    return dt_conv_direct(&op->p, queue, bytes, err);
+    return dti_conv_direct(&op->p, queue, bytes, err);
 }
 
 /* ---- products ---- */
@@ -80,14 +81,14 @@ struct dt_cublas_op {
     dt_cublas_problem p;
 };
 
-dt_status dt_cublas_ask(const dt_cublas_problem *p, dt_cublas_facts *f, dt_err *err)
+dt_status dti_cublas_ask(const dt_cublas_problem *p, dt_cublas_facts *f, dt_err *err)
 {
     (void)p, (void)err;
     *f = (dt_cublas_facts){.work_bytes = PRODUCT, .impl = "model's product"};
     return DT_OK;
 }
 
-dt_status dt_cublas_create(dt_cublas_op **out, const dt_cublas_problem *p, dt_err *err)
+dt_status dti_cublas_create(dt_cublas_op **out, const dt_cublas_problem *p, dt_err *err)
 {
     *out = dt_alloc(1, sizeof **out);
     if (*out == NULL)
@@ -96,7 +97,7 @@ dt_status dt_cublas_create(dt_cublas_op **out, const dt_cublas_problem *p, dt_er
     return DT_OK;
 }
 
-void dt_cublas_destroy(dt_cublas_op *op)
+void dti_cublas_destroy(dt_cublas_op *op)
 {
     dt_free(op);
 }
@@ -112,8 +113,8 @@ static void forward(const dt_cublas_problem *p, const dt_cublas_bytes *b, dt_dty
         for (int64_t o = 0; o < p->out; o++) {
             float sum = p->bias ? ((const float *)b->bias)[o] : 0;
             for (int64_t i = 0; i < p->in; i++)
-                sum += dt_load(b->x, r * p->in + i, t) * dt_load(b->weight, o * p->in + i, t);
-            dt_store(b->y, r * p->out + o, t, sum);
+                sum += dti_load(b->x, r * p->in + i, t) * dti_load(b->weight, o * p->in + i, t);
+            dti_store(b->y, r * p->out + o, t, sum);
         }
 }
 
@@ -123,8 +124,8 @@ static void data(const dt_cublas_problem *p, const dt_cublas_bytes *b, dt_dtype 
         for (int64_t i = 0; i < p->in; i++) {
             float sum = 0;
             for (int64_t o = 0; o < p->out; o++)
-                sum += dt_load(b->y, r * p->out + o, t) * dt_load(b->weight, o * p->in + i, t);
-            dt_store(b->x, r * p->in + i, t, sum);
+                sum += dti_load(b->y, r * p->out + o, t) * dti_load(b->weight, o * p->in + i, t);
+            dti_store(b->x, r * p->in + i, t, sum);
         }
 }
 
@@ -134,8 +135,8 @@ static void weights(const dt_cublas_problem *p, const dt_cublas_bytes *b, dt_dty
         for (int64_t i = 0; i < p->in; i++) {
             float sum = 0;
             for (int64_t r = 0; r < p->rows; r++)
-                sum += dt_load(b->y, r * p->out + o, t) * dt_load(b->x, r * p->in + i, t);
-            dt_store(b->weight, o * p->in + i, DT_F32, sum);
+                sum += dti_load(b->y, r * p->out + o, t) * dti_load(b->x, r * p->in + i, t);
+            dti_store(b->weight, o * p->in + i, DT_F32, sum);
         }
 }
 
@@ -152,7 +153,7 @@ static void multiply(const void *given)
         weights(&m->p, &m->b, t);
 }
 
-dt_status dt_cublas_run(dt_cublas_op *op, void *queue, const dt_cublas_bytes *bytes, dt_err *err)
+dt_status dti_cublas_run(dt_cublas_op *op, void *queue, const dt_cublas_bytes *bytes, dt_err *err)
 {
     const product m = {op->p, *bytes};
     card_lock();

@@ -23,13 +23,13 @@ static void the_module_loads_and_has_a_kernel_for_every_layer(void **state)
     assert_ok(dt_device_load(DT_CUDA, &err), &err);
     const dt_layer_desc *const *all = dt_layer_all(&n);
     for (size_t i = 0; i < n; i++)
-        if (!all[i]->identity && dt_kernels_of(all[i], DT_CUDA) == NULL)
+        if (!all[i]->identity && dti_kernels_of(all[i], DT_CUDA) == NULL)
             fail_msg("layer '%s' has no cuda kernels", all[i]->name);
     static const char *const ops[] = {"sum", "commit", "sgd", "adam", "adamw"};
     for (size_t i = 0; i < DT_COUNT(ops); i++)
-        if (dt_kernels_of(dt_layer_find(ops[i]), DT_CUDA) == NULL)
+        if (dti_kernels_of(dt_layer_find(ops[i]), DT_CUDA) == NULL)
             fail_msg("op '%s' has no cuda kernels", ops[i]);
-    assert_non_null(dt_kernels_of(&dt_codec_op, DT_CUDA));
+    assert_non_null(dti_kernels_of(&dt_codec_op, DT_CUDA));
 }
 
 static void every_codec_packs_on_the_device(void **state)
@@ -42,10 +42,10 @@ static void every_codec_packs_on_the_device(void **state)
     assert_ok(dt_device_load(DT_CUDA, &err), &err);
     const dt_codec *const *all = dt_codec_all(&n);
     for (size_t i = 0; i < n; i++)
-        if (!dt_device_driver(DT_CUDA)->can_pack(all[i]))
+        if (!dti_device_driver(DT_CUDA)->can_pack(all[i]))
             fail_msg("codec '%s' has no cuda kernels", all[i]->name);
     const dt_codec unknown = {.name = "unknown"};
-    assert_false(dt_device_driver(DT_CUDA)->can_pack(&unknown));
+    assert_false(dti_device_driver(DT_CUDA)->can_pack(&unknown));
 }
 
 static void without_a_card_opening_says_what_to_do(void **state)
@@ -58,7 +58,7 @@ static void without_a_card_opening_says_what_to_do(void **state)
     assert_ok(dt_device_load(DT_CUDA, &err), &err);
     if (dt_device_answers(DT_CUDA, NULL))
         skip();
-    assert_fails(dt_device_driver(DT_CUDA)->open(QUEUES, &self, &err), DT_E_DEVICE, &err,
+    assert_fails(dti_device_driver(DT_CUDA)->open(QUEUES, &self, &err), DT_E_DEVICE, &err,
         "device.kind = cpu");
     assert_null(self);
 }
@@ -80,7 +80,7 @@ static fixture *open_card(void)
     fixture *f = dt_alloc(1, sizeof *f);
     void *base, *host;
     assert_non_null(f);
-    f->d = dt_device_driver(DT_CUDA);
+    f->d = dti_device_driver(DT_CUDA);
     assert_ok(f->d->open(QUEUES, &f->self, &f->err), &f->err);
     assert_ok(f->d->events(f->self, 8, &f->err), &f->err);
     assert_ok(f->d->reserve(f->self, ROOM, &base, &f->err), &f->err);
@@ -330,8 +330,8 @@ static void check_packing(packing *p)
     CALL(f, copy, 0, theirs, p->packed, p->bytes);
     CALL(f, copy, 0, there, f->base + ROOM / 2, 4 * p->n);
     FINISH(f);
-    const size_t used = dt_packed_used(mine, p->bytes);
-    assert_int_equal(used, dt_packed_used(theirs, p->bytes));
+    const size_t used = dti_packed_used(mine, p->bytes);
+    assert_int_equal(used, dti_packed_used(theirs, p->bytes));
     assert_memory_equal(mine, theirs, used);
     assert_ok(dt_unpack(p->codec, mine, p->bytes, back, p->n, &f->err), &f->err);
     assert_memory_equal(back, there, 4 * p->n);
@@ -373,7 +373,7 @@ static void damaged_bytes_are_told_when_they_are_waited_for(void **state)
 {
     NEED_GPU();
     fixture *f = open_card();
-    const dt_codec *zvc = dt_codec_find("zvc");
+    const dt_codec *zvc = dti_codec_find("zvc");
     uint32_t x[1000];
     codec_fill(x, 1000, 0.5, 9);
     packing p = {f, zvc, x, 1000, dt_packed_bytes(zvc, 1000, 1), f->host,

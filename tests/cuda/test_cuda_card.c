@@ -181,7 +181,7 @@ static void the_card_agrees(void **state)
         dt_random_values((size_t)(c->n * dt_shape_sample(&info.y)), 4)};
     dt_layer_run want, got;
     run(c, &desc, values, opts, &want);
-    card.kernels = dt_kernels_of(c->desc, DT_CUDA);
+    card.kernels = dti_kernels_of(c->desc, DT_CUDA);
     assert_non_null(card.kernels);
     dt_kernels through = *card.kernels;
     through.run = run_on_card;
@@ -212,11 +212,11 @@ static void without_a_card_no_library_is_asked(void **state)
         assert_ok(dt_graph_create(&g, "one", (dt_shape){1, 8, 8, 3}, 10, &err), &err);
         assert_ok(dt_graph_add(g, descs[i], "a", o, &in, 1, &node, &err), &err);
         dt_call c = {.node = &g->node[node], .graph = g, .form = DT_FORWARD, .n = 2, .home_n = 2};
-        assert_ok(dt_call_facts(&c, descs[i], DT_CUDA, &f, &err), &err);
+        assert_ok(dti_call_facts(&c, descs[i], DT_CUDA, &f, &err), &err);
         assert_non_null(strstr(f.impl, "no card"));
         assert_int_equal(f.work_bytes + f.derived_bytes, 0);
         c.dtype = DT_BF16; /* whose weight is a copy */
-        assert_ok(dt_call_facts(&c, descs[i], DT_CUDA, &f, &err), &err);
+        assert_ok(dti_call_facts(&c, descs[i], DT_CUDA, &f, &err), &err);
         assert_int_equal(f.derived_bytes, 2 * dt_param_count(&c.node->info.param[0]));
         dt_graph_destroy(g);
         dt_free(o);
@@ -246,7 +246,7 @@ static void ordinary_convolutions_have_an_engine(void **state)
             .dtype = i < 3 ? DT_F32 : DT_BF16,
             .n = 32,
             .home_n = 32};
-        assert_ok(dt_call_facts(&c, &dt_layer_conv, DT_CUDA, &f, &err), &err);
+        assert_ok(dti_call_facts(&c, &dt_layer_conv, DT_CUDA, &f, &err), &err);
         print_message("%s, form %d: %s, %zu bytes\n", dt_dtype_name(c.dtype), (int)c.form, f.impl,
             f.work_bytes);
         assert_non_null(strstr(f.impl, "engine"));
@@ -268,7 +268,7 @@ static void a_head_that_is_too_wide_is_refused(void **state)
     assert_ok(dt_graph_create(&g, "one", (dt_shape){1, 4, 1, 3 * 257}, 10, &err), &err);
     assert_ok(dt_graph_add(g, &dt_layer_attention, "a", &opts, &in, 1, &node, &err), &err);
     const dt_call c = {.node = &g->node[node], .graph = g, .n = 2, .home_n = 2};
-    assert_fails(dt_call_facts(&c, &dt_layer_attention, DT_CUDA, &f, &err), DT_E_CONFIG, &err,
+    assert_fails(dti_call_facts(&c, &dt_layer_attention, DT_CUDA, &f, &err), DT_E_CONFIG, &err,
         "set heads higher");
     dt_graph_destroy(g);
 }
@@ -284,7 +284,7 @@ static int start(void **state)
     assert_ok(dt_device_load(DT_CUDA, &err), &err);
     if (!dt_device_answers(DT_CUDA, NULL))
         return 0;
-    card.driver = dt_device_driver(DT_CUDA);
+    card.driver = dti_device_driver(DT_CUDA);
     assert_ok(card.driver->open(1, &card.self, &err), &err);
     assert_ok(card.driver->reserve(card.self, ROOM, &there, &err), &err);
     assert_ok(card.driver->pin(card.self, ROOM, &here, &err), &err);

@@ -74,7 +74,7 @@ static bool unpack(const dt_cuda_codec *k, const side *s, uint32_t *to, size_t n
 
 static void check_same(const struct row *r, size_t n, double density, size_t short_of)
 {
-    const dt_codec *c = dt_codec_find(r->name);
+    const dt_codec *c = dti_codec_find(r->name);
     uint32_t *x = dt_alloc(n + 1, 4), *there = dt_alloc(n + 1, 4), *back = dt_alloc(n + 1, 4);
     dt_err err = {0};
     codec_fill(x, n, density, 7);
@@ -82,8 +82,8 @@ static void check_same(const struct row *r, size_t n, double density, size_t sho
     const size_t room = most - (short_of < most - 8 ? short_of : most - 8);
     side mine = by_processor(c, x, n, room), theirs = by_kernels(r->kernels, x, n, room);
     assert_int_equal(mine.overflow, theirs.overflow);
-    const size_t used = dt_packed_used(mine.bytes, room);
-    assert_int_equal(used, dt_packed_used(theirs.bytes, room));
+    const size_t used = dti_packed_used(mine.bytes, room);
+    assert_int_equal(used, dti_packed_used(theirs.bytes, room));
     assert_memory_equal(mine.bytes, theirs.bytes, used);
     assert_ok(dt_unpack(c, theirs.bytes, room, back, n, &err), &err);
     assert_true(unpack(r->kernels, &mine, there, n));
@@ -135,7 +135,7 @@ static void damage_is_told_and_stays_inside(void **state)
     codec_fill(x, N, 0.5, 3);
     dt_host_backwards = false;
     for (size_t i = 0; i < DT_COUNT(rows); i++) {
-        const dt_codec *c = dt_codec_find(rows[i].name);
+        const dt_codec *c = dti_codec_find(rows[i].name);
         side s = by_processor(c, x, N, dt_packed_bytes(c, N, codec_density(x, N)));
         size_t told = 0;
         for (size_t at = 0; at < s.room && at < 120; at++)

@@ -58,7 +58,7 @@ static dt_facts taken(const dt_call *c)
 {
     dt_facts f;
     dt_err err = {0};
-    assert_ok(dt_call_facts(c, c->node->desc, DT_CUDA, &f, &err), &err);
+    assert_ok(dti_call_facts(c, c->node->desc, DT_CUDA, &f, &err), &err);
     return f;
 }
 
@@ -70,7 +70,7 @@ static void check_op(const dt_call *c, const char *where)
     const dt_facts f = taken(c);
     if (strncmp(f.impl, "cudnn engine ", 13) != 0)
         fail_msg("%s, %s: %s", where, c->node->name, f.impl);
-    assert_ok(dt_call_algorithms(c, c->node->desc, DT_CUDA, &w, &err), &err);
+    assert_ok(dti_call_algorithms(c, c->node->desc, DT_CUDA, &w, &err), &err);
     assert_in_range(w.n, 1, DT_MAX_ALGORITHMS);
     assert_string_equal(w.algorithm[0].impl, f.impl);
     assert_int_equal(w.algorithm[0].bytes, f.work_bytes + f.derived_bytes);
@@ -175,7 +175,7 @@ static void an_engine_is_chosen_within_its_limit(void **state)
         if (node->desc != &dt_layer_conv)
             continue;
         dt_call c = call_of(g, i, DT_BACKWARD, 64);
-        assert_ok(dt_call_algorithms(&c, node->desc, DT_CUDA, &w, &err), &err);
+        assert_ok(dti_call_algorithms(&c, node->desc, DT_CUDA, &w, &err), &err);
         for (int k = 0; k < w.n; k++) {
             c.workspace_limit = w.algorithm[k].bytes;
             assert_string_equal(taken(&c).impl, w.algorithm[k].impl);

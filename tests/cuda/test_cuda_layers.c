@@ -27,7 +27,7 @@ static int open_card(void **state)
     assert_ok(dt_device_load(DT_CUDA, &err), &err);
     if (!dt_device_answers(DT_CUDA, &err))
         return 0;
-    card.d = dt_device_driver(DT_CUDA);
+    card.d = dti_device_driver(DT_CUDA);
     assert_non_null(card.d);
     assert_ok(card.d->open(1, &card.self, &err), &err);
     assert_ok(card.d->reserve(card.self, ROOM, &card.there, &err), &err);
@@ -55,7 +55,7 @@ static void need_card(void)
 static const dt_kernels *find(const char *name)
 {
     const dt_layer_desc *desc = dt_layer_find(name);
-    return desc != NULL ? dt_kernels_of(desc, DT_CUDA) : NULL;
+    return desc != NULL ? dti_kernels_of(desc, DT_CUDA) : NULL;
 }
 
 /* One execution: where the bytes of each port lie in a block that goes to the card and back. @all:

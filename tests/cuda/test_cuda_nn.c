@@ -37,7 +37,7 @@ static size_t scratch_within(const dt_cudnn_problem *p, size_t limit)
 }
 
 /* Has two engines for all but grouped convolutions. */
-dt_status dt_cudnn_ask(const dt_cudnn_problem *p, size_t limit, dt_cudnn_facts *f, dt_err *err)
+dt_status dti_cudnn_ask(const dt_cudnn_problem *p, size_t limit, dt_cudnn_facts *f, dt_err *err)
 {
     (void)err;
     assert_true((limit == DT_LIMIT_ANY) == (p->many == 0));
@@ -46,7 +46,7 @@ dt_status dt_cudnn_ask(const dt_cudnn_problem *p, size_t limit, dt_cudnn_facts *
     return DT_OK;
 }
 
-dt_status dt_cudnn_algorithms(const dt_cudnn_problem *p, dt_algorithms *w, dt_err *err)
+dt_status dti_cudnn_algorithms(const dt_cudnn_problem *p, dt_algorithms *w, dt_err *err)
 {
     (void)err;
     assert_int_equal(p->many, 1);
@@ -56,7 +56,7 @@ dt_status dt_cudnn_algorithms(const dt_cudnn_problem *p, dt_algorithms *w, dt_er
     return DT_OK;
 }
 
-dt_status dt_cudnn_create(dt_cudnn_op **out, const dt_cudnn_problem *p, size_t limit, dt_err *err)
+dt_status dti_cudnn_create(dt_cudnn_op **out, const dt_cudnn_problem *p, size_t limit, dt_err *err)
 {
     (void)err;
     *out = dt_alloc(1, sizeof **out);
@@ -65,29 +65,30 @@ dt_status dt_cudnn_create(dt_cudnn_op **out, const dt_cudnn_problem *p, size_t l
     return DT_OK;
 }
 
-void dt_cudnn_destroy(dt_cudnn_op *op)
+void dti_cudnn_destroy(dt_cudnn_op *op)
 {
     dt_free(op);
 }
 
-dt_status dt_cudnn_run(const dt_cudnn_op *op, void *queue, const dt_cudnn_bytes *bytes, dt_err *err)
+dt_status dti_cudnn_run(
+    const dt_cudnn_op *op, void *queue, const dt_cudnn_bytes *bytes, dt_err *err)
 {
     memset(bytes->work, 0x55, op->scratch);
-    return dt_conv_direct(&op->p, queue, bytes, err);
+    return dti_conv_direct(&op->p, queue, bytes, err);
 }
 
 struct dt_cublas_op {
     dt_cublas_problem p;
 };
 
-dt_status dt_cublas_ask(const dt_cublas_problem *p, dt_cublas_facts *f, dt_err *err)
+dt_status dti_cublas_ask(const dt_cublas_problem *p, dt_cublas_facts *f, dt_err *err)
 {
     (void)p, (void)err;
     *f = (dt_cublas_facts){.work_bytes = SCRATCH, .impl = "made up"};
     return DT_OK;
 }
 
-dt_status dt_cublas_create(dt_cublas_op **out, const dt_cublas_problem *p, dt_err *err)
+dt_status dti_cublas_create(dt_cublas_op **out, const dt_cublas_problem *p, dt_err *err)
 {
     (void)err;
     *out = dt_alloc(1, sizeof **out);
@@ -96,7 +97,7 @@ dt_status dt_cublas_create(dt_cublas_op **out, const dt_cublas_problem *p, dt_er
     return DT_OK;
 }
 
-void dt_cublas_destroy(dt_cublas_op *op)
+void dti_cublas_destroy(dt_cublas_op *op)
 {
     dt_free(op);
 }
@@ -111,12 +112,12 @@ static float sum_of(const matrix *a, const matrix *b, int64_t i, int64_t k, int6
 {
     double sum = 0;
     for (int64_t j = 0; j < n; j++)
-        sum += (double)dt_load(a->p, i * a->row + j * a->column, t) *
-               (double)dt_load(b->p, j * b->row + k * b->column, t);
+        sum += (double)dti_load(a->p, i * a->row + j * a->column, t) *
+               (double)dti_load(b->p, j * b->row + k * b->column, t);
     return (float)sum;
 }
 
-dt_status dt_cublas_run(dt_cublas_op *op, void *queue, const dt_cublas_bytes *b, dt_err *err)
+dt_status dti_cublas_run(dt_cublas_op *op, void *queue, const dt_cublas_bytes *b, dt_err *err)
 {
     const dt_cublas_problem *p = &op->p;
     const dt_dtype t = p->bf16 ? DT_BF16 : DT_F32;
@@ -127,11 +128,11 @@ dt_status dt_cublas_run(dt_cublas_op *op, void *queue, const dt_cublas_bytes *b,
     memset(b->work, 0x55, SCRATCH);
     for (int64_t r = 0; r < p->rows && p->way == DT_CUBLAS_FORWARD; r++)
         for (int64_t k = 0; k < out; k++)
-            dt_store(b->y, r * out + k, t,
+            dti_store(b->y, r * out + k, t,
                 sum_of(&x, &wt, r, k, in, t) + (p->bias ? ((const float *)b->bias)[k] : 0));
     for (int64_t r = 0; r < p->rows && p->way == DT_CUBLAS_DATA; r++)
         for (int64_t k = 0; k < in; k++)
-            dt_store(b->x, r * in + k, t, sum_of(&dy, &w, r, k, out, t));
+            dti_store(b->x, r * in + k, t, sum_of(&dy, &w, r, k, out, t));
     for (int64_t o = 0; o < out && p->way == DT_CUBLAS_WEIGHTS; o++)
         for (int64_t k = 0; k < in; k++)
             ((float *)b->weight)[o * in + k] = sum_of(&dyt, &x, o, k, p->rows, t);
@@ -229,7 +230,7 @@ static void the_limit_decides_between_engines(void **state)
     enum { OUT = 16, C = 8, WEIGHT = OUT * 9 * C };
     const dt_conv o = {OUT, 3, 1, 1, 1, 1, false}, sums = {OUT, 3, 1, 1, 1, 1, true};
     for (int i = 0; i < 4 * DT_DIRECTIONS; i++) {
-        const dt_form_kind form = dt_direction_form(i / 4);
+        const dt_form_kind form = dti_direction_form(i / 4);
         const bool bf16 = i % 2 == 1, bias = i / 2 % 2 == 1;
         const int32_t in = DT_GRAPH_INPUT;
         dt_graph *g;
@@ -250,7 +251,7 @@ static void the_limit_decides_between_engines(void **state)
         const size_t copy = bf16 && form != DT_BACKWARD ? sizeof(dt_bf16) * WEIGHT : 0;
         assert_ok(dt_conv_cuda.algorithms(&c, &w, &err), &err);
         assert_int_equal(w.n, 2);
-        const size_t sum = adds ? dt_cuda_columns_work(81, OUT) : 0;
+        const size_t sum = adds ? dti_cuda_columns_work(81, OUT) : 0;
         assert_int_equal(w.algorithm[0].bytes, SCRATCH + copy);
         assert_int_equal(w.algorithm[1].bytes, (sum > SCRATCH_LEAST ? sum : SCRATCH_LEAST) + copy);
         for (int k = 0; k < w.n; k++)
@@ -273,7 +274,7 @@ static int ways_of(const dt_cudnn_candidate *table, int n, const dt_cudnn_rules 
 {
     int ways = 0;
     for (int i = 0; i < n; i++)
-        if (dt_cudnn_is_way(&table[i], ways > 0 ? &table[at[ways - 1]] : NULL, r))
+        if (dti_cudnn_is_way(&table[i], ways > 0 ? &table[at[ways - 1]] : NULL, r))
             at[ways++] = i;
     return ways;
 }
@@ -302,9 +303,9 @@ static void tensor_cores_are_for_bf16_and_tf32(void **state)
     (void)state;
     const dt_cudnn_candidate c = {.notes = DT_CUDNN_TENSOR_CORE, .tried = true, .ready = true};
     const dt_cudnn_rules rounding = {.tf32 = true, .work_bytes = 1000};
-    assert_false(dt_cudnn_is_way(&c, NULL, &fp32));
-    assert_true(dt_cudnn_is_way(&c, NULL, &rounding));
-    assert_true(dt_cudnn_is_way(&c, NULL, &bf16));
+    assert_false(dti_cudnn_is_way(&c, NULL, &fp32));
+    assert_true(dti_cudnn_is_way(&c, NULL, &rounding));
+    assert_true(dti_cudnn_is_way(&c, NULL, &bf16));
 }
 
 static void engines_that_lose_digits_are_left_out(void **state)
@@ -314,8 +315,8 @@ static void engines_that_lose_digits_are_left_out(void **state)
         DT_CUDNN_WINOGRAD_6, DT_CUDNN_WINOGRAD_13};
     for (size_t i = 0; i < DT_COUNT(notes); i++) {
         const dt_cudnn_candidate c = {.notes = notes[i], .tried = true, .ready = true};
-        assert_non_null(dt_cudnn_refusal(&c, &bf16));
-        assert_false(dt_cudnn_is_way(&c, NULL, &bf16));
+        assert_non_null(dti_cudnn_refusal(&c, &bf16));
+        assert_false(dti_cudnn_is_way(&c, NULL, &bf16));
     }
 }
 
@@ -323,7 +324,7 @@ static void engines_without_notes_are_left_out(void **state)
 {
     (void)state;
     const dt_cudnn_candidate c = {.engine = -1, .tried = true, .ready = true};
-    assert_false(dt_cudnn_is_way(&c, NULL, &bf16));
+    assert_false(dti_cudnn_is_way(&c, NULL, &bf16));
 }
 
 static void engines_made_at_run_time_come_last(void **state)
@@ -332,8 +333,8 @@ static void engines_made_at_run_time_come_last(void **state)
     const dt_cudnn_candidate c = {
         .behaviours = DT_CUDNN_RUNTIME_COMPILED, .tried = true, .ready = true};
     const dt_cudnn_rules late = {.bf16 = true, .compiled = true, .work_bytes = 1000};
-    assert_false(dt_cudnn_is_way(&c, NULL, &bf16));
-    assert_true(dt_cudnn_is_way(&c, NULL, &late));
+    assert_false(dti_cudnn_is_way(&c, NULL, &bf16));
+    assert_true(dti_cudnn_is_way(&c, NULL, &late));
 }
 
 DT_TEST_GROUP(cuda_nn)

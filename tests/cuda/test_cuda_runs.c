@@ -219,7 +219,7 @@ static result train(const char *sets)
     cJSON_Delete(o);
     dt_free(summary);
     snprintf(path, sizeof path, "%s/checkpoints/model.safetensors", dir);
-    assert_ok(dt_sha256_file(path, got.sum, &bytes, DT_E_IO, &err), &err);
+    assert_ok(dti_sha256_file(path, got.sum, &bytes, DT_E_IO, &err), &err);
     return got;
 }
 

@@ -14,12 +14,12 @@
 
 static void decode_fails(const blob *b, const char *text)
 {
-    const long live = dt_alloc_live();
+    const long live = dti_alloc_live();
     dt_err err = {0};
     dt_picture p;
     assert_fails(dti_decode(&p, "file.x", b->p, b->n, &err), DT_E_DATA, &err, text);
     assert_null(p.px);
-    assert_int_equal(dt_alloc_live(), live);
+    assert_int_equal(dti_alloc_live(), live);
 }
 
 /* Takes the file away. */
@@ -143,14 +143,14 @@ static void flipped_bits_never_do_harm_and_show_in_png(void **state)
         for (size_t i = 0; i < 3000; i++) {
             const size_t at = i * 7919 % (files[k].n * 8);
             const uint8_t bit = (uint8_t)(1u << (at % 8));
-            const long live = dt_alloc_live();
+            const long live = dti_alloc_live();
             dt_picture p;
             files[k].p[at / 8] ^= bit;
             const dt_status st = dti_decode(&p, "file.x", files[k].p, files[k].n, NULL);
             files[k].p[at / 8] ^= bit;
             assert_true(k == 1 ? st == DT_E_DATA : st == DT_OK || st == DT_E_DATA);
             dt_free(p.px);
-            assert_int_equal(dt_alloc_live(), live);
+            assert_int_equal(dti_alloc_live(), live);
         }
         blob_free(&files[k]);
     }
@@ -269,15 +269,15 @@ static void decoding_without_memory_is_not_called_bad_data(void **state)
     for (size_t k = 0; k < DT_COUNT(files); k++) {
         int failed = 0;
         for (long at = 1; at < 30; at++) {
-            const long live = dt_alloc_live();
+            const long live = dti_alloc_live();
             dt_picture p;
-            dt_alloc_fail_at(at);
+            dti_alloc_fail_at(at);
             const dt_status st = dti_decode(&p, "file.x", files[k].p, files[k].n, NULL);
-            dt_alloc_fail_at(0);
+            dti_alloc_fail_at(0);
             assert_true(st == DT_OK || st == DT_E_NOMEM);
             failed += st != DT_OK;
             dt_free(p.px);
-            assert_int_equal(dt_alloc_live(), live);
+            assert_int_equal(dti_alloc_live(), live);
         }
         assert_true(failed > 0);
         blob_free(&files[k]);
@@ -320,11 +320,11 @@ static dt_source *opened(const dt_source_opts *o)
 
 static void open_fails(const dt_source_opts *o, dt_status want, const char *text)
 {
-    const long live = dt_alloc_live();
+    const long live = dti_alloc_live();
     dt_err err = {0};
     dt_source *s = NULL;
     assert_fails(dt_source_images.open(&s, o, &err), want, &err, text);
-    assert_int_equal(dt_alloc_live(), live);
+    assert_int_equal(dti_alloc_live(), live);
 }
 
 static int32_t first_value(const dt_source *s, int64_t i, float *value)

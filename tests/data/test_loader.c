@@ -454,14 +454,14 @@ static void options_out_of_range_are_refused(void **state)
         {{.batch = INT64_MAX / 2, .ahead = 4}, 5, DT_E_NOMEM, "no memory"},
     };
     for (size_t i = 0; i < DT_COUNT(cases); i++) {
-        const long live = dt_alloc_live();
+        const long live = dti_alloc_live();
         fake f;
         make_fake(&f, cases[i].count);
         dt_err err = {0};
         dt_loader *l = NULL;
         assert_fails(
             dt_loader_create(&l, &f.base, &cases[i].o, &err), cases[i].want, &err, cases[i].text);
-        assert_int_equal(dt_alloc_live(), live);
+        assert_int_equal(dti_alloc_live(), live);
     }
     fake f;
     make_fake(&f, 5);

@@ -97,18 +97,18 @@ static void every_allocation_of_a_picture_may_fail(void **state)
     (void)state;
     const dt_source_opts o = synthetic_opts(PIXELS);
     dt_source *s = opened("synthetic", &o);
-    const long live = dt_alloc_live();
+    const long live = dti_alloc_live();
     float x[PIXELS * CHANNELS];
     int32_t label[PIXELS];
     dt_status st = DT_E_NOMEM;
     long k = 0;
     while (st != DT_OK) {
         dt_err err = {0};
-        dt_alloc_fail_at(++k);
+        dti_alloc_fail_at(++k);
         st = s->desc->read(s, 1, 0, x, label, &err);
-        dt_alloc_fail_at(0);
+        dti_alloc_fail_at(0);
         assert_true(st == DT_OK || (st == DT_E_NOMEM && err.n > 0));
-        assert_int_equal(dt_alloc_live(), live);
+        assert_int_equal(dti_alloc_live(), live);
     }
     assert_true(k > 3);
     s->desc->close(s);
@@ -138,7 +138,7 @@ static const char *put_pixels(pixel_file *f, int64_t wide)
     const char *path = dt_temp_path("pixels.safetensors");
     dt_err err = {0};
     put_folder(dt_temp_path("."));
-    assert_ok(dt_st_write(path, entries, 2, NULL, 0, pixel_bytes, f, &err), &err);
+    assert_ok(dti_st_write(path, entries, 2, NULL, 0, pixel_bytes, f, &err), &err);
     return path;
 }
 

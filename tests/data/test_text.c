@@ -44,12 +44,12 @@ static dt_source *opened(const char *name, const dt_source_opts *o)
 
 static void open_fails(const char *name, const dt_source_opts *o, dt_status want, const char *text)
 {
-    const long live = dt_alloc_live();
+    const long live = dti_alloc_live();
     dt_err err = {0};
     dt_source *s = NULL;
     assert_fails(dt_source_find(name)->open(&s, o, &err), want, &err, text);
     assert_null(s);
-    assert_int_equal(dt_alloc_live(), live);
+    assert_int_equal(dti_alloc_live(), live);
 }
 
 static void read_sample(const dt_source *s, int64_t i, uint64_t key, float *x, int32_t *label)
@@ -235,7 +235,7 @@ static const char *put_tokens(token_file *f, int64_t context)
     const char *path = dt_temp_path("tokens.safetensors");
     dt_err err = {0};
     put_folder(dt_temp_path("."));
-    assert_ok(dt_st_write(path, entries, 2, NULL, 0, token_bytes, f, &err), &err);
+    assert_ok(dti_st_write(path, entries, 2, NULL, 0, token_bytes, f, &err), &err);
     return path;
 }
 

@@ -146,8 +146,8 @@ static void all_of_a_checkpoint_comes_back(void **state)
     /* gradients are not part of it, so both make new ones */
     assert_ok(dt_trainee_step(&trainee, 2, &err), &err);
     assert_ok(dt_trainee_step(&other, 2, &err), &err);
-    assert_true(dt_trainee_same(&other, dt_runner_home(trainee.runner, 0),
-        dt_runner_home(other.runner, 0), "after one more step"));
+    assert_true(dt_trainee_same(&other, dti_runner_home(trainee.runner, 0),
+        dti_runner_home(other.runner, 0), "after one more step"));
     dt_trainee_close(&other);
 }
 
@@ -163,10 +163,10 @@ static void another_network_is_refused_before_anything_changes(void **state)
     save(2);
     unsigned char *before = dt_alloc(other.map->bytes, 1);
     assert_non_null(before);
-    memcpy(before, dt_runner_home(other.runner, 0), other.map->bytes);
+    memcpy(before, dti_runner_home(other.runner, 0), other.map->bytes);
     assert_ok(dt_checkpoint_newest(&c, folder, NULL, &err), &err);
     assert_fails(dt_checkpoint_load(c, &to, &got, &err), DT_E_DATA, &err, "do not fit network");
-    assert_memory_equal(before, dt_runner_home(other.runner, 0), other.map->bytes);
+    assert_memory_equal(before, dti_runner_home(other.runner, 0), other.map->bytes);
     dt_free(before);
     dt_checkpoint_close(c);
     dt_trainee_close(&other);
@@ -301,13 +301,13 @@ static void a_fault_at_any_call_keeps_the_older_one(void **state)
     for (int n = 1;; n++) {
         dt_status st;
         dt_err err = {0};
-        const long live = dt_alloc_live();
+        const long live = dti_alloc_live();
         const int files = open_files();
         empty_the_folder();
         save(1);
         if (!save_failing_at(n, 2, false, errors[n % 2], &st, &err))
             break;
-        assert_int_equal(dt_alloc_live(), live);
+        assert_int_equal(dti_alloc_live(), live);
         assert_int_equal(open_files(), files);
         if (st != DT_OK && st != DT_E_IO)
             fail_msg("call %d: '%s': %s", n, dt_status_name(st), err.text);
@@ -381,13 +381,13 @@ static void one_replaces_another_where_names_cannot_change_places(void **state)
 static void every_allocation_of_saving_may_fail(void **state)
 {
     (void)state;
-    const long live = dt_alloc_live();
+    const long live = dti_alloc_live();
     for (int k = 1;; k++) {
         dt_err err = {0};
-        dt_alloc_fail_at(k);
+        dti_alloc_fail_at(k);
         const dt_status st = save_step(2, &err);
-        dt_alloc_fail_at(0);
-        assert_int_equal(dt_alloc_live(), live);
+        dti_alloc_fail_at(0);
+        assert_int_equal(dti_alloc_live(), live);
         if (st == DT_OK) {
             assert_true(k > 5);
             break;
@@ -450,12 +450,12 @@ static void what_could_not_be_read_again_is_not_written(void **state)
     save(1);
     for (size_t i = 0; i < DT_COUNT(cases); i++) {
         dt_err before = {0}, err = {0};
-        const long live = dt_alloc_live();
+        const long live = dti_alloc_live();
         assert_fails(dt_checkpoint_check_facts(cases[i].fact, cases[i].n, &before), DT_E_CONFIG,
             &before, cases[i].says);
         assert_fails(dt_checkpoint_save(folder, &w, &c, cases[i].fact, cases[i].n, &err),
             DT_E_CONFIG, &err, cases[i].says);
-        assert_int_equal(dt_alloc_live(), live);
+        assert_int_equal(dti_alloc_live(), live);
         assert_int_equal(files_in(folder), 1);
     }
     dt_err err = {0};
@@ -611,12 +611,12 @@ static void hostile_manifests_are_refused(void **state)
     save(1);
     save(2);
     for (size_t i = 0; i < DT_COUNT(cases); i++) {
-        const long live = dt_alloc_live();
+        const long live = dti_alloc_live();
         put_manifest(cases[i][0]);
         assert_int_equal(newest(), 1);
         if (i > 0)
             assert_told(cases[i][1]);
-        assert_int_equal(dt_alloc_live(), live);
+        assert_int_equal(dti_alloc_live(), live);
     }
 }
 
@@ -637,7 +637,7 @@ static dt_status state_data(void *arg, size_t i, const void **bytes, dt_err *err
 static dt_status put_state(const dt_st_out *out, size_t n, int64_t value, dt_err *err)
 {
     state_value = value;
-    return dt_st_write(
+    return dti_st_write(
         file_of(2, DTI_STATE), out, n, NULL, 0, state_data, (void *)(uintptr_t)out, err);
 }
 
@@ -650,12 +650,12 @@ static void hostile_states_are_refused(void **state)
     dt_err err = {0};
     save(2);
     assert_ok(dt_st_open(&f, file_of(2, DTI_STATE), &err), &err);
-    const size_t n = dt_st_count(f);
+    const size_t n = dti_st_count(f);
     dt_st_out *out = dt_alloc(n + 1, sizeof *out);
     assert_non_null(out);
     size_t at = n, momentum = n;
     for (size_t i = 0; i < n; i++) {
-        const dt_st_entry *e = dt_st_at(f, i);
+        const dt_st_entry *e = dti_st_at(f, i);
         out[i] = (dt_st_out){.name = e->name, .type = e->type, .rank = e->rank};
         memcpy(out[i].d, e->d, sizeof e->d);
         at = strcmp(e->name, "run.at") == 0 ? i : at;

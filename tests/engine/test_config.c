@@ -51,12 +51,12 @@ static dt_config *parse(const char *text)
 
 static void refuse_bytes(const char *text, size_t n, const char *says)
 {
-    const long before = dt_alloc_live();
+    const long before = dti_alloc_live();
     dt_err err = {0};
     dt_config *c = NULL;
     assert_fails(dt_config_parse(&c, "t.ini", text, n, &err), DT_E_CONFIG, &err, says);
     assert_null(c);
-    assert_int_equal(dt_alloc_live(), before);
+    assert_int_equal(dti_alloc_live(), before);
 }
 
 static void refuse(const char *text, const char *says)
@@ -1064,13 +1064,13 @@ static dt_status whole_round(dt_err *err)
 static void a_failed_allocation_is_reported(void **state)
 {
     (void)state;
-    const long before = dt_alloc_live();
+    const long before = dti_alloc_live();
     for (long k = 1;; k++) {
         dt_err err = {0};
-        dt_alloc_fail_at(k);
+        dti_alloc_fail_at(k);
         const dt_status st = whole_round(&err);
-        dt_alloc_fail_at(0);
-        assert_int_equal(dt_alloc_live(), before);
+        dti_alloc_fail_at(0);
+        assert_int_equal(dti_alloc_live(), before);
         if (st == DT_OK) {
             assert_true(k > 20);
             break;

@@ -152,7 +152,7 @@ static void packed_moves_too(void **state)
 {
     (void)state;
     dt_trainee_opts way = {.policies = "keep_all", .tight = true, .density = 1};
-    way.codec = dt_codec_find("zvc");
+    way.codec = dti_codec_find("zvc");
     assert_non_null(way.codec);
     for (int disk = 0; disk < 2; disk++) {
         way.tier = disk == 1 ? DT_TIER_DISK : DT_TIER_HOST;
@@ -167,7 +167,7 @@ static void what_does_not_fit_is_told_after_the_run(void **state)
 {
     (void)state;
     dt_trainee_opts way = {.policies = "keep_all", .tight = true, .density = 0.01};
-    way.codec = dt_codec_find("zvc");
+    way.codec = dti_codec_find("zvc");
     for (uint64_t seed = 1; seed <= 4; seed++) {
         way.driver = dt_fake_driver(&(dt_fake_opts){.seed = seed});
         way.replay = seed % 2 == 0;
@@ -175,10 +175,10 @@ static void what_does_not_fit_is_told_after_the_run(void **state)
         dt_err err = {0};
         for (int run = 0; run < 3; run++) {
             assert_ok(dt_trainee_run(&t, DT_PROGRAM_FIRST, &err), &err);
-            assert_true(dt_runner_overflowed(t.runner));
+            assert_true(dti_runner_overflowed(t.runner));
         }
         assert_ok(dt_trainee_run(&t, DT_PROGRAM_UPDATE, &err), &err);
-        assert_false(dt_runner_overflowed(t.runner));
+        assert_false(dti_runner_overflowed(t.runner));
         dt_trainee_close(&t);
     }
 }
@@ -297,12 +297,12 @@ static void who_made_a_nan_is_found_there_too(void **state)
     double norm;
     int32_t bad;
     t.x[5] = NAN;
-    dt_runner_blame(t.runner, true);
+    dti_runner_blame(t.runner, true);
     assert_ok(dt_trainee_run(&t, DT_PROGRAM_FIRST, &err), &err);
-    dt_runner_blame(t.runner, false);
-    assert_non_null(dt_runner_blamed(t.runner));
-    assert_non_null(strstr(dt_runner_blamed(t.runner), "layer 'conv1'"));
-    assert_ok(dt_runner_norm(t.runner, DT_DP, &norm, &bad, &err), &err);
+    dti_runner_blame(t.runner, false);
+    assert_non_null(dti_runner_blamed(t.runner));
+    assert_non_null(strstr(dti_runner_blamed(t.runner), "layer 'conv1'"));
+    assert_ok(dti_runner_norm(t.runner, DT_DP, &norm, &bad, &err), &err);
     assert_true(bad >= 0 && !(norm >= 0));
     dt_trainee_close(&t);
 }

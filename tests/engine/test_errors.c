@@ -140,29 +140,29 @@ static void every_status_has_a_name(void **state)
 static void the_chosen_allocation_fails_once(void **state)
 {
     (void)state;
-    const long before = dt_alloc_live();
-    dt_alloc_fail_at(2);
+    const long before = dti_alloc_live();
+    dti_alloc_fail_at(2);
     char *a = dt_alloc(1, 1), *b = dt_alloc(1, 1), *c = dt_strdup("c");
-    dt_alloc_fail_at(0);
+    dti_alloc_fail_at(0);
     assert_non_null(a);
     assert_null(b);
     assert_string_equal(c, "c");
-    assert_int_equal(dt_alloc_live(), before + 2);
+    assert_int_equal(dti_alloc_live(), before + 2);
     dt_free(a);
     dt_free(b);
     dt_free(c);
-    assert_int_equal(dt_alloc_live(), before);
+    assert_int_equal(dti_alloc_live(), before);
 }
 
 static void sizes_that_overflow_are_refused(void **state)
 {
     (void)state;
-    const long before = dt_alloc_live();
+    const long before = dti_alloc_live();
     assert_null(dt_alloc(SIZE_MAX / 2, 3));
     void *p = dt_alloc(4, 1);
     assert_null(dt_realloc(p, SIZE_MAX, 2));
     dt_free(p);
-    assert_int_equal(dt_alloc_live(), before);
+    assert_int_equal(dti_alloc_live(), before);
 }
 
 static void a_growing_array_keeps_its_content(void **state)
@@ -176,9 +176,9 @@ static void a_growing_array_keeps_its_content(void **state)
         p[n] = (int)n;
     }
     const size_t full = cap;
-    dt_alloc_fail_at(1);
+    dti_alloc_fail_at(1);
     assert_false(dt_grow((void **)&p, &cap, full, sizeof *p));
-    dt_alloc_fail_at(0);
+    dti_alloc_fail_at(0);
     assert_int_equal(cap, full);
     for (int i = 0; i < 1000; i++)
         assert_int_equal(p[i], i);

@@ -23,7 +23,7 @@ static void the_norm_is_that_of_all_gradients_together(void **state)
     for (size_t i = 0; i < t.map->n; i++) {
         const dt_home *h = &t.map->home[i];
         n += h->port == DT_DP;
-        const float *v = dt_runner_home(t.runner, (int32_t)i);
+        const float *v = dti_runner_home(t.runner, (int32_t)i);
         for (size_t k = 0; h->port == DT_DP && k < h->bytes / sizeof *v; k++)
             want += (double)v[k] * (double)v[k];
     }
@@ -31,7 +31,7 @@ static void the_norm_is_that_of_all_gradients_together(void **state)
     double got;
     dt_err err = {0};
     assert_true(n > DT_SQUARES); /* or those that are asked about later would not be looked at */
-    assert_ok(dt_runner_norm(t.runner, DT_DP, &got, &bad, &err), &err);
+    assert_ok(dti_runner_norm(t.runner, DT_DP, &got, &bad, &err), &err);
     assert_true(want > 0 && fabs(got - sqrt(want)) < 1e-12 * got);
     assert_int_equal(bad, -1);
     dt_trainee_close(&t);
@@ -45,10 +45,10 @@ static void any_number_of_threads_gives_the_same_norm(void **state)
     int32_t bad;
     double want, got;
     dt_err err = {0};
-    assert_ok(dt_runner_norm(t.runner, DT_DP, &want, &bad, &err), &err);
+    assert_ok(dti_runner_norm(t.runner, DT_DP, &want, &bad, &err), &err);
     for (int threads = 1; threads <= 5; threads++) {
         omp_set_num_threads(threads);
-        assert_ok(dt_runner_norm(t.runner, DT_DP, &got, &bad, &err), &err);
+        assert_ok(dti_runner_norm(t.runner, DT_DP, &got, &bad, &err), &err);
         assert_true(got == want);
     }
     omp_set_num_threads(usual);
@@ -62,17 +62,17 @@ static void the_first_gradient_that_is_not_finite_is_named(void **state)
     int32_t bad, first = -1;
     for (int32_t i = (int32_t)t.map->n - 1; i >= 0; i--)
         if (t.map->home[i].port == DT_DP && i % 3 == 1 && i > (int32_t)t.map->n * 2 / 3) {
-            float *v = dt_runner_home(t.runner, i);
+            float *v = dti_runner_home(t.runner, i);
             v[t.map->home[i].bytes / sizeof *v - 1] = i % 2 == 0 ? NAN : -INFINITY;
             first = i;
         }
     double norm;
     dt_err err = {0};
     assert_true(first >= 0);
-    assert_ok(dt_runner_norm(t.runner, DT_DP, &norm, &bad, &err), &err);
+    assert_ok(dti_runner_norm(t.runner, DT_DP, &norm, &bad, &err), &err);
     assert_true(!isfinite(norm));
     assert_int_equal(bad, first);
-    assert_ok(dt_runner_nonfinite(t.runner, DT_DP, &bad, &err), &err);
+    assert_ok(dti_runner_nonfinite(t.runner, DT_DP, &bad, &err), &err);
     assert_int_equal(bad, first);
     dt_trainee_close(&t);
 }

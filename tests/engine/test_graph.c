@@ -46,8 +46,8 @@ static void a_whole_network_passes(void **state)
     dt_err err = {0};
     assert_ok(dt_graph_check(g, &err), &err);
     assert_int_equal(dt_graph_parameters(g), 4 * 27 + 4 + 10 * 256 + 10);
-    assert_int_equal(dt_graph_find(g, "fc"), 2);
-    assert_int_equal(dt_graph_find(g, "fc2"), DT_GRAPH_INPUT - 1);
+    assert_int_equal(dti_graph_find(g, "fc"), 2);
+    assert_int_equal(dti_graph_find(g, "fc2"), DT_GRAPH_INPUT - 1);
     assert_int_equal(dt_graph_shape(g, 0).c, 4);
     assert_int_equal(dt_graph_shape(g, input).h, 8);
     dt_graph_destroy(g);
@@ -182,20 +182,20 @@ static void no_memory_is_reported_and_nothing_leaks(void **state)
 {
     (void)state;
     const dt_fc fc = {10, true};
-    const long before = dt_alloc_live();
+    const long before = dti_alloc_live();
     long k = 1;
     for (bool failed = true; failed; k++) {
         dt_graph *g = NULL;
         dt_err err = {0};
-        dt_alloc_fail_at(k);
+        dti_alloc_fail_at(k);
         dt_status st = dt_graph_create(&g, "net", (dt_shape){1, 1, 1, 3}, 10, &err);
         if (st == DT_OK)
             st = add(g, &dt_layer_fc, "fc", &fc, input, &err);
-        dt_alloc_fail_at(0);
+        dti_alloc_fail_at(0);
         failed = st != DT_OK;
         assert_true(st == DT_OK || st == DT_E_NOMEM);
         dt_graph_destroy(g);
-        assert_int_equal(dt_alloc_live(), before);
+        assert_int_equal(dti_alloc_live(), before);
     }
     assert_true(k > 3);
 }

@@ -172,14 +172,14 @@ static void check_one_fault(
 {
     dt_err err = {0};
     const int fds = open_files();
-    const long blocks = dt_alloc_live();
+    const long blocks = dti_alloc_live();
     fault = (struct fault){.kind = kind, .nth = nth, .error = error};
     dt_io = &faulty;
     const dt_status st = write_file(path, NEW, NEW_BYTES, &err);
     const struct fault f = fault;
     teardown(NULL);
     assert_int_equal(open_files(), fds);
-    assert_int_equal(dt_alloc_live(), blocks);
+    assert_int_equal(dti_alloc_live(), blocks);
     assert_int_equal(files_in(folder), 1);
     if (!f.fired) {
         assert_ok(st, &err);
@@ -226,13 +226,13 @@ static void a_failed_allocation_is_reported(void **state)
 {
     (void)state;
     const char *path, *folder = folder_of_one("nomem", &path);
-    const long before = dt_alloc_live();
+    const long before = dti_alloc_live();
     for (long k = 1;; k++) {
         dt_err err = {0};
-        dt_alloc_fail_at(k);
+        dti_alloc_fail_at(k);
         const dt_status st = write_file(path, NEW, 10, &err);
-        dt_alloc_fail_at(0);
-        assert_int_equal(dt_alloc_live(), before);
+        dti_alloc_fail_at(0);
+        assert_int_equal(dti_alloc_live(), before);
         assert_int_equal(files_in(folder), 1);
         if (st == DT_OK) {
             assert_true(k > 1);
@@ -351,13 +351,13 @@ static void a_second_name_takes_the_place_of_a_file(void **state)
     dt_file_writer *w;
     snprintf(from, sizeof from, "%s", dt_temp_path("first"));
     snprintf(to, sizeof to, "%s", dt_temp_path("second"));
-    assert_fails(dt_link_over(from, to, &err), DT_E_IO, &err, "link '");
+    assert_fails(dti_link_over(from, to, &err), DT_E_IO, &err, "link '");
     for (int i = 0; i < 2; i++) {
         assert_ok(dt_writer_open(&w, i == 0 ? to : from, &err), &err);
         assert_ok(dt_writer_commit(w, &err), &err);
     }
     for (int i = 0; i < 2; i++) { /* the second time it is that file already */
-        assert_ok(dt_link_over(from, to, &err), &err);
+        assert_ok(dti_link_over(from, to, &err), &err);
         assert_int_equal(stat(from, &a), 0);
         assert_int_equal(stat(to, &b), 0);
         assert_true(a.st_ino == b.st_ino && a.st_nlink == 2);

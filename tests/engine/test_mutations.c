@@ -30,10 +30,10 @@ static dt_status read_manifest(const char *bytes, size_t n, dt_err *err)
 static dt_status read_safetensors(const char *bytes, size_t n, dt_err *err)
 {
     dt_st_file *f = NULL;
-    const dt_status st = dt_st_parse(&f, "mutation", bytes, n, err);
+    const dt_status st = dti_st_parse(&f, "mutation", bytes, n, err);
     assert_true((st == DT_OK) == (f != NULL));
-    for (size_t i = 0; f != NULL && i < dt_st_count(f); i++) {
-        const dt_st_entry *e = dt_st_at(f, i);
+    for (size_t i = 0; f != NULL && i < dti_st_count(f); i++) {
+        const dt_st_entry *e = dti_st_at(f, i);
         assert_true(e->begin + e->bytes <= n && dt_st_find(f, e->name) == e);
     }
     dt_st_close(f);
@@ -74,7 +74,7 @@ static size_t mutate(char *p, size_t n, uint32_t key)
 /* A block of exactly n bytes each time, so that the sanitizer sees a read behind it. */
 static dt_status try_one(reader read, const char *seed, size_t n, uint32_t key)
 {
-    const long live = dt_alloc_live();
+    const long live = dti_alloc_live();
     dt_err err = {0};
     char *whole = dt_alloc(n, 1);
     assert_non_null(whole);
@@ -89,7 +89,7 @@ static dt_status try_one(reader read, const char *seed, size_t n, uint32_t key)
     if (st != DT_OK && st != DT_E_DATA)
         fail_msg("mutation %u: '%s': %s", (unsigned)key, dt_status_name(st), err.text);
     assert_true((st == DT_OK) == (err.n == 0));
-    assert_int_equal(dt_alloc_live(), live);
+    assert_int_equal(dti_alloc_live(), live);
     return st;
 }
 

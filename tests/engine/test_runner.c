@@ -108,7 +108,7 @@ static void a_write_past_the_arena_dies(void **state)
     (void)state;
     static const size_t bytes[] = {64, 100, 4096, 4 << 20};
     for (size_t i = 0; i < DT_COUNT(bytes); i++) {
-        const size_t end = dt_align_up(bytes[i]);
+        const size_t end = dti_align_up(bytes[i]);
         assert_int_equal(signal_of_write(bytes[i], end), SIGSEGV);
         assert_int_equal(signal_of_write(bytes[i], end - 1), 0);
     }
@@ -362,7 +362,7 @@ static void one_step(session *s, int64_t step)
     dt_run_args a = args_of(s, 2 * s->n);
     a.step = step;
     run(s, DT_PROGRAM_FIRST, &a);
-    a.batch.x = s->x + s->n * dt_runner_sample(s->runner);
+    a.batch.x = s->x + s->n * dti_runner_sample(s->runner);
     a.batch.labels = s->labels + s->n;
     a.sample0 = s->n;
     run(s, DT_PROGRAM_AGAIN, &a);
@@ -375,7 +375,7 @@ enum { BOOKKEEPING = 1024 };
 
 static void watch_begin(void)
 {
-    dt_alloc_fail_at(1); /* ours would fail, and so would the step */
+    dti_alloc_fail_at(1); /* ours would fail, and so would the step */
     watch.calls = 0;
     watch.largest = 0;
     watch.armed = true;
@@ -386,8 +386,8 @@ static void watch_end(long live)
     watch.armed = false;
     void *p = dt_alloc(1, 1);
     assert_null(p); /* the trap was set all the time */
-    dt_alloc_fail_at(0);
-    assert_int_equal(dt_alloc_live(), live);
+    dti_alloc_fail_at(0);
+    assert_int_equal(dti_alloc_live(), live);
     assert_true(watch.largest <= BOOKKEEPING);
     if (WATCHED) {
         watch.armed = true;
@@ -407,7 +407,7 @@ static void a_step_allocates_nothing(void **state)
     dt_err err = {0};
     assert_ok(dt_runner_init(s.runner, &err), &err);
     one_step(&s, 0);
-    const long live = dt_alloc_live();
+    const long live = dti_alloc_live();
     watch_begin();
     one_step(&s, 1);
     watch_end(live);
@@ -424,13 +424,13 @@ static void a_step_with_copies_allocates_nothing(void **state)
     for (size_t i = 0; i < 2 * DT_COUNT(tiers); i++) {
         dt_trainee_opts o = {.tier = tiers[i / 2],
             .desc = tiers[i / 2] == DT_TIER_DISK ? &dt_fake_tier : NULL,
-            .codec = i % 2 == 0 ? NULL : dt_codec_find("zvc"),
+            .codec = i % 2 == 0 ? NULL : dti_codec_find("zvc"),
             .density = 1,
             .copy_threads = i / 2 % 2 == 1};
         dt_trainee t = dt_trainee_open(dt_trainee_resnet(), &o);
         dt_err err = {0};
         assert_ok(dt_trainee_step(&t, 0, &err), &err);
-        const long live = dt_alloc_live();
+        const long live = dti_alloc_live();
         watch_begin();
         assert_ok(dt_trainee_step(&t, 1, &err), &err);
         watch_end(live);
@@ -455,8 +455,8 @@ static void parameters_come_back_as_they_were_put(void **state)
             assert_true(in != NULL && out != NULL);
             for (int64_t e = 0; e < n; e++)
                 in[e] = (float)e + 0.5F;
-            assert_ok(dt_runner_put(s.runner, (int32_t)i, in, &err), &err);
-            assert_ok(dt_runner_get(s.runner, (int32_t)i, out, &err), &err);
+            assert_ok(dti_runner_put(s.runner, (int32_t)i, in, &err), &err);
+            assert_ok(dti_runner_get(s.runner, (int32_t)i, out, &err), &err);
             assert_memory_equal(in, out, (size_t)n * sizeof *in);
             dt_free(in);
             dt_free(out);
@@ -482,7 +482,7 @@ static float *parameters(session *s, size_t *n)
         const dt_home *h = &s->map->home[i];
         if (h->port != DT_P)
             continue;
-        assert_ok(dt_runner_get(s->runner, (int32_t)i, all + at, &err), &err);
+        assert_ok(dti_runner_get(s->runner, (int32_t)i, all + at, &err), &err);
         at += (size_t)dt_param_count(&s->graph->node[h->node].info.param[h->param]);
     }
     *n = at;
@@ -526,18 +526,18 @@ static float *gradients(int64_t micro, size_t *n)
     dt_run_args a = args_of(&s, 4);
     assert_ok(dt_runner_init(s.runner, &err), &err);
     run(&s, DT_PROGRAM_FIRST, &a);
-    a.batch.x += micro * dt_runner_sample(s.runner);
+    a.batch.x += micro * dti_runner_sample(s.runner);
     a.batch.labels += micro;
     a.sample0 = micro;
     if (micro < 4)
         run(&s, DT_PROGRAM_AGAIN, &a);
-    const dt_metrics *m = dt_runner_home(s.runner, s.map->metrics);
+    const dt_metrics *m = dti_runner_home(s.runner, s.map->metrics);
     assert_int_equal(m->count, 4);
     for (size_t i = 0; i < s.map->n; i++) { /* gradients live as their parameters do */
         const dt_home *h = &s.map->home[i];
-        const int32_t g = dt_map_find(s.map, h->node, h->param, DT_DP);
+        const int32_t g = dti_map_find(s.map, h->node, h->param, DT_DP);
         if (h->port == DT_P && g >= 0)
-            memcpy(dt_runner_home(s.runner, (int32_t)i), dt_runner_home(s.runner, g), h->bytes);
+            memcpy(dti_runner_home(s.runner, (int32_t)i), dti_runner_home(s.runner, g), h->bytes);
     }
     float *all = parameters(&s, n);
     close_session(&s);

@@ -46,7 +46,7 @@ static void trains_the_same_bits(size_t network, const char *what, const dt_trai
     snprintf(text, sizeof text, "%s, %s", networks[network].name, what);
     dt_trainee t = dt_trainee_open(networks[network].build(), o);
     unsigned char *got = dt_trainee_train(&t, STEPS);
-    assert_false(dt_runner_overflowed(t.runner));
+    assert_false(dti_runner_overflowed(t.runner));
     dt_trainee_same(&t, kept[network], got, text);
     dt_free(got);
     dt_trainee_close(&t);
@@ -84,7 +84,7 @@ static void packing_on_the_way_changes_no_bit(void **state)
         for (size_t i = 0; i < DT_COUNT(ways); i++) {
             char what[64];
             dt_trainee_opts o = ways[i].o;
-            o.codec = dt_codec_find(codecs[(n + i) % DT_COUNT(codecs)]);
+            o.codec = dti_codec_find(codecs[(n + i) % DT_COUNT(codecs)]);
             o.density = 1;
             snprintf(what, sizeof what, "%s, %s", ways[i].name, o.codec->name);
             trains_the_same_bits(n, what, &o);
@@ -102,7 +102,7 @@ static void late_streams_change_no_bit(void **state)
             if (!o.copy_threads && o.tier == DT_TIER_HOST)
                 continue; /* no threads, no delays */
             if (seed % 2 == 0)
-                o.codec = dt_codec_find("zvc");
+                o.codec = dti_codec_find("zvc");
             o.density = 1;
             o.delay_seed = seed;
             snprintf(what, sizeof what, "%s, seed %" PRIu64, ways[i].name, seed);
@@ -117,7 +117,7 @@ static void a_checked_run_measures_what_is_planned_whatever_moves(void **state)
     (void)state;
     for (size_t i = 0; i < DT_COUNT(ways); i++) {
         dt_trainee_opts o = ways[i].o;
-        o.codec = dt_codec_find("zvc");
+        o.codec = dti_codec_find("zvc");
         o.density = 1;
         dt_trainee t = dt_trainee_open(dt_trainee_plain(), &o);
         const dt_run_args a = dt_trainee_args(&t, 0, 0);
@@ -151,7 +151,7 @@ static void bytes_are_counted_by_tier_and_as_used(void **state)
         dt_trainee_close(&t);
 
         dt_trainee_opts o = ways[i].o;
-        o.codec = dt_codec_find("zvc");
+        o.codec = dti_codec_find("zvc");
         o.density = 1;
         t = dt_trainee_open(dt_trainee_plain(), &o);
         const long written = dt_fake_state.written, read = dt_fake_state.read;
@@ -196,7 +196,7 @@ static void time_lost_is_told_apart(void **state)
 static void packed_bytes_that_do_not_fit_are_told(void **state)
 {
     (void)state;
-    const dt_codec *zvc = dt_codec_find("zvc");
+    const dt_codec *zvc = dti_codec_find("zvc");
     for (size_t i = 0; i <= DT_COUNT(ways); i++) {
         dt_trainee_opts o = {.policies = "keep_all", .encode = zvc, .encode_density = 0.01};
         if (i < DT_COUNT(ways)) {
@@ -209,9 +209,9 @@ static void packed_bytes_that_do_not_fit_are_told(void **state)
         dt_err err = {0};
         for (int again = 0; again < 2; again++) {
             assert_ok(dt_trainee_run(&t, DT_PROGRAM_FIRST, &err), &err);
-            assert_true(dt_runner_overflowed(t.runner));
+            assert_true(dti_runner_overflowed(t.runner));
             assert_ok(dt_runner_run(t.runner, t.id[DT_PROGRAM_EVAL], &a, &err), &err);
-            assert_false(dt_runner_overflowed(t.runner)); /* nothing is packed there */
+            assert_false(dti_runner_overflowed(t.runner)); /* nothing is packed there */
         }
         dt_trainee_close(&t);
     }
@@ -221,7 +221,7 @@ static void values_kept_packed_train_the_same_bits(void **state)
 {
     (void)state;
     const dt_trainee_opts o = {
-        .policies = "keep_all", .encode = dt_codec_find("zvc"), .encode_density = 0.9};
+        .policies = "keep_all", .encode = dti_codec_find("zvc"), .encode_density = 0.9};
     trains_the_same_bits(0, "encoded", &o);
 }
 
@@ -251,15 +251,15 @@ static void a_tier_hears_what_is_asked_and_its_note_is_kept(void **state)
     assert_string_equal(dt_runner_note(r, DT_TIER_DISK), "made of memory");
     assert_null(dt_runner_note(r, DT_TIER_HOST));
     dt_runner_destroy(r);
-    const long live = dt_alloc_live();
+    const long live = dti_alloc_live();
     for (long k = 1; k <= 5; k++) { /* the runner, the tier, the device, its numbers, streams */
         err = (dt_err){0};
-        dt_alloc_fail_at(k);
+        dti_alloc_fail_at(k);
         assert_fails(dt_runner_create(&r, &o, &err), DT_E_NOMEM, &err, "no memory");
         assert_null(r);
-        assert_int_equal(dt_alloc_live(), live);
+        assert_int_equal(dti_alloc_live(), live);
     }
-    dt_alloc_fail_at(0);
+    dti_alloc_fail_at(0);
     dt_trainee_close(&t);
 }
 

@@ -32,13 +32,13 @@ static blob make(const char *header, size_t header_bytes, size_t data_bytes)
 /* Refused as bad data, with this text and the file's name in the trail, nothing kept. */
 static void refuse_bytes(const void *bytes, size_t n, const char *says)
 {
-    const long before = dt_alloc_live();
+    const long before = dti_alloc_live();
     dt_err err = {0};
     dt_st_file *f = NULL;
-    assert_fails(dt_st_parse(&f, "bad.st", bytes, n, &err), DT_E_DATA, &err, says);
+    assert_fails(dti_st_parse(&f, "bad.st", bytes, n, &err), DT_E_DATA, &err, says);
     assert_fails(DT_E_DATA, DT_E_DATA, &err, "bad.st");
     assert_null(f);
-    assert_int_equal(dt_alloc_live(), before);
+    assert_int_equal(dti_alloc_live(), before);
 }
 
 static void refuse(const char *header, size_t data_bytes, const char *says)
@@ -53,7 +53,7 @@ static dt_st_file *accept(const char *header, size_t data_bytes)
     const blob b = make(header, strlen(header), data_bytes);
     dt_err err = {0};
     dt_st_file *f = NULL;
-    assert_ok(dt_st_parse(&f, "good.st", b.p, b.n, &err), &err);
+    assert_ok(dti_st_parse(&f, "good.st", b.p, b.n, &err), &err);
     assert_non_null(f);
     free(b.p);
     return f;
@@ -85,7 +85,7 @@ static const dt_st_meta sample_meta[] = {{"format", "pt"}, {"note", "two\nlines\
 
 static dt_status write_sample(const char *path, size_t *fail_at, dt_err *err)
 {
-    return dt_st_write(path, sample, DT_COUNT(sample), sample_meta, DT_COUNT(sample_meta),
+    return dti_st_write(path, sample, DT_COUNT(sample), sample_meta, DT_COUNT(sample_meta),
         sample_data, fail_at, err);
 }
 
@@ -103,7 +103,7 @@ static void a_written_file_reads_back(void **state)
     (void)state;
     dt_err err = {0};
     dt_st_file *f = open_sample(dt_temp_path("sample.st"));
-    assert_int_equal(dt_st_count(f), 4);
+    assert_int_equal(dti_st_count(f), 4);
     const dt_st_entry *e = dt_st_find(f, "fc.weight");
     assert_non_null(e);
     assert_int_equal(e->type, DT_ST_F32);
@@ -145,9 +145,9 @@ static void metadata_is_found_by_key(void **state)
 {
     (void)state;
     dt_st_file *f = open_sample(dt_temp_path("meta.st"));
-    assert_string_equal(dt_st_metadata(f, "format"), "pt");
-    assert_string_equal(dt_st_metadata(f, "note"), sample_meta[1].value);
-    assert_null(dt_st_metadata(f, "Format"));
+    assert_string_equal(dti_st_metadata(f, "format"), "pt");
+    assert_string_equal(dti_st_metadata(f, "note"), sample_meta[1].value);
+    assert_null(dti_st_metadata(f, "Format"));
     assert_null(dt_st_find(f, "__metadata__"));
     assert_null(dt_st_find(f, "fc.weigh"));
     dt_st_close(f);
@@ -194,9 +194,9 @@ static void a_file_of_no_tensors_is_legal(void **state)
     dt_err err = {0};
     const char *path = dt_temp_path("none.st");
     dt_st_file *f = NULL;
-    assert_ok(dt_st_write(path, NULL, 0, NULL, 0, sample_data, NULL, &err), &err);
+    assert_ok(dti_st_write(path, NULL, 0, NULL, 0, sample_data, NULL, &err), &err);
     assert_ok(dt_st_open(&f, path, &err), &err);
-    assert_int_equal(dt_st_count(f), 0);
+    assert_int_equal(dti_st_count(f), 0);
     assert_null(dt_st_find(f, "any"));
     dt_st_close(f);
 }
@@ -222,9 +222,9 @@ static void entries_come_in_the_order_of_their_data(void **state)
                            "\"a\":{\"dtype\":\"F16\",\"shape\":[1],\"data_offsets\":[0,2]},"
                            "\"e\":{\"dtype\":\"F64\",\"shape\":[0],\"data_offsets\":[2,2]}}",
         3);
-    assert_string_equal(dt_st_at(f, 0)->name, "a");
-    assert_string_equal(dt_st_at(f, 1)->name, "e");
-    assert_string_equal(dt_st_at(f, 2)->name, "b");
+    assert_string_equal(dti_st_at(f, 0)->name, "a");
+    assert_string_equal(dti_st_at(f, 1)->name, "e");
+    assert_string_equal(dti_st_at(f, 2)->name, "b");
     dt_st_close(f);
 }
 
@@ -282,9 +282,9 @@ static void lengths_that_cannot_be_are_refused_before_allocating(void **state) /
     uint8_t bytes[64] = {0};
     for (size_t i = 0; i < DT_COUNT(cases); i++) {
         memcpy(bytes, &cases[i].length, 8);
-        dt_alloc_fail_at(1); /* an allocation would show as DT_E_NOMEM */
+        dti_alloc_fail_at(1); /* an allocation would show as DT_E_NOMEM */
         refuse_bytes(bytes, sizeof bytes, cases[i].says);
-        dt_alloc_fail_at(0);
+        dti_alloc_fail_at(0);
     }
     for (size_t n = 0; n < 8; n++)
         refuse_bytes(bytes, n, "no safetensors file: it has");
@@ -338,8 +338,8 @@ static void the_largest_count_is_read_and_found(void **state)
     const blob b = many_tensors(DT_ST_TENSORS);
     dt_err err = {0};
     dt_st_file *f = NULL;
-    assert_ok(dt_st_parse(&f, "many.st", b.p, b.n, &err), &err);
-    assert_int_equal(dt_st_count(f), DT_ST_TENSORS);
+    assert_ok(dti_st_parse(&f, "many.st", b.p, b.n, &err), &err);
+    assert_int_equal(dti_st_count(f), DT_ST_TENSORS);
     assert_string_equal(dt_st_find(f, "65535")->name, "65535");
     dt_st_close(f);
     free(b.p);
@@ -480,9 +480,9 @@ static void every_type_has_its_size(void **state)
             "{\"w\":{\"dtype\":\"%s\",\"shape\":[3],\"data_offsets\":[0,%zu]}}", all[i].name,
             3 * all[i].bytes);
         dt_st_file *f = accept(header, 3 * all[i].bytes);
-        const dt_st_type t = dt_st_at(f, 0)->type;
+        const dt_st_type t = dti_st_at(f, 0)->type;
         assert_string_equal(dt_st_type_name(t), all[i].name);
-        assert_int_equal(dt_st_type_bytes(t), all[i].bytes);
+        assert_int_equal(dti_st_type_bytes(t), all[i].bytes);
         dt_st_close(f);
     }
 }
@@ -509,7 +509,7 @@ static void metadata_must_be_strings(void **state)
     refuse("{\"__metadata__\":{\"step\":1}}", 0, "__metadata__ 'step' is no string");
     refuse("{\"__metadata__\":{\"a\":\"1\",\"a\":\"2\"}}", 0, "two keys are named 'a'");
     dt_st_file *f = accept("{\"__metadata__\":{}}", 0);
-    assert_int_equal(dt_st_count(f), 0);
+    assert_int_equal(dti_st_count(f), 0);
     dt_st_close(f);
 }
 
@@ -525,15 +525,15 @@ static void damaged_files_are_survived(void **state)
     assert_ok(dt_read_file(&text, &n, path, 4096, DT_E_DATA, &err), &err);
     for (size_t k = 0; k < n; k++)
         refuse_bytes(text, k, "bad.st");
-    const long before = dt_alloc_live();
+    const long before = dti_alloc_live();
     for (size_t bit = 0; bit < n * 8; bit++) {
         text[bit / 8] = (char)(text[bit / 8] ^ (1 << bit % 8));
         dt_st_file *f = NULL;
-        const dt_status st = dt_st_parse(&f, "flipped", text, n, NULL);
+        const dt_status st = dti_st_parse(&f, "flipped", text, n, NULL);
         assert_true(st == DT_OK || st == DT_E_DATA);
         assert_true((st == DT_OK) == (f != NULL));
         dt_st_close(f);
-        assert_int_equal(dt_alloc_live(), before);
+        assert_int_equal(dti_alloc_live(), before);
         text[bit / 8] = (char)(text[bit / 8] ^ (1 << bit % 8));
     }
     dt_free(text);
@@ -546,22 +546,22 @@ static void a_failed_allocation_in_reading_is_reported(void **state)
     (void)state;
     const char *path = dt_temp_path("nomem.st");
     dt_st_close(open_sample(path));
-    const long before = dt_alloc_live();
+    const long before = dti_alloc_live();
     for (long k = 1;; k++) {
         dt_err err = {0};
         dt_st_file *f = NULL;
-        dt_alloc_fail_at(k);
+        dti_alloc_fail_at(k);
         const dt_status st = dt_st_open(&f, path, &err);
-        dt_alloc_fail_at(0);
+        dti_alloc_fail_at(0);
         if (st == DT_OK) {
             assert_true(k > 5);
             dt_st_close(f);
-            assert_int_equal(dt_alloc_live(), before);
+            assert_int_equal(dti_alloc_live(), before);
             break;
         }
         assert_fails(st, DT_E_NOMEM, &err, "no memory");
         assert_null(f);
-        assert_int_equal(dt_alloc_live(), before);
+        assert_int_equal(dti_alloc_live(), before);
     }
 }
 
@@ -569,13 +569,13 @@ static void a_failed_allocation_in_writing_is_reported(void **state)
 {
     (void)state;
     const char *path = dt_temp_path("nomem-write.st");
-    const long before = dt_alloc_live();
+    const long before = dti_alloc_live();
     for (long k = 1;; k++) {
         dt_err err = {0};
-        dt_alloc_fail_at(k);
+        dti_alloc_fail_at(k);
         const dt_status st = write_sample(path, NULL, &err);
-        dt_alloc_fail_at(0);
-        assert_int_equal(dt_alloc_live(), before);
+        dti_alloc_fail_at(0);
+        assert_int_equal(dti_alloc_live(), before);
         struct stat info;
         assert_int_equal(stat(path, &info) == 0, st == DT_OK);
         if (st == DT_OK) {

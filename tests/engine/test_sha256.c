@@ -38,14 +38,14 @@ static void check_examples(void)
 static void the_examples_of_the_standard_by_the_plain_way(void **state)
 {
     (void)state;
-    assert_false(dt_sha256_fast(false));
+    assert_false(dti_sha256_fast(false));
     check_examples();
 }
 
 static void the_examples_of_the_standard_by_the_processors_instructions(void **state)
 {
     (void)state;
-    if (!dt_sha256_fast(true))
+    if (!dti_sha256_fast(true))
         skip();
     check_examples();
 }
@@ -68,13 +68,13 @@ static void both_ways_agree_on_every_length_and_piece(void **state)
     uint8_t bytes[MOST + 3];
     for (size_t i = 0; i < sizeof bytes; i++)
         bytes[i] = (uint8_t)(i * 167 + i / 7);
-    if (!dt_sha256_fast(true))
+    if (!dti_sha256_fast(true))
         skip();
     for (size_t n = 0; n < MOST; n++) {
         char plain[DT_SHA256_TEXT], fast[DT_SHA256_TEXT], pieces[DT_SHA256_TEXT];
-        (void)dt_sha256_fast(false);
+        (void)dti_sha256_fast(false);
         sum_up(plain, bytes + n % 3, n, MOST);
-        (void)dt_sha256_fast(true);
+        (void)dti_sha256_fast(true);
         sum_up(fast, bytes + n % 3, n, MOST);
         sum_up(pieces, bytes + n % 3, n, n % 130 + 1);
         assert_string_equal(fast, plain);
@@ -91,7 +91,7 @@ static void a_sum_over_more_than_512_mebibytes_counts_its_bits(void **state)
     char sum[DT_SHA256_TEXT];
     dt_sha256 s;
     assert_non_null(zeros);
-    if (!dt_sha256_fast(true)) {
+    if (!dti_sha256_fast(true)) {
         dt_free(zeros);
         skip(); /* it would take seconds */
     }

@@ -25,13 +25,13 @@ static dt_status in_turn(void *arg, int stream, dt_err *err)
     for (int i = 0; i < ROUNDS; i++) {
         const int32_t turn = i * STREAMS + stream;
         if (turn > 0)
-            dt_stream_wait(w->s, stream, turn - 1);
-        if (dt_streams_stopped(w->s))
+            dti_stream_wait(w->s, stream, turn - 1);
+        if (dti_streams_stopped(w->s))
             return DT_OK;
         if (w->fails == stream && i == ROUNDS / 2)
             return DT_FAIL(err, DT_E_IO, "stream %d has had enough", stream);
         w->order[w->n++] = turn;
-        dt_stream_signal(w->s, turn);
+        dti_stream_signal(w->s, turn);
     }
     return DT_OK;
 }
@@ -40,8 +40,8 @@ static work open_work(void)
 {
     work w = {.fails = -1};
     dt_err err = {0};
-    assert_ok(dt_streams_create(&w.s, ALL, &err), &err);
-    assert_ok(dt_streams_events(w.s, ROUNDS * STREAMS, &err), &err);
+    assert_ok(dti_streams_create(&w.s, ALL, &err), &err);
+    assert_ok(dti_streams_events(w.s, ROUNDS * STREAMS, &err), &err);
     return w;
 }
 
@@ -50,7 +50,7 @@ static void runs_in_turn(work *w)
     dt_err err = {0};
     w->n = 0;
     w->fails = -1;
-    assert_ok(dt_streams_run(w->s, ALL, in_turn, w, &err), &err);
+    assert_ok(dti_streams_run(w->s, ALL, in_turn, w, &err), &err);
     assert_int_equal(w->n, ROUNDS * STREAMS);
     for (int i = 0; i < w->n; i++)
         assert_int_equal(w->order[i], i);
@@ -62,8 +62,8 @@ static void events_order_what_threads_do(void **state)
     work w = open_work();
     for (int i = 0; i < 20; i++)
         runs_in_turn(&w);
-    assert_int_equal(dt_streams_runs(w.s), 20);
-    dt_streams_destroy(w.s);
+    assert_int_equal(dti_streams_runs(w.s), 20);
+    dti_streams_destroy(w.s);
 }
 
 static void a_failure_of_any_stream_ends_the_run_and_only_that(void **state)
@@ -76,14 +76,15 @@ static void a_failure_of_any_stream_ends_the_run_and_only_that(void **state)
         w.n = 0;
         w.fails = fails;
         snprintf(text, sizeof text, "stream %d has had enough", fails);
-        assert_fails(dt_streams_run(w.s, ALL, in_turn, &w, &err), DT_E_IO, &err, text);
+        assert_fails(dti_streams_run(w.s, ALL, in_turn, &w, &err), DT_E_IO, &err, text);
         assert_int_equal(err.n, 1);
         assert_int_equal(w.n, ROUNDS / 2 * STREAMS + fails);
         w.n = 0;
-        assert_int_equal(dt_streams_run(w.s, ALL, in_turn, &w, NULL), DT_E_IO); /* no one to tell */
+        assert_int_equal(
+            dti_streams_run(w.s, ALL, in_turn, &w, NULL), DT_E_IO); /* no one to tell */
         runs_in_turn(&w);
     }
-    dt_streams_destroy(w.s);
+    dti_streams_destroy(w.s);
 }
 
 /* All of them fail at once. */
@@ -98,7 +99,7 @@ static dt_status fail_in_turn(void *arg, int stream, dt_err *err)
 {
     if (stream == 2)
         return DT_FAIL(err, DT_E_IO, "the cause");
-    dt_stream_wait(((work *)arg)->s, stream, 0);
+    dti_stream_wait(((work *)arg)->s, stream, 0);
     return DT_FAIL(err, DT_E_DATA, "an effect");
 }
 
@@ -108,15 +109,15 @@ static void the_first_failure_is_told(void **state)
     work w = open_work();
     for (int i = 0; i < 100; i++) {
         dt_err err = {0};
-        assert_fails(dt_streams_run(w.s, ALL, fail_in_turn, &w, &err), DT_E_IO, &err, "the cause");
+        assert_fails(dti_streams_run(w.s, ALL, fail_in_turn, &w, &err), DT_E_IO, &err, "the cause");
         assert_int_equal(err.n, 1);
     }
     for (int i = 0; i < 100; i++) {
         dt_err err = {0};
-        assert_fails(dt_streams_run(w.s, ALL, all_fail, &w, &err), DT_E_DATA, &err, "stream ");
+        assert_fails(dti_streams_run(w.s, ALL, all_fail, &w, &err), DT_E_DATA, &err, "stream ");
         assert_int_equal(err.n, 1);
     }
-    dt_streams_destroy(w.s);
+    dti_streams_destroy(w.s);
 }
 
 static dt_status count(void *arg, int stream, dt_err *err)
@@ -131,13 +132,13 @@ static void only_streams_that_are_asked_take_part(void **state)
     (void)state;
     work w = open_work();
     dt_err err = {0};
-    assert_true(dt_streams_threaded(w.s, 2) && !dt_streams_threaded(w.s, 0));
-    assert_false(dt_streams_threaded(w.s, 5));
-    assert_ok(dt_streams_run(w.s, 1 << 2, count, &w, &err), &err);
+    assert_true(dti_streams_threaded(w.s, 2) && !dti_streams_threaded(w.s, 0));
+    assert_false(dti_streams_threaded(w.s, 5));
+    assert_ok(dti_streams_run(w.s, 1 << 2, count, &w, &err), &err);
     assert_int_equal(atomic_load(&w.began), 1 << 16 | 1);
-    assert_ok(dt_streams_run(w.s, 0, count, &w, &err), &err);
+    assert_ok(dti_streams_run(w.s, 0, count, &w, &err), &err);
     assert_int_equal(atomic_load(&w.began), 1 << 16 | 2);
-    dt_streams_destroy(w.s);
+    dti_streams_destroy(w.s);
 }
 
 static void nap(void)
@@ -151,12 +152,12 @@ static dt_status late(void *arg, int stream, dt_err *err)
     dt_streams *s = ((work *)arg)->s;
     if (stream == 1) {
         nap();
-        dt_stream_signal(s, 0);
+        dti_stream_signal(s, 0);
     } else if (stream == 2) {
-        dt_stream_wait(s, stream, 0); /* not the caller's loss */
+        dti_stream_wait(s, stream, 0); /* not the caller's loss */
         nap();
     } else if (((work *)arg)->fails < 0) {
-        dt_stream_wait(s, stream, 0);
+        dti_stream_wait(s, stream, 0);
     }
     return DT_OK;
 }
@@ -166,33 +167,33 @@ static void the_caller_s_waiting_is_counted(void **state)
     (void)state;
     work w = open_work();
     dt_err err = {0};
-    assert_ok(dt_streams_run(w.s, 1 << 1, late, &w, &err), &err);
-    assert_true(dt_streams_stalled(w.s) > 0.01 && dt_streams_stalled(w.s) < 10);
-    dt_streams_forget(w.s);
-    assert_ok(dt_streams_run(w.s, 0, count, &w, &err), &err);
-    assert_true(dt_streams_stalled(w.s) == 0);
+    assert_ok(dti_streams_run(w.s, 1 << 1, late, &w, &err), &err);
+    assert_true(dti_streams_stalled(w.s) > 0.01 && dti_streams_stalled(w.s) < 10);
+    dti_streams_forget(w.s);
+    assert_ok(dti_streams_run(w.s, 0, count, &w, &err), &err);
+    assert_true(dti_streams_stalled(w.s) == 0);
     w.fails = 0; /* it waits at the end only */
-    assert_ok(dt_streams_run(w.s, 1 << 1 | 1 << 2, late, &w, &err), &err);
-    assert_true(dt_streams_stalled(w.s) > 0.02 && dt_streams_stalled(w.s) < 10);
-    dt_streams_destroy(w.s);
+    assert_ok(dti_streams_run(w.s, 1 << 1 | 1 << 2, late, &w, &err), &err);
+    assert_true(dti_streams_stalled(w.s) > 0.02 && dti_streams_stalled(w.s) < 10);
+    dti_streams_destroy(w.s);
 }
 
 static void lack_of_memory_is_told_and_nothing_is_left(void **state)
 {
     (void)state;
-    const long live = dt_alloc_live();
+    const long live = dti_alloc_live();
     dt_streams *s;
     dt_err err = {0};
-    dt_alloc_fail_at(1);
-    assert_fails(dt_streams_create(&s, ALL, &err), DT_E_NOMEM, &err, "no memory");
+    dti_alloc_fail_at(1);
+    assert_fails(dti_streams_create(&s, ALL, &err), DT_E_NOMEM, &err, "no memory");
     assert_null(s);
-    dt_streams_destroy(s);
+    dti_streams_destroy(s);
     err = (dt_err){0};
-    assert_ok(dt_streams_create(&s, ALL, &err), &err);
-    dt_alloc_fail_at(1);
-    assert_fails(dt_streams_events(s, 10, &err), DT_E_NOMEM, &err, "no memory");
-    dt_streams_destroy(s);
-    assert_int_equal(dt_alloc_live(), live);
+    assert_ok(dti_streams_create(&s, ALL, &err), &err);
+    dti_alloc_fail_at(1);
+    assert_fails(dti_streams_events(s, 10, &err), DT_E_NOMEM, &err, "no memory");
+    dti_streams_destroy(s);
+    assert_int_equal(dti_alloc_live(), live);
 }
 
 DT_TEST_GROUP(streams)

@@ -169,9 +169,9 @@ static void a_trace_may_be_refused(void **state)
     dt_trainee t = dt_trainee_open(dt_trainee_plain(), &ways[0].o);
     const dt_trace trace = {NULL, hear};
     dt_err err = {0};
-    dt_alloc_fail_at(1);
+    dti_alloc_fail_at(1);
     assert_fails(dt_runner_set_trace(t.runner, &trace, &err), DT_E_NOMEM, &err, "no memory");
-    dt_alloc_fail_at(0);
+    dti_alloc_fail_at(0);
     err = (dt_err){0};
     assert_ok(dt_trainee_step(&t, 0, &err), &err);
     dt_trainee_close(&t);

@@ -100,8 +100,8 @@ static file *read_tensors(const char *path)
     assert_ok(dt_st_open(&f, path, &err), &err);
     file *r = calloc(1, sizeof *r);
     assert_non_null(r);
-    for (r->n = 0; r->n < dt_st_count(f); r->n++) {
-        const dt_st_entry *e = dt_st_at(f, r->n);
+    for (r->n = 0; r->n < dti_st_count(f); r->n++) {
+        const dt_st_entry *e = dti_st_at(f, r->n);
         tensor *t = &r->t[r->n];
         snprintf(t->name, sizeof t->name, "%s", e->name);
         t->out = (dt_st_out){.type = e->type, .rank = e->rank};
@@ -156,7 +156,7 @@ static void write_tensors(file *f, const char *path)
         out[i] = f->t[i].out;
         out[i].name = f->t[i].name;
     }
-    assert_ok(dt_st_write(path, out, f->n, NULL, 0, tensor_bytes, f, &err), &err);
+    assert_ok(dti_st_write(path, out, f->n, NULL, 0, tensor_bytes, f, &err), &err);
     for (size_t i = 0; i < f->n; i++)
         free(f->t[i].bytes);
     free(f);
@@ -234,7 +234,7 @@ static void other_seeds_give_other_files(void **state)
     for (int i = 0; i < 2; i++) {
         net t = open_net("lenet5", 2, (uint64_t)i + 1);
         dt_err err = {0};
-        assert_ok(dt_runner_get(t.runner, 0, v[i], &err), &err);
+        assert_ok(dti_runner_get(t.runner, 0, v[i], &err), &err);
         close_net(&t);
     }
     assert_true(memcmp(v[0], v[1], sizeof v[0]) != 0);
@@ -262,16 +262,16 @@ static void names_and_shapes_are_pytorchs(void **state)
     dt_err err = {0};
     dt_st_file *f = NULL;
     assert_ok(dt_st_open(&f, path, &err), &err);
-    assert_string_equal(dt_st_metadata(f, "format"), "pt");
-    assert_string_equal(dt_st_at(f, 0)->name, "conv1.weight");
+    assert_string_equal(dti_st_metadata(f, "format"), "pt");
+    assert_string_equal(dti_st_at(f, 0)->name, "conv1.weight");
     const dt_st_entry *e = dt_st_find(f, "conv1.weight");
     assert_int_equal(e->rank, 4);
     const int64_t oihw[] = {e->d[0], 3, 3, 3};
     assert_memory_equal(e->d, oihw, sizeof oihw);
     assert_non_null(dt_st_find(f, "bn1.running_var"));
     assert_null(dt_st_find(f, "bn1.num_batches_tracked"));
-    for (size_t i = 0; i < dt_st_count(f); i++)
-        assert_int_equal(dt_st_at(f, i)->type, DT_ST_F32);
+    for (size_t i = 0; i < dti_st_count(f); i++)
+        assert_int_equal(dti_st_at(f, i)->type, DT_ST_F32);
     dt_st_close(f);
     close_net(&t);
 }
@@ -511,14 +511,14 @@ static void gradients_stand_under_the_parameters_names(void **state)
     (void)state;
     net t = open_net("resnet20", 2, 1);
     dt_err err = {0};
-    const int32_t node = dt_graph_find(t.graph, "layer1.0.conv2");
+    const int32_t node = dti_graph_find(t.graph, "layer1.0.conv2");
     const dt_param_info *p = &t.graph->node[node].info.param[0];
     const size_t n = (size_t)dt_param_count(p);
     float *want = calloc(n, 4);
     assert_non_null(want);
     for (size_t i = 0; i < n; i++)
         want[i] = (float)i - 0.5f;
-    assert_ok(dt_runner_put(t.runner, dt_map_find(t.map, node, 0, DT_DP), want, &err), &err);
+    assert_ok(dti_runner_put(t.runner, dti_map_find(t.map, node, 0, DT_DP), want, &err), &err);
     const char *path = dt_temp_path("gradients.safetensors");
     assert_ok(dt_gradients_save(t.runner, t.graph, t.map, path, &err), &err);
     file *f = read_tensors(path);
@@ -546,15 +546,15 @@ static void every_allocation_may_fail(void **state)
     const char *path = dt_temp_path("alloc.safetensors"), *other = dt_temp_path("other.st");
     save(&t, path);
     save(&t, other);
-    const long live = dt_alloc_live();
+    const long live = dti_alloc_live();
     for (long k = 1;; k++) {
         dt_err err = {0};
-        dt_alloc_fail_at(k);
+        dti_alloc_fail_at(k);
         dt_status st = load(&t, path, &err);
         if (st == DT_OK)
             st = dt_weights_save(t.runner, t.graph, t.map, other, &err);
-        dt_alloc_fail_at(0);
-        assert_int_equal(dt_alloc_live(), live);
+        dti_alloc_fail_at(0);
+        assert_int_equal(dti_alloc_live(), live);
         assert_same_file(path, other);
         if (st == DT_OK) {
             assert_true(k > 10);

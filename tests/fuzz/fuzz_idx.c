@@ -7,7 +7,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    const long before = dt_alloc_live();
+    const long before = dti_alloc_live();
     if (size < 2)
         return 0;
     size_t split = (size_t)data[0] << 8 | data[1];
@@ -28,6 +28,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             DT_ASSERT(x.labels[i] < 10);
     }
     dti_idx_free(&x);
-    DT_ASSERT(dt_alloc_live() == before);
+    DT_ASSERT(dti_alloc_live() == before);
     return 0;
 }

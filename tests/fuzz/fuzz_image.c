@@ -18,7 +18,7 @@ static void decode_again(const dt_picture *p, const uint8_t *data, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    const long before = dt_alloc_live();
+    const long before = dti_alloc_live();
     dt_err err = {0};
     dt_picture p;
     const dt_status st = dti_decode(&p, "fuzz", data, size, &err);
@@ -35,6 +35,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         decode_again(&p, data, size);
     }
     dt_free(p.px);
-    DT_ASSERT(dt_alloc_live() == before);
+    DT_ASSERT(dti_alloc_live() == before);
     return 0;
 }

@@ -71,7 +71,7 @@ static void check_same(char *text, const dt_run_options *want)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    const long before = dt_alloc_live();
+    const long before = dti_alloc_live();
     dt_err err = {0};
     dt_config *c = NULL;
     const dt_status st = dt_config_parse(&c, "fuzz.ini", (const char *)data, size, &err);
@@ -92,6 +92,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         }
     }
     dt_config_destroy(c);
-    DT_ASSERT(dt_alloc_live() == before);
+    DT_ASSERT(dti_alloc_live() == before);
     return 0;
 }

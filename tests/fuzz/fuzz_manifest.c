@@ -52,7 +52,7 @@ static void check_again(const dti_manifest *m)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    const long before = dt_alloc_live();
+    const long before = dti_alloc_live();
     dt_err err = {0};
     dti_manifest m;
     const dt_status st = dti_manifest_parse(&m, "fuzz.json", (const char *)data, size, &err);
@@ -65,6 +65,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             check_again(&m);
     }
     dti_manifest_deinit(&m);
-    DT_ASSERT(dt_alloc_live() == before);
+    DT_ASSERT(dti_alloc_live() == before);
     return 0;
 }

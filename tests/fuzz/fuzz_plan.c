@@ -27,7 +27,7 @@ static void check_again(const dt_plan *p)
     dt_plan *q = NULL;
     size_t n, m, k;
     char *once = print(p, dt_plan_print, &n);
-    DT_ASSERT(dt_plan_parse(&q, "printed.plan", once, n, &err) == DT_OK);
+    DT_ASSERT(dti_plan_parse(&q, "printed.plan", once, n, &err) == DT_OK);
     char *twice = print(q, dt_plan_print, &m);
     DT_ASSERT(n == m && memcmp(once, twice, n) == 0);
     char *differs = NULL;
@@ -46,10 +46,10 @@ static void check_again(const dt_plan *p)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    const long before = dt_alloc_live();
+    const long before = dti_alloc_live();
     dt_err err = {0};
     dt_plan *p = NULL;
-    const dt_status st = dt_plan_parse(&p, "fuzz.plan", (const char *)data, size, &err);
+    const dt_status st = dti_plan_parse(&p, "fuzz.plan", (const char *)data, size, &err);
     DT_ASSERT((st == DT_OK) == (p != NULL));
     DT_ASSERT((st == DT_OK) == (err.n == 0));
     DT_ASSERT(st == DT_OK || st == DT_E_DATA);
@@ -62,6 +62,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         DT_ASSERT((sound == DT_OK) == (why.n == 0));
     }
     dt_plan_destroy(p);
-    DT_ASSERT(dt_alloc_live() == before);
+    DT_ASSERT(dti_alloc_live() == before);
     return 0;
 }

@@ -10,9 +10,9 @@
 static void check_file(const dt_st_file *f, const uint8_t *data, size_t size)
 {
     uint64_t end = 0;
-    for (size_t i = 0; i < dt_st_count(f); i++) {
-        const dt_st_entry *e = dt_st_at(f, i);
-        uint64_t bytes = dt_st_type_bytes(e->type);
+    for (size_t i = 0; i < dti_st_count(f); i++) {
+        const dt_st_entry *e = dti_st_at(f, i);
+        uint64_t bytes = dti_st_type_bytes(e->type);
         DT_ASSERT(e->rank >= 0 && e->rank <= DT_ST_RANK);
         for (int k = 0; k < e->rank; k++) {
             DT_ASSERT(e->d[k] >= 0);
@@ -33,16 +33,16 @@ static void check_file(const dt_st_file *f, const uint8_t *data, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    const long before = dt_alloc_live();
+    const long before = dti_alloc_live();
     dt_err err = {0};
     dt_st_file *f = NULL;
-    const dt_status st = dt_st_parse(&f, "fuzz.safetensors", data, size, &err);
+    const dt_status st = dti_st_parse(&f, "fuzz.safetensors", data, size, &err);
     DT_ASSERT((st == DT_OK) == (f != NULL));
     DT_ASSERT((st == DT_OK) == (err.n == 0));
     DT_ASSERT(st == DT_OK || st == DT_E_DATA);
     if (f != NULL)
         check_file(f, data, size);
     dt_st_close(f);
-    DT_ASSERT(dt_alloc_live() == before);
+    DT_ASSERT(dti_alloc_live() == before);
     return 0;
 }

@@ -47,10 +47,10 @@ static data open_data(const dt_amx_conv *s, bool turned)
         d.w[i] = dt_bf16_to_float(dt_bf16_from_float(d.w[i]));
     d.x = room(d.nx * sizeof *d.x);
     d.y = room(d.ny * sizeof *d.y);
-    d.weight = room(dt_amx_conv_weight_bytes(s));
-    d.work = room(dt_amx_conv_work(s));
-    dt_cpu_to_bf16(d.x, x, (int64_t)d.nx);
-    dt_amx_conv_weight(s, turned, d.w, d.weight);
+    d.weight = room(dti_amx_conv_weight_bytes(s));
+    d.work = room(dti_amx_conv_work(s));
+    dti_cpu_to_bf16(d.x, x, (int64_t)d.nx);
+    dti_amx_conv_weight(s, turned, d.w, d.weight);
     free(x);
     return d;
 }
@@ -85,7 +85,7 @@ static double result(const data *d, bool turned, int64_t n, int64_t row, int64_t
 static void check_case(const dt_amx_conv *s, bool turned)
 {
     data d = open_data(s, turned);
-    dt_amx_conv_run(s, d.x, d.weight, d.y, d.work);
+    dti_amx_conv_run(s, d.x, d.weight, d.y, d.work);
     for (size_t i = 0; i < d.ny; i++) {
         const int64_t k = (int64_t)i, o = k % s->out, col = k / s->out % s->q;
         const int64_t row = k / s->out / s->q % s->p, n = k / s->out / s->q / s->p;
@@ -100,7 +100,7 @@ static void check_case(const dt_amx_conv *s, bool turned)
 static void agrees_with_double_precision(void **state)
 {
     (void)state;
-    if (!dt_amx_conv_can(&cases[0], NULL))
+    if (!dti_amx_conv_can(&cases[0], NULL))
         skip();
     for (size_t i = 0; i < DT_COUNT(cases); i++) {
         check_case(&cases[i], false);
@@ -112,7 +112,7 @@ static void turned_twice_is_the_same(void **state)
 {
     (void)state;
     for (size_t i = 0; i < DT_COUNT(cases); i++) {
-        const dt_amx_conv once = dt_amx_conv_turned(&cases[i]), twice = dt_amx_conv_turned(&once);
+        const dt_amx_conv once = dti_amx_conv_turned(&cases[i]), twice = dti_amx_conv_turned(&once);
         assert_memory_equal(&twice, &cases[i], sizeof twice);
         assert_int_equal(once.p, once.h + 2 * once.pad - 2);
     }
@@ -121,15 +121,15 @@ static void turned_twice_is_the_same(void **state)
 static void any_number_of_threads_gives_the_same_bits(void **state)
 {
     (void)state;
-    if (!dt_amx_conv_can(&cases[0], NULL))
+    if (!dti_amx_conv_can(&cases[0], NULL))
         skip();
     for (size_t i = 0; i < DT_COUNT(cases); i++) {
         dt_cpu_setup(1);
         data one = open_data(&cases[i], false);
-        dt_amx_conv_run(&cases[i], one.x, one.weight, one.y, one.work);
+        dti_amx_conv_run(&cases[i], one.x, one.weight, one.y, one.work);
         dt_cpu_setup(3);
         data three = open_data(&cases[i], false);
-        dt_amx_conv_run(&cases[i], three.x, three.weight, three.y, three.work);
+        dti_amx_conv_run(&cases[i], three.x, three.weight, three.y, three.work);
         assert_memory_equal(one.y, three.y, one.ny * sizeof *one.y);
         close_data(&one);
         close_data(&three);
@@ -141,11 +141,11 @@ static void not_a_number_goes_through(void **state)
 {
     (void)state;
     const dt_amx_conv s = {1, 9, 9, 32, 9, 9, 32, 1};
-    if (!dt_amx_conv_can(&s, NULL))
+    if (!dti_amx_conv_can(&s, NULL))
         skip();
     data d = open_data(&s, false);
     d.x[(4 * 9 + 4) * 32 + 3] = 0x7FC0;
-    dt_amx_conv_run(&s, d.x, d.weight, d.y, d.work);
+    dti_amx_conv_run(&s, d.x, d.weight, d.y, d.work);
     for (int i = 0; i < 81; i++) {
         const bool near = abs(i / 9 - 4) <= 1 && abs(i % 9 - 4) <= 1;
         assert_int_equal(isnan(dt_bf16_to_float(d.y[i * 32])) != 0, near);

@@ -35,7 +35,7 @@ static dt_bf16 *values(size_t n, uint32_t key)
     float *f = dt_random_values(n, key);
     dt_bf16 *v = malloc(n * sizeof *v);
     assert_non_null(v);
-    dt_cpu_to_bf16(v, f, (int64_t)n);
+    dti_cpu_to_bf16(v, f, (int64_t)n);
     free(f);
     return v;
 }
@@ -70,7 +70,7 @@ static data open_data(const dt_amx_weights *a)
     data d = {
         .nx = (size_t)(a->n * a->h * a->w * a->c), .ny = (size_t)(a->n * a->p * a->q * a->out)};
     d.nw = (size_t)(a->kernel * a->kernel * a->c * a->out);
-    const size_t bytes = (dt_amx_weights_work(a) + 63) / 64 * 64;
+    const size_t bytes = (dti_amx_weights_work(a) + 63) / 64 * 64;
     d.x = values(d.nx, 1);
     d.dy = values(d.ny, 2);
     d.want = malloc(d.nw * sizeof *d.want);
@@ -96,15 +96,15 @@ static void close_data(data *d)
 static void agrees_with_double_precision(void **state)
 {
     (void)state;
-    if (!dt_amx_weights_can(&rows[0], NULL))
+    if (!dti_amx_weights_can(&rows[0], NULL))
         skip();
     for (size_t i = 0; i < DT_COUNT(rows); i++) {
         data d = open_data(&rows[i]);
         reference(&rows[i], &d);
-        dt_amx_weights_run(&rows[i], d.x, d.dy, d.dw, false, d.work);
+        dti_amx_weights_run(&rows[i], d.x, d.dy, d.dw, false, d.work);
         if (!(dt_relative_error(d.dw, d.want, d.nw) < 1e-5))
             fail_msg("row %zu: off by %g", i, dt_relative_error(d.dw, d.want, d.nw));
-        dt_amx_weights_run(&rows[i], d.x, d.dy, d.dw, true, d.work);
+        dti_amx_weights_run(&rows[i], d.x, d.dy, d.dw, true, d.work);
         for (size_t k = 0; k < d.nw; k++)
             d.want[k] *= 2;
         if (!(dt_relative_error(d.dw, d.want, d.nw) < 1e-5))
@@ -116,15 +116,15 @@ static void agrees_with_double_precision(void **state)
 static void any_number_of_threads_gives_the_same_bits(void **state)
 {
     (void)state;
-    if (!dt_amx_weights_can(&rows[0], NULL))
+    if (!dti_amx_weights_can(&rows[0], NULL))
         skip();
     for (size_t i = 0; i < DT_COUNT(rows); i++) {
         const dt_amx_weights *a = &rows[i];
         data one = open_data(a), three = open_data(a);
         dt_cpu_setup(1);
-        dt_amx_weights_run(a, one.x, one.dy, one.dw, false, one.work);
+        dti_amx_weights_run(a, one.x, one.dy, one.dw, false, one.work);
         dt_cpu_setup(3);
-        dt_amx_weights_run(a, three.x, three.dy, three.dw, false, three.work);
+        dti_amx_weights_run(a, three.x, three.dy, three.dw, false, three.work);
         assert_memory_equal(one.dw, three.dw, one.nw * sizeof *one.dw);
         close_data(&one);
         close_data(&three);
@@ -136,13 +136,13 @@ static void channels_that_fill_no_tiles_are_refused(void **state)
     (void)state;
     dt_amx_weights a = rows[1];
     a.c = 40;
-    assert_false(dt_amx_weights_can(&a, NULL));
+    assert_false(dti_amx_weights_can(&a, NULL));
     a = rows[1];
     a.out = 24;
-    assert_false(dt_amx_weights_can(&a, NULL));
+    assert_false(dti_amx_weights_can(&a, NULL));
     a = rows[1];
     a.kernel = 5;
-    assert_false(dt_amx_weights_can(&a, NULL));
+    assert_false(dti_amx_weights_can(&a, NULL));
 }
 
 DT_TEST_GROUP(amx_weights)

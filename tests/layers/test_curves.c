@@ -16,12 +16,12 @@ typedef struct curve {
 
 static float ours_exp(float x)
 {
-    return dt_curve_exp(x);
+    return dti_curve_exp(x);
 }
 
 static float ours_sigmoid(float x)
 {
-    return dt_curve_sigmoid(x);
+    return dti_curve_sigmoid(x);
 }
 
 static double theirs_sigmoid(double x)
@@ -31,12 +31,12 @@ static double theirs_sigmoid(double x)
 
 static float ours_tanh(float x)
 {
-    return dt_curve_tanh(x);
+    return dti_curve_tanh(x);
 }
 
 static float ours_below(float x)
 {
-    return dt_curve_normal(x).below;
+    return dti_curve_normal(x).below;
 }
 
 static double theirs_below(double x)
@@ -46,7 +46,7 @@ static double theirs_below(double x)
 
 static float ours_density(float x)
 {
-    return dt_curve_normal(x).density;
+    return dti_curve_normal(x).density;
 }
 
 static double theirs_density(double x)
@@ -56,7 +56,7 @@ static double theirs_density(double x)
 
 static float ours_power(float x)
 {
-    return dt_curve_pow(x, -0.75f);
+    return dti_curve_pow(x, -0.75f);
 }
 
 static double theirs_power(double x)
@@ -66,7 +66,7 @@ static double theirs_power(double x)
 
 static float ours_inverse(float x)
 {
-    return dt_curve_pow(x, -1.0f);
+    return dti_curve_pow(x, -1.0f);
 }
 
 static double theirs_inverse(double x)
@@ -76,7 +76,7 @@ static double theirs_inverse(double x)
 
 static float ours_steep(float x)
 {
-    return dt_curve_pow(x, 8.0f);
+    return dti_curve_pow(x, 8.0f);
 }
 
 static double theirs_steep(double x)
@@ -153,16 +153,16 @@ static void curves_are_right_around_zero_one_and_the_ends(void **state)
 static void limits_are_exact(void **state)
 {
     (void)state;
-    assert_true(dt_curve_exp(-INFINITY) == 0 && isinf(dt_curve_exp(INFINITY)));
-    assert_true(dt_curve_exp(0) == 1 && dt_curve_exp(-0.0f) == 1);
-    assert_true(dt_curve_sigmoid(-INFINITY) == 0 && dt_curve_sigmoid(INFINITY) == 1);
-    assert_true(dt_curve_sigmoid(0) == 0.5f);
-    assert_true(dt_curve_tanh(-INFINITY) == -1 && dt_curve_tanh(INFINITY) == 1);
-    assert_true(dt_curve_tanh(-0.0f) == 0 && signbit(dt_curve_tanh(-0.0f)));
-    assert_true(dt_curve_normal(-INFINITY).below == 0 && dt_curve_normal(INFINITY).below == 1);
-    assert_true(dt_curve_normal(INFINITY).density == 0);
-    assert_true(dt_curve_pow(1, -0.75f) == 1 && dt_curve_pow(16, -0.75f) == 0.125f);
-    assert_true(dt_curve_pow(INFINITY, -0.75f) == 0 && isnan(dt_curve_pow(NAN, -0.75f)));
+    assert_true(dti_curve_exp(-INFINITY) == 0 && isinf(dti_curve_exp(INFINITY)));
+    assert_true(dti_curve_exp(0) == 1 && dti_curve_exp(-0.0f) == 1);
+    assert_true(dti_curve_sigmoid(-INFINITY) == 0 && dti_curve_sigmoid(INFINITY) == 1);
+    assert_true(dti_curve_sigmoid(0) == 0.5f);
+    assert_true(dti_curve_tanh(-INFINITY) == -1 && dti_curve_tanh(INFINITY) == 1);
+    assert_true(dti_curve_tanh(-0.0f) == 0 && signbit(dti_curve_tanh(-0.0f)));
+    assert_true(dti_curve_normal(-INFINITY).below == 0 && dti_curve_normal(INFINITY).below == 1);
+    assert_true(dti_curve_normal(INFINITY).density == 0);
+    assert_true(dti_curve_pow(1, -0.75f) == 1 && dti_curve_pow(16, -0.75f) == 0.125f);
+    assert_true(dti_curve_pow(INFINITY, -0.75f) == 0 && isnan(dti_curve_pow(NAN, -0.75f)));
 }
 
 DT_TEST_GROUP(curves)

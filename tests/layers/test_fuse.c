@@ -127,7 +127,7 @@ static void parameters_keep_names_and_shapes(void **state)
         const dt_layer_info *want = &g->node[i].info;
         if (want->n_param == 0)
             continue;
-        const int32_t at = dt_graph_find(f, g->node[i].name);
+        const int32_t at = dti_graph_find(f, g->node[i].name);
         assert_true(at >= 0);
         const dt_layer_info *got = &f->node[at].info;
         assert_int_equal(got->n_param, want->n_param);
@@ -326,7 +326,7 @@ static float *plain_of(const trainee *t, size_t i, size_t *count)
     *count = (size_t)dt_param_count(&t->graph->node[h->node].info.param[h->param]);
     float *v = malloc(*count * sizeof *v);
     assert_non_null(v);
-    assert_ok(dt_runner_get(t->runner, (int32_t)i, v, &err), &err);
+    assert_ok(dti_runner_get(t->runner, (int32_t)i, v, &err), &err);
     return v;
 }
 
@@ -348,7 +348,7 @@ static void copy_weights(const trainee *from, trainee *to)
         if (to->map->home[i].port != DT_P)
             continue;
         float *v = plain_of(from, home_named(from->map, to->map->home[i].name), &count);
-        assert_ok(dt_runner_put(to->runner, (int32_t)i, v, &err), &err);
+        assert_ok(dti_runner_put(to->runner, (int32_t)i, v, &err), &err);
         free(v);
     }
 }
@@ -420,7 +420,7 @@ static unsigned char *state_after(dt_graph *(*build)(void), const char *policy)
     train(&t);
     unsigned char *state = malloc(t.map->bytes);
     assert_non_null(state);
-    memcpy(state, dt_runner_home(t.runner, 0), t.map->bytes);
+    memcpy(state, dti_runner_home(t.runner, 0), t.map->bytes);
     close_trainee(&t);
     return state;
 }

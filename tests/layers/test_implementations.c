@@ -100,7 +100,7 @@ static dt_choice choose(const dt_call *c)
 {
     dt_choice choice;
     dt_err err = {0};
-    assert_ok(dt_impl_choose(list, c, &choice, &err), &err);
+    assert_ok(dti_impl_choose(list, c, &choice, &err), &err);
     return choice;
 }
 
@@ -198,8 +198,8 @@ static void none_that_accepts_is_an_error(void **state)
     static const dt_impl none[] = {{.name = "never", .accepts = takes_none}, {0}};
     dt_choice choice;
     dt_err err = {0};
-    assert_fails(dt_impl_choose(none, &(dt_call){.form = DT_FORWARD}, &choice, &err), DT_E_INTERNAL,
-        &err, "is never right");
+    assert_fails(dti_impl_choose(none, &(dt_call){.form = DT_FORWARD}, &choice, &err),
+        DT_E_INTERNAL, &err, "is never right");
 }
 
 /* --- the processor's --- */
@@ -240,7 +240,7 @@ static void a_convolution_says_why_it_is_not_winograds(void **state)
             .dtype = rows[i].dtype,
             .n = 2,
             .home_n = 2};
-        assert_ok(dt_call_choice(&call, &dt_layer_conv, DT_CPU, &c, &err), &err);
+        assert_ok(dti_call_choice(&call, &dt_layer_conv, DT_CPU, &c, &err), &err);
         if (rows[i].why == NULL) {
             assert_string_equal(c.taken->name, "winograd");
             assert_int_equal(c.n, 0);

@@ -25,7 +25,7 @@ static void fill(void *to, dt_dtype t, uint32_t key)
     for (uint64_t i = 0; i < VALUES; i++) {
         const uint32_t u = dt_random(key, DT_RANDOM_DATA, 0, 0, i).v[0];
         const float f = u % 5 == 0 ? odd[u / 5 % DT_COUNT(odd)] : 4 * dt_unit(u) - 2;
-        dt_store(to, (int64_t)i, t, f);
+        dti_store(to, (int64_t)i, t, f);
     }
 }
 
@@ -61,10 +61,10 @@ static void normalise_all(const dti_batchnorm_rows *on, int n, dt_dtype t, resul
 static void forget_nan(results *r, dt_dtype t)
 {
     for (int64_t i = 0; i < VALUES; i++) {
-        if (isnan(dt_load(r->y, i, t)))
-            dt_store(r->y, i, t, 0);
-        if (isnan(dt_load(r->dx, i, t)))
-            dt_store(r->dx, i, t, 0);
+        if (isnan(dti_load(r->y, i, t)))
+            dti_store(r->y, i, t, 0);
+        if (isnan(dti_load(r->dx, i, t)))
+            dti_store(r->dx, i, t, 0);
     }
     for (float *f = r->sum; f < r->products + CHANNELS; f++)
         if (isnan(*f))
@@ -75,7 +75,7 @@ static void batch_normalisation_is_the_same_on_all(void **state)
 {
     (void)state;
     results want, got;
-    for (int lanes = DT_LANES_PLAIN + 1; lanes <= dt_lane_set(); lanes++)
+    for (int lanes = DT_LANES_PLAIN + 1; lanes <= dti_lane_set(); lanes++)
         for (int t = 0; t < DT_DTYPES; t++)
             for (int relu = 0; relu < 2; relu++)
                 for (size_t i = 0; i < DT_COUNT(widths); i++) {
@@ -116,7 +116,7 @@ static void max_pool_is_the_same_on_all(void **state)
 {
     (void)state;
     pooled want, got;
-    for (int lanes = DT_LANES_PLAIN + 1; lanes <= dt_lane_set(); lanes++)
+    for (int lanes = DT_LANES_PLAIN + 1; lanes <= dti_lane_set(); lanes++)
         for (int t = 0; t < DT_DTYPES; t++)
             for (size_t i = 0; i < DT_COUNT(widths); i++) {
                 pool_all(dti_maxpool_rows_of(0, (dt_dtype)t), widths[i], (dt_dtype)t, &want);
@@ -129,7 +129,7 @@ static void the_maximum_is_found_where_it_was(void **state)
 {
     (void)state;
     pooled r;
-    for (int lanes = DT_LANES_PLAIN; lanes <= dt_lane_set(); lanes++)
+    for (int lanes = DT_LANES_PLAIN; lanes <= dti_lane_set(); lanes++)
         for (int t = 0; t < DT_DTYPES; t++) {
             pool_all(dti_maxpool_rows_of(lanes, (dt_dtype)t), CHANNELS, (dt_dtype)t, &r);
             same(r.again, r.at, sizeof r.at, "the maximum again", lanes);

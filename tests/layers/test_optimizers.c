@@ -177,7 +177,7 @@ static void a_constant_rate_stays(void **state)
     (void)state;
     const dt_train_opts o = {.lr = 0.5};
     for (int64_t s = 0; s < 100; s += 9)
-        assert_true(near(dt_learning_rate(&o, s, 100, 7), 0.5));
+        assert_true(near(dti_learning_rate(&o, s, 100, 7), 0.5));
 }
 
 static void warm_up_rises_evenly_to_the_rate(void **state)
@@ -186,11 +186,11 @@ static void warm_up_rises_evenly_to_the_rate(void **state)
     dt_train_opts o = {.lr = 0.8, .warmup_steps = 4};
     const double want[] = {0.2, 0.4, 0.6, 0.8, 0.8, 0.8};
     for (int64_t s = 0; s < 6; s++)
-        assert_true(near(dt_learning_rate(&o, s, 100, 10), want[s]));
+        assert_true(near(dti_learning_rate(&o, s, 100, 10), want[s]));
     o.warmup_steps = 0;
     o.warmup_epochs = 2; /* of two steps */
     for (int64_t s = 0; s < 6; s++)
-        assert_true(near(dt_learning_rate(&o, s, 100, 2), want[s]));
+        assert_true(near(dti_learning_rate(&o, s, 100, 2), want[s]));
 }
 
 static void milestones_are_epochs(void **state)
@@ -200,11 +200,11 @@ static void milestones_are_epochs(void **state)
         .lr = 1, .schedule = DT_SCHEDULE_STEP, .gamma = 0.1, .n_milestone = 2, .milestone = {1, 3}};
     const double want[] = {1, 1, 1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.01, 0.01};
     for (int64_t s = 0; s < 11; s++)
-        assert_true(near(dt_learning_rate(&o, s, 11, 3), want[s]));
+        assert_true(near(dti_learning_rate(&o, s, 11, 3), want[s]));
     o.warmup_steps = 4; /* goes over the first milestone */
     const double warm[] = {0.25, 0.5, 0.75, 0.1, 0.1};
     for (int64_t s = 0; s < 5; s++)
-        assert_true(near(dt_learning_rate(&o, s, 11, 3), warm[s]));
+        assert_true(near(dti_learning_rate(&o, s, 11, 3), warm[s]));
 }
 
 static void linear_falls_evenly_to_its_end(void **state)
@@ -213,29 +213,29 @@ static void linear_falls_evenly_to_its_end(void **state)
     dt_train_opts o = {.lr = 1, .schedule = DT_SCHEDULE_LINEAR, .final_lr = 0.2};
     const double want[] = {1, 0.8, 0.6, 0.4};
     for (int64_t s = 0; s < 4; s++)
-        assert_true(near(dt_learning_rate(&o, s, 4, 100), want[s]));
-    assert_true(near(dt_learning_rate(&o, 4, 4, 100), 0.2));
+        assert_true(near(dti_learning_rate(&o, s, 4, 100), want[s]));
+    assert_true(near(dti_learning_rate(&o, 4, 4, 100), 0.2));
     o.warmup_steps = 2;
     const double warm[] = {0.5, 1, 1, 0.8, 0.6, 0.4};
     for (int64_t s = 0; s < 6; s++)
-        assert_true(near(dt_learning_rate(&o, s, 6, 100), warm[s]));
+        assert_true(near(dti_learning_rate(&o, s, 6, 100), warm[s]));
 }
 
 static void cosine_falls_as_pytorchs(void **state)
 {
     (void)state;
     dt_train_opts o = {.lr = 1, .schedule = DT_SCHEDULE_COSINE};
-    assert_true(near(dt_learning_rate(&o, 0, 8, 3), 1));
-    assert_true(near(dt_learning_rate(&o, 2, 8, 3), (1 + sqrt(0.5)) / 2));
-    assert_true(near(dt_learning_rate(&o, 4, 8, 3), 0.5));
-    assert_true(near(dt_learning_rate(&o, 8, 8, 3), 0));
+    assert_true(near(dti_learning_rate(&o, 0, 8, 3), 1));
+    assert_true(near(dti_learning_rate(&o, 2, 8, 3), (1 + sqrt(0.5)) / 2));
+    assert_true(near(dti_learning_rate(&o, 4, 8, 3), 0.5));
+    assert_true(near(dti_learning_rate(&o, 8, 8, 3), 0));
     o.final_lr = 0.1;
     o.warmup_epochs = 1;
-    assert_true(near(dt_learning_rate(&o, 0, 11, 3), 1.0 / 3));
-    assert_true(near(dt_learning_rate(&o, 2, 11, 3), 1));
-    assert_true(near(dt_learning_rate(&o, 3, 11, 3), 1));
-    assert_true(near(dt_learning_rate(&o, 7, 11, 3), 0.55));
-    assert_true(near(dt_learning_rate(&o, 11, 11, 3), 0.1));
+    assert_true(near(dti_learning_rate(&o, 0, 11, 3), 1.0 / 3));
+    assert_true(near(dti_learning_rate(&o, 2, 11, 3), 1));
+    assert_true(near(dti_learning_rate(&o, 3, 11, 3), 1));
+    assert_true(near(dti_learning_rate(&o, 7, 11, 3), 0.55));
+    assert_true(near(dti_learning_rate(&o, 11, 11, 3), 0.1));
 }
 
 static void a_warm_up_longer_than_the_run_only_rises(void **state)
@@ -243,16 +243,16 @@ static void a_warm_up_longer_than_the_run_only_rises(void **state)
     (void)state;
     const dt_train_opts o = {.lr = 1, .schedule = DT_SCHEDULE_COSINE, .warmup_steps = 10};
     for (int64_t s = 0; s < 5; s++)
-        assert_true(near(dt_learning_rate(&o, s, 5, 5), (double)(s + 1) / 10));
+        assert_true(near(dti_learning_rate(&o, s, 5, 5), (double)(s + 1) / 10));
 }
 
 static void clipping_never_enlarges(void **state)
 {
     (void)state;
-    assert_true(near(dt_clip_factor(10, 2.5), 2.5 / (10 + 1e-6)));
-    assert_true(dt_clip_factor(2, 2.5) == 1);
-    assert_true(dt_clip_factor(0, 2.5) == 1);
-    assert_true(dt_clip_factor(2.5, 2.5) < 1 && dt_clip_factor(2.5, 2.5) > 0.999999);
+    assert_true(near(dti_clip_factor(10, 2.5), 2.5 / (10 + 1e-6)));
+    assert_true(dti_clip_factor(2, 2.5) == 1);
+    assert_true(dti_clip_factor(0, 2.5) == 1);
+    assert_true(dti_clip_factor(2.5, 2.5) < 1 && dti_clip_factor(2.5, 2.5) > 0.999999);
 }
 
 DT_TEST_GROUP(optimizers)

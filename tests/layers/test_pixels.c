@@ -85,19 +85,19 @@ static void the_rule_looks_at_one_sample_of_fp32(void **state)
         .q = 56,
         .kernel = 1,
         .stride = 1};
-    assert_true(dt_pixels_accepts(&p, NULL));
+    assert_true(dti_pixels_accepts(&p, NULL));
     p.bf16 = 1;
-    assert_false(dt_pixels_accepts(&p, NULL));
+    assert_false(dti_pixels_accepts(&p, NULL));
     p.bf16 = 0;
     p.c = 65;
-    assert_false(dt_pixels_accepts(&p, NULL));
+    assert_false(dti_pixels_accepts(&p, NULL));
     p.c = p.out = 1024;
-    assert_false(dt_pixels_accepts(&p, NULL));
+    assert_false(dti_pixels_accepts(&p, NULL));
     p.p = p.q = 7;
     p.stride = 8;
-    assert_true(dt_pixels_accepts(&p, NULL));
+    assert_true(dti_pixels_accepts(&p, NULL));
     p.groups = 2;
-    assert_false(dt_pixels_accepts(&p, NULL));
+    assert_false(dti_pixels_accepts(&p, NULL));
 }
 
 DT_TEST_GROUP(pixels)

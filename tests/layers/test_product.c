@@ -32,8 +32,8 @@ static dt_matrix matrix(const float *p, int64_t rows, int64_t columns, bool turn
 
 static void multiply(dt_product *p)
 {
-    p->work = test_malloc(dt_product_bytes(p->m, p->n));
-    dt_product_run(p);
+    p->work = test_malloc(dti_product_bytes(p->m, p->n));
+    dti_product_run(p);
     test_free(p->work);
 }
 
@@ -131,7 +131,7 @@ static void a_tile_is_its_definition(void **state)
     enum { GAP = 16 };
     static const struct sizes tiles[] = {
         {1, 16, 1}, {64, 64, 64}, {33, 48, 31}, {64, 80, 65}, {65, 16, 130}, {17, 208, 96}};
-    dt_tile_fn *const fns[] = {dt_tile_best(), dt_tile_bf16()};
+    dt_tile_fn *const fns[] = {dti_tile_best(), dti_tile_bf16()};
     for (size_t s = 0; s < 8 * DT_COUNT(tiles); s++) {
         if (fns[s >> 2 & 1] == NULL)
             continue; /* no AMX here */
@@ -176,7 +176,7 @@ static void draws_of_many_are_those_of_one(void **state)
     enum { N = 5 * DT_DRAW_LANES };
     const uint64_t seed = UINT64_C(0x123456789ABCDEF), first = UINT64_C(0xFFFFFFFF) - 11;
     uint32_t u[4 * N];
-    dt_draw_best()(seed, DT_RANDOM_DROPOUT, 77, 0xFFFFFFFE, first, u, N);
+    dti_draw_best()(seed, DT_RANDOM_DROPOUT, 77, 0xFFFFFFFE, first, u, N);
     for (uint64_t i = 0; i < N; i++) {
         const dt_u32x4 want = dt_random(seed, DT_RANDOM_DROPOUT, 77, 0xFFFFFFFE, first + i);
         assert_memory_equal(u + 4 * i, want.v, sizeof want.v);

@@ -119,7 +119,7 @@ static void compare(loaded *l, const char *tensor, const float *got, float scale
 /* A list such as [0.5, 1.25] in the metadata. */
 static void compare_list(loaded *l, const char *key, const float *got, size_t n)
 {
-    const char *text = dt_st_metadata(l->file, key);
+    const char *text = dti_st_metadata(l->file, key);
     float want[64];
     if (text == NULL)
         return;
@@ -154,7 +154,7 @@ static void read_options(loaded *l)
     dt_opt_defaults(l->desc->opts, l->opts);
     for (const dt_opt *row = l->desc->opts; row->key != NULL; row++) {
         char out[32];
-        const char *text = dt_st_metadata(l->file, row->key);
+        const char *text = dti_st_metadata(l->file, row->key);
         if (strcmp(row->key, "out") == 0 && w != NULL) {
             snprintf(out, sizeof out, "%lld", (long long)w->d[0]);
             text = out;
@@ -280,8 +280,8 @@ static void agrees_with_pytorch(void **state)
     dt_err err = {0};
     assert_ok(dt_st_open(&f, path, &err), &err);
     loaded l = {.file = f, .name = c->name, .dtype = t->dtype};
-    assert_non_null(dt_st_metadata(f, "layer"));
-    find_layer(&l, dt_st_metadata(f, "layer"));
+    assert_non_null(dti_st_metadata(f, "layer"));
+    find_layer(&l, dti_st_metadata(f, "layer"));
     for (int alt = 0; alt < (l.desc->n_alt > 0 ? l.desc->n_alt : 1); alt++)
         for (int in_place = 0; in_place < 2; in_place++) {
             run_case(&l, alt, in_place);

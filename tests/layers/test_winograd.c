@@ -63,20 +63,20 @@ static float *scratch(size_t bytes)
 static void run_one_way(const dt_winograd *s, bool turned, const float *x, const float *weight,
     const float *bias, float *y)
 {
-    float *u = scratch(dt_winograd_weight_bytes(s)), *work = scratch(dt_winograd_work(s));
-    dt_winograd_weight(s, turned, weight, u);
-    dt_winograd_run(s, x, u, bias, y, work);
+    float *u = scratch(dti_winograd_weight_bytes(s)), *work = scratch(dti_winograd_work(s));
+    dti_winograd_weight(s, turned, weight, u);
+    dti_winograd_run(s, x, u, bias, y, work);
     dt_free(u);
     dt_free(work);
 }
 
 static void run_layer(layer *l)
 {
-    const dt_winograd turned = dt_winograd_turned(&l->s);
+    const dt_winograd turned = dti_winograd_turned(&l->s);
     run_one_way(&l->s, false, l->v[X], l->v[W], l->v[B], l->v[Y]);
     run_one_way(&turned, true, l->v[DY], l->v[W], NULL, l->v[DX]);
-    float *work = scratch(dt_winograd_gradient_work(&l->s));
-    dt_winograd_gradient(&l->s, l->v[X], l->v[DY], l->v[DW], l->v[DB], work);
+    float *work = scratch(dti_winograd_gradient_work(&l->s));
+    dti_winograd_gradient(&l->s, l->v[X], l->v[DY], l->v[DW], l->v[DB], work);
     dt_free(work);
 }
 
@@ -158,7 +158,7 @@ static void a_sample_has_its_bits_in_any_batch(void **state)
         float *y = malloc(n_y * sizeof *y), *dx = malloc(n_x * sizeof *dx);
         assert_true(y != NULL && dx != NULL);
         s.n = 1;
-        turned = dt_winograd_turned(&s);
+        turned = dti_winograd_turned(&s);
         for (size_t k = 0; k < (size_t)all.s.n; k++) {
             run_one_way(&s, false, all.v[X] + k * n_x, all.v[W], all.v[B], y);
             run_one_way(&turned, true, all.v[DY] + k * n_y, all.v[W], NULL, dx);

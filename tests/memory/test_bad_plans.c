@@ -90,7 +90,7 @@ static dt_plan *load(const char *folder, const char *name, char **text)
     assert_true(snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path);
     memset(&err, 0, sizeof err);
     assert_ok(dt_read_file(text, &bytes, path, DT_PLAN_TEXT_BYTES, DT_E_DATA, &err), &err);
-    assert_ok(dt_plan_parse(&p, name, *text, bytes, &err), &err);
+    assert_ok(dti_plan_parse(&p, name, *text, bytes, &err), &err);
     return p;
 }
 
@@ -330,13 +330,13 @@ static void running_out_of_memory_is_said(void **state)
     (void)state;
     char *text;
     dt_plan *p = load(dt_source_path("tests/plans/good"), "moved.plan", &text);
-    const long live = dt_alloc_live();
+    const long live = dti_alloc_live();
     for (long k = 1;; k++) {
         memset(&err, 0, sizeof err);
-        dt_alloc_fail_at(k);
+        dti_alloc_fail_at(k);
         const dt_status st = dt_verify(p, &err);
-        dt_alloc_fail_at(0);
-        assert_int_equal(dt_alloc_live(), live);
+        dti_alloc_fail_at(0);
+        assert_int_equal(dti_alloc_live(), live);
         if (st == DT_OK) {
             assert_true(k > 1);
             break;

@@ -206,7 +206,7 @@ static void is_planned(const golden *t)
     char got[17] = "";
     for (size_t i = 0; i < t->n; i++)
         split[i] = t->split == NULL || t->split[i] == 'x';
-    const dt_chen_sums s = dt_chen_plan(t->bytes, split, t->n, t->budget, keep);
+    const dt_chen_sums s = dti_chen_plan(t->bytes, split, t->n, t->budget, keep);
     for (size_t i = 0; i < t->n; i++)
         got[i] = keep[i] ? 'x' : '.';
     assert_string_equal(got, t->keep);
@@ -478,24 +478,24 @@ static void a_copy_of_a_program_is_like_it_and_apart(void **state)
     dt_err err = {0};
     const size_t n_op = m.program->n_op;
     assert_ok(dt_program_copy(&copy, m.program, &err), &err);
-    assert_ok(dt_lower_peak(&is, copy, dt_pool_find("greedy"), &err), &err);
-    assert_ok(dt_lower_peak(&was, m.program, dt_pool_find("greedy"), &err), &err);
+    assert_ok(dti_lower_peak(&is, copy, dt_pool_find("greedy"), &err), &err);
+    assert_ok(dti_lower_peak(&was, m.program, dt_pool_find("greedy"), &err), &err);
     assert_int_equal(is, was);
-    dt_program_remove(copy, copy->order[0]);
+    dti_program_remove(copy, copy->order[0]);
     copy->tensor[0].bytes++;
     assert_int_equal(m.program->n_op, n_op);
-    assert_ok(dt_lower_peak(&is, m.program, dt_pool_find("greedy"), &err), &err);
+    assert_ok(dti_lower_peak(&is, m.program, dt_pool_find("greedy"), &err), &err);
     assert_int_equal(is, was);
     dt_program_destroy(copy);
-    const long live = dt_alloc_live();
+    const long live = dti_alloc_live();
     for (long k = 1;; k++) { /* every allocation fails once, and nothing is left */
-        dt_alloc_fail_at(k);
+        dti_alloc_fail_at(k);
         const dt_status st = dt_program_copy(&copy, m.program, &err);
-        dt_alloc_fail_at(0);
+        dti_alloc_fail_at(0);
         if (st == DT_OK)
             break;
         assert_null(copy);
-        assert_int_equal(dt_alloc_live(), live);
+        assert_int_equal(dti_alloc_live(), live);
     }
     dt_program_destroy(copy);
     unmake(&m);
@@ -638,7 +638,7 @@ static unsigned char *state_after(const dt_graph *g, const dt_map *map, const ch
         assert_int_equal(measured.peak, t.kind[k].plan->peak);
     }
     assert_ok(dt_runner_init(t.runner, &err), &err);
-    const size_t image = (size_t)dt_runner_sample(t.runner) * N;
+    const size_t image = (size_t)dti_runner_sample(t.runner) * N;
     for (a.step = 0; a.step < STEPS; a.step++) {
         for (int micro = 0; micro < 2; micro++) {
             a.batch.x = x + (size_t)micro * image;
@@ -651,7 +651,7 @@ static unsigned char *state_after(const dt_graph *g, const dt_map *map, const ch
     }
     unsigned char *copy = dt_alloc(map->bytes, 1);
     assert_non_null(copy);
-    memcpy(copy, dt_runner_home(t.runner, 0), map->bytes);
+    memcpy(copy, dti_runner_home(t.runner, 0), map->bytes);
     dismiss(&t);
     return copy;
 }
@@ -763,14 +763,14 @@ static void out_of_memory_is_said_and_leaks_nothing(void **state)
         while (st != DT_OK) {
             dt_err err = {0};
             dt_program *p;
-            const long live = dt_alloc_live();
+            const long live = dti_alloc_live();
             assert_ok(dt_program_create(&p, &po, &err), &err);
-            dt_alloc_fail_at(++k);
+            dti_alloc_fail_at(++k);
             st = dt_policies_apply(&s, p, NULL, &err);
-            dt_alloc_fail_at(0);
+            dti_alloc_fail_at(0);
             dt_program_destroy(p);
             assert_true(st == DT_OK || st == DT_E_NOMEM);
-            assert_int_equal(dt_alloc_live(), live);
+            assert_int_equal(dti_alloc_live(), live);
         }
         assert_true(k > 3);
         dt_policies_close(&s);

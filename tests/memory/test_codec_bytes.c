@@ -89,7 +89,7 @@ static void lies_about_places_are_refused(void **state)
     static uint8_t packed[BYTES];
     codec_fill(x, COUNT, 0.3, 11);
     for (size_t i = 0; i < DT_COUNT(lies); i++) {
-        const dt_codec *c = dt_codec_find(lies[i].codec);
+        const dt_codec *c = dti_codec_find(lies[i].codec);
         size_t used = 0;
         dt_err err = {0};
         assert_non_null(c);
@@ -103,7 +103,7 @@ static void lies_about_places_are_refused(void **state)
 static void a_column_past_the_last_row_is_refused(void **state)
 {
     (void)state;
-    const dt_codec *c = dt_codec_find("csr");
+    const dt_codec *c = dti_codec_find("csr");
     const uint32_t x[3] = {0, 7, 0};
     uint32_t back[3];
     uint8_t packed[64];
@@ -127,7 +127,7 @@ static void a_row_with_more_values_than_columns_is_refused(void **state)
         1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0, 0, 1, 2, 2};
     uint32_t back[4];
     dt_err err = {0};
-    const dt_codec *c = dt_codec_find("csr");
+    const dt_codec *c = dti_codec_find("csr");
     assert_fails(c->decode(packed, sizeof packed, back, 3, &err), DT_E_DATA, &err, "sparse rows");
     err = (dt_err){0};
     assert_ok(c->decode(packed, sizeof packed, back, 4, &err), &err);
@@ -136,7 +136,7 @@ static void a_row_with_more_values_than_columns_is_refused(void **state)
 static void a_bit_past_the_last_value_is_refused(void **state)
 {
     (void)state;
-    const dt_codec *c = dt_codec_find("zvc");
+    const dt_codec *c = dti_codec_find("zvc");
     const uint32_t x[3] = {1, 2, 3};
     uint32_t *back = codec_words(x, 3);
     uint8_t packed[64];
@@ -168,7 +168,7 @@ static void a_chunk_past_the_end_is_not_read(void **state)
             const uint32_t end = 256 * (r + 1);
             memcpy(packed + 16 + 4 * r, &end, 4);
         }
-        assert_fails(dt_codec_find(names[i])->decode(packed, used, back, 2 * CODEC_CHUNK, &err),
+        assert_fails(dti_codec_find(names[i])->decode(packed, used, back, 2 * CODEC_CHUNK, &err),
             DT_E_DATA, &err, "changed or cut");
         dt_free(packed);
     }

@@ -29,7 +29,7 @@ enum { RATIO_COUNT = 1 << 20 };
  * tables of chunks are not in the notes' formula: they are taken off. */
 static void assert_ratio(const char *name, double d, double want)
 {
-    const dt_codec *c = dt_codec_find(name);
+    const dt_codec *c = dti_codec_find(name);
     const size_t capacity = c->capacity(RATIO_COUNT, d);
     uint32_t *x = dt_alloc(RATIO_COUNT, 4);
     uint8_t *packed = dt_alloc(capacity, 1);
@@ -114,7 +114,7 @@ static void the_table_is_the_notes_table(void **state)
 static void a_window_of_zvc_takes_a_word_and_its_values(void **state)
 {
     (void)state;
-    const dt_codec *c = dt_codec_find("zvc");
+    const dt_codec *c = dti_codec_find("zvc");
     uint32_t x[32] = {0};
     uint8_t packed[160];
     for (size_t k = 0; k <= 32; k++) {

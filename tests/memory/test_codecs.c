@@ -67,9 +67,9 @@ static void exact_codecs_are_the_lossless_ones(void **state)
     const dt_codec *const *all = dt_codec_all(&n);
     for (size_t i = 0; i < n; i++) {
         assert_int_equal(all[i]->exact, codec_format(all[i]) == NULL);
-        assert_ptr_equal(dt_codec_find(all[i]->name), all[i]);
+        assert_ptr_equal(dti_codec_find(all[i]->name), all[i]);
     }
-    assert_null(dt_codec_find("zip"));
+    assert_null(dti_codec_find("zip"));
 }
 
 /* --- capacity --- */
@@ -220,7 +220,7 @@ static void every_instruction_set_gives_the_same_bytes(void **state)
     enum { MOST = 1100 };
     uint32_t x[MOST];
     const dt_lanes *all[DT_LANES_MOST];
-    const size_t n_all = dt_lanes_all(all);
+    const size_t n_all = dti_lanes_all(all);
     assert_ptr_equal(all[0], &dt_lanes_plain);
     for (size_t i = 0; i < n_all; i++)
         for (size_t n = 0; n <= MOST; n += n < 300 ? 1 : 37) {

@@ -169,7 +169,7 @@ static void what_a_convolution_reads_waits_as_a_sparse_matrix(void **state)
     assert_true(waits(m.program, "pool.y.csr") && waits(m.program, "relu2.y.csr"));
     assert_int_equal(count(m.program, DT_OP_ENCODE), 2);
     assert_int_equal(count(m.program, DT_OP_DECODE), 2);
-    const dt_codec *csr = dt_codec_find("csr");
+    const dt_codec *csr = dti_codec_find("csr");
     const size_t values = bytes_of(m.program, "pool.y"), packed = bytes_of(m.program, "pool.y.csr");
     assert_int_equal(packed, dt_packed_bytes(csr, values / 4, 0.5));
     assert_true((double)values / (double)packed > 1.55); /* 4 / (5 d) = 1.6, less row pointers */
@@ -250,11 +250,11 @@ static step train_once(const char *policy)
     const dt_run_args a = {.batch = {x, labels, BATCH}, .step_samples = BATCH};
     assert_ok(dt_runner_run(r, id, &a, &err), &err);
     step s;
-    const dt_metrics *metrics = dt_runner_home(r, (int32_t)m.map->n - 1);
+    const dt_metrics *metrics = dti_runner_home(r, (int32_t)m.map->n - 1);
     s.loss = metrics->loss_sum;
-    const int32_t node = dt_graph_find(m.graph, "conv2");
-    const int32_t home = dt_map_find(m.map, node, 0, DT_DP); /* made from pool.y */
-    memcpy(s.gradient, dt_runner_home(r, home), CHANNELS * sizeof(float));
+    const int32_t node = dti_graph_find(m.graph, "conv2");
+    const int32_t home = dti_map_find(m.map, node, 0, DT_DP); /* made from pool.y */
+    memcpy(s.gradient, dti_runner_home(r, home), CHANNELS * sizeof(float));
     dt_runner_destroy(r);
     dt_planned_close(&m);
     return s;
@@ -308,7 +308,7 @@ static void vgg16_takes_a_quarter_less_at_batch_64(void **state)
 static void csr_pays_below_four_fifths(void **state)
 {
     (void)state;
-    const dt_codec *csr = dt_codec_find("csr");
+    const dt_codec *csr = dti_codec_find("csr");
     const size_t n = 1 << 20;
     assert_true(dt_packed_bytes(csr, n, 0.79) < 4 * n);
     assert_true(dt_packed_bytes(csr, n, 0.81) > 4 * n);

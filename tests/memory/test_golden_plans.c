@@ -42,7 +42,7 @@ static void moving_the_input_of_conv2(void **state)
     const dt_gap g = gap(t.first, "relu1.y", "conv2.f", "conv2.bw");
     const dt_move_opt o = {.release_after = g.from, .fetch_before = dt_toy_op(t.first, "loss.b")};
     assert_true(g.crosses_loss);
-    assert_ok(dt_move(t.first, &g, &o, &err), &err);
+    assert_ok(dti_move(t.first, &g, &o, &err), &err);
     dt_assert_golden(t.first, "move_conv2_input", 9856, 2048);
     dt_toy_close(&t);
 }
@@ -58,9 +58,9 @@ static void recomputing_all_but_two(void **state)
     assert_non_null(dropped);
     dropped[dt_toy_tensor(t.first, "conv1.y")] = dropped[dt_toy_tensor(t.first, "relu1.y")] = true;
     dt_gap g = gap(t.first, "relu1.y", "conv2.f", "conv2.bw");
-    assert_ok(dt_recompute(t.first, &g, dropped, &err), &err);
+    assert_ok(dti_recompute(t.first, &g, dropped, &err), &err);
     g = gap(t.first, "conv1.y", "bn1.f", "bn1.b");
-    assert_ok(dt_recompute(t.first, &g, dropped, &err), &err);
+    assert_ok(dti_recompute(t.first, &g, dropped, &err), &err);
     dt_assert_golden(t.first, "recompute_all_but_two", 7808, 0);
     free(dropped);
     dt_toy_close(&t);

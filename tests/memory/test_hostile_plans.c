@@ -57,7 +57,7 @@ static dt_status run(subject *s, int id, unsigned char *left, dt_err *err)
     DT_CHECK(dt_runner_run(s->runner, id, &a, err));
     for (size_t i = 0; i < s->m.map->n; i++) {
         const dt_home *h = &s->m.map->home[i];
-        DT_CHECK(dt_runner_read(s->runner, (int32_t)i, left + h->off, h->bytes, err));
+        DT_CHECK(dti_runner_read(s->runner, (int32_t)i, left + h->off, h->bytes, err));
     }
     return DT_OK;
 }

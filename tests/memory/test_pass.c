@@ -92,19 +92,19 @@ static void a_copy_goes_out_after_the_gap_begins_and_back_before_it_ends(void **
     dt_toy t = dt_toy_open(false);
     dt_err err = {0};
     const dt_gap g = gap(t.first, "conv1.y", true);
-    assert_ok(dt_move(t.first, &g, NULL, &err), &err);
+    assert_ok(dti_move(t.first, &g, NULL, &err), &err);
     assert_string_equal(order(t.first),
         "fetch.x conv1.f bn1.f out.conv1.y relu1.f conv2.f fetch.labels loss.f loss.b conv2.bw "
         "conv2.bd relu1.b in.conv1.y bn1.b conv1.bw");
     const dt_op *in = &t.first->op[op(t.first, "in.conv1.y")];
     assert_int_equal(in->pair, op(t.first, "out.conv1.y"));
     const int32_t y = tensor(t.first, "conv1.y");
-    assert_true(dt_resident(t.first, y, dt_pos(t.first, op(t.first, "bn1.f"))));
-    assert_false(dt_resident(t.first, y, dt_pos(t.first, op(t.first, "loss.f"))));
-    assert_true(dt_resident(t.first, y, dt_pos(t.first, op(t.first, "bn1.b"))));
+    assert_true(dti_resident(t.first, y, dt_pos(t.first, op(t.first, "bn1.f"))));
+    assert_false(dti_resident(t.first, y, dt_pos(t.first, op(t.first, "loss.f"))));
+    assert_true(dti_resident(t.first, y, dt_pos(t.first, op(t.first, "bn1.b"))));
     assert_int_equal(
-        dt_definition(t.first, y, dt_pos(t.first, op(t.first, "loss.f"))), op(t.first, "conv1.f"));
-    assert_int_equal(dt_definition(t.first, y, dt_pos(t.first, op(t.first, "bn1.b"))),
+        dti_definition(t.first, y, dt_pos(t.first, op(t.first, "loss.f"))), op(t.first, "conv1.f"));
+    assert_int_equal(dti_definition(t.first, y, dt_pos(t.first, op(t.first, "bn1.b"))),
         op(t.first, "in.conv1.y"));
     still_sound(t.first);
     dt_toy_close(&t);
@@ -149,9 +149,9 @@ static void inserting_keeps_the_index_right(void **state)
             if (g.crosses_loss) { /* encodes make tensors, moves do not */
                 int32_t packed;
                 if (moved++ % 2 == 0 && dt_packs(&p->tensor[k]))
-                    assert_ok(dt_encode(p, &g, dt_codec_find("zvc"), 0.5, &packed, &err), &err);
+                    assert_ok(dti_encode(p, &g, dti_codec_find("zvc"), 0.5, &packed, &err), &err);
                 else
-                    assert_ok(dt_move(p, &g, NULL, &err), &err);
+                    assert_ok(dti_move(p, &g, NULL, &err), &err);
                 assert_index_right(p);
                 break;
             }
@@ -183,7 +183,7 @@ static void lowering_obeys_release_after_and_fetch_before(void **state)
     const dt_gap g = gap(t.first, "relu1.y", true);
     const dt_move_opt o = {
         .release_after = op(t.first, "loss.f"), .fetch_before = op(t.first, "loss.b")};
-    assert_ok(dt_move(t.first, &g, &o, &err), &err);
+    assert_ok(dti_move(t.first, &g, &o, &err), &err);
     dt_plan *p = lowered(t.first);
     const size_t out = row(p, DT_ROW_COPY_OUT, "relu1.y", 0);
     const size_t release = row(p, DT_ROW_RELEASE, "relu1.y", 0);
@@ -203,7 +203,7 @@ static void an_input_is_fetched_again_and_never_copied_out(void **state)
     dt_toy t = dt_toy_open(false);
     dt_err err = {0};
     const dt_gap g = gap(t.first, "x", true);
-    assert_ok(dt_move(t.first, &g, NULL, &err), &err);
+    assert_ok(dti_move(t.first, &g, NULL, &err), &err);
     dt_plan *p = lowered(t.first);
     assert_int_equal(p->out_bytes, 0);
     assert_int_equal(p->in_bytes, 2 * 1536 + 8);
@@ -232,9 +232,9 @@ static void a_move_must_fit_into_its_gap(void **state)
     };
     const size_t ops = p->n_order;
     for (size_t i = 0; i < DT_COUNT(bad); i++)
-        assert_fails(dt_move(t.first, &g, &bad[i], &err), DT_E_CONFIG, &err, "cannot leave after");
+        assert_fails(dti_move(t.first, &g, &bad[i], &err), DT_E_CONFIG, &err, "cannot leave after");
     const dt_gap home = {tensor(p, "conv1.weight"), g.from, g.to, g.from_pos, g.to_pos, true, 0};
-    assert_fails(dt_move(t.first, &home, NULL, &err), DT_E_CONFIG, &err, "is persistent");
+    assert_fails(dti_move(t.first, &home, NULL, &err), DT_E_CONFIG, &err, "is persistent");
     assert_int_equal(p->n_order, ops);
     dt_toy_close(&t);
 }
@@ -245,7 +245,7 @@ static void a_chosen_alternative_changes_what_is_written_and_read(void **state)
     dt_toy t = dt_toy_open(false);
     dt_err err = {0};
     dt_program *p = t.first;
-    assert_ok(dt_choose(p, dt_graph_find(t.graph, "relu1"), 1, 0, &err), &err);
+    assert_ok(dti_choose(p, dti_graph_find(t.graph, "relu1"), 1, 0, &err), &err);
     const int32_t mask = tensor(p, "relu1.mask"), y = tensor(p, "relu1.y");
     assert_int_equal(p->tensor[mask].bytes, 2 * 32); /* a bit an element of 8x8x4, batch 2 */
     assert_int_equal(dt_op_mode(&p->op[op(p, "relu1.f")], mask), DT_WRITE);
@@ -254,7 +254,7 @@ static void a_chosen_alternative_changes_what_is_written_and_read(void **state)
     assert_non_null(strstr(gaps(p), "relu1.mask relu1.f>relu1.b!"));
     assert_null(strstr(gaps(p), "conv2.bw>relu1.b"));
     still_sound(p);
-    assert_ok(dt_choose(p, dt_graph_find(t.graph, "relu1"), 0, 0, &err), &err);
+    assert_ok(dti_choose(p, dti_graph_find(t.graph, "relu1"), 0, 0, &err), &err);
     assert_int_equal(dt_op_mode(&p->op[op(p, "relu1.b")], y), DT_READ);
     assert_int_equal(dt_op_mode(&p->op[op(p, "relu1.f")], mask), 0);
     still_sound(p);
@@ -267,17 +267,17 @@ static void alternatives_are_chosen_before_fates(void **state)
     dt_err err = {0};
     for (int fate = 0; fate < 3; fate++) {
         dt_toy t = dt_toy_open(false);
-        const int32_t relu = dt_graph_find(t.graph, "relu1");
+        const int32_t relu = dti_graph_find(t.graph, "relu1");
         const dt_gap g = gap(t.first, "relu1.y", true);
         if (fate == 0)
-            assert_ok(dt_move(t.first, &g, NULL, &err), &err);
+            assert_ok(dti_move(t.first, &g, NULL, &err), &err);
         else if (fate == 1)
-            assert_ok(dt_recompute(t.first, &g, NULL, &err), &err);
+            assert_ok(dti_recompute(t.first, &g, NULL, &err), &err);
         else
-            assert_ok(dt_split(t.first, op(t.first, "relu1.f"), 2, &err), &err);
-        assert_fails(dt_choose(t.first, relu, 1, 0, &err), DT_E_CONFIG, &err, "before moving");
-        assert_ok(dt_choose(t.first, relu, 0, 0, &err), &err); /* nothing to change */
-        assert_fails(dt_choose(t.first, relu, 2, 0, &err), DT_E_CONFIG, &err, "no alternative 2");
+            assert_ok(dti_split(t.first, op(t.first, "relu1.f"), 2, &err), &err);
+        assert_fails(dti_choose(t.first, relu, 1, 0, &err), DT_E_CONFIG, &err, "before moving");
+        assert_ok(dti_choose(t.first, relu, 0, 0, &err), &err); /* nothing to change */
+        assert_fails(dti_choose(t.first, relu, 2, 0, &err), DT_E_CONFIG, &err, "no alternative 2");
         dt_toy_close(&t);
     }
 }
@@ -292,7 +292,7 @@ static void recompute_relu(dt_toy *t, const char *const *names, size_t n, bool d
     for (size_t i = 0; i < n; i++)
         dropped[tensor(t->first, names[i])] = true;
     const dt_gap g = gap(t->first, "relu1.y", true);
-    assert_ok(dt_recompute(t->first, &g, names != NULL ? dropped : NULL, &err), &err);
+    assert_ok(dti_recompute(t->first, &g, names != NULL ? dropped : NULL, &err), &err);
     free(dropped);
     still_sound(t->first);
 }
@@ -317,7 +317,7 @@ static void values_outside_the_set_are_kept(void **state)
     assert_non_null(strstr(order(t.first), "loss.b relu1.f' conv2.bw"));
     const dt_op *relu = &t.first->op[op(t.first, "relu1.f'")];
     assert_int_equal(dt_op_tensor(relu, DT_X), tensor(t.first, "bn1.y"));
-    assert_true(dt_resident(t.first, tensor(t.first, "bn1.y"), t.first->index.pos[t.first->loss]));
+    assert_true(dti_resident(t.first, tensor(t.first, "bn1.y"), t.first->index.pos[t.first->loss]));
     dt_toy_close(&t);
 }
 
@@ -330,8 +330,8 @@ static void clones_go_through_everything_that_is_dropped(void **state)
     dt_program *p = t.first;
     assert_non_null(strstr(order(p), "loss.b conv1.f' bn1.f' relu1.f' conv2.bw"));
     assert_int_equal(dt_op_tensor(&p->op[op(p, "conv1.f'")], DT_X), tensor(p, "x"));
-    assert_false(dt_resident(p, tensor(p, "conv1.y"), dt_pos(p, p->loss)));
-    assert_int_equal(dt_root(p, tensor(p, "conv1.y'")), tensor(p, "conv1.y"));
+    assert_false(dti_resident(p, tensor(p, "conv1.y"), dt_pos(p, p->loss)));
+    assert_int_equal(dti_root(p, tensor(p, "conv1.y'")), tensor(p, "conv1.y"));
     dt_toy_close(&t);
 }
 
@@ -389,7 +389,7 @@ static void a_value_can_be_made_again_more_than_once(void **state)
     dt_err err = {0};
     recompute_relu(&t, only, 1, false);
     const dt_gap g = gap(t.first, "relu1.y'", false);
-    assert_ok(dt_recompute(t.first, &g, NULL, &err), &err);
+    assert_ok(dti_recompute(t.first, &g, NULL, &err), &err);
     assert_non_null(strstr(order(t.first), "conv2.bd bn1.f' relu1.f'' relu1.b"));
     assert_int_equal(
         dt_op_tensor(&t.first->op[op(t.first, "relu1.b")], DT_Y), tensor(t.first, "relu1.y''"));
@@ -406,13 +406,13 @@ static void what_cannot_be_made_again_is_refused(void **state)
     const size_t ops = t.first->n_order;
     for (size_t i = 0; i < DT_COUNT(cannot); i++) {
         const dt_gap g = gap(t.first, cannot[i], true);
-        assert_false(dt_repeatable(t.first, g.tensor));
+        assert_false(dti_repeatable(t.first, g.tensor));
         assert_fails(
-            dt_recompute(t.first, &g, NULL, &err), DT_E_CONFIG, &err, "cannot be made again");
+            dti_recompute(t.first, &g, NULL, &err), DT_E_CONFIG, &err, "cannot be made again");
     }
-    assert_false(dt_repeatable(t.first, tensor(t.first, "loss.prob")));
-    assert_false(dt_repeatable(t.first, tensor(t.first, "d.conv2")));
-    assert_false(dt_repeatable(t.first, tensor(t.first, "conv1.weight")));
+    assert_false(dti_repeatable(t.first, tensor(t.first, "loss.prob")));
+    assert_false(dti_repeatable(t.first, tensor(t.first, "d.conv2")));
+    assert_false(dti_repeatable(t.first, tensor(t.first, "conv1.weight")));
     assert_int_equal(t.first->n_order, ops);
     dt_toy_close(&t);
 }
@@ -424,9 +424,9 @@ static void recomputing_in_front_of_a_move_moves_the_clone(void **state)
     dt_toy t = dt_toy_open(false);
     dt_err err = {0};
     const dt_gap late = gap(t.first, "relu1.y", false);
-    assert_ok(dt_move(t.first, &late, NULL, &err), &err);
+    assert_ok(dti_move(t.first, &late, NULL, &err), &err);
     const dt_gap early = gap(t.first, "relu1.y", true);
-    assert_ok(dt_recompute(t.first, &early, NULL, &err), &err);
+    assert_ok(dti_recompute(t.first, &early, NULL, &err), &err);
     const int32_t clone = tensor(t.first, "relu1.y'");
     assert_int_equal(t.first->op[op(t.first, "out.relu1.y")].arg[0].tensor, clone);
     assert_int_equal(t.first->op[op(t.first, "in.relu1.y")].arg[0].tensor, clone);
@@ -476,7 +476,7 @@ static void each_value_is_cloned_once_a_request(void **state)
         dropped[t] = p->tensor[t].role == DT_ROLE_ACTIVATIONS;
     const size_t before = p->n_order;
     const dt_gap last = gap(p, "add15.y", true);
-    assert_ok(dt_recompute(p, &last, dropped, &err), &err);
+    assert_ok(dti_recompute(p, &last, dropped, &err), &err);
     assert_int_equal(p->n_order - before, 1 + 2 * DIAMONDS); /* bn, and two a diamond */
     still_sound(p);
     free(dropped);
@@ -490,7 +490,7 @@ static void pieces_share_out_the_batch_and_its_bytes(void **state)
     (void)state;
     dt_toy t = dt_toy_open(true);
     dt_err err = {0};
-    assert_ok(dt_split(t.first, op(t.first, "conv1.f"), 2, &err), &err);
+    assert_ok(dti_split(t.first, op(t.first, "conv1.f"), 2, &err), &err);
     assert_non_null(strstr(order(t.first), "conv1.wF conv1.f[0:1] conv1.f[1:2] bn1.f"));
     dt_plan *p = lowered(t.first);
     const dt_plan_op *second = &p->op[p->row[row(p, DT_ROW_COMPUTE, "conv1.f[1:2]", 0)].op];
@@ -521,13 +521,13 @@ static void what_cannot_be_split_exactly_is_refused(void **state)
     dt_toy t = dt_toy_open(true);
     dt_err err = {0};
     for (size_t i = 0; i < DT_COUNT(cannot); i++)
-        assert_fails(dt_split(t.first, op(t.first, cannot[i]), 2, &err), DT_E_CONFIG, &err,
+        assert_fails(dti_split(t.first, op(t.first, cannot[i]), 2, &err), DT_E_CONFIG, &err,
             "cannot be split over the batch");
     const int32_t conv = op(t.first, "conv1.f");
-    assert_fails(dt_split(t.first, conv, 1, &err), DT_E_CONFIG, &err, "1 pieces of 2 samples");
-    assert_fails(dt_split(t.first, conv, 3, &err), DT_E_CONFIG, &err, "3 pieces of 2 samples");
-    assert_ok(dt_split(t.first, conv, 2, &err), &err);
-    assert_fails(dt_split(t.first, conv, 2, &err), DT_E_CONFIG, &err, "cannot be split");
+    assert_fails(dti_split(t.first, conv, 1, &err), DT_E_CONFIG, &err, "1 pieces of 2 samples");
+    assert_fails(dti_split(t.first, conv, 3, &err), DT_E_CONFIG, &err, "3 pieces of 2 samples");
+    assert_ok(dti_split(t.first, conv, 2, &err), &err);
+    assert_fails(dti_split(t.first, conv, 2, &err), DT_E_CONFIG, &err, "cannot be split");
     dt_toy_close(&t);
 }
 
@@ -554,12 +554,12 @@ static void a_piece_must_run_the_same_code_on_the_same_layouts(void **state)
     picky.cpu = &kernels;
     t.first->op[relu].desc = &picky;
     impl_of_one = "other";
-    assert_fails(dt_split(t.first, relu, 2, &err), DT_E_CONFIG, &err, "would run other code");
+    assert_fails(dti_split(t.first, relu, 2, &err), DT_E_CONFIG, &err, "would run other code");
     impl_of_one = "same";
     layout_of_one = 1;
-    assert_fails(dt_split(t.first, relu, 2, &err), DT_E_CONFIG, &err, "would run other code");
+    assert_fails(dti_split(t.first, relu, 2, &err), DT_E_CONFIG, &err, "would run other code");
     layout_of_one = 0;
-    assert_ok(dt_split(t.first, relu, 2, &err), &err);
+    assert_ok(dti_split(t.first, relu, 2, &err), &err);
     dt_toy_close(&t);
 }
 
@@ -570,10 +570,10 @@ static void a_half_written_value_has_no_gap(void **state)
     (void)state;
     dt_toy t = dt_toy_open(false);
     dt_err err = {0};
-    assert_ok(dt_split(t.first, op(t.first, "conv2.f"), 2, &err), &err);
+    assert_ok(dti_split(t.first, op(t.first, "conv2.f"), 2, &err), &err);
     const dt_gap g = gap(t.first, "x", true);
     const dt_move_opt o = {.release_after = DT_NONE, .fetch_before = op(t.first, "conv2.f[1:2]")};
-    assert_ok(dt_move(t.first, &g, &o, &err), &err);
+    assert_ok(dti_move(t.first, &g, &o, &err), &err);
     assert_non_null(strstr(order(t.first), "conv2.f[0:1] fetch.x conv2.f[1:2]"));
     assert_null(strstr(gaps(t.first), "conv2.y conv2.f[0:1]"));
     assert_non_null(strstr(gaps(t.first), "relu1.y conv2.f[0:1]>conv2.f[1:2]"));

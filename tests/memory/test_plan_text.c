@@ -35,7 +35,7 @@ static dt_plan *parse(const char *text)
 {
     dt_plan *p = NULL;
     memset(&err, 0, sizeof err);
-    assert_ok(dt_plan_parse(&p, "a.plan", text, strlen(text), &err), &err);
+    assert_ok(dti_plan_parse(&p, "a.plan", text, strlen(text), &err), &err);
     return p;
 }
 
@@ -44,7 +44,7 @@ static void assert_refused(const char *text, size_t n, const char *says)
     static char other;
     dt_plan *p = (dt_plan *)(void *)&other;
     memset(&err, 0, sizeof err);
-    assert_fails(dt_plan_parse(&p, "a.plan", text, n, &err), DT_E_DATA, &err, says);
+    assert_fails(dti_plan_parse(&p, "a.plan", text, n, &err), DT_E_DATA, &err, says);
     assert_null(p);
 }
 
@@ -622,42 +622,42 @@ static void large_texts_are_refused_before_they_are_read(void **state)
 static void every_beginning_of_a_plan_is_read_or_refused(void **state)
 {
     (void)state;
-    const long live = dt_alloc_live();
+    const long live = dti_alloc_live();
     for (size_t n = 0; n < sizeof sample_text; n++) {
         char *exact = dt_alloc(n, 1); /* so that a read behind it is seen */
         assert_non_null(exact);
         memcpy(exact, sample_text, n);
         dt_plan *p = NULL;
         memset(&err, 0, sizeof err);
-        const dt_status st = dt_plan_parse(&p, "a.plan", exact, n, &err);
+        const dt_status st = dti_plan_parse(&p, "a.plan", exact, n, &err);
         assert_true(st == DT_OK || st == DT_E_DATA);
         assert_true((st == DT_OK) == (p != NULL) && (st == DT_OK) == (err.n == 0));
         dt_plan_destroy(p);
         dt_free(exact);
-        assert_int_equal(dt_alloc_live(), live);
+        assert_int_equal(dti_alloc_live(), live);
     }
 }
 
 static void running_out_of_memory_is_said(void **state)
 {
     (void)state;
-    const long live = dt_alloc_live();
+    const long live = dti_alloc_live();
     for (long k = 1;; k++) {
         dt_plan *p = NULL;
         memset(&err, 0, sizeof err);
-        dt_alloc_fail_at(k);
-        const dt_status st = dt_plan_parse(&p, "a.plan", sample_text, strlen(sample_text), &err);
-        dt_alloc_fail_at(0);
+        dti_alloc_fail_at(k);
+        const dt_status st = dti_plan_parse(&p, "a.plan", sample_text, strlen(sample_text), &err);
+        dti_alloc_fail_at(0);
         if (st == DT_OK) {
             assert_true(k > 8);
             dt_plan_destroy(p);
-            assert_int_equal(dt_alloc_live(), live);
+            assert_int_equal(dti_alloc_live(), live);
             break;
         }
         assert_int_equal(st, DT_E_NOMEM);
         assert_int_equal(err.n, 1);
         assert_null(p);
-        assert_int_equal(dt_alloc_live(), live);
+        assert_int_equal(dti_alloc_live(), live);
     }
 }
 
@@ -669,9 +669,9 @@ static void printing_needs_no_memory(void **state)
     memcpy(s.tensor[3].name, s.tensor[2].name, sizeof s.tensor[2].name);
     char *want = print_with(dt_plan_print, &s.p);
     for (long k = 1; k <= 6; k++) {
-        dt_alloc_fail_at(k);
+        dti_alloc_fail_at(k);
         assert_prints(dt_plan_print, &s.p, want);
-        dt_alloc_fail_at(0);
+        dti_alloc_fail_at(0);
     }
     free(want);
 }
@@ -757,19 +757,19 @@ static void without_memory_a_section_that_differs_is_printed_whole(void **state)
     fill(&a);
     fill(&b);
     b.row[0].off = 0;
-    const long live = dt_alloc_live();
+    const long live = dti_alloc_live();
     for (long k = 1; k < 40; k++) {
         char *got = NULL;
         size_t n;
         FILE *f = open_memstream(&got, &n);
         assert_non_null(f);
-        dt_alloc_fail_at(k);
+        dti_alloc_fail_at(k);
         assert_true(dt_plan_diff(&a.p, &b.p, f));
-        dt_alloc_fail_at(0);
+        dti_alloc_fail_at(0);
         assert_int_equal(fclose(f), 0);
         assert_non_null(strstr(got, "- 0 c PLACE - x 64 64 - - - -\n"));
         assert_non_null(strstr(got, "+ 0 c PLACE - x 0 64 - - - -\n"));
-        assert_int_equal(dt_alloc_live(), live);
+        assert_int_equal(dti_alloc_live(), live);
         free(got);
     }
 }

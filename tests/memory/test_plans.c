@@ -123,24 +123,24 @@ static void network_wide_is_the_papers_formula_on_a_chain(void **state)
     make(&m, dt_model_find("vgg16"), &standard, "network_wide", "greedy", n);
     uint64_t values = 0, largest = 0;
     const dt_graph *g = m.graph;
-    values += dt_align_up((size_t)(n * dt_shape_sample(&g->input)) * 4); /* the image */
-    values += dt_align_up((size_t)n * 4);                                /* its labels */
+    values += dti_align_up((size_t)(n * dt_shape_sample(&g->input)) * 4); /* the image */
+    values += dti_align_up((size_t)n * 4);                                /* its labels */
     for (size_t i = 0; i < g->n_node; i++) {
         const dt_node *nd = &g->node[i];
         const size_t y = (size_t)(n * dt_shape_sample(&nd->info.y)) * 4;
         const bool in_place =
             strcmp(nd->desc->name, "relu") == 0 || strcmp(nd->desc->name, "dropout") == 0;
         if (nd->desc->loss) /* its probabilities */
-            values += dt_align_up((size_t)(n * g->classes) * 4);
+            values += dti_align_up((size_t)(n * g->classes) * 4);
         else if (!in_place)
-            values += dt_align_up(y);
+            values += dti_align_up(y);
         if (!nd->desc->loss)
-            largest = dt_align_up(y) > largest ? dt_align_up(y) : largest;
+            largest = dti_align_up(y) > largest ? dti_align_up(y) : largest;
     }
     uint64_t derived = 0, work = 0;
     for (size_t t = 0; t < m.program->n_tensor; t++) {
         const dt_tensor *x = &m.program->tensor[t];
-        const uint64_t bytes = dt_align_up(x->bytes);
+        const uint64_t bytes = dti_align_up(x->bytes);
         if (x->role == DT_ROLE_DERIVED)
             derived = bytes > derived ? bytes : derived;
         if (x->role == DT_ROLE_WORKSPACE)
@@ -228,7 +228,7 @@ static void reasons_survive_the_text(const dt_plan *p)
     assert_non_null(f);
     dt_plan_print(p, f);
     assert_int_equal(fclose(f), 0);
-    assert_ok(dt_plan_parse(&q, "text", text, bytes, &err), &err);
+    assert_ok(dti_plan_parse(&q, "text", text, bytes, &err), &err);
     assert_int_equal(q->n_row, p->n_row);
     assert_int_equal(q->n_reason, p->n_reason);
     for (size_t i = 0; i < p->n_row; i++)

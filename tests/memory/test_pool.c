@@ -473,8 +473,8 @@ static void a_failed_allocation_is_reported_and_leaks_nothing(void **state)
     random_state = 3;
     const size_t n = fill_cut(v, DT_COUNT(v));
     const uint64_t bound = dt_pool_lower_bound(v, n);
-    const long before = dt_alloc_live();
-    dt_alloc_fail_at(1);
+    const long before = dti_alloc_live();
+    dti_alloc_fail_at(1);
     assert_int_equal(dt_pool_lower_bound(v, n), bound);
     for (size_t p = 0; p < DT_COUNT(pools); p++) {
         long refused = 0;
@@ -483,10 +483,10 @@ static void a_failed_allocation_is_reported_and_leaks_nothing(void **state)
             uint64_t peak = 0;
             static dt_err err;
             memset(&err, 0, sizeof err);
-            dt_alloc_fail_at(k);
+            dti_alloc_fail_at(k);
             last = dt_pool_find(pools[p])->place(v, n, &peak, &err);
-            dt_alloc_fail_at(0);
-            assert_int_equal(dt_alloc_live(), before);
+            dti_alloc_fail_at(0);
+            assert_int_equal(dti_alloc_live(), before);
             assert_true(last == DT_OK || last == DT_E_NOMEM);
             assert_int_equal(err.code, last);
             refused += last == DT_E_NOMEM;
@@ -593,7 +593,7 @@ static void what_is_written_is_read_back(void **state)
     dt_interval *w;
     size_t n;
     const char *path = dt_temp_path("written.csv");
-    assert_ok(dt_pool_file_write(v, DT_COUNT(v), path, &err), &err);
+    assert_ok(dti_pool_file_write(v, DT_COUNT(v), path, &err), &err);
     assert_ok(dt_pool_file_read(&w, &n, path, &err), &err);
     assert_int_equal(n, DT_COUNT(v));
     for (size_t i = 0; i < n; i++) {
@@ -606,7 +606,7 @@ static void what_is_written_is_read_back(void **state)
     v[1].upper = v[1].lower;
     v[1].bytes = 0;
     assert_fails(
-        dt_pool_file_write(v, 2, dt_temp_path("refused.csv"), &err), DT_E_INTERNAL, &err, "1");
+        dti_pool_file_write(v, 2, dt_temp_path("refused.csv"), &err), DT_E_INTERNAL, &err, "1");
     assert_int_equal(dt_pool_file_read(&w, &n, dt_temp_path("refused.csv"), NULL), DT_E_DATA);
 }
 
@@ -618,19 +618,19 @@ static void reading_survives_failed_allocations(void **state)
     for (int i = 0; i < 40; i++)
         bytes += (size_t)snprintf(text + bytes, sizeof text - bytes, "%d,0,1,4\n", i % 10);
     const char *path = text_file(text, bytes);
-    const long before = dt_alloc_live();
+    const long before = dti_alloc_live();
     long k = 1;
     for (dt_status st = DT_E_NOMEM; st != DT_OK; k++) {
         dt_interval *v;
         size_t n;
         assert_true(k < 100);
-        dt_alloc_fail_at(k);
+        dti_alloc_fail_at(k);
         st = dt_pool_file_read(&v, &n, path, NULL);
-        dt_alloc_fail_at(0);
+        dti_alloc_fail_at(0);
         assert_true(st == DT_OK || st == DT_E_NOMEM);
         assert_int_equal(n, st == DT_OK ? 40 : 0);
         dt_free(v);
-        assert_int_equal(dt_alloc_live(), before);
+        assert_int_equal(dti_alloc_live(), before);
     }
     assert_true(k > 3);
 }

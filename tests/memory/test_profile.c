@@ -39,7 +39,7 @@ static dt_plan *parse(const char *peak, const char *c_off, const char *c_bytes, 
     dt_plan *p = NULL;
     dt_err err = {0};
     snprintf(all, sizeof all, text, peak, c_bytes, c_off, c_bytes, c_off, c_bytes, d_off, d_off);
-    assert_ok(dt_plan_parse(&p, "plan", all, strlen(all), &err), &err);
+    assert_ok(dti_plan_parse(&p, "plan", all, strlen(all), &err), &err);
     assert_ok(dt_verify(p, &err), &err);
     return p;
 }
@@ -147,7 +147,7 @@ static void a_plan_that_does_nothing_has_no_instant(void **state)
     dt_plan *p = NULL;
     dt_usage u;
     dt_err err = {0};
-    assert_ok(dt_plan_parse(&p, "plan", empty, sizeof empty - 1, &err), &err);
+    assert_ok(dti_plan_parse(&p, "plan", empty, sizeof empty - 1, &err), &err);
     assert_ok(dt_plan_usage(p, &u, &err), &err);
     assert_int_equal(u.n_instant, 0);
     assert_int_equal(u.peak, 0);
@@ -161,16 +161,16 @@ static void memory_may_run_out_anywhere(void **state)
 {
     (void)state;
     dt_plan *p = parse("576", "384", "100", "192");
-    const long live = dt_alloc_live();
+    const long live = dti_alloc_live();
     dt_status st = DT_E_NOMEM;
     for (long k = 1; st != DT_OK; k++) {
         dt_usage u;
         dt_err err = {0};
-        dt_alloc_fail_at(k);
+        dti_alloc_fail_at(k);
         st = dt_plan_usage(p, &u, &err);
-        dt_alloc_fail_at(0);
+        dti_alloc_fail_at(0);
         dt_usage_deinit(&u);
-        assert_int_equal(dt_alloc_live(), live);
+        assert_int_equal(dti_alloc_live(), live);
         assert_true(st == DT_OK || st == DT_E_NOMEM);
         assert_in_range(k, 1, 20);
     }

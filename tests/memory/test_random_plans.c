@@ -286,14 +286,14 @@ static bool run(const subject *s, trainee *t, int k, const dt_run_args *a)
 {
     dt_err err = {0};
     check(dt_runner_run(t->runner, t->id[k], a, &err) == DT_OK, s->seed, "run", &err);
-    return !dt_runner_overflowed(t->runner);
+    return !dti_runner_overflowed(t->runner);
 }
 
 /* The gradients of a step of two micro-batches, by the programs from @from on. */
 static bool gradients(
     const subject *s, trainee *t, int from, dt_run_args *a, const float *x, const int32_t *labels)
 {
-    const size_t image = (size_t)dt_runner_sample(t->runner) * (size_t)s->n;
+    const size_t image = (size_t)dti_runner_sample(t->runner) * (size_t)s->n;
     for (int micro = 0; micro < 2; micro++) {
         a->batch.x = x + (size_t)micro * image;
         a->batch.labels = labels + micro * s->n;
@@ -326,7 +326,7 @@ static unsigned char *state_after(
         s->seed, "overflow in evaluation", NULL);
     unsigned char *copy = dt_alloc(s->map->bytes, 1);
     assert_non_null(copy);
-    memcpy(copy, dt_runner_home(t.runner, 0), s->map->bytes);
+    memcpy(copy, dti_runner_home(t.runner, 0), s->map->bytes);
     dismiss(&t);
     return copy;
 }

@@ -53,7 +53,7 @@ static void every_code_of_a_small_float_means_what_it_should(void **state)
 {
     (void)state;
     for (size_t i = 0; i < DT_SMALLS; i++)
-        codes_of(dt_codec_find(codec_formats[i].name), &codec_formats[i]);
+        codes_of(dti_codec_find(codec_formats[i].name), &codec_formats[i]);
 }
 
 /* The same test: error at most half a step inside the normal range, 2^-11, 2^-5 and 2^-4. */
@@ -64,7 +64,7 @@ static void small_floats_round_within_half_a_step(void **state)
     static uint32_t x[COUNT], packed[COUNT], back[COUNT];
     static const double bound[DT_SMALLS] = {0x1p-11, 0x1p-5, 0x1p-4};
     for (size_t k = 0; k < DT_SMALLS; k++) {
-        const dt_codec *c = dt_codec_find(codec_formats[k].name);
+        const dt_codec *c = dti_codec_find(codec_formats[k].name);
         double worst = 0;
         size_t used;
         for (size_t i = 0; i < COUNT; i++)
@@ -112,7 +112,7 @@ static void golden_small_floats(void **state)
         {"fp8", 1.1875f, 1.25f},
     };
     for (size_t i = 0; i < DT_COUNT(golden); i++) {
-        const dt_codec *c = dt_codec_find(golden[i].name);
+        const dt_codec *c = dti_codec_find(golden[i].name);
         const uint32_t want = codec_bits(golden[i].y), x = codec_bits(golden[i].x);
         uint32_t packed, back;
         size_t used;
@@ -137,7 +137,7 @@ static void small_floats_lie_from_the_lowest_bit(void **state)
     for (size_t i = 0; i < DT_COUNT(golden); i++) {
         uint32_t got[2] = {0, 0};
         size_t used;
-        assert_true(dt_codec_find(golden[i].name)->encode(x, 4, got, sizeof got, &used));
+        assert_true(dti_codec_find(golden[i].name)->encode(x, 4, got, sizeof got, &used));
         assert_int_equal(used, golden[i].bytes);
         assert_memory_equal(got, golden[i].word, used);
     }

@@ -49,7 +49,7 @@ static void *reserve(const disk_way *w, uint64_t bytes, bool checksum)
     void *state;
     const char *note;
     dt_err err = {0};
-    assert_ok(dt_disk_reserve(&o, w->way, &state, &note, &err), &err);
+    assert_ok(dti_disk_reserve(&o, w->way, &state, &note, &err), &err);
     assert_int_equal(((dt_disk *)state)->out.ring != NULL, w->way == DT_DISK_URING);
     assert_int_equal(((dt_disk *)state)->in.ring != NULL, w->way == DT_DISK_URING);
     return state;
@@ -81,7 +81,7 @@ static void the_host_tier_is_memory_that_can_be_mapped(void **state)
 {
     (void)state;
     const dt_tier_desc *t = dt_tier_desc_find("host");
-    const long before = dt_alloc_live();
+    const long before = dti_alloc_live();
     dt_err err = {0};
     void *s;
     const char *note = "old";
@@ -103,7 +103,7 @@ static void the_host_tier_is_memory_that_can_be_mapped(void **state)
     assert_fails(t->read(s, UINT64_MAX, piece, 6, &err), DT_E_INTERNAL, &err, "ends past");
     t->release(s);
     t->release(NULL);
-    assert_int_equal(dt_alloc_live(), before);
+    assert_int_equal(dti_alloc_live(), before);
 }
 
 static void a_host_tier_of_no_bytes_has_a_map(void **state)
@@ -121,7 +121,7 @@ static void a_host_tier_beyond_memory_is_refused(void **state)
 {
     (void)state;
     const dt_tier_desc *t = dt_tier_desc_find("host");
-    const long before = dt_alloc_live();
+    const long before = dti_alloc_live();
     dt_err err = {0};
     void *s;
     const char *note;
@@ -129,10 +129,10 @@ static void a_host_tier_beyond_memory_is_refused(void **state)
     assert_fails(t->reserve(&o, &s, &note, &err), DT_E_NOMEM, &err, "memory.tier = disk");
     assert_null(s);
     memset(&err, 0, sizeof err);
-    dt_alloc_fail_at(1);
+    dti_alloc_fail_at(1);
     assert_fails(
         t->reserve(&(dt_tier_opts){.bytes = 1}, &s, &note, &err), DT_E_NOMEM, &err, "host");
-    assert_int_equal(dt_alloc_live(), before);
+    assert_int_equal(dti_alloc_live(), before);
 }
 
 /* --- the disk tier, by every way --- */
@@ -179,11 +179,11 @@ static void every_size_comes_back_at_every_address(void **state)
     if (!disk_way_works(w))
         skip();
     const int fds = open_files();
-    const long live = dt_alloc_live();
+    const long live = dti_alloc_live();
     round_trips(w, false);
     round_trips(w, true);
     assert_int_equal(open_files(), fds);
-    assert_int_equal(dt_alloc_live(), live);
+    assert_int_equal(dti_alloc_live(), live);
 }
 
 enum { PAIRS = 3, PAIR_BYTES = 3 * MIB + 100, PAIR_SLOT = 4 * MIB };
@@ -293,14 +293,14 @@ static void a_failed_allocation_leaves_nothing(void **state)
     dt_io = &calls;
     const dt_tier_opts o = {.bytes = MIB, .path = dt_temp_path("."), .checksum = true};
     const int fds = open_files();
-    const long live = dt_alloc_live();
+    const long live = dti_alloc_live();
     for (long k = 1;; k++) {
         dt_err err = {0};
         void *s;
         const char *note;
-        dt_alloc_fail_at(k);
-        const dt_status st = dt_disk_reserve(&o, w->way, &s, &note, &err);
-        dt_alloc_fail_at(0);
+        dti_alloc_fail_at(k);
+        const dt_status st = dti_disk_reserve(&o, w->way, &s, &note, &err);
+        dti_alloc_fail_at(0);
         bool clean = true;
         if (st == DT_OK) {
             clean =
@@ -312,7 +312,7 @@ static void a_failed_allocation_leaves_nothing(void **state)
             clean = false;
         }
         assert_int_equal(open_files(), fds);
-        assert_int_equal(dt_alloc_live(), live);
+        assert_int_equal(dti_alloc_live(), live);
         if (clean) {
             assert_true(k > 4);
             break;
@@ -397,7 +397,7 @@ static void a_folder_that_will_not_do_is_named(void **state)
     for (size_t i = 0; i < DT_COUNT(paths); i++) {
         const dt_tier_opts o = {.bytes = MIB, .path = paths[i]};
         const int fds = open_files();
-        const long live = dt_alloc_live();
+        const long live = dti_alloc_live();
         void *s;
         const char *note;
         dt_err err = {0};
@@ -405,7 +405,7 @@ static void a_folder_that_will_not_do_is_named(void **state)
         assert_fails(DT_E_IO, DT_E_IO, &err, "memory.disk_path");
         assert_null(s);
         assert_int_equal(open_files(), fds);
-        assert_int_equal(dt_alloc_live(), live);
+        assert_int_equal(dti_alloc_live(), live);
     }
 }
 

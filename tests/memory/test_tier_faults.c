@@ -282,7 +282,7 @@ static bool must_pass(const struct fault *f)
 static bool check_one(const disk_way *w, struct fault f, size_t offset, const char *folder)
 {
     const int fds = open_files();
-    const long live = dt_alloc_live();
+    const long live = dti_alloc_live();
     arm(w, f);
     const size_t n = f.kind < PREAD || f.kind == CLOSE || f.kind == R_OPEN ? FEW : many(w);
     const dt_tier_opts o = {.bytes = SLOT + many(w), .path = folder};
@@ -291,7 +291,7 @@ static bool check_one(const disk_way *w, struct fault f, size_t offset, const ch
     static dt_err err;
     memset(&err, 0, sizeof err);
     char *p = bytes_of_page() + offset;
-    dt_status st = dt_disk_reserve(&o, w->way, &s, &note, &err);
+    dt_status st = dti_disk_reserve(&o, w->way, &s, &note, &err);
     if (st == DT_OK) {
         st = transfer(s, p, n, 1, &err);
         if (f.last == f.first && fault.fired > 0) /* it passed, and all is well again */
@@ -311,7 +311,7 @@ static bool check_one(const disk_way *w, struct fault f, size_t offset, const ch
         fail_msg("%s: no folder or remedy in: %s", names[f.kind], err.text);
     dt_io = &dt_io_system;
     assert_int_equal(open_files(), fds);
-    assert_int_equal(dt_alloc_live(), live);
+    assert_int_equal(dti_alloc_live(), live);
     assert_int_equal(files_in(folder), 0);
     return fault.fired > 0;
 }
@@ -389,7 +389,7 @@ static void stays(const disk_way *w, enum call kind, int first, int effect, cons
     void *s;
     const char *note;
     dt_err err = {0};
-    dt_status st = dt_disk_reserve(&o, w->way, &s, &note, &err);
+    dt_status st = dti_disk_reserve(&o, w->way, &s, &note, &err);
     if (st == DT_OK) {
         st = transfer(s, bytes_of_page() + 64, many(w), 1, &err);
         disk_tier()->release(s);

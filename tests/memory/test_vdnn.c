@@ -228,7 +228,7 @@ static void a_convolution_that_moves_nothing_ends_the_search(void **state)
     assert_ok(dt_program_index(m.program, &err), &err);
     assert_true(dt_gap_next(m.program, dt_toy_tensor(m.program, "c0.y"), &i, &g));
     assert_true(g.crosses_loss);
-    assert_ok(dt_move(m.program, &g, NULL, &err), &err);
+    assert_ok(dti_move(m.program, &g, NULL, &err), &err);
     dt_rewrite(m.program, "vdnn_conv");
     assert_fetched_beside(m.program, "in.c1.y", "loss.b");
     assert_fetched_beside(m.program, "in.c0.y", "c1.bw");
@@ -426,9 +426,9 @@ static void memory_that_runs_out_is_said(void **state)
     while (st == DT_E_NOMEM) {
         dt_toy t = dt_toy_open(false);
         dt_err err = {0};
-        dt_alloc_fail_at(++k);
+        dti_alloc_fail_at(++k);
         st = dt_policy_find("vdnn_all")->pass(t.first, &(dt_pass_env){0}, &err);
-        dt_alloc_fail_at(0);
+        dti_alloc_fail_at(0);
         dt_toy_close(&t);
     }
     assert_int_equal(st, DT_OK);

@@ -25,11 +25,11 @@ static void slower_algorithms_take_fewer_bytes(void **state)
     dt_algorithms_add(&w, "b", 40);
     dt_algorithms_add(&w, "c", 0);
     assert_int_equal(w.n, 3);
-    assert_int_equal(dt_algorithms_within(&w, DT_LIMIT_ANY), 0);
-    assert_int_equal(dt_algorithms_within(&w, 100), 0);
-    assert_int_equal(dt_algorithms_within(&w, 99), 1);
-    assert_int_equal(dt_algorithms_within(&w, 39), 2);
-    assert_int_equal(dt_algorithms_within(&w, DT_LIMIT_LEAST), 2);
+    assert_int_equal(dti_algorithms_within(&w, DT_LIMIT_ANY), 0);
+    assert_int_equal(dti_algorithms_within(&w, 100), 0);
+    assert_int_equal(dti_algorithms_within(&w, 99), 1);
+    assert_int_equal(dti_algorithms_within(&w, 39), 2);
+    assert_int_equal(dti_algorithms_within(&w, DT_LIMIT_LEAST), 2);
     for (size_t i = 0; i < 2 * DT_MAX_ALGORITHMS; i++)
         dt_algorithms_add(&w, "later", 90 - i);
     assert_int_equal(w.n, 3);
@@ -38,7 +38,7 @@ static void slower_algorithms_take_fewer_bytes(void **state)
         dt_algorithms_add(&w, "later", 29 - i);
     assert_int_equal(w.n, DT_MAX_ALGORITHMS);
     assert_int_equal(w.algorithm[DT_MAX_ALGORITHMS - 1].bytes, 29 - 2 * DT_MAX_ALGORITHMS + 1);
-    assert_int_equal(dt_algorithms_within(&w, DT_LIMIT_LEAST), DT_MAX_ALGORITHMS - 1);
+    assert_int_equal(dti_algorithms_within(&w, DT_LIMIT_LEAST), DT_MAX_ALGORITHMS - 1);
 }
 
 /* --- the processor's convolutions --- */
@@ -67,7 +67,7 @@ static dt_facts facts_in(single *s, dt_form_kind form, size_t limit)
     dt_err err = {0};
     s->call.form = form;
     s->call.workspace_limit = limit;
-    assert_ok(dt_call_facts(&s->call, &dt_layer_conv, DT_CPU, &f, &err), &err);
+    assert_ok(dti_call_facts(&s->call, &dt_layer_conv, DT_CPU, &f, &err), &err);
     return f;
 }
 
@@ -81,19 +81,19 @@ static void the_limit_decides_between_winograd_and_the_library(void **state)
     dt_err err = {0};
     for (int k = 0; k < DT_DIRECTIONS; k++) {
         dt_algorithms w;
-        s.call.form = dt_direction_form(k);
-        assert_ok(dt_call_algorithms(&s.call, &dt_layer_conv, DT_CPU, &w, &err), &err);
+        s.call.form = dti_direction_form(k);
+        assert_ok(dti_call_algorithms(&s.call, &dt_layer_conv, DT_CPU, &w, &err), &err);
         assert_int_equal(w.n, 2);
         for (int i = 0; i < w.n; i++) {
-            const dt_facts f = facts_in(&s, dt_direction_form(k), w.algorithm[i].bytes);
+            const dt_facts f = facts_in(&s, dti_direction_form(k), w.algorithm[i].bytes);
             assert_string_equal(f.impl, w.algorithm[i].impl);
             assert_int_equal(dt_facts_bytes(&f), w.algorithm[i].bytes);
         }
+        assert_string_equal(facts_in(&s, dti_direction_form(k), w.algorithm[0].bytes - 1).impl,
+            w.algorithm[1].impl);
         assert_string_equal(
-            facts_in(&s, dt_direction_form(k), w.algorithm[0].bytes - 1).impl, w.algorithm[1].impl);
-        assert_string_equal(
-            facts_in(&s, dt_direction_form(k), DT_LIMIT_ANY).impl, "winograd:2x2_3x3");
-        assert_null(strstr(facts_in(&s, dt_direction_form(k), DT_LIMIT_LEAST).impl, "winograd"));
+            facts_in(&s, dti_direction_form(k), DT_LIMIT_ANY).impl, "winograd:2x2_3x3");
+        assert_null(strstr(facts_in(&s, dti_direction_form(k), DT_LIMIT_LEAST).impl, "winograd"));
     }
     assert_string_equal(
         facts_in(&s, DT_EVAL, DT_LIMIT_LEAST).impl, facts_in(&s, DT_FORWARD, DT_LIMIT_LEAST).impl);
@@ -113,7 +113,7 @@ static void other_convolutions_have_no_choice(void **state)
         single s = open_single(cases[i].o, cases[i].c);
         dt_algorithms w = {.n = -1};
         s.call.form = DT_FORWARD;
-        assert_ok(dt_call_algorithms(&s.call, &dt_layer_conv, DT_CPU, &w, &err), &err);
+        assert_ok(dti_call_algorithms(&s.call, &dt_layer_conv, DT_CPU, &w, &err), &err);
         assert_int_equal(w.n, 0);
         assert_string_equal(facts_in(&s, DT_FORWARD, DT_LIMIT_ANY).impl,
             facts_in(&s, DT_FORWARD, DT_LIMIT_LEAST).impl);
@@ -187,7 +187,7 @@ static dt_status made_up_facts(const dt_call *c, dt_facts *f, dt_err *err)
 {
     (void)err;
     const dt_algorithms *w = &made_up[conv_of(c)][dt_form_direction(c->form)];
-    const int i = dt_algorithms_within(w, c->workspace_limit);
+    const int i = dti_algorithms_within(w, c->workspace_limit);
     f->work_bytes = w->algorithm[i].bytes;
     memcpy(f->impl, w->algorithm[i].impl, sizeof f->impl);
     return DT_OK;
@@ -332,7 +332,7 @@ static const dt_algorithms *algorithms_of(int i)
 
 static int chosen(const chain *c, int i)
 {
-    return dt_algorithms_within(algorithms_of(i), *limit_of(c, i));
+    return dti_algorithms_within(algorithms_of(i), *limit_of(c, i));
 }
 
 /* Choice by choice, every algorithm from the fastest, a plan of each. */

@@ -107,7 +107,7 @@ static double gradients(trainer *t, int64_t step, const float *x, const int32_t 
         const int id = t->id[at == 0 ? DT_PROGRAM_FIRST : DT_PROGRAM_AGAIN];
         assert_ok(dt_runner_run(t->runner, id, &a, &err), &err);
     }
-    const dt_metrics *m = dt_runner_home(t->runner, (int32_t)t->map->n - 1);
+    const dt_metrics *m = dti_runner_home(t->runner, (int32_t)t->map->n - 1);
     assert_int_equal(m->count, BATCH * CONTEXT);
     return m->loss_sum / (double)m->count;
 }
@@ -177,7 +177,7 @@ static double worst(const trainer *t, const char *file, dt_port port)
         float *got = malloc(e->bytes), *want = malloc(e->bytes);
         dt_err err = {0};
         assert_true(got != NULL && want != NULL);
-        assert_ok(dt_runner_get(t->runner, (int32_t)i, got, &err), &err);
+        assert_ok(dti_runner_get(t->runner, (int32_t)i, got, &err), &err);
         assert_ok(dt_st_read(f, e, 0, want, e->bytes, &err), &err);
         const double off = dt_relative_error(got, want, n);
         most = off <= most ? most : off; /* a NaN stays */
@@ -290,7 +290,7 @@ static unsigned char *state_after(
     assert_non_null(all);
     size_t at = 0;
     for (size_t i = 0; i < t.map->n; i++) { /* without the padding between */
-        memcpy(all + at, dt_runner_home(t.runner, (int32_t)i), t.map->home[i].bytes);
+        memcpy(all + at, dti_runner_home(t.runner, (int32_t)i), t.map->home[i].bytes);
         at += t.map->home[i].bytes;
     }
     *bytes = at;
@@ -331,10 +331,10 @@ static void the_tied_head_trains_the_embedding(void **state)
         y[i] = 60;
     }
     (void)gradients(&t, 0, x, y);
-    const int32_t wte = dt_graph_find(t.g, "wte"), head = dt_graph_find(t.g, "lm_head");
+    const int32_t wte = dti_graph_find(t.g, "wte"), head = dti_graph_find(t.g, "lm_head");
     assert_int_equal(t.g->node[head].shares, wte);
-    assert_int_equal(dt_map_find(t.map, head, 0, DT_P), -1);
-    assert_ok(dt_runner_get(t.runner, dt_map_find(t.map, wte, 0, DT_DP), dw, &err), &err);
+    assert_int_equal(dti_map_find(t.map, head, 0, DT_P), -1);
+    assert_ok(dti_runner_get(t.runner, dti_map_find(t.map, wte, 0, DT_DP), dw, &err), &err);
     double used = 0, unused = 0;
     for (int c = 0; c < WIDTH; c++) {
         used += fabs((double)dw[2 * WIDTH + c]);

@@ -419,17 +419,17 @@ static void a_failed_allocation_leaves_nothing_behind(void **state)
     long k = 0;
     while (st != DT_OK) {
         dt_config *c = parse(residual);
-        const long live = dt_alloc_live();
+        const long live = dti_alloc_live();
         dt_graph *g = NULL;
         dt_err err = {0};
-        dt_alloc_fail_at(++k);
+        dti_alloc_fail_at(++k);
         st = dt_ini_network(c, &small, &g, &err);
-        dt_alloc_fail_at(0);
+        dti_alloc_fail_at(0);
         assert_true(st == DT_OK || (st == DT_E_NOMEM && g == NULL && err.n > 0));
         dt_graph_destroy(g);
-        assert_true(dt_alloc_live() >= live); /* the configuration may keep what was bound */
+        assert_true(dti_alloc_live() >= live); /* the configuration may keep what was bound */
         dt_config_destroy(c);
-        assert_int_equal(dt_alloc_live(), 0);
+        assert_int_equal(dti_alloc_live(), 0);
     }
     assert_true(k > 3);
 }

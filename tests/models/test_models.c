@@ -144,15 +144,16 @@ static void resnet18_has_the_names_and_shapes_of_the_reference_file(void **state
     assert_ok(dt_st_open(&f, path, &err), &err);
     dt_graph *g =
         build("resnet18", (dt_model_opts){.classes = 10, .image = 64, .width = 8, .dropout = -1});
-    for (size_t i = 0; i < dt_st_count(f); i++) {
-        const dt_st_entry *e = dt_st_at(f, i);
+    for (size_t i = 0; i < dti_st_count(f); i++) {
+        const dt_st_entry *e = dti_st_at(f, i);
         assert_param(g, e->name, e->rank, e->d);
     }
     size_t ours = 0;
     for (size_t i = 0; i < g->n_node; i++)
         ours += (size_t)g->node[i].info.n_param;
     assert_true(ours > 0);
-    assert_int_equal(ours, dt_st_count(f)); /* names are unique, so none of ours is missing there */
+    assert_int_equal(
+        ours, dti_st_count(f)); /* names are unique, so none of ours is missing there */
     dt_graph_destroy(g);
     dt_st_close(f);
 }
@@ -260,7 +261,7 @@ static void names_and_shapes_are_those_of_torchvision(void **state)
 
 static void assert_shape(const dt_graph *g, const char *node, int64_t side, int64_t c)
 {
-    const int32_t id = dt_graph_find(g, node);
+    const int32_t id = dti_graph_find(g, node);
     if (id < 0)
         fail_msg("%s has no layer %s", g->name, node);
     const dt_shape s = dt_graph_shape(g, id);
@@ -284,12 +285,12 @@ static void identity_shortcuts_have_no_layer(void **state)
 {
     (void)state;
     dt_graph *g = build("resnet18", standard);
-    assert_true(dt_graph_find(g, "layer1.0.downsample.0") < 0);
-    assert_true(dt_graph_find(g, "layer2.0.downsample.0") >= 0);
-    assert_true(dt_graph_find(g, "layer2.1.downsample.0") < 0);
+    assert_true(dti_graph_find(g, "layer1.0.downsample.0") < 0);
+    assert_true(dti_graph_find(g, "layer2.0.downsample.0") >= 0);
+    assert_true(dti_graph_find(g, "layer2.1.downsample.0") < 0);
     dt_graph_destroy(g);
     g = build("resnet20", standard);
-    assert_true(dt_graph_find(g, "layer1.0.shortcut") < 0);
+    assert_true(dti_graph_find(g, "layer1.0.shortcut") < 0);
     assert_shape(g, "layer2.0.shortcut", 16, 32);
     assert_shape(g, "layer3.0.add", 8, 64);
     dt_graph_destroy(g);
@@ -450,7 +451,7 @@ static void parameters_do_not_depend_on_an_image_that_fits(void **state)
     assert_int_equal(dt_graph_parameters(g), 138357544);
     dt_graph_destroy(g);
     g = build("vgg16", standard);
-    assert_true(dt_graph_find(g, "avgpool") < 0);
+    assert_true(dti_graph_find(g, "avgpool") < 0);
     dt_graph_destroy(g);
     g = build("lenet5", (dt_model_opts){.image = 32, .dropout = -1});
     assert_int_equal(dt_graph_parameters(g), 61706);
@@ -472,18 +473,18 @@ static void a_failed_allocation_leaves_nothing_behind(void **state)
     (void)state;
     const char *const models[] = {"resnet20", "vgg11_bn", "mlp", "googlenet", "densenet121"};
     for (size_t i = 0; i < DT_COUNT(models); i++) {
-        const long live = dt_alloc_live();
+        const long live = dti_alloc_live();
         dt_status st = DT_E_NOMEM;
         long k = 0;
         while (st != DT_OK) {
             dt_graph *g = NULL;
             dt_err err = {0};
-            dt_alloc_fail_at(++k);
+            dti_alloc_fail_at(++k);
             st = dt_model_build(dt_model_find(models[i]), &standard, &g, &err);
-            dt_alloc_fail_at(0);
+            dti_alloc_fail_at(0);
             assert_true(st == DT_OK || (st == DT_E_NOMEM && g == NULL && err.n > 0));
             dt_graph_destroy(g);
-            assert_int_equal(dt_alloc_live(), live);
+            assert_int_equal(dti_alloc_live(), live);
         }
         assert_true(k > 3);
     }

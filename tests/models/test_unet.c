@@ -151,7 +151,7 @@ static void put_weights(const trainer *t)
             v[e] = (float)(p->rank == 4 ? (unit(k) - 0.5) * 3.4 / fan
                            : weight     ? 0.5 + unit(k)
                                         : (unit(k) - 0.5) * 0.4);
-        assert_ok(dt_runner_put(t->runner, (int32_t)at, v, &err), &err);
+        assert_ok(dti_runner_put(t->runner, (int32_t)at, v, &err), &err);
         free(v);
     }
 }
@@ -230,7 +230,7 @@ static void compare_gradients(const trainer *t)
         float *got = malloc(n * sizeof *got);
         dt_err err = {0};
         assert_non_null(got);
-        assert_ok(dt_runner_get(t->runner, (int32_t)at, got, &err), &err);
+        assert_ok(dti_runner_get(t->runner, (int32_t)at, got, &err), &err);
         double squares = 0, product = 0;
         for (uint32_t e = 0; e < n; e++, k++) {
             squares += (double)got[e] * (double)got[e];
@@ -250,7 +250,7 @@ static void unet_trains_as_in_pytorch(void **state)
     trainer t = start();
     for (int step = 0; step < (int)DT_COUNT(losses); step++) {
         run(&t, DT_PROGRAM_FIRST, step);
-        const dt_metrics *m = dt_runner_home(t.runner, (int32_t)t.map->n - 1);
+        const dt_metrics *m = dti_runner_home(t.runner, (int32_t)t.map->n - 1);
         const double loss = m->loss_sum / (double)m->count;
         assert_int_equal(m->count, PIXELS);
         if (!(fabs(loss / losses[step] - 1) < 1e-5))
@@ -303,7 +303,7 @@ static void it_has_a_label_a_pixel_and_four_joints(void **state)
     assert_int_equal(dt_graph_labels(g), 48 * 48);
     const char *const joints[] = {"up1.concat", "up2.concat", "up3.concat", "up4.concat"};
     for (int i = 0; i < 4; i++) {
-        const dt_shape s = dt_graph_shape(g, dt_graph_find(g, joints[i]));
+        const dt_shape s = dt_graph_shape(g, dti_graph_find(g, joints[i]));
         assert_int_equal(s.h, 48 >> (3 - i));
         assert_int_equal(s.c, 128 >> i);
     }

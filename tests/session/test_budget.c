@@ -436,9 +436,9 @@ static void a_peak_that_was_not_planned_fails_the_run(void **state)
     dt_err err = {0};
     t.measured = dt_plan_set_peak(t.s->plans) - 64;
     assert_ok(dti_run_reserve(&t, &err), &err);
-    assert_ok(dt_run_dir_open(&t.dir, &o, "lenet5", "keep_all", &err), &err);
+    assert_ok(dti_run_dir_open(&t.dir, &o, "lenet5", "keep_all", &err), &err);
     assert_fails(dti_run_summarise(&t, DT_OK, &err), DT_E_INTERNAL, &err, " bytes were planned, ");
-    dt_run_dir_close(t.dir);
+    dti_run_dir_close(t.dir);
     dt_rig_close(&t.rig);
     dt_session_close(t.s);
     char *text = cli_text(in_workspace("out/summary.json"));

@@ -84,11 +84,11 @@ static void a_run_leaves_nothing(void **state)
     struct sigaction before, after;
     sigaction(SIGINT, NULL, &before);
     const int files = open_files();
-    const long blocks = dt_alloc_live();
+    const long blocks = dti_alloc_live();
     train("relu", "again", NULL, 0);
     sigaction(SIGINT, NULL, &after);
     assert_int_equal(open_files(), files);
-    assert_int_equal(dt_alloc_live(), blocks);
+    assert_int_equal(dti_alloc_live(), blocks);
     assert_true(before.sa_handler == after.sa_handler);
     assert_same_weights("warm", "again");
 }

@@ -262,8 +262,8 @@ static void rewrites_leave_pinned_gaps_alone(void **state)
     dt_gap g;
     const size_t before = p->n_order;
     assert_true(crossing(p, find(p, "c1.y"), &g));
-    assert_ok(dt_move(p, &g, NULL, &err), &err);
-    assert_ok(dt_recompute(p, &g, NULL, &err), &err);
+    assert_ok(dti_move(p, &g, NULL, &err), &err);
+    assert_ok(dti_recompute(p, &g, NULL, &err), &err);
     assert_int_equal(p->n_order, before);
     dt_session_close(s);
 }
@@ -280,7 +280,7 @@ static void later_clones_stop_at_what_is_kept(void **state)
     assert_true(p->n_tensor < DT_COUNT(dropped));
     memset(dropped, 1, sizeof dropped);
     assert_true(crossing(p, find(p, "r2.y"), &g));
-    assert_ok(dt_recompute(p, &g, dropped, &err), &err);
+    assert_ok(dti_recompute(p, &g, dropped, &err), &err);
     int made = 0;
     for (size_t i = 0; i < p->n_order; i++) {
         const dt_op *op = &p->op[p->order[i]];
@@ -298,7 +298,7 @@ static void later_clones_stop_at_what_is_kept(void **state)
 
 static int32_t node(const dt_program *p, const char *name)
 {
-    return dt_graph_find(p->graph, name);
+    return dti_graph_find(p->graph, name);
 }
 
 static void choosing_leaves_pinned_values_alone(void **state)
@@ -307,14 +307,14 @@ static void choosing_leaves_pinned_values_alone(void **state)
     dt_session *s = open_with("mp = keep\nr2 = recompute\n", "keep_all");
     dt_program *p = plan(s, DT_PROGRAM_FIRST)->program;
     dt_err err = {0};
-    assert_ok(dt_choose(p, node(p, "mp"), 1, 0, &err), &err); /* y is pinned */
+    assert_ok(dti_choose(p, node(p, "mp"), 1, 0, &err), &err); /* y is pinned */
     assert_int_equal(p->alt[node(p, "mp")], 0);
-    assert_ok(dt_choose(p, node(p, "r2"), 1, 0, &err), &err); /* and cloned */
+    assert_ok(dti_choose(p, node(p, "r2"), 1, 0, &err), &err); /* and cloned */
     assert_int_equal(p->alt[node(p, "r2")], 0);
     dt_session_close(s);
     s = open_with("c1 = keep\n", "keep_all");
     p = plan(s, DT_PROGRAM_FIRST)->program;
-    assert_ok(dt_choose(p, node(p, "mp"), 1, 0, &err), &err); /* others are free */
+    assert_ok(dti_choose(p, node(p, "mp"), 1, 0, &err), &err); /* others are free */
     assert_int_equal(p->alt[node(p, "mp")], 1);
     dt_session_close(s);
 }

@@ -219,21 +219,21 @@ static void memory_that_runs_out_is_said(void **state)
     dt_err err = {0};
     assert_ok(dt_plan_set_create(&p, s, &r, &err), &err); /* what the library keeps is made */
     dt_plan_set_destroy(p);
-    const long from = dt_alloc_calls(), live = dt_alloc_live();
+    const long from = dt_alloc_calls(), live = dti_alloc_live();
     assert_ok(dt_plan_set_create(&p, s, &r, &err), &err);
     dt_plan_set_destroy(p);
     const long calls = dt_alloc_calls() - from;
     for (long k = 1; k <= calls; k += k < 40 ? 1 : calls / 150 + 1) {
         dt_err e = {0};
-        dt_alloc_fail_at(k);
+        dti_alloc_fail_at(k);
         const dt_status st = dt_plan_set_create(&p, s, &r, &e);
-        dt_alloc_fail_at(0);
+        dti_alloc_fail_at(0);
         if (st != DT_OK) {
             assert_int_equal(st, DT_E_NOMEM);
             assert_null(p);
         }
         dt_plan_set_destroy(p);
-        assert_int_equal(dt_alloc_live(), live);
+        assert_int_equal(dti_alloc_live(), live);
     }
     dt_session_close(s);
 }
@@ -291,7 +291,7 @@ static dt_status count(const dt_pass_env *e, dt_program *p, bool place, dt_score
     own.score = NULL;
     scored++;
     assert_true(e->pool == dt_pool_find("best_fit"));
-    return dt_pass_score(&own, p, place, out, err);
+    return dti_pass_score(&own, p, place, out, err);
 }
 
 /* chen_budget tries plans by the score and the pool that it is given, as any pass would. */

@@ -40,7 +40,7 @@ static dt_graph *resnet(dt_dtype t, bool fused)
 static double loss_of(const dt_trainee *t)
 {
     dt_metrics m;
-    memcpy(&m, dt_runner_home(t->runner, (int32_t)t->map->n - 1), sizeof m);
+    memcpy(&m, dti_runner_home(t->runner, (int32_t)t->map->n - 1), sizeof m);
     assert_int_equal(m.count, DT_TRAINEE_BATCH * DT_TRAINEE_MICROS);
     return m.loss_sum / (double)m.count;
 }
@@ -93,7 +93,7 @@ static void weights_keep_the_digits_of_fp32(void **state)
         float *v = dt_alloc(n, sizeof *v);
         assert_non_null(v);
         assert_true(h->bytes >= n * sizeof *v);
-        assert_ok(dt_runner_get(t.runner, (int32_t)i, v, &err), &err);
+        assert_ok(dti_runner_get(t.runner, (int32_t)i, v, &err), &err);
         for (size_t k = 0; k < n; k++)
             finer[h->port] += v[k] != dt_bf16_to_float(dt_bf16_from_float(v[k]));
         for (size_t k = 0; k < n; k++)
@@ -164,7 +164,7 @@ static void tokens_stay_whole_numbers(void **state)
     dt_err err = {0};
     g->dtype = DT_BF16;
     assert_ok(dt_graph_check(g, &err), &err);
-    assert_int_equal(dt_graph_input_dtype(g), DT_F32);
+    assert_int_equal(dti_graph_input_dtype(g), DT_F32);
     dt_planned m = dt_program_of(g, DT_PROGRAM_FIRST, 4);
     assert_int_equal(tensor(m.program, "x")->bytes, 4 * sizeof(float));
     assert_int_equal(tensor(m.program, "e.y")->bytes, 4 * 8 * sizeof(dt_bf16));
@@ -203,19 +203,19 @@ static void codecs_pack_pairs_of_values_or_nothing(void **state)
     dt_program *p = m.program;
     const dt_move_opt o = {.release_after = DT_NONE,
         .fetch_before = DT_NONE,
-        .codec = dt_codec_find("fp16"),
+        .codec = dti_codec_find("fp16"),
         .density = 1};
     dt_err err = {0};
     int32_t packed;
     dt_gap g = first_gap(p, "bn1.y");
-    assert_ok(dt_encode(p, &g, dt_codec_find("fp16"), 1, &packed, &err), &err);
+    assert_ok(dti_encode(p, &g, dti_codec_find("fp16"), 1, &packed, &err), &err);
     assert_int_equal(packed, DT_NONE);
-    assert_ok(dt_encode(p, &g, dt_codec_find("zvc"), 0.5, &packed, &err), &err);
+    assert_ok(dti_encode(p, &g, dti_codec_find("zvc"), 0.5, &packed, &err), &err);
     assert_int_not_equal(packed, DT_NONE);
     const size_t words = tensor(p, "bn1.y")->bytes / sizeof(uint32_t);
-    assert_int_equal(p->tensor[packed].bytes, dt_packed_bytes(dt_codec_find("zvc"), words, 0.5));
+    assert_int_equal(p->tensor[packed].bytes, dt_packed_bytes(dti_codec_find("zvc"), words, 0.5));
     g = first_gap(p, "layer1.0.bn1.y");
-    assert_ok(dt_move(p, &g, &o, &err), &err);
+    assert_ok(dti_move(p, &g, &o, &err), &err);
     for (size_t i = 0; i < p->n_order; i++)
         if (p->op[p->order[i]].kind == DT_OP_OUT)
             assert_null(p->op[p->order[i]].codec);

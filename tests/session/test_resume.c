@@ -80,10 +80,10 @@ static void same_state(const char *a, const char *b, const char *step, const cha
             path[i], sizeof path[i], "%s/checkpoints/%s/state.safetensors", i == 0 ? a : b, step);
         assert_ok(dt_st_open(&f[i], in_workspace(path[i]), &err), &err);
     }
-    assert_int_equal(dt_st_count(f[0]), dt_st_count(f[1]));
-    for (size_t i = 0; i < dt_st_count(f[0]); i++) {
+    assert_int_equal(dti_st_count(f[0]), dti_st_count(f[1]));
+    for (size_t i = 0; i < dti_st_count(f[0]); i++) {
         static char x[65536], y[65536];
-        const dt_st_entry *e = dt_st_at(f[0], i), *o = dt_st_find(f[1], e->name);
+        const dt_st_entry *e = dti_st_at(f[0], i), *o = dt_st_find(f[1], e->name);
         assert_true(o != NULL && o->bytes == e->bytes && e->bytes <= sizeof x);
         assert_ok(dt_st_read(f[0], e, 0, x, e->bytes, &err), &err);
         assert_ok(dt_st_read(f[1], o, 0, y, e->bytes, &err), &err);

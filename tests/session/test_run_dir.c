@@ -35,19 +35,19 @@ static dt_run_dir *open_dir(const char *dir, bool overwrite)
     dt_err err = {0};
     dt_run_dir *d = NULL;
     const dt_dir_opts o = {.dir = dir, .overwrite = overwrite};
-    assert_ok(dt_run_dir_open(&d, &o, "lenet5", "keep_all", &err), &err);
+    assert_ok(dti_run_dir_open(&d, &o, "lenet5", "keep_all", &err), &err);
     return d;
 }
 
 static void refused(const char *dir, bool overwrite, dt_status status, const char *says)
 {
-    const long live = dt_alloc_live();
+    const long live = dti_alloc_live();
     dt_err err = {0};
     dt_run_dir *d = NULL;
     const dt_dir_opts o = {.dir = dir, .overwrite = overwrite};
-    assert_fails(dt_run_dir_open(&d, &o, "lenet5", "keep_all", &err), status, &err, says);
+    assert_fails(dti_run_dir_open(&d, &o, "lenet5", "keep_all", &err), status, &err, says);
     assert_null(d);
-    assert_int_equal(dt_alloc_live(), live);
+    assert_int_equal(dti_alloc_live(), live);
 }
 
 static bool exists(const char *path)
@@ -115,7 +115,7 @@ static void default_names_count_up(void **state)
         snprintf(want, sizeof want, "runs/lenet5-keep_all-%d", i);
         dt_run_dir *d = open_dir(NULL, false);
         assert_string_equal(dt_run_dir_path(d), want);
-        dt_run_dir_close(d);
+        dti_run_dir_close(d);
     }
 }
 
@@ -129,7 +129,7 @@ static void a_new_run_comes_after_all_that_are_there(void **state)
     assert_int_equal(mkdir("runs/lenet5-keep_all_too-40", 0777), 0);
     dt_run_dir *d = open_dir(NULL, false);
     assert_string_equal(dt_run_dir_path(d), "runs/lenet5-keep_all-12");
-    dt_run_dir_close(d);
+    dti_run_dir_close(d);
 }
 
 static void names_hold_no_odd_bytes(void **state)
@@ -138,9 +138,10 @@ static void names_hold_no_odd_bytes(void **state)
     dt_err err = {0};
     dt_run_dir *d = NULL;
     const dt_dir_opts o = {0};
-    assert_ok(dt_run_dir_open(&d, &o, "../a b/\n\xC3\xA9", "gist_lossless, vdnn_conv", &err), &err);
+    assert_ok(
+        dti_run_dir_open(&d, &o, "../a b/\n\xC3\xA9", "gist_lossless, vdnn_conv", &err), &err);
     assert_string_equal(dt_run_dir_path(d), "runs/_._ab____-gist_lossless+vdnn_conv-1");
-    dt_run_dir_close(d);
+    dti_run_dir_close(d);
 }
 
 static void long_names_are_cut(void **state)
@@ -152,9 +153,9 @@ static void long_names_are_cut(void **state)
     dt_err err = {0};
     dt_run_dir *d = NULL;
     const dt_dir_opts o = {0};
-    assert_ok(dt_run_dir_open(&d, &o, name, name, &err), &err);
+    assert_ok(dti_run_dir_open(&d, &o, name, name, &err), &err);
     assert_true(strlen(dt_run_dir_path(d)) < 220);
-    dt_run_dir_close(d);
+    dti_run_dir_close(d);
 }
 
 static void a_named_folder_is_made_with_those_above_it(void **state)
@@ -163,15 +164,15 @@ static void a_named_folder_is_made_with_those_above_it(void **state)
     dt_run_dir *d = open_dir("a/b/c//", false);
     assert_string_equal(dt_run_dir_path(d), "a/b/c");
     assert_true(exists("a/b/c/checkpoints"));
-    assert_string_equal(dt_run_dir_file(d, DT_RUN_WEIGHTS), "a/b/c/checkpoints/model.safetensors");
-    dt_run_dir_close(d);
+    assert_string_equal(dti_run_dir_file(d, DT_RUN_WEIGHTS), "a/b/c/checkpoints/model.safetensors");
+    dti_run_dir_close(d);
 }
 
 static void an_empty_folder_is_used(void **state)
 {
     (void)state;
     assert_int_equal(mkdir("mine", 0777), 0);
-    dt_run_dir_close(open_dir("mine", false));
+    dti_run_dir_close(open_dir("mine", false));
 }
 
 /* ---- used folders ---- */
@@ -179,7 +180,7 @@ static void an_empty_folder_is_used(void **state)
 static void a_used_folder_is_refused(void **state)
 {
     (void)state;
-    dt_run_dir_close(open_dir("r", false));
+    dti_run_dir_close(open_dir("r", false));
     refused("r", false, DT_E_BUSY,
         "'r' holds a run; set run.dir to another folder, or "
         "run.overwrite = on to move it aside");
@@ -194,7 +195,7 @@ static void a_folder_in_use_names_the_process(void **state)
     refused("r", false, DT_E_BUSY, says);
     refused("r", true, DT_E_BUSY, says);
     assert_true(exists("r/lock"));
-    dt_run_dir_close(d);
+    dti_run_dir_close(d);
     assert_false(exists("r/lock"));
 }
 
@@ -209,7 +210,7 @@ static void another_process_holds_the_folder(void **state)
         alarm(20); /* should the parent fail and never kill it */
         dt_run_dir *d = NULL;
         const dt_dir_opts o = {.dir = "r"};
-        if (dt_run_dir_open(&d, &o, "a", "b", NULL) != DT_OK || write(ready[1], "x", 1) != 1)
+        if (dti_run_dir_open(&d, &o, "a", "b", NULL) != DT_OK || write(ready[1], "x", 1) != 1)
             _exit(1);
         pause();
         _exit(1);
@@ -229,13 +230,13 @@ static void another_process_holds_the_folder(void **state)
     dt_run_dir *d = open_dir("r", true);
     assert_string_equal(dt_run_dir_moved(d), "r.old-1");
     assert_true(exists("r.old-1/metrics.jsonl"));
-    dt_run_dir_close(d);
+    dti_run_dir_close(d);
 }
 
 static void overwriting_moves_the_old_run_aside(void **state)
 {
     (void)state;
-    dt_run_dir_close(open_dir("r", false));
+    dti_run_dir_close(open_dir("r", false));
     for (int i = 1; i <= 3; i++) {
         char mark[32], moved[48];
         snprintf(mark, sizeof mark, "r/mark%d", i);
@@ -243,7 +244,7 @@ static void overwriting_moves_the_old_run_aside(void **state)
         dt_run_dir *d = open_dir("r/", true);
         snprintf(moved, sizeof moved, "r.old-%d", i);
         assert_string_equal(dt_run_dir_moved(d), moved);
-        dt_run_dir_close(d);
+        dti_run_dir_close(d);
         snprintf(moved, sizeof moved, "r.old-%d/mark%d", i, i);
         assert_true(exists(moved));
         assert_false(exists(mark));
@@ -253,12 +254,12 @@ static void overwriting_moves_the_old_run_aside(void **state)
 static void overwriting_takes_the_next_free_number(void **state)
 {
     (void)state;
-    dt_run_dir_close(open_dir("r", false));
+    dti_run_dir_close(open_dir("r", false));
     put_file("r.old-1", "a file");
     assert_int_equal(mkdir("r.old-2", 0777), 0);
     dt_run_dir *d = open_dir("r", true);
     assert_string_equal(dt_run_dir_moved(d), "r.old-3");
-    dt_run_dir_close(d);
+    dti_run_dir_close(d);
     char *text = read_text("r.old-1");
     assert_string_equal(text, "a file");
     dt_free(text);
@@ -406,7 +407,7 @@ static void a_folder_that_cannot_be_written_is_left_as_it_was(void **state)
 static void a_move_that_fails_leaves_the_old_run(void **state)
 {
     (void)state;
-    dt_run_dir_close(open_dir("r", false));
+    dti_run_dir_close(open_dir("r", false));
     begin_faults((struct fault){.rename = 1, .error = EXDEV});
     refused("r", true, DT_E_IO, "move 'r' to 'r.old-1'");
     assert_true(exists("r/metrics.jsonl"));
@@ -416,23 +417,23 @@ static void a_move_that_fails_leaves_the_old_run(void **state)
 static void every_allocation_may_fail(void **state)
 {
     (void)state;
-    const long live = dt_alloc_live();
-    dt_run_dir_close(open_dir("old", false));
+    const long live = dti_alloc_live();
+    dti_run_dir_close(open_dir("old", false));
     for (long k = 1;; k++) {
         dt_run_dir *d = NULL;
         const dt_dir_opts o = {.dir = "old", .overwrite = true};
-        dt_alloc_fail_at(k);
-        const dt_status st = dt_run_dir_open(&d, &o, "a", "b", NULL);
-        dt_alloc_fail_at(0);
-        dt_run_dir_close(d);
-        assert_int_equal(dt_alloc_live(), live);
+        dti_alloc_fail_at(k);
+        const dt_status st = dti_run_dir_open(&d, &o, "a", "b", NULL);
+        dti_alloc_fail_at(0);
+        dti_run_dir_close(d);
+        assert_int_equal(dti_alloc_live(), live);
         if (st == DT_OK) {
             assert_true(k > 4);
             break;
         }
         assert_int_equal(st, DT_E_NOMEM);
         if (!exists("old"))
-            dt_run_dir_close(open_dir("old", false));
+            dti_run_dir_close(open_dir("old", false));
     }
 }
 
@@ -447,7 +448,7 @@ static void step(dt_run_dir *d, int64_t i, double loss)
         .loss = loss,
         .lr = 0.1,
         .step_seconds = 0.5};
-    dt_run_dir_step(d, &r);
+    dti_run_dir_step(d, &r);
 }
 
 /* Line @i of the metrics, parsed; NULL when there are fewer. */
@@ -473,7 +474,7 @@ static void a_step_is_a_line(void **state)
         "{\"step\": 1, \"epoch\": 1, \"split\": \"train\", \"loss\": 2.30258509, \"lr\": 0.1, "
         "\"images_per_second\": 64, \"step_seconds\": 0.5}\n");
     dt_free(text);
-    dt_run_dir_close(d);
+    dti_run_dir_close(d);
 }
 
 static void an_evaluation_is_a_line(void **state)
@@ -487,8 +488,8 @@ static void an_evaluation_is_a_line(void **state)
         .top1 = 0.5,
         .top5 = 0.75,
         .seconds = 3};
-    dt_run_dir_eval(d, &r);
-    dt_run_dir_close(d);
+    dti_run_dir_eval(d, &r);
+    dti_run_dir_close(d);
     char *text = read_text("r/metrics.jsonl");
     assert_string_equal(text,
         "{\"step\": 9, \"epoch\": 2, \"split\": \"eval\", \"loss\": 1.25, "
@@ -503,7 +504,7 @@ static void numbers_json_has_no_word_for_are_text(void **state)
     step(d, 1, (double)NAN);
     step(d, 2, (double)INFINITY);
     step(d, 3, -(double)INFINITY);
-    dt_run_dir_close(d);
+    dti_run_dir_close(d);
     static const char *const want[] = {"nan", "inf", "-inf"};
     for (int i = 0; i < 3; i++) {
         cJSON *j = metric("r/metrics.jsonl", i);
@@ -519,7 +520,7 @@ static void losses_have_nine_digits(void **state)
     static const double losses[] = {1.0 / 3, 6.90775527898, 1e-300, 123456789012.0, -0.0};
     for (int i = 0; i < (int)DT_COUNT(losses); i++)
         step(d, i + 1, losses[i]);
-    dt_run_dir_close(d);
+    dti_run_dir_close(d);
     for (int i = 0; i < (int)DT_COUNT(losses); i++) {
         cJSON *j = metric("r/metrics.jsonl", i);
         assert_true(fabs(number(j, "loss") - losses[i]) <= 1e-9 * fabs(losses[i]));
@@ -545,7 +546,7 @@ static void a_full_disk_loses_lines_and_nothing_else(void **state)
     end_faults(NULL);
     assert_int_equal(dt_run_dir_lost(d, &why), 3);
     assert_non_null(strstr(why, "No space left"));
-    dt_run_dir_close(d);
+    dti_run_dir_close(d);
     cJSON *j = metric("r/metrics.jsonl", 0);
     assert_true(number(j, "step") == 1);
     cJSON_Delete(j);
@@ -559,11 +560,11 @@ static void lines_need_no_memory(void **state)
 {
     (void)state;
     dt_run_dir *d = open_dir("r", false);
-    dt_alloc_fail_at(1);
+    dti_alloc_fail_at(1);
     step(d, 1, 1);
-    dt_alloc_fail_at(0);
+    dti_alloc_fail_at(0);
     assert_int_equal(dt_run_dir_lost(d, NULL), 0);
-    dt_run_dir_close(d);
+    dti_run_dir_close(d);
 }
 
 /* ---- other files ---- */
@@ -578,15 +579,15 @@ static void a_file_is_written_whole_or_not_at_all(void **state)
     (void)state;
     dt_err err = {0};
     dt_run_dir *d = open_dir("r", false);
-    assert_ok(dt_run_dir_write(d, "plan.txt", print_word, "lenet5", &err), &err);
+    assert_ok(dti_run_dir_write(d, "plan.txt", print_word, "lenet5", &err), &err);
     begin_faults((struct fault){.write = 1, .error = ENOSPC});
-    assert_fails(
-        dt_run_dir_write(d, "plan.txt", print_word, "other", &err), DT_E_IO, &err, "No space left");
+    assert_fails(dti_run_dir_write(d, "plan.txt", print_word, "other", &err), DT_E_IO, &err,
+        "No space left");
     end_faults(NULL);
     char *text = read_text("r/plan.txt");
     assert_string_equal(text, "plan of lenet5\n");
     dt_free(text);
-    dt_run_dir_close(d);
+    dti_run_dir_close(d);
 }
 
 static void the_effective_configuration_reads_back(void **state)
@@ -599,7 +600,7 @@ static void the_effective_configuration_reads_back(void **state)
     assert_ok(dt_config_parse(&c, "x.ini", ini, sizeof ini - 1, &err), &err);
     assert_ok(dt_run_options_bind(c, &o, &err), &err);
     dt_run_dir *d = open_dir("r", false);
-    assert_ok(dt_run_dir_config(d, c, &err), &err);
+    assert_ok(dti_run_dir_config(d, c, &err), &err);
     dt_config *again = NULL;
     assert_ok(dt_config_load(&again, "r/config.ini", &err), &err);
     assert_ok(dt_run_options_bind(again, &back, &err), &err);
@@ -607,7 +608,7 @@ static void the_effective_configuration_reads_back(void **state)
     assert_true(back.train.lr == o.train.lr);
     dt_config_destroy(again);
     dt_config_destroy(c);
-    dt_run_dir_close(d);
+    dti_run_dir_close(d);
 }
 
 static void facts_name_the_machine(void **state)
@@ -621,8 +622,8 @@ static void facts_name_the_machine(void **state)
         .isa = "avx2",
         .threads = 2,
         .seed = 18446744073709551615u};
-    assert_ok(dt_run_dir_facts(d, &f, &err), &err);
-    dt_run_dir_close(d);
+    assert_ok(dti_run_dir_facts(d, &f, &err), &err);
+    dti_run_dir_close(d);
     cJSON *j = read_json("r/env.json");
     assert_string_equal(text_of(j, "library"), "oneDNN 2.6.3");
     assert_true(strlen(text_of(j, "cpu")) > 0);
@@ -662,8 +663,8 @@ static void the_summary_holds_exact_bytes(void **state)
     dt_err err = {0};
     dt_run_dir *d = open_dir("r", false);
     const dt_run_summary s = sample_summary();
-    assert_ok(dt_run_dir_summary(d, &s, &err), &err);
-    dt_run_dir_close(d);
+    assert_ok(dti_run_dir_summary(d, &s, &err), &err);
+    dti_run_dir_close(d);
     char *text = read_text("r/summary.json");
     assert_non_null(strstr(text, "\"device_peak_planned\":\t9007199254740993"));
     assert_non_null(strstr(text, "\"device_peak_measured\":\t9007199254740993"));
@@ -689,8 +690,8 @@ static void a_failed_run_has_a_summary_too(void **state)
     s.error = "step 3: the \"loss\" is \xFF not finite\n";
     s.steps = 0;
     s.device_peak_measured = 0;
-    assert_ok(dt_run_dir_summary(d, &s, &err), &err);
-    dt_run_dir_close(d);
+    assert_ok(dti_run_dir_summary(d, &s, &err), &err);
+    dti_run_dir_close(d);
     cJSON *j = read_json("r/summary.json");
     assert_string_equal(text_of(j, "status"), "failed");
     assert_string_equal(text_of(j, "error"), "step 3: the \"loss\" is ? not finite\n");
@@ -710,8 +711,8 @@ static void a_stopped_run_says_so_and_holds_its_evaluation(void **state)
     dt_run_summary s = sample_summary();
     s.status = DT_E_STOPPED;
     s.eval = &e;
-    assert_ok(dt_run_dir_summary(d, &s, &err), &err);
-    dt_run_dir_close(d);
+    assert_ok(dti_run_dir_summary(d, &s, &err), &err);
+    dti_run_dir_close(d);
     cJSON *j = read_json("r/summary.json");
     assert_string_equal(text_of(j, "status"), "stopped");
     assert_true(number(j, "exit_code") == 75);
@@ -729,14 +730,14 @@ static void *counted(size_t n)
 static void a_summary_without_memory_is_an_error_and_no_leak(void **state)
 {
     (void)state;
-    const long live = dt_alloc_live();
+    const long live = dti_alloc_live();
     dt_run_dir *d = open_dir("r", false);
     const dt_run_summary s = sample_summary();
     cJSON_InitHooks(&(cJSON_Hooks){.malloc_fn = counted, .free_fn = dt_free});
     for (long k = 1;; k++) {
-        dt_alloc_fail_at(k);
-        const dt_status st = dt_run_dir_summary(d, &s, NULL);
-        dt_alloc_fail_at(0);
+        dti_alloc_fail_at(k);
+        const dt_status st = dti_run_dir_summary(d, &s, NULL);
+        dti_alloc_fail_at(0);
         if (st == DT_OK) {
             assert_true(k > 20);
             break;
@@ -744,8 +745,8 @@ static void a_summary_without_memory_is_an_error_and_no_leak(void **state)
         assert_int_equal(st, DT_E_NOMEM);
         assert_false(exists("r/summary.json"));
     }
-    dt_run_dir_close(d);
-    assert_int_equal(dt_alloc_live(), live);
+    dti_run_dir_close(d);
+    assert_int_equal(dti_alloc_live(), live);
 }
 
 #define T(f) cmocka_unit_test_setup_teardown(f, in_new_folder, end_faults)

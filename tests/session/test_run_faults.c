@@ -55,8 +55,8 @@ static size_t saved_weights(float *to, size_t room)
     dt_err err = {0};
     size_t n = 0;
     assert_ok(dt_st_open(&f, in_workspace("out/checkpoints/model.safetensors"), &err), &err);
-    for (size_t i = 0; i < dt_st_count(f); i++) {
-        const dt_st_entry *e = dt_st_at(f, i);
+    for (size_t i = 0; i < dti_st_count(f); i++) {
+        const dt_st_entry *e = dti_st_at(f, i);
         const size_t count = e->bytes / sizeof *to;
         assert_true(n + count <= room);
         assert_ok(dt_st_read(f, e, 0, to + n, e->bytes, &err), &err);
@@ -379,8 +379,8 @@ static void discarded_at_once(const char *ini, const char *want)
     const size_t n = saved_weights(last, DT_COUNT(last));
     assert_ok(dt_st_open(&f, in_workspace("start.safetensors"), &err), &err);
     size_t at = 0;
-    for (size_t i = 0; i < dt_st_count(f); i++) {
-        const dt_st_entry *e = dt_st_at(f, i);
+    for (size_t i = 0; i < dti_st_count(f); i++) {
+        const dt_st_entry *e = dti_st_at(f, i);
         assert_ok(dt_st_read(f, e, 0, first + at, e->bytes, &err), &err);
         at += e->bytes / sizeof *first;
     }
@@ -513,10 +513,10 @@ static dt_status train_failing_at(const char *ini, long k, bool *past, dt_err *e
     const dt_command_args a = {1, arg};
     const int quiet = open("/dev/null", O_WRONLY), loud = dup(2);
     assert_true(quiet >= 0 && loud >= 0 && dup2(quiet, 2) == 2);
-    dt_alloc_fail_at(k);
+    dti_alloc_fail_at(k);
     const dt_status st = dt_command_train.run(&a, err);
     *past = still_to_fail();
-    dt_alloc_fail_at(0);
+    dti_alloc_fail_at(0);
     assert_int_equal(dup2(loud, 2), 2);
     close(quiet);
     close(loud);
@@ -531,7 +531,7 @@ static void every_allocation_may_fail_in(const char *ini)
     enum { EACH = 300 };
     const long later = dt_small_scale() ? 31 : 7;
     const long first = EACH + (long)(dt_test_seed() % (uint64_t)later);
-    const long live = dt_alloc_live();
+    const long live = dti_alloc_live();
     bool past = false;
     int failed = 0;
     for (long k = 1; !past; k += k < first ? 1 : later) {
@@ -542,8 +542,8 @@ static void every_allocation_may_fail_in(const char *ini)
             fail_msg("allocation %ld: '%s': %s", k, dt_status_name(st), err.text);
         if (past)
             assert_int_equal(st, DT_OK);
-        if (dt_alloc_live() != live)
-            fail_msg("allocation %ld leaks %ld blocks", k, dt_alloc_live() - live);
+        if (dti_alloc_live() != live)
+            fail_msg("allocation %ld leaks %ld blocks", k, dti_alloc_live() - live);
         failed += st == DT_E_NOMEM;
     }
     assert_true(failed > 150);

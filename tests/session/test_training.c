@@ -136,9 +136,9 @@ static double worst_tensor(const char *got, const char *want)
     double worst = 0;
     assert_ok(dt_st_open(&g, got, &err), &err);
     assert_ok(dt_st_open(&w, want, &err), &err);
-    assert_true(dt_st_count(w) > 0);
-    for (size_t i = 0; i < dt_st_count(w); i++) {
-        const dt_st_entry *e = dt_st_at(w, i);
+    assert_true(dti_st_count(w) > 0);
+    for (size_t i = 0; i < dti_st_count(w); i++) {
+        const dt_st_entry *e = dti_st_at(w, i);
         size_t n, m;
         if (e->type != DT_ST_F32)
             continue;
@@ -495,14 +495,14 @@ static void weight_decay_takes_its_share_of_each_weight(void **state)
     dt_err err = {0};
     for (int i = 0; i < 3; i++)
         assert_ok(dt_st_open(&f[i], in_workspace(files[i]), &err), &err);
-    for (size_t t = 0; t < dt_st_count(f[0]); t++) {
+    for (size_t t = 0; t < dti_st_count(f[0]); t++) {
         size_t n;
         float *w[3];
         for (int i = 0; i < 3; i++)
-            w[i] = read_tensor(f[i], dt_st_at(f[0], t)->name, &n);
+            w[i] = read_tensor(f[i], dti_st_at(f[0], t)->name, &n);
         for (size_t k = 0; k < n; k++)
             w[1][k] -= 0.5f * 0.25f * w[0][k];
-        assert_below(dt_relative_error(w[2], w[1], n), 1e-6, dt_st_at(f[0], t)->name);
+        assert_below(dt_relative_error(w[2], w[1], n), 1e-6, dti_st_at(f[0], t)->name);
         for (int i = 0; i < 3; i++)
             dt_free(w[i]);
     }
@@ -527,8 +527,8 @@ static void no_decay_leaves_biases_alone(void **state)
     size_t biases = 0;
     for (int i = 0; i < 3; i++)
         assert_ok(dt_st_open(&f[i], in_workspace(files[i]), &err), &err);
-    for (size_t t = 0; t < dt_st_count(f[0]); t++) {
-        const char *name = dt_st_at(f[0], t)->name;
+    for (size_t t = 0; t < dti_st_count(f[0]); t++) {
+        const char *name = dti_st_at(f[0], t)->name;
         const bool bias = strstr(name, "bias") != NULL;
         size_t n;
         float *w[3];
@@ -540,7 +540,7 @@ static void no_decay_leaves_biases_alone(void **state)
         for (int i = 0; i < 3; i++)
             dt_free(w[i]);
     }
-    assert_true(biases > 0 && biases < dt_st_count(f[0]));
+    assert_true(biases > 0 && biases < dti_st_count(f[0]));
     for (int i = 0; i < 3; i++)
         dt_st_close(f[i]);
 }
@@ -554,9 +554,9 @@ static double distance(const char *a, const char *b)
     assert_ok(dt_st_open(&f, a, &err), &err);
     if (b != NULL)
         assert_ok(dt_st_open(&g, b, &err), &err);
-    for (size_t t = 0; t < dt_st_count(f); t++) {
+    for (size_t t = 0; t < dti_st_count(f); t++) {
         size_t n;
-        const char *name = dt_st_at(f, t)->name;
+        const char *name = dti_st_at(f, t)->name;
         float *v = read_tensor(f, name, &n), *w = g != NULL ? read_tensor(g, name, &n) : NULL;
         for (size_t i = 0; i < n; i++) {
             const double d = (double)v[i] - (w != NULL ? (double)w[i] : 0);

@@ -83,7 +83,7 @@ static void end(trained *t)
     if (t->st == DT_OK)
         t->st = dt_run_end(t->run, DT_OK, &t->err);
     if (t->st == DT_OK)
-        t->st = dt_sha256_file(t->weights, t->sha, &bytes, DT_E_DATA, &t->err);
+        t->st = dti_sha256_file(t->weights, t->sha, &bytes, DT_E_DATA, &t->err);
     dt_run_close(t->run);
 }
 

@@ -137,7 +137,7 @@ static void a_run_is_that_of_the_rung(void **state)
                 r.err, "vdnn_conv, chosen by vdnn_dyn (exact, for the algorithms chosen with it)");
         cli_done(&r);
         snprintf(words, sizeof words, "%s/checkpoints/model.safetensors", dir[i]);
-        assert_ok(dt_sha256_file(words, sum[i], &bytes, DT_E_IO, &err), &err);
+        assert_ok(dti_sha256_file(words, sum[i], &bytes, DT_E_IO, &err), &err);
     }
     assert_string_equal(sum[0], sum[1]);
     snprintf(words, sizeof words, "plan %s/config.ini", dir[0]);

@@ -71,7 +71,7 @@ static result result_of_run(void)
     cJSON_Delete(o);
     dt_free(summary);
     snprintf(path, sizeof path, "%s/checkpoints/model.safetensors", run_dir());
-    assert_ok(dt_sha256_file(path, got.sum, &bytes, DT_E_IO, &err), &err);
+    assert_ok(dti_sha256_file(path, got.sum, &bytes, DT_E_IO, &err), &err);
     return got;
 }
 

@@ -60,7 +60,7 @@ static void train(const char *words, const char *file, char sum[DT_SHA256_TEXT])
         fail_msg("%s: exit %d: %s", line, r.code, r.err);
     cli_done(&r);
     snprintf(path, sizeof path, "%s/checkpoints/model.safetensors", folder);
-    assert_ok(dt_sha256_file(path, sum, &bytes, DT_E_CONFIG, &err), &err);
+    assert_ok(dti_sha256_file(path, sum, &bytes, DT_E_CONFIG, &err), &err);
 }
 
 /* Parsed and printed again a file is the same, so no field is lost. */

@@ -121,7 +121,7 @@ static void check_policy(const char *policy, const char *lane)
     char *plan = cli_text(text_path), *svg = cli_text(map_path);
     dt_plan *p = NULL;
     dt_err err = {0};
-    assert_ok(dt_plan_parse(&p, "plan.txt", plan, strlen(plan), &err), &err);
+    assert_ok(dti_plan_parse(&p, "plan.txt", plan, strlen(plan), &err), &err);
     assert_int_equal(strncmp(svg, "<svg ", 5), 0);
     assert_string_equal(svg + strlen(svg) - 7, "</svg>\n");
     assert_int_equal(count(svg, "<title>"), count(svg, "</title></rect>"));

@@ -74,7 +74,7 @@ static counts by_hand(const char *path)
     assert_ok(feed->next(feed->self, &b, &err), &err);
     assert_ok(dt_runner_init(r, &err), &err);
     const dt_probe probe = {&c, count};
-    const size_t sample = (size_t)dt_runner_sample(r);
+    const size_t sample = (size_t)dti_runner_sample(r);
     for (size_t i = 0; i < s->plans->n; i++) {
         const dt_planned *p = s->plans->planned[i];
         const int64_t from = p->kind == DT_PROGRAM_FIRST ? 0 : 8;
@@ -123,13 +123,13 @@ static void shares_are_those_counted_by_hand(void **state)
         while (k < c.n && strcmp(c.name[k], waiting[i]) != 0)
             k++;
         assert_true(k < c.n);
-        const double got = dt_densities_of(&d, waiting[i]);
+        const double got = dti_densities_of(&d, waiting[i]);
         assert_true(c.share[k] > 0.05 && c.share[k] < 1);
         if (!(got >= c.share[k] && got < c.share[k] + 1.01e-4)) /* rounded up to four digits */
             fail_msg("%s: %.6f, not %.6f", waiting[i], got, c.share[k]);
     }
-    assert_true(dt_densities_of(&d, "a.y") < 0); /* ReLU lies over it: it does not wait */
-    assert_true(dt_densities_of(&d, "d.e.y") < 0);
+    assert_true(dti_densities_of(&d, "a.y") < 0); /* ReLU lies over it: it does not wait */
+    assert_true(dti_densities_of(&d, "d.e.y") < 0);
     dt_densities_close(&d);
 }
 
@@ -139,8 +139,9 @@ static void the_margin_is_added(void **state)
     dt_densities none = profile("--steps 1 --margin 0", "p.ini");
     dt_densities some = profile("--steps 1 --margin 0.125", "q.ini");
     dt_densities all = profile("--steps 1 --margin 1", "r.ini");
-    assert_true(fabs(dt_densities_of(&some, "b.y") - dt_densities_of(&none, "b.y") - 0.125) < 2e-4);
-    assert_true(fabs(dt_densities_of(&all, "b.y") - 1) < 1e-9);
+    assert_true(
+        fabs(dti_densities_of(&some, "b.y") - dti_densities_of(&none, "b.y") - 0.125) < 2e-4);
+    assert_true(fabs(dti_densities_of(&all, "b.y") - 1) < 1e-9);
     dt_densities_close(&none);
     dt_densities_close(&some);
     dt_densities_close(&all);

@@ -791,19 +791,19 @@ static void a_broken_pipe_ends_the_show_only(void **state)
 static void every_allocation_may_fail(void **state)
 {
     (void)state;
-    const long live = dt_alloc_live();
+    const long live = dti_alloc_live();
     const dt_progress_facts f = facts(0, 1);
     FILE *null = fopen("/dev/null", "w");
     assert_non_null(null);
     const dt_progress_view view = {.out = null, .terminal = as_log};
     for (long k = 1; k <= 3; k++) {
         dt_progress *p = NULL;
-        dt_alloc_fail_at(k);
+        dti_alloc_fail_at(k);
         const dt_status st = dti_progress_create(&p, &f, &view, NULL);
-        dt_alloc_fail_at(0);
+        dti_alloc_fail_at(0);
         assert_int_equal(st, DT_E_NOMEM);
         assert_null(p);
-        assert_int_equal(dt_alloc_live(), live);
+        assert_int_equal(dti_alloc_live(), live);
     }
     fclose(null);
 }
@@ -812,7 +812,7 @@ static void steps_need_no_memory(void **state)
 {
     (void)state;
     fix *x = begin(0, 10, as_tty);
-    dt_alloc_fail_at(1);
+    dti_alloc_fail_at(1);
     for (int i = 0; i < 10; i++)
         step_of(x, 1, 1);
     void *p = dt_alloc(1, 1); /* the failure is still to come */

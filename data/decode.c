@@ -4,10 +4,9 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#define ZLIB_CONST /* input is const */
-#include <zlib.h>
 
 #include "data/stb.h"
+#include "data/unzip.h"
 #include "engine/base/alloc.h"
 
 /* ---- JPEG ---- */
@@ -130,24 +129,12 @@ static uint64_t most_raw(const uint8_t ihdr[IHDR_BYTES])
     return w < UINT32_MAX >> 8 && h < UINT32_MAX >> 8 ? 2 * h * (bits / 8 + 3) + 1024 : 0;
 }
 
-static voidpf zip_alloc(voidpf self, uInt n, uInt each)
-{
-    (void)self;
-    return dt_alloc(n, each);
-}
-
-static void zip_free(voidpf self, voidpf p)
-{
-    (void)self;
-    dt_free(p);
-}
-
 /* Inflate the IDAT chunks into nothing, up to @most bytes. */
 static dt_status count_raw(
     const char *name, const uint8_t *bytes, size_t n, uint64_t most, dt_err *err)
 {
     uint8_t sink[16384];
-    z_stream z = {.zalloc = zip_alloc, .zfree = zip_free};
+    z_stream z = {.zalloc = dti_zip_alloc, .zfree = dti_zip_free};
     if (inflateInit(&z) != Z_OK)
         return DT_FAIL(err, DT_E_NOMEM, "%s: no memory to inflate it", name);
     chunk c;

@@ -9,13 +9,13 @@
 
 enum { GZIP_WINDOW = 15 + 16 }; /* zlib's way to ask for gzip and nothing else */
 
-static voidpf zip_alloc(voidpf self, uInt n, uInt each)
+voidpf dti_zip_alloc(voidpf self, uInt n, uInt each)
 {
     (void)self;
     return dt_alloc(n, each);
 }
 
-static void zip_free(voidpf self, voidpf p)
+void dti_zip_free(voidpf self, voidpf p)
 {
     (void)self;
     dt_free(p);
@@ -31,8 +31,8 @@ dt_status dti_unzip_open(dt_unzip *u, const char *name, const uint8_t *bytes, si
     *u = (dt_unzip){.name = name, .p = bytes, .n = n, .gzip = is_gzip(bytes, n)};
     if (!u->gzip)
         return DT_OK;
-    u->z.zalloc = zip_alloc;
-    u->z.zfree = zip_free;
+    u->z.zalloc = dti_zip_alloc;
+    u->z.zfree = dti_zip_free;
     if (inflateInit2(&u->z, GZIP_WINDOW) != Z_OK) {
         u->gzip = false;
         return DT_FAIL(err, DT_E_NOMEM, "%s: no memory to inflate it", name);

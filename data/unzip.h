@@ -9,6 +9,10 @@
 
 #include "engine/base/error.h"
 
+/* zlib's memory, for every stream of its. */
+voidpf dti_zip_alloc(voidpf self, uInt n, uInt each);
+void dti_zip_free(voidpf self, voidpf p);
+
 typedef struct dt_unzip {
     const char *name;
     const uint8_t *p; /* what is left, when plain */

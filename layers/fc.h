@@ -2,7 +2,7 @@
 #ifndef DT_LAYERS_FC_H
 #define DT_LAYERS_FC_H
 
-#include "engine/layer.h"
+#include "engine/kernels.h"
 
 /**
  * struct dt_fc - options.
@@ -18,5 +18,8 @@ typedef struct dt_fc {
 } dt_fc;
 
 extern const dt_layer_desc dt_layer_fc;
+
+/* The image behind the vector: a flatten in between has no op and leaves the bytes as they were. */
+dt_shape dti_fc_image(const dt_call *c);
 
 #endif

@@ -39,4 +39,7 @@ enum { DTI_MOST_OUT = 1 << 20 };
 dt_status dti_rows_infer(const char *layer, int64_t rows, int64_t in, int64_t out, bool bias,
     dt_layer_info *info, dt_err *err) DT_NODISCARD;
 
+/* On the host: from [n][a][b] to [n][b][a]. */
+void dti_weight_transpose(const float *from, float *to, int64_t n, int64_t a, int64_t b);
+
 #endif

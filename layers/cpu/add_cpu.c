@@ -39,18 +39,6 @@ struct job {
 enum { BLOCK = 1024 }; /* elements added up at a time, on the stack */
 _Static_assert(BLOCK % 8 == 0 && DT_GRAIN % BLOCK == 0, "blocks begin a byte of the mask");
 
-/* Bit e % 8 of byte e / 8 says whether element e hands its gradient on. */
-DT_INLINE void write_mask(const float *y, int n, uint8_t *mask)
-{
-    uint8_t on[BLOCK + 8];
-    memset(on + n, 0, 8);
-#pragma omp simd
-    for (int i = 0; i < n; i++)
-        on[i] = y[i] <= 0.0f ? 0 : 1;
-    for (int i = 0; i < n; i += 8)
-        mask[i / 8] = dti_mask_pack(on + i);
-}
-
 /* y may be one of x; mask may be NULL. */
 DT_INLINE void add(void *const x[], int n_in, int64_t from, int64_t end, void *y, uint8_t *mask,
     bool relu, dt_dtype t)
@@ -69,7 +57,7 @@ DT_INLINE void add(void *const x[], int n_in, int64_t from, int64_t end, void *y
         for (int i = 0; i < n; i++)
             dti_store(y, from + i, t, relu ? dti_rectify(sum[i]) : sum[i]);
         if (mask != NULL) {
-            write_mask(sum, n, mask);
+            dti_mask_write(sum, mask, n, DT_F32);
             mask += BLOCK / 8;
         }
     }
@@ -85,14 +73,6 @@ DT_INLINE void add(void *const x[], int n_in, int64_t from, int64_t end, void *y
         void *const x[], int n_in, int64_t from, int64_t end, void *y, uint8_t *mask)              \
     {                                                                                              \
         add(x, n_in, from, end, y, mask, true, t);                                                 \
-    }                                                                                              \
-    DT_CLONES static void gradient_##name(                                                         \
-        const void *y, const uint8_t *mask, const void *dy, void *dx, int64_t n)                   \
-    {                                                                                              \
-        if (mask != NULL)                                                                          \
-            dti_gradient_of_mask(mask, dy, dx, n, t);                                              \
-        else                                                                                       \
-            dti_gradient_of_y(y, dy, dx, n, t);                                                    \
     }
 
 FOR_TYPE(f32, DT_F32)
@@ -113,44 +93,36 @@ static void forward_task(const void *job, int64_t i)
         (j->t == DT_BF16 ? add_bf16 : add_f32)(x, j->n_in, from, end, y);
 }
 
-static void backward_task(const void *job, int64_t i)
-{
-    const struct job *j = job;
-    const dt_span s = dt_span_of(j->elements, DT_GRAIN, i % j->pieces);
-    const int64_t at = i / j->pieces * j->elements + s.begin;
-    (j->t == DT_BF16 ? gradient_bf16 : gradient_f32)(dti_from(j->a->port[DT_Y], at, j->t),
-        dti_mask_of(j->a, j->elements, i / j->pieces, s.begin),
-        dti_from(j->a->port[DT_DY], at, j->t), dti_to(j->a->port[DT_DX], at, j->t),
-        s.end - s.begin);
-}
-
-static void run(struct job j, int64_t samples, dti_task *task)
+static dt_status run(struct job j, int64_t samples)
 {
     j.pieces = dt_ceil_div(j.elements, DT_GRAIN);
-    dti_run_tasks(samples * j.pieces, task, &j);
+    dti_run_tasks(samples * j.pieces, forward_task, &j);
+    return DT_OK;
 }
 
 static dt_status add_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
 {
     (void)state, (void)err;
-    run((struct job){a, c->node->n_in, c->dtype, false, dt_shape_sample(&c->node->info.y), 0}, a->n,
-        forward_task);
-    return DT_OK;
+    return run(
+        (struct job){a, c->node->n_in, c->dtype, false, dt_shape_sample(&c->node->info.y), 0},
+        a->n);
 }
 
 static dt_status add_relu_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
 {
     (void)state, (void)err;
-    run((struct job){a, c->node->n_in, c->dtype, true, dt_shape_sample(&c->node->info.y), 0}, a->n,
-        c->form == DT_BACKWARD ? backward_task : forward_task);
-    return DT_OK;
+    if (c->form == DT_BACKWARD) {
+        dti_relu_gradient(c, a);
+        return DT_OK;
+    }
+    return run(
+        (struct job){a, c->node->n_in, c->dtype, true, dt_shape_sample(&c->node->info.y), 0}, a->n);
 }
 
 static dt_status sum_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
 {
     (void)state, (void)err;
-    run((struct job){a, 2, c->dtype, false, c->count, 0}, 1, forward_task);
-    return DT_OK;
+    return run((struct job){a, 2, c->dtype, false, c->count, 0}, 1);
 }
 
 const dt_kernels dt_add_cpu = {.run = add_run};

@@ -202,17 +202,7 @@ static dt_dnnl_problem problem(const dt_call *c)
     return (dt_dnnl_problem){.bias = o->bias,
         .taps = amx_weights_accepts(c, NULL) || winograd_accepts(c, NULL),
         .bf16 = c->dtype == DT_BF16,
-        .groups = o->groups,
-        .c = x.c,
-        .h = x.h,
-        .w = x.w,
-        .out = y.c,
-        .p = y.h,
-        .q = y.w,
-        .kernel = o->kernel,
-        .stride = o->stride,
-        .pad = o->pad,
-        .dilation = o->dilation};
+        DTI_CONV_SHAPE(o, x, y)};
 }
 
 static dt_status library_facts(const dt_call *c, dt_facts *f, dt_err *err)

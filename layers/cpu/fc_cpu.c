@@ -6,6 +6,7 @@
 #include "engine/base/alloc.h"
 #include "layers/cpu/cpu.h"
 #include "layers/cpu/weighted.h"
+#include "layers/weighted.h"
 
 /* x as one vector per sample, in the order it is stored (h, w, c). The library's own way of taking
  * images is slower and allocates megabytes in every call. */
@@ -34,34 +35,8 @@ static dt_status param_bytes(const dt_call *c, int i, size_t *bytes, dt_err *err
     return dti_weighted_bytes(&p, c, i, bytes, err);
 }
 
-/* The image behind the vector: a flatten in between has no op and leaves the bytes as they were. */
-static dt_shape image(const dt_call *c)
-{
-    int32_t v = c->node->in[0];
-    while (v != DT_GRAPH_INPUT && c->graph->node[v].desc->identity)
-        v = c->graph->node[v].in[0];
-    return dt_graph_shape(c->graph, v);
-}
-
-/* Rows of columns ordered c, h, w into rows ordered h, w, c. */
-static void to_hwc(const float *chw, float *hwc, int64_t rows, const dt_shape *s)
-{
-    const int64_t pixels = s->h * s->w, row = pixels * s->c;
-#pragma omp parallel for
-    for (int64_t o = 0; o < rows; o++)
-        for (int64_t p = 0; p < pixels; p++)
-            for (int64_t c = 0; c < s->c; c++)
-                hwc[o * row + p * s->c + c] = chw[o * row + c * pixels + p];
-}
-
-/* A row of c, h, w is a row of h, w, c of an image with height and width as channels. */
-static void to_chw(const float *hwc, float *chw, int64_t rows, const dt_shape *s)
-{
-    const dt_shape turned = {1, s->c, 1, s->h * s->w};
-    to_hwc(hwc, chw, rows, &turned);
-}
-
-/* Which way a weight goes: from PyTorch's layout, or to it. */
+/* A weight on its way from PyTorch's layout, whose columns are in the order c, h, w, or back to it.
+ */
 typedef struct passage {
     const dt_call *c;
     dt_dnnl_problem p;
@@ -73,27 +48,27 @@ typedef struct passage {
 
 static dt_status put_rows(const passage *w, int64_t at, int64_t n, float *piece, dt_err *err)
 {
-    to_hwc(w->plain + at * w->p.c, piece, n, &w->x);
+    dti_weight_transpose(w->plain + at * w->p.c, piece, n, w->x.c, w->x.h * w->x.w);
     return dti_weighted_put_rows(&w->p, w->c, at, n, piece, w->lives, err);
 }
 
 static dt_status get_rows(const passage *w, int64_t at, int64_t n, float *piece, dt_err *err)
 {
     DT_CHECK(dti_weighted_get_rows(&w->p, w->c, at, n, w->lives, piece, err));
-    to_chw(piece, w->to + at * w->p.c, n, &w->x);
+    dti_weight_transpose(piece, w->to + at * w->p.c, n, w->x.h * w->x.w, w->x.c);
     return DT_OK;
 }
 
 static dt_status put_all(const passage *w, float *hwc, dt_err *err)
 {
-    to_hwc(w->plain, hwc, w->p.out, &w->x);
+    dti_weight_transpose(w->plain, hwc, w->p.out, w->x.c, w->x.h * w->x.w);
     return dti_weighted_put(&w->p, w->c, 0, hwc, w->lives, err);
 }
 
 static dt_status get_all(const passage *w, float *hwc, dt_err *err)
 {
     DT_CHECK(dti_weighted_get(&w->p, w->c, 0, w->lives, hwc, err));
-    to_chw(hwc, w->to, w->p.out, &w->x);
+    dti_weight_transpose(hwc, w->to, w->p.out, w->x.h * w->x.w, w->x.c);
     return DT_OK;
 }
 
@@ -111,7 +86,7 @@ static dt_status pass(const passage *w, dt_err *err)
     float *piece = dt_alloc((size_t)(rows * w->p.c), sizeof *piece);
     if (piece == NULL)
         return DT_FAIL(
-            err, DT_E_NOMEM, "layer '%s': no memory to turn its weight", w->c->node->name);
+            err, DT_E_NOMEM, "layer '%s': no memory to transpose its weight", w->c->node->name);
     dt_status st = DT_OK;
     if (rows == all)
         st = (put ? put_all : get_all)(w, piece, err);
@@ -123,7 +98,7 @@ static dt_status pass(const passage *w, dt_err *err)
 
 static dt_status param_put(const dt_call *c, int i, const float *plain, void *lives, dt_err *err)
 {
-    const passage w = {c, problem(c), image(c), plain, lives, NULL};
+    const passage w = {c, problem(c), dti_fc_image(c), plain, lives, NULL};
     if (i > 0 || w.x.h * w.x.w == 1)
         return dti_weighted_put(&w.p, c, i, plain, lives, err);
     return pass(&w, err);
@@ -133,7 +108,7 @@ static dt_status param_get(const dt_call *c, int i, const void *lives, float *pl
 {
     void *from; /* only read */
     memcpy(&from, &lives, sizeof from);
-    const passage w = {c, problem(c), image(c), NULL, from, plain};
+    const passage w = {c, problem(c), dti_fc_image(c), NULL, from, plain};
     if (i > 0 || w.x.h * w.x.w == 1)
         return dti_weighted_get(&w.p, c, i, lives, plain, err);
     return pass(&w, err);

@@ -9,6 +9,7 @@
 #include "layers/cpu/cpu.h"
 #include "layers/blocked/product.h"
 #include "layers/cpu/weighted.h"
+#include "layers/weighted.h"
 
 /* --- our product --- */
 
@@ -117,16 +118,11 @@ static bool lives_plain(const dt_call *c)
     return product_accepts(c, NULL);
 }
 
-static size_t plain_bytes(const dt_call *c, int i)
-{
-    return (size_t)dt_param_count(&c->node->info.param[i]) * sizeof(float);
-}
-
 static dt_status param_bytes(const dt_call *c, int i, size_t *bytes, dt_err *err)
 {
     const dt_dnnl_problem p = problem(c);
     const dt_call r = rows(c);
-    *bytes = plain_bytes(c, i);
+    *bytes = dti_weighted_plain_bytes(c, i);
     return lives_plain(c) ? DT_OK : dti_weighted_bytes(&p, &r, i, bytes, err);
 }
 
@@ -137,7 +133,7 @@ static dt_status put(const dt_call *c, int i, const float *plain, void *lives, d
     const dt_call r = rows(c);
     if (!lives_plain(c))
         return dti_weighted_put(&p, &r, i, plain, lives, err);
-    memcpy(lives, plain, plain_bytes(c, i));
+    memcpy(lives, plain, dti_weighted_plain_bytes(c, i));
     return DT_OK;
 }
 
@@ -147,27 +143,19 @@ static dt_status get(const dt_call *c, int i, const void *lives, float *plain, d
     const dt_call r = rows(c);
     if (!lives_plain(c))
         return dti_weighted_get(&p, &r, i, lives, plain, err);
-    memcpy(plain, lives, plain_bytes(c, i));
+    memcpy(plain, lives, dti_weighted_plain_bytes(c, i));
     return DT_OK;
 }
 
-static void transpose(const float *from, float *to, int64_t n_rows, int64_t columns)
-{
-#pragma omp parallel for
-    for (int64_t c = 0; c < columns; c++)
-        for (int64_t r = 0; r < n_rows; r++)
-            to[c * n_rows + r] = from[r * columns + c];
-}
-
-/* Room for the weight the other way round; NULL when memory is out. */
-static float *turned(const dt_call *c)
+/* Memory for the weight transposed; NULL when there is none. */
+static float *transposed(const dt_call *c)
 {
     return dt_alloc((size_t)dt_param_count(&c->node->info.param[0]), sizeof(float));
 }
 
 static dt_status no_memory(const dt_call *c, dt_err *err)
 {
-    return DT_FAIL(err, DT_E_NOMEM, "layer '%s': no memory to turn its weight", c->node->name);
+    return DT_FAIL(err, DT_E_NOMEM, "layer '%s': no memory to transpose its weight", c->node->name);
 }
 
 static dt_status param_put(const dt_call *c, int i, const float *plain, void *lives, dt_err *err)
@@ -175,10 +163,10 @@ static dt_status param_put(const dt_call *c, int i, const float *plain, void *li
     const dt_linear *o = c->node->opts;
     if (i > 0 || !o->in_out)
         return put(c, i, plain, lives, err);
-    float *out_in = turned(c);
+    float *out_in = transposed(c);
     if (out_in == NULL)
         return no_memory(c, err);
-    transpose(plain, out_in, dti_call_x(c).c, o->out);
+    dti_weight_transpose(plain, out_in, 1, dti_call_x(c).c, o->out);
     const dt_status st = put(c, i, out_in, lives, err);
     dt_free(out_in);
     return st;
@@ -189,12 +177,12 @@ static dt_status param_get(const dt_call *c, int i, const void *lives, float *pl
     const dt_linear *o = c->node->opts;
     if (i > 0 || !o->in_out)
         return get(c, i, lives, plain, err);
-    float *out_in = turned(c);
+    float *out_in = transposed(c);
     if (out_in == NULL)
         return no_memory(c, err);
     const dt_status st = get(c, i, lives, out_in, err);
     if (st == DT_OK)
-        transpose(out_in, plain, o->out, dti_call_x(c).c);
+        dti_weight_transpose(out_in, plain, 1, o->out, dti_call_x(c).c);
     dt_free(out_in);
     return st;
 }

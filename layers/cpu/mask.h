@@ -20,39 +20,25 @@ DT_INLINE uint8_t dti_mask_pack(const uint8_t *on)
     return (uint8_t)(word * 0x0102040810204080u >> 56);
 }
 
-/* dx[i] = on ? dy[i] : 0, as bits. The value is read either way, so that no branch is in a loop. */
-DT_INLINE void dti_pass_on(const void *dy, void *dx, int64_t i, bool on, dt_dtype t)
+/* Of n values. Bit e % 8 of byte e / 8 says whether element e hands its gradient on. */
+DT_INLINE void dti_mask_write(const void *y, uint8_t *mask, int64_t n, dt_dtype t)
 {
-    if (t == DT_BF16) {
-        const dt_bf16 given = ((const dt_bf16 *)dy)[i];
-        ((dt_bf16 *)dx)[i] = on ? given : 0;
-    } else {
-        const float given = ((const float *)dy)[i];
-        ((float *)dx)[i] = on ? given : 0.0f;
-    }
-}
-
-/* dx may be dy. */
-DT_INLINE void dti_gradient_of_y(const void *y, const void *dy, void *dx, int64_t n, dt_dtype t)
-{
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++)
-        dti_pass_on(dy, dx, i, !(dti_load(y, i, t) <= 0.0f), t);
-}
-
-/* Bit e % 8 of byte e / 8 says whether element e hands its gradient on. */
-DT_INLINE void dti_gradient_of_mask(
-    const uint8_t *mask, const void *dy, void *dx, int64_t n, dt_dtype t)
-{
+    enum { BLOCK = 64 };
+    uint8_t on[BLOCK];
     int64_t i = 0;
-    for (; i + 8 <= n; i += 8) {
-        const uint32_t bits = mask[i / 8];
+    for (; i + BLOCK <= n; i += BLOCK) {
 #pragma omp simd
-        for (uint32_t k = 0; k < 8; k++)
-            dti_pass_on(dy, dx, i + k, (bits & 1u << k) != 0, t);
+        for (int k = 0; k < BLOCK; k++)
+            on[k] = dti_load(y, i + k, t) <= 0.0f ? 0 : 1;
+        for (int k = 0; k < BLOCK; k += 8)
+            mask[(i + k) / 8] = dti_mask_pack(on + k);
     }
-    for (; i < n; i++)
-        dti_pass_on(dy, dx, i, ((unsigned)mask[i / 8] & 1u << (i % 8)) != 0, t);
+    for (; i < n; i += 8) {
+        memset(on, 0, 8);
+        for (int64_t k = i; k < n && k < i + 8; k++)
+            on[k - i] = dti_load(y, k, t) <= 0.0f ? 0 : 1;
+        mask[i / 8] = dti_mask_pack(on);
+    }
 }
 
 /* Where the mask begins of elements from @begin on of a sample of @elements; each sample's begins a
@@ -63,5 +49,8 @@ static inline uint8_t *dti_mask_of(
     uint8_t *mask = a->port[DT_S];
     return mask == NULL ? NULL : mask + sample * ((elements + 7) / 8) + begin / 8;
 }
+
+/* Backward of a layer that ends in a ReLU: by the mask where there is one, else by y. */
+void dti_relu_gradient(const dt_call *c, const dt_args *a);
 
 #endif

@@ -148,16 +148,11 @@ dt_status dti_weighted_run(const dt_call *c, void *state, const dt_args *a, dt_e
     return DT_OK;
 }
 
-static size_t plain_bytes(const dt_call *c, int i)
-{
-    return (size_t)dt_param_count(&c->node->info.param[i]) * sizeof(float);
-}
-
 dt_status dti_weighted_bytes(
     const dt_dnnl_problem *p, const dt_call *c, int i, size_t *bytes, dt_err *err)
 {
     dt_dnnl_facts f;
-    *bytes = plain_bytes(c, i);
+    *bytes = dti_weighted_plain_bytes(c, i);
     if (i > 0)
         return DT_OK;
     DT_TRY(err, dt_dnnl_ask(p, home(p, c), &f, err), "layer '%s'", c->node->name);
@@ -194,7 +189,7 @@ dt_status dti_weighted_put(
     const dt_dnnl_problem *p, const dt_call *c, int i, const float *plain, void *lives, dt_err *err)
 {
     if (i > 0) {
-        memcpy(lives, plain, plain_bytes(c, i));
+        memcpy(lives, plain, dti_weighted_plain_bytes(c, i));
         return DT_OK;
     }
     const dt_dnnl_layout oihw = {.way = DT_DNNL_PLAIN};
@@ -207,7 +202,7 @@ dt_status dti_weighted_get(
     const dt_dnnl_problem *p, const dt_call *c, int i, const void *lives, float *plain, dt_err *err)
 {
     if (i > 0) {
-        memcpy(plain, lives, plain_bytes(c, i));
+        memcpy(plain, lives, dti_weighted_plain_bytes(c, i));
         return DT_OK;
     }
     const dt_dnnl_layout oihw = {.way = DT_DNNL_PLAIN};
@@ -227,7 +222,7 @@ bool dti_weighted_has_rows(const dt_dnnl_problem *p, const dt_call *c)
     const int64_t n = left < DT_WEIGHTED_ROWS ? left : DT_WEIGHTED_ROWS;
     const bool has =
         home(p, c).way != DT_DNNL_PLAIN && dt_dnnl_ask(p, home(p, c), &f, NULL) == DT_OK &&
-        f.weight_bytes == plain_bytes(c, 0) &&
+        f.weight_bytes == dti_weighted_plain_bytes(c, 0) &&
         dti_dnnl_create_reorder_rows(&op, p, home(p, c), out_in, first, n, NULL) == DT_OK;
     dt_dnnl_destroy(op);
     return has;

@@ -22,6 +22,12 @@ dt_status dti_weighted_run(
 /* What an op says that the layer does not have: DT_E_INTERNAL. */
 dt_status dti_weighted_no_form(const dt_call *c, dt_err *err) DT_NODISCARD;
 
+/* Bytes of parameter i as files have it. */
+static inline size_t dti_weighted_plain_bytes(const dt_call *c, int i)
+{
+    return (size_t)dt_param_count(&c->node->info.param[i]) * sizeof(float);
+}
+
 /* Parameter i as it lives: its bytes, and its conversion from and to OIHW or [out, in]. Padding in
  * the library's layout becomes zero, and stays so under any elementwise optimizer. */
 dt_status dti_weighted_bytes(

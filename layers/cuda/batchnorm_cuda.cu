@@ -1,5 +1,5 @@
 /* Batch normalisation on the card, with the ReLU behind it or without. */
-#include "layers/cuda/columns.cuh"
+#include "layers/cuda/norm.cuh"
 
 DT_C_HEADERS
 #include "layers/batchnorm.h"
@@ -9,14 +9,12 @@ DT_C_HEADERS_END
  * and of dy times the distance of x from the mean. Backward finds the sign of the ReLU's input from
  * x by the very arithmetic of forward, written so that no compiler may round it otherwise. */
 typedef struct bn_job {
-    dt_columns s;
-    const void *x, *dy;
-    void *to; /* y or dx */
-    const float *weight, *bias, *mean, *istd, *var;
+    dti_norm_job n;
+    const float *var;    /* evaluation: the spread is made from it */
     const float *old[2]; /* running statistics to go on from */
-    float *stash[2], *pending[2], *dweight, *dbias;
-    double eps, momentum;
-    bool relu, wide;
+    float *pending[2];
+    double momentum;
+    bool relu;
 } bn_job;
 
 DT_DEVICE float bn_norm(float apart, float scale, float bias)
@@ -27,26 +25,26 @@ DT_DEVICE float bn_norm(float apart, float scale, float bias)
 DT_DEVICE void bn_params(const bn_job *j, int64_t c, int n, float *mean, float *scale, float *bias)
 {
     float weight[DT_FEW], istd[DT_FEW];
-    dti_take(j->mean, c, n, dt_wide(j->mean), DT_F32, mean);
-    dti_take(j->weight, c, n, dt_wide(j->weight), DT_F32, weight);
-    const float *spread = j->var == NULL ? j->istd : j->var;
+    dti_take(j->n.mean, c, n, dt_wide(j->n.mean), DT_F32, mean);
+    dti_take(j->n.weight, c, n, dt_wide(j->n.weight), DT_F32, weight);
+    const float *spread = j->var == NULL ? j->n.istd : j->var;
     dti_take(spread, c, n, dt_wide(spread), DT_F32, istd);
     DT_UNROLL(8)
     for (int k = 0; k < DT_FEW; k++) {
         if (j->var != NULL)
-            istd[k] = (float)(1 / sqrt((double)istd[k] + j->eps));
+            istd[k] = (float)(1 / sqrt((double)istd[k] + j->n.eps));
         scale[k] = istd[k] * weight[k];
         bias[k] = 0;
     }
-    if (j->bias != NULL)
-        dti_take(j->bias, c, n, dt_wide(j->bias), DT_F32, bias);
+    if (j->n.bias != NULL)
+        dti_take(j->n.bias, c, n, dt_wide(j->n.bias), DT_F32, bias);
 }
 
 DT_DEVICE void bn_statistics_begin(
     const void *job, int64_t row, int64_t c, int n, float (*state)[DT_FEW], dt_dtype t)
 {
     const bn_job *j = (const bn_job *)job;
-    dti_take(j->x, row * j->s.channels + c, n, j->wide, t, state[0]);
+    dti_take(j->n.x, row * j->n.s.channels + c, n, j->n.wide, t, state[0]);
 }
 
 DT_DEVICE void bn_statistics_add(const void *job, int64_t row, int64_t c, int n,
@@ -54,7 +52,7 @@ DT_DEVICE void bn_statistics_add(const void *job, int64_t row, int64_t c, int n,
 {
     const bn_job *j = (const bn_job *)job;
     float x[DT_FEW];
-    dti_take(j->x, row * j->s.channels + c, n, j->wide, t, x);
+    dti_take(j->n.x, row * j->n.s.channels + c, n, j->n.wide, t, x);
     DT_UNROLL(8)
     for (int k = 0; k < DT_FEW; k++) {
         const float d = x[k] - state[0][k];
@@ -65,7 +63,7 @@ DT_DEVICE void bn_statistics_add(const void *job, int64_t row, int64_t c, int n,
 
 DT_DEVICE void bn_statistics(const bn_job *j, dt_dtype t)
 {
-    dti_columns_sum(&j->s, j, bn_statistics_begin, bn_statistics_add, true, t);
+    dti_columns_sum(&j->n.s, j, bn_statistics_begin, bn_statistics_add, true, t);
 }
 
 DT_KERNELS(bn_statistics, bn_job)
@@ -75,13 +73,13 @@ DT_KERNEL(bn_finish, bn_job)
 {
     int64_t c;
     double sum, squares;
-    if (!dti_columns_total(&given.s, &c, &sum, &squares))
+    if (!dti_columns_total(&given.n.s, &c, &sum, &squares))
         return;
-    const double n = (double)given.s.rows, mean = sum / n;
+    const double n = (double)given.n.s.rows, mean = sum / n;
     const double apart = squares - sum * mean, m2 = apart < 0 ? 0 : apart;
     const double now[2] = {mean, m2 / (n > 1 ? n - 1 : 1)};
-    given.stash[0][c] = (float)mean;
-    given.stash[1][c] = (float)(1 / sqrt(m2 / n + given.eps));
+    given.n.mean[c] = (float)mean;
+    given.n.istd[c] = (float)(1 / sqrt(m2 / n + given.n.eps));
     for (int i = 0; i < 2; i++)
         given.pending[i][c] =
             (float)((1 - given.momentum) * (double)given.old[i][c] + given.momentum * now[i]);
@@ -91,17 +89,18 @@ DT_KERNEL(bn_finish, bn_job)
  * the memory's delay. */
 DT_DEVICE void bn_normalise(const bn_job *j, dt_dtype t)
 {
-    const int64_t c = dti_column(&j->s), high = DT_THREADS / j->s.across, step = gridDim.y * high;
-    const int n = dti_few(c, j->s.channels);
+    const int64_t c = dti_column(&j->n.s), high = DT_THREADS / j->n.s.across;
+    const int64_t step = gridDim.y * high;
+    const int n = dti_few(c, j->n.s.channels);
     float mean[DT_FEW], scale[DT_FEW], bias[DT_FEW], v[2][DT_FEW];
     if (n <= 0)
         return;
     bn_params(j, c, n, mean, scale, bias);
-    for (int64_t r = blockIdx.y * high + dti_lane_row(&j->s); r < j->s.rows; r += 2 * step) {
-        const int64_t at = r * j->s.channels + c, next = at + step * j->s.channels;
-        const bool both = r + step < j->s.rows;
-        dti_take(j->x, at, n, j->wide, t, v[0]);
-        dti_take(j->x, both ? next : at, n, j->wide, t, v[1]);
+    for (int64_t r = blockIdx.y * high + dti_lane_row(&j->n.s); r < j->n.s.rows; r += 2 * step) {
+        const int64_t at = r * j->n.s.channels + c, next = at + step * j->n.s.channels;
+        const bool both = r + step < j->n.s.rows;
+        dti_take(j->n.x, at, n, j->n.wide, t, v[0]);
+        dti_take(j->n.x, both ? next : at, n, j->n.wide, t, v[1]);
         DT_UNROLL(2)
         for (int i = 0; i < 2; i++) {
             DT_UNROLL(8)
@@ -110,9 +109,9 @@ DT_DEVICE void bn_normalise(const bn_job *j, dt_dtype t)
                 v[i][k] = j->relu ? dti_rectify(y) : y;
             }
         }
-        dti_put(j->to, at, n, j->wide, t, v[0]);
+        dti_put(j->n.to, at, n, j->n.wide, t, v[0]);
         if (both)
-            dti_put(j->to, next, n, j->wide, t, v[1]);
+            dti_put(j->n.to, next, n, j->n.wide, t, v[1]);
     }
 }
 
@@ -129,10 +128,10 @@ DT_DEVICE void bn_sums_add(const void *job, int64_t row, int64_t c, int n, float
     float *first, float *second, dt_dtype t)
 {
     const bn_job *j = (const bn_job *)job;
-    const int64_t at = row * j->s.channels + c;
+    const int64_t at = row * j->n.s.channels + c;
     float x[DT_FEW], d[DT_FEW];
-    dti_take(j->x, at, n, j->wide, t, x);
-    dti_take(j->dy, at, n, j->wide, t, d);
+    dti_take(j->n.x, at, n, j->n.wide, t, x);
+    dti_take(j->n.dy, at, n, j->n.wide, t, d);
     DT_UNROLL(8)
     for (int k = 0; k < DT_FEW; k++) {
         const float apart = x[k] - state[0][k];
@@ -145,68 +144,52 @@ DT_DEVICE void bn_sums_add(const void *job, int64_t row, int64_t c, int n, float
 
 DT_DEVICE void bn_sums(const bn_job *j, dt_dtype t)
 {
-    dti_columns_sum(&j->s, j, bn_sums_begin, bn_sums_add, false, t);
+    dti_columns_sum(&j->n.s, j, bn_sums_begin, bn_sums_add, false, t);
 }
 
 DT_KERNELS(bn_sums, bn_job)
 
-DT_KERNEL(bn_gradients, bn_job)
-{
-    int64_t c;
-    double dbias, products;
-    if (!dti_columns_total(&given.s, &c, &dbias, &products))
-        return;
-    given.dweight[c] = (float)(products * (double)given.istd[c]);
-    given.dbias[c] = (float)dbias;
-}
-
 /* dx = scale (dy - shift - slope (x - mean)); dx may be dy. */
 DT_DEVICE void bn_differentiate(const bn_job *j, dt_dtype t)
 {
-    const int64_t c = dti_column(&j->s), high = DT_THREADS / j->s.across;
-    const int n = dti_few(c, j->s.channels);
-    const float over = 1.0f / (float)j->s.rows;
+    const int64_t c = dti_column(&j->n.s), high = DT_THREADS / j->n.s.across;
+    const int n = dti_few(c, j->n.s.channels);
+    const float over = 1.0f / (float)j->n.s.rows;
     float mean[DT_FEW], scale[DT_FEW], bias[DT_FEW], shift[DT_FEW], slope[DT_FEW];
     float v[DT_FEW], d[DT_FEW];
     if (n <= 0)
         return;
     bn_params(j, c, n, mean, scale, bias);
-    dti_take(j->dbias, c, n, dt_wide(j->dbias), DT_F32, shift);
-    dti_take(j->dweight, c, n, dt_wide(j->dweight), DT_F32, slope);
-    dti_take(j->istd, c, n, dt_wide(j->istd), DT_F32, v);
+    dti_take(j->n.dbias, c, n, dt_wide(j->n.dbias), DT_F32, shift);
+    dti_take(j->n.dweight, c, n, dt_wide(j->n.dweight), DT_F32, slope);
+    dti_take(j->n.istd, c, n, dt_wide(j->n.istd), DT_F32, v);
     DT_UNROLL(8)
     for (int k = 0; k < DT_FEW; k++) {
         shift[k] *= over;
         slope[k] *= v[k] * over;
     }
     DT_UNROLL(2)
-    for (int64_t r = blockIdx.y * high + dti_lane_row(&j->s); r < j->s.rows;
+    for (int64_t r = blockIdx.y * high + dti_lane_row(&j->n.s); r < j->n.s.rows;
          r += gridDim.y * high) {
-        const int64_t at = r * j->s.channels + c;
-        dti_take(j->x, at, n, j->wide, t, v);
-        dti_take(j->dy, at, n, j->wide, t, d);
+        const int64_t at = r * j->n.s.channels + c;
+        dti_take(j->n.x, at, n, j->n.wide, t, v);
+        dti_take(j->n.dy, at, n, j->n.wide, t, d);
         DT_UNROLL(8)
         for (int k = 0; k < DT_FEW; k++) {
             const float apart = v[k] - mean[k];
             const bool off = j->relu && bn_norm(apart, scale[k], bias[k]) <= 0.0f;
             d[k] = scale[k] * ((off ? 0.0f : d[k]) - shift[k] - apart * slope[k]);
         }
-        dti_put(j->to, at, n, j->wide, t, d);
+        dti_put(j->n.to, at, n, j->n.wide, t, d);
     }
 }
 
 DT_KERNELS(bn_differentiate, bn_job)
 
-static dt_columns bn_columns(const dt_call *c, int64_t n, void *work)
-{
-    const dt_shape x = dt_graph_shape(c->graph, c->node->in[0]);
-    return dti_columns_of(n * x.h * x.w, x.c, work);
-}
-
 static dt_status bn_facts(const dt_call *c, dt_facts *f, dt_err *err)
 {
     (void)err;
-    const dt_columns s = bn_columns(c, c->n, NULL);
+    const dt_columns s = dti_norm_columns(c, c->n, NULL);
     const bool sums = c->form == DT_FORWARD || c->form == DT_BACKWARD;
     f->work_bytes = sums ? dti_columns_bytes(&s) : 0;
     return DT_OK;
@@ -215,46 +198,35 @@ static dt_status bn_facts(const dt_call *c, dt_facts *f, dt_err *err)
 static bn_job bn_job_of(const dt_call *c, const dt_args *a, bool relu)
 {
     const dt_batchnorm *o = (const dt_batchnorm *)c->node->opts;
-    const bool eval = c->form == DT_EVAL, back = c->form == DT_BACKWARD;
+    const bool eval = c->form == DT_EVAL;
     bn_job j;
-    j.s = bn_columns(c, a->n, a->port[DT_WORK]);
-    j.x = a->port[DT_X];
-    j.dy = a->port[DT_DY];
-    j.to = a->port[back ? DT_DX : DT_Y];
-    j.weight = (const float *)a->port[DT_P];
-    j.bias = (const float *)a->port[DT_P + 1];
-    j.mean = (const float *)a->port[eval ? DT_P + 2 : DT_S];
-    j.istd = (const float *)a->port[DT_S + 1];
+    j.n = dti_norm_job_of(c, a, o->eps);
+    if (eval)
+        j.n.mean = (float *)a->port[DT_P + 2];
     j.var = eval ? (const float *)a->port[DT_P + 3] : NULL;
     for (int i = 0; i < 2; i++) {
         j.old[i] = (const float *)a->port[(a->accumulate ? DT_Q : DT_P) + 2 + i];
-        j.stash[i] = (float *)a->port[DT_S + i];
         j.pending[i] = (float *)a->port[DT_Q + 2 + i];
     }
-    j.dweight = (float *)a->port[DT_DP];
-    j.dbias = (float *)a->port[DT_DP + 1];
-    j.eps = o->eps;
     j.momentum = o->momentum;
     j.relu = relu;
-    j.wide =
-        dt_wide(j.x) && dt_wide(j.dy) && dt_wide(j.to) && dti_wide_rows(j.s.channels, c->dtype);
     return j;
 }
 
 static dt_status bn_run(const dt_call *c, const dt_args *a, bool relu, dt_err *err)
 {
     const bn_job j = bn_job_of(c, a, relu);
-    const dt_grid parts = dti_columns_grid(&j.s), all = dti_rows_grid(&j.s);
+    const dt_grid parts = dti_columns_grid(&j.n.s), all = dti_rows_grid(&j.n.s);
     if (c->form == DT_BACKWARD) {
         DT_LAUNCH_OF(bn_sums, c->dtype, parts, a->queue, j);
-        DT_LAUNCH(bn_gradients, dti_total_grid(&j.s), DT_THREADS, a->queue, j);
-        if (j.to != NULL)
+        dti_norm_gradients(&j.n, j.n.istd, a->queue);
+        if (j.n.to != NULL)
             DT_LAUNCH_OF(bn_differentiate, c->dtype, all, a->queue, j);
         return dt_cuda_launched("batchnorm backward", err);
     }
     if (c->form == DT_FORWARD) {
         DT_LAUNCH_OF(bn_statistics, c->dtype, parts, a->queue, j);
-        DT_LAUNCH(bn_finish, dti_total_grid(&j.s), DT_THREADS, a->queue, j);
+        DT_LAUNCH(bn_finish, dti_total_grid(&j.n.s), DT_THREADS, a->queue, j);
     }
     DT_LAUNCH_OF(bn_normalise, c->dtype, all, a->queue, j);
     return dt_cuda_launched("batchnorm forward", err);

@@ -9,6 +9,7 @@
 #include "layers/cpu/cpu.h"
 #include "layers/cudnn/cudnn_cuda.h"
 #include "layers/cuda/weighted_cuda.h"
+#include "layers/weighted.h"
 
 /* The weight lives as [out][kernel][kernel][c / groups] in fp32. Ops on bf16 read a copy of it in
  * bf16, made by the forms that derive; its gradient is fp32 always. */
@@ -22,17 +23,7 @@ static dt_cudnn_problem conv_problem(const dt_call *c, dt_cudnn_way way)
         .bf16 = c->dtype == DT_BF16,
         .tf32 = c->dtype != DT_BF16 && dti_cuda_tf32(),
         .many = c->workspace_limit != DT_LIMIT_ANY,
-        .groups = o->groups,
-        .c = x.c,
-        .h = x.h,
-        .w = x.w,
-        .out = y.c,
-        .p = y.h,
-        .q = y.w,
-        .kernel = o->kernel,
-        .stride = o->stride,
-        .pad = o->pad,
-        .dilation = o->dilation};
+        DTI_CONV_SHAPE(o, x, y)};
 }
 
 static dt_cudnn_way conv_way_of(dt_form_kind form)
@@ -211,7 +202,7 @@ static dt_status conv_param_put(
     const dt_param_info *p = &c->node->info.param[i];
     (void)err;
     if (i == 0)
-        dti_cuda_transpose(plain, lives, p->d[0], p->d[1], p->d[2] * p->d[3]);
+        dti_weight_transpose(plain, lives, p->d[0], p->d[1], p->d[2] * p->d[3]);
     else
         memcpy(lives, plain, (size_t)dt_param_count(p) * sizeof *plain);
     return DT_OK;
@@ -223,7 +214,7 @@ static dt_status conv_param_get(
     const dt_param_info *p = &c->node->info.param[i];
     (void)err;
     if (i == 0)
-        dti_cuda_transpose(lives, plain, p->d[0], p->d[2] * p->d[3], p->d[1]);
+        dti_weight_transpose(lives, plain, p->d[0], p->d[2] * p->d[3], p->d[1]);
     else
         memcpy(plain, lives, (size_t)dt_param_count(p) * sizeof *plain);
     return DT_OK;

@@ -6,6 +6,7 @@
 #include "layers/cpu/cpu.h"
 #include "layers/cuda/linear_cuda.h"
 #include "layers/cuda/weighted_cuda.h"
+#include "layers/weighted.h"
 
 /* x as one row per sample, in the order it is stored (h, w, c). */
 static dti_rows fc_rows(const dt_call *c)
@@ -27,22 +28,13 @@ static dt_status fc_create(const dt_call *c, void **state, dt_err *err)
     return dti_rows_create(&r, c, state, err);
 }
 
-/* The image behind the vector: a flatten in between has no op and leaves the bytes as they were. */
-static dt_shape fc_image(const dt_call *c)
-{
-    int32_t v = c->node->in[0];
-    while (v != DT_GRAPH_INPUT && c->graph->node[v].desc->identity)
-        v = c->graph->node[v].in[0];
-    return dt_graph_shape(c->graph, v);
-}
-
 static dt_status fc_param_put(const dt_call *c, int i, const float *plain, void *lives, dt_err *err)
 {
     const dt_param_info *p = &c->node->info.param[i];
-    const dt_shape x = fc_image(c);
+    const dt_shape x = dti_fc_image(c);
     (void)err;
     if (i == 0)
-        dti_cuda_transpose(plain, lives, p->d[0], x.c, x.h * x.w);
+        dti_weight_transpose(plain, lives, p->d[0], x.c, x.h * x.w);
     else
         memcpy(lives, plain, (size_t)dt_param_count(p) * sizeof *plain);
     return DT_OK;
@@ -51,10 +43,10 @@ static dt_status fc_param_put(const dt_call *c, int i, const float *plain, void 
 static dt_status fc_param_get(const dt_call *c, int i, const void *lives, float *plain, dt_err *err)
 {
     const dt_param_info *p = &c->node->info.param[i];
-    const dt_shape x = fc_image(c);
+    const dt_shape x = dti_fc_image(c);
     (void)err;
     if (i == 0)
-        dti_cuda_transpose(lives, plain, p->d[0], x.h * x.w, x.c);
+        dti_weight_transpose(lives, plain, p->d[0], x.h * x.w, x.c);
     else
         memcpy(plain, lives, (size_t)dt_param_count(p) * sizeof *plain);
     return DT_OK;

@@ -1,20 +1,9 @@
 /* Layer normalisation on the card: a warp a row. */
-#include "layers/cuda/columns.cuh"
+#include "layers/cuda/norm.cuh"
 
 DT_C_HEADERS
 #include "layers/layernorm.h"
 DT_C_HEADERS_END
-
-/* A warp works on a row. The gradients of the parameters are sums over rows, as in columns.cuh. */
-typedef struct ln_job {
-    dt_columns s;
-    const void *x, *dy;
-    void *to; /* y or dx */
-    const float *weight, *bias, *mean, *istd;
-    float *stash[2], *dweight, *dbias;
-    double eps;
-    bool wide;
-} ln_job;
 
 /* The first row of a thread's warp, and how many rows further its next one is. */
 DT_DEVICE int64_t ln_first(void)
@@ -33,7 +22,8 @@ DT_DEVICE int64_t ln_lane(void)
 }
 
 /* The mean over a row of x - middle or of its square. */
-DT_DEVICE double ln_moment(const ln_job *j, int64_t row, bool square, float middle, dt_dtype t)
+DT_DEVICE double ln_moment(
+    const dti_norm_job *j, int64_t row, bool square, float middle, dt_dtype t)
 {
     float sum = 0, v[DT_FEW];
     for (int64_t c = ln_lane(); c < j->s.channels; c += DT_WARP * DT_FEW) {
@@ -48,7 +38,7 @@ DT_DEVICE double ln_moment(const ln_job *j, int64_t row, bool square, float midd
     return dti_warp_sum((double)sum) / (double)j->s.channels;
 }
 
-DT_DEVICE void ln_forward(const ln_job *j, dt_dtype t)
+DT_DEVICE void ln_forward(const dti_norm_job *j, dt_dtype t)
 {
     float v[DT_FEW], weight[DT_FEW], bias[DT_FEW];
     for (int64_t row = ln_first(); row < j->s.rows; row += ln_step()) {
@@ -64,18 +54,18 @@ DT_DEVICE void ln_forward(const ln_job *j, dt_dtype t)
                 v[k] = (v[k] - mean) * istd * weight[k] + bias[k];
             dti_put(j->to, row * j->s.channels + c, n, j->wide, t, v);
         }
-        if (threadIdx.x % DT_WARP == 0 && j->stash[0] != NULL)
-            j->stash[0][row] = mean;
-        if (threadIdx.x % DT_WARP == 0 && j->stash[1] != NULL)
-            j->stash[1][row] = istd;
+        if (threadIdx.x % DT_WARP == 0 && j->mean != NULL)
+            j->mean[row] = mean;
+        if (threadIdx.x % DT_WARP == 0 && j->istd != NULL)
+            j->istd[row] = istd;
     }
 }
 
-DT_KERNELS(ln_forward, ln_job)
+DT_KERNELS(ln_forward, dti_norm_job)
 
 /* dx = istd (g - shift - slope xn), where g = weight dy and xn is x normalised; shift and slope are
  * the means of g and of g xn. dx may be dy. */
-DT_DEVICE void ln_backward(const ln_job *j, dt_dtype t)
+DT_DEVICE void ln_backward(const dti_norm_job *j, dt_dtype t)
 {
     float x[DT_FEW], g[DT_FEW], weight[DT_FEW];
     for (int64_t row = ln_first(); row < j->s.rows; row += ln_step()) {
@@ -108,7 +98,7 @@ DT_DEVICE void ln_backward(const ln_job *j, dt_dtype t)
     }
 }
 
-DT_KERNELS(ln_backward, ln_job)
+DT_KERNELS(ln_backward, dti_norm_job)
 
 DT_DEVICE void ln_sums_begin(
     const void *job, int64_t row, int64_t c, int n, float (*state)[DT_FEW], dt_dtype t)
@@ -119,7 +109,7 @@ DT_DEVICE void ln_sums_begin(
 DT_DEVICE void ln_sums_add(const void *job, int64_t row, int64_t c, int n, float (*state)[DT_FEW],
     float *first, float *second, dt_dtype t)
 {
-    const ln_job *j = (const ln_job *)job;
+    const dti_norm_job *j = (const dti_norm_job *)job;
     const int64_t at = row * j->s.channels + c;
     const float mean = j->mean[row], istd = j->istd[row];
     float x[DT_FEW], d[DT_FEW];
@@ -128,38 +118,22 @@ DT_DEVICE void ln_sums_add(const void *job, int64_t row, int64_t c, int n, float
     dti_take(j->dy, at, n, j->wide, t, d);
     DT_UNROLL(8)
     for (int k = 0; k < DT_FEW; k++) {
-        first[k] += d[k] * ((x[k] - mean) * istd);
-        second[k] += d[k];
+        first[k] += d[k];
+        second[k] += d[k] * ((x[k] - mean) * istd);
     }
 }
 
-DT_DEVICE void ln_sums(const ln_job *j, dt_dtype t)
+DT_DEVICE void ln_sums(const dti_norm_job *j, dt_dtype t)
 {
     dti_columns_sum(&j->s, j, ln_sums_begin, ln_sums_add, false, t);
 }
 
-DT_KERNELS(ln_sums, ln_job)
-
-DT_KERNEL(ln_gradients, ln_job)
-{
-    int64_t c;
-    double dweight, dbias;
-    if (!dti_columns_total(&given.s, &c, &dweight, &dbias))
-        return;
-    given.dweight[c] = (float)dweight;
-    given.dbias[c] = (float)dbias;
-}
-
-static dt_columns ln_columns(const dt_call *c, int64_t n, void *work)
-{
-    const dt_shape x = dt_graph_shape(c->graph, c->node->in[0]);
-    return dti_columns_of(n * x.h * x.w, x.c, work);
-}
+DT_KERNELS(ln_sums, dti_norm_job)
 
 static dt_status ln_facts(const dt_call *c, dt_facts *f, dt_err *err)
 {
     (void)err;
-    const dt_columns s = ln_columns(c, c->n, NULL);
+    const dt_columns s = dti_norm_columns(c, c->n, NULL);
     f->work_bytes = c->form == DT_BACKWARD ? dti_columns_bytes(&s) : 0;
     return DT_OK;
 }
@@ -167,28 +141,14 @@ static dt_status ln_facts(const dt_call *c, dt_facts *f, dt_err *err)
 static dt_status ln_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
 {
     (void)state;
-    const bool back = c->form == DT_BACKWARD;
-    ln_job j;
-    j.s = ln_columns(c, a->n, a->port[DT_WORK]);
-    j.x = a->port[DT_X];
-    j.dy = a->port[DT_DY];
-    j.to = a->port[back ? DT_DX : DT_Y];
-    j.weight = (const float *)a->port[DT_P];
-    j.bias = (const float *)a->port[DT_P + 1];
-    j.mean = j.stash[0] = (float *)a->port[DT_S];
-    j.istd = j.stash[1] = (float *)a->port[DT_S + 1];
-    j.dweight = (float *)a->port[DT_DP];
-    j.dbias = (float *)a->port[DT_DP + 1];
-    j.eps = ((const dt_layernorm *)c->node->opts)->eps;
-    j.wide =
-        dt_wide(j.x) && dt_wide(j.dy) && dt_wide(j.to) && dti_wide_rows(j.s.channels, c->dtype);
+    const dti_norm_job j = dti_norm_job_of(c, a, ((const dt_layernorm *)c->node->opts)->eps);
     const dt_grid rows = dti_grid_of(j.s.rows * DT_WARP);
-    if (!back) {
+    if (c->form != DT_BACKWARD) {
         DT_LAUNCH_OF(ln_forward, c->dtype, rows, a->queue, j);
         return dt_cuda_launched("layernorm forward", err);
     }
     DT_LAUNCH_OF(ln_sums, c->dtype, dti_columns_grid(&j.s), a->queue, j);
-    DT_LAUNCH(ln_gradients, dti_total_grid(&j.s), DT_THREADS, a->queue, j);
+    dti_norm_gradients(&j, NULL, a->queue);
     if (j.to != NULL)
         DT_LAUNCH_OF(ln_backward, c->dtype, rows, a->queue, j);
     return dt_cuda_launched("layernorm backward", err);

@@ -8,6 +8,7 @@
 #include "layers/cublas/cublas_cuda.h"
 #include "layers/linear.h"
 #include "layers/cuda/weighted_cuda.h"
+#include "layers/weighted.h"
 
 static dt_cublas_problem rows_problem(const dti_rows *r, const dt_call *c)
 {
@@ -144,7 +145,7 @@ static dt_status linear_param_put(
     const dt_param_info *p = &c->node->info.param[i];
     (void)err;
     if (linear_is_turned(c, i))
-        dti_cuda_transpose(plain, lives, 1, p->d[0], p->d[1]);
+        dti_weight_transpose(plain, lives, 1, p->d[0], p->d[1]);
     else
         memcpy(lives, plain, (size_t)dt_param_count(p) * sizeof *plain);
     return DT_OK;
@@ -156,7 +157,7 @@ static dt_status linear_param_get(
     const dt_param_info *p = &c->node->info.param[i];
     (void)err;
     if (linear_is_turned(c, i))
-        dti_cuda_transpose(lives, plain, 1, p->d[1], p->d[0]);
+        dti_weight_transpose(lives, plain, 1, p->d[1], p->d[0]);
     else
         memcpy(plain, lives, (size_t)dt_param_count(p) * sizeof *plain);
     return DT_OK;

@@ -1,4 +1,4 @@
-/* What plans for the card are made for, and weights turned on the host. */
+/* What plans for the card are made for. */
 #include "layers/cuda/weighted_cuda.h"
 
 /* Read by threads that plan while another may set them. */
@@ -23,13 +23,4 @@ void dt_cuda_allow_tf32(bool yes)
 bool dti_cuda_tf32(void)
 {
     return tf32;
-}
-
-void dti_cuda_transpose(const float *from, float *to, int64_t n, int64_t a, int64_t b)
-{
-#pragma omp parallel for collapse(2)
-    for (int64_t k = 0; k < n; k++)
-        for (int64_t j = 0; j < b; j++)
-            for (int64_t i = 0; i < a; i++)
-                to[(k * b + j) * a + i] = from[(k * a + i) * b + j];
 }

@@ -35,9 +35,6 @@ static inline bool dti_cuda_derives(const dt_call *c)
     return c->form == DT_DERIVE_F || c->form == DT_DERIVE_B;
 }
 
-/* On the host: from [n][a][b] to [n][b][a]. */
-void dti_cuda_transpose(const float *from, float *to, int64_t n, int64_t a, int64_t b);
-
 dt_status dti_cuda_to_bf16(
     void *queue, dt_bf16 *to, const float *from, int64_t count, dt_err *err) DT_NODISCARD;
 dt_status dti_cuda_to_fp32(

@@ -1,11 +1,14 @@
-/* Sums over rows: a value is rows of channels, and each channel wants two sums over all rows. Rows
- * are cut into parts by shape alone; each part leaves its two sums a channel in scratch, in double
- * precision, and these are added up in the order of parts. */
-#ifndef DT_LAYERS_CUDA_COLUMNS_CUH
-#define DT_LAYERS_CUDA_COLUMNS_CUH
+/* What norms share on the card: what an op is given, sums over rows, and the gradients of the
+ * parameters that come of them. */
+#ifndef DT_LAYERS_CUDA_NORM_CUH
+#define DT_LAYERS_CUDA_NORM_CUH
 
 #include "layers/cuda/cuda_kernel.cuh"
 
+/* --- sums over rows ---
+ * A value is rows of channels, and each channel wants two sums over all rows. Rows are cut into
+ * parts by shape alone; each part leaves its two sums a channel in scratch, in double precision,
+ * and these are added up in the order of parts. */
 enum {
     DT_COLUMN_BLOCK = 16,   /* rows that a thread adds up in single precision */
     DT_COLUMN_PARTS = 256,  /* at most */
@@ -183,6 +186,74 @@ DT_DEVICE bool dti_columns_total(const dt_columns *s, int64_t *c, double *first,
         *second += room[1][i][at];
     }
     return true;
+}
+
+/* --- norms --- */
+
+/* What an op of a norm is given. @mean and @istd: of each channel or row; forward writes them.
+ * @wide: eight values lie at 16 bytes in every row */
+typedef struct dti_norm_job {
+    dt_columns s;
+    const void *x, *dy;
+    void *to; /* y or dx */
+    const float *weight, *bias;
+    float *mean, *istd, *dweight, *dbias;
+    double eps;
+    bool wide;
+} dti_norm_job;
+
+static inline dt_columns dti_norm_columns(const dt_call *c, int64_t n, void *work)
+{
+    const dt_shape x = dt_graph_shape(c->graph, c->node->in[0]);
+    return dti_columns_of(n * x.h * x.w, x.c, work);
+}
+
+static inline dti_norm_job dti_norm_job_of(const dt_call *c, const dt_args *a, double eps)
+{
+    dti_norm_job j;
+    j.s = dti_norm_columns(c, a->n, a->port[DT_WORK]);
+    j.x = a->port[DT_X];
+    j.dy = a->port[DT_DY];
+    j.to = a->port[c->form == DT_BACKWARD ? DT_DX : DT_Y];
+    j.weight = (const float *)a->port[DT_P];
+    j.bias = (const float *)a->port[DT_P + 1];
+    j.mean = (float *)a->port[DT_S];
+    j.istd = (float *)a->port[DT_S + 1];
+    j.dweight = (float *)a->port[DT_DP];
+    j.dbias = (float *)a->port[DT_DP + 1];
+    j.eps = eps;
+    j.wide =
+        dt_wide(j.x) && dt_wide(j.dy) && dt_wide(j.to) && dti_wide_rows(j.s.channels, c->dtype);
+    return j;
+}
+
+/* The parameters' gradients, once parts have their sums of dy and of what it is multiplied by.
+ * @factor: of the second, a channel; NULL: 1 */
+typedef struct norm_sums {
+    dt_columns s;
+    const float *factor;
+    float *dweight, *dbias;
+} norm_sums;
+
+DT_KERNEL(norm_gradients, norm_sums)
+{
+    int64_t c;
+    double dbias, products;
+    if (!dti_columns_total(&given.s, &c, &dbias, &products))
+        return;
+    given.dweight[c] =
+        (float)(given.factor == NULL ? products : products * (double)given.factor[c]);
+    given.dbias[c] = (float)dbias;
+}
+
+static inline void dti_norm_gradients(const dti_norm_job *j, const float *factor, void *queue)
+{
+    norm_sums sums;
+    sums.s = j->s;
+    sums.factor = factor;
+    sums.dweight = j->dweight;
+    sums.dbias = j->dbias;
+    DT_LAUNCH(norm_gradients, dti_total_grid(&j->s), DT_THREADS, queue, sums);
 }
 
 #endif

@@ -317,28 +317,31 @@ static size_t list_fresh(const dt_program *p, fresh *to)
 }
 
 /* Merge fresh accesses in, from the last tensor to the first, so that nothing is overwritten before
- * it has moved up. */
+ * it has moved up. What lies between tensors that have fresh ones moves as a whole. */
 static void merge_fresh(dt_program *p, const fresh *from, size_t n)
 {
     dt_index *x = &p->index;
-    const int32_t total = x->first[x->n_tensor];
+    int32_t stop = x->first[x->n_tensor];
+    const size_t total = (size_t)stop + n;
     for (size_t t = x->n_tensor + 1; t <= p->n_tensor; t++)
-        x->first[t] = total;
-    int32_t old = total, to = total + (int32_t)n;
-    for (size_t t = p->n_tensor; t-- > 0;) {
-        x->first[t + 1] = to;
-        while (old > x->first[t] || (n > 0 && from[n - 1].tensor == (int32_t)t)) {
-            dt_access last = {.pos = DT_NONE};
-            if (old > x->first[t]) {
-                last = x->access[old - 1];
-                last.pos = x->pos[last.op];
-            }
+        x->first[t] = stop;
+    for (size_t behind = p->n_tensor; n > 0;) {
+        const size_t t = (size_t)from[n - 1].tensor;
+        int32_t old = x->first[t + 1], to = old + (int32_t)n;
+        memmove(x->access + to, x->access + old, (size_t)(stop - old) * sizeof *x->access);
+        for (size_t k = t + 1; k <= behind; k++)
+            x->first[k] += (int32_t)n;
+        while (n > 0 && from[n - 1].tensor == (int32_t)t) {
             const bool newer =
-                n > 0 && from[n - 1].tensor == (int32_t)t && from[n - 1].access.pos > last.pos;
-            x->access[--to] = newer ? from[--n].access : last;
-            old -= !newer;
+                old == x->first[t] || from[n - 1].access.pos > x->pos[x->access[old - 1].op];
+            x->access[--to] = newer ? from[--n].access : x->access[--old];
         }
+        stop = x->first[t];
+        memmove(x->access + stop + n, x->access + stop, (size_t)(old - stop) * sizeof *x->access);
+        behind = t;
     }
+    for (size_t i = 0; i < total; i++)
+        x->access[i].pos = x->pos[x->access[i].op];
 }
 
 /* Ops were inserted, and nothing else has changed: a policy does so thousands of times. */

@@ -20,8 +20,13 @@ typedef struct work {
 typedef struct range {
     uint64_t from, to;
     clock last;
-    uint8_t tier; /* of slots */
 } range;
+
+/* Ranges of one memory apart from each other, the lowest first. */
+typedef struct ranges {
+    range *v;
+    size_t n, cap;
+} ranges;
 
 typedef struct usage {
     clock write, any;
@@ -36,10 +41,9 @@ typedef struct syncer {
     usage *use;               /* by tensor, of its current interval */
     dt_row over[DT_MAX_OVER]; /* PLACE rows of tensors over others, which end at the next COMPUTE */
     int n_over;
-    range *former; /* arena bytes of intervals that have ended */
-    size_t n_former;
-    range *slot; /* host bytes of copies so far */
-    size_t n_slot;
+    ranges former;         /* arena bytes of intervals that have ended */
+    ranges slot[DT_TIERS]; /* bytes of copies so far */
+    bool no_memory;
 } syncer;
 
 static void join(clock *a, const clock *b)
@@ -97,44 +101,70 @@ static int32_t add_work(syncer *y, const dt_row *r)
     return count;
 }
 
-static void overlapping(const range *v, size_t n, const range *at, clock *need)
+/* The first range that ends behind @at. */
+static size_t first_behind(const ranges *r, uint64_t at)
 {
-    for (size_t i = 0; i < n; i++)
-        if (v[i].tier == at->tier && v[i].from < at->to && at->from < v[i].to)
-            join(need, &v[i].last);
-}
-
-/* Add a range. Those that lie within it and are older are over: its first use has waited for them,
- * so whoever waits for it knows of them. So few are looked at, however many rows there are. */
-static void add_range(range *v, size_t *n, range x)
-{
-    size_t kept = 0;
-    for (size_t i = 0; i < *n; i++)
-        if (v[i].tier == x.tier && v[i].from >= x.from && v[i].to <= x.to)
-            join(&x.last, &v[i].last);
+    size_t low = 0, high = r->n;
+    while (low < high) {
+        const size_t mid = low + (high - low) / 2;
+        if (r->v[mid].to > at)
+            high = mid;
         else
-            v[kept++] = v[i];
-    v[kept++] = x;
-    *n = kept;
+            low = mid + 1;
+    }
+    return low;
 }
 
-static range slot_of(const dt_row *r)
+static void overlapping(const ranges *r, uint64_t from, uint64_t to, clock *need)
 {
-    return (range){r->slot, r->slot + r->stored, {{0}}, r->tier};
+    for (size_t i = first_behind(r, from); i < r->n && r->v[i].from < to; i++)
+        join(need, &r->v[i].last);
+}
+
+/* Put @with ranges where @gone are. */
+static bool splice(ranges *r, size_t at, size_t gone, const range *with, size_t n)
+{
+    for (size_t k = gone; k < n; k++)
+        if (!dt_grow((void **)&r->v, &r->cap, r->n + k - gone, sizeof *r->v))
+            return false;
+    memmove(r->v + at + n, r->v + at + gone, (r->n - at - gone) * sizeof *r->v);
+    memcpy(r->v + at, with, n * sizeof *with);
+    r->n = r->n - gone + n;
+    return true;
+}
+
+/* Add a range. What older ones say of its bytes is over: its first use has waited for them, so
+ * whoever waits for it knows of them. So few are looked at, however many rows there are. */
+static bool add_range(ranges *r, range x)
+{
+    const size_t at = first_behind(r, x.from);
+    size_t end = at, n = 0;
+    range with[3];
+    if (x.from == x.to)
+        return true;
+    for (; end < r->n && r->v[end].from < x.to; end++)
+        join(&x.last, &r->v[end].last);
+    if (at < end && r->v[at].from < x.from)
+        with[n++] = (range){r->v[at].from, x.from, r->v[at].last};
+    with[n++] = x;
+    if (at < end && r->v[end - 1].to > x.to)
+        with[n++] = (range){x.to, r->v[end - 1].to, r->v[end - 1].last};
+    return splice(r, at, end - at, with, n);
 }
 
 static void use_slot(syncer *y, const dt_row *r, int32_t count)
 {
-    range x = slot_of(r);
+    range x = {r->slot, r->slot + r->stored, {{0}}};
     x.last.done[r->stream] = count;
-    add_range(y->slot, &y->n_slot, x);
+    y->no_memory = !add_range(&y->slot[r->tier], x) || y->no_memory;
 }
 
 /* The interval is over; whoever uses its bytes next must know of all that was done to it. */
 static void forget(syncer *y, int32_t tensor, uint64_t off)
 {
     usage *u = &y->use[tensor];
-    add_range(y->former, &y->n_former, (range){off, off + y->p->tensor[tensor].bytes, u->any, 0});
+    const range x = {off, off + y->p->tensor[tensor].bytes, u->any};
+    y->no_memory = !add_range(&y->former, x) || y->no_memory;
     memset(u, 0, sizeof *u);
 }
 
@@ -166,8 +196,7 @@ static void copy_out(syncer *y, const dt_row *r)
 {
     usage *u = &y->use[r->tensor];
     clock need = u->write;
-    const range slot = slot_of(r);
-    overlapping(y->slot, y->n_slot, &slot, &need);
+    overlapping(&y->slot[r->tier], r->slot, r->slot + r->stored, &need);
     require(y, r->stream, &need);
     u->any.done[r->stream] = add_work(y, r);
     use_slot(y, r, u->any.done[r->stream]);
@@ -177,11 +206,10 @@ static void copy_in(syncer *y, const dt_row *r)
 {
     usage *u = &y->use[r->tensor];
     clock need = {{0}};
-    const range bytes = {r->off, r->off + r->bytes, {{0}}, 0}, slot = slot_of(r);
-    overlapping(y->former, y->n_former, &bytes, &need);
+    overlapping(&y->former, r->off, r->off + r->bytes, &need);
     const bool stored = r->tier != DT_TIER_INPUT;
     if (stored)
-        overlapping(y->slot, y->n_slot, &slot, &need);
+        overlapping(&y->slot[r->tier], r->slot, r->slot + r->stored, &need);
     require(y, r->stream, &need);
     u->any.done[r->stream] = u->write.done[r->stream] = add_work(y, r);
     if (stored)
@@ -224,9 +252,7 @@ static dt_status reserve(syncer *y, dt_err *err)
     }
     y->row = dt_alloc(n * DT_STREAMS, sizeof *y->row); /* a row waits for two streams at most */
     y->use = dt_alloc(y->p->n_tensor, sizeof *y->use);
-    y->former = dt_alloc(n, sizeof *y->former);
-    y->slot = dt_alloc(n, sizeof *y->slot);
-    if (!ok || y->row == NULL || y->use == NULL || y->former == NULL || y->slot == NULL)
+    if (!ok || y->row == NULL || y->use == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for lowering");
     return DT_OK;
 }
@@ -266,6 +292,10 @@ dt_status dti_sync(dt_plan *p, dt_err *err)
     dt_status st = reserve(&y, err);
     if (st == DT_OK) {
         walk(&y);
+        if (y.no_memory)
+            st = DT_FAIL(err, DT_E_NOMEM, "no memory for lowering");
+    }
+    if (st == DT_OK) {
         dt_free(p->row);
         p->row = y.row;
         p->n_row = y.n_row;
@@ -276,7 +306,8 @@ dt_status dti_sync(dt_plan *p, dt_err *err)
         dt_free(y.work[s]);
     dt_free(y.row);
     dt_free(y.use);
-    dt_free(y.former);
-    dt_free(y.slot);
+    dt_free(y.former.v);
+    for (int t = 0; t < DT_TIERS; t++)
+        dt_free(y.slot[t].v);
     return st;
 }

@@ -134,8 +134,9 @@ static dt_status op_tables(dti_verifier *v)
 static dt_status at_end(dti_verifier *v)
 {
     v->row = -1;
-    for (size_t i = 0; i < v->n_live; i++)
-        return dti_refuse(v, "%s is never released", dti_named(v, v->live[i]));
+    for (size_t t = 0; t < v->p->n_tensor; t++)
+        if (v->hold[t].live && !v->p->tensor[t].persistent)
+            return dti_refuse(v, "%s is never released", v->p->tensor[t].name);
     for (size_t i = 0; i < v->p->n_op; i++)
         if (!v->ran[i])
             return dti_refuse(v, "%s is never run", v->p->op[i].name);
@@ -169,27 +170,31 @@ static dt_status run(dti_verifier *v)
 dt_status dt_verify(const dt_plan *p, dt_err *err)
 {
     dti_verifier v = {.p = p, .err = err};
-    if (p->n_row > INT32_MAX - 1 || p->n_tensor > INT32_MAX || p->n_event < 0)
+    const size_t most =
+        4 * p->n_row + 1; /* a row begins and ends a tensor at most, two cuts each */
+    if (p->n_row > INT32_MAX / 4 - 1 || p->n_tensor > INT32_MAX || p->n_event < 0)
         return DT_FAIL(err, DT_E_INTERNAL, "plan: too large");
     v.hold = dt_alloc(p->n_tensor, sizeof *v.hold);
-    v.past = dt_alloc(p->n_row, sizeof *v.past);
+    v.stretch = dt_alloc(most, sizeof *v.stretch);
+    v.by_address = dt_alloc(most, sizeof *v.by_address);
     v.saved = dt_alloc(p->n_row, sizeof *v.saved);
     v.event = dt_alloc((size_t)p->n_event, sizeof *v.event);
     v.signalled = dt_alloc((size_t)p->n_event, sizeof *v.signalled);
     v.ran = dt_alloc(p->n_op, sizeof *v.ran);
-    v.live = dt_alloc(p->n_tensor, sizeof *v.live);
+    for (size_t i = 0; v.by_address != NULL && i < most; i++)
+        v.by_address[i] = (int32_t)i;
     dt_status st;
-    if (v.hold == NULL || v.past == NULL || v.saved == NULL || v.event == NULL ||
-        v.signalled == NULL || v.ran == NULL || v.live == NULL)
+    if (v.hold == NULL || v.stretch == NULL || v.by_address == NULL || v.saved == NULL ||
+        v.event == NULL || v.signalled == NULL || v.ran == NULL)
         st = DT_FAIL(err, DT_E_NOMEM, "no memory to verify a plan");
     else
         st = run(&v);
     dt_free(v.hold);
-    dt_free(v.past);
+    dt_free(v.stretch);
+    dt_free(v.by_address);
     dt_free(v.saved);
     dt_free(v.event);
     dt_free(v.signalled);
     dt_free(v.ran);
-    dt_free(v.live);
     return st;
 }

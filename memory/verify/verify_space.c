@@ -1,6 +1,7 @@
 /* Where tensors lie: apart from each other, within the peak, and over another only where an op
  * allows it. */
 #include <inttypes.h>
+#include <string.h>
 
 #include "memory/verify/verify_state.h"
 
@@ -40,6 +41,84 @@ static dt_status place_over(dti_verifier *v, const dt_row *r)
     return DT_OK;
 }
 
+/* The first stretch, by address, that ends behind @at. */
+static size_t first_behind(const dti_verifier *v, uint64_t at)
+{
+    size_t low = 0, high = v->n_stretch;
+    while (low < high) {
+        const size_t mid = low + (high - low) / 2;
+        if (v->stretch[v->by_address[mid]].to > at)
+            high = mid;
+        else
+            low = mid + 1;
+    }
+    return low;
+}
+
+/* Make room for one more stretch at a place of the order. */
+static void insert(dti_verifier *v, size_t at, const dti_stretch *x)
+{
+    const int32_t id = v->by_address[v->n_stretch];
+    memmove(v->by_address + at + 1, v->by_address + at, (v->n_stretch++ - at) * sizeof id);
+    v->by_address[at] = id;
+    v->stretch[id] = *x;
+}
+
+/* From here on @x stands for its bytes, in place of whatever has stood for them. */
+static void set_bytes(dti_verifier *v, const dti_stretch *x)
+{
+    size_t at = first_behind(v, x->from), end = at;
+    if (x->from == x->to)
+        return;
+    if (at < v->n_stretch && v->stretch[v->by_address[at]].from < x->from) {
+        dti_stretch *cut = &v->stretch[v->by_address[at]];
+        const dti_stretch rest = {x->from, cut->to, cut->owner, cut->used};
+        cut->to = x->from;
+        insert(v, ++at, &rest);
+    }
+    for (end = at; end < v->n_stretch && v->stretch[v->by_address[end]].to <= x->to; end++)
+        ;
+    if (end < v->n_stretch && v->stretch[v->by_address[end]].from < x->to)
+        v->stretch[v->by_address[end]].from = x->to;
+    if (end == at) {
+        insert(v, at, x);
+        return;
+    }
+    /* One of those within it becomes it; the others are not in use any more. */
+    const size_t gone = end - at - 1;
+    v->stretch[v->by_address[at]] = *x;
+    for (size_t i = at + 1; gone > 0 && i + gone < v->n_stretch; i++) {
+        const int32_t id = v->by_address[i];
+        v->by_address[i] = v->by_address[i + gone];
+        v->by_address[i + gone] = id;
+    }
+    v->n_stretch -= gone;
+}
+
+static void own_bytes(dti_verifier *v, int32_t t)
+{
+    const dti_holding *h = &v->hold[t];
+    set_bytes(v, &(dti_stretch){h->off, h->off + v->p->tensor[t].bytes, t, h->before});
+}
+
+/* The bytes up to @end become the tensor's, if nobody has them but the one that it goes over, whose
+ * they stay until the next compute. What used them before is noted. */
+static dt_status take_bytes(dti_verifier *v, const dt_row *r, uint64_t end)
+{
+    for (size_t i = first_behind(v, r->off); i < v->n_stretch; i++) {
+        const dti_stretch *x = &v->stretch[v->by_address[i]];
+        if (x->from >= end)
+            break;
+        if (x->owner >= 0 && x->owner != r->over && r->bytes > 0)
+            return dti_refuse(v, "%s overlaps %s, which is live", dti_named(v, r->tensor),
+                dti_named(v, x->owner));
+        dti_merge(&v->hold[r->tensor].before, &x->used);
+    }
+    if (r->over < 0)
+        own_bytes(v, r->tensor);
+    return DT_OK;
+}
+
 dt_status dti_verify_place(dti_verifier *v, const dt_row *r)
 {
     DT_CHECK(dti_placed(v, r));
@@ -62,32 +141,9 @@ dt_status dti_verify_place(dti_verifier *v, const dt_row *r)
         DT_CHECK(dti_tensor_ok(v, r->over));
         DT_CHECK(place_over(v, r));
     }
-    for (size_t i = 0; i < v->n_live; i++) {
-        const int32_t t = v->live[i];
-        if (t != r->over && v->hold[t].off < end &&
-            r->off < v->hold[t].off + v->p->tensor[t].bytes && r->bytes > 0 &&
-            v->p->tensor[t].bytes > 0)
-            return dti_refuse(
-                v, "%s overlaps %s, which is live", dti_named(v, r->tensor), dti_named(v, t));
-    }
-    for (size_t i = 0; i < v->n_past; i++)
-        if (v->past[i].from < end && r->off < v->past[i].to)
-            dti_merge(&h->before, &v->past[i].used);
-    v->live[v->n_live++] = r->tensor;
+    DT_CHECK(take_bytes(v, r, end));
     v->peak = end > v->peak ? end : v->peak;
     return DT_OK;
-}
-
-/* Bytes that were used and are free now. Uses that lie within them are part of this one, which has
- * waited for them: so few are kept. */
-static void add_past(dti_verifier *v, const dti_past *x)
-{
-    size_t kept = 0;
-    for (size_t i = 0; i < v->n_past; i++)
-        if (v->past[i].from < x->from || v->past[i].to > x->to)
-            v->past[kept++] = v->past[i];
-    v->past[kept++] = *x;
-    v->n_past = kept;
 }
 
 /* The tensor's bytes are free from here on: no copy of them may still be under way. */
@@ -99,13 +155,8 @@ static dt_status end(dti_verifier *v, int32_t t)
     DT_CHECK(dti_must_know(v, DT_STREAM_COMPUTE, &used, "a copy", t));
     dti_merge(&used, &h->before);
     h->before = used;
-    add_past(v, &(dti_past){h->off, h->off + v->p->tensor[t].bytes, used});
+    set_bytes(v, &(dti_stretch){h->off, h->off + v->p->tensor[t].bytes, DT_NONE, used});
     h->live = false;
-    for (size_t i = 0; i < v->n_live; i++)
-        if (v->live[i] == t) {
-            v->live[i] = v->live[--v->n_live];
-            break;
-        }
     return DT_OK;
 }
 
@@ -147,6 +198,7 @@ dt_status dti_verify_settle(dti_verifier *v, const dt_plan_op *op)
                 dti_named(v, u));
         DT_CHECK(end(v, u));
         dti_merge(&v->hold[t].before, &v->hold[u].before); /* the bytes are the same */
+        own_bytes(v, t);
     }
     v->n_over = 0;
     return DT_OK;

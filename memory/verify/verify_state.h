@@ -17,10 +17,12 @@ typedef struct dti_holding {
     dti_clock before;      /* what used the bytes before it was placed */
 } dti_holding;
 
-typedef struct dti_past {
+/* Bytes of the arena: whose they are now, and all uses of them before that. */
+typedef struct dti_stretch {
     uint64_t from, to;
+    int32_t owner; /* -1: nobody's */
     dti_clock used;
-} dti_past;
+} dti_stretch;
 
 typedef struct dti_saved {
     uint64_t from, to;
@@ -40,13 +42,13 @@ typedef struct dti_verifier {
     int32_t row;
     dti_clock known[DT_STREAMS];
     dti_holding *hold;
-    dti_past *past;
+    dti_stretch *stretch; /* apart from each other; bytes of none were never used */
+    int32_t *by_address;  /* stretches, the lowest first; behind them those not in use */
     dti_saved *saved;
     dti_clock *event;
     bool *signalled, *ran;
     dti_pending over[DT_MAX_OVER];
-    int32_t *live;
-    size_t n_past, n_saved, n_live;
+    size_t n_stretch, n_saved;
     int n_over;
     uint64_t peak, out, in;
 } dti_verifier;

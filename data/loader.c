@@ -9,11 +9,79 @@
 #include <string.h>
 
 #include "data/shuffle.h"
-#include "data/skips.h"
 #include "data/team.h"
 #include "engine/base/alloc.h"
 #include "engine/base/clock.h"
 #include "engine/base/philox.h"
+
+/* --- bad samples: a bit each, and a line on each of the first to be met --- */
+
+typedef struct skips {
+    uint8_t *bad; /* a bit a sample; NULL when nothing is skipped */
+    int64_t most; /* different samples that may be bad */
+    char **texts; /* [n] in the order they were met */
+    size_t n, cap;
+} skips;
+
+static dt_status skips_init(skips *s, int64_t samples, int64_t most, dt_err *err)
+{
+    *s = (skips){.most = most};
+    s->bad = dt_alloc((size_t)(samples / 8 + 1), 1);
+    return s->bad != NULL
+               ? DT_OK
+               : DT_FAIL(err, DT_E_NOMEM, "no memory to note bad samples of %" PRId64, samples);
+}
+
+static void skips_free(skips *s)
+{
+    for (size_t i = 0; i < s->n; i++)
+        dt_free(s->texts[i]);
+    dt_free(s->texts);
+    dt_free(s->bad);
+    *s = (skips){0};
+}
+
+static bool skips_has(const skips *s, int64_t sample)
+{
+    return s->bad != NULL && (s->bad[sample / 8] >> (sample % 8) & 1) != 0;
+}
+
+/* DT_E_DATA when there are more than may be. */
+static dt_status skips_allowed(const skips *s, dt_err *err)
+{
+    if (s->n == 0 || (uint64_t)s->n <= (uint64_t)s->most)
+        return DT_OK;
+    return DT_FAIL(err, DT_E_DATA,
+        "%zu bad samples, at most %" PRId64 " may be skipped; the last one: %s", s->n, s->most,
+        s->texts[s->n - 1]);
+}
+
+/* The innermost note says what is wrong and where. */
+static char *first_line(const dt_err *why)
+{
+    char *text = dt_strdup(why->text);
+    if (text != NULL)
+        text[strcspn(text, "\n")] = '\0';
+    return text;
+}
+
+/* Remember one, if it is new; DT_E_DATA when that is one too many. */
+static dt_status skips_add(skips *s, int64_t sample, const dt_err *why, dt_err *err)
+{
+    const uint8_t bit = (uint8_t)(1u << (sample % 8));
+    if ((s->bad[sample / 8] & bit) != 0)
+        return DT_OK;
+    void *p = s->texts;
+    char *text = first_line(why);
+    if (text == NULL || !dt_grow(&p, &s->cap, s->n, sizeof *s->texts)) {
+        dt_free(text);
+        return DT_FAIL(err, DT_E_NOMEM, "no memory to note a bad sample");
+    }
+    s->texts = p;
+    s->texts[s->n++] = text;
+    s->bad[sample / 8] |= bit;
+    return skips_allowed(s, err);
+}
 
 /* One batch of the ring. */
 typedef struct slot {
@@ -65,7 +133,7 @@ struct dt_loader {
     int first, ready;          /* next slot to hand out; how many are decoded */
     bool lent;                 /* the slot before first is the caller's */
     dt_err err;
-    dt_skips skips;
+    skips skips;
 
     /* the feed's thread's own */
     cursor sought_at; /* last sought */
@@ -108,10 +176,10 @@ static dt_status choose(dt_loader *l, int64_t n, dt_err *err)
 {
     if ((int64_t)l->skips.n >= l->count)
         return DT_FAIL(err, DT_E_DATA, "all %" PRId64 " samples are bad", l->count);
-    DT_CHECK(dti_skips_allowed(&l->skips, err));
+    DT_CHECK(skips_allowed(&l->skips, err));
     for (int64_t i = 0; i < n;) {
         const int64_t sample = sample_at(l, l->cur.at++);
-        if (dti_skips_has(&l->skips, sample))
+        if (skips_has(&l->skips, sample))
             l->making->skipped++;
         else
             l->pieces[i++] = (piece){.sample = sample};
@@ -131,7 +199,7 @@ static dt_status look_again(dt_loader *l, int64_t sample, int64_t place, bool *g
         return st;
     }
     pthread_mutex_lock(&l->mutex);
-    st = dti_skips_add(&l->skips, sample, &why, err);
+    st = skips_add(&l->skips, sample, &why, err);
     pthread_mutex_unlock(&l->mutex);
     l->making->skipped++;
     return st;
@@ -373,7 +441,7 @@ static dt_status alloc_ring(dt_loader *l, dt_err *err)
 static void release(dt_loader *l)
 {
     dti_team_destroy(l->team);
-    dti_skips_free(&l->skips);
+    skips_free(&l->skips);
     dt_free(l->ring);
     dt_free(l->pieces);
     dt_free(l->x);
@@ -417,7 +485,7 @@ dt_status dt_loader_create(
     pthread_cond_init(&l->freed, NULL);
     dt_status st = alloc_ring(l, err);
     if (st == DT_OK && source->opts.skip_bad)
-        st = dti_skips_init(&l->skips, l->count, source->opts.max_skips, err);
+        st = skips_init(&l->skips, l->count, source->opts.max_skips, err);
     if (st == DT_OK)
         st = start(l, err);
     if (st != DT_OK) {

@@ -1,12 +1,35 @@
-/* Which sections are layers, and what can be said of them without shapes. */
-#include "models/ini_parts.h"
+/* A network written in an INI file: which sections are layers, what each is connected to, and the
+ * graph they make. */
+#include "models/ini.h"
 
+#include <ctype.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"
 #include "engine/config/nearest.h"
+#include "layers/plain.h"
 #include "layers/registry.h"
+
+typedef struct ini_layer {
+    dt_section s;
+    char at[256]; /* "FILE:LINE: [KIND NAME]", how every message begins */
+    const dt_layer_desc *desc;
+    void *opts;
+    int n_in;
+    int32_t in[DT_MAX_IN]; /* layers above, or DT_GRAPH_INPUT */
+    int32_t shares;        /* layer above whose weight it uses, or DT_SHARES_NONE */
+    bool read;             /* by a layer below */
+} ini_layer;
+
+typedef struct ini_net {
+    dt_config *c;
+    size_t n;
+    ini_layer *layer;
+    dt_err *err;
+    dt_status status; /* of the first error */
+} ini_net;
 
 static void put_place(char *to, size_t bytes, const char *file, int line, const dt_section *s)
 {
@@ -16,8 +39,8 @@ static void put_place(char *to, size_t bytes, const char *file, int line, const 
         snprintf(to, bytes, "%.120s: [%.100s]", file, s->text);
 }
 
-void dti_ini_key_place(
-    const dti_ini_net *t, char *to, size_t bytes, const dti_ini_layer *l, const char *key)
+/* Where a key of a layer stands, or the layer itself. */
+static void key_place(const ini_net *t, char *to, size_t bytes, const ini_layer *l, const char *key)
 {
     const char *file = l->s.file;
     int line = l->s.line;
@@ -27,19 +50,142 @@ void dti_ini_key_place(
         snprintf(to, bytes, "%s", l->at);
 }
 
-void dti_ini_note(dti_ini_net *t, dt_status st)
+/* Remember the first error; and say what is wrong with the file, and go on. */
+static void note(ini_net *t, dt_status st)
 {
     if (t->status == DT_OK)
         t->status = st;
 }
 
-size_t dti_ini_find(const dti_ini_net *t, const char *name)
+#define WRONG(t, ...) note((t), DT_FAIL((t)->err, DT_E_CONFIG, __VA_ARGS__))
+
+/* The layer of this name, or t->n. */
+static size_t find_layer(const ini_net *t, const char *name)
 {
     size_t i = 0;
     while (i < t->n && strcmp(t->layer[i].s.name, name) != 0)
         i++;
     return i;
 }
+
+/* --- wiring --- */
+
+typedef struct wiring {
+    const char *input, *shares;
+} wiring;
+
+/* clang-format off */
+static const dt_opt wiring_rows[] = {
+    {"input", DT_OPT_LIST, offsetof(wiring, input), "", 0, 0, NULL, "layers", "whose values it takes; default: the section above"},
+    {"shares", DT_OPT_STR, offsetof(wiring, shares), "", 0, 0, NULL, NULL, "a layer whose weight it uses instead of one of its own"},
+    {0},
+};
+/* clang-format on */
+
+/* @key: the list or name in which it stands. */
+static void no_such_layer(
+    ini_net *t, const ini_layer *l, const char *at, const char *name, const char *key)
+{
+    const bool input = strcmp(key, "input") == 0;
+    const char **words = dt_alloc((size_t)(l - t->layer) + 2, sizeof *words);
+    const char *near = NULL;
+    if (words != NULL) {
+        size_t n = 0;
+        if (input)
+            words[n++] = "image";
+        for (const ini_layer *k = t->layer; k < l; k++)
+            words[n++] = k->s.name;
+        near = dt_nearest(name, words);
+    }
+    dt_free(words);
+    if (near != NULL)
+        WRONG(t, "%s: no layer is called '%.95s', did you mean '%s'?", at, name, near);
+    else
+        WRONG(t, "%s: no layer is called '%.95s'; %s names %s", at, name, key,
+            input ? "layers above, or image" : "a layer above");
+}
+
+/* Resolve one name of the list; @at is the place of the key. */
+static void connect(ini_net *t, ini_layer *l, const char *at, const char *name)
+{
+    if (strcmp(name, "image") == 0) {
+        l->in[l->n_in++] = DT_GRAPH_INPUT;
+        return;
+    }
+    const size_t self = (size_t)(l - t->layer), i = find_layer(t, name);
+    if (i == t->n)
+        no_such_layer(t, l, at, name, "input");
+    else if (i == self)
+        WRONG(t, "%s takes itself as input; a layer can use only layers above it", at);
+    else if (i > self)
+        WRONG(t,
+            "%s takes '%s', which stands below at %s; a layer can use only layers above it, "
+            "so a network has no cycles",
+            at, name, t->layer[i].at);
+    else
+        t->layer[i].read = true;
+    l->in[l->n_in++] = i < self ? (int32_t)i : DT_GRAPH_INPUT;
+}
+
+static void connect_list(ini_net *t, ini_layer *l, const char *list)
+{
+    char at[256], name[DT_LINE_BYTES];
+    key_place(t, at, sizeof at, l, "input");
+    for (const char *p = list; p != NULL; p = *p == ',' ? p + 1 : NULL) {
+        const size_t len = strcspn(p, ",");
+        if (l->n_in == DT_MAX_IN) {
+            WRONG(t, "%s: a layer has at most %d inputs", at, DT_MAX_IN);
+            return;
+        }
+        snprintf(name, sizeof name, "%.*s", (int)(len < sizeof name ? len : sizeof name - 1), p);
+        connect(t, l, at, name);
+        p += len;
+    }
+}
+
+static void find_owner(ini_net *t, ini_layer *l, const char *name)
+{
+    char at[256];
+    const size_t self = (size_t)(l - t->layer), i = find_layer(t, name);
+    key_place(t, at, sizeof at, l, "shares");
+    if (i < self)
+        l->shares = (int32_t)i;
+    else if (i == t->n)
+        no_such_layer(t, l, at, name, "shares");
+    else
+        WRONG(t,
+            "%s uses the weight of '%.95s', which %s; a layer can use only the weight of a "
+            "layer above it",
+            at, name, i == self ? "is itself" : "stands below");
+}
+
+/* The inputs of layer i, and the owner of its weight. */
+static void wire(ini_net *t, size_t i)
+{
+    ini_layer *l = &t->layer[i];
+    wiring w = {NULL, NULL};
+    const dt_status st = dt_config_bind(t->c, l->s.text, wiring_rows, &w, t->err);
+    if (st != DT_OK) {
+        note(t, st);
+        return;
+    }
+    if (w.input != NULL) {
+        connect_list(t, l, w.input);
+    } else {
+        l->in[l->n_in++] = i > 0 ? (int32_t)i - 1 : DT_GRAPH_INPUT;
+        if (i > 0)
+            t->layer[i - 1].read = true;
+    }
+    if (w.shares != NULL)
+        find_owner(t, l, w.shares);
+    const dt_layer_desc *d = l->desc;
+    if (d == NULL || (l->n_in >= d->min_in && l->n_in <= d->max_in))
+        return;
+    WRONG(t, "%s has %d inputs; %s takes %d to %d, as in input = NAME, NAME", l->at, l->n_in,
+        d->name, d->min_in, d->max_in);
+}
+
+/* --- sections --- */
 
 /* Only what a network may name: dt_layer_find knows the ops of optimizers as well. */
 static const dt_layer_desc *find_kind(const char *kind)
@@ -67,7 +213,7 @@ bool dt_ini_has_layers(const dt_config *c)
     return false;
 }
 
-static dt_status collect(dti_ini_net *t)
+static dt_status collect(ini_net *t)
 {
     const size_t sections = dt_config_section_count(t->c);
     const size_t most = sections <= DT_INI_LAYERS ? sections : DT_INI_LAYERS + 1;
@@ -78,7 +224,7 @@ static dt_status collect(dti_ini_net *t)
         const dt_section s = dt_config_section(t->c, i);
         if (!is_layer(&s))
             continue;
-        dti_ini_layer *l = &t->layer[t->n];
+        ini_layer *l = &t->layer[t->n];
         l->s = s;
         l->shares = DT_SHARES_NONE;
         put_place(l->at, sizeof l->at, s.file, s.line, &s);
@@ -92,7 +238,7 @@ static dt_status collect(dti_ini_net *t)
     return DT_OK;
 }
 
-static void check_kind(dti_ini_net *t, dti_ini_layer *l)
+static void check_kind(ini_net *t, ini_layer *l)
 {
     l->desc = find_kind(l->s.kind);
     if (l->desc != NULL)
@@ -104,69 +250,67 @@ static void check_kind(dti_ini_net *t, dti_ini_layer *l)
         words[i] = all[i]->name;
     const char *near = dt_nearest(l->s.kind, words);
     if (near != NULL)
-        DTI_INI_WRONG(t, "%s: unknown layer '%s', did you mean '%s'?", l->at, l->s.kind, near);
+        WRONG(t, "%s: unknown layer '%s', did you mean '%s'?", l->at, l->s.kind, near);
     else
-        DTI_INI_WRONG(
-            t, "%s: unknown layer '%s'; `dnntrain list layers` shows them all", l->at, l->s.kind);
+        WRONG(t, "%s: unknown layer '%s'; `dnntrain list layers` shows them all", l->at, l->s.kind);
 }
 
-static void check_name(dti_ini_net *t, size_t i)
+static void check_name(ini_net *t, size_t i)
 {
-    const dti_ini_layer *l = &t->layer[i];
+    const ini_layer *l = &t->layer[i];
     const char *name = l->s.name;
-    const size_t first = dti_ini_find(t, name);
+    const size_t first = find_layer(t, name);
     if (name[0] == '\0')
-        DTI_INI_WRONG(t, "%s: a layer needs a name, such as [%s %s1]", l->at, l->s.kind, l->s.kind);
+        WRONG(t, "%s: a layer needs a name, such as [%s %s1]", l->at, l->s.kind, l->s.kind);
     else if (strcmp(name, "image") == 0)
-        DTI_INI_WRONG(t, "%s: 'image' is the name of the network's input; choose another", l->at);
+        WRONG(t, "%s: 'image' is the name of the network's input; choose another", l->at);
     else if (first < i)
-        DTI_INI_WRONG(t, "%s: the name '%s' is taken by %s", l->at, name, t->layer[first].at);
+        WRONG(t, "%s: the name '%s' is taken by %s", l->at, name, t->layer[first].at);
 }
 
 /* One loss, last, called "loss"; nothing else is called that. */
-static void check_loss(dti_ini_net *t, size_t i)
+static void check_loss(ini_net *t, size_t i)
 {
-    const dti_ini_layer *l = &t->layer[i];
+    const ini_layer *l = &t->layer[i];
     if (l->desc == NULL)
         return;
     const bool called = strcmp(l->s.name, "loss") == 0;
     if (l->desc->loss && i + 1 < t->n)
-        DTI_INI_WRONG(
-            t, "%s is a loss and must be the last layer; %s follows", l->at, t->layer[i + 1].at);
+        WRONG(t, "%s is a loss and must be the last layer; %s follows", l->at, t->layer[i + 1].at);
     else if (l->desc->loss && !called)
-        DTI_INI_WRONG(t, "%s: the loss is called 'loss': write [%s loss]", l->at, l->s.kind);
+        WRONG(t, "%s: the loss is called 'loss': write [%s loss]", l->at, l->s.kind);
     else if (!l->desc->loss && called)
-        DTI_INI_WRONG(t, "%s: 'loss' is the name of the last layer, a loss; choose another", l->at);
+        WRONG(t, "%s: 'loss' is the name of the last layer, a loss; choose another", l->at);
 }
 
-static void bind_options(dti_ini_net *t, dti_ini_layer *l)
+static void bind_options(ini_net *t, ini_layer *l)
 {
     if (l->desc == NULL || l->desc->opts_bytes == 0)
         return;
     l->opts = dt_alloc(1, l->desc->opts_bytes);
     if (l->opts == NULL)
-        dti_ini_note(t, DT_FAIL(t->err, DT_E_NOMEM, "%s: out of memory", l->at));
+        note(t, DT_FAIL(t->err, DT_E_NOMEM, "%s: out of memory", l->at));
     else
-        dti_ini_note(t, dt_config_bind(t->c, l->s.text, l->desc->opts, l->opts, t->err));
+        note(t, dt_config_bind(t->c, l->s.text, l->desc->opts, l->opts, t->err));
 }
 
 /* Everything that can be said without shapes. */
-static dt_status read_layers(dti_ini_net *t)
+static dt_status read_layers(ini_net *t)
 {
     for (size_t i = 0; i < t->n; i++) {
         check_kind(t, &t->layer[i]);
         check_name(t, i);
         check_loss(t, i);
-        dti_ini_wire(t, i);
+        wire(t, i);
         bind_options(t, &t->layer[i]);
     }
     for (size_t i = 0; i + 1 < t->n && t->status == DT_OK; i++)
         if (!t->layer[i].read)
-            DTI_INI_WRONG(t, "%s: no layer takes its value", t->layer[i].at);
+            WRONG(t, "%s: no layer takes its value", t->layer[i].at);
     return t->status;
 }
 
-static void end(dti_ini_net *t)
+static void end(ini_net *t)
 {
     for (size_t i = 0; i < t->n; i++)
         dt_free(t->layer[i].opts);
@@ -174,7 +318,7 @@ static void end(dti_ini_net *t)
 }
 
 /* Sections of layers whose keys nobody knows are not complained of key by key. */
-static void mark_unread(const dti_ini_net *t)
+static void mark_unread(const ini_net *t)
 {
     for (size_t i = 0; i < dt_config_section_count(t->c); i++) {
         const dt_section s = dt_config_section(t->c, i);
@@ -185,7 +329,7 @@ static void mark_unread(const dti_ini_net *t)
 
 dt_status dt_ini_check(dt_config *c, dt_err *err)
 {
-    dti_ini_net t = {.c = c, .err = err};
+    ini_net t = {.c = c, .err = err};
     dt_status st = collect(&t);
     if (st == DT_OK)
         st = read_layers(&t);
@@ -195,17 +339,150 @@ dt_status dt_ini_check(dt_config *c, dt_err *err)
     return st;
 }
 
-static dt_status build(dti_ini_net *t, const dt_model_opts *o, dt_graph **g)
+/* --- the graph --- */
+
+/* "configs/tiny.ini" gives "tiny". */
+static void name_from_file(char *to, const char *file)
+{
+    const char *slash = strrchr(file, '/');
+    const char *base = slash != NULL ? slash + 1 : file;
+    const char *dot = strrchr(base, '.');
+    const size_t stem = dot != NULL && dot > base ? (size_t)(dot - base) : strlen(base);
+    const int n = (int)(stem < DT_NAME_BYTES ? stem : DT_NAME_BYTES - 1);
+    if (n > 0)
+        snprintf(to, DT_NAME_BYTES, "%.*s", n, base);
+    else
+        snprintf(to, DT_NAME_BYTES, "network");
+    for (char *p = to; *p != '\0'; p++)
+        if (!isalnum((unsigned char)*p) && strchr("._-", *p) == NULL)
+            *p = '_';
+}
+
+/* What the layers say themselves. */
+static dt_status refuse(const ini_net *t, const char *key, int64_t given)
+{
+    if (given > 0)
+        return DT_FAIL(t->err, DT_E_CONFIG,
+            "[model] %s = %" PRId64 " is for models with a name; the layers in %s state theirs",
+            key, given, t->layer[0].s.file);
+    return DT_OK;
+}
+
+static dt_status check_opts(const ini_net *t, const dt_model_opts *o)
+{
+    if (o->width > 0 && o->width != 64)
+        return DT_FAIL(t->err, DT_E_CONFIG,
+            "[model] width = %" PRId64
+            " scales models with a name; in %s the layers state their channels",
+            o->width, t->layer[0].s.file);
+    if (o->dropout > 0)
+        return DT_FAIL(t->err, DT_E_CONFIG,
+            "[model] dropout = %g is for models with a name; write a [dropout NAME] section in %s",
+            o->dropout, t->layer[0].s.file);
+    DT_CHECK(refuse(t, "layers", o->layers));
+    DT_CHECK(refuse(t, "heads", o->heads));
+    DT_CHECK(refuse(t, "vocab", o->vocab));
+    if ((o->image < 1) == (o->context < 1))
+        return DT_FAIL(t->err, DT_E_CONFIG,
+            "%s: a network of layers needs [model] image, its height and width in pixels, or "
+            "[model] context, the length of a sequence of tokens%s",
+            t->layer[0].s.file, o->image > 0 ? "; not both" : "");
+    return DT_OK;
+}
+
+static dt_status create(const ini_net *t, const dt_model_opts *o, dt_graph **out)
+{
+    DT_CHECK(check_opts(t, o));
+    char name[DT_NAME_BYTES];
+    name_from_file(name, t->layer[0].s.file);
+    const char *file;
+    int line;
+    const char *given = dt_config_get(t->c, "model", "name", &file, &line);
+    if (given != NULL && dt_model_find(given) != NULL)
+        return DT_FAIL(t->err, DT_E_CONFIG,
+            "%s:%d: [model] name = %s asks for a model, and %s writes a network; remove one of "
+            "them",
+            file, line, given, t->layer[0].at);
+    const dt_shape image = {1, o->image, o->image, o->channels > 0 ? o->channels : 3};
+    const dt_shape tokens = {1, o->context, 1, 1};
+    return dt_graph_create(out, given != NULL && *given != '\0' ? given : name,
+        o->context > 0 ? tokens : image, o->classes > 0 ? o->classes : 1, t->err);
+}
+
+/* Layer i becomes node i: both stand in file order. */
+static dt_status add_layers(const ini_net *t, dt_graph *g)
+{
+    for (size_t i = 0; i < t->n; i++) {
+        const ini_layer *l = &t->layer[i];
+        int32_t id;
+        DT_TRY(t->err, dt_graph_add(g, l->desc, l->s.name, l->opts, l->in, l->n_in, &id, t->err),
+            "%s cannot be built", l->at);
+        if (l->shares == DT_SHARES_NONE)
+            continue;
+        char at[256];
+        key_place(t, at, sizeof at, l, "shares");
+        DT_TRY(t->err, dt_graph_share(g, id, l->shares, t->err), "%s cannot share", at);
+    }
+    return DT_OK;
+}
+
+/* A label a sample, a position of a sequence, or a pixel of the image. */
+static dt_status check_scores(const ini_net *t, const ini_layer *l, dt_shape scores, dt_shape image)
+{
+    if (scores.w == image.w && scores.h == image.h)
+        return DT_OK;
+    if (scores.h * scores.w == 1)
+        return DT_OK;
+    return DT_FAIL(t->err, DT_E_CONFIG,
+        "%s makes scores of %" PRId64 "x%" PRId64 " places, and the input has %" PRId64 "x%" PRId64
+        "; put fc or global_avgpool before the loss for a label a sample, or upsample for one a "
+        "pixel",
+        l->at, scores.h, scores.w, image.h, image.w);
+}
+
+static dt_status add_loss(const ini_net *t, const dt_model_opts *o, dt_graph *g)
+{
+    const ini_layer *last = &t->layer[t->n - 1];
+    int32_t scores = (int32_t)t->n - 1, id;
+    if (last->desc->loss)
+        scores = last->in[0];
+    else
+        DT_TRY(t->err,
+            dt_graph_add(g, &dt_layer_cross_entropy, "loss", NULL, &scores, 1, &id, t->err),
+            "%s cannot be the last layer", last->at);
+    const ini_layer *l = scores == DT_GRAPH_INPUT ? last : &t->layer[scores];
+    DT_CHECK(check_scores(t, l, dt_graph_shape(g, scores), g->input));
+    const int64_t made = dt_graph_shape(g, scores).c;
+    if (o->classes < 1)
+        g->classes = made;
+    else if (made != o->classes)
+        return DT_FAIL(t->err, DT_E_CONFIG,
+            "%s makes %" PRId64 " scores, and there are %" PRId64 " classes; make them equal",
+            l->at, made, o->classes);
+    return DT_OK;
+}
+
+/* *g belongs to the caller after a failure too. */
+static dt_status make_graph(const ini_net *t, const dt_model_opts *o, dt_graph **g)
+{
+    DT_CHECK(create(t, o, g));
+    DT_CHECK(add_layers(t, *g));
+    DT_CHECK(add_loss(t, o, *g));
+    DT_TRY(t->err, dt_graph_check(*g, t->err), "in %s", t->layer[0].s.file);
+    return DT_OK;
+}
+
+static dt_status build(ini_net *t, const dt_model_opts *o, dt_graph **g)
 {
     DT_CHECK(collect(t));
     DT_CHECK(read_layers(t));
-    return dti_ini_graph(t, o, g);
+    return make_graph(t, o, g);
 }
 
 dt_status dt_ini_network(dt_config *c, const dt_model_opts *o, dt_graph **out, dt_err *err)
 {
     dt_graph *g = NULL;
-    dti_ini_net t = {.c = c, .err = err};
+    ini_net t = {.c = c, .err = err};
     *out = NULL;
     const dt_status st = build(&t, o, &g);
     if (st == DT_OK)

@@ -1,5 +1,7 @@
-/* Attention on the processor: what a call is cut into, how positions get into scratch and back, and
- * what multiplies. */
+/* Attention on the processor: what a call is cut into, forward and backward of both kinds, and what
+ * multiplies. Work is done on tiles of 64 positions, copied into scratch as fp32: rows of a head's
+ * channels, padded to whole vectors, or transposed, so that positions lie in the lanes. No sum runs
+ * across tasks, so the bits do not depend on the team. */
 #include "layers/attention.h"
 
 #include <math.h>
@@ -7,32 +9,80 @@
 #include <string.h>
 
 #include "engine/implementations.h"
+#include "layers/blocked/tile.h"
 #include "layers/blocked/transpose.h"
-#include "layers/cpu/attention_tasks.h"
 #include "layers/cpu/cpu.h"
 #include "layers/cpu/values.h"
 
-dti_head dti_head_of(const dti_attend *j, int64_t i)
+enum { T = DT_TILE };
+
+/* One execution.
+ * @t @c @d @pad: positions, channels, those of a head, padded to vectors
+ * @tiles: of positions
+ * @scratch: floats of it that a thread has
+ * @scale: of scores */
+typedef struct attend_job {
+    const dt_args *a;
+    dt_dtype type;
+    bool causal;
+    int64_t t, c, d, pad, heads, tiles, scratch;
+    float scale;
+    dt_tile_fn *product;
+} attend_job;
+
+/* One head of one sample, with the scratch of the task's thread. */
+typedef struct head {
+    const attend_job *j;
+    int64_t sample, h;
+    float *work;
+} head;
+
+/* A matrix of positions by channels of a head: its first element, and the distance of positions. */
+typedef struct positions {
+    void *p;
+    int64_t at, row;
+} positions;
+
+/* Positions of the tile that begins at @first. */
+static int64_t left(const attend_job *j, int64_t first)
 {
-    float *work = (float *)j->a->port[DT_WORK] + omp_get_thread_num() * j->room;
-    return (dti_head){j, i / j->heads, i % j->heads, work};
+    return j->t - first < DT_TILE ? j->t - first : DT_TILE;
 }
 
-dti_positions dti_part_of(const dti_head *h, int port, int part)
+/* The next @n floats of a task's scratch. */
+static float *carve(float **work, int64_t n)
 {
-    const dti_attend *j = h->j;
-    return (dti_positions){
+    float *p = *work;
+    *work += n;
+    return p;
+}
+
+/* --- positions to scratch and back --- */
+
+/* Head i of the batch. */
+static head head_of(const attend_job *j, int64_t i)
+{
+    float *work = (float *)j->a->port[DT_WORK] + omp_get_thread_num() * j->scratch;
+    return (head){j, i / j->heads, i % j->heads, work};
+}
+
+/* Part 0, 1, 2 (q, k, v) of what has three; a head of what has one. */
+static positions part_of(const head *h, int port, int part)
+{
+    const attend_job *j = h->j;
+    return (positions){
         j->a->port[port], (h->sample * j->t * 3 + part) * j->c + h->h * j->d, 3 * j->c};
 }
 
-dti_positions dti_whole_of(const dti_head *h, int port)
+static positions whole_of(const head *h, int port)
 {
-    const dti_attend *j = h->j;
-    return (dti_positions){j->a->port[port], h->sample * j->t * j->c + h->h * j->d, j->c};
+    const attend_job *j = h->j;
+    return (positions){j->a->port[port], h->sample * j->t * j->c + h->h * j->d, j->c};
 }
 
-DT_CLONES void dti_load_rows(const dti_attend *j, const dti_positions *from, int64_t first,
-    int64_t n, float scale, float *to)
+/* Positions [first, first + n) as rows of fp32, scaled, each padded with zeros. */
+DT_CLONES static void load_rows(
+    const attend_job *j, const positions *from, int64_t first, int64_t n, float scale, float *to)
 {
     for (int64_t r = 0; r < n; r++) {
         const int64_t at = from->at + (first + r) * from->row;
@@ -46,14 +96,16 @@ DT_CLONES void dti_load_rows(const dti_attend *j, const dti_positions *from, int
     }
 }
 
-void dti_load_turned(const dti_attend *j, const dti_positions *from, int64_t first, float scale,
-    float *to, int64_t lanes, float *room)
+/* A tile of them transposed: channel i of position r at to[i * lanes + r], zero where there is
+ * none. @rows has space for four rows. */
+static void load_transposed(const attend_job *j, const positions *from, int64_t first, float scale,
+    float *to, int64_t lanes, float *rows)
 {
-    const int64_t n = dti_left(j, first);
+    const int64_t n = left(j, first);
     for (int64_t r = 0; r < DT_TILE; r += 4) {
         const float *x[4];
         for (int k = 0; k < 4; k++) {
-            float *row = room + k * j->pad;
+            float *row = rows + k * j->pad;
             memset(row, 0, (size_t)j->d * sizeof *row);
             x[k] = r + k < n ? dti_values_read(j->type, from->p,
                                    from->at + (first + r + k) * from->row, row, j->d)
@@ -68,8 +120,9 @@ void dti_load_turned(const dti_attend *j, const dti_positions *from, int64_t fir
     }
 }
 
-DT_CLONES void dti_store_rows(const dti_attend *j, const dti_positions *to, int64_t first,
-    int64_t n, float *from, const float *factor, float scale)
+/* Rows of fp32 to where they belong, row r times factor[r] (NULL: 1) times scale. */
+DT_CLONES static void store_rows(const attend_job *j, const positions *to, int64_t first, int64_t n,
+    float *from, const float *factor, float scale)
 {
     for (int64_t r = 0; r < n; r++) {
         const int64_t at = to->at + (first + r) * to->row;
@@ -82,17 +135,472 @@ DT_CLONES void dti_store_rows(const dti_attend *j, const dti_positions *to, int6
     }
 }
 
+/* e^x for x up to 88: 0 below -87, where floats would lose their precision; NaN for NaN. The
+ * polynomial is Cephes' of expf. */
+DT_INLINE float fast_exp(float x)
+{
+    const float whole = 12582912.0f; /* 1.5 * 2^23: adding it rounds to a whole number */
+    const float t = x * 1.44269504089f + whole;
+    const float n = t - whole;
+    const float r = x - n * 0.693359375f + n * 2.12194440e-4f;
+    float p = 1.9875691500e-4f;
+    p = p * r + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * r * r + r + 1.0f;
+    uint32_t bits;
+    memcpy(&bits, &t, sizeof bits);
+    bits = (bits + 127) << 23; /* 2^n: n is in the low bits of t */
+    float scale;
+    memcpy(&scale, &bits, sizeof scale);
+    return x < -87.0f ? 0.0f : p * scale;
+}
+
+/* --- forward, naive --- */
+
+/* A task computes all scores of a query, then their softmax, and keeps them. */
+static int64_t naive_scratch(const attend_job *j)
+{
+    const int64_t all = j->tiles * T;
+    return j->d * all + all * j->pad + T * all + 2 * T * j->pad;
+}
+
+/* Softmax of n scores; what lies behind them becomes 0. Sums in lanes of a fixed number. */
+DT_CLONES static void softmax(float *s, int64_t n, int64_t all_keys)
+{
+    enum { LANES = DT_TILE_LANES };
+    float most[LANES], sum[LANES] = {0}, m = -INFINITY;
+    for (int64_t i = n; i < all_keys; i++)
+        s[i] = -INFINITY;
+    for (int k = 0; k < LANES; k++)
+        most[k] = -INFINITY;
+    for (int64_t i = 0; i < all_keys; i += LANES)
+#pragma omp simd
+        for (int k = 0; k < LANES; k++)
+            most[k] = s[i + k] > most[k] ? s[i + k] : most[k];
+    for (int k = 0; k < LANES; k++)
+        m = most[k] > m ? most[k] : m;
+    for (int64_t i = 0; i < all_keys; i += LANES)
+#pragma omp simd
+        for (int k = 0; k < LANES; k++) {
+            s[i + k] = fast_exp(s[i + k] - m);
+            sum[k] += s[i + k];
+        }
+    float all = 0;
+    for (int k = 0; k < LANES; k++)
+        all += sum[k];
+    const float over = 1 / all;
+#pragma omp simd
+    for (int64_t i = 0; i < all_keys; i++)
+        s[i] *= over;
+}
+
+static void naive_tile(const head *h, int64_t first, const float *k, const float *v, float *work)
+{
+    const attend_job *j = h->j;
+    const int64_t n = left(j, first), all = j->tiles * T;
+    float *s = carve(&work, T * all), *q = carve(&work, T * j->pad), *y = carve(&work, T * j->pad);
+    const positions xq = part_of(h, DT_X, 0), to = whole_of(h, DT_Y);
+    float *prob = j->a->port[DT_S];
+    load_rows(j, &xq, first, n, j->scale, q);
+    j->product(&(dt_tile){.a = q,
+        .row = j->pad,
+        .step = 1,
+        .b = k,
+        .b_row = all,
+        .c = s,
+        .c_row = all,
+        .m = n,
+        .n = all,
+        .depth = j->d});
+    for (int64_t r = 0; r < n; r++) {
+        softmax(s + r * all, j->causal ? first + r + 1 : j->t, all);
+        if (prob != NULL)
+            memcpy(prob + ((h->sample * j->heads + h->h) * j->t + first + r) * j->t, s + r * all,
+                (size_t)j->t * sizeof *prob);
+    }
+    j->product(&(dt_tile){.a = s,
+        .row = all,
+        .step = 1,
+        .b = v,
+        .b_row = j->pad,
+        .c = y,
+        .c_row = j->pad,
+        .m = n,
+        .n = j->pad,
+        .depth = j->t});
+    store_rows(j, &to, first, n, y, NULL, 1);
+}
+
+static void naive_task(const void *job, int64_t i)
+{
+    const attend_job *j = job;
+    const int64_t all = j->tiles * T;
+    head h = head_of(j, i);
+    float *k = carve(&h.work, j->d * all), *v = carve(&h.work, all * j->pad);
+    const positions xk = part_of(&h, DT_X, 1), xv = part_of(&h, DT_X, 2);
+    for (int64_t at = 0; at < j->tiles; at++)
+        load_transposed(j, &xk, at * T, 1, k + at * T, all, v);
+    load_rows(j, &xv, 0, j->t, 1, v);
+    for (int64_t at = 0; at < j->tiles; at++)
+        naive_tile(&h, at * T, k, v, h.work);
+}
+
+/* --- forward, efficient --- */
+
+/* A task goes over the keys tile by tile, with scores as [key][query]: each lane keeps its query's
+ * largest score and sum so far (the online softmax). */
+static int64_t efficient_scratch(const attend_job *j)
+{
+    return j->d * T + 3 * T * j->pad + T * T + 3 * T;
+}
+
+/* Of each query (a lane): its largest score, the sum of exponentials so far, and the factor by
+ * which an older sum shrinks. */
+typedef struct online {
+    float *most, *sum, *shrink;
+} online;
+
+/* Scores [key][query] to exponentials. */
+DT_CLONES static void online_softmax(float *s, int64_t keys, const online *o)
+{
+    float most[T], sum[T];
+#pragma omp simd
+    for (int q = 0; q < T; q++)
+        most[q] = o->most[q];
+    for (int64_t k = 0; k < keys; k++)
+#pragma omp simd
+        for (int q = 0; q < T; q++)
+            most[q] = s[k * T + q] > most[q] ? s[k * T + q] : most[q];
+#pragma omp simd
+    for (int q = 0; q < T; q++) {
+        o->shrink[q] = fast_exp(o->most[q] - most[q]);
+        o->most[q] = most[q];
+        sum[q] = o->sum[q] * o->shrink[q];
+    }
+    for (int64_t k = 0; k < keys; k++)
+#pragma omp simd
+        for (int q = 0; q < T; q++) {
+            const float p = fast_exp(s[k * T + q] - most[q]);
+            s[k * T + q] = p;
+            sum[q] += p;
+        }
+#pragma omp simd
+    for (int q = 0; q < T; q++)
+        o->sum[q] = sum[q];
+}
+
+DT_CLONES static void shrink_rows(float *y, int64_t n, int64_t row, const float *by)
+{
+    for (int64_t r = 0; r < n; r++)
+#pragma omp simd
+        for (int64_t i = 0; i < row; i++)
+            y[r * row + i] *= by[r];
+}
+
+/* On the diagonal a query does not see the keys after it. */
+static void mask_keys(float *s, int64_t keys)
+{
+    for (int64_t k = 0; k < keys; k++)
+        for (int64_t q = 0; q < k; q++)
+            s[k * T + q] = -INFINITY;
+}
+
+static void save_sums(const head *h, int64_t first, const online *o)
+{
+    float *lse = h->j->a->port[DT_S];
+    if (lse == NULL)
+        return;
+    lse += (h->sample * h->j->heads + h->h) * h->j->t + first;
+    for (int64_t q = 0; q < left(h->j, first); q++)
+        lse[q] = o->most[q] + logf(o->sum[q]);
+}
+
+/* A tile of queries: turned q, scratch for a tile of keys, the scores, the output so far. */
+typedef struct queries {
+    int64_t tile, n;
+    float *q, *k, *v, *s, *y;
+    online o;
+} queries;
+
+/* The tile of keys that begins at @first. In fp32 k needs no copy: it is only read element by
+ * element. */
+static void attend_keys(const head *h, const queries *w, int64_t first)
+{
+    const attend_job *j = h->j;
+    const int64_t keys = left(j, first);
+    const positions k = part_of(h, DT_X, 1), v = part_of(h, DT_X, 2);
+    const bool direct = j->type == DT_F32;
+    const float *a = direct ? (const float *)k.p + k.at + first * k.row : w->k;
+    const int64_t a_row = direct ? k.row : j->pad;
+    if (!direct)
+        load_rows(j, &k, first, keys, 1, w->k);
+    load_rows(j, &v, first, keys, 1, w->v);
+    j->product(&(dt_tile){.a = a,
+        .row = a_row,
+        .step = 1,
+        .b = w->q,
+        .b_row = T,
+        .c = w->s,
+        .c_row = T,
+        .m = keys,
+        .n = T,
+        .depth = j->d});
+    if (j->causal && first == w->tile * T)
+        mask_keys(w->s, keys);
+    online_softmax(w->s, keys, &w->o);
+    shrink_rows(w->y, w->n, j->pad, w->o.shrink);
+    j->product(&(dt_tile){.a = w->s,
+        .row = 1,
+        .step = T,
+        .b = w->v,
+        .b_row = j->pad,
+        .c = w->y,
+        .c_row = j->pad,
+        .m = w->n,
+        .n = j->pad,
+        .depth = keys,
+        .add = true});
+}
+
+static void efficient_task(const void *job, int64_t i)
+{
+    const attend_job *j = job;
+    head h = head_of(j, i / j->tiles);
+    queries w = {.tile = i % j->tiles, .n = left(j, i % j->tiles * T)};
+    w.q = carve(&h.work, j->d * T);
+    w.k = carve(&h.work, T * j->pad);
+    w.v = carve(&h.work, T * j->pad);
+    w.y = carve(&h.work, T * j->pad);
+    w.s = carve(&h.work, T * T);
+    w.o = (online){carve(&h.work, T), carve(&h.work, T), carve(&h.work, T)};
+    const positions q = part_of(&h, DT_X, 0), y = whole_of(&h, DT_Y);
+    load_transposed(j, &q, w.tile * T, j->scale, w.q, T, w.k);
+    memset(w.y, 0, (size_t)(T * j->pad) * sizeof *w.y);
+    for (int l = 0; l < T; l++) {
+        w.o.most[l] = -INFINITY;
+        w.o.sum[l] = 0;
+    }
+    for (int64_t at = 0; at <= (j->causal ? w.tile : j->tiles - 1); at++)
+        attend_keys(&h, &w, at * T);
+    save_sums(&h, w.tile * T, &w.o);
+    for (int l = 0; l < T; l++)
+        w.o.sum[l] = 1 / w.o.sum[l];
+    store_rows(j, &y, w.tile * T, w.n, w.y, w.o.sum, 1);
+}
+
+/* --- backward, of both kinds --- */
+
+/* For each tile of keys a task goes over the queries, with scores as [query][key], and adds up dk
+ * and dv for the tile, dq for all queries. The efficient kind computes the probabilities again from
+ * the saved logarithm of the sum; the naive one has kept them. */
+
+static int64_t backward_scratch(const attend_job *j)
+{
+    return 2 * j->d * T + 3 * T * j->pad + 2 * T * T + j->tiles * T * (3 * j->pad + 1);
+}
+
+/* One tile of keys: turned k and v, rows of k, the sums; scratch for one of queries; and of all
+ * positions q, dy and dq as rows, and dy . y, which is the sum over keys of p times dp. */
+typedef struct keys {
+    int64_t tile, n;
+    float *k, *v, *rows, *dk, *dv, *p, *ds;
+    float *q, *dy, *dq, *delta;
+} keys;
+
+DT_CLONES static void multiply_rows(
+    const float *a, const float *b, int64_t n, int64_t row, float *sums)
+{
+    enum { LANES = DT_TILE_LANES };
+    for (int64_t r = 0; r < n; r++) {
+        float sum[LANES] = {0}, all = 0;
+        for (int64_t i = 0; i < row; i += LANES)
+#pragma omp simd
+            for (int l = 0; l < LANES; l++)
+                sum[l] += a[r * row + i + l] * b[r * row + i + l];
+        for (int l = 0; l < LANES; l++)
+            all += sum[l];
+        sums[r] = all;
+    }
+}
+
+static void load_queries(const head *h, const keys *k)
+{
+    const attend_job *j = h->j;
+    const positions q = part_of(h, DT_X, 0), y = whole_of(h, DT_Y), dy = whole_of(h, DT_DY);
+    load_rows(j, &q, 0, j->t, j->scale, k->q);
+    load_rows(j, &dy, 0, j->t, 1, k->dy);
+    for (int64_t at = 0; at < j->t; at += T) {
+        load_rows(j, &y, at, left(j, at), 1, k->rows);
+        multiply_rows(k->rows, k->dy + at * j->pad, left(j, at), j->pad, k->delta + at);
+    }
+    memset(k->dq, 0, (size_t)(j->t * j->pad) * sizeof *k->dq);
+}
+
+/* Scores to probabilities p, and dp to the gradient of the scores: p (dp - delta). */
+DT_CLONES static void recompute(
+    float *p, float *ds, int64_t n, const float *lse, const float *delta)
+{
+    for (int64_t r = 0; r < n; r++)
+#pragma omp simd
+        for (int i = 0; i < T; i++) {
+            const float e = fast_exp(p[r * T + i] - lse[r]);
+            p[r * T + i] = e;
+            ds[r * T + i] = e * (ds[r * T + i] - delta[r]);
+        }
+}
+
+/* The same with probabilities that forward has kept, of which the first @keys of a row are there.
+ */
+DT_CLONES static void reuse(const float *prob, int64_t row, int64_t keys_, float *p, float *ds,
+    int64_t n, const float *delta)
+{
+    for (int64_t r = 0; r < n; r++) {
+#pragma omp simd
+        for (int64_t i = 0; i < keys_; i++) {
+            p[r * T + i] = prob[r * row + i];
+            ds[r * T + i] = p[r * T + i] * (ds[r * T + i] - delta[r]);
+        }
+        for (int64_t i = keys_; i < T; i++)
+            p[r * T + i] = ds[r * T + i] = 0;
+    }
+}
+
+/* What a query does not see, or what is no key, has probability 0. */
+static void mask_queries(const keys *k, int64_t n, bool diagonal)
+{
+    for (int64_t r = 0; r < n && (diagonal || k->n < T); r++) {
+        const int64_t seen = diagonal && r + 1 < k->n ? r + 1 : k->n;
+        memset(k->p + r * T + seen, 0, (size_t)(T - seen) * sizeof *k->p);
+        memset(k->ds + r * T + seen, 0, (size_t)(T - seen) * sizeof *k->ds);
+    }
+}
+
+static void backward_tile(const head *h, const keys *k, int64_t first, bool naive)
+{
+    const attend_job *j = h->j;
+    const int64_t n = left(j, first), pad = j->pad, row = (h->sample * j->heads + h->h) * j->t;
+    const float *q = k->q + first * pad, *dy = k->dy + first * pad, *s = j->a->port[DT_S];
+    j->product(&(dt_tile){.a = dy,
+        .row = pad,
+        .step = 1,
+        .b = k->v,
+        .b_row = T,
+        .c = k->ds,
+        .c_row = T,
+        .m = n,
+        .n = T,
+        .depth = j->d});
+    if (naive) {
+        reuse(s + (row + first) * j->t + k->tile * T, j->t, k->n, k->p, k->ds, n, k->delta + first);
+    } else {
+        j->product(&(dt_tile){.a = q,
+            .row = pad,
+            .step = 1,
+            .b = k->k,
+            .b_row = T,
+            .c = k->p,
+            .c_row = T,
+            .m = n,
+            .n = T,
+            .depth = j->d});
+        recompute(k->p, k->ds, n, s + row + first, k->delta + first);
+        mask_queries(k, n, j->causal && first == k->tile * T);
+    }
+    dt_tile turned = {.a = k->p,
+        .row = 1,
+        .step = T,
+        .b = dy,
+        .b_row = pad,
+        .c = k->dv,
+        .c_row = pad,
+        .m = k->n,
+        .n = pad,
+        .depth = n,
+        .add = true};
+    j->product(&turned);
+    turned.a = k->ds;
+    turned.b = q;
+    turned.c = k->dk;
+    j->product(&turned);
+    j->product(&(dt_tile){.a = k->ds,
+        .row = T,
+        .step = 1,
+        .b = k->rows,
+        .b_row = pad,
+        .c = k->dq + first * pad,
+        .c_row = pad,
+        .m = n,
+        .n = pad,
+        .depth = k->n,
+        .add = true});
+}
+
+static void backward_keys(const head *h, keys *k, bool naive)
+{
+    const attend_job *j = h->j;
+    const int64_t first = k->tile * T;
+    const size_t bytes = (size_t)(T * j->pad) * sizeof(float);
+    const positions xk = part_of(h, DT_X, 1), xv = part_of(h, DT_X, 2);
+    const positions dxk = part_of(h, DT_DX, 1), dxv = part_of(h, DT_DX, 2);
+    k->n = left(j, first);
+    load_transposed(j, &xk, first, 1, k->k, T, k->rows);
+    load_transposed(j, &xv, first, 1, k->v, T, k->rows);
+    load_rows(j, &xk, first, k->n, 1, k->rows);
+    memset(k->dk, 0, bytes);
+    memset(k->dv, 0, bytes);
+    for (int64_t at = j->causal ? k->tile : 0; at < j->tiles; at++)
+        backward_tile(h, k, at * T, naive);
+    store_rows(j, &dxk, first, k->n, k->dk, NULL, 1);
+    store_rows(j, &dxv, first, k->n, k->dv, NULL, 1);
+}
+
+static void backward(const attend_job *j, int64_t i, bool naive)
+{
+    head h = head_of(j, i);
+    const int64_t all = j->tiles * T;
+    keys k = {.k = carve(&h.work, j->d * T), .v = carve(&h.work, j->d * T)};
+    k.rows = carve(&h.work, T * j->pad);
+    k.dk = carve(&h.work, T * j->pad);
+    k.dv = carve(&h.work, T * j->pad);
+    k.p = carve(&h.work, T * T);
+    k.ds = carve(&h.work, T * T);
+    k.q = carve(&h.work, all * j->pad);
+    k.dy = carve(&h.work, all * j->pad);
+    k.dq = carve(&h.work, all * j->pad);
+    k.delta = carve(&h.work, all);
+    const positions dxq = part_of(&h, DT_DX, 0);
+    load_queries(&h, &k);
+    for (k.tile = 0; k.tile < j->tiles; k.tile++)
+        backward_keys(&h, &k, naive);
+    store_rows(j, &dxq, 0, j->t, k.dq, NULL, j->scale);
+}
+
+static void efficient_backward_task(const void *job, int64_t i)
+{
+    backward(job, i, false);
+}
+
+static void naive_backward_task(const void *job, int64_t i)
+{
+    backward(job, i, true);
+}
+
+/* --- ops --- */
+
 /* To whole vectors. */
 static int64_t padded(int64_t n)
 {
     return dt_ceil_div(n, DT_TILE_LANES) * DT_TILE_LANES;
 }
 
-static dti_attend job_of(const dt_call *c, const dt_args *a, dt_tile_fn *product)
+static attend_job job_of(const dt_call *c, const dt_args *a, dt_tile_fn *product)
 {
     const dt_attention *o = c->node->opts;
     const dt_shape x = dti_call_x(c);
-    dti_attend j = {.a = a,
+    attend_job j = {.a = a,
         .type = c->dtype,
         .causal = o->causal,
         .t = x.h * x.w,
@@ -102,10 +610,10 @@ static dti_attend job_of(const dt_call *c, const dt_args *a, dt_tile_fn *product
         .tiles = dt_ceil_div(x.h * x.w, DT_TILE),
         .product = product};
     j.pad = padded(j.d);
-    j.room = c->form == DT_BACKWARD          ? dti_backward_room(&j)
-             : o->kind == DT_ATTENTION_NAIVE ? dti_naive_room(&j)
-                                             : dti_efficient_room(&j);
-    j.room = padded(j.room);
+    j.scratch = c->form == DT_BACKWARD          ? backward_scratch(&j)
+                : o->kind == DT_ATTENTION_NAIVE ? naive_scratch(&j)
+                                                : efficient_scratch(&j);
+    j.scratch = padded(j.scratch);
     j.scale = (float)(1 / sqrt((double)j.d));
     return j;
 }
@@ -114,22 +622,22 @@ static dt_status facts(const dt_call *c, dt_facts *f, dt_err *err)
 {
     (void)err;
     f->work_bytes =
-        (size_t)job_of(c, NULL, NULL).room * (size_t)omp_get_max_threads() * sizeof(float);
+        (size_t)job_of(c, NULL, NULL).scratch * (size_t)omp_get_max_threads() * sizeof(float);
     return DT_OK;
 }
 
 static void attend(const dt_call *c, const dt_args *a, dt_tile_fn *product)
 {
     const dt_attention *o = c->node->opts;
-    const dti_attend j = job_of(c, a, product);
+    const attend_job j = job_of(c, a, product);
     const bool naive = o->kind == DT_ATTENTION_NAIVE;
     const int64_t n = a->n * j.heads;
     if (c->form == DT_BACKWARD)
-        dti_run_tasks(n, naive ? dti_naive_backward_task : dti_efficient_backward_task, &j);
+        dti_run_tasks(n, naive ? naive_backward_task : efficient_backward_task, &j);
     else if (naive)
-        dti_run_tasks(n, dti_naive_task, &j);
+        dti_run_tasks(n, naive_task, &j);
     else
-        dti_run_tasks(n * j.tiles, dti_efficient_task, &j);
+        dti_run_tasks(n * j.tiles, efficient_task, &j);
 }
 
 /* Its factors are rounded to bf16. */

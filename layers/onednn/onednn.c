@@ -1,10 +1,433 @@
-/* Primitives: made, run, and given back. */
+/* Everything that calls oneDNN: descriptions of memories and of each direction's primitive, what
+ * the library would do, asked for once, and primitives made, run and given back. */
+#include "layers/onednn/onednn.h"
+
+#include <inttypes.h>
+#include <omp.h>
+#include <oneapi/dnnl/dnnl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"
-#include "layers/onednn/onednn_parts.h"
+
+#if DNNL_VERSION_MAJOR != 2
+#error "written for the operation descriptors of oneDNN 2; version 3 creates primitives differently"
+#endif
+
+/* --- descriptions --- */
+
+/* The library's error in our words. */
+static dt_status failed(dnnl_status_t s, const char *call, dt_err *err)
+{
+    const char *why = s == dnnl_out_of_memory       ? "out of memory"
+                      : s == dnnl_invalid_arguments ? "invalid arguments"
+                      : s == dnnl_unimplemented     ? "not available for this shape"
+                                                    : "failed";
+    const dt_status code = s == dnnl_out_of_memory       ? DT_E_NOMEM
+                           : s == dnnl_invalid_arguments ? DT_E_INTERNAL
+                                                         : DT_E_DEVICE;
+    return DT_FAIL(err, code, "oneDNN: %s: %s (%d)", call, why, (int)s);
+}
+
+/* Return with a note when a call of the library fails. Only where nothing is held. */
+#define TRY(err, call)                                                                             \
+    do {                                                                                           \
+        const dnnl_status_t status_ = (call);                                                      \
+        if (status_ != dnnl_success)                                                               \
+            return failed(status_, #call, err);                                                    \
+    } while (0)
+
+/* One engine and attribute (scratch memory is ours) for the life of the process; there once ready()
+ * has returned DT_OK. */
+static struct {
+    dnnl_engine_t engine;
+    dnnl_primitive_attr_t attr;
+} library;
+static dnnl_status_t started;
+static pthread_once_t start_once = PTHREAD_ONCE_INIT;
+
+static void start(void)
+{
+    started = dnnl_engine_create(&library.engine, dnnl_cpu, 0);
+    if (started == dnnl_success)
+        started = dnnl_primitive_attr_create(&library.attr);
+    if (started == dnnl_success)
+        started = dnnl_primitive_attr_set_scratchpad_mode(library.attr, dnnl_scratchpad_mode_user);
+}
+
+static dt_status ready(dt_err *err)
+{
+    pthread_once(&start_once, start);
+    return started == dnnl_success ? DT_OK : failed(started, "starting its engine", err);
+}
+
+/* The memories of a direction: a gradient has the description of what it is the gradient of. */
+typedef struct memories {
+    dnnl_memory_desc_t x, y, weight, bias;
+} memories;
+
+/* The weight in PyTorch's layout, or as the library likes it. */
+static dt_status describe_weight(
+    const dt_dnnl_problem *p, bool plain, bool bf16, dnnl_memory_desc_t *d, dt_err *err)
+{
+    const dnnl_dims_t fc = {p->out, p->c}, dense = {p->out, p->c, p->kernel, p->kernel};
+    const dnnl_dims_t grouped = {
+        p->groups, p->out / p->groups, p->c / p->groups, p->kernel, p->kernel};
+    const int rank = p->fc ? 2 : p->groups > 1 ? 5 : 4;
+    const dnnl_format_tag_t tag = !plain      ? dnnl_format_tag_any
+                                  : rank == 2 ? dnnl_ab
+                                  : rank == 4 ? dnnl_abcd
+                                              : dnnl_abcde;
+    TRY(err, dnnl_memory_desc_init_by_tag(d, rank,
+                 rank == 2   ? fc
+                 : rank == 4 ? dense
+                             : grouped,
+                 bf16 ? dnnl_bf16 : dnnl_f32, tag));
+    return DT_OK;
+}
+
+/* The weight of one tap in columns of DT_DNNL_PANEL input channels. */
+static dt_status describe_panels(const dt_dnnl_problem *p, dnnl_memory_desc_t *d, dt_err *err)
+{
+    DT_ASSERT(p->groups == 1 && p->kernel == 1 && p->c % DT_DNNL_PANEL == 0);
+    DT_CHECK(describe_weight(p, true, false, d, err));
+    dnnl_blocking_desc_t *b = &d->format_desc.blocking;
+    b->strides[0] = b->strides[2] = b->strides[3] = DT_DNNL_PANEL;
+    b->strides[1] = DT_DNNL_PANEL * p->out;
+    b->inner_nblks = 1;
+    b->inner_blks[0] = DT_DNNL_PANEL;
+    b->inner_idxs[0] = 1;
+    return DT_OK;
+}
+
+static dt_status describe_taps(const dt_dnnl_problem *p, dnnl_memory_desc_t *d, dt_err *err)
+{
+    const dnnl_dims_t dims = {p->out, p->c, p->kernel, p->kernel};
+    TRY(err, dnnl_memory_desc_init_by_tag(d, 4, dims, dnnl_f32, dnnl_hwio));
+    return DT_OK;
+}
+
+static dt_status describe(const dt_dnnl_problem *p, dt_dnnl_layout way, memories *d, dt_err *err)
+{
+    const int64_t n = way.n;
+    const dnnl_data_type_t t = p->bf16 ? dnnl_bf16 : dnnl_f32;
+    const dnnl_dims_t x = {n, p->c, p->h, p->w}, y = {n, p->out, p->p, p->q}, bias = {p->out};
+    const int rank = p->fc ? 2 : 4;
+    const dnnl_format_tag_t tag = p->fc ? dnnl_ab : dnnl_nhwc;
+    TRY(err, dnnl_memory_desc_init_by_tag(&d->x, rank, x, t, tag));
+    TRY(err, dnnl_memory_desc_init_by_tag(&d->y, rank, y, t, tag));
+    TRY(err, dnnl_memory_desc_init_by_tag(&d->bias, 1, bias, dnnl_f32, dnnl_a));
+    return describe_weight(p, false, p->bf16 && way.way != DT_DNNL_WEIGHTS, &d->weight, err);
+}
+
+/* The operation descriptors of one direction: of a convolution ... */
+static dnnl_status_t conv_pd(const dt_dnnl_problem *p, const memories *d, dt_dnnl_way way,
+    const_dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *pd)
+{
+    const dnnl_dims_t stride = {p->stride, p->stride}, pad = {p->pad, p->pad};
+    const dnnl_dims_t gap = {p->dilation - 1, p->dilation - 1}; /* 0 is dense here */
+    const dnnl_memory_desc_t *bias = p->bias ? &d->bias : NULL;
+    dnnl_convolution_desc_t op;
+    dnnl_status_t s;
+    if (way == DT_DNNL_FORWARD)
+        s = dnnl_dilated_convolution_forward_desc_init(&op, dnnl_forward_training,
+            dnnl_convolution_direct, &d->x, &d->weight, bias, &d->y, stride, gap, pad, pad);
+    else if (way == DT_DNNL_DATA)
+        s = dnnl_dilated_convolution_backward_data_desc_init(
+            &op, dnnl_convolution_direct, &d->x, &d->weight, &d->y, stride, gap, pad, pad);
+    else
+        s = dnnl_dilated_convolution_backward_weights_desc_init(
+            &op, dnnl_convolution_direct, &d->x, &d->weight, bias, &d->y, stride, gap, pad, pad);
+    return s == dnnl_success
+               ? dnnl_primitive_desc_create(pd, &op, library.attr, library.engine, hint)
+               : s;
+}
+
+/* ... and of an inner product. */
+static dnnl_status_t fc_pd(const dt_dnnl_problem *p, const memories *d, dt_dnnl_way way,
+    const_dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *pd)
+{
+    const dnnl_memory_desc_t *bias = p->bias ? &d->bias : NULL;
+    dnnl_inner_product_desc_t op;
+    dnnl_status_t s;
+    if (way == DT_DNNL_FORWARD)
+        s = dnnl_inner_product_forward_desc_init(
+            &op, dnnl_forward_training, &d->x, &d->weight, bias, &d->y);
+    else if (way == DT_DNNL_DATA)
+        s = dnnl_inner_product_backward_data_desc_init(&op, &d->x, &d->weight, &d->y);
+    else
+        s = dnnl_inner_product_backward_weights_desc_init(&op, &d->x, &d->weight, bias, &d->y);
+    return s == dnnl_success
+               ? dnnl_primitive_desc_create(pd, &op, library.attr, library.engine, hint)
+               : s;
+}
+
+/* In bf16 the backward passes of a convolution that looks at one pixel are faster as products of
+ * matrices whose rows are pixels, and the library's convolution backward-weights has its threads
+ * wait for each other by spinning, which on a shared machine takes up to a hundred times as long
+ * (2.6.3). The weight is then plain in both. */
+static bool by_product(const dt_dnnl_problem *p, dt_dnnl_way way)
+{
+    return p->bf16 && !p->fc && p->kernel == 1 && p->stride == 1 && p->pad == 0 && p->groups == 1 &&
+           (way == DT_DNNL_DATA || (way == DT_DNNL_WEIGHTS && !p->bias));
+}
+
+/* dx = dy weight, or dweight = dy^T x. */
+static dt_status product_pd(
+    const dt_dnnl_problem *p, dt_dnnl_layout way, dnnl_primitive_desc_t *pd, dt_err *err)
+{
+    const bool data = way.way == DT_DNNL_DATA;
+    const int64_t pixels = way.n * p->h * p->w;
+    const dnnl_dims_t dy = {pixels, p->out}, turned = {p->out, pixels}, x = {pixels, p->c},
+                      weight = {p->out, p->c};
+    dnnl_memory_desc_t a, b, c;
+    dnnl_matmul_desc_t op;
+    TRY(err, dnnl_memory_desc_init_by_tag(
+                 &a, 2, data ? dy : turned, dnnl_bf16, data ? dnnl_ab : dnnl_ba));
+    TRY(err, dnnl_memory_desc_init_by_tag(&b, 2, data ? weight : x, dnnl_bf16, dnnl_ab));
+    TRY(err, dnnl_memory_desc_init_by_tag(
+                 &c, 2, data ? x : weight, data ? dnnl_bf16 : dnnl_f32, dnnl_ab));
+    TRY(err, dnnl_matmul_desc_init(&op, &a, &b, NULL, &c));
+    TRY(err, dnnl_primitive_desc_create(pd, &op, library.attr, library.engine, NULL));
+    return DT_OK;
+}
+
+/* A direction's primitive, which the caller destroys. */
+static dt_status create_pd(
+    const dt_dnnl_problem *p, dt_dnnl_layout way, dnnl_primitive_desc_t *pd, dt_err *err)
+{
+    memories d;
+    *pd = NULL;
+    DT_CHECK(ready(err));
+    if (by_product(p, way.way))
+        return product_pd(p, way, pd, err);
+    DT_CHECK(describe(p, (dt_dnnl_layout){DT_DNNL_FORWARD, way.n}, &d, err));
+    dnnl_primitive_desc_t forward = NULL;
+    dnnl_status_t s = (p->fc ? fc_pd : conv_pd)(p, &d, DT_DNNL_FORWARD, NULL, &forward);
+    if (s == dnnl_success && way.way == DT_DNNL_FORWARD) {
+        *pd = forward;
+        return DT_OK;
+    }
+    dt_status st = DT_OK;
+    if (s == dnnl_success)
+        st = describe(p, way, &d, err);
+    if (s == dnnl_success && st == DT_OK)
+        s = (p->fc ? fc_pd : conv_pd)(p, &d, way.way, forward, pd);
+    if (forward != NULL)
+        dnnl_primitive_desc_destroy(forward);
+    if (s == dnnl_success)
+        return st;
+    return DT_FAIL(err, failed(s, "creating a primitive", err),
+        "%s with %" PRId64 "x%" PRId64 "x%" PRId64 " -> %" PRId64 ", kernel %" PRId64 ", %" PRId64
+        " samples",
+        p->fc ? "fc" : "conv", p->h, p->w, p->c, p->out, p->kernel, way.n);
+}
+
+/* Which of a primitive's memories is its weight. */
+static const dnnl_memory_desc_t *weight_of(const_dnnl_primitive_desc_t pd, dt_dnnl_way way)
+{
+    return dnnl_primitive_desc_query_md(
+        pd, way == DT_DNNL_WEIGHTS ? dnnl_query_diff_weights_md : dnnl_query_weights_md, 0);
+}
+
+/* --- what the library would do --- */
+
+enum { MEMO = 4096 };
+
+/* One answered question. A reorder has two layouts; a direction has the same one twice. */
+typedef struct memo_key {
+    dt_dnnl_problem p;
+    int64_t way[2], n[2], threads;
+} memo_key;
+
+typedef struct memo_entry {
+    bool used;
+    memo_key key;
+    dnnl_memory_desc_t weight;
+    dt_dnnl_facts facts;
+} memo_entry;
+
+/* Open addressing in static storage: planning may ask a million times, and an answer must not be
+ * able to fail for lack of memory. Forgotten as a whole when it fills up. */
+static memo_entry memo[MEMO];
+static size_t memo_used;
+static pthread_mutex_t memo_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static memo_key make_key(const dt_dnnl_problem *p, dt_dnnl_layout a, dt_dnnl_layout b)
+{
+    return (memo_key){*p, {(int64_t)a.way, (int64_t)b.way}, {a.n, b.n}, omp_get_max_threads()};
+}
+
+/* The entry of this key, or the free one where it belongs. */
+static memo_entry *memo_find(const memo_key *key)
+{
+    uint64_t words[sizeof *key / 8], h = 0;
+    memcpy(words, key, sizeof words);
+    for (size_t i = 0; i < DT_COUNT(words); i++)
+        h = (h ^ words[i]) * UINT64_C(0x9E3779B97F4A7C15) ^ h >> 29;
+    for (size_t i = (size_t)(h >> 32);; i++) {
+        memo_entry *e = &memo[i % MEMO];
+        if (!e->used || memcmp(&e->key, key, sizeof *key) == 0)
+            return e;
+    }
+}
+_Static_assert(sizeof(memo_key) % 8 == 0 && sizeof(memo_key) == 21 * 8, "a key has no padding");
+
+static memo_entry *memo_keep(const memo_entry *answer)
+{
+    if (memo_used >= MEMO * 3 / 4) {
+        memset(memo, 0, sizeof memo);
+        memo_used = 0;
+    }
+    memo_entry *e = memo_find(&answer->key);
+    memo_used += !e->used;
+    *e = *answer;
+    e->used = true;
+    return e;
+}
+
+static void read_pd(const_dnnl_primitive_desc_t pd, dt_dnnl_facts *f)
+{
+    const char *name = "";
+    f->work_bytes =
+        dnnl_memory_desc_get_size(dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0));
+    if (dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name) == dnnl_success)
+        snprintf(f->impl, sizeof f->impl, "%s", name);
+}
+
+/* A number for a layout, from the bytes of its description. */
+static uint64_t layout_number(const dnnl_memory_desc_t *d)
+{
+    unsigned char bytes[sizeof *d];
+    uint64_t h = UINT64_C(0xCBF29CE484222325);
+    memcpy(bytes, d, sizeof bytes);
+    for (size_t i = 0; i < sizeof bytes; i++)
+        h = (h ^ bytes[i]) * UINT64_C(0x100000001B3);
+    return h;
+}
+
+/* The caller holds the lock. */
+static dt_status ask_locked(
+    const dt_dnnl_problem *p, dt_dnnl_layout way, const memo_entry **out, dt_err *err)
+{
+    const memo_key key = make_key(p, way, way);
+    const memo_entry *e = memo_find(&key);
+    if (e->used) {
+        *out = e;
+        return DT_OK;
+    }
+    memo_entry answer = {.key = key, .facts.same = true};
+    if (way.way == DT_DNNL_PLAIN) {
+        DT_CHECK(describe_weight(p, true, false, &answer.weight, err));
+    } else if (way.way == DT_DNNL_PANELS) {
+        DT_CHECK(describe_panels(p, &answer.weight, err));
+    } else if (way.way == DT_DNNL_TAPS) {
+        DT_CHECK(describe_taps(p, &answer.weight, err));
+    } else {
+        dnnl_primitive_desc_t pd;
+        DT_CHECK(create_pd(p, way, &pd, err));
+        answer.weight = *weight_of(pd, way.way);
+        read_pd(pd, &answer.facts);
+        dnnl_primitive_desc_destroy(pd);
+        if (by_product(p, way.way)) /* as a convolution's, for reorders */
+            DT_CHECK(describe_weight(p, true, way.way == DT_DNNL_DATA, &answer.weight, err));
+    }
+    answer.facts.weight_bytes = dnnl_memory_desc_get_size(&answer.weight);
+    answer.facts.layout = layout_number(&answer.weight);
+    *out = memo_keep(&answer);
+    return DT_OK;
+}
+
+/* A weight's layout. */
+static dt_status layout_of(
+    const dt_dnnl_problem *p, dt_dnnl_layout layout, dnnl_memory_desc_t *d, dt_err *err)
+{
+    const memo_entry *e;
+    pthread_mutex_lock(&memo_lock);
+    const dt_status st = ask_locked(p, layout, &e, err);
+    if (st == DT_OK)
+        *d = e->weight;
+    pthread_mutex_unlock(&memo_lock);
+    return st;
+}
+
+/* The library counts positions, and values of one of them, in 32 bits here and there: beyond that
+ * it divides by zero. */
+static dt_status check_size(const dt_dnnl_problem *p, int64_t n, dt_err *err)
+{
+    const int64_t pixels = p->h * p->w > p->p * p->q ? p->h * p->w : p->p * p->q;
+    if (n <= INT32_MAX / pixels && p->c <= INT32_MAX && p->out <= INT32_MAX)
+        return DT_OK;
+    return DT_FAIL(err, DT_E_CONFIG,
+        "%" PRId64 " samples of %" PRId64 " pixels and %" PRId64
+        " channels are more than oneDNN can count; samples times pixels, and channels, must be "
+        "below 2^31: lower train.micro_batch, train.batch or model.image",
+        n, pixels, p->c > p->out ? p->c : p->out);
+}
+
+dt_status dt_dnnl_ask(const dt_dnnl_problem *p, dt_dnnl_layout way, dt_dnnl_facts *f, dt_err *err)
+{
+    const memo_entry *e;
+    if (way.way < DT_DNNL_PLAIN)
+        DT_CHECK(check_size(p, way.n, err));
+    pthread_mutex_lock(&memo_lock);
+    const dt_status st = ask_locked(p, way, &e, err);
+    if (st == DT_OK)
+        *f = e->facts;
+    pthread_mutex_unlock(&memo_lock);
+    return st;
+}
+
+/* A reorder from md[0] to md[1], which the caller destroys. */
+static dt_status create_reorder_pd(const dt_dnnl_problem *p, dt_dnnl_layout from, dt_dnnl_layout to,
+    dnnl_memory_desc_t md[2], dnnl_primitive_desc_t *pd, dt_err *err)
+{
+    DT_CHECK(ready(err));
+    DT_CHECK(layout_of(p, from, &md[0], err));
+    DT_CHECK(layout_of(p, to, &md[1], err));
+    TRY(err, dnnl_reorder_primitive_desc_create(
+                 pd, &md[0], library.engine, &md[1], library.engine, library.attr));
+    return DT_OK;
+}
+
+static dt_status answer_reorder(
+    const dt_dnnl_problem *p, dt_dnnl_layout from, dt_dnnl_layout to, dt_dnnl_facts *f, dt_err *err)
+{
+    dnnl_memory_desc_t md[2];
+    dnnl_primitive_desc_t pd;
+    DT_CHECK(create_reorder_pd(p, from, to, md, &pd, err));
+    read_pd(pd, f);
+    dnnl_primitive_desc_destroy(pd);
+    f->weight_bytes = dnnl_memory_desc_get_size(&md[1]);
+    f->layout = layout_number(&md[1]);
+    f->same = dnnl_memory_desc_equal(&md[0], &md[1]) != 0;
+    return DT_OK;
+}
+
+dt_status dti_dnnl_ask_reorder(
+    const dt_dnnl_problem *p, dt_dnnl_layout from, dt_dnnl_layout to, dt_dnnl_facts *f, dt_err *err)
+{
+    memo_entry answer = {.key = make_key(p, from, to)};
+    if (from.way == to.way && from.n == to.n)
+        return dt_dnnl_ask(p, to, f, err);
+    pthread_mutex_lock(&memo_lock);
+    const memo_entry *e = memo_find(&answer.key);
+    const bool known = e->used;
+    if (known)
+        *f = e->facts;
+    pthread_mutex_unlock(&memo_lock);
+    if (known)
+        return DT_OK;
+    DT_CHECK(answer_reorder(p, from, to, &answer.facts, err));
+    pthread_mutex_lock(&memo_lock);
+    memo_keep(&answer);
+    pthread_mutex_unlock(&memo_lock);
+    *f = answer.facts;
+    return DT_OK;
+}
+
+/* --- primitives --- */
 
 enum { SLOTS = 5 };
 
@@ -43,16 +466,16 @@ static dt_status build(dt_dnnl_op **out, dnnl_primitive_desc_t pd,
     for (int i = 0; i < SLOTS && s == dnnl_success; i++)
         if (md[i] != NULL && dnnl_memory_desc_get_size(md[i]) > 0) {
             op->arg[i] = arg[i];
-            s = dnnl_memory_create(&op->memory[i], md[i], dti_dnnl.engine, DNNL_MEMORY_NONE);
+            s = dnnl_memory_create(&op->memory[i], md[i], library.engine, DNNL_MEMORY_NONE);
         }
     if (s == dnnl_success)
         s = dnnl_primitive_create(&op->primitive, pd);
     if (s == dnnl_success)
-        s = dnnl_stream_create(&op->stream, dti_dnnl.engine, dnnl_stream_default_flags);
+        s = dnnl_stream_create(&op->stream, library.engine, dnnl_stream_default_flags);
     dnnl_primitive_desc_destroy(pd);
     if (s != dnnl_success) {
         dt_dnnl_destroy(op);
-        return dti_dnnl_failed(s, "building a primitive", err);
+        return failed(s, "building a primitive", err);
     }
     *out = op;
     return DT_OK;
@@ -69,7 +492,7 @@ static dt_status create_product(
     const int *arg = product_arguments[way.way];
     const dnnl_memory_desc_t *md[SLOTS];
     dnnl_primitive_desc_t pd;
-    DT_CHECK(dti_dnnl_pd(p, way, &pd, err));
+    DT_CHECK(create_pd(p, way, &pd, err));
     for (int i = 0; i < SLOTS; i++)
         md[i] = operand(pd, arg[i]);
     return build(out, pd, md, arg, err);
@@ -78,16 +501,16 @@ static dt_status create_product(
 dt_status dt_dnnl_create(
     dt_dnnl_op **out, const dt_dnnl_problem *p, dt_dnnl_layout way, dt_err *err)
 {
-    dti_dnnl_memories d;
+    memories d;
     dnnl_primitive_desc_t pd;
     *out = NULL;
     DT_ASSERT(way.way < DT_DNNL_PLAIN);
-    if (dti_dnnl_by_product(p, way.way))
+    if (by_product(p, way.way))
         return create_product(out, p, way, err);
-    DT_CHECK(dti_dnnl_descs(p, way, &d, err));
-    DT_CHECK(dti_dnnl_pd(p, way, &pd, err));
+    DT_CHECK(describe(p, way, &d, err));
+    DT_CHECK(create_pd(p, way, &pd, err));
     const bool bias = p->bias && way.way != DT_DNNL_DATA;
-    const dnnl_memory_desc_t *const md[SLOTS] = {&d.x, &d.y, dti_dnnl_weight_of(pd, way.way),
+    const dnnl_memory_desc_t *const md[SLOTS] = {&d.x, &d.y, weight_of(pd, way.way),
         bias ? &d.bias : NULL, dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0)};
     return build(out, pd, md, arguments[way.way], err);
 }
@@ -98,7 +521,7 @@ dt_status dti_dnnl_create_reorder(
     dnnl_memory_desc_t md[2];
     dnnl_primitive_desc_t pd;
     *out = NULL;
-    DT_CHECK(dti_dnnl_reorder_pd(p, from, to, md, &pd, err));
+    DT_CHECK(create_reorder_pd(p, from, to, md, &pd, err));
     const dnnl_memory_desc_t *const all[SLOTS] = {
         &md[0], &md[1], NULL, NULL, dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0)};
     return build(out, pd, all, reorder_arguments, err);
@@ -113,11 +536,11 @@ static dt_status rows_desc(const dt_dnnl_problem *p, dt_dnnl_layout layout, int6
     dnnl_memory_desc_t whole;
     *skip = 0;
     if (layout.way == DT_DNNL_PLAIN) {
-        DT_ONEDNN_TRY(err, dnnl_memory_desc_init_by_tag(d, 2, dims, dnnl_f32, dnnl_ab));
+        TRY(err, dnnl_memory_desc_init_by_tag(d, 2, dims, dnnl_f32, dnnl_ab));
         return DT_OK;
     }
-    DT_CHECK(dti_dnnl_layout(p, layout, &whole, err));
-    DT_ONEDNN_TRY(err, dnnl_memory_desc_init_submemory(d, &whole, dims, at));
+    DT_CHECK(layout_of(p, layout, &whole, err));
+    TRY(err, dnnl_memory_desc_init_submemory(d, &whole, dims, at));
     *skip = (size_t)d->offset0 * sizeof(float);
     d->offset0 = 0;
     return DT_OK;
@@ -131,11 +554,11 @@ dt_status dti_dnnl_create_reorder_rows(dt_dnnl_op **out, const dt_dnnl_problem *
     size_t skip[2];
     *out = NULL;
     DT_ASSERT(p->fc && (from.way == DT_DNNL_PLAIN) != (to.way == DT_DNNL_PLAIN));
-    DT_CHECK(dti_dnnl_ready(err));
+    DT_CHECK(ready(err));
     DT_CHECK(rows_desc(p, from, first, n, &md[0], &skip[0], err));
     DT_CHECK(rows_desc(p, to, first, n, &md[1], &skip[1], err));
-    DT_ONEDNN_TRY(err, dnnl_reorder_primitive_desc_create(
-                           &pd, &md[0], dti_dnnl.engine, &md[1], dti_dnnl.engine, dti_dnnl.attr));
+    TRY(err, dnnl_reorder_primitive_desc_create(
+                 &pd, &md[0], library.engine, &md[1], library.engine, library.attr));
     const dnnl_memory_desc_t *const all[SLOTS] = {&md[0], &md[1]};
     if (dnnl_memory_desc_get_size(dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0)) >
         0) {
@@ -174,12 +597,12 @@ dt_status dt_dnnl_run(dt_dnnl_op *op, const dt_dnnl_bytes *b, dt_err *err)
         DT_ASSERT(bytes[i] != NULL);
         /* Setting a handle also clears the padding behind it, so it is done when it changes. */
         if (op->bound[i] != bytes[i])
-            DT_ONEDNN_TRY(err, dnnl_memory_set_data_handle(op->memory[i], bytes[i]));
+            TRY(err, dnnl_memory_set_data_handle(op->memory[i], bytes[i]));
         op->bound[i] = bytes[i];
         args[n++] = (dnnl_exec_arg_t){op->arg[i], op->memory[i]};
     }
-    DT_ONEDNN_TRY(err, dnnl_primitive_execute(op->primitive, op->stream, n, args));
-    DT_ONEDNN_TRY(err, dnnl_stream_wait(op->stream));
+    TRY(err, dnnl_primitive_execute(op->primitive, op->stream, n, args));
+    TRY(err, dnnl_stream_wait(op->stream));
     return DT_OK;
 }
 

@@ -20,14 +20,6 @@ static dt_status infer(
     return dti_rows_infer("fc", 1, dt_shape_sample(x), o->out, o->bias, info, err);
 }
 
-dt_shape dti_fc_image(const dt_call *c)
-{
-    int32_t v = c->node->in[0];
-    while (v != DT_GRAPH_INPUT && c->graph->node[v].desc->identity)
-        v = c->graph->node[v].in[0];
-    return dt_graph_shape(c->graph, v);
-}
-
 /* The library divides the sum over the inputs by the number of samples and threads, so no form of
  * this layer may be split over the batch. */
 const dt_layer_desc dt_layer_fc = {

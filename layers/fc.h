@@ -20,6 +20,12 @@ typedef struct dt_fc {
 extern const dt_layer_desc dt_layer_fc;
 
 /* The image behind the vector: a flatten in between has no op and leaves the bytes as they were. */
-dt_shape dti_fc_image(const dt_call *c);
+static inline dt_shape dti_fc_image(const dt_call *c)
+{
+    int32_t v = c->node->in[0];
+    while (v != DT_GRAPH_INPUT && c->graph->node[v].desc->identity)
+        v = c->graph->node[v].in[0];
+    return dt_graph_shape(c->graph, v);
+}
 
 #endif

@@ -21,12 +21,3 @@ dt_status dti_rows_infer(const char *layer, int64_t rows, int64_t in, int64_t ou
     info->backward_flops[0] = info->backward_flops[1] = info->forward_flops;
     return DT_OK;
 }
-
-void dti_weight_transpose(const float *from, float *to, int64_t n, int64_t a, int64_t b)
-{
-#pragma omp parallel for collapse(2)
-    for (int64_t k = 0; k < n; k++)
-        for (int64_t j = 0; j < b; j++)
-            for (int64_t i = 0; i < a; i++)
-                to[(k * b + j) * a + i] = from[(k * a + i) * b + j];
-}

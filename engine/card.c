@@ -1,3 +1,4 @@
+/* The table of cards by name. */
 #include "engine/card.h"
 
 #include <string.h>

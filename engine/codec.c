@@ -1,3 +1,4 @@
+/* What all codecs share: headers, checks, and the team's loop over chunks. */
 #include "engine/codec.h"
 
 #include <string.h>

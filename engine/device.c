@@ -1,3 +1,4 @@
+/* Devices by name: the processor, and the module of the card, loaded when asked for. */
 #define _GNU_SOURCE /* dladdr */
 
 #include "engine/device.h"

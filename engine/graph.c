@@ -1,3 +1,4 @@
+/* Graphs: layers appended and checked, and questions about them. */
 #include "engine/graph.h"
 
 #include <ctype.h>

@@ -1,3 +1,4 @@
+/* Fusion: a layer and the ReLU behind it become one node. */
 #include "engine/graph_fuse.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* The persistent map: what outlives a step, each at its place. */
 #include "engine/map.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* Tiers by number and by name. */
 #include "engine/tier.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* The registry of codecs. */
 #include "memory/codec.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* The op that packs a value, and the one that unpacks it. */
 #include "memory/codec_op.h"
 
 #include "engine/kernels.h"

@@ -1,3 +1,4 @@
+/* Shares of values that are not zero, read from a profile's file. */
 #include "memory/density.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* The registry of policies, ladders, and the passes of a list. */
 #include "memory/policy.h"
 
 #include <dnntrain/policy.h>

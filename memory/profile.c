@@ -1,3 +1,4 @@
+/* Live bytes at each row of a plan, and what is alive at the peak. */
 #include "memory/profile.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* The registry of tiers. */
 #include "memory/tier.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* The registry of networks, and the check of what is asked of one. */
 #include "models/model.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* Layers appended to a network one call each, up to the first error. */
 #include "models/net.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* Facts of this machine and process: processor, system, date, memory. */
 #include "session/environment.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* The data a run reads: sources opened, each with a loader. */
 #include "session/feeds.h"
 
 #include <errno.h>

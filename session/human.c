@@ -1,3 +1,4 @@
+/* Numbers as people read them. */
 #include "session/human.h"
 
 #include <inttypes.h>

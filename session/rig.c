@@ -1,3 +1,4 @@
+/* A session's plans made ready to be run: arena, tiers, runner. */
 #include "session/rig.h"
 
 #include "engine/base/alloc.h"

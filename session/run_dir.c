@@ -1,3 +1,4 @@
+/* The folder a run writes: made, locked, and its files written. */
 #define _GNU_SOURCE /* O_PATH */
 #include "session/run_dir.h"
 

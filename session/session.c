@@ -1,3 +1,4 @@
+/* A session opened: configuration read, device and graph made ready. */
 #include "session/session.h"
 
 #include <inttypes.h>

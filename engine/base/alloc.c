@@ -1,3 +1,4 @@
+/* Host memory, counted and made to fail at the n-th call by tests. */
 #include "engine/base/alloc.h"
 
 #include <stdatomic.h>

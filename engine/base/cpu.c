@@ -1,3 +1,4 @@
+/* How many threads the team has, and how they treat denormal numbers. */
 #include "engine/base/cpu.h"
 
 #include <omp.h>

@@ -1,3 +1,4 @@
+/* Statuses by name, and the trail of an error. */
 #include "engine/base/error.h"
 
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* Files read and written whole, and renamed into place, behind a table of system calls. */
 #define _GNU_SOURCE /* O_DIRECT, renameat2, statx */
 
 #include "engine/base/io.h"

@@ -1,3 +1,4 @@
+/* Which instruction sets kernels may use here. */
 #include "engine/base/isa.h"
 
 #include <string.h>

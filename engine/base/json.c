@@ -1,3 +1,4 @@
+/* JSON from outside: checked as text, then read by cJSON. */
 #include "engine/base/json.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* How much memory this process may have, as control groups and limits say. */
 #include "engine/base/limits.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SHA-256, plain and by the processor's instructions. */
 #include "engine/base/sha256.h"
 
 #include <stdatomic.h>

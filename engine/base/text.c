@@ -1,3 +1,4 @@
+/* Checks of text that came from outside. */
 #include "engine/base/text.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Threads that carry streams, and the events between them. */
 #include "engine/runner/streams.h"
 
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* From a program to a plan: the steps of lowering in order. */
 #include "memory/lower/lower.h"
 
 #include "engine/base/alloc.h"

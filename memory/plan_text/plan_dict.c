@@ -1,3 +1,4 @@
+/* Names of a plan's section, sorted, and found by name. */
 #include "memory/plan_text/plan_dict.h"
 
 #include <inttypes.h>

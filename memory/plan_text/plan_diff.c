@@ -1,3 +1,4 @@
+/* Two plans line by line: what one has and the other has not. */
 #include "memory/plan_text/plan_text.h"
 
 #include <stdlib.h>

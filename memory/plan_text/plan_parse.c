@@ -1,3 +1,4 @@
+/* A plan from its text. */
 #include "memory/plan_text/plan_text.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* A plan as a table for people to read. */
 #include "memory/plan_text/plan_text.h"
 
 #include <inttypes.h>

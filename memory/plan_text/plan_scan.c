@@ -1,3 +1,4 @@
+/* Lines, words and numbers of a text that may be anything. */
 #include "memory/plan_text/plan_scan.h"
 
 #include <inttypes.h>

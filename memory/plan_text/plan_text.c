@@ -1,3 +1,4 @@
+/* A plan to its text: names of what is in it, and a line a record. */
 #include "memory/plan_text/plan_text.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* What the policies after Chen et al. share: where to cut, and the rewrite. */
 #include "memory/policies/chen.h"
 
 #include <string.h>

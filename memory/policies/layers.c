@@ -1,3 +1,4 @@
+/* [memory.layers]: fates by layer, parsed and set. */
 #include "memory/policies/layers.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* What all pools share: the registry, the bound, and checks of what was placed. */
 #include "memory/pools/pool.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* Intervals from text and to it. */
 #include "memory/pools/pool_file.h"
 
 #include <inttypes.h>

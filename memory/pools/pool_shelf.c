@@ -1,3 +1,4 @@
+/* Placed intervals in the order of their offsets, on boards of a few each. */
 #include "memory/pools/pool_shelf.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* The disk tier's transfers cut into chunks, each checked. */
 #include <errno.h>
 #include <string.h>
 #include <time.h>

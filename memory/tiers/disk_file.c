@@ -1,3 +1,4 @@
+/* The disk tier's file: made, preallocated and unlinked, leftovers removed. */
 #define _GNU_SOURCE /* O_TMPFILE */
 
 #include <dirent.h>

@@ -1,3 +1,4 @@
+/* The disk tier without io_uring: threads that read and write. */
 #include <signal.h>
 
 #include "engine/base/alloc.h"

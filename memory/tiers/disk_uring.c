@@ -1,3 +1,4 @@
+/* The disk tier by io_uring. */
 #include "memory/tiers/disk.h"
 
 /* False: it did not go under way. A ring that fails is not asked again: the caller's thread moves

@@ -1,3 +1,4 @@
+/* io_uring by its system calls: two rings, set up, submitted to, waited for. */
 #include "memory/tiers/uring.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* The verifier's picture of a run: the arena, the slots, what each stream knows. */
 #include "memory/verify/verify_state.h"
 
 #include <inttypes.h>

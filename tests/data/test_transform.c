@@ -1,3 +1,4 @@
+/* Pictures cropped, resized, mirrored and normalised. */
 #include <math.h>
 #include <string.h>
 

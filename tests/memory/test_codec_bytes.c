@@ -1,3 +1,4 @@
+/* Packed bytes that were changed or cut never lead a decoder outside its buffers. */
 #include "tests/fixture/codec_check.h"
 
 static void changed_bytes(const dt_codec *c)

@@ -1,3 +1,4 @@
+/* How small codecs make values of a given density. */
 #include <math.h>
 
 #include "engine/base/io.h"

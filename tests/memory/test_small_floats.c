@@ -1,3 +1,4 @@
+/* Floats of 8 and 16 bits: what each code means, and how values are rounded. */
 #include <math.h>
 
 #include "engine/base/philox.h"

@@ -1,8 +1,8 @@
-#define _GNU_SOURCE /* O_TMPFILE */
-
 /* Whole runs whose moved tensors wait on a disk that fails, fills up, is slow or lies: what is
  * said, the exit status, and that the weights of the last whole step are kept. Numbers are those of
  * docs/faults.md. The calls fail in this process, through the tables that tests may replace. */
+#define _GNU_SOURCE /* O_TMPFILE */
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

@@ -2,6 +2,7 @@
 # Every header compiles alone, twice over, as C11; those of engine/ and include/ as C++17 too, because
 # CUDA sources and others' programs include them. Its guard is its path. Headers of the CUDA device that include NVIDIA's need those; those of
 # its kernels are read as tests read them, where a processor's thread stands for one of the card.
+# Every file of code begins with a comment that says what it is.
 set -eu
 cd "${1:-$(dirname -- "$0")/../..}"
 warn='-Wall -Wextra -Wpedantic -Wundef -Werror'
@@ -29,6 +30,18 @@ no_nvidia() { # HEADER: it includes one that is not here
     done
     return 1
 }
+
+unsaid() { # FOLDER...: files that do not begin with a comment; fails where there is one
+    find "$@" -type f \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.inc' -o -name '*.def' \) \
+        -exec awk 'FNR == 1 && !/^\/\*|^\/\// { print FILENAME " does not begin with what it is"; wrong = 1 }
+            END { exit wrong }' {} +
+}
+
+printf '#include "a.h"\n/* What it is. */\n' >"$temp/late.c"
+! unsaid "$temp" >/dev/null || { echo "self-test: a file that begins without a comment was missed"; exit 1; }
+for room in engine memory layers data models session tools include examples tests; do
+    [ ! -d $room ] || unsaid $room || failed=1
+done
 
 for header in */*.h */*/*.h */*.cuh */*/*.cuh; do
     case $header in *'*'* | build*) continue ;; esac

@@ -1,3 +1,4 @@
+/* `dnntrain bench codecs`: what it measures, and what it refuses. */
 #include <cjson/cJSON.h>
 #include <string.h>
 

@@ -10,22 +10,25 @@
 
 static const dt_opt share = {"share", DT_OPT_F64, 0, NULL, 0, 1, NULL, NULL, NULL};
 
+dt_status dt_densities_add(dt_densities *d, const char *glob, double value, dt_err *err)
+{
+    char *own = NULL;
+    if (dt_grow((void **)&d->line, &d->cap, d->n, sizeof *d->line))
+        own = dt_strdup(glob);
+    if (own == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for densities");
+    d->line[d->n].glob = own;
+    d->line[d->n++].share = value;
+    return DT_OK;
+}
+
 static dt_status add(
     dt_densities *d, const char *glob, const char *value, const char *at, dt_err *err)
 {
     double v = 0;
-    if (!dt_grow((void **)&d->line, &d->cap, d->n, sizeof *d->line))
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for densities");
     DT_TRY(
         err, dt_opt_read(&share, value, &v, err), "%s: [density] %.100s = %.100s", at, glob, value);
-    const size_t bytes = strlen(glob) + 1;
-    char *own = dt_alloc(bytes, 1);
-    if (own == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for densities");
-    memcpy(own, glob, bytes);
-    d->line[d->n].glob = own;
-    d->line[d->n++].share = v;
-    return DT_OK;
+    return dt_densities_add(d, glob, v, err);
 }
 
 static dt_status read_section(dt_densities *d, dt_config *c, size_t section, dt_err *err)
@@ -47,7 +50,7 @@ static dt_status read_section(dt_densities *d, dt_config *c, size_t section, dt_
     return first;
 }
 
-dt_status dt_densities_open(dt_densities *out, const char *path, dt_err *err)
+dt_status dti_densities_open(dt_densities *out, const char *path, dt_err *err)
 {
     dt_config *c = NULL;
     *out = (dt_densities){0};

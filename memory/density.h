@@ -17,9 +17,12 @@ typedef struct dt_densities {
 
 /* DT_E_CONFIG with FILE:LINE for a share outside [0, 1] and for other sections. Release with
  * dt_densities_close even after a failure. */
-dt_status dt_densities_open(dt_densities *out, const char *path, dt_err *err) DT_NODISCARD;
+dt_status dti_densities_open(dt_densities *out, const char *path, dt_err *err) DT_NODISCARD;
 void dt_densities_close(dt_densities *d);
 
+/* One line more; the text is copied. DT_E_NOMEM. */
+dt_status dt_densities_add(
+    dt_densities *d, const char *glob, double share, dt_err *err) DT_NODISCARD;
 double dti_densities_of(const dt_densities *d, const char *tensor); /* below 0: not known */
 
 #endif

@@ -155,7 +155,7 @@ dt_status dti_pass_score(
 {
     const dt_pool_desc *pool = e->pool != NULL ? e->pool : dt_pool_find("greedy");
     return e->score != NULL ? e->score(e, p, place, out, err)
-                            : dti_score_program(out, p, place ? pool : NULL, e->costs, err);
+                            : dti_score_program(out, p, place ? pool : NULL, err);
 }
 
 double dti_pass_density(const dt_pass_env *e, const dt_tensor *t, double otherwise)

@@ -5,8 +5,8 @@
 
 #include "engine/plan.h"
 #include "engine/program/program.h"
-#include "memory/costs.h"
 #include "memory/lower/lower.h"
+#include "memory/time/costs.h"
 
 /**
  * struct dt_score - one program, or those of a step together.
@@ -17,28 +17,28 @@
  * @clones @clone_flops: ops that run forward again
  * @flops:    of forward and backward
  * @limited_flops: of all ops whose algorithm the workspace limits
- * @known_flops @known_seconds: of these two kinds of op, those whose time the costs name
  */
 typedef struct dt_score {
     uint64_t device, host, disk;
     uint64_t out, in, to_disk, packed;
     int64_t clones;
-    double clone_flops, flops, limited_flops, known_flops, known_seconds;
+    double clone_flops, flops, limited_flops;
 } dt_score;
 
-/* Of a program and its plan. @costs: NULL: the default ones. */
-dt_score dt_score_plan(const dt_program *p, const dt_plan *plan, const dt_costs *costs);
+/* Of a program and its plan. */
+dt_score dt_score_plan(const dt_program *p, const dt_plan *plan);
 
 /* Add a program that runs so many times a step: peaks are the larger ones, all else is summed. */
 void dt_score_add(dt_score *to, const dt_score *s, int64_t times);
 
-/* What saving memory costs, by the same costs. */
+/* What saving memory costs, by the roof and links of a machine, nothing being hidden: for an order
+ * of plans, found without simulating them. @costs: NULL: the default ones. */
 double dt_score_seconds(const dt_score *s, const dt_costs *costs);
 
 /* Of a program that has no plan: device is the peak of the plan that this pool would give it, or,
  * without a pool, what no plan of the program can be below, which is found faster. Host, disk and
  * what is moved come with a plan, and are 0. */
-dt_status dti_score_program(dt_score *out, dt_program *p, const dt_pool_desc *pool,
-    const dt_costs *costs, dt_err *err) DT_NODISCARD;
+dt_status dti_score_program(
+    dt_score *out, dt_program *p, const dt_pool_desc *pool, dt_err *err) DT_NODISCARD;
 
 #endif

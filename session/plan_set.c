@@ -542,7 +542,7 @@ dt_score dt_plan_set_score(const dt_plan_set *p)
         const int64_t times = times_a_step(p, x);
         if (times == 0 || x->program == NULL)
             continue;
-        const dt_score one = dt_score_plan(x->program, x->plan, p->asked.costs);
+        const dt_score one = dt_score_plan(x->program, x->plan);
         dt_score_add(&sum, &one, times);
     }
     return sum;

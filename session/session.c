@@ -17,6 +17,7 @@
 #include "memory/lower/lower.h"
 #include "models/ini.h"
 #include "session/human.h"
+#include "session/predict.h"
 
 /* Of a card that is not here: what CUDA, its libraries and their kernels take is not known. */
 static const uint64_t left_to_cuda = (uint64_t)1 << 30;
@@ -315,12 +316,7 @@ static dt_status open_session(
     DT_CHECK(dt_graph_check(s->graph, err));
     DT_CHECK(fuse(s, err));
     DT_CHECK(dt_layer_fates_open(&s->fates, s->config, s->graph, own, err));
-    if (s->opts.memory.profile == NULL)
-        return DT_OK;
-    char asked[DT_ASKED];
-    DT_TRY(err, dt_densities_open(&s->densities, s->opts.memory.profile, err), "%s",
-        dt_session_asked(asked, s, "memory", "profile"));
-    return DT_OK;
+    return dti_session_read_costs(s, err);
 }
 
 dt_status dt_session_open(
@@ -423,6 +419,7 @@ void dt_session_close(dt_session *s)
     dt_plans_deinit(&s->given);
     dt_free(s->given_by);
     dt_layer_fates_close(&s->fates);
+    dt_costs_deinit(&s->costs);
     dt_densities_close(&s->densities);
     dt_policies_close(&s->policies);
     dt_graph_destroy(s->graph);

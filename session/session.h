@@ -19,6 +19,7 @@
  * @policies:  of memory.policy, one of which may be a ladder
  * @fates:     of [memory.layers], before all policies
  * @densities: of memory.profile
+ * @costs:     of memory.profile or memory.simulate; the default ones otherwise
  * @plan_card: device.card: plans are for it, and none is run; NULL: not given
  * @card:      facts of the device, as dt_session_meet found it; 0 bytes: not asked yet
  * @threads:   of the team; plans hold for this number
@@ -34,6 +35,7 @@ typedef struct dt_session {
     dt_policies policies;
     dt_layer_fates fates;
     dt_densities densities;
+    dt_costs costs;
     const dt_graph *graph;
     dt_device_kind device;
     const dt_card *plan_card;

@@ -111,7 +111,7 @@ static dt_status cost_of(bench *b, const dt_planned *q, op_cost *to, dt_err *err
         const dt_plan_op *row = &q->plan->op[at];
         const char *kind = op->codec != NULL ? op->codec->name : op->desc->name;
         DT_CHECK(find_row(b, kind, pass_of(op->kind), &to[at].row, err));
-        to[at].floor = dti_machine_floor(
+        to[at].floor = dt_machine_floor(
             &b->machine, dt_op_call(p, op).dtype, row->flops, bytes_of(q->plan, row));
         at++;
     }
@@ -182,7 +182,7 @@ static dt_status make_batch(bench *b, dt_err *err)
 static void ran(void *self, const dt_trace_row *r)
 {
     bench *b = self;
-    const op_cost copy = {COPIES, dti_machine_floor(&b->machine, DT_F32, 0, 2 * (double)r->bytes)};
+    const op_cost copy = {COPIES, dt_machine_floor(&b->machine, DT_F32, 0, 2 * (double)r->bytes)};
     const op_cost *c = r->op >= 0 ? &b->cost[r->plan][r->op] : &copy;
     cell *to = &b->now[c->row];
     if (r->worker != 0)
@@ -348,7 +348,7 @@ static dt_status measure(bench *b, dt_err *err)
     DT_CHECK(dt_session_plan_run(s, false, 0, 0, err));
     DT_CHECK(dt_plan_set_check_statistics(s->plans, err));
     DT_CHECK(dt_session_check_run(s, false, err));
-    DT_CHECK(dti_machine_measure(&b->machine, s->graph->dtype, err));
+    DT_CHECK(dt_machine_measure(&b->machine, s->graph->dtype, err));
     DT_CHECK(find_costs(b, err));
     DT_CHECK(make_batch(b, err));
     DT_CHECK(dt_rig_open(&b->rig, s, err));

@@ -2,7 +2,7 @@
 #ifndef DT_TOOLS_BENCH_H
 #define DT_TOOLS_BENCH_H
 
-#include "tools/machine.h"
+#include "session/machine.h"
 #include "session/session.h"
 
 enum { DT_BENCH_WARM = 3, DT_BENCH_MOST = 10000 }; /* steps that do not count; steps at most */

@@ -8,6 +8,7 @@
 #include "engine/device.h"
 #include "layers/registry.h"
 #include "memory/codec.h"
+#include "memory/time/card_costs.h"
 #include "memory/policy.h"
 #include "memory/pools/pool.h"
 #include "memory/tier.h"
@@ -90,17 +91,23 @@ static const char *card(void)
     return text;
 }
 
-/* To plan for: what there is of a kind of card. */
+/* What is known of a kind of card: for device.card more than for memory.simulate. */
 static bool known_card(size_t i, item *to)
 {
-    static char text[128];
+    static char text[192];
     size_t n;
-    const dt_card *c = dt_card_all(&n) + i;
+    const dt_card_speed *v = dt_card_speed_all(&n) + i;
     if (i >= n)
         return false;
-    snprintf(text, sizeof text, "%s: %.1f GiB, compute capability %d.%d, %d multiprocessors",
-        c->title, (double)c->mib / 1024, c->major, c->minor, c->processors);
-    *to = (item){c->name, text, false};
+    const dt_card *c = dt_card_find(v->name);
+    const int at = snprintf(text, sizeof text, "%s: %.1f GiB, %.0f GB/s, %.1f TFLOP/s", v->title,
+        (double)v->mib / 1024, v->memory, v->conv);
+    if (c != NULL)
+        snprintf(
+            text + at, sizeof text - (size_t)at, "; compute capability %d.%d", c->major, c->minor);
+    else
+        snprintf(text + at, sizeof text - (size_t)at, "; simulated alone");
+    *to = (item){v->name, text, false};
     return true;
 }
 

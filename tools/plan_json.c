@@ -102,9 +102,38 @@ static void breakdown(object *to, const dt_report *r)
     leave(to, &b);
 }
 
+/* Nulls where nothing was measured and no card is named. */
+static void leave_predicted(object *to, const dt_report *r)
+{
+    const dt_prediction *t = &r->time;
+    const dt_costs *c = &r->session->costs;
+    const struct {
+        const char *key;
+        double value;
+    } numbers[] = {
+        {"step_seconds", t->seconds},
+        {"compute_seconds", t->compute},
+        {"stall_seconds", t->stalled},
+        {"bound_seconds", t->bound},
+        {"samples_per_second", t->rate},
+        {"average_bytes", t->average},
+    };
+    object p = inner(to, "predicted");
+    for (size_t i = 0; i < DT_COUNT(numbers); i++)
+        if (t->known)
+            real(&p, numbers[i].key, numbers[i].value, 9);
+        else
+            null(&p, numbers[i].key);
+    for (int k = 0; k < DT_COST_SOURCES && t->known && !c->simulated; k++)
+        real(&p, dt_cost_source_name(k), t->share[k], 6);
+    p.ok = cJSON_AddBoolToObject(p.o, "simulated", c->simulated) != NULL && p.ok;
+    text(&p, "machine", t->known ? c->name : "");
+    text(&p, "profile", c->hash);
+    leave(to, &p);
+}
+
 static void work(object *to, const dt_report *r)
 {
-    static const char *const predicted[] = {"step_seconds", "compute_seconds", "stall_seconds"};
     object t = inner(to, "transfers");
     whole(&t, "out", r->cost.out);
     whole(&t, "in", r->cost.in);
@@ -113,10 +142,7 @@ static void work(object *to, const dt_report *r)
     whole(&c, "ops", (uint64_t)r->cost.clones);
     real(&c, "flops", r->cost.clone_flops, 0);
     leave(to, &c);
-    object p = inner(to, "predicted");
-    for (size_t i = 0; i < DT_COUNT(predicted); i++)
-        null(&p, predicted[i]);
-    leave(to, &p);
+    leave_predicted(to, r);
 }
 
 static bool add_number(cJSON *list, uint64_t value)

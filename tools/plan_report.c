@@ -18,6 +18,7 @@ dt_status dti_report_init(dt_report *out, const dt_session *s, dt_err *err)
     r->fits = dt_need_fits(&r->need, &have);
     dt_plan_set_here(s->plans, &r->here);
     DT_CHECK(dt_plan_set_saving(s->plans, &r->saving, err));
+    DT_CHECK(dt_plan_set_predict(s->plans, &r->time, err));
     return dt_plan_usage(r->top->plan, &r->usage, err);
 }
 

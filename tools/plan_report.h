@@ -6,6 +6,7 @@
 
 #include "memory/profile.h"
 #include "session/budget.h"
+#include "session/predict.h"
 
 /**
  * struct dt_report - the sums.
@@ -18,6 +19,7 @@
  * @cost:    of a step
  * @here:    the same against this machine
  * @saving:  against keep_all
+ * @time:    what a step takes
  * @fits:    all budgets hold
  * @again:   there are plans for steps whose packed values do not fit
  * @cold @warm: seconds that planning took, before and after the library's answers were at hand
@@ -31,6 +33,7 @@ typedef struct dt_report {
     dt_score cost;
     dt_here here;
     dt_saving saving;
+    dt_prediction time;
     double cold, warm;
     bool fits, again;
 } dt_report;

@@ -224,6 +224,19 @@ static void here(const dt_report *r)
             strerror(h->disk_error));
 }
 
+/* "simulated" of a machine that is not here, "predicted" of the one that was measured. */
+static void predicted(const dt_report *r)
+{
+    const dt_prediction *t = &r->time;
+    if (!t->known)
+        return;
+    printf("%-12s %12.4f s     a step, %.1f samples a second; %.4f s of it waiting for copies\n",
+        r->session->costs.simulated ? "simulated" : "predicted", t->seconds, t->rate, t->stalled);
+    printf("on average   %12.2f MiB   in use, weighted by time\n", t->average / mib);
+    printf("by           %.60s%s\n", r->session->costs.name,
+        r->session->costs.simulated ? ", a card's constants" : ", as it was measured");
+}
+
 static void totals(const dt_report *r)
 {
     const dt_memory_opts *m = &r->session->opts.memory;
@@ -245,6 +258,7 @@ static void totals(const dt_report *r)
     if (c->clones > 0)
         printf("recompute    %12" PRId64 " ops   %.3f GFLOP a step\n", c->clones,
             c->clone_flops / 1e9);
+    predicted(r);
     if (!dt_plan_set_exact(r->session->plans))
         printf("results      change: values are packed with fewer bits\n");
 }

@@ -1,192 +1,99 @@
-/* dnntrain profile: train some steps, and see how many values of the activations that wait for
- * backward are not zero. Planning makes room for packed tensors by that. */
+/* dnntrain profile: train some steps that keep all, and write down what ops, links and codecs take,
+ * and how many values of the activations that wait for backward are not zero. Steps are predicted
+ * by the first, and room for packed tensors is made by the second. */
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
-#include "tools/args.h"
-#include "session/budget.h"
-#include "session/feeds.h"
-#include "session/rig.h"
+#include "session/profile.h"
 #include "session/version.h"
+#include "tools/args.h"
 
 enum { MOST_STEPS = 1000000 };
 
-/* An activation that waits, and the largest share of it seen so far; below 0: not seen. */
-typedef struct waiting {
-    char name[DT_TENSOR_NAME_BYTES];
-    double share;
-} waiting;
-
 typedef struct profiling {
     dt_session *s;
-    dt_feeds feeds;
-    dt_rig rig;
-    size_t n;
-    waiting *tensor;
-    int64_t steps;
-    double margin;
+    dt_profile_opts o;
+    dt_profile found;
 } profiling;
 
-static bool waits(const dt_program *p, size_t tensor)
-{
-    dt_gap g;
-    for (int32_t i = 0; dt_gap_next(p, (int32_t)tensor, &i, &g);)
-        if (g.crosses_loss)
-            return p->tensor[tensor].role == DT_ROLE_ACTIVATIONS && dt_packs(&p->tensor[tensor]);
-    return false;
-}
-
-static dt_status list_waiting(profiling *p, dt_program *first, dt_err *err)
-{
-    DT_CHECK(dt_program_index(first, err));
-    p->tensor = dt_alloc(first->n_tensor, sizeof *p->tensor);
-    if (p->tensor == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for a profile");
-    for (size_t t = 0; t < first->n_tensor; t++)
-        if (waits(first, t)) {
-            memcpy(p->tensor[p->n].name, first->tensor[t].name, sizeof p->tensor->name);
-            p->tensor[p->n++].share = -1;
-        }
-    return DT_OK;
-}
-
-/* What waits under keep_all: other policies let no more wait. */
-static dt_status find_waiting(profiling *p, dt_err *err)
-{
-    const dt_planned *first;
-    dt_plan_set *plans = NULL;
-    dt_policies keep_all;
-    dt_plan_request r = dt_session_request(p->s);
-    r.policies = &keep_all;
-    r.fates = NULL;
-    dt_status st = dt_policies_open(&keep_all, "keep_all", NULL, err);
-    if (st == DT_OK)
-        st = dt_plan_set_create(&plans, p->s, &r, err);
-    if (st == DT_OK)
-        st = dt_plan_set_add(plans, DT_PROGRAM_FIRST, r.micro_batch, &first, err);
-    if (st == DT_OK)
-        st = list_waiting(p, first->program, err);
-    dt_plan_set_destroy(plans);
-    dt_policies_close(&keep_all);
-    return st;
-}
-
-/* As codecs see it: zero is the word without a bit. */
-static double share_of(const uint32_t *word, int64_t n)
-{
-    int64_t some = 0;
-#pragma omp parallel for schedule(static) reduction(+ : some)
-    for (int64_t i = 0; i < n; i++)
-        some += word[i] != 0;
-    return n > 0 ? (double)some / (double)n : 0;
-}
-
-static void look(void *self, const dt_plan_tensor *t, const void *bytes)
-{
-    profiling *p = self;
-    if (t->role != DT_ROLE_ACTIVATIONS)
-        return;
-    for (size_t i = 0; i < p->n; i++)
-        if (strcmp(p->tensor[i].name, t->name) == 0) {
-            const double share = share_of(bytes, (int64_t)(t->bytes / sizeof(uint32_t)));
-            p->tensor[i].share = share > p->tensor[i].share ? share : p->tensor[i].share;
-            return;
-        }
-}
-
-static dt_status tell_step(void *self, const dt_step_report *r, dt_err *err)
+static void tell(void *self, const char *text)
 {
     (void)self;
-    (void)err;
-    if (r->step == 1 || r->step == r->steps)
-        fprintf(stderr, "dnntrain: step %" PRId64 " of %" PRId64 ", loss %.4f\n", r->step, r->steps,
-            r->loss);
-    return DT_OK;
+    fprintf(stderr, "dnntrain: %s\n", text);
 }
 
-static dt_status run_steps(profiling *p, dt_err *err)
-{
-    const dt_observer o = {.self = p, .step = tell_step};
-    const dt_train_job j = {.runner = p->rig.runner,
-        .map = p->s->plans->map,
-        .opts = &p->s->opts.train,
-        .ready = p->rig.ready,
-        .n_ready = p->rig.n,
-        .feed = dt_loader_feed(p->feeds.train_loader),
-        .steps = p->steps,
-        .steps_per_epoch = p->feeds.steps_per_epoch,
-        .observer = &o};
-    const dt_probe probe = {p, look};
-    dt_runner_set_probe(p->rig.runner, &probe);
-    const dt_status st = dt_train(&j, err);
-    dt_runner_set_probe(p->rig.runner, NULL);
-    return st;
-}
-
-static dt_status measure(profiling *p, dt_err *err)
-{
-    dt_session *s = p->s;
-    DT_CHECK(dt_session_plan_run(s, false, 0, 0, err));
-    DT_CHECK(dt_session_check_run(s, false, err)); /* before any data is read */
-    DT_CHECK(dt_feeds_open(&p->feeds, s, err));
-    DT_CHECK(dt_session_plan_run(s, false, p->feeds.last, 0, err));
-    DT_CHECK(dt_plan_set_check_statistics(s->plans, err));
-    DT_CHECK(dt_session_check_run(s, true, err));
-    DT_CHECK(find_waiting(p, err));
-    DT_CHECK(dt_rig_open(&p->rig, s, err));
-    return run_steps(p, err);
-}
-
-/* Rounded up: never less room than was seen. */
-static double with_margin(const profiling *p, const waiting *w)
-{
-    const double share = ceil((w->share + p->margin) * 1e4) / 1e4;
-    return share < 1 ? share : 1;
-}
-
-static void print(const profiling *p, FILE *f)
+/* Shares alone, as lines for people to change. */
+static void print_densities(const profiling *p, FILE *f)
 {
     const dt_session *s = p->s;
+    const dt_densities *d = &p->found.densities;
     fprintf(f,
         "; dnntrain %s profile of %s: batch %" PRId64 ", micro-batch %" PRId64 ", %" PRId64
         " step%s from seed %" PRId64 "\n"
         "; of every activation that waits for backward the largest share of values that were not "
         "zero, and %g\n"
         "; more; to be named by memory.profile\n[density]\n",
-        DT_VERSION, s->graph->name, s->opts.train.batch, s->opts.train.micro_batch, p->steps,
-        p->steps == 1 ? "" : "s", s->opts.train.seed, p->margin);
-    for (size_t i = 0; i < p->n; i++)
-        if (p->tensor[i].share >= 0)
-            fprintf(f, "%s = %.4f\n", p->tensor[i].name, with_margin(p, &p->tensor[i]));
+        DT_VERSION, s->graph->name, s->opts.train.batch, s->opts.train.micro_batch, p->o.steps,
+        p->o.steps == 1 ? "" : "s", s->opts.train.seed, p->o.margin);
+    for (size_t i = 0; i < d->n; i++)
+        if (d->line[i].share >= 0)
+            fprintf(f, "%s = %.4f\n", d->line[i].glob, d->line[i].share);
         else
-            fprintf(f, "; %s: never written as a whole\n", p->tensor[i].name);
+            fprintf(f, "; %s: never written as a whole\n", d->line[i].glob);
 }
 
-static dt_status write_file(const profiling *p, const char *path, dt_err *err)
+static dt_status text_of(const profiling *p, char **text, size_t *bytes, dt_err *err)
 {
-    char *text = NULL;
-    size_t bytes = 0;
-    dt_file_writer *w = NULL;
-    FILE *f = open_memstream(&text, &bytes);
+    if (p->o.timed)
+        return dt_profile_text(
+            text, bytes, &p->found.costs, &p->found.densities, &p->found.origin, err);
+    FILE *f = open_memstream(text, bytes);
     if (f == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to print the profile");
-    print(p, f);
-    dt_status st =
-        fclose(f) == 0 ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory to print the profile");
-    if (st == DT_OK)
-        st = dt_writer_open(&w, path, err);
+    print_densities(p, f);
+    return fclose(f) == 0 ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory to print the profile");
+}
+
+static dt_status write_file(const char *path, const char *text, size_t bytes, dt_err *err)
+{
+    dt_file_writer *w = NULL;
+    dt_status st = dt_writer_open(&w, path, err);
     if (st == DT_OK)
         st = dt_writer_put(w, text, bytes, err);
     if (st == DT_OK)
-        st = dt_writer_commit(w, err);
+        return dt_writer_commit(w, err);
+    dt_writer_abandon(w);
+    return st;
+}
+
+/* What was found, in a few lines. */
+static void summary(const profiling *p)
+{
+    const dt_costs *c = &p->found.costs;
+    const dt_link *out = &c->link[DT_TIER_HOST][DT_TO_TIER];
+    fprintf(stderr,
+        "dnntrain: a step takes %.4f s, its rows %.4f s; %zu kinds of op; %.0f GFLOP/s and %.1f "
+        "GB/s at most; %.1f GB/s to the host\n",
+        p->found.step, p->found.rows, c->n_entry,
+        c->flops[DT_WORK_MATRIX][p->s->graph->dtype] / 1e9, c->bytes / 1e9, out->rate / 1e9);
+}
+
+static dt_status give(const profiling *p, const char *path, dt_err *err)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    dt_status st = text_of(p, &text, &bytes, err);
+    if (st == DT_OK && path != NULL)
+        st = write_file(path, text, bytes, err);
+    else if (st == DT_OK)
+        fputs(text, stdout);
+    if (p->o.timed)
+        dt_free(text);
     else
-        dt_writer_abandon(w);
-    free(text);
+        free(text);
     return st;
 }
 
@@ -203,7 +110,7 @@ static dt_status open_session(profiling *p, const dt_cli *cli, dt_err *err)
         set[n++] = cli->set[i];
     for (size_t i = 0; i < DT_COUNT(ours); i++)
         set[n++] = ours[i];
-    snprintf(steps, sizeof steps, "train.steps=%" PRId64, p->steps);
+    snprintf(steps, sizeof steps, "train.steps=%" PRId64, dt_profile_steps(&p->o));
     set[n++] = steps;
     const dt_status st = dti_cli_session(&p->s, cli->word[0], set, n, err);
     dt_free(set);
@@ -214,14 +121,12 @@ static dt_status profile_config(profiling *p, const dt_cli *cli, const char *out
 {
     dt_status st = open_session(p, cli, err);
     if (st == DT_OK)
-        st = measure(p, err);
-    if (st == DT_OK && out != NULL)
-        st = write_file(p, out, err);
-    else if (st == DT_OK)
-        print(p, stdout);
-    dt_rig_close(&p->rig);
-    dt_feeds_close(&p->feeds);
-    dt_free(p->tensor);
+        st = dt_profile_measure(p->s, &p->o, &p->found, err);
+    if (st == DT_OK && p->o.timed)
+        summary(p);
+    if (st == DT_OK)
+        st = give(p, out, err);
+    dt_profile_deinit(&p->found);
     dt_session_close(p->s);
     return st;
 }
@@ -231,10 +136,10 @@ static dt_status check(
 {
     if (cli->n_word == 0)
         return DT_FAIL(err, DT_E_CONFIG, "name a CONFIG; usage: %s", dt_command_profile.usage);
-    if (!dt_parse_i64(steps, &p->steps) || p->steps < 1 || p->steps > MOST_STEPS)
+    if (!dt_parse_i64(steps, &p->o.steps) || p->o.steps < 1 || p->o.steps > MOST_STEPS)
         return DT_FAIL(
             err, DT_E_CONFIG, "--steps %s: must be a whole number, 1..%d", steps, MOST_STEPS);
-    if (!dt_parse_f64(margin, &p->margin) || !(p->margin >= 0) || !(p->margin <= 1))
+    if (!dt_parse_f64(margin, &p->o.margin) || !(p->o.margin >= 0) || !(p->o.margin <= 1))
         return DT_FAIL(err, DT_E_CONFIG, "--margin %s: must be a number, 0..1", margin);
     return dti_cli_check_file(cli->word[0], err);
 }
@@ -242,15 +147,19 @@ static dt_status check(
 static dt_status profile(const dt_command_args *a, dt_err *err)
 {
     const char *steps = "20", *margin = "0.05", *out = NULL;
+    bool density = false;
     const dt_flag flags[] = {
-        {"--steps", "N", "of training to look at; 20 unless given", NULL, &steps},
+        {"--density", NULL, "shares of values alone, as text", &density, NULL},
+        {"--steps", "N", "of training to look at, and as many to time; 20 unless given", NULL,
+            &steps},
         {"--margin", "SHARE", "added to the largest share seen; 0.05 unless given", NULL, &margin},
         {"--out", "FILE", "where to; the standard output unless given", NULL, &out},
         {NULL, NULL, NULL, NULL, NULL},
     };
     dt_cli cli;
-    profiling p = {0};
+    profiling p = {.o = {.line = tell}};
     dt_status st = dti_cli_init(&cli, &dt_command_profile, a, flags, true, 1, err);
+    p.o.timed = !density;
     if (st == DT_OK && !cli.help) {
         st = check(&p, &cli, steps, margin, err);
         if (st == DT_OK)
@@ -262,7 +171,9 @@ static dt_status profile(const dt_command_args *a, dt_err *err)
 
 const dt_command dt_command_profile = {
     .name = "profile",
-    .usage = "dnntrain profile CONFIG [--set s.k=v]... [--steps N] [--margin SHARE] [--out FILE]",
-    .summary = "how many values of waiting activations are not zero, for memory.profile",
+    .usage = "dnntrain profile CONFIG [--set s.k=v]... [--density] [--steps N] [--margin SHARE] "
+             "[--out FILE]",
+    .summary = "what ops, links and codecs take here, and how many values are not zero, for "
+               "memory.profile",
     .run = profile,
 };

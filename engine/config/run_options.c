@@ -101,7 +101,10 @@ static const dt_opt memory_rows[] = {
     {"disk_path", DT_OPT_PATH, AT(disk_path), "", 0, 0, NULL, NULL, "folder for the file of the disk tier; with tier = disk /var/tmp unless given"},
     {"copy_threads", DT_OPT_BOOL, AT(copy_threads), "off", 0, 0, NULL, NULL, "copy to and from the host by a thread a direction, not by the team between layers; for machines with cores to spare"},
     {"checksum", DT_OPT_BOOL, AT(checksum), "off", 0, 0, NULL, NULL, "sum up what goes to the disk, and compare when it is back"},
-    {"profile", DT_OPT_PATH, AT(profile), "", 0, 0, NULL, NULL, "shares of values that are not zero, as 'dnntrain profile' writes them; room for packed tensors is made by them"},
+    {"profile", DT_OPT_PATH, AT(profile), "", 0, 0, NULL, NULL, "what 'dnntrain profile' measured: seconds by which steps are predicted and plans compared, and shares of values that are not zero, by which room for packed tensors is made"},
+    {"any_profile", DT_OPT_BOOL, AT(any_profile), "off", 0, 0, NULL, NULL, "take a profile of another machine, version or precision"},
+    {"simulate", DT_OPT_STR, AT(simulate), "", 0, 0, NULL, NULL, "a card by whose constants steps are predicted in place of this machine's; 'dnntrain list cards' names them"},
+    {"calibrate", DT_OPT_F64, AT(calibrate), "0", 0, 1e12, NULL, NULL, "samples a second with all kept, by which the card's arithmetic is scaled; 0: as its constants say"},
     {"pool", DT_OPT_STR, AT(pool), "greedy", 0, 0, NULL, NULL, "how tensors get their addresses; 'dnntrain list pools' names them"},
     END};
 #undef AT

@@ -93,7 +93,10 @@ typedef struct dt_memory_opts {
     int tier;              /* dt_tier_choice */
     const char *disk_path; /* folder; NULL: the program's choice */
     bool copy_threads, checksum;
-    const char *profile; /* file of densities, or NULL */
+    const char *profile;  /* file, or NULL */
+    bool any_profile;     /* even one of another machine */
+    const char *simulate; /* name of a card, or NULL */
+    double calibrate;     /* samples a second with all kept; 0: not given */
 } dt_memory_opts;
 
 typedef enum dt_best { DT_BEST_OFF, DT_BEST_LOSS, DT_BEST_TOP1 } dt_best;

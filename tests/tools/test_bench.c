@@ -5,7 +5,7 @@
 #include "engine/base/json.h"
 #include "tests/fixture/run_cli.h"
 #include "session/budget.h"
-#include "tools/machine.h"
+#include "session/machine.h"
 #include "session/rig.h"
 
 #define SMALL                                                                                      \
@@ -231,9 +231,9 @@ static void the_floor_is_the_higher_of_two(void **state)
 {
     (void)state;
     const dt_machine m = {.flops = {[DT_F32] = 100, [DT_BF16] = 400}, .bytes = 10};
-    assert_true(fabs(dti_machine_floor(&m, DT_F32, 1000, 50) - 10) < 1e-12);
-    assert_true(fabs(dti_machine_floor(&m, DT_BF16, 1000, 50) - 5) < 1e-12);
-    assert_true(fabs(dti_machine_floor(&m, DT_BF16, 1000, 10) - 2.5) < 1e-12);
+    assert_true(fabs(dt_machine_floor(&m, DT_F32, 1000, 50) - 10) < 1e-12);
+    assert_true(fabs(dt_machine_floor(&m, DT_BF16, 1000, 50) - 5) < 1e-12);
+    assert_true(fabs(dt_machine_floor(&m, DT_BF16, 1000, 10) - 2.5) < 1e-12);
 }
 
 static void the_machine_is_measured(void **state)
@@ -241,7 +241,7 @@ static void the_machine_is_measured(void **state)
     (void)state;
     dt_machine m;
     dt_err err = {0};
-    assert_ok(dti_machine_measure(&m, DT_F32, &err), &err);
+    assert_ok(dt_machine_measure(&m, DT_F32, &err), &err);
     assert_true(m.flops[DT_F32] > 1e8 && m.flops[DT_F32] < 1e15);
     assert_true(m.bytes > 1e7 && m.bytes < 1e13);
     assert_false(m.flops[DT_BF16] > 0);

@@ -103,12 +103,12 @@ static dt_densities profile(const char *words, const char *name)
     dt_err err = {0};
     dt_densities d;
     remove(out);
-    snprintf(line, sizeof line, "profile FILE --out %s %s", out, words);
+    snprintf(line, sizeof line, "profile FILE --density --out %s %s", out, words);
     ran r = cli_run(line, small());
     assert_code(&r, 0);
     assert_string_equal(r.out, "");
     cli_done(&r);
-    assert_ok(dt_densities_open(&d, out, &err), &err);
+    assert_ok(dti_densities_open(&d, out, &err), &err);
     return d;
 }
 
@@ -192,7 +192,7 @@ static void a_profile_lets_gist_save_bytes(void **state)
     NEED_BINARY();
     char words[2048], out[1024];
     snprintf(out, sizeof out, "%s", dt_temp_path("gist.ini"));
-    snprintf(words, sizeof words, "profile FILE --steps 2 --margin 0.02 --out %s", out);
+    snprintf(words, sizeof words, "profile FILE --density --steps 2 --margin 0.02 --out %s", out);
     ran r = cli_run(words, deep());
     assert_code(&r, 0);
     cli_done(&r);
@@ -213,13 +213,13 @@ static void a_profile_lets_gist_save_bytes(void **state)
 static void without_a_file_it_goes_to_the_output(void **state)
 {
     NEED_BINARY();
-    ran r = cli_run("profile FILE --steps 2", small());
+    ran r = cli_run("profile FILE --density --steps 2", small());
     assert_code(&r, 0);
     assert_has(r.out, "profile of ");
     assert_has(r.out, "batch 16, micro-batch 8, 2 steps from seed");
     assert_has(r.out, "\n[density]\nb.y = 0.");
     cli_done(&r);
-    r = cli_run("profile FILE --steps 1", small());
+    r = cli_run("profile FILE --density --steps 1", small());
     assert_has(r.out, "batch 16, micro-batch 8, 1 step from seed");
     cli_done(&r);
 }

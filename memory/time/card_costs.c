@@ -1,0 +1,82 @@
+/* A table of cards. Where a paper's own rows without any saving tell what convolutions reach, that
+ * is the number; else it is a share of the data sheet's peak: 0.75 of it for the fastest
+ * convolutions and 0.33 for those without scratch, 0.8 for products of matrices, 0.5 for tensor
+ * cores, and 0.75 of the memory's and of the link's rate. */
+#include "memory/time/card_costs.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* A row from a data sheet: peak 10^12 operations a second in fp32 and, with fp32 sums, in 16 bits,
+ * and peak 10^9 bytes a second of the memory and the link. */
+#define SHEET(name, title, mib, peak, half, memory, link)                                          \
+    {                                                                                              \
+        name, title, mib, 0.75 * (peak), 0.33 * (peak), 0.8 * (peak), 0.5 * (half),                \
+            0.75 * (memory), 0.8 * (link), 0.8 * (link), "data sheet"                              \
+    }
+
+/* A new one is a line. */
+static const dt_card_speed cards[] = {
+    {"titanx", "GTX Titan X (Maxwell)", 12288, 6.0, 2.6, 6.0, 0, 250, 12.8, 12.8,
+        "vDNN (MICRO 2016), figure 14: base(p) and base(m); section IV: 12.8 GB/s"},
+    {"titanxp", "Titan Xp", 12288, 9.5, 4.1, 9.5, 0, 400, 12.8, 12.8,
+        "data sheet; cDMA (HPCA 2018), section VI: 12.8 GB/s"},
+    {"k40", "Tesla K40", 12288, 3.2, 1.4, 3.2, 0, 200, 10, 10,
+        "data sheet; SuperNeurons: 8 to 10 GB/s"},
+    {"gtx1080ti", "GeForce GTX 1080 Ti", 11264, 8.5, 3.7, 9.0, 0, 360, 12, 12, "data sheet"},
+    {"p100", "Tesla P100 16GB", 16384, 7.0, 3.0, 7.4, 0, 500, 12, 12,
+        "data sheet; Capuchin (ASPLOS 2020), section 6: 12 GB/s"},
+    SHEET("v100", "Tesla V100 16GB", 16384, 15.7, 125, 900, 15.75),
+    SHEET("v100-32", "Tesla V100 32GB", 32768, 15.7, 125, 900, 15.75),
+    SHEET("rtx2080ti", "GeForce RTX 2080 Ti", 11264, 13.4, 53.8, 616, 15.75),
+    SHEET("titanrtx", "TITAN RTX", 24576, 16.3, 130, 672, 15.75),
+    SHEET("a100", "A100 40GB", 40243, 19.5, 312, 1555, 31.5),
+    SHEET("a100-80", "A100 80GB", 80998, 19.5, 312, 2039, 31.5),
+    SHEET("h100", "H100 80GB", 80998, 66.9, 989, 3352, 63),
+    SHEET("h200", "H200", 143052, 66.9, 989, 4800, 63),
+    SHEET("l4", "L4", 22425, 30.3, 121, 300, 31.5),
+    SHEET("rtx3060", "GeForce RTX 3060 12GB", 11878, 12.7, 25.5, 360, 31.5),
+    SHEET("rtx3090", "GeForce RTX 3090", 24064, 35.6, 71, 936, 31.5),
+    SHEET("rtx4090", "GeForce RTX 4090", 24064, 82.6, 165, 1008, 31.5),
+    SHEET("rtx5090", "GeForce RTX 5090", 32051, 104.8, 209.5, 1792, 63),
+};
+
+const dt_card_speed *dt_card_speed_all(size_t *n)
+{
+    *n = DT_COUNT(cards);
+    return cards;
+}
+
+const dt_card_speed *dt_card_speed_find(const char *name)
+{
+    for (size_t i = 0; i < DT_COUNT(cards); i++)
+        if (strcmp(cards[i].name, name) == 0)
+            return &cards[i];
+    return NULL;
+}
+
+/* A link's first byte takes this long, and so does an op: what a launch costs. */
+static const double latency = 1e-5, launch = 5e-6;
+
+void dt_costs_of_card(dt_costs *out, const dt_card_speed *card)
+{
+    const double fp32[DT_WORKS] = {[DT_WORK_MATRIX] = card->matrix,
+        [DT_WORK_CONV] = card->conv,
+        [DT_WORK_CONV_SMALL] = card->small};
+    *out = dt_costs_default;
+    snprintf(out->name, sizeof out->name, "%s", card->title);
+    out->simulated = true;
+    for (int w = 0; w < DT_WORKS; w++) {
+        out->flops[w][DT_F32] = fp32[w] * 1e12;
+        out->flops[w][DT_BF16] =
+            (card->half > 0 ? card->half * fp32[w] / card->conv : fp32[w]) * 1e12;
+    }
+    out->bytes = card->memory * 1e9;
+    out->launch = launch;
+    out->link[DT_TIER_HOST][DT_TO_TIER] = (dt_link){latency, card->out * 1e9};
+    out->link[DT_TIER_HOST][DT_FROM_TIER] = (dt_link){latency, card->in * 1e9};
+    out->link[DT_TIER_INPUT][DT_FROM_TIER] = out->link[DT_TIER_HOST][DT_FROM_TIER];
+    const dt_link disk = {1e-4, 1.6e9};
+    out->link[DT_TIER_DISK][DT_TO_TIER] = out->link[DT_TIER_DISK][DT_FROM_TIER] = disk;
+    memcpy(out->thread_link, out->link, sizeof out->link);
+}

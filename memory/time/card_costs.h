@@ -1,0 +1,32 @@
+/* What cards do in a second, where none can be measured: predictions for them are simulations. */
+#ifndef DT_MEMORY_TIME_CARD_COSTS_H
+#define DT_MEMORY_TIME_CARD_COSTS_H
+
+#include "memory/time/costs.h"
+
+/**
+ * struct dt_card_speed - what training reaches on a card.
+ * @name @title: as in the configuration; as NVIDIA calls it
+ * @mib:         memory
+ * @conv @small: 10^12 operations a second of convolutions by the fastest algorithms, and by those
+ *               with the least scratch, in fp32
+ * @matrix:      of products of matrices in fp32
+ * @half:        of all three, in the 16-bit type that its tensor cores multiply; 0: as in fp32
+ * @memory:      10^9 bytes a second of its memory
+ * @out @in:     10^9 bytes a second to and from the host's pinned memory
+ * @source:      where the numbers are from
+ */
+typedef struct dt_card_speed {
+    const char *name, *title;
+    int64_t mib;
+    double conv, small, matrix, half, memory, out, in;
+    const char *source;
+} dt_card_speed;
+
+const dt_card_speed *dt_card_speed_all(size_t *n);
+const dt_card_speed *dt_card_speed_find(const char *name); /* NULL when there is none */
+
+/* The costs of a machine with this card. Release with dt_costs_deinit. */
+void dt_costs_of_card(dt_costs *out, const dt_card_speed *card);
+
+#endif

@@ -1,0 +1,418 @@
+/* Profiles as JSON. Reading is one table of members an object: what is not in it is refused. */
+#include "memory/time/cost_file.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "engine/base/io.h"
+#include "engine/base/json.h"
+#include "engine/base/sha256.h"
+
+enum { MOST_BYTES = 64 << 20, MOST_DEPTH = 8, MOST_VALUES = 4 << 20 };
+static const char format[] = "dnntrain-profile 1";
+
+static const char *const stream_name[DT_STREAMS] = {
+    [DT_STREAM_COMPUTE] = "compute",
+    [DT_STREAM_OUT] = "out",
+    [DT_STREAM_IN] = "in",
+    [DT_STREAM_WRITE] = "write",
+    [DT_STREAM_READ] = "read",
+};
+
+/* ---- reading ---- */
+
+typedef struct reading {
+    const char *path;
+    dt_costs *costs;
+    dt_densities *densities;
+    dt_origin *origin;
+    dt_err *err;
+} reading;
+
+static dt_status number(const reading *r, const cJSON *o, const char *key, double least, double *to)
+{
+    const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
+    if (!cJSON_IsNumber(v) || !isfinite(v->valuedouble) || !(v->valuedouble >= least))
+        return DT_FAIL(
+            r->err, DT_E_DATA, "%s: '%s' must be a number, %g or more", r->path, key, least);
+    *to = v->valuedouble;
+    return DT_OK;
+}
+
+static dt_status above_zero(const reading *r, const cJSON *o, const char *key, double *to)
+{
+    DT_CHECK(number(r, o, key, 0, to));
+    return *to > 0 ? DT_OK : DT_FAIL(r->err, DT_E_DATA, "%s: '%s' must be above 0", r->path, key);
+}
+
+static dt_status text(const reading *r, const cJSON *o, const char *key, char *to, size_t bytes)
+{
+    const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
+    if (!cJSON_IsString(v) || strlen(v->valuestring) >= bytes)
+        return DT_FAIL(r->err, DT_E_DATA, "%s: '%s' must be a text of less than %zu bytes", r->path,
+            key, bytes);
+    memcpy(to, v->valuestring, strlen(v->valuestring) + 1);
+    return DT_OK;
+}
+
+/* Every member of an object by name. */
+typedef struct member {
+    const char *name;
+    dt_status (*read)(const reading *r, const cJSON *value);
+} member;
+
+static dt_status members(const reading *r, const cJSON *o, const member *m, size_t n)
+{
+    bool seen[16] = {false};
+    for (const cJSON *v = o->child; v != NULL; v = v->next) {
+        size_t i = 0;
+        while (i < n && strcmp(m[i].name, v->string) != 0)
+            i++;
+        if (i == n)
+            return DT_FAIL(
+                r->err, DT_E_DATA, "%s: '%.64s' is nothing that a profile has", r->path, v->string);
+        seen[i] = true;
+        DT_CHECK(m[i].read(r, v));
+    }
+    for (size_t i = 0; i < n; i++)
+        if (!seen[i])
+            return DT_FAIL(
+                r->err, DT_E_DATA, "%s: '%s' is missing: the file is cut", r->path, m[i].name);
+    return DT_OK;
+}
+
+static dt_status is(const reading *r, bool right, const char *key, const char *what)
+{
+    return right ? DT_OK : DT_FAIL(r->err, DT_E_DATA, "%s: '%s' must be %s", r->path, key, what);
+}
+
+static dt_status read_format(const reading *r, const cJSON *v)
+{
+    if (cJSON_IsString(v) && strcmp(v->valuestring, format) == 0)
+        return DT_OK;
+    return DT_FAIL(r->err, DT_E_DATA, "%s: its format is '%.64s', and this program reads '%s'",
+        r->path, cJSON_IsString(v) ? v->valuestring : "", format);
+}
+
+static dt_status read_origin(const reading *r, const cJSON *v)
+{
+    dt_origin *g = r->origin;
+    double threads = 0;
+    DT_CHECK(is(r, cJSON_IsObject(v), "origin", "an object"));
+    DT_CHECK(text(r, v, "machine", g->machine, sizeof g->machine));
+    DT_CHECK(text(r, v, "isa", g->isa, sizeof g->isa));
+    DT_CHECK(text(r, v, "precision", g->precision, sizeof g->precision));
+    DT_CHECK(text(r, v, "library", g->library, sizeof g->library));
+    DT_CHECK(text(r, v, "version", g->version, sizeof g->version));
+    DT_CHECK(text(r, v, "network", g->network, sizeof g->network));
+    DT_CHECK(number(r, v, "threads", 0, &threads));
+    g->threads = threads < 1e6 ? (int64_t)threads : 1000000;
+    return DT_OK;
+}
+
+static dt_status read_roof(const reading *r, const cJSON *v)
+{
+    dt_costs *c = r->costs;
+    DT_CHECK(is(r, cJSON_IsObject(v), "roof", "an object"));
+    for (int t = 0; t < DT_DTYPES; t++) {
+        double flops;
+        DT_CHECK(above_zero(r, v, dt_dtype_name((dt_dtype)t), &flops));
+        for (int w = 0; w < DT_WORKS; w++)
+            c->flops[w][t] = flops;
+    }
+    DT_CHECK(above_zero(r, v, "bytes", &c->bytes));
+    return number(r, v, "rest", 0, &c->rest);
+}
+
+static dt_status read_op(const reading *r, const cJSON *v)
+{
+    char signature[DT_SIGNATURE_BYTES];
+    double samples;
+    dt_cost_entry e = {.signature = signature};
+    DT_CHECK(is(r, cJSON_IsObject(v), "ops", "a list of objects"));
+    DT_CHECK(text(r, v, "op", signature, sizeof signature));
+    DT_CHECK(number(r, v, "samples", 0, &samples));
+    DT_CHECK(number(r, v, "seconds", 0, &e.seconds));
+    DT_CHECK(number(r, v, "spread", 0, &e.spread));
+    DT_CHECK(number(r, v, "floor", 0, &e.floor));
+    DT_CHECK(is(r, samples <= 1e9, "samples", "at most 1e9"));
+    e.samples = (int64_t)samples;
+    return dt_costs_add(r->costs, &e, r->err);
+}
+
+static dt_status read_ops(const reading *r, const cJSON *v)
+{
+    DT_CHECK(is(r, cJSON_IsArray(v), "ops", "a list"));
+    for (const cJSON *e = v->child; e != NULL; e = e->next)
+        DT_CHECK(read_op(r, e));
+    return DT_OK;
+}
+
+static dt_status read_link(const reading *r, const cJSON *v)
+{
+    char tier[16], direction[16], by[16];
+    dt_link link;
+    DT_CHECK(is(r, cJSON_IsObject(v), "links", "a list of objects"));
+    DT_CHECK(text(r, v, "tier", tier, sizeof tier));
+    DT_CHECK(text(r, v, "direction", direction, sizeof direction));
+    DT_CHECK(text(r, v, "by", by, sizeof by));
+    DT_CHECK(number(r, v, "latency", 0, &link.latency));
+    DT_CHECK(above_zero(r, v, "rate", &link.rate));
+    const int t = strcmp(tier, "input") == 0 ? DT_TIER_INPUT : dt_tier_find(tier);
+    const bool out = strcmp(direction, "out") == 0, team = strcmp(by, "team") == 0;
+    DT_CHECK(is(r, t >= 0, "tier", "input, host or disk"));
+    DT_CHECK(is(r, out || strcmp(direction, "in") == 0, "direction", "out or in"));
+    DT_CHECK(is(r, team || strcmp(by, "thread") == 0, "by", "team or thread"));
+    (team ? r->costs->link : r->costs->thread_link)[t][out ? DT_TO_TIER : DT_FROM_TIER] = link;
+    return DT_OK;
+}
+
+static dt_status read_links(const reading *r, const cJSON *v)
+{
+    DT_CHECK(is(r, cJSON_IsArray(v), "links", "a list"));
+    for (const cJSON *e = v->child; e != NULL; e = e->next)
+        DT_CHECK(read_link(r, e));
+    return DT_OK;
+}
+
+static dt_status read_codecs(const reading *r, const cJSON *v)
+{
+    DT_CHECK(is(r, cJSON_IsArray(v), "codecs", "a list"));
+    for (const cJSON *e = v->child; e != NULL; e = e->next) {
+        dt_codec_rate rate = {.density = 0};
+        DT_CHECK(is(r, cJSON_IsObject(e), "codecs", "a list of objects"));
+        DT_CHECK(text(r, e, "codec", rate.codec, sizeof rate.codec));
+        DT_CHECK(number(r, e, "density", 0, &rate.density));
+        DT_CHECK(is(r, rate.density <= 1, "density", "at most 1"));
+        DT_CHECK(above_zero(r, e, "pack", &rate.pack));
+        DT_CHECK(above_zero(r, e, "unpack", &rate.unpack));
+        DT_CHECK(dt_costs_add_rate(r->costs, &rate, r->err));
+    }
+    return DT_OK;
+}
+
+static dt_status stream_of(const reading *r, const cJSON *o, const char *key, int *to)
+{
+    char name[16];
+    DT_CHECK(text(r, o, key, name, sizeof name));
+    for (*to = 0; *to < DT_STREAMS; ++*to)
+        if (strcmp(stream_name[*to], name) == 0)
+            return DT_OK;
+    return DT_FAIL(
+        r->err, DT_E_DATA, "%s: '%s' must be compute, out, in, write or read", r->path, key);
+}
+
+static dt_status read_slow(const reading *r, const cJSON *v)
+{
+    DT_CHECK(is(r, cJSON_IsArray(v), "slowed", "a list"));
+    for (const cJSON *e = v->child; e != NULL; e = e->next) {
+        int stream, beside;
+        double times;
+        DT_CHECK(is(r, cJSON_IsObject(e), "slowed", "a list of objects"));
+        DT_CHECK(stream_of(r, e, "stream", &stream));
+        DT_CHECK(stream_of(r, e, "beside", &beside));
+        DT_CHECK(number(r, e, "times", 1, &times));
+        r->costs->slow[stream][beside] = times;
+    }
+    return DT_OK;
+}
+
+static dt_status read_density(const reading *r, const cJSON *v)
+{
+    DT_CHECK(is(r, cJSON_IsObject(v), "density", "an object"));
+    for (const cJSON *e = v->child; e != NULL; e = e->next) {
+        DT_CHECK(is(r, cJSON_IsNumber(e) && e->valuedouble >= 0 && e->valuedouble <= 1, e->string,
+            "a share, 0..1"));
+        DT_CHECK(dt_densities_add(r->densities, e->string, e->valuedouble, r->err));
+    }
+    return DT_OK;
+}
+
+static dt_status parse(const reading *r, const char *bytes, size_t n)
+{
+    static const member all[] = {
+        {"format", read_format},
+        {"origin", read_origin},
+        {"roof", read_roof},
+        {"links", read_links},
+        {"slowed", read_slow},
+        {"codecs", read_codecs},
+        {"density", read_density},
+        {"ops", read_ops},
+    };
+    cJSON *o = NULL;
+    dt_status st = dt_json_parse(&o, bytes, n, MOST_DEPTH, MOST_VALUES, r->err);
+    if (st != DT_OK)
+        return DT_FAIL(r->err, st, "%s: no profile", r->path);
+    st = is(r, cJSON_IsObject(o), "a profile", "an object");
+    if (st == DT_OK)
+        st = members(r, o, all, DT_COUNT(all));
+    cJSON_Delete(o);
+    return st != DT_OK ? st : dt_costs_seal(r->costs, r->err);
+}
+
+dt_status dt_profile_read(dt_costs *costs, dt_densities *densities, dt_origin *origin,
+    bool *measured, const char *path, dt_err *err)
+{
+    char *bytes = NULL;
+    size_t n = 0;
+    const reading r = {path, costs, densities, origin, err};
+    *costs = dt_costs_default;
+    *origin = (dt_origin){.threads = 0};
+    DT_CHECK(dt_read_file(&bytes, &n, path, MOST_BYTES, DT_E_CONFIG, err));
+    *measured = bytes[strspn(bytes, " \t\r\n")] == '{';
+    dt_status st = DT_OK;
+    if (*measured) {
+        dt_sha256 sum;
+        dt_sha256_init(&sum);
+        dt_sha256_add(&sum, bytes, n);
+        dt_sha256_text(&sum, costs->hash);
+        st = parse(&r, bytes, n);
+        snprintf(costs->name, sizeof costs->name, "%.100s", origin->machine);
+    }
+    dt_free(bytes);
+    return st != DT_OK || *measured ? st : dti_densities_open(densities, path, err);
+}
+
+static void differs(char *to, size_t bytes, const char *what, const char *file, const char *here)
+{
+    const size_t at = strlen(to);
+    if (strcmp(file, here) != 0)
+        snprintf(to + at, bytes - at, "%s%s is '%.80s' there and '%.80s' here", at > 0 ? "; " : "",
+            what, file, here);
+}
+
+dt_status dt_origin_same(
+    const dt_origin *file, const dt_origin *here, const char *path, dt_err *err)
+{
+    char what[1024] = "", a[32], b[32];
+    snprintf(a, sizeof a, "%lld", (long long)file->threads);
+    snprintf(b, sizeof b, "%lld", (long long)here->threads);
+    differs(what, sizeof what, "the machine", file->machine, here->machine);
+    differs(what, sizeof what, "the instruction set", file->isa, here->isa);
+    differs(what, sizeof what, "the precision", file->precision, here->precision);
+    differs(what, sizeof what, "the library", file->library, here->library);
+    differs(what, sizeof what, "the version", file->version, here->version);
+    differs(what, sizeof what, "the number of threads", a, b);
+    return what[0] == '\0'
+               ? DT_OK
+               : DT_FAIL(err, DT_E_CONFIG,
+                     "%s: measured elsewhere: %s; measure here by 'dnntrain profile', or "
+                     "set memory.any_profile = on",
+                     path, what);
+}
+
+/* ---- writing ---- */
+
+static cJSON *one_more(cJSON *list)
+{
+    cJSON *o = cJSON_CreateObject();
+    (void)cJSON_AddItemToArray(list, o);
+    return o;
+}
+
+static void add_ops(cJSON *to, const dt_costs *c)
+{
+    cJSON *list = cJSON_AddArrayToObject(to, "ops");
+    for (size_t i = 0; i < c->n_entry; i++) {
+        const dt_cost_entry *e = &c->entry[i];
+        cJSON *o = one_more(list);
+        cJSON_AddStringToObject(o, "op", e->signature);
+        cJSON_AddNumberToObject(o, "samples", (double)e->samples);
+        cJSON_AddNumberToObject(o, "seconds", e->seconds);
+        cJSON_AddNumberToObject(o, "spread", e->spread);
+        cJSON_AddNumberToObject(o, "floor", e->floor);
+    }
+}
+
+static void add_link(cJSON *list, int tier, int direction, const char *by, const dt_link *l)
+{
+    cJSON *o = one_more(list);
+    cJSON_AddStringToObject(o, "tier", tier == DT_TIER_INPUT ? "input" : dt_tier_name(tier));
+    cJSON_AddStringToObject(o, "direction", direction == DT_TO_TIER ? "out" : "in");
+    cJSON_AddStringToObject(o, "by", by);
+    cJSON_AddNumberToObject(o, "latency", l->latency);
+    cJSON_AddNumberToObject(o, "rate", l->rate);
+}
+
+static void add_links(cJSON *to, const dt_costs *c)
+{
+    cJSON *list = cJSON_AddArrayToObject(to, "links");
+    for (int t = 0; t < DT_TIERS; t++)
+        for (int d = 0; d < DT_TIER_DIRECTIONS; d++) {
+            add_link(list, t, d, "team", &c->link[t][d]);
+            add_link(list, t, d, "thread", &c->thread_link[t][d]);
+        }
+}
+
+static void add_slow(cJSON *to, const dt_costs *c)
+{
+    cJSON *list = cJSON_AddArrayToObject(to, "slowed");
+    for (int i = 0; i < DT_STREAMS; i++)
+        for (int k = 0; k < DT_STREAMS; k++) {
+            if (c->slow[i][k] <= 1)
+                continue;
+            cJSON *o = one_more(list);
+            cJSON_AddStringToObject(o, "stream", stream_name[i]);
+            cJSON_AddStringToObject(o, "beside", stream_name[k]);
+            cJSON_AddNumberToObject(o, "times", c->slow[i][k]);
+        }
+}
+
+static void add_codecs(cJSON *to, const dt_costs *c)
+{
+    cJSON *list = cJSON_AddArrayToObject(to, "codecs");
+    for (size_t i = 0; i < c->n_rate; i++) {
+        cJSON *o = one_more(list);
+        cJSON_AddStringToObject(o, "codec", c->rate[i].codec);
+        cJSON_AddNumberToObject(o, "density", c->rate[i].density);
+        cJSON_AddNumberToObject(o, "pack", c->rate[i].pack);
+        cJSON_AddNumberToObject(o, "unpack", c->rate[i].unpack);
+    }
+}
+
+static void add_origin(cJSON *to, const dt_origin *g)
+{
+    cJSON *o = cJSON_AddObjectToObject(to, "origin");
+    cJSON_AddStringToObject(o, "machine", g->machine);
+    cJSON_AddStringToObject(o, "isa", g->isa);
+    cJSON_AddStringToObject(o, "precision", g->precision);
+    cJSON_AddStringToObject(o, "library", g->library);
+    cJSON_AddStringToObject(o, "version", g->version);
+    cJSON_AddStringToObject(o, "network", g->network);
+    cJSON_AddNumberToObject(o, "threads", (double)g->threads);
+}
+
+static void add_roof(cJSON *to, const dt_costs *c)
+{
+    cJSON *o = cJSON_AddObjectToObject(to, "roof");
+    for (int t = 0; t < DT_DTYPES; t++)
+        cJSON_AddNumberToObject(o, dt_dtype_name((dt_dtype)t), c->flops[DT_WORK_MATRIX][t]);
+    cJSON_AddNumberToObject(o, "bytes", c->bytes);
+    cJSON_AddNumberToObject(o, "rest", c->rest);
+}
+
+dt_status dt_profile_text(char **out, size_t *bytes, const dt_costs *costs,
+    const dt_densities *densities, const dt_origin *origin, dt_err *err)
+{
+    cJSON *o = cJSON_CreateObject();
+    cJSON_AddStringToObject(o, "format", format);
+    add_origin(o, origin);
+    add_roof(o, costs);
+    add_links(o, costs);
+    add_slow(o, costs);
+    add_codecs(o, costs);
+    cJSON *shares = cJSON_AddObjectToObject(o, "density");
+    for (size_t i = 0; i < densities->n; i++)
+        cJSON_AddNumberToObject(shares, densities->line[i].glob, densities->line[i].share);
+    add_ops(o, costs);
+    char *printed = cJSON_Print(o);
+    cJSON_Delete(o);
+    *out = printed != NULL ? dt_strdup(printed) : NULL;
+    *bytes = *out != NULL ? strlen(*out) : 0;
+    cJSON_free(printed);
+    return *out != NULL ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for a profile");
+}

@@ -1,0 +1,435 @@
+/* Costs: a sorted table of what was measured, and what stands in where nothing was. */
+#include "memory/time/costs.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "engine/base/text.h"
+#include "memory/codec.h"
+
+#define EVEN                                                                                       \
+    {                                                                                              \
+        {1, 1, 1, 1, 1}, {1, 1, 1, 1, 1}, {1, 1, 1, 1, 1}, {1, 1, 1, 1, 1},                        \
+        {                                                                                          \
+            1, 1, 1, 1, 1                                                                          \
+        }                                                                                          \
+    }
+
+#define LINKS                                                                                      \
+    {                                                                                              \
+        [DT_TIER_INPUT] = {{0, 8e9}, {0, 8e9}}, [DT_TIER_HOST] = {{0, 8e9}, {0, 8e9}},             \
+        [DT_TIER_DISK] = {                                                                         \
+            {0, 1.6e9},                                                                            \
+            {0, 1.6e9}                                                                             \
+        }                                                                                          \
+    }
+
+const dt_costs dt_costs_default = {.name = "defaults",
+    .flops = {{2e11, 2e11}, {2e11, 2e11}, {2e11, 2e11}},
+    .bytes = 2e10,
+    .slower = 0.5,
+    .link = LINKS,
+    .thread_link = LINKS,
+    .slow = EVEN,
+    .scale = 1};
+
+static const double default_codec = 5e9;
+
+const char *dt_cost_source_name(int s)
+{
+    static const char *const name[DT_COST_SOURCES] = {
+        "measured", "between", "scaled", "kind", "floor"};
+    return s >= 0 && s < DT_COST_SOURCES ? name[s] : "?";
+}
+
+/* ---- what an op is ---- */
+
+/* Ports whose bytes say which shapes an op has. The others follow from them. */
+static const struct {
+    uint8_t port, n;
+    bool sample; /* of each sample */
+    const char *name;
+} telling[] = {
+    {DT_X, DT_MAX_IN, true, "x"},
+    {DT_DX, DT_MAX_IN, true, "dx"},
+    {DT_P, DT_MAX_PARAM, false, "p"},
+    {DT_DP, DT_MAX_PARAM, false, "dp"},
+    {DT_Y, 1, true, "y"},
+    {DT_DY, 1, true, "dy"},
+};
+
+static size_t put(char *to, size_t at, const char *text)
+{
+    const size_t n = strlen(text);
+    if (at + n < DT_SIGNATURE_BYTES)
+        memcpy(to + at, text, n + 1);
+    return at + n;
+}
+
+/* A text that is too long ends in a number that tells it from others. */
+static void shorten(char *to, size_t whole, uint64_t hash)
+{
+    if (whole >= DT_SIGNATURE_BYTES)
+        snprintf(to + DT_SIGNATURE_BYTES - 20, 20, "~%016" PRIx64, hash);
+}
+
+static uint64_t hashed(uint64_t h, const char *text)
+{
+    for (; *text != '\0'; text++)
+        h = (h ^ (unsigned char)*text) * 0x100000001B3u;
+    return h;
+}
+
+typedef struct line {
+    char *to;
+    size_t at;
+    uint64_t hash;
+} line;
+
+static void say(line *s, const char *text)
+{
+    s->hash = hashed(s->hash, text);
+    s->at = put(s->to, s->at, text);
+}
+
+static void say_arg(line *s, const dt_plan_arg *a, int64_t samples)
+{
+    char text[64];
+    for (size_t k = 0; k < DT_COUNT(telling); k++) {
+        if (a->port < telling[k].port || a->port >= telling[k].port + telling[k].n)
+            continue;
+        const double bytes = (double)(a->to - a->from);
+        const double each = telling[k].sample && samples > 0 ? bytes / (double)samples : bytes;
+        snprintf(text, sizeof text, " %s%.9g", telling[k].name, each);
+        say(s, text);
+    }
+}
+
+void dt_cost_signature(
+    const dt_plan *p, const dt_plan_op *op, char to[DT_SIGNATURE_BYTES], int64_t *samples)
+{
+    static const char *const form[DT_FORMS] = {
+        "f", "clone", "eval", "b", "b2", "derive", "derive_b", "restore", "update"};
+    char text[192];
+    line s = {to, 0, 0xCBF29CE484222325u};
+    to[0] = '\0';
+    *samples = op->node >= 0 ? op->n1 - op->n0 : 0;
+    snprintf(text, sizeof text, "%s.%s %s alt%d%s%s%s ", op->layer,
+        op->form < DT_FORMS ? form[op->form] : "?", dt_dtype_name((dt_dtype)op->dtype), op->alt,
+        op->needs_dx ? " dx" : "", op->vector ? " vector " : " ", op->way);
+    say(&s, text);
+    if (op->node >= 0 && (size_t)op->node < p->n_node)
+        say(&s, p->text + p->node[op->node].opts);
+    for (int32_t i = op->first; i < op->first + op->n; i++)
+        say_arg(&s, &p->arg[i], *samples);
+    shorten(to, s.at, s.hash);
+}
+
+/* ---- the floor ---- */
+
+static dt_work work_of(const dt_plan_op *op)
+{
+    if (strcmp(op->layer, "conv") != 0)
+        return DT_WORK_MATRIX;
+    return op->limit == DT_LIMIT_ANY ? DT_WORK_CONV : DT_WORK_CONV_SMALL;
+}
+
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+double dt_costs_floor(const dt_costs *c, const dt_plan *p, const dt_plan_op *op)
+{
+    double bytes = 0;
+    for (int32_t i = op->first; i < op->first + op->n; i++)
+        if (p->arg[i].port != DT_WORK)
+            bytes +=
+                (double)(p->arg[i].to - p->arg[i].from) * (p->arg[i].mode == DT_UPDATES ? 2 : 1);
+    const double rate = c->flops[work_of(op)][op->dtype < DT_DTYPES ? op->dtype : DT_F32];
+    return larger(larger(op->flops / rate, bytes / c->bytes), c->launch);
+}
+
+/* ---- the table ---- */
+
+void dt_costs_deinit(dt_costs *c)
+{
+    for (size_t i = 0; i < c->n_entry; i++)
+        dt_free(c->entry[i].signature);
+    dt_free(c->entry);
+    dt_free(c->kind);
+    dt_free(c->rate);
+    *c = dt_costs_default;
+}
+
+dt_status dt_costs_add(dt_costs *c, const dt_cost_entry *e, dt_err *err)
+{
+    char *own = NULL;
+    if (dt_grow((void **)&c->entry, &c->cap_entry, c->n_entry, sizeof *c->entry))
+        own = dt_strdup(e->signature);
+    if (own == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a table of costs");
+    c->entry[c->n_entry] = *e;
+    c->entry[c->n_entry++].signature = own;
+    return DT_OK;
+}
+
+dt_status dt_costs_add_rate(dt_costs *c, const dt_codec_rate *r, dt_err *err)
+{
+    if (!dt_grow((void **)&c->rate, &c->cap_rate, c->n_rate, sizeof *c->rate))
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a table of costs");
+    c->rate[c->n_rate++] = *r;
+    return DT_OK;
+}
+
+static int by_signature(const void *a, const void *b)
+{
+    const dt_cost_entry *x = a, *y = b;
+    const int order = strcmp(x->signature, y->signature);
+    if (order != 0)
+        return order;
+    if (x->samples != y->samples)
+        return x->samples < y->samples ? -1 : 1;
+    return (x->seconds > y->seconds) - (x->seconds < y->seconds);
+}
+
+static int by_codec(const void *a, const void *b)
+{
+    const dt_codec_rate *x = a, *y = b;
+    const int order = strcmp(x->codec, y->codec);
+    return order != 0 ? order : (x->density > y->density) - (x->density < y->density);
+}
+
+static void drop_doubles(dt_costs *c)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < c->n_entry; i++) {
+        if (n > 0 && c->entry[n - 1].samples == c->entry[i].samples &&
+            strcmp(c->entry[n - 1].signature, c->entry[i].signature) == 0)
+            dt_free(c->entry[i].signature);
+        else
+            c->entry[n++] = c->entry[i];
+    }
+    c->n_entry = n;
+}
+
+/* "conv" and its form, from "conv.b2 f32 ..." */
+static void kind_of(const dt_cost_entry *e, char layer[DT_LAYER_NAME_BYTES], char form[16])
+{
+    const size_t dot = strcspn(e->signature, ".");
+    const char *after = e->signature + dot + (e->signature[dot] == '.');
+    snprintf(layer, DT_LAYER_NAME_BYTES, "%.*s", (int)(dot < 31 ? dot : 31), e->signature);
+    snprintf(form, 16, "%.*s", (int)strcspn(after, " "), after);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median_of(double *v, size_t n)
+{
+    qsort(v, n, sizeof *v, by_value);
+    return n % 2 == 1 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+}
+
+/* The median over entries of a layer (NULL: all) and a form (NULL: all). */
+static double ratio_of(const dt_costs *c, const char *layer, const char *form, double *v)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < c->n_entry; i++) {
+        char l[DT_LAYER_NAME_BYTES], f[16];
+        kind_of(&c->entry[i], l, f);
+        if (c->entry[i].floor > 0 && (layer == NULL || strcmp(layer, l) == 0) &&
+            (form == NULL || strcmp(form, f) == 0))
+            v[n++] = c->entry[i].seconds / c->entry[i].floor;
+    }
+    return n > 0 ? median_of(v, n) : 0;
+}
+
+static uint8_t form_of(const char *name)
+{
+    static const char *const form[DT_FORMS] = {
+        "f", "clone", "eval", "b", "b2", "derive", "derive_b", "restore", "update"};
+    uint8_t i = 0;
+    while (i < DT_FORMS && strcmp(form[i], name) != 0)
+        i++;
+    return i;
+}
+
+static void add_kind(dt_costs *c, const char *layer, uint8_t form, double ratio)
+{
+    dt_kind_ratio *k = &c->kind[c->n_kind];
+    if (ratio <= 0)
+        return;
+    *k = (dt_kind_ratio){.form = form, .ratio = ratio};
+    snprintf(k->layer, sizeof k->layer, "%s", layer);
+    c->n_kind++;
+}
+
+/* Entries are sorted, so those of a layer and form stand together. */
+static void find_kinds(dt_costs *c, double *v)
+{
+    char before[DT_LAYER_NAME_BYTES] = "", form_before[16] = "";
+    for (size_t i = 0; i < c->n_entry; i++) {
+        char layer[DT_LAYER_NAME_BYTES], form[16];
+        kind_of(&c->entry[i], layer, form);
+        if (strcmp(layer, before) != 0)
+            add_kind(c, layer, DT_FORMS, ratio_of(c, layer, NULL, v));
+        if (strcmp(layer, before) != 0 || strcmp(form, form_before) != 0)
+            add_kind(c, layer, form_of(form), ratio_of(c, layer, form, v));
+        memcpy(before, layer, sizeof before);
+        memcpy(form_before, form, sizeof form_before);
+    }
+    add_kind(c, "", DT_FORMS, ratio_of(c, NULL, NULL, v));
+}
+
+dt_status dt_costs_seal(dt_costs *c, dt_err *err)
+{
+    if (c->n_entry > 0)
+        qsort(c->entry, c->n_entry, sizeof *c->entry, by_signature);
+    if (c->n_rate > 0)
+        qsort(c->rate, c->n_rate, sizeof *c->rate, by_codec);
+    drop_doubles(c);
+    dt_free(c->kind);
+    c->n_kind = 0;
+    c->kind = dt_alloc(2 * c->n_entry + 1, sizeof *c->kind);
+    double *v = dt_alloc(c->n_entry + 1, sizeof *v);
+    if (c->kind == NULL || v == NULL) {
+        dt_free(v);
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a table of costs");
+    }
+    find_kinds(c, v);
+    dt_free(v);
+    return DT_OK;
+}
+
+/* ---- asking ---- */
+
+static double kind_ratio(const dt_costs *c, const dt_plan_op *op)
+{
+    double layer = 0, all = 0;
+    for (size_t i = 0; i < c->n_kind; i++) {
+        const dt_kind_ratio *k = &c->kind[i];
+        if (k->layer[0] == '\0')
+            all = k->ratio;
+        else if (strcmp(k->layer, op->layer) == 0 && k->form == op->form)
+            return k->ratio;
+        else if (strcmp(k->layer, op->layer) == 0 && k->form == DT_FORMS)
+            layer = k->ratio;
+    }
+    return layer > 0 ? layer : all;
+}
+
+/* The first entry of a signature; n_entry when there is none. */
+static size_t first_of(const dt_costs *c, const char *signature)
+{
+    size_t low = 0, high = c->n_entry;
+    while (low < high) {
+        const size_t mid = low + (high - low) / 2;
+        if (strcmp(c->entry[mid].signature, signature) < 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low < c->n_entry && strcmp(c->entry[low].signature, signature) == 0 ? low : c->n_entry;
+}
+
+static dt_cost on_line(const dt_cost_entry *a, const dt_cost_entry *b, int64_t samples)
+{
+    const double slope = (b->seconds - a->seconds) / (double)(b->samples - a->samples);
+    const double at = a->seconds + slope * (double)(samples - a->samples);
+    const double least = (a->seconds < b->seconds ? a->seconds : b->seconds) * 0.1;
+    return (dt_cost){larger(at, least), DT_COST_BETWEEN};
+}
+
+/* Of the entries from @i on, which are of one signature. */
+static dt_cost from_entries(const dt_costs *c, size_t i, int64_t samples, double floor)
+{
+    size_t last = i;
+    while (
+        last + 1 < c->n_entry && strcmp(c->entry[last + 1].signature, c->entry[i].signature) == 0)
+        last++;
+    for (size_t k = i; k <= last; k++)
+        if (c->entry[k].samples == samples)
+            return (dt_cost){c->entry[k].seconds, DT_COST_MEASURED};
+    const dt_cost_entry *e = &c->entry[i];
+    if (last == i)
+        return (dt_cost){e->floor > 0 ? e->seconds * floor / e->floor : e->seconds, DT_COST_SCALED};
+    while (i + 1 < last && c->entry[i + 1].samples < samples)
+        i++;
+    return on_line(&c->entry[i], &c->entry[i + 1], samples);
+}
+
+static dt_cost packing(const dt_costs *c, const dt_plan_op *op)
+{
+    size_t n;
+    const dt_codec *const *all = dt_codec_all(&n);
+    const char *name = op->codec > 0 && (size_t)op->codec <= n ? all[op->codec - 1]->name : "";
+    const double bytes = (double)op->count * sizeof(float);
+    const double density = bytes > 0 ? (double)op->packed / bytes : 1;
+    return (dt_cost){c->launch + bytes / dti_costs_rate(c, name, density, op->kind == DT_OP_ENCODE),
+        c->n_rate > 0 ? DT_COST_KIND : DT_COST_FLOOR};
+}
+
+dt_cost dti_costs_op(const dt_costs *c, const dt_plan *p, const dt_plan_op *op)
+{
+    char signature[DT_SIGNATURE_BYTES];
+    int64_t samples;
+    if (op->kind == DT_OP_ENCODE || op->kind == DT_OP_DECODE)
+        return packing(c, op);
+    const double floor = dt_costs_floor(c, p, op);
+    dt_cost_signature(p, op, signature, &samples);
+    const size_t i = first_of(c, signature);
+    dt_cost found = {0};
+    if (i < c->n_entry)
+        found = from_entries(c, i, samples, floor);
+    else if (c->n_kind > 0)
+        found = (dt_cost){floor * kind_ratio(c, op), DT_COST_KIND};
+    else
+        found = (dt_cost){floor, DT_COST_FLOOR};
+    found.seconds *= c->scale;
+    return found;
+}
+
+double dti_costs_rate(const dt_costs *c, const char *codec, double density, bool pack)
+{
+    const dt_codec_rate *below = NULL;
+    for (size_t i = 0; i < c->n_rate; i++) {
+        const dt_codec_rate *r = &c->rate[i];
+        if (strcmp(r->codec, codec) != 0)
+            continue;
+        const double rate = pack ? r->pack : r->unpack;
+        if (r->density >= density && below == NULL)
+            return rate;
+        if (r->density >= density) {
+            const double before = pack ? below->pack : below->unpack;
+            const double part = (density - below->density) / (r->density - below->density);
+            return 1 / ((1 - part) / before + part / rate);
+        }
+        below = r;
+    }
+    return below == NULL ? default_codec : pack ? below->pack : below->unpack;
+}
+
+double dti_costs_copy(const dt_costs *c, const dt_row *r, double density, bool team)
+{
+    size_t n;
+    const dt_codec *const *all = dt_codec_all(&n);
+    const bool out = r->kind == DT_ROW_COPY_OUT;
+    const dt_link *l =
+        &(team ? c->link : c->thread_link)[r->tier < DT_TIERS ? r->tier : DT_TIER_INPUT]
+                                          [out ? DT_TO_TIER : DT_FROM_TIER];
+    if (r->codec <= 0 || (size_t)r->codec > n)
+        return dti_link_seconds(l, (double)r->bytes);
+    const dt_codec *codec = all[r->codec - 1];
+    const size_t words = r->bytes / sizeof(float);
+    const double packed = (double)dt_packed_bytes(codec, words, density);
+    const double used = packed < (double)r->stored ? packed : (double)r->stored;
+    const double packing = (double)r->bytes / dti_costs_rate(c, codec->name, density, out);
+    return larger(dti_link_seconds(l, used), packing);
+}

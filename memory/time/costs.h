@@ -1,0 +1,132 @@
+/* What a machine takes for what a plan does: seconds of its ops, how fast bytes move and are
+ * packed, and how work done at the same time slows each other. Filled from a measurement
+ * (memory/time/cost_file.h), from the constants of a card (memory/time/card_costs.h), or with the
+ * defaults. A plan never reads a clock: the same costs give the same plan. */
+#ifndef DT_MEMORY_TIME_COSTS_H
+#define DT_MEMORY_TIME_COSTS_H
+
+#include "engine/plan.h"
+#include "engine/tier.h"
+#include "memory/density.h"
+
+typedef enum dt_direction { DT_TO_TIER, DT_FROM_TIER, DT_TIER_DIRECTIONS } dt_direction;
+
+/* Where a number comes from, the best first. */
+typedef enum dt_cost_source {
+    DT_COST_MEASURED, /* of this op, at this number of samples */
+    DT_COST_BETWEEN,  /* between two measured numbers of samples, or beyond them */
+    DT_COST_SCALED,   /* of this op at another number of samples, by their floors */
+    DT_COST_KIND,     /* the op's floor, times the median of measured ÷ floor of its kind */
+    DT_COST_FLOOR,    /* the floor: a card's constants, or the defaults */
+    DT_COST_SOURCES
+} dt_cost_source;
+
+const char *dt_cost_source_name(int s);
+
+typedef struct dt_cost {
+    double seconds;
+    dt_cost_source source;
+} dt_cost;
+
+/* What decides an op's time but the number of samples: layer, form, type, algorithm, options, and
+ * bytes of its parameters and of a sample of its values. Two ops of equal text take equally long.
+ * Of ops that belong to no layer it has all bytes, and the number of samples is 0. */
+enum { DT_SIGNATURE_BYTES = 320 };
+void dt_cost_signature(
+    const dt_plan *p, const dt_plan_op *op, char to[DT_SIGNATURE_BYTES], int64_t *samples);
+
+/**
+ * struct dt_cost_entry - an op that was measured.
+ * @samples: 0: its time does not depend on them
+ * @floor:   seconds below which this machine cannot be, from its roof
+ * @spread:  (third quartile - first) ÷ median
+ */
+typedef struct dt_cost_entry {
+    char *signature;
+    int64_t samples;
+    double seconds, spread, floor;
+} dt_cost_entry;
+
+/* Moving so many bytes takes latency + bytes ÷ rate. */
+typedef struct dt_link {
+    double latency, rate;
+} dt_link;
+
+/* Values of a density, packed and unpacked: raw bytes a second. */
+typedef struct dt_codec_rate {
+    char codec[16];
+    double density, pack, unpack;
+} dt_codec_rate;
+
+/* Kinds of arithmetic that reach different shares of a roof: products of matrices and all else,
+ * convolutions by the fastest algorithm, and by the one with the least scratch. */
+typedef enum dt_work { DT_WORK_MATRIX, DT_WORK_CONV, DT_WORK_CONV_SMALL, DT_WORKS } dt_work;
+
+/* The median of measured ÷ floor over a layer's form; form DT_FORMS: over all of the layer. */
+typedef struct dt_kind_ratio {
+    char layer[DT_LAYER_NAME_BYTES];
+    uint8_t form;
+    double ratio;
+} dt_kind_ratio;
+
+/**
+ * struct dt_costs - a machine.
+ * @name:      of the machine or card, for reports
+ * @hash:      SHA-256 of what it was read from; "" otherwise
+ * @simulated: of a machine that is not here
+ * @entry:     sorted by signature and samples
+ * @flops @bytes: the roof: operations a second by kind and type, bytes a second of the memory
+ * @launch:    seconds every op takes at least
+ * @slower:    what an op loses by an algorithm that the workspace limits, as a share of its time
+ * @link @thread_link: by tier and direction, the whole team copying or a stream's own thread; that
+ * of the input tier is the decoded batch
+ * @rate:      of codecs, sorted by codec and density
+ * @slow:      by stream and other stream: how many times as long a row takes while the other works
+ * @rest:      seconds of a step that are no row's
+ * @scale:     all ops take so many times as long: calibrated; 1 otherwise
+ */
+typedef struct dt_costs {
+    char name[128], hash[65];
+    bool simulated;
+    size_t n_entry, cap_entry;
+    dt_cost_entry *entry;
+    size_t n_kind;
+    dt_kind_ratio *kind;
+    double flops[DT_WORKS][DT_DTYPES], bytes, launch, slower;
+    dt_link link[DT_TIERS][DT_TIER_DIRECTIONS], thread_link[DT_TIERS][DT_TIER_DIRECTIONS];
+    size_t n_rate, cap_rate;
+    dt_codec_rate *rate;
+    double slow[DT_STREAMS][DT_STREAMS];
+    double rest, scale;
+} dt_costs;
+
+/* Where nothing was measured: 200 GFLOP/s, half as long again by the algorithms of fewest bytes,
+ * 8 GB/s to the host, 1.6 to a disk, and 5 through a codec. Good for an order, not for seconds. */
+extern const dt_costs dt_costs_default;
+
+void dt_costs_deinit(dt_costs *c);
+
+/* Add what was measured; the entry's text is copied. Sealing sorts, and finds the ratios of kinds:
+ * before it nothing is to be asked. Of two equal entries the first is kept. DT_E_NOMEM. */
+dt_status dt_costs_add(dt_costs *c, const dt_cost_entry *e, dt_err *err) DT_NODISCARD;
+dt_status dt_costs_add_rate(dt_costs *c, const dt_codec_rate *r, dt_err *err) DT_NODISCARD;
+dt_status dt_costs_seal(dt_costs *c, dt_err *err) DT_NODISCARD;
+
+/* Seconds of a compute row, and the least that the roof allows. @p: whose table has the op. */
+dt_cost dti_costs_op(const dt_costs *c, const dt_plan *p, const dt_plan_op *op);
+double dt_costs_floor(const dt_costs *c, const dt_plan *p, const dt_plan_op *op);
+
+/* Seconds of a copy row, packing included; @density: of the values, if their codec goes by it;
+ * @team: the whole team makes it. */
+double dti_costs_copy(const dt_costs *c, const dt_row *r, double density, bool team);
+
+/* Bytes a second of values that a codec packs (or unpacks) at a density. */
+double dti_costs_rate(const dt_costs *c, const char *codec, double density, bool pack);
+
+/* Seconds to move bytes. */
+static inline double dti_link_seconds(const dt_link *l, double bytes)
+{
+    return l->latency + bytes / l->rate;
+}
+
+#endif

@@ -1,0 +1,234 @@
+/* The simulator: streams that take rows, from one end of a row to the next. */
+#include "memory/time/simulate.h"
+
+#include <string.h>
+
+#include "engine/base/alloc.h"
+
+/* A stream at work. Streams that share a worker share one queue. */
+typedef struct worker {
+    int32_t *queue; /* rows, in order */
+    size_t n, next;
+    bool busy, waiting;
+    double left; /* seconds of the row at hand, if nothing slowed it */
+} worker;
+
+typedef struct simulation {
+    const dt_plan *p;
+    const dt_costs *c;
+    dt_timeline *t;
+    double *cost; /* by row */
+    bool *happened;
+    int32_t *queues; /* of all workers */
+    worker worker[DT_STREAMS];
+    double now;
+} simulation;
+
+static int worker_of(const dt_row *r, const dt_simulate_opts *o)
+{
+    const bool host = r->stream == DT_STREAM_OUT || r->stream == DT_STREAM_IN;
+    return host && o->inline_copies ? DT_STREAM_COMPUTE : r->stream;
+}
+
+static double cost_of(simulation *s, size_t i, const dt_simulate_opts *o)
+{
+    const dt_row *r = &s->p->row[i];
+    if (r->kind == DT_ROW_COMPUTE) {
+        const dt_cost c = dti_costs_op(s->c, s->p, &s->p->op[r->op]);
+        s->t->source[i] = (uint8_t)c.source;
+        return c.seconds;
+    }
+    if (r->kind != DT_ROW_COPY_OUT && r->kind != DT_ROW_COPY_IN)
+        return 0;
+    const double density =
+        o->density != NULL ? dti_densities_of(o->density, s->p->tensor[r->tensor].name) : -1;
+    return dti_costs_copy(s->c, r, density < 0 ? 1 : density, worker_of(r, o) == DT_STREAM_COMPUTE);
+}
+
+static dt_status prepare(simulation *s, const dt_simulate_opts *o, dt_err *err)
+{
+    const size_t n = s->p->n_row;
+    dt_timeline *t = s->t;
+    t->n = n;
+    t->begin = dt_alloc(n + 1, sizeof *t->begin);
+    t->end = dt_alloc(n + 1, sizeof *t->end);
+    t->source = dt_alloc(n + 1, sizeof *t->source);
+    s->cost = dt_alloc(n + 1, sizeof *s->cost);
+    s->queues = dt_alloc(n + 1, sizeof *s->queues);
+    s->happened = dt_alloc((size_t)s->p->n_event + 1, sizeof *s->happened);
+    if (t->begin == NULL || t->end == NULL || t->source == NULL || s->cost == NULL ||
+        s->queues == NULL || s->happened == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory to simulate a plan");
+    for (size_t i = 0; i < n; i++) {
+        s->cost[i] = cost_of(s, i, o);
+        t->alone[s->p->row[i].stream] += s->cost[i];
+        s->worker[worker_of(&s->p->row[i], o)].n++;
+    }
+    int32_t *queue = s->queues;
+    for (int w = 0; w < DT_STREAMS; w++) {
+        s->worker[w].queue = queue;
+        queue += s->worker[w].n;
+        s->worker[w].n = 0;
+    }
+    for (size_t i = 0; i < n; i++) {
+        worker *w = &s->worker[worker_of(&s->p->row[i], o)];
+        w->queue[w->n++] = (int32_t)i;
+    }
+    return DT_OK;
+}
+
+static void signal_event(simulation *s, const dt_row *r)
+{
+    if (r->kind != DT_ROW_WAIT && r->event >= 0)
+        s->happened[r->event] = true;
+}
+
+static void finish(simulation *s, worker *w)
+{
+    const int32_t i = w->queue[w->next++];
+    const dt_row *r = &s->p->row[i];
+    s->t->end[i] = s->now;
+    s->t->busy[r->stream] += s->now - s->t->begin[i];
+    w->busy = false;
+    signal_event(s, r);
+}
+
+/* Take up the next row. False: there is none, or it waits. */
+static bool take(simulation *s, worker *w)
+{
+    if (w->busy || w->next == w->n)
+        return false;
+    const int32_t i = w->queue[w->next];
+    const dt_row *r = &s->p->row[i];
+    if (!w->waiting)
+        s->t->begin[i] = s->now;
+    if (r->kind == DT_ROW_WAIT) {
+        w->waiting = !s->happened[r->event];
+        if (w->waiting)
+            return false;
+        s->t->end[i] = s->now;
+        if (w == &s->worker[DT_STREAM_COMPUTE])
+            s->t->stalled += s->now - s->t->begin[i];
+        w->next++;
+        return true;
+    }
+    w->left = s->cost[i];
+    w->busy = w->left > 0;
+    if (!w->busy)
+        finish(s, w);
+    return true;
+}
+
+/* How many times as long the row at hand takes, beside the others at work. */
+static double slowed(const simulation *s, const worker *w)
+{
+    const int mine = s->p->row[w->queue[w->next]].stream;
+    double by = 1;
+    for (int k = 0; k < DT_STREAMS; k++) {
+        const worker *other = &s->worker[k];
+        if (other != w && other->busy)
+            by *= s->c->slow[mine][s->p->row[other->queue[other->next]].stream];
+    }
+    return by;
+}
+
+/* Go on to the next end of a row. False when nothing is at work. */
+static bool advance(simulation *s)
+{
+    double slow[DT_STREAMS], first = -1;
+    for (int k = 0; k < DT_STREAMS; k++) {
+        const worker *w = &s->worker[k];
+        if (!w->busy)
+            continue;
+        slow[k] = slowed(s, w);
+        if (first < 0 || w->left * slow[k] < first)
+            first = w->left * slow[k];
+    }
+    if (first < 0)
+        return false;
+    s->now += first;
+    bool ends[DT_STREAMS] = {false};
+    for (int k = 0; k < DT_STREAMS; k++)
+        if (s->worker[k].busy) {
+            ends[k] = s->worker[k].left * slow[k] <= first;
+            s->worker[k].left -= first / slow[k];
+        }
+    for (int k = 0; k < DT_STREAMS; k++)
+        if (ends[k])
+            finish(s, &s->worker[k]);
+    return true;
+}
+
+static dt_status run(simulation *s, dt_err *err)
+{
+    bool more = true;
+    while (more) {
+        for (bool moved = true; moved;) {
+            moved = false;
+            for (int k = 0; k < DT_STREAMS; k++)
+                while (take(s, &s->worker[k]))
+                    moved = true;
+        }
+        more = advance(s);
+    }
+    for (int k = 0; k < DT_STREAMS; k++)
+        if (s->worker[k].next < s->worker[k].n)
+            return DT_FAIL(err, DT_E_DATA,
+                "row %d of the plan waits for an event that never happens",
+                s->worker[k].queue[s->worker[k].next]);
+    s->t->seconds = s->now;
+    return DT_OK;
+}
+
+/* Bytes in use, by when the stream of the ops comes to what binds and releases them. */
+static void weigh(simulation *s)
+{
+    double bytes = 0, since = 0, sum = 0;
+    const dt_plan *p = s->p;
+    for (size_t i = 0; i < p->n_tensor; i++)
+        bytes += p->tensor[i].persistent ? (double)p->tensor[i].bytes : 0;
+    for (size_t i = 0; i < p->n_row; i++) {
+        const dt_row *r = &p->row[i];
+        if (r->kind != DT_ROW_PLACE && r->kind != DT_ROW_RELEASE)
+            continue;
+        sum += bytes * (s->t->begin[i] - since);
+        since = s->t->begin[i];
+        bytes += r->kind == DT_ROW_PLACE ? (double)r->bytes : -(double)r->bytes;
+        if (r->kind == DT_ROW_PLACE && r->over >= 0)
+            bytes -= (double)p->tensor[r->over].bytes;
+    }
+    sum += bytes * (s->now - since);
+    s->t->average = s->now > 0 ? sum / s->now : bytes;
+}
+
+dt_status dt_simulate(
+    dt_timeline *out, const dt_plan *p, const dt_costs *c, const dt_simulate_opts *o, dt_err *err)
+{
+    *out = (dt_timeline){0};
+    simulation s = {.p = p, .c = c, .t = out};
+    dt_status st = prepare(&s, o, err);
+    if (st == DT_OK)
+        st = run(&s, err);
+    if (st == DT_OK)
+        weigh(&s);
+    dt_free(s.cost);
+    dt_free(s.queues);
+    dt_free(s.happened);
+    return st;
+}
+
+void dt_timeline_deinit(dt_timeline *t)
+{
+    dt_free(t->begin);
+    dt_free(t->end);
+    dt_free(t->source);
+    *t = (dt_timeline){0};
+}
+
+int32_t dti_timeline_signal(const dt_plan *p, int32_t wait)
+{
+    for (size_t i = 0; i < p->n_row; i++)
+        if (p->row[i].kind != DT_ROW_WAIT && p->row[i].event == p->row[wait].event)
+            return (int32_t)i;
+    return -1;
+}

@@ -1,0 +1,182 @@
+/* A session's costs, and what its plans take by them. */
+#include "session/predict.h"
+
+#include <stdio.h>
+
+#include "layers/onednn/onednn.h"
+#include "memory/time/card_costs.h"
+#include "session/environment.h"
+#include "session/version.h"
+
+dt_simulate_opts dti_session_simulate_opts(const dt_session *s)
+{
+    const bool card = s->device == DT_CUDA || s->costs.simulated;
+    return (dt_simulate_opts){
+        .inline_copies = !card && !s->opts.memory.copy_threads, .density = &s->densities};
+}
+
+void dti_session_origin(const dt_session *s, dt_origin *to)
+{
+    char name[DT_FACT_BYTES];
+    *to = (dt_origin){.threads = s->device == DT_CUDA ? 0 : s->threads};
+    snprintf(to->machine, sizeof to->machine, "%s",
+        s->device == DT_CUDA ? s->card.about : dti_cpu_name(name));
+    snprintf(to->isa, sizeof to->isa, "%s", dt_session_isa(s));
+    snprintf(to->precision, sizeof to->precision, "%s", dt_session_precision(s));
+    snprintf(to->library, sizeof to->library, "%s", dt_onednn_version());
+    snprintf(to->version, sizeof to->version, "%s", DT_VERSION);
+    snprintf(to->network, sizeof to->network, "%s", s->graph->name);
+}
+
+/* ---- what the configuration says ---- */
+
+static dt_status read_profile(dt_session *s, dt_err *err)
+{
+    char asked[DT_ASKED];
+    dt_origin file, here;
+    bool measured = false;
+    dt_status st =
+        dt_profile_read(&s->costs, &s->densities, &file, &measured, s->opts.memory.profile, err);
+    if (st == DT_OK && measured && !s->opts.memory.any_profile) {
+        dti_session_origin(s, &here);
+        st = dt_origin_same(&file, &here, s->opts.memory.profile, err);
+    }
+    return st == DT_OK ? DT_OK
+                       : DT_FAIL(err, st, "%s", dt_session_asked(asked, s, "memory", "profile"));
+}
+
+static dt_status take_card(dt_session *s, dt_err *err)
+{
+    size_t n;
+    const dt_card_speed *all = dt_card_speed_all(&n);
+    const dt_card_speed *card = dt_card_speed_find(s->opts.memory.simulate);
+    const char *names[64] = {NULL};
+    dt_costs of_card;
+    for (size_t i = 0; i < n && i < DT_COUNT(names) - 1; i++)
+        names[i] = all[i].name;
+    if (card == NULL)
+        return dti_session_unknown(s, "memory", "simulate", "card", names, err);
+    dt_costs_of_card(&of_card, card);
+    dt_costs_deinit(&s->costs);
+    s->costs = of_card;
+    return DT_OK;
+}
+
+dt_status dti_session_read_costs(dt_session *s, dt_err *err)
+{
+    const dt_memory_opts *m = &s->opts.memory;
+    char asked[DT_ASKED];
+    s->costs = dt_costs_default;
+    if (m->profile != NULL)
+        DT_CHECK(read_profile(s, err));
+    if (m->simulate != NULL)
+        DT_CHECK(take_card(s, err));
+    else if (m->calibrate > 0)
+        return DT_FAIL(err, DT_E_CONFIG, "%s: it scales a card's constants: set memory.simulate",
+            dt_session_asked(asked, s, "memory", "calibrate"));
+    return DT_OK;
+}
+
+/* ---- a step ---- */
+
+static void add(dt_prediction *to, const dt_planned *x, const dt_timeline *t, double times)
+{
+    double longest = 0;
+    for (int k = 0; k < DT_STREAMS; k++)
+        longest = t->alone[k] > longest ? t->alone[k] : longest;
+    to->seconds += times * t->seconds;
+    to->compute += times * t->alone[DT_STREAM_COMPUTE];
+    to->stalled += times * t->stalled;
+    to->bound += times * longest;
+    to->average += times * t->average * t->seconds;
+    for (size_t i = 0; i < t->n; i++)
+        if (x->plan->row[i].kind == DT_ROW_COMPUTE)
+            to->share[t->source[i]] += times * (t->end[i] - t->begin[i]);
+}
+
+/* How often a step runs a plan: those of partial batches and of evaluation are not of it. */
+static double times_of(const dt_plan_set *p, const dt_planned *x)
+{
+    const int64_t whole = p->asked.batch / p->asked.micro_batch;
+    const bool micro = x->n == p->asked.micro_batch && !x->dense;
+    if (x->kind == DT_PROGRAM_UPDATE)
+        return 1;
+    if (x->kind == DT_PROGRAM_FIRST && micro)
+        return 1;
+    return x->kind == DT_PROGRAM_AGAIN && micro ? (double)(whole - 1) : 0;
+}
+
+static dt_status predict_by(
+    const dt_plan_set *p, const dt_costs *c, dt_prediction *out, dt_err *err)
+{
+    const dt_simulate_opts o = dti_session_simulate_opts(p->session);
+    double parts = 0;
+    *out = (dt_prediction){.known = c->simulated || c->hash[0] != '\0'};
+    for (size_t i = 0; i < p->n; i++) {
+        const dt_planned *x = p->planned[i];
+        const double times = times_of(p, x);
+        dt_timeline t;
+        if (times <= 0)
+            continue;
+        const dt_status st = dt_simulate(&t, x->plan, c, &o, err);
+        if (st == DT_OK)
+            add(out, x, &t, times);
+        dt_timeline_deinit(&t);
+        DT_CHECK(st);
+    }
+    out->average = out->seconds > 0 ? out->average / out->seconds : 0;
+    for (int k = 0; k < DT_COST_SOURCES; k++)
+        parts += out->share[k];
+    for (int k = 0; k < DT_COST_SOURCES && parts > 0; k++)
+        out->share[k] /= parts;
+    out->seconds += c->rest;
+    out->bound += c->rest;
+    out->rate = out->seconds > 0 ? (double)p->asked.batch / out->seconds : 0;
+    return DT_OK;
+}
+
+/* ---- calibration ---- */
+
+/* The scale by which a step of these plans takes so many seconds. Seconds grow with it. */
+static dt_status find_scale(const dt_plan_set *kept, dt_costs *c, double seconds, dt_err *err)
+{
+    double low = 1e-4, high = 1e4;
+    for (int i = 0; i < 60; i++) {
+        dt_prediction at;
+        c->scale = (low + high) / 2;
+        DT_CHECK(predict_by(kept, c, &at, err));
+        *(at.seconds < seconds ? &low : &high) = c->scale;
+    }
+    return DT_OK;
+}
+
+/* By a step that keeps all, with everything else as it is asked for. */
+static dt_status calibrate(const dt_plan_set *p, dt_costs *c, dt_err *err)
+{
+    const dt_session *s = p->session;
+    dt_policies keep_all;
+    dt_plan_set *kept = NULL;
+    dt_plan_request r = dt_session_request(s);
+    r.policies = &keep_all;
+    r.fates = NULL;
+    r.batch = s->opts.train.batch;
+    r.micro_batch = s->opts.train.batch;
+    dt_status st = dt_policies_open(&keep_all, "keep_all", NULL, err);
+    if (st == DT_OK)
+        st = dt_plan_set_create(&kept, s, &r, err);
+    if (st == DT_OK)
+        st = dt_plan_set_run(kept, false, 0, 0, err);
+    if (st == DT_OK)
+        st = find_scale(kept, c, (double)r.batch / s->opts.memory.calibrate, err);
+    dt_plan_set_destroy(kept);
+    dt_policies_close(&keep_all);
+    return st;
+}
+
+dt_status dt_plan_set_predict(const dt_plan_set *p, dt_prediction *out, dt_err *err)
+{
+    dt_costs c = p->session->costs; /* borrows its tables */
+    if (p->session->opts.memory.calibrate > 0)
+        DT_CHECK(calibrate(p, &c, err));
+    return predict_by(p, &c, out, err);
+}

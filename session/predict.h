@@ -1,0 +1,40 @@
+/* What a step of a run takes, by the simulator. The costs are those of memory.profile or of the
+ * card that memory.simulate names, else defaults, by which nothing is predicted in seconds. */
+#ifndef DT_SESSION_PREDICT_H
+#define DT_SESSION_PREDICT_H
+
+#include "memory/time/cost_file.h"
+#include "memory/time/simulate.h"
+#include "session/session.h"
+
+/**
+ * struct dt_prediction - a step: its micro-batches and the update, one after the other.
+ * @known:     the costs are of a machine, and not the defaults
+ * @seconds:   of the step
+ * @compute:   of its ops alone
+ * @stalled:   in which they waited for copies
+ * @bound:     below which no order of these rows comes: ops alone, or one stream of copies alone
+ * @rate:      samples a second
+ * @average:   bytes of the device in use, weighted by time
+ * @share:     of the ops' seconds, by dt_cost_source
+ */
+typedef struct dt_prediction {
+    bool known;
+    double seconds, compute, stalled, bound, rate, average;
+    double share[DT_COST_SOURCES];
+} dt_prediction;
+
+/* Of a plan set that has the plans of a training step. DT_E_NOMEM. */
+dt_status dt_plan_set_predict(const dt_plan_set *p, dt_prediction *out, dt_err *err) DT_NODISCARD;
+
+/* How this session's device runs plans. */
+dt_simulate_opts dti_session_simulate_opts(const dt_session *s);
+
+/* What numbers measured by this session hold for. */
+void dti_session_origin(const dt_session *s, dt_origin *to);
+
+/* Read what the configuration says of costs into s->costs; DT_E_CONFIG, DT_E_DATA. For
+ * dt_session_open. */
+dt_status dti_session_read_costs(dt_session *s, dt_err *err) DT_NODISCARD;
+
+#endif

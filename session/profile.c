@@ -1,0 +1,681 @@
+/* A profile is one run of training in stages: steps whose values are counted, steps whose rows are
+ * timed, and steps beside a thread that does nothing but copy. */
+#include "session/profile.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "engine/base/clock.h"
+#include "engine/base/cpu.h"
+#include "engine/base/philox.h"
+#include "memory/codec.h"
+#include "memory/tier.h"
+#include "session/budget.h"
+#include "session/feeds.h"
+#include "session/machine.h"
+#include "session/predict.h"
+#include "session/rig.h"
+
+enum { WARM = 2, BESIDE = 5, SMALL = 256 << 10, LARGE = 16 << 20, SLOTS = 4, SEED = 7 };
+
+/* An activation that waits, and the largest share of it seen so far; below 0: not seen. */
+typedef struct waiting {
+    char name[DT_TENSOR_NAME_BYTES];
+    double share;
+} waiting;
+
+/* What a thread copies, over and over, beside the ops. */
+typedef struct load {
+    const char *name;
+    dt_tier tier;
+    dt_direction direction;
+    dt_stream stream;
+    const dt_tier_desc *desc; /* NULL: memory to memory */
+    void *state;
+    unsigned char *from, *to;
+    atomic_bool stop;
+    double bytes, seconds; /* done while it was on */
+    double alone;          /* seconds of LARGE bytes without ops beside them */
+    double step;           /* of the steps beside it: median */
+    dt_status st;
+} load;
+
+enum { MOST_LOADS = 4 };
+
+typedef struct profiling {
+    dt_session *s;
+    const dt_profile_opts *o;
+    dt_profile *out;
+    dt_policies keep_all;
+    dt_feeds feeds;
+    dt_rig rig;
+    size_t n;
+    waiting *tensor;
+    dt_probe probe;
+    dt_trace trace;
+    double **row; /* by plan: of each row the seconds of each timed step */
+    double *step; /* of the stage's steps */
+    int64_t in_stage;
+    load load[MOST_LOADS];
+    int n_load;
+    pthread_t thread;
+    bool running;
+} profiling;
+
+static void tell(const profiling *p, const char *text)
+{
+    if (p->o->line != NULL)
+        p->o->line(p->o->self, text);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double at_share(double *v, int64_t n, double share)
+{
+    qsort(v, (size_t)n, sizeof *v, by_value);
+    const double at = share * (double)(n - 1);
+    const int64_t below = (int64_t)at;
+    const double next = v[below + 1 < n ? below + 1 : below];
+    return v[below] + (at - (double)below) * (next - v[below]);
+}
+
+/* ---- how many values are not zero ---- */
+
+static bool waits(const dt_program *p, size_t tensor)
+{
+    dt_gap g;
+    for (int32_t i = 0; dt_gap_next(p, (int32_t)tensor, &i, &g);)
+        if (g.crosses_loss)
+            return p->tensor[tensor].role == DT_ROLE_ACTIVATIONS && dt_packs(&p->tensor[tensor]);
+    return false;
+}
+
+static dt_status list_waiting(profiling *p, dt_err *err)
+{
+    const dt_planned *first;
+    DT_CHECK(
+        dt_plan_set_add(p->s->plans, DT_PROGRAM_FIRST, p->s->opts.train.micro_batch, &first, err));
+    DT_CHECK(dt_program_index(first->program, err));
+    p->tensor = dt_alloc(first->program->n_tensor, sizeof *p->tensor);
+    if (p->tensor == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a profile");
+    for (size_t t = 0; t < first->program->n_tensor; t++)
+        if (waits(first->program, t)) {
+            memcpy(p->tensor[p->n].name, first->program->tensor[t].name, sizeof p->tensor->name);
+            p->tensor[p->n++].share = -1;
+        }
+    return DT_OK;
+}
+
+/* As codecs see it: zero is the word without a bit. */
+static double share_of(const uint32_t *word, int64_t n)
+{
+    int64_t some = 0;
+#pragma omp parallel for schedule(static) reduction(+ : some)
+    for (int64_t i = 0; i < n; i++)
+        some += word[i] != 0;
+    return n > 0 ? (double)some / (double)n : 0;
+}
+
+static void look(void *self, const dt_plan_tensor *t, const void *bytes)
+{
+    profiling *p = self;
+    if (t->role != DT_ROLE_ACTIVATIONS)
+        return;
+    for (size_t i = 0; i < p->n; i++)
+        if (strcmp(p->tensor[i].name, t->name) == 0) {
+            const double share = share_of(bytes, (int64_t)(t->bytes / sizeof(uint32_t)));
+            p->tensor[i].share = share > p->tensor[i].share ? share : p->tensor[i].share;
+            return;
+        }
+}
+
+/* Rounded up: never less room than was seen. */
+static dt_status keep_densities(profiling *p, dt_err *err)
+{
+    for (size_t i = 0; i < p->n; i++) {
+        const double share = ceil((p->tensor[i].share + p->o->margin) * 1e4) / 1e4;
+        DT_CHECK(dt_densities_add(&p->out->densities, p->tensor[i].name,
+            p->tensor[i].share < 0 ? -1
+            : share < 1            ? share
+                                   : 1,
+            err));
+    }
+    return DT_OK;
+}
+
+/* ---- what is copied beside the ops ---- */
+
+static dt_status copy_once(load *l, size_t bytes, int slot, dt_err *err)
+{
+    const uint64_t at = (uint64_t)slot * LARGE;
+    if (l->desc == NULL)
+        memcpy(l->to + at, l->from + at, bytes);
+    else if (l->direction == DT_TO_TIER)
+        return l->desc->write(l->state, at, l->from, bytes, err);
+    else
+        return l->desc->read(l->state, at, l->to, bytes, err);
+    return DT_OK;
+}
+
+static void *copy_on(void *self)
+{
+    load *l = self;
+    const double from = dt_seconds();
+    for (int i = 0; !atomic_load(&l->stop) && l->st == DT_OK; i++) {
+        l->st = copy_once(l, LARGE, i % SLOTS, NULL);
+        l->bytes += LARGE;
+        l->seconds = dt_seconds() - from;
+    }
+    return NULL;
+}
+
+/* The median of some copies. */
+static dt_status time_copies(load *l, size_t bytes, double *seconds, dt_err *err)
+{
+    double v[9];
+    for (int i = 0; i < 9; i++) {
+        const double from = dt_seconds();
+        DT_CHECK(copy_once(l, bytes, i % SLOTS, err));
+        v[i] = dt_seconds() - from;
+    }
+    *seconds = at_share(v, 9, 0.5);
+    return DT_OK;
+}
+
+static dt_link line_through(double small, double large)
+{
+    const double slope = large > small ? (large - small) / (double)(LARGE - SMALL) : large / LARGE;
+    const double latency = small - slope * SMALL;
+    return (dt_link){latency > 0 ? latency : 0, 1 / slope};
+}
+
+static dt_status measure_link(profiling *p, load *l, dt_err *err)
+{
+    double small, large;
+    DT_CHECK(time_copies(l, LARGE, &large, err)); /* and touch all */
+    DT_CHECK(time_copies(l, SMALL, &small, err));
+    DT_CHECK(time_copies(l, LARGE, &large, err));
+    l->alone = large;
+    p->out->costs.thread_link[l->tier][l->direction] = line_through(small, large);
+    if (l->tier == DT_TIER_DISK) /* it has its threads, whatever copies to the host */
+        p->out->costs.link[l->tier][l->direction] = line_through(small, large);
+    return DT_OK;
+}
+
+/* By the whole team, as copies to the host are made between ops. */
+static void measure_team(profiling *p, const load *l)
+{
+    double small[9], large[9];
+    for (int i = 0; i < 9; i++) {
+        const size_t at = (size_t)(i % SLOTS) * LARGE;
+        double from = dt_seconds();
+        dt_cpu_copy(l->to + at, l->from + at, LARGE);
+        large[i] = dt_seconds() - from;
+        from = dt_seconds();
+        dt_cpu_copy(l->to + at, l->from + (SLOTS - 1) * (size_t)LARGE - at, SMALL);
+        small[i] = dt_seconds() - from;
+    }
+    const dt_link link = line_through(at_share(small, 9, 0.5), at_share(large, 9, 0.5));
+    p->out->costs.link[DT_TIER_HOST][DT_TO_TIER] = link;
+    p->out->costs.link[DT_TIER_HOST][DT_FROM_TIER] = link;
+}
+
+static bool has_disk(const dt_session *s)
+{
+    return s->opts.memory.disk_path != NULL || s->opts.memory.tier == DT_TO_DISK;
+}
+
+static dt_status open_disk(profiling *p, load *l, dt_err *err)
+{
+    const char *note = NULL;
+    const dt_tier_opts o = {.bytes = (uint64_t)SLOTS * LARGE,
+        .path = dt_session_disk_path(p->s),
+        .checksum = p->s->opts.memory.checksum};
+    l->desc = dt_tier_desc_find("disk");
+    return l->desc->reserve(&o, &l->state, &note, err);
+}
+
+static dt_status open_loads(profiling *p, dt_err *err)
+{
+    static const load kinds[MOST_LOADS] = {
+        {.name = "to the host",
+            .tier = DT_TIER_HOST,
+            .direction = DT_TO_TIER,
+            .stream = DT_STREAM_OUT},
+        {.name = "from the host",
+            .tier = DT_TIER_HOST,
+            .direction = DT_FROM_TIER,
+            .stream = DT_STREAM_IN},
+        {.name = "to the disk",
+            .tier = DT_TIER_DISK,
+            .direction = DT_TO_TIER,
+            .stream = DT_STREAM_WRITE},
+        {.name = "from the disk",
+            .tier = DT_TIER_DISK,
+            .direction = DT_FROM_TIER,
+            .stream = DT_STREAM_READ},
+    };
+    p->n_load = has_disk(p->s) ? MOST_LOADS : 2;
+    for (int i = 0; i < p->n_load; i++) {
+        load *l = &p->load[i];
+        memcpy(l, &kinds[i], sizeof *l);
+        l->from = aligned_alloc(4096, (size_t)SLOTS * LARGE);
+        l->to = aligned_alloc(4096, (size_t)SLOTS * LARGE);
+        if (l->from == NULL || l->to == NULL)
+            return DT_FAIL(err, DT_E_NOMEM, "no memory to measure links");
+        memset(l->from, 1, (size_t)SLOTS * LARGE);
+        memset(l->to, 2, (size_t)SLOTS * LARGE);
+        if (l->tier == DT_TIER_DISK)
+            DT_CHECK(open_disk(p, l, err));
+        for (int k = 0; l->tier == DT_TIER_DISK && l->direction == DT_FROM_TIER && k < SLOTS; k++)
+            DT_CHECK(l->desc->write(l->state, (uint64_t)k * LARGE, l->from, LARGE, err));
+        DT_CHECK(measure_link(p, l, err));
+        if (l->tier == DT_TIER_HOST)
+            measure_team(p, l);
+    }
+    return DT_OK;
+}
+
+static void close_loads(profiling *p)
+{
+    for (int i = 0; i < p->n_load; i++) {
+        if (p->load[i].desc != NULL)
+            p->load[i].desc->release(p->load[i].state);
+        free(p->load[i].from);
+        free(p->load[i].to);
+    }
+}
+
+static dt_status start_load(profiling *p, load *l, dt_err *err)
+{
+    char text[96];
+    snprintf(text, sizeof text, "%d steps beside copies %s", BESIDE, l->name);
+    tell(p, text);
+    atomic_store(&l->stop, false);
+    l->bytes = l->seconds = 0;
+    p->running = pthread_create(&p->thread, NULL, copy_on, l) == 0;
+    return p->running ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no thread to copy beside the ops");
+}
+
+static void stop_load(profiling *p, load *l)
+{
+    if (!p->running)
+        return;
+    atomic_store(&l->stop, true);
+    (void)pthread_join(p->thread, NULL);
+    p->running = false;
+}
+
+/* ---- stages of the run ---- */
+
+/* The row's seconds in this step, beside those of the steps before. */
+static void ran(void *self, const dt_trace_row *r)
+{
+    profiling *p = self;
+    if (p->in_stage < p->o->steps)
+        p->row[r->plan][(int64_t)r->row * p->o->steps + p->in_stage] += r->end - r->begin;
+}
+
+static dt_status make_rows(profiling *p, dt_err *err)
+{
+    const dt_plan_set *set = p->s->plans;
+    p->step = dt_alloc((size_t)p->o->steps + BESIDE, sizeof *p->step);
+    p->row = dt_alloc(set->n, sizeof *p->row);
+    bool ok = p->step != NULL && p->row != NULL;
+    for (size_t i = 0; ok && i < set->n; i++) {
+        p->row[i] = dt_alloc(set->planned[i]->plan->n_row * (size_t)p->o->steps, sizeof(double));
+        ok = p->row[i] != NULL;
+    }
+    return ok ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for a profile");
+}
+
+int64_t dt_profile_steps(const dt_profile_opts *o)
+{
+    return o->steps + (o->timed ? WARM + o->steps + MOST_LOADS * BESIDE : 0);
+}
+
+/* Begins the stage that the next step is of. Stages: counted, warm, timed, one beside each load. */
+static dt_status next_stage(profiling *p, int64_t done, dt_err *err)
+{
+    const int64_t timed = p->o->steps + WARM, beside = timed + p->o->steps;
+    p->in_stage++;
+    if (done == 0) {
+        dt_runner_set_probe(p->rig.runner, &p->probe);
+    } else if (done == p->o->steps) {
+        dt_runner_set_probe(p->rig.runner, NULL);
+    } else if (done == timed) {
+        p->in_stage = 0;
+        tell(p, "timing rows");
+        return dt_runner_set_trace(p->rig.runner, &p->trace, err);
+    } else if (done == beside) {
+        DT_CHECK(dt_runner_set_trace(p->rig.runner, NULL, err));
+        p->out->step = at_share(p->step, p->o->steps, 0.5);
+    }
+    if (done < beside || (done - beside) % BESIDE != 0)
+        return DT_OK;
+    const int64_t next = (done - beside) / BESIDE;
+    if (next > 0 && next <= p->n_load) {
+        stop_load(p, &p->load[next - 1]);
+        p->load[next - 1].step = at_share(p->step, BESIDE, 0.5);
+    }
+    p->in_stage = 0;
+    return next < p->n_load ? start_load(p, &p->load[next], err) : DT_OK;
+}
+
+static dt_status step_done(void *self, const dt_step_report *r, dt_err *err)
+{
+    profiling *p = self;
+    if (p->step != NULL && p->in_stage < p->o->steps + BESIDE)
+        p->step[p->in_stage] = r->step_seconds - r->wait_seconds;
+    return p->o->timed || r->step < p->o->steps ? next_stage(p, r->step, err) : DT_OK;
+}
+
+static dt_status run_steps(profiling *p, dt_err *err)
+{
+    const dt_observer o = {.self = p, .step = step_done};
+    const int64_t unused = (MOST_LOADS - p->n_load) * BESIDE;
+    const dt_train_job j = {.runner = p->rig.runner,
+        .map = p->s->plans->map,
+        .opts = &p->s->opts.train,
+        .ready = p->rig.ready,
+        .n_ready = p->rig.n,
+        .feed = dt_loader_feed(p->feeds.train_loader),
+        .steps = dt_profile_steps(p->o) - (p->o->timed ? unused : 0),
+        .steps_per_epoch = p->feeds.steps_per_epoch,
+        .observer = &o};
+    tell(p, "counting values");
+    p->probe = (dt_probe){p, look};
+    p->trace = (dt_trace){p, ran};
+    p->in_stage = -1;
+    DT_CHECK(next_stage(p, 0, err));
+    const dt_status st = dt_train(&j, err);
+    for (int i = 0; i < p->n_load; i++)
+        stop_load(p, &p->load[i]);
+    dt_runner_set_probe(p->rig.runner, NULL);
+    return st;
+}
+
+/* ---- from rows to costs ---- */
+
+/* How often a step runs a plan; 0: it is not of a whole step. */
+static int64_t times_of(const dt_session *s, const dt_planned *x)
+{
+    if (x->kind == DT_PROGRAM_UPDATE)
+        return 1;
+    if (x->n != s->opts.train.micro_batch || x->dense || x->kind == DT_PROGRAM_EVAL)
+        return 0;
+    return x->kind == DT_PROGRAM_FIRST ? 1 : s->opts.train.batch / s->opts.train.micro_batch - 1;
+}
+
+static dt_status add_rows(
+    profiling *p, size_t i, dt_cost_entry *to, size_t *n, double *fetched, double *fetch_seconds)
+{
+    const dt_planned *x = p->s->plans->planned[i];
+    const int64_t steps = p->o->steps, times = times_of(p->s, x);
+    for (size_t r = 0; times > 0 && r < x->plan->n_row; r++) {
+        const dt_row *row = &x->plan->row[r];
+        double *v = p->row[i] + (int64_t)r * steps;
+        if (row->kind != DT_ROW_COMPUTE && row->kind != DT_ROW_COPY_IN)
+            continue;
+        const double seconds = at_share(v, steps, 0.5);
+        const double spread = at_share(v, steps, 0.75) - at_share(v, steps, 0.25);
+        p->out->rows += seconds;
+        if (row->kind == DT_ROW_COPY_IN) {
+            *fetched += (double)(times * (int64_t)row->bytes);
+            *fetch_seconds += seconds;
+            continue;
+        }
+        char signature[DT_SIGNATURE_BYTES];
+        dt_cost_entry *e = &to[*n];
+        *e = (dt_cost_entry){.seconds = seconds / (double)times,
+            .spread = seconds > 0 ? spread / seconds : 0,
+            .floor = dt_costs_floor(&p->out->costs, x->plan, &x->plan->op[row->op])};
+        dt_cost_signature(x->plan, &x->plan->op[row->op], signature, &e->samples);
+        e->signature = dt_strdup(signature);
+        if (e->signature == NULL)
+            return DT_E_NOMEM;
+        ++*n;
+    }
+    return DT_OK;
+}
+
+static int by_signature(const void *a, const void *b)
+{
+    const dt_cost_entry *x = a, *y = b;
+    const int order = strcmp(x->signature, y->signature);
+    return order != 0 ? order : (x->samples > y->samples) - (x->samples < y->samples);
+}
+
+/* Ops of one signature become one entry, their mean. */
+static dt_status add_means(profiling *p, dt_cost_entry *e, size_t n, dt_err *err)
+{
+    if (n > 0)
+        qsort(e, n, sizeof *e, by_signature);
+    for (size_t i = 0, next; i < n; i = next) {
+        dt_cost_entry mean = e[i];
+        for (next = i + 1; next < n && by_signature(&e[i], &e[next]) == 0; next++) {
+            mean.seconds += e[next].seconds;
+            mean.spread += e[next].spread;
+        }
+        mean.seconds /= (double)(next - i);
+        mean.spread /= (double)(next - i);
+        DT_CHECK(dt_costs_add(&p->out->costs, &mean, err));
+    }
+    return DT_OK;
+}
+
+static dt_status collect(profiling *p, dt_err *err)
+{
+    const dt_plan_set *set = p->s->plans;
+    size_t most = 0, n = 0;
+    double fetched = 0, fetch_seconds = 0;
+    for (size_t i = 0; i < set->n; i++)
+        most += set->planned[i]->plan->n_row;
+    dt_cost_entry *e = dt_alloc(most, sizeof *e);
+    dt_status st = e != NULL ? DT_OK : DT_E_NOMEM;
+    for (size_t i = 0; st == DT_OK && i < set->n; i++)
+        st = add_rows(p, i, e, &n, &fetched, &fetch_seconds);
+    st =
+        st == DT_OK ? add_means(p, e, n, err) : DT_FAIL(err, DT_E_NOMEM, "no memory for a profile");
+    for (size_t i = 0; i < n; i++)
+        dt_free(e[i].signature);
+    dt_free(e);
+    dt_costs *c = &p->out->costs;
+    if (fetch_seconds > 0 && fetched > 0) {
+        const dt_link link = {0, fetched / fetch_seconds};
+        c->link[DT_TIER_INPUT][DT_FROM_TIER] = link;
+        c->thread_link[DT_TIER_INPUT][DT_FROM_TIER] = link;
+    }
+    c->rest = p->out->step > p->out->rows ? p->out->step - p->out->rows : 0;
+    return st;
+}
+
+/* What copies and ops do to each other, never less than nothing. */
+static void slow_each_other(profiling *p)
+{
+    for (int i = 0; i < p->n_load; i++) {
+        const load *l = &p->load[i];
+        dt_costs *c = &p->out->costs;
+        const double ops = p->out->step > 0 ? l->step / p->out->step : 1;
+        const double copies = l->bytes > 0 ? l->seconds / l->bytes * LARGE / l->alone : 1;
+        c->slow[DT_STREAM_COMPUTE][l->stream] = ops > 1 ? ops : 1;
+        c->slow[l->stream][DT_STREAM_COMPUTE] = copies > 1 ? copies : 1;
+    }
+}
+
+/* More than rounding, clocks and the loop around the rows. */
+static dt_status check_quiet(const profiling *p, dt_err *err)
+{
+    const double rest = fabs(p->out->step - p->out->rows), allowed = 0.02 * p->out->step + 1e-3;
+    if (rest <= allowed)
+        return DT_OK;
+    return DT_FAIL(err, DT_E_DEVICE,
+        "of a step of %.4f s its rows take %.4f s: something else was at work here, and such a "
+        "profile would not hold; profile again when the machine is quiet, or with more --steps",
+        p->out->step, p->out->rows);
+}
+
+/* ---- codecs ---- */
+
+typedef struct packing {
+    float *values, *back;
+    unsigned char *packed;
+    size_t count, bytes;
+} packing;
+
+static void fill(packing *k, double density)
+{
+    for (size_t i = 0; i < k->count; i += 2) {
+        const dt_u32x4 r = dt_random(SEED, DT_RANDOM_TEST, 0, 0, (uint64_t)i);
+        for (size_t j = 0; j < 2; j++)
+            k->values[i + j] =
+                (double)dt_unit(r.v[2 * j]) < density ? dt_unit(r.v[2 * j + 1]) + 0.5f : 0.0f;
+    }
+}
+
+static dt_status time_codec(
+    profiling *p, packing *k, const dt_codec *codec, double density, dt_err *err)
+{
+    double pack[5], unpack[5];
+    dt_codec_rate rate = {.density = density};
+    snprintf(rate.codec, sizeof rate.codec, "%s", codec->name);
+    for (int i = 0; i < 5; i++) {
+        double from = dt_seconds();
+        if (!dt_pack(codec, k->values, k->count, k->packed, k->bytes))
+            return DT_FAIL(err, DT_E_INTERNAL, "%s packs into no capacity", codec->name);
+        pack[i] = dt_seconds() - from;
+        from = dt_seconds();
+        DT_CHECK(dt_unpack(codec, k->packed, k->bytes, k->back, k->count, err));
+        unpack[i] = dt_seconds() - from;
+    }
+    const double bytes = (double)(k->count * sizeof(float));
+    rate.pack = bytes / at_share(pack, 5, 0.5);
+    rate.unpack = bytes / at_share(unpack, 5, 0.5);
+    return dt_costs_add_rate(&p->out->costs, &rate, err);
+}
+
+static dt_status time_codecs(profiling *p, packing *k, dt_err *err)
+{
+    static const double densities[] = {0.05, 0.35, 0.65, 1};
+    size_t n;
+    const dt_codec *const *all = dt_codec_all(&n);
+    for (size_t d = 0; d < DT_COUNT(densities); d++) {
+        fill(k, densities[d]);
+        for (size_t i = 0; i < n; i++)
+            if (all[i]->sparse || d + 1 == DT_COUNT(densities))
+                DT_CHECK(time_codec(p, k, all[i], densities[d], err));
+    }
+    return DT_OK;
+}
+
+static dt_status measure_codecs(profiling *p, dt_err *err)
+{
+    packing k = {.count = LARGE / sizeof(float)};
+    size_t n;
+    const dt_codec *const *all = dt_codec_all(&n);
+    for (size_t i = 0; i < n; i++) {
+        const size_t bytes = dt_packed_bytes(all[i], k.count, 1);
+        k.bytes = bytes > k.bytes ? bytes : k.bytes;
+    }
+    k.values = dt_alloc(k.count, sizeof *k.values);
+    k.back = dt_alloc(k.count, sizeof *k.back);
+    k.packed = dt_alloc(k.bytes, 1);
+    dt_status st = k.values != NULL && k.back != NULL && k.packed != NULL
+                       ? time_codecs(p, &k, err)
+                       : DT_FAIL(err, DT_E_NOMEM, "no memory to measure codecs");
+    dt_free(k.values);
+    dt_free(k.back);
+    dt_free(k.packed);
+    return st;
+}
+
+/* ---- the whole ---- */
+
+/* The roof is what floors are taken from, so it comes first. */
+static dt_status measure_machine(profiling *p, dt_err *err)
+{
+    dt_machine m;
+    dt_costs *c = &p->out->costs;
+    tell(p, "measuring the machine, its links and codecs");
+    DT_CHECK(dt_machine_measure(&m, p->s->graph->dtype, err));
+    for (int w = 0; w < DT_WORKS; w++)
+        for (int t = 0; t < DT_DTYPES; t++)
+            c->flops[w][t] = m.flops[t] > 0 ? m.flops[t] : m.flops[DT_F32];
+    c->bytes = m.bytes;
+    DT_CHECK(measure_codecs(p, err));
+    return open_loads(p, err);
+}
+
+/* Plans that keep all, in the place of the session's. */
+static dt_status plan_to_keep(profiling *p, dt_err *err)
+{
+    dt_plan_request r;
+    dt_session_forget(p->s);
+    DT_CHECK(dt_policies_open(&p->keep_all, "keep_all", NULL, err));
+    r = dt_session_request(p->s);
+    r.policies = &p->keep_all;
+    r.fates = NULL;
+    DT_CHECK(dt_plan_set_create(&p->s->plans, p->s, &r, err));
+    return dt_plan_set_run(p->s->plans, false, 0, 0, err);
+}
+
+static dt_status measure(profiling *p, dt_err *err)
+{
+    dt_session *s = p->s;
+    DT_CHECK(plan_to_keep(p, err));
+    DT_CHECK(dt_session_check_run(s, false, err)); /* before any data is read */
+    DT_CHECK(dt_feeds_open(&p->feeds, s, err));
+    DT_CHECK(dt_plan_set_run(s->plans, false, p->feeds.last, 0, err));
+    DT_CHECK(dt_plan_set_check_statistics(s->plans, err));
+    DT_CHECK(dt_session_check_run(s, true, err));
+    DT_CHECK(list_waiting(p, err));
+    if (p->o->timed)
+        DT_CHECK(measure_machine(p, err));
+    DT_CHECK(dt_rig_open(&p->rig, s, err));
+    if (p->o->timed)
+        DT_CHECK(make_rows(p, err));
+    DT_CHECK(run_steps(p, err));
+    DT_CHECK(keep_densities(p, err));
+    if (!p->o->timed)
+        return DT_OK;
+    DT_CHECK(collect(p, err));
+    slow_each_other(p);
+    DT_CHECK(dt_costs_seal(&p->out->costs, err));
+    return check_quiet(p, err);
+}
+
+dt_status dt_profile_measure(dt_session *s, const dt_profile_opts *o, dt_profile *out, dt_err *err)
+{
+    profiling p = {.s = s, .o = o, .out = out};
+    *out = (dt_profile){.costs = dt_costs_default};
+    dti_session_origin(s, &out->origin);
+    const dt_status st = measure(&p, err);
+    close_loads(&p);
+    for (size_t i = 0; p.row != NULL && i < s->plans->n; i++)
+        dt_free(p.row[i]);
+    dt_free(p.row);
+    dt_free(p.step);
+    dt_rig_close(&p.rig);
+    dt_feeds_close(&p.feeds);
+    dt_free(p.tensor);
+    dt_session_forget(s); /* they borrow the policies */
+    dt_policies_close(&p.keep_all);
+    return st;
+}
+
+void dt_profile_deinit(dt_profile *p)
+{
+    dt_costs_deinit(&p->costs);
+    dt_densities_close(&p->densities);
+}

@@ -1,0 +1,504 @@
+/* Costs and the simulator: equal to a stepper that knows nothing of events in time, never slower
+ * for a faster part, numbers worked by hand, and profiles that come back as they were or are
+ * refused. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/alloc.h"
+#include "engine/base/io.h"
+#include "engine/base/philox.h"
+#include "memory/time/card_costs.h"
+#include "memory/time/cost_file.h"
+#include "memory/time/simulate.h"
+#include "tests/fixture/check.h"
+
+enum { ROWS = 40, NETS = 1000, PARTS = 256, OPS = ROWS };
+
+/* A plan of rows alone, which is all that the simulator reads. One second is one tick: ops by their
+ * operations, copies by their bytes. */
+typedef struct rows {
+    dt_plan p;
+    dt_row row[ROWS];
+    dt_plan_op op[OPS];
+    dt_plan_tensor tensor[1];
+    uint64_t seed, drawn;
+} rows;
+
+static int draw(rows *r, int n)
+{
+    const dt_u32x4 x = dt_random(r->seed, DT_RANDOM_TEST, 1, 2, r->drawn++);
+    return (int)(x.v[0] % (uint32_t)n);
+}
+
+/* Ticks a second, so that numbers are small and whole. */
+static dt_costs ticks(void)
+{
+    dt_costs c = dt_costs_default;
+    for (int w = 0; w < DT_WORKS; w++)
+        c.flops[w][DT_F32] = 1;
+    for (int t = 0; t < DT_TIERS; t++)
+        for (int d = 0; d < DT_TIER_DIRECTIONS; d++)
+            c.link[t][d] = c.thread_link[t][d] = (dt_link){0, 1};
+    return c;
+}
+
+static void add_compute(rows *r, int ticks_)
+{
+    const int32_t op = (int32_t)r->p.n_op++;
+    r->op[op] = (dt_plan_op){.layer = "relu", .node = -1, .flops = ticks_};
+    r->row[r->p.n_row++] = (dt_row){.kind = DT_ROW_COMPUTE,
+        .stream = DT_STREAM_COMPUTE,
+        .op = op,
+        .tensor = -1,
+        .event = r->p.n_event++};
+}
+
+static void add_copy(rows *r, dt_stream stream, int ticks_)
+{
+    const bool out = stream == DT_STREAM_OUT || stream == DT_STREAM_WRITE;
+    const bool disk = stream == DT_STREAM_WRITE || stream == DT_STREAM_READ;
+    r->row[r->p.n_row++] = (dt_row){.kind = out ? DT_ROW_COPY_OUT : DT_ROW_COPY_IN,
+        .stream = (uint8_t)stream,
+        .tier = disk ? DT_TIER_DISK : DT_TIER_HOST,
+        .op = -1,
+        .bytes = (uint64_t)ticks_,
+        .event = r->p.n_event++};
+}
+
+static void add_wait(rows *r, dt_stream stream, int32_t event)
+{
+    r->row[r->p.n_row++] = (dt_row){
+        .kind = DT_ROW_WAIT, .stream = (uint8_t)stream, .op = -1, .tensor = -1, .event = event};
+}
+
+static void begin(rows *r, uint64_t seed)
+{
+    memset(r, 0, sizeof *r);
+    r->seed = seed;
+    r->p.row = r->row;
+    r->p.op = r->op;
+    r->p.tensor = r->tensor;
+    r->p.n_tensor = 1;
+}
+
+static void random_rows(rows *r, uint64_t seed)
+{
+    begin(r, seed);
+    while (r->p.n_row < ROWS) {
+        const dt_stream s = (dt_stream)draw(r, DT_STREAMS);
+        if (r->p.n_event > 0 && draw(r, 3) == 0)
+            add_wait(r, s, draw(r, r->p.n_event));
+        else if (s == DT_STREAM_COMPUTE)
+            add_compute(r, draw(r, 9));
+        else
+            add_copy(r, s, draw(r, 9));
+    }
+}
+
+/* The same by small steps of time: in each, every stream whose row may run gets on by its rate. */
+static double stepped(const rows *r, const dt_costs *c, bool inline_copies)
+{
+    size_t at[DT_STREAMS] = {0};
+    double left[ROWS];
+    bool happened[ROWS] = {false};
+    const double dt = 1.0 / PARTS;
+    int64_t t = 0;
+    for (size_t i = 0; i < r->p.n_row; i++)
+        left[i] = r->row[i].kind == DT_ROW_COMPUTE ? r->op[r->row[i].op].flops
+                  : r->row[i].kind == DT_ROW_WAIT  ? 0
+                                                   : (double)r->row[i].bytes;
+    for (;; t++) {
+        bool busy[DT_STREAMS] = {false}, moved = true, any = false;
+        size_t now[DT_STREAMS];
+        while (moved) {
+            moved = false;
+            for (int k = 0; k < DT_STREAMS; k++) {
+                size_t i = at[k];
+                const bool shared = k == DT_STREAM_OUT || k == DT_STREAM_IN;
+                busy[k] = false;
+                if (inline_copies && shared)
+                    continue;
+                while (i < r->p.n_row) {
+                    const int s = r->row[i].stream;
+                    const bool host = s == DT_STREAM_OUT || s == DT_STREAM_IN;
+                    if (s == k || (inline_copies && host && k == DT_STREAM_COMPUTE))
+                        break;
+                    i++;
+                }
+                at[k] = i;
+                if (i == r->p.n_row)
+                    continue;
+                if (r->row[i].kind == DT_ROW_WAIT ? happened[r->row[i].event] : left[i] <= 1e-9) {
+                    if (r->row[i].kind != DT_ROW_WAIT)
+                        happened[r->row[i].event] = true;
+                    at[k] = i + 1;
+                    moved = true;
+                } else if (r->row[i].kind != DT_ROW_WAIT) {
+                    busy[k] = true;
+                    now[k] = i;
+                }
+            }
+        }
+        for (int k = 0; k < DT_STREAMS; k++)
+            any = any || busy[k];
+        if (!any)
+            return (double)t * dt;
+        for (int k = 0; k < DT_STREAMS; k++) {
+            double by = 1;
+            if (!busy[k])
+                continue;
+            for (int m = 0; m < DT_STREAMS; m++)
+                if (m != k && busy[m])
+                    by *= c->slow[r->row[now[k]].stream][r->row[now[m]].stream];
+            left[now[k]] -= dt / by;
+        }
+    }
+}
+
+static double simulated(const rows *r, const dt_costs *c, bool inline_copies)
+{
+    dt_timeline t;
+    dt_err err = {0};
+    const dt_simulate_opts o = {.inline_copies = inline_copies};
+    assert_ok(dt_simulate(&t, &r->p, c, &o, &err), &err);
+    double ends = 0, longest = 0;
+    for (size_t i = 0; i < t.n; i++) {
+        assert_true(t.end[i] >= t.begin[i]);
+        ends = t.end[i] > ends ? t.end[i] : ends;
+    }
+    for (int k = 0; k < DT_STREAMS; k++)
+        longest = t.alone[k] > longest ? t.alone[k] : longest;
+    assert_true(fabs(ends - t.seconds) <= 1e-9 && t.seconds >= longest - 1e-9);
+    const double seconds = t.seconds;
+    dt_timeline_deinit(&t);
+    return seconds;
+}
+
+static void it_is_what_a_stepper_finds(void **state)
+{
+    (void)state;
+    int slowed = 0, waited = 0;
+    for (uint64_t seed = 0; seed < NETS; seed++) {
+        rows r;
+        dt_costs c = ticks();
+        random_rows(&r, seed);
+        if (seed % 3 == 1)
+            c.slow[DT_STREAM_COMPUTE][DT_STREAM_OUT] = c.slow[DT_STREAM_READ][DT_STREAM_WRITE] = 2;
+        if (seed % 3 == 2)
+            c.slow[DT_STREAM_COMPUTE][DT_STREAM_READ] = c.slow[DT_STREAM_READ][DT_STREAM_COMPUTE] =
+                1.5;
+        const bool inl = seed % 2 == 0;
+        const double want = stepped(&r, &c, inl), got = simulated(&r, &c, inl);
+        const double slack = seed % 3 == 0 ? 1e-9 : (double)ROWS * 2 / PARTS;
+        if (!(fabs(got - want) <= slack))
+            fail_msg("seed %d: %g by steps, %g simulated", (int)seed, want, got);
+        const dt_costs even = ticks();
+        slowed += got > simulated(&r, &even, inl) + 1e-9;
+        double all = 0;
+        for (size_t i = 0; i < r.p.n_op; i++)
+            all += r.op[i].flops;
+        waited += got > all + 1e-9;
+    }
+    assert_true(slowed > NETS / 10 && waited > NETS / 4); /* the cases are cases */
+}
+
+static void a_faster_part_makes_nothing_slower(void **state)
+{
+    (void)state;
+    const dt_costs c = ticks();
+    for (uint64_t seed = 0; seed < NETS; seed++) {
+        rows r;
+        random_rows(&r, seed);
+        const double before = simulated(&r, &c, false);
+        const int i = draw(&r, ROWS);
+        if (r.row[i].kind == DT_ROW_COMPUTE)
+            r.op[r.row[i].op].flops /= 2;
+        else if (r.row[i].kind != DT_ROW_WAIT)
+            r.row[i].bytes /= 2;
+        assert_true(simulated(&r, &c, false) <= before + 1e-9);
+    }
+}
+
+/* Three ops of 4, a copy out of 6 after the first, a copy in of 5 after it, which the third waits
+ * for: 4 + 6 + 5 = 15, and the third ends at 19. The second ends at 8, so 7 are waited. */
+static void a_stall_is_told(void **state)
+{
+    (void)state;
+    rows r;
+    dt_timeline t;
+    dt_err err = {0};
+    const dt_costs c = ticks();
+    const dt_simulate_opts o = {.inline_copies = false};
+    begin(&r, 0);
+    add_compute(&r, 4);
+    add_wait(&r, DT_STREAM_OUT, 0);
+    add_copy(&r, DT_STREAM_OUT, 6);
+    add_compute(&r, 4);
+    add_wait(&r, DT_STREAM_IN, 1);
+    add_copy(&r, DT_STREAM_IN, 5);
+    add_wait(&r, DT_STREAM_COMPUTE, 3);
+    add_compute(&r, 4);
+    assert_ok(dt_simulate(&t, &r.p, &c, &o, &err), &err);
+    assert_true(fabs(t.seconds - 19) < 1e-9 && fabs(t.stalled - 7) < 1e-9);
+    assert_true(fabs(t.begin[6] - 8) < 1e-9 && fabs(t.end[6] - 15) < 1e-9);
+    assert_true(fabs(t.alone[DT_STREAM_COMPUTE] - 12) < 1e-9);
+    assert_int_equal(dti_timeline_signal(&r.p, 6), 5);
+    dt_timeline_deinit(&t);
+    /* made between the ops, all is one after the other */
+    assert_true(fabs(simulated(&r, &c, true) - 23) < 1e-9);
+}
+
+static void who_waits_for_ever_is_named(void **state)
+{
+    (void)state;
+    rows r;
+    dt_timeline t;
+    dt_err err = {0};
+    const dt_costs c = ticks();
+    const dt_simulate_opts o = {.inline_copies = false};
+    begin(&r, 0);
+    r.p.n_event = 1;
+    add_wait(&r, DT_STREAM_COMPUTE, 0);
+    assert_int_equal(dt_simulate(&t, &r.p, &c, &o, &err), DT_E_DATA);
+    assert_non_null(strstr(err.text, "row 0 of the plan waits"));
+    dt_timeline_deinit(&t);
+}
+
+/* ---- costs ---- */
+
+static dt_cost cost_at(const dt_costs *c, int64_t n, const char *layer, double flops_a_sample)
+{
+    dt_plan_arg arg[2] = {{.port = DT_X, .mode = DT_READ, .to = (uint64_t)(64 * n)},
+        {.port = DT_Y, .mode = DT_WRITE, .to = (uint64_t)(64 * n)}};
+    char opts[] = "";
+    dt_plan_node node = {.name = "a"};
+    dt_plan p = {.arg = arg, .n_arg = 2, .node = &node, .n_node = 1, .text = opts, .n_text = 1};
+    dt_plan_op op = {.node = 0, .n = 2, .n1 = n, .flops = flops_a_sample * (double)n};
+    snprintf(op.layer, sizeof op.layer, "%s", layer);
+    return dti_costs_op(c, &p, &op);
+}
+
+static void learn(dt_costs *c, int64_t n, double seconds, double floor)
+{
+    dt_err err = {0};
+    char signature[] = "relu.f fp32 alt0   x64 y64";
+    const dt_cost_entry e = {
+        .signature = signature, .samples = n, .seconds = seconds, .floor = floor};
+    assert_ok(dt_costs_add(c, &e, &err), &err);
+    assert_ok(dt_costs_seal(c, &err), &err);
+}
+
+static void a_cost_says_where_it_is_from(void **state)
+{
+    (void)state;
+    dt_costs c = ticks();
+    c.bytes = 1e30;
+    dt_cost at = cost_at(&c, 4, "relu", 10);
+    assert_true(at.source == DT_COST_FLOOR && fabs(at.seconds - 40) < 1e-9);
+    learn(&c, 4, 60, 40);
+    at = cost_at(&c, 4, "relu", 10);
+    assert_true(at.source == DT_COST_MEASURED && fabs(at.seconds - 60) < 1e-9);
+    at = cost_at(&c, 8, "relu", 10);
+    assert_true(at.source == DT_COST_SCALED && fabs(at.seconds - 120) < 1e-9);
+    at = cost_at(&c, 4, "dropout", 10);
+    assert_true(at.source == DT_COST_KIND && fabs(at.seconds - 60) < 1e-9);
+    learn(&c, 16, 180, 160);
+    at = cost_at(&c, 8, "relu", 10);
+    assert_true(at.source == DT_COST_BETWEEN && fabs(at.seconds - 100) < 1e-9);
+    at = cost_at(&c, 32, "relu", 10);
+    assert_true(at.source == DT_COST_BETWEEN && fabs(at.seconds - 340) < 1e-9);
+    c.scale = 2;
+    assert_true(fabs(cost_at(&c, 4, "relu", 10).seconds - 120) < 1e-9);
+    dt_costs_deinit(&c);
+}
+
+static void every_card_has_numbers(void **state)
+{
+    (void)state;
+    size_t n;
+    const dt_card_speed *all = dt_card_speed_all(&n);
+    assert_true(n >= 18);
+    for (size_t i = 0; i < n; i++) {
+        dt_costs c;
+        dt_costs_of_card(&c, &all[i]);
+        assert_ptr_equal(dt_card_speed_find(all[i].name), &all[i]);
+        assert_true(c.simulated && c.bytes > 1e11 && c.flops[DT_WORK_CONV][DT_F32] > 1e12);
+        assert_true(c.flops[DT_WORK_CONV][DT_F32] > c.flops[DT_WORK_CONV_SMALL][DT_F32]);
+        assert_true(c.flops[DT_WORK_MATRIX][DT_BF16] >= c.flops[DT_WORK_MATRIX][DT_F32]);
+        assert_true(all[i].source[0] != '\0' && all[i].mib > 10000);
+    }
+    assert_null(dt_card_speed_find("nosuch"));
+}
+
+/* ---- profiles ---- */
+
+static char path[] = "/tmp/dt_time_XXXXXX";
+
+static void put_file(const char *text, size_t n)
+{
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_int_equal(fwrite(text, 1, n, f), n);
+    assert_int_equal(fclose(f), 0);
+}
+
+static dt_status read_back(dt_costs *c, dt_densities *d, dt_origin *o, dt_err *err)
+{
+    bool measured = false;
+    *d = (dt_densities){0};
+    const dt_status st = dt_profile_read(c, d, o, &measured, path, err);
+    assert_true(st != DT_OK || measured);
+    return st;
+}
+
+static char *whole(size_t *n)
+{
+    dt_costs c = ticks();
+    dt_densities d = {0};
+    dt_err err = {0};
+    const dt_origin o = {.machine = "m", .isa = "i", .precision = "fp32", .threads = 2};
+    const dt_codec_rate rate = {.codec = "zvc", .density = 0.5, .pack = 3, .unpack = 4};
+    char *text = NULL;
+    learn(&c, 4, 60, 40);
+    learn(&c, 2, 0.1, 40);
+    c.slow[DT_STREAM_COMPUTE][DT_STREAM_WRITE] = 1.25;
+    c.rest = 0.5;
+    c.link[DT_TIER_DISK][DT_TO_TIER] = (dt_link){0.001, 123456.789};
+    assert_ok(dt_costs_add_rate(&c, &rate, &err), &err);
+    assert_ok(dt_densities_add(&d, "a.y", 0.25, &err), &err);
+    assert_ok(dt_costs_seal(&c, &err), &err);
+    assert_ok(dt_profile_text(&text, n, &c, &d, &o, &err), &err);
+    dt_costs_deinit(&c);
+    dt_densities_close(&d);
+    return text;
+}
+
+static void a_profile_comes_back_as_it_was(void **state)
+{
+    (void)state;
+    size_t n, again;
+    dt_costs c;
+    dt_densities d;
+    dt_origin o;
+    dt_err err = {0};
+    char *text = whole(&n), *second = NULL;
+    put_file(text, n);
+    assert_ok(read_back(&c, &d, &o, &err), &err);
+    assert_int_equal(strlen(c.hash), 64);
+    assert_true(c.n_entry == 2 && c.n_rate == 1 && d.n == 1 && o.threads == 2);
+    assert_ok(dt_profile_text(&second, &again, &c, &d, &o, &err), &err);
+    assert_string_equal(text, second);
+    dt_free(text);
+    dt_free(second);
+    dt_costs_deinit(&c);
+    dt_densities_close(&d);
+}
+
+/* Every file that ends too early is refused, and none is believed. */
+static void a_cut_profile_is_refused(void **state)
+{
+    (void)state;
+    size_t n;
+    char *text = whole(&n);
+    for (size_t cut = 1; cut + 1 < n; cut += 7) {
+        dt_costs c;
+        dt_densities d;
+        dt_origin o;
+        dt_err err = {0};
+        put_file(text, cut);
+        assert_int_equal(read_back(&c, &d, &o, &err), DT_E_DATA);
+        assert_non_null(strstr(err.text, path));
+        dt_costs_deinit(&c);
+        dt_densities_close(&d);
+    }
+    dt_free(text);
+}
+
+static void what_cannot_be_is_refused(void **state)
+{
+    (void)state;
+    static const char *const wrong[][3] = {
+        {"\"samples\":\t4", "\"samples\":\t-4", "'samples' must be a number, 0 or more"},
+        {"\"seconds\":\t60", "\"seconds\":\t-60", "'seconds' must be a number, 0 or more"},
+        {"\"seconds\":\t60", "\"seconds\":\t1e999", ""},
+        {"\"seconds\":\t60", "\"seconds\":\tNaN", ""},
+        {"\"seconds\":\t60", "\"seconds\":\tnull", "'seconds' must be a number"},
+        {"\"times\":\t1.25", "\"times\":\t0.5", "'times' must be a number, 1 or more"},
+        {"\"rest\":\t0.5", "\"rest\":\t-0.5", "'rest' must be"},
+        {"\"a.y\":\t0.25", "\"a.y\":\t1.25", "'a.y' must be a share"},
+        {"profile 1", "profile 9", "this program reads 'dnntrain-profile 1'"},
+        {"\"roof\"", "\"reef\"", "'reef' is nothing that a profile has"},
+        {"\"rate\":\t1\n", "\"rate\":\t0\n", "'rate' must be above 0"},
+        {"\"compute\"", "\"sideways\"", "must be compute, out, in, write or read"},
+    };
+    size_t n;
+    char *text = whole(&n);
+    for (size_t i = 0; i < DT_COUNT(wrong); i++) {
+        char changed[8192];
+        const char *at = strstr(text, wrong[i][0]);
+        dt_costs c;
+        dt_densities d;
+        dt_origin o;
+        dt_err err = {0};
+        if (at == NULL)
+            fail_msg("the profile has no %s", wrong[i][0]);
+        const int length = snprintf(changed, sizeof changed, "%.*s%s%s", (int)(at - text), text,
+            wrong[i][1], at + strlen(wrong[i][0]));
+        assert_true(length > 0 && (size_t)length < sizeof changed);
+        put_file(changed, (size_t)length);
+        assert_int_equal(read_back(&c, &d, &o, &err), DT_E_DATA);
+        assert_non_null(strstr(err.text, wrong[i][2]));
+        dt_costs_deinit(&c);
+        dt_densities_close(&d);
+    }
+    dt_free(text);
+}
+
+static void another_machines_profile_is_told_apart(void **state)
+{
+    (void)state;
+    dt_err err = {0};
+    const dt_origin a = {.machine = "m", .isa = "i", .precision = "fp32", .threads = 2};
+    dt_origin b = a;
+    snprintf(b.network, sizeof b.network, "another");
+    assert_ok(dt_origin_same(&a, &b, "f", &err), &err);
+    snprintf(b.precision, sizeof b.precision, "bf16");
+    b.threads = 4;
+    assert_int_equal(dt_origin_same(&a, &b, "f", &err), DT_E_CONFIG);
+    assert_non_null(strstr(err.text, "the precision is 'fp32' there and 'bf16' here"));
+    assert_non_null(strstr(err.text, "the number of threads is '2' there and '4' here"));
+    assert_non_null(strstr(err.text, "memory.any_profile"));
+}
+
+static int make_path(void **state)
+{
+    (void)state;
+    const int fd = mkstemp(path);
+    return fd >= 0 ? close(fd) : -1;
+}
+
+static int remove_path(void **state)
+{
+    (void)state;
+    return unlink(path);
+}
+
+DT_TEST_GROUP(time)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_is_what_a_stepper_finds),
+        cmocka_unit_test(a_faster_part_makes_nothing_slower),
+        cmocka_unit_test(a_stall_is_told),
+        cmocka_unit_test(who_waits_for_ever_is_named),
+        cmocka_unit_test(a_cost_says_where_it_is_from),
+        cmocka_unit_test(every_card_has_numbers),
+        cmocka_unit_test(a_profile_comes_back_as_it_was),
+        cmocka_unit_test(a_cut_profile_is_refused),
+        cmocka_unit_test(what_cannot_be_is_refused),
+        cmocka_unit_test(another_machines_profile_is_told_apart),
+    };
+    return cmocka_run_group_tests(tests, make_path, remove_path);
+}

@@ -9,7 +9,7 @@
  * Grey files give one channel, all others three. Palettes are looked up; 16 bits become the upper
  * 8; alpha is dropped and the colour below it taken as it is stored; CMYK becomes RGB by
  * multiplying with black, without a colour profile. The rotation that EXIF may ask for is not
- * applied. These are the ways of PIL's convert("RGB"), which torchvision uses, except that PIL
+ * applied. That is what PIL's convert("RGB") does, which torchvision uses, except that PIL
  * clips 16-bit grey. */
 #ifndef DT_DATA_DECODE_H
 #define DT_DATA_DECODE_H

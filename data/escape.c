@@ -27,14 +27,15 @@ static size_t piece(char out[PIECE_BYTES], const unsigned char *s)
     return n;
 }
 
-/* Escape from @s for as long as whole pieces fit into @room bytes; returns the rest of the name. */
-static const unsigned char *fill(char *out, size_t room, const unsigned char *s)
+/* Escape from @s for as long as whole pieces fit into @space bytes; returns the rest of the name.
+ */
+static const unsigned char *fill(char *out, size_t space, const unsigned char *s)
 {
     size_t at = 0;
     char p[PIECE_BYTES];
     while (*s != '\0') {
         const size_t used = piece(p, s), n = strlen(p);
-        if (at + n > room)
+        if (at + n > space)
             break;
         memcpy(out + at, p, n);
         at += n;

@@ -101,9 +101,9 @@ static dt_status open_synthetic(dt_source **out, const dt_source_opts *o, dt_err
     if (s == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the synthetic source");
     s->base = (dt_source){&dt_source_synthetic, *o};
-    const int64_t eighth = o->samples / 8, room = o->samples / PER_CLASS;
+    const int64_t eighth = o->samples / 8, most = o->samples / PER_CLASS;
     s->count = !o->eval ? o->samples : eighth > EVAL_LEAST ? eighth : EVAL_LEAST;
-    s->used = room < 2 ? 2 : room;
+    s->used = most < 2 ? 2 : most;
     s->used = s->used < o->classes ? s->used : o->classes;
     const size_t used = (size_t)s->used;
     size_t colours;

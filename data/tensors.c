@@ -89,12 +89,12 @@ static dims_text place_of(const tensors *t, int64_t i)
     const int n = snprintf(
         p.text, sizeof p.text, "[%" PRId64 "][%" PRId64 "]", sample / batch, sample % batch);
     char *rest = p.text + n;
-    const size_t room = sizeof p.text - (size_t)n;
+    const size_t space = sizeof p.text - (size_t)n;
     if (dti_source_of_pixels(&t->base.opts)) {
         const int64_t pixel = i % t->each, w = t->base.opts.shape.w;
-        snprintf(rest, room, "[%" PRId64 "][%" PRId64 "]", pixel / w, pixel % w);
+        snprintf(rest, space, "[%" PRId64 "][%" PRId64 "]", pixel / w, pixel % w);
     } else if (t->each > 1) {
-        snprintf(rest, room, "[%" PRId64 "]", i % t->each);
+        snprintf(rest, space, "[%" PRId64 "]", i % t->each);
     }
     return p;
 }

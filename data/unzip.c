@@ -7,7 +7,7 @@
 
 #include "engine/base/alloc.h"
 
-enum { GZIP_WINDOW = 15 + 16 }; /* zlib's way to ask for gzip and nothing else */
+enum { GZIP_WINDOW = 15 + 16 }; /* asks zlib for gzip and nothing else */
 
 voidpf dti_zip_alloc(voidpf self, uInt n, uInt each)
 {
@@ -107,12 +107,12 @@ dt_status dti_unzip_read(dt_unzip *u, void *to, size_t n, dt_err *err)
     for (size_t done = 0; done < n;) {
         if (u->ended)
             return too_short(u, n - done, err);
-        const uInt room = n - done > INT_MAX ? INT_MAX : (uInt)(n - done);
+        const uInt piece = n - done > INT_MAX ? INT_MAX : (uInt)(n - done);
         u->z.next_out = out + done;
-        u->z.avail_out = room;
+        u->z.avail_out = piece;
         DT_CHECK(step(u, err));
-        done += room - u->z.avail_out;
-        u->given += room - u->z.avail_out;
+        done += piece - u->z.avail_out;
+        u->given += piece - u->z.avail_out;
     }
     return DT_OK;
 }

@@ -42,10 +42,10 @@ const dt_layer_desc dt_layer_tanh = {
     .cpu = &dt_tanh_cpu,
 };
 
-static const char *const ways[] = {"none", "tanh", NULL};
+static const char *const approximations[] = {"none", "tanh", NULL};
 /* clang-format off */
 static const dt_opt gelu_opts[] = {
-    {"approximate", DT_OPT_ENUM, offsetof(dt_gelu, approximate), "none", 0, 0, ways, NULL, "the error function itself, or an approximation through tanh"},
+    {"approximate", DT_OPT_ENUM, offsetof(dt_gelu, approximate), "none", 0, 0, approximations, NULL, "the error function itself, or an approximation through tanh"},
     {NULL,          DT_OPT_I64,  0,                              NULL,   0, 0, NULL, NULL, NULL},
 };
 /* clang-format on */

@@ -16,7 +16,7 @@ static const dt_opt options[] = {
     {"stride", DT_OPT_I64, AT(stride), "1", 1, MOST_PIXELS, NULL, "pixels", "step between outputs"},
     {"pad", DT_OPT_I64, AT(pad), "0", 0, MOST_PIXELS, NULL, "pixels", "zeros on each side"},
     {"dilation", DT_OPT_I64, AT(dilation), "1", 1, MOST_PIXELS, NULL, "pixels",
-        "distance of neighbouring taps; 1 is a dense kernel"},
+        "distance of neighbouring elements of the kernel; 1 is a dense kernel"},
     {"groups", DT_OPT_I64, AT(groups), "1", 1, MOST_CHANNELS, NULL, NULL,
         "independent parts; must divide input and output channels"},
     {"bias", DT_OPT_BOOL, AT(bias), "on", 0, 0, NULL, NULL, "add a value to each output channel"},

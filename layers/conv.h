@@ -9,7 +9,8 @@
  * struct dt_conv - options.
  * @out:      output channels; a multiple of groups
  * @kernel @stride @pad: pixels, the same for height and width
- * @dilation: distance of neighbouring taps; 1 is a dense kernel (PyTorch's meaning)
+ * @dilation: distance of neighbouring elements of the kernel; 1 is a dense kernel (PyTorch's
+ * meaning)
  * @groups:   divides input and output channels; as many as channels: depthwise
  * @bias:     whether a value is added to each output channel
  *

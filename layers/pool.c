@@ -5,8 +5,8 @@
 
 static int64_t windows(const dt_pool *p, int64_t size)
 {
-    const int64_t room = size + 2 * p->pad - p->kernel;
-    int64_t n = (room + (p->ceil ? p->stride - 1 : 0)) / p->stride + 1;
+    const int64_t beyond = size + 2 * p->pad - p->kernel;
+    int64_t n = (beyond + (p->ceil ? p->stride - 1 : 0)) / p->stride + 1;
     if (p->ceil && (n - 1) * p->stride >= size + p->pad)
         n--;
     return n;

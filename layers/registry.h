@@ -7,6 +7,6 @@
 
 const dt_layer_desc *const *dt_layer_all(size_t *n);  /* what a network may use, by name */
 const dt_layer_desc *dt_layer_find(const char *name); /* layers and plain ops; NULL if unknown */
-void dti_layer_add(const dt_layer_desc *d);           /* from outside; it has room */
+void dti_layer_add(const dt_layer_desc *d);           /* from outside; the table has space */
 
 #endif

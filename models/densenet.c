@@ -11,11 +11,11 @@ enum { GROWTH = 32, BOTTLENECK = 4 };
 /* One layer of a block: returns everything so far with GROWTH channels more. */
 static int32_t dense_layer(dti_net *n, int32_t x, int block, int i)
 {
-    const dti_conv narrow = {.out = dti_scale(n, BOTTLENECK * GROWTH), .kernel = 1, .stride = 1};
+    const dti_conv reduce = {.out = dti_scale(n, BOTTLENECK * GROWTH), .kernel = 1, .stride = 1};
     const dti_conv grow = {.out = dti_scale(n, GROWTH), .kernel = 3, .stride = 1, .pad = 1};
     int32_t y = dti_add_bn(n, x, false, "features.denseblock%d.denselayer%d.norm1", block, i);
     y = dti_add_relu(n, y, "features.denseblock%d.denselayer%d.relu1", block, i);
-    y = dti_add_conv(n, y, narrow, "features.denseblock%d.denselayer%d.conv1", block, i);
+    y = dti_add_conv(n, y, reduce, "features.denseblock%d.denselayer%d.conv1", block, i);
     y = dti_add_bn(n, y, false, "features.denseblock%d.denselayer%d.norm2", block, i);
     y = dti_add_relu(n, y, "features.denseblock%d.denselayer%d.relu2", block, i);
     y = dti_add_conv(n, y, grow, "features.denseblock%d.denselayer%d.conv2", block, i);

@@ -1,7 +1,7 @@
 /* GPT-2, Radford et al. 2019: a decoder with normalisation before each part, learned positions and
- * an output head that is the embedding of tokens, turned. Names and layouts are those of Hugging
- * Face's GPT2Model, "h.0.attn.c_attn.weight", whose weights are [in, out]. Its output head has no
- * weight of its own and no name in files. */
+ * an output head that is the embedding of tokens, transposed. Names and layouts are those of
+ * Hugging Face's GPT2Model, "h.0.attn.c_attn.weight", whose weights are [in, out]. Its output head
+ * has no weight of its own and no name in files. */
 #include "layers/activations.h"
 #include "layers/attention.h"
 #include "layers/embedding.h"

@@ -49,10 +49,10 @@ static int32_t basic(dti_net *n, int32_t x, const block *b)
 
 static int32_t bottleneck(dti_net *n, int32_t x, const block *b)
 {
-    const dti_conv narrow = {.out = b->planes, .kernel = 1, .stride = 1};
+    const dti_conv reduce = {.out = b->planes, .kernel = 1, .stride = 1};
     const dti_conv middle = {.out = b->planes, .kernel = 3, .stride = b->stride, .pad = 1};
     const dti_conv widen = {.out = 4 * b->planes, .kernel = 1, .stride = 1};
-    int32_t y = relu(n, conv_bn(n, x, b, 1, narrow, false), b, 1);
+    int32_t y = relu(n, conv_bn(n, x, b, 1, reduce, false), b, 1);
     y = relu(n, conv_bn(n, y, b, 2, middle, false), b, 2);
     y = conv_bn(n, y, b, 3, widen, true);
     y = dti_add_sum(n, y, shortcut(n, x, b, 4 * b->planes), "layer%d.%d.add", b->stage, b->index);
@@ -79,14 +79,14 @@ static int32_t resnet_layers(const dt_model_desc *m, dti_net *n)
     return dti_add_fc(n, x, n->opts.classes, "fc");
 }
 
-#define RESNET(id, text, narrow, ...)                                                              \
+#define RESNET(id, text, bottlenecks, ...)                                                         \
     const dt_model_desc dt_model_##id = {                                                          \
         .name = #id,                                                                               \
         .summary = text,                                                                           \
         .input = {1, 224, 224, 3},                                                                 \
         .classes = 1000,                                                                           \
         .dropout = -1,                                                                             \
-        .recipe = &(const resnet){.bottleneck = narrow, .blocks = {__VA_ARGS__}},                  \
+        .recipe = &(const resnet){.bottleneck = bottlenecks, .blocks = {__VA_ARGS__}},             \
         .layers = resnet_layers,                                                                   \
     };
 

@@ -2,7 +2,7 @@
  * the scores are as large as the image; each is followed by batch norm; and going up is an
  * upsampling without weights. Names are those of the usual PyTorch code, "down1.maxpool_conv.1.
  * double_conv.0.weight", of which it is the form with nn.Upsample(scale_factor = 2): the bottom and
- * what comes up from it have half the channels of the paper, as nothing else narrows them. */
+ * what comes up from it have half the channels of the paper, as nothing else reduces them. */
 #include "models/net.h"
 
 #include <inttypes.h>

@@ -37,7 +37,8 @@ DT_AMX static inline void dt_amx_end(void)
     _tile_release();
 }
 
-/* 16 rows of 16 words become columns: of pairs of bf16, what one factor of a product wants turned.
+/* 16 rows of 16 words become columns: of pairs of bf16, what one factor of a product wants
+ * transposed.
  */
 __attribute__((target("avx512f"))) static inline void dti_amx_transpose(__m512i v[16])
 {

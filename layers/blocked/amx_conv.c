@@ -51,7 +51,7 @@ bool dti_amx_conv_can(const dt_amx_conv *s, dt_why *why)
     return dti_amx_here() || dt_refuse(why, "this processor has no AMX");
 }
 
-dt_amx_conv dti_amx_conv_turned(const dt_amx_conv *s)
+dt_amx_conv dti_amx_conv_transposed(const dt_amx_conv *s)
 {
     return (dt_amx_conv){s->n, s->p, s->q, s->out, s->h, s->w, s->c, 2 - s->pad};
 }
@@ -82,19 +82,19 @@ static bool tap_of(const struct job *j, int64_t product, int64_t i, int64_t *tap
     return true;
 }
 
-struct turn {
+struct packing {
     struct job j;
-    bool turned;
+    bool transposed;
     const float *from;
     dt_bf16 *to;
 };
 
 /* One product's weights for one block. */
-static void put_product(const void *turn, int64_t task)
+static void put_product(const void *job, int64_t task)
 {
-    const struct turn *t = turn;
+    const struct packing *t = job;
     const dt_amx_conv *s = &t->j.s;
-    const int64_t first = task / t->j.products * SIDE, step = t->turned ? s->c : 1;
+    const int64_t first = task / t->j.products * SIDE, step = t->transposed ? s->c : 1;
     const int64_t width = s->out - first < SIDE ? s->out - first : SIDE;
     dt_bf16 *to = t->to + task * STEP * SIDE;
     memset(to, 0, STEP * SIDE * sizeof *to);
@@ -102,17 +102,18 @@ static void put_product(const void *turn, int64_t task)
         int64_t tap, c;
         if (!tap_of(&t->j, task % t->j.products, i, &tap, &c))
             continue;
-        const float *from = t->from + (t->turned ? ((TAPS - 1 - tap) * s->out + first) * s->c + c
-                                                 : (tap * s->c + c) * s->out + first);
+        const float *from =
+            t->from + (t->transposed ? ((TAPS - 1 - tap) * s->out + first) * s->c + c
+                                     : (tap * s->c + c) * s->out + first);
         for (int64_t o = 0; o < width; o++)
             to[o / TILE * TILE * STEP + i / 2 * STEP + o % TILE * 2 + i % 2] =
                 dt_bf16_from_float(from[o * step]);
     }
 }
 
-void dti_amx_conv_weight(const dt_amx_conv *s, bool turned, const float *weight, dt_bf16 *to)
+void dti_amx_conv_weight(const dt_amx_conv *s, bool transposed, const float *weight, dt_bf16 *to)
 {
-    const struct turn t = {job_of(s), turned, weight, to};
+    const struct packing t = {job_of(s), transposed, weight, to};
     dti_run_tasks(t.j.blocks * t.j.products, put_product, &t);
 }
 

@@ -1,5 +1,5 @@
 /* The gradient of a convolution's weight in bf16, by AMX tiles: a sum over all pixels, for every
- * tap, of products of x and dy. Both are packed once, x turned so that a tap is only an offset.
+ * tap, of products of x and dy. Both are packed once, x transposed so that a tap is only an offset.
  * With many channels a task has some of both and all pixels, so no partial sums are joined; with
  * few it has all channels and some samples. The bits do not depend on the number of threads. */
 #ifndef DT_LAYERS_BLOCKED_AMX_WEIGHTS_H

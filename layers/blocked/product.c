@@ -10,7 +10,7 @@
 
 /* A task is a block of c, which it sums up in scratch, DEPTH elements of the sums at a time. Of
  * b it copies that many rows, in panels of PANEL columns that fit the first cache; a is read where
- * it lies; if it lies turned, it is copied in strips of STRIP rows. */
+ * it lies; if it lies transposed, it is copied in strips of STRIP rows. */
 enum { PANEL = 64, STRIP = 16, DEPTH = 128, ROWS = 384, COLUMNS = 192, LEAST_ROWS = 96, TASKS = 8 };
 
 typedef struct blocks {
@@ -21,7 +21,7 @@ struct job {
     const dt_product *p;
     dt_tile_fn *tile;
     blocks cut;
-    int64_t room; /* floats of scratch a thread has */
+    int64_t scratch; /* floats of scratch a thread has */
 };
 
 static int64_t padded(int64_t n)
@@ -48,7 +48,7 @@ static blocks cut(int64_t m, int64_t n)
     return b;
 }
 
-static int64_t room_of(const blocks *b)
+static int64_t scratch_of(const blocks *b)
 {
     return b->rows * b->columns + DEPTH * (b->columns + b->rows);
 }
@@ -56,7 +56,7 @@ static int64_t room_of(const blocks *b)
 size_t dti_product_bytes(int64_t m, int64_t n)
 {
     const blocks b = cut(m, n);
-    return (size_t)room_of(&b) * (size_t)omp_get_max_threads() * sizeof(float);
+    return (size_t)scratch_of(&b) * (size_t)omp_get_max_threads() * sizeof(float);
 }
 
 /* A block's part of the sums: elements [first, first + depth). */
@@ -88,7 +88,7 @@ DT_CLONES static void copy_rows(
 }
 
 /* The same, where a column's floats are together and columns are @row apart. */
-static void copy_turned(
+static void copy_transposed(
     const float *from, int64_t row, int64_t rows, int64_t n, float *to, int64_t width)
 {
     int64_t c = 0;
@@ -118,13 +118,13 @@ static void pack_columns(const dt_matrix *b, const part *w)
         if (b->step == 1)
             copy_rows(from, b->row, w->depth, some, to, width);
         else
-            copy_turned(from, b->step, w->depth, some, to, width);
+            copy_transposed(from, b->step, w->depth, some, to, width);
         to += DEPTH * width;
     }
 }
 
-/* Strips of a, one behind the other, where it lies turned; and the sums of its rows where asked,
- * which the tasks of the first columns make. */
+/* Strips of a, one behind the other, where it lies transposed; and the sums of its rows where
+ * asked, which the tasks of the first columns make. */
 DT_CLONES static void pack_rows(const dt_product *p, const part *w)
 {
     const int64_t m = count(w->rows);
@@ -209,10 +209,10 @@ static void task(const void *job, int64_t i)
 {
     const struct job *j = job;
     const dt_product *p = j->p;
-    float *room = p->work + omp_get_thread_num() * j->room;
+    float *scratch = p->work + omp_get_thread_num() * j->scratch;
     part w = {.rows = dt_span_of(p->m, j->cut.rows, i % j->cut.down),
         .columns = dt_span_of(p->n, j->cut.columns, i / j->cut.down),
-        .c = room};
+        .c = scratch};
     w.b = w.c + j->cut.rows * j->cut.columns;
     if (p->a.step != 1 || p->sums != NULL)
         w.a = w.b + DEPTH * j->cut.columns;
@@ -226,6 +226,6 @@ static void task(const void *job, int64_t i)
 void dti_product_run(const dt_product *p)
 {
     struct job j = {.p = p, .tile = dti_tile_best(), .cut = cut(p->m, p->n)};
-    j.room = room_of(&j.cut);
+    j.scratch = scratch_of(&j.cut);
     dti_run_tasks(j.cut.down * j.cut.across, task, &j);
 }

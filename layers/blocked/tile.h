@@ -8,7 +8,7 @@ enum { DT_TILE = 64, DT_TILE_LANES = 16 };
 
 /**
  * struct dt_tile - c[i][j] = sum over k of a[i][k] b[k][j], or that added to c.
- * @a:     element i, k is a[i * row + k * step], so a may be turned
+ * @a:     element i, k is a[i * row + k * step], so a may be transposed
  * @b @c:  rows of n floats, b_row and c_row apart
  * @n:     a multiple of DT_TILE_LANES
  */
@@ -25,7 +25,7 @@ typedef struct dt_tile {
 typedef void dt_tile_fn(const dt_tile *t);
 dt_tile_fn *dti_tile_best(void);
 
-/* For factors that may be rounded to bf16, of which one is turned or has step 1: with AMX; NULL
+/* For factors that may be rounded to bf16, of which one is transposed or has step 1: with AMX; NULL
  * without. Sums are fp32, in another order than those. */
 dt_tile_fn *dti_tile_bf16(void);
 

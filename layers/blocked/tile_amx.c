@@ -74,13 +74,13 @@ PACK static inline void store(const __m512i *words, uint32_t *to)
 /* @a points to the piece's first element. */
 PACK static void pack_a(const dt_tile *t, const float *a, piece *p)
 {
-    const bool turned = t->step != 1;
+    const bool transposed = t->step != 1;
     const int64_t m = dt_ceil_div(p->m, BLOCK) * BLOCK;
     for (int64_t i = 0; i < m; i += TILE)
         for (int64_t k = 0; k < p->depth; k += STEP) {
             uint32_t *to = p->a + (i / TILE * STEPS + k / STEP) * WORDS;
             __m512i words[TILE];
-            if (turned) {
+            if (transposed) {
                 load_columns(a + i, t->step, k, p->depth, first_of(p->m - i), words);
                 dti_amx_transpose(words);
             } else {
@@ -139,7 +139,7 @@ DT_AMX static void multiply_block(
     _tile_stored(3, c + TILE * row + TILE, width);
 }
 
-/* One that c has only a part of goes by way of a whole one. */
+/* One that c has only a part of goes through a whole one. */
 static void multiply_edge(const uint32_t *a, const uint32_t *b, int64_t steps, bool add, float *c,
     int64_t row, int64_t m, int64_t n)
 {

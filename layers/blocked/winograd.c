@@ -76,7 +76,7 @@ static inline int64_t panel_at(int64_t rows, int64_t at)
     return TAPS * (rows * at + at / PANEL * PAD);
 }
 
-static inline int64_t panels_room(int64_t rows, int64_t columns)
+static inline int64_t panels_floats(int64_t rows, int64_t columns)
 {
     return panel_at(rows, columns) + (columns % PANEL > 0 ? TAPS * PAD : 0);
 }
@@ -99,7 +99,7 @@ typedef struct winograd_job {
     dt_tile_fn *tile;
     const float *x, *u, *bias, *dy;
     float *y, *work;
-    int64_t each, room; /* tiles of a task; floats of scratch it has */
+    int64_t each, scratch; /* tiles of a task; floats of scratch it has */
     bool bias_too;
 } winograd_job;
 
@@ -185,7 +185,7 @@ static void put_results(const winograd_job *j, dt_span of, const float *m, int64
 
 /* Scratch of a task: transformed pixels, a panel of products, a row of zeros, a row for results
  * outside of the image. */
-static int64_t run_room(const dt_winograd *s)
+static int64_t run_scratch(const dt_winograd *s)
 {
     return TAPS * (pixels_step(s, TILES) + tap_step(TILES, PANEL)) + s->c + PANEL;
 }
@@ -196,7 +196,7 @@ static void run_tiles(const void *job, int64_t i)
     const dt_winograd *s = j->s;
     const dt_span of = dt_span_of(tiles(s), j->each, i);
     const int64_t step = pixels_step(s, j->each);
-    float *v = j->work + omp_get_thread_num() * j->room, *m = v + TAPS * step;
+    float *v = j->work + omp_get_thread_num() * j->scratch, *m = v + TAPS * step;
     float *zero = m + TAPS * tap_step(j->each, PANEL), *spare = zero + s->c;
     memset(zero, 0, (size_t)s->c * sizeof *zero);
     transform_pixels(j, of, zero, v, step);
@@ -220,7 +220,7 @@ static void run_tiles(const void *job, int64_t i)
 
 size_t dti_winograd_work(const dt_winograd *s)
 {
-    return (size_t)(run_room(s) * omp_get_max_threads()) * sizeof(float);
+    return (size_t)(run_scratch(s) * omp_get_max_threads()) * sizeof(float);
 }
 
 void dti_winograd_run(
@@ -231,18 +231,18 @@ void dti_winograd_run(
     j.u = u;
     j.bias = bias;
     j.y = y;
-    j.room = run_room(s);
+    j.scratch = run_scratch(s);
     dti_run_tasks(dt_ceil_div(tiles(s), j.each), run_tiles, &j);
 }
 
-dt_winograd dti_winograd_turned(const dt_winograd *s)
+dt_winograd dti_winograd_transposed(const dt_winograd *s)
 {
     return (dt_winograd){s->n, s->p, s->q, s->out, s->h, s->w, s->c, 2 - s->pad};
 }
 
 size_t dti_winograd_weight_bytes(const dt_winograd *s)
 {
-    return (size_t)panels_room(s->c, s->out) * sizeof(float);
+    return (size_t)panels_floats(s->c, s->out) * sizeof(float);
 }
 
 /* One input channel's taps, a panel of outputs. */
@@ -270,9 +270,9 @@ static void transpose(const float *from, int64_t row, float *to, int64_t to_row)
     }
 }
 
-/* The same of a turned weight, for 16 of its input channels, which are the layer's outputs, and
+/* The same of a transposed weight, for 16 of its input channels, which are the layer's outputs, and
  * all of its outputs. */
-static void take_turned_taps(const void *job, int64_t i)
+static void take_transposed_taps(const void *job, int64_t i)
 {
     const winograd_job *j = job;
     const dt_winograd *s = j->s;
@@ -292,12 +292,13 @@ static void take_turned_taps(const void *job, int64_t i)
     }
 }
 
-void dti_winograd_weight(const dt_winograd *s, bool turned, const float *weight, float *to)
+void dti_winograd_weight(const dt_winograd *s, bool transposed, const float *weight, float *to)
 {
     winograd_job j = new_job(s, NULL);
     j.x = weight;
     j.y = to;
-    dti_run_tasks(turned ? s->c / PAD : s->c, turned ? take_turned_taps : take_taps, &j);
+    dti_run_tasks(
+        transposed ? s->c / PAD : s->c, transposed ? take_transposed_taps : take_taps, &j);
 }
 
 /* --- the gradient of the weight --- */
@@ -316,18 +317,18 @@ enum {
 };
 
 typedef struct cut {
-    int64_t parts, each, tiles;  /* tiles of a part; tiles at a time */
-    int64_t columns;             /* of the weight at a time */
-    int64_t v, d, u, bias, room; /* where things are in a part's scratch */
+    int64_t parts, each, tiles;     /* tiles of a part; tiles at a time */
+    int64_t columns;                /* of the weight at a time */
+    int64_t v, d, u, bias, scratch; /* where things are in a part's scratch */
 } cut;
 
 static void lay_out(cut *k, const dt_winograd *s)
 {
     k->v = s->c > s->out ? s->c : s->out;
     k->d = k->v + TAPS * pixels_step(s, k->tiles);
-    k->u = k->d + panels_room(k->tiles, k->columns);
-    k->bias = k->u + panels_room(s->c, k->columns);
-    k->room = k->bias + s->out;
+    k->u = k->d + panels_floats(k->tiles, k->columns);
+    k->bias = k->u + panels_floats(s->c, k->columns);
+    k->scratch = k->bias + s->out;
 }
 
 static cut cut_gradient(const dt_winograd *s)
@@ -335,22 +336,22 @@ static cut cut_gradient(const dt_winograd *s)
     cut k = {.parts = s->c * s->out > SMALL_WEIGHT ? 1 : PARTS, .columns = s->out};
     k.each = dt_ceil_div(tiles(s), k.parts);
     k.parts = dt_ceil_div(tiles(s), k.each);
-    const int64_t room = (k.parts > 1 ? SMALL : LARGE) / (TAPS * (s->c + s->out));
-    k.tiles = least(k.each, room < FEW ? FEW : room / FEW * FEW);
+    const int64_t fit = (k.parts > 1 ? SMALL : LARGE) / (TAPS * (s->c + s->out));
+    k.tiles = least(k.each, fit < FEW ? FEW : fit / FEW * FEW);
     lay_out(&k, s);
     if (k.parts > 1)
         return k;
-    cut narrow = k;
-    narrow.tiles = k.each;
-    narrow.columns = least(COLUMNS, s->out);
-    lay_out(&narrow, s);
-    return narrow.room < k.room ? narrow : k;
+    cut fewer = k;
+    fewer.tiles = k.each;
+    fewer.columns = least(COLUMNS, s->out);
+    lay_out(&fewer, s);
+    return fewer.scratch < k.scratch ? fewer : k;
 }
 
 size_t dti_winograd_gradient_work(const dt_winograd *s)
 {
     const cut k = cut_gradient(s);
-    return (size_t)(k.parts * k.room) * sizeof(float);
+    return (size_t)(k.parts * k.scratch) * sizeof(float);
 }
 
 /* Some tiles of a part, and some columns. */
@@ -435,8 +436,10 @@ static void make_part(const void *job, int64_t part)
     const cut *k = whole->k;
     const dt_winograd *s = whole->j->s;
     const dt_span of = dt_span_of(tiles(s), k->each, part);
-    struct step w = {
-        .j = whole->j, .k = k, .columns = whole->columns, .work = whole->j->work + part * k->room};
+    struct step w = {.j = whole->j,
+        .k = k,
+        .columns = whole->columns,
+        .work = whole->j->work + part * k->scratch};
     if (w.columns.begin == 0) {
         memset(w.work, 0, (size_t)k->v * sizeof *w.work);
         memset(w.work + k->bias, 0, (size_t)s->out * sizeof *w.work);
@@ -462,7 +465,7 @@ static void put_gradient(const void *job, int64_t i)
         for (int64_t t = 0; t < 9; t++)
             g[t] = w->j->y + (t * s->c + i) * s->out + at;
         w->j->on->gradients(w->j->work + k->u + panel_at(s->c, here) + i * width,
-            tap_step(s->c, width), k->parts, k->room, width, g);
+            tap_step(s->c, width), k->parts, k->scratch, width, g);
     }
 }
 
@@ -472,7 +475,7 @@ static void put_bias(const winograd_job *j, const cut *k, float *dbias)
     memcpy(dbias, j->work + k->bias, (size_t)n * sizeof *dbias);
     for (int64_t p = 1; p < k->parts; p++)
         for (int64_t c = 0; c < n; c++)
-            dbias[c] += j->work[p * k->room + k->bias + c];
+            dbias[c] += j->work[p * k->scratch + k->bias + c];
 }
 
 void dti_winograd_gradient(const dt_winograd *s, const float *x, const float *dy, float *dweight,

@@ -16,14 +16,14 @@ typedef struct dt_winograd {
     int64_t n, h, w, c, p, q, out, pad;
 } dt_winograd;
 
-/* The transformed weight: bytes, and making it for forward, or turned: for backward-data. */
+/* The transformed weight: bytes, and making it for forward, or transposed: for backward-data. */
 size_t dti_winograd_weight_bytes(const dt_winograd *s);
-void dti_winograd_weight(const dt_winograd *s, bool turned, const float *weight, float *to);
+void dti_winograd_weight(const dt_winograd *s, bool transposed, const float *weight, float *to);
 
 /* y from x. A sample's bits do not depend on what is computed with it. Backward-data is the same,
- * from dy, with the turned weight; dti_winograd_turned says what the layer then is. bias may be
- * NULL. @work: bytes of scratch, for the team of this moment */
-dt_winograd dti_winograd_turned(const dt_winograd *s);
+ * from dy, with the transposed weight; dti_winograd_transposed says what the layer then is. bias
+ * may be NULL. @work: bytes of scratch, for the team of this moment */
+dt_winograd dti_winograd_transposed(const dt_winograd *s);
 size_t dti_winograd_work(const dt_winograd *s);
 void dti_winograd_run(
     const dt_winograd *s, const float *x, const float *u, const float *bias, float *y, float *work);

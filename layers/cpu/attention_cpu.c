@@ -127,7 +127,7 @@ DT_CLONES static void store_rows(const attend_job *j, const positions *to, int64
     for (int64_t r = 0; r < n; r++) {
         const int64_t at = to->at + (first + r) * to->row;
         const float f = factor == NULL ? scale : scale * factor[r];
-        float *row = from + r * j->pad, *y = dti_values_room(j->type, to->p, at, row);
+        float *row = from + r * j->pad, *y = dti_values_target(j->type, to->p, at, row);
 #pragma omp simd
         for (int64_t i = 0; i < j->d; i++)
             y[i] = f * row[i];
@@ -318,7 +318,7 @@ static void save_sums(const head *h, int64_t first, const online *o)
         lse[q] = o->most[q] + logf(o->sum[q]);
 }
 
-/* A tile of queries: turned q, scratch for a tile of keys, the scores, the output so far. */
+/* A tile of queries: transposed q, scratch for a tile of keys, the scores, the output so far. */
 typedef struct queries {
     int64_t tile, n;
     float *q, *k, *v, *s, *y;
@@ -402,7 +402,7 @@ static int64_t backward_scratch(const attend_job *j)
     return 2 * j->d * T + 3 * T * j->pad + 2 * T * T + j->tiles * T * (3 * j->pad + 1);
 }
 
-/* One tile of keys: turned k and v, rows of k, the sums; scratch for one of queries; and of all
+/* One tile of keys: transposed k and v, rows of k, the sums; scratch for one of queries; and of all
  * positions q, dy and dq as rows, and dy . y, which is the sum over keys of p times dp. */
 typedef struct keys {
     int64_t tile, n;
@@ -509,7 +509,7 @@ static void backward_tile(const head *h, const keys *k, int64_t first, bool naiv
         recompute(k->p, k->ds, n, s + row + first, k->delta + first);
         mask_queries(k, n, j->causal && first == k->tile * T);
     }
-    dt_tile turned = {.a = k->p,
+    dt_tile transposed = {.a = k->p,
         .row = 1,
         .step = T,
         .b = dy,
@@ -520,11 +520,11 @@ static void backward_tile(const head *h, const keys *k, int64_t first, bool naiv
         .n = pad,
         .depth = n,
         .add = true};
-    j->product(&turned);
-    turned.a = k->ds;
-    turned.b = q;
-    turned.c = k->dk;
-    j->product(&turned);
+    j->product(&transposed);
+    transposed.a = k->ds;
+    transposed.b = q;
+    transposed.c = k->dk;
+    j->product(&transposed);
     j->product(&(dt_tile){.a = k->ds,
         .row = T,
         .step = 1,

@@ -31,13 +31,13 @@ DT_INLINE int64_t length(const struct job *j, int64_t i, dt_span inside, int64_t
 DT_INLINE void add_up(const struct job *j, int64_t sample, int64_t channel, dt_span h, dt_span w,
     int n, float *restrict sum)
 {
-    float room[TILE];
+    float buffer[TILE];
     memset(sum, 0, TILE * sizeof *sum);
     for (int64_t r = h.begin; r < h.end; r++) {
         float line[TILE] = {0};
         for (int64_t q = w.begin; q < w.end; q++) {
             const int64_t at = ((sample * j->x.h + r) * j->x.w + q) * j->x.c + channel;
-            const float *v = dti_values_read(j->type, j->a->port[DT_X], at, room, n);
+            const float *v = dti_values_read(j->type, j->a->port[DT_X], at, buffer, n);
 #pragma omp simd
             for (int c = 0; c < n; c++)
                 line[c] += v[c];
@@ -52,14 +52,14 @@ DT_CLONES static void average_row(const struct job *j, int64_t i)
 {
     const int64_t channels = j->x.c, sample = i / j->y.h, row = i % j->y.h;
     const dt_span h = dt_pool_span(&j->p, row, j->x.h);
-    float sum[TILE], room[TILE];
+    float sum[TILE], buffer[TILE];
     for (int64_t col = 0; col < j->y.w; col++) {
         const dt_span w = dt_pool_span(&j->p, col, j->x.w);
         const float over = (float)(length(j, row, h, j->x.h) * length(j, col, w, j->x.w));
         for (int64_t c = 0; c < channels; c += TILE) {
             const int n = channels - c < TILE ? (int)(channels - c) : TILE;
             const int64_t at = (i * j->y.w + col) * channels + c;
-            float *y = dti_values_room(j->type, j->a->port[DT_Y], at, room);
+            float *y = dti_values_target(j->type, j->a->port[DT_Y], at, buffer);
             add_up(j, sample, c, h, w, n, sum);
 #pragma omp simd
             for (int k = 0; k < n; k++)
@@ -73,12 +73,12 @@ DT_CLONES static void average_row(const struct job *j, int64_t i)
 DT_INLINE void spread(
     const struct job *j, int64_t from, const float *part, dt_span h, dt_span w, int n)
 {
-    float room[TILE], sum[TILE];
+    float buffer[TILE], sum[TILE];
     for (int64_t r = h.begin; r < h.end; r++)
         for (int64_t q = w.begin; q < w.end; q++) {
             const int64_t at = from + (r * j->x.w + q) * j->x.c;
-            const float *had = dti_values_read(j->type, j->a->port[DT_DX], at, room, n);
-            float *v = dti_values_room(j->type, j->a->port[DT_DX], at, sum);
+            const float *had = dti_values_read(j->type, j->a->port[DT_DX], at, buffer, n);
+            float *v = dti_values_target(j->type, j->a->port[DT_DX], at, sum);
 #pragma omp simd
             for (int c = 0; c < n; c++)
                 v[c] = had[c] + part[c];
@@ -101,8 +101,8 @@ DT_CLONES static void average_gradient_tile(const struct job *j, int64_t i)
             const dt_span w = dt_pool_span(&j->p, col, j->x.w);
             const float over = (float)(length(j, row, h, j->x.h) * length(j, col, w, j->x.w));
             const int64_t at = ((sample * j->y.h + row) * j->y.w + col) * channels + c;
-            float part[TILE], room[TILE];
-            const float *from = dti_values_read(j->type, j->a->port[DT_DY], at, room, n);
+            float part[TILE], buffer[TILE];
+            const float *from = dti_values_read(j->type, j->a->port[DT_DY], at, buffer, n);
 #pragma omp simd
             for (int k = 0; k < n; k++)
                 part[k] = from[k] / over;

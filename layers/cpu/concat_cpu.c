@@ -6,14 +6,14 @@
 #include "layers/cpu/cpu.h"
 #include "layers/cpu/tasks.h"
 
-/* The wide side is y or dy, the narrow ones the inputs or their gradients; sizes in bytes of one
+/* The wide side is y or dy, the parts the inputs or their gradients; sizes in bytes of one
  * pixel. Tasks are runs of pixels, counted through all samples. */
 struct job {
     bool back;
     int n;
     int64_t pixels, each; /* each: pixels of a task */
     size_t wide_bytes, bytes[DT_MAX_IN], at[DT_MAX_IN];
-    char *wide, *narrow[DT_MAX_IN]; /* an input that is not trained has no gradient: NULL */
+    char *wide, *part[DT_MAX_IN]; /* an input that is not trained has no gradient: NULL */
 };
 
 static void task(const void *job, int64_t i)
@@ -21,13 +21,13 @@ static void task(const void *job, int64_t i)
     const struct job *j = job;
     const dt_span s = dt_span_of(j->pixels, j->each, i);
     for (int k = 0; k < j->n; k++) {
-        if (j->narrow[k] == NULL)
+        if (j->part[k] == NULL)
             continue;
         const size_t bytes = j->bytes[k];
         char *wide = j->wide + (size_t)s.begin * j->wide_bytes + j->at[k];
-        char *narrow = j->narrow[k] + (size_t)s.begin * bytes;
-        for (int64_t p = s.begin; p < s.end; p++, wide += j->wide_bytes, narrow += bytes)
-            memcpy(j->back ? narrow : wide, j->back ? wide : narrow, bytes);
+        char *part = j->part[k] + (size_t)s.begin * bytes;
+        for (int64_t p = s.begin; p < s.end; p++, wide += j->wide_bytes, part += bytes)
+            memcpy(j->back ? part : wide, j->back ? wide : part, bytes);
     }
 }
 
@@ -42,7 +42,7 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
     j.wide = a->port[j.back ? DT_DY : DT_Y];
     size_t at = 0;
     for (int k = 0; k < j.n; k++) {
-        j.narrow[k] = a->port[(j.back ? DT_DX : DT_X) + k];
+        j.part[k] = a->port[(j.back ? DT_DX : DT_X) + k];
         j.bytes[k] = (size_t)dt_graph_shape(c->graph, c->node->in[k]).c * element;
         j.at[k] = at;
         at += j.bytes[k];

@@ -12,7 +12,7 @@
 #include "layers/cpu/cpu.h"
 #include "layers/cpu/weighted.h"
 
-/* Whether the layer is what kernels for dense 3 x 3 taps compute. */
+/* Whether the layer is what kernels for dense 3 x 3 convolutions compute. */
 static bool three_by_three(const dt_call *c, dt_why *why)
 {
     enum { MOST_PAD = 2 };
@@ -60,14 +60,14 @@ static bool winograd_accepts(const dt_call *c, dt_why *why)
 static dt_status winograd_facts(const dt_call *c, dt_facts *f, dt_err *err)
 {
     (void)err;
-    const dt_winograd s = winograd_of(c), turned = dti_winograd_turned(&s);
+    const dt_winograd s = winograd_of(c), transposed = dti_winograd_transposed(&s);
     const bool data = c->form == DT_BACKWARD2;
     snprintf(f->impl, sizeof f->impl, "winograd:2x2_3x3");
     if (c->form == DT_BACKWARD) {
         f->work_bytes = dti_winograd_gradient_work(&s);
     } else if (c->form != DT_DERIVE_F && c->form != DT_DERIVE_B) {
-        f->work_bytes = dti_winograd_work(data ? &turned : &s);
-        f->derived_bytes = dti_winograd_weight_bytes(data ? &turned : &s);
+        f->work_bytes = dti_winograd_work(data ? &transposed : &s);
+        f->derived_bytes = dti_winograd_weight_bytes(data ? &transposed : &s);
     }
     return DT_OK;
 }
@@ -75,7 +75,7 @@ static dt_status winograd_facts(const dt_call *c, dt_facts *f, dt_err *err)
 static dt_status winograd_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
 {
     (void)state;
-    const dt_winograd s = winograd_of(c), turned = dti_winograd_turned(&s);
+    const dt_winograd s = winograd_of(c), transposed = dti_winograd_transposed(&s);
     const dt_conv *o = c->node->opts;
     void *const *port = a->port;
     switch (c->form) {
@@ -90,13 +90,14 @@ static dt_status winograd_run(const dt_call *c, void *state, const dt_args *a, d
             o->bias ? port[DT_DP + 1] : NULL, port[DT_WORK]);
         return DT_OK;
     case DT_BACKWARD2:
-        dti_winograd_run(&turned, port[DT_DY], port[DT_D + 1], NULL, port[DT_DX], port[DT_WORK]);
+        dti_winograd_run(
+            &transposed, port[DT_DY], port[DT_D + 1], NULL, port[DT_DX], port[DT_WORK]);
         return DT_OK;
     case DT_DERIVE_F:
         dti_winograd_weight(&s, false, port[DT_P], port[DT_D]);
         return DT_OK;
     case DT_DERIVE_B:
-        dti_winograd_weight(&turned, true, port[DT_P], port[DT_D + 1]);
+        dti_winograd_weight(&transposed, true, port[DT_P], port[DT_D + 1]);
         return DT_OK;
     case DT_RESTORE: /* a gradient is never in another order */
     case DT_UPDATE:
@@ -158,7 +159,7 @@ static dt_amx_conv amx_data_of(const dt_call *c)
 {
     const dt_conv *o = c->node->opts;
     const dt_shape x = dti_call_x(c), y = c->node->info.y;
-    return dti_amx_conv_turned(&(dt_amx_conv){c->n, x.h, x.w, x.c, y.h, y.w, y.c, o->pad});
+    return dti_amx_conv_transposed(&(dt_amx_conv){c->n, x.h, x.w, x.c, y.h, y.w, y.c, o->pad});
 }
 
 /* Forward the library's is as fast. The weight lives as amx_weights has it. */
@@ -194,13 +195,13 @@ static dt_status amx_data_run(const dt_call *c, void *state, const dt_args *a, d
 
 /* --- the library --- */
 
-/* Kernels of ours that a layer may take want its weight to live by taps, whichever is chosen. */
+/* Kernels of ours that a layer may take want its weight to live as HWIO, whichever is chosen. */
 static dt_dnnl_problem problem(const dt_call *c)
 {
     const dt_conv *o = c->node->opts;
     const dt_shape x = dti_call_x(c), y = c->node->info.y;
     return (dt_dnnl_problem){.bias = o->bias,
-        .taps = amx_weights_accepts(c, NULL) || winograd_accepts(c, NULL),
+        .hwio = amx_weights_accepts(c, NULL) || winograd_accepts(c, NULL),
         .bf16 = c->dtype == DT_BF16,
         DTI_CONV_SHAPE(o, x, y)};
 }
@@ -219,7 +220,7 @@ static dt_status library_create(const dt_call *c, void **state, dt_err *err)
 
 /* --- a product over pixels --- */
 
-/* The library turns the weight for it. */
+/* The library reorders the weight for it. */
 static dt_dnnl_problem pixels_problem(const dt_call *c)
 {
     dt_dnnl_problem p = problem(c);

@@ -250,8 +250,8 @@ static void wave_task(const void *job, int64_t i)
     backward_task(w->j, w->first + i);
 }
 
-/* Narrow gradients over wide probabilities: line i is written where line i / 2 was, so lines n to
- * 2n can go together once those before n are done. */
+/* Gradients in bf16 over probabilities in fp32: line i is written where line i / 2 was, so lines n
+ * to 2n can go together once those before n are done. */
 static void backward_in_waves(const struct job *j)
 {
     for (int64_t first = 0, n = 1; first < j->lines; first += n) {

@@ -9,7 +9,7 @@
 #include "layers/value.h"
 
 enum { PIECE = 1 << 12, BLOCK = 256 }; /* elements of a task; numbers drawn at a time */
-_Static_assert(BLOCK % (4 * DT_DRAW_LANES) == 0, "room for whole vectors of draws");
+_Static_assert(BLOCK % (4 * DT_DRAW_LANES) == 0, "a block has whole vectors of draws");
 
 struct job {
     const dt_args *a;

@@ -54,10 +54,10 @@ static void embed_task(const void *job, int64_t i)
 
 DT_INLINE void add_row(const struct job *j, int64_t row, dt_span c, float *to)
 {
-    float room[TILE];
+    float buffer[TILE];
     const int64_t n = c.end - c.begin;
     const float *dy =
-        dti_values_read(j->type, j->a->port[DT_DY], row * j->channels + c.begin, room, n);
+        dti_values_read(j->type, j->a->port[DT_DY], row * j->channels + c.begin, buffer, n);
 #pragma omp simd
     for (int64_t k = 0; k < n; k++)
         to[k] += dy[k];
@@ -97,11 +97,11 @@ static dt_status embedding_run(const dt_call *c, void *state, const dt_args *a, 
 /* One sample: @vocab positions. y may be x. */
 DT_CLONES static void add_weight(const struct job *j, int64_t at, const float *weight, int64_t n)
 {
-    float room[2][TILE];
+    float buffer[2][TILE];
     for (int64_t i = 0; i < n; i += TILE) {
         const int64_t m = n - i < TILE ? n - i : TILE;
-        const float *x = dti_values_read(j->type, j->a->port[DT_X], at + i, room[0], m);
-        float *y = dti_values_room(j->type, j->a->port[DT_Y], at + i, room[1]);
+        const float *x = dti_values_read(j->type, j->a->port[DT_X], at + i, buffer[0], m);
+        float *y = dti_values_target(j->type, j->a->port[DT_Y], at + i, buffer[1]);
 #pragma omp simd
         for (int64_t k = 0; k < m; k++)
             y[k] = x[k] + weight[i + k];

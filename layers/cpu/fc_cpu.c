@@ -8,8 +8,8 @@
 #include "layers/cpu/weighted.h"
 #include "layers/weighted.h"
 
-/* x as one vector per sample, in the order it is stored (h, w, c). The library's own way of taking
- * images is slower and allocates megabytes in every call. */
+/* x as one vector per sample, in the order it is stored (h, w, c). What the library does itself
+ * with images is slower and allocates megabytes in every call. */
 static dt_dnnl_problem problem(const dt_call *c)
 {
     const dt_fc *o = c->node->opts;

@@ -17,13 +17,13 @@ struct job {
  */
 DT_INLINE void mean(const struct job *j, int64_t sample, int64_t c, int n, dt_dtype t)
 {
-    float room[TILE], y[TILE];
+    float buffer[TILE], y[TILE];
     double sum[TILE] = {0};
     for (int64_t at = 0; at < j->pixels; at += BLOCK) {
         float part[TILE] = {0};
         for (int64_t p = at; p < j->pixels && p < at + BLOCK; p++) {
             const int64_t from = (sample * j->pixels + p) * j->channels + c;
-            const float *x = dti_values_read(t, j->a->port[DT_X], from, room, n);
+            const float *x = dti_values_read(t, j->a->port[DT_X], from, buffer, n);
 #pragma omp simd
             for (int k = 0; k < n; k++)
                 part[k] += x[k];
@@ -31,7 +31,7 @@ DT_INLINE void mean(const struct job *j, int64_t sample, int64_t c, int n, dt_dt
         for (int k = 0; k < TILE; k++)
             sum[k] += (double)part[k];
     }
-    float *to = dti_values_room(t, j->a->port[DT_Y], sample * j->channels + c, y);
+    float *to = dti_values_target(t, j->a->port[DT_Y], sample * j->channels + c, y);
     for (int k = 0; k < n; k++)
         to[k] = (float)(sum[k] / (double)j->pixels);
     dti_values_write(t, j->a->port[DT_Y], sample * j->channels + c, to, n);
@@ -39,15 +39,15 @@ DT_INLINE void mean(const struct job *j, int64_t sample, int64_t c, int n, dt_dt
 
 DT_INLINE void spread(const struct job *j, int64_t sample, int64_t c, int n, dt_dtype t)
 {
-    float room[TILE], part[TILE];
-    dt_bf16 narrow[TILE];
-    const float *dy = dti_values_read(t, j->a->port[DT_DY], sample * j->channels + c, room, n);
+    float buffer[TILE], part[TILE];
+    dt_bf16 rounded[TILE];
+    const float *dy = dti_values_read(t, j->a->port[DT_DY], sample * j->channels + c, buffer, n);
     for (int k = 0; k < n; k++)
         part[k] = dy[k] / (float)j->pixels;
-    dti_values_write(t, narrow, 0, part, n);
+    dti_values_write(t, rounded, 0, part, n);
     for (int64_t p = 0; p < j->pixels; p++)
         memcpy(dti_to(j->a->port[DT_DX], (sample * j->pixels + p) * j->channels + c, t),
-            t == DT_BF16 ? (const void *)narrow : part, (size_t)n * dt_dtype_bytes(t));
+            t == DT_BF16 ? (const void *)rounded : part, (size_t)n * dt_dtype_bytes(t));
 }
 
 /* Tasks are some channels of one sample. */

@@ -111,8 +111,8 @@ DT_AVX512_BF16 DT_INLINE void dt_avx512_bf16_write(void *p, dt_dtype t, __m512 v
         _mm512_storeu_ps(p, v);
         return;
     }
-    const __m256bh narrow = _mm512_cvtneps_pbh(v);
-    memcpy(p, &narrow, sizeof narrow);
+    const __m256bh rounded = _mm512_cvtneps_pbh(v);
+    memcpy(p, &rounded, sizeof rounded);
 }
 #endif
 

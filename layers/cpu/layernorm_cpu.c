@@ -73,17 +73,17 @@ DT_INLINE void add_squares(lanes *s, const float *x, float mean, int64_t n)
 
 DT_INLINE void statistics(const struct job *j, int64_t at, float *mean, float *istd)
 {
-    float room[CHUNK];
+    float buffer[CHUNK];
     lanes sum = {{0}}, squares = {{0}};
     for (int64_t c = 0; c < j->channels; c += CHUNK) {
         const int64_t n = chunk_at(j, c);
-        add_values(&sum, dti_values_read(j->type, j->a->port[DT_X], at + c, room, n), n);
+        add_values(&sum, dti_values_read(j->type, j->a->port[DT_X], at + c, buffer, n), n);
     }
     *mean = (float)(total(&sum) / (double)j->channels);
     for (int64_t c = 0; c < j->channels; c += CHUNK) {
         const int64_t n = chunk_at(j, c);
         add_squares(
-            &squares, dti_values_read(j->type, j->a->port[DT_X], at + c, room, n), *mean, n);
+            &squares, dti_values_read(j->type, j->a->port[DT_X], at + c, buffer, n), *mean, n);
     }
     *istd = (float)(1 / sqrt(total(&squares) / (double)j->channels + j->eps));
 }
@@ -93,12 +93,12 @@ DT_CLONES static void normalise(const struct job *j, int64_t row)
 {
     const float *weight = j->a->port[DT_P], *bias = j->a->port[DT_P + 1];
     const int64_t at = row * j->channels;
-    float mean, istd, room[2][CHUNK];
+    float mean, istd, buffer[2][CHUNK];
     statistics(j, at, &mean, &istd);
     for (int64_t c = 0; c < j->channels; c += CHUNK) {
         const int64_t n = chunk_at(j, c);
-        const float *x = dti_values_read(j->type, j->a->port[DT_X], at + c, room[0], n);
-        float *y = dti_values_room(j->type, j->a->port[DT_Y], at + c, room[1]);
+        const float *x = dti_values_read(j->type, j->a->port[DT_X], at + c, buffer[0], n);
+        float *y = dti_values_target(j->type, j->a->port[DT_Y], at + c, buffer[1]);
 #pragma omp simd
         for (int64_t k = 0; k < n; k++)
             y[k] = (x[k] - mean) * istd * weight[c + k] + bias[c + k];
@@ -145,20 +145,20 @@ DT_CLONES static void differentiate(const struct job *j, int64_t row, float *dwe
     const float mean = ((const float *)j->a->port[DT_S])[row];
     const float istd = ((const float *)j->a->port[DT_S + 1])[row];
     const int64_t at = row * j->channels;
-    float room[3][CHUNK];
+    float buffer[3][CHUNK];
     lanes sum = {{0}}, products = {{0}};
     for (int64_t c = 0; c < j->channels; c += CHUNK) {
         const int64_t n = chunk_at(j, c);
-        const float *x = dti_values_read(j->type, j->a->port[DT_X], at + c, room[0], n);
-        const float *dy = dti_values_read(j->type, j->a->port[DT_DY], at + c, room[1], n);
+        const float *x = dti_values_read(j->type, j->a->port[DT_X], at + c, buffer[0], n);
+        const float *dy = dti_values_read(j->type, j->a->port[DT_DY], at + c, buffer[1], n);
         add_gradients(x, dy, weight + c, mean, istd, n, &sum, &products);
     }
     const float shift = (float)(total(&sum) / (double)j->channels);
     const float slope = (float)(total(&products) / (double)j->channels);
     for (int64_t c = 0; c < j->channels; c += CHUNK) {
         const int64_t n = chunk_at(j, c);
-        const float *x = dti_values_read(j->type, j->a->port[DT_X], at + c, room[0], n);
-        const float *dy = dti_values_read(j->type, j->a->port[DT_DY], at + c, room[1], n);
+        const float *x = dti_values_read(j->type, j->a->port[DT_X], at + c, buffer[0], n);
+        const float *dy = dti_values_read(j->type, j->a->port[DT_DY], at + c, buffer[1], n);
 #pragma omp simd
         for (int64_t k = 0; k < n; k++) {
             dweight[c + k] += dy[k] * ((x[k] - mean) * istd);
@@ -166,7 +166,7 @@ DT_CLONES static void differentiate(const struct job *j, int64_t row, float *dwe
         }
         if (j->a->port[DT_DX] == NULL)
             continue;
-        float *dx = dti_values_room(j->type, j->a->port[DT_DX], at + c, room[2]);
+        float *dx = dti_values_target(j->type, j->a->port[DT_DX], at + c, buffer[2]);
 #pragma omp simd
         for (int64_t k = 0; k < n; k++)
             dx[k] = istd * (weight[c + k] * dy[k] - shift - (x[k] - mean) * istd * slope);

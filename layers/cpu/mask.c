@@ -1,7 +1,8 @@
 /* The gradient of a rectified value: backward of ReLU, and of add with ReLU. */
 #include "layers/cpu/mask.h"
 
-/* dx[i] = on ? dy[i] : 0, as bits. The value is read either way, so that no branch is in a loop. */
+/* dx[i] = on ? dy[i] : 0, as bits. The value is read in both cases, so that no branch is in a loop.
+ */
 DT_INLINE void pass_on(const void *dy, void *dx, int64_t i, bool on, dt_dtype t)
 {
     if (t == DT_BF16) {

@@ -197,7 +197,7 @@ static void backward_task(const void *job, int64_t i)
     }
 }
 
-/* The largest side of a block whose windows have room. */
+/* The largest side of a block whose windows fit. */
 static int64_t side_of(const dt_pool *p)
 {
     int64_t side = MOST_SIDE;

@@ -5,25 +5,25 @@
 #include "engine/dtype.h"
 #include "layers/cpu/tasks.h"
 
-/* n values from element @at on; converted into @room (n floats) unless they are fp32 as they lie.
+/* n values from element @at on; converted into @buffer (n floats) unless they are fp32 as they lie.
  */
 DT_INLINE const float *dti_values_read(
-    dt_dtype type, const void *p, int64_t at, float *room, int64_t n)
+    dt_dtype type, const void *p, int64_t at, float *buffer, int64_t n)
 {
     if (type != DT_BF16)
         return (const float *)p + at;
     const dt_bf16 *from = (const dt_bf16 *)p + at;
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
-        room[i] = dt_bf16_to_float(from[i]);
-    return room;
+        buffer[i] = dt_bf16_to_float(from[i]);
+    return buffer;
 }
 
-/* Where to compute n values that belong at element @at: there, or in @room; then
+/* Where to compute n values that belong at element @at: there, or in @buffer; then
  * dti_values_write(). */
-DT_INLINE float *dti_values_room(dt_dtype type, void *p, int64_t at, float *room)
+DT_INLINE float *dti_values_target(dt_dtype type, void *p, int64_t at, float *buffer)
 {
-    return type == DT_BF16 ? room : (float *)p + at;
+    return type == DT_BF16 ? buffer : (float *)p + at;
 }
 
 DT_INLINE void dti_values_write(dt_dtype type, void *p, int64_t at, const float *from, int64_t n)

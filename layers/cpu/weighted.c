@@ -34,36 +34,36 @@ typedef struct job {
 static dt_dnnl_layout home(const dt_dnnl_problem *p, const dt_call *c)
 {
     if (c->node->shares != DT_SHARES_NONE)
-        return (dt_dnnl_layout){.way = DT_DNNL_PLAIN};
-    if (p->taps)
-        return (dt_dnnl_layout){.way = DT_DNNL_TAPS};
+        return (dt_dnnl_layout){.kind = DT_DNNL_PLAIN};
+    if (p->hwio)
+        return (dt_dnnl_layout){.kind = DT_DNNL_HWIO};
     return (dt_dnnl_layout){DT_DNNL_WEIGHTS, c->home_n};
 }
 
 /* False for forms these layers do not have. */
 static bool find_job(const dt_dnnl_problem *p, const dt_call *c, job *j)
 {
-    const dt_dnnl_way data = p->panels ? DT_DNNL_PANELS : DT_DNNL_DATA;
+    const dt_dnnl_kind data = p->panels ? DT_DNNL_PANELS : DT_DNNL_DATA;
     *j = (job){.from = home(p, c), .to = {.n = c->n}};
     switch (c->form) {
     case DT_FORWARD:
     case DT_CLONE:
     case DT_EVAL:
-        j->to.way = DT_DNNL_FORWARD;
+        j->to.kind = DT_DNNL_FORWARD;
         return true;
     case DT_BACKWARD:
-        j->to.way = DT_DNNL_WEIGHTS;
+        j->to.kind = DT_DNNL_WEIGHTS;
         return true;
     case DT_BACKWARD2:
-        j->to.way = data;
+        j->to.kind = data;
         return true;
     case DT_DERIVE_F:
         j->reorder = true;
-        j->to.way = DT_DNNL_FORWARD;
+        j->to.kind = DT_DNNL_FORWARD;
         return true;
     case DT_DERIVE_B:
         j->reorder = true;
-        j->to.way = data;
+        j->to.kind = data;
         return true;
     case DT_RESTORE:
         *j = (job){true, {DT_DNNL_WEIGHTS, c->n}, home(p, c)};
@@ -97,7 +97,7 @@ dt_status dti_weighted_facts(const dt_dnnl_problem *p, const dt_call *c, dt_fact
     memcpy(f->impl, own.impl, sizeof f->impl);
     if (j.reorder || move.same)
         return DT_OK;
-    if (j.to.way == DT_DNNL_WEIGHTS)
+    if (j.to.kind == DT_DNNL_WEIGHTS)
         f->gradient_bytes = own.weight_bytes;
     else
         f->derived_bytes = own.weight_bytes;
@@ -192,7 +192,7 @@ dt_status dti_weighted_put(
         memcpy(lives, plain, dti_weighted_plain_bytes(c, i));
         return DT_OK;
     }
-    const dt_dnnl_layout oihw = {.way = DT_DNNL_PLAIN};
+    const dt_dnnl_layout oihw = {.kind = DT_DNNL_PLAIN};
     DT_TRY(err, convert(p, oihw, home(p, c), unconst(plain), lives, err), "layer '%s', weight",
         c->node->name);
     return DT_OK;
@@ -205,13 +205,13 @@ dt_status dti_weighted_get(
         memcpy(plain, lives, dti_weighted_plain_bytes(c, i));
         return DT_OK;
     }
-    const dt_dnnl_layout oihw = {.way = DT_DNNL_PLAIN};
+    const dt_dnnl_layout oihw = {.kind = DT_DNNL_PLAIN};
     DT_TRY(err, convert(p, home(p, c), oihw, unconst(lives), plain, err), "layer '%s', weight",
         c->node->name);
     return DT_OK;
 }
 
-static const dt_dnnl_layout out_in = {.way = DT_DNNL_PLAIN};
+static const dt_dnnl_layout out_in = {.kind = DT_DNNL_PLAIN};
 
 /* A padded layout is written whole, so that the padding is. */
 bool dti_weighted_has_rows(const dt_dnnl_problem *p, const dt_call *c)
@@ -221,7 +221,7 @@ bool dti_weighted_has_rows(const dt_dnnl_problem *p, const dt_call *c)
     const int64_t first = p->out > DT_WEIGHTED_ROWS ? DT_WEIGHTED_ROWS : 0, left = p->out - first;
     const int64_t n = left < DT_WEIGHTED_ROWS ? left : DT_WEIGHTED_ROWS;
     const bool has =
-        home(p, c).way != DT_DNNL_PLAIN && dt_dnnl_ask(p, home(p, c), &f, NULL) == DT_OK &&
+        home(p, c).kind != DT_DNNL_PLAIN && dt_dnnl_ask(p, home(p, c), &f, NULL) == DT_OK &&
         f.weight_bytes == dti_weighted_plain_bytes(c, 0) &&
         dti_dnnl_create_reorder_rows(&op, p, home(p, c), out_in, first, n, NULL) == DT_OK;
     dt_dnnl_destroy(op);

@@ -271,20 +271,20 @@ typedef struct tile {
     int row;
 } tile;
 
-DT_DEVICE tile take_tile(unsigned char **room, int n, int values, dt_dtype t)
+DT_DEVICE tile take_tile(unsigned char **next, int n, int values, dt_dtype t)
 {
     tile a;
-    a.p = *room;
+    a.p = *next;
     a.row = values + PAD; /* so that the rows of a fragment lie in different banks */
-    *room += (size_t)(n * a.row) * dt_dtype_bytes(t);
+    *next += (size_t)(n * a.row) * dt_dtype_bytes(t);
     return a;
 }
 
-/* Positions [first, first + n) of @d channels into rows of @to and, turned, into columns of
- * @turned; either may be NULL. What is not there is 0. Neighbouring threads take two neighbouring
- * groups of channels, then the next position. */
+/* Positions [first, first + n) of @d channels into rows of @to and, transposed, into columns of
+ * @transposed; either may be NULL. What is not there is 0. Neighbouring threads take two
+ * neighbouring groups of channels, then the next position. */
 DT_DEVICE void load_tile(const attention_job *j, const rows *from, int64_t first, int n, int d,
-    const tile *to, const tile *turned, dt_dtype t)
+    const tile *to, const tile *transposed, dt_dtype t)
 {
     for (int i = (int)threadIdx.x; i < n * d / DT_FEW; i += ATTENTION_THREADS) {
         const int r = i / 2 % n, c = (i / 2 / n * 2 + i % 2) * DT_FEW;
@@ -294,8 +294,8 @@ DT_DEVICE void load_tile(const attention_job *j, const rows *from, int64_t first
         if (to != NULL)
             dti_put(to->p, r * to->row + c, DT_FEW, true, t, v);
         DT_UNROLL(8)
-        for (int k = 0; k < DT_FEW && turned != NULL; k++)
-            dti_store(turned->p, (c + k) * turned->row + r, t, v[k]);
+        for (int k = 0; k < DT_FEW && transposed != NULL; k++)
+            dti_store(transposed->p, (c + k) * transposed->row + r, t, v[k]);
     }
 }
 
@@ -501,10 +501,10 @@ DT_DEVICE float finish_row(const attention_job *j, const place *p, float most, f
 DT_DEVICE void attend(const attention_job *j, dt_dtype t, int d, int keys)
 {
     DT_SHARED(shared);
-    unsigned char *room = shared;
+    unsigned char *next = shared;
     const place p = place_of(j, true);
-    const tile q = take_tile(&room, ROWS, d, t), k = take_tile(&room, keys, d, t);
-    const tile v = take_tile(&room, d, keys, t); /* turned */
+    const tile q = take_tile(&next, ROWS, d, t), k = take_tile(&next, keys, d, t);
+    const tile v = take_tile(&next, d, keys, t); /* transposed */
     const rows xq = part_of(j, &p, j->x, 0), xk = part_of(j, &p, j->x, 1);
     const rows xv = part_of(j, &p, j->x, 2), to = whole_of(j, &p, j->to);
     float o[MOST_D / 8][4], most[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0}, over[2];
@@ -535,9 +535,9 @@ DT_DEVICE void attend(const attention_job *j, dt_dtype t, int d, int keys)
 DT_DEVICE void write_prob(const attention_job *j, dt_dtype t, int d, int keys)
 {
     DT_SHARED(shared);
-    unsigned char *room = shared;
+    unsigned char *next = shared;
     const place p = place_of(j, true);
-    const tile q = take_tile(&room, ROWS, d, t), k = take_tile(&room, keys, d, t);
+    const tile q = take_tile(&next, ROWS, d, t), k = take_tile(&next, keys, d, t);
     const rows xq = part_of(j, &p, j->x, 0), xk = part_of(j, &p, j->x, 1);
     load_tile(j, &xq, p.first, ROWS, d, &q, NULL, t);
     for (int64_t key = 0; key < j->t; key += keys) {
@@ -607,11 +607,11 @@ DT_DEVICE void probabilities(const attention_job *j, const place *p, const tile 
 DT_DEVICE void backward_queries(const attention_job *j, dt_dtype t, int d, int keys)
 {
     DT_SHARED(shared);
-    unsigned char *room = shared;
+    unsigned char *next = shared;
     const place p = place_of(j, true);
-    const tile q = take_tile(&room, ROWS, d, t), dy = take_tile(&room, ROWS, d, t);
-    const tile k = take_tile(&room, keys, d, t), v = take_tile(&room, keys, d, t);
-    const tile turned = take_tile(&room, d, keys, t); /* k */
+    const tile q = take_tile(&next, ROWS, d, t), dy = take_tile(&next, ROWS, d, t);
+    const tile k = take_tile(&next, keys, d, t), v = take_tile(&next, keys, d, t);
+    const tile transposed = take_tile(&next, d, keys, t); /* k */
     const rows xq = part_of(j, &p, j->x, 0), xk = part_of(j, &p, j->x, 1);
     const rows xv = part_of(j, &p, j->x, 2), xdy = whole_of(j, &p, j->dy);
     const rows to = part_of(j, &p, j->to, 0);
@@ -627,7 +627,7 @@ DT_DEVICE void backward_queries(const attention_job *j, dt_dtype t, int d, int k
     for (int64_t key = 0; key < keys_end(j, &p); key += keys) {
         float s[MOST_KEYS / 8][4], ds[MOST_KEYS / 8][4];
         __syncthreads();
-        load_tile(j, &xk, key, keys, d, &k, &turned, t);
+        load_tile(j, &xk, key, keys, d, &k, &transposed, t);
         load_tile(j, &xv, key, keys, d, &v, NULL, t);
         __syncthreads();
         probabilities(j, &p, &q, &k, s, key, keys, d, t);
@@ -638,7 +638,7 @@ DT_DEVICE void backward_queries(const attention_job *j, dt_dtype t, int d, int k
             DT_UNROLL(4)
         for (int i = 0; i < 4; i++)
             ds[n][i] = s[n][i] * (ds[n][i] - delta[i / 2]);
-        product_of(dq, ds, &turned, keys, d / 8, t);
+        product_of(dq, ds, &transposed, keys, d / 8, t);
     }
     __syncthreads();
     keep(&q, dq, scale, d / 8, t);
@@ -646,9 +646,10 @@ DT_DEVICE void backward_queries(const attention_job *j, dt_dtype t, int d, int k
     store_tile(j, &q, p.first, d, &to, j->to, t);
 }
 
-/* The same with keys as rows: s is turned. @lse in units of log 2, infinite behind the last query.
+/* The same with keys as rows: s is transposed. @lse in units of log 2, infinite behind the last
+ * query.
  */
-DT_DEVICE void turned_probabilities(const attention_job *j, const place *p, const tile *k,
+DT_DEVICE void transposed_probabilities(const attention_job *j, const place *p, const tile *k,
     const tile *q, float (*s)[4], int64_t query, const float *lse, int queries, int d, dt_dtype t)
 {
     clear(s, queries / 8);
@@ -686,12 +687,12 @@ DT_DEVICE void load_sums(
 DT_DEVICE void backward_keys(const attention_job *j, dt_dtype t, int d, int queries)
 {
     DT_SHARED(shared);
-    unsigned char *room = shared;
+    unsigned char *next = shared;
     const place p = place_of(j, false);
-    const tile k = take_tile(&room, ROWS, d, t), v = take_tile(&room, ROWS, d, t);
-    const tile q = take_tile(&room, queries, d, t), dy = take_tile(&room, queries, d, t);
-    const tile qt = take_tile(&room, d, queries, t), dyt = take_tile(&room, d, queries, t);
-    float *lse = (float *)(void *)room, *delta = lse + MOST_KEYS;
+    const tile k = take_tile(&next, ROWS, d, t), v = take_tile(&next, ROWS, d, t);
+    const tile q = take_tile(&next, queries, d, t), dy = take_tile(&next, queries, d, t);
+    const tile qt = take_tile(&next, d, queries, t), dyt = take_tile(&next, d, queries, t);
+    float *lse = (float *)(void *)next, *delta = lse + MOST_KEYS;
     const rows xq = part_of(j, &p, j->x, 0), xk = part_of(j, &p, j->x, 1);
     const rows xv = part_of(j, &p, j->x, 2), xdy = whole_of(j, &p, j->dy);
     const rows to_k = part_of(j, &p, j->to, 1), to_v = part_of(j, &p, j->to, 2);
@@ -708,7 +709,7 @@ DT_DEVICE void backward_keys(const attention_job *j, dt_dtype t, int d, int quer
         load_tile(j, &xdy, query, queries, d, &dy, &dyt, t);
         load_sums(j, &p, query, queries, lse, delta);
         __syncthreads();
-        turned_probabilities(j, &p, &k, &q, s, query, lse, queries, d, t);
+        transposed_probabilities(j, &p, &k, &q, s, query, lse, queries, d, t);
         product_of(dv, s, &dyt, queries, d / 8, t);
         clear(ds, queries / 8);
         product(ds, &v, &dy, d, queries / 8, t);
@@ -764,7 +765,7 @@ DT_KERNELS(multiply_rows, attention_job)
 
 typedef DT_KERNEL_TYPE(attention_kernel, attention_job);
 
-/* @d: channels of a head that there is room for */
+/* @d: most channels of a head */
 typedef struct attention_width {
     dt_dtype type;
     int d, keys;
@@ -776,12 +777,12 @@ typedef struct attention_width {
         DT_KERNEL_POINTER(backward_queries_##name), DT_KERNEL_POINTER(backward_keys_##name)},
 static const attention_width widths[] = {ATTENTION_WIDTHS(ATTENTION_ROW)};
 
-/* Bytes of shared memory: tiles of 64 rows, tiles of keys and turned ones, besides two numbers a
- * query. */
-static size_t shared_bytes(const attention_width *w, int tall, int low, int turned)
+/* Bytes of shared memory: tiles of 64 rows, tiles of keys and transposed ones, besides two numbers
+ * a query. */
+static size_t shared_bytes(const attention_width *w, int tall, int low, int transposed)
 {
     const int values =
-        (tall * ROWS + low * w->keys) * (w->d + PAD) + turned * w->d * (w->keys + PAD);
+        (tall * ROWS + low * w->keys) * (w->d + PAD) + transposed * w->d * (w->keys + PAD);
     return (size_t)values * dt_dtype_bytes(w->type) + 2 * MOST_KEYS * sizeof(float);
 }
 

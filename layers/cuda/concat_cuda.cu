@@ -14,11 +14,11 @@ DT_DEVICE void concat_move(const concat_job *j, dt_dtype t)
 {
     for (int64_t i = dti_first(); i < j->pixels * j->groups; i += dti_stride()) {
         const int64_t pixel = dti_quotient(i, j->groups), c = (i - pixel * j->groups) * DT_FEW;
-        const int64_t narrow = pixel * j->channels + c, wide = pixel * j->all + j->at + c;
+        const int64_t part = pixel * j->channels + c, wide = pixel * j->all + j->at + c;
         const int n = dti_few(c, j->channels);
         float v[DT_FEW];
-        dti_take(j->from, j->back ? wide : narrow, n, j->wide, t, v);
-        dti_put(j->to, j->back ? narrow : wide, n, j->wide, t, v);
+        dti_take(j->from, j->back ? wide : part, n, j->wide, t, v);
+        dti_put(j->to, j->back ? part : wide, n, j->wide, t, v);
     }
 }
 

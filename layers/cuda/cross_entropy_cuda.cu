@@ -32,7 +32,7 @@ DT_DEVICE float ce_smooth(const ce_job *j)
 }
 
 /* The greatest score that is a number. */
-DT_DEVICE float ce_greatest(const ce_job *j, int64_t at, double *room, dt_dtype t)
+DT_DEVICE float ce_greatest(const ce_job *j, int64_t at, double *shared, dt_dtype t)
 {
     float most = -INFINITY;
     DT_UNROLL(4)
@@ -40,11 +40,11 @@ DT_DEVICE float ce_greatest(const ce_job *j, int64_t at, double *room, dt_dtype 
         const float v = dti_load(j->x, at + c, t);
         most = v > most ? v : most;
     }
-    return (float)dti_block_max((double)most, room);
+    return (float)dti_block_max((double)most, shared);
 }
 
 /* Its first class; -1 with a NaN anywhere. */
-DT_DEVICE int32_t ce_predicted(const ce_job *j, int64_t at, float most, double *room, dt_dtype t)
+DT_DEVICE int32_t ce_predicted(const ce_job *j, int64_t at, float most, double *shared, dt_dtype t)
 {
     double first = (double)j->classes, nan = 0;
     for (int64_t c = threadIdx.x; c < j->classes; c += blockDim.x) {
@@ -52,19 +52,19 @@ DT_DEVICE int32_t ce_predicted(const ce_job *j, int64_t at, float most, double *
         first = v == most && (double)c < first ? (double)c : first;
         nan += v != v ? 1 : 0;
     }
-    first = -dti_block_max(-first, room);
-    nan = dti_block_sum(nan, room);
+    first = -dti_block_max(-first, shared);
+    nan = dti_block_sum(nan, shared);
     return nan > 0 ? -1 : (int32_t)first;
 }
 
 /* Of one row: exponentials in single precision, sums in double. A class comes before the label if
  * its score is greater, or equal with a lower index; with a NaN anywhere there is no ranking. */
-DT_DEVICE void ce_row(const ce_job *j, int64_t row, double *room, dt_dtype t)
+DT_DEVICE void ce_row(const ce_job *j, int64_t row, double *shared, dt_dtype t)
 {
     const int64_t at = row * j->classes;
     const int32_t label = j->labels[row];
     const bool known = label >= 0 && label < j->classes;
-    const float most = ce_greatest(j, at, room, t), smooth = ce_smooth(j);
+    const float most = ce_greatest(j, at, shared, t), smooth = ce_smooth(j);
     const float own = known ? dti_load(j->x, at + label, t) : NAN;
     double sum = 0, below = 0;
     int64_t before = 0;
@@ -76,14 +76,14 @@ DT_DEVICE void ce_row(const ce_job *j, int64_t row, double *room, dt_dtype t)
         before += c < label ? v >= own : v > own;
         before += v != v ? 5 : 0;
     }
-    sum = dti_block_sum(sum, room);
-    below = dti_block_sum(below, room);
-    const double ahead = dti_block_sum((double)before, room);
+    sum = dti_block_sum(sum, shared);
+    below = dti_block_sum(below, shared);
+    const double ahead = dti_block_sum((double)before, shared);
     const float over = (float)(1 / sum);
     if (j->prob != NULL)
         for (int64_t c = threadIdx.x; c < j->classes; c += blockDim.x)
             j->prob[at + c] = dti_curve_exp(dti_load(j->x, at + c, t) - most) * over;
-    const int32_t predicted = j->counted > 0 ? ce_predicted(j, at, most, room, t) : -1;
+    const int32_t predicted = j->counted > 0 ? ce_predicted(j, at, most, shared, t) : -1;
     if (threadIdx.x > 0)
         return;
     double loss = log(sum) - ((double)own - (double)most);
@@ -98,9 +98,9 @@ DT_DEVICE void ce_row(const ce_job *j, int64_t row, double *room, dt_dtype t)
 
 DT_DEVICE void ce_forward(const ce_job *j, dt_dtype t)
 {
-    __shared__ double room[CE_WARPS];
+    __shared__ double shared[CE_WARPS];
     for (int64_t row = blockIdx.x; row < j->rows; row += gridDim.x)
-        ce_row(j, row, room, t);
+        ce_row(j, row, shared, t);
 }
 
 DT_KERNELS(ce_forward, ce_job)
@@ -108,7 +108,7 @@ DT_KERNELS(ce_forward, ce_job)
 /* One block. */
 DT_KERNEL(ce_add_up, ce_job)
 {
-    __shared__ double room[CE_WARPS];
+    __shared__ double shared[CE_WARPS];
     double loss = 0, count[3] = {0, 0, 0}; /* whole numbers, exact to 2^53 */
     for (int64_t i = threadIdx.x; i < given.rows; i += DT_THREADS) {
         const verdict_of_row v = given.verdict[i];
@@ -117,9 +117,9 @@ DT_KERNEL(ce_add_up, ce_job)
         count[1] += v.top5;
         count[2] += isfinite(v.loss) ? 0 : 1;
     }
-    loss = dti_block_sum(loss, room);
+    loss = dti_block_sum(loss, shared);
     for (int i = 0; i < 3; i++)
-        count[i] = dti_block_sum(count[i], room);
+        count[i] = dti_block_sum(count[i], shared);
     if (threadIdx.x > 0)
         return;
     dt_metrics *m = given.metrics;
@@ -135,7 +135,7 @@ DT_KERNEL(ce_add_up, ce_job)
 /* A block for a class, which looks at all rows. */
 DT_KERNEL(ce_count, ce_job)
 {
-    __shared__ double room[CE_WARPS];
+    __shared__ double shared[CE_WARPS];
     for (int64_t c = blockIdx.x; c < given.counted; c += gridDim.x) {
         double labelled = 0, predicted = 0, both = 0; /* exact to 2^53 */
         for (int64_t i = threadIdx.x; i < given.rows; i += DT_THREADS) {
@@ -144,9 +144,9 @@ DT_KERNEL(ce_count, ce_job)
             predicted += said ? 1 : 0;
             both += is && said ? 1 : 0;
         }
-        labelled = dti_block_sum(labelled, room);
-        predicted = dti_block_sum(predicted, room);
-        both = dti_block_sum(both, room);
+        labelled = dti_block_sum(labelled, shared);
+        predicted = dti_block_sum(predicted, shared);
+        both = dti_block_sum(both, shared);
         if (threadIdx.x > 0)
             continue;
         dt_class_count *of = (dt_class_count *)(given.metrics + 1) + c;
@@ -215,9 +215,9 @@ static unsigned ce_threads(int64_t classes)
             DT_LAUNCH(name##_f32, ce_grid, ce_threads(classes), queue, given);                     \
     } while (0)
 
-/* Narrow gradients over wide probabilities: row i is written where row i / 2 was, so rows n to 2n
- * can go together once those before n are done. A launch has no more blocks than rows, and no block
- * goes on to a second. */
+/* Gradients in bf16 over probabilities in fp32: row i is written where row i / 2 was, so rows n to
+ * 2n can go together once those before n are done. A launch has no more blocks than rows, and no
+ * block goes on to a second. */
 static dt_status ce_run_backward(ce_job j, const dt_call *c, void *queue, dt_err *err)
 {
     if (c->dtype != DT_BF16 || j.dx != (void *)j.prob) {

@@ -206,31 +206,32 @@ DT_DEVICE double dti_warp_max(double v)
     return v;
 }
 
-/* The same over a block of up to DT_THREADS, whole warps; @room: a double for each warp, shared. */
-DT_DEVICE double dti_block_sum(double v, double *room)
+/* The same over a block of up to DT_THREADS, whole warps; @shared: a double for each warp, in
+ * shared memory. */
+DT_DEVICE double dti_block_sum(double v, double *shared)
 {
     const int warps = (int)blockDim.x / DT_WARP;
     v = dti_warp_sum(v);
     if (threadIdx.x % DT_WARP == 0)
-        room[threadIdx.x / DT_WARP] = v;
+        shared[threadIdx.x / DT_WARP] = v;
     __syncthreads();
     v = 0;
     for (int i = 0; i < warps; i++)
-        v += room[i];
+        v += shared[i];
     __syncthreads();
     return v;
 }
 
-DT_DEVICE double dti_block_max(double v, double *room)
+DT_DEVICE double dti_block_max(double v, double *shared)
 {
     const int warps = (int)blockDim.x / DT_WARP;
     v = dti_warp_max(v);
     if (threadIdx.x % DT_WARP == 0)
-        room[threadIdx.x / DT_WARP] = v;
+        shared[threadIdx.x / DT_WARP] = v;
     __syncthreads();
-    v = room[0];
+    v = shared[0];
     for (int i = 1; i < warps; i++)
-        v = room[i] > v ? room[i] : v;
+        v = shared[i] > v ? shared[i] : v;
     __syncthreads();
     return v;
 }

@@ -17,21 +17,21 @@ typedef struct lrn_job {
     float k, share, power, pull; /* share: alpha / size; power: -beta; pull: 2 alpha beta / size */
 } lrn_job;
 
-/* Channels [c - halo, c + threads + halo) into @room, zeros past the ends; what the last tile has
- * overwritten comes from its room. All threads call. */
+/* Channels [c - halo, c + threads + halo) into @shared, zeros past the ends; what the last tile has
+ * overwritten comes from @shared. All threads call. */
 DT_DEVICE void lrn_hold(
-    const lrn_job *j, const void *v, int64_t base, int64_t c, float *room, dt_dtype t)
+    const lrn_job *j, const void *v, int64_t base, int64_t c, float *shared, dt_dtype t)
 {
     const int tid = (int)threadIdx.x;
     float left = 0;
     if (tid < 2 * j->halo && c > 0)
-        left = room[DT_THREADS + tid];
+        left = shared[DT_THREADS + tid];
     __syncthreads();
     if (tid < 2 * j->halo && c > 0)
-        room[tid] = left;
+        shared[tid] = left;
     for (int i = tid + (c > 0 ? 2 * j->halo : 0); i < DT_THREADS + 2 * j->halo; i += DT_THREADS) {
         const int64_t at = c - j->halo + i;
-        room[i] = at >= 0 && at < j->channels ? dti_load(v, base + at, t) : 0.0f;
+        shared[i] = at >= 0 && at < j->channels ? dti_load(v, base + at, t) : 0.0f;
     }
     __syncthreads();
 }

@@ -129,7 +129,7 @@ DT_DEVICE void dti_columns_thread(const dt_columns *s, const void *job, dt_colum
 DT_DEVICE void dti_columns_sum(const dt_columns *s, const void *job, dt_column_begin *begin,
     dt_column_add *add, bool distances, dt_dtype t)
 {
-    __shared__ double room[2 * DT_FEW][DT_THREADS];
+    __shared__ double shared[2 * DT_FEW][DT_THREADS];
     const int64_t high = DT_THREADS / s->across;
     const dt_span part = dt_span_of(s->rows, s->part_rows, (int64_t)blockIdx.y);
     const int64_t row = part.begin + dti_lane_row(s);
@@ -139,8 +139,8 @@ DT_DEVICE void dti_columns_sum(const dt_columns *s, const void *job, dt_column_b
             dti_quotient(part.end - row + high - 1, high), sum, t);
     DT_UNROLL(8)
     for (int k = 0; k < DT_FEW; k++) {
-        room[k][threadIdx.x] = sum[0][k];
-        room[DT_FEW + k][threadIdx.x] = sum[1][k];
+        shared[k][threadIdx.x] = sum[0][k];
+        shared[DT_FEW + k][threadIdx.x] = sum[1][k];
     }
     __syncthreads();
     for (int i = (int)threadIdx.x; i < 2 * DT_FEW * s->across; i += DT_THREADS) {
@@ -150,7 +150,7 @@ DT_DEVICE void dti_columns_sum(const dt_columns *s, const void *job, dt_column_b
         if (c >= s->channels)
             continue;
         for (int y = 0; y < high; y++)
-            all += room[k][y * s->across + group];
+            all += shared[k][y * s->across + group];
         s->partial[(2 * (int64_t)blockIdx.y + k / DT_FEW) * s->channels + c] = all;
     }
 }
@@ -166,7 +166,7 @@ static inline dt_grid dti_total_grid(const dt_columns *s)
 DT_DEVICE bool dti_columns_total(const dt_columns *s, int64_t *c, double *first, double *second)
 {
     enum { LANES = DT_THREADS / DT_TOTAL_CHANNELS };
-    __shared__ double room[2][LANES][DT_TOTAL_CHANNELS];
+    __shared__ double shared[2][LANES][DT_TOTAL_CHANNELS];
     const unsigned at = threadIdx.x % DT_TOTAL_CHANNELS, lane = threadIdx.x / DT_TOTAL_CHANNELS;
     const int64_t channel = (int64_t)blockIdx.x * DT_TOTAL_CHANNELS + at;
     *c = channel;
@@ -176,14 +176,14 @@ DT_DEVICE bool dti_columns_total(const dt_columns *s, int64_t *c, double *first,
         *first += s->partial[2 * p * s->channels + channel];
         *second += s->partial[(2 * p + 1) * s->channels + channel];
     }
-    room[0][lane][at] = *first;
-    room[1][lane][at] = *second;
+    shared[0][lane][at] = *first;
+    shared[1][lane][at] = *second;
     __syncthreads();
     if (lane > 0 || channel >= s->channels)
         return false;
     for (int i = 1; i < LANES; i++) {
-        *first += room[0][i][at];
-        *second += room[1][i][at];
+        *first += shared[0][i][at];
+        *second += shared[1][i][at];
     }
     return true;
 }

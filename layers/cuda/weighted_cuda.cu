@@ -7,7 +7,7 @@ DT_C_HEADERS_END
 
 /* A block of column sums: a warp across 32 columns, and 8 rows at a time of the CHUNK or more it
  * adds up. */
-enum { COLUMN_WAYS = DT_THREADS / DT_WARP, COLUMN_CHUNK = 512, COLUMN_PARTS = 512 };
+enum { COLUMN_WARPS = DT_THREADS / DT_WARP, COLUMN_CHUNK = 512, COLUMN_PARTS = 512 };
 
 /* @wide: eight values begin at 16 bytes, on both sides */
 typedef struct convert_job {
@@ -27,12 +27,12 @@ DT_DEVICE void convert(const convert_job *j, dt_dtype to, dt_dtype from)
     }
 }
 
-DT_KERNEL(narrow, convert_job)
+DT_KERNEL(to_bf16, convert_job)
 {
     convert(&given, DT_BF16, DT_F32);
 }
 
-DT_KERNEL(widen, convert_job)
+DT_KERNEL(to_fp32, convert_job)
 {
     convert(&given, DT_F32, DT_BF16);
 }
@@ -40,14 +40,14 @@ DT_KERNEL(widen, convert_job)
 dt_status dti_cuda_to_bf16(void *queue, dt_bf16 *to, const float *from, int64_t count, dt_err *err)
 {
     const convert_job j = {to, from, count, dt_wide(to) && dt_wide(from)};
-    DT_LAUNCH(narrow, dti_grid_of(dt_ceil_div(count, DT_FEW)), DT_THREADS, queue, j);
+    DT_LAUNCH(to_bf16, dti_grid_of(dt_ceil_div(count, DT_FEW)), DT_THREADS, queue, j);
     return dt_cuda_launched("conversion to bf16", err);
 }
 
 dt_status dti_cuda_to_fp32(void *queue, float *to, const dt_bf16 *from, int64_t count, dt_err *err)
 {
     const convert_job j = {to, from, count, dt_wide(to) && dt_wide(from)};
-    DT_LAUNCH(widen, dti_grid_of(dt_ceil_div(count, DT_FEW)), DT_THREADS, queue, j);
+    DT_LAUNCH(to_fp32, dti_grid_of(dt_ceil_div(count, DT_FEW)), DT_THREADS, queue, j);
     return dt_cuda_launched("conversion to fp32", err);
 }
 
@@ -109,19 +109,19 @@ static column_job column_job_of(int64_t rows, int64_t columns)
  * have. */
 DT_DEVICE void sum_part(const column_job *j, dt_dtype t)
 {
-    __shared__ float ways[COLUMN_WAYS][DT_WARP];
-    const int lane = (int)(threadIdx.x % DT_WARP), way = (int)(threadIdx.x / DT_WARP);
+    __shared__ float sums[COLUMN_WARPS][DT_WARP];
+    const int lane = (int)(threadIdx.x % DT_WARP), warp = (int)(threadIdx.x / DT_WARP);
     const int64_t column = (int64_t)blockIdx.x * DT_WARP + lane, first = blockIdx.y * j->chunk;
     const int64_t end = first + j->chunk < j->rows ? first + j->chunk : j->rows;
     float sum = 0;
-    for (int64_t r = first + way; r < end && column < j->columns; r += COLUMN_WAYS)
+    for (int64_t r = first + warp; r < end && column < j->columns; r += COLUMN_WARPS)
         sum += dti_load(j->m, r * j->columns + column, t);
-    ways[way][lane] = sum;
+    sums[warp][lane] = sum;
     __syncthreads();
-    if (way > 0 || column >= j->columns)
+    if (warp > 0 || column >= j->columns)
         return;
-    for (int i = 1; i < COLUMN_WAYS; i++)
-        sum += ways[i][lane];
+    for (int i = 1; i < COLUMN_WARPS; i++)
+        sum += sums[i][lane];
     j->part[blockIdx.y * j->columns + column] = sum;
 }
 

@@ -101,16 +101,16 @@ static dt_status describe_panels(const dt_dnnl_problem *p, dnnl_memory_desc_t *d
     return DT_OK;
 }
 
-static dt_status describe_taps(const dt_dnnl_problem *p, dnnl_memory_desc_t *d, dt_err *err)
+static dt_status describe_hwio(const dt_dnnl_problem *p, dnnl_memory_desc_t *d, dt_err *err)
 {
     const dnnl_dims_t dims = {p->out, p->c, p->kernel, p->kernel};
     TRY(err, dnnl_memory_desc_init_by_tag(d, 4, dims, dnnl_f32, dnnl_hwio));
     return DT_OK;
 }
 
-static dt_status describe(const dt_dnnl_problem *p, dt_dnnl_layout way, memories *d, dt_err *err)
+static dt_status describe(const dt_dnnl_problem *p, dt_dnnl_layout layout, memories *d, dt_err *err)
 {
-    const int64_t n = way.n;
+    const int64_t n = layout.n;
     const dnnl_data_type_t t = p->bf16 ? dnnl_bf16 : dnnl_f32;
     const dnnl_dims_t x = {n, p->c, p->h, p->w}, y = {n, p->out, p->p, p->q}, bias = {p->out};
     const int rank = p->fc ? 2 : 4;
@@ -118,11 +118,11 @@ static dt_status describe(const dt_dnnl_problem *p, dt_dnnl_layout way, memories
     TRY(err, dnnl_memory_desc_init_by_tag(&d->x, rank, x, t, tag));
     TRY(err, dnnl_memory_desc_init_by_tag(&d->y, rank, y, t, tag));
     TRY(err, dnnl_memory_desc_init_by_tag(&d->bias, 1, bias, dnnl_f32, dnnl_a));
-    return describe_weight(p, false, p->bf16 && way.way != DT_DNNL_WEIGHTS, &d->weight, err);
+    return describe_weight(p, false, p->bf16 && layout.kind != DT_DNNL_WEIGHTS, &d->weight, err);
 }
 
 /* The operation descriptors of one direction: of a convolution ... */
-static dnnl_status_t conv_pd(const dt_dnnl_problem *p, const memories *d, dt_dnnl_way way,
+static dnnl_status_t conv_pd(const dt_dnnl_problem *p, const memories *d, dt_dnnl_kind kind,
     const_dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *pd)
 {
     const dnnl_dims_t stride = {p->stride, p->stride}, pad = {p->pad, p->pad};
@@ -130,10 +130,10 @@ static dnnl_status_t conv_pd(const dt_dnnl_problem *p, const memories *d, dt_dnn
     const dnnl_memory_desc_t *bias = p->bias ? &d->bias : NULL;
     dnnl_convolution_desc_t op;
     dnnl_status_t s;
-    if (way == DT_DNNL_FORWARD)
+    if (kind == DT_DNNL_FORWARD)
         s = dnnl_dilated_convolution_forward_desc_init(&op, dnnl_forward_training,
             dnnl_convolution_direct, &d->x, &d->weight, bias, &d->y, stride, gap, pad, pad);
-    else if (way == DT_DNNL_DATA)
+    else if (kind == DT_DNNL_DATA)
         s = dnnl_dilated_convolution_backward_data_desc_init(
             &op, dnnl_convolution_direct, &d->x, &d->weight, &d->y, stride, gap, pad, pad);
     else
@@ -145,16 +145,16 @@ static dnnl_status_t conv_pd(const dt_dnnl_problem *p, const memories *d, dt_dnn
 }
 
 /* ... and of an inner product. */
-static dnnl_status_t fc_pd(const dt_dnnl_problem *p, const memories *d, dt_dnnl_way way,
+static dnnl_status_t fc_pd(const dt_dnnl_problem *p, const memories *d, dt_dnnl_kind kind,
     const_dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *pd)
 {
     const dnnl_memory_desc_t *bias = p->bias ? &d->bias : NULL;
     dnnl_inner_product_desc_t op;
     dnnl_status_t s;
-    if (way == DT_DNNL_FORWARD)
+    if (kind == DT_DNNL_FORWARD)
         s = dnnl_inner_product_forward_desc_init(
             &op, dnnl_forward_training, &d->x, &d->weight, bias, &d->y);
-    else if (way == DT_DNNL_DATA)
+    else if (kind == DT_DNNL_DATA)
         s = dnnl_inner_product_backward_data_desc_init(&op, &d->x, &d->weight, &d->y);
     else
         s = dnnl_inner_product_backward_weights_desc_init(&op, &d->x, &d->weight, bias, &d->y);
@@ -167,24 +167,24 @@ static dnnl_status_t fc_pd(const dt_dnnl_problem *p, const memories *d, dt_dnnl_
  * matrices whose rows are pixels, and the library's convolution backward-weights has its threads
  * wait for each other by spinning, which on a shared machine takes up to a hundred times as long
  * (2.6.3). The weight is then plain in both. */
-static bool by_product(const dt_dnnl_problem *p, dt_dnnl_way way)
+static bool by_product(const dt_dnnl_problem *p, dt_dnnl_kind kind)
 {
     return p->bf16 && !p->fc && p->kernel == 1 && p->stride == 1 && p->pad == 0 && p->groups == 1 &&
-           (way == DT_DNNL_DATA || (way == DT_DNNL_WEIGHTS && !p->bias));
+           (kind == DT_DNNL_DATA || (kind == DT_DNNL_WEIGHTS && !p->bias));
 }
 
 /* dx = dy weight, or dweight = dy^T x. */
 static dt_status product_pd(
-    const dt_dnnl_problem *p, dt_dnnl_layout way, dnnl_primitive_desc_t *pd, dt_err *err)
+    const dt_dnnl_problem *p, dt_dnnl_layout layout, dnnl_primitive_desc_t *pd, dt_err *err)
 {
-    const bool data = way.way == DT_DNNL_DATA;
-    const int64_t pixels = way.n * p->h * p->w;
-    const dnnl_dims_t dy = {pixels, p->out}, turned = {p->out, pixels}, x = {pixels, p->c},
+    const bool data = layout.kind == DT_DNNL_DATA;
+    const int64_t pixels = layout.n * p->h * p->w;
+    const dnnl_dims_t dy = {pixels, p->out}, transposed = {p->out, pixels}, x = {pixels, p->c},
                       weight = {p->out, p->c};
     dnnl_memory_desc_t a, b, c;
     dnnl_matmul_desc_t op;
     TRY(err, dnnl_memory_desc_init_by_tag(
-                 &a, 2, data ? dy : turned, dnnl_bf16, data ? dnnl_ab : dnnl_ba));
+                 &a, 2, data ? dy : transposed, dnnl_bf16, data ? dnnl_ab : dnnl_ba));
     TRY(err, dnnl_memory_desc_init_by_tag(&b, 2, data ? weight : x, dnnl_bf16, dnnl_ab));
     TRY(err, dnnl_memory_desc_init_by_tag(
                  &c, 2, data ? x : weight, data ? dnnl_bf16 : dnnl_f32, dnnl_ab));
@@ -195,25 +195,25 @@ static dt_status product_pd(
 
 /* A direction's primitive, which the caller destroys. */
 static dt_status create_pd(
-    const dt_dnnl_problem *p, dt_dnnl_layout way, dnnl_primitive_desc_t *pd, dt_err *err)
+    const dt_dnnl_problem *p, dt_dnnl_layout layout, dnnl_primitive_desc_t *pd, dt_err *err)
 {
     memories d;
     *pd = NULL;
     DT_CHECK(ready(err));
-    if (by_product(p, way.way))
-        return product_pd(p, way, pd, err);
-    DT_CHECK(describe(p, (dt_dnnl_layout){DT_DNNL_FORWARD, way.n}, &d, err));
+    if (by_product(p, layout.kind))
+        return product_pd(p, layout, pd, err);
+    DT_CHECK(describe(p, (dt_dnnl_layout){DT_DNNL_FORWARD, layout.n}, &d, err));
     dnnl_primitive_desc_t forward = NULL;
     dnnl_status_t s = (p->fc ? fc_pd : conv_pd)(p, &d, DT_DNNL_FORWARD, NULL, &forward);
-    if (s == dnnl_success && way.way == DT_DNNL_FORWARD) {
+    if (s == dnnl_success && layout.kind == DT_DNNL_FORWARD) {
         *pd = forward;
         return DT_OK;
     }
     dt_status st = DT_OK;
     if (s == dnnl_success)
-        st = describe(p, way, &d, err);
+        st = describe(p, layout, &d, err);
     if (s == dnnl_success && st == DT_OK)
-        s = (p->fc ? fc_pd : conv_pd)(p, &d, way.way, forward, pd);
+        s = (p->fc ? fc_pd : conv_pd)(p, &d, layout.kind, forward, pd);
     if (forward != NULL)
         dnnl_primitive_desc_destroy(forward);
     if (s == dnnl_success)
@@ -221,14 +221,14 @@ static dt_status create_pd(
     return DT_FAIL(err, failed(s, "creating a primitive", err),
         "%s with %" PRId64 "x%" PRId64 "x%" PRId64 " -> %" PRId64 ", kernel %" PRId64 ", %" PRId64
         " samples",
-        p->fc ? "fc" : "conv", p->h, p->w, p->c, p->out, p->kernel, way.n);
+        p->fc ? "fc" : "conv", p->h, p->w, p->c, p->out, p->kernel, layout.n);
 }
 
 /* Which of a primitive's memories is its weight. */
-static const dnnl_memory_desc_t *weight_of(const_dnnl_primitive_desc_t pd, dt_dnnl_way way)
+static const dnnl_memory_desc_t *weight_of(const_dnnl_primitive_desc_t pd, dt_dnnl_kind kind)
 {
     return dnnl_primitive_desc_query_md(
-        pd, way == DT_DNNL_WEIGHTS ? dnnl_query_diff_weights_md : dnnl_query_weights_md, 0);
+        pd, kind == DT_DNNL_WEIGHTS ? dnnl_query_diff_weights_md : dnnl_query_weights_md, 0);
 }
 
 /* --- what the library would do --- */
@@ -238,7 +238,7 @@ enum { MEMO = 4096 };
 /* One answered question. A reorder has two layouts; a direction has the same one twice. */
 typedef struct memo_key {
     dt_dnnl_problem p;
-    int64_t way[2], n[2], threads;
+    int64_t kind[2], n[2], threads;
 } memo_key;
 
 typedef struct memo_entry {
@@ -256,7 +256,7 @@ static pthread_mutex_t memo_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static memo_key make_key(const dt_dnnl_problem *p, dt_dnnl_layout a, dt_dnnl_layout b)
 {
-    return (memo_key){*p, {(int64_t)a.way, (int64_t)b.way}, {a.n, b.n}, omp_get_max_threads()};
+    return (memo_key){*p, {(int64_t)a.kind, (int64_t)b.kind}, {a.n, b.n}, omp_get_max_threads()};
 }
 
 /* The entry of this key, or the free one where it belongs. */
@@ -309,29 +309,29 @@ static uint64_t layout_number(const dnnl_memory_desc_t *d)
 
 /* The caller holds the lock. */
 static dt_status ask_locked(
-    const dt_dnnl_problem *p, dt_dnnl_layout way, const memo_entry **out, dt_err *err)
+    const dt_dnnl_problem *p, dt_dnnl_layout layout, const memo_entry **out, dt_err *err)
 {
-    const memo_key key = make_key(p, way, way);
+    const memo_key key = make_key(p, layout, layout);
     const memo_entry *e = memo_find(&key);
     if (e->used) {
         *out = e;
         return DT_OK;
     }
     memo_entry answer = {.key = key, .facts.same = true};
-    if (way.way == DT_DNNL_PLAIN) {
+    if (layout.kind == DT_DNNL_PLAIN) {
         DT_CHECK(describe_weight(p, true, false, &answer.weight, err));
-    } else if (way.way == DT_DNNL_PANELS) {
+    } else if (layout.kind == DT_DNNL_PANELS) {
         DT_CHECK(describe_panels(p, &answer.weight, err));
-    } else if (way.way == DT_DNNL_TAPS) {
-        DT_CHECK(describe_taps(p, &answer.weight, err));
+    } else if (layout.kind == DT_DNNL_HWIO) {
+        DT_CHECK(describe_hwio(p, &answer.weight, err));
     } else {
         dnnl_primitive_desc_t pd;
-        DT_CHECK(create_pd(p, way, &pd, err));
-        answer.weight = *weight_of(pd, way.way);
+        DT_CHECK(create_pd(p, layout, &pd, err));
+        answer.weight = *weight_of(pd, layout.kind);
         read_pd(pd, &answer.facts);
         dnnl_primitive_desc_destroy(pd);
-        if (by_product(p, way.way)) /* as a convolution's, for reorders */
-            DT_CHECK(describe_weight(p, true, way.way == DT_DNNL_DATA, &answer.weight, err));
+        if (by_product(p, layout.kind)) /* as a convolution's, for reorders */
+            DT_CHECK(describe_weight(p, true, layout.kind == DT_DNNL_DATA, &answer.weight, err));
     }
     answer.facts.weight_bytes = dnnl_memory_desc_get_size(&answer.weight);
     answer.facts.layout = layout_number(&answer.weight);
@@ -366,13 +366,14 @@ static dt_status check_size(const dt_dnnl_problem *p, int64_t n, dt_err *err)
         n, pixels, p->c > p->out ? p->c : p->out);
 }
 
-dt_status dt_dnnl_ask(const dt_dnnl_problem *p, dt_dnnl_layout way, dt_dnnl_facts *f, dt_err *err)
+dt_status dt_dnnl_ask(
+    const dt_dnnl_problem *p, dt_dnnl_layout layout, dt_dnnl_facts *f, dt_err *err)
 {
     const memo_entry *e;
-    if (way.way < DT_DNNL_PLAIN)
-        DT_CHECK(check_size(p, way.n, err));
+    if (layout.kind < DT_DNNL_PLAIN)
+        DT_CHECK(check_size(p, layout.n, err));
     pthread_mutex_lock(&memo_lock);
-    const dt_status st = ask_locked(p, way, &e, err);
+    const dt_status st = ask_locked(p, layout, &e, err);
     if (st == DT_OK)
         *f = e->facts;
     pthread_mutex_unlock(&memo_lock);
@@ -409,7 +410,7 @@ dt_status dti_dnnl_ask_reorder(
     const dt_dnnl_problem *p, dt_dnnl_layout from, dt_dnnl_layout to, dt_dnnl_facts *f, dt_err *err)
 {
     memo_entry answer = {.key = make_key(p, from, to)};
-    if (from.way == to.way && from.n == to.n)
+    if (from.kind == to.kind && from.n == to.n)
         return dt_dnnl_ask(p, to, f, err);
     pthread_mutex_lock(&memo_lock);
     const memo_entry *e = memo_find(&answer.key);
@@ -487,32 +488,32 @@ static const dnnl_memory_desc_t *operand(const_dnnl_primitive_desc_t pd, int arg
 }
 
 static dt_status create_product(
-    dt_dnnl_op **out, const dt_dnnl_problem *p, dt_dnnl_layout way, dt_err *err)
+    dt_dnnl_op **out, const dt_dnnl_problem *p, dt_dnnl_layout layout, dt_err *err)
 {
-    const int *arg = product_arguments[way.way];
+    const int *arg = product_arguments[layout.kind];
     const dnnl_memory_desc_t *md[SLOTS];
     dnnl_primitive_desc_t pd;
-    DT_CHECK(create_pd(p, way, &pd, err));
+    DT_CHECK(create_pd(p, layout, &pd, err));
     for (int i = 0; i < SLOTS; i++)
         md[i] = operand(pd, arg[i]);
     return build(out, pd, md, arg, err);
 }
 
 dt_status dt_dnnl_create(
-    dt_dnnl_op **out, const dt_dnnl_problem *p, dt_dnnl_layout way, dt_err *err)
+    dt_dnnl_op **out, const dt_dnnl_problem *p, dt_dnnl_layout layout, dt_err *err)
 {
     memories d;
     dnnl_primitive_desc_t pd;
     *out = NULL;
-    DT_ASSERT(way.way < DT_DNNL_PLAIN);
-    if (by_product(p, way.way))
-        return create_product(out, p, way, err);
-    DT_CHECK(describe(p, way, &d, err));
-    DT_CHECK(create_pd(p, way, &pd, err));
-    const bool bias = p->bias && way.way != DT_DNNL_DATA;
-    const dnnl_memory_desc_t *const md[SLOTS] = {&d.x, &d.y, weight_of(pd, way.way),
+    DT_ASSERT(layout.kind < DT_DNNL_PLAIN);
+    if (by_product(p, layout.kind))
+        return create_product(out, p, layout, err);
+    DT_CHECK(describe(p, layout, &d, err));
+    DT_CHECK(create_pd(p, layout, &pd, err));
+    const bool bias = p->bias && layout.kind != DT_DNNL_DATA;
+    const dnnl_memory_desc_t *const md[SLOTS] = {&d.x, &d.y, weight_of(pd, layout.kind),
         bias ? &d.bias : NULL, dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0)};
-    return build(out, pd, md, arguments[way.way], err);
+    return build(out, pd, md, arguments[layout.kind], err);
 }
 
 dt_status dti_dnnl_create_reorder(
@@ -535,7 +536,7 @@ static dt_status rows_desc(const dt_dnnl_problem *p, dt_dnnl_layout layout, int6
     const dnnl_dims_t dims = {n, p->c}, at = {first, 0};
     dnnl_memory_desc_t whole;
     *skip = 0;
-    if (layout.way == DT_DNNL_PLAIN) {
+    if (layout.kind == DT_DNNL_PLAIN) {
         TRY(err, dnnl_memory_desc_init_by_tag(d, 2, dims, dnnl_f32, dnnl_ab));
         return DT_OK;
     }
@@ -553,7 +554,7 @@ dt_status dti_dnnl_create_reorder_rows(dt_dnnl_op **out, const dt_dnnl_problem *
     dnnl_primitive_desc_t pd;
     size_t skip[2];
     *out = NULL;
-    DT_ASSERT(p->fc && (from.way == DT_DNNL_PLAIN) != (to.way == DT_DNNL_PLAIN));
+    DT_ASSERT(p->fc && (from.kind == DT_DNNL_PLAIN) != (to.kind == DT_DNNL_PLAIN));
     DT_CHECK(ready(err));
     DT_CHECK(rows_desc(p, from, first, n, &md[0], &skip[0], err));
     DT_CHECK(rows_desc(p, to, first, n, &md[1], &skip[1], err));

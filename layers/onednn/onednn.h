@@ -14,15 +14,15 @@
 #include "engine/base/error.h"
 #include "engine/base/isa.h"
 
-/* What a primitive computes. */
-typedef enum dt_dnnl_way {
+/* What a primitive computes; or how a weight lies. */
+typedef enum dt_dnnl_kind {
     DT_DNNL_FORWARD, /* x, weight, bias -> y */
     DT_DNNL_DATA,    /* dy, weight -> dx */
     DT_DNNL_WEIGHTS, /* x, dy -> dweight, dbias */
     DT_DNNL_PLAIN,   /* as a layout: OIHW, or [out, in] */
     DT_DNNL_PANELS,  /* as a layout, of a 1 x 1 kernel: [in / DT_DNNL_PANEL][out][DT_DNNL_PANEL] */
-    DT_DNNL_TAPS     /* as a layout: [kernel][kernel][in][out] */
-} dt_dnnl_way;
+    DT_DNNL_HWIO     /* as a layout: [kernel][kernel][in][out] */
+} dt_dnnl_kind;
 
 enum { DT_DNNL_PANEL = 64 };
 
@@ -31,16 +31,16 @@ enum { DT_DNNL_PANEL = 64 };
  * @p @q: output height and width
  * @dilation: 1 is a dense kernel
  * @bf16: 1: of values of bf16, else of fp32
- * @taps: 1: the weight lives as DT_DNNL_TAPS, which kernels of ours read and write
+ * @hwio: 1: the weight lives as DT_DNNL_HWIO, which kernels of ours read and write
  * @panels: 1: backward-data reads it as DT_DNNL_PANELS, being a kernel of ours */
 typedef struct dt_dnnl_problem {
-    int64_t fc, bf16, bias, taps, panels, groups, c, h, w, out, p, q, kernel, stride, pad, dilation;
+    int64_t fc, bf16, bias, hwio, panels, groups, c, h, w, out, p, q, kernel, stride, pad, dilation;
 } dt_dnnl_problem;
 
 /* The layout of a weight that a direction wants (forward, data) or gives (weights) for n samples.
  */
 typedef struct dt_dnnl_layout {
-    dt_dnnl_way way;
+    dt_dnnl_kind kind;
     int64_t n; /* ignored from DT_DNNL_PLAIN on */
 } dt_dnnl_layout;
 
@@ -58,14 +58,14 @@ typedef struct dt_dnnl_facts {
  * kept, so asking again is a look-up; thread-safe. DT_E_CONFIG when sizes are beyond the
  * library's counters, DT_E_DEVICE when it refuses the shape. */
 dt_status dt_dnnl_ask(
-    const dt_dnnl_problem *p, dt_dnnl_layout way, dt_dnnl_facts *f, dt_err *err) DT_NODISCARD;
+    const dt_dnnl_problem *p, dt_dnnl_layout layout, dt_dnnl_facts *f, dt_err *err) DT_NODISCARD;
 dt_status dti_dnnl_ask_reorder(const dt_dnnl_problem *p, dt_dnnl_layout from, dt_dnnl_layout to,
     dt_dnnl_facts *f, dt_err *err) DT_NODISCARD;
 
 typedef struct dt_dnnl_op dt_dnnl_op;
 
 dt_status dt_dnnl_create(
-    dt_dnnl_op **out, const dt_dnnl_problem *p, dt_dnnl_layout way, dt_err *err) DT_NODISCARD;
+    dt_dnnl_op **out, const dt_dnnl_problem *p, dt_dnnl_layout layout, dt_err *err) DT_NODISCARD;
 dt_status dti_dnnl_create_reorder(dt_dnnl_op **out, const dt_dnnl_problem *p, dt_dnnl_layout from,
     dt_dnnl_layout to, dt_err *err) DT_NODISCARD;
 /* Of some rows only: of outputs [first, first + n) of an fc's weight. On the side of

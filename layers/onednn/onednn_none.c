@@ -9,9 +9,10 @@ static dt_status absent(dt_err *err)
         "convolutions and matrix products; set device.kind = cuda");
 }
 
-dt_status dt_dnnl_ask(const dt_dnnl_problem *p, dt_dnnl_layout way, dt_dnnl_facts *f, dt_err *err)
+dt_status dt_dnnl_ask(
+    const dt_dnnl_problem *p, dt_dnnl_layout layout, dt_dnnl_facts *f, dt_err *err)
 {
-    (void)p, (void)way, (void)f;
+    (void)p, (void)layout, (void)f;
     return absent(err);
 }
 
@@ -23,9 +24,9 @@ dt_status dti_dnnl_ask_reorder(
 }
 
 dt_status dt_dnnl_create(
-    dt_dnnl_op **out, const dt_dnnl_problem *p, dt_dnnl_layout way, dt_err *err)
+    dt_dnnl_op **out, const dt_dnnl_problem *p, dt_dnnl_layout layout, dt_err *err)
 {
-    (void)p, (void)way;
+    (void)p, (void)layout;
     *out = NULL;
     return absent(err);
 }

@@ -17,7 +17,7 @@ static const dt_amx_conv cases[] = {
     {2, 8, 8, 64, 8, 8, 64, 1}, {2, 9, 33, 16, 9, 33, 16, 1}, {2, 5, 6, 96, 5, 6, 32, 1},
     {9, 4, 4, 32, 4, 4, 80, 1}, /* a sample a task */
 };
-/* @w: [3][3][c][out], or turned [3][3][out][c] */
+/* @w: [3][3][c][out], or transposed [3][3][out][c] */
 typedef struct data {
     dt_amx_conv s;
     size_t nx, ny, nw;
@@ -35,7 +35,7 @@ static void *room(size_t bytes)
     return p;
 }
 
-static data open_data(const dt_amx_conv *s, bool turned)
+static data open_data(const dt_amx_conv *s, bool transposed)
 {
     data d = {.s = *s,
         .nx = (size_t)(s->n * s->h * s->w * s->c),
@@ -50,7 +50,7 @@ static data open_data(const dt_amx_conv *s, bool turned)
     d.weight = room(dti_amx_conv_weight_bytes(s));
     d.work = room(dti_amx_conv_work(s));
     dti_cpu_to_bf16(d.x, x, (int64_t)d.nx);
-    dti_amx_conv_weight(s, turned, d.w, d.weight);
+    dti_amx_conv_weight(s, transposed, d.w, d.weight);
     free(x);
     return d;
 }
@@ -64,7 +64,7 @@ static void close_data(data *d)
     free(d->work);
 }
 
-static double result(const data *d, bool turned, int64_t n, int64_t row, int64_t col, int64_t o)
+static double result(const data *d, bool transposed, int64_t n, int64_t row, int64_t col, int64_t o)
 {
     const dt_amx_conv *s = &d->s;
     double sum = 0;
@@ -74,7 +74,7 @@ static double result(const data *d, bool turned, int64_t n, int64_t row, int64_t
             continue;
         for (int64_t c = 0; c < s->c; c++) {
             const int64_t at =
-                turned ? ((8 - tap) * s->out + o) * s->c + c : (tap * s->c + c) * s->out + o;
+                transposed ? ((8 - tap) * s->out + o) * s->c + c : (tap * s->c + c) * s->out + o;
             sum += (double)dt_bf16_to_float(d->x[((n * s->h + r) * s->w + q) * s->c + c]) *
                    (double)d->w[at];
         }
@@ -82,14 +82,14 @@ static double result(const data *d, bool turned, int64_t n, int64_t row, int64_t
     return sum;
 }
 
-static void check_case(const dt_amx_conv *s, bool turned)
+static void check_case(const dt_amx_conv *s, bool transposed)
 {
-    data d = open_data(s, turned);
+    data d = open_data(s, transposed);
     dti_amx_conv_run(s, d.x, d.weight, d.y, d.work);
     for (size_t i = 0; i < d.ny; i++) {
         const int64_t k = (int64_t)i, o = k % s->out, col = k / s->out % s->q;
         const int64_t row = k / s->out / s->q % s->p, n = k / s->out / s->q / s->p;
-        const double want = result(&d, turned, n, row, col, o);
+        const double want = result(&d, transposed, n, row, col, o);
         const double got = (double)dt_bf16_to_float(d.y[i]);
         if (!(fabs(got - want) <= fabs(want) / 256 + 1e-5))
             fail_msg("value %zu is %g, not %g", i, got, want);
@@ -112,7 +112,8 @@ static void turned_twice_is_the_same(void **state)
 {
     (void)state;
     for (size_t i = 0; i < DT_COUNT(cases); i++) {
-        const dt_amx_conv once = dti_amx_conv_turned(&cases[i]), twice = dti_amx_conv_turned(&once);
+        const dt_amx_conv once = dti_amx_conv_transposed(&cases[i]),
+                          twice = dti_amx_conv_transposed(&once);
         assert_memory_equal(&twice, &cases[i], sizeof twice);
         assert_int_equal(once.p, once.h + 2 * once.pad - 2);
     }

@@ -60,11 +60,11 @@ static float *scratch(size_t bytes)
     return p;
 }
 
-static void run_one_way(const dt_winograd *s, bool turned, const float *x, const float *weight,
+static void run_one_way(const dt_winograd *s, bool transposed, const float *x, const float *weight,
     const float *bias, float *y)
 {
     float *u = scratch(dti_winograd_weight_bytes(s)), *work = scratch(dti_winograd_work(s));
-    dti_winograd_weight(s, turned, weight, u);
+    dti_winograd_weight(s, transposed, weight, u);
     dti_winograd_run(s, x, u, bias, y, work);
     dt_free(u);
     dt_free(work);
@@ -72,9 +72,9 @@ static void run_one_way(const dt_winograd *s, bool turned, const float *x, const
 
 static void run_layer(layer *l)
 {
-    const dt_winograd turned = dti_winograd_turned(&l->s);
+    const dt_winograd transposed = dti_winograd_transposed(&l->s);
     run_one_way(&l->s, false, l->v[X], l->v[W], l->v[B], l->v[Y]);
-    run_one_way(&turned, true, l->v[DY], l->v[W], NULL, l->v[DX]);
+    run_one_way(&transposed, true, l->v[DY], l->v[W], NULL, l->v[DX]);
     float *work = scratch(dti_winograd_gradient_work(&l->s));
     dti_winograd_gradient(&l->s, l->v[X], l->v[DY], l->v[DW], l->v[DB], work);
     dt_free(work);
@@ -153,15 +153,15 @@ static void a_sample_has_its_bits_in_any_batch(void **state)
     for (size_t i = 0; i < DT_COUNT(cases); i++) {
         layer all = make_layer(&cases[i]);
         run_layer(&all);
-        dt_winograd s = all.s, turned;
+        dt_winograd s = all.s, transposed;
         const size_t n_x = all.count[X] / (size_t)s.n, n_y = all.count[Y] / (size_t)s.n;
         float *y = malloc(n_y * sizeof *y), *dx = malloc(n_x * sizeof *dx);
         assert_true(y != NULL && dx != NULL);
         s.n = 1;
-        turned = dti_winograd_turned(&s);
+        transposed = dti_winograd_transposed(&s);
         for (size_t k = 0; k < (size_t)all.s.n; k++) {
             run_one_way(&s, false, all.v[X] + k * n_x, all.v[W], all.v[B], y);
-            run_one_way(&turned, true, all.v[DY] + k * n_y, all.v[W], NULL, dx);
+            run_one_way(&transposed, true, all.v[DY] + k * n_y, all.v[W], NULL, dx);
             assert_memory_equal(y, all.v[Y] + k * n_y, n_y * sizeof *y);
             assert_memory_equal(dx, all.v[DX] + k * n_x, n_x * sizeof *dx);
         }

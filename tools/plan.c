@@ -172,64 +172,88 @@ static dt_status write_plan(const void *p, const char *path,
 /* ---- --kernels: what computes each op, the workspace that it takes, by what else it could be, and
  * why implementations that would be preferred do not compute it ---- */
 
-static const char *name_of(const char *impl)
+/* @name: how wide the names of ops are */
+static void print_kernel(
+    int name, const char *op, const char *flops, size_t bytes, const char *kernel, const char *why)
 {
-    return impl[0] != '\0' ? impl : "a kernel of ours";
-}
-
-static void print_kernel(const char *op, const char *flops, size_t bytes, const char *impl)
-{
-    char room[DT_HUMAN_BYTES] = "-";
+    char work[DT_HUMAN_BYTES] = "-";
     if (bytes > 0)
-        dt_human_bytes(room, bytes);
-    printf("%-32s %8s %11s  %s\n", op, flops, room, name_of(impl));
+        dt_human_bytes(work, bytes);
+    if (why[0] != '\0')
+        printf("%-*s %8s %11s  %-32s  %s\n", name, op, flops, work, kernel, why);
+    else
+        printf("%-*s %8s %11s  %s\n", name, op, flops, work, kernel);
 }
 
 /* Those that it could be computed by as well, the fastest first. */
-static void print_others(const dt_algorithms *all, const char *taken)
+static void print_others(int name, const dt_algorithms *all, const char *taken)
 {
     const char *than = "faster";
     for (int i = 0; all->n > 1 && i < all->n; i++)
         if (strcmp(all->algorithm[i].impl, taken) == 0)
             than = "slower";
         else
-            print_kernel("", than, all->algorithm[i].bytes, all->algorithm[i].impl);
+            print_kernel(name, "", than, all->algorithm[i].bytes, all->algorithm[i].impl, "");
 }
 
-/* Those that come before the one that was taken. Ops that make layouts go by the op they serve. */
-static void print_refused(const dt_op *op, const dt_choice *c)
+/* Ops that make layouts go by the op they serve. */
+static bool serves(const dt_op *op)
 {
-    const bool serves =
-        op->form == DT_DERIVE_F || op->form == DT_DERIVE_B || op->form == DT_RESTORE;
-    for (int i = 0; i < c->n && !serves; i++)
-        printf("%-32s %8s %11s  %s: %s\n", "", "not", "-", c->refused[i].impl->name,
-            c->refused[i].why.text);
+    return op->form == DT_DERIVE_F || op->form == DT_DERIVE_B || op->form == DT_RESTORE;
 }
 
-static dt_status print_op(const dt_program *p, const dt_op *op, dt_err *err)
+/* "oneDNN brgconv:avx512_core", "winograd:2x2_3x3", "ours, fp32", "ours". */
+static void name_kernel(
+    char *to, size_t bytes, const dt_op *op, const dt_choice *c, const char *impl)
+{
+    const char *by = c->taken != NULL && !serves(op) ? c->taken->name : "";
+    if (impl[0] == '\0')
+        snprintf(to, bytes, by[0] != '\0' ? "ours, %s" : "ours%s", by);
+    else if (by[0] == '\0' || strncmp(impl, by, strlen(by)) == 0)
+        snprintf(to, bytes, "%s", impl);
+    else
+        snprintf(to, bytes, "%s %s", by, impl);
+}
+
+/* Those that come before the one that was taken: "winograd: bf16, needs fp32; amx: ...". */
+static void list_refused(char *to, size_t bytes, const dt_op *op, const dt_choice *c)
+{
+    size_t at = 0;
+    to[0] = '\0';
+    for (int i = 0; i < c->n && !serves(op) && at < bytes; i++)
+        at += (size_t)snprintf(to + at, bytes - at, "%s%s: %s", i > 0 ? "; " : "",
+            c->refused[i].impl->name, c->refused[i].why.text);
+}
+
+static dt_status print_op(int name, const dt_program *p, const dt_op *op, dt_err *err)
 {
     dt_facts f;
     dt_algorithms all;
     dt_choice c;
-    char flops[32] = "-";
+    char flops[32] = "-", kernel[128], refused[DT_MAX_IMPLS * (DT_WHY_BYTES + 32)];
     DT_TRY(err, dt_op_facts(p, op, &f, err), "%s", op->name);
     DT_TRY(err, dt_op_algorithms(p, op, &all, err), "%s", op->name);
     DT_TRY(err, dt_op_choice(p, op, &c, err), "%s", op->name);
     if (op->flops >= 5e5)
         snprintf(flops, sizeof flops, "%.3f", op->flops / 1e9);
-    print_kernel(op->name, flops, dt_facts_bytes(&f), f.impl);
-    print_others(&all, f.impl);
-    print_refused(op, &c);
+    name_kernel(kernel, sizeof kernel, op, &c, f.impl);
+    list_refused(refused, sizeof refused, op, &c);
+    print_kernel(name, op->name, flops, dt_facts_bytes(&f), kernel, refused);
+    print_others(name, &all, f.impl);
     return DT_OK;
 }
 
 static dt_status print_kernels(const dt_program *p, dt_err *err)
 {
-    printf("%-32s %8s %11s  %s\n", "op", "GFLOP", "workspace", "kernel");
+    size_t name = 0;
+    for (size_t i = 0; i < p->n_op; i++)
+        if (p->op[i].desc != NULL && strlen(p->op[i].name) > name)
+            name = strlen(p->op[i].name);
+    printf("%-*s %8s %11s  %-32s  %s\n", (int)name, "op", "GFLOP", "workspace", "kernel", "not by");
     for (size_t i = 0; i < p->n_order; i++) {
         const dt_op *op = &p->op[p->order[i]];
         if (op->desc != NULL)
-            DT_CHECK(print_op(p, op, err));
+            DT_CHECK(print_op((int)name, p, op, err));
     }
     return DT_OK;
 }

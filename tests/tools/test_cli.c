@@ -704,6 +704,11 @@ static void kernels_of_every_op_can_be_shown(void **state)
     assert_has(r.out, "layer1.0.conv1.f ");
     cli_done(&rows);
     cli_done(&r);
+    r = cli_run("plan FILE --kernels --set train.precision=fp32", resnet());
+    assert_code(&r, 0);
+    assert_has(r.out, " winograd: kernel 7, needs 3"); /* in the line of conv1 */
+    assert_has(r.out, " ours\n");
+    cli_done(&r);
     r = cli_run("plan FILE --kernels --rows", resnet());
     assert_code(&r, DT_E_CONFIG);
     cli_done(&r);

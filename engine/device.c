@@ -4,6 +4,7 @@
 #include "engine/device.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,7 +16,10 @@
 
 enum { SELF_BYTES = 4096 };
 
-static _Atomic(const dt_device_module *) loaded; /* never unloaded */
+/* Never unloaded. A failure is told to everyone who asks, and may be over the next time, so it is
+ * not loaded by pthread_once. */
+static _Atomic(const dt_device_module *) loaded;
+static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
 
 const char *dt_device_name(dt_device_kind k)
 {
@@ -74,14 +78,11 @@ static void *open_module(dt_err *err)
     return NULL;
 }
 
-dt_status dt_device_load(dt_device_kind k, dt_err *err)
+/* The caller holds the lock. */
+static dt_status load(dt_err *err)
 {
-    if (k == DT_CPU || loaded != NULL)
+    if (loaded != NULL)
         return DT_OK;
-    if (!dt_device_built(k))
-        return DT_FAIL(err, DT_E_CONFIG,
-            "this program was built without CUDA; device.kind = cpu, or auto, which takes what "
-            "there is");
     void *module = open_module(err);
     if (module == NULL)
         return DT_E_DEVICE;
@@ -92,11 +93,25 @@ dt_status dt_device_load(dt_device_kind k, dt_err *err)
     return DT_OK;
 }
 
+dt_status dti_device_load(dt_device_kind k, dt_err *err)
+{
+    if (k == DT_CPU || loaded != NULL)
+        return DT_OK;
+    if (!dt_device_built(k))
+        return DT_FAIL(err, DT_E_CONFIG,
+            "this program was built without CUDA; device.kind = cpu, or auto, which takes what "
+            "there is");
+    pthread_mutex_lock(&loading);
+    const dt_status st = load(err);
+    pthread_mutex_unlock(&loading);
+    return st;
+}
+
 bool dt_device_answers(dt_device_kind k, dt_err *why)
 {
     if (k == DT_CPU)
         return true;
-    return dt_device_load(k, why) == DT_OK && loaded->answers(why);
+    return dti_device_load(k, why) == DT_OK && loaded->answers(why);
 }
 
 /* Without the driver's library nothing of CUDA can work. */
@@ -115,80 +130,26 @@ bool dt_device_likely(dt_device_kind k)
     return answers;
 }
 
+const dt_device_module *dti_device_module(dt_device_kind k)
+{
+    return k == DT_CPU ? NULL : loaded;
+}
+
 const dt_driver *dti_device_driver(dt_device_kind k)
 {
-    const dt_device_module *m = loaded;
+    const dt_device_module *m = dti_device_module(k);
     if (k == DT_CPU)
         return &dt_cpu_driver;
     return m != NULL ? m->driver : NULL;
 }
 
-void dt_device_allow_tf32(dt_device_kind k, bool yes)
-{
-    const dt_device_module *m = loaded;
-    if (k != DT_CPU && m != NULL)
-        m->allow_tf32(yes);
-}
-
-void dt_device_plan_for(dt_device_kind k, const dt_card *card)
-{
-    const dt_device_module *m = loaded;
-    if (k != DT_CPU && m != NULL)
-        m->plan_for(card);
-}
-
 dt_status dt_device_facts(dt_device_kind k, dt_driver_facts *f, dt_err *err)
 {
     void *self = NULL;
-    DT_CHECK(dt_device_load(k, err));
+    DT_CHECK(dti_device_load(k, err));
     const dt_driver *d = dti_device_driver(k);
     DT_CHECK(d->open(0, &self, err));
     const dt_status st = d->facts(self, f, err);
     d->close(self);
     return st;
-}
-
-const dt_kernels *dti_kernels_of(const dt_layer_desc *desc, dt_device_kind device)
-{
-    const dt_device_module *m = loaded;
-    if (device == DT_CPU)
-        return desc->cpu;
-    return m != NULL ? m->kernels(desc->name) : NULL;
-}
-
-static dt_status kernels_for(
-    const dt_layer_desc *desc, dt_device_kind device, const dt_kernels **k, dt_err *err)
-{
-    *k = dti_kernels_of(desc, device);
-    return *k != NULL ? DT_OK
-                      : DT_FAIL(err, DT_E_DEVICE, "layer '%s' has no %s kernels", desc->name,
-                            dt_device_name(device));
-}
-
-dt_status dti_call_facts(
-    const dt_call *c, const dt_layer_desc *desc, dt_device_kind device, dt_facts *f, dt_err *err)
-{
-    const dt_kernels *k;
-    memset(f, 0, sizeof *f);
-    DT_CHECK(kernels_for(desc, device, &k, err));
-    return k->facts != NULL ? k->facts(c, f, err) : DT_OK;
-}
-
-dt_status dti_call_algorithms(const dt_call *c, const dt_layer_desc *desc, dt_device_kind device,
-    dt_algorithms *a, dt_err *err)
-{
-    const dt_kernels *k;
-    a->n = 0;
-    DT_CHECK(kernels_for(desc, device, &k, err));
-    return k->algorithms != NULL ? k->algorithms(c, a, err) : DT_OK;
-}
-
-dt_status dti_call_choice(const dt_call *c, const dt_layer_desc *desc, dt_device_kind device,
-    dt_choice *choice, dt_err *err)
-{
-    const dt_kernels *k;
-    choice->taken = NULL;
-    choice->n = 0;
-    DT_CHECK(kernels_for(desc, device, &k, err));
-    return k->impls != NULL ? dti_impl_choose(k->impls, c, choice, err) : DT_OK;
 }

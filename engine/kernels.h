@@ -9,8 +9,11 @@
 #include "engine/graph.h"
 #include "engine/algorithms.h"
 
+typedef struct dt_context dt_context; /* what a session computes with: engine/context.h */
+
 /**
- * struct dt_call - which op, for which shapes.
+ * struct dt_call - which op, for which shapes, in which context.
+ * @context: NULL: the processor
  * @node:   the graph's node; NULL for ops that belong to no layer (sum, sgd, commit)
  * @graph:  for the shapes of the inputs
  * @form:   which of the layer's ops
@@ -25,6 +28,7 @@
  * @workspace_limit: the most bytes that the algorithm may take; DT_LIMIT_ANY: the fastest
  */
 typedef struct dt_call {
+    const dt_context *context;
     const dt_node *node;
     const dt_graph *graph;
     dt_form_kind form;

@@ -42,13 +42,14 @@ static dt_status add(dt_map *m, const dt_home *h, dt_err *err)
 }
 
 /* A parameter, and what training keeps beside it. */
-static dt_status add_parameter(dt_map *m, const dt_graph *g, dt_device_kind device, int64_t home_n,
-    int state, int32_t node, int i, dt_err *err)
+static dt_status add_parameter(dt_map *m, const dt_graph *g, const dt_context *context,
+    int64_t home_n, int state, int32_t node, int i, dt_err *err)
 {
     const dt_node *nd = &g->node[node];
     const dt_param_info *p = &nd->info.param[i];
-    const dt_kernels *k = dti_kernels_of(nd->desc, device);
-    const dt_call c = {.node = nd,
+    const dt_kernels *k = dti_kernels_of(nd->desc, context);
+    const dt_call c = {.context = context,
+        .node = nd,
         .graph = g,
         .form = DT_BACKWARD,
         .dtype = g->dtype,
@@ -76,11 +77,11 @@ static dt_status add_parameter(dt_map *m, const dt_graph *g, dt_device_kind devi
 }
 
 static dt_status fill(
-    dt_map *m, const dt_graph *g, dt_device_kind device, int64_t home_n, int state, dt_err *err)
+    dt_map *m, const dt_graph *g, const dt_context *context, int64_t home_n, int state, dt_err *err)
 {
     for (size_t node = 0; node < g->n_node; node++)
         for (int i = 0; i < g->node[node].info.n_param; i++)
-            DT_CHECK(add_parameter(m, g, device, home_n, state, (int32_t)node, i, err));
+            DT_CHECK(add_parameter(m, g, context, home_n, state, (int32_t)node, i, err));
     dt_home metrics = {.name = "metrics",
         .role = DT_ROLE_BUFFERS,
         .bytes = sizeof(dt_metrics) + (size_t)dt_graph_counted(g) * sizeof(dt_class_count),
@@ -91,15 +92,15 @@ static dt_status fill(
     return add(m, &metrics, err);
 }
 
-dt_status dt_map_create(
-    dt_map **out, const dt_graph *g, dt_device_kind device, int64_t home_n, int state, dt_err *err)
+dt_status dt_map_create(dt_map **out, const dt_graph *g, const dt_context *context, int64_t home_n,
+    int state, dt_err *err)
 {
     *out = NULL;
     dt_map *m = dt_alloc(1, sizeof *m);
     if (m == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the persistent map");
     m->home_n = home_n;
-    const dt_status st = fill(m, g, device, home_n, state, err);
+    const dt_status st = fill(m, g, context, home_n, state, err);
     if (st != DT_OK) {
         dt_map_destroy(m);
         return st;

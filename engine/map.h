@@ -5,7 +5,7 @@
 #ifndef DT_ENGINE_MAP_H
 #define DT_ENGINE_MAP_H
 
-#include "engine/device.h"
+#include "engine/context.h"
 
 enum { DT_TENSOR_NAME_BYTES = DT_NAME_BYTES + 32, DT_ALIGN = 64 };
 
@@ -52,11 +52,11 @@ typedef struct dt_map {
 
 /**
  * dt_map_create() - lay out what persists for a network.
- * @device: decides the layouts, and so the bytes, of parameters
+ * @context: its device decides the layouts, and so the bytes, of parameters
  * @home_n: micro-batch of training
  * @state:  optimizer state tensors a parameter has (SGD with momentum: 1)
  */
-dt_status dt_map_create(dt_map **out, const dt_graph *g, dt_device_kind device, int64_t home_n,
+dt_status dt_map_create(dt_map **out, const dt_graph *g, const dt_context *context, int64_t home_n,
     int state, dt_err *err) DT_NODISCARD;
 void dt_map_destroy(dt_map *m);
 

@@ -113,8 +113,8 @@ static const char *place(const dt_session *s, const char *key, char at[512])
     const char *file = NULL;
     int line = 0;
     dt_config_get(s->config, "memory", key, &file, &line);
-    if (file == NULL && s->plan_card != NULL && strcmp(key, "device_budget") == 0) {
-        snprintf(at, 512, "all of %s but what CUDA needs", s->plan_card->name);
+    if (file == NULL && s->context.card != NULL && strcmp(key, "device_budget") == 0) {
+        snprintf(at, 512, "all of %s but what CUDA needs", s->context.card->name);
         return at;
     }
     return dt_config_place(at, 512, file, line);
@@ -174,7 +174,7 @@ static dt_status check_budgets(
     read_budgets(s, all);
     dt_status first = DT_OK;
     const dt_limit *least = dt_limits_least(l);
-    const bool apart = s->device != DT_CPU;
+    const bool apart = s->context.device != DT_CPU;
     if (apart && all[0].most > s->card.bytes)
         first = beyond(s, &all[0], s->card.about, s->card.bytes, err);
     for (size_t i = apart ? 1 : 0; i < 2 && least != NULL; i++)
@@ -220,7 +220,7 @@ static int threads_to_come(const dt_plan_set *p, bool loaded)
  * tier. */
 static uint64_t arena_bytes(const dt_session *s, const dt_need *need)
 {
-    return s->device == DT_CPU ? need->device : 0;
+    return s->context.device == DT_CPU ? need->device : 0;
 }
 
 static uint64_t outside_bytes(const dt_session *s, const dt_need *need, bool loaded)
@@ -292,7 +292,7 @@ static dt_status check_card(const dt_session *s, dt_err *err)
     const uint64_t need = dt_plan_set_need(s->plans).device, free = s->card.free;
     const uint64_t rest = free > CARD ? free - CARD : 0;
     char a[DT_HUMAN_BYTES], b[DT_HUMAN_BYTES], c[DT_HUMAN_BYTES], d[DT_HUMAN_BYTES];
-    if (s->device == DT_CPU || need <= rest)
+    if (s->context.device == DT_CPU || need <= rest)
         return DT_OK;
     (void)DT_FAIL(err, DT_E_BUDGET,
         "does not fit: the device needs %s (%" PRIu64

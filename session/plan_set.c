@@ -65,7 +65,7 @@ static dt_status make(const dt_plan_set *p, dt_planned *to, dt_err *err)
     const dt_session *s = p->session;
     const dt_program_opts o = {.graph = s->graph,
         .map = p->map,
-        .device = s->device,
+        .context = &s->context,
         .kind = to->kind,
         .n = to->n,
         .home_n = p->map->home_n,
@@ -146,7 +146,7 @@ static dt_status take_given(const dt_plan_set *p, dt_program_kind kind, int64_t 
     }
     DT_TRY(err, dt_verify(plan, err), "%s: plan '%s' for %" PRId64 " samples", p->asked.given_by,
         plan->program, n);
-    DT_TRY(err, dt_plan_suits(plan, s->graph, p->map, s->device, s->threads, err),
+    DT_TRY(err, dt_plan_suits(plan, s->graph, p->map, &s->context, s->threads, err),
         "%s: plan '%s' for %" PRId64 " samples", p->asked.given_by, plan->program, n);
     DT_CHECK(check_optimizer(p, plan, err));
     dt_planned *to = dt_alloc(1, sizeof *to);
@@ -162,7 +162,7 @@ static dt_status open_given(dt_plan_set *p, dt_err *err)
 {
     const dt_session *s = p->session;
     snprintf(p->list, sizeof p->list, "%s", p->asked.given->plan[0]->policy);
-    return dt_map_create(&p->map, s->graph, s->device, p->asked.micro_batch,
+    return dt_map_create(&p->map, s->graph, &s->context, p->asked.micro_batch,
         dt_optimizer_state(&s->opts.train), err);
 }
 
@@ -324,7 +324,7 @@ static dt_status open(dt_plan_set *p, dt_err *err)
     dt_policies_list(p->policies, p->list);
     DT_CHECK(dt_algorithm_table_init(
         &p->table, s->graph->n_node, fast ? DT_LIMIT_ANY : DT_LIMIT_LEAST, err));
-    DT_CHECK(dt_map_create(&p->map, s->graph, s->device, p->asked.micro_batch,
+    DT_CHECK(dt_map_create(&p->map, s->graph, &s->context, p->asked.micro_batch,
         dt_optimizer_state(&s->opts.train), err));
     return p->algorithms == DT_ALGORITHMS_FIT && !p->asked.quick ? fit(p, err) : DT_OK;
 }
@@ -657,7 +657,7 @@ static uint64_t batches(const dt_plan_set *p)
     const uint64_t sample = sizeof(float) * (uint64_t)dt_shape_sample(&s->graph->input) +
                             sizeof(int32_t) * (uint64_t)dt_graph_labels(s->graph);
     const uint64_t pinned = /* blocks from which a card fetches */
-        s->device != DT_CPU ? 2 * sample * (uint64_t)p->asked.micro_batch : 0;
+        s->context.device != DT_CPU ? 2 * sample * (uint64_t)p->asked.micro_batch : 0;
     return sample * (uint64_t)p->asked.batch * dti_batches_held(s) + pinned;
 }
 
@@ -691,7 +691,7 @@ dt_available dt_plan_set_available(const dt_plan_set *p)
         .host = or_any(b->host),
         .disk = or_any(b->disk),
         .memory = UINT64_MAX,
-        .apart = p->session->device != DT_CPU};
+        .apart = p->session->context.device != DT_CPU};
 }
 
 bool dt_need_fits(const dt_need *n, const dt_available *a)

@@ -10,7 +10,7 @@
 
 dt_simulate_opts dti_session_simulate_opts(const dt_session *s)
 {
-    const bool card = s->device == DT_CUDA || s->costs.simulated;
+    const bool card = s->context.device == DT_CUDA || s->costs.simulated;
     return (dt_simulate_opts){
         .inline_copies = !card && !s->opts.memory.copy_threads, .density = &s->densities};
 }
@@ -18,9 +18,9 @@ dt_simulate_opts dti_session_simulate_opts(const dt_session *s)
 void dti_session_origin(const dt_session *s, dt_origin *to)
 {
     char name[DT_FACT_BYTES];
-    *to = (dt_origin){.threads = s->device == DT_CUDA ? 0 : s->threads};
+    *to = (dt_origin){.threads = s->context.device == DT_CUDA ? 0 : s->threads};
     snprintf(to->machine, sizeof to->machine, "%s",
-        s->device == DT_CUDA ? s->card.about : dti_cpu_name(name));
+        s->context.device == DT_CUDA ? s->card.about : dti_cpu_name(name));
     snprintf(to->isa, sizeof to->isa, "%s", dt_session_isa(s));
     snprintf(to->precision, sizeof to->precision, "%s", dt_session_precision(s));
     snprintf(to->library, sizeof to->library, "%s", dt_onednn_version());

@@ -13,7 +13,7 @@ dt_runner_opts dti_rig_opts(const dt_session *s)
 {
     return (dt_runner_opts){.graph = s->graph,
         .map = s->plans->map,
-        .device = s->device,
+        .context = &s->context,
         .find_op = dt_layer_find,
         .codecs = &dt_codecs,
         .replay = true,

@@ -87,10 +87,8 @@ static dt_status set_precision(const dt_session *s, dt_graph *g, dt_err *err)
 {
     char asked[DT_ASKED];
     const int wanted = s->opts.train.precision;
-    if (s->device == DT_CUDA) {
-        const bool tf32 = wanted == DT_PRECISION_TF32;
-        dt_device_allow_tf32(s->device, tf32);
-        g->dtype = wanted == DT_PRECISION_FP32 || tf32 ? DT_F32 : DT_BF16;
+    if (s->context.device == DT_CUDA) {
+        g->dtype = wanted == DT_PRECISION_FP32 || s->context.tf32 ? DT_F32 : DT_BF16;
         return DT_OK;
     }
     if (wanted == DT_PRECISION_TF32)
@@ -214,52 +212,53 @@ static dt_status read_config(dt_session *s, const char *const *sets, size_t n_se
 
 /* What device.card says: a card to plan for, with all of its memory but what CUDA needs, unless a
  * budget is given. */
-static dt_status choose_card(dt_session *s, dt_err *err)
+static dt_status choose_card(dt_session *s, const dt_card **out, dt_err *err)
 {
     char asked[DT_ASKED], size[DT_HUMAN_BYTES];
     uint64_t *budget = &s->opts.memory.device_budget;
     if (s->opts.device.card == NULL)
         return DT_OK;
-    s->plan_card = dt_card_find(s->opts.device.card);
-    DT_ASSERT(s->plan_card != NULL);
+    const dt_card *card = *out = dt_card_find(s->opts.device.card);
+    DT_ASSERT(card != NULL);
     if (s->opts.device.kind == DT_DEVICE_CPU)
         return DT_FAIL(err, DT_E_CONFIG, "%s: device.kind = cpu excludes it; leave one of them out",
             dt_session_asked(asked, s, "device", "card"));
-    if (*budget > dt_card_bytes(s->plan_card))
+    if (*budget > dt_card_bytes(card))
         return DT_FAIL(err, DT_E_CONFIG, "%s: a %s has %s; lower it, or leave it out",
-            dt_session_asked(asked, s, "memory", "device_budget"), s->plan_card->title,
-            dt_human_bytes(size, dt_card_bytes(s->plan_card)));
+            dt_session_asked(asked, s, "memory", "device_budget"), card->title,
+            dt_human_bytes(size, dt_card_bytes(card)));
     if (*budget == 0)
-        *budget = dt_card_bytes(s->plan_card) - left_to_cuda;
+        *budget = dt_card_bytes(card) - left_to_cuda;
     return DT_OK;
 }
 
-/* What device.kind says. Planning needs no card, so whether there is one is asked later. */
+/* What device.kind and device.card say. Planning needs no card, so whether there is one is asked
+ * later. */
 static dt_status choose_device(dt_session *s, dt_err *err)
 {
     char asked[DT_ASKED];
     const int kind = s->opts.device.kind;
-    DT_CHECK(choose_card(s, err));
-    const bool card = kind == DT_DEVICE_CUDA || s->plan_card != NULL ||
+    const dt_card *card = NULL;
+    DT_CHECK(choose_card(s, &card, err));
+    const bool cuda = kind == DT_DEVICE_CUDA || card != NULL ||
                       (kind == DT_DEVICE_AUTO && dt_device_likely(DT_CUDA));
-    s->device = card ? DT_CUDA : DT_CPU;
-    const char *key = s->plan_card != NULL ? "card" : "kind";
-    DT_TRY(err, dt_device_load(s->device, err), "%s", dt_session_asked(asked, s, "device", key));
-    dt_device_plan_for(s->device, s->plan_card);
+    const bool tf32 = cuda && s->opts.train.precision == DT_PRECISION_TF32;
+    DT_TRY(err, dt_context_open(&s->context, cuda ? DT_CUDA : DT_CPU, card, tf32, err), "%s",
+        dt_session_asked(asked, s, "device", card != NULL ? "card" : "kind"));
     return DT_OK;
 }
 
 dt_status dt_session_meet(dt_session *s, dt_err *err)
 {
     char asked[DT_ASKED];
-    if (s->plan_card != NULL)
+    if (s->context.card != NULL)
         return DT_FAIL(err, DT_E_CONFIG,
             "%s is for plans of a card that need not be here (dnntrain plan, sweep); leave it out, "
             "and the run takes the card that is",
             dt_session_asked(asked, s, "device", "card"));
-    if (s->device == DT_CPU || s->card.bytes > 0)
+    if (s->context.device == DT_CPU || s->card.bytes > 0)
         return DT_OK;
-    DT_TRY(err, dt_device_facts(s->device, &s->card, err), "%s",
+    DT_TRY(err, dt_device_facts(s->context.device, &s->card, err), "%s",
         dt_session_asked(asked, s, "device", "kind"));
     return DT_OK;
 }
@@ -424,5 +423,6 @@ void dt_session_close(dt_session *s)
     dt_policies_close(&s->policies);
     dt_graph_destroy(s->graph);
     dt_config_destroy(s->config);
+    dt_context_close(&s->context);
     dt_free(s);
 }

@@ -4,7 +4,7 @@
 #define DT_SESSION_SESSION_H
 
 #include "engine/base/cpu.h"
-#include "engine/card.h"
+#include "engine/context.h"
 #include "engine/config/run_options.h"
 #include "engine/train.h"
 #include "memory/policies/layers.h"
@@ -20,7 +20,7 @@
  * @fates:     of [memory.layers], before all policies
  * @densities: of memory.profile
  * @costs:     of memory.profile or memory.simulate; the default ones otherwise
- * @plan_card: device.card: plans are for it, and none is run; NULL: not given
+ * @context:   its device, and the card of device.card: plans are for that one, and none is run
  * @card:      facts of the device, as dt_session_meet found it; 0 bytes: not asked yet
  * @threads:   of the team; plans hold for this number
  * @host @inside: what the calling thread had set before, and calls of dt_session_enter not yet left
@@ -37,8 +37,7 @@ typedef struct dt_session {
     dt_densities densities;
     dt_costs costs;
     const dt_graph *graph;
-    dt_device_kind device;
-    const dt_card *plan_card;
+    dt_context context;
     dt_driver_facts card;
     int threads, inside;
     dt_cpu_host host;

@@ -288,7 +288,7 @@ dt_status dti_cli_session(
 
 void dti_cli_print_device(const dt_session *s)
 {
-    printf("device %s%s%s   precision %s\n", dt_device_name(s->device),
-        s->plan_card != NULL ? ": " : "", s->plan_card != NULL ? s->plan_card->title : "",
+    printf("device %s%s%s   precision %s\n", dt_device_name(s->context.device),
+        s->context.card != NULL ? ": " : "", s->context.card != NULL ? s->context.card->title : "",
         dt_session_precision(s));
 }

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "engine/cuda/cuda.h"
-#include "layers/cuda/weighted_cuda.h"
+#include "layers/cuda/libraries_cuda.h"
 
 #define DT_LAYER(name) extern const dt_kernels dt_##name##_cuda __attribute__((weak));
 #include "layers/layers.def"
@@ -34,6 +34,6 @@ const dt_device_module dt_device_module_cuda = {
     .driver = &dt_cuda_driver,
     .answers = dt_cuda_answers,
     .kernels = kernels,
-    .allow_tf32 = dt_cuda_allow_tf32,
-    .plan_for = dt_cuda_plan_for,
+    .open = dt_cuda_libraries_open,
+    .close = dt_cuda_libraries_close,
 };

@@ -362,7 +362,8 @@ static dt_status plan_session(dt_session *s, const plan_flags *f, dt_err *err)
     DT_CHECK(plan_timed(s, &cold, err));
     dt_session_forget(s);
     DT_CHECK(plan_timed(s, &warm, err));
-    if (s->plan_card == NULL && s->device != DT_CPU && dt_device_answers(s->device, NULL))
+    if (s->context.card == NULL && s->context.device != DT_CPU &&
+        dt_device_answers(s->context.device, NULL))
         DT_CHECK(dt_session_meet(s, err)); /* so that the card's memory is known */
     DT_CHECK(show(s, f, cold, warm, err));
     if (f->text != NULL)

@@ -295,9 +295,9 @@ static void fill(object *to, const dt_report *r)
     if (dt_session_chosen_by(s) != NULL)
         refused(to, s->plans);
     text(to, "algorithms", dt_algorithms_name((int)s->plans->algorithms));
-    text(to, "device_kind", dt_device_name(s->device));
-    if (s->plan_card != NULL)
-        text(to, "card", s->plan_card->name);
+    text(to, "device_kind", dt_device_name(s->context.device));
+    if (s->context.card != NULL)
+        text(to, "card", s->context.card->name);
     text(to, "pool", s->opts.memory.pool);
     text(to, "precision", dti_report_precision(r));
     to->ok = cJSON_AddBoolToObject(to->o, "exact", dt_plan_set_exact(s->plans)) != NULL && to->ok;

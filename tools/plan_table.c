@@ -199,7 +199,8 @@ static void tier(const char *name, uint64_t peak, uint64_t budget)
 /* Without a card nobody knows what its libraries would take. */
 static void no_card(const dt_session *s)
 {
-    if (s->device == DT_CUDA && s->plan_card == NULL && !dt_device_answers(DT_CUDA, NULL))
+    if (s->context.device == DT_CUDA && s->context.card == NULL &&
+        !dt_device_answers(DT_CUDA, NULL))
         printf("no card answers here, so the scratch of convolutions and products is not in it; "
                "device.card\nnames one to plan for (dnntrain list cards)\n");
 }
@@ -215,7 +216,7 @@ static void here(const dt_report *r)
     if (h->need > h->memory)
         printf("this machine has less: %s of memory, and a run takes %s of it%s\n",
             dt_human_bytes(size, h->memory), dt_human_bytes(need, h->need),
-            s->plan_card != NULL ? " beside that card" : "");
+            s->context.card != NULL ? " beside that card" : "");
     else if (!h->fits && (s->card.bytes == 0 || r->need.device <= s->card.bytes))
         printf("this machine has too little left: a run takes %s of memory, of %s\n",
             dt_human_bytes(need, h->need), dt_human_bytes(size, h->memory));

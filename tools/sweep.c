@@ -166,7 +166,7 @@ static dt_status sweep_session(
             "[memory] device_budget is missing: the sweep looks for the largest batch in a budget; "
             "give one, as in --set memory.device_budget=2GiB, or a card whose memory it is, as in "
             "--set device.card=rtx3090");
-    if (verify && s->plan_card != NULL)
+    if (verify && s->context.card != NULL)
         return DT_FAIL(err, DT_E_CONFIG, "%s: --verify trains, and that card is not here",
             dt_session_asked(asked, s, "device", "card"));
     dt_sweep w = {.session = s};

@@ -98,7 +98,7 @@ static void beyond(const dt_sweep *w)
     for (size_t i = 0; i < w->n; i++)
         memory = w->row[i].beyond && w->row[i].memory < memory ? w->row[i].memory : memory;
     printf("!: %sa run takes more memory than this machine has, %s\n",
-        w->session->plan_card != NULL ? "beside that card " : "", dt_human_bytes(size, memory));
+        w->session->context.card != NULL ? "beside that card " : "", dt_human_bytes(size, memory));
 }
 
 /* It pays for a batch that keep_all has for nothing. */

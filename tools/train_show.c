@@ -41,7 +41,7 @@ static dt_status create_progress(dt_train_show *show, const dt_run *r, dt_err *e
         .policy = dt_session_policy(s),
         .chosen_by = dt_session_chosen_by(s),
         .precision = dt_session_precision(s),
-        .device = dt_device_name(s->device),
+        .device = dt_device_name(s->context.device),
         .isa = dt_session_isa(s),
         .data = r->feeds.note,
         .run_dir = dt_run_dir_path(r->dir),
@@ -122,7 +122,7 @@ void dti_train_show_end(dt_train_show *s, const dt_run *r, dt_status st)
         .measured = r->measured,
         .process_peak = r->process_peak,
         .outside = r->outside,
-        .card = r->s->device != DT_CPU,
+        .card = r->s->context.device != DT_CPU,
         .files = written(r)};
     result.dir = dt_run_dir_path(r->dir);
     result.lost = dt_run_dir_lost(r->dir, &result.why);

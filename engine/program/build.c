@@ -579,7 +579,7 @@ dt_status dt_program_create(dt_program **out, const dt_program_opts *o, dt_err *
     if (p == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a program");
     p->kind = o->kind;
-    p->device = o->device;
+    p->context = o->context;
     p->graph = o->graph;
     p->map = o->map;
     p->n = o->n;

@@ -171,6 +171,7 @@ int dt_op_mode(const dt_op *op, int32_t tensor)
 dt_call dt_op_call(const dt_program *p, const dt_op *op)
 {
     return (dt_call){
+        .context = p->context,
         .node = op->node == DT_NONE ? NULL : &p->graph->node[op->node],
         .graph = p->graph,
         .form = op->form,
@@ -192,19 +193,19 @@ dt_call dt_op_call(const dt_program *p, const dt_op *op)
 dt_status dt_op_facts(const dt_program *p, const dt_op *op, dt_facts *f, dt_err *err)
 {
     const dt_call c = dt_op_call(p, op);
-    return dti_call_facts(&c, op->desc, p->device, f, err);
+    return dti_call_facts(&c, op->desc, f, err);
 }
 
 dt_status dt_op_algorithms(const dt_program *p, const dt_op *op, dt_algorithms *a, dt_err *err)
 {
     const dt_call c = dt_op_call(p, op);
-    return dti_call_algorithms(&c, op->desc, p->device, a, err);
+    return dti_call_algorithms(&c, op->desc, a, err);
 }
 
 dt_status dt_op_choice(const dt_program *p, const dt_op *op, dt_choice *choice, dt_err *err)
 {
     const dt_call c = dt_op_call(p, op);
-    return dti_call_choice(&c, op->desc, p->device, choice, err);
+    return dti_call_choice(&c, op->desc, choice, err);
 }
 
 /* ---- the index ---- */

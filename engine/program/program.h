@@ -129,7 +129,7 @@ typedef struct dt_index {
 
 typedef struct dt_program {
     dt_program_kind kind;
-    dt_device_kind device;
+    const dt_context *context;            /* borrowed */
     const dt_graph *graph;                /* borrowed */
     const dt_map *map;                    /* borrowed */
     const dt_algorithm_table *algorithms; /* borrowed; NULL: the fastest */
@@ -156,7 +156,7 @@ typedef struct dt_plain_ops {
 typedef struct dt_program_opts {
     const dt_graph *graph;
     const dt_map *map;
-    dt_device_kind device;
+    const dt_context *context; /* NULL: the processor */
     dt_program_kind kind;
     int64_t n, home_n;
     dt_plain_ops ops;
@@ -164,7 +164,7 @@ typedef struct dt_program_opts {
 } dt_program_opts;
 
 /* Build one program of a network, as its author wrote it: nothing moved, nothing recomputed.
- * Borrows graph, map and table of algorithms, which must outlive it. */
+ * Borrows context, graph, map and table of algorithms, which must outlive it. */
 dt_status dt_program_create(dt_program **out, const dt_program_opts *o, dt_err *err) DT_NODISCARD;
 void dt_program_destroy(dt_program *p);
 

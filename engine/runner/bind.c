@@ -27,7 +27,7 @@ static bool same_call(const dt_call *a, const dt_call *b)
 static dt_status state_of(
     dt_runner *r, const dt_layer_desc *desc, const dt_call *c, void **state, dt_err *err)
 {
-    const dt_kernels *k = dti_kernels_of(desc, r->o.device);
+    const dt_kernels *k = dti_kernels_of(desc, r->o.context);
     *state = NULL;
     if (k->create == NULL)
         return DT_OK;
@@ -112,21 +112,22 @@ static void touch(binder *b, dti_step *s, int32_t tensor, bool written)
 typedef struct owner {
     const dt_graph *graph;
     const dt_map *map;
-    dt_device_kind device;
+    const dt_context *context;
     int threads;
 } owner;
 
 static dt_status check_header(const owner *w, const dt_plan *p, dt_err *err)
 {
+    const dt_device_kind device = dt_context_device(w->context);
     const dt_map *m = w->map;
     if (strcmp(p->net, w->graph->name) != 0)
         return DT_FAIL(err, DT_E_CONFIG, "the plan is of network '%s', not of '%s': plan again",
             p->net, w->graph->name);
-    if (strcmp(p->device, dt_device_name(w->device)) != 0)
+    if (strcmp(p->device, dt_device_name(device)) != 0)
         return DT_FAIL(err, DT_E_CONFIG,
             "the plan is for device '%s', but this run is on '%s': plan again, or set device.kind",
-            p->device, dt_device_name(w->device));
-    if (w->device == DT_CPU && p->threads != w->threads)
+            p->device, dt_device_name(device));
+    if (device == DT_CPU && p->threads != w->threads)
         return DT_FAIL(err, DT_E_CONFIG,
             "the plan's scratch is for %" PRId32
             " threads, but this run has %d: plan again, or set OMP_NUM_THREADS=%" PRId32,
@@ -197,9 +198,9 @@ static dt_status check_nodes(const dt_graph *g, const dt_plan *p, int32_t *node,
 }
 
 dt_status dt_plan_suits(const dt_plan *p, const dt_graph *g, const dt_map *map,
-    dt_device_kind device, int threads, dt_err *err)
+    const dt_context *context, int threads, dt_err *err)
 {
-    const owner w = {g, map, device, threads};
+    const owner w = {g, map, context, threads};
     int32_t *node = dt_alloc(p->n_node, sizeof *node);
     if (node == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to look at a plan");
@@ -230,7 +231,8 @@ static dt_status find_call(
             : op->codec > 0        ? (r->o.codecs != NULL ? r->o.codecs->op : NULL)
             : r->o.find_op != NULL ? r->o.find_op(op->layer)
                                    : NULL;
-    *c = (dt_call){.node = nd,
+    *c = (dt_call){.context = r->o.context,
+        .node = nd,
         .graph = r->o.graph,
         .form = (dt_form_kind)op->form,
         .alt = op->alt,
@@ -256,7 +258,7 @@ static dt_status check_facts(const binder *b, const dt_plan_op *op, const dt_lay
     const dt_call *c, dt_facts *f, dt_err *err)
 {
     uint64_t work = 0;
-    DT_TRY(err, dti_call_facts(c, desc, b->r->o.device, f, err), "%s", op->name);
+    DT_TRY(err, dti_call_facts(c, desc, f, err), "%s", op->name);
     for (int32_t i = op->first; i < op->first + op->n; i++)
         if (b->plan->arg[i].port == DT_WORK)
             work = b->plan->tensor[b->plan->arg[i].tensor].bytes;
@@ -282,15 +284,15 @@ static dt_status bind_compute(binder *b, const dt_row *row, dt_err *err)
     s->name = b->to->op[row->op].name;
     *c = (dti_compute){.op = row->op, .launched = 1};
     DT_CHECK(find_call(b, op, &desc, &c->call, err));
-    c->kernels = dti_kernels_of(desc, b->r->o.device);
+    c->kernels = dti_kernels_of(desc, b->r->o.context);
     c->args.n = c->call.n;
     c->args.sample0 = op->n0;
     c->args.layer = c->call.node == NULL ? DT_NONE : c->call.node->key;
     c->args.seed = b->r->o.seed;
     c->args.accumulate = b->to->again;
     if (c->kernels == NULL)
-        return DT_FAIL(
-            err, DT_E_DEVICE, "%s: no %s kernels", op->name, dt_device_name(b->r->o.device));
+        return DT_FAIL(err, DT_E_DEVICE, "%s: no %s kernels", op->name,
+            dt_device_name(dt_context_device(b->r->o.context)));
     dt_facts facts;
     DT_CHECK(dti_values_check_call(&b->values, op, desc, &c->call, err));
     DT_CHECK(check_facts(b, op, desc, &c->call, &facts, err));
@@ -540,11 +542,11 @@ static dt_status reserve_states(dt_runner *r, dt_err *err)
 static dt_status bind(binder *b, dt_err *err)
 {
     const dt_runner_opts *o = &b->r->o;
-    const owner w = {o->graph, o->map, o->device, o->threads};
+    const owner w = {o->graph, o->map, o->context, o->threads};
     DT_CHECK(check_header(&w, b->plan, err));
     DT_CHECK(check_homes(&w, b->plan, err));
     DT_CHECK(reserve(b, err));
-    DT_CHECK(dti_values_init(&b->values, b->r->o.graph, b->r->o.map, b->r->o.device, b->plan, err));
+    DT_CHECK(dti_values_init(&b->values, b->r->o.graph, b->r->o.map, b->plan, err));
     DT_CHECK(check_nodes(o->graph, b->plan, b->node, err));
     DT_CHECK(reserve_states(b->r, err));
     find_events(b);
@@ -579,7 +581,7 @@ void dti_unbind(dt_runner *r)
         dt_free(r->plan[i].span);
     }
     for (size_t i = 0; i < r->n_state; i++) {
-        const dt_kernels *k = dti_kernels_of(r->state[i].desc, r->o.device);
+        const dt_kernels *k = dti_kernels_of(r->state[i].desc, r->o.context);
         if (k->destroy != NULL && r->state[i].state != NULL)
             k->destroy(r->state[i].state);
     }

@@ -67,11 +67,10 @@ static void sum_gradients(dti_values *v)
     }
 }
 
-dt_status dti_values_init(dti_values *v, const dt_graph *g, const dt_map *map,
-    dt_device_kind device, const dt_plan *p, dt_err *err)
+dt_status dti_values_init(
+    dti_values *v, const dt_graph *g, const dt_map *map, const dt_plan *p, dt_err *err)
 {
-    *v = (dti_values){
-        .graph = g, .map = map, .plan = p, .device = device, .program = dt_plan_kind(p)};
+    *v = (dti_values){.graph = g, .map = map, .plan = p, .program = dt_plan_kind(p)};
     v->needs_dx = dt_alloc(g->n_node, sizeof *v->needs_dx);
     v->trained = dt_alloc(g->n_node, sizeof *v->trained);
     v->gradient = dt_alloc(g->n_node, sizeof *v->gradient);
@@ -436,7 +435,7 @@ static dt_status served(const op_check *k, dt_form_kind form, dt_facts *f)
 {
     dt_call c = *k->call;
     c.form = form;
-    DT_TRY(k->err, dti_call_facts(&c, k->desc, k->v->device, f, k->err), "%s", k->op->name);
+    DT_TRY(k->err, dti_call_facts(&c, k->desc, f, k->err), "%s", k->op->name);
     return DT_OK;
 }
 

@@ -18,14 +18,13 @@ typedef struct dti_values {
     const dt_graph *graph;
     const dt_map *map;
     const dt_plan *plan;
-    dt_device_kind device;
     int program;
     bool *needs_dx, *trained;
     uint64_t *gradient, *holds, *saved;
 } dti_values;
 
-dt_status dti_values_init(dti_values *v, const dt_graph *g, const dt_map *map,
-    dt_device_kind device, const dt_plan *p, dt_err *err);
+dt_status dti_values_init(
+    dti_values *v, const dt_graph *g, const dt_map *map, const dt_plan *p, dt_err *err);
 void dti_values_deinit(dti_values *v); /* a zeroed one is fine */
 
 /* What a kernel is told, before it is asked for facts; then all that the op binds, and what it

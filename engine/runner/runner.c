@@ -98,7 +98,7 @@ dt_status dt_runner_create(dt_runner **out, const dt_runner_opts *o, dt_err *err
     if (r == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a runner");
     r->o = *o;
-    r->d = o->driver != NULL ? o->driver : dti_device_driver(o->device);
+    r->d = o->driver != NULL ? o->driver : dti_device_driver(dt_context_device(o->context));
     r->o.threads = dt_cpu_setup(o->threads);
     const dt_status st = reserve(r, err);
     r->o.disk_path = NULL; /* the caller's */

@@ -13,6 +13,7 @@ typedef struct dt_runner dt_runner;
 
 /**
  * struct dt_runner_opts - what a runner is made of.
+ * @context:     what is planned is for, and kernels are given; NULL: the processor
  * @find_op:     descriptors of the ops that belong to no layer of the graph, by name; NULL if
  * unknown
  * @codecs:      what plans name by number; NULL: none
@@ -31,7 +32,7 @@ typedef struct dt_runner dt_runner;
 typedef struct dt_runner_opts {
     const dt_graph *graph;
     const dt_map *map;
-    dt_device_kind device;
+    const dt_context *context;
     const dt_layer_desc *(*find_op)(const char *name);
     const dt_codec_set *codecs;
     const dt_driver *driver;
@@ -56,7 +57,7 @@ const char *dt_runner_note(const dt_runner *r, dt_tier tier);
 /* Whether a plan is of this network with these options, this map, device and number of threads;
  * DT_E_CONFIG says what differs. dt_runner_add asks it, too, and more. */
 dt_status dt_plan_suits(const dt_plan *p, const dt_graph *g, const dt_map *map,
-    dt_device_kind device, int threads, dt_err *err) DT_NODISCARD;
+    const dt_context *context, int threads, dt_err *err) DT_NODISCARD;
 
 /* Prepare a verified plan, which may be destroyed afterwards. It must be of the runner's graph,
  * map, device and threads, and for the ways that the graph chooses now: DT_E_CONFIG says what

@@ -65,7 +65,8 @@ void dti_staging_give(dt_staging *s)
 
 static dt_call home_call(const dt_runner *r, const dt_home *h)
 {
-    return (dt_call){.node = &r->o.graph->node[h->node],
+    return (dt_call){.context = r->o.context,
+        .node = &r->o.graph->node[h->node],
         .graph = r->o.graph,
         .form = DT_BACKWARD,
         .dtype = r->o.graph->dtype,
@@ -91,7 +92,7 @@ dt_status dti_runner_put(dt_runner *r, int32_t home, const float *plain, dt_err 
 {
     const dt_home *h = &r->o.map->home[home];
     const dt_call c = home_call(r, h);
-    const dt_kernels *k = dti_kernels_of(c.node->desc, r->o.device);
+    const dt_kernels *k = dti_kernels_of(c.node->desc, r->o.context);
     void *lives;
     if (k->param_put == NULL)
         return dti_write(r, h->off, plain, h->bytes, err);
@@ -107,7 +108,7 @@ dt_status dti_runner_get(dt_runner *r, int32_t home, float *plain, dt_err *err)
 {
     const dt_home *h = &r->o.map->home[home];
     const dt_call c = home_call(r, h);
-    const dt_kernels *k = dti_kernels_of(c.node->desc, r->o.device);
+    const dt_kernels *k = dti_kernels_of(c.node->desc, r->o.context);
     void *lives;
     dt_status st = DT_OK;
     if (k->param_get == NULL)

@@ -20,21 +20,6 @@ static dt_status failed(cublasStatus_t s, const char *call, dt_err *err)
         "cuBLASLt: %s: %s; CUBLASLT_LOG_LEVEL=2 tells more", call, cublasLtGetStatusString(s));
 }
 
-/* One handle for the life of the process. */
-static struct {
-    bool absent; /* no device answers */
-    cublasLtHandle_t handle;
-    cublasStatus_t status;
-} lib;
-static pthread_once_t lib_once = PTHREAD_ONCE_INIT;
-
-static void lib_start(void)
-{
-    lib.absent = !dt_cuda_answers(NULL);
-    if (!lib.absent)
-        lib.status = cublasLtCreate(&lib.handle);
-}
-
 static uint32_t setting(const cublasLtMatmulAlgo_t *algo, cublasLtMatmulAlgoConfigAttributes_t name)
 {
     uint32_t value = 0;
@@ -47,8 +32,7 @@ static uint32_t setting(const cublasLtMatmulAlgo_t *algo, cublasLtMatmulAlgoConf
 
 /* --- answered questions --- */
 
-/* Open addressing, forgotten as a whole when it fills up.
- * @fused: the library adds the bias; else a kernel of ours does, after it */
+/* @fused: the library adds the bias; else a kernel of ours does, after it */
 typedef struct answer {
     bool used, fused;
     dt_cublas_problem p;
@@ -56,21 +40,51 @@ typedef struct answer {
     size_t scratch; /* of the algorithm alone */
     dt_cublas_facts facts;
 } answer;
-static answer memo[MEMO];
-static size_t memo_used;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 _Static_assert(sizeof(dt_cublas_problem) == 7 * 8, "a key has no padding");
 
+/* @started: it was tried to make the handle, with @status; @handle: NULL then: no device answers
+ * @memo:    open addressing, forgotten as a whole when it fills up
+ * @lock:    of all of it */
+struct dt_cublas {
+    const dt_card *card;
+    bool started;
+    cublasLtHandle_t handle;
+    cublasStatus_t status;
+    pthread_mutex_t lock;
+    size_t memo_used;
+    answer memo[MEMO];
+};
+
+dt_status dti_cublas_open(dt_cublas **out, const dt_card *card, dt_err *err)
+{
+    dt_cublas *lib = *out = dt_alloc(1, sizeof *lib);
+    if (lib == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for what cuBLASLt answers");
+    lib->card = card;
+    pthread_mutex_init(&lib->lock, NULL);
+    return DT_OK;
+}
+
+void dti_cublas_close(dt_cublas *lib)
+{
+    if (lib == NULL)
+        return;
+    if (lib->handle != NULL)
+        (void)cublasLtDestroy(lib->handle);
+    pthread_mutex_destroy(&lib->lock);
+    dt_free(lib);
+}
+
 /* The entry of this problem, or the free one where it belongs. */
-static answer *memo_find(const dt_cublas_problem *p)
+static answer *memo_find(dt_cublas *lib, const dt_cublas_problem *p)
 {
     uint64_t words[sizeof *p / 8], h = 0;
     memcpy(words, p, sizeof words);
     for (size_t i = 0; i < DT_COUNT(words); i++)
         h = (h ^ words[i]) * UINT64_C(0x9E3779B97F4A7C15) ^ h >> 29;
     for (size_t i = (size_t)(h >> 32);; i++) {
-        answer *e = &memo[i % MEMO];
+        answer *e = &lib->memo[i % MEMO];
         if (!e->used || memcmp(&e->p, p, sizeof *p) == 0)
             return e;
     }
@@ -95,27 +109,28 @@ static size_t work_around(const dt_cublas_problem *p, bool fused, size_t scratch
 }
 
 /* What the library would do, and the call that failed otherwise. */
-static cublasStatus_t choose(const dt_cublas_problem *p, bool fused,
+static cublasStatus_t choose(const dt_cublas *lib, const dt_cublas_problem *p, bool fused,
     cublasLtMatmulHeuristicResult_t *best, const char **call)
 {
     dti_product m;
     dti_product_describe(&m, p, fused);
-    dti_product_choose(&m, lib.handle, best);
+    dti_product_choose(&m, lib->handle, best);
     const cublasStatus_t s = m.status;
     *call = m.call;
     dti_product_drop(&m);
     return s;
 }
 
-static dt_status find_answer(const dt_cublas_problem *p, answer *to, dt_err *err)
+static dt_status find_answer(
+    const dt_cublas *lib, const dt_cublas_problem *p, answer *to, dt_err *err)
 {
     cublasLtMatmulHeuristicResult_t best = {0};
     const char *call;
     to->fused = true;
-    cublasStatus_t s = choose(p, true, &best, &call);
+    cublasStatus_t s = choose(lib, p, true, &best, &call);
     if (s == CUBLAS_STATUS_NOT_SUPPORTED && dti_product_adds_bias(p)) {
         to->fused = false;
-        s = choose(p, false, &best, &call);
+        s = choose(lib, p, false, &best, &call);
     }
     if (s != CUBLAS_STATUS_SUCCESS)
         return DT_FAIL(err, failed(s, call, err),
@@ -135,43 +150,54 @@ static dt_status find_answer(const dt_cublas_problem *p, answer *to, dt_err *err
     return DT_OK;
 }
 
-/* *absent: no device answers, and *to is as it was. */
-static dt_status answer_of(const dt_cublas_problem *p, answer *to, bool *absent, dt_err *err)
+/* The caller holds the lock. */
+static dt_status answer_locked(
+    dt_cublas *lib, const dt_cublas_problem *p, answer *to, bool *absent, dt_err *err)
 {
-    pthread_once(&lib_once, lib_start);
-    *absent = lib.absent;
-    if (lib.absent)
+    if (!lib->started && dt_cuda_answers(NULL))
+        lib->status = cublasLtCreate(&lib->handle);
+    lib->started = true;
+    if (lib->status != CUBLAS_STATUS_SUCCESS)
+        return failed(lib->status, "cublasLtCreate", err);
+    *absent = lib->handle == NULL;
+    if (*absent)
         return DT_OK;
-    if (lib.status != CUBLAS_STATUS_SUCCESS)
-        return failed(lib.status, "cublasLtCreate", err);
-    dt_status st = DT_OK;
-    pthread_mutex_lock(&lock);
-    answer *e = memo_find(p);
-    if (!e->used && memo_used >= MEMO * 3 / 4) {
-        memset(memo, 0, sizeof memo);
-        memo_used = 0;
-        e = memo_find(p);
+    answer *e = memo_find(lib, p);
+    if (!e->used && lib->memo_used >= MEMO * 3 / 4) {
+        memset(lib->memo, 0, sizeof lib->memo);
+        lib->memo_used = 0;
+        e = memo_find(lib, p);
     }
     if (!e->used) {
-        st = find_answer(p, e, err);
-        memo_used += e->used;
+        DT_CHECK(find_answer(lib, p, e, err));
+        lib->memo_used++;
     }
-    if (st == DT_OK)
-        *to = *e;
-    pthread_mutex_unlock(&lock);
+    *to = *e;
+    return DT_OK;
+}
+
+/* *absent: no device answers, and *to is as it was. */
+static dt_status answer_of(
+    dt_cublas *lib, const dt_cublas_problem *p, answer *to, bool *absent, dt_err *err)
+{
+    *absent = false;
+    pthread_mutex_lock(&lib->lock);
+    const dt_status st = answer_locked(lib, p, to, absent, err);
+    pthread_mutex_unlock(&lib->lock);
     return st;
 }
 
-dt_status dti_cublas_ask(const dt_cublas_problem *p, dt_cublas_facts *f, dt_err *err)
+dt_status dti_cublas_ask(
+    dt_cublas *lib, const dt_cublas_problem *p, dt_cublas_facts *f, dt_err *err)
 {
     answer a;
     bool absent;
-    if (dti_cuda_planned_for() != NULL) {
+    if (lib->card != NULL) {
         *f = (dt_cublas_facts){
             work_around(p, true, DT_CUBLAS_WORK), "cublaslt, not asked: room for any"};
         return DT_OK;
     }
-    DT_CHECK(answer_of(p, &a, &absent, err));
+    DT_CHECK(answer_of(lib, p, &a, &absent, err));
     if (absent)
         *f = (dt_cublas_facts){.impl = "cublaslt, not asked: no card"};
     else
@@ -182,6 +208,7 @@ dt_status dti_cublas_ask(const dt_cublas_problem *p, dt_cublas_facts *f, dt_err 
 /* --- ops --- */
 
 struct dt_cublas_op {
+    dt_cublas *lib;
     dt_cublas_problem p;
     dti_product m;
     cublasLtMatmulAlgo_t algo;
@@ -193,7 +220,7 @@ static dt_status prepare(dt_cublas_op *op, dt_err *err)
 {
     answer a;
     bool absent;
-    DT_CHECK(answer_of(&op->p, &a, &absent, err));
+    DT_CHECK(answer_of(op->lib, &op->p, &a, &absent, err));
     if (absent)
         return dt_cuda_answers(err) ? DT_OK : DT_E_DEVICE;
     op->algo = a.algo;
@@ -203,12 +230,18 @@ static dt_status prepare(dt_cublas_op *op, dt_err *err)
     return op->m.status == CUBLAS_STATUS_SUCCESS ? DT_OK : failed(op->m.status, op->m.call, err);
 }
 
-dt_status dti_cublas_create(dt_cublas_op **out, const dt_cublas_problem *p, dt_err *err)
+dt_status dti_cublas_create(
+    dt_cublas *lib, dt_cublas_op **out, const dt_cublas_problem *p, dt_err *err)
 {
     *out = NULL;
+    if (lib->card != NULL)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "what is planned for a card by name (%s) is not run here: leave out device.card",
+            lib->card->name);
     dt_cublas_op *op = dt_alloc(1, sizeof *op);
     if (op == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to prepare a product");
+    op->lib = lib;
     op->p = *p;
     const dt_status st = prepare(op, err);
     if (st != DT_OK) {
@@ -249,8 +282,8 @@ dt_status dti_cublas_run(dt_cublas_op *op, void *queue, const dt_cublas_bytes *b
     const bool bias = dti_product_adds_bias(&op->p);
     if (bias && op->fused)
         DT_CHECK(bind_bias(op, queue, bytes, err));
-    const cublasStatus_t s = cublasLtMatmul(lib.handle, m->op, &one, a, m->a, b, m->b, &zero, d,
-        m->d, d, m->d, &op->algo, dti_cuda_scratch(bytes->work), op->scratch, queue);
+    const cublasStatus_t s = cublasLtMatmul(op->lib->handle, m->op, &one, a, m->a, b, m->b, &zero,
+        d, m->d, d, m->d, &op->algo, dti_cuda_scratch(bytes->work), op->scratch, queue);
     if (s != CUBLAS_STATUS_SUCCESS)
         return failed(s, "cublasLtMatmul", err);
     return bias && !op->fused ? dti_cuda_add_bias(queue, op->p.bf16 ? DT_BF16 : DT_F32, bytes->y,

@@ -3,11 +3,12 @@
  * x {rows, in}, weight [out, in], y {rows, out}, all plain. In bf16 x, y, their gradients and the
  * weight are bf16; sums, the gradient of the weight and the bias are fp32. The algorithm is chosen
  * when a shape is first asked about, among those whose sums have one order, and holds for the life
- * of the process. */
+ * of a session's context. */
 #ifndef DT_LAYERS_CUBLAS_CUBLAS_CUDA_H
 #define DT_LAYERS_CUBLAS_CUBLAS_CUDA_H
 
 #include "engine/base/error.h"
+#include "engine/card.h"
 
 typedef enum dt_cublas_way {
     DT_CUBLAS_FORWARD, /* x, weight, bias -> y */
@@ -29,16 +30,24 @@ typedef struct dt_cublas_facts {
     char impl[48];
 } dt_cublas_facts;
 
+/* The library as one session has it: a handle and what it has answered.
+ * @card: plans are for it, and it need not be here; NULL: for the one that answers. The handle is
+ * made when a question first needs it. DT_E_NOMEM. */
+typedef struct dt_cublas dt_cublas;
+dt_status dti_cublas_open(dt_cublas **out, const dt_card *card, dt_err *err) DT_NODISCARD;
+void dti_cublas_close(dt_cublas *lib); /* after its ops; NULL is allowed */
+
 /* Answers are kept; thread-safe. Where no device answers, no library is asked: no scratch, and impl
  * says so. For a card that is not here the library has no answer: the most scratch that it may
  * want. DT_E_DEVICE when the library fails. */
-dt_status dti_cublas_ask(const dt_cublas_problem *p, dt_cublas_facts *f, dt_err *err) DT_NODISCARD;
+dt_status dti_cublas_ask(
+    dt_cublas *lib, const dt_cublas_problem *p, dt_cublas_facts *f, dt_err *err) DT_NODISCARD;
 
 typedef struct dt_cublas_op dt_cublas_op;
 
-/* DT_E_DEVICE where no device answers. */
+/* DT_E_DEVICE where no device answers, DT_E_CONFIG where plans are for a card by name. */
 dt_status dti_cublas_create(
-    dt_cublas_op **out, const dt_cublas_problem *p, dt_err *err) DT_NODISCARD;
+    dt_cublas *lib, dt_cublas_op **out, const dt_cublas_problem *p, dt_err *err) DT_NODISCARD;
 void dti_cublas_destroy(dt_cublas_op *op);
 
 /* Bytes for one execution: x or dx, y or dy, the weight or its gradient, the bias (fp32, forward

@@ -7,7 +7,7 @@
 #include "engine/implementations.h"
 #include "layers/cuda/conv_direct.h"
 #include "layers/cpu/cpu.h"
-#include "layers/cudnn/cudnn_cuda.h"
+#include "layers/cuda/libraries_cuda.h"
 #include "layers/cuda/weighted_cuda.h"
 #include "layers/weighted.h"
 
@@ -21,7 +21,7 @@ static dt_cudnn_problem conv_problem(const dt_call *c, dt_cudnn_way way)
     return (dt_cudnn_problem){.way = (int64_t)way,
         .n = c->n,
         .bf16 = c->dtype == DT_BF16,
-        .tf32 = c->dtype != DT_BF16 && dti_cuda_tf32(),
+        .tf32 = dti_cuda_tf32(c),
         .many = c->workspace_limit != DT_LIMIT_ANY,
         DTI_CONV_SHAPE(o, x, y)};
 }
@@ -79,7 +79,7 @@ static bool cudnn_accepts(const dt_call *c, dt_why *why)
 {
     const dt_cudnn_problem p = conv_problem(c, conv_way_of(c->form));
     dt_cudnn_facts f;
-    if (dti_cudnn_ask(&p, conv_limit(c), &f, NULL) != DT_OK || !f.direct)
+    if (dti_cudnn_ask(dti_cuda_cudnn(c), &p, conv_limit(c), &f, NULL) != DT_OK || !f.direct)
         return true;
     return dt_refuse(why, "has no engine that is allowed");
 }
@@ -91,7 +91,8 @@ static dt_status convolution_facts(const dt_call *c, dt_facts *f, dt_err *err)
         return DT_OK;
     const dt_cudnn_problem p = conv_problem(c, conv_way_of(c->form));
     dt_cudnn_facts own;
-    DT_TRY(err, dti_cudnn_ask(&p, conv_limit(c), &own, err), "layer '%s'", c->node->name);
+    DT_TRY(err, dti_cudnn_ask(dti_cuda_cudnn(c), &p, conv_limit(c), &own, err), "layer '%s'",
+        c->node->name);
     f->work_bytes = conv_work(c, own.work_bytes);
     f->derived_bytes = conv_derived(c);
     memcpy(f->impl, own.impl, sizeof f->impl);
@@ -107,7 +108,8 @@ static dt_status cudnn_algorithms(const dt_call *c, dt_algorithms *all, dt_err *
         return DT_OK;
     dt_cudnn_problem p = conv_problem(c, conv_way_of(c->form));
     p.many = 1;
-    DT_TRY(err, dti_cudnn_algorithms(&p, &engines, err), "layer '%s'", c->node->name);
+    DT_TRY(err, dti_cudnn_algorithms(dti_cuda_cudnn(c), &p, &engines, err), "layer '%s'",
+        c->node->name);
     for (int i = 0; i < engines.n; i++)
         dt_algorithms_add(all, engines.algorithm[i].impl,
             conv_work(c, engines.algorithm[i].bytes) + conv_derived(c));
@@ -126,7 +128,8 @@ static dt_status cudnn_create(const dt_call *c, void **state, dt_err *err)
     if (dti_cuda_derives(c))
         return DT_OK;
     const dt_cudnn_problem p = conv_problem(c, conv_way_of(c->form));
-    DT_TRY(err, dti_cudnn_create(&op, &p, conv_limit(c), err), "layer '%s'", c->node->name);
+    DT_TRY(err, dti_cudnn_create(dti_cuda_cudnn(c), &op, &p, conv_limit(c), err), "layer '%s'",
+        c->node->name);
     *state = op;
     return DT_OK;
 }

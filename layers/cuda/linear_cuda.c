@@ -5,10 +5,10 @@
 
 #include "engine/base/alloc.h"
 #include "layers/cpu/cpu.h"
-#include "layers/cublas/cublas_cuda.h"
-#include "layers/linear.h"
+#include "layers/cuda/libraries_cuda.h"
 #include "layers/cuda/weighted_cuda.h"
 #include "layers/weighted.h"
+#include "layers/linear.h"
 
 static dt_cublas_problem rows_problem(const dti_rows *r, const dt_call *c)
 {
@@ -20,7 +20,7 @@ static dt_cublas_problem rows_problem(const dti_rows *r, const dt_call *c)
         .out = r->out,
         .bias = r->bias,
         .bf16 = c->dtype == DT_BF16,
-        .tf32 = c->dtype != DT_BF16 && dti_cuda_tf32()};
+        .tf32 = dti_cuda_tf32(c)};
 }
 
 dt_status dti_rows_facts(const dti_rows *r, const dt_call *c, dt_facts *f, dt_err *err)
@@ -30,7 +30,7 @@ dt_status dti_rows_facts(const dti_rows *r, const dt_call *c, dt_facts *f, dt_er
         return DT_OK;
     const dt_cublas_problem p = rows_problem(r, c);
     dt_cublas_facts own;
-    DT_TRY(err, dti_cublas_ask(&p, &own, err), "layer '%s'", c->node->name);
+    DT_TRY(err, dti_cublas_ask(dti_cuda_cublas(c), &p, &own, err), "layer '%s'", c->node->name);
     f->work_bytes = own.work_bytes;
     if (r->bias && c->form == DT_BACKWARD) { /* after the product, in the same scratch */
         const size_t sums = dti_cuda_columns_work(p.rows, p.out);
@@ -57,7 +57,8 @@ dt_status dti_rows_create(const dti_rows *r, const dt_call *c, void **state, dt_
     if (s == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "layer '%s': no memory to prepare it", c->node->name);
     s->r = *r;
-    const dt_status st = dti_cuda_derives(c) ? DT_OK : dti_cublas_create(&s->op, &p, err);
+    const dt_status st =
+        dti_cuda_derives(c) ? DT_OK : dti_cublas_create(dti_cuda_cublas(c), &s->op, &p, err);
     if (st != DT_OK) {
         dt_free(s);
         DT_TRY(err, st, "layer '%s'", c->node->name);

@@ -4,18 +4,13 @@
 #ifndef DT_LAYERS_CUDA_WEIGHTED_CUDA_H
 #define DT_LAYERS_CUDA_WEIGHTED_CUDA_H
 
-#include "engine/card.h"
-#include "engine/kernels.h"
+#include "engine/context.h"
 
-/* For which card plans are made: one that need not be here, or (NULL, at first) the one that
- * answers. */
-void dt_cuda_plan_for(const dt_card *card);
-const dt_card *dti_cuda_planned_for(void);
-
-/* Whether products of fp32 may round what they multiply to the ten bits of TF32: off until it is
- * said, before any plan is made. */
-void dt_cuda_allow_tf32(bool yes);
-bool dti_cuda_tf32(void);
+/* Whether products of this op, in fp32, may round what they multiply to the ten bits of TF32. */
+static inline bool dti_cuda_tf32(const dt_call *c)
+{
+    return c->dtype != DT_BF16 && c->context->tf32;
+}
 
 /* NVIDIA's libraries want scratch at 256 bytes, the arena gives it at fewer: what to ask for so
  * that so many bytes are left from the first such place on. */

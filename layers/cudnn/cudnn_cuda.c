@@ -13,117 +13,128 @@
 
 enum { MEMO = 8192, ALIGN = 64 };
 
-/* One handle for the life of the process.
- * @handle: NULL: no device answers */
-static struct {
-    cudnnHandle_t handle;
-    cudnnStatus_t status;
-} lib;
-static pthread_once_t lib_once = PTHREAD_ONCE_INIT;
-
-static void lib_start(void)
-{
-    if (dt_cuda_answers(NULL))
-        lib.status = cudnnCreate(&lib.handle);
-}
-
-/* Answered questions: open addressing, forgotten as a whole when it fills up. Ops keep the plans
- * they use. */
-static struct memo_entry {
+/* An answered question. */
+typedef struct memo_entry {
     dt_cudnn_problem p;
     dti_cudnn_plan *plan; /* NULL: free */
-} memo[MEMO];
-static size_t memo_used;
-static const dt_card *memo_card; /* whom the answers are for, and what the library knows it by */
-static cudnnBackendDescriptor_t memo_properties;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the memo and of plans' users */
+} memo_entry;
 
 _Static_assert(sizeof(dt_cudnn_problem) == 16 * 8, "a key has no padding");
 
+/* @started: it was tried to make the handle or the properties, with @status
+ * @target: neither: no device answers
+ * @memo:   open addressing, forgotten as a whole when it fills up. Ops keep the plans they use
+ * @lock:   of all of it, and of plans' users */
+struct dt_cudnn {
+    const dt_card *card;
+    bool started;
+    cudnnStatus_t status;
+    dti_cudnn_target target;
+    pthread_mutex_t lock;
+    size_t memo_used;
+    memo_entry memo[MEMO];
+};
+
+dt_status dti_cudnn_open(dt_cudnn **out, const dt_card *card, dt_err *err)
+{
+    dt_cudnn *lib = *out = dt_alloc(1, sizeof *lib);
+    if (lib == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for what cuDNN answers");
+    lib->card = card;
+    pthread_mutex_init(&lib->lock, NULL);
+    return DT_OK;
+}
+
+static void memo_forget(dt_cudnn *lib)
+{
+    for (size_t i = 0; i < MEMO; i++) {
+        dti_cudnn_release(lib->memo[i].plan);
+        lib->memo[i].plan = NULL;
+    }
+    lib->memo_used = 0;
+}
+
+void dti_cudnn_close(dt_cudnn *lib)
+{
+    if (lib == NULL)
+        return;
+    memo_forget(lib);
+    if (lib->target.properties != NULL)
+        cudnnBackendDestroyDescriptor(lib->target.properties);
+    if (lib->target.handle != NULL)
+        (void)cudnnDestroy(lib->target.handle);
+    pthread_mutex_destroy(&lib->lock);
+    dt_free(lib);
+}
+
+/* Whom to ask, from the first question on: the card by name, else the one that answers. */
+static dt_status start(dt_cudnn *lib, dt_err *err)
+{
+    if (lib->card != NULL)
+        return lib->target.properties != NULL
+                   ? DT_OK
+                   : dti_cudnn_describe(&lib->target.properties, lib->card, err);
+    if (!lib->started && dt_cuda_answers(NULL))
+        lib->status = cudnnCreate(&lib->target.handle);
+    lib->started = true;
+    return lib->status == CUDNN_STATUS_SUCCESS ? DT_OK
+                                               : dti_cudnn_failed(lib->status, "cudnnCreate", err);
+}
+
 /* The entry of this problem, or the free one where it belongs. */
-static struct memo_entry *memo_find(const dt_cudnn_problem *p)
+static memo_entry *memo_find(dt_cudnn *lib, const dt_cudnn_problem *p)
 {
     uint64_t words[sizeof *p / 8], h = 0;
     memcpy(words, p, sizeof words);
     for (size_t i = 0; i < DT_COUNT(words); i++)
         h = (h ^ words[i]) * UINT64_C(0x9E3779B97F4A7C15) ^ h >> 29;
     for (size_t i = (size_t)(h >> 32);; i++) {
-        struct memo_entry *e = &memo[i % MEMO];
+        memo_entry *e = &lib->memo[i % MEMO];
         if (e->plan == NULL || memcmp(&e->p, p, sizeof *p) == 0)
             return e;
     }
 }
 
-static void memo_forget(void)
-{
-    for (size_t i = 0; i < MEMO; i++) {
-        dti_cudnn_release(memo[i].plan);
-        memo[i].plan = NULL;
-    }
-    memo_used = 0;
-}
-
-/* Whom to ask for: the card that plans are made for, else the one that answers. Neither is NULL. */
-static dt_status aim(dti_cudnn_target *to, dt_err *err)
-{
-    const dt_card *card = dti_cuda_planned_for();
-    if (card != memo_card) {
-        memo_forget();
-        if (memo_properties != NULL)
-            cudnnBackendDestroyDescriptor(memo_properties);
-        memo_properties = NULL;
-        memo_card = NULL;
-        if (card != NULL)
-            DT_CHECK(dti_cudnn_describe(&memo_properties, card, err));
-        memo_card = card;
-    }
-    *to = (dti_cudnn_target){card == NULL ? lib.handle : NULL, memo_properties};
-    return DT_OK;
-}
-
 /* The caller holds the lock. */
-static dt_status find_locked(const dt_cudnn_problem *p, dti_cudnn_plan **out, dt_err *err)
+static dt_status find_locked(
+    dt_cudnn *lib, const dt_cudnn_problem *p, dti_cudnn_plan **out, dt_err *err)
 {
-    dti_cudnn_target of;
-    DT_CHECK(aim(&of, err));
-    if (of.handle == NULL && of.properties == NULL)
+    DT_CHECK(start(lib, err));
+    if (lib->target.handle == NULL && lib->target.properties == NULL)
         return DT_OK;
-    struct memo_entry *e = memo_find(p);
+    memo_entry *e = memo_find(lib, p);
     if (e->plan == NULL) {
-        if (memo_used >= MEMO * 3 / 4)
-            memo_forget();
-        e = memo_find(p);
-        DT_TRY(err, dti_cudnn_find(&e->plan, &of, p, err),
+        if (lib->memo_used >= MEMO * 3 / 4)
+            memo_forget(lib);
+        e = memo_find(lib, p);
+        DT_TRY(err, dti_cudnn_find(&e->plan, &lib->target, p, err),
             "convolution %" PRId64 "x%" PRId64 "x%" PRId64 " -> %" PRId64 ", kernel %" PRId64
             ", %" PRId64 " samples",
             p->h, p->w, p->c, p->out, p->kernel, p->n);
         e->p = *p;
-        memo_used++;
+        lib->memo_used++;
     }
     *out = e->plan;
     return DT_OK;
 }
 
 /* The plan of a shape, with one more user; NULL where no device answers and none is described. */
-static dt_status hold(const dt_cudnn_problem *p, dti_cudnn_plan **out, dt_err *err)
+static dt_status hold(dt_cudnn *lib, const dt_cudnn_problem *p, dti_cudnn_plan **out, dt_err *err)
 {
     *out = NULL;
-    pthread_once(&lib_once, lib_start);
-    if (lib.status != CUDNN_STATUS_SUCCESS)
-        return dti_cudnn_failed(lib.status, "cudnnCreate", err);
-    pthread_mutex_lock(&lock);
-    const dt_status st = find_locked(p, out, err);
+    pthread_mutex_lock(&lib->lock);
+    const dt_status st = find_locked(lib, p, out, err);
     if (*out != NULL)
         (*out)->users++;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&lib->lock);
     return st;
 }
 
-static void let_go(dti_cudnn_plan *plan)
+static void let_go(dt_cudnn *lib, dti_cudnn_plan *plan)
 {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&lib->lock);
     dti_cudnn_release(plan);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&lib->lock);
 }
 
 /* Whether the gradient of the weight comes out in bf16 and has yet to be made fp32. */
@@ -172,11 +183,12 @@ static void tell_way(
         c->engine, (uint32_t)(c->knobs ^ c->knobs >> 32), narrow(p) ? " narrow" : "");
 }
 
-dt_status dti_cudnn_ask(const dt_cudnn_problem *p, size_t room, dt_cudnn_facts *f, dt_err *err)
+dt_status dti_cudnn_ask(
+    dt_cudnn *lib, const dt_cudnn_problem *p, size_t room, dt_cudnn_facts *f, dt_err *err)
 {
     dti_cudnn_plan *plan;
     *f = (dt_cudnn_facts){0};
-    DT_CHECK(hold(p, &plan, err));
+    DT_CHECK(hold(lib, p, &plan, err));
     if (plan == NULL) {
         snprintf(f->impl, sizeof f->impl, "cudnn, not asked: no card");
         return DT_OK;
@@ -186,40 +198,47 @@ dt_status dti_cudnn_ask(const dt_cudnn_problem *p, size_t room, dt_cudnn_facts *
         snprintf(f->impl, sizeof f->impl, "direct, as cudnn has none (%d)", (int)plan->status);
     else
         tell_way(plan, p, way_within(plan, p, room), f);
-    let_go(plan);
+    let_go(lib, plan);
     return DT_OK;
 }
 
-dt_status dti_cudnn_algorithms(const dt_cudnn_problem *p, dt_algorithms *w, dt_err *err)
+dt_status dti_cudnn_algorithms(
+    dt_cudnn *lib, const dt_cudnn_problem *p, dt_algorithms *w, dt_err *err)
 {
     dti_cudnn_plan *plan;
     w->n = 0;
-    DT_CHECK(hold(p, &plan, err));
+    DT_CHECK(hold(lib, p, &plan, err));
     for (int i = 0; plan != NULL && i < plan->n_way; i++) {
         dt_cudnn_facts f;
         tell_way(plan, p, i, &f);
         dt_algorithms_add(w, f.impl, f.work_bytes);
     }
     if (plan != NULL)
-        let_go(plan);
+        let_go(lib, plan);
     return DT_OK;
 }
 
 struct dt_cudnn_op {
+    dt_cudnn *lib;
     dt_cudnn_problem p;
     dti_cudnn_plan *plan;
     int way;
 };
 
-dt_status dti_cudnn_create(dt_cudnn_op **out, const dt_cudnn_problem *p, size_t room, dt_err *err)
+dt_status dti_cudnn_create(
+    dt_cudnn *lib, dt_cudnn_op **out, const dt_cudnn_problem *p, size_t room, dt_err *err)
 {
     *out = NULL;
+    if (lib->card != NULL)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "what is planned for a card by name (%s) is not run here: leave out device.card",
+            lib->card->name);
     dt_cudnn_op *op = dt_alloc(1, sizeof *op);
     if (op == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to prepare a convolution");
+    op->lib = lib;
     op->p = *p;
-    DT_ASSERT(dti_cuda_planned_for() == NULL); /* what is planned elsewhere is not run */
-    dt_status st = hold(p, &op->plan, err);
+    dt_status st = hold(lib, p, &op->plan, err);
     if (st == DT_OK && op->plan == NULL && !dt_cuda_answers(err))
         st = DT_E_DEVICE;
     if (st != DT_OK) {
@@ -235,7 +254,7 @@ void dti_cudnn_destroy(dt_cudnn_op *op)
 {
     if (op == NULL)
         return;
-    let_go(op->plan);
+    let_go(op->lib, op->plan);
     dt_free(op);
 }
 
@@ -260,7 +279,7 @@ static void execute(dti_cudnn_bag *b, const dt_cudnn_op *op, const dt_cudnn_byte
     dti_cudnn_finish(b, pack);
     if (b->status == CUDNN_STATUS_SUCCESS) {
         b->call = "cudnnBackendExecute";
-        b->status = cudnnBackendExecute(lib.handle, op->plan->way[op->way].plan, pack);
+        b->status = cudnnBackendExecute(op->lib->target.handle, op->plan->way[op->way].plan, pack);
     }
 }
 
@@ -269,7 +288,7 @@ dt_status dti_cudnn_run(
 {
     dti_cudnn_bag b = {0};
     DT_ASSERT(op->way < op->plan->n_way);
-    cudnnStatus_t s = cudnnSetStream(lib.handle, queue);
+    cudnnStatus_t s = cudnnSetStream(op->lib->target.handle, queue);
     if (s != CUDNN_STATUS_SUCCESS)
         return dti_cudnn_failed(s, "cudnnSetStream", err);
     execute(&b, op, bytes);

@@ -3,15 +3,16 @@
  *
  * Values are NHWC, the weight [out][kernel][kernel][c / groups]. In bf16 x, y, their gradients and
  * the weight are bf16, sums and the gradient of the weight are fp32. Which engines are the ways of
- * a shape is decided when it is first asked about and holds for the life of the process: by their
- * notes, the library's expectation of their speed, and their scratch, never by free memory or a
- * clock, so that every plan computes the same bits. Where the library has none that is allowed, one
- * of conv_direct.h does. */
+ * a shape is decided when it is first asked about and holds for the life of a session's context: by
+ * their notes, the library's expectation of their speed, and their scratch, never by free memory or
+ * a clock, so that every plan computes the same bits. Where the library has none that is allowed,
+ * one of conv_direct.h does. */
 #ifndef DT_LAYERS_CUDNN_CUDNN_CUDA_H
 #define DT_LAYERS_CUDNN_CUDNN_CUDA_H
 
 #include "engine/base/error.h"
 #include "engine/algorithms.h"
+#include "engine/card.h"
 #include "layers/cudnn/cudnn_choose.h"
 
 typedef enum dt_cudnn_way {
@@ -40,23 +41,29 @@ typedef struct dt_cudnn_facts {
     char impl[DT_IMPL_BYTES];
 } dt_cudnn_facts;
 
-/* All of it is for the card that plans are made for (weighted_cuda.h).
- *
- * Facts of the fastest way whose scratch is within @room bytes (DT_LIMIT_ANY: of the fastest), or
+/* The library as one session has it: a handle, the card that it is asked about, and its answers.
+ * @card: need not be here; NULL: the one that answers. The handle is made when a question first
+ * needs it. DT_E_NOMEM. */
+typedef struct dt_cudnn dt_cudnn;
+dt_status dti_cudnn_open(dt_cudnn **out, const dt_card *card, dt_err *err) DT_NODISCARD;
+void dti_cudnn_close(dt_cudnn *lib); /* after its ops; NULL is allowed */
+
+/* Facts of the fastest way whose scratch is within @room bytes (DT_LIMIT_ANY: of the fastest), or
  * of the one with the least. Answers are kept; thread-safe. Where no device answers and no card is
  * named, no library is asked: no scratch, and impl says so. DT_E_DEVICE when the library fails. */
-dt_status dti_cudnn_ask(
-    const dt_cudnn_problem *p, size_t room, dt_cudnn_facts *f, dt_err *err) DT_NODISCARD;
+dt_status dti_cudnn_ask(dt_cudnn *lib, const dt_cudnn_problem *p, size_t room, dt_cudnn_facts *f,
+    dt_err *err) DT_NODISCARD;
 
 /* All ways, with their scratch; none where no device answers or no engine is allowed. */
 dt_status dti_cudnn_algorithms(
-    const dt_cudnn_problem *p, dt_algorithms *w, dt_err *err) DT_NODISCARD;
+    dt_cudnn *lib, const dt_cudnn_problem *p, dt_algorithms *w, dt_err *err) DT_NODISCARD;
 
 typedef struct dt_cudnn_op dt_cudnn_op;
 
-/* The way that dti_cudnn_ask told of. DT_E_DEVICE where no device answers. */
-dt_status dti_cudnn_create(
-    dt_cudnn_op **out, const dt_cudnn_problem *p, size_t room, dt_err *err) DT_NODISCARD;
+/* The way that dti_cudnn_ask told of. DT_E_DEVICE where no device answers, DT_E_CONFIG where the
+ * library is asked about a card by name. */
+dt_status dti_cudnn_create(dt_cudnn *lib, dt_cudnn_op **out, const dt_cudnn_problem *p, size_t room,
+    dt_err *err) DT_NODISCARD;
 void dti_cudnn_destroy(dt_cudnn_op *op);
 
 /* Bytes for one execution: x or dx, y or dy, the weight or its gradient, facts' scratch. */
@@ -64,7 +71,8 @@ typedef struct dt_cudnn_bytes {
     void *x, *y, *weight, *work;
 } dt_cudnn_bytes;
 
-/* Puts it on @queue (a cudaStream_t), without waiting; one thread at a time. */
+/* Puts it on @queue (a cudaStream_t), without waiting; ops of one dt_cudnn by one thread at a time.
+ */
 dt_status dti_cudnn_run(
     const dt_cudnn_op *op, void *queue, const dt_cudnn_bytes *bytes, dt_err *err) DT_NODISCARD;
 

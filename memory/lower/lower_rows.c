@@ -281,11 +281,12 @@ dt_status dti_lower_rows(dti_lowering *l, dt_err *err)
     snprintf(plan->net, sizeof plan->net, "%s", p->graph->name);
     snprintf(plan->policy, sizeof plan->policy, "%s", l->o->policy);
     snprintf(plan->pool, sizeof plan->pool, "%s", l->o->pool->name);
-    snprintf(plan->device, sizeof plan->device, "%s", dt_device_name(p->device));
+    snprintf(
+        plan->device, sizeof plan->device, "%s", dt_device_name(dt_context_device(p->context)));
     snprintf(plan->program, sizeof plan->program, "%s", dt_program_kind_name(p->kind));
     plan->batch = p->n;
     plan->home_n = p->home_n;
-    plan->threads = p->device == DT_CPU ? dt_cpu_threads() : 0;
+    plan->threads = dt_context_device(p->context) == DT_CPU ? dt_cpu_threads() : 0;
     plan->budget = l->o->budget;
     size_t args = 0;
     for (size_t i = 0; i < p->n_order; i++)

@@ -30,7 +30,7 @@ static uint64_t outside(const dt_session *s, uint64_t process, uint64_t arena)
 {
     dt_driver_facts f = {.bytes = process};
     dt_err ignored = {0};
-    if (s->device != DT_CPU && dt_device_facts(s->device, &f, &ignored) != DT_OK)
+    if (s->context.device != DT_CPU && dt_device_facts(s->context.device, &f, &ignored) != DT_OK)
         return 0;
     const uint64_t used = f.bytes - f.free;
     return used > arena ? used - arena : 0;
@@ -62,11 +62,11 @@ dt_status dti_run_summarise(dt_run *r, dt_status st, dt_err *err)
         .model = s->graph->name,
         .policy = dt_session_policy(s),
         .chosen_by = dt_session_chosen_by(s),
-        .device = dt_device_name(s->device),
+        .device = dt_device_name(s->context.device),
         .precision = dt_session_precision(s),
         .pool = s->opts.memory.pool,
         .isa = dt_session_isa(s),
-        .library_isa = s->device == DT_CPU ? dt_onednn_isa() : NULL,
+        .library_isa = s->context.device == DT_CPU ? dt_onednn_isa() : NULL,
         .exact = dt_plan_set_exact(s->plans),
         .batch = s->opts.train.batch,
         .micro_batch = s->opts.train.micro_batch,

@@ -213,7 +213,7 @@ static dt_status add_results(dti_facts *f, const dt_run *r, dt_err *err)
     DT_CHECK(add_number(f, "device.threads", s->threads, err));
     DT_CHECK(add(f, "isa", dt_session_isa(s), err));
     DT_CHECK(add(f, "library", dt_onednn_version(), err));
-    if (r->s->device == DT_CPU)
+    if (r->s->context.device == DT_CPU)
         DT_CHECK(add(f, "library_isa", dt_onednn_isa(), err));
     DT_CHECK(add_algorithms(f, &s->plans->table, err));
     DT_CHECK(add(f, "program", DT_VERSION, err));

@@ -44,8 +44,8 @@ dt_status dti_run_describe(dt_run *r, dt_err *err)
     const dt_session *s = r->s;
     const dt_run_facts f = {.version = DT_VERSION,
         .library = dt_onednn_version(),
-        .library_isa = s->device == DT_CPU ? dt_onednn_isa() : NULL,
-        .device = dt_device_name(s->device),
+        .library_isa = s->context.device == DT_CPU ? dt_onednn_isa() : NULL,
+        .device = dt_device_name(s->context.device),
         .isa = dt_session_isa(s),
         .threads = s->threads,
         .seed = (uint64_t)s->opts.train.seed};

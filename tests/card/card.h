@@ -15,6 +15,7 @@
 #ifndef DT_TESTS_CARD_CARD_H
 #define DT_TESTS_CARD_CARD_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -29,11 +30,13 @@ typedef struct card_nodes {
 } card_nodes;
 
 /* @run: NULL: only a place where others meet
+ * @by: the thread that has put it there
  * @order: drawn; of what may be done next, the least is */
 struct card_node {
     void (*run)(const void *given);
     void *given; /* a copy */
     size_t bytes;
+    pthread_t by;
     card_nodes after;
     unsigned order, users, index;
     bool done;
@@ -74,7 +77,8 @@ extern long card_count[CARD_KINDS];
 /* Every function of the runtime is one lock. Their results go through card_told, for
  * cudaGetLastError. */
 void card_lock(void);
-card_error card_told(card_error e); /* unlocks */
+card_error card_told(card_error e);    /* unlocks */
+void card_wait_for(pthread_cond_t *c); /* unlocked meanwhile */
 
 void *card_alloc(size_t count, size_t bytes); /* zeros */
 __attribute__((noreturn, format(printf, 1, 2))) void card_refuse(const char *format, ...);
@@ -88,7 +92,7 @@ card_node *card_node_of(void (*run)(const void *), const void *given, size_t byt
 unsigned card_draw(void);
 void card_enqueue(card_node *n);        /* to be done once all before it are; takes it over */
 void card_finish(const card_nodes *of); /* do what is necessary for these, and perhaps more */
-bool card_idle(void);                   /* nothing waits */
+bool card_idle(void);                   /* nothing of this thread's waits */
 bool card_at_rest(const void *from, size_t bytes); /* nothing that waits was given this memory */
 
 /* ---- streams ---- */

@@ -7,6 +7,7 @@
 
 card_capture card_now;
 static pthread_t began_by; /* the capture */
+static pthread_cond_t ended = PTHREAD_COND_INITIALIZER;
 
 /* The streams that the capture has taken, its origin first. */
 static struct {
@@ -100,10 +101,12 @@ card_error card_event_finish(cudaEvent_t e)
 
 /* ---- capture ---- */
 
-/* The model knows one capture at a time. */
+/* The model knows one capture at a time: another thread waits for its end. */
 cudaError_t cudaStreamBeginCapture(cudaStream_t s, enum cudaStreamCaptureMode mode)
 {
     card_lock();
+    while (card_now.active && !pthread_equal(began_by, pthread_self()))
+        card_wait_for(&ended);
     if (card_now.active || mode != cudaStreamCaptureModeThreadLocal)
         return card_told(cudaErrorIllegalState);
     card_now = (card_capture){.active = true, .number = card_now.number + 1, .origin = s};
@@ -146,6 +149,7 @@ static void end(void)
     }
     taken.n = 0;
     card_now.active = false;
+    pthread_cond_broadcast(&ended);
 }
 
 struct CUgraph_st {

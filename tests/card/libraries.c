@@ -1,6 +1,9 @@
 /* Convolutions and products where NVIDIA's libraries would do them, from their definitions. Both
- * want scratch, which they fill. */
+ * want scratch, which they fill. What is of a context shows: a card's convolutions want scratch by
+ * its multiprocessors, products in TF32 round their factors, and a handle serves the thread that
+ * first runs something by it and no other. */
 #include <cuda_runtime_api.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,53 +15,84 @@
 #include "layers/value.h"
 #include "tests/card/card.h"
 
-enum { FAST = 4096, LEAST = 256, PRODUCT = 1000 };
+enum { FAST = 4096, LEAST = 256, PRODUCT = 1000, ALIGN = 64 };
 
 /* ---- convolutions: two ways, and none for groups ---- */
 
+struct dt_cudnn {
+    const dt_card *card;
+    bool used;
+    pthread_t by;
+};
+
+dt_status dti_cudnn_open(dt_cudnn **out, const dt_card *card, dt_err *err)
+{
+    *out = dt_alloc(1, sizeof **out);
+    if (*out == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a handle");
+    (*out)->card = card;
+    return DT_OK;
+}
+
+void dti_cudnn_close(dt_cudnn *lib)
+{
+    dt_free(lib);
+}
+
 struct dt_cudnn_op {
+    dt_cudnn *lib;
     dt_cudnn_problem p;
     size_t work;
 };
 
-static size_t work_within(const dt_cudnn_problem *p, size_t limit)
+static size_t work_of(const dt_cudnn *lib, size_t work)
+{
+    return work + (lib->card != NULL ? (size_t)lib->card->processors * ALIGN : 0);
+}
+
+static size_t work_within(const dt_cudnn *lib, const dt_cudnn_problem *p, size_t limit)
 {
     if (p->groups > 1)
         return 0;
-    return p->many != 0 && limit < FAST ? LEAST : FAST;
+    const bool least = p->many != 0 && limit != DT_LIMIT_ANY && limit < work_of(lib, FAST);
+    return work_of(lib, least ? LEAST : FAST);
 }
 
-static void tell(size_t work, char *impl)
+static void tell(const dt_cudnn_problem *p, size_t work, char *impl)
 {
-    snprintf(impl, DT_IMPL_BYTES, "model's way with %zu", work);
+    snprintf(impl, DT_IMPL_BYTES, "model's way with %zu%s", work, p->tf32 ? " in tf32" : "");
 }
 
-dt_status dti_cudnn_ask(const dt_cudnn_problem *p, size_t limit, dt_cudnn_facts *f, dt_err *err)
+dt_status dti_cudnn_ask(
+    dt_cudnn *lib, const dt_cudnn_problem *p, size_t limit, dt_cudnn_facts *f, dt_err *err)
 {
     (void)err;
-    *f = (dt_cudnn_facts){.work_bytes = work_within(p, limit), .direct = p->groups > 1};
-    tell(f->work_bytes, f->impl);
+    *f = (dt_cudnn_facts){.work_bytes = work_within(lib, p, limit), .direct = p->groups > 1};
+    tell(p, f->work_bytes, f->impl);
     return DT_OK;
 }
 
-dt_status dti_cudnn_algorithms(const dt_cudnn_problem *p, dt_algorithms *w, dt_err *err)
+dt_status dti_cudnn_algorithms(
+    dt_cudnn *lib, const dt_cudnn_problem *p, dt_algorithms *w, dt_err *err)
 {
+    static const size_t all[] = {FAST, LEAST};
     char impl[DT_IMPL_BYTES];
     (void)err;
     w->n = 0;
-    for (size_t work = FAST; p->groups == 1 && work >= LEAST; work /= FAST / LEAST) {
-        tell(work, impl);
-        dt_algorithms_add(w, impl, work);
+    for (size_t i = 0; p->groups == 1 && i < DT_COUNT(all); i++) {
+        tell(p, work_of(lib, all[i]), impl);
+        dt_algorithms_add(w, impl, work_of(lib, all[i]));
     }
     return DT_OK;
 }
 
-dt_status dti_cudnn_create(dt_cudnn_op **out, const dt_cudnn_problem *p, size_t limit, dt_err *err)
+dt_status dti_cudnn_create(
+    dt_cudnn *lib, dt_cudnn_op **out, const dt_cudnn_problem *p, size_t limit, dt_err *err)
 {
     *out = dt_alloc(1, sizeof **out);
     if (*out == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to prepare a convolution");
-    **out = (dt_cudnn_op){*p, work_within(p, limit)};
+    **out = (dt_cudnn_op){lib, *p, work_within(lib, p, limit)};
     return DT_OK;
 }
 
@@ -70,6 +104,12 @@ void dti_cudnn_destroy(dt_cudnn_op *op)
 dt_status dti_cudnn_run(
     const dt_cudnn_op *op, void *queue, const dt_cudnn_bytes *bytes, dt_err *err)
 {
+    card_lock();
+    if (op->lib->used && !pthread_equal(op->lib->by, pthread_self()))
+        card_refuse("a handle of cuDNN's in two threads");
+    op->lib->used = true;
+    op->lib->by = pthread_self();
+    (void)card_told(cudaSuccess);
     if (cudaMemsetAsync(bytes->work, 0xFF, op->work, queue) != cudaSuccess)
         return DT_FAIL(err, DT_E_DEVICE, "a convolution's scratch");
     return dti_conv_direct(&op->p, queue, bytes, err);
@@ -77,19 +117,39 @@ dt_status dti_cudnn_run(
 
 /* ---- products ---- */
 
+struct dt_cublas {
+    int nothing;
+};
+
+dt_status dti_cublas_open(dt_cublas **out, const dt_card *card, dt_err *err)
+{
+    (void)card;
+    *out = dt_alloc(1, sizeof **out);
+    return *out != NULL ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for a handle");
+}
+
+void dti_cublas_close(dt_cublas *lib)
+{
+    dt_free(lib);
+}
+
 struct dt_cublas_op {
     dt_cublas_problem p;
 };
 
-dt_status dti_cublas_ask(const dt_cublas_problem *p, dt_cublas_facts *f, dt_err *err)
+dt_status dti_cublas_ask(
+    dt_cublas *lib, const dt_cublas_problem *p, dt_cublas_facts *f, dt_err *err)
 {
-    (void)p, (void)err;
-    *f = (dt_cublas_facts){.work_bytes = PRODUCT, .impl = "model's product"};
+    (void)lib, (void)err;
+    *f = (dt_cublas_facts){.work_bytes = PRODUCT};
+    snprintf(f->impl, sizeof f->impl, "model's product%s", p->tf32 ? " in tf32" : "");
     return DT_OK;
 }
 
-dt_status dti_cublas_create(dt_cublas_op **out, const dt_cublas_problem *p, dt_err *err)
+dt_status dti_cublas_create(
+    dt_cublas *lib, dt_cublas_op **out, const dt_cublas_problem *p, dt_err *err)
 {
+    (void)lib;
     *out = dt_alloc(1, sizeof **out);
     if (*out == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to prepare a product");
@@ -107,13 +167,26 @@ typedef struct product {
     dt_cublas_bytes b;
 } product;
 
+/* With ten bits in TF32, cut where a card rounds to the nearest: other bits are all that counts. */
+static float factor(const dt_cublas_problem *p, const void *from, int64_t i, dt_dtype t)
+{
+    float v = dti_load(from, i, t);
+    uint32_t bits;
+    if (p->tf32 == 0)
+        return v;
+    memcpy(&bits, &v, sizeof bits);
+    bits &= UINT32_C(0xFFFFE000);
+    memcpy(&v, &bits, sizeof v);
+    return v;
+}
+
 static void forward(const dt_cublas_problem *p, const dt_cublas_bytes *b, dt_dtype t)
 {
     for (int64_t r = 0; r < p->rows; r++)
         for (int64_t o = 0; o < p->out; o++) {
             float sum = p->bias ? ((const float *)b->bias)[o] : 0;
             for (int64_t i = 0; i < p->in; i++)
-                sum += dti_load(b->x, r * p->in + i, t) * dti_load(b->weight, o * p->in + i, t);
+                sum += factor(p, b->x, r * p->in + i, t) * factor(p, b->weight, o * p->in + i, t);
             dti_store(b->y, r * p->out + o, t, sum);
         }
 }
@@ -124,7 +197,7 @@ static void data(const dt_cublas_problem *p, const dt_cublas_bytes *b, dt_dtype 
         for (int64_t i = 0; i < p->in; i++) {
             float sum = 0;
             for (int64_t o = 0; o < p->out; o++)
-                sum += dti_load(b->y, r * p->out + o, t) * dti_load(b->weight, o * p->in + i, t);
+                sum += factor(p, b->y, r * p->out + o, t) * factor(p, b->weight, o * p->in + i, t);
             dti_store(b->x, r * p->in + i, t, sum);
         }
 }
@@ -135,7 +208,7 @@ static void weights(const dt_cublas_problem *p, const dt_cublas_bytes *b, dt_dty
         for (int64_t i = 0; i < p->in; i++) {
             float sum = 0;
             for (int64_t r = 0; r < p->rows; r++)
-                sum += dti_load(b->y, r * p->out + o, t) * dti_load(b->x, r * p->in + i, t);
+                sum += factor(p, b->y, r * p->out + o, t) * factor(p, b->x, r * p->in + i, t);
             dti_store(b->weight, o * p->in + i, DT_F32, sum);
         }
 }

@@ -39,6 +39,11 @@ void card_lock(void)
     pthread_mutex_lock(&lock);
 }
 
+void card_wait_for(pthread_cond_t *c)
+{
+    pthread_cond_wait(c, &lock);
+}
+
 static _Thread_local card_error last;
 
 card_error card_told(card_error e)
@@ -118,6 +123,7 @@ card_node *card_node_of(void (*run)(const void *), const void *given, size_t byt
 
 void card_enqueue(card_node *n)
 {
+    n->by = pthread_self();
     card_hold(&waiting, n);
 }
 
@@ -160,7 +166,10 @@ void card_finish(const card_nodes *of)
 
 bool card_idle(void)
 {
-    return waiting.n == 0;
+    for (size_t i = 0; i < waiting.n; i++)
+        if (pthread_equal(waiting.at[i]->by, pthread_self()))
+            return false;
+    return true;
 }
 
 bool card_at_rest(const void *from, size_t bytes)

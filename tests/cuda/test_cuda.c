@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/context.h"
 #include "layers/registry.h"
 #include "memory/codec_op.h"
 #include "tests/fixture/codec_check.h"
@@ -13,6 +14,8 @@ enum { QUEUES = 3, MIB = 1 << 20 };
 
 /* ---- without a card ---- */
 
+static const dt_context on_card = {.device = DT_CUDA};
+
 static void the_module_loads_and_has_a_kernel_for_every_layer(void **state)
 {
     (void)state;
@@ -20,16 +23,16 @@ static void the_module_loads_and_has_a_kernel_for_every_layer(void **state)
     size_t n;
     if (!dt_device_built(DT_CUDA))
         skip();
-    assert_ok(dt_device_load(DT_CUDA, &err), &err);
+    assert_ok(dti_device_load(DT_CUDA, &err), &err);
     const dt_layer_desc *const *all = dt_layer_all(&n);
     for (size_t i = 0; i < n; i++)
-        if (!all[i]->identity && dti_kernels_of(all[i], DT_CUDA) == NULL)
+        if (!all[i]->identity && dti_kernels_of(all[i], &on_card) == NULL)
             fail_msg("layer '%s' has no cuda kernels", all[i]->name);
     static const char *const ops[] = {"sum", "commit", "sgd", "adam", "adamw"};
     for (size_t i = 0; i < DT_COUNT(ops); i++)
-        if (dti_kernels_of(dt_layer_find(ops[i]), DT_CUDA) == NULL)
+        if (dti_kernels_of(dt_layer_find(ops[i]), &on_card) == NULL)
             fail_msg("op '%s' has no cuda kernels", ops[i]);
-    assert_non_null(dti_kernels_of(&dt_codec_op, DT_CUDA));
+    assert_non_null(dti_kernels_of(&dt_codec_op, &on_card));
 }
 
 static void every_codec_packs_on_the_device(void **state)
@@ -39,7 +42,7 @@ static void every_codec_packs_on_the_device(void **state)
     size_t n;
     if (!dt_device_built(DT_CUDA))
         skip();
-    assert_ok(dt_device_load(DT_CUDA, &err), &err);
+    assert_ok(dti_device_load(DT_CUDA, &err), &err);
     const dt_codec *const *all = dt_codec_all(&n);
     for (size_t i = 0; i < n; i++)
         if (!dti_device_driver(DT_CUDA)->can_pack(all[i]))
@@ -55,7 +58,7 @@ static void without_a_card_opening_says_what_to_do(void **state)
     void *self = &err;
     if (!dt_device_built(DT_CUDA))
         skip();
-    assert_ok(dt_device_load(DT_CUDA, &err), &err);
+    assert_ok(dti_device_load(DT_CUDA, &err), &err);
     if (dt_device_answers(DT_CUDA, NULL))
         skip();
     assert_fails(dti_device_driver(DT_CUDA)->open(QUEUES, &self, &err), DT_E_DEVICE, &err,

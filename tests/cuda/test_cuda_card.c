@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
-#include "engine/device.h"
+#include "engine/context.h"
 #include "layers/attention.h"
 #include "layers/conv.h"
 #include "layers/fc.h"
@@ -20,6 +20,7 @@ static struct {
     const dt_driver *driver;
     void *self;
     unsigned char *there, *here;
+    dt_context context;
     const dt_kernels *kernels; /* of the layer in hand */
 } card;
 
@@ -133,7 +134,8 @@ static const struct card_case {
 static void run(const struct card_case *c, const dt_layer_desc *desc, float *const values[4],
     void *opts, dt_layer_run *r)
 {
-    *r = (dt_layer_run){.desc = desc,
+    *r = (dt_layer_run){.context = &card.context,
+        .desc = desc,
         .opts = opts,
         .n = c->n,
         .n_x = 1,
@@ -181,7 +183,7 @@ static void the_card_agrees(void **state)
         dt_random_values((size_t)(c->n * dt_shape_sample(&info.y)), 4)};
     dt_layer_run want, got;
     run(c, &desc, values, opts, &want);
-    card.kernels = dti_kernels_of(c->desc, DT_CUDA);
+    card.kernels = dti_kernels_of(c->desc, &card.context);
     assert_non_null(card.kernels);
     dt_kernels through = *card.kernels;
     through.run = run_on_card;
@@ -211,12 +213,17 @@ static void without_a_card_no_library_is_asked(void **state)
         void *o = dt_layer_options(descs[i], opts[i]);
         assert_ok(dt_graph_create(&g, "one", (dt_shape){1, 8, 8, 3}, 10, &err), &err);
         assert_ok(dt_graph_add(g, descs[i], "a", o, &in, 1, &node, &err), &err);
-        dt_call c = {.node = &g->node[node], .graph = g, .form = DT_FORWARD, .n = 2, .home_n = 2};
-        assert_ok(dti_call_facts(&c, descs[i], DT_CUDA, &f, &err), &err);
+        dt_call c = {.context = &card.context,
+            .node = &g->node[node],
+            .graph = g,
+            .form = DT_FORWARD,
+            .n = 2,
+            .home_n = 2};
+        assert_ok(dti_call_facts(&c, descs[i], &f, &err), &err);
         assert_non_null(strstr(f.impl, "no card"));
         assert_int_equal(f.work_bytes + f.derived_bytes, 0);
         c.dtype = DT_BF16; /* whose weight is a copy */
-        assert_ok(dti_call_facts(&c, descs[i], DT_CUDA, &f, &err), &err);
+        assert_ok(dti_call_facts(&c, descs[i], &f, &err), &err);
         assert_int_equal(f.derived_bytes, 2 * dt_param_count(&c.node->info.param[0]));
         dt_graph_destroy(g);
         dt_free(o);
@@ -240,13 +247,14 @@ static void ordinary_convolutions_have_an_engine(void **state)
     assert_ok(dt_graph_create(&g, "one", (dt_shape){1, 28, 28, 64}, 10, &err), &err);
     assert_ok(dt_graph_add(g, &dt_layer_conv, "a", &opts, &in, 1, &node, &err), &err);
     for (int i = 0; i < 6; i++) {
-        const dt_call c = {.node = &g->node[node],
+        const dt_call c = {.context = &card.context,
+            .node = &g->node[node],
             .graph = g,
             .form = forms[i % 3],
             .dtype = i < 3 ? DT_F32 : DT_BF16,
             .n = 32,
             .home_n = 32};
-        assert_ok(dti_call_facts(&c, &dt_layer_conv, DT_CUDA, &f, &err), &err);
+        assert_ok(dti_call_facts(&c, &dt_layer_conv, &f, &err), &err);
         print_message("%s, form %d: %s, %zu bytes\n", dt_dtype_name(c.dtype), (int)c.form, f.impl,
             f.work_bytes);
         assert_non_null(strstr(f.impl, "engine"));
@@ -267,9 +275,10 @@ static void a_head_that_is_too_wide_is_refused(void **state)
         skip();
     assert_ok(dt_graph_create(&g, "one", (dt_shape){1, 4, 1, 3 * 257}, 10, &err), &err);
     assert_ok(dt_graph_add(g, &dt_layer_attention, "a", &opts, &in, 1, &node, &err), &err);
-    const dt_call c = {.node = &g->node[node], .graph = g, .n = 2, .home_n = 2};
-    assert_fails(dti_call_facts(&c, &dt_layer_attention, DT_CUDA, &f, &err), DT_E_CONFIG, &err,
-        "set heads higher");
+    const dt_call c = {
+        .context = &card.context, .node = &g->node[node], .graph = g, .n = 2, .home_n = 2};
+    assert_fails(
+        dti_call_facts(&c, &dt_layer_attention, &f, &err), DT_E_CONFIG, &err, "set heads higher");
     dt_graph_destroy(g);
 }
 
@@ -281,7 +290,7 @@ static int start(void **state)
     (void)state;
     if (!dt_device_built(DT_CUDA))
         return 0;
-    assert_ok(dt_device_load(DT_CUDA, &err), &err);
+    assert_ok(dt_context_open(&card.context, DT_CUDA, NULL, false, &err), &err);
     if (!dt_device_answers(DT_CUDA, NULL))
         return 0;
     card.driver = dti_device_driver(DT_CUDA);
@@ -296,6 +305,7 @@ static int start(void **state)
 static int stop(void **state)
 {
     (void)state;
+    dt_context_close(&card.context);
     if (card.driver == NULL)
         return 0;
     card.driver->release(card.self, card.there);

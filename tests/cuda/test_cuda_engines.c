@@ -3,26 +3,29 @@
  * card. */
 #include <string.h>
 
-#include "engine/device.h"
+#include "engine/base/alloc.h"
+#include "engine/context.h"
 #include "layers/conv.h"
+#include "layers/fc.h"
 #include "tests/fixture/gpu_check.h"
 #include "tests/fixture/planned.h"
 
-/* From here on for a card by name. */
-static void plan_for(const char *card)
-{
-    const dt_card *c = dt_card_find(card);
-    assert_non_null(c);
-    dt_device_plan_for(DT_CUDA, c);
-}
-
-static int open_device(void **state)
+/* For a card by name, or NULL, for the one that answers. */
+static dt_context *open_context(const char *card, bool tf32)
 {
     dt_err err = {0};
-    (void)state;
-    if (dt_device_built(DT_CUDA))
-        assert_ok(dt_device_load(DT_CUDA, &err), &err);
-    return 0;
+    dt_context *to = dt_alloc(1, sizeof *to);
+    assert_non_null(to);
+    assert_true(card == NULL || dt_card_find(card) != NULL);
+    assert_ok(
+        dt_context_open(to, DT_CUDA, card != NULL ? dt_card_find(card) : NULL, tf32, &err), &err);
+    return to;
+}
+
+static void close_context(dt_context *c)
+{
+    dt_context_close(c);
+    dt_free(c);
 }
 
 #define NEED_LIBRARY()                                                                             \
@@ -42,9 +45,11 @@ static const precision precisions[] = {
 
 static const dt_form_kind forms[] = {DT_FORWARD, DT_BACKWARD, DT_BACKWARD2};
 
-static dt_call call_of(const dt_graph *g, size_t node, dt_form_kind form, int64_t n)
+static dt_call call_of(
+    const dt_context *context, const dt_graph *g, size_t node, dt_form_kind form, int64_t n)
 {
-    return (dt_call){.node = &g->node[node],
+    return (dt_call){.context = context,
+        .node = &g->node[node],
         .graph = g,
         .form = form,
         .dtype = g->dtype,
@@ -58,7 +63,7 @@ static dt_facts taken(const dt_call *c)
 {
     dt_facts f;
     dt_err err = {0};
-    assert_ok(dti_call_facts(c, c->node->desc, DT_CUDA, &f, &err), &err);
+    assert_ok(dti_call_facts(c, c->node->desc, &f, &err), &err);
     return f;
 }
 
@@ -70,7 +75,7 @@ static void check_op(const dt_call *c, const char *where)
     const dt_facts f = taken(c);
     if (strncmp(f.impl, "cudnn engine ", 13) != 0)
         fail_msg("%s, %s: %s", where, c->node->name, f.impl);
-    assert_ok(dti_call_algorithms(c, c->node->desc, DT_CUDA, &w, &err), &err);
+    assert_ok(dti_call_algorithms(c, c->node->desc, &w, &err), &err);
     assert_in_range(w.n, 1, DT_MAX_ALGORITHMS);
     assert_string_equal(w.algorithm[0].impl, f.impl);
     assert_int_equal(w.algorithm[0].bytes, f.work_bytes + f.derived_bytes);
@@ -85,15 +90,16 @@ static size_t check_network(const char *model, const precision *p, const char *c
     char where[128];
     snprintf(where, sizeof where, "%s in %s on %s", model, p->name, card);
     g->dtype = p->dtype;
-    dt_device_allow_tf32(DT_CUDA, p->tf32);
+    dt_context *context = open_context(card, p->tf32);
     for (size_t i = 0; i < g->n_node; i++)
         for (size_t k = 0; k < DT_COUNT(forms); k++)
             if (g->node[i].desc == &dt_layer_conv) {
-                const dt_call c = call_of(g, i, forms[k], n);
+                const dt_call c = call_of(context, g, i, forms[k], n);
                 check_op(&c, where);
                 ops++;
             }
     dt_graph_destroy(g);
+    close_context(context);
     return ops;
 }
 
@@ -105,37 +111,36 @@ static void every_convolution_has_an_engine_on_every_card(void **state)
     const dt_card *all = dt_card_all(&n);
     for (size_t i = 0; i < n; i++)
         for (size_t p = 0; p < DT_COUNT(precisions); p++) {
-            plan_for(all[i].name);
             const char *model = models[(i + p) % DT_COUNT(models)];
             assert_true(check_network(model, &precisions[p], all[i].name, 32) > 0);
         }
-    for (size_t p = 0; p < DT_COUNT(precisions); p++) {
-        plan_for("h200");
+    for (size_t p = 0; p < DT_COUNT(precisions); p++)
         assert_int_equal(check_network("vgg16", &precisions[p], "h200", 64), 3 * 13);
-    }
 }
 
-/* The library's answers are kept by card. */
+/* The library's answers are kept by context. */
 static void cards_do_not_get_each_others_answers(void **state)
 {
     NEED_LIBRARY();
     dt_graph *g = dt_standard("resnet50");
+    dt_context *a100 = open_context("a100", false), *h200 = open_context("h200", false);
+    dt_context *same = open_context("a100", false);
     size_t differ = 0;
     for (size_t i = 0; i < g->n_node; i++) {
         if (g->node[i].desc != &dt_layer_conv)
             continue;
-        const dt_call c = call_of(g, i, DT_FORWARD, 32);
-        plan_for("a100");
-        const dt_facts first = taken(&c);
-        plan_for("h200");
-        const dt_facts other = taken(&c);
-        plan_for("a100");
-        const dt_facts again = taken(&c);
+        const dt_call one = call_of(a100, g, i, DT_FORWARD, 32);
+        const dt_call two = call_of(h200, g, i, DT_FORWARD, 32);
+        const dt_call three = call_of(same, g, i, DT_FORWARD, 32);
+        const dt_facts first = taken(&one), other = taken(&two), again = taken(&three);
         assert_string_equal(first.impl, again.impl);
         assert_int_equal(first.work_bytes, again.work_bytes);
         differ += strcmp(first.impl, other.impl) != 0;
     }
     assert_true(differ > 0);
+    close_context(a100);
+    close_context(h200);
+    close_context(same);
     dt_graph_destroy(g);
 }
 
@@ -144,19 +149,41 @@ static void plain_fp32_takes_no_engine_of_tf32(void **state)
 {
     NEED_LIBRARY();
     dt_graph *g = dt_standard("vgg16");
+    dt_context *fp32 = open_context("h200", false), *tf32 = open_context("h200", true);
     size_t differ = 0;
-    plan_for("h200");
     for (size_t i = 0; i < g->n_node; i++)
         if (g->node[i].desc == &dt_layer_conv) {
-            const dt_call c = call_of(g, i, DT_FORWARD, 64);
-            dt_device_allow_tf32(DT_CUDA, false);
-            const dt_facts a = taken(&c);
-            dt_device_allow_tf32(DT_CUDA, true);
-            const dt_facts b = taken(&c);
+            const dt_call one = call_of(fp32, g, i, DT_FORWARD, 64);
+            const dt_call two = call_of(tf32, g, i, DT_FORWARD, 64);
+            const dt_facts a = taken(&one), b = taken(&two);
             differ += strcmp(a.impl, b.impl) != 0;
         }
     assert_true(differ >= 12);
-    dt_device_allow_tf32(DT_CUDA, false);
+    close_context(fp32);
+    close_context(tf32);
+    dt_graph_destroy(g);
+}
+
+/* What cannot be prepared on a card that is not here. */
+static void what_is_planned_for_a_card_by_name_is_not_run(void **state)
+{
+    NEED_LIBRARY();
+    dt_graph *g = dt_standard("alexnet");
+    dt_context *context = open_context("h200", false);
+    size_t refused = 0;
+    for (size_t i = 0; i < g->n_node; i++) {
+        const dt_layer_desc *desc = g->node[i].desc;
+        if (desc != &dt_layer_conv && desc != &dt_layer_fc)
+            continue;
+        dt_err err = {0};
+        void *op;
+        const dt_call c = call_of(context, g, i, DT_FORWARD, 8);
+        assert_fails(dti_kernels_of(desc, context)->create(&c, &op, &err), DT_E_CONFIG, &err,
+            "leave out device.card");
+        refused++;
+    }
+    assert_int_equal(refused, 5 + 3);
+    close_context(context);
     dt_graph_destroy(g);
 }
 
@@ -168,14 +195,14 @@ static void an_engine_is_chosen_within_its_limit(void **state)
     dt_graph *g = dt_standard("resnet50");
     dt_algorithms w;
     size_t several = 0;
-    plan_for("h200");
+    dt_context *context = open_context("h200", false);
     g->dtype = DT_BF16;
     for (size_t i = 0; i < g->n_node; i++) {
         const dt_node *node = &g->node[i];
         if (node->desc != &dt_layer_conv)
             continue;
-        dt_call c = call_of(g, i, DT_BACKWARD, 64);
-        assert_ok(dti_call_algorithms(&c, node->desc, DT_CUDA, &w, &err), &err);
+        dt_call c = call_of(context, g, i, DT_BACKWARD, 64);
+        assert_ok(dti_call_algorithms(&c, node->desc, &w, &err), &err);
         for (int k = 0; k < w.n; k++) {
             c.workspace_limit = w.algorithm[k].bytes;
             assert_string_equal(taken(&c).impl, w.algorithm[k].impl);
@@ -184,6 +211,7 @@ static void an_engine_is_chosen_within_its_limit(void **state)
         several += w.n > 1;
     }
     assert_true(several > 10);
+    close_context(context);
     dt_graph_destroy(g);
 }
 
@@ -217,18 +245,20 @@ static void the_card_itself_gets_the_same_answers(void **state)
     for (size_t p = 0; p < DT_COUNT(precisions); p++) {
         dt_graph *g = dt_standard("resnet50");
         g->dtype = precisions[p].dtype;
-        dt_device_allow_tf32(DT_CUDA, precisions[p].tf32);
+        dt_context *one = open_context(NULL, precisions[p].tf32);
+        dt_context *two = open_context(card->name, precisions[p].tf32);
         for (size_t i = 0; i < g->n_node * DT_COUNT(forms); i++) {
-            const dt_call c = call_of(g, i / DT_COUNT(forms), forms[i % DT_COUNT(forms)], 32);
+            dt_call c = call_of(one, g, i / DT_COUNT(forms), forms[i % DT_COUNT(forms)], 32);
             if (c.node->desc != &dt_layer_conv)
                 continue;
-            dt_device_plan_for(DT_CUDA, NULL);
             const dt_facts here = taken(&c);
-            dt_device_plan_for(DT_CUDA, card);
+            c.context = two;
             const dt_facts there = taken(&c);
             assert_string_equal(here.impl, there.impl);
             assert_int_equal(here.work_bytes, there.work_bytes);
         }
+        close_context(one);
+        close_context(two);
         dt_graph_destroy(g);
     }
 }
@@ -238,9 +268,10 @@ DT_TEST_GROUP(cuda_engines)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_convolution_has_an_engine_on_every_card),
         cmocka_unit_test(cards_do_not_get_each_others_answers),
+        cmocka_unit_test(what_is_planned_for_a_card_by_name_is_not_run),
         cmocka_unit_test(plain_fp32_takes_no_engine_of_tf32),
         cmocka_unit_test(an_engine_is_chosen_within_its_limit),
         cmocka_unit_test(the_card_itself_gets_the_same_answers),
     };
-    return cmocka_run_group_tests(tests, open_device, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

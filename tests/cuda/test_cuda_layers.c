@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/device.h"
+#include "engine/context.h"
 #include "layers/registry.h"
 #include "tests/fixture/check.h"
 
@@ -24,7 +24,7 @@ static int open_card(void **state)
     (void)state;
     if (!dt_device_built(DT_CUDA))
         return 0;
-    assert_ok(dt_device_load(DT_CUDA, &err), &err);
+    assert_ok(dti_device_load(DT_CUDA, &err), &err);
     if (!dt_device_answers(DT_CUDA, &err))
         return 0;
     card.d = dti_device_driver(DT_CUDA);
@@ -52,10 +52,12 @@ static void need_card(void)
         skip();
 }
 
+static const dt_context on_card = {.device = DT_CUDA};
+
 static const dt_kernels *find(const char *name)
 {
     const dt_layer_desc *desc = dt_layer_find(name);
-    return desc != NULL ? dti_kernels_of(desc, DT_CUDA) : NULL;
+    return desc != NULL ? dti_kernels_of(desc, &on_card) : NULL;
 }
 
 /* One execution: where the bytes of each port lie in a block that goes to the card and back. @all:

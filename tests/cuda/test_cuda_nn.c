@@ -19,12 +19,14 @@
 #include "layers/cudnn/cudnn_choose_cuda.c"
 #include "layers/cuda/fc_cuda.c"
 #include "layers/cuda/linear_cuda.c"
-#include "layers/cuda/weighted_cuda.c"
 #include "layers/cuda/weighted_cuda.cu"
 
 /* --- the libraries --- */
 
 enum { SCRATCH = 100, SCRATCH_LEAST = 10 };
+
+static dt_cuda_libraries none; /* their handles are not looked at */
+static const dt_context context = {.device = DT_CUDA, .libraries = &none};
 
 struct dt_cudnn_op {
     dt_cudnn_problem p;
@@ -37,18 +39,20 @@ static size_t scratch_within(const dt_cudnn_problem *p, size_t limit)
 }
 
 /* Has two engines for all but grouped convolutions. */
-dt_status dti_cudnn_ask(const dt_cudnn_problem *p, size_t limit, dt_cudnn_facts *f, dt_err *err)
+dt_status dti_cudnn_ask(
+    dt_cudnn *lib, const dt_cudnn_problem *p, size_t limit, dt_cudnn_facts *f, dt_err *err)
 {
-    (void)err;
+    (void)lib, (void)err;
     assert_true((limit == DT_LIMIT_ANY) == (p->many == 0));
     *f = (dt_cudnn_facts){.work_bytes = scratch_within(p, limit), .direct = p->groups > 1};
     snprintf(f->impl, sizeof f->impl, "made up %zu", f->work_bytes);
     return DT_OK;
 }
 
-dt_status dti_cudnn_algorithms(const dt_cudnn_problem *p, dt_algorithms *w, dt_err *err)
+dt_status dti_cudnn_algorithms(
+    dt_cudnn *lib, const dt_cudnn_problem *p, dt_algorithms *w, dt_err *err)
 {
-    (void)err;
+    (void)lib, (void)err;
     assert_int_equal(p->many, 1);
     w->n = 0;
     dt_algorithms_add(w, "made up 100", SCRATCH);
@@ -56,9 +60,10 @@ dt_status dti_cudnn_algorithms(const dt_cudnn_problem *p, dt_algorithms *w, dt_e
     return DT_OK;
 }
 
-dt_status dti_cudnn_create(dt_cudnn_op **out, const dt_cudnn_problem *p, size_t limit, dt_err *err)
+dt_status dti_cudnn_create(
+    dt_cudnn *lib, dt_cudnn_op **out, const dt_cudnn_problem *p, size_t limit, dt_err *err)
 {
-    (void)err;
+    (void)lib, (void)err;
     *out = dt_alloc(1, sizeof **out);
     assert_non_null(*out);
     **out = (dt_cudnn_op){*p, scratch_within(p, limit)};
@@ -81,16 +86,18 @@ struct dt_cublas_op {
     dt_cublas_problem p;
 };
 
-dt_status dti_cublas_ask(const dt_cublas_problem *p, dt_cublas_facts *f, dt_err *err)
+dt_status dti_cublas_ask(
+    dt_cublas *lib, const dt_cublas_problem *p, dt_cublas_facts *f, dt_err *err)
 {
-    (void)p, (void)err;
+    (void)lib, (void)p, (void)err;
     *f = (dt_cublas_facts){.work_bytes = SCRATCH, .impl = "made up"};
     return DT_OK;
 }
 
-dt_status dti_cublas_create(dt_cublas_op **out, const dt_cublas_problem *p, dt_err *err)
+dt_status dti_cublas_create(
+    dt_cublas *lib, dt_cublas_op **out, const dt_cublas_problem *p, dt_err *err)
 {
-    (void)err;
+    (void)lib, (void)err;
     *out = dt_alloc(1, sizeof **out);
     assert_non_null(*out);
     (*out)->p = *p;
@@ -170,7 +177,8 @@ static const struct layer_case {
 static void run(const struct layer_case *c, const dt_layer_desc *desc, float *const values[4],
     void *opts, size_t limit, dt_layer_run *r)
 {
-    *r = (dt_layer_run){.desc = desc,
+    *r = (dt_layer_run){.context = &context,
+        .desc = desc,
         .opts = opts,
         .n = c->n,
         .n_x = 1,
@@ -240,7 +248,8 @@ static void the_limit_decides_between_engines(void **state)
         dt_err err = {0};
         assert_ok(dt_graph_create(&g, "g", (dt_shape){1, 9, 9, C}, 10, &err), &err);
         assert_ok(dt_graph_add(g, &dt_layer_conv, "c", bias ? &sums : &o, &in, 1, &id, &err), &err);
-        dt_call c = {.node = &g->node[id],
+        dt_call c = {.context = &context,
+            .node = &g->node[id],
             .graph = g,
             .form = form,
             .dtype = bf16 ? DT_BF16 : DT_F32,

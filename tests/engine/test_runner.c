@@ -149,7 +149,7 @@ static dt_program *program(const session *s, dt_program_kind kind)
 {
     dt_program *p;
     dt_err err = {0};
-    const dt_program_opts o = {s->graph, s->map, DT_CPU, kind, s->n, s->map->home_n,
+    const dt_program_opts o = {s->graph, s->map, NULL, kind, s->n, s->map->home_n,
         {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd}, NULL};
     assert_ok(dt_program_create(&p, &o, &err), &err);
     return p;
@@ -185,13 +185,9 @@ static session open_session(dt_graph *g, int64_t n, int64_t home_n, uint64_t see
     dt_err err = {0};
     dt_program *p[DT_PROGRAM_KINDS];
     dt_plan *of[DT_PROGRAM_KINDS];
-    assert_ok(dt_map_create(&s.map, g, DT_CPU, home_n, 1, &err), &err);
-    dt_runner_opts o = {.graph = g,
-        .map = s.map,
-        .device = DT_CPU,
-        .find_op = dt_layer_find,
-        .codecs = &dt_codecs,
-        .seed = seed};
+    assert_ok(dt_map_create(&s.map, g, NULL, home_n, 1, &err), &err);
+    dt_runner_opts o = {
+        .graph = g, .map = s.map, .find_op = dt_layer_find, .codecs = &dt_codecs, .seed = seed};
     for (int k = 0; k < DT_PROGRAM_KINDS; k++) {
         p[k] = program(&s, (dt_program_kind)k);
         of[k] = plan(p[k]);
@@ -589,7 +585,6 @@ static void a_plan_larger_than_the_arena_is_refused(void **state)
     int id;
     const dt_runner_opts o = {.graph = s.graph,
         .map = s.map,
-        .device = DT_CPU,
         .find_op = dt_layer_find,
         .codecs = &dt_codecs,
         .arena_bytes = large->peak - 1};

@@ -233,7 +233,6 @@ static void a_tier_hears_what_is_asked_and_its_note_is_kept(void **state)
     dt_trainee t = dt_trainee_open(dt_trainee_plain(), &to);
     dt_runner_opts o = {.graph = t.graph,
         .map = t.map,
-        .device = DT_CPU,
         .find_op = dt_layer_find,
         .codecs = &dt_codecs,
         .arena_bytes = t.plan[DT_PROGRAM_FIRST]->peak,

@@ -35,10 +35,9 @@ static net open_net(const char *model, int64_t home_n, uint64_t seed)
 {
     dt_err err = {0};
     net t = {.graph = build(model, 10, 16)};
-    assert_ok(dt_map_create(&t.map, t.graph, DT_CPU, home_n, 1, &err), &err);
+    assert_ok(dt_map_create(&t.map, t.graph, NULL, home_n, 1, &err), &err);
     const dt_runner_opts o = {.graph = t.graph,
         .map = t.map,
-        .device = DT_CPU,
         .find_op = dt_layer_find,
         .codecs = &dt_codecs,
         .arena_bytes = t.map->bytes,
@@ -467,11 +466,10 @@ static void values_are_checked_to_the_last(void **state)
     dt_graph *wide = build("mlp", 10, 64);
     dt_map *map = NULL;
     dt_err err = {0};
-    assert_ok(dt_map_create(&map, wide, DT_CPU, 2, 1, &err), &err);
+    assert_ok(dt_map_create(&map, wide, NULL, 2, 1, &err), &err);
     dt_runner *r = NULL;
     const dt_runner_opts o = {.graph = wide,
         .map = map,
-        .device = DT_CPU,
         .find_op = dt_layer_find,
         .codecs = &dt_codecs,
         .arena_bytes = map->bytes,

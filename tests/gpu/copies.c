@@ -60,7 +60,7 @@ int main(void)
 {
     static dt_err err;
     copies c = {0};
-    dt_status st = dt_device_load(DT_CUDA, &err);
+    dt_status st = dti_device_load(DT_CUDA, &err);
     if (st == DT_OK) {
         c.d = dti_device_driver(DT_CUDA);
         st = c.d->open(3, &c.self, &err);

@@ -282,17 +282,16 @@ static trainee open_trainee(dt_graph *g, const char *policies)
     trainee t = {.graph = g};
     dt_err err = {0};
     assert_int_equal(dt_cpu_setup(1), 1);
-    assert_ok(dt_map_create(&t.map, g, DT_CPU, BATCH, 1, &err), &err);
+    assert_ok(dt_map_create(&t.map, g, NULL, BATCH, 1, &err), &err);
     dt_runner_opts o = {.graph = g,
         .map = t.map,
-        .device = DT_CPU,
         .find_op = dt_layer_find,
         .codecs = &dt_codecs,
         .seed = 7,
         .threads = 1};
     for (size_t i = 0; i < DT_COUNT(kinds); i++) {
         dt_planned *m = &t.planned[kinds[i]];
-        const dt_program_opts po = {g, t.map, DT_CPU, kinds[i], BATCH, BATCH,
+        const dt_program_opts po = {g, t.map, NULL, kinds[i], BATCH, BATCH,
             {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd}, NULL};
         assert_ok(dt_program_create(&m->program, &po, &err), &err);
         if (kinds[i] != DT_PROGRAM_UPDATE)

@@ -2,7 +2,7 @@
  * convolution's on the processor. */
 #include <string.h>
 
-#include "engine/device.h"
+#include "engine/context.h"
 #include "layers/conv.h"
 #include "tests/fixture/check.h"
 
@@ -240,7 +240,7 @@ static void a_convolution_says_why_it_is_not_winograds(void **state)
             .dtype = rows[i].dtype,
             .n = 2,
             .home_n = 2};
-        assert_ok(dti_call_choice(&call, &dt_layer_conv, DT_CPU, &c, &err), &err);
+        assert_ok(dti_call_choice(&call, &dt_layer_conv, &c, &err), &err);
         if (rows[i].why == NULL) {
             assert_string_equal(c.taken->name, "winograd");
             assert_int_equal(c.n, 0);

@@ -57,7 +57,7 @@ static made make(const dt_graph *g, const dt_map *map, dt_program_kind kind, int
     dt_err err = {0};
     dt_config *c;
     const dt_program_opts po = {
-        g, map, DT_CPU, kind, n, n, {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd}, NULL};
+        g, map, NULL, kind, n, n, {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd}, NULL};
     assert_ok(dt_program_create(&m.program, &po, &err), &err);
     dt_policies s = passes(policy, ini, &c);
     if (kind != DT_PROGRAM_UPDATE)
@@ -74,7 +74,7 @@ static dt_map *map_of(const dt_graph *g, int64_t n)
 {
     dt_map *map;
     dt_err err = {0};
-    assert_ok(dt_map_create(&map, g, DT_CPU, n, 1, &err), &err);
+    assert_ok(dt_map_create(&map, g, NULL, n, 1, &err), &err);
     return map;
 }
 
@@ -449,7 +449,7 @@ static void the_search_places_by_the_pool_of_the_run(void **state)
     dt_graph *g = model("resnet18", &standard);
     dt_map *map = map_of(g, BATCH);
     dt_err err = {0};
-    const dt_program_opts po = {g, map, DT_CPU, DT_PROGRAM_FIRST, BATCH, BATCH,
+    const dt_program_opts po = {g, map, NULL, DT_PROGRAM_FIRST, BATCH, BATCH,
         {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd}, NULL};
     dt_program *p;
     dt_config *c;
@@ -517,7 +517,7 @@ static void a_segment_may_be_given_in_bytes(void **state)
     unmake(&m);
     dt_config *c;
     dt_err err = {0};
-    const dt_program_opts po = {g, map, DT_CPU, DT_PROGRAM_FIRST, BATCH, BATCH,
+    const dt_program_opts po = {g, map, NULL, DT_PROGRAM_FIRST, BATCH, BATCH,
         {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd}, NULL};
     dt_program *p;
     assert_ok(dt_program_create(&p, &po, &err), &err);
@@ -600,7 +600,6 @@ static trainee prepare(const dt_graph *g, const dt_map *map, const char *policy,
     dt_err err = {0};
     dt_runner_opts o = {.graph = g,
         .map = map,
-        .device = DT_CPU,
         .find_op = dt_layer_find,
         .codecs = &dt_codecs,
         .seed = 5,
@@ -753,7 +752,7 @@ static void out_of_memory_is_said_and_leaks_nothing(void **state)
     (void)state;
     dt_graph *g = with_dropout();
     dt_map *map = map_of(g, N);
-    const dt_program_opts po = {g, map, DT_CPU, DT_PROGRAM_FIRST, N, N,
+    const dt_program_opts po = {g, map, NULL, DT_PROGRAM_FIRST, N, N,
         {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd}, NULL};
     for (size_t i = 0; i < DT_COUNT(policies); i++) {
         dt_config *c;

@@ -236,7 +236,6 @@ static step train_once(const char *policy)
     m.plan = dt_planned_by(m.program, policy, "greedy");
     const dt_runner_opts o = {.graph = m.graph,
         .map = m.map,
-        .device = DT_CPU,
         .find_op = dt_layer_find,
         .codecs = &dt_codecs,
         .arena_bytes = m.plan->peak,

@@ -35,7 +35,6 @@ static dt_runner *open_runner(const subject *s)
     const dt_plan *p = s->m.plan;
     const dt_runner_opts o = {.graph = s->m.graph,
         .map = s->m.map,
-        .device = DT_CPU,
         .find_op = dt_layer_find,
         .codecs = &dt_codecs,
         .arena_bytes = p->peak,

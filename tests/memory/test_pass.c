@@ -466,8 +466,8 @@ static void each_value_is_cloned_once_a_request(void **state)
     dt_map *map;
     dt_program *p;
     dt_err err = {0};
-    assert_ok(dt_map_create(&map, g, DT_CPU, 2, 1, &err), &err);
-    const dt_program_opts o = {g, map, DT_CPU, DT_PROGRAM_FIRST, 2, 2,
+    assert_ok(dt_map_create(&map, g, NULL, 2, 1, &err), &err);
+    const dt_program_opts o = {g, map, NULL, DT_PROGRAM_FIRST, 2, 2,
         {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd}, NULL};
     assert_ok(dt_program_create(&p, &o, &err), &err);
     bool *dropped = calloc(p->n_tensor, sizeof *dropped);

@@ -34,10 +34,9 @@ static void make(made *m, const dt_model_desc *d, const dt_model_opts *o, const 
     dt_err err = {0};
     memset(m, 0, sizeof *m);
     assert_ok(dt_model_build(d, o, &m->graph, &err), &err);
-    assert_ok(dt_map_create(&m->map, m->graph, DT_CPU, n, 1, &err), &err);
+    assert_ok(dt_map_create(&m->map, m->graph, NULL, n, 1, &err), &err);
     const dt_program_opts po = {.graph = m->graph,
         .map = m->map,
-        .device = DT_CPU,
         .kind = DT_PROGRAM_FIRST,
         .n = n,
         .home_n = n,

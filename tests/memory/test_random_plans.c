@@ -72,7 +72,7 @@ static subject open_subject(uint64_t seed)
     /* What kernels need depends on how many threads there are, so it is said before planning. */
     s.threads = seed % 256 == 0 ? 2 : 1;
     check(dt_cpu_setup(s.threads) == s.threads, seed, "threads", NULL);
-    check(dt_map_create(&s.map, s.graph, DT_CPU, s.n, 1, &err) == DT_OK, seed, "map", &err);
+    check(dt_map_create(&s.map, s.graph, NULL, s.n, 1, &err) == DT_OK, seed, "map", &err);
     return s;
 }
 
@@ -87,7 +87,7 @@ static dt_program *program(const subject *s, dt_program_kind kind, bool random, 
 {
     dt_program *p;
     dt_err err = {0};
-    const dt_program_opts o = {s->graph, s->map, DT_CPU, kind, s->n, s->n, plain, NULL};
+    const dt_program_opts o = {s->graph, s->map, NULL, kind, s->n, s->n, plain, NULL};
     check(dt_program_create(&p, &o, &err) == DT_OK, s->seed, "program", &err);
     if (random && kind != DT_PROGRAM_UPDATE)
         check(dt_random_pass(p, s->seed * 8 + kind, f, &err) == DT_OK, s->seed, "pass", &err);
@@ -228,7 +228,6 @@ static trainee prepare(const subject *s, bool random)
     dt_err err = {0};
     dt_runner_opts o = {.graph = s->graph,
         .map = s->map,
-        .device = DT_CPU,
         .find_op = dt_layer_find,
         .codecs = &dt_codecs,
         .seed = s->seed,

@@ -67,7 +67,7 @@ static dt_facts facts_in(single *s, dt_form_kind form, size_t limit)
     dt_err err = {0};
     s->call.form = form;
     s->call.workspace_limit = limit;
-    assert_ok(dti_call_facts(&s->call, &dt_layer_conv, DT_CPU, &f, &err), &err);
+    assert_ok(dti_call_facts(&s->call, &dt_layer_conv, &f, &err), &err);
     return f;
 }
 
@@ -82,7 +82,7 @@ static void the_limit_decides_between_winograd_and_the_library(void **state)
     for (int k = 0; k < DT_DIRECTIONS; k++) {
         dt_algorithms w;
         s.call.form = dti_direction_form(k);
-        assert_ok(dti_call_algorithms(&s.call, &dt_layer_conv, DT_CPU, &w, &err), &err);
+        assert_ok(dti_call_algorithms(&s.call, &dt_layer_conv, &w, &err), &err);
         assert_int_equal(w.n, 2);
         for (int i = 0; i < w.n; i++) {
             const dt_facts f = facts_in(&s, dti_direction_form(k), w.algorithm[i].bytes);
@@ -113,7 +113,7 @@ static void other_convolutions_have_no_choice(void **state)
         single s = open_single(cases[i].o, cases[i].c);
         dt_algorithms w = {.n = -1};
         s.call.form = DT_FORWARD;
-        assert_ok(dti_call_algorithms(&s.call, &dt_layer_conv, DT_CPU, &w, &err), &err);
+        assert_ok(dti_call_algorithms(&s.call, &dt_layer_conv, &w, &err), &err);
         assert_int_equal(w.n, 0);
         assert_string_equal(facts_in(&s, DT_FORWARD, DT_LIMIT_ANY).impl,
             facts_in(&s, DT_FORWARD, DT_LIMIT_LEAST).impl);
@@ -254,7 +254,7 @@ static chain open_chain(dt_dice *d, bool by_bound)
         &err);
     make_up(d);
     assert_ok(dt_algorithm_table_init(&c.table, c.g->n_node, DT_LIMIT_ANY, &err), &err);
-    assert_ok(dt_map_create(&c.map, c.g, DT_CPU, BATCH, 1, &err), &err);
+    assert_ok(dt_map_create(&c.map, c.g, NULL, BATCH, 1, &err), &err);
     return c;
 }
 
@@ -282,7 +282,7 @@ static dt_status plan_chain(
     static const dt_program_kind kinds[2] = {DT_PROGRAM_FIRST, DT_PROGRAM_EVAL};
     forget(c);
     for (int i = 0; i < 2; i++) {
-        const dt_program_opts o = {c->g, c->map, DT_CPU, kinds[i], BATCH, BATCH,
+        const dt_program_opts o = {c->g, c->map, NULL, kinds[i], BATCH, BATCH,
             {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd}, by};
         DT_CHECK(dt_program_create(&c->made[i].program, &o, err));
         dt_rewrite(c->made[i].program, c->policies);
@@ -457,14 +457,13 @@ static void a_plan_of_other_algorithms_is_not_run(void **state)
     dt_algorithm_table least;
     assert_ok(dt_algorithm_table_init(&least, g->n_node, DT_LIMIT_LEAST, &err), &err);
     dt_planned m = {.graph = g};
-    assert_ok(dt_map_create(&m.map, g, DT_CPU, BATCH, 1, &err), &err);
-    const dt_program_opts po = {g, m.map, DT_CPU, DT_PROGRAM_FIRST, BATCH, BATCH,
+    assert_ok(dt_map_create(&m.map, g, NULL, BATCH, 1, &err), &err);
+    const dt_program_opts po = {g, m.map, NULL, DT_PROGRAM_FIRST, BATCH, BATCH,
         {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd}, &least};
     assert_ok(dt_program_create(&m.program, &po, &err), &err);
     m.plan = dt_planned_by(m.program, "keep_all", "greedy");
     const dt_runner_opts o = {.graph = g,
         .map = m.map,
-        .device = DT_CPU,
         .find_op = dt_layer_find,
         .arena_bytes = m.plan->peak,
         .threads = 1};

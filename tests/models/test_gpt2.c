@@ -44,7 +44,7 @@ static void plan(trainer *t, dt_program_kind kind, const char *policies)
 {
     dt_err err = {0};
     dt_planned *p = &t->of[kind];
-    const dt_program_opts o = {t->g, t->map, DT_CPU, kind, t->micro, t->micro,
+    const dt_program_opts o = {t->g, t->map, NULL, kind, t->micro, t->micro,
         {&dt_layer_sum, &dt_layer_commit, &dt_layer_adamw}, NULL};
     assert_ok(dt_program_create(&p->program, &o, &err), &err);
     if (kind != DT_PROGRAM_UPDATE)
@@ -59,10 +59,9 @@ static void start(trainer *t, const dt_model_opts *o, int64_t micro, const char 
     *t = (trainer){.micro = micro};
     assert_ok(dt_model_build(dt_model_find("gpt2"), o, &t->g, &err), &err);
     (void)dt_cpu_setup(2);
-    assert_ok(dt_map_create(&t->map, t->g, DT_CPU, micro, 2, &err), &err);
+    assert_ok(dt_map_create(&t->map, t->g, NULL, micro, 2, &err), &err);
     dt_runner_opts r = {.graph = t->g,
         .map = t->map,
-        .device = DT_CPU,
         .find_op = dt_layer_find,
         .codecs = &dt_codecs,
         .driver = device,

@@ -114,7 +114,7 @@ static void plan(trainer *t, dt_program_kind kind)
 {
     dt_err err = {0};
     dt_planned *p = &t->of[kind];
-    const dt_program_opts o = {t->g, t->map, DT_CPU, kind, BATCH, BATCH,
+    const dt_program_opts o = {t->g, t->map, NULL, kind, BATCH, BATCH,
         {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd}, NULL};
     assert_ok(dt_program_create(&p->program, &o, &err), &err);
     p->plan = dt_planned_by(p->program, "keep_all", "greedy");
@@ -163,10 +163,9 @@ static trainer start(void)
     dt_err err = {0};
     (void)dt_cpu_setup(1);
     assert_ok(dt_model_build(dt_model_find("unet"), &o, &t.g, &err), &err);
-    assert_ok(dt_map_create(&t.map, t.g, DT_CPU, BATCH, 1, &err), &err);
+    assert_ok(dt_map_create(&t.map, t.g, NULL, BATCH, 1, &err), &err);
     dt_runner_opts r = {.graph = t.g,
         .map = t.map,
-        .device = DT_CPU,
         .find_op = dt_layer_find,
         .codecs = &dt_codecs,
         .seed = 5,

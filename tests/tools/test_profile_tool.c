@@ -62,7 +62,7 @@ static counts by_hand(const char *path)
     assert_ok(dt_session_plan_run(s, false, 0, 0, &err), &err);
     const dt_runner_opts o = {.graph = s->graph,
         .map = s->plans->map,
-        .device = s->device,
+        .context = &s->context,
         .find_op = dt_layer_find,
         .codecs = &dt_codecs,
         .arena_bytes = dt_plan_set_peak(s->plans),

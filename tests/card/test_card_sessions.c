@@ -1,0 +1,197 @@
+/* Sessions of different devices, cards and precisions in one process, in two threads at once, on a
+ * model of a card: each plans what it plans alone, and trains the bits that it trains alone. */
+#include <dnntrain.h>
+
+#include <pthread.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "engine/base/sha256.h"
+#include "tests/fixture/check.h"
+
+enum { SETS = 8, SET_BYTES = 512, PLANS = 12 };
+
+static const char net[] =
+    "[model]\nimage = 12\nclasses = 4\n[data]\nsource = synthetic\nsamples = 16\n"
+    "[train]\nbatch = 4\nsteps = 3\nlr = 0.05\n[device]\nthreads = 1\n"
+    "[conv c1]\nout = 8\nkernel = 3\npad = 1\n[relu r1]\n[maxpool p]\nkernel = 2\nstride = 2\n"
+    "[conv c2]\nout = 8\nkernel = 3\npad = 1\n[relu r2]\n[fc f]\nout = 4\n";
+
+/* What one thread does, and what came of it. */
+typedef struct job {
+    const char *how[SETS]; /* up to the first that is NULL */
+    char dir[SET_BYTES];
+    dt_status st;
+    dt_err err;
+    uint64_t peak[PLANS];
+    char sha[DT_SHA256_TEXT];
+    pthread_barrier_t *together;
+} job;
+
+static dt_status open_run(dt_run **run, job *j)
+{
+    const char *sets[SETS + 1];
+    size_t n = 0;
+    for (; n < SETS && j->how[n] != NULL; n++)
+        sets[n] = j->how[n];
+    sets[n++] = j->dir;
+    return dt_run_open_text(run, "net", net, strlen(net), sets, n, &j->err);
+}
+
+static dt_status train(job *j)
+{
+    dt_run *run = NULL;
+    char weights[SET_BYTES + 64];
+    uint64_t bytes;
+    dt_status st = open_run(&run, j);
+    if (st == DT_OK)
+        st = dt_run_begin(run, NULL, &j->err);
+    if (st == DT_OK)
+        st = dt_run_train(run, 0, &j->err);
+    if (st == DT_OK)
+        st = dt_run_end(run, DT_OK, &j->err);
+    dt_run_close(run);
+    snprintf(
+        weights, sizeof weights, "%s/checkpoints/model.safetensors", j->dir + strlen("run.dir="));
+    return st == DT_OK ? dti_sha256_file(weights, j->sha, &bytes, DT_E_DATA, &j->err) : st;
+}
+
+/* Again and again, so that one thread plans while the other opens. */
+static dt_status plan(job *j)
+{
+    dt_status st = DT_OK;
+    for (int i = 0; i < PLANS && st == DT_OK; i++) {
+        dt_run *run = NULL;
+        st = open_run(&run, j);
+        if (st == DT_OK)
+            st = dt_run_plan(run, &j->err);
+        if (st == DT_OK)
+            j->peak[i] = dt_run_memory(run).device;
+        dt_run_close(run);
+    }
+    return st;
+}
+
+/* No assertion in threads: they belong to the one that runs the tests. */
+static void *train_thread(void *arg)
+{
+    job *j = arg;
+    if (j->together != NULL)
+        pthread_barrier_wait(j->together);
+    j->st = train(j);
+    return NULL;
+}
+
+static void *plan_thread(void *arg)
+{
+    job *j = arg;
+    if (j->together != NULL)
+        pthread_barrier_wait(j->together);
+    j->st = plan(j);
+    return NULL;
+}
+
+static job *new_job(const char *const how[SETS])
+{
+    static int next;
+    char name[32];
+    job *j = dt_alloc(1, sizeof *j);
+    assert_non_null(j);
+    memcpy(j->how, how, sizeof j->how);
+    snprintf(name, sizeof name, "card-session%d", next++);
+    snprintf(j->dir, sizeof j->dir, "run.dir=%s", dt_temp_path(name));
+    return j;
+}
+
+/* What has failed in whichever of the two. */
+static void both(void *(*thread)(void *), job *a, job *b)
+{
+    pthread_t at[2];
+    pthread_barrier_t together;
+    job *const j[2] = {a, b};
+    assert_int_equal(pthread_barrier_init(&together, NULL, 2), 0);
+    for (int i = 0; i < 2; i++) {
+        j[i]->together = &together;
+        assert_int_equal(pthread_create(&at[i], NULL, thread, j[i]), 0);
+    }
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_join(at[i], NULL), 0);
+    pthread_barrier_destroy(&together);
+    for (int i = 0; i < 2; i++)
+        assert_ok(j[i]->st, &j[i]->err);
+}
+
+static job *alone(void *(*thread)(void *), const char *const how[SETS])
+{
+    job *j = new_job(how);
+    thread(j);
+    assert_ok(j->st, &j->err);
+    return j;
+}
+
+static const char *const settings[][SETS] = {
+    {"device.kind=cuda", "train.precision=fp32", "memory.policy=vdnn_all"},
+    {"device.kind=cuda", "train.precision=tf32"},
+    {"device.kind=cuda", "train.precision=bf16", "memory.policy=chen_sqrt"},
+    {"device.kind=cpu", "train.precision=fp32"},
+};
+
+static void two_threads_train_what_each_trains_alone(void **state)
+{
+    static const size_t pairs[][2] = {{0, 1}, {1, 2}, {2, 0}, {3, 1}, {0, 0}};
+    job *want[DT_COUNT(settings)];
+    (void)state;
+    for (size_t i = 0; i < DT_COUNT(settings); i++)
+        want[i] = alone(train_thread, settings[i]);
+    for (size_t i = 0; i < DT_COUNT(settings); i++)
+        for (size_t k = 0; k < i; k++) /* else nothing would be seen of the other's */
+            assert_string_not_equal(want[i]->sha, want[k]->sha);
+    for (size_t i = 0; i < DT_COUNT(pairs); i++) {
+        job *a = new_job(settings[pairs[i][0]]), *b = new_job(settings[pairs[i][1]]);
+        both(train_thread, a, b);
+        assert_string_equal(a->sha, want[pairs[i][0]]->sha);
+        assert_string_equal(b->sha, want[pairs[i][1]]->sha);
+        dt_free(a);
+        dt_free(b);
+    }
+    for (size_t i = 0; i < DT_COUNT(settings); i++)
+        dt_free(want[i]);
+}
+
+/* With a batch of one sample the scratch, by which cards differ, is in the peak. */
+static const char *const cards[][SETS] = {
+    {"device.card=h200", "train.precision=tf32", "train.batch=1"},
+    {"device.card=l4", "train.precision=fp32", "train.batch=1"},
+    {"device.kind=cuda", "train.precision=tf32", "train.batch=1"},
+};
+
+static void two_threads_plan_what_each_plans_alone(void **state)
+{
+    job *want[DT_COUNT(cards)];
+    (void)state;
+    for (size_t i = 0; i < DT_COUNT(cards); i++)
+        want[i] = alone(plan_thread, cards[i]);
+    for (size_t i = 0; i < DT_COUNT(cards); i++)
+        for (size_t k = 0; k < i; k++)
+            assert_true(want[i]->peak[0] != want[k]->peak[0]);
+    for (size_t i = 0; i < DT_COUNT(cards); i++) {
+        const size_t other = (i + 1) % DT_COUNT(cards);
+        job *a = new_job(cards[i]), *b = new_job(cards[other]);
+        both(plan_thread, a, b);
+        assert_memory_equal(a->peak, want[i]->peak, sizeof a->peak);
+        assert_memory_equal(b->peak, want[other]->peak, sizeof b->peak);
+        dt_free(a);
+        dt_free(b);
+    }
+    for (size_t i = 0; i < DT_COUNT(cards); i++)
+        dt_free(want[i]);
+}
+
+DT_TEST_GROUP(card_sessions)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(two_threads_train_what_each_trains_alone),
+        cmocka_unit_test(two_threads_plan_what_each_plans_alone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -20,7 +20,7 @@ struct dt_session;
  * @algorithms: how each op's algorithm is chosen; a ladder chooses itself
  * @tier:       dt_tier_choice, where moved tensors wait
  * @budgets:    of the run; a ladder needs one of the device
- * @costs:      of the machine; NULL: the default ones
+ * @costs:      of the machine, by which policies plan; NULL: the default ones
  * @given:      plans to be taken, and none is made; NULL: none
  * @given_by:   the file that they are of
  * @quick:      algorithms = fit is planned as small, which needs no less: to see what fits

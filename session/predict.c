@@ -62,21 +62,6 @@ static dt_status take_card(dt_session *s, dt_err *err)
     return DT_OK;
 }
 
-dt_status dti_session_read_costs(dt_session *s, dt_err *err)
-{
-    const dt_memory_opts *m = &s->opts.memory;
-    char asked[DT_ASKED];
-    s->costs = dt_costs_default;
-    if (m->profile != NULL)
-        DT_CHECK(read_profile(s, err));
-    if (m->simulate != NULL)
-        DT_CHECK(take_card(s, err));
-    else if (m->calibrate > 0)
-        return DT_FAIL(err, DT_E_CONFIG, "%s: it scales a card's constants: set memory.simulate",
-            dt_session_asked(asked, s, "memory", "calibrate"));
-    return DT_OK;
-}
-
 /* ---- a step ---- */
 
 static void add(dt_prediction *to, const dt_planned *x, const dt_timeline *t, double times)
@@ -151,9 +136,9 @@ static dt_status find_scale(const dt_plan_set *kept, dt_costs *c, double seconds
 }
 
 /* By a step that keeps all, with everything else as it is asked for. */
-static dt_status calibrate(const dt_plan_set *p, dt_costs *c, dt_err *err)
+static dt_status calibrate(dt_session *s, dt_err *err)
 {
-    const dt_session *s = p->session;
+    dt_costs c = s->costs; /* borrows its tables */
     dt_policies keep_all;
     dt_plan_set *kept = NULL;
     dt_plan_request r = dt_session_request(s);
@@ -167,16 +152,29 @@ static dt_status calibrate(const dt_plan_set *p, dt_costs *c, dt_err *err)
     if (st == DT_OK)
         st = dt_plan_set_run(kept, false, 0, 0, err);
     if (st == DT_OK)
-        st = find_scale(kept, c, (double)r.batch / s->opts.memory.calibrate, err);
+        st = find_scale(kept, &c, (double)r.batch / s->opts.memory.calibrate, err);
+    s->costs.scale = st == DT_OK ? c.scale : 1;
     dt_plan_set_destroy(kept);
     dt_policies_close(&keep_all);
     return st;
 }
 
+dt_status dti_session_read_costs(dt_session *s, dt_err *err)
+{
+    const dt_memory_opts *m = &s->opts.memory;
+    char asked[DT_ASKED];
+    s->costs = dt_costs_default;
+    if (m->profile != NULL)
+        DT_CHECK(read_profile(s, err));
+    if (m->simulate != NULL)
+        DT_CHECK(take_card(s, err));
+    else if (m->calibrate > 0)
+        return DT_FAIL(err, DT_E_CONFIG, "%s: it scales a card's constants: set memory.simulate",
+            dt_session_asked(asked, s, "memory", "calibrate"));
+    return m->calibrate > 0 ? calibrate(s, err) : DT_OK;
+}
+
 dt_status dt_plan_set_predict(const dt_plan_set *p, dt_prediction *out, dt_err *err)
 {
-    dt_costs c = p->session->costs; /* borrows its tables */
-    if (p->session->opts.memory.calibrate > 0)
-        DT_CHECK(calibrate(p, &c, err));
-    return predict_by(p, &c, out, err);
+    return predict_by(p, &p->session->costs, out, err);
 }

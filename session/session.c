@@ -349,6 +349,7 @@ dt_plan_request dt_session_request(const dt_session *s)
         .tier = m->tier,
         .given = s->given.n > 0 ? &s->given : NULL,
         .given_by = s->given_by,
+        .costs = &s->costs,
         .budgets = {m->device_budget, m->host_budget, m->disk_budget}};
 }
 

@@ -19,7 +19,7 @@
  * @policies:  of memory.policy, one of which may be a ladder
  * @fates:     of [memory.layers], before all policies
  * @densities: of memory.profile
- * @costs:     of memory.profile or memory.simulate; the default ones otherwise
+ * @costs:     of memory.profile or memory.simulate, calibrated; the default ones otherwise
  * @context:   its device, and the card of device.card: plans are for that one, and none is run
  * @card:      facts of the device, as dt_session_meet found it; 0 bytes: not asked yet
  * @threads:   of the team; plans hold for this number

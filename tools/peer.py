@@ -4,15 +4,20 @@
     tools/peer.py configs/resnet50.ini                      step time and resident memory
     tools/peer.py configs/resnet50.ini --policies chen_cheap,gist_lossless+vdnn_conv --checkpoint
     tools/peer.py configs/resnet20_cifar10.ini --check      loss and gradients
+    tools/peer.py configs/resnet50.ini --torch none --ours-before OLD/dnntrain    two of ours
 
-Nothing else needs PyTorch; on Debian it is the package python3-torch. docs/peer.md says what is
-measured and how. Exit codes: 0 done, 1 a run failed or --check found a difference, 2 wrong use or
-no PyTorch (0 and the word "skipped" with --if-present).
+Nothing else needs PyTorch, nor does this with --torch none; on Debian it is the package
+python3-torch. docs/peer.md says what is measured and how. Exit codes: 0 done, 1 a run failed or
+--check found a difference, 2 wrong use or no PyTorch (0 and the word "skipped" with --if-present).
 """
 
 import argparse
+import array
+import copy
 import json
+import math
 import os
+import random
 import re
 import shutil
 import statistics
@@ -55,12 +60,21 @@ def arguments():
     p.add_argument("--json", action="store_true", help="every number, as JSON")
     p.add_argument("--if-present", action="store_true", help="without PyTorch: say skipped, exit 0")
     p.add_argument("--dnntrain", metavar="PATH", default=str(ROOT / "dnntrain"))
+    p.add_argument("--ours-before", metavar="PATH",
+                   help="an older build of dnntrain, which has a turn beside each of this one's")
     p.add_argument("--python", metavar="PATH", help="a Python that has torch")
     p.add_argument("--lib", metavar="DIR", action="append", default=[],
                    help="look here too for the libraries of the tuned side")
     a = p.parse_args()
     if min(a.steps, a.rounds) < 1 or a.warmup < 1:
         p.error("--steps, --warmup and --rounds are at least 1")
+    if a.torch == "none" and (a.check or a.checkpoint):
+        p.error("--check and --checkpoint want PyTorch: leave out --torch none")
+    if a.ours_before and a.check:
+        p.error("--check compares with PyTorch: leave out --ours-before")
+    old = a.ours_before
+    if old and (not os.access(old, os.X_OK) or os.path.isdir(old)):
+        p.error(f"--ours-before: {old} is no program that can be run")
     a.policies = [q.replace("+", ",") for q in a.policies.split(",") if q]
     return a
 
@@ -139,12 +153,19 @@ class Dnntrain:
     """Runs of ours: the file's configuration, with what the comparison fixes laid over it."""
 
     def __init__(self, a, folder):
-        self.a, self.folder, self.runs = a, folder, 0
+        self.a, self.program, self.folder, self.runs = a, a.dnntrain, folder, 0
         self.cpus, self.env = os.sched_getaffinity(0), environment(len(os.sched_getaffinity(0)))
+
+    def by(self, program):
+        """The same runs by another build."""
+        other = copy.copy(self)
+        other.program, other.folder = program, self.folder / "before"
+        other.folder.mkdir()
+        return other
 
     def command(self, words, sets):
         pairs = [*self.a.set, *(f"{k}={v}" for k, v in sets.items())]
-        return [self.a.dnntrain, *words, *(w for pair in pairs for w in ("--set", pair))]
+        return [self.program, *words, *(w for pair in pairs for w in ("--set", pair))]
 
     def train(self, sets):
         """One run on ready batches. Its folder, which the caller removes."""
@@ -226,16 +247,35 @@ class Dnntrain:
 def write_zeros(path, shape, kind):
     """A batch for a first look: x of this shape, y as long as it needs."""
     labels = shape[:2] if kind == "F32" else shape
-    count, many = 4 if kind == "F32" else 8, 8
-    for n in shape:
-        count *= n
-    for n in labels:
-        many *= n
+    count = math.prod(shape) * (4 if kind == "F32" else 8)
+    write_tensors(path, shape, kind, bytes(count), labels, bytes(8 * math.prod(labels)))
+
+
+def write_batch(path, about, shapes):
+    """What PyTorch else writes: one batch of normal noise, or of tokens, and random labels. What
+    the network holds, for people."""
+    numbers, n, classes = random.Random(7), about["batch"], about["classes"]
+    if about["name"] == "gpt2":
+        each, classes = shapes["wpe.weight"][0], shapes["wte.weight"][0]
+        kind, shape, labels = "I64", [1, n, each], [1, n, each]
+        x = array.array("q", (numbers.randrange(classes) for _ in range(n * each)))
+    else:
+        side, channels, each = about["image"], about["channels"], 1
+        kind, shape, labels = "F32", [1, n, channels, side, side], [1, n]
+        x = array.array("f", (numbers.gauss(0, 1) for _ in range(n * channels * side * side)))
+    y = array.array("q", (numbers.randrange(classes) for _ in range(n * each)))
+    write_tensors(path, shape, kind, x.tobytes(), labels, y.tobytes())
+    trained = [d for name, d in shapes.items() if not name.endswith(("_mean", "_var"))]
+    return {"tensors": len(shapes), "parameters": sum(math.prod(d) for d in trained)}
+
+
+def write_tensors(path, shape, kind, x, labels, y):
+    end = len(x) + len(y)
     header = json.dumps({
-        "x": {"dtype": kind, "shape": shape, "data_offsets": [0, count]},
-        "y": {"dtype": "I64", "shape": labels, "data_offsets": [count, count + many]}}).encode()
+        "x": {"dtype": kind, "shape": shape, "data_offsets": [0, len(x)]},
+        "y": {"dtype": "I64", "shape": labels, "data_offsets": [len(x), end]}}).encode()
     header += b" " * (-len(header) % 8)
-    path.write_bytes(struct.pack("<Q", len(header)) + header + bytes(count + many))
+    path.write_bytes(struct.pack("<Q", len(header)) + header + x + y)
 
 
 def read_shapes(path):
@@ -326,9 +366,11 @@ def pick_layout(a, torch, tuned):
 
 def make_sides(a, ours, torch, about):
     data = ours.folder / "batch.safetensors"
-    sides = [Side(f"dnntrain {about['policy']}", lambda: ours.time(data, None))]
-    for policy in a.policies:
-        sides.append(Side(f"dnntrain {policy}", lambda p=policy: ours.time(data, p)))
+    builds = [("dnntrain", ours)]
+    if a.ours_before:
+        builds.append(("before", ours.by(a.ours_before)))
+    sides = [Side(f"{name} {policy or about['policy']}", lambda b=build, p=policy: b.time(data, p))
+             for policy in [None, *a.policies] for name, build in builds]
     for kind in {"both": ["stock", "tuned"], "none": []}.get(a.torch, [a.torch]):
         tuned = kind == "tuned"
         layout = pick_layout(a, torch, tuned)
@@ -447,7 +489,10 @@ def compare(a, python, folder):
     ours = Dnntrain(a, folder)
     about = ours.describe()
     torch = Torch(python, ours, about, [*a.lib, *LIBRARY_FOLDERS])
-    same = torch.do("batch")
+    if python is None:
+        same = write_batch(Path(torch.job["data"]), about, read_shapes(about["weights"]))
+    else:
+        same = torch.do("batch")
     if a.check:
         return compare_gradients(a, ours, torch, about)
     sides = make_sides(a, ours, torch, about)
@@ -464,8 +509,8 @@ def compare(a, python, folder):
 
 def main():
     a = arguments()
-    python = find_python(a.python)
-    if python is None:
+    python = find_python(a.python) if a.torch != "none" else None
+    if python is None and a.torch != "none":
         where = f"{a.python} has no PyTorch" if a.python else "no Python with PyTorch found"
         print(f"peer: {'skipped: ' if a.if_present else ''}{where}; on Debian: apt-get install "
               "python3-torch libtcmalloc-minimal4 libopenblas0-openmp; "

@@ -92,6 +92,60 @@ static void both_sides_are_timed_on_the_same_network(void **state)
     cli_done(&r);
 }
 
+static void two_builds_of_ours_take_turns_without_torch(void **state)
+{
+    NEED_PYTHON();
+    char more[4096];
+    snprintf(more, sizeof more,
+        "--torch none --ours-before '%s' --policies chen_sqrt --steps 2 --rounds 2 --warmup 1 "
+        "--json",
+        cli_binary());
+    static const char *const names[] = {
+        "dnntrain keep_all", "before keep_all", "dnntrain chen_sqrt", "before chen_sqrt"};
+    ran r = peer(more);
+    assert_code(&r, 0);
+    cJSON *all = cJSON_Parse(r.out);
+    const cJSON *sides = cJSON_GetObjectItemCaseSensitive(all, "sides");
+    assert_int_equal(cJSON_GetArraySize(sides), DT_COUNT(names));
+    for (int i = 0; i < (int)DT_COUNT(names); i++) {
+        const cJSON *side = cJSON_GetArrayItem(sides, i);
+        const cJSON *ratio = cJSON_GetObjectItemCaseSensitive(side, "ratio");
+        const cJSON *rounds = cJSON_GetObjectItemCaseSensitive(side, "rounds");
+        assert_string_equal(
+            cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(side, "side")), names[i]);
+        assert_true(number(side, "step_seconds") > 0 && number(ratio, "time") > 0);
+        assert_true(number(ratio, "time_least") <= number(ratio, "time_most"));
+        assert_true(number(cJSON_GetArrayItem(rounds, 1), "first_loss") > 0);
+        assert_int_equal(cJSON_GetArraySize(rounds), 2);
+    }
+    cJSON_Delete(all);
+    cli_done(&r);
+}
+
+static void what_does_not_go_together_is_wrong_use(void **state)
+{
+    NEED_PYTHON();
+    static const struct {
+        const char *more, *says;
+    } wrong[] = {
+        {"--torch none --check", "leave out --torch none"},
+        {"--torch none --checkpoint", "leave out --torch none"},
+        {"--ours-before /nowhere/dnntrain", "/nowhere/dnntrain is no program"},
+        {"--ours-before /tmp", "/tmp is no program"},
+        {"--ours-before /bin/true --check", "leave out --ours-before"},
+    };
+    for (size_t i = 0; i < DT_COUNT(wrong); i++) {
+        ran r = peer(wrong[i].more);
+        assert_code(&r, 2);
+        assert_has(r.out, wrong[i].says);
+        cli_done(&r);
+    }
+    ran r = peer("--torch none --ours-before /bin/false --rounds 1 --steps 1");
+    assert_code(&r, 1);
+    assert_has(r.out, "before keep_all: exit 1");
+    cli_done(&r);
+}
+
 static void loss_and_gradients_agree(void **state)
 {
     NEED_PYTHON();
@@ -116,6 +170,8 @@ DT_TEST_GROUP(peer)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_torch_it_says_how_to_get_it),
         cmocka_unit_test(both_sides_are_timed_on_the_same_network),
+        cmocka_unit_test(two_builds_of_ours_take_turns_without_torch),
+        cmocka_unit_test(what_does_not_go_together_is_wrong_use),
         cmocka_unit_test(loss_and_gradients_agree),
         cmocka_unit_test(what_goes_wrong_is_told),
     };

@@ -1,9 +1,10 @@
-/* The codecs' kernels by name, and the op that packs a value and unpacks it, on a CUDA device. */
+/* The codecs' kernels by name, and the op that packs a value and unpacks it, on a CUDA device. A
+ * codec without a file NAME_cuda.cu has no kernels. */
 #include <string.h>
 
 #include "engine/cuda/cuda.h"
 
-#define DT_CODEC(n) extern const dt_cuda_codec dt_cuda_codec_##n;
+#define DT_CODEC(n) extern const dt_cuda_codec dt_cuda_codec_##n __attribute__((weak));
 #include "memory/codecs/codecs.def"
 #undef DT_CODEC
 

@@ -26,3 +26,8 @@ const dt_tier_desc *dt_tier_desc_find(const char *name)
             return all_tiers[i];
     return NULL;
 }
+
+const dt_tier_desc *dt_tier_standard(dt_tier place)
+{
+    return dt_tier_desc_find(dt_tier_name((int)place));
+}

@@ -7,5 +7,7 @@
 
 const dt_tier_desc *const *dt_tier_all(size_t *n);
 const dt_tier_desc *dt_tier_desc_find(const char *name); /* NULL if unknown */
+/* What keeps the slots of a place unless the configuration names another. */
+const dt_tier_desc *dt_tier_standard(dt_tier place);
 
 #endif

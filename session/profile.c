@@ -233,7 +233,7 @@ static void measure_team(profiling *p, const load *l)
 
 static bool has_disk(const dt_session *s)
 {
-    return s->opts.memory.disk_path != NULL || s->opts.memory.tier == DT_TO_DISK;
+    return s->opts.memory.disk_path != NULL || dt_session_request(s).tier == DT_TO_DISK;
 }
 
 static dt_status open_disk(profiling *p, load *l, dt_err *err)
@@ -242,7 +242,7 @@ static dt_status open_disk(profiling *p, load *l, dt_err *err)
     const dt_tier_opts o = {.bytes = (uint64_t)SLOTS * LARGE,
         .path = dt_session_disk_path(p->s),
         .checksum = p->s->opts.memory.checksum};
-    l->desc = dt_tier_desc_find("disk");
+    l->desc = dt_tier_standard(DT_TIER_DISK);
     return l->desc->reserve(&o, &l->state, &note, err);
 }
 

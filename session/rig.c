@@ -9,6 +9,13 @@
 #include "layers/registry.h"
 #include "memory/codec_op.h"
 
+/* What keeps the slots of a place. */
+static const dt_tier_desc *tier(const dt_session *s, dt_tier place)
+{
+    const dt_tier_desc *named = dt_tier_desc_find(s->opts.memory.tier);
+    return named != NULL && named->place == place ? named : dt_tier_standard(place);
+}
+
 dt_runner_opts dti_rig_opts(const dt_session *s)
 {
     return (dt_runner_opts){.graph = s->graph,
@@ -18,8 +25,7 @@ dt_runner_opts dti_rig_opts(const dt_session *s)
         .codecs = &dt_codecs,
         .replay = true,
         .arena_bytes = dt_plan_set_peak(s->plans),
-        .tier = {[DT_TIER_HOST] = dt_tier_desc_find("host"),
-            [DT_TIER_DISK] = dt_tier_desc_find("disk")},
+        .tier = {[DT_TIER_HOST] = tier(s, DT_TIER_HOST), [DT_TIER_DISK] = tier(s, DT_TIER_DISK)},
         .tier_bytes = {[DT_TIER_HOST] = dt_plan_set_tier_peak(s->plans, DT_TIER_HOST),
             [DT_TIER_DISK] = dt_plan_set_tier_peak(s->plans, DT_TIER_DISK)},
         .disk_path = dt_session_disk_path(s),

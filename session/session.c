@@ -15,6 +15,7 @@
 #include "engine/graph_fuse.h"
 #include "layers/onednn/onednn.h"
 #include "memory/lower/lower.h"
+#include "memory/tier.h"
 #include "models/ini.h"
 #include "session/human.h"
 #include "session/predict.h"
@@ -116,6 +117,16 @@ static dt_status unknown_pool(const dt_session *s, dt_err *err)
     return dti_session_unknown(s, "memory", "pool", "pool", names, err);
 }
 
+static dt_status unknown_tier(const dt_session *s, dt_err *err)
+{
+    size_t n;
+    const dt_tier_desc *const *all = dt_tier_all(&n);
+    const char *names[16] = {"auto"};
+    for (size_t i = 0; i < n && i + 1 < DT_COUNT(names) - 1; i++)
+        names[i + 1] = all[i]->name;
+    return dti_session_unknown(s, "memory", "tier", "tier", names, err);
+}
+
 static dt_status unknown_card(const dt_session *s, dt_err *err)
 {
     size_t n;
@@ -144,6 +155,8 @@ static dt_status check_names(dt_session *s, dt_err *err)
             dt_session_asked(asked, s, "device", "kind"));
     if (dt_pool_find(s->opts.memory.pool) == NULL)
         st = unknown_pool(s, err);
+    if (strcmp(s->opts.memory.tier, "auto") != 0 && dt_tier_desc_find(s->opts.memory.tier) == NULL)
+        st = unknown_tier(s, err);
     if (s->opts.device.card != NULL && dt_card_find(s->opts.device.card) == NULL)
         st = unknown_card(s, err);
     return st;
@@ -341,12 +354,15 @@ dt_status dti_session_open_text(dt_session **out, const char *name, const char *
 dt_plan_request dt_session_request(const dt_session *s)
 {
     const dt_memory_opts *m = &s->opts.memory;
+    const dt_tier_desc *named = dt_tier_desc_find(m->tier);
     return (dt_plan_request){.batch = s->opts.train.batch,
         .micro_batch = s->opts.train.micro_batch,
         .policies = &s->policies,
         .fates = &s->fates,
         .algorithms = (dt_algorithm_choice)m->algorithms,
-        .tier = m->tier,
+        .tier = named == NULL                  ? DT_TO_AUTO
+                : named->place == DT_TIER_DISK ? DT_TO_DISK
+                                               : DT_TO_HOST,
         .given = s->given.n > 0 ? &s->given : NULL,
         .given_by = s->given_by,
         .costs = &s->costs,

@@ -12,7 +12,6 @@ static const char *const on_error_words[] = {"fail", "skip", NULL};
 static const char *const optimizer_words[] = {"sgd", "adam", "adamw", NULL};
 static const char *const schedule_words[] = {"constant", "step", "cosine", "linear", NULL};
 static const char *const precision_words[] = {"fp32", "tf32", "bf16", "auto", NULL};
-static const char *const tier_words[] = {"auto", "host", "disk", NULL};
 static const char *const algorithm_words[] = {"fast", "small", "fit", NULL};
 static const char *const best_words[] = {"off", "loss", "top1", NULL};
 static const char *const device_words[] = {"auto", "cpu", "cuda", NULL};
@@ -97,7 +96,7 @@ static const dt_opt memory_rows[] = {
     {"device_budget", DT_OPT_BYTES, AT(device_budget), "0", 0, 0, NULL, NULL, "most memory the device may use; 0: what the machine has"},
     {"host_budget", DT_OPT_BYTES, AT(host_budget), "0", 0, 0, NULL, NULL, "most host memory that moved tensors may take; 0: what the machine has"},
     {"disk_budget", DT_OPT_BYTES, AT(disk_budget), "0", 0, 0, NULL, NULL, "most disk space that moved tensors may take; 0: what is free"},
-    {"tier", DT_OPT_ENUM, AT(tier), "auto", 0, 0, tier_words, NULL, "where moved tensors wait; auto: the host, and what host_budget has no room for on the disk, if disk_path is given"},
+    {"tier", DT_OPT_STR, AT(tier), "auto", 0, 0, NULL, NULL, "where moved tensors wait; 'dnntrain list tiers' names them; auto: the host, and what host_budget has no room for on the disk, if disk_path is given"},
     {"disk_path", DT_OPT_PATH, AT(disk_path), "", 0, 0, NULL, NULL, "folder for the file of the disk tier; with tier = disk /var/tmp unless given"},
     {"copy_threads", DT_OPT_BOOL, AT(copy_threads), "off", 0, 0, NULL, NULL, "copy to and from the host by a thread a direction, not by the team between layers; for machines with cores to spare"},
     {"checksum", DT_OPT_BOOL, AT(checksum), "off", 0, 0, NULL, NULL, "sum up what goes to the disk, and compare when it is back"},

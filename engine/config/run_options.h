@@ -90,7 +90,7 @@ typedef struct dt_memory_opts {
     int algorithms;                                   /* dt_algorithm_choice */
     uint64_t device_budget, host_budget, disk_budget; /* bytes; 0: none */
     const char *pool;
-    int tier;              /* dt_tier_choice */
+    const char *tier;      /* "auto", or a tier's name */
     const char *disk_path; /* folder; NULL: the program's choice */
     bool copy_threads, checksum;
     const char *profile;  /* file, or NULL */

@@ -206,6 +206,7 @@ static dt_status disk_read(void *state, uint64_t slot, void *to, uint64_t bytes,
 const dt_tier_desc dt_tier_disk = {
     .name = "disk",
     .summary = "a file on a disk, written and read beside the computing",
+    .place = DT_TIER_DISK,
     .reserve = disk_reserve,
     .release = disk_release,
     .staging = disk_staging,

@@ -89,6 +89,7 @@ static dt_status host_read(void *state, uint64_t slot, void *to, uint64_t bytes,
 const dt_tier_desc dt_tier_host = {
     .name = "host",
     .summary = "memory beside the arena",
+    .place = DT_TIER_HOST,
     .reserve = host_reserve,
     .release = host_release,
     .staging = host_staging,

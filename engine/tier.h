@@ -34,7 +34,8 @@ typedef struct dt_tier_opts {
  * struct dt_tier_desc - a tier.
  * @name @summary: as in the INI file and in `dnntrain list tiers`
  * @place:   DT_TIER_HOST or DT_TIER_DISK: the tier of a plan whose slots it can keep, and so the
- * budget that they count against. That of the place's own name keeps them unless memory.tier names another
+ * budget that they count against. That of the place's own name keeps them unless memory.tier names
+ * another
  * @reserve: make room. DT_E_NOMEM, DT_E_CONFIG without a path, or DT_E_IO with the path, what is
  * needed, what is free and the remedy. *note becomes a line for the user when something is not as
  * good as it could be (buffered because the file system has no O_DIRECT), else NULL; it lives as

@@ -6,7 +6,6 @@
 #include "engine/config/run_options.h"
 #include "engine/tier.h"
 #include "layers/registry.h"
-#include "memory/codec.h"
 #include "memory/policy.h"
 #include "tools/args.h"
 
@@ -34,8 +33,6 @@ static void overview(void)
 /* Its keys are globs, so no table of options has them. */
 static void layer_fates(void)
 {
-    size_t n;
-    const dt_codec *const *codec = dt_codec_all(&n);
     printf("\n## [memory.layers]\n\nFates by layer, before any policy. A key is a glob over the "
            "names of layers (`*` any text, `?` one character), its value a fate;\nthe last line "
            "that matches a layer holds. A fate is that of what forward leaves for backward: the "
@@ -46,10 +43,8 @@ static void layer_fates(void)
            "| %-24s | forward again, before backward; what cannot be made again stays |\n"
            "| %-24s | it stays, packed; by zvc unless another is named |\n\nTiers: ",
         "value", "---", "keep", "offload [TIER] [CODEC]", "recompute", "encode [CODEC]");
-    printf("%s, %s. Codecs: ", dt_tier_name(DT_TIER_HOST), dt_tier_name(DT_TIER_DISK));
-    for (size_t i = 0; i < n; i++)
-        printf("%s%s%s", i > 0 ? ", " : "", codec[i]->name, codec[i]->exact ? "" : " (lossy)");
-    printf(".\n");
+    printf("%s, %s. 'dnntrain list codecs' names the codecs.\n", dt_tier_name(DT_TIER_HOST),
+        dt_tier_name(DT_TIER_DISK));
 }
 
 /* A line an option, below its section. */

@@ -9,7 +9,11 @@
 #include "memory/pools/pool_file.h"
 #include "tests/fixture/check.h"
 
-static const char *const pools[] = {"best_fit", "greedy"};
+static const char *const pools[] = {
+#define DT_POOL(name) #name,
+#include "memory/pools/pools.def"
+#undef DT_POOL
+};
 
 /* ---- what a placement must be, told without the pools' own code ---- */
 

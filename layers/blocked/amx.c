@@ -1,4 +1,4 @@
-/* Whether there is AMX: the processor is asked, and the kernel for its leave. */
+/* Whether AMX can be used: the processor has it, and the operating system permits it. */
 #define _GNU_SOURCE /* syscall() */
 #include "layers/blocked/amx.h"
 #include "engine/base/isa.h"

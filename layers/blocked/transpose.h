@@ -1,4 +1,4 @@
-/* Turning blocks of a matrix of floats. */
+/* Blocks of a matrix of floats, transposed. */
 #ifndef DT_LAYERS_BLOCKED_TRANSPOSE_H
 #define DT_LAYERS_BLOCKED_TRANSPOSE_H
 

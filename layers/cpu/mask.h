@@ -50,7 +50,8 @@ static inline uint8_t *dti_mask_of(
     return mask == NULL ? NULL : mask + sample * ((elements + 7) / 8) + begin / 8;
 }
 
-/* Backward of a layer that ends in a ReLU: by the mask where there is one, else by y. */
+/* Backward of a layer that ends in a ReLU: by the mask where there is one, else by y. In
+ * relu_cpu.c. */
 void dti_relu_gradient(const dt_call *c, const dt_args *a);
 
 #endif

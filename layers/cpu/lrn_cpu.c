@@ -7,7 +7,7 @@
 
 /* Channels are worked on in tiles, of which a window of values around them is held: results may
  * then take the bytes of what is read, which is always ahead. */
-enum { TILE = 64, HALO = DT_LRN_MOST - 1, ROOM = TILE + 2 * HALO };
+enum { TILE = 64, HALO = DT_LRN_MOST - 1, HELD = TILE + 2 * HALO };
 
 /* Tasks are runs of pixels, counted through all samples. */
 struct job {
@@ -20,7 +20,7 @@ struct job {
 
 /* Values of channels [c - halo, c + n + halo), with zeros past the ends. */
 typedef struct held {
-    float v[ROOM];
+    float v[HELD];
 } held;
 
 /* Put @n channels from c on behind @at held values. */
@@ -66,7 +66,7 @@ DT_INLINE void add_windows(const struct job *j, const float *v, float *restrict 
 /* The scales of n channels, the window of the first of which begins at v. */
 DT_INLINE void scales(const struct job *j, const float *v, float *restrict scale, int n)
 {
-    float square[ROOM];
+    float square[HELD];
 #pragma omp simd
     for (int i = 0; i < n + j->halo; i++)
         square[i] = v[i] * v[i];
@@ -78,7 +78,7 @@ DT_INLINE void scales(const struct job *j, const float *v, float *restrict scale
 
 DT_INLINE void forward_tile(const struct job *j, const held *x, void *y, int n, dt_dtype t)
 {
-    float scale[ROOM];
+    float scale[HELD];
     scales(j, x->v + j->halo - j->before, scale, n);
 #pragma omp simd
     for (int i = 0; i < n; i++)
@@ -89,11 +89,11 @@ DT_INLINE void forward_tile(const struct job *j, const held *x, void *y, int n, 
 }
 
 /* dx = dy scale^-beta - pull x (the sum of dy y / scale over the channels in whose windows x is).
- * Those are before and behind the other way round. */
+ * Its windows reach as far before x as forward's reach behind it. */
 DT_INLINE void backward_tile(
     const struct job *j, const held *x, const held *dy, void *dx, int n, dt_dtype t)
 {
-    float scale[ROOM], part[ROOM], sum[TILE];
+    float scale[HELD], part[HELD], sum[TILE];
     const float *xs = x->v + j->before, *dys = dy->v + j->before; /* where the windows begin */
     const int reach = n + j->halo;
     scales(j, x->v, scale, reach);

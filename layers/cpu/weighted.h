@@ -38,8 +38,8 @@ dt_status dti_weighted_get(const dt_dnnl_problem *p, const dt_call *c, int i, co
     float *plain, dt_err *err) DT_NODISCARD;
 
 /* Of an fc's weight, some rows of [out, in] at a time, so that no second weight is needed on the
- * way: rows [first, first + n), both multiples of DT_WEIGHTED_ROWS but at the end. dti_weighted_has_rows
- * says whether its layout allows that. */
+ * way: rows [first, first + n), both multiples of DT_WEIGHTED_ROWS but at the end.
+ * dti_weighted_has_rows says whether its layout allows that. */
 enum { DT_WEIGHTED_ROWS = 64 };
 bool dti_weighted_has_rows(const dt_dnnl_problem *p, const dt_call *c);
 dt_status dti_weighted_put_rows(const dt_dnnl_problem *p, const dt_call *c, int64_t first,

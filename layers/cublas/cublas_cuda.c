@@ -96,16 +96,16 @@ static size_t bias_at(size_t scratch)
     return (scratch + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-static bool narrows(const dt_cublas_problem *p, bool fused)
+static bool casts_bias(const dt_cublas_problem *p, bool fused)
 {
     return fused && dti_product_adds_bias(p) && p->bf16 != 0;
 }
 
-/* Room for all that is wanted around an algorithm's scratch. */
+/* Bytes for all that is wanted around an algorithm's scratch. */
 static size_t work_around(const dt_cublas_problem *p, bool fused, size_t scratch)
 {
-    return dti_cuda_room(
-        narrows(p, fused) ? bias_at(scratch) + (size_t)p->out * sizeof(dt_bf16) : scratch);
+    return dti_cuda_aligned_bytes(
+        casts_bias(p, fused) ? bias_at(scratch) + (size_t)p->out * sizeof(dt_bf16) : scratch);
 }
 
 /* What the library would do, and the call that failed otherwise. */
@@ -194,7 +194,7 @@ dt_status dti_cublas_ask(
     bool absent;
     if (lib->card != NULL) {
         *f = (dt_cublas_facts){
-            work_around(p, true, DT_CUBLAS_WORK), "cublaslt, not asked: room for any"};
+            work_around(p, true, DT_CUBLAS_WORK), "cublaslt, not asked: scratch for any"};
         return DT_OK;
     }
     DT_CHECK(answer_of(lib, p, &a, &absent, err));
@@ -264,7 +264,7 @@ void dti_cublas_destroy(dt_cublas_op *op)
 static dt_status bind_bias(dt_cublas_op *op, void *queue, const dt_cublas_bytes *bytes, dt_err *err)
 {
     void *bias = bytes->bias;
-    if (narrows(&op->p, op->fused)) {
+    if (casts_bias(&op->p, op->fused)) {
         bias = dti_cuda_scratch(bytes->work) + bias_at(op->scratch);
         DT_CHECK(dti_cuda_to_bf16(queue, bias, bytes->bias, op->p.out, err));
     }
@@ -275,7 +275,8 @@ static dt_status bind_bias(dt_cublas_op *op, void *queue, const dt_cublas_bytes 
 dt_status dti_cublas_run(dt_cublas_op *op, void *queue, const dt_cublas_bytes *bytes, dt_err *err)
 {
     const float one = 1, zero = 0;
-    const bool forward = op->p.way == DT_CUBLAS_FORWARD, data = op->p.way == DT_CUBLAS_DATA;
+    const bool forward = op->p.direction == DT_CUBLAS_FORWARD,
+               data = op->p.direction == DT_CUBLAS_DATA;
     const void *a = forward || data ? bytes->weight : bytes->x, *b = forward ? bytes->x : bytes->y;
     void *d = forward ? bytes->y : data ? bytes->x : bytes->weight;
     const dti_product *m = &op->m;

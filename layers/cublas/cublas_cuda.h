@@ -10,19 +10,19 @@
 #include "engine/base/error.h"
 #include "engine/card.h"
 
-typedef enum dt_cublas_way {
+typedef enum dt_cublas_direction {
     DT_CUBLAS_FORWARD, /* x, weight, bias -> y */
     DT_CUBLAS_DATA,    /* dy, weight -> dx */
     DT_CUBLAS_WEIGHTS  /* x, dy -> dweight */
-} dt_cublas_way;
+} dt_cublas_direction;
 
 enum { DT_CUBLAS_WORK = 32 << 20 }; /* most bytes of scratch an algorithm may want */
 
 /* Eight-byte members only, so that a problem can be compared as bytes.
- * @bias: forward adds one; other ways ignore it
+ * @bias: forward adds one; other directions ignore it
  * @tf32: 1: fp32 may be rounded to TF32 */
 typedef struct dt_cublas_problem {
-    int64_t way, rows, in, out, bias, bf16, tf32;
+    int64_t direction, rows, in, out, bias, bf16, tf32;
 } dt_cublas_problem;
 
 typedef struct dt_cublas_facts {

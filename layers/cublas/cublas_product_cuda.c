@@ -40,29 +40,29 @@ static void layout(
 
 bool dti_product_adds_bias(const dt_cublas_problem *p)
 {
-    return p->bias != 0 && p->way == DT_CUBLAS_FORWARD;
+    return p->bias != 0 && p->direction == DT_CUBLAS_FORWARD;
 }
 
 void dti_product_describe(dti_product *m, const dt_cublas_problem *p, bool fused)
 {
     const cudaDataType_t type = p->bf16 ? CUDA_R_16BF : CUDA_R_32F;
     const cublasComputeType_t sums = p->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
-    const cublasOperation_t turned = CUBLAS_OP_T;
+    const cublasOperation_t transposed = CUBLAS_OP_T;
     const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
     const void *const bias = (const void *)(uintptr_t)256; /* stands for one as well aligned */
     *m = (dti_product){0};
     passed(m, cublasLtMatmulDescCreate(&m->op, sums, CUDA_R_32F), "cublasLtMatmulDescCreate");
-    if (p->way == DT_CUBLAS_FORWARD) {
-        dti_product_set(m, CUBLASLT_MATMUL_DESC_TRANSA, &turned, sizeof turned);
+    if (p->direction == DT_CUBLAS_FORWARD) {
+        dti_product_set(m, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof transposed);
         layout(m, &m->a, type, p->out, p->in);
         layout(m, &m->b, type, p->rows, p->in);
         layout(m, &m->d, type, p->rows, p->out);
-    } else if (p->way == DT_CUBLAS_DATA) {
+    } else if (p->direction == DT_CUBLAS_DATA) {
         layout(m, &m->a, type, p->out, p->in);
         layout(m, &m->b, type, p->rows, p->out);
         layout(m, &m->d, type, p->rows, p->in);
     } else {
-        dti_product_set(m, CUBLASLT_MATMUL_DESC_TRANSB, &turned, sizeof turned);
+        dti_product_set(m, CUBLASLT_MATMUL_DESC_TRANSB, &transposed, sizeof transposed);
         layout(m, &m->a, type, p->rows, p->in);
         layout(m, &m->b, type, p->rows, p->out);
         layout(m, &m->d, CUDA_R_32F, p->out, p->in);

@@ -14,11 +14,11 @@
 /* The weight lives as [out][kernel][kernel][c / groups] in fp32. Ops on bf16 read a copy of it in
  * bf16, made by the forms that derive; its gradient is fp32 always. */
 
-static dt_cudnn_problem conv_problem(const dt_call *c, dt_cudnn_way way)
+static dt_cudnn_problem conv_problem(const dt_call *c, dt_cudnn_direction direction)
 {
     const dt_conv *o = c->node->opts;
     const dt_shape x = dti_call_x(c), y = c->node->info.y;
-    return (dt_cudnn_problem){.way = (int64_t)way,
+    return (dt_cudnn_problem){.direction = (int64_t)direction,
         .n = c->n,
         .bf16 = c->dtype == DT_BF16,
         .tf32 = dti_cuda_tf32(c),
@@ -26,7 +26,7 @@ static dt_cudnn_problem conv_problem(const dt_call *c, dt_cudnn_way way)
         DTI_CONV_SHAPE(o, x, y)};
 }
 
-static dt_cudnn_way conv_way_of(dt_form_kind form)
+static dt_cudnn_direction conv_direction(dt_form_kind form)
 {
     return form == DT_BACKWARD    ? DT_CUDNN_WEIGHTS
            : form == DT_BACKWARD2 ? DT_CUDNN_DATA
@@ -77,7 +77,7 @@ static size_t conv_work(const dt_call *c, size_t engine)
 /* Where the library cannot be asked, facts says so. */
 static bool cudnn_accepts(const dt_call *c, dt_why *why)
 {
-    const dt_cudnn_problem p = conv_problem(c, conv_way_of(c->form));
+    const dt_cudnn_problem p = conv_problem(c, conv_direction(c->form));
     dt_cudnn_facts f;
     if (dti_cudnn_ask(dti_cuda_cudnn(c), &p, conv_limit(c), &f, NULL) != DT_OK || !f.direct)
         return true;
@@ -86,10 +86,10 @@ static bool cudnn_accepts(const dt_call *c, dt_why *why)
 
 static dt_status convolution_facts(const dt_call *c, dt_facts *f, dt_err *err)
 {
-    *f = (dt_facts){.impl = "narrow"};
+    *f = (dt_facts){.impl = "to_bf16"};
     if (dti_cuda_derives(c))
         return DT_OK;
-    const dt_cudnn_problem p = conv_problem(c, conv_way_of(c->form));
+    const dt_cudnn_problem p = conv_problem(c, conv_direction(c->form));
     dt_cudnn_facts own;
     DT_TRY(err, dti_cudnn_ask(dti_cuda_cudnn(c), &p, conv_limit(c), &own, err), "layer '%s'",
         c->node->name);
@@ -106,7 +106,7 @@ static dt_status cudnn_algorithms(const dt_call *c, dt_algorithms *all, dt_err *
     all->n = 0;
     if (dti_cuda_derives(c))
         return DT_OK;
-    dt_cudnn_problem p = conv_problem(c, conv_way_of(c->form));
+    dt_cudnn_problem p = conv_problem(c, conv_direction(c->form));
     p.many = 1;
     DT_TRY(err, dti_cudnn_algorithms(dti_cuda_cudnn(c), &p, &engines, err), "layer '%s'",
         c->node->name);
@@ -127,7 +127,7 @@ static dt_status cudnn_create(const dt_call *c, void **state, dt_err *err)
     *state = NULL;
     if (dti_cuda_derives(c))
         return DT_OK;
-    const dt_cudnn_problem p = conv_problem(c, conv_way_of(c->form));
+    const dt_cudnn_problem p = conv_problem(c, conv_direction(c->form));
     DT_TRY(err, dti_cudnn_create(dti_cuda_cudnn(c), &op, &p, conv_limit(c), err), "layer '%s'",
         c->node->name);
     *state = op;
@@ -138,7 +138,7 @@ static dt_status cudnn_create(const dt_call *c, void **state, dt_err *err)
 static dt_status convolve(
     const dt_call *c, const dt_cudnn_op *op, const dt_args *a, const dt_cudnn_bytes *b, dt_err *err)
 {
-    const dt_cudnn_problem p = conv_problem(c, conv_way_of(c->form));
+    const dt_cudnn_problem p = conv_problem(c, conv_direction(c->form));
     return op != NULL ? dti_cudnn_run(op, a->queue, b, err) : dti_conv_direct(&p, a->queue, b, err);
 }
 

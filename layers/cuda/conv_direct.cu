@@ -16,9 +16,9 @@ DT_KERNEL(direct, direct_job)
     const dt_cudnn_problem *p = &given.p;
     const dt_dtype t = dt_direct_type(p);
     for (int64_t i = dti_first(); i < given.count; i += dti_stride())
-        if (p->way == DT_CUDNN_FORWARD)
+        if (p->direction == DT_CUDNN_FORWARD)
             dti_store(given.b.y, i, t, dt_direct_y(p, given.b.x, given.b.weight, i));
-        else if (p->way == DT_CUDNN_DATA)
+        else if (p->direction == DT_CUDNN_DATA)
             dti_store(given.b.x, i, t, dt_direct_dx(p, given.b.y, given.b.weight, i));
         else
             dti_store(given.b.weight, i, DT_F32, dt_direct_dw(p, given.b.x, given.b.y, i));
@@ -30,9 +30,9 @@ dt_status dti_conv_direct(
     direct_job j;
     j.p = *p;
     j.b = *bytes;
-    j.count = p->way == DT_CUDNN_FORWARD ? p->n * p->p * p->q * p->out
-              : p->way == DT_CUDNN_DATA  ? p->n * p->h * p->w * p->c
-                                         : p->out * p->kernel * p->kernel * (p->c / p->groups);
+    j.count = p->direction == DT_CUDNN_FORWARD ? p->n * p->p * p->q * p->out
+              : p->direction == DT_CUDNN_DATA  ? p->n * p->h * p->w * p->c
+                                              : p->out * p->kernel * p->kernel * (p->c / p->groups);
     DT_LAUNCH(direct, dti_grid_of(j.count), DT_THREADS, queue, j);
     return dt_cuda_launched("direct convolution", err);
 }

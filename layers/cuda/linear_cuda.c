@@ -12,9 +12,9 @@
 
 static dt_cublas_problem rows_problem(const dti_rows *r, const dt_call *c)
 {
-    return (dt_cublas_problem){.way = c->form == DT_BACKWARD    ? DT_CUBLAS_WEIGHTS
-                                      : c->form == DT_BACKWARD2 ? DT_CUBLAS_DATA
-                                                                : DT_CUBLAS_FORWARD,
+    return (dt_cublas_problem){.direction = c->form == DT_BACKWARD    ? DT_CUBLAS_WEIGHTS
+                                            : c->form == DT_BACKWARD2 ? DT_CUBLAS_DATA
+                                                                      : DT_CUBLAS_FORWARD,
         .rows = c->n * r->rows,
         .in = r->in,
         .out = r->out,
@@ -25,7 +25,7 @@ static dt_cublas_problem rows_problem(const dti_rows *r, const dt_call *c)
 
 dt_status dti_rows_facts(const dti_rows *r, const dt_call *c, dt_facts *f, dt_err *err)
 {
-    *f = (dt_facts){.impl = "narrow"};
+    *f = (dt_facts){.impl = "to_bf16"};
     if (dti_cuda_derives(c))
         return DT_OK;
     const dt_cublas_problem p = rows_problem(r, c);
@@ -134,7 +134,7 @@ static dt_status linear_create(const dt_call *c, void **state, dt_err *err)
 }
 
 /* Files may have the weight as [in, out]. */
-static bool linear_is_turned(const dt_call *c, int i)
+static bool linear_is_transposed(const dt_call *c, int i)
 {
     const dt_linear *o = c->node->opts;
     return i == 0 && o->in_out;
@@ -145,7 +145,7 @@ static dt_status linear_param_put(
 {
     const dt_param_info *p = &c->node->info.param[i];
     (void)err;
-    if (linear_is_turned(c, i))
+    if (linear_is_transposed(c, i))
         dti_weight_transpose(plain, lives, 1, p->d[0], p->d[1]);
     else
         memcpy(lives, plain, (size_t)dt_param_count(p) * sizeof *plain);
@@ -157,7 +157,7 @@ static dt_status linear_param_get(
 {
     const dt_param_info *p = &c->node->info.param[i];
     (void)err;
-    if (linear_is_turned(c, i))
+    if (linear_is_transposed(c, i))
         dti_weight_transpose(lives, plain, 1, p->d[1], p->d[0]);
     else
         memcpy(plain, lives, (size_t)dt_param_count(p) * sizeof *plain);

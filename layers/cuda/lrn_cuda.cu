@@ -7,7 +7,7 @@ DT_C_HEADERS_END
 
 /* A block works on one pixel, channels in tiles of as many as it has threads. It holds the tile and
  * its surroundings, so results may take the bytes of what is read, which is always ahead. */
-enum { LRN_HALO = DT_LRN_MOST - 1, LRN_ROOM = DT_THREADS + 2 * LRN_HALO };
+enum { LRN_HALO = DT_LRN_MOST - 1, LRN_HELD = DT_THREADS + 2 * LRN_HALO };
 
 typedef struct lrn_job {
     const void *x, *dy;
@@ -47,7 +47,7 @@ DT_DEVICE float lrn_scale(const lrn_job *j, const float *v)
 
 DT_DEVICE void lrn_forward(const lrn_job *j, dt_dtype t)
 {
-    __shared__ float x[LRN_ROOM];
+    __shared__ float x[LRN_HELD];
     const int tid = (int)threadIdx.x;
     for (int64_t p = blockIdx.x; p < j->pixels; p += gridDim.x)
         for (int64_t c = 0; c < j->channels; c += DT_THREADS) {
@@ -63,10 +63,10 @@ DT_DEVICE void lrn_forward(const lrn_job *j, dt_dtype t)
 DT_KERNELS(lrn_forward, lrn_job)
 
 /* dx = dy scale^-beta - pull x (the sum of dy y / scale over the channels in whose windows x is).
- * Those are before and behind the other way round. */
+ * Its windows reach as far before x as forward's reach behind it. */
 DT_DEVICE void lrn_backward(const lrn_job *j, dt_dtype t)
 {
-    __shared__ float x[LRN_ROOM], dy[LRN_ROOM], slope[LRN_ROOM], part[LRN_ROOM];
+    __shared__ float x[LRN_HELD], dy[LRN_HELD], slope[LRN_HELD], part[LRN_HELD];
     const int tid = (int)threadIdx.x;
     for (int64_t p = blockIdx.x; p < j->pixels; p += gridDim.x)
         for (int64_t c = 0; c < j->channels; c += DT_THREADS) {

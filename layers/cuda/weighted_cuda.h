@@ -14,7 +14,7 @@ static inline bool dti_cuda_tf32(const dt_call *c)
 
 /* NVIDIA's libraries want scratch at 256 bytes, the arena gives it at fewer: what to ask for so
  * that so many bytes are left from the first such place on. */
-static inline size_t dti_cuda_room(size_t bytes)
+static inline size_t dti_cuda_aligned_bytes(size_t bytes)
 {
     return bytes == 0 ? 0 : bytes + 255;
 }

@@ -7,10 +7,10 @@
 #if CUDNN_VERSION >= 90800
 
 /* The properties in cuDNN's own words: what it writes of a card that is here. */
-static int properties(char *to, size_t room, const dt_card *c)
+static int properties(char *to, size_t bytes, const dt_card *c)
 {
     const dt_card_limits *l = dt_card_limits_of(c);
-    return snprintf(to, room,
+    return snprintf(to, bytes,
         "{\"cudnnVersion\":%zu,\"schemaVersion\":1,\"deviceName\":\"NVIDIA %s\",\"cudaDeviceId\":0,"
         "\"deviceVer\":%d,\"driverVer\":%d,\"totalGlobalMem\":%llu,\"multiProcessorCount\":%d,"
         "\"smClockRateKHz\":%d,\"memClockRateKHz\":%d,\"l2CacheSize\":%lld,"

@@ -1,6 +1,6 @@
 /* Which of cuDNN's engines may compute a convolution: a table a shape, in the order in which the
- * library expects them to be fast, and the rules that pick its ways. Needs neither the library nor
- * a device. */
+ * library expects them to be fast, and the rules that pick its algorithms. Needs neither the
+ * library nor a device. */
 #ifndef DT_LAYERS_CUDNN_CUDNN_CHOOSE_H
 #define DT_LAYERS_CUDNN_CUDNN_CHOOSE_H
 
@@ -52,9 +52,10 @@ typedef struct dt_cudnn_rules {
 
 /* Why a candidate is out, as far as is known before it is tried; NULL: it is not. */
 const char *dti_cudnn_refusal(const dt_cudnn_candidate *c, const dt_cudnn_rules *r);
-/* Whether a candidate that was tried is a way: ready, allowed, and with less scratch than @last,
- * the way before it (NULL: it would be the first), which is expected to be faster. */
-bool dti_cudnn_is_way(
+/* Whether a candidate that was tried is an algorithm of it: ready, allowed, and with less scratch
+ * than @last, the algorithm before it (NULL: it would be the first), which is expected to be
+ * faster. */
+bool dti_cudnn_is_algorithm(
     const dt_cudnn_candidate *c, const dt_cudnn_candidate *last, const dt_cudnn_rules *r);
 
 #endif

@@ -22,7 +22,7 @@ const char *dti_cudnn_refusal(const dt_cudnn_candidate *c, const dt_cudnn_rules 
     return NULL;
 }
 
-bool dti_cudnn_is_way(
+bool dti_cudnn_is_algorithm(
     const dt_cudnn_candidate *c, const dt_cudnn_candidate *last, const dt_cudnn_rules *r)
 {
     return c->tried && c->ready && dti_cudnn_refusal(c, r) == NULL &&

@@ -138,53 +138,53 @@ static void let_go(dt_cudnn *lib, dti_cudnn_plan *plan)
 }
 
 /* Whether the gradient of the weight comes out in bf16 and has yet to be made fp32. */
-static bool narrow(const dt_cudnn_problem *p)
+static bool gives_bf16(const dt_cudnn_problem *p)
 {
-    return p->bf16 != 0 && p->way == DT_CUDNN_WEIGHTS;
+    return p->bf16 != 0 && p->direction == DT_CUDNN_WEIGHTS;
 }
 
-static size_t narrow_bytes(const dt_cudnn_problem *p)
+static size_t bf16_bytes(const dt_cudnn_problem *p)
 {
     return (size_t)(p->out * p->kernel * p->kernel * (p->c / p->groups)) * sizeof(dt_bf16);
 }
 
-static const dt_cudnn_candidate *engine_of(const dti_cudnn_plan *plan, int way)
+static const dt_cudnn_candidate *engine_of(const dti_cudnn_plan *plan, int algorithm)
 {
-    return &plan->table[plan->way[way].at];
+    return &plan->table[plan->algorithm[algorithm].at];
 }
 
-/* Where the narrow gradient lies: behind the engine's scratch. */
-static size_t narrow_at(const dti_cudnn_plan *plan, int way)
+/* Where the gradient in bf16 lies: behind the engine's scratch. */
+static size_t bf16_at(const dti_cudnn_plan *plan, int algorithm)
 {
-    return (engine_of(plan, way)->work_bytes + ALIGN - 1) / ALIGN * ALIGN;
+    return (engine_of(plan, algorithm)->work_bytes + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-static size_t work_of(const dti_cudnn_plan *plan, const dt_cudnn_problem *p, int way)
+static size_t work_of(const dti_cudnn_plan *plan, const dt_cudnn_problem *p, int algorithm)
 {
-    return dti_cuda_room(
-        narrow(p) ? narrow_at(plan, way) + narrow_bytes(p) : engine_of(plan, way)->work_bytes);
+    return dti_cuda_aligned_bytes(gives_bf16(p) ? bf16_at(plan, algorithm) + bf16_bytes(p)
+                                                : engine_of(plan, algorithm)->work_bytes);
 }
 
-/* The fastest within the room, else the one with the least scratch. */
-static int way_within(const dti_cudnn_plan *plan, const dt_cudnn_problem *p, size_t room)
+/* The fastest within the limit, else the one with the least scratch. */
+static int algorithm_within(const dti_cudnn_plan *plan, const dt_cudnn_problem *p, size_t limit)
 {
     int i = 0;
-    while (room != DT_LIMIT_ANY && i + 1 < plan->n_way && work_of(plan, p, i) > room)
+    while (limit != DT_LIMIT_ANY && i + 1 < plan->n_algorithm && work_of(plan, p, i) > limit)
         i++;
     return i;
 }
 
-static void tell_way(
-    const dti_cudnn_plan *plan, const dt_cudnn_problem *p, int way, dt_cudnn_facts *f)
+static void describe_algorithm(
+    const dti_cudnn_plan *plan, const dt_cudnn_problem *p, int algorithm, dt_cudnn_facts *f)
 {
-    const dt_cudnn_candidate *c = engine_of(plan, way);
-    f->work_bytes = work_of(plan, p, way);
+    const dt_cudnn_candidate *c = engine_of(plan, algorithm);
+    f->work_bytes = work_of(plan, p, algorithm);
     snprintf(f->impl, sizeof f->impl, "cudnn engine %" PRId64 " settings %08" PRIx32 "%s",
-        c->engine, (uint32_t)(c->knobs ^ c->knobs >> 32), narrow(p) ? " narrow" : "");
+        c->engine, (uint32_t)(c->knobs ^ c->knobs >> 32), gives_bf16(p) ? " bf16" : "");
 }
 
 dt_status dti_cudnn_ask(
-    dt_cudnn *lib, const dt_cudnn_problem *p, size_t room, dt_cudnn_facts *f, dt_err *err)
+    dt_cudnn *lib, const dt_cudnn_problem *p, size_t limit, dt_cudnn_facts *f, dt_err *err)
 {
     dti_cudnn_plan *plan;
     *f = (dt_cudnn_facts){0};
@@ -193,11 +193,11 @@ dt_status dti_cudnn_ask(
         snprintf(f->impl, sizeof f->impl, "cudnn, not asked: no card");
         return DT_OK;
     }
-    f->direct = plan->n_way == 0;
+    f->direct = plan->n_algorithm == 0;
     if (f->direct)
         snprintf(f->impl, sizeof f->impl, "direct, as cudnn has none (%d)", (int)plan->status);
     else
-        tell_way(plan, p, way_within(plan, p, room), f);
+        describe_algorithm(plan, p, algorithm_within(plan, p, limit), f);
     let_go(lib, plan);
     return DT_OK;
 }
@@ -208,9 +208,9 @@ dt_status dti_cudnn_algorithms(
     dti_cudnn_plan *plan;
     w->n = 0;
     DT_CHECK(hold(lib, p, &plan, err));
-    for (int i = 0; plan != NULL && i < plan->n_way; i++) {
+    for (int i = 0; plan != NULL && i < plan->n_algorithm; i++) {
         dt_cudnn_facts f;
-        tell_way(plan, p, i, &f);
+        describe_algorithm(plan, p, i, &f);
         dt_algorithms_add(w, f.impl, f.work_bytes);
     }
     if (plan != NULL)
@@ -222,11 +222,11 @@ struct dt_cudnn_op {
     dt_cudnn *lib;
     dt_cudnn_problem p;
     dti_cudnn_plan *plan;
-    int way;
+    int algorithm;
 };
 
 dt_status dti_cudnn_create(
-    dt_cudnn *lib, dt_cudnn_op **out, const dt_cudnn_problem *p, size_t room, dt_err *err)
+    dt_cudnn *lib, dt_cudnn_op **out, const dt_cudnn_problem *p, size_t limit, dt_err *err)
 {
     *out = NULL;
     if (lib->card != NULL)
@@ -245,7 +245,7 @@ dt_status dti_cudnn_create(
         dti_cudnn_destroy(op);
         return st;
     }
-    op->way = way_within(op->plan, p, room);
+    op->algorithm = algorithm_within(op->plan, p, limit);
     *out = op;
     return DT_OK;
 }
@@ -261,8 +261,8 @@ void dti_cudnn_destroy(dt_cudnn_op *op)
 /* Where the library reads or leaves the weight. */
 static void *weight_of(const dt_cudnn_op *op, const dt_cudnn_bytes *bytes)
 {
-    return narrow(&op->p) ? dti_cuda_scratch(bytes->work) + narrow_at(op->plan, op->way)
-                          : bytes->weight;
+    return gives_bf16(&op->p) ? dti_cuda_scratch(bytes->work) + bf16_at(op->plan, op->algorithm)
+                              : bytes->weight;
 }
 
 /* The library's bookkeeping of one execution: a few hundred bytes of the host's memory, given back
@@ -279,7 +279,8 @@ static void execute(dti_cudnn_bag *b, const dt_cudnn_op *op, const dt_cudnn_byte
     dti_cudnn_finish(b, pack);
     if (b->status == CUDNN_STATUS_SUCCESS) {
         b->call = "cudnnBackendExecute";
-        b->status = cudnnBackendExecute(op->lib->target.handle, op->plan->way[op->way].plan, pack);
+        b->status = cudnnBackendExecute(
+            op->lib->target.handle, op->plan->algorithm[op->algorithm].plan, pack);
     }
 }
 
@@ -287,7 +288,7 @@ dt_status dti_cudnn_run(
     const dt_cudnn_op *op, void *queue, const dt_cudnn_bytes *bytes, dt_err *err)
 {
     dti_cudnn_bag b = {0};
-    DT_ASSERT(op->way < op->plan->n_way);
+    DT_ASSERT(op->algorithm < op->plan->n_algorithm);
     cudnnStatus_t s = cudnnSetStream(op->lib->target.handle, queue);
     if (s != CUDNN_STATUS_SUCCESS)
         return dti_cudnn_failed(s, "cudnnSetStream", err);
@@ -296,8 +297,8 @@ dt_status dti_cudnn_run(
     dti_cudnn_drop(&b);
     if (s != CUDNN_STATUS_SUCCESS)
         return dti_cudnn_failed(s, b.call, err);
-    if (!narrow(&op->p))
+    if (!gives_bf16(&op->p))
         return DT_OK;
-    const int64_t count = (int64_t)(narrow_bytes(&op->p) / sizeof(dt_bf16));
+    const int64_t count = (int64_t)(bf16_bytes(&op->p) / sizeof(dt_bf16));
     return dti_cuda_to_fp32(queue, bytes->weight, weight_of(op, bytes), count, err);
 }

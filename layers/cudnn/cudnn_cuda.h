@@ -2,11 +2,11 @@
  * cudnn_plan_cuda.c; its types do not appear here.
  *
  * Values are NHWC, the weight [out][kernel][kernel][c / groups]. In bf16 x, y, their gradients and
- * the weight are bf16, sums and the gradient of the weight are fp32. Which engines are the ways of
- * a shape is decided when it is first asked about and holds for the life of a session's context: by
- * their notes, the library's expectation of their speed, and their scratch, never by free memory or
- * a clock, so that every plan computes the same bits. Where the library has none that is allowed,
- * one of conv_direct.h does. */
+ * the weight are bf16, sums and the gradient of the weight are fp32. Which engines are the
+ * algorithms of a shape is decided when it is first asked about and holds for the life of a
+ * session's context: by their notes, the library's expectation of their speed, and their scratch,
+ * never by free memory or a clock, so that every plan computes the same bits. Where the library has
+ * none that is allowed, one of conv_direct.h does. */
 #ifndef DT_LAYERS_CUDNN_CUDNN_CUDA_H
 #define DT_LAYERS_CUDNN_CUDNN_CUDA_H
 
@@ -15,23 +15,25 @@
 #include "engine/card.h"
 #include "layers/cudnn/cudnn_choose.h"
 
-typedef enum dt_cudnn_way {
+typedef enum dt_cudnn_direction {
     DT_CUDNN_FORWARD, /* x, weight -> y */
     DT_CUDNN_DATA,    /* dy, weight -> dx */
     DT_CUDNN_WEIGHTS  /* x, dy -> dweight */
-} dt_cudnn_way;
+} dt_cudnn_direction;
 
 /* Bytes of scratch that an engine may want in any case. Beyond them as many as everything it reads
- * and writes takes in fp32: the room for turning all of it into another layout. */
+ * and writes takes in fp32: what bringing all of it into another layout takes. */
 enum { DT_CUDNN_WORK = 256 << 20 };
 
 /* One direction of a layer. Eight-byte members only, so that a problem can be compared as bytes.
  * @tf32: 1: fp32 may be rounded to TF32
- * @many: 1: all ways are prepared, which takes longer; 0: the fastest alone, whatever the room
+ * @many: 1: all algorithms are prepared, which takes longer; 0: the fastest alone, whatever the
+ * limit
  * @p @q: output height and width
  * @dilation: 1 is a dense kernel */
 typedef struct dt_cudnn_problem {
-    int64_t way, n, bf16, tf32, many, groups, c, h, w, out, p, q, kernel, stride, pad, dilation;
+    int64_t direction, n, bf16, tf32, many, groups, c, h, w, out, p, q, kernel, stride, pad,
+        dilation;
 } dt_cudnn_problem;
 
 /* @direct: no engine of the library's; dti_conv_direct() is to be called instead */
@@ -48,22 +50,23 @@ typedef struct dt_cudnn dt_cudnn;
 dt_status dti_cudnn_open(dt_cudnn **out, const dt_card *card, dt_err *err) DT_NODISCARD;
 void dti_cudnn_close(dt_cudnn *lib); /* after its ops; NULL is allowed */
 
-/* Facts of the fastest way whose scratch is within @room bytes (DT_LIMIT_ANY: of the fastest), or
- * of the one with the least. Answers are kept; thread-safe. Where no device answers and no card is
- * named, no library is asked: no scratch, and impl says so. DT_E_DEVICE when the library fails. */
-dt_status dti_cudnn_ask(dt_cudnn *lib, const dt_cudnn_problem *p, size_t room, dt_cudnn_facts *f,
+/* Facts of the fastest algorithm whose scratch is within @limit bytes (DT_LIMIT_ANY: of the
+ * fastest), or of the one with the least. Answers are kept; thread-safe. Where no device answers
+ * and no card is named, no library is asked: no scratch, and impl says so. DT_E_DEVICE when the
+ * library fails. */
+dt_status dti_cudnn_ask(dt_cudnn *lib, const dt_cudnn_problem *p, size_t limit, dt_cudnn_facts *f,
     dt_err *err) DT_NODISCARD;
 
-/* All ways, with their scratch; none where no device answers or no engine is allowed. */
+/* All algorithms, with their scratch; none where no device answers or no engine is allowed. */
 dt_status dti_cudnn_algorithms(
     dt_cudnn *lib, const dt_cudnn_problem *p, dt_algorithms *w, dt_err *err) DT_NODISCARD;
 
 typedef struct dt_cudnn_op dt_cudnn_op;
 
-/* The way that dti_cudnn_ask told of. DT_E_DEVICE where no device answers, DT_E_CONFIG where the
- * library is asked about a card by name. */
-dt_status dti_cudnn_create(dt_cudnn *lib, dt_cudnn_op **out, const dt_cudnn_problem *p, size_t room,
-    dt_err *err) DT_NODISCARD;
+/* The algorithm that dti_cudnn_ask gives facts of. DT_E_DEVICE where no device answers, DT_E_CONFIG
+ * where the library is asked about a card by name. */
+dt_status dti_cudnn_create(dt_cudnn *lib, dt_cudnn_op **out, const dt_cudnn_problem *p,
+    size_t limit, dt_err *err) DT_NODISCARD;
 void dti_cudnn_destroy(dt_cudnn_op *op);
 
 /* Bytes for one execution: x or dx, y or dy, the weight or its gradient, facts' scratch. */

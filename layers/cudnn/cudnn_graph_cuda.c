@@ -51,12 +51,12 @@ void dti_cudnn_drop(dti_cudnn_bag *b)
 }
 
 int64_t dti_cudnn_get(cudnnBackendDescriptor_t d, cudnnBackendAttributeName_t name,
-    cudnnBackendAttributeType_t type, int64_t room, void *values)
+    cudnnBackendAttributeType_t type, int64_t most, void *values)
 {
     int64_t n = 0;
-    if (cudnnBackendGetAttribute(d, name, type, room, &n, values) != CUDNN_STATUS_SUCCESS)
+    if (cudnnBackendGetAttribute(d, name, type, most, &n, values) != CUDNN_STATUS_SUCCESS)
         return -1;
-    return n < room ? n : room;
+    return n < most ? n : most;
 }
 
 /* --- the convolution --- */
@@ -134,7 +134,7 @@ static const struct direction {
 cudnnBackendDescriptor_t dti_cudnn_graph(
     dti_cudnn_bag *b, const dti_cudnn_target *of, const dt_cudnn_problem *p)
 {
-    const struct direction *to = &directions[p->way];
+    const struct direction *to = &directions[p->direction];
     const float one = 1, zero = 0;
     const bool bf16 = p->bf16 != 0;
     const cudnnBackendDescriptor_t x = tensor(b, DTI_CUDNN_X, bf16, p->n, p->c, p->h, p->w);

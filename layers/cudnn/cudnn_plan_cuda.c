@@ -23,7 +23,7 @@ typedef struct search {
     const dti_cudnn_target *of;
     dti_cudnn_plan *to;
     dt_cudnn_rules rules;
-    bool many;            /* go on after the first way */
+    bool many;            /* go on after the first algorithm */
     cudnnStatus_t status; /* of the last thing that was refused, and what was asked */
     const char *call;
 } search;
@@ -85,22 +85,23 @@ static dt_cudnn_candidate describe(cudnnBackendDescriptor_t config)
     return c;
 }
 
-/* A way of fewer bytes than all before it. In a full table it takes the place of the last. */
-static void keep_way(
+/* An algorithm of fewer bytes than all before it. In a full table it takes the place of the last.
+ */
+static void keep_algorithm(
     dti_cudnn_plan *to, cudnnBackendDescriptor_t config, cudnnBackendDescriptor_t plan, int at)
 {
-    if (to->n_way == DT_MAX_ALGORITHMS) {
+    if (to->n_algorithm == DT_MAX_ALGORITHMS) {
         cudnnBackendDestroyDescriptor(to->kept.d[--to->kept.n]);
         cudnnBackendDestroyDescriptor(to->kept.d[--to->kept.n]);
-        to->n_way--;
+        to->n_algorithm--;
     }
     DT_ASSERT(to->kept.n + 2 <= DTI_CUDNN_KEPT);
     to->kept.d[to->kept.n++] = config;
     to->kept.d[to->kept.n++] = plan;
-    to->way[to->n_way++] = (dti_cudnn_way){plan, at};
+    to->algorithm[to->n_algorithm++] = (dti_cudnn_algorithm){plan, at};
 }
 
-/* Prepare row @at of the table, and keep what was prepared if it is a way. */
+/* Prepare row @at of the table, and keep what was prepared if it is an algorithm. */
 static bool try_config(search *s, cudnnBackendDescriptor_t config, int at)
 {
     dti_cudnn_plan *to = s->to;
@@ -118,9 +119,10 @@ static bool try_config(search *s, cudnnBackendDescriptor_t config, int at)
                dti_cudnn_get(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1,
                    &bytes) == 1;
     c->work_bytes = bytes > 0 ? (size_t)bytes : 0;
-    const dt_cudnn_candidate *last = to->n_way > 0 ? &to->table[to->way[to->n_way - 1].at] : NULL;
-    if (dti_cudnn_is_way(c, last, &s->rules)) {
-        keep_way(to, config, plan, at);
+    const dt_cudnn_candidate *last =
+        to->n_algorithm > 0 ? &to->table[to->algorithm[to->n_algorithm - 1].at] : NULL;
+    if (dti_cudnn_is_algorithm(c, last, &s->rules)) {
+        keep_algorithm(to, config, plan, at);
         return true;
     }
     s->status = b.status;
@@ -131,7 +133,7 @@ static bool try_config(search *s, cudnnBackendDescriptor_t config, int at)
 
 /* Go through what the library proposes; true when no more is to be looked for. Every proposal is
  * written down, and settings that are kept leave the bag. */
-static bool take_ways(search *s, dti_cudnn_bag *proposed, int first, int64_t n)
+static bool take_algorithms(search *s, dti_cudnn_bag *proposed, int first, int64_t n)
 {
     dti_cudnn_plan *to = s->to;
     for (int64_t i = 0; i < n && to->n_table < DTI_CUDNN_TABLE; i++) {
@@ -163,7 +165,7 @@ static bool ask(search *s, cudnnBackendDescriptor_t of, cudnnBackendHeurMode_t m
     if (b.status == CUDNN_STATUS_SUCCESS) {
         const int64_t n = dti_cudnn_get(d, CUDNN_ATTR_ENGINEHEUR_RESULTS,
             CUDNN_TYPE_BACKEND_DESCRIPTOR, MOST_CONFIGS, &b.d[first]);
-        done = take_ways(s, &b, first, n);
+        done = take_algorithms(s, &b, first, n);
     } else {
         s->status = b.status;
         s->call = b.call;
@@ -183,7 +185,7 @@ static bool attempt(search *s, const dt_cudnn_problem *p, const struct attempt *
     static const cudnnBackendHeurMode_t modes[] = {
         CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_B, CUDNN_HEUR_MODE_FALLBACK};
     const size_t last = DT_COUNT(modes) - 1, from = a->fallback ? last : 0;
-    const size_t to = a->fallback || s->many ? last + 1 : last; /* ways may be there, too */
+    const size_t to = a->fallback || s->many ? last + 1 : last; /* algorithms may be there, too */
     dti_cudnn_bag *kept = &s->to->kept;
     *kept = (dti_cudnn_bag){0};
     s->to->n_table = 0;
@@ -192,7 +194,7 @@ static bool attempt(search *s, const dt_cudnn_problem *p, const struct attempt *
     bool done = false;
     for (size_t i = from; i < to && !done && kept->status == CUDNN_STATUS_SUCCESS; i++)
         done = ask(s, of, modes[i]);
-    if (s->to->n_way > 0)
+    if (s->to->n_algorithm > 0)
         return true;
     if (kept->status != CUDNN_STATUS_SUCCESS) {
         s->status = kept->status;

@@ -26,9 +26,9 @@ void dti_cudnn_set(dti_cudnn_bag *b, cudnnBackendDescriptor_t d, cudnnBackendAtt
 void dti_cudnn_finish(dti_cudnn_bag *b, cudnnBackendDescriptor_t d);
 void dti_cudnn_drop(dti_cudnn_bag *b);
 
-/* How many values an attribute has, up to @room of which are read; -1: the library does not say. */
+/* How many values an attribute has, up to @most of which are read; -1: the library does not say. */
 int64_t dti_cudnn_get(cudnnBackendDescriptor_t d, cudnnBackendAttributeName_t name,
-    cudnnBackendAttributeType_t type, int64_t room, void *values);
+    cudnnBackendAttributeType_t type, int64_t most, void *values);
 
 /* For which card the library is asked: the one behind the handle, or one that it knows by its
  * properties alone. The other is NULL. */
@@ -53,25 +53,25 @@ cudnnBackendDescriptor_t dti_cudnn_graph(
 /* The library's error in our words. */
 dt_status dti_cudnn_failed(cudnnStatus_t s, const char *call, dt_err *err);
 
-/* An engine that is a way: prepared, and its place in the table. */
-typedef struct dti_cudnn_way {
+/* An engine that is an algorithm: prepared, and its place in the table. */
+typedef struct dti_cudnn_algorithm {
     cudnnBackendDescriptor_t plan;
     int at;
-} dti_cudnn_way;
+} dti_cudnn_algorithm;
 
 /**
  * struct dti_cudnn_plan - what was found for a shape.
  * @users:  that hold it
- * @kept:   its descriptors; at the end of them two a way, its settings and its plan
- * @way:    the fastest first, each with less scratch than the one before; none: no engine is
+ * @kept:   its descriptors; at the end of them two an algorithm, its settings and its plan
+ * @algorithm: the fastest first, each with less scratch than the one before; none: no engine is
  * allowed
  * @status: then what the library said last
  */
 typedef struct dti_cudnn_plan {
     int users;
     dti_cudnn_bag kept;
-    int n_way;
-    dti_cudnn_way way[DT_MAX_ALGORITHMS];
+    int n_algorithm;
+    dti_cudnn_algorithm algorithm[DT_MAX_ALGORITHMS];
     cudnnStatus_t status;
     int n_table;
     dt_cudnn_candidate table[DTI_CUDNN_TABLE];

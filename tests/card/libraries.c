@@ -218,9 +218,9 @@ static void multiply(const void *given)
     const product *m = given;
     const dt_dtype t = m->p.bf16 != 0 ? DT_BF16 : DT_F32;
     memset(m->b.work, 0xFF, PRODUCT);
-    if (m->p.way == DT_CUBLAS_FORWARD)
+    if (m->p.direction == DT_CUBLAS_FORWARD)
         forward(&m->p, &m->b, t);
-    else if (m->p.way == DT_CUBLAS_DATA)
+    else if (m->p.direction == DT_CUBLAS_DATA)
         data(&m->p, &m->b, t);
     else
         weights(&m->p, &m->b, t);

@@ -133,14 +133,14 @@ dt_status dti_cublas_run(dt_cublas_op *op, void *queue, const dt_cublas_bytes *b
     const matrix w = {b->weight, in, 1}, wt = {b->weight, 1, in};
     (void)queue, (void)err;
     memset(b->work, 0x55, SCRATCH);
-    for (int64_t r = 0; r < p->rows && p->way == DT_CUBLAS_FORWARD; r++)
+    for (int64_t r = 0; r < p->rows && p->direction == DT_CUBLAS_FORWARD; r++)
         for (int64_t k = 0; k < out; k++)
             dti_store(b->y, r * out + k, t,
                 sum_of(&x, &wt, r, k, in, t) + (p->bias ? ((const float *)b->bias)[k] : 0));
-    for (int64_t r = 0; r < p->rows && p->way == DT_CUBLAS_DATA; r++)
+    for (int64_t r = 0; r < p->rows && p->direction == DT_CUBLAS_DATA; r++)
         for (int64_t k = 0; k < in; k++)
             dti_store(b->x, r * in + k, t, sum_of(&dy, &w, r, k, out, t));
-    for (int64_t o = 0; o < out && p->way == DT_CUBLAS_WEIGHTS; o++)
+    for (int64_t o = 0; o < out && p->direction == DT_CUBLAS_WEIGHTS; o++)
         for (int64_t k = 0; k < in; k++)
             ((float *)b->weight)[o * in + k] = sum_of(&dyt, &x, o, k, p->rows, t);
     return DT_OK;
@@ -278,14 +278,15 @@ static void the_limit_decides_between_engines(void **state)
 
 static const dt_cudnn_rules fp32 = {.work_bytes = 1000}, bf16 = {.bf16 = true, .work_bytes = 1000};
 
-/* Goes through the table as the library's proposals are gone through; the ways' places in it. */
+/* Goes through the table as the library's proposals are gone through; the algorithms' places in it.
+ */
 static int ways_of(const dt_cudnn_candidate *table, int n, const dt_cudnn_rules *r, int *at)
 {
-    int ways = 0;
+    int found = 0;
     for (int i = 0; i < n; i++)
-        if (dti_cudnn_is_way(&table[i], ways > 0 ? &table[at[ways - 1]] : NULL, r))
-            at[ways++] = i;
-    return ways;
+        if (dti_cudnn_is_algorithm(&table[i], found > 0 ? &table[at[found - 1]] : NULL, r))
+            at[found++] = i;
+    return found;
 }
 
 static void ways_are_allowed_and_ever_smaller(void **state)
@@ -312,9 +313,9 @@ static void tensor_cores_are_for_bf16_and_tf32(void **state)
     (void)state;
     const dt_cudnn_candidate c = {.notes = DT_CUDNN_TENSOR_CORE, .tried = true, .ready = true};
     const dt_cudnn_rules rounding = {.tf32 = true, .work_bytes = 1000};
-    assert_false(dti_cudnn_is_way(&c, NULL, &fp32));
-    assert_true(dti_cudnn_is_way(&c, NULL, &rounding));
-    assert_true(dti_cudnn_is_way(&c, NULL, &bf16));
+    assert_false(dti_cudnn_is_algorithm(&c, NULL, &fp32));
+    assert_true(dti_cudnn_is_algorithm(&c, NULL, &rounding));
+    assert_true(dti_cudnn_is_algorithm(&c, NULL, &bf16));
 }
 
 static void engines_that_lose_digits_are_left_out(void **state)
@@ -325,7 +326,7 @@ static void engines_that_lose_digits_are_left_out(void **state)
     for (size_t i = 0; i < DT_COUNT(notes); i++) {
         const dt_cudnn_candidate c = {.notes = notes[i], .tried = true, .ready = true};
         assert_non_null(dti_cudnn_refusal(&c, &bf16));
-        assert_false(dti_cudnn_is_way(&c, NULL, &bf16));
+        assert_false(dti_cudnn_is_algorithm(&c, NULL, &bf16));
     }
 }
 
@@ -333,7 +334,7 @@ static void engines_without_notes_are_left_out(void **state)
 {
     (void)state;
     const dt_cudnn_candidate c = {.engine = -1, .tried = true, .ready = true};
-    assert_false(dti_cudnn_is_way(&c, NULL, &bf16));
+    assert_false(dti_cudnn_is_algorithm(&c, NULL, &bf16));
 }
 
 static void engines_made_at_run_time_come_last(void **state)
@@ -342,8 +343,8 @@ static void engines_made_at_run_time_come_last(void **state)
     const dt_cudnn_candidate c = {
         .behaviours = DT_CUDNN_RUNTIME_COMPILED, .tried = true, .ready = true};
     const dt_cudnn_rules late = {.bf16 = true, .compiled = true, .work_bytes = 1000};
-    assert_false(dti_cudnn_is_way(&c, NULL, &bf16));
-    assert_true(dti_cudnn_is_way(&c, NULL, &late));
+    assert_false(dti_cudnn_is_algorithm(&c, NULL, &bf16));
+    assert_true(dti_cudnn_is_algorithm(&c, NULL, &late));
 }
 
 DT_TEST_GROUP(cuda_nn)

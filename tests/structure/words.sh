@@ -1,5 +1,6 @@
 #!/bin/sh
-# Calls that are not used here, each with what is used instead, marks of unfinished work, and clocks.
+# Calls that are not used here, each with what is used instead, marks of unfinished work, clocks, and names that
+# have a word of the field's.
 set -eu
 cd "${1:-$(dirname -- "$0")/../..}"
 
@@ -75,4 +76,60 @@ if grep -rnE '(^|[^A-Za-z0-9_.>])(time|gettimeofday|clock)\(|CLOCK_REALTIME' $ro
     echo "  refused: a clock that may go back: CLOCK_MONOTONIC; dates are session/environment.c's"
     failed=1
 fi
+
+# WORDS of names, the ROOMS in whose code they are refused, the word of the field's.
+names='
+ways            all                  algorithms, directions
+rooms           all                  limits, scratch
+mate|abroad|heard|together  all      say what it is
+way             layers,data,models   an algorithm, a direction, a layout
+room            layers,data,models   scratch, shared memory, a limit, a buffer
+narrow|turned   layers,data,models   to_bf16; transposed
+dear|course|teller  layers,data,models  say what it is'
+
+named() { # WORDS FOLDER...: names that have one of them as a part, comments and strings left out
+    words=$1
+    shift
+    find "$@" \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.inc' \) -exec awk -v words="$words" '
+        FNR == 1 { inside = 0 }
+        {
+            line = $0
+            if (inside) {
+                if (!sub(/^.*\*\//, "", line)) next
+                inside = 0
+            }
+            gsub(/"([^"\\]|\\.)*"/, "\"\"", line)
+            gsub(/\/\*([^*]|\*+[^*\/])*\*+\//, "", line)
+            sub(/\/\/.*/, "", line)
+            if (sub(/\/\*.*/, "", line)) inside = 1
+            if (tolower(line) ~ "(^|[^a-z0-9])(" words ")([^a-z0-9]|$)") {
+                printf "%s:%d: %s\n", FILENAME, FNR, $0
+                wrong = 1
+            }
+        }
+        END { exit wrong }' {} +
+}
+
+rm "$temp"/*
+printf '/* a way and\n a room */\nint away = f("way"), halfway; // way\n' >"$temp/good.c"
+named 'way|room' "$temp" >"$temp/out" || { cat "$temp/out"; echo "self-test: all of it is fine"; exit 1; }
+printf 'int n_way;\n' >"$temp/bad.c"
+! named 'way|room' "$temp" >"$temp/out" || { echo "self-test: a name was missed"; exit 1; }
+
+echo "$names" | {
+    status=0
+    while read -r words where why; do
+        [ -n "$words" ] || continue
+        folders=
+        for room in $rooms; do
+            case ,$where, in *,all,* | *,$room,*) folders="$folders $room" ;; esac
+        done
+        # shellcheck disable=SC2086
+        if [ -n "$folders" ] && ! named "$words" $folders; then
+            echo "  refused: $why"
+            status=1
+        fi
+    done
+    exit $status
+} || failed=1
 exit ${failed:-0}

@@ -1,6 +1,8 @@
-/* Inner products by cuBLASLt: answers that are kept, ops, and running them. */
+/* Inner products by cuBLASLt: a product in its descriptors, answers that are kept, ops, and running
+ * them. */
 #include "layers/cublas/cublas_cuda.h"
 
+#include <cublasLt.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -8,7 +10,6 @@
 
 #include "engine/base/alloc.h"
 #include "engine/cuda/cuda.h"
-#include "layers/cublas/cublas_product_cuda.h"
 #include "layers/cuda/weighted_cuda.h"
 
 enum { MEMO = 1024, ALIGN = 64 };
@@ -18,6 +19,134 @@ static dt_status failed(cublasStatus_t s, const char *call, dt_err *err)
 {
     return DT_FAIL(err, s == CUBLAS_STATUS_ALLOC_FAILED ? DT_E_NOMEM : DT_E_DEVICE,
         "cuBLASLt: %s: %s; CUBLASLT_LOG_LEVEL=2 tells more", call, cublasLtGetStatusString(s));
+}
+
+/* --- a product in the library's descriptors, and the choice of its algorithm --- */
+
+/* What the library is told, and the first call that failed: after that all others do nothing. To
+ * the library matrices are column-major, so that ours are the transposed ones: y' = weight x',
+ * dx' = weight' dy', dweight' = x' dy. */
+typedef struct product {
+    cublasLtMatmulDesc_t op;
+    cublasLtMatrixLayout_t a, b, d;
+    cublasStatus_t status;
+    const char *call;
+} product;
+
+static bool passed(product *m, cublasStatus_t s, const char *call)
+{
+    m->status = s;
+    m->call = call;
+    return s == CUBLAS_STATUS_SUCCESS;
+}
+
+static void product_drop(product *m)
+{
+    if (m->op != NULL)
+        cublasLtMatmulDescDestroy(m->op);
+    if (m->a != NULL)
+        cublasLtMatrixLayoutDestroy(m->a);
+    if (m->b != NULL)
+        cublasLtMatrixLayoutDestroy(m->b);
+    if (m->d != NULL)
+        cublasLtMatrixLayoutDestroy(m->d);
+    *m = (product){0};
+}
+
+static void product_set(
+    product *m, cublasLtMatmulDescAttributes_t name, const void *value, size_t bytes)
+{
+    if (m->status == CUBLAS_STATUS_SUCCESS)
+        passed(m, cublasLtMatmulDescSetAttribute(m->op, name, value, bytes),
+            "cublasLtMatmulDescSetAttribute");
+}
+
+/* Ours {rows, columns}, row after row. */
+static void layout(
+    product *m, cublasLtMatrixLayout_t *l, cudaDataType_t type, int64_t rows, int64_t columns)
+{
+    if (m->status == CUBLAS_STATUS_SUCCESS)
+        passed(m, cublasLtMatrixLayoutCreate(l, type, (uint64_t)columns, (uint64_t)rows, columns),
+            "cublasLtMatrixLayoutCreate");
+}
+
+static bool product_adds_bias(const dt_cublas_problem *p)
+{
+    return p->bias != 0 && p->direction == DT_CUBLAS_FORWARD;
+}
+
+/* @fused: the library is to add the bias itself, if there is one to add. */
+static void product_describe(product *m, const dt_cublas_problem *p, bool fused)
+{
+    const cudaDataType_t type = p->bf16 ? CUDA_R_16BF : CUDA_R_32F;
+    const cublasComputeType_t sums = p->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    const cublasOperation_t transposed = CUBLAS_OP_T;
+    const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
+    const void *const bias = (const void *)(uintptr_t)256; /* stands for one as well aligned */
+    *m = (product){0};
+    passed(m, cublasLtMatmulDescCreate(&m->op, sums, CUDA_R_32F), "cublasLtMatmulDescCreate");
+    if (p->direction == DT_CUBLAS_FORWARD) {
+        product_set(m, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof transposed);
+        layout(m, &m->a, type, p->out, p->in);
+        layout(m, &m->b, type, p->rows, p->in);
+        layout(m, &m->d, type, p->rows, p->out);
+    } else if (p->direction == DT_CUBLAS_DATA) {
+        layout(m, &m->a, type, p->out, p->in);
+        layout(m, &m->b, type, p->rows, p->out);
+        layout(m, &m->d, type, p->rows, p->in);
+    } else {
+        product_set(m, CUBLASLT_MATMUL_DESC_TRANSB, &transposed, sizeof transposed);
+        layout(m, &m->a, type, p->rows, p->in);
+        layout(m, &m->b, type, p->rows, p->out);
+        layout(m, &m->d, CUDA_R_32F, p->out, p->in);
+    }
+    if (!fused || !product_adds_bias(p))
+        return;
+    product_set(m, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
+    product_set(m, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
+}
+
+static void prefer(product *m, cublasLtMatmulPreference_t to,
+    cublasLtMatmulPreferenceAttributes_t name, const void *value, size_t bytes)
+{
+    if (m->status == CUBLAS_STATUS_SUCCESS)
+        passed(m, cublasLtMatmulPreferenceSetAttribute(to, name, value, bytes),
+            "cublasLtMatmulPreferenceSetAttribute");
+}
+
+/* Sums in one piece, or in pieces added up afterwards in fp32: the same bits every time. */
+static void prefer_all(product *m, cublasLtMatmulPreference_t to)
+{
+    static const cublasLtMatmulPreferenceAttributes_t operands[] = {
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
+    const uint64_t most = DT_CUBLAS_WORK;
+    const uint32_t align = 16,
+                   sums = CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    prefer(m, to, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof most);
+    prefer(m, to, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &sums, sizeof sums);
+    for (size_t i = 0; i < DT_COUNT(operands); i++)
+        prefer(m, to, operands[i], &align, sizeof align);
+}
+
+/* The algorithm that the library thinks best, of those with sums in one order. */
+static void choose_algorithm(
+    product *m, cublasLtHandle_t handle, cublasLtMatmulHeuristicResult_t *best)
+{
+    cublasLtMatmulPreference_t wishes = NULL;
+    int n = 0;
+    if (m->status == CUBLAS_STATUS_SUCCESS)
+        passed(m, cublasLtMatmulPreferenceCreate(&wishes), "cublasLtMatmulPreferenceCreate");
+    prefer_all(m, wishes);
+    if (m->status == CUBLAS_STATUS_SUCCESS)
+        passed(m,
+            cublasLtMatmulAlgoGetHeuristic(
+                handle, m->op, m->a, m->b, m->d, m->d, wishes, 1, best, &n),
+            "cublasLtMatmulAlgoGetHeuristic");
+    if (m->status == CUBLAS_STATUS_SUCCESS && n == 0)
+        passed(m, CUBLAS_STATUS_NOT_SUPPORTED, "cublasLtMatmulAlgoGetHeuristic");
+    if (wishes != NULL)
+        cublasLtMatmulPreferenceDestroy(wishes);
 }
 
 static uint32_t setting(const cublasLtMatmulAlgo_t *algo, cublasLtMatmulAlgoConfigAttributes_t name)
@@ -98,7 +227,7 @@ static size_t bias_at(size_t scratch)
 
 static bool casts_bias(const dt_cublas_problem *p, bool fused)
 {
-    return fused && dti_product_adds_bias(p) && p->bf16 != 0;
+    return fused && product_adds_bias(p) && p->bf16 != 0;
 }
 
 /* Bytes for all that is wanted around an algorithm's scratch. */
@@ -112,12 +241,12 @@ static size_t work_around(const dt_cublas_problem *p, bool fused, size_t scratch
 static cublasStatus_t choose(const dt_cublas *lib, const dt_cublas_problem *p, bool fused,
     cublasLtMatmulHeuristicResult_t *best, const char **call)
 {
-    dti_product m;
-    dti_product_describe(&m, p, fused);
-    dti_product_choose(&m, lib->handle, best);
+    product m;
+    product_describe(&m, p, fused);
+    choose_algorithm(&m, lib->handle, best);
     const cublasStatus_t s = m.status;
     *call = m.call;
-    dti_product_drop(&m);
+    product_drop(&m);
     return s;
 }
 
@@ -128,7 +257,7 @@ static dt_status find_answer(
     const char *call;
     to->fused = true;
     cublasStatus_t s = choose(lib, p, true, &best, &call);
-    if (s == CUBLAS_STATUS_NOT_SUPPORTED && dti_product_adds_bias(p)) {
+    if (s == CUBLAS_STATUS_NOT_SUPPORTED && product_adds_bias(p)) {
         to->fused = false;
         s = choose(lib, p, false, &best, &call);
     }
@@ -210,7 +339,7 @@ dt_status dti_cublas_ask(
 struct dt_cublas_op {
     dt_cublas *lib;
     dt_cublas_problem p;
-    dti_product m;
+    product m;
     cublasLtMatmulAlgo_t algo;
     size_t scratch; /* of the algorithm alone */
     bool fused;
@@ -226,7 +355,7 @@ static dt_status prepare(dt_cublas_op *op, dt_err *err)
     op->algo = a.algo;
     op->scratch = a.scratch;
     op->fused = a.fused;
-    dti_product_describe(&op->m, &op->p, op->fused);
+    product_describe(&op->m, &op->p, op->fused);
     return op->m.status == CUBLAS_STATUS_SUCCESS ? DT_OK : failed(op->m.status, op->m.call, err);
 }
 
@@ -256,7 +385,7 @@ void dti_cublas_destroy(dt_cublas_op *op)
 {
     if (op == NULL)
         return;
-    dti_product_drop(&op->m);
+    product_drop(&op->m);
     dt_free(op);
 }
 
@@ -268,7 +397,7 @@ static dt_status bind_bias(dt_cublas_op *op, void *queue, const dt_cublas_bytes 
         bias = dti_cuda_scratch(bytes->work) + bias_at(op->scratch);
         DT_CHECK(dti_cuda_to_bf16(queue, bias, bytes->bias, op->p.out, err));
     }
-    dti_product_set(&op->m, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
+    product_set(&op->m, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
     return op->m.status == CUBLAS_STATUS_SUCCESS ? DT_OK : failed(op->m.status, op->m.call, err);
 }
 
@@ -279,8 +408,8 @@ dt_status dti_cublas_run(dt_cublas_op *op, void *queue, const dt_cublas_bytes *b
                data = op->p.direction == DT_CUBLAS_DATA;
     const void *a = forward || data ? bytes->weight : bytes->x, *b = forward ? bytes->x : bytes->y;
     void *d = forward ? bytes->y : data ? bytes->x : bytes->weight;
-    const dti_product *m = &op->m;
-    const bool bias = dti_product_adds_bias(&op->p);
+    const product *m = &op->m;
+    const bool bias = product_adds_bias(&op->p);
     if (bias && op->fused)
         DT_CHECK(bind_bias(op, queue, bytes, err));
     const cublasStatus_t s = cublasLtMatmul(op->lib->handle, m->op, &one, a, m->a, b, m->b, &zero,

@@ -1,9 +1,10 @@
-/* What every plan has: names of rows, and its end. */
+/* What every plan has: names of rows, its streams, and its end. */
 #include "engine/plan.h"
 
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/tier.h"
 
 static const char *const row_names[] = {
 #define NAME(id, text) #id,
@@ -21,6 +22,7 @@ void dt_plan_destroy(dt_plan *p)
 {
     if (p == NULL)
         return;
+    dt_free(p->refused);
     dt_free(p->node);
     dt_free(p->text);
     dt_free(p->tensor);
@@ -29,6 +31,38 @@ void dt_plan_destroy(dt_plan *p)
     dt_free(p->row);
     dt_free(p->reason);
     dt_free(p);
+}
+
+static const dt_stream usual[DT_USUAL_STREAMS] = {
+    [DT_USUAL_COMPUTE] = {DT_STREAM_COMPUTE, 0, 'c'},
+    [DT_USUAL_OUT] = {DT_STREAM_OUT, DT_TIER_HOST, 'o'},
+    [DT_USUAL_IN] = {DT_STREAM_IN, DT_TIER_HOST, 'i'},
+    [DT_USUAL_WRITE] = {DT_STREAM_OUT, DT_TIER_DISK, 'w'},
+    [DT_USUAL_READ] = {DT_STREAM_IN, DT_TIER_DISK, 'r'},
+};
+_Static_assert((int)DT_USUAL_STREAMS <= (int)DT_MAX_STREAMS, "they fit");
+_Static_assert((int)DT_USUAL_COMPUTE == (int)DT_COMPUTE_STREAM, "what computes is the first");
+
+int dt_usual_streams(dt_stream to[DT_MAX_STREAMS])
+{
+    memcpy(to, usual, sizeof usual);
+    return DT_USUAL_STREAMS;
+}
+
+int dt_usual_stream_of(const dt_stream *s)
+{
+    for (int i = 0; i < DT_USUAL_STREAMS; i++)
+        if (usual[i].kind == s->kind && usual[i].tier == s->tier)
+            return i;
+    return -1;
+}
+
+int dt_plan_stream(const dt_plan *p, dt_stream_kind kind, int tier)
+{
+    for (int s = 0; s < p->n_stream; s++)
+        if (p->stream[s].kind == kind && p->stream[s].tier == tier)
+            return s;
+    return -1;
 }
 
 int dt_plan_kind(const dt_plan *p)

@@ -4,9 +4,9 @@
  * memory/lower/lower.h makes plans, memory/verify/verify.h proves them,
  * memory/plan_text/plan_text.h prints and parses them.
  *
- * Order. The streams (compute; out and in for each tier) each run their rows in order; rows of
- * different streams are ordered only by events: a COMPUTE or copy row with an event signals it when
- * done, WAIT holds its stream until then. PLACE and RELEASE are bookkeeping of the compute stream.
+ * Order. The streams, which the plan lists, each run their rows in order; rows of different streams
+ * are ordered only by events: a COMPUTE or copy row with an event signals it when done, WAIT holds
+ * its stream until then. PLACE and RELEASE are bookkeeping of the compute stream.
  * The boundary between two plans (or two runs of one) orders everything before it before everything
  * after. */
 #ifndef DT_ENGINE_PLAN_H
@@ -18,7 +18,7 @@
 #define DT_PLAN_ROWS(X)                                                                            \
     X(PLACE, "bind a tensor to arena bytes; over = the tensor whose bytes it takes")               \
     X(RELEASE, "give the bytes back; contents are lost")                                           \
-    X(COMPUTE, "run an op: forward, backward, clone, reorder, update")                             \
+    X(COMPUTE, "run an op: forward, backward, recompute, reorder, update")                         \
     X(COPY_OUT, "copy to a tier's slot")                                                           \
     X(COPY_IN, "copy from a tier's slot, or from the decoded batch")                               \
     X(WAIT, "hold this stream until the event has happened")
@@ -32,19 +32,30 @@ typedef enum dt_row_kind {
 
 const char *dt_row_name(int kind);
 
-typedef enum dt_stream {
+typedef enum dt_stream_kind {
     DT_STREAM_COMPUTE,
-    DT_STREAM_OUT,   /* to the host */
-    DT_STREAM_IN,    /* from the host, or the decoded batch */
-    DT_STREAM_WRITE, /* to the disk */
-    DT_STREAM_READ,  /* from the disk */
-    DT_STREAMS
+    DT_STREAM_OUT, /* copies to a tier */
+    DT_STREAM_IN,  /* copies from a tier; those from the host fetch the decoded batch as well */
+    DT_STREAM_KINDS
+} dt_stream_kind;
+
+/**
+ * struct dt_stream - a stream of a plan, by whose place in the plan's table rows name it.
+ * @kind:   dt_stream_kind
+ * @tier:   of the copies; of compute 0
+ * @letter: what the plan's text calls it
+ */
+typedef struct dt_stream {
+    uint8_t kind, tier;
+    char letter;
 } dt_stream;
+
+enum { DT_MAX_STREAMS = 8, DT_COMPUTE_STREAM = 0 /* the first of every table */ };
 
 /**
  * struct dt_row - one row.
  * @kind:   DT_ROW_...
- * @stream: whose row it is; PLACE and RELEASE stand on the compute stream
+ * @stream: row of the table of streams; PLACE and RELEASE stand on the compute stream
  * @tier:   of the slot, for copies
  * @op:     COMPUTE: row of the op table; otherwise -1
  * @tensor: PLACE, RELEASE and copies; otherwise -1
@@ -81,7 +92,12 @@ typedef struct dt_plan_arg {
     uint64_t from, to;
 } dt_plan_arg;
 
-enum { DT_LAYER_NAME_BYTES = 32 };
+enum { DT_LAYER_NAME_BYTES = 32, DT_REFUSAL_BYTES = 192 };
+
+/* A rung of the ladder that the plan's policy is of, which did not fit, and why. */
+typedef struct dt_plan_refusal {
+    char policy[DT_NAME_BYTES], algorithms[DT_LAYER_NAME_BYTES], why[DT_REFUSAL_BYTES];
+} dt_plan_refusal;
 
 /* A layer whose ops the plan runs: its name in the network, and its options as dt_graph_options
  * gives them, from byte @opts of the plan's text on. */
@@ -102,8 +118,8 @@ typedef struct dt_plan_node {
  * @n0 @n1: samples it works on
  * @codec @packed: how it packs, numbered from 1 (0: not at all), and the bytes of what is packed
  * @limit:  most bytes of its algorithm, see dt_call; DT_LIMIT_ANY: the fastest
- * @way @work: where a device has several algorithms for it and the limit chooses: the one this plan
- *          is for, and the scratch that it wants; otherwise way is empty
+ * @algorithm @work: where a device has several for it and the limit chooses: the one this plan is
+ *          for, and the scratch that it wants; otherwise algorithm is empty
  */
 typedef struct dt_plan_op {
     char name[DT_TENSOR_NAME_BYTES];
@@ -122,7 +138,7 @@ typedef struct dt_plan_op {
     uint64_t packed;
     int64_t n0, n1, count;
     uint64_t limit;
-    char way[DT_IMPL_BYTES];
+    char algorithm[DT_IMPL_BYTES];
     uint64_t work;
 } dt_plan_op;
 
@@ -131,6 +147,7 @@ typedef struct dt_plan_op {
  * @batch:   samples
  * @home_n:  micro-batch of training, which fixed the layouts of parameters
  * @threads: of the processor's team, which its scratch is for; 0 on other devices
+ * @refused: rungs of its policy's ladder, if that is one, in the order in which they were tried
  */
 typedef struct dt_plan {
     char net[DT_NAME_BYTES], policy[DT_NAME_BYTES], pool[32], device[16], program[16];
@@ -142,6 +159,10 @@ typedef struct dt_plan {
     uint64_t host_peak, disk_peak; /* bytes of the tiers */
     uint64_t out_bytes, in_bytes;  /* moved in a run; fetches of input count as in */
     int32_t n_event;
+    int32_t n_stream;
+    dt_stream stream[DT_MAX_STREAMS];
+    size_t n_refused;
+    dt_plan_refusal *refused;
     size_t n_node, n_text, n_tensor, n_op, n_arg, n_row, n_reason;
     dt_plan_node *node;
     char *text; /* n_text bytes: what nodes point into, each ended by NUL */
@@ -153,6 +174,25 @@ typedef struct dt_plan {
 } dt_plan;
 
 void dt_plan_destroy(dt_plan *p);
+
+/* The usual streams: what computes, and copies to and from the host and the disk. They stand so in
+ * tables of costs, which a machine has for no others. */
+typedef enum dt_usual_stream {
+    DT_USUAL_COMPUTE,
+    DT_USUAL_OUT,
+    DT_USUAL_IN,
+    DT_USUAL_WRITE,
+    DT_USUAL_READ,
+    DT_USUAL_STREAMS
+} dt_usual_stream;
+
+/* Fill the table of a plan with them; how many. */
+int dt_usual_streams(dt_stream to[DT_MAX_STREAMS]);
+/* Which of them has this one's kind and tier; -1: none. */
+int dt_usual_stream_of(const dt_stream *s);
+
+/* The first stream of a kind and tier; -1: the plan has none. */
+int dt_plan_stream(const dt_plan *p, dt_stream_kind kind, int tier);
 
 /* The program that the plan is of; -1 where its name is of none. */
 int dt_plan_kind(const dt_plan *p);

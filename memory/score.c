@@ -37,7 +37,7 @@ static dt_score score_ops(const dt_program *p)
 
 static void add_limited(dt_score *s, const dt_plan_op *op)
 {
-    if (op->way[0] == '\0')
+    if (op->algorithm[0] == '\0')
         return;
     s->limited_flops += op->flops;
 }

@@ -208,6 +208,25 @@ static bool is(const dt_planned *p, dt_program_kind kind, int64_t n, bool dense)
     return p != NULL && p->kind == kind && p->n == n && p->dense == dense;
 }
 
+/* What was refused before the rung that the plan is of. */
+static dt_status tell_refused(const dt_plan_set *p, dt_plan *plan, dt_err *err)
+{
+    if (p->n_refused == 0 || plan->n_refused > 0)
+        return DT_OK;
+    plan->refused = dt_alloc(p->n_refused, sizeof *plan->refused);
+    if (plan->refused == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for plans");
+    for (size_t i = 0; i < p->n_refused; i++) {
+        const dt_refused_rung *no = &p->refused[i];
+        dt_plan_refusal *to = &plan->refused[plan->n_refused++];
+        snprintf(to->policy, sizeof to->policy, "%.*s", (int)sizeof to->policy - 1, no->policy);
+        snprintf(
+            to->algorithms, sizeof to->algorithms, "%s", dt_algorithms_name((int)no->algorithms));
+        snprintf(to->why, sizeof to->why, "%s", no->why);
+    }
+    return DT_OK;
+}
+
 static dt_status get(dt_plan_set *p, dt_program_kind kind, int64_t n, bool dense,
     const dt_planned **out, dt_err *err)
 {
@@ -230,7 +249,7 @@ static dt_status get(dt_plan_set *p, dt_program_kind kind, int64_t n, bool dense
         DT_CHECK(make_new(p, kind, n, dense, &to, err));
     p->planned[p->n++] = to;
     *out = to;
-    return DT_OK;
+    return tell_refused(p, to->plan, err);
 }
 
 dt_status dt_plan_set_add(

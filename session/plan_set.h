@@ -51,7 +51,7 @@ typedef struct dt_planned {
 typedef struct dt_refused_rung {
     char policy[DT_POLICY_LIST];
     dt_algorithm_choice algorithms;
-    char why[192];
+    char why[DT_REFUSAL_BYTES];
 } dt_refused_rung;
 
 /**

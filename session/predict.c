@@ -67,10 +67,10 @@ static dt_status take_card(dt_session *s, dt_err *err)
 static void add(dt_prediction *to, const dt_planned *x, const dt_timeline *t, double times)
 {
     double longest = 0;
-    for (int k = 0; k < DT_STREAMS; k++)
+    for (int k = 0; k < DT_MAX_STREAMS; k++)
         longest = t->alone[k] > longest ? t->alone[k] : longest;
     to->seconds += times * t->seconds;
-    to->compute += times * t->alone[DT_STREAM_COMPUTE];
+    to->compute += times * t->alone[DT_COMPUTE_STREAM];
     to->stalled += times * t->stalled;
     to->bound += times * longest;
     to->average += times * t->average * t->seconds;

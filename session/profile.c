@@ -35,7 +35,7 @@ typedef struct load {
     const char *name;
     dt_tier tier;
     dt_direction direction;
-    dt_stream stream;
+    dt_usual_stream stream;
     const dt_tier_desc *desc; /* NULL: memory to memory */
     void *state;
     unsigned char *from, *to;
@@ -252,19 +252,19 @@ static dt_status open_loads(profiling *p, dt_err *err)
         {.name = "to the host",
             .tier = DT_TIER_HOST,
             .direction = DT_TO_TIER,
-            .stream = DT_STREAM_OUT},
+            .stream = DT_USUAL_OUT},
         {.name = "from the host",
             .tier = DT_TIER_HOST,
             .direction = DT_FROM_TIER,
-            .stream = DT_STREAM_IN},
+            .stream = DT_USUAL_IN},
         {.name = "to the disk",
             .tier = DT_TIER_DISK,
             .direction = DT_TO_TIER,
-            .stream = DT_STREAM_WRITE},
+            .stream = DT_USUAL_WRITE},
         {.name = "from the disk",
             .tier = DT_TIER_DISK,
             .direction = DT_FROM_TIER,
-            .stream = DT_STREAM_READ},
+            .stream = DT_USUAL_READ},
     };
     p->n_load = has_disk(p->s) ? MOST_LOADS : 2;
     for (int i = 0; i < p->n_load; i++) {
@@ -509,8 +509,8 @@ static void slow_each_other(profiling *p)
         dt_costs *c = &p->out->costs;
         const double ops = p->out->step > 0 ? l->step / p->out->step : 1;
         const double copies = l->bytes > 0 ? l->seconds / l->bytes * LARGE / l->alone : 1;
-        c->slow[DT_STREAM_COMPUTE][l->stream] = ops > 1 ? ops : 1;
-        c->slow[l->stream][DT_STREAM_COMPUTE] = copies > 1 ? copies : 1;
+        c->slow[DT_USUAL_COMPUTE][l->stream] = ops > 1 ? ops : 1;
+        c->slow[l->stream][DT_USUAL_COMPUTE] = copies > 1 ? copies : 1;
     }
 }
 

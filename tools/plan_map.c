@@ -34,11 +34,6 @@ static const char *const kind_color[DT_OP_KINDS] = {[DT_OP_FORWARD] = "#56b4e9",
     [DT_OP_IN] = "#a0a0a0",
     [DT_OP_ENCODE] = "#cc79a7",
     [DT_OP_DECODE] = "#8f4d74"};
-static const char *const lane_name[DT_STREAMS] = {[DT_STREAM_COMPUTE] = "ops",
-    [DT_STREAM_OUT] = "to host",
-    [DT_STREAM_IN] = "from host",
-    [DT_STREAM_WRITE] = "to disk",
-    [DT_STREAM_READ] = "from disk"};
 
 /* @n: ops; @turn: the first of backward, @n without one; @since @off: by tensor, at which op and
  * where it was placed, -1: it is not */
@@ -206,14 +201,25 @@ static void one_mark(const picture *m, const mark *k, int lane)
     end_box(m);
 }
 
+/* "ops", "to host" */
+static void put_name(const picture *m, int stream)
+{
+    const dt_stream *s = &m->p->stream[stream];
+    if (s->kind == DT_STREAM_COMPUTE)
+        fprintf(m->f, "ops");
+    else
+        fprintf(m->f, "%s %s", s->kind == DT_STREAM_OUT ? "to" : "from", dt_tier_name(s->tier));
+}
+
 /* The largest copies come last, so that a small one which waits as long does not hide them. */
-static void one_lane(const picture *m, dt_stream stream, int lane)
+static void one_lane(const picture *m, int stream, int lane)
 {
     const dt_plan *p = m->p;
     int64_t now = 0;
     size_t n = 0;
-    fprintf(m->f, "<text class=\"r\" x=\"%d\" y=\"%.1f\">%s</text>\n", LEFT - GAP,
-        lane_top(lane) + LANE - 2, lane_name[stream]);
+    fprintf(m->f, "<text class=\"r\" x=\"%d\" y=\"%.1f\">", LEFT - GAP, lane_top(lane) + LANE - 2);
+    put_name(m, stream);
+    fprintf(m->f, "</text>\n");
     for (size_t i = 0; i < p->n_row; i++) {
         const dt_row *r = &p->row[i];
         if ((is_op(r) || is_copy(r)) && r->stream == stream)
@@ -229,14 +235,14 @@ static void one_lane(const picture *m, dt_stream stream, int lane)
 static int lanes(const picture *m, bool draw)
 {
     int n = 0;
-    for (int s = 0; s < DT_STREAMS; s++) {
+    for (int s = 0; s < m->p->n_stream; s++) {
         size_t used = 0;
         for (size_t i = 0; i < m->p->n_row && used == 0; i++)
             used = (is_op(&m->p->row[i]) || is_copy(&m->p->row[i])) && m->p->row[i].stream == s;
         if (used == 0)
             continue;
         if (draw)
-            one_lane(m, (dt_stream)s, n);
+            one_lane(m, s, n);
         n++;
     }
     return n;

@@ -9,8 +9,8 @@
 #include "engine/base/alloc.h"
 
 static const char *const program_names[] = {"first", "again", "update", "eval"};
-static const char *const op_names[] = {
-    "forward", "backward", "clone", "reorder", "update", "fetch", "out", "in", "encode", "decode"};
+static const char *const op_names[] = {"forward", "backward", "recompute", "reorder", "update",
+    "fetch", "out", "in", "encode", "decode"};
 _Static_assert(DT_COUNT(program_names) == DT_PROGRAM_KINDS, "a name a kind");
 _Static_assert(DT_COUNT(op_names) == DT_OP_KINDS, "a name a kind");
 

@@ -52,23 +52,26 @@ typedef struct binder {
     const dt_plan *plan;
     dti_plan *to;
     dti_values values;
-    int32_t *node;            /* by node of the plan: of the graph */
-    uint64_t *off;            /* by tensor: where it lies */
-    int32_t *copied;          /* by tensor: the step that copied it out last; -1 */
-    int32_t *before;          /* by such a step: the one before it of the same tensor; -1 */
-    uint8_t *signaller;       /* by event: the stream that signals it */
-    uint8_t *awaited;         /* by event: who waits for it that is not in order with it anyway */
-    int32_t last[DT_STREAMS]; /* by thread: its last step */
+    int32_t *node;      /* by node of the plan: of the graph */
+    uint64_t *off;      /* by tensor: where it lies */
+    int32_t *copied;    /* by tensor: the step that copied it out last; -1 */
+    int32_t *before;    /* by such a step: the one before it of the same tensor; -1 */
+    uint8_t *signaller; /* by event: the stream that signals it */
+    uint8_t *awaited;   /* by event: who waits for it that is not in order with it anyway */
+    int32_t last[DT_MAX_STREAMS]; /* by thread: its last step */
+    int stream[DT_MAX_STREAMS];   /* by stream of the plan: of the runner */
 } binder;
 
 enum { AWAITED = 1, CROSSES = 2 }; /* of awaited: by somebody, by another thread */
 
+/* The thread of a stream of the plan. */
 static int thread_of(const binder *b, int stream)
 {
-    return dti_streams_threaded(b->r->streams, stream) ? stream : DT_STREAM_COMPUTE;
+    const int own = b->stream[stream];
+    return dti_streams_threaded(b->r->streams, own) ? own : DT_COMPUTE_STREAM;
 }
 
-/* Whether what two streams do is in the order of their rows without any event. */
+/* Whether what two streams of the plan do is in the order of their rows without any event. */
 static bool in_order(const binder *b, int one, int other)
 {
     return b->r->d->immediate ? thread_of(b, one) == thread_of(b, other) : one == other;
@@ -84,7 +87,7 @@ static dti_step *new_step(binder *b, const dt_row *row, dti_step_kind kind)
         .row = (int32_t)(row - b->plan->row),
         .next = -1,
         .event = row->event >= 0 && b->awaited[row->event] != 0 ? row->event : -1,
-        .stream = (dt_stream)row->stream,
+        .stream = b->stream[row->stream],
         .first = (int32_t)b->to->n_touched};
     s->crosses = s->event >= 0 && (b->awaited[s->event] & CROSSES) != 0;
     if (kind == DTI_END)
@@ -94,7 +97,7 @@ static dti_step *new_step(binder *b, const dt_row *row, dti_step_kind kind)
     else
         b->to->step[b->last[thread]].next = at;
     b->last[thread] = at;
-    if (thread != DT_STREAM_COMPUTE)
+    if (thread != DT_COMPUTE_STREAM)
         b->to->threads |= 1U << thread;
     return s;
 }
@@ -262,9 +265,9 @@ static dt_status check_facts(const binder *b, const dt_plan_op *op, const dt_lay
     for (int32_t i = op->first; i < op->first + op->n; i++)
         if (b->plan->arg[i].port == DT_WORK)
             work = b->plan->tensor[b->plan->arg[i].tensor].bytes;
-    if (op->way[0] != '\0' && strcmp(op->way, f->impl) != 0)
+    if (op->algorithm[0] != '\0' && strcmp(op->algorithm, f->impl) != 0)
         return DT_FAIL(err, DT_E_INTERNAL, "%s: planned for the algorithm '%s', but '%s' is chosen",
-            op->name, op->way, f->impl);
+            op->name, op->algorithm, f->impl);
     if (work != f->work_bytes)
         return DT_FAIL(err, DT_E_INTERNAL,
             "%s: planned with %" PRIu64 " bytes of scratch, but here it wants %zu: plan again on "
@@ -393,6 +396,27 @@ static dt_status bind_row(binder *b, const dt_row *row, dt_err *err)
     return DT_OK;
 }
 
+/* Each stream of the plan becomes the runner's of its kind and tier. */
+static dt_status find_streams(binder *b, dt_err *err)
+{
+    const dt_runner *r = b->r;
+    unsigned taken = 0;
+    for (int s = 0; s < b->plan->n_stream; s++) {
+        const dt_stream *x = &b->plan->stream[s];
+        int own = 0;
+        while (own < r->n_stream && ((taken & 1U << own) != 0 || r->stream[own].kind != x->kind ||
+                                        r->stream[own].tier != x->tier))
+            own++;
+        if (own == r->n_stream)
+            return DT_FAIL(err, DT_E_CONFIG,
+                "the plan has a stream %c, and this run has none of its kind and tier: plan again",
+                x->letter);
+        b->stream[s] = own;
+        taken |= 1U << own;
+    }
+    return DT_OK;
+}
+
 /* A signal comes before its waits. */
 static void find_events(binder *b)
 {
@@ -483,7 +507,7 @@ static dt_status make_room(dt_runner *r, int n, dt_err *err)
 
 static dt_status batch_updates(dt_runner *r, dti_plan *p, dt_err *err)
 {
-    for (int32_t first = p->begin[DT_STREAM_COMPUTE]; first >= 0;) {
+    for (int32_t first = p->begin[DT_COMPUTE_STREAM]; first >= 0;) {
         const int32_t end = end_of_row(p, first);
         for (int32_t i = first; i != end; i = p->step[i].next)
             if (p->step[i].compute.launched == 1)
@@ -518,7 +542,7 @@ static dt_status reserve(binder *b, dt_err *err)
         b->off[t] = p->tensor[t].home;
     for (size_t t = 0; t < p->n_tensor; t++)
         b->copied[t] = -1;
-    for (int s = 0; s < DT_STREAMS; s++)
+    for (int s = 0; s < DT_MAX_STREAMS; s++)
         b->to->begin[s] = b->last[s] = -1;
     b->to->n_event = p->n_event;
     DT_CHECK(b->r->d->events(b->r->device, p->n_event, err));
@@ -549,9 +573,11 @@ static dt_status bind(binder *b, dt_err *err)
     DT_CHECK(dti_values_init(&b->values, b->r->o.graph, b->r->o.map, b->plan, err));
     DT_CHECK(check_nodes(o->graph, b->plan, b->node, err));
     DT_CHECK(reserve_states(b->r, err));
+    DT_CHECK(find_streams(b, err));
     find_events(b);
     for (size_t i = 0; i < b->plan->n_row; i++)
         DT_CHECK(bind_row(b, &b->plan->row[i], err));
+    DT_CHECK(dti_values_check_end(&b->values, err));
     return b->r->d->launch_costs ? batch_updates(b->r, b->to, err) : DT_OK;
 }
 
@@ -559,6 +585,7 @@ dt_status dti_bind(dt_runner *r, const dt_plan *plan, dti_plan *to, dt_err *err)
 {
     binder b = {.r = r, .plan = plan, .to = to};
     to->n = plan->batch;
+    to->team = plan->threads;
     to->again = dt_plan_kind(plan) == DT_PROGRAM_AGAIN;
     const dt_status st = bind(&b, err);
     dti_values_deinit(&b.values);

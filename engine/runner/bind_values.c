@@ -74,10 +74,11 @@ dt_status dti_values_init(
     v->needs_dx = dt_alloc(g->n_node, sizeof *v->needs_dx);
     v->trained = dt_alloc(g->n_node, sizeof *v->trained);
     v->gradient = dt_alloc(g->n_node, sizeof *v->gradient);
+    v->written = dt_alloc(map->n, sizeof *v->written);
     v->holds = dt_alloc(p->n_tensor, sizeof *v->holds);
     v->saved = dt_alloc(p->n_row, sizeof *v->saved);
-    if (v->needs_dx == NULL || v->trained == NULL || v->gradient == NULL || v->holds == NULL ||
-        v->saved == NULL)
+    if (v->needs_dx == NULL || v->trained == NULL || v->gradient == NULL || v->written == NULL ||
+        v->holds == NULL || v->saved == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to bind a plan");
     dti_graph_trained(g, v->needs_dx, v->trained);
     sum_gradients(v);
@@ -89,6 +90,7 @@ void dti_values_deinit(dti_values *v)
     dt_free(v->needs_dx);
     dt_free(v->trained);
     dt_free(v->gradient);
+    dt_free(v->written);
     dt_free(v->holds);
     dt_free(v->saved);
 }
@@ -664,7 +666,9 @@ static void note_results(const op_check *k)
 {
     for (int32_t i = k->op->first; i < k->op->first + k->op->n; i++) {
         const dt_plan_arg *a = &k->v->plan->arg[i];
-        if (a->mode != DT_READ && (size_t)a->tensor >= k->v->map->n)
+        if (a->mode != DT_READ && (size_t)a->tensor < k->v->map->n)
+            k->v->written[a->tensor] = true;
+        else if (a->mode != DT_READ)
             k->v->holds[a->tensor] = k->want[a->port].value;
     }
 }
@@ -686,6 +690,33 @@ dt_status dti_values_check_op(dti_values *v, const dt_plan_op *op, const dt_laye
         want(&k, DT_WORK, DT_WRITE, 0, f->work_bytes);
     DT_CHECK(check_args(&k));
     note_results(&k);
+    return DT_OK;
+}
+
+/* Whether a program must write an entry of the map: gradients, pending statistics and metrics where
+ * it trains, what these are for where it updates, metrics where it evaluates. */
+static bool must_be_written(const dti_values *v, int32_t home)
+{
+    const dt_home *h = &v->map->home[home];
+    const bool ready = dti_map_find(v->map, h->node, h->param, DT_DP) != DT_NONE ||
+                       dti_map_find(v->map, h->node, h->param, DT_Q) != DT_NONE;
+    switch (v->program) {
+    case DT_PROGRAM_FIRST:
+    case DT_PROGRAM_AGAIN:
+        return h->port == DT_DP || h->port == DT_Q || home == v->map->metrics;
+    case DT_PROGRAM_UPDATE:
+        return h->port == DT_P && ready;
+    default:
+        return home == v->map->metrics;
+    }
+}
+
+dt_status dti_values_check_end(const dti_values *v, dt_err *err)
+{
+    for (size_t i = 0; i < v->map->n; i++)
+        if (must_be_written(v, (int32_t)i) && !v->written[i])
+            return DT_FAIL(err, DT_E_DATA, "no op of program '%s' writes '%s': plan again",
+                v->plan->program, v->map->home[i].name);
     return DT_OK;
 }
 

@@ -12,6 +12,7 @@
  * @program:  dt_program_kind
  * @needs_dx @trained @gradient: by node of the graph; the last is the gradient of its output
  * @holds:    by tensor: the value; 0: none, or scratch
+ * @written:  by entry of the map: whether an op of the plan writes it
  * @saved:    by the step that copied it out: the value
  */
 typedef struct dti_values {
@@ -19,7 +20,7 @@ typedef struct dti_values {
     const dt_map *map;
     const dt_plan *plan;
     int program;
-    bool *needs_dx, *trained;
+    bool *needs_dx, *trained, *written;
     uint64_t *gradient, *holds, *saved;
 } dti_values;
 
@@ -33,6 +34,9 @@ dt_status dti_values_check_call(
     dti_values *v, const dt_plan_op *op, const dt_layer_desc *desc, const dt_call *c, dt_err *err);
 dt_status dti_values_check_op(dti_values *v, const dt_plan_op *op, const dt_layer_desc *desc,
     const dt_call *c, const dt_facts *f, dt_err *err);
+
+/* All rows are bound: nothing that the program is for was left out. */
+dt_status dti_values_check_end(const dti_values *v, dt_err *err);
 
 /* Rows that are no ops: the batch comes; a copy out, by its step, and the copy back of it; bytes
  * are bound. */

@@ -132,7 +132,7 @@ static dt_status run_rows(checker *k, const dti_run *u, dt_err *err)
             continue;
         }
         DT_CHECK(before_op(k, s, err));
-        DT_CHECK(dti_step_alone(u, s, DT_STREAM_COMPUTE, err));
+        DT_CHECK(dti_step_alone(u, s, DT_COMPUTE_STREAM, err));
         DT_CHECK(after_op(k, s, err));
         for (int32_t t = s->first; t < s->first + s->n; t++)
             DT_CHECK(measure(k, &k->p->touched[t], err));

@@ -10,9 +10,10 @@
 #include <time.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/cpu.h"
 #include "engine/runner/runner_internal.h"
 
-enum { HOST = DT_STREAM_COMPUTE /* the calling thread */, MOST_DELAY = 300000 /* ns */ };
+enum { HOST = DT_COMPUTE_STREAM /* the calling thread */, MOST_DELAY = 300000 /* ns */ };
 
 /* ---- one row ---- */
 
@@ -71,7 +72,7 @@ static dt_status put_copy(const dti_step *s, unsigned char *host, dt_err *err)
     const dti_copy *c = &s->copy;
     const dt_driver *d = s->r->d;
     void *self = s->r->device;
-    const int q = (int)s->stream;
+    const int q = s->stream;
     const size_t count = c->bytes / sizeof(float);
     if (c->codec == NULL)
         return c->out ? d->copy(self, q, host, c->device, c->bytes, err)
@@ -93,7 +94,7 @@ static dt_status copy_by_stage(dti_step *s, uint64_t used, dt_err *err)
         DT_CHECK(t->desc->read(t->state, c->slot, via, used, err));
     if (!direct) {
         DT_CHECK(put_copy(s, via, err));
-        DT_CHECK(r->d->finish_queue(r->device, (int)s->stream, err));
+        DT_CHECK(r->d->finish_queue(r->device, s->stream, err));
     }
     if (!c->out)
         return DT_OK;
@@ -156,7 +157,7 @@ dt_status dti_step_wait(const dti_run *u, const dti_step *s, int thread, dt_err 
 {
     dt_runner *r = u->r;
     if (thread == HOST && s->from == HOST)
-        return r->d->wait(r->device, (int)s->stream, s->event, err);
+        return r->d->wait(r->device, s->stream, s->event, err);
     dti_stream_wait(r->streams, thread, s->event);
     return s->from == HOST && !dti_streams_stopped(r->streams)
                ? r->d->finish_event(r->device, s->event, err)
@@ -179,7 +180,7 @@ static void delay(const dti_run *u, int thread, int32_t step)
 {
     const uint64_t run = mixed(u->r->delay_seed + mixed(dti_streams_runs(u->r->streams)));
     const uint64_t most = MOST_DELAY >> mixed(run + (uint64_t)thread) % 8;
-    const uint64_t late = mixed(run + DT_STREAMS + (uint64_t)step) % (most + 1);
+    const uint64_t late = mixed(run + DT_MAX_STREAMS + (uint64_t)step) % (most + 1);
     (void)nanosleep(&(struct timespec){.tv_nsec = (long)late}, NULL);
 }
 
@@ -203,17 +204,30 @@ static dt_status run_rows(const dti_run *u, int thread, dt_err *err)
                  : r->trace != NULL ? traced(u, s, thread, err)
                                     : dti_step_put(u, s, thread, err));
         if (s->event >= 0 && thread == HOST)
-            DT_CHECK(r->d->signal(r->device, (int)s->stream, s->event, err));
+            DT_CHECK(r->d->signal(r->device, s->stream, s->event, err));
         if (s->crosses)
             dti_stream_signal(r->streams, s->event);
     }
     return DT_OK;
 }
 
+/* Kernels use as many parts of their scratch as the calling thread's team has threads. */
+static dt_status check_team(const dt_runner *r, const dti_plan *p, dt_err *err)
+{
+    const int now = dt_cpu_threads();
+    if (dt_context_device(r->o.context) != DT_CPU || now == p->team)
+        return DT_OK;
+    return DT_FAIL(err, DT_E_CONFIG,
+        "the plan's scratch is for %d threads, but the thread that runs it has %d: call it from "
+        "where it was planned, or set OMP_NUM_THREADS=%d",
+        p->team, now, p->team);
+}
+
 dt_status dti_run_begin(const dti_run *u, dt_err *err)
 {
     dt_runner *r = u->r;
     const dt_run_args *a = u->a;
+    DT_CHECK(check_team(r, u->p, err));
     r->overflow = 0;
     DT_CHECK(dti_input_begin(u, err));
     *r->here = (dti_control){.now = {a->sample0, a->step, a->step_samples, a->hyper}};

@@ -8,7 +8,7 @@
 #include "engine/base/alloc.h"
 #include "engine/runner/runner_internal.h"
 
-enum { HOST = DT_STREAM_COMPUTE /* the calling thread */ };
+enum { HOST = DT_COMPUTE_STREAM /* the calling thread */ };
 
 static bool is_host_wait(const dti_step *s)
 {
@@ -44,10 +44,10 @@ static dt_status put_range(
         if (s->kind != DTI_WAIT) {
             DT_CHECK(dti_step_put(u, s, HOST, err));
         } else if (signalled[s->event] == number) {
-            DT_CHECK(r->d->wait(r->device, (int)s->stream, s->event, err));
+            DT_CHECK(r->d->wait(r->device, s->stream, s->event, err));
         }
         if (s->kind != DTI_WAIT && s->event >= 0) {
-            DT_CHECK(r->d->signal(r->device, (int)s->stream, s->event, err));
+            DT_CHECK(r->d->signal(r->device, s->stream, s->event, err));
             signalled[s->event] = number;
         }
         if (i == x->last)

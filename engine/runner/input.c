@@ -126,7 +126,7 @@ dt_status dti_input_fetch(const dti_run *u, const dti_step *s, dt_err *err)
     const dti_fetch *f = &s->fetch;
     const dt_batch *b = &u->a->batch;
     if (!r->d->immediate)
-        return r->d->copy(r->device, (int)s->stream, f->device,
+        return r->d->copy(r->device, s->stream, f->device,
             r->input.base[r->input.now] + (f->labels ? r->input.image_bytes : 0), f->bytes, err);
     if (f->labels)
         dt_cpu_copy(f->device, b->labels, f->bytes);

@@ -34,7 +34,7 @@ static dt_status reserve_device(dt_runner *r, dt_err *err)
     const uint64_t arena = (r->o.arena_bytes + DT_ALIGN - 1) / DT_ALIGN * DT_ALIGN;
     void *here;
     _Static_assert(sizeof *r->there <= NUMBERS && NUMBERS % DT_ALIGN == 0, "they fit");
-    DT_TRY(err, d->open(DT_STREAMS, &r->device, err), "open the %s device", d->name);
+    DT_TRY(err, d->open(r->n_stream, &r->device, err), "open the %s device", d->name);
     DT_TRY(err, d->reserve(r->device, NUMBERS + arena, &r->reserved, err),
         "reserve %" PRIu64 " bytes of %s memory", arena, d->name);
     r->there = r->reserved;
@@ -53,10 +53,11 @@ static dt_status reserve_device(dt_runner *r, dt_err *err)
 static unsigned copy_threads(const dt_runner *r)
 {
     unsigned threads = 0;
-    if (r->o.copy_threads && r->d->immediate)
-        threads |= 1U << DT_STREAM_OUT | 1U << DT_STREAM_IN;
-    if (r->o.tier_bytes[DT_TIER_DISK] > 0)
-        threads |= 1U << DT_STREAM_WRITE | 1U << DT_STREAM_READ;
+    for (int s = DT_COMPUTE_STREAM + 1; s < r->n_stream; s++) {
+        const int tier = r->stream[s].tier;
+        if (tier == DT_TIER_HOST ? r->o.copy_threads && r->d->immediate : r->o.tier_bytes[tier] > 0)
+            threads |= 1U << s;
+    }
     return threads;
 }
 
@@ -69,7 +70,7 @@ static dt_status reserve(dt_runner *r, dt_err *err)
 }
 
 /* It begins where slots of the disk do, which unbuffered files want of memory too. */
-dt_status dti_stage_reserve(dt_runner *r, dt_stream stream, uint64_t bytes, dt_err *err)
+dt_status dti_stage_reserve(dt_runner *r, int stream, uint64_t bytes, dt_err *err)
 {
     dti_stage *g = &r->stage[stream];
     const uint64_t align = dt_tier_align(DT_TIER_DISK);
@@ -100,6 +101,7 @@ dt_status dt_runner_create(dt_runner **out, const dt_runner_opts *o, dt_err *err
     r->o = *o;
     r->d = o->driver != NULL ? o->driver : dti_device_driver(dt_context_device(o->context));
     r->o.threads = dt_cpu_setup(o->threads);
+    r->n_stream = dt_usual_streams(r->stream);
     const dt_status st = reserve(r, err);
     r->o.disk_path = NULL; /* the caller's */
     if (st != DT_OK) {
@@ -119,7 +121,7 @@ static void release_device(dt_runner *r)
         d->unpin(r->device, r->input.base[0]);
     if (r->here != NULL)
         d->unpin(r->device, r->here);
-    for (int s = 0; s < DT_STREAMS; s++)
+    for (int s = 0; s < r->n_stream; s++)
         if (r->stage[s].block != NULL)
             d->unpin(r->device, r->stage[s].block);
     if (r->reserved != NULL)

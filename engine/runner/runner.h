@@ -96,7 +96,7 @@ void dt_runner_set_probe(dt_runner *r, const dt_probe *p);
  * @plan @row: number of the plan, and of the row in it
  * @step:   of the run
  * @kind:   DT_ROW_COMPUTE, DT_ROW_COPY_OUT or DT_ROW_COPY_IN
- * @stream: whose row it is
+ * @stream: of the runner, whose row it is
  * @worker: what did it: rows of one are done one after the other. On the processor its thread, 0
  * for the calling one; on a device that works on its own, the queue
  * @op:     COMPUTE: row of the plan's table; otherwise -1
@@ -109,7 +109,7 @@ typedef struct dt_trace_row {
     int32_t row, op;
     int64_t step;
     dt_row_kind kind;
-    dt_stream stream;
+    int stream;
     int worker;
     dt_tier tier;
     const char *name;

@@ -49,6 +49,7 @@ typedef struct dti_fetch {
 
 /**
  * struct dti_step - one row that does something.
+ * @stream:  of the runner
  * @next:    step of the same thread; -1: none
  * @event:   WAIT: waited for; others: signalled when done, if anybody waits; -1
  * @crosses: others: another thread waits for its event
@@ -59,7 +60,7 @@ typedef struct dti_fetch {
 typedef struct dti_step {
     dt_runner *r;
     dti_step_kind kind;
-    dt_stream stream;
+    int stream;
     int32_t row, next, event, first, n;
     bool crosses;
     const char *name;
@@ -86,13 +87,14 @@ typedef struct dti_plan {
     dti_range *range; /* none: not kept yet */
     bool ran, plain;  /* plain: it could not be kept */
     dti_bytes *touched;
-    dt_plan_op *op;            /* copies, for names in messages */
-    dt_plan_tensor *tensor;    /* likewise */
-    struct dti_span *span;     /* by step, where a trace wants them */
-    int32_t begin[DT_STREAMS]; /* first step by thread; -1: none */
-    unsigned threads;          /* those that have steps: bit s for stream s */
+    dt_plan_op *op;                /* copies, for names in messages */
+    dt_plan_tensor *tensor;        /* likewise */
+    struct dti_span *span;         /* by step, where a trace wants them */
+    int32_t begin[DT_MAX_STREAMS]; /* first step by thread; -1: none */
+    unsigned threads;              /* those that have steps: bit s for stream s */
     int32_t n_event;
     int64_t n;
+    int team; /* threads of the processor that its scratch is for */
     bool again;
 } dti_plan;
 
@@ -140,7 +142,9 @@ struct dt_runner {
         dt_args *args;
     } fused;
     dti_tier tier[DT_TIERS];
-    dti_stage stage[DT_STREAMS];
+    int n_stream;
+    dt_stream stream[DT_MAX_STREAMS]; /* queues of the device, and threads for some */
+    dti_stage stage[DT_MAX_STREAMS];
     dt_runner_stats stats;
     dt_streams *streams;
     const dt_probe *probe; /* borrowed; NULL: none */
@@ -170,7 +174,7 @@ typedef struct dti_run {
 dt_status dti_read(dt_runner *r, void *to, uint64_t off, uint64_t bytes, dt_err *err);
 dt_status dti_write(dt_runner *r, uint64_t off, const void *from, uint64_t bytes, dt_err *err);
 dt_status dti_fill(dt_runner *r, uint64_t off, int byte, uint64_t bytes, dt_err *err);
-dt_status dti_stage_reserve(dt_runner *r, dt_stream stream, uint64_t bytes, dt_err *err);
+dt_status dti_stage_reserve(dt_runner *r, int stream, uint64_t bytes, dt_err *err);
 
 /* bind.c: make a plan's steps, into a zeroed *to; free them, and kernels' states. */
 dt_status dti_bind(dt_runner *r, const dt_plan *plan, dti_plan *to, dt_err *err);

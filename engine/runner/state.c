@@ -11,20 +11,20 @@
 
 dt_status dti_read(dt_runner *r, void *to, uint64_t off, uint64_t bytes, dt_err *err)
 {
-    DT_CHECK(r->d->copy(r->device, DT_STREAM_COMPUTE, to, r->base + off, bytes, err));
-    return r->d->finish_queue(r->device, DT_STREAM_COMPUTE, err);
+    DT_CHECK(r->d->copy(r->device, DT_COMPUTE_STREAM, to, r->base + off, bytes, err));
+    return r->d->finish_queue(r->device, DT_COMPUTE_STREAM, err);
 }
 
 dt_status dti_write(dt_runner *r, uint64_t off, const void *from, uint64_t bytes, dt_err *err)
 {
-    DT_CHECK(r->d->copy(r->device, DT_STREAM_COMPUTE, r->base + off, from, bytes, err));
-    return r->d->finish_queue(r->device, DT_STREAM_COMPUTE, err);
+    DT_CHECK(r->d->copy(r->device, DT_COMPUTE_STREAM, r->base + off, from, bytes, err));
+    return r->d->finish_queue(r->device, DT_COMPUTE_STREAM, err);
 }
 
 dt_status dti_fill(dt_runner *r, uint64_t off, int byte, uint64_t bytes, dt_err *err)
 {
-    DT_CHECK(r->d->fill(r->device, DT_STREAM_COMPUTE, r->base + off, byte, bytes, err));
-    return r->d->finish_queue(r->device, DT_STREAM_COMPUTE, err);
+    DT_CHECK(r->d->fill(r->device, DT_COMPUTE_STREAM, r->base + off, byte, bytes, err));
+    return r->d->finish_queue(r->device, DT_COMPUTE_STREAM, err);
 }
 
 void *dti_runner_home(dt_runner *r, int32_t home)

@@ -4,9 +4,7 @@
 #ifndef DT_ENGINE_RUNNER_STREAMS_H
 #define DT_ENGINE_RUNNER_STREAMS_H
 
-#include "engine/base/error.h"
-
-enum { DT_MAX_STREAMS = 8 };
+#include "engine/plan.h"
 
 typedef struct dt_streams dt_streams;
 

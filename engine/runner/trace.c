@@ -37,8 +37,8 @@ dt_status dti_trace_begin(const dti_run *u, dt_err *err)
     r->traced_from = dt_seconds();
     if (r->d->stamp == NULL)
         return DT_OK;
-    DT_CHECK(r->d->stamp(r->device, DT_STREAM_COMPUTE, 0, err));
-    return r->d->finish_queue(r->device, DT_STREAM_COMPUTE, err);
+    DT_CHECK(r->d->stamp(r->device, DT_COMPUTE_STREAM, 0, err));
+    return r->d->finish_queue(r->device, DT_COMPUTE_STREAM, err);
 }
 
 /* Rows that the host does by itself, for the disk, are stamped on their queue, too, so that all
@@ -51,9 +51,9 @@ dt_status dti_trace_stamp(const dti_run *u, const dti_step *s, bool end, dt_err 
         *(end ? &at->end : &at->begin) = dt_seconds();
         return DT_OK;
     }
-    DT_CHECK(r->d->stamp(r->device, (int)s->stream, stamp_of(u, s, end), err));
+    DT_CHECK(r->d->stamp(r->device, s->stream, stamp_of(u, s, end), err));
     return s->kind == DTI_COPY && r->tier[s->copy.tier].map == NULL
-               ? r->d->finish_queue(r->device, (int)s->stream, err)
+               ? r->d->finish_queue(r->device, s->stream, err)
                : DT_OK;
 }
 
@@ -98,7 +98,7 @@ dt_status dti_trace_tell(const dti_run *u, dt_err *err)
         if (s->kind == DTI_WAIT || s->kind == DTI_END)
             continue;
         DT_CHECK(read_span(u, s, &at, err));
-        const int stream = (int)s->stream;
+        const int stream = s->stream;
         const dt_trace_row row = {.plan = (int)(u->p - r->plan),
             .row = s->row,
             .op = s->kind == DTI_COMPUTE ? s->compute.op : -1,

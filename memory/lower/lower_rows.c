@@ -44,7 +44,7 @@ static dt_status plan_algorithm(const dt_program *p, const dt_op *op, dt_plan_op
     if (all.n < 2)
         return DT_OK;
     DT_CHECK(dt_op_facts(p, op, &f, err));
-    memcpy(to->way, f.impl, sizeof to->way);
+    memcpy(to->algorithm, f.impl, sizeof to->algorithm);
     to->work = f.work_bytes;
     return DT_OK;
 }
@@ -142,9 +142,9 @@ static dt_status op_table(dti_lowering *l, const int32_t *node, dt_err *err)
 static void algorithm_reason(const dt_plan_op *op, char to[DT_REASON_BYTES])
 {
     if (op->limit <= DT_LIMIT_LEAST)
-        snprintf(to, DT_REASON_BYTES, "algorithm %.40s: the least scratch", op->way);
+        snprintf(to, DT_REASON_BYTES, "algorithm %.40s: the least scratch", op->algorithm);
     else
-        snprintf(to, DT_REASON_BYTES, "algorithm %.40s: fastest within %.1f MiB", op->way,
+        snprintf(to, DT_REASON_BYTES, "algorithm %.40s: fastest within %.1f MiB", op->algorithm,
             (double)op->limit / (1 << 20));
 }
 
@@ -155,7 +155,7 @@ static dt_status op_reason(
     int32_t number = 0;
     char algorithm[DT_REASON_BYTES] = "";
     const char *policy = dt_reason_text(&l->p->reasons, op->reason);
-    if (with != NULL && with->way[0] != '\0')
+    if (with != NULL && with->algorithm[0] != '\0')
         algorithm_reason(with, algorithm);
     if (policy[0] != '\0' || algorithm[0] != '\0')
         DT_CHECK(dt_reasons_add(&l->reasons, &number, err, "%s%s%s", policy,
@@ -194,25 +194,23 @@ static dt_status place_row(dti_lowering *l, int32_t segment, dt_err *err)
 static dt_row *copy_row(dti_lowering *l, const dt_op *op, int32_t id, int32_t pos)
 {
     const int32_t s = dti_segment_at(l, op->arg[0].tensor, pos);
-    dt_row *r = add_row(l, op->kind == DT_OP_OUT ? DT_ROW_COPY_OUT : DT_ROW_COPY_IN, s);
+    const bool out = op->kind == DT_OP_OUT;
+    dt_row *r = add_row(l, out ? DT_ROW_COPY_OUT : DT_ROW_COPY_IN, s);
     if (op->kind == DT_OP_FETCH) {
-        r->stream = DT_STREAM_IN;
+        r->stream = (uint8_t)dt_plan_stream(l->plan, DT_STREAM_IN, DT_TIER_HOST);
         r->tier = DT_TIER_INPUT;
         r->slot = op->arg[0].port == DT_LABELS ? 1 : 0;
         l->plan->in_bytes += r->bytes;
         return r;
     }
     const dti_slot *slot = &l->slot[l->slot_of[id]];
-    const bool disk = slot->tier == DT_TIER_DISK;
-    if (op->kind == DT_OP_OUT)
-        r->stream = disk ? DT_STREAM_WRITE : DT_STREAM_OUT;
-    else
-        r->stream = disk ? DT_STREAM_READ : DT_STREAM_IN;
+    r->stream =
+        (uint8_t)dt_plan_stream(l->plan, out ? DT_STREAM_OUT : DT_STREAM_IN, (int)slot->tier);
     r->tier = (uint8_t)slot->tier;
     r->slot = slot->at.off;
     r->stored = slot->at.bytes;
     r->codec = dti_codec_number(op->codec);
-    *(op->kind == DT_OP_OUT ? &l->plan->out_bytes : &l->plan->in_bytes) += r->stored;
+    *(out ? &l->plan->out_bytes : &l->plan->in_bytes) += r->stored;
     return r;
 }
 
@@ -288,6 +286,7 @@ dt_status dti_lower_rows(dti_lowering *l, dt_err *err)
     plan->home_n = p->home_n;
     plan->threads = dt_context_device(p->context) == DT_CPU ? dt_cpu_threads() : 0;
     plan->budget = l->o->budget;
+    plan->n_stream = dt_usual_streams(plan->stream);
     size_t args = 0;
     for (size_t i = 0; i < p->n_order; i++)
         args += (size_t)p->op[p->order[i]].n_arg;

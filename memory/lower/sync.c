@@ -8,7 +8,7 @@
 #include "memory/lower/lowering.h"
 
 typedef struct clock {
-    int32_t done[DT_STREAMS]; /* works of each stream known to be complete */
+    int32_t done[DT_MAX_STREAMS]; /* works of each stream known to be complete */
 } clock;
 
 typedef struct work {
@@ -36,8 +36,8 @@ typedef struct syncer {
     const dt_plan *p;
     dt_row *row;
     size_t n_row;
-    work *work[DT_STREAMS];
-    clock now[DT_STREAMS];
+    work *work[DT_MAX_STREAMS];
+    clock now[DT_MAX_STREAMS];
     usage *use;               /* by tensor, of its current interval */
     dt_row over[DT_MAX_OVER]; /* PLACE rows of tensors over others, which end at the next COMPUTE */
     int n_over;
@@ -48,7 +48,7 @@ typedef struct syncer {
 
 static void join(clock *a, const clock *b)
 {
-    for (int s = 0; s < DT_STREAMS; s++)
+    for (int s = 0; s < DT_MAX_STREAMS; s++)
         a->done[s] = b->done[s] > a->done[s] ? b->done[s] : a->done[s];
 }
 
@@ -71,15 +71,15 @@ static void wait_for(syncer *y, int stream, int other, int32_t count)
 /* Make the stream know of all that is needed, by the fewest waits. */
 static void require(syncer *y, int stream, const clock *need)
 {
-    for (int round = 0; round < DT_STREAMS; round++) {
+    for (int round = 0; round < y->p->n_stream; round++) {
         int best = -1, covers = -1;
-        for (int o = 0; o < DT_STREAMS; o++) {
+        for (int o = 0; o < y->p->n_stream; o++) {
             if (o == stream || need->done[o] <= y->now[stream].done[o])
                 continue;
             clock after = y->now[stream];
             join(&after, &y->work[o][need->done[o] - 1].known);
             int covered = 0;
-            for (int k = 0; k < DT_STREAMS; k++)
+            for (int k = 0; k < y->p->n_stream; k++)
                 covered += k == stream || after.done[k] >= need->done[k];
             if (covered > covers) {
                 covers = covered;
@@ -219,7 +219,7 @@ static void copy_in(syncer *y, const dt_row *r)
 /* The interval ends on the compute stream, which must know of every copy of it. */
 static void release(syncer *y, const dt_row *r)
 {
-    require(y, DT_STREAM_COMPUTE, &y->use[r->tensor].any);
+    require(y, DT_COMPUTE_STREAM, &y->use[r->tensor].any);
     forget(y, r->tensor, r->off);
     y->row[y->n_row++] = *r;
 }
@@ -246,11 +246,12 @@ static dt_status reserve(syncer *y, dt_err *err)
 {
     const size_t n = y->p->n_row;
     bool ok = true;
-    for (int s = 0; s < DT_STREAMS; s++) {
+    for (int s = 0; s < y->p->n_stream; s++) {
         y->work[s] = dt_alloc(n, sizeof *y->work[s]);
         ok = ok && y->work[s] != NULL;
     }
-    y->row = dt_alloc(n * DT_STREAMS, sizeof *y->row); /* a row waits for two streams at most */
+    y->row = dt_alloc(
+        n * (size_t)y->p->n_stream, sizeof *y->row); /* a row waits for two streams at most */
     y->use = dt_alloc(y->p->n_tensor, sizeof *y->use);
     if (!ok || y->row == NULL || y->use == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for lowering");
@@ -302,7 +303,7 @@ dt_status dti_sync(dt_plan *p, dt_err *err)
         y.row = NULL;
         st = renumber(p, err);
     }
-    for (int s = 0; s < DT_STREAMS; s++)
+    for (int s = 0; s < p->n_stream; s++)
         dt_free(y.work[s]);
     dt_free(y.row);
     dt_free(y.use);

@@ -1,11 +1,11 @@
-/* Two plans line by line: what one has and the other has not. */
+/* What differs between two plans, line by line. */
 #include "memory/plan_text/plan_text.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"
-#include "memory/plan_text/plan_line.h"
+#include "memory/plan_text/plan_text_internal.h"
 
 /* A section of both plans: how many lines, and how to write one. */
 typedef struct part {
@@ -217,6 +217,7 @@ static bool diff_header(const dt_plan *a, const dt_plan *b, FILE *f)
 bool dt_plan_diff(const dt_plan *a, const dt_plan *b, FILE *f)
 {
     const part parts[] = {
+        {{a->n_refused, b->n_refused}, dti_refusal_line, false},
         {{a->n_node, b->n_node}, dti_node_line, false},
         {{a->n_tensor, b->n_tensor}, dti_tensor_line, false},
         {{a->n_op, b->n_op}, dti_op_line, false},

@@ -1,10 +1,10 @@
-/* A plan as a table for people to read. */
+/* Plans as text, whole or as people read their rows. */
 #include "memory/plan_text/plan_text.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-#include "memory/plan_text/plan_line.h"
+#include "memory/plan_text/plan_text_internal.h"
 
 /* Titles of the columns; the first one makes the line a comment. */
 static const char *const titles[DTI_COLUMNS] = {
@@ -49,13 +49,17 @@ void dt_plan_print(const dt_plan *p, FILE *f)
 {
     dti_names n;
     dti_names_init(&n, p);
-    fprintf(f, "dt-plan 2");
+    fprintf(f, "dt-plan " DTI_VERSION);
     for (size_t i = 0; i < DTI_FIELDS; i++) {
         char value[DTI_CELL_BYTES];
         dti_field_text(p, &dti_fields[i], value);
         fprintf(f, " %s=%s", dti_fields[i].key, value);
     }
     fprintf(f, "\n");
+    for (size_t i = 0; i < p->n_refused; i++) {
+        dti_refusal_line(&n, i, f);
+        fprintf(f, "\n");
+    }
     for (size_t i = 0; i < p->n_node; i++) {
         dti_node_line(&n, i, f);
         fprintf(f, "\n");
@@ -72,7 +76,7 @@ void dt_plan_print(const dt_plan *p, FILE *f)
     dti_names_deinit(&n);
 }
 
-/* What a kind is called in short, and the stream that goes without saying. */
+/* What a kind is called in short, and the kind of stream that goes without saying, of the host. */
 static const struct short_name {
     char letter;
     uint8_t stream;
@@ -85,6 +89,13 @@ static const struct short_name {
     [DT_ROW_WAIT] = {'W', DT_STREAM_COMPUTE},
 };
 _Static_assert(DT_COUNT(short_names) == DT_ROW_KINDS, "a letter a kind");
+
+static bool goes_without_saying(const dt_plan *p, const dt_row *r)
+{
+    const int kind = short_names[r->kind].stream;
+    const int tier = kind == DT_STREAM_COMPUTE ? 0 : DT_TIER_HOST;
+    return r->stream == dt_plan_stream(p, (dt_stream_kind)kind, tier);
+}
 
 /* P a b, R a b: one letter for a run of rows. A tensor over another stands alone. */
 static bool continues(const dt_row *before, const dt_row *r)
@@ -100,7 +111,8 @@ static bool ends_line(const dt_row *r, const dt_row *next)
     return (r->kind == DT_ROW_RELEASE || r->kind == DT_ROW_COMPUTE) && next->kind != DT_ROW_RELEASE;
 }
 
-static void print_short_row(const dt_row *r, const dti_cells *c, bool more, FILE *f)
+static void print_short_row(
+    const dt_plan *p, const dt_row *r, const dti_cells *c, bool more, FILE *f)
 {
     if (more) {
         fprintf(f, " %s", c->text[DTI_TENSOR]);
@@ -111,7 +123,7 @@ static void print_short_row(const dt_row *r, const dti_cells *c, bool more, FILE
         return;
     }
     fprintf(f, "%c", short_names[r->kind].letter);
-    if (r->stream != short_names[r->kind].stream)
+    if (!goes_without_saying(p, r))
         fprintf(f, "(%s)", c->text[DTI_STREAM]);
     const char *what = c->text[r->kind == DT_ROW_COMPUTE ? DTI_OP : DTI_TENSOR];
     if (r->kind != DT_ROW_WAIT)
@@ -156,7 +168,7 @@ void dt_plan_print_short(const dt_plan *p, FILE *f)
         }
         if (before != NULL && !more)
             fprintf(f, "%s", fresh ? "\n" : "; ");
-        print_short_row(r, &c, more, f);
+        print_short_row(p, r, &c, more, f);
     }
     print_reasons(&n, line, p->n_row, f);
     if (p->n_row > 0)

@@ -1,4 +1,4 @@
-/* A plan to its text: names of what is in it, and a line a record. */
+/* What the lines of a plan say: fields of the header, names of records, cells of rows. */
 #include "memory/plan_text/plan_text.h"
 
 #include <inttypes.h>
@@ -8,7 +8,7 @@
 
 #include "engine/base/alloc.h"
 #include "memory/codec.h"
-#include "memory/plan_text/plan_line.h"
+#include "memory/plan_text/plan_text_internal.h"
 
 #define FIELD(key, kind, member)                                                                   \
     {                                                                                              \
@@ -32,6 +32,7 @@ const dti_field dti_fields[DTI_FIELDS] = {
     FIELD("events", DTI_I32, n_event),
     FIELD("home_n", DTI_I64, home_n),
     FIELD("threads", DTI_I32, threads),
+    FIELD("streams", DTI_STREAM_TABLE, stream),
 };
 #undef FIELD
 
@@ -47,8 +48,6 @@ const dti_row_rule dti_row_rules[DT_ROW_KINDS] = {
 };
 #undef MEM
 #undef B
-
-const char dti_stream_letters[DT_STREAMS + 1] = "coiwr";
 
 /* A name stands between blanks and beside the marks of arguments; a reason has the rest of its
  * line. */
@@ -103,6 +102,14 @@ static const char *const form_names[DT_FORMS] = {[DT_FORWARD] = "forward",
     [DT_RESTORE] = "restore",
     [DT_UPDATE] = "update"};
 
+static const char *const stream_kinds[] = {"compute", "out", "in"};
+_Static_assert(DT_COUNT(stream_kinds) == DT_STREAM_KINDS, "a name a kind");
+
+const char *dti_stream_kind_name(int kind)
+{
+    return stream_kinds[kind];
+}
+
 const char *dti_form_name(int form)
 {
     return form_names[form];
@@ -127,6 +134,21 @@ void dti_escape_name(const char *name, char to[DTI_CELL_BYTES])
     escape(name, false, to);
 }
 
+/* LETTER:KIND/TIER of each stream; the one that computes has no tier. */
+static void streams_text(const dt_plan *p, char to[DTI_CELL_BYTES])
+{
+    size_t at = 0;
+    snprintf(to, DTI_CELL_BYTES, "-");
+    for (int s = 0; s < p->n_stream && s < DT_MAX_STREAMS; s++) {
+        const dt_stream *x = &p->stream[s];
+        at += (size_t)snprintf(to + at, DTI_CELL_BYTES - at, "%s%c:%s", s > 0 ? "," : "", x->letter,
+            x->kind < DT_STREAM_KINDS ? stream_kinds[x->kind] : "?");
+        if (x->kind != DT_STREAM_COMPUTE)
+            at += (size_t)snprintf(to + at, DTI_CELL_BYTES - at, "/%s",
+                x->tier < DT_TIERS ? dt_tier_name(x->tier) : "?");
+    }
+}
+
 void dti_field_text(const dt_plan *p, const dti_field *f, char to[DTI_CELL_BYTES])
 {
     const char *at = (const char *)p + f->at;
@@ -134,6 +156,9 @@ void dti_field_text(const dt_plan *p, const dti_field *f, char to[DTI_CELL_BYTES
     uint64_t u64;
     int32_t i32;
     switch (f->kind) {
+    case DTI_STREAM_TABLE:
+        streams_text(p, to);
+        return;
     case DTI_TEXT:
         escape(at, false, to);
         return;
@@ -266,8 +291,8 @@ void dti_row_cells(const dti_names *n, size_t row, dti_cells *c)
     for (int i = 0; i < DTI_COLUMNS; i++)
         snprintf(c->text[i], DTI_CELL_BYTES, "-");
     snprintf(c->text[DTI_ROW], DTI_CELL_BYTES, "%zu", row);
-    if (r->stream < DT_STREAMS)
-        snprintf(c->text[DTI_STREAM], DTI_CELL_BYTES, "%c", dti_stream_letters[r->stream]);
+    if (r->stream < n->p->n_stream && r->stream < DT_MAX_STREAMS)
+        snprintf(c->text[DTI_STREAM], DTI_CELL_BYTES, "%c", n->p->stream[r->stream].letter);
     else
         snprintf(c->text[DTI_STREAM], DTI_CELL_BYTES, "?%d", r->stream);
     if (r->kind < DT_ROW_KINDS)
@@ -287,6 +312,16 @@ void dti_row_cells(const dti_names *n, size_t row, dti_cells *c)
         escape(n->p->reason[r->reason], true, c->text[DTI_REASON]);
     else if (r->reason != DT_NONE)
         snprintf(c->text[DTI_REASON], DTI_CELL_BYTES, "?%" PRId32, r->reason);
+}
+
+void dti_refusal_line(const dti_names *n, size_t refusal, FILE *f)
+{
+    const dt_plan_refusal *r = &n->p->refused[refusal];
+    char policy[DTI_CELL_BYTES], algorithms[DTI_CELL_BYTES], why[DTI_CELL_BYTES];
+    escape(r->policy, false, policy);
+    escape(r->algorithms, false, algorithms);
+    escape(r->why, true, why);
+    fprintf(f, "refused %s %s %s", policy, algorithms, why);
 }
 
 void dti_tensor_line(const dti_names *n, size_t tensor, FILE *f)
@@ -384,8 +419,8 @@ void dti_op_line(const dti_names *n, size_t op, FILE *f)
         dti_tensor_name(n, o->safe[i].in, in);
         fprintf(f, " s:%s/%s", name, in);
     }
-    if (o->way[0] != '\0') {
-        escape(o->way, false, name);
+    if (o->algorithm[0] != '\0') {
+        escape(o->algorithm, false, name);
         fprintf(f, " k:%s/%" PRIu64, name, o->work);
     }
 }

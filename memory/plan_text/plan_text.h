@@ -1,29 +1,32 @@
 /* Plans as text: stable names, decimal bytes, no addresses of the process and no clock, so that two
  * can be compared line by line. One record a line, fields separated by blanks, "-" for none:
  *
- *     dt-plan 2 net=... device=... (the header, every field in a fixed order)
+ *     dt-plan 3 net=... device=... (the header, every field in a fixed order)
+ *     refused POLICY ALGORITHMS WHY
  *     node NAME OPTIONS
  *     tensor NAME ROLE BYTES HOME
- *     op NAME KIND FLOPS do:LAYER/FORM of:NODE CALL... ARG... s:OUT/IN... k:WAY/WORK
+ *     op NAME KIND FLOPS do:LAYER/FORM of:NODE CALL... ARG... s:OUT/IN... k:ALGORITHM/WORK
  *     ROW STREAM KIND OP TENSOR OFF BYTES EVENT OVER TIER:SLOT REASON
  *
- * HOME is the offset of a persistent tensor, "-" for others. CALL is what the kernel is told, where
- * it does not go without saying: alt:NUMBER, type:bf16, samples:FROM/TO, count:NUMBER,
- * codec:NAME/BYTES, limit:BYTES (of the algorithm), dx (there is a gradient to pass on), vector.
- * ARG is r:, w: or u:, the port and a tensor, as r:x0=conv1.y, with [from,to) behind it unless it
- * is whole; WAY is how a device with several ways computes the op, and WORK the scratch that it
- * wants. A slot that holds packed bytes is TIER:SLOT=CODEC/BYTES.
+ * REFUSED are the rungs of a ladder that did not fit. The header lists the streams as
+ * LETTER:KIND/TIER, by whose letters rows name them. HOME is the offset of a persistent tensor, "-"
+ * for others. CALL is what the kernel is told, where it does not go without saying: alt:NUMBER,
+ * type:bf16, samples:FROM/TO, count:NUMBER, codec:NAME/BYTES, limit:BYTES (of the algorithm), dx
+ * (there is a gradient to pass on), vector. ARG is r:, w: or u:, the port and a tensor, as
+ * r:x0=conv1.y, with [from,to) behind it unless it is whole; ALGORITHM is what a device that has
+ * several computes the op by, and WORK the scratch that it wants. A slot that holds packed bytes is
+ * TIER:SLOT=CODEC/BYTES.
  *
- * Nodes come before tensors, these before ops, ops before rows; rows are numbered from 0; streams
- * are c, o, i, w and r (dt_stream); options and the reason are the rest of their lines. Lines that
+ * Refusals come before nodes, these before tensors, these before ops, ops before rows; rows are
+ * numbered from 0; options and why are the rest of their lines. Lines that
  * begin with # are comments. Bytes of a name that would be misread stand as \xNN, an empty name is
  * a lone backslash, and a name that two records share is followed by #NUMBER of the record.
  *
  * A file may hold several plans, each from its header on: all that a run takes. Of two of the same
  * program and batch the second is for steps whose packed values do not fit.
  *
- * Version 1 is read too: it has no nodes, ports and kernels, and of the header no home_n and
- * threads. Such a plan can be proved and compared, but not run. */
+ * Only this version of the format is read. An op that says no do: can be proved and compared, but
+ * not run. docs/plan_text.md gives the grammar of each line. */
 #ifndef DT_MEMORY_PLAN_TEXT_PLAN_TEXT_H
 #define DT_MEMORY_PLAN_TEXT_PLAN_TEXT_H
 

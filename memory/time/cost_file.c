@@ -14,12 +14,12 @@
 enum { MOST_BYTES = 64 << 20, MOST_DEPTH = 8, MOST_VALUES = 4 << 20 };
 static const char format[] = "dnntrain-profile 1";
 
-static const char *const stream_name[DT_STREAMS] = {
-    [DT_STREAM_COMPUTE] = "compute",
-    [DT_STREAM_OUT] = "out",
-    [DT_STREAM_IN] = "in",
-    [DT_STREAM_WRITE] = "write",
-    [DT_STREAM_READ] = "read",
+static const char *const stream_name[DT_USUAL_STREAMS] = {
+    [DT_USUAL_COMPUTE] = "compute",
+    [DT_USUAL_OUT] = "out",
+    [DT_USUAL_IN] = "in",
+    [DT_USUAL_WRITE] = "write",
+    [DT_USUAL_READ] = "read",
 };
 
 /* ---- reading ---- */
@@ -198,7 +198,7 @@ static dt_status stream_of(const reading *r, const cJSON *o, const char *key, in
 {
     char name[16];
     DT_CHECK(text(r, o, key, name, sizeof name));
-    for (*to = 0; *to < DT_STREAMS; ++*to)
+    for (*to = 0; *to < DT_USUAL_STREAMS; ++*to)
         if (strcmp(stream_name[*to], name) == 0)
             return DT_OK;
     return DT_FAIL(
@@ -351,8 +351,8 @@ static void add_links(cJSON *to, const dt_costs *c)
 static void add_slow(cJSON *to, const dt_costs *c)
 {
     cJSON *list = cJSON_AddArrayToObject(to, "slowed");
-    for (int i = 0; i < DT_STREAMS; i++)
-        for (int k = 0; k < DT_STREAMS; k++) {
+    for (int i = 0; i < DT_USUAL_STREAMS; i++)
+        for (int k = 0; k < DT_USUAL_STREAMS; k++) {
             if (c->slow[i][k] <= 1)
                 continue;
             cJSON *o = one_more(list);

@@ -119,7 +119,7 @@ void dt_cost_signature(
     *samples = op->node >= 0 ? op->n1 - op->n0 : 0;
     snprintf(text, sizeof text, "%s.%s %s alt%d%s%s%s ", op->layer,
         op->form < DT_FORMS ? form[op->form] : "?", dt_dtype_name((dt_dtype)op->dtype), op->alt,
-        op->needs_dx ? " dx" : "", op->vector ? " vector " : " ", op->way);
+        op->needs_dx ? " dx" : "", op->vector ? " vector " : " ", op->algorithm);
     say(&s, text);
     if (op->node >= 0 && (size_t)op->node < p->n_node)
         say(&s, p->text + p->node[op->node].opts);

@@ -96,7 +96,7 @@ typedef struct dt_costs {
     dt_link link[DT_TIERS][DT_TIER_DIRECTIONS], thread_link[DT_TIERS][DT_TIER_DIRECTIONS];
     size_t n_rate, cap_rate;
     dt_codec_rate *rate;
-    double slow[DT_STREAMS][DT_STREAMS];
+    double slow[DT_USUAL_STREAMS][DT_USUAL_STREAMS];
     double rest, scale;
 } dt_costs;
 

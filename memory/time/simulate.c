@@ -20,14 +20,15 @@ typedef struct simulation {
     double *cost; /* by row */
     bool *happened;
     int32_t *queues; /* of all workers */
-    worker worker[DT_STREAMS];
+    worker worker[DT_MAX_STREAMS];
     double now;
 } simulation;
 
-static int worker_of(const dt_row *r, const dt_simulate_opts *o)
+static int worker_of(const dt_plan *p, const dt_row *r, const dt_simulate_opts *o)
 {
-    const bool host = r->stream == DT_STREAM_OUT || r->stream == DT_STREAM_IN;
-    return host && o->inline_copies ? DT_STREAM_COMPUTE : r->stream;
+    const dt_stream *s = &p->stream[r->stream];
+    const bool host = s->kind != DT_STREAM_COMPUTE && s->tier == DT_TIER_HOST;
+    return host && o->inline_copies ? DT_COMPUTE_STREAM : r->stream;
 }
 
 static double cost_of(simulation *s, size_t i, const dt_simulate_opts *o)
@@ -42,7 +43,8 @@ static double cost_of(simulation *s, size_t i, const dt_simulate_opts *o)
         return 0;
     const double density =
         o->density != NULL ? dti_densities_of(o->density, s->p->tensor[r->tensor].name) : -1;
-    return dti_costs_copy(s->c, r, density < 0 ? 1 : density, worker_of(r, o) == DT_STREAM_COMPUTE);
+    return dti_costs_copy(
+        s->c, r, density < 0 ? 1 : density, worker_of(s->p, r, o) == DT_COMPUTE_STREAM);
 }
 
 static dt_status prepare(simulation *s, const dt_simulate_opts *o, dt_err *err)
@@ -62,16 +64,16 @@ static dt_status prepare(simulation *s, const dt_simulate_opts *o, dt_err *err)
     for (size_t i = 0; i < n; i++) {
         s->cost[i] = cost_of(s, i, o);
         t->alone[s->p->row[i].stream] += s->cost[i];
-        s->worker[worker_of(&s->p->row[i], o)].n++;
+        s->worker[worker_of(s->p, &s->p->row[i], o)].n++;
     }
     int32_t *queue = s->queues;
-    for (int w = 0; w < DT_STREAMS; w++) {
+    for (int w = 0; w < s->p->n_stream; w++) {
         s->worker[w].queue = queue;
         queue += s->worker[w].n;
         s->worker[w].n = 0;
     }
     for (size_t i = 0; i < n; i++) {
-        worker *w = &s->worker[worker_of(&s->p->row[i], o)];
+        worker *w = &s->worker[worker_of(s->p, &s->p->row[i], o)];
         w->queue[w->n++] = (int32_t)i;
     }
     return DT_OK;
@@ -107,7 +109,7 @@ static bool take(simulation *s, worker *w)
         if (w->waiting)
             return false;
         s->t->end[i] = s->now;
-        if (w == &s->worker[DT_STREAM_COMPUTE])
+        if (w == &s->worker[DT_COMPUTE_STREAM])
             s->t->stalled += s->now - s->t->begin[i];
         w->next++;
         return true;
@@ -119,15 +121,22 @@ static bool take(simulation *s, worker *w)
     return true;
 }
 
+/* What the costs know the stream of the row at hand as. */
+static int usual_of(const simulation *s, const worker *w)
+{
+    const int usual = dt_usual_stream_of(&s->p->stream[s->p->row[w->queue[w->next]].stream]);
+    return usual >= 0 ? usual : DT_USUAL_COMPUTE;
+}
+
 /* How many times as long the row at hand takes, beside the others at work. */
 static double slowed(const simulation *s, const worker *w)
 {
-    const int mine = s->p->row[w->queue[w->next]].stream;
+    const int mine = usual_of(s, w);
     double by = 1;
-    for (int k = 0; k < DT_STREAMS; k++) {
+    for (int k = 0; k < s->p->n_stream; k++) {
         const worker *other = &s->worker[k];
         if (other != w && other->busy)
-            by *= s->c->slow[mine][s->p->row[other->queue[other->next]].stream];
+            by *= s->c->slow[mine][usual_of(s, other)];
     }
     return by;
 }
@@ -135,8 +144,8 @@ static double slowed(const simulation *s, const worker *w)
 /* Go on to the next end of a row. False when nothing is at work. */
 static bool advance(simulation *s)
 {
-    double slow[DT_STREAMS], first = -1;
-    for (int k = 0; k < DT_STREAMS; k++) {
+    double slow[DT_MAX_STREAMS], first = -1;
+    for (int k = 0; k < s->p->n_stream; k++) {
         const worker *w = &s->worker[k];
         if (!w->busy)
             continue;
@@ -147,13 +156,13 @@ static bool advance(simulation *s)
     if (first < 0)
         return false;
     s->now += first;
-    bool ends[DT_STREAMS] = {false};
-    for (int k = 0; k < DT_STREAMS; k++)
+    bool ends[DT_MAX_STREAMS] = {false};
+    for (int k = 0; k < s->p->n_stream; k++)
         if (s->worker[k].busy) {
             ends[k] = s->worker[k].left * slow[k] <= first;
             s->worker[k].left -= first / slow[k];
         }
-    for (int k = 0; k < DT_STREAMS; k++)
+    for (int k = 0; k < s->p->n_stream; k++)
         if (ends[k])
             finish(s, &s->worker[k]);
     return true;
@@ -165,13 +174,13 @@ static dt_status run(simulation *s, dt_err *err)
     while (more) {
         for (bool moved = true; moved;) {
             moved = false;
-            for (int k = 0; k < DT_STREAMS; k++)
+            for (int k = 0; k < s->p->n_stream; k++)
                 while (take(s, &s->worker[k]))
                     moved = true;
         }
         more = advance(s);
     }
-    for (int k = 0; k < DT_STREAMS; k++)
+    for (int k = 0; k < s->p->n_stream; k++)
         if (s->worker[k].next < s->worker[k].n)
             return DT_FAIL(err, DT_E_DATA,
                 "row %d of the plan waits for an event that never happens",

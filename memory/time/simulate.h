@@ -33,7 +33,7 @@ typedef struct dt_timeline {
     size_t n;
     double *begin, *end;
     uint8_t *source;
-    double seconds, busy[DT_STREAMS], alone[DT_STREAMS], stalled, average;
+    double seconds, busy[DT_MAX_STREAMS], alone[DT_MAX_STREAMS], stalled, average;
 } dt_timeline;
 
 /* Fill @out; release it with dt_timeline_deinit, even after a failure. The plan is verified.

@@ -14,8 +14,8 @@ static dt_status argument(dti_verifier *v, const dt_plan_arg *a, bool reads)
     if (a->from > a->to || a->to > v->p->tensor[a->tensor].bytes)
         return dti_refuse(v, "bytes outside %s", dti_named(v, a->tensor));
     if (reads)
-        return (a->mode & DT_READ) ? dti_note_read(v, DT_STREAM_COMPUTE, a->tensor, a->to) : DT_OK;
-    return (a->mode & DT_WRITE) ? dti_note_write(v, DT_STREAM_COMPUTE, a->tensor, a->from, a->to)
+        return (a->mode & DT_READ) ? dti_note_read(v, DT_COMPUTE_STREAM, a->tensor, a->to) : DT_OK;
+    return (a->mode & DT_WRITE) ? dti_note_write(v, DT_COMPUTE_STREAM, a->tensor, a->from, a->to)
                                 : DT_OK;
 }
 
@@ -32,7 +32,7 @@ static dt_status compute(dti_verifier *v, const dt_row *r)
     if (r->op < 0 || (size_t)r->op >= v->p->n_op)
         return dti_refuse(v, "no op %" PRId32, r->op);
     const dt_plan_op *op = &v->p->op[r->op];
-    if (r->stream != DT_STREAM_COMPUTE)
+    if (r->stream != DT_COMPUTE_STREAM)
         return dti_refuse(v, "%s is not on the compute stream", op->name);
     if (v->ran[r->op])
         return dti_refuse(v, "%s is run twice", op->name);
@@ -56,10 +56,10 @@ static dt_status wait(dti_verifier *v, const dt_row *r)
 static dt_status one_row(dti_verifier *v, const dt_row *r)
 {
     if (v->n_over > 0 && r->kind != DT_ROW_PLACE && r->kind != DT_ROW_COMPUTE &&
-        r->stream == DT_STREAM_COMPUTE && r->kind != DT_ROW_WAIT)
+        r->stream == DT_COMPUTE_STREAM && r->kind != DT_ROW_WAIT)
         return dti_refuse(
             v, "%s shares bytes until the next compute", dti_named(v, v->over[0].tensor));
-    if (r->stream >= DT_STREAMS)
+    if (r->stream >= v->p->n_stream)
         return dti_refuse(v, "no stream %d", r->stream);
     if (r->event >= 0 && (r->kind == DT_ROW_PLACE || r->kind == DT_ROW_RELEASE))
         return dti_refuse(v, "%s has an event", dt_row_name(r->kind));
@@ -102,8 +102,8 @@ static dt_status homes(dti_verifier *v)
     return DT_OK;
 }
 
-/* An op that is for one of several ways has the scratch of that way. */
-static dt_status way_work(dti_verifier *v, const dt_plan_op *op)
+/* An op that is for one of several algorithms has the scratch of that one. */
+static dt_status algorithm_work(dti_verifier *v, const dt_plan_op *op)
 {
     uint64_t bytes = 0;
     for (int32_t a = op->first; a < op->first + op->n; a++) {
@@ -112,9 +112,26 @@ static dt_status way_work(dti_verifier *v, const dt_plan_op *op)
         if (v->p->tensor[t].role == DT_ROLE_WORKSPACE)
             bytes = v->p->tensor[t].bytes;
     }
-    if (op->way[0] != '\0' && bytes != op->work)
-        return dti_refuse(v, "%s has %" PRIu64 " bytes of scratch, but its way '%s' wants %" PRIu64,
-            op->name, bytes, op->way, op->work);
+    if (op->algorithm[0] != '\0' && bytes != op->work)
+        return dti_refuse(v,
+            "%s has %" PRIu64 " bytes of scratch, but its algorithm '%s' wants %" PRIu64, op->name,
+            bytes, op->algorithm, op->work);
+    return DT_OK;
+}
+
+/* The first stream computes, and the others copy to or from a tier. */
+static dt_status streams(dti_verifier *v)
+{
+    const dt_plan *p = v->p;
+    if (p->n_stream < 1 || p->n_stream > DT_MAX_STREAMS)
+        return dti_refuse(v, "%" PRId32 " streams", p->n_stream);
+    for (int s = 0; s < p->n_stream; s++) {
+        const dt_stream *x = &p->stream[s];
+        const bool copies = (x->kind == DT_STREAM_OUT || x->kind == DT_STREAM_IN) &&
+                            (x->tier == DT_TIER_HOST || x->tier == DT_TIER_DISK);
+        if (s == DT_COMPUTE_STREAM ? x->kind != DT_STREAM_COMPUTE : !copies)
+            return dti_refuse(v, "stream %d is of kind %d and tier %d", s, x->kind, x->tier);
+    }
     return DT_OK;
 }
 
@@ -126,7 +143,7 @@ static dt_status op_tables(dti_verifier *v)
             return dti_refuse(v, "%s has arguments outside the table", op->name);
         if (op->n_safe < 0 || op->n_safe > DT_MAX_OVER)
             return dti_refuse(v, "%s has %" PRId32 " safe pairs", op->name, op->n_safe);
-        DT_CHECK(way_work(v, op));
+        DT_CHECK(algorithm_work(v, op));
     }
     return DT_OK;
 }
@@ -157,6 +174,7 @@ static dt_status run(dti_verifier *v)
         return dti_refuse(v, "peak %" PRIu64 " is over budget %" PRIu64, p->peak, p->budget);
     if (p->bound > p->peak)
         return dti_refuse(v, "peak %" PRIu64 " is below its bound %" PRIu64, p->peak, p->bound);
+    DT_CHECK(streams(v));
     DT_CHECK(homes(v));
     DT_CHECK(op_tables(v));
     v->peak = p->persistent;

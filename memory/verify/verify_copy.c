@@ -5,13 +5,12 @@
 #include "memory/codec.h"
 #include "memory/verify/verify_state.h"
 
-/* The stream of a copy, by its kind and tier. */
-static int stream_of(const dt_row *r)
+/* Whether the row's stream takes such copies; what comes from the batch comes from the host. */
+static bool takes(const dt_stream *s, const dt_row *r)
 {
-    const bool disk = r->tier == DT_TIER_DISK;
-    if (r->kind == DT_ROW_COPY_OUT)
-        return disk ? DT_STREAM_WRITE : DT_STREAM_OUT;
-    return disk ? DT_STREAM_READ : DT_STREAM_IN;
+    const int tier = r->tier == DT_TIER_INPUT ? DT_TIER_HOST : r->tier;
+    return s->kind == (r->kind == DT_ROW_COPY_OUT ? DT_STREAM_OUT : DT_STREAM_IN) &&
+           s->tier == tier;
 }
 
 /* What a slot holds, and how much of it. */
@@ -40,7 +39,7 @@ static dt_status copy_checks(dti_verifier *v, const dt_row *r)
 {
     DT_CHECK(dti_placed(v, r));
     const dti_holding *h = &v->hold[r->tensor];
-    if (r->stream != stream_of(r))
+    if (!takes(&v->p->stream[r->stream], r))
         return dti_refuse(v, "a copy on the wrong stream");
     if (!h->live || dti_is_pending(v, r->tensor))
         return dti_refuse(v, "%s is copied but holds nothing", dti_named(v, r->tensor));

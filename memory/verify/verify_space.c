@@ -12,7 +12,7 @@ dt_status dti_placed(dti_verifier *v, const dt_row *r)
         return dti_refuse(
             v, "%s is persistent: it is neither placed nor released", dti_named(v, r->tensor));
     const bool copy = r->kind == DT_ROW_COPY_OUT || r->kind == DT_ROW_COPY_IN;
-    if (!copy && r->stream != DT_STREAM_COMPUTE)
+    if (!copy && r->stream != DT_COMPUTE_STREAM)
         return dti_refuse(
             v, "%s is placed or released off the compute stream", dti_named(v, r->tensor));
     return DT_OK;
@@ -152,7 +152,7 @@ static dt_status end(dti_verifier *v, int32_t t)
     dti_holding *h = &v->hold[t];
     dti_clock used = h->read;
     dti_merge(&used, &h->write);
-    DT_CHECK(dti_must_know(v, DT_STREAM_COMPUTE, &used, "a copy", t));
+    DT_CHECK(dti_must_know(v, DT_COMPUTE_STREAM, &used, "a copy", t));
     dti_merge(&used, &h->before);
     h->before = used;
     set_bytes(v, &(dti_stretch){h->off, h->off + v->p->tensor[t].bytes, DT_NONE, used});

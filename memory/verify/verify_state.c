@@ -19,7 +19,7 @@ dt_status dti_refuse(dti_verifier *v, const char *fmt, ...)
 
 static bool knows(const dti_clock *known, const dti_clock *need)
 {
-    for (int s = 0; s < DT_STREAMS; s++)
+    for (int s = 0; s < DT_MAX_STREAMS; s++)
         if (known->at[s] < need->at[s])
             return false;
     return true;
@@ -27,7 +27,7 @@ static bool knows(const dti_clock *known, const dti_clock *need)
 
 void dti_merge(dti_clock *to, const dti_clock *from)
 {
-    for (int s = 0; s < DT_STREAMS; s++)
+    for (int s = 0; s < DT_MAX_STREAMS; s++)
         to->at[s] = from->at[s] > to->at[s] ? from->at[s] : to->at[s];
 }
 

@@ -6,7 +6,8 @@
 #include "memory/verify/verify.h"
 
 typedef struct dti_clock {
-    int32_t at[DT_STREAMS]; /* rows of each stream known to be complete; row i counts as i + 1 */
+    int32_t
+        at[DT_MAX_STREAMS]; /* rows of each stream known to be complete; row i counts as i + 1 */
 } dti_clock;
 
 typedef struct dti_holding {
@@ -40,7 +41,7 @@ typedef struct dti_verifier {
     const dt_plan *p;
     dt_err *err;
     int32_t row;
-    dti_clock known[DT_STREAMS];
+    dti_clock known[DT_MAX_STREAMS];
     dti_holding *hold;
     dti_stretch *stretch; /* apart from each other; bytes of none were never used */
     int32_t *by_address;  /* stretches, the lowest first; behind them those not in use */

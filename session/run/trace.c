@@ -48,10 +48,17 @@ static const char *kind_of(const dt_trace_row *row)
     return row->kind == DT_ROW_COPY_OUT ? "copy_out" : "copy_in";
 }
 
+static const char *stream_of(const dt_trace_row *row)
+{
+    const bool disk = row->tier == DT_TIER_DISK;
+    if (row->kind == DT_ROW_COMPUTE)
+        return "compute";
+    return row->kind == DT_ROW_COPY_OUT ? (disk ? "write" : "out") : (disk ? "read" : "in");
+}
+
 /* Steps are counted from 1, as in metrics.jsonl; evaluation belongs to the one before it. */
 static void ran(void *self, const dt_trace_row *row)
 {
-    static const char *const streams[DT_STREAMS] = {"compute", "out", "in", "write", "read"};
     dti_run_trace *t = self;
     const dt_ready *plan = &t->r->rig.ready[row->plan];
     if (plan->kind != DT_PROGRAM_EVAL)
@@ -63,7 +70,7 @@ static void ran(void *self, const dt_trace_row *row)
     const int n = snprintf(t->buffer + t->n, LINE,
         "%" PRId64 ",%s%s,%" PRId64 ",%" PRId32 ",%s,%s,%s,%" PRIu64 ",%.9f,%.9f\n", t->step,
         dt_program_kind_name(plan->kind), plan->dense ? "_dense" : "", plan->n, row->row,
-        streams[row->stream], row->name, kind_of(row), row->bytes, row->begin, row->end);
+        stream_of(row), row->name, kind_of(row), row->bytes, row->begin, row->end);
     t->n += n < LINE ? (size_t)n : 0; /* names have less than half of it */
 }
 

@@ -203,7 +203,8 @@ static void drop_wait(dt_plan *p, void *arg)
     const int *n = arg;
     int left = *n;
     for (size_t i = 0; i < p->n_row; i++)
-        if (p->row[i].kind == DT_ROW_WAIT && p->row[i].stream == DT_STREAM_OUT && left-- == 0) {
+        if (p->row[i].kind == DT_ROW_WAIT && p->stream[p->row[i].stream].kind == DT_STREAM_OUT &&
+            left-- == 0) {
             memmove(&p->row[i], &p->row[i + 1], (p->n_row - i - 1) * sizeof *p->row);
             p->n_row--;
             return;

@@ -51,24 +51,30 @@ static void signal_third(dt_plan *p, void *arg)
     third->event = p->n_event++;
     row[p->n_row] = *third;
     row[p->n_row].kind = DT_ROW_WAIT;
-    row[p->n_row].stream = DT_STREAM_OUT;
+    row[p->n_row].stream = (uint8_t)dt_plan_stream(p, DT_STREAM_OUT, DT_TIER_HOST);
     row[p->n_row].op = -1;
     p->n_row++;
     dt_free(p->row);
     p->row = row;
 }
 
-/* The last op is of the first one's parameter: they must not run side by side. */
+/* The first op comes again at the end: the two must not run side by side. */
 static void overlap(dt_plan *p, void *arg)
 {
     (void)arg;
-    const dt_plan_op *first = &p->op[0];
-    dt_plan_op *last = &p->op[p->n_op - 1];
-    assert_int_equal(last->n, first->n);
-    for (int32_t i = 0; i < first->n; i++)
-        p->arg[last->first + i] = p->arg[first->first + i];
-    last->count = first->count;
-    last->vector = first->vector;
+    dt_plan_op *op = dt_alloc(p->n_op + 1, sizeof *op);
+    dt_row *row = dt_alloc(p->n_row + 1, sizeof *row);
+    assert_true(op != NULL && row != NULL);
+    memcpy(op, p->op, p->n_op * sizeof *op);
+    memcpy(row, p->row, p->n_row * sizeof *row);
+    op[p->n_op] = op[0];
+    row[p->n_row] = row[p->n_row - 1];
+    assert_int_equal(row[p->n_row].kind, DT_ROW_COMPUTE);
+    row[p->n_row++].op = (int32_t)p->n_op++;
+    dt_free(p->op);
+    dt_free(p->row);
+    p->op = op;
+    p->row = row;
 }
 
 static void a_signal_or_the_same_bytes_end_a_launch(void **state)

@@ -11,6 +11,7 @@
 #include "engine/driver.h"
 #include "engine/runner/runner.h"
 #include "layers/onednn/onednn.h"
+#include "engine/base/cpu.h"
 #include "layers/cpu/cpu.h"
 #include "layers/fc.h"
 #include "layers/plain.h"
@@ -596,10 +597,39 @@ static void a_plan_larger_than_the_arena_is_refused(void **state)
     close_session(&s);
 }
 
+/* The scratch of its plan is for so many threads as there were when it was made. */
+static void a_thread_with_another_team_may_not_run_a_plan(void **state)
+{
+    (void)state;
+    session s = open_session(model("lenet5", 0, 0), 2, 2, 1);
+    dt_err err = {0};
+    dt_measure m;
+    const dt_run_args a = args_of(&s, 2);
+    const int threads = dt_cpu_threads();
+    assert_ok(dt_runner_init(s.runner, &err), &err);
+    run(&s, DT_PROGRAM_FIRST, &a);
+    (void)dt_cpu_setup(threads + 1);
+    if (dt_cpu_threads() == threads)
+        skip();
+    assert_fails(dt_runner_run(s.runner, s.id[DT_PROGRAM_FIRST], &a, &err), DT_E_CONFIG, &err,
+        "but the thread that runs it has");
+    memset(&err, 0, sizeof err);
+    assert_fails(dt_runner_check(s.runner, s.id[DT_PROGRAM_FIRST], &a, &m, &err), DT_E_CONFIG, &err,
+        "set OMP_NUM_THREADS=");
+    (void)dt_cpu_setup(threads);
+    run(&s, DT_PROGRAM_FIRST, &a);
+    close_session(&s);
+}
+
 /* One thing of a plan that is not as this run has it. */
 static void other_threads(dt_plan *p)
 {
     p->threads++;
+}
+
+static void other_streams(dt_plan *p)
+{
+    p->stream[p->n_stream++] = p->stream[1];
 }
 
 static void other_network(dt_plan *p)
@@ -661,6 +691,7 @@ static void a_plan_that_is_not_this_runs_is_refused_and_told_why(void **state)
         const char *says;
     } wrong[] = {
         {other_threads, DT_E_CONFIG, "set OMP_NUM_THREADS="},
+        {other_streams, DT_E_CONFIG, "has a stream o, and this run has none"},
         {other_network, DT_E_CONFIG, "is of network 'xenet5', not of 'lenet5'"},
         {other_device, DT_E_CONFIG, "for device 'cuda', but this run is on 'cpu'"},
         {other_home, DT_E_CONFIG, "laid out for micro-batches of 3, but this run"},
@@ -701,6 +732,7 @@ DT_TEST_GROUP(runner)
         cmocka_unit_test(micro_batches_add_up),
         cmocka_unit_test(evaluation_leaves_parameters_and_statistics_alone),
         cmocka_unit_test(a_plan_larger_than_the_arena_is_refused),
+        cmocka_unit_test(a_thread_with_another_team_may_not_run_a_plan),
         cmocka_unit_test(a_plan_that_is_not_this_runs_is_refused_and_told_why),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,8 +24,8 @@ static const dt_row *signal_of(const dt_plan *p, int32_t event)
 static bool may_go(const dt_plan *p, const dt_row *r)
 {
     return r->kind == DT_ROW_WAIT &&
-           (r->stream == DT_STREAM_OUT ||
-               (r->stream == DT_STREAM_COMPUTE && signal_of(p, r->event)->tier == DT_TIER_HOST));
+           (p->stream[r->stream].kind == DT_STREAM_OUT ||
+               (r->stream == DT_COMPUTE_STREAM && signal_of(p, r->event)->tier == DT_TIER_HOST));
 }
 
 /* Take out the n-th of them, counted from 0; none for -1. */

@@ -65,7 +65,7 @@ static size_t rows_are_the_plans(const dt_plan *p, const dt_trace_row *of)
 /* Rows of one worker are done one after the other, so those of a stream are, too. */
 static void workers_do_one_thing_at_a_time(const dt_trace_row *row, size_t n, const char *what)
 {
-    double until[DT_STREAMS] = {0}, of_stream[DT_STREAMS] = {0};
+    double until[DT_MAX_STREAMS] = {0}, of_stream[DT_MAX_STREAMS] = {0};
     for (size_t i = 0; i < n; i++) {
         const dt_trace_row *t = &row[i];
         if (!(t->begin >= until[t->worker] - NOTHING && t->begin >= of_stream[t->stream] - NOTHING))
@@ -87,7 +87,7 @@ static const dt_trace_row *of_row(const dt_trace_row *row, size_t n, size_t i)
 static int waits_are_respected(
     const dt_plan *p, const dt_trace_row *row, size_t n, const char *what)
 {
-    double signalled[1 << 12] = {0}, after[DT_STREAMS] = {0};
+    double signalled[1 << 12] = {0}, after[DT_MAX_STREAMS] = {0};
     int waits = 0;
     assert_true(p->n_event <= (int32_t)DT_COUNT(signalled));
     for (size_t i = 0; i < p->n_row; i++) {

@@ -51,7 +51,7 @@ static const struct refusal {
     {"past the host", "a slot that ends behind the bytes of the host tier"},
     {"no tier", "a copy out to the decoded batch"},
     {"bytes are moved", "declared sums of copies that are wrong"},
-    {"but its way", "an op whose scratch is not that of the way it names"},
+    {"but its algorithm", "an op whose scratch is not that of the way it names"},
 };
 
 enum { FEWEST_BAD = 60, FEWEST_GOOD = 4, MOST = 256 };
@@ -201,19 +201,53 @@ static void no_kind(dt_plan *p)
 }
 static void no_wait_stream(dt_plan *p)
 {
-    p->row[3].stream = DT_STREAMS;
+    p->row[3].stream = (uint8_t)p->n_stream;
 }
 static void no_copy_stream(dt_plan *p)
 {
-    p->row[1].stream = DT_STREAMS;
+    p->row[1].stream = (uint8_t)p->n_stream;
 }
 static void no_compute_stream(dt_plan *p)
 {
-    p->row[4].stream = DT_STREAMS;
+    p->row[4].stream = (uint8_t)p->n_stream;
 }
 static void no_place_stream(dt_plan *p)
 {
-    p->row[0].stream = DT_STREAMS;
+    p->row[0].stream = (uint8_t)p->n_stream;
+}
+static void no_streams(dt_plan *p)
+{
+    p->n_stream = 0;
+}
+static void many_streams(dt_plan *p)
+{
+    p->n_stream = DT_MAX_STREAMS + 1;
+}
+static void no_stream_kind(dt_plan *p)
+{
+    p->stream[1].kind = DT_STREAM_KINDS;
+}
+static void two_computing_streams(dt_plan *p)
+{
+    p->stream[1] = p->stream[0];
+}
+static void first_stream_copies(dt_plan *p)
+{
+    p->stream[0] = p->stream[1];
+}
+static void stream_of_no_tier(dt_plan *p)
+{
+    p->stream[1].tier = DT_TIERS;
+}
+static void stream_of_input(dt_plan *p)
+{
+    p->stream[2].tier = DT_TIER_INPUT;
+}
+static void streams_change_places(dt_plan *p)
+{
+    const dt_stream out = p->stream[1];
+    p->stream[1] = p->stream[2];
+    p->stream[2] = out;
 }
 static void no_row_tier(dt_plan *p)
 {
@@ -270,10 +304,12 @@ static const struct breaking {
 } breakings[] = {BREAK(no_tensor), BREAK(negative_tensor), BREAK(no_op), BREAK(negative_op),
     BREAK(no_event), BREAK(negative_event), BREAK(signals_no_event), BREAK(negative_events),
     BREAK(no_over), BREAK(no_kind), BREAK(no_wait_stream), BREAK(no_copy_stream),
-    BREAK(no_compute_stream), BREAK(no_place_stream), BREAK(no_row_tier), BREAK(no_arg),
-    BREAK(negative_args), BREAK(negative_first), BREAK(far_first), BREAK(no_arg_tensor),
-    BREAK(negative_arg_tensor), BREAK(arg_past_tensor), BREAK(arg_backwards), BREAK(many_safe),
-    BREAK(negative_safe)};
+    BREAK(no_compute_stream), BREAK(no_place_stream), BREAK(no_streams), BREAK(many_streams),
+    BREAK(no_stream_kind), BREAK(two_computing_streams), BREAK(first_stream_copies),
+    BREAK(stream_of_no_tier), BREAK(stream_of_input), BREAK(streams_change_places),
+    BREAK(no_row_tier), BREAK(no_arg), BREAK(negative_args), BREAK(negative_first),
+    BREAK(far_first), BREAK(no_arg_tensor), BREAK(negative_arg_tensor), BREAK(arg_past_tensor),
+    BREAK(arg_backwards), BREAK(many_safe), BREAK(negative_safe)};
 
 static void indices_out_of_range_are_refused(void **state)
 {

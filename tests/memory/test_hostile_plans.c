@@ -145,8 +145,8 @@ static void change_layer(subject *s, dt_plan_op *o)
     for (int32_t node = -2; node <= (int32_t)s->m.plan->n_node; node++)
         if (node < 2 || node + 2 > (int32_t)s->m.plan->n_node || node == had.node + 1)
             WITH(o->node, node);
-    snprintf(o->way, sizeof o->way, "%s", had.way[0] == '\0' ? "x" : "");
-    try_it(s, "way", o->name);
+    snprintf(o->algorithm, sizeof o->algorithm, "%s", had.algorithm[0] == '\0' ? "x" : "");
+    try_it(s, "algorithm", o->name);
     *o = had;
 }
 
@@ -256,7 +256,7 @@ static void change_rows(subject *s)
         WITH(r->codec, r->codec + 1);
         WITH(r->stored, r->stored - 1);
         WITH(r->bytes, r->bytes - 4);
-        WITH(r->stream, DT_STREAMS);
+        WITH(r->stream, DT_MAX_STREAMS);
         WITH(r->tier, DT_TIER_DISK);
     }
 }
@@ -304,6 +304,53 @@ static dt_graph *model(const char *name, int64_t image, int64_t width)
     return g;
 }
 
+/* The plan without row @row and the op that it runs, whose number the last op gets. */
+static void leave_out(dt_plan *p, size_t row)
+{
+    const int32_t op = p->row[row].op;
+    p->op[op] = p->op[--p->n_op];
+    memmove(&p->row[row], &p->row[row + 1], (--p->n_row - row) * sizeof *p->row);
+    for (size_t i = 0; i < p->n_row; i++)
+        if (p->row[i].op == (int32_t)p->n_op)
+            p->row[i].op = op;
+}
+
+/* Gradients of weights are read by other programs alone, so their ops leave no hole in this one. */
+static void leave_out_each(const char *what, const char *policies, dt_program_kind kind)
+{
+    size_t n = 1;
+    for (size_t k = 0; k < n; k++) {
+        subject s;
+        dt_err err = {0};
+        size_t row = 0;
+        int id;
+        open_subject(&s, what, model("lenet5", 0, 0), policies, kind);
+        dt_plan *p = s.m.plan;
+        n = p->n_op;
+        for (size_t left = k;; row++)
+            if (p->row[row].kind == DT_ROW_COMPUTE && left-- == 0)
+                break;
+        char name[DT_TENSOR_NAME_BYTES];
+        snprintf(name, sizeof name, "%s", p->op[p->row[row].op].name);
+        leave_out(p, row);
+        dt_status st = dt_verify(p, &err);
+        if (st == DT_OK)
+            st = dt_runner_add(s.runner, p, &id, &err);
+        if (st == DT_OK)
+            fail_msg("%s: %s left out: taken", what, name);
+        close_subject(&s);
+    }
+}
+
+static void a_plan_that_lacks_an_op_is_refused(void **state)
+{
+    (void)state;
+    leave_out_each("first", "keep_all", DT_PROGRAM_FIRST);
+    leave_out_each("again", "vdnn_all", DT_PROGRAM_AGAIN);
+    leave_out_each("update", "keep_all", DT_PROGRAM_UPDATE);
+    leave_out_each("eval", "keep_all", DT_PROGRAM_EVAL);
+}
+
 static dt_graph *text_model(void)
 {
     const dt_model_opts o = {
@@ -345,6 +392,7 @@ static void a_changed_plan_of_a_text_model_is_refused_or_the_same(void **state)
 DT_TEST_GROUP(hostile_plans)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_plan_that_lacks_an_op_is_refused),
         cmocka_unit_test(a_changed_plan_of_lenet_is_refused_or_the_same),
         cmocka_unit_test(a_changed_plan_with_packed_values_is_refused_or_the_same),
         cmocka_unit_test(a_changed_plan_of_a_residual_network_is_refused_or_the_same),

@@ -64,7 +64,7 @@ static bool same_op(const dt_plan_op *a, const dt_plan_op *b)
 {
     bool same = strcmp(a->name, b->name) == 0 && a->kind == b->kind && a->first == b->first &&
                 a->n == b->n && a->n_safe == b->n_safe && a->flops == b->flops &&
-                strcmp(a->way, b->way) == 0 && a->work == b->work &&
+                strcmp(a->algorithm, b->algorithm) == 0 && a->work == b->work &&
                 strcmp(a->layer, b->layer) == 0 && a->node == b->node && a->form == b->form &&
                 a->alt == b->alt && a->dtype == b->dtype && a->needs_dx == b->needs_dx &&
                 a->vector == b->vector && a->codec == b->codec && a->packed == b->packed &&
@@ -98,8 +98,12 @@ static void assert_same_plan(const dt_plan *a, const dt_plan *b)
     assert_true(a->batch == b->batch && a->budget == b->budget && a->persistent == b->persistent);
     assert_true(a->peak == b->peak && a->bound == b->bound && a->host_peak == b->host_peak);
     assert_true(a->out_bytes == b->out_bytes && a->in_bytes == b->in_bytes);
+    assert_true(a->n_stream == b->n_stream && memcmp(a->stream, b->stream, sizeof a->stream) == 0);
     assert_true(a->home_n == b->home_n && a->threads == b->threads && a->disk_peak == b->disk_peak);
     assert_int_equal(a->n_event, b->n_event);
+    assert_int_equal(a->n_refused, b->n_refused);
+    for (size_t i = 0; i < a->n_refused; i++)
+        assert_memory_equal(&a->refused[i], &b->refused[i], sizeof a->refused[i]);
     assert_int_equal(a->n_node, b->n_node);
     assert_int_equal(a->n_tensor, b->n_tensor);
     assert_int_equal(a->n_op, b->n_op);
@@ -136,6 +140,7 @@ typedef struct sample {
     dt_plan p;
     dt_plan_node node[2];
     char text[32];
+    dt_plan_refusal refused[1];
     dt_plan_tensor tensor[4];
     dt_plan_op op[2];
     dt_plan_arg arg[5];
@@ -160,6 +165,10 @@ static const sample sample_start = {
         .n_event = 3,
         .home_n = 2,
         .threads = 4,
+        .n_stream = 3,
+        .stream = {{DT_STREAM_COMPUTE, 0, 'c'}, {DT_STREAM_OUT, DT_TIER_HOST, 'o'},
+            {DT_STREAM_IN, DT_TIER_HOST, 'i'}},
+        .n_refused = 1,
         .n_node = 2,
         .n_text = 11,
         .n_tensor = 4,
@@ -169,6 +178,7 @@ static const sample sample_start = {
         .n_reason = 2},
     .node = {{"c1", 0}, {"r1", 10}},
     .text = "out=4 k=3",
+    .refused = {{"keep_all", "fast", "the device needs 2.00 GiB"}},
     .tensor = {{"c1.weight", DT_ROLE_WEIGHTS, true, 64, 0}, {"x", DT_ROLE_INPUT, false, 64, 0},
         {"c1.y", DT_ROLE_ACTIVATIONS, false, 128, 0}, {"r1.y", DT_ROLE_ACTIVATIONS, false, 128, 0}},
     .op = {{.name = "c1.f",
@@ -189,7 +199,7 @@ static const sample sample_start = {
                .n1 = 2,
                .count = 12,
                .limit = 5,
-               .way = "engine 2/3 #1",
+               .algorithm = "engine 2/3 #1",
                .work = 64},
         {.name = "r1.f",
             .kind = DT_OP_FORWARD,
@@ -205,12 +215,12 @@ static const sample sample_start = {
     .row = {
         /* kind, stream, tier, op, tensor, over, event, reason, codec, off, slot, bytes, stored */
         {DT_ROW_PLACE, 0, 0, -1, 1, -1, -1, -1, 0, 64, 0, 64, 0},
-        {DT_ROW_COPY_IN, DT_STREAM_IN, 0, -1, 1, -1, 0, -1, 0, 64, 1, 64, 0},
+        {DT_ROW_COPY_IN, 2, 0, -1, 1, -1, 0, -1, 0, 64, 1, 64, 0},
         {DT_ROW_WAIT, 0, 0, -1, -1, -1, 0, -1, 0, 0, 0, 0, 0},
         {DT_ROW_PLACE, 0, 0, -1, 2, -1, -1, -1, 0, 128, 0, 128, 0},
         {DT_ROW_COMPUTE, 0, 0, 0, -1, -1, 1, -1, 0, 0, 0, 0, 0},
-        {DT_ROW_WAIT, DT_STREAM_OUT, 0, -1, -1, -1, 1, -1, 0, 0, 0, 0, 0},
-        {DT_ROW_COPY_OUT, DT_STREAM_OUT, DT_TIER_HOST, -1, 2, -1, 2, 0, 0, 128, 0, 128, 128},
+        {DT_ROW_WAIT, 1, 0, -1, -1, -1, 1, -1, 0, 0, 0, 0, 0},
+        {DT_ROW_COPY_OUT, 1, DT_TIER_HOST, -1, 2, -1, 2, 0, 0, 128, 0, 128, 128},
         {DT_ROW_PLACE, 0, 0, -1, 3, 2, -1, 1, 0, 128, 0, 128, 0},
         {DT_ROW_RELEASE, 0, 0, -1, 1, -1, -1, 0, 0, 64, 0, 64, 0},
     },
@@ -223,6 +233,7 @@ static const dt_plan *fill(sample *s)
     *s = sample_start;
     s->p.node = s->node;
     s->p.text = s->text;
+    s->p.refused = s->refused;
     s->p.tensor = s->tensor;
     s->p.op = s->op;
     s->p.arg = s->arg;
@@ -232,9 +243,10 @@ static const dt_plan *fill(sample *s)
 }
 
 static const char sample_text[] =
-    "dt-plan 2 net=tiny device=cpu program=first policy=vdnn_conv pool=greedy batch=2 budget=4096 "
+    "dt-plan 3 net=tiny device=cpu program=first policy=vdnn_conv pool=greedy batch=2 budget=4096 "
     "persistent=64 peak=320 bound=256 host=128 disk=0 out=128 in=64 events=3 "
-    "home_n=2 threads=4\n"
+    "home_n=2 threads=4 streams=c:compute,o:out/host,i:in/host\n"
+    "refused keep_all fast the device needs 2.00 GiB\n"
     "node c1 out=4 k=3\n"
     "node r1\n"
     "tensor c1.weight weights 64 0\n"
@@ -466,16 +478,33 @@ static void the_short_form_gathers_places_but_not_those_over_others(void **state
 static const struct refusal {
     const char *from, *to, *says;
 } refusals[] = {
-    {"dt-plan 2", "dt_plan 2", "a.plan:1: 'dt_plan'"},
-    {"dt-plan 2", "dt-plan 3", "a.plan:1: version '3'"},
-    {"dt-plan 2", "dt-plan 1", "a.plan:1: 'home_n=2 threads=4' is one field too many"},
-    {" threads=4", "", "a.plan:1: '' stands where threads=... is due"},
+    {"dt-plan 3", "dt_plan 3", "a.plan:1: 'dt_plan'"},
+    {"dt-plan 3", "dt-plan 2", "a.plan:1: version '2' of the format is not read, only 3: write"},
+    {"dt-plan 3", "dt-plan 1", "a.plan:1: version '1'"},
+    {"streams=c:compute", "streams=", "a.plan:1: stream '' is not LETTER:KIND/TIER"},
+    {"streams=c:compute", "streams=c", "stream 'c' is not LETTER:KIND/TIER"},
+    {"streams=c:compute", "streams=co:compute", "stream 'co:compute' is not LETTER:KIND/TIER"},
+    {"streams=c:compute", "streams=C:compute", "stream 'C:compute' is not LETTER:KIND/TIER"},
+    {"streams=c:compute", "streams=c:compute/host", "stream 'c:compute/host' is neither compute"},
+    {"o:out/host", "o:out", "stream 'o:out' is neither compute nor in or out and a tier"},
+    {"o:out/host", "o:sideways/host", "stream 'o:sideways/host' is neither compute"},
+    {"o:out/host", "o:out/tape", "stream 'o:out/tape' is neither compute"},
+    {"o:out/host", "c:out/host", "two streams are called c"},
+    {"i:in/host", "i:in/host,", "stream '' is not"},
+    {"i:in/host", "i:in/host,j:in/host,k:in/host,l:in/host,m:in/host,n:in/host,p:in/host",
+        "more than 8 streams"},
+    {"refused keep_all fast the device needs 2.00 GiB", "refused", "policy is missing"},
+    {"fast the device needs 2.00 GiB", "", "algorithms is missing"},
+    {" the device needs 2.00 GiB", "", "why is missing"},
+    {"node c1", "node c1\nrefused b fast why", "refusals come before nodes"},
+    {" threads=4", "",
+        "a.plan:1: 'streams=c:compute,o:out/host,i:in/host' stands where threads=... is due"},
     {"threads=4", "threads=-4", "threads '-4'"},
-    {"node r1", "node c1", "a.plan:3: node 'c1' is already on line 2"},
+    {"node r1", "node c1", "a.plan:4: node 'c1' is already on line 3"},
     {"node r1", "node", "node is missing"},
-    {"out=4", "out\\4", "a.plan:2: options '\\4"},
-    {"out=4 k=3", "out=4\\", "a.plan:2: options 'out=4\\' end in"},
-    {"do:conv/forward", "do:conv", "a.plan:8: 'conv' is not LAYER/FORM"},
+    {"out=4", "out\\4", "a.plan:3: options '\\4"},
+    {"out=4 k=3", "out=4\\", "a.plan:3: options 'out=4\\' end in"},
+    {"do:conv/forward", "do:conv", "a.plan:9: 'conv' is not LAYER/FORM"},
     {"do:conv/forward", "do:conv/sideways", "form 'sideways' is not known"},
     {"do:conv/forward", "do:\\/forward", "names no layer"},
     {"do:conv/forward", "do:conv/eval do:conv/eval", "a second do:conv/eval"},
@@ -504,16 +533,16 @@ static const struct refusal {
     {"budget=4096", "budget=", "budget '' is not a decimal number"},
     {"events=3", "events=2147483648", "larger than 2147483647"},
     {"events=3", "events=10", "events=10, but there are only 9 rows"},
-    {"events=3", "events=2", "a.plan:17: event 2, but the header says events=2"},
-    {"threads=4", "threads=4 more=1", "a.plan:1: 'more=1' is one field too many"},
-    {"tensor x input", "tensor c1.y input", "a.plan:6: tensor 'c1.y' is already on line 5"},
+    {"events=3", "events=2", "a.plan:18: event 2, but the header says events=2"},
+    {"i:in/host", "i:in/host more=1", "a.plan:1: 'more=1' is one field too many"},
+    {"tensor x input", "tensor c1.y input", "a.plan:7: tensor 'c1.y' is already on line 6"},
     {"tensor x input", "tensor x#0 input", "tensor 'x#0' has number 1"},
     {"tensor x input", "tensor x#one input", "tensor 'one' is not a decimal number"},
-    {"tensor x input", "tensor x\\ input", "a.plan:5: tensor 'x\\'"},
+    {"tensor x input", "tensor x\\ input", "a.plan:6: tensor 'x\\'"},
     {"tensor x input", "tensor x\\x4 input", "\\ is not followed"},
     {"tensor x input", "tensor x\\x00 input", "not 00"},
     {"tensor x input", "tensor x\\xAB input", "\\ is not followed"},
-    {"tensor x input", "tensor x picture", "a.plan:5: role 'picture' is not known"},
+    {"tensor x input", "tensor x picture", "a.plan:6: role 'picture' is not known"},
     {"x input 64 -", "x input 6x4 -", "bytes '6x4'"},
     {"x input 64 -", "x input 64", "home '' is not a decimal number"},
     {"x input 64 -", "x input 64 --", "home '--'"},
@@ -521,19 +550,19 @@ static const struct refusal {
     {"x input 64 -", "x", "role is missing"},
     {"tensor x input 64 -", "tensor", "tensor is missing"},
     {"x input 64 -", "x input 64 - -", "'-' is one field too many"},
-    {"op c1.f", "op r1.f", "a.plan:9: op 'r1.f' is already on line 8"},
+    {"op c1.f", "op r1.f", "a.plan:10: op 'r1.f' is already on line 9"},
     {"c1.f forward", "c1.f sideways", "kind of op 'sideways' is not known"},
     {"forward 4096", "forward -1", "flops '-1' is not a finite decimal number"},
     {"forward 4096", "forward 1e999", "flops '1e999'"},
     {"forward 4096", "forward nan", "flops 'nan'"},
     {"forward 4096", "forward 0x10", "flops '0x10'"},
     {"forward 4096", "forward 1e", "flops '1e'"},
-    {"r:x0=x ", "x:x ", "a.plan:8: 'x:x' does not begin with do:, r:, w:, u:, s: or k:"},
+    {"r:x0=x ", "x:x ", "a.plan:9: 'x:x' does not begin with do:, r:, w:, u:, s: or k:"},
     {"r:x0=x ", "r:x0=q ", "there is no tensor 'q'"},
-    {"k:engine", "k:a/1 k:engine", "a.plan:8: a second k:"},
-    {"1/64", "1", "is not WAY/WORK"},
-    {"k:engine\\x202\\x2f3\\x20\\x231/", "k:\\/", "names no way"},
-    {"1/64", "1/-64", "scratch of the way '-64'"},
+    {"k:engine", "k:a/1 k:engine", "a.plan:9: a second k:"},
+    {"1/64", "1", "is not ALGORITHM/WORK"},
+    {"k:engine\\x202\\x2f3\\x20\\x231/", "k:\\/", "names no algorithm"},
+    {"1/64", "1/-64", "scratch of the algorithm '-64'"},
     {"r:x0=x ", "r:x0= ", "tensor is missing"},
     {"[64,128)", "[64,129)", "end of the range 129 is larger than 128"},
     {"[64,128)", "[128,64)", "start of the range 128 is larger than 64"},
@@ -544,17 +573,17 @@ static const struct refusal {
     {"s:r1.y/c1.y", "s:r1.y", "'r1.y' is not OUT/IN"},
     {"s:r1.y/c1.y", "s:r1.y/q", "there is no tensor 'q'"},
     {"s:r1.y/c1.y", "s:x/x s:x/x s:x/x s:x/x", "more than 3 safe pairs"},
-    {"    1 i COPY_IN ", "    2 i COPY_IN ", "a.plan:12: row 2 stands where row 1 is due"},
+    {"    1 i COPY_IN ", "    2 i COPY_IN ", "a.plan:13: row 2 stands where row 1 is due"},
     {"    1 i COPY_IN ", "    x i COPY_IN ", "number of the row 'x'"},
-    {"i COPY_IN", "q COPY_IN", "a.plan:12: stream 'q' is none of c, o, i, w and r"},
+    {"i COPY_IN", "q COPY_IN", "a.plan:13: stream 'q' is none of the header's"},
     {"i COPY_IN", "coi COPY_IN", "stream 'coi'"},
     {"i COPY_IN", "i COPY", "kind of row 'COPY' is not known"},
-    {"c1.f -        -     - e1", "-    -        -     - e1", "a.plan:15: COMPUTE needs its op"},
+    {"c1.f -        -     - e1", "-    -        -     - e1", "a.plan:16: COMPUTE needs its op"},
     {"c1.f -        -     - e1", "c2.f -        -     - e1", "there is no op 'c2.f'"},
     {"c1.f -        -     - e1", "c1.f x        -     - e1",
         "COMPUTE has no tensor, but here stands 'x'"},
     {"c1.f -        -     - e1", "c1.f -        0     - e1", "COMPUTE has no off"},
-    {"PLACE    -    x       64", "PLACE    -    x        -", "a.plan:11: PLACE needs its off"},
+    {"PLACE    -    x       64", "PLACE    -    x        -", "a.plan:12: PLACE needs its off"},
     {"PLACE    -    x       64", "PLACE    -    q       64", "there is no tensor 'q'"},
     {"64 e0    -    input:1 -", "64 e0    -    -       -", "COPY_IN needs its slot"},
     {"input:1", "tape:1", "tier 'tape' is not known"},
@@ -564,15 +593,16 @@ static const struct refusal {
     {"64 e0    -    input:1 -", "64 0     -    input:1 -", "event '0' does not begin with e"},
     {"64 e0    -    input:1 -", "64 e3    -    input:1 -", "event 3, but the header says events=3"},
     {"64 e0    -    input:1 -", "64 e0    -    input:1", "reason is missing"},
-    {"64 e0    -    input:1 -", "64 e0    -", "a.plan:12: the row ends before its slot"},
+    {"64 e0    -    input:1 -", "64 e0    -", "a.plan:13: the row ends before its slot"},
     {"128   128 -     c1.y", "128   128 -     c2.y", "there is no tensor 'c2.y'"},
-    {"input of conv2", "input\tof conv2", "a.plan:17: byte 0x09 in column"},
+    {"input of conv2", "input\tof conv2", "a.plan:18: byte 0x09 in column"},
     {"input of conv2", "input\r", "byte 0x0d"},
     {"input of conv2", "input of \\conv2", "reason 'input of \\conv2"},
     {"# row s kind ", "tensor z input 64 -\n# row s kind ",
-        "a.plan:10: nodes come before tensors, tensors before ops, ops before rows"},
+        "a.plan:11: refusals come before nodes, nodes before tensors, tensors before ops, ops "
+        "before rows"},
     {"    1 i COPY_IN ", "op z forward 0\n    1 i COPY_IN ",
-        "a.plan:12: nodes come before tensors"},
+        "a.plan:13: refusals come before nodes"},
 };
 
 static void wrong_values_are_refused_with_line_and_value(void **state)
@@ -594,7 +624,7 @@ static void text_without_a_plan_is_refused(void **state)
 {
     (void)state;
     assert_refused("", 0, "there is no plan");
-    assert_refused("# dt-plan 2\n\n", 13, "there is no plan");
+    assert_refused("# dt-plan 3\n\n", 13, "there is no plan");
     assert_refused("\0\0", 2, "byte 0x00");
     assert_refused("\x7f"
                    "ELF",

@@ -11,8 +11,9 @@
 /* Two 64-byte weights below; a (256), b over a (256), c (128) beside it, then d (512) alone, above
  * a hole. */
 static const char text[] =
-    "dt-plan 1 net=n device=cpu program=first policy=p pool=q batch=1 budget=0 persistent=128 "
-    "peak=%s bound=512 host=0 disk=0 out=0 in=0 events=0\n"
+    "dt-plan 3 net=n device=cpu program=first policy=p pool=q batch=1 budget=0 persistent=128 "
+    "peak=%s bound=512 host=0 disk=0 out=0 in=0 events=0 "
+    "home_n=1 threads=1 streams=c:compute,o:out/host,i:in/host\n"
     "tensor w weights 64 0\n"
     "tensor m optimizer 60 64\n"
     "tensor a activations 256 -\n"
@@ -141,8 +142,9 @@ static void a_plan_that_does_nothing_has_no_instant(void **state)
 {
     (void)state;
     static const char empty[] =
-        "dt-plan 1 net=n device=cpu program=update policy=p pool=q batch=1 budget=0 persistent=64 "
-        "peak=64 bound=64 host=0 disk=0 out=0 in=0 events=0\n"
+        "dt-plan 3 net=n device=cpu program=update policy=p pool=q batch=1 budget=0 persistent=64 "
+        "peak=64 bound=64 host=0 disk=0 out=0 in=0 events=0 "
+        "home_n=1 threads=1 streams=c:compute,o:out/host,i:in/host\n"
         "tensor w weights 60 0\n";
     dt_plan *p = NULL;
     dt_usage u;

@@ -50,16 +50,16 @@ static void add_compute(rows *r, int ticks_)
     const int32_t op = (int32_t)r->p.n_op++;
     r->op[op] = (dt_plan_op){.layer = "relu", .node = -1, .flops = ticks_};
     r->row[r->p.n_row++] = (dt_row){.kind = DT_ROW_COMPUTE,
-        .stream = DT_STREAM_COMPUTE,
+        .stream = DT_USUAL_COMPUTE,
         .op = op,
         .tensor = -1,
         .event = r->p.n_event++};
 }
 
-static void add_copy(rows *r, dt_stream stream, int ticks_)
+static void add_copy(rows *r, int stream, int ticks_)
 {
-    const bool out = stream == DT_STREAM_OUT || stream == DT_STREAM_WRITE;
-    const bool disk = stream == DT_STREAM_WRITE || stream == DT_STREAM_READ;
+    const bool out = stream == DT_USUAL_OUT || stream == DT_USUAL_WRITE;
+    const bool disk = stream == DT_USUAL_WRITE || stream == DT_USUAL_READ;
     r->row[r->p.n_row++] = (dt_row){.kind = out ? DT_ROW_COPY_OUT : DT_ROW_COPY_IN,
         .stream = (uint8_t)stream,
         .tier = disk ? DT_TIER_DISK : DT_TIER_HOST,
@@ -68,7 +68,7 @@ static void add_copy(rows *r, dt_stream stream, int ticks_)
         .event = r->p.n_event++};
 }
 
-static void add_wait(rows *r, dt_stream stream, int32_t event)
+static void add_wait(rows *r, int stream, int32_t event)
 {
     r->row[r->p.n_row++] = (dt_row){
         .kind = DT_ROW_WAIT, .stream = (uint8_t)stream, .op = -1, .tensor = -1, .event = event};
@@ -82,16 +82,17 @@ static void begin(rows *r, uint64_t seed)
     r->p.op = r->op;
     r->p.tensor = r->tensor;
     r->p.n_tensor = 1;
+    r->p.n_stream = dt_usual_streams(r->p.stream);
 }
 
 static void random_rows(rows *r, uint64_t seed)
 {
     begin(r, seed);
     while (r->p.n_row < ROWS) {
-        const dt_stream s = (dt_stream)draw(r, DT_STREAMS);
+        const int s = draw(r, DT_USUAL_STREAMS);
         if (r->p.n_event > 0 && draw(r, 3) == 0)
             add_wait(r, s, draw(r, r->p.n_event));
-        else if (s == DT_STREAM_COMPUTE)
+        else if (s == DT_USUAL_COMPUTE)
             add_compute(r, draw(r, 9));
         else
             add_copy(r, s, draw(r, 9));
@@ -101,7 +102,7 @@ static void random_rows(rows *r, uint64_t seed)
 /* The same by small steps of time: in each, every stream whose row may run gets on by its rate. */
 static double stepped(const rows *r, const dt_costs *c, bool inline_copies)
 {
-    size_t at[DT_STREAMS] = {0};
+    size_t at[DT_USUAL_STREAMS] = {0};
     double left[ROWS];
     bool happened[ROWS] = {false};
     const double dt = 1.0 / PARTS;
@@ -111,20 +112,20 @@ static double stepped(const rows *r, const dt_costs *c, bool inline_copies)
                   : r->row[i].kind == DT_ROW_WAIT  ? 0
                                                    : (double)r->row[i].bytes;
     for (;; t++) {
-        bool busy[DT_STREAMS] = {false}, moved = true, any = false;
-        size_t now[DT_STREAMS];
+        bool busy[DT_USUAL_STREAMS] = {false}, moved = true, any = false;
+        size_t now[DT_USUAL_STREAMS];
         while (moved) {
             moved = false;
-            for (int k = 0; k < DT_STREAMS; k++) {
+            for (int k = 0; k < DT_USUAL_STREAMS; k++) {
                 size_t i = at[k];
-                const bool shared = k == DT_STREAM_OUT || k == DT_STREAM_IN;
+                const bool shared = k == DT_USUAL_OUT || k == DT_USUAL_IN;
                 busy[k] = false;
                 if (inline_copies && shared)
                     continue;
                 while (i < r->p.n_row) {
                     const int s = r->row[i].stream;
-                    const bool host = s == DT_STREAM_OUT || s == DT_STREAM_IN;
-                    if (s == k || (inline_copies && host && k == DT_STREAM_COMPUTE))
+                    const bool host = s == DT_USUAL_OUT || s == DT_USUAL_IN;
+                    if (s == k || (inline_copies && host && k == DT_USUAL_COMPUTE))
                         break;
                     i++;
                 }
@@ -142,15 +143,15 @@ static double stepped(const rows *r, const dt_costs *c, bool inline_copies)
                 }
             }
         }
-        for (int k = 0; k < DT_STREAMS; k++)
+        for (int k = 0; k < DT_USUAL_STREAMS; k++)
             any = any || busy[k];
         if (!any)
             return (double)t * dt;
-        for (int k = 0; k < DT_STREAMS; k++) {
+        for (int k = 0; k < DT_USUAL_STREAMS; k++) {
             double by = 1;
             if (!busy[k])
                 continue;
-            for (int m = 0; m < DT_STREAMS; m++)
+            for (int m = 0; m < DT_USUAL_STREAMS; m++)
                 if (m != k && busy[m])
                     by *= c->slow[r->row[now[k]].stream][r->row[now[m]].stream];
             left[now[k]] -= dt / by;
@@ -169,7 +170,7 @@ static double simulated(const rows *r, const dt_costs *c, bool inline_copies)
         assert_true(t.end[i] >= t.begin[i]);
         ends = t.end[i] > ends ? t.end[i] : ends;
     }
-    for (int k = 0; k < DT_STREAMS; k++)
+    for (int k = 0; k < DT_USUAL_STREAMS; k++)
         longest = t.alone[k] > longest ? t.alone[k] : longest;
     assert_true(fabs(ends - t.seconds) <= 1e-9 && t.seconds >= longest - 1e-9);
     const double seconds = t.seconds;
@@ -186,10 +187,9 @@ static void it_is_what_a_stepper_finds(void **state)
         dt_costs c = ticks();
         random_rows(&r, seed);
         if (seed % 3 == 1)
-            c.slow[DT_STREAM_COMPUTE][DT_STREAM_OUT] = c.slow[DT_STREAM_READ][DT_STREAM_WRITE] = 2;
+            c.slow[DT_USUAL_COMPUTE][DT_USUAL_OUT] = c.slow[DT_USUAL_READ][DT_USUAL_WRITE] = 2;
         if (seed % 3 == 2)
-            c.slow[DT_STREAM_COMPUTE][DT_STREAM_READ] = c.slow[DT_STREAM_READ][DT_STREAM_COMPUTE] =
-                1.5;
+            c.slow[DT_USUAL_COMPUTE][DT_USUAL_READ] = c.slow[DT_USUAL_READ][DT_USUAL_COMPUTE] = 1.5;
         const bool inl = seed % 2 == 0;
         const double want = stepped(&r, &c, inl), got = simulated(&r, &c, inl);
         const double slack = seed % 3 == 0 ? 1e-9 : (double)ROWS * 2 / PARTS;
@@ -234,17 +234,17 @@ static void a_stall_is_told(void **state)
     const dt_simulate_opts o = {.inline_copies = false};
     begin(&r, 0);
     add_compute(&r, 4);
-    add_wait(&r, DT_STREAM_OUT, 0);
-    add_copy(&r, DT_STREAM_OUT, 6);
+    add_wait(&r, DT_USUAL_OUT, 0);
+    add_copy(&r, DT_USUAL_OUT, 6);
     add_compute(&r, 4);
-    add_wait(&r, DT_STREAM_IN, 1);
-    add_copy(&r, DT_STREAM_IN, 5);
-    add_wait(&r, DT_STREAM_COMPUTE, 3);
+    add_wait(&r, DT_USUAL_IN, 1);
+    add_copy(&r, DT_USUAL_IN, 5);
+    add_wait(&r, DT_USUAL_COMPUTE, 3);
     add_compute(&r, 4);
     assert_ok(dt_simulate(&t, &r.p, &c, &o, &err), &err);
     assert_true(fabs(t.seconds - 19) < 1e-9 && fabs(t.stalled - 7) < 1e-9);
     assert_true(fabs(t.begin[6] - 8) < 1e-9 && fabs(t.end[6] - 15) < 1e-9);
-    assert_true(fabs(t.alone[DT_STREAM_COMPUTE] - 12) < 1e-9);
+    assert_true(fabs(t.alone[DT_USUAL_COMPUTE] - 12) < 1e-9);
     assert_int_equal(dti_timeline_signal(&r.p, 6), 5);
     dt_timeline_deinit(&t);
     /* made between the ops, all is one after the other */
@@ -261,7 +261,7 @@ static void who_waits_for_ever_is_named(void **state)
     const dt_simulate_opts o = {.inline_copies = false};
     begin(&r, 0);
     r.p.n_event = 1;
-    add_wait(&r, DT_STREAM_COMPUTE, 0);
+    add_wait(&r, DT_USUAL_COMPUTE, 0);
     assert_int_equal(dt_simulate(&t, &r.p, &c, &o, &err), DT_E_DATA);
     assert_non_null(strstr(err.text, "row 0 of the plan waits"));
     dt_timeline_deinit(&t);
@@ -364,7 +364,7 @@ static char *whole(size_t *n)
     char *text = NULL;
     learn(&c, 4, 60, 40);
     learn(&c, 2, 0.1, 40);
-    c.slow[DT_STREAM_COMPUTE][DT_STREAM_WRITE] = 1.25;
+    c.slow[DT_USUAL_COMPUTE][DT_USUAL_WRITE] = 1.25;
     c.rest = 0.5;
     c.link[DT_TIER_DISK][DT_TO_TIER] = (dt_link){0.001, 123456.789};
     assert_ok(dt_costs_add_rate(&c, &rate, &err), &err);

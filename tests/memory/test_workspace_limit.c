@@ -423,13 +423,13 @@ static void a_plan_names_the_algorithms_it_is_for(void **state)
             const dt_plan_op *op = &p->op[i];
             const bool conv = strncmp(op->name, "conv", 4) == 0;
             if (!small || !conv) {
-                assert_string_equal(op->way, "");
+                assert_string_equal(op->algorithm, "");
                 continue;
             }
             const char *form = strchr(op->name, '.') + 1;
             const int direction = strcmp(form, "bw") == 0 ? 1 : strcmp(form, "bd") == 0 ? 2 : 0;
             const dt_algorithms *w = &made_up[op->name[4] - '0'][direction];
-            assert_string_equal(op->way, w->n > 1 ? w->algorithm[w->n - 1].impl : "");
+            assert_string_equal(op->algorithm, w->n > 1 ? w->algorithm[w->n - 1].impl : "");
             assert_int_equal(op->work, w->n > 1 ? w->algorithm[w->n - 1].bytes : 0);
         }
     }

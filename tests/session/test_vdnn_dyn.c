@@ -184,6 +184,17 @@ static void it_stands_in_a_list_and_wants_a_budget(void **state)
     assert_has(r.out, "\"refused\":");
     assert_has(r.out, "\"why\":\t\"the device needs ");
     cli_done(&r);
+    char words[1024], path[512];
+    snprintf(path, sizeof path, "%s", dt_temp_path("refused.txt"));
+    snprintf(words, sizeof words,
+        "plan FILE --text %s --set memory.policy=vdnn_dyn --set memory.device_budget=1MiB", path);
+    r = cli_run(words, config());
+    assert_code(&r, DT_E_BUDGET);
+    char *text = cli_text(path);
+    assert_has(text, "\nrefused keep_all fast the device needs ");
+    assert_has(text, "\nrefused vdnn_all fit the device needs ");
+    dt_free(text);
+    cli_done(&r);
 }
 
 DT_TEST_GROUP(vdnn_dyn)

@@ -150,7 +150,7 @@ static void shows_what_the_plan_says(void **state)
     NEED_BINARY();
     check_policy("keep_all", ">forward<");
     check_policy("vdnn_all", ">to host<");
-    check_policy("chen_sqrt", ">clone<");
+    check_policy("chen_sqrt", ">recompute<");
     check_policy("gist", ">encode<");
 }
 

@@ -1,27 +1,39 @@
-/* Inside plan text: the lines of a plan, for printing and comparing. */
-#ifndef DT_MEMORY_PLAN_TEXT_PLAN_LINE_H
-#define DT_MEMORY_PLAN_TEXT_PLAN_LINE_H
+/* Inside plan text: the lines of a plan, for printing, parsing and comparing. */
+#ifndef DT_MEMORY_PLAN_TEXT_PLAN_TEXT_INTERNAL_H
+#define DT_MEMORY_PLAN_TEXT_PLAN_TEXT_INTERNAL_H
 
 #include <stdio.h>
 
 #include "engine/plan.h"
 
-/* A name of which every byte is escaped, with #INDEX; also the longest reason, number or slot. */
-enum { DTI_CELL_BYTES = 4 * DT_TENSOR_NAME_BYTES + 16 };
+/* A refusal of which every byte is escaped, which is the longest cell. */
+enum { DTI_CELL_BYTES = 4 * DT_REFUSAL_BYTES + 16 };
+_Static_assert((int)DT_REFUSAL_BYTES >= (int)DT_TENSOR_NAME_BYTES &&
+                   (int)DT_REFUSAL_BYTES >= (int)DT_REASON_BYTES,
+    "names with #INDEX and reasons are no longer");
+
+#define DTI_VERSION "3" /* of the format */
 
 /* The fields of the header, in their order. */
-typedef enum dti_field_kind { DTI_TEXT, DTI_I64, DTI_U64, DTI_I32 } dti_field_kind;
+typedef enum dti_field_kind {
+    DTI_TEXT,
+    DTI_I64,
+    DTI_U64,
+    DTI_I32,
+    DTI_STREAM_TABLE
+} dti_field_kind;
 typedef struct dti_field {
     const char *key;
     dti_field_kind kind;
     size_t at, bytes; /* in dt_plan */
 } dti_field;
-enum { DTI_FIELDS = 17, DTI_FIELDS_1 = 15 }; /* in version 1 of the format the first ones */
+enum { DTI_FIELDS = 18 };
 extern const dti_field dti_fields[DTI_FIELDS];
 /* Names of ports and forms; a port out of range as ?PORT. */
 enum { DTI_PORT_BYTES = 16 };
 void dti_port_name(int port, char to[DTI_PORT_BYTES]);
 const char *dti_form_name(int form);
+const char *dti_stream_kind_name(int kind);
 void dti_escape_name(const char *name, char to[DTI_CELL_BYTES]);
 void dti_field_text(const dt_plan *p, const dti_field *f, char to[DTI_CELL_BYTES]);
 
@@ -51,8 +63,6 @@ typedef struct dti_row_rule {
 extern const dti_row_rule dti_row_rules[DT_ROW_KINDS];
 #define DTI_COLUMN_BIT(c) (1u << (c))
 
-extern const char dti_stream_letters[DT_STREAMS + 1];
-
 /* A plan and which of its names are not unique. */
 typedef struct dti_names {
     const dt_plan *p;
@@ -68,6 +78,7 @@ void dti_op_name(const dti_names *n, int32_t op, char to[DTI_CELL_BYTES]);
 void dti_row_cells(const dti_names *n, size_t row, dti_cells *c);
 
 /* Whole lines without the newline; a row's is without its number and padding. */
+void dti_refusal_line(const dti_names *n, size_t refusal, FILE *f);
 void dti_node_line(const dti_names *n, size_t node, FILE *f);
 void dti_tensor_line(const dti_names *n, size_t tensor, FILE *f);
 void dti_op_line(const dti_names *n, size_t op, FILE *f);

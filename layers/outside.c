@@ -1,6 +1,8 @@
 /* Layers from outside: include/dnntrain/layer.h as descriptors and the processor's kernels. */
 #include <dnntrain/layer.h>
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "engine/config/outside.h"
@@ -16,7 +18,8 @@ static struct {
     dt_layer_desc desc;
     dt_opt row[DT_LAYER_OPTIONS + 1];
 } outside[DT_OUTSIDE_LAYERS];
-static size_t n_outside;
+static atomic_size_t n_outside; /* an entry is whole before it is counted, and stays */
+static pthread_mutex_t registering = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- shapes ---- */
 
@@ -78,7 +81,8 @@ _Static_assert(DT_COUNT(infers) == DT_OUTSIDE_LAYERS, "one a layer");
 
 static const dt_layer_spec *spec_of(const dt_call *c)
 {
-    for (size_t i = 0; i < n_outside; i++)
+    const size_t n = n_outside;
+    for (size_t i = 0; i < n; i++)
         if (c->node->desc == &outside[i].desc)
             return &outside[i].spec;
     return NULL;
@@ -163,6 +167,23 @@ static bool counts_hold(const dt_layer_spec *s)
            s->n_param >= 0 && s->n_param <= DT_LAYER_PARAMS && !(s->in_place && s->keeps_x);
 }
 
+/* The caller holds the lock. */
+static dt_status add(const dt_layer_spec *s, dt_err *err)
+{
+    const size_t n = n_outside;
+    if (dt_layer_find(s->name) != NULL)
+        return DT_FAIL(err, DT_E_CONFIG, "layer '%s': there is one of that name", s->name);
+    if (n == DT_OUTSIDE_LAYERS)
+        return DT_FAIL(err, DT_E_CONFIG, "layer '%s': %d are registered already", s->name, (int)n);
+    for (size_t i = 0; i < s->n_options; i++)
+        outside[n].row[i] = s->options[i];
+    outside[n].spec = *s;
+    outside[n].desc = describe(s, outside[n].row, n);
+    n_outside = n + 1;
+    dti_layer_add(&outside[n].desc);
+    return DT_OK;
+}
+
 dt_status dt_register_layer(const dt_layer_spec *s, dt_err *err)
 {
     DT_CHECK(dt_outside_check("layer", s->name, s->options, s->n_options, s->options_bytes, err));
@@ -173,15 +194,8 @@ dt_status dt_register_layer(const dt_layer_spec *s, dt_err *err)
             "most "
             "%d parameters, and is not in place where it keeps x",
             s->name, (int)DT_LAYER_INPUTS, (int)DT_LAYER_PARAMS);
-    if (dt_layer_find(s->name) != NULL)
-        return DT_FAIL(err, DT_E_CONFIG, "layer '%s': there is one of that name", s->name);
-    if (n_outside == DT_OUTSIDE_LAYERS)
-        return DT_FAIL(
-            err, DT_E_CONFIG, "layer '%s': %d are registered already", s->name, (int)n_outside);
-    for (size_t i = 0; i < s->n_options; i++)
-        outside[n_outside].row[i] = s->options[i];
-    outside[n_outside].spec = *s;
-    outside[n_outside].desc = describe(s, outside[n_outside].row, n_outside);
-    dti_layer_add(&outside[n_outside++].desc);
-    return DT_OK;
+    pthread_mutex_lock(&registering);
+    const dt_status st = add(s, err);
+    pthread_mutex_unlock(&registering);
+    return st;
 }

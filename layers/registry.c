@@ -3,6 +3,7 @@
 
 #include <dnntrain/layer.h>
 
+#include <stdatomic.h>
 #include <string.h>
 
 #define DT_LAYER(name) extern const dt_layer_desc dt_layer_##name;
@@ -25,7 +26,7 @@ static const dt_layer_desc *const ops[] = {
 #include "layers/ops.def"
 };
 #undef DT_LAYER
-static size_t n_layers = OURS;
+static atomic_size_t n_layers = OURS; /* an entry is there before it is counted, and stays */
 
 const dt_layer_desc *const *dt_layer_all(size_t *n)
 {
@@ -35,8 +36,10 @@ const dt_layer_desc *const *dt_layer_all(size_t *n)
 
 void dti_layer_add(const dt_layer_desc *d)
 {
-    DT_ASSERT(n_layers < DT_COUNT(layers));
-    layers[n_layers++] = d;
+    const size_t n = n_layers;
+    DT_ASSERT(n < DT_COUNT(layers));
+    layers[n] = d;
+    n_layers = n + 1;
 }
 
 static const dt_layer_desc *find(const dt_layer_desc *const *all, size_t n, const char *name)

@@ -1,6 +1,7 @@
 /* Policies from outside: include/dnntrain/policy.h over the passes of pass.h. */
 #include <dnntrain/policy.h>
 
+#include <pthread.h>
 #include <string.h>
 
 #include "engine/config/outside.h"
@@ -83,29 +84,41 @@ uint64_t dt_policy_budget(const dt_pass_env *e)
     return e->budgets.device;
 }
 
-dt_status dt_register_policy(const dt_policy_spec *s, dt_err *err)
+static struct {
+    dt_policy policy;
+    dt_opt row[DT_OUTSIDE_OPTIONS + 1];
+} outside[DT_OUTSIDE_POLICIES];
+static size_t n_outside;
+static pthread_mutex_t registering = PTHREAD_MUTEX_INITIALIZER; /* of both */
+
+/* The caller holds the lock. */
+static dt_status add(const dt_policy_spec *s, dt_err *err)
 {
-    static struct {
-        dt_policy policy;
-        dt_opt row[DT_OUTSIDE_OPTIONS + 1];
-    } outside[DT_OUTSIDE_POLICIES];
-    static size_t n;
-    DT_CHECK(dt_outside_check("policy", s->name, s->options, s->n_options, s->options_bytes, err));
-    if (s->pass == NULL || s->summary == NULL)
-        return DT_FAIL(err, DT_E_CONFIG, "policy '%s': it needs a summary and a pass", s->name);
     if (dt_policy_find(s->name) != NULL)
         return DT_FAIL(err, DT_E_CONFIG, "policy '%s': there is one of that name", s->name);
-    if (n == DT_OUTSIDE_POLICIES)
-        return DT_FAIL(err, DT_E_CONFIG, "policy '%s': %d are registered already", s->name, (int)n);
-    dt_opt *row = outside[n].row;
+    if (n_outside == DT_OUTSIDE_POLICIES)
+        return DT_FAIL(
+            err, DT_E_CONFIG, "policy '%s': %d are registered already", s->name, (int)n_outside);
+    dt_opt *row = outside[n_outside].row;
     for (size_t i = 0; i < s->n_options; i++)
         row[i] = s->options[i];
-    outside[n].policy = (dt_policy){.name = s->name,
+    outside[n_outside].policy = (dt_policy){.name = s->name,
         .summary = s->summary,
         .exact = s->exact,
         .opts = s->n_options > 0 ? row : NULL,
         .opts_bytes = s->options_bytes,
         .pass = s->pass};
-    dti_policy_add(&outside[n++].policy);
+    dti_policy_add(&outside[n_outside++].policy);
     return DT_OK;
+}
+
+dt_status dt_register_policy(const dt_policy_spec *s, dt_err *err)
+{
+    DT_CHECK(dt_outside_check("policy", s->name, s->options, s->n_options, s->options_bytes, err));
+    if (s->pass == NULL || s->summary == NULL)
+        return DT_FAIL(err, DT_E_CONFIG, "policy '%s': it needs a summary and a pass", s->name);
+    pthread_mutex_lock(&registering);
+    const dt_status st = add(s, err);
+    pthread_mutex_unlock(&registering);
+    return st;
 }

@@ -3,6 +3,7 @@
 
 #include <dnntrain/policy.h>
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,13 +21,14 @@ enum {
 };
 #undef DT_POLICY
 
-/* Ours, then those from outside. */
+/* Ours, then those from outside: an entry is there before it is counted, and stays, so whoever
+ * reads takes no lock. */
 static const dt_policy *policies[OURS + DT_OUTSIDE_POLICIES] = {
 #define DT_POLICY(name) &dt_policy_##name,
 #include "memory/policies/policies.def"
 #undef DT_POLICY
 };
-static size_t n_policies = OURS;
+static atomic_size_t n_policies = OURS;
 
 const dt_policy *const *dt_policy_all(size_t *n)
 {
@@ -36,13 +38,16 @@ const dt_policy *const *dt_policy_all(size_t *n)
 
 void dti_policy_add(const dt_policy *p)
 {
-    DT_ASSERT(n_policies < DT_COUNT(policies));
-    policies[n_policies++] = p;
+    const size_t n = n_policies;
+    DT_ASSERT(n < DT_COUNT(policies));
+    policies[n] = p;
+    n_policies = n + 1;
 }
 
 const dt_policy *dt_policy_find(const char *name)
 {
-    for (size_t i = 0; i < n_policies; i++)
+    const size_t n = n_policies;
+    for (size_t i = 0; i < n; i++)
         if (strcmp(policies[i]->name, name) == 0)
             return policies[i];
     return NULL;
@@ -70,7 +75,8 @@ static dt_status unknown(const char *name, dt_err *err)
 {
     const char *names[DT_COUNT(policies) + 1] = {NULL};
     char what[128];
-    for (size_t i = 0; i < n_policies; i++)
+    const size_t n = n_policies;
+    for (size_t i = 0; i < n; i++)
         names[i] = policies[i]->name;
     snprintf(what, sizeof what, "unknown policy '%s'", name);
     if (strpbrk(name, " +") != NULL)

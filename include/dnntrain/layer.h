@@ -1,6 +1,6 @@
 /* A layer from outside: shapes, parameters, and what computes it on the processor, in fp32. It is
- * registered once, before a run is opened, and is then a kind of section, [KIND NAME], in a
- * configuration. */
+ * registered once, before a run that names it is opened, and is then a kind of section, [KIND
+ * NAME], in a configuration. */
 #ifndef DNNTRAIN_LAYER_H
 #define DNNTRAIN_LAYER_H
 
@@ -91,10 +91,10 @@ typedef struct dt_layer_spec {
     void (*backward)(const dt_layer_job *j);
 } dt_layer_spec;
 
-/* For the life of the process; texts and rows that @s names must live as long. Not while a run is
- * open, and from one thread at a time. DT_E_CONFIG as dt_register_policy, and for counts out of
- * their range. A run of it with another precision than fp32, or on another device than the
- * processor, is refused when it is planned. */
+/* For the life of the process; texts and rows that @s names must live as long. From any thread,
+ * also while runs are open: it is there for those that are opened afterwards. DT_E_CONFIG as
+ * dt_register_policy, and for counts out of their range. A run of it with another precision than
+ * fp32, or on another device than the processor, is refused when it is planned. */
 DT_API dt_status dt_register_layer(const dt_layer_spec *s, dt_err *err) DT_NODISCARD;
 
 #ifdef __cplusplus

@@ -1,5 +1,6 @@
 /* A policy from outside: what becomes of the values that forward saves for backward. It is
- * registered once, before a run is opened, and is then a name like any other in [memory] policy. */
+ * registered once, before a run that names it is opened, and is then a name like any other in
+ * [memory] policy. */
 #ifndef DNNTRAIN_POLICY_H
 #define DNNTRAIN_POLICY_H
 
@@ -75,10 +76,10 @@ typedef struct dt_policy_spec {
     dt_status (*pass)(dt_program *p, const dt_pass_env *e, dt_err *err);
 } dt_policy_spec;
 
-/* For the life of the process; texts and rows that @s names must live as long. Not while a run is
- * open, and from one thread at a time. DT_E_CONFIG for a name that is taken or none, a row without
- * a key, beyond the struct or with a default that it refuses itself, and for one policy or option
- * too many. */
+/* For the life of the process; texts and rows that @s names must live as long. From any thread,
+ * also while runs are open: it is there for those that are opened afterwards. DT_E_CONFIG for a
+ * name that is taken or none, a row without a key, beyond the struct or with a default that it
+ * refuses itself, and for one policy or option too many. */
 DT_API dt_status dt_register_policy(const dt_policy_spec *s, dt_err *err) DT_NODISCARD;
 
 #ifdef __cplusplus

@@ -1,6 +1,8 @@
 /* Two runs of different settings in one process, at the same time in two threads or step by step in
  * one: each gives the bits that it gives alone. */
 #include <dnntrain.h>
+#include <dnntrain/layer.h>
+#include <dnntrain/policy.h>
 
 #include <float.h>
 #include <omp.h>
@@ -172,6 +174,112 @@ static void runs_in_turns_train_what_each_trains_alone(void **state)
     }
 }
 
+/* ---- policies and layers from outside ---- */
+
+enum { REGISTERED = 6 };
+
+static dt_status keep_it(dt_program *p, const dt_pass_env *e, dt_err *err)
+{
+    (void)p, (void)e, (void)err;
+    return DT_OK;
+}
+
+static dt_status as_its_input(
+    const void *options, const dt_extent *x, int n_x, dt_layer_shape *s, dt_err *err)
+{
+    (void)options, (void)n_x, (void)err;
+    s->y = x[0];
+    return DT_OK;
+}
+
+static void copy(const dt_layer_job *j)
+{
+    const dt_extent e = j->extent[0];
+    memcpy(j->y, j->x[0], (size_t)(j->n * e.h * e.w * e.c) * sizeof(float));
+}
+
+static void copy_back(const dt_layer_job *j)
+{
+    const dt_extent e = j->extent[0];
+    if (j->dx[0] != NULL)
+        memcpy(j->dx[0], j->dy, (size_t)(j->n * e.h * e.w * e.c) * sizeof(float));
+}
+
+/* Names that both threads register: the policy of number i, and the layer. */
+static const char *const names[REGISTERED] = {
+    "twin_a", "twin_b", "twin_c", "twin_d", "twin_e", "twin_f"};
+
+/* How many of each kind were this thread's, and whether a run of what was registered plans. */
+typedef struct registrar {
+    int policies, layers;
+    dt_status st;
+    dt_err err;
+    pthread_barrier_t *together;
+} registrar;
+
+static void register_one(registrar *r, const char *name)
+{
+    dt_err taken = {0};
+    const dt_policy_spec p = {.name = name, .summary = "-", .exact = true, .pass = keep_it};
+    const dt_layer_spec l = {.name = name,
+        .summary = "-",
+        .min_x = 1,
+        .max_x = 1,
+        .infer = as_its_input,
+        .forward = copy,
+        .backward = copy_back};
+    r->policies += dt_register_policy(&p, &taken) == DT_OK;
+    r->layers += dt_register_layer(&l, &taken) == DT_OK;
+}
+
+static dt_status plan_with(const char *name, dt_err *err)
+{
+    char text[512];
+    dt_run *run = NULL;
+    snprintf(text, sizeof text,
+        "[model]\nimage = 8\nclasses = 4\n[data]\nsource = synthetic\nsamples = 8\n"
+        "[train]\nbatch = 4\nsteps = 1\nprecision = fp32\n[memory]\npolicy = %s\n"
+        "[device]\nkind = cpu\nthreads = 1\n[%s one]\n[fc f]\nout = 4\n",
+        name, name);
+    dt_status st = dt_run_open_text(&run, "net", text, strlen(text), NULL, 0, err);
+    if (st == DT_OK)
+        st = dt_run_plan(run, err);
+    dt_run_close(run);
+    return st;
+}
+
+static void *register_all(void *arg)
+{
+    registrar *r = arg;
+    pthread_barrier_wait(r->together);
+    for (int i = 0; i < REGISTERED && r->st == DT_OK; i++) {
+        register_one(r, names[i]);
+        r->st = plan_with(names[i], &r->err);
+    }
+    return NULL;
+}
+
+/* Each name is taken once, and whoever comes second finds it whole. */
+static void two_threads_register_what_both_use(void **state)
+{
+    static registrar r[2];
+    pthread_t thread[2];
+    pthread_barrier_t together;
+    (void)state;
+    assert_int_equal(pthread_barrier_init(&together, NULL, 2), 0);
+    for (int i = 0; i < 2; i++) {
+        r[i].together = &together;
+        assert_int_equal(pthread_create(&thread[i], NULL, register_all, &r[i]), 0);
+    }
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_join(thread[i], NULL), 0);
+    pthread_barrier_destroy(&together);
+    for (int i = 0; i < 2; i++)
+        assert_ok(r[i].st, &r[i].err);
+    assert_int_equal(r[0].policies + r[1].policies, REGISTERED);
+    assert_int_equal(r[0].layers + r[1].layers, REGISTERED);
+}
+
 /* ---- what the host program has set ---- */
 
 /* Whether the calling thread computes with denormal numbers. */
@@ -272,6 +380,7 @@ DT_TEST_GROUP(two_sessions)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_threads_train_what_each_trains_alone),
         cmocka_unit_test(runs_in_turns_train_what_each_trains_alone),
+        cmocka_unit_test(two_threads_register_what_both_use),
         cmocka_unit_test(the_processor_is_left_as_it_was),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
-#include "engine/cuda/cuda_internal.h"
+#include "engine/cuda/cuda_kernels.h"
 
 enum { CARD = 0, ALIGNMENT = 256 };
 

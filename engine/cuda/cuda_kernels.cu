@@ -2,7 +2,7 @@
 #include "engine/cuda/cuda.cuh"
 
 DT_C_HEADERS
-#include "engine/cuda/cuda_internal.h"
+#include "engine/cuda/cuda_kernels.h"
 DT_C_HEADERS_END
 
 enum { THREADS = DTI_CUDA_THREADS };

@@ -1,10 +1,11 @@
-/* Between the CUDA driver and its own kernels. */
-#ifndef DT_ENGINE_CUDA_CUDA_INTERNAL_H
-#define DT_ENGINE_CUDA_CUDA_INTERNAL_H
+/* The driver's own kernels (cuda_kernels.cu): what a checked run and the norm of gradients ask of
+ * the device. */
+#ifndef DT_ENGINE_CUDA_CUDA_KERNELS_H
+#define DT_ENGINE_CUDA_CUDA_KERNELS_H
 
 #include "engine/driver.h"
 
-/* What a kernel leaves for the host, in pinned memory that both reach.
+/* What they leave for the host, in pinned memory that both reach.
  * @partial: sums of squares, by block: the host adds them up in their order */
 enum { DTI_CUDA_BLOCKS = 512, DTI_CUDA_THREADS = 256 };
 typedef struct dti_cuda_answer {

@@ -132,11 +132,24 @@ const char *dt_nearest(const char *word, const char *const *words)
     return best != NULL ? best : translated(given, n, false, words);
 }
 
+/* "a, b, c", or as many as there is room for and how many more there are. */
+static void list_words(char *to, size_t bytes, const char *const *words)
+{
+    static const size_t rest = sizeof ", and 18446744073709551615 more";
+    size_t at = 0, i = 0;
+    for (to[0] = '\0'; words[i] != NULL && at + strlen(words[i]) + rest < bytes; i++)
+        at += (size_t)snprintf(to + at, bytes - at, "%s%s", i > 0 ? ", " : "", words[i]);
+    size_t more = 0;
+    while (words[i + more] != NULL)
+        more++;
+    if (more > 0)
+        snprintf(to + at, bytes - at, ", and %zu more", more);
+}
+
 dt_status dt_unknown(const char *what, const char *word, const char *const *words, dt_err *err)
 {
-    char all[1024] = "";
-    for (size_t i = 0, at = 0; words[i] != NULL && at < sizeof all; i++)
-        at += (size_t)snprintf(all + at, sizeof all - at, "%s%s", i > 0 ? ", " : "", words[i]);
+    char all[1792]; /* of a note with 2048 */
+    list_words(all, sizeof all, words);
     const char *near = dt_nearest(word, words);
     if (near == NULL)
         return DT_FAIL(err, DT_E_CONFIG, "%s; there are: %s", what, all);

@@ -21,9 +21,9 @@ static dt_status avgpool_infer(
 {
     (void)n_x;
     const dt_avgpool *a = o;
-    const dt_pool p = {a->kernel, a->stride == 0 ? a->kernel : a->stride, a->pad, a->ceil};
+    const dt_window p = {a->kernel, a->stride == 0 ? a->kernel : a->stride, a->pad, a->ceil};
     dt_shape y;
-    DT_CHECK(dti_pool_infer(&p, "avgpool", x, &y, err));
+    DT_CHECK(dti_window_infer(&p, "avgpool", x, &y, err));
     const double adds = (double)dt_shape_sample(&y) * (double)(a->kernel * a->kernel);
     *info = (dt_layer_info){.y = y, .forward_flops = adds, .backward_flops = {adds}};
     return DT_OK;

@@ -24,12 +24,12 @@ static dt_status maxpool_infer(
 {
     (void)n_x;
     const dt_maxpool *m = o;
-    const dt_pool p = {m->kernel, m->stride == 0 ? m->kernel : m->stride, m->pad, m->ceil};
+    const dt_window p = {m->kernel, m->stride == 0 ? m->kernel : m->stride, m->pad, m->ceil};
     dt_shape y;
     if (m->kernel > MAX_KERNEL)
         return DT_FAIL(
             err, DT_E_CONFIG, "maxpool: kernel %" PRId64 "; at most %d", m->kernel, MAX_KERNEL);
-    DT_CHECK(dti_pool_infer(&p, "maxpool", x, &y, err));
+    DT_CHECK(dti_window_infer(&p, "maxpool", x, &y, err));
     const size_t outputs = (size_t)dt_shape_sample(&y);
     const double compares = (double)outputs * (double)(m->kernel * m->kernel);
     *info = (dt_layer_info){

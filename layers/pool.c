@@ -3,7 +3,7 @@
 
 #include <inttypes.h>
 
-static int64_t windows(const dt_pool *p, int64_t size)
+static int64_t windows(const dt_window *p, int64_t size)
 {
     const int64_t beyond = size + 2 * p->pad - p->kernel;
     int64_t n = (beyond + (p->ceil ? p->stride - 1 : 0)) / p->stride + 1;
@@ -12,8 +12,8 @@ static int64_t windows(const dt_pool *p, int64_t size)
     return n;
 }
 
-dt_status dti_pool_infer(
-    const dt_pool *p, const char *layer, const dt_shape *x, dt_shape *y, dt_err *err)
+dt_status dti_window_infer(
+    const dt_window *p, const char *layer, const dt_shape *x, dt_shape *y, dt_err *err)
 {
     if (p->kernel < 1 || p->stride < 1 || p->pad < 0 || p->kernel > INT32_MAX ||
         p->stride > INT32_MAX)

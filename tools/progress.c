@@ -41,7 +41,7 @@ struct dt_progress {
     double eval_seconds;
     bool evaluated;
     dt_eval_report eval; /* the last */
-    dti_curve curve;
+    dti_loss_curve curve;
     struct {
         double seconds, wait, samples;
     } window[DT_PROGRESS_WINDOW];
@@ -291,7 +291,7 @@ static void show_loss(const dt_progress *p, screen *s)
     show_change(s, p->first_loss, p->last_loss);
     if (s->t.utf8) {
         const int width = dti_terminal_width(&s->t, s->f) - LABEL - 1;
-        if (dti_curve_draw(&p->curve, curve, sizeof curve, width) > 0)
+        if (dti_loss_curve_draw(&p->curve, curve, sizeof curve, width) > 0)
             say(s, "\n%*s%s", LABEL, "", curve);
     }
     say(s, "\n");
@@ -406,7 +406,7 @@ static void count_step(dt_progress *p, const dt_step_report *r)
         p->loss = SMOOTHING * p->loss + (1 - SMOOTHING) * r->loss;
         p->weight = SMOOTHING * p->weight + (1 - SMOOTHING);
     }
-    dti_curve_add(&p->curve, r->loss);
+    dti_loss_curve_add(&p->curve, r->loss);
     p->n++;
     p->samples += r->samples;
 }

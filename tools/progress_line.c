@@ -96,7 +96,7 @@ size_t dti_line_fit(const dti_line *l, int width, char to[DTI_LINE])
 
 /* ---- the curve ---- */
 
-static void halve(dti_curve *c)
+static void halve(dti_loss_curve *c)
 {
     for (int i = 0; i < DTI_BINS / 2; i++) {
         c->sum[i] = c->sum[2 * i] + c->sum[2 * i + 1];
@@ -106,7 +106,7 @@ static void halve(dti_curve *c)
     c->width *= 2;
 }
 
-void dti_curve_add(dti_curve *c, double loss)
+void dti_loss_curve_add(dti_loss_curve *c, double loss)
 {
     if (!isfinite(loss))
         return;
@@ -122,7 +122,7 @@ void dti_curve_add(dti_curve *c, double loss)
 }
 
 /* Mean of bins [from, to). */
-static double mean(const dti_curve *c, int from, int to)
+static double mean(const dti_loss_curve *c, int from, int to)
 {
     double sum = 0, count = 0;
     for (int i = from; i < to; i++) {
@@ -132,7 +132,7 @@ static double mean(const dti_curve *c, int from, int to)
     return sum / count;
 }
 
-size_t dti_curve_draw(const dti_curve *c, char *to, size_t room, int width)
+size_t dti_loss_curve_draw(const dti_loss_curve *c, char *to, size_t room, int width)
 {
     static const char *const blocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
     const int top = (int)DT_COUNT(blocks) - 1, n = c->bins < width ? c->bins : width;

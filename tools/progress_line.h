@@ -20,16 +20,16 @@ size_t dti_line_fit(const dti_line *l, int width, char to[DTI_LINE]);
 size_t dti_line_plain(const dti_line *l, char to[DTI_LINE]);
 
 /* Mean losses of a whole run in few numbers: when all bins are full, pairs become one. */
-typedef struct dti_curve {
+typedef struct dti_loss_curve {
     double sum[DTI_BINS];
     int64_t count[DTI_BINS], width; /* steps a bin */
     int bins;
-} dti_curve;
+} dti_loss_curve;
 
-void dti_curve_add(dti_curve *c, double loss);
+void dti_loss_curve_add(dti_loss_curve *c, double loss);
 
 /* The curve as blocks of eight heights, at most @width of them; nothing for fewer than two. Bytes
  * written, without the NUL. */
-size_t dti_curve_draw(const dti_curve *c, char *to, size_t room, int width);
+size_t dti_loss_curve_draw(const dti_loss_curve *c, char *to, size_t room, int width);
 
 #endif

@@ -13,7 +13,7 @@ enum { TILE = 64 }; /* channels worked on at a time */
 struct job {
     const dt_args *a;
     dt_dtype type;
-    dt_pool p;
+    dt_window p;
     bool include_pad;
     dt_shape x, y;
     int64_t tiles; /* of channels */
@@ -51,10 +51,10 @@ DT_INLINE void add_up(const struct job *j, int64_t sample, int64_t channel, dt_s
 DT_CLONES static void average_row(const struct job *j, int64_t i)
 {
     const int64_t channels = j->x.c, sample = i / j->y.h, row = i % j->y.h;
-    const dt_span h = dt_pool_span(&j->p, row, j->x.h);
+    const dt_span h = dti_window_span(&j->p, row, j->x.h);
     float sum[TILE], buffer[TILE];
     for (int64_t col = 0; col < j->y.w; col++) {
-        const dt_span w = dt_pool_span(&j->p, col, j->x.w);
+        const dt_span w = dti_window_span(&j->p, col, j->x.w);
         const float over = (float)(length(j, row, h, j->x.h) * length(j, col, w, j->x.w));
         for (int64_t c = 0; c < channels; c += TILE) {
             const int n = channels - c < TILE ? (int)(channels - c) : TILE;
@@ -96,9 +96,9 @@ DT_CLONES static void average_gradient_tile(const struct job *j, int64_t i)
         memset(dti_to(j->a->port[DT_DX], to + at * channels, j->type), 0,
             (size_t)n * dt_dtype_bytes(j->type));
     for (int64_t row = 0; row < j->y.h; row++) {
-        const dt_span h = dt_pool_span(&j->p, row, j->x.h);
+        const dt_span h = dti_window_span(&j->p, row, j->x.h);
         for (int64_t col = 0; col < j->y.w; col++) {
-            const dt_span w = dt_pool_span(&j->p, col, j->x.w);
+            const dt_span w = dti_window_span(&j->p, col, j->x.w);
             const float over = (float)(length(j, row, h, j->x.h) * length(j, col, w, j->x.w));
             const int64_t at = ((sample * j->y.h + row) * j->y.w + col) * channels + c;
             float part[TILE], buffer[TILE];

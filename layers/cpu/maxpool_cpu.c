@@ -16,7 +16,7 @@ struct job {
     const dt_args *a;
     const dti_maxpool_rows *on;
     dt_dtype t;
-    dt_pool p;
+    dt_window p;
     dt_shape x, y;
     int64_t tiles;              /* of channels */
     int64_t rows;               /* of outputs, of a forward task */
@@ -29,7 +29,7 @@ struct job {
  * whole window, padding included. @from is the first element of x. */
 static dti_window window_at(const struct job *j, int64_t from, int64_t row, int64_t col)
 {
-    const dt_span h = dt_pool_span(&j->p, row, j->x.h), w = dt_pool_span(&j->p, col, j->x.w);
+    const dt_span h = dti_window_span(&j->p, row, j->x.h), w = dti_window_span(&j->p, col, j->x.w);
     const int64_t above = h.begin - (row * j->p.stride - j->p.pad);
     const int64_t before = w.begin - (col * j->p.stride - j->p.pad);
     const int64_t at = (h.begin * j->x.w + w.begin) * j->x.c;
@@ -118,7 +118,7 @@ static void forward_task(const void *job, int64_t i)
 }
 
 /* Windows, of @count, that reach any of some pixels. */
-static dt_span reaching(const dt_pool *p, dt_span pixels, int64_t count)
+static dt_span reaching(const dt_window *p, dt_span pixels, int64_t count)
 {
     const int64_t past = pixels.begin + p->pad - p->kernel + 1;
     const int64_t begin = past > 0 ? dt_ceil_div(past, p->stride) : 0;
@@ -198,7 +198,7 @@ static void backward_task(const void *job, int64_t i)
 }
 
 /* The largest side of a block whose windows fit. */
-static int64_t side_of(const dt_pool *p)
+static int64_t side_of(const dt_window *p)
 {
     int64_t side = MOST_SIDE;
     for (int64_t most; side > 1; side--) {

@@ -13,7 +13,7 @@ DT_C_HEADERS_END
 typedef struct avgpool_job {
     const void *from;
     void *to;
-    dt_pool p;
+    dt_window p;
     bool adaptive, include_pad, wide;
     dt_shape x, y;
     int64_t samples, groups;
@@ -31,7 +31,7 @@ DT_DEVICE dt_span avgpool_part(int64_t i, int64_t n, int64_t size)
 /* Pixels of window i, of @windows, along one side. */
 DT_DEVICE dt_span avgpool_span(const avgpool_job *j, int64_t i, int64_t size, int64_t windows)
 {
-    return j->adaptive ? avgpool_part(i, windows, size) : dt_pool_span(&j->p, i, size);
+    return j->adaptive ? avgpool_part(i, windows, size) : dti_window_span(&j->p, i, size);
 }
 
 /* And how many they count as. */

@@ -12,7 +12,7 @@ typedef struct maxpool_job {
     const void *x, *y_read, *dy;
     void *y, *dx;
     uint8_t *index;
-    dt_pool p;
+    dt_window p;
     dt_shape xs, ys;
     int64_t samples, groups, index_bytes;
     bool packed, wide;
@@ -36,7 +36,8 @@ DT_DEVICE int maxpool_number(const maxpool_job *j, int64_t row, int64_t col, int
 DT_DEVICE void maxpool_find(const maxpool_job *j, int64_t sample, int64_t row, int64_t col,
     int64_t c, int n, bool wide, float *best, int *at, dt_dtype t)
 {
-    const dt_span h = dt_pool_span(&j->p, row, j->xs.h), w = dt_pool_span(&j->p, col, j->xs.w);
+    const dt_span h = dti_window_span(&j->p, row, j->xs.h),
+                  w = dti_window_span(&j->p, col, j->xs.w);
     float v[DT_FEW];
     DT_UNROLL(8)
     for (int k = 0; k < DT_FEW; k++) {
@@ -136,7 +137,8 @@ DT_DEVICE unsigned maxpool_equal(const float *v, const float *best)
 DT_DEVICE unsigned maxpool_won_by_value(const maxpool_job *j, const dt_place *p, int64_t row,
     int64_t col, int64_t out, int n, const float *here, dt_dtype t)
 {
-    const dt_span h = dt_pool_span(&j->p, row, j->xs.h), w = dt_pool_span(&j->p, col, j->xs.w);
+    const dt_span h = dti_window_span(&j->p, row, j->xs.h),
+                  w = dti_window_span(&j->p, col, j->xs.w);
     float best[DT_FEW], v[DT_FEW];
     dti_take(j->y_read, out, n, j->wide, t, best);
     unsigned won = maxpool_equal(here, best) & ((1u << n) - 1);
@@ -149,7 +151,7 @@ DT_DEVICE unsigned maxpool_won_by_value(const maxpool_job *j, const dt_place *p,
 }
 
 /* The windows that reach row r: from first on, up to, without, the result's end. */
-DT_DEVICE dt_span maxpool_windows(const dt_pool *p, int64_t r, int64_t windows)
+DT_DEVICE dt_span maxpool_windows(const dt_window *p, int64_t r, int64_t windows)
 {
     const int64_t late = r + p->pad - p->kernel, last = dti_quotient(r + p->pad, p->stride) + 1;
     dt_span s;

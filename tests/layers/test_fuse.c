@@ -228,7 +228,7 @@ static void inputs_of_a_fused_sum_share_one_gradient(void **state)
 {
     (void)state;
     dt_graph *g = block();
-    dt_planned m = dt_program_of(fused(g), DT_PROGRAM_FIRST, 2);
+    dt_lowered m = dt_program_of(fused(g), DT_PROGRAM_FIRST, 2);
     const dt_program *p = m.program;
     const dt_op *op = &p->op[op_named(p, "a2.b")];
     int written = 0;
@@ -242,7 +242,7 @@ static void inputs_of_a_fused_sum_share_one_gradient(void **state)
     assert_int_equal(dt_op_tensor(&p->op[op_named(p, "r2.b")], DT_DY), dx);
     assert_int_not_equal(dt_op_tensor(&p->op[op_named(p, "n2.b")], DT_DY), dx);
     m.plan = dt_planned_by(m.program, "keep_all", "greedy");
-    dt_planned_close(&m);
+    dt_lowered_close(&m);
     dt_graph_destroy(g);
 }
 
@@ -259,11 +259,11 @@ static void a_fused_sum_reads_its_sign_behind_dropout(void **state)
     const int32_t s = add(g, &dt_layer_add_relu, "s", NULL, f, f);
     const int32_t d = add(g, dt_layer_find("dropout"), "d", NULL, s, NONE);
     add(g, &dt_layer_cross_entropy, "loss", NULL, add(g, &dt_layer_fc, "out", &fc, d, NONE), NONE);
-    dt_planned m = dt_program_of(g, DT_PROGRAM_FIRST, 2);
+    dt_lowered m = dt_program_of(g, DT_PROGRAM_FIRST, 2);
     const dt_program *p = m.program;
     assert_int_equal(dt_op_tensor(&p->op[op_named(p, "s.b")], DT_Y),
         dt_op_tensor(&p->op[op_named(p, "d.f")], DT_Y));
-    dt_planned_close(&m);
+    dt_lowered_close(&m);
 }
 
 /* --- training --- */
@@ -271,7 +271,7 @@ static void a_fused_sum_reads_its_sign_behind_dropout(void **state)
 typedef struct trainee {
     dt_graph *graph;
     dt_map *map;
-    dt_planned planned[DT_PROGRAM_KINDS];
+    dt_lowered planned[DT_PROGRAM_KINDS];
     int id[DT_PROGRAM_KINDS];
     dt_runner *runner;
 } trainee;
@@ -290,7 +290,7 @@ static trainee open_trainee(dt_graph *g, const char *policies)
         .seed = 7,
         .threads = 1};
     for (size_t i = 0; i < DT_COUNT(kinds); i++) {
-        dt_planned *m = &t.planned[kinds[i]];
+        dt_lowered *m = &t.planned[kinds[i]];
         const dt_program_opts po = {g, t.map, NULL, kinds[i], BATCH, BATCH,
             {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd}, NULL};
         assert_ok(dt_program_create(&m->program, &po, &err), &err);
@@ -427,9 +427,9 @@ static unsigned char *state_after(dt_graph *(*build)(void), const char *policy)
 static size_t state_bytes(dt_graph *(*build)(void))
 {
     dt_graph *g = build(), *f = fused(g);
-    dt_planned m = dt_program_of(f, DT_PROGRAM_FIRST, BATCH);
+    dt_lowered m = dt_program_of(f, DT_PROGRAM_FIRST, BATCH);
     const size_t bytes = m.map->bytes;
-    dt_planned_close(&m);
+    dt_lowered_close(&m);
     dt_graph_destroy(g);
     return bytes;
 }

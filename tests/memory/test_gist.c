@@ -118,7 +118,7 @@ static void binarize_takes_a_sixteenth_or_as_the_stride_says(void **state)
     } pairs[] = {{{2, 2, 0, false}, 16}, {{3, 2, 1, false}, 16}, {{3, 1, 1, false}, 6.4},
         {{4, 4, 0, false}, 32 / 1.25}};
     for (size_t i = 0; i < DT_COUNT(pairs); i++) {
-        dt_planned m = dt_program_of(chain(&pairs[i].pool), DT_PROGRAM_FIRST, BATCH);
+        dt_lowered m = dt_program_of(chain(&pairs[i].pool), DT_PROGRAM_FIRST, BATCH);
         assert_true(waits(m.program, "relu.y"));
         const double values = (double)bytes_of(m.program, "relu.y");
         dt_rewrite(m.program, "gist_lossless");
@@ -129,7 +129,7 @@ static void binarize_takes_a_sixteenth_or_as_the_stride_says(void **state)
         if (!(values / stored > 0.9999 * pairs[i].ratio &&
                 values / stored < 1.0001 * pairs[i].ratio))
             fail_msg("pool %zu: ratio %.3f, not %.3f", i, values / stored, pairs[i].ratio);
-        dt_planned_close(&m);
+        dt_lowered_close(&m);
     }
 }
 
@@ -148,11 +148,11 @@ static void a_relu_that_a_convolution_reads_too_keeps_its_values(void **state)
     dt_err err = {0};
     assert_ok(dt_graph_add(g, &dt_layer_add, "sum", NULL, in, 2, &sum, &err), &err);
     finish(g, sum);
-    dt_planned m = dt_program_of(g, DT_PROGRAM_FIRST, BATCH);
+    dt_lowered m = dt_program_of(g, DT_PROGRAM_FIRST, BATCH);
     dt_rewrite(m.program, "gist_lossless");
     assert_int_equal(find(m.program, "relu.mask"), DT_NONE);
     assert_true(waits(m.program, "relu.y"));
-    dt_planned_close(&m);
+    dt_lowered_close(&m);
 }
 
 /* --- SSDC --- */
@@ -163,7 +163,7 @@ static void what_a_convolution_reads_waits_as_a_sparse_matrix(void **state)
 {
     (void)state;
     static const dt_maxpool pool = {2, 2, 0, false};
-    dt_planned m = dt_program_of(chain(&pool), DT_PROGRAM_FIRST, BATCH);
+    dt_lowered m = dt_program_of(chain(&pool), DT_PROGRAM_FIRST, BATCH);
     rewrite(m.program, "gist_lossless", half, NULL);
     assert_false(waits(m.program, "pool.y") || waits(m.program, "relu2.y"));
     assert_true(waits(m.program, "pool.y.csr") && waits(m.program, "relu2.y.csr"));
@@ -173,7 +173,7 @@ static void what_a_convolution_reads_waits_as_a_sparse_matrix(void **state)
     const size_t values = bytes_of(m.program, "pool.y"), packed = bytes_of(m.program, "pool.y.csr");
     assert_int_equal(packed, dt_packed_bytes(csr, values / 4, 0.5));
     assert_true((double)values / (double)packed > 1.55); /* 4 / (5 d) = 1.6, less row pointers */
-    dt_planned_close(&m);
+    dt_lowered_close(&m);
 }
 
 static void without_zeros_nothing_is_made_sparse(void **state)
@@ -182,12 +182,12 @@ static void without_zeros_nothing_is_made_sparse(void **state)
     static const dt_maxpool pool = {2, 2, 0, false};
     const dt_pass_env dense = {.dense = true};
     for (int i = 0; i < 2; i++) {
-        dt_planned m = dt_program_of(chain(&pool), DT_PROGRAM_FIRST, BATCH);
+        dt_lowered m = dt_program_of(chain(&pool), DT_PROGRAM_FIRST, BATCH);
         rewrite(m.program, "gist_lossless", i == 0 ? "[memory]\n" : half, i == 0 ? NULL : &dense);
         assert_int_equal(count(m.program, DT_OP_ENCODE), 0);
         assert_int_equal(count(m.program, DT_OP_OUT), i == 0 ? 0 : 2); /* what would be sparse */
         assert_true(waits(m.program, "relu.mask")); /* a choice, which does not depend on values */
-        dt_planned_close(&m);
+        dt_lowered_close(&m);
     }
 }
 
@@ -205,7 +205,7 @@ static void everything_else_waits_in_fewer_bits(void **state)
         char ini[64], packed[32];
         snprintf(ini, sizeof ini, "[policy.gist]\ndpr = %s\n", dpr[i].format);
         snprintf(packed, sizeof packed, "pool.y.%s", dpr[i].format);
-        dt_planned m = dt_program_of(chain(&pool), DT_PROGRAM_FIRST, BATCH);
+        dt_lowered m = dt_program_of(chain(&pool), DT_PROGRAM_FIRST, BATCH);
         rewrite(m.program, "gist", ini, NULL);
         const double ratio =
             (double)bytes_of(m.program, "pool.y") / (double)bytes_of(m.program, packed);
@@ -213,7 +213,7 @@ static void everything_else_waits_in_fewer_bits(void **state)
             fail_msg("%s: ratio %.3f", dpr[i].format, ratio);
         assert_false(waits(m.program, "pool.y"));
         assert_true(waits(m.program, "relu.mask"));
-        dt_planned_close(&m);
+        dt_lowered_close(&m);
     }
 }
 
@@ -228,7 +228,7 @@ static step train_once(const char *policy)
     static const dt_maxpool pool = {2, 2, 0, false};
     static float x[BATCH * SIDE * SIDE * CHANNELS];
     static const int32_t labels[BATCH] = {3, 7};
-    dt_planned m = dt_program_of(chain(&pool), DT_PROGRAM_FIRST, BATCH);
+    dt_lowered m = dt_program_of(chain(&pool), DT_PROGRAM_FIRST, BATCH);
     dt_err err = {0};
     for (size_t i = 0; i < DT_COUNT(x); i++)
         x[i] = (float)((i * 2654435761u >> 7) % 1000) / 500.0F - 1.0F;
@@ -255,7 +255,7 @@ static step train_once(const char *policy)
     const int32_t home = dti_map_find(m.map, node, 0, DT_DP); /* made from pool.y */
     memcpy(s.gradient, dti_runner_home(r, home), CHANNELS * sizeof(float));
     dt_runner_destroy(r);
-    dt_planned_close(&m);
+    dt_lowered_close(&m);
     return s;
 }
 
@@ -283,11 +283,11 @@ static uint64_t vgg16_peak(const char *policy, const char *ini)
     dt_graph *g;
     dt_err err = {0};
     assert_ok(dt_model_build(dt_model_find("vgg16"), &o, &g, &err), &err);
-    dt_planned m = dt_program_of(g, DT_PROGRAM_FIRST, 64);
+    dt_lowered m = dt_program_of(g, DT_PROGRAM_FIRST, 64);
     rewrite(m.program, policy, ini, NULL);
     m.plan = dt_planned_by(m.program, policy, "greedy");
     const uint64_t peak = m.plan->peak;
-    dt_planned_close(&m);
+    dt_lowered_close(&m);
     return peak;
 }
 

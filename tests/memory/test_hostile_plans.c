@@ -19,7 +19,7 @@ enum { BATCH = 2, MOST_SAME = 6 };
 
 /* A network, one of its plans, and what a run of that leaves. */
 typedef struct subject {
-    dt_planned m;
+    dt_lowered m;
     dt_runner *runner;
     float *x;
     int32_t *labels;
@@ -93,7 +93,7 @@ static void close_subject(subject *s)
     dt_free(s->x);
     dt_free(s->labels);
     dt_free(s->left);
-    dt_planned_close(&s->m);
+    dt_lowered_close(&s->m);
 }
 
 /* The plan as it is now. */

@@ -95,7 +95,7 @@ static void offload_lies_within_a_twentieth_of_the_bound(void **state)
     for (size_t i = 0; i < 2 * DT_COUNT(moving); i++)
         for (int64_t batch = 8; batch <= 32; batch *= 2) {
             dt_graph *g = i % 2 == 0 ? dt_standard("resnet152") : unet();
-            dt_planned m = dt_program_of(g, DT_PROGRAM_FIRST, batch);
+            dt_lowered m = dt_program_of(g, DT_PROGRAM_FIRST, batch);
             dt_rewrite(m.program, moving[i / 2]);
             m.plan = dt_planned_by(m.program, moving[i / 2], "greedy");
             const double ratio = (double)m.plan->peak / (double)m.plan->bound;
@@ -104,7 +104,7 @@ static void offload_lies_within_a_twentieth_of_the_bound(void **state)
                     (int)batch, ratio);
             worst = ratio > worst ? ratio : worst;
             assert_true(m.plan->out_bytes > 0);
-            dt_planned_close(&m);
+            dt_lowered_close(&m);
         }
     print_message("resnet152 and unet_small under offload: peak / bound at most %.4f\n", worst);
 }
@@ -254,12 +254,12 @@ static void every_decision_gives_its_reason(void **state)
                 dt_graph_destroy(g);
                 assert_ok(dt_model_build(dt_model_find("gpt2"), &small, &g, &err), &err);
             }
-            dt_planned m = dt_program_of(g, DT_PROGRAM_FIRST, 8);
+            dt_lowered m = dt_program_of(g, DT_PROGRAM_FIRST, 8);
             dt_rewrite(m.program, all[i]->name);
             m.plan = dt_planned_by(m.program, all[i]->name, "greedy");
             decisions += count_reasons(m.plan, all[i]->name);
             reasons_survive_the_text(m.plan);
-            dt_planned_close(&m);
+            dt_lowered_close(&m);
         }
         const bool keeps =
             strcmp(all[i]->name, "keep_all") == 0 || strcmp(all[i]->name, "network_wide") == 0;
@@ -272,7 +272,7 @@ static void every_decision_gives_its_reason(void **state)
 static void choices_give_their_reasons(void **state)
 {
     (void)state;
-    dt_planned m = dt_plan_model("resnet20", "gist_lossless", 8);
+    dt_lowered m = dt_plan_model("resnet20", "gist_lossless", 8);
     int chosen = 0;
     for (size_t i = 0; i < m.plan->n_row; i++) {
         const dt_row *r = &m.plan->row[i];
@@ -283,7 +283,7 @@ static void choices_give_their_reasons(void **state)
         chosen++;
     }
     assert_true(chosen > 0);
-    dt_planned_close(&m);
+    dt_lowered_close(&m);
 }
 
 DT_TEST_GROUP(plans)

@@ -76,16 +76,16 @@ static void vgg_moves_the_bytes_of_figure_12(void **state)
             const int64_t n = cases[i].batch;
             const uint64_t image = (uint64_t)(n * IMAGE) * 4, labels = (uint64_t)n * 4;
             const uint64_t inputs = (uint64_t)(n * vgg_inputs(all)) * 4;
-            dt_planned m = dt_plan_model("vgg19", policies[all], n);
+            dt_lowered m = dt_plan_model("vgg19", policies[all], n);
             assert_true(fabs((double)inputs / (1 << 20) - cases[i].mib[all]) <= 0.5);
             assert_int_equal(m.plan->out_bytes, inputs - image);
             assert_int_equal(m.plan->host_peak, inputs - image);
             assert_int_equal(m.plan->in_bytes, m.plan->out_bytes + 2 * image + labels);
-            dt_planned_close(&m);
+            dt_lowered_close(&m);
         }
 }
 
-static uint64_t convolution_weights(const dt_planned *m)
+static uint64_t convolution_weights(const dt_lowered *m)
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < m->map->n; i++) {
@@ -105,7 +105,7 @@ static void vgg_peaks_at_the_first_pool(void **state)
 {
     (void)state;
     const uint64_t map = (uint64_t)224 * 224 * 64 * 128 * 4;
-    dt_planned m = dt_plan_model("vgg19", "vdnn_all", 128);
+    dt_lowered m = dt_plan_model("vgg19", "vdnn_all", 128);
     const uint64_t paper = 3 * map + 2 * convolution_weights(&m);
     assert_int_equal(lround((double)paper / (1 << 20)), 4857);
     assert_int_equal(m.plan->bound, m.map->bytes + 7 * map / 2);
@@ -117,13 +117,13 @@ static void vgg_peaks_at_the_first_pool(void **state)
     assert_int_equal(at->kind, DT_ROW_COMPUTE);
     assert_string_equal(m.plan->op[at->op].name, "features.4.b");
     dt_usage_deinit(&u);
-    dt_planned_close(&m);
+    dt_lowered_close(&m);
 }
 
 /* --- when it leaves and comes back --- */
 
 /* A network of layers by letter: Convolution, Relu, Pool, Fc; then the loss. "c0" is the first. */
-static dt_planned chain(const char *letters)
+static dt_lowered chain(const char *letters)
 {
     static const dt_conv conv = {4, 3, 1, 1, 1, 1, true};
     static const dt_maxpool pool = {2, 2, 0, false};
@@ -187,41 +187,41 @@ static void assert_leaves_after(const dt_program *p, const char *copy, const cha
 static void each_layer_fetches_the_nearest_below(void **state)
 {
     (void)state;
-    dt_planned m = chain("cpcf");
+    dt_lowered m = chain("cpcf");
     dt_rewrite(m.program, "vdnn_all");
     assert_fetched_beside(m.program, "in.p1.y", "loss.b");
     assert_fetched_beside(m.program, "in.c0.y", "c2.bw");
     assert_fetched_beside(m.program, "fetch.x", "p1.b");
-    dt_planned_close(&m);
+    dt_lowered_close(&m);
 }
 
 /* vdnn_conv has nothing to fetch at a pool, and looks past it. */
 static void the_search_looks_past_layers_that_keep_their_input(void **state)
 {
     (void)state;
-    dt_planned m = chain("cpcf");
+    dt_lowered m = chain("cpcf");
     dt_rewrite(m.program, "vdnn_conv");
     assert_int_equal(last_op(m.program, "in.c0.y"), DT_NONE);
     assert_fetched_beside(m.program, "fetch.x", "c2.bw");
-    dt_planned_close(&m);
+    dt_lowered_close(&m);
 }
 
 static void a_convolution_already_fetched_ends_the_search(void **state)
 {
     (void)state;
-    dt_planned m = chain("ccrcf");
+    dt_lowered m = chain("ccrcf");
     dt_rewrite(m.program, "vdnn_conv");
     assert_fetched_beside(m.program, "in.r2.y", "loss.b");
     assert_fetched_beside(m.program, "in.c0.y", "c3.bw");
     assert_fetched_beside(m.program, "fetch.x", "c1.bw"); /* not r2.b */
-    dt_planned_close(&m);
+    dt_lowered_close(&m);
 }
 
 /* The input of c1 has been moved before, by hand; its convolution ends the search all the same. */
 static void a_convolution_that_moves_nothing_ends_the_search(void **state)
 {
     (void)state;
-    dt_planned m = chain("cccf");
+    dt_lowered m = chain("cccf");
     dt_err err = {0};
     dt_gap g;
     int32_t i = 0;
@@ -233,22 +233,22 @@ static void a_convolution_that_moves_nothing_ends_the_search(void **state)
     assert_fetched_beside(m.program, "in.c1.y", "loss.b");
     assert_fetched_beside(m.program, "in.c0.y", "c1.bw");
     assert_fetched_beside(m.program, "fetch.x", "c1.bw"); /* not c2.bw */
-    dt_planned_close(&m);
+    dt_lowered_close(&m);
 }
 
 static void the_classifier_keeps_everything(void **state)
 {
     (void)state;
-    dt_planned m = chain("crpfrf");
+    dt_lowered m = chain("crpfrf");
     dt_rewrite(m.program, "vdnn_all");
     assert_leaves_after(m.program, "out.r1.y", "p2.f");
     assert_int_equal(last_op(m.program, "out.p2.y"), DT_NONE); /* read by f3 */
     assert_int_equal(last_op(m.program, "out.r4.y"), DT_NONE);
-    dt_planned_close(&m);
+    dt_lowered_close(&m);
     m = dt_plan_model("resnet18", "vdnn_all", 2);
     assert_leaves_after(m.program, "out.layer4.1.relu1.y", "layer4.1.conv2.f");
     assert_int_equal(last_op(m.program, "out.layer4.1.relu2.y"), DT_NONE); /* read by avgpool */
-    dt_planned_close(&m);
+    dt_lowered_close(&m);
 }
 
 /* Section III-A: a value that several layers read leaves after the last of them. It is back when
@@ -256,11 +256,11 @@ static void the_classifier_keeps_everything(void **state)
 static void a_value_with_several_readers_leaves_after_the_last(void **state)
 {
     (void)state;
-    dt_planned m = dt_plan_model("resnet18", "vdnn_conv", 2);
+    dt_lowered m = dt_plan_model("resnet18", "vdnn_conv", 2);
     assert_leaves_after(m.program, "out.layer1.0.relu2.y", "layer1.1.add.f");
     assert_fetched_beside(m.program, "in.layer1.0.relu2.y", "layer1.1.conv2.bw");
     assert_leaves_after(m.program, "out.layer1.1.relu2.y", "layer2.0.downsample.0.f");
-    dt_planned_close(&m);
+    dt_lowered_close(&m);
 }
 
 /* A copy back stands right before the first op of some layer's backward, and its reader belongs to
@@ -324,7 +324,7 @@ static void every_model_obeys_the_protocol(void **state)
     const dt_model_desc *const *all = dt_model_all(&n);
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < DT_COUNT(policies) && !dt_left_out(all[i]->name); k++) {
-            dt_planned m = dt_plan_model(all[i]->name, policies[k], 8);
+            dt_lowered m = dt_plan_model(all[i]->name, policies[k], 8);
             check_copies_back(m.program);
             check_copies_out(m.plan);
             const uint64_t image = (uint64_t)(8 * dt_shape_sample(&m.graph->input)) * 4;
@@ -333,7 +333,7 @@ static void every_model_obeys_the_protocol(void **state)
             assert_int_equal(
                 m.plan->in_bytes, m.plan->out_bytes + (refetched ? 2 : 1) * image + labels);
             assert_int_equal(refetched, has_convolutions(m.graph));
-            dt_planned_close(&m);
+            dt_lowered_close(&m);
         }
     assert_true(n >= 20);
 }
@@ -350,7 +350,7 @@ static void moving_more_never_takes_more(void **state)
         for (int64_t batch = 4; batch <= 32 && !dt_left_out(all[i]->name); batch *= 8) {
             uint64_t peak = UINT64_MAX, bound = UINT64_MAX, host = 0;
             for (size_t k = 0; k < DT_COUNT(order); k++) {
-                dt_planned m = dt_plan_model(all[i]->name, order[k], batch);
+                dt_lowered m = dt_plan_model(all[i]->name, order[k], batch);
                 const uint64_t slack = m.plan->bound / 1000;
                 if (m.plan->bound > bound || m.plan->peak - slack > peak ||
                     m.plan->host_peak < host)
@@ -359,7 +359,7 @@ static void moving_more_never_takes_more(void **state)
                 peak = m.plan->peak;
                 bound = m.plan->bound;
                 host = m.plan->host_peak;
-                dt_planned_close(&m);
+                dt_lowered_close(&m);
             }
         }
 }
@@ -368,33 +368,33 @@ static void moving_more_never_takes_more(void **state)
 static void other_programs_of_a_run(void **state)
 {
     (void)state;
-    dt_planned first = dt_plan_model("resnet18", "vdnn_all", 4);
-    dt_planned again = dt_program_of(dt_standard("resnet18"), DT_PROGRAM_AGAIN, 4);
+    dt_lowered first = dt_plan_model("resnet18", "vdnn_all", 4);
+    dt_lowered again = dt_program_of(dt_standard("resnet18"), DT_PROGRAM_AGAIN, 4);
     dt_rewrite(again.program, "vdnn_all");
     again.plan = dt_planned_by(again.program, "vdnn_all", "greedy");
     assert_int_equal(again.plan->out_bytes, first.plan->out_bytes);
     assert_int_equal(again.plan->in_bytes, first.plan->in_bytes);
     check_copies_back(again.program);
     check_copies_out(again.plan);
-    dt_planned eval = dt_program_of(dt_standard("resnet18"), DT_PROGRAM_EVAL, 4);
+    dt_lowered eval = dt_program_of(dt_standard("resnet18"), DT_PROGRAM_EVAL, 4);
     const size_t ops = eval.program->n_order;
     dt_rewrite(eval.program, "vdnn_all");
     assert_int_equal(eval.program->n_order, ops);
-    dt_planned_close(&first);
-    dt_planned_close(&again);
-    dt_planned_close(&eval);
+    dt_lowered_close(&first);
+    dt_lowered_close(&again);
+    dt_lowered_close(&eval);
 }
 
 /* Applied twice, or one after the other, they find nothing left to move. */
 static void what_has_moved_is_left_alone(void **state)
 {
     (void)state;
-    dt_planned once = dt_plan_model("resnet18", "vdnn_all", 2);
-    dt_planned twice = dt_plan_model("resnet18", "vdnn_all,vdnn_conv,vdnn_all", 2);
+    dt_lowered once = dt_plan_model("resnet18", "vdnn_all", 2);
+    dt_lowered twice = dt_plan_model("resnet18", "vdnn_all,vdnn_conv,vdnn_all", 2);
     assert_int_equal(once.plan->n_row, twice.plan->n_row);
     assert_memory_equal(once.plan->row, twice.plan->row, once.plan->n_row * sizeof(dt_row));
-    dt_planned_close(&once);
-    dt_planned_close(&twice);
+    dt_lowered_close(&once);
+    dt_lowered_close(&twice);
 }
 
 /* Over random networks every schedule that the events of the plan allow reads the right bytes. */
@@ -403,7 +403,7 @@ static void random_networks_read_the_right_bytes(void **state)
     (void)state;
     int64_t moved = 0;
     for (uint64_t seed = 0; seed < 200; seed++) {
-        dt_planned m = dt_program_of(dt_random_graph(seed), DT_PROGRAM_FIRST, 3);
+        dt_lowered m = dt_program_of(dt_random_graph(seed), DT_PROGRAM_FIRST, 3);
         const char *policy = policies[seed % 2];
         dt_rewrite(m.program, policy);
         check_copies_back(m.program);
@@ -413,7 +413,7 @@ static void random_networks_read_the_right_bytes(void **state)
         if (row != DT_INTERLEAVE_FINE)
             fail_msg("network %" PRIu64 ": row %" PRId32 " reads other bytes", seed, row);
         moved += m.plan->out_bytes > 0;
-        dt_planned_close(&m);
+        dt_lowered_close(&m);
     }
     assert_true(moved > 50);
 }
@@ -439,7 +439,7 @@ static void planning_the_largest_network_is_fast(void **state)
 {
     (void)state;
     for (size_t k = 0; k < DT_COUNT(policies); k++) {
-        dt_planned m = dt_program_of(dt_standard("resnet152"), DT_PROGRAM_FIRST, 32);
+        dt_lowered m = dt_program_of(dt_standard("resnet152"), DT_PROGRAM_FIRST, 32);
         const double start = dt_seconds();
         dt_rewrite(m.program, policies[k]);
         const double passed = dt_seconds();
@@ -448,7 +448,7 @@ static void planning_the_largest_network_is_fast(void **state)
         print_message("resnet152, %s: pass %.1f ms, lowering and proof %.1f ms\n", policies[k],
             1e3 * (passed - start), 1e3 * (done - passed));
         assert_true(done - start < 5);
-        dt_planned_close(&m);
+        dt_lowered_close(&m);
     }
 }
 

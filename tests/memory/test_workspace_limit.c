@@ -221,7 +221,7 @@ typedef struct chain {
     const char *policies;
     bool by_bound;
     dt_map *map;
-    dt_planned made[2];
+    dt_lowered made[2];
     dt_fitted all[2];
     int plans; /* made so far */
 } chain;
@@ -263,7 +263,7 @@ static void forget(chain *c)
     for (int i = 0; i < 2; i++) {
         dt_plan_destroy(c->made[i].plan);
         dt_program_destroy(c->made[i].program);
-        c->made[i] = (dt_planned){0};
+        c->made[i] = (dt_lowered){0};
     }
 }
 
@@ -456,7 +456,7 @@ static void a_plan_of_other_algorithms_is_not_run(void **state)
     assert_ok(dt_graph_add(g, &dt_layer_cross_entropy, "loss", NULL, &in, 1, &id, &err), &err);
     dt_algorithm_table least;
     assert_ok(dt_algorithm_table_init(&least, g->n_node, DT_LIMIT_LEAST, &err), &err);
-    dt_planned m = {.graph = g};
+    dt_lowered m = {.graph = g};
     assert_ok(dt_map_create(&m.map, g, NULL, BATCH, 1, &err), &err);
     const dt_program_opts po = {g, m.map, NULL, DT_PROGRAM_FIRST, BATCH, BATCH,
         {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd}, &least};
@@ -475,7 +475,7 @@ static void a_plan_of_other_algorithms_is_not_run(void **state)
     assert_fails(dt_runner_add(r, m.plan, &plan, &err), DT_E_INTERNAL, &err,
         "but 'winograd:2x2_3x3' is chosen");
     dt_runner_destroy(r);
-    dt_planned_close(&m);
+    dt_lowered_close(&m);
     dt_algorithm_table_deinit(&least);
 }
 

@@ -35,7 +35,7 @@ typedef struct trainer {
     dt_graph *g;
     dt_map *map;
     dt_runner *runner;
-    dt_planned of[DT_PROGRAM_KINDS];
+    dt_lowered of[DT_PROGRAM_KINDS];
     int id[DT_PROGRAM_KINDS];
     int64_t micro;
 } trainer;
@@ -43,7 +43,7 @@ typedef struct trainer {
 static void plan(trainer *t, dt_program_kind kind, const char *policies)
 {
     dt_err err = {0};
-    dt_planned *p = &t->of[kind];
+    dt_lowered *p = &t->of[kind];
     const dt_program_opts o = {t->g, t->map, NULL, kind, t->micro, t->micro,
         {&dt_layer_sum, &dt_layer_commit, &dt_layer_adamw}, NULL};
     assert_ok(dt_program_create(&p->program, &o, &err), &err);
@@ -77,7 +77,7 @@ static void start(trainer *t, const dt_model_opts *o, int64_t micro, const char 
     r.tier[DT_TIER_HOST] = r.tier_bytes[DT_TIER_HOST] > 0 ? dt_tier_desc_find("host") : NULL;
     assert_ok(dt_runner_create(&t->runner, &r, &err), &err);
     for (size_t i = 0; i < DT_COUNT(kinds); i++) {
-        dt_planned *p = &t->of[kinds[i]];
+        dt_lowered *p = &t->of[kinds[i]];
         assert_ok(dt_runner_add(t->runner, p->plan, &t->id[kinds[i]], &err), &err);
     }
     assert_ok(dt_runner_init(t->runner, &err), &err);

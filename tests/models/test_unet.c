@@ -102,7 +102,7 @@ typedef struct trainer {
     dt_graph *g;
     dt_map *map;
     dt_runner *runner;
-    dt_planned of[DT_PROGRAM_KINDS];
+    dt_lowered of[DT_PROGRAM_KINDS];
     int id[DT_PROGRAM_KINDS];
     float *x;
     int32_t *labels;
@@ -113,7 +113,7 @@ static const dt_program_kind kinds[] = {DT_PROGRAM_FIRST, DT_PROGRAM_UPDATE};
 static void plan(trainer *t, dt_program_kind kind)
 {
     dt_err err = {0};
-    dt_planned *p = &t->of[kind];
+    dt_lowered *p = &t->of[kind];
     const dt_program_opts o = {t->g, t->map, NULL, kind, BATCH, BATCH,
         {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd}, NULL};
     assert_ok(dt_program_create(&p->program, &o, &err), &err);
@@ -177,7 +177,7 @@ static trainer start(void)
     }
     assert_ok(dt_runner_create(&t.runner, &r, &err), &err);
     for (size_t i = 0; i < DT_COUNT(kinds); i++) {
-        dt_planned *p = &t.of[kinds[i]];
+        dt_lowered *p = &t.of[kinds[i]];
         assert_ok(dt_runner_add(t.runner, p->plan, &t.id[kinds[i]], &err), &err);
     }
     assert_ok(dt_runner_init(t.runner, &err), &err);

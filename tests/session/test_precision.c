@@ -117,7 +117,7 @@ static const dt_tensor *tensor(const dt_program *p, const char *name)
 static void only_values_and_their_gradients_are_narrower(void **state)
 {
     NEED_AVX512();
-    dt_planned wide = dt_program_of(resnet(DT_F32, true), DT_PROGRAM_FIRST, 4),
+    dt_lowered wide = dt_program_of(resnet(DT_F32, true), DT_PROGRAM_FIRST, 4),
                narrow = dt_program_of(resnet(DT_BF16, true), DT_PROGRAM_FIRST, 4);
     size_t halved = 0, derived = 0;
     for (size_t i = 0; i < narrow.program->n_tensor; i++) {
@@ -134,8 +134,8 @@ static void only_values_and_their_gradients_are_narrower(void **state)
     }
     assert_true(halved > 50 && derived > 0);
     assert_true(tensor(narrow.program, "x")->bytes == 4 * 32 * 32 * 3 * sizeof(dt_bf16));
-    dt_planned_close(&wide);
-    dt_planned_close(&narrow);
+    dt_lowered_close(&wide);
+    dt_lowered_close(&narrow);
 }
 
 static dt_graph *tokens(bool as_values_too)
@@ -165,10 +165,10 @@ static void tokens_stay_whole_numbers(void **state)
     g->dtype = DT_BF16;
     assert_ok(dt_graph_check(g, &err), &err);
     assert_int_equal(dti_graph_input_dtype(g), DT_F32);
-    dt_planned m = dt_program_of(g, DT_PROGRAM_FIRST, 4);
+    dt_lowered m = dt_program_of(g, DT_PROGRAM_FIRST, 4);
     assert_int_equal(tensor(m.program, "x")->bytes, 4 * sizeof(float));
     assert_int_equal(tensor(m.program, "e.y")->bytes, 4 * 8 * sizeof(dt_bf16));
-    dt_planned_close(&m);
+    dt_lowered_close(&m);
 }
 
 static void an_input_of_tokens_and_of_values_is_refused_in_bf16(void **state)
@@ -199,7 +199,7 @@ static dt_gap first_gap(const dt_program *p, const char *name)
 static void codecs_pack_pairs_of_values_or_nothing(void **state)
 {
     NEED_AVX512();
-    dt_planned m = dt_program_of(resnet(DT_BF16, true), DT_PROGRAM_FIRST, 4);
+    dt_lowered m = dt_program_of(resnet(DT_BF16, true), DT_PROGRAM_FIRST, 4);
     dt_program *p = m.program;
     const dt_move_opt o = {.release_after = DT_NONE,
         .fetch_before = DT_NONE,
@@ -219,7 +219,7 @@ static void codecs_pack_pairs_of_values_or_nothing(void **state)
     for (size_t i = 0; i < p->n_order; i++)
         if (p->op[p->order[i]].kind == DT_OP_OUT)
             assert_null(p->op[p->order[i]].codec);
-    dt_planned_close(&m);
+    dt_lowered_close(&m);
 }
 
 /* ---- from outside ---- */

@@ -1,6 +1,7 @@
 #!/bin/sh
 # dt_ is what a room offers to others: each function of that prefix which a room's header declares is named by the
 # code of another room, or in include/. What stays inside a room is dti_, and only tests/ names that of another.
+# A type is declared in one header of all, of tests too, so that whoever reads its name knows which is meant.
 set -eu
 cd "${1:-$(dirname -- "$0")/../..}"
 rooms='engine memory layers data models session tools'
@@ -51,3 +52,17 @@ found=$(printf 'engine d dt_alone\nengine d dt_shared\ndata u dt_shared\nengine 
 
 found=$(for room in $rooms include; do names "$room"; done | misnamed)
 [ -z "$found" ] || { echo "$found"; exit 1; }
+
+# Tags of types that headers define, one a line.
+types() { # FOLDER...
+    find "$@" -type f \( -name '*.h' -o -name '*.cuh' \) -exec cat {} + |
+        sed -nE 's/^(typedef )?(struct|enum|union) (dti?_[a-z0-9_]+) \{.*/\3/p' | LC_ALL=C sort
+}
+
+twice=$(printf 'typedef enum dt_one {\nstruct dt_one {\ntypedef struct dt_other {\n' > "${TMPDIR:-/tmp}/names.$$.h"
+    types "${TMPDIR:-/tmp}/names.$$.h" | uniq -d | wc -l)
+rm -f "${TMPDIR:-/tmp}/names.$$.h"
+[ "$twice" -eq 1 ] || { echo "the check misses types"; exit 1; }
+# shellcheck disable=SC2086
+twice=$(types $rooms include tests | uniq -d)
+[ -z "$twice" ] || { echo "$twice" | sed 's/$/ is a type of two headers/'; exit 1; }

@@ -549,10 +549,10 @@ static void numbers_read_well(void **state)
 static void the_curve_keeps_the_whole_run_in_few_numbers(void **state)
 {
     (void)state;
-    dti_curve c = {0};
+    dti_loss_curve c = {0};
     const int steps = 10000;
     for (int i = 0; i < steps; i++)
-        dti_curve_add(&c, i % 2 != 0 ? (double)NAN : (double)i);
+        dti_loss_curve_add(&c, i % 2 != 0 ? (double)NAN : (double)i);
     assert_in_range(c.bins, DTI_BINS / 2, DTI_BINS);
     double sum = 0;
     int64_t count = 0;
@@ -568,17 +568,17 @@ static void the_curve_is_drawn_from_highest_to_lowest(void **state)
 {
     (void)state;
     char text[DTI_BINS * 4 + 1];
-    dti_curve c = {0};
-    assert_int_equal(dti_curve_draw(&c, text, sizeof text, 80), 0);
-    dti_curve_add(&c, 8);
-    assert_int_equal(dti_curve_draw(&c, text, sizeof text, 80), 0);
+    dti_loss_curve c = {0};
+    assert_int_equal(dti_loss_curve_draw(&c, text, sizeof text, 80), 0);
+    dti_loss_curve_add(&c, 8);
+    assert_int_equal(dti_loss_curve_draw(&c, text, sizeof text, 80), 0);
     for (int i = 7; i >= 1; i--)
-        dti_curve_add(&c, i);
-    assert_int_equal(dti_curve_draw(&c, text, sizeof text, 80), 24);
+        dti_loss_curve_add(&c, i);
+    assert_int_equal(dti_loss_curve_draw(&c, text, sizeof text, 80), 24);
     assert_string_equal(text, "█▇▆▅▄▃▂▁");
-    dti_curve_draw(&c, text, sizeof text, 4);
+    dti_loss_curve_draw(&c, text, sizeof text, 4);
     assert_string_equal(text, "█▆▃▁");
-    dti_curve_draw(&c, text, 8, 80); /* no half characters */
+    dti_loss_curve_draw(&c, text, 8, 80); /* no half characters */
     assert_string_equal(text, "█▇");
 }
 
@@ -586,10 +586,10 @@ static void a_flat_curve_is_flat(void **state)
 {
     (void)state;
     char text[DTI_BINS * 4 + 1];
-    dti_curve c = {0};
+    dti_loss_curve c = {0};
     for (int i = 0; i < 3; i++)
-        dti_curve_add(&c, 1);
-    dti_curve_draw(&c, text, sizeof text, 80);
+        dti_loss_curve_add(&c, 1);
+    dti_loss_curve_draw(&c, text, sizeof text, 80);
     assert_string_equal(text, "▁▁▁");
 }
 

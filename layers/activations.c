@@ -3,7 +3,26 @@
 
 #include "layers/cpu/cpu.h"
 
-dt_status dti_activation_infer(
+/* y may take the bytes of x, and dx those of dy. */
+#define FORMS                                                                                      \
+    {                                                                                              \
+        [DT_FORWARD] = {.suffix = "f",                                                             \
+            .reads = DT_BIT(DT_X),                                                                 \
+            .writes = DT_BIT(DT_Y),                                                                \
+            .split = true,                                                                         \
+            .n_over = 1,                                                                           \
+            .over = {{DT_Y, DT_X}}},                                                               \
+        [DT_BACKWARD] = {.suffix = "b",                                                            \
+            .reads = DT_BIT(DT_DY),                                                                \
+            .writes = DT_BIT(DT_DX),                                                               \
+            .saved = true,                                                                         \
+            .split = true,                                                                         \
+            .n_over = 1,                                                                           \
+            .over = {{DT_DX, DT_DY}}},                                                             \
+    }
+
+/* Of any of them, for n = 1. */
+static dt_status infer(
     const void *opts, const dt_shape *x, int n_x, dt_layer_info *info, dt_err *err)
 {
     (void)opts, (void)n_x, (void)err;
@@ -21,11 +40,11 @@ const dt_layer_desc dt_layer_sigmoid = {
     .summary = "y = 1 / (1 + e^-x)",
     .min_in = 1,
     .max_in = 1,
-    .form = DTI_ACTIVATION_FORMS,
+    .form = FORMS,
     .n_alt = 1,
     .alt = {{"y", DT_BIT(DT_Y)}},
     .repeatable = true,
-    .infer = dti_activation_infer,
+    .infer = infer,
     .cpu = &dt_sigmoid_cpu,
 };
 
@@ -34,11 +53,11 @@ const dt_layer_desc dt_layer_tanh = {
     .summary = "hyperbolic tangent",
     .min_in = 1,
     .max_in = 1,
-    .form = DTI_ACTIVATION_FORMS,
+    .form = FORMS,
     .n_alt = 1,
     .alt = {{"y", DT_BIT(DT_Y)}},
     .repeatable = true,
-    .infer = dti_activation_infer,
+    .infer = infer,
     .cpu = &dt_tanh_cpu,
 };
 
@@ -53,7 +72,7 @@ static const dt_opt gelu_opts[] = {
 static dt_status gelu_infer(
     const void *o, const dt_shape *x, int n_x, dt_layer_info *info, dt_err *err)
 {
-    DT_CHECK(dti_activation_infer(o, x, n_x, info, err));
+    DT_CHECK(infer(o, x, n_x, info, err));
     info->backward_flops[0] = info->forward_flops; /* it starts from x again */
     return DT_OK;
 }
@@ -65,7 +84,7 @@ const dt_layer_desc dt_layer_gelu = {
     .opts_bytes = sizeof(dt_gelu),
     .min_in = 1,
     .max_in = 1,
-    .form = DTI_ACTIVATION_FORMS,
+    .form = FORMS,
     .n_alt = 1,
     .alt = {{"x", DT_BIT(DT_X)}},
     .repeatable = true,

@@ -17,26 +17,4 @@ extern const dt_layer_desc dt_layer_gelu;
 extern const dt_layer_desc dt_layer_sigmoid; /* y = 1 / (1 + e^-x) */
 extern const dt_layer_desc dt_layer_tanh;
 
-/* Facts of any of them, for n = 1. */
-dt_status dti_activation_infer(
-    const void *opts, const dt_shape *x, int n_x, dt_layer_info *info, dt_err *err) DT_NODISCARD;
-
-/* y may take the bytes of x, and dx those of dy. */
-#define DTI_ACTIVATION_FORMS                                                                       \
-    {                                                                                              \
-        [DT_FORWARD] = {.suffix = "f",                                                             \
-            .reads = DT_BIT(DT_X),                                                                 \
-            .writes = DT_BIT(DT_Y),                                                                \
-            .split = true,                                                                         \
-            .n_over = 1,                                                                           \
-            .over = {{DT_Y, DT_X}}},                                                               \
-        [DT_BACKWARD] = {.suffix = "b",                                                            \
-            .reads = DT_BIT(DT_DY),                                                                \
-            .writes = DT_BIT(DT_DX),                                                               \
-            .saved = true,                                                                         \
-            .split = true,                                                                         \
-            .n_over = 1,                                                                           \
-            .over = {{DT_DX, DT_DY}}},                                                             \
-    }
-
 #endif

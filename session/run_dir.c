@@ -1,26 +1,478 @@
-/* The folder a run writes: made, locked, and its files written. */
-#define _GNU_SOURCE /* O_PATH */
+/* Run directories: a folder of one's own, its lock, the files in it, and going on with what lies
+ * there. */
+#define _GNU_SOURCE /* O_PATH, locks of open files */
+
 #include "session/run_dir.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cjson/cJSON.h>
+
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
-#include "session/run_dir_parts.h"
+#include "engine/base/text.h"
+#include "session/environment.h"
 
-#define ROOT DTI_RUNS
+struct dt_run_dir {
+    char *path, *file; /* file: room for dti_run_dir_file */
+    char **older;      /* paths it had before, which are borrowed still */
+    size_t n_older, cap_older;
+    int folder;        /* descriptor of the folder itself; -1 */
+    char *moved;       /* NULL: nothing was */
+    bool made;         /* this process made the folder */
+    int lock, metrics; /* descriptors; -1 */
+    int64_t metrics_bytes;
+    uint64_t lost;
+    dt_err why; /* of the first line lost */
+};
+
+#define RUNS "runs"
+
+enum { LOCK_TEXT = 160, PREFIX_BYTES = 194 };
+
+/* What a folder holds besides a lock. */
+typedef struct content {
+    bool any, run; /* of a run */
+} content;
+
+/* ---- the lock: Linux's of an open file, not of a process, so it works within one process
+ * too, and ends with the process however that ends; the file's text only names it ---- */
+
+enum { PATH_BYTES = 4096 };
+
+/* False: the path is too long to exist. */
+static bool lock_path(char to[PATH_BYTES], const char *folder)
+{
+    return snprintf(to, PATH_BYTES, "%s/lock", folder) < PATH_BYTES;
+}
+
+/* "PID HOST" as "process PID on HOST"; a file of anyone's making is cut down to that. */
+static void read_holder(int fd, char to[LOCK_TEXT])
+{
+    char text[LOCK_TEXT] = "", *end;
+    const ssize_t n = pread(fd, text, 100, 0);
+    text[n > 0 ? n : 0] = '\0';
+    const long pid = strtol(text, &end, 10);
+    if (end == text || pid <= 0) {
+        snprintf(to, LOCK_TEXT, "another process");
+        return;
+    }
+    char *host = end + strspn(end, " ");
+    for (char *c = host; *c != '\0'; c++)
+        if (*c < '!' || *c > '~')
+            *c = '\0';
+    snprintf(to, LOCK_TEXT, "process %ld%s%.64s", pid, *host != '\0' ? " on " : "", host);
+}
+
+static bool same_file(int fd, const char *path)
+{
+    struct stat a, b;
+    return fstat(fd, &a) == 0 && lstat(path, &b) == 0 && a.st_ino == b.st_ino &&
+           a.st_dev == b.st_dev;
+}
+
+/* Lock and sign. A file that was removed or replaced meanwhile locks nothing. */
+static dt_status lock_file(int fd, const char *path, const char *folder, dt_err *err)
+{
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    char text[LOCK_TEXT], host[64] = "";
+    if (fcntl(fd, F_OFD_SETLK, &whole) != 0) {
+        if (errno != EAGAIN && errno != EACCES)
+            return DT_FAIL(err, DT_E_IO,
+                "lock '%s': %s; this file system has no locks: set run.dir to a folder on another",
+                path, strerror(errno));
+        read_holder(fd, text);
+        return DT_FAIL(err, DT_E_BUSY,
+            "run directory '%s' is in use by %s; set run.dir to another folder", folder, text);
+    }
+    if (!same_file(fd, path))
+        return DT_FAIL(err, DT_E_BUSY,
+            "run directory '%s' was taken by another process just now; set run.dir to another "
+            "folder",
+            folder);
+    (void)gethostname(host, sizeof host - 1);
+    const int n = snprintf(text, sizeof text, "%ld %s\n", (long)getpid(), host);
+    if (ftruncate(fd, 0) != 0)
+        return DT_FAIL(err, DT_E_IO, "truncate '%s': %s", path, strerror(errno));
+    return dt_write_at(fd, path, text, (size_t)n, 0, err);
+}
+
+/* Remove the lock's file, then let go. */
+static void lock_drop(int fd, const char *folder)
+{
+    char path[PATH_BYTES];
+    if (fd < 0)
+        return;
+    if (lock_path(path, folder) && same_file(fd, path))
+        (void)dt_io->unlink(path);
+    (void)dt_io->close(fd);
+}
+
+/* Take the lock of a folder, for as long as *fd stays open. DT_E_BUSY names the process that holds
+ * it. */
+static dt_status lock_take(int *fd, const char *folder, dt_err *err)
+{
+    char path[PATH_BYTES];
+    *fd = -1;
+    if (!lock_path(path, folder))
+        return DT_FAIL(err, DT_E_IO, "'%s': %s", folder, strerror(ENAMETOOLONG));
+    const int got = dt_io->open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (got < 0)
+        return DT_FAIL(err, DT_E_IO, "run directory '%s' cannot be written: create '%s': %s",
+            folder, path, strerror(errno));
+    const dt_status st = lock_file(got, path, folder, err);
+    if (st == DT_OK)
+        *fd = got;
+    else if (st == DT_E_BUSY) /* the file is the other's */
+        (void)dt_io->close(got);
+    else
+        lock_drop(got, folder);
+    return st;
+}
+
+/* Who holds, or held, the lock of a folder: "process 12 on host"; "" when there is no lock file. */
+static bool lock_held(const char *folder, char holder[LOCK_TEXT])
+{
+    char path[PATH_BYTES];
+    holder[0] = '\0';
+    if (!lock_path(path, folder))
+        return false;
+    const int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    const bool held = fcntl(fd, F_OFD_GETLK, &whole) == 0 && whole.l_type != F_UNLCK;
+    read_holder(fd, holder);
+    (void)close(fd);
+    return held;
+}
+
+/* ---- the files ---- */
+
+/* ---- whole files ---- */
+
+static dt_status write_bytes(
+    dt_run_dir *d, const char *name, const char *text, size_t n, dt_err *err)
+{
+    dt_file_writer *w;
+    DT_CHECK(dt_run_dir_there(d, err));
+    DT_CHECK(dt_writer_open(&w, dti_run_dir_file(d, name), err));
+    const dt_status st = dt_writer_put(w, text, n, err);
+    if (st == DT_OK)
+        return dt_writer_commit(w, err);
+    dt_writer_abandon(w);
+    return st;
+}
+
+dt_status dti_run_dir_write(dt_run_dir *d, const char *name,
+    void (*print)(const void *arg, FILE *f), const void *arg, dt_err *err)
+{
+    char *text = NULL;
+    size_t n = 0;
+    FILE *f = open_memstream(&text, &n);
+    if (f == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for '%s'", name);
+    print(arg, f);
+    const bool lost = ferror(f) != 0;
+    dt_status st = DT_OK;
+    if (fclose(f) != 0 || lost)
+        st = DT_FAIL(err, DT_E_NOMEM, "no memory for '%s'", name);
+    else
+        st = write_bytes(d, name, text, n, err);
+    free(text);
+    return st;
+}
+
+static void print_config(const void *arg, FILE *f)
+{
+    dt_config_dump(arg, f);
+}
+
+dt_status dti_run_dir_config(dt_run_dir *d, const dt_config *c, dt_err *err)
+{
+    return dti_run_dir_write(d, "config.ini", print_config, c, err);
+}
+
+/* ---- JSON objects ---- */
+
+enum { NUMBER_BYTES = 40 };
+
+typedef struct object {
+    cJSON *o;
+    bool lost; /* no memory */
+} object;
+
+static void add_raw(object *j, const char *key, const char *text)
+{
+    j->lost |= cJSON_AddRawToObject(j->o, key, text) == NULL;
+}
+
+/* Paths need not be UTF-8, JSON must: bytes that are not become '?'. NULL is left out. */
+static void add_text(object *j, const char *key, const char *value)
+{
+    if (value == NULL)
+        return;
+    char *text = dt_strdup(value);
+    j->lost |= text == NULL;
+    if (text == NULL)
+        return;
+    const size_t n = strlen(text);
+    for (size_t at = 0; (at += dt_utf8_bad(text + at, n - at)) < n;)
+        text[at] = '?';
+    j->lost |= cJSON_AddStringToObject(j->o, key, text) == NULL;
+    dt_free(text);
+}
+
+/* JSON has no word for them, so they are strings; they are never left out. */
+static const char *real_text(char to[NUMBER_BYTES], double v)
+{
+    if (isfinite(v))
+        snprintf(to, NUMBER_BYTES, "%.9g", v);
+    else
+        snprintf(to, NUMBER_BYTES, "\"%s\"", isnan(v) ? "nan" : v > 0 ? "inf" : "-inf");
+    return to;
+}
+
+static void add_real(object *j, const char *key, double v)
+{
+    char text[NUMBER_BYTES];
+    add_raw(j, key, real_text(text, v));
+}
+
+static void add_int(object *j, const char *key, int64_t v)
+{
+    char text[NUMBER_BYTES];
+    snprintf(text, sizeof text, "%" PRId64, v);
+    add_raw(j, key, text);
+}
+
+static void add_bytes(object *j, const char *key, uint64_t v)
+{
+    char text[NUMBER_BYTES];
+    snprintf(text, sizeof text, "%" PRIu64, v);
+    add_raw(j, key, text);
+}
+
+/* Write the object and forget it. */
+static dt_status write_object(dt_run_dir *d, const char *name, object *j, dt_err *err)
+{
+    char *text = j->lost ? NULL : cJSON_Print(j->o);
+    cJSON_Delete(j->o);
+    if (text == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for '%s'", name);
+    const size_t n = strlen(text);
+    text[n] = '\n'; /* in place of the NUL: the length is known */
+    const dt_status st = write_bytes(d, name, text, n + 1, err);
+    cJSON_free(text);
+    return st;
+}
+
+dt_status dti_run_dir_facts(dt_run_dir *d, const dt_run_facts *f, dt_err *err)
+{
+    char text[DT_FACT_BYTES];
+    object j = {.o = cJSON_CreateObject()};
+    add_text(&j, "version", f->version);
+    add_text(&j, "compiler", __VERSION__);
+    add_text(&j, "library", f->library);
+    add_text(&j, "device", f->device);
+    add_text(&j, "cpu", dti_cpu_name(text));
+    add_text(&j, "isa", f->isa);
+    add_text(&j, "library_isa", f->library_isa);
+    add_int(&j, "threads", f->threads);
+    add_bytes(&j, "seed", f->seed);
+    add_text(&j, "system", dti_system_name(text));
+    add_text(&j, "started", dti_date(text));
+    return write_object(d, "env.json", &j, err);
+}
+
+/* ---- summary ---- */
+
+static const char *status_word(dt_status s)
+{
+    return s == DT_OK ? "done" : s == DT_E_STOPPED ? "stopped" : "failed";
+}
+
+static void add_what(object *j, const dt_run_summary *s)
+{
+    add_text(j, "status", status_word(s->status));
+    add_int(j, "exit_code", s->status);
+    add_text(j, "error", s->error);
+    add_text(j, "model", s->model);
+    add_int(j, "parameters", s->parameters);
+    add_text(j, "policy", s->policy);
+    if (s->chosen_by != NULL)
+        add_text(j, "chosen_by", s->chosen_by);
+    add_raw(j, "exact", s->exact ? "true" : "false");
+    add_text(j, "pool", s->pool);
+    add_text(j, "precision", s->precision);
+    add_text(j, "device", s->device);
+    add_text(j, "isa", s->isa);
+    add_text(j, "library_isa", s->library_isa);
+    add_int(j, "threads", s->threads);
+    add_int(j, "batch", s->batch);
+    add_int(j, "micro_batch", s->micro_batch);
+}
+
+static void add_course(object *j, const dt_run_summary *s)
+{
+    add_int(j, "steps", s->steps);
+    add_int(j, "steps_planned", s->steps_planned);
+    add_int(j, "epochs", s->epochs);
+    add_int(j, "samples", s->samples);
+    add_real(j, "seconds", s->seconds);
+    if (s->steps > 0) {
+        add_real(j, "images_per_second", s->images_per_second);
+        add_real(j, "first_loss", s->first_loss);
+        add_real(j, "final_loss", s->final_loss);
+    } else {
+        add_raw(j, "images_per_second", "null");
+        add_raw(j, "first_loss", "null");
+        add_raw(j, "final_loss", "null");
+    }
+    if (s->eval == NULL)
+        return;
+    add_int(j, "eval_step", s->eval->step);
+    add_int(j, "eval_samples", s->eval->samples);
+    add_real(j, "eval_loss", s->eval->loss);
+    add_real(j, "eval_top1", s->eval->top1);
+    add_real(j, "eval_top5", s->eval->top5);
+    if (s->eval->pixels)
+        add_real(j, "eval_mean_iou", s->eval->mean_iou);
+}
+
+static void add_memory(object *j, const dt_run_summary *s)
+{
+    if (s->device_budget > 0)
+        add_bytes(j, "device_budget", s->device_budget);
+    else
+        add_raw(j, "device_budget", "null");
+    add_bytes(j, "device_peak_planned", s->device_peak_planned);
+    if (s->device_peak_measured > 0)
+        add_bytes(j, "device_peak_measured", s->device_peak_measured);
+    else
+        add_raw(j, "device_peak_measured", "null");
+    add_bytes(j, "host_peak_planned", s->host_peak_planned);
+    add_bytes(j, "disk_peak_planned", s->disk_peak_planned);
+    if (s->moved != NULL) {
+        add_bytes(j, "moved_out_host", s->moved->out[DT_TIER_HOST]);
+        add_bytes(j, "moved_out_disk", s->moved->out[DT_TIER_DISK]);
+        add_bytes(j, "moved_in_host", s->moved->in[DT_TIER_HOST]);
+        add_bytes(j, "moved_in_disk", s->moved->in[DT_TIER_DISK]);
+        add_real(j, "copy_seconds", s->moved->copy_seconds);
+        add_real(j, "stall_seconds", s->moved->stall_seconds);
+    }
+    add_bytes(j, "steps_rerun", (uint64_t)s->reruns);
+    add_bytes(j, "process_peak", s->process_peak);
+    add_bytes(j, "outside_arena_bytes", s->outside_arena_bytes);
+}
+
+dt_status dti_run_dir_summary(dt_run_dir *d, const dt_run_summary *s, dt_err *err)
+{
+    char date[DT_FACT_BYTES];
+    object j = {.o = cJSON_CreateObject()};
+    add_what(&j, s);
+    add_course(&j, s);
+    add_memory(&j, s);
+    add_bytes(&j, "metrics_lost", d->lost);
+    add_text(&j, "run_dir", d->path);
+    add_text(&j, "finished", dti_date(date));
+    return write_object(d, "summary.json", &j, err);
+}
+
+/* ---- metrics ---- */
+
+/* Open metrics.jsonl: one that must not exist, or the one that is there, if any. */
+static dt_status metrics_open(dt_run_dir *d, bool go_on, dt_err *err)
+{
+    const char *path = dti_run_dir_file(d, "metrics.jsonl");
+    const int how = go_on ? O_RDWR | O_NOFOLLOW | O_NONBLOCK : O_WRONLY | O_EXCL;
+    d->metrics = dt_open(path, how | O_CREAT | O_CLOEXEC, 0666);
+    if (d->metrics < 0)
+        return DT_FAIL(err, DT_E_IO, "create '%s': %s", path, strerror(errno));
+    return DT_OK;
+}
+
+/* What a failed write may have left behind the last whole line goes. */
+static void metrics_close(dt_run_dir *d)
+{
+    if (d->metrics < 0)
+        return;
+    if (d->lost > 0 && ftruncate(d->metrics, (off_t)d->metrics_bytes) != 0)
+        d->lost++;
+    (void)dt_io->fsync(d->metrics);
+    (void)dt_io->close(d->metrics);
+    d->metrics = -1;
+}
+
+void dti_run_dir_sync(dt_run_dir *d)
+{
+    (void)dt_io->fsync(d->metrics);
+}
+
+static void append(dt_run_dir *d, const char *line, int n)
+{
+    dt_err *why = d->lost == 0 ? &d->why : NULL;
+    if (dt_write_at(d->metrics, "metrics.jsonl", line, (size_t)n, (off_t)d->metrics_bytes, why) ==
+        DT_OK)
+        d->metrics_bytes += n;
+    else
+        d->lost++;
+}
+
+void dti_run_dir_step(dt_run_dir *d, const dt_step_report *r)
+{
+    char line[512], loss[NUMBER_BYTES], lr[NUMBER_BYTES], rate[NUMBER_BYTES], time[NUMBER_BYTES];
+    char norm[NUMBER_BYTES], clipped[NUMBER_BYTES + 32] = "";
+    if (r->clips)
+        snprintf(clipped, sizeof clipped, ", \"grad_norm\": %s", real_text(norm, r->grad_norm));
+    const int n = snprintf(line, sizeof line,
+        "{\"step\": %" PRId64 ", \"epoch\": %" PRId64
+        ", \"split\": \"train\", \"loss\": %s, \"lr\": %s%s, \"images_per_second\": %s, "
+        "\"step_seconds\": %s}\n",
+        r->step, r->epoch, real_text(loss, r->loss), real_text(lr, r->lr), clipped,
+        real_text(rate, (double)r->samples / r->step_seconds), real_text(time, r->step_seconds));
+    append(d, line, n);
+}
+
+void dti_run_dir_eval(dt_run_dir *d, const dt_eval_report *r)
+{
+    char line[512], loss[NUMBER_BYTES], top1[NUMBER_BYTES], top5[NUMBER_BYTES], time[NUMBER_BYTES];
+    char mean[NUMBER_BYTES], iou[NUMBER_BYTES + 32] = "";
+    if (r->pixels)
+        snprintf(iou, sizeof iou, ", \"mean_iou\": %s", real_text(mean, r->mean_iou));
+    const int n = snprintf(line, sizeof line,
+        "{\"step\": %" PRId64 ", \"epoch\": %" PRId64
+        ", \"split\": \"eval\", \"loss\": %s, \"top1\": %s, \"top5\": %s%s, \"samples\": %" PRId64
+        ", \"seconds\": %s}\n",
+        r->step, r->epoch, real_text(loss, r->loss), real_text(top1, r->top1),
+        real_text(top5, r->top5), iou, r->samples, real_text(time, r->seconds));
+    append(d, line, n);
+}
+
+uint64_t dt_run_dir_lost(const dt_run_dir *d, const char **why)
+{
+    if (why != NULL)
+        *why = d->why.text;
+    return d->lost;
+}
+
+/* ---- the folder ---- */
+
+#define ROOT RUNS
 
 enum { WORD_BYTES = 97, MOST_NUMBER = 1000000000, FILE_NAME_BYTES = 64, OLD_BYTES = 32 };
-_Static_assert(DTI_PREFIX_BYTES == 2 * WORD_BYTES, "two words");
+_Static_assert(PREFIX_BYTES == 2 * WORD_BYTES, "two words");
 
-dt_status dti_run_no_memory(dt_err *err)
+static dt_status run_no_memory(dt_err *err)
 {
     return DT_FAIL(err, DT_E_NOMEM, "no memory for the run directory's name");
 }
@@ -42,15 +494,16 @@ static void word(char to[WORD_BYTES], const char *from)
     to[n] = '\0';
 }
 
-void dti_run_prefix(char to[DTI_PREFIX_BYTES], const char *model, const char *policy)
+/* MODEL-POLICY, and the largest N of the folders PREFIX-N in runs/; 0 when there is none. */
+static void run_prefix(char to[PREFIX_BYTES], const char *model, const char *policy)
 {
     char a[WORD_BYTES], b[WORD_BYTES];
     word(a, model);
     word(b, policy);
-    snprintf(to, DTI_PREFIX_BYTES, "%s-%s", a, b);
+    snprintf(to, PREFIX_BYTES, "%s-%s", a, b);
 }
 
-long dti_run_last(const char *prefix)
+static long run_last(const char *prefix)
 {
     DIR *dir = opendir(ROOT);
     if (dir == NULL)
@@ -79,7 +532,7 @@ static dt_status make_parents(const char *path, dt_err *err)
 {
     char *p = dt_strdup(path);
     if (p == NULL)
-        return dti_run_no_memory(err);
+        return run_no_memory(err);
     dt_status st = DT_OK;
     for (char *slash = p; st == DT_OK && (slash = strchr(slash + 1, '/')) != NULL; *slash = '/') {
         *slash = '\0';
@@ -95,11 +548,11 @@ static dt_status make_parents(const char *path, dt_err *err)
 /* runs/MODEL-POLICY-N: mkdir decides between processes that want the same number. */
 static dt_status claim_next(dt_run_dir *d, const char *model, const char *policy, dt_err *err)
 {
-    char prefix[DTI_PREFIX_BYTES], path[sizeof prefix + 32];
-    dti_run_prefix(prefix, model, policy);
+    char prefix[PREFIX_BYTES], path[sizeof prefix + 32];
+    run_prefix(prefix, model, policy);
     if (mkdir(ROOT, 0777) != 0 && errno != EEXIST)
         return cannot_make("run directory", ROOT, err);
-    for (long n = dti_run_last(prefix) + 1;; n++) {
+    for (long n = run_last(prefix) + 1;; n++) {
         snprintf(path, sizeof path, ROOT "/%s-%ld", prefix, n);
         d->made = mkdir(path, 0777) == 0;
         if (d->made)
@@ -108,12 +561,12 @@ static dt_status claim_next(dt_run_dir *d, const char *model, const char *policy
             return cannot_make("run directory", path, err);
     }
     d->path = dt_strdup(path);
-    return d->path != NULL ? DT_OK : dti_run_no_memory(err);
+    return d->path != NULL ? DT_OK : run_no_memory(err);
 }
 
-dt_status dti_run_look(const char *path, dti_content *c, dt_err *err)
+static dt_status run_look(const char *path, content *c, dt_err *err)
 {
-    *c = (dti_content){0};
+    *c = (content){0};
     DIR *dir = opendir(path);
     if (dir == NULL)
         return DT_FAIL(err, DT_E_IO, "open run directory '%s': %s", path, strerror(errno));
@@ -128,10 +581,10 @@ dt_status dti_run_look(const char *path, dti_content *c, dt_err *err)
     return DT_OK;
 }
 
-dt_status dti_run_used(const char *path, const dti_content *c, dt_err *err)
+static dt_status run_used(const char *path, const content *c, dt_err *err)
 {
-    char holder[DTI_LOCK_TEXT];
-    const bool held = dti_lock_held(path, holder);
+    char holder[LOCK_TEXT];
+    const bool held = lock_held(path, holder);
     if (held)
         return DT_FAIL(err, DT_E_BUSY,
             "run directory '%s' is in use by %s; set run.dir to another folder", path, holder);
@@ -157,7 +610,7 @@ static dt_status move_aside(dt_run_dir *d, dt_err *err)
     const size_t room = strlen(d->path) + OLD_BYTES;
     d->moved = dt_alloc(room, 1);
     if (d->moved == NULL)
-        return dti_run_no_memory(err);
+        return run_no_memory(err);
     for (long k = 1;; k++) {
         snprintf(d->moved, room, "%s.old-%ld", d->path, k);
         if (mkdir(d->moved, 0777) == 0)
@@ -177,9 +630,9 @@ static dt_status move_aside(dt_run_dir *d, dt_err *err)
 static dt_status replace_old(dt_run_dir *d, dt_err *err)
 {
     int lock;
-    DT_CHECK(dti_lock_take(&lock, d->path, err));
+    DT_CHECK(lock_take(&lock, d->path, err));
     const dt_status st = move_aside(d, err);
-    dti_lock_drop(lock, st == DT_OK ? d->moved : d->path);
+    lock_drop(lock, st == DT_OK ? d->moved : d->path);
     DT_CHECK(st);
     d->made = mkdir(d->path, 0777) == 0;
     return d->made ? DT_OK : cannot_make("run directory", d->path, err);
@@ -189,7 +642,7 @@ static dt_status claim_given(dt_run_dir *d, const dt_dir_opts *o, dt_err *err)
 {
     d->path = dt_strdup(o->dir);
     if (d->path == NULL)
-        return dti_run_no_memory(err);
+        return run_no_memory(err);
     for (size_t n = strlen(d->path); n > 1 && d->path[n - 1] == '/'; n--)
         d->path[n - 1] = '\0';
     DT_CHECK(make_parents(d->path, err));
@@ -202,19 +655,19 @@ static dt_status claim_given(dt_run_dir *d, const dt_dir_opts *o, dt_err *err)
     if (stat(d->path, &st) != 0 || !S_ISDIR(st.st_mode))
         return DT_FAIL(
             err, DT_E_IO, "run directory '%s' is no folder; set run.dir to another name", d->path);
-    dti_content c;
-    DT_CHECK(dti_run_look(d->path, &c, err));
+    content c;
+    DT_CHECK(run_look(d->path, &c, err));
     if (!c.any)
         return DT_OK;
-    return o->overwrite && c.run ? replace_old(d, err) : dti_run_used(d->path, &c, err);
+    return o->overwrite && c.run ? replace_old(d, err) : run_used(d->path, &c, err);
 }
 
 /* Between the first look and the lock another process may have been here, from start to end. */
 static dt_status take(dt_run_dir *d, dt_err *err)
 {
-    dti_content c;
-    DT_CHECK(dti_lock_take(&d->lock, d->path, err));
-    DT_CHECK(dti_run_look(d->path, &c, err));
+    content c;
+    DT_CHECK(lock_take(&d->lock, d->path, err));
+    DT_CHECK(run_look(d->path, &c, err));
     if (c.any)
         return DT_FAIL(err, DT_E_BUSY,
             "run directory '%s' was used by another process just now; set run.dir to another "
@@ -225,7 +678,8 @@ static dt_status take(dt_run_dir *d, dt_err *err)
 
 /* ---- trying it out ---- */
 
-dt_status dti_run_probe(dt_run_dir *d, dt_err *err)
+/* Write, sync and rename a file in the folder. */
+static dt_status run_probe(dt_run_dir *d, dt_err *err)
 {
     dt_file_writer *w = NULL;
     const char *path = dti_run_dir_file(d, "probe");
@@ -244,20 +698,21 @@ dt_status dti_run_probe(dt_run_dir *d, dt_err *err)
 
 static dt_status begin(dt_run_dir *d, dt_err *err)
 {
-    DT_CHECK(dti_run_probe(d, err));
+    DT_CHECK(run_probe(d, err));
     if (mkdir(dti_run_dir_file(d, "checkpoints"), 0777) != 0)
         return cannot_make("folder", dti_run_dir_file(d, "checkpoints"), err);
-    const dt_status st = dti_metrics_open(d, false, err);
+    const dt_status st = metrics_open(d, false, err);
     if (st != DT_OK)
         (void)rmdir(dti_run_dir_file(d, "checkpoints"));
     return st;
 }
 
-dt_status dti_run_named(dt_run_dir *d, dt_err *err)
+/* The folder has its name: hold on to it, and make room for the names of its files. */
+static dt_status run_named(dt_run_dir *d, dt_err *err)
 {
     d->file = dt_alloc(strlen(d->path) + FILE_NAME_BYTES, 1);
     if (d->file == NULL)
-        return dti_run_no_memory(err);
+        return run_no_memory(err);
     d->folder = open(d->path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     return d->folder >= 0
                ? DT_OK
@@ -314,7 +769,7 @@ dt_status dt_run_dir_there(dt_run_dir *d, dt_err *err)
 
 static dt_status prepare(dt_run_dir *d, dt_err *err)
 {
-    DT_CHECK(dti_run_named(d, err));
+    DT_CHECK(run_named(d, err));
     DT_CHECK(take(d, err));
     return begin(d, err);
 }
@@ -322,7 +777,7 @@ static dt_status prepare(dt_run_dir *d, dt_err *err)
 /* Leave nothing of ours where nothing was. */
 static void undo(dt_run_dir *d)
 {
-    dti_lock_drop(d->lock, d->path);
+    lock_drop(d->lock, d->path);
     d->lock = -1;
     if (d->made)
         (void)rmdir(d->path);
@@ -334,7 +789,7 @@ dt_status dti_run_dir_open(
     *out = NULL;
     dt_run_dir *d = dt_alloc(1, sizeof *d);
     if (d == NULL)
-        return dti_run_no_memory(err);
+        return run_no_memory(err);
     d->lock = d->metrics = d->folder = -1;
     dt_status st = o->dir != NULL ? claim_given(d, o, err) : claim_next(d, model, policy, err);
     if (st == DT_OK)
@@ -352,10 +807,10 @@ void dti_run_dir_close(dt_run_dir *d)
 {
     if (d == NULL)
         return;
-    dti_metrics_close(d);
+    metrics_close(d);
     if (d->folder >= 0)
         (void)follow(d);
-    dti_lock_drop(d->lock, d->path);
+    lock_drop(d->lock, d->path);
     if (d->folder >= 0)
         (void)close(d->folder);
     for (size_t i = 0; i < d->n_older; i++)
@@ -373,7 +828,7 @@ void dti_run_dir_discard(dt_run_dir *d)
         "config.ini", "env.json", "plan.txt", "metrics.jsonl", "summary.json", DT_RUN_WEIGHTS};
     if (!follow(d))
         return;
-    dti_metrics_close(d);
+    metrics_close(d);
     for (size_t i = 0; i < DT_COUNT(ours); i++)
         (void)dt_io->unlink(dti_run_dir_file(d, ours[i]));
     (void)rmdir(dti_run_dir_file(d, DT_RUN_CHECKPOINTS));
@@ -396,4 +851,187 @@ const char *dti_run_dir_file(dt_run_dir *d, const char *name)
     const int n = snprintf(d->file, room, "%s/%s", d->path, name);
     DT_ASSERT(n > 0 && (size_t)n < room);
     return d->file;
+}
+
+/* ---- going on with the run that a folder holds ---- */
+
+#define CUT_NAME "metrics.cut.jsonl"
+
+enum { LINE_BYTES = 4096 };
+
+dt_status dti_run_dir_newest(char **out, const char *model, const char *policy, dt_err *err)
+{
+    char prefix[PREFIX_BYTES], path[sizeof prefix + 32];
+    *out = NULL;
+    run_prefix(prefix, model, policy);
+    const long n = run_last(prefix);
+    if (n == 0)
+        return DT_OK;
+    snprintf(path, sizeof path, RUNS "/%s-%ld", prefix, n);
+    *out = dt_strdup(path);
+    return *out != NULL ? DT_OK : run_no_memory(err);
+}
+
+dt_status dti_run_dir_holds(const char *dir, bool *any, bool *run, dt_err *err)
+{
+    struct stat st;
+    *any = *run = false;
+    if (stat(dir, &st) != 0 || !S_ISDIR(st.st_mode))
+        return DT_OK; /* what else is wrong shows when it is opened */
+    content c;
+    DT_CHECK(run_look(dir, &c, err));
+    *any = c.any;
+    *run = c.run;
+    return DT_OK;
+}
+
+/* A run that was killed early may have none yet. */
+static dt_status need_checkpoints(dt_run_dir *d, dt_err *err)
+{
+    const char *path = dti_run_dir_file(d, DT_RUN_CHECKPOINTS);
+    struct stat st;
+    if (mkdir(path, 0777) != 0 && errno != EEXIST)
+        return DT_FAIL(err, DT_E_IO, "make folder '%s': %s", path, strerror(errno));
+    if (lstat(path, &st) != 0 || !S_ISDIR(st.st_mode))
+        return DT_FAIL(err, DT_E_IO, "'%s' is no folder", path);
+    return DT_OK;
+}
+
+/* Files that a process which is gone was writing: ".NAME.tmp-PID". */
+static void remove_leftovers(const dt_run_dir *d)
+{
+    DIR *dir = opendir(d->path);
+    const int fd = dir != NULL ? dirfd(dir) : -1;
+    for (const struct dirent *e; dir != NULL && (e = readdir(dir)) != NULL;)
+        if (e->d_name[0] == '.' && strstr(e->d_name, ".tmp-") != NULL)
+            (void)unlinkat(fd, e->d_name, 0);
+    if (dir != NULL)
+        closedir(dir);
+}
+
+static dt_status open_metrics(dt_run_dir *d, dt_err *err)
+{
+    struct stat st;
+    DT_CHECK(metrics_open(d, true, err));
+    if (fstat(d->metrics, &st) != 0 || !S_ISREG(st.st_mode))
+        return DT_FAIL(
+            err, DT_E_IO, "'%s' is no regular file", dti_run_dir_file(d, "metrics.jsonl"));
+    d->metrics_bytes = st.st_size;
+    return DT_OK;
+}
+
+static dt_status claim(dt_run_dir *d, const char *dir, dt_err *err)
+{
+    d->path = dt_strdup(dir);
+    if (d->path == NULL)
+        return run_no_memory(err);
+    for (size_t n = strlen(d->path); n > 1 && d->path[n - 1] == '/'; n--)
+        d->path[n - 1] = '\0';
+    DT_CHECK(run_named(d, err));
+    content c;
+    DT_CHECK(run_look(d->path, &c, err));
+    if (!c.run)
+        return run_used(d->path, &c, err);
+    DT_CHECK(lock_take(&d->lock, d->path, err));
+    remove_leftovers(d);
+    DT_CHECK(run_probe(d, err));
+    DT_CHECK(need_checkpoints(d, err));
+    return open_metrics(d, err);
+}
+
+dt_status dti_run_dir_continue(dt_run_dir **out, const char *dir, dt_err *err)
+{
+    *out = NULL;
+    dt_run_dir *d = dt_alloc(1, sizeof *d);
+    if (d == NULL)
+        return run_no_memory(err);
+    d->lock = d->metrics = d->folder = -1;
+    const dt_status st = claim(d, dir, err);
+    if (st != DT_OK) {
+        dti_run_dir_close(d);
+        return st;
+    }
+    *out = d;
+    return DT_OK;
+}
+
+/* ---- metrics ---- */
+
+/* A whole line of a step that is kept: {"step": N, "epoch": E, "split": "train" ... */
+static bool is_kept(const char *line, int64_t step, bool evaluated)
+{
+    int64_t n;
+    char split[8];
+    const size_t length = strlen(line);
+    if (length < 3 || strcmp(line + length - 2, "}\n") != 0 ||
+        sscanf(line, "{\"step\": %" SCNd64 ", \"epoch\": %*d, \"split\": \"%7[a-z]\"", &n, split) !=
+            2)
+        return false;
+    return n >= 0 && (n < step || (n == step && (evaluated || strcmp(split, "eval") != 0)));
+}
+
+/* Length of the lines to keep; those that follow are counted. */
+static dt_status kept_bytes(
+    dt_run_dir *d, int64_t step, bool evaluated, off_t *keep, int64_t *lines, dt_err *err)
+{
+    char line[LINE_BYTES];
+    const char *path = dti_run_dir_file(d, "metrics.jsonl");
+    FILE *f = fopen(path, "r");
+    if (f == NULL)
+        return DT_FAIL(err, DT_E_IO, "open '%s': %s", path, strerror(errno));
+    bool cut = false;
+    *keep = 0;
+    *lines = 0;
+    while (fgets(line, sizeof line, f) != NULL) {
+        cut = cut || !is_kept(line, step, evaluated);
+        if (cut)
+            *lines += strchr(line, '\n') != NULL;
+        else
+            *keep += (off_t)strlen(line);
+    }
+    const bool failed = ferror(f) != 0;
+    fclose(f);
+    return failed ? DT_FAIL(err, DT_E_IO, "read '%s': %s", path, strerror(errno)) : DT_OK;
+}
+
+/* Append bytes of metrics.jsonl from @at on to the file of what was cut. */
+static dt_status set_aside(dt_run_dir *d, off_t at, dt_err *err)
+{
+    char piece[LINE_BYTES];
+    const char *path = dti_run_dir_file(d, CUT_NAME);
+    const int fd = dt_open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+    struct stat st = {0};
+    if (fd < 0)
+        return DT_FAIL(err, DT_E_IO, "create '%s': %s", path, strerror(errno));
+    dt_status s = DT_OK;
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+        s = DT_FAIL(err, DT_E_IO, "'%s' is no regular file", path);
+    for (off_t to = st.st_size; at < d->metrics_bytes && s == DT_OK;) {
+        const off_t left = d->metrics_bytes - at;
+        const size_t n = left < LINE_BYTES ? (size_t)left : LINE_BYTES;
+        s = dt_read_at(d->metrics, "metrics.jsonl", piece, n, at, err);
+        if (s == DT_OK)
+            s = dt_write_at(fd, path, piece, n, to, err);
+        at += (off_t)n;
+        to += (off_t)n;
+    }
+    if (s == DT_OK && dt_io->fsync(fd) != 0)
+        s = DT_FAIL(err, DT_E_IO, "sync '%s': %s", path, strerror(errno));
+    if (dt_close(fd) != 0 && s == DT_OK)
+        s = DT_FAIL(err, DT_E_IO, "close '%s': %s", path, strerror(errno));
+    return s;
+}
+
+dt_status dti_run_dir_cut(dt_run_dir *d, int64_t step, bool evaluated, int64_t *lines, dt_err *err)
+{
+    off_t keep;
+    DT_CHECK(kept_bytes(d, step, evaluated, &keep, lines, err));
+    if (keep >= d->metrics_bytes)
+        return DT_OK;
+    DT_CHECK(set_aside(d, keep, err));
+    if (ftruncate(d->metrics, keep) != 0)
+        return DT_FAIL(
+            err, DT_E_IO, "cut '%s': %s", dti_run_dir_file(d, "metrics.jsonl"), strerror(errno));
+    d->metrics_bytes = keep;
+    return DT_OK;
 }

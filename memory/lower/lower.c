@@ -1,27 +1,619 @@
-/* From a program to a plan: the steps of lowering in order. */
+/* Lowering in its steps: live intervals and who takes whose bytes, addresses, slots of tiers,
+ * tables and rows; waits come last (sync.c). */
 #include "memory/lower/lower.h"
 
-#include "engine/base/alloc.h"
-#include "memory/lower/lowering.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-/* Everything but addresses. */
-static dt_status lay_out(dti_lowering *l, dt_err *err)
+#include "engine/base/alloc.h"
+#include "engine/base/cpu.h"
+#include "memory/codec.h"
+#include "memory/lower/sync.h"
+
+/* One live interval of a transient tensor: the places of its first and last op. Segments that share
+ * bytes by being in place belong to one block, which is what a pool places. */
+typedef struct live_segment {
+    int32_t tensor, first, last;
+    int32_t block;
+    int32_t over;  /* segment whose bytes it takes, or -1 */
+    int32_t under; /* segment that takes its bytes, or -1 */
+} live_segment;
+
+/* Room in a tier, from the copy out to the end of the copy back. */
+typedef struct tier_slot {
+    dt_interval at;
+    dt_tier tier;
+    bool free; /* to go to whichever tier has room */
+} tier_slot;
+
+typedef struct lowering {
+    dt_program *p;
+    const dt_lower_opts *o;
+    size_t n_segment, n_block, n_slot;
+    live_segment *segment; /* by tensor, then by place */
+    int32_t *first;        /* by tensor: its first segment; n_tensor + 1 of them */
+    dt_interval *block;    /* then one interval a slot */
+    tier_slot *slot;       /* by IN op, in order */
+    int32_t *slot_of;      /* by op, OUT and IN: index into slot, or -1 */
+    dt_plan *plan;
+    dt_reasons reasons; /* of the plan's rows, in the order in which they first give them */
+} lowering;
+
+/* ---- segments: live intervals, and who takes whose bytes ---- */
+
+/* The segment of a tensor that is alive at a place; -1 for persistent tensors. */
+static int32_t segment_at(const lowering *l, int32_t tensor, int32_t pos)
 {
-    DT_CHECK(dt_program_index(l->p, err));
-    DT_CHECK(dti_segments(l, err));
-    return dti_blocks(l, err);
+    for (int32_t s = l->first[tensor]; s < l->first[tensor + 1]; s++)
+        if (l->segment[s].first <= pos && pos <= l->segment[s].last)
+            return s;
+    return -1;
 }
 
-static dt_status lower(dti_lowering *l, dt_err *err)
+/* What brings bytes back begins a new interval. */
+static bool begins(const dt_program *p, const dt_access *a, int32_t i)
+{
+    const dt_op_kind k = p->op[a->op].kind;
+    return i == 0 || k == DT_OP_FETCH || k == DT_OP_IN ||
+           (k == DT_OP_DECODE && a->mode == DT_WRITE);
+}
+
+static void tensor_segments(lowering *l, int32_t tensor)
+{
+    const dt_program *p = l->p;
+    int32_t n;
+    const dt_access *a = dt_accesses(p, tensor, &n);
+    live_segment *s = NULL;
+    for (int32_t i = 0; i < n; i++) {
+        if (begins(p, &a[i], i)) {
+            if (s != NULL && s->last >= a[i].pos)
+                s->last = a[i].pos - 1; /* it was to be released later, but is brought back now */
+            s = &l->segment[l->n_segment++];
+            *s = (live_segment){.tensor = tensor, .first = a[i].pos, .over = -1, .under = -1};
+        }
+        const dt_op *op = &p->op[a[i].op];
+        int32_t last = a[i].pos;
+        if (op->kind == DT_OP_OUT && op->release_after != DT_NONE &&
+            dt_pos(p, op->release_after) > last)
+            last = dt_pos(p, op->release_after);
+        if (last > s->last)
+            s->last = last;
+    }
+}
+
+/* Whether segment out, written by the op, may lie over segment in, which the op reads last. */
+static bool may_lie_over(const lowering *l, const dt_op *op, int32_t pos, int32_t o, int32_t i)
+{
+    if (o < 0 || i < 0 || o == i)
+        return false;
+    const live_segment *out = &l->segment[o], *in = &l->segment[i];
+    const dt_tensor *to = &l->p->tensor[out->tensor], *ti = &l->p->tensor[in->tensor];
+    const bool whole = op->count > 0 || op->n1 - op->n0 == l->p->n;
+    return whole && out->first == pos && in->last == pos && in->first < pos && out->over < 0 &&
+           in->under < 0 && to->bytes == ti->bytes && to->slot == ti->slot;
+}
+
+static void in_place(lowering *l)
+{
+    for (int32_t pos = 0; pos < (int32_t)l->p->n_order; pos++) {
+        const dt_op *op = &l->p->op[l->p->order[pos]];
+        const dt_form *f = op->desc != NULL ? &op->desc->form[op->form] : NULL;
+        for (int k = 0; f != NULL && k < f->n_over; k++) {
+            const int32_t out = dt_op_tensor(op, f->over[k].out);
+            const int32_t in = dt_op_tensor(op, f->over[k].in);
+            if (out == DT_NONE || in == DT_NONE)
+                continue;
+            const int32_t o = segment_at(l, out, pos), i = segment_at(l, in, pos);
+            if (may_lie_over(l, op, pos, o, i)) {
+                l->segment[o].over = i;
+                l->segment[i].under = o;
+            }
+        }
+    }
+}
+
+/* Live intervals, and who takes whose bytes. */
+static dt_status segments(lowering *l, dt_err *err)
+{
+    const dt_program *p = l->p;
+    size_t most = 0;
+    for (size_t t = 0; t < p->n_tensor; t++) {
+        int32_t n;
+        dt_accesses(p, (int32_t)t, &n);
+        most += p->tensor[t].home == DT_NONE ? (size_t)n : 0;
+    }
+    l->segment = dt_alloc(most, sizeof *l->segment);
+    l->first = dt_alloc(p->n_tensor + 1, sizeof *l->first);
+    if (l->segment == NULL || l->first == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for lowering");
+    for (size_t t = 0; t < p->n_tensor; t++) {
+        l->first[t] = (int32_t)l->n_segment;
+        if (p->tensor[t].home == DT_NONE)
+            tensor_segments(l, (int32_t)t);
+    }
+    l->first[p->n_tensor] = (int32_t)l->n_segment;
+    in_place(l);
+    return DT_OK;
+}
+
+/* ---- addresses in the arena ---- */
+
+/* What is to be placed in the arena: blocks first, then slots, which all segments of a slot share.
+ */
+static dt_status blocks(lowering *l, dt_err *err)
+{
+    const int32_t steps = (int32_t)l->p->n_order;
+    l->block = dt_alloc(l->n_segment + (size_t)l->p->n_slot, sizeof *l->block);
+    if (l->block == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for lowering");
+    for (size_t s = 0; s < l->n_segment; s++) {
+        if (l->segment[s].over >= 0 || l->p->tensor[l->segment[s].tensor].slot != DT_NONE)
+            continue;
+        int32_t end = (int32_t)s; /* follow the chain to its last taker */
+        for (int32_t k = (int32_t)s; k >= 0; k = l->segment[k].under) {
+            l->segment[k].block = (int32_t)l->n_block;
+            end = k;
+        }
+        l->block[l->n_block++] = (dt_interval){.lower = l->segment[s].first,
+            .upper = l->segment[end].last + 1,
+            .bytes = l->p->tensor[l->segment[s].tensor].bytes,
+            .align = DT_ALIGN};
+    }
+    for (int32_t k = 0; k < l->p->n_slot; k++)
+        l->block[l->n_block + (size_t)k] =
+            (dt_interval){.lower = 0, .upper = steps > 0 ? steps : 1, .align = DT_ALIGN};
+    for (size_t s = 0; s < l->n_segment; s++) {
+        const dt_tensor *t = &l->p->tensor[l->segment[s].tensor];
+        if (t->slot == DT_NONE)
+            continue;
+        l->segment[s].block = (int32_t)l->n_block + t->slot;
+        dt_interval *b = &l->block[l->segment[s].block];
+        b->bytes = t->bytes > b->bytes ? t->bytes : b->bytes;
+    }
+    l->n_block += (size_t)l->p->n_slot;
+    return DT_OK;
+}
+
+/* Addresses there. */
+static dt_status place_blocks(lowering *l, dt_err *err)
+{
+    uint64_t peak = 0;
+    DT_CHECK(l->o->pool->place(l->block, l->n_block, &peak, err));
+    l->plan->persistent = l->p->map->bytes;
+    l->plan->peak = l->p->map->bytes + peak;
+    l->plan->bound = l->p->map->bytes + dt_pool_lower_bound(l->block, l->n_block);
+    return DT_OK;
+}
+
+static uint64_t segment_off(const lowering *l, int32_t segment)
+{
+    return l->p->map->bytes + l->block[l->segment[segment].block].off;
+}
+
+/* ---- slots of tiers ---- */
+
+static void collect(lowering *l)
+{
+    const dt_program *p = l->p;
+    for (size_t i = 0; i < p->n_order; i++) {
+        const dt_op *in = &p->op[p->order[i]];
+        if (in->kind != DT_OP_IN)
+            continue;
+        l->slot_of[in->pair] = l->slot_of[p->order[i]] = (int32_t)l->n_slot;
+        tier_slot *s = &l->slot[l->n_slot++];
+        s->free = in->tier == DT_TIER_INPUT;
+        s->tier = !s->free ? in->tier : l->o->tier == DT_TIER_DISK ? DT_TIER_DISK : DT_TIER_HOST;
+        s->at = (dt_interval){
+            .lower = dt_pos(p, in->pair), .upper = (int64_t)i + 1, .bytes = in->stored};
+    }
+}
+
+/* Place the slots of one tier; or only say what they need at least, when that is above @most. */
+static dt_status place(lowering *l, dt_tier tier, uint64_t most, uint64_t *peak, dt_err *err)
+{
+    size_t n = 0;
+    dt_interval *at = dt_alloc(l->n_slot + 1, sizeof *at);
+    if (at == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for lowering");
+    for (size_t i = 0; i < l->n_slot; i++)
+        if (l->slot[i].tier == tier) {
+            at[n] = l->slot[i].at;
+            at[n++].align = dt_tier_align(tier);
+        }
+    *peak = dt_pool_lower_bound(at, n);
+    const bool all = n > 0 && *peak <= most;
+    const dt_status st = all ? l->o->pool->place(at, n, peak, err) : DT_OK;
+    for (size_t i = l->n_slot; i-- > 0;)
+        if (l->slot[i].tier == tier)
+            l->slot[i].at = at[--n];
+    dt_free(at);
+    return st;
+}
+
+static int shortest_first(const void *va, const void *vb)
+{
+    const tier_slot *a = *(tier_slot *const *)va, *b = *(tier_slot *const *)vb;
+    const int64_t x = a->at.upper - a->at.lower, y = b->at.upper - b->at.lower;
+    return x != y ? (x > y) - (x < y) : (a->at.lower > b->at.lower) - (a->at.lower < b->at.lower);
+}
+
+/* These stay on the host if it holds them with those that stay already; otherwise one half of them
+ * is looked at, then the other. So there are few placements where one slot after the other would
+ * take one each, of a time that grows with the slots as well. */
+static dt_status keep(lowering *l, tier_slot **order, size_t n, dt_err *err)
+{
+    uint64_t peak;
+    for (size_t i = 0; i < n; i++)
+        order[i]->tier = DT_TIER_HOST;
+    DT_CHECK(place(l, DT_TIER_HOST, l->o->host_budget, &peak, err));
+    if (peak <= l->o->host_budget)
+        return DT_OK;
+    for (size_t i = 0; i < n; i++)
+        order[i]->tier = DT_TIER_DISK;
+    if (n < 2)
+        return DT_OK;
+    DT_CHECK(keep(l, order, n / 2, err));
+    return keep(l, order + n / 2, n - n / 2, err);
+}
+
+static dt_status spill(lowering *l, dt_err *err)
+{
+    size_t n = 0;
+    tier_slot **order = dt_alloc(l->n_slot + 1, sizeof(tier_slot *));
+    if (order == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for lowering");
+    for (size_t i = 0; i < l->n_slot; i++)
+        if (l->slot[i].free && l->slot[i].tier == DT_TIER_HOST) {
+            order[n++] = &l->slot[i];
+            l->slot[i].tier = DT_TIER_DISK;
+        }
+    qsort(order, n, sizeof(tier_slot *), shortest_first);
+    const dt_status st = keep(l, order, n, err);
+    dt_free(order);
+    return st;
+}
+
+/* Which copies go to which tier, and addresses there. */
+static dt_status tiers(lowering *l, dt_err *err)
+{
+    const size_t n = l->p->n_op;
+    l->slot = dt_alloc(n, sizeof *l->slot);
+    l->slot_of = dt_alloc(n, sizeof *l->slot_of);
+    if (l->slot == NULL || l->slot_of == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for lowering");
+    for (size_t i = 0; i < n; i++)
+        l->slot_of[i] = -1;
+    collect(l);
+    DT_CHECK(place(l, DT_TIER_HOST, UINT64_MAX, &l->plan->host_peak, err));
+    if (l->o->spill && l->plan->host_peak > l->o->host_budget) {
+        DT_CHECK(spill(l, err));
+        DT_CHECK(place(l, DT_TIER_HOST, UINT64_MAX, &l->plan->host_peak, err));
+    }
+    return place(l, DT_TIER_DISK, UINT64_MAX, &l->plan->disk_peak, err);
+}
+
+/* ---- tables and rows, in the program's order ---- */
+
+static void tensor_table(lowering *l)
+{
+    const dt_program *p = l->p;
+    for (size_t t = 0; t < p->n_tensor; t++) {
+        dt_plan_tensor *to = &l->plan->tensor[t];
+        memcpy(to->name, p->tensor[t].name, sizeof to->name);
+        to->role = (uint16_t)p->tensor[t].role;
+        to->bytes = p->tensor[t].bytes;
+        to->persistent = p->tensor[t].home != DT_NONE;
+        to->home = to->persistent ? p->map->home[p->tensor[t].home].off : 0;
+    }
+    l->plan->n_tensor = p->n_tensor;
+}
+
+/* Bytes of the tensor that the op touches: its samples' part of a batched port. */
+static dt_plan_arg plan_arg(const dt_program *p, const dt_op *op, const dt_operand *a)
+{
+    const dt_tensor *t = &p->tensor[a->tensor];
+    dt_plan_arg g = {a->tensor, a->mode, a->port, 0, t->bytes};
+    if (t->sample_bytes > 0 && op->count == 0 && op->n1 - op->n0 != p->n) {
+        g.from = (uint64_t)op->n0 * t->sample_bytes;
+        g.to = (uint64_t)op->n1 * t->sample_bytes;
+    }
+    return g;
+}
+
+/* The algorithm that this op takes, where it has a choice that was limited. */
+static dt_status plan_algorithm(const dt_program *p, const dt_op *op, dt_plan_op *to, dt_err *err)
+{
+    dt_algorithms all;
+    dt_facts f;
+    if (dt_op_call(p, op).workspace_limit == DT_LIMIT_ANY)
+        return DT_OK;
+    DT_CHECK(dt_op_algorithms(p, op, &all, err));
+    if (all.n < 2)
+        return DT_OK;
+    DT_CHECK(dt_op_facts(p, op, &f, err));
+    memcpy(to->algorithm, f.impl, sizeof to->algorithm);
+    to->work = f.work_bytes;
+    return DT_OK;
+}
+
+/* Which kernel, and all that it is told. */
+static void name_kernel(const dt_program *p, const dt_op *op, const int32_t *node, dt_plan_op *to)
+{
+    snprintf(to->layer, sizeof to->layer, "%s", op->desc->name);
+    to->node = op->node == DT_NONE ? DT_NONE : node[op->node];
+    to->form = (uint8_t)op->form;
+    to->alt = op->node == DT_NONE ? 0 : p->alt[op->node];
+    to->dtype = (uint8_t)op->dtype;
+    to->needs_dx = op->node != DT_NONE && p->needs_dx[op->node];
+    to->vector = op->vector;
+    to->codec = dti_codec_number(op->codec);
+    to->packed = op->stored;
+    to->n0 = op->n0;
+    to->n1 = op->n1;
+    to->count = op->count;
+    to->limit = dt_op_call(p, op).workspace_limit;
+}
+
+/* The layers whose ops the program has, in the order of the graph. */
+static void add_nodes(lowering *l, const char *text, const size_t *at, int32_t *node)
+{
+    const dt_program *p = l->p;
+    dt_plan *plan = l->plan;
+    for (size_t i = 0; i < p->n_order; i++) {
+        const dt_op *op = &p->op[p->order[i]];
+        if (op->desc != NULL && op->node != DT_NONE)
+            node[op->node] = 1;
+    }
+    for (size_t i = 0; i < p->graph->n_node; i++) {
+        if (node[i] == 0)
+            continue;
+        const size_t bytes = strlen(text + at[i]) + 1;
+        dt_plan_node *to = &plan->node[plan->n_node];
+        memcpy(to->name, p->graph->node[i].name, sizeof to->name);
+        to->opts = plan->n_text;
+        memcpy(plan->text + plan->n_text, text + at[i], bytes);
+        plan->n_text += bytes;
+        node[i] = (int32_t)plan->n_node++;
+    }
+}
+
+/* In @node, by node of the graph: its row. */
+static dt_status node_table(lowering *l, int32_t **node, dt_err *err)
+{
+    const dt_graph *g = l->p->graph;
+    char *text;
+    size_t *at, bytes;
+    DT_CHECK(dt_graph_options(g, &text, &bytes, &at, err));
+    *node = dt_alloc(g->n_node + 1, sizeof **node);
+    l->plan->node = dt_alloc(g->n_node + 1, sizeof *l->plan->node);
+    l->plan->text = dt_alloc(bytes + 1, 1);
+    const bool ok = *node != NULL && l->plan->node != NULL && l->plan->text != NULL;
+    if (ok)
+        add_nodes(l, text, at, *node);
+    dt_free(text);
+    dt_free(at);
+    return ok ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for a plan");
+}
+
+static dt_status op_table(lowering *l, const int32_t *node, dt_err *err)
+{
+    const dt_program *p = l->p;
+    for (size_t i = 0; i < p->n_order; i++) {
+        const dt_op *op = &p->op[p->order[i]];
+        if (op->desc == NULL)
+            continue;
+        dt_plan_op *to = &l->plan->op[l->plan->n_op++];
+        memcpy(to->name, op->name, sizeof to->name);
+        to->kind = (uint16_t)op->kind;
+        to->flops = op->flops;
+        name_kernel(p, op, node, to);
+        to->first = (int32_t)l->plan->n_arg;
+        for (int a = 0; a < op->n_arg; a++)
+            l->plan->arg[l->plan->n_arg++] = plan_arg(p, op, &op->arg[a]);
+        to->n = (int32_t)l->plan->n_arg - to->first;
+        const dt_form *f = &op->desc->form[op->form];
+        for (int k = 0; k < f->n_over; k++) {
+            const int32_t out = dt_op_tensor(op, f->over[k].out);
+            const int32_t in = dt_op_tensor(op, f->over[k].in);
+            if (out == DT_NONE || in == DT_NONE || out == in)
+                continue;
+            to->safe[to->n_safe].out = out;
+            to->safe[to->n_safe++].in = in;
+        }
+        DT_TRY(err, plan_algorithm(p, op, to, err), "%s", op->name);
+    }
+    return DT_OK;
+}
+
+/* Why the algorithm that the op takes: how far its limit goes. */
+static void algorithm_reason(const dt_plan_op *op, char to[DT_REASON_BYTES])
+{
+    if (op->limit <= DT_LIMIT_LEAST)
+        snprintf(to, DT_REASON_BYTES, "algorithm %.40s: the least scratch", op->algorithm);
+    else
+        snprintf(to, DT_REASON_BYTES, "algorithm %.40s: fastest within %.1f MiB", op->algorithm,
+            (double)op->limit / (1 << 20));
+}
+
+/* What the row of an op gives as its reason: that of the policy, that of its algorithm, or both. */
+static dt_status op_reason(
+    lowering *l, const dt_op *op, const dt_plan_op *with, int32_t *reason, dt_err *err)
+{
+    int32_t number = 0;
+    char algorithm[DT_REASON_BYTES] = "";
+    const char *policy = dt_reason_text(&l->p->reasons, op->reason);
+    if (with != NULL && with->algorithm[0] != '\0')
+        algorithm_reason(with, algorithm);
+    if (policy[0] != '\0' || algorithm[0] != '\0')
+        DT_CHECK(dt_reasons_add(&l->reasons, &number, err, "%s%s%s", policy,
+            policy[0] != '\0' && algorithm[0] != '\0' ? "; " : "", algorithm));
+    *reason = number - 1;
+    return DT_OK;
+}
+
+static dt_row *add_row(lowering *l, dt_row_kind kind, int32_t segment)
+{
+    dt_row *r = &l->plan->row[l->plan->n_row++];
+    *r = (dt_row){
+        .kind = (uint16_t)kind, .op = -1, .tensor = -1, .over = -1, .event = -1, .reason = -1};
+    if (segment >= 0) {
+        r->tensor = l->segment[segment].tensor;
+        r->bytes = l->p->tensor[r->tensor].bytes;
+        r->off = segment_off(l, segment);
+    }
+    return r;
+}
+
+static dt_status place_row(lowering *l, int32_t segment, dt_err *err)
+{
+    const live_segment *g = &l->segment[segment];
+    dt_row *r = add_row(l, DT_ROW_PLACE, segment);
+    int32_t number = 0;
+    if (g->over >= 0) {
+        r->over = l->segment[g->over].tensor;
+        DT_CHECK(dt_reasons_add(&l->reasons, &number, err, "in place: the last reader of %.60s",
+            l->p->tensor[r->over].name));
+    }
+    r->reason = number - 1;
+    return DT_OK;
+}
+
+static dt_row *copy_row(lowering *l, const dt_op *op, int32_t id, int32_t pos)
+{
+    const int32_t s = segment_at(l, op->arg[0].tensor, pos);
+    const bool out = op->kind == DT_OP_OUT;
+    dt_row *r = add_row(l, out ? DT_ROW_COPY_OUT : DT_ROW_COPY_IN, s);
+    if (op->kind == DT_OP_FETCH) {
+        r->stream = (uint8_t)dt_plan_stream(l->plan, DT_STREAM_IN, DT_TIER_HOST);
+        r->tier = DT_TIER_INPUT;
+        r->slot = op->arg[0].port == DT_LABELS ? 1 : 0;
+        l->plan->in_bytes += r->bytes;
+        return r;
+    }
+    const tier_slot *slot = &l->slot[l->slot_of[id]];
+    r->stream =
+        (uint8_t)dt_plan_stream(l->plan, out ? DT_STREAM_OUT : DT_STREAM_IN, (int)slot->tier);
+    r->tier = (uint8_t)slot->tier;
+    r->slot = slot->at.off;
+    r->stored = slot->at.bytes;
+    r->codec = dti_codec_number(op->codec);
+    *(out ? &l->plan->out_bytes : &l->plan->in_bytes) += r->stored;
+    return r;
+}
+
+/* Segments in the order of their first (or last) places: by place, at[place] .. at[place + 1]. */
+typedef struct by_place {
+    int32_t *at, *segment;
+} by_place;
+
+static bool sort_by_place(const lowering *l, bool last, by_place *b)
+{
+    const size_t n = l->p->n_order;
+    b->at = dt_alloc(n + 2, sizeof *b->at);
+    b->segment = dt_alloc(l->n_segment, sizeof *b->segment);
+    if (b->at == NULL || b->segment == NULL)
+        return false;
+    for (size_t s = 0; s < l->n_segment; s++)
+        b->at[(last ? l->segment[s].last : l->segment[s].first) + 2]++;
+    for (size_t i = 2; i < n + 2; i++)
+        b->at[i] += b->at[i - 1];
+    for (size_t s = 0; s < l->n_segment; s++)
+        b->segment[b->at[(last ? l->segment[s].last : l->segment[s].first) + 1]++] = (int32_t)s;
+    return true;
+}
+
+static dt_status rows(lowering *l, const by_place *begin, const by_place *end, dt_err *err)
+{
+    const dt_program *p = l->p;
+    int32_t compute = 0;
+    for (int32_t pos = 0; pos < (int32_t)p->n_order; pos++) {
+        const dt_op *op = &p->op[p->order[pos]];
+        for (int32_t k = begin->at[pos]; k < begin->at[pos + 1]; k++)
+            DT_CHECK(place_row(l, begin->segment[k], err));
+        const dt_plan_op *with = op->desc != NULL ? &l->plan->op[compute] : NULL;
+        dt_row *r =
+            with != NULL ? add_row(l, DT_ROW_COMPUTE, -1) : copy_row(l, op, p->order[pos], pos);
+        if (with != NULL)
+            r->op = compute++;
+        DT_CHECK(op_reason(l, op, with, &r->reason, err));
+        for (int32_t k = end->at[pos]; k < end->at[pos + 1]; k++)
+            if (l->segment[end->segment[k]].under < 0)
+                add_row(l, DT_ROW_RELEASE, end->segment[k]);
+    }
+    return DT_OK;
+}
+
+static dt_status add_rows(lowering *l, dt_err *err)
+{
+    by_place begin = {0}, end = {0};
+    const bool ok = sort_by_place(l, false, &begin) && sort_by_place(l, true, &end);
+    dt_status st =
+        ok ? rows(l, &begin, &end, err) : DT_FAIL(err, DT_E_NOMEM, "no memory for a plan");
+    l->plan->reason = l->reasons.text;
+    l->plan->n_reason = l->reasons.n;
+    l->reasons.text = NULL;
+    dt_free(begin.at);
+    dt_free(begin.segment);
+    dt_free(end.at);
+    dt_free(end.segment);
+    return st;
+}
+
+/* Tables and rows, without WAIT. */
+static dt_status lower_rows(lowering *l, dt_err *err)
+{
+    const dt_program *p = l->p;
+    dt_plan *plan = l->plan;
+    snprintf(plan->net, sizeof plan->net, "%s", p->graph->name);
+    snprintf(plan->policy, sizeof plan->policy, "%s", l->o->policy);
+    snprintf(plan->pool, sizeof plan->pool, "%s", l->o->pool->name);
+    snprintf(
+        plan->device, sizeof plan->device, "%s", dt_device_name(dt_context_device(p->context)));
+    snprintf(plan->program, sizeof plan->program, "%s", dt_program_kind_name(p->kind));
+    plan->batch = p->n;
+    plan->home_n = p->home_n;
+    plan->threads = dt_context_device(p->context) == DT_CPU ? dt_cpu_threads() : 0;
+    plan->budget = l->o->budget;
+    plan->n_stream = dt_usual_streams(plan->stream);
+    size_t args = 0;
+    for (size_t i = 0; i < p->n_order; i++)
+        args += (size_t)p->op[p->order[i]].n_arg;
+    plan->tensor = dt_alloc(p->n_tensor, sizeof *plan->tensor);
+    plan->op = dt_alloc(p->n_order, sizeof *plan->op);
+    plan->arg = dt_alloc(args, sizeof *plan->arg);
+    plan->row = dt_alloc(p->n_order + 2 * l->n_segment, sizeof *plan->row);
+    if (plan->tensor == NULL || plan->op == NULL || plan->arg == NULL || plan->row == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a plan");
+    tensor_table(l);
+    int32_t *node = NULL;
+    dt_status st = node_table(l, &node, err);
+    if (st == DT_OK)
+        st = op_table(l, node, err);
+    dt_free(node);
+    return st == DT_OK ? add_rows(l, err) : st;
+}
+
+/* ---- a plan ---- */
+
+/* Everything but addresses. */
+static dt_status lay_out(lowering *l, dt_err *err)
+{
+    DT_CHECK(dt_program_index(l->p, err));
+    DT_CHECK(segments(l, err));
+    return blocks(l, err);
+}
+
+static dt_status lower(lowering *l, dt_err *err)
 {
     DT_CHECK(lay_out(l, err));
-    DT_CHECK(dti_place(l, err));
-    DT_CHECK(dti_tiers(l, err));
-    DT_CHECK(dti_lower_rows(l, err));
+    DT_CHECK(place_blocks(l, err));
+    DT_CHECK(tiers(l, err));
+    DT_CHECK(lower_rows(l, err));
     return dti_sync(l->plan, err);
 }
 
-static void deinit(dti_lowering *l)
+static void deinit(lowering *l)
 {
     dt_free(l->segment);
     dt_free(l->first);
@@ -34,7 +626,7 @@ static void deinit(dti_lowering *l)
 dt_status dt_lower(dt_plan **out, dt_program *p, const dt_lower_opts *o, dt_err *err)
 {
     *out = NULL;
-    dti_lowering l = {.p = p, .o = o, .plan = dt_alloc(1, sizeof(dt_plan))};
+    lowering l = {.p = p, .o = o, .plan = dt_alloc(1, sizeof(dt_plan))};
     dt_status st =
         l.plan != NULL ? lower(&l, err) : DT_FAIL(err, DT_E_NOMEM, "no memory for a plan");
     if (st == DT_OK) {
@@ -50,10 +642,10 @@ dt_status dti_lower_peak(uint64_t *peak, dt_program *p, const dt_pool_desc *pool
 {
     const dt_lower_opts o = {.pool = pool};
     dt_plan plan = {.peak = 0};
-    dti_lowering l = {.p = p, .o = &o, .plan = &plan};
+    lowering l = {.p = p, .o = &o, .plan = &plan};
     dt_status st = lay_out(&l, err);
     if (st == DT_OK)
-        st = dti_place(&l, err);
+        st = place_blocks(&l, err);
     *peak = plan.peak;
     deinit(&l);
     return st;
@@ -61,7 +653,7 @@ dt_status dti_lower_peak(uint64_t *peak, dt_program *p, const dt_pool_desc *pool
 
 dt_status dti_lower_bound(uint64_t *bound, dt_program *p, dt_err *err)
 {
-    dti_lowering l = {.p = p};
+    lowering l = {.p = p};
     const dt_status st = lay_out(&l, err);
     if (st == DT_OK)
         *bound = p->map->bytes + dt_pool_lower_bound(l.block, l.n_block);

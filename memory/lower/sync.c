@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
-#include "memory/lower/lowering.h"
+#include "memory/lower/sync.h"
 
 typedef struct clock {
     int32_t done[DT_MAX_STREAMS]; /* works of each stream known to be complete */

@@ -1,89 +1,531 @@
-/* The verifier goes through the rows with a picture of its own (verify_state.h). A run that starts
- * and ends with everything transient released and nothing in flight can be followed by another: the
- * boundary orders them, so one pass over the rows proves two back to back. */
+/* The verifier goes through the rows with a picture of its own: the arena, the slots, and what each
+ * stream knows to be complete. It shares no code with lowering. A run that starts and ends with
+ * everything transient released and nothing in flight can be followed by another: the boundary
+ * orders them, so one pass over the rows proves two back to back. */
+#include "memory/verify/verify.h"
+
 #include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "engine/base/alloc.h"
-#include "memory/verify/verify_state.h"
+#include "memory/codec.h"
 
-static dt_status argument(dti_verifier *v, const dt_plan_arg *a, bool reads)
+typedef struct clock {
+    int32_t
+        at[DT_MAX_STREAMS]; /* rows of each stream known to be complete; row i counts as i + 1 */
+} clock;
+
+typedef struct holding {
+    bool live, started; /* started: something has written here since it was placed */
+    uint32_t version;   /* how often ops have changed the tensor so far, wherever it lay */
+    uint64_t off, filled;
+    clock read, write; /* the last of each */
+    clock before;      /* what used the bytes before it was placed */
+} holding;
+
+/* Bytes of the arena: whose they are now, and all uses of them before that. */
+typedef struct stretch {
+    uint64_t from, to;
+    int32_t owner; /* -1: nobody's */
+    clock used;
+} stretch;
+
+typedef struct saved {
+    uint64_t from, to;
+    uint8_t tier;
+    int32_t tensor, codec;
+    uint32_t version; /* of the tensor, when it was copied out */
+    clock used, written;
+} saved;
+
+typedef struct pending {
+    int32_t tensor, under;
+} pending;
+
+typedef struct verifier {
+    const dt_plan *p;
+    dt_err *err;
+    int32_t row;
+    clock known[DT_MAX_STREAMS];
+    holding *hold;
+    stretch *stretch;    /* apart from each other; bytes of none were never used */
+    int32_t *by_address; /* stretches, the lowest first; behind them those not in use */
+    saved *saved;
+    clock *event;
+    bool *signalled, *ran;
+    pending over[DT_MAX_OVER];
+    size_t n_stretch, n_saved;
+    int n_over;
+    uint64_t peak, out, in;
+} verifier;
+
+static inline const char *named(const verifier *v, int32_t tensor)
 {
-    DT_CHECK(dti_tensor_ok(v, a->tensor));
+    return v->p->tensor[tensor].name;
+}
+
+/* ---- what a row needs and does ---- */
+
+/* DT_E_INTERNAL with the number of the row. */
+static dt_status refuse(verifier *v, const char *fmt, ...)
+{
+    char text[512];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    if (v->row < 0)
+        return DT_FAIL(v->err, DT_E_INTERNAL, "plan: %s", text);
+    return DT_FAIL(v->err, DT_E_INTERNAL, "row %" PRId32 ": %s", v->row, text);
+}
+
+static bool knows(const clock *known, const clock *need)
+{
+    for (int s = 0; s < DT_MAX_STREAMS; s++)
+        if (known->at[s] < need->at[s])
+            return false;
+    return true;
+}
+
+static void merge(clock *to, const clock *from)
+{
+    for (int s = 0; s < DT_MAX_STREAMS; s++)
+        to->at[s] = from->at[s] > to->at[s] ? from->at[s] : to->at[s];
+}
+
+/* Refuse the row unless its stream knows that @what of the tensor is complete. */
+static dt_status must_know(verifier *v, int stream, const clock *need, const char *what, int32_t t)
+{
+    if (knows(&v->known[stream], need))
+        return DT_OK;
+    return refuse(v, "%s of %s is not waited for", what, named(v, t));
+}
+
+static dt_status tensor_ok(verifier *v, int32_t t)
+{
+    if (t < 0 || (size_t)t >= v->p->n_tensor)
+        return refuse(v, "no tensor %" PRId32, t);
+    return DT_OK;
+}
+
+static dt_status note_signal(verifier *v, const dt_row *r)
+{
+    if (r->event < 0)
+        return DT_OK;
+    if (r->event >= v->p->n_event)
+        return refuse(v, "no event %" PRId32, r->event);
+    if (v->signalled[r->event])
+        return refuse(v, "event %" PRId32 " is signalled twice", r->event);
+    v->signalled[r->event] = true;
+    v->event[r->event] = v->known[r->stream];
+    return DT_OK;
+}
+
+/* Bytes [from, to) of a tensor are written on a stream. */
+static dt_status note_write(verifier *v, int stream, int32_t t, uint64_t from, uint64_t to)
+{
+    holding *h = &v->hold[t];
+    if (!h->started && !v->p->tensor[t].persistent) {
+        DT_CHECK(must_know(v, stream, &h->before, "the earlier use of the bytes", t));
+        h->started = true;
+    }
+    DT_CHECK(must_know(v, stream, &h->write, "the writing", t));
+    DT_CHECK(must_know(v, stream, &h->read, "the reading", t));
+    if (from > h->filled)
+        return refuse(v, "%s is written behind a hole", named(v, t));
+    h->filled = to > h->filled ? to : h->filled;
+    h->write.at[stream] = v->row + 1;
+    return DT_OK;
+}
+
+static dt_status note_read(verifier *v, int stream, int32_t t, uint64_t to)
+{
+    holding *h = &v->hold[t];
+    if (to > h->filled)
+        return refuse(v, "%s is read but not whole", named(v, t));
+    DT_CHECK(must_know(v, stream, &h->write, "the writing", t));
+    h->read.at[stream] = v->row + 1;
+    return DT_OK;
+}
+
+/* ---- where tensors lie: apart, within the peak, and over another only where an op allows it ----
+ */
+
+/* verify_space.c: addresses. Tensors placed over others since the last op are settled by the next,
+ * which must be the one that makes it right. */
+static dt_status placed(verifier *v, const dt_row *r)
+{
+    DT_CHECK(tensor_ok(v, r->tensor));
+    if (v->p->tensor[r->tensor].persistent)
+        return refuse(
+            v, "%s is persistent: it is neither placed nor released", named(v, r->tensor));
+    const bool copy = r->kind == DT_ROW_COPY_OUT || r->kind == DT_ROW_COPY_IN;
+    if (!copy && r->stream != DT_COMPUTE_STREAM)
+        return refuse(v, "%s is placed or released off the compute stream", named(v, r->tensor));
+    return DT_OK;
+}
+
+static bool is_pending(const verifier *v, int32_t t)
+{
+    for (int i = 0; i < v->n_over; i++)
+        if (v->over[i].tensor == t || v->over[i].under == t)
+            return true;
+    return false;
+}
+
+static dt_status place_over(verifier *v, const dt_row *r)
+{
+    const holding *u = &v->hold[r->over];
+    if (!u->live || is_pending(v, r->over))
+        return refuse(
+            v, "%s goes over %s, which holds nothing", named(v, r->tensor), named(v, r->over));
+    if (u->off != r->off || r->bytes > v->p->tensor[r->over].bytes)
+        return refuse(
+            v, "%s is larger than %s or lies elsewhere", named(v, r->tensor), named(v, r->over));
+    if (v->n_over == DT_MAX_OVER)
+        return refuse(v, "too many tensors over others at once");
+    v->over[v->n_over++] = (pending){r->tensor, r->over};
+    return DT_OK;
+}
+
+/* The first stretch, by address, that ends behind @at. */
+static size_t first_behind(const verifier *v, uint64_t at)
+{
+    size_t low = 0, high = v->n_stretch;
+    while (low < high) {
+        const size_t mid = low + (high - low) / 2;
+        if (v->stretch[v->by_address[mid]].to > at)
+            high = mid;
+        else
+            low = mid + 1;
+    }
+    return low;
+}
+
+/* Make room for one more stretch at a place of the order. */
+static void insert(verifier *v, size_t at, const stretch *x)
+{
+    const int32_t id = v->by_address[v->n_stretch];
+    memmove(v->by_address + at + 1, v->by_address + at, (v->n_stretch++ - at) * sizeof id);
+    v->by_address[at] = id;
+    v->stretch[id] = *x;
+}
+
+/* From here on @x stands for its bytes, in place of whatever has stood for them. */
+static void set_bytes(verifier *v, const stretch *x)
+{
+    size_t at = first_behind(v, x->from), end = at;
+    if (x->from == x->to)
+        return;
+    if (at < v->n_stretch && v->stretch[v->by_address[at]].from < x->from) {
+        stretch *cut = &v->stretch[v->by_address[at]];
+        const stretch rest = {x->from, cut->to, cut->owner, cut->used};
+        cut->to = x->from;
+        insert(v, ++at, &rest);
+    }
+    for (end = at; end < v->n_stretch && v->stretch[v->by_address[end]].to <= x->to; end++)
+        ;
+    if (end < v->n_stretch && v->stretch[v->by_address[end]].from < x->to)
+        v->stretch[v->by_address[end]].from = x->to;
+    if (end == at) {
+        insert(v, at, x);
+        return;
+    }
+    /* One of those within it becomes it; the others are not in use any more. */
+    const size_t gone = end - at - 1;
+    v->stretch[v->by_address[at]] = *x;
+    for (size_t i = at + 1; gone > 0 && i + gone < v->n_stretch; i++) {
+        const int32_t id = v->by_address[i];
+        v->by_address[i] = v->by_address[i + gone];
+        v->by_address[i + gone] = id;
+    }
+    v->n_stretch -= gone;
+}
+
+static void own_bytes(verifier *v, int32_t t)
+{
+    const holding *h = &v->hold[t];
+    set_bytes(v, &(stretch){h->off, h->off + v->p->tensor[t].bytes, t, h->before});
+}
+
+/* The bytes up to @end become the tensor's, if nobody has them but the one that it goes over, whose
+ * they stay until the next compute. What used them before is noted. */
+static dt_status take_bytes(verifier *v, const dt_row *r, uint64_t end)
+{
+    for (size_t i = first_behind(v, r->off); i < v->n_stretch; i++) {
+        const stretch *x = &v->stretch[v->by_address[i]];
+        if (x->from >= end)
+            break;
+        if (x->owner >= 0 && x->owner != r->over && r->bytes > 0)
+            return refuse(
+                v, "%s overlaps %s, which is live", named(v, r->tensor), named(v, x->owner));
+        merge(&v->hold[r->tensor].before, &x->used);
+    }
+    if (r->over < 0)
+        own_bytes(v, r->tensor);
+    return DT_OK;
+}
+
+static dt_status verify_place(verifier *v, const dt_row *r)
+{
+    DT_CHECK(placed(v, r));
+    holding *h = &v->hold[r->tensor];
+    uint64_t end;
+    if (h->live)
+        return refuse(v, "%s is placed twice", named(v, r->tensor));
+    if (r->bytes != v->p->tensor[r->tensor].bytes)
+        return refuse(
+            v, "%s has %" PRIu64 " bytes", named(v, r->tensor), v->p->tensor[r->tensor].bytes);
+    if (r->off % DT_ALIGN != 0)
+        return refuse(v, "%s is not aligned to %d", named(v, r->tensor), DT_ALIGN);
+    if (r->off < v->p->persistent)
+        return refuse(v, "%s lies inside the persistent region", named(v, r->tensor));
+    if (__builtin_add_overflow(r->off, r->bytes + DT_ALIGN - 1, &end) || r->bytes > v->p->peak ||
+        (end = end / DT_ALIGN * DT_ALIGN) > v->p->peak)
+        return refuse(v, "%s ends past the peak", named(v, r->tensor));
+    *h = (holding){.live = true, .version = h->version, .off = r->off};
+    if (r->over >= 0) {
+        DT_CHECK(tensor_ok(v, r->over));
+        DT_CHECK(place_over(v, r));
+    }
+    DT_CHECK(take_bytes(v, r, end));
+    v->peak = end > v->peak ? end : v->peak;
+    return DT_OK;
+}
+
+/* The tensor's bytes are free from here on: no copy of them may still be under way. */
+static dt_status end(verifier *v, int32_t t)
+{
+    holding *h = &v->hold[t];
+    clock used = h->read;
+    merge(&used, &h->write);
+    DT_CHECK(must_know(v, DT_COMPUTE_STREAM, &used, "a copy", t));
+    merge(&used, &h->before);
+    h->before = used;
+    set_bytes(v, &(stretch){h->off, h->off + v->p->tensor[t].bytes, DT_NONE, used});
+    h->live = false;
+    return DT_OK;
+}
+
+static dt_status verify_release(verifier *v, const dt_row *r)
+{
+    DT_CHECK(placed(v, r));
+    if (!v->hold[r->tensor].live)
+        return refuse(v, "%s is released but holds nothing", named(v, r->tensor));
+    if (is_pending(v, r->tensor))
+        return refuse(v, "%s shares bytes until the next compute", named(v, r->tensor));
+    if (v->hold[r->tensor].off != r->off)
+        return refuse(v, "%s lies elsewhere", named(v, r->tensor));
+    return end(v, r->tensor);
+}
+
+static int mode_of(const verifier *v, const dt_plan_op *op, int32_t t)
+{
+    int mode = 0;
+    for (int32_t a = op->first; a < op->first + op->n; a++)
+        if (v->p->arg[a].tensor == t)
+            mode |= v->p->arg[a].mode;
+    return mode;
+}
+
+/* Tensors placed over others since the last compute: this op must be the one that makes it right.
+ */
+static dt_status verify_settle(verifier *v, const dt_plan_op *op)
+{
+    for (int i = 0; i < v->n_over; i++) {
+        const int32_t t = v->over[i].tensor, u = v->over[i].under;
+        bool safe = false;
+        for (int k = 0; k < op->n_safe; k++)
+            safe = safe || (op->safe[k].out == t && op->safe[k].in == u);
+        if (mode_of(v, op, u) != DT_READ || mode_of(v, op, t) != DT_WRITE)
+            return refuse(
+                v, "%s does not read %s and write %s over it", op->name, named(v, u), named(v, t));
+        if (!safe)
+            return refuse(
+                v, "%s is not safe to write %s over %s", op->name, named(v, t), named(v, u));
+        DT_CHECK(end(v, u));
+        merge(&v->hold[t].before, &v->hold[u].before); /* the bytes are the same */
+        own_bytes(v, t);
+    }
+    v->n_over = 0;
+    return DT_OK;
+}
+
+/* ---- copies: of what is whole, to slots that nobody uses, from those that hold it still ---- */
+
+/* Whether the row's stream takes such copies; what comes from the batch comes from the host. */
+static bool takes(const dt_stream *s, const dt_row *r)
+{
+    const int tier = r->tier == DT_TIER_INPUT ? DT_TIER_HOST : r->tier;
+    return s->kind == (r->kind == DT_ROW_COPY_OUT ? DT_STREAM_OUT : DT_STREAM_IN) &&
+           s->tier == tier;
+}
+
+/* What a slot holds, and how much of it. */
+static dt_status slot_checks(verifier *v, const dt_row *r)
+{
+    size_t codecs;
+    const dt_codec *const *codec = dt_codec_all(&codecs);
+    if (r->codec < 0 || (size_t)r->codec > codecs)
+        return refuse(v, "no codec %" PRId32, r->codec);
+    const bool fits = r->codec == 0 ? r->stored == r->bytes
+                                    : r->stored >= dt_packed_bytes(codec[r->codec - 1], 0, 0);
+    if (!fits)
+        return refuse(v, "the slot of %s has %" PRIu64 " bytes", named(v, r->tensor), r->stored);
+    uint64_t to;
+    const uint64_t peak = r->tier == DT_TIER_HOST ? v->p->host_peak : v->p->disk_peak;
+    if (__builtin_add_overflow(r->slot, r->stored, &to) || to > peak)
+        return refuse(v, "the slot of %s ends past the %s's peak", named(v, r->tensor),
+            dt_tier_name(r->tier));
+    if (r->slot % dt_tier_align((dt_tier)r->tier) != 0)
+        return refuse(v, "the slot of %s is not aligned", named(v, r->tensor));
+    return DT_OK;
+}
+
+static dt_status copy_checks(verifier *v, const dt_row *r)
+{
+    DT_CHECK(placed(v, r));
+    const holding *h = &v->hold[r->tensor];
+    if (!takes(&v->p->stream[r->stream], r))
+        return refuse(v, "a copy on the wrong stream");
+    if (!h->live || is_pending(v, r->tensor))
+        return refuse(v, "%s is copied but holds nothing", named(v, r->tensor));
+    if (h->off != r->off || r->bytes != v->p->tensor[r->tensor].bytes)
+        return refuse(v, "%s lies elsewhere", named(v, r->tensor));
+    if (r->tier == DT_TIER_INPUT && r->kind == DT_ROW_COPY_IN)
+        return v->p->tensor[r->tensor].role == DT_ROLE_INPUT && r->slot <= 1
+                   ? DT_OK
+                   : refuse(v, "%s is no part of the batch", named(v, r->tensor));
+    if (r->tier != DT_TIER_HOST && r->tier != DT_TIER_DISK)
+        return refuse(v, "no tier %d for this copy", r->tier);
+    return slot_checks(v, r);
+}
+
+/* verify_copy.c: copies, and what slots hold. */
+static dt_status verify_copy_out(verifier *v, const dt_row *r)
+{
+    DT_CHECK(copy_checks(v, r));
+    DT_CHECK(note_read(v, r->stream, r->tensor, r->bytes));
+    const uint64_t to = r->slot + r->stored;
+    for (size_t i = 0; i < v->n_saved; i++) {
+        saved *s = &v->saved[i];
+        if (s->tier != r->tier || s->from >= to || r->slot >= s->to)
+            continue;
+        DT_CHECK(must_know(v, r->stream, &s->used, "the earlier use of the slot", s->tensor));
+        *s = v->saved[--v->n_saved];
+        i--;
+    }
+    DT_CHECK(note_signal(v, r));
+    saved made = {
+        r->slot, to, r->tier, r->tensor, r->codec, v->hold[r->tensor].version, {{0}}, {{0}}};
+    made.used.at[r->stream] = made.written.at[r->stream] = v->row + 1;
+    v->saved[v->n_saved++] = made;
+    v->out += r->stored;
+    return DT_OK;
+}
+
+static dt_status verify_copy_in(verifier *v, const dt_row *r)
+{
+    DT_CHECK(copy_checks(v, r));
+    if (r->tier != DT_TIER_INPUT) {
+        saved *s = NULL;
+        for (size_t i = 0; i < v->n_saved; i++)
+            if (v->saved[i].tensor == r->tensor && v->saved[i].tier == r->tier &&
+                v->saved[i].from == r->slot && v->saved[i].to == r->slot + r->stored)
+                s = &v->saved[i];
+        if (s == NULL || s->codec != r->codec)
+            return refuse(v, "the slot of %s holds nothing of it", named(v, r->tensor));
+        if (s->version != v->hold[r->tensor].version)
+            return refuse(v, "%s was written to since it was copied out", named(v, r->tensor));
+        DT_CHECK(must_know(v, r->stream, &s->written, "the copy out", r->tensor));
+        s->used.at[r->stream] = v->row + 1;
+    }
+    DT_CHECK(note_write(v, r->stream, r->tensor, 0, r->bytes));
+    v->in += r->tier == DT_TIER_INPUT ? r->bytes : r->stored;
+    return note_signal(v, r);
+}
+
+/* ---- tables and rows ---- */
+
+static dt_status argument(verifier *v, const dt_plan_arg *a, bool reads)
+{
+    DT_CHECK(tensor_ok(v, a->tensor));
     if (!v->hold[a->tensor].live)
-        return dti_refuse(v, "%s holds nothing", dti_named(v, a->tensor));
+        return refuse(v, "%s holds nothing", named(v, a->tensor));
     if (a->from > a->to || a->to > v->p->tensor[a->tensor].bytes)
-        return dti_refuse(v, "bytes outside %s", dti_named(v, a->tensor));
+        return refuse(v, "bytes outside %s", named(v, a->tensor));
     if (reads)
-        return (a->mode & DT_READ) ? dti_note_read(v, DT_COMPUTE_STREAM, a->tensor, a->to) : DT_OK;
-    return (a->mode & DT_WRITE) ? dti_note_write(v, DT_COMPUTE_STREAM, a->tensor, a->from, a->to)
+        return (a->mode & DT_READ) ? note_read(v, DT_COMPUTE_STREAM, a->tensor, a->to) : DT_OK;
+    return (a->mode & DT_WRITE) ? note_write(v, DT_COMPUTE_STREAM, a->tensor, a->from, a->to)
                                 : DT_OK;
 }
 
 /* What the op writes is new, unless it unpacks what the tensor was. */
-static void count_versions(dti_verifier *v, const dt_plan_op *op)
+static void count_versions(verifier *v, const dt_plan_op *op)
 {
     for (int32_t a = op->first; a < op->first + op->n && op->kind != DT_OP_DECODE; a++)
         if ((v->p->arg[a].mode & DT_WRITE) != 0)
             v->hold[v->p->arg[a].tensor].version++;
 }
 
-static dt_status compute(dti_verifier *v, const dt_row *r)
+static dt_status compute(verifier *v, const dt_row *r)
 {
     if (r->op < 0 || (size_t)r->op >= v->p->n_op)
-        return dti_refuse(v, "no op %" PRId32, r->op);
+        return refuse(v, "no op %" PRId32, r->op);
     const dt_plan_op *op = &v->p->op[r->op];
     if (r->stream != DT_COMPUTE_STREAM)
-        return dti_refuse(v, "%s is not on the compute stream", op->name);
+        return refuse(v, "%s is not on the compute stream", op->name);
     if (v->ran[r->op])
-        return dti_refuse(v, "%s is run twice", op->name);
+        return refuse(v, "%s is run twice", op->name);
     v->ran[r->op] = true;
     for (int pass = 0; pass < 2; pass++) /* all reads, then all writes */
         for (int32_t a = op->first; a < op->first + op->n; a++)
             DT_CHECK(argument(v, &v->p->arg[a], pass == 0));
     count_versions(v, op);
-    DT_CHECK(dti_note_signal(v, r));
-    return dti_verify_settle(v, op);
+    DT_CHECK(note_signal(v, r));
+    return verify_settle(v, op);
 }
 
-static dt_status wait(dti_verifier *v, const dt_row *r)
+static dt_status wait(verifier *v, const dt_row *r)
 {
     if (r->event < 0 || r->event >= v->p->n_event || !v->signalled[r->event])
-        return dti_refuse(v, "event %" PRId32 " is never signalled before this wait", r->event);
-    dti_merge(&v->known[r->stream], &v->event[r->event]);
+        return refuse(v, "event %" PRId32 " is never signalled before this wait", r->event);
+    merge(&v->known[r->stream], &v->event[r->event]);
     return DT_OK;
 }
 
-static dt_status one_row(dti_verifier *v, const dt_row *r)
+static dt_status one_row(verifier *v, const dt_row *r)
 {
     if (v->n_over > 0 && r->kind != DT_ROW_PLACE && r->kind != DT_ROW_COMPUTE &&
         r->stream == DT_COMPUTE_STREAM && r->kind != DT_ROW_WAIT)
-        return dti_refuse(
-            v, "%s shares bytes until the next compute", dti_named(v, v->over[0].tensor));
+        return refuse(v, "%s shares bytes until the next compute", named(v, v->over[0].tensor));
     if (r->stream >= v->p->n_stream)
-        return dti_refuse(v, "no stream %d", r->stream);
+        return refuse(v, "no stream %d", r->stream);
     if (r->event >= 0 && (r->kind == DT_ROW_PLACE || r->kind == DT_ROW_RELEASE))
-        return dti_refuse(v, "%s has an event", dt_row_name(r->kind));
+        return refuse(v, "%s has an event", dt_row_name(r->kind));
     v->known[r->stream].at[r->stream] = v->row + 1; /* a stream runs its own rows in order */
     switch (r->kind) {
     case DT_ROW_PLACE:
-        return dti_verify_place(v, r);
+        return verify_place(v, r);
     case DT_ROW_RELEASE:
-        return dti_verify_release(v, r);
+        return verify_release(v, r);
     case DT_ROW_COMPUTE:
         return compute(v, r);
     case DT_ROW_COPY_OUT:
-        return dti_verify_copy_out(v, r);
+        return verify_copy_out(v, r);
     case DT_ROW_COPY_IN:
-        return dti_verify_copy_in(v, r);
+        return verify_copy_in(v, r);
     case DT_ROW_WAIT:
         return wait(v, r);
     default:
-        return dti_refuse(v, "no row of kind %d", r->kind);
+        return refuse(v, "no row of kind %d", r->kind);
     }
 }
 
 /* Persistent tensors: inside their region, apart from each other, whole from the start. */
-static dt_status homes(dti_verifier *v)
+static dt_status homes(verifier *v)
 {
     const dt_plan *p = v->p;
     int32_t last = -1;
@@ -93,87 +535,87 @@ static dt_status homes(dti_verifier *v)
         if (!x->persistent)
             continue;
         if (__builtin_add_overflow(x->home, x->bytes, &to) || to > p->persistent)
-            return dti_refuse(v, "%s lies outside the persistent region", x->name);
+            return refuse(v, "%s lies outside the persistent region", x->name);
         if (last >= 0 && x->home < p->tensor[last].home + p->tensor[last].bytes)
-            return dti_refuse(v, "%s overlaps %s", x->name, p->tensor[last].name);
+            return refuse(v, "%s overlaps %s", x->name, p->tensor[last].name);
         last = (int32_t)t;
-        v->hold[t] = (dti_holding){.live = true, .off = x->home, .filled = x->bytes};
+        v->hold[t] = (holding){.live = true, .off = x->home, .filled = x->bytes};
     }
     return DT_OK;
 }
 
 /* An op that is for one of several algorithms has the scratch of that one. */
-static dt_status algorithm_work(dti_verifier *v, const dt_plan_op *op)
+static dt_status algorithm_work(verifier *v, const dt_plan_op *op)
 {
     uint64_t bytes = 0;
     for (int32_t a = op->first; a < op->first + op->n; a++) {
         const int32_t t = v->p->arg[a].tensor;
-        DT_CHECK(dti_tensor_ok(v, t));
+        DT_CHECK(tensor_ok(v, t));
         if (v->p->tensor[t].role == DT_ROLE_WORKSPACE)
             bytes = v->p->tensor[t].bytes;
     }
     if (op->algorithm[0] != '\0' && bytes != op->work)
-        return dti_refuse(v,
+        return refuse(v,
             "%s has %" PRIu64 " bytes of scratch, but its algorithm '%s' wants %" PRIu64, op->name,
             bytes, op->algorithm, op->work);
     return DT_OK;
 }
 
 /* The first stream computes, and the others copy to or from a tier. */
-static dt_status streams(dti_verifier *v)
+static dt_status streams(verifier *v)
 {
     const dt_plan *p = v->p;
     if (p->n_stream < 1 || p->n_stream > DT_MAX_STREAMS)
-        return dti_refuse(v, "%" PRId32 " streams", p->n_stream);
+        return refuse(v, "%" PRId32 " streams", p->n_stream);
     for (int s = 0; s < p->n_stream; s++) {
         const dt_stream *x = &p->stream[s];
         const bool copies = (x->kind == DT_STREAM_OUT || x->kind == DT_STREAM_IN) &&
                             (x->tier == DT_TIER_HOST || x->tier == DT_TIER_DISK);
         if (s == DT_COMPUTE_STREAM ? x->kind != DT_STREAM_COMPUTE : !copies)
-            return dti_refuse(v, "stream %d is of kind %d and tier %d", s, x->kind, x->tier);
+            return refuse(v, "stream %d is of kind %d and tier %d", s, x->kind, x->tier);
     }
     return DT_OK;
 }
 
-static dt_status op_tables(dti_verifier *v)
+static dt_status op_tables(verifier *v)
 {
     for (size_t i = 0; i < v->p->n_op; i++) {
         const dt_plan_op *op = &v->p->op[i];
         if (op->first < 0 || op->n < 0 || (size_t)op->first + (size_t)op->n > v->p->n_arg)
-            return dti_refuse(v, "%s has arguments outside the table", op->name);
+            return refuse(v, "%s has arguments outside the table", op->name);
         if (op->n_safe < 0 || op->n_safe > DT_MAX_OVER)
-            return dti_refuse(v, "%s has %" PRId32 " safe pairs", op->name, op->n_safe);
+            return refuse(v, "%s has %" PRId32 " safe pairs", op->name, op->n_safe);
         DT_CHECK(algorithm_work(v, op));
     }
     return DT_OK;
 }
 
-static dt_status at_end(dti_verifier *v)
+static dt_status at_end(verifier *v)
 {
     v->row = -1;
     for (size_t t = 0; t < v->p->n_tensor; t++)
         if (v->hold[t].live && !v->p->tensor[t].persistent)
-            return dti_refuse(v, "%s is never released", v->p->tensor[t].name);
+            return refuse(v, "%s is never released", v->p->tensor[t].name);
     for (size_t i = 0; i < v->p->n_op; i++)
         if (!v->ran[i])
-            return dti_refuse(v, "%s is never run", v->p->op[i].name);
+            return refuse(v, "%s is never run", v->p->op[i].name);
     if (v->peak != v->p->peak)
-        return dti_refuse(v, "the peak is %" PRIu64 ", not %" PRIu64, v->peak, v->p->peak);
+        return refuse(v, "the peak is %" PRIu64 ", not %" PRIu64, v->peak, v->p->peak);
     if (v->out != v->p->out_bytes || v->in != v->p->in_bytes)
-        return dti_refuse(v,
+        return refuse(v,
             "%" PRIu64 " bytes are moved out and %" PRIu64 " in, not %" PRIu64 " and %" PRIu64,
             v->out, v->in, v->p->out_bytes, v->p->in_bytes);
     return DT_OK;
 }
 
-static dt_status run(dti_verifier *v)
+static dt_status run(verifier *v)
 {
     const dt_plan *p = v->p;
     v->row = -1;
     if (p->budget > 0 && p->peak > p->budget)
-        return dti_refuse(v, "peak %" PRIu64 " is over budget %" PRIu64, p->peak, p->budget);
+        return refuse(v, "peak %" PRIu64 " is over budget %" PRIu64, p->peak, p->budget);
     if (p->bound > p->peak)
-        return dti_refuse(v, "peak %" PRIu64 " is below its bound %" PRIu64, p->peak, p->bound);
+        return refuse(v, "peak %" PRIu64 " is below its bound %" PRIu64, p->peak, p->bound);
     DT_CHECK(streams(v));
     DT_CHECK(homes(v));
     DT_CHECK(op_tables(v));
@@ -187,7 +629,7 @@ static dt_status run(dti_verifier *v)
 
 dt_status dt_verify(const dt_plan *p, dt_err *err)
 {
-    dti_verifier v = {.p = p, .err = err};
+    verifier v = {.p = p, .err = err};
     const size_t most =
         4 * p->n_row + 1; /* a row begins and ends a tensor at most, two cuts each */
     if (p->n_row > INT32_MAX / 4 - 1 || p->n_tensor > INT32_MAX || p->n_event < 0)

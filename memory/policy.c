@@ -164,6 +164,65 @@ dt_status dti_pass_score(
                             : dti_score_program(out, p, place ? pool : NULL, err);
 }
 
+static dt_lower_opts lower_by(const dt_pass_env *e)
+{
+    const dt_pool_desc *pool = e->pool != NULL ? e->pool : dt_pool_find("greedy");
+    return e->lower != NULL ? *e->lower : (dt_lower_opts){.pool = pool, .policy = ""};
+}
+
+static dt_status time_plan(const dt_pass_env *e, const dt_plan *plan, dt_timeline *t, dt_err *err)
+{
+    static const dt_simulate_opts streams;
+    return dt_simulate(t, plan, e->costs != NULL ? e->costs : &dt_costs_default,
+        e->machine != NULL ? e->machine : &streams, err);
+}
+
+dt_status dti_pass_cost_of(const dt_pass_env *e, dt_program *p, dt_pass_cost *out, dt_err *err)
+{
+    const dt_lower_opts o = lower_by(e);
+    dt_plan *plan = NULL;
+    dt_timeline t = {0};
+    dt_status st = dt_lower(&plan, p, &o, err);
+    if (st == DT_OK)
+        st = time_plan(e, plan, &t, err);
+    if (st == DT_OK)
+        *out = (dt_pass_cost){plan->peak, plan->host_peak, plan->disk_peak, t.seconds};
+    dt_timeline_deinit(&t);
+    dt_plan_destroy(plan);
+    return st;
+}
+
+bool dti_pass_fits(const dt_pass_env *e, const dt_pass_cost *c)
+{
+    return (e->budgets.host == 0 || c->host <= e->budgets.host) &&
+           (e->budgets.disk == 0 || c->disk <= e->budgets.disk);
+}
+
+/* Op i of a plan is the i-th op with a kernel in the program's order. */
+dt_status dti_pass_op_seconds(const dt_pass_env *e, dt_program *p, double *seconds, dt_err *err)
+{
+    const dt_lower_opts o = lower_by(e);
+    const dt_costs *c = e->costs != NULL ? e->costs : &dt_costs_default;
+    dt_plan *plan = NULL;
+    size_t at = 0;
+    DT_CHECK(dt_lower(&plan, p, &o, err));
+    for (size_t i = 0; i < p->n_op; i++)
+        seconds[i] = 0;
+    for (size_t i = 0; i < p->n_order; i++)
+        if (p->op[p->order[i]].desc != NULL && at < plan->n_op)
+            seconds[p->order[i]] = dti_costs_op(c, plan, &plan->op[at++]).seconds;
+    dt_plan_destroy(plan);
+    return DT_OK;
+}
+
+double dti_pass_fetch_seconds(const dt_pass_env *e, uint64_t bytes)
+{
+    const dt_costs *c = e->costs != NULL ? e->costs : &dt_costs_default;
+    const bool team = e->machine != NULL && e->machine->inline_copies;
+    return dti_link_seconds(
+        &(team ? c->link : c->thread_link)[DT_TIER_HOST][DT_FROM_TIER], (double)bytes);
+}
+
 double dti_pass_density(const dt_pass_env *e, const dt_tensor *t, double otherwise)
 {
     if (e->dense)
@@ -202,7 +261,8 @@ dt_status dt_policies_apply(
 bool dt_policies_exact(const dt_policies *s)
 {
     for (size_t i = 0; i < s->n; i++)
-        if (!s->pass[i].policy->exact)
+        if (!s->pass[i].policy->exact ||
+            (s->pass[i].policy->changes != NULL && s->pass[i].policy->changes(s->pass[i].opts)))
             return false;
     return true;
 }

@@ -8,6 +8,7 @@
 #include "memory/density.h"
 #include "memory/pass.h"
 #include "memory/score.h"
+#include "memory/time/simulate.h"
 
 /* Bytes that a run may take of each tier; 0: any. */
 typedef struct dt_budgets {
@@ -22,6 +23,8 @@ typedef struct dt_budgets {
  * @dense:   plan for the step whose packed values did not fit: nothing may depend on values
  * @pool:    that will place the tensors; NULL: greedy
  * @costs:   of the machine; NULL: the default ones
+ * @machine: how it runs plans; NULL: with a stream for each direction
+ * @lower:   how the run's plans are made; NULL: by pool alone
  * @score:   how dti_pass_score scores; NULL: by dti_score_program
  */
 typedef struct dt_pass_env {
@@ -31,6 +34,8 @@ typedef struct dt_pass_env {
     bool dense;
     const dt_pool_desc *pool;
     const dt_costs *costs;
+    const dt_simulate_opts *machine;
+    const dt_lower_opts *lower;
     dt_status (*score)(
         const struct dt_pass_env *e, dt_program *p, bool place, dt_score *out, dt_err *err);
 } dt_pass_env;
@@ -39,6 +44,22 @@ typedef struct dt_pass_env {
  * run's pool; else a bound. */
 dt_status dti_pass_score(
     const dt_pass_env *e, dt_program *p, bool place, dt_score *out, dt_err *err) DT_NODISCARD;
+
+/* What a program comes to when it is lowered and timed: peaks of the tiers, and seconds of a run.
+ */
+typedef struct dt_pass_cost {
+    uint64_t device, host, disk;
+    double seconds;
+} dt_pass_cost;
+dt_status dti_pass_cost_of(
+    const dt_pass_env *e, dt_program *p, dt_pass_cost *out, dt_err *err) DT_NODISCARD;
+/* Whether the budgets of host and disk hold. */
+bool dti_pass_fits(const dt_pass_env *e, const dt_pass_cost *c);
+/* Seconds of each op of a program, by its number; 0 of those that have no kernel. */
+dt_status dti_pass_op_seconds(
+    const dt_pass_env *e, dt_program *p, double *seconds, dt_err *err) DT_NODISCARD;
+/* Seconds in which so many bytes come back from the host. */
+double dti_pass_fetch_seconds(const dt_pass_env *e, uint64_t bytes);
 
 /* The density to make room for: 1 for a dense plan, what was measured of the tensor, or @otherwise.
  */
@@ -60,6 +81,9 @@ typedef struct dt_rung {
  * struct dt_policy - a policy.
  * @name @summary: as in the INI file and in `dnntrain list policies`
  * @exact: moves, repeats or encodes without changing a bit of what is trained
+ * @by_budget: what it does goes by the device's budget
+ * @searches: it takes seconds to plan, so that only who names it gets it
+ * @changes: whether with these options it changes results all the same; NULL: never
  * @opts @opts_bytes: its own options, section [policy.NAME]; NULL and 0 for none
  * @pass:  rewrites a program that trains or evaluates; never called for update programs
  * @rung @n_rung: of a ladder: a run takes the first that fits its budgets; pass is then the last
@@ -67,7 +91,8 @@ typedef struct dt_rung {
  */
 typedef struct dt_policy {
     const char *name, *summary;
-    bool exact;
+    bool exact, by_budget, searches;
+    bool (*changes)(const void *opts);
     const dt_opt *opts;
     size_t opts_bytes;
     dt_status (*pass)(dt_program *p, const dt_pass_env *env, dt_err *err);

@@ -320,7 +320,7 @@ static dt_status try_policies(search *x, dt_err *err)
     for (size_t i = 0; i < n; i++) {
         variant v = x->own;
         v.policy = all[i]->name;
-        if (all[i]->rung != NULL) /* its rungs are tried by their own names */
+        if (all[i]->rung != NULL || all[i]->searches) /* rungs are tried by their own names */
             continue;
         DT_CHECK(try_variant(x, v, &x->all[x->n_all], err));
         x->all[x->n_all].order = x->n_all;

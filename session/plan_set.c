@@ -12,6 +12,7 @@
 #include "memory/fit.h"
 #include "memory/verify/verify.h"
 #include "session/human.h"
+#include "session/predict.h"
 #include "session/session.h"
 
 /* ---- one plan ---- */
@@ -50,7 +51,11 @@ static bool may_overflow(const dt_plan *p)
 
 static dt_status rewrite(const dt_plan_set *p, const dt_planned *to, dt_err *err)
 {
+    const dt_lower_opts lower = lower_opts(p);
+    const dt_simulate_opts machine = dti_session_simulate_opts(p->session);
     const dt_pass_env env = {.budgets = p->asked.budgets,
+        .machine = &machine,
+        .lower = &lower,
         .density = &p->session->densities,
         .dense = to->dense,
         .pool = dt_pool_find(p->session->opts.memory.pool),

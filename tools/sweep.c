@@ -106,7 +106,7 @@ static bool is_in(const char *list, const char *name)
 }
 
 /* What the configuration names: each policy by itself, behind keep_all, and then the combination.
- * One that names none, or keep_all alone, asks for all of them. */
+ * One that names none, or keep_all alone, asks for all of them that plan without a search. */
 static dt_status name_rows(dt_sweep *w, dt_err *err)
 {
     size_t n;
@@ -117,7 +117,8 @@ static dt_status name_rows(dt_sweep *w, dt_err *err)
     if (w->row == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for %zu policies", n);
     for (size_t i = 0; i < n; i++)
-        if (any || strcmp(all[i]->name, "keep_all") == 0 || is_in(own, all[i]->name))
+        if ((any && !all[i]->searches) || strcmp(all[i]->name, "keep_all") == 0 ||
+            is_in(own, all[i]->name))
             w->row[w->n++].policy = all[i]->name;
     if (strchr(own, ',') != NULL)
         w->row[w->n++].policy = own;

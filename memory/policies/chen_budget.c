@@ -159,6 +159,7 @@ const dt_policy dt_policy_chen_budget = {
     .name = "chen_budget",
     .summary = "cut where a segment's bytes exceed a budget; search for the best (Chen 2016)",
     .exact = true,
+    .by_budget = true,
     .opts = opts,
     .opts_bytes = sizeof(options),
     .pass = chen_budget,

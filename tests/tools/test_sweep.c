@@ -113,14 +113,18 @@ static void policies_stand_in_the_order_of_their_list(void **state)
     const dt_policy *const *all = dt_policy_all(&n);
     table t;
     ran r = sweep("--set memory.device_budget=3MiB", lenet(), &t);
-    assert_int_equal(t.n, n + 1);
     const char *at = r.out;
+    size_t row = 0;
     for (size_t i = 0; i < n; i++) {
-        assert_string_equal(t.cell[i + 1][0], all[i]->name);
-        assert_string_equal(t.cell[i + 1][1], all[i]->exact ? "yes" : "no");
+        if (all[i]->searches)
+            continue;
+        row++;
+        assert_string_equal(t.cell[row][0], all[i]->name);
+        assert_string_equal(t.cell[row][1], all[i]->exact ? "yes" : "no");
         at = strstr(at, all[i]->name); /* in the table too */
         assert_non_null(at);
     }
+    assert_int_equal(t.n, row + 1);
     done(&r, &t);
 }
 

@@ -1,0 +1,486 @@
+/* All policies at once. A front of plans is made for the program, the same for every budget: each
+ * exact policy by itself, each pair of one that offloads or encodes with one that recomputes, those
+ * that go by a budget at sixteen of them, and what annealing makes of the best at each; all placed
+ * by the run's pool and timed by the simulator. A run takes the fastest that fits, so a lower
+ * budget never gives a higher peak nor a shorter step, and no policy or pair is ahead.
+ *
+ * Annealing flips one value at a time: kept, made again, or offloaded and fetched so far ahead that
+ * its copy takes no longer (TIME.md's one bit a value, with a third state). It counts moves, never
+ * seconds: the same program and costs give the same plan. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "memory/lower/lower.h"
+#include "memory/policies/chen.h"
+#include "memory/policy.h"
+
+enum { BUDGETS = 16, MOST_PLANS = 512 };
+
+typedef struct options {
+    bool lossy;
+    int64_t moves;
+} options;
+
+#define AT(f) offsetof(options, f)
+/* clang-format off */
+static const dt_opt opts[] = {
+    {"lossy", DT_OPT_BOOL, AT(lossy), "off", 0, 0, NULL, NULL, "take policies that change results, too"},
+    {"moves", DT_OPT_I64,  AT(moves), "40",  0, 100000, NULL, NULL, "of annealing at each of sixteen budgets; 0: none"},
+    {NULL,    DT_OPT_I64,  0,         NULL,  0, 0, NULL, NULL, NULL},
+};
+/* clang-format on */
+
+enum { KEEP, AGAIN, AWAY, FATES }; /* fates of a value */
+
+/* A plan of the front, as it is made again: a list of policies with the budget they go by, or fates
+ * of values. */
+typedef struct found {
+    char list[160];
+    uint64_t budget;
+    uint8_t *fate; /* by value; NULL: a list */
+    bool offloads, encodes, recomputes;
+    dt_pass_cost cost;
+} found;
+
+typedef struct search {
+    dt_program *p;
+    const dt_pass_env *env;
+    const options *o;
+    size_t n;
+    found plan[MOST_PLANS];
+    uint64_t least, most; /* device peaks between which budgets lie */
+    double *seconds;      /* by op of the program */
+    size_t n_value;
+    struct value *value;
+    uint64_t drawn;
+} search;
+
+/* A value that forward can make again: bytes, seconds in which it is made, and in which it goes to
+ * the host; and its number. */
+typedef struct value {
+    double bytes, again, away;
+    size_t number;
+} value;
+
+/* ---- one try ---- */
+
+static bool better(
+    const dt_pass_env *e, const dt_pass_cost *a, const dt_pass_cost *b, uint64_t most)
+{
+    const bool fits_a = a->device <= most && dti_pass_fits(e, a);
+    const bool fits_b = b->device <= most && dti_pass_fits(e, b);
+    if (fits_a != fits_b)
+        return fits_a;
+    if (!fits_a && a->device != b->device)
+        return a->device < b->device;
+    return a->seconds != b->seconds ? a->seconds < b->seconds : a->device < b->device;
+}
+
+static dt_status apply_list(
+    const search *s, const char *list, uint64_t budget, dt_program *to, dt_err *err)
+{
+    dt_policies ps;
+    dt_pass_env e = *s->env;
+    e.budgets.device = budget;
+    dt_status st = dt_policies_open(&ps, list, NULL, err);
+    if (st == DT_OK)
+        st = dt_policies_apply(&ps, to, &e, err);
+    dt_policies_close(&ps);
+    return st;
+}
+
+/* The op before which a value must be asked for, that its copy be done when it is read. */
+static int32_t ahead_of(const search *s, const dt_program *p, const dt_gap *g)
+{
+    const double wanted = 1.1 * dti_pass_fetch_seconds(s->env, p->tensor[g->tensor].bytes);
+    double have = 0;
+    int32_t at = g->to_pos;
+    const int32_t first = dt_pos(p, p->loss) > g->from_pos ? dt_pos(p, p->loss) : g->from_pos;
+    while (at > first + 1 && have < wanted) {
+        const dt_op *op = &p->op[p->order[--at]];
+        const int32_t same = op->kind == DT_OP_CLONE ? op->clone_of : p->order[at];
+        have += (size_t)same < s->p->n_op ? s->seconds[same] : 0;
+    }
+    return p->order[at];
+}
+
+static dt_status offload(const search *s, dt_program *p, int32_t tensor, dt_err *err)
+{
+    dt_gap g;
+    DT_CHECK(dt_program_index(p, err));
+    for (int32_t i = 0; dt_gap_next(p, tensor, &i, &g);) {
+        if (!g.crosses_loss)
+            continue;
+        const dt_move_opt o = {
+            .release_after = DT_NONE, .fetch_before = ahead_of(s, p, &g), .tier = DT_TIER_INPUT};
+        DT_CHECK(dt_reasons_add(&p->reasons, &g.reason, err,
+            "auto: %.48s waits there, which takes least time", p->tensor[tensor].name));
+        return dti_move(p, &g, &o, err);
+    }
+    return DT_OK;
+}
+
+static dt_status apply_fates(const search *s, const uint8_t *fates, dt_program *to, dt_err *err)
+{
+    dt_chen c;
+    to->policy = "auto";
+    dt_status st = dti_chen_open(&c, to, err);
+    for (size_t i = 0; st == DT_OK && i < c.n && i < s->n_value; i++)
+        if (fates[i] == AGAIN) {
+            c.dropped[c.value[i].tensor] = true;
+            st = dt_reasons_add(&to->reasons, &c.reason[c.value[i].tensor], err,
+                "auto: %.48s is made again, which takes least time",
+                to->tensor[c.value[i].tensor].name);
+        }
+    if (st == DT_OK)
+        st = dti_chen_rewrite(&c, err);
+    for (size_t i = 0; st == DT_OK && i < c.n && i < s->n_value; i++)
+        if (fates[i] == AWAY)
+            st = offload(s, to, c.value[i].tensor, err);
+    dti_chen_close(&c);
+    return st == DT_OK && to->loss != DT_NONE ? dti_fetch_again(to, err) : st;
+}
+
+static dt_status make(const search *s, const found *f, dt_program *to, dt_err *err)
+{
+    return f->fate != NULL ? apply_fates(s, f->fate, to, err)
+                           : apply_list(s, f->list, f->budget, to, err);
+}
+
+static void look(const dt_program *p, found *f)
+{
+    for (size_t i = 0; i < p->n_order; i++) {
+        const dt_op_kind k = p->op[p->order[i]].kind;
+        f->offloads = f->offloads || k == DT_OP_OUT;
+        f->encodes = f->encodes || k == DT_OP_ENCODE;
+        f->recomputes = f->recomputes || k == DT_OP_CLONE;
+    }
+}
+
+static dt_status try_it(const search *s, found *f, dt_err *err)
+{
+    dt_program *copy = NULL;
+    dt_status st = dt_program_copy(&copy, s->p, err);
+    if (st == DT_OK)
+        st = dt_program_index(copy, err);
+    if (st == DT_OK)
+        st = make(s, f, copy, err);
+    if (st == DT_OK)
+        st = dti_pass_cost_of(s->env, copy, &f->cost, err);
+    if (st == DT_OK)
+        look(copy, f);
+    dt_program_destroy(copy);
+    return st;
+}
+
+/* Tries it, and keeps it if there is room. */
+static dt_status add(search *s, const found *f, dt_err *err)
+{
+    if (s->n == MOST_PLANS)
+        return DT_OK;
+    s->plan[s->n] = *f;
+    DT_CHECK(try_it(s, &s->plan[s->n], err));
+    s->n++;
+    return DT_OK;
+}
+
+/* ---- policies, pairs and those that go by a budget ---- */
+
+static bool wanted(const search *s, const dt_policy *p)
+{
+    return p->rung == NULL && !p->searches && (p->exact || s->o->lossy);
+}
+
+static dt_status add_policies(search *s, dt_err *err)
+{
+    size_t n;
+    const dt_policy *const *all = dt_policy_all(&n);
+    for (size_t i = 0; i < n; i++) {
+        found f = {.budget = 0};
+        snprintf(f.list, sizeof f.list, "%s", all[i]->name);
+        if (wanted(s, all[i]))
+            DT_CHECK(add(s, &f, err));
+    }
+    return DT_OK;
+}
+
+/* Recomputation first: what it does not keep needs not be moved. */
+static dt_status add_pairs(search *s, dt_err *err)
+{
+    const size_t n = s->n;
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < n; k++) {
+            const found *a = &s->plan[i], *b = &s->plan[k];
+            found f = {.budget = 0};
+            const int fits = snprintf(f.list, sizeof f.list, "%s,%s", a->list, b->list);
+            if (fits < (int)sizeof f.list && a->recomputes && !a->offloads && !b->recomputes &&
+                (b->offloads || b->encodes))
+                DT_CHECK(add(s, &f, err));
+        }
+    return DT_OK;
+}
+
+static uint64_t budget_at(const search *s, int i)
+{
+    return s->least + (uint64_t)((double)(s->most - s->least) * i / (BUDGETS - 1));
+}
+
+static void find_range(search *s)
+{
+    s->most = s->plan[0].cost.device; /* keep_all is the first */
+    s->least = s->most;
+    for (size_t i = 0; i < s->n; i++)
+        if (s->plan[i].cost.device < s->least)
+            s->least = s->plan[i].cost.device;
+}
+
+static dt_status add_budgeted(search *s, dt_err *err)
+{
+    size_t n;
+    const dt_policy *const *all = dt_policy_all(&n);
+    for (size_t i = 0; i < n; i++)
+        for (int k = 0; k < BUDGETS && wanted(s, all[i]) && all[i]->by_budget; k++) {
+            found f = {.budget = budget_at(s, k)};
+            snprintf(f.list, sizeof f.list, "%s", all[i]->name);
+            DT_CHECK(add(s, &f, err));
+        }
+    return DT_OK;
+}
+
+/* ---- annealing ---- */
+
+/* SplitMix64 (Steele, Lea, Flood 2014), in [0, n). */
+static size_t draw(search *s, size_t n)
+{
+    uint64_t z = (s->drawn += 0x9E3779B97F4A7C15u);
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return (size_t)((z ^ (z >> 31)) % n);
+}
+
+/* What a plan is worth at a budget: its seconds, and many more for bytes that do not fit. */
+static double worth(const search *s, const dt_pass_cost *c, uint64_t budget)
+{
+    const double over = c->device > budget ? (double)(c->device - budget) / (double)budget : 0;
+    return c->seconds * (1 + 20 * over) * (dti_pass_fits(s->env, c) ? 1 : 100);
+}
+
+/* Another fate for a value or two. */
+static void flip(search *s, uint8_t *to, const uint8_t *from)
+{
+    memcpy(to, from, s->n_value);
+    for (size_t n = 1 + draw(s, 3); n > 0; n--) {
+        const size_t i = draw(s, s->n_value);
+        to[i] = (uint8_t)((to[i] + 1 + draw(s, FATES - 1)) % FATES);
+    }
+}
+
+static dt_status anneal(search *s, uint8_t *now, uint64_t budget, dt_err *err)
+{
+    found f = {.fate = dt_alloc(s->n_value + 1, 1)}, best = {.fate = dt_alloc(s->n_value + 1, 1)};
+    dt_status st = f.fate != NULL && best.fate != NULL
+                       ? DT_OK
+                       : DT_FAIL(err, DT_E_NOMEM, "no memory for a search");
+    double at = 0;
+    if (st == DT_OK) {
+        memcpy(f.fate, now, s->n_value);
+        st = try_it(s, &f, err);
+        at = worth(s, &f.cost, budget);
+        memcpy(best.fate, now, s->n_value);
+        best.cost = f.cost;
+    }
+    for (int64_t i = 0; st == DT_OK && i < s->o->moves; i++) {
+        const double heat = 0.01 * at * (1 - (double)i / (double)s->o->moves);
+        flip(s, f.fate, now);
+        st = try_it(s, &f, err);
+        if (st != DT_OK || !(worth(s, &f.cost, budget) < at + heat))
+            continue;
+        memcpy(now, f.fate, s->n_value);
+        at = worth(s, &f.cost, budget);
+        if (at < worth(s, &best.cost, budget)) {
+            memcpy(best.fate, f.fate, s->n_value);
+            best.cost = f.cost;
+        }
+    }
+    if (st == DT_OK && s->n < MOST_PLANS) {
+        memcpy(now, best.fate, s->n_value);
+        s->plan[s->n++] = best;
+        best.fate = NULL;
+    }
+    dt_free(f.fate);
+    dt_free(best.fate);
+    return st;
+}
+
+/* ---- greedy ---- */
+
+/* Shares of the ops' seconds in which the link out may be busy. */
+static const double busy[] = {0, 0.15, 0.3, 0.45};
+
+static int cheapest_first(const void *a, const void *b)
+{
+    const value *x = a, *y = b;
+    const double p = x->again * y->bytes, q = y->again * x->bytes;
+    if (p < q || p > q)
+        return p < q ? -1 : 1;
+    return x->number < y->number ? -1 : x->number > y->number;
+}
+
+/* What is dear to make again goes away, the first of forward first, as long as the link has time
+ * for it; of what is left the first so many that are cheapest a byte are made again. */
+static void divide(const search *s, double seconds, size_t again, uint8_t *fate)
+{
+    memset(fate, KEEP, s->n_value);
+    for (size_t i = s->n_value; i-- > 0;)
+        if (s->value[i].away <= seconds && s->value[i].again > 0) {
+            seconds -= s->value[i].away;
+            fate[s->value[i].number] = AWAY;
+        }
+    for (size_t i = 0; i < s->n_value && again > 0; i++)
+        if (fate[s->value[i].number] == KEEP) {
+            fate[s->value[i].number] = AGAIN;
+            again--;
+        }
+}
+
+/* The fewest values made again with which it fits, or all. */
+static dt_status fewest(search *s, double seconds, uint64_t budget, found *f, dt_err *err)
+{
+    size_t low = 0, high = s->n_value;
+    while (low < high) {
+        const size_t mid = (low + high) / 2;
+        divide(s, seconds, mid, f->fate);
+        DT_CHECK(try_it(s, f, err));
+        if (f->cost.device <= budget)
+            high = mid;
+        else
+            low = mid + 1;
+    }
+    divide(s, seconds, high, f->fate);
+    return try_it(s, f, err);
+}
+
+/* Of each budget the best; *now becomes it. */
+static dt_status greedy(search *s, uint64_t budget, double ops, uint8_t *now, dt_err *err)
+{
+    found f = {.fate = dt_alloc(s->n_value + 1, 1)};
+    double best = -1;
+    dt_status st = f.fate != NULL ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for a search");
+    for (size_t i = 0; st == DT_OK && i < DT_COUNT(busy); i++) {
+        st = fewest(s, busy[i] * ops, budget, &f, err);
+        if (st == DT_OK && (best < 0 || worth(s, &f.cost, budget) < best)) {
+            best = worth(s, &f.cost, budget);
+            memcpy(now, f.fate, s->n_value);
+        }
+    }
+    dt_free(f.fate);
+    return st;
+}
+
+/* Seconds by op and value, from the program as it stands. */
+static dt_status time_values(search *s, double *ops, dt_err *err)
+{
+    dt_chen c;
+    s->seconds = dt_alloc(s->p->n_op + 1, sizeof *s->seconds);
+    if (s->seconds == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a search");
+    DT_CHECK(dti_pass_op_seconds(s->env, s->p, s->seconds, err));
+    *ops = 0;
+    for (size_t i = 0; i < s->p->n_op; i++)
+        *ops += s->seconds[i];
+    dt_status st = dti_chen_open(&c, s->p, err);
+    if (st == DT_OK)
+        s->value = dt_alloc(c.n + 1, sizeof *s->value);
+    if (st == DT_OK && s->value == NULL)
+        st = DT_FAIL(err, DT_E_NOMEM, "no memory for a search");
+    for (size_t i = 0; st == DT_OK && i < c.n; i++) {
+        const uint64_t bytes = s->p->tensor[c.value[i].tensor].bytes;
+        s->value[i] = (value){
+            (double)bytes, s->seconds[c.value[i].op], dti_pass_fetch_seconds(s->env, bytes), i};
+    }
+    s->n_value = st == DT_OK ? c.n : 0;
+    dti_chen_close(&c);
+    if (s->n_value > 0)
+        qsort(s->value, s->n_value, sizeof *s->value, cheapest_first);
+    return st;
+}
+
+/* From the highest budget down. */
+static dt_status add_searched(search *s, dt_err *err)
+{
+    double ops;
+    DT_CHECK(time_values(s, &ops, err));
+    if (s->n_value == 0 || s->o->moves == 0)
+        return DT_OK;
+    uint8_t *now = dt_alloc(s->n_value, 1);
+    if (now == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a search");
+    dt_status st = DT_OK;
+    for (int i = BUDGETS - 2; st == DT_OK && i >= 0; i--) {
+        st = greedy(s, budget_at(s, i), ops, now, err);
+        if (st == DT_OK)
+            st = anneal(s, now, budget_at(s, i), err);
+    }
+    dt_free(now);
+    return st;
+}
+
+/* ---- the pass ---- */
+
+static dt_status find_all(search *s, dt_err *err)
+{
+    DT_CHECK(add_policies(s, err));
+    DT_CHECK(add_pairs(s, err));
+    find_range(s);
+    DT_CHECK(add_budgeted(s, err));
+    find_range(s);
+    return add_searched(s, err);
+}
+
+static const found *choose(const search *s)
+{
+    const uint64_t most = s->env->budgets.device > 0 ? s->env->budgets.device : UINT64_MAX;
+    const found *best = &s->plan[0];
+    for (size_t i = 1; i < s->n; i++)
+        if (better(s->env, &s->plan[i].cost, &best->cost, most))
+            best = &s->plan[i];
+    return best;
+}
+
+static dt_status run_auto(dt_program *p, const dt_pass_env *env, dt_err *err)
+{
+    if (p->loss == DT_NONE)
+        return DT_OK;
+    search *s = dt_alloc(1, sizeof *s);
+    if (s == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a search");
+    *s = (search){.p = p, .env = env, .o = env->opts};
+    dt_status st = find_all(s, err);
+    if (st == DT_OK)
+        st = make(s, choose(s), p, err);
+    for (size_t i = 0; i < s->n; i++)
+        dt_free(s->plan[i].fate);
+    dt_free(s->seconds);
+    dt_free(s->value);
+    dt_free(s);
+    return st;
+}
+
+static bool changes(const void *given)
+{
+    const options *o = given;
+    return o->lossy;
+}
+
+const dt_policy dt_policy_auto = {
+    .name = "auto",
+    .summary = "the fastest of all policies, pairs of them and what annealing finds, that fits",
+    .exact = true,
+    .searches = true,
+    .changes = changes,
+    .opts = opts,
+    .opts_bytes = sizeof(options),
+    .pass = run_auto,
+};

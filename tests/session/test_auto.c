@@ -1,0 +1,165 @@
+/* The policy auto: ahead of every policy and pair, the better the more bytes it has, the same
+ * twice, and without a bit's difference in what is trained. Times are of a card's constants. */
+#include <stdio.h>
+#include <string.h>
+
+#include <dnntrain.h>
+#include "engine/base/alloc.h"
+#include "engine/base/io.h"
+#include "session/predict.h"
+#include "tests/fixture/run_cli.h"
+
+/* A convolutional network with a shortcut, and one of attention. */
+static const char convolutions[] =
+    "[model]\nimage = 16\nclasses = 10\n[data]\nsource = synthetic\nsamples = 32\n"
+    "[train]\nbatch = 8\nsteps = 3\nlr = 0.05\nmomentum = 0.9\n[device]\nkind = cpu\n"
+    "[conv a]\nout = 16\nkernel = 3\npad = 1\n[batchnorm a.bn]\n[relu a.relu]\n"
+    "[conv b]\nout = 16\nkernel = 3\npad = 1\n[batchnorm b.bn]\n[relu b.relu]\n"
+    "[conv c]\nout = 16\nkernel = 3\npad = 1\n[batchnorm c.bn]\n[add s]\n"
+    "input = c.bn, a.relu\n[relu s.relu]\n[maxpool d]\nkernel = 2\n"
+    "[conv e]\nout = 32\nkernel = 3\npad = 1\n[batchnorm e.bn]\n[relu e.relu]\n"
+    "[global_avgpool g]\n[fc h]\nout = 10\n";
+static const char attention[] =
+    "[model]\nname = gpt2\nlayers = 2\nheads = 2\nwidth = 32\nvocab = 64\ncontext = 32\n"
+    "[data]\nsource = text\n[train]\nbatch = 4\nsteps = 3\nlr = 0.01\n"
+    "optimizer = adamw\n[device]\nkind = cpu\n";
+
+typedef struct planned {
+    uint64_t device;
+    double seconds;
+} planned;
+
+/* What the network of attention reads: where it stands. */
+static const char *reads(void)
+{
+    static char text[4096], set[512];
+    for (size_t i = 0; i + 1 < sizeof text; i++)
+        text[i] = (char)('a' + (i * i / 7 + i) % 26);
+    snprintf(set, sizeof set, "data.path=%s", cli_file("auto.txt", text));
+    return set;
+}
+
+/* What a step comes to under policies and a budget. */
+static planned plan(const char *text, const char *policies, uint64_t budget)
+{
+    char policy[160], most[64];
+    const char *sets[] = {policy, most, "memory.simulate=p100", reads(), "policy.auto.moves=8"};
+    dt_session *s = NULL;
+    dt_prediction t;
+    dt_err err = {0};
+    snprintf(policy, sizeof policy, "memory.policy=%s", policies);
+    snprintf(most, sizeof most, "memory.device_budget=%llu", (unsigned long long)budget);
+    const size_t n = DT_COUNT(sets) - (strcmp(policies, "auto") != 0);
+    assert_ok(dt_session_open(&s, cli_file("auto.ini", text), sets, n, &err), &err);
+    assert_ok(dt_session_plan_run(s, false, 0, 0, &err), &err);
+    assert_ok(dt_plan_set_predict(s->plans, &t, &err), &err);
+    const planned p = {dt_plan_set_peak(s->plans), t.seconds};
+    dt_session_close(s);
+    return p;
+}
+
+enum { STEPS = 3 };
+
+static void never_behind(const char *text, const char *const *others, size_t n)
+{
+    const planned all = plan(text, "keep_all", 0), least = plan(text, "auto", 1);
+    planned before = {UINT64_MAX, 0};
+    assert_true(least.device < all.device);
+    for (int i = STEPS; i >= 0; i--) {
+        const uint64_t budget = least.device + (all.device - least.device) * (uint64_t)i / STEPS;
+        const planned own = plan(text, "auto", budget);
+        assert_true(own.device <= budget);
+        assert_true(own.device <= before.device && own.seconds >= before.seconds);
+        before = own;
+        for (size_t k = 0; k < n; k++) {
+            const planned other = plan(text, others[k], budget);
+            if (other.device <= budget && !(own.seconds <= other.seconds * (1 + 1e-9)))
+                fail_msg("auto takes %g s at %llu bytes, %s %g s", own.seconds,
+                    (unsigned long long)budget, others[k], other.seconds);
+        }
+    }
+}
+
+static void no_policy_is_ahead(void **state)
+{
+    (void)state;
+    static const char *const others[] = {"keep_all", "vdnn_conv", "vdnn_all", "cdma", "chen_sqrt",
+        "chen_cheap", "chen_budget", "gist_lossless", "chen_cheap,vdnn_conv", "chen_sqrt,vdnn_all"};
+    never_behind(convolutions, others, DT_COUNT(others));
+    never_behind(attention, others, DT_COUNT(others));
+}
+
+static void the_same_twice(void **state)
+{
+    (void)state;
+    const planned all = plan(convolutions, "keep_all", 0);
+    const planned a = plan(convolutions, "auto", all.device / 2);
+    const planned b = plan(convolutions, "auto", all.device / 2);
+    assert_true(a.device == b.device && memcmp(&a.seconds, &b.seconds, sizeof a.seconds) == 0);
+}
+
+/* The bytes of the weights after training. */
+static char *trained(const char *text, const char *policies, uint64_t budget, size_t *bytes)
+{
+    char policy[96], most[64], folder[512], *weights = NULL;
+    const char *sets[] = {policy, most, "memory.simulate=p100", folder, "run.overwrite=on", reads(),
+        "policy.auto.moves=8"};
+    dt_run *r = NULL;
+    dt_err err = {0};
+    const char *file = cli_file("auto.safetensors", "");
+    snprintf(policy, sizeof policy, "memory.policy=%s", policies);
+    snprintf(most, sizeof most, "memory.device_budget=%llu", (unsigned long long)budget);
+    snprintf(folder, sizeof folder, "run.dir=%s.run", cli_file("auto.run", ""));
+    const size_t n_sets = DT_COUNT(sets) - (strcmp(policies, "auto") != 0);
+    assert_ok(dt_run_open_text(&r, "net", text, strlen(text), sets, n_sets, &err), &err);
+    assert_ok(dt_run_begin(r, NULL, &err), &err);
+    assert_ok(dt_run_end(r, dt_run_train(r, 0, &err), &err), &err);
+    assert_ok(dt_run_save_weights(r, file, &err), &err);
+    dt_run_close(r);
+    assert_ok(dt_read_file(&weights, bytes, file, (size_t)1 << 28, DT_E_IO, &err), &err);
+    return weights;
+}
+
+static void no_bit_differs(void **state)
+{
+    (void)state;
+    const char *const nets[] = {convolutions, attention};
+    for (size_t i = 0; i < DT_COUNT(nets); i++) {
+        const planned all = plan(nets[i], "keep_all", 0), least = plan(nets[i], "auto", 1);
+        size_t n, m;
+        char *want = trained(nets[i], "keep_all", 0, &n);
+        for (uint64_t part = 0; part <= 1; part++) {
+            const uint64_t budget = least.device + (all.device - least.device) * part / 2;
+            char *got = trained(nets[i], "auto", budget, &m);
+            assert_int_equal(m, n);
+            assert_memory_equal(got, want, n);
+            dt_free(got);
+        }
+        dt_free(want);
+    }
+}
+
+static void lossy_says_that_results_change(void **state)
+{
+    (void)state;
+    const char *sets[] = {"memory.policy=auto", "policy.auto.lossy=on"};
+    for (size_t n = 1; n <= DT_COUNT(sets); n++) {
+        dt_session *s = NULL;
+        dt_err err = {0};
+        const char *file = cli_file("auto.ini", convolutions);
+        assert_ok(dt_session_open(&s, file, sets, n, &err), &err);
+        assert_int_equal(dt_policies_exact(&s->policies), n == 1);
+        dt_session_close(s);
+    }
+}
+
+DT_TEST_GROUP(auto)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_policy_is_ahead),
+        cmocka_unit_test(the_same_twice),
+        cmocka_unit_test(no_bit_differs),
+        cmocka_unit_test(lossy_says_that_results_change),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -10,10 +10,10 @@
 
 struct statfs;
 
-/* The calls; tests point dt_io at their own. Never changed while a run is going. fallocate returns
- * its error and leaves errno alone, as posix_fallocate does. direct turns O_DIRECT on or off: on,
- * it returns what addresses in memory must be multiples of. exchange has two names change places at
- * once, which not every file system can. */
+/* The calls; tests point dt_io at their own, no program does. Never changed while a run is going.
+ * fallocate returns its error and leaves errno alone, as posix_fallocate does. direct turns
+ * O_DIRECT on or off: on, it returns what addresses in memory must be multiples of. exchange has
+ * two names change places at once, which not every file system can. */
 typedef struct dt_io_ops {
     int (*open)(const char *path, int flags, mode_t mode);
     ssize_t (*pread)(int fd, void *to, size_t n, off_t at);

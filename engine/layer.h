@@ -136,6 +136,7 @@ struct dt_kernels;
  * values
  * @loss:     the last layer of a network; takes labels, starts backward
  * @repeatable: forward again gives the same bits and touches no state in its clone form
+ * @mixes_positions: a value of y reads x at other places of the image or sequence too
  * @may_share: parameter 0 may be that of another node, in its plain layout (see dt_graph_share)
  * @batch_statistics: training normalises each channel over batch and image, so there must be more
  * than one value in a channel
@@ -152,8 +153,8 @@ typedef struct dt_layer_desc {
     dt_form form[DT_FORMS];
     int n_alt;
     dt_alt alt[DT_MAX_ALT];
-    bool identity, shares_dy, reads_sign, keeps_sign, reads_ids, loss, repeatable, may_share,
-        batch_statistics;
+    bool identity, shares_dy, reads_sign, keeps_sign, reads_ids, loss, repeatable, mixes_positions,
+        may_share, batch_statistics;
     struct {
         const struct dt_layer_desc *next, *as;
     } fuse;

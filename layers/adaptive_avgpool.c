@@ -47,6 +47,7 @@ const dt_layer_desc dt_layer_adaptive_avgpool = {
                 {.suffix = "b", .reads = DT_BIT(DT_DY), .writes = DT_BIT(DT_DX), .split = true},
         },
     .repeatable = true,
+    .mixes_positions = true,
     .infer = adaptive_infer,
     .cpu = &dt_adaptive_avgpool_cpu,
 };

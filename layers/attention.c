@@ -88,6 +88,7 @@ const dt_layer_desc dt_layer_attention = {
     .n_alt = 1,
     .alt = {{"x_y", DT_BIT(DT_X) | DT_BIT(DT_Y) | DT_BIT(DT_S)}},
     .repeatable = true,
+    .mixes_positions = true,
     .infer = infer,
     .cpu = &dt_attention_cpu,
 };

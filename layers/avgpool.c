@@ -44,6 +44,7 @@ const dt_layer_desc dt_layer_avgpool = {
                 {.suffix = "b", .reads = DT_BIT(DT_DY), .writes = DT_BIT(DT_DX), .split = true},
         },
     .repeatable = true,
+    .mixes_positions = true,
     .infer = avgpool_infer,
     .cpu = &dt_avgpool_cpu,
 };

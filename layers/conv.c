@@ -83,6 +83,7 @@ const dt_layer_desc dt_layer_conv = {
     .n_alt = 1,
     .alt = {{"x", DT_BIT(DT_X)}},
     .repeatable = true,
+    .mixes_positions = true,
     .infer = infer,
     .cpu = &dt_conv_cpu,
 };

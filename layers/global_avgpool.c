@@ -28,6 +28,7 @@ const dt_layer_desc dt_layer_global_avgpool = {
                 {.suffix = "b", .reads = DT_BIT(DT_DY), .writes = DT_BIT(DT_DX), .split = true},
         },
     .repeatable = true,
+    .mixes_positions = true,
     .infer = global_avgpool_infer,
     .cpu = &dt_global_avgpool_cpu,
 };

@@ -65,6 +65,7 @@ const dt_layer_desc dt_layer_maxpool = {
     .n_alt = 2,
     .alt = {{"xy", DT_BIT(DT_X) | DT_BIT(DT_Y)}, {"index", DT_BIT(DT_S)}},
     .repeatable = true,
+    .mixes_positions = true,
     .infer = maxpool_infer,
     .cpu = &dt_maxpool_cpu,
 };

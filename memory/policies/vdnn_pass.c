@@ -2,7 +2,8 @@
  * waits on the host. It is copied out while the last layer that reads it runs forward, and that
  * layer ends only when the copy has ended. Each layer's backward brings back the input of one layer
  * before it: the nearest not yet back, looking no further than the nearest convolution (figure 10).
- * The classifier keeps everything. vdnn_conv moves the inputs of convolutions, vdnn_all those of
+ * The classifier, which is what follows the last layer that looks at several positions at once,
+ * keeps everything. vdnn_conv moves the inputs of convolutions, vdnn_all those of
  * pools as well.
  *
  * Ours differs:
@@ -54,9 +55,14 @@ static bool global_average(const dt_graph *g, const dt_node *nd)
     return nd->info.n_param == 0 && nd->desc->n_alt == 0 && y->h * y->w == 1 && x.h * x.w > 1;
 }
 
+/* A transformer's linear layers stand between its attentions, and belong to its features. */
 static int32_t find_classifier(const dt_graph *g)
 {
     int32_t i = 0;
+    for (int32_t k = 0; k < (int32_t)g->n_node; k++)
+        if ((g->node[k].desc->mixes_positions || convolution(&g->node[k])) &&
+            !global_average(g, &g->node[k]))
+            i = k + 1;
     while (i < (int32_t)g->n_node && !g->node[i].desc->loss && !fully_connected(&g->node[i]) &&
            !global_average(g, &g->node[i]))
         i++;

@@ -62,11 +62,46 @@ static void collect(dt_chen *c, const int32_t *crossing, int32_t loss)
         /* A split op makes its value in pieces; the first counts. */
         if (y == DT_NONE || dti_producer(p, y) != id || !ours(p, y, loss))
             continue;
-        const bool split =
-            crossing[i] == 1 && last_forward(p, y, loss) > i && read_by_backward(p, y, loss);
-        c->value[c->n++] = (dt_chen_value){y, id, split};
-        c->n_split += split;
+        dt_chen_value *v = &c->value[c->n++];
+        *v = (dt_chen_value){.tensor = y,
+            .op = id,
+            .last_read = last_forward(p, y, loss),
+            .read_back = read_by_backward(p, y, loss)};
+        v->split = crossing[i] == 1 && v->last_read > i && v->read_back;
+        c->n_split += v->split;
     }
+}
+
+const char *const dti_chen_cuts_names[] = {
+    [DT_CHEN_AUTO] = "auto", [DT_CHEN_POINTS] = "points", [DT_CHEN_LINEAR] = "linear", NULL};
+
+/* Whether the values that forward makes between two points, the later one included, are more than
+ * half of all. */
+static bool far_apart(const dt_chen *c)
+{
+    uint64_t segment = 0, largest = 0, all = 0;
+    for (size_t i = 0; i < c->n; i++) {
+        const uint64_t bytes = c->p->tensor[c->value[i].tensor].bytes;
+        segment += bytes;
+        all += bytes;
+        largest = segment > largest ? segment : largest;
+        if (c->value[i].split)
+            segment = 0;
+    }
+    return largest > all / 2;
+}
+
+bool dti_chen_cut(dt_chen *c, dt_chen_cuts cuts)
+{
+    if (cuts == DT_CHEN_POINTS || (cuts == DT_CHEN_AUTO && !far_apart(c)))
+        return false;
+    c->n_split = 0;
+    for (size_t i = 0; i < c->n; i++) {
+        dt_chen_value *v = &c->value[i];
+        v->split = v->read_back && v->last_read > dt_pos(c->p, v->op);
+        c->n_split += v->split;
+    }
+    return true;
 }
 
 dt_status dti_chen_open(dt_chen *c, dt_program *p, dt_err *err)
@@ -115,8 +150,9 @@ static dt_status drop_segment(dt_chen *c, const bool *keep, size_t to, dt_err *e
     DT_CHECK(dt_reasons_add(&c->p->reasons, &reason, err, "%s: between checkpoints %.40s and %.40s",
         c->p->policy, from > 0 ? layer_of(c, from - 1) : "input", layer_of(c, to)));
     for (size_t i = from; i < to; i++) {
-        c->dropped[c->value[i].tensor] = true;
-        c->reason[c->value[i].tensor] = reason;
+        const dt_chen_value *v = &c->value[i];
+        c->dropped[v->tensor] = v->last_read <= dt_pos(c->p, c->value[to].op);
+        c->reason[v->tensor] = reason;
     }
     return DT_OK;
 }

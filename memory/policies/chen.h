@@ -10,13 +10,21 @@
  * struct dt_chen_value - a layer's output that forward can make again and no other pass has
  * touched.
  * @tensor @op: which, and the op that makes it
- * @split: the network may be cut here: nothing that forward makes before it is read after it but
- * the value itself, and backward reads it anyway, so that keeping it costs what it always did
+ * @last_read: the last place of forward at which it is read
+ * @read_back: backward reads it, so that keeping it costs what it always did
+ * @split: the network may be cut here: it is read by forward after it and by backward, and nothing
+ * else that forward makes before it is read after it
  */
 typedef struct dt_chen_value {
-    int32_t tensor, op;
-    bool split;
+    int32_t tensor, op, last_read;
+    bool read_back, split;
 } dt_chen_value;
+
+/* Where a network may be cut: at split points; at any value that is read later, as if the network
+ * were a line, and then what crosses the cut is kept as well (Checkmate's linearised heuristics);
+ * or at any where points leave more than half of the bytes in one segment. */
+typedef enum dt_chen_cuts { DT_CHEN_AUTO, DT_CHEN_POINTS, DT_CHEN_LINEAR } dt_chen_cuts;
+extern const char *const dti_chen_cuts_names[];
 
 /**
  * struct dt_chen - a program that trains, as these policies see it.
@@ -33,12 +41,15 @@ typedef struct dt_chen {
     int32_t *reason;
 } dt_chen;
 
-/* Release with dti_chen_close even after a failure. DT_E_NOMEM. */
+/* Cut at points. Release with dti_chen_close even after a failure. DT_E_NOMEM. */
 dt_status dti_chen_open(dt_chen *c, dt_program *p, dt_err *err) DT_NODISCARD;
 void dti_chen_close(dt_chen *c);
 
-/* Drop everything but the values kept (by number of the value) and what follows the last of them,
- * and say why. */
+/* Cut as asked. Whether that is anywhere. */
+bool dti_chen_cut(dt_chen *c, dt_chen_cuts cuts);
+
+/* Drop everything but the values kept (by number of the value), what is read across them, and what
+ * follows the last of them, and say why. */
 dt_status dti_chen_keep(dt_chen *c, const bool *keep, dt_err *err) DT_NODISCARD;
 
 /* Rewrite: what is dropped is made again right before the first op of backward that reads it, with

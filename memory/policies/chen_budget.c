@@ -4,11 +4,15 @@
  * y are the kept bytes and the largest segment of the plan for B = 0.
  *
  * Ours differs from the paper in three things. Each plan is scored by its real peak, from lowering
- * with the run's pool, since y leaves out the last segment, workspaces and gradients. The ladder of
- * plans goes on from those six up to the one that keeps everything, so a plan is never worse than
- * that. And with a budget the fastest of the ladder that fits is taken: a lower budget then never
- * gives a higher peak. Split points are those of chen_sqrt. */
+ * with the run's pool, since y leaves out the last segment, workspaces and gradients. The search
+ * goes on from those six up to the plan that keeps everything, so the one found is never worse than
+ * that. And the paper has no plan between the one found and one that recomputes nothing: with a
+ * budget, ours goes from the one found up a ladder, on which a rung keeps all that the rung below
+ * keeps and a share more of the dropped bytes, what is dearest to make again first, and takes the
+ * highest that fits. So a larger budget never recomputes more, and a lower one never has a higher
+ * peak. Split points are those of chen_sqrt. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"
@@ -18,13 +22,15 @@
 typedef struct options {
     const char *segment;
     uint64_t budget;
+    int cuts;
 } options;
 
 #define AT(f) offsetof(options, f)
 /* clang-format off */
 static const dt_opt opts[] = {
     {"segment", DT_OPT_STR,   AT(segment), "auto", 0, 0, NULL, NULL, "B of algorithm 3: a cut follows whenever so many bytes were made; auto searches"},
-    {"budget",  DT_OPT_BYTES, AT(budget),  "0",    0, 0, NULL, NULL, "with segment = auto: take the fastest plan that fits; 0: memory.device_budget. Without one, or when none fits: the smallest"},
+    {"budget",  DT_OPT_BYTES, AT(budget),  "0",    0, 0, NULL, NULL, "with segment = auto: recompute as little as fits; 0: memory.device_budget. Without one, or when none fits: the smallest"},
+    {"cuts",    DT_OPT_ENUM,  AT(cuts),    "auto", 0, 0, dti_chen_cuts_names, NULL, "where to cut, as of chen_sqrt"},
     {NULL,      DT_OPT_I64,   0,           NULL,   0, 0, NULL, NULL, NULL},
 };
 static const dt_opt segment_bytes =
@@ -32,12 +38,26 @@ static const dt_opt segment_bytes =
 /* clang-format on */
 
 enum { GRID = 6, COARSE = 5 };
+enum { RUNGS = 32, RUNGS_OF_MANY = 12, MANY_OPS = 5000 };
 
-/* A plan of the ladder. */
+/* A plan.
+ * @cuts:  points or linear
+ * @share: of the bytes that the cuts drop, this is kept after all
+ * @none:  nothing is dropped */
 typedef struct rung {
-    uint64_t segment, peak;
-    double flops; /* of what runs again */
+    dt_chen_cuts cuts;
+    uint64_t segment;
+    double share;
+    bool none;
+    uint64_t peak;
 } rung;
+
+typedef struct search {
+    dt_program *p;
+    const dt_pass_env *env;
+    uint64_t budget;
+    rung best;
+} search;
 
 /* Algorithm 3 on a program. */
 static dt_status cut(dt_chen *c, uint64_t segment, dt_chen_sums *s, dt_err *err)
@@ -61,98 +81,176 @@ static dt_status cut(dt_chen *c, uint64_t segment, dt_chen_sums *s, dt_err *err)
     return st;
 }
 
-static dt_status rewrite(dt_program *p, uint64_t segment, dt_err *err)
+/* ---- what is kept after all ---- */
+
+/* @gain: seconds a byte, for the op that makes it */
+typedef struct candidate {
+    int32_t tensor;
+    uint64_t bytes;
+    double gain;
+} candidate;
+
+static int dearest_first(const void *a, const void *b)
+{
+    const candidate *x = a, *y = b;
+    if (x->gain < y->gain || x->gain > y->gain)
+        return x->gain > y->gain ? -1 : 1;
+    return x->tensor < y->tensor ? -1 : x->tensor > y->tensor;
+}
+
+/* By the roof: nothing is known of an op's row before there is a plan. */
+static double seconds(const dt_program *p, const dt_op *op, const dt_costs *costs)
+{
+    const dt_costs *c = costs != NULL ? costs : &dt_costs_default;
+    double bytes = 0;
+    for (int i = 0; i < op->n_arg; i++)
+        bytes += (double)p->tensor[op->arg[i].tensor].bytes;
+    return c->launch + fmax(op->flops / c->flops[DT_WORK_CONV][p->graph->dtype], bytes / c->bytes);
+}
+
+/* Values that backward does not read are made on the way to one that it does: they stay dropped. */
+static dt_status keep_share(dt_chen *c, double share, const dt_costs *costs, dt_err *err)
+{
+    uint64_t all = 0, kept = 0;
+    size_t n = 0;
+    candidate *v = dt_alloc(c->n + 1, sizeof *v);
+    if (v == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+    for (size_t i = 0; i < c->n; i++) {
+        const dt_chen_value *x = &c->value[i];
+        const uint64_t bytes = c->p->tensor[x->tensor].bytes;
+        if (!c->dropped[x->tensor] || !x->read_back || bytes == 0)
+            continue;
+        v[n++] =
+            (candidate){x->tensor, bytes, seconds(c->p, &c->p->op[x->op], costs) / (double)bytes};
+        all += bytes;
+    }
+    qsort(v, n, sizeof *v, dearest_first);
+    for (size_t i = 0; i < n; i++) {
+        kept += v[i].bytes;
+        if ((double)kept > share * (double)all)
+            break;
+        c->dropped[v[i].tensor] = false;
+    }
+    dt_free(v);
+    return DT_OK;
+}
+
+static dt_status rewrite(dt_program *p, const dt_pass_env *env, const rung *r, dt_err *err)
 {
     dt_chen c;
     dt_chen_sums s;
+    if (r->none)
+        return DT_OK;
     dt_status st = dti_chen_open(&c, p, err);
+    if (st == DT_OK) {
+        (void)dti_chen_cut(&c, r->cuts);
+        st = cut(&c, r->segment, &s, err);
+    }
     if (st == DT_OK)
-        st = cut(&c, segment, &s, err);
+        st = keep_share(&c, r->share, env->costs, err);
     if (st == DT_OK)
         st = dti_chen_rewrite(&c, err);
     dti_chen_close(&c);
     return st;
 }
 
-/* sqrt(x y) of the plan for B = 0. */
-static dt_status first_guess(dt_program *p, double *segment, dt_err *err)
+/* ---- the search ---- */
+
+/* sqrt(x y) of the plan for B = 0; and which cuts those asked for come to. */
+static dt_status first_guess(dt_program *p, dt_chen_cuts *cuts, double *segment, dt_err *err)
 {
     dt_chen c;
     dt_chen_sums s = {0, 0};
     dt_status st = dti_chen_open(&c, p, err);
-    if (st == DT_OK)
+    if (st == DT_OK) {
+        *cuts = dti_chen_cut(&c, *cuts) ? DT_CHEN_LINEAR : DT_CHEN_POINTS;
         st = cut(&c, 0, &s, err);
+    }
     *segment = sqrt((double)s.kept * (double)s.segment);
     dti_chen_close(&c);
     return st;
 }
 
-static bool better(const rung *a, const rung *b, uint64_t budget)
-{
-    const bool a_fits = a->peak <= budget, b_fits = b->peak <= budget;
-    if (a_fits != b_fits)
-        return a_fits;
-    if (a_fits && (a->flops < b->flops || a->flops > b->flops))
-        return a->flops < b->flops;
-    return a->peak < b->peak;
-}
-
-/* Whether it is better than the best so far (NULL: there is none). One whose lower bound would not
- * be is not placed: its peak is no lower. */
-static dt_status try_segment(const dt_program *p, const dt_pass_env *env, rung *r, const rung *best,
-    uint64_t budget, bool *is, dt_err *err)
+/* Whether the rung's peak is at most this. One whose lower bound is not is not placed: its peak is
+ * no lower. */
+static dt_status try_rung(const search *x, rung *r, uint64_t most, bool *fits, dt_err *err)
 {
     dt_program *q = NULL;
     dt_score s = {0};
-    dt_status st = dt_program_copy(&q, p, err);
+    dt_status st = dt_program_copy(&q, x->p, err);
     if (st == DT_OK)
-        st = rewrite(q, r->segment, err);
+        st = rewrite(q, x->env, r, err);
     if (st == DT_OK)
-        st = dti_pass_score(env, q, false, &s, err);
+        st = dti_pass_score(x->env, q, false, &s, err);
+    if (st == DT_OK && s.device <= most)
+        st = dti_pass_score(x->env, q, true, &s, err);
     r->peak = s.device;
-    r->flops = s.clone_flops;
-    *is = best == NULL || better(r, best, budget);
-    if (st == DT_OK && *is) {
-        st = dti_pass_score(env, q, true, &s, err);
-        r->peak = s.device;
-        *is = best == NULL || better(r, best, budget);
-    }
+    *fits = s.device <= most;
     dt_program_destroy(q);
     return st;
 }
 
-static dt_status search(
-    dt_program *p, const dt_pass_env *env, uint64_t budget, uint64_t *segment, dt_err *err)
+static dt_status try_segments(search *x, dt_chen_cuts cuts, dt_err *err)
 {
     double middle;
-    bool is_better;
-    DT_CHECK(first_guess(p, &middle, err));
-    rung best = {.segment = UINT64_MAX}; /* keeps everything */
-    DT_CHECK(try_segment(p, env, &best, NULL, budget, &is_better, err));
+    DT_CHECK(first_guess(x->p, &cuts, &middle, err));
     for (int i = 0; i < GRID + COARSE; i++) {
         const double factor = i < GRID ? exp2((double)i / (GRID - 1) - 0.5) : exp2(i - GRID + 1);
         const double bytes = middle * factor;
-        rung r = {.segment = bytes < 0x1p63 ? (uint64_t)bytes : UINT64_MAX};
-        DT_CHECK(try_segment(p, env, &r, &best, budget, &is_better, err));
-        if (is_better)
-            best = r;
+        rung r = {.cuts = cuts, .segment = bytes < 0x1p63 ? (uint64_t)bytes : UINT64_MAX};
+        bool lower;
+        DT_CHECK(try_rung(x, &r, x->best.peak - 1, &lower, err));
+        if (lower)
+            x->best = r;
     }
-    *segment = best.segment;
     return DT_OK;
+}
+
+/* From the rung that keeps everything down to the lowest. What keeps more may still have a lower
+ * peak than that by a little, and is passed over, so that more budget never takes less. */
+static dt_status climb_down(search *x, dt_err *err)
+{
+    const int n = x->p->n_op < MANY_OPS ? RUNGS : RUNGS_OF_MANY;
+    const uint64_t least = x->best.peak;
+    bool fits = x->best.none;
+    for (int k = n - 1; k > 0 && !fits; k--) {
+        rung r = x->best;
+        r.share = (double)k / n;
+        DT_CHECK(try_rung(x, &r, x->budget, &fits, err));
+        fits = fits && r.peak >= least;
+        if (fits)
+            x->best = r;
+    }
+    return DT_OK;
+}
+
+static dt_status find(search *x, dt_chen_cuts cuts, dt_err *err)
+{
+    bool fits;
+    const rung none = {.none = true};
+    x->best = none;
+    DT_CHECK(try_rung(x, &x->best, UINT64_MAX, &fits, err));
+    if (x->best.peak <= x->budget)
+        return DT_OK;
+    DT_CHECK(try_segments(x, cuts, err));
+    return x->best.peak < x->budget ? climb_down(x, err) : DT_OK;
 }
 
 static dt_status chen_budget(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
     const options *o = env->opts;
-    uint64_t segment = 0;
+    rung fixed = {.cuts = (dt_chen_cuts)o->cuts};
+    search x = {.p = p, .env = env, .budget = o->budget > 0 ? o->budget : env->budgets.device};
     if (p->loss == DT_NONE)
         return DT_OK;
-    if (strcmp(o->segment, "auto") == 0)
-        DT_CHECK(search(p, env, o->budget > 0 ? o->budget : env->budgets.device, &segment, err));
-    else
-        DT_TRY(err, dt_opt_read(&segment_bytes, o->segment, &segment, err),
-            "[policy.chen_budget] segment = %s (or auto)", o->segment);
-    return rewrite(p, segment, err);
+    if (strcmp(o->segment, "auto") == 0) {
+        DT_CHECK(find(&x, (dt_chen_cuts)o->cuts, err));
+        return rewrite(p, env, &x.best, err);
+    }
+    DT_TRY(err, dt_opt_read(&segment_bytes, o->segment, &fixed.segment, err),
+        "[policy.chen_budget] segment = %s (or auto)", o->segment);
+    return rewrite(p, env, &fixed, err);
 }
 
 const dt_policy dt_policy_chen_budget = {

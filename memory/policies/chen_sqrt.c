@@ -7,12 +7,26 @@
  * (Jain et al., MLSys 2020, appendix B). Ours differs from the paper in three things. Split points
  * are found, not given: values that alone cross from what is before them to what comes after. Only
  * values that backward reads anyway are split points. The last segment is not dropped: backward
- * begins with it, so running it again would lower no peak. */
+ * begins with it, so running it again would lower no peak. Where split points are far apart, as in
+ * U-Net, whose halves are joined by four values beside the one at the bottom, any value may be
+ * kept with all that is read across it: Checkmate's linearised candidates. */
 #include <math.h>
 
 #include "engine/base/alloc.h"
 #include "memory/policies/chen.h"
 #include "memory/policy.h"
+
+typedef struct options {
+    int cuts;
+} options;
+
+#define AT(f) offsetof(options, f)
+/* clang-format off */
+static const dt_opt opts[] = {
+    {"cuts", DT_OPT_ENUM, AT(cuts), "auto", 0, 0, dti_chen_cuts_names, NULL, "where to cut: where one value alone crosses (points); after any, keeping all that cross (linear); auto: linear where points leave half of the bytes in one segment"},
+    {NULL,   DT_OPT_I64,  0,        NULL,   0, 0, NULL,                NULL, NULL},
+};
+/* clang-format on */
 
 static void keep_every(const dt_chen *c, size_t every, bool *keep)
 {
@@ -24,9 +38,10 @@ static void keep_every(const dt_chen *c, size_t every, bool *keep)
 
 static dt_status chen_sqrt(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
-    (void)env;
     dt_chen c;
     dt_status st = dti_chen_open(&c, p, err);
+    if (st == DT_OK)
+        (void)dti_chen_cut(&c, (dt_chen_cuts)((const options *)env->opts)->cuts);
     bool *keep = st == DT_OK ? dt_alloc(c.n + 1, sizeof *keep) : NULL;
     if (st == DT_OK && keep == NULL)
         st = DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
@@ -45,5 +60,7 @@ const dt_policy dt_policy_chen_sqrt = {
     .name = "chen_sqrt",
     .summary = "keep sqrt(n) values, run the segments between them again (Chen 2016)",
     .exact = true,
+    .opts = opts,
+    .opts_bytes = sizeof(options),
     .pass = chen_sqrt,
 };

@@ -73,6 +73,7 @@ void dt_costs_of_card(dt_costs *out, const dt_card_speed *card)
     }
     out->bytes = card->memory * 1e9;
     out->launch = launch;
+    out->codec = out->bytes / 2; /* read and written once: cDMA packs on the way to the link */
     out->link[DT_TIER_HOST][DT_TO_TIER] = (dt_link){latency, card->out * 1e9};
     out->link[DT_TIER_HOST][DT_FROM_TIER] = (dt_link){latency, card->in * 1e9};
     out->link[DT_TIER_INPUT][DT_FROM_TIER] = out->link[DT_TIER_HOST][DT_FROM_TIER];

@@ -31,12 +31,11 @@ const dt_costs dt_costs_default = {.name = "defaults",
     .flops = {{2e11, 2e11}, {2e11, 2e11}, {2e11, 2e11}},
     .bytes = 2e10,
     .slower = 0.5,
+    .codec = 5e9,
     .link = LINKS,
     .thread_link = LINKS,
     .slow = EVEN,
     .scale = 1};
-
-static const double default_codec = 5e9;
 
 const char *dt_cost_source_name(int s)
 {
@@ -413,7 +412,7 @@ double dti_costs_rate(const dt_costs *c, const char *codec, double density, bool
         }
         below = r;
     }
-    return below == NULL ? default_codec : pack ? below->pack : below->unpack;
+    return below == NULL ? c->codec : pack ? below->pack : below->unpack;
 }
 
 double dti_costs_copy(const dt_costs *c, const dt_row *r, double density, bool team)

@@ -80,7 +80,8 @@ typedef struct dt_kind_ratio {
  * @slower:    what an op loses by an algorithm that the workspace limits, as a share of its time
  * @link @thread_link: by tier and direction, the whole team copying or a stream's own thread; that
  * of the input tier is the decoded batch
- * @rate:      of codecs, sorted by codec and density
+ * @codec @rate: raw bytes a second of codecs that are not in the table; and of those that are,
+ * sorted by codec and density
  * @slow:      by stream and other stream: how many times as long a row takes while the other works
  * @rest:      seconds of a step that are no row's
  * @scale:     all ops take so many times as long: calibrated; 1 otherwise
@@ -92,7 +93,7 @@ typedef struct dt_costs {
     dt_cost_entry *entry;
     size_t n_kind;
     dt_kind_ratio *kind;
-    double flops[DT_WORKS][DT_DTYPES], bytes, launch, slower;
+    double flops[DT_WORKS][DT_DTYPES], bytes, launch, slower, codec;
     dt_link link[DT_TIERS][DT_TIER_DIRECTIONS], thread_link[DT_TIERS][DT_TIER_DIRECTIONS];
     size_t n_rate, cap_rate;
     dt_codec_rate *rate;

@@ -89,3 +89,42 @@ printf '[model]\nname = lenet5\n[data]\nsource = synthetic\nsamples = 64\n[train
     >"$temp/lenet.ini"
 "$temp/prefix/bin/dnntrain" "$temp/lenet.ini" --set "run.dir=$temp/run.program" >/dev/null 2>&1
 cmp "$temp/run.pc/checkpoints/model.safetensors" "$temp/run.program/checkpoints/model.safetensors"
+
+# ---- the card's module, which the library loads from beside itself: whole, and without a card a status and a reason ----
+[ -e "$libs/libdnntrain_cuda.so" ] || exit 0
+missing=$(nm -D --undefined-only "$libs/libdnntrain_cuda.so" | awk '$1 == "U" && $2 ~ /^dti?_/ { print $2 }')
+[ -z "$missing" ] || die "libdnntrain_cuda.so lacks: $missing"
+cat >"$temp/card.c" <<'E2'
+#include <dnntrain.h>
+#include <stdio.h>
+int main(int argc, char **argv)
+{
+    static dt_err err;
+    dt_run *run = NULL;
+    const char *const set[] = {"device.kind=cuda", "train.steps=1", argv[argc - 1]};
+    dt_status st = dt_run_open(&run, argv[1], set, 3, &err);
+    if (st == DT_OK)
+        st = dt_run_begin(run, NULL, &err);
+    if (st == DT_OK)
+        st = dt_run_end(run, dt_run_train(run, 0, &err), &err);
+    dt_run_close(run);
+    fputs(err.text, stdout);
+    return (int)st;
+}
+E2
+# shellcheck disable=SC2046,SC2086
+$cc -std=c11 -Wall -Wextra -Wpedantic -Werror $flags "$temp/card.c" -o "$temp/card" \
+    $(pkg-config --cflags --libs dnntrain)
+told() { # STATUS WORDS
+    got=0
+    "$temp/card" "$source/configs/tiny_ini_network.ini" "run.dir=$temp/run.card" >"$temp/card.out" 2>&1 || got=$?
+    [ "$got" = "$1" ] && grep -q "$2" "$temp/card.out" && ! grep -q 'undefined symbol' "$temp/card.out" ||
+        die "with device.kind = cuda the library ends with $got and says: $(cat "$temp/card.out")"
+}
+told 8 'device.kind = cpu' # CUDA_VISIBLE_DEVICES shows it no card
+"$temp/pc/plan" "$source/configs/tiny_ini_network.ini" device.card=rtx3090 >"$temp/plan.out" ||
+    die "the library makes no plan for a card that is not here"
+mv "$libs/libdnntrain_cuda.so" "$temp/elsewhere.so"
+told 8 "libdnntrain_cuda.so' is missing"
+echo 'no library' >"$libs/libdnntrain_cuda.so"
+told 8 'libdnntrain_cuda.so: '

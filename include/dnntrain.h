@@ -176,6 +176,29 @@ DT_API dt_status dt_run_save_weights(dt_run *r, const char *path, dt_err *err) D
 DT_API dt_status dt_run_evaluate(
     dt_run *r, const dt_run_observer *o, dt_eval_report *report, dt_err *err) DT_NODISCARD;
 
+/**
+ * struct dt_generate_opts - what a network of text writes.
+ * @count:  characters, 1 to 1000000
+ * @prompt: what it goes on from; NULL: the beginning of the text kept apart
+ * @temperature: 0: always the likeliest character; 1: as the network sees it; more: freer, to 100
+ * @seed:   of the draws: the same seed, weights and machine, the same text
+ * @character: told each as it comes, those of the prompt first; false ends the text; may be NULL
+ */
+typedef struct dt_generate_opts {
+    int64_t count;
+    const char *prompt;
+    double temperature;
+    uint64_t seed;
+    void *self;
+    bool (*character)(void *self, char c);
+} dt_generate_opts;
+
+/* Text by a causal network whose data.source is text, with model.weights or the first ones: of a
+ * run that neither trains nor evaluates, and nothing else is written. Before the next character it
+ * is shown as many as its context holds. DT_E_CONFIG for another source, or for a prompt with
+ * characters that the text it learned from does not have; DT_E_NONFINITE; DT_E_STOPPED. */
+DT_API dt_status dt_run_generate(dt_run *r, const dt_generate_opts *o, dt_err *err) DT_NODISCARD;
+
 /* The end of a run that has begun, @st being what the last dt_run_train gave: a checkpoint of the
  * last whole step unless there is one, the weights, and summary.json. Gives @st, or what went wrong
  * here. */

@@ -168,7 +168,7 @@ dt_status dt_feeds_open(dt_feeds *f, const dt_session *s, dt_err *err)
     return DT_OK;
 }
 
-dt_status dt_feeds_open_eval(dt_feeds *f, const dt_session *s, dt_err *err)
+dt_status dti_feeds_open_eval(dt_feeds *f, const dt_session *s, dt_err *err)
 {
     memset(f, 0, sizeof *f);
     const dt_source_desc *desc = dt_source_find(s->opts.data.source);

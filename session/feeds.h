@@ -21,7 +21,7 @@ typedef struct dt_feeds {
  * Release with dt_feeds_close even after a failure. */
 dt_status dt_feeds_open(dt_feeds *f, const dt_session *s, dt_err *err) DT_NODISCARD;
 /* The data to evaluate on, alone: the train members stay NULL. DT_E_CONFIG when there is none. */
-dt_status dt_feeds_open_eval(dt_feeds *f, const dt_session *s, dt_err *err) DT_NODISCARD;
+dt_status dti_feeds_open_eval(dt_feeds *f, const dt_session *s, dt_err *err) DT_NODISCARD;
 void dt_feeds_close(dt_feeds *f);
 
 #endif

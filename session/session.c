@@ -318,7 +318,7 @@ static dt_status open_session(
     DT_CHECK(choose_device(s, err));
     DT_CHECK(check_threads(s, err));
     s->threads = (int)s->opts.device.threads;
-    dt_session_enter(s); /* facts depend on it */
+    dti_session_enter(s); /* facts depend on it */
     s->threads = s->host.team;
     const dt_status built = build_graph(s, &g, err);
     s->graph = g; /* close destroys what there is */
@@ -376,7 +376,7 @@ static dt_status own_plans(dt_session *s, dt_err *err)
     return s->plans != NULL ? DT_OK : dt_plan_set_create(&s->plans, s, &r, err);
 }
 
-dt_status dt_session_plan(
+dt_status dti_session_plan(
     dt_session *s, dt_program_kind kind, int64_t n, const dt_planned **out, dt_err *err)
 {
     DT_CHECK(own_plans(s, err));
@@ -412,13 +412,13 @@ void dt_session_forget(dt_session *s)
     s->plans = NULL;
 }
 
-void dt_session_enter(dt_session *s)
+void dti_session_enter(dt_session *s)
 {
     if (s->inside++ == 0)
         (void)dt_cpu_enter(s->threads, &s->host);
 }
 
-void dt_session_leave(dt_session *s)
+void dti_session_leave(dt_session *s)
 {
     DT_ASSERT(s->inside > 0);
     if (--s->inside == 0)
@@ -430,7 +430,7 @@ void dt_session_close(dt_session *s)
     if (s == NULL)
         return;
     while (s->inside > 0)
-        dt_session_leave(s);
+        dti_session_leave(s);
     dt_session_forget(s);
     dt_plans_deinit(&s->given);
     dt_free(s->given_by);

@@ -23,7 +23,8 @@
  * @context:   its device, and the card of device.card: plans are for that one, and none is run
  * @card:      facts of the device, as dt_session_meet found it; 0 bytes: not asked yet
  * @threads:   of the team; plans hold for this number
- * @host @inside: what the calling thread had set before, and calls of dt_session_enter not yet left
+ * @host @inside: what the calling thread had set before, and calls of dti_session_enter not yet
+ * left
  * @notice:    told that planning takes long; NULL: nobody
  * @given:     plans that a file gave, to be taken; none: they are made
  * @given_by:  that file
@@ -60,8 +61,8 @@ void dt_session_close(dt_session *s);
 /* A session that opens leaves the calling thread with as many OpenMP threads as it is for, and with
  * denormals flushed, until it is closed. Whoever has several leaves each, and enters it for what
  * plans, runs or saves: the thread's settings are between the two. Pairs may be nested. */
-void dt_session_enter(dt_session *s);
-void dt_session_leave(dt_session *s);
+void dti_session_enter(dt_session *s);
+void dti_session_leave(dt_session *s);
 
 /* What the configuration asks for, to be planned as it is or with changes. */
 dt_plan_request dt_session_request(const dt_session *s);
@@ -94,7 +95,7 @@ dt_status dti_session_unknown(const dt_session *s, const char *section, const ch
     const char *kind, const char *const *names, dt_err *err) DT_NODISCARD;
 
 /* Plans of the run, made once each: see dt_plan_set_add and dt_plan_set_run. */
-dt_status dt_session_plan(dt_session *s, dt_program_kind kind, int64_t n, const dt_planned **out,
+dt_status dti_session_plan(dt_session *s, dt_program_kind kind, int64_t n, const dt_planned **out,
     dt_err *err) DT_NODISCARD;
 dt_status dt_session_plan_run(
     dt_session *s, bool eval, int64_t last, int64_t eval_last, dt_err *err) DT_NODISCARD;

@@ -8,7 +8,6 @@
 #include "engine/base/clock.h"
 #include "engine/config/options.h"
 #include "tools/args.h"
-#include "tools/generate.h"
 #include "session/human.h"
 #include "tools/json_out.h"
 #include "session/run.h"
@@ -165,6 +164,30 @@ static dt_status read_flags(
     return DT_OK;
 }
 
+/* To be read while it is written. */
+static bool put(void *self, char c)
+{
+    evaluation *e = self;
+    if (e->done++ == 0)
+        e->began = dt_seconds();
+    putchar(c);
+    fflush(stdout);
+    return true;
+}
+
+static dt_status write_text(evaluation *e, dt_generate_opts *o, dt_err *err)
+{
+    char rate[DT_HUMAN_BYTES];
+    o->self = e;
+    o->character = put;
+    DT_CHECK(dt_run_generate(e->run, o, err));
+    putchar('\n');
+    fflush(stdout); /* before what is said on stderr, where both are one file */
+    fprintf(stderr, "dnntrain: %lld characters, %s a second\n", (long long)o->count,
+        dt_human_rate(rate, (double)o->count / (dt_seconds() - e->began)));
+    return DT_OK;
+}
+
 static dt_status run(evaluation *e, const eval_flags *f, dt_err *err)
 {
     dt_generate_opts o;
@@ -172,10 +195,7 @@ static dt_status run(evaluation *e, const eval_flags *f, dt_err *err)
     if (f->generate == NULL)
         return evaluate(e, err);
     DT_CHECK(read_flags(e->run->s, f, &o, err));
-    dt_session_enter(e->run->s);
-    const dt_status st = dti_generate(e->run->s, &o, err);
-    dt_session_leave(e->run->s);
-    return st;
+    return write_text(e, &o, err);
 }
 
 static dt_status check(const dt_cli *cli, const evaluation *e, const eval_flags *f, dt_err *err)

@@ -9,11 +9,11 @@ static dt_status prepare(dt_run *r, dt_err *err)
 {
     dt_session *s = r->s;
     const dt_planned *p;
-    DT_CHECK(dt_session_plan(s, DT_PROGRAM_EVAL, s->opts.train.micro_batch, &p, err));
+    DT_CHECK(dti_session_plan(s, DT_PROGRAM_EVAL, s->opts.train.micro_batch, &p, err));
     DT_CHECK(dt_session_check_run(s, false, err)); /* before any data is read */
-    DT_CHECK(dt_feeds_open_eval(&r->feeds, s, err));
+    DT_CHECK(dti_feeds_open_eval(&r->feeds, s, err));
     if (r->feeds.eval_last > 0)
-        DT_CHECK(dt_session_plan(s, DT_PROGRAM_EVAL, r->feeds.eval_last, &p, err));
+        DT_CHECK(dti_session_plan(s, DT_PROGRAM_EVAL, r->feeds.eval_last, &p, err));
     DT_CHECK(dt_session_check_run(s, true, err));
     DT_CHECK(dt_rig_open(&r->rig, s, err));
     return dti_run_trace_begin(r, err);
@@ -55,6 +55,6 @@ static dt_status evaluate(dt_run *r, const dt_run_observer *o, dt_eval_report *r
 
 dt_status dt_run_evaluate(dt_run *r, const dt_run_observer *o, dt_eval_report *report, dt_err *err)
 {
-    dt_session_enter(r->s);
+    dti_session_enter(r->s);
     return dti_run_left(r, evaluate(r, o, report, err));
 }

@@ -77,7 +77,7 @@ dt_status dt_run_save(dt_run *r, dt_err *err)
 {
     if (!r->ready)
         return DT_FAIL(err, DT_E_CONFIG, "a run saves between its begin and its end");
-    dt_session_enter(r->s);
+    dti_session_enter(r->s);
     DT_CHECK(dti_run_left(r, save_now(r, err)));
     prune(r);
     return DT_OK;

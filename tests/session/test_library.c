@@ -409,6 +409,87 @@ static void what_was_built_is_told(void **state)
     cli_done(&r);
 }
 
+/* ---- text ---- */
+
+typedef struct page {
+    char text[64];
+    size_t n, most;
+} page;
+
+static bool write_down(void *self, char c)
+{
+    page *p = self;
+    p->text[p->n++] = c;
+    return p->n < p->most;
+}
+
+static void open_text(dt_run **run, const char *more)
+{
+    char text[1024], dir[512];
+    dt_err err = {0};
+    snprintf(text, sizeof text,
+        "[model]\nname = gpt2\nlayers = 1\nheads = 2\nwidth = 16\ncontext = 8\nvocab = 30\n"
+        "[data]\nsource = text\npath = %s\n[train]\nbatch = 4\nsteps = 1\nepochs = 0\n"
+        "[device]\nkind = cpu\nthreads = 1\n",
+        in_workspace("words.txt"));
+    snprintf(dir, sizeof dir, "run.dir=%s", in_workspace("words"));
+    const char *sets[] = {dir, more};
+    assert_ok(
+        dt_run_open_text(run, "net", text, strlen(text), sets, more != NULL ? 2 : 1, &err), &err);
+}
+
+static void a_network_of_text_writes(void **state)
+{
+    (void)state;
+    dt_run *run = NULL;
+    dt_err err = {0};
+    char words[400] = "";
+    while (strlen(words) + 13 < sizeof words)
+        strcat(words, "the lazy dog ");
+    put_text("words.txt", words);
+    page at[2] = {{.most = 64}, {.most = 64}};
+    dt_generate_opts o = {
+        .count = 20, .prompt = "dog", .temperature = 1, .seed = 3, .character = write_down};
+    open_text(&run, NULL);
+    for (int i = 0; i < 2; i++) {
+        o.self = &at[i];
+        assert_ok(dt_run_generate(run, &o, &err), &err);
+        assert_int_equal(at[i].n, 23);
+        assert_int_equal(strspn(at[i].text, "the lazy dog "), 23);
+    }
+    assert_memory_equal(at[0].text, at[1].text, 23);
+    assert_memory_equal(at[0].text, "dog", 3);
+    at[1] = (page){.most = 7};
+    assert_int_equal(dt_run_generate(run, &o, &err), DT_E_STOPPED);
+    assert_int_equal(at[1].n, 7);
+    const struct {
+        dt_generate_opts o;
+        const char *says;
+    } wrong[] = {{{.count = 0}, "0 characters"}, {{.count = 5, .temperature = -1}, "temperature"},
+        {{.count = 5, .temperature = (double)NAN}, "temperature"},
+        {{.count = 5, .prompt = "cat"}, "byte 1 (0x63) does not occur"},
+        {{.count = 5, .prompt = ""}, "a character at least"}};
+    for (size_t i = 0; i < DT_COUNT(wrong); i++) {
+        dt_err_clear(&err);
+        assert_fails(dt_run_generate(run, &wrong[i].o, &err), DT_E_CONFIG, &err, wrong[i].says);
+    }
+    dt_err_clear(&err);
+    assert_ok(dt_run_begin(run, NULL, &err), &err);
+    assert_fails(dt_run_generate(run, &o, &err), DT_E_CONFIG, &err, "open another");
+    dt_run_close(run);
+}
+
+static void a_network_of_pictures_writes_no_text(void **state)
+{
+    (void)state;
+    dt_run *run = NULL;
+    dt_err err = {0};
+    assert_ok(open_net(&run, "relu", "pictures", NULL, &err), &err);
+    const dt_generate_opts o = {.count = 5};
+    assert_fails(dt_run_generate(run, &o, &err), DT_E_CONFIG, &err, "needs data.source = text");
+    dt_run_close(run);
+}
+
 DT_TEST_GROUP(library)
 {
     const struct CMUnitTest tests[] = {
@@ -421,6 +502,8 @@ DT_TEST_GROUP(library)
         cmocka_unit_test(policies_from_outside_change_no_bit),
         cmocka_unit_test(what_is_wrong_with_it_is_told_when_it_is_registered),
         cmocka_unit_test(what_was_built_is_told),
+        cmocka_unit_test(a_network_of_text_writes),
+        cmocka_unit_test(a_network_of_pictures_writes_no_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -44,7 +44,7 @@ static const dt_planned *plan(dt_session *s, dt_program_kind kind)
 {
     const dt_planned *p = NULL;
     dt_err err = {0};
-    assert_ok(dt_session_plan(s, kind, 8, &p, &err), &err);
+    assert_ok(dti_session_plan(s, kind, 8, &p, &err), &err);
     return p;
 }
 

@@ -125,12 +125,12 @@ static void a_plan_stays_where_it_is_and_is_made_once(void **state)
     dt_session *s = open_session(NULL, 0);
     dt_err err = {0};
     for (int64_t i = 0; i < SIZES; i++) {
-        assert_ok(dt_session_plan(s, DT_PROGRAM_EVAL, i + 1, &at[i], &err), &err);
+        assert_ok(dti_session_plan(s, DT_PROGRAM_EVAL, i + 1, &at[i], &err), &err);
         plan[i] = at[i]->plan;
     }
     for (int64_t i = 0; i < SIZES; i++) {
         const dt_planned *again;
-        assert_ok(dt_session_plan(s, DT_PROGRAM_EVAL, i + 1, &again, &err), &err);
+        assert_ok(dti_session_plan(s, DT_PROGRAM_EVAL, i + 1, &again, &err), &err);
         assert_ptr_equal(again, at[i]);
         assert_ptr_equal(at[i]->plan, plan[i]);
         assert_int_equal(at[i]->n, i + 1);
@@ -196,12 +196,12 @@ static void suggestions_leave_the_plans_alone(void **state)
     dt_session *s = open_session(sets, DT_COUNT(sets));
     dt_err err = {0};
     const dt_planned *x, *eval;
-    assert_ok(dt_session_plan(s, DT_PROGRAM_FIRST, 16, &x, &err), &err);
+    assert_ok(dti_session_plan(s, DT_PROGRAM_FIRST, 16, &x, &err), &err);
     char *before = text_of(x->plan);
     assert_int_equal(dt_session_check_budget(s, &err), DT_E_BUDGET);
     char *after = text_of(x->plan);
     assert_string_equal(before, after);
-    assert_ok(dt_session_plan(s, DT_PROGRAM_EVAL, 16, &eval, &err), &err);
+    assert_ok(dti_session_plan(s, DT_PROGRAM_EVAL, 16, &eval, &err), &err);
     for (size_t i = 0; i < s->plans->table.n; i++)
         assert_int_equal(s->plans->table.limit[i][0], DT_LIMIT_LEAST);
     free(before);

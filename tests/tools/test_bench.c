@@ -208,8 +208,8 @@ static void a_trace_tells_every_op_in_order(void **state)
     const dt_trace trace = {&h, hear};
     const dt_run_args a = {.batch = {x, labels, 8}, .step_samples = 8};
     assert_ok(dt_session_open(&s, small(), NULL, 0, &err), &err);
-    assert_ok(dt_session_plan(s, DT_PROGRAM_EVAL, 8, &p, &err), &err);
-    assert_ok(dt_session_plan(s, DT_PROGRAM_FIRST, 8, &p, &err), &err);
+    assert_ok(dti_session_plan(s, DT_PROGRAM_EVAL, 8, &p, &err), &err);
+    assert_ok(dti_session_plan(s, DT_PROGRAM_FIRST, 8, &p, &err), &err);
     assert_ok(dt_rig_open(&rig, s, &err), &err);
     assert_ok(dt_runner_run(rig.runner, rig.ready[1].id, &a, &err), &err);
     assert_int_equal(h.n, 0);

@@ -1,22 +1,19 @@
 /* Text that a network writes: the prompt read, a token drawn, the window moved on. */
-#include "tools/generate.h"
-
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "data/text.h"
 #include "engine/base/alloc.h"
-#include "engine/base/clock.h"
 #include "engine/dtype.h"
 #include "engine/base/io.h"
 #include "engine/base/philox.h"
 #include "session/budget.h"
 #include "session/feeds.h"
-#include "session/human.h"
 #include "session/rig.h"
+#include "session/run/run_internal.h"
 
 enum { HELD_OUT_PROMPT = 64 }; /* characters, unless the context is shorter */
+enum { MOST_CHARACTERS = 1000000, MOST_TEMPERATURE = 100 };
 static const size_t most_bytes = (size_t)1 << 32;
 
 typedef struct writer {
@@ -63,12 +60,12 @@ static dt_status own_prompt(writer *w, const char *prompt, dt_err *err)
 {
     w->n = (int64_t)strlen(prompt);
     if (w->n == 0)
-        return DT_FAIL(err, DT_E_CONFIG, "--prompt: give it a character at least");
+        return DT_FAIL(err, DT_E_CONFIG, "prompt: give it a character at least");
     for (int64_t i = 0; i < w->n; i++) {
         const int16_t token = w->v.token[(unsigned char)prompt[i]];
         if (token < 0)
             return DT_FAIL(err, DT_E_CONFIG,
-                "--prompt: byte %lld (0x%02X) does not occur in the text the network has learned",
+                "prompt: byte %lld (0x%02X) does not occur in the text the network has learned",
                 (long long)i + 1, (unsigned)(unsigned char)prompt[i]);
         w->token[i] = (uint8_t)token;
     }
@@ -79,7 +76,7 @@ static dt_status own_prompt(writer *w, const char *prompt, dt_err *err)
 static dt_status held_out_prompt(writer *w, dt_err *err)
 {
     dt_feeds feeds;
-    dt_status st = dt_feeds_open_eval(&feeds, w->s, err);
+    dt_status st = dti_feeds_open_eval(&feeds, w->s, err);
     if (st == DT_OK)
         st = feeds.eval->desc->read(feeds.eval, 0, 0, w->x, w->labels, err);
     if (st == DT_OK)
@@ -108,7 +105,7 @@ static dt_status reserve(writer *w, const dt_generate_opts *o, dt_err *err)
 static dt_status prepare(writer *w, dt_err *err)
 {
     const dt_planned *p;
-    DT_CHECK(dt_session_plan(w->s, DT_PROGRAM_EVAL, 1, &p, err));
+    DT_CHECK(dti_session_plan(w->s, DT_PROGRAM_EVAL, 1, &p, err));
     for (size_t i = 0; i < p->program->n_order; i++) {
         const dt_op *op = &p->program->op[p->program->order[i]];
         if (op->desc != NULL && op->desc->loss)
@@ -161,31 +158,29 @@ static dt_status draw(writer *w, const dt_generate_opts *o, int64_t at, int *tok
     return DT_OK;
 }
 
-static void put(const writer *w, int64_t at)
+static dt_status tell(const writer *w, const dt_generate_opts *o, int64_t at, dt_err *err)
 {
-    putchar(w->v.byte[w->token[at]]);
+    if (o->character == NULL || o->character(o->self, (char)w->v.byte[w->token[at]]))
+        return DT_OK;
+    return DT_FAIL(err, DT_E_STOPPED, "stopped after character %lld", (long long)at + 1);
 }
 
 static dt_status write_text(writer *w, const dt_generate_opts *o, dt_err *err)
 {
     for (int64_t i = 0; i < w->n; i++)
-        put(w, i);
+        DT_CHECK(tell(w, o, i, err));
     for (int64_t i = 0; i < o->count; i++) {
         int token = 0;
         DT_CHECK(ask(w, err));
         DT_CHECK(draw(w, o, i, &token, err));
         w->token[w->n++] = (uint8_t)token;
-        put(w, w->n - 1);
-        fflush(stdout); /* to be read while it is written */
+        DT_CHECK(tell(w, o, w->n - 1, err));
     }
-    putchar('\n');
-    fflush(stdout); /* before what is said on stderr, where both are one file */
     return DT_OK;
 }
 
 static dt_status generate(writer *w, const dt_generate_opts *o, dt_err *err)
 {
-    char rate[DT_HUMAN_BYTES];
     DT_CHECK(reserve(w, o, err));
     DT_CHECK(read_vocabulary(w, err));
     if (w->v.n > w->classes)
@@ -195,29 +190,43 @@ static dt_status generate(writer *w, const dt_generate_opts *o, dt_err *err)
     DT_CHECK(prepare(w, err));
     const dt_probe probe = {w, look};
     dt_runner_set_probe(w->rig.runner, &probe);
-    const double began = dt_seconds();
     const dt_status st = write_text(w, o, err);
     dt_runner_set_probe(w->rig.runner, NULL);
-    if (st == DT_OK)
-        fprintf(stderr, "dnntrain: %lld characters, %s a second\n", (long long)o->count,
-            dt_human_rate(rate, (double)o->count / (dt_seconds() - began)));
     return st;
 }
 
-dt_status dti_generate(dt_session *s, const dt_generate_opts *o, dt_err *err)
+static dt_status check(const dt_run *r, const dt_generate_opts *o, dt_err *err)
 {
-    writer w = {.s = s};
     char asked[DT_ASKED];
+    const dt_session *s = r->s;
+    if (r->rig.runner != NULL)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "a run that trains or evaluates writes no text; open another with its model.weights");
+    if (o->count < 1 || o->count > MOST_CHARACTERS)
+        return DT_FAIL(err, DT_E_CONFIG, "%lld characters: must be 1 to %d", (long long)o->count,
+            MOST_CHARACTERS);
+    if (!(o->temperature >= 0 && o->temperature <= MOST_TEMPERATURE))
+        return DT_FAIL(
+            err, DT_E_CONFIG, "temperature %g: must be 0 to %d", o->temperature, MOST_TEMPERATURE);
     if (strcmp(s->opts.data.source, "text") != 0)
-        return DT_FAIL(err, DT_E_CONFIG, "%s: --generate writes text; it needs data.source = text",
+        return DT_FAIL(err, DT_E_CONFIG, "%s: writing text needs data.source = text",
             dt_session_asked(asked, s, "data", "source"));
     if (s->opts.data.path == NULL)
         return DT_FAIL(err, DT_E_CONFIG, "data.path is missing: the text the network has learned");
-    const dt_status st = generate(&w, o, err);
+    return DT_OK;
+}
+
+dt_status dt_run_generate(dt_run *r, const dt_generate_opts *o, dt_err *err)
+{
+    writer w = {.s = r->s};
+    dti_session_enter(r->s);
+    dt_status st = check(r, o, err);
+    if (st == DT_OK)
+        st = generate(&w, o, err);
     dt_rig_close(&w.rig);
     dt_free(w.token);
     dt_free(w.x);
     dt_free(w.labels);
     dt_free(w.score);
-    return st;
+    return dti_run_left(r, st);
 }

@@ -12,15 +12,7 @@
 #include "engine/checkpoint/safetensors.h"
 #include "engine/checkpoint/weights.h"
 #include "models/model.h"
-#include "layers/registry.h"
-#include "memory/codec_op.h"
-
-/* A network with its map and a runner without plans. */
-typedef struct net {
-    dt_graph *graph;
-    dt_map *map;
-    dt_runner *runner;
-} net;
+#include "tests/fixture/planned.h"
 
 static dt_graph *build(const char *model, int64_t classes, int64_t width)
 {
@@ -31,37 +23,19 @@ static dt_graph *build(const char *model, int64_t classes, int64_t width)
     return g;
 }
 
-static net open_net(const char *model, int64_t home_n, uint64_t seed)
+/* Without plans. */
+static dt_stage open_net(const char *model, int64_t home_n, uint64_t seed)
 {
-    dt_err err = {0};
-    net t = {.graph = build(model, 10, 16)};
-    assert_ok(dt_map_create(&t.map, t.graph, NULL, home_n, 1, &err), &err);
-    const dt_runner_opts o = {.graph = t.graph,
-        .map = t.map,
-        .find_op = dt_layer_find,
-        .codecs = &dt_codecs,
-        .arena_bytes = t.map->bytes,
-        .seed = seed,
-        .threads = 1};
-    assert_ok(dt_runner_create(&t.runner, &o, &err), &err);
-    assert_ok(dt_runner_init(t.runner, &err), &err);
-    return t;
+    return dt_stage_open(build(model, 10, 16), &(dt_stage_opts){.batch = home_n, .seed = seed});
 }
 
-static void close_net(net *t)
-{
-    dt_runner_destroy(t->runner);
-    dt_map_destroy(t->map);
-    dt_graph_destroy(t->graph);
-}
-
-static void save(const net *t, const char *path)
+static void save(const dt_stage *t, const char *path)
 {
     dt_err err = {0};
     assert_ok(dt_weights_save(t->runner, t->graph, t->map, path, &err), &err);
 }
 
-static dt_status load(const net *t, const char *path, dt_err *err)
+static dt_status load(const dt_stage *t, const char *path, dt_err *err)
 {
     return dt_weights_load(t->runner, t->graph, t->map, path, err);
 }
@@ -163,7 +137,7 @@ static void write_tensors(file *f, const char *path)
 
 /* A network, the file of its weights, and a place for a changed copy. */
 typedef struct fix {
-    net t;
+    dt_stage t;
     const char *good, *bad;
     file *f;
 } fix;
@@ -192,7 +166,7 @@ static void refused(fix *x, const char *const *says, size_t n)
     const char *after = dt_temp_path("after.safetensors");
     save(&x->t, after);
     assert_same_file(x->good, after);
-    close_net(&x->t);
+    dt_stage_close(&x->t);
 }
 #define REFUSED(x, ...)                                                                            \
     refused(x, (const char *const[]){__VA_ARGS__}, DT_COUNT(((const char *const[]){__VA_ARGS__})))
@@ -203,14 +177,14 @@ static void saved_weights_come_back(const char *model)
 {
     const char *a = dt_temp_path("a.safetensors"), *b = dt_temp_path("b.safetensors");
     dt_err err = {0};
-    net from = open_net(model, 2, 1), to = open_net(model, 2, 2);
+    dt_stage from = open_net(model, 2, 1), to = open_net(model, 2, 2);
     save(&from, a);
     save(&to, b);
     assert_ok(load(&to, a, &err), &err);
     save(&to, b);
     assert_same_file(a, b);
-    close_net(&from);
-    close_net(&to);
+    dt_stage_close(&from);
+    dt_stage_close(&to);
 }
 
 static void parameters_come_back(void **state)
@@ -231,10 +205,10 @@ static void other_seeds_give_other_files(void **state)
     (void)state;
     float v[2][6 * 25];
     for (int i = 0; i < 2; i++) {
-        net t = open_net("lenet5", 2, (uint64_t)i + 1);
+        dt_stage t = open_net("lenet5", 2, (uint64_t)i + 1);
         dt_err err = {0};
         assert_ok(dti_runner_get(t.runner, 0, v[i], &err), &err);
-        close_net(&t);
+        dt_stage_close(&t);
     }
     assert_true(memcmp(v[0], v[1], sizeof v[0]) != 0);
 }
@@ -244,19 +218,19 @@ static void bytes_depend_on_nothing_but_the_weights(void **state)
 {
     (void)state;
     const char *a = dt_temp_path("a.safetensors"), *b = dt_temp_path("b.safetensors");
-    net one = open_net("resnet20", 1, 7), many = open_net("resnet20", 32, 7);
+    dt_stage one = open_net("resnet20", 1, 7), many = open_net("resnet20", 32, 7);
     save(&one, a);
     save(&many, b);
     assert_same_file(a, b);
-    close_net(&one);
-    close_net(&many);
+    dt_stage_close(&one);
+    dt_stage_close(&many);
 }
 
 static void names_and_shapes_are_pytorchs(void **state)
 {
     (void)state;
     const char *path = dt_temp_path("names.safetensors");
-    net t = open_net("resnet20", 2, 1);
+    dt_stage t = open_net("resnet20", 2, 1);
     save(&t, path);
     dt_err err = {0};
     dt_st_file *f = NULL;
@@ -272,7 +246,7 @@ static void names_and_shapes_are_pytorchs(void **state)
     for (size_t i = 0; i < dti_st_count(f); i++)
         assert_int_equal(dti_st_at(f, i)->type, DT_ST_F32);
     dt_st_close(f);
-    close_net(&t);
+    dt_stage_close(&t);
 }
 
 /* Every weight has its own value, so that a swapped or forgotten one shows. */
@@ -299,7 +273,7 @@ static void every_value_finds_its_place(void **state)
     const tensor *conv = tensor_of(back, "conv1.weight");
     assert_true(first == (float)(conv->out.d[0] * 27 + t->out.d[0] + 1));
     write_tensors(back, dt_temp_path("back.safetensors"));
-    close_net(&x.t);
+    dt_stage_close(&x.t);
 }
 
 static void counts_of_batches_are_ignored(void **state)
@@ -311,7 +285,7 @@ static void counts_of_batches_are_ignored(void **state)
     append(x.f, "layer1.0.bn1.num_batches_tracked", DT_ST_I64, 0, 0);
     write_tensors(x.f, x.bad);
     assert_ok(load(&x.t, x.bad, &err), &err);
-    close_net(&x.t);
+    dt_stage_close(&x.t);
 }
 
 static void the_order_in_the_file_does_not_matter(void **state)
@@ -326,7 +300,7 @@ static void the_order_in_the_file_does_not_matter(void **state)
     assert_ok(load(&x.t, x.bad, &err), &err);
     save(&x.t, x.bad);
     assert_same_file(x.good, x.bad);
-    close_net(&x.t);
+    dt_stage_close(&x.t);
 }
 
 /* ---- what is refused ---- */
@@ -376,7 +350,7 @@ static void another_number_of_classes_is_recognised(void **state)
     assert_null(strstr(err.text, "model.width"));
     dt_graph_destroy(other);
     write_tensors(x.f, x.bad);
-    close_net(&x.t);
+    dt_stage_close(&x.t);
 }
 
 static void a_prefix_of_all_names_is_recognised(void **state)
@@ -426,7 +400,7 @@ static void cut_tables_show_their_first_lines_only(void **state)
     dt_err err = {0};
     assert_fails(load(&x.t, x.bad, &err), DT_E_DATA, &err, "  unknown  x19 [1]");
     assert_null(strstr(err.text, "x20"));
-    close_net(&x.t);
+    dt_stage_close(&x.t);
 }
 
 static void other_types_are_named(void **state)
@@ -461,22 +435,11 @@ static void values_that_are_not_finite_are_named(void **state)
 static void values_are_checked_to_the_last(void **state)
 {
     (void)state;
-    net t = open_net("mlp", 2, 1);
-    save(&t, dt_temp_path("good.safetensors"));
-    dt_graph *wide = build("mlp", 10, 64);
-    dt_map *map = NULL;
+    const dt_stage_opts o = {.batch = 2};
+    dt_stage t = dt_stage_open(build("mlp", 10, 64), &o);
     dt_err err = {0};
-    assert_ok(dt_map_create(&map, wide, NULL, 2, 1, &err), &err);
-    dt_runner *r = NULL;
-    const dt_runner_opts o = {.graph = wide,
-        .map = map,
-        .find_op = dt_layer_find,
-        .codecs = &dt_codecs,
-        .arena_bytes = map->bytes,
-        .threads = 1};
-    assert_ok(dt_runner_create(&r, &o, &err), &err);
     const char *path = dt_temp_path("wide.safetensors");
-    assert_ok(dt_weights_save(r, wide, map, path, &err), &err);
+    save(&t, path);
     file *f = read_tensors(path);
     tensor *most = &f->t[0];
     const int64_t count = most->out.d[0] * most->out.d[1];
@@ -486,20 +449,17 @@ static void values_are_checked_to_the_last(void **state)
     snprintf(says, sizeof says, "[%lld, %lld] is ", (long long)most->out.d[0] - 1,
         (long long)most->out.d[1] - 1);
     write_tensors(f, path);
-    assert_fails(dt_weights_load(r, wide, map, path, &err), DT_E_DATA, &err, says);
-    dt_runner_destroy(r);
-    dt_map_destroy(map);
-    dt_graph_destroy(wide);
-    close_net(&t);
+    assert_fails(load(&t, path, &err), DT_E_DATA, &err, says);
+    dt_stage_close(&t);
 }
 
 static void a_file_that_is_not_there_is_bad_data(void **state)
 {
     (void)state;
-    net t = open_net("lenet5", 2, 1);
+    dt_stage t = open_net("lenet5", 2, 1);
     dt_err err = {0};
     assert_fails(load(&t, dt_temp_path("none.safetensors"), &err), DT_E_DATA, &err, "none.safe");
-    close_net(&t);
+    dt_stage_close(&t);
 }
 
 /* ---- gradients ---- */
@@ -507,7 +467,7 @@ static void a_file_that_is_not_there_is_bad_data(void **state)
 static void gradients_stand_under_the_parameters_names(void **state)
 {
     (void)state;
-    net t = open_net("resnet20", 2, 1);
+    dt_stage t = open_net("resnet20", 2, 1);
     dt_err err = {0};
     const int32_t node = dti_graph_find(t.graph, "layer1.0.conv2");
     const dt_param_info *p = &t.graph->node[node].info.param[0];
@@ -532,7 +492,7 @@ static void gradients_stand_under_the_parameters_names(void **state)
     assert_int_equal(values, dt_graph_parameters(t.graph));
     write_tensors(f, path);
     free(want);
-    close_net(&t);
+    dt_stage_close(&t);
 }
 
 /* ---- faults ---- */
@@ -540,7 +500,7 @@ static void gradients_stand_under_the_parameters_names(void **state)
 static void every_allocation_may_fail(void **state)
 {
     (void)state;
-    net t = open_net("lenet5", 2, 1);
+    dt_stage t = open_net("lenet5", 2, 1);
     const char *path = dt_temp_path("alloc.safetensors"), *other = dt_temp_path("other.st");
     save(&t, path);
     save(&t, other);
@@ -560,7 +520,7 @@ static void every_allocation_may_fail(void **state)
         }
         assert_int_equal(st, DT_E_NOMEM);
     }
-    close_net(&t);
+    dt_stage_close(&t);
 }
 
 static ssize_t full_disk(int fd, const void *from, size_t n, off_t at)
@@ -573,7 +533,7 @@ static ssize_t full_disk(int fd, const void *from, size_t n, off_t at)
 static void a_full_disk_keeps_the_old_file(void **state)
 {
     (void)state;
-    net a = open_net("lenet5", 2, 1), b = open_net("lenet5", 2, 2);
+    dt_stage a = open_net("lenet5", 2, 1), b = open_net("lenet5", 2, 2);
     const char *path = dt_temp_path("full.safetensors"), *copy = dt_temp_path("copy.safetensors");
     save(&a, path);
     save(&a, copy);
@@ -585,8 +545,8 @@ static void a_full_disk_keeps_the_old_file(void **state)
     dt_io = &dt_io_system;
     assert_fails(st, DT_E_IO, &err, "No space left");
     assert_same_file(path, copy);
-    close_net(&a);
-    close_net(&b);
+    dt_stage_close(&a);
+    dt_stage_close(&b);
 }
 
 DT_TEST_GROUP(weights)

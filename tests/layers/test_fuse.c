@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/cpu.h"
 #include "engine/graph_fuse.h"
 #include "engine/runner/runner.h"
 #include "layers/batchnorm.h"
@@ -16,7 +15,6 @@
 #include "tests/fixture/layer_check.h"
 #include "tests/fixture/planned.h"
 #include "tests/fixture/random_graph.h"
-#include "memory/codec_op.h"
 
 enum { STEPS = 4, BATCH = 4, CLASSES = 10 };
 
@@ -268,57 +266,15 @@ static void a_fused_sum_reads_its_sign_behind_dropout(void **state)
 
 /* --- training --- */
 
-typedef struct trainee {
-    dt_graph *graph;
-    dt_map *map;
-    dt_lowered planned[DT_PROGRAM_KINDS];
-    int id[DT_PROGRAM_KINDS];
-    dt_runner *runner;
-} trainee;
-
-static trainee open_trainee(dt_graph *g, const char *policies)
+static dt_stage open_trainee(dt_graph *g, const char *policies)
 {
-    static const dt_program_kind kinds[] = {DT_PROGRAM_FIRST, DT_PROGRAM_UPDATE};
-    trainee t = {.graph = g};
-    dt_err err = {0};
-    assert_int_equal(dt_cpu_setup(1), 1);
-    assert_ok(dt_map_create(&t.map, g, NULL, BATCH, 1, &err), &err);
-    dt_runner_opts o = {.graph = g,
-        .map = t.map,
-        .find_op = dt_layer_find,
-        .codecs = &dt_codecs,
-        .seed = 7,
-        .threads = 1};
-    for (size_t i = 0; i < DT_COUNT(kinds); i++) {
-        dt_lowered *m = &t.planned[kinds[i]];
-        const dt_program_opts po = {g, t.map, NULL, kinds[i], BATCH, BATCH,
-            {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd}, NULL};
-        assert_ok(dt_program_create(&m->program, &po, &err), &err);
-        if (kinds[i] != DT_PROGRAM_UPDATE)
-            dt_rewrite(m->program, policies);
-        m->plan = dt_planned_by(m->program, policies, "greedy");
-        o.arena_bytes = m->plan->peak > o.arena_bytes ? m->plan->peak : o.arena_bytes;
-    }
-    assert_ok(dt_runner_create(&t.runner, &o, &err), &err);
-    for (size_t i = 0; i < DT_COUNT(kinds); i++)
-        assert_ok(dt_runner_add(t.runner, t.planned[kinds[i]].plan, &t.id[kinds[i]], &err), &err);
-    assert_ok(dt_runner_init(t.runner, &err), &err);
-    return t;
-}
-
-static void close_trainee(trainee *t)
-{
-    dt_runner_destroy(t->runner);
-    for (int k = 0; k < DT_PROGRAM_KINDS; k++) {
-        dt_plan_destroy(t->planned[k].plan);
-        dt_program_destroy(t->planned[k].program);
-    }
-    dt_map_destroy(t->map);
-    dt_graph_destroy(t->graph);
+    const dt_stage_opts o = {
+        1u << DT_PROGRAM_FIRST | 1u << DT_PROGRAM_UPDATE, BATCH, policies, .seed = 7};
+    return dt_stage_open(g, &o);
 }
 
 /* Persistent entry @i in PyTorch's layout; the caller frees it. */
-static float *plain_of(const trainee *t, size_t i, size_t *count)
+static float *plain_of(const dt_stage *t, size_t i, size_t *count)
 {
     const dt_home *h = &t->map->home[i];
     dt_err err = {0};
@@ -339,7 +295,7 @@ static size_t home_named(const dt_map *m, const char *name)
 }
 
 /* Random numbers are keyed by a node's place, so a fused network begins elsewhere. */
-static void copy_weights(const trainee *from, trainee *to)
+static void copy_weights(const dt_stage *from, dt_stage *to)
 {
     for (size_t i = 0; i < to->map->n; i++) {
         size_t count;
@@ -352,7 +308,7 @@ static void copy_weights(const trainee *from, trainee *to)
     }
 }
 
-static void train(trainee *t)
+static void train(dt_stage *t)
 {
     const size_t n = BATCH * (size_t)dt_shape_sample(&t->graph->input);
     dt_err err = {0};
@@ -381,7 +337,7 @@ static dt_graph *resnet(void)
 static void trains_alike(dt_graph *(*build)(void))
 {
     dt_graph *g = build();
-    trainee a = open_trainee(build(), "keep_all"), b = open_trainee(fused(g), "keep_all");
+    dt_stage a = open_trainee(build(), "keep_all"), b = open_trainee(fused(g), "keep_all");
     dt_graph_destroy(g);
     copy_weights(&a, &b);
     train(&a);
@@ -399,8 +355,8 @@ static void trains_alike(dt_graph *(*build)(void))
         free(want);
         free(got);
     }
-    close_trainee(&a);
-    close_trainee(&b);
+    dt_stage_close(&a);
+    dt_stage_close(&b);
 }
 
 static void a_fused_network_trains_as_the_original(void **state)
@@ -414,13 +370,13 @@ static void a_fused_network_trains_as_the_original(void **state)
 static unsigned char *state_after(dt_graph *(*build)(void), const char *policy)
 {
     dt_graph *g = build();
-    trainee t = open_trainee(fused(g), policy);
+    dt_stage t = open_trainee(fused(g), policy);
     dt_graph_destroy(g);
     train(&t);
     unsigned char *state = malloc(t.map->bytes);
     assert_non_null(state);
     memcpy(state, dti_runner_home(t.runner, 0), t.map->bytes);
-    close_trainee(&t);
+    dt_stage_close(&t);
     return state;
 }
 

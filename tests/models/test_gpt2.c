@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/cpu.h"
 #include "engine/base/alloc.h"
 #include "engine/base/json.h"
 #include "engine/runner/runner.h"
@@ -12,12 +11,9 @@
 #include "engine/checkpoint/weights.h"
 #include "layers/attention.h"
 #include "layers/plain.h"
-#include "memory/tier.h"
 #include "tests/fixture/check.h"
 #include "tests/fixture/fake_driver.h"
 #include "tests/fixture/planned.h"
-#include "layers/registry.h"
-#include "memory/codec_op.h"
 
 enum { LAYERS = 2, WIDTH = 48, HEADS = 4, VOCAB = 65, CONTEXT = 32, BATCH = 3, STEPS = 6 };
 
@@ -32,66 +28,24 @@ static const dt_driver *device; /* of trainers; NULL: the processor itself */
 
 /* A network ready to be trained: its plans for one size of micro-batch. */
 typedef struct trainer {
-    dt_graph *g;
-    dt_map *map;
-    dt_runner *runner;
-    dt_lowered of[DT_PROGRAM_KINDS];
-    int id[DT_PROGRAM_KINDS];
+    dt_stage at;
     int64_t micro;
 } trainer;
 
-static void plan(trainer *t, dt_program_kind kind, const char *policies)
-{
-    dt_err err = {0};
-    dt_lowered *p = &t->of[kind];
-    const dt_program_opts o = {t->g, t->map, NULL, kind, t->micro, t->micro,
-        {&dt_layer_sum, &dt_layer_commit, &dt_layer_adamw}, NULL};
-    assert_ok(dt_program_create(&p->program, &o, &err), &err);
-    if (kind != DT_PROGRAM_UPDATE)
-        dt_rewrite(p->program, policies);
-    p->plan = dt_planned_by(p->program, policies, "greedy");
-}
-
 static void start(trainer *t, const dt_model_opts *o, int64_t micro, const char *policies)
 {
-    static const dt_program_kind kinds[] = {DT_PROGRAM_FIRST, DT_PROGRAM_AGAIN, DT_PROGRAM_UPDATE};
+    dt_graph *g;
     dt_err err = {0};
-    *t = (trainer){.micro = micro};
-    assert_ok(dt_model_build(dt_model_find("gpt2"), o, &t->g, &err), &err);
-    (void)dt_cpu_setup(2);
-    assert_ok(dt_map_create(&t->map, t->g, NULL, micro, 2, &err), &err);
-    dt_runner_opts r = {.graph = t->g,
-        .map = t->map,
-        .find_op = dt_layer_find,
-        .codecs = &dt_codecs,
-        .driver = device,
-        .seed = 5,
-        .threads = 2};
-    for (size_t i = 0; i < DT_COUNT(kinds); i++) {
-        plan(t, kinds[i], policies);
-        const dt_plan *p = t->of[kinds[i]].plan;
-        r.arena_bytes = p->peak > r.arena_bytes ? p->peak : r.arena_bytes;
-        r.tier_bytes[DT_TIER_HOST] =
-            p->host_peak > r.tier_bytes[DT_TIER_HOST] ? p->host_peak : r.tier_bytes[DT_TIER_HOST];
-    }
-    r.tier[DT_TIER_HOST] = r.tier_bytes[DT_TIER_HOST] > 0 ? dt_tier_desc_find("host") : NULL;
-    assert_ok(dt_runner_create(&t->runner, &r, &err), &err);
-    for (size_t i = 0; i < DT_COUNT(kinds); i++) {
-        dt_lowered *p = &t->of[kinds[i]];
-        assert_ok(dt_runner_add(t->runner, p->plan, &t->id[kinds[i]], &err), &err);
-    }
-    assert_ok(dt_runner_init(t->runner, &err), &err);
+    assert_ok(dt_model_build(dt_model_find("gpt2"), o, &g, &err), &err);
+    const dt_stage_opts how = {
+        1u << DT_PROGRAM_FIRST | 1u << DT_PROGRAM_AGAIN | 1u << DT_PROGRAM_UPDATE, micro, policies,
+        &dt_layer_adamw, device, .seed = 5, .threads = 2};
+    *t = (trainer){dt_stage_open(g, &how), micro};
 }
 
 static void finish(trainer *t)
 {
-    dt_runner_destroy(t->runner);
-    for (int k = 0; k < DT_PROGRAM_KINDS; k++) {
-        dt_plan_destroy(t->of[k].plan);
-        dt_program_destroy(t->of[k].program);
-    }
-    dt_map_destroy(t->map);
-    dt_graph_destroy(t->g);
+    dt_stage_close(&t->at);
 }
 
 /* Forward and backward of a step; returns its loss. */
@@ -103,10 +57,10 @@ static double gradients(trainer *t, int64_t step, const float *x, const int32_t 
             .sample0 = at,
             .step = step,
             .step_samples = BATCH};
-        const int id = t->id[at == 0 ? DT_PROGRAM_FIRST : DT_PROGRAM_AGAIN];
-        assert_ok(dt_runner_run(t->runner, id, &a, &err), &err);
+        const int id = t->at.id[at == 0 ? DT_PROGRAM_FIRST : DT_PROGRAM_AGAIN];
+        assert_ok(dt_runner_run(t->at.runner, id, &a, &err), &err);
     }
-    const dt_metrics *m = dti_runner_home(t->runner, (int32_t)t->map->n - 1);
+    const dt_metrics *m = dti_runner_home(t->at.runner, (int32_t)t->at.map->n - 1);
     assert_int_equal(m->count, BATCH * CONTEXT);
     return m->loss_sum / (double)m->count;
 }
@@ -116,7 +70,7 @@ static void update(trainer *t, int64_t step)
     dt_err err = {0};
     const dt_run_args a = {.step = step,
         .hyper = {.lr = 1e-3f, .weight_decay = 0.1f, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8f}};
-    assert_ok(dt_runner_run(t->runner, t->id[DT_PROGRAM_UPDATE], &a, &err), &err);
+    assert_ok(dt_runner_run(t->at.runner, t->at.id[DT_PROGRAM_UPDATE], &a, &err), &err);
 }
 
 /* --- the reference --- */
@@ -161,11 +115,11 @@ static double worst(const trainer *t, const char *file, dt_port port)
     dt_st_file *f = open_reference(file);
     double most = 0;
     size_t seen = 0;
-    for (size_t i = 0; i < t->map->n; i++) {
-        const dt_home *h = &t->map->home[i];
+    for (size_t i = 0; i < t->at.map->n; i++) {
+        const dt_home *h = &t->at.map->home[i];
         if (h->port != port)
             continue;
-        const dt_node *nd = &t->g->node[h->node];
+        const dt_node *nd = &t->at.graph->node[h->node];
         const dt_param_info *p = &nd->info.param[h->param];
         const size_t n = (size_t)dt_param_count(p);
         char name[DT_TENSOR_NAME_BYTES];
@@ -176,7 +130,7 @@ static double worst(const trainer *t, const char *file, dt_port port)
         float *got = malloc(e->bytes), *want = malloc(e->bytes);
         dt_err err = {0};
         assert_true(got != NULL && want != NULL);
-        assert_ok(dti_runner_get(t->runner, (int32_t)i, got, &err), &err);
+        assert_ok(dti_runner_get(t->at.runner, (int32_t)i, got, &err), &err);
         assert_ok(dt_st_read(f, e, 0, want, e->bytes, &err), &err);
         const double off = dt_relative_error(got, want, n);
         most = off <= most ? most : off; /* a NaN stays */
@@ -224,7 +178,7 @@ static void train_as_pytorch(int attention, int64_t micro)
     start(&t, &o, micro, "keep_all");
     dt_err err = {0};
     char *init = reference("init.safetensors");
-    assert_ok(dt_weights_load(t.runner, t.g, t.map, init, &err), &err);
+    assert_ok(dt_weights_load(t.at.runner, t.at.graph, t.at.map, init, &err), &err);
     cJSON *want = expected();
     const cJSON *most = cJSON_GetObjectItemCaseSensitive(want, "tolerance");
     const cJSON *loss = cJSON_GetObjectItemCaseSensitive(want, "loss");
@@ -284,13 +238,13 @@ static unsigned char *state_after(
         (void)gradients(&t, step, x, y);
         update(&t, step);
     }
-    *bytes = t.map->bytes;
+    *bytes = t.at.map->bytes;
     unsigned char *all = malloc(*bytes);
     assert_non_null(all);
     size_t at = 0;
-    for (size_t i = 0; i < t.map->n; i++) { /* without the padding between */
-        memcpy(all + at, dti_runner_home(t.runner, (int32_t)i), t.map->home[i].bytes);
-        at += t.map->home[i].bytes;
+    for (size_t i = 0; i < t.at.map->n; i++) { /* without the padding between */
+        memcpy(all + at, dti_runner_home(t.at.runner, (int32_t)i), t.at.map->home[i].bytes);
+        at += t.at.map->home[i].bytes;
     }
     *bytes = at;
     finish(&t);
@@ -330,10 +284,11 @@ static void the_tied_head_trains_the_embedding(void **state)
         y[i] = 60;
     }
     (void)gradients(&t, 0, x, y);
-    const int32_t wte = dti_graph_find(t.g, "wte"), head = dti_graph_find(t.g, "lm_head");
-    assert_int_equal(t.g->node[head].shares, wte);
-    assert_int_equal(dti_map_find(t.map, head, 0, DT_P), -1);
-    assert_ok(dti_runner_get(t.runner, dti_map_find(t.map, wte, 0, DT_DP), dw, &err), &err);
+    const int32_t wte = dti_graph_find(t.at.graph, "wte"),
+                  head = dti_graph_find(t.at.graph, "lm_head");
+    assert_int_equal(t.at.graph->node[head].shares, wte);
+    assert_int_equal(dti_map_find(t.at.map, head, 0, DT_P), -1);
+    assert_ok(dti_runner_get(t.at.runner, dti_map_find(t.at.map, wte, 0, DT_DP), dw, &err), &err);
     double used = 0, unused = 0;
     for (int c = 0; c < WIDTH; c++) {
         used += fabs((double)dw[2 * WIDTH + c]);
@@ -372,8 +327,8 @@ static void what_is_no_token_is_refused(void **state)
             const dt_run_args a = {.batch = {x, y, BATCH}, .step_samples = BATCH};
             x[CONTEXT + 3] = bad[i].x;
             y[CONTEXT + 3] = bad[i].y;
-            assert_fails(dt_runner_run(t.runner, t.id[DT_PROGRAM_FIRST], &a, &err), DT_E_DATA, &err,
-                bad[i].says);
+            assert_fails(dt_runner_run(t.at.runner, t.at.id[DT_PROGRAM_FIRST], &a, &err), DT_E_DATA,
+                &err, bad[i].says);
             assert_int_equal(on == 1 ? dt_fake_count().launched : 0, 0);
         }
         x[CONTEXT + 3] = VOCAB - 1;

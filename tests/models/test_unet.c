@@ -4,13 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/cpu.h"
 #include "engine/runner/runner.h"
-#include "layers/plain.h"
 #include "tests/fixture/check.h"
 #include "tests/fixture/planned.h"
-#include "layers/registry.h"
-#include "memory/codec_op.h"
 
 enum { BATCH = 2, IMAGE = 32, CLASSES = 3, WIDTH = 8, PIXELS = BATCH * IMAGE * IMAGE };
 
@@ -99,37 +95,21 @@ static const double losses[] = {1.202508152, 1.175424094, 1.159286212};
 static const int64_t right[] = {673, 702, 714};
 
 typedef struct trainer {
-    dt_graph *g;
-    dt_map *map;
-    dt_runner *runner;
-    dt_lowered of[DT_PROGRAM_KINDS];
-    int id[DT_PROGRAM_KINDS];
+    dt_stage at;
     float *x;
     int32_t *labels;
 } trainer;
-
-static const dt_program_kind kinds[] = {DT_PROGRAM_FIRST, DT_PROGRAM_UPDATE};
-
-static void plan(trainer *t, dt_program_kind kind)
-{
-    dt_err err = {0};
-    dt_lowered *p = &t->of[kind];
-    const dt_program_opts o = {t->g, t->map, NULL, kind, BATCH, BATCH,
-        {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd}, NULL};
-    assert_ok(dt_program_create(&p->program, &o, &err), &err);
-    p->plan = dt_planned_by(p->program, "keep_all", "greedy");
-}
 
 /* The next trained parameter that has a home of this port, in the order of the network, from entry
  * *at on. */
 static const dt_param_info *next_param(const trainer *t, dt_port port, size_t *at)
 {
     for (;; ++*at) {
-        assert_true(*at < t->map->n);
-        const dt_home *h = &t->map->home[*at];
+        assert_true(*at < t->at.map->n);
+        const dt_home *h = &t->at.map->home[*at];
         if (h->port != port)
             continue;
-        const dt_param_info *p = &t->g->node[h->node].info.param[h->param];
+        const dt_param_info *p = &t->at.graph->node[h->node].info.param[h->param];
         if (!p->buffer)
             return p;
     }
@@ -151,7 +131,7 @@ static void put_weights(const trainer *t)
             v[e] = (float)(p->rank == 4 ? (unit(k) - 0.5) * 3.4 / fan
                            : weight     ? 0.5 + unit(k)
                                         : (unit(k) - 0.5) * 0.4);
-        assert_ok(dti_runner_put(t->runner, (int32_t)at, v, &err), &err);
+        assert_ok(dti_runner_put(t->at.runner, (int32_t)at, v, &err), &err);
         free(v);
     }
 }
@@ -159,28 +139,12 @@ static void put_weights(const trainer *t)
 static trainer start(void)
 {
     const dt_model_opts o = {.classes = CLASSES, .image = IMAGE, .width = WIDTH, .dropout = -1};
-    trainer t = {0};
+    dt_graph *g;
     dt_err err = {0};
-    (void)dt_cpu_setup(1);
-    assert_ok(dt_model_build(dt_model_find("unet"), &o, &t.g, &err), &err);
-    assert_ok(dt_map_create(&t.map, t.g, NULL, BATCH, 1, &err), &err);
-    dt_runner_opts r = {.graph = t.g,
-        .map = t.map,
-        .find_op = dt_layer_find,
-        .codecs = &dt_codecs,
-        .seed = 5,
-        .threads = 1};
-    for (size_t i = 0; i < DT_COUNT(kinds); i++) {
-        plan(&t, kinds[i]);
-        const uint64_t peak = t.of[kinds[i]].plan->peak;
-        r.arena_bytes = peak > r.arena_bytes ? peak : r.arena_bytes;
-    }
-    assert_ok(dt_runner_create(&t.runner, &r, &err), &err);
-    for (size_t i = 0; i < DT_COUNT(kinds); i++) {
-        dt_lowered *p = &t.of[kinds[i]];
-        assert_ok(dt_runner_add(t.runner, p->plan, &t.id[kinds[i]], &err), &err);
-    }
-    assert_ok(dt_runner_init(t.runner, &err), &err);
+    assert_ok(dt_model_build(dt_model_find("unet"), &o, &g, &err), &err);
+    const dt_stage_opts how = {
+        1u << DT_PROGRAM_FIRST | 1u << DT_PROGRAM_UPDATE, .batch = BATCH, .seed = 5};
+    trainer t = {.at = dt_stage_open(g, &how)};
     put_weights(&t);
     t.x = malloc(PIXELS * 3 * sizeof *t.x);
     t.labels = malloc(PIXELS * sizeof *t.labels);
@@ -194,13 +158,7 @@ static trainer start(void)
 
 static void finish(trainer *t)
 {
-    dt_runner_destroy(t->runner);
-    for (int k = 0; k < DT_PROGRAM_KINDS; k++) {
-        dt_plan_destroy(t->of[k].plan);
-        dt_program_destroy(t->of[k].program);
-    }
-    dt_map_destroy(t->map);
-    dt_graph_destroy(t->g);
+    dt_stage_close(&t->at);
     free(t->x);
     free(t->labels);
 }
@@ -212,7 +170,7 @@ static void run(const trainer *t, dt_program_kind kind, int64_t step)
         .step = step,
         .step_samples = BATCH,
         .hyper = {.lr = 0.05F}};
-    assert_ok(dt_runner_run(t->runner, t->id[kind], &a, &err), &err);
+    assert_ok(dt_runner_run(t->at.runner, t->at.id[kind], &a, &err), &err);
 }
 
 static void compare_gradients(const trainer *t)
@@ -224,12 +182,13 @@ static void compare_gradients(const trainer *t)
         const dt_param_info *p = next_param(t, DT_DP, &at);
         const uint32_t n = (uint32_t)dt_param_count(p);
         char name[DT_TENSOR_NAME_BYTES];
-        snprintf(name, sizeof name, "%s.%s", t->g->node[t->map->home[at].node].name, p->name);
+        snprintf(
+            name, sizeof name, "%s.%s", t->at.graph->node[t->at.map->home[at].node].name, p->name);
         assert_string_equal(name, want->name);
         float *got = malloc(n * sizeof *got);
         dt_err err = {0};
         assert_non_null(got);
-        assert_ok(dti_runner_get(t->runner, (int32_t)at, got, &err), &err);
+        assert_ok(dti_runner_get(t->at.runner, (int32_t)at, got, &err), &err);
         double squares = 0, product = 0;
         for (uint32_t e = 0; e < n; e++, k++) {
             squares += (double)got[e] * (double)got[e];
@@ -249,7 +208,7 @@ static void unet_trains_as_in_pytorch(void **state)
     trainer t = start();
     for (int step = 0; step < (int)DT_COUNT(losses); step++) {
         run(&t, DT_PROGRAM_FIRST, step);
-        const dt_metrics *m = dti_runner_home(t.runner, (int32_t)t.map->n - 1);
+        const dt_metrics *m = dti_runner_home(t.at.runner, (int32_t)t.at.map->n - 1);
         const double loss = m->loss_sum / (double)m->count;
         assert_int_equal(m->count, PIXELS);
         if (!(fabs(loss / losses[step] - 1) < 1e-5))

@@ -16,8 +16,6 @@
 #include "memory/verify/verify.h"
 #include "tests/fixture/check.h"
 #include "tests/fixture/planned.h"
-#include "layers/registry.h"
-#include "memory/codec_op.h"
 
 enum { BATCH = 2, SIDE = 64, CHANNELS = 8, CLASSES = 10 };
 
@@ -228,34 +226,20 @@ static step train_once(const char *policy)
     static const dt_maxpool pool = {2, 2, 0, false};
     static float x[BATCH * SIDE * SIDE * CHANNELS];
     static const int32_t labels[BATCH] = {3, 7};
-    dt_lowered m = dt_program_of(chain(&pool), DT_PROGRAM_FIRST, BATCH);
+    const dt_stage_opts o = {1u << DT_PROGRAM_FIRST, BATCH, policy, .seed = 3};
+    dt_stage t = dt_stage_open(chain(&pool), &o);
     dt_err err = {0};
     for (size_t i = 0; i < DT_COUNT(x); i++)
         x[i] = (float)((i * 2654435761u >> 7) % 1000) / 500.0F - 1.0F;
-    dt_rewrite(m.program, policy);
-    m.plan = dt_planned_by(m.program, policy, "greedy");
-    const dt_runner_opts o = {.graph = m.graph,
-        .map = m.map,
-        .find_op = dt_layer_find,
-        .codecs = &dt_codecs,
-        .arena_bytes = m.plan->peak,
-        .seed = 3,
-        .threads = 1};
-    dt_runner *r;
-    int id;
-    assert_ok(dt_runner_create(&r, &o, &err), &err);
-    assert_ok(dt_runner_add(r, m.plan, &id, &err), &err);
-    assert_ok(dt_runner_init(r, &err), &err);
     const dt_run_args a = {.batch = {x, labels, BATCH}, .step_samples = BATCH};
-    assert_ok(dt_runner_run(r, id, &a, &err), &err);
+    assert_ok(dt_runner_run(t.runner, t.id[DT_PROGRAM_FIRST], &a, &err), &err);
     step s;
-    const dt_metrics *metrics = dti_runner_home(r, (int32_t)m.map->n - 1);
+    const dt_metrics *metrics = dti_runner_home(t.runner, (int32_t)t.map->n - 1);
     s.loss = metrics->loss_sum;
-    const int32_t node = dti_graph_find(m.graph, "conv2");
-    const int32_t home = dti_map_find(m.map, node, 0, DT_DP); /* made from pool.y */
-    memcpy(s.gradient, dti_runner_home(r, home), CHANNELS * sizeof(float));
-    dt_runner_destroy(r);
-    dt_lowered_close(&m);
+    const int32_t node = dti_graph_find(t.graph, "conv2");
+    const int32_t home = dti_map_find(t.map, node, 0, DT_DP); /* made from pool.y */
+    memcpy(s.gradient, dti_runner_home(t.runner, home), CHANNELS * sizeof(float));
+    dt_stage_close(&t);
     return s;
 }
 

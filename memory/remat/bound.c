@@ -1,0 +1,342 @@
+/* Bounds that hold for every sequence, reordered or not.
+ *
+ * Take the moment when an op x runs for the first time. All ops that x depends on have run, and
+ * what depends on x has not. A value of the former that the latter read is there at that moment, or
+ * its op runs once more later, and then the same holds for that op's inputs. What is there, with
+ * x's own output and inputs, is within the budget. So the extra cost is at least that of the
+ * cheapest choice for one moment: for each such value to be there (bytes) or to be made again (its
+ * cost, and its inputs wanted in turn).
+ *
+ * With a price on bytes instead of the budget that choice is a minimum cut, and the cut less the
+ * price of the budget is below the cost for any price. So each price gives a bound; the best price
+ * is found where the lines of two cuts meet. */
+#include <math.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "memory/remat/remat.h"
+
+enum { MOMENTS = 64, PRICES = 24 };
+static const double work_for_moments = 2e8;
+
+/* --- maximum flow by Dinic's algorithm --- */
+
+typedef struct arc {
+    uint32_t to, next; /* arc e goes back as e ^ 1 */
+    double room;
+} arc;
+
+typedef struct flow {
+    uint32_t n_node, n_arc;
+    arc *arc;
+    uint32_t *head, *level, *at, *queue;
+} flow;
+
+#define NO_ARC UINT32_MAX
+
+static void connect(flow *f, uint32_t from, uint32_t to, double room)
+{
+    f->arc[f->n_arc] = (arc){to, f->head[from], room};
+    f->head[from] = f->n_arc++;
+    f->arc[f->n_arc] = (arc){from, f->head[to], 0};
+    f->head[to] = f->n_arc++;
+}
+
+/* How far each node is from @from through arcs with room; whether @to can be reached. */
+static bool levels(flow *f, uint32_t from, uint32_t to, double least)
+{
+    memset(f->level, 0xff, f->n_node * sizeof *f->level);
+    uint32_t n = 0;
+    f->queue[n++] = from;
+    f->level[from] = 0;
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t e = f->head[f->queue[i]]; e != NO_ARC; e = f->arc[e].next)
+            if (f->arc[e].room > least && f->level[f->arc[e].to] == UINT32_MAX) {
+                f->level[f->arc[e].to] = f->level[f->queue[i]] + 1;
+                f->queue[n++] = f->arc[e].to;
+            }
+    return f->level[to] != UINT32_MAX;
+}
+
+/* Send along one path of rising levels; 0 when there is none. The path is kept in f->queue as arcs.
+ */
+static double augment(flow *f, uint32_t from, uint32_t to, double least)
+{
+    uint32_t n = 0, node = from;
+    while (node != to) {
+        uint32_t e = f->at[node];
+        while (e != NO_ARC &&
+               !(f->arc[e].room > least && f->level[f->arc[e].to] == f->level[node] + 1))
+            e = f->arc[e].next;
+        f->at[node] = e;
+        if (e != NO_ARC) {
+            f->queue[n++] = e;
+            node = f->arc[e].to;
+        } else if (n == 0) {
+            return 0;
+        } else {
+            f->level[node] = UINT32_MAX - 1; /* a dead end */
+            node = f->arc[f->queue[--n] ^ 1].to;
+        }
+    }
+    double sent = INFINITY;
+    for (uint32_t i = 0; i < n; i++)
+        sent = fmin(sent, f->arc[f->queue[i]].room);
+    for (uint32_t i = 0; i < n; i++) {
+        f->arc[f->queue[i]].room -= sent;
+        f->arc[f->queue[i] ^ 1].room += sent;
+    }
+    return sent;
+}
+
+static double most_flow(flow *f, uint32_t from, uint32_t to, double least)
+{
+    double sum = 0;
+    while (levels(f, from, to, least)) {
+        memcpy(f->at, f->head, f->n_node * sizeof *f->at);
+        for (double sent; (sent = augment(f, from, to, least)) > 0;)
+            sum += sent;
+    }
+    return sum;
+}
+
+/* --- one moment --- */
+
+enum { EARLIER = 1, LATER = 2, THERE = 4, WANTED = 8 };
+
+typedef struct moments {
+    const dt_remat_graph *g;
+    uint64_t budget;
+    uint8_t *state;
+    uint32_t *stack;
+    flow f;
+} moments;
+
+static void spread(moments *m, uint32_t from, uint8_t mark)
+{
+    const dt_remat_graph *g = m->g;
+    const uint32_t *at = mark == EARLIER ? g->in_at : g->out_at;
+    const uint32_t *to = mark == EARLIER ? g->in : g->out;
+    uint32_t n = 0;
+    m->stack[n++] = from;
+    while (n > 0) {
+        const uint32_t v = m->stack[--n];
+        for (uint32_t i = at[v]; i < at[v + 1]; i++)
+            if ((m->state[to[i]] & mark) == 0) {
+                m->state[to[i]] |= mark;
+                m->stack[n++] = to[i];
+            }
+    }
+}
+
+/* Which ops ran before x, which are read after it, what lies there; bytes left for the rest. */
+static bool look(moments *m, uint32_t x, uint64_t *rest)
+{
+    const dt_remat_graph *g = m->g;
+    memset(m->state, 0, g->n_op);
+    spread(m, x, EARLIER);
+    spread(m, x, LATER);
+    uint64_t there = g->bytes[x];
+    for (uint32_t i = g->in_at[x]; i < g->in_at[x + 1]; i++)
+        if ((m->state[g->in[i]] & THERE) == 0) {
+            m->state[g->in[i]] |= THERE;
+            there += g->bytes[g->in[i]];
+        }
+    for (uint32_t v = 0; v < x; v++)
+        for (uint32_t i = g->out_at[v]; (m->state[v] & EARLIER) != 0 && i < g->out_at[v + 1]; i++)
+            if ((m->state[g->out[i]] & LATER) != 0)
+                m->state[v] |= WANTED;
+    *rest = there <= m->budget ? m->budget - there : 0;
+    return there <= m->budget;
+}
+
+static bool asked(uint8_t state)
+{
+    return (state & (WANTED | THERE)) == WANTED;
+}
+
+/* Nodes 2 v: v is wanted, 2 v + 1: it is made again; then the two ends. */
+static void build(moments *m, uint32_t x, double price)
+{
+    const dt_remat_graph *g = m->g;
+    flow *f = &m->f;
+    const uint32_t from = 2 * x, to = 2 * x + 1;
+    f->n_node = 2 * x + 2;
+    f->n_arc = 0;
+    memset(f->head, 0xff, f->n_node * sizeof *f->head);
+    for (uint32_t v = 0; v < x; v++) {
+        if ((m->state[v] & (EARLIER | THERE)) != EARLIER)
+            continue;
+        if (asked(m->state[v]))
+            connect(f, from, 2 * v, INFINITY);
+        connect(f, 2 * v, 2 * v + 1, price * (double)g->bytes[v]);
+        connect(f, 2 * v + 1, to, (double)g->cost[v]);
+        for (uint32_t i = g->in_at[v]; i < g->in_at[v + 1]; i++)
+            if ((m->state[g->in[i]] & THERE) == 0)
+                connect(f, 2 * v + 1, 2 * g->in[i], INFINITY);
+    }
+}
+
+/* A cut: what is made again costs @cost, what is there takes @bytes. */
+typedef struct cut {
+    double cost, bytes, flow;
+} cut;
+
+static cut cut_at(moments *m, uint32_t x, double price, double least)
+{
+    const dt_remat_graph *g = m->g;
+    cut c = {0};
+    build(m, x, price);
+    c.flow = most_flow(&m->f, 2 * x, 2 * x + 1, least);
+    (void)levels(&m->f, 2 * x, 2 * x + 1, least);
+    for (uint32_t v = 0; v < x; v++) {
+        if ((m->state[v] & (EARLIER | THERE)) != EARLIER || m->f.level[2 * v] == UINT32_MAX)
+            continue;
+        if (m->f.level[2 * v + 1] != UINT32_MAX)
+            c.cost += (double)g->cost[v];
+        else
+            c.bytes += (double)g->bytes[v];
+    }
+    return c;
+}
+
+/* The best price for a moment: between one at which too much stays and one at which all fits. */
+static double at_moment(moments *m, uint32_t x, uint64_t rest, double total)
+{
+    const double left = (double)rest, least = total * 1e-13;
+    double best = 0;
+    cut all = {0};
+    for (uint32_t v = 0; v < x; v++)
+        if (asked(m->state[v]))
+            all.bytes += (double)m->g->bytes[v];
+    if (all.bytes <= left)
+        return 0;
+    cut few = {.cost = total}; /* all is made again, nothing stays */
+    for (int i = 0; i < PRICES; i++) {
+        const double price = (few.cost - all.cost) / (all.bytes - few.bytes);
+        const cut c = cut_at(m, x, price, least);
+        best = fmax(best, c.flow - price * left);
+        if (c.cost + price * c.bytes >= all.cost + price * all.bytes - total * 1e-9)
+            break;
+        if (c.bytes > left)
+            all = c;
+        else
+            few = c;
+    }
+    return best;
+}
+
+/* --- which moments --- */
+
+typedef struct moment {
+    uint32_t x;
+    double score;
+} moment;
+
+/* What the moment costs if values are made again without their inputs: a knapsack that may cut one.
+ */
+static double knapsack(const moments *m, uint32_t x, uint64_t rest)
+{
+    const dt_remat_graph *g = m->g;
+    double bytes = 0, cost = 0;
+    for (uint32_t v = 0; v < x; v++)
+        if (asked(m->state[v])) {
+            bytes += (double)g->bytes[v];
+            cost += (double)g->cost[v];
+        }
+    const double over = bytes - (double)rest;
+    return over <= 0 ? 0 : cost * over / bytes + over * 1e-12;
+}
+
+/* The few of the highest scores, in order. */
+static void insert(moment *top, size_t *n, moment x)
+{
+    if (*n == MOMENTS && top[MOMENTS - 1].score >= x.score)
+        return;
+    size_t i = *n < MOMENTS ? (*n)++ : MOMENTS - 1;
+    for (; i > 0 && top[i - 1].score < x.score; i--)
+        top[i] = top[i - 1];
+    top[i] = x;
+}
+
+static void choose(moments *m, moment *top, size_t *n)
+{
+    const dt_remat_graph *g = m->g;
+    const double each = (double)g->n_op + g->n_edge;
+    const double tried = fmin(g->n_op, fmax(MOMENTS, work_for_moments / each));
+    const double stride = g->n_op / tried;
+    for (double at = 0; at < g->n_op; at += stride) {
+        uint64_t rest;
+        const uint32_t x = (uint32_t)at;
+        (void)look(m, x, &rest);
+        const double score = knapsack(m, x, rest);
+        if (score > 0)
+            insert(top, n, (moment){x, score});
+    }
+}
+
+static dt_status open(moments *m, dt_err *err)
+{
+    const size_t n = m->g->n_op, nodes = 2 * n + 2;
+    const size_t arcs = 2 * (3 * n + m->g->n_edge);
+    m->state = dt_alloc(n, sizeof *m->state);
+    m->stack = dt_alloc(n, sizeof *m->stack);
+    m->f = (flow){.arc = dt_alloc(arcs, sizeof *m->f.arc),
+        .head = dt_alloc(nodes, sizeof *m->f.head),
+        .level = dt_alloc(nodes, sizeof *m->f.level),
+        .at = dt_alloc(nodes, sizeof *m->f.at),
+        .queue = dt_alloc(nodes, sizeof *m->f.queue)};
+    if (m->state == NULL || m->stack == NULL || m->f.arc == NULL || m->f.head == NULL ||
+        m->f.level == NULL || m->f.at == NULL || m->f.queue == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a bound over %zu ops", n);
+    return DT_OK;
+}
+
+static void close(moments *m)
+{
+    dt_free(m->state);
+    dt_free(m->stack);
+    dt_free(m->f.arc);
+    dt_free(m->f.head);
+    dt_free(m->f.level);
+    dt_free(m->f.at);
+    dt_free(m->f.queue);
+}
+
+uint64_t dt_remat_least_peak(const dt_remat_graph *g)
+{
+    uint64_t most = 0;
+    for (uint32_t v = 0; v < g->n_op; v++) {
+        uint64_t sum = g->bytes[v];
+        for (uint32_t i = g->in_at[v]; i < g->in_at[v + 1]; i++)
+            if (i == g->in_at[v] || g->in[i] != g->in[i - 1])
+                sum += g->bytes[g->in[i]];
+        most = sum > most ? sum : most;
+    }
+    return most;
+}
+
+dt_status dt_remat_bound(const dt_remat_graph *g, uint64_t budget, uint64_t *out, dt_err *err)
+{
+    moments m = {.g = g, .budget = budget};
+    moment top[MOMENTS];
+    size_t n = 0;
+    uint64_t total = 0;
+    for (uint32_t v = 0; v < g->n_op; v++)
+        total += g->cost[v];
+    const dt_status st = open(&m, err);
+    double best = 0;
+    if (st == DT_OK) {
+        choose(&m, top, &n);
+        for (size_t i = 0; i < n; i++) {
+            uint64_t rest;
+            if (look(&m, top[i].x, &rest))
+                best = fmax(best, at_moment(&m, top[i].x, rest, (double)total));
+        }
+    }
+    close(&m);
+    /* costs are whole numbers, so a bound may be rounded up, past what the sums may be wrong by */
+    best -= 1e-6 + 1e-9 * (double)total;
+    *out = total + (best > 0 ? (uint64_t)ceil(best) : 0);
+    return st;
+}

@@ -1,0 +1,92 @@
+/* Recomputation as an abstract problem: ops with a cost, an output of some bytes, and inputs. Any
+ * op may run again, so a sequence of runs trades time for memory. Here is what such a sequence
+ * costs, ways to find one that fits a budget, and bounds that none can pass. Nothing here knows of
+ * layers or programs.
+ *
+ * The rules. Every op runs at least once, each after its inputs. A value lives from the run that
+ * makes it to its last reader before it is made again, both included: an op's inputs and output
+ * exist together. A value that nobody reads lives during its run alone. */
+#ifndef DT_MEMORY_REMAT_REMAT_H
+#define DT_MEMORY_REMAT_REMAT_H
+
+#include "engine/base/error.h"
+
+/* Sums stay exact in a double, and so in JSON. */
+#define DT_REMAT_MOST_SUM ((uint64_t)1 << 53)
+enum { DT_REMAT_MOST_OPS = 1 << 20, DT_REMAT_MOST_EDGES = 1 << 24, DT_REMAT_MOST_RUNS = 255 };
+
+/**
+ * struct dt_remat_graph - ops in an order in which they can run.
+ * @bytes @cost: of each op's output and of one run of it; their sums are at most DT_REMAT_MOST_SUM
+ * @backward: 1 for ops of the backward pass; policies of training need to know, searches need not
+ * @in @out:  the inputs of op v, in[in_at[v]] to in[in_at[v + 1] - 1], all below v; its readers
+ * alike
+ */
+typedef struct dt_remat_graph {
+    uint32_t n_op, n_edge;
+    uint64_t *bytes, *cost;
+    uint8_t *backward;
+    uint32_t *in_at, *in, *out_at, *out;
+} dt_remat_graph;
+
+/* Make one from edges (from, to) with from below to; everything is copied. DT_E_DATA when a sum is
+ * too large, an edge runs backwards or names an op that is not there. Release with
+ * dt_remat_graph_deinit, which takes a zeroed one. */
+typedef struct dt_remat_edge {
+    uint32_t from, to;
+} dt_remat_edge;
+dt_status dti_remat_graph_init(dt_remat_graph *out, uint32_t n_op, const uint64_t *bytes,
+    const uint64_t *cost, const uint8_t *backward, uint32_t n_edge, const dt_remat_edge *edge,
+    dt_err *err) DT_NODISCARD;
+void dt_remat_graph_deinit(dt_remat_graph *g);
+
+/* Read one from a file of text (memory/remat/graph_file.c says how it is written). DT_E_DATA with
+ * FILE:LINE when it is no such file, is larger than 512 MiB or has more ops or edges than above. */
+dt_status dt_remat_read(dt_remat_graph *out, const char *path, dt_err *err) DT_NODISCARD;
+dt_status dti_remat_parse(dt_remat_graph *out, const char *text, size_t bytes, const char *path,
+    dt_err *err) DT_NODISCARD;
+
+/* Runs of ops, in order. Release with dt_remat_sequence_deinit. */
+typedef struct dt_remat_sequence {
+    size_t n, cap;
+    uint32_t *op;
+} dt_remat_sequence;
+void dt_remat_sequence_deinit(dt_remat_sequence *s);
+/* Every op once, in the graph's order. */
+dt_status dt_remat_in_order(
+    dt_remat_sequence *out, const dt_remat_graph *g, dt_err *err) DT_NODISCARD;
+dt_status dti_remat_push(dt_remat_sequence *s, uint32_t op, dt_err *err) DT_NODISCARD;
+
+/* What a sequence takes. DT_E_INTERNAL when it is none by the rules. */
+typedef struct dt_remat_taken {
+    uint64_t cost, peak;
+} dt_remat_taken;
+dt_status dt_remat_measure(const dt_remat_graph *g, const dt_remat_sequence *s, dt_remat_taken *out,
+    dt_err *err) DT_NODISCARD;
+
+/**
+ * struct dt_remat_search - what to look for, and how long.
+ * @budget: the peak is to be no higher
+ * @moves:  changes that are tried, 0: as the graph's size suggests; the same seed and moves give
+ * the same answer
+ * @bound:  a sequence that costs no more ends the search; 0 if nothing is known
+ * @once:   by op, 1: it must not run again; NULL: all may
+ */
+typedef struct dt_remat_search {
+    uint64_t budget, seed, moves, bound;
+    const uint8_t *once;
+} dt_remat_search;
+
+/* From a valid sequence to one of the budget and the least cost that is found, or, while nothing
+ * fits, of the lowest peak. Never worse than what it began with. */
+dt_status dt_remat_anneal(const dt_remat_graph *g, const dt_remat_search *how,
+    dt_remat_sequence *io, dt_remat_taken *out, dt_err *err) DT_NODISCARD;
+
+/* No sequence has a lower peak: the most that an op, its inputs and its output take. */
+uint64_t dt_remat_least_peak(const dt_remat_graph *g);
+
+/* No sequence within the budget costs less. A budget below dt_remat_least_peak has no meaning. */
+dt_status dt_remat_bound(
+    const dt_remat_graph *g, uint64_t budget, uint64_t *out, dt_err *err) DT_NODISCARD;
+
+#endif

@@ -1,0 +1,96 @@
+/* Sequences of runs, and what they take by the rules. */
+#include <inttypes.h>
+
+#include "engine/base/alloc.h"
+#include "memory/remat/remat.h"
+
+void dt_remat_sequence_deinit(dt_remat_sequence *s)
+{
+    dt_free(s->op);
+    *s = (dt_remat_sequence){0};
+}
+
+dt_status dti_remat_push(dt_remat_sequence *s, uint32_t op, dt_err *err)
+{
+    void *grown = s->op;
+    if (!dt_grow(&grown, &s->cap, s->n, sizeof *s->op))
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a sequence of %zu runs", s->n + 1);
+    s->op = grown;
+    s->op[s->n++] = op;
+    return DT_OK;
+}
+
+dt_status dt_remat_in_order(dt_remat_sequence *out, const dt_remat_graph *g, dt_err *err)
+{
+    *out = (dt_remat_sequence){0};
+    for (uint32_t v = 0; v < g->n_op; v++) {
+        const dt_status st = dti_remat_push(out, v, err);
+        if (st != DT_OK) {
+            dt_remat_sequence_deinit(out);
+            return st;
+        }
+    }
+    return DT_OK;
+}
+
+/* The run that made each op's value last, and where each run's value is read last. */
+typedef struct lives {
+    size_t *made, *end;
+    uint64_t *freed; /* bytes that go behind each run */
+} lives;
+
+static const size_t never = SIZE_MAX;
+
+static dt_status trace(const dt_remat_graph *g, const dt_remat_sequence *s, lives *l, dt_err *err)
+{
+    for (uint32_t v = 0; v < g->n_op; v++)
+        l->made[v] = never;
+    for (size_t t = 0; t < s->n; t++) {
+        const uint32_t v = s->op[t];
+        if (v >= g->n_op)
+            return DT_FAIL(err, DT_E_INTERNAL, "run %zu: there is no op %" PRIu32, t, v);
+        for (uint32_t e = g->in_at[v]; e < g->in_at[v + 1]; e++) {
+            if (l->made[g->in[e]] == never)
+                return DT_FAIL(err, DT_E_INTERNAL,
+                    "run %zu: op %" PRIu32 " comes before its input %" PRIu32, t, v, g->in[e]);
+            l->end[l->made[g->in[e]]] = t;
+        }
+        l->made[v] = l->end[t] = t;
+    }
+    for (uint32_t v = 0; v < g->n_op; v++)
+        if (l->made[v] == never)
+            return DT_FAIL(err, DT_E_INTERNAL, "op %" PRIu32 " never runs", v);
+    return DT_OK;
+}
+
+static dt_remat_taken add_up(const dt_remat_graph *g, const dt_remat_sequence *s, lives *l)
+{
+    dt_remat_taken sum = {0};
+    uint64_t live = 0;
+    for (size_t t = 0; t < s->n; t++)
+        l->freed[l->end[t]] += g->bytes[s->op[t]];
+    for (size_t t = 0; t < s->n; t++) {
+        sum.cost += g->cost[s->op[t]];
+        live += g->bytes[s->op[t]];
+        sum.peak = live > sum.peak ? live : sum.peak;
+        live -= l->freed[t];
+    }
+    return sum;
+}
+
+dt_status dt_remat_measure(
+    const dt_remat_graph *g, const dt_remat_sequence *s, dt_remat_taken *out, dt_err *err)
+{
+    lives l = {.made = dt_alloc(g->n_op, sizeof *l.made),
+        .end = dt_alloc(s->n, sizeof *l.end),
+        .freed = dt_alloc(s->n, sizeof *l.freed)};
+    dt_status st = l.made != NULL && l.end != NULL && l.freed != NULL
+                       ? trace(g, s, &l, err)
+                       : DT_FAIL(err, DT_E_NOMEM, "no memory for the lives of %zu runs", s->n);
+    if (st == DT_OK)
+        *out = add_up(g, s, &l);
+    dt_free(l.made);
+    dt_free(l.end);
+    dt_free(l.freed);
+    return st;
+}

@@ -1,0 +1,397 @@
+/* Recomputation on small graphs, against all sequences there are; on random ones, against the rules
+ * told anew. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "engine/base/philox.h"
+#include "memory/remat/remat.h"
+#include "tests/fixture/check.h"
+
+static dt_err err;
+
+static void fresh(void)
+{
+    memset(&err, 0, sizeof err);
+}
+
+/* --- graphs --- */
+
+typedef struct numbers {
+    uint64_t seed, counter;
+} numbers;
+
+static uint32_t next(numbers *r, uint32_t n) /* [0, n) */
+{
+    const dt_u32x4 x = dt_random(r->seed, DT_RANDOM_TEST, 0, 0, r->counter++);
+    return x.v[0] % n;
+}
+
+/* Ops that read some of those before them, often the one right before and that which lies as far
+ * from the beginning as they lie from the end, as backward reads what forward left. */
+static dt_remat_graph random_graph(numbers *r, uint32_t n, uint32_t most)
+{
+    uint64_t bytes[64], cost[64];
+    uint8_t backward[64] = {0};
+    dt_remat_edge edge[64 * 64];
+    uint32_t m = 0;
+    for (uint32_t v = 0; v < n; v++) {
+        bytes[v] = next(r, most);
+        cost[v] = next(r, most);
+        for (uint32_t u = 0; u < v; u++)
+            if (next(r, 100) < (u + 1 == v ? 80 : u + v + 1 == n ? 70 : 100 / n))
+                edge[m++] = (dt_remat_edge){u, v};
+    }
+    dt_remat_graph g;
+    fresh();
+    assert_ok(dti_remat_graph_init(&g, n, bytes, cost, backward, m, edge, &err), &err);
+    return g;
+}
+
+static uint64_t base_cost(const dt_remat_graph *g)
+{
+    uint64_t sum = 0;
+    for (uint32_t v = 0; v < g->n_op; v++)
+        sum += g->cost[v];
+    return sum;
+}
+
+/* The rules, told with no thought of speed: at each run, all that was made and will be read. */
+static dt_remat_taken by_the_rules(const dt_remat_graph *g, const dt_remat_sequence *s)
+{
+    dt_remat_taken sum = {0};
+    for (size_t t = 0; t < s->n; t++) {
+        uint64_t live = 0;
+        for (uint32_t v = 0; v < g->n_op; v++) {
+            size_t made = SIZE_MAX, last = 0;
+            for (size_t k = 0; k <= t; k++)
+                made = s->op[k] == v ? k : made;
+            if (made == SIZE_MAX)
+                continue;
+            last = made;
+            for (size_t k = made + 1; k < s->n && s->op[k] != v; k++)
+                for (uint32_t i = g->in_at[s->op[k]]; i < g->in_at[s->op[k] + 1]; i++)
+                    last = g->in[i] == v ? k : last;
+            live += last >= t ? g->bytes[v] : 0;
+        }
+        sum.cost += g->cost[s->op[t]];
+        sum.peak = live > sum.peak ? live : sum.peak;
+    }
+    return sum;
+}
+
+static void assert_valid(const dt_remat_graph *g, const dt_remat_sequence *s, dt_remat_taken said)
+{
+    const dt_remat_taken told = by_the_rules(g, s);
+    dt_remat_taken measured;
+    fresh();
+    assert_ok(dt_remat_measure(g, s, &measured, &err), &err); /* inputs first, and every op */
+    assert_int_equal(told.cost, said.cost);
+    assert_int_equal(told.peak, said.peak);
+    assert_int_equal(told.cost, measured.cost);
+    assert_int_equal(told.peak, measured.peak);
+}
+
+/* --- the optimum of a small graph, by shortest paths over (what ran, what is there) --- */
+
+enum { SMALL = 6, STATES = 1 << (2 * SMALL) };
+
+/* After an op has run any subset of what is there may go. UINT64_MAX: nothing fits. */
+static uint64_t optimum(const dt_remat_graph *g, uint64_t budget)
+{
+    static uint64_t far[STATES];
+    static bool done[STATES];
+    const uint32_t n = g->n_op, all = (1u << n) - 1;
+    memset(far, 0xff, sizeof far);
+    memset(done, 0, sizeof done);
+    far[0] = 0;
+    for (;;) {
+        uint32_t at = UINT32_MAX;
+        for (uint32_t s = 0; s < STATES; s++)
+            if (!done[s] && far[s] != UINT64_MAX && (at == UINT32_MAX || far[s] < far[at]))
+                at = s;
+        if (at == UINT32_MAX)
+            return UINT64_MAX;
+        done[at] = true;
+        const uint32_t ran = at >> SMALL, there = at & ((1u << SMALL) - 1);
+        if (ran == all)
+            return far[at];
+        for (uint32_t v = 0; v < n; v++) {
+            uint32_t inputs = 0;
+            uint64_t live = g->bytes[v];
+            for (uint32_t i = g->in_at[v]; i < g->in_at[v + 1]; i++)
+                inputs |= 1u << g->in[i];
+            for (uint32_t u = 0; u < n; u++)
+                live += (there >> u & 1) != 0 && u != v ? g->bytes[u] : 0;
+            if ((inputs & ~there) != 0 || live > budget)
+                continue;
+            const uint32_t full = there | 1u << v;
+            for (uint32_t keep = full;; keep = (keep - 1) & full) {
+                const uint32_t to = (ran | 1u << v) << SMALL | keep;
+                const uint64_t cost = far[at] + g->cost[v];
+                far[to] = cost < far[to] ? cost : far[to];
+                if (keep == 0)
+                    break;
+            }
+        }
+    }
+}
+
+static dt_remat_taken search(
+    const dt_remat_graph *g, uint64_t budget, uint64_t moves, uint64_t seed, dt_remat_sequence *s)
+{
+    dt_remat_taken got;
+    const dt_remat_search how = {.budget = budget, .seed = seed, .moves = moves};
+    fresh();
+    assert_ok(dt_remat_in_order(s, g, &err), &err);
+    assert_ok(dt_remat_anneal(g, &how, s, &got, &err), &err);
+    assert_valid(g, s, got);
+    return got;
+}
+
+static void searches_and_bounds_hold_against_all_sequences(void **state)
+{
+    (void)state;
+    numbers r = {.seed = 1};
+    int forced = 0, exact = 0, tried = 0;
+    for (uint64_t i = 0; i < 250; i++) {
+        dt_remat_graph g = random_graph(&r, 2 + next(&r, SMALL - 1), 20);
+        const uint64_t least = dt_remat_least_peak(&g);
+        if (dt_sampled(i, 4))
+            for (uint64_t budget = least; budget <= least + 4; budget += 2) {
+                uint64_t bound;
+                dt_remat_sequence s;
+                const uint64_t best = optimum(&g, budget);
+                const dt_remat_taken got = search(&g, budget, 20000, i, &s);
+                fresh();
+                assert_ok(dt_remat_bound(&g, budget, &bound, &err), &err);
+                assert_true(bound >= base_cost(&g));
+                if (best == UINT64_MAX) {
+                    assert_true(got.peak > budget);
+                } else {
+                    assert_true(bound <= best);
+                    assert_true(got.peak <= budget);
+                    assert_int_equal(got.cost, best);
+                    forced += best > base_cost(&g);
+                    exact += best > base_cost(&g) && bound == best;
+                }
+                tried++;
+                dt_remat_sequence_deinit(&s);
+            }
+        dt_remat_graph_deinit(&g);
+    }
+    assert_true(dt_small_scale() || (tried == 750 && forced > 40 && exact > 10));
+}
+
+static void no_budget_has_a_sequence_below_the_least_peak(void **state)
+{
+    (void)state;
+    numbers r = {.seed = 2};
+    for (int i = 0; i < 50; i++) {
+        dt_remat_graph g = random_graph(&r, 5, 9);
+        const uint64_t least = dt_remat_least_peak(&g);
+        if (least > 0)
+            assert_true(optimum(&g, least - 1) == UINT64_MAX);
+        dt_remat_graph_deinit(&g);
+    }
+}
+
+static void larger_graphs_keep_the_rules(void **state)
+{
+    (void)state;
+    numbers r = {.seed = 3 + dt_test_seed()};
+    for (uint64_t i = 0; i < 40; i++) {
+        dt_remat_graph g = random_graph(&r, 10 + next(&r, 50), 1000);
+        dt_remat_sequence s, again;
+        dt_remat_taken base;
+        uint64_t bound;
+        fresh();
+        assert_ok(dt_remat_in_order(&s, &g, &err), &err);
+        assert_ok(dt_remat_measure(&g, &s, &base, &err), &err);
+        assert_valid(&g, &s, base);
+        dt_remat_sequence_deinit(&s);
+        const uint64_t least = dt_remat_least_peak(&g);
+        const uint64_t budget = least + (base.peak - least) / (1 + next(&r, 4));
+        const dt_remat_taken got = search(&g, budget, 50000, i, &s);
+        const dt_remat_taken same = search(&g, budget, 50000, i, &again);
+        assert_int_equal(s.n, again.n); /* the same seed, the same sequence */
+        assert_memory_equal(s.op, again.op, s.n * sizeof *s.op);
+        assert_int_equal(got.cost, same.cost);
+        assert_ok(dt_remat_bound(&g, budget, &bound, &err), &err);
+        assert_true(got.peak > budget || got.cost >= bound);
+        assert_true(budget < base.peak || got.cost == base.cost);
+        dt_remat_sequence_deinit(&s);
+        dt_remat_sequence_deinit(&again);
+        dt_remat_graph_deinit(&g);
+    }
+}
+
+static void an_op_that_must_not_run_again_does_not(void **state)
+{
+    (void)state;
+    numbers r = {.seed = 4};
+    for (int i = 0; i < 20; i++) {
+        dt_remat_graph g = random_graph(&r, 20, 100);
+        uint8_t once[20];
+        int runs[20] = {0};
+        dt_remat_sequence s;
+        dt_remat_taken got;
+        for (uint32_t v = 0; v < g.n_op; v++)
+            once[v] = next(&r, 2) == 0;
+        const dt_remat_search how = {
+            .budget = dt_remat_least_peak(&g), .seed = 1, .moves = 20000, .once = once};
+        fresh();
+        assert_ok(dt_remat_in_order(&s, &g, &err), &err);
+        assert_ok(dt_remat_anneal(&g, &how, &s, &got, &err), &err);
+        assert_valid(&g, &s, got);
+        for (size_t k = 0; k < s.n; k++)
+            runs[s.op[k]]++;
+        for (uint32_t v = 0; v < g.n_op; v++)
+            assert_true(once[v] == 0 || runs[v] == 1);
+        dt_remat_sequence_deinit(&s);
+        dt_remat_graph_deinit(&g);
+    }
+}
+
+static void memory_that_runs_out_leaves_nothing(void **state)
+{
+    (void)state;
+    numbers r = {.seed = 5};
+    dt_remat_graph g = random_graph(&r, 20, 100);
+    const long before = dti_alloc_live();
+    const dt_remat_search how = {.budget = dt_remat_least_peak(&g), .seed = 1, .moves = 2000};
+    dt_status st = DT_E_NOMEM;
+    for (long k = 1; st != DT_OK; k++) {
+        dt_remat_sequence s = {0};
+        dt_remat_taken got;
+        uint64_t bound;
+        fresh();
+        dti_alloc_fail_at(k);
+        st = dt_remat_in_order(&s, &g, &err);
+        if (st == DT_OK)
+            st = dt_remat_anneal(&g, &how, &s, &got, &err);
+        if (st == DT_OK)
+            st = dt_remat_bound(&g, how.budget, &bound, &err);
+        dti_alloc_fail_at(0);
+        assert_true(st == DT_OK || st == DT_E_NOMEM);
+        dt_remat_sequence_deinit(&s);
+        assert_int_equal(dti_alloc_live(), before);
+        assert_true(k < 1000);
+    }
+    dt_remat_graph_deinit(&g);
+}
+
+/* --- graphs that are none --- */
+
+static void a_sequence_that_breaks_the_rules_is_refused(void **state)
+{
+    (void)state;
+    const uint64_t one[] = {1, 1, 1};
+    const uint8_t no[] = {0, 0, 0};
+    const dt_remat_edge edge[] = {{0, 1}, {1, 2}};
+    dt_remat_graph g;
+    dt_remat_taken got;
+    fresh();
+    assert_ok(dti_remat_graph_init(&g, 3, one, one, no, 2, edge, &err), &err);
+    uint32_t early[] = {0, 2, 1}, missing[] = {0, 1}, absent[] = {0, 1, 3};
+    assert_fails(dt_remat_measure(&g, &(dt_remat_sequence){3, 3, early}, &got, &err), DT_E_INTERNAL,
+        &err, "op 2 comes before its input 1");
+    fresh();
+    assert_fails(dt_remat_measure(&g, &(dt_remat_sequence){2, 2, missing}, &got, &err),
+        DT_E_INTERNAL, &err, "op 2 never runs");
+    fresh();
+    assert_fails(dt_remat_measure(&g, &(dt_remat_sequence){3, 3, absent}, &got, &err),
+        DT_E_INTERNAL, &err, "there is no op 3");
+    dt_remat_graph_deinit(&g);
+}
+
+static void a_file_that_is_no_graph_is_refused_where_it_goes_wrong(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *says;
+    } bad[] = {
+        {"", "g:1: the file ends where 'OPS EDGES' should stand"},
+        {"0 0\n", "g:1: 0 ops and 0 edges"},
+        {"10000000 0\n", "g:1: 10000000 ops"},
+        {"4294967298 4294967298\n", "g:1: 4294967298 ops"},
+        {"1000000 10000000\n1 1 0\n", "more than the file can hold"},
+        {"2 1\n1 1 0\n1 1 0\n1 0\n", "g:4: edge 1 to 0 runs against the order"},
+        {"2 1\n1 1 0\n1 1 0\n1 1\n", "g:4: edge 1 to 1 runs against the order"},
+        {"2 1\n1 1 0\n1 1 0\n0 2\n", "g:4: there is no op 2"},
+        {"2 1\n9007199254740992 1 0\n1 1 0\n0 1\n", "g:3: the bytes add up to more"},
+        {"2 1\n1 9007199254740991 0\n1 2 0\n0 1\n", "g:3: the costs add up to more"},
+        {"1 0\n18446744073709551616 1 0\n", "g:2: '18446744073709551616 1 0' holds a number"},
+        {"1 0\n-1 1 0\n", "g:2: '-1 1 0' is not 'BYTES COST BACKWARD'"},
+        {"1 0\n1.5 1 0\n", "g:2: '1.5 1 0' is not"},
+        {"1 0\n1 nan 0\n", "g:2: '1 nan 0' is not"},
+        {"1 0\n1 1 0 0\n", "g:2: '1 1 0 0' is not"},
+        {"1 0\n1 1 2\n", "g:2: BACKWARD is 2"},
+        {"2 0\n1 11111111 0\n", "g:3: the file ends"},
+        {"1 0\n1 1 0\n0 0\n", "g:3: more lines than line 1 says"},
+    };
+    for (size_t i = 0; i < DT_COUNT(bad); i++) {
+        dt_remat_graph g;
+        fresh();
+        assert_fails(dti_remat_parse(&g, bad[i].text, strlen(bad[i].text), "g", &err), DT_E_DATA,
+            &err, bad[i].says);
+        assert_null(g.bytes);
+    }
+}
+
+/* --- graphs of others, where they are --- */
+
+static void known_graphs_cost_no_more_than_is_known(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *file;
+        uint64_t percent;
+        double extra; /* the best known, in percent of the base cost */
+    } cells[] = {
+        {"data/graphs/fcn8.txt", 90, .03},
+        {"data/graphs/fcn8.txt", 80, .14},
+        {"data/graphs/resnet50.txt", 90, .11},
+        {"data/graphs/resnet50.txt", 50, 1.50},
+        {"data/graphs/layered100.txt", 90, 0},
+    };
+    if (dt_shared("") == NULL || dt_small_scale())
+        skip();
+    for (size_t i = 0; i < DT_COUNT(cells); i++) {
+        dt_remat_graph g;
+        dt_remat_sequence s;
+        dt_remat_taken base;
+        uint64_t bound;
+        fresh();
+        assert_ok(dt_remat_read(&g, dt_shared(cells[i].file), &err), &err);
+        assert_ok(dt_remat_in_order(&s, &g, &err), &err);
+        assert_ok(dt_remat_measure(&g, &s, &base, &err), &err);
+        dt_remat_sequence_deinit(&s);
+        const uint64_t budget = (base.peak * cells[i].percent + 99) / 100;
+        const dt_remat_taken got = search(&g, budget, 1500000, 1, &s);
+        const double extra = 100 * ((double)got.cost / (double)base.cost - 1);
+        assert_ok(dt_remat_bound(&g, budget, &bound, &err), &err);
+        assert_true(got.peak <= budget && bound <= got.cost);
+        if (!(extra <= cells[i].extra + .05))
+            fail_msg("%s at %" PRIu64 " %%: %.4f %% more", cells[i].file, cells[i].percent, extra);
+        assert_true(cells[i].percent > 50 || bound > base.cost);
+        dt_remat_sequence_deinit(&s);
+        dt_remat_graph_deinit(&g);
+    }
+}
+
+DT_TEST_GROUP(remat)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(searches_and_bounds_hold_against_all_sequences),
+        cmocka_unit_test(no_budget_has_a_sequence_below_the_least_peak),
+        cmocka_unit_test(larger_graphs_keep_the_rules),
+        cmocka_unit_test(an_op_that_must_not_run_again_does_not),
+        cmocka_unit_test(memory_that_runs_out_leaves_nothing),
+        cmocka_unit_test(a_sequence_that_breaks_the_rules_is_refused),
+        cmocka_unit_test(a_file_that_is_no_graph_is_refused_where_it_goes_wrong),
+        cmocka_unit_test(known_graphs_cost_no_more_than_is_known),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

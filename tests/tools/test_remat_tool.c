@@ -1,0 +1,151 @@
+/* `dnntrain remat` from outside. Each answer is checked by a program that shares no code with it.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "engine/base/json.h"
+#include "tests/fixture/run_cli.h"
+
+/* Four ops forward, four backward, as a training step has them. */
+static const char *chain(void)
+{
+    return cli_file("chain.txt", "8 12\n"
+                                 "20 10 0\n30 20 0\n20 5 0\n10 40 0\n"
+                                 "10 40 1\n20 10 1\n30 40 1\n20 20 1\n"
+                                 "0 1\n1 2\n2 3\n3 4\n2 4\n4 5\n1 5\n2 5\n5 6\n1 6\n6 7\n0 7\n");
+}
+
+/* What remat_check.awk makes of a sequence; false when it breaks a rule or the budget. */
+static bool checked(const char *graph, const char *sequence, uint64_t budget, double *cost,
+    double *peak, char *says, size_t bytes)
+{
+    char line[4096];
+    snprintf(line, sizeof line, "awk -f '%s' '%s' '%s' %" PRIu64,
+        dt_source_path("tests/remat_check.awk"), graph, sequence, budget);
+    FILE *f = popen(line, "r");
+    assert_non_null(f);
+    const bool numbers = fscanf(f, "%lf %lf\n", cost, peak) == 2;
+    if (fgets(says, (int)bytes, f) == NULL)
+        says[0] = '\0';
+    const int status = pclose(f);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0 && numbers;
+}
+
+static double number(const cJSON *o, const char *key)
+{
+    const cJSON *x = cJSON_GetObjectItem(o, key);
+    assert_true(cJSON_IsNumber(x));
+    return x->valuedouble;
+}
+
+static void an_answer_is_what_its_sequence_takes(void **state)
+{
+    NEED_BINARY();
+    char words[512], says[256];
+    const char *sequence = cli_file("sequence.txt", "");
+    double cost, peak;
+    snprintf(words, sizeof words, "remat FILE --budget 80%% --json --sequence %s", sequence);
+    ran r = cli_run(words, chain());
+    assert_code(&r, 0);
+    cJSON *o = cJSON_Parse(r.out);
+    assert_non_null(o);
+    assert_true(number(o, "cost") > number(o, "base_cost"));
+    assert_int_equal(number(o, "base_cost"), 185);
+    assert_true(number(o, "lower_bound") <= number(o, "cost"));
+    assert_true(number(o, "lower_bound") > number(o, "base_cost"));
+    assert_true(number(o, "extra_percent") > 0);
+    assert_true(number(o, "seconds") >= 0);
+    const uint64_t budget = (uint64_t)number(o, "budget");
+    assert_true(checked(chain(), sequence, budget, &cost, &peak, says, sizeof says));
+    assert_int_equal(cost, number(o, "cost"));
+    assert_int_equal(peak, number(o, "peak"));
+    assert_true(peak <= (double)budget);
+    cJSON_Delete(o);
+    cli_done(&r);
+}
+
+static void the_checker_finds_what_is_wrong(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *runs, *says;
+        uint64_t budget;
+    } bad[] = {
+        {"0\n1\n2\n3\n4\n5\n6\n7\n", "its peak is over 99", 99},
+        {"0\n1\n2\n3\n5\n4\n6\n7\n", "op 5 comes before its input 4", 1000},
+        {"0\n1\n2\n3\n4\n5\n6\n", "op 7 never runs", 1000},
+        {"0\n1\n2\n3\n4\n5\n6\n8\n", "there is no op '8'", 1000},
+    };
+    double cost, peak;
+    char says[256], all[300];
+    for (size_t i = 0; i < DT_COUNT(bad); i++) {
+        const char *sequence = cli_file("bad.txt", bad[i].runs);
+        assert_false(checked(chain(), sequence, bad[i].budget, &cost, &peak, says, sizeof says));
+        snprintf(all, sizeof all, "%s", says);
+        assert_has(all, bad[i].says);
+    }
+    const char *good = cli_file("good.txt", bad[0].runs);
+    assert_true(checked(chain(), good, 100, &cost, &peak, says, sizeof says));
+    assert_true(cost == 185 && peak == 100);
+}
+
+static void the_same_seed_gives_the_same_sequence(void **state)
+{
+    NEED_BINARY();
+    ran a = cli_run("remat FILE --budget 85 --seed 7 --moves 5000 --sequence /dev/null", chain());
+    assert_code(&a, 6); /* a device is left alone */
+    cli_done(&a);
+    a = cli_run("remat FILE --budget 85 --seed 7 --moves 5000 --json", chain());
+    ran b = cli_run("remat FILE --budget 85 --seed 7 --moves 5000 --json", chain());
+    assert_code(&a, 0);
+    *strstr(a.out, "\"seconds\"") = '\0';
+    *strstr(b.out, "\"seconds\"") = '\0';
+    assert_string_equal(a.out, b.out);
+    cli_done(&a);
+    cli_done(&b);
+}
+
+static void what_cannot_be_is_refused(void **state)
+{
+    NEED_BINARY();
+    static const struct {
+        const char *words;
+        int code;
+        const char *says;
+    } bad[] = {
+        {"remat FILE", 2, "name a budget"},
+        {"remat --budget 5", 2, "name a file of ops"},
+        {"remat FILE --budget 0", 2, "--budget 0"},
+        {"remat FILE --budget -5%", 2, "a share is a number above 0"},
+        {"remat FILE --budget nan%", 2, "a share is a number above 0"},
+        {"remat FILE --budget 50% --seed x", 2, "--seed x"},
+        {"remat FILE --budget 50% --moves -1", 2, "--moves -1"},
+        {"remat FILE --budget 10%", 4, "no sequence fits 10 bytes: an op with its inputs takes 80"},
+        {"remat absent.txt --budget 10%", 2, "there is no file 'absent.txt'"},
+        {"remat FILE --budgte 10%", 2, "did you mean '--budget'?"},
+    };
+    for (size_t i = 0; i < DT_COUNT(bad); i++) {
+        ran r = cli_run(bad[i].words, chain());
+        assert_code(&r, bad[i].code);
+        assert_has(r.err, bad[i].says);
+        cli_done(&r);
+    }
+    ran r =
+        cli_run("remat FILE --budget 10%", cli_file("cycle.txt", "2 2\n1 1 0\n1 1 0\n0 1\n1 0\n"));
+    assert_code(&r, 3);
+    assert_has(r.err, "cycle.txt:5: edge 1 to 0 runs against the order");
+    cli_done(&r);
+}
+
+DT_TEST_GROUP(remat_tool)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_answer_is_what_its_sequence_takes),
+        cmocka_unit_test(the_checker_finds_what_is_wrong),
+        cmocka_unit_test(the_same_seed_gives_the_same_sequence),
+        cmocka_unit_test(what_cannot_be_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

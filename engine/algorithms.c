@@ -33,7 +33,7 @@ int dt_form_direction(dt_form_kind form)
     case DT_DERIVE_B:
         return 2;
     case DT_FORWARD:
-    case DT_CLONE:
+    case DT_RECOMPUTE:
     case DT_EVAL:
     case DT_DERIVE_F:
     case DT_UPDATE:

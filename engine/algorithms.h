@@ -1,7 +1,7 @@
 /* The algorithms with which a device can compute an op: several, where the faster one takes more
  * bytes. Which one is taken is fixed for a whole run, before any program is built: a table holds
  * the most bytes that the algorithm of each op may take, and each op takes the fastest within its
- * limit. So every program, clone and policy of a run computes the same bits. */
+ * limit. So every program, recompute and policy of a run computes the same bits. */
 #ifndef DT_ENGINE_ALGORITHMS_H
 #define DT_ENGINE_ALGORITHMS_H
 

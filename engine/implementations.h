@@ -24,7 +24,7 @@ bool dt_refuse(dt_why *why, const char *fmt, ...) DT_PRINTF(2, 3);
  * @name:    for reports
  * @forms:   those of DT_FORWARD, DT_BACKWARD and DT_BACKWARD2 that it computes, as bits; 0: all.
  * Ops that make a weight's or gradient's layout go with the op that they serve, and evaluation and
- * clones with forward: this, accepts and yields are about the op that is served
+ * recomputes with forward: this, accepts and yields are about the op that is served
  * @accepts: whether it computes the op; if not, why, by dt_refuse. NULL: always. True also where
  * that cannot be found out, as facts then fails. Asked often
  * @yields:  where the graph limits workspace, the next that accepts may be taken in its place, if

@@ -2,7 +2,7 @@
  * writes, what backward needs, what may be in place, split, repeated) and names its kernels per
  * device. The memory planner reads facts and never a layer's name.
  *
- * A layer gives rise to several ops, its forms: forward, clone, evaluation, one or two backward
+ * A layer gives rise to several ops, its forms: forward, recompute, evaluation, one or two backward
  * ops, and ops that bring a parameter into another layout. A form names what it touches by ports:
  * X0 is the first input, Y the output, P0 the first parameter, and so on. */
 #ifndef DT_ENGINE_LAYER_H
@@ -39,9 +39,10 @@ typedef uint64_t dt_ports; /* a set */
 
 /* The forms an op can have. */
 typedef enum dt_form_kind {
-    DT_FORWARD, /* training forward */
-    DT_CLONE, /* forward again, from saved statistics, touching no state; absent: same as forward */
-    DT_EVAL,  /* evaluation forward; absent: same as forward, writing no stash */
+    DT_FORWARD,   /* training forward */
+    DT_RECOMPUTE, /* forward again, from saved statistics, touching no state; absent: same as
+                     forward */
+    DT_EVAL,      /* evaluation forward; absent: same as forward, writing no stash */
     DT_BACKWARD,  /* the first backward op ... */
     DT_BACKWARD2, /* ... and the second, when gradients are computed apart */
     DT_DERIVE_F,  /* P0 -> D0, the layout forward wants */
@@ -135,7 +136,7 @@ struct dt_kernels;
  * @reads_ids: its input is whole numbers, as tokens are, which stay fp32 whatever the type of
  * values
  * @loss:     the last layer of a network; takes labels, starts backward
- * @repeatable: forward again gives the same bits and touches no state in its clone form
+ * @repeatable: forward again gives the same bits and touches no state in its recompute form
  * @mixes_positions: a value of y reads x at other places of the image or sequence too
  * @may_share: parameter 0 may be that of another node, in its plain layout (see dt_graph_share)
  * @batch_statistics: training normalises each channel over batch and image, so there must be more

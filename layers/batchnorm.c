@@ -58,7 +58,7 @@ static dt_status batchnorm_infer(
             [DT_FORWARD] = {.suffix = "f",                                                         \
                 .reads = DT_BIT(DT_X) | DT_BITS(DT_P, 4),                                          \
                 .writes = DT_BIT(DT_Y) | STATS | DT_BITS(DT_Q + 2, 2)},                            \
-            [DT_CLONE] = {.suffix = "f",                                                           \
+            [DT_RECOMPUTE] = {.suffix = "f",                                                       \
                 .reads = DT_BIT(DT_X) | DT_BITS(DT_P, 2) | STATS,                                  \
                 .writes = DT_BIT(DT_Y),                                                            \
                 .n_over = 1,                                                                       \

@@ -1,7 +1,7 @@
 /* Batch normalisation per channel, as PyTorch's BatchNorm2d with affine parameters and running
  * statistics. The variance that normalises is the biased one; the running variance takes the
  * unbiased one (of a single value: the biased one, 0). Forward leaves mean and inverse standard
- * deviation, fp32 per channel, from which a clone makes forward's bits again. */
+ * deviation, fp32 per channel, from which a recompute makes forward's bits again. */
 #ifndef DT_LAYERS_BATCHNORM_H
 #define DT_LAYERS_BATCHNORM_H
 

@@ -18,7 +18,7 @@ static bool untouched(const dt_program *p, int32_t node, int32_t forward)
 {
     for (size_t i = 0; i < p->n_order; i++) {
         const dt_op *op = &p->op[p->order[i]];
-        if (op->node == node && (op->kind == DT_OP_CLONE || op->n1 - op->n0 != p->n))
+        if (op->node == node && (op->kind == DT_OP_RECOMPUTE || op->n1 - op->n0 != p->n))
             return false;
         if ((op->kind == DT_OP_OUT || op->kind == DT_OP_ENCODE) &&
             dt_op_mode(&p->op[forward], op->arg[0].tensor) != 0)
@@ -110,7 +110,7 @@ dt_status dti_choose(dt_program *p, int32_t node, int alt, int32_t reason, dt_er
     if (alt == p->alt[node] || has_pins(p, forward))
         return DT_OK;
     const bool free = untouched(p, node, forward);
-    if (!free && has_pins(p, DT_NONE)) /* a clone that a pinned value needed */
+    if (!free && has_pins(p, DT_NONE)) /* a recompute that a pinned value needed */
         return DT_OK;
     if (!free)
         return DT_FAIL(err, DT_E_CONFIG,

@@ -20,7 +20,7 @@ static dt_op codec_op(const dt_program *p, const dt_gap *g, const dt_codec *code
         .codec = codec,
         .pair = DT_NONE,
         .release_after = DT_NONE,
-        .clone_of = DT_NONE,
+        .recompute_of = DT_NONE,
         .reason = g->reason,
         .n1 = p->n,
         .count = (int64_t)(t->bytes / sizeof(uint32_t))};

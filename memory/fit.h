@@ -31,7 +31,8 @@ typedef struct dt_fit_env {
  * algorithms of fewest bytes give a peak; then op by op, in the order in which they run, the
  * fastest is taken with which the peak of all plans stays within that, or within the budget where
  * it is higher. Ours differs: a plan is made of every choice, so it is the addresses that fit and
- * not only the sum of bytes; and both programs of a step, clones and evaluation go by one table.
+ * not only the sum of bytes; and both programs of a step, recomputes and evaluation go by one
+ * table.
  * @table: of the graph; what it holds before does not matter. */
 dt_status dt_fit_algorithms(
     const dt_fit_env *e, dt_algorithm_table *table, dt_err *err) DT_NODISCARD;

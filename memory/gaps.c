@@ -68,9 +68,10 @@ int32_t dti_producer(const dt_program *p, int32_t tensor)
     return n > 0 && p->tensor[tensor].home == DT_NONE ? a[0].op : DT_NONE;
 }
 
-const dt_form *dti_clone_form(const dt_op *op, dt_form_kind *kind)
+const dt_form *dti_recompute_form(const dt_op *op, dt_form_kind *kind)
 {
-    *kind = op->form == DT_FORWARD && op->desc->form[DT_CLONE].suffix != NULL ? DT_CLONE : op->form;
+    *kind = op->form == DT_FORWARD && op->desc->form[DT_RECOMPUTE].suffix != NULL ? DT_RECOMPUTE
+                                                                                  : op->form;
     return &op->desc->form[*kind];
 }
 
@@ -86,11 +87,11 @@ bool dti_repeatable(const dt_program *p, int32_t tensor)
     if (op->kind != DT_OP_FORWARD || !op->desc->repeatable)
         return false;
     dt_form_kind kind;
-    const dt_form *f = dti_clone_form(op, &kind);
+    const dt_form *f = dti_recompute_form(op, &kind);
     for (int i = 0; i < op->n_arg; i++) {
         const int port = op->arg[i].port;
         const bool stash = port >= DT_S && port < DT_S + DT_MAX_STASH;
-        /* Forward writes stashes through the chosen alternative; a clone form lists its own. */
+        /* Forward writes stashes through the chosen alternative; a recompute form lists its own. */
         if (op->arg[i].tensor == tensor && op->arg[i].mode == DT_WRITE)
             return (f->writes & DT_BIT(port)) != 0 || (stash && kind == DT_FORWARD);
     }

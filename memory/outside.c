@@ -49,7 +49,7 @@ dt_status dt_saved_offload(dt_program *p, const dt_saved *s, dt_err *err)
 {
     dt_gap g;
     DT_CHECK(find_gap(p, s, &g, err));
-    return dti_move(p, &g, NULL, err);
+    return dti_offload(p, &g, NULL, err);
 }
 
 dt_status dt_saved_recompute(dt_program *p, const dt_saved *s, dt_err *err)

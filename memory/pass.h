@@ -34,18 +34,19 @@ int32_t dti_definition(const dt_program *p, int32_t tensor, int32_t pos);
  * stand. */
 bool dti_resident(const dt_program *p, int32_t tensor, int32_t pos);
 
-/* The tensor a clone's output stands for, itself for originals; and the op that made it first. */
+/* The tensor a recompute's output stands for, itself for originals; and the op that made it first.
+ */
 int32_t dti_root(const dt_program *p, int32_t tensor);
 int32_t dti_producer(const dt_program *p, int32_t tensor); /* DT_NONE for persistent tensors */
-const dt_form *dti_clone_form(
-    const dt_op *op, dt_form_kind *kind); /* the form a clone of it runs */
+const dt_form *dti_recompute_form(
+    const dt_op *op, dt_form_kind *kind); /* the form a recompute of it runs */
 
-/* Whether forward may be run again to make this tensor: its producer is repeatable and its clone
- * form writes it. */
+/* Whether forward may be run again to make this tensor: its producer is repeatable and its
+ * recompute form writes it. */
 bool dti_repeatable(const dt_program *p, int32_t tensor);
 
 /**
- * struct dt_move_opt - how to move.
+ * struct dt_offload_opt - how to offload.
  * @release_after: op after which the device bytes are given back; DT_NONE: as soon as the copy is
  * done
  * @fetch_before:  op before which they come back; DT_NONE: right before the reader
@@ -53,17 +54,18 @@ bool dti_repeatable(const dt_program *p, int32_t tensor);
  * @codec @density: pack on the way (NULL: do not), with room for this share of values that are not
  * zero
  */
-typedef struct dt_move_opt {
+typedef struct dt_offload_opt {
     int32_t release_after, fetch_before;
     dt_tier tier;
     const dt_codec *codec;
     double density;
-} dt_move_opt;
+} dt_offload_opt;
 
-/* MOVE: copy the tensor to a tier after the gap begins and back before it ends. An input is not
- * copied out: it is fetched again. DT_E_CONFIG when the gap cannot be moved; a pinned one is left
- * as it is. */
-dt_status dti_move(dt_program *p, const dt_gap *g, const dt_move_opt *o, dt_err *err) DT_NODISCARD;
+/* OFFLOAD: copy the tensor to a tier after the gap begins and back before it ends. An input is not
+ * copied out: it is fetched again. DT_E_CONFIG when the gap cannot be offloaded; a pinned one is
+ * left as it is. */
+dt_status dti_offload(
+    dt_program *p, const dt_gap *g, const dt_offload_opt *o, dt_err *err) DT_NODISCARD;
 
 /* Drop the input between forward and backward and fetch it again: nothing is cheaper to have than
  * the picture, which waits in the decoded batch. */
@@ -71,7 +73,7 @@ dt_status dti_fetch_again(dt_program *p, dt_err *err) DT_NODISCARD;
 
 /* Whether the tensor is an array of values whose bytes are 32-bit words, which codecs pack. Exact
  * codecs look at words alone, so they pack bf16 too, where a word is two values and is left out
- * when both are zero. Lossy ones round fp32 values: dti_move and dti_encode leave bf16 values as
+ * when both are zero. Lossy ones round fp32 values: dti_offload and dti_encode leave bf16 values as
  * they are. */
 bool dt_packs(const dt_tensor *t);
 
@@ -84,11 +86,11 @@ bool dt_packs(const dt_tensor *t);
 dt_status dti_encode(dt_program *p, const dt_gap *g, const dt_codec *codec, double density,
     int32_t *packed, dt_err *err) DT_NODISCARD;
 
-/* RECOMPUTE: clones right before the gap's end, back to what is resident there. @dropped (by
- * tensor, or NULL) are values that are not to be kept for this: clones go through them even when
- * keeping would do; others not resident are kept when @dropped is given, and cloned when it is
- * NULL. Readers from the gap's end on use the clone's output. What is pinned to be kept is kept for
- * clones too; a pinned gap is left as it is. */
+/* RECOMPUTE: recomputes right before the gap's end, back to what is resident there. @dropped (by
+ * tensor, or NULL) are values that are not to be kept for this: recomputes go through them even
+ * when keeping would do; others not resident are kept when @dropped is given, and recomputed when
+ * it is NULL. Readers from the gap's end on use the recompute's output. What is pinned to be kept
+ * is kept for recomputes too; a pinned gap is left as it is. */
 dt_status dti_recompute(
     dt_program *p, const dt_gap *g, const bool *dropped, dt_err *err) DT_NODISCARD;
 

@@ -242,7 +242,7 @@ dt_status dti_pass_encode(dt_program *p, const dt_pass_env *e, const dt_gap *g,
     if (!e->dense || !codec->sparse || !dt_packs(t))
         return dti_encode(p, g, codec, density, packed, err);
     const bool shrinks = dt_packed_bytes(codec, t->bytes / sizeof(float), density) < t->bytes;
-    return shrinks ? dti_move(p, g, NULL, err) : DT_OK;
+    return shrinks ? dti_offload(p, g, NULL, err) : DT_OK;
 }
 
 dt_status dt_policies_apply(

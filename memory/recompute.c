@@ -1,8 +1,8 @@
-/* RECOMPUTE: forward again. A clone reads what is resident at its place, and clones what is not,
- * back to something that is. Clones touch no state: they run the clone form, which reads saved
- * statistics.
+/* RECOMPUTE: forward again. A recompute reads what is resident at its place, and recomputes what is
+ * not, back to something that is. Recomputes touch no state: they run the recompute form, which
+ * reads saved statistics.
  *
- * First all clones of a request are found, on a fresh index, then all are made and the index is
+ * First all recomputes of a request are found, on a fresh index, then all are made and the index is
  * made anew once: programs of thousands of ops see thousands of requests. */
 #include <stdio.h>
 #include <string.h>
@@ -23,10 +23,10 @@ typedef struct request {
     dt_program *p;
     const bool *dropped;
     int32_t reason;
-    int32_t pos; /* clones go right before the op at this place */
+    int32_t pos; /* recomputes go right before the op at this place */
     value *v;
     size_t n_v;
-    int32_t *todo; /* roots to make again, in the order of their clones */
+    int32_t *todo; /* roots to make again, in the order of their recomputes */
     size_t n_todo;
 } request;
 
@@ -57,21 +57,21 @@ static void close_request(request *r)
     dt_free(r->todo);
 }
 
-/* A version of the value that lies on the device at this place; clones only, when asked. */
-static int32_t find_live(const request *r, int32_t root, bool clones_only)
+/* A version of the value that lies on the device at this place; recomputes only, when asked. */
+static int32_t find_live(const request *r, int32_t root, bool recomputes_only)
 {
     for (int32_t t = r->v[root].newest; t != DT_NONE; t = r->v[t].older)
         if (dti_resident(r->p, t, r->pos))
             return t;
-    return !clones_only && dti_resident(r->p, root, r->pos) ? root : DT_NONE;
+    return !recomputes_only && dti_resident(r->p, root, r->pos) ? root : DT_NONE;
 }
 
-static bool clone_reads(const dt_operand *a, const dt_form *f)
+static bool recompute_reads(const dt_operand *a, const dt_form *f)
 {
     return a->mode == DT_READ || (f->reads & DT_BIT(a->port)) != 0;
 }
 
-static void find_clones(request *r, int32_t root);
+static void find_recomputes(request *r, int32_t root);
 
 /* Where the value of a tensor can be read at this place. */
 static void find(request *r, int32_t tensor)
@@ -80,7 +80,7 @@ static void find(request *r, int32_t tensor)
     const int32_t root = dti_root(p, tensor);
     value *v = &r->v[root];
     if (v->have == WANTED)
-        find_clones(r, root);
+        find_recomputes(r, root);
     if (p->tensor[root].home != DT_NONE || v->have != UNKNOWN)
         return;
     const bool dropped = r->dropped != NULL && r->dropped[root];
@@ -90,22 +90,22 @@ static void find(request *r, int32_t tensor)
         return;
     const bool derived = p->tensor[root].role == DT_ROLE_DERIVED;
     if (pin != DT_PIN_KEEP && dti_repeatable(p, root) && (dropped || derived || r->dropped == NULL))
-        find_clones(r, root);
+        find_recomputes(r, root);
     else
         v->have = root; /* kept: its life grows to here */
 }
 
 /* The producer of @root runs again, after whatever must run again for that: derived weights last,
  * so that they wait for nothing. */
-static void find_clones(request *r, int32_t root)
+static void find_recomputes(request *r, int32_t root)
 {
     const dt_op *op = &r->p->op[dti_producer(r->p, root)];
     dt_form_kind kind;
-    const dt_form *f = dti_clone_form(op, &kind);
+    const dt_form *f = dti_recompute_form(op, &kind);
     for (int derived = 0; derived < 2; derived++)
         for (int i = 0; i < op->n_arg; i++) {
             const int32_t t = op->arg[i].tensor;
-            if (clone_reads(&op->arg[i], f) &&
+            if (recompute_reads(&op->arg[i], f) &&
                 (r->p->tensor[t].role == DT_ROLE_DERIVED) == (derived != 0))
                 find(r, t);
         }
@@ -128,73 +128,73 @@ static dt_status new_version(request *r, int32_t root, int32_t *id, dt_err *err)
     return dt_program_tensor(p, &t, id, err);
 }
 
-static void bind_reads(const request *r, dt_op *clone, const dt_op *from, const dt_form *f)
+static void bind_reads(const request *r, dt_op *recompute, const dt_op *from, const dt_form *f)
 {
     for (int i = 0; i < from->n_arg; i++) {
-        if (!clone_reads(&from->arg[i], f))
+        if (!recompute_reads(&from->arg[i], f))
             continue;
         const int32_t tensor = from->arg[i].tensor, root = dti_root(r->p, tensor);
         const bool home = r->p->tensor[root].home != DT_NONE;
-        dt_op_bind(clone, home ? tensor : r->v[root].have, from->arg[i].port, DT_READ);
+        dt_op_bind(recompute, home ? tensor : r->v[root].have, from->arg[i].port, DT_READ);
     }
 }
 
 /* What it writes: new versions. Stashes nobody asked for stay unbound. */
 static dt_status bind_writes(
-    request *r, dt_op *clone, const dt_op *from, const dt_form *f, int32_t wanted, dt_err *err)
+    request *r, dt_op *recompute, const dt_op *from, const dt_form *f, int32_t wanted, dt_err *err)
 {
     dt_program *p = r->p;
     for (int i = 0; i < from->n_arg; i++) {
         const dt_operand *a = &from->arg[i];
         const bool stash = a->port >= DT_S && a->port < DT_S + DT_MAX_STASH;
-        if (clone_reads(a, f) || a->mode != DT_WRITE || p->tensor[a->tensor].home != DT_NONE ||
+        if (recompute_reads(a, f) || a->mode != DT_WRITE || p->tensor[a->tensor].home != DT_NONE ||
             a->port == DT_WORK || (stash && a->tensor != wanted))
             continue;
         int32_t id;
         DT_CHECK(new_version(r, a->tensor, &id, err));
-        dt_op_bind(clone, id, a->port, DT_WRITE);
+        dt_op_bind(recompute, id, a->port, DT_WRITE);
         if (a->tensor == wanted)
             r->v[wanted].have = id;
     }
     return DT_OK;
 }
 
-/* Run the producer of @root again, as the i-th clone of the request. */
-static dt_status make_clone(request *r, int32_t root, int32_t producer, size_t i, dt_err *err)
+/* Run the producer of @root again, as the i-th recompute of the request. */
+static dt_status make_recompute(request *r, int32_t root, int32_t producer, size_t i, dt_err *err)
 {
     dt_program *p = r->p;
     const dt_op from = p->op[producer]; /* a copy: inserting moves the table */
     dt_form_kind kind;
-    const dt_form *f = dti_clone_form(&from, &kind);
-    dt_op clone = from;
-    clone.kind = from.kind == DT_OP_REORDER ? DT_OP_REORDER : DT_OP_CLONE;
-    clone.form = kind;
-    clone.clone_of = producer;
-    clone.reason = r->reason;
-    clone.n_arg = 0;
-    clone.n0 = 0;
-    clone.n1 = p->n;
+    const dt_form *f = dti_recompute_form(&from, &kind);
+    dt_op recompute = from;
+    recompute.kind = from.kind == DT_OP_REORDER ? DT_OP_REORDER : DT_OP_RECOMPUTE;
+    recompute.form = kind;
+    recompute.recompute_of = producer;
+    recompute.reason = r->reason;
+    recompute.n_arg = 0;
+    recompute.n0 = 0;
+    recompute.n1 = p->n;
     if (from.n1 - from.n0 < p->n) /* a split op is repeated whole */
-        clone.flops = from.flops / (double)(from.n1 - from.n0) * (double)p->n;
-    bind_reads(r, &clone, &from, f);
-    DT_CHECK(bind_writes(r, &clone, &from, f, root, err));
+        recompute.flops = from.flops / (double)(from.n1 - from.n0) * (double)p->n;
+    bind_reads(r, &recompute, &from, f);
+    DT_CHECK(bind_writes(r, &recompute, &from, f, root, err));
     const int32_t made = r->v[root].have;
     DT_ASSERT(made != PENDING);
     /* Named by what it makes, so that names stay unique: "relu1.f" and the primes of "relu1.y'". */
     const char *primes = strrchr(p->tensor[made].name, '\'');
     const size_t base = strlen(p->tensor[root].name);
     primes = primes != NULL ? p->tensor[made].name + base : "'";
-    snprintf(clone.name, sizeof clone.name, "%.110s%s", from.name, primes);
+    snprintf(recompute.name, sizeof recompute.name, "%.110s%s", from.name, primes);
     dt_facts facts;
-    DT_CHECK(dt_op_facts(p, &clone, &facts, err));
-    DT_CHECK(dt_op_bind_work(p, &clone, facts.work_bytes, err));
+    DT_CHECK(dt_op_facts(p, &recompute, &facts, err));
+    DT_CHECK(dt_op_bind_work(p, &recompute, facts.work_bytes, err));
     int32_t id;
-    return dt_program_insert(p, &clone, (size_t)r->pos + i, &id, err);
+    return dt_program_insert(p, &recompute, (size_t)r->pos + i, &id, err);
 }
 
-/* Readers behind the clones, up to the next definition of the old version, read the new one. A copy
- * back of what is now copied out of the new version is no new definition: it brings the new version
- * back. */
+/* Readers behind the recomputes, up to the next definition of the old version, read the new one. A
+ * copy back of what is now copied out of the new version is no new definition: it brings the new
+ * version back. */
 static void redirect(request *r)
 {
     dt_program *p = r->p;
@@ -215,7 +215,7 @@ static void redirect(request *r)
     p->stale = true;
 }
 
-static dt_status make_clones(request *r, dt_err *err)
+static dt_status make_recomputes(request *r, dt_err *err)
 {
     int32_t *producer =
         dt_alloc(r->n_todo + 1, sizeof *producer); /* the index ends with the first */
@@ -225,7 +225,7 @@ static dt_status make_clones(request *r, dt_err *err)
         producer[i] = dti_producer(r->p, r->todo[i]);
     dt_status st = DT_OK;
     for (size_t i = 0; i < r->n_todo && st == DT_OK; i++)
-        st = make_clone(r, r->todo[i], producer[i], i, err);
+        st = make_recompute(r, r->todo[i], producer[i], i, err);
     dt_free(producer);
     return st;
 }
@@ -257,7 +257,7 @@ dt_status dti_recompute_before(dt_program *p, int32_t before, const int32_t *ver
     if (st == DT_OK)
         st = want(&r, version, n, err);
     if (st == DT_OK)
-        st = make_clones(&r, err);
+        st = make_recomputes(&r, err);
     for (size_t i = 0; st == DT_OK && i < n; i++)
         if (p->tensor[version[i]].pin == DT_PIN_NONE)
             r.v[version[i]].have = r.v[dti_root(p, version[i])].have;

@@ -18,9 +18,9 @@ static void add_op(dt_score *s, const dt_op *op)
 {
     if (packs(op))
         s->packed += (uint64_t)op->count * sizeof(float);
-    if (op->kind == DT_OP_CLONE) {
-        s->clones++;
-        s->clone_flops += op->flops;
+    if (op->kind == DT_OP_RECOMPUTE) {
+        s->recomputes++;
+        s->recompute_flops += op->flops;
     } else if (op->kind == DT_OP_FORWARD || op->kind == DT_OP_BACKWARD) {
         s->flops += op->flops;
     }
@@ -68,7 +68,7 @@ static double moved(const dt_costs *c, dt_tier tier, uint64_t bytes)
 double dt_score_seconds(const dt_score *s, const dt_costs *costs)
 {
     const dt_costs *c = or_default(costs);
-    const double flops = s->clone_flops + c->slower * s->limited_flops;
+    const double flops = s->recompute_flops + c->slower * s->limited_flops;
     return moved(c, DT_TIER_HOST, s->out - s->to_disk) + moved(c, DT_TIER_DISK, s->to_disk) +
            2 * (double)s->packed / dti_costs_rate(c, "", 1, true) +
            flops / c->flops[DT_WORK_CONV][DT_F32];
@@ -89,8 +89,8 @@ void dt_score_add(dt_score *to, const dt_score *s, int64_t times)
     to->in += n * s->in;
     to->to_disk += n * s->to_disk;
     to->packed += n * s->packed;
-    to->clones += times * s->clones;
-    to->clone_flops += (double)times * s->clone_flops;
+    to->recomputes += times * s->recomputes;
+    to->recompute_flops += (double)times * s->recompute_flops;
     to->flops += (double)times * s->flops;
     to->limited_flops += (double)times * s->limited_flops;
 }

@@ -14,15 +14,15 @@
  * @out @in:  bytes moved; in counts inputs that are fetched
  * @to_disk:  of out
  * @packed:   bytes of the values that are packed
- * @clones @clone_flops: ops that run forward again
+ * @recomputes @recompute_flops: ops that run forward again
  * @flops:    of forward and backward
  * @limited_flops: of all ops whose algorithm the workspace limits
  */
 typedef struct dt_score {
     uint64_t device, host, disk;
     uint64_t out, in, to_disk, packed;
-    int64_t clones;
-    double clone_flops, flops, limited_flops;
+    int64_t recomputes;
+    double recompute_flops, flops, limited_flops;
 } dt_score;
 
 /* Of a program and its plan. */

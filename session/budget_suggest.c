@@ -237,9 +237,9 @@ static void price(const search *x, const trial *t, char *to, size_t bytes)
     to[0] = '\0';
     if (c->out > 0)
         list(to, bytes, "; a step ", "moves %s out and back", dt_human_bytes(size, c->out));
-    if (c->clones > 0)
-        list(to, bytes, "; a step ", "computes %s again (%.1f%%)", work(amount, c->clone_flops),
-            c->flops > 0 ? 100 * c->clone_flops / c->flops : 0.0);
+    if (c->recomputes > 0)
+        list(to, bytes, "; a step ", "computes %s again (%.1f%%)", work(amount, c->recompute_flops),
+            c->flops > 0 ? 100 * c->recompute_flops / c->flops : 0.0);
     if (c->packed > 0)
         list(to, bytes, "; a step ", "packs %s", dt_human_bytes(size, c->packed));
     if (small)

@@ -583,9 +583,9 @@ static void tell_price(const dt_plan_set *p, dt_saving *to)
     if (s.out > 0)
         n += (size_t)snprintf(to->text + n, sizeof to->text - n, "; it moves %s out a step",
             dt_human_bytes(size, s.out));
-    if (s.clones > 0 && n < sizeof to->text)
+    if (s.recomputes > 0 && n < sizeof to->text)
         n += (size_t)snprintf(
-            to->text + n, sizeof to->text - n, "; it runs %" PRId64 " ops again", s.clones);
+            to->text + n, sizeof to->text - n, "; it runs %" PRId64 " ops again", s.recomputes);
     if (s.packed > 0 && n < sizeof to->text)
         snprintf(
             to->text + n, sizeof to->text - n, "; it packs %s", dt_human_bytes(size, s.packed));

@@ -59,7 +59,7 @@ static const char *pass_of(dt_op_kind k)
         return "forward";
     case DT_OP_BACKWARD:
         return "backward";
-    case DT_OP_CLONE:
+    case DT_OP_RECOMPUTE:
         return "recompute";
     case DT_OP_REORDER:
         return "reorder";

@@ -139,8 +139,8 @@ static void work(object *to, const dt_report *r)
     whole(&t, "in", r->cost.in);
     leave(to, &t);
     object c = inner(to, "recompute");
-    whole(&c, "ops", (uint64_t)r->cost.clones);
-    real(&c, "flops", r->cost.clone_flops, 0);
+    whole(&c, "ops", (uint64_t)r->cost.recomputes);
+    real(&c, "flops", r->cost.recompute_flops, 0);
     leave(to, &c);
     leave_predicted(to, r);
 }
@@ -173,7 +173,7 @@ static const char *fate_of(const dt_plan *p, const dt_row *r)
     if (r->kind == DT_ROW_COPY_IN)
         return r->tier == DT_TIER_INPUT ? "fetch again" : "prefetch";
     switch ((dt_op_kind)p->op[r->op].kind) {
-    case DT_OP_CLONE:
+    case DT_OP_RECOMPUTE:
     case DT_OP_REORDER:
         return "recompute";
     case DT_OP_ENCODE:

@@ -26,7 +26,7 @@ static const char *const role_color[DT_ROLE_COUNT] = {[DT_ROLE_INPUT] = "#f0e442
     [DT_ROLE_WORKSPACE] = "#a0a0a0"};
 static const char *const kind_color[DT_OP_KINDS] = {[DT_OP_FORWARD] = "#56b4e9",
     [DT_OP_BACKWARD] = "#e69f00",
-    [DT_OP_CLONE] = "#009e73",
+    [DT_OP_RECOMPUTE] = "#009e73",
     [DT_OP_REORDER] = "#a0a0a0",
     [DT_OP_UPDATE] = "#d55e00",
     [DT_OP_FETCH] = "#f0e442",

@@ -256,9 +256,9 @@ static void totals(const dt_report *r)
         printf("%s %s\n", dt_session_policy(r->session), r->saving.text);
     if (c->out > 0)
         printf("moved out    %12.2f MiB   a step\n", (double)c->out / mib);
-    if (c->clones > 0)
-        printf("recompute    %12" PRId64 " ops   %.3f GFLOP a step\n", c->clones,
-            c->clone_flops / 1e9);
+    if (c->recomputes > 0)
+        printf("recompute    %12" PRId64 " ops   %.3f GFLOP a step\n", c->recomputes,
+            c->recompute_flops / 1e9);
     predicted(r);
     if (!dt_plan_set_exact(r->session->plans))
         printf("results      change: values are packed with fewer bits\n");

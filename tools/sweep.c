@@ -77,7 +77,7 @@ static dt_status describe(trial *t, dt_sweep_row *row, dt_err *err)
     row->disk_peak = need.disk;
     row->out_bytes = score.out;
     row->in_bytes = score.in;
-    row->recompute = score.flops > 0 ? score.clone_flops / score.flops : 0;
+    row->recompute = score.flops > 0 ? score.recompute_flops / score.flops : 0;
     row->exact = dt_plan_set_exact(t->plans);
     return DT_OK;
 }

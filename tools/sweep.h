@@ -18,7 +18,7 @@ typedef enum dt_sweep_check { DT_SWEEP_UNCHECKED, DT_SWEEP_HOLDS, DT_SWEEP_BROKE
  * @exact:    with the fates of [memory.layers]
  * @host_peak @disk_peak: of the tiers
  * @out_bytes @in_bytes: moved in a step
- * @recompute: flops of clones as a share of forward's and backward's
+ * @recompute: flops of recomputes as a share of forward's and backward's
  * @measured: peak of the run that checked it; 0 unless @check is DT_SWEEP_HOLDS or it ran
  */
 typedef struct dt_sweep_row {

@@ -77,7 +77,7 @@ static dt_op start_op(const builder *b, dt_op_kind kind, const dt_layer_desc *de
         .n1 = b->p->n,
         .pair = DT_NONE,
         .release_after = DT_NONE,
-        .clone_of = DT_NONE};
+        .recompute_of = DT_NONE};
     set_name(op.name, "%s.%s", node == DT_NONE ? "" : b->g->node[node].name, suffix);
     return op;
 }

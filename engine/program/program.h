@@ -38,7 +38,7 @@ typedef enum dt_pin {
  * them
  * @home:         entry of the persistent map, or DT_NONE for a transient
  * @node:         the layer it belongs to, or DT_NONE
- * @of:           the tensor whose value a clone wrote here again, or DT_NONE
+ * @of:           the tensor whose value a recompute wrote here again, or DT_NONE
  * @slot:         tensors of one slot share one interval that lasts the whole run; DT_NONE: its own
  * @pin:          its fate, when the configuration names one
  */
@@ -53,8 +53,8 @@ typedef struct dt_tensor {
 typedef enum dt_op_kind {
     DT_OP_FORWARD,
     DT_OP_BACKWARD,
-    DT_OP_CLONE,   /* forward again, inserted by a policy */
-    DT_OP_REORDER, /* a parameter or gradient into another layout */
+    DT_OP_RECOMPUTE, /* forward again, inserted by a policy */
+    DT_OP_REORDER,   /* a parameter or gradient into another layout */
     DT_OP_UPDATE,
     DT_OP_FETCH,  /* input from the decoded batch */
     DT_OP_OUT,    /* copy to a tier */
@@ -88,7 +88,7 @@ typedef struct dt_operand {
  * @codec: ENCODE, DECODE, OUT and IN: how bytes are packed; NULL: not at all
  * @stored: of the same: bytes of the slot, or of the packed tensor
  * @release_after: OUT: op after which the device bytes are given back; DT_NONE: the OUT itself
- * @clone_of: CLONE: the op it repeats
+ * @recompute_of: RECOMPUTE: the op it repeats
  * @vector: UPDATE: the parameter has one dimension
  * @reason: why a policy has put it here, or has chosen what it reads: a number of the program's
  * reasons; 0: none has
@@ -97,7 +97,7 @@ typedef struct dt_op {
     char name[DT_TENSOR_NAME_BYTES];
     dt_op_kind kind;
     const dt_layer_desc *desc;
-    int32_t node, pair, release_after, clone_of;
+    int32_t node, pair, release_after, recompute_of;
     dt_form_kind form;
     dt_dtype dtype;
     const dt_codec *codec;

@@ -132,12 +132,12 @@ static bool may_be(const op_check *k, dt_form_kind form)
     const dt_form_kind forward = forward_form(v, k->desc);
     const bool trains = v->program == DT_PROGRAM_FIRST || v->program == DT_PROGRAM_AGAIN;
     const bool trained = v->trained[k->call->node - v->graph->node];
-    const bool own_clone = forward == DT_FORWARD && k->desc->form[DT_CLONE].suffix != NULL;
+    const bool own_recompute = forward == DT_FORWARD && k->desc->form[DT_RECOMPUTE].suffix != NULL;
     switch (k->op->kind) {
     case DT_OP_FORWARD:
         return form == forward;
-    case DT_OP_CLONE:
-        return k->desc->repeatable && form == (own_clone ? DT_CLONE : forward);
+    case DT_OP_RECOMPUTE:
+        return k->desc->repeatable && form == (own_recompute ? DT_RECOMPUTE : forward);
     case DT_OP_BACKWARD:
         return trains && trained && (form == DT_BACKWARD || form == DT_BACKWARD2);
     case DT_OP_REORDER:
@@ -313,10 +313,10 @@ static void want_saved(op_check *k, const dt_node *nd, int32_t node)
             want_stash(k, node, i, DT_READ);
 }
 
-/* What forward, its clone and evaluation leave. */
+/* What forward, its recompute and evaluation leave. */
 static void want_results(op_check *k, const dt_node *nd, int32_t node, dt_ports writes)
 {
-    const bool clone = k->op->kind == DT_OP_CLONE;
+    const bool recompute = k->op->kind == DT_OP_RECOMPUTE;
     const int mode = k->v->program == DT_PROGRAM_AGAIN ? DT_UPDATES : DT_WRITE;
     const dt_ports saved = nd->desc->n_alt > 0 ? nd->desc->alt[k->op->alt].reads & writes : 0;
     if (writes & DT_BIT(DT_Y))
@@ -324,9 +324,9 @@ static void want_results(op_check *k, const dt_node *nd, int32_t node, dt_ports 
     for (int i = 0; i < nd->info.n_stash && k->v->program != DT_PROGRAM_EVAL; i++)
         if (saved & DT_BIT(DT_S + i)) {
             want_stash(k, node, i, DT_WRITE);
-            k->want[DT_S + i].optional = clone;
+            k->want[DT_S + i].optional = recompute;
         }
-    for (int i = 0; i < dti_graph_params(nd) && !clone && k->v->program != DT_PROGRAM_EVAL; i++)
+    for (int i = 0; i < dti_graph_params(nd) && !recompute && k->v->program != DT_PROGRAM_EVAL; i++)
         if (writes & DT_BIT(DT_Q + i))
             want_home(k, DT_Q + i, mode, home_of(k, node, i, DT_Q));
 }
@@ -390,7 +390,7 @@ static void want_params(op_check *k, const dt_node *nd, int32_t node, dt_ports r
             want_home(k, DT_P + i, DT_READ, home_of(k, node, i, DT_P));
 }
 
-/* A clone is given all that forward read, though its own form may not look at it. */
+/* A recompute is given all that forward read, though its own form may not look at it. */
 static void want_params_of_first(op_check *k, const dt_node *nd, int32_t node, dt_ports reads)
 {
     const dt_ports first = k->desc->form[forward_form(k->v, k->desc)].reads & ~reads;
@@ -407,7 +407,7 @@ static void want_layer(op_check *k, const dt_node *nd, int32_t node)
     if (f->reads & DT_BIT(DT_X))
         want_inputs(k, nd);
     want_params(k, nd, node, f->reads);
-    if (k->op->kind == DT_OP_CLONE)
+    if (k->op->kind == DT_OP_RECOMPUTE)
         want_params_of_first(k, nd, node, f->reads);
     for (int which = 0; which < 2; which++)
         if (f->reads & DT_BIT(DT_D + which))

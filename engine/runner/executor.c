@@ -115,7 +115,7 @@ static dt_status copy(const dti_run *u, dti_step *s, dt_err *err)
     return DT_OK;
 }
 
-static dt_status move(const dti_run *u, dti_step *s, int thread, dt_err *err)
+static dt_status copy_or_fetch(const dti_run *u, dti_step *s, int thread, dt_err *err)
 {
     const double from = thread == HOST ? dt_seconds() : 0;
     const dt_status st = s->kind == DTI_FETCH ? dti_input_fetch(u, s, err) : copy(u, s, err);
@@ -127,7 +127,7 @@ static dt_status move(const dti_run *u, dti_step *s, int thread, dt_err *err)
 dt_status dti_step_put(const dti_run *u, dti_step *s, int thread, dt_err *err)
 {
     if (s->kind != DTI_COMPUTE)
-        return move(u, s, thread, err);
+        return copy_or_fetch(u, s, thread, err);
     if (s->compute.launched == 0)
         return DT_OK; /* it is there already */
     return u->r->d->launch(u->r->device, s->compute.launched > 1 ? launch_fused : launch, s, err);
@@ -136,7 +136,7 @@ dt_status dti_step_put(const dti_run *u, dti_step *s, int thread, dt_err *err)
 static dt_status put_alone(const dti_run *u, dti_step *s, int thread, dt_err *err)
 {
     return s->kind == DTI_COMPUTE ? u->r->d->launch(u->r->device, launch, s, err)
-                                  : move(u, s, thread, err);
+                                  : copy_or_fetch(u, s, thread, err);
 }
 
 dt_status dti_step_alone(const dti_run *u, dti_step *s, int thread, dt_err *err)
@@ -254,7 +254,7 @@ static dt_status body(void *arg, int thread, dt_err *err)
 }
 
 /* Of a run that was made: packed copies say in their first bytes how long they are. */
-static void count_moves(dt_runner *r, dti_plan *p)
+static void count_copies(dt_runner *r, dti_plan *p)
 {
     dt_runner_stats *to = &r->stats;
     for (size_t i = 0; i < p->n_step; i++) {
@@ -278,7 +278,7 @@ void dti_run_done(const dti_run *u)
 {
     u->r->overflow = u->r->here->overflow;
     u->p->ran = true;
-    count_moves(u->r, u->p);
+    count_copies(u->r, u->p);
 }
 
 dt_status dt_runner_run(dt_runner *r, int id, const dt_run_args *a, dt_err *err)

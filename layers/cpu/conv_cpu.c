@@ -80,7 +80,7 @@ static dt_status winograd_run(const dt_call *c, void *state, const dt_args *a, d
     void *const *port = a->port;
     switch (c->form) {
     case DT_FORWARD:
-    case DT_CLONE:
+    case DT_RECOMPUTE:
     case DT_EVAL:
         dti_winograd_run(
             &s, port[DT_X], port[DT_D], o->bias ? port[DT_P + 1] : NULL, port[DT_Y], port[DT_WORK]);

@@ -47,7 +47,7 @@ static bool find_job(const dt_dnnl_problem *p, const dt_call *c, job *j)
     *j = (job){.from = home(p, c), .to = {.n = c->n}};
     switch (c->form) {
     case DT_FORWARD:
-    case DT_CLONE:
+    case DT_RECOMPUTE:
     case DT_EVAL:
         j->to.kind = DT_DNNL_FORWARD;
         return true;
@@ -129,7 +129,7 @@ void dti_weighted_destroy(void *state)
  * layout is bound to the derived port as it lives. */
 static const uint8_t ports[DT_FORMS][4] = {
     [DT_FORWARD] = {DT_X, DT_Y, DT_D, DT_P + 1},
-    [DT_CLONE] = {DT_X, DT_Y, DT_D, DT_P + 1},
+    [DT_RECOMPUTE] = {DT_X, DT_Y, DT_D, DT_P + 1},
     [DT_EVAL] = {DT_X, DT_Y, DT_D, DT_P + 1},
     [DT_BACKWARD] = {DT_X, DT_DY, DT_DP, DT_DP + 1},
     [DT_BACKWARD2] = {DT_DX, DT_DY, DT_D + 1, DT_P + 1},

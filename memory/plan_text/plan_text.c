@@ -93,7 +93,7 @@ static const char *const port_names[] = {
 _Static_assert(DT_COUNT(port_names) == DT_PORTS, "a name a port");
 
 static const char *const form_names[DT_FORMS] = {[DT_FORWARD] = "forward",
-    [DT_CLONE] = "recompute",
+    [DT_RECOMPUTE] = "recompute",
     [DT_EVAL] = "eval",
     [DT_BACKWARD] = "backward",
     [DT_BACKWARD2] = "backward2",

@@ -100,7 +100,7 @@ static int32_t ahead_of(const search *s, const dt_program *p, const dt_gap *g)
     const int32_t first = dt_pos(p, p->loss) > g->from_pos ? dt_pos(p, p->loss) : g->from_pos;
     while (at > first + 1 && have < wanted) {
         const dt_op *op = &p->op[p->order[--at]];
-        const int32_t same = op->kind == DT_OP_CLONE ? op->clone_of : p->order[at];
+        const int32_t same = op->kind == DT_OP_RECOMPUTE ? op->recompute_of : p->order[at];
         have += (size_t)same < s->p->n_op ? s->seconds[same] : 0;
     }
     return p->order[at];
@@ -113,11 +113,11 @@ static dt_status offload(const search *s, dt_program *p, int32_t tensor, dt_err 
     for (int32_t i = 0; dt_gap_next(p, tensor, &i, &g);) {
         if (!g.crosses_loss)
             continue;
-        const dt_move_opt o = {
+        const dt_offload_opt o = {
             .release_after = DT_NONE, .fetch_before = ahead_of(s, p, &g), .tier = DT_TIER_INPUT};
         DT_CHECK(dt_reasons_add(&p->reasons, &g.reason, err,
             "auto: %.48s waits there, which takes least time", p->tensor[tensor].name));
-        return dti_move(p, &g, &o, err);
+        return dti_offload(p, &g, &o, err);
     }
     return DT_OK;
 }
@@ -155,7 +155,7 @@ static void look(const dt_program *p, found *f)
         const dt_op_kind k = p->op[p->order[i]].kind;
         f->offloads = f->offloads || k == DT_OP_OUT;
         f->encodes = f->encodes || k == DT_OP_ENCODE;
-        f->recomputes = f->recomputes || k == DT_OP_CLONE;
+        f->recomputes = f->recomputes || k == DT_OP_RECOMPUTE;
     }
 }
 

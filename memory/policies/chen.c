@@ -6,7 +6,7 @@
 #include "engine/base/alloc.h"
 
 /* Whether forward makes the value and nobody else has a hand in it: a pass before this one may have
- * moved it, put it in a slot, cloned it or read it for a clone. */
+ * moved it, put it in a slot, recomputed it or read it for a recompute. */
 static bool ours(const dt_program *p, int32_t tensor, int32_t loss)
 {
     const dt_tensor *t = &p->tensor[tensor];
@@ -190,7 +190,7 @@ dt_status dti_chen_rewrite(const dt_chen *c, dt_err *err)
     if (c->n == 0)
         return DT_OK;
     const size_t first = (size_t)dt_pos(p, p->loss) + 1, n = p->n_order - first;
-    int32_t *op = dt_alloc(n + 1, sizeof *op); /* clones will come between them */
+    int32_t *op = dt_alloc(n + 1, sizeof *op); /* recomputes will come between them */
     if (op == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
     memcpy(op, p->order + first, n * sizeof *op);

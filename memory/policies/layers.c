@@ -177,7 +177,7 @@ void dt_layer_fates_close(dt_layer_fates *f)
     *f = (dt_layer_fates){0};
 }
 
-/* All versions of a value: it and its clones. */
+/* All versions of a value: it and its recomputes. */
 static void pin(dt_program *p, int32_t root, dt_pin to)
 {
     for (size_t t = 0; t < p->n_tensor; t++)
@@ -203,12 +203,12 @@ static dt_status move_packed(
     dt_program *p, int32_t packed, dt_tier tier, int32_t reason, dt_err *err)
 {
     dt_gap g;
-    const dt_move_opt o = {.release_after = DT_NONE, .fetch_before = DT_NONE, .tier = tier};
+    const dt_offload_opt o = {.release_after = DT_NONE, .fetch_before = DT_NONE, .tier = tier};
     dt_status st = DT_OK;
     for (int32_t i = 0; dt_gap_next(p, packed, &i, &g);)
         if (g.crosses_loss) {
             g.reason = reason;
-            st = dti_move(p, &g, &o, err);
+            st = dti_offload(p, &g, &o, err);
             break;
         }
     p->tensor[packed].pin = DT_PIN_ENCODE;
@@ -225,12 +225,12 @@ static dt_status set_gap(
     int32_t packed;
     DT_CHECK(dt_reasons_add(&p->reasons, &g->reason, err, "[" DT_LAYER_FATES "] %s", to->line));
     if (to->pin == DT_PIN_MOVE) {
-        const dt_move_opt o = {.release_after = DT_NONE,
+        const dt_offload_opt o = {.release_after = DT_NONE,
             .fetch_before = DT_NONE,
             .tier = to->tier,
             .codec = packs ? to->codec : NULL,
             .density = density};
-        return dti_move(p, g, &o, err);
+        return dti_offload(p, g, &o, err);
     }
     if (to->pin == DT_PIN_ENCODE) {
         if (!packs)
@@ -277,9 +277,9 @@ static size_t collect(const dt_layer_fates *f, const dt_program *p, value *v)
     return n;
 }
 
-/* Clones come first, from the last layer to the first, so that what a clone needs is cloned after
- * it and only once. They may read what is to be kept or moved, and lengthen its life; what is moved
- * or packed is so when all its readers are there. */
+/* Recomputes come first, from the last layer to the first, so that what a recompute needs is
+ * recomputed after it and only once. They may read what is to be kept or moved, and lengthen its
+ * life; what is moved or packed is so when all its readers are there. */
 static dt_status apply(const value *v, size_t n, dt_program *p, const dt_pass_env *env, dt_err *err)
 {
     for (size_t i = 0; i < n; i++)

@@ -26,7 +26,7 @@
 /* By node: whether its backward is the first to read something that moves, whether that has been
  * fetched, and the op before which it is fetched. */
 typedef struct layer {
-    bool moved, fetched;
+    bool offloaded, fetched;
     int32_t fetch_before;
 } layer;
 
@@ -114,8 +114,8 @@ static const dt_op *first_reader(const dt_program *p, const dt_gap *g)
     return op->kind == DT_OP_DECODE ? neighbour(p, dt_op_tensor(op, DT_Y), g->to_pos, false) : op;
 }
 
-/* The gap between forward and backward in which a tensor moves. Its last reader in forward has the
- * largest node, so a value that the classifier reads too stays. */
+/* The gap between forward and backward in which a tensor is offloaded. Its last reader in forward
+ * has the largest node, so a value that the classifier reads too stays. */
 static bool leaves(const vdnn *v, int32_t tensor, dt_gap *g)
 {
     for (int32_t i = 0; dt_gap_next(v->p, tensor, &i, g);) {
@@ -133,7 +133,7 @@ static bool leaves(const vdnn *v, int32_t tensor, dt_gap *g)
 static int32_t pick_prefetch(const vdnn *v, int32_t l)
 {
     for (int32_t k = l - 1; k >= 0; k--) {
-        if (v->layer[k].moved && !v->layer[k].fetched)
+        if (v->layer[k].offloaded && !v->layer[k].fetched)
             return k;
         if (convolution(&v->p->graph->node[k]))
             break;
@@ -174,20 +174,20 @@ static dt_status explain(const vdnn *v, dt_gap *g, dt_err *err)
         p->graph->node[reader].name, idle);
 }
 
-static dt_status move(vdnn *v, dt_gap *g, dt_err *err)
+static dt_status offload(vdnn *v, dt_gap *g, dt_err *err)
 {
     DT_CHECK(explain(v, g, err));
     const layer *reader = &v->layer[first_reader(v->p, g)->node];
     const dt_tensor *t = &v->p->tensor[g->tensor];
-    dt_move_opt o = {.release_after = g->from, .fetch_before = reader->fetch_before};
+    dt_offload_opt o = {.release_after = g->from, .fetch_before = reader->fetch_before};
     if (v->o->codec != NULL && dt_packs(t)) {
         o.codec = v->o->codec;
         o.density = dti_pass_density(v->o->env, t, v->o->density);
     }
-    /* A clone of an earlier pass may read before backward of its layer's neighbour begins. */
+    /* A recompute of an earlier pass may read before backward of its layer's neighbour begins. */
     if (!reader->fetched || dt_pos(v->p, o.fetch_before) > g->to_pos)
         o.fetch_before = DT_NONE;
-    return dti_move(v->p, g, &o, err);
+    return dti_offload(v->p, g, &o, err);
 }
 
 static void count_kernels(vdnn *v)
@@ -216,12 +216,12 @@ dt_status dti_vdnn_pass(dt_program *p, const dt_vdnn_opts *o, dt_err *err)
     dt_gap g;
     for (size_t t = 0; t < p->n_tensor; t++)
         if (leaves(&v, (int32_t)t, &g))
-            v.layer[first_reader(p, &g)->node].moved = true;
+            v.layer[first_reader(p, &g)->node].offloaded = true;
     schedule(&v);
     dt_status st = DT_OK;
     for (size_t t = 0; t < p->n_tensor && st == DT_OK; t++)
         if (leaves(&v, (int32_t)t, &g))
-            st = move(&v, &g, err);
+            st = offload(&v, &g, err);
     dt_free(v.layer);
     dt_free(v.kernels);
     return st;

@@ -111,7 +111,7 @@ void dt_cost_signature(
     const dt_plan *p, const dt_plan_op *op, char to[DT_SIGNATURE_BYTES], int64_t *samples)
 {
     static const char *const form[DT_FORMS] = {
-        "f", "clone", "eval", "b", "b2", "derive", "derive_b", "restore", "update"};
+        "f", "recompute", "eval", "b", "b2", "derive", "derive_b", "restore", "update"};
     char text[192];
     line s = {to, 0, 0xCBF29CE484222325u};
     to[0] = '\0';
@@ -253,7 +253,7 @@ static double ratio_of(const dt_costs *c, const char *layer, const char *form, d
 static uint8_t form_of(const char *name)
 {
     static const char *const form[DT_FORMS] = {
-        "f", "clone", "eval", "b", "b2", "derive", "derive_b", "restore", "update"};
+        "f", "recompute", "eval", "b", "b2", "derive", "derive_b", "restore", "update"};
     uint8_t i = 0;
     while (i < DT_FORMS && strcmp(form[i], name) != 0)
         i++;

@@ -153,8 +153,7 @@ static dt_status note_read(verifier *v, int stream, int32_t t, uint64_t to)
 /* ---- where tensors lie: apart, within the peak, and over another only where an op allows it ----
  */
 
-/* verify_space.c: addresses. Tensors placed over others since the last op are settled by the next,
- * which must be the one that makes it right. */
+/* A row that places, releases or copies names a tensor that may be, on a stream that may. */
 static dt_status placed(verifier *v, const dt_row *r)
 {
     DT_CHECK(tensor_ok(v, r->tensor));
@@ -403,7 +402,6 @@ static dt_status copy_checks(verifier *v, const dt_row *r)
     return slot_checks(v, r);
 }
 
-/* verify_copy.c: copies, and what slots hold. */
 static dt_status verify_copy_out(verifier *v, const dt_row *r)
 {
     DT_CHECK(copy_checks(v, r));

@@ -1,5 +1,5 @@
 /* Batch normalisation against plain double precision, and what happens to running statistics. That
- * a clone gives forward's bits is checked by dt_layer_check in each of its runs. */
+ * a recompute gives forward's bits is checked by dt_layer_check in each of its runs. */
 #include "tests/fixture/check.h"
 
 #include <math.h>

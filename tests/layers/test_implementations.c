@@ -121,14 +121,14 @@ static void the_first_that_accepts_is_taken(void **state)
     assert_string_equal(c.taken->name, "gradient");
 }
 
-/* Layouts are made for who reads them; clones and evaluation go with forward. */
+/* Layouts are made for who reads them; recomputes and evaluation go with forward. */
 static void ops_go_with_the_one_they_serve(void **state)
 {
     (void)state;
     static const struct {
         dt_form_kind form;
         const char *name;
-    } cases[] = {{DT_CLONE, "large"}, {DT_EVAL, "large"}, {DT_DERIVE_F, "large"},
+    } cases[] = {{DT_RECOMPUTE, "large"}, {DT_EVAL, "large"}, {DT_DERIVE_F, "large"},
         {DT_DERIVE_B, "large"}, {DT_BACKWARD2, "large"}, {DT_RESTORE, "gradient"}};
     for (size_t i = 0; i < DT_COUNT(cases); i++)
         assert_string_equal(

@@ -277,9 +277,9 @@ static void a_unit_chain_takes_the_square_root(void **state)
         const uint64_t statistics = (uint64_t)n * 2 * DT_ALIGN;
         const double there = (double)(transient(&m) - statistics) / (double)unit;
         print_message("%d nodes: %.1f there at once, %zu run again\n", n, there,
-            count(m.program, DT_OP_CLONE));
+            count(m.program, DT_OP_RECOMPUTE));
         assert_true(there >= root && there <= root + n / root + 4);
-        assert_int_equal(count(m.program, DT_OP_CLONE), n - n / root);
+        assert_int_equal(count(m.program, DT_OP_RECOMPUTE), n - n / root);
         unmake(&m);
         dt_map_destroy(map);
         dt_graph_destroy(g);
@@ -304,11 +304,11 @@ static void recursion_takes_the_logarithm(void **state)
         made m = make(g, map, DT_PROGRAM_FIRST, BATCH, "chen_recursive", ini);
         const double k = cuts[i], levels = log(N) / log(k + 1), want = k * levels;
         const double there = (double)(transient(&m) - (uint64_t)N * 2 * DT_ALIGN) / (double)unit;
-        const size_t clones = count(m.program, DT_OP_CLONE);
-        print_message(
-            "k = %d: g = %.1f, %.1f there at once, %zu run again\n", cuts[i], want, there, clones);
+        const size_t recomputes = count(m.program, DT_OP_RECOMPUTE);
+        print_message("k = %d: g = %.1f, %.1f there at once, %zu run again\n", cuts[i], want, there,
+            recomputes);
         assert_true(notes[i] < 1 || fabs(want - notes[i]) < 0.05);
-        assert_true(there <= want + 6 && (double)clones <= N * levels);
+        assert_true(there <= want + 6 && (double)recomputes <= N * levels);
         unmake(&m);
     }
     dt_map_destroy(map);
@@ -384,7 +384,7 @@ static void no_model_takes_more_than_under_keep_all(void **state)
             if (m.plan->peak > keep.plan->peak)
                 fail_msg("%s %s: %llu bytes, keep_all %llu", name, policies[k],
                     (unsigned long long)transient(&m), (unsigned long long)transient(&keep));
-            const double again = flops(m.program, DT_OP_CLONE) / forward;
+            const double again = flops(m.program, DT_OP_RECOMPUTE) / forward;
             if (!(again <= most_again(policies[k])))
                 fail_msg("%s %s: %g of a forward again", name, policies[k], again);
             unmake(&m);
@@ -449,7 +449,7 @@ static void budgets_between_have_plans_of_their_own(void **state)
         snprintf(
             ini, sizeof ini, "[policy.chen_budget]\nbudget = %llu\n", (unsigned long long)budget);
         made m = make(g, map, DT_PROGRAM_FIRST, N, "chen_budget", ini);
-        const double again = flops(m.program, DT_OP_CLONE) / flops(m.program, DT_OP_FORWARD);
+        const double again = flops(m.program, DT_OP_RECOMPUTE) / flops(m.program, DT_OP_FORWARD);
         print_message("%llu MiB: %llu, %.3f of a forward again\n", (unsigned long long)budget >> 20,
             (unsigned long long)m.plan->peak >> 20, again);
         assert_true(m.plan->peak <= budget);
@@ -475,7 +475,7 @@ static bool unet_fits(const char *policy, int64_t n, uint64_t device)
     char ini[96];
     snprintf(ini, sizeof ini, "[policy.chen_budget]\nbudget = %llu\n", (unsigned long long)device);
     made m = make(g, map, DT_PROGRAM_FIRST, n, policy, ini);
-    assert_true(flops(m.program, DT_OP_CLONE) <= flops(m.program, DT_OP_FORWARD));
+    assert_true(flops(m.program, DT_OP_RECOMPUTE) <= flops(m.program, DT_OP_FORWARD));
     const bool fits = m.plan->peak <= device;
     unmake(&m);
     dt_map_destroy(map);
@@ -578,7 +578,7 @@ static void a_segment_may_be_given_in_bytes(void **state)
     snprintf(
         ini, sizeof ini, "[policy.chen_budget]\nsegment = %llu\n", (unsigned long long)(2 * unit));
     made m = make(g, map, DT_PROGRAM_FIRST, BATCH, "chen_budget", ini);
-    assert_int_equal(count(m.program, DT_OP_CLONE), 10);
+    assert_int_equal(count(m.program, DT_OP_RECOMPUTE), 10);
     unmake(&m);
     dt_config *c;
     dt_err err = {0};
@@ -721,7 +721,7 @@ static unsigned char *state_after(const dt_graph *g, const dt_map *map, const ch
 }
 
 /* Under every policy as under keep_all; of a layer that must be among those repeated, if any. */
-static void trains_the_same_bits(dt_graph *g, const dt_layer_desc *clones_of)
+static void trains_the_same_bits(dt_graph *g, const dt_layer_desc *recomputes_of)
 {
     dt_map *map = map_of(g, N);
     const size_t values = 2 * N * (size_t)dt_shape_sample(&g->input);
@@ -751,12 +751,12 @@ static void trains_the_same_bits(dt_graph *g, const dt_layer_desc *clones_of)
                 fail_msg("%s %s: %s differs", g->name, policy, map->home[h].name);
         dt_free(again);
     }
-    if (clones_of != NULL) {
+    if (recomputes_of != NULL) {
         made m = make(g, map, DT_PROGRAM_FIRST, N, "chen_sqrt", NULL);
         bool found = false;
         for (size_t i = 0; i < m.program->n_order; i++) {
             const dt_op *op = &m.program->op[m.program->order[i]];
-            found = found || (op->kind == DT_OP_CLONE && op->desc == clones_of);
+            found = found || (op->kind == DT_OP_RECOMPUTE && op->desc == recomputes_of);
         }
         assert_true(found);
         unmake(&m);
@@ -781,7 +781,7 @@ static void a_residual_network_trains_the_same_bits(void **state)
         &dt_layer_batchnorm);
 }
 
-/* A clone of dropout draws the mask of the first run again. */
+/* A recompute of dropout draws the mask of the first run again. */
 static void dropout_trains_the_same_bits(void **state)
 {
     (void)state;
@@ -799,14 +799,14 @@ static void policies_compose(void **state)
             char list[64];
             snprintf(list, sizeof list, "%s,%s", policies[i], policies[k]);
             made m = make(g, map, DT_PROGRAM_FIRST, N, list, NULL);
-            assert_true(count(m.program, DT_OP_CLONE) > 0);
+            assert_true(count(m.program, DT_OP_RECOMPUTE) > 0);
             unmake(&m);
         }
     made m = make(g, map, DT_PROGRAM_FIRST, N, "network_wide,chen_sqrt", NULL);
-    assert_int_equal(count(m.program, DT_OP_CLONE), 0); /* slots last for the whole run */
+    assert_int_equal(count(m.program, DT_OP_RECOMPUTE), 0); /* slots last for the whole run */
     unmake(&m);
     m = make(g, map, DT_PROGRAM_EVAL, N, "chen_sqrt,chen_budget", NULL);
-    assert_int_equal(count(m.program, DT_OP_CLONE), 0); /* nothing comes back to these values */
+    assert_int_equal(count(m.program, DT_OP_RECOMPUTE), 0); /* nothing comes back to these values */
     unmake(&m);
     dt_map_destroy(map);
     dt_graph_destroy(g);

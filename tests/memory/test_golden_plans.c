@@ -40,9 +40,10 @@ static void moving_the_input_of_conv2(void **state)
     dt_toy t = dt_toy_open(false);
     dt_err err = {0};
     const dt_gap g = gap(t.first, "relu1.y", "conv2.f", "conv2.bw");
-    const dt_move_opt o = {.release_after = g.from, .fetch_before = dt_toy_op(t.first, "loss.b")};
+    const dt_offload_opt o = {
+        .release_after = g.from, .fetch_before = dt_toy_op(t.first, "loss.b")};
     assert_true(g.crosses_loss);
-    assert_ok(dti_move(t.first, &g, &o, &err), &err);
+    assert_ok(dti_offload(t.first, &g, &o, &err), &err);
     dt_assert_golden(t.first, "move_conv2_input", 9856, 2048);
     dt_toy_close(&t);
 }

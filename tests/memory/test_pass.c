@@ -92,7 +92,7 @@ static void a_copy_goes_out_after_the_gap_begins_and_back_before_it_ends(void **
     dt_toy t = dt_toy_open(false);
     dt_err err = {0};
     const dt_gap g = gap(t.first, "conv1.y", true);
-    assert_ok(dti_move(t.first, &g, NULL, &err), &err);
+    assert_ok(dti_offload(t.first, &g, NULL, &err), &err);
     assert_string_equal(order(t.first),
         "fetch.x conv1.f bn1.f out.conv1.y relu1.f conv2.f fetch.labels loss.f loss.b conv2.bw "
         "conv2.bd relu1.b in.conv1.y bn1.b conv1.bw");
@@ -151,7 +151,7 @@ static void inserting_keeps_the_index_right(void **state)
                 if (moved++ % 2 == 0 && dt_packs(&p->tensor[k]))
                     assert_ok(dti_encode(p, &g, dti_codec_find("zvc"), 0.5, &packed, &err), &err);
                 else
-                    assert_ok(dti_move(p, &g, NULL, &err), &err);
+                    assert_ok(dti_offload(p, &g, NULL, &err), &err);
                 assert_index_right(p);
                 break;
             }
@@ -181,9 +181,9 @@ static void lowering_obeys_release_after_and_fetch_before(void **state)
     dt_toy t = dt_toy_open(false);
     dt_err err = {0};
     const dt_gap g = gap(t.first, "relu1.y", true);
-    const dt_move_opt o = {
+    const dt_offload_opt o = {
         .release_after = op(t.first, "loss.f"), .fetch_before = op(t.first, "loss.b")};
-    assert_ok(dti_move(t.first, &g, &o, &err), &err);
+    assert_ok(dti_offload(t.first, &g, &o, &err), &err);
     dt_plan *p = lowered(t.first);
     const size_t out = row(p, DT_ROW_COPY_OUT, "relu1.y", 0);
     const size_t release = row(p, DT_ROW_RELEASE, "relu1.y", 0);
@@ -203,7 +203,7 @@ static void an_input_is_fetched_again_and_never_copied_out(void **state)
     dt_toy t = dt_toy_open(false);
     dt_err err = {0};
     const dt_gap g = gap(t.first, "x", true);
-    assert_ok(dti_move(t.first, &g, NULL, &err), &err);
+    assert_ok(dti_offload(t.first, &g, NULL, &err), &err);
     dt_plan *p = lowered(t.first);
     assert_int_equal(p->out_bytes, 0);
     assert_int_equal(p->in_bytes, 2 * 1536 + 8);
@@ -222,7 +222,7 @@ static void a_move_must_fit_into_its_gap(void **state)
     dt_err err = {0};
     const dt_program *p = t.first;
     const dt_gap g = gap(p, "relu1.y", true);
-    const dt_move_opt bad[] = {
+    const dt_offload_opt bad[] = {
         {.release_after = op(p, "relu1.f"), .fetch_before = DT_NONE},  /* before the gap */
         {.release_after = op(p, "conv2.bw"), .fetch_before = DT_NONE}, /* not back in time */
         {.release_after = DT_NONE, .fetch_before = op(p, "conv2.bd")}, /* behind the reader */
@@ -232,9 +232,10 @@ static void a_move_must_fit_into_its_gap(void **state)
     };
     const size_t ops = p->n_order;
     for (size_t i = 0; i < DT_COUNT(bad); i++)
-        assert_fails(dti_move(t.first, &g, &bad[i], &err), DT_E_CONFIG, &err, "cannot leave after");
+        assert_fails(
+            dti_offload(t.first, &g, &bad[i], &err), DT_E_CONFIG, &err, "cannot leave after");
     const dt_gap home = {tensor(p, "conv1.weight"), g.from, g.to, g.from_pos, g.to_pos, true, 0};
-    assert_fails(dti_move(t.first, &home, NULL, &err), DT_E_CONFIG, &err, "is persistent");
+    assert_fails(dti_offload(t.first, &home, NULL, &err), DT_E_CONFIG, &err, "is persistent");
     assert_int_equal(p->n_order, ops);
     dt_toy_close(&t);
 }
@@ -270,7 +271,7 @@ static void alternatives_are_chosen_before_fates(void **state)
         const int32_t relu = dti_graph_find(t.graph, "relu1");
         const dt_gap g = gap(t.first, "relu1.y", true);
         if (fate == 0)
-            assert_ok(dti_move(t.first, &g, NULL, &err), &err);
+            assert_ok(dti_offload(t.first, &g, NULL, &err), &err);
         else if (fate == 1)
             assert_ok(dti_recompute(t.first, &g, NULL, &err), &err);
         else
@@ -321,7 +322,7 @@ static void values_outside_the_set_are_kept(void **state)
     dt_toy_close(&t);
 }
 
-static void clones_go_through_everything_that_is_dropped(void **state)
+static void recomputes_go_through_everything_that_is_dropped(void **state)
 {
     (void)state;
     static const char *const all[] = {"relu1.y", "bn1.y", "conv1.y"};
@@ -335,7 +336,7 @@ static void clones_go_through_everything_that_is_dropped(void **state)
     dt_toy_close(&t);
 }
 
-static void readers_behind_the_gap_use_the_clones(void **state)
+static void readers_behind_the_gap_use_the_recomputes(void **state)
 {
     (void)state;
     static const char *const all[] = {"relu1.y", "bn1.y", "conv1.y"};
@@ -349,16 +350,16 @@ static void readers_behind_the_gap_use_the_clones(void **state)
     dt_toy_close(&t);
 }
 
-static void a_clone_runs_the_clone_form_and_touches_no_state(void **state)
+static void a_recompute_runs_the_recompute_form_and_touches_no_state(void **state)
 {
     (void)state;
     dt_toy t;
     recompute_relu(&t, NULL, 0, false);
     const dt_program *p = t.first;
     const dt_op *bn = &p->op[op(p, "bn1.f'")];
-    assert_int_equal(bn->kind, DT_OP_CLONE);
-    assert_int_equal(bn->form, DT_CLONE);
-    assert_int_equal(bn->clone_of, op(p, "bn1.f"));
+    assert_int_equal(bn->kind, DT_OP_RECOMPUTE);
+    assert_int_equal(bn->form, DT_RECOMPUTE);
+    assert_int_equal(bn->recompute_of, op(p, "bn1.f"));
     assert_int_equal(dt_op_mode(bn, tensor(p, "bn1.mean")), DT_READ);
     assert_int_equal(dt_op_mode(bn, tensor(p, "bn1.istd")), DT_READ);
     for (int i = 0; i < bn->n_arg; i++)
@@ -367,7 +368,7 @@ static void a_clone_runs_the_clone_form_and_touches_no_state(void **state)
     dt_toy_close(&t);
 }
 
-static void a_clone_makes_its_derived_weight_again(void **state)
+static void a_recompute_makes_its_derived_weight_again(void **state)
 {
     (void)state;
     static const char *const all[] = {"relu1.y", "bn1.y", "conv1.y"};
@@ -417,20 +418,20 @@ static void what_cannot_be_made_again_is_refused(void **state)
     dt_toy_close(&t);
 }
 
-/* What is copied out is now the clone, so what is copied back is the clone as well. */
-static void recomputing_in_front_of_a_move_moves_the_clone(void **state)
+/* What is copied out is now the recompute, so what is copied back is the recompute as well. */
+static void recomputing_in_front_of_a_move_moves_the_recompute(void **state)
 {
     (void)state;
     dt_toy t = dt_toy_open(false);
     dt_err err = {0};
     const dt_gap late = gap(t.first, "relu1.y", false);
-    assert_ok(dti_move(t.first, &late, NULL, &err), &err);
+    assert_ok(dti_offload(t.first, &late, NULL, &err), &err);
     const dt_gap early = gap(t.first, "relu1.y", true);
     assert_ok(dti_recompute(t.first, &early, NULL, &err), &err);
-    const int32_t clone = tensor(t.first, "relu1.y'");
-    assert_int_equal(t.first->op[op(t.first, "out.relu1.y")].arg[0].tensor, clone);
-    assert_int_equal(t.first->op[op(t.first, "in.relu1.y")].arg[0].tensor, clone);
-    assert_int_equal(dt_op_tensor(&t.first->op[op(t.first, "relu1.b")], DT_Y), clone);
+    const int32_t recompute = tensor(t.first, "relu1.y'");
+    assert_int_equal(t.first->op[op(t.first, "out.relu1.y")].arg[0].tensor, recompute);
+    assert_int_equal(t.first->op[op(t.first, "in.relu1.y")].arg[0].tensor, recompute);
+    assert_int_equal(dt_op_tensor(&t.first->op[op(t.first, "relu1.b")], DT_Y), recompute);
     still_sound(t.first);
     dt_toy_close(&t);
 }
@@ -572,8 +573,9 @@ static void a_half_written_value_has_no_gap(void **state)
     dt_err err = {0};
     assert_ok(dti_split(t.first, op(t.first, "conv2.f"), 2, &err), &err);
     const dt_gap g = gap(t.first, "x", true);
-    const dt_move_opt o = {.release_after = DT_NONE, .fetch_before = op(t.first, "conv2.f[1:2]")};
-    assert_ok(dti_move(t.first, &g, &o, &err), &err);
+    const dt_offload_opt o = {
+        .release_after = DT_NONE, .fetch_before = op(t.first, "conv2.f[1:2]")};
+    assert_ok(dti_offload(t.first, &g, &o, &err), &err);
     assert_non_null(strstr(order(t.first), "conv2.f[0:1] fetch.x conv2.f[1:2]"));
     assert_null(strstr(gaps(t.first), "conv2.y conv2.f[0:1]"));
     assert_non_null(strstr(gaps(t.first), "relu1.y conv2.f[0:1]>conv2.f[1:2]"));
@@ -594,13 +596,13 @@ DT_TEST_GROUP(pass)
         cmocka_unit_test(alternatives_are_chosen_before_fates),
         cmocka_unit_test(without_a_set_clones_go_back_to_what_is_resident),
         cmocka_unit_test(values_outside_the_set_are_kept),
-        cmocka_unit_test(clones_go_through_everything_that_is_dropped),
-        cmocka_unit_test(readers_behind_the_gap_use_the_clones),
-        cmocka_unit_test(a_clone_runs_the_clone_form_and_touches_no_state),
-        cmocka_unit_test(a_clone_makes_its_derived_weight_again),
+        cmocka_unit_test(recomputes_go_through_everything_that_is_dropped),
+        cmocka_unit_test(readers_behind_the_gap_use_the_recomputes),
+        cmocka_unit_test(a_recompute_runs_the_recompute_form_and_touches_no_state),
+        cmocka_unit_test(a_recompute_makes_its_derived_weight_again),
         cmocka_unit_test(a_value_can_be_made_again_more_than_once),
         cmocka_unit_test(what_cannot_be_made_again_is_refused),
-        cmocka_unit_test(recomputing_in_front_of_a_move_moves_the_clone),
+        cmocka_unit_test(recomputing_in_front_of_a_move_moves_the_recompute),
         cmocka_unit_test(each_value_is_cloned_once_a_request),
         cmocka_unit_test(pieces_share_out_the_batch_and_its_bytes),
         cmocka_unit_test(what_cannot_be_split_exactly_is_refused),

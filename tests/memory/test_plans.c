@@ -192,7 +192,7 @@ static bool decides(const dt_plan *p, const dt_row *r)
     if (r->kind != DT_ROW_COMPUTE)
         return false;
     const dt_op_kind kind = (dt_op_kind)p->op[r->op].kind;
-    return kind == DT_OP_CLONE || kind == DT_OP_ENCODE || kind == DT_OP_DECODE;
+    return kind == DT_OP_RECOMPUTE || kind == DT_OP_ENCODE || kind == DT_OP_DECODE;
 }
 
 /* How many decisions there are; each gives a reason that begins with the name of the policy or of

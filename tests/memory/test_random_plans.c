@@ -371,15 +371,15 @@ static void random_fates_train_the_same_bits_as_keep_all(void **state)
 static void print(const char *where, const dt_fates *f)
 {
     print_message("%s: %" PRId64 " moves (%" PRId64 " to the disk, %" PRId64 " packed), %" PRId64
-                  " refetches, %" PRId64 " recomputes, %" PRId64 " clones, %" PRId64
+                  " refetches, %" PRId64 " recomputes, %" PRId64 " repeated, %" PRId64
                   " alternatives, %" PRId64 " splits, %" PRId64 " encodes (%" PRId64 " moved)\n",
-        where, f->moves, f->disk_moves, f->packed_moves, f->refetches, f->recomputes, f->clones,
+        where, f->moves, f->disk_moves, f->packed_moves, f->refetches, f->recomputes, f->repeated,
         f->alternatives, f->splits, f->encodes, f->encoded_moves);
 }
 
 static void enough(const dt_fates *f)
 {
-    const int64_t all[] = {f->moves, f->refetches, f->recomputes, f->clones, f->alternatives,
+    const int64_t all[] = {f->moves, f->refetches, f->recomputes, f->repeated, f->alternatives,
         f->splits, f->encodes, f->disk_moves, f->packed_moves, f->encoded_moves};
     for (size_t i = 0; i < DT_COUNT(all); i++)
         assert_true(all[i] >= at_least(EACH_AT_LEAST));

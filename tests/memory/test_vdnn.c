@@ -229,7 +229,7 @@ static void a_convolution_that_moves_nothing_ends_the_search(void **state)
     assert_ok(dt_program_index(m.program, &err), &err);
     assert_true(dt_gap_next(m.program, dt_toy_tensor(m.program, "c0.y"), &i, &g));
     assert_true(g.crosses_loss);
-    assert_ok(dti_move(m.program, &g, NULL, &err), &err);
+    assert_ok(dti_offload(m.program, &g, NULL, &err), &err);
     dt_rewrite(m.program, "vdnn_conv");
     assert_fetched_beside(m.program, "in.c1.y", "loss.b");
     assert_fetched_beside(m.program, "in.c0.y", "c1.bw");

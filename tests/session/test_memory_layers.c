@@ -56,11 +56,11 @@ static int rows(const dt_plan *p, dt_row_kind kind, const char *tensor)
     return n;
 }
 
-static int clones(const dt_plan *p, const char *op)
+static int recomputes(const dt_plan *p, const char *op)
 {
     int n = 0;
     for (size_t i = 0; i < p->n_op; i++)
-        n += p->op[i].kind == DT_OP_CLONE &&
+        n += p->op[i].kind == DT_OP_RECOMPUTE &&
              (op == NULL || strncmp(p->op[i].name, op, strlen(op)) == 0);
     return n;
 }
@@ -102,7 +102,7 @@ static void without_lines_nothing_changes(void **state)
     dt_session *s = open_with("", "keep_all");
     const dt_plan *p = plan(s, DT_PROGRAM_FIRST)->plan;
     assert_int_equal(p->out_bytes, 0);
-    assert_int_equal(clones(p, NULL), 0);
+    assert_int_equal(recomputes(p, NULL), 0);
     dt_session_close(s);
 }
 
@@ -114,7 +114,7 @@ static void move_takes_a_value_to_the_host_and_back(void **state)
     assert_int_equal(rows(p, DT_ROW_COPY_OUT, "c1.y"), 1);
     assert_int_equal(rows(p, DT_ROW_COPY_IN, "c1.y"), 1);
     assert_int_equal(p->out_bytes, 8 * 8 * 16 * 16 * sizeof(float));
-    assert_int_equal(clones(p, NULL), 0);
+    assert_int_equal(recomputes(p, NULL), 0);
     dt_session_close(s);
 }
 
@@ -123,30 +123,30 @@ static void recompute_runs_a_layer_again(void **state)
     (void)state;
     dt_session *s = open_with("r2 = recompute\n", "keep_all");
     const dt_plan *p = plan(s, DT_PROGRAM_FIRST)->plan;
-    assert_int_equal(clones(p, "r2.f'"), 1);
-    assert_int_equal(clones(p, "b2.f'"), 1); /* what it reads is not there either */
-    assert_int_equal(clones(p, NULL), 2);
+    assert_int_equal(recomputes(p, "r2.f'"), 1);
+    assert_int_equal(recomputes(p, "b2.f'"), 1); /* what it reads is not there either */
+    assert_int_equal(recomputes(p, NULL), 2);
     assert_int_equal(p->out_bytes, 0);
     dt_session_close(s);
 }
 
-static void keep_holds_what_a_clone_needs(void **state)
+static void keep_holds_what_a_recompute_needs(void **state)
 {
     (void)state;
     dt_session *s = open_with("r2 = recompute\nb2 = keep\n", "keep_all");
     const dt_plan *p = plan(s, DT_PROGRAM_FIRST)->plan;
-    assert_int_equal(clones(p, "r2.f'"), 1);
-    assert_int_equal(clones(p, NULL), 1);
+    assert_int_equal(recomputes(p, "r2.f'"), 1);
+    assert_int_equal(recomputes(p, NULL), 1);
     dt_session_close(s);
 }
 
-static void a_moved_value_is_back_for_clones(void **state)
+static void a_moved_value_is_back_for_recomputes(void **state)
 {
     (void)state;
     dt_session *s = open_with("r2 = recompute\nb2 = offload\n", "keep_all");
     const dt_plan *p = plan(s, DT_PROGRAM_FIRST)->plan;
     assert_int_equal(rows(p, DT_ROW_COPY_OUT, "b2.y"), 1);
-    assert_int_equal(clones(p, NULL), 1);
+    assert_int_equal(recomputes(p, NULL), 1);
     dt_session_close(s);
 }
 
@@ -155,7 +155,7 @@ static void neighbours_are_made_again_once(void **state)
     (void)state;
     dt_session *s = open_with("* = recompute\n", "keep_all");
     const dt_plan *p = plan(s, DT_PROGRAM_FIRST)->plan;
-    assert_true(clones(p, NULL) > 8);
+    assert_true(recomputes(p, NULL) > 8);
     for (size_t i = 0; i < p->n_op; i++)
         assert_null(strstr(p->op[i].name, "''"));
     dt_session_close(s);
@@ -191,7 +191,7 @@ static void evaluation_is_left_alone(void **state)
     dt_session *s = open_with("* = recompute\nc1 = offload\n", "keep_all");
     const dt_plan *p = plan(s, DT_PROGRAM_EVAL)->plan;
     assert_int_equal(p->out_bytes, 0);
-    assert_int_equal(clones(p, NULL), 0);
+    assert_int_equal(recomputes(p, NULL), 0);
     dt_session_close(s);
 }
 
@@ -209,8 +209,8 @@ static void policies_leave_pinned_gaps_alone(void **state)
         const dt_plan *p = plan(s, DT_PROGRAM_FIRST)->plan;
         if (rows(p, DT_ROW_COPY_OUT, "c1.y") != 1 || rows(p, DT_ROW_COPY_OUT, "b2.y") != 1 ||
             rows(p, DT_ROW_COPY_OUT, "c2.y") != 0 || rows(p, DT_ROW_COPY_OUT, "r2.y") != 0 ||
-            rows(p, DT_ROW_COPY_OUT, "r2.y'") != 0 || clones(p, "r2.f'") != 1 ||
-            clones(p, "c2.f") != 0)
+            rows(p, DT_ROW_COPY_OUT, "r2.y'") != 0 || recomputes(p, "r2.f'") != 1 ||
+            recomputes(p, "c2.f") != 0)
             fail_msg("%s changed a pinned gap", all[i]->name);
         dt_session_close(s);
     }
@@ -262,13 +262,13 @@ static void rewrites_leave_pinned_gaps_alone(void **state)
     dt_gap g;
     const size_t before = p->n_order;
     assert_true(crossing(p, find(p, "c1.y"), &g));
-    assert_ok(dti_move(p, &g, NULL, &err), &err);
+    assert_ok(dti_offload(p, &g, NULL, &err), &err);
     assert_ok(dti_recompute(p, &g, NULL, &err), &err);
     assert_int_equal(p->n_order, before);
     dt_session_close(s);
 }
 
-/* Clones that a later policy makes go back to what is pinned to stay, even if it drops all. */
+/* Recomputes that a later policy makes go back to what is pinned to stay, even if it drops all. */
 static void later_clones_stop_at_what_is_kept(void **state)
 {
     (void)state;
@@ -284,8 +284,8 @@ static void later_clones_stop_at_what_is_kept(void **state)
     int made = 0;
     for (size_t i = 0; i < p->n_order; i++) {
         const dt_op *op = &p->op[p->order[i]];
-        made += op->kind == DT_OP_CLONE;
-        assert_false(op->kind == DT_OP_CLONE && strncmp(op->name, "c2.f", 4) == 0);
+        made += op->kind == DT_OP_RECOMPUTE;
+        assert_false(op->kind == DT_OP_RECOMPUTE && strncmp(op->name, "c2.f", 4) == 0);
     }
     assert_int_equal(made, 2); /* r2 and b2 */
     const dt_lower_opts l = {.pool = dt_pool_find("greedy"), .policy = "test"};
@@ -309,7 +309,7 @@ static void choosing_leaves_pinned_values_alone(void **state)
     dt_err err = {0};
     assert_ok(dti_choose(p, node(p, "mp"), 1, 0, &err), &err); /* y is pinned */
     assert_int_equal(p->alt[node(p, "mp")], 0);
-    assert_ok(dti_choose(p, node(p, "r2"), 1, 0, &err), &err); /* and cloned */
+    assert_ok(dti_choose(p, node(p, "r2"), 1, 0, &err), &err); /* and recomputed */
     assert_int_equal(p->alt[node(p, "r2")], 0);
     dt_session_close(s);
     s = open_with("c1 = keep\n", "keep_all");
@@ -381,8 +381,8 @@ static void set_takes_globs_with_dots(void **state)
                                             "[train]\nbatch = 8\n");
     assert_ok(dt_session_open(&s, ini, sets, 2, &err), &err);
     const dt_plan *p = plan(s, DT_PROGRAM_FIRST)->plan;
-    assert_int_equal(clones(p, "layer1.1.conv2.f'"), 1);
-    assert_int_equal(clones(p, "layer1.0.conv2.f'"), 0);
+    assert_int_equal(recomputes(p, "layer1.1.conv2.f'"), 1);
+    assert_int_equal(recomputes(p, "layer1.0.conv2.f'"), 0);
     dt_session_close(s);
 }
 
@@ -393,7 +393,7 @@ static void a_fused_layer_goes_by_both_names(void **state)
     dt_err err = {0};
     dt_session *s;
     assert_ok(dt_session_open(&s, with("r2 = recompute\n"), fuse, 1, &err), &err);
-    assert_int_equal(clones(plan(s, DT_PROGRAM_FIRST)->plan, "b2.f'"), 1);
+    assert_int_equal(recomputes(plan(s, DT_PROGRAM_FIRST)->plan, "b2.f'"), 1);
     dt_session_close(s);
 }
 
@@ -505,8 +505,8 @@ DT_TEST_GROUP(memory_layers)
         cmocka_unit_test(without_lines_nothing_changes),
         cmocka_unit_test(move_takes_a_value_to_the_host_and_back),
         cmocka_unit_test(recompute_runs_a_layer_again),
-        cmocka_unit_test(keep_holds_what_a_clone_needs),
-        cmocka_unit_test(a_moved_value_is_back_for_clones),
+        cmocka_unit_test(keep_holds_what_a_recompute_needs),
+        cmocka_unit_test(a_moved_value_is_back_for_recomputes),
         cmocka_unit_test(neighbours_are_made_again_once),
         cmocka_unit_test(the_last_line_that_matches_holds),
         cmocka_unit_test(stashes_share_the_fate_of_their_layer),

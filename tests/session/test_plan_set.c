@@ -251,10 +251,11 @@ static void a_score_is_the_plans_numbers_and_the_costs(void **state)
     const dt_score one = dt_score_plan(x->program, x->plan);
     assert_int_equal(one.device, x->plan->peak);
     assert_int_equal(one.out, x->plan->out_bytes);
-    assert_true(one.out > 0 && one.clones > 0 && one.clone_flops > 0 && one.limited_flops > 0);
+    assert_true(
+        one.out > 0 && one.recomputes > 0 && one.recompute_flops > 0 && one.limited_flops > 0);
     const double seconds = dt_score_seconds(&one, NULL);
     const double want =
-        2 * (double)one.out / 8e9 + one.clone_flops / 2e11 + 0.5 * one.limited_flops / 2e11;
+        2 * (double)one.out / 8e9 + one.recompute_flops / 2e11 + 0.5 * one.limited_flops / 2e11;
     assert_true(seconds > 0.999999 * want && seconds < 1.000001 * want);
     dt_costs costs = dt_costs_default;
     costs.link[DT_TIER_HOST][DT_FROM_TIER].rate = 4e9;

@@ -201,7 +201,7 @@ static void codecs_pack_pairs_of_values_or_nothing(void **state)
     NEED_AVX512();
     dt_lowered m = dt_program_of(resnet(DT_BF16, true), DT_PROGRAM_FIRST, 4);
     dt_program *p = m.program;
-    const dt_move_opt o = {.release_after = DT_NONE,
+    const dt_offload_opt o = {.release_after = DT_NONE,
         .fetch_before = DT_NONE,
         .codec = dti_codec_find("fp16"),
         .density = 1};
@@ -215,7 +215,7 @@ static void codecs_pack_pairs_of_values_or_nothing(void **state)
     const size_t words = tensor(p, "bn1.y")->bytes / sizeof(uint32_t);
     assert_int_equal(p->tensor[packed].bytes, dt_packed_bytes(dti_codec_find("zvc"), words, 0.5));
     g = first_gap(p, "layer1.0.bn1.y");
-    assert_ok(dti_move(p, &g, &o, &err), &err);
+    assert_ok(dti_offload(p, &g, &o, &err), &err);
     for (size_t i = 0; i < p->n_order; i++)
         if (p->op[p->order[i]].kind == DT_OP_OUT)
             assert_null(p->op[p->order[i]].codec);

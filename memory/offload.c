@@ -1,4 +1,4 @@
-/* MOVE: a copy out after the gap begins and one back before it ends; inputs are fetched again
+/* OFFLOAD: a copy out after the gap begins and one back before it ends; inputs are fetched again
  * instead. */
 #include <stdio.h>
 
@@ -10,7 +10,7 @@ static dt_op copy_op(const dt_program *p, dt_op_kind kind, const dt_gap *g, int 
         .node = DT_NONE,
         .pair = DT_NONE,
         .release_after = DT_NONE,
-        .clone_of = DT_NONE,
+        .recompute_of = DT_NONE,
         .reason = g->reason,
         .n1 = p->n};
     snprintf(
@@ -21,7 +21,7 @@ static dt_op copy_op(const dt_program *p, dt_op_kind kind, const dt_gap *g, int 
 
 /* What the slot holds. */
 static dt_status pack(
-    const dt_program *p, dt_op *out, const dt_tensor *t, const dt_move_opt *o, dt_err *err)
+    const dt_program *p, dt_op *out, const dt_tensor *t, const dt_offload_opt *o, dt_err *err)
 {
     out->tier = o->tier;
     out->stored = t->bytes;
@@ -36,9 +36,9 @@ static dt_status pack(
     return DT_OK;
 }
 
-dt_status dti_move(dt_program *p, const dt_gap *g, const dt_move_opt *o, dt_err *err)
+dt_status dti_offload(dt_program *p, const dt_gap *g, const dt_offload_opt *o, dt_err *err)
 {
-    const dt_move_opt none = {.release_after = DT_NONE, .fetch_before = DT_NONE};
+    const dt_offload_opt none = {.release_after = DT_NONE, .fetch_before = DT_NONE};
     if (o == NULL)
         o = &none;
     const dt_tensor *t = &p->tensor[g->tensor];
@@ -83,7 +83,7 @@ dt_status dti_fetch_again(dt_program *p, dt_err *err)
             if (g.crosses_loss) {
                 DT_CHECK(dt_reasons_add(&p->reasons, &g.reason, err,
                     "%s: the input waits in the decoded batch", p->policy));
-                DT_CHECK(dti_move(p, &g, NULL, err));
+                DT_CHECK(dti_offload(p, &g, NULL, err));
                 break;
             }
     }

@@ -15,8 +15,10 @@
 #include "memory/lower/lower.h"
 #include "memory/policies/chen.h"
 #include "memory/policy.h"
+#include "memory/remat/of_program.h"
 
-enum { BUDGETS = 16, MOST_PLANS = 512 };
+static const double slack = 1.5; /* of a copy: others may be before it */
+enum { BUDGETS = 16, MOST_PLANS = 512, ROUNDS = 3, MOVES_AN_OP = 40 };
 
 typedef struct options {
     bool lossy;
@@ -53,6 +55,7 @@ typedef struct search {
     uint64_t least, most; /* device peaks between which budgets lie */
     double *seconds;      /* by op of the program */
     size_t n_value;
+    int32_t *tensor; /* by value */
     struct value *value;
     uint64_t drawn;
 } search;
@@ -91,18 +94,35 @@ static dt_status apply_list(
     return st;
 }
 
+/* Seconds of an op; of one that recomputes those of what it repeats. */
+static double seconds_of(const search *s, const dt_program *p, int32_t number)
+{
+    const dt_op *op = &p->op[number];
+    const int32_t same = op->kind == DT_OP_RECOMPUTE ? op->recompute_of : number;
+    return (size_t)same < s->p->n_op ? s->seconds[same] : 0;
+}
+
 /* The op before which a value must be asked for, that its copy be done when it is read. */
 static int32_t ahead_of(const search *s, const dt_program *p, const dt_gap *g)
 {
-    const double wanted = 1.1 * dti_pass_fetch_seconds(s->env, p->tensor[g->tensor].bytes);
+    const double wanted = slack * dti_pass_fetch_seconds(s->env, p->tensor[g->tensor].bytes);
     double have = 0;
     int32_t at = g->to_pos;
-    const int32_t first = dt_pos(p, p->loss) > g->from_pos ? dt_pos(p, p->loss) : g->from_pos;
-    while (at > first + 1 && have < wanted) {
-        const dt_op *op = &p->op[p->order[--at]];
-        const int32_t same = op->kind == DT_OP_RECOMPUTE ? op->recompute_of : p->order[at];
-        have += (size_t)same < s->p->n_op ? s->seconds[same] : 0;
-    }
+    const int32_t loss = dt_pos(p, p->loss), first = loss > g->from_pos ? loss : g->from_pos;
+    while (at > first + 1 && have < wanted)
+        have += seconds_of(s, p, p->order[--at]);
+    return p->order[at];
+}
+
+/* The op behind which its copy out is done, and nobody has to wait for that. */
+static int32_t behind(const search *s, const dt_program *p, const dt_gap *g)
+{
+    const double wanted = slack * dti_pass_fetch_seconds(s->env, p->tensor[g->tensor].bytes);
+    double have = 0;
+    int32_t at = g->from_pos;
+    const int32_t loss = dt_pos(p, p->loss);
+    while (at < loss && have < wanted)
+        have += seconds_of(s, p, p->order[++at]);
     return p->order[at];
 }
 
@@ -113,8 +133,9 @@ static dt_status offload(const search *s, dt_program *p, int32_t tensor, dt_err 
     for (int32_t i = 0; dt_gap_next(p, tensor, &i, &g);) {
         if (!g.crosses_loss)
             continue;
-        const dt_offload_opt o = {
-            .release_after = DT_NONE, .fetch_before = ahead_of(s, p, &g), .tier = DT_TIER_INPUT};
+        const dt_offload_opt o = {.release_after = behind(s, p, &g),
+            .fetch_before = ahead_of(s, p, &g),
+            .tier = DT_TIER_INPUT};
         DT_CHECK(dt_reasons_add(&p->reasons, &g.reason, err,
             "auto: %.48s waits there, which takes least time", p->tensor[tensor].name));
         return dti_offload(p, &g, &o, err);
@@ -314,7 +335,7 @@ static dt_status anneal(search *s, uint8_t *now, uint64_t budget, dt_err *err)
     return st;
 }
 
-/* ---- greedy ---- */
+/* ---- which values are away, and which are made again ---- */
 
 /* Shares of the ops' seconds in which the link out may be busy. */
 static const double busy[] = {0, 0.15, 0.3, 0.45};
@@ -328,48 +349,119 @@ static int cheapest_first(const void *a, const void *b)
     return x->number < y->number ? -1 : x->number > y->number;
 }
 
-/* What is dear to make again goes away, the first of forward first, as long as the link has time
- * for it; of what is left the first so many that are cheapest a byte are made again. */
-static void divide(const search *s, double seconds, size_t again, uint8_t *fate)
+/* What is dear to make again goes away, the dearest a byte first, as long as the link has time. */
+static void send_away(const search *s, double seconds, uint8_t *to)
 {
-    memset(fate, KEEP, s->n_value);
+    memset(to, KEEP, s->n_value);
     for (size_t i = s->n_value; i-- > 0;)
         if (s->value[i].away <= seconds && s->value[i].again > 0) {
             seconds -= s->value[i].away;
-            fate[s->value[i].number] = AWAY;
-        }
-    for (size_t i = 0; i < s->n_value && again > 0; i++)
-        if (fate[s->value[i].number] == KEEP) {
-            fate[s->value[i].number] = AGAIN;
-            again--;
+            to[s->value[i].number] = AWAY;
         }
 }
 
-/* The fewest values made again with which it fits, or all. */
-static dt_status fewest(search *s, double seconds, uint64_t budget, found *f, dt_err *err)
+/* What runs more than once in a sequence is made again. */
+static void take_over(const search *s, const dt_remat_program *r, const dt_remat_sequence *runs,
+    uint32_t *count, uint8_t *to)
 {
-    size_t low = 0, high = s->n_value;
-    while (low < high) {
-        const size_t mid = (low + high) / 2;
-        divide(s, seconds, mid, f->fate);
-        DT_CHECK(try_it(s, f, err));
-        if (f->cost.device <= budget)
-            high = mid;
-        else
-            low = mid + 1;
+    memset(count, 0, r->graph.n_op * sizeof *count);
+    for (size_t i = 0; i < runs->n; i++)
+        count[runs->op[i]]++;
+    for (size_t i = 0; i < s->n_value; i++) {
+        const uint32_t op = r->op_of[s->tensor[i]];
+        if (to[i] != AWAY)
+            to[i] = op != UINT32_MAX && count[op] > 1 ? AGAIN : KEEP;
     }
-    divide(s, seconds, high, f->fate);
-    return try_it(s, f, err);
 }
 
-/* Of each budget the best; *now becomes it. */
-static dt_status greedy(search *s, uint64_t budget, double ops, uint8_t *now, dt_err *err)
+/* The abstract problem's answer at a budget, as fates. */
+static dt_status solve(
+    search *s, const dt_remat_program *r, uint64_t budget, uint8_t *to, dt_err *err)
+{
+    const dt_remat_search how = {
+        .budget = budget, .seed = 1, .moves = MOVES_AN_OP * r->graph.n_op, .once = r->once};
+    dt_remat_sequence runs = {0};
+    dt_remat_taken taken;
+    uint32_t *count = dt_alloc(r->graph.n_op + 1, sizeof *count);
+    dt_status st = count != NULL ? dt_remat_in_order(&runs, &r->graph, err)
+                                 : DT_FAIL(err, DT_E_NOMEM, "no memory for a search");
+    if (st == DT_OK)
+        st = dt_remat_anneal(&r->graph, &how, &runs, &taken, err);
+    if (st == DT_OK)
+        take_over(s, r, &runs, count, to);
+    dt_remat_sequence_deinit(&runs);
+    dt_free(count);
+    return st;
+}
+
+/* What the problem leaves out of a real plan is learned from the plans that come of it: its budget
+ * is set anew by how far they are off. */
+static dt_status fit_by(
+    search *s, const dt_remat_program *r, uint64_t budget, found *f, dt_err *err)
+{
+    dt_remat_sequence in_order = {0};
+    dt_remat_taken whole;
+    DT_CHECK(dt_remat_in_order(&in_order, &r->graph, err));
+    dt_status st = dt_remat_measure(&r->graph, &in_order, &whole, err);
+    dt_remat_sequence_deinit(&in_order);
+    DT_CHECK(st);
+    DT_CHECK(try_it(s, f, err)); /* with nothing made again */
+    double aim = (double)budget - (double)f->cost.device + (double)whole.peak;
+    const double least = (double)dt_remat_least_peak(&r->graph);
+    uint8_t *best = dt_alloc(s->n_value + 1, 1);
+    double at = worth(s, &f->cost, budget);
+    if (best == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a search");
+    memcpy(best, f->fate, s->n_value);
+    for (int i = 0; st == DT_OK && i < ROUNDS && f->cost.device != budget; i++) {
+        aim = aim > least ? aim : least;
+        st = solve(s, r, (uint64_t)aim, f->fate, err);
+        if (st == DT_OK)
+            st = try_it(s, f, err);
+        if (st == DT_OK && worth(s, &f->cost, budget) < at) {
+            at = worth(s, &f->cost, budget);
+            memcpy(best, f->fate, s->n_value);
+        }
+        aim += (double)budget - (double)f->cost.device;
+    }
+    memcpy(f->fate, best, s->n_value);
+    dt_free(best);
+    return st;
+}
+
+/* The problem with what is away left out of the device between forward and backward. */
+static dt_status with_away(search *s, uint64_t budget, found *f, dt_err *err)
+{
+    const dt_lower_opts o = {
+        .pool = s->env->pool != NULL ? s->env->pool : dt_pool_find("greedy"), .policy = ""};
+    dt_remat_program r = {0};
+    dt_plan *plan = NULL;
+    bool *away = dt_alloc(s->p->n_tensor + 1, sizeof *away);
+    for (size_t i = 0; away != NULL && i < s->n_value; i++)
+        away[s->tensor[i]] = f->fate[i] == AWAY;
+    dt_status st = away != NULL ? dt_lower(&plan, s->p, &o, err)
+                                : DT_FAIL(err, DT_E_NOMEM, "no memory for a search");
+    if (st == DT_OK)
+        st = dti_remat_of_program(&r, s->p, plan, s->seconds, away, err);
+    if (st == DT_OK)
+        st = fit_by(s, &r, budget, f, err);
+    dti_remat_program_deinit(&r);
+    dt_plan_destroy(plan);
+    dt_free(away);
+    return st;
+}
+
+/* Of shares of the link the best; *now becomes it. */
+static dt_status divide(search *s, uint64_t budget, double ops, uint8_t *now, dt_err *err)
 {
     found f = {.fate = dt_alloc(s->n_value + 1, 1)};
     double best = -1;
     dt_status st = f.fate != NULL ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for a search");
     for (size_t i = 0; st == DT_OK && i < DT_COUNT(busy); i++) {
-        st = fewest(s, busy[i] * ops, budget, &f, err);
+        send_away(s, busy[i] * ops, f.fate);
+        st = with_away(s, budget, &f, err);
+        if (st == DT_OK)
+            st = try_it(s, &f, err);
         if (st == DT_OK && (best < 0 || worth(s, &f.cost, budget) < best)) {
             best = worth(s, &f.cost, budget);
             memcpy(now, f.fate, s->n_value);
@@ -393,10 +485,13 @@ static dt_status time_values(search *s, double *ops, dt_err *err)
     dt_status st = dti_chen_open(&c, s->p, err);
     if (st == DT_OK)
         s->value = dt_alloc(c.n + 1, sizeof *s->value);
-    if (st == DT_OK && s->value == NULL)
+    if (st == DT_OK)
+        s->tensor = dt_alloc(c.n + 1, sizeof *s->tensor);
+    if (st == DT_OK && (s->value == NULL || s->tensor == NULL))
         st = DT_FAIL(err, DT_E_NOMEM, "no memory for a search");
     for (size_t i = 0; st == DT_OK && i < c.n; i++) {
         const uint64_t bytes = s->p->tensor[c.value[i].tensor].bytes;
+        s->tensor[i] = c.value[i].tensor;
         s->value[i] = (value){
             (double)bytes, s->seconds[c.value[i].op], dti_pass_fetch_seconds(s->env, bytes), i};
     }
@@ -419,7 +514,7 @@ static dt_status add_searched(search *s, dt_err *err)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a search");
     dt_status st = DT_OK;
     for (int i = BUDGETS - 2; st == DT_OK && i >= 0; i--) {
-        st = greedy(s, budget_at(s, i), ops, now, err);
+        st = divide(s, budget_at(s, i), ops, now, err);
         if (st == DT_OK)
             st = anneal(s, now, budget_at(s, i), err);
     }
@@ -464,6 +559,7 @@ static dt_status run_auto(dt_program *p, const dt_pass_env *env, dt_err *err)
         dt_free(s->plan[i].fate);
     dt_free(s->seconds);
     dt_free(s->value);
+    dt_free(s->tensor);
     dt_free(s);
     return st;
 }

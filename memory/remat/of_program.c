@@ -1,0 +1,262 @@
+/* From a program to a graph: ops in their order, each with the largest of its outputs. */
+#include "memory/remat/of_program.h"
+
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "memory/pass.h"
+
+enum { SMALL = 32 }; /* an output of less than this part of the op's largest is left out */
+
+/* An op to be: whatever runs in one piece. */
+typedef struct node {
+    uint64_t bytes, cost;
+    bool once, backward, gone;
+} node;
+
+typedef struct building {
+    const dt_program *p;
+    const dt_plan *plan;
+    const double *seconds;
+    const bool *away;
+    node *v;
+    size_t n, cap, n_edge, cap_edge;
+    dt_remat_edge *edge;
+    uint32_t *of;   /* by tensor: node, or none */
+    uint32_t *back; /* by tensor that is away: node that brings it back, or none */
+    int32_t *over;  /* by tensor of the program: whose bytes it takes, or DT_NONE */
+    int32_t *readers;
+} building;
+
+static const uint32_t none = UINT32_MAX;
+
+static dt_status no_memory(dt_err *err)
+{
+    return DT_FAIL(err, DT_E_NOMEM, "no memory for a problem of recomputation");
+}
+
+static dt_status add_node(building *b, node v, dt_err *err)
+{
+    if (!dt_grow((void **)&b->v, &b->cap, b->n, sizeof *b->v))
+        return no_memory(err);
+    b->v[b->n++] = v;
+    return DT_OK;
+}
+
+static dt_status add_edge(building *b, uint32_t from, uint32_t to, dt_err *err)
+{
+    if (from == none || from == to)
+        return DT_OK;
+    for (size_t i = b->n_edge; i-- > 0 && b->edge[i].to == to;)
+        if (b->edge[i].from == from)
+            return DT_OK;
+    if (!dt_grow((void **)&b->edge, &b->cap_edge, b->n_edge, sizeof *b->edge))
+        return no_memory(err);
+    b->edge[b->n_edge++] = (dt_remat_edge){from, to};
+    return DT_OK;
+}
+
+static bool counts(const building *b, int32_t tensor)
+{
+    const dt_tensor *t = &b->p->tensor[tensor];
+    return t->home == DT_NONE && t->role != DT_ROLE_WORKSPACE && t->role != DT_ROLE_DERIVED;
+}
+
+/* Who lies over whom is the plan's; its tensors bear the program's names. */
+static int32_t tensor_of(const building *b, int32_t in_plan, int32_t *next)
+{
+    const size_t n = b->p->n_tensor;
+    for (size_t k = 0; k < n; k++) {
+        const int32_t t = (int32_t)(((size_t)*next + k) % n);
+        if (strcmp(b->p->tensor[t].name, b->plan->tensor[in_plan].name) == 0) {
+            *next = t + 1;
+            return t;
+        }
+    }
+    return DT_NONE;
+}
+
+static void find_over(building *b)
+{
+    int32_t next = 0, under = 0;
+    for (size_t i = 0; i < b->p->n_tensor; i++)
+        b->over[i] = DT_NONE;
+    for (size_t i = 0; i < b->plan->n_row; i++) {
+        const dt_row *r = &b->plan->row[i];
+        if (r->kind != DT_ROW_PLACE || r->over < 0)
+            continue;
+        const int32_t t = tensor_of(b, r->tensor, &next);
+        if (t != DT_NONE)
+            b->over[t] = tensor_of(b, r->over, &under);
+    }
+    for (size_t i = 0; i < b->p->n_order; i++) {
+        const dt_op *op = &b->p->op[b->p->order[i]];
+        for (int k = 0; k < op->n_arg; k++)
+            b->readers[op->arg[k].tensor] += (op->arg[k].mode & DT_READ) != 0;
+    }
+}
+
+/* Behind the loss a tensor that is away is read where it comes back. */
+static dt_status source(building *b, int32_t tensor, bool backward, uint32_t *from, dt_err *err)
+{
+    *from = b->of[tensor];
+    if (!backward || b->away == NULL || !b->away[tensor] || *from == none)
+        return DT_OK;
+    if (b->back[tensor] == none) {
+        const node v = {b->v[*from].bytes, 1, false, true, false};
+        DT_CHECK(add_node(b, v, err));
+        b->back[tensor] = (uint32_t)(b->n - 1);
+    }
+    *from = b->back[tensor];
+    return DT_OK;
+}
+
+/* The node whose only reader this op is, and which it overwrites. */
+static uint32_t overwritten(const building *b, const dt_op *op)
+{
+    for (int k = 0; k < op->n_arg; k++) {
+        const int32_t t = op->arg[k].tensor, x = b->over[t];
+        if (op->arg[k].mode == DT_WRITE && x != DT_NONE && b->readers[x] == 1 && b->of[x] != none &&
+            (b->away == NULL || !b->away[x]))
+            return b->of[x];
+    }
+    return none;
+}
+
+/* Outputs beside the largest: statistics, masks. They stay. */
+static dt_status add_outputs(building *b, const dt_op *op, uint32_t id, uint64_t most, dt_err *err)
+{
+    for (int k = 0; k < op->n_arg; k++) {
+        const int32_t t = op->arg[k].tensor;
+        if (op->arg[k].mode != DT_WRITE || !counts(b, t))
+            continue;
+        const uint64_t bytes = b->p->tensor[t].bytes;
+        if (bytes == most || bytes < most / SMALL) {
+            b->of[t] = bytes == most ? id : none;
+            continue;
+        }
+        const node v = {bytes, 0, true, b->v[id].backward, false};
+        DT_CHECK(add_node(b, v, err));
+        b->of[t] = (uint32_t)(b->n - 1);
+        DT_CHECK(add_edge(b, id, b->of[t], err));
+    }
+    return DT_OK;
+}
+
+static dt_status add_op(building *b, int32_t number, bool backward, dt_err *err)
+{
+    const dt_op *op = &b->p->op[number];
+    uint32_t from[DT_MAX_ARGS], under = overwritten(b, op);
+    int n_from = 0;
+    uint64_t most = 0;
+    bool again = op->kind == DT_OP_FORWARD || op->kind == DT_OP_FETCH;
+    for (int k = 0; k < op->n_arg; k++) {
+        const int32_t t = op->arg[k].tensor;
+        if (op->arg[k].mode != DT_READ && counts(b, t)) {
+            most = b->p->tensor[t].bytes > most ? b->p->tensor[t].bytes : most;
+            again = again && (op->kind == DT_OP_FETCH || dti_repeatable(b->p, t));
+        } else if (op->arg[k].mode == DT_READ && counts(b, t)) {
+            DT_CHECK(source(b, t, backward, &from[n_from++], err));
+        }
+    }
+    node v = {most, 1 + (uint64_t)(1e9 * b->seconds[number]), !again, backward, false};
+    if (under != none) {
+        v.cost += b->v[under].cost;
+        v.once = v.once || b->v[under].once;
+        b->v[under].gone = true;
+    }
+    DT_CHECK(add_node(b, v, err));
+    const uint32_t id = (uint32_t)(b->n - 1);
+    for (size_t i = 0; under != none && i < b->n_edge; i++)
+        if (b->edge[i].to == under)
+            b->edge[i].to = id;
+    for (int k = 0; k < n_from; k++)
+        if (from[k] != under)
+            DT_CHECK(add_edge(b, from[k], id, err));
+    for (size_t t = 0; under != none && t < b->p->n_tensor; t++)
+        b->of[t] = b->of[t] == under ? id : b->of[t];
+    return add_outputs(b, op, id, most, err);
+}
+
+/* Nodes that were not taken into others, and edges between such, renumbered. */
+static dt_status finish(building *b, dt_remat_program *out, dt_err *err)
+{
+    uint32_t *number = dt_alloc(b->n + 1, sizeof *number), n = 0;
+    uint64_t *bytes = dt_alloc(b->n + 1, sizeof *bytes), *cost = dt_alloc(b->n + 1, sizeof *cost);
+    uint8_t *backward = dt_alloc(b->n + 1, 1);
+    out->once = dt_alloc(b->n + 1, 1);
+    const bool ok =
+        number != NULL && bytes != NULL && cost != NULL && backward != NULL && out->once != NULL;
+    for (size_t i = 0; ok && i < b->n; i++) {
+        if (b->v[i].gone)
+            continue;
+        number[i] = n;
+        bytes[n] = b->v[i].bytes;
+        cost[n] = b->v[i].cost;
+        backward[n] = b->v[i].backward;
+        out->once[n++] = b->v[i].once;
+    }
+    size_t edges = 0;
+    for (size_t i = 0; ok && i < b->n_edge; i++)
+        if (!b->v[b->edge[i].from].gone && !b->v[b->edge[i].to].gone)
+            b->edge[edges++] = (dt_remat_edge){number[b->edge[i].from], number[b->edge[i].to]};
+    for (size_t t = 0; ok && t < b->p->n_tensor; t++)
+        out->op_of[t] = b->of[t] == none ? none : number[b->of[t]];
+    dt_status st = ok ? dti_remat_graph_init(
+                            &out->graph, n, bytes, cost, backward, (uint32_t)edges, b->edge, err)
+                      : no_memory(err);
+    dt_free(number);
+    dt_free(bytes);
+    dt_free(cost);
+    dt_free(backward);
+    return st;
+}
+
+static dt_status build(building *b, dt_remat_program *out, dt_err *err)
+{
+    bool backward = false;
+    if (b->of == NULL || b->back == NULL || b->over == NULL || b->readers == NULL ||
+        out->op_of == NULL)
+        return no_memory(err);
+    for (size_t i = 0; i < b->p->n_tensor; i++)
+        b->of[i] = b->back[i] = none;
+    find_over(b);
+    for (size_t i = 0; i < b->p->n_order; i++) {
+        const int32_t number = b->p->order[i];
+        if (b->p->op[number].desc != NULL || b->p->op[number].kind == DT_OP_FETCH)
+            DT_CHECK(add_op(b, number, backward, err));
+        backward = backward || number == b->p->loss;
+    }
+    return finish(b, out, err);
+}
+
+dt_status dti_remat_of_program(dt_remat_program *out, const dt_program *p, const dt_plan *plan,
+    const double *seconds, const bool *away, dt_err *err)
+{
+    const size_t n = p->n_tensor + 1;
+    building b = {.p = p,
+        .plan = plan,
+        .seconds = seconds,
+        .away = away,
+        .of = dt_alloc(n, sizeof *b.of),
+        .back = dt_alloc(n, sizeof *b.back),
+        .over = dt_alloc(n, sizeof *b.over),
+        .readers = dt_alloc(n, sizeof *b.readers)};
+    *out = (dt_remat_program){.op_of = dt_alloc(n, sizeof *out->op_of)};
+    const dt_status st = build(&b, out, err);
+    dt_free(b.v);
+    dt_free(b.edge);
+    dt_free(b.of);
+    dt_free(b.back);
+    dt_free(b.over);
+    dt_free(b.readers);
+    return st;
+}
+
+void dti_remat_program_deinit(dt_remat_program *r)
+{
+    dt_remat_graph_deinit(&r->graph);
+    dt_free(r->once);
+    dt_free(r->op_of);
+    *r = (dt_remat_program){0};
+}

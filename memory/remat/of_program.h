@@ -1,0 +1,29 @@
+/* A program that trains as an abstract problem of recomputation: what searches there find, policies
+ * do here. */
+#ifndef DT_MEMORY_REMAT_OF_PROGRAM_H
+#define DT_MEMORY_REMAT_OF_PROGRAM_H
+
+#include "engine/plan.h"
+#include "memory/remat/remat.h"
+
+/**
+ * struct dt_remat_program - the problem, and what its ops stand for.
+ * @graph: an op for each op of the program, but one for those of which one overwrites what the
+ * other made, and one more for a second output of some size; costs in nanoseconds
+ * @once:  by op of the graph: it is none of forward's, or cannot run again
+ * @op_of: by tensor of the program: the op of the graph that makes it; UINT32_MAX where none does
+ */
+typedef struct dt_remat_program {
+    dt_remat_graph graph;
+    uint8_t *once;
+    uint32_t *op_of;
+} dt_remat_program;
+
+/* Of a program and its plan, which says what lies over what. @seconds: by op of the program; @away:
+ * by tensor: it is not on the device between forward and backward, where it comes back at no cost;
+ * NULL: none is. Release with dti_remat_program_deinit, even after a failure. DT_E_NOMEM. */
+dt_status dti_remat_of_program(dt_remat_program *out, const dt_program *p, const dt_plan *plan,
+    const double *seconds, const bool *away, dt_err *err) DT_NODISCARD;
+void dti_remat_program_deinit(dt_remat_program *r);
+
+#endif

@@ -156,18 +156,27 @@ void dt_policies_close(dt_policies *s)
     memset(s, 0, sizeof *s);
 }
 
+/* What places a plan that is only compared. */
+static const dt_pool_desc *tried_by(const dt_pool_desc *pool)
+{
+    if (pool == NULL)
+        pool = dt_pool_find("greedy");
+    return pool->tries != NULL ? pool->tries : pool;
+}
+
 dt_status dti_pass_score(
     const dt_pass_env *e, dt_program *p, bool place, dt_score *out, dt_err *err)
 {
-    const dt_pool_desc *pool = e->pool != NULL ? e->pool : dt_pool_find("greedy");
+    const dt_pool_desc *pool = tried_by(e->pool);
     return e->score != NULL ? e->score(e, p, place, out, err)
                             : dti_score_program(out, p, place ? pool : NULL, err);
 }
 
 static dt_lower_opts lower_by(const dt_pass_env *e)
 {
-    const dt_pool_desc *pool = e->pool != NULL ? e->pool : dt_pool_find("greedy");
-    return e->lower != NULL ? *e->lower : (dt_lower_opts){.pool = pool, .policy = ""};
+    dt_lower_opts o = e->lower != NULL ? *e->lower : (dt_lower_opts){.pool = e->pool, .policy = ""};
+    o.pool = tried_by(o.pool);
+    return o;
 }
 
 static dt_status time_plan(const dt_pass_env *e, const dt_plan *plan, dt_timeline *t, dt_err *err)

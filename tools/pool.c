@@ -7,19 +7,35 @@
 #include "engine/base/clock.h"
 #include "engine/config/nearest.h"
 #include "engine/config/options.h"
+#include "engine/base/io.h"
 #include "memory/pools/pool_file.h"
+#include "memory/pools/pool_random.h"
 #include "tools/args.h"
 #include "session/human.h"
+#include "tools/json_out.h"
 #include "tools/terminal.h"
 
-enum { PICTURE_ROWS = 16 };
+enum { PICTURE_ROWS = 16, MOST_PICTURED = 20000, MOST_RANDOM = 100000000 };
+
+typedef struct pool_flags {
+    bool csv, json;
+    const char *name, *nodes, *max_bytes, *random, *seed;
+} pool_flags;
 
 typedef struct placing {
     const dt_pool_desc *pool;
     dt_interval *v;
     uint64_t peak;
+    dt_pool_effort effort;
     double seconds;
 } placing;
+
+static dt_status place_by(placing *p, size_t n, dt_err *err)
+{
+    if (p->pool->search != NULL)
+        return p->pool->search(p->v, n, &p->effort, &p->peak, err);
+    return p->pool->place(p->v, n, &p->peak, err);
+}
 
 static dt_status place(placing *p, const dt_interval *v, size_t n, dt_err *err)
 {
@@ -29,8 +45,7 @@ static dt_status place(placing *p, const dt_interval *v, size_t n, dt_err *err)
     if (n > 0)
         memcpy(p->v, v, n * sizeof *v);
     const double start = dt_seconds();
-    DT_TRY(err, p->pool->place(p->v, n, &p->peak, err), "while pool %s placed the intervals",
-        p->pool->name);
+    DT_TRY(err, place_by(p, n, err), "while pool %s placed the intervals", p->pool->name);
     p->seconds = dt_seconds() - start;
     return DT_OK;
 }
@@ -85,10 +100,47 @@ static void table(const placing *p, size_t n_pool, size_t n, uint64_t bound)
 {
     char text[DT_HUMAN_BYTES];
     printf("%zu intervals, lower bound %s bytes\n\n", n, dt_human_count(text, bound));
-    printf("%-12s %18s %10s %10s\n", "pool", "peak bytes", "to bound", "seconds");
-    for (size_t i = 0; i < n_pool; i++)
-        printf("%-12s %18s %10.6f %10.4f\n", p[i].pool->name, dt_human_count(text, p[i].peak),
+    printf("%-12s %18s %10s %10s %14s\n", "pool", "peak bytes", "to bound", "seconds", "nodes");
+    for (size_t i = 0; i < n_pool; i++) {
+        printf("%-12s %18s %10.6f %10.4f", p[i].pool->name, dt_human_count(text, p[i].peak),
             bound > 0 ? (double)p[i].peak / (double)bound : 1.0, p[i].seconds);
+        if (p[i].pool->search != NULL)
+            printf(" %14s%s", dt_human_count(text, p[i].effort.nodes),
+                p[i].effort.optimal ? "  no lower one is possible" : "");
+        putchar('\n');
+    }
+}
+
+/* nodes and optimal: of a pool that searches; the others know only that the bound cannot be beaten.
+ */
+static void json_of(dt_json *j, const placing *p, size_t n, uint64_t bound)
+{
+    dti_json_text(j, "pool", p->pool->name);
+    dti_json_whole(j, "intervals", n);
+    dti_json_whole(j, "peak", p->peak);
+    dti_json_whole(j, "bound", bound);
+    dti_json_real(j, "seconds", p->seconds, 6);
+    dti_json_whole(j, "nodes", p->effort.nodes);
+    const bool optimal = p->effort.optimal || p->peak == bound;
+    j->ok = cJSON_AddBoolToObject(j->o, "optimal", optimal) != NULL && j->ok;
+}
+
+/* One pool is an object, several are its member "pools". */
+static dt_status json(const placing *p, size_t n_pool, size_t n, uint64_t bound, dt_err *err)
+{
+    dt_json j = dti_json_begin();
+    if (n_pool == 1) {
+        json_of(&j, p, n, bound);
+    } else {
+        dt_json list = dti_json_list(&j, "pools");
+        for (size_t i = 0; i < n_pool; i++) {
+            dt_json one = dti_json_element(&list);
+            json_of(&one, &p[i], n, bound);
+            dti_json_leave(&list, &one);
+        }
+        dti_json_leave(&j, &list);
+    }
+    return dti_json_end(&j, err);
 }
 
 static void csv(const placing *p, size_t n)
@@ -123,39 +175,87 @@ static dt_status choose(const char *name, placing *p, size_t *n, dt_err *err)
 }
 
 static dt_status place_all(
-    placing *p, size_t n_pool, const dt_interval *v, size_t n, bool as_csv, dt_err *err)
+    placing *p, size_t n_pool, const dt_interval *v, size_t n, const pool_flags *f, dt_err *err)
 {
     size_t best = 0;
     for (size_t i = 0; i < n_pool; i++) {
         DT_CHECK(place(&p[i], v, n, err));
         best = p[i].peak < p[best].peak ? i : best;
     }
-    if (as_csv) {
+    if (f->csv) {
         if (n_pool > 1)
             fprintf(stderr, "dnntrain: offsets by pool %s, the lowest\n", p[best].pool->name);
         csv(&p[best], n);
         return DT_OK;
     }
-    table(p, n_pool, n, dt_pool_lower_bound(v, n));
-    if (dti_terminal_of(stdout).tty)
+    const uint64_t bound = dt_pool_lower_bound(v, n);
+    if (f->json)
+        return json(p, n_pool, n, bound, err);
+    table(p, n_pool, n, bound);
+    if (dti_terminal_of(stdout).tty && n <= MOST_PICTURED)
         picture(&p[best], n);
     return DT_OK;
 }
 
-static dt_status run_on(const char *path, const char *name, bool as_csv, dt_err *err)
+/* A flag's number, or what stands for it where it is not given. */
+static dt_status whole(
+    const char *flag, const char *text, int64_t most, uint64_t otherwise, uint64_t *to, dt_err *err)
+{
+    int64_t value;
+    *to = otherwise;
+    if (text == NULL)
+        return DT_OK;
+    if (!dt_parse_i64(text, &value) || value < 1 || value > most)
+        return DT_FAIL(
+            err, DT_E_CONFIG, "%s %s: must be a whole number, 1..%" PRId64, flag, text, most);
+    *to = (uint64_t)value;
+    return DT_OK;
+}
+
+static dt_status read_file(
+    dt_interval **v, size_t *n, const char *path, const pool_flags *f, dt_err *err)
+{
+    uint64_t most;
+    int fd;
+    off_t bytes;
+    DT_CHECK(whole("--max-bytes", f->max_bytes, INT64_MAX, DT_POOL_FILE_BYTES, &most, err));
+    DT_CHECK(dti_cli_check_file(path, err));
+    DT_CHECK(dt_open_regular(&fd, &bytes, path, DT_E_DATA, err));
+    (void)dt_close(fd);
+    if ((uint64_t)bytes > most)
+        return DT_FAIL(err, DT_E_DATA,
+            "'%s' has %" PRIu64 " bytes; at most %" PRIu64 " are read: --max-bytes %" PRIu64
+            " allows them",
+            path, (uint64_t)bytes, most, (uint64_t)bytes);
+    return dt_pool_file_read(v, n, path, most, err);
+}
+
+static dt_status make_random(dt_interval **v, size_t *n, const pool_flags *f, dt_err *err)
+{
+    uint64_t count, seed;
+    DT_CHECK(whole("--random", f->random, MOST_RANDOM, 0, &count, err));
+    DT_CHECK(whole("--seed", f->seed, INT64_MAX, 1, &seed, err));
+    *n = count;
+    return dt_pool_random(v, *n, seed, err);
+}
+
+static dt_status run_on(const char *path, const pool_flags *f, dt_err *err)
 {
     size_t n_all, n_pool = 0, n = 0;
+    uint64_t nodes = 0;
     dt_interval *v = NULL;
     (void)dt_pool_all(&n_all);
     placing *p = dt_alloc(n_all, sizeof *p);
-    dt_status st = p != NULL ? choose(name, p, &n_pool, err)
+    dt_status st = p != NULL ? choose(f->name, p, &n_pool, err)
                              : DT_FAIL(err, DT_E_NOMEM, "no memory for the pools");
     if (st == DT_OK)
-        st = dti_cli_check_file(path, err);
+        st = whole("--nodes", f->nodes, INT64_MAX, 0, &nodes, err);
     if (st == DT_OK)
-        st = dt_pool_file_read(&v, &n, path, err);
+        st = path != NULL ? read_file(&v, &n, path, f, err) : make_random(&v, &n, f, err);
+    for (size_t i = 0; i < n_pool; i++)
+        p[i].effort.max_nodes = nodes;
     if (st == DT_OK)
-        st = place_all(p, n_pool, v, n, as_csv, err);
+        st = place_all(p, n_pool, v, n, f, err);
     for (size_t i = 0; p != NULL && i < n_pool; i++)
         dt_free(p[i].v);
     dt_free(p);
@@ -163,29 +263,49 @@ static dt_status run_on(const char *path, const char *name, bool as_csv, dt_err 
     return st;
 }
 
+static dt_status check_flags(const dt_cli *cli, const pool_flags *f, dt_err *err)
+{
+    if (cli->n_word + (f->random != NULL) != 1)
+        return DT_FAIL(
+            err, DT_E_CONFIG, "name a file of intervals; usage: %s", dt_command_pool.usage);
+    if (f->csv && f->json)
+        return DT_FAIL(err, DT_E_CONFIG, "--csv and --json exclude each other; give one of them");
+    if (f->seed != NULL && f->random == NULL)
+        return DT_FAIL(err, DT_E_CONFIG, "--seed goes with --random");
+    return DT_OK;
+}
+
 static dt_status pool(const dt_command_args *a, dt_err *err)
 {
-    bool as_csv = false;
-    const char *name = NULL;
+    pool_flags f = {0};
     const dt_flag flags[] = {
-        {"--pool", "NAME", "only this pool", NULL, &name},
+        {"--pool", "NAME", "only this pool", NULL, &f.name},
+        {"--nodes", "N", "let a pool that searches look at so many partial placements", NULL,
+            &f.nodes},
         {"--csv", NULL, "the offsets of the lowest, or of --pool, as id,lower,upper,size,offset",
-            &as_csv, NULL},
+            &f.csv, NULL},
+        {"--json", NULL, "peak, bound, seconds and nodes as one object", &f.json, NULL},
+        {"--max-bytes", "N", "read a file of up to N bytes; 16 MiB unless given", NULL,
+            &f.max_bytes},
+        {"--random", "N", "no file: N intervals made up, lives and sizes over all magnitudes", NULL,
+            &f.random},
+        {"--seed", "N", "of --random; 1 unless given", NULL, &f.seed},
         {NULL, NULL, NULL, NULL, NULL},
     };
     dt_cli cli;
     dt_status st = dti_cli_init(&cli, &dt_command_pool, a, flags, false, 1, err);
-    if (st == DT_OK && !cli.help)
-        st = cli.n_word == 1 ? run_on(cli.word[0], name, as_csv, err)
-                             : DT_FAIL(err, DT_E_CONFIG, "name a file of intervals; usage: %s",
-                                   dt_command_pool.usage);
+    if (st == DT_OK && !cli.help) {
+        st = check_flags(&cli, &f, err);
+        if (st == DT_OK)
+            st = run_on(cli.n_word == 1 ? cli.word[0] : NULL, &f, err);
+    }
     dti_cli_deinit(&cli);
     return st;
 }
 
 const dt_command dt_command_pool = {
     .name = "pool",
-    .usage = "dnntrain pool FILE.csv [--pool NAME] [--csv]",
+    .usage = "dnntrain pool FILE.csv|--random N [--pool NAME] [--csv|--json]",
     .summary = "place the intervals of a file (id,lower,upper,size) and show peak and lower bound",
     .run = pool,
 };

@@ -16,6 +16,13 @@ typedef struct dt_interval {
     int64_t id;
 } dt_interval;
 
+/* What a search for a placement may take, and what it took. */
+typedef struct dt_pool_effort {
+    uint64_t max_nodes; /* 0: the pool's own limit */
+    uint64_t nodes;     /* partial placements looked at */
+    bool optimal;       /* no placement has a lower peak */
+} dt_pool_effort;
+
 /**
  * struct dt_pool_desc - a way to place intervals.
  * @name @summary: as in the INI file and in `dnntrain list pools`
@@ -23,10 +30,16 @@ typedef struct dt_interval {
  * no byte. The same input gives the same output. DT_E_NOMEM when the host is out of memory,
  *         DT_E_BUDGET when a sum overflows, DT_E_INTERNAL when an interval is empty in time or its
  *         align is no power of two; then offs and *peak mean nothing
+ * @search: the same with a limit of the caller's; NULL where the pool does not search
+ * @tries: what stands for this pool where many placements are compared and one is used: faster, and
+ *         never lower; NULL: the pool itself
  */
 typedef struct dt_pool_desc {
     const char *name, *summary;
     dt_status (*place)(dt_interval *v, size_t n, uint64_t *peak, dt_err *err);
+    dt_status (*search)(
+        dt_interval *v, size_t n, dt_pool_effort *effort, uint64_t *peak, dt_err *err);
+    const struct dt_pool_desc *tries;
 } dt_pool_desc;
 
 /* memory/pools/pools.def holds a line a pool. */

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"
@@ -73,8 +74,8 @@ static bool is_header(const char *p, const char *end)
     return (size_t)(end - p) == sizeof header - 1 && memcmp(p, header, sizeof header - 1) == 0;
 }
 
-static dt_status read_text(
-    dt_interval **v, size_t *n, const char *text, size_t bytes, const char *path, dt_err *err)
+static dt_status read_text(dt_interval **v, size_t *n, size_t *lines, const char *text,
+    size_t bytes, const char *path, dt_err *err)
 {
     size_t cap = 0;
     place at = {path, 0};
@@ -94,20 +95,62 @@ static dt_status read_text(
         }
         p = next;
     }
+    *lines = at.line;
     return DT_OK;
 }
 
-dt_status dt_pool_file_read(dt_interval **v, size_t *n, const char *path, dt_err *err)
+/* An id and where it stands. */
+typedef struct named {
+    int64_t id;
+    size_t row;
+} named;
+
+static int by_id(const void *a, const void *b)
+{
+    const named *p = a, *q = b;
+    if (p->id != q->id)
+        return p->id < q->id ? -1 : 1;
+    return (p->row > q->row) - (p->row < q->row);
+}
+
+/* @skipped lines stand before the first interval. */
+static dt_status check_ids(
+    const dt_interval *v, size_t n, size_t skipped, const char *path, dt_err *err)
+{
+    size_t rising = 1;
+    while (rising < n && v[rising - 1].id < v[rising].id)
+        rising++;
+    if (rising >= n)
+        return DT_OK;
+    named *all = dt_alloc(n, sizeof *all);
+    if (all == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "%s: no memory for %zu ids", path, n);
+    for (size_t i = 0; i < n; i++)
+        all[i] = (named){v[i].id, i};
+    qsort(all, n, sizeof *all, by_id);
+    dt_status st = DT_OK;
+    for (size_t i = 1; i < n && st == DT_OK; i++)
+        if (all[i - 1].id == all[i].id)
+            st = DT_FAIL(err, DT_E_DATA, "%s:%zu: id %" PRId64 " is that of line %zu", path,
+                all[i].row + 1 + skipped, all[i].id, all[i - 1].row + 1 + skipped);
+    dt_free(all);
+    return st;
+}
+
+dt_status dt_pool_file_read(
+    dt_interval **v, size_t *n, const char *path, size_t max_bytes, dt_err *err)
 {
     *v = NULL;
     *n = 0;
     char *text;
     size_t bytes;
-    DT_CHECK(dt_read_file(&text, &bytes, path, DT_POOL_FILE_BYTES, DT_E_DATA, err));
+    DT_CHECK(dt_read_file(&text, &bytes, path, max_bytes, DT_E_DATA, err));
     dt_interval *read = NULL;
-    size_t count = 0;
-    const dt_status st = read_text(&read, &count, text, bytes, path, err);
+    size_t count = 0, lines = 0;
+    dt_status st = read_text(&read, &count, &lines, text, bytes, path, err);
     dt_free(text);
+    if (st == DT_OK)
+        st = check_ids(read, count, lines - count, path, err);
     if (st != DT_OK) {
         dt_free(read);
         return st;

@@ -6,13 +6,14 @@
 
 #include "memory/pools/pool.h"
 
-enum { DT_POOL_FILE_BYTES = 16 << 20 };
+enum { DT_POOL_FILE_BYTES = 16 << 20 }; /* that are read unless more are allowed */
 
-/* Read a file; align is 1. The caller frees *v with dt_free. DT_E_DATA, with FILE:LINE, when a line
- * is not as above, a number does not fit 64 bits, size is negative or lower is not below upper;
- * also when the file cannot be read or is larger than DT_POOL_FILE_BYTES. On failure *v is NULL and
- * *n 0. */
-dt_status dt_pool_file_read(dt_interval **v, size_t *n, const char *path, dt_err *err) DT_NODISCARD;
+/* Read a file of at most max_bytes; align is 1. The caller frees *v with dt_free. DT_E_DATA, with
+ * FILE:LINE, when a line is not as above, a number does not fit 64 bits, size is negative or lower
+ * is not below upper, or an id is there twice; also when the file cannot be read or is larger. On
+ * failure *v is NULL and *n 0. */
+dt_status dt_pool_file_read(
+    dt_interval **v, size_t *n, const char *path, size_t max_bytes, dt_err *err) DT_NODISCARD;
 
 /* Write what dt_pool_file_read reads; bytes are rounded up to align, which the format has not. */
 dt_status dti_pool_file_write(

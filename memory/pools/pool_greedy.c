@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "memory/pools/pool_many.h"
 #include "memory/pools/pool_shelf.h"
 
 extern const dt_pool_desc dt_pool_best_fit;
@@ -237,11 +238,13 @@ static dt_status place(dt_interval *v, size_t n, uint64_t *peak, dt_err *err)
             if (v[i].bytes > 0)
                 s.order[s.n++] = i;
         try_orders(&s);
-        if (s.order_peak == s.peak && s.peak < UINT64_MAX && s.n < MANY)
-            improve(&s);
         st = DT_OK;
+        if (s.steps < 0 && !dti_pool_many(v, n, &s.peak))
+            st = DT_FAIL(err, DT_E_NOMEM, "pool greedy: out of memory for %zu intervals", n);
+        else if (s.order_peak == s.peak && s.peak < UINT64_MAX && s.n < MANY)
+            improve(&s);
         *peak = s.peak;
-        if (s.peak == UINT64_MAX)
+        if (st == DT_OK && s.peak == UINT64_MAX)
             st = DT_FAIL(
                 err, DT_E_BUDGET, "pool greedy: %zu intervals need more than 2^64 bytes", n);
     }

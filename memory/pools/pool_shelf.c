@@ -7,24 +7,29 @@
 
 enum { PARTS = 64 };
 
-bool dti_shelf_init(dti_shelf *s, const dt_interval *v, size_t n)
+bool dti_shelf_init_during(dti_shelf *s, size_t n, int64_t start, int64_t last)
 {
     /* Boards come to be by halving a full one, so each but the first has half its places taken. */
     const size_t boards = n / (DTI_BOARD / 2) + 1;
     *s = (dti_shelf){.board = dt_alloc(boards, sizeof *s->board),
         .places = dt_alloc(boards, DTI_BOARD * sizeof *s->places),
-        .start = INT64_MAX};
-    int64_t end = INT64_MIN;
+        .start = start};
+    while (((uint64_t)last - (uint64_t)start) >> s->shift >= PARTS)
+        s->shift++;
+    return s->board != NULL && s->places != NULL;
+}
+
+bool dti_shelf_init(dti_shelf *s, const dt_interval *v, size_t n)
+{
+    int64_t start = INT64_MAX, end = INT64_MIN;
     for (size_t i = 0; i < n; i++) {
         if (v[i].bytes == 0)
             continue;
-        s->start = v[i].lower < s->start ? v[i].lower : s->start;
+        start = v[i].lower < start ? v[i].lower : start;
         end = v[i].upper > end ? v[i].upper : end;
     }
-    const uint64_t last = (uint64_t)end - (uint64_t)s->start - 1; /* 0 when there are none */
-    while (last >> s->shift >= PARTS)
-        s->shift++;
-    return s->board != NULL && s->places != NULL;
+    return start < end ? dti_shelf_init_during(s, n, start, end - 1)
+                       : dti_shelf_init_during(s, n, 0, 0);
 }
 
 void dti_shelf_deinit(dti_shelf *s)
@@ -38,11 +43,17 @@ void dti_shelf_clear(dti_shelf *s)
     s->n = 0;
 }
 
+/* Which part of the time an instant is in, or the nearest. */
+static uint64_t part(const dti_shelf *s, int64_t when)
+{
+    const uint64_t at = when > s->start ? ((uint64_t)when - (uint64_t)s->start) >> s->shift : 0;
+    return at < PARTS ? at : PARTS - 1;
+}
+
 /* The parts of the time that a life touches. */
 static uint64_t parts(const dti_shelf *s, int64_t lower, int64_t upper)
 {
-    const uint64_t first = ((uint64_t)lower - (uint64_t)s->start) >> s->shift;
-    const uint64_t last = ((uint64_t)upper - (uint64_t)s->start - 1) >> s->shift;
+    const uint64_t first = part(s, lower), last = part(s, upper - 1);
     return (UINT64_MAX << first) & (UINT64_MAX >> (PARTS - 1 - last));
 }
 
@@ -78,6 +89,30 @@ bool dti_shelf_lowest(const dti_shelf *s, const dt_interval *x, uint64_t *off, s
         *below += b->n;
     }
     return *off < UINT64_MAX - need;
+}
+
+void dti_shelf_begin(dti_shelf_walk *w, const dti_shelf *s, const dt_interval *x)
+{
+    w->shelf = s;
+    w->life = parts(s, x->lower, x->upper);
+    w->board = w->hit = w->n_hit = 0;
+}
+
+const dti_placed *dti_shelf_next(dti_shelf_walk *w, const dt_interval *x, int64_t *steps)
+{
+    while (w->hit == w->n_hit) {
+        if (w->board == w->shelf->n)
+            return NULL;
+        const dti_board *b = &w->shelf->board[w->board++];
+        w->place = b->place;
+        w->hit = w->n_hit = 0;
+        ++*steps;
+        if ((b->busy & w->life) == 0)
+            continue;
+        w->n_hit = collect(b, x, w->hits);
+        *steps += (int64_t)b->n;
+    }
+    return &w->place[w->hits[w->hit++]];
 }
 
 /* The last board that begins at an offset or below it, or the first. */

@@ -510,7 +510,8 @@ static dt_status place_counted(dt_interval *v, size_t n, uint64_t *peak, dt_err 
 static void the_search_places_by_the_pool_of_the_run(void **state)
 {
     (void)state;
-    static const dt_pool_desc counting = {"counting", "", place_counted};
+    static const dt_pool_desc counting = {
+        .name = "counting", .summary = "", .place = place_counted};
     dt_graph *g = model("resnet18", &standard);
     dt_map *map = map_of(g, BATCH);
     dt_err err = {0};

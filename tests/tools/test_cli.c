@@ -815,6 +815,56 @@ static void the_lowest_placement_is_shown(void **state)
     cli_done(&r);
 }
 
+static void a_search_reports_as_one_object(void **state)
+{
+    NEED_BINARY();
+    ran r = cli_run("pool FILE --pool exact --json", intervals());
+    assert_code(&r, 0);
+    static const char *const members[] = {"\"pool\":\t\"exact\"", "\"intervals\":\t4",
+        "\"peak\":\t51", "\"bound\":\t51", "\"seconds\":", "\"nodes\":", "\"optimal\":\ttrue"};
+    for (size_t i = 0; i < DT_COUNT(members); i++)
+        assert_has(r.out, members[i]);
+    cli_done(&r);
+    r = cli_run("pool FILE --json", intervals());
+    assert_code(&r, 0);
+    assert_has(r.out, "\"pools\":");
+    assert_has(r.out, "\"pool\":\t\"best_fit\"");
+    cli_done(&r);
+    refuse(&(wrong){"pool FILE --json --csv", "exclude each other"}, intervals());
+    refuse(&(wrong){"pool FILE --nodes 0", "--nodes 0: must be a whole number, 1.."}, intervals());
+    refuse(&(wrong){"pool FILE --nodes nan", "--nodes nan: must be"}, intervals());
+}
+
+static void intervals_are_made_up_by_a_seed(void **state)
+{
+    NEED_BINARY();
+    ran r = cli_run("pool --random 500 --pool greedy --csv", NULL);
+    ran same = cli_run("pool --random 500 --pool greedy --csv --seed 1", NULL);
+    ran other = cli_run("pool --random 500 --pool greedy --csv --seed 2", NULL);
+    assert_code(&r, 0);
+    assert_string_equal(r.out, same.out);
+    assert_string_not_equal(r.out, other.out);
+    cli_done(&r);
+    cli_done(&same);
+    cli_done(&other);
+    refuse(&(wrong){"pool --random 0", "--random 0: must be"}, NULL);
+    refuse(&(wrong){"pool FILE --random 9", "name a file of intervals"}, intervals());
+    refuse(&(wrong){"pool FILE --seed 9", "--seed goes with --random"}, intervals());
+}
+
+static void large_files_are_read_on_request(void **state)
+{
+    NEED_BINARY();
+    ran r = cli_run("pool FILE --max-bytes 30", intervals());
+    assert_code(&r, DT_E_DATA);
+    assert_has(r.err, "at most 30 are read: --max-bytes 56 allows them");
+    cli_done(&r);
+    r = cli_run("pool FILE --max-bytes 56", intervals());
+    assert_code(&r, 0);
+    cli_done(&r);
+    refuse(&(wrong){"pool FILE --max-bytes -1", "--max-bytes -1: must be"}, intervals());
+}
+
 static void a_bad_file_of_intervals_is_named_with_its_line(void **state)
 {
     NEED_BINARY();
@@ -858,6 +908,9 @@ DT_TEST_GROUP(cli)
         cmocka_unit_test(kernels_of_every_op_can_be_shown),
         cmocka_unit_test(a_plan_file_that_is_none_is_bad_data),
         cmocka_unit_test(pools_report_peak_and_bound),
+        cmocka_unit_test(a_search_reports_as_one_object),
+        cmocka_unit_test(intervals_are_made_up_by_a_seed),
+        cmocka_unit_test(large_files_are_read_on_request),
         cmocka_unit_test(offsets_overlap_nowhere),
         cmocka_unit_test(the_lowest_placement_is_shown),
         cmocka_unit_test(a_bad_file_of_intervals_is_named_with_its_line),

@@ -1,0 +1,11 @@
+/* Inside pools: placing tens of thousands of intervals and more. */
+#ifndef DT_MEMORY_POOLS_POOL_MANY_H
+#define DT_MEMORY_POOLS_POOL_MANY_H
+
+#include "memory/pools/pool.h"
+
+/* v is placed and *peak its peak: place it lower if that can be. False when memory runs out, with
+ * both as they were. */
+bool dti_pool_many(dt_interval *v, size_t n, uint64_t *peak);
+
+#endif

@@ -1,5 +1,6 @@
 #!/bin/sh
-# docs/extending.md quotes docs/extending/*.diff to the letter, each once, and each can be applied to this tree.
+# docs/extending.md quotes docs/extending/*.diff to the letter, each once, and each can be applied to this tree;
+# what they add is C that the tree's headers know.
 set -eu
 cd "${1:-$(dirname -- "$0")/../..}"
 command -v patch >/dev/null || exit 77
@@ -34,5 +35,19 @@ for diff in docs/extending/*.diff; do
     patch -p1 --fuzz=0 --dry-run <"$diff" >"$temp/said" 2>&1 ||
         found="$found
 $diff does not fit this tree any more: $(tail -n 1 "$temp/said")"
+done
+# On a copy; the whole of it is built by tests/long.
+mkdir "$temp/tree"
+for room in engine memory layers data models session include tests; do
+    cp -r "$room" "$temp/tree/"
+done
+mkdir "$temp/tree/docs" && cp docs/config.md "$temp/tree/docs/"
+[ -n "$found" ] || for diff in docs/extending/*.diff; do
+    patch -p1 -s --fuzz=0 -d "$temp/tree" <"$diff"
+done
+for file in $(sed -n '/^--- .dev.null$/{n;s#^+++ b/\(.*\.c\)$#\1#p;}' docs/extending/*.diff); do
+    [ -n "$found" ] || (cd "$temp/tree" && ${CC:-cc} -std=c11 -D_POSIX_C_SOURCE=200809L -I. -Iinclude -fopenmp -Wall -Wextra \
+        -Wconversion -Werror -fsyntax-only "$file") >"$temp/said" 2>&1 || found="$found
+$(head -n 3 "$temp/said")"
 done
 [ -z "$found" ] || { echo "$found"; exit 1; }

@@ -172,7 +172,17 @@ dt_status dti_pass_score(
                             : dti_score_program(out, p, place ? pool : NULL, err);
 }
 
-static dt_lower_opts lower_by(const dt_pass_env *e)
+const dt_costs *dti_pass_costs(const dt_pass_env *e)
+{
+    return e->costs != NULL ? e->costs : &dt_costs_default;
+}
+
+dt_simulate_opts dti_pass_machine(const dt_pass_env *e)
+{
+    return e->machine != NULL ? *e->machine : (dt_simulate_opts){.density = e->density};
+}
+
+dt_lower_opts dti_pass_lower_opts(const dt_pass_env *e)
 {
     dt_lower_opts o = e->lower != NULL ? *e->lower : (dt_lower_opts){.pool = e->pool, .policy = ""};
     o.pool = tried_by(o.pool);
@@ -181,14 +191,13 @@ static dt_lower_opts lower_by(const dt_pass_env *e)
 
 static dt_status time_plan(const dt_pass_env *e, const dt_plan *plan, dt_timeline *t, dt_err *err)
 {
-    static const dt_simulate_opts streams;
-    return dt_simulate(t, plan, e->costs != NULL ? e->costs : &dt_costs_default,
-        e->machine != NULL ? e->machine : &streams, err);
+    const dt_simulate_opts o = dti_pass_machine(e);
+    return dt_simulate(t, plan, dti_pass_costs(e), &o, err);
 }
 
 dt_status dti_pass_cost_of(const dt_pass_env *e, dt_program *p, dt_pass_cost *out, dt_err *err)
 {
-    const dt_lower_opts o = lower_by(e);
+    const dt_lower_opts o = dti_pass_lower_opts(e);
     dt_plan *plan = NULL;
     dt_timeline t = {0};
     dt_status st = dt_lower(&plan, p, &o, err);
@@ -210,8 +219,8 @@ bool dti_pass_fits(const dt_pass_env *e, const dt_pass_cost *c)
 /* Op i of a plan is the i-th op with a kernel in the program's order. */
 dt_status dti_pass_op_seconds(const dt_pass_env *e, dt_program *p, double *seconds, dt_err *err)
 {
-    const dt_lower_opts o = lower_by(e);
-    const dt_costs *c = e->costs != NULL ? e->costs : &dt_costs_default;
+    const dt_lower_opts o = dti_pass_lower_opts(e);
+    const dt_costs *c = dti_pass_costs(e);
     dt_plan *plan = NULL;
     size_t at = 0;
     DT_CHECK(dt_lower(&plan, p, &o, err));
@@ -226,7 +235,7 @@ dt_status dti_pass_op_seconds(const dt_pass_env *e, dt_program *p, double *secon
 
 double dti_pass_fetch_seconds(const dt_pass_env *e, uint64_t bytes)
 {
-    const dt_costs *c = e->costs != NULL ? e->costs : &dt_costs_default;
+    const dt_costs *c = dti_pass_costs(e);
     const bool team = e->machine != NULL && e->machine->inline_copies;
     return dti_link_seconds(
         &(team ? c->link : c->thread_link)[DT_TIER_HOST][DT_FROM_TIER], (double)bytes);

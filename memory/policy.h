@@ -45,6 +45,11 @@ typedef struct dt_pass_env {
 dt_status dti_pass_score(
     const dt_pass_env *e, dt_program *p, bool place, dt_score *out, dt_err *err) DT_NODISCARD;
 
+/* The machine's costs, how it runs plans, and how they are made; with what stands for NULL. */
+const dt_costs *dti_pass_costs(const dt_pass_env *e);
+dt_simulate_opts dti_pass_machine(const dt_pass_env *e);
+dt_lower_opts dti_pass_lower_opts(const dt_pass_env *e);
+
 /* What a program comes to when it is lowered and timed: peaks of the tiers, and seconds of a run.
  */
 typedef struct dt_pass_cost {

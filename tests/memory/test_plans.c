@@ -256,7 +256,7 @@ static void every_decision_gives_its_reason(void **state)
                 dt_graph_destroy(g);
                 assert_ok(dt_model_build(dt_model_find("gpt2"), &small, &g, &err), &err);
             }
-            dt_lowered m = dt_program_of(g, DT_PROGRAM_FIRST, 8);
+            dt_lowered m = dt_program_of(g, DT_PROGRAM_FIRST, 32);
             dt_rewrite(m.program, all[i]->name);
             m.plan = dt_planned_by(m.program, all[i]->name, "greedy");
             decisions += count_reasons(m.plan, all[i]->name);

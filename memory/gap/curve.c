@@ -1,0 +1,72 @@
+/* Places of a program in time: the rows of its plan, taken back to its ops. */
+#include "memory/gap/curve.h"
+
+#include "engine/base/alloc.h"
+#include "memory/lower/lower.h"
+
+/* Each op and each copy has one row, in the program's order. */
+static void read_rows(dti_load_curve *c, const dt_timeline *t)
+{
+    const dt_plan *p = c->plan;
+    uint64_t bytes = p->persistent;
+    double now = 0;
+    size_t pos = 0;
+    for (size_t i = 0; i < p->n_row; i++) {
+        const dt_row *r = &p->row[i];
+        if (r->kind == DT_ROW_PLACE)
+            bytes += r->bytes - (r->over >= 0 ? p->tensor[r->over].bytes : 0);
+        if (r->kind == DT_ROW_RELEASE)
+            bytes -= r->bytes;
+        if (r->kind != DT_ROW_COMPUTE && r->kind != DT_ROW_COPY_OUT && r->kind != DT_ROW_COPY_IN)
+            continue;
+        DT_ASSERT(pos < c->n);
+        const bool op = r->kind == DT_ROW_COMPUTE;
+        c->begin[pos] = op ? t->begin[i] : now;
+        now = op ? t->end[i] : now;
+        c->end[pos] = now;
+        c->op[pos] = r->op;
+        c->load[pos++] = bytes;
+    }
+    DT_ASSERT(pos == c->n);
+}
+
+static dt_status measure(dti_load_curve *c, const dt_pass_env *e, dt_err *err)
+{
+    const dt_simulate_opts o = dti_pass_machine(e);
+    dt_timeline t;
+    const dt_status st = dt_simulate(&t, c->plan, dti_pass_costs(e), &o, err);
+    if (st == DT_OK) {
+        read_rows(c, &t);
+        c->seconds = t.seconds;
+        c->stalled = t.stalled;
+    }
+    dt_timeline_deinit(&t);
+    return st;
+}
+
+dt_status dti_load_curve_open(
+    dti_load_curve *out, dt_program *p, const dt_pass_env *e, bool placed, dt_err *err)
+{
+    dt_lower_opts o = dti_pass_lower_opts(e);
+    if (!placed)
+        o.pool = dt_pool_find("best_fit");
+    *out = (dti_load_curve){.n = p->n_order};
+    DT_CHECK(dt_lower(&out->plan, p, &o, err));
+    out->begin = dt_alloc(out->n + 1, sizeof *out->begin);
+    out->end = dt_alloc(out->n + 1, sizeof *out->end);
+    out->load = dt_alloc(out->n + 1, sizeof *out->load);
+    out->op = dt_alloc(out->n + 1, sizeof *out->op);
+    if (out->begin == NULL || out->end == NULL || out->load == NULL || out->op == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+    return measure(out, e, err);
+}
+
+void dti_load_curve_close(dti_load_curve *c)
+{
+    dt_plan_destroy(c->plan);
+    dt_free(c->begin);
+    dt_free(c->end);
+    dt_free(c->load);
+    dt_free(c->op);
+    *c = (dti_load_curve){0};
+}

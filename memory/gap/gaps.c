@@ -1,0 +1,335 @@
+/* Choosing among gaps, and the queues of those that are offloaded. */
+#include "memory/gap/gaps.h"
+
+#include <string.h>
+
+#include "engine/base/alloc.h"
+
+/* ---- what is left ---- */
+
+static void sum_up(const dti_gaps *g, const uint64_t *load, bool above_only, double *to)
+{
+    const double limit = g->limit != UINT64_MAX ? (double)g->limit : 0;
+    to[0] = 0;
+    for (size_t k = 0; k < g->n_place; k++) {
+        const double over = (double)load[k] - limit;
+        to[k + 1] = to[k] + (above_only && over < 0 ? 0 : over);
+    }
+}
+
+static bool is_limited(const dti_gaps *g)
+{
+    return g->limit != UINT64_MAX;
+}
+
+static void find_peak(dti_gaps *g)
+{
+    g->peak = DT_NONE;
+    for (size_t k = 0; k < g->n_place; k++)
+        if (!g->hopeless[k] && (g->peak == DT_NONE || g->left[k] > g->left[g->peak]))
+            g->peak = (int32_t)k;
+    if (g->peak != DT_NONE && is_limited(g) && g->left[g->peak] <= g->limit)
+        g->peak = DT_NONE;
+}
+
+/* Up to a limit whatever is chosen may be gone for all of its gap, if ops wait; without one it is
+ * gone for as long as its copies leave it. */
+static void find_left(dti_gaps *g)
+{
+    uint64_t gone = 0;
+    if (!is_limited(g))
+        dti_gaps_schedule(g);
+    memset(g->left, 0, (g->n_place + 1) * sizeof *g->left);
+    for (size_t n = 0; n < g->n; n++) {
+        const dti_idle *i = &g->idle[n];
+        const bool copied = i->fate == DTI_OFFLOAD && !is_limited(g);
+        const int32_t from = copied ? i->release : i->gap.from_pos;
+        const int32_t to = copied ? i->fetch : i->gap.to_pos;
+        if (i->fate == DTI_KEEP || to <= from + 1)
+            continue;
+        g->left[from + 1] += i->bytes; /* goes, and comes back: sums wrap */
+        g->left[to] -= i->bytes;
+    }
+    for (size_t k = 0; k < g->n_place; k++) {
+        gone += g->left[k];
+        g->left[k] = g->load[k] > gone ? g->load[k] - gone : 0;
+    }
+    sum_up(g, g->left, true, g->over);
+    find_peak(g);
+}
+
+dt_status dti_gaps_open(dti_gaps *g, dt_err *err)
+{
+    g->left = dt_alloc(g->n_place + 1, sizeof *g->left);
+    g->over = dt_alloc(g->n_place + 1, sizeof *g->over);
+    g->over_first = dt_alloc(g->n_place + 1, sizeof *g->over_first);
+    g->hopeless = dt_alloc(g->n_place + 1, sizeof *g->hopeless);
+    g->shifted = dt_alloc(g->n_place + 1, sizeof *g->shifted);
+    g->out = dt_alloc(g->n + 1, sizeof *g->out);
+    g->back = dt_alloc(g->n + 1, sizeof *g->back);
+    if (g->left == NULL || g->over == NULL || g->over_first == NULL || g->shifted == NULL ||
+        g->hopeless == NULL || g->out == NULL || g->back == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+    for (size_t n = 0; n < g->n; n++)
+        g->idle[n].at = g->idle[n].refused = DT_NONE;
+    find_left(g);
+    sum_up(g, g->load, false, g->over_first);
+    return DT_OK;
+}
+
+void dti_gaps_close(dti_gaps *g)
+{
+    dt_free(g->left);
+    dt_free(g->over);
+    dt_free(g->over_first);
+    dt_free(g->shifted);
+    dt_free(g->hopeless);
+    dt_free(g->out);
+    dt_free(g->back);
+    *g = (dti_gaps){0};
+}
+
+void dti_gaps_limit(dti_gaps *g, uint64_t limit)
+{
+    g->limit = limit;
+    memset(g->hopeless, 0, g->n_place * sizeof *g->hopeless);
+    find_left(g);
+}
+
+/* ---- choosing ---- */
+
+bool dti_gaps_is_over(const dti_gaps *g, const dti_idle *i)
+{
+    return g->peak != DT_NONE && i->fate == DTI_KEEP && i->refused != g->peak &&
+           i->gap.from_pos < g->peak && i->gap.to_pos > g->peak;
+}
+
+dti_idle *dti_gaps_best(const dti_gaps *g, dti_gap_score *score)
+{
+    dti_idle *best = NULL;
+    double most = 0;
+    for (size_t n = 0; n < g->n; n++) {
+        dti_idle *i = &g->idle[n];
+        const double s = dti_gaps_is_over(g, i) ? score(g, i) : 0;
+        if (dti_gaps_is_over(g, i) && (best == NULL || s > most)) {
+            best = i;
+            most = s;
+        }
+    }
+    return best;
+}
+
+void dti_gaps_refuse(dti_gaps *g, dti_idle *i)
+{
+    i->refused = g->peak;
+}
+
+void dti_gaps_forgive(dti_gaps *g)
+{
+    for (size_t n = 0; n < g->n; n++)
+        g->idle[n].refused = DT_NONE;
+}
+
+void dti_gaps_give_up(dti_gaps *g)
+{
+    g->hopeless[g->peak] = true;
+    find_peak(g);
+}
+
+/* ---- queues ---- */
+
+static void insert(int32_t *queue, size_t n, size_t at, int32_t i)
+{
+    memmove(queue + at + 1, queue + at, (n - at) * sizeof *queue);
+    queue[at] = i;
+}
+
+void dti_gaps_enqueue(dti_gaps *g, dti_idle *x)
+{
+    const int32_t i = (int32_t)(x - g->idle);
+    size_t at = g->n_offload, behind = 0;
+    while (at > 0 && g->idle[g->out[at - 1]].gap.from_pos > x->gap.from_pos)
+        at--;
+    while (behind < g->n_offload && g->idle[g->back[behind]].gap.to_pos > x->gap.to_pos)
+        behind++;
+    insert(g->out, g->n_offload, at, i);
+    insert(g->back, g->n_offload, behind, i);
+    x->fate = DTI_OFFLOAD;
+    g->n_offload++;
+}
+
+static void leave(int32_t *queue, size_t n, int32_t i)
+{
+    size_t at = 0;
+    while (queue[at] != i)
+        at++;
+    memmove(queue + at, queue + at + 1, (n - at - 1) * sizeof *queue);
+}
+
+static void dequeue(dti_gaps *g, dti_idle *x)
+{
+    x->fate = DTI_KEEP;
+    leave(g->out, g->n_offload, (int32_t)(x - g->idle));
+    leave(g->back, g->n_offload, (int32_t)(x - g->idle));
+    g->n_offload--;
+}
+
+static double later(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* When copies end and begin, if no op waits. */
+static void run_queues(dti_gaps *g)
+{
+    double free = 0, next = g->n_place > 0 ? g->end[g->n_place - 1] : 0;
+    for (size_t k = 0; k < g->n_offload; k++) {
+        dti_idle *i = &g->idle[g->out[k]];
+        i->out_end = free = later(free, g->end[i->gap.from_pos]) + i->out;
+    }
+    for (size_t k = 0; k < g->n_offload; k++) {
+        dti_idle *i = &g->idle[g->back[k]];
+        const double needed = g->begin[i->gap.to_pos];
+        i->in_begin = next = (needed < next ? needed : next) - i->early - i->in;
+    }
+}
+
+/* The longest that a peak waits until what it needs gone is out, and until the last copy back that
+ * could only begin behind it has come. */
+static double wait_of(dti_gaps *g)
+{
+    double out = 0, in = 0, sum = 0;
+    run_queues(g);
+    for (size_t k = 0; k < g->n_offload; k++) {
+        const dti_idle *i = &g->idle[g->out[k]];
+        out = later(out, i->out_end - g->end[i->at - 1]);
+        in = later(in, g->begin[i->at + 1] - i->in_begin);
+        sum += i->out + i->in;
+    }
+    return g->inline_copies ? sum : out + in;
+}
+
+double dti_gaps_wait(dti_gaps *g, dti_idle *i)
+{
+    i->at = g->peak;
+    dti_gaps_enqueue(g, i);
+    const double with = wait_of(g);
+    dequeue(g, i);
+    i->at = DT_NONE;
+    return with - g->late;
+}
+
+void dti_gaps_choose(dti_gaps *g, dti_idle *i, dti_fate fate)
+{
+    i->at = i->at == DT_NONE ? g->peak : i->at;
+    i->fate = fate;
+    if (fate == DTI_OFFLOAD) {
+        dti_gaps_enqueue(g, i);
+        g->late = wait_of(g);
+    }
+    find_left(g);
+}
+
+/* ---- the schedule ---- */
+
+/* The first place from @from on whose value is not below. */
+static int32_t first_not_below(const double *v, int32_t from, int32_t n, double x)
+{
+    int32_t low = from, high = n;
+    while (low < high) {
+        const int32_t mid = low + (high - low) / 2;
+        if (v[mid] < x)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+/* Its bytes are gone once the copy is done; where the load is too high before that, the op there
+ * waits, and all behind it. */
+static void schedule_out(dti_gaps *g, dti_idle *i, double *free)
+{
+    double *end = g->shifted;
+    const int32_t from = i->gap.from_pos, to = i->gap.to_pos;
+    i->out_end = *free = later(*free, end[from]) + i->out;
+    i->release = first_not_below(end, from, to - 1, i->out_end);
+    if (!is_limited(g))
+        return;
+    for (int32_t k = from + 1; k <= i->release; k++)
+        if (g->left[k] > g->limit) {
+            const double wait = i->out_end - end[k - 1];
+            for (size_t x = (size_t)k; wait > 0 && x < g->n_place; x++)
+                end[x] += wait;
+            i->release = k - 1;
+        }
+    for (int32_t k = i->release + 1; k < to; k++)
+        g->left[k] -= i->bytes;
+}
+
+/* They come back as late as the op behind the gap allows; later, where the load would be too high,
+ * for which that op waits. */
+static void schedule_in(dti_gaps *g, dti_idle *i, double *next)
+{
+    const int32_t to = i->gap.to_pos;
+    const double needed = g->begin[to];
+    double begin = (needed < *next ? needed : *next) - i->early - i->in;
+    i->fetch = first_not_below(g->begin, i->release + 1, to, begin);
+    if (i->fetch > i->release + 1 && g->begin[i->fetch] > begin)
+        i->fetch--;
+    if (is_limited(g)) {
+        for (int32_t k = to - 1; k >= i->fetch; k--)
+            if (g->left[k] + i->bytes > g->limit) {
+                i->fetch = k + 1;
+                begin = later(begin, g->begin[i->fetch]);
+            }
+        for (int32_t k = i->fetch; k < to; k++)
+            g->left[k] += i->bytes;
+    }
+    i->in_begin = *next = begin;
+}
+
+void dti_gaps_schedule(dti_gaps *g)
+{
+    double free = 0, next = g->n_place > 0 ? g->end[g->n_place - 1] : 0;
+    memcpy(g->shifted, g->end, g->n_place * sizeof *g->end);
+    if (is_limited(g))
+        memcpy(g->left, g->load, g->n_place * sizeof *g->left);
+    for (size_t k = 0; k < g->n_offload; k++) {
+        dti_idle *i = &g->idle[g->out[k]];
+        if (g->inline_copies)
+            i->release = i->gap.from_pos;
+        else
+            schedule_out(g, i, &free);
+    }
+    for (size_t k = 0; k < g->n_offload; k++) {
+        dti_idle *i = &g->idle[g->back[k]];
+        if (g->inline_copies)
+            i->fetch = i->gap.to_pos;
+        else
+            schedule_in(g, i, &next);
+    }
+}
+
+/* ---- scores ---- */
+
+double dti_absence(const dti_gaps *g, const dti_idle *i)
+{
+    return g->begin[i->gap.to_pos] - g->end[i->gap.from_pos] - i->out - i->in;
+}
+
+double dti_absence_area(const dti_gaps *g, const dti_idle *i)
+{
+    const double seconds = dti_absence(g, i), bytes = (double)i->bytes;
+    return seconds >= 0 ? seconds * bytes : seconds / bytes;
+}
+
+double dti_load_over(const dti_gaps *g, const dti_idle *i)
+{
+    return g->over_first[i->gap.to_pos] - g->over_first[i->gap.from_pos + 1];
+}
+
+double dti_left_over(const dti_gaps *g, const dti_idle *i)
+{
+    return g->over[i->gap.to_pos] - g->over[i->gap.from_pos + 1];
+}

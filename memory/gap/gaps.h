@@ -1,0 +1,111 @@
+/* Which idle bytes leave, and when: the load curve, the intervals in which tensors lie idle, and a
+ * queue of copies for each direction. Numbers alone: a planner (memory/gap/planner.h) fills them in
+ * from a program, and makes what was chosen.
+ *
+ * Copies of a direction follow each other. A copy out begins when the op before the gap is done and
+ * the queue is free; a copy back as late as the op after the gap and the queue behind it allow.
+ * What is on the device neither after the one nor before the other is saved. */
+#ifndef DT_MEMORY_GAP_GAPS_H
+#define DT_MEMORY_GAP_GAPS_H
+
+#include "memory/pass.h"
+
+typedef enum dti_fate { DTI_KEEP, DTI_OFFLOAD, DTI_RECOMPUTE } dti_fate;
+
+/**
+ * struct dti_idle - a gap on the clock.
+ * @bytes:     that lie idle in it
+ * @out @in:   seconds of a copy to the tier and of one back
+ * @fate:      what was chosen for it
+ * @at:        place of the peak for which it was chosen; DT_NONE
+ * @refused:   place of the peak for which it was looked at in vain; DT_NONE
+ * @early:     the copy back is to be done so many seconds before it is needed
+ * @release @fetch: when offloaded, places after which it is gone, and before which it is taken back
+ * @out_end @in_begin: seconds
+ */
+typedef struct dti_idle {
+    dt_gap gap;
+    uint64_t bytes;
+    double out, in;
+    dti_fate fate;
+    int32_t at, refused;
+    double early;
+    int32_t release, fetch;
+    double out_end, in_begin;
+} dti_idle;
+
+/**
+ * struct dti_gaps - a program's gaps, in the order of their tensors.
+ * @begin @end @load: by place, see struct dti_load_curve
+ * @limit:   of the load; UINT64_MAX: there is none, and no op is to wait for a copy
+ * @inline_copies: copies stand between the ops, so none is hidden
+ * @left:    by place: the load without what was chosen
+ * @over:    left above the limit (without one above 0), summed up to each place; n_place + 1 of
+ * them. @over_first: the same of the load, signed
+ * @hopeless: by place: nothing can be done about it
+ * @peak:    the place of the most that is left, of those not hopeless; DT_NONE when that is within
+ * the limit
+ * @out @back: the n_offload gaps that are offloaded, in the order of their copies; back from the
+ * last one on
+ * @late:    seconds that ops wait for them
+ */
+typedef struct dti_gaps {
+    size_t n_place, n, n_offload;
+    double *begin, *end;
+    uint64_t *load;
+    dti_idle *idle;
+    uint64_t limit;
+    bool inline_copies;
+    uint64_t *left;
+    double *over, *over_first;
+    bool *hopeless;
+    int32_t peak;
+    int32_t *out, *back;
+    double *shifted; /* room for the ends of ops that wait */
+    double late;
+} dti_gaps;
+
+/* Room for what was chosen, which is nothing yet; curve and gaps are there and stay the caller's.
+ * Release with dti_gaps_close even after a failure. DT_E_NOMEM. */
+dt_status dti_gaps_open(dti_gaps *g, dt_err *err) DT_NODISCARD;
+void dti_gaps_close(dti_gaps *g);
+
+void dti_gaps_limit(dti_gaps *g, uint64_t limit); /* what was chosen stays so */
+
+/* A kept gap over the peak, and not refused for it. */
+bool dti_gaps_is_over(const dti_gaps *g, const dti_idle *i);
+
+/* Of those the one whose score is highest, the first of several; NULL: there is none. */
+typedef double dti_gap_score(const dti_gaps *g, const dti_idle *i);
+dti_idle *dti_gaps_best(const dti_gaps *g, dti_gap_score *score);
+
+/* Seconds that ops would wait longer, if this one were offloaded as well, to be away at the peak.
+ */
+double dti_gaps_wait(dti_gaps *g, dti_idle *i);
+
+void dti_gaps_choose(dti_gaps *g, dti_idle *i, dti_fate fate);
+void dti_gaps_refuse(dti_gaps *g, dti_idle *i);
+void dti_gaps_forgive(dti_gaps *g); /* none is refused any more */
+
+/* The peak is hopeless: the next is looked at. Until the limit is set anew. */
+void dti_gaps_give_up(dti_gaps *g);
+
+/* It is offloaded, whatever there is to be said against it. */
+void dti_gaps_enqueue(dti_gaps *g, dti_idle *i);
+
+/* Release and fetch of all that is offloaded. With a limit ops wait wherever the load would exceed
+ * it. */
+void dti_gaps_schedule(dti_gaps *g);
+
+/* Duration of absence: seconds between the ops of a gap, less both copies. Capuchin's free time. */
+double dti_absence(const dti_gaps *g, const dti_idle *i);
+
+/* Area of absence: the same times bytes; divided by them where it is negative. */
+double dti_absence_area(const dti_gaps *g, const dti_idle *i);
+
+/* Load above the limit in the gap, summed over its ops: of the whole load, signed; and of what is
+ * left, where it is above. */
+double dti_load_over(const dti_gaps *g, const dti_idle *i);
+double dti_left_over(const dti_gaps *g, const dti_idle *i);
+
+#endif

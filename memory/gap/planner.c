@@ -1,0 +1,583 @@
+/* From a program to its gaps, and from what was chosen of them to rewrites. */
+#include "memory/gap/planner.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+
+/* So many plans that are no better than one before are the last. */
+enum { FRUITLESS = 8, FEEDBACK_FRUITLESS = 3 };
+
+/* ---- what a gap costs ---- */
+
+static dt_tier tier_of(const dt_pass_env *e)
+{
+    return dti_pass_lower_opts(e).tier == DT_TIER_DISK ? DT_TIER_DISK : DT_TIER_HOST;
+}
+
+/* A disk has streams of its own everywhere. */
+static bool stands_between(const dt_pass_env *e)
+{
+    return dti_pass_machine(e).inline_copies && tier_of(e) == DT_TIER_HOST;
+}
+
+static double copy_seconds(const dt_pass_env *e, const dt_tensor *t, dt_row_kind kind)
+{
+    const bool input = t->role == DT_ROLE_INPUT;
+    const dt_row r = {.kind = (uint16_t)kind,
+        .tier = (uint8_t)(input ? DT_TIER_INPUT : tier_of(e)),
+        .bytes = t->bytes,
+        .stored = t->bytes};
+    return input && kind == DT_ROW_COPY_OUT
+               ? 0
+               : dti_costs_copy(dti_pass_costs(e), &r, 1, stands_between(e));
+}
+
+/* Of a recompute: its form reads and writes no more than forward does. */
+static double form_seconds(const dti_planner *x, int32_t op)
+{
+    dt_form_kind kind;
+    const dt_op *of = &x->p->op[op];
+    const int32_t row = x->curve.op[dt_pos(x->p, op)];
+    DT_ASSERT(row >= 0);
+    dt_plan_op recompute = x->curve.plan->op[row];
+    (void)dti_recompute_form(of, &kind);
+    recompute.form = (uint8_t)kind;
+    return dti_costs_op(dti_pass_costs(x->env), x->curve.plan, &recompute).seconds;
+}
+
+/* ---- gaps ---- */
+
+static bool considered(const dti_planner *x, int32_t t)
+{
+    const dt_tensor *of = &x->p->tensor[t];
+    return of->slot == DT_NONE && of->bytes > 0 && of->bytes >= x->o.least;
+}
+
+static size_t count_gaps(const dti_planner *x)
+{
+    dt_gap g;
+    size_t n = 0;
+    for (size_t t = 0; t < x->p->n_tensor; t++)
+        for (int32_t i = 0; considered(x, (int32_t)t) && dt_gap_next(x->p, (int32_t)t, &i, &g);)
+            n++;
+    return n;
+}
+
+static void collect(dti_planner *x)
+{
+    dt_gap g;
+    for (size_t t = 0; t < x->p->n_tensor; t++)
+        for (int32_t i = 0; considered(x, (int32_t)t) && dt_gap_next(x->p, (int32_t)t, &i, &g);)
+            x->gaps.idle[x->gaps.n++] = (dti_idle){.gap = g,
+                .bytes = x->p->tensor[t].bytes,
+                .out = copy_seconds(x->env, &x->p->tensor[t], DT_ROW_COPY_OUT),
+                .in = copy_seconds(x->env, &x->p->tensor[t], DT_ROW_COPY_IN)};
+}
+
+static void borrow_curve(dti_gaps *g, const dti_load_curve *c, const dt_pass_env *e)
+{
+    g->n_place = c->n;
+    g->begin = c->begin;
+    g->end = c->end;
+    g->load = c->load;
+    g->inline_copies = stands_between(e);
+}
+
+/* ---- what recomputing costs ---- */
+
+/* @first: by tensor, its first gap; n_tensor + 1 of them. @seen: by tensor, for which gap it was
+ * last come by. */
+typedef struct chains {
+    dti_planner *x;
+    size_t *first;
+    size_t *seen;
+} chains;
+
+/* The gap in which a tensor lies idle right before a place, or n. */
+static size_t idle_before(const chains *c, int32_t tensor, int32_t pos)
+{
+    for (size_t i = c->first[tensor]; i < c->first[tensor + 1]; i++) {
+        const dt_gap *g = &c->x->gaps.idle[i].gap;
+        if (g->from_pos < pos && pos <= g->to_pos)
+            return i;
+    }
+    return c->x->gaps.n;
+}
+
+/* The producer runs again, and before it those of what it reads and is not there. */
+static void follow(const chains *c, size_t gap, int32_t tensor)
+{
+    dti_planner *x = c->x;
+    const dt_program *p = x->p;
+    dti_recomputes_item *item = &x->recomputes.item[gap];
+    const int32_t pos = x->gaps.idle[gap].gap.to_pos, id = dti_producer(p, tensor);
+    const dt_op *op = &p->op[id];
+    dt_form_kind kind;
+    const dt_form *f = dti_recompute_form(op, &kind);
+    item->seconds += form_seconds(x, id);
+    for (int a = 0; a < op->n_arg; a++) {
+        const int32_t t = op->arg[a].tensor;
+        const bool reads = op->arg[a].mode == DT_READ || (f->reads & DT_BIT(op->arg[a].port)) != 0;
+        if (!reads || p->tensor[t].home != DT_NONE || c->seen[t] == gap + 1)
+            continue;
+        c->seen[t] = gap + 1;
+        const size_t from = idle_before(c, t, pos);
+        if (from < x->gaps.n)
+            dti_recomputes_source(&x->recomputes, gap, from);
+        else if (!dti_resident(p, t, pos) && dti_repeatable(p, t))
+            follow(c, gap, t);
+        else if (!dti_resident(p, t, pos))
+            item->seconds = INFINITY; /* it would have to be kept for this */
+    }
+}
+
+static void follow_all(const chains *c)
+{
+    dti_planner *x = c->x;
+    const dt_program *p = x->p;
+    for (size_t i = x->gaps.n; i-- > 0;)
+        c->first[x->gaps.idle[i].gap.tensor] = i;
+    for (size_t i = 0; i < x->gaps.n; i++) {
+        const int32_t t = x->gaps.idle[i].gap.tensor;
+        x->recomputes.item[i].bytes = x->gaps.idle[i].bytes;
+        if (p->tensor[t].of == DT_NONE && dti_repeatable(p, t))
+            follow(c, i, t);
+        else
+            x->recomputes.item[i].seconds = INFINITY;
+    }
+}
+
+static dt_status find_chains(dti_planner *x, dt_err *err)
+{
+    const size_t n = x->p->n_tensor;
+    chains c = {x, dt_alloc(n + 1, sizeof *c.first), dt_alloc(n + 1, sizeof *c.seen)};
+    dt_status st = dti_recomputes_open(&x->recomputes, x->gaps.n, err);
+    if (st == DT_OK && (c.first == NULL || c.seen == NULL))
+        st = DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+    if (st == DT_OK) {
+        size_t at = 0;
+        for (size_t t = 0; t <= n; t++) {
+            while (at < x->gaps.n && x->gaps.idle[at].gap.tensor < (int32_t)t)
+                at++;
+            c.first[t] = at;
+        }
+        follow_all(&c);
+    }
+    dt_free(c.first);
+    dt_free(c.seen);
+    return st;
+}
+
+/* ---- opening ---- */
+
+dt_status dti_planner_open(
+    dti_planner *x, dt_program *p, const dt_pass_env *e, const dti_planner_opts *o, dt_err *err)
+{
+    *x = (dti_planner){
+        .p = p, .env = e, .o = *o, .n_tensor = p->n_tensor, .n_op = p->n_op, .peak = UINT64_MAX};
+    x->room = tier_of(e) == DT_TIER_HOST && e->budgets.host > 0 ? e->budgets.host : UINT64_MAX;
+    DT_CHECK(dt_program_index(p, err));
+    DT_CHECK(dti_load_curve_open(&x->curve, p, e, false, err));
+    const size_t n = count_gaps(x);
+    x->gaps.idle = dt_alloc(n + 1, sizeof *x->gaps.idle);
+    x->chosen = dt_alloc(n + 1, sizeof *x->chosen);
+    x->real = dt_alloc(x->curve.n + 1, sizeof *x->real);
+    x->base = dt_alloc(x->curve.n + 1, sizeof *x->base);
+    if (x->gaps.idle == NULL || x->chosen == NULL || x->real == NULL || x->base == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+    memcpy(x->base, x->curve.load, x->curve.n * sizeof *x->base);
+    borrow_curve(&x->gaps, &x->curve, e);
+    x->gaps.limit = o->budget > 0 ? o->budget : UINT64_MAX;
+    collect(x);
+    DT_CHECK(find_chains(x, err));
+    return dti_gaps_open(&x->gaps, err);
+}
+
+void dti_planner_close(dti_planner *x)
+{
+    dt_free(x->gaps.idle);
+    dt_free(x->chosen);
+    dt_free(x->real);
+    dt_free(x->base);
+    dti_gaps_close(&x->gaps);
+    dti_recomputes_close(&x->recomputes);
+    dti_load_curve_close(&x->curve);
+}
+
+/* ---- choosing ---- */
+
+static dt_status explain(dti_planner *x, dti_idle *i, dt_err *err, const char *format, va_list args)
+{
+    char text[DT_REASON_BYTES];
+    vsnprintf(text, sizeof text, format, args);
+    return dt_reasons_add(&x->p->reasons, &i->gap.reason, err, "%s: %s", x->p->policy, text);
+}
+
+dt_status dti_planner_offload(dti_planner *x, dti_idle *i, dt_err *err, const char *format, ...)
+{
+    va_list args;
+    if (i->bytes > x->room && x->p->tensor[i->gap.tensor].role != DT_ROLE_INPUT) {
+        dti_gaps_refuse(&x->gaps, i);
+        return DT_OK;
+    }
+    if (x->p->tensor[i->gap.tensor].role != DT_ROLE_INPUT && x->room != UINT64_MAX)
+        x->room -= i->bytes;
+    va_start(args, format);
+    const dt_status st = explain(x, i, err, format, args);
+    va_end(args);
+    dti_gaps_choose(&x->gaps, i, DTI_OFFLOAD);
+    return st;
+}
+
+dt_status dti_planner_recompute(dti_planner *x, dti_idle *i, dt_err *err, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    const dt_status st = explain(x, i, err, format, args);
+    va_end(args);
+    dti_recomputes_choose(&x->recomputes, (size_t)(i - x->gaps.idle));
+    dti_gaps_choose(&x->gaps, i, DTI_RECOMPUTE);
+    return st;
+}
+
+/* Of what is recomputed the one that saves the fewest bytes a second. */
+static dti_idle *worst(dti_planner *x)
+{
+    dti_idle *found = NULL;
+    double least = 0;
+    for (size_t n = 0; n < x->gaps.n; n++) {
+        const double score = dti_recomputes_score(&x->recomputes, n);
+        if (x->gaps.idle[n].fate == DTI_RECOMPUTE && (found == NULL || score < least)) {
+            found = &x->gaps.idle[n];
+            least = score;
+        }
+    }
+    return found;
+}
+
+dt_status dti_planner_offload_instead(dti_planner *x, dt_err *err)
+{
+    size_t n = 0;
+    for (size_t k = 0; k < x->gaps.n; k++)
+        n += x->gaps.idle[k].fate == DTI_RECOMPUTE;
+    for (n = (n + 3) / 4; n > 0; n--)
+        DT_CHECK(dti_planner_offload(x, worst(x), err, "recomputed it would need too much"));
+    return DT_OK;
+}
+
+double dti_planner_recompute_seconds(const dti_planner *x, const dti_idle *i)
+{
+    const dti_recomputes_item *item = &x->recomputes.item[i - x->gaps.idle];
+    return item->seconds + item->extra;
+}
+
+/* ---- rewriting ---- */
+
+/* @of: what was chosen, in gaps of the planner's program. @q: a copy of that, or itself */
+typedef struct rewriting {
+    const dti_planner *x;
+    const dti_idle *of;
+    uint64_t limit;
+    dt_program *q;
+} rewriting;
+
+static bool find_gap(const dt_program *p, int32_t tensor, int32_t from, int32_t to, dt_gap *g)
+{
+    for (int32_t i = 0; dt_gap_next(p, tensor, &i, g);)
+        if ((from == DT_NONE || g->from == from) && (to == DT_NONE || g->to == to))
+            return true;
+    return false;
+}
+
+/* What is not to be kept for values recomputed at a place: others that are, and what is not there
+ * anyway. */
+static void find_dropped(const rewriting *r, const dt_gap *at, bool *dropped)
+{
+    const int32_t pos = dt_pos(r->q, at->to);
+    for (size_t t = 0; t < r->x->n_tensor; t++)
+        dropped[t] = !dti_resident(r->q, (int32_t)t, pos);
+    for (size_t n = 0; n < r->x->gaps.n; n++) {
+        const dti_idle *i = &r->of[n];
+        if (i->fate == DTI_RECOMPUTE && i->gap.from_pos < at->to_pos && at->to_pos <= i->gap.to_pos)
+            dropped[i->gap.tensor] = true;
+    }
+}
+
+static int by_end(const void *va, const void *vb)
+{
+    const dti_idle *a = *(const dti_idle *const *)va, *b = *(const dti_idle *const *)vb;
+    if (a->gap.to_pos != b->gap.to_pos)
+        return a->gap.to_pos < b->gap.to_pos ? -1 : 1;
+    return (a > b) - (a < b);
+}
+
+/* All of a fate, in the order in which their gaps end. */
+static size_t those(const rewriting *r, dti_fate fate, const dti_idle **to)
+{
+    size_t n = 0;
+    for (size_t k = 0; k < r->x->gaps.n; k++)
+        if (r->of[k].fate == fate)
+            to[n++] = &r->of[k];
+    if (n > 0)
+        qsort(to, n, sizeof *to, by_end);
+    return n;
+}
+
+/* A value that an earlier one was made from is there already. */
+static dt_status recompute_all(
+    const rewriting *r, const dti_idle *const *all, size_t n, bool *dropped, dt_err *err)
+{
+    for (size_t k = 0; k < n; k++) {
+        dt_gap g;
+        if (!find_gap(r->q, all[k]->gap.tensor, DT_NONE, all[k]->gap.to, &g))
+            continue;
+        find_dropped(r, &all[k]->gap, dropped);
+        g.reason = all[k]->gap.reason;
+        DT_CHECK(dti_recompute(r->q, &g, dropped, err));
+    }
+    return DT_OK;
+}
+
+/* The gaps that are offloaded, in the program as recomputes have left it. */
+static size_t find_offloads(const rewriting *r, const dti_idle *const *all, size_t n, dti_idle *to)
+{
+    size_t found = 0;
+    for (size_t k = 0; k < n; k++) {
+        to[found] = *all[k];
+        if (find_gap(r->q, all[k]->gap.tensor, all[k]->gap.from, DT_NONE, &to[found].gap)) {
+            to[found].gap.reason = all[k]->gap.reason;
+            found++;
+        }
+    }
+    return found;
+}
+
+/* Places become ops before the first copy comes between them. */
+static dt_status offload_all(dt_program *q, dti_gaps *g, dt_err *err)
+{
+    for (size_t k = 0; k < g->n; k++) {
+        dti_idle *i = &g->idle[k];
+        const bool gone = i->fetch > i->release + 1;
+        i->release = gone ? q->order[i->release] : DT_NONE;
+        i->fetch = q->order[i->fetch];
+    }
+    for (size_t k = 0; k < g->n; k++) {
+        dti_idle *i = &g->idle[k];
+        const dt_offload_opt o = {.release_after = i->release, .fetch_before = i->fetch};
+        if (i->release == DT_NONE)
+            continue;
+        i->gap.from_pos = dt_pos(q, i->gap.from);
+        i->gap.to_pos = dt_pos(q, i->gap.to);
+        DT_CHECK(dti_offload(q, &i->gap, &o, err));
+    }
+    return DT_OK;
+}
+
+static dt_status schedule(const rewriting *r, dti_gaps *g, dt_err *err)
+{
+    dti_load_curve c;
+    dt_status st = dti_load_curve_open(&c, r->q, r->x->env, false, err);
+    if (st == DT_OK) {
+        borrow_curve(g, &c, r->x->env);
+        g->limit = r->limit;
+        st = dti_gaps_open(g, err);
+    }
+    for (size_t k = 0; st == DT_OK && k < g->n; k++)
+        dti_gaps_enqueue(g, &g->idle[k]);
+    if (st == DT_OK) {
+        dti_gaps_schedule(g);
+        st = offload_all(r->q, g, err);
+    }
+    dti_gaps_close(g);
+    dti_load_curve_close(&c);
+    return st;
+}
+
+static dt_status rewrite(const rewriting *r, dt_err *err)
+{
+    const size_t n = r->x->gaps.n;
+    const dti_idle **all = dt_alloc(n + 1, sizeof(dti_idle *));
+    bool *dropped = dt_alloc(r->x->n_tensor + 1, sizeof *dropped);
+    dti_idle *away = dt_alloc(n + 1, sizeof *away);
+    dti_gaps g = {.idle = away};
+    dt_status st = DT_OK;
+    if (all == NULL || dropped == NULL || away == NULL)
+        st = DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+    if (st == DT_OK)
+        st = recompute_all(r, all, those(r, DTI_RECOMPUTE, all), dropped, err);
+    if (st == DT_OK)
+        g.n = find_offloads(r, all, those(r, DTI_OFFLOAD, all), away);
+    for (size_t k = 0; k < g.n; k++)
+        away[k].fate = DTI_KEEP;
+    if (st == DT_OK && g.n > 0)
+        st = schedule(r, &g, err);
+    dt_free(all);
+    dt_free(dropped);
+    dt_free(away);
+    return st;
+}
+
+/* ---- trying ---- */
+
+/* The load of a rewritten program at the places of its own: what comes before an op counts there.
+ */
+static void read_load(dti_planner *x, const dt_program *q, const dti_load_curve *c)
+{
+    uint64_t most = 0;
+    for (size_t k = 0; k < q->n_order; k++) {
+        const int32_t id = q->order[k];
+        most = c->load[k] > most ? c->load[k] : most;
+        if (id >= (int32_t)x->n_op)
+            continue;
+        x->real[dt_pos(x->p, id)] = most;
+        most = 0;
+    }
+}
+
+/* @curve: of what comes of it, placed by the run's pool if it may fit; to be closed */
+static dt_status plan(
+    dti_planner *x, const dti_idle *of, uint64_t limit, dti_load_curve *curve, dt_err *err)
+{
+    rewriting r = {x, of, limit, NULL};
+    *curve = (dti_load_curve){0};
+    dt_status st = dt_program_copy(&r.q, x->p, err);
+    if (st == DT_OK)
+        st = dt_program_index(r.q, err);
+    if (st == DT_OK)
+        st = rewrite(&r, err);
+    if (st == DT_OK)
+        st = dti_load_curve_open(curve, r.q, x->env, false, err);
+    if (st == DT_OK && (x->o.budget == 0 || curve->plan->bound <= x->o.budget)) {
+        dti_load_curve_close(curve);
+        st = dti_load_curve_open(curve, r.q, x->env, true, err);
+    }
+    if (st == DT_OK)
+        read_load(x, r.q, curve);
+    dt_program_destroy(r.q);
+    return st;
+}
+
+static bool better(const dti_planner *x, uint64_t peak, double seconds)
+{
+    const uint64_t budget = x->o.budget > 0 ? x->o.budget : UINT64_MAX;
+    if ((peak <= budget) != (x->peak <= budget) || peak > budget)
+        return peak < x->peak;
+    return x->peak == UINT64_MAX || seconds < x->seconds;
+}
+
+/* What does not fit wherever it lies is not placed. */
+static uint64_t peak_of(const dti_planner *x, const dt_plan *p)
+{
+    return x->o.budget > 0 && p->bound > x->o.budget ? p->bound : p->peak;
+}
+
+static bool keep_if_better(
+    dti_planner *x, const dti_idle *of, uint64_t limit, const dti_load_curve *c)
+{
+    if (!better(x, peak_of(x, c->plan), c->seconds))
+        return false;
+    if (x->gaps.n > 0)
+        memcpy(x->chosen, of, x->gaps.n * sizeof *of);
+    x->limit = limit;
+    x->peak = peak_of(x, c->plan);
+    x->seconds = c->seconds;
+    return true;
+}
+
+/* Recomputed values are there for a while before they are read, and so is what they are made from:
+ * where the plan tried is above the limit for that, so much is added to the load. */
+static bool learn(dti_planner *x)
+{
+    bool any = false;
+    for (size_t k = 0; k < x->gaps.n_place; k++) {
+        const uint64_t thought = x->gaps.left[k], known = x->gaps.load[k] - x->base[k];
+        const uint64_t without = thought > known ? thought - known : 0;
+        const uint64_t more = x->real[k] > without ? x->real[k] - without : 0;
+        if (x->real[k] > x->gaps.limit || more < known)
+            x->gaps.load[k] = x->base[k] + more;
+        any = any || (x->real[k] > x->gaps.limit && more > 0);
+    }
+    return any;
+}
+
+dt_status dti_planner_try(dti_planner *x, bool *more, dt_err *err)
+{
+    dti_load_curve c;
+    const dt_status st = plan(x, x->gaps.idle, x->gaps.limit, &c, err);
+    *more = false;
+    if (st == DT_OK) {
+        const bool is_better = keep_if_better(x, x->gaps.idle, x->gaps.limit, &c);
+        x->fruitless = is_better ? 0 : x->fruitless + 1;
+        const uint64_t peak = peak_of(x, c.plan);
+        const uint64_t over = peak > x->o.budget ? peak - x->o.budget : 0;
+        const uint64_t at = c.plan->bound < x->gaps.limit ? c.plan->bound : x->gaps.limit;
+        const uint64_t less = at > over ? at - over : at / 2;
+        *more = x->o.budget > 0 && over > 0 && x->fruitless < FRUITLESS;
+        if (*more)
+            dti_gaps_limit(&x->gaps, learn(x) ? x->gaps.limit : less);
+    }
+    dti_load_curve_close(&c);
+    return st;
+}
+
+/* ---- feedback ---- */
+
+/* Copies back for which ops of the plan wait begin earlier, by a twentieth of what they take. */
+static dt_status hasten(const dti_planner *x, const dti_load_curve *c, dti_idle *of, dt_err *err)
+{
+    const dt_simulate_opts o = dti_pass_machine(x->env);
+    dt_timeline t;
+    const dt_status st = dt_simulate(&t, c->plan, dti_pass_costs(x->env), &o, err);
+    for (size_t k = 0; st == DT_OK && k < t.n; k++) {
+        const dt_row *w = &c->plan->row[k];
+        if (w->kind != DT_ROW_WAIT || w->stream != DT_STREAM_COMPUTE || t.end[k] <= t.begin[k])
+            continue;
+        const int32_t by = dti_timeline_signal(c->plan, (int32_t)k);
+        if (by < 0 || c->plan->row[by].kind != DT_ROW_COPY_IN)
+            continue;
+        for (size_t n = 0; n < x->gaps.n; n++)
+            if (of[n].fate == DTI_OFFLOAD && of[n].gap.tensor == c->plan->row[by].tensor)
+                of[n].early += of[n].in / 20;
+    }
+    dt_timeline_deinit(&t);
+    return st;
+}
+
+static dt_status feed_back(dti_planner *x, dti_idle *of, dt_err *err)
+{
+    dti_load_curve c;
+    dt_status st = plan(x, of, x->limit, &c, err);
+    int fruitless = 0;
+    for (int k = 0; k < x->o.feedback && fruitless < FEEDBACK_FRUITLESS; k++) {
+        if (st != DT_OK || c.stalled <= 0)
+            break;
+        st = hasten(x, &c, of, err);
+        dti_load_curve_close(&c);
+        if (st == DT_OK)
+            st = plan(x, of, x->limit, &c, err);
+        if (st == DT_OK)
+            fruitless = keep_if_better(x, of, x->limit, &c) ? 0 : fruitless + 1;
+    }
+    dti_load_curve_close(&c);
+    return st;
+}
+
+dt_status dti_planner_finish(dti_planner *x, dt_err *err)
+{
+    dti_idle *of = dt_alloc(x->gaps.n + 1, sizeof *of);
+    if (of == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+    dt_status st = DT_OK;
+    if (x->gaps.n > 0)
+        memcpy(of, x->chosen, x->gaps.n * sizeof *of);
+    if (x->o.feedback > 0 && !x->gaps.inline_copies)
+        st = feed_back(x, of, err);
+    dt_free(of);
+    const rewriting r = {x, x->chosen, x->limit, x->p};
+    return st == DT_OK ? rewrite(&r, err) : st;
+}

@@ -1,0 +1,83 @@
+/* The gap planner, which policies share that choose gaps of a program one by one: it finds the
+ * gaps with the seconds that they last and that their fates take, shows them to the policy, and
+ * makes what was chosen. Where the plan that comes of it is above the budget, the limit sinks by as
+ * much and the policy chooses on.
+ *
+ * A policy is a score and when to stop:
+ *
+ *     dti_planner_open(&x, p, env, &opts, err);
+ *     do
+ *         while ((i = dti_gaps_best(&x.gaps, score)) != NULL)
+ *             dti_planner_offload(&x, i, reason, err);       or dti_planner_recompute, or
+ * dti_gaps_refuse while (dti_planner_try(&x, err)); dti_planner_close(&x, err); rewrites the
+ * program
+ */
+#ifndef DT_MEMORY_GAP_PLANNER_H
+#define DT_MEMORY_GAP_PLANNER_H
+
+#include "memory/gap/recomputes.h"
+#include "memory/gap/curve.h"
+#include "memory/gap/gaps.h"
+
+/**
+ * struct dti_planner_opts - what a policy asks for.
+ * @budget:   of the device; 0: none, and no op is to wait for a copy
+ * @least:    bytes of a tensor that is looked at
+ * @feedback: how often copies back that ops wait for are begun earlier
+ */
+typedef struct dti_planner_opts {
+    uint64_t budget, least;
+    int feedback;
+} dti_planner_opts;
+
+/**
+ * struct dti_planner - a program whose gaps are planned.
+ * @p:      borrowed; it had @n_tensor tensors and @n_op ops
+ * @curve:  of the program as it was
+ * @gaps:   of it
+ * @recomputes: by number of the gap, what recomputing its tensor costs
+ * @chosen: of the best plan so far, all gaps as they were chosen
+ * @limit @peak @seconds: of the same
+ * @real:   by place, the load of the plan tried last; @base: of the program as it was
+ * @fruitless: plans tried since the best
+ * @room:   bytes that may still go to the host
+ */
+typedef struct dti_planner {
+    dt_program *p;
+    const dt_pass_env *env;
+    dti_planner_opts o;
+    dti_load_curve curve;
+    dti_gaps gaps;
+    dti_recomputes recomputes;
+    dti_idle *chosen;
+    uint64_t limit, peak, room, *real, *base;
+    double seconds;
+    size_t n_tensor, n_op;
+    int fruitless;
+} dti_planner;
+
+/* DT_E_NOMEM. Release with dti_planner_close even after a failure. */
+dt_status dti_planner_open(dti_planner *x, dt_program *p, const dt_pass_env *e,
+    const dti_planner_opts *o, dt_err *err) DT_NODISCARD;
+void dti_planner_close(dti_planner *x);
+
+/* Set a gap's fate, and say why. What the host has no room for is refused instead. */
+dt_status dti_planner_offload(dti_planner *x, dti_idle *i, dt_err *err, const char *format, ...)
+    DT_PRINTF(4, 5) DT_NODISCARD;
+dt_status dti_planner_recompute(dti_planner *x, dti_idle *i, dt_err *err, const char *format, ...)
+    DT_PRINTF(4, 5) DT_NODISCARD;
+
+/* A quarter of what is recomputed is offloaded instead, those that save the fewest bytes a second:
+ * for when all that is left at some place is needed to recompute others. */
+dt_status dti_planner_offload_instead(dti_planner *x, dt_err *err) DT_NODISCARD;
+
+/* Seconds that recomputing its tensor takes, repeated parts included; infinity: it cannot be. */
+double dti_planner_recompute_seconds(const dti_planner *x, const dti_idle *i);
+
+/* Plan what was chosen. *more: it is above the budget, and there is more to choose from. */
+dt_status dti_planner_try(dti_planner *x, bool *more, dt_err *err) DT_NODISCARD;
+
+/* Rewrite the program by the best that was tried. */
+dt_status dti_planner_finish(dti_planner *x, dt_err *err) DT_NODISCARD;
+
+#endif

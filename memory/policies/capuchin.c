@@ -1,0 +1,149 @@
+/* Capuchin (Peng et al., ASPLOS 2020): swap what is idle for so long that its copies hide, and
+ * where that is not enough, swap or recompute, whichever takes less.
+ *
+ * Algorithm 1: of the values alive at the peak, those with the longest free time (from one access
+ * to the next, less a copy out and one back) are swapped as long as no op waits for it. Then, while
+ * bytes are still to be saved, the value with the highest MSPS, bytes for a second of recomputing
+ * it, is looked at: it is swapped if that makes ops wait for less than recomputing it takes,
+ * and recomputed otherwise. Algorithm 2 (memory/gap/recomputes.h) keeps MSPS up to date. At last,
+ * copies back that ops still wait for begin earlier by a twentieth of what they take, several times
+ * over: the feedback of the paper, on simulated steps.
+ *
+ * Ours differs:
+ * - It is planned before the run by the table of costs. The paper measures a first iteration, which
+ *   swaps on demand.
+ * - The bytes to be saved are those of the load curve above memory.device_budget, at its highest
+ *   place, then at the next that is too high: the paper has one peak window.
+ * - A swap is held against its place in the queue of copies, all others included; a later choice
+ *   may shift an earlier one, as long as nothing that is to be away at a peak is late for it.
+ * - Without a budget whatever hides is swapped, and nothing is recomputed.
+ * - What cannot be recomputed for lack of sources that are there is swapped in the end.
+ * - The input is not copied out, but fetched again. */
+#include <math.h>
+
+#include "memory/gap/planner.h"
+
+typedef struct options {
+    uint64_t budget, least;
+    int64_t feedback;
+    bool recompute;
+} options;
+
+#define AT(f) offsetof(options, f)
+/* clang-format off */
+static const dt_opt opts[] = {
+    {"budget",    DT_OPT_BYTES, AT(budget),    "0",    0, 0,  NULL, NULL, "of the device; 0: memory.device_budget. Without one all is swapped that hides"},
+    {"least",     DT_OPT_BYTES, AT(least),     "2MiB", 0, 0,  NULL, NULL, "bytes of the smallest tensor that is looked at"},
+    {"recompute", DT_OPT_BOOL,  AT(recompute), "on",   0, 0,  NULL, NULL, "recompute values where that is faster than to swap them"},
+    {"feedback",  DT_OPT_I64,   AT(feedback),  "10",   0, 50, NULL, NULL, "how often late copies back are begun earlier"},
+    {NULL,        DT_OPT_I64,   0,             NULL,   0, 0,  NULL, NULL, NULL},
+};
+/* clang-format on */
+
+static const double ms = 1e3, rounding = 1e-9;
+
+static dt_status swap_if_it_hides(dti_planner *x, dti_idle *i, dt_err *err)
+{
+    if (dti_gaps_wait(&x->gaps, i) > rounding) {
+        dti_gaps_refuse(&x->gaps, i);
+        return DT_OK;
+    }
+    return dti_planner_offload(x, i, err, "idle for %.3g ms, %.3g out and %.3g back hide",
+        ms * (dti_absence(&x->gaps, i) + i->out + i->in), ms * i->out, ms * i->in);
+}
+
+/* At the highest peak; without a budget at all places in turn. */
+static dt_status swap_what_hides(dti_planner *x, dt_err *err)
+{
+    while (x->gaps.peak != DT_NONE) {
+        dti_idle *i = dti_gaps_best(&x->gaps, dti_absence);
+        if (i != NULL)
+            DT_CHECK(swap_if_it_hides(x, i, err));
+        else if (x->o.budget > 0)
+            break;
+        else
+            dti_gaps_give_up(&x->gaps);
+    }
+    return DT_OK;
+}
+
+/* The best to be recomputed; of the others the one that is idle for longest. */
+static dti_idle *candidate(dti_planner *x, const options *o)
+{
+    dti_idle *best = dti_gaps_best(&x->gaps, dti_absence);
+    double most = 0;
+    for (size_t n = 0; n < x->gaps.n && o->recompute; n++) {
+        const double s = dti_recomputes_score(&x->recomputes, n);
+        if (s > most && dti_gaps_is_over(&x->gaps, &x->gaps.idle[n])) {
+            best = &x->gaps.idle[n];
+            most = s;
+        }
+    }
+    return best;
+}
+
+static dt_status swap_or_recompute(dti_planner *x, const options *o, dti_idle *i, dt_err *err)
+{
+    const double again = o->recompute ? dti_planner_recompute_seconds(x, i) : (double)INFINITY;
+    const double wait = dti_gaps_wait(&x->gaps, i);
+    if (wait < again)
+        return dti_planner_offload(x, i, err,
+            "idle for %.3g ms; ops wait %.3g for it, recomputing it takes %.3g",
+            ms * (dti_absence(&x->gaps, i) + i->out + i->in), ms * wait, ms * again);
+    return dti_planner_recompute(x, i, err,
+        "%.3g ms to recompute it, ops would wait %.3g for a swap", ms * again, ms * wait);
+}
+
+/* At a peak without a candidate all that is left is needed, for one to recompute others. */
+static dt_status save_the_rest(dti_planner *x, const options *o, dt_err *err)
+{
+    bool hopeless = false;
+    dti_gaps_forgive(&x->gaps);
+    while (x->gaps.peak != DT_NONE) {
+        dti_idle *i = candidate(x, o);
+        if (i != NULL)
+            DT_CHECK(swap_or_recompute(x, o, i, err));
+        else
+            dti_gaps_give_up(&x->gaps);
+        hopeless = hopeless || i == NULL;
+    }
+    return hopeless ? dti_planner_offload_instead(x, err) : DT_OK;
+}
+
+static dt_status choose(dti_planner *x, const options *o, dt_err *err)
+{
+    bool more = true;
+    while (more) {
+        DT_CHECK(swap_what_hides(x, err));
+        if (x->o.budget > 0)
+            DT_CHECK(save_the_rest(x, o, err));
+        DT_CHECK(dti_planner_try(x, &more, err));
+    }
+    return dti_planner_finish(x, err);
+}
+
+static dt_status capuchin(dt_program *p, const dt_pass_env *env, dt_err *err)
+{
+    const options *o = env->opts;
+    const dti_planner_opts with = {.budget = o->budget > 0 ? o->budget : env->budgets.device,
+        .least = o->least,
+        .feedback = (int)o->feedback};
+    dti_planner x;
+    if (p->loss == DT_NONE)
+        return DT_OK;
+    dt_status st = dti_planner_open(&x, p, env, &with, err);
+    if (st == DT_OK)
+        st = choose(&x, o, err);
+    dti_planner_close(&x);
+    return st;
+}
+
+const dt_policy dt_policy_capuchin = {
+    .name = "capuchin",
+    .summary = "swap what hides, then swap or recompute, whichever is faster (Capuchin, 2020)",
+    .exact = true,
+    .by_budget = true,
+    .opts = opts,
+    .opts_bytes = sizeof(options),
+    .pass = capuchin,
+};

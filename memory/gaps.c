@@ -1,4 +1,4 @@
-/* Reading a program: gaps, definitions, residency. */
+/* Reading a program: gaps, definitions, residency, zeros. */
 #include "memory/pass.h"
 
 /* Whether this access brings new bytes into being, so that what lay there before is over. */
@@ -94,6 +94,27 @@ bool dti_repeatable(const dt_program *p, int32_t tensor)
         /* Forward writes stashes through the chosen alternative; a recompute form lists its own. */
         if (op->arg[i].tensor == tensor && op->arg[i].mode == DT_WRITE)
             return (f->writes & DT_BIT(port)) != 0 || (stash && kind == DT_FORWARD);
+    }
+    return false;
+}
+
+int dti_value_free(const dt_layer_desc *d)
+{
+    const dt_ports values = DT_BITS(DT_X, DT_MAX_IN) | DT_BIT(DT_Y);
+    for (int i = 0; i < d->n_alt; i++)
+        if ((d->alt[i].reads & values) == 0 && d->alt[i].reads != 0)
+            return i;
+    return -1;
+}
+
+bool dti_often_zero(const dt_program *p, int32_t node)
+{
+    for (; node != DT_GRAPH_INPUT; node = p->graph->node[node].in[0]) {
+        const dt_node *nd = &p->graph->node[node];
+        if (nd->desc->reads_sign || nd->with[0] != '\0') /* fused with the ReLU behind it */
+            return true;
+        if (!nd->desc->keeps_sign && !nd->desc->identity && dti_value_free(nd->desc) < 0)
+            return false;
     }
     return false;
 }

@@ -30,6 +30,8 @@ static dt_status pack(
     out->codec = o->codec;
     out->count = (int64_t)(t->bytes / sizeof(uint32_t));
     out->stored = dt_packed_bytes(o->codec, (size_t)out->count, o->density);
+    if (o->most > 0 && out->stored > o->most)
+        out->stored = o->most;
     if (!dt_packs(t) || out->stored > SIZE_MAX - DT_ALIGN)
         return DT_FAIL(err, DT_E_CONFIG, "'%s' is no array of whole words, which '%s' packs",
             t->name, o->codec->name);

@@ -45,6 +45,12 @@ const dt_form *dti_recompute_form(
  * recompute form writes it. */
 bool dti_repeatable(const dt_program *p, int32_t tensor);
 
+/* The alternative with which a node's backward reads no value of X or Y; -1: there is none. */
+int dti_value_free(const dt_layer_desc *d);
+
+/* Whether a node's output holds many zeros: that of ReLU, of dropout and pools behind it. */
+bool dti_often_zero(const dt_program *p, int32_t node);
+
 /**
  * struct dt_offload_opt - how to offload.
  * @release_after: op after which the device bytes are given back; DT_NONE: as soon as the copy is
@@ -53,12 +59,14 @@ bool dti_repeatable(const dt_program *p, int32_t tensor);
  * @tier:          where to; DT_TIER_INPUT: lowering decides, by the budgets of the tiers
  * @codec @density: pack on the way (NULL: do not), with room for this share of values that are not
  * zero
+ * @most: room for no more than so many packed bytes, whatever the density; 0: any
  */
 typedef struct dt_offload_opt {
     int32_t release_after, fetch_before;
     dt_tier tier;
     const dt_codec *codec;
     double density;
+    size_t most;
 } dt_offload_opt;
 
 /* OFFLOAD: copy the tensor to a tier after the gap begins and back before it ends. An input is not

@@ -4,6 +4,7 @@
 #include <dnntrain/policy.h>
 
 #include <stdatomic.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -247,6 +248,17 @@ double dti_pass_density(const dt_pass_env *e, const dt_tensor *t, double otherwi
         return 1;
     const double d = e->density != NULL ? dti_densities_of(e->density, t->name) : -1;
     return d >= 0 ? d : otherwise;
+}
+
+double dti_pass_seconds(const dt_pass_env *e, const dt_program *p, const dt_op *op)
+{
+    const dt_costs *c = e->costs != NULL ? e->costs : &dt_costs_default;
+    double bytes = 0;
+    if (op->desc == NULL) /* a copy, which runs beside others */
+        return 0;
+    for (int i = 0; i < op->n_arg; i++)
+        bytes += (double)p->tensor[op->arg[i].tensor].bytes;
+    return c->launch + fmax(op->flops / c->flops[DT_WORK_CONV][p->graph->dtype], bytes / c->bytes);
 }
 
 dt_status dti_pass_encode(dt_program *p, const dt_pass_env *e, const dt_gap *g,

@@ -171,22 +171,17 @@ static dt_status open_given(dt_plan_set *p, dt_err *err)
         dt_optimizer_state(&s->opts.train), err);
 }
 
-/* Whether all that plans pack comes back as it was. */
-static bool packs_exactly(const dt_plans *g)
+/* Whether all that a plan packs comes back as it was. */
+static bool packs_exactly(const dt_plan *p)
 {
     size_t n;
     const dt_codec *const *all = dt_codec_all(&n);
-    for (size_t k = 0; k < g->n; k++) {
-        const dt_plan *p = g->plan[k];
-        for (size_t i = 0; i < p->n_op; i++)
-            if (p->op[i].codec > 0 && (size_t)p->op[i].codec <= n &&
-                !all[p->op[i].codec - 1]->exact)
-                return false;
-        for (size_t i = 0; i < p->n_row; i++)
-            if (p->row[i].codec > 0 && (size_t)p->row[i].codec <= n &&
-                !all[p->row[i].codec - 1]->exact)
-                return false;
-    }
+    for (size_t i = 0; i < p->n_op; i++)
+        if (p->op[i].codec > 0 && (size_t)p->op[i].codec <= n && !all[p->op[i].codec - 1]->exact)
+            return false;
+    for (size_t i = 0; i < p->n_row; i++)
+        if (p->row[i].codec > 0 && (size_t)p->row[i].codec <= n && !all[p->row[i].codec - 1]->exact)
+            return false;
     return true;
 }
 
@@ -541,10 +536,15 @@ const dt_plan *dti_plan_set_largest(const dt_plan_set *p)
 
 bool dt_plan_set_exact(const dt_plan_set *p)
 {
-    if (p->asked.given != NULL)
-        return packs_exactly(p->asked.given);
-    return dt_policies_exact(p->policies) &&
-           (p->asked.fates == NULL || dt_layer_fates_exact(p->asked.fates));
+    const bool exact = dt_policies_exact(p->policies) &&
+                       (p->asked.fates == NULL || dt_layer_fates_exact(p->asked.fates));
+    const dt_plans *given = p->asked.given;
+    bool all = given != NULL || p->n > 0;
+    for (size_t i = 0; given != NULL && i < given->n; i++)
+        all = all && packs_exactly(given->plan[i]);
+    for (size_t i = 0; given == NULL && i < p->n; i++)
+        all = all && packs_exactly(p->planned[i]->plan);
+    return all || (given == NULL && exact);
 }
 
 /* A step is the first micro-batch, all others, and the update. */
@@ -591,24 +591,73 @@ static void tell_price(const dt_plan_set *p, dt_saving *to)
             to->text + n, sizeof to->text - n, "; it packs %s", dt_human_bytes(size, s.packed));
 }
 
+/* The same programs and samples by other policies. */
+static dt_status plan_alike(
+    const dt_plan_set *p, const dt_policies *policies, bool fates, dt_plan_set **out, dt_err *err)
+{
+    dt_plan_request r = p->asked;
+    r.policies = policies;
+    r.fates = fates ? r.fates : NULL;
+    r.algorithms = p->algorithms;
+    r.quick = true; /* as fit raises no peak */
+    dt_status st = dt_plan_set_create(out, p->session, &r, err);
+    for (size_t i = 0; i < p->n && st == DT_OK; i++) {
+        const dt_planned *one;
+        st = dt_plan_set_add(*out, p->planned[i]->kind, p->planned[i]->n, &one, err);
+    }
+    return st;
+}
+
 static dt_status keep_all_peak(
     const dt_plan_set *p, const dt_policies *keep_all, uint64_t *peak, dt_err *err)
 {
     dt_plan_set *all = NULL;
-    dt_plan_request r = p->asked;
-    r.policies = keep_all;
-    r.fates = NULL;
-    r.algorithms = p->algorithms;
-    r.quick = true; /* as fit raises no peak */
-    dt_status st = dt_plan_set_create(&all, p->session, &r, err);
-    for (size_t i = 0; i < p->n && st == DT_OK; i++) {
-        const dt_planned *one;
-        st = dt_plan_set_add(all, p->planned[i]->kind, p->planned[i]->n, &one, err);
-    }
+    const dt_status st = plan_alike(p, keep_all, false, &all, err);
     if (st == DT_OK)
         *peak = dt_plan_set_peak(all);
     dt_plan_set_destroy(all);
     return st;
+}
+
+/* Whether one of the list's policies, alone, is no worse in any of these and better in one. */
+static bool better_alone(const dt_plan_set *part, const dt_plan_set *all)
+{
+    const dt_score a = dt_plan_set_score(part), b = dt_plan_set_score(all);
+    const uint64_t less = dt_plan_set_peak(part), more = dt_plan_set_peak(all);
+    const double cost = dt_score_seconds(&a, part->asked.costs),
+                 other = dt_score_seconds(&b, all->asked.costs);
+    return less < more || (less == more && cost < other);
+}
+
+static dt_status compare_part(
+    const dt_plan_set *p, size_t i, uint64_t *least, dt_saving *out, dt_err *err)
+{
+    const dt_policies part = {.n = 1, .pass = {p->policies->pass[i]}};
+    char size[DT_HUMAN_BYTES];
+    dt_plan_set *alone = NULL;
+    const dt_status st = plan_alike(p, &part, true, &alone, err);
+    if (st == DT_OK && better_alone(alone, p) && dt_plan_set_peak(alone) < *least) {
+        *least = dt_plan_set_peak(alone);
+        out->worse = true;
+        snprintf(out->text, sizeof out->text, "is worse here than %.40s alone, which takes %s%s",
+            part.pass[0].policy->name, dt_human_bytes(size, *least),
+            *least == dt_plan_set_peak(p) ? " as well, and costs less" : "");
+    }
+    dt_plan_set_destroy(alone);
+    return st;
+}
+
+/* A list is planned policy by policy, and none of them knows what comes behind it. */
+static dt_status compare_parts(const dt_plan_set *p, dt_saving *out, dt_err *err)
+{
+    enum { MOST = 4 };
+    uint64_t least = UINT64_MAX;
+    if (p->asked.given != NULL || p->policies->n < 2 || p->policies->n > MOST)
+        return DT_OK;
+    for (size_t i = 0; i < p->policies->n; i++)
+        if (!p->policies->pass[i].policy->searches)
+            DT_CHECK(compare_part(p, i, &least, out, err));
+    return DT_OK;
 }
 
 dt_status dt_plan_set_saving(const dt_plan_set *p, dt_saving *out, dt_err *err)
@@ -626,7 +675,7 @@ dt_status dt_plan_set_saving(const dt_plan_set *p, dt_saving *out, dt_err *err)
     dt_policies_close(&keep_all);
     out->none = st == DT_OK && peak >= out->kept;
     if (!out->none)
-        return st;
+        return st == DT_OK ? compare_parts(p, out, err) : st;
     snprintf(out->text, sizeof out->text, "saves nothing here: keep_all takes %s%s",
         dt_human_bytes(size, out->kept), peak > out->kept ? ", which is less" : " as well");
     tell_price(p, out);

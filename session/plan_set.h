@@ -114,15 +114,17 @@ dt_score dt_plan_set_score(const dt_plan_set *p);
  * struct dt_saving - what the policies of a set and the fates of [memory.layers] save.
  * @kept: device peak of the same programs and samples with all kept
  * @none: the set's own is no less, so that what it costs is in vain
- * @text: says so, with what it costs; "" unless @none
+ * @worse: of several policies one alone, with the fates, takes less, or as much for less
+ * @text: says so, with what it costs; "" unless @none or @worse
  */
 typedef struct dt_saving {
     uint64_t kept;
-    bool none;
+    bool none, worse;
     char text[256];
 } dt_saving;
 
-/* Plans all of it again, under keep_all. Of a set that keeps all nothing is planned or said. */
+/* Plans all of it again, under keep_all, and a list of up to four by each of its policies. Of a set
+ * that keeps all nothing is planned or said. */
 dt_status dt_plan_set_saving(const dt_plan_set *p, dt_saving *out, dt_err *err) DT_NODISCARD;
 
 /* DT_E_CONFIG when a planned micro-batch is so small that a layer would normalise a single value,

@@ -12,6 +12,8 @@ dt_status dti_report_init(dt_report *out, const dt_session *s, dt_err *err)
             r->top = p;
         r->bound = p->plan->bound > r->bound ? p->plan->bound : r->bound;
         r->again = r->again || p->dense;
+        if (!p->dense && p->plan->host_peak > r->host)
+            r->host = p->plan->host_peak;
     }
     DT_ASSERT(r->top != NULL);
     const dt_available have = dt_plan_set_available(s->plans);

@@ -15,6 +15,7 @@
  * @usage:   of it
  * @need:    peaks of all plans, those included that run a step again whose packed values did not
  * fit
+ * @host:    peak on the host of those but for the latter
  * @bound:   largest lower bound of all plans, so of the run
  * @cost:    of a step
  * @here:    the same against this machine
@@ -29,7 +30,7 @@ typedef struct dt_report {
     const dt_planned *top;
     dt_usage usage;
     dt_need need;
-    uint64_t bound;
+    uint64_t host, bound;
     dt_score cost;
     dt_here here;
     dt_saving saving;

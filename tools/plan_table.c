@@ -249,10 +249,13 @@ static void totals(const dt_report *r)
     no_card(r->session);
     if (r->need.host > 0 || m->host_budget > 0)
         tier("host", r->need.host, m->host_budget);
+    if (r->host < r->need.host)
+        printf("of the host  %12.2f MiB   is used but for steps that are run again\n",
+            (double)r->host / mib);
     if (r->need.disk > 0 || m->disk_budget > 0)
         tier("disk", r->need.disk, m->disk_budget);
     here(r);
-    if (r->saving.none)
+    if (r->saving.text[0] != '\0')
         printf("%s %s\n", dt_session_policy(r->session), r->saving.text);
     if (c->out > 0)
         printf("moved out    %12.2f MiB   a step\n", (double)c->out / mib);

@@ -96,7 +96,7 @@ static dt_status sweep_policy(const dt_session *s, dt_sweep_row *row, dt_err *er
     return st;
 }
 
-static bool is_in(const char *list, const char *name)
+bool dti_sweep_names(const char *list, const char *name)
 {
     const size_t n = strlen(name);
     for (const char *at = list; (at = strstr(at, name)) != NULL; at += n)
@@ -118,7 +118,7 @@ static dt_status name_rows(dt_sweep *w, dt_err *err)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for %zu policies", n);
     for (size_t i = 0; i < n; i++)
         if ((any && !all[i]->searches) || strcmp(all[i]->name, "keep_all") == 0 ||
-            is_in(own, all[i]->name))
+            dti_sweep_names(own, all[i]->name))
             w->row[w->n++].policy = all[i]->name;
     if (strchr(own, ',') != NULL)
         w->row[w->n++].policy = own;

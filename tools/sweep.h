@@ -41,6 +41,8 @@ enum { DT_SWEEP_MOST = 65536 };
 
 /* The largest batch under keep_all, which the others are compared with. */
 int64_t dti_sweep_baseline(const dt_sweep *w);
+/* Whether a policy stands in a list. */
+bool dti_sweep_names(const char *list, const char *name);
 void dti_sweep_table(const dt_sweep *w);
 dt_status dti_sweep_csv(const dt_sweep *w, const char *path, dt_err *err) DT_NODISCARD;
 

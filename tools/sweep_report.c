@@ -108,6 +108,31 @@ static bool in_vain(const dt_sweep *w, const dt_sweep_row *r)
     return pays && r->batch > 0 && !r->capped && r->batch <= dti_sweep_baseline(w);
 }
 
+/* Whether the policy is one of the list's, and alone has a larger batch, or one as large for less.
+ */
+static bool better_alone(const dt_sweep_row *part, const dt_sweep_row *list)
+{
+    const bool less = part->out_bytes <= list->out_bytes && part->recompute <= list->recompute &&
+                      part->exact >= list->exact;
+    const bool any = part->out_bytes < list->out_bytes || part->recompute < list->recompute ||
+                     part->exact > list->exact;
+    return part != list && dti_sweep_names(list->policy, part->policy) &&
+           (part->batch > list->batch || (part->batch == list->batch && less && any));
+}
+
+/* Of the list that the configuration names: none of its policies knows what comes behind it. */
+static void in_vain_together(const dt_sweep *w, const dt_sweep_row *list)
+{
+    const dt_sweep_row *best = NULL;
+    for (size_t i = 0; i < w->n; i++)
+        if (better_alone(&w->row[i], list) && (best == NULL || w->row[i].batch > best->batch))
+            best = &w->row[i];
+    if (best != NULL)
+        printf("%s is worse here than %s alone, whose batch is %" PRId64 "%s\n", list->policy,
+            best->policy, best->batch,
+            best->batch == list->batch ? " as well, and which costs less" : "");
+}
+
 void dti_sweep_table(const dt_sweep *w)
 {
     const int width = name_width(w);
@@ -135,6 +160,8 @@ void dti_sweep_table(const dt_sweep *w)
         if (in_vain(w, &w->row[i]))
             printf("%s saves nothing here: its batch is no larger than keep_all's\n",
                 w->row[i].policy);
+        else if (strchr(w->row[i].policy, ',') != NULL)
+            in_vain_together(w, &w->row[i]);
     if (over)
         beyond(w);
     if (capped)

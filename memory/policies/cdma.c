@@ -1,12 +1,15 @@
 /* cDMA (Rhu et al., Compressing DMA Engine, HPCA 2018): vDNN, but what moves is packed on its way
  * by zero-value compression, 32 bits that tell zeros from values before each 32 values, because
  * what ReLU leaves is mostly zero. Values on the device stay as they are; only what is copied and
- * where it waits shrinks. Every move is packed, whether that pays or not, as in the paper.
+ * where it waits shrinks.
  *
  * Ours differs: the paper puts the codec into the GPU's DMA engine. Here whoever copies packs,
- * straight from the arena into the slot, so the device takes no byte more. What is copied is as
- * long as the values need; the room in the tier is fixed before the run, by default for values of
- * which none is zero (1/32 more than they are). A profile, or density, makes it smaller. */
+ * straight from the arena into the slot, so the device takes no byte more. The paper packs every
+ * move, whether that pays or not. Ours leaves values as they are that are measured to hold too few
+ * zeros, and those of which nothing is known but that no ReLU made them. What is copied is as long
+ * as the values need; the room in the tier is fixed before the run, by a profile, or density, and
+ * never more than the values take as they are. A step that would need more is run again, and moves
+ * all values as they are, for which there is room on the host, too. */
 #include "memory/policies/vdnn_pass.h"
 
 typedef struct options {

@@ -98,18 +98,8 @@ static int dearest_first(const void *a, const void *b)
     return x->tensor < y->tensor ? -1 : x->tensor > y->tensor;
 }
 
-/* By the roof: nothing is known of an op's row before there is a plan. */
-static double seconds(const dt_program *p, const dt_op *op, const dt_costs *costs)
-{
-    const dt_costs *c = costs != NULL ? costs : &dt_costs_default;
-    double bytes = 0;
-    for (int i = 0; i < op->n_arg; i++)
-        bytes += (double)p->tensor[op->arg[i].tensor].bytes;
-    return c->launch + fmax(op->flops / c->flops[DT_WORK_CONV][p->graph->dtype], bytes / c->bytes);
-}
-
 /* Values that backward does not read are made on the way to one that it does: they stay dropped. */
-static dt_status keep_share(dt_chen *c, double share, const dt_costs *costs, dt_err *err)
+static dt_status keep_share(dt_chen *c, double share, const dt_pass_env *env, dt_err *err)
 {
     uint64_t all = 0, kept = 0;
     size_t n = 0;
@@ -121,8 +111,8 @@ static dt_status keep_share(dt_chen *c, double share, const dt_costs *costs, dt_
         const uint64_t bytes = c->p->tensor[x->tensor].bytes;
         if (!c->dropped[x->tensor] || !x->read_back || bytes == 0)
             continue;
-        v[n++] =
-            (candidate){x->tensor, bytes, seconds(c->p, &c->p->op[x->op], costs) / (double)bytes};
+        v[n++] = (candidate){
+            x->tensor, bytes, dti_pass_seconds(env, c->p, &c->p->op[x->op]) / (double)bytes};
         all += bytes;
     }
     qsort(v, n, sizeof *v, dearest_first);
@@ -148,7 +138,7 @@ static dt_status rewrite(dt_program *p, const dt_pass_env *env, const rung *r, d
         st = cut(&c, r->segment, &s, err);
     }
     if (st == DT_OK)
-        st = keep_share(&c, r->share, env->costs, err);
+        st = keep_share(&c, r->share, env, err);
     if (st == DT_OK)
         st = dti_chen_rewrite(&c, err);
     dti_chen_close(&c);

@@ -18,29 +18,6 @@
  */
 #include "memory/policies/gist_pass.h"
 
-/* The alternative with which a node's backward reads no value of X or Y; -1: there is none. */
-static int value_free(const dt_layer_desc *d)
-{
-    const dt_ports values = DT_BITS(DT_X, DT_MAX_IN) | DT_BIT(DT_Y);
-    for (int i = 0; i < d->n_alt; i++)
-        if ((d->alt[i].reads & values) == 0 && d->alt[i].reads != 0)
-            return i;
-    return -1;
-}
-
-/* Outputs that hold many zeros: of ReLU, of dropout and pools behind it. */
-static bool often_zero(const dt_program *p, int32_t node)
-{
-    for (; node != DT_GRAPH_INPUT; node = p->graph->node[node].in[0]) {
-        const dt_layer_desc *d = p->graph->node[node].desc;
-        if (d->reads_sign)
-            return true;
-        if (!d->keeps_sign && !d->identity && value_free(d) < 0)
-            return false;
-    }
-    return false;
-}
-
 /* Whether everyone who reads the value in backward can do without it. */
 static bool only_free_readers(const dt_program *p, int32_t tensor, const dt_gap *g)
 {
@@ -51,7 +28,7 @@ static bool only_free_readers(const dt_program *p, int32_t tensor, const dt_gap 
         if (a[i].pos < g->to_pos)
             continue;
         if (op->kind != DT_OP_BACKWARD || op->node == DT_NONE ||
-            value_free(p->graph->node[op->node].desc) < 0)
+            dti_value_free(p->graph->node[op->node].desc) < 0)
             return false;
     }
     return true;
@@ -89,7 +66,7 @@ static dt_status binarize(dt_program *p, int32_t tensor, dt_err *err)
         const int32_t node = op->node;
         const int before = p->alt[node];
         const dt_node *nd = &p->graph->node[node];
-        const int alt = value_free(nd->desc);
+        const int alt = dti_value_free(nd->desc);
         int32_t reason;
         DT_CHECK(dt_reasons_add(&p->reasons, &reason, err,
             "%s: backward of %.40s reads its %.24s and no values", p->policy, nd->name,
@@ -114,7 +91,7 @@ static dt_status encode(dt_program *p, int32_t tensor, const dt_gist_opts *o, dt
     const size_t sparse =
         dt_packed_bytes(o->sparse, count, dti_pass_density(&known, t, o->density));
     const bool smaller = o->dense == NULL || sparse < dt_packed_bytes(o->dense, count, 1);
-    if (often_zero(p, t->node) && smaller) {
+    if (dti_often_zero(p, t->node) && smaller) {
         DT_CHECK(dt_reasons_add(&p->reasons, &g.reason, err,
             "%s: %.40s is often zero, %s takes %zu of %zu bytes", p->policy, t->name,
             o->sparse->name, sparse, t->bytes));

@@ -2,6 +2,7 @@
 #include "memory/policies/layers.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"
@@ -193,17 +194,19 @@ bool dt_layer_fates_exact(const dt_layer_fates *f)
     return true;
 }
 
-/* A value of the layers named, and what is to become of it. */
+/* A value of the layers named, and what is to become of it. @fetch: the op beside which its copy
+ * back begins; DT_NONE: that of its reader */
 typedef struct value {
-    int32_t tensor;
+    int32_t tensor, fetch;
     const dt_layer_fate *to;
 } value;
 
 static dt_status move_packed(
-    dt_program *p, int32_t packed, dt_tier tier, int32_t reason, dt_err *err)
+    dt_program *p, int32_t packed, const value *v, int32_t reason, dt_err *err)
 {
     dt_gap g;
-    const dt_offload_opt o = {.release_after = DT_NONE, .fetch_before = DT_NONE, .tier = tier};
+    const dt_offload_opt o = {
+        .release_after = DT_NONE, .fetch_before = v->fetch, .tier = v->to->tier};
     dt_status st = DT_OK;
     for (int32_t i = 0; dt_gap_next(p, packed, &i, &g);)
         if (g.crosses_loss) {
@@ -217,8 +220,9 @@ static dt_status move_packed(
 
 /* What cannot be packed moves as it is, and stays where encode asks for it. */
 static dt_status set_gap(
-    dt_program *p, dt_gap *g, const dt_layer_fate *to, const dt_pass_env *env, dt_err *err)
+    dt_program *p, dt_gap *g, const value *v, const dt_pass_env *env, dt_err *err)
 {
+    const dt_layer_fate *to = v->to;
     const dt_tensor *t = &p->tensor[g->tensor];
     const bool packs = to->codec != NULL && dt_packs(t);
     const double density = dti_pass_density(env, t, 1);
@@ -226,9 +230,9 @@ static dt_status set_gap(
     DT_CHECK(dt_reasons_add(&p->reasons, &g->reason, err, "[" DT_LAYER_FATES "] %s", to->line));
     if (to->pin == DT_PIN_MOVE) {
         const dt_offload_opt o = {.release_after = DT_NONE,
-            .fetch_before = DT_NONE,
+            .fetch_before = v->fetch,
             .tier = to->tier,
-            .codec = packs ? to->codec : NULL,
+            .codec = packs && !(env->dense && to->codec->sparse) ? to->codec : NULL,
             .density = density};
         return dti_offload(p, g, &o, err);
     }
@@ -236,8 +240,7 @@ static dt_status set_gap(
         if (!packs)
             return DT_OK;
         DT_CHECK(dti_pass_encode(p, env, g, to->codec, 1, &packed, err));
-        return packed != DT_NONE && to->moves ? move_packed(p, packed, to->tier, g->reason, err)
-                                              : DT_OK;
+        return packed != DT_NONE && to->moves ? move_packed(p, packed, v, g->reason, err) : DT_OK;
     }
     return dti_repeatable(p, g->tensor) ? dti_recompute(p, g, NULL, err) : DT_OK;
 }
@@ -250,7 +253,7 @@ static dt_status set(dt_program *p, const value *v, const dt_pass_env *env, dt_e
     pin(p, v->tensor, DT_PIN_NONE);
     for (int32_t i = 0; dt_gap_next(p, v->tensor, &i, &g);)
         if (g.crosses_loss) {
-            st = set_gap(p, &g, v->to, env, err);
+            st = set_gap(p, &g, v, env, err);
             break;
         }
     pin(p, v->tensor, v->to->pin);
@@ -271,16 +274,94 @@ static size_t collect(const dt_layer_fates *f, const dt_program *p, value *v)
             if (op->arg[a].mode == DT_WRITE && t->home == DT_NONE &&
                 (t->role == DT_ROLE_ACTIVATIONS || t->role == DT_ROLE_STASH) &&
                 t->pin == DT_PIN_NONE)
-                v[n++] = (value){op->arg[a].tensor, &f->node[op->node]};
+                v[n++] = (value){op->arg[a].tensor, DT_NONE, &f->node[op->node]};
         }
     }
     return n;
 }
 
+/* ---- when what was moved comes back ---- */
+
+/* A copy back: of which value, the place of its reader, and its seconds on the link. */
+typedef struct arrival {
+    value *v;
+    int32_t to_pos;
+    double seconds;
+} arrival;
+
+static int last_needed_first(const void *a, const void *b)
+{
+    const arrival *x = a, *y = b;
+    if (x->to_pos != y->to_pos)
+        return x->to_pos > y->to_pos ? -1 : 1;
+    return x->v->tensor > y->v->tensor ? -1 : x->v->tensor < y->v->tensor;
+}
+
+static size_t find_arrivals(value *v, size_t n, dt_program *p, const dt_pass_env *env, arrival *to)
+{
+    const dt_costs *c = env->costs != NULL ? env->costs : &dt_costs_default;
+    size_t k = 0;
+    dt_gap g;
+    for (size_t i = 0; i < n; i++) {
+        const dt_layer_fate *f = v[i].to;
+        if (f->pin != DT_PIN_MOVE && !f->moves)
+            continue;
+        const dt_tier tier = f->tier == DT_TIER_INPUT ? DT_TIER_HOST : f->tier;
+        const dt_pin pinned = p->tensor[v[i].tensor].pin;
+        p->tensor[v[i].tensor].pin = DT_PIN_NONE; /* which shows its gaps */
+        for (int32_t at = 0; dt_gap_next(p, v[i].tensor, &at, &g);)
+            if (g.crosses_loss) {
+                to[k++] = (arrival){&v[i], g.to_pos,
+                    dti_link_seconds(
+                        &c->link[tier][DT_FROM_TIER], (double)p->tensor[v[i].tensor].bytes)};
+                break;
+            }
+        p->tensor[v[i].tensor].pin = pinned;
+    }
+    return k;
+}
+
+/* So many values may be back before they are read. */
+enum { AHEAD = 4 };
+
+/* The link brings one value after the other, each as late as can be: done when its reader begins,
+ * or when the one needed next must begin. The copy is put before the op that runs at that time, but
+ * not before backward, and where backward waits for the link anyway, not before AHEAD values were
+ * read: they would only lie there. */
+static dt_status prefetch(value *v, size_t n, dt_program *p, const dt_pass_env *env, dt_err *err)
+{
+    double *begin = dt_alloc(p->n_order + 1, sizeof *begin); /* by place, seconds */
+    arrival *a = dt_alloc(n + 1, sizeof *a);
+    if (begin == NULL || a == NULL) {
+        dt_free(begin);
+        dt_free(a);
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for the fates of layers");
+    }
+    for (size_t i = 0; i < p->n_order; i++)
+        begin[i + 1] = begin[i] + dti_pass_seconds(env, p, &p->op[p->order[i]]);
+    const size_t k = find_arrivals(v, n, p, env, a);
+    qsort(a, k, sizeof *a, last_needed_first);
+    const int32_t backward = dt_pos(p, p->loss) + 1;
+    double free_until = begin[p->n_order];
+    int32_t pos = (int32_t)p->n_order;
+    for (size_t i = 0; i < k; i++) {
+        const double end = free_until < begin[a[i].to_pos] ? free_until : begin[a[i].to_pos];
+        free_until = end - a[i].seconds;
+        pos = pos < a[i].to_pos ? pos : a[i].to_pos;
+        const int32_t first = i + AHEAD < k ? a[i + AHEAD].to_pos : backward;
+        while (pos > first && begin[pos] > free_until)
+            pos--;
+        a[i].v->fetch = p->order[pos];
+    }
+    dt_free(begin);
+    dt_free(a);
+    return DT_OK;
+}
+
 /* Recomputes come first, from the last layer to the first, so that what a recompute needs is
  * recomputed after it and only once. They may read what is to be kept or moved, and lengthen its
  * life; what is moved or packed is so when all its readers are there. */
-static dt_status apply(const value *v, size_t n, dt_program *p, const dt_pass_env *env, dt_err *err)
+static dt_status apply(value *v, size_t n, dt_program *p, const dt_pass_env *env, dt_err *err)
 {
     for (size_t i = 0; i < n; i++)
         if (v[i].to->pin != DT_PIN_RECOMPUTE)
@@ -288,6 +369,7 @@ static dt_status apply(const value *v, size_t n, dt_program *p, const dt_pass_en
     for (size_t i = n; i-- > 0;)
         if (v[i].to->pin == DT_PIN_RECOMPUTE)
             DT_CHECK(set(p, &v[i], env, err));
+    DT_CHECK(prefetch(v, n, p, env, err));
     for (size_t i = 0; i < n; i++)
         if (v[i].to->pin == DT_PIN_MOVE || v[i].to->pin == DT_PIN_ENCODE)
             DT_CHECK(set(p, &v[i], env, err));

@@ -5,8 +5,9 @@
  *     recompute
  *     encode [CODEC]               stays on the device, packed; zvc unless another is named
  *     encode CODEC move [host | disk]   is packed, and what it was packed to moves
- * Where several lines match a layer the last one holds. A layer that was fused with the ReLU behind
- * it goes by both names.
+ * What moves comes back as late as the link allows for backward not to wait, as far as the costs of
+ * the machine tell. Where several lines match a layer the last one holds. A layer that was fused
+ * with the ReLU behind it goes by both names.
  *
  * A fate is that of the gap between forward and backward, of the layer's output and of its stashes.
  * Fates are set before any policy, and pinned: policies leave these tensors as they are. A value

@@ -174,16 +174,31 @@ static dt_status explain(const vdnn *v, dt_gap *g, dt_err *err)
         p->graph->node[reader].name, idle);
 }
 
+/* What is known to hold zeros enough is packed; of what is often zero it is assumed. Room is made
+ * for no more than the values as they are, and a step whose packed values need more is run again
+ * and moves them so. */
+static void pack(const vdnn *v, const dt_tensor *t, dt_offload_opt *o)
+{
+    const dt_pass_env *e = v->o->env;
+    if (v->o->codec == NULL || !dt_packs(t) || e->dense || t->node == DT_NONE)
+        return;
+    const double measured = dti_pass_density(e, t, -1);
+    const double density = measured >= 0 ? measured : v->o->density;
+    const size_t bytes = dt_packed_bytes(v->o->codec, t->bytes / sizeof(uint32_t), density);
+    if (measured >= 0 ? bytes >= t->bytes : !dti_often_zero(v->p, t->node))
+        return;
+    o->codec = v->o->codec;
+    o->density = density;
+    o->most = t->bytes;
+}
+
 static dt_status offload(vdnn *v, dt_gap *g, dt_err *err)
 {
     DT_CHECK(explain(v, g, err));
     const layer *reader = &v->layer[first_reader(v->p, g)->node];
     const dt_tensor *t = &v->p->tensor[g->tensor];
     dt_offload_opt o = {.release_after = g->from, .fetch_before = reader->fetch_before};
-    if (v->o->codec != NULL && dt_packs(t)) {
-        o.codec = v->o->codec;
-        o.density = dti_pass_density(v->o->env, t, v->o->density);
-    }
+    pack(v, t, &o);
     /* A recompute of an earlier pass may read before backward of its layer's neighbour begins. */
     if (!reader->fetched || dt_pos(v->p, o.fetch_before) > g->to_pos)
         o.fetch_before = DT_NONE;

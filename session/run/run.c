@@ -209,7 +209,7 @@ static dt_status tell_saving(dt_run *r, dt_err *err)
 {
     dt_saving saving;
     DT_CHECK(dt_plan_set_saving(r->s->plans, &saving, err));
-    if (saving.none)
+    if (saving.text[0] != '\0')
         dti_run_tell(r, "policy", "%s %s", dt_session_policy(r->s), saving.text);
     return DT_OK;
 }

@@ -9,6 +9,7 @@
 #include "memory/policies/layers.h"
 #include "memory/verify/verify.h"
 #include "tests/fixture/run_cli.h"
+#include "session/predict.h"
 #include "session/session.h"
 
 static const char head[] = "[model]\nimage = 16\nclasses = 4\n"
@@ -103,6 +104,62 @@ static void without_lines_nothing_changes(void **state)
     const dt_plan *p = plan(s, DT_PROGRAM_FIRST)->plan;
     assert_int_equal(p->out_bytes, 0);
     assert_int_equal(recomputes(p, NULL), 0);
+    dt_session_close(s);
+}
+
+/* The first row of a kind and tensor, or the first op that reads it behind that row. */
+static size_t row_of(const dt_plan *p, dt_row_kind kind, const char *tensor)
+{
+    for (size_t i = 0; i < p->n_row; i++)
+        if (p->row[i].kind == kind && strcmp(p->tensor[p->row[i].tensor].name, tensor) == 0)
+            return i;
+    fail_msg("no such row of %s", tensor);
+    return 0;
+}
+
+static size_t compute_row(const dt_plan *p, const char *op)
+{
+    for (size_t i = 0; i < p->n_row; i++)
+        if (p->row[i].kind == DT_ROW_COMPUTE && strcmp(p->op[p->row[i].op].name, op) == 0)
+            return i;
+    fail_msg("no such op: %s", op);
+    return 0;
+}
+
+/* A copy back begins before the op in front of its reader, as far before as it takes, but never
+ * more than four values wait. */
+static void what_is_moved_comes_back_before_it_is_read(void **state)
+{
+    (void)state;
+    dt_session *s = open_with("c1 = offload\n", "keep_all");
+    const dt_plan *p = plan(s, DT_PROGRAM_FIRST)->plan;
+    const size_t in = row_of(p, DT_ROW_COPY_IN, "c1.y"), reader = compute_row(p, "b1.b");
+    assert_true(in < reader);
+    int between = 0;
+    for (size_t i = in; i < reader; i++)
+        between += p->row[i].kind == DT_ROW_COMPUTE;
+    assert_true(between >= 1);
+    dt_session_close(s);
+}
+
+/* ResNet-50 with its first two stages on the host, by the numbers of a P100: 2.47 s when copies
+ * began at their readers, and 1.7 s of the links alone. */
+static void copies_back_hide_behind_backward(void **state)
+{
+    (void)state;
+    static const char text[] = "[model]\nname = resnet50\n[data]\nsamples = 320\n[train]\n"
+                               "batch = 190\nprecision = fp32\n[memory]\nsimulate = p100\n"
+                               "[memory.layers]\nlayer1.* = offload\nlayer2.* = offload\n";
+    dt_session *s = NULL;
+    dt_err err = {0};
+    dt_prediction t;
+    assert_ok(dt_session_open(&s, cli_file("offload.ini", text), NULL, 0, &err), &err);
+    assert_ok(dt_session_plan_run(s, false, 0, 0, &err), &err);
+    assert_ok(dt_plan_set_predict(s->plans, &t, &err), &err);
+    print_message("%.3f s, %.3f of it waiting; %.1f MiB\n", t.seconds, t.stalled,
+        (double)dt_plan_set_peak(s->plans) / (1 << 20));
+    assert_true(t.seconds < 2.3);
+    assert_true(dt_plan_set_peak(s->plans) < (uint64_t)6500 << 20);
     dt_session_close(s);
 }
 
@@ -504,6 +561,8 @@ DT_TEST_GROUP(memory_layers)
         cmocka_unit_test(globs_match_whole_names),
         cmocka_unit_test(without_lines_nothing_changes),
         cmocka_unit_test(move_takes_a_value_to_the_host_and_back),
+        cmocka_unit_test(what_is_moved_comes_back_before_it_is_read),
+        cmocka_unit_test(copies_back_hide_behind_backward),
         cmocka_unit_test(recompute_runs_a_layer_again),
         cmocka_unit_test(keep_holds_what_a_recompute_needs),
         cmocka_unit_test(a_moved_value_is_back_for_recomputes),

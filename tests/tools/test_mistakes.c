@@ -417,10 +417,77 @@ static void a_policy_that_saves_nothing_says_so(void **state)
     cli_done(&r);
 }
 
+/* Each policy of a list rewrites what the one before it left, and none knows what comes behind. */
+static void a_list_that_is_worse_than_its_parts_says_so(void **state)
+{
+    NEED_BINARY();
+    static const struct {
+        const char *list, *says;
+    } cases[] = {
+        {"chen_budget,vdnn_all",
+            "chen_budget,vdnn_all is worse here than vdnn_all alone, which takes "},
+        {"vdnn_all", NULL},
+        {"gist_lossless,vdnn_all", NULL},
+    };
+    for (size_t i = 0; i < DT_COUNT(cases); i++) {
+        char words[256];
+        snprintf(words, sizeof words,
+            "plan FILE --set model.name=resnet50 --set model.image=224 --set train.batch=32 "
+            "--set train.precision=fp32 --set memory.policy=%s",
+            cases[i].list);
+        ran r = cli_run(words, lenet());
+        assert_code(&r, 0);
+        if (cases[i].says != NULL)
+            assert_has(r.out, cases[i].says);
+        else
+            assert_has_not(r.out, " alone, ");
+        cli_done(&r);
+    }
+    ran r = cli_run("FILE --set model.name=resnet20 --set model.image=32 --set train.steps=1 "
+                    "--set memory.policy=chen_sqrt,vdnn_all",
+        lenet());
+    assert_code(&r, 0);
+    assert_has(r.err, "worse here than vdnn_all alone");
+    cli_done(&r);
+    r = cli_run("sweep FILE --set model.name=resnet20 --set model.image=32 "
+                "--set memory.device_budget=16MiB --set memory.policy=chen_sqrt,vdnn_all",
+        lenet());
+    assert_code(&r, 0);
+    assert_has(r.out, "chen_sqrt,vdnn_all is worse here than vdnn_all alone, whose batch is ");
+    cli_done(&r);
+}
+
+/* Where it packs nothing, nothing changes; and what cannot be packed is refused. */
+static void gist_in_bf16_changes_nothing(void **state)
+{
+    NEED_BINARY();
+    static const char at[] = "plan FILE --set memory.policy=gist --set train.precision=bf16";
+    char words[256];
+    cJSON *o =
+        plan_json("plan FILE --json --set memory.policy=gist --set train.precision=bf16", lenet());
+    assert_true(cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(o, "exact")));
+    cJSON_Delete(o);
+    ran r = cli_run(at, lenet());
+    assert_code(&r, 0);
+    assert_has_not(r.out, "results ");
+    cli_done(&r);
+    snprintf(words, sizeof words, "%s --set policy.gist.dpr=fp8", at);
+    r = cli_run(words, lenet());
+    assert_code(&r, 2);
+    assert_has(r.err, "[policy.gist] dpr = fp8 rounds values of 32 bits");
+    cli_done(&r);
+    r = cli_run("plan FILE --set memory.policy=gist --set train.precision=fp32", lenet());
+    assert_code(&r, 0);
+    assert_has(r.out, "results      change: ");
+    cli_done(&r);
+}
+
 DT_TEST_GROUP(mistakes)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_policy_that_saves_nothing_says_so),
+        cmocka_unit_test(a_list_that_is_worse_than_its_parts_says_so),
+        cmocka_unit_test(gist_in_bf16_changes_nothing),
         cmocka_unit_test(names_of_output_mean_what_they_say),
         cmocka_unit_test(a_missing_folder_of_the_disk_tier_is_no_lack_of_memory),
         cmocka_unit_test(a_plan_tells_what_this_machine_lacks),

@@ -305,6 +305,8 @@ static void fill(object *to, const dt_report *r)
     tiers(to, r);
     machine(to, r);
     whole(to, "keep_all_peak", r->saving.kept);
+    if (r->saving.text[0] != '\0')
+        text(to, "in_vain", r->saving.text);
     breakdown(to, r);
     work(to, r);
     text(to, "peak_layer", dti_report_peak_layer(r));

@@ -121,7 +121,7 @@ static bool better_alone(const dt_sweep_row *part, const dt_sweep_row *list)
 }
 
 /* Of the list that the configuration names: none of its policies knows what comes behind it. */
-static void in_vain_together(const dt_sweep *w, const dt_sweep_row *list)
+static void tell_if_worse(const dt_sweep *w, const dt_sweep_row *list)
 {
     const dt_sweep_row *best = NULL;
     for (size_t i = 0; i < w->n; i++)
@@ -161,7 +161,7 @@ void dti_sweep_table(const dt_sweep *w)
             printf("%s saves nothing here: its batch is no larger than keep_all's\n",
                 w->row[i].policy);
         else if (strchr(w->row[i].policy, ',') != NULL)
-            in_vain_together(w, &w->row[i]);
+            tell_if_worse(w, &w->row[i]);
     if (over)
         beyond(w);
     if (capped)

@@ -38,7 +38,7 @@ static const dt_opt segment_bytes =
 /* clang-format on */
 
 enum { GRID = 6, COARSE = 5 };
-enum { RUNGS = 32, RUNGS_OF_MANY = 12, MANY_OPS = 5000 };
+enum { RUNGS = 32, RUNGS_OF_MANY = 6, MANY_OPS = 5000 };
 
 /* A plan.
  * @cuts:  points or linear

@@ -6,7 +6,9 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/io.h"
+#include "engine/config/nearest.h"
 #include "engine/config/options.h"
+#include "memory/remat/chain.h"
 #include "memory/remat/remat.h"
 #include "session/human.h"
 #include "tools/args.h"
@@ -14,18 +16,23 @@
 
 /* What the flags say, and what is found. */
 typedef struct remat_run {
-    const char *path, *budget_text, *sequence, *seed_text, *moves_text;
-    bool json;
-    int64_t seed, moves;
+    const char *path, *policy, *budget_text, *sequence, *seed_text, *moves_text;
+    const char *chain, *revolve;
+    const char *device_text, *fixed_text, *batch_text;
+    bool json, max_batch;
+    int64_t seed, moves, batch;
+    uint64_t device, fixed;
     dt_remat_graph graph;
     dt_remat_sequence best;
     dt_remat_taken base, found;
-    uint64_t budget, bound;
+    uint64_t budget, bound, limit; /* @limit: of the cost, when the largest batch is looked for */
+    uint64_t most;                 /* the largest batch */
     double seconds;
 } remat_run;
 
 static const dt_opt bytes_row = {
     .type = DT_OPT_BYTES, .fallback = "", .min = 1, .max = 9007199254740992.0};
+static const dt_opt batch_row = {.type = DT_OPT_I64, .fallback = "", .min = 1, .max = 1048576};
 static const dt_opt whole_row = {.type = DT_OPT_I64, .fallback = "", .max = 9007199254740992.0};
 
 static dt_status read_flag(
@@ -38,12 +45,16 @@ static dt_status read_flag(
 }
 
 /* Bytes, or a share of the peak of the graph's own order, rounded up. */
-static dt_status read_budget(remat_run *r, dt_err *err)
+static dt_status read_budget(remat_run *r, const dt_remat_policy *p, dt_err *err)
 {
     const char *text = r->budget_text;
     const size_t n = text != NULL ? strlen(text) : 0;
     char digits[32];
     double percent;
+    if (n == 0 && p != NULL) { /* as much as the policy takes */
+        r->budget = DT_REMAT_MOST_SUM;
+        return DT_OK;
+    }
     if (n == 0)
         return DT_FAIL(err, DT_E_CONFIG,
             "name a budget: --budget BYTES, or --budget P%% of the peak of the file's own order");
@@ -88,12 +99,18 @@ static dt_status show_json(const remat_run *r, dt_err *err)
     dt_json j = dti_json_begin();
     dti_json_whole(&j, "ops", r->graph.n_op);
     dti_json_whole(&j, "edges", r->graph.n_edge);
+    dti_json_text(&j, "policy", r->policy != NULL ? r->policy : "auto");
+    if (r->max_batch) {
+        dti_json_whole(&j, "batch", r->most);
+        dti_json_whole(&j, "cost_limit", r->limit);
+    }
     dti_json_whole(&j, "budget", r->budget);
     dti_json_whole(&j, "peak", r->found.peak);
     dti_json_whole(&j, "base_peak", r->base.peak);
     dti_json_whole(&j, "cost", r->found.cost);
     dti_json_whole(&j, "base_cost", r->base.cost);
-    dti_json_whole(&j, "lower_bound", r->bound);
+    if (!r->max_batch)
+        dti_json_whole(&j, "lower_bound", r->bound);
     dti_json_real(&j, "extra_percent", extra_percent(r), 6);
     dti_json_whole(&j, "runs", r->best.n);
     dti_json_real(&j, "seconds", r->seconds, 3);
@@ -118,6 +135,18 @@ static void show_table(const remat_run *r)
         r->seconds, r->found.cost == r->bound ? "; nothing costs less" : "");
 }
 
+static void show_batch(const remat_run *r)
+{
+    char a[DT_HUMAN_BYTES], b[DT_HUMAN_BYTES], c[DT_HUMAN_BYTES];
+    printf("%s: the largest batch of policy %s is %s\n\n", r->path,
+        r->policy != NULL ? r->policy : "auto", dt_human_count(a, r->most));
+    printf("peak of %" PRId64 " %s bytes; cost %s, %.4f %% extra, of at most %s\n", r->batch,
+        dt_human_count(a, r->found.peak), dt_human_count(b, r->found.cost), extra_percent(r),
+        dt_human_count(c, r->limit));
+    printf("%zu runs, %zu of them again; %.1f seconds\n", r->best.n, r->best.n - r->graph.n_op,
+        r->seconds);
+}
+
 static dt_status too_small(const remat_run *r, uint64_t peak, dt_err *err)
 {
     char a[DT_HUMAN_BYTES], b[DT_HUMAN_BYTES], c[DT_HUMAN_BYTES];
@@ -132,19 +161,158 @@ static dt_status too_small(const remat_run *r, uint64_t peak, dt_err *err)
         r->path, dt_human_count(a, r->budget), dt_human_count(b, peak), dt_human_count(c, least));
 }
 
-static dt_status search(remat_run *r, dt_err *err)
+/* --- policies --- */
+
+static const char search_name[] = "auto";
+
+/* NULL: the search. */
+static dt_status find_policy(const char *name, const dt_remat_policy **out, dt_err *err)
 {
-    const double start = dt_seconds();
-    if (r->budget < dt_remat_least_peak(&r->graph))
-        return too_small(r, 0, err);
-    DT_CHECK(dt_remat_bound(&r->graph, r->budget, &r->bound, err));
+    enum { NAMES = 16 };
+    const char *names[NAMES] = {search_name};
+    size_t n;
+    const dt_remat_policy *all = dt_remat_policies(&n);
+    *out = NULL;
+    if (name == NULL || strcmp(name, search_name) == 0)
+        return DT_OK;
+    for (size_t i = 0; i < n && i + 2 < NAMES; i++) {
+        names[i + 1] = all[i].name;
+        if (strcmp(name, all[i].name) == 0)
+            *out = &all[i];
+    }
+    if (*out != NULL)
+        return DT_OK;
+    const char *near = dt_nearest(name, names);
+    return near != NULL
+               ? DT_FAIL(err, DT_E_CONFIG, "--policy %s; did you mean '%s'?", name, near)
+               : DT_FAIL(err, DT_E_CONFIG,
+                     "--policy %s; there are auto, keep_all, chen_sqrt and chen_budget", name);
+}
+
+/* Whether @a is the better answer: under a limit of the cost the lowest peak, else within the
+ * budget the least cost. */
+static bool better(const remat_run *r, dt_remat_taken a, dt_remat_taken than)
+{
+    const uint64_t limit = r->limit > 0 ? r->limit : r->budget;
+    const uint64_t bound_a = r->limit > 0 ? a.cost : a.peak;
+    const uint64_t bound_than = r->limit > 0 ? than.cost : than.peak;
+    const uint64_t goal_a = r->limit > 0 ? a.peak : a.cost;
+    const uint64_t goal_than = r->limit > 0 ? than.peak : than.cost;
+    if ((bound_a <= limit) != (bound_than <= limit))
+        return bound_a <= limit;
+    return bound_a <= limit ? goal_a < goal_than : bound_a < bound_than;
+}
+
+static dt_status try_policy(remat_run *r, const dt_remat_policy *p, dt_err *err)
+{
+    for (int k = 0; k < p->n; k++) {
+        dt_remat_sequence s;
+        dt_remat_taken took;
+        DT_CHECK(p->make(&r->graph, k, &s, err));
+        const dt_status st = dt_remat_measure(&r->graph, &s, &took, err);
+        if (st == DT_OK && (k == 0 || better(r, took, r->found))) {
+            const dt_remat_sequence before = r->best;
+            r->best = s;
+            r->found = took;
+            s = before;
+        }
+        dt_remat_sequence_deinit(&s);
+        DT_CHECK(st);
+    }
+    return DT_OK;
+}
+
+static dt_status anneal(remat_run *r, uint64_t bound, dt_err *err)
+{
     const dt_remat_search how = {.budget = r->budget,
         .seed = (uint64_t)r->seed,
         .moves = (uint64_t)r->moves,
-        .bound = r->bound};
-    DT_CHECK(dt_remat_anneal(&r->graph, &how, &r->best, &r->found, err));
-    r->seconds = dt_seconds() - start;
+        .bound = bound};
+    return dt_remat_anneal(&r->graph, &how, &r->best, &r->found, err);
+}
+
+static dt_status search(remat_run *r, const dt_remat_policy *p, dt_err *err)
+{
+    if (r->budget < dt_remat_least_peak(&r->graph))
+        return too_small(r, 0, err);
+    DT_CHECK(dt_remat_bound(&r->graph, r->budget, &r->bound, err));
+    DT_CHECK(p != NULL ? try_policy(r, p, err) : anneal(r, r->bound, err));
+    if (r->budget_text == NULL)
+        r->budget = r->found.peak;
     return r->found.peak <= r->budget ? DT_OK : too_small(r, r->found.peak, err);
+}
+
+/* --- the largest batch --- */
+
+/* Bytes and costs are of @batch samples and grow with them; at most one extra forward is run. */
+static dt_status read_device(remat_run *r, uint64_t *room, dt_err *err)
+{
+    size_t product;
+    if (r->device_text == NULL)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "--max-batch needs --device BYTES, and --fixed BYTES for what does not grow with it");
+    DT_CHECK(read_flag("--device", r->device_text, &bytes_row, &r->device, err));
+    DT_CHECK(read_flag("--fixed", r->fixed_text, &bytes_row, &r->fixed, err));
+    DT_CHECK(read_flag("--batch", r->batch_text, &batch_row, &r->batch, err));
+    if (r->fixed >= r->device)
+        return DT_FAIL(err, DT_E_BUDGET, "--fixed %" PRIu64 " leaves nothing of --device %" PRIu64,
+            r->fixed, r->device);
+    if (!dt_mul_bytes(r->device - r->fixed, (size_t)r->batch, &product))
+        return DT_FAIL(err, DT_E_CONFIG, "--device times --batch is beyond 64 bits");
+    *room = product;
+    for (uint32_t v = 0; v < r->graph.n_op; v++)
+        r->limit += r->graph.backward[v] == 0 ? r->graph.cost[v] : 0;
+    r->limit += r->base.cost;
+    return DT_OK;
+}
+
+/* Halve between a batch that fits and the first that none can; each try goes on from the best
+ * sequence so far, which is kept where a try fails. */
+static dt_status search_batch(remat_run *r, uint64_t room, dt_err *err)
+{
+    uint64_t fits = room / r->base.peak;
+    uint64_t never = room / dt_remat_least_peak(&r->graph) + 1;
+    dt_remat_sequence kept = {0};
+    dt_remat_taken least = r->base;
+    dt_status st = dt_remat_in_order(&kept, &r->graph, err);
+    for (uint64_t n = never - 1; st == DT_OK && fits + 1 < never; n = fits + (never - fits) / 2) {
+        r->budget = room / n;
+        r->best.n = 0;
+        for (size_t i = 0; i < kept.n && st == DT_OK; i++)
+            st = dt_remat_push(&r->best, kept.op[i], err);
+        if (st == DT_OK)
+            st = anneal(r, r->limit, err);
+        if (st != DT_OK)
+            break;
+        if (r->found.peak > r->budget || r->found.cost > r->limit) {
+            never = n;
+            continue;
+        }
+        fits = room / r->found.peak;
+        least = r->found;
+        const dt_remat_sequence before = kept;
+        kept = r->best;
+        r->best = before;
+    }
+    dt_remat_sequence_deinit(&r->best);
+    r->best = kept;
+    r->found = least;
+    return st;
+}
+
+static dt_status largest_batch(remat_run *r, const dt_remat_policy *p, dt_err *err)
+{
+    uint64_t room;
+    DT_CHECK(read_device(r, &room, err));
+    if (r->base.peak == 0)
+        return DT_FAIL(err, DT_E_DATA, "%s: no op has any bytes, so every batch fits", r->path);
+    DT_CHECK(p != NULL ? try_policy(r, p, err) : search_batch(r, room, err));
+    r->most = r->found.cost <= r->limit ? room / r->found.peak : 0;
+    r->budget = room / (r->most > 0 ? r->most : 1);
+    if (r->most == 0)
+        return DT_FAIL(err, DT_E_BUDGET, "%s: not one sample fits; its peak is %" PRIu64 " bytes",
+            r->path, r->found.peak / (uint64_t)r->batch);
+    return DT_OK;
 }
 
 static dt_status search_file(remat_run *r, dt_err *err)
@@ -153,12 +321,135 @@ static dt_status search_file(remat_run *r, dt_err *err)
     DT_CHECK(dt_remat_read(&r->graph, r->path, err));
     DT_CHECK(dt_remat_in_order(&r->best, &r->graph, err));
     DT_CHECK(dt_remat_measure(&r->graph, &r->best, &r->base, err));
-    DT_CHECK(read_budget(r, err));
-    DT_CHECK(search(r, err));
+    const dt_remat_policy *policy;
+    const double start = dt_seconds();
+    DT_CHECK(find_policy(r->policy, &policy, err));
+    if (r->max_batch) {
+        DT_CHECK(largest_batch(r, policy, err));
+    } else {
+        DT_CHECK(read_budget(r, policy, err));
+        DT_CHECK(search(r, policy, err));
+    }
+    r->seconds = dt_seconds() - start;
     DT_CHECK(write_sequence(r, err));
     if (r->json)
         return show_json(r, err);
-    show_table(r);
+    if (r->max_batch)
+        show_batch(r);
+    else
+        show_table(r);
+    return DT_OK;
+}
+
+/* --- chains --- */
+
+static const char *step_name(const dt_chain *c, dt_chain_step s, char *to, size_t bytes)
+{
+    static const char *const acts[] = {"Fn", "Fck", "Fall", "B"};
+    if (s.stage + 1 == c->n)
+        return s.act == DT_CHAIN_BACKWARD ? NULL : "Loss";
+    snprintf(to, bytes, "%s%" PRIu32, acts[s.act], s.stage + 1);
+    return to;
+}
+
+static dt_status write_steps(
+    const remat_run *r, const dt_chain *c, const dt_chain_plan *p, dt_err *err)
+{
+    dt_file_writer *w;
+    dt_status st = DT_OK;
+    if (r->sequence == NULL)
+        return DT_OK;
+    DT_CHECK(dt_writer_open(&w, r->sequence, err));
+    for (size_t i = 0; i < p->n && st == DT_OK; i++) {
+        char name[32];
+        const char *step = step_name(c, p->step[i], name, sizeof name);
+        if (step != NULL)
+            st = dt_writer_put(w, step, strlen(step), err);
+        if (step != NULL && st == DT_OK)
+            st = dt_writer_put(w, "\n", 1, err);
+    }
+    if (st != DT_OK) {
+        dt_writer_abandon(w);
+        return st;
+    }
+    return dt_writer_commit(w, err);
+}
+
+static dt_status show_chain(
+    const remat_run *r, const dt_chain *c, const dt_chain_plan *p, dt_err *err)
+{
+    char a[DT_HUMAN_BYTES], b[DT_HUMAN_BYTES];
+    uint64_t base = 0;
+    for (uint32_t i = 0; i < c->n; i++)
+        base += c->stage[i].forward + c->stage[i].backward;
+    const double extra = base > 0 ? 100 * ((double)p->cost - (double)base) / (double)base : 0;
+    DT_CHECK(write_steps(r, c, p, err));
+    if (r->json) {
+        dt_json j = dti_json_begin();
+        dti_json_whole(&j, "stages", c->n);
+        dti_json_whole(&j, "budget", r->budget);
+        dti_json_whole(&j, "unit", p->unit);
+        dti_json_whole(&j, "cost", p->cost);
+        dti_json_whole(&j, "base_cost", base);
+        dti_json_real(&j, "extra_percent", extra, 6);
+        dti_json_real(&j, "seconds", r->seconds, 3);
+        return dti_json_end(&j, err);
+    }
+    printf("%s: %" PRIu32 " stages, budget %s bytes: cost %s, %.4f %% extra; %.1f seconds\n\n",
+        r->path, c->n, dt_human_count(a, r->budget), dt_human_count(b, p->cost), extra, r->seconds);
+    for (size_t i = 0; i < p->n; i++) {
+        char name[32];
+        const char *step = step_name(c, p->step[i], name, sizeof name);
+        if (step != NULL)
+            printf("%s%s", i > 0 ? " " : "", step);
+    }
+    printf("\n");
+    return DT_OK;
+}
+
+static dt_status chain_file(remat_run *r, dt_err *err)
+{
+    dt_chain c;
+    dt_chain_plan p;
+    const double start = dt_seconds();
+    if (r->budget_text == NULL)
+        return DT_FAIL(err, DT_E_CONFIG, "--chain needs --budget BYTES");
+    DT_CHECK(read_flag("--budget", r->budget_text, &bytes_row, &r->budget, err));
+    r->path = r->chain;
+    DT_CHECK(dti_cli_check_file(r->path, err));
+    DT_CHECK(dt_chain_read(&c, r->path, err));
+    dt_status st = dt_chain_solve(&p, &c, r->budget, err);
+    r->seconds = dt_seconds() - start;
+    if (st == DT_OK)
+        st = show_chain(r, &c, &p, err);
+    dt_chain_plan_deinit(&p);
+    dt_chain_deinit(&c);
+    return st;
+}
+
+static dt_status revolve(const remat_run *r, dt_err *err)
+{
+    const char *comma = strchr(r->revolve, ',');
+    char first[32];
+    int64_t n = 0, s = 0;
+    const size_t length = comma != NULL ? (size_t)(comma - r->revolve) : 0;
+    snprintf(first, sizeof first, "%.*s", (int)(length < sizeof first ? length : 0), r->revolve);
+    if (comma == NULL || !dt_parse_i64(first, &n) || !dt_parse_i64(comma + 1, &s) || n < 1 ||
+        n > DT_REVOLVE_MOST_STEPS || s < 1)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "--revolve %s; it takes N,S: 1 to %d steps, and the states that are kept, the first "
+            "one's among them",
+            r->revolve, DT_REVOLVE_MOST_STEPS);
+    const uint64_t extra = dt_revolve_extra((uint64_t)n, (uint64_t)s);
+    if (r->json) {
+        dt_json j = dti_json_begin();
+        dti_json_whole(&j, "steps", (uint64_t)n);
+        dti_json_whole(&j, "states", (uint64_t)s);
+        dti_json_whole(&j, "extra_forwards", extra);
+        return dti_json_end(&j, err);
+    }
+    printf("%" PRId64 " steps, %" PRId64 " states kept: %" PRIu64 " extra forward steps\n", n, s,
+        extra);
     return DT_OK;
 }
 
@@ -174,10 +465,23 @@ static dt_status run_on(remat_run *r, dt_err *err)
 
 static dt_status remat(const dt_command_args *a, dt_err *err)
 {
-    remat_run r = {.seed = 1};
+    remat_run r = {.seed = 1, .batch = 1};
     const dt_flag flags[] = {
         {"--budget", "BYTES|P%", "the peak is to be no higher; P% of that of the file's own order",
             NULL, &r.budget_text},
+        {"--policy", "NAME", "auto, the search, unless given; keep_all, chen_sqrt, chen_budget",
+            NULL, &r.policy},
+        {"--max-batch", NULL, "the largest batch on a device, with at most one extra forward",
+            &r.max_batch, NULL},
+        {"--device", "BYTES", "of the device, for --max-batch", NULL, &r.device_text},
+        {"--fixed", "BYTES", "of it what does not grow with the batch: weights, gradients", NULL,
+            &r.fixed_text},
+        {"--batch", "N", "samples that the file's bytes and costs are of; 1 unless given", NULL,
+            &r.batch_text},
+        {"--chain", "FILE", "in place of a graph a chain of stages, solved exactly", NULL,
+            &r.chain},
+        {"--revolve", "N,S", "extra forward steps to reverse N alike with S states", NULL,
+            &r.revolve},
         {"--json", NULL, "the numbers as one object", &r.json, NULL},
         {"--sequence", "FILE", "write the ops in the order in which they run, one a line", NULL,
             &r.sequence},
@@ -190,17 +494,19 @@ static dt_status remat(const dt_command_args *a, dt_err *err)
     dt_status st = dti_cli_init(&cli, &dt_command_remat, a, flags, false, 1, err);
     r.path = cli.word[0];
     if (st == DT_OK && !cli.help)
-        st = cli.n_word == 1 ? run_on(&r, err)
-                             : DT_FAIL(err, DT_E_CONFIG, "name a file of ops; usage: %s",
-                                   dt_command_remat.usage);
+        st = cli.n_word == 0 && r.chain != NULL     ? chain_file(&r, err)
+             : cli.n_word == 0 && r.revolve != NULL ? revolve(&r, err)
+             : cli.n_word == 1 && r.chain == NULL && r.revolve == NULL
+                 ? run_on(&r, err)
+                 : DT_FAIL(
+                       err, DT_E_CONFIG, "name one file of ops; usage: %s", dt_command_remat.usage);
     dti_cli_deinit(&cli);
     return st;
 }
 
 const dt_command dt_command_remat = {
     .name = "remat",
-    .usage = "dnntrain remat FILE --budget BYTES|P% [--json] [--sequence FILE] [--seed N] "
-             "[--moves N]",
+    .usage = "dnntrain remat FILE --budget BYTES|P% [--policy NAME] [--json] [--sequence FILE]",
     .summary = "find what to compute again so that a graph of ops fits a budget, at the least cost",
     .run = remat,
 };

@@ -395,7 +395,7 @@ dt_status dt_remat_anneal(const dt_remat_graph *g, const dt_remat_search *how,
     if (st == DT_OK) {
         io->n = 0;
         for (size_t i = 0; i < s.n_best && st == DT_OK; i++)
-            st = dti_remat_push(io, s.best[i], err);
+            st = dt_remat_push(io, s.best[i], err);
         *out = s.least;
     }
     dti_runs_deinit(&s.r);

@@ -2,65 +2,18 @@
  * which they can run, then a line an edge, `FROM TO`, ops counted from 0. Numbers are decimal, with
  * blanks between them. */
 #include <inttypes.h>
-#include <string.h>
 
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
+#include "memory/remat/number_lines.h"
 #include "memory/remat/remat.h"
 
-enum { MOST_BYTES = 512 << 20, SHOWN = 40, OP_LINE = 6, EDGE_LINE = 4 };
+enum { MOST_BYTES = 512 << 20, OP_LINE = 6, EDGE_LINE = 4 };
 
-typedef struct reader {
-    const char *at, *end, *path;
-    size_t line;
-    dt_err *err;
-} reader;
-
-static bool blank(char c)
-{
-    return c == ' ' || c == '\t' || c == '\r';
-}
-
-/* The next line's numbers, exactly so many; @form says what it should be. */
-static dt_status numbers(reader *r, uint64_t *to, size_t n, const char *form)
-{
-    r->line++;
-    if (r->at == r->end)
-        return DT_FAIL(r->err, DT_E_DATA, "%s:%zu: the file ends where '%s' should stand", r->path,
-            r->line, form);
-    const char *newline = memchr(r->at, '\n', (size_t)(r->end - r->at));
-    const char *p = r->at, *stop = newline != NULL ? newline : r->end;
-    const int shown = stop - p > SHOWN ? SHOWN : (int)(stop - p);
-    size_t got = 0;
-    for (;; got++) {
-        while (p < stop && blank(*p))
-            p++;
-        if (p == stop || got == n)
-            break;
-        uint64_t value = 0;
-        const char *from = p;
-        for (; p < stop && *p >= '0' && *p <= '9'; p++) {
-            const uint64_t digit = (uint64_t)*p - '0';
-            if (value > (UINT64_MAX - digit) / 10)
-                return DT_FAIL(r->err, DT_E_DATA, "%s:%zu: '%.*s' holds a number beyond 64 bits",
-                    r->path, r->line, shown, r->at);
-            value = value * 10 + digit;
-        }
-        if (p == from || (p < stop && !blank(*p)))
-            break;
-        to[got] = value;
-    }
-    if (got != n || p != stop)
-        return DT_FAIL(
-            r->err, DT_E_DATA, "%s:%zu: '%.*s' is not '%s'", r->path, r->line, shown, r->at, form);
-    r->at = newline != NULL ? newline + 1 : r->end;
-    return DT_OK;
-}
-
-static dt_status counts(reader *r, uint64_t *n_op, uint64_t *n_edge)
+static dt_status counts(dti_number_lines *r, uint64_t *n_op, uint64_t *n_edge)
 {
     uint64_t v[2];
-    DT_CHECK(numbers(r, v, 2, "OPS EDGES"));
+    DT_CHECK(dti_number_line(r, v, 2, "OPS EDGES"));
     if (v[0] == 0 || v[0] > DT_REMAT_MOST_OPS || v[1] > DT_REMAT_MOST_EDGES)
         return DT_FAIL(r->err, DT_E_DATA,
             "%s:1: %" PRIu64 " ops and %" PRIu64 " edges; there may be 1 to %d ops and up to %d "
@@ -82,11 +35,11 @@ typedef struct lines {
     dt_remat_edge *edge;
 } lines;
 
-static dt_status read_ops(reader *r, lines *l, uint64_t n)
+static dt_status read_ops(dti_number_lines *r, lines *l, uint64_t n)
 {
     uint64_t v[3], sum[2] = {0};
     for (uint64_t i = 0; i < n; i++) {
-        DT_CHECK(numbers(r, v, 3, "BYTES COST BACKWARD"));
+        DT_CHECK(dti_number_line(r, v, 3, "BYTES COST BACKWARD"));
         for (size_t k = 0; k < 2; k++) {
             if (v[k] > DT_REMAT_MOST_SUM - sum[k])
                 return DT_FAIL(r->err, DT_E_DATA,
@@ -105,11 +58,11 @@ static dt_status read_ops(reader *r, lines *l, uint64_t n)
     return DT_OK;
 }
 
-static dt_status read_edges(reader *r, lines *l, uint64_t n_op, uint64_t n)
+static dt_status read_edges(dti_number_lines *r, lines *l, uint64_t n_op, uint64_t n)
 {
     uint64_t v[2];
     for (uint64_t i = 0; i < n; i++) {
-        DT_CHECK(numbers(r, v, 2, "FROM TO"));
+        DT_CHECK(dti_number_line(r, v, 2, "FROM TO"));
         if (v[0] >= n_op || v[1] >= n_op)
             return DT_FAIL(r->err, DT_E_DATA,
                 "%s:%zu: there is no op %" PRIu64 "; they are 0 to %" PRIu64, r->path, r->line,
@@ -121,19 +74,14 @@ static dt_status read_edges(reader *r, lines *l, uint64_t n_op, uint64_t n)
                 r->path, r->line, v[0], v[1]);
         l->edge[i] = (dt_remat_edge){(uint32_t)v[0], (uint32_t)v[1]};
     }
-    while (r->at < r->end && (blank(*r->at) || *r->at == '\n'))
-        r->at++;
-    if (r->at < r->end)
-        return DT_FAIL(
-            r->err, DT_E_DATA, "%s:%zu: more lines than line 1 says", r->path, r->line + 1);
-    return DT_OK;
+    return dti_number_end(r);
 }
 
 dt_status dti_remat_parse(
     dt_remat_graph *out, const char *text, size_t bytes, const char *path, dt_err *err)
 {
     *out = (dt_remat_graph){0};
-    reader r = {text, text + bytes, path, 0, err};
+    dti_number_lines r = {text, text + bytes, path, 0, err};
     uint64_t n_op, n_edge;
     DT_CHECK(counts(&r, &n_op, &n_edge));
     lines l = {.bytes = dt_alloc(n_op, sizeof *l.bytes),

@@ -55,7 +55,7 @@ void dt_remat_sequence_deinit(dt_remat_sequence *s);
 /* Every op once, in the graph's order. */
 dt_status dt_remat_in_order(
     dt_remat_sequence *out, const dt_remat_graph *g, dt_err *err) DT_NODISCARD;
-dt_status dti_remat_push(dt_remat_sequence *s, uint32_t op, dt_err *err) DT_NODISCARD;
+dt_status dt_remat_push(dt_remat_sequence *s, uint32_t op, dt_err *err) DT_NODISCARD;
 
 /* What a sequence takes. DT_E_INTERNAL when it is none by the rules. */
 typedef struct dt_remat_taken {
@@ -88,5 +88,17 @@ uint64_t dt_remat_least_peak(const dt_remat_graph *g);
 /* No sequence within the budget costs less. A budget below dt_remat_least_peak has no meaning. */
 dt_status dt_remat_bound(
     const dt_remat_graph *g, uint64_t budget, uint64_t *out, dt_err *err) DT_NODISCARD;
+
+/**
+ * struct dt_remat_policy - a rule of a paper that says what runs again.
+ * @n:    how many sequences it offers, for whoever asks to choose among
+ * @make: the k-th of them; release it with dt_remat_sequence_deinit. It knows no budget
+ */
+typedef struct dt_remat_policy {
+    const char *name, *summary;
+    int n;
+    dt_status (*make)(const dt_remat_graph *g, int k, dt_remat_sequence *out, dt_err *err);
+} dt_remat_policy;
+const dt_remat_policy *dt_remat_policies(size_t *n);
 
 #endif

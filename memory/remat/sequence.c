@@ -10,7 +10,7 @@ void dt_remat_sequence_deinit(dt_remat_sequence *s)
     *s = (dt_remat_sequence){0};
 }
 
-dt_status dti_remat_push(dt_remat_sequence *s, uint32_t op, dt_err *err)
+dt_status dt_remat_push(dt_remat_sequence *s, uint32_t op, dt_err *err)
 {
     void *grown = s->op;
     if (!dt_grow(&grown, &s->cap, s->n, sizeof *s->op))
@@ -24,7 +24,7 @@ dt_status dt_remat_in_order(dt_remat_sequence *out, const dt_remat_graph *g, dt_
 {
     *out = (dt_remat_sequence){0};
     for (uint32_t v = 0; v < g->n_op; v++) {
-        const dt_status st = dti_remat_push(out, v, err);
+        const dt_status st = dt_remat_push(out, v, err);
         if (st != DT_OK) {
             dt_remat_sequence_deinit(out);
             return st;

@@ -116,7 +116,7 @@ static void what_cannot_be_is_refused(void **state)
         const char *says;
     } bad[] = {
         {"remat FILE", 2, "name a budget"},
-        {"remat --budget 5", 2, "name a file of ops"},
+        {"remat --budget 5", 2, "name one file of ops"},
         {"remat FILE --budget 0", 2, "--budget 0"},
         {"remat FILE --budget -5%", 2, "a share is a number above 0"},
         {"remat FILE --budget nan%", 2, "a share is a number above 0"},
@@ -139,12 +139,102 @@ static void what_cannot_be_is_refused(void **state)
     cli_done(&r);
 }
 
+static double batch_of(const char *flags, const char *file)
+{
+    char words[512];
+    snprintf(words, sizeof words, "remat FILE --max-batch --json %s", flags);
+    ran r = cli_run(words, file);
+    assert_code(&r, 0);
+    cJSON *o = cJSON_Parse(r.out);
+    const double batch = number(o, "batch");
+    assert_true(number(o, "cost") <= number(o, "cost_limit"));
+    cJSON_Delete(o);
+    cli_done(&r);
+    return batch;
+}
+
+static void a_larger_batch_fits_where_more_runs_again(void **state)
+{
+    NEED_BINARY();
+    /* peaks: 100 as written; 80 is the least, for one forward of 75 more at most */
+    assert_int_equal(batch_of("--device 1100 --fixed 100 --policy keep_all", chain()), 10);
+    assert_int_equal(batch_of("--device 1100 --fixed 100", chain()), 12);
+    assert_int_equal(
+        batch_of("--device 1100 --fixed 100 --batch 3 --policy keep_all", chain()), 30);
+    assert_true(batch_of("--device 1100 --fixed 100 --policy chen_budget", chain()) >= 10);
+    if (dt_shared("") != NULL)
+        assert_int_equal(batch_of("--device 16000000000 --fixed 1149337920 --moves 100000",
+                             dt_shared("data/graphs/vgg19_macs.txt")),
+            289);
+    ran r = cli_run("remat FILE --max-batch --device 120 --fixed 100", chain());
+    assert_code(&r, 4);
+    assert_has(r.err, "not one sample fits");
+    cli_done(&r);
+}
+
+static void policies_run_on_graphs(void **state)
+{
+    NEED_BINARY();
+    static const char *const names[] = {"keep_all", "chen_sqrt", "chen_budget"};
+    char words[512], says[256], sequence[128];
+    double cost, peak;
+    snprintf(sequence, sizeof sequence, "%s", cli_file("policy.txt", "")); /* paths are lent */
+    for (size_t i = 0; i < DT_COUNT(names); i++) {
+        snprintf(
+            words, sizeof words, "remat FILE --policy %s --json --sequence %s", names[i], sequence);
+        ran r = cli_run(words, chain());
+        assert_code(&r, 0);
+        cJSON *o = cJSON_Parse(r.out);
+        assert_true(checked(
+            chain(), sequence, (uint64_t)number(o, "budget"), &cost, &peak, says, sizeof says));
+        assert_int_equal(cost, number(o, "cost"));
+        assert_int_equal(peak, number(o, "peak"));
+        cJSON_Delete(o);
+        cli_done(&r);
+    }
+    ran r = cli_run("remat FILE --budget 90% --policy keep_all", chain());
+    assert_code(&r, 4);
+    cli_done(&r);
+    r = cli_run("remat FILE --budget 90% --policy chen_sqr", chain());
+    assert_code(&r, 2);
+    assert_has(r.err, "did you mean 'chen_sqrt'?");
+    cli_done(&r);
+}
+
+static void chains_are_solved(void **state)
+{
+    NEED_BINARY();
+    const char *file = cli_file(
+        "stages.txt", "5 2\n4 8 3 6 0 1\n1 2 1 3 1 0\n3 6 2 5 0 2\n2 4 1 2 1 0\n0 0 0 0 0 0\n");
+    char words[256];
+    snprintf(words, sizeof words, "remat --chain %s --budget 12", file);
+    ran r = cli_run(words, file);
+    assert_code(&r, 0);
+    assert_has(r.out, "cost 39");
+    assert_has(r.out, "Fck1 Fn2 Fall3 Fall4 Loss B4 B3 Fck1 Fall2 B2 Fall1 B1");
+    cli_done(&r);
+    snprintf(words, sizeof words, "remat --chain %s --budget 11", file);
+    r = cli_run(words, file);
+    assert_code(&r, 4);
+    cli_done(&r);
+    r = cli_run("remat --revolve 16,3", file);
+    assert_code(&r, 0);
+    assert_has(r.out, "33 extra forward steps");
+    cli_done(&r);
+    r = cli_run("remat --revolve 16,0", file);
+    assert_code(&r, 2);
+    cli_done(&r);
+}
+
 DT_TEST_GROUP(remat_tool)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_answer_is_what_its_sequence_takes),
         cmocka_unit_test(the_checker_finds_what_is_wrong),
         cmocka_unit_test(the_same_seed_gives_the_same_sequence),
+        cmocka_unit_test(a_larger_batch_fits_where_more_runs_again),
+        cmocka_unit_test(policies_run_on_graphs),
+        cmocka_unit_test(chains_are_solved),
         cmocka_unit_test(what_cannot_be_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

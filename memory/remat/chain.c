@@ -1,0 +1,330 @@
+/* Revolve's closed form, and Rotor's dynamic program over (first stage, last stage, memory).
+ *
+ * A stretch of the chain is reversed either by keeping the tape of its first stage, or by keeping
+ * its input, running forward to some stage inside, reversing what lies behind that and then what
+ * lies before. Ours differs from the authors' in this: bytes are exact where the budget over the
+ * greatest common divisor of all sizes is small enough, and rounded up to units elsewhere. */
+#include "memory/remat/chain.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "engine/base/io.h"
+#include "memory/remat/number_lines.h"
+
+/* --- Revolve --- */
+
+/* C(n, k), or UINT64_MAX where it is beyond @cap. */
+static uint64_t choose(uint64_t n, uint64_t k, uint64_t cap)
+{
+    uint64_t c = 1;
+    k = k < n - k ? k : n - k;
+    for (uint64_t i = 1; i <= k; i++) {
+        c = c * (n - k + i) / i;
+        if (c > cap)
+            return UINT64_MAX;
+    }
+    return c;
+}
+
+uint64_t dt_revolve_extra(uint64_t n, uint64_t s)
+{
+    uint64_t repeats = 0;
+    s = s < n ? s : n;
+    while (choose(s + repeats, s, n) < n)
+        repeats++;
+    if (repeats == 0)
+        return 0;
+    /* C(s + r, s + 1) is below n r, so it needs no cap of its own */
+    return repeats * n - choose(s + repeats, s + 1, UINT64_MAX / (s + repeats + 1) - 1);
+}
+
+/* --- Rotor --- */
+
+enum { MOST_CELLS = 1 << 26 };
+static const uint64_t never = UINT64_MAX;
+#define BY_TAPE UINT16_MAX
+
+/**
+ * struct table - by stretch and units of memory.
+ * @slots:  memory is 0 to slots - 1 units
+ * @cost @cut: of [i, l] with m units: the least cost, and the stage to which forward runs, or
+ * BY_TAPE
+ * @sum:    of the forward costs before each stage
+ * @x @tape @fextra @bextra: in units; x[0] is the input, x[i + 1] the output of stage i
+ */
+typedef struct table {
+    const dt_chain *c;
+    size_t slots;
+    uint64_t unit, *cost, *sum, *x, *tape, *fextra, *bextra;
+    uint16_t *cut;
+} table;
+
+static size_t at(const table *t, size_t i, size_t l, size_t m)
+{
+    return (l * (l + 1) / 2 + i) * t->slots + m;
+}
+
+static uint64_t most(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The least units with which forward can run from i to l at all. */
+static uint64_t least_units(const table *t, size_t i, size_t l)
+{
+    uint64_t need = t->x[i + 1] + t->fextra[i];
+    for (size_t j = i + 1; j < l; j++)
+        need = most(need, t->x[j] + t->x[j + 1] + t->fextra[j]);
+    return t->x[l + 1] + need;
+}
+
+static void solve_one(table *t, size_t i, size_t m)
+{
+    const dt_chain_stage *s = &t->c->stage[i];
+    const uint64_t need = t->x[i + 1] + t->tape[i] + most(t->fextra[i], t->bextra[i]);
+    t->cost[at(t, i, i, m)] = m >= need ? s->forward + s->backward : never;
+    t->cut[at(t, i, i, m)] = BY_TAPE;
+}
+
+static void solve_stretch(table *t, size_t i, size_t l, size_t m)
+{
+    uint64_t best = never;
+    uint16_t cut = BY_TAPE;
+    for (size_t j = i + 1; j <= l; j++) {
+        if (m < t->x[j])
+            continue;
+        const uint64_t behind = t->cost[at(t, j, l, m - t->x[j])];
+        const uint64_t ahead = t->cost[at(t, i, j - 1, m)];
+        if (behind == never || ahead == never)
+            continue;
+        const uint64_t cost = t->sum[j] - t->sum[i] + behind + ahead;
+        if (cost < best) {
+            best = cost;
+            cut = (uint16_t)j;
+        }
+    }
+    if (m >= t->tape[i]) {
+        const uint64_t one = t->cost[at(t, i, i, m)];
+        const uint64_t rest = t->cost[at(t, i + 1, l, m - t->tape[i])];
+        if (one != never && rest != never && one + rest <= best) {
+            best = one + rest;
+            cut = BY_TAPE;
+        }
+    }
+    t->cost[at(t, i, l, m)] = best;
+    t->cut[at(t, i, l, m)] = cut;
+}
+
+static void solve_all(table *t)
+{
+    for (size_t length = 0; length < t->c->n; length++)
+        for (size_t i = 0; i + length < t->c->n; i++) {
+            const size_t l = i + length;
+            const uint64_t least = length > 0 ? least_units(t, i, l) : 0;
+            for (size_t m = 0; m < t->slots; m++) {
+                if (length == 0)
+                    solve_one(t, i, m);
+                else if (m < least)
+                    t->cost[at(t, i, l, m)] = never;
+                else
+                    solve_stretch(t, i, l, m);
+            }
+        }
+}
+
+static dt_status push(dt_chain_plan *p, dt_chain_act act, size_t stage, dt_err *err)
+{
+    void *grown = p->step;
+    if (!dt_grow(&grown, &p->cap, p->n, sizeof *p->step))
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for %zu steps", p->n + 1);
+    p->step = grown;
+    p->step[p->n++] = (dt_chain_step){act, (uint32_t)stage};
+    return DT_OK;
+}
+
+/* A call is for a shorter stretch, so there are never more at once than there are stages. */
+static dt_status write_down(
+    const table *t, size_t i, size_t l, size_t m, dt_chain_plan *p, dt_err *err)
+{
+    const uint16_t cut = t->cut[at(t, i, l, m)];
+    if (i == l || cut == BY_TAPE) {
+        DT_CHECK(push(p, DT_CHAIN_FORWARD_KEEP_TAPE, i, err));
+        if (i < l)
+            DT_CHECK(write_down(t, i + 1, l, m - t->tape[i], p, err));
+        return push(p, DT_CHAIN_BACKWARD, i, err);
+    }
+    DT_CHECK(push(p, DT_CHAIN_FORWARD_KEEP_INPUT, i, err));
+    for (size_t j = i + 1; j < cut; j++)
+        DT_CHECK(push(p, DT_CHAIN_FORWARD, j, err));
+    DT_CHECK(write_down(t, cut, l, m - t->x[cut], p, err));
+    return write_down(t, i, cut - 1u, m, p, err);
+}
+
+static uint64_t divisor(uint64_t a, uint64_t b)
+{
+    while (b != 0) {
+        const uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* What bytes are counted in: a divisor of all of them, or what makes the table small enough. */
+static uint64_t unit_for(const dt_chain *c, uint64_t room)
+{
+    uint64_t all = c->input;
+    for (uint32_t i = 0; i < c->n; i++) {
+        const dt_chain_stage *s = &c->stage[i];
+        all = divisor(divisor(all, s->bytes), divisor(s->tape, s->forward_extra));
+        all = divisor(all, s->backward_extra);
+    }
+    all = all > 0 ? all : 1;
+    const uint64_t stretches = (uint64_t)c->n * (c->n + 1) / 2;
+    const uint64_t fit = MOST_CELLS / stretches;
+    const uint64_t slots = fit < DT_CHAIN_MOST_SLOTS ? fit : DT_CHAIN_MOST_SLOTS;
+    return room / all < slots ? all : room / (slots - 1) + 1;
+}
+
+static uint64_t units(const table *t, uint64_t bytes)
+{
+    return bytes / t->unit + (bytes % t->unit != 0);
+}
+
+static dt_status table_init(table *t, const dt_chain *c, uint64_t room, dt_err *err)
+{
+    const size_t n = c->n;
+    *t = (table){.c = c, .unit = unit_for(c, room)};
+    t->slots = (size_t)(room / t->unit) + 1;
+    const size_t cells = n * (n + 1) / 2 * t->slots;
+    t->cost = dt_alloc(cells, sizeof *t->cost);
+    t->cut = dt_alloc(cells, sizeof *t->cut);
+    t->sum = dt_alloc(n + 1, sizeof *t->sum);
+    t->x = dt_alloc(n + 1, sizeof *t->x);
+    t->tape = dt_alloc(n, sizeof *t->tape);
+    t->fextra = dt_alloc(n, sizeof *t->fextra);
+    t->bextra = dt_alloc(n, sizeof *t->bextra);
+    if (t->cost == NULL || t->cut == NULL || t->sum == NULL || t->x == NULL || t->tape == NULL ||
+        t->fextra == NULL || t->bextra == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a table of %zu stretches by %zu units",
+            n * (n + 1) / 2, t->slots);
+    t->x[0] = units(t, c->input);
+    for (size_t i = 0; i < n; i++) {
+        const dt_chain_stage *s = &c->stage[i];
+        t->sum[i + 1] = t->sum[i] + s->forward;
+        t->x[i + 1] = units(t, s->bytes);
+        t->tape[i] = units(t, s->tape);
+        t->fextra[i] = units(t, s->forward_extra);
+        t->bextra[i] = units(t, s->backward_extra);
+    }
+    return DT_OK;
+}
+
+static void table_deinit(table *t)
+{
+    dt_free(t->cost);
+    dt_free(t->cut);
+    dt_free(t->sum);
+    dt_free(t->x);
+    dt_free(t->tape);
+    dt_free(t->fextra);
+    dt_free(t->bextra);
+}
+
+void dt_chain_plan_deinit(dt_chain_plan *p)
+{
+    dt_free(p->step);
+    *p = (dt_chain_plan){0};
+}
+
+dt_status dt_chain_solve(dt_chain_plan *out, const dt_chain *c, uint64_t budget, dt_err *err)
+{
+    table t;
+    *out = (dt_chain_plan){0};
+    if (budget < c->input)
+        return DT_FAIL(err, DT_E_BUDGET, "the input alone takes %" PRIu64 " bytes", c->input);
+    const uint64_t room = budget - c->input;
+    dt_status st = table_init(&t, c, room, err);
+    if (st == DT_OK) {
+        solve_all(&t);
+        out->unit = t.unit;
+        out->cost = t.cost[at(&t, 0, c->n - 1, t.slots - 1)];
+        if (out->cost == never)
+            st = DT_FAIL(err, DT_E_BUDGET,
+                "no sequence fits %" PRIu64 " bytes, counted in units of %" PRIu64, budget, t.unit);
+    }
+    if (st == DT_OK)
+        st = write_down(&t, 0, c->n - 1, t.slots - 1, out, err);
+    table_deinit(&t);
+    if (st != DT_OK)
+        dt_chain_plan_deinit(out);
+    return st;
+}
+
+/* --- chains as text --- */
+
+enum { MOST_BYTES = 1 << 20, NUMBERS = 6 };
+
+void dt_chain_deinit(dt_chain *c)
+{
+    dt_free(c->stage);
+    *c = (dt_chain){0};
+}
+
+static dt_status read_stages(dti_number_lines *r, dt_chain *c)
+{
+    uint64_t v[NUMBERS], sum[2] = {0};
+    for (uint32_t i = 0; i < c->n; i++) {
+        DT_CHECK(dti_number_line(
+            r, v, NUMBERS, "FORWARD BACKWARD BYTES TAPE FORWARD_EXTRA BACKWARD_EXTRA"));
+        for (size_t k = 0; k < NUMBERS; k++) {
+            uint64_t *to = &sum[k >= 2];
+            if (v[k] > DT_CHAIN_MOST_SUM - *to)
+                return DT_FAIL(r->err, DT_E_DATA,
+                    "%s:%zu: the %s add up to more than 2^44 here; scale them down", r->path,
+                    r->line, k < 2 ? "costs" : "bytes");
+            *to += v[k];
+        }
+        c->stage[i] = (dt_chain_stage){v[0], v[1], v[2], v[3], v[4], v[5]};
+    }
+    if (c->stage[c->n - 1].bytes != 0 || c->stage[c->n - 1].tape != 0)
+        return DT_FAIL(r->err, DT_E_DATA,
+            "%s:%zu: the last line is that of the loss, whose BYTES and TAPE are 0", r->path,
+            r->line);
+    return dti_number_end(r);
+}
+
+dt_status dti_chain_parse(
+    dt_chain *out, const char *text, size_t bytes, const char *path, dt_err *err)
+{
+    *out = (dt_chain){0};
+    dti_number_lines r = {text, text + bytes, path, 0, err};
+    uint64_t v[2];
+    DT_CHECK(dti_number_line(&r, v, 2, "STAGES INPUT"));
+    if (v[0] == 0 || v[0] > DT_CHAIN_MOST_STAGES || v[1] > DT_CHAIN_MOST_SUM)
+        return DT_FAIL(err, DT_E_DATA, "%s:1: there may be 1 to %d stages, and 2^44 bytes", path,
+            DT_CHAIN_MOST_STAGES);
+    dt_chain c = {.n = (uint32_t)v[0], .input = v[1]};
+    c.stage = dt_alloc(c.n, sizeof *c.stage);
+    const dt_status st =
+        c.stage != NULL ? read_stages(&r, &c) : DT_FAIL(err, DT_E_NOMEM, "%s: out of memory", path);
+    if (st != DT_OK) {
+        dt_chain_deinit(&c);
+        return st;
+    }
+    *out = c;
+    return DT_OK;
+}
+
+dt_status dt_chain_read(dt_chain *out, const char *path, dt_err *err)
+{
+    char *text;
+    size_t bytes;
+    *out = (dt_chain){0};
+    DT_CHECK(dt_read_file(&text, &bytes, path, MOST_BYTES, DT_E_DATA, err));
+    const dt_status st = dti_chain_parse(out, text, bytes, path, err);
+    dt_free(text);
+    return st;
+}

@@ -1,0 +1,79 @@
+/* Chains, exactly: Revolve for steps that are all alike, Rotor for stages that differ. */
+#ifndef DT_MEMORY_REMAT_CHAIN_H
+#define DT_MEMORY_REMAT_CHAIN_H
+
+#include "engine/base/error.h"
+
+enum { DT_CHAIN_MOST_STAGES = 512, DT_CHAIN_MOST_SLOTS = 2000, DT_REVOLVE_MOST_STEPS = 100000 };
+
+/* So that costs of any sequence that a table holds fit 64 bits. */
+#define DT_CHAIN_MOST_SUM ((uint64_t)1 << 44)
+
+/* --- Revolve (Griewank and Walther, ACM TOMS 2000) --- */
+
+/* How many forward steps are run beyond those that backward needs anyway, to reverse @n of them
+ * with @s states kept at once, the first one's among them: T(1, s) = 0, T(n, 1) = n (n - 1) / 2,
+ * T(n, s) = min over k of k + T(k, s) + T(n - k, s - 1). 1 <= n <= DT_REVOLVE_MOST_STEPS, s >= 1.
+ */
+uint64_t dt_revolve_extra(uint64_t n, uint64_t s);
+
+/* --- Rotor (Beaumont, Eyraud-Dubois, Herrmann, Joly, Shilova, 2019) --- */
+
+/**
+ * struct dt_chain_stage - one stage of a chain.
+ * @forward @backward: what they cost
+ * @bytes:     of its output, and of the gradient of that; 0 for the loss
+ * @tape:      of its output and all that its backward needs; 0 for the loss
+ * @forward_extra @backward_extra: bytes while they run
+ */
+typedef struct dt_chain_stage {
+    uint64_t forward, backward, bytes, tape, forward_extra, backward_extra;
+} dt_chain_stage;
+
+/* The loss is the last stage; @input: bytes of what the first one reads, which is there all the
+ * time.
+ */
+typedef struct dt_chain {
+    uint32_t n;
+    uint64_t input;
+    dt_chain_stage *stage;
+} dt_chain;
+
+/* Read `STAGES INPUT` and then a line a stage, the loss last, of the six numbers above. DT_E_DATA
+ * with FILE:LINE. Release with dt_chain_deinit. */
+dt_status dt_chain_read(dt_chain *out, const char *path, dt_err *err) DT_NODISCARD;
+dt_status dti_chain_parse(
+    dt_chain *out, const char *text, size_t bytes, const char *path, dt_err *err) DT_NODISCARD;
+void dt_chain_deinit(dt_chain *c);
+
+/* What is done with a stage: forward that keeps nothing, its input, or its tape; backward. */
+typedef enum dt_chain_act {
+    DT_CHAIN_FORWARD,
+    DT_CHAIN_FORWARD_KEEP_INPUT,
+    DT_CHAIN_FORWARD_KEEP_TAPE,
+    DT_CHAIN_BACKWARD
+} dt_chain_act;
+
+typedef struct dt_chain_step {
+    dt_chain_act act;
+    uint32_t stage;
+} dt_chain_step;
+
+/**
+ * struct dt_chain_plan - the best persistent sequence: what is kept stays until it is used.
+ * @cost: of all its steps
+ * @unit: bytes were counted in units of so many, rounded up; 1: exactly
+ */
+typedef struct dt_chain_plan {
+    uint64_t cost, unit;
+    size_t n, cap;
+    dt_chain_step *step;
+} dt_chain_plan;
+
+/* DT_E_BUDGET when nothing fits @budget bytes, the input's among them. Release with
+ * dt_chain_plan_deinit. */
+dt_status dt_chain_solve(
+    dt_chain_plan *out, const dt_chain *c, uint64_t budget, dt_err *err) DT_NODISCARD;
+void dt_chain_plan_deinit(dt_chain_plan *p);
+
+#endif

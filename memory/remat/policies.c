@@ -1,0 +1,152 @@
+/* Policies of papers on graphs: each names values that forward keeps, and the rest is made again
+ * when backward asks for it.
+ *
+ * Chen et al., "Training Deep Nets with Sublinear Memory Cost" (2016), with every op of the forward
+ * pass as a place to cut (Checkmate calls that linearised): chen_sqrt keeps every √n-th value;
+ * chen_budget is Algorithm 3 under 60 budgets, 0.05 k times the bytes that chen_sqrt keeps, and the
+ * cheapest of what comes of it that fits. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "memory/remat/remat.h"
+
+enum { BUDGETS = 60 };
+
+/* --- from values that are kept to a sequence --- */
+
+/**
+ * struct replay - a sequence being written.
+ * @there: by op, whether its value can be read; when backward begins, of forward's what is kept
+ * @stack: ops to run, those below wait for those above
+ */
+typedef struct replay {
+    const dt_remat_graph *g;
+    uint8_t *there;
+    uint32_t *stack;
+    dt_remat_sequence *out;
+} replay;
+
+/* Run @v, and before it all that it reads and that is not there, inputs in their order. */
+static dt_status run(replay *r, uint32_t v, dt_err *err)
+{
+    const dt_remat_graph *g = r->g;
+    size_t n = 0;
+    r->stack[n++] = v;
+    while (n > 0) {
+        const uint32_t at = r->stack[n - 1];
+        uint32_t lacks = UINT32_MAX;
+        for (uint32_t i = g->in_at[at]; i < g->in_at[at + 1] && lacks == UINT32_MAX; i++)
+            lacks = r->there[g->in[i]] != 0 ? UINT32_MAX : g->in[i];
+        if (lacks != UINT32_MAX) {
+            r->stack[n++] = lacks; /* below @at, so the stack is at most as deep as there are ops */
+            continue;
+        }
+        n--;
+        r->there[at] = 1;
+        DT_CHECK(dt_remat_push(r->out, at, err));
+    }
+    return DT_OK;
+}
+
+static dt_status replay_all(replay *r, const uint8_t *kept, dt_err *err)
+{
+    const dt_remat_graph *g = r->g;
+    bool forward = true;
+    for (uint32_t v = 0; v < g->n_op; v++) {
+        if (forward && g->backward[v] != 0)
+            for (uint32_t u = 0; u < v; u++)
+                r->there[u] = kept[u];
+        forward = forward && g->backward[v] == 0;
+        if (r->there[v] == 0)
+            DT_CHECK(run(r, v, err));
+    }
+    return DT_OK;
+}
+
+static dt_status replay_kept(
+    const dt_remat_graph *g, const uint8_t *kept, dt_remat_sequence *out, dt_err *err)
+{
+    replay r = {.g = g,
+        .there = dt_alloc(g->n_op, sizeof *r.there),
+        .stack = dt_alloc((size_t)g->n_op + 1, sizeof *r.stack),
+        .out = out};
+    out->n = 0;
+    const dt_status st =
+        r.there != NULL && r.stack != NULL
+            ? replay_all(&r, kept, err)
+            : DT_FAIL(err, DT_E_NOMEM, "no memory to replay %" PRIu32 " ops", g->n_op);
+    dt_free(r.there);
+    dt_free(r.stack);
+    return st;
+}
+
+/* --- Chen's two rules: which values are kept --- */
+
+static uint64_t keep_sqrt(const dt_remat_graph *g, uint8_t *kept)
+{
+    uint32_t n = 0;
+    uint64_t bytes = 0;
+    for (uint32_t v = 0; v < g->n_op; v++)
+        n += g->backward[v] == 0;
+    const uint32_t every = (uint32_t)fmax(1, floor(sqrt(n)));
+    for (uint32_t v = 0, i = 0; v < g->n_op; v++) {
+        kept[v] = g->backward[v] == 0 && ++i % every == 0;
+        bytes += kept[v] != 0 ? g->bytes[v] : 0;
+    }
+    return bytes;
+}
+
+static void keep_within(const dt_remat_graph *g, uint8_t *kept, double budget)
+{
+    uint64_t since = 0;
+    for (uint32_t v = 0; v < g->n_op; v++) {
+        kept[v] = 0;
+        if (g->backward[v] != 0)
+            continue;
+        since += g->bytes[v];
+        kept[v] = (double)since > budget;
+        since = kept[v] != 0 ? 0 : since;
+    }
+}
+
+static dt_status keep_all(const dt_remat_graph *g, int k, dt_remat_sequence *out, dt_err *err)
+{
+    (void)k;
+    return dt_remat_in_order(out, g, err);
+}
+
+static dt_status chen(const dt_remat_graph *g, int k, dt_remat_sequence *out, dt_err *err)
+{
+    uint8_t *kept = dt_alloc(g->n_op, sizeof *kept);
+    *out = (dt_remat_sequence){0};
+    if (kept == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory to choose among %" PRIu32 " values", g->n_op);
+    const double bytes = (double)keep_sqrt(g, kept);
+    if (k >= 0)
+        keep_within(g, kept, 0.05 * k * bytes);
+    const dt_status st = replay_kept(g, kept, out, err);
+    dt_free(kept);
+    if (st != DT_OK)
+        dt_remat_sequence_deinit(out);
+    return st;
+}
+
+static dt_status chen_sqrt(const dt_remat_graph *g, int k, dt_remat_sequence *out, dt_err *err)
+{
+    (void)k;
+    return chen(g, -1, out, err);
+}
+
+static const dt_remat_policy policies[] = {
+    {"keep_all", "every op once, in the file's order", 1, keep_all},
+    {"chen_sqrt", "keep every √n-th value of forward (Chen et al. 2016)", 1, chen_sqrt},
+    {"chen_budget", "Algorithm 3 of Chen et al. under 60 budgets, the best of them", BUDGETS, chen},
+};
+
+const dt_remat_policy *dt_remat_policies(size_t *n)
+{
+    *n = DT_COUNT(policies);
+    return policies;
+}

@@ -1,0 +1,247 @@
+/* Revolve's table and Rotor's dynamic program: values worked out by hand, one against the other,
+ * and each sequence replayed from the definition. */
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "engine/base/philox.h"
+#include "memory/remat/chain.h"
+#include "tests/fixture/check.h"
+
+static dt_err err;
+
+static void revolve_is_its_table_and_its_recurrence(void **state)
+{
+    (void)state;
+    static const uint64_t table[][9] = {{8, 28, 14, 11, 10, 9, 8, 7, 7},
+        {10, 45, 20, 15, 14, 13, 12, 11, 10}, {16, 120, 45, 33, 27, 25, 24, 23, 22}};
+    for (size_t i = 0; i < DT_COUNT(table); i++)
+        for (uint64_t s = 1; s <= 8; s++)
+            assert_int_equal(dt_revolve_extra(table[i][0], s), table[i][s]);
+    static uint64_t t[61][13];
+    for (uint64_t n = 1; n <= 60; n++)
+        for (uint64_t s = 1; s <= 12; s++) {
+            t[n][s] = n * (n - 1) / 2;
+            for (uint64_t k = 1; k < n && s > 1; k++) {
+                const uint64_t cost = k + t[k][s] + t[n - k][s - 1];
+                t[n][s] = cost < t[n][s] ? cost : t[n][s];
+            }
+            assert_int_equal(dt_revolve_extra(n, s), t[n][s]);
+        }
+    assert_int_equal(dt_revolve_extra(100000, 1), (uint64_t)100000 * 99999 / 2);
+    assert_int_equal(dt_revolve_extra(100000, 1000000), 99999);
+}
+
+/* --- a sequence from the definition --- */
+
+/* What steps cost, or -1 when they break a rule or take more than @budget at once. A stage's input
+ * is there when it is kept, when it lies in the tape of the stage before, or when the step before
+ * made it. */
+static int64_t replay(const dt_chain *c, const dt_chain_plan *p, uint64_t budget)
+{
+    bool input[DT_CHAIN_MOST_STAGES + 1] = {true}, tape[DT_CHAIN_MOST_STAGES] = {false};
+    int64_t here = -1; /* the stage whose input the step before made and nobody keeps */
+    uint32_t behind = c->n;
+    uint64_t cost = 0;
+    for (size_t i = 0; i < p->n; i++) {
+        const uint32_t k = p->step[i].stage;
+        const dt_chain_stage *s = &c->stage[k];
+        const bool there = input[k] || (k > 0 && tape[k - 1]) || here == k;
+        uint64_t bytes = c->input;
+        if (p->step[i].act == DT_CHAIN_BACKWARD) {
+            if (k + 1 != behind || !tape[k] || !(input[k] || (k > 0 && tape[k - 1])))
+                return -1;
+            bytes += s->bytes + s->backward_extra; /* the gradient of its output */
+            cost += s->backward;
+        } else {
+            if (!there || k >= behind)
+                return -1;
+            if (p->step[i].act != DT_CHAIN_FORWARD && here == k)
+                input[k] = true; /* backward reads it; it lies in no tape */
+            bytes += s->forward_extra;
+            bytes += p->step[i].act == DT_CHAIN_FORWARD_KEEP_TAPE ? s->tape : s->bytes;
+            bytes += behind < c->n ? c->stage[behind - 1].bytes : 0;
+            bytes += here == k && !input[k] && k > 0 ? c->stage[k - 1].bytes : 0;
+            cost += s->forward;
+        }
+        for (uint32_t j = 0; j < c->n; j++)
+            bytes +=
+                (tape[j] ? c->stage[j].tape : 0) + (j > 0 && input[j] ? c->stage[j - 1].bytes : 0);
+        if (bytes > budget)
+            return -1;
+        here = p->step[i].act <= DT_CHAIN_FORWARD_KEEP_INPUT ? (int64_t)k + 1 : -1;
+        if (p->step[i].act == DT_CHAIN_FORWARD_KEEP_TAPE)
+            tape[k] = true;
+        if (p->step[i].act == DT_CHAIN_BACKWARD) {
+            tape[k] = false;
+            if (k > 0)
+                input[k] = false;
+            behind = k;
+        }
+    }
+    return behind == 0 ? (int64_t)cost : -1;
+}
+
+static dt_status solve(dt_chain_plan *p, const dt_chain *c, uint64_t budget)
+{
+    memset(&err, 0, sizeof err);
+    return dt_chain_solve(p, c, budget, &err);
+}
+
+static void a_chain_worked_by_hand(void **state)
+{
+    (void)state;
+    dt_chain_stage stage[] = {{4, 8, 3, 6, 0, 1}, {1, 2, 1, 3, 1, 0}, {3, 6, 2, 5, 0, 2},
+        {2, 4, 1, 2, 1, 0}, {0, 0, 0, 0, 0, 0}};
+    const dt_chain c = {5, 2, stage};
+    static const uint64_t costs[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 39, 35, 35, 35, 35};
+    for (uint64_t m = 0; m < 40; m++) { /* beside the input */
+        dt_chain_plan p;
+        const dt_status st = solve(&p, &c, m + 2);
+        if (m < 10) {
+            assert_int_equal(st, DT_E_BUDGET);
+            continue;
+        }
+        assert_ok(st, &err);
+        if (m < DT_COUNT(costs))
+            assert_int_equal(p.cost, costs[m]);
+        if (m >= 18)
+            assert_int_equal(p.cost, 30);
+        assert_int_equal(p.unit, 1);
+        assert_int_equal(replay(&c, &p, m + 2), p.cost);
+        dt_chain_plan_deinit(&p);
+    }
+}
+
+/* Tapes so large that only the last stage keeps one. */
+static void alike_stages_cost_what_revolve_says(void **state)
+{
+    (void)state;
+    static const uint32_t lengths[] = {3, 5, 8, 10};
+    for (size_t i = 0; i < DT_COUNT(lengths); i++)
+        for (uint64_t s = 2; s <= 4; s++) {
+            dt_chain_stage stage[11] = {{0}};
+            const uint32_t n = lengths[i];
+            for (uint32_t k = 0; k < n; k++)
+                stage[k] = (dt_chain_stage){1, 0, 1, s + 2, 0, 0};
+            const dt_chain c = {n + 1, 1, stage};
+            dt_chain_plan p;
+            assert_ok(solve(&p, &c, 1 + (s - 1) + 1 + (s + 2)), &err);
+            assert_int_equal(p.cost, n + dt_revolve_extra(n, s - 1));
+            dt_chain_plan_deinit(&p);
+        }
+}
+
+static void more_memory_never_costs_more_and_units_stay_within(void **state)
+{
+    (void)state;
+    uint64_t counter = 0;
+    for (int i = 0; i < 60; i++) {
+        dt_chain_stage stage[9] = {{0}};
+        const uint64_t scale = i % 2 == 0 ? 1 : 1000003;
+        uint64_t all = 10 * scale, last = UINT64_MAX;
+        for (int k = 0; k < 8; k++) {
+            const dt_u32x4 a = dt_random(7, DT_RANDOM_TEST, 0, 0, counter++);
+            const dt_u32x4 b = dt_random(7, DT_RANDOM_TEST, 0, 0, counter++);
+            const uint64_t x = 1 + a.v[2] % 9;
+            stage[k] = (dt_chain_stage){a.v[0] % 20, a.v[1] % 20, x * scale + b.v[3] % scale, 0,
+                b.v[1] % 3 * scale, b.v[2] % 3 * scale};
+            stage[k].tape = stage[k].bytes + b.v[0] % 9 * scale;
+            all += 2 * stage[k].tape + stage[k].bytes;
+        }
+        const dt_chain c = {9, 3 * scale, stage};
+        for (uint64_t budget = 4 * scale; budget < all; budget += 1 + all / 17) {
+            dt_chain_plan p;
+            if (solve(&p, &c, budget) != DT_OK) {
+                assert_int_equal(last, UINT64_MAX);
+                continue;
+            }
+            assert_true(p.cost <= last);
+            assert_true(scale > 1 || p.unit == 1);
+            assert_int_equal(replay(&c, &p, budget), p.cost);
+            last = p.unit == 1 ? p.cost : UINT64_MAX;
+            dt_chain_plan_deinit(&p);
+        }
+    }
+}
+
+/* --- all sequences of a short chain --- */
+
+/* The least cost by the definition: shortest paths are found by deepening. What is there: tapes,
+ * inputs, what the step before made. */
+static uint64_t least_cost(const dt_chain *c, uint64_t budget, dt_chain_plan *p, uint64_t spent,
+    uint64_t best, size_t most)
+{
+    if (spent >= best || p->n >= most)
+        return best;
+    for (uint32_t k = 0; k < c->n; k++)
+        for (int act = DT_CHAIN_FORWARD; act <= DT_CHAIN_BACKWARD; act++) {
+            const dt_chain_stage *s = &c->stage[k];
+            p->step[p->n++] = (dt_chain_step){(dt_chain_act)act, k};
+            /* a beginning is allowed when only its end is missing */
+            dt_chain_plan begun = *p;
+            const int64_t whole = replay(c, &begun, budget);
+            if (whole >= 0 && (uint64_t)whole < best)
+                best = (uint64_t)whole;
+            const uint64_t cost = spent + (act == DT_CHAIN_BACKWARD ? s->backward : s->forward);
+            bool useful = p->n < 2 || act == DT_CHAIN_BACKWARD || p->step[p->n - 2].stage != k;
+            if (whole < 0 && useful)
+                best = least_cost(c, budget, p, cost, best, most);
+            p->n--;
+        }
+    return best;
+}
+
+static void no_short_sequence_is_cheaper(void **state)
+{
+    (void)state;
+    dt_chain_stage stage[] = {{3, 5, 2, 4, 0, 0}, {2, 3, 1, 3, 0, 0}, {0, 0, 0, 0, 0, 0}};
+    const dt_chain c = {3, 1, stage};
+    for (uint64_t budget = 5; budget < 12; budget++) {
+        dt_chain_plan p;
+        dt_chain_step steps[8];
+        dt_chain_plan any = {.step = steps};
+        const uint64_t least = least_cost(&c, budget, &any, 0, UINT64_MAX, 7);
+        if (solve(&p, &c, budget) != DT_OK) {
+            assert_true(least == UINT64_MAX);
+            continue;
+        }
+        assert_int_equal(p.cost, least);
+        dt_chain_plan_deinit(&p);
+    }
+}
+
+static void a_file_that_is_no_chain_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *says;
+    } bad[] = {
+        {"", "c:1: the file ends where 'STAGES INPUT' should stand"},
+        {"0 1\n", "c:1: there may be 1 to 512 stages"},
+        {"513 1\n", "c:1: there may be 1 to 512 stages"},
+        {"2 1\n1 1 1 1 0 0\n", "c:3: the file ends"},
+        {"1 1\n1 1 1 1 0 0\n", "c:2: the last line is that of the loss"},
+        {"1 1\n17592186044417 0 0 0 0 0\n", "c:2: the costs add up to more than 2^44"},
+        {"1 1\n0 0 0 0 0 0\n1\n", "c:3: more lines"},
+    };
+    for (size_t i = 0; i < DT_COUNT(bad); i++) {
+        dt_chain c;
+        memset(&err, 0, sizeof err);
+        assert_fails(dti_chain_parse(&c, bad[i].text, strlen(bad[i].text), "c", &err), DT_E_DATA,
+            &err, bad[i].says);
+        assert_null(c.stage);
+    }
+}
+
+DT_TEST_GROUP(remat_chain)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(revolve_is_its_table_and_its_recurrence),
+        cmocka_unit_test(a_chain_worked_by_hand),
+        cmocka_unit_test(alike_stages_cost_what_revolve_says),
+        cmocka_unit_test(more_memory_never_costs_more_and_units_stay_within),
+        cmocka_unit_test(no_short_sequence_is_cheaper),
+        cmocka_unit_test(a_file_that_is_no_chain_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -178,3 +178,16 @@ dt_status dt_plan_set_predict(const dt_plan_set *p, dt_prediction *out, dt_err *
 {
     return predict_by(p, &p->session->costs, out, err);
 }
+
+double dt_predict_moving(const dt_session *s, double ops, double bytes)
+{
+    const dt_simulate_opts o = dti_session_simulate_opts(s);
+    const dt_tier tier = dt_session_request(s).tier == DT_TO_DISK ? DT_TIER_DISK : DT_TIER_HOST;
+    const bool here = o.inline_copies && tier == DT_TIER_HOST;
+    const dt_link *link = here ? s->costs.link[tier] : s->costs.thread_link[tier];
+    const double out = bytes / link[DT_TO_TIER].rate, in = bytes / link[DT_FROM_TIER].rate;
+    if (here)
+        return ops + out + in;
+    const double longer = out > in ? out : in;
+    return ops > longer ? ops : longer;
+}

@@ -11,6 +11,12 @@ dt_json dti_json_begin(void)
     return (dt_json){o, o != NULL};
 }
 
+dt_json dti_json_begin_list(void)
+{
+    cJSON *o = cJSON_CreateArray();
+    return (dt_json){o, o != NULL};
+}
+
 dt_status dti_json_end(dt_json *j, dt_err *err)
 {
     char *printed = j->o != NULL && j->ok ? cJSON_Print(j->o) : NULL;
@@ -41,6 +47,16 @@ void dti_json_real(dt_json *j, const char *key, double value, int decimals)
     char digits[352]; /* the largest double has 309 before the point */
     snprintf(digits, sizeof digits, "%.*f", decimals, value);
     j->ok = cJSON_AddRawToObject(j->o, key, isfinite(value) ? digits : "null") != NULL && j->ok;
+}
+
+void dti_json_flag(dt_json *j, const char *key, bool value)
+{
+    j->ok = cJSON_AddBoolToObject(j->o, key, value) != NULL && j->ok;
+}
+
+void dti_json_null(dt_json *j, const char *key)
+{
+    j->ok = cJSON_AddNullToObject(j->o, key) != NULL && j->ok;
 }
 
 dt_json dti_json_inner(dt_json *j, const char *key)

@@ -14,6 +14,7 @@ typedef struct dt_json {
 } dt_json;
 
 dt_json dti_json_begin(void);
+dt_json dti_json_begin_list(void);
 /* Print it on stdout and free it. DT_E_NOMEM when a member is missing. */
 dt_status dti_json_end(dt_json *j, dt_err *err) DT_NODISCARD;
 
@@ -21,6 +22,8 @@ void dti_json_text(dt_json *j, const char *key, const char *value);
 void dti_json_whole(dt_json *j, const char *key, uint64_t value);
 /* @decimals behind the point; null when @value is not finite. */
 void dti_json_real(dt_json *j, const char *key, double value, int decimals);
+void dti_json_flag(dt_json *j, const char *key, bool value);
+void dti_json_null(dt_json *j, const char *key);
 
 /* Members and elements that hold others: fill them, then dti_json_leave. */
 dt_json dti_json_inner(dt_json *j, const char *key); /* an object */

@@ -12,6 +12,7 @@
 #include "session/human.h"
 #include "session/feeds.h"
 #include "tools/args.h"
+#include "tools/out_file.h"
 #include "tools/plan_map.h"
 #include "tools/plan_report.h"
 
@@ -140,33 +141,6 @@ static dt_status print_all(const void *set, FILE *f, dt_err *err)
 static dt_status print_map(const void *plan, FILE *f, dt_err *err)
 {
     return dti_plan_map(plan, f, err);
-}
-
-/* Written beside and renamed, so that a file is whole or was never there. */
-static dt_status write_plan(const void *p, const char *path,
-    dt_status (*print)(const void *p, FILE *f, dt_err *err), dt_err *err)
-{
-    char *text = NULL;
-    size_t bytes = 0;
-    dt_file_writer *w = NULL;
-    if (strcmp(path, "-") == 0)
-        return print(p, stdout, err);
-    FILE *f = open_memstream(&text, &bytes);
-    if (f == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory to print the plan");
-    dt_status st = print(p, f, err);
-    if (fclose(f) != 0 && st == DT_OK)
-        st = DT_FAIL(err, DT_E_NOMEM, "no memory to print the plan");
-    if (st == DT_OK)
-        st = dt_writer_open(&w, path, err);
-    if (st == DT_OK)
-        st = dt_writer_put(w, text, bytes, err);
-    if (st == DT_OK)
-        st = dt_writer_commit(w, err);
-    else
-        dt_writer_abandon(w);
-    free(text);
-    return st;
 }
 
 /* ---- --kernels: what computes each op, the workspace that it takes, by what else it could be, and
@@ -306,19 +280,10 @@ static dt_status write_text(dt_session *s, const plan_flags *f, dt_err *err)
     const dt_planned *chosen = NULL;
     if (f->program == NULL) {
         DT_CHECK(add_partial(s, err));
-        return write_plan(s->plans, f->text, print_all, err);
+        return dti_write_file(f->text, print_all, s->plans, err);
     }
     DT_CHECK(find_program(s, f->program, &chosen, err));
-    return write_plan(chosen->plan, f->text, print_text, err);
-}
-
-static dt_status check_names(const plan_flags *f, dt_err *err)
-{
-    const char *dot = f->map != NULL ? strrchr(f->map, '.') : NULL;
-    if (f->map != NULL && strcmp(f->map, "-") != 0 && (dot == NULL || strcmp(dot, ".svg") != 0))
-        return DT_FAIL(err, DT_E_CONFIG,
-            "--map %s: what is written is SVG; name it FILE.svg, or - for stdout", f->map);
-    return DT_OK;
+    return dti_write_file(f->text, print_text, chosen->plan, err);
 }
 
 /* A picture or a text that goes to stdout is all that goes there. */
@@ -334,7 +299,7 @@ static dt_status show(
     const dt_planned *chosen = NULL;
     DT_CHECK(find_program(s, f->program != NULL ? f->program : "first", &chosen, err));
     if (f->map != NULL)
-        DT_CHECK(write_plan(chosen->plan, f->map, print_map, err));
+        DT_CHECK(dti_write_file(f->map, print_map, chosen->plan, err));
     if (to_stdout(f->text) || to_stdout(f->map))
         return DT_OK;
     if (f->rows) {
@@ -385,7 +350,7 @@ static dt_status plan_config(const dt_cli *cli, const plan_flags *f, dt_err *err
 
 static dt_status check(const dt_cli *a, const plan_flags *f, dt_err *err)
 {
-    DT_CHECK(check_names(f, err));
+    DT_CHECK(dti_check_ending(f->map, "--map", ".svg", "SVG", err));
     if (f->json + f->rows + f->kernels > 1)
         return DT_FAIL(
             err, DT_E_CONFIG, "--json, --rows and --kernels exclude each other; give one of them");

@@ -1,13 +1,12 @@
 /* The sweep as a table for people and as comma-separated values. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/io.h"
 #include "session/budget.h"
 #include "session/human.h"
 #include "tools/args.h"
+#include "tools/out_file.h"
 #include "tools/sweep.h"
 #include "tools/terminal.h"
 
@@ -174,8 +173,10 @@ static void csv_name(FILE *f, const char *name)
     fprintf(f, "%s%s%s", quote, name, quote);
 }
 
-static void csv_rows(const dt_sweep *w, FILE *f)
+static dt_status csv_rows(const void *of, FILE *f, dt_err *err)
 {
+    const dt_sweep *w = of;
+    (void)err;
     static const char *const checks[] = {
         [DT_SWEEP_UNCHECKED] = "", [DT_SWEEP_HOLDS] = "yes", [DT_SWEEP_BROKEN] = "no"};
     const int64_t base = dti_sweep_baseline(w);
@@ -196,26 +197,10 @@ static void csv_rows(const dt_sweep *w, FILE *f)
             fprintf(f, "%" PRIu64, r->measured);
         fprintf(f, ",%s\n", r->beyond ? "no" : "yes");
     }
+    return DT_OK;
 }
 
 dt_status dti_sweep_csv(const dt_sweep *w, const char *path, dt_err *err)
 {
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *f = open_memstream(&text, &bytes);
-    if (f == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for the table");
-    csv_rows(w, f);
-    dt_file_writer *to = NULL;
-    dt_status st = fclose(f) == 0 ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for the table");
-    if (st == DT_OK)
-        st = dt_writer_open(&to, path, err);
-    if (st == DT_OK)
-        st = dt_writer_put(to, text, bytes, err);
-    if (st == DT_OK)
-        st = dt_writer_commit(to, err);
-    else
-        dt_writer_abandon(to);
-    free(text);
-    return st;
+    return dti_write_file(path, csv_rows, w, err);
 }

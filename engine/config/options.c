@@ -129,8 +129,7 @@ static bool read_fraction(const char *digits, size_t n, uint64_t unit, uint64_t 
     return true;
 }
 
-/* The note says what is wrong, without the text. */
-static dt_status parse_bytes(const char *text, uint64_t *out, dt_err *err)
+dt_status dt_parse_bytes(const char *text, uint64_t *out, dt_err *err)
 {
     const char *whole_end = skip_digits(text), *s = whole_end, *fraction = NULL;
     if (*s == '.') {
@@ -286,7 +285,7 @@ static dt_status read_f64(const dt_opt *row, const char *text, void *to, dt_err 
 static dt_status read_bytes(const dt_opt *row, const char *text, void *to, dt_err *err)
 {
     uint64_t v = 0;
-    DT_CHECK(parse_bytes(text, &v, err));
+    DT_CHECK(dt_parse_bytes(text, &v, err));
     DT_CHECK(check_range(row, (double)v, err));
     memcpy(to, &v, sizeof v);
     return DT_OK;

@@ -33,4 +33,8 @@ void dt_opt_allowed(const dt_opt *row, char *text, size_t room);
 bool dt_parse_i64(const char *text, int64_t *out) DT_NODISCARD;
 bool dt_parse_f64(const char *text, double *out) DT_NODISCARD;
 
+/* Bytes with or without a unit: "512", "1.5GiB". DT_E_CONFIG says what is wrong, without the text.
+ */
+dt_status dt_parse_bytes(const char *text, uint64_t *out, dt_err *err) DT_NODISCARD;
+
 #endif

@@ -1,0 +1,232 @@
+/* `dnntrain compare` from outside: what it says of a plan is what `dnntrain plan` says of it. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "engine/base/json.h"
+#include "tests/fixture/run_cli.h"
+
+static const char *lenet(void)
+{
+    return cli_file("lenet.ini", "[model]\nname = lenet5\n[train]\nbatch = 64\nsteps = 2\n");
+}
+
+/* Runs a line of the program whose output is JSON. */
+static cJSON *object_of(const char *words)
+{
+    cJSON *o = NULL;
+    dt_err err = {0};
+    ran r = cli_run(words, lenet());
+    assert_ok(dt_json_parse(&o, r.out, strlen(r.out), 8, 1 << 16, &err), &err);
+    cli_done(&r);
+    return o;
+}
+
+static double number(const cJSON *o, const char *key)
+{
+    const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
+    if (!cJSON_IsNumber(v))
+        fail_msg("no number '%s'", key);
+    return v->valuedouble;
+}
+
+static bool flag(const cJSON *o, const char *key)
+{
+    const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
+    if (!cJSON_IsBool(v))
+        fail_msg("no truth value '%s'", key);
+    return cJSON_IsTrue(v);
+}
+
+static const char *text(const cJSON *o, const char *key)
+{
+    const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
+    if (!cJSON_IsString(v))
+        fail_msg("no text '%s'", key);
+    return v->valuestring;
+}
+
+static bool equal(double a, double b)
+{
+    return fabs(a - b) <= 1e-6 * fabs(b);
+}
+
+static void each_plan_is_the_one_that_plan_makes(void **state)
+{
+    NEED_BINARY();
+    cJSON *all = object_of("compare FILE --json --budgets 2.5MiB,3MiB,4MiB "
+                           "--policies all;chen_sqrt,vdnn_conv --set memory.simulate=p100");
+    const cJSON *o;
+    int n = 0, fit = 0;
+    cJSON_ArrayForEach(o, all)
+    {
+        char words[512];
+        const double budget = number(o, "budget");
+        snprintf(words, sizeof words,
+            "plan FILE --json --set memory.simulate=p100 --set memory.policy=%s "
+            "--set memory.device_budget=%.0f",
+            text(o, "policy"), budget);
+        cJSON *plan = object_of(words);
+        const cJSON *device = cJSON_GetObjectItemCaseSensitive(plan, "device");
+        const cJSON *predicted = cJSON_GetObjectItemCaseSensitive(plan, "predicted");
+        assert_true(equal(number(o, "device_peak"), number(device, "peak")));
+        assert_true(equal(number(o, "step_seconds"), number(predicted, "step_seconds")));
+        assert_true(equal(number(o, "bound_seconds"), number(predicted, "bound_seconds")));
+        assert_true(equal(number(o, "images_per_second"), number(predicted, "samples_per_second")));
+        assert_true(flag(o, "fits") == flag(plan, "fits"));
+        assert_true(flag(o, "exact") == flag(plan, "exact"));
+        assert_true(flag(o, "fits") == (number(o, "device_peak") <= budget));
+        assert_true(number(o, "bound_seconds") <= number(o, "step_seconds"));
+        assert_string_equal(text(o, "costs"), "simulated");
+        fit += flag(o, "fits");
+        cJSON_Delete(plan);
+        n++;
+    }
+    assert_true(n % 3 == 0 && n >= 30 && fit > 0 && fit < n);
+    cJSON_Delete(all);
+}
+
+static void auto_is_behind_no_exact_plan_that_fits(void **state)
+{
+    NEED_BINARY();
+    cJSON *all = object_of("compare FILE --json --budgets 3 --set memory.simulate=p100");
+    const cJSON *a, *b;
+    int n = 0;
+    cJSON_ArrayForEach(a, all)
+    {
+        if (strcmp(text(a, "policy"), "auto") != 0)
+            continue;
+        assert_true(flag(a, "fits"));
+        cJSON_ArrayForEach(b, all)
+        {
+            if (flag(b, "fits") && flag(b, "exact") &&
+                equal(number(b, "budget"), number(a, "budget")))
+                assert_true(number(a, "step_seconds") <= number(b, "step_seconds") * (1 + 1e-9));
+        }
+        n++;
+    }
+    assert_int_equal(n, 3); /* once a budget */
+    cJSON_Delete(all);
+}
+
+/* None of those marked is ahead of another, and one of them is of what is not marked. */
+static void those_marked_are_the_best(void **state)
+{
+    NEED_BINARY();
+    cJSON *all = object_of("compare FILE --json --budgets 3 --policies all "
+                           "--set memory.simulate=p100");
+    const cJSON *a, *b;
+    int marked = 0;
+    cJSON_ArrayForEach(a, all)
+    {
+        bool ahead = false;
+        cJSON_ArrayForEach(b, all)
+        {
+            const bool less = number(b, "device_peak") < number(a, "device_peak"),
+                       faster = number(b, "step_seconds") < number(a, "step_seconds");
+            ahead = ahead || (flag(b, "exact") && (less || faster) &&
+                                 number(b, "device_peak") <= number(a, "device_peak") &&
+                                 number(b, "step_seconds") <= number(a, "step_seconds"));
+        }
+        if (flag(a, "best"))
+            assert_true(flag(a, "exact") && !ahead);
+        marked += flag(a, "best");
+    }
+    assert_true(marked > 0);
+    cJSON_Delete(all);
+}
+
+static size_t count(const char *in, const char *what)
+{
+    size_t n = 0;
+    for (const char *at = in; (at = strstr(at, what)) != NULL; at++)
+        n++;
+    return n;
+}
+
+static void files_hold_the_same(void **state)
+{
+    NEED_BINARY();
+    char csv[1024], svg[1024], words[4096];
+    snprintf(csv, sizeof csv, "%s", dt_temp_path("compare.csv"));
+    snprintf(svg, sizeof svg, "%s", dt_temp_path("compare.svg"));
+    snprintf(words, sizeof words,
+        "compare FILE --budgets 3MiB,2MiB --policies vdnn_all;chen_cheap,vdnn_conv "
+        "--set memory.simulate=p100 --csv %.1000s --svg %.1000s",
+        csv, svg);
+    ran r = cli_run(words, lenet());
+    assert_code(&r, 0);
+    assert_has(r.out, "times are simulated: Tesla P100");
+    assert_has(r.out, "chen_cheap,vdnn_conv");
+    cli_done(&r);
+    char *table = cli_text(csv), *picture = cli_text(svg);
+    assert_int_equal(count(table, "\n"), 1 + 3 * 2); /* keep_all is always there */
+    assert_has(table, "policy,budget,fits,device_peak,");
+    assert_has(table, "\n\"chen_cheap,vdnn_conv\",2097152,"); /* the smaller budget first */
+    assert_has_not(table, "nan");
+    assert_int_equal(strncmp(picture, "<svg ", 5), 0);
+    assert_has(picture, "prefers-color-scheme:dark");
+    assert_has(picture, "ops alone");
+    assert_has(picture, "<title>vdnn_all: ");
+    assert_int_equal(count(picture, "<title>"), 3 + 3); /* in the plot, and in the column */
+    assert_has_not(picture, "nan");
+    assert_has_not(picture, "inf ");
+    assert_has(picture + strlen(picture) - 7, "</svg>\n");
+    dt_free(table);
+    dt_free(picture);
+}
+
+static void times_of_defaults_say_so(void **state)
+{
+    NEED_BINARY();
+    ran r = cli_run("compare FILE --budgets 1 --policies chen_sqrt --json", lenet());
+    assert_code(&r, 0);
+    assert_has(r.err, "only their order counts");
+    assert_has(r.err, "dnntrain profile CONFIG --out FILE");
+    assert_has(r.out, "\"costs\":\t\"defaults\"");
+    cli_done(&r);
+}
+
+static void wrong_arguments_are_refused(void **state)
+{
+    NEED_BINARY();
+    static const char *const wrong[][2] = {
+        {"compare", "name a CONFIG"},
+        {"compare nosuch.ini", "nosuch.ini"},
+        {"compare FILE --policies chen_sqr", "did you mean 'chen_sqrt'"},
+        {"compare FILE --policies all;;auto", "nothing stands between two semicolons"},
+        {"compare FILE --policies vdnn_all;", "nothing stands between two semicolons"},
+        {"compare FILE --budgets 0", "--budgets 0: say how many, 1..64, or which"},
+        {"compare FILE --budgets 65", "--budgets 65: say how many"},
+        {"compare FILE --budgets -1", "--budgets -1: say how many"},
+        {"compare FILE --budgets 1GiB,", "--budgets 1GiB,: say how many"},
+        {"compare FILE --budgets 1GiB,,2GiB", "say how many"},
+        {"compare FILE --budgets 1GiB,0", "say how many"},
+        {"compare FILE --budgets nan", "--budgets nan: say how many"},
+        {"compare FILE --budgets 9999999999999GiB", "say how many"},
+        {"compare FILE --svg picture.png", "--svg picture.png: what is written is SVG"},
+        {"compare FILE --svg - --json", "all go to stdout"},
+    };
+    for (size_t i = 0; i < DT_COUNT(wrong); i++) {
+        ran r = cli_run(wrong[i][0], lenet());
+        assert_code(&r, DT_E_CONFIG);
+        assert_has(r.err, wrong[i][1]);
+        assert_string_equal(r.out, "");
+        cli_done(&r);
+    }
+}
+
+DT_TEST_GROUP(compare)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_plan_is_the_one_that_plan_makes),
+        cmocka_unit_test(auto_is_behind_no_exact_plan_that_fits),
+        cmocka_unit_test(those_marked_are_the_best),
+        cmocka_unit_test(files_hold_the_same),
+        cmocka_unit_test(times_of_defaults_say_so),
+        cmocka_unit_test(wrong_arguments_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

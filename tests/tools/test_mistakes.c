@@ -1,6 +1,7 @@
 /* What users get wrong, and what they are told of it. */
 #include "tests/fixture/run_cli.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -457,6 +458,33 @@ static void a_list_that_is_worse_than_its_parts_says_so(void **state)
     cli_done(&r);
 }
 
+/* The room on the host is that of a step which is run again; what others take of it is told. */
+static void the_room_that_packed_values_take_is_told(void **state)
+{
+    NEED_BINARY();
+    static const char at[] = "plan FILE --set model.name=resnet20 --set model.image=32 "
+                             "--set train.precision=fp32 --set memory.policy=";
+    char words[256];
+    snprintf(words, sizeof words, "%scdma --set policy.cdma.density=0.3", at);
+    ran r = cli_run(words, lenet());
+    assert_code(&r, 0);
+    const char *host = strstr(r.out, "\nhost peak"), *most = strstr(r.out, "\nof the host");
+    const char *out = strstr(r.out, "\nmoved out");
+    assert_true(host != NULL && most != NULL && out != NULL);
+    const double all = strtod(host + strlen("\nhost peak"), NULL);
+    const double usual = strtod(most + strlen("\nof the host"), NULL);
+    const double moved = strtod(out + strlen("\nmoved out"), NULL);
+    assert_true(usual < 0.8 * all && fabs(moved - usual) < 0.05 * usual);
+    cli_done(&r);
+    snprintf(words, sizeof words, "%svdnn_all", at);
+    r = cli_run(words, lenet());
+    assert_code(&r, 0);
+    assert_has_not(r.out, "of the host");
+    host = strstr(r.out, "\nhost peak");
+    assert_true(host != NULL && fabs(strtod(host + strlen("\nhost peak"), NULL) - all) < 0.01);
+    cli_done(&r);
+}
+
 /* Where it packs nothing, nothing changes; and what cannot be packed is refused. */
 static void gist_in_bf16_changes_nothing(void **state)
 {
@@ -488,6 +516,7 @@ DT_TEST_GROUP(mistakes)
         cmocka_unit_test(a_policy_that_saves_nothing_says_so),
         cmocka_unit_test(a_list_that_is_worse_than_its_parts_says_so),
         cmocka_unit_test(gist_in_bf16_changes_nothing),
+        cmocka_unit_test(the_room_that_packed_values_take_is_told),
         cmocka_unit_test(names_of_output_mean_what_they_say),
         cmocka_unit_test(a_missing_folder_of_the_disk_tier_is_no_lack_of_memory),
         cmocka_unit_test(a_plan_tells_what_this_machine_lacks),

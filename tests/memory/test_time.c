@@ -486,9 +486,109 @@ static int remove_path(void **state)
     return unlink(path);
 }
 
+/* Figure 1 of SwapAdvisor (Huang et al., ASPLOS 2020), as plans by hand: W1..W4 come from the host,
+ * A0 is there; conv1(A0, W1) -> A1 is the left branch, conv2(A0, W2) -> A2, conv3(A2, W3) -> A3 and
+ * conv4(A3, W4) -> A4 the right one, and concat(A1, A4) -> A5 ends it. All have 1 MB but A2 and A5,
+ * which have 2; a MB and an op take a second. What forward made is for backward: it is copied out
+ * before its object of the pool is another's, once its last reader is done. Weights are dropped. */
+static int32_t op_after(rows *r, int32_t first, int32_t second)
+{
+    if (first >= 0)
+        add_wait(r, DT_STREAM_COMPUTE, first);
+    if (second >= 0)
+        add_wait(r, DT_STREAM_COMPUTE, second);
+    add_compute(r, 1);
+    return r->p.n_event - 1;
+}
+
+static int32_t copy_after(rows *r, int stream, int32_t event, int mb)
+{
+    if (event >= 0)
+        add_wait(r, stream, event);
+    add_copy(r, stream, mb);
+    return r->p.n_event - 1;
+}
+
+/* Five objects of 2 MB. A1, which is needed last, makes room for W4, and A0 for A1. */
+static void left_first_in_five(rows *r)
+{
+    const int32_t w1 = copy_after(r, DT_STREAM_IN, -1, 1), w2 = copy_after(r, DT_STREAM_IN, -1, 1);
+    const int32_t conv1 = op_after(r, w1, -1);
+    const int32_t w3 = copy_after(r, DT_STREAM_IN, conv1, 1); /* over W1 */
+    const int32_t a1_out = copy_after(r, DT_STREAM_OUT, conv1, 1);
+    const int32_t conv2 = op_after(r, w2, -1);
+    const int32_t w4 = copy_after(r, DT_STREAM_IN, a1_out, 1);
+    const int32_t a0_out = copy_after(r, DT_STREAM_OUT, conv2, 1);
+    (void)op_after(r, w3, -1);
+    const int32_t a1 = copy_after(r, DT_STREAM_IN, a0_out, 1);
+    (void)op_after(r, w4, -1);
+    (void)op_after(r, a1, -1); /* A5 over W4 */
+}
+
+/* W1 finds room when W4 is done with, and A1 when A2 is out. */
+static void right_first_in_five(rows *r)
+{
+    const int32_t w2 = copy_after(r, DT_STREAM_IN, -1, 1), w3 = copy_after(r, DT_STREAM_IN, -1, 1);
+    const int32_t w4 = copy_after(r, DT_STREAM_IN, -1, 1);
+    (void)op_after(r, w2, -1);
+    const int32_t conv3 = op_after(r, w3, -1);
+    const int32_t a2_out = copy_after(r, DT_STREAM_OUT, conv3, 2);
+    const int32_t conv4 = op_after(r, w4, -1);
+    const int32_t w1 = copy_after(r, DT_STREAM_IN, conv4, 1);
+    (void)op_after(r, w1, a2_out);
+    (void)op_after(r, -1, -1);
+}
+
+/* One object of 2 MB, which A5 takes over from A2, and eight of 1 MB, which hold all else. */
+static void right_first_in_nine(rows *r)
+{
+    int32_t w[4];
+    for (int i = 0; i < 4; i++)
+        w[i] = copy_after(r, DT_STREAM_IN, -1, 1);
+    (void)op_after(r, w[0], -1);
+    const int32_t conv3 = op_after(r, w[1], -1);
+    const int32_t a2_out = copy_after(r, DT_STREAM_OUT, conv3, 2);
+    (void)op_after(r, w[2], -1);
+    (void)op_after(r, w[3], -1); /* conv1, while A2 leaves */
+    (void)op_after(r, a2_out, -1);
+}
+
+static void left_first_in_nine(rows *r)
+{
+    int32_t w[4];
+    for (int i = 0; i < 4; i++)
+        w[i] = copy_after(r, DT_STREAM_IN, -1, 1);
+    (void)op_after(r, w[0], -1);
+    (void)op_after(r, w[1], -1);
+    const int32_t conv3 = op_after(r, w[2], -1);
+    const int32_t a2_out = copy_after(r, DT_STREAM_OUT, conv3, 2);
+    (void)op_after(r, w[3], -1); /* conv4 alone */
+    (void)op_after(r, a2_out, -1);
+}
+
+static void swapadvisors_figure_1_takes_6_7_6_and_7(void **state)
+{
+    (void)state;
+    static const struct {
+        void (*plan)(rows *r);
+        double makespan;
+    } all[] = {{left_first_in_five, 6}, {right_first_in_five, 7}, {right_first_in_nine, 6},
+        {left_first_in_nine, 7}};
+    const dt_costs c = ticks();
+    for (size_t i = 0; i < DT_COUNT(all); i++) {
+        rows r;
+        begin(&r, 0);
+        all[i].plan(&r);
+        const double got = simulated(&r, &c, false);
+        if (!(fabs(got - all[i].makespan) <= 1e-9))
+            fail_msg("plan %d takes %g", (int)i, got);
+    }
+}
+
 DT_TEST_GROUP(time)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(swapadvisors_figure_1_takes_6_7_6_and_7),
         cmocka_unit_test(it_is_what_a_stepper_finds),
         cmocka_unit_test(a_faster_part_makes_nothing_slower),
         cmocka_unit_test(a_stall_is_told),

@@ -1,12 +1,14 @@
-/* All policies at once. A front of plans is made for the program, the same for every budget: each
- * exact policy by itself, each pair of one that offloads or encodes with one that recomputes, those
- * that go by a budget at sixteen of them, and what annealing makes of the best at each; all placed
- * by the run's pool and timed by the simulator. A run takes the fastest that fits, so a lower
- * budget never gives a higher peak nor a shorter step, and no policy or pair is ahead.
+/* All policies at once. A front of plans is made for the program: each exact policy by itself, each
+ * pair of one that offloads or encodes with one that recomputes, and, at sixteen budgets evenly
+ * from the least peak to keep_all's and at the run's own, those that go by a budget and what a
+ * search makes of the best; all placed by the run's pool and timed by the simulator. A run takes
+ * the fastest that fits. So no policy or pair is ahead of it, and of the sixteen budgets a lower
+ * one never gives a higher peak nor a shorter step.
  *
- * Annealing flips one value at a time: kept, made again, or offloaded and fetched so far ahead that
- * its copy takes no longer (TIME.md's one bit a value, with a third state). It counts moves, never
- * seconds: the same program and costs give the same plan. */
+ * The search gives each value one of three fates: kept, made again, or offloaded and fetched so far
+ * ahead that its copy takes no longer. Which are made again is the abstract problem of
+ * memory/remat, whose budget real plans correct; annealing then flips fates by real plans. It
+ * counts moves, never seconds: the same program and costs give the same plan. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -243,9 +245,18 @@ static dt_status add_pairs(search *s, dt_err *err)
     return DT_OK;
 }
 
+/* Sixteen for all runs, and the run's own behind them. */
 static uint64_t budget_at(const search *s, int i)
 {
+    if (i == BUDGETS)
+        return s->env->budgets.device;
     return s->least + (uint64_t)((double)(s->most - s->least) * i / (BUDGETS - 1));
+}
+
+static int last_budget(const search *s)
+{
+    const uint64_t own = s->env->budgets.device;
+    return own > s->least && own < s->most ? BUDGETS : BUDGETS - 1;
 }
 
 static void find_range(search *s)
@@ -262,7 +273,7 @@ static dt_status add_budgeted(search *s, dt_err *err)
     size_t n;
     const dt_policy *const *all = dt_policy_all(&n);
     for (size_t i = 0; i < n; i++)
-        for (int k = 0; k < BUDGETS && wanted(s, all[i]) && all[i]->by_budget; k++) {
+        for (int k = 0; k <= last_budget(s) && wanted(s, all[i]) && all[i]->by_budget; k++) {
             found f = {.budget = budget_at(s, k)};
             snprintf(f.list, sizeof f.list, "%s", all[i]->name);
             DT_CHECK(add(s, &f, err));
@@ -513,7 +524,9 @@ static dt_status add_searched(search *s, dt_err *err)
     if (now == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a search");
     dt_status st = DT_OK;
-    for (int i = BUDGETS - 2; st == DT_OK && i >= 0; i--) {
+    for (int i = last_budget(s); st == DT_OK && i >= 0; i--) {
+        if (i == BUDGETS - 1) /* all is kept */
+            continue;
         st = divide(s, budget_at(s, i), ops, now, err);
         if (st == DT_OK)
             st = anneal(s, now, budget_at(s, i), err);

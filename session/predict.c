@@ -191,3 +191,9 @@ double dt_predict_moving(const dt_session *s, double ops, double bytes)
     const double longer = out > in ? out : in;
     return ops > longer ? ops : longer;
 }
+
+dt_status dt_session_simulate(const dt_session *s, const dt_plan *p, dt_timeline *out, dt_err *err)
+{
+    const dt_simulate_opts o = dti_session_simulate_opts(s);
+    return dt_simulate(out, p, &s->costs, &o, err);
+}

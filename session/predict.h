@@ -27,6 +27,11 @@ typedef struct dt_prediction {
 /* Of a plan set that has the plans of a training step. DT_E_NOMEM. */
 dt_status dt_plan_set_predict(const dt_plan_set *p, dt_prediction *out, dt_err *err) DT_NODISCARD;
 
+/* A verified plan on the clock of the session's costs; release it with dt_timeline_deinit, even
+ * after a failure. DT_E_NOMEM. */
+dt_status dt_session_simulate(
+    const dt_session *s, const dt_plan *p, dt_timeline *out, dt_err *err) DT_NODISCARD;
+
 /* Seconds of a step whose ops take so many when bytes have to leave the device and come back: no
  * step that does is faster, by its links alone. */
 double dt_predict_moving(const dt_session *s, double ops, double bytes);

@@ -13,12 +13,14 @@
 #include "session/feeds.h"
 #include "tools/args.h"
 #include "tools/out_file.h"
+#include "tools/plan_intervals.h"
 #include "tools/plan_map.h"
 #include "tools/plan_report.h"
+#include "tools/plan_time.h"
 
 typedef struct plan_flags {
     bool json, rows, kernels, diff;
-    const char *text, *map, *program, *differ[2];
+    const char *text, *map, *program, *timeline, *against, *intervals, *differ[2];
 } plan_flags;
 
 /* Make all plans, and tell how long that took. */
@@ -138,9 +140,10 @@ static dt_status print_all(const void *set, FILE *f, dt_err *err)
     return DT_OK;
 }
 
-static dt_status print_map(const void *plan, FILE *f, dt_err *err)
+static dt_status print_map(const void *plan_time, FILE *f, dt_err *err)
 {
-    return dti_plan_map(plan, f, err);
+    const dt_plan_time *t = plan_time;
+    return dti_plan_map(t->plan, t->time, f, err);
 }
 
 /* ---- --kernels: what computes each op, the workspace that it takes, by what else it could be, and
@@ -292,15 +295,39 @@ static bool to_stdout(const char *path)
     return path != NULL && strcmp(path, "-") == 0;
 }
 
+/* As it is predicted: the map, which shows no seconds that are of defaults, and the timeline. */
+static dt_status show_in_time(
+    const dt_session *s, const plan_flags *f, const dt_planned *x, dt_err *err)
+{
+    dt_prediction known;
+    dt_timeline time;
+    DT_CHECK(dt_plan_set_predict(s->plans, &known, err));
+    dt_status st = dt_session_simulate(s, x->plan, &time, err);
+    const dt_plan_time all = {x->plan, &time}, map = {x->plan, known.known ? &time : NULL};
+    if (!known.known && (f->timeline != NULL || f->against != NULL))
+        dti_cli_notice("nothing was measured of this machine, so the seconds are of defaults; "
+                       "memory.profile = FILE or memory.simulate = CARD says by what to predict");
+    if (st == DT_OK && f->map != NULL)
+        st = dti_write_file(f->map, print_map, &map, err);
+    if (st == DT_OK && f->timeline != NULL)
+        st = dti_write_file(f->timeline, dti_plan_timeline, &all, err);
+    if (st == DT_OK && f->against != NULL)
+        st = dti_plan_against(&all, x->n, f->against, err);
+    dt_timeline_deinit(&time);
+    return st;
+}
+
 static dt_status show(
     const dt_session *s, const plan_flags *f, double cold, double warm, dt_err *err)
 {
     dt_report r = {0};
     const dt_planned *chosen = NULL;
     DT_CHECK(find_program(s, f->program != NULL ? f->program : "first", &chosen, err));
-    if (f->map != NULL)
-        DT_CHECK(dti_write_file(f->map, print_map, chosen->plan, err));
-    if (to_stdout(f->text) || to_stdout(f->map))
+    if (f->map != NULL || f->timeline != NULL || f->against != NULL)
+        DT_CHECK(show_in_time(s, f, chosen, err));
+    if (f->intervals != NULL)
+        DT_CHECK(dti_plan_intervals(chosen->plan, f->intervals, err));
+    if (to_stdout(f->text) || to_stdout(f->map) || to_stdout(f->timeline) || f->against != NULL)
         return DT_OK;
     if (f->rows) {
         dt_plan_print_short(chosen->plan, stdout);
@@ -354,8 +381,11 @@ static dt_status check(const dt_cli *a, const plan_flags *f, dt_err *err)
     if (f->json + f->rows + f->kernels > 1)
         return DT_FAIL(
             err, DT_E_CONFIG, "--json, --rows and --kernels exclude each other; give one of them");
-    if (f->diff && (a->n_word > 0 || a->n_set > 0 || f->json || f->rows || f->kernels ||
-                       f->text != NULL || f->map != NULL))
+    if (f->against != NULL)
+        DT_CHECK(dti_cli_check_file(f->against, err));
+    if (f->diff &&
+        (a->n_word > 0 || a->n_set > 0 || f->json || f->rows || f->kernels || f->text != NULL ||
+            f->map != NULL || f->timeline != NULL || f->against != NULL || f->intervals != NULL))
         return DT_FAIL(err, DT_E_CONFIG,
             "--diff takes two files written by --text, and neither CONFIG nor other flags");
     if (!f->diff && a->n_word == 0)
@@ -376,6 +406,12 @@ static dt_status plan(const dt_command_args *a, dt_err *err)
             &f.text},
         {"--map", "FILE.svg", "draw the plan: addresses over ops, and what is copied", NULL,
             &f.map},
+        {"--timeline", "FILE.csv", "write when each row begins and ends, as it is predicted", NULL,
+            &f.timeline},
+        {"--against", "TRACE.csv", "hold that against what DT_TRACE=TRACE.csv wrote of a run", NULL,
+            &f.against},
+        {"--intervals", "FILE.csv", "write what is placed, and for how long, for dnntrain pool",
+            NULL, &f.intervals},
         {"--program", "NAME", "first (default; --text: all), again, update or eval", NULL,
             &f.program},
         {"--diff", "A B", "what differs between two files written by --text", &f.diff, f.differ},

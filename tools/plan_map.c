@@ -187,11 +187,9 @@ static void one_mark(const picture *m, const mark *k, int lane)
     const dt_plan *p = m->p;
     const dt_row *r = &p->row[k->row];
     const bool copy = is_copy(r);
-    const char *color =
-        copy ? role_color[p->tensor[r->tensor].role] : kind_color[p->op[r->op].kind];
     const double x = across(m, k->now);
     const double wide = across(m, copy ? copied(m, k->row, k->now) : k->now + 1) - x;
-    begin_box(m, color, copy ? " class=\"c\"" : "", x, lane_top(lane),
+    begin_box(m, dti_plan_map_color(p, r), copy ? " class=\"c\"" : "", x, lane_top(lane),
         wide < NARROWEST ? NARROWEST : wide, LANE);
     put_text(m, copy ? p->tensor[r->tensor].name : p->op[r->op].name);
     if (copy)
@@ -201,14 +199,18 @@ static void one_mark(const picture *m, const mark *k, int lane)
     end_box(m);
 }
 
-/* "ops", "to host" */
-static void put_name(const picture *m, int stream)
+const char *dti_plan_map_color(const dt_plan *p, const dt_row *r)
 {
-    const dt_stream *s = &m->p->stream[stream];
+    return is_copy(r) ? role_color[p->tensor[r->tensor].role] : kind_color[p->op[r->op].kind];
+}
+
+void dti_plan_map_lane_name(const dt_plan *p, int stream, FILE *f)
+{
+    const dt_stream *s = &p->stream[stream];
     if (s->kind == DT_STREAM_COMPUTE)
-        fprintf(m->f, "ops");
+        fprintf(f, "ops");
     else
-        fprintf(m->f, "%s %s", s->kind == DT_STREAM_OUT ? "to" : "from", dt_tier_name(s->tier));
+        fprintf(f, "%s %s", s->kind == DT_STREAM_OUT ? "to" : "from", dt_tier_name(s->tier));
 }
 
 /* The largest copies come last, so that a small one which waits as long does not hide them. */
@@ -218,7 +220,7 @@ static void one_lane(const picture *m, int stream, int lane)
     int64_t now = 0;
     size_t n = 0;
     fprintf(m->f, "<text class=\"r\" x=\"%d\" y=\"%.1f\">", LEFT - GAP, lane_top(lane) + LANE - 2);
-    put_name(m, stream);
+    dti_plan_map_lane_name(p, stream, m->f);
     fprintf(m->f, "</text>\n");
     for (size_t i = 0; i < p->n_row; i++) {
         const dt_row *r = &p->row[i];
@@ -307,10 +309,11 @@ static void turn(const picture *m, double below)
         x, TOP, below, x - GAP, TOP - GAP, x + GAP, TOP - GAP);
 }
 
-static void draw(picture *m)
+static void draw(picture *m, const dt_timeline *t)
 {
     const dt_plan *p = m->p;
     const double below = lane_top(lanes(m, false)) + 2 * GAP;
+    const double tall = below + GAP + (t != NULL ? dti_plan_map_time_height(p, t) : 0);
     fprintf(m->f,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %.0f\" "
         "font-family=\"system-ui, sans-serif\" font-size=\"11\">\n"
@@ -318,7 +321,7 @@ static void draw(picture *m)
         ".t,.c{stroke:#fff;stroke-width:.25}.c{stroke-width:.5}"
         "@media(prefers-color-scheme:dark){text{fill:#ddd}.b{fill:#111}.t,.c{stroke:#111}}</"
         "style>\n<rect class=\"b\" width=\"%d\" height=\"%.0f\"/>\n",
-        WIDTH, below + GAP, WIDTH, below + GAP);
+        WIDTH, tall, WIDTH, tall);
     fprintf(m->f, "<text x=\"%d\" y=\"24\" font-size=\"15\">", LEFT);
     put_text(m, p->net);
     fprintf(m->f, ", batch %" PRId64 ", ", p->batch);
@@ -331,10 +334,12 @@ static void draw(picture *m)
     lanes(m, true);
     turn(m, below - 2 * GAP);
     legend(m, below);
+    if (t != NULL)
+        dti_plan_map_time(p, t, m->f, below + GAP, LEFT, WIDTH - RIGHT);
     fputs("</svg>\n", m->f);
 }
 
-dt_status dti_plan_map(const dt_plan *p, FILE *f, dt_err *err)
+dt_status dti_plan_map(const dt_plan *p, const dt_timeline *t, FILE *f, dt_err *err)
 {
     picture m = {.p = p,
         .f = f,
@@ -354,7 +359,7 @@ dt_status dti_plan_map(const dt_plan *p, FILE *f, dt_err *err)
     if (m.n == 0)
         m.n = 1;
     if (st == DT_OK)
-        draw(&m);
+        draw(&m, t);
     dt_free(m.since);
     dt_free(m.off);
     dt_free(m.mark);

@@ -176,7 +176,7 @@ static dt_status write_lines(dt_file_writer *w, const dt_interval *v, size_t n, 
     return DT_OK;
 }
 
-dt_status dti_pool_file_write(const dt_interval *v, size_t n, const char *path, dt_err *err)
+dt_status dt_pool_file_write(const dt_interval *v, size_t n, const char *path, dt_err *err)
 {
     dt_file_writer *w;
     DT_CHECK(dti_pool_check(v, n, err));

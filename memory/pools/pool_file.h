@@ -16,7 +16,7 @@ dt_status dt_pool_file_read(
     dt_interval **v, size_t *n, const char *path, size_t max_bytes, dt_err *err) DT_NODISCARD;
 
 /* Write what dt_pool_file_read reads; bytes are rounded up to align, which the format has not. */
-dt_status dti_pool_file_write(
+dt_status dt_pool_file_write(
     const dt_interval *v, size_t n, const char *path, dt_err *err) DT_NODISCARD;
 
 #endif

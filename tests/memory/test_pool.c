@@ -761,7 +761,7 @@ static void what_is_written_is_read_back(void **state)
     dt_interval *w;
     size_t n;
     const char *path = dt_temp_path("written.csv");
-    assert_ok(dti_pool_file_write(v, DT_COUNT(v), path, &err), &err);
+    assert_ok(dt_pool_file_write(v, DT_COUNT(v), path, &err), &err);
     assert_ok(dt_pool_file_read(&w, &n, path, DT_POOL_FILE_BYTES, &err), &err);
     assert_int_equal(n, DT_COUNT(v));
     for (size_t i = 0; i < n; i++) {
@@ -774,7 +774,7 @@ static void what_is_written_is_read_back(void **state)
     v[1].upper = v[1].lower;
     v[1].bytes = 0;
     assert_fails(
-        dti_pool_file_write(v, 2, dt_temp_path("refused.csv"), &err), DT_E_INTERNAL, &err, "1");
+        dt_pool_file_write(v, 2, dt_temp_path("refused.csv"), &err), DT_E_INTERNAL, &err, "1");
     assert_int_equal(
         dt_pool_file_read(&w, &n, dt_temp_path("refused.csv"), DT_POOL_FILE_BYTES, NULL),
         DT_E_DATA);

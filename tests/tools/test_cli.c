@@ -791,7 +791,7 @@ static void the_lowest_placement_is_shown(void **state)
         v[i] = (dt_interval){.lower = n[0] % 100, .bytes = 1 + n[2] % 1000, .align = 1, .id = i};
         v[i].upper = v[i].lower + 1 + n[1] % 30;
     }
-    assert_ok(dti_pool_file_write(v, COUNT, path, &err), &err);
+    assert_ok(dt_pool_file_write(v, COUNT, path, &err), &err);
     size_t n;
     const dt_pool_desc *const *all = dt_pool_all(&n);
     uint64_t lowest = UINT64_MAX, highest = 0, shown = 0;

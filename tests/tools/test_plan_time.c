@@ -1,0 +1,274 @@
+/* A plan in time from outside: its timeline, what a run was traced to do, and its intervals. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "engine/base/json.h"
+#include "tests/fixture/run_cli.h"
+
+static const char *lenet(void)
+{
+    return cli_file("lenet.ini",
+        "[model]\nname = lenet5\n[data]\nsamples = 64\n[train]\nbatch = 16\nsteps = 3\n"
+        "eval_every = 0\n[memory]\nsimulate = p100\npolicy = vdnn_all\n");
+}
+
+static const char *path_of(char to[1024], const char *name)
+{
+    snprintf(to, 1024, "%s", dt_temp_path(name));
+    return to;
+}
+
+/* `plan FILE WORDS PATH` writes a file; its text. */
+static char *written(const char *words, const char *name)
+{
+    char line[4096], path[1024];
+    path_of(path, name);
+    remove(path);
+    snprintf(line, sizeof line, "plan FILE %s %s", words, path);
+    ran r = cli_run(line, lenet());
+    assert_code(&r, 0);
+    cli_done(&r);
+    return cli_text(path);
+}
+
+static double step_seconds(void)
+{
+    cJSON *o = NULL;
+    dt_err err = {0};
+    ran r = cli_run("plan FILE --json", lenet());
+    assert_ok(dt_json_parse(&o, r.out, strlen(r.out), 8, 1 << 16, &err), &err);
+    const cJSON *p = cJSON_GetObjectItemCaseSensitive(o, "predicted");
+    const double s = cJSON_GetObjectItemCaseSensitive(p, "step_seconds")->valuedouble;
+    cJSON_Delete(o);
+    cli_done(&r);
+    return s;
+}
+
+/* Rows of a stream follow each other; returns when the last ends. */
+static double check_timeline(char *csv)
+{
+    static const char *const kinds[] = {"compute", "copy_out", "copy_in", "fetch", "wait"};
+    static const char *const streams[] = {"compute", "out", "in", "write", "read"};
+    double until[DT_COUNT(streams)] = {0}, last = 0;
+    int of_kind[DT_COUNT(kinds)] = {0};
+    char *line = strchr(csv, '\n') + 1;
+    for (char *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
+        char stream[16], name[64], kind[16], source[16] = "";
+        double begin, to;
+        size_t row, bytes, s = 0, k = 0;
+        *end = '\0';
+        assert_in_range(sscanf(line, "%zu,%15[^,],%63[^,],%15[^,],%zu,%lf,%lf,%15s", &row, stream,
+                            name, kind, &bytes, &begin, &to, source),
+            7, 8);
+        while (s < DT_COUNT(streams) && strcmp(streams[s], stream) != 0)
+            s++;
+        while (k < DT_COUNT(kinds) && strcmp(kinds[k], kind) != 0)
+            k++;
+        assert_true(s < DT_COUNT(streams) && k < DT_COUNT(kinds));
+        assert_true(begin >= until[s] - 1e-9 && to >= begin);
+        assert_true((source[0] == '\0') == (k == 4));
+        until[s] = to;
+        of_kind[k]++;
+        last = to > last ? to : last;
+    }
+    for (size_t k = 0; k < DT_COUNT(kinds); k++)
+        assert_true(of_kind[k] > 0);
+    return last;
+}
+
+static void timelines_of_its_programs_make_the_step(void **state)
+{
+    NEED_BINARY();
+    char *first = written("--timeline", "first.csv");
+    char *update = written("--program update --timeline", "update.csv");
+    assert_int_equal(strncmp(first, "row,stream,name,kind,bytes,begin,end,source\n", 44), 0);
+    const double both = check_timeline(first);
+    const char *at = strrchr(update, ',');
+    while (at > update && at[-1] != ',')
+        at--;
+    const double step = step_seconds(), rest = step - both - strtod(at, NULL);
+    if (!(fabs(rest) < 1e-6))
+        fail_msg("the step takes %g s, its programs %g and %g", step, both, strtod(at, NULL));
+    dt_free(first);
+    dt_free(update);
+}
+
+static void the_map_has_lanes_in_seconds_where_costs_are_known(void **state)
+{
+    NEED_BINARY();
+    char *with = written("--map", "with.svg");
+    char *without = written("--set memory.simulate= --map", "without.svg");
+    assert_has(with, "in time, as predicted: ");
+    assert_has(with, "class=\"w\" ");
+    assert_has(with, "waits, 0.");
+    assert_has_not(with, "nan");
+    assert_has(with + strlen(with) - 7, "</svg>\n");
+    assert_has_not(without, "in time");
+    dt_free(with);
+    dt_free(without);
+}
+
+/* Trains three steps and leaves a trace; its text. */
+static char *trace(char path[1024])
+{
+    static int runs;
+    char words[2048], run[1024];
+    path_of(path, "trace.csv");
+    path_of(run, "traced");
+    snprintf(words, sizeof words, "FILE --set memory.simulate= --set run.dir=%s%d", run, runs++);
+    assert_int_equal(setenv("DT_TRACE", path, 1), 0);
+    ran r = cli_run(words, lenet());
+    assert_int_equal(unsetenv("DT_TRACE"), 0);
+    assert_code(&r, 0);
+    cli_done(&r);
+    return cli_text(path);
+}
+
+static ran against(const char *path, const char *more)
+{
+    char words[2048];
+    snprintf(words, sizeof words, "plan FILE --against %s %s", path, more);
+    return cli_run(words, lenet());
+}
+
+static void a_trace_stands_beside_the_prediction(void **state)
+{
+    NEED_BINARY();
+    char path[1024];
+    char *text = trace(path);
+    ran r = against(path, "");
+    assert_code(&r, 0);
+    assert_has(r.out, "program 'first', 16 samples, run 3 times in ");
+    assert_has(r.out, "\ncompute ");
+    assert_has(r.out, "\ncopy_out ");
+    assert_has(r.out, "\nall, from begin to end");
+    assert_has(r.out, "those that differ most");
+    assert_has_not(r.out, "not in the trace");
+    cli_done(&r);
+    r = against(path, "--program update");
+    assert_code(&r, 0);
+    assert_has(r.out, "program 'update'");
+    cli_done(&r);
+    dt_free(text);
+}
+
+/* Medians are those of the numbers in the file. */
+static void what_is_printed_are_medians(void **state)
+{
+    NEED_BINARY();
+    char path[1024], *text = trace(path);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    const char *row = strstr(text, ",conv1.f,compute,");
+    assert_non_null(row);
+    while (row > text && row[-1] != '\n')
+        row--;
+    long step, samples, number, bytes;
+    assert_int_equal(sscanf(row, "%ld,first,%ld,%ld,compute,conv1.f,compute,%ld", &step, &samples,
+                         &number, &bytes),
+        4);
+    fprintf(f, "step,program,samples,row,stream,name,kind,bytes,begin,end\n");
+    for (int i = 0; i < 3; i++) /* 2, 30 and 4 seconds, in any order */
+        fprintf(f, "%d,first,%ld,%ld,compute,conv1.f,compute,%ld,%d,%d\n", i + 1, samples, number,
+            bytes, 100 * i, 100 * i + (i == 1 ? 30 : 2 + i));
+    assert_int_equal(fclose(f), 0);
+    ran r = against(path, "");
+    assert_code(&r, 0);
+    assert_has(r.out, "     4.000000");
+    assert_has(r.out, "rows are not in the trace");
+    assert_has_not(r.out, "12.000000");
+    cli_done(&r);
+    dt_free(text);
+}
+
+static void hostile_traces_are_refused(void **state)
+{
+    NEED_BINARY();
+    static const char head[] = "step,program,samples,row,stream,name,kind,bytes,begin,end\n";
+    static const struct {
+        const char *text, *said;
+        bool headless;
+    } wrong[] = {
+        {"", "no row of it is of program 'first' for 16 samples", false},
+        {"", "no row of it", true},
+        {"1,2\n", ":1: not the first line of a trace", true},
+        {"1,first,16,1,in,x,fetch,1,0,1", ":2: the line has no end: the trace is cut", false},
+        {"1,first,16,1,in,x,fetch,1,0\n", ":2: 9 fields, not the 10", false},
+        {"1,first,16,1,in,x,fetch,1,0,1,2\n", ":2: 11 fields", false},
+        {"1,first,16,1,in,x,fetch,1,nan,1\n", ":2: begin 'nan'", false},
+        {"1,first,16,1,in,x,fetch,1,0,inf\n", ":2: begin '0' and end 'inf'", false},
+        {"1,first,16,1,in,x,fetch,1,2,1\n", ":2: begin '2' and end '1'", false},
+        {"1,first,16,1,in,x,fetch,1,-2,1\n", ":2: begin '-2'", false},
+        {"1,first,x,1,in,x,fetch,1,0,1\n", ":2: samples 'x'", false},
+        {"1,first,16,1e9,in,x,fetch,1,0,1\n", "row '1e9'", false},
+        {"1,first,16,-1,in,x,fetch,1,0,1\n", ":2: row -1 is 'x'", false},
+        {"1,first,16,99999999999,in,x,fetch,1,0,1\n", "the trace is of another plan", false},
+        {"1,first,16,1,in,y,fetch,1,0,1\n", ":2: row 1 is 'y', in this plan 'x'", false},
+        {"1,first,16,1,in,x,copy_out,1,0,1\n", "the trace is of another plan", false},
+        {"1,first,32,1,in,x,fetch,1,0,1\n", "no row of it", false},
+    };
+    for (size_t i = 0; i < DT_COUNT(wrong); i++) {
+        char text[512], path[1024];
+        snprintf(text, sizeof text, "%s%s", wrong[i].headless ? "" : head, wrong[i].text);
+        snprintf(path, sizeof path, "%s", cli_file("hostile.csv", text));
+        ran r = against(path, "");
+        assert_code(&r, DT_E_DATA);
+        assert_has(r.err, wrong[i].said);
+        cli_done(&r);
+    }
+    ran r = against("nosuch.csv", "");
+    assert_code(&r, DT_E_CONFIG);
+    assert_has(r.err, "there is no file 'nosuch.csv'");
+    cli_done(&r);
+}
+
+static uint64_t number_behind(const char *text, const char *name)
+{
+    const char *at = strstr(text, name);
+    assert_non_null(at);
+    return strtoull(at + strlen(name), NULL, 10);
+}
+
+static void pool_comes_to_the_plans_transient_peak(void **state)
+{
+    NEED_BINARY();
+    static const char *const policies[] = {"keep_all", "vdnn_all", "chen_sqrt", "gist_lossless"};
+    for (size_t i = 0; i < DT_COUNT(policies); i++) {
+        char words[2048], path[1024];
+        path_of(path, "intervals.csv");
+        snprintf(
+            words, sizeof words, "--set memory.policy=%s --intervals %s --text", policies[i], path);
+        char *plan = written(words, "plan.txt");
+        const uint64_t want = number_behind(plan, " peak=") - number_behind(plan, " persistent=");
+        snprintf(words, sizeof words, "pool %s --pool greedy --csv", path);
+        ran r = cli_run(words, NULL);
+        assert_code(&r, 0);
+        uint64_t peak = 0;
+        for (const char *line = strchr(r.out, '\n') + 1; *line != '\0';
+             line = strchr(line, '\n') + 1) {
+            uint64_t size, off;
+            assert_int_equal(sscanf(line, "%*d,%*d,%*d,%" SCNu64 ",%" SCNu64, &size, &off), 2);
+            peak = size + off > peak ? size + off : peak;
+        }
+        assert_int_equal(peak, want);
+        cli_done(&r);
+        dt_free(plan);
+    }
+}
+
+DT_TEST_GROUP(plan_time)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(timelines_of_its_programs_make_the_step),
+        cmocka_unit_test(the_map_has_lanes_in_seconds_where_costs_are_known),
+        cmocka_unit_test(a_trace_stands_beside_the_prediction),
+        cmocka_unit_test(what_is_printed_are_medians),
+        cmocka_unit_test(hostile_traces_are_refused),
+        cmocka_unit_test(pool_comes_to_the_plans_transient_peak),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -163,20 +163,25 @@ static dt_status too_small(const remat_run *r, uint64_t peak, dt_err *err)
 
 /* --- policies --- */
 
-static const char search_name[] = "auto";
+static const char search_name[] = "auto", exact_name[] = "checkmate";
 
-/* NULL: the search. */
+static bool exactly(const remat_run *r)
+{
+    return r->policy != NULL && strcmp(r->policy, exact_name) == 0;
+}
+
+/* NULL: the search, or the optimum. */
 static dt_status find_policy(const char *name, const dt_remat_policy **out, dt_err *err)
 {
     enum { NAMES = 16 };
-    const char *names[NAMES] = {search_name};
+    const char *names[NAMES] = {search_name, exact_name};
     size_t n;
     const dt_remat_policy *all = dt_remat_policies(&n);
     *out = NULL;
-    if (name == NULL || strcmp(name, search_name) == 0)
+    if (name == NULL || strcmp(name, search_name) == 0 || strcmp(name, exact_name) == 0)
         return DT_OK;
-    for (size_t i = 0; i < n && i + 2 < NAMES; i++) {
-        names[i + 1] = all[i].name;
+    for (size_t i = 0; i < n && i + 3 < NAMES; i++) {
+        names[i + 2] = all[i].name;
         if (strcmp(name, all[i].name) == 0)
             *out = &all[i];
     }
@@ -186,7 +191,8 @@ static dt_status find_policy(const char *name, const dt_remat_policy **out, dt_e
     return near != NULL
                ? DT_FAIL(err, DT_E_CONFIG, "--policy %s; did you mean '%s'?", name, near)
                : DT_FAIL(err, DT_E_CONFIG,
-                     "--policy %s; there are auto, keep_all, chen_sqrt and chen_budget", name);
+                     "--policy %s; there are auto, checkmate, keep_all, chen_sqrt and chen_budget",
+                     name);
 }
 
 /* Whether @a is the better answer: under a limit of the cost the lowest peak, else within the
@@ -222,8 +228,21 @@ static dt_status try_policy(remat_run *r, const dt_remat_policy *p, dt_err *err)
     return DT_OK;
 }
 
+/* The optimum in the file's order; the search goes on from it where there is one. */
+static dt_status solve_exactly(remat_run *r, dt_err *err)
+{
+    DT_TRY(err, dt_remat_exact(&r->graph, r->budget, &r->best, err), "%s", r->path);
+    return dt_remat_measure(&r->graph, &r->best, &r->found, err);
+}
+
 static dt_status anneal(remat_run *r, uint64_t bound, dt_err *err)
 {
+    if (r->graph.n_op <= DT_REMAT_MOST_EXACT) {
+        dt_err none = {0}; /* another order may still fit */
+        const dt_status st = dt_remat_exact(&r->graph, r->budget, &r->best, &none);
+        if (st != DT_OK && st != DT_E_BUDGET)
+            return DT_FAIL(err, st, "%s: no memory for all sets of its values", r->path);
+    }
     const dt_remat_search how = {.budget = r->budget,
         .seed = (uint64_t)r->seed,
         .moves = (uint64_t)r->moves,
@@ -236,7 +255,9 @@ static dt_status search(remat_run *r, const dt_remat_policy *p, dt_err *err)
     if (r->budget < dt_remat_least_peak(&r->graph))
         return too_small(r, 0, err);
     DT_CHECK(dt_remat_bound(&r->graph, r->budget, &r->bound, err));
-    DT_CHECK(p != NULL ? try_policy(r, p, err) : anneal(r, r->bound, err));
+    DT_CHECK(p != NULL    ? try_policy(r, p, err)
+             : exactly(r) ? solve_exactly(r, err)
+                          : anneal(r, r->bound, err));
     if (r->budget_text == NULL)
         r->budget = r->found.peak;
     return r->found.peak <= r->budget ? DT_OK : too_small(r, r->found.peak, err);
@@ -324,6 +345,9 @@ static dt_status search_file(remat_run *r, dt_err *err)
     const dt_remat_policy *policy;
     const double start = dt_seconds();
     DT_CHECK(find_policy(r->policy, &policy, err));
+    if (r->max_batch && exactly(r))
+        return DT_FAIL(
+            err, DT_E_CONFIG, "--max-batch with checkmate: auto begins from its optimum");
     if (r->max_batch) {
         DT_CHECK(largest_batch(r, policy, err));
     } else {
@@ -469,8 +493,9 @@ static dt_status remat(const dt_command_args *a, dt_err *err)
     const dt_flag flags[] = {
         {"--budget", "BYTES|P%", "the peak is to be no higher; P% of that of the file's own order",
             NULL, &r.budget_text},
-        {"--policy", "NAME", "auto, the search, unless given; keep_all, chen_sqrt, chen_budget",
-            NULL, &r.policy},
+        {"--policy", "NAME",
+            "auto, the search, unless given; checkmate, keep_all, chen_sqrt, chen_budget", NULL,
+            &r.policy},
         {"--max-batch", NULL, "the largest batch on a device, with at most one extra forward",
             &r.max_batch, NULL},
         {"--device", "BYTES", "of the device, for --max-batch", NULL, &r.device_text},

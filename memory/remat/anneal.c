@@ -50,6 +50,7 @@ typedef struct search {
     uint32_t *best, *scratch; /* sequences */
     size_t n_best;
     dt_remat_taken least; /* of @best; its peak is over the budget as long as nothing fits */
+    double tie;           /* bytes that a run at the peak counts */
     double cost_price;    /* so that costs and bytes are in percent of the base cost */
 } search;
 
@@ -268,9 +269,12 @@ static bool better(dt_remat_taken a, dt_remat_taken than, uint64_t budget)
     return fits ? a.cost < than.cost : a.peak < than.peak;
 }
 
-static uint64_t over(uint64_t peak, uint64_t budget)
+/* Bytes over the budget, and a little for each run that is at the peak, so that of many equal ones
+ * each counts. */
+static double over(const search *s)
 {
-    return peak > budget ? peak - budget : 0;
+    const uint64_t peak = dti_runs_peak(&s->r), budget = s->how->budget;
+    return peak > budget ? (double)(peak - budget) + s->tie * (double)dti_runs_at_peak(&s->r) : 0;
 }
 
 static void remember(search *s, uint64_t peak)
@@ -298,6 +302,7 @@ static void anneal(search *s, const course *c, uint64_t moves)
     const double cooling = pow(c->cold / heat, 1 / steps);
     double price = lowest;
     uint64_t peak = dti_runs_peak(&s->r);
+    double was_over = over(s);
     const uint64_t spread_every =
         SPREAD_EVERY > 8 * (uint64_t)s->r.g->n_op ? SPREAD_EVERY : 8 * (uint64_t)s->r.g->n_op;
     /* to copy a long sequence takes as long as many moves */
@@ -314,13 +319,15 @@ static void anneal(search *s, const course *c, uint64_t moves)
         if (!propose(s))
             continue;
         const uint64_t now = dti_runs_peak(&s->r);
-        const double worse = ((double)s->r.cost - (double)cost) * s->cost_price +
-                             ((double)over(now, budget) - (double)over(peak, budget)) * price;
+        const double now_over = over(s);
+        const double worse =
+            ((double)s->r.cost - (double)cost) * s->cost_price + (now_over - was_over) * price;
         if (worse > 0 && worse >= -heat * log(unit(s))) {
             undo(s);
             continue;
         }
         peak = now;
+        was_over = now_over;
         if (k >= quiet_until) {
             remember(s, peak);
             quiet_until = k + copied_for;
@@ -387,9 +394,12 @@ dt_status dt_remat_anneal(const dt_remat_graph *g, const dt_remat_search *how,
 {
     DT_CHECK(dt_remat_measure(g, io, out, err));
     search s = {.r = {.g = g}, .how = how, .least = {UINT64_MAX, UINT64_MAX}};
-    uint64_t base = 0;
-    for (uint32_t v = 0; v < g->n_op; v++)
+    uint64_t base = 0, bytes = 0;
+    for (uint32_t v = 0; v < g->n_op; v++) {
         base += g->cost[v];
+        bytes += g->bytes[v];
+    }
+    s.tie = (double)bytes / g->n_op / 16;
     s.cost_price = 100 / (base > 0 ? (double)base : 1);
     dt_status st = rounds(&s, io, err);
     if (st == DT_OK) {

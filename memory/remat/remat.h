@@ -13,7 +13,12 @@
 
 /* Sums stay exact in a double, and so in JSON. */
 #define DT_REMAT_MOST_SUM ((uint64_t)1 << 53)
-enum { DT_REMAT_MOST_OPS = 1 << 20, DT_REMAT_MOST_EDGES = 1 << 24, DT_REMAT_MOST_RUNS = 255 };
+enum {
+    DT_REMAT_MOST_OPS = 1 << 20,
+    DT_REMAT_MOST_EDGES = 1 << 24,
+    DT_REMAT_MOST_RUNS = 255,
+    DT_REMAT_MOST_EXACT = 18
+};
 
 /**
  * struct dt_remat_graph - ops in an order in which they can run.
@@ -88,6 +93,12 @@ uint64_t dt_remat_least_peak(const dt_remat_graph *g);
 /* No sequence within the budget costs less. A budget below dt_remat_least_peak has no meaning. */
 dt_status dt_remat_bound(
     const dt_remat_graph *g, uint64_t budget, uint64_t *out, dt_err *err) DT_NODISCARD;
+
+/* The cheapest sequence whose first runs are in the graph's order, which is Checkmate's optimum,
+ * for at most DT_REMAT_MOST_EXACT ops (DT_E_CONFIG for more); DT_E_BUDGET when none fits. @out is
+ * zeroed or holds a sequence, which goes. */
+dt_status dt_remat_exact(
+    const dt_remat_graph *g, uint64_t budget, dt_remat_sequence *out, dt_err *err) DT_NODISCARD;
 
 /**
  * struct dt_remat_policy - a rule of a paper that says what runs again.

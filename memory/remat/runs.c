@@ -68,11 +68,14 @@ static void change(dti_runs *r, uint32_t slot, int64_t bytes)
     size_t p = (size_t)slot + r->n_slot;
     t[p].sum += bytes;
     t[p].max = t[p].sum;
+    t[p].times = r->op[slot] != DTI_NO_RUN;
     for (p /= 2; p > 0; p /= 2) {
         const dti_live_sum *left = &t[2 * p], *right = left + 1;
         const int64_t later = left->sum + right->max;
         t[p].sum = left->sum + right->sum;
         t[p].max = left->max > later ? left->max : later;
+        t[p].times =
+            (left->max >= later ? left->times : 0) + (later >= left->max ? right->times : 0);
     }
 }
 
@@ -147,12 +150,11 @@ void dti_runs_put(dti_runs *r, uint32_t slot, uint32_t v)
     }
 }
 
-static void unlink_out(dti_runs *r, uint32_t slot)
+static void unlink_out(dti_runs *r, uint32_t slot, uint32_t v)
 {
-    const uint32_t v = r->op[slot], before = r->before[slot], after = r->after[slot];
+    const uint32_t before = r->before[slot], after = r->after[slot];
     *(before != DTI_NO_RUN ? &r->after[before] : &r->first[v]) = after;
     *(after != DTI_NO_RUN ? &r->before[after] : &r->last[v]) = before;
-    r->op[slot] = DTI_NO_RUN;
     r->count[v]--;
     r->cost -= r->g->cost[v];
     const uint32_t moved = r->run[--r->n_run];
@@ -165,6 +167,7 @@ void dti_runs_take(dti_runs *r, uint32_t slot)
     const dt_remat_graph *g = r->g;
     const uint32_t v = r->op[slot], before = r->before[slot];
     const int64_t bytes = (int64_t)g->bytes[v];
+    r->op[slot] = DTI_NO_RUN;
     change(r, slot, -bytes);
     if (r->end[slot] > slot) { /* its readers are now those of the run before */
         change(r, r->end[before] + 1, bytes);
@@ -172,7 +175,7 @@ void dti_runs_take(dti_runs *r, uint32_t slot)
     } else {
         change(r, slot + 1, bytes);
     }
-    unlink_out(r, slot);
+    unlink_out(r, slot, v);
     for (uint32_t i = g->in_at[v]; i < g->in_at[v + 1]; i++) {
         const uint32_t made = dti_runs_before(r, g->in[i], slot);
         if (r->end[made] == slot)

@@ -12,10 +12,10 @@
 
 #define DTI_NO_RUN UINT32_MAX
 
-/* The changes of bytes within a part of the slots: their sum, and the largest sum of any beginning.
- */
+/* The changes of bytes within a part of the slots: their sum, the largest sum of any beginning, and
+ * the number of runs at which it is so large. */
 typedef struct dti_live_sum {
-    int64_t sum, max;
+    int64_t sum, max, times;
 } dti_live_sum;
 
 /**
@@ -56,6 +56,12 @@ uint32_t dti_runs_before(const dti_runs *r, uint32_t op, uint32_t slot);
 static inline uint64_t dti_runs_peak(const dti_runs *r)
 {
     return (uint64_t)r->load[1].max;
+}
+
+/* How many runs are at the peak. */
+static inline int64_t dti_runs_at_peak(const dti_runs *r)
+{
+    return r->load[1].times;
 }
 
 #endif

@@ -184,6 +184,74 @@ static void searches_and_bounds_hold_against_all_sequences(void **state)
     assert_true(dt_small_scale() || (tried == 750 && forced > 40 && exact > 10));
 }
 
+/* Layers in a row, all alike; backward reads the gradient behind and what forward left. */
+static dt_remat_graph unit_graph(uint32_t layers)
+{
+    uint64_t one[64];
+    uint8_t backward[64] = {0};
+    dt_remat_edge edge[128];
+    const uint32_t n = 2 * layers + 1;
+    uint32_t m = 0;
+    dt_remat_graph g;
+    for (uint32_t v = 0; v < n; v++) {
+        one[v] = 1;
+        backward[v] = v > layers;
+        if (v > 0)
+            edge[m++] = (dt_remat_edge){v - 1, v};
+        if (v > layers)
+            edge[m++] = (dt_remat_edge){2 * layers - v, v};
+    }
+    fresh();
+    assert_ok(dti_remat_graph_init(&g, n, one, one, backward, m, edge, &err), &err);
+    return g;
+}
+
+static void the_optima_of_unit_chains_are_known(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t layers;
+        uint64_t cost[11]; /* by budget */
+    } known[] = {
+        {4, {0, 0, 0, 15, 11, 10, 9}},
+        {8, {0, 0, 0, 45, 26, 22, 21, 20, 19, 18, 17}},
+    };
+    for (size_t i = 0; i < DT_COUNT(known); i++) {
+        dt_remat_graph g = unit_graph(known[i].layers);
+        for (uint64_t budget = 3; budget <= 10 && known[i].cost[budget] > 0; budget++) {
+            dt_remat_sequence s = {0};
+            dt_remat_taken exact;
+            uint64_t bound;
+            fresh();
+            assert_ok(dt_remat_exact(&g, budget, &s, &err), &err);
+            assert_ok(dt_remat_measure(&g, &s, &exact, &err), &err);
+            assert_valid(&g, &s, exact);
+            assert_int_equal(exact.cost, known[i].cost[budget]);
+            assert_true(exact.peak <= budget);
+            dt_remat_sequence_deinit(&s);
+            assert_ok(dt_remat_bound(&g, budget, &bound, &err), &err);
+            assert_true(bound <= exact.cost);
+            if (budget == 3 && known[i].layers == 8)
+                continue; /* each step needs all there is: the search does not get there */
+            const dt_remat_taken got = search(&g, budget, 400000, 1, &s);
+            assert_int_equal(got.cost, known[i].cost[budget]);
+            assert_true(got.peak <= budget);
+            dt_remat_sequence_deinit(&s);
+        }
+        dt_remat_graph_deinit(&g);
+    }
+    dt_remat_graph g = unit_graph(9);
+    dt_remat_sequence s = {0};
+    fresh();
+    assert_fails(
+        dt_remat_exact(&g, 10, &s, &err), DT_E_CONFIG, &err, "at most 18 ops, and there are 19");
+    dt_remat_graph_deinit(&g);
+    g = unit_graph(3);
+    fresh();
+    assert_fails(dt_remat_exact(&g, 2, &s, &err), DT_E_BUDGET, &err, "no sequence");
+    dt_remat_graph_deinit(&g);
+}
+
 static void no_budget_has_a_sequence_below_the_least_peak(void **state)
 {
     (void)state;
@@ -385,6 +453,7 @@ DT_TEST_GROUP(remat)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(searches_and_bounds_hold_against_all_sequences),
+        cmocka_unit_test(the_optima_of_unit_chains_are_known),
         cmocka_unit_test(no_budget_has_a_sequence_below_the_least_peak),
         cmocka_unit_test(larger_graphs_keep_the_rules),
         cmocka_unit_test(an_op_that_must_not_run_again_does_not),

@@ -192,7 +192,11 @@ static void policies_run_on_graphs(void **state)
         cJSON_Delete(o);
         cli_done(&r);
     }
-    ran r = cli_run("remat FILE --budget 90% --policy keep_all", chain());
+    ran r = cli_run("remat FILE --budget 80% --policy checkmate", chain());
+    assert_code(&r, 0);
+    assert_has(r.out, "195"); /* one value of cost 10 again */
+    cli_done(&r);
+    r = cli_run("remat FILE --budget 90% --policy keep_all", chain());
     assert_code(&r, 4);
     cli_done(&r);
     r = cli_run("remat FILE --budget 90% --policy chen_sqr", chain());

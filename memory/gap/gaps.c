@@ -58,25 +58,6 @@ static void find_left(dti_gaps *g)
     find_peak(g);
 }
 
-dt_status dti_gaps_open(dti_gaps *g, dt_err *err)
-{
-    g->left = dt_alloc(g->n_place + 1, sizeof *g->left);
-    g->over = dt_alloc(g->n_place + 1, sizeof *g->over);
-    g->over_first = dt_alloc(g->n_place + 1, sizeof *g->over_first);
-    g->hopeless = dt_alloc(g->n_place + 1, sizeof *g->hopeless);
-    g->shifted = dt_alloc(g->n_place + 1, sizeof *g->shifted);
-    g->out = dt_alloc(g->n + 1, sizeof *g->out);
-    g->back = dt_alloc(g->n + 1, sizeof *g->back);
-    if (g->left == NULL || g->over == NULL || g->over_first == NULL || g->shifted == NULL ||
-        g->hopeless == NULL || g->out == NULL || g->back == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
-    for (size_t n = 0; n < g->n; n++)
-        g->idle[n].at = g->idle[n].refused = DT_NONE;
-    find_left(g);
-    sum_up(g, g->load, false, g->over_first);
-    return DT_OK;
-}
-
 void dti_gaps_close(dti_gaps *g)
 {
     dt_free(g->left);
@@ -179,6 +160,11 @@ static double later(double a, double b)
     return a > b ? a : b;
 }
 
+static double sooner(double a, double b)
+{
+    return a < b ? a : b;
+}
+
 /* When copies end and begin, if no op waits. */
 static void run_queues(dti_gaps *g)
 {
@@ -189,24 +175,51 @@ static void run_queues(dti_gaps *g)
     }
     for (size_t k = 0; k < g->n_offload; k++) {
         dti_idle *i = &g->idle[g->back[k]];
-        const double needed = g->begin[i->gap.to_pos];
-        i->in_begin = next = (needed < next ? needed : next) - i->early - i->in;
+        i->in_begin = next = sooner(g->begin[i->gap.to_pos], next) - i->early - i->in;
     }
 }
 
 /* The longest that a peak waits until what it needs gone is out, and until the last copy back that
- * could only begin behind it has come. */
+ * could only begin behind it has come; and how late copies are that were there before. */
 static double wait_of(dti_gaps *g)
 {
-    double out = 0, in = 0, sum = 0;
+    double out = 0, in = 0, sum = 0, fixed = 0;
     run_queues(g);
     for (size_t k = 0; k < g->n_offload; k++) {
         const dti_idle *i = &g->idle[g->out[k]];
+        if (i->fixed) {
+            fixed += later(0, i->out_end - g->begin[i->release + 1]);
+            fixed += later(0, g->begin[i->fetch] - i->in_begin);
+            continue;
+        }
         out = later(out, i->out_end - g->end[i->at - 1]);
         in = later(in, g->begin[i->at + 1] - i->in_begin);
         sum += i->out + i->in;
     }
-    return g->inline_copies ? sum : out + in;
+    return g->inline_copies ? sum : out + in + fixed;
+}
+
+dt_status dti_gaps_open(dti_gaps *g, dt_err *err)
+{
+    g->left = dt_alloc(g->n_place + 1, sizeof *g->left);
+    g->over = dt_alloc(g->n_place + 1, sizeof *g->over);
+    g->over_first = dt_alloc(g->n_place + 1, sizeof *g->over_first);
+    g->hopeless = dt_alloc(g->n_place + 1, sizeof *g->hopeless);
+    g->shifted = dt_alloc(g->n_place + 1, sizeof *g->shifted);
+    g->out = dt_alloc(g->n + 1, sizeof *g->out);
+    g->back = dt_alloc(g->n + 1, sizeof *g->back);
+    if (g->left == NULL || g->over == NULL || g->over_first == NULL || g->shifted == NULL ||
+        g->hopeless == NULL || g->out == NULL || g->back == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+    for (size_t n = 0; n < g->n; n++) {
+        g->idle[n].at = g->idle[n].refused = DT_NONE;
+        if (g->idle[n].fixed)
+            dti_gaps_enqueue(g, &g->idle[n]);
+    }
+    g->late = wait_of(g);
+    find_left(g);
+    sum_up(g, g->load, false, g->over_first);
+    return DT_OK;
 }
 
 double dti_gaps_wait(dti_gaps *g, dti_idle *i)
@@ -272,8 +285,7 @@ static void schedule_out(dti_gaps *g, dti_idle *i, double *free)
 static void schedule_in(dti_gaps *g, dti_idle *i, double *next)
 {
     const int32_t to = i->gap.to_pos;
-    const double needed = g->begin[to];
-    double begin = (needed < *next ? needed : *next) - i->early - i->in;
+    double begin = sooner(g->begin[to], *next) - i->early - i->in;
     i->fetch = first_not_below(g->begin, i->release + 1, to, begin);
     if (i->fetch > i->release + 1 && g->begin[i->fetch] > begin)
         i->fetch--;
@@ -297,14 +309,18 @@ void dti_gaps_schedule(dti_gaps *g)
         memcpy(g->left, g->load, g->n_place * sizeof *g->left);
     for (size_t k = 0; k < g->n_offload; k++) {
         dti_idle *i = &g->idle[g->out[k]];
-        if (g->inline_copies)
+        if (i->fixed)
+            i->out_end = free = later(free, g->shifted[i->gap.from_pos]) + i->out;
+        else if (g->inline_copies)
             i->release = i->gap.from_pos;
         else
             schedule_out(g, i, &free);
     }
     for (size_t k = 0; k < g->n_offload; k++) {
         dti_idle *i = &g->idle[g->back[k]];
-        if (g->inline_copies)
+        if (i->fixed)
+            i->in_begin = next = sooner(g->begin[i->gap.to_pos], next) - i->in;
+        else if (g->inline_copies)
             i->fetch = i->gap.to_pos;
         else
             schedule_in(g, i, &next);

@@ -19,6 +19,7 @@ typedef enum dti_fate { DTI_KEEP, DTI_OFFLOAD, DTI_RECOMPUTE } dti_fate;
  * @fate:      what was chosen for it
  * @at:        place of the peak for which it was chosen; DT_NONE
  * @refused:   place of the peak for which it was looked at in vain; DT_NONE
+ * @fixed:     its copies were there before: they keep the queues busy, from release and fetch on
  * @early:     the copy back is to be done so many seconds before it is needed
  * @release @fetch: when offloaded, places after which it is gone, and before which it is taken back
  * @out_end @in_begin: seconds
@@ -29,6 +30,7 @@ typedef struct dti_idle {
     double out, in;
     dti_fate fate;
     int32_t at, refused;
+    bool fixed;
     double early;
     int32_t release, fetch;
     double out_end, in_begin;

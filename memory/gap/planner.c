@@ -4,7 +4,6 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"
@@ -13,29 +12,6 @@
 enum { FRUITLESS = 8, FEEDBACK_FRUITLESS = 3 };
 
 /* ---- what a gap costs ---- */
-
-static dt_tier tier_of(const dt_pass_env *e)
-{
-    return dti_pass_lower_opts(e).tier == DT_TIER_DISK ? DT_TIER_DISK : DT_TIER_HOST;
-}
-
-/* A disk has streams of its own everywhere. */
-static bool stands_between(const dt_pass_env *e)
-{
-    return dti_pass_machine(e).inline_copies && tier_of(e) == DT_TIER_HOST;
-}
-
-static double copy_seconds(const dt_pass_env *e, const dt_tensor *t, dt_row_kind kind)
-{
-    const bool input = t->role == DT_ROLE_INPUT;
-    const dt_row r = {.kind = (uint16_t)kind,
-        .tier = (uint8_t)(input ? DT_TIER_INPUT : tier_of(e)),
-        .bytes = t->bytes,
-        .stored = t->bytes};
-    return input && kind == DT_ROW_COPY_OUT
-               ? 0
-               : dti_costs_copy(dti_pass_costs(e), &r, 1, stands_between(e));
-}
 
 /* Of a recompute: its form reads and writes no more than forward does. */
 static double form_seconds(const dti_planner *x, int32_t op)
@@ -75,17 +51,8 @@ static void collect(dti_planner *x)
         for (int32_t i = 0; considered(x, (int32_t)t) && dt_gap_next(x->p, (int32_t)t, &i, &g);)
             x->gaps.idle[x->gaps.n++] = (dti_idle){.gap = g,
                 .bytes = x->p->tensor[t].bytes,
-                .out = copy_seconds(x->env, &x->p->tensor[t], DT_ROW_COPY_OUT),
-                .in = copy_seconds(x->env, &x->p->tensor[t], DT_ROW_COPY_IN)};
-}
-
-static void borrow_curve(dti_gaps *g, const dti_load_curve *c, const dt_pass_env *e)
-{
-    g->n_place = c->n;
-    g->begin = c->begin;
-    g->end = c->end;
-    g->load = c->load;
-    g->inline_copies = stands_between(e);
+                .out = dti_copy_seconds(x->env, &x->p->tensor[t], DT_ROW_COPY_OUT),
+                .in = dti_copy_seconds(x->env, &x->p->tensor[t], DT_ROW_COPY_IN)};
 }
 
 /* ---- what recomputing costs ---- */
@@ -106,7 +73,7 @@ static size_t idle_before(const chains *c, int32_t tensor, int32_t pos)
         if (g->from_pos < pos && pos <= g->to_pos)
             return i;
     }
-    return c->x->gaps.n;
+    return c->x->n_gap;
 }
 
 /* The producer runs again, and before it those of what it reads and is not there. */
@@ -127,7 +94,7 @@ static void follow(const chains *c, size_t gap, int32_t tensor)
             continue;
         c->seen[t] = gap + 1;
         const size_t from = idle_before(c, t, pos);
-        if (from < x->gaps.n)
+        if (from < x->n_gap)
             dti_recomputes_source(&x->recomputes, gap, from);
         else if (!dti_resident(p, t, pos) && dti_repeatable(p, t))
             follow(c, gap, t);
@@ -140,9 +107,7 @@ static void follow_all(const chains *c)
 {
     dti_planner *x = c->x;
     const dt_program *p = x->p;
-    for (size_t i = x->gaps.n; i-- > 0;)
-        c->first[x->gaps.idle[i].gap.tensor] = i;
-    for (size_t i = 0; i < x->gaps.n; i++) {
+    for (size_t i = 0; i < x->n_gap; i++) {
         const int32_t t = x->gaps.idle[i].gap.tensor;
         x->recomputes.item[i].bytes = x->gaps.idle[i].bytes;
         if (p->tensor[t].of == DT_NONE && dti_repeatable(p, t))
@@ -156,13 +121,13 @@ static dt_status find_chains(dti_planner *x, dt_err *err)
 {
     const size_t n = x->p->n_tensor;
     chains c = {x, dt_alloc(n + 1, sizeof *c.first), dt_alloc(n + 1, sizeof *c.seen)};
-    dt_status st = dti_recomputes_open(&x->recomputes, x->gaps.n, err);
+    dt_status st = dti_recomputes_open(&x->recomputes, x->n_gap, err);
     if (st == DT_OK && (c.first == NULL || c.seen == NULL))
         st = DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
     if (st == DT_OK) {
         size_t at = 0;
         for (size_t t = 0; t <= n; t++) {
-            while (at < x->gaps.n && x->gaps.idle[at].gap.tensor < (int32_t)t)
+            while (at < x->n_gap && x->gaps.idle[at].gap.tensor < (int32_t)t)
                 at++;
             c.first[t] = at;
         }
@@ -180,10 +145,12 @@ dt_status dti_planner_open(
 {
     *x = (dti_planner){
         .p = p, .env = e, .o = *o, .n_tensor = p->n_tensor, .n_op = p->n_op, .peak = UINT64_MAX};
-    x->room = tier_of(e) == DT_TIER_HOST && e->budgets.host > 0 ? e->budgets.host : UINT64_MAX;
+    x->room =
+        dti_offload_tier(e) == DT_TIER_HOST && e->budgets.host > 0 ? e->budgets.host : UINT64_MAX;
     DT_CHECK(dt_program_index(p, err));
     DT_CHECK(dti_load_curve_open(&x->curve, p, e, false, err));
-    const size_t n = count_gaps(x);
+    x->n_gap = count_gaps(x);
+    const size_t n = x->n_gap + dti_gaps_there(p, e, NULL);
     x->gaps.idle = dt_alloc(n + 1, sizeof *x->gaps.idle);
     x->chosen = dt_alloc(n + 1, sizeof *x->chosen);
     x->real = dt_alloc(x->curve.n + 1, sizeof *x->real);
@@ -191,9 +158,10 @@ dt_status dti_planner_open(
     if (x->gaps.idle == NULL || x->chosen == NULL || x->real == NULL || x->base == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
     memcpy(x->base, x->curve.load, x->curve.n * sizeof *x->base);
-    borrow_curve(&x->gaps, &x->curve, e);
+    dti_gaps_borrow(&x->gaps, &x->curve, e);
     x->gaps.limit = o->budget > 0 ? o->budget : UINT64_MAX;
     collect(x);
+    x->gaps.n += dti_gaps_there(p, e, x->gaps.idle + x->n_gap);
     DT_CHECK(find_chains(x, err));
     return dti_gaps_open(&x->gaps, err);
 }
@@ -250,7 +218,7 @@ static dti_idle *worst(dti_planner *x)
 {
     dti_idle *found = NULL;
     double least = 0;
-    for (size_t n = 0; n < x->gaps.n; n++) {
+    for (size_t n = 0; n < x->n_gap; n++) {
         const double score = dti_recomputes_score(&x->recomputes, n);
         if (x->gaps.idle[n].fate == DTI_RECOMPUTE && (found == NULL || score < least)) {
             found = &x->gaps.idle[n];
@@ -276,152 +244,6 @@ double dti_planner_recompute_seconds(const dti_planner *x, const dti_idle *i)
     return item->seconds + item->extra;
 }
 
-/* ---- rewriting ---- */
-
-/* @of: what was chosen, in gaps of the planner's program. @q: a copy of that, or itself */
-typedef struct rewriting {
-    const dti_planner *x;
-    const dti_idle *of;
-    uint64_t limit;
-    dt_program *q;
-} rewriting;
-
-static bool find_gap(const dt_program *p, int32_t tensor, int32_t from, int32_t to, dt_gap *g)
-{
-    for (int32_t i = 0; dt_gap_next(p, tensor, &i, g);)
-        if ((from == DT_NONE || g->from == from) && (to == DT_NONE || g->to == to))
-            return true;
-    return false;
-}
-
-/* What is not to be kept for values recomputed at a place: others that are, and what is not there
- * anyway. */
-static void find_dropped(const rewriting *r, const dt_gap *at, bool *dropped)
-{
-    const int32_t pos = dt_pos(r->q, at->to);
-    for (size_t t = 0; t < r->x->n_tensor; t++)
-        dropped[t] = !dti_resident(r->q, (int32_t)t, pos);
-    for (size_t n = 0; n < r->x->gaps.n; n++) {
-        const dti_idle *i = &r->of[n];
-        if (i->fate == DTI_RECOMPUTE && i->gap.from_pos < at->to_pos && at->to_pos <= i->gap.to_pos)
-            dropped[i->gap.tensor] = true;
-    }
-}
-
-static int by_end(const void *va, const void *vb)
-{
-    const dti_idle *a = *(const dti_idle *const *)va, *b = *(const dti_idle *const *)vb;
-    if (a->gap.to_pos != b->gap.to_pos)
-        return a->gap.to_pos < b->gap.to_pos ? -1 : 1;
-    return (a > b) - (a < b);
-}
-
-/* All of a fate, in the order in which their gaps end. */
-static size_t those(const rewriting *r, dti_fate fate, const dti_idle **to)
-{
-    size_t n = 0;
-    for (size_t k = 0; k < r->x->gaps.n; k++)
-        if (r->of[k].fate == fate)
-            to[n++] = &r->of[k];
-    if (n > 0)
-        qsort(to, n, sizeof *to, by_end);
-    return n;
-}
-
-/* A value that an earlier one was made from is there already. */
-static dt_status recompute_all(
-    const rewriting *r, const dti_idle *const *all, size_t n, bool *dropped, dt_err *err)
-{
-    for (size_t k = 0; k < n; k++) {
-        dt_gap g;
-        if (!find_gap(r->q, all[k]->gap.tensor, DT_NONE, all[k]->gap.to, &g))
-            continue;
-        find_dropped(r, &all[k]->gap, dropped);
-        g.reason = all[k]->gap.reason;
-        DT_CHECK(dti_recompute(r->q, &g, dropped, err));
-    }
-    return DT_OK;
-}
-
-/* The gaps that are offloaded, in the program as recomputes have left it. */
-static size_t find_offloads(const rewriting *r, const dti_idle *const *all, size_t n, dti_idle *to)
-{
-    size_t found = 0;
-    for (size_t k = 0; k < n; k++) {
-        to[found] = *all[k];
-        if (find_gap(r->q, all[k]->gap.tensor, all[k]->gap.from, DT_NONE, &to[found].gap)) {
-            to[found].gap.reason = all[k]->gap.reason;
-            found++;
-        }
-    }
-    return found;
-}
-
-/* Places become ops before the first copy comes between them. */
-static dt_status offload_all(dt_program *q, dti_gaps *g, dt_err *err)
-{
-    for (size_t k = 0; k < g->n; k++) {
-        dti_idle *i = &g->idle[k];
-        const bool gone = i->fetch > i->release + 1;
-        i->release = gone ? q->order[i->release] : DT_NONE;
-        i->fetch = q->order[i->fetch];
-    }
-    for (size_t k = 0; k < g->n; k++) {
-        dti_idle *i = &g->idle[k];
-        const dt_offload_opt o = {.release_after = i->release, .fetch_before = i->fetch};
-        if (i->release == DT_NONE)
-            continue;
-        i->gap.from_pos = dt_pos(q, i->gap.from);
-        i->gap.to_pos = dt_pos(q, i->gap.to);
-        DT_CHECK(dti_offload(q, &i->gap, &o, err));
-    }
-    return DT_OK;
-}
-
-static dt_status schedule(const rewriting *r, dti_gaps *g, dt_err *err)
-{
-    dti_load_curve c;
-    dt_status st = dti_load_curve_open(&c, r->q, r->x->env, false, err);
-    if (st == DT_OK) {
-        borrow_curve(g, &c, r->x->env);
-        g->limit = r->limit;
-        st = dti_gaps_open(g, err);
-    }
-    for (size_t k = 0; st == DT_OK && k < g->n; k++)
-        dti_gaps_enqueue(g, &g->idle[k]);
-    if (st == DT_OK) {
-        dti_gaps_schedule(g);
-        st = offload_all(r->q, g, err);
-    }
-    dti_gaps_close(g);
-    dti_load_curve_close(&c);
-    return st;
-}
-
-static dt_status rewrite(const rewriting *r, dt_err *err)
-{
-    const size_t n = r->x->gaps.n;
-    const dti_idle **all = dt_alloc(n + 1, sizeof(dti_idle *));
-    bool *dropped = dt_alloc(r->x->n_tensor + 1, sizeof *dropped);
-    dti_idle *away = dt_alloc(n + 1, sizeof *away);
-    dti_gaps g = {.idle = away};
-    dt_status st = DT_OK;
-    if (all == NULL || dropped == NULL || away == NULL)
-        st = DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
-    if (st == DT_OK)
-        st = recompute_all(r, all, those(r, DTI_RECOMPUTE, all), dropped, err);
-    if (st == DT_OK)
-        g.n = find_offloads(r, all, those(r, DTI_OFFLOAD, all), away);
-    for (size_t k = 0; k < g.n; k++)
-        away[k].fate = DTI_KEEP;
-    if (st == DT_OK && g.n > 0)
-        st = schedule(r, &g, err);
-    dt_free(all);
-    dt_free(dropped);
-    dt_free(away);
-    return st;
-}
-
 /* ---- trying ---- */
 
 /* The load of a rewritten program at the places of its own: what comes before an op counts there.
@@ -439,26 +261,34 @@ static void read_load(dti_planner *x, const dt_program *q, const dti_load_curve 
     }
 }
 
+static dt_status rewrite(
+    const dti_planner *x, const dti_idle *of, uint64_t limit, dt_program *q, dt_err *err)
+{
+    const dti_rewrite r = {
+        .q = q, .env = x->env, .n = x->n_gap, .n_tensor = x->n_tensor, .of = of, .limit = limit};
+    return dti_gaps_rewrite(&r, err);
+}
+
 /* @curve: of what comes of it, placed by the run's pool if it may fit; to be closed */
 static dt_status plan(
     dti_planner *x, const dti_idle *of, uint64_t limit, dti_load_curve *curve, dt_err *err)
 {
-    rewriting r = {x, of, limit, NULL};
+    dt_program *q = NULL;
     *curve = (dti_load_curve){0};
-    dt_status st = dt_program_copy(&r.q, x->p, err);
+    dt_status st = dt_program_copy(&q, x->p, err);
     if (st == DT_OK)
-        st = dt_program_index(r.q, err);
+        st = dt_program_index(q, err);
     if (st == DT_OK)
-        st = rewrite(&r, err);
+        st = rewrite(x, of, limit, q, err);
     if (st == DT_OK)
-        st = dti_load_curve_open(curve, r.q, x->env, false, err);
+        st = dti_load_curve_open(curve, q, x->env, false, err);
     if (st == DT_OK && (x->o.budget == 0 || curve->plan->bound <= x->o.budget)) {
         dti_load_curve_close(curve);
-        st = dti_load_curve_open(curve, r.q, x->env, true, err);
+        st = dti_load_curve_open(curve, q, x->env, true, err);
     }
     if (st == DT_OK)
-        read_load(x, r.q, curve);
-    dt_program_destroy(r.q);
+        read_load(x, q, curve);
+    dt_program_destroy(q);
     return st;
 }
 
@@ -540,7 +370,7 @@ static dt_status hasten(const dti_planner *x, const dti_load_curve *c, dti_idle 
         const int32_t by = dti_timeline_signal(c->plan, (int32_t)k);
         if (by < 0 || c->plan->row[by].kind != DT_ROW_COPY_IN)
             continue;
-        for (size_t n = 0; n < x->gaps.n; n++)
+        for (size_t n = 0; n < x->n_gap; n++)
             if (of[n].fate == DTI_OFFLOAD && of[n].gap.tensor == c->plan->row[by].tensor)
                 of[n].early += of[n].in / 20;
     }
@@ -578,6 +408,5 @@ dt_status dti_planner_finish(dti_planner *x, dt_err *err)
     if (x->o.feedback > 0 && !x->gaps.inline_copies)
         st = feed_back(x, of, err);
     dt_free(of);
-    const rewriting r = {x, x->chosen, x->limit, x->p};
-    return st == DT_OK ? rewrite(&r, err) : st;
+    return st == DT_OK ? rewrite(x, x->chosen, x->limit, x->p, err) : st;
 }

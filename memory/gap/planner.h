@@ -16,6 +16,7 @@
 #define DT_MEMORY_GAP_PLANNER_H
 
 #include "memory/gap/recomputes.h"
+#include "memory/gap/rewrite.h"
 #include "memory/gap/curve.h"
 #include "memory/gap/gaps.h"
 
@@ -34,7 +35,7 @@ typedef struct dti_planner_opts {
  * struct dti_planner - a program whose gaps are planned.
  * @p:      borrowed; it had @n_tensor tensors and @n_op ops
  * @curve:  of the program as it was
- * @gaps:   of it
+ * @gaps:   of it; the first @n_gap can be chosen, those behind are of copies that were there
  * @recomputes: by number of the gap, what recomputing its tensor costs
  * @chosen: of the best plan so far, all gaps as they were chosen
  * @limit @peak @seconds: of the same
@@ -52,7 +53,7 @@ typedef struct dti_planner {
     dti_idle *chosen;
     uint64_t limit, peak, room, *real, *base;
     double seconds;
-    size_t n_tensor, n_op;
+    size_t n_gap, n_tensor, n_op;
     int fruitless;
 } dti_planner;
 

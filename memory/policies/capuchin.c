@@ -72,7 +72,7 @@ static dti_idle *candidate(dti_planner *x, const options *o)
 {
     dti_idle *best = dti_gaps_best(&x->gaps, dti_absence);
     double most = 0;
-    for (size_t n = 0; n < x->gaps.n && o->recompute; n++) {
+    for (size_t n = 0; n < x->recomputes.n && o->recompute; n++) {
         const double s = dti_recomputes_score(&x->recomputes, n);
         if (s > most && dti_gaps_is_over(&x->gaps, &x->gaps.idle[n])) {
             best = &x->gaps.idle[n];

@@ -463,6 +463,31 @@ static void capuchin_gives_up_speed_as_it_did(void **state)
     dt_lowered_close(&m);
 }
 
+/* What an earlier policy has copied keeps the queues busy: what is swapped beside it hides there.
+ */
+static void copies_that_are_there_are_waited_for(void **state)
+{
+    (void)state;
+    dt_pass_env e = {0};
+    dt_lowered m = dt_program_of(dt_standard("resnet50"), DT_PROGRAM_FIRST, 190);
+    dt_plan *kept = lowered(m.program, &e);
+    dt_costs costs = p100(kept, 190.0 / 253);
+    e.costs = &costs;
+    rewrite(m.program, "vdnn_conv", NULL, &e);
+    dt_plan *alone = lowered(m.program, &e);
+    rewrite(m.program, "capuchin", NULL, &e);
+    dt_plan *both = lowered(m.program, &e);
+    const double before = simulated(alone, &e), after = simulated(both, &e);
+    print_message("vdnn_conv %.3f s, with capuchin behind it %.3f s\n", before, after);
+    assert_true(both->out_bytes > alone->out_bytes && both->peak <= alone->peak);
+    assert_true(after <= before * 1.03);
+    dt_plan_destroy(kept);
+    dt_plan_destroy(alone);
+    dt_plan_destroy(both);
+    dt_costs_deinit(&costs);
+    dt_lowered_close(&m);
+}
+
 /* Every op of a policy says why it is there. */
 static void all_that_is_chosen_has_a_reason(void **state)
 {
@@ -520,6 +545,7 @@ DT_TEST_GROUP(gap)
         cmocka_unit_test(what_hides_costs_nothing),
         cmocka_unit_test(swaps_that_hide_on_a_p100_are_those_published),
         cmocka_unit_test(capuchin_gives_up_speed_as_it_did),
+        cmocka_unit_test(copies_that_are_there_are_waited_for),
         cmocka_unit_test(all_that_is_chosen_has_a_reason),
         cmocka_unit_test(the_hosts_budget_binds),
     };

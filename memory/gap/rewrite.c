@@ -1,0 +1,220 @@
+/* From gaps and their fates to a program with copies and recomputes. */
+#include "memory/gap/rewrite.h"
+
+#include <stdlib.h>
+
+#include "engine/base/alloc.h"
+
+/* ---- copies ---- */
+
+dt_tier dti_offload_tier(const dt_pass_env *e)
+{
+    return dti_pass_lower_opts(e).tier == DT_TIER_DISK ? DT_TIER_DISK : DT_TIER_HOST;
+}
+
+/* A disk has streams of its own everywhere. */
+static bool stands_between(const dt_pass_env *e)
+{
+    return dti_pass_machine(e).inline_copies && dti_offload_tier(e) == DT_TIER_HOST;
+}
+
+double dti_copy_seconds(const dt_pass_env *e, const dt_tensor *t, dt_row_kind kind)
+{
+    const bool input = t->role == DT_ROLE_INPUT;
+    const dt_row r = {.kind = (uint16_t)kind,
+        .tier = (uint8_t)(input ? DT_TIER_INPUT : dti_offload_tier(e)),
+        .bytes = t->bytes,
+        .stored = t->bytes};
+    return input && kind == DT_ROW_COPY_OUT
+               ? 0
+               : dti_costs_copy(dti_pass_costs(e), &r, 1, stands_between(e));
+}
+
+void dti_gaps_borrow(dti_gaps *g, const dti_load_curve *c, const dt_pass_env *e)
+{
+    g->n_place = c->n;
+    g->begin = c->begin;
+    g->end = c->end;
+    g->load = c->load;
+    g->inline_copies = stands_between(e);
+}
+
+/* The place of the next access of a tensor. */
+static int32_t next_access(const dt_program *p, int32_t tensor, int32_t pos)
+{
+    int32_t n;
+    const dt_access *a = dt_accesses(p, tensor, &n);
+    for (int32_t i = 0; i < n; i++)
+        if (a[i].pos > pos)
+            return a[i].pos;
+    return pos;
+}
+
+size_t dti_gaps_there(const dt_program *p, const dt_pass_env *e, dti_idle *to)
+{
+    size_t n = 0;
+    for (size_t k = 0; k < p->n_order; k++) {
+        const dt_op *op = &p->op[p->order[k]];
+        if (op->kind != DT_OP_IN && (op->kind != DT_OP_FETCH || k == 0))
+            continue;
+        const int32_t t = op->arg[0].tensor, pos = (int32_t)k;
+        const int32_t out = op->kind == DT_OP_IN ? op->pair : p->order[k];
+        const int32_t after = p->op[out].release_after != DT_NONE ? p->op[out].release_after : out;
+        if (to != NULL)
+            to[n] = (dti_idle){.gap = {.tensor = t,
+                                   .from = out,
+                                   .to = p->order[k],
+                                   .from_pos = dt_pos(p, out),
+                                   .to_pos = next_access(p, t, pos)},
+                .out =
+                    op->kind == DT_OP_IN ? dti_copy_seconds(e, &p->tensor[t], DT_ROW_COPY_OUT) : 0,
+                .in = dti_copy_seconds(e, &p->tensor[t], DT_ROW_COPY_IN),
+                .fixed = true,
+                .release = dt_pos(p, after),
+                .fetch = pos};
+        n++;
+    }
+    return n;
+}
+
+/* ---- rewriting ---- */
+
+static bool find_gap(const dt_program *p, int32_t tensor, int32_t from, int32_t to, dt_gap *g)
+{
+    for (int32_t i = 0; dt_gap_next(p, tensor, &i, g);)
+        if ((from == DT_NONE || g->from == from) && (to == DT_NONE || g->to == to))
+            return true;
+    return false;
+}
+
+/* What is not to be kept for values recomputed at a place: others that are, and what is not there
+ * anyway. */
+static void find_dropped(const dti_rewrite *r, const dt_gap *at, bool *dropped)
+{
+    const int32_t pos = dt_pos(r->q, at->to);
+    for (size_t t = 0; t < r->n_tensor; t++)
+        dropped[t] = !dti_resident(r->q, (int32_t)t, pos);
+    for (size_t n = 0; n < r->n; n++) {
+        const dti_idle *i = &r->of[n];
+        if (i->fate == DTI_RECOMPUTE && i->gap.from_pos < at->to_pos && at->to_pos <= i->gap.to_pos)
+            dropped[i->gap.tensor] = true;
+    }
+}
+
+static int by_end(const void *va, const void *vb)
+{
+    const dti_idle *a = *(const dti_idle *const *)va, *b = *(const dti_idle *const *)vb;
+    if (a->gap.to_pos != b->gap.to_pos)
+        return a->gap.to_pos < b->gap.to_pos ? -1 : 1;
+    return (a > b) - (a < b);
+}
+
+/* All of a fate, in the order in which their gaps end. */
+static size_t those(const dti_rewrite *r, dti_fate fate, const dti_idle **to)
+{
+    size_t n = 0;
+    for (size_t k = 0; k < r->n; k++)
+        if (r->of[k].fate == fate)
+            to[n++] = &r->of[k];
+    if (n > 0)
+        qsort(to, n, sizeof *to, by_end);
+    return n;
+}
+
+/* A value that an earlier one was made from is there already. */
+static dt_status recompute_all(
+    const dti_rewrite *r, const dti_idle *const *all, size_t n, bool *dropped, dt_err *err)
+{
+    for (size_t k = 0; k < n; k++) {
+        dt_gap g;
+        if (!find_gap(r->q, all[k]->gap.tensor, DT_NONE, all[k]->gap.to, &g))
+            continue;
+        find_dropped(r, &all[k]->gap, dropped);
+        g.reason = all[k]->gap.reason;
+        DT_CHECK(dti_recompute(r->q, &g, dropped, err));
+    }
+    return DT_OK;
+}
+
+/* The gaps that are offloaded, in the program as recomputes have left it. */
+static size_t find_offloads(
+    const dti_rewrite *r, const dti_idle *const *all, size_t n, dti_idle *to)
+{
+    size_t found = 0;
+    for (size_t k = 0; k < n; k++) {
+        to[found] = *all[k];
+        if (find_gap(r->q, all[k]->gap.tensor, all[k]->gap.from, DT_NONE, &to[found].gap)) {
+            to[found].gap.reason = all[k]->gap.reason;
+            found++;
+        }
+    }
+    return found;
+}
+
+/* Places become ops before the first copy comes between them. @n: the gaps that were chosen, which
+ * come first. */
+static dt_status offload_all(dt_program *q, dti_gaps *g, size_t n, dt_err *err)
+{
+    for (size_t k = 0; k < n; k++) {
+        dti_idle *i = &g->idle[k];
+        const bool gone = i->fetch > i->release + 1;
+        i->release = gone ? q->order[i->release] : DT_NONE;
+        i->fetch = q->order[i->fetch];
+    }
+    for (size_t k = 0; k < n; k++) {
+        dti_idle *i = &g->idle[k];
+        const dt_offload_opt o = {.release_after = i->release, .fetch_before = i->fetch};
+        if (i->release == DT_NONE)
+            continue;
+        i->gap.from_pos = dt_pos(q, i->gap.from);
+        i->gap.to_pos = dt_pos(q, i->gap.to);
+        DT_CHECK(dti_offload(q, &i->gap, &o, err));
+    }
+    return DT_OK;
+}
+
+static dt_status schedule(const dti_rewrite *r, dti_gaps *g, dt_err *err)
+{
+    dti_load_curve c;
+    const size_t chosen = g->n;
+    g->n += dti_gaps_there(r->q, r->env, g->idle + chosen);
+    dt_status st = dti_load_curve_open(&c, r->q, r->env, false, err);
+    if (st == DT_OK) {
+        dti_gaps_borrow(g, &c, r->env);
+        g->limit = r->limit;
+        st = dti_gaps_open(g, err);
+    }
+    for (size_t k = 0; st == DT_OK && k < chosen; k++)
+        dti_gaps_enqueue(g, &g->idle[k]);
+    if (st == DT_OK) {
+        dti_gaps_schedule(g);
+        st = offload_all(r->q, g, chosen, err);
+    }
+    dti_gaps_close(g);
+    dti_load_curve_close(&c);
+    return st;
+}
+
+dt_status dti_gaps_rewrite(const dti_rewrite *r, dt_err *err)
+{
+    const size_t n = r->n, room = n + dti_gaps_there(r->q, r->env, NULL);
+    const dti_idle **all = dt_alloc(n + 1, sizeof(dti_idle *));
+    bool *dropped = dt_alloc(r->n_tensor + 1, sizeof *dropped);
+    dti_idle *away = dt_alloc(room + 1, sizeof *away);
+    dti_gaps g = {.idle = away};
+    dt_status st = DT_OK;
+    if (all == NULL || dropped == NULL || away == NULL)
+        st = DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+    if (st == DT_OK)
+        st = recompute_all(r, all, those(r, DTI_RECOMPUTE, all), dropped, err);
+    if (st == DT_OK)
+        g.n = find_offloads(r, all, those(r, DTI_OFFLOAD, all), away);
+    for (size_t k = 0; k < g.n; k++)
+        away[k].fate = DTI_KEEP;
+    if (st == DT_OK && g.n > 0)
+        st = schedule(r, &g, err);
+    dt_free(all);
+    dt_free(dropped);
+    dt_free(away);
+    return st;
+}

@@ -493,8 +493,7 @@ static dt_status remat(const dt_command_args *a, dt_err *err)
     const dt_flag flags[] = {
         {"--budget", "BYTES|P%", "the peak is to be no higher; P% of that of the file's own order",
             NULL, &r.budget_text},
-        {"--policy", "NAME",
-            "auto, the search, unless given; checkmate, keep_all, chen_sqrt, chen_budget", NULL,
+        {"--policy", "NAME", "auto (the search), checkmate, keep_all, chen_sqrt, chen_budget", NULL,
             &r.policy},
         {"--max-batch", NULL, "the largest batch on a device, with at most one extra forward",
             &r.max_batch, NULL},

@@ -2,10 +2,13 @@
 #include "session/predict.h"
 
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "layers/onednn/onednn.h"
 #include "memory/time/card_costs.h"
 #include "session/environment.h"
+#include "session/profile_cache.h"
 #include "session/version.h"
 
 dt_simulate_opts dti_session_simulate_opts(const dt_session *s)
@@ -30,19 +33,52 @@ void dti_session_origin(const dt_session *s, dt_origin *to)
 
 /* ---- what the configuration says ---- */
 
-static dt_status read_profile(dt_session *s, dt_err *err)
+static dt_status read_profile(dt_session *s, const char *path, bool *measured, dt_err *err)
+{
+    dt_origin file, here;
+    DT_CHECK(dt_profile_read(&s->costs, &s->densities, &file, measured, path, err));
+    if (!*measured || s->opts.memory.any_profile)
+        return DT_OK;
+    dti_session_origin(s, &here);
+    return dt_origin_same(&file, &here, path, err);
+}
+
+static dt_status read_named(dt_session *s, dt_err *err)
 {
     char asked[DT_ASKED];
-    dt_origin file, here;
-    bool measured = false;
-    dt_status st =
-        dt_profile_read(&s->costs, &s->densities, &file, &measured, s->opts.memory.profile, err);
-    if (st == DT_OK && measured && !s->opts.memory.any_profile) {
-        dti_session_origin(s, &here);
-        st = dt_origin_same(&file, &here, s->opts.memory.profile, err);
+    bool measured;
+    DT_TRY(err, read_profile(s, s->opts.memory.profile, &measured, err), "%s",
+        dt_session_asked(asked, s, "memory", "profile"));
+    return DT_OK;
+}
+
+/* A run goes without one that cannot be read. */
+static dt_status read_kept(dt_session *s, dt_err *err)
+{
+    char path[DT_CACHE_PATH];
+    dt_err why = {0};
+    bool measured = true;
+    dt_status st = dt_profile_kept(s, path, &why);
+    if (st == DT_OK && access(path, F_OK) != 0) {
+        snprintf(s->note, sizeof s->note,
+            "memory.profile = auto: there is none of this machine and network; 'dnntrain profile "
+            "CONFIG --keep' makes one");
+        return DT_OK;
     }
-    return st == DT_OK ? DT_OK
-                       : DT_FAIL(err, st, "%s", dt_session_asked(asked, s, "memory", "profile"));
+    if (st == DT_OK)
+        st = read_profile(s, path, &measured, &why);
+    if (st == DT_OK && !measured)
+        st = DT_FAIL(&why, DT_E_DATA, "%s: no profile", path);
+    if (st == DT_E_NOMEM)
+        return DT_FAIL(err, st, "no memory for the profile that is kept");
+    if (st == DT_OK)
+        return DT_OK;
+    dt_costs_deinit(&s->costs);
+    dt_densities_close(&s->densities);
+    s->costs = dt_costs_default;
+    snprintf(s->note, sizeof s->note, "memory.profile = auto: none is taken: %.*s",
+        (int)strcspn(why.text, "\n"), why.text);
+    return DT_OK;
 }
 
 static dt_status take_card(dt_session *s, dt_err *err)
@@ -164,8 +200,10 @@ dt_status dti_session_read_costs(dt_session *s, dt_err *err)
     const dt_memory_opts *m = &s->opts.memory;
     char asked[DT_ASKED];
     s->costs = dt_costs_default;
-    if (m->profile != NULL)
-        DT_CHECK(read_profile(s, err));
+    if (m->profile != NULL && strcmp(m->profile, "auto") == 0)
+        DT_CHECK(read_kept(s, err));
+    else if (m->profile != NULL)
+        DT_CHECK(read_named(s, err));
     if (m->simulate != NULL)
         DT_CHECK(take_card(s, err));
     else if (m->calibrate > 0)

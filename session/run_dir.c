@@ -527,22 +527,6 @@ static dt_status cannot_make(const char *what, const char *path, dt_err *err)
         path, strerror(errno));
 }
 
-/* Make every folder above the last part of @path. */
-static dt_status make_parents(const char *path, dt_err *err)
-{
-    char *p = dt_strdup(path);
-    if (p == NULL)
-        return run_no_memory(err);
-    dt_status st = DT_OK;
-    for (char *slash = p; st == DT_OK && (slash = strchr(slash + 1, '/')) != NULL; *slash = '/') {
-        *slash = '\0';
-        if (mkdir(p, 0777) != 0 && errno != EEXIST)
-            st = cannot_make("folder", p, err);
-    }
-    dt_free(p);
-    return st;
-}
-
 /* ---- claiming a folder ---- */
 
 /* runs/MODEL-POLICY-N: mkdir decides between processes that want the same number. */
@@ -645,7 +629,7 @@ static dt_status claim_given(dt_run_dir *d, const dt_dir_opts *o, dt_err *err)
         return run_no_memory(err);
     for (size_t n = strlen(d->path); n > 1 && d->path[n - 1] == '/'; n--)
         d->path[n - 1] = '\0';
-    DT_CHECK(make_parents(d->path, err));
+    DT_TRY(err, dt_make_above(d->path, err), "set run.dir to a folder that can be made");
     d->made = mkdir(d->path, 0777) == 0;
     if (d->made)
         return DT_OK;

@@ -26,6 +26,7 @@
  * @host @inside: what the calling thread had set before, and calls of dti_session_enter not yet
  * left
  * @notice:    told that planning takes long; NULL: nobody
+ * @note:      what is to be said of the configuration besides, a line; "": nothing
  * @given:     plans that a file gave, to be taken; none: they are made
  * @given_by:  that file
  * @plans:     those of the run that the configuration describes; NULL before the first of them
@@ -43,6 +44,7 @@ typedef struct dt_session {
     int threads, inside;
     dt_cpu_host host;
     void (*notice)(const char *line);
+    char note[512];
     dt_plans given;
     char *given_by;
     dt_plan_set *plans;

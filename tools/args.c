@@ -277,12 +277,19 @@ void dti_cli_notice(const char *line)
     fprintf(stderr, "dnntrain: %s\n", line);
 }
 
+void dti_cli_listen(dt_session *s)
+{
+    s->notice = dti_cli_notice;
+    if (s->note[0] != '\0')
+        dti_cli_notice(s->note);
+}
+
 dt_status dti_cli_session(
     dt_session **out, const char *path, const char *const *sets, size_t n_sets, dt_err *err)
 {
     const dt_status st = dt_session_open(out, path, sets, n_sets, err);
-    if (*out != NULL)
-        (*out)->notice = dti_cli_notice;
+    if (st == DT_OK)
+        dti_cli_listen(*out);
     return st;
 }
 

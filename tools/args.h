@@ -46,8 +46,9 @@ dt_status dti_cli_init(dt_cli *out, const dt_command *cmd, const dt_command_args
     const dt_flag *flags, bool sets, size_t max_words, dt_err *err) DT_NODISCARD;
 void dti_cli_deinit(dt_cli *a);
 
-/* On stderr, behind the program's name. */
+/* On stderr, behind the program's name: a line; and a session's note, and what it will say. */
 void dti_cli_notice(const char *line);
+void dti_cli_listen(dt_session *s);
 
 /* Open a session that tells on stderr when it plans for long. */
 dt_status dti_cli_session(dt_session **out, const char *path, const char *const *sets,

@@ -234,7 +234,7 @@ static dt_status eval(const dt_command_args *a, dt_err *err)
         if (st == DT_OK)
             st = dt_run_trace(e.run, getenv("DT_TRACE"), err);
         if (st == DT_OK) {
-            e.run->s->notice = dti_cli_notice;
+            dti_cli_listen(e.run->s);
             st = run(&e, &f, err);
         }
         dt_run_close(e.run);

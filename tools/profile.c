@@ -4,10 +4,11 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
-#include "session/profile.h"
+#include "session/profile_cache.h"
 #include "session/version.h"
 #include "tools/args.h"
 
@@ -15,6 +16,7 @@ enum { MOST_STEPS = 1000000 };
 
 typedef struct profiling {
     dt_session *s;
+    bool keep; /* in the user's folder */
     dt_profile_opts o;
     dt_profile found;
 } profiling;
@@ -57,18 +59,6 @@ static dt_status text_of(const profiling *p, char **text, size_t *bytes, dt_err 
     return fclose(f) == 0 ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory to print the profile");
 }
 
-static dt_status write_file(const char *path, const char *text, size_t bytes, dt_err *err)
-{
-    dt_file_writer *w = NULL;
-    dt_status st = dt_writer_open(&w, path, err);
-    if (st == DT_OK)
-        st = dt_writer_put(w, text, bytes, err);
-    if (st == DT_OK)
-        return dt_writer_commit(w, err);
-    dt_writer_abandon(w);
-    return st;
-}
-
 /* What was found, in a few lines. */
 static void summary(const profiling *p)
 {
@@ -87,7 +77,7 @@ static dt_status give(const profiling *p, const char *path, dt_err *err)
     size_t bytes = 0;
     dt_status st = text_of(p, &text, &bytes, err);
     if (st == DT_OK && path != NULL)
-        st = write_file(path, text, bytes, err);
+        st = dt_write_file(path, text, bytes, err);
     else if (st == DT_OK)
         fputs(text, stdout);
     if (p->o.timed)
@@ -95,6 +85,19 @@ static dt_status give(const profiling *p, const char *path, dt_err *err)
     else
         free(text);
     return st;
+}
+
+/* Where that is not possible, what was measured must go elsewhere. */
+static void keep(profiling *p, bool *kept)
+{
+    char path[DT_CACHE_PATH];
+    dt_err err = {0};
+    *kept = dt_profile_keep(p->s, &p->found, path, &err) == DT_OK;
+    if (*kept)
+        fprintf(stderr, "dnntrain: kept for memory.profile = auto as %s\n", path);
+    else
+        fprintf(stderr, "dnntrain: the profile cannot be kept: %.*s\n",
+            (int)strcspn(err.text, "\n"), err.text);
 }
 
 /* A profile that is being made anew does not count, nor do evaluations. */
@@ -119,12 +122,18 @@ static dt_status open_session(profiling *p, const dt_cli *cli, dt_err *err)
 
 static dt_status profile_config(profiling *p, const dt_cli *cli, const char *out, dt_err *err)
 {
+    bool kept = false;
+    char path[DT_CACHE_PATH];
     dt_status st = open_session(p, cli, err);
+    if (st == DT_OK && p->keep)
+        st = dt_profile_kept(p->s, path, err); /* before it is measured in vain */
     if (st == DT_OK)
         st = dt_profile_measure(p->s, &p->o, &p->found, err);
     if (st == DT_OK && p->o.timed)
         summary(p);
-    if (st == DT_OK)
+    if (st == DT_OK && p->keep)
+        keep(p, &kept);
+    if (st == DT_OK && (out != NULL || !kept))
         st = give(p, out, err);
     dt_profile_deinit(&p->found);
     dt_session_close(p->s);
@@ -141,6 +150,9 @@ static dt_status check(
             err, DT_E_CONFIG, "--steps %s: must be a whole number, 1..%d", steps, MOST_STEPS);
     if (!dt_parse_f64(margin, &p->o.margin) || !(p->o.margin >= 0) || !(p->o.margin <= 1))
         return DT_FAIL(err, DT_E_CONFIG, "--margin %s: must be a number, 0..1", margin);
+    if (p->keep && !p->o.timed)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "--keep: a profile of --density alone is not kept; leave out one of them");
     return dti_cli_check_file(cli->word[0], err);
 }
 
@@ -148,16 +160,19 @@ static dt_status profile(const dt_command_args *a, dt_err *err)
 {
     const char *steps = "20", *margin = "0.05", *out = NULL;
     bool density = false;
+    profiling p = {.o = {.line = tell}};
     const dt_flag flags[] = {
         {"--density", NULL, "shares of values alone, as text", &density, NULL},
         {"--steps", "N", "of training to look at, and as many to time; 20 unless given", NULL,
             &steps},
-        {"--margin", "SHARE", "added to the largest share seen; 0.05 unless given", NULL, &margin},
+        {"--margin", "S", "share added to the largest share seen; 0.05 unless given", NULL,
+            &margin},
         {"--out", "FILE", "where to; the standard output unless given", NULL, &out},
+        {"--keep", NULL, "keep it for memory.profile = auto, beside other numbers of samples",
+            &p.keep, NULL},
         {NULL, NULL, NULL, NULL, NULL},
     };
     dt_cli cli;
-    profiling p = {.o = {.line = tell}};
     dt_status st = dti_cli_init(&cli, &dt_command_profile, a, flags, true, 1, err);
     p.o.timed = !density;
     if (st == DT_OK && !cli.help) {
@@ -171,7 +186,7 @@ static dt_status profile(const dt_command_args *a, dt_err *err)
 
 const dt_command dt_command_profile = {
     .name = "profile",
-    .usage = "dnntrain profile CONFIG [--set s.k=v]... [--density] [--steps N] [--margin SHARE] "
+    .usage = "dnntrain profile CONFIG [--set s.k=v]... [--density|--keep] [--steps N] [--margin S] "
              "[--out FILE]",
     .summary = "what ops, links and codecs take here, and how many values are not zero, for "
                "memory.profile",

@@ -72,7 +72,7 @@ static dt_status train_config(
     if (st == DT_OK)
         st = dt_run_trace(r, getenv("DT_TRACE"), err);
     if (st == DT_OK) {
-        r->s->notice = dti_cli_notice;
+        dti_cli_listen(r->s);
         catch_signals();
         st = run(r, &show, err);
     }

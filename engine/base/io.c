@@ -386,6 +386,33 @@ static dt_status link_beside(dt_file_writer *w, const char *from, dt_err *err)
     return st;
 }
 
+dt_status dt_write_file(const char *path, const void *from, size_t n, dt_err *err)
+{
+    dt_file_writer *w = NULL;
+    dt_status st = dt_writer_open(&w, path, err);
+    if (st == DT_OK)
+        st = dt_writer_put(w, from, n, err);
+    if (st == DT_OK)
+        return dt_writer_commit(w, err);
+    dt_writer_abandon(w);
+    return st;
+}
+
+dt_status dt_make_above(const char *path, dt_err *err)
+{
+    char *p = dt_strdup(path);
+    if (p == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory to make folders");
+    dt_status st = DT_OK;
+    for (char *slash = p; st == DT_OK && (slash = strchr(slash + 1, '/')) != NULL; *slash = '/') {
+        *slash = '\0';
+        if (mkdir(p, 0777) != 0 && errno != EEXIST)
+            st = DT_FAIL(err, DT_E_IO, "make folder '%s': %s", p, strerror(errno));
+    }
+    dt_free(p);
+    return st;
+}
+
 dt_status dti_link_over(const char *from, const char *to, dt_err *err)
 {
     dt_file_writer *w = dt_alloc(1, sizeof *w);

@@ -65,6 +65,12 @@ dt_status dt_writer_put(dt_file_writer *w, const void *from, size_t n, dt_err *e
 dt_status dt_writer_commit(dt_file_writer *w, dt_err *err) DT_NODISCARD; /* frees w either way */
 void dt_writer_abandon(dt_file_writer *w);                               /* NULL is fine */
 
+/* The same for text that there is whole. */
+dt_status dt_write_file(const char *path, const void *from, size_t n, dt_err *err) DT_NODISCARD;
+
+/* Make every folder above the last part of @path that is missing. DT_E_IO, DT_E_NOMEM. */
+dt_status dt_make_above(const char *path, dt_err *err) DT_NODISCARD;
+
 /* Give the file @from a second name @to, in place of what is there, and sync its folder. DT_E_IO
  * where that cannot be, as on file systems without such names: @to is then as it was. */
 dt_status dti_link_over(const char *from, const char *to, dt_err *err) DT_NODISCARD;

@@ -29,6 +29,14 @@ static char *join(dt_config *c, const char *folder, const char *between, const c
     return joined;
 }
 
+static bool is_choice(const dt_opt *row, const char *value)
+{
+    for (const char *const *w = row->choices; w != NULL && *w != NULL; w++)
+        if (strcmp(*w, value) == 0)
+            return true;
+    return false;
+}
+
 /* A relative path in the file counts from the file's folder, one of --set from the current one. */
 static const char *resolve(dt_config *c, entry *e)
 {
@@ -75,7 +83,7 @@ static dt_status bind_value(
     dt_config *c, const section *s, entry *e, const dt_opt *row, void *target, dt_err *err)
 {
     const char *value = e->value;
-    if (row->type == DT_OPT_PATH)
+    if (row->type == DT_OPT_PATH && !is_choice(row, value))
         value = resolve(c, e);
     if (row->type == DT_OPT_LIST)
         value = tidy_list(c, e);

@@ -233,6 +233,8 @@ void dt_opt_allowed(const dt_opt *row, char *text, size_t room)
         print_choices(row, text, room);
     else if (ranged(row))
         print_range(row, text, room);
+    else if (row->type == DT_OPT_PATH && row->choices != NULL)
+        snprintf(text, room, "path, or %s", row->choices[0]);
     else
         snprintf(text, room, "%s", kinds[row->type]);
 }

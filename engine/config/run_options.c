@@ -11,6 +11,7 @@ static const char *const attention_words[] = {"efficient", "naive", NULL};
 static const char *const on_error_words[] = {"fail", "skip", NULL};
 static const char *const optimizer_words[] = {"sgd", "adam", "adamw", NULL};
 static const char *const schedule_words[] = {"constant", "step", "cosine", "linear", NULL};
+static const char *const profile_words[] = {"auto", NULL};
 static const char *const precision_words[] = {"fp32", "tf32", "bf16", "auto", NULL};
 static const char *const algorithm_words[] = {"fast", "small", "fit", NULL};
 static const char *const best_words[] = {"off", "loss", "top1", NULL};
@@ -100,7 +101,7 @@ static const dt_opt memory_rows[] = {
     {"disk_path", DT_OPT_PATH, AT(disk_path), "", 0, 0, NULL, NULL, "folder for the file of the disk tier; with tier = disk /var/tmp unless given"},
     {"copy_threads", DT_OPT_BOOL, AT(copy_threads), "off", 0, 0, NULL, NULL, "copy to and from the host by a thread a direction, not by the team between layers; for machines with cores to spare"},
     {"checksum", DT_OPT_BOOL, AT(checksum), "off", 0, 0, NULL, NULL, "sum up what goes to the disk, and compare when it is back"},
-    {"profile", DT_OPT_PATH, AT(profile), "", 0, 0, NULL, NULL, "what 'dnntrain profile' measured: seconds by which steps are predicted and plans compared, and shares of values that are not zero, by which room for packed tensors is made"},
+    {"profile", DT_OPT_PATH, AT(profile), "", 0, 0, profile_words, NULL, "what 'dnntrain profile' measured: seconds by which steps are predicted and plans compared, and shares of values that are not zero, by which room for packed tensors is made. auto: what 'dnntrain profile --keep' has kept of this machine and network, if anything"},
     {"any_profile", DT_OPT_BOOL, AT(any_profile), "off", 0, 0, NULL, NULL, "take a profile of another machine, version or precision"},
     {"simulate", DT_OPT_STR, AT(simulate), "", 0, 0, NULL, NULL, "a card by whose constants steps are predicted in place of this machine's; 'dnntrain list cards' names them"},
     {"calibrate", DT_OPT_F64, AT(calibrate), "0", 0, 1e12, NULL, NULL, "samples a second with all kept, by which the card's arithmetic is scaled; 0: as its constants say"},

@@ -93,7 +93,7 @@ typedef struct dt_memory_opts {
     const char *tier;      /* "auto", or a tier's name */
     const char *disk_path; /* folder; NULL: the program's choice */
     bool copy_threads, checksum;
-    const char *profile;  /* file, or NULL */
+    const char *profile;  /* file, "auto", or NULL */
     bool any_profile;     /* even one of another machine */
     const char *simulate; /* name of a card, or NULL */
     double calibrate;     /* samples a second with all kept; 0: not given */

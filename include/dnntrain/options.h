@@ -27,7 +27,7 @@ typedef enum dt_opt_type {
  *            "" leaves a string NULL and a number 0
  * @min @max: inclusive range of numbers and bytes; ignored when both are 0. A max of 2^63 or more
  * stands for the largest int64_t
- * @choices:  NULL-terminated words of an enum
+ * @choices:  NULL-terminated words of an enum; of a path, a word that stands for none; else NULL
  * @unit @help: for people; unit may be NULL
  *
  * A table ends with a row whose key is NULL.

@@ -188,10 +188,15 @@ static int by_signature(const void *a, const void *b)
 {
     const dt_cost_entry *x = a, *y = b;
     const int order = strcmp(x->signature, y->signature);
+    return order != 0 ? order : (x->samples > y->samples) - (x->samples < y->samples);
+}
+
+static int by_signature_and_seconds(const void *a, const void *b)
+{
+    const dt_cost_entry *x = a, *y = b;
+    const int order = by_signature(a, b);
     if (order != 0)
         return order;
-    if (x->samples != y->samples)
-        return x->samples < y->samples ? -1 : 1;
     return (x->seconds > y->seconds) - (x->seconds < y->seconds);
 }
 
@@ -290,7 +295,7 @@ static void find_kinds(dt_costs *c, double *v)
 dt_status dt_costs_seal(dt_costs *c, dt_err *err)
 {
     if (c->n_entry > 0)
-        qsort(c->entry, c->n_entry, sizeof *c->entry, by_signature);
+        qsort(c->entry, c->n_entry, sizeof *c->entry, by_signature_and_seconds);
     if (c->n_rate > 0)
         qsort(c->rate, c->n_rate, sizeof *c->rate, by_codec);
     drop_doubles(c);
@@ -305,6 +310,32 @@ dt_status dt_costs_seal(dt_costs *c, dt_err *err)
     find_kinds(c, v);
     dt_free(v);
     return DT_OK;
+}
+
+static void take_disk(dt_costs *to, const dt_costs *from)
+{
+    const int disk[] = {DT_USUAL_WRITE, DT_USUAL_READ};
+    memcpy(to->link[DT_TIER_DISK], from->link[DT_TIER_DISK], sizeof to->link[DT_TIER_DISK]);
+    memcpy(to->thread_link[DT_TIER_DISK], from->thread_link[DT_TIER_DISK],
+        sizeof to->thread_link[DT_TIER_DISK]);
+    for (size_t i = 0; i < DT_COUNT(disk); i++) {
+        to->slow[DT_USUAL_COMPUTE][disk[i]] = from->slow[DT_USUAL_COMPUTE][disk[i]];
+        to->slow[disk[i]][DT_USUAL_COMPUTE] = from->slow[disk[i]][DT_USUAL_COMPUTE];
+    }
+}
+
+dt_status dt_costs_merge(dt_costs *to, const dt_costs *older, dt_err *err)
+{
+    const size_t n = to->n_entry; /* sorted; those added come behind */
+    for (size_t i = 0; i < older->n_entry; i++) {
+        const dt_cost_entry *e = &older->entry[i];
+        if (n == 0 || bsearch(e, to->entry, n, sizeof *e, by_signature) == NULL)
+            DT_CHECK(dt_costs_add(to, e, err));
+    }
+    if (memcmp(to->link[DT_TIER_DISK], dt_costs_default.link[DT_TIER_DISK],
+            sizeof to->link[DT_TIER_DISK]) == 0)
+        take_disk(to, older);
+    return dt_costs_seal(to, err);
 }
 
 /* ---- asking ---- */

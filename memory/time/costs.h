@@ -113,6 +113,10 @@ dt_status dt_costs_add(dt_costs *c, const dt_cost_entry *e, dt_err *err) DT_NODI
 dt_status dt_costs_add_rate(dt_costs *c, const dt_codec_rate *r, dt_err *err) DT_NODISCARD;
 dt_status dt_costs_seal(dt_costs *c, dt_err *err) DT_NODISCARD;
 
+/* Take over the ops of @older that @to, which is sealed, has not at the same number of samples; and
+ * what is known of the disk, if @to knows only defaults. DT_E_NOMEM. */
+dt_status dt_costs_merge(dt_costs *to, const dt_costs *older, dt_err *err) DT_NODISCARD;
+
 /* Seconds of a compute row, and the least that the roof allows. @p: whose table has the op. */
 dt_cost dti_costs_op(const dt_costs *c, const dt_plan *p, const dt_plan_op *op);
 double dt_costs_floor(const dt_costs *c, const dt_plan *p, const dt_plan_op *op);

@@ -308,7 +308,7 @@ static void a_file_in_the_way_is_named(void **state)
     refused("f", false, DT_E_IO, "'f' is no folder");
     refused("f/below", false, DT_E_IO,
         "make run directory 'f/below': Not a directory; set run.dir to ");
-    refused("f/far/below", false, DT_E_IO, "make folder 'f/far': Not a directory; set run.dir to ");
+    refused("f/far/below", false, DT_E_IO, "make folder 'f/far': Not a directory\nset run.dir to ");
     put_file("runs", "text");
     refused(NULL, false, DT_E_IO,
         "make run directory 'runs/lenet5-keep_all-1': Not a directory; set run.dir to ");

@@ -1,0 +1,21 @@
+/* Profiles kept in the user's folder for such things, $XDG_CACHE_HOME/dnntrain or
+ * ~/.cache/dnntrain, for memory.profile = auto: one file for each of what numbers hold for, and
+ * network. */
+#ifndef DT_SESSION_PROFILE_CACHE_H
+#define DT_SESSION_PROFILE_CACHE_H
+
+#include "session/profile.h"
+
+enum { DT_CACHE_PATH = 4096 };
+
+/* Where the session's profile is kept, whether it is there or not. DT_E_CONFIG where there is no
+ * such folder, or a card computes. */
+dt_status dt_profile_kept(const dt_session *s, char to[DT_CACHE_PATH], dt_err *err) DT_NODISCARD;
+
+/* Keep it there, the folder made when it is missing. Ops that the file has at other numbers of
+ * samples are added to @p; a file that is no profile is replaced. DT_E_CONFIG as above, DT_E_IO,
+ * DT_E_NOMEM. */
+dt_status dt_profile_keep(
+    const dt_session *s, dt_profile *p, char path[DT_CACHE_PATH], dt_err *err) DT_NODISCARD;
+
+#endif

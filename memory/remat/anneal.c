@@ -160,7 +160,8 @@ static void take_idle(search *s, uint32_t slot, int depth)
     take(s, slot);
     for (uint32_t i = g->in_at[v]; i < g->in_at[v + 1] && depth > 0; i++) {
         const uint32_t made = dti_runs_before(r, g->in[i], slot);
-        if (r->end[made] == made && r->count[g->in[i]] > 1 && room(s))
+        /* none, where an input of another input has gone with that */
+        if (made != DTI_NO_RUN && r->end[made] == made && r->count[g->in[i]] > 1 && room(s))
             take_idle(s, made, depth - 1);
     }
 }

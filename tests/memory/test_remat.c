@@ -295,6 +295,26 @@ static void larger_graphs_keep_the_rules(void **state)
     }
 }
 
+/* Where runs cost nothing there are many, and whole stretches go at once: an op, its inputs, and an
+ * input of both. */
+static void free_runs_come_and_go_with_what_ran_for_them(void **state)
+{
+    (void)state;
+    const uint64_t bytes[] = {1, 2, 3, 4, 5, 6}, cost[] = {0, 0, 0, 0, 0, 1};
+    const uint8_t no[6] = {0};
+    const dt_remat_edge edge[] = {{0, 1}, {1, 2}, {0, 2}, {2, 3}, {1, 3}, {0, 3}, {3, 4}, {0, 4}};
+    dt_remat_graph g;
+    fresh();
+    assert_ok(dti_remat_graph_init(&g, 6, bytes, cost, no, DT_COUNT(edge), edge, &err), &err);
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        dt_remat_sequence s;
+        const dt_remat_taken got = search(&g, 15, 20000, seed, &s);
+        assert_int_equal(got.cost, 1);
+        dt_remat_sequence_deinit(&s);
+    }
+    dt_remat_graph_deinit(&g);
+}
+
 static void an_op_that_must_not_run_again_does_not(void **state)
 {
     (void)state;
@@ -456,6 +476,7 @@ DT_TEST_GROUP(remat)
         cmocka_unit_test(the_optima_of_unit_chains_are_known),
         cmocka_unit_test(no_budget_has_a_sequence_below_the_least_peak),
         cmocka_unit_test(larger_graphs_keep_the_rules),
+        cmocka_unit_test(free_runs_come_and_go_with_what_ran_for_them),
         cmocka_unit_test(an_op_that_must_not_run_again_does_not),
         cmocka_unit_test(memory_that_runs_out_leaves_nothing),
         cmocka_unit_test(a_sequence_that_breaks_the_rules_is_refused),

@@ -8,11 +8,11 @@
 #include <sys/resource.h>
 
 #include "engine/base/alloc.h"
-#include "engine/base/philox.h"
 #include "engine/config/options.h"
 #include "session/budget.h"
 #include "session/rig.h"
 #include "tools/args.h"
+#include "tools/made_up.h"
 
 /* The first two rows. */
 enum { COPIES, WAITS, MOST_ROWS = 256 };
@@ -44,9 +44,7 @@ typedef struct bench {
     int64_t steps, done; /* that count; done, warm ones included */
     double stalled;
     int64_t faulted, allocated, heap;
-    dt_feed feed;
-    float *x;
-    int32_t *labels;
+    dt_made_up batch;
     bool json;
 } bench;
 
@@ -137,44 +135,6 @@ static dt_status find_costs(bench *b, dt_err *err)
     return DT_OK;
 }
 
-/* ---- the batch ---- */
-
-static dt_status next_batch(void *self, dt_batch *out, dt_err *err)
-{
-    const bench *b = self;
-    (void)err;
-    *out = (dt_batch){.x = b->x, .labels = b->labels, .n = b->s->opts.train.batch};
-    return DT_OK;
-}
-
-static dt_status seek(void *self, int64_t epoch, dt_err *err)
-{
-    (void)self, (void)epoch, (void)err;
-    return DT_OK;
-}
-
-static dt_status make_batch(bench *b, dt_err *err)
-{
-    const dt_graph *g = b->s->graph;
-    const int64_t n = b->s->opts.train.batch, labels = n * dt_graph_labels(g);
-    const int64_t values = n * dt_shape_sample(&g->input);
-    const int64_t words = dt_graph_tokens(g) > 0 ? dt_graph_vocabulary(g) : 0;
-    b->x = dt_alloc((size_t)values, sizeof *b->x);
-    b->labels = dt_alloc((size_t)labels, sizeof *b->labels);
-    if (b->x == NULL || b->labels == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for a batch");
-    for (int64_t i = 0; i < values; i++) {
-        const uint32_t u = dt_random(1, DT_RANDOM_DATA, 0, 0, (uint64_t)i).v[0];
-        b->x[i] = words > 0 ? (float)(u % (uint64_t)words) : 2 * dt_unit(u) - 1;
-    }
-    for (int64_t i = 0; i < labels; i++)
-        b->labels[i] =
-            (int32_t)(dt_random(1, DT_RANDOM_DATA, 1, 0, (uint64_t)i).v[0] % (uint64_t)g->classes);
-    b->feed = (dt_feed){
-        .self = b, .next = next_batch, .seek = seek, .samples = n * DT_BENCH_MOST * 2, .batch = n};
-    return DT_OK;
-}
-
 /* ---- the steps: what each takes is written down between them ---- */
 
 /* Plans were added in the session's order, so the runner's numbers are the session's. What other
@@ -252,18 +212,15 @@ static dt_status run_steps(bench *b, dt_err *err)
 {
     DT_CHECK(make_room(b, err));
     const dt_observer o = {.self = b, .step = after_step};
-    dt_train_opts opts = b->s->opts.train;
-    opts.lr = 1e-12; /* nothing is to be learned from noise, and nothing to diverge */
-    opts.schedule = DT_SCHEDULE_CONSTANT;
-    opts.warmup_steps = opts.warmup_epochs = 0;
+    const dt_train_opts opts = dti_made_up_opts(b->s);
     const dt_train_job j = {.runner = b->rig.runner,
         .map = b->s->plans->map,
         .opts = &opts,
         .ready = b->rig.ready,
         .n_ready = b->rig.n,
-        .feed = &b->feed,
+        .feed = &b->batch.feed,
         .steps = b->steps + DT_BENCH_WARM,
-        .steps_per_epoch = 2 * DT_BENCH_MOST,
+        .steps_per_epoch = DT_MADE_UP_STEPS,
         .observer = &o};
     const dt_trace trace = {b, ran};
     DT_CHECK(dt_runner_set_trace(b->rig.runner, &trace, err));
@@ -350,7 +307,7 @@ static dt_status measure(bench *b, dt_err *err)
     DT_CHECK(dt_session_check_run(s, false, err));
     DT_CHECK(dt_machine_measure(&b->machine, s->graph->dtype, err));
     DT_CHECK(find_costs(b, err));
-    DT_CHECK(make_batch(b, err));
+    DT_CHECK(dti_made_up_init(&b->batch, b->s, err));
     DT_CHECK(dt_rig_open(&b->rig, s, err));
     return run_steps(b, err);
 }
@@ -364,8 +321,7 @@ static void deinit(bench *b)
     dt_free(b->seconds);
     dt_free(b->faults);
     dt_free(b->order);
-    dt_free(b->x);
-    dt_free(b->labels);
+    dti_made_up_deinit(&b->batch);
     dt_rig_close(&b->rig);
     dt_session_close(b->s);
 }

@@ -12,7 +12,7 @@
 #include "tools/out_file.h"
 
 typedef struct compare_flags {
-    bool json;
+    bool json, run;
     const char *policies, *budgets, *csv, *svg;
 } compare_flags;
 
@@ -168,22 +168,27 @@ static dt_status describe(dt_compare_row *r, const dt_plan_set *p, dt_err *err)
     return dt_plan_set_predict(p, &r->time, err);
 }
 
+static void forget(dt_compare_row *r)
+{
+    dt_plan_set_destroy(r->plans);
+    dt_policies_close(&r->policies);
+    r->plans = NULL;
+}
+
 static dt_status plan_row(const dt_compare *c, dt_compare_row *r, dt_err *err)
 {
     dt_plan_request q = dt_session_request(c->session);
-    dt_policies policies;
-    dt_plan_set *plans = NULL;
-    q.policies = &policies;
+    q.policies = &r->policies;
     q.budgets.device = r->budget;
-    dt_status st = dt_policies_open(&policies, r->policy, c->session->config, err);
+    dt_status st = dt_policies_open(&r->policies, r->policy, c->session->config, err);
     if (st == DT_OK)
-        st = dt_plan_set_create(&plans, c->session, &q, err);
+        st = dt_plan_set_create(&r->plans, c->session, &q, err);
     if (st == DT_OK)
-        st = dt_plan_set_run(plans, true, 0, 0, err);
+        st = dt_plan_set_run(r->plans, true, 0, 0, err);
     if (st == DT_OK)
-        st = describe(r, plans, err);
-    dt_plan_set_destroy(plans);
-    dt_policies_close(&policies);
+        st = describe(r, r->plans, err);
+    if (st != DT_OK || !c->run)
+        forget(r);
     return st == DT_OK ? st : DT_FAIL(err, st, "while planning %s", r->policy);
 }
 
@@ -294,13 +299,29 @@ static dt_status check(const dt_cli *cli, const compare_flags *f, dt_err *err)
     return dti_cli_check_file(cli->word[0], err);
 }
 
+static dt_status check_run(dt_session *s, dt_err *err)
+{
+    char asked[DT_ASKED];
+    if (s->opts.memory.simulate != NULL)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "%s: --run measures this machine, and that card's times would stand beside it; leave "
+            "one of them out",
+            dt_session_asked(asked, s, "memory", "simulate"));
+    return dt_session_meet(s, err);
+}
+
 static dt_status compare_session(dt_compare *c, const compare_flags *f, char *policies, dt_err *err)
 {
     int64_t evenly;
+    c->run = f->run;
+    if (c->run)
+        DT_CHECK(check_run(c->session, err));
     DT_CHECK(name_lists(c, policies, err));
     DT_CHECK(read_budgets(c, f->budgets, &evenly, err));
     DT_CHECK(plan_all(c, evenly, err));
     mark_best(c);
+    if (c->run)
+        DT_CHECK(dti_compare_run(c, err));
     return show(c, f, err);
 }
 
@@ -315,6 +336,8 @@ static dt_status compare_config(const dt_cli *cli, const compare_flags *f, dt_er
     if (st == DT_OK)
         st = compare_session(c, f, policies, err);
     if (c != NULL) {
+        for (size_t i = 0; i < c->n; i++)
+            forget(&c->row[i]);
         dt_free(c->row);
         dt_session_close(c->session);
     }
@@ -334,6 +357,7 @@ static dt_status compare(const dt_command_args *a, dt_err *err)
         {"--json", NULL, "as a list of objects", &f.json, NULL},
         {"--csv", "FILE", "write the same as comma-separated values", NULL, &f.csv},
         {"--svg", "FILE.svg", "draw peaks against time", NULL, &f.svg},
+        {"--run", NULL, "run them in turns, and show what steps take", &f.run, NULL},
         {NULL, NULL, NULL, NULL, NULL},
     };
     dt_cli cli;

@@ -16,7 +16,7 @@
  * @again:   they are those of the row before
  * @bound:   what no placement of these plans is below
  * @measured @spread: seconds of a step and the range of its middle half; 0: it was not run
- * @plans:   kept where they are to be run; NULL otherwise
+ * @plans:   and what they are made by, kept where they are to be run; NULL otherwise
  */
 typedef struct dt_compare_row {
     const char *policy;
@@ -27,6 +27,7 @@ typedef struct dt_compare_row {
     dt_prediction time;
     double measured, spread;
     dt_plan_set *plans;
+    dt_policies policies;
 } dt_compare_row;
 
 enum { DT_COMPARE_BUDGETS = 64, DT_COMPARE_LISTS = 64 };
@@ -37,10 +38,12 @@ enum { DT_COMPARE_BUDGETS = 64, DT_COMPARE_LISTS = 64 };
  * @budget:  ascending
  * @row:     of list l under budget b: row[of[l][b]]
  * @kept:    the row of keep_all
+ * @run:     they are to be run
  */
 typedef struct dt_compare {
     dt_session *session;
     size_t n_list, n_budget, n, kept;
+    bool run;
     const char *list[DT_COMPARE_LISTS];
     uint64_t budget[DT_COMPARE_BUDGETS];
     dt_compare_row *row;
@@ -50,6 +53,9 @@ typedef struct dt_compare {
 /* "measured" of a profile, "simulated" of a card, "defaults". */
 const char *dti_compare_costs(const dt_compare *c);
 bool dti_compare_fits(const dt_compare_row *r, uint64_t budget);
+
+/* Run some steps of each, in turns, on a made-up batch, and fill @measured and @spread. */
+dt_status dti_compare_run(dt_compare *c, dt_err *err) DT_NODISCARD;
 
 void dti_compare_table(const dt_compare *c);
 dt_status dti_compare_json(const dt_compare *c, dt_err *err) DT_NODISCARD;

@@ -189,6 +189,28 @@ static void times_of_defaults_say_so(void **state)
     cli_done(&r);
 }
 
+static void what_is_run_stands_beside_it(void **state)
+{
+    NEED_BINARY();
+    cJSON *all = object_of("compare FILE --run --json --budgets 1 --set train.batch=8 "
+                           "--policies vdnn_all;chen_sqrt;gist_lossless,vdnn_conv");
+    const cJSON *o;
+    int n = 0;
+    cJSON_ArrayForEach(o, all)
+    {
+        assert_true(number(o, "measured_seconds") > 0 && number(o, "measured_seconds") < 60);
+        assert_true(number(o, "measured_spread") >= 0);
+        n++;
+    }
+    assert_int_equal(n, 4);
+    cJSON_Delete(all);
+    ran r = cli_run("compare FILE --run --budgets 1 --policies chen_sqrt", lenet());
+    assert_code(&r, 0);
+    assert_has(r.out, "measured s spread");
+    assert_has(r.err, "round 5 of 5");
+    cli_done(&r);
+}
+
 static void wrong_arguments_are_refused(void **state)
 {
     NEED_BINARY();
@@ -207,6 +229,7 @@ static void wrong_arguments_are_refused(void **state)
         {"compare FILE --budgets nan", "--budgets nan: say how many"},
         {"compare FILE --budgets 9999999999999GiB", "say how many"},
         {"compare FILE --svg picture.png", "--svg picture.png: what is written is SVG"},
+        {"compare FILE --run --set memory.simulate=p100", "--run measures this machine"},
         {"compare FILE --svg - --json", "all go to stdout"},
     };
     for (size_t i = 0; i < DT_COUNT(wrong); i++) {
@@ -226,6 +249,7 @@ DT_TEST_GROUP(compare)
         cmocka_unit_test(those_marked_are_the_best),
         cmocka_unit_test(files_hold_the_same),
         cmocka_unit_test(times_of_defaults_say_so),
+        cmocka_unit_test(what_is_run_stands_beside_it),
         cmocka_unit_test(wrong_arguments_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -69,7 +69,7 @@ void dt_densities_close(dt_densities *d)
     *d = (dt_densities){0};
 }
 
-double dti_densities_of(const dt_densities *d, const char *tensor)
+double dt_densities_of(const dt_densities *d, const char *tensor)
 {
     for (size_t i = d->n; i-- > 0;)
         if (dt_glob(d->line[i].glob, tensor))

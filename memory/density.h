@@ -23,6 +23,6 @@ void dt_densities_close(dt_densities *d);
 /* One line more; the text is copied. DT_E_NOMEM. */
 dt_status dt_densities_add(
     dt_densities *d, const char *glob, double share, dt_err *err) DT_NODISCARD;
-double dti_densities_of(const dt_densities *d, const char *tensor); /* below 0: not known */
+double dt_densities_of(const dt_densities *d, const char *tensor); /* below 0: not known */
 
 #endif

@@ -246,7 +246,7 @@ double dti_pass_density(const dt_pass_env *e, const dt_tensor *t, double otherwi
 {
     if (e->dense)
         return 1;
-    const double d = e->density != NULL ? dti_densities_of(e->density, t->name) : -1;
+    const double d = e->density != NULL ? dt_densities_of(e->density, t->name) : -1;
     return d >= 0 ? d : otherwise;
 }
 

@@ -70,7 +70,7 @@ double dt_score_seconds(const dt_score *s, const dt_costs *costs)
     const dt_costs *c = or_default(costs);
     const double flops = s->recompute_flops + c->slower * s->limited_flops;
     return moved(c, DT_TIER_HOST, s->out - s->to_disk) + moved(c, DT_TIER_DISK, s->to_disk) +
-           2 * (double)s->packed / dti_costs_rate(c, "", 1, true) +
+           2 * (double)s->packed / dt_costs_rate(c, "", 1, true) +
            flops / c->flops[DT_WORK_CONV][DT_F32];
 }
 

@@ -17,10 +17,11 @@
 #include "tools/plan_map.h"
 #include "tools/plan_report.h"
 #include "tools/plan_time.h"
+#include "tools/plan_why.h"
 
 typedef struct plan_flags {
     bool json, rows, kernels, diff;
-    const char *text, *map, *program, *timeline, *against, *intervals, *differ[2];
+    const char *text, *map, *program, *timeline, *against, *intervals, *why, *differ[2];
 } plan_flags;
 
 /* Make all plans, and tell how long that took. */
@@ -304,7 +305,7 @@ static dt_status show_in_time(
     DT_CHECK(dt_plan_set_predict(s->plans, &known, err));
     dt_status st = dt_session_simulate(s, x->plan, &time, err);
     const dt_plan_time all = {x->plan, &time}, map = {x->plan, known.known ? &time : NULL};
-    if (!known.known && (f->timeline != NULL || f->against != NULL))
+    if (!known.known && (f->timeline != NULL || f->against != NULL || f->why != NULL))
         dti_cli_notice("nothing was measured of this machine, so the seconds are of defaults; "
                        "memory.profile = FILE or memory.simulate = CARD says by what to predict");
     if (st == DT_OK && f->map != NULL)
@@ -313,6 +314,8 @@ static dt_status show_in_time(
         st = dti_write_file(f->timeline, dti_plan_timeline, &all, err);
     if (st == DT_OK && f->against != NULL)
         st = dti_plan_against(&all, x->n, f->against, err);
+    if (st == DT_OK && f->why != NULL)
+        st = dti_plan_why(s, x->plan, &time, f->why, err);
     dt_timeline_deinit(&time);
     return st;
 }
@@ -323,11 +326,12 @@ static dt_status show(
     dt_report r = {0};
     const dt_planned *chosen = NULL;
     DT_CHECK(find_program(s, f->program != NULL ? f->program : "first", &chosen, err));
-    if (f->map != NULL || f->timeline != NULL || f->against != NULL)
+    if (f->map != NULL || f->timeline != NULL || f->against != NULL || f->why != NULL)
         DT_CHECK(show_in_time(s, f, chosen, err));
     if (f->intervals != NULL)
         DT_CHECK(dti_plan_intervals(chosen->plan, f->intervals, err));
-    if (to_stdout(f->text) || to_stdout(f->map) || to_stdout(f->timeline) || f->against != NULL)
+    if (to_stdout(f->text) || to_stdout(f->map) || to_stdout(f->timeline) || f->against != NULL ||
+        f->why != NULL)
         return DT_OK;
     if (f->rows) {
         dt_plan_print_short(chosen->plan, stdout);
@@ -383,9 +387,9 @@ static dt_status check(const dt_cli *a, const plan_flags *f, dt_err *err)
             err, DT_E_CONFIG, "--json, --rows and --kernels exclude each other; give one of them");
     if (f->against != NULL)
         DT_CHECK(dti_cli_check_file(f->against, err));
-    if (f->diff &&
-        (a->n_word > 0 || a->n_set > 0 || f->json || f->rows || f->kernels || f->text != NULL ||
-            f->map != NULL || f->timeline != NULL || f->against != NULL || f->intervals != NULL))
+    if (f->diff && (a->n_word > 0 || a->n_set > 0 || f->json || f->rows || f->kernels ||
+                       f->text != NULL || f->map != NULL || f->timeline != NULL ||
+                       f->against != NULL || f->intervals != NULL || f->why != NULL))
         return DT_FAIL(err, DT_E_CONFIG,
             "--diff takes two files written by --text, and neither CONFIG nor other flags");
     if (!f->diff && a->n_word == 0)
@@ -412,6 +416,8 @@ static dt_status plan(const dt_command_args *a, dt_err *err)
             &f.against},
         {"--intervals", "FILE.csv", "write what is placed, and for how long, for dnntrain pool",
             NULL, &f.intervals},
+        {"--why", "TENSOR", "where it is made and read, what each fate costs, and which was taken",
+            NULL, &f.why},
         {"--program", "NAME", "first (default; --text: all), again, update or eval", NULL,
             &f.program},
         {"--diff", "A B", "what differs between two files written by --text", &f.diff, f.differ},

@@ -8,6 +8,7 @@
 #include "engine/base/alloc.h"
 #include "engine/base/clock.h"
 #include "session/budget.h"
+#include "session/predict.h"
 
 /* A policy, and the plans of the batch tried last. */
 typedef struct trial {
@@ -79,6 +80,10 @@ static dt_status describe(trial *t, dt_sweep_row *row, dt_err *err)
     row->in_bytes = score.in;
     row->recompute = score.flops > 0 ? score.recompute_flops / score.flops : 0;
     row->exact = dt_plan_set_exact(t->plans);
+    dt_prediction time;
+    DT_CHECK(dt_plan_set_predict(t->plans, &time, err));
+    row->step = time.known ? time.seconds : 0;
+    row->rate = time.known ? time.rate : 0;
     return DT_OK;
 }
 
@@ -159,7 +164,7 @@ static dt_status check_any(const dt_sweep *w, dt_err *err)
 }
 
 static dt_status sweep_session(
-    const dt_session *s, const dt_cli *cli, const char *csv, bool verify, dt_err *err)
+    const dt_session *s, const dt_cli *cli, const char *csv, bool verify, bool json, dt_err *err)
 {
     char asked[DT_ASKED];
     if (s->opts.memory.device_budget == 0)
@@ -173,8 +178,13 @@ static dt_status sweep_session(
     dt_sweep w = {.session = s};
     dt_status st = fill(&w, err);
     if (st == DT_OK) {
-        dti_sweep_table(&w);
+        if (json)
+            st = dti_sweep_json(&w, err);
+        else
+            dti_sweep_table(&w);
         fflush(stdout);
+    }
+    if (st == DT_OK) {
         st = check_any(&w, err);
         if (st == DT_OK && verify)
             st = dti_sweep_verify(&w, cli, err);
@@ -187,11 +197,12 @@ static dt_status sweep_session(
 
 static dt_status sweep(const dt_command_args *a, dt_err *err)
 {
-    bool verify = false;
+    bool verify = false, json = false;
     const char *csv = NULL;
     const dt_flag flags[] = {
         {"--verify", NULL, "train two steps at each of them, and see the next size refused",
             &verify, NULL},
+        {"--json", NULL, "as a list of objects", &json, NULL},
         {"--csv", "FILE", "write the table as comma-separated values", NULL, &csv},
         {NULL, NULL, NULL, NULL, NULL},
     };
@@ -199,13 +210,16 @@ static dt_status sweep(const dt_command_args *a, dt_err *err)
     dt_session *s = NULL;
     dt_status st = dti_cli_init(&cli, &dt_command_sweep, a, flags, true, 1, err);
     if (st == DT_OK && !cli.help) {
-        st = cli.n_word > 0
-                 ? dti_cli_check_file(cli.word[0], err)
-                 : DT_FAIL(err, DT_E_CONFIG, "name a CONFIG; usage: %s", dt_command_sweep.usage);
+        if (json && verify)
+            st = DT_FAIL(err, DT_E_CONFIG, "--verify tells its steps on stdout: leave out --json");
+        else
+            st = cli.n_word > 0 ? dti_cli_check_file(cli.word[0], err)
+                                : DT_FAIL(err, DT_E_CONFIG, "name a CONFIG; usage: %s",
+                                      dt_command_sweep.usage);
         if (st == DT_OK)
             st = dti_cli_session(&s, cli.word[0], cli.set, cli.n_set, err);
         if (st == DT_OK)
-            st = sweep_session(s, &cli, csv, verify, err);
+            st = sweep_session(s, &cli, csv, verify, json, err);
     }
     dt_session_close(s);
     dti_cli_deinit(&cli);
@@ -214,7 +228,7 @@ static dt_status sweep(const dt_command_args *a, dt_err *err)
 
 const dt_command dt_command_sweep = {
     .name = "sweep",
-    .usage = "dnntrain sweep CONFIG [--set s.k=v]... [--verify] [--csv FILE]",
+    .usage = "dnntrain sweep CONFIG [--set s.k=v]... [--verify|--json] [--csv FILE]",
     .summary =
         "for every policy, or those of memory.policy, the largest batch that fits the budgets",
     .run = sweep,

@@ -19,6 +19,7 @@ typedef enum dt_sweep_check { DT_SWEEP_UNCHECKED, DT_SWEEP_HOLDS, DT_SWEEP_BROKE
  * @host_peak @disk_peak: of the tiers
  * @out_bytes @in_bytes: moved in a step
  * @recompute: flops of recomputes as a share of forward's and backward's
+ * @step @rate: seconds of a step and samples a second, as predicted; 0 where no costs are known
  * @measured: peak of the run that checked it; 0 unless @check is DT_SWEEP_HOLDS or it ran
  */
 typedef struct dt_sweep_row {
@@ -26,7 +27,7 @@ typedef struct dt_sweep_row {
     bool exact, capped, beyond;
     int64_t batch;
     uint64_t peak, host_peak, disk_peak, out_bytes, in_bytes, memory, measured;
-    double recompute;
+    double recompute, step, rate;
     dt_sweep_check check;
 } dt_sweep_row;
 
@@ -44,6 +45,8 @@ int64_t dti_sweep_baseline(const dt_sweep *w);
 /* Whether a policy stands in a list. */
 bool dti_sweep_names(const char *list, const char *name);
 void dti_sweep_table(const dt_sweep *w);
+/* A list of an object each. */
+dt_status dti_sweep_json(const dt_sweep *w, dt_err *err) DT_NODISCARD;
 dt_status dti_sweep_csv(const dt_sweep *w, const char *path, dt_err *err) DT_NODISCARD;
 
 /* Train two steps at each largest batch in a process of its own, compare what was planned with what

@@ -6,6 +6,7 @@
 #include "session/budget.h"
 #include "session/human.h"
 #include "tools/args.h"
+#include "tools/json_out.h"
 #include "tools/out_file.h"
 #include "tools/sweep.h"
 #include "tools/terminal.h"
@@ -71,9 +72,12 @@ static void numbers(const dt_sweep *w, const dt_sweep_row *r, int width, bool di
         r->beyond ? "!" : "");
     if (base > 0)
         snprintf(ratio, sizeof ratio, "%.2f", (double)r->batch / (double)base);
-    printf("%-*.*s %-5s %6s %8.2f %5s %8.2f %8.2f %8.2f %6.1f%%\n", width, width, r->policy,
+    printf("%-*.*s %-5s %6s %8.2f %5s %8.2f %8.2f %8.2f %6.1f%%", width, width, r->policy,
         r->exact ? "yes" : "no", batch, (double)r->peak / mib, ratio, mibs[0],
         disk ? mibs[3] : mibs[1], disk ? mibs[1] : mibs[2], 100 * r->recompute);
+    if (r->step > 0)
+        printf(" %9.1f", r->rate);
+    putchar('\n');
 }
 
 static void bars(const dt_sweep *w, int width)
@@ -138,8 +142,9 @@ void dti_sweep_table(const dt_sweep *w)
     const bool disk = uses_disk(w);
     bool none = false, capped = false, lossy = false, over = false;
     header(w);
-    printf("%-*s %-5s %6s %8s %5s %8s %8s %8s %7s\n", width, "policy", "exact", "batch", "peak MiB",
-        "ratio", "host MiB", disk ? "disk MiB" : "out MiB", disk ? "out MiB" : "in MiB", "again");
+    printf("%-*s %-5s %6s %8s %5s %8s %8s %8s %7s%s\n", width, "policy", "exact", "batch",
+        "peak MiB", "ratio", "host MiB", disk ? "disk MiB" : "out MiB", disk ? "out MiB" : "in MiB",
+        "again", w->n > 0 && w->row[0].step > 0 ? " samples/s" : "");
     for (size_t i = 0; i < w->n; i++) {
         numbers(w, &w->row[i], width, disk);
         none = none || w->row[i].batch == 0;
@@ -151,6 +156,9 @@ void dti_sweep_table(const dt_sweep *w)
     printf("\nratio: to the batch of keep_all; %s: moved in a step; again: computed again, of "
            "forward\nand backward\n",
         disk ? "out" : "out, in");
+    if (w->n > 0 && w->row[0].step > 0)
+        printf("samples/s: %s, %.60s\n", w->session->costs.simulated ? "simulated" : "predicted",
+            w->session->costs.name);
     if (lossy)
         printf("exact no: values are packed with fewer bits, which changes results\n");
     if (none)
@@ -173,6 +181,33 @@ static void csv_name(FILE *f, const char *name)
     fprintf(f, "%s%s%s", quote, name, quote);
 }
 
+dt_status dti_sweep_json(const dt_sweep *w, dt_err *err)
+{
+    dt_json list = dti_json_begin_list();
+    for (size_t i = 0; i < w->n && list.ok; i++) {
+        const dt_sweep_row *r = &w->row[i];
+        dt_json o = dti_json_element(&list);
+        dti_json_text(&o, "policy", r->policy);
+        dti_json_flag(&o, "exact", r->exact);
+        dti_json_whole(&o, "largest_batch", (uint64_t)r->batch);
+        dti_json_flag(&o, "capped", r->capped);
+        dti_json_whole(&o, "device_peak", r->peak);
+        dti_json_whole(&o, "device_budget", w->session->opts.memory.device_budget);
+        dti_json_whole(&o, "host_peak", r->host_peak);
+        dti_json_whole(&o, "disk_peak", r->disk_peak);
+        dti_json_whole(&o, "moved_out", r->out_bytes);
+        dti_json_whole(&o, "moved_in", r->in_bytes);
+        dti_json_real(&o, "recompute_share", r->recompute, 6);
+        dti_json_flag(&o, "fits_this_machine", !r->beyond);
+        if (r->step > 0) {
+            dti_json_real(&o, "step_seconds", r->step, 9);
+            dti_json_real(&o, "images_per_second", r->rate, 6);
+        }
+        dti_json_leave(&list, &o);
+    }
+    return dti_json_end(&list, err);
+}
+
 static dt_status csv_rows(const void *of, FILE *f, dt_err *err)
 {
     const dt_sweep *w = of;
@@ -183,7 +218,7 @@ static dt_status csv_rows(const void *of, FILE *f, dt_err *err)
     fprintf(f,
         "policy,exact,largest_batch,capped,device_peak,device_budget,ratio_to_keep_all,"
         "host_peak,disk_peak,moved_out,moved_in,recompute_share,verified,device_peak_measured,"
-        "fits_this_machine\n");
+        "fits_this_machine,step_seconds,images_per_second\n");
     for (size_t i = 0; i < w->n; i++) {
         const dt_sweep_row *r = &w->row[i];
         csv_name(f, r->policy);
@@ -195,7 +230,11 @@ static dt_status csv_rows(const void *of, FILE *f, dt_err *err)
             r->disk_peak, r->out_bytes, r->in_bytes, r->recompute, checks[r->check]);
         if (r->measured > 0)
             fprintf(f, "%" PRIu64, r->measured);
-        fprintf(f, ",%s\n", r->beyond ? "no" : "yes");
+        fprintf(f, ",%s,", r->beyond ? "no" : "yes");
+        if (r->step > 0)
+            fprintf(f, "%.9f,%.6f\n", r->step, r->rate);
+        else
+            fprintf(f, ",\n");
     }
     return DT_OK;
 }

@@ -402,7 +402,7 @@ static dt_cost packing(const dt_costs *c, const dt_plan_op *op)
     const char *name = op->codec > 0 && (size_t)op->codec <= n ? all[op->codec - 1]->name : "";
     const double bytes = (double)op->count * sizeof(float);
     const double density = bytes > 0 ? (double)op->packed / bytes : 1;
-    return (dt_cost){c->launch + bytes / dti_costs_rate(c, name, density, op->kind == DT_OP_ENCODE),
+    return (dt_cost){c->launch + bytes / dt_costs_rate(c, name, density, op->kind == DT_OP_ENCODE),
         c->n_rate > 0 ? DT_COST_KIND : DT_COST_FLOOR};
 }
 
@@ -426,7 +426,7 @@ dt_cost dti_costs_op(const dt_costs *c, const dt_plan *p, const dt_plan_op *op)
     return found;
 }
 
-double dti_costs_rate(const dt_costs *c, const char *codec, double density, bool pack)
+double dt_costs_rate(const dt_costs *c, const char *codec, double density, bool pack)
 {
     const dt_codec_rate *below = NULL;
     for (size_t i = 0; i < c->n_rate; i++) {
@@ -460,6 +460,6 @@ double dti_costs_copy(const dt_costs *c, const dt_row *r, double density, bool t
     const size_t words = r->bytes / sizeof(float);
     const double packed = (double)dt_packed_bytes(codec, words, density);
     const double used = packed < (double)r->stored ? packed : (double)r->stored;
-    const double packing = (double)r->bytes / dti_costs_rate(c, codec->name, density, out);
+    const double packing = (double)r->bytes / dt_costs_rate(c, codec->name, density, out);
     return larger(dti_link_seconds(l, used), packing);
 }

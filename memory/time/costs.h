@@ -126,7 +126,7 @@ double dt_costs_floor(const dt_costs *c, const dt_plan *p, const dt_plan_op *op)
 double dti_costs_copy(const dt_costs *c, const dt_row *r, double density, bool team);
 
 /* Bytes a second of values that a codec packs (or unpacks) at a density. */
-double dti_costs_rate(const dt_costs *c, const char *codec, double density, bool pack);
+double dt_costs_rate(const dt_costs *c, const char *codec, double density, bool pack);
 
 /* Seconds to move bytes. */
 static inline double dti_link_seconds(const dt_link *l, double bytes)

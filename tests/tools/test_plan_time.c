@@ -260,6 +260,40 @@ static void pool_comes_to_the_plans_transient_peak(void **state)
     }
 }
 
+static void why_says_what_was_done_and_by_which_rule(void **state)
+{
+    NEED_BINARY();
+    static const char *const rows[][3] = {
+        {"vdnn_all", "relu1.y", "taken     offloaded, row "},
+        {"vdnn_all", "relu1.y", "for backward of pool1"},
+        {"vdnn_all", "relu1.y", "made      by relu1.f, at 0."},
+        {"vdnn_all", "relu1.y", "between pool1.f and pool1.b\n"},
+        {"keep_all", "relu1.y", "taken     kept: keep_all does nothing else with it"},
+        {"keep_all", "relu1.y", "\n  recompute  2 ops, 0."},
+        {"keep_all", "relu1.y", "\n  keep       294.00 KiB for 0."},
+        {"keep_all", "relu1.y", "\n  encode     zvc: "},
+        {"keep_all", "x", "it can be fetched again"},
+        {"keep_all", "d.conv1", "idle      never"},
+        {"chen_sqrt", "relu1.y", "chen_sqrt: between checkpoints input and pool1"},
+        {"chen_sqrt", "relu1.y", "taken     made again, row "},
+        {"keep_all", "conv1.weight", "it stays for the whole run"},
+    };
+    for (size_t i = 0; i < DT_COUNT(rows); i++) {
+        char words[512];
+        snprintf(words, sizeof words, "plan FILE --set memory.policy=%s --why %s", rows[i][0],
+            rows[i][1]);
+        ran r = cli_run(words, lenet());
+        assert_code(&r, 0);
+        assert_has(r.out, rows[i][2]);
+        assert_has_not(r.out, "nan");
+        cli_done(&r);
+    }
+    ran r = cli_run("plan FILE --why relu1y", lenet());
+    assert_code(&r, DT_E_CONFIG);
+    assert_has(r.err, "has no tensor 'relu1y'; did you mean 'relu1.y'?");
+    cli_done(&r);
+}
+
 DT_TEST_GROUP(plan_time)
 {
     const struct CMUnitTest tests[] = {
@@ -268,6 +302,7 @@ DT_TEST_GROUP(plan_time)
         cmocka_unit_test(a_trace_stands_beside_the_prediction),
         cmocka_unit_test(what_is_printed_are_medians),
         cmocka_unit_test(hostile_traces_are_refused),
+        cmocka_unit_test(why_says_what_was_done_and_by_which_rule),
         cmocka_unit_test(pool_comes_to_the_plans_transient_peak),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

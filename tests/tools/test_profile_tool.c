@@ -123,13 +123,13 @@ static void shares_are_those_counted_by_hand(void **state)
         while (k < c.n && strcmp(c.name[k], waiting[i]) != 0)
             k++;
         assert_true(k < c.n);
-        const double got = dti_densities_of(&d, waiting[i]);
+        const double got = dt_densities_of(&d, waiting[i]);
         assert_true(c.share[k] > 0.05 && c.share[k] < 1);
         if (!(got >= c.share[k] && got < c.share[k] + 1.01e-4)) /* rounded up to four digits */
             fail_msg("%s: %.6f, not %.6f", waiting[i], got, c.share[k]);
     }
-    assert_true(dti_densities_of(&d, "a.y") < 0); /* ReLU lies over it: it does not wait */
-    assert_true(dti_densities_of(&d, "d.e.y") < 0);
+    assert_true(dt_densities_of(&d, "a.y") < 0); /* ReLU lies over it: it does not wait */
+    assert_true(dt_densities_of(&d, "d.e.y") < 0);
     dt_densities_close(&d);
 }
 
@@ -140,8 +140,8 @@ static void the_margin_is_added(void **state)
     dt_densities some = profile("--steps 1 --margin 0.125", "q.ini");
     dt_densities all = profile("--steps 1 --margin 1", "r.ini");
     assert_true(
-        fabs(dti_densities_of(&some, "b.y") - dti_densities_of(&none, "b.y") - 0.125) < 2e-4);
-    assert_true(fabs(dti_densities_of(&all, "b.y") - 1) < 1e-9);
+        fabs(dt_densities_of(&some, "b.y") - dt_densities_of(&none, "b.y") - 0.125) < 2e-4);
+    assert_true(fabs(dt_densities_of(&all, "b.y") - 1) < 1e-9);
     dt_densities_close(&none);
     dt_densities_close(&some);
     dt_densities_close(&all);

@@ -12,7 +12,7 @@
 #include "memory/policy.h"
 #include "tests/fixture/run_cli.h"
 
-enum { COLUMNS = 15, ROWS = 32 };
+enum { COLUMNS = 17, ROWS = 32 };
 
 static const char *lenet(void)
 {
@@ -135,7 +135,8 @@ static void a_table_holds_the_numbers_and_what_they_mean(void **state)
     ran r = sweep("--set memory.device_budget=3MiB", lenet(), &t);
     static const char *const names[COLUMNS] = {"policy", "exact", "largest_batch", "capped",
         "device_peak", "device_budget", "ratio_to_keep_all", "host_peak", "disk_peak", "moved_out",
-        "moved_in", "recompute_share", "verified", "device_peak_measured", "fits_this_machine"};
+        "moved_in", "recompute_share", "verified", "device_peak_measured", "fits_this_machine",
+        "step_seconds", "images_per_second"};
     for (int c = 0; c < COLUMNS; c++)
         assert_string_equal(t.cell[0][c], names[c]);
     assert_string_equal(t.cell[1][0], "keep_all");
@@ -417,6 +418,50 @@ static void a_folder_that_cannot_be_written_to_fails_the_check(void **state)
     done(&r, &t);
 }
 
+/* The rate at the largest batch is what `dnntrain plan` says of it. */
+static void rates_are_those_of_plan(void **state)
+{
+    NEED_BINARY();
+    cJSON *all = NULL;
+    dt_err err = {0};
+    const cJSON *o;
+    int n = 0;
+    ran r = cli_run(
+        "sweep FILE --json --set memory.device_budget=3MiB --set memory.simulate=p100", lenet());
+    assert_code(&r, 0);
+    assert_ok(dt_json_parse(&all, r.out, strlen(r.out), 8, 4096, &err), &err);
+    cli_done(&r);
+    cJSON_ArrayForEach(o, all)
+    {
+        char words[512];
+        cJSON *plan = NULL;
+        if (n++ >= 4)
+            break;
+        snprintf(words, sizeof words,
+            "plan FILE --json --set memory.device_budget=3MiB --set memory.simulate=p100 "
+            "--set memory.policy=%s --set train.batch=%.0f",
+            cJSON_GetObjectItemCaseSensitive(o, "policy")->valuestring,
+            cJSON_GetObjectItemCaseSensitive(o, "largest_batch")->valuedouble);
+        r = cli_run(words, lenet());
+        assert_ok(dt_json_parse(&plan, r.out, strlen(r.out), 8, 1 << 16, &err), &err);
+        const cJSON *p = cJSON_GetObjectItemCaseSensitive(plan, "predicted");
+        const double want = cJSON_GetObjectItemCaseSensitive(p, "samples_per_second")->valuedouble;
+        const double got = cJSON_GetObjectItemCaseSensitive(o, "images_per_second")->valuedouble;
+        assert_true(got > want * (1 - 1e-6) && got < want * (1 + 1e-6));
+        cJSON_Delete(plan);
+        cli_done(&r);
+    }
+    cJSON_Delete(all);
+    assert_true(n >= 4);
+    r = cli_run("sweep FILE --set memory.device_budget=3MiB", lenet());
+    assert_has_not(r.out, "samples/s");
+    cli_done(&r);
+    r = cli_run("sweep FILE --json --verify --set memory.device_budget=3MiB", lenet());
+    assert_code(&r, DT_E_CONFIG);
+    assert_has(r.err, "leave out --json");
+    cli_done(&r);
+}
+
 DT_TEST_GROUP(sweep)
 {
     const struct CMUnitTest tests[] = {
@@ -436,6 +481,7 @@ DT_TEST_GROUP(sweep)
         cmocka_unit_test(an_interrupt_leaves_nothing_behind),
         cmocka_unit_test(termination_leaves_nothing_behind),
         cmocka_unit_test(a_folder_that_cannot_be_written_to_fails_the_check),
+        cmocka_unit_test(rates_are_those_of_plan),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

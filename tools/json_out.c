@@ -29,6 +29,12 @@ dt_status dti_json_end(dt_json *j, dt_err *err)
     return DT_OK;
 }
 
+void dti_json_drop(dt_json *j)
+{
+    cJSON_Delete(j->o);
+    *j = (dt_json){NULL, false};
+}
+
 void dti_json_text(dt_json *j, const char *key, const char *value)
 {
     j->ok = cJSON_AddStringToObject(j->o, key, value) != NULL && j->ok;
@@ -96,4 +102,9 @@ void dti_json_push(dt_json *list, uint64_t value)
     char digits[24];
     snprintf(digits, sizeof digits, "%" PRIu64, value);
     list->ok = append(list, cJSON_CreateRaw(digits)) && list->ok;
+}
+
+void dti_json_push_text(dt_json *list, const char *value)
+{
+    list->ok = append(list, cJSON_CreateString(value)) && list->ok;
 }

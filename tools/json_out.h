@@ -17,6 +17,7 @@ dt_json dti_json_begin(void);
 dt_json dti_json_begin_list(void);
 /* Print it on stdout and free it. DT_E_NOMEM when a member is missing. */
 dt_status dti_json_end(dt_json *j, dt_err *err) DT_NODISCARD;
+void dti_json_drop(dt_json *j); /* free it and print nothing */
 
 void dti_json_text(dt_json *j, const char *key, const char *value);
 void dti_json_whole(dt_json *j, const char *key, uint64_t value);
@@ -31,5 +32,6 @@ dt_json dti_json_list(dt_json *j, const char *key);
 dt_json dti_json_element(dt_json *list); /* an object */
 void dti_json_leave(dt_json *j, const dt_json *in);
 void dti_json_push(dt_json *list, uint64_t value); /* an element that is a whole number */
+void dti_json_push_text(dt_json *list, const char *value);
 
 #endif

@@ -63,21 +63,31 @@ static int by_tensor(const void *va, const void *vb)
     return (a->lower > b->lower) - (a->lower < b->lower);
 }
 
-dt_status dti_plan_intervals(const dt_plan *p, const char *path, dt_err *err)
+dt_status dti_plan_find_intervals(const dt_plan *p, dt_interval **v, size_t *n, dt_err *err)
 {
     walk w = {
         .v = dt_alloc(p->n_row + 1, sizeof *w.v), .of = dt_alloc(p->n_tensor + 1, sizeof *w.of)};
-    dt_status st = w.v != NULL && w.of != NULL
-                       ? DT_OK
-                       : DT_FAIL(err, DT_E_NOMEM, "no memory for the intervals of a plan");
-    if (st == DT_OK) {
-        collect(&w, p);
-        qsort(w.v, w.n, sizeof *w.v, by_tensor);
-        for (size_t i = 0; i < w.n; i++)
-            w.v[i].id = (int64_t)i;
-        st = dt_pool_file_write(w.v, w.n, path, err);
+    if (w.v == NULL || w.of == NULL) {
+        dt_free(w.v);
+        dt_free(w.of);
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for the intervals of a plan");
     }
-    dt_free(w.v);
+    collect(&w, p);
+    qsort(w.v, w.n, sizeof *w.v, by_tensor);
+    for (size_t i = 0; i < w.n; i++)
+        w.v[i].id = (int64_t)i;
     dt_free(w.of);
+    *v = w.v;
+    *n = w.n;
+    return DT_OK;
+}
+
+dt_status dti_plan_intervals(const dt_plan *p, const char *path, dt_err *err)
+{
+    dt_interval *v = NULL;
+    size_t n = 0;
+    DT_CHECK(dti_plan_find_intervals(p, &v, &n, err));
+    const dt_status st = dt_pool_file_write(v, n, path, err);
+    dt_free(v);
     return st;
 }

@@ -1,109 +1,68 @@
 /* The plan as one JSON object; the members are documented in docs/. */
-#include <cjson/cJSON.h>
-#include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/alloc.h"
+#include "tools/json_out.h"
+#include "tools/plan_intervals.h"
 #include "tools/plan_report.h"
 
-/* Every member is added even after one failed; only the whole counts. */
-typedef struct object {
-    cJSON *o;
-    bool ok;
-} object;
-
-static void text(object *to, const char *key, const char *value)
-{
-    to->ok = cJSON_AddStringToObject(to->o, key, value) != NULL && to->ok;
-}
-
-/* cJSON keeps numbers as double: whole numbers are written as they are. */
-static void whole(object *to, const char *key, uint64_t value)
-{
-    char digits[24];
-    snprintf(digits, sizeof digits, "%" PRIu64, value);
-    to->ok = cJSON_AddRawToObject(to->o, key, digits) != NULL && to->ok;
-}
-
-static void real(object *to, const char *key, double value, int decimals)
-{
-    char digits[352]; /* the largest double has 309 before the point */
-    snprintf(digits, sizeof digits, "%.*f", decimals, value);
-    to->ok = cJSON_AddRawToObject(to->o, key, digits) != NULL && to->ok;
-}
-
-static void null(object *to, const char *key)
-{
-    to->ok = cJSON_AddNullToObject(to->o, key) != NULL && to->ok;
-}
-
-static object inner(object *to, const char *key)
-{
-    object in = {cJSON_AddObjectToObject(to->o, key), true};
-    in.ok = in.o != NULL;
-    return in;
-}
-
-static void leave(object *to, const object *in)
-{
-    to->ok = to->ok && in->ok;
-}
-
-static void budget(object *to, uint64_t bytes)
+static void budget(dt_json *to, uint64_t bytes)
 {
     if (bytes > 0)
-        whole(to, "budget", bytes);
+        dti_json_whole(to, "budget", bytes);
     else
-        null(to, "budget");
+        dti_json_null(to, "budget");
 }
 
-static void tiers(object *to, const dt_report *r)
+static void tiers(dt_json *to, const dt_report *r)
 {
     const dt_memory_opts *m = &r->session->opts.memory;
-    object device = inner(to, "device");
+    dt_json device = dti_json_inner(to, "device");
     budget(&device, m->device_budget);
-    whole(&device, "peak", r->need.device);
-    whole(&device, "lower_bound", r->bound);
-    leave(to, &device);
-    object host = inner(to, "host");
+    dti_json_whole(&device, "peak", r->need.device);
+    dti_json_whole(&device, "lower_bound", r->bound);
+    dti_json_leave(to, &device);
+    dt_json host = dti_json_inner(to, "host");
     budget(&host, m->host_budget);
-    whole(&host, "peak", r->need.host);
-    leave(to, &host);
-    object disk = inner(to, "disk");
+    dti_json_whole(&host, "peak", r->need.host);
+    dti_json_leave(to, &host);
+    dt_json disk = dti_json_inner(to, "disk");
     budget(&disk, m->disk_budget);
-    whole(&disk, "peak", r->need.disk);
-    leave(to, &disk);
+    dti_json_whole(&disk, "peak", r->need.disk);
+    dti_json_leave(to, &disk);
 }
 
 /* What stands here, whatever the budgets are. */
-static void machine(object *to, const dt_report *r)
+static void machine(dt_json *to, const dt_report *r)
 {
     const dt_here *h = &r->here;
-    object m = inner(to, "machine");
+    dt_json m = dti_json_inner(to, "machine");
     if (h->memory != UINT64_MAX)
-        whole(&m, "memory", h->memory);
+        dti_json_whole(&m, "memory", h->memory);
     else
-        null(&m, "memory");
+        dti_json_null(&m, "memory");
     if (r->session->card.bytes > 0)
-        whole(&m, "card", r->session->card.bytes);
-    whole(&m, "needed", h->need);
-    m.ok = cJSON_AddBoolToObject(m.o, "fits", h->fits) != NULL && m.ok;
+        dti_json_whole(&m, "card", r->session->card.bytes);
+    dti_json_whole(&m, "needed", h->need);
+    dti_json_flag(&m, "fits", h->fits);
     if (h->disk_error != 0)
-        text(&m, "disk_error", strerror(h->disk_error));
-    leave(to, &m);
+        dti_json_text(&m, "disk_error", strerror(h->disk_error));
+    dti_json_leave(to, &m);
 }
 
-static void breakdown(object *to, const dt_report *r)
+static void breakdown(dt_json *to, const dt_report *r)
 {
-    object b = inner(to, "breakdown");
+    dt_json b = dti_json_inner(to, "breakdown");
     for (int i = 0; i < DT_ROLE_COUNT; i++)
-        whole(&b, dt_role_name((dt_role)i), r->usage.bytes[i]);
-    whole(&b, "library", 0); /* everything a library works in is a tensor of the plan */
-    whole(&b, "unused", r->usage.unused);
-    leave(to, &b);
+        dti_json_whole(&b, dt_role_name((dt_role)i), r->usage.bytes[i]);
+    dti_json_whole(&b, "library", 0); /* everything a library works in is a tensor of the plan */
+    dti_json_whole(&b, "unused", r->usage.unused);
+    dti_json_leave(to, &b);
 }
 
 /* Nulls where nothing was measured and no card is named. */
-static void leave_predicted(object *to, const dt_report *r)
+static void leave_predicted(dt_json *to, const dt_report *r)
 {
     const dt_prediction *t = &r->time;
     const dt_costs *c = &r->session->costs;
@@ -118,47 +77,31 @@ static void leave_predicted(object *to, const dt_report *r)
         {"samples_per_second", t->rate},
         {"average_bytes", t->average},
     };
-    object p = inner(to, "predicted");
+    dt_json p = dti_json_inner(to, "predicted");
     for (size_t i = 0; i < DT_COUNT(numbers); i++)
         if (t->known)
-            real(&p, numbers[i].key, numbers[i].value, 9);
+            dti_json_real(&p, numbers[i].key, numbers[i].value, 9);
         else
-            null(&p, numbers[i].key);
+            dti_json_null(&p, numbers[i].key);
     for (int k = 0; k < DT_COST_SOURCES && t->known && !c->simulated; k++)
-        real(&p, dt_cost_source_name(k), t->share[k], 6);
-    p.ok = cJSON_AddBoolToObject(p.o, "simulated", c->simulated) != NULL && p.ok;
-    text(&p, "machine", t->known ? c->name : "");
-    text(&p, "profile", c->hash);
-    leave(to, &p);
+        dti_json_real(&p, dt_cost_source_name(k), t->share[k], 6);
+    dti_json_flag(&p, "simulated", c->simulated);
+    dti_json_text(&p, "machine", t->known ? c->name : "");
+    dti_json_text(&p, "profile", c->hash);
+    dti_json_leave(to, &p);
 }
 
-static void work(object *to, const dt_report *r)
+static void work(dt_json *to, const dt_report *r)
 {
-    object t = inner(to, "transfers");
-    whole(&t, "out", r->cost.out);
-    whole(&t, "in", r->cost.in);
-    leave(to, &t);
-    object c = inner(to, "recompute");
-    whole(&c, "ops", (uint64_t)r->cost.recomputes);
-    real(&c, "flops", r->cost.recompute_flops, 0);
-    leave(to, &c);
+    dt_json t = dti_json_inner(to, "transfers");
+    dti_json_whole(&t, "out", r->cost.out);
+    dti_json_whole(&t, "in", r->cost.in);
+    dti_json_leave(to, &t);
+    dt_json c = dti_json_inner(to, "recompute");
+    dti_json_whole(&c, "ops", (uint64_t)r->cost.recomputes);
+    dti_json_real(&c, "flops", r->cost.recompute_flops, 0);
+    dti_json_leave(to, &c);
     leave_predicted(to, r);
-}
-
-static bool add_number(cJSON *list, uint64_t value)
-{
-    char digits[24];
-    snprintf(digits, sizeof digits, "%" PRIu64, value);
-    return cJSON_AddItemToArray(list, cJSON_CreateRaw(digits));
-}
-
-/* An object more of a list; where that fails, the members have nowhere to go. */
-static object one_more(object *to, cJSON *list)
-{
-    object o = {cJSON_CreateObject(), true};
-    o.ok = cJSON_AddItemToArray(list, o.o);
-    to->ok = to->ok && o.ok;
-    return o;
 }
 
 /* What a row with a reason decides; NULL: it gives none. */
@@ -202,132 +145,172 @@ static int32_t made_by(const dt_plan *p, const dt_plan_op *op)
 }
 
 /* Every decision with its reason, as its place in a table. */
-static void decisions(object *to, const dt_plan *p)
+static void decisions(dt_json *to, const dt_plan *p)
 {
-    cJSON *table = cJSON_AddArrayToObject(to->o, "reasons");
-    cJSON *list = cJSON_AddArrayToObject(to->o, "decisions");
-    to->ok = table != NULL && list != NULL && to->ok;
-    for (size_t i = 0; i < p->n_reason && to->ok; i++)
-        to->ok = cJSON_AddItemToArray(table, cJSON_CreateString(p->reason[i]));
-    for (size_t i = 0; i < p->n_row && to->ok; i++) {
+    dt_json table = dti_json_list(to, "reasons"), list = dti_json_list(to, "decisions");
+    for (size_t i = 0; i < p->n_reason; i++)
+        dti_json_push_text(&table, p->reason[i]);
+    for (size_t i = 0; i < p->n_row && list.ok; i++) {
         const dt_row *r = &p->row[i];
         const char *fate = fate_of(p, r);
         if (fate == NULL)
             continue;
         const int32_t tensor = r->op == DT_NONE ? r->tensor : made_by(p, &p->op[r->op]);
-        object o = one_more(to, list);
-        text(&o, "fate", fate);
+        dt_json o = dti_json_element(&list);
+        dti_json_text(&o, "fate", fate);
         if (r->op != DT_NONE)
-            text(&o, "op", p->op[r->op].name);
+            dti_json_text(&o, "op", p->op[r->op].name);
         if (tensor != DT_NONE) {
-            text(&o, "tensor", p->tensor[tensor].name);
-            whole(&o, "bytes", p->tensor[tensor].bytes);
+            dti_json_text(&o, "tensor", p->tensor[tensor].name);
+            dti_json_whole(&o, "bytes", p->tensor[tensor].bytes);
         }
-        whole(&o, "reason", (uint64_t)r->reason);
-        leave(to, &o);
+        dti_json_whole(&o, "reason", (uint64_t)r->reason);
+        dti_json_leave(&list, &o);
     }
+    dti_json_leave(to, &table);
+    dti_json_leave(to, &list);
 }
 
-static void programs(object *to, const dt_session *s)
+static void programs(dt_json *to, const dt_session *s)
 {
-    cJSON *list = cJSON_AddArrayToObject(to->o, "programs");
-    to->ok = list != NULL && to->ok;
-    for (size_t i = 0; i < s->plans->n && to->ok; i++) {
+    dt_json list = dti_json_list(to, "programs");
+    for (size_t i = 0; i < s->plans->n && list.ok; i++) {
         const dt_plan *p = s->plans->planned[i]->plan;
-        object o = one_more(to, list);
-        text(&o, "program", p->program);
-        whole(&o, "samples", (uint64_t)s->plans->planned[i]->n);
-        o.ok = cJSON_AddBoolToObject(o.o, "dense", s->plans->planned[i]->dense) != NULL && o.ok;
-        whole(&o, "ops", p->n_op);
-        whole(&o, "peak", p->peak);
-        whole(&o, "lower_bound", p->bound);
-        whole(&o, "in", p->in_bytes);
+        dt_json o = dti_json_element(&list);
+        dti_json_text(&o, "program", p->program);
+        dti_json_whole(&o, "samples", (uint64_t)s->plans->planned[i]->n);
+        dti_json_flag(&o, "dense", s->plans->planned[i]->dense);
+        dti_json_whole(&o, "ops", p->n_op);
+        dti_json_whole(&o, "peak", p->peak);
+        dti_json_whole(&o, "lower_bound", p->bound);
+        dti_json_whole(&o, "in", p->in_bytes);
         decisions(&o, p);
-        leave(to, &o);
+        dti_json_leave(&list, &o);
     }
+    dti_json_leave(to, &list);
 }
 
 /* Of the plan with the highest peak: what is alive there, largest first, and how much of all is
  * alive, persistent tensors included, at each op and copy. */
-static void at_the_top(object *to, const dt_report *r)
+static void at_the_top(dt_json *to, const dt_report *r)
 {
     enum { LARGEST = 8 };
     const dt_plan *p = r->top->plan;
     const dt_usage *u = &r->usage;
-    cJSON *list = cJSON_AddArrayToObject(to->o, "largest");
-    to->ok = list != NULL && to->ok;
-    for (size_t i = 0; i < u->n_live && i < LARGEST && to->ok; i++) {
+    dt_json list = dti_json_list(to, "largest");
+    for (size_t i = 0; i < u->n_live && i < LARGEST; i++) {
         const dt_plan_tensor *t = &p->tensor[u->live[i]];
-        object o = one_more(to, list);
-        text(&o, "tensor", t->name);
-        text(&o, "role", dt_role_name((dt_role)t->role));
-        whole(&o, "bytes", t->bytes);
-        leave(to, &o);
+        dt_json o = dti_json_element(&list);
+        dti_json_text(&o, "tensor", t->name);
+        dti_json_text(&o, "role", dt_role_name((dt_role)t->role));
+        dti_json_whole(&o, "bytes", t->bytes);
+        dti_json_leave(&list, &o);
     }
-    cJSON *live = cJSON_AddArrayToObject(to->o, "live");
-    to->ok = live != NULL && to->ok;
-    for (size_t i = 0; i < u->n_instant && to->ok; i++)
-        to->ok = add_number(live, u->instant[i].bytes);
+    dti_json_leave(to, &list);
+    dt_json live = dti_json_list(to, "live");
+    for (size_t i = 0; i < u->n_instant; i++)
+        dti_json_push(&live, u->instant[i].bytes);
+    dti_json_leave(to, &live);
+}
+
+/* The same with what runs there, and when where costs are known. */
+static dt_status curve(dt_json *to, const dt_report *r, dt_err *err)
+{
+    const dt_plan *p = r->top->plan;
+    dt_timeline time;
+    dt_json list = dti_json_list(to, "curve");
+    const dt_status st = dt_session_simulate(r->session, p, &time, err);
+    for (size_t i = 0; st == DT_OK && i < r->usage.n_instant && list.ok; i++) {
+        const dt_row *row = &p->row[r->usage.instant[i].row];
+        dt_json o = dti_json_element(&list);
+        dti_json_text(
+            &o, "name", row->op != DT_NONE ? p->op[row->op].name : p->tensor[row->tensor].name);
+        dti_json_whole(&o, "bytes", r->usage.instant[i].bytes);
+        if (r->time.known)
+            dti_json_real(&o, "begin", time.begin[r->usage.instant[i].row], 9);
+        dti_json_leave(&list, &o);
+    }
+    dti_json_leave(to, &list);
+    dt_timeline_deinit(&time);
+    return st;
+}
+
+/* What is placed in it, and for how long. */
+static dt_status intervals(dt_json *to, const dt_report *r, dt_err *err)
+{
+    dt_interval *v = NULL;
+    size_t n = 0;
+    DT_CHECK(dti_plan_find_intervals(r->top->plan, &v, &n, err));
+    dt_json list = dti_json_list(to, "intervals");
+    for (size_t i = 0; i < n && list.ok; i++) {
+        dt_json o = dti_json_element(&list);
+        dti_json_whole(&o, "lower", (uint64_t)v[i].lower);
+        dti_json_whole(&o, "upper", (uint64_t)v[i].upper);
+        dti_json_whole(&o, "size", v[i].bytes);
+        dti_json_leave(&list, &o);
+    }
+    dti_json_leave(to, &list);
+    dt_free(v);
+    return DT_OK;
 }
 
 /* Rungs of a ladder that do not fit. */
-static void refused(object *to, const dt_plan_set *p)
+static void refused(dt_json *to, const dt_plan_set *p)
 {
-    cJSON *all = cJSON_AddArrayToObject(to->o, "refused");
-    to->ok = all != NULL && to->ok;
-    for (size_t i = 0; i < p->n_refused && to->ok; i++) {
-        object one = one_more(to, all);
-        text(&one, "policy", p->refused[i].policy);
-        text(&one, "algorithms", dt_algorithms_name((int)p->refused[i].algorithms));
-        text(&one, "why", p->refused[i].why);
-        leave(to, &one);
+    dt_json all = dti_json_list(to, "refused");
+    for (size_t i = 0; i < p->n_refused; i++) {
+        dt_json one = dti_json_element(&all);
+        dti_json_text(&one, "policy", p->refused[i].policy);
+        dti_json_text(&one, "algorithms", dt_algorithms_name((int)p->refused[i].algorithms));
+        dti_json_text(&one, "why", p->refused[i].why);
+        dti_json_leave(&all, &one);
     }
+    dti_json_leave(to, &all);
 }
 
-static void fill(object *to, const dt_report *r)
+static void fill(dt_json *to, const dt_report *r)
 {
     const dt_session *s = r->session;
-    text(to, "model", s->graph->name);
-    whole(to, "batch", (uint64_t)s->opts.train.batch);
-    text(to, "policy", dt_session_policy(s));
+    dti_json_text(to, "model", s->graph->name);
+    dti_json_whole(to, "batch", (uint64_t)s->opts.train.batch);
+    dti_json_text(to, "policy", dt_session_policy(s));
     if (dt_session_chosen_by(s) != NULL)
-        text(to, "chosen_by", dt_session_chosen_by(s));
+        dti_json_text(to, "chosen_by", dt_session_chosen_by(s));
     if (dt_session_chosen_by(s) != NULL)
         refused(to, s->plans);
-    text(to, "algorithms", dt_algorithms_name((int)s->plans->algorithms));
-    text(to, "device_kind", dt_device_name(s->context.device));
+    dti_json_text(to, "algorithms", dt_algorithms_name((int)s->plans->algorithms));
+    dti_json_text(to, "device_kind", dt_device_name(s->context.device));
     if (s->context.card != NULL)
-        text(to, "card", s->context.card->name);
-    text(to, "pool", s->opts.memory.pool);
-    text(to, "precision", dti_report_precision(r));
-    to->ok = cJSON_AddBoolToObject(to->o, "exact", dt_plan_set_exact(s->plans)) != NULL && to->ok;
-    to->ok = cJSON_AddBoolToObject(to->o, "fits", r->fits) != NULL && to->ok;
+        dti_json_text(to, "card", s->context.card->name);
+    dti_json_text(to, "pool", s->opts.memory.pool);
+    dti_json_text(to, "precision", dti_report_precision(r));
+    dti_json_flag(to, "exact", dt_plan_set_exact(s->plans));
+    dti_json_flag(to, "fits", r->fits);
     tiers(to, r);
     machine(to, r);
-    whole(to, "keep_all_peak", r->saving.kept);
+    dti_json_whole(to, "keep_all_peak", r->saving.kept);
     if (r->saving.text[0] != '\0')
-        text(to, "in_vain", r->saving.text);
+        dti_json_text(to, "in_vain", r->saving.text);
     breakdown(to, r);
     work(to, r);
-    text(to, "peak_layer", dti_report_peak_layer(r));
+    dti_json_text(to, "peak_layer", dti_report_peak_layer(r));
     at_the_top(to, r);
     programs(to, s);
-    object seconds = inner(to, "plan_seconds");
-    real(&seconds, "cold", r->cold, 6);
-    real(&seconds, "warm", r->warm, 6);
-    leave(to, &seconds);
+    dt_json seconds = dti_json_inner(to, "plan_seconds");
+    dti_json_real(&seconds, "cold", r->cold, 6);
+    dti_json_real(&seconds, "warm", r->warm, 6);
+    dti_json_leave(to, &seconds);
 }
 
 dt_status dti_report_json(const dt_report *r, dt_err *err)
 {
-    object o = {cJSON_CreateObject(), true};
-    if (o.o != NULL)
-        fill(&o, r);
-    char *printed = o.o != NULL && o.ok ? cJSON_Print(o.o) : NULL;
-    cJSON_Delete(o.o);
-    if (printed == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for the report");
-    puts(printed);
-    cJSON_free(printed);
-    return DT_OK;
+    dt_json o = dti_json_begin();
+    fill(&o, r);
+    dt_status st = curve(&o, r, err);
+    if (st == DT_OK)
+        st = intervals(&o, r, err);
+    const dt_status printed = st == DT_OK ? dti_json_end(&o, err) : st;
+    if (st != DT_OK)
+        dti_json_drop(&o);
+    return printed;
 }

@@ -260,6 +260,42 @@ static void pool_comes_to_the_plans_transient_peak(void **state)
     }
 }
 
+static void the_curve_and_the_intervals_are_the_plans(void **state)
+{
+    NEED_BINARY();
+    cJSON *o = NULL;
+    dt_err err = {0};
+    ran r = cli_run("plan FILE --json", lenet());
+    assert_ok(dt_json_parse(&o, r.out, strlen(r.out), 8, 1 << 16, &err), &err);
+    const cJSON *live = cJSON_GetObjectItemCaseSensitive(o, "live"), *x;
+    const cJSON *curve = cJSON_GetObjectItemCaseSensitive(o, "curve");
+    const cJSON *device = cJSON_GetObjectItemCaseSensitive(o, "device");
+    const double peak = cJSON_GetObjectItemCaseSensitive(device, "peak")->valuedouble;
+    double most = 0;
+    int i = 0;
+    cJSON_ArrayForEach(x, curve)
+    {
+        const double bytes = cJSON_GetObjectItemCaseSensitive(x, "bytes")->valuedouble;
+        assert_true(fabs(bytes - cJSON_GetArrayItem(live, i++)->valuedouble) < 0.5);
+        assert_true(cJSON_IsString(cJSON_GetObjectItemCaseSensitive(x, "name")));
+        assert_true(cJSON_GetObjectItemCaseSensitive(x, "begin")->valuedouble >= 0);
+        most = bytes > most ? bytes : most;
+    }
+    assert_true(i > 20 && i == cJSON_GetArraySize(live));
+    assert_true(most <= peak && most > 0.9 * peak);
+    i = 0;
+    cJSON_ArrayForEach(x, cJSON_GetObjectItemCaseSensitive(o, "intervals"))
+    {
+        assert_true(cJSON_GetObjectItemCaseSensitive(x, "lower")->valuedouble <
+                    cJSON_GetObjectItemCaseSensitive(x, "upper")->valuedouble);
+        assert_true(cJSON_GetObjectItemCaseSensitive(x, "size")->valuedouble <= peak);
+        i++;
+    }
+    assert_true(i > 20);
+    cJSON_Delete(o);
+    cli_done(&r);
+}
+
 static void why_says_what_was_done_and_by_which_rule(void **state)
 {
     NEED_BINARY();
@@ -302,6 +338,7 @@ DT_TEST_GROUP(plan_time)
         cmocka_unit_test(a_trace_stands_beside_the_prediction),
         cmocka_unit_test(what_is_printed_are_medians),
         cmocka_unit_test(hostile_traces_are_refused),
+        cmocka_unit_test(the_curve_and_the_intervals_are_the_plans),
         cmocka_unit_test(why_says_what_was_done_and_by_which_rule),
         cmocka_unit_test(pool_comes_to_the_plans_transient_peak),
     };

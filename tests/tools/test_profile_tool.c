@@ -139,8 +139,7 @@ static void the_margin_is_added(void **state)
     dt_densities none = profile("--steps 1 --margin 0", "p.ini");
     dt_densities some = profile("--steps 1 --margin 0.125", "q.ini");
     dt_densities all = profile("--steps 1 --margin 1", "r.ini");
-    assert_true(
-        fabs(dt_densities_of(&some, "b.y") - dt_densities_of(&none, "b.y") - 0.125) < 2e-4);
+    assert_true(fabs(dt_densities_of(&some, "b.y") - dt_densities_of(&none, "b.y") - 0.125) < 2e-4);
     assert_true(fabs(dt_densities_of(&all, "b.y") - 1) < 1e-9);
     dt_densities_close(&none);
     dt_densities_close(&some);

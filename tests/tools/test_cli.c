@@ -32,7 +32,7 @@ static cJSON *json_of(const ran *r)
 {
     cJSON *o = NULL;
     dt_err err = {0};
-    assert_ok(dt_json_parse(&o, r->out, strlen(r->out), 8, 4096, &err), &err);
+    assert_ok(dt_json_parse(&o, r->out, strlen(r->out), 8, 1 << 16, &err), &err);
     return o;
 }
 

@@ -25,6 +25,7 @@ typedef struct dt_budgets {
  * @costs:   of the machine; NULL: the default ones
  * @machine: how it runs plans; NULL: with a stream for each direction
  * @lower:   how the run's plans are made; NULL: by pool alone
+ * @kept:    what searches have found before; NULL: nothing is kept
  * @score:   how dti_pass_score scores; NULL: by dti_score_program
  */
 typedef struct dt_pass_env {
@@ -36,6 +37,7 @@ typedef struct dt_pass_env {
     const dt_costs *costs;
     const dt_simulate_opts *machine;
     const dt_lower_opts *lower;
+    struct dt_kept *kept;
     dt_status (*score)(
         const struct dt_pass_env *e, dt_program *p, bool place, dt_score *out, dt_err *err);
 } dt_pass_env;

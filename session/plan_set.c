@@ -56,6 +56,7 @@ static dt_status rewrite(const dt_plan_set *p, const dt_planned *to, dt_err *err
     const dt_pass_env env = {.budgets = p->asked.budgets,
         .machine = &machine,
         .lower = &lower,
+        .kept = p->session->kept,
         .density = &p->session->densities,
         .dense = to->dense,
         .pool = dt_pool_find(p->session->opts.memory.pool),

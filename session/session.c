@@ -14,6 +14,7 @@
 #include "engine/config/nearest.h"
 #include "engine/graph_fuse.h"
 #include "layers/onednn/onednn.h"
+#include "memory/kept.h"
 #include "memory/lower/lower.h"
 #include "memory/tier.h"
 #include "models/ini.h"
@@ -314,6 +315,7 @@ static dt_status open_session(
     dt_session *s, bool own, const char *const *sets, size_t n_sets, dt_err *err)
 {
     dt_graph *g = NULL;
+    s->kept = dt_kept_create();
     DT_CHECK(read_config(s, sets, n_sets, err));
     DT_CHECK(choose_device(s, err));
     DT_CHECK(check_threads(s, err));
@@ -436,6 +438,7 @@ void dt_session_close(dt_session *s)
     dt_free(s->given_by);
     dt_layer_fates_close(&s->fates);
     dt_costs_deinit(&s->costs);
+    dt_kept_destroy(s->kept);
     dt_densities_close(&s->densities);
     dt_policies_close(&s->policies);
     dt_graph_destroy(s->graph);

@@ -19,6 +19,7 @@
  * @policies:  of memory.policy, one of which may be a ladder
  * @fates:     of [memory.layers], before all policies
  * @densities: of memory.profile
+ * @kept:      what searches have found for its programs
  * @costs:     of memory.profile or memory.simulate, calibrated; the default ones otherwise
  * @context:   its device, and the card of device.card: plans are for that one, and none is run
  * @card:      facts of the device, as dt_session_meet found it; 0 bytes: not asked yet
@@ -38,6 +39,7 @@ typedef struct dt_session {
     dt_layer_fates fates;
     dt_densities densities;
     dt_costs costs;
+    struct dt_kept *kept;
     const dt_graph *graph;
     dt_context context;
     dt_driver_facts card;

@@ -15,6 +15,7 @@
 
 #include "engine/base/alloc.h"
 #include "memory/lower/lower.h"
+#include "memory/kept.h"
 #include "memory/policies/chen.h"
 #include "memory/policy.h"
 #include "memory/remat/of_program.h"
@@ -55,7 +56,7 @@ typedef struct search {
     size_t n;
     found plan[MOST_PLANS];
     uint64_t least, most; /* device peaks between which budgets lie */
-    double *seconds;      /* by op of the program */
+    double *seconds, ops; /* by op of the program, and of all */
     size_t n_value;
     int32_t *tensor; /* by value */
     struct value *value;
@@ -253,12 +254,6 @@ static uint64_t budget_at(const search *s, int i)
     return s->least + (uint64_t)((double)(s->most - s->least) * i / (BUDGETS - 1));
 }
 
-static int last_budget(const search *s)
-{
-    const uint64_t own = s->env->budgets.device;
-    return own > s->least && own < s->most ? BUDGETS : BUDGETS - 1;
-}
-
 static void find_range(search *s)
 {
     s->most = s->plan[0].cost.device; /* keep_all is the first */
@@ -268,12 +263,12 @@ static void find_range(search *s)
             s->least = s->plan[i].cost.device;
 }
 
-static dt_status add_budgeted(search *s, dt_err *err)
+static dt_status add_budgeted(search *s, int from, int to, dt_err *err)
 {
     size_t n;
     const dt_policy *const *all = dt_policy_all(&n);
     for (size_t i = 0; i < n; i++)
-        for (int k = 0; k <= last_budget(s) && wanted(s, all[i]) && all[i]->by_budget; k++) {
+        for (int k = from; k <= to && wanted(s, all[i]) && all[i]->by_budget; k++) {
             found f = {.budget = budget_at(s, k)};
             snprintf(f.list, sizeof f.list, "%s", all[i]->name);
             DT_CHECK(add(s, &f, err));
@@ -463,13 +458,13 @@ static dt_status with_away(search *s, uint64_t budget, found *f, dt_err *err)
 }
 
 /* Of shares of the link the best; *now becomes it. */
-static dt_status divide(search *s, uint64_t budget, double ops, uint8_t *now, dt_err *err)
+static dt_status divide(search *s, uint64_t budget, uint8_t *now, dt_err *err)
 {
     found f = {.fate = dt_alloc(s->n_value + 1, 1)};
     double best = -1;
     dt_status st = f.fate != NULL ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for a search");
     for (size_t i = 0; st == DT_OK && i < DT_COUNT(busy); i++) {
-        send_away(s, busy[i] * ops, f.fate);
+        send_away(s, busy[i] * s->ops, f.fate);
         st = with_away(s, budget, &f, err);
         if (st == DT_OK)
             st = try_it(s, &f, err);
@@ -483,16 +478,15 @@ static dt_status divide(search *s, uint64_t budget, double ops, uint8_t *now, dt
 }
 
 /* Seconds by op and value, from the program as it stands. */
-static dt_status time_values(search *s, double *ops, dt_err *err)
+static dt_status time_values(search *s, dt_err *err)
 {
     dt_chen c;
     s->seconds = dt_alloc(s->p->n_op + 1, sizeof *s->seconds);
     if (s->seconds == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a search");
     DT_CHECK(dti_pass_op_seconds(s->env, s->p, s->seconds, err));
-    *ops = 0;
     for (size_t i = 0; i < s->p->n_op; i++)
-        *ops += s->seconds[i];
+        s->ops += s->seconds[i];
     dt_status st = dti_chen_open(&c, s->p, err);
     if (st == DT_OK)
         s->value = dt_alloc(c.n + 1, sizeof *s->value);
@@ -513,21 +507,18 @@ static dt_status time_values(search *s, double *ops, dt_err *err)
     return st;
 }
 
-/* From the highest budget down. */
-static dt_status add_searched(search *s, dt_err *err)
+/* At budgets from the higher number down; all is kept at the last of the sixteen. */
+static dt_status add_searched(search *s, int from, int to, dt_err *err)
 {
-    double ops;
-    DT_CHECK(time_values(s, &ops, err));
     if (s->n_value == 0 || s->o->moves == 0)
         return DT_OK;
     uint8_t *now = dt_alloc(s->n_value, 1);
     if (now == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a search");
     dt_status st = DT_OK;
-    for (int i = last_budget(s); st == DT_OK && i >= 0; i--) {
-        if (i == BUDGETS - 1) /* all is kept */
-            continue;
-        st = divide(s, budget_at(s, i), ops, now, err);
+    s->drawn = (uint64_t)from; /* the same whatever was searched before */
+    for (int i = to; st == DT_OK && i >= from; i--) {
+        st = divide(s, budget_at(s, i), now, err);
         if (st == DT_OK)
             st = anneal(s, now, budget_at(s, i), err);
     }
@@ -537,14 +528,124 @@ static dt_status add_searched(search *s, dt_err *err)
 
 /* ---- the pass ---- */
 
-static dt_status find_all(search *s, dt_err *err)
+/* The front of all runs. */
+static dt_status find_front(search *s, dt_err *err)
 {
     DT_CHECK(add_policies(s, err));
     DT_CHECK(add_pairs(s, err));
     find_range(s);
-    DT_CHECK(add_budgeted(s, err));
+    DT_CHECK(add_budgeted(s, 0, BUDGETS - 1, err));
     find_range(s);
-    return add_searched(s, err);
+    return add_searched(s, 0, BUDGETS - 2, err);
+}
+
+/* A front as it is kept. */
+typedef struct front {
+    size_t n, n_value;
+    uint64_t least, most;
+    found *plan;
+} front;
+
+static void destroy_front(void *kept)
+{
+    front *f = kept;
+    for (size_t i = 0; f->plan != NULL && i < f->n; i++)
+        dt_free(f->plan[i].fate);
+    dt_free(f->plan);
+    dt_free(f);
+}
+
+static bool copy_plans(found *to, const found *from, size_t n, size_t n_value)
+{
+    bool ok = true;
+    for (size_t i = 0; i < n; i++) {
+        to[i] = from[i];
+        if (from[i].fate == NULL)
+            continue;
+        to[i].fate = dt_alloc(n_value + 1, 1);
+        ok = ok && to[i].fate != NULL;
+        if (to[i].fate != NULL)
+            memcpy(to[i].fate, from[i].fate, n_value);
+    }
+    return ok;
+}
+
+/* What cannot be kept is searched for again. */
+static void keep_front(const search *s, const char key[DT_SHA256_TEXT])
+{
+    front *f = dt_alloc(1, sizeof *f);
+    if (f == NULL)
+        return;
+    *f = (front){s->n, s->n_value, s->least, s->most, dt_alloc(s->n + 1, sizeof(found))};
+    if (f->plan != NULL && copy_plans(f->plan, s->plan, s->n, s->n_value))
+        dti_kept_put(s->env->kept, key, f, destroy_front);
+    else
+        destroy_front(f);
+}
+
+#define ADD(sum, value) dt_sha256_add(&(sum), &(value), sizeof(value))
+
+/* All that a front depends on; what a struct leaves unused is not summed up. */
+static void key_of(const search *s, char key[DT_SHA256_TEXT])
+{
+    const dt_pass_env *e = s->env;
+    const dt_program *p = s->p;
+    dt_sha256 sum;
+    dt_sha256_init(&sum);
+    ADD(sum, s->o->moves);
+    ADD(sum, s->o->lossy);
+    ADD(sum, e->budgets.host);
+    ADD(sum, e->budgets.disk);
+    ADD(sum, e->dense);
+    ADD(sum, p->kind);
+    ADD(sum, p->n);
+    for (size_t i = 0; i < p->n_order; i++) {
+        const dt_op *op = &p->op[p->order[i]];
+        dt_sha256_add(&sum, op->name, strlen(op->name) + 1);
+        ADD(sum, op->flops);
+        ADD(sum, s->seconds[p->order[i]]);
+        for (int k = 0; k < op->n_arg; k++) {
+            const dt_tensor *t = &p->tensor[op->arg[k].tensor];
+            dt_sha256_add(&sum, t->name, strlen(t->name) + 1);
+            ADD(sum, t->bytes);
+            ADD(sum, t->pin);
+        }
+    }
+    const double byte = dti_pass_fetch_seconds(e, 1 << 20);
+    const bool team = e->machine != NULL && e->machine->inline_copies;
+    ADD(sum, byte);
+    ADD(sum, team);
+    if (e->lower != NULL) {
+        ADD(sum, e->lower->tier);
+        ADD(sum, e->lower->spill);
+    }
+    const char *pool = e->pool != NULL ? e->pool->name : "";
+    dt_sha256_add(&sum, pool, strlen(pool) + 1);
+    dt_sha256_text(&sum, key);
+}
+
+/* The front, found or kept, and the run's own budget. */
+static dt_status find_all(search *s, dt_err *err)
+{
+    char key[DT_SHA256_TEXT];
+    const uint64_t own = s->env->budgets.device;
+    DT_CHECK(time_values(s, err));
+    key_of(s, key);
+    const front *f = dti_kept_find(s->env->kept, key);
+    if (f != NULL) {
+        s->n = f->n;
+        s->least = f->least;
+        s->most = f->most;
+        if (!copy_plans(s->plan, f->plan, f->n, f->n_value))
+            return DT_FAIL(err, DT_E_NOMEM, "no memory for a search");
+    } else {
+        DT_CHECK(find_front(s, err));
+        keep_front(s, key);
+    }
+    if (own <= s->least || own >= s->most)
+        return DT_OK;
+    DT_CHECK(add_budgeted(s, BUDGETS, BUDGETS, err));
+    return add_searched(s, BUDGETS, BUDGETS, err);
 }
 
 static const found *choose(const search *s)

@@ -6,6 +6,7 @@
 #include <dnntrain.h>
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
+#include "memory/kept.h"
 #include "session/predict.h"
 #include "tests/fixture/run_cli.h"
 
@@ -89,6 +90,42 @@ static void no_policy_is_ahead(void **state)
     never_behind(attention, others, DT_COUNT(others));
 }
 
+/* Planned again, nothing is searched for again, and the plan is the same. */
+static void a_front_is_kept(void **state)
+{
+    (void)state;
+    const planned all = plan(convolutions, "keep_all", 0);
+    for (int dense = 0; dense < 2; dense++) {
+        char most[64];
+        const char *sets[] = {"memory.policy=auto", most, "memory.simulate=p100",
+            dense > 0 ? "policy.auto.lossy=on" : "policy.auto.lossy=off", "policy.auto.moves=4"};
+        dt_session *s = NULL;
+        dt_prediction a, b;
+        dt_err err = {0};
+        snprintf(
+            most, sizeof most, "memory.device_budget=%llu", (unsigned long long)all.device / 2);
+        assert_ok(
+            dt_session_open(&s, cli_file("auto.ini", convolutions), sets, DT_COUNT(sets), &err),
+            &err);
+        assert_ok(dt_session_plan_run(s, false, 0, 0, &err), &err);
+        const uint64_t peak = dt_plan_set_peak(s->plans);
+        const size_t kept = dti_kept_count(s->kept);
+        assert_true(kept > 0);
+        assert_ok(dt_plan_set_predict(s->plans, &a, &err), &err);
+        dt_session_forget(s);
+        assert_ok(dt_session_plan_run(s, false, 0, 0, &err), &err);
+        assert_ok(dt_plan_set_predict(s->plans, &b, &err), &err);
+        assert_int_equal(dti_kept_count(s->kept), kept);
+        assert_true(dt_plan_set_peak(s->plans) == peak);
+        assert_true(memcmp(&a.seconds, &b.seconds, sizeof a.seconds) == 0);
+        dt_session_forget(s);
+        const dt_planned *x; /* another size is another program */
+        assert_ok(dti_session_plan(s, DT_PROGRAM_FIRST, 4, &x, &err), &err);
+        assert_true(dti_kept_count(s->kept) > kept);
+        dt_session_close(s);
+    }
+}
+
 static void the_same_twice(void **state)
 {
     (void)state;
@@ -157,6 +194,7 @@ DT_TEST_GROUP(auto)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_policy_is_ahead),
+        cmocka_unit_test(a_front_is_kept),
         cmocka_unit_test(the_same_twice),
         cmocka_unit_test(no_bit_differs),
         cmocka_unit_test(lossy_says_that_results_change),

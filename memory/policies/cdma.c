@@ -15,8 +15,10 @@
 typedef struct options {
     int base;
     double density;
+    int values;
 } options;
 
+static const char *const values[] = {"zeros", "all", NULL};
 static const char *const bases[] = {"vdnn_all", "vdnn_conv", NULL};
 
 #define AT(f) offsetof(options, f)
@@ -24,6 +26,7 @@ static const char *const bases[] = {"vdnn_all", "vdnn_conv", NULL};
 static const dt_opt opts[] = {
     {"base",    DT_OPT_ENUM, AT(base),    "vdnn_all", 0, 0, bases, NULL, "what moves"},
     {"density", DT_OPT_F64,  AT(density), "1",        0, 1, NULL,  NULL, "share of values not zero to make room for, where memory.profile says nothing"},
+    {"values",  DT_OPT_ENUM, AT(values),  "zeros",    0, 0, values, NULL, "what is packed where memory.profile says nothing: what a ReLU made, or, as the paper has it, all that moves"},
     {NULL,      DT_OPT_I64,  0,           NULL,       0, 0, NULL,  NULL, NULL},
 };
 /* clang-format on */
@@ -31,8 +34,11 @@ static const dt_opt opts[] = {
 static dt_status cdma(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
     const options *o = env->opts;
-    const dt_vdnn_opts v = {
-        .env = env, .all = o->base == 0, .codec = dti_codec_find("zvc"), .density = o->density};
+    const dt_vdnn_opts v = {.env = env,
+        .all = o->base == 0,
+        .codec = dti_codec_find("zvc"),
+        .density = o->density,
+        .every = o->values == 1};
     return dti_vdnn_pass(p, &v, err);
 }
 

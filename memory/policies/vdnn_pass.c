@@ -185,7 +185,8 @@ static void pack(const vdnn *v, const dt_tensor *t, dt_offload_opt *o)
     const double measured = dti_pass_density(e, t, -1);
     const double density = measured >= 0 ? measured : v->o->density;
     const size_t bytes = dt_packed_bytes(v->o->codec, t->bytes / sizeof(uint32_t), density);
-    if (measured >= 0 ? bytes >= t->bytes : !dti_often_zero(v->p, t->node))
+    const bool assumed = v->o->every || dti_often_zero(v->p, t->node);
+    if (measured >= 0 ? bytes >= t->bytes : !assumed)
         return;
     o->codec = v->o->codec;
     o->density = density;

@@ -9,12 +9,14 @@
  * @all:   vdnn_all; otherwise vdnn_conv
  * @codec: packs fp32 values on the way; NULL: none does
  * @density: share of values not zero to make room for, where @env knows none
+ * @every: pack what moves even where nothing says that it has zeros
  */
 typedef struct dt_vdnn_opts {
     const dt_pass_env *env;
     bool all;
     const dt_codec *codec;
     double density;
+    bool every;
 } dt_vdnn_opts;
 
 dt_status dti_vdnn_pass(dt_program *p, const dt_vdnn_opts *o, dt_err *err) DT_NODISCARD;

@@ -122,14 +122,14 @@ static void vgg_peaks_at_the_first_pool(void **state)
 }
 
 /* vdnn_all packed on the way. @dense: the plan of a step that is run again */
-static dt_lowered compressed(const char *model, double density, bool dense)
+static dt_lowered compressed_by(const char *model, const char *options, bool dense)
 {
     dt_lowered m = dt_program_of(dt_standard(model), DT_PROGRAM_FIRST, 8);
-    char ini[64];
+    char ini[96];
     dt_policies s;
     dt_config *c;
     dt_err err = {0};
-    snprintf(ini, sizeof ini, "[policy.cdma]\ndensity = %g\n", density);
+    snprintf(ini, sizeof ini, "[policy.cdma]\n%s", options);
     assert_ok(dt_config_parse(&c, "test.ini", ini, strlen(ini), &err), &err);
     assert_ok(dt_policies_open(&s, "cdma", c, &err), &err);
     const dt_pass_env env = {.dense = dense};
@@ -138,6 +138,13 @@ static dt_lowered compressed(const char *model, double density, bool dense)
     dt_config_destroy(c);
     m.plan = dt_planned_by(m.program, "cdma", "greedy");
     return m;
+}
+
+static dt_lowered compressed(const char *model, double density, bool dense)
+{
+    char options[64];
+    snprintf(options, sizeof options, "density = %g\n", density);
+    return compressed_by(model, options, dense);
 }
 
 /* The room on the host is that of the packed values, never more than that of the values, and a step
@@ -161,6 +168,10 @@ static void what_is_packed_takes_no_more_room_than_values(void **state)
         print_message("%s: %.4f\n", models[i], ratio);
         assert_true(i == 0 ? fabs(ratio - want) < 0.001 : ratio > 0.55 && ratio < want);
         assert_true(half.plan->host_peak < all.plan->host_peak);
+        dt_lowered every = compressed_by(models[i], "density = 0.5\nvalues = all\n", false);
+        const double packed = (double)every.plan->out_bytes / (double)all.plan->out_bytes;
+        assert_true(fabs(packed - (0.5 + 1.0 / 32)) < 0.001);
+        dt_lowered_close(&every);
         dt_lowered_close(&all);
         dt_lowered_close(&whole);
         dt_lowered_close(&again);

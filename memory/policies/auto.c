@@ -56,7 +56,8 @@ typedef struct search {
     size_t n;
     found plan[MOST_PLANS];
     uint64_t least, most; /* device peaks between which budgets lie */
-    double *seconds, ops; /* by op of the program, and of all */
+    size_t n_op;          /* of the program as it came: it grows when the plan is taken */
+    double *seconds, ops; /* by op of it, and of all */
     size_t n_value;
     int32_t *tensor; /* by value */
     struct value *value;
@@ -102,7 +103,7 @@ static double seconds_of(const search *s, const dt_program *p, int32_t number)
 {
     const dt_op *op = &p->op[number];
     const int32_t same = op->kind == DT_OP_RECOMPUTE ? op->recompute_of : number;
-    return (size_t)same < s->p->n_op ? s->seconds[same] : 0;
+    return (size_t)same < s->n_op ? s->seconds[same] : 0;
 }
 
 /* The op before which a value must be asked for, that its copy be done when it is read. */
@@ -481,7 +482,8 @@ static dt_status divide(search *s, uint64_t budget, uint8_t *now, dt_err *err)
 static dt_status time_values(search *s, dt_err *err)
 {
     dt_chen c;
-    s->seconds = dt_alloc(s->p->n_op + 1, sizeof *s->seconds);
+    s->n_op = s->p->n_op;
+    s->seconds = dt_alloc(s->n_op + 1, sizeof *s->seconds);
     if (s->seconds == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a search");
     DT_CHECK(dti_pass_op_seconds(s->env, s->p, s->seconds, err));

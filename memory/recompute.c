@@ -192,21 +192,36 @@ static dt_status make_recompute(request *r, int32_t root, int32_t producer, size
     return dt_program_insert(p, &recompute, (size_t)r->pos + i, &id, err);
 }
 
-/* Readers behind the recomputes, up to the next definition of the old version, read the new one. A
- * copy back of what is now copied out of the new version is no new definition: it brings the new
- * version back. */
+/* What is now copied out of a new version: the copy back brings that back, whatever has been
+ * defined between the two; NULL: the op is none such. */
+static const int32_t *brought_back(const request *r, const dt_op *op)
+{
+    const int32_t *out = op->kind == DT_OP_IN ? &r->p->op[op->pair].arg[0].tensor : NULL;
+    const int32_t in = op->arg[0].tensor;
+    return out != NULL && *out >= (int32_t)r->n_v && in < (int32_t)r->n_v &&
+                   dti_root(r->p, *out) == dti_root(r->p, in)
+               ? out
+               : NULL;
+}
+
+/* Readers behind the recomputes, up to the next definition of the old version, read the new one. */
 static void redirect(request *r)
 {
     dt_program *p = r->p;
     for (size_t i = (size_t)r->pos + r->n_todo; i < p->n_order; i++) {
         dt_op *op = &p->op[p->order[i]];
+        const int32_t *back = op->n_arg > 0 ? brought_back(r, op) : NULL;
+        if (back != NULL) {
+            r->v[op->arg[0].tensor].have = *back;
+            op->arg[0].tensor = *back;
+            continue;
+        }
         for (int a = 0; a < op->n_arg; a++) {
             const int32_t from = op->arg[a].tensor;
             if (from >= (int32_t)r->n_v || r->v[from].have < (int32_t)r->n_v)
                 continue;
             const int32_t to = r->v[from].have;
-            const bool back = op->kind == DT_OP_IN && p->op[op->pair].arg[0].tensor == to;
-            if (op->arg[a].mode == DT_WRITE && !back)
+            if (op->arg[a].mode == DT_WRITE)
                 r->v[from].have = UNKNOWN;
             else
                 op->arg[a].tensor = to;

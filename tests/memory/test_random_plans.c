@@ -344,11 +344,15 @@ static void same_bits(const subject *s, const unsigned char *kept, const unsigne
     check(m->count == s->n, s->seed, "no evaluation was done", NULL);
 }
 
+/* Here a value was copied out, recomputed before that and encoded behind it, and the copy back
+ * brought the old version. */
+static const uint64_t once_wrong = 3608936678;
+
 static void random_fates_train_the_same_bits_as_keep_all(void **state)
 {
     (void)state;
-    for (int64_t i = 0; i < scaled(GRAPHS) / 2; i++) {
-        subject s = open_subject(first_network() + (uint64_t)(2 * i));
+    for (int64_t i = -1; i < scaled(GRAPHS) / 2; i++) {
+        subject s = open_subject(i < 0 ? once_wrong : first_network() + (uint64_t)(2 * i));
         const size_t image = (size_t)dt_shape_sample(&s.graph->input), n = 2 * (size_t)s.n;
         float *x = dt_alloc(n * image, sizeof *x);
         int32_t *labels = dt_alloc(n, sizeof *labels);

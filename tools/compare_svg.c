@@ -54,7 +54,7 @@ static double tick(double range)
 static void find_ranges(picture *m)
 {
     double low = m->c->row[m->c->kept].time.compute, high = 0;
-    double least = INFINITY, most = 0;
+    double least = HUGE_VAL, most = 0;
     for (size_t i = 0; i < m->c->n; i++) {
         const dt_compare_row *r = &m->c->row[i];
         low = fmin(low, r->time.seconds);

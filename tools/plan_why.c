@@ -182,7 +182,7 @@ static void offload(const why *w, double idle)
     const dt_link *l = among ? w->s->costs.link[tier] : w->s->costs.thread_link[tier];
     const double out = l[DT_TO_TIER].latency + bytes / l[DT_TO_TIER].rate;
     const double in = l[DT_FROM_TIER].latency + bytes / l[DT_FROM_TIER].rate;
-    printf("  offload    %.6f s to the %s and %.6f s back; ", out, dt_tier_name(tier), in);
+    printf("  offload    %.6f s to the %s and %.6f s back; ", out, dt_tier_name((int)tier), in);
     if (among)
         printf("none of it hidden, as copies stand among the ops\n");
     else if (out + in <= idle)

@@ -99,7 +99,7 @@ static void follow(const chains *c, size_t gap, int32_t tensor)
         else if (!dti_resident(p, t, pos) && dti_repeatable(p, t))
             follow(c, gap, t);
         else if (!dti_resident(p, t, pos))
-            item->seconds = INFINITY; /* it would have to be kept for this */
+            item->seconds = HUGE_VAL; /* it would have to be kept for this */
     }
 }
 
@@ -113,7 +113,7 @@ static void follow_all(const chains *c)
         if (p->tensor[t].of == DT_NONE && dti_repeatable(p, t))
             follow(c, i, t);
         else
-            x->recomputes.item[i].seconds = INFINITY;
+            x->recomputes.item[i].seconds = HUGE_VAL;
     }
 }
 
@@ -179,6 +179,7 @@ void dti_planner_close(dti_planner *x)
 
 /* ---- choosing ---- */
 
+DT_PRINTF(4, 0)
 static dt_status explain(dti_planner *x, dti_idle *i, dt_err *err, const char *format, va_list args)
 {
     char text[DT_REASON_BYTES];

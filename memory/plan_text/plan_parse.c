@@ -38,7 +38,7 @@ typedef struct word {
 #define SHOW(w) ((w).n < 60 ? (int)(w).n : 60), (w).p
 
 /* DT_E_DATA */
-static dt_status scan_bad(const scan *s, const char *fmt, ...)
+DT_PRINTF(2, 3) static dt_status scan_bad(const scan *s, const char *fmt, ...)
 {
     char text[512];
     va_list ap;

@@ -79,7 +79,7 @@ static double augment(flow *f, uint32_t from, uint32_t to, double least)
             node = f->arc[f->queue[--n] ^ 1].to;
         }
     }
-    double sent = INFINITY;
+    double sent = HUGE_VAL;
     for (uint32_t i = 0; i < n; i++)
         sent = fmin(sent, f->arc[f->queue[i]].room);
     for (uint32_t i = 0; i < n; i++) {
@@ -168,12 +168,12 @@ static void build(moments *m, uint32_t x, double price)
         if ((m->state[v] & (EARLIER | THERE)) != EARLIER)
             continue;
         if (asked(m->state[v]))
-            connect(f, from, 2 * v, INFINITY);
+            connect(f, from, 2 * v, HUGE_VAL);
         connect(f, 2 * v, 2 * v + 1, price * (double)g->bytes[v]);
         connect(f, 2 * v + 1, to, (double)g->cost[v]);
         for (uint32_t i = g->in_at[v]; i < g->in_at[v + 1]; i++)
             if ((m->state[g->in[i]] & THERE) == 0)
-                connect(f, 2 * v + 1, 2 * g->in[i], INFINITY);
+                connect(f, 2 * v + 1, 2 * g->in[i], HUGE_VAL);
     }
 }
 

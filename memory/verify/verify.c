@@ -69,7 +69,7 @@ static inline const char *named(const verifier *v, int32_t tensor)
 /* ---- what a row needs and does ---- */
 
 /* DT_E_INTERNAL with the number of the row. */
-static dt_status refuse(verifier *v, const char *fmt, ...)
+DT_PRINTF(2, 3) static dt_status refuse(verifier *v, const char *fmt, ...)
 {
     char text[512];
     va_list ap;

@@ -63,7 +63,7 @@ static void what_cannot_be_recomputed_scores_nothing(void **state)
     dti_recomputes a;
     dt_err err = {0};
     assert_ok(dti_recomputes_open(&a, 2, &err), &err);
-    a.item[0] = (dti_recomputes_item){.bytes = 1 << 20, .seconds = INFINITY};
+    a.item[0] = (dti_recomputes_item){.bytes = 1 << 20, .seconds = HUGE_VAL};
     a.item[1] = (dti_recomputes_item){.bytes = 10, .seconds = 5};
     near(dti_recomputes_score(&a, 0), 0);
     dti_recomputes_choose(&a, 1);
@@ -155,7 +155,7 @@ static void a_pick_never_makes_another_worth_more(void **state)
     (void)state;
     trace t;
     dti_idle *i;
-    double before = INFINITY;
+    double before = HUGE_VAL;
     open_trace(&t, LIMIT);
     while ((i = dti_gaps_best(&t.g, dti_left_over)) != NULL) {
         const double gain = dti_left_over(&t.g, i);

@@ -147,7 +147,8 @@ static void plans_are_made_for_a_card_by_name(void **state)
     cli_done(&r);
     r = cli_run("list cards", NULL);
     assert_code(&r, 0);
-    assert_has(r.out, "h200     H200: 139.7 GiB, compute capability 9.0, 132 multiprocessors\n");
+    assert_has(
+        r.out, "h200       H200: 139.7 GiB, 3600 GB/s, 50.2 TFLOP/s; compute capability 9.0\n");
     cli_done(&r);
 }
 

@@ -549,7 +549,7 @@ bool dt_plan_set_exact(const dt_plan_set *p)
 }
 
 /* A step is the first micro-batch, all others, and the update. */
-static int64_t times_a_step(const dt_plan_set *p, const dt_planned *x)
+int64_t dti_plan_set_times(const dt_plan_set *p, const dt_planned *x)
 {
     const int64_t micro = p->asked.micro_batch;
     if (x->kind == DT_PROGRAM_UPDATE)
@@ -564,7 +564,7 @@ dt_score dt_plan_set_score(const dt_plan_set *p)
     dt_score sum = {0};
     for (size_t i = 0; i < p->n; i++) {
         const dt_planned *x = p->planned[i];
-        const int64_t times = times_a_step(p, x);
+        const int64_t times = dti_plan_set_times(p, x);
         if (times == 0 || x->program == NULL)
             continue;
         const dt_score one = dt_score_plan(x->program, x->plan);

@@ -106,6 +106,10 @@ uint64_t dt_plan_set_tier_peak(const dt_plan_set *p, dt_tier tier);
 const dt_plan *dti_plan_set_largest(const dt_plan_set *p); /* NULL: there is no plan yet */
 bool dt_plan_set_exact(const dt_plan_set *p);              /* no bit changes for memory's sake */
 
+/* How often a step runs a plan; 0: it is of a partial batch, of evaluation, or of a step run again.
+ */
+int64_t dti_plan_set_times(const dt_plan_set *p, const dt_planned *x);
+
 /* What saving memory costs a step, all its micro-batches together. Steps run again because packed
  * values did not fit are not counted. The peaks are those of its plans alone. */
 dt_score dt_plan_set_score(const dt_plan_set *p);

@@ -115,18 +115,6 @@ static void add(dt_prediction *to, const dt_planned *x, const dt_timeline *t, do
             to->share[t->source[i]] += times * (t->end[i] - t->begin[i]);
 }
 
-/* How often a step runs a plan: those of partial batches and of evaluation are not of it. */
-static double times_of(const dt_plan_set *p, const dt_planned *x)
-{
-    const int64_t whole = p->asked.batch / p->asked.micro_batch;
-    const bool micro = x->n == p->asked.micro_batch && !x->dense;
-    if (x->kind == DT_PROGRAM_UPDATE)
-        return 1;
-    if (x->kind == DT_PROGRAM_FIRST && micro)
-        return 1;
-    return x->kind == DT_PROGRAM_AGAIN && micro ? (double)(whole - 1) : 0;
-}
-
 static dt_status predict_by(
     const dt_plan_set *p, const dt_costs *c, dt_prediction *out, dt_err *err)
 {
@@ -135,7 +123,7 @@ static dt_status predict_by(
     *out = (dt_prediction){.known = c->simulated || c->hash[0] != '\0'};
     for (size_t i = 0; i < p->n; i++) {
         const dt_planned *x = p->planned[i];
-        const double times = times_of(p, x);
+        const double times = (double)dti_plan_set_times(p, x);
         dt_timeline t;
         if (times <= 0)
             continue;

@@ -408,21 +408,11 @@ static dt_status run_steps(profiling *p, dt_err *err)
 
 /* ---- from rows to costs ---- */
 
-/* How often a step runs a plan; 0: it is not of a whole step. */
-static int64_t times_of(const dt_session *s, const dt_planned *x)
-{
-    if (x->kind == DT_PROGRAM_UPDATE)
-        return 1;
-    if (x->n != s->opts.train.micro_batch || x->dense || x->kind == DT_PROGRAM_EVAL)
-        return 0;
-    return x->kind == DT_PROGRAM_FIRST ? 1 : s->opts.train.batch / s->opts.train.micro_batch - 1;
-}
-
 static dt_status add_rows(
     profiling *p, size_t i, dt_cost_entry *to, size_t *n, double *fetched, double *fetch_seconds)
 {
     const dt_planned *x = p->s->plans->planned[i];
-    const int64_t steps = p->o->steps, times = times_of(p->s, x);
+    const int64_t steps = p->o->steps, times = dti_plan_set_times(p->s->plans, x);
     for (size_t r = 0; times > 0 && r < x->plan->n_row; r++) {
         const dt_row *row = &x->plan->row[r];
         double *v = p->row[i] + (int64_t)r * steps;

@@ -411,3 +411,22 @@ dt_status dti_planner_finish(dti_planner *x, dt_err *err)
     dt_free(of);
     return st == DT_OK ? rewrite(x, x->chosen, x->limit, x->p, err) : st;
 }
+
+dt_status dti_planner_run(dt_program *p, const dt_pass_env *e, const dti_planner_opts *o,
+    dt_status (*choose)(dti_planner *x, const void *opts, dt_err *err), dt_err *err)
+{
+    dti_planner x;
+    bool more = true;
+    if (p->loss == DT_NONE)
+        return DT_OK;
+    dt_status st = dti_planner_open(&x, p, e, o, err);
+    while (st == DT_OK && more) {
+        st = choose(&x, e->opts, err);
+        if (st == DT_OK)
+            st = dti_planner_try(&x, &more, err);
+    }
+    if (st == DT_OK)
+        st = dti_planner_finish(&x, err);
+    dti_planner_close(&x);
+    return st;
+}

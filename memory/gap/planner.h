@@ -81,4 +81,10 @@ dt_status dti_planner_try(dti_planner *x, bool *more, dt_err *err) DT_NODISCARD;
 /* Rewrite the program by the best that was tried. */
 dt_status dti_planner_finish(dti_planner *x, dt_err *err) DT_NODISCARD;
 
+/* All of it for a policy: @choose, which is told the policy's options, chooses from the gaps, and
+ * does so again as long as a plan is above the budget and there is more. A program without backward
+ * is left as it is. */
+dt_status dti_planner_run(dt_program *p, const dt_pass_env *e, const dti_planner_opts *o,
+    dt_status (*choose)(dti_planner *x, const void *opts, dt_err *err), dt_err *err) DT_NODISCARD;
+
 #endif

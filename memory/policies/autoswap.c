@@ -45,8 +45,9 @@ static dt_status swap(dti_planner *x, const options *o, dti_idle *i, dt_err *err
         scores[o->score](&x->gaps, i), 1e3 * (dti_absence(&x->gaps, i) + i->out + i->in));
 }
 
-static dt_status pick(dti_planner *x, const options *o, dt_err *err)
+static dt_status choose(dti_planner *x, const void *given, dt_err *err)
 {
+    const options *o = given;
     while (x->gaps.peak != DT_NONE) {
         dti_idle *i = dti_gaps_best(&x->gaps, scores[o->score]);
         if (i != NULL)
@@ -57,29 +58,12 @@ static dt_status pick(dti_planner *x, const options *o, dt_err *err)
     return DT_OK;
 }
 
-static dt_status choose(dti_planner *x, const options *o, dt_err *err)
-{
-    bool more = true;
-    while (more) {
-        DT_CHECK(pick(x, o, err));
-        DT_CHECK(dti_planner_try(x, &more, err));
-    }
-    return dti_planner_finish(x, err);
-}
-
 static dt_status autoswap(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
     const options *o = env->opts;
     const dti_planner_opts with = {
         .budget = o->budget > 0 ? o->budget : env->budgets.device, .least = o->least};
-    dti_planner x;
-    if (p->loss == DT_NONE)
-        return DT_OK;
-    dt_status st = dti_planner_open(&x, p, env, &with, err);
-    if (st == DT_OK)
-        st = choose(&x, o, err);
-    dti_planner_close(&x);
-    return st;
+    return dti_planner_run(p, env, &with, choose, err);
 }
 
 const dt_policy dt_policy_autoswap = {

@@ -110,16 +110,10 @@ static dt_status save_the_rest(dti_planner *x, const options *o, dt_err *err)
     return hopeless ? dti_planner_offload_instead(x, err) : DT_OK;
 }
 
-static dt_status choose(dti_planner *x, const options *o, dt_err *err)
+static dt_status choose(dti_planner *x, const void *given, dt_err *err)
 {
-    bool more = true;
-    while (more) {
-        DT_CHECK(swap_what_hides(x, err));
-        if (x->o.budget > 0)
-            DT_CHECK(save_the_rest(x, o, err));
-        DT_CHECK(dti_planner_try(x, &more, err));
-    }
-    return dti_planner_finish(x, err);
+    DT_CHECK(swap_what_hides(x, err));
+    return x->o.budget > 0 ? save_the_rest(x, given, err) : DT_OK;
 }
 
 static dt_status capuchin(dt_program *p, const dt_pass_env *env, dt_err *err)
@@ -128,14 +122,7 @@ static dt_status capuchin(dt_program *p, const dt_pass_env *env, dt_err *err)
     const dti_planner_opts with = {.budget = o->budget > 0 ? o->budget : env->budgets.device,
         .least = o->least,
         .feedback = (int)o->feedback};
-    dti_planner x;
-    if (p->loss == DT_NONE)
-        return DT_OK;
-    dt_status st = dti_planner_open(&x, p, env, &with, err);
-    if (st == DT_OK)
-        st = choose(&x, o, err);
-    dti_planner_close(&x);
-    return st;
+    return dti_planner_run(p, env, &with, choose, err);
 }
 
 const dt_policy dt_policy_capuchin = {

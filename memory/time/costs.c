@@ -46,6 +46,9 @@ const char *dt_cost_source_name(int s)
 
 /* ---- what an op is ---- */
 
+static const char *const form_names[DT_FORMS] = {
+    "f", "recompute", "eval", "b", "b2", "derive", "derive_b", "restore", "update"};
+
 /* Ports whose bytes say which shapes an op has. The others follow from them. */
 static const struct {
     uint8_t port, n;
@@ -110,15 +113,13 @@ static void say_arg(line *s, const dt_plan_arg *a, int64_t samples)
 void dt_cost_signature(
     const dt_plan *p, const dt_plan_op *op, char to[DT_SIGNATURE_BYTES], int64_t *samples)
 {
-    static const char *const form[DT_FORMS] = {
-        "f", "recompute", "eval", "b", "b2", "derive", "derive_b", "restore", "update"};
     char text[192];
     line s = {to, 0, 0xCBF29CE484222325u};
     to[0] = '\0';
     *samples = op->node >= 0 ? op->n1 - op->n0 : 0;
     snprintf(text, sizeof text, "%s.%s %s alt%d%s%s%s ", op->layer,
-        op->form < DT_FORMS ? form[op->form] : "?", dt_dtype_name((dt_dtype)op->dtype), op->alt,
-        op->needs_dx ? " dx" : "", op->vector ? " vector " : " ", op->algorithm);
+        op->form < DT_FORMS ? form_names[op->form] : "?", dt_dtype_name((dt_dtype)op->dtype),
+        op->alt, op->needs_dx ? " dx" : "", op->vector ? " vector " : " ", op->algorithm);
     say(&s, text);
     if (op->node >= 0 && (size_t)op->node < p->n_node)
         say(&s, p->text + p->node[op->node].opts);
@@ -257,10 +258,8 @@ static double ratio_of(const dt_costs *c, const char *layer, const char *form, d
 
 static uint8_t form_of(const char *name)
 {
-    static const char *const form[DT_FORMS] = {
-        "f", "recompute", "eval", "b", "b2", "derive", "derive_b", "restore", "update"};
     uint8_t i = 0;
-    while (i < DT_FORMS && strcmp(form[i], name) != 0)
+    while (i < DT_FORMS && strcmp(form_names[i], name) != 0)
         i++;
     return i;
 }

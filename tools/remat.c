@@ -18,8 +18,8 @@
 typedef struct remat_run {
     const char *path, *policy, *budget_text, *sequence, *seed_text, *moves_text;
     const char *chain, *revolve;
-    const char *device_text, *fixed_text, *batch_text;
-    bool json, max_batch;
+    const char *device_text, *fixed_text, *batch_text, *accounting;
+    bool json, max_batch, published; /* @published: what is taken is counted as in the paper */
     int64_t seed, moves, batch;
     uint64_t device, fixed;
     dt_remat_graph graph;
@@ -101,6 +101,7 @@ static dt_status show_json(const remat_run *r, dt_err *err)
     dti_json_whole(&j, "edges", r->graph.n_edge);
     dti_json_text(&j, "policy", r->policy != NULL ? r->policy : "auto");
     if (r->max_batch) {
+        dti_json_text(&j, "accounting", r->published ? "published" : "rules");
         dti_json_whole(&j, "batch", r->most);
         dti_json_whole(&j, "cost_limit", r->limit);
     }
@@ -143,6 +144,9 @@ static void show_batch(const remat_run *r)
     printf("peak of %" PRId64 " %s bytes; cost %s, %.4f %% extra, of at most %s\n", r->batch,
         dt_human_count(a, r->found.peak), dt_human_count(b, r->found.cost), extra_percent(r),
         dt_human_count(c, r->limit));
+    if (r->published)
+        printf("counted as published: what is kept stays to the end, and --fixed twice; "
+               "--accounting rules: by the rules\n");
     printf("%zu runs, %zu of them again; %.1f seconds\n", r->best.n, r->best.n - r->graph.n_op,
         r->seconds);
 }
@@ -209,13 +213,21 @@ static bool better(const remat_run *r, dt_remat_taken a, dt_remat_taken than)
     return bound_a <= limit ? goal_a < goal_than : bound_a < bound_than;
 }
 
+static dt_status make_one(const remat_run *r, const dt_remat_policy *p, int k, dt_remat_sequence *s,
+    dt_remat_taken *took, dt_err *err)
+{
+    if (r->published)
+        return dt_remat_as_published(&r->graph, p, k, s, took, err);
+    DT_CHECK(p->make(&r->graph, k, s, err));
+    return dt_remat_measure(&r->graph, s, took, err);
+}
+
 static dt_status try_policy(remat_run *r, const dt_remat_policy *p, dt_err *err)
 {
     for (int k = 0; k < p->n; k++) {
-        dt_remat_sequence s;
+        dt_remat_sequence s = {0};
         dt_remat_taken took;
-        DT_CHECK(p->make(&r->graph, k, &s, err));
-        const dt_status st = dt_remat_measure(&r->graph, &s, &took, err);
+        const dt_status st = make_one(r, p, k, &s, &took, err);
         if (st == DT_OK && (k == 0 || better(r, took, r->found))) {
             const dt_remat_sequence before = r->best;
             r->best = s;
@@ -265,20 +277,39 @@ static dt_status search(remat_run *r, const dt_remat_policy *p, dt_err *err)
 
 /* --- the largest batch --- */
 
-/* Bytes and costs are of @batch samples and grow with them; at most one extra forward is run. */
+/* How a paper's policy is counted: as in the paper, unless by the rules is asked for. */
+static dt_status read_accounting(remat_run *r, const dt_remat_policy *p, dt_err *err)
+{
+    static const char *const names[] = {"published", "rules", NULL};
+    if (r->accounting != NULL && (!r->max_batch || p == NULL))
+        return DT_FAIL(err, DT_E_CONFIG,
+            "--accounting is for --max-batch with --policy keep_all, chen_sqrt or chen_budget");
+    if (r->accounting != NULL && strcmp(r->accounting, names[0]) != 0 &&
+        strcmp(r->accounting, names[1]) != 0)
+        return dt_unknown("--accounting", r->accounting, names, err);
+    r->published = r->max_batch && p != NULL &&
+                   (r->accounting == NULL || strcmp(r->accounting, names[0]) == 0);
+    return DT_OK;
+}
+
+/* Bytes and costs are of @batch samples and grow with them; at most one extra forward is run. In
+ * the paper's experiment a schedule's peak has the fixed bytes in it, and is held against a device
+ * from which they are taken once more. */
 static dt_status read_device(remat_run *r, uint64_t *room, dt_err *err)
 {
     size_t product;
+    const uint64_t times = r->published ? 2 : 1;
     if (r->device_text == NULL)
         return DT_FAIL(err, DT_E_CONFIG,
             "--max-batch needs --device BYTES, and --fixed BYTES for what does not grow with it");
     DT_CHECK(read_flag("--device", r->device_text, &bytes_row, &r->device, err));
     DT_CHECK(read_flag("--fixed", r->fixed_text, &bytes_row, &r->fixed, err));
     DT_CHECK(read_flag("--batch", r->batch_text, &batch_row, &r->batch, err));
-    if (r->fixed >= r->device)
-        return DT_FAIL(err, DT_E_BUDGET, "--fixed %" PRIu64 " leaves nothing of --device %" PRIu64,
-            r->fixed, r->device);
-    if (!dt_mul_bytes(r->device - r->fixed, (size_t)r->batch, &product))
+    if (r->fixed >= (r->device + times - 1) / times)
+        return DT_FAIL(err, DT_E_BUDGET,
+            "--fixed %" PRIu64 "%s leaves nothing of --device %" PRIu64, r->fixed,
+            r->published ? ", counted twice as published," : "", r->device);
+    if (!dt_mul_bytes(r->device - times * r->fixed, (size_t)r->batch, &product))
         return DT_FAIL(err, DT_E_CONFIG, "--device times --batch is beyond 64 bits");
     *room = product;
     for (uint32_t v = 0; v < r->graph.n_op; v++)
@@ -324,6 +355,7 @@ static dt_status search_batch(remat_run *r, uint64_t room, dt_err *err)
 static dt_status largest_batch(remat_run *r, const dt_remat_policy *p, dt_err *err)
 {
     uint64_t room;
+    DT_CHECK(read_accounting(r, p, err));
     DT_CHECK(read_device(r, &room, err));
     if (r->base.peak == 0)
         return DT_FAIL(err, DT_E_DATA, "%s: no op has any bytes, so every batch fits", r->path);
@@ -351,6 +383,7 @@ static dt_status search_file(remat_run *r, dt_err *err)
     if (r->max_batch) {
         DT_CHECK(largest_batch(r, policy, err));
     } else {
+        DT_CHECK(read_accounting(r, policy, err));
         DT_CHECK(read_budget(r, policy, err));
         DT_CHECK(search(r, policy, err));
     }
@@ -500,6 +533,9 @@ static dt_status remat(const dt_command_args *a, dt_err *err)
         {"--device", "BYTES", "of the device, for --max-batch", NULL, &r.device_text},
         {"--fixed", "BYTES", "of it what does not grow with the batch: weights, gradients", NULL,
             &r.fixed_text},
+        {"--accounting", "HOW",
+            "of a paper's policy for --max-batch: published (as Checkmate's figure 6), rules", NULL,
+            &r.accounting},
         {"--batch", "N", "samples that the file's bytes and costs are of; 1 unless given", NULL,
             &r.batch_text},
         {"--chain", "FILE", "in place of a graph a chain of stages, solved exactly", NULL,

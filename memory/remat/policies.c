@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
-#include "memory/remat/remat.h"
+#include "memory/remat/stages.h"
 
 enum { BUDGETS = 60 };
 
@@ -111,6 +111,59 @@ static void keep_within(const dt_remat_graph *g, uint8_t *kept, double budget)
     }
 }
 
+/* --- as Checkmate's experiments count them --- */
+
+static uint64_t keep_every(const dt_remat_graph *g, uint8_t *kept)
+{
+    for (uint32_t v = 0; v < g->n_op; v++)
+        kept[v] = g->backward[v] == 0;
+    return 0;
+}
+
+static dt_status count_kept(const dt_remat_graph *g, const uint8_t *kept, dt_remat_sequence *out,
+    dt_remat_taken *taken, dt_err *err)
+{
+    dt_remat_stages s;
+    dt_status st = dti_stages_init(&s, g->n_op, err);
+    if (st == DT_OK) {
+        dti_stages_of_kept(g, kept, &s);
+        st = dti_stages_replay(g, &s, out, taken, err);
+    }
+    dti_stages_deinit(&s);
+    return st;
+}
+
+/* Algorithm 3's budgets are shares of the bytes that the schedule of the rule of √n takes. */
+static dt_status count(const dt_remat_graph *g, const dt_remat_policy *p, int k,
+    dt_remat_sequence *out, dt_remat_taken *taken, dt_err *err)
+{
+    uint8_t *kept = dt_alloc((size_t)g->n_op + 1, sizeof *kept);
+    if (kept == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory to choose among %" PRIu32 " values", g->n_op);
+    (void)(p->rule == DT_REMAT_KEEP_ALL ? keep_every(g, kept) : keep_sqrt(g, kept));
+    dt_status st = DT_OK;
+    if (p->rule == DT_REMAT_CHEN_BUDGET) {
+        st = count_kept(g, kept, NULL, taken, err);
+        keep_within(g, kept, 0.05 * k * (double)taken->peak);
+    }
+    if (st == DT_OK)
+        st = count_kept(g, kept, out, taken, err);
+    dt_free(kept);
+    return st;
+}
+
+dt_status dt_remat_as_published(const dt_remat_graph *g, const dt_remat_policy *p, int k,
+    dt_remat_sequence *out, dt_remat_taken *taken, dt_err *err)
+{
+    *out = (dt_remat_sequence){0};
+    const dt_status st = count(g, p, k, out, taken, err);
+    if (st != DT_OK)
+        dt_remat_sequence_deinit(out);
+    return st;
+}
+
+/* --- the table --- */
+
 static dt_status keep_all(const dt_remat_graph *g, int k, dt_remat_sequence *out, dt_err *err)
 {
     (void)k;
@@ -140,9 +193,11 @@ static dt_status chen_sqrt(const dt_remat_graph *g, int k, dt_remat_sequence *ou
 }
 
 static const dt_remat_policy policies[] = {
-    {"keep_all", "every op once, in the file's order", 1, keep_all},
-    {"chen_sqrt", "keep every √n-th value of forward (Chen et al. 2016)", 1, chen_sqrt},
-    {"chen_budget", "Algorithm 3 of Chen et al. under 60 budgets, the best of them", BUDGETS, chen},
+    {"keep_all", "every op once, in the file's order", DT_REMAT_KEEP_ALL, 1, keep_all},
+    {"chen_sqrt", "keep every √n-th value of forward (Chen et al. 2016)", DT_REMAT_CHEN_SQRT, 1,
+        chen_sqrt},
+    {"chen_budget", "Algorithm 3 of Chen et al. under 60 budgets, the best of them",
+        DT_REMAT_CHEN_BUDGET, BUDGETS, chen},
 };
 
 const dt_remat_policy *dt_remat_policies(size_t *n)

@@ -100,6 +100,13 @@ dt_status dt_remat_bound(
 dt_status dt_remat_exact(
     const dt_remat_graph *g, uint64_t budget, dt_remat_sequence *out, dt_err *err) DT_NODISCARD;
 
+/* Rules that keep some values of forward. */
+typedef enum dt_remat_rule {
+    DT_REMAT_KEEP_ALL,
+    DT_REMAT_CHEN_SQRT,
+    DT_REMAT_CHEN_BUDGET
+} dt_remat_rule;
+
 /**
  * struct dt_remat_policy - a rule of a paper that says what runs again.
  * @n:    how many sequences it offers, for whoever asks to choose among
@@ -107,9 +114,17 @@ dt_status dt_remat_exact(
  */
 typedef struct dt_remat_policy {
     const char *name, *summary;
+    dt_remat_rule rule;
     int n;
     dt_status (*make)(const dt_remat_graph *g, int k, dt_remat_sequence *out, dt_err *err);
 } dt_remat_policy;
 const dt_remat_policy *dt_remat_policies(size_t *n);
+
+/* The k-th as Checkmate's experiments count it (Jain et al., MLSys 2020, figure 6): what is kept
+ * stays to the end, whoever reads it, and a segment's values and gradients stay as long as backward
+ * is in it (memory/remat/stages.h). @taken is by that count, and higher than dt_remat_measure's of
+ * @out. DT_E_CONFIG for more than 4,096 ops. */
+dt_status dt_remat_as_published(const dt_remat_graph *g, const dt_remat_policy *p, int k,
+    dt_remat_sequence *out, dt_remat_taken *taken, dt_err *err) DT_NODISCARD;
 
 #endif

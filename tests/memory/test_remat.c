@@ -6,7 +6,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/philox.h"
-#include "memory/remat/remat.h"
+#include "memory/remat/stages.h"
 #include "tests/fixture/check.h"
 
 static dt_err err;
@@ -428,6 +428,64 @@ static void a_file_that_is_no_graph_is_refused_where_it_goes_wrong(void **state)
     }
 }
 
+/* --- stages --- */
+
+/* What one can hold, the fewest runs for it, and what that takes, told from the definition. */
+static void stages_are_replayed_as_they_are_defined(void **state)
+{
+    (void)state;
+    numbers r = {.seed = 9 + dt_test_seed()};
+    for (int round = 0; round < 200; round++) {
+        const uint32_t n = 2 + next(&r, 9);
+        dt_remat_graph g = random_graph(&r, n, 20);
+        dt_remat_stages s;
+        dt_remat_sequence runs = {0};
+        dt_remat_taken said, told = {0}, rules;
+        bool there[16] = {false};
+        fresh();
+        assert_ok(dti_stages_init(&s, n, &err), &err);
+        for (uint32_t t = 1; t < n; t++)
+            for (uint32_t i = 0; i < t; i++)
+                s.held[t * n + i] = next(&r, 3) != 0;
+        dti_stages_least_runs(&g, &s);
+        assert_ok(dti_stages_replay(&g, &s, &runs, &said, &err), &err);
+        for (uint32_t t = 0; t < n; t++) {
+            for (uint32_t i = 0; i <= t; i++) {
+                if (s.run[t * n + i] == 0)
+                    continue;
+                for (uint32_t k = g.in_at[i]; k < g.in_at[i + 1]; k++)
+                    assert_true(there[g.in[k]]);
+                there[i] = true;
+                told.cost += g.cost[i];
+                uint64_t live = 0; /* what is held on, or read from here on in this stage */
+                for (uint32_t u = 0; u <= t; u++) {
+                    bool stays = u == i || (t + 1 < n && s.held[(t + 1) * n + u] != 0);
+                    for (uint32_t k = g.out_at[u]; k < g.out_at[u + 1]; k++)
+                        stays = stays || (g.out[k] >= i && s.run[t * n + g.out[k]] != 0);
+                    live += there[u] && stays ? g.bytes[u] : 0;
+                }
+                told.peak = live > told.peak ? live : told.peak;
+            }
+            for (uint32_t i = 0; i < n; i++) {
+                const bool held = t + 1 < n && s.held[(t + 1) * n + i] != 0;
+                assert_true(!held || there[i]);
+                there[i] = there[i] && held;
+            }
+        }
+        assert_int_equal(told.cost, said.cost);
+        assert_int_equal(told.peak, said.peak);
+        assert_ok(dt_remat_measure(&g, &runs, &rules, &err), &err);
+        assert_true(rules.cost == said.cost && rules.peak <= said.peak);
+        memset(s.held, 1, (size_t)n * n);
+        dti_stages_least_runs(&g, &s);
+        dt_remat_sequence_deinit(&runs);
+        assert_ok(dti_stages_replay(&g, &s, NULL, &said, &err), &err);
+        assert_int_equal(said.cost, base_cost(&g)); /* all is held */
+        dti_stages_deinit(&s);
+        dt_remat_graph_deinit(&g);
+    }
+}
+
 /* --- graphs of others, where they are --- */
 
 static void known_graphs_cost_no_more_than_is_known(void **state)
@@ -481,6 +539,7 @@ DT_TEST_GROUP(remat)
         cmocka_unit_test(memory_that_runs_out_leaves_nothing),
         cmocka_unit_test(a_sequence_that_breaks_the_rules_is_refused),
         cmocka_unit_test(a_file_that_is_no_graph_is_refused_where_it_goes_wrong),
+        cmocka_unit_test(stages_are_replayed_as_they_are_defined),
         cmocka_unit_test(known_graphs_cost_no_more_than_is_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -157,18 +157,49 @@ static void a_larger_batch_fits_where_more_runs_again(void **state)
 {
     NEED_BINARY();
     /* peaks: 100 as written; 80 is the least, for one forward of 75 more at most */
-    assert_int_equal(batch_of("--device 1100 --fixed 100 --policy keep_all", chain()), 10);
+    assert_int_equal(
+        batch_of("--device 1100 --fixed 100 --policy keep_all --accounting rules", chain()), 10);
     assert_int_equal(batch_of("--device 1100 --fixed 100", chain()), 12);
     assert_int_equal(
-        batch_of("--device 1100 --fixed 100 --batch 3 --policy keep_all", chain()), 30);
-    assert_true(batch_of("--device 1100 --fixed 100 --policy chen_budget", chain()) >= 10);
-    if (dt_shared("") != NULL)
-        assert_int_equal(batch_of("--device 16000000000 --fixed 1149337920 --moves 100000",
-                             dt_shared("data/graphs/vgg19_macs.txt")),
-            289);
+        batch_of(
+            "--device 1100 --fixed 100 --batch 3 --policy keep_all --accounting rules", chain()),
+        30);
+    assert_true(batch_of("--device 1100 --fixed 100 --policy chen_budget --accounting rules",
+                    chain()) >= 10);
     ran r = cli_run("remat FILE --max-batch --device 120 --fixed 100", chain());
     assert_code(&r, 4);
     assert_has(r.err, "not one sample fits");
+    cli_done(&r);
+}
+
+/* Jain et al., MLSys 2020, figure 6. */
+static void the_batches_of_checkmates_figure_are_found(void **state)
+{
+    NEED_BINARY();
+    static const struct {
+        const char *flags;
+        int batch;
+    } published[] = {{"--policy keep_all", 167}, {"--policy chen_sqrt", 197},
+        {"--policy chen_budget", 266}, {"--moves 100000", 289}};
+    char words[256];
+    if (dt_shared("") == NULL)
+        skip();
+    for (size_t i = 0; i < DT_COUNT(published); i++) {
+        snprintf(
+            words, sizeof words, "--device 16000000000 --fixed 1149337920 %s", published[i].flags);
+        assert_int_equal(
+            batch_of(words, dt_shared("data/graphs/vgg19_macs.txt")), published[i].batch);
+    }
+    ran r = cli_run("remat FILE --max-batch --device 150 --fixed 80 --policy keep_all", chain());
+    assert_code(&r, 4);
+    assert_has(r.err, "counted twice as published");
+    cli_done(&r);
+    r = cli_run("remat FILE --max-batch --device 150 --accounting ruls --policy keep_all", chain());
+    assert_code(&r, 2);
+    assert_has(r.err, "did you mean 'rules'?");
+    cli_done(&r);
+    r = cli_run("remat FILE --budget 100% --accounting rules", chain());
+    assert_code(&r, 2);
     cli_done(&r);
 }
 
@@ -237,6 +268,7 @@ DT_TEST_GROUP(remat_tool)
         cmocka_unit_test(the_checker_finds_what_is_wrong),
         cmocka_unit_test(the_same_seed_gives_the_same_sequence),
         cmocka_unit_test(a_larger_batch_fits_where_more_runs_again),
+        cmocka_unit_test(the_batches_of_checkmates_figure_are_found),
         cmocka_unit_test(policies_run_on_graphs),
         cmocka_unit_test(chains_are_solved),
         cmocka_unit_test(what_cannot_be_is_refused),

@@ -58,14 +58,6 @@ dt_status dt_algorithm_table_init(dt_algorithm_table *t, size_t n_node, size_t l
     return DT_OK;
 }
 
-dt_status dti_algorithm_table_copy(
-    dt_algorithm_table *to, const dt_algorithm_table *from, dt_err *err)
-{
-    DT_CHECK(dt_algorithm_table_init(to, from->n, DT_LIMIT_ANY, err));
-    memcpy(to->limit, from->limit, from->n * sizeof *to->limit);
-    return DT_OK;
-}
-
 void dt_algorithm_table_set(dt_algorithm_table *t, size_t limit)
 {
     for (size_t i = 0; i < t->n; i++)

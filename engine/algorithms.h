@@ -59,8 +59,6 @@ typedef struct dt_algorithm_table {
  * DT_E_NOMEM. A zeroed table may be released, too. */
 dt_status dt_algorithm_table_init(
     dt_algorithm_table *t, size_t n_node, size_t limit, dt_err *err) DT_NODISCARD;
-dt_status dti_algorithm_table_copy(
-    dt_algorithm_table *to, const dt_algorithm_table *from, dt_err *err) DT_NODISCARD;
 void dt_algorithm_table_set(dt_algorithm_table *t, size_t limit);
 void dt_algorithm_table_deinit(dt_algorithm_table *t);
 

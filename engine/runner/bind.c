@@ -6,6 +6,7 @@
 #include "engine/base/alloc.h"
 #include "engine/runner/bind_values.h"
 #include "engine/runner/runner_internal.h"
+#include "engine/runner/steps.h"
 
 /* Prepared kernels. */
 typedef struct dti_state {

@@ -11,7 +11,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/cpu.h"
-#include "engine/runner/runner_internal.h"
+#include "engine/runner/executor.h"
 
 enum { HOST = DT_COMPUTE_STREAM /* the calling thread */, MOST_DELAY = 300000 /* ns */ };
 

@@ -6,9 +6,18 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
-#include "engine/runner/runner_internal.h"
+#include "engine/runner/executor.h"
 
 enum { HOST = DT_COMPUTE_STREAM /* the calling thread */ };
+
+/* Steps of the calling thread, one after the other, that a device keeps as a whole; they end where
+ * another thread is waited for, which is a range by itself (kept: NULL), or has to be told. What
+ * fetches is kept once for each block of input. */
+typedef struct dti_range {
+    int32_t first, last; /* steps, the last one included */
+    bool fetches;
+    void *kept[2];
+} dti_range;
 
 static bool is_host_wait(const dti_step *s)
 {

@@ -6,7 +6,9 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/cpu.h"
+#include "engine/runner/delay.h"
 #include "engine/runner/runner_internal.h"
+#include "engine/runner/steps.h"
 
 /* ---- what is reserved ---- */
 

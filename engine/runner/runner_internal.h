@@ -1,102 +1,14 @@
-/* Inside the runner: plans as it keeps them, and what its files offer each other. */
+/* What a runner keeps: memory of the device and of the tiers, queues and threads, plans; and what
+ * its files do with that. */
 #ifndef DT_ENGINE_RUNNER_RUNNER_INTERNAL_H
 #define DT_ENGINE_RUNNER_RUNNER_INTERNAL_H
 
 #include "engine/runner/runner.h"
 #include "engine/runner/streams.h"
 
-/* Bytes [from, to) of the arena that a step reads or writes: a tensor, without padding. */
-typedef struct dti_bytes {
-    uint64_t from, to;
-    int32_t tensor;
-    bool written;
-} dti_bytes;
-
-/* DTI_END is where a tensor's bytes are given up, which only a checked run looks at; a DTI_WAIT is
- * there only when what signals is not in order with it anyway. */
-typedef enum dti_step_kind { DTI_COMPUTE, DTI_COPY, DTI_FETCH, DTI_WAIT, DTI_END } dti_step_kind;
-
-/* An op. @fused: the next one of the same launch; @launched: how many that launch does, 0 where it
- * is another step's */
-typedef struct dti_compute {
-    int32_t op; /* row of the plan's table */
-    const dt_kernels *kernels;
-    dt_call call;
-    void *state; /* borrowed from the runner's states */
-    dt_args args;
-    const struct dti_step *fused;
-    int launched;
-} dti_compute;
-
-/* A copy to or from a slot. @codec: NULL: as they are; @used: out: bytes of the slot that the last
- * run wrote; @pair: in: the step that copied them out */
-typedef struct dti_copy {
-    bool out;
-    dt_tier tier;
-    unsigned char *device;
-    uint64_t slot, bytes, stored;
-    const dt_codec *codec;
-    uint64_t used;
-    int32_t pair;
-} dti_copy;
-
-/* Images or labels of the batch. */
-typedef struct dti_fetch {
-    unsigned char *device;
-    uint64_t bytes;
-    bool labels;
-} dti_fetch;
-
-/**
- * struct dti_step - one row that does something.
- * @stream:  of the runner
- * @next:    step of the same thread; -1: none
- * @event:   WAIT: waited for; others: signalled when done, if anybody waits; -1
- * @crosses: others: another thread waits for its event
- * @first @n: into the plan's touched bytes
- * @name:    of the op or the tensor; borrowed from the plan kept here
- * @from:    WAIT: the thread that signals
- */
-typedef struct dti_step {
-    dt_runner *r;
-    dti_step_kind kind;
-    int stream;
-    int32_t row, next, event, first, n;
-    bool crosses;
-    const char *name;
-    union {
-        dti_compute compute;
-        dti_copy copy;
-        dti_fetch fetch;
-        int from;
-    };
-} dti_step;
-
-/* Steps of the calling thread, one after the other, that a device keeps as a whole; they end where
- * another thread is waited for, which is a range by itself (kept: NULL), or has to be told. What
- * fetches is kept once for each block of input. */
-typedef struct dti_range {
-    int32_t first, last; /* steps, the last one included */
-    bool fetches;
-    void *kept[2];
-} dti_range;
-
-typedef struct dti_plan {
-    size_t n_step, n_touched, n_range;
-    dti_step *step;
-    dti_range *range; /* none: not kept yet */
-    bool ran, plain;  /* plain: it could not be kept */
-    dti_bytes *touched;
-    dt_plan_op *op;                /* copies, for names in messages */
-    dt_plan_tensor *tensor;        /* likewise */
-    struct dti_span *span;         /* by step, where a trace wants them */
-    int32_t begin[DT_MAX_STREAMS]; /* first step by thread; -1: none */
-    unsigned threads;              /* those that have steps: bit s for stream s */
-    int32_t n_event;
-    int64_t n;
-    int team; /* threads of the processor that its scratch is for */
-    bool again;
-} dti_plan;
+struct dti_fetch;
+struct dti_plan;
+struct dti_step;
 
 /* What differs from run to run, for kernels that read it, and what they answer. */
 typedef struct dti_control {
@@ -151,68 +63,28 @@ struct dt_runner {
     const dt_trace *trace; /* likewise */
     double traced_from;    /* the host's time at stamp 0 */
     dt_probe blame;
-    const dti_step *shown;                 /* while the probe looks: what has run */
+    const struct dti_step *shown;          /* while the probe looks: what has run */
     char blamed[3 * DT_TENSOR_NAME_BYTES]; /* "": nobody */
     char plain[512];                       /* why some plan is not kept; "" */
     uint64_t delay_seed;
     int overflow;
     size_t n_plan, cap_plan, n_state, cap_state;
-    dti_plan *plan;
-    struct dti_state *state;
-    int32_t *first_state; /* by node of the graph, then for ops of none: into state; -1 */
+    struct dti_plan *plan;
+    struct dti_state *state; /* of bind.c: prepared kernels */
+    int32_t *first_state;    /* by node of the graph, then for ops of none: into state; -1 */
 };
 
-/* A run of a plan. */
-typedef struct dti_run {
-    dt_runner *r;
-    dti_plan *p;
-    const dt_run_args *a;
-} dti_run;
-
-/* runner.c: bytes of the arena, when all queues are at rest, and they are when these return; room
- * for bytes on their way to a tier. */
+/* state.c: bytes of the arena, when all queues are at rest, and they are when these return. */
 dt_status dti_read(dt_runner *r, void *to, uint64_t off, uint64_t bytes, dt_err *err);
-dt_status dti_write(dt_runner *r, uint64_t off, const void *from, uint64_t bytes, dt_err *err);
 dt_status dti_fill(dt_runner *r, uint64_t off, int byte, uint64_t bytes, dt_err *err);
+
+/* runner.c: room for bytes on their way to a tier. */
 dt_status dti_stage_reserve(dt_runner *r, int stream, uint64_t bytes, dt_err *err);
 
-/* bind.c: make a plan's steps, into a zeroed *to; free them, and kernels' states. */
-dt_status dti_bind(dt_runner *r, const dt_plan *plan, dti_plan *to, dt_err *err);
-void dti_unbind(dt_runner *r);
+/* input.c: room for the largest batch. */
+dt_status dti_input_reserve(dt_runner *r, const struct dti_fetch *f, dt_err *err);
 
-/* executor.c: before a run, the numbers and the batch come within the device's reach; after its
- * rows, what kernels answer is copied back; when that is there, it is taken. One step alone, which
- * is done when it returns; a step, put on its queue by a thread, and a wait of one. */
-dt_status dti_run_begin(const dti_run *u, dt_err *err);
-dt_status dti_run_end(const dti_run *u, dt_err *err);
-void dti_run_done(const dti_run *u);
-dt_status dti_step_alone(const dti_run *u, dti_step *s, int thread, dt_err *err);
-dt_status dti_step_put(const dti_run *u, dti_step *s, int thread, dt_err *err);
-dt_status dti_step_wait(const dti_run *u, const dti_step *s, int thread, dt_err *err);
-
-/* graphs.c: keep a plan, if it can be; run it as kept; give it back. */
-void dti_graphs_keep(const dti_run *u);
-dt_status dti_graphs_run(const dti_run *u, dt_err *err);
-void dti_graphs_forget(dt_runner *r, dti_plan *p);
-
-/* input.c: room for the largest batch; a run's own batch, before its queues begin; its copy to the
- * arena, on a queue; the one that comes next, while queues work, if it may have an id and nothing
- * is wrong with it. DT_E_DATA names the first label that is no class, or token that is none. */
-dt_status dti_input_reserve(dt_runner *r, const dti_fetch *f, dt_err *err);
-dt_status dti_input_begin(const dti_run *u, dt_err *err);
-dt_status dti_input_fetch(const dti_run *u, const dti_step *s, dt_err *err);
-void dti_input_coming(const dti_run *u);
-
-/* check.c: tell the probe what an op wrote, where all of it is there. */
-dt_status dti_show(const dti_run *u, const dti_step *s, dt_err *err);
-
-/* trace.c: when a run begins; around each step; when it is over, tell them. */
-dt_status dti_trace_begin(const dti_run *u, dt_err *err);
-dt_status dti_trace_stamp(const dti_run *u, const dti_step *s, bool end, dt_err *err);
-dt_status dti_trace_tell(const dti_run *u, dt_err *err);
-
-/* For tests: in runs with threads every copy and every op is late by a random time of up to 0.3 ms,
- * on some threads less than on others; 0: none. */
-void dti_runner_set_delay(dt_runner *r, uint64_t seed);
+/* graphs.c: give back what the device keeps of a plan. */
+void dti_graphs_forget(dt_runner *r, struct dti_plan *p);
 
 #endif

@@ -15,7 +15,8 @@ dt_status dti_read(dt_runner *r, void *to, uint64_t off, uint64_t bytes, dt_err 
     return r->d->finish_queue(r->device, DT_COMPUTE_STREAM, err);
 }
 
-dt_status dti_write(dt_runner *r, uint64_t off, const void *from, uint64_t bytes, dt_err *err)
+static dt_status write_bytes(
+    dt_runner *r, uint64_t off, const void *from, uint64_t bytes, dt_err *err)
 {
     DT_CHECK(r->d->copy(r->device, DT_COMPUTE_STREAM, r->base + off, from, bytes, err));
     return r->d->finish_queue(r->device, DT_COMPUTE_STREAM, err);
@@ -95,11 +96,11 @@ dt_status dti_runner_put(dt_runner *r, int32_t home, const float *plain, dt_err 
     const dt_kernels *k = dti_kernels_of(c.node->desc, r->o.context);
     void *lives;
     if (k->param_put == NULL)
-        return dti_write(r, h->off, plain, h->bytes, err);
+        return write_bytes(r, h->off, plain, h->bytes, err);
     DT_CHECK(borrow(r, h, &lives, err));
     dt_status st = k->param_put(&c, h->param, plain, lives, err);
     if (st == DT_OK && !r->d->host_memory)
-        st = dti_write(r, h->off, lives, h->bytes, err);
+        st = write_bytes(r, h->off, lives, h->bytes, err);
     give_back(r, lives);
     return st;
 }

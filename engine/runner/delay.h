@@ -1,0 +1,11 @@
+/* For tests: threads that come late. */
+#ifndef DT_ENGINE_RUNNER_DELAY_H
+#define DT_ENGINE_RUNNER_DELAY_H
+
+#include "engine/runner/runner.h"
+
+/* In runs with threads every copy and every op is late by a random time of up to 0.3 ms, on some
+ * threads less than on others; 0: none. */
+void dti_runner_set_delay(dt_runner *r, uint64_t seed);
+
+#endif

@@ -9,18 +9,16 @@
 
 #include "engine/base/alloc.h"
 #include "engine/driver.h"
-#include "engine/runner/runner.h"
 #include "layers/onednn/onednn.h"
 #include "engine/base/cpu.h"
 #include "layers/cpu/cpu.h"
 #include "layers/fc.h"
 #include "layers/plain.h"
 #include "memory/codec.h"
-#include "memory/lower/lower.h"
-#include "memory/verify/verify.h"
 #include "models/model.h"
 #include "tests/fixture/check.h"
 #include "tests/fixture/fake_tier.h"
+#include "tests/fixture/planned.h"
 #include "tests/fixture/random_graph.h"
 #include "tests/fixture/trainee.h"
 #include "layers/registry.h"
@@ -132,43 +130,19 @@ static void an_arena_is_aligned_and_says_when_it_is_too_large(void **state)
     d->close(self);
 }
 
-/* A network in a runner, with the plans of a training run. */
+/* A network on a stage with the plans of a training run. */
 typedef struct session {
-    dt_graph *graph;
-    dt_map *map;
-    dt_runner *runner;
+    dt_stage at;
     int64_t n;
-    int id[DT_PROGRAM_KINDS];
-    uint64_t peak[DT_PROGRAM_KINDS];
     float *x; /* two batches */
     int32_t *labels;
 } session;
 
 enum { SLACK = 1 << 16 }; /* of the arena, behind every plan */
 
-static dt_program *program(const session *s, dt_program_kind kind)
-{
-    dt_program *p;
-    dt_err err = {0};
-    const dt_program_opts o = {s->graph, s->map, NULL, kind, s->n, s->map->home_n,
-        {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd}, NULL};
-    assert_ok(dt_program_create(&p, &o, &err), &err);
-    return p;
-}
-
-static dt_plan *plan(dt_program *p)
-{
-    dt_plan *plan;
-    dt_err err = {0};
-    const dt_lower_opts o = {.pool = dt_pool_find("greedy"), .policy = "keep_all"};
-    assert_ok(dt_lower(&plan, p, &o, &err), &err);
-    assert_ok(dt_verify(plan, &err), &err);
-    return plan;
-}
-
 static void fill_batches(session *s)
 {
-    const size_t image = (size_t)dt_shape_sample(&s->graph->input), n = 2 * (size_t)s->n;
+    const size_t image = (size_t)dt_shape_sample(&s->at.graph->input), n = 2 * (size_t)s->n;
     dt_dice d = {99, 0}, label = {98, 0};
     s->x = dt_alloc(n * image, sizeof *s->x);
     s->labels = dt_alloc(n, sizeof *s->labels);
@@ -176,41 +150,26 @@ static void fill_batches(session *s)
     for (size_t i = 0; i < n * image; i++)
         s->x[i] = (float)dt_roll(&d, 2001) / 1000.0F - 1.0F;
     for (size_t i = 0; i < n; i++)
-        s->labels[i] = (int32_t)dt_roll(&label, (uint32_t)s->graph->classes);
+        s->labels[i] = (int32_t)dt_roll(&label, (uint32_t)s->at.graph->classes);
 }
 
-/* Takes the graph. Programs and plans are gone before anything runs. */
+/* Takes the graph. */
 static session open_session(dt_graph *g, int64_t n, int64_t home_n, uint64_t seed)
 {
-    session s = {.graph = g, .n = n};
-    dt_err err = {0};
-    dt_program *p[DT_PROGRAM_KINDS];
-    dt_plan *of[DT_PROGRAM_KINDS];
-    assert_ok(dt_map_create(&s.map, g, NULL, home_n, 1, &err), &err);
-    dt_runner_opts o = {
-        .graph = g, .map = s.map, .find_op = dt_layer_find, .codecs = &dt_codecs, .seed = seed};
-    for (int k = 0; k < DT_PROGRAM_KINDS; k++) {
-        p[k] = program(&s, (dt_program_kind)k);
-        of[k] = plan(p[k]);
-        s.peak[k] = of[k]->peak;
-        o.arena_bytes = s.peak[k] > o.arena_bytes ? s.peak[k] : o.arena_bytes;
-    }
-    o.arena_bytes += SLACK;
-    assert_ok(dt_runner_create(&s.runner, &o, &err), &err);
-    for (int k = 0; k < DT_PROGRAM_KINDS; k++) {
-        assert_ok(dt_runner_add(s.runner, of[k], &s.id[k], &err), &err);
-        dt_plan_destroy(of[k]);
-        dt_program_destroy(p[k]);
-    }
+    const dt_stage_opts o = {.kinds = (1u << DT_PROGRAM_KINDS) - 1,
+        .batch = n,
+        .home_n = home_n,
+        .slack = SLACK,
+        .seed = seed,
+        .threads = dt_cpu_setup(0)};
+    session s = {.at = dt_stage_open(g, &o), .n = n};
     fill_batches(&s);
     return s;
 }
 
 static void close_session(session *s)
 {
-    dt_runner_destroy(s->runner);
-    dt_map_destroy(s->map);
-    dt_graph_destroy(s->graph);
+    dt_stage_close(&s->at);
     dt_free(s->x);
     dt_free(s->labels);
 }
@@ -225,7 +184,7 @@ static dt_run_args args_of(const session *s, int64_t step_samples)
 static void run(session *s, dt_program_kind kind, const dt_run_args *a)
 {
     dt_err err = {0};
-    assert_ok(dt_runner_run(s->runner, s->id[kind], a, &err), &err);
+    assert_ok(dt_runner_run(s->at.runner, s->at.id[kind], a, &err), &err);
 }
 
 static dt_graph *model(const char *name, int64_t image, int64_t width)
@@ -286,11 +245,11 @@ static void a_good_kernel_passes_the_checked_run(void **state)
     dt_measure m;
     dt_err err = {0};
     stray.on = false;
-    assert_ok(dt_runner_check(s.runner, s.id[DT_PROGRAM_FIRST], &a, &m, &err), &err);
-    assert_int_equal(m.peak, s.peak[DT_PROGRAM_FIRST]);
+    assert_ok(dt_runner_check(s.at.runner, s.at.id[DT_PROGRAM_FIRST], &a, &m, &err), &err);
+    assert_int_equal(m.peak, s.at.peak[DT_PROGRAM_FIRST]);
     stray.on = true; /* it may change its own bytes */
     stray.at = STRAY_BYTES - 1;
-    assert_ok(dt_runner_check(s.runner, s.id[DT_PROGRAM_FIRST], &a, &m, &err), &err);
+    assert_ok(dt_runner_check(s.at.runner, s.at.id[DT_PROGRAM_FIRST], &a, &m, &err), &err);
     close_session(&s);
 }
 
@@ -306,8 +265,8 @@ static void a_byte_written_beside_a_tensor_is_found_at_its_op(void **state)
         dt_err err = {0};
         stray.on = true;
         stray.at = wrong[i];
-        assert_fails(dt_runner_check(s.runner, s.id[DT_PROGRAM_FIRST], &a, &m, &err), DT_E_INTERNAL,
-            &err, "stray.f wrote outside stray.y");
+        assert_fails(dt_runner_check(s.at.runner, s.at.id[DT_PROGRAM_FIRST], &a, &m, &err),
+            DT_E_INTERNAL, &err, "stray.f wrote outside stray.y");
     }
     close_session(&s);
 }
@@ -321,10 +280,10 @@ static void a_byte_written_far_from_any_tensor_is_found_in_the_end(void **state)
     dt_err err = {0};
     stray.on = true;
     /* Counted from a tensor above the persistent ones, this is behind all tensors, in the slack. */
-    stray.at = (int64_t)(s.peak[DT_PROGRAM_FIRST] - s.map->bytes);
+    stray.at = (int64_t)(s.at.peak[DT_PROGRAM_FIRST] - s.at.map->bytes);
     assert_true(stray.at < SLACK);
-    assert_fails(dt_runner_check(s.runner, s.id[DT_PROGRAM_FIRST], &a, &m, &err), DT_E_INTERNAL,
-        &err, "where no tensor lies");
+    assert_fails(dt_runner_check(s.at.runner, s.at.id[DT_PROGRAM_FIRST], &a, &m, &err),
+        DT_E_INTERNAL, &err, "where no tensor lies");
     close_session(&s);
 }
 
@@ -343,11 +302,11 @@ static void measured_memory_is_planned_memory(void **state)
         for (int k = 0; k < DT_PROGRAM_KINDS; k++) {
             dt_measure m;
             dt_err err = {0};
-            assert_ok(dt_runner_check(s.runner, s.id[k], &a, &m, &err), &err);
+            assert_ok(dt_runner_check(s.at.runner, s.at.id[k], &a, &m, &err), &err);
             if (k == DT_PROGRAM_UPDATE) /* it leaves the metrics, which come last, alone */
-                assert_true(m.peak <= s.peak[k] && m.peak + DT_ALIGN >= s.peak[k]);
+                assert_true(m.peak <= s.at.peak[k] && m.peak + DT_ALIGN >= s.at.peak[k]);
             else
-                assert_int_equal(m.peak, s.peak[k]);
+                assert_int_equal(m.peak, s.at.peak[k]);
         }
         close_session(&s);
     }
@@ -359,7 +318,7 @@ static void one_step(session *s, int64_t step)
     dt_run_args a = args_of(s, 2 * s->n);
     a.step = step;
     run(s, DT_PROGRAM_FIRST, &a);
-    a.batch.x = s->x + s->n * dti_runner_sample(s->runner);
+    a.batch.x = s->x + s->n * dti_runner_sample(s->at.runner);
     a.batch.labels = s->labels + s->n;
     a.sample0 = s->n;
     run(s, DT_PROGRAM_AGAIN, &a);
@@ -401,8 +360,6 @@ static void a_step_allocates_nothing(void **state)
     if (!dt_onednn_avx512())
         skip();
     session s = open_session(model("resnet20", 32, 0), 4, 4, 1);
-    dt_err err = {0};
-    assert_ok(dt_runner_init(s.runner, &err), &err);
     one_step(&s, 0);
     const long live = dti_alloc_live();
     watch_begin();
@@ -443,17 +400,17 @@ static void parameters_come_back_as_they_were_put(void **state)
         session s = open_session(model(names[k], 0, 0), 3, 3, 1);
         dt_err err = {0};
         int seen = 0;
-        for (size_t i = 0; i < s.map->n; i++) {
-            const dt_home *h = &s.map->home[i];
+        for (size_t i = 0; i < s.at.map->n; i++) {
+            const dt_home *h = &s.at.map->home[i];
             if (h->port != DT_P)
                 continue;
-            const int64_t n = dt_param_count(&s.graph->node[h->node].info.param[h->param]);
+            const int64_t n = dt_param_count(&s.at.graph->node[h->node].info.param[h->param]);
             float *in = dt_alloc((size_t)n, sizeof *in), *out = dt_alloc((size_t)n, sizeof *out);
             assert_true(in != NULL && out != NULL);
             for (int64_t e = 0; e < n; e++)
                 in[e] = (float)e + 0.5F;
-            assert_ok(dti_runner_put(s.runner, (int32_t)i, in, &err), &err);
-            assert_ok(dti_runner_get(s.runner, (int32_t)i, out, &err), &err);
+            assert_ok(dti_runner_put(s.at.runner, (int32_t)i, in, &err), &err);
+            assert_ok(dti_runner_get(s.at.runner, (int32_t)i, out, &err), &err);
             assert_memory_equal(in, out, (size_t)n * sizeof *in);
             dt_free(in);
             dt_free(out);
@@ -469,18 +426,18 @@ static float *parameters(session *s, size_t *n)
 {
     dt_err err = {0};
     *n = 0;
-    for (size_t i = 0; i < s->map->n; i++)
-        if (s->map->home[i].port == DT_P)
-            *n += s->map->home[i].bytes / sizeof(float); /* no less than its elements */
+    for (size_t i = 0; i < s->at.map->n; i++)
+        if (s->at.map->home[i].port == DT_P)
+            *n += s->at.map->home[i].bytes / sizeof(float); /* no less than its elements */
     float *all = dt_alloc(*n, sizeof *all);
     assert_non_null(all);
     size_t at = 0;
-    for (size_t i = 0; i < s->map->n; i++) {
-        const dt_home *h = &s->map->home[i];
+    for (size_t i = 0; i < s->at.map->n; i++) {
+        const dt_home *h = &s->at.map->home[i];
         if (h->port != DT_P)
             continue;
-        assert_ok(dti_runner_get(s->runner, (int32_t)i, all + at, &err), &err);
-        at += (size_t)dt_param_count(&s->graph->node[h->node].info.param[h->param]);
+        assert_ok(dti_runner_get(s->at.runner, (int32_t)i, all + at, &err), &err);
+        at += (size_t)dt_param_count(&s->at.graph->node[h->node].info.param[h->param]);
     }
     *n = at;
     return all;
@@ -489,8 +446,6 @@ static float *parameters(session *s, size_t *n)
 static float *initial(uint64_t seed, int64_t home_n, size_t *n)
 {
     session s = open_session(model("resnet20", 0, 0), home_n, home_n, seed);
-    dt_err err = {0};
-    assert_ok(dt_runner_init(s.runner, &err), &err);
     float *all = parameters(&s, n);
     close_session(&s);
     return all;
@@ -519,22 +474,21 @@ static void initial_values_depend_on_the_seed_alone(void **state)
 static float *gradients(int64_t micro, size_t *n)
 {
     session s = open_session(model("lenet5", 0, 0), micro, 4, 1);
-    dt_err err = {0};
     dt_run_args a = args_of(&s, 4);
-    assert_ok(dt_runner_init(s.runner, &err), &err);
     run(&s, DT_PROGRAM_FIRST, &a);
-    a.batch.x += micro * dti_runner_sample(s.runner);
+    a.batch.x += micro * dti_runner_sample(s.at.runner);
     a.batch.labels += micro;
     a.sample0 = micro;
     if (micro < 4)
         run(&s, DT_PROGRAM_AGAIN, &a);
-    const dt_metrics *m = dti_runner_home(s.runner, s.map->metrics);
+    const dt_metrics *m = dti_runner_home(s.at.runner, s.at.map->metrics);
     assert_int_equal(m->count, 4);
-    for (size_t i = 0; i < s.map->n; i++) { /* gradients live as their parameters do */
-        const dt_home *h = &s.map->home[i];
-        const int32_t g = dti_map_find(s.map, h->node, h->param, DT_DP);
+    for (size_t i = 0; i < s.at.map->n; i++) { /* gradients live as their parameters do */
+        const dt_home *h = &s.at.map->home[i];
+        const int32_t g = dti_map_find(s.at.map, h->node, h->param, DT_DP);
         if (h->port == DT_P && g >= 0)
-            memcpy(dti_runner_home(s.runner, (int32_t)i), dti_runner_home(s.runner, g), h->bytes);
+            memcpy(dti_runner_home(s.at.runner, (int32_t)i), dti_runner_home(s.at.runner, g),
+                h->bytes);
     }
     float *all = parameters(&s, n);
     close_session(&s);
@@ -557,10 +511,8 @@ static void evaluation_leaves_parameters_and_statistics_alone(void **state)
 {
     (void)state;
     session s = open_session(model("resnet20", 0, 0), 4, 4, 1);
-    dt_err err = {0};
     size_t n;
     const dt_run_args a = args_of(&s, 4);
-    assert_ok(dt_runner_init(s.runner, &err), &err);
     float *before = parameters(&s, &n);
     run(&s, DT_PROGRAM_FIRST, &a);
     run(&s, DT_PROGRAM_EVAL, &a);
@@ -579,13 +531,13 @@ static void a_plan_larger_than_the_arena_is_refused(void **state)
 {
     (void)state;
     session s = open_session(model("lenet5", 0, 0), 2, 2, 1);
-    dt_program *p = program(&s, DT_PROGRAM_FIRST);
-    dt_plan *large = plan(p);
+    dt_program *p = dt_program_on(s.at.graph, s.at.map, DT_PROGRAM_FIRST, 2);
+    dt_plan *large = dt_planned_by(p, "keep_all", "greedy");
     dt_err err = {0};
     dt_runner *r;
     int id;
-    const dt_runner_opts o = {.graph = s.graph,
-        .map = s.map,
+    const dt_runner_opts o = {.graph = s.at.graph,
+        .map = s.at.map,
         .find_op = dt_layer_find,
         .codecs = &dt_codecs,
         .arena_bytes = large->peak - 1};
@@ -606,16 +558,15 @@ static void a_thread_with_another_team_may_not_run_a_plan(void **state)
     dt_measure m;
     const dt_run_args a = args_of(&s, 2);
     const int threads = dt_cpu_threads();
-    assert_ok(dt_runner_init(s.runner, &err), &err);
     run(&s, DT_PROGRAM_FIRST, &a);
     (void)dt_cpu_setup(threads + 1);
     if (dt_cpu_threads() == threads)
         skip();
-    assert_fails(dt_runner_run(s.runner, s.id[DT_PROGRAM_FIRST], &a, &err), DT_E_CONFIG, &err,
+    assert_fails(dt_runner_run(s.at.runner, s.at.id[DT_PROGRAM_FIRST], &a, &err), DT_E_CONFIG, &err,
         "but the thread that runs it has");
     memset(&err, 0, sizeof err);
-    assert_fails(dt_runner_check(s.runner, s.id[DT_PROGRAM_FIRST], &a, &m, &err), DT_E_CONFIG, &err,
-        "set OMP_NUM_THREADS=");
+    assert_fails(dt_runner_check(s.at.runner, s.at.id[DT_PROGRAM_FIRST], &a, &m, &err), DT_E_CONFIG,
+        &err, "set OMP_NUM_THREADS=");
     (void)dt_cpu_setup(threads);
     run(&s, DT_PROGRAM_FIRST, &a);
     close_session(&s);
@@ -703,13 +654,13 @@ static void a_plan_that_is_not_this_runs_is_refused_and_told_why(void **state)
         {other_program, DT_E_CONFIG, "'xirst' is no program"},
     };
     session s = open_session(model("lenet5", 0, 0), 2, 2, 1);
-    dt_program *p = program(&s, DT_PROGRAM_FIRST);
+    dt_program *p = dt_program_on(s.at.graph, s.at.map, DT_PROGRAM_FIRST, 2);
     int id;
     for (size_t i = 0; i < DT_COUNT(wrong); i++) {
-        dt_plan *mine = plan(p);
+        dt_plan *mine = dt_planned_by(p, "keep_all", "greedy");
         dt_err err = {0};
         wrong[i].edit(mine);
-        assert_fails(dt_runner_add(s.runner, mine, &id, &err), wrong[i].st, &err, wrong[i].says);
+        assert_fails(dt_runner_add(s.at.runner, mine, &id, &err), wrong[i].st, &err, wrong[i].says);
         dt_plan_destroy(mine);
     }
     dt_program_destroy(p);

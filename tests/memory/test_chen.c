@@ -7,7 +7,6 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/cpu.h"
-#include "engine/runner/runner.h"
 #include "layers/batchnorm.h"
 #include "layers/conv.h"
 #include "layers/dropout.h"
@@ -18,12 +17,11 @@
 #include "memory/plan_text/plan_text.h"
 #include "memory/policies/chen.h"
 #include "memory/policy.h"
-#include "memory/verify/verify.h"
 #include "models/model.h"
+#include "session/rig.h"
 #include "tests/fixture/check.h"
+#include "tests/fixture/planned.h"
 #include "tests/fixture/toy.h"
-#include "layers/registry.h"
-#include "memory/codec_op.h"
 
 static const char *const policies[] = {"chen_sqrt", "chen_cheap", "chen_budget", "chen_recursive"};
 
@@ -56,17 +54,12 @@ static made make(const dt_graph *g, const dt_map *map, dt_program_kind kind, int
     made m;
     dt_err err = {0};
     dt_config *c;
-    const dt_program_opts po = {
-        g, map, NULL, kind, n, n, {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd}, NULL};
-    assert_ok(dt_program_create(&m.program, &po, &err), &err);
+    m.program = dt_program_on(g, map, kind, n);
     dt_policies s = passes(policy, ini, &c);
-    if (kind != DT_PROGRAM_UPDATE)
-        assert_ok(dt_policies_apply(&s, m.program, NULL, &err), &err);
+    assert_ok(dt_policies_apply(&s, m.program, NULL, &err), &err);
     dt_policies_close(&s);
     dt_config_destroy(c);
-    const dt_lower_opts lo = {.pool = dt_pool_find("greedy"), .policy = policy};
-    assert_ok(dt_lower(&m.plan, m.program, &lo, &err), &err);
-    assert_ok(dt_verify(m.plan, &err), &err);
+    m.plan = dt_planned_by(m.program, policy, "greedy");
     return m;
 }
 
@@ -515,11 +508,8 @@ static void the_search_places_by_the_pool_of_the_run(void **state)
     dt_graph *g = model("resnet18", &standard);
     dt_map *map = map_of(g, BATCH);
     dt_err err = {0};
-    const dt_program_opts po = {g, map, NULL, DT_PROGRAM_FIRST, BATCH, BATCH,
-        {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd}, NULL};
-    dt_program *p;
     dt_config *c;
-    assert_ok(dt_program_create(&p, &po, &err), &err);
+    dt_program *p = dt_program_on(g, map, DT_PROGRAM_FIRST, BATCH);
     dt_policies s = passes("chen_budget", "[policy.chen_budget]\nsegment = auto\n", &c);
     const dt_pass_env env = {.pool = &counting};
     placed = 0;
@@ -583,10 +573,7 @@ static void a_segment_may_be_given_in_bytes(void **state)
     unmake(&m);
     dt_config *c;
     dt_err err = {0};
-    const dt_program_opts po = {g, map, NULL, DT_PROGRAM_FIRST, BATCH, BATCH,
-        {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd}, NULL};
-    dt_program *p;
-    assert_ok(dt_program_create(&p, &po, &err), &err);
+    dt_program *p = dt_program_on(g, map, DT_PROGRAM_FIRST, BATCH);
     dt_policies s = passes("chen_budget", "[policy.chen_budget]\nsegment = some\n", &c);
     assert_fails(
         dt_policies_apply(&s, p, NULL, &err), DT_E_CONFIG, &err, "segment = some (or auto)");
@@ -632,10 +619,7 @@ static void the_toys_plan_under_chen_cheap(void **state)
     dt_policies s = passes("chen_cheap", NULL, &c);
     assert_ok(dt_policies_apply(&s, t.first, NULL, &err), &err);
     dt_policies_close(&s);
-    dt_plan *plan;
-    const dt_lower_opts o = {.pool = dt_pool_find("best_fit"), .policy = "chen_cheap"};
-    assert_ok(dt_lower(&plan, t.first, &o, &err), &err);
-    assert_ok(dt_verify(plan, &err), &err);
+    dt_plan *plan = dt_planned_by(t.first, "chen_cheap", "best_fit");
     char *text = NULL;
     size_t bytes = 0;
     FILE *f = open_memstream(&text, &bytes);
@@ -654,131 +638,169 @@ static void the_toys_plan_under_chen_cheap(void **state)
 
 enum { STEPS = 3, N = 4 };
 
+/* A session of a network, and its plans in a runner. */
 typedef struct trainee {
-    made kind[DT_PROGRAM_KINDS];
-    int id[DT_PROGRAM_KINDS];
-    dt_runner *runner;
+    dt_session *s;
+    dt_rig rig;
 } trainee;
 
-static trainee prepare(const dt_graph *g, const dt_map *map, const char *policy, const char *ini)
+static trainee open_trainee(const char *network, const char *policy, const char *options)
 {
-    trainee t = {.runner = NULL};
+    trainee t = {0};
     dt_err err = {0};
-    dt_runner_opts o = {.graph = g,
-        .map = map,
-        .find_op = dt_layer_find,
-        .codecs = &dt_codecs,
-        .seed = 5,
-        .threads = 1};
-    for (int k = 0; k < DT_PROGRAM_KINDS; k++) {
-        t.kind[k] = make(g, map, (dt_program_kind)k, N, policy, ini);
-        const uint64_t peak = t.kind[k].plan->peak;
-        o.arena_bytes = peak > o.arena_bytes ? peak : o.arena_bytes;
-    }
-    assert_ok(dt_runner_create(&t.runner, &o, &err), &err);
-    for (int k = 0; k < DT_PROGRAM_KINDS; k++)
-        assert_ok(dt_runner_add(t.runner, t.kind[k].plan, &t.id[k], &err), &err);
+    char ini[2048];
+    const int n = snprintf(ini, sizeof ini,
+        "%s[train]\nbatch = %d\nmicro_batch = %d\nseed = 5\nprecision = fp32\n[device]\nkind = "
+        "cpu\n"
+        "threads = 1\n[memory]\npolicy = %s\n%s",
+        network, 2 * N, N, policy, options != NULL ? options : "");
+    assert_true(n < (int)sizeof ini);
+    assert_ok(dti_session_open_text(&t.s, "chen", ini, (size_t)n, NULL, 0, &err), &err);
+    assert_ok(dt_session_plan_run(t.s, false, 0, 0, &err), &err);
+    assert_ok(dt_rig_open(&t.rig, t.s, &err), &err);
     return t;
 }
 
-static void dismiss(trainee *t)
+static void close_trainee(trainee *t)
 {
-    dt_runner_destroy(t->runner);
-    for (int k = 0; k < DT_PROGRAM_KINDS; k++)
-        unmake(&t->kind[k]);
+    dt_rig_close(&t->rig);
+    dt_session_close(t->s);
 }
 
-/* Everything that outlives a step, after steps of two micro-batches; before that every plan is
- * measured. */
-static unsigned char *state_after(const dt_graph *g, const dt_map *map, const char *policy,
-    const char *ini, const float *x, const int32_t *labels)
+static int plan_of(const trainee *t, dt_program_kind kind)
 {
-    trainee t = prepare(g, map, policy, ini);
-    dt_err err = {0};
-    dt_run_args a = {
-        .batch = {x, labels, N}, .step_samples = 2 * N, .hyper = {0.05F, 0.9F, 0.001F}};
-    for (int k = DT_PROGRAM_FIRST; k <= DT_PROGRAM_AGAIN; k++) {
+    for (size_t i = 0; i < t->rig.n; i++)
+        if (t->rig.ready[i].kind == kind)
+            return t->rig.ready[i].id;
+    fail_msg("no plan '%s'", dt_program_kind_name(kind));
+    return 0;
+}
+
+/* Two micro-batches. */
+typedef struct batch {
+    float *x;
+    int32_t labels[2 * N];
+} batch;
+
+static batch made_up(const dt_graph *g)
+{
+    const size_t values = 2 * N * (size_t)dt_shape_sample(&g->input);
+    batch b = {.x = dt_alloc(values, sizeof *b.x)};
+    assert_non_null(b.x);
+    for (size_t i = 0; i < values; i++)
+        b.x[i] = (float)((i * 2654435761U) % 2001) / 1000.0F - 1.0F;
+    for (int i = 0; i < 2 * N; i++)
+        b.labels[i] = i % 10;
+    return b;
+}
+
+/* Every plan that reads a batch takes what it says. */
+static void measure(const trainee *t, const dt_run_args *a)
+{
+    for (size_t i = 0; i < t->rig.n; i++) {
         dt_measure measured;
-        assert_ok(dt_runner_check(t.runner, t.id[k], &a, &measured, &err), &err);
-        assert_int_equal(measured.peak, t.kind[k].plan->peak);
+        dt_err err = {0};
+        if (t->rig.ready[i].kind == DT_PROGRAM_UPDATE)
+            continue;
+        assert_ok(dt_runner_check(t->rig.runner, t->rig.ready[i].id, a, &measured, &err), &err);
+        assert_int_equal(measured.peak, t->s->plans->planned[i]->plan->peak);
     }
-    assert_ok(dt_runner_init(t.runner, &err), &err);
-    const size_t image = (size_t)dti_runner_sample(t.runner) * N;
+}
+
+/* Everything that outlives a step, after some; before that every plan is measured. */
+static unsigned char *state_after(trainee *t)
+{
+    dt_err err = {0};
+    dt_runner *r = t->rig.runner;
+    const dt_map *map = t->s->plans->map;
+    batch b = made_up(t->s->graph);
+    dt_run_args a = {
+        .batch = {b.x, b.labels, N}, .step_samples = 2 * N, .hyper = {0.05F, 0.9F, 0.001F}};
+    measure(t, &a);
+    assert_ok(dt_runner_init(r, &err), &err);
     for (a.step = 0; a.step < STEPS; a.step++) {
         for (int micro = 0; micro < 2; micro++) {
-            a.batch.x = x + (size_t)micro * image;
-            a.batch.labels = labels + micro * N;
+            a.batch.x = b.x + micro * N * dti_runner_sample(r);
+            a.batch.labels = b.labels + micro * N;
             a.sample0 = micro * N;
-            const int k = micro == 0 ? DT_PROGRAM_FIRST : DT_PROGRAM_AGAIN;
-            assert_ok(dt_runner_run(t.runner, t.id[k], &a, &err), &err);
+            const int id = plan_of(t, micro == 0 ? DT_PROGRAM_FIRST : DT_PROGRAM_AGAIN);
+            assert_ok(dt_runner_run(r, id, &a, &err), &err);
         }
-        assert_ok(dt_runner_run(t.runner, t.id[DT_PROGRAM_UPDATE], &a, &err), &err);
+        assert_ok(dt_runner_run(r, plan_of(t, DT_PROGRAM_UPDATE), &a, &err), &err);
     }
+    dt_free(b.x);
     unsigned char *copy = dt_alloc(map->bytes, 1);
     assert_non_null(copy);
-    memcpy(copy, dti_runner_home(t.runner, 0), map->bytes);
-    dismiss(&t);
-    return copy;
+    return memcpy(copy, dti_runner_home(r, 0), map->bytes);
 }
 
-/* Under every policy as under keep_all; of a layer that must be among those repeated, if any. */
-static void trains_the_same_bits(dt_graph *g, const dt_layer_desc *recomputes_of)
+static void same_bits(
+    const char *network, const unsigned char *kept, const char *policy, const char *options)
 {
-    dt_map *map = map_of(g, N);
-    const size_t values = 2 * N * (size_t)dt_shape_sample(&g->input);
-    float *x = dt_alloc(values, sizeof *x);
-    int32_t labels[2 * N];
-    assert_non_null(x);
-    for (size_t i = 0; i < values; i++)
-        x[i] = (float)((i * 2654435761U) % 2001) / 1000.0F - 1.0F;
-    for (int i = 0; i < 2 * N; i++)
-        labels[i] = i % 10;
-    unsigned char *kept = state_after(g, map, "keep_all", NULL, x, labels);
+    trainee t = open_trainee(network, policy, options);
+    const dt_map *map = t.s->plans->map;
+    unsigned char *again = state_after(&t);
+    for (size_t h = 0; h < map->n; h++)
+        if (memcmp(kept + map->home[h].off, again + map->home[h].off, map->home[h].bytes) != 0)
+            fail_msg("%s %s: %s differs", t.s->graph->name, policy, map->home[h].name);
+    dt_free(again);
+    close_trainee(&t);
+}
+
+static unsigned char *keep_all_leaves(const char *network)
+{
+    trainee t = open_trainee(network, "keep_all", NULL);
+    const dt_map *map = t.s->plans->map;
+    unsigned char *kept = state_after(&t);
     bool trained = false; /* some momentum is not zero */
     for (size_t i = 0; i < map->n; i++)
         for (size_t k = 0; map->home[i].role == DT_ROLE_OPTIMIZER && k < map->home[i].bytes; k++)
             trained = trained || kept[map->home[i].off + k] != 0;
     assert_true(trained);
+    close_trainee(&t);
+    return kept;
+}
+
+static void repeats(const char *network, const dt_layer_desc *layer)
+{
+    trainee t = open_trainee(network, "chen_sqrt", NULL);
+    const dt_program *p = t.s->plans->planned[0]->program;
+    bool found = false;
+    for (size_t i = 0; i < p->n_order; i++) {
+        const dt_op *op = &p->op[p->order[i]];
+        found = found || (op->kind == DT_OP_RECOMPUTE && op->desc == layer);
+    }
+    assert_true(found);
+    close_trainee(&t);
+}
+
+/* Under every policy as under keep_all; of a layer that must be among those repeated. */
+static void trains_the_same_bits(const char *network, const dt_layer_desc *recomputes_of)
+{
+    unsigned char *kept = keep_all_leaves(network);
     /* The search keeps networks as small as these whole: a segment is given too. */
     static const char *const ini[] = {NULL, "[policy.chen_budget]\nsegment = 0\n",
         "[policy.chen_recursive]\ncuts = 2\n", "[policy.chen_budget]\nsegment = 16KiB\n"};
     for (size_t i = 0; i < DT_COUNT(policies) * DT_COUNT(ini); i++) {
         const char *policy = policies[i / DT_COUNT(ini)], *options = ini[i % DT_COUNT(ini)];
-        if (options != NULL && strstr(options, policy) == NULL)
-            continue;
-        unsigned char *again = state_after(g, map, policy, options, x, labels);
-        for (size_t h = 0; h < map->n; h++)
-            if (memcmp(kept + map->home[h].off, again + map->home[h].off, map->home[h].bytes) != 0)
-                fail_msg("%s %s: %s differs", g->name, policy, map->home[h].name);
-        dt_free(again);
+        if (options == NULL || strstr(options, policy) != NULL)
+            same_bits(network, kept, policy, options);
     }
-    if (recomputes_of != NULL) {
-        made m = make(g, map, DT_PROGRAM_FIRST, N, "chen_sqrt", NULL);
-        bool found = false;
-        for (size_t i = 0; i < m.program->n_order; i++) {
-            const dt_op *op = &m.program->op[m.program->order[i]];
-            found = found || (op->kind == DT_OP_RECOMPUTE && op->desc == recomputes_of);
-        }
-        assert_true(found);
-        unmake(&m);
-    }
+    repeats(network, recomputes_of);
     dt_free(kept);
-    dt_free(x);
-    dt_map_destroy(map);
-    dt_graph_destroy(g);
 }
 
 static void lenet_trains_the_same_bits(void **state)
 {
     (void)state;
-    trains_the_same_bits(model("lenet5", &standard), &dt_layer_conv);
+    trains_the_same_bits("[model]\nname = lenet5\nfuse = off\n", &dt_layer_conv);
 }
 
 static void a_residual_network_trains_the_same_bits(void **state)
 {
     (void)state;
-    trains_the_same_bits(
-        model("resnet18", &(dt_model_opts){.classes = 10, .image = 32, .width = 8, .dropout = -1}),
+    trains_the_same_bits("[model]\nname = resnet18\nclasses = 10\nimage = 32\nwidth = 8\n"
+                         "fuse = off\n",
         &dt_layer_batchnorm);
 }
 
@@ -786,7 +808,14 @@ static void a_residual_network_trains_the_same_bits(void **state)
 static void dropout_trains_the_same_bits(void **state)
 {
     (void)state;
-    trains_the_same_bits(with_dropout(), &dt_layer_dropout);
+#define PART(i, norm)                                                                              \
+    "[conv c" i "]\nout = 4\nkernel = 3\npad = 1\nbias = off\n" norm "[relu r" i "]\n[dropout d" i \
+    "]\nrate = 0.25\n[maxpool p" i "]\nkernel = 2\nstride = 2\n"
+    trains_the_same_bits(
+        "[model]\nimage = 8\nclasses = 10\nfuse = off\n" PART("0", "") PART("1", "[batchnorm n1]\n")
+            PART("2", "[batchnorm n2]\n") "[fc f]\nout = 10\n[cross_entropy loss]\n",
+        &dt_layer_dropout);
+#undef PART
 }
 
 /* Two passes in a row: the second leaves alone what the first has set. */
@@ -818,8 +847,6 @@ static void out_of_memory_is_said_and_leaks_nothing(void **state)
     (void)state;
     dt_graph *g = with_dropout();
     dt_map *map = map_of(g, N);
-    const dt_program_opts po = {g, map, NULL, DT_PROGRAM_FIRST, N, N,
-        {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd}, NULL};
     for (size_t i = 0; i < DT_COUNT(policies); i++) {
         dt_config *c;
         dt_policies s = passes(policies[i], NULL, &c);
@@ -827,9 +854,8 @@ static void out_of_memory_is_said_and_leaks_nothing(void **state)
         long k = 0;
         while (st != DT_OK) {
             dt_err err = {0};
-            dt_program *p;
             const long live = dti_alloc_live();
-            assert_ok(dt_program_create(&p, &po, &err), &err);
+            dt_program *p = dt_program_on(g, map, DT_PROGRAM_FIRST, N);
             dti_alloc_fail_at(++k);
             st = dt_policies_apply(&s, p, NULL, &err);
             dti_alloc_fail_at(0);

@@ -4,13 +4,11 @@
 #include <string.h>
 
 #include "engine/base/cpu.h"
-#include "engine/runner/runner.h"
 #include "layers/conv.h"
 #include "layers/onednn/onednn.h"
 #include "layers/plain.h"
-#include "layers/registry.h"
 #include "memory/fit.h"
-#include "memory/lower/lower.h"
+#include "session/rig.h"
 #include "tests/fixture/check.h"
 #include "tests/fixture/layer_check.h"
 #include "tests/fixture/planned.h"
@@ -439,44 +437,30 @@ static void a_plan_names_the_algorithms_it_is_for(void **state)
 static void a_plan_of_other_algorithms_is_not_run(void **state)
 {
     (void)state;
-    const dt_conv ours = {64, 3, 1, 1, 1, 1, true}, scores = {10, 8, 1, 0, 1, 1, true};
-    dt_graph *g;
-    dt_runner *r;
-    int32_t in = DT_GRAPH_INPUT, id;
-    int plan;
+    static const char ini[] =
+        "[model]\nimage = 8\nclasses = 10\nfuse = off\n[train]\nbatch = 2\nprecision = fp32\n"
+        "[device]\nkind = cpu\nthreads = 1\n[memory]\nalgorithms = small\n"
+        "[conv a]\nout = 64\nkernel = 3\npad = 1\n[conv b]\nout = 64\nkernel = 3\npad = 1\n"
+        "[fc c]\nout = 10\n[cross_entropy loss]\n";
+    dt_session *s = NULL;
+    dt_rig rig = {0};
+    int id;
     dt_err err = {0};
     if (!dt_onednn_avx512())
         skip();
-    (void)dt_cpu_setup(1);
-    assert_ok(dt_graph_create(&g, "g", (dt_shape){1, 8, 8, 64}, 10, &err), &err);
-    assert_ok(dt_graph_add(g, &dt_layer_conv, "c", &ours, &in, 1, &id, &err), &err);
-    in = id;
-    assert_ok(dt_graph_add(g, &dt_layer_conv, "s", &scores, &in, 1, &id, &err), &err);
-    in = id;
-    assert_ok(dt_graph_add(g, &dt_layer_cross_entropy, "loss", NULL, &in, 1, &id, &err), &err);
-    dt_algorithm_table least;
-    assert_ok(dt_algorithm_table_init(&least, g->n_node, DT_LIMIT_LEAST, &err), &err);
-    dt_lowered m = {.graph = g};
-    assert_ok(dt_map_create(&m.map, g, NULL, BATCH, 1, &err), &err);
-    const dt_program_opts po = {g, m.map, NULL, DT_PROGRAM_FIRST, BATCH, BATCH,
-        {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd}, &least};
-    assert_ok(dt_program_create(&m.program, &po, &err), &err);
-    m.plan = dt_planned_by(m.program, "keep_all", "greedy");
-    const dt_runner_opts o = {.graph = g,
-        .map = m.map,
-        .find_op = dt_layer_find,
-        .arena_bytes = m.plan->peak,
-        .threads = 1};
-    assert_ok(dt_runner_create(&r, &o, &err), &err);
-    assert_ok(dt_runner_add(r, m.plan, &plan, &err), &err);
-    for (size_t i = 0; i < m.plan->n_op; i++)
-        if (m.plan->op[i].kind != DT_OP_REORDER)
-            m.plan->op[i].limit = DT_LIMIT_ANY; /* and still for the algorithms of before */
-    assert_fails(dt_runner_add(r, m.plan, &plan, &err), DT_E_INTERNAL, &err,
+    assert_ok(dti_session_open_text(&s, "small.ini", ini, sizeof ini - 1, NULL, 0, &err), &err);
+    assert_ok(dt_session_plan_run(s, false, 0, 0, &err), &err);
+    assert_ok(dt_rig_open(&rig, s, &err), &err);
+    dt_plan *p = s->plans->planned[0]->plan;
+    assert_int_equal(dt_plan_kind(p), DT_PROGRAM_FIRST);
+    assert_ok(dt_runner_add(rig.runner, p, &id, &err), &err);
+    for (size_t i = 0; i < p->n_op; i++)
+        if (p->op[i].kind != DT_OP_REORDER)
+            p->op[i].limit = DT_LIMIT_ANY; /* and still for the algorithms of before */
+    assert_fails(dt_runner_add(rig.runner, p, &id, &err), DT_E_INTERNAL, &err,
         "but 'winograd:2x2_3x3' is chosen");
-    dt_runner_destroy(r);
-    dt_lowered_close(&m);
-    dt_algorithm_table_deinit(&least);
+    dt_rig_close(&rig);
+    dt_session_close(s);
 }
 
 DT_TEST_GROUP(workspace_limit)

@@ -39,7 +39,7 @@ static void start(trainer *t, const dt_model_opts *o, int64_t micro, const char 
     assert_ok(dt_model_build(dt_model_find("gpt2"), o, &g, &err), &err);
     const dt_stage_opts how = {
         1u << DT_PROGRAM_FIRST | 1u << DT_PROGRAM_AGAIN | 1u << DT_PROGRAM_UPDATE, micro, policies,
-        &dt_layer_adamw, device, .seed = 5, .threads = 2};
+        &dt_layer_adamw, device, .seed = 5, .state = 2, .threads = 2};
     *t = (trainer){dt_stage_open(g, &how), micro};
 }
 

@@ -5,13 +5,11 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
-#include "engine/runner/runner.h"
 #include "memory/density.h"
 #include "tests/fixture/run_cli.h"
 #include "session/budget.h"
 #include "session/feeds.h"
-#include "layers/registry.h"
-#include "memory/codec_op.h"
+#include "session/rig.h"
 
 static const char *small(void)
 {
@@ -54,42 +52,30 @@ static counts by_hand(const char *path)
     dt_err err = {0};
     dt_session *s = NULL;
     dt_feeds feeds = {0};
-    dt_runner *r = NULL;
+    dt_rig rig = {0};
     dt_batch b;
     counts c = {0};
     const char *const sets[] = {"train.eval_every=0"};
     assert_ok(dt_session_open(&s, path, sets, 1, &err), &err);
     assert_ok(dt_session_plan_run(s, false, 0, 0, &err), &err);
-    const dt_runner_opts o = {.graph = s->graph,
-        .map = s->plans->map,
-        .context = &s->context,
-        .find_op = dt_layer_find,
-        .codecs = &dt_codecs,
-        .arena_bytes = dt_plan_set_peak(s->plans),
-        .seed = (uint64_t)s->opts.train.seed,
-        .threads = s->threads};
-    assert_ok(dt_runner_create(&r, &o, &err), &err);
+    assert_ok(dt_rig_open(&rig, s, &err), &err);
+    dt_runner *r = rig.runner;
     assert_ok(dt_feeds_open(&feeds, s, &err), &err);
     dt_feed *feed = dt_loader_feed(feeds.train_loader);
     assert_ok(feed->next(feed->self, &b, &err), &err);
-    assert_ok(dt_runner_init(r, &err), &err);
     const dt_probe probe = {&c, count};
     const size_t sample = (size_t)dti_runner_sample(r);
-    for (size_t i = 0; i < s->plans->n; i++) {
-        const dt_planned *p = s->plans->planned[i];
+    dt_runner_set_probe(r, &probe);
+    for (size_t i = 0; i < rig.n; i++) {
+        const dt_ready *p = &rig.ready[i];
         const int64_t from = p->kind == DT_PROGRAM_FIRST ? 0 : 8;
         const dt_run_args a = {.batch = {b.x + (size_t)from * sample, b.labels + from, 8},
             .sample0 = from,
             .step_samples = 16};
-        int id;
-        if (p->kind == DT_PROGRAM_UPDATE)
-            continue;
-        assert_ok(dt_runner_add(r, p->plan, &id, &err), &err);
-        dt_runner_set_probe(r, &probe);
-        assert_ok(dt_runner_run(r, id, &a, &err), &err);
-        dt_runner_set_probe(r, NULL);
+        if (p->kind != DT_PROGRAM_UPDATE)
+            assert_ok(dt_runner_run(r, p->id, &a, &err), &err);
     }
-    dt_runner_destroy(r);
+    dt_rig_close(&rig);
     dt_feeds_close(&feeds);
     dt_session_close(s);
     return c;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/mix.h"
 #include "engine/runner/bind_values.h"
 
 /* A value: what it is (8 bits), of a codec that packs it (8), node or home (32), which of its
@@ -42,10 +43,7 @@ static dti_what what_is(uint64_t value)
 /* The gradient that a node gives its input i: a number that no sum of others is likely to be. */
 static uint64_t part_of(int64_t node, int i)
 {
-    uint64_t x = ((uint64_t)node * DT_MAX_IN + (uint64_t)i + 1) * 0x9E3779B97F4A7C15u;
-    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
-    x = (x ^ x >> 27) * 0x94D049BB133111EBu;
-    return (x ^ x >> 31) & ~GRADIENT;
+    return dti_mix(((uint64_t)node * DT_MAX_IN + (uint64_t)i) * DT_MIX_STEP) & ~GRADIENT;
 }
 
 /* ---- of the graph ---- */

@@ -11,6 +11,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/cpu.h"
+#include "engine/base/mix.h"
 #include "engine/runner/executor.h"
 
 enum { HOST = DT_COMPUTE_STREAM /* the calling thread */, MOST_DELAY = 300000 /* ns */ };
@@ -166,21 +167,12 @@ dt_status dti_step_wait(const dti_run *u, const dti_step *s, int thread, dt_err 
 
 /* ---- all rows ---- */
 
-/* Steele, Lea and Flood's splitmix, 2014. */
-static uint64_t mixed(uint64_t z)
-{
-    z += 0x9E3779B97F4A7C15u;
-    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
-    return z ^ z >> 31;
-}
-
 /* In each run some threads are later than others, so that they come far apart. */
 static void delay(const dti_run *u, int thread, int32_t step)
 {
-    const uint64_t run = mixed(u->r->delay_seed + mixed(dti_streams_runs(u->r->streams)));
-    const uint64_t most = MOST_DELAY >> mixed(run + (uint64_t)thread) % 8;
-    const uint64_t late = mixed(run + DT_MAX_STREAMS + (uint64_t)step) % (most + 1);
+    const uint64_t run = dti_mix(u->r->delay_seed + dti_mix(dti_streams_runs(u->r->streams)));
+    const uint64_t most = MOST_DELAY >> dti_mix(run + (uint64_t)thread) % 8;
+    const uint64_t late = dti_mix(run + DT_MAX_STREAMS + (uint64_t)step) % (most + 1);
     (void)nanosleep(&(struct timespec){.tv_nsec = (long)late}, NULL);
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/mix.h"
 #include "engine/cuda/cuda.h"
 #include "layers/cuda/weighted_cuda.h"
 
@@ -208,11 +209,7 @@ void dti_cublas_close(dt_cublas *lib)
 /* The entry of this problem, or the free one where it belongs. */
 static answer *memo_find(dt_cublas *lib, const dt_cublas_problem *p)
 {
-    uint64_t words[sizeof *p / 8], h = 0;
-    memcpy(words, p, sizeof words);
-    for (size_t i = 0; i < DT_COUNT(words); i++)
-        h = (h ^ words[i]) * UINT64_C(0x9E3779B97F4A7C15) ^ h >> 29;
-    for (size_t i = (size_t)(h >> 32);; i++) {
+    for (size_t i = dt_mix_place(p, sizeof *p, MEMO);; i++) {
         answer *e = &lib->memo[i % MEMO];
         if (!e->used || memcmp(&e->p, p, sizeof *p) == 0)
             return e;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/mix.h"
 
 #if DNNL_VERSION_MAJOR != 2
 #error "written for the operation descriptors of oneDNN 2; version 3 creates primitives differently"
@@ -262,11 +263,7 @@ static memo_key make_key(const dt_dnnl_problem *p, dt_dnnl_layout a, dt_dnnl_lay
 /* The entry of this key, or the free one where it belongs. */
 static memo_entry *memo_find(const memo_key *key)
 {
-    uint64_t words[sizeof *key / 8], h = 0;
-    memcpy(words, key, sizeof words);
-    for (size_t i = 0; i < DT_COUNT(words); i++)
-        h = (h ^ words[i]) * UINT64_C(0x9E3779B97F4A7C15) ^ h >> 29;
-    for (size_t i = (size_t)(h >> 32);; i++) {
+    for (size_t i = dt_mix_place(key, sizeof *key, MEMO);; i++) {
         memo_entry *e = &memo[i % MEMO];
         if (!e->used || memcmp(&e->key, key, sizeof *key) == 0)
             return e;

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/mix.h"
 #include "memory/lower/lower.h"
 #include "memory/kept.h"
 #include "memory/policies/chen.h"
@@ -279,13 +280,10 @@ static dt_status add_budgeted(search *s, int from, int to, dt_err *err)
 
 /* ---- annealing ---- */
 
-/* SplitMix64 (Steele, Lea, Flood 2014), in [0, n). */
+/* In [0, n). */
 static size_t draw(search *s, size_t n)
 {
-    uint64_t z = (s->drawn += 0x9E3779B97F4A7C15u);
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return (size_t)((z ^ (z >> 31)) % n);
+    return (size_t)(dt_mix_next(&s->drawn) % n);
 }
 
 /* What a plan is worth at a budget: its seconds, and many more for bytes that do not fit. */

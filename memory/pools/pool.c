@@ -77,6 +77,21 @@ static uint64_t slow_lower_bound(const dt_interval *v, size_t n)
     return most;
 }
 
+static int in_turn(const void *a, const void *b)
+{
+    const dti_event *p = a, *q = b;
+    if (p->at != q->at)
+        return p->at < q->at ? -1 : 1;
+    if (p->comes != q->comes)
+        return p->comes ? 1 : -1;
+    return (p->who > q->who) - (p->who < q->who);
+}
+
+void dti_events_sort(dti_event *e, size_t n)
+{
+    qsort(e, n, sizeof *e, in_turn);
+}
+
 typedef struct edge {
     int64_t at;
     uint64_t need;

@@ -62,6 +62,16 @@ static inline bool dti_round_up(uint64_t x, uint64_t align, uint64_t *out)
     return x <= UINT64_MAX - mask;
 }
 
+/* An interval of a number of the pool's comes or goes. */
+typedef struct dti_event {
+    int64_t at;
+    size_t who;
+    bool comes;
+} dti_event;
+
+/* Sort them by time; at equal times those that go come first, then those of lower numbers. */
+void dti_events_sort(dti_event *e, size_t n);
+
 /* What a checked interval takes. */
 static inline uint64_t dti_interval_need(const dt_interval *v)
 {

@@ -7,22 +7,6 @@
 #include "engine/base/alloc.h"
 #include "memory/pools/pool.h"
 
-typedef struct event {
-    int64_t at;
-    size_t who;
-    bool comes;
-} event;
-
-static int by_time(const void *a, const void *b)
-{
-    const event *p = a, *q = b;
-    if (p->at != q->at)
-        return p->at < q->at ? -1 : 1;
-    if (p->comes != q->comes)
-        return p->comes ? 1 : -1;
-    return (p->who > q->who) - (p->who < q->who);
-}
-
 typedef struct hole {
     uint64_t off, end;
 } hole;
@@ -104,20 +88,20 @@ static void give_back(heap *h, uint64_t off, uint64_t end)
     }
 }
 
-static size_t list_events(const dt_interval *v, size_t n, event *e)
+static size_t list_events(const dt_interval *v, size_t n, dti_event *e)
 {
     size_t m = 0;
     for (size_t i = 0; i < n; i++) {
         if (v[i].bytes == 0)
             continue;
-        e[m++] = (event){v[i].lower, i, true};
-        e[m++] = (event){v[i].upper, i, false};
+        e[m++] = (dti_event){v[i].lower, i, true};
+        e[m++] = (dti_event){v[i].upper, i, false};
     }
-    qsort(e, m, sizeof *e, by_time);
+    dti_events_sort(e, m);
     return m;
 }
 
-static dt_status run(dt_interval *v, const event *e, size_t m, heap *h, dt_err *err)
+static dt_status run(dt_interval *v, const dti_event *e, size_t m, heap *h, dt_err *err)
 {
     for (size_t k = 0; k < m; k++) {
         dt_interval *x = &v[e[k].who];
@@ -136,7 +120,7 @@ static dt_status place(dt_interval *v, size_t n, uint64_t *peak, dt_err *err)
     DT_CHECK(dti_pool_check(v, n, err));
     for (size_t i = 0; i < n; i++)
         v[i].off = 0;
-    event *events = dt_alloc(n, 2 * sizeof *events);
+    dti_event *events = dt_alloc(n, 2 * sizeof *events);
     /* n intervals leave at most n + 1 holes; the last of them has no end */
     heap h = {.holes = n < SIZE_MAX ? dt_alloc(n + 1, sizeof *h.holes) : NULL, .n = 1};
     dt_status st = DT_OK;

@@ -36,38 +36,22 @@ typedef struct search {
     uint64_t nodes, max_nodes, random;
 } search;
 
-typedef struct event {
-    int64_t at;
-    uint32_t item;
-    bool comes;
-} event;
-
-static int by_time(const void *a, const void *b)
-{
-    const event *p = a, *q = b;
-    if (p->at != q->at)
-        return p->at < q->at ? -1 : 1;
-    if (p->comes != q->comes)
-        return p->comes ? 1 : -1;
-    return (p->item > q->item) - (p->item < q->item);
-}
-
 /* Cut the time into sections, one for each largest set of intervals that live at once: two
  * intervals meet in time if and only if they share one. Returns how many. */
-static size_t cut_sections(dti_canon_item *item, event *e, size_t n_event)
+static size_t cut_sections(dti_canon_item *item, dti_event *e, size_t n_event)
 {
     uint32_t section = 0;
     bool grown = false;
-    qsort(e, n_event, sizeof *e, by_time);
+    dti_events_sort(e, n_event);
     for (size_t k = 0; k < n_event; k++) {
         if (e[k].comes) {
-            item[e[k].item].first = section;
+            item[e[k].who].first = section;
             grown = true;
             continue;
         }
         section += grown;
         grown = false;
-        item[e[k].item].last = section;
+        item[e[k].who].last = section;
     }
     return section;
 }
@@ -95,7 +79,7 @@ static void find_busiest(search *s, uint64_t *load)
 /* What the search is about: intervals that have bytes, in sections. */
 static bool prepare(search *s, size_t n)
 {
-    event *e = dt_alloc(n, 2 * sizeof *e);
+    dti_event *e = dt_alloc(n, 2 * sizeof *e);
     s->item = dt_alloc(n, sizeof *s->item);
     s->rank = dt_alloc(n, sizeof *s->rank);
     s->busiest = dt_alloc(n, sizeof *s->busiest);
@@ -107,8 +91,8 @@ static bool prepare(search *s, size_t n)
         const uint64_t need = dti_interval_need(&s->v[i]);
         s->unit = common_divisor(need, s->unit);
         s->item[m] = (dti_canon_item){.need = need, .align = s->v[i].align, .who = (uint32_t)i};
-        e[2 * m] = (event){s->v[i].lower, (uint32_t)m, true};
-        e[2 * m + 1] = (event){s->v[i].upper, (uint32_t)m, false};
+        e[2 * m] = (dti_event){s->v[i].lower, m, true};
+        e[2 * m + 1] = (dti_event){s->v[i].upper, m, false};
         m++;
     }
     for (size_t i = 0; i < m; i++)

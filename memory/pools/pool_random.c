@@ -2,17 +2,9 @@
 #include "memory/pools/pool_random.h"
 
 #include "engine/base/alloc.h"
+#include "engine/base/mix.h"
 
 enum { UNIT = 512, LARGEST = 65536, SHARE = 10 };
-
-/* SplitMix64. */
-static uint64_t draw(uint64_t *state)
-{
-    uint64_t x = *state += 0x9E3779B97F4A7C15u;
-    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
-    x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
-    return x ^ (x >> 31);
-}
 
 /* 2 to the power of a number of 64 bits behind the point, of which 24 count; by products alone,
  * which are the same on every machine. */
@@ -40,8 +32,8 @@ static uint64_t draw_spread(uint64_t *state, uint64_t most)
     while (most >> octaves > 0)
         octaves++;
     for (;;) {
-        const uint64_t octave = draw(state) % octaves;
-        const uint64_t x = (uint64_t)(power(draw(state)) * (double)((uint64_t)1 << octave));
+        const uint64_t octave = dt_mix_next(state) % octaves;
+        const uint64_t x = (uint64_t)(power(dt_mix_next(state)) * (double)((uint64_t)1 << octave));
         if (x <= most)
             return x;
     }
@@ -54,7 +46,7 @@ dt_status dt_pool_random(dt_interval **v, size_t n, uint64_t seed, dt_err *err)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for %zu intervals", n);
     const uint64_t longest = n >= SHARE ? n / SHARE : 1;
     for (size_t i = 0; i < n; i++) {
-        const int64_t lower = (int64_t)(draw(&seed) % n);
+        const int64_t lower = (int64_t)(dt_mix_next(&seed) % n);
         const uint64_t length = draw_spread(&seed, longest);
         (*v)[i] = (dt_interval){.id = (int64_t)i,
             .lower = lower,

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
-#include "engine/base/json.h"
 #include "engine/runner/runner.h"
 #include "engine/checkpoint/safetensors.h"
 #include "engine/checkpoint/weights.h"
@@ -13,6 +12,7 @@
 #include "layers/plain.h"
 #include "tests/fixture/check.h"
 #include "tests/fixture/fake_driver.h"
+#include "tests/fixture/json_read.h"
 #include "tests/fixture/planned.h"
 
 enum { LAYERS = 2, WIDTH = 48, HEADS = 4, VOCAB = 65, CONTEXT = 32, BATCH = 3, STEPS = 6 };
@@ -151,23 +151,10 @@ static void assert_below(const char *what, double off, double most)
 
 static cJSON *expected(void)
 {
-    char *path = reference("expected.json"), text[4096];
-    cJSON *o;
-    dt_err err = {0};
-    FILE *f = fopen(path, "rb");
-    assert_non_null(f);
-    const size_t n = fread(text, 1, sizeof text, f);
-    assert_int_equal(fclose(f), 0);
-    assert_ok(dt_json_parse(&o, text, n, 8, 256, &err), &err);
+    char *path = reference("expected.json");
+    cJSON *o = json_file(path);
     dt_free(path);
     return o;
-}
-
-static double number(const cJSON *o, const char *key)
-{
-    const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
-    assert_true(cJSON_IsNumber(v));
-    return v->valuedouble;
 }
 
 static void train_as_pytorch(int attention, int64_t micro)
@@ -192,14 +179,14 @@ static void train_as_pytorch(int attention, int64_t micro)
         }
         const double got = gradients(&t, step, ids, labels);
         const double should = cJSON_GetArrayItem(loss, step)->valuedouble;
-        assert_below(
-            "loss", fabs(got / should - 1), number(most, step == 0 ? "first_loss" : "later_loss"));
+        assert_below("loss", fabs(got / should - 1),
+            json_number(most, step == 0 ? "first_loss" : "later_loss"));
         if (step == 0)
             assert_below(
-                "gradient", worst(&t, "grads.safetensors", DT_DP), number(most, "gradient"));
+                "gradient", worst(&t, "grads.safetensors", DT_DP), json_number(most, "gradient"));
         update(&t, step);
     }
-    assert_below("weight", worst(&t, "final.safetensors", DT_P), number(most, "later_loss"));
+    assert_below("weight", worst(&t, "final.safetensors", DT_P), json_number(most, "later_loss"));
     cJSON_Delete(want);
     dt_free(init);
     free(x);

@@ -163,16 +163,7 @@ static void unknown_instruction_sets_are_refused(void **state)
     refuse(&r);
 }
 
-static int clean(void **state)
-{
-    (void)state;
-    if (cli_binary() != NULL)
-        remove_all("out");
-    cli.child = NULL;
-    return 0;
-}
-
-#define T(f) cmocka_unit_test_teardown(f, clean)
+#define T(f) cmocka_unit_test_teardown(f, clean_workspace)
 DT_TEST_GROUP(processor)
 {
     const struct CMUnitTest tests[] = {

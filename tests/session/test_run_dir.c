@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 
 #include "tests/fixture/check.h"
+#include "tests/fixture/json_read.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +17,6 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
-#include "engine/base/json.h"
 #include "session/run_dir.h"
 
 /* Each test works in a fresh folder. */
@@ -71,38 +71,6 @@ static char *read_text(const char *path)
     dt_err err = {0};
     assert_ok(dt_read_file(&text, &n, path, 1 << 20, DT_E_DATA, &err), &err);
     return text;
-}
-
-static cJSON *parse(const char *text, size_t n)
-{
-    cJSON *j = NULL;
-    dt_err err = {0};
-    assert_ok(dt_json_parse(&j, text, n, 8, 1000, &err), &err);
-    return j;
-}
-
-static cJSON *read_json(const char *path)
-{
-    char *text = read_text(path);
-    cJSON *j = parse(text, strlen(text));
-    dt_free(text);
-    return j;
-}
-
-static double number(const cJSON *j, const char *key)
-{
-    const cJSON *v = cJSON_GetObjectItemCaseSensitive(j, key);
-    if (!cJSON_IsNumber(v))
-        fail_msg("no number '%s'", key);
-    return v->valuedouble;
-}
-
-static const char *text_of(const cJSON *j, const char *key)
-{
-    const char *v = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(j, key));
-    if (v == NULL)
-        fail_msg("no text '%s'", key);
-    return v;
 }
 
 /* ---- names ---- */
@@ -459,7 +427,7 @@ static cJSON *metric(const char *path, int i)
         line = strchr(line, '\n');
         line += line != NULL;
     }
-    cJSON *j = line != NULL && *line != '\0' ? parse(line, strcspn(line, "\n")) : NULL;
+    cJSON *j = line != NULL && *line != '\0' ? json_of(line, strcspn(line, "\n")) : NULL;
     dt_free(text);
     return j;
 }
@@ -508,7 +476,7 @@ static void numbers_json_has_no_word_for_are_text(void **state)
     static const char *const want[] = {"nan", "inf", "-inf"};
     for (int i = 0; i < 3; i++) {
         cJSON *j = metric("r/metrics.jsonl", i);
-        assert_string_equal(text_of(j, "loss"), want[i]);
+        assert_string_equal(json_text(j, "loss"), want[i]);
         cJSON_Delete(j);
     }
 }
@@ -523,7 +491,7 @@ static void losses_have_nine_digits(void **state)
     dti_run_dir_close(d);
     for (int i = 0; i < (int)DT_COUNT(losses); i++) {
         cJSON *j = metric("r/metrics.jsonl", i);
-        assert_true(fabs(number(j, "loss") - losses[i]) <= 1e-9 * fabs(losses[i]));
+        assert_true(fabs(json_number(j, "loss") - losses[i]) <= 1e-9 * fabs(losses[i]));
         cJSON_Delete(j);
     }
 }
@@ -548,10 +516,10 @@ static void a_full_disk_loses_lines_and_nothing_else(void **state)
     assert_non_null(strstr(why, "No space left"));
     dti_run_dir_close(d);
     cJSON *j = metric("r/metrics.jsonl", 0);
-    assert_true(number(j, "step") == 1);
+    assert_true(json_number(j, "step") == 1);
     cJSON_Delete(j);
     j = metric("r/metrics.jsonl", 1);
-    assert_true(number(j, "step") == 4);
+    assert_true(json_number(j, "step") == 4);
     cJSON_Delete(j);
     assert_null(metric("r/metrics.jsonl", 2));
 }
@@ -624,10 +592,10 @@ static void facts_name_the_machine(void **state)
         .seed = 18446744073709551615u};
     assert_ok(dti_run_dir_facts(d, &f, &err), &err);
     dti_run_dir_close(d);
-    cJSON *j = read_json("r/env.json");
-    assert_string_equal(text_of(j, "library"), "oneDNN 2.6.3");
-    assert_true(strlen(text_of(j, "cpu")) > 0);
-    assert_true(number(j, "threads") == 2);
+    cJSON *j = json_file("r/env.json");
+    assert_string_equal(json_text(j, "library"), "oneDNN 2.6.3");
+    assert_true(strlen(json_text(j, "cpu")) > 0);
+    assert_true(json_number(j, "threads") == 2);
     cJSON_Delete(j);
     char *text = read_text("r/env.json");
     assert_non_null(strstr(text, "18446744073709551615"));
@@ -669,12 +637,12 @@ static void the_summary_holds_exact_bytes(void **state)
     assert_non_null(strstr(text, "\"device_peak_planned\":\t9007199254740993"));
     assert_non_null(strstr(text, "\"device_peak_measured\":\t9007199254740993"));
     dt_free(text);
-    cJSON *j = read_json("r/summary.json");
-    assert_string_equal(text_of(j, "status"), "done");
-    assert_true(number(j, "exit_code") == 0);
-    assert_true(number(j, "final_loss") == 0.25);
-    assert_true(number(j, "steps") == 30);
-    assert_true(number(j, "metrics_lost") == 0);
+    cJSON *j = json_file("r/summary.json");
+    assert_string_equal(json_text(j, "status"), "done");
+    assert_true(json_number(j, "exit_code") == 0);
+    assert_true(json_number(j, "final_loss") == 0.25);
+    assert_true(json_number(j, "steps") == 30);
+    assert_true(json_number(j, "metrics_lost") == 0);
     assert_null(cJSON_GetObjectItemCaseSensitive(j, "error"));
     assert_null(cJSON_GetObjectItemCaseSensitive(j, "eval_loss"));
     cJSON_Delete(j);
@@ -692,10 +660,10 @@ static void a_failed_run_has_a_summary_too(void **state)
     s.device_peak_measured = 0;
     assert_ok(dti_run_dir_summary(d, &s, &err), &err);
     dti_run_dir_close(d);
-    cJSON *j = read_json("r/summary.json");
-    assert_string_equal(text_of(j, "status"), "failed");
-    assert_string_equal(text_of(j, "error"), "step 3: the \"loss\" is ? not finite\n");
-    assert_true(number(j, "exit_code") == 7);
+    cJSON *j = json_file("r/summary.json");
+    assert_string_equal(json_text(j, "status"), "failed");
+    assert_string_equal(json_text(j, "error"), "step 3: the \"loss\" is ? not finite\n");
+    assert_true(json_number(j, "exit_code") == 7);
     assert_true(cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(j, "final_loss")));
     assert_true(cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(j, "device_peak_measured")));
     cJSON_Delete(j);
@@ -713,11 +681,11 @@ static void a_stopped_run_says_so_and_holds_its_evaluation(void **state)
     s.eval = &e;
     assert_ok(dti_run_dir_summary(d, &s, &err), &err);
     dti_run_dir_close(d);
-    cJSON *j = read_json("r/summary.json");
-    assert_string_equal(text_of(j, "status"), "stopped");
-    assert_true(number(j, "exit_code") == 75);
-    assert_true(number(j, "eval_top1") == 0.5);
-    assert_string_equal(text_of(j, "eval_loss"), "nan");
+    cJSON *j = json_file("r/summary.json");
+    assert_string_equal(json_text(j, "status"), "stopped");
+    assert_true(json_number(j, "exit_code") == 75);
+    assert_true(json_number(j, "eval_top1") == 0.5);
+    assert_string_equal(json_text(j, "eval_loss"), "nan");
     cJSON_Delete(j);
 }
 

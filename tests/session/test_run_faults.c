@@ -1,5 +1,6 @@
 /* What goes wrong while a run is going, and odd but good data: the exit code, the message, and that
  * the weights of the last whole step are kept. Numbers are those of docs/faults.md. */
+#include "tests/fixture/json_read.h"
 #include "tests/fixture/run_cli.h"
 
 #include <fcntl.h>
@@ -16,7 +17,6 @@
 #include "engine/base/alloc.h"
 #include "engine/driver.h"
 #include "engine/base/io.h"
-#include "engine/base/json.h"
 #include "engine/checkpoint/safetensors.h"
 #include "tests/fixture/data_files.h"
 #include "tests/fixture/workspace.h"
@@ -26,25 +26,14 @@
     "[model]\nimage = 4\nclasses = 2\n[fc f]\nout = 2\n[data]\nsource = images\npath = set\n"      \
     "[train]\nbatch = 4\nsteps = 3\n[run]\ndir = out\n"
 
-static cJSON *json_file(const char *below)
-{
-    cJSON *o = NULL;
-    dt_err err = {0};
-    char *text = cli_text(in_workspace(below));
-    assert_ok(dt_json_parse(&o, text, strlen(text), 8, 4096, &err), &err);
-    dt_free(text);
-    return o;
-}
-
 /* The summary's status and exit code; its error, when there is one, is a text. */
 static void check_summary(int code)
 {
-    cJSON *o = json_file("out/summary.json");
-    const char *status = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, "status"));
-    assert_string_equal(status, code == 0 ? "done" : "failed");
-    assert_int_equal(cJSON_GetObjectItemCaseSensitive(o, "exit_code")->valueint, code);
+    cJSON *o = json_file(in_workspace("out/summary.json"));
+    assert_string_equal(json_text(o, "status"), code == 0 ? "done" : "failed");
+    assert_int_equal((int)json_number(o, "exit_code"), code);
     if (code != 0)
-        assert_true(cJSON_IsString(cJSON_GetObjectItemCaseSensitive(o, "error")));
+        (void)json_text(o, "error");
     cJSON_Delete(o);
 }
 
@@ -682,17 +671,7 @@ static void a_run_directory_that_is_removed_is_told(void **state)
     assert_int_not_equal(access(in_workspace("out"), F_OK), 0);
 }
 
-/* What a test that failed may have left. */
-static int clean(void **state)
-{
-    (void)state;
-    if (cli_binary() != NULL)
-        remove_all("out");
-    cli.child = NULL;
-    return 0;
-}
-
-#define T(f) cmocka_unit_test_teardown(f, clean)
+#define T(f) cmocka_unit_test_teardown(f, clean_workspace)
 DT_TEST_GROUP(run_faults)
 {
     const struct CMUnitTest tests[] = {

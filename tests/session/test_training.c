@@ -1,5 +1,6 @@
 /* Whole runs of the program: against PyTorch's numbers, against themselves under other policies,
  * threads and micro-batches, and against what a hand computes. */
+#include "tests/fixture/json_read.h"
 #include "tests/fixture/run_cli.h"
 
 #include <math.h>
@@ -10,7 +11,6 @@
 #include <time.h>
 
 #include "engine/base/alloc.h"
-#include "engine/base/json.h"
 #include "engine/checkpoint/safetensors.h"
 #include "tests/fixture/data_files.h"
 #include "tests/fixture/workspace.h"
@@ -32,22 +32,6 @@ static void run_quietly(const char *words)
     cli_done(&r);
 }
 
-static cJSON *parse_json(const char *text, size_t n)
-{
-    cJSON *o = NULL;
-    dt_err err = {0};
-    assert_ok(dt_json_parse(&o, text, n, 8, 4096, &err), &err);
-    return o;
-}
-
-static double number(const cJSON *o, const char *key)
-{
-    const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
-    if (!cJSON_IsNumber(v))
-        fail_msg("'%s' is no number", key);
-    return v->valuedouble;
-}
-
 static bool is_text(const cJSON *o, const char *key, const char *want)
 {
     const char *v = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, key));
@@ -62,10 +46,10 @@ static int metrics_of(const char *run, const char *split, const char *key, doubl
     snprintf(below, sizeof below, "%s/metrics.jsonl", run);
     char *text = cli_text(in_workspace(below));
     for (const char *s = text; *s != '\0'; s += strcspn(s, "\n") + 1) {
-        cJSON *o = parse_json(s, strcspn(s, "\n"));
+        cJSON *o = json_of(s, strcspn(s, "\n"));
         if (is_text(o, "split", split)) {
             assert_true(n < room);
-            to[n++] = number(o, key);
+            to[n++] = json_number(o, key);
         }
         cJSON_Delete(o);
     }
@@ -77,10 +61,7 @@ static cJSON *summary_of(const char *run)
 {
     char below[128];
     snprintf(below, sizeof below, "%s/summary.json", run);
-    char *text = cli_text(in_workspace(below));
-    cJSON *o = parse_json(text, strlen(text));
-    dt_free(text);
-    return o;
+    return json_file(in_workspace(below));
 }
 
 static char *weights_of(const char *run)
@@ -195,8 +176,8 @@ static void compare_losses(const cJSON *expected, const char *run)
     assert_int_equal(n, cJSON_GetArraySize(want));
     for (int i = 0; i < n; i++) {
         const double w = cJSON_GetArrayItem(want, i)->valuedouble;
-        assert_below(fabs(loss[i] - w) / w, number(tolerance, i == 0 ? "first_loss" : "later_loss"),
-            "the loss");
+        assert_below(fabs(loss[i] - w) / w,
+            json_number(tolerance, i == 0 ? "first_loss" : "later_loss"), "the loss");
     }
 }
 
@@ -209,7 +190,7 @@ static void six_steps_agree_with_pytorch(void **state)
         skip();
     put_reference_ini();
     char *text = cli_text(dt_shared(REFERENCE "expected.json"));
-    cJSON *expected = parse_json(text, strlen(text));
+    cJSON *expected = json_of(text, strlen(text));
     const cJSON *tolerance = cJSON_GetObjectItemCaseSensitive(expected, "tolerance");
     static const char *const policies[] = {"keep_all", "network_wide"};
     for (size_t i = 0; i < DT_COUNT(policies); i++) {
@@ -220,10 +201,10 @@ static void six_steps_agree_with_pytorch(void **state)
         compare_losses(expected, policies[i]);
         assert_below(worst_tensor(in_workspace("gradients.safetensors"),
                          dt_shared(REFERENCE "grads.safetensors")),
-            number(tolerance, "gradient"), "a gradient");
+            json_number(tolerance, "gradient"), "a gradient");
         char *final = weights_of(policies[i]);
         assert_below(worst_tensor(final, dt_shared(REFERENCE "final.safetensors")),
-            number(tolerance, "gradient"), "a weight");
+            json_number(tolerance, "gradient"), "a weight");
         dt_free(final);
     }
     assert_true(same_weights(policies[0], policies[1]));
@@ -249,14 +230,14 @@ static void a_transformer_under_adamw_agrees_with_pytorch(void **state)
     put_text("gpt.ini", ini);
     run_quietly("gpt.ini --set run.dir=gpt");
     char *text = cli_text(dt_shared(GPT "expected.json"));
-    cJSON *expected = parse_json(text, strlen(text));
+    cJSON *expected = json_of(text, strlen(text));
     const cJSON *tolerance = cJSON_GetObjectItemCaseSensitive(expected, "tolerance");
     compare_losses(expected, "gpt");
     assert_below(worst_tensor(in_workspace("gpt.safetensors"), dt_shared(GPT "grads.safetensors")),
-        number(tolerance, "gradient"), "a gradient");
+        json_number(tolerance, "gradient"), "a gradient");
     char *final = weights_of("gpt");
     assert_below(worst_tensor(final, dt_shared(GPT "final.safetensors")),
-        number(tolerance, "later_loss"), "a weight");
+        json_number(tolerance, "later_loss"), "a weight");
     dt_free(final);
     cJSON_Delete(expected);
     dt_free(text);
@@ -398,10 +379,12 @@ static void last_partial_batches_are_trained_on(void **state)
     run_quietly(PARTIAL "--set data.samples=22 --set run.dir=partial4 --set train.micro_batch=4");
     run_quietly(PARTIAL "--set data.samples=22 --set run.dir=dropped --set train.drop_last=on");
     cJSON *o = summary_of("partial");
-    assert_true(number(o, "samples") == 44 && number(o, "steps") == 6 && number(o, "epochs") == 2);
+    assert_true(json_number(o, "samples") == 44 && json_number(o, "steps") == 6 &&
+                json_number(o, "epochs") == 2);
     cJSON_Delete(o);
     o = summary_of("dropped");
-    assert_true(number(o, "samples") == 32 && number(o, "steps") == 4 && number(o, "epochs") == 2);
+    assert_true(json_number(o, "samples") == 32 && json_number(o, "steps") == 4 &&
+                json_number(o, "epochs") == 2);
     cJSON_Delete(o);
     assert_int_equal(metrics_of("partial", "train", "epoch", samples, DT_COUNT(samples)), 6);
     assert_true(samples[2] == 0 && samples[3] == 1);
@@ -439,7 +422,7 @@ static void a_partial_batch_is_a_batch_of_its_size(void **state)
     run_quietly("lenet.ini --set data.samples=12 --set run.dir=of12 --set train.batch=12");
     assert_below(weights_apart("of32", "of12"), 1e-5, "a weight");
     cJSON *o = summary_of("of32");
-    assert_true(number(o, "samples") == 72);
+    assert_true(json_number(o, "samples") == 72);
     cJSON_Delete(o);
 }
 
@@ -705,9 +688,9 @@ static void a_signal_ends_a_run_after_saving(void **state)
         assert_has(r.err, "stopped");
         cli_done(&r);
         cJSON *o = summary_of("stopped");
-        assert_true(is_text(o, "status", "stopped") && number(o, "exit_code") == DT_E_STOPPED);
+        assert_true(is_text(o, "status", "stopped") && json_number(o, "exit_code") == DT_E_STOPPED);
         assert_int_equal(metrics_of("stopped", "train", "step", steps, DT_COUNT(steps)),
-            (int)number(o, "steps"));
+            (int)json_number(o, "steps"));
         cJSON_Delete(o);
         remove_all("go_on");
         run_quietly("lenet.ini --set run.dir=go_on --set model.weights=stopped/" WEIGHTS

@@ -1,11 +1,10 @@
 /* memory.algorithms from outside: the peaks of plans under each choice, and training by each. */
-#include <cjson/cJSON.h>
 #include <math.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"
-#include "engine/base/json.h"
 #include "layers/onednn/onednn.h"
+#include "tests/fixture/json_read.h"
 #include "tests/fixture/run_cli.h"
 
 /* Many channels and few pixels, so that scratch and weights in other layouts are what is large. */
@@ -23,13 +22,8 @@ static const char *network(void)
 
 static double number(const char *text, const char *outer, const char *key)
 {
-    dt_err err = {0};
-    cJSON *o;
-    assert_ok(dt_json_parse(&o, text, strlen(text), 16, 4096, &err), &err);
-    const cJSON *at = outer != NULL ? cJSON_GetObjectItemCaseSensitive(o, outer) : o;
-    const cJSON *v = cJSON_GetObjectItemCaseSensitive(at, key);
-    assert_true(cJSON_IsNumber(v));
-    const double d = v->valuedouble;
+    cJSON *o = json_of(text, strlen(text));
+    const double d = json_number(outer != NULL ? json_object(o, outer) : o, key);
     cJSON_Delete(o);
     return d;
 }

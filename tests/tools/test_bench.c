@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "engine/base/json.h"
+#include "tests/fixture/json_read.h"
 #include "tests/fixture/run_cli.h"
 #include "session/budget.h"
 #include "session/machine.h"
@@ -21,13 +21,11 @@ static const char *small(void)
 
 static cJSON *bench_of(const char *words, const char *file)
 {
-    cJSON *o = NULL;
-    dt_err err = {0};
     char line[1024];
     snprintf(line, sizeof line, "bench FILE --json %s", words);
     ran r = cli_run(line, file);
     assert_code(&r, 0);
-    assert_ok(dt_json_parse(&o, r.out, strlen(r.out), 8, 1 << 14, &err), &err);
+    cJSON *o = json_of(r.out, strlen(r.out));
     cli_done(&r);
     return o;
 }
@@ -35,14 +33,6 @@ static cJSON *bench_of(const char *words, const char *file)
 static cJSON *bench(const char *words)
 {
     return bench_of(words, small());
-}
-
-static double number(const cJSON *o, const char *key)
-{
-    const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
-    if (!cJSON_IsNumber(v))
-        fail_msg("no number '%s'", key);
-    return v->valuedouble;
 }
 
 /* A row's count of ops in a step; 0 when there is no such row. */
@@ -54,7 +44,7 @@ static double ops_of(const cJSON *o, const char *kind, const char *pass)
         const char *k = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(row, "kind"));
         const char *p = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(row, "pass"));
         if (strcmp(k, kind) == 0 && strcmp(p, pass) == 0)
-            return number(row, "ops");
+            return json_number(row, "ops");
     }
     return 0;
 }
@@ -63,20 +53,20 @@ static void the_parts_add_up_to_a_step(void **state)
 {
     NEED_BINARY();
     cJSON *o = bench("--steps 9");
-    const double step = number(o, "step_seconds");
-    double sum = number(o, "rest_seconds"), floor = 0;
+    const double step = json_number(o, "step_seconds");
+    double sum = json_number(o, "rest_seconds"), floor = 0;
     const cJSON *row;
     assert_true(sum > 0);
     cJSON_ArrayForEach(row, cJSON_GetObjectItemCaseSensitive(o, "parts"))
     {
-        sum += number(row, "seconds");
-        floor += number(row, "floor_seconds");
+        sum += json_number(row, "seconds");
+        floor += json_number(row, "floor_seconds");
     }
     assert_true(fabs(sum - step) < 1e-6);
-    assert_true(floor > 0 && fabs(floor - number(o, "floor_seconds")) < 1e-7);
-    assert_true(number(o, "least_seconds") <= number(o, "median_seconds"));
-    assert_true(number(o, "median_seconds") <= number(o, "most_seconds"));
-    assert_true(fabs(number(o, "per_second") * number(o, "median_seconds") - 16) < 0.1);
+    assert_true(floor > 0 && fabs(floor - json_number(o, "floor_seconds")) < 1e-7);
+    assert_true(json_number(o, "least_seconds") <= json_number(o, "median_seconds"));
+    assert_true(json_number(o, "median_seconds") <= json_number(o, "most_seconds"));
+    assert_true(fabs(json_number(o, "per_second") * json_number(o, "median_seconds") - 16) < 0.1);
     assert_string_equal(
         cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, "unit")), "images");
     cJSON_Delete(o);
@@ -122,9 +112,9 @@ static void a_step_takes_no_memory(void **state)
     NEED_BINARY();
     NEED_LIMITS(); /* sanitizers take pages of their own */
     cJSON *o = bench("--steps 20");
-    assert_true(number(o, "page_faults") < 0.5);
-    assert_true(number(o, "allocations") < 0.5);
-    assert_true(fabs(number(o, "heap_growth")) < 0.5);
+    assert_true(json_number(o, "page_faults") < 0.5);
+    assert_true(json_number(o, "allocations") < 0.5);
+    assert_true(fabs(json_number(o, "heap_growth")) < 0.5);
     cJSON_Delete(o);
 }
 

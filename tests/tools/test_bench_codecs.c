@@ -1,17 +1,9 @@
 /* `dnntrain bench codecs`: what it measures, and what it refuses. */
-#include <cjson/cJSON.h>
 #include <string.h>
 
-#include "engine/base/json.h"
 #include "memory/codec.h"
+#include "tests/fixture/json_read.h"
 #include "tests/fixture/run_cli.h"
-
-static double number(const cJSON *row, const char *key)
-{
-    const cJSON *o = cJSON_GetObjectItemCaseSensitive(row, key);
-    assert_true(cJSON_IsNumber(o));
-    return o->valuedouble;
-}
 
 /* Ten densities for codecs that depend on them, one for the others and for ReLU's mask. */
 static void every_codec_is_measured(void **state)
@@ -19,10 +11,8 @@ static void every_codec_is_measured(void **state)
     NEED_BINARY();
     ran r = cli_run("bench-codecs --mib 1 --json", NULL);
     assert_code(&r, 0);
-    cJSON *rows = NULL;
+    cJSON *rows = json_of(r.out, strlen(r.out));
     const cJSON *row;
-    dt_err err = {0};
-    assert_ok(dt_json_parse(&rows, r.out, strlen(r.out), 8, 4096, &err), &err);
     size_t n;
     const dt_codec *const *all = dt_codec_all(&n);
     for (size_t i = 0; i <= n; i++) {
@@ -34,9 +24,10 @@ static void every_codec_is_measured(void **state)
                     name) != 0)
                 continue;
             seen++;
-            assert_true(number(row, "ratio") > 0.7 && number(row, "copy_gb_s") > 0);
-            assert_true(number(row, "encode_gb_s") > 0 && number(row, "decode_gb_s") > 0);
-            assert_true(number(row, "encode_share") > 0 && number(row, "decode_share") > 0);
+            assert_true(json_number(row, "ratio") > 0.7 && json_number(row, "copy_gb_s") > 0);
+            assert_true(json_number(row, "encode_gb_s") > 0 && json_number(row, "decode_gb_s") > 0);
+            assert_true(
+                json_number(row, "encode_share") > 0 && json_number(row, "decode_share") > 0);
         }
         assert_int_equal(seen, i < n && all[i]->sparse ? 10 : 1);
     }

@@ -2,13 +2,13 @@
  * it is, and the kernels' own sources train real networks. In whatever order the card takes its
  * work, a run ends with the same bits, under every exact policy, fresh or resumed, and near the
  * processor's; what it leaves on the card, or asks of it against CUDA's rules, fails it. */
-#include <cjson/cJSON.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"
 #include "engine/base/sha256.h"
+#include "tests/fixture/json_read.h"
 #include "tests/fixture/run_cli.h"
 
 /* Three steps, of which the second is captured and the third is replayed, and an evaluation. */
@@ -43,11 +43,6 @@ typedef struct result {
     double loss;
 } result;
 
-static double number(const cJSON *o, const char *key)
-{
-    return cJSON_GetNumberValue(cJSON_GetObjectItem(o, key));
-}
-
 static const char *run_dir(void)
 {
     static char dir[512];
@@ -65,9 +60,9 @@ static result result_of_run(void)
     snprintf(path, sizeof path, "%s/summary.json", run_dir());
     char *summary = cli_text(path);
     cJSON *o = cJSON_Parse(summary);
-    got.loss = number(o, "final_loss");
-    assert_true(isfinite(got.loss) && number(o, "device_peak_planned") > 0);
-    assert_true(number(o, "device_peak_planned") == number(o, "device_peak_measured"));
+    got.loss = json_number(o, "final_loss");
+    assert_true(isfinite(got.loss) && json_number(o, "device_peak_planned") > 0);
+    assert_true(json_number(o, "device_peak_planned") == json_number(o, "device_peak_measured"));
     cJSON_Delete(o);
     dt_free(summary);
     snprintf(path, sizeof path, "%s/checkpoints/model.safetensors", run_dir());

@@ -1,4 +1,5 @@
 /* The program from outside: what it prints, where, and with which exit code. */
+#include "tests/fixture/json_read.h"
 #include "tests/fixture/run_cli.h"
 
 #include <inttypes.h>
@@ -7,7 +8,6 @@
 #include <unistd.h>
 
 #include "engine/base/alloc.h"
-#include "engine/base/json.h"
 #include "engine/config/run_options.h"
 #include "layers/registry.h"
 #include "memory/plan_text/plan_text.h"
@@ -26,14 +26,6 @@ static const char *resnet(void)
 {
     return cli_file("resnet.ini", "[model]\nname = resnet18\nimage = 64\nclasses = 10\n"
                                   "[train]\nbatch = 4\nsteps = 2\n");
-}
-
-static cJSON *json_of(const ran *r)
-{
-    cJSON *o = NULL;
-    dt_err err = {0};
-    assert_ok(dt_json_parse(&o, r->out, strlen(r->out), 8, 1 << 16, &err), &err);
-    return o;
 }
 
 /* --- help --- */
@@ -294,7 +286,7 @@ static void a_later_set_wins(void **state)
     NEED_BINARY();
     ran r = cli_run("plan --set train.batch=8 FILE --json --set=train.batch=16", lenet());
     assert_code(&r, 0);
-    cJSON *o = json_of(&r);
+    cJSON *o = json_of(r.out, strlen(r.out));
     assert_int_equal(cJSON_GetObjectItemCaseSensitive(o, "batch")->valueint, 16);
     cJSON_Delete(o);
     cli_done(&r);
@@ -324,7 +316,7 @@ static void lists_are_arrays_of_named_objects(void **state)
         snprintf(words, sizeof words, "list %s --json", kinds[i]);
         ran r = cli_run(words, NULL);
         assert_code(&r, 0);
-        cJSON *a = json_of(&r), *o;
+        cJSON *a = json_of(r.out, strlen(r.out)), *o;
         const bool says_exact =
             strcmp(kinds[i], "policies") == 0 || strcmp(kinds[i], "codecs") == 0;
         assert_true(cJSON_IsArray(a));
@@ -362,18 +354,10 @@ static void lists_name_everything_there_is(void **state)
 
 static uint64_t number(const cJSON *o, const char *key)
 {
-    const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
-    if (!cJSON_IsNumber(v) || v->valuedouble < 0 || v->valuedouble > 9e15)
+    const double v = json_number(o, key);
+    if (!(v >= 0 && v <= 9e15))
         fail_msg("'%s' is no count", key);
-    return (uint64_t)v->valuedouble;
-}
-
-static const cJSON *part(const cJSON *o, const char *key)
-{
-    const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
-    if (!cJSON_IsObject(v))
-        fail_msg("'%s' is no object", key);
-    return v;
+    return (uint64_t)v;
 }
 
 static const char *const roles[] = {"input", "weights", "gradients", "optimizer", "buffers",
@@ -390,7 +374,7 @@ static void check_plan(const cJSON *o)
         assert_true(v != NULL && *v != '\0');
     }
     assert_true(cJSON_IsBool(cJSON_GetObjectItemCaseSensitive(o, "fits")));
-    const cJSON *device = part(o, "device"), *b = part(o, "breakdown");
+    const cJSON *device = json_object(o, "device"), *b = json_object(o, "breakdown");
     const uint64_t peak = number(device, "peak");
     assert_true(peak > 0 && number(device, "lower_bound") <= peak);
     assert_true(number(device, "lower_bound") > peak / 2);
@@ -399,16 +383,16 @@ static void check_plan(const cJSON *o)
         sum += number(b, roles[i]);
     assert_int_equal(sum, peak);
     assert_int_equal(cJSON_GetArraySize(b), DT_COUNT(roles));
-    assert_int_equal(number(part(o, "disk"), "peak"), 0);
+    assert_int_equal(number(json_object(o, "disk"), "peak"), 0);
     for (size_t i = 0; i < DT_COUNT(unknown); i++)
-        assert_true(
-            cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(part(o, "predicted"), unknown[i])));
-    (void)number(part(o, "host"), "peak");
-    (void)number(part(o, "transfers"), "out");
-    (void)number(part(o, "recompute"), "ops");
-    (void)number(part(o, "recompute"), "flops");
-    assert_true(cJSON_GetObjectItemCaseSensitive(part(o, "plan_seconds"), "warm")->valuedouble > 0);
-    assert_true(cJSON_GetObjectItemCaseSensitive(part(o, "plan_seconds"), "cold")->valuedouble > 0);
+        assert_true(cJSON_IsNull(
+            cJSON_GetObjectItemCaseSensitive(json_object(o, "predicted"), unknown[i])));
+    (void)number(json_object(o, "host"), "peak");
+    (void)number(json_object(o, "transfers"), "out");
+    (void)number(json_object(o, "recompute"), "ops");
+    (void)number(json_object(o, "recompute"), "flops");
+    assert_true(json_number(json_object(o, "plan_seconds"), "warm") > 0);
+    assert_true(json_number(json_object(o, "plan_seconds"), "cold") > 0);
 }
 
 /* The checked JSON of a plan that is made without complaint. */
@@ -417,7 +401,7 @@ static cJSON *plan_json(const char *words, const char *file)
     ran r = cli_run(words, file);
     assert_code(&r, 0);
     assert_string_equal(r.err, "");
-    cJSON *o = json_of(&r);
+    cJSON *o = json_of(r.out, strlen(r.out));
     check_plan(o);
     cli_done(&r);
     return o;
@@ -441,7 +425,7 @@ static void roles_of_parameters_are_exact(void **state)
 {
     NEED_BINARY();
     cJSON *o = plan_json("plan FILE --json --set train.batch=1 --set train.momentum=0.9", resnet());
-    const cJSON *b = part(o, "breakdown");
+    const cJSON *b = json_object(o, "breakdown");
     const uint64_t weights = number(b, "weights");
     assert_in_range(
         weights, 4 * 11181642, 4 * 11181642 * 2); /* resnet18 with 10 classes; padded layouts */
@@ -458,7 +442,7 @@ static void large_counts_are_whole(void **state)
     NEED_BINARY();
     ran r = cli_run("plan FILE --json --set train.batch=1048576", lenet());
     assert_code(&r, 0);
-    cJSON *o = json_of(&r);
+    cJSON *o = json_of(r.out, strlen(r.out));
     check_plan(o);
     const char *at = strstr(r.out, "\"peak\":");
     char *end;
@@ -466,7 +450,7 @@ static void large_counts_are_whole(void **state)
     const uint64_t peak = strtoull(at + 7, &end, 10);
     assert_true(peak > UINT64_C(1) << 35);
     assert_true(*end == ',' || *end == '\n'); /* no point, no exponent */
-    assert_int_equal(peak, number(part(o, "device"), "peak"));
+    assert_int_equal(peak, number(json_object(o, "device"), "peak"));
     cJSON_Delete(o);
     cli_done(&r);
 }
@@ -477,7 +461,8 @@ static void without_a_budget_nothing_is_checked(void **state)
     static const char *const tiers[] = {"device", "host", "disk"};
     cJSON *o = plan_json("plan FILE --json", lenet());
     for (size_t i = 0; i < DT_COUNT(tiers); i++)
-        assert_true(cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(part(o, tiers[i]), "budget")));
+        assert_true(
+            cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(json_object(o, tiers[i]), "budget")));
     assert_true(cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(o, "fits")));
     cJSON_Delete(o);
 }
@@ -526,21 +511,21 @@ static void budgets_are_kept_to_the_byte(void **state)
     NEED_BINARY();
     char words[128];
     cJSON *o = plan_json("plan FILE --json", lenet());
-    const uint64_t peak = number(part(o, "device"), "peak");
+    const uint64_t peak = number(json_object(o, "device"), "peak");
     cJSON_Delete(o);
     snprintf(words, sizeof words, "plan FILE --json --set memory.device_budget=%" PRIu64, peak);
     o = plan_json(words, lenet());
     assert_true(cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(o, "fits")));
-    assert_int_equal(number(part(o, "device"), "budget"), peak);
+    assert_int_equal(number(json_object(o, "device"), "budget"), peak);
     cJSON_Delete(o);
     snprintf(words, sizeof words, "plan FILE --json --set memory.device_budget=%" PRIu64, peak - 1);
     ran r = cli_run(words, lenet());
     assert_code(&r, DT_E_BUDGET);
     assert_has(r.err, "dnntrain: ");
-    o = json_of(&r);
+    o = json_of(r.out, strlen(r.out));
     check_plan(o);
     assert_true(cJSON_IsFalse(cJSON_GetObjectItemCaseSensitive(o, "fits")));
-    assert_int_equal(number(part(o, "device"), "peak"), peak);
+    assert_int_equal(number(json_object(o, "device"), "peak"), peak);
     cJSON_Delete(o);
     cli_done(&r);
 }
@@ -561,11 +546,12 @@ static void transfers_are_of_a_whole_step(void **state)
     NEED_BINARY();
     cJSON *one = plan_json("plan FILE --json", lenet());
     cJSON *four = plan_json("plan FILE --json --set train.micro_batch=16", lenet());
-    const uint64_t in = number(part(one, "transfers"), "in");
-    assert_int_equal(number(part(one, "transfers"), "out"), 0);
+    const uint64_t in = number(json_object(one, "transfers"), "in");
+    assert_int_equal(number(json_object(one, "transfers"), "out"), 0);
     assert_true(in >= 64 * (28 * 28 * 4 + 4));
-    assert_int_equal(number(part(four, "transfers"), "in"), in);
-    assert_true(number(part(four, "device"), "peak") < number(part(one, "device"), "peak"));
+    assert_int_equal(number(json_object(four, "transfers"), "in"), in);
+    assert_true(
+        number(json_object(four, "device"), "peak") < number(json_object(one, "device"), "peak"));
     assert_int_equal(number(four, "batch"), 64);
     cJSON_Delete(one);
     cJSON_Delete(four);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
-#include "engine/base/json.h"
+#include "tests/fixture/json_read.h"
 #include "tests/fixture/run_cli.h"
 
 static const char *lenet(void)
@@ -16,36 +16,10 @@ static const char *lenet(void)
 /* Runs a line of the program whose output is JSON. */
 static cJSON *object_of(const char *words)
 {
-    cJSON *o = NULL;
-    dt_err err = {0};
     ran r = cli_run(words, lenet());
-    assert_ok(dt_json_parse(&o, r.out, strlen(r.out), 8, 1 << 16, &err), &err);
+    cJSON *o = json_of(r.out, strlen(r.out));
     cli_done(&r);
     return o;
-}
-
-static double number(const cJSON *o, const char *key)
-{
-    const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
-    if (!cJSON_IsNumber(v))
-        fail_msg("no number '%s'", key);
-    return v->valuedouble;
-}
-
-static bool flag(const cJSON *o, const char *key)
-{
-    const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
-    if (!cJSON_IsBool(v))
-        fail_msg("no truth value '%s'", key);
-    return cJSON_IsTrue(v);
-}
-
-static const char *text(const cJSON *o, const char *key)
-{
-    const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
-    if (!cJSON_IsString(v))
-        fail_msg("no text '%s'", key);
-    return v->valuestring;
 }
 
 static bool equal(double a, double b)
@@ -63,24 +37,26 @@ static void each_plan_is_the_one_that_plan_makes(void **state)
     cJSON_ArrayForEach(o, all)
     {
         char words[512];
-        const double budget = number(o, "budget");
+        const double budget = json_number(o, "budget");
         snprintf(words, sizeof words,
             "plan FILE --json --set memory.simulate=p100 --set memory.policy=%s "
             "--set memory.device_budget=%.0f",
-            text(o, "policy"), budget);
+            json_text(o, "policy"), budget);
         cJSON *plan = object_of(words);
         const cJSON *device = cJSON_GetObjectItemCaseSensitive(plan, "device");
         const cJSON *predicted = cJSON_GetObjectItemCaseSensitive(plan, "predicted");
-        assert_true(equal(number(o, "device_peak"), number(device, "peak")));
-        assert_true(equal(number(o, "step_seconds"), number(predicted, "step_seconds")));
-        assert_true(equal(number(o, "bound_seconds"), number(predicted, "bound_seconds")));
-        assert_true(equal(number(o, "images_per_second"), number(predicted, "samples_per_second")));
-        assert_true(flag(o, "fits") == flag(plan, "fits"));
-        assert_true(flag(o, "exact") == flag(plan, "exact"));
-        assert_true(flag(o, "fits") == (number(o, "device_peak") <= budget));
-        assert_true(number(o, "bound_seconds") <= number(o, "step_seconds"));
-        assert_string_equal(text(o, "costs"), "simulated");
-        fit += flag(o, "fits");
+        assert_true(equal(json_number(o, "device_peak"), json_number(device, "peak")));
+        assert_true(equal(json_number(o, "step_seconds"), json_number(predicted, "step_seconds")));
+        assert_true(
+            equal(json_number(o, "bound_seconds"), json_number(predicted, "bound_seconds")));
+        assert_true(equal(
+            json_number(o, "images_per_second"), json_number(predicted, "samples_per_second")));
+        assert_true(json_flag(o, "fits") == json_flag(plan, "fits"));
+        assert_true(json_flag(o, "exact") == json_flag(plan, "exact"));
+        assert_true(json_flag(o, "fits") == (json_number(o, "device_peak") <= budget));
+        assert_true(json_number(o, "bound_seconds") <= json_number(o, "step_seconds"));
+        assert_string_equal(json_text(o, "costs"), "simulated");
+        fit += json_flag(o, "fits");
         cJSON_Delete(plan);
         n++;
     }
@@ -96,14 +72,15 @@ static void auto_is_behind_no_exact_plan_that_fits(void **state)
     int n = 0;
     cJSON_ArrayForEach(a, all)
     {
-        if (strcmp(text(a, "policy"), "auto") != 0)
+        if (strcmp(json_text(a, "policy"), "auto") != 0)
             continue;
-        assert_true(flag(a, "fits"));
+        assert_true(json_flag(a, "fits"));
         cJSON_ArrayForEach(b, all)
         {
-            if (flag(b, "fits") && flag(b, "exact") &&
-                equal(number(b, "budget"), number(a, "budget")))
-                assert_true(number(a, "step_seconds") <= number(b, "step_seconds") * (1 + 1e-9));
+            if (json_flag(b, "fits") && json_flag(b, "exact") &&
+                equal(json_number(b, "budget"), json_number(a, "budget")))
+                assert_true(
+                    json_number(a, "step_seconds") <= json_number(b, "step_seconds") * (1 + 1e-9));
         }
         n++;
     }
@@ -124,15 +101,15 @@ static void those_marked_are_the_best(void **state)
         bool ahead = false;
         cJSON_ArrayForEach(b, all)
         {
-            const bool less = number(b, "device_peak") < number(a, "device_peak"),
-                       faster = number(b, "step_seconds") < number(a, "step_seconds");
-            ahead = ahead || (flag(b, "exact") && (less || faster) &&
-                                 number(b, "device_peak") <= number(a, "device_peak") &&
-                                 number(b, "step_seconds") <= number(a, "step_seconds"));
+            const bool less = json_number(b, "device_peak") < json_number(a, "device_peak"),
+                       faster = json_number(b, "step_seconds") < json_number(a, "step_seconds");
+            ahead = ahead || (json_flag(b, "exact") && (less || faster) &&
+                                 json_number(b, "device_peak") <= json_number(a, "device_peak") &&
+                                 json_number(b, "step_seconds") <= json_number(a, "step_seconds"));
         }
-        if (flag(a, "best"))
-            assert_true(flag(a, "exact") && !ahead);
-        marked += flag(a, "best");
+        if (json_flag(a, "best"))
+            assert_true(json_flag(a, "exact") && !ahead);
+        marked += json_flag(a, "best");
     }
     assert_true(marked > 0);
     cJSON_Delete(all);
@@ -198,8 +175,9 @@ static void what_is_run_stands_beside_it(void **state)
     int n = 0;
     cJSON_ArrayForEach(o, all)
     {
-        assert_true(number(o, "measured_seconds") > 0 && number(o, "measured_seconds") < 60);
-        assert_true(number(o, "measured_spread") >= 0);
+        assert_true(
+            json_number(o, "measured_seconds") > 0 && json_number(o, "measured_seconds") < 60);
+        assert_true(json_number(o, "measured_spread") >= 0);
         n++;
     }
     assert_int_equal(n, 4);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
-#include "engine/base/json.h"
+#include "tests/fixture/json_read.h"
 #include "tests/fixture/run_cli.h"
 
 #define SENTENCE "the quick brown fox jumps over the lazy dog. "
@@ -50,39 +50,20 @@ static ran eval(const char *words)
     return cli_run(line, config);
 }
 
-static cJSON *json(const char *text, const char *path)
-{
-    cJSON *o = NULL;
-    dt_err err = {0};
-    char *file = path != NULL ? cli_text(path) : NULL;
-    const char *of = path != NULL ? file : text;
-    assert_ok(dt_json_parse(&o, of, strlen(of), 8, 4096, &err), &err);
-    dt_free(file);
-    return o;
-}
-
-static double number(const cJSON *o, const char *key)
-{
-    const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
-    if (!cJSON_IsNumber(v))
-        fail_msg("no number '%s'", key);
-    return v->valuedouble;
-}
-
 static void it_finds_what_training_found_at_its_end(void **state)
 {
     NEED_BINARY();
-    cJSON *summary = json(NULL, dt_temp_path("run/summary.json"));
+    cJSON *summary = json_file(dt_temp_path("run/summary.json"));
     ran r = eval("--json");
     assert_code(&r, 0);
-    cJSON *now = json(r.out, NULL);
-    const float a[] = {(float)number(summary, "eval_loss"), (float)number(summary, "eval_top1"),
-        (float)number(summary, "eval_top5")};
-    const float b[] = {
-        (float)number(now, "loss"), (float)number(now, "top1"), (float)number(now, "top5")};
+    cJSON *now = json_of(r.out, strlen(r.out));
+    const float a[] = {(float)json_number(summary, "eval_loss"),
+        (float)json_number(summary, "eval_top1"), (float)json_number(summary, "eval_top5")};
+    const float b[] = {(float)json_number(now, "loss"), (float)json_number(now, "top1"),
+        (float)json_number(now, "top5")};
     assert_true(dt_relative_error(b, a, 3) <= 1e-5);
-    assert_true(number(now, "loss") < 0.5 && number(now, "top1") > 0.85);
-    assert_true(fabs(number(now, "samples") - 112) < 0.5); /* a partial batch at the end */
+    assert_true(json_number(now, "loss") < 0.5 && json_number(now, "top1") > 0.85);
+    assert_true(fabs(json_number(now, "samples") - 112) < 0.5); /* a partial batch at the end */
     cJSON_Delete(summary);
     cJSON_Delete(now);
     cli_done(&r);
@@ -112,8 +93,8 @@ static void without_weights_it_refuses(void **state)
     cli_done(&r);
     r = cli_run("eval FILE --random --json", config);
     assert_code(&r, 0);
-    cJSON *o = json(r.out, NULL);
-    assert_true(fabs(number(o, "loss") - log(30)) < 0.2); /* it knows nothing */
+    cJSON *o = json_of(r.out, strlen(r.out));
+    assert_true(fabs(json_number(o, "loss") - log(30)) < 0.2); /* it knows nothing */
     cJSON_Delete(o);
     cli_done(&r);
     r = eval("--random");
@@ -273,8 +254,8 @@ static void pixels_have_a_mean_intersection_over_union(void **state)
     assert_has(r.err, "top-1 25.0 %  top-5 100.0 % of pixels  mean IoU 12.5 %");
     assert_has(r.err, "top-1 25.00 %, top-5 100.00 % of pixels, mean IoU 12.50 %");
     cli_done(&r);
-    cJSON *o = json(NULL, dt_temp_path("pixels/summary.json"));
-    assert_true(fabs(number(o, "eval_mean_iou") - 0.125) < 1e-9);
+    cJSON *o = json_file(dt_temp_path("pixels/summary.json"));
+    assert_true(fabs(json_number(o, "eval_mean_iou") - 0.125) < 1e-9);
     cJSON_Delete(o);
     char *metrics = cli_text(dt_temp_path("pixels/metrics.jsonl"));
     assert_has(metrics, "\"top5\": 1, \"mean_iou\": 0.125, \"samples\": 2");
@@ -289,8 +270,8 @@ static void pixels_have_a_mean_intersection_over_union(void **state)
     strncat(line, " --json", sizeof line - strlen(line) - 1);
     r = cli_run(line, file);
     assert_code(&r, 0);
-    o = json(r.out, NULL);
-    assert_true(fabs(number(o, "mean_iou") - 0.125) < 1e-9);
+    o = json_of(r.out, strlen(r.out));
+    assert_true(fabs(json_number(o, "mean_iou") - 0.125) < 1e-9);
     cJSON_Delete(o);
     cli_done(&r);
 }

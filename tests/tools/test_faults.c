@@ -600,17 +600,7 @@ static void overwriting_moves_the_older_run_aside(void **state) /* case 29 */
     remove_all("twice.old-1");
 }
 
-/* What a test that failed may have left. */
-static int clean(void **state)
-{
-    (void)state;
-    if (cli_binary() != NULL)
-        remove_all("out");
-    cli.child = NULL;
-    return 0;
-}
-
-#define T(f) cmocka_unit_test_teardown(f, clean)
+#define T(f) cmocka_unit_test_teardown(f, clean_workspace)
 DT_TEST_GROUP(faults)
 {
     const struct CMUnitTest tests[] = {

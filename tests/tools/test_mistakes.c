@@ -1,4 +1,5 @@
 /* What users get wrong, and what they are told of it. */
+#include "tests/fixture/json_read.h"
 #include "tests/fixture/run_cli.h"
 
 #include <math.h>
@@ -7,7 +8,6 @@
 #include <unistd.h>
 
 #include "engine/base/alloc.h"
-#include "engine/base/json.h"
 #include "data/source.h"
 #include "engine/config/run_options.h"
 #include "layers/registry.h"
@@ -23,11 +23,9 @@ static const char *lenet(void)
 
 static cJSON *plan_json(const char *words, const char *file)
 {
-    cJSON *o = NULL;
-    dt_err err = {0};
     ran r = cli_run(words, file);
     assert_code(&r, 0);
-    assert_ok(dt_json_parse(&o, r.out, strlen(r.out), 8, 65536, &err), &err);
+    cJSON *o = json_of(r.out, strlen(r.out));
     cli_done(&r);
     return o;
 }

@@ -1,10 +1,10 @@
 /* tools/peer.py, which compares this program with PyTorch. What needs PyTorch is skipped without
  * it. */
-#include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 
+#include "tests/fixture/json_read.h"
 #include "tests/fixture/run_cli.h"
 
 /* Runs peer.py on a tiny LeNet-5, with more arguments; both of its outputs together. */
@@ -59,13 +59,6 @@ static void without_torch_it_says_how_to_get_it(void **state)
     cli_done(&r);
 }
 
-static double number(const cJSON *row, const char *key)
-{
-    const cJSON *o = cJSON_GetObjectItemCaseSensitive(row, key);
-    assert_true(cJSON_IsNumber(o));
-    return o->valuedouble;
-}
-
 static void both_sides_are_timed_on_the_same_network(void **state)
 {
     NEED_PYTHON();
@@ -79,13 +72,14 @@ static void both_sides_are_timed_on_the_same_network(void **state)
         const cJSON *rounds = cJSON_GetObjectItemCaseSensitive(side, "rounds");
         const cJSON *ratio = cJSON_GetObjectItemCaseSensitive(side, "ratio");
         assert_int_equal(cJSON_GetArraySize(rounds), 2);
-        assert_true(number(side, "step_seconds") > 0 && number(side, "resident_peak") > 1 << 20);
-        assert_true(number(ratio, "time") > 0);
-        assert_true(number(ratio, "time_least") <= number(ratio, "time_most"));
+        assert_true(
+            json_number(side, "step_seconds") > 0 && json_number(side, "resident_peak") > 1 << 20);
+        assert_true(json_number(ratio, "time") > 0);
+        assert_true(json_number(ratio, "time_least") <= json_number(ratio, "time_most"));
         const cJSON *first = cJSON_GetArrayItem(sides, 0); /* of ours */
-        const float ours = (float)number(
+        const float ours = (float)json_number(
             cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(first, "rounds"), 0), "first_loss");
-        const float loss = (float)number(cJSON_GetArrayItem(rounds, 0), "first_loss");
+        const float loss = (float)json_number(cJSON_GetArrayItem(rounds, 0), "first_loss");
         assert_true(dt_relative_error(&loss, &ours, 1) <= 1e-5);
     }
     cJSON_Delete(all);
@@ -113,9 +107,9 @@ static void two_builds_of_ours_take_turns_without_torch(void **state)
         const cJSON *rounds = cJSON_GetObjectItemCaseSensitive(side, "rounds");
         assert_string_equal(
             cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(side, "side")), names[i]);
-        assert_true(number(side, "step_seconds") > 0 && number(ratio, "time") > 0);
-        assert_true(number(ratio, "time_least") <= number(ratio, "time_most"));
-        assert_true(number(cJSON_GetArrayItem(rounds, 1), "first_loss") > 0);
+        assert_true(json_number(side, "step_seconds") > 0 && json_number(ratio, "time") > 0);
+        assert_true(json_number(ratio, "time_least") <= json_number(ratio, "time_most"));
+        assert_true(json_number(cJSON_GetArrayItem(rounds, 1), "first_loss") > 0);
         assert_int_equal(cJSON_GetArraySize(rounds), 2);
     }
     cJSON_Delete(all);

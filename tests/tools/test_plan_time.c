@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
-#include "engine/base/json.h"
+#include "tests/fixture/json_read.h"
 #include "tests/fixture/run_cli.h"
 
 static const char *lenet(void)
@@ -37,12 +37,9 @@ static char *written(const char *words, const char *name)
 
 static double step_seconds(void)
 {
-    cJSON *o = NULL;
-    dt_err err = {0};
     ran r = cli_run("plan FILE --json", lenet());
-    assert_ok(dt_json_parse(&o, r.out, strlen(r.out), 8, 1 << 16, &err), &err);
-    const cJSON *p = cJSON_GetObjectItemCaseSensitive(o, "predicted");
-    const double s = cJSON_GetObjectItemCaseSensitive(p, "step_seconds")->valuedouble;
+    cJSON *o = json_of(r.out, strlen(r.out));
+    const double s = json_number(json_object(o, "predicted"), "step_seconds");
     cJSON_Delete(o);
     cli_done(&r);
     return s;
@@ -263,14 +260,11 @@ static void pool_comes_to_the_plans_transient_peak(void **state)
 static void the_curve_and_the_intervals_are_the_plans(void **state)
 {
     NEED_BINARY();
-    cJSON *o = NULL;
-    dt_err err = {0};
     ran r = cli_run("plan FILE --json", lenet());
-    assert_ok(dt_json_parse(&o, r.out, strlen(r.out), 8, 1 << 16, &err), &err);
+    cJSON *o = json_of(r.out, strlen(r.out));
     const cJSON *live = cJSON_GetObjectItemCaseSensitive(o, "live"), *x;
     const cJSON *curve = cJSON_GetObjectItemCaseSensitive(o, "curve");
-    const cJSON *device = cJSON_GetObjectItemCaseSensitive(o, "device");
-    const double peak = cJSON_GetObjectItemCaseSensitive(device, "peak")->valuedouble;
+    const double peak = json_number(json_object(o, "device"), "peak");
     double most = 0;
     int i = 0;
     cJSON_ArrayForEach(x, curve)

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "engine/base/json.h"
+#include "tests/fixture/json_read.h"
 #include "tests/fixture/run_cli.h"
 
 /* Four ops forward, four backward, as a training step has them. */
@@ -33,13 +33,6 @@ static bool checked(const char *graph, const char *sequence, uint64_t budget, do
     return WIFEXITED(status) && WEXITSTATUS(status) == 0 && numbers;
 }
 
-static double number(const cJSON *o, const char *key)
-{
-    const cJSON *x = cJSON_GetObjectItem(o, key);
-    assert_true(cJSON_IsNumber(x));
-    return x->valuedouble;
-}
-
 static void an_answer_is_what_its_sequence_takes(void **state)
 {
     NEED_BINARY();
@@ -51,16 +44,16 @@ static void an_answer_is_what_its_sequence_takes(void **state)
     assert_code(&r, 0);
     cJSON *o = cJSON_Parse(r.out);
     assert_non_null(o);
-    assert_true(number(o, "cost") > number(o, "base_cost"));
-    assert_int_equal(number(o, "base_cost"), 185);
-    assert_true(number(o, "lower_bound") <= number(o, "cost"));
-    assert_true(number(o, "lower_bound") > number(o, "base_cost"));
-    assert_true(number(o, "extra_percent") > 0);
-    assert_true(number(o, "seconds") >= 0);
-    const uint64_t budget = (uint64_t)number(o, "budget");
+    assert_true(json_number(o, "cost") > json_number(o, "base_cost"));
+    assert_int_equal(json_number(o, "base_cost"), 185);
+    assert_true(json_number(o, "lower_bound") <= json_number(o, "cost"));
+    assert_true(json_number(o, "lower_bound") > json_number(o, "base_cost"));
+    assert_true(json_number(o, "extra_percent") > 0);
+    assert_true(json_number(o, "seconds") >= 0);
+    const uint64_t budget = (uint64_t)json_number(o, "budget");
     assert_true(checked(chain(), sequence, budget, &cost, &peak, says, sizeof says));
-    assert_int_equal(cost, number(o, "cost"));
-    assert_int_equal(peak, number(o, "peak"));
+    assert_int_equal(cost, json_number(o, "cost"));
+    assert_int_equal(peak, json_number(o, "peak"));
     assert_true(peak <= (double)budget);
     cJSON_Delete(o);
     cli_done(&r);
@@ -146,8 +139,8 @@ static double batch_of(const char *flags, const char *file)
     ran r = cli_run(words, file);
     assert_code(&r, 0);
     cJSON *o = cJSON_Parse(r.out);
-    const double batch = number(o, "batch");
-    assert_true(number(o, "cost") <= number(o, "cost_limit"));
+    const double batch = json_number(o, "batch");
+    assert_true(json_number(o, "cost") <= json_number(o, "cost_limit"));
     cJSON_Delete(o);
     cli_done(&r);
     return batch;
@@ -216,10 +209,10 @@ static void policies_run_on_graphs(void **state)
         ran r = cli_run(words, chain());
         assert_code(&r, 0);
         cJSON *o = cJSON_Parse(r.out);
-        assert_true(checked(
-            chain(), sequence, (uint64_t)number(o, "budget"), &cost, &peak, says, sizeof says));
-        assert_int_equal(cost, number(o, "cost"));
-        assert_int_equal(peak, number(o, "peak"));
+        assert_true(checked(chain(), sequence, (uint64_t)json_number(o, "budget"), &cost, &peak,
+            says, sizeof says));
+        assert_int_equal(cost, json_number(o, "cost"));
+        assert_int_equal(peak, json_number(o, "peak"));
         cJSON_Delete(o);
         cli_done(&r);
     }

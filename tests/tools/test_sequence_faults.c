@@ -344,12 +344,10 @@ static void weights_of_which_one_is_not_finite(void **state) /* case 48 */
 /* What a test that failed may have left. */
 static int clean(void **state)
 {
-    (void)state;
-    static const char *const all[] = {"out", "huge.txt", "secret.txt", "pipe", "loop"};
+    static const char *const all[] = {"huge.txt", "secret.txt", "pipe", "loop"};
     for (size_t i = 0; cli_binary() != NULL && i < DT_COUNT(all); i++)
         remove_all(all[i]);
-    cli.child = NULL;
-    return 0;
+    return clean_workspace(state);
 }
 
 #define T(f) cmocka_unit_test_teardown(f, clean)

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
-#include "engine/base/json.h"
+#include "tests/fixture/json_read.h"
 #include "tests/fixture/run_cli.h"
 #include "tools/show.h"
 
@@ -15,26 +15,16 @@ static const char *resnet50(void)
 
 static cJSON *shown(const char *words, const char *file)
 {
-    cJSON *o = NULL;
-    dt_err err = {0};
     ran r = cli_run(words, file);
     assert_code(&r, 0);
-    assert_ok(dt_json_parse(&o, r.out, strlen(r.out), 8, 1 << 16, &err), &err);
+    cJSON *o = json_of(r.out, strlen(r.out));
     cli_done(&r);
     return o;
 }
 
-static double number(const cJSON *o, const char *key)
-{
-    const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
-    if (!cJSON_IsNumber(v))
-        fail_msg("no number '%s'", key);
-    return v->valuedouble;
-}
-
 static double total(const cJSON *o, const char *key)
 {
-    return number(cJSON_GetObjectItemCaseSensitive(o, "total"), key);
+    return json_number(cJSON_GetObjectItemCaseSensitive(o, "total"), key);
 }
 
 static const cJSON *layer(const cJSON *o, const char *name)
@@ -59,10 +49,10 @@ static void resnet50_has_its_known_sums(void **state)
     assert_in_range((long)(total(o, "forward_flops") / 1e6), 8178, 8400);
     assert_in_range((long)(total(o, "backward_flops") / 1e6), 15900, 16600);
     const cJSON *conv1 = layer(o, "conv1");
-    assert_true(fabs(number(conv1, "parameters") - 64 * 3 * 49) < 0.5);
-    assert_true(fabs(number(conv1, "forward_flops") - 2.0 * 64 * 3 * 49 * 112 * 112) < 0.5);
-    assert_true(fabs(number(conv1, "backward_flops") - 2.0 * 64 * 3 * 49 * 112 * 112) < 0.5);
-    assert_true(fabs(number(conv1, "activation_bytes") - 4.0 * 4 * 64 * 112 * 112) < 0.5);
+    assert_true(fabs(json_number(conv1, "parameters") - 64 * 3 * 49) < 0.5);
+    assert_true(fabs(json_number(conv1, "forward_flops") - 2.0 * 64 * 3 * 49 * 112 * 112) < 0.5);
+    assert_true(fabs(json_number(conv1, "backward_flops") - 2.0 * 64 * 3 * 49 * 112 * 112) < 0.5);
+    assert_true(fabs(json_number(conv1, "activation_bytes") - 4.0 * 4 * 64 * 112 * 112) < 0.5);
     const cJSON *y = cJSON_GetObjectItemCaseSensitive(conv1, "output");
     assert_int_equal(cJSON_GetArrayItem(y, 0)->valueint, 112);
     assert_int_equal(cJSON_GetArrayItem(y, 2)->valueint, 64);
@@ -80,7 +70,7 @@ static void totals_are_the_sums_of_the_layers(void **state)
         const cJSON *row;
         cJSON_ArrayForEach(row, cJSON_GetObjectItemCaseSensitive(o, "layers"))
         {
-            sum += number(row, keys[i]);
+            sum += json_number(row, keys[i]);
         }
         assert_true(sum > 0 && fabs(sum - total(o, keys[i])) < 1e-9 * sum + 100);
     }
@@ -107,7 +97,7 @@ static void a_tied_head_counts_once(void **state)
                                           "width = 32\ncontext = 16\nvocab = 65\n"
                                           "[train]\nbatch = 2\nsteps = 1\n");
     cJSON *o = shown("show FILE --json", gpt);
-    assert_true(number(layer(o, "lm_head"), "parameters") < 0.5);
+    assert_true(json_number(layer(o, "lm_head"), "parameters") < 0.5);
     /* wte, wpe, two blocks of 12 w^2 + 13 w, ln_f */
     assert_true(fabs(total(o, "parameters") -
                      (65 * 32 + 16 * 32 + 2 * (12 * 32 * 32 + 13 * 32) + 2 * 32)) < 0.5);

@@ -8,8 +8,8 @@
 #include <time.h>
 
 #include "engine/base/alloc.h"
-#include "engine/base/json.h"
 #include "memory/policy.h"
+#include "tests/fixture/json_read.h"
 #include "tests/fixture/run_cli.h"
 
 enum { COLUMNS = 17, ROWS = 32 };
@@ -70,17 +70,14 @@ static void done(ran *r, table *t)
 static uint64_t planned(const char *file, const char *policy, int64_t batch, uint64_t budget)
 {
     char words[512];
-    cJSON *o = NULL;
-    dt_err err = {0};
     snprintf(words, sizeof words,
         "plan FILE --json --set memory.policy=%s --set train.batch=%" PRId64
         " --set memory.device_budget=%" PRIu64,
         policy, batch, budget);
     ran r = cli_run(words, file);
-    assert_ok(dt_json_parse(&o, r.out, strlen(r.out), 8, 4096, &err), &err);
-    const cJSON *device = cJSON_GetObjectItemCaseSensitive(o, "device");
-    const uint64_t peak = (uint64_t)cJSON_GetObjectItemCaseSensitive(device, "peak")->valuedouble;
-    const bool fits = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(o, "fits"));
+    cJSON *o = json_of(r.out, strlen(r.out));
+    const uint64_t peak = (uint64_t)json_number(json_object(o, "device"), "peak");
+    const bool fits = json_flag(o, "fits");
     assert_code(&r, fits ? 0 : DT_E_BUDGET);
     assert_true(fits == (peak <= budget));
     cJSON_Delete(o);
@@ -422,31 +419,26 @@ static void a_folder_that_cannot_be_written_to_fails_the_check(void **state)
 static void rates_are_those_of_plan(void **state)
 {
     NEED_BINARY();
-    cJSON *all = NULL;
-    dt_err err = {0};
     const cJSON *o;
     int n = 0;
     ran r = cli_run(
         "sweep FILE --json --set memory.device_budget=3MiB --set memory.simulate=p100", lenet());
     assert_code(&r, 0);
-    assert_ok(dt_json_parse(&all, r.out, strlen(r.out), 8, 4096, &err), &err);
+    cJSON *all = json_of(r.out, strlen(r.out));
     cli_done(&r);
     cJSON_ArrayForEach(o, all)
     {
         char words[512];
-        cJSON *plan = NULL;
         if (n++ >= 4)
             break;
         snprintf(words, sizeof words,
             "plan FILE --json --set memory.device_budget=3MiB --set memory.simulate=p100 "
             "--set memory.policy=%s --set train.batch=%.0f",
-            cJSON_GetObjectItemCaseSensitive(o, "policy")->valuestring,
-            cJSON_GetObjectItemCaseSensitive(o, "largest_batch")->valuedouble);
+            json_text(o, "policy"), json_number(o, "largest_batch"));
         r = cli_run(words, lenet());
-        assert_ok(dt_json_parse(&plan, r.out, strlen(r.out), 8, 1 << 16, &err), &err);
-        const cJSON *p = cJSON_GetObjectItemCaseSensitive(plan, "predicted");
-        const double want = cJSON_GetObjectItemCaseSensitive(p, "samples_per_second")->valuedouble;
-        const double got = cJSON_GetObjectItemCaseSensitive(o, "images_per_second")->valuedouble;
+        cJSON *plan = json_of(r.out, strlen(r.out));
+        const double want = json_number(json_object(plan, "predicted"), "samples_per_second");
+        const double got = json_number(o, "images_per_second");
         assert_true(got > want * (1 - 1e-6) && got < want * (1 + 1e-6));
         cJSON_Delete(plan);
         cli_done(&r);

@@ -65,7 +65,6 @@ static dt_status ready(
         err, DT_E_INTERNAL, "no %s plan for %" PRId64 " samples", dt_program_kind_name(kind), n);
 }
 
-/* Metrics are the last entry of the map. */
 static dt_status read_metrics(const dt_train_job *j, dt_metrics *m, dt_err *err)
 {
     return dti_runner_read(j->runner, j->map->metrics, m, sizeof *m, err);

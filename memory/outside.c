@@ -66,12 +66,19 @@ dt_status dt_saved_encode(
 {
     dt_gap g;
     int32_t packed;
+    const dt_pass_env e = {.dense = p->dense};
     const dt_codec *c = dti_codec_find(codec);
     DT_CHECK(find_gap(p, s, &g, err));
     if (c == NULL || !(density > 0 && density <= 1))
         return DT_FAIL(err, DT_E_CONFIG, "codec '%s' with density %g: %s", codec, density,
             c == NULL ? "there is none of that name" : "it must be in (0, 1]");
-    return dt_packs(&p->tensor[s->tensor]) ? dti_encode(p, &g, c, density, &packed, err) : DT_OK;
+    if (!c->exact && p->graph->dtype != DT_F32)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "%s rounds values of 32 bits, but train.precision is %s here; take a codec that is "
+            "exact, as zvc, or train.precision = fp32",
+            c->name, dt_dtype_name(p->graph->dtype));
+    return dt_packs(&p->tensor[s->tensor]) ? dti_pass_encode(p, &e, &g, c, density, &packed, err)
+                                           : DT_OK;
 }
 
 const void *dt_policy_options(const dt_pass_env *e)

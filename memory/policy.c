@@ -282,6 +282,7 @@ dt_status dt_policies_apply(
         const dt_policy *policy = s->pass[i].policy;
         dt_pass_env e = env != NULL ? *env : (dt_pass_env){0};
         p->policy = policy->name;
+        p->dense = e.dense;
         e.opts = s->pass[i].opts;
         DT_TRY(err, policy->pass(p, &e, err), "policy '%s'", policy->name);
     }

@@ -7,14 +7,17 @@
 #include <string.h>
 #include <unistd.h>
 
+static const char *source_name(size_t i)
+{
+    size_t n;
+    return dt_source_all(&n)[i]->name;
+}
+
 static dt_status unknown_source(const dt_session *s, dt_err *err)
 {
     size_t n;
-    const dt_source_desc *const *all = dt_source_all(&n);
-    const char *names[32] = {NULL};
-    for (size_t i = 0; i < n && i < DT_COUNT(names) - 1; i++)
-        names[i] = all[i]->name;
-    return dti_session_unknown(s, "data", "source", "source", names, err);
+    (void)dt_source_all(&n);
+    return dti_session_unknown(s, "data", "source", "source", n, source_name, err);
 }
 
 /* Mean or standard deviation for each channel of the image. */

@@ -592,7 +592,7 @@ static void tell_price(const dt_plan_set *p, dt_saving *to)
             to->text + n, sizeof to->text - n, "; it packs %s", dt_human_bytes(size, s.packed));
 }
 
-/* The same programs and samples by other policies. */
+/* The same programs and samples by other policies, made here even where the set's were given. */
 static dt_status plan_alike(
     const dt_plan_set *p, const dt_policies *policies, bool fates, dt_plan_set **out, dt_err *err)
 {
@@ -600,6 +600,7 @@ static dt_status plan_alike(
     r.policies = policies;
     r.fates = fates ? r.fates : NULL;
     r.algorithms = p->algorithms;
+    r.given = NULL;
     r.quick = true; /* as fit raises no peak */
     dt_status st = dt_plan_set_create(out, p->session, &r, err);
     for (size_t i = 0; i < p->n && st == DT_OK; i++) {

@@ -1,6 +1,7 @@
 /* A session's costs, and what its plans take by them. */
 #include "session/predict.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -81,17 +82,20 @@ static dt_status read_kept(dt_session *s, dt_err *err)
     return DT_OK;
 }
 
+static const char *card_name(size_t i)
+{
+    size_t n;
+    return dt_card_speed_all(&n)[i].name;
+}
+
 static dt_status take_card(dt_session *s, dt_err *err)
 {
     size_t n;
-    const dt_card_speed *all = dt_card_speed_all(&n);
+    (void)dt_card_speed_all(&n);
     const dt_card_speed *card = dt_card_speed_find(s->opts.memory.simulate);
-    const char *names[64] = {NULL};
     dt_costs of_card;
-    for (size_t i = 0; i < n && i < DT_COUNT(names) - 1; i++)
-        names[i] = all[i].name;
     if (card == NULL)
-        return dti_session_unknown(s, "memory", "simulate", "card", names, err);
+        return dti_session_unknown(s, "memory", "simulate", "card", n, card_name, err);
     dt_costs_of_card(&of_card, card);
     dt_costs_deinit(&s->costs);
     s->costs = of_card;
@@ -149,14 +153,23 @@ static dt_status predict_by(
 /* The scale by which a step of these plans takes so many seconds. Seconds grow with it. */
 static dt_status find_scale(const dt_plan_set *kept, dt_costs *c, double seconds, dt_err *err)
 {
-    double low = 1e-4, high = 1e4;
+    const double least = 1e-4, most = 1e4, off = 1e-3;
+    double low = least, high = most;
+    dt_prediction at = {.seconds = 0};
     for (int i = 0; i < 60; i++) {
-        dt_prediction at;
         c->scale = (low + high) / 2;
         DT_CHECK(predict_by(kept, c, &at, err));
         *(at.seconds < seconds ? &low : &high) = c->scale;
     }
-    return DT_OK;
+    if (fabs(at.seconds - seconds) <= off * seconds)
+        return DT_OK;
+    const dt_session *s = kept->session;
+    char asked[DT_ASKED];
+    return DT_FAIL(err, DT_E_CONFIG,
+        "%s: with ops taking from %g to %g of what %s's constants say, keep_all comes to %.3g "
+        "samples a second at %s; is it that network's rate, in samples a second?",
+        dt_session_asked(asked, s, "memory", "calibrate"), least, most, s->opts.memory.simulate,
+        at.rate, at.seconds > seconds ? "most" : "least");
 }
 
 /* By a step that keeps all, with everything else as it is asked for. */

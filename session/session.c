@@ -37,14 +37,34 @@ const char *dt_session_asked(
 }
 
 dt_status dti_session_unknown(const dt_session *s, const char *section, const char *key,
-    const char *kind, const char *const *names, dt_err *err)
+    const char *kind, size_t n, const char *(*name)(size_t i), dt_err *err)
 {
     char what[DT_ASKED + 64], asked[DT_ASKED];
     const char *file = NULL;
     int line = 0;
     const char *word = dt_config_get(s->config, section, key, &file, &line);
+    const char **names = dt_alloc(n + 1, sizeof *names);
+    if (names == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for the names of each %s", kind);
+    for (size_t i = 0; i < n; i++)
+        names[i] = name(i);
     snprintf(what, sizeof what, "%s: no such %s", dt_session_asked(asked, s, section, key), kind);
-    return dt_unknown(what, word != NULL ? word : "", names, err);
+    const dt_status st = dt_unknown(what, word != NULL ? word : "", names, err);
+    dt_free(names);
+    return st;
+}
+
+static const char *model_name(size_t i)
+{
+    return dt_model_names()[i];
+}
+
+static dt_status unknown_model(const dt_session *s, dt_err *err)
+{
+    size_t n = 0;
+    while (model_name(n) != NULL)
+        n++;
+    return dti_session_unknown(s, "model", "name", "model", n, model_name, err);
 }
 
 /* The network of the file's layer sections, or the model named. */
@@ -67,8 +87,7 @@ static dt_status build_graph(const dt_session *s, dt_graph **out, dt_err *err)
         return DT_FAIL(err, DT_E_CONFIG,
             "[model] name is missing; it names a model (dnntrain list models), or the file holds "
             "[KIND NAME] sections, one a layer");
-    return d != NULL ? dt_model_build(d, &o, out, err)
-                     : dti_session_unknown(s, "model", "name", "model", dt_model_names(), err);
+    return d != NULL ? dt_model_build(d, &o, out, err) : unknown_model(s, err);
 }
 
 /* As [model] fuse says; part of what is trained, so before anything is planned. */
@@ -108,34 +127,43 @@ static dt_status set_precision(const dt_session *s, dt_graph *g, dt_err *err)
     return DT_OK;
 }
 
+static const char *pool_name(size_t i)
+{
+    size_t n;
+    return dt_pool_all(&n)[i]->name;
+}
+
 static dt_status unknown_pool(const dt_session *s, dt_err *err)
 {
     size_t n;
-    const dt_pool_desc *const *all = dt_pool_all(&n);
-    const char *names[16] = {NULL};
-    for (size_t i = 0; i < n && i < DT_COUNT(names) - 1; i++)
-        names[i] = all[i]->name;
-    return dti_session_unknown(s, "memory", "pool", "pool", names, err);
+    (void)dt_pool_all(&n);
+    return dti_session_unknown(s, "memory", "pool", "pool", n, pool_name, err);
+}
+
+static const char *tier_choice(size_t i)
+{
+    size_t n;
+    return i == 0 ? "auto" : dt_tier_all(&n)[i - 1]->name;
 }
 
 static dt_status unknown_tier(const dt_session *s, dt_err *err)
 {
     size_t n;
-    const dt_tier_desc *const *all = dt_tier_all(&n);
-    const char *names[16] = {"auto"};
-    for (size_t i = 0; i < n && i + 1 < DT_COUNT(names) - 1; i++)
-        names[i + 1] = all[i]->name;
-    return dti_session_unknown(s, "memory", "tier", "tier", names, err);
+    (void)dt_tier_all(&n);
+    return dti_session_unknown(s, "memory", "tier", "tier", n + 1, tier_choice, err);
+}
+
+static const char *card_name(size_t i)
+{
+    size_t n;
+    return dt_card_all(&n)[i].name;
 }
 
 static dt_status unknown_card(const dt_session *s, dt_err *err)
 {
     size_t n;
-    const dt_card *all = dt_card_all(&n);
-    const char *names[32] = {NULL};
-    for (size_t i = 0; i < n && i < DT_COUNT(names) - 1; i++)
-        names[i] = all[i].name;
-    return dti_session_unknown(s, "device", "card", "card", names, err);
+    (void)dt_card_all(&n);
+    return dti_session_unknown(s, "device", "card", "card", n, card_name, err);
 }
 
 /* A wrong name in one of the registries, before anything is built. */

@@ -94,9 +94,10 @@ enum { DT_ASKED = 1024 };
 const char *dt_session_asked(
     char to[DT_ASKED], const dt_session *s, const char *section, const char *key);
 
-/* The value of a key names no @kind of @names: DT_E_CONFIG with the nearest and all of them. */
+/* The value of a key names no @kind, of which there are @n: DT_E_CONFIG with the nearest and all of
+ * them. */
 dt_status dti_session_unknown(const dt_session *s, const char *section, const char *key,
-    const char *kind, const char *const *names, dt_err *err) DT_NODISCARD;
+    const char *kind, size_t n, const char *(*name)(size_t i), dt_err *err) DT_NODISCARD;
 
 /* Plans of the run, made once each: see dt_plan_set_add and dt_plan_set_run. */
 dt_status dti_session_plan(dt_session *s, dt_program_kind kind, int64_t n, const dt_planned **out,

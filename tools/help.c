@@ -43,8 +43,9 @@ static void layer_fates(void)
            "| %-24s | forward again, before backward; what cannot be made again stays |\n"
            "| %-24s | it stays, packed; by zvc unless another is named |\n\nTiers: ",
         "value", "---", "keep", "offload [TIER] [CODEC]", "recompute", "encode [CODEC]");
-    printf("%s, %s. 'dnntrain list codecs' names the codecs.\n", dt_tier_name(DT_TIER_HOST),
-        dt_tier_name(DT_TIER_DISK));
+    printf("%s, %s. 'dnntrain list codecs' names the codecs; a lossy one is for train.precision = "
+           "fp32.\n",
+        dt_tier_name(DT_TIER_HOST), dt_tier_name(DT_TIER_DISK));
 }
 
 /* A line an option, below its section. */

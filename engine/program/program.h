@@ -142,6 +142,7 @@ typedef struct dt_program {
     int32_t loss;       /* the op that ends forward; DT_NONE without backward */
     uint8_t *alt;       /* by node: the chosen alternative */
     const char *policy; /* borrowed; whose pass rewrites it, for reasons */
+    bool dense;         /* what that pass plans is for steps whose packed values did not fit */
     dt_reasons reasons;
     bool *needs_dx; /* by node: something before it is trained */
     bool stale;     /* the index must be made anew: more has changed than that ops were inserted */

@@ -49,7 +49,8 @@ DT_API dt_status dt_saved_recompute(dt_program *p, const dt_saved *s, dt_err *er
 
 /* ENCODE: packed in between by a codec, "zvc" (dnntrain list codecs), with room for the share
  * @density of its values, in (0, 1], to be other than zero; a step that needs more is run again
- * without. Nothing is done where that would save nothing. DT_E_CONFIG for an unknown codec. */
+ * by plans in which it is offloaded instead. Nothing is done where that would save nothing.
+ * DT_E_CONFIG for an unknown codec, and for a lossy one where values are bf16. */
 DT_API dt_status dt_saved_encode(
     dt_program *p, const dt_saved *s, const char *codec, double density, dt_err *err) DT_NODISCARD;
 

@@ -14,7 +14,8 @@ static const char *const fates[] = {[DT_PIN_KEEP] = "keep",
     [DT_PIN_RECOMPUTE] = "recompute",
     [DT_PIN_ENCODE] = "encode"};
 
-/* One line of the section. @old: of a run that was begun when offload was called "move". */
+/* One line of the section. @old: of a configuration that a run wrote, perhaps when offload was
+ * called "move". */
 typedef struct line {
     const char *glob, *value;
     bool old;
@@ -23,10 +24,12 @@ typedef struct line {
 
 static dt_status unknown_word(const line *l, const char *word, dt_pin after, dt_err *err)
 {
-    const char *words[64] = {NULL};
-    char all[512] = "";
+    char all[1024] = "";
     size_t n = 0, codecs;
     const dt_codec *const *codec = dt_codec_all(&codecs);
+    const char **words = dt_alloc(DT_COUNT(fates) + DT_TIERS + codecs + 1, sizeof *words);
+    if (words == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for the words of [" DT_LAYER_FATES "]");
     if (after == DT_PIN_NONE)
         for (int k = DT_PIN_KEEP; k <= DT_PIN_ENCODE; k++)
             words[n++] = fates[k];
@@ -34,13 +37,14 @@ static dt_status unknown_word(const line *l, const char *word, dt_pin after, dt_
         words[n++] = dt_tier_name(DT_TIER_HOST);
         words[n++] = dt_tier_name(DT_TIER_DISK);
     }
-    for (size_t i = 0; after != DT_PIN_NONE && i < codecs && n < 63; i++)
+    for (size_t i = 0; after != DT_PIN_NONE && i < codecs; i++)
         words[n++] = codec[i]->name;
     for (size_t i = 0; i < n; i++) {
         const size_t k = strlen(all);
         snprintf(all + k, sizeof all - k, "%s%s", i > 0 ? ", " : "", words[i]);
     }
     const char *near = dt_nearest(word, words);
+    dt_free(words);
     return DT_FAIL(err, DT_E_CONFIG,
         "%s: [" DT_LAYER_FATES "] %.100s = %.100s: '%.40s' must be one of %s%s%s%s", l->at, l->glob,
         l->value, word, all, near != NULL ? "; did you mean '" : "", near != NULL ? near : "",
@@ -125,11 +129,26 @@ static dt_status read_fate(const line *l, dt_layer_fate *f, dt_err *err)
     return DT_OK;
 }
 
+/* Lossy codecs round values of 32 bits. A run that was begun with one and has others is gone on
+ * with as it was: nothing is packed. */
+static dt_status check_codec(const line *l, const dt_codec *codec, dt_dtype values, dt_err *err)
+{
+    if (codec == NULL || codec->exact || values == DT_F32 || l->old)
+        return DT_OK;
+    return DT_FAIL(err, DT_E_CONFIG,
+        "%s: [" DT_LAYER_FATES "] %.100s = %.100s: %s rounds values of 32 bits, but "
+        "train.precision is %s here; name a codec that is exact, as zvc, or set train.precision = "
+        "fp32",
+        l->at, l->glob, l->value, codec->name, dt_dtype_name(values));
+}
+
 static dt_status read_line(dt_layer_fates *f, const line *l, const dt_graph *g, dt_err *err)
 {
     bool any = false;
     dt_layer_fate fate;
-    const dt_status st = read_fate(l, &fate, err);
+    dt_status st = read_fate(l, &fate, err);
+    if (st == DT_OK)
+        st = check_codec(l, fate.codec, g->dtype, err);
     snprintf(fate.line, sizeof fate.line, "%.40s = %.36s", l->glob, l->value);
     for (size_t i = 0; i < g->n_node; i++)
         if (dt_glob(l->glob, g->node[i].name) ||

@@ -41,9 +41,9 @@ typedef struct dt_layer_fates {
 } dt_layer_fates;
 
 /* Read the section for the layers of @g. All problems are reported with their places: DT_E_CONFIG
- * for a fate that does not exist, and for a glob without a layer. @old: the configuration is one
- * that a run wrote, in which "move" may stand for offload. Release with dt_layer_fates_close
- * even after a failure. */
+ * for a fate that does not exist, for a glob without a layer, and for a lossy codec where values
+ * are bf16. @old: the configuration is one that a run wrote, in which "move" may stand for offload,
+ * and such a codec packs nothing. Release with dt_layer_fates_close even after a failure. */
 dt_status dt_layer_fates_open(
     dt_layer_fates *out, const dt_config *c, const dt_graph *g, bool old, dt_err *err) DT_NODISCARD;
 void dt_layer_fates_close(dt_layer_fates *f);

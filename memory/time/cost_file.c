@@ -58,6 +58,8 @@ static dt_status text(const reading *r, const cJSON *o, const char *key, char *t
     return DT_OK;
 }
 
+enum { MEMBERS = 16 }; /* no object has more */
+
 /* Every member of an object by name. */
 typedef struct member {
     const char *name;
@@ -66,7 +68,8 @@ typedef struct member {
 
 static dt_status members(const reading *r, const cJSON *o, const member *m, size_t n)
 {
-    bool seen[16] = {false};
+    bool seen[MEMBERS] = {false};
+    DT_ASSERT(n <= MEMBERS);
     for (const cJSON *v = o->child; v != NULL; v = v->next) {
         size_t i = 0;
         while (i < n && strcmp(m[i].name, v->string) != 0)

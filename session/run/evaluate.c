@@ -4,8 +4,7 @@
 #include "session/budget.h"
 #include "session/run/run_internal.h"
 
-/* For a run that has not begun: the plans of an evaluation, its data, and weights. */
-static dt_status prepare(dt_run *r, dt_err *err)
+static dt_status open_all(dt_run *r, dt_err *err)
 {
     dt_session *s = r->s;
     const dt_planned *p;
@@ -17,6 +16,18 @@ static dt_status prepare(dt_run *r, dt_err *err)
     DT_CHECK(dt_session_check_run(s, true, err));
     DT_CHECK(dt_rig_open(&r->rig, s, err));
     return dti_run_trace_begin(r, err);
+}
+
+/* For a run that has not begun: the plans of an evaluation, its data, and weights. All of it or
+ * nothing, so that whoever asks once more is told the same. */
+static dt_status prepare(dt_run *r, dt_err *err)
+{
+    const dt_status st = open_all(r, err);
+    if (st != DT_OK) {
+        dt_rig_close(&r->rig);
+        dt_feeds_close(&r->feeds);
+    }
+    return st;
 }
 
 static bool stop_asked(void *self)

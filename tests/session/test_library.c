@@ -10,6 +10,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
+#include "layers/onednn/onednn.h"
 #include "tests/fixture/leaks.h"
 #include "tests/fixture/run_cli.h"
 #include "tests/fixture/workspace.h"
@@ -331,10 +332,45 @@ static dt_status pack_all(dt_program *p, const dt_pass_env *e, dt_err *err)
     return DT_OK;
 }
 
+/* Far less room than is needed, so that each step is run again. */
+static dt_status pack_tight(dt_program *p, const dt_pass_env *e, dt_err *err)
+{
+    (void)e;
+    for (dt_saved s = {0}; dt_saved_next(p, &s);)
+        DT_CHECK(dt_saved_encode(p, &s, "zvc", 0.05, err));
+    return DT_OK;
+}
+
+static dt_status round_all(dt_program *p, const dt_pass_env *e, dt_err *err)
+{
+    (void)e;
+    for (dt_saved s = {0}; dt_saved_next(p, &s);)
+        DT_CHECK(dt_saved_encode(p, &s, "fp8", 1, err));
+    return DT_OK;
+}
+
+static void a_lossy_codec_from_outside_is_refused_where_values_are_bf16(void **state)
+{
+    (void)state;
+    static const dt_policy_spec rounds = {.name = "round_all", .summary = "-", .pass = round_all};
+    dt_run *run = NULL;
+    dt_err err = {0};
+    if (!dt_onednn_avx512())
+        skip();
+    assert_ok(dt_register_policy(&rounds, &err), &err);
+    const char *sets[] = {"memory.policy=round_all", "train.precision=bf16"};
+    char text[1024];
+    snprintf(text, sizeof text, net, "relu");
+    assert_ok(dt_run_open_text(&run, "net", text, strlen(text), sets, 2, &err), &err);
+    assert_fails(dt_run_plan(run, &err), DT_E_CONFIG, &err, "fp8 rounds values of 32 bits");
+    dt_run_close(run);
+}
+
 static void policies_from_outside_change_no_bit(void **state)
 {
     (void)state;
     static const dt_policy_spec all[] = {
+        {.name = "pack_tight", .summary = "-", .exact = true, .pass = pack_tight},
         {.name = "offload_all", .summary = "-", .exact = true, .pass = offload_all},
         {.name = "repeat_all", .summary = "-", .exact = true, .pass = repeat_all},
         {.name = "pack_all", .summary = "-", .exact = true, .pass = pack_all}};
@@ -347,6 +383,9 @@ static void policies_from_outside_change_no_bit(void **state)
         train("relu", all[i].name, set, 0);
         assert_same_weights("plain", all[i].name);
     }
+    char *tight = cli_text(in_workspace("pack_tight/summary.json"));
+    assert_has(tight, "\"steps_rerun\":\t8,");
+    dt_free(tight);
 }
 
 static void what_is_wrong_with_it_is_told_when_it_is_registered(void **state)
@@ -479,6 +518,26 @@ static void a_network_of_text_writes(void **state)
     dt_run_close(run);
 }
 
+/* What failed half-way is not gone on with, as if it had been done. */
+static void an_evaluation_that_failed_fails_again(void **state)
+{
+    (void)state;
+    dt_run *run = NULL;
+    dt_eval_report report;
+    const long live = dti_alloc_live();
+    dt_err err = {0};
+    char missing[512];
+    snprintf(missing, sizeof missing, "model.weights=%s", dt_temp_path("nowhere.safetensors"));
+    assert_ok(open_net(&run, "relu", "never", missing, &err), &err);
+    for (int i = 0; i < 2; i++) {
+        dt_err_clear(&err);
+        assert_fails(
+            dt_run_evaluate(run, NULL, &report, &err), DT_E_DATA, &err, "nowhere.safetensors");
+    }
+    dt_run_close(run);
+    assert_int_equal(dti_alloc_live(), live);
+}
+
 static void a_network_of_pictures_writes_no_text(void **state)
 {
     (void)state;
@@ -500,10 +559,12 @@ DT_TEST_GROUP(library)
         cmocka_unit_test(a_run_is_stopped_and_goes_on),
         cmocka_unit_test(a_layer_from_outside_trains_as_ours_does),
         cmocka_unit_test(policies_from_outside_change_no_bit),
+        cmocka_unit_test(a_lossy_codec_from_outside_is_refused_where_values_are_bf16),
         cmocka_unit_test(what_is_wrong_with_it_is_told_when_it_is_registered),
         cmocka_unit_test(what_was_built_is_told),
         cmocka_unit_test(a_network_of_text_writes),
         cmocka_unit_test(a_network_of_pictures_writes_no_text),
+        cmocka_unit_test(an_evaluation_that_failed_fails_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
 #include "engine/base/text.h"
+#include "layers/onednn/onednn.h"
 #include "memory/lower/lower.h"
 #include "memory/policies/layers.h"
 #include "memory/verify/verify.h"
@@ -490,6 +491,38 @@ static void wrong_lines_are_named_with_their_place(void **state)
     }
 }
 
+/* They round values of 32 bits. What a run wrote that had one, and packed nothing, is taken. */
+static void a_lossy_codec_is_refused_where_values_are_bf16(void **state)
+{
+    (void)state;
+    static const char *const lossy[] = {"c1 = encode fp8\n", "c1 = offload host csr_fp16\n"};
+    const char *const fp32[] = {"train.precision=fp32"}, *const bf16[] = {"train.precision=bf16"};
+    if (!dt_onednn_avx512())
+        skip();
+    for (size_t i = 0; i < 2; i++) {
+        dt_session *s = NULL;
+        dt_err err = {0};
+        assert_fails(dt_session_open(&s, with(lossy[i]), bf16, 1, &err), DT_E_CONFIG, &err,
+            "layers.ini:12: [memory.layers] c1 = ");
+        assert_non_null(strstr(err.text, i == 0 ? "fp8 rounds values" : "csr_fp16 rounds values"));
+        assert_non_null(strstr(err.text, "train.precision is bf16 here"));
+        dt_session_close(s);
+        memset(&err, 0, sizeof err);
+        assert_ok(dt_session_open(&s, with(lossy[i]), fp32, 1, &err), &err);
+        dt_session_close(s);
+        assert_ok(dt_session_open(&s, with("c1 = encode zvc\n"), bf16, 1, &err), &err);
+        char section[128];
+        dt_config *c;
+        dt_layer_fates f;
+        snprintf(section, sizeof section, "[memory.layers]\n%s", lossy[i]);
+        assert_ok(dt_config_parse(&c, "config.ini", section, strlen(section), &err), &err);
+        assert_ok(dt_layer_fates_open(&f, c, s->graph, true, &err), &err);
+        dt_layer_fates_close(&f);
+        dt_config_destroy(c);
+        dt_session_close(s);
+    }
+}
+
 static void fates_can_be_set_on_the_command_line(void **state)
 {
     NEED_BINARY();
@@ -580,6 +613,7 @@ DT_TEST_GROUP(memory_layers)
         cmocka_unit_test(set_takes_globs_with_dots),
         cmocka_unit_test(a_fused_layer_goes_by_both_names),
         cmocka_unit_test(wrong_lines_are_named_with_their_place),
+        cmocka_unit_test(a_lossy_codec_is_refused_where_values_are_bf16),
         cmocka_unit_test(fates_can_be_set_on_the_command_line),
         cmocka_unit_test(networks_with_a_name_have_layers_too),
         cmocka_unit_test(no_fate_changes_a_bit_of_the_weights),

@@ -133,6 +133,27 @@ static void write_plans(char plans[512], char file[512])
     cli_done(&r);
 }
 
+/* What keep_all takes is planned, whoever made the plans that are run. */
+static void plans_of_a_file_are_held_against_those_that_keep_all(void **state)
+{
+    NEED_BINARY();
+    static const char vain[] = "saves nothing here: keep_all takes ";
+    char plans[512], file[512], words[WORDS];
+    snprintf(plans, sizeof plans, "%s", dt_temp_path("run.plans"));
+    write_network(&resnet20, file);
+    snprintf(words, sizeof words, "plan FILE --set memory.policy=chen_sqrt --text %s", plans);
+    ran r = cli_run(words, file);
+    assert_code(&r, 0);
+    assert_has_not(r.out, vain);
+    cli_done(&r);
+    snprintf(words, sizeof words, "FILE --set run.dir=%s --set run.overwrite=on --plan %s",
+        dt_temp_path("plan_file_run"), plans);
+    r = cli_run(words, file);
+    assert_code(&r, 0);
+    assert_has_not(r.err, vain);
+    cli_done(&r);
+}
+
 static void refused(
     const char *plans, const char *file, const char *more, int code, const char *says)
 {
@@ -193,6 +214,7 @@ DT_TEST_GROUP(plan_file)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_run_by_a_file_of_plans_trains_the_same_bits),
+        cmocka_unit_test(plans_of_a_file_are_held_against_those_that_keep_all),
         cmocka_unit_test(plans_that_are_not_of_this_run_are_refused),
         cmocka_unit_test(files_of_several_plans_are_compared_plan_by_plan),
     };

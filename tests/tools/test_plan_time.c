@@ -132,6 +132,23 @@ static ran against(const char *path, const char *more)
     return cli_run(words, lenet());
 }
 
+/* A rate that no scale of the card's arithmetic gives was taken for the nearest. */
+static void a_rate_out_of_reach_is_refused(void **state)
+{
+    NEED_BINARY();
+    static const char *const rates[] = {"1e9", "1e-9"};
+    for (size_t i = 0; i < DT_COUNT(rates); i++) {
+        char words[256];
+        snprintf(words, sizeof words,
+            "plan FILE --set memory.simulate=p100 --set memory.calibrate=%s", rates[i]);
+        ran r = cli_run(words, lenet());
+        assert_code(&r, DT_E_CONFIG);
+        assert_has(r.err, "[memory] calibrate = ");
+        assert_has(r.err, "p100's constants");
+        cli_done(&r);
+    }
+}
+
 static void a_trace_stands_beside_the_prediction(void **state)
 {
     NEED_BINARY();
@@ -329,6 +346,7 @@ DT_TEST_GROUP(plan_time)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(timelines_of_its_programs_make_the_step),
         cmocka_unit_test(the_map_has_lanes_in_seconds_where_costs_are_known),
+        cmocka_unit_test(a_rate_out_of_reach_is_refused),
         cmocka_unit_test(a_trace_stands_beside_the_prediction),
         cmocka_unit_test(what_is_printed_are_medians),
         cmocka_unit_test(hostile_traces_are_refused),

@@ -24,6 +24,7 @@ typedef struct dt_context dt_context; /* what a session computes with: engine/co
  * @dtype:  of the values it reads and writes
  * @codec @packed: of ops that pack and unpack: how, and the bytes of the packed tensor
  * @needs_dx: false when nothing before the layer is trained, so no DX port is bound
+ * @add:    bit i: DP + i holds a gradient to which this op's is added
  * @vector:   of an optimizer: the parameter has one dimension, as biases and weights of norms have
  * @workspace_limit: the most bytes that the algorithm may take; DT_LIMIT_ANY: the fastest
  */
@@ -38,6 +39,7 @@ typedef struct dt_call {
     size_t packed;
     int64_t n, home_n, count;
     bool needs_dx, vector;
+    unsigned add;
     size_t workspace_limit;
 } dt_call;
 
@@ -48,6 +50,9 @@ typedef struct dt_call {
  * when the parameter as it lives serves
  * @gradient_bytes: backward-weights: bytes of the gradient in the layout this op gives, 0 when it
  * is the parameter's
+ * @adds:          the op can add its gradients to those that their ports hold, where the call says
+ * so: every value is rounded once by itself and then added, as if it had been stored between. What
+ * it then gives is in the parameters' layouts
  * @layout:        equal numbers, equal layouts of all of the op's operands; 0 where there is no
  * choice
  * @impl:          the library's name of what will run, for reports and for telling exact splits;
@@ -55,6 +60,7 @@ typedef struct dt_call {
  */
 typedef struct dt_facts {
     size_t work_bytes, derived_bytes, gradient_bytes;
+    bool adds;
     uint64_t layout;
     char impl[DT_IMPL_BYTES];
 } dt_facts;

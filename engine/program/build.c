@@ -303,25 +303,42 @@ typedef struct gradient_way {
     bool restore[DT_MAX_PARAM]; /* in another layout than the parameter's */
 } gradient_way;
 
-static dt_status bind_gradients(
-    builder *b, dt_op *op, int32_t node, dt_ports writes, gradient_way *w, dt_err *err)
+/* The gradients that the op gives, in place: written, or added to where something is. */
+static void bind_in_place(builder *b, dt_op *op, int32_t node, dt_ports writes, gradient_way *w)
 {
     const dt_node *nd = &b->g->node[node];
-    dt_facts f;
-    DT_TRY(err, dt_op_facts(b->p, op, &f, err), "%s", op->name);
     for (int i = 0; i < dti_graph_params(nd); i++) {
         w->raw[i] = DT_NONE;
         w->restore[i] = false;
         if (nd->info.param[i].buffer || !(writes & DT_BIT(DT_DP + i)))
             continue;
-        const int32_t home = home_of(b, node, i, DT_DP);
+        w->raw[i] = home_of(b, node, i, DT_DP);
+        dt_op_bind(op, w->raw[i], DT_DP + i, adds(b, node, i) ? DT_UPDATES : DT_WRITE);
+    }
+}
+
+/* Bound in place where the device can do that, else to a transient from which it gets there. */
+static dt_status bind_gradients(
+    builder *b, dt_op *op, int32_t node, dt_ports writes, gradient_way *w, dt_err *err)
+{
+    dt_facts f;
+    bind_in_place(b, op, node, writes, w);
+    DT_TRY(err, dt_op_facts(b->p, op, &f, err), "%s", op->name);
+    for (int k = 0; k < op->n_arg; k++) {
+        dt_operand *a = &op->arg[k];
+        const int i = a->port - DT_DP;
+        if (i < 0 || i >= DT_MAX_PARAM)
+            continue;
         w->restore[i] = i == 0 && f.gradient_bytes > 0;
-        w->raw[i] = home;
         if (w->restore[i])
             DT_CHECK(loose_gradient(b, node, i, "r", f.gradient_bytes, &w->raw[i], err));
-        else if (adds(b, node, i))
-            DT_CHECK(loose_gradient(b, node, i, "t", b->p->tensor[home].bytes, &w->raw[i], err));
-        dt_op_bind(op, w->raw[i], DT_DP + i, DT_WRITE);
+        else if (a->mode == DT_UPDATES && !f.adds)
+            DT_CHECK(
+                loose_gradient(b, node, i, "t", b->p->tensor[w->raw[i]].bytes, &w->raw[i], err));
+        else
+            continue;
+        a->tensor = w->raw[i];
+        a->mode = DT_WRITE;
     }
     return DT_OK;
 }

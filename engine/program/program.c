@@ -168,6 +168,15 @@ int dt_op_mode(const dt_op *op, int32_t tensor)
     return mode;
 }
 
+/* Which parameters' gradients the op adds to those that are there. */
+static unsigned added(const dt_op *op)
+{
+    unsigned bits = 0;
+    for (int i = 0; i < op->n_arg; i++)
+        bits |= dti_adds_bit(op->arg[i].port, op->arg[i].mode);
+    return bits;
+}
+
 dt_call dt_op_call(const dt_program *p, const dt_op *op)
 {
     return (dt_call){
@@ -184,6 +193,7 @@ dt_call dt_op_call(const dt_program *p, const dt_op *op)
         .count = op->count,
         .needs_dx = op->node != DT_NONE && p->needs_dx[op->node],
         .vector = op->vector,
+        .add = added(op),
         .workspace_limit = op->node == DT_NONE
                                ? (size_t)DT_LIMIT_ANY
                                : dti_workspace_limit(p->algorithms, op->node, op->form),

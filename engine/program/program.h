@@ -69,6 +69,14 @@ int dt_op_kind_find(const char *name);
 
 enum { DT_READ = 1, DT_WRITE = 2, DT_UPDATES = 3 };
 
+/* Of dt_call.add, for an operand that is updated: the bit of the gradient at this port; else 0. */
+static inline unsigned dti_adds_bit(int port, int mode)
+{
+    return mode == DT_UPDATES && port >= DT_DP && port < DT_DP + DT_MAX_PARAM
+               ? 1u << (unsigned)(port - DT_DP)
+               : 0;
+}
+
 typedef struct dt_operand {
     int32_t tensor;
     uint8_t port, mode; /* DT_READ, DT_WRITE (the bytes it covers, whole) or DT_UPDATES */

@@ -223,6 +223,15 @@ static const dt_codec *codec_of(const dt_runner *r, int32_t number)
     return number > 0 && s != NULL && (size_t)number <= s->n ? s->codec[number - 1] : NULL;
 }
 
+/* Which parameters' gradients an op adds to those that are there. */
+static unsigned added(const dt_plan *p, const dt_plan_op *op)
+{
+    unsigned bits = 0;
+    for (int32_t i = op->first; i < op->first + op->n; i++)
+        bits |= dti_adds_bit(p->arg[i].port, p->arg[i].mode);
+    return bits;
+}
+
 /* The layer whose kernel an op runs, and the call that it is for. */
 static dt_status find_call(
     const binder *b, const dt_plan_op *op, const dt_layer_desc **desc, dt_call *c, dt_err *err)
@@ -248,6 +257,7 @@ static dt_status find_call(
         .count = op->count,
         .needs_dx = op->needs_dx,
         .vector = op->vector,
+        .add = added(b->plan, op),
         .workspace_limit = (size_t)op->limit};
     if (*desc == NULL || strcmp((*desc)->name, op->layer) != 0)
         return DT_FAIL(err, DT_E_CONFIG, "%s: planned as '%s', but here it is '%s': plan again",

@@ -339,12 +339,14 @@ static bool adds(const dti_values *v, int32_t node, int i)
     return before;
 }
 
-/* A parameter's gradient in its own layout: in place, or to be added to what is there. */
-static void want_gradient(op_check *k, int32_t node, int i)
+/* A parameter's gradient in its own layout: in place, added to what is there by an op that @can, or
+ * to be added later. */
+static void want_gradient(op_check *k, int32_t node, int i, bool can)
 {
     const int32_t home = home_of(k, node, i, DT_DP);
-    want_home(k, DT_DP + i, DT_WRITE, home);
-    if (home >= 0 && adds(k->v, node, i)) {
+    const bool add = home >= 0 && adds(k->v, node, i);
+    want_home(k, DT_DP + i, add && can ? DT_UPDATES : DT_WRITE, home);
+    if (add && !can) {
         k->want[DT_DP + i].home = DT_NONE;
         k->want[DT_DP + i].value = value_of(READY, home, 0);
     }
@@ -358,7 +360,7 @@ static void want_gradients(op_check *k, const dt_node *nd, int32_t node, dt_port
         if (i == 0 && k->facts->gradient_bytes > 0)
             want(k, DT_DP, DT_WRITE, value_of(RAW, node, 0), k->facts->gradient_bytes);
         else
-            want_gradient(k, node, i);
+            want_gradient(k, node, i, k->facts->adds);
     }
     bool shared = false;
     for (int i = 0; i < nd->n_in && (writes & DT_BIT(DT_DX)) != 0; i++) {
@@ -451,7 +453,7 @@ static dt_status want_layouts(op_check *k, int32_t node)
     if (k->op->form == DT_RESTORE) {
         DT_CHECK(served(k, backward_that(k->desc, false, DT_DP), &f));
         want(k, DT_S, DT_READ, value_of(RAW, node, 0), f.gradient_bytes);
-        want_gradient(k, node, 0);
+        want_gradient(k, node, 0, false);
         return DT_OK;
     }
     const int which = k->op->form == DT_DERIVE_B;

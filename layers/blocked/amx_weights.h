@@ -19,7 +19,8 @@ bool dti_amx_weights_can(const dt_amx_weights *a, dt_why *why);
 /* Bytes of scratch. */
 size_t dti_amx_weights_work(const dt_amx_weights *a);
 
-/* dw (fp32, [kernel][kernel][c][out]) is written, or added to. work begins a cache line. */
+/* dw (fp32, [kernel][kernel][c][out]) is written, or added to by whole sums. work begins a cache
+ * line. */
 void dti_amx_weights_run(
     const dt_amx_weights *a, const dt_bf16 *x, const dt_bf16 *dy, float *dw, bool add, void *work);
 

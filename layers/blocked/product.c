@@ -64,6 +64,7 @@ typedef struct part {
     dt_span rows, columns;
     int64_t first, depth;
     float *a, *b, *c; /* scratch; a NULL: read where it lies */
+    float *sums;      /* scratch for those of the rows; NULL: not asked */
 } part;
 
 static int64_t count(dt_span s)
@@ -132,10 +133,10 @@ DT_CLONES static void pack_rows(const dt_product *p, const part *w)
     for (int64_t i = 0; i < m; i += STRIP)
         copy_rows(
             from + i, p->a.step, w->depth, m - i < STRIP ? m - i : STRIP, w->a + i * DEPTH, STRIP);
-    if (p->sums == NULL || w->columns.begin > 0)
+    if (w->sums == NULL)
         return;
     for (int64_t i = 0; i < m; i += STRIP) {
-        float *sums = p->sums + w->rows.begin + i, some[STRIP] = {0};
+        float *sums = w->sums + i, some[STRIP] = {0};
         for (int64_t t = 0; t < w->depth; t++)
 #pragma omp simd
             for (int k = 0; k < STRIP; k++)
@@ -177,6 +178,14 @@ static void add_part(const struct job *j, const part *w)
         add_panel(j, w, w->b + at * DEPTH, w->c + at * m, n - at < PANEL ? padded(n - at) : PANEL);
 }
 
+/* A row of sums, which are whole, to what is there. */
+DT_INLINE void add_row(const float *from, float *to, int64_t n)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        to[i] += from[i];
+}
+
 /* A row of a panel to where it belongs. */
 DT_INLINE void store_row(const float *from, const float *bias, float *to, int64_t n)
 {
@@ -201,21 +210,30 @@ DT_CLONES static void store(const dt_product *p, const part *w)
         const float *bias = p->bias == NULL ? NULL : p->bias + w->columns.begin + at;
         float *to = p->c + w->rows.begin * p->c_row + w->columns.begin + at;
         for (int64_t i = 0; i < m; i++, from += width, to += p->c_row)
-            store_row(from, bias, to, some);
+            if ((p->add & 1) != 0)
+                add_row(from, to, some);
+            else
+                store_row(from, bias, to, some);
     }
+    if (w->sums != NULL && (p->add & 2) != 0)
+        add_row(w->sums, p->sums + w->rows.begin, m);
+    else if (w->sums != NULL)
+        memcpy(p->sums + w->rows.begin, w->sums, (size_t)m * sizeof *w->sums);
 }
 
 static void task(const void *job, int64_t i)
 {
     const struct job *j = job;
     const dt_product *p = j->p;
-    float *scratch = p->work + omp_get_thread_num() * j->scratch;
+    float *scratch = p->work + omp_get_thread_num() * j->scratch, sums[ROWS];
     part w = {.rows = dt_span_of(p->m, j->cut.rows, i % j->cut.down),
         .columns = dt_span_of(p->n, j->cut.columns, i / j->cut.down),
         .c = scratch};
     w.b = w.c + j->cut.rows * j->cut.columns;
     if (p->a.step != 1 || p->sums != NULL)
         w.a = w.b + DEPTH * j->cut.columns;
+    if (p->sums != NULL && w.columns.begin == 0)
+        w.sums = sums;
     for (; w.first < p->k; w.first += DEPTH) {
         w.depth = p->k - w.first < DEPTH ? p->k - w.first : DEPTH;
         add_part(j, &w);

@@ -15,6 +15,8 @@ typedef struct dt_matrix {
  * @a @b: m rows of k, k rows of n
  * @bias: n values, or NULL
  * @sums: NULL, or where the sum of every row of a goes; then a.row is 1
+ * @add: bit 0: c is added to what is there, bit 1: so are the sums; both by whole sums, rounded
+ * once before. Then there is no bias
  * @c:    rows of n, c_row apart
  * @work: scratch
  *
@@ -25,6 +27,7 @@ typedef struct dt_product {
     int64_t m, n, k;
     dt_matrix a, b;
     const float *bias;
+    unsigned add;
     float *sums, *c;
     int64_t c_row;
     float *work;

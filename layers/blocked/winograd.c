@@ -17,8 +17,8 @@ typedef struct transforms {
     void (*results)(const float *m, int64_t step, const float *bias, int64_t n, float *const y[4]);
     void (*slopes)(const float *const dy[4], int64_t n, float *to, int64_t step);
     void (*taps)(const float *const g[9], int64_t n, float *to, int64_t step);
-    void (*gradients)(
-        const float *u, int64_t step, int64_t parts, int64_t apart, int64_t n, float *const g[9]);
+    void (*gradients)(const float *u, int64_t step, int64_t parts, int64_t apart, int64_t n,
+        bool add, float *const g[9]);
     void (*add_rows)(const float *x, int64_t rows, int64_t n, float *sum);
 } transforms;
 
@@ -101,6 +101,7 @@ typedef struct winograd_job {
     float *y, *work;
     int64_t each, scratch; /* tiles of a task; floats of scratch it has */
     bool bias_too;
+    unsigned add; /* bit 0: the gradient to what is there, bit 1: the bias's */
 } winograd_job;
 
 /* c = a b of one tap and panel, or that added; a has @t's rows and @depth columns. */
@@ -465,21 +466,22 @@ static void put_gradient(const void *job, int64_t i)
         for (int64_t t = 0; t < 9; t++)
             g[t] = w->j->y + (t * s->c + i) * s->out + at;
         w->j->on->gradients(w->j->work + k->u + panel_at(s->c, here) + i * width,
-            tap_step(s->c, width), k->parts, k->scratch, width, g);
+            tap_step(s->c, width), k->parts, k->scratch, width, (w->j->add & 1) != 0, g);
     }
 }
 
 static void put_bias(const winograd_job *j, const cut *k, float *dbias)
 {
-    const int64_t n = j->s->out;
-    memcpy(dbias, j->work + k->bias, (size_t)n * sizeof *dbias);
-    for (int64_t p = 1; p < k->parts; p++)
-        for (int64_t c = 0; c < n; c++)
-            dbias[c] += j->work[p * k->scratch + k->bias + c];
+    float *sum = j->work + k->bias;
+    for (int64_t c = 0; c < j->s->out; c++) {
+        for (int64_t p = 1; p < k->parts; p++)
+            sum[c] += sum[p * k->scratch + c];
+        dbias[c] = (j->add & 2) != 0 ? dbias[c] + sum[c] : sum[c];
+    }
 }
 
 void dti_winograd_gradient(const dt_winograd *s, const float *x, const float *dy, float *dweight,
-    float *dbias, float *work)
+    float *dbias, unsigned add, float *work)
 {
     winograd_job j = new_job(s, work);
     const cut k = cut_gradient(s);
@@ -488,6 +490,7 @@ void dti_winograd_gradient(const dt_winograd *s, const float *x, const float *dy
     j.dy = dy;
     j.y = dweight;
     j.bias_too = dbias != NULL;
+    j.add = add;
     for (int64_t i = 0; i < dt_ceil_div(s->out, k.columns); i++) {
         w.columns = dt_span_of(s->out, k.columns, i);
         if (k.parts == 1)

@@ -28,9 +28,10 @@ size_t dti_winograd_work(const dt_winograd *s);
 void dti_winograd_run(
     const dt_winograd *s, const float *x, const float *u, const float *bias, float *y, float *work);
 
-/* The gradients of the weight, and of the bias where it is not NULL. */
+/* The gradients of the weight, and of the bias where it is not NULL. @add: bit 0: the weight's is
+ * added to what is there, bit 1: the bias's is; each value is whole before */
 size_t dti_winograd_gradient_work(const dt_winograd *s);
 void dti_winograd_gradient(const dt_winograd *s, const float *x, const float *dy, float *dweight,
-    float *dbias, float *work);
+    float *dbias, unsigned add, float *work);
 
 #endif

@@ -65,6 +65,7 @@ static dt_status winograd_facts(const dt_call *c, dt_facts *f, dt_err *err)
     snprintf(f->impl, sizeof f->impl, "winograd:2x2_3x3");
     if (c->form == DT_BACKWARD) {
         f->work_bytes = dti_winograd_gradient_work(&s);
+        f->adds = true;
     } else if (c->form != DT_DERIVE_F && c->form != DT_DERIVE_B) {
         f->work_bytes = dti_winograd_work(data ? &transposed : &s);
         f->derived_bytes = dti_winograd_weight_bytes(data ? &transposed : &s);
@@ -87,7 +88,7 @@ static dt_status winograd_run(const dt_call *c, void *state, const dt_args *a, d
         return DT_OK;
     case DT_BACKWARD:
         dti_winograd_gradient(&s, port[DT_X], port[DT_DY], port[DT_DP],
-            o->bias ? port[DT_DP + 1] : NULL, port[DT_WORK]);
+            o->bias ? port[DT_DP + 1] : NULL, c->add, port[DT_WORK]);
         return DT_OK;
     case DT_BACKWARD2:
         dti_winograd_run(
@@ -141,6 +142,7 @@ static dt_status amx_weights_facts(const dt_call *c, dt_facts *f, dt_err *err)
     const dt_amx_weights s = amx_weights_of(c);
     snprintf(f->impl, sizeof f->impl, "amx");
     f->work_bytes = dti_amx_weights_work(&s);
+    f->adds = true;
     return DT_OK;
 }
 
@@ -150,7 +152,8 @@ static dt_status amx_weights_run(const dt_call *c, void *state, const dt_args *a
     const dt_amx_weights s = amx_weights_of(c);
     if (c->form != DT_BACKWARD) /* a gradient is never in another order */
         return dti_weighted_no_form(c, err);
-    dti_amx_weights_run(&s, a->port[DT_X], a->port[DT_DY], a->port[DT_DP], false, a->port[DT_WORK]);
+    dti_amx_weights_run(
+        &s, a->port[DT_X], a->port[DT_DY], a->port[DT_DP], c->add != 0, a->port[DT_WORK]);
     return DT_OK;
 }
 

@@ -15,6 +15,7 @@ struct job {
     const dt_args *a;
     dt_dtype type;
     int64_t rows, vocab, channels; /* positions of all samples; rows of the weight; of a row */
+    bool add;                      /* the gradient, to what is there */
 };
 
 static int64_t token(const struct job *j, int64_t row)
@@ -52,6 +53,14 @@ static void embed_task(const void *job, int64_t i)
         copy_row(j, r, (const float *)j->a->port[DT_P] + token(j, r) * j->channels);
 }
 
+/* Whole sums to where they belong. */
+DT_INLINE void give(const struct job *j, const float *sum, int64_t n, float *to)
+{
+#pragma omp simd
+    for (int64_t k = 0; k < n; k++)
+        to[k] = j->add ? to[k] + sum[k] : sum[k];
+}
+
 DT_INLINE void add_row(const struct job *j, int64_t row, dt_span c, float *to)
 {
     float buffer[TILE];
@@ -73,18 +82,78 @@ DT_CLONES static void add_tokens(const struct job *j, dt_span c)
         add_row(j, r, c, dweight + token(j, r) * j->channels);
 }
 
+/* To add to a gradient, a row's sum must be whole before. So positions are linked by their token:
+ * in scratch, by row of the weight the first of its positions, by position the next; -1: none. */
+static size_t links_bytes(const struct job *j)
+{
+    return (size_t)(j->vocab + j->rows) * sizeof(int32_t);
+}
+
+static void link_positions(const struct job *j)
+{
+    int32_t *first = j->a->port[DT_WORK], *next = first + j->vocab;
+    for (int64_t v = 0; v < j->vocab; v++)
+        first[v] = -1;
+    for (int64_t r = j->rows; r-- > 0;) {
+        next[r] = first[token(j, r)];
+        first[token(j, r)] = (int32_t)r;
+    }
+}
+
+/* Of all rows of the weight, as those of no position are added to as well: 0 to -0 gives 0. */
+DT_CLONES static void add_linked(const struct job *j, int64_t row)
+{
+    const int32_t *first = j->a->port[DT_WORK], *next = first + j->vocab;
+    for (int64_t c = 0; c < j->channels; c += TILE) {
+        const dt_span s = dt_span_of(j->channels, TILE, c / TILE);
+        float sum[TILE] = {0};
+        for (int64_t r = first[row]; r >= 0; r = next[r])
+            add_row(j, r, s, sum);
+        give(j, sum, s.end - s.begin, (float *)j->a->port[DT_DP] + row * j->channels + c);
+    }
+}
+
+static void linked_task(const void *job, int64_t i)
+{
+    const struct job *j = job;
+    const dt_span s = dt_span_of(j->vocab, ROWS, i);
+    for (int64_t v = s.begin; v < s.end; v++)
+        add_linked(j, v);
+}
+
 static void gradient_task(const void *job, int64_t i)
 {
     const struct job *j = job;
     add_tokens(j, dt_span_of(j->channels, TILE, i));
 }
 
+static struct job embedding_job(const dt_call *c, const dt_args *a, int64_t n)
+{
+    const dt_shape x = dti_call_x(c);
+    const dt_embedding *o = c->node->opts;
+    return (struct job){a, c->dtype, n * x.h * x.w, o->vocab, o->out, c->add != 0};
+}
+
+/* Positions are counted in 32 bits. */
+static dt_status embedding_facts(const dt_call *c, dt_facts *f, dt_err *err)
+{
+    (void)err;
+    const struct job j = embedding_job(c, NULL, c->n);
+    f->adds = j.rows <= INT32_MAX;
+    f->work_bytes = f->adds && j.add ? links_bytes(&j) : 0;
+    return DT_OK;
+}
+
 static dt_status embedding_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
 {
     (void)state;
     const dt_shape x = dti_call_x(c);
-    const dt_embedding *o = c->node->opts;
-    const struct job j = {a, c->dtype, a->n * x.h * x.w, o->vocab, o->out};
+    const struct job j = embedding_job(c, a, a->n);
+    if (c->form == DT_BACKWARD && j.add) {
+        link_positions(&j);
+        dti_run_tasks(dt_ceil_div(j.vocab, ROWS), linked_task, &j);
+        return DT_OK;
+    }
     if (c->form == DT_BACKWARD) {
         dti_run_tasks(dt_ceil_div(j.channels, TILE), gradient_task, &j);
         return DT_OK;
@@ -122,10 +191,20 @@ static void position_task(const void *job, int64_t i)
 DT_CLONES static void add_samples(const struct job *j, int64_t position)
 {
     float *dweight = (float *)j->a->port[DT_DP] + position * j->channels;
-    memset(dweight, 0, (size_t)j->channels * sizeof *dweight);
-    for (int64_t r = position; r < j->rows; r += j->vocab)
-        for (int64_t c = 0; c < j->channels; c += TILE)
-            add_row(j, r, dt_span_of(j->channels, TILE, c / TILE), dweight + c);
+    for (int64_t c = 0; c < j->channels; c += TILE) {
+        const dt_span s = dt_span_of(j->channels, TILE, c / TILE);
+        float sum[TILE] = {0};
+        for (int64_t r = position; r < j->rows; r += j->vocab)
+            add_row(j, r, s, sum);
+        give(j, sum, s.end - s.begin, dweight + c);
+    }
+}
+
+static dt_status position_facts(const dt_call *c, dt_facts *f, dt_err *err)
+{
+    (void)c, (void)err;
+    f->adds = true;
+    return DT_OK;
 }
 
 static void position_gradient_task(const void *job, int64_t i)
@@ -137,7 +216,7 @@ static dt_status position_run(const dt_call *c, void *state, const dt_args *a, d
 {
     (void)state, (void)err;
     const dt_shape x = dti_call_x(c);
-    const struct job j = {a, c->dtype, a->n * x.h * x.w, x.h * x.w, x.c};
+    const struct job j = {a, c->dtype, a->n * x.h * x.w, x.h * x.w, x.c, c->add != 0};
     if (c->form == DT_BACKWARD)
         dti_run_tasks(j.vocab, position_gradient_task, &j);
     else
@@ -145,5 +224,5 @@ static dt_status position_run(const dt_call *c, void *state, const dt_args *a, d
     return DT_OK;
 }
 
-const dt_kernels dt_embedding_cpu = {.run = embedding_run};
-const dt_kernels dt_position_cpu = {.run = position_run};
+const dt_kernels dt_embedding_cpu = {.facts = embedding_facts, .run = embedding_run};
+const dt_kernels dt_position_cpu = {.facts = position_facts, .run = position_run};

@@ -13,6 +13,7 @@
 enum { ROWS = 16, MOST_PARTS = 32, CHUNK = 512, LANES = 16, CHANNELS = 256 };
 
 struct job {
+    const dt_call *call;
     const dt_args *a;
     dt_dtype type;
     int64_t rows, channels, part_rows, parts;
@@ -23,7 +24,7 @@ static struct job job_of(const dt_call *c, const dt_args *a)
 {
     const dt_shape x = dti_call_x(c);
     const dt_layernorm *o = c->node->opts;
-    struct job j = {.a = a, .type = c->dtype, .channels = x.c, .eps = o->eps};
+    struct job j = {.call = c, .a = a, .type = c->dtype, .channels = x.c, .eps = o->eps};
     j.rows = c->n * x.h * x.w;
     j.part_rows = dt_ceil_div(j.rows, MOST_PARTS);
     j.part_rows = j.part_rows < ROWS ? ROWS : j.part_rows;
@@ -189,6 +190,13 @@ static void backward_task(const void *job, int64_t i)
         differentiate(j, r, dweight, dbias);
 }
 
+/* A gradient of a channel, to its parameter's. */
+static void give(const struct job *j, int param, int64_t c, float sum)
+{
+    float *to = (float *)j->a->port[DT_DP + param] + c;
+    *to = (j->call->add >> (unsigned)param & 1) != 0 ? *to + sum : sum;
+}
+
 static void sums_task(const void *job, int64_t i)
 {
     const struct job *j = job;
@@ -199,8 +207,8 @@ static void sums_task(const void *job, int64_t i)
             dweight += (double)part_of(j, p)[c];
             dbias += (double)part_of(j, p)[j->channels + c];
         }
-        ((float *)j->a->port[DT_DP])[c] = (float)dweight;
-        ((float *)j->a->port[DT_DP + 1])[c] = (float)dbias;
+        give(j, 0, c, (float)dweight);
+        give(j, 1, c, (float)dbias);
     }
 }
 
@@ -208,6 +216,7 @@ static dt_status facts(const dt_call *c, dt_facts *f, dt_err *err)
 {
     (void)err;
     const struct job j = job_of(c, NULL);
+    f->adds = true;
     f->work_bytes = c->form == DT_BACKWARD ? (size_t)(2 * j.parts * j.channels) * sizeof(float) : 0;
     return DT_OK;
 }

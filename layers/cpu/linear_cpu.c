@@ -36,7 +36,7 @@ static dt_status product_facts(const dt_call *c, dt_facts *f, dt_err *err)
     (void)err;
     const dt_shape x = dti_call_x(c);
     const dt_product p = product_of(c, c->n * x.h * x.w);
-    *f = (dt_facts){.work_bytes = dti_product_bytes(p.m, p.n), .impl = "product"};
+    *f = (dt_facts){.work_bytes = dti_product_bytes(p.m, p.n), .adds = true, .impl = "product"};
     return DT_OK;
 }
 
@@ -53,6 +53,7 @@ static dt_status product_run(const dt_call *c, void *state, const dt_args *a, dt
         p.b.p = a->port[DT_X];
         p.c = a->port[DT_DP];
         p.sums = o->bias ? a->port[DT_DP + 1] : NULL;
+        p.add = c->add;
     } else if (c->form == DT_BACKWARD2) {
         p.a.p = a->port[DT_DY];
         p.b.p = a->port[DT_D + 1];

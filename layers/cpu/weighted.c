@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "layers/cpu/row_tiles.h"
 
 dt_dnnl_problem dti_rows_problem(const dt_call *c, int64_t in, int64_t out, bool bias)
 {
@@ -91,11 +92,15 @@ dt_status dti_weighted_facts(const dt_dnnl_problem *p, const dt_call *c, dt_fact
                              : dt_dnnl_ask(p, j.to, &own, err);
     if (st == DT_OK && !j.reorder)
         st = dti_dnnl_ask_reorder(p, home(p, c), j.to, &move, err);
+    f->adds = c->form == DT_BACKWARD && dti_row_tiles_can(p, c->n, home(p, c));
+    const bool in_tiles = f->adds && c->add != 0;
+    if (st == DT_OK && in_tiles)
+        st = dti_row_tiles_ask(p, c->n, &own, err);
     DT_TRY(err, st, "layer '%s'", c->node->name);
     f->work_bytes = own.work_bytes;
     f->layout = own.layout;
     memcpy(f->impl, own.impl, sizeof f->impl);
-    if (j.reorder || move.same)
+    if (j.reorder || move.same || in_tiles)
         return DT_OK;
     if (j.to.kind == DT_DNNL_WEIGHTS)
         f->gradient_bytes = own.weight_bytes;
@@ -105,24 +110,39 @@ dt_status dti_weighted_facts(const dt_dnnl_problem *p, const dt_call *c, dt_fact
 }
 _Static_assert(sizeof((dt_facts){0}.impl) == sizeof((dt_dnnl_facts){0}.impl), "copied whole");
 
+/* One of both: an op of the library's, or many of tiles. */
+typedef struct prepared {
+    dt_dnnl_op *op;
+    dti_row_tiles *tiles;
+} prepared;
+
 dt_status dti_weighted_create(const dt_dnnl_problem *p, const dt_call *c, void **state, dt_err *err)
 {
     job j;
-    dt_dnnl_op *op;
     *state = NULL;
     if (!find_job(p, c, &j))
         return dti_weighted_no_form(c, err);
-    DT_TRY(err,
-        j.reorder ? dti_dnnl_create_reorder(&op, p, j.from, j.to, err)
-                  : dt_dnnl_create(&op, p, j.to, err),
-        "layer '%s'", c->node->name);
-    *state = op;
+    prepared *s = dt_alloc(1, sizeof *s);
+    if (s == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "layer '%s': no memory to prepare an op", c->node->name);
+    const dt_status st = j.reorder     ? dti_dnnl_create_reorder(&s->op, p, j.from, j.to, err)
+                         : c->add != 0 ? dti_row_tiles_create(&s->tiles, p, c->n, home(p, c), err)
+                                       : dt_dnnl_create(&s->op, p, j.to, err);
+    if (st != DT_OK)
+        dt_free(s);
+    DT_TRY(err, st, "layer '%s'", c->node->name);
+    *state = s;
     return DT_OK;
 }
 
 void dti_weighted_destroy(void *state)
 {
-    dt_dnnl_destroy(state);
+    prepared *s = state;
+    if (s == NULL)
+        return;
+    dt_dnnl_destroy(s->op);
+    dti_row_tiles_destroy(s->tiles);
+    dt_free(s);
 }
 
 /* Ports of each form, in the order of dt_dnnl_bytes without work. A weight that needs no other
@@ -144,7 +164,11 @@ dt_status dti_weighted_run(const dt_call *c, void *state, const dt_args *a, dt_e
     DT_ASSERT(a->n == c->n);
     const dt_dnnl_bytes bytes = {
         a->port[at[0]], a->port[at[1]], a->port[at[2]], a->port[at[3]], a->port[DT_WORK]};
-    DT_TRY(err, dt_dnnl_run(state, &bytes, err), "layer '%s'", c->node->name);
+    const prepared *s = state;
+    DT_TRY(err,
+        s->tiles != NULL ? dti_row_tiles_run(s->tiles, &bytes, (c->add & 2) != 0, err)
+                         : dt_dnnl_run(s->op, &bytes, err),
+        "layer '%s'", c->node->name);
     return DT_OK;
 }
 

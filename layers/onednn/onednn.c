@@ -39,11 +39,11 @@ static dt_status failed(dnnl_status_t s, const char *call, dt_err *err)
             return failed(status_, #call, err);                                                    \
     } while (0)
 
-/* One engine and attribute (scratch memory is ours) for the life of the process; there once ready()
- * has returned DT_OK. */
+/* One engine and attribute (scratch memory is ours), and one of what is added to its result, for
+ * the life of the process; there once ready() has returned DT_OK. */
 static struct {
     dnnl_engine_t engine;
-    dnnl_primitive_attr_t attr;
+    dnnl_primitive_attr_t attr, adding;
 } library;
 static dnnl_status_t started;
 static pthread_once_t start_once = PTHREAD_ONCE_INIT;
@@ -55,6 +55,17 @@ static void start(void)
         started = dnnl_primitive_attr_create(&library.attr);
     if (started == dnnl_success)
         started = dnnl_primitive_attr_set_scratchpad_mode(library.attr, dnnl_scratchpad_mode_user);
+    dnnl_post_ops_t add = NULL;
+    if (started == dnnl_success)
+        started = dnnl_primitive_attr_clone(&library.adding, library.attr);
+    if (started == dnnl_success)
+        started = dnnl_post_ops_create(&add);
+    if (started == dnnl_success)
+        started = dnnl_post_ops_append_sum(add, 1.0F);
+    if (started == dnnl_success)
+        started = dnnl_primitive_attr_set_post_ops(library.adding, add);
+    if (add != NULL)
+        dnnl_post_ops_destroy(add);
 }
 
 static dt_status ready(dt_err *err)
@@ -525,18 +536,13 @@ dt_status dti_dnnl_create_reorder(
     return build(out, pd, all, reorder_arguments, err);
 }
 
-/* The rows of one side: a part of the weight, or a small weight by itself. The library takes a
- * memory that begins at an offset for an empty one, so the bytes before it are skipped here. */
-static dt_status rows_desc(const dt_dnnl_problem *p, dt_dnnl_layout layout, int64_t first,
+/* Rows of an fc's weight. The library takes a memory that begins at an offset for an empty one, so
+ * the bytes before it are skipped here. */
+static dt_status some_rows(const dt_dnnl_problem *p, dt_dnnl_layout layout, int64_t first,
     int64_t n, dnnl_memory_desc_t *d, size_t *skip, dt_err *err)
 {
     const dnnl_dims_t dims = {n, p->c}, at = {first, 0};
     dnnl_memory_desc_t whole;
-    *skip = 0;
-    if (layout.kind == DT_DNNL_PLAIN) {
-        TRY(err, dnnl_memory_desc_init_by_tag(d, 2, dims, dnnl_f32, dnnl_ab));
-        return DT_OK;
-    }
     DT_CHECK(layout_of(p, layout, &whole, err));
     TRY(err, dnnl_memory_desc_init_submemory(d, &whole, dims, at));
     *skip = (size_t)d->offset0 * sizeof(float);
@@ -544,28 +550,60 @@ static dt_status rows_desc(const dt_dnnl_problem *p, dt_dnnl_layout layout, int6
     return DT_OK;
 }
 
-dt_status dti_dnnl_create_reorder_rows(dt_dnnl_op **out, const dt_dnnl_problem *p,
-    dt_dnnl_layout from, dt_dnnl_layout to, int64_t first, int64_t n, dt_err *err)
+/* The rows of one side: a part of the weight, or a small weight by itself. */
+static dt_status rows_desc(const dt_dnnl_problem *p, dt_dnnl_layout layout, int64_t first,
+    int64_t n, dnnl_memory_desc_t *d, size_t *skip, dt_err *err)
 {
-    dnnl_memory_desc_t md[2];
-    dnnl_primitive_desc_t pd;
-    size_t skip[2];
-    *out = NULL;
-    DT_ASSERT(p->fc && (from.kind == DT_DNNL_PLAIN) != (to.kind == DT_DNNL_PLAIN));
-    DT_CHECK(ready(err));
-    DT_CHECK(rows_desc(p, from, first, n, &md[0], &skip[0], err));
-    DT_CHECK(rows_desc(p, to, first, n, &md[1], &skip[1], err));
-    TRY(err, dnnl_reorder_primitive_desc_create(
-                 &pd, &md[0], library.engine, &md[1], library.engine, library.attr));
+    const dnnl_dims_t dims = {n, p->c};
+    *skip = 0;
+    if (layout.kind != DT_DNNL_PLAIN)
+        return some_rows(p, layout, first, n, d, skip, err);
+    TRY(err, dnnl_memory_desc_init_by_tag(d, 2, dims, dnnl_f32, dnnl_ab));
+    return DT_OK;
+}
+
+/* A reorder between two sides of which one is some rows of a weight. */
+static dt_status create_rows(dt_dnnl_op **out, const dnnl_memory_desc_t md[2], const size_t skip[2],
+    const_dnnl_primitive_attr_t attr, dt_err *err)
+{
     const dnnl_memory_desc_t *const all[SLOTS] = {&md[0], &md[1]};
+    dnnl_primitive_desc_t pd;
+    TRY(err, dnnl_reorder_primitive_desc_create(
+                 &pd, &md[0], library.engine, &md[1], library.engine, attr));
     if (dnnl_memory_desc_get_size(dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0)) >
         0) {
         dnnl_primitive_desc_destroy(pd);
         return DT_FAIL(err, DT_E_DEVICE, "oneDNN wants scratch memory to reorder rows");
     }
     DT_CHECK(build(out, pd, all, reorder_arguments, err));
-    memcpy((*out)->skip, skip, sizeof skip);
+    memcpy((*out)->skip, skip, sizeof(*out)->skip);
     return DT_OK;
+}
+
+dt_status dti_dnnl_create_reorder_rows(dt_dnnl_op **out, const dt_dnnl_problem *p,
+    dt_dnnl_layout from, dt_dnnl_layout to, int64_t first, int64_t n, dt_err *err)
+{
+    dnnl_memory_desc_t md[2];
+    size_t skip[2];
+    *out = NULL;
+    DT_ASSERT(p->fc && (from.kind == DT_DNNL_PLAIN) != (to.kind == DT_DNNL_PLAIN));
+    DT_CHECK(ready(err));
+    DT_CHECK(rows_desc(p, from, first, n, &md[0], &skip[0], err));
+    DT_CHECK(rows_desc(p, to, first, n, &md[1], &skip[1], err));
+    return create_rows(out, md, skip, library.attr, err);
+}
+
+dt_status dti_dnnl_create_add_rows(dt_dnnl_op **out, const dt_dnnl_problem *rows,
+    dt_dnnl_layout from, const dt_dnnl_problem *p, dt_dnnl_layout to, int64_t first, dt_err *err)
+{
+    dnnl_memory_desc_t md[2];
+    size_t skip[2] = {0};
+    *out = NULL;
+    DT_ASSERT(p->fc && p->c == rows->c && first + rows->out <= p->out);
+    DT_CHECK(ready(err));
+    DT_CHECK(layout_of(rows, from, &md[0], err));
+    DT_CHECK(some_rows(p, to, first, rows->out, &md[1], &skip[1], err));
+    return create_rows(out, md, skip, library.adding, err);
 }
 
 void dt_dnnl_destroy(dt_dnnl_op *op)

@@ -73,6 +73,11 @@ dt_status dti_dnnl_create_reorder(dt_dnnl_op **out, const dt_dnnl_problem *p, dt
  * layout does not let that be. */
 dt_status dti_dnnl_create_reorder_rows(dt_dnnl_op **out, const dt_dnnl_problem *p,
     dt_dnnl_layout from, dt_dnnl_layout to, int64_t first, int64_t n, dt_err *err) DT_NODISCARD;
+/* Adds a small gradient, of fewer outputs, to the rows of an fc's weight that begin with @first;
+ * rows are kept together as above. */
+dt_status dti_dnnl_create_add_rows(dt_dnnl_op **out, const dt_dnnl_problem *rows,
+    dt_dnnl_layout from, const dt_dnnl_problem *p, dt_dnnl_layout to, int64_t first,
+    dt_err *err) DT_NODISCARD;
 void dt_dnnl_destroy(dt_dnnl_op *op);
 
 /* Bytes for one execution, by what they hold; 64-byte alignment is fastest.

@@ -1,9 +1,11 @@
 /* conv and fc against their definitions, summed up naively in double precision. */
+#include <omp.h>
 #include <stdlib.h>
 
 #include "engine/base/alloc.h"
 #include "layers/conv.h"
 #include "layers/fc.h"
+#include "layers/onednn/onednn.h"
 #include "tests/fixture/check.h"
 #include "tests/fixture/layer_check.h"
 
@@ -107,14 +109,45 @@ static void fc_of_an_image_is_its_definition(void **state)
     free(bias);
 }
 
+/* Gradients that are made some rows at a time, by a step of the library's own each, when they are
+ * added: the last rows fewer, several samples, on teams that share the rows differently. What was
+ * added is compared with the whole by dt_layer_check. */
+static void a_large_fc_adds_the_gradient_that_it_writes(void **state)
+{
+    (void)state;
+    enum { N = 3, OUT = 192, IN = 32 * 32 * 16 };
+    const dt_fc opts = {OUT, true};
+    float *x = dt_random_values(N * IN, 1), *dy = dt_random_values(N * OUT, 4);
+    const int most = omp_get_max_threads();
+    for (int bf16 = 0; bf16 <= 1; bf16++)
+        for (int threads = 1; threads <= 3; threads += 2) {
+            omp_set_num_threads(threads);
+            dt_layer_run r = {.desc = &dt_layer_fc,
+                .opts = &opts,
+                .n = N,
+                .n_x = 1,
+                .x = {{1, 32, 32, 16}},
+                .dtype = bf16 ? DT_BF16 : DT_F32,
+                .in = {x},
+                .dy = dy};
+            dt_layer_check(&r);
+            assert_int_equal(r.added, dt_onednn_avx512());
+            dt_layer_check_free(&r);
+        }
+    omp_set_num_threads(most);
+    free(x);
+    free(dy);
+}
+
 DT_TEST_GROUP(weighted)
 {
     static struct conv_case copies[DT_COUNT(conv_cases)];
-    struct CMUnitTest tests[DT_COUNT(conv_cases) + 1] = {
-        cmocka_unit_test(fc_of_an_image_is_its_definition)};
+    struct CMUnitTest tests[DT_COUNT(conv_cases) + 2] = {
+        cmocka_unit_test(fc_of_an_image_is_its_definition),
+        cmocka_unit_test(a_large_fc_adds_the_gradient_that_it_writes)};
     for (size_t i = 0; i < DT_COUNT(conv_cases); i++) {
         copies[i] = conv_cases[i];
-        tests[i + 1] =
+        tests[i + 2] =
             (struct CMUnitTest){copies[i].opts, conv_is_its_definition, NULL, NULL, &copies[i]};
     }
     return cmocka_run_group_tests(tests, NULL, NULL);

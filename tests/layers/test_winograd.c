@@ -76,7 +76,7 @@ static void run_layer(layer *l)
     run_one_way(&l->s, false, l->v[X], l->v[W], l->v[B], l->v[Y]);
     run_one_way(&transposed, true, l->v[DY], l->v[W], NULL, l->v[DX]);
     float *work = scratch(dti_winograd_gradient_work(&l->s));
-    dti_winograd_gradient(&l->s, l->v[X], l->v[DY], l->v[DW], l->v[DB], work);
+    dti_winograd_gradient(&l->s, l->v[X], l->v[DY], l->v[DW], l->v[DB], 0, work);
     dt_free(work);
 }
 

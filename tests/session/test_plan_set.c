@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "layers/onednn/onednn.h"
 #include "memory/plan_text/plan_text.h"
 #include "session/budget.h"
 #include "session/session.h"
@@ -303,6 +304,25 @@ static void a_pass_that_searches_asks_for_scores(void **state)
     dt_session_close(s);
 }
 
+/* moDNN's bound for VGG-16 is 1,080 MiB. With a second gradient of the first inner product it would
+ * be 392 MiB more. */
+static void a_further_micro_batch_has_no_second_weight(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "[model]\nname = vgg16\n[data]\nsamples = 64\n[train]\nbatch = 64\nmicro_batch = 1\n"
+        "momentum = 0\nprecision = fp32\n[device]\nkind = cpu\n[memory]\nalgorithms = small\n"
+        "policy = vdnn_all\n";
+    dt_session *s = NULL;
+    dt_err err = {0};
+    if (!dt_onednn_avx512())
+        skip();
+    assert_ok(dt_session_open(&s, cli_file("vgg.ini", text), NULL, 0, &err), &err);
+    assert_ok(dt_session_plan_run(s, false, 0, 0, &err), &err);
+    assert_true(dt_plan_set_peak(s->plans) <= (uint64_t)(1.02 * 1080) << 20);
+    dt_session_close(s);
+}
+
 DT_TEST_GROUP(plan_set)
 {
     const struct CMUnitTest tests[] = {
@@ -314,6 +334,7 @@ DT_TEST_GROUP(plan_set)
         cmocka_unit_test(memory_that_runs_out_is_said),
         cmocka_unit_test(a_score_is_the_plans_numbers_and_the_costs),
         cmocka_unit_test(a_pass_that_searches_asks_for_scores),
+        cmocka_unit_test(a_further_micro_batch_has_no_second_weight),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -221,9 +221,14 @@ dt_status dt_run_generate(dt_run *r, const dt_generate_opts *o, dt_err *err)
     writer w = {.s = r->s};
     dti_session_enter(r->s);
     dt_status st = check(r, o, err);
-    if (st == DT_OK)
-        st = generate(&w, o, err);
+    if (st != DT_OK)
+        return dti_run_left(r, st);
+    dt_plan_set *asked = r->s->plans; /* of the run itself: they are answered from, not run here */
+    r->s->plans = NULL;
+    st = generate(&w, o, err);
     dt_rig_close(&w.rig);
+    dt_session_forget(r->s);
+    r->s->plans = asked;
     dt_free(w.token);
     dt_free(w.x);
     dt_free(w.labels);

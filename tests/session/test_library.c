@@ -492,9 +492,16 @@ static void a_network_of_text_writes(void **state)
     open_text(&run, NULL);
     for (int i = 0; i < 2; i++) {
         o.self = &at[i];
+        if (i == 0) /* plans of training are no plans to write by */
+            assert_ok(dt_run_plan(run, &err), &err);
+        else
+            open_text(&run, NULL);
         assert_ok(dt_run_generate(run, &o, &err), &err);
         assert_int_equal(at[i].n, 23);
         assert_int_equal(strspn(at[i].text, "the lazy dog "), 23);
+        assert_int_equal(dt_run_plans(run), i == 0 ? 3 : 0);
+        if (i == 0)
+            dt_run_close(run);
     }
     assert_memory_equal(at[0].text, at[1].text, 23);
     assert_memory_equal(at[0].text, "dog", 3);
@@ -515,6 +522,28 @@ static void a_network_of_text_writes(void **state)
     dt_err_clear(&err);
     assert_ok(dt_run_begin(run, NULL, &err), &err);
     assert_fails(dt_run_generate(run, &o, &err), DT_E_CONFIG, &err, "open another");
+    dt_run_close(run);
+}
+
+/* What training would take was asked about, and is no matter then. */
+static void what_is_evaluated_need_not_fit_when_it_trains(void **state)
+{
+    (void)state;
+    dt_run *run = NULL;
+    dt_eval_report report;
+    char set[64];
+    dt_err err = {0};
+    assert_ok(open_net(&run, "relu", "small", NULL, &err), &err);
+    assert_ok(dt_run_plan(run, &err), &err);
+    const uint64_t trains = dt_run_memory(run).device;
+    assert_ok(dt_run_evaluate(run, NULL, &report, &err), &err);
+    assert_true(dt_run_memory(run).device < trains);
+    dt_run_close(run);
+    snprintf(set, sizeof set, "memory.device_budget=%llu", (unsigned long long)trains - 1);
+    assert_ok(open_net(&run, "relu", "small", set, &err), &err);
+    assert_int_equal(dt_run_plan(run, &err), DT_E_BUDGET);
+    dt_err_clear(&err);
+    assert_ok(dt_run_evaluate(run, NULL, &report, &err), &err);
     dt_run_close(run);
 }
 
@@ -564,6 +593,7 @@ DT_TEST_GROUP(library)
         cmocka_unit_test(what_was_built_is_told),
         cmocka_unit_test(a_network_of_text_writes),
         cmocka_unit_test(a_network_of_pictures_writes_no_text),
+        cmocka_unit_test(what_is_evaluated_need_not_fit_when_it_trains),
         cmocka_unit_test(an_evaluation_that_failed_fails_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -242,17 +242,13 @@ static double median_of(double *v, size_t n)
     return n % 2 == 1 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
 }
 
-/* The median over entries of a layer (NULL: all) and a form (NULL: all). */
-static double ratio_of(const dt_costs *c, const char *layer, const char *form, double *v)
+/* The median over entries [from, to). */
+static double ratio_of(const dt_costs *c, size_t from, size_t to, double *v)
 {
     size_t n = 0;
-    for (size_t i = 0; i < c->n_entry; i++) {
-        char l[DT_LAYER_NAME_BYTES], f[16];
-        kind_of(&c->entry[i], l, f);
-        if (c->entry[i].floor > 0 && (layer == NULL || strcmp(layer, l) == 0) &&
-            (form == NULL || strcmp(form, f) == 0))
+    for (size_t i = from; i < to; i++)
+        if (c->entry[i].floor > 0)
             v[n++] = c->entry[i].seconds / c->entry[i].floor;
-    }
     return n > 0 ? median_of(v, n) : 0;
 }
 
@@ -274,21 +270,35 @@ static void add_kind(dt_costs *c, const char *layer, uint8_t form, double ratio)
     c->n_kind++;
 }
 
-/* Entries are sorted, so those of a layer and form stand together. */
+/* The end of the entries from one on that are of its layer, or of its layer and form: they are
+ * sorted, so these stand together. */
+static size_t end_of_kind(const dt_costs *c, size_t from, bool and_form)
+{
+    char layer[DT_LAYER_NAME_BYTES], form[16], l[DT_LAYER_NAME_BYTES], f[16];
+    size_t to = from + 1;
+    kind_of(&c->entry[from], layer, form);
+    for (; to < c->n_entry; to++) {
+        kind_of(&c->entry[to], l, f);
+        if (strcmp(l, layer) != 0 || (and_form && strcmp(f, form) != 0))
+            break;
+    }
+    return to;
+}
+
 static void find_kinds(dt_costs *c, double *v)
 {
-    char before[DT_LAYER_NAME_BYTES] = "", form_before[16] = "";
-    for (size_t i = 0; i < c->n_entry; i++) {
+    size_t end_of_layer = 0;
+    for (size_t i = 0, next; i < c->n_entry; i = next) {
         char layer[DT_LAYER_NAME_BYTES], form[16];
         kind_of(&c->entry[i], layer, form);
-        if (strcmp(layer, before) != 0)
-            add_kind(c, layer, DT_FORMS, ratio_of(c, layer, NULL, v));
-        if (strcmp(layer, before) != 0 || strcmp(form, form_before) != 0)
-            add_kind(c, layer, form_of(form), ratio_of(c, layer, form, v));
-        memcpy(before, layer, sizeof before);
-        memcpy(form_before, form, sizeof form_before);
+        next = end_of_kind(c, i, true);
+        if (i == end_of_layer) {
+            end_of_layer = end_of_kind(c, i, false);
+            add_kind(c, layer, DT_FORMS, ratio_of(c, i, end_of_layer, v));
+        }
+        add_kind(c, layer, form_of(form), ratio_of(c, i, next, v));
     }
-    add_kind(c, "", DT_FORMS, ratio_of(c, NULL, NULL, v));
+    add_kind(c, "", DT_FORMS, ratio_of(c, 0, c->n_entry, v));
 }
 
 dt_status dt_costs_seal(dt_costs *c, dt_err *err)

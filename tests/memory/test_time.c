@@ -14,6 +14,7 @@
 #include "memory/time/cost_file.h"
 #include "memory/time/simulate.h"
 #include "tests/fixture/check.h"
+#include "tests/fixture/random_graph.h"
 
 enum { ROWS = 40, NETS = 1000, PARTS = 256, OPS = ROWS };
 
@@ -457,6 +458,84 @@ static void what_cannot_be_is_refused(void **state)
     dt_free(text);
 }
 
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The median of what entries took over their floors: of a layer ("": all) and a form (NULL: all).
+ */
+static double median_over(const dt_costs *c, const char *layer, const char *form)
+{
+    double v[256];
+    size_t n = 0;
+    for (size_t i = 0; i < c->n_entry; i++) {
+        const char *s = c->entry[i].signature, *dot = strchr(s, '.');
+        const bool of_layer =
+            strlen(layer) == (size_t)(dot - s) && strncmp(s, layer, strlen(layer)) == 0;
+        const bool of_form = form == NULL || (strncmp(dot + 1, form, strlen(form)) == 0 &&
+                                                 dot[1 + strlen(form)] == ' ');
+        if ((layer[0] == '\0' || of_layer) && of_form)
+            v[n++] = c->entry[i].seconds / c->entry[i].floor;
+    }
+    assert_true(n > 0);
+    qsort(v, n, sizeof *v, by_size);
+    return n % 2 == 1 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+}
+
+/* Names of which one begins another, and forms of which one begins another. */
+static void each_kind_of_op_has_its_median(void **state)
+{
+    (void)state;
+    static const char *const layers[] = {"add", "add-x", "add_relu", "conv", "conv2"};
+    static const char *const forms[] = {"f", "b", "b2", "update"};
+    enum { ENTRIES = 200 };
+    dt_costs c = dt_costs_default;
+    dt_dice d = {17, 0};
+    dt_err err = {0};
+    for (int i = 0; i < ENTRIES; i++) {
+        char text[64];
+        snprintf(
+            text, sizeof text, "%s.%s fp32 %d", layers[dt_roll(&d, 5)], forms[dt_roll(&d, 4)], i);
+        const dt_cost_entry e = {.signature = text,
+            .samples = 1,
+            .seconds = 1 + dt_roll(&d, 1000),
+            .floor = 1 + dt_roll(&d, 10)};
+        assert_ok(dt_costs_add(&c, &e, &err), &err);
+    }
+    assert_ok(dt_costs_seal(&c, &err), &err);
+    assert_int_equal(c.n_kind, 5 + 5 * 4 + 1);
+    for (size_t i = 0; i < c.n_kind; i++) {
+        static const char *const known[DT_FORMS] = {
+            [DT_FORWARD] = "f", [DT_BACKWARD] = "b", [DT_BACKWARD2] = "b2", [DT_UPDATE] = "update"};
+        const dt_kind_ratio *k = &c.kind[i];
+        const double want = median_over(&c, k->layer, k->form < DT_FORMS ? known[k->form] : NULL);
+        if (!(fabs(k->ratio - want) <= 1e-12 * want))
+            fail_msg("%s, form %d: %g, not %g", k->layer, k->form, k->ratio, want);
+    }
+    dt_costs_deinit(&c);
+}
+
+/* A file of a few megabytes may have so many; for each all others were looked at, for hours. */
+static void a_profile_of_many_layers_is_read(void **state)
+{
+    (void)state;
+    enum { MANY = 200000 };
+    dt_costs c = dt_costs_default;
+    dt_err err = {0};
+    for (int i = 0; i < MANY; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "l%06d.f fp32", i);
+        const dt_cost_entry e = {.signature = text, .samples = 1, .seconds = i + 1, .floor = 1};
+        assert_ok(dt_costs_add(&c, &e, &err), &err);
+    }
+    assert_ok(dt_costs_seal(&c, &err), &err);
+    assert_int_equal(c.n_kind, 2 * MANY + 1);
+    assert_true(c.kind[0].ratio == 1 && c.kind[2 * MANY - 1].ratio == MANY);
+    dt_costs_deinit(&c);
+}
+
 static void another_machines_profile_is_told_apart(void **state)
 {
     (void)state;
@@ -598,6 +677,8 @@ DT_TEST_GROUP(time)
         cmocka_unit_test(a_profile_comes_back_as_it_was),
         cmocka_unit_test(a_cut_profile_is_refused),
         cmocka_unit_test(what_cannot_be_is_refused),
+        cmocka_unit_test(each_kind_of_op_has_its_median),
+        cmocka_unit_test(a_profile_of_many_layers_is_read),
         cmocka_unit_test(another_machines_profile_is_told_apart),
     };
     return cmocka_run_group_tests(tests, make_path, remove_path);

@@ -26,19 +26,26 @@ int dt_role_find(const char *name)
     return -1;
 }
 
+/* A place behind all that are there. */
+static dt_status place(dt_map *m, dt_home *h, dt_err *err)
+{
+    size_t *bytes = h->tier == DT_AT_DEVICE ? &m->bytes : &m->tier_bytes[h->tier];
+    const size_t align = h->tier == DT_AT_DEVICE ? DT_ALIGN : (size_t)dt_tier_align(h->tier);
+    size_t end;
+    h->off = *bytes;
+    if (h->bytes > SIZE_MAX / 2 ||
+        !dti_add_bytes(*bytes, (h->bytes + align - 1) / align * align, &end) || end > SIZE_MAX / 2)
+        return DT_FAIL(err, DT_E_CONFIG, "the parameters of '%s' are too large", h->name);
+    *bytes = end;
+    return DT_OK;
+}
+
 static dt_status add(dt_map *m, const dt_home *h, dt_err *err)
 {
     if (!dt_grow((void **)&m->home, &m->cap, m->n, sizeof *m->home))
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the persistent map");
-    dt_home *to = &m->home[m->n++];
-    *to = *h;
-    to->off = m->bytes;
-    size_t end;
-    if (to->bytes > SIZE_MAX / 2 || !dti_add_bytes(m->bytes, dti_align_up(to->bytes), &end) ||
-        end > SIZE_MAX / 2)
-        return DT_FAIL(err, DT_E_CONFIG, "the parameters of '%s' are too large", h->name);
-    m->bytes = end;
-    return DT_OK;
+    m->home[m->n] = *h;
+    return place(m, &m->home[m->n++], err);
 }
 
 /* A parameter, and what training keeps beside it. */
@@ -106,6 +113,17 @@ dt_status dt_map_create(dt_map **out, const dt_graph *g, const dt_context *conte
         return st;
     }
     *out = m;
+    return DT_OK;
+}
+
+dt_status dt_map_settle(dt_map *m, const dt_tier *tier, dt_err *err)
+{
+    m->bytes = 0;
+    memset(m->tier_bytes, 0, sizeof m->tier_bytes);
+    for (size_t i = 0; i < m->n; i++) {
+        m->home[i].tier = (int32_t)i == m->metrics ? DT_AT_DEVICE : tier[i];
+        DT_CHECK(place(m, &m->home[i], err));
+    }
     return DT_OK;
 }
 

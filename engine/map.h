@@ -1,11 +1,13 @@
 /* The persistent map: every tensor that outlives a step (parameters, gradients, optimizer state,
- * buffers, the pending copies of running statistics, metrics), with its fixed place at the bottom
- * of the arena. All programs of a run share it: tensor i of a program, for i < n, is entry i of the
- * map. */
+ * buffers, the pending copies of running statistics, metrics), with its fixed place: at the bottom
+ * of the arena, or at the bottom of a tier. What lives in a tier is on the device only while ops of
+ * a program need it. All programs of a run share the map: tensor i of a program, for i < n, is
+ * entry i of the map. */
 #ifndef DT_ENGINE_MAP_H
 #define DT_ENGINE_MAP_H
 
 #include "engine/context.h"
+#include "engine/tier.h"
 
 enum { DT_TENSOR_NAME_BYTES = DT_NAME_BYTES + 32, DT_ALIGN = 64 };
 
@@ -33,21 +35,24 @@ const char *dt_role_name(dt_role r);
 int dt_role_find(const char *name); /* -1 if unknown */
 
 /* One persistent tensor. node and param say whose it is; port tells parameter (DT_P), gradient
- * (DT_DP), pending copy (DT_Q), optimizer state (DT_M) and metrics apart. */
+ * (DT_DP), pending copy (DT_Q), optimizer state (DT_M) and metrics apart. tier: DT_AT_DEVICE,
+ * DT_TIER_HOST or DT_TIER_DISK; off: its place in the arena, or its slot in the tier. */
 typedef struct dt_home {
     char name[DT_TENSOR_NAME_BYTES];
     dt_role role;
     size_t bytes, off;
     int32_t node, param;
     dt_port port;
+    dt_tier tier;
 } dt_home;
 
 typedef struct dt_map {
     size_t n, cap;
-    dt_home *home;   /* in the order of nodes, then parameters; then what is nobody's */
-    size_t bytes;    /* of all, each rounded up to DT_ALIGN */
-    int32_t metrics; /* their entry */
-    int64_t home_n;  /* micro-batch of training, which fixed the layouts */
+    dt_home *home;               /* in the order of nodes, then parameters; then what is nobody's */
+    size_t bytes;                /* of all on the device, each rounded up to DT_ALIGN */
+    size_t tier_bytes[DT_TIERS]; /* the same of those in a tier, rounded up to its alignment */
+    int32_t metrics;             /* their entry */
+    int64_t home_n;              /* micro-batch of training, which fixed the layouts */
 } dt_map;
 
 /**
@@ -59,6 +64,10 @@ typedef struct dt_map {
 dt_status dt_map_create(dt_map **out, const dt_graph *g, const dt_context *context, int64_t home_n,
     int state, dt_err *err) DT_NODISCARD;
 void dt_map_destroy(dt_map *m);
+
+/* Give every entry a home, by its number in @tier, and lay out all anew. Metrics stay on the
+ * device. DT_E_CONFIG when a tier would be too large. */
+dt_status dt_map_settle(dt_map *m, const dt_tier *tier, dt_err *err) DT_NODISCARD;
 
 /* Entry of a node's parameter for a port (DT_P, DT_DP, DT_Q, DT_M + k); -1 if there is none. */
 int32_t dti_map_find(const dt_map *m, int32_t node, int param, dt_port port);

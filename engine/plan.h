@@ -76,13 +76,23 @@ typedef struct dt_row {
     uint64_t off, slot, bytes, stored;
 } dt_row;
 
-/* A tensor of the plan. Persistent ones lie at home for ever and are whole from the start. */
+/* A tensor of the plan. Persistent ones are at home, whole, before and after a run. tier:
+ * DT_AT_DEVICE: home is a place in the arena, where it lies for ever. Otherwise home is a slot of
+ * that tier: it is placed, copied in, copied out if it was changed, and released, as transients
+ * are. */
 typedef struct dt_plan_tensor {
     char name[DT_TENSOR_NAME_BYTES];
     uint16_t role;
     bool persistent;
     uint64_t bytes, home;
+    uint8_t tier;
 } dt_plan_tensor;
+
+/* Whether it lies in the arena from the start to the end. */
+static inline bool dt_plan_resident(const dt_plan_tensor *t)
+{
+    return t->persistent && t->tier == DT_AT_DEVICE;
+}
 
 /* Bytes [from, to) of a tensor that an op reads, writes or updates. */
 typedef struct dt_plan_arg {
@@ -154,7 +164,7 @@ typedef struct dt_plan {
     int64_t batch, home_n;
     int32_t threads;
     uint64_t budget;               /* of the arena; 0: none */
-    uint64_t persistent;           /* bytes of the map, at the bottom of the arena */
+    uint64_t persistent;           /* bytes of the map at the bottom of the arena */
     uint64_t peak, bound;          /* end of the highest tensor; lower bound of any placement */
     uint64_t host_peak, disk_peak; /* bytes of the tiers */
     uint64_t out_bytes, in_bytes;  /* moved in a run; fetches of input count as in */

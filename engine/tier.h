@@ -6,8 +6,14 @@
 #include "engine/base/error.h"
 
 /* The input tier is the decoded batch: its slots hold what fetches bring, and nothing is reserved
- * for it. */
-typedef enum dt_tier { DT_TIER_INPUT, DT_TIER_HOST, DT_TIER_DISK, DT_TIERS } dt_tier;
+ * for it. Nothing lives there, so that where a home is named its number says: on the device. */
+typedef enum dt_tier {
+    DT_TIER_INPUT,
+    DT_AT_DEVICE = DT_TIER_INPUT,
+    DT_TIER_HOST,
+    DT_TIER_DISK,
+    DT_TIERS
+} dt_tier;
 
 const char *dt_tier_name(int tier);
 int dt_tier_find(const char *name); /* -1 if unknown */

@@ -221,7 +221,9 @@ static dt_status one_step(const dt_train_job *j, dt_train_point *p, dt_err *err)
     if (step == 0 && j->observer->gradients != NULL)
         DT_CHECK(j->observer->gradients(j->observer->self, err));
     const double lr = dti_learning_rate(j->opts, step, j->steps, j->steps_per_epoch);
-    DT_CHECK(update(j, step, lr, norm, err));
+    const dt_status updated = update(j, step, lr, norm, err);
+    p->broken = updated != DT_OK;
+    DT_CHECK(updated);
     *p = (dt_train_point){.step = step + 1, .at = j->feed->at};
     const dt_step_report r = {.step = step + 1,
         .steps = j->steps,
@@ -364,6 +366,8 @@ dt_status dt_train(const dt_train_job *j, dt_err *err)
     if (p == NULL)
         p = &from_first;
     const int64_t until = j->until > 0 && j->until < j->steps ? j->until : j->steps;
+    if (p->broken)
+        return DT_FAIL(err, DT_E_INTERNAL, "the update of step %" PRId64 " has failed", p->step);
     DT_CHECK(go_on(j, p, err));
     while (p->step < until) {
         DT_CHECK(one_step(j, p, err));

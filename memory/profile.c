@@ -42,7 +42,7 @@ static void start(walk *w)
     w->at_top = 0;
     for (size_t t = 0; t < w->p->n_tensor; t++) {
         w->live[t] = false;
-        if (w->p->tensor[t].persistent)
+        if (dt_plan_resident(&w->p->tensor[t]))
             begin(w, (int32_t)t, w->p->tensor[t].home);
     }
 }
@@ -64,7 +64,7 @@ static uint64_t highest_end(const dt_plan *p)
 {
     uint64_t top = 0;
     for (size_t t = 0; t < p->n_tensor; t++)
-        if (p->tensor[t].persistent && p->tensor[t].home + p->tensor[t].bytes > top)
+        if (dt_plan_resident(&p->tensor[t]) && p->tensor[t].home + p->tensor[t].bytes > top)
             top = p->tensor[t].home + p->tensor[t].bytes;
     for (size_t i = 0; i < p->n_row; i++)
         if (p->row[i].kind == DT_ROW_PLACE && p->row[i].off + p->row[i].bytes > top)

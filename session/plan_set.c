@@ -17,15 +17,18 @@
 
 /* ---- one plan ---- */
 
-/* Where tensors that move wait, by the request. */
+/* Where tensors that move wait, by the request. What the team copies itself hides nowhere, so that
+ * it comes from its home when it is needed and no earlier. */
 static dt_lower_opts lower_opts(const dt_plan_set *p)
 {
     const dt_memory_opts *m = &p->session->opts.memory;
+    const bool hides = !dti_session_simulate_opts(p->session).inline_copies;
     return (dt_lower_opts){.pool = dt_pool_find(m->pool),
         .policy = p->list,
         .tier = p->asked.tier == DT_TO_DISK ? DT_TIER_DISK : DT_TIER_HOST,
         .spill = p->asked.tier == DT_TO_AUTO && p->asked.budgets.host > 0 && m->disk_path != NULL,
-        .host_budget = p->asked.budgets.host};
+        .host_budget = p->asked.budgets.host,
+        .ahead = {[DT_TIER_HOST] = hides ? m->ahead : 0, [DT_TIER_DISK] = m->ahead}};
 }
 
 /* Whether packed values of so many words might need more than these bytes. */
@@ -163,13 +166,28 @@ static dt_status take_given(const dt_plan_set *p, dt_program_kind kind, int64_t 
     return DT_OK;
 }
 
+/* The persistent tensors, at their homes. */
+static dt_status lay_out(dt_plan_set *p, dt_err *err)
+{
+    const dt_session *s = p->session;
+    DT_CHECK(dt_map_create(&p->map, s->graph, &s->context, p->asked.micro_batch,
+        dt_optimizer_state(&s->opts.train), err));
+    if (p->asked.fates == NULL || p->asked.fates->homes.n == 0)
+        return DT_OK;
+    dt_tier *tier = dt_alloc(p->map->n, sizeof *tier);
+    if (tier == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for the homes of tensors");
+    dt_home_rules_apply(&p->asked.fates->homes, p->map, tier);
+    const dt_status st = dt_map_settle(p->map, tier, err);
+    dt_free(tier);
+    return st;
+}
+
 /* What is there is a set like any other. */
 static dt_status open_given(dt_plan_set *p, dt_err *err)
 {
-    const dt_session *s = p->session;
     snprintf(p->list, sizeof p->list, "%s", p->asked.given->plan[0]->policy);
-    return dt_map_create(&p->map, s->graph, &s->context, p->asked.micro_batch,
-        dt_optimizer_state(&s->opts.train), err);
+    return lay_out(p, err);
 }
 
 /* Whether all that a plan packs comes back as it was. */
@@ -344,8 +362,7 @@ static dt_status open(dt_plan_set *p, dt_err *err)
     dt_policies_list(p->policies, p->list);
     DT_CHECK(dt_algorithm_table_init(
         &p->table, s->graph->n_node, fast ? DT_LIMIT_ANY : DT_LIMIT_LEAST, err));
-    DT_CHECK(dt_map_create(&p->map, s->graph, &s->context, p->asked.micro_batch,
-        dt_optimizer_state(&s->opts.train), err));
+    DT_CHECK(lay_out(p, err));
     return p->algorithms == DT_ALGORITHMS_FIT && !p->asked.quick ? fit(p, err) : DT_OK;
 }
 

@@ -16,7 +16,8 @@ typedef struct dti_run_trace dti_run_trace;
 
 /**
  * struct dt_run - a run.
- * @measured: the highest byte of the arena that a checked run of any plan changed
+ * @measured @measured_tier: the highest byte of the arena, and of each tier, that a checked run of
+ * any plan changed
  * @goes_on:  with the run that is in the run directory
  * @from:     and with this of its checkpoints; NULL: from the first step
  * @course:   of the whole run, resumed parts included
@@ -40,7 +41,7 @@ struct dt_run {
     dti_run_trace *trace; /* NULL: none */
     dt_run_observer observer;
     dt_rate rate;
-    uint64_t measured;
+    uint64_t measured, measured_tier[DT_TIERS];
     bool goes_on;
     dt_checkpoint *from;
     dt_course course;

@@ -41,11 +41,25 @@ static void layer_fates(void)
            "| %-24s | to a tier and back; without one where memory.tier says. Packed on the way if "
            "a codec is named |\n"
            "| %-24s | forward again, before backward; what cannot be made again stays |\n"
-           "| %-24s | it stays, packed; by zvc unless another is named |\n\nTiers: ",
-        "value", "---", "keep", "offload [TIER] [CODEC]", "recompute", "encode [CODEC]");
+           "| %-24s | it stays, packed; by zvc unless another is named |\n"
+           "| %-24s | where parameters, gradients and moments live; the key then matches their "
+           "names, and not those of layers |\n\nTiers: ",
+        "value", "---", "keep", "offload [TIER] [CODEC]", "recompute", "encode [CODEC]",
+        "home device, host, disk");
     printf("%s, %s. 'dnntrain list codecs' names the codecs; a lossy one is for train.precision = "
            "fp32.\n",
         dt_tier_name(DT_TIER_HOST), dt_tier_name(DT_TIER_DISK));
+}
+
+static void homes(void)
+{
+    printf("\nWhat outlives a step is called as in files of weights, `conv1.weight`; its gradient "
+           "`conv1.weight.gradient`, the optimizer's state\n`conv1.weight.moments`, the running "
+           "statistics that a step has made and not yet committed `bn1.running_mean.pending`. So "
+           "`*.moments = home host`\nmoves all of the optimizer's state, and `* = home disk` "
+           "everything. What lives in a tier is on the device only while ops need it; bits never "
+           "change.\nThe tiers of homes count against `memory.host_budget` and "
+           "`memory.disk_budget`; the disk's file is in `memory.disk_path`, else in /var/tmp.\n");
 }
 
 /* A line an option, below its section. */
@@ -96,6 +110,7 @@ static dt_status about(const char *word, dt_err *err)
     if (strcmp(word, "config") == 0) {
         dt_run_options_help(stdout);
         layer_fates();
+        homes();
         policy_sections();
         layer_sections();
         return DT_OK;

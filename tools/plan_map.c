@@ -104,7 +104,7 @@ static void persistent(const picture *m)
     for (size_t i = 0; i < m->p->n_tensor; i++) {
         const dt_plan_tensor *t = &m->p->tensor[i];
         char role[DT_HUMAN_BYTES];
-        if (!t->persistent)
+        if (!dt_plan_resident(t))
             continue;
         bytes_box(m, t->role, "", t->home, t->bytes, 0, m->n);
         put_text(m, t->name);

@@ -142,7 +142,7 @@ static void find_wait(why *w)
         ops = 0;
     }
     for (size_t i = 0; i < w->p->n_tensor; i++)
-        w->there[w->value[i]] = w->there[w->value[i]] || w->p->tensor[i].persistent;
+        w->there[w->value[i]] = w->there[w->value[i]] || dt_plan_resident(&w->p->tensor[i]);
     for (size_t i = 0; i < w->next; i++) {
         const dt_row *r = &w->p->row[i];
         if (r->kind == DT_ROW_PLACE && r->over >= 0)
@@ -291,10 +291,13 @@ static void print(why *w)
     printf("%s   %s, %s (%" PRIu64 " bytes), program '%s'\n", t->name,
         dt_human_role(role, (dt_role)t->role), dt_human_bytes(size, t->bytes), t->bytes,
         w->p->program);
-    if (t->persistent) {
+    if (dt_plan_resident(t)) {
         printf("it stays for the whole run, at byte %" PRIu64 ": no fate is set\n", t->home);
         return;
     }
+    if (t->persistent)
+        printf("it lives on the %s, at byte %" PRIu64 ", and comes to the device for its ops\n",
+            dt_tier_name(t->tier), t->home);
     find_wait(w);
     print_uses(w);
     if (w->next > 0) {

@@ -100,6 +100,7 @@ static const dt_opt memory_rows[] = {
     {"tier", DT_OPT_STR, AT(tier), "auto", 0, 0, NULL, NULL, "where moved tensors wait; 'dnntrain list tiers' names them; auto: the host, and what host_budget has no room for on the disk, if disk_path is given"},
     {"disk_path", DT_OPT_PATH, AT(disk_path), "", 0, 0, NULL, NULL, "folder for the file of the disk tier; with tier = disk /var/tmp unless given"},
     {"copy_threads", DT_OPT_BOOL, AT(copy_threads), "off", 0, 0, NULL, NULL, "copy to and from the host by a thread a direction, not by the team between layers; for machines with cores to spare"},
+    {"ahead", DT_OPT_BYTES, AT(ahead), "64MiB", 0, 0, NULL, NULL, "of parameters, gradients and moments whose home is not the device: bytes that come before they are needed, where copies hide, and as many on their way back"},
     {"checksum", DT_OPT_BOOL, AT(checksum), "off", 0, 0, NULL, NULL, "sum up what goes to the disk, and compare when it is back"},
     {"profile", DT_OPT_PATH, AT(profile), "", 0, 0, profile_words, NULL, "what 'dnntrain profile' measured: seconds by which steps are predicted and plans compared, and shares of values that are not zero, by which room for packed tensors is made. auto: what 'dnntrain profile --keep' has kept of this machine and network, if anything"},
     {"any_profile", DT_OPT_BOOL, AT(any_profile), "off", 0, 0, NULL, NULL, "take a profile of another machine, version or precision"},

@@ -156,7 +156,7 @@ static dt_status check_homes(const owner *w, const dt_plan *p, dt_err *err)
         if (h == NULL && !t->persistent)
             continue;
         if (t == NULL || h == NULL || !t->persistent || strcmp(t->name, h->name) != 0 ||
-            t->home != h->off || t->bytes != h->bytes)
+            t->home != h->off || t->bytes != h->bytes || t->tier != h->tier)
             return DT_FAIL(err, DT_E_CONFIG,
                 "the plan keeps '%s' where this run keeps '%s': plan again",
                 t != NULL ? t->name : "nothing", h != NULL ? h->name : "nothing");
@@ -343,10 +343,13 @@ static dt_status reserve_stage(binder *b, const dti_step *s, dt_err *err)
     return dti_stage_reserve(b->r, s->stream, c->codec != NULL ? c->stored : c->bytes, err);
 }
 
-/* The step that wrote the slot. */
+/* The step that wrote the slot; none where that is the tensor's home. */
 static dt_status find_pair(const binder *b, dti_step *s, int32_t tensor, dt_err *err)
 {
     int32_t i = b->copied[tensor];
+    s->copy.pair = -1;
+    if (b->plan->tensor[tensor].persistent)
+        return DT_OK;
     while (i >= 0 &&
            (b->to->step[i].copy.tier != s->copy.tier || b->to->step[i].copy.slot != s->copy.slot))
         i = b->before[i];
@@ -376,7 +379,8 @@ static dt_status bind_copy(binder *b, const dt_row *row, dt_err *err)
         b->copied[row->tensor] = at;
     } else {
         DT_CHECK(find_pair(b, s, row->tensor, err));
-        dti_values_restore(&b->values, row->tensor, s->copy.pair);
+        if (s->copy.pair >= 0)
+            dti_values_restore(&b->values, row->tensor, s->copy.pair);
     }
     touch(b, s, row->tensor, !s->copy.out);
     return reserve_stage(b, s, err);

@@ -4,7 +4,9 @@
  * The checked run. The arena is filled with a pattern, persistent tensors with zeros; bytes given
  * up get the pattern back. Around every op the bytes beside the tensors it writes are remembered
  * and compared, so that a write that strays is found at the op that made it; in the end the whole
- * arena outside the persistent tensors must hold the pattern. */
+ * arena outside the persistent tensors must hold the pattern. A tier that the processor reaches is
+ * filled likewise, and what lies above the slots that were written must hold the pattern in the
+ * end; of others it is noted how far slots were written. */
 #include <stdio.h>
 #include <string.h>
 
@@ -105,6 +107,57 @@ static dt_status measure(checker *k, const dti_bytes *b, dt_err *err)
     return DT_OK;
 }
 
+static bool holds_pattern(const unsigned char *at, uint64_t bytes)
+{
+    return bytes == 0 || (*at == PATTERN && memcmp(at, at + 1, bytes - 1) == 0);
+}
+
+/* How far a tier is used, behind a copy out. */
+static void measure_slot(checker *k, const dti_copy *c)
+{
+    const unsigned char *map = k->r->tier[c->tier].map;
+    const uint64_t align = dt_tier_align(c->tier);
+    const uint64_t end = (c->slot + c->stored + align - 1) / align * align;
+    if (c->out && end > k->m->tier[c->tier] &&
+        (map == NULL || !holds_pattern(map + c->slot, c->stored)))
+        k->m->tier[c->tier] = end;
+}
+
+/* What has a map is the processor's memory. */
+static void fill_tiers(checker *k)
+{
+    const dt_runner *r = k->r;
+    for (int t = 0; t < DT_TIERS; t++) {
+        k->m->tier[t] = r->o.map->tier_bytes[t];
+        if (r->tier[t].map != NULL)
+            memset(r->tier[t].map, PATTERN, r->o.tier_bytes[t]);
+    }
+}
+
+/* Persistent tensors are zero, or what is computed from them could be the pattern. */
+static dt_status zero_homes(const checker *k, bool on_device, dt_err *err)
+{
+    const dt_map *m = k->r->o.map;
+    for (size_t i = 0; i < m->n; i++)
+        if ((m->home[i].tier == DT_AT_DEVICE) == on_device)
+            DT_CHECK(dti_home_zero(k->r, &m->home[i], err));
+    return DT_OK;
+}
+
+static dt_status check_tiers(const checker *k, dt_err *err)
+{
+    const dt_runner *r = k->r;
+    for (int t = 0; t < DT_TIERS; t++) {
+        const uint64_t from = k->m->tier[t], all = r->o.tier_bytes[t];
+        if (r->tier[t].map != NULL && from < all &&
+            !holds_pattern(r->tier[t].map + from, all - from))
+            return DT_FAIL(err, DT_E_INTERNAL,
+                "a byte of the %s tier changed behind byte %llu, where no slot lies",
+                dt_tier_name(t), (unsigned long long)from);
+    }
+    return DT_OK;
+}
+
 static dt_status check_untouched(const checker *k, uint64_t from, uint64_t to, dt_err *err)
 {
     bool same = true;
@@ -134,6 +187,8 @@ static dt_status run_rows(checker *k, const dti_run *u, dt_err *err)
         DT_CHECK(before_op(k, s, err));
         DT_CHECK(dti_step_alone(u, s, DT_COMPUTE_STREAM, err));
         DT_CHECK(after_op(k, s, err));
+        if (s->kind == DTI_COPY)
+            measure_slot(k, &s->copy);
         for (int32_t t = s->first; t < s->first + s->n; t++)
             DT_CHECK(measure(k, &k->p->touched[t], err));
     }
@@ -146,9 +201,11 @@ dt_status dt_runner_check(dt_runner *r, int id, const dt_run_args *a, dt_measure
     checker k = {.r = r, .p = &r->plan[id], .m = m};
     const dti_run u = {r, k.p, a};
     const dt_map *map = r->o.map;
+    DT_CHECK(r->d->finish(r->device, err));
+    fill_tiers(&k);
+    DT_CHECK(zero_homes(&k, false, err)); /* which may go by way of the arena */
     DT_CHECK(dti_fill(r, 0, PATTERN, r->o.arena_bytes, err));
-    for (size_t i = 0; i < map->n; i++) /* or what is computed from them could be the pattern */
-        DT_CHECK(dti_fill(r, map->home[i].off, 0, map->home[i].bytes, err));
+    DT_CHECK(zero_homes(&k, true, err));
     DT_CHECK(dti_run_begin(&u, err));
     DT_CHECK(run_rows(&k, &u, err));
     DT_CHECK(dti_run_end(&u, err));
@@ -156,11 +213,13 @@ dt_status dt_runner_check(dt_runner *r, int id, const dt_run_args *a, dt_measure
     dti_run_done(&u);
     uint64_t at = 0;
     for (size_t i = 0; i < map->n; i++) { /* between persistent tensors, then all the rest */
+        if (map->home[i].tier != DT_AT_DEVICE)
+            continue;
         DT_CHECK(check_untouched(&k, at, map->home[i].off, err));
         at = map->home[i].off + map->home[i].bytes;
     }
     DT_CHECK(check_untouched(&k, at, r->o.arena_bytes, err));
-    return DT_OK;
+    return check_tiers(&k, err);
 }
 
 /* ---- probes ---- */

@@ -103,11 +103,16 @@ static dt_status copy_by_stage(dti_step *s, uint64_t used, dt_err *err)
     return t->desc->write(t->state, c->slot, via, c->used, err);
 }
 
+uint64_t dti_copy_used(const dti_plan *p, const dti_copy *c)
+{
+    return c->out ? c->used : c->pair >= 0 ? p->step[c->pair].copy.used : c->bytes;
+}
+
 static dt_status copy(const dti_run *u, dti_step *s, dt_err *err)
 {
     dti_copy *c = &s->copy;
     const dti_tier *t = &u->r->tier[c->tier];
-    const uint64_t used = c->out ? c->bytes : u->p->step[c->pair].copy.used;
+    const uint64_t used = c->out ? c->bytes : dti_copy_used(u->p, c);
     const dt_status st =
         t->map != NULL ? put_copy(s, t->map + c->slot, err) : copy_by_stage(s, used, err);
     DT_TRY(err, st, "copy %s %s the %s tier: slot at byte %" PRIu64 ", %" PRIu64 " bytes", s->name,
@@ -259,10 +264,7 @@ static void count_copies(dt_runner *r, dti_plan *p)
         if (c->out && r->tier[c->tier].map != NULL)
             c->used = c->codec != NULL ? dti_packed_used(r->tier[c->tier].map + c->slot, c->stored)
                                        : c->bytes;
-        if (c->out)
-            to->out[c->tier] += c->used;
-        else
-            to->in[c->tier] += p->step[c->pair].copy.used;
+        *(c->out ? &to->out[c->tier] : &to->in[c->tier]) += dti_copy_used(p, c);
     }
 }
 

@@ -22,6 +22,8 @@ void dti_run_done(const dti_run *u);
 dt_status dti_step_alone(const dti_run *u, dti_step *s, int thread, dt_err *err);
 dt_status dti_step_put(const dti_run *u, dti_step *s, int thread, dt_err *err);
 dt_status dti_step_wait(const dti_run *u, const dti_step *s, int thread, dt_err *err);
+/* Bytes that a copy moves: in: as many as were written there. */
+uint64_t dti_copy_used(const dti_plan *p, const dti_copy *c);
 
 /* graphs.c: keep a plan, if it can be; run it as kept. */
 void dti_graphs_keep(const dti_run *u);

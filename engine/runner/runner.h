@@ -155,8 +155,9 @@ void dt_runner_reset_stats(dt_runner *r);
 
 /* What a checked run found. */
 typedef struct dt_measure {
-    uint64_t peak;       /* end of the highest tensor any of whose bytes changed */
-    int32_t peak_tensor; /* of the plan */
+    uint64_t peak;           /* end of the highest tensor any of whose bytes changed */
+    int32_t peak_tensor;     /* of the plan */
+    uint64_t tier[DT_TIERS]; /* of tiers: end of the highest slot any of whose bytes changed */
 } dt_measure;
 
 /* Run a plan once, row by row on the calling thread, in an arena filled with a pattern, and look at
@@ -181,8 +182,8 @@ void dti_staging_give(dt_staging *s); /* a zeroed one is fine */
 int64_t dti_runner_sample(const dt_runner *r); /* floats of one image */
 int64_t dti_runner_labels(const dt_runner *r); /* labels of one image */
 
-/* Where a persistent tensor (entry of the map) lies, in the memory of the device; and its first
- * bytes, copied from there. */
+/* Where a persistent tensor (entry of the map) lies, in reach of the device: NULL in a tier that
+ * has no map. Its first bytes, copied from there: all of one that lives in a tier. */
 void *dti_runner_home(dt_runner *r, int32_t home);
 dt_status dti_runner_read(
     dt_runner *r, int32_t home, void *to, size_t bytes, dt_err *err) DT_NODISCARD;

@@ -1,4 +1,4 @@
-/* What lives in the arena between steps: initial values, values in PyTorch's layout, and what is
+/* What lives on between steps: initial values, values in PyTorch's layout, and what is
  * asked about gradients before an update. */
 #include <math.h>
 #include <string.h>
@@ -15,13 +15,6 @@ dt_status dti_read(dt_runner *r, void *to, uint64_t off, uint64_t bytes, dt_err 
     return r->d->finish_queue(r->device, DT_COMPUTE_STREAM, err);
 }
 
-static dt_status write_bytes(
-    dt_runner *r, uint64_t off, const void *from, uint64_t bytes, dt_err *err)
-{
-    DT_CHECK(r->d->copy(r->device, DT_COMPUTE_STREAM, r->base + off, from, bytes, err));
-    return r->d->finish_queue(r->device, DT_COMPUTE_STREAM, err);
-}
-
 dt_status dti_fill(dt_runner *r, uint64_t off, int byte, uint64_t bytes, dt_err *err)
 {
     DT_CHECK(r->d->fill(r->device, DT_COMPUTE_STREAM, r->base + off, byte, bytes, err));
@@ -30,12 +23,16 @@ dt_status dti_fill(dt_runner *r, uint64_t off, int byte, uint64_t bytes, dt_err 
 
 void *dti_runner_home(dt_runner *r, int32_t home)
 {
-    return r->base + r->o.map->home[home].off;
+    return dti_home_at(r, &r->o.map->home[home]);
 }
 
 dt_status dti_runner_read(dt_runner *r, int32_t home, void *to, size_t bytes, dt_err *err)
 {
-    return dti_read(r, to, r->o.map->home[home].off, bytes, err);
+    const dt_home *h = &r->o.map->home[home];
+    if (h->tier == DT_AT_DEVICE)
+        return dti_read(r, to, h->off, bytes, err);
+    DT_ASSERT(bytes == h->bytes);
+    return dti_home_read(r, h, to, err);
 }
 
 dt_status dti_staging_take(dt_staging *to, dt_runner *r, size_t count, dt_err *err)
@@ -76,16 +73,16 @@ static dt_call home_call(const dt_runner *r, const dt_home *h)
         .needs_dx = true};
 }
 
-/* A parameter as it lives, in memory of the processor: a copy, where the device has its own. */
+/* A parameter as it lives, in memory of the processor: a copy, where that does not reach it. */
 static dt_status borrow(dt_runner *r, const dt_home *h, void **bytes, dt_err *err)
 {
-    *bytes = r->d->host_memory ? r->base + h->off : dt_alloc(h->bytes, 1);
+    *bytes = dti_home_on_host(r, h) ? dti_home_at(r, h) : dt_alloc(h->bytes, 1);
     return *bytes != NULL ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for a copy of %s", h->name);
 }
 
-static void give_back(const dt_runner *r, void *bytes)
+static void give_back(const dt_runner *r, const dt_home *h, void *bytes)
 {
-    if (!r->d->host_memory)
+    if (!dti_home_on_host(r, h))
         dt_free(bytes);
 }
 
@@ -96,12 +93,12 @@ dt_status dti_runner_put(dt_runner *r, int32_t home, const float *plain, dt_err 
     const dt_kernels *k = dti_kernels_of(c.node->desc, r->o.context);
     void *lives;
     if (k->param_put == NULL)
-        return write_bytes(r, h->off, plain, h->bytes, err);
+        return dti_home_write(r, h, plain, err);
     DT_CHECK(borrow(r, h, &lives, err));
     dt_status st = k->param_put(&c, h->param, plain, lives, err);
-    if (st == DT_OK && !r->d->host_memory)
-        st = write_bytes(r, h->off, lives, h->bytes, err);
-    give_back(r, lives);
+    if (st == DT_OK && !dti_home_on_host(r, h))
+        st = dti_home_write(r, h, lives, err);
+    give_back(r, h, lives);
     return st;
 }
 
@@ -113,13 +110,13 @@ dt_status dti_runner_get(dt_runner *r, int32_t home, float *plain, dt_err *err)
     void *lives;
     dt_status st = DT_OK;
     if (k->param_get == NULL)
-        return dti_read(r, plain, h->off, h->bytes, err);
+        return dti_home_read(r, h, plain, err);
     DT_CHECK(borrow(r, h, &lives, err));
-    if (!r->d->host_memory)
-        st = dti_read(r, lives, h->off, h->bytes, err);
+    if (!dti_home_on_host(r, h))
+        st = dti_home_read(r, h, lives, err);
     if (st == DT_OK)
         st = k->param_get(&c, h->param, lives, plain, err);
-    give_back(r, lives);
+    give_back(r, h, lives);
     return st;
 }
 
@@ -165,6 +162,8 @@ dt_status dt_runner_init(dt_runner *r, dt_err *err)
     DT_CHECK(dti_fill(r, 0, 0, m->bytes, err));
     for (size_t i = 0; i < m->n; i++) {
         const dt_home *h = &m->home[i];
+        if (h->tier != DT_AT_DEVICE)
+            DT_CHECK(dti_home_zero(r, h, err));
         if (h->port != DT_P)
             continue;
         const dt_param_info *p = &r->o.graph->node[h->node].info.param[h->param];
@@ -182,13 +181,13 @@ dt_status dt_runner_init(dt_runner *r, dt_err *err)
 
 /* ---- gradients and running statistics ---- */
 
-static dt_floats floats_at(const dt_runner *r, const dt_home *h)
+static dt_floats floats_at(const unsigned char *at, const dt_home *h)
 {
-    return (dt_floats){
-        (const float *)(const void *)(r->base + h->off), (int64_t)(h->bytes / sizeof(float))};
+    return (dt_floats){(const float *)(const void *)at, (int64_t)(h->bytes / sizeof(float))};
 }
 
-/* Up to DT_SQUARES tensors of the map, from *at on, for which a device is waited for once. */
+/* Up to DT_SQUARES tensors of the map, from *at on, for which a device is waited for once. What has
+ * to be brought to it is the last of them. */
 static dt_status some_squares(
     dt_runner *r, dt_port port, size_t *at, double *all, int32_t *bad, dt_err *err)
 {
@@ -197,11 +196,15 @@ static dt_status some_squares(
     double sum[DT_SQUARES];
     int32_t home[DT_SQUARES];
     size_t n = 0;
-    for (; *at < m->n && n < DT_SQUARES; ++*at) {
-        if (m->home[*at].port != port)
+    for (bool full = false; *at < m->n && n < DT_SQUARES && !full; ++*at) {
+        const dt_home *h = &m->home[*at];
+        unsigned char *bytes;
+        if (h->port != port)
             continue;
+        full = dti_home_at(r, h) == NULL;
+        DT_CHECK(dti_home_bring(r, h, &bytes, err));
         home[n] = (int32_t)*at;
-        of[n++] = floats_at(r, &m->home[*at]);
+        of[n++] = floats_at(bytes, h);
     }
     if (n == 0)
         return DT_OK;
@@ -233,9 +236,12 @@ dt_status dti_runner_nonfinite(dt_runner *r, dt_port port, int32_t *bad, dt_err 
     *bad = -1;
     for (size_t i = 0; i < m->n && *bad < 0; i++) {
         bool yes = true;
-        const dt_floats of = floats_at(r, &m->home[i]);
-        if (m->home[i].port == port)
-            DT_CHECK(r->d->finite(r->device, &of, &yes, err));
+        unsigned char *bytes;
+        if (m->home[i].port != port)
+            continue;
+        DT_CHECK(dti_home_bring(r, &m->home[i], &bytes, err));
+        const dt_floats of = floats_at(bytes, &m->home[i]);
+        DT_CHECK(r->d->finite(r->device, &of, &yes, err));
         if (!yes)
             *bad = (int32_t)i;
     }

@@ -32,7 +32,7 @@ typedef struct dti_compute {
 } dti_compute;
 
 /* A copy to or from a slot. @codec: NULL: as they are; @used: out: bytes of the slot that the last
- * run wrote; @pair: in: the step that copied them out */
+ * run wrote; @pair: in: the step that copied them out; -1: they come from home */
 typedef struct dti_copy {
     bool out;
     dt_tier tier;

@@ -76,7 +76,7 @@ static uint64_t bytes_of(const dti_run *u, const dti_step *s)
     if (s->kind == DTI_FETCH)
         return s->fetch.bytes;
     if (s->kind == DTI_COPY)
-        return s->copy.out ? s->copy.used : u->p->step[s->copy.pair].copy.used;
+        return dti_copy_used(u->p, &s->copy);
     for (int32_t i = s->first; i < s->first + s->n; i++)
         all += u->p->touched[i].to - u->p->touched[i].from;
     return all;

@@ -9,15 +9,19 @@
 #include "engine/base/alloc.h"
 #include "engine/base/cpu.h"
 #include "memory/codec.h"
+#include "memory/lower/stays.h"
 #include "memory/lower/sync.h"
 
-/* One live interval of a transient tensor: the places of its first and last op. Segments that share
- * bytes by being in place belong to one block, which is what a pool places. */
+/* One live interval of a transient tensor, or a stay of one whose home is a tier: the places of its
+ * first and last op. Segments that share bytes by being in place belong to one block, which is what
+ * a pool places. */
 typedef struct live_segment {
     int32_t tensor, first, last;
     int32_t block;
     int32_t over;  /* segment whose bytes it takes, or -1 */
     int32_t under; /* segment that takes its bytes, or -1 */
+    int32_t home;  /* place of the op behind which it is copied home, or -1 */
+    bool fetch;    /* it is copied in from home */
 } live_segment;
 
 /* Room in a tier, from the copy out to the end of the copy back. */
@@ -42,7 +46,7 @@ typedef struct lowering {
 
 /* ---- segments: live intervals, and who takes whose bytes ---- */
 
-/* The segment of a tensor that is alive at a place; -1 for persistent tensors. */
+/* The segment of a tensor that is alive at a place; -1 for those at home on the device. */
 static int32_t segment_at(const lowering *l, int32_t tensor, int32_t pos)
 {
     for (int32_t s = l->first[tensor]; s < l->first[tensor + 1]; s++)
@@ -70,7 +74,8 @@ static void tensor_segments(lowering *l, int32_t tensor)
             if (s != NULL && s->last >= a[i].pos)
                 s->last = a[i].pos - 1; /* it was to be released later, but is brought back now */
             s = &l->segment[l->n_segment++];
-            *s = (live_segment){.tensor = tensor, .first = a[i].pos, .over = -1, .under = -1};
+            *s = (live_segment){
+                .tensor = tensor, .first = a[i].pos, .over = -1, .under = -1, .home = -1};
         }
         const dt_op *op = &p->op[a[i].op];
         int32_t last = a[i].pos;
@@ -79,6 +84,21 @@ static void tensor_segments(lowering *l, int32_t tensor)
             last = dt_pos(p, op->release_after);
         if (last > s->last)
             s->last = last;
+    }
+}
+
+/* Stays from *at on, those of one tensor. */
+static void stay_segments(lowering *l, const dti_stays *all, size_t *at, int32_t tensor)
+{
+    for (; *at < all->n && all->stay[*at].tensor == tensor; ++*at) {
+        const dti_stay *s = &all->stay[*at];
+        l->segment[l->n_segment++] = (live_segment){.tensor = tensor,
+            .first = s->from,
+            .last = s->last,
+            .over = -1,
+            .under = -1,
+            .home = s->home,
+            .fetch = s->fetch};
     }
 }
 
@@ -91,7 +111,8 @@ static bool may_lie_over(const lowering *l, const dt_op *op, int32_t pos, int32_
     const dt_tensor *to = &l->p->tensor[out->tensor], *ti = &l->p->tensor[in->tensor];
     const bool whole = op->count > 0 || op->n1 - op->n0 == l->p->n;
     return whole && out->first == pos && in->last == pos && in->first < pos && out->over < 0 &&
-           in->under < 0 && to->bytes == ti->bytes && to->slot == ti->slot;
+           in->under < 0 && to->bytes == ti->bytes && to->slot == ti->slot && !out->fetch &&
+           in->home < 0;
 }
 
 static void in_place(lowering *l)
@@ -113,11 +134,11 @@ static void in_place(lowering *l)
     }
 }
 
-/* Live intervals, and who takes whose bytes. */
-static dt_status segments(lowering *l, dt_err *err)
+/* Live intervals. */
+static dt_status all_segments(lowering *l, const dti_stays *stays, dt_err *err)
 {
     const dt_program *p = l->p;
-    size_t most = 0;
+    size_t most = stays->n, at = 0;
     for (size_t t = 0; t < p->n_tensor; t++) {
         int32_t n;
         dt_accesses(p, (int32_t)t, &n);
@@ -131,10 +152,24 @@ static dt_status segments(lowering *l, dt_err *err)
         l->first[t] = (int32_t)l->n_segment;
         if (p->tensor[t].home == DT_NONE)
             tensor_segments(l, (int32_t)t);
+        else
+            stay_segments(l, stays, &at, (int32_t)t);
     }
     l->first[p->n_tensor] = (int32_t)l->n_segment;
-    in_place(l);
     return DT_OK;
+}
+
+/* And who takes whose bytes. */
+static dt_status segments(lowering *l, dt_err *err)
+{
+    dti_stays stays;
+    dt_status st = dti_stays_find(&stays, l->p, l->o != NULL ? l->o->ahead : NULL, err);
+    if (st == DT_OK)
+        st = all_segments(l, &stays, err);
+    dti_stays_deinit(&stays);
+    if (st == DT_OK)
+        in_place(l);
+    return st;
 }
 
 /* ---- addresses in the arena ---- */
@@ -209,10 +244,12 @@ static void collect(lowering *l)
     }
 }
 
-/* Place the slots of one tier; or only say what they need at least, when that is above @most. */
+/* Place the slots of one tier above what is at home there; or only say what they need at least,
+ * when that is above @most. */
 static dt_status place(lowering *l, dt_tier tier, uint64_t most, uint64_t *peak, dt_err *err)
 {
     size_t n = 0;
+    const uint64_t homes = l->p->map->tier_bytes[tier];
     dt_interval *at = dt_alloc(l->n_slot + 1, sizeof *at);
     if (at == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for lowering");
@@ -222,8 +259,9 @@ static dt_status place(lowering *l, dt_tier tier, uint64_t most, uint64_t *peak,
             at[n++].align = dt_tier_align(tier);
         }
     *peak = dt_pool_lower_bound(at, n);
-    const bool all = n > 0 && *peak <= most;
+    const bool all = n > 0 && *peak <= most && homes <= most - *peak;
     const dt_status st = all ? l->o->pool->place(at, n, peak, err) : DT_OK;
+    *peak += homes;
     for (size_t i = l->n_slot; i-- > 0;)
         if (l->slot[i].tier == tier)
             l->slot[i].at = at[--n];
@@ -304,7 +342,11 @@ static void tensor_table(lowering *l)
         to->role = (uint16_t)p->tensor[t].role;
         to->bytes = p->tensor[t].bytes;
         to->persistent = p->tensor[t].home != DT_NONE;
-        to->home = to->persistent ? p->map->home[p->tensor[t].home].off : 0;
+        if (!to->persistent)
+            continue;
+        const dt_home *home = &p->map->home[p->tensor[t].home];
+        to->tier = (uint8_t)home->tier;
+        to->home = home->off;
     }
     l->plan->n_tensor = p->n_tensor;
 }
@@ -495,19 +537,45 @@ static dt_row *copy_row(lowering *l, const dt_op *op, int32_t id, int32_t pos)
     r->stream =
         (uint8_t)dt_plan_stream(l->plan, out ? DT_STREAM_OUT : DT_STREAM_IN, (int)slot->tier);
     r->tier = (uint8_t)slot->tier;
-    r->slot = slot->at.off;
+    r->slot = l->p->map->tier_bytes[slot->tier] + slot->at.off;
     r->stored = slot->at.bytes;
     r->codec = dti_codec_number(op->codec);
     *(out ? &l->plan->out_bytes : &l->plan->in_bytes) += r->stored;
     return r;
 }
 
-/* Segments in the order of their first (or last) places: by place, at[place] .. at[place + 1]. */
+/* A copy of a stay's tensor from home or home. */
+static dt_status home_row(lowering *l, int32_t segment, bool out, dt_err *err)
+{
+    const dt_home *home = &l->p->map->home[l->p->tensor[l->segment[segment].tensor].home];
+    dt_row *r = add_row(l, out ? DT_ROW_COPY_OUT : DT_ROW_COPY_IN, segment);
+    int32_t number = 0;
+    r->stream =
+        (uint8_t)dt_plan_stream(l->plan, out ? DT_STREAM_OUT : DT_STREAM_IN, (int)home->tier);
+    r->tier = (uint8_t)home->tier;
+    r->slot = home->off;
+    r->stored = r->bytes;
+    *(out ? &l->plan->out_bytes : &l->plan->in_bytes) += r->bytes;
+    DT_CHECK(dt_reasons_add(
+        &l->reasons, &number, err, "its home is the %s", dt_tier_name((int)home->tier)));
+    r->reason = number - 1;
+    return DT_OK;
+}
+
+/* Segments in the order of a place of theirs: by place, at[place] .. at[place + 1]. */
 typedef struct by_place {
     int32_t *at, *segment;
 } by_place;
 
-static bool sort_by_place(const lowering *l, bool last, by_place *b)
+typedef enum which_place { FIRST, LAST, HOME } which_place;
+
+/* -1: it has no such place. */
+static int32_t place_of(const live_segment *s, which_place which)
+{
+    return which == FIRST ? s->first : which == LAST ? s->last : s->home;
+}
+
+static bool sort_by_place(const lowering *l, which_place which, by_place *b)
 {
     const size_t n = l->p->n_order;
     b->at = dt_alloc(n + 2, sizeof *b->at);
@@ -515,48 +583,73 @@ static bool sort_by_place(const lowering *l, bool last, by_place *b)
     if (b->at == NULL || b->segment == NULL)
         return false;
     for (size_t s = 0; s < l->n_segment; s++)
-        b->at[(last ? l->segment[s].last : l->segment[s].first) + 2]++;
+        if (place_of(&l->segment[s], which) >= 0)
+            b->at[place_of(&l->segment[s], which) + 2]++;
     for (size_t i = 2; i < n + 2; i++)
         b->at[i] += b->at[i - 1];
     for (size_t s = 0; s < l->n_segment; s++)
-        b->segment[b->at[(last ? l->segment[s].last : l->segment[s].first) + 1]++] = (int32_t)s;
+        if (place_of(&l->segment[s], which) >= 0)
+            b->segment[b->at[place_of(&l->segment[s], which) + 1]++] = (int32_t)s;
     return true;
 }
 
-static dt_status rows(lowering *l, const by_place *begin, const by_place *end, dt_err *err)
+/* What comes before the op at a place. */
+static dt_status rows_before(lowering *l, const by_place *begin, int32_t pos, dt_err *err)
+{
+    for (int32_t k = begin->at[pos]; k < begin->at[pos + 1]; k++) {
+        DT_CHECK(place_row(l, begin->segment[k], err));
+        if (l->segment[begin->segment[k]].fetch)
+            DT_CHECK(home_row(l, begin->segment[k], false, err));
+    }
+    return DT_OK;
+}
+
+/* What comes behind it. */
+static dt_status rows_behind(
+    lowering *l, const by_place *home, const by_place *end, int32_t pos, dt_err *err)
+{
+    for (int32_t k = home->at[pos]; k < home->at[pos + 1]; k++)
+        DT_CHECK(home_row(l, home->segment[k], true, err));
+    for (int32_t k = end->at[pos]; k < end->at[pos + 1]; k++)
+        if (l->segment[end->segment[k]].under < 0)
+            add_row(l, DT_ROW_RELEASE, end->segment[k]);
+    return DT_OK;
+}
+
+/* @by: by first, last and home place */
+static dt_status rows(lowering *l, const by_place by[], dt_err *err)
 {
     const dt_program *p = l->p;
     int32_t compute = 0;
     for (int32_t pos = 0; pos < (int32_t)p->n_order; pos++) {
         const dt_op *op = &p->op[p->order[pos]];
-        for (int32_t k = begin->at[pos]; k < begin->at[pos + 1]; k++)
-            DT_CHECK(place_row(l, begin->segment[k], err));
+        DT_CHECK(rows_before(l, &by[FIRST], pos, err));
         const dt_plan_op *with = op->desc != NULL ? &l->plan->op[compute] : NULL;
         dt_row *r =
             with != NULL ? add_row(l, DT_ROW_COMPUTE, -1) : copy_row(l, op, p->order[pos], pos);
         if (with != NULL)
             r->op = compute++;
         DT_CHECK(op_reason(l, op, with, &r->reason, err));
-        for (int32_t k = end->at[pos]; k < end->at[pos + 1]; k++)
-            if (l->segment[end->segment[k]].under < 0)
-                add_row(l, DT_ROW_RELEASE, end->segment[k]);
+        DT_CHECK(rows_behind(l, &by[HOME], &by[LAST], pos, err));
     }
     return DT_OK;
 }
 
 static dt_status add_rows(lowering *l, dt_err *err)
 {
-    by_place begin = {0}, end = {0};
-    const bool ok = sort_by_place(l, false, &begin) && sort_by_place(l, true, &end);
-    dt_status st =
-        ok ? rows(l, &begin, &end, err) : DT_FAIL(err, DT_E_NOMEM, "no memory for a plan");
+    enum { PLACES = HOME + 1 };
+    by_place by[PLACES] = {{0}};
+    bool ok = true;
+    for (int i = 0; i < PLACES; i++)
+        ok = sort_by_place(l, (which_place)i, &by[i]) && ok;
+    dt_status st = ok ? rows(l, by, err) : DT_FAIL(err, DT_E_NOMEM, "no memory for a plan");
     l->plan->reason = l->reasons.text;
     l->plan->n_reason = l->reasons.n;
     l->reasons.text = NULL;
-    dt_free(begin.at);
-    dt_free(begin.segment);
-    dt_free(end.at);
-    dt_free(end.segment);
+    for (int i = 0; i < PLACES; i++) {
+        dt_free(by[i].at);
+        dt_free(by[i].segment);
+    }
     return st;
 }
 
@@ -582,7 +675,7 @@ static dt_status lower_rows(lowering *l, dt_err *err)
     plan->tensor = dt_alloc(p->n_tensor, sizeof *plan->tensor);
     plan->op = dt_alloc(p->n_order, sizeof *plan->op);
     plan->arg = dt_alloc(args, sizeof *plan->arg);
-    plan->row = dt_alloc(p->n_order + 2 * l->n_segment, sizeof *plan->row);
+    plan->row = dt_alloc(p->n_order + 4 * l->n_segment, sizeof *plan->row);
     if (plan->tensor == NULL || plan->op == NULL || plan->arg == NULL || plan->row == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a plan");
     tensor_table(l);

@@ -14,6 +14,8 @@ typedef struct dt_lower_opts {
     dt_tier tier;       /* where a move goes that names none; 0: the host */
     bool spill;         /* from the host to the disk, when more than @host_budget were needed */
     uint64_t host_budget;
+    uint64_t ahead[DT_TIERS]; /* of homes there: bytes that come before they are needed, and as many
+                                 that may still be on their way back behind the ops */
 } dt_lower_opts;
 
 /* Lower. The program's index is brought up to date; nothing else of it changes. A plan over budget

@@ -431,6 +431,21 @@ static dt_status parse_refused(parser *x)
     return DT_OK;
 }
 
+/* OFFSET, in the arena, or TIER:OFFSET. */
+static dt_status parse_home(const parser *x, word w, dt_plan_tensor *t)
+{
+    word tier, at = w;
+    t->persistent = true;
+    if (word_cut(w, ':', &tier, &at)) {
+        for (int i = DT_TIER_HOST; i < DT_TIERS; i++)
+            if (word_is(tier, dt_tier_name(i)))
+                t->tier = (uint8_t)i;
+        if (t->tier == DT_AT_DEVICE)
+            return scan_bad(&x->s, "no tensor lives in the tier '%.*s'", SHOW(tier));
+    }
+    return scan_number(&x->s, "home", at, UINT64_MAX, &t->home);
+}
+
 static dt_status parse_tensor(parser *x)
 {
     dt_plan *p = x->p;
@@ -445,9 +460,8 @@ static dt_status parse_tensor(parser *x)
     t.role = (uint16_t)dt_role_find(role);
     DT_CHECK(scan_number(&x->s, "bytes", scan_word(&x->s), UINT64_MAX, &t.bytes));
     const word home = scan_word(&x->s);
-    t.persistent = !word_is(home, "-");
-    if (t.persistent)
-        DT_CHECK(scan_number(&x->s, "home", home, UINT64_MAX, &t.home));
+    if (!word_is(home, "-"))
+        DT_CHECK(parse_home(x, home, &t));
     p->tensor[p->n_tensor++] = t;
     return line_end(x);
 }

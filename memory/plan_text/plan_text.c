@@ -329,7 +329,11 @@ void dti_tensor_line(const dti_names *n, size_t tensor, FILE *f)
     const dt_plan_tensor *t = &n->p->tensor[tensor];
     char name[DTI_CELL_BYTES], home[DTI_CELL_BYTES] = "-";
     dti_tensor_name(n, (int32_t)tensor, name);
-    number(t->persistent, t->home, home);
+    if (t->persistent && t->tier != DT_AT_DEVICE)
+        snprintf(home, sizeof home, "%s:%" PRIu64, t->tier < DT_TIERS ? dt_tier_name(t->tier) : "?",
+            t->home);
+    else
+        number(t->persistent, t->home, home);
     const char *role = t->role < DT_ROLE_COUNT ? dt_role_name((dt_role)t->role) : "?";
     fprintf(f, "tensor %s %s %" PRIu64 " %s", name, role, t->bytes, home);
 }

@@ -1,4 +1,4 @@
-/* [memory.layers]: fates by layer, parsed and set. */
+/* [memory.layers]: fates by layer and homes by tensor, parsed; fates set. */
 #include "memory/policies/layers.h"
 
 #include <stdio.h>
@@ -13,6 +13,8 @@ static const char *const fates[] = {[DT_PIN_KEEP] = "keep",
     [DT_PIN_MOVE] = "offload",
     [DT_PIN_RECOMPUTE] = "recompute",
     [DT_PIN_ENCODE] = "encode"};
+
+static const char home_word[] = "home";
 
 /* One line of the section. @old: of a configuration that a run wrote, perhaps when offload was
  * called "move". */
@@ -33,6 +35,8 @@ static dt_status unknown_word(const line *l, const char *word, dt_pin after, dt_
     if (after == DT_PIN_NONE)
         for (int k = DT_PIN_KEEP; k <= DT_PIN_ENCODE; k++)
             words[n++] = fates[k];
+    if (after == DT_PIN_NONE)
+        words[n++] = home_word;
     if (after == DT_PIN_MOVE) {
         words[n++] = dt_tier_name(DT_TIER_HOST);
         words[n++] = dt_tier_name(DT_TIER_DISK);
@@ -142,9 +146,34 @@ static dt_status check_codec(const line *l, const dt_codec *codec, dt_dtype valu
         l->at, l->glob, l->value, codec->name, dt_dtype_name(values));
 }
 
+/* "home host" */
+static dt_status read_home(
+    dt_layer_fates *f, const line *l, const dt_graph *g, const char *at, dt_err *err)
+{
+    char word[64], rest[64];
+    at = next_word(at, word);
+    (void)next_word(at, rest);
+    const int tier = dti_home_place(word);
+    if (tier < 0 || rest[0] != '\0')
+        return DT_FAIL(err, DT_E_CONFIG,
+            "%s: [" DT_LAYER_FATES "] %.100s = %.100s: write home device, home host or home disk",
+            l->at, l->glob, l->value);
+    if (!dti_home_known(g, l->glob))
+        return DT_FAIL(err, DT_E_CONFIG,
+            "%s: [" DT_LAYER_FATES
+            "] '%.100s' matches no parameter, gradient or moments, which are "
+            "called as in conv1.weight, conv1.weight.gradient and conv1.weight.moments",
+            l->at, l->glob);
+    return dti_home_rules_add(&f->homes, l->glob, (dt_tier)tier, err);
+}
+
 static dt_status read_line(dt_layer_fates *f, const line *l, const dt_graph *g, dt_err *err)
 {
     bool any = false;
+    char first[64];
+    const char *rest = next_word(l->value, first);
+    if (strcmp(first, home_word) == 0)
+        return read_home(f, l, g, rest, err);
     dt_layer_fate fate;
     dt_status st = read_fate(l, &fate, err);
     if (st == DT_OK)
@@ -194,6 +223,7 @@ dt_status dt_layer_fates_open(
 void dt_layer_fates_close(dt_layer_fates *f)
 {
     dt_free(f->node);
+    dti_home_rules_deinit(&f->homes);
     *f = (dt_layer_fates){0};
 }
 

@@ -5,6 +5,8 @@
  *     recompute
  *     encode [CODEC]               stays on the device, packed; zvc unless another is named
  *     encode CODEC move [host | disk]   is packed, and what it was packed to moves
+ *     home device | host | disk     of persistent tensors: the key matches their names, as homes.h
+ *                                   gives them, and not those of layers
  * What moves comes back as late as the link allows for backward not to wait, as far as the costs of
  * the machine tell. Where several lines match a layer the last one holds. A layer that was fused
  * with the ReLU behind it goes by both names.
@@ -16,6 +18,7 @@
 #define DT_MEMORY_POLICIES_LAYERS_H
 
 #include "engine/config/config.h"
+#include "memory/homes.h"
 #include "memory/policy.h"
 
 #define DT_LAYER_FATES DT_CONFIG_GLOBS
@@ -34,16 +37,20 @@ typedef struct dt_layer_fate {
  * struct dt_layer_fates - what the section says.
  * @n:    nodes of the graph; 0: the section is empty
  * @node: by node; DT_PIN_NONE where no line matches
+ * @homes: of persistent tensors; their globs are those of the configuration, which must outlive
+ * them
  */
 typedef struct dt_layer_fates {
     size_t n;
     dt_layer_fate *node;
+    dt_home_rules homes;
 } dt_layer_fates;
 
 /* Read the section for the layers of @g. All problems are reported with their places: DT_E_CONFIG
- * for a fate that does not exist, for a glob without a layer, and for a lossy codec where values
- * are bf16. @old: the configuration is one that a run wrote, in which "move" may stand for offload,
- * and such a codec packs nothing. Release with dt_layer_fates_close even after a failure. */
+ * for a fate that does not exist, for a glob without a layer or a persistent tensor, and for a
+ * lossy codec where values are bf16. @old: the configuration is one that a run wrote, in which
+ * "move" may stand for offload, and such a codec packs nothing. Release with dt_layer_fates_close
+ * even after a failure. */
 dt_status dt_layer_fates_open(
     dt_layer_fates *out, const dt_config *c, const dt_graph *g, bool old, dt_err *err) DT_NODISCARD;
 void dt_layer_fates_close(dt_layer_fates *f);

@@ -195,7 +195,7 @@ static void weigh(simulation *s)
     double bytes = 0, since = 0, sum = 0;
     const dt_plan *p = s->p;
     for (size_t i = 0; i < p->n_tensor; i++)
-        bytes += p->tensor[i].persistent ? (double)p->tensor[i].bytes : 0;
+        bytes += dt_plan_resident(&p->tensor[i]) ? (double)p->tensor[i].bytes : 0;
     for (size_t i = 0; i < p->n_row; i++) {
         const dt_row *r = &p->row[i];
         if (r->kind != DT_ROW_PLACE && r->kind != DT_ROW_RELEASE)

@@ -127,7 +127,7 @@ static dt_status note_signal(verifier *v, const dt_row *r)
 static dt_status note_write(verifier *v, int stream, int32_t t, uint64_t from, uint64_t to)
 {
     holding *h = &v->hold[t];
-    if (!h->started && !v->p->tensor[t].persistent) {
+    if (!h->started && !dt_plan_resident(&v->p->tensor[t])) {
         DT_CHECK(must_know(v, stream, &h->before, "the earlier use of the bytes", t));
         h->started = true;
     }
@@ -157,7 +157,7 @@ static dt_status note_read(verifier *v, int stream, int32_t t, uint64_t to)
 static dt_status placed(verifier *v, const dt_row *r)
 {
     DT_CHECK(tensor_ok(v, r->tensor));
-    if (v->p->tensor[r->tensor].persistent)
+    if (dt_plan_resident(&v->p->tensor[r->tensor]))
         return refuse(
             v, "%s is persistent: it is neither placed nor released", named(v, r->tensor));
     const bool copy = r->kind == DT_ROW_COPY_OUT || r->kind == DT_ROW_COPY_IN;
@@ -380,6 +380,9 @@ static dt_status slot_checks(verifier *v, const dt_row *r)
             dt_tier_name(r->tier));
     if (r->slot % dt_tier_align((dt_tier)r->tier) != 0)
         return refuse(v, "the slot of %s is not aligned", named(v, r->tensor));
+    const dt_plan_tensor *t = &v->p->tensor[r->tensor];
+    if (t->persistent && (r->tier != t->tier || r->slot != t->home || r->codec != 0))
+        return refuse(v, "%s is copied elsewhere than home", named(v, r->tensor));
     return DT_OK;
 }
 
@@ -411,6 +414,9 @@ static dt_status verify_copy_out(verifier *v, const dt_row *r)
         saved *s = &v->saved[i];
         if (s->tier != r->tier || s->from >= to || r->slot >= s->to)
             continue;
+        if (v->p->tensor[s->tensor].persistent && s->tensor != r->tensor)
+            return refuse(v, "the slot of %s overlaps the home of %s", named(v, r->tensor),
+                named(v, s->tensor));
         DT_CHECK(must_know(v, r->stream, &s->used, "the earlier use of the slot", s->tensor));
         *s = v->saved[--v->n_saved];
         i--;
@@ -522,22 +528,62 @@ static dt_status one_row(verifier *v, const dt_row *r)
     }
 }
 
-/* Persistent tensors: inside their region, apart from each other, whole from the start. */
-static dt_status homes(verifier *v)
+/* Persistent tensors: inside their region, apart from each other, whole from the start; @last is
+ * the one before it in the same place. */
+static dt_status home_on_device(verifier *v, int32_t t, int32_t last)
 {
     const dt_plan *p = v->p;
-    int32_t last = -1;
-    for (size_t t = 0; t < p->n_tensor; t++) {
-        const dt_plan_tensor *x = &p->tensor[t];
-        uint64_t to;
+    const dt_plan_tensor *x = &p->tensor[t];
+    uint64_t to;
+    if (__builtin_add_overflow(x->home, x->bytes, &to) || to > p->persistent)
+        return refuse(v, "%s lies outside the persistent region", x->name);
+    if (last >= 0 && x->home < p->tensor[last].home + p->tensor[last].bytes)
+        return refuse(v, "%s overlaps %s", x->name, p->tensor[last].name);
+    v->hold[t] = (holding){.live = true, .off = x->home, .filled = x->bytes};
+    return DT_OK;
+}
+
+static dt_status home_in_tier(verifier *v, int32_t t, int32_t last)
+{
+    const dt_plan *p = v->p;
+    const dt_plan_tensor *x = &p->tensor[t];
+    uint64_t to;
+    if (x->tier != DT_TIER_HOST && x->tier != DT_TIER_DISK)
+        return refuse(v, "%s is at home in no tier %d", x->name, x->tier);
+    const uint64_t peak = x->tier == DT_TIER_HOST ? p->host_peak : p->disk_peak;
+    if (__builtin_add_overflow(x->home, x->bytes, &to) || to > peak)
+        return refuse(v, "the home of %s ends past the %s's peak", x->name, dt_tier_name(x->tier));
+    if (x->home % dt_tier_align((dt_tier)x->tier) != 0)
+        return refuse(v, "the home of %s is not aligned", x->name);
+    if (last >= 0 && x->home < p->tensor[last].home + p->tensor[last].bytes)
+        return refuse(v, "the home of %s overlaps that of %s", x->name, p->tensor[last].name);
+    v->saved[v->n_saved++] = (saved){x->home, to, x->tier, t, 0, 0, {{0}}, {{0}}};
+    return DT_OK;
+}
+
+static dt_status homes(verifier *v)
+{
+    int32_t last[DT_TIERS] = {-1, -1, -1};
+    for (int32_t t = 0; (size_t)t < v->p->n_tensor; t++) {
+        const dt_plan_tensor *x = &v->p->tensor[t];
         if (!x->persistent)
             continue;
-        if (__builtin_add_overflow(x->home, x->bytes, &to) || to > p->persistent)
-            return refuse(v, "%s lies outside the persistent region", x->name);
-        if (last >= 0 && x->home < p->tensor[last].home + p->tensor[last].bytes)
-            return refuse(v, "%s overlaps %s", x->name, p->tensor[last].name);
-        last = (int32_t)t;
-        v->hold[t] = (holding){.live = true, .off = x->home, .filled = x->bytes};
+        if (x->tier == DT_AT_DEVICE)
+            DT_CHECK(home_on_device(v, t, last[DT_AT_DEVICE]));
+        else
+            DT_CHECK(home_in_tier(v, t, x->tier < DT_TIERS ? last[x->tier] : -1));
+        last[x->tier] = t;
+    }
+    return DT_OK;
+}
+
+/* What ops have changed elsewhere was brought home. */
+static dt_status brought_home(verifier *v)
+{
+    for (size_t i = 0; i < v->n_saved; i++) {
+        const saved *s = &v->saved[i];
+        if (v->p->tensor[s->tensor].persistent && s->version != v->hold[s->tensor].version)
+            return refuse(v, "%s is changed and not brought home", named(v, s->tensor));
     }
     return DT_OK;
 }
@@ -592,8 +638,9 @@ static dt_status at_end(verifier *v)
 {
     v->row = -1;
     for (size_t t = 0; t < v->p->n_tensor; t++)
-        if (v->hold[t].live && !v->p->tensor[t].persistent)
+        if (v->hold[t].live && !dt_plan_resident(&v->p->tensor[t]))
             return refuse(v, "%s is never released", v->p->tensor[t].name);
+    DT_CHECK(brought_home(v));
     for (size_t i = 0; i < v->p->n_op; i++)
         if (!v->ran[i])
             return refuse(v, "%s is never run", v->p->op[i].name);
@@ -635,7 +682,7 @@ dt_status dt_verify(const dt_plan *p, dt_err *err)
     v.hold = dt_alloc(p->n_tensor, sizeof *v.hold);
     v.stretch = dt_alloc(most, sizeof *v.stretch);
     v.by_address = dt_alloc(most, sizeof *v.by_address);
-    v.saved = dt_alloc(p->n_row, sizeof *v.saved);
+    v.saved = dt_alloc(p->n_row + p->n_tensor, sizeof *v.saved);
     v.event = dt_alloc((size_t)p->n_event, sizeof *v.event);
     v.signalled = dt_alloc((size_t)p->n_event, sizeof *v.signalled);
     v.ran = dt_alloc(p->n_op, sizeof *v.ran);

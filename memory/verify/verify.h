@@ -2,9 +2,10 @@
  * plans from files may be handed in. Checked over two runs back to back: every read finds its
  * tensor whole; bytes of live tensors never overlap; a copy, and a use of what was copied, wait for
  * each other and for the last access of the same bytes on every stream; slots are read only after
- * they were written, and hold the tensor as it was when an op last wrote to it; only inputs come
- * from the batch; the declared peak is the highest end and within budget; everything transient is
- * released at the end. */
+ * they were written, and hold the tensor as it was when an op last wrote to it; what is at home in
+ * a tier is copied to and from its own slot, which nobody else uses, and is home at the end if it
+ * was changed; only inputs come from the batch; the declared peak is the highest end and within
+ * budget; everything transient is released at the end. */
 #ifndef DT_MEMORY_VERIFY_VERIFY_H
 #define DT_MEMORY_VERIFY_VERIFY_H
 

@@ -36,6 +36,25 @@ static uint64_t outside(const dt_session *s, uint64_t process, uint64_t arena)
     return used > arena ? used - arena : 0;
 }
 
+/* So that the summary says that it failed, and why. */
+static dt_status check_peak(const char *what, uint64_t planned, uint64_t measured, dt_err *err)
+{
+    if (planned == measured)
+        return DT_OK;
+    return DT_FAIL(err, DT_E_INTERNAL, "%s: %llu bytes were planned, %llu measured", what,
+        (unsigned long long)planned, (unsigned long long)measured);
+}
+
+static dt_status check_peaks(const dt_run *r, dt_err *err)
+{
+    const dt_plan_set *p = r->s->plans;
+    DT_CHECK(check_peak("device", dt_plan_set_peak(p), r->measured, err));
+    for (int t = DT_TIER_HOST; t < DT_TIERS; t++)
+        DT_CHECK(check_peak(
+            dt_tier_name(t), dt_plan_set_tier_peak(p, (dt_tier)t), r->measured_tier[t], err));
+    return DT_OK;
+}
+
 dt_status dti_run_summarise(dt_run *r, dt_status st, dt_err *err)
 {
     const dt_session *s = r->s;
@@ -54,9 +73,8 @@ dt_status dti_run_summarise(dt_run *r, dt_status st, dt_err *err)
     r->process_peak = dti_process_peak();
     r->outside = outside(s, r->process_peak, arena);
     tell_moves(r, &moved);
-    if (st == DT_OK && r->measured != arena) /* so the summary says that it failed, and why */
-        st = DT_FAIL(err, DT_E_INTERNAL, "%llu bytes were planned, %llu measured",
-            (unsigned long long)arena, (unsigned long long)r->measured);
+    if (st == DT_OK)
+        st = check_peaks(r, err);
     const dt_run_summary sum = {.status = st,
         .error = err != NULL && err->n > 0 ? err->text : NULL,
         .model = s->graph->name,

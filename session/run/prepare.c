@@ -88,6 +88,9 @@ static dt_status check_plans(dt_run *r, dt_err *err)
         st = check_one(r, i, x, labels, &m, err);
         if (st == DT_OK && m.peak > r->measured)
             r->measured = m.peak;
+        for (int tier = 0; tier < DT_TIERS && st == DT_OK; tier++)
+            if (m.tier[tier] > r->measured_tier[tier])
+                r->measured_tier[tier] = m.tier[tier];
     }
     dt_free(x);
     dt_free(labels);

@@ -302,9 +302,13 @@ dt_status dt_run_train(dt_run *r, int64_t until, dt_err *err)
 }
 
 /* A step that failed was discarded whole, so the weights are good, unless the failure is ours or
- * the device's. */
+ * the device's, or a tier's in the middle of an update. */
 static dt_status save(dt_run *r, dt_status st, dt_err *err)
 {
+    if (r->point.broken)
+        return DT_FAIL(err, st,
+            "nothing is saved, as some weights are updated and some are not; the last checkpoint "
+            "is as it was");
     if (st == DT_E_INTERNAL || st == DT_E_DEVICE)
         return st;
     const dt_status saved = dti_run_save_last(r, err);

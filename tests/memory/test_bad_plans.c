@@ -51,6 +51,8 @@ static const struct refusal {
     {"past the host", "a slot that ends behind the bytes of the host tier"},
     {"no tier", "a copy out to the decoded batch"},
     {"bytes are moved", "declared sums of copies that are wrong"},
+    {"not brought home", "a tensor that lives in a tier, changed and left on the device"},
+    {"elsewhere than home", "a copy of such a tensor from or to another slot than its own"},
     {"but its algorithm", "an op whose scratch is not that of the way it names"},
 };
 

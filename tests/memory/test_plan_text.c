@@ -51,7 +51,7 @@ static void assert_refused(const char *text, size_t n, const char *says)
 static bool same_tensor(const dt_plan_tensor *a, const dt_plan_tensor *b)
 {
     return strcmp(a->name, b->name) == 0 && a->role == b->role && a->persistent == b->persistent &&
-           a->bytes == b->bytes && a->home == b->home;
+           a->bytes == b->bytes && a->home == b->home && a->tier == b->tier;
 }
 
 static bool same_node(const dt_plan *a, const dt_plan *b, size_t i)

@@ -1,6 +1,6 @@
-/* Over many random networks and random fates: the verifier accepts every plan that lowering makes,
- * every schedule its events allow reads what program order says, no WAIT and no copy can be left
- * out, and training gives the same bits as when everything is kept. */
+/* Over many random networks, random fates and random homes: the verifier accepts every plan that
+ * lowering makes, every schedule its events allow reads what program order says, no WAIT and no
+ * copy can be left out, and training gives the same bits as when everything is kept. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +16,7 @@
 #include "tests/fixture/interleave.h"
 #include "tests/fixture/random_graph.h"
 #include "tests/fixture/random_pass.h"
+#include "tests/fixture/state.h"
 #include "layers/registry.h"
 #include "memory/codec_op.h"
 
@@ -34,7 +35,7 @@ static const dt_plain_ops plain = {&dt_layer_sum, &dt_layer_commit, &dt_layer_sg
 static struct tally {
     int64_t graphs, plans, rows, three_readers;
     dt_fates planned, trained;
-    int64_t dropped_waits, dropped_copies, corrupted, harmless, races, overflowed;
+    int64_t homes, dropped_waits, dropped_copies, corrupted, harmless, races, overflowed;
 } tally;
 
 static int64_t scaled(int64_t n)
@@ -61,15 +62,34 @@ static void check(bool ok, uint64_t seed, const char *what, const dt_err *err)
         fail_msg("network %" PRIu64 ": %s: %s", seed, what, err != NULL ? err->text : "");
 }
 
-/* A random network with its map and batch. */
+/* A random network with its map, one that has some tensors live in tiers, and its batch. */
 typedef struct subject {
     uint64_t seed;
     dt_graph *graph;
-    dt_map *map;
+    dt_map *map, *scattered;
     int64_t n;
     int threads;
     dt_dice dice;
 } subject;
+
+/* Half of the networks have all at home on the device, as most runs do. */
+static void scatter(subject *s)
+{
+    dt_dice d = {s->seed + 2000000, 0};
+    dt_err err = {0};
+    const bool some = dt_roll(&d, 2) == 0;
+    dt_tier *tier = dt_alloc(s->map->n, sizeof *tier);
+    assert_non_null(tier);
+    for (size_t i = 0; i < s->map->n; i++) {
+        const uint32_t face = dt_roll(&d, 4);
+        tier[i] = !some || face < 2 ? DT_AT_DEVICE : face == 2 ? DT_TIER_HOST : DT_TIER_DISK;
+        tally.homes += tier[i] != DT_AT_DEVICE;
+    }
+    check(dt_map_create(&s->scattered, s->graph, NULL, s->n, 1, &err) == DT_OK &&
+              dt_map_settle(s->scattered, tier, &err) == DT_OK,
+        s->seed, "homes", &err);
+    dt_free(tier);
+}
 
 static subject open_subject(uint64_t seed)
 {
@@ -80,23 +100,27 @@ static subject open_subject(uint64_t seed)
     s.threads = seed % 256 == 0 ? 2 : 1;
     check(dt_cpu_setup(s.threads) == s.threads, seed, "threads", NULL);
     check(dt_map_create(&s.map, s.graph, NULL, s.n, 1, &err) == DT_OK, seed, "map", &err);
+    scatter(&s);
     return s;
 }
 
 static void close_subject(subject *s)
 {
     dt_map_destroy(s->map);
+    dt_map_destroy(s->scattered);
     dt_graph_destroy(s->graph);
 }
 
-/* A program of the network, as its author wrote it or after the random pass. */
+/* A program of the network, as its author wrote it or with random homes; then also after the random
+ * pass, if that is to tell @f. */
 static dt_program *program(const subject *s, dt_program_kind kind, bool random, dt_fates *f)
 {
     dt_program *p;
     dt_err err = {0};
-    const dt_program_opts o = {s->graph, s->map, NULL, kind, s->n, s->n, plain, NULL};
+    const dt_map *map = random ? s->scattered : s->map;
+    const dt_program_opts o = {s->graph, map, NULL, kind, s->n, s->n, plain, NULL};
     check(dt_program_create(&p, &o, &err) == DT_OK, s->seed, "program", &err);
-    if (random && kind != DT_PROGRAM_UPDATE)
+    if (random && f != NULL && kind != DT_PROGRAM_UPDATE)
         check(dt_random_pass(p, s->seed * 8 + kind, f, &err) == DT_OK, s->seed, "pass", &err);
     return p;
 }
@@ -105,7 +129,8 @@ static dt_plan *lowered(const subject *s, dt_program *p, const dt_pool_desc *poo
 {
     dt_plan *plan;
     dt_err err = {0};
-    const dt_lower_opts o = {.pool = pool, .policy = "random"};
+    const uint64_t ahead = s->seed % 3 == 0 ? 0 : UINT64_C(256) << s->seed % 10;
+    const dt_lower_opts o = {.pool = pool, .policy = "random", .ahead = {0, ahead, ahead}};
     check(dt_lower(&plan, p, &o, &err) == DT_OK, s->seed, "lower", &err);
     check(dt_verify(plan, &err) == DT_OK, s->seed, "verify", &err);
     check(plan->peak >= plan->bound, s->seed, "a peak below its bound", NULL);
@@ -259,7 +284,7 @@ static trainee prepare(const subject *s, bool random)
     trainee t = {.runner = NULL};
     dt_err err = {0};
     dt_runner_opts o = {.graph = s->graph,
-        .map = s->map,
+        .map = random ? s->scattered : s->map,
         .find_op = dt_layer_find,
         .codecs = &dt_codecs,
         .seed = s->seed,
@@ -272,7 +297,7 @@ static trainee prepare(const subject *s, bool random)
     for (int k = 0; k < 2 * DT_PROGRAM_KINDS; k++) {
         const bool plain_one = k >= DT_PROGRAM_KINDS;
         const dt_program_kind kind = (dt_program_kind)(k % DT_PROGRAM_KINDS);
-        t.program[k] = program(s, kind, random && !plain_one, &tally.trained);
+        t.program[k] = program(s, kind, random, plain_one ? NULL : &tally.trained);
         t.plan[k] = lowered(s, t.program[k], &pool);
         o.arena_bytes = t.plan[k]->peak > o.arena_bytes ? t.plan[k]->peak : o.arena_bytes;
         if (t.plan[k]->host_peak > o.tier_bytes[DT_TIER_HOST])
@@ -309,6 +334,9 @@ static void measure(const subject *s, trainee *t, const dt_run_args *a)
             t->plan[k]->peak, m.peak);
         check(k == DT_PROGRAM_UPDATE ? m.peak <= t->plan[k]->peak : m.peak == t->plan[k]->peak,
             s->seed, what, NULL);
+        check(m.tier[DT_TIER_HOST] == t->plan[k]->host_peak &&
+                  m.tier[DT_TIER_DISK] == t->plan[k]->disk_peak,
+            s->seed, "a tier is not used as planned", NULL);
     }
 }
 
@@ -355,9 +383,7 @@ static unsigned char *state_after(
     }
     check(run(s, &t, DT_PROGRAM_EVAL, &a) || run(s, &t, DT_PROGRAM_KINDS + DT_PROGRAM_EVAL, &a),
         s->seed, "overflow in evaluation", NULL);
-    unsigned char *copy = dt_alloc(s->map->bytes, 1);
-    assert_non_null(copy);
-    memcpy(copy, dti_runner_home(t.runner, 0), s->map->bytes);
+    unsigned char *copy = dt_state_copy(t.runner, random ? s->scattered : s->map);
     dismiss(&t);
     return copy;
 }
@@ -426,16 +452,18 @@ static void every_kind_of_fate_has_occurred_often(void **state)
     (void)state;
     print("planned", &tally.planned);
     print("trained", &tally.trained);
-    print_message("%" PRId64 " networks (%" PRId64 " with a value read by three layers), %" PRId64
-                  " plans, %" PRId64 " rows; without one of %" PRId64 " waits or %" PRId64
+    print_message("%" PRId64 " networks (%" PRId64 " with a value read by three layers, %" PRId64
+                  " tensors at home in tiers), %" PRId64 " plans, %" PRId64
+                  " rows; without one of %" PRId64 " waits or %" PRId64
                   " copies all refused, of the waits %" PRId64 " seen to go wrong; %" PRId64
                   " tampered, %" PRId64 " of them still right\n",
-        tally.graphs, tally.three_readers, tally.plans, tally.rows, tally.dropped_waits,
-        tally.dropped_copies, tally.races, tally.corrupted, tally.harmless);
+        tally.graphs, tally.three_readers, tally.homes, tally.plans, tally.rows,
+        tally.dropped_waits, tally.dropped_copies, tally.races, tally.corrupted, tally.harmless);
     enough(&tally.planned);
     enough(&tally.trained);
     assert_true(tally.graphs >= scaled(GRAPHS));
     assert_true(tally.three_readers >= at_least(EACH_AT_LEAST));
+    assert_true(tally.homes >= at_least(EACH_AT_LEAST));
     assert_true(tally.races >= at_least(EACH_AT_LEAST));
     assert_true(tally.overflowed >= at_least(EACH_AT_LEAST));
     assert_true(tally.harmless < tally.corrupted);

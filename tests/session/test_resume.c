@@ -221,6 +221,18 @@ static void through_the_disk_tier_a_run_ends_with_the_same_bits(void **state)
     remove_all("disk");
 }
 
+/* So may what lives elsewhere. */
+static void wherever_tensors_live_a_run_ends_with_the_same_bits(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI "[memory.layers]\n*.moments = home disk\n*.weight = home host\n");
+    put_text("disk/none", "");
+    from_every_step_and_policy(
+        "--set train.optimizer=adamw --set train.lr=0.01 --set memory.disk_path=disk", "vdnn_all",
+        4);
+    remove_all("disk");
+}
+
 /* 31 windows of 8 characters, in an order drawn for each epoch. */
 static void the_windows_of_a_text_come_in_the_same_order(void **state)
 {
@@ -1013,6 +1025,7 @@ DT_TEST_GROUP(resume)
         T(the_state_of_nesterovs_momentum_comes_back),
         T(in_bf16_a_run_ends_with_the_same_bits),
         T(through_the_disk_tier_a_run_ends_with_the_same_bits),
+        T(wherever_tensors_live_a_run_ends_with_the_same_bits),
         T(the_windows_of_a_text_come_in_the_same_order),
         T(cuts_are_drawn_as_they_would_have_been),
         T(bad_samples_do_not_move_the_order),

@@ -314,7 +314,7 @@ static void a_run_of_old_words_goes_on(void **state)
     assert_has(r.err, "step 1, from ");
     cli_done(&r);
     make(&(mistake){"plan FILE --set memory.layers.conv1=move", NULL,
-        {"must be one of keep, offload, recompute, encode; did you mean 'offload'?"}, NULL});
+        {"must be one of keep, offload, recompute, encode, home; did you mean 'offload'?"}, NULL});
 }
 
 /* ---- what programs read ---- */

@@ -1,0 +1,239 @@
+/* Parameters, gradients and optimizer states whose home is the host or the disk: what
+ * [memory.layers] may say, what the plans do, and that a run leaves the same bits wherever they
+ * live. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "engine/base/io.h"
+#include "session/session.h"
+#include "tests/fixture/run_cli.h"
+#include "tests/fixture/workspace.h"
+
+/* Four tensors of weights, two of running statistics. */
+#define NETWORK                                                                                    \
+    "[model]\nimage = 8\nclasses = 3\n[conv c]\nout = 4\nkernel = 3\n[batchnorm b]\n[relu r]\n"    \
+    "[dropout d]\n[fc f]\nout = 3\n"
+#define DATA "[data]\nsamples = 30\n"
+#define TRAIN "[train]\nbatch = 8\nmicro_batch = 4\nlr = 0.05\nseed = 3\nsteps = 5\n"
+
+enum { MICRO = 4 };
+
+static dt_session *open_with(const char *homes, const char *optimizer)
+{
+    char text[1024];
+    dt_session *s = NULL;
+    dt_err err = {0};
+    snprintf(text, sizeof text,
+        NETWORK DATA TRAIN "optimizer = %s\nmomentum = %s\n"
+                           "[memory.layers]\n%s",
+        optimizer, strcmp(optimizer, "sgd") == 0 ? "0.9" : "0", homes);
+    assert_ok(dt_session_open(&s, cli_file("homes.ini", text), NULL, 0, &err), &err);
+    return s;
+}
+
+static void refused(const char *homes, const char *says)
+{
+    char text[1024];
+    dt_session *s = NULL;
+    dt_err err = {0};
+    snprintf(text, sizeof text, NETWORK DATA TRAIN "[memory.layers]\n%s", homes);
+    assert_fails(
+        dt_session_open(&s, cli_file("homes.ini", text), NULL, 0, &err), DT_E_CONFIG, &err, says);
+    dt_session_close(s);
+}
+
+static const dt_plan *plan(dt_session *s, dt_program_kind kind)
+{
+    const dt_planned *p = NULL;
+    dt_err err = {0};
+    assert_ok(dti_session_plan(s, kind, MICRO, &p, &err), &err);
+    return p->plan;
+}
+
+static int rows(const dt_plan *p, dt_row_kind kind, const char *tensor)
+{
+    int n = 0;
+    for (size_t i = 0; i < p->n_row; i++)
+        n += p->row[i].kind == kind && strcmp(p->tensor[p->row[i].tensor].name, tensor) == 0;
+    return n;
+}
+
+static void what_no_tensor_is_called_is_refused(void **state)
+{
+    (void)state;
+    refused("*.momets = home host\n", "matches no parameter, gradient or moments");
+    refused("b.running_mean.moments = home host\n", "matches no parameter");
+    refused("c = home host\n", "matches no parameter"); /* a layer is no tensor */
+    refused("c.weight = home moon\n", "write home device, home host or home disk");
+    refused("c.weight = home\n", "write home device, home host or home disk");
+    refused("c.weight = home host zvc\n", "write home device, home host or home disk");
+    refused("c.weight = house host\n", "must be one of keep, offload, recompute, encode, home");
+}
+
+/* Where each tensor of a map lives, by its name in [memory.layers]. */
+static dt_tier home_of(const dt_session *s, const char *name)
+{
+    char is[DT_HOME_NAME_BYTES];
+    for (size_t i = 0; i < s->plans->map->n; i++)
+        if (strcmp(dti_home_name(&s->plans->map->home[i], is), name) == 0)
+            return s->plans->map->home[i].tier;
+    fail_msg("no tensor '%s'", name);
+    return DT_AT_DEVICE;
+}
+
+static void the_last_line_that_matches_holds(void **state)
+{
+    (void)state;
+    dt_session *s = open_with(
+        "* = home disk\n*.weight = home host\nf.* = home device\nf.bias.moments = home host\n",
+        "sgd");
+    (void)plan(s, DT_PROGRAM_FIRST);
+    assert_int_equal(home_of(s, "c.weight"), DT_TIER_HOST);
+    assert_int_equal(home_of(s, "c.bias"), DT_TIER_DISK);
+    assert_int_equal(home_of(s, "c.weight.gradient"), DT_TIER_DISK);
+    assert_int_equal(home_of(s, "c.weight.moments"), DT_TIER_DISK);
+    assert_int_equal(home_of(s, "b.running_var"), DT_TIER_DISK);
+    assert_int_equal(home_of(s, "b.running_var.pending"), DT_TIER_DISK);
+    assert_int_equal(home_of(s, "f.weight"), DT_AT_DEVICE);
+    assert_int_equal(home_of(s, "f.bias.moments"), DT_TIER_HOST);
+    assert_int_equal(home_of(s, "metrics"), DT_AT_DEVICE);
+    dt_session_close(s);
+}
+
+/* Only updates touch them, so that only these bring them to the device. */
+static void moments_come_to_the_device_for_their_updates(void **state)
+{
+    (void)state;
+    dt_session *s = open_with("*.moments = home host\n", "adamw"), *all = open_with("", "adamw");
+    const dt_plan *first = plan(s, DT_PROGRAM_FIRST), *update = plan(s, DT_PROGRAM_UPDATE);
+    const dt_plan *kept = plan(all, DT_PROGRAM_FIRST);
+    uint64_t moments = 0;
+    for (size_t i = 0; i < s->plans->map->n; i++) {
+        const dt_home *h = &s->plans->map->home[i];
+        const bool is = h->role == DT_ROLE_OPTIMIZER;
+        moments += is ? dti_align_up(h->bytes) : 0;
+        assert_int_equal(rows(first, DT_ROW_PLACE, h->name), 0);
+        assert_int_equal(rows(update, DT_ROW_COPY_IN, h->name), is);
+        assert_int_equal(rows(update, DT_ROW_COPY_OUT, h->name), is);
+    }
+    assert_true(moments > 0);
+    assert_int_equal(update->host_peak, moments);
+    assert_int_equal(update->out_bytes, update->in_bytes);
+    assert_int_equal(kept->peak - first->peak, moments);
+    assert_int_equal(first->peak - first->persistent, kept->peak - kept->persistent);
+    dt_session_close(s);
+    dt_session_close(all);
+}
+
+static void weights_come_for_each_layer_and_gradients_leave(void **state)
+{
+    (void)state;
+    dt_session *s = open_with("*.weight = home host\n*.gradient = home disk\n", "sgd");
+    const dt_plan *first = plan(s, DT_PROGRAM_FIRST), *again = plan(s, DT_PROGRAM_AGAIN);
+    const dt_plan *update = plan(s, DT_PROGRAM_UPDATE);
+    assert_int_equal(rows(first, DT_ROW_COPY_IN, "f.weight"), 2); /* forward and backward */
+    assert_int_equal(rows(first, DT_ROW_COPY_OUT, "f.weight"), 0);
+    assert_int_equal(rows(first, DT_ROW_COPY_IN, "g.f.weight"), 0); /* all of it is written */
+    assert_int_equal(rows(first, DT_ROW_COPY_OUT, "g.f.weight"), 1);
+    assert_int_equal(rows(again, DT_ROW_COPY_IN, "g.f.weight"), 1); /* and is added to */
+    assert_int_equal(rows(again, DT_ROW_COPY_OUT, "g.f.weight"), 1);
+    assert_int_equal(rows(update, DT_ROW_COPY_IN, "g.f.weight"), 1);
+    assert_int_equal(rows(update, DT_ROW_COPY_OUT, "g.f.weight"), 0);
+    assert_int_equal(rows(update, DT_ROW_COPY_OUT, "f.weight"), 1);
+    assert_true(update->host_peak > 0 && update->disk_peak > 0);
+    dt_session_close(s);
+}
+
+/* Bytes under way before their ops, at most @ahead: what is placed and not used yet. */
+static void copies_come_ahead_by_bytes(void **state)
+{
+    (void)state;
+    static const char text[] = NETWORK DATA TRAIN "[memory]\nahead = %s\n"
+                                                  "[memory.layers]\n* = home disk\n";
+    uint64_t peak[2];
+    for (int i = 0; i < 2; i++) {
+        char ini[1024];
+        dt_session *s = NULL;
+        dt_err err = {0};
+        snprintf(ini, sizeof ini, text, i == 0 ? "0" : "1MiB");
+        assert_ok(dt_session_open(&s, cli_file("homes.ini", ini), NULL, 0, &err), &err);
+        const dt_plan *p = plan(s, DT_PROGRAM_UPDATE);
+        int before = 0;
+        for (size_t k = 0; k < p->n_row && p->row[k].kind != DT_ROW_COMPUTE; k++)
+            before += p->row[k].kind == DT_ROW_COPY_IN;
+        peak[i] = p->peak;
+        if (i == 0)
+            assert_int_equal(before, 3); /* weight, gradient, momentum */
+        else
+            assert_true(before > 12); /* all that there are, as they are so few bytes */
+        dt_session_close(s);
+    }
+    assert_true(peak[0] < peak[1]);
+}
+
+/* ---- runs ---- */
+
+static void run_well(const char *dir, const char *homes, const char *sets)
+{
+    char ini[1024], words[512];
+    snprintf(ini, sizeof ini,
+        NETWORK DATA TRAIN "[memory]\ndisk_path = .\nchecksum = on\n"
+                           "[memory.layers]\n%s",
+        homes);
+    put_text("c.ini", ini);
+    snprintf(words, sizeof words, "c.ini --set run.dir=%s %s", dir, sets);
+    ran r = cli_run(words, NULL);
+    assert_code(&r, 0);
+    cli_done(&r);
+}
+
+static char *left_by(const char *dir, size_t *n)
+{
+    char below[64], *text;
+    dt_err err = {0};
+    snprintf(below, sizeof below, "%s/checkpoints/model.safetensors", dir);
+    assert_ok(dt_read_file(&text, n, in_workspace(below), 1 << 24, DT_E_DATA, &err), &err);
+    return text;
+}
+
+/* Planned equals measured on every tier, or the run fails. */
+static void the_bits_are_the_same_wherever_they_live(void **state)
+{
+    NEED_BINARY();
+    static const char *const homes[] = {"*.moments = home host\n", "* = home host\n",
+        "* = home disk\n", "*.weight = home disk\n*.gradient = home host\n*.moments = home disk\n"};
+    static const char *const ways[] = {"--set train.momentum=0.9",
+        "--set train.momentum=0 --set memory.policy=vdnn_all --set memory.copy_threads=on",
+        "--set train.optimizer=adamw --set train.lr=0.01 --set train.clip=0.5",
+        "--set train.optimizer=adamw --set train.lr=0.01 --set memory.policy=chen_sqrt "
+        "--set train.precision=bf16 --set train.micro_batch=8"};
+    for (size_t w = 0; w < DT_COUNT(ways); w++) {
+        size_t n, m;
+        run_well("kept", "", ways[w]);
+        char *want = left_by("kept", &n);
+        for (size_t i = 0; i < DT_COUNT(homes); i++) {
+            run_well("away", homes[i], ways[w]);
+            char *got = left_by("away", &m);
+            if (n != m || memcmp(want, got, n) != 0)
+                fail_msg("%s with %s: other bits", ways[w], homes[i]);
+            dt_free(got);
+            remove_all("away");
+        }
+        dt_free(want);
+        remove_all("kept");
+    }
+}
+
+DT_TEST_GROUP(homes)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_no_tensor_is_called_is_refused),
+        cmocka_unit_test(the_last_line_that_matches_holds),
+        cmocka_unit_test(moments_come_to_the_device_for_their_updates),
+        cmocka_unit_test(weights_come_for_each_layer_and_gradients_leave),
+        cmocka_unit_test(copies_come_ahead_by_bytes),
+        cmocka_unit_test(the_bits_are_the_same_wherever_they_live),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

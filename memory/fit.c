@@ -2,7 +2,7 @@
 #include "memory/fit.h"
 
 #include "engine/base/alloc.h"
-#include "memory/profile.h"
+#include "memory/usage.h"
 
 /* One direction of a node that has a choice.
  * @limit: its place in the table

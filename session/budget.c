@@ -13,7 +13,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
-#include "memory/profile.h"
+#include "memory/usage.h"
 #include "session/human.h"
 
 /* LIBRARIES: what they take while they prepare their kernels, and our tables. CARD: what they load

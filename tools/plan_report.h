@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "memory/profile.h"
+#include "memory/usage.h"
 #include "session/budget.h"
 #include "session/predict.h"
 

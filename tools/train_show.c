@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
-#include "memory/profile.h"
+#include "memory/usage.h"
 
 /* ---- lines ---- */
 

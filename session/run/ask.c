@@ -1,6 +1,6 @@
 /* What a run's plans say of it, and weights as files: the questions of include/dnntrain.h. */
 #include "engine/checkpoint/weights.h"
-#include "memory/profile.h"
+#include "memory/usage.h"
 #include "session/budget.h"
 #include "session/run/run_internal.h"
 

@@ -7,7 +7,7 @@
 #include "engine/checkpoint/weights.h"
 #include "layers/onednn/onednn.h"
 #include "memory/plan_text/plan_text.h"
-#include "memory/profile.h"
+#include "memory/usage.h"
 #include "session/budget.h"
 #include "session/human.h"
 #include "session/rig.h"

@@ -12,7 +12,7 @@
 #include "layers/maxpool.h"
 #include "layers/plain.h"
 #include "memory/policy.h"
-#include "memory/profile.h"
+#include "memory/usage.h"
 #include "tests/fixture/check.h"
 #include "tests/fixture/interleave.h"
 #include "tests/fixture/planned.h"

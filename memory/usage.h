@@ -1,7 +1,7 @@
 /* What a plan's memory is used for, instant by instant: the live bytes before each op and copy, and
  * what is alive where the peak is. Pure: reads the plan, trusts it to be verified. */
-#ifndef DT_MEMORY_PROFILE_H
-#define DT_MEMORY_PROFILE_H
+#ifndef DT_MEMORY_USAGE_H
+#define DT_MEMORY_USAGE_H
 
 #include "engine/plan.h"
 

@@ -5,7 +5,7 @@
 
 #include "engine/base/alloc.h"
 #include "memory/plan_text/plan_text.h"
-#include "memory/profile.h"
+#include "memory/usage.h"
 #include "memory/verify/verify.h"
 
 /* Two 64-byte weights below; a (256), b over a (256), c (128) beside it, then d (512) alone, above
@@ -179,7 +179,7 @@ static void memory_may_run_out_anywhere(void **state)
     dt_plan_destroy(p);
 }
 
-DT_TEST_GROUP(profile)
+DT_TEST_GROUP(usage)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(peak_is_where_the_highest_tensor_lives),

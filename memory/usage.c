@@ -1,5 +1,5 @@
 /* Live bytes at each row of a plan, and what is alive at the peak. */
-#include "memory/profile.h"
+#include "memory/usage.h"
 
 #include <stdlib.h>
 

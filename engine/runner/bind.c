@@ -21,7 +21,7 @@ static bool same_call(const dt_call *a, const dt_call *b)
     return a->node == b->node && a->dtype == b->dtype && a->form == b->form && a->alt == b->alt &&
            a->n == b->n && a->home_n == b->home_n && a->codec == b->codec && a->count == b->count &&
            a->packed == b->packed && a->needs_dx == b->needs_dx && a->vector == b->vector &&
-           a->workspace_limit == b->workspace_limit;
+           a->add == b->add && a->workspace_limit == b->workspace_limit;
 }
 
 /* Prepared state of a call, shared by all ops that make the same call. */

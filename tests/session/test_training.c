@@ -290,6 +290,23 @@ static void micro_batches_add_up_to_the_batch(void **state)
 }
 
 /* Dropout's masks are drawn by the sample's place in the batch, so they are the same ones. */
+/* A linear layer whose second gradient is added some rows at a time: the op that writes and the op
+ * that adds are not one. */
+static void a_large_gradient_adds_up(void **state)
+{
+    NEED_BINARY();
+    put_text("large.ini", "[model]\nimage = 64\nclasses = 4\n[fc f]\nout = 320\n[relu r]\n"
+                          "[fc g]\nout = 4\n[cross_entropy loss]\n[data]\nsource = synthetic\n"
+                          "samples = 6\n[train]\nbatch = 6\nsteps = 1\nlr = 1\nseed = 3\n"
+                          "precision = fp32\n[run]\ndir = large6\n");
+    run_quietly("large.ini --set train.dump_gradients=large6.safetensors");
+    run_quietly("large.ini --set run.dir=large2 --set train.micro_batch=2 "
+                "--set train.dump_gradients=large2.safetensors");
+    char *whole = dt_strdup(in_workspace("large6.safetensors"));
+    assert_below(worst_tensor(in_workspace("large2.safetensors"), whole), 1e-5, "a gradient");
+    dt_free(whole);
+}
+
 static void micro_batches_drop_the_same_values(void **state)
 {
     NEED_BINARY();
@@ -757,6 +774,7 @@ DT_TEST_GROUP(training)
         T(equal_seeds_give_equal_bytes),
         T(numbers_of_threads_agree_closely),
         T(micro_batches_add_up_to_the_batch),
+        T(a_large_gradient_adds_up),
         T(micro_batches_drop_the_same_values),
         T(running_statistics_follow_each_micro_batch),
         T(last_partial_batches_are_trained_on),

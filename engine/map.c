@@ -116,6 +116,24 @@ dt_status dt_map_create(dt_map **out, const dt_graph *g, const dt_context *conte
     return DT_OK;
 }
 
+dt_status dt_map_forget_gradients(dt_map *m, dt_err *err)
+{
+    size_t n = 0;
+    m->early = true;
+    m->bytes = 0;
+    memset(m->tier_bytes, 0, sizeof m->tier_bytes);
+    for (size_t i = 0; i < m->n; i++) {
+        if (m->home[i].port == DT_DP)
+            continue;
+        if ((int32_t)i == m->metrics)
+            m->metrics = (int32_t)n;
+        m->home[n] = m->home[i];
+        DT_CHECK(place(m, &m->home[n++], err));
+    }
+    m->n = n;
+    return DT_OK;
+}
+
 dt_status dt_map_settle(dt_map *m, const dt_tier *tier, dt_err *err)
 {
     m->bytes = 0;

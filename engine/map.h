@@ -51,8 +51,9 @@ typedef struct dt_map {
     dt_home *home;               /* in the order of nodes, then parameters; then what is nobody's */
     size_t bytes;                /* of all on the device, each rounded up to DT_ALIGN */
     size_t tier_bytes[DT_TIERS]; /* the same of those in a tier, rounded up to its alignment */
-    int32_t metrics;             /* their entry */
-    int64_t home_n;              /* micro-batch of training, which fixed the layouts */
+    bool early;      /* a parameter is updated once its gradient is whole; no gradient lives on */
+    int32_t metrics; /* their entry */
+    int64_t home_n;  /* micro-batch of training, which fixed the layouts */
 } dt_map;
 
 /**
@@ -64,6 +65,9 @@ typedef struct dt_map {
 dt_status dt_map_create(dt_map **out, const dt_graph *g, const dt_context *context, int64_t home_n,
     int state, dt_err *err) DT_NODISCARD;
 void dt_map_destroy(dt_map *m);
+
+/* Leave gradients out: updates are early. Before homes are given. */
+dt_status dt_map_forget_gradients(dt_map *m, dt_err *err) DT_NODISCARD;
 
 /* Give every entry a home, by its number in @tier, and lay out all anew. Metrics stay on the
  * device. DT_E_CONFIG when a tier would be too large. */

@@ -125,6 +125,7 @@ typedef struct dt_plan_node {
  *          below is, and the plan cannot be run
  * @node:   row of the table of nodes; -1 for ops that belong to no layer
  * @form @alt @dtype @needs_dx @vector @count: see dt_call
+ * @on_host: of the tensors that it touches, those that live on the host stay there
  * @n0 @n1: samples it works on
  * @codec @packed: how it packs, numbered from 1 (0: not at all), and the bytes of what is packed
  * @limit:  most bytes of its algorithm, see dt_call; DT_LIMIT_ANY: the fastest
@@ -143,7 +144,7 @@ typedef struct dt_plan_op {
     char layer[DT_LAYER_NAME_BYTES];
     int32_t node;
     uint8_t form, alt, dtype;
-    bool needs_dx, vector;
+    bool needs_dx, vector, on_host;
     int32_t codec;
     uint64_t packed;
     int64_t n0, n1, count;
@@ -151,6 +152,12 @@ typedef struct dt_plan_op {
     char algorithm[DT_IMPL_BYTES];
     uint64_t work;
 } dt_plan_op;
+
+/* Whether the op reaches a tensor in the slot where that lives. */
+static inline bool dt_plan_in_slot(const dt_plan_op *op, const dt_plan_tensor *t)
+{
+    return op->on_host && t->persistent && t->tier == DT_TIER_HOST;
+}
 
 /**
  * struct dt_plan - a plan.

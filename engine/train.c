@@ -98,6 +98,28 @@ static dt_batch coming(const dt_train_job *j, const dt_batch *b, int64_t from)
     return next.x != NULL ? part(j, &next, 0) : next;
 }
 
+static double learning_rate(const dt_train_job *j, int64_t step)
+{
+    return dti_learning_rate(j->opts, step, j->steps, j->steps_per_epoch);
+}
+
+/* What kernels of layers and of the optimizer are told. @norm: of all gradients; below 0: they are
+ * not clipped. */
+static dt_hyper hyper_of(const dt_train_opts *o, double lr, double norm)
+{
+    return (dt_hyper){.lr = (float)lr,
+        .momentum = (float)o->momentum,
+        .weight_decay = (float)o->weight_decay,
+        .beta1 = o->beta1,
+        .beta2 = o->beta2,
+        .eps = (float)o->eps,
+        .clip = norm < 0 ? 1.0f : (float)dti_clip_factor(norm, o->clip),
+        .clipped = norm >= 0,
+        .nesterov = o->nesterov,
+        .no_decay = o->no_decay,
+        .label_smoothing = (float)o->label_smoothing};
+}
+
 /* Forward and backward of all micro-batches of a step's batch. *overflowed becomes true, and the
  * rest is left out, when packed values did not fit. */
 static dt_status gradients(const dt_train_job *j, const dt_batch *b, int64_t step, bool dense,
@@ -111,7 +133,7 @@ static dt_status gradients(const dt_train_job *j, const dt_batch *b, int64_t ste
             .sample0 = from,
             .step = step,
             .step_samples = b->n,
-            .hyper = {.label_smoothing = (float)j->opts->label_smoothing}};
+            .hyper = hyper_of(j->opts, learning_rate(j, step), -1)};
         DT_CHECK(
             ready(j, from == 0 ? DT_PROGRAM_FIRST : DT_PROGRAM_AGAIN, a.batch.n, dense, &id, err));
         if (stop(j))
@@ -129,23 +151,11 @@ static dt_status gradients(const dt_train_job *j, const dt_batch *b, int64_t ste
     return DT_OK;
 }
 
-/* @norm: of all gradients; below 0: they are not clipped. */
-static dt_status update(const dt_train_job *j, int64_t step, double lr, double norm, dt_err *err)
+static dt_status update(const dt_train_job *j, int64_t step, double norm, dt_err *err)
 {
     int id;
-    const dt_train_opts *o = j->opts;
     DT_CHECK(ready(j, DT_PROGRAM_UPDATE, 0, false, &id, err));
-    const dt_run_args a = {.step = step,
-        .hyper = {.lr = (float)lr,
-            .momentum = (float)o->momentum,
-            .weight_decay = (float)o->weight_decay,
-            .beta1 = o->beta1,
-            .beta2 = o->beta2,
-            .eps = (float)o->eps,
-            .clip = norm < 0 ? 1.0f : (float)dti_clip_factor(norm, o->clip),
-            .clipped = norm >= 0,
-            .nesterov = o->nesterov,
-            .no_decay = o->no_decay}};
+    const dt_run_args a = {.step = step, .hyper = hyper_of(j->opts, learning_rate(j, step), norm)};
     DT_TRY(err, dt_runner_run(j->runner, id, &a, err), "step %" PRId64, step);
     return DT_OK;
 }
@@ -176,7 +186,13 @@ static dt_status check_finite(const dt_train_job *j, const dt_batch *b, int64_t 
     const dt_metrics *m, double *norm, dt_err *err)
 {
     char who[512];
-    if (m->nonfinite > 0 || !isfinite(m->loss_sum))
+    const bool lost = m->nonfinite > 0 || !isfinite(m->loss_sum);
+    if (lost && j->map->early)
+        return DT_FAIL(err, DT_E_NONFINITE,
+            "step %" PRId64 ": the loss of %" PRId64 " of %" PRId64
+            " samples is not finite, and its updates were made early. A lower train.lr often helps",
+            step, m->nonfinite, m->count);
+    if (lost)
         return DT_FAIL(err, DT_E_NONFINITE,
             "step %" PRId64 ": the loss of %" PRId64 " of %" PRId64
             " samples is not finite%s; " DISCARDED,
@@ -186,10 +202,10 @@ static dt_status check_finite(const dt_train_job *j, const dt_batch *b, int64_t 
         const char *what;
     } rest[] = {{DT_DP, "gradient"}, {DT_Q, "new value"}};
     for (size_t i = 0; i < DT_COUNT(rest); i++) {
-        int32_t bad;
+        int32_t bad = -1;
         if (rest[i].port == DT_DP && j->opts->clip > 0)
             DT_CHECK(dti_runner_norm(j->runner, DT_DP, norm, &bad, err));
-        else
+        else if (j->opts->finite)
             DT_CHECK(dti_runner_nonfinite(j->runner, rest[i].port, &bad, err));
         if (bad < 0)
             continue;
@@ -209,7 +225,9 @@ static dt_status one_step(const dt_train_job *j, dt_train_point *p, dt_err *err)
     dt_batch b;
     DT_TRY(err, j->feed->next(j->feed->self, &b, err), "step %" PRId64, step);
     bool overflowed, again = false;
-    DT_CHECK(gradients(j, &b, step, false, &overflowed, err));
+    const dt_status ran = gradients(j, &b, step, false, &overflowed, err);
+    p->broken = j->map->early && ran != DT_OK && ran != DT_E_STOPPED;
+    DT_CHECK(ran);
     if (overflowed) {
         again = true; /* nothing has changed yet but gradients, which are written anew */
         DT_CHECK(gradients(j, &b, step, true, &overflowed, err));
@@ -217,11 +235,12 @@ static dt_status one_step(const dt_train_job *j, dt_train_point *p, dt_err *err)
     double norm = -1;
     dt_metrics m;
     DT_CHECK(read_metrics(j, &m, err));
-    DT_CHECK(check_finite(j, &b, step, again, &m, &norm, err));
+    const dt_status finite = check_finite(j, &b, step, again, &m, &norm, err);
+    p->broken = j->map->early && finite != DT_OK;
+    DT_CHECK(finite);
     if (step == 0 && j->observer->gradients != NULL)
         DT_CHECK(j->observer->gradients(j->observer->self, err));
-    const double lr = dti_learning_rate(j->opts, step, j->steps, j->steps_per_epoch);
-    const dt_status updated = update(j, step, lr, norm, err);
+    const dt_status updated = update(j, step, norm, err);
     p->broken = updated != DT_OK;
     DT_CHECK(updated);
     *p = (dt_train_point){.step = step + 1, .at = j->feed->at};
@@ -230,7 +249,7 @@ static dt_status one_step(const dt_train_job *j, dt_train_point *p, dt_err *err)
         .epoch = epoch,
         .samples = b.n,
         .loss = m.loss_sum / (double)m.count,
-        .lr = lr,
+        .lr = learning_rate(j, step),
         .clips = norm >= 0,
         .grad_norm = norm >= 0 ? norm : 0,
         .step_seconds = dt_seconds() - began,

@@ -157,6 +157,21 @@ void dt_policies_close(dt_policies *s)
     memset(s, 0, sizeof *s);
 }
 
+void dt_policies_homes(const dt_policies *s, const dt_map *m, dt_tier *tier)
+{
+    for (size_t k = 0; k < s->n; k++)
+        for (size_t i = 0; i < m->n && s->pass[k].policy->home != NULL; i++)
+            tier[i] = s->pass[k].policy->home(s->pass[k].opts, &m->home[i]);
+}
+
+bool dt_policies_host_updates(const dt_policies *s)
+{
+    for (size_t i = 0; i < s->n; i++)
+        if (s->pass[i].policy->host_updates)
+            return true;
+    return false;
+}
+
 /* What places a plan that is only compared. */
 static const dt_pool_desc *tried_by(const dt_pool_desc *pool)
 {

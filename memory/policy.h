@@ -96,16 +96,19 @@ typedef struct dt_rung {
  * @changes: whether with these options it changes results all the same; NULL: never
  * @opts @opts_bytes: its own options, section [policy.NAME]; NULL and 0 for none
  * @pass:  rewrites a program that trains or evaluates; never called for update programs
+ * @home: where a persistent tensor lives under it; NULL: on the device
+ * @host_updates: updates run on the host, where what they need lives
  * @rung @n_rung: of a ladder: a run takes the first that fits its budgets; pass is then the last
  * one's
  */
 typedef struct dt_policy {
     const char *name, *summary;
-    bool exact, by_budget, searches;
+    bool exact, by_budget, searches, host_updates;
     bool (*changes)(const void *opts);
     const dt_opt *opts;
     size_t opts_bytes;
     dt_status (*pass)(dt_program *p, const dt_pass_env *env, dt_err *err);
+    dt_tier (*home)(const void *opts, const dt_home *h);
     const dt_rung *rung;
     size_t n_rung;
 } dt_policy;
@@ -144,5 +147,9 @@ dt_status dt_policies_take(dt_policies *out, const dt_policies *from, const dt_r
 enum { DT_POLICY_LIST = 1024 };
 const char *dt_policies_list(const dt_policies *s, char to[DT_POLICY_LIST]);
 bool dt_policies_exact(const dt_policies *s); /* all of them */
+/* Where the tensors of a map live under the list, in @tier, by entry: of several policies that say
+ * so the last. Whether updates run on the host. */
+void dt_policies_homes(const dt_policies *s, const dt_map *m, dt_tier *tier);
+bool dt_policies_host_updates(const dt_policies *s);
 
 #endif

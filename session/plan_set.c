@@ -69,6 +69,12 @@ static dt_status rewrite(const dt_plan_set *p, const dt_planned *to, dt_err *err
     return dt_policies_apply(p->policies, to->program, &env, err);
 }
 
+static void update_on_host(dt_program *p)
+{
+    for (size_t i = 0; i < p->n_op; i++)
+        p->op[i].on_host = p->op[i].kind == DT_OP_UPDATE;
+}
+
 static dt_status make(const dt_plan_set *p, dt_planned *to, dt_err *err)
 {
     const dt_session *s = p->session;
@@ -85,6 +91,8 @@ static dt_status make(const dt_plan_set *p, dt_planned *to, dt_err *err)
     DT_CHECK(dt_program_create(&to->program, &o, err));
     if (to->kind != DT_PROGRAM_UPDATE)
         DT_CHECK(rewrite(p, to, err));
+    if (dt_policies_host_updates(p->policies) && s->context.device == DT_CPU)
+        update_on_host(to->program);
     const dt_lower_opts l = lower_opts(p);
     DT_CHECK(dt_lower(&to->plan, to->program, &l, err));
     return dt_verify(to->plan, err);
@@ -172,12 +180,14 @@ static dt_status lay_out(dt_plan_set *p, dt_err *err)
     const dt_session *s = p->session;
     DT_CHECK(dt_map_create(&p->map, s->graph, &s->context, p->asked.micro_batch,
         dt_optimizer_state(&s->opts.train), err));
-    if (p->asked.fates == NULL || p->asked.fates->homes.n == 0)
-        return DT_OK;
+    if (s->opts.train.update == DT_UPDATE_EARLY && p->asked.batch == p->asked.micro_batch)
+        DT_CHECK(dt_map_forget_gradients(p->map, err));
     dt_tier *tier = dt_alloc(p->map->n, sizeof *tier);
     if (tier == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the homes of tensors");
-    dt_home_rules_apply(&p->asked.fates->homes, p->map, tier);
+    dt_policies_homes(p->policies, p->map, tier);
+    if (p->asked.fates != NULL)
+        dt_home_rules_apply(&p->asked.fates->homes, p->map, tier);
     const dt_status st = dt_map_settle(p->map, tier, err);
     dt_free(tier);
     return st;
@@ -278,7 +288,14 @@ dt_status dt_plan_set_add(
     if (kind == DT_PROGRAM_UPDATE)
         n = p->asked.micro_batch;
     DT_CHECK(get(p, kind, n, false, out, err));
-    return may_overflow((*out)->plan) ? get(p, kind, n, true, &dense, err) : DT_OK;
+    if (!may_overflow((*out)->plan))
+        return DT_OK;
+    if (p->map->early && kind == DT_PROGRAM_FIRST)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "train.update = early: a step whose packed values do not fit is run again, which "
+            "updates that are made cannot be; set density = 1 for the policy that packs, or "
+            "train.update = step");
+    return get(p, kind, n, true, &dense, err);
 }
 
 /* ---- the plans of a run ---- */

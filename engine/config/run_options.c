@@ -9,6 +9,7 @@
 
 static const char *const attention_words[] = {"efficient", "naive", NULL};
 static const char *const on_error_words[] = {"fail", "skip", NULL};
+static const char *const update_words[] = {"step", "early", NULL};
 static const char *const optimizer_words[] = {"sgd", "adam", "adamw", NULL};
 static const char *const schedule_words[] = {"constant", "step", "cosine", "linear", NULL};
 static const char *const profile_words[] = {"auto", NULL};
@@ -70,6 +71,8 @@ static const dt_opt train_rows[] = {
     {"weight_decay", DT_OPT_F64, AT(weight_decay), "1e-4", 0, 1e3, NULL, NULL, "share of the weights added to their gradients; of adamw, times lr, taken from the weights"},
     {"no_decay", DT_OPT_BOOL, AT(no_decay), "off", 0, 0, NULL, NULL, "weight decay leaves biases and the weights of norms alone, which are all parameters of one dimension"},
     {"clip", DT_OPT_F64, AT(clip), "0", 0, 1e12, NULL, NULL, "largest norm of all gradients taken together, to which greater ones are scaled down; 0: none"},
+    {"update", DT_OPT_ENUM, AT(update), "step", 0, 0, update_words, NULL, "when parameters are updated: after all of a step's gradients; or early, each as soon as its gradient is whole, so that no gradient waits, with the same bits. Early takes one micro-batch, and nothing that discards a step: clip = 0, finite = off"},
+    {"finite", DT_OPT_BOOL, AT(finite), "on", 0, 0, NULL, NULL, "look at all gradients and new statistics before they are used, and stop when one is not finite; the loss is always looked at"},
     {"label_smoothing", DT_OPT_F64, AT(label_smoothing), "0", 0, 0.999999, NULL, NULL, "share of each label that is spread over all classes while training"},
     {"schedule", DT_OPT_ENUM, AT(schedule), "constant", 0, 0, schedule_words, NULL, "how lr changes: constant; step: times gamma at each milestone; cosine and linear: from lr, after warmup, to final_lr at the end of the run"},
     {"warmup", DT_OPT_STR, AT(warmup_text), "0", 0, 0, NULL, "steps", "steps in which lr rises evenly from nearly 0, or epochs, as 5ep"},
@@ -242,6 +245,29 @@ static dt_status check_warmup(const dt_config *c, dt_train_opts *t, dt_err *err)
     return fail_at(c, "train", "warmup", err, what);
 }
 
+/* Updates that are made while gradients of other parameters are still to come. */
+static dt_status check_update(const dt_config *c, const dt_train_opts *t, dt_err *err)
+{
+    if (t->update != DT_UPDATE_EARLY)
+        return DT_OK;
+    if (t->micro_batch < t->batch)
+        return fail_at(c, "train", "update", err,
+            "update = early: gradients of several micro-batches are whole only at the end of a "
+            "step; set micro_batch = batch, or update = step");
+    if (t->clip > 0)
+        return fail_at(c, "train", "update", err,
+            "update = early: the norm to clip by is known only when all gradients are; set clip = "
+            "0, or update = step");
+    if (t->finite)
+        return fail_at(c, "train", "update", err,
+            "update = early: when a gradient is found that is not finite, other parameters are "
+            "updated already and the step cannot be discarded; set finite = off, or update = step");
+    if (t->dump_gradients != NULL)
+        return fail_at(c, "train", "update", err,
+            "update = early: no gradient waits to be written by dump_gradients; set update = step");
+    return DT_OK;
+}
+
 static dt_status check_optimizer(const dt_config *c, const dt_train_opts *t, dt_err *err)
 {
     if (t->nesterov && (t->optimizer != DT_OPTIMIZER_SGD || t->momentum <= 0))
@@ -345,8 +371,8 @@ dt_status dt_run_options_bind(dt_config *c, dt_run_options *o, dt_err *err)
     /* a value that was refused left its default, so these hold for what is there */
     const dt_status checks[] = {check_model(c, &o->model, err), check_data(c, &o->data, err),
         check_batch(c, &o->train, err), check_optimizer(c, &o->train, err),
-        check_schedule(c, &o->train, err), check_warmup(c, &o->train, err),
-        check_checkpoint(c, &o->checkpoint, err)};
+        check_update(c, &o->train, err), check_schedule(c, &o->train, err),
+        check_warmup(c, &o->train, err), check_checkpoint(c, &o->checkpoint, err)};
     for (size_t i = 0; i < DT_COUNT(checks); i++)
         first = first == DT_OK ? checks[i] : first;
     return first;

@@ -50,13 +50,16 @@ typedef enum dt_precision {
     DT_PRECISION_AUTO /* by the device */
 } dt_precision;
 
+typedef enum dt_update_choice { DT_UPDATE_STEP, DT_UPDATE_EARLY } dt_update_choice;
+
 typedef struct dt_train_opts {
     int64_t batch, micro_batch; /* micro_batch divides batch; never 0 after binding */
     int64_t steps, epochs;      /* 0: no such limit; one at least is above 0 after binding */
     int optimizer, schedule, precision;
     double lr, momentum, weight_decay, gamma;
     double beta1, beta2, eps, final_lr;
-    bool nesterov, no_decay;
+    bool nesterov, no_decay, finite;
+    int update; /* dt_update_choice */
     const char *warmup_text;
     int64_t warmup_steps, warmup_epochs; /* one of them is 0 */
     double clip, label_smoothing;        /* clip 0: not clipped */

@@ -1,6 +1,6 @@
 /* From a graph to a program. A batch is built forward, one op a layer in the order of the graph,
- * then backward, layers in reverse; an update has one optimizer op a parameter and one commit a
- * running statistic. */
+ * then backward, layers in reverse; an update has one optimizer op a parameter, unless that stands
+ * in the batch behind the parameter's backward already, and one commit a running statistic. */
 #include "engine/program/program.h"
 
 #include <stdarg.h>
@@ -20,6 +20,7 @@ typedef struct builder {
     int32_t *arrived;
     int32_t (*stash)[DT_MAX_STASH]; /* by node */
     bool *trained;                  /* by node: it or something before it has parameters */
+    int32_t (*whole)[DT_MAX_PARAM]; /* by node, where updates are early: gradients so far */
 } builder;
 
 /* ---- what all parts share ---- */
@@ -263,20 +264,6 @@ static dt_status new_shared_gradient(builder *b, int32_t node, int32_t *id, dt_e
         b, name, DT_ROLE_ACTIVATION_GRADIENTS, 0, value_bytes(b, node), node, id, err);
 }
 
-/* An op that adds a finished gradient to the one of earlier micro-batches. */
-static dt_status accumulate(builder *b, int32_t node, int i, int32_t from, dt_err *err)
-{
-    const int32_t home = home_of(b, node, i, DT_DP);
-    dt_op op = start_op(b, DT_OP_BACKWARD, b->o->ops.sum, DT_NONE, DT_FORWARD, "");
-    set_name(op.name, "%s.%s.add", b->g->node[node].name, b->g->node[node].info.param[i].name);
-    op.count = (int64_t)(b->p->tensor[home].bytes / sizeof(float));
-    op.flops = (double)op.count;
-    dt_op_bind(&op, home, DT_X, DT_READ);
-    dt_op_bind(&op, from, DT_X + 1, DT_READ);
-    dt_op_bind(&op, home, DT_Y, DT_WRITE);
-    return append_work(b, &op, err);
-}
-
 /* Whether the parameter's gradient already holds something: that of earlier micro-batches, or that
  * of a layer further on that shares the parameter. */
 static bool adds(const builder *b, int32_t node, int i)
@@ -298,13 +285,54 @@ static dt_status loose_gradient(
     return add_tensor(b, name, DT_ROLE_GRADIENTS, bytes, 0, node, id, err);
 }
 
+/* The node whose parameter stands in for this one's. */
+static int32_t owner_of(const builder *b, int32_t node)
+{
+    const int32_t shares = b->g->node[node].shares;
+    return shares == DT_SHARES_NONE ? node : shares;
+}
+
+/* Where a parameter's gradient is, as far as it has come: at home, or, where updates are early, in
+ * a transient. */
+static int32_t gradient_of(const builder *b, int32_t node, int i)
+{
+    return b->p->map->early ? b->whole[owner_of(b, node)][i] : home_of(b, node, i, DT_DP);
+}
+
+/* A new place for it, where it has none at home. */
+static dt_status place_gradient(builder *b, int32_t node, int i, dt_err *err)
+{
+    const size_t bytes = b->p->tensor[home_of(b, node, i, DT_P)].bytes;
+    return b->p->map->early
+               ? loose_gradient(b, node, i, "g", bytes, &b->whole[owner_of(b, node)][i], err)
+               : DT_OK;
+}
+
+/* An op that adds a finished gradient to the one of earlier micro-batches, or of layers further on
+ * that share the parameter. */
+static dt_status accumulate(builder *b, int32_t node, int i, int32_t from, dt_err *err)
+{
+    const int32_t so_far = gradient_of(b, node, i);
+    DT_CHECK(place_gradient(b, node, i, err));
+    const int32_t to = gradient_of(b, node, i);
+    dt_op op = start_op(b, DT_OP_BACKWARD, b->o->ops.sum, DT_NONE, DT_FORWARD, "");
+    set_name(op.name, "%s.%s.add", b->g->node[node].name, b->g->node[node].info.param[i].name);
+    op.count = (int64_t)(b->p->tensor[to].bytes / sizeof(float));
+    op.flops = (double)op.count;
+    dt_op_bind(&op, so_far, DT_X, DT_READ);
+    dt_op_bind(&op, from, DT_X + 1, DT_READ);
+    dt_op_bind(&op, to, DT_Y, DT_WRITE);
+    return append_work(b, &op, err);
+}
+
 typedef struct gradient_way {
     int32_t raw[DT_MAX_PARAM];  /* what the backward op writes, or DT_NONE */
     bool restore[DT_MAX_PARAM]; /* in another layout than the parameter's */
 } gradient_way;
 
 /* The gradients that the op gives, in place: written, or added to where something is. */
-static void bind_in_place(builder *b, dt_op *op, int32_t node, dt_ports writes, gradient_way *w)
+static dt_status bind_in_place(
+    builder *b, dt_op *op, int32_t node, dt_ports writes, gradient_way *w, dt_err *err)
 {
     const dt_node *nd = &b->g->node[node];
     for (int i = 0; i < dti_graph_params(nd); i++) {
@@ -312,9 +340,12 @@ static void bind_in_place(builder *b, dt_op *op, int32_t node, dt_ports writes, 
         w->restore[i] = false;
         if (nd->info.param[i].buffer || !(writes & DT_BIT(DT_DP + i)))
             continue;
-        w->raw[i] = home_of(b, node, i, DT_DP);
+        if (!adds(b, node, i))
+            DT_CHECK(place_gradient(b, node, i, err));
+        w->raw[i] = gradient_of(b, node, i);
         dt_op_bind(op, w->raw[i], DT_DP + i, adds(b, node, i) ? DT_UPDATES : DT_WRITE);
     }
+    return DT_OK;
 }
 
 /* Bound in place where the device can do that, else to a transient from which it gets there. */
@@ -322,7 +353,7 @@ static dt_status bind_gradients(
     builder *b, dt_op *op, int32_t node, dt_ports writes, gradient_way *w, dt_err *err)
 {
     dt_facts f;
-    bind_in_place(b, op, node, writes, w);
+    DT_CHECK(bind_in_place(b, op, node, writes, w, err));
     DT_TRY(err, dt_op_facts(b->p, op, &f, err), "%s", op->name);
     for (int k = 0; k < op->n_arg; k++) {
         dt_operand *a = &op->arg[k];
@@ -351,7 +382,7 @@ static dt_status settle_gradients(builder *b, int32_t node, const gradient_way *
         if (w->raw[i] == DT_NONE)
             continue;
         int32_t from = w->raw[i];
-        const int32_t home = home_of(b, node, i, DT_DP);
+        const int32_t home = gradient_of(b, node, i);
         if (w->restore[i]) {
             int32_t to = home;
             if (adds(b, node, i))
@@ -459,6 +490,44 @@ static dt_status backward_form(builder *b, int32_t node, dt_form_kind kind, dt_e
     return DT_OK;
 }
 
+static bool is_vector(const builder *b, const dt_home *h)
+{
+    return b->g->node[h->node].info.param[h->param].rank < 2;
+}
+
+/* Of a parameter, by its gradient, or of a running statistic, by the pending one: @from. */
+static dt_status append_update(builder *b, int32_t home, int32_t from, dt_err *err)
+{
+    const dt_home *h = &b->p->map->home[home];
+    const bool buffer = h->role == DT_ROLE_BUFFERS;
+    const dt_layer_desc *desc = buffer ? b->o->ops.commit : b->o->ops.optimizer;
+    dt_op op = start_op(b, DT_OP_UPDATE, desc, DT_NONE, DT_UPDATE, "");
+    set_name(op.name, "%s.%s", h->name, desc->form[DT_UPDATE].suffix);
+    op.count = (int64_t)(h->bytes / sizeof(float));
+    op.flops = (double)op.count * (buffer ? 0 : 4);
+    op.vector = !buffer && is_vector(b, h);
+    dt_op_bind(&op, from, buffer ? DT_Q : DT_DP, DT_READ);
+    dt_op_bind(&op, home, DT_P, buffer ? DT_WRITE : DT_UPDATES);
+    for (int s = 0; s < 2 && !buffer; s++) {
+        const int32_t state = dti_map_find(b->p->map, h->node, h->param, (dt_port)(DT_M + s));
+        if (state != DT_NONE)
+            dt_op_bind(&op, state, DT_M + s, DT_UPDATES);
+    }
+    return append(b, &op, err);
+}
+
+/* All layers that share the node's parameters stand behind it, so that its gradients are whole, and
+ * nobody reads the parameters any more. */
+static dt_status update_early(builder *b, int32_t node, dt_err *err)
+{
+    if (!b->p->map->early || owner_of(b, node) != node)
+        return DT_OK;
+    for (int i = 0; i < b->g->node[node].info.n_param; i++)
+        if (b->whole[node][i] != DT_NONE)
+            DT_CHECK(append_update(b, home_of(b, node, i, DT_P), b->whole[node][i], err));
+    return DT_OK;
+}
+
 static dt_status backward_node(builder *b, int32_t node, dt_err *err)
 {
     const dt_node *nd = &b->g->node[node];
@@ -479,38 +548,15 @@ static dt_status backward_node(builder *b, int32_t node, dt_err *err)
 
 /* ---- update ---- */
 
-static bool is_vector(const builder *b, const dt_home *h)
-{
-    return b->g->node[h->node].info.param[h->param].rank < 2;
-}
-
 static dt_status build_update(builder *b, dt_err *err)
 {
     const dt_map *m = b->p->map;
     for (size_t i = 0; i < m->n; i++) {
         const dt_home *h = &m->home[i];
-        if (h->port != DT_P)
-            continue;
         const bool buffer = h->role == DT_ROLE_BUFFERS;
-        const dt_layer_desc *desc = buffer ? b->o->ops.commit : b->o->ops.optimizer;
-        dt_op op = start_op(b, DT_OP_UPDATE, desc, DT_NONE, DT_UPDATE, "");
-        set_name(op.name, "%s.%s", h->name, desc->form[DT_UPDATE].suffix);
-        op.count = (int64_t)(h->bytes / sizeof(float));
-        op.flops = (double)op.count * (buffer ? 0 : 4);
-        if (buffer) {
-            dt_op_bind(&op, dti_map_find(m, h->node, h->param, DT_Q), DT_Q, DT_READ);
-            dt_op_bind(&op, (int32_t)i, DT_P, DT_WRITE);
-        } else {
-            op.vector = is_vector(b, h);
-            dt_op_bind(&op, dti_map_find(m, h->node, h->param, DT_DP), DT_DP, DT_READ);
-            dt_op_bind(&op, (int32_t)i, DT_P, DT_UPDATES);
-            for (int s = 0; s < 2; s++) {
-                const int32_t state = dti_map_find(m, h->node, h->param, (dt_port)(DT_M + s));
-                if (state != DT_NONE)
-                    dt_op_bind(&op, state, DT_M + s, DT_UPDATES);
-            }
-        }
-        DT_CHECK(append(b, &op, err));
+        if (h->port == DT_P && (buffer || !m->early))
+            DT_CHECK(append_update(
+                b, (int32_t)i, dti_map_find(m, h->node, h->param, buffer ? DT_Q : DT_DP), err));
     }
     return DT_OK;
 }
@@ -539,8 +585,10 @@ static dt_status build_batch(builder *b, dt_err *err)
         b->p->loss = DT_NONE;
         return DT_OK;
     }
-    for (size_t i = b->g->n_node; i-- > 0;)
+    for (size_t i = b->g->n_node; i-- > 0;) {
         DT_CHECK(backward_node(b, (int32_t)i, err));
+        DT_CHECK(update_early(b, (int32_t)i, err));
+    }
     return DT_OK;
 }
 
@@ -572,11 +620,16 @@ static bool reserve(builder *b)
     b->arrived = dt_alloc(n, sizeof *b->arrived);
     b->stash = dt_alloc(n, sizeof *b->stash);
     b->trained = dt_alloc(n, sizeof *b->trained);
-    if (b->p->alt == NULL || b->p->needs_dx == NULL || b->value == NULL || b->grad == NULL ||
-        b->parts == NULL || b->arrived == NULL || b->stash == NULL || b->trained == NULL)
+    b->whole = dt_alloc(n, sizeof *b->whole);
+    if (b->whole == NULL || b->p->alt == NULL || b->p->needs_dx == NULL || b->value == NULL ||
+        b->grad == NULL || b->parts == NULL || b->arrived == NULL || b->stash == NULL ||
+        b->trained == NULL)
         return false;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         b->grad[i] = DT_NONE;
+        for (int k = 0; k < DT_MAX_PARAM; k++)
+            b->whole[i][k] = DT_NONE;
+    }
     return true;
 }
 
@@ -584,6 +637,8 @@ static dt_status build(builder *b, dt_err *err)
 {
     if (!reserve(b))
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a program");
+    if (b->p->map->early && b->p->kind == DT_PROGRAM_AGAIN)
+        return DT_FAIL(err, DT_E_CONFIG, "updates are early, so that a step has one micro-batch");
     DT_CHECK(add_homes(b, err));
     DT_CHECK(b->p->kind == DT_PROGRAM_UPDATE ? build_update(b, err) : build_batch(b, err));
     return dt_program_index(b->p, err);
@@ -613,6 +668,7 @@ dt_status dt_program_create(dt_program **out, const dt_program_opts *o, dt_err *
     dt_free(b.arrived);
     dt_free(b.stash);
     dt_free(b.trained);
+    dt_free(b.whole);
     if (st != DT_OK) {
         dt_program_destroy(p);
         return st;

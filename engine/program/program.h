@@ -98,6 +98,7 @@ typedef struct dt_operand {
  * @release_after: OUT: op after which the device bytes are given back; DT_NONE: the OUT itself
  * @recompute_of: RECOMPUTE: the op it repeats
  * @vector: UPDATE: the parameter has one dimension
+ * @on_host: UPDATE: what lives on the host is read and written there
  * @reason: why a policy has put it here, or has chosen what it reads: a number of the program's
  * reasons; 0: none has
  */
@@ -112,7 +113,7 @@ typedef struct dt_op {
     dt_tier tier;
     size_t stored;
     int64_t n0, n1, count;
-    bool vector;
+    bool vector, on_host;
     int32_t reason;
     double flops;
     int n_arg;

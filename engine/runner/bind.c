@@ -289,6 +289,19 @@ static dt_status check_facts(const binder *b, const dt_plan_op *op, const dt_lay
 
 /* ---- rows ---- */
 
+/* Where a tensor lives on the host, within the reach of the device's kernels. */
+static dt_status bind_in_slot(
+    const binder *b, const dt_plan_op *op, const dt_plan_arg *a, void **at, dt_err *err)
+{
+    unsigned char *map = b->r->tier[DT_TIER_HOST].map;
+    if (map == NULL || !b->r->d->host_memory)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "%s works on the host's memory, which is not within this device's reach: plan again",
+            op->name);
+    *at = map + b->plan->tensor[a->tensor].home;
+    return DT_OK;
+}
+
 static dt_status bind_compute(binder *b, const dt_row *row, dt_err *err)
 {
     const dt_plan_op *op = &b->plan->op[row->op];
@@ -314,6 +327,10 @@ static dt_status bind_compute(binder *b, const dt_row *row, dt_err *err)
     DT_TRY(err, state_of(b->r, desc, &c->call, &c->state, err), "%s", op->name);
     for (int32_t i = op->first; i < op->first + op->n; i++) {
         const dt_plan_arg *a = &b->plan->arg[i];
+        if (dt_plan_in_slot(op, &b->plan->tensor[a->tensor])) {
+            DT_CHECK(bind_in_slot(b, op, a, &c->args.port[a->port], err));
+            continue;
+        }
         c->args.port[a->port] = b->r->base + b->off[a->tensor] + a->from;
         touch(b, s, a->tensor, a->mode != DT_READ);
     }

@@ -20,7 +20,8 @@ typedef enum dti_what {
     STASH,   /* of a node, number i */
     DERIVED, /* weight of a node in the layout for forward (0) or backward (1) */
     RAW,     /* gradient of a node's parameter 0, in the layout that backward gives */
-    READY    /* gradient to be added to that of a home */
+    READY,   /* gradient to be added to that of a home */
+    PART     /* where updates are early: sum of i gradients of a home's parameter */
 } dti_what;
 
 #define GRADIENT ((uint64_t)1 << 63)
@@ -146,6 +147,11 @@ static bool may_be(const op_check *k, dt_form_kind form)
     }
 }
 
+static bool may_update(const dti_values *v)
+{
+    return v->program == DT_PROGRAM_UPDATE || (v->map->early && v->program == DT_PROGRAM_FIRST);
+}
+
 /* The same of ops that belong to no layer. */
 static bool may_be_plain(const op_check *k, dt_form_kind form)
 {
@@ -158,7 +164,7 @@ static bool may_be_plain(const op_check *k, dt_form_kind form)
         return trains && form == DT_FORWARD && k->op->codec == 0 && f->reads == DT_BITS(DT_X, 2) &&
                f->writes == DT_BIT(DT_Y);
     case DT_OP_UPDATE:
-        return k->v->program == DT_PROGRAM_UPDATE && form == DT_UPDATE;
+        return may_update(k->v) && form == DT_UPDATE;
     case DT_OP_ENCODE:
         return form == DT_FORWARD && k->op->codec > 0;
     case DT_OP_DECODE:
@@ -173,7 +179,7 @@ static dt_status check_form(const op_check *k)
     const dt_plan_op *op = k->op;
     const dt_node *nd = k->call->node;
     if (op->form >= DT_FORMS || op->kind >= DT_OP_KINDS || k->desc->identity ||
-        (op->kind == DT_OP_UPDATE) != (k->v->program == DT_PROGRAM_UPDATE) ||
+        (op->kind != DT_OP_UPDATE && k->v->program == DT_PROGRAM_UPDATE) ||
         k->desc->form[op->form].suffix == NULL ||
         !(nd != NULL ? may_be(k, (dt_form_kind)op->form) : may_be_plain(k, (dt_form_kind)op->form)))
         return DT_FAIL(k->err, DT_E_DATA,
@@ -339,12 +345,46 @@ static bool adds(const dti_values *v, int32_t node, int i)
     return before;
 }
 
+/* The tensor at a port; DT_NONE. */
+static int32_t bound(const op_check *k, int port)
+{
+    for (int32_t i = k->op->first; i < k->op->first + k->op->n; i++)
+        if (k->v->plan->arg[i].port == port)
+            return k->v->plan->arg[i].tensor;
+    return DT_NONE;
+}
+
+static uint64_t held(const op_check *k, int port)
+{
+    const int32_t t = bound(k, port);
+    return t >= 0 ? k->v->holds[t] : 0;
+}
+
+/* A parameter's gradient where updates are early: the first of them makes a transient. */
+static void want_early(op_check *k, int32_t node, int i, bool can)
+{
+    const int port = DT_DP + i;
+    const int32_t home = home_of(k, node, i, DT_P);
+    const uint64_t bytes = home >= 0 ? k->v->map->home[home].bytes : UINT64_MAX;
+    const uint64_t has = held(k, port), parts = value_of(PART, home, 0);
+    if (!adds(k->v, node, i))
+        want(k, port, DT_WRITE, parts + 1, bytes);
+    else if (can && (has & ~(uint64_t)0xff) == parts)
+        want(k, port, DT_UPDATES, has + 1, bytes);
+    else
+        want(k, port, DT_WRITE, value_of(READY, home, 0), bytes);
+}
+
 /* A parameter's gradient in its own layout: in place, added to what is there by an op that @can, or
  * to be added later. */
 static void want_gradient(op_check *k, int32_t node, int i, bool can)
 {
     const int32_t home = home_of(k, node, i, DT_DP);
     const bool add = home >= 0 && adds(k->v, node, i);
+    if (k->v->map->early) {
+        want_early(k, node, i, can);
+        return;
+    }
     want_home(k, DT_DP + i, add && can ? DT_UPDATES : DT_WRITE, home);
     if (add && !can) {
         k->want[DT_DP + i].home = DT_NONE;
@@ -465,21 +505,6 @@ static dt_status want_layouts(op_check *k, int32_t node)
     return DT_OK;
 }
 
-/* The tensor at a port; DT_NONE. */
-static int32_t bound(const op_check *k, int port)
-{
-    for (int32_t i = k->op->first; i < k->op->first + k->op->n; i++)
-        if (k->v->plan->arg[i].port == port)
-            return k->v->plan->arg[i].tensor;
-    return DT_NONE;
-}
-
-static uint64_t held(const op_check *k, int port)
-{
-    const int32_t t = bound(k, port);
-    return t >= 0 ? k->v->holds[t] : 0;
-}
-
 static int32_t home_at(const op_check *k, int port)
 {
     const int32_t t = bound(k, port);
@@ -499,9 +524,24 @@ static void want_sum(op_check *k)
         k->want[DT_X].bytes = k->want[DT_Y].bytes = bytes;
         return;
     }
+    if (what_is(one) == PART) { /* one more, where updates are early */
+        want(k, DT_X, DT_READ, one, bytes);
+        want(k, DT_X + 1, DT_READ, value_of(READY, (int64_t)(one >> 8 & UINT32_MAX), 0), bytes);
+        want(k, DT_Y, DT_WRITE, one + 1, bytes);
+        return;
+    }
     want(k, DT_X, DT_READ, GRADIENT | one, bytes);
     want(k, DT_X + 1, DT_READ, GRADIENT | other, bytes);
     want(k, DT_Y, DT_WRITE, GRADIENT | (one + other), bytes);
+}
+
+/* The gradients that a parameter's is the sum of: one of each layer that has it. */
+static int parts_of(const dti_values *v, const dt_home *h)
+{
+    int n = 1;
+    for (size_t i = 0; i < v->graph->n_node; i++)
+        n += h->param == 0 && v->graph->node[i].shares == h->node;
+    return n;
 }
 
 static dt_status want_update(op_check *k)
@@ -512,7 +552,9 @@ static dt_status want_update(op_check *k)
     const dt_home *h = home != DT_NONE && m->home[home].port == DT_P ? &m->home[home] : NULL;
     const bool buffer = h != NULL && h->role == DT_ROLE_BUFFERS;
     const bool commits = (f->reads & DT_BIT(DT_Q)) != 0;
-    if (h == NULL || buffer != commits)
+    const bool early = m->early && !buffer;
+    const bool here = early == (k->v->program == DT_PROGRAM_FIRST);
+    if (h == NULL || buffer != commits || !here)
         return DT_FAIL(k->err, DT_E_DATA, "%s: '%s' updates no such tensor: plan again",
             k->op->name, k->desc->name);
     const bool vector = !buffer && k->v->graph->node[h->node].info.param[h->param].rank < 2;
@@ -521,7 +563,10 @@ static dt_status want_update(op_check *k)
     if ((uint64_t)k->op->count != h->bytes / sizeof(float))
         return wrong(k, "its count of elements", k->op->count, (int64_t)(h->bytes / sizeof(float)));
     const int from = buffer ? DT_Q : DT_DP;
-    want_home(k, from, DT_READ, dti_map_find(m, h->node, h->param, (dt_port)from));
+    if (early)
+        want(k, DT_DP, DT_READ, value_of(PART, home, parts_of(k->v, h)), h->bytes);
+    else
+        want_home(k, from, DT_READ, dti_map_find(m, h->node, h->param, (dt_port)from));
     want_home(k, DT_P, buffer ? DT_WRITE : DT_UPDATES, home);
     for (int s = 0; s < 2 && !buffer; s++) {
         const int32_t state = dti_map_find(m, h->node, h->param, (dt_port)(DT_M + s));
@@ -618,6 +663,8 @@ static dt_status check_arg(const op_check *k, const dt_plan_arg *a)
         return refuse_port(k, a, "is not read, written or updated as this op does");
     if (home != DT_NONE ? a->tensor != home : persistent)
         return refuse_port(k, a, "is not the persistent tensor that belongs there");
+    if (persistent && k->v->map->home[a->tensor].port == DT_P && k->v->written[a->tensor])
+        return refuse_port(k, a, "is of the next step already, as its update stands before this");
     DT_CHECK(check_range(k, a));
     if (!stands_alone(k, a))
         return refuse_port(k, a, "is written and stands at another port, too");
@@ -703,7 +750,8 @@ static bool must_be_written(const dti_values *v, int32_t home)
     switch (v->program) {
     case DT_PROGRAM_FIRST:
     case DT_PROGRAM_AGAIN:
-        return h->port == DT_DP || h->port == DT_Q || home == v->map->metrics;
+        return h->port == DT_DP || h->port == DT_Q || home == v->map->metrics ||
+               (v->map->early && h->port == DT_P && h->role == DT_ROLE_WEIGHTS);
     case DT_PROGRAM_UPDATE:
         return h->port == DT_P && ready;
     default:

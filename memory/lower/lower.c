@@ -389,6 +389,7 @@ static void name_kernel(const dt_program *p, const dt_op *op, const int32_t *nod
     to->dtype = (uint8_t)op->dtype;
     to->needs_dx = op->node != DT_NONE && p->needs_dx[op->node];
     to->vector = op->vector;
+    to->on_host = op->on_host;
     to->codec = dti_codec_number(op->codec);
     to->packed = op->stored;
     to->n0 = op->n0;

@@ -12,6 +12,11 @@ bool dti_lives_away(const dt_program *p, int32_t tensor)
     return home != DT_NONE && p->map->home[home].tier != DT_AT_DEVICE;
 }
 
+static bool is_of_tier(const dt_program *p, int32_t tensor, dt_tier tier)
+{
+    return p->map->home[p->tensor[tensor].home].tier == tier;
+}
+
 /* Whether all ops between two places are of the layer of the op at the first: those that bring a
  * weight into another layout, the parts of a split op, the two halves of backward. */
 static bool of_one_layer(const dt_program *p, int32_t from, int32_t to)
@@ -29,6 +34,8 @@ static void stays_of(dti_stays *to, const dt_program *p, int32_t tensor)
     const dt_access *a = dt_accesses(p, tensor, &n);
     dti_stay *s = NULL;
     for (int32_t i = 0; i < n; i++) {
+        if (p->op[a[i].op].on_host && is_of_tier(p, tensor, DT_TIER_HOST))
+            continue; /* the op goes to it */
         if (s == NULL || !of_one_layer(p, s->last, a[i].pos)) {
             s = &to->stay[to->n++];
             *s = (dti_stay){.tensor = tensor,
@@ -98,23 +105,18 @@ static void part(dti_stays *s, const int32_t *last)
     }
 }
 
-static bool is_of(const dt_program *p, const dti_stay *s, int tier)
-{
-    return (int)p->map->home[p->tensor[s->tensor].home].tier == tier;
-}
-
 /* A tier's stays, by bytes that may be under way each way. */
 static void widen(dti_stays *s, const dt_program *p, int tier, uint64_t ahead, dti_stay **list)
 {
     size_t n = 0;
     for (size_t i = 0; i < s->n; i++)
-        if (s->stay[i].fetch && is_of(p, &s->stay[i], tier))
+        if (s->stay[i].fetch && is_of_tier(p, s->stay[i].tensor, (dt_tier)tier))
             list[n++] = &s->stay[i];
     qsort(list, n, sizeof *list, by_first_use);
     read_ahead(p, list, n, ahead);
     n = 0;
     for (size_t i = 0; i < s->n; i++)
-        if (s->stay[i].home >= 0 && is_of(p, &s->stay[i], tier))
+        if (s->stay[i].home >= 0 && is_of_tier(p, s->stay[i].tensor, (dt_tier)tier))
             list[n++] = &s->stay[i];
     qsort(list, n, sizeof *list, by_last_use);
     write_behind(p, list, n, ahead);

@@ -168,14 +168,26 @@ static void forget(syncer *y, int32_t tensor, uint64_t off)
     memset(u, 0, sizeof *u);
 }
 
+/* What an op finds in the slot where it lives. */
+static void use_home(syncer *y, const dt_plan_tensor *t, int32_t count)
+{
+    range x = {t->home, t->home + t->bytes, {{0}}};
+    x.last.done[DT_COMPUTE_STREAM] = count;
+    y->no_memory = !add_range(&y->slot[t->tier], x) || y->no_memory;
+}
+
 static void compute(syncer *y, const dt_row *r)
 {
     const dt_plan_op *op = &y->p->op[r->op];
     clock need = {{0}};
     for (int32_t a = op->first; a < op->first + op->n; a++) {
         const dt_plan_arg *g = &y->p->arg[a];
+        const dt_plan_tensor *t = &y->p->tensor[g->tensor];
         const usage *u = &y->use[g->tensor];
-        join(&need, g->mode == DT_READ ? &u->write : &u->any);
+        if (dt_plan_in_slot(op, t))
+            overlapping(&y->slot[t->tier], t->home, t->home + t->bytes, &need);
+        else
+            join(&need, g->mode == DT_READ ? &u->write : &u->any);
     }
     for (int i = 0; i < y->n_over; i++)
         join(&need, &y->use[y->over[i].over].any);
@@ -183,6 +195,10 @@ static void compute(syncer *y, const dt_row *r)
     const int32_t at = add_work(y, r);
     for (int32_t a = op->first; a < op->first + op->n; a++) {
         usage *u = &y->use[y->p->arg[a].tensor];
+        if (dt_plan_in_slot(op, &y->p->tensor[y->p->arg[a].tensor])) {
+            use_home(y, &y->p->tensor[y->p->arg[a].tensor], at);
+            continue;
+        }
         u->any.done[r->stream] = at;
         if (y->p->arg[a].mode != DT_READ)
             u->write.done[r->stream] = at;

@@ -657,8 +657,10 @@ static dt_status parse_call(parser *x, word w, dt_plan_op *o, bool *known)
         }
         o->needs_dx = o->needs_dx || word_is(w, "dx");
         o->vector = o->vector || word_is(w, "vector");
+        o->on_host = o->on_host || word_is(w, "host");
     }
-    *known = o->layer[0] != '\0' && (word_is(w, "dx") || word_is(w, "vector"));
+    *known =
+        o->layer[0] != '\0' && (word_is(w, "dx") || word_is(w, "vector") || word_is(w, "host"));
     return DT_OK;
 }
 

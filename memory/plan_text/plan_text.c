@@ -401,7 +401,8 @@ static void kernel_text(const dti_names *n, const dt_plan_op *o, FILE *f)
     }
     if (o->limit != DT_LIMIT_ANY)
         fprintf(f, " limit:%" PRIu64, o->limit);
-    fprintf(f, "%s%s", o->needs_dx ? " dx" : "", o->vector ? " vector" : "");
+    fprintf(f, "%s%s%s", o->needs_dx ? " dx" : "", o->vector ? " vector" : "",
+        o->on_host ? " host" : "");
 }
 
 void dti_op_line(const dti_names *n, size_t op, FILE *f)

@@ -12,10 +12,11 @@
  * LETTER:KIND/TIER, by whose letters rows name them. HOME is the offset of a persistent tensor,
  * with TIER: before it where that is its home, "-" for others. CALL is what the kernel is told,
  * where it does not go without saying: alt:NUMBER, type:bf16, samples:FROM/TO, count:NUMBER,
- * codec:NAME/BYTES, limit:BYTES (of the algorithm), dx (there is a gradient to pass on), vector.
- * ARG is r:, w: or u:, the port and a tensor, as r:x0=conv1.y, with [from,to) behind it unless it
- * is whole; ALGORITHM is what a device that has several computes the op by, and WORK the scratch
- * that it wants. A slot that holds packed bytes is TIER:SLOT=CODEC/BYTES.
+ * codec:NAME/BYTES, limit:BYTES (of the algorithm), dx (there is a gradient to pass on), vector,
+ * host (what lives on the host is reached there). ARG is r:, w: or u:, the port and a tensor, as
+ * r:x0=conv1.y, with [from,to) behind it unless it is whole; ALGORITHM is what a device that has
+ * several computes the op by, and WORK the scratch that it wants. A slot that holds packed bytes is
+ * TIER:SLOT=CODEC/BYTES.
  *
  * Refusals come before nodes, these before tensors, these before ops, ops before rows; rows are
  * numbered from 0; options and why are the rest of their lines. Lines that

@@ -453,9 +453,46 @@ static dt_status verify_copy_in(verifier *v, const dt_row *r)
 
 /* ---- tables and rows ---- */
 
-static dt_status argument(verifier *v, const dt_plan_arg *a, bool reads)
+/* An op reaches a tensor where that lives in a tier: nothing of it is elsewhere, and no copy of it
+ * is under way. */
+static dt_status argument_at_home(verifier *v, const dt_plan_arg *a, bool reads)
+{
+    const int32_t t = a->tensor;
+    saved *s = v->saved;
+    while (s->tensor != t)
+        s++; /* what lives there is saved from the start */
+    if (v->hold[t].live)
+        return refuse(v, "%s is on the device while an op works on it at home", named(v, t));
+    if (a->from != 0 || a->to != v->p->tensor[t].bytes)
+        return refuse(v, "bytes outside %s", named(v, t));
+    if (s->version != v->hold[t].version)
+        return refuse(v, "%s is changed and not brought home", named(v, t));
+    if ((a->mode & (reads ? DT_READ : DT_WRITE)) == 0)
+        return DT_OK;
+    DT_CHECK(must_know(v, DT_COMPUTE_STREAM, reads ? &s->written : &s->used,
+        reads ? "the copy out" : "the earlier use of the slot", t));
+    s->used.at[DT_COMPUTE_STREAM] = v->row + 1;
+    if (!reads)
+        s->written.at[DT_COMPUTE_STREAM] = v->row + 1;
+    return DT_OK;
+}
+
+/* What ops write at home is of a new version there, too. */
+static void renew_homes(verifier *v, const dt_plan_op *op)
+{
+    for (int32_t a = op->first; a < op->first + op->n; a++) {
+        const int32_t t = v->p->arg[a].tensor;
+        for (size_t i = 0; i < v->n_saved && dt_plan_in_slot(op, &v->p->tensor[t]); i++)
+            if (v->saved[i].tensor == t)
+                v->saved[i].version = v->hold[t].version;
+    }
+}
+
+static dt_status argument(verifier *v, const dt_plan_op *op, const dt_plan_arg *a, bool reads)
 {
     DT_CHECK(tensor_ok(v, a->tensor));
+    if (dt_plan_in_slot(op, &v->p->tensor[a->tensor]))
+        return argument_at_home(v, a, reads);
     if (!v->hold[a->tensor].live)
         return refuse(v, "%s holds nothing", named(v, a->tensor));
     if (a->from > a->to || a->to > v->p->tensor[a->tensor].bytes)
@@ -486,8 +523,9 @@ static dt_status compute(verifier *v, const dt_row *r)
     v->ran[r->op] = true;
     for (int pass = 0; pass < 2; pass++) /* all reads, then all writes */
         for (int32_t a = op->first; a < op->first + op->n; a++)
-            DT_CHECK(argument(v, &v->p->arg[a], pass == 0));
+            DT_CHECK(argument(v, op, &v->p->arg[a], pass == 0));
     count_versions(v, op);
+    renew_homes(v, op);
     DT_CHECK(note_signal(v, r));
     return verify_settle(v, op);
 }

@@ -33,6 +33,8 @@ static const struct {
     {"data.max_skips", FREE},
     {"model.weights", FREE},
     {"train.dump_gradients", FREE},
+    {"train.update", FREE},
+    {"train.finite", FREE},
     {"device.kind", FREE},
     {"data.eval_path", TOLD},
     {"train.lr", TOLD},

@@ -52,6 +52,7 @@ static const struct refusal {
     {"no tier", "a copy out to the decoded batch"},
     {"bytes are moved", "declared sums of copies that are wrong"},
     {"not brought home", "a tensor that lives in a tier, changed and left on the device"},
+    {"while an op works on it at home", "an op on the host beside a copy on the device"},
     {"elsewhere than home", "a copy of such a tensor from or to another slot than its own"},
     {"but its algorithm", "an op whose scratch is not that of the way it names"},
 };

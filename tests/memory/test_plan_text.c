@@ -67,8 +67,9 @@ static bool same_op(const dt_plan_op *a, const dt_plan_op *b)
                 strcmp(a->algorithm, b->algorithm) == 0 && a->work == b->work &&
                 strcmp(a->layer, b->layer) == 0 && a->node == b->node && a->form == b->form &&
                 a->alt == b->alt && a->dtype == b->dtype && a->needs_dx == b->needs_dx &&
-                a->vector == b->vector && a->codec == b->codec && a->packed == b->packed &&
-                a->n0 == b->n0 && a->n1 == b->n1 && a->count == b->count && a->limit == b->limit;
+                a->vector == b->vector && a->on_host == b->on_host && a->codec == b->codec &&
+                a->packed == b->packed && a->n0 == b->n0 && a->n1 == b->n1 &&
+                a->count == b->count && a->limit == b->limit;
     for (int i = 0; same && i < a->n_safe; i++)
         same = a->safe[i].out == b->safe[i].out && a->safe[i].in == b->safe[i].in;
     return same;

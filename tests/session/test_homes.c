@@ -176,7 +176,7 @@ static void copies_come_ahead_by_bytes(void **state)
 
 static void run_well(const char *dir, const char *homes, const char *sets)
 {
-    char ini[1024], words[512];
+    char ini[1024], words[1024];
     snprintf(ini, sizeof ini,
         NETWORK DATA TRAIN "[memory]\ndisk_path = .\nchecksum = on\n"
                            "[memory.layers]\n%s",
@@ -197,6 +197,18 @@ static char *left_by(const char *dir, size_t *n)
     return text;
 }
 
+/* A run that leaves the bits of @want. */
+static void same_bits(const char *homes, const char *sets, const char *want, size_t n)
+{
+    size_t m;
+    run_well("away", homes, sets);
+    char *got = left_by("away", &m);
+    if (n != m || memcmp(want, got, n) != 0)
+        fail_msg("%s with %s: other bits", sets, homes);
+    dt_free(got);
+    remove_all("away");
+}
+
 /* Planned equals measured on every tier, or the run fails. */
 static void the_bits_are_the_same_wherever_they_live(void **state)
 {
@@ -209,20 +221,142 @@ static void the_bits_are_the_same_wherever_they_live(void **state)
         "--set train.optimizer=adamw --set train.lr=0.01 --set memory.policy=chen_sqrt "
         "--set train.precision=bf16 --set train.micro_batch=8"};
     for (size_t w = 0; w < DT_COUNT(ways); w++) {
-        size_t n, m;
+        size_t n;
         run_well("kept", "", ways[w]);
         char *want = left_by("kept", &n);
-        for (size_t i = 0; i < DT_COUNT(homes); i++) {
-            run_well("away", homes[i], ways[w]);
-            char *got = left_by("away", &m);
-            if (n != m || memcmp(want, got, n) != 0)
-                fail_msg("%s with %s: other bits", ways[w], homes[i]);
-            dt_free(got);
-            remove_all("away");
+        for (size_t i = 0; i < DT_COUNT(homes); i++)
+            same_bits(homes[i], ways[w], want, n);
+        dt_free(want);
+        remove_all("kept");
+    }
+}
+
+/* ---- updates on the host, and early ones ---- */
+
+#define EARLY "--set train.micro_batch=8 --set train.update=early --set train.finite=off "
+
+static void an_early_update_leaves_the_same_bits(void **state)
+{
+    NEED_BINARY();
+    static const char *const ways[] = {"--set train.momentum=0.9 ",
+        "--set train.optimizer=adamw --set train.lr=0.01 --set train.precision=bf16 "};
+    static const char *const how[] = {"", "--set memory.policy=chen_sqrt",
+        "--set memory.policy=vdnn_all,zero_offload", "--set memory.policy=zero_infinity"};
+    for (size_t w = 0; w < DT_COUNT(ways); w++) {
+        char sets[512];
+        size_t n;
+        snprintf(sets, sizeof sets, "%s--set train.micro_batch=8", ways[w]);
+        run_well("kept", "", sets);
+        char *want = left_by("kept", &n);
+        for (size_t i = 0; i < DT_COUNT(how); i++) {
+            snprintf(sets, sizeof sets, "%s" EARLY "%s", ways[w], how[i]);
+            same_bits("", sets, want, n);
         }
         dt_free(want);
         remove_all("kept");
     }
+}
+
+/* Nothing that a step can fail by goes with updates that cannot be taken back. */
+static void early_updates_are_refused_where_a_step_may_fail(void **state)
+{
+    NEED_BINARY();
+    static const struct {
+        const char *sets, *says;
+    } cases[] = {{"--set train.update=early --set train.finite=off", "micro_batch = batch"},
+        {EARLY "--set train.clip=1", "the norm to clip by"},
+        {EARLY "--set train.finite=on", "set finite = off"},
+        {EARLY "--set train.dump_gradients=g", "dump_gradients"},
+        {EARLY "--set memory.policy=gist_lossless --set policy.gist_lossless.density=0.3",
+            "set density = 1"}};
+    put_text("c.ini", NETWORK DATA TRAIN);
+    for (size_t i = 0; i < DT_COUNT(cases); i++) {
+        char words[512];
+        snprintf(words, sizeof words, "c.ini --set run.dir=away %s", cases[i].sets);
+        ran r = cli_run(words, NULL);
+        assert_code(&r, DT_E_CONFIG);
+        assert_has(r.err, cases[i].says);
+        cli_done(&r);
+    }
+}
+
+/* A loss that is not finite is seen behind the updates. */
+static void what_an_early_update_has_spoilt_is_not_saved(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", NETWORK DATA TRAIN);
+    ran r = cli_run(
+        "c.ini --set run.dir=away " EARLY "--set train.lr=1e6 --set checkpoint.every=1", NULL);
+    assert_code(&r, DT_E_NONFINITE);
+    assert_has(r.err, "nothing is saved");
+    assert_false(is_there("away/checkpoints/model.safetensors"));
+    cli_done(&r);
+    remove_all("away");
+}
+
+static dt_session *open_text(const char *text)
+{
+    dt_session *s = NULL;
+    dt_err err = {0};
+    assert_ok(dt_session_open(&s, cli_file("homes.ini", text), NULL, 0, &err), &err);
+    assert_ok(dt_session_plan_run(s, true, 0, 0, &err), &err);
+    return s;
+}
+
+/* ZeRO-Offload: gradients go out, the update copies nothing. */
+static void an_update_on_the_host_takes_nothing_of_the_device(void **state)
+{
+    (void)state;
+    dt_session *s = open_text(NETWORK DATA TRAIN "optimizer = adamw\n[memory]\n"
+                                                 "policy = zero_offload\n");
+    const dt_plan *update = plan(s, DT_PROGRAM_UPDATE), *first = plan(s, DT_PROGRAM_FIRST);
+    assert_int_equal(update->out_bytes + update->in_bytes, 0);
+    assert_int_equal(update->peak, update->persistent);
+    assert_int_equal(rows(first, DT_ROW_COPY_OUT, "g.f.weight"), 1);
+    for (size_t i = 0; i < update->n_op; i++)
+        assert_true(update->op[i].on_host);
+    dt_session_close(s);
+}
+
+/* moDNN's bound for VGG-16 of 1,000 classes, by single pictures: 1,080 MiB. */
+static void vgg16_by_single_pictures_is_below_modnns_bound(void **state)
+{
+    (void)state;
+    dt_session *s = open_text("[model]\nname = vgg16\nclasses = 1000\n[data]\nsamples = 640\n"
+                              "[train]\nbatch = 64\nmicro_batch = 1\nmomentum = 0\n"
+                              "[memory]\nalgorithms = small\n[memory.layers]\n* = home host\n");
+    const double mib = (double)dt_plan_set_peak(s->plans) / (1 << 20);
+    print_message("%.2f MiB\n", mib);
+    assert_true(mib <= 1.02 * 1080);
+    dt_session_close(s);
+}
+
+/* GPT-2, AdamW, a sequence of 1,024 tokens: besides activations the device holds 4 bytes a
+ * parameter, and never more than one gradient, of which the tied embedding's is the largest. */
+static void gpt2_keeps_parameters_and_one_gradient_on_the_device(void **state)
+{
+    (void)state;
+    enum { PARAMETERS = 124439808, EMBEDDING = 50257 * 768 };
+    dt_session *s = open_text("[model]\nname = gpt2\n[data]\nsource = synthetic\nsamples = 8\n"
+                              "[train]\nbatch = 1\noptimizer = adamw\nlr = 1e-4\n"
+                              "[memory]\npolicy = zero_offload,chen_sqrt\n");
+    uint64_t live = 0, most = 0;
+    const dt_planned *p = NULL;
+    dt_err err = {0};
+    assert_ok(dti_session_plan(s, DT_PROGRAM_FIRST, 1, &p, &err), &err);
+    for (size_t i = 0; i < p->plan->n_row; i++) {
+        const dt_row *r = &p->plan->row[i];
+        const bool counts =
+            r->tensor >= 0 && (p->plan->tensor[r->tensor].role == DT_ROLE_GRADIENTS ||
+                                  p->plan->tensor[r->tensor].role == DT_ROLE_OPTIMIZER);
+        live += counts && r->kind == DT_ROW_PLACE && r->over < 0 ? r->bytes : 0;
+        live -= counts && r->kind == DT_ROW_RELEASE ? r->bytes : 0;
+        most = live > most ? live : most;
+    }
+    print_message("%.1f MiB of gradients at once\n", (double)most / (1 << 20));
+    assert_true(p->plan->persistent <= (uint64_t)4 * PARAMETERS + (1 << 20));
+    assert_true(most <= (uint64_t)4 * EMBEDDING + (1 << 16));
+    dt_session_close(s);
 }
 
 DT_TEST_GROUP(homes)
@@ -234,6 +368,12 @@ DT_TEST_GROUP(homes)
         cmocka_unit_test(weights_come_for_each_layer_and_gradients_leave),
         cmocka_unit_test(copies_come_ahead_by_bytes),
         cmocka_unit_test(the_bits_are_the_same_wherever_they_live),
+        cmocka_unit_test(an_early_update_leaves_the_same_bits),
+        cmocka_unit_test(early_updates_are_refused_where_a_step_may_fail),
+        cmocka_unit_test(what_an_early_update_has_spoilt_is_not_saved),
+        cmocka_unit_test(an_update_on_the_host_takes_nothing_of_the_device),
+        cmocka_unit_test(vgg16_by_single_pictures_is_below_modnns_bound),
+        cmocka_unit_test(gpt2_keeps_parameters_and_one_gradient_on_the_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,23 +18,27 @@
 enum { PICTURE_ROWS = 16, MOST_PICTURED = 20000, MOST_RANDOM = 100000000 };
 
 typedef struct pool_flags {
-    bool csv, json;
+    bool csv, json, compare;
     const char *name, *nodes, *max_bytes, *random, *seed;
 } pool_flags;
 
 typedef struct placing {
     const dt_pool_desc *pool;
     dt_interval *v;
-    uint64_t peak;
+    uint64_t peak, reserved;
     dt_pool_effort effort;
     double seconds;
 } placing;
 
 static dt_status place_by(placing *p, size_t n, dt_err *err)
 {
-    if (p->pool->search != NULL)
-        return p->pool->search(p->v, n, &p->effort, &p->peak, err);
-    return p->pool->place(p->v, n, &p->peak, err);
+    if (p->pool->reserve != NULL)
+        return p->pool->reserve(p->v, n, &p->peak, &p->reserved, err);
+    const dt_status st = p->pool->search != NULL
+                             ? p->pool->search(p->v, n, &p->effort, &p->peak, err)
+                             : p->pool->place(p->v, n, &p->peak, err);
+    p->reserved = p->peak;
+    return st;
 }
 
 static dt_status place(placing *p, const dt_interval *v, size_t n, dt_err *err)
@@ -96,6 +100,11 @@ static void picture(const placing *p, size_t n)
     }
 }
 
+static double to_bound(uint64_t bytes, uint64_t bound)
+{
+    return bound > 0 ? (double)bytes / (double)bound : 1.0;
+}
+
 static void table(const placing *p, size_t n_pool, size_t n, uint64_t bound)
 {
     char text[DT_HUMAN_BYTES];
@@ -103,11 +112,26 @@ static void table(const placing *p, size_t n_pool, size_t n, uint64_t bound)
     printf("%-12s %18s %10s %10s %14s\n", "pool", "peak bytes", "to bound", "seconds", "nodes");
     for (size_t i = 0; i < n_pool; i++) {
         printf("%-12s %18s %10.6f %10.4f", p[i].pool->name, dt_human_count(text, p[i].peak),
-            bound > 0 ? (double)p[i].peak / (double)bound : 1.0, p[i].seconds);
+            to_bound(p[i].peak, bound), p[i].seconds);
         if (p[i].pool->search != NULL)
             printf(" %14s%s", dt_human_count(text, p[i].effort.nodes),
                 p[i].effort.optimal ? "  no lower one is possible" : "");
         putchar('\n');
+    }
+}
+
+/* What each would hold, and how much of that nobody could use. */
+static void comparison(const placing *p, size_t n_pool, size_t n, uint64_t bound)
+{
+    char text[DT_HUMAN_BYTES];
+    printf("%zu intervals, lower bound %s bytes\n\n", n, dt_human_count(text, bound));
+    printf("%-12s %18s %10s %18s %10s %10s\n", "pool", "peak bytes", "to bound", "held bytes",
+        "overhead", "seconds");
+    for (size_t i = 0; i < n_pool; i++) {
+        printf("%-12s %18s %10.6f", p[i].pool->name, dt_human_count(text, p[i].peak),
+            to_bound(p[i].peak, bound));
+        printf(" %18s %8.2f %% %10.4f\n", dt_human_count(text, p[i].reserved),
+            100.0 * (to_bound(p[i].reserved, bound) - 1.0), p[i].seconds);
     }
 }
 
@@ -119,6 +143,8 @@ static void json_of(dt_json *j, const placing *p, size_t n, uint64_t bound)
     dti_json_whole(j, "intervals", n);
     dti_json_whole(j, "peak", p->peak);
     dti_json_whole(j, "bound", bound);
+    dti_json_whole(j, "reserved", p->reserved);
+    dti_json_real(j, "overhead", to_bound(p->reserved, bound) - 1.0, 6);
     dti_json_real(j, "seconds", p->seconds, 6);
     dti_json_whole(j, "nodes", p->effort.nodes);
     const bool optimal = p->effort.optimal || p->peak == bound;
@@ -191,6 +217,10 @@ static dt_status place_all(
     const uint64_t bound = dt_pool_lower_bound(v, n);
     if (f->json)
         return json(p, n_pool, n, bound, err);
+    if (f->compare) {
+        comparison(p, n_pool, n, bound);
+        return DT_OK;
+    }
     table(p, n_pool, n, bound);
     if (dti_terminal_of(stdout).tty && n <= MOST_PICTURED)
         picture(&p[best], n);
@@ -270,6 +300,9 @@ static dt_status check_flags(const dt_cli *cli, const pool_flags *f, dt_err *err
             err, DT_E_CONFIG, "name a file of intervals; usage: %s", dt_command_pool.usage);
     if (f->csv && f->json)
         return DT_FAIL(err, DT_E_CONFIG, "--csv and --json exclude each other; give one of them");
+    if (f->compare && (f->csv || f->name != NULL))
+        return DT_FAIL(
+            err, DT_E_CONFIG, "--compare is of all pools; it goes without --pool and --csv");
     if (f->seed != NULL && f->random == NULL)
         return DT_FAIL(err, DT_E_CONFIG, "--seed goes with --random");
     return DT_OK;
@@ -282,6 +315,8 @@ static dt_status pool(const dt_command_args *a, dt_err *err)
         {"--pool", "NAME", "only this pool", NULL, &f.name},
         {"--nodes", "N", "let a pool that searches look at so many partial placements", NULL,
             &f.nodes},
+        {"--compare", NULL, "what each pool would hold, and its overhead over the lower bound",
+            &f.compare, NULL},
         {"--csv", NULL, "the offsets of the lowest, or of --pool, as id,lower,upper,size,offset",
             &f.csv, NULL},
         {"--json", NULL, "peak, bound, seconds and nodes as one object", &f.json, NULL},
@@ -305,7 +340,7 @@ static dt_status pool(const dt_command_args *a, dt_err *err)
 
 const dt_command dt_command_pool = {
     .name = "pool",
-    .usage = "dnntrain pool FILE.csv|--random N [--pool NAME] [--csv|--json]",
+    .usage = "dnntrain pool FILE.csv|--random N [--pool NAME|--compare] [--csv|--json]",
     .summary = "place the intervals of a file (id,lower,upper,size) and show peak and lower bound",
     .run = pool,
 };

@@ -92,6 +92,22 @@ void dti_events_sort(dti_event *e, size_t n)
     qsort(e, n, sizeof *e, in_turn);
 }
 
+dti_event *dti_pool_events(const dt_interval *v, size_t n, size_t *m)
+{
+    dti_event *e = dt_alloc(n, 2 * sizeof *e);
+    *m = 0;
+    if (e == NULL)
+        return NULL;
+    for (size_t i = 0; i < n; i++) {
+        if (v[i].bytes == 0)
+            continue;
+        e[(*m)++] = (dti_event){v[i].lower, i, true};
+        e[(*m)++] = (dti_event){v[i].upper, i, false};
+    }
+    dti_events_sort(e, *m);
+    return e;
+}
+
 typedef struct edge {
     int64_t at;
     uint64_t need;

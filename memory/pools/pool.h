@@ -31,6 +31,8 @@ typedef struct dt_pool_effort {
  *         DT_E_BUDGET when a sum overflows, DT_E_INTERNAL when an interval is empty in time or its
  *         align is no power of two; then offs and *peak mean nothing
  * @search: the same with a limit of the caller's; NULL where the pool does not search
+ * @reserve: the same, and in *reserved the bytes that an allocator of this kind would hold, which
+ *           are the peak or more; NULL where that is the peak
  * @tries: what stands for this pool where many placements are compared and one is used: faster, and
  *         never lower; NULL: the pool itself
  */
@@ -39,6 +41,7 @@ typedef struct dt_pool_desc {
     dt_status (*place)(dt_interval *v, size_t n, uint64_t *peak, dt_err *err);
     dt_status (*search)(
         dt_interval *v, size_t n, dt_pool_effort *effort, uint64_t *peak, dt_err *err);
+    dt_status (*reserve)(dt_interval *v, size_t n, uint64_t *peak, uint64_t *reserved, dt_err *err);
     const struct dt_pool_desc *tries;
 } dt_pool_desc;
 
@@ -71,6 +74,10 @@ typedef struct dti_event {
 
 /* Sort them by time; at equal times those that go come first, then those of lower numbers. */
 void dti_events_sort(dti_event *e, size_t n);
+
+/* Those of all intervals that have bytes, sorted, *m of them, two for each; the caller frees. NULL
+ * when memory runs out. */
+dti_event *dti_pool_events(const dt_interval *v, size_t n, size_t *m) DT_NODISCARD;
 
 /* What a checked interval takes. */
 static inline uint64_t dti_interval_need(const dt_interval *v)

@@ -1,7 +1,6 @@
 /* What an allocator at run time would do, as in the frameworks' caches: intervals come and go in
  * time order, nothing of the future is known. At equal times frees come first. A newcomer takes the
  * hole that fits best, of equal ones the lowest; if there is none the block grows at its end. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"
@@ -88,19 +87,6 @@ static void give_back(heap *h, uint64_t off, uint64_t end)
     }
 }
 
-static size_t list_events(const dt_interval *v, size_t n, dti_event *e)
-{
-    size_t m = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (v[i].bytes == 0)
-            continue;
-        e[m++] = (dti_event){v[i].lower, i, true};
-        e[m++] = (dti_event){v[i].upper, i, false};
-    }
-    dti_events_sort(e, m);
-    return m;
-}
-
 static dt_status run(dt_interval *v, const dti_event *e, size_t m, heap *h, dt_err *err)
 {
     for (size_t k = 0; k < m; k++) {
@@ -120,7 +106,8 @@ static dt_status place(dt_interval *v, size_t n, uint64_t *peak, dt_err *err)
     DT_CHECK(dti_pool_check(v, n, err));
     for (size_t i = 0; i < n; i++)
         v[i].off = 0;
-    dti_event *events = dt_alloc(n, 2 * sizeof *events);
+    size_t m;
+    dti_event *events = dti_pool_events(v, n, &m);
     /* n intervals leave at most n + 1 holes; the last of them has no end */
     heap h = {.holes = n < SIZE_MAX ? dt_alloc(n + 1, sizeof *h.holes) : NULL, .n = 1};
     dt_status st = DT_OK;
@@ -128,7 +115,7 @@ static dt_status place(dt_interval *v, size_t n, uint64_t *peak, dt_err *err)
         st = DT_FAIL(err, DT_E_NOMEM, "pool best_fit: out of memory for %zu intervals", n);
     } else {
         h.holes[0] = (hole){0, UINT64_MAX};
-        st = run(v, events, list_events(v, n, events), &h, err);
+        st = run(v, events, m, &h, err);
         *peak = h.peak;
     }
     dt_free(events);

@@ -337,6 +337,9 @@ static void random_cases_hold_for_every_pool(void **state)
         const uint64_t online = place_checked("best_fit", v, n),
                        peak = place_checked("greedy", v, n), least = searched(v, n, 2000);
         assert_true(bound <= least && least <= peak && peak <= online);
+        for (size_t p = 0; p < DT_COUNT(pools); p++)
+            if (dt_pool_find(pools[p])->search == NULL)
+                assert_true(place_checked(pools[p], v, n) >= bound);
         random_state = seed;
     }
 }

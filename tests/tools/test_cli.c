@@ -821,6 +821,28 @@ static void a_search_reports_as_one_object(void **state)
     refuse(&(wrong){"pool FILE --nodes nan", "--nodes nan: must be"}, intervals());
 }
 
+/* 51 bytes at most; PyTorch's allocator would hold a segment of 2 MiB for them. */
+static void pools_are_compared_by_what_they_hold(void **state)
+{
+    NEED_BINARY();
+    size_t n;
+    const dt_pool_desc *const *all = dt_pool_all(&n);
+    ran r = cli_run("pool FILE --compare", intervals());
+    assert_code(&r, 0);
+    for (size_t i = 0; i < n; i++)
+        assert_has(r.out, all[i]->name);
+    assert_has(r.out, "2,097,152");
+    assert_has(r.out, "overhead");
+    cli_done(&r);
+    r = cli_run("pool FILE --compare --json", intervals());
+    assert_code(&r, 0);
+    assert_has(r.out, "\"reserved\":\t2097152");
+    assert_has(r.out, "\"overhead\":\t0");
+    cli_done(&r);
+    refuse(&(wrong){"pool FILE --compare --pool bfc", "--compare is of all pools"}, intervals());
+    refuse(&(wrong){"pool FILE --compare --csv", "--compare is of all pools"}, intervals());
+}
+
 static void intervals_are_made_up_by_a_seed(void **state)
 {
     NEED_BINARY();
@@ -895,6 +917,7 @@ DT_TEST_GROUP(cli)
         cmocka_unit_test(a_plan_file_that_is_none_is_bad_data),
         cmocka_unit_test(pools_report_peak_and_bound),
         cmocka_unit_test(a_search_reports_as_one_object),
+        cmocka_unit_test(pools_are_compared_by_what_they_hold),
         cmocka_unit_test(intervals_are_made_up_by_a_seed),
         cmocka_unit_test(large_files_are_read_on_request),
         cmocka_unit_test(offsets_overlap_nowhere),

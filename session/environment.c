@@ -45,7 +45,7 @@ const char *dti_system_name(char to[DT_FACT_BYTES])
     return to;
 }
 
-const char *dti_date(char to[DT_FACT_BYTES])
+const char *dt_date(char to[DT_FACT_BYTES])
 {
     const time_t now = time(NULL);
     struct tm tm;

@@ -13,7 +13,7 @@ const char *dti_cpu_name(char to[DT_FACT_BYTES]);
 const char *dti_system_name(char to[DT_FACT_BYTES]);
 
 /* Local date and time with zone: "2024-05-01T12:00:00+0200". */
-const char *dti_date(char to[DT_FACT_BYTES]);
+const char *dt_date(char to[DT_FACT_BYTES]);
 
 /* Most memory this process has had resident, in bytes; 0 when the system does not tell. */
 uint64_t dti_process_peak(void);

@@ -290,7 +290,7 @@ dt_status dti_run_dir_facts(dt_run_dir *d, const dt_run_facts *f, dt_err *err)
     add_int(&j, "threads", f->threads);
     add_bytes(&j, "seed", f->seed);
     add_text(&j, "system", dti_system_name(text));
-    add_text(&j, "started", dti_date(text));
+    add_text(&j, "started", dt_date(text));
     return write_object(d, "env.json", &j, err);
 }
 
@@ -384,7 +384,7 @@ dt_status dti_run_dir_summary(dt_run_dir *d, const dt_run_summary *s, dt_err *er
     add_memory(&j, s);
     add_bytes(&j, "metrics_lost", d->lost);
     add_text(&j, "run_dir", d->path);
-    add_text(&j, "finished", dti_date(date));
+    add_text(&j, "finished", dt_date(date));
     return write_object(d, "summary.json", &j, err);
 }
 

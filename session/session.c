@@ -371,7 +371,7 @@ dt_status dt_session_open(
     return open_session(s, is_of_a_run(path), sets, n_sets, err);
 }
 
-dt_status dti_session_open_text(dt_session **out, const char *name, const char *text, size_t bytes,
+dt_status dt_session_open_text(dt_session **out, const char *name, const char *text, size_t bytes,
     const char *const *sets, size_t n_sets, dt_err *err)
 {
     dt_session *s = *out = dt_alloc(1, sizeof *s);

@@ -58,7 +58,7 @@ dt_status dt_session_open(dt_session **out, const char *path, const char *const 
     size_t n_sets, dt_err *err) DT_NODISCARD;
 /* The same from text in memory, which messages call @name; relative paths in it count from the
  * current folder. */
-dt_status dti_session_open_text(dt_session **out, const char *name, const char *text, size_t bytes,
+dt_status dt_session_open_text(dt_session **out, const char *name, const char *text, size_t bytes,
     const char *const *sets, size_t n_sets, dt_err *err) DT_NODISCARD;
 void dt_session_close(dt_session *s);
 

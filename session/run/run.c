@@ -176,7 +176,7 @@ dt_status dt_run_open_text(dt_run **out, const char *name, const char *text, siz
     const char *const *set, size_t n_set, dt_err *err)
 {
     DT_CHECK(create(out, err));
-    return opened(*out, dti_session_open_text(&(*out)->s, name, text, bytes, set, n_set, err));
+    return opened(*out, dt_session_open_text(&(*out)->s, name, text, bytes, set, n_set, err));
 }
 
 void dt_run_close(dt_run *r)

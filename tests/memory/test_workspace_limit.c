@@ -448,7 +448,7 @@ static void a_plan_of_other_algorithms_is_not_run(void **state)
     dt_err err = {0};
     if (!dt_onednn_avx512())
         skip();
-    assert_ok(dti_session_open_text(&s, "small.ini", ini, sizeof ini - 1, NULL, 0, &err), &err);
+    assert_ok(dt_session_open_text(&s, "small.ini", ini, sizeof ini - 1, NULL, 0, &err), &err);
     assert_ok(dt_session_plan_run(s, false, 0, 0, &err), &err);
     assert_ok(dt_rig_open(&rig, s, &err), &err);
     dt_plan *p = s->plans->planned[0]->plan;

@@ -331,6 +331,42 @@ static void vgg16_by_single_pictures_is_below_modnns_bound(void **state)
     dt_session_close(s);
 }
 
+/* vDNN's VGG-416: 80 more convolutions in each of VGG-16's five groups. */
+static char *vgg416(void)
+{
+    static const int layers[] = {82, 82, 83, 83, 83}, width[] = {64, 128, 256, 512, 512};
+    char *text = NULL;
+    size_t bytes;
+    FILE *f = open_memstream(&text, &bytes);
+    assert_non_null(f);
+    fprintf(f, "[model]\nimage = 224\nclasses = 1000\n[data]\nsamples = 64\n"
+               "[train]\nbatch = 32\nupdate = early\nfinite = off\n"
+               "[memory]\npolicy = vdnn_all\nalgorithms = small\n"
+               "[memory.layers]\n*.moments = home host\n");
+    for (size_t g = 0; g < DT_COUNT(layers); g++) {
+        for (int k = 0; k < layers[g]; k++)
+            fprintf(f, "[conv c%zu_%d]\nout = %d\nkernel = 3\npad = 1\n[relu r%zu_%d]\n", g, k,
+                width[g], g, k);
+        fprintf(f, "[maxpool p%zu]\nkernel = 2\nstride = 2\n", g);
+    }
+    fprintf(f, "[fc f1]\nout = 4096\n[relu rf1]\n[dropout d1]\n[fc f2]\nout = 4096\n"
+               "[relu rf2]\n[dropout d2]\n[fc f3]\nout = 1000\n");
+    assert_int_equal(fclose(f), 0);
+    return text;
+}
+
+/* The paper trains 32 pictures in 4.2 GB of the device. */
+static void vgg416_trains_in_what_vdnns_paper_has(void **state)
+{
+    (void)state;
+    char *text = vgg416();
+    dt_session *s = open_text(text);
+    print_message("%.3f GB\n", (double)dt_plan_set_peak(s->plans) / 1e9);
+    assert_true(dt_plan_set_peak(s->plans) <= UINT64_C(4200000000));
+    dt_session_close(s);
+    free(text);
+}
+
 /* GPT-2, AdamW, a sequence of 1,024 tokens: besides activations the device holds 4 bytes a
  * parameter, and never more than one gradient, of which the tied embedding's is the largest. */
 static void gpt2_keeps_parameters_and_one_gradient_on_the_device(void **state)
@@ -373,6 +409,7 @@ DT_TEST_GROUP(homes)
         cmocka_unit_test(what_an_early_update_has_spoilt_is_not_saved),
         cmocka_unit_test(an_update_on_the_host_takes_nothing_of_the_device),
         cmocka_unit_test(vgg16_by_single_pictures_is_below_modnns_bound),
+        cmocka_unit_test(vgg416_trains_in_what_vdnns_paper_has),
         cmocka_unit_test(gpt2_keeps_parameters_and_one_gradient_on_the_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -142,7 +142,7 @@ static void a_table_holds_the_numbers_and_what_they_mean(void **state)
     assert_string_equal(t.cell[1][9], "0");
     assert_string_equal(t.cell[1][12], "");
     assert_has(r.out, "lenet5   image 28x28x1");
-    assert_has(r.out, " exact  batch peak MiB ratio host MiB  out MiB   in MiB   again\n");
+    assert_has(r.out, " exact  batch peak MiB ratio host MiB disk MiB  out MiB   again\n");
     assert_has(r.out, "###");
     assert_has_not(r.out, "batch 0");
     done(&r, &t);

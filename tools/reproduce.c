@@ -62,16 +62,16 @@ static const char *word(verdict v)
 
 static void row(const reproduced *r)
 {
-    printf("%-10s %-68s %-7s %9.4g %9.4g %6.3f %-6s\n", r->of->paper, r->of->row,
+    printf("%-12s %-68s %-7s %9.4g %9.4g %6.3f %-6s\n", r->of->paper, r->of->row,
         kinds[r->of->kind].name, r->of->published, r->ours, r->ratio, word(r->verdict));
     if (r->of->assumed[0] != '\0')
-        printf("%-10s   %s\n", "", r->of->assumed);
+        printf("%-12s   %s\n", "", r->of->assumed);
     fflush(stdout);
 }
 
 static void table_head(void)
 {
-    printf("%-10s %-68s %-7s %9s %9s %6s\n", "paper", "row", "kind", "published", "ours", "ratio");
+    printf("%-12s %-68s %-7s %9s %9s %6s\n", "paper", "row", "kind", "published", "ours", "ratio");
 }
 
 static void markdown(const reproduced *r)

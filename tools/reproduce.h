@@ -26,7 +26,17 @@ typedef enum dt_quantity {
     DT_AVERAGE_MIB, /* in use, weighted by time, without what outlives a step */
     DT_SECONDS,     /* of a step, simulated */
     DT_RATE,        /* samples a second, simulated */
-    DT_LARGEST_BATCH
+    DT_LARGEST_BATCH,
+    DT_SUPERNEURONS_TENSORS, /* in that paper's own count (memory/accounts/superneurons.h) */
+    DT_SUPERNEURONS_BASELINE,
+    DT_SUPERNEURONS_LIVENESS,
+    DT_SUPERNEURONS_OFFLOADED,
+    DT_SUPERNEURONS_SPEED,
+    DT_SUPERNEURONS_MEMORY,
+    DT_SUPERNEURONS_SPEED_RUNS,
+    DT_SUPERNEURONS_MEMORY_RUNS,
+    DT_SUPERNEURONS_AWARE,
+    DT_SUPERNEURONS_AWARE_RUNS
 } dt_quantity;
 
 typedef enum dt_published_form { DT_PLAIN, DT_RATIO, DT_LESS, DT_MORE } dt_published_form;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/map.h"
+#include "memory/accounts/superneurons.h"
 #include "session/predict.h"
 #include "session/session.h"
 #include "tools/args.h"
@@ -140,46 +141,35 @@ static dt_status read_quantity(const dt_plan_set *p, dt_quantity what, double *o
     const dt_score score = dt_plan_set_score(p);
     dt_prediction time;
     DT_CHECK(dt_plan_set_predict(p, &time, err));
-    switch (what) {
-    case DT_DEVICE_MIB:
-        *out = (double)need.device / mib;
-        break;
-    case DT_STATELESS_MIB:
-        *out = ((double)need.device - state) / mib;
-        break;
-    case DT_WEIGHTS_MIB:
-        *out = ((double)need.device - state - gradients) / mib;
-        break;
-    case DT_FEATURES_MIB:
-        *out = features(p, transient) / mib;
-        break;
-    case DT_TRANSIENT_MIB:
-        *out = transient / mib;
-        break;
-    case DT_TRANSIENT_GIB:
-        *out = transient / gib;
-        break;
-    case DT_HOST_GIB:
-        *out = (double)need.host / gib;
-        break;
-    case DT_MOVED_MIB:
-        *out = (double)score.out / mib;
-        break;
-    case DT_TRAFFIC_GB:
-        *out = (double)(score.out + score.in) / 1e9;
-        break;
-    case DT_AVERAGE_MIB:
-        *out = (time.average - (double)p->map->bytes) / mib;
-        break;
-    case DT_SECONDS:
-        *out = time.seconds;
-        break;
-    case DT_RATE:
-        *out = time.rate;
-        break;
-    case DT_LARGEST_BATCH:
-        break; /* of many plans */
-    }
+    const double values[] = {[DT_DEVICE_MIB] = (double)need.device / mib,
+        [DT_STATELESS_MIB] = ((double)need.device - state) / mib,
+        [DT_WEIGHTS_MIB] = ((double)need.device - state - gradients) / mib,
+        [DT_FEATURES_MIB] = features(p, transient) / mib,
+        [DT_TRANSIENT_MIB] = transient / mib,
+        [DT_TRANSIENT_GIB] = transient / gib,
+        [DT_HOST_GIB] = (double)need.host / gib,
+        [DT_MOVED_MIB] = (double)score.out / mib,
+        [DT_TRAFFIC_GB] = (double)(score.out + score.in) / 1e9,
+        [DT_AVERAGE_MIB] = (time.average - (double)p->map->bytes) / mib,
+        [DT_SECONDS] = time.seconds,
+        [DT_RATE] = time.rate};
+    *out = values[what];
+    return DT_OK;
+}
+
+static dt_status superneurons(
+    const dt_session *s, dt_quantity what, int64_t batch, double *out, dt_err *err)
+{
+    dt_superneurons n;
+    DT_CHECK(dt_superneurons_count(&n, s->graph, batch, err));
+    const struct {
+        uint64_t value;
+        double unit;
+    } of[] = {{n.tensors, 1}, {n.baseline, 1 << 20}, {n.liveness, 1 << 20}, {n.offloaded, 1 << 20},
+        {n.speed, 1 << 20}, {n.memory, 1 << 20}, {n.speed_runs, 1}, {n.memory_runs, 1},
+        {n.aware, 1 << 20}, {n.aware_runs, 1}};
+    const size_t i = (size_t)what - DT_SUPERNEURONS_TENSORS;
+    *out = (double)of[i].value / of[i].unit;
     return DT_OK;
 }
 
@@ -188,6 +178,8 @@ static dt_status of_session(
 {
     if (p->quantity == DT_LARGEST_BATCH)
         return largest_batch(s, out, err);
+    if (p->quantity >= DT_SUPERNEURONS_TENSORS)
+        return superneurons(s, p->quantity, batch, out, err);
     dt_plan_set *set = NULL;
     dt_status st = plan(&set, s, batch, true, err);
     if (st == DT_OK)

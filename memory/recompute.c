@@ -66,6 +66,18 @@ static int32_t find_live(const request *r, int32_t root, bool recomputes_only)
     return !recomputes_only && dti_resident(r->p, root, r->pos) ? root : DT_NONE;
 }
 
+/* What was made of the value last before this place. */
+static int32_t newest_before(const request *r, int32_t root)
+{
+    for (int32_t t = r->v[root].newest; t != DT_NONE; t = r->v[t].older) {
+        int32_t n;
+        const dt_access *a = dt_accesses(r->p, t, &n);
+        if (n > 0 && a[0].pos < r->pos)
+            return t;
+    }
+    return root;
+}
+
 static bool recompute_reads(const dt_operand *a, const dt_form *f)
 {
     return a->mode == DT_READ || (f->reads & DT_BIT(a->port)) != 0;
@@ -92,7 +104,7 @@ static void find(request *r, int32_t tensor)
     if (pin != DT_PIN_KEEP && dti_repeatable(p, root) && (dropped || derived || r->dropped == NULL))
         find_recomputes(r, root);
     else
-        v->have = root; /* kept: its life grows to here */
+        v->have = newest_before(r, root); /* kept: its life grows to here */
 }
 
 /* The producer of @root runs again, after whatever must run again for that: derived weights last,

@@ -8,6 +8,7 @@
 #include "engine/base/io.h"
 #include "engine/config/nearest.h"
 #include "engine/config/options.h"
+#include "memory/remat/aim.h"
 #include "memory/remat/chain.h"
 #include "memory/remat/remat.h"
 #include "session/human.h"
@@ -168,6 +169,13 @@ static dt_status too_small(const remat_run *r, uint64_t peak, dt_err *err)
 /* --- policies --- */
 
 static const char search_name[] = "auto", exact_name[] = "checkmate";
+static const char rotor_name[] = "rotor", revolve_name[] = "revolve";
+
+static bool by_chain(const remat_run *r)
+{
+    return r->policy != NULL &&
+           (strcmp(r->policy, rotor_name) == 0 || strcmp(r->policy, revolve_name) == 0);
+}
 
 static bool exactly(const remat_run *r)
 {
@@ -177,15 +185,16 @@ static bool exactly(const remat_run *r)
 /* NULL: the search, or the optimum. */
 static dt_status find_policy(const char *name, const dt_remat_policy **out, dt_err *err)
 {
-    enum { NAMES = 16 };
-    const char *names[NAMES] = {search_name, exact_name};
+    enum { NAMES = 16, OWN = 4 };
+    const char *names[NAMES] = {search_name, exact_name, rotor_name, revolve_name};
     size_t n;
     const dt_remat_policy *all = dt_remat_policies(&n);
     *out = NULL;
-    if (name == NULL || strcmp(name, search_name) == 0 || strcmp(name, exact_name) == 0)
-        return DT_OK;
-    for (size_t i = 0; i < n && i + 3 < NAMES; i++) {
-        names[i + 2] = all[i].name;
+    for (size_t i = 0; i < OWN; i++)
+        if (name == NULL || strcmp(name, names[i]) == 0)
+            return DT_OK;
+    for (size_t i = 0; i < n && i + OWN + 1 < NAMES; i++) {
+        names[i + OWN] = all[i].name;
         if (strcmp(name, all[i].name) == 0)
             *out = &all[i];
     }
@@ -195,7 +204,8 @@ static dt_status find_policy(const char *name, const dt_remat_policy **out, dt_e
     return near != NULL
                ? DT_FAIL(err, DT_E_CONFIG, "--policy %s; did you mean '%s'?", name, near)
                : DT_FAIL(err, DT_E_CONFIG,
-                     "--policy %s; there are auto, checkmate, keep_all, chen_sqrt and chen_budget",
+                     "--policy %s; there are auto, checkmate, rotor, revolve, keep_all, chen_sqrt "
+                     "and chen_budget",
                      name);
 }
 
@@ -211,6 +221,61 @@ static bool better(const remat_run *r, dt_remat_taken a, dt_remat_taken than)
     if ((bound_a <= limit) != (bound_than <= limit))
         return bound_a <= limit;
     return bound_a <= limit ? goal_a < goal_than : bound_a < bound_than;
+}
+
+/* Chains: what is aimed at is moved until what comes of it keeps to the budget. */
+typedef struct chain_search {
+    remat_run *r;
+    dt_chain_stages stages;
+    bool revolve;
+} chain_search;
+
+/* @aim: bytes for Rotor, states for Revolve. */
+static dt_status try_chain(void *ctx, uint64_t aim, uint64_t *peak, dt_err *err)
+{
+    chain_search *x = ctx;
+    dt_chain_plan plan;
+    dt_remat_sequence runs;
+    dt_remat_taken took = {0};
+    dt_err none = {0};
+    *peak = UINT64_MAX;
+    dt_status st = x->revolve ? dt_revolve_steps(&plan, x->stages.chain.n, aim, err)
+                              : dt_chain_solve(&plan, &x->stages.chain, aim, &none);
+    if (st == DT_E_BUDGET)
+        return DT_OK;
+    if (st != DT_OK)
+        return x->revolve ? st : DT_FAIL(err, st, "no memory for the table of a chain");
+    st = dt_chain_runs(&runs, &x->r->graph, &x->stages, &plan, NULL, err);
+    if (st == DT_OK)
+        st = dt_remat_measure(&x->r->graph, &runs, &took, err);
+    dt_chain_plan_deinit(&plan);
+    if (st == DT_OK && better(x->r, took, x->r->found)) {
+        const dt_remat_sequence before = x->r->best;
+        x->r->best = runs;
+        x->r->found = took;
+        runs = before;
+    }
+    dt_remat_sequence_deinit(&runs);
+    *peak = took.peak;
+    return st;
+}
+
+static dt_status solve_chain(remat_run *r, dt_err *err)
+{
+    enum { STAGES = 128, ROUNDS = 12 };
+    chain_search x = {.r = r, .revolve = strcmp(r->policy, revolve_name) == 0};
+    r->found = r->base; /* as written */
+    dt_status st = dt_chain_of_graph(&x.stages, &r->graph, DT_CHAIN_AUTO, STAGES, NULL, err);
+    const uint64_t n = x.stages.chain.n;
+    const dti_aim aim = {.budget = r->budget,
+        .least = 1,
+        .most = x.revolve ? n : DT_CHAIN_MOST_SUM - 1,
+        .first = x.revolve ? (n + 1) / 2 : r->budget,
+        .rounds = ROUNDS};
+    if (st == DT_OK && r->base.peak > r->budget)
+        st = dti_aim_search(&aim, try_chain, &x, err);
+    dt_chain_stages_deinit(&x.stages);
+    return st;
 }
 
 static dt_status make_one(const remat_run *r, const dt_remat_policy *p, int k, dt_remat_sequence *s,
@@ -267,9 +332,10 @@ static dt_status search(remat_run *r, const dt_remat_policy *p, dt_err *err)
     if (r->budget < dt_remat_least_peak(&r->graph))
         return too_small(r, 0, err);
     DT_CHECK(dt_remat_bound(&r->graph, r->budget, &r->bound, err));
-    DT_CHECK(p != NULL    ? try_policy(r, p, err)
-             : exactly(r) ? solve_exactly(r, err)
-                          : anneal(r, r->bound, err));
+    DT_CHECK(p != NULL     ? try_policy(r, p, err)
+             : exactly(r)  ? solve_exactly(r, err)
+             : by_chain(r) ? solve_chain(r, err)
+                           : anneal(r, r->bound, err));
     if (r->budget_text == NULL)
         r->budget = r->found.peak;
     return r->found.peak <= r->budget ? DT_OK : too_small(r, r->found.peak, err);
@@ -377,9 +443,10 @@ static dt_status search_file(remat_run *r, dt_err *err)
     const dt_remat_policy *policy;
     const double start = dt_seconds();
     DT_CHECK(find_policy(r->policy, &policy, err));
-    if (r->max_batch && exactly(r))
-        return DT_FAIL(
-            err, DT_E_CONFIG, "--max-batch with checkmate: auto begins from its optimum");
+    if (r->max_batch && (exactly(r) || by_chain(r)))
+        return DT_FAIL(err, DT_E_CONFIG,
+            "--max-batch is for auto, keep_all, chen_sqrt and chen_budget, and not for %s",
+            r->policy);
     if (r->max_batch) {
         DT_CHECK(largest_batch(r, policy, err));
     } else {
@@ -526,7 +593,8 @@ static dt_status remat(const dt_command_args *a, dt_err *err)
     const dt_flag flags[] = {
         {"--budget", "BYTES|P%", "the peak is to be no higher; P% of that of the file's own order",
             NULL, &r.budget_text},
-        {"--policy", "NAME", "auto (the search), checkmate, keep_all, chen_sqrt, chen_budget", NULL,
+        {"--policy", "NAME",
+            "auto (the search), checkmate, rotor, revolve, keep_all, chen_sqrt, chen_budget", NULL,
             &r.policy},
         {"--max-batch", NULL, "the largest batch on a device, with at most one extra forward",
             &r.max_batch, NULL},

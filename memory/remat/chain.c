@@ -233,6 +233,45 @@ static void table_deinit(table *t)
     dt_free(t->bextra);
 }
 
+/* --- Revolve's sequence --- */
+
+/* Stages [i, i + n) whose input is kept, with @states of them in all; T is monotone in neither of
+ * its parts, so each place to cut is tried. */
+static dt_status revolve(dt_chain_plan *p, size_t i, uint64_t n, uint64_t states, dt_err *err)
+{
+    if (n == 1) {
+        DT_CHECK(push(p, DT_CHAIN_FORWARD_KEEP_TAPE, i, err));
+        return push(p, DT_CHAIN_BACKWARD, i, err);
+    }
+    uint64_t cut = n - 1, least = UINT64_MAX;
+    for (uint64_t k = 1; states > 1 && k < n; k++) {
+        const uint64_t extra =
+            k + dt_revolve_extra(k, states) + dt_revolve_extra(n - k, states - 1);
+        if (extra < least) {
+            least = extra;
+            cut = k;
+        }
+    }
+    DT_CHECK(push(p, DT_CHAIN_FORWARD_KEEP_INPUT, i, err));
+    for (uint64_t k = 1; k < cut; k++)
+        DT_CHECK(push(p, DT_CHAIN_FORWARD, i + k, err));
+    DT_CHECK(revolve(p, i + cut, n - cut, states > 1 ? states - 1 : 1, err));
+    return revolve(p, i, cut, states, err);
+}
+
+dt_status dt_revolve_steps(dt_chain_plan *out, uint32_t n, uint64_t states, dt_err *err)
+{
+    *out = (dt_chain_plan){.unit = 1};
+    const dt_status st = n > 0 && n <= DT_CHAIN_MOST_STAGES && states > 0
+                             ? revolve(out, 0, n, states, err)
+                             : DT_FAIL(err, DT_E_CONFIG,
+                                   "Revolve's sequence is of 1 to %d stages and 1 state or more",
+                                   DT_CHAIN_MOST_STAGES);
+    if (st != DT_OK)
+        dt_chain_plan_deinit(out);
+    return st;
+}
+
 void dt_chain_plan_deinit(dt_chain_plan *p)
 {
     dt_free(p->step);

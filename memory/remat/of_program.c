@@ -12,6 +12,7 @@ enum { SMALL = 32 }; /* an output of less than this part of the op's largest is 
 typedef struct node {
     uint64_t bytes, cost;
     bool once, backward, gone;
+    int32_t op, tensor; /* of the program; DT_NONE: of none */
 } node;
 
 typedef struct building {
@@ -103,7 +104,7 @@ static dt_status source(building *b, int32_t tensor, bool backward, uint32_t *fr
     if (!backward || b->away == NULL || !b->away[tensor] || *from == none)
         return DT_OK;
     if (b->back[tensor] == none) {
-        const node v = {b->v[*from].bytes, 1, false, true, false};
+        const node v = {b->v[*from].bytes, 1, false, true, false, DT_NONE, DT_NONE};
         DT_CHECK(add_node(b, v, err));
         b->back[tensor] = (uint32_t)(b->n - 1);
     }
@@ -133,14 +134,28 @@ static dt_status add_outputs(building *b, const dt_op *op, uint32_t id, uint64_t
         const uint64_t bytes = b->p->tensor[t].bytes;
         if (bytes == most || bytes < most / SMALL) {
             b->of[t] = bytes == most ? id : none;
+            if (bytes == most)
+                b->v[id].tensor = t;
             continue;
         }
-        const node v = {bytes, 0, true, b->v[id].backward, false};
+        const node v = {bytes, 0, true, b->v[id].backward, false, DT_NONE, t};
         DT_CHECK(add_node(b, v, err));
         b->of[t] = (uint32_t)(b->n - 1);
         DT_CHECK(add_edge(b, id, b->of[t], err));
     }
     return DT_OK;
+}
+
+/* Whether an op of forward can make its largest outputs again; the others stay. */
+static bool largest_again(const building *b, const dt_op *op, uint64_t most)
+{
+    for (int k = 0; k < op->n_arg; k++) {
+        const int32_t t = op->arg[k].tensor;
+        if (op->arg[k].mode != DT_READ && counts(b, t) && b->p->tensor[t].bytes == most &&
+            !dti_repeatable(b->p, t))
+            return false;
+    }
+    return true;
 }
 
 static dt_status add_op(building *b, int32_t number, bool backward, dt_err *err)
@@ -149,18 +164,20 @@ static dt_status add_op(building *b, int32_t number, bool backward, dt_err *err)
     uint32_t from[DT_MAX_ARGS], under = overwritten(b, op);
     int n_from = 0;
     uint64_t most = 0;
-    bool again = op->kind == DT_OP_FORWARD || op->kind == DT_OP_FETCH;
     for (int k = 0; k < op->n_arg; k++) {
         const int32_t t = op->arg[k].tensor;
-        if (op->arg[k].mode != DT_READ && counts(b, t)) {
+        if (op->arg[k].mode != DT_READ && counts(b, t))
             most = b->p->tensor[t].bytes > most ? b->p->tensor[t].bytes : most;
-            again = again && (op->kind == DT_OP_FETCH || dti_repeatable(b->p, t));
-        } else if (op->arg[k].mode == DT_READ && counts(b, t)) {
+        else if (op->arg[k].mode == DT_READ && counts(b, t))
             DT_CHECK(source(b, t, backward, &from[n_from++], err));
-        }
     }
-    node v = {most, 1 + (uint64_t)(1e9 * b->seconds[number]), !again, backward, false};
+    const bool again =
+        op->kind == DT_OP_FETCH || (op->kind == DT_OP_FORWARD && largest_again(b, op, most));
+    node v = {
+        most, 1 + (uint64_t)(1e9 * b->seconds[number]), !again, backward, false, number, DT_NONE};
     if (under != none) {
+        if (dt_pos(b->p, number) == dt_pos(b->p, b->v[under].op) + 1)
+            v.op = b->v[under].op; /* what runs again for either runs before the first of them */
         v.cost += b->v[under].cost;
         v.once = v.once || b->v[under].once;
         b->v[under].gone = true;
@@ -185,8 +202,10 @@ static dt_status finish(building *b, dt_remat_program *out, dt_err *err)
     uint64_t *bytes = dt_alloc(b->n + 1, sizeof *bytes), *cost = dt_alloc(b->n + 1, sizeof *cost);
     uint8_t *backward = dt_alloc(b->n + 1, 1);
     out->once = dt_alloc(b->n + 1, 1);
-    const bool ok =
-        number != NULL && bytes != NULL && cost != NULL && backward != NULL && out->once != NULL;
+    out->op = dt_alloc(b->n + 1, sizeof *out->op);
+    out->tensor = dt_alloc(b->n + 1, sizeof *out->tensor);
+    const bool ok = number != NULL && bytes != NULL && cost != NULL && backward != NULL &&
+                    out->once != NULL && out->op != NULL && out->tensor != NULL;
     for (size_t i = 0; ok && i < b->n; i++) {
         if (b->v[i].gone)
             continue;
@@ -194,6 +213,8 @@ static dt_status finish(building *b, dt_remat_program *out, dt_err *err)
         bytes[n] = b->v[i].bytes;
         cost[n] = b->v[i].cost;
         backward[n] = b->v[i].backward;
+        out->op[n] = b->v[i].op;
+        out->tensor[n] = b->v[i].tensor;
         out->once[n++] = b->v[i].once;
     }
     size_t edges = 0;
@@ -258,5 +279,7 @@ void dti_remat_program_deinit(dt_remat_program *r)
     dt_remat_graph_deinit(&r->graph);
     dt_free(r->once);
     dt_free(r->op_of);
+    dt_free(r->op);
+    dt_free(r->tensor);
     *r = (dt_remat_program){0};
 }

@@ -12,11 +12,14 @@
  * other made, and one more for a second output of some size; costs in nanoseconds
  * @once:  by op of the graph: it is none of forward's, or cannot run again
  * @op_of: by tensor of the program: the op of the graph that makes it; UINT32_MAX where none does
+ * @op @tensor: by op of the graph: the op of the program before which it begins, and the value
+ * that its readers read; DT_NONE where there is none
  */
 typedef struct dt_remat_program {
     dt_remat_graph graph;
     uint8_t *once;
     uint32_t *op_of;
+    int32_t *op, *tensor;
 } dt_remat_program;
 
 /* Of a program and its plan, which says what lies over what. @seconds: by op of the program; @away:
@@ -25,5 +28,15 @@ typedef struct dt_remat_program {
 dt_status dti_remat_of_program(dt_remat_program *out, const dt_program *p, const dt_plan *plan,
     const double *seconds, const bool *away, dt_err *err) DT_NODISCARD;
 void dti_remat_program_deinit(dt_remat_program *r);
+
+/* Only these tensors may be made again; inputs, too, which are fetched. */
+void dti_remat_only(
+    dt_remat_program *r, const dt_program *p, const int32_t *tensor, size_t n_tensor);
+
+/* Rewrite the program of which @r is the problem as a sequence has it: each further run becomes a
+ * recompute at its place, and who reads the value from there on reads that. @reason is one of the
+ * program's. The program is that of dti_remat_of_program, unchanged. DT_E_NOMEM. */
+dt_status dti_remat_onto(dt_program *p, const dt_remat_program *r, const dt_remat_sequence *runs,
+    int32_t reason, dt_err *err) DT_NODISCARD;
 
 #endif

@@ -131,6 +131,128 @@ static void alike_stages_cost_what_revolve_says(void **state)
         }
 }
 
+/* Revolve's own sequence, in which nothing costs bytes. */
+static void revolves_sequence_has_its_number_of_steps(void **state)
+{
+    (void)state;
+    for (uint32_t n = 1; n <= 24; n++)
+        for (uint64_t s = 1; s <= n; s++) {
+            dt_chain_stage stage[24] = {{0}};
+            for (uint32_t k = 0; k < n; k++)
+                stage[k].forward = 1;
+            const dt_chain c = {n, 0, stage};
+            dt_chain_plan p;
+            uint64_t kept = 1, most = 1;
+            bool input[24] = {true};
+            assert_ok(dt_revolve_steps(&p, n, s, &err), &err);
+            assert_int_equal(replay(&c, &p, 0), n + dt_revolve_extra(n, s));
+            for (size_t i = 0; i < p.n; i++) { /* inputs kept at once, the first one's among them */
+                const uint32_t k = p.step[i].stage;
+                const bool keep = p.step[i].act == DT_CHAIN_FORWARD_KEEP_INPUT;
+                const bool drop = p.step[i].act == DT_CHAIN_BACKWARD && k > 0;
+                kept += keep && !input[k];
+                kept -= drop && input[k];
+                input[k] = (input[k] || keep) && !drop;
+                most = kept > most ? kept : most;
+            }
+            assert_true(most <= s);
+            dt_chain_plan_deinit(&p);
+        }
+    dt_chain_plan p;
+    assert_fails(dt_revolve_steps(&p, 5, 0, &err), DT_E_CONFIG, &err, "1 state or more");
+}
+
+/* --- chains within graphs --- */
+
+/* Layers that each read the one before; backward of layer i reads layer i, what layer i read, and
+ * the gradient behind it. */
+static dt_remat_graph layers(uint32_t n, uint64_t seed)
+{
+    uint64_t bytes[64], cost[64];
+    uint8_t backward[64];
+    dt_remat_edge edge[256];
+    uint32_t m = 0;
+    dt_remat_graph g;
+    for (uint32_t v = 0; v < 2 * n; v++) {
+        const dt_u32x4 a = dt_random(seed, DT_RANDOM_TEST, 0, 0, v);
+        backward[v] = v >= n;
+        bytes[v] = seed == 0 ? 1 : 1 + a.v[0] % 9;
+        cost[v] = seed == 0 ? 1 : a.v[1] % 9;
+        const uint32_t like = 2 * n - 1 - v;
+        if (v >= n && like > 0)
+            edge[m++] = (dt_remat_edge){like - 1, v};
+        if (v >= n && like + 1 < n)
+            edge[m++] = (dt_remat_edge){like, v};
+        if (v > 0)
+            edge[m++] = (dt_remat_edge){v - 1, v};
+    }
+    assert_ok(dti_remat_graph_init(&g, 2 * n, bytes, cost, backward, m, edge, &err), &err);
+    return g;
+}
+
+/* Sequences of Rotor's and Revolve's plans are valid, cost what the plans say or less, keep what
+ * must not run again, and are never ahead of the optimum. */
+static void chains_of_graphs_are_runs_of_their_ops(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 12; seed++) {
+        dt_remat_graph g = layers(8, seed);
+        dt_chain_stages s;
+        dt_remat_sequence whole;
+        dt_remat_taken base;
+        assert_ok(dt_remat_in_order(&whole, &g, &err), &err);
+        assert_ok(dt_remat_measure(&g, &whole, &base, &err), &err);
+        assert_ok(dt_chain_of_graph(&s, &g, DT_CHAIN_AUTO, 64, NULL, &err), &err);
+        assert_true(s.points && s.chain.n == 8);
+        for (uint64_t budget = 1; budget < 2 * base.peak + 20; budget++) {
+            dt_chain_plan p;
+            dt_remat_sequence runs, least = {0};
+            dt_remat_taken took, best;
+            if (solve(&p, &s.chain, budget) != DT_OK)
+                continue;
+            assert_ok(dt_chain_runs(&runs, &g, &s, &p, NULL, &err), &err);
+            assert_ok(dt_remat_measure(&g, &runs, &took, &err), &err);
+            assert_true(took.cost <= p.cost);
+            if (budget % 8 == 0) {
+                assert_ok(dt_remat_exact(&g, took.peak, &least, &err), &err);
+                assert_ok(dt_remat_measure(&g, &least, &best, &err), &err);
+                assert_true(best.cost <= took.cost);
+            }
+            dt_remat_sequence_deinit(&runs);
+            dt_remat_sequence_deinit(&least);
+            dt_chain_plan_deinit(&p);
+        }
+        for (uint64_t states = 1; states <= 8; states++) {
+            dt_chain_plan p;
+            dt_remat_sequence runs;
+            dt_remat_taken took;
+            uint8_t once[16] = {0};
+            once[3] = seed % 2 == 1;
+            assert_ok(dt_revolve_steps(&p, 8, states, &err), &err);
+            assert_ok(dt_chain_runs(&runs, &g, &s, &p, once, &err), &err);
+            assert_ok(dt_remat_measure(&g, &runs, &took, &err), &err);
+            if (seed == 0)
+                assert_true(took.cost <= 16 + dt_revolve_extra(8, states));
+            size_t ran = 0;
+            for (size_t i = 0; i < runs.n; i++)
+                ran += runs.op[i] == 3;
+            assert_true(ran == 1 || once[3] == 0);
+            dt_remat_sequence_deinit(&runs);
+            dt_chain_plan_deinit(&p);
+        }
+        dt_remat_sequence_deinit(&whole);
+        dt_chain_stages_deinit(&s);
+        assert_ok(dt_chain_of_graph(&s, &g, DT_CHAIN_LINEAR, 3, NULL, &err), &err);
+        assert_int_equal(s.chain.n, 3);
+        dt_chain_stages_deinit(&s);
+        memset(g.backward, 0, g.n_op);
+        assert_fails(dt_chain_of_graph(&s, &g, DT_CHAIN_AUTO, 64, NULL, &err), DT_E_CONFIG, &err,
+            "ops of backward");
+        dt_chain_stages_deinit(&s);
+        dt_remat_graph_deinit(&g);
+    }
+}
+
 static void more_memory_never_costs_more_and_units_stay_within(void **state)
 {
     (void)state;
@@ -239,6 +361,8 @@ DT_TEST_GROUP(remat_chain)
         cmocka_unit_test(revolve_is_its_table_and_its_recurrence),
         cmocka_unit_test(a_chain_worked_by_hand),
         cmocka_unit_test(alike_stages_cost_what_revolve_says),
+        cmocka_unit_test(revolves_sequence_has_its_number_of_steps),
+        cmocka_unit_test(chains_of_graphs_are_runs_of_their_ops),
         cmocka_unit_test(more_memory_never_costs_more_and_units_stay_within),
         cmocka_unit_test(no_short_sequence_is_cheaper),
         cmocka_unit_test(a_file_that_is_no_chain_is_refused),

@@ -1,0 +1,142 @@
+/* The problem of a program, its sequences by real plans, and the rewrite. */
+#include "memory/policies/remat_pass.h"
+
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "memory/policies/chen.h"
+
+/* Forward's ops by the node that they are of, for those of backward. */
+static dt_status find_mirrors(dti_problem *x, dt_err *err)
+{
+    const dt_remat_graph *g = &x->r.graph;
+    const size_t n_node = (size_t)x->p->graph->n_node;
+    uint32_t *of = dt_alloc(n_node + 1, sizeof *of);
+    x->mirror = dt_alloc((size_t)g->n_op + 1, sizeof *x->mirror);
+    if (of == NULL || x->mirror == NULL) {
+        dt_free(of);
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+    }
+    memset(of, 0xff, n_node * sizeof *of);
+    for (uint32_t v = 0; v < g->n_op; v++) {
+        const int32_t node = x->r.op[v] != DT_NONE ? x->p->op[x->r.op[v]].node : DT_NONE;
+        const bool named = node >= 0 && (size_t)node < n_node;
+        x->mirror[v] = g->backward[v] != 0 && named ? of[node] : UINT32_MAX;
+        if (named && g->backward[v] == 0)
+            of[node] = v;
+    }
+    dt_free(of);
+    return DT_OK;
+}
+
+/* What other policies have touched, and what is pinned, runs once. */
+static dt_status forbid(dti_problem *x, dt_err *err)
+{
+    dt_chen c;
+    dt_status st = dti_chen_open(&c, x->p, err);
+    int32_t *tensor = st == DT_OK ? dt_alloc(c.n + 1, sizeof *tensor) : NULL;
+    if (st == DT_OK && tensor == NULL)
+        st = DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+    for (size_t i = 0; st == DT_OK && i < c.n; i++)
+        tensor[i] = c.value[i].tensor;
+    if (st == DT_OK)
+        dti_remat_only(&x->r, x->p, tensor, c.n);
+    dt_free(tensor);
+    dti_chen_close(&c);
+    return st;
+}
+
+/* The program with all kept is the first that is tried. */
+static dt_status try_all_kept(dti_problem *x, dt_err *err)
+{
+    dt_remat_sequence runs;
+    dt_remat_taken taken = {0};
+    uint64_t peak = 0;
+    DT_CHECK(dt_remat_in_order(&runs, &x->r.graph, err));
+    dt_status st = dt_remat_measure(&x->r.graph, &runs, &taken, err);
+    if (st == DT_OK)
+        st = dti_problem_try(x, &runs, &peak, err);
+    dt_remat_sequence_deinit(&runs);
+    x->offset = (int64_t)peak - (int64_t)taken.peak;
+    return st;
+}
+
+dt_status dti_problem_open(dti_problem *x, dt_program *p, const dt_pass_env *env, dt_err *err)
+{
+    const dt_lower_opts o = dti_pass_lower_opts(env);
+    dt_plan *plan = NULL;
+    *x = (dti_problem){.p = p, .env = env, .budget = env->budgets.device};
+    DT_CHECK(dt_program_index(p, err));
+    double *seconds = dt_alloc(p->n_op + 1, sizeof *seconds);
+    dt_status st = seconds != NULL ? dti_pass_op_seconds(env, p, seconds, err)
+                                   : DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+    if (st == DT_OK)
+        st = dt_lower(&plan, p, &o, err);
+    if (st == DT_OK)
+        st = dti_remat_of_program(&x->r, p, plan, seconds, NULL, err);
+    dt_plan_destroy(plan);
+    dt_free(seconds);
+    if (st == DT_OK)
+        st = find_mirrors(x, err);
+    if (st == DT_OK)
+        st = forbid(x, err);
+    return st == DT_OK ? try_all_kept(x, err) : st;
+}
+
+void dti_problem_close(dti_problem *x)
+{
+    dti_remat_program_deinit(&x->r);
+    dt_remat_sequence_deinit(&x->best);
+    dt_free(x->mirror);
+    *x = (dti_problem){0};
+}
+
+static dt_status rewrite(
+    const dti_problem *x, dt_program *to, const dt_remat_sequence *runs, int32_t why, dt_err *err)
+{
+    DT_CHECK(dti_remat_onto(to, &x->r, runs, why, err));
+    return runs->n > x->r.graph.n_op ? dti_fetch_again(to, err) : DT_OK;
+}
+
+static bool better(const dti_problem *x, const dt_pass_cost *a)
+{
+    const dt_pass_cost *b = &x->cost;
+    const bool fits_a = a->device <= x->budget && dti_pass_fits(x->env, a);
+    const bool fits_b = b->device <= x->budget && dti_pass_fits(x->env, b);
+    if (!x->found || fits_a != fits_b)
+        return !x->found || fits_a;
+    if (!fits_a)
+        return a->device < b->device;
+    return a->seconds < b->seconds || (!(a->seconds > b->seconds) && a->device < b->device);
+}
+
+dt_status dti_problem_try(dti_problem *x, dt_remat_sequence *runs, uint64_t *peak, dt_err *err)
+{
+    dt_program *copy = NULL;
+    dt_pass_cost cost = {0};
+    dt_status st = dt_program_copy(&copy, x->p, err);
+    if (st == DT_OK)
+        st = rewrite(x, copy, runs, 0, err);
+    if (st == DT_OK)
+        st = dti_pass_cost_of(x->env, copy, &cost, err);
+    dt_program_destroy(copy);
+    DT_CHECK(st);
+    *peak = cost.device;
+    if (!better(x, &cost))
+        return DT_OK;
+    dt_remat_sequence_deinit(&x->best);
+    x->best = *runs;
+    *runs = (dt_remat_sequence){0};
+    x->cost = cost;
+    x->found = true;
+    return DT_OK;
+}
+
+dt_status dti_problem_take(dti_problem *x, const char *why, dt_err *err)
+{
+    int32_t reason;
+    if (!x->found || x->best.n == x->r.graph.n_op)
+        return DT_OK;
+    DT_CHECK(dt_reasons_add(&x->p->reasons, &reason, err, "%s", why));
+    return rewrite(x, x->p, &x->best, reason, err);
+}

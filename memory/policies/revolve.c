@@ -1,0 +1,103 @@
+/* Revolve: Griewank and Walther, Algorithm 799, ACM TOMS 26 (2000). A chain of n steps that are all
+ * alike is reversed with s of their inputs kept at once, in the least number of forward steps,
+ * which is a closed form (memory/remat/chain.h).
+ *
+ * Ours differs in this. Steps are the network's stages, cut as rotor's are, and what they cost and
+ * take is not looked at, as in the paper; but what a value takes ends with its last reader. With
+ * states = 0 the fastest number of states is taken whose plan fits the budget, and without a budget
+ * the one of the lowest peak. */
+#include <stdio.h>
+
+#include "memory/policies/remat_pass.h"
+
+typedef struct options {
+    int64_t states;
+    int cuts;
+} options;
+
+static const char *const cuts[] = {
+    [DT_CHAIN_AUTO] = "auto", [DT_CHAIN_POINTS] = "points", [DT_CHAIN_LINEAR] = "linear", NULL};
+
+#define AT(f) offsetof(options, f)
+/* clang-format off */
+static const dt_opt opts[] = {
+    {"states", DT_OPT_I64,  AT(states), "0",    0, 512, NULL, NULL, "inputs of stages that are kept at once; 0: as suits the budget, or without one the lowest peak"},
+    {"cuts",   DT_OPT_ENUM, AT(cuts),   "auto", 0, 0,   cuts, NULL, "where stages end, as of rotor"},
+    {NULL,     DT_OPT_I64,  0,          NULL,   0, 0,   NULL, NULL, NULL},
+};
+/* clang-format on */
+
+enum { STAGES = 128, TRIES = 12 };
+
+typedef struct search {
+    dti_problem x;
+    dt_chain_stages s;
+    uint64_t taken; /* states of the best */
+} search;
+
+static dt_status try_states(search *s, uint64_t states, dt_err *err)
+{
+    dt_chain_plan plan;
+    dt_remat_sequence runs = {0};
+    uint64_t peak;
+    DT_CHECK(dt_revolve_steps(&plan, s->s.chain.n, states, err));
+    dt_status st = dt_chain_runs(&runs, &s->x.r.graph, &s->s, &plan, s->x.r.once, err);
+    if (st == DT_OK)
+        st = dti_problem_try(&s->x, &runs, &peak, err);
+    if (st == DT_OK && runs.op == NULL)
+        s->taken = states;
+    dt_remat_sequence_deinit(&runs);
+    dt_chain_plan_deinit(&plan);
+    return st;
+}
+
+/* Few states, and then more and more of them, up to all: what most steps are repeated for lies
+ * between one and the logarithm of their number. */
+static dt_status find(search *s, const options *o, dt_err *err)
+{
+    const uint64_t n = s->s.chain.n;
+    uint64_t states = 1;
+    if (o->states > 0) {
+        s->x.found = false; /* as it is asked for, better or not */
+        return try_states(s, (uint64_t)o->states, err);
+    }
+    if (s->x.cost.device <= s->x.budget)
+        return DT_OK;
+    for (int i = 0; i < TRIES && states <= n; i++) {
+        DT_CHECK(try_states(s, states, err));
+        states = states < 6 ? states + 1 : states + states / 2;
+    }
+    return DT_OK;
+}
+
+static dt_status revolve(dt_program *p, const dt_pass_env *env, dt_err *err)
+{
+    const options *o = env->opts;
+    search s = {.taken = 0};
+    char why[96];
+    if (p->loss == DT_NONE)
+        return DT_OK;
+    dt_status st = dti_problem_open(&s.x, p, env, err);
+    if (st == DT_OK)
+        st = dt_chain_of_graph(&s.s, &s.x.r.graph, (dt_chain_cuts)o->cuts, STAGES, s.x.mirror, err);
+    if (st == DT_OK)
+        st = find(&s, o, err);
+    snprintf(why, sizeof why, "revolve: of %u stages, %u inputs kept at once", s.s.chain.n,
+        (unsigned)s.taken);
+    if (st == DT_OK)
+        st = dti_problem_take(&s.x, why, err);
+    dt_chain_stages_deinit(&s.s);
+    dti_problem_close(&s.x);
+    return st;
+}
+
+const dt_policy dt_policy_revolve = {
+    .name = "revolve",
+    .summary = "stages all alike, s of them kept, in the fewest forward steps (Revolve, 2000)",
+    .exact = true,
+    .by_budget = true,
+    .searches = true,
+    .opts = opts,
+    .opts_bytes = sizeof(options),
+    .pass = revolve,
+};

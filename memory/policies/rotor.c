@@ -1,0 +1,105 @@
+/* Rotor: Beaumont, Eyraud-Dubois, Herrmann, Joly, Shilova, Optimal checkpointing for heterogeneous
+ * chains, arXiv:1911.13214. The network is a chain of stages, each run forward in one of three
+ * ways: keeping nothing, its input, or all that its backward needs; a dynamic program over (first
+ * stage, last stage, memory) finds the fastest sequence whose memory fits (memory/remat/chain.h).
+ *
+ * Ours differs in this. Stages are found: they end where one value alone crosses, and where such
+ * points are far apart, as in U-Net, after any value, all that cross being a stage's input. Several
+ * neighbours become one stage where there are too many for the table. The program's memory is a
+ * model of the plan's, so what is aimed at is moved by how far real plans are off, and the fastest
+ * plan that fits is taken; without a budget the one of the lowest peak. And a value lives no longer
+ * than to its last reader, whatever the sequence keeps. */
+#include "memory/policies/remat_pass.h"
+#include "memory/remat/aim.h"
+
+typedef struct options {
+    int64_t stages;
+    uint64_t budget;
+    int cuts;
+} options;
+
+static const char *const cuts[] = {
+    [DT_CHAIN_AUTO] = "auto", [DT_CHAIN_POINTS] = "points", [DT_CHAIN_LINEAR] = "linear", NULL};
+
+#define AT(f) offsetof(options, f)
+/* clang-format off */
+static const dt_opt opts[] = {
+    {"cuts",   DT_OPT_ENUM,  AT(cuts),   "auto", 0, 0,   cuts, NULL, "where stages end: where one value alone crosses (points), after any (linear), or as chen_sqrt has it"},
+    {"stages", DT_OPT_I64,   AT(stages), "64",   2, 512, NULL, NULL, "at most so many; neighbours become one"},
+    {"budget", DT_OPT_BYTES, AT(budget), "0",    0, 0,   NULL, NULL, "the fastest that fits; 0: memory.device_budget; without one: the lowest peak"},
+    {NULL,     DT_OPT_I64,   0,          NULL,   0, 0,   NULL, NULL, NULL},
+};
+/* clang-format on */
+
+enum { ROUNDS = 8 };
+
+typedef struct search {
+    dti_problem x;
+    dt_chain_stages s;
+} search;
+
+static dt_status try_at(void *ctx, uint64_t aim, uint64_t *peak, dt_err *err)
+{
+    search *s = ctx;
+    dt_chain_plan plan;
+    dt_remat_sequence runs = {0};
+    dt_err none = {0};
+    dt_status st = dt_chain_solve(&plan, &s->s.chain, aim, &none);
+    *peak = UINT64_MAX;
+    if (st == DT_E_BUDGET)
+        return DT_OK;
+    if (st != DT_OK)
+        return DT_FAIL(err, st, "no memory for the table of a chain of %u stages", s->s.chain.n);
+    st = dt_chain_runs(&runs, &s->x.r.graph, &s->s, &plan, s->x.r.once, err);
+    if (st == DT_OK)
+        st = dti_problem_try(&s->x, &runs, peak, err);
+    dt_remat_sequence_deinit(&runs);
+    dt_chain_plan_deinit(&plan);
+    return st;
+}
+
+static dt_status find(search *s, const options *o, dt_err *err)
+{
+    if (o->budget > 0)
+        s->x.budget = o->budget;
+    if (s->x.cost.device <= s->x.budget)
+        return DT_OK;
+    DT_CHECK(dt_chain_of_graph(
+        &s->s, &s->x.r.graph, (dt_chain_cuts)o->cuts, (uint32_t)o->stages, s->x.mirror, err));
+    const uint64_t whole = s->x.cost.device;
+    const int64_t first = (int64_t)s->x.budget - s->x.offset;
+    const dti_aim aim = {.budget = s->x.budget,
+        .least = 1,
+        .most = whole,
+        .first = first > 0 ? (uint64_t)first : whole / 4,
+        .rounds = ROUNDS};
+    return dti_aim_search(&aim, try_at, s, err);
+}
+
+static dt_status rotor(dt_program *p, const dt_pass_env *env, dt_err *err)
+{
+    search s = {.s = {.points = true}};
+    if (p->loss == DT_NONE)
+        return DT_OK;
+    dt_status st = dti_problem_open(&s.x, p, env, err);
+    if (st == DT_OK)
+        st = find(&s, env->opts, err);
+    if (st == DT_OK)
+        st = dti_problem_take(&s.x,
+            s.s.points ? "rotor: the optimum for the chain of values that alone cross"
+                       : "rotor: the optimum for the chain of stages between any two values",
+            err);
+    dt_chain_stages_deinit(&s.s);
+    dti_problem_close(&s.x);
+    return st;
+}
+
+const dt_policy dt_policy_rotor = {
+    .name = "rotor",
+    .summary = "the optimum for a chain of stages, by dynamic programming (Rotor, 2019)",
+    .exact = true,
+    .by_budget = true,
+    .opts = opts,
+    .opts_bytes = sizeof(options),
+    .pass = rotor,
+};

@@ -1,0 +1,396 @@
+/* A graph that trains as a chain of stages, and a chain's plan as runs of its ops.
+ *
+ * Forward, in its order, is cut behind some ops. The input of a stage is what was made before it
+ * and is read by forward in it or behind it; its tape is what it makes and backward reads, or
+ * another stage. Gradients across a cut take what the values there take. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "memory/remat/chain.h"
+
+/**
+ * struct making - a graph being cut.
+ * @n_forward: ops of forward, which come first
+ * @last:      by op of forward, the last op of forward that reads it
+ * @crossing:  by op of forward, how many values cross the cut behind it; @bytes: of them
+ */
+typedef struct making {
+    const dt_remat_graph *g;
+    uint32_t n_forward, *last, *crossing;
+    uint64_t *bytes;
+    bool *cut, *back; /* behind an op; of an op: backward reads its value */
+} making;
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static void look(making *m)
+{
+    const dt_remat_graph *g = m->g;
+    for (uint32_t v = 0; v < m->n_forward; v++) {
+        m->last[v] = v;
+        for (uint32_t i = g->out_at[v]; i < g->out_at[v + 1]; i++)
+            if (g->out[i] < m->n_forward)
+                m->last[v] = g->out[i];
+            else
+                m->back[v] = true;
+        for (uint32_t k = v; k < m->last[v]; k++) {
+            m->crossing[k]++;
+            m->bytes[k] += g->bytes[v];
+        }
+    }
+}
+
+static bool far_apart(const making *m)
+{
+    uint64_t stage = 0, largest = 0, all = 0;
+    for (uint32_t v = 0; v < m->n_forward; v++) {
+        stage += m->g->bytes[v];
+        all += m->g->bytes[v];
+        largest = larger(largest, stage);
+        stage = m->cut[v] ? 0 : stage;
+    }
+    return largest > all / 2;
+}
+
+/* Where to cut; how many stages that makes, of which the last is the loss and what is right before
+ * it. */
+static uint32_t cut(making *m, dt_chain_cuts cuts, bool *points)
+{
+    uint32_t n = 1;
+    *points = true;
+    for (uint32_t v = 0; v + 1 < m->n_forward; v++)
+        m->cut[v] = m->crossing[v] == 1 && m->last[v] > v;
+    if (cuts == DT_CHAIN_LINEAR || (cuts == DT_CHAIN_AUTO && far_apart(m)))
+        for (uint32_t v = 0; v + 1 < m->n_forward; v++) {
+            *points = *points && m->cut[v];
+            m->cut[v] = m->bytes[v] > 0;
+        }
+    for (uint32_t v = 0; v < m->n_forward; v++)
+        n += m->cut[v];
+    return n;
+}
+
+/* Give up the cut between the two neighbours that make the least bytes together. */
+static void merge_least(making *m)
+{
+    uint64_t before = 0, here = 0, least = UINT64_MAX;
+    uint32_t open = UINT32_MAX, chosen = UINT32_MAX;
+    for (uint32_t v = 0; v < m->n_forward; v++) {
+        here += m->g->bytes[v];
+        if (!m->cut[v] && v + 1 < m->n_forward)
+            continue;
+        if (open != UINT32_MAX && before + here < least) {
+            least = before + here;
+            chosen = open;
+        }
+        before = here;
+        here = 0;
+        open = v;
+    }
+    if (chosen != UINT32_MAX)
+        m->cut[chosen] = false;
+}
+
+/* --- stages --- */
+
+static void number_backward(const making *m, dt_chain_stages *out, const uint32_t *mirror)
+{
+    const dt_remat_graph *g = m->g;
+    const uint32_t n_back = g->n_op - m->n_forward;
+    uint32_t *of = out->stage, stage = 0;
+    for (uint32_t v = 0; v < m->n_forward; v++) { /* first of forward, then read by backward */
+        of[v] = stage;
+        stage += m->cut[v];
+    }
+    uint32_t least = stage;
+    for (uint32_t v = m->n_forward; v < g->n_op; v++) {
+        uint32_t like = mirror != NULL ? mirror[v] : UINT32_MAX;
+        if (mirror == NULL)
+            like = (uint32_t)((uint64_t)(g->n_op - 1 - v) * m->n_forward / n_back);
+        if (like < m->n_forward && of[like] < least)
+            least = of[like];
+        of[v] = least;
+    }
+}
+
+/* Bytes beside input and output while ops of a stage run: of forward what the stage has made and
+ * still reads, of backward the gradients that an op reads and makes. */
+static void measure_extra(const making *m, dt_chain_stages *out)
+{
+    const dt_remat_graph *g = m->g;
+    for (uint32_t v = 0; v < g->n_op; v++) {
+        dt_chain_stage *s = &out->chain.stage[out->stage[v]];
+        const bool forward = v < m->n_forward;
+        const uint32_t from = forward ? out->first[out->stage[v]] : m->n_forward;
+        const uint32_t to = forward ? out->first[out->stage[v] + 1] : g->n_op;
+        uint64_t live = g->bytes[v];
+        for (uint32_t i = g->in_at[v]; i < g->in_at[v + 1]; i++)
+            live += g->in[i] >= from && g->in[i] < to ? g->bytes[g->in[i]] : 0;
+        live -= live < s->bytes ? live : s->bytes;
+        uint64_t *extra = forward ? &s->forward_extra : &s->backward_extra;
+        *extra = larger(*extra, live);
+    }
+}
+
+static void fill(const making *m, dt_chain_stages *out)
+{
+    const dt_remat_graph *g = m->g;
+    dt_chain_stage *s = out->chain.stage;
+    out->chain.input = 0;
+    for (uint32_t v = 0; v < g->n_op; v++) {
+        dt_chain_stage *of = &s[out->stage[v]];
+        if (v >= m->n_forward) {
+            of->backward += g->cost[v];
+            continue;
+        }
+        of->forward += g->cost[v];
+        if (m->cut[v])
+            of->bytes = m->bytes[v];
+        if (m->back[v] || m->last[v] >= out->first[out->stage[v] + 1])
+            of->tape += g->bytes[v];
+    }
+    for (uint32_t i = 0; i + 1 < out->chain.n; i++)
+        s[i].tape = larger(s[i].tape, s[i].bytes);
+    measure_extra(m, out);
+    dt_chain_stage *loss = &s[out->chain.n - 1]; /* what it keeps is there while it runs */
+    loss->backward_extra = larger(loss->forward_extra, loss->backward_extra) + loss->tape;
+    loss->bytes = loss->tape = 0;
+}
+
+static dt_status make(
+    making *m, dt_chain_stages *out, dt_chain_cuts cuts, uint32_t most, dt_err *err)
+{
+    const size_t n = (size_t)m->g->n_op + 1;
+    out->first = dt_alloc(n + 1, sizeof *out->first);
+    out->stage = dt_alloc(n, sizeof *out->stage);
+    m->last = dt_alloc(n, sizeof *m->last);
+    m->crossing = dt_alloc(n, sizeof *m->crossing);
+    m->bytes = dt_alloc(n, sizeof *m->bytes);
+    m->cut = dt_alloc(n, sizeof *m->cut);
+    m->back = dt_alloc(n, sizeof *m->back);
+    if (out->first == NULL || out->stage == NULL || m->last == NULL || m->crossing == NULL ||
+        m->bytes == NULL || m->cut == NULL || m->back == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory to cut %" PRIu32 " ops", m->g->n_op);
+    look(m);
+    uint32_t stages = cut(m, cuts, &out->points);
+    for (; stages > most; stages--)
+        merge_least(m);
+    out->chain.n = stages;
+    out->chain.stage = dt_alloc(stages, sizeof *out->chain.stage);
+    if (out->chain.stage == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for %" PRIu32 " stages", stages);
+    for (uint32_t v = 0, k = 1; v < m->n_forward; v++)
+        if (m->cut[v])
+            out->first[k++] = v + 1;
+    out->first[stages] = m->n_forward;
+    return DT_OK;
+}
+
+dt_status dt_chain_of_graph(dt_chain_stages *out, const dt_remat_graph *g, dt_chain_cuts cuts,
+    uint32_t most, const uint32_t *mirror, dt_err *err)
+{
+    making m = {.g = g};
+    *out = (dt_chain_stages){0};
+    while (m.n_forward < g->n_op && g->backward[m.n_forward] == 0)
+        m.n_forward++;
+    if (m.n_forward == 0 || m.n_forward == g->n_op)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "a chain has ops of forward, and then ops of backward, which no op of the graph is");
+    dt_status st = make(&m, out, cuts, most, err);
+    if (st == DT_OK) {
+        number_backward(&m, out, mirror);
+        fill(&m, out);
+    }
+    dt_free(m.last);
+    dt_free(m.crossing);
+    dt_free(m.bytes);
+    dt_free(m.cut);
+    dt_free(m.back);
+    return st;
+}
+
+void dt_chain_stages_deinit(dt_chain_stages *s)
+{
+    dt_chain_deinit(&s->chain);
+    dt_free(s->first);
+    dt_free(s->stage);
+    *s = (dt_chain_stages){0};
+}
+
+/* --- a plan as runs --- */
+
+/**
+ * struct writing - runs being written.
+ * @there: by op, whether its value can be read
+ * @held:  by op, by how many it is kept; @ran: whether it has run
+ * @input: by stage, whether its input is kept for its backward; @tape: and what it makes
+ */
+typedef struct writing {
+    const dt_remat_graph *g;
+    const dt_chain_stages *s;
+    const uint8_t *once;
+    dt_remat_sequence *out;
+    uint8_t *there, *ran;
+    uint32_t *held, *stack, next; /* @next: the first op of backward that has not run */
+    bool *input, *tape;
+} writing;
+
+/* Run @v, and before it what it reads and is not there. */
+static dt_status run(writing *w, uint32_t v, dt_err *err)
+{
+    const dt_remat_graph *g = w->g;
+    size_t n = 0;
+    w->stack[n++] = v;
+    while (n > 0) {
+        const uint32_t at = w->stack[n - 1];
+        uint32_t lacks = UINT32_MAX;
+        for (uint32_t i = g->in_at[at]; i < g->in_at[at + 1] && lacks == UINT32_MAX; i++)
+            lacks = w->there[g->in[i]] != 0 ? UINT32_MAX : g->in[i];
+        if (lacks != UINT32_MAX) {
+            w->stack[n++] = lacks;
+            continue;
+        }
+        n--;
+        w->there[at] = w->ran[at] = 1;
+        DT_CHECK(dt_remat_push(w->out, at, err));
+    }
+    return DT_OK;
+}
+
+static void drop(writing *w, uint32_t v)
+{
+    const bool fixed = w->once != NULL && w->once[v] != 0;
+    w->there[v] = w->there[v] != 0 && (fixed || w->held[v] > 0);
+}
+
+/* Whether @v is of the input of stage @i: made before it, and read by forward in it or later. */
+static bool crosses(const writing *w, uint32_t v, uint32_t i)
+{
+    const dt_remat_graph *g = w->g;
+    const uint32_t from = w->s->first[i], to = w->s->first[w->s->chain.n];
+    for (uint32_t k = g->out_at[v]; v < from && k < g->out_at[v + 1]; k++)
+        if (g->out[k] >= from && g->out[k] < to)
+            return true;
+    return false;
+}
+
+static void hold_input(writing *w, uint32_t i, bool hold)
+{
+    if (w->input[i] == hold)
+        return;
+    w->input[i] = hold;
+    for (uint32_t v = 0; v < w->s->first[i]; v++)
+        if (crosses(w, v, i))
+            w->held[v] += hold ? 1 : UINT32_MAX;
+}
+
+static void hold_tape(writing *w, uint32_t i, bool hold)
+{
+    if (w->tape[i] == hold)
+        return;
+    w->tape[i] = hold;
+    for (uint32_t v = w->s->first[i]; v < w->s->first[i + 1]; v++)
+        w->held[v] += hold ? 1 : UINT32_MAX;
+}
+
+static dt_status forward(writing *w, uint32_t i, dt_chain_act act, dt_err *err)
+{
+    if (act == DT_CHAIN_FORWARD_KEEP_INPUT)
+        hold_input(w, i, true);
+    for (uint32_t v = w->s->first[i]; v < w->s->first[i + 1]; v++)
+        if (w->there[v] == 0)
+            DT_CHECK(run(w, v, err));
+    if (act == DT_CHAIN_FORWARD_KEEP_TAPE) {
+        hold_tape(w, i, true);
+        return DT_OK;
+    }
+    for (uint32_t v = 0; v < w->s->first[i + 1]; v++)
+        if (!crosses(w, v, i + 1))
+            drop(w, v);
+    return DT_OK;
+}
+
+/* All of backward up to what belongs to earlier stages. */
+static dt_status backward(writing *w, uint32_t i, dt_err *err)
+{
+    for (; w->next < w->g->n_op && w->s->stage[w->next] >= i; w->next++)
+        DT_CHECK(run(w, w->next, err));
+    hold_tape(w, i, false);
+    hold_input(w, i, false);
+    for (uint32_t v = 0; v < w->s->first[w->s->chain.n]; v++)
+        if (v >= w->s->first[i])
+            drop(w, v);
+    return DT_OK;
+}
+
+/* Leave out what runs again and nobody reads. */
+static void prune(writing *w)
+{
+    dt_remat_sequence *s = w->out;
+    uint8_t *first = w->ran, *read = w->there;
+    size_t at = s->n;
+    memset(first, 0, w->g->n_op);
+    for (size_t i = 0; i < s->n; i++) { /* the first run of each is marked in the stack's room */
+        if (first[s->op[i]] == 0)
+            w->stack[s->op[i]] = (uint32_t)i;
+        first[s->op[i]] = 1;
+    }
+    memset(read, 0, w->g->n_op);
+    for (size_t i = s->n; i-- > 0;) {
+        const uint32_t v = s->op[i];
+        if (read[v] == 0 && w->stack[v] != i)
+            continue;
+        read[v] = 0;
+        for (uint32_t k = w->g->in_at[v]; k < w->g->in_at[v + 1]; k++)
+            read[w->g->in[k]] = 1;
+        s->op[--at] = v;
+    }
+    s->n -= at;
+    memmove(s->op, s->op + at, s->n * sizeof *s->op);
+}
+
+static dt_status write_runs(writing *w, const dt_chain_plan *plan, dt_err *err)
+{
+    for (size_t k = 0; k < plan->n; k++) {
+        const dt_chain_step x = plan->step[k];
+        DT_CHECK(x.act == DT_CHAIN_BACKWARD ? backward(w, x.stage, err)
+                                            : forward(w, x.stage, x.act, err));
+    }
+    for (; w->next < w->g->n_op; w->next++)
+        DT_CHECK(run(w, w->next, err));
+    prune(w);
+    return DT_OK;
+}
+
+dt_status dt_chain_runs(dt_remat_sequence *out, const dt_remat_graph *g, const dt_chain_stages *s,
+    const dt_chain_plan *plan, const uint8_t *once, dt_err *err)
+{
+    const size_t n = (size_t)g->n_op + 1;
+    *out = (dt_remat_sequence){0};
+    writing w = {.g = g,
+        .s = s,
+        .once = once,
+        .out = out,
+        .there = dt_alloc(n, 1),
+        .ran = dt_alloc(n, 1),
+        .held = dt_alloc(n, sizeof *w.held),
+        .stack = dt_alloc(n, sizeof *w.stack),
+        .next = s->first[s->chain.n],
+        .input = dt_alloc((size_t)s->chain.n + 1, sizeof *w.input),
+        .tape = dt_alloc((size_t)s->chain.n + 1, sizeof *w.tape)};
+    const bool ok = w.there != NULL && w.ran != NULL && w.held != NULL && w.stack != NULL &&
+                    w.input != NULL && w.tape != NULL;
+    const dt_status st = ok ? write_runs(&w, plan, err)
+                            : DT_FAIL(err, DT_E_NOMEM, "no memory for runs of %zu ops", n - 1);
+    dt_free(w.there);
+    dt_free(w.ran);
+    dt_free(w.held);
+    dt_free(w.stack);
+    dt_free(w.input);
+    dt_free(w.tape);
+    return st;
+}

@@ -11,7 +11,8 @@ set_target_properties(dnntrain_shared dnntrain_static PROPERTIES OUTPUT_NAME dnn
 set_target_properties(dnntrain_shared PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0 EXPORT_NAME dnntrain)
 target_include_directories(dnntrain_shared INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_libraries(dnntrain_shared PRIVATE OpenMP::OpenMP_C Threads::Threads ${CMAKE_DL_LIBS} m ZLIB::ZLIB
-  PkgConfig::CJSON $<$<BOOL:${DT_CPU}>:DNNL::dnnl> $<$<BOOL:${URING_FOUND}>:PkgConfig::URING>)
+  PkgConfig::CJSON $<$<BOOL:${DT_CPU}>:DNNL::dnnl> $<$<BOOL:${URING_FOUND}>:PkgConfig::URING>
+  ${dt_solver})
 target_link_options(dnntrain_shared PRIVATE -Wl,--no-undefined
   -Wl,--version-script=${CMAKE_SOURCE_DIR}/cmake/exports.map)
 set_target_properties(dnntrain_shared PROPERTIES LINK_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/exports.map)
@@ -36,6 +37,9 @@ endif()
 set(DT_PC_PRIVATE "${OpenMP_C_FLAGS} -lpthread -ldl -lm -lz -lcjson")
 if(DT_CPU)
   string(APPEND DT_PC_PRIVATE " -ldnnl")
+endif()
+if(dt_solver)
+  string(APPEND DT_PC_PRIVATE " -lCbcSolver -lClp")
 endif()
 if(URING_FOUND)
   string(APPEND DT_PC_PRIVATE " -luring")

@@ -5,6 +5,7 @@
 
 #include "engine/device.h"
 #include "layers/onednn/onednn.h"
+#include "memory/remat/remat.h"
 #include "memory/tiers/uring.h"
 
 #ifdef DT_GIT_ID
@@ -19,5 +20,6 @@ dt_build dt_build_facts(void)
         .git = DT_GIT,
         .library = dt_onednn_version(),
         .io_uring = dt_uring_built(),
+        .solver = dt_solver_name() != NULL,
         .cuda = dt_device_built(DT_CUDA)};
 }

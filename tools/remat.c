@@ -17,7 +17,7 @@
 
 /* What the flags say, and what is found. */
 typedef struct remat_run {
-    const char *path, *policy, *budget_text, *sequence, *seed_text, *moves_text;
+    const char *path, *policy, *budget_text, *sequence, *seed_text, *moves_text, *nodes_text;
     const char *chain, *revolve;
     const char *device_text, *fixed_text, *batch_text, *accounting;
     bool json, max_batch, published; /* @published: what is taken is counted as in the paper */
@@ -28,12 +28,25 @@ typedef struct remat_run {
     dt_remat_taken base, found;
     uint64_t budget, bound, limit; /* @limit: of the cost, when the largest batch is looked for */
     uint64_t most;                 /* the largest batch */
+    uint64_t relaxation;           /* of checkmate's program; 0: not solved */
+    int64_t nodes;                 /* of its search */
+    bool proved;                   /* that its answer is the optimum */
     double seconds;
 } remat_run;
+
+static const char search_name[] = "auto", exact_name[] = "checkmate";
+static const char rotor_name[] = "rotor", revolve_name[] = "revolve";
+
+static bool exactly(const remat_run *r)
+{
+    return r->policy != NULL && strcmp(r->policy, exact_name) == 0;
+}
 
 static const dt_opt bytes_row = {
     .type = DT_OPT_BYTES, .fallback = "", .min = 1, .max = 9007199254740992.0};
 static const dt_opt batch_row = {.type = DT_OPT_I64, .fallback = "", .min = 1, .max = 1048576};
+enum { NODES = 2000, MOST_NODES = 1 << 30 };
+static const dt_opt nodes_row = {.type = DT_OPT_I64, .fallback = "", .min = 1, .max = MOST_NODES};
 static const dt_opt whole_row = {.type = DT_OPT_I64, .fallback = "", .max = 9007199254740992.0};
 
 static dt_status read_flag(
@@ -113,6 +126,10 @@ static dt_status show_json(const remat_run *r, dt_err *err)
     dti_json_whole(&j, "base_cost", r->base.cost);
     if (!r->max_batch)
         dti_json_whole(&j, "lower_bound", r->bound);
+    if (exactly(r)) {
+        dti_json_flag(&j, "proved", r->proved);
+        dti_json_whole(&j, "relaxation", r->relaxation);
+    }
     dti_json_real(&j, "extra_percent", extra_percent(r), 6);
     dti_json_whole(&j, "runs", r->best.n);
     dti_json_real(&j, "seconds", r->seconds, 3);
@@ -135,6 +152,9 @@ static void show_table(const remat_run *r)
         100 * ((double)r->bound - (double)r->base.cost) / base);
     printf("%zu runs, %zu of them again; %.1f seconds%s\n", r->best.n, r->best.n - r->graph.n_op,
         r->seconds, r->found.cost == r->bound ? "; nothing costs less" : "");
+    if (exactly(r))
+        printf("%s in the file's order\n",
+            r->proved ? "nothing costs less" : "the best within --nodes, not proved the least");
 }
 
 static void show_batch(const remat_run *r)
@@ -168,18 +188,10 @@ static dt_status too_small(const remat_run *r, uint64_t peak, dt_err *err)
 
 /* --- policies --- */
 
-static const char search_name[] = "auto", exact_name[] = "checkmate";
-static const char rotor_name[] = "rotor", revolve_name[] = "revolve";
-
 static bool by_chain(const remat_run *r)
 {
     return r->policy != NULL &&
            (strcmp(r->policy, rotor_name) == 0 || strcmp(r->policy, revolve_name) == 0);
-}
-
-static bool exactly(const remat_run *r)
-{
-    return r->policy != NULL && strcmp(r->policy, exact_name) == 0;
 }
 
 /* NULL: the search, or the optimum. */
@@ -305,10 +317,20 @@ static dt_status try_policy(remat_run *r, const dt_remat_policy *p, dt_err *err)
     return DT_OK;
 }
 
-/* The optimum in the file's order; the search goes on from it where there is one. */
+/* The optimum in the file's order: by shortest paths on small graphs, else by the integer program.
+ */
 static dt_status solve_exactly(remat_run *r, dt_err *err)
 {
-    DT_TRY(err, dt_remat_exact(&r->graph, r->budget, &r->best, err), "%s", r->path);
+    const bool small = r->graph.n_op <= DT_REMAT_MOST_EXACT;
+    r->proved = true;
+    DT_TRY(err,
+        small ? dt_remat_exact(&r->graph, r->budget, NULL, &r->best, err)
+              : dt_remat_checkmate(
+                    &r->graph, r->budget, (uint64_t)r->nodes, NULL, &r->best, &r->proved, err),
+        "%s", r->path);
+    if (!small)
+        DT_TRY(err, dt_remat_relaxation(&r->graph, r->budget, NULL, &r->relaxation, err), "%s",
+            r->path);
     return dt_remat_measure(&r->graph, &r->best, &r->found, err);
 }
 
@@ -316,7 +338,7 @@ static dt_status anneal(remat_run *r, uint64_t bound, dt_err *err)
 {
     if (r->graph.n_op <= DT_REMAT_MOST_EXACT) {
         dt_err none = {0}; /* another order may still fit */
-        const dt_status st = dt_remat_exact(&r->graph, r->budget, &r->best, &none);
+        const dt_status st = dt_remat_exact(&r->graph, r->budget, NULL, &r->best, &none);
         if (st != DT_OK && st != DT_E_BUDGET)
             return DT_FAIL(err, st, "%s: no memory for all sets of its values", r->path);
     }
@@ -581,6 +603,7 @@ static dt_status run_on(remat_run *r, dt_err *err)
 {
     DT_CHECK(read_flag("--seed", r->seed_text, &whole_row, &r->seed, err));
     DT_CHECK(read_flag("--moves", r->moves_text, &whole_row, &r->moves, err));
+    DT_CHECK(read_flag("--nodes", r->nodes_text, &nodes_row, &r->nodes, err));
     const dt_status st = search_file(r, err);
     dt_remat_graph_deinit(&r->graph);
     dt_remat_sequence_deinit(&r->best);
@@ -589,7 +612,7 @@ static dt_status run_on(remat_run *r, dt_err *err)
 
 static dt_status remat(const dt_command_args *a, dt_err *err)
 {
-    remat_run r = {.seed = 1, .batch = 1};
+    remat_run r = {.seed = 1, .batch = 1, .nodes = NODES};
     const dt_flag flags[] = {
         {"--budget", "BYTES|P%", "the peak is to be no higher; P% of that of the file's own order",
             NULL, &r.budget_text},
@@ -616,6 +639,8 @@ static dt_status remat(const dt_command_args *a, dt_err *err)
         {"--seed", "N", "of the search's random numbers; 1 unless given", NULL, &r.seed_text},
         {"--moves", "N", "changes that are tried; 0: as the graph's size suggests", NULL,
             &r.moves_text},
+        {"--nodes", "N", "of the search for checkmate's optimum; 2000 unless given", NULL,
+            &r.nodes_text},
         {NULL, NULL, NULL, NULL, NULL},
     };
     dt_cli cli;

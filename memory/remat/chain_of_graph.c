@@ -226,7 +226,7 @@ void dt_chain_stages_deinit(dt_chain_stages *s)
 /**
  * struct writing - runs being written.
  * @there: by op, whether its value can be read
- * @held:  by op, by how many it is kept; @ran: whether it has run
+ * @held:  by op, by how many it is kept
  * @input: by stage, whether its input is kept for its backward; @tape: and what it makes
  */
 typedef struct writing {
@@ -234,7 +234,7 @@ typedef struct writing {
     const dt_chain_stages *s;
     const uint8_t *once;
     dt_remat_sequence *out;
-    uint8_t *there, *ran;
+    uint8_t *there;
     uint32_t *held, *stack, next; /* @next: the first op of backward that has not run */
     bool *input, *tape;
 } writing;
@@ -255,7 +255,7 @@ static dt_status run(writing *w, uint32_t v, dt_err *err)
             continue;
         }
         n--;
-        w->there[at] = w->ran[at] = 1;
+        w->there[at] = 1;
         DT_CHECK(dt_remat_push(w->out, at, err));
     }
     return DT_OK;
@@ -327,32 +327,6 @@ static dt_status backward(writing *w, uint32_t i, dt_err *err)
     return DT_OK;
 }
 
-/* Leave out what runs again and nobody reads. */
-static void prune(writing *w)
-{
-    dt_remat_sequence *s = w->out;
-    uint8_t *first = w->ran, *read = w->there;
-    size_t at = s->n;
-    memset(first, 0, w->g->n_op);
-    for (size_t i = 0; i < s->n; i++) { /* the first run of each is marked in the stack's room */
-        if (first[s->op[i]] == 0)
-            w->stack[s->op[i]] = (uint32_t)i;
-        first[s->op[i]] = 1;
-    }
-    memset(read, 0, w->g->n_op);
-    for (size_t i = s->n; i-- > 0;) {
-        const uint32_t v = s->op[i];
-        if (read[v] == 0 && w->stack[v] != i)
-            continue;
-        read[v] = 0;
-        for (uint32_t k = w->g->in_at[v]; k < w->g->in_at[v + 1]; k++)
-            read[w->g->in[k]] = 1;
-        s->op[--at] = v;
-    }
-    s->n -= at;
-    memmove(s->op, s->op + at, s->n * sizeof *s->op);
-}
-
 static dt_status write_runs(writing *w, const dt_chain_plan *plan, dt_err *err)
 {
     for (size_t k = 0; k < plan->n; k++) {
@@ -362,8 +336,7 @@ static dt_status write_runs(writing *w, const dt_chain_plan *plan, dt_err *err)
     }
     for (; w->next < w->g->n_op; w->next++)
         DT_CHECK(run(w, w->next, err));
-    prune(w);
-    return DT_OK;
+    return dti_remat_prune(w->g, w->out, err);
 }
 
 dt_status dt_chain_runs(dt_remat_sequence *out, const dt_remat_graph *g, const dt_chain_stages *s,
@@ -376,18 +349,16 @@ dt_status dt_chain_runs(dt_remat_sequence *out, const dt_remat_graph *g, const d
         .once = once,
         .out = out,
         .there = dt_alloc(n, 1),
-        .ran = dt_alloc(n, 1),
         .held = dt_alloc(n, sizeof *w.held),
         .stack = dt_alloc(n, sizeof *w.stack),
         .next = s->first[s->chain.n],
         .input = dt_alloc((size_t)s->chain.n + 1, sizeof *w.input),
         .tape = dt_alloc((size_t)s->chain.n + 1, sizeof *w.tape)};
-    const bool ok = w.there != NULL && w.ran != NULL && w.held != NULL && w.stack != NULL &&
-                    w.input != NULL && w.tape != NULL;
+    const bool ok =
+        w.there != NULL && w.held != NULL && w.stack != NULL && w.input != NULL && w.tape != NULL;
     const dt_status st = ok ? write_runs(&w, plan, err)
                             : DT_FAIL(err, DT_E_NOMEM, "no memory for runs of %zu ops", n - 1);
     dt_free(w.there);
-    dt_free(w.ran);
     dt_free(w.held);
     dt_free(w.stack);
     dt_free(w.input);

@@ -21,6 +21,7 @@ typedef struct entry {
  */
 typedef struct paths {
     const dt_remat_graph *g;
+    const uint8_t *once;
     uint64_t budget, *cost;
     uint32_t *from;
     uint8_t *step;
@@ -79,6 +80,8 @@ static dt_status leave(paths *p, entry e, dt_err *err)
             DT_CHECK(reach(p, e.state & ~(1u << v), e.cost, e.state, DROP | v, err));
             continue;
         }
+        if (v < ran && p->once != NULL && p->once[v] != 0)
+            continue;
         uint32_t inputs = 0;
         for (uint32_t i = g->in_at[v]; i < g->in_at[v + 1]; i++)
             inputs |= 1u << g->in[i];
@@ -121,16 +124,17 @@ static dt_status shortest(paths *p, dt_remat_sequence *out, dt_err *err)
         err, DT_E_BUDGET, "no sequence in the file's order fits %" PRIu64 " bytes", p->budget);
 }
 
-dt_status dt_remat_exact(
-    const dt_remat_graph *g, uint64_t budget, dt_remat_sequence *out, dt_err *err)
+dt_status dt_remat_exact(const dt_remat_graph *g, uint64_t budget, const uint8_t *once,
+    dt_remat_sequence *out, dt_err *err)
 {
     if (g->n_op > DT_REMAT_MOST_EXACT)
         return DT_FAIL(err, DT_E_CONFIG,
             "checkmate's optimum is found for at most %d ops, and there are %" PRIu32
-            ": this build has no integer solver; the search, auto, has a bound for any",
+            "; the search, auto, has a bound for any",
             DT_REMAT_MOST_EXACT, g->n_op);
     const size_t states = ((size_t)g->n_op + 1) << g->n_op;
     paths p = {.g = g,
+        .once = once,
         .budget = budget,
         .cost = dt_alloc(states, sizeof *p.cost),
         .from = dt_alloc(states, sizeof *p.from),

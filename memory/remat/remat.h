@@ -17,7 +17,9 @@ enum {
     DT_REMAT_MOST_OPS = 1 << 20,
     DT_REMAT_MOST_EDGES = 1 << 24,
     DT_REMAT_MOST_RUNS = 255,
-    DT_REMAT_MOST_EXACT = 18
+    DT_REMAT_MOST_EXACT = 18,
+    DT_REMAT_MOST_CHECKMATE = 128,
+    DT_REMAT_MOST_RELAXED = 128
 };
 
 /**
@@ -62,6 +64,9 @@ dt_status dt_remat_in_order(
     dt_remat_sequence *out, const dt_remat_graph *g, dt_err *err) DT_NODISCARD;
 dt_status dt_remat_push(dt_remat_sequence *s, uint32_t op, dt_err *err) DT_NODISCARD;
 
+/* Leave out further runs that nobody reads. DT_E_NOMEM. */
+dt_status dti_remat_prune(const dt_remat_graph *g, dt_remat_sequence *s, dt_err *err) DT_NODISCARD;
+
 /* What a sequence takes. DT_E_INTERNAL when it is none by the rules. */
 typedef struct dt_remat_taken {
     uint64_t cost, peak;
@@ -95,10 +100,27 @@ dt_status dt_remat_bound(
     const dt_remat_graph *g, uint64_t budget, uint64_t *out, dt_err *err) DT_NODISCARD;
 
 /* The cheapest sequence whose first runs are in the graph's order, which is Checkmate's optimum,
- * for at most DT_REMAT_MOST_EXACT ops (DT_E_CONFIG for more); DT_E_BUDGET when none fits. @out is
- * zeroed or holds a sequence, which goes. */
-dt_status dt_remat_exact(
-    const dt_remat_graph *g, uint64_t budget, dt_remat_sequence *out, dt_err *err) DT_NODISCARD;
+ * for at most DT_REMAT_MOST_EXACT ops (DT_E_CONFIG for more). @once: as of dt_remat_search;
+ * DT_E_BUDGET when none fits. @out is zeroed or holds a sequence, which goes. */
+dt_status dt_remat_exact(const dt_remat_graph *g, uint64_t budget, const uint8_t *once,
+    dt_remat_sequence *out, dt_err *err) DT_NODISCARD;
+
+/* The optimum of Checkmate's integer program (Jain et al., MLSys 2020): first runs in the graph's
+ * order, and before each of them any op once more, in that order. @proved: nothing of that kind
+ * costs less; else it is the best within so many nodes of branch and bound. @once: as of
+ * dt_remat_search. For at most
+ * DT_REMAT_MOST_CHECKMATE ops, and with a solver in the build (DT_E_CONFIG); DT_E_BUDGET when none
+ * fits or is found. @out is zeroed or holds a sequence, which goes. */
+dt_status dt_remat_checkmate(const dt_remat_graph *g, uint64_t budget, uint64_t nodes,
+    const uint8_t *once, dt_remat_sequence *out, bool *proved, dt_err *err) DT_NODISCARD;
+
+/* Its relaxation: no sequence with first runs in the graph's order costs less than *out, as long as
+ * no op runs twice between two first runs. At most DT_REMAT_MOST_RELAXED ops; the same failures. */
+dt_status dt_remat_relaxation(const dt_remat_graph *g, uint64_t budget, const uint8_t *once,
+    uint64_t *out, dt_err *err) DT_NODISCARD;
+
+/* The solver's name; NULL: this build has none. */
+const char *dt_solver_name(void);
 
 /* Rules that keep some values of forward. */
 typedef enum dt_remat_rule {

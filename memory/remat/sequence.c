@@ -1,5 +1,6 @@
 /* Sequences of runs, and what they take by the rules. */
 #include <inttypes.h>
+#include <string.h>
 
 #include "engine/base/alloc.h"
 #include "memory/remat/remat.h"
@@ -93,4 +94,31 @@ dt_status dt_remat_measure(
     dt_free(l.end);
     dt_free(l.freed);
     return st;
+}
+
+dt_status dti_remat_prune(const dt_remat_graph *g, dt_remat_sequence *s, dt_err *err)
+{
+    size_t *first = dt_alloc((size_t)g->n_op + 1, sizeof *first), at = s->n;
+    bool *read = dt_alloc((size_t)g->n_op + 1, sizeof *read);
+    if (first == NULL || read == NULL) {
+        dt_free(first);
+        dt_free(read);
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a sequence of %zu runs", s->n);
+    }
+    for (size_t i = s->n; i-- > 0;)
+        first[s->op[i]] = i;
+    for (size_t i = s->n; i-- > 0;) {
+        const uint32_t v = s->op[i];
+        if (!read[v] && first[v] != i)
+            continue;
+        read[v] = false;
+        for (uint32_t e = g->in_at[v]; e < g->in_at[v + 1]; e++)
+            read[g->in[e]] = true;
+        s->op[--at] = v;
+    }
+    s->n -= at;
+    memmove(s->op, s->op + at, s->n * sizeof *s->op);
+    dt_free(first);
+    dt_free(read);
+    return DT_OK;
 }

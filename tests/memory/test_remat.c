@@ -223,7 +223,7 @@ static void the_optima_of_unit_chains_are_known(void **state)
             dt_remat_taken exact;
             uint64_t bound;
             fresh();
-            assert_ok(dt_remat_exact(&g, budget, &s, &err), &err);
+            assert_ok(dt_remat_exact(&g, budget, NULL, &s, &err), &err);
             assert_ok(dt_remat_measure(&g, &s, &exact, &err), &err);
             assert_valid(&g, &s, exact);
             assert_int_equal(exact.cost, known[i].cost[budget]);
@@ -243,12 +243,12 @@ static void the_optima_of_unit_chains_are_known(void **state)
     dt_remat_graph g = unit_graph(9);
     dt_remat_sequence s = {0};
     fresh();
-    assert_fails(
-        dt_remat_exact(&g, 10, &s, &err), DT_E_CONFIG, &err, "at most 18 ops, and there are 19");
+    assert_fails(dt_remat_exact(&g, 10, NULL, &s, &err), DT_E_CONFIG, &err,
+        "at most 18 ops, and there are 19");
     dt_remat_graph_deinit(&g);
     g = unit_graph(3);
     fresh();
-    assert_fails(dt_remat_exact(&g, 2, &s, &err), DT_E_BUDGET, &err, "no sequence");
+    assert_fails(dt_remat_exact(&g, 2, NULL, &s, &err), DT_E_BUDGET, &err, "no sequence");
     dt_remat_graph_deinit(&g);
 }
 
@@ -486,6 +486,100 @@ static void stages_are_replayed_as_they_are_defined(void **state)
     }
 }
 
+/* --- Checkmate's integer program --- */
+
+static dt_remat_taken checkmate(
+    const dt_remat_graph *g, uint64_t budget, const uint8_t *once, dt_remat_sequence *s)
+{
+    dt_remat_taken got;
+    bool proved;
+    uint64_t relaxed;
+    fresh();
+    const dt_status st = dt_remat_checkmate(g, budget, 100000, once, s, &proved, &err);
+    assert_true(proved);
+    if (st == DT_E_BUDGET)
+        return (dt_remat_taken){0};
+    assert_ok(st, &err);
+    assert_ok(dt_remat_measure(g, s, &got, &err), &err);
+    assert_valid(g, s, got);
+    assert_true(got.peak <= budget);
+    assert_ok(dt_remat_relaxation(g, budget, once, &relaxed, &err), &err);
+    assert_true(relaxed >= base_cost(g) && relaxed <= got.cost);
+    return got;
+}
+
+static void the_integer_program_has_the_known_optima(void **state)
+{
+    (void)state;
+    static const uint64_t four[] = {0, 0, 0, 15, 11, 10, 9};
+    static const uint64_t eight[] = {0, 0, 0, 0, 26, 22, 21, 20, 19, 18, 17};
+    if (dt_solver_name() == NULL)
+        skip();
+    dt_remat_graph g = unit_graph(4);
+    dt_remat_sequence s = {0};
+    for (uint64_t budget = 3; budget <= 6; budget++)
+        assert_int_equal(checkmate(&g, budget, NULL, &s).cost, four[budget]);
+    bool proved;
+    assert_fails(dt_remat_checkmate(&g, 2, 1000, NULL, &s, &proved, &err), DT_E_BUDGET, &err,
+        "no sequence in the graph's order fits 2 bytes");
+    assert_true(proved);
+    dt_remat_graph_deinit(&g);
+    g = unit_graph(8);
+    for (uint64_t budget = dt_small_scale() ? 8 : 6; budget <= 10; budget += 2)
+        assert_int_equal(checkmate(&g, budget, NULL, &s).cost, eight[budget]);
+    dt_remat_graph_deinit(&g);
+    static const uint64_t ones[161];
+    static const uint8_t none[161];
+    fresh();
+    assert_ok(dti_remat_graph_init(&g, 161, ones, ones, none, 0, NULL, &err), &err);
+    assert_fails(dt_remat_checkmate(&g, 20, 1000, NULL, &s, &proved, &err), DT_E_CONFIG, &err,
+        "at most 128 ops, and there are 161");
+    dt_remat_graph_deinit(&g);
+    dt_remat_sequence_deinit(&s);
+}
+
+/* Against shortest paths, which may run an op twice between two first runs, and do so rarely. */
+static void the_integer_program_is_the_optimum_of_small_graphs(void **state)
+{
+    (void)state;
+    numbers r = {.seed = 31 + dt_test_seed()};
+    int same = 0, all = 0;
+    if (dt_solver_name() == NULL)
+        skip();
+    for (int round = 0; round < (dt_small_scale() ? 4 : 12); round++) {
+        const uint32_t n = 4 + next(&r, 5);
+        dt_remat_graph g = random_graph(&r, n, 12);
+        dt_remat_sequence s = {0}, least = {0};
+        dt_remat_taken base;
+        uint8_t once[16] = {0};
+        assert_ok(dt_remat_in_order(&s, &g, &err), &err);
+        assert_ok(dt_remat_measure(&g, &s, &base, &err), &err);
+        once[next(&r, n)] = round % 2 == 1;
+        for (uint64_t budget = dt_remat_least_peak(&g); budget <= base.peak; budget += 6) {
+            dt_remat_taken exact;
+            fresh();
+            if (dt_remat_exact(&g, budget, once, &least, &err) != DT_OK)
+                continue;
+            assert_ok(dt_remat_measure(&g, &least, &exact, &err), &err);
+            const dt_remat_taken got = checkmate(&g, budget, once, &s);
+            if (got.cost == 0)
+                continue; /* it wants an op twice between two first runs */
+            assert_true(got.cost >= exact.cost);
+            size_t ran[16] = {0};
+            for (size_t i = 0; i < s.n; i++)
+                ran[s.op[i]]++;
+            for (uint32_t v = 0; v < n; v++)
+                assert_true(once[v] == 0 || ran[v] == 1);
+            same += got.cost == exact.cost;
+            all++;
+        }
+        dt_remat_sequence_deinit(&s);
+        dt_remat_sequence_deinit(&least);
+        dt_remat_graph_deinit(&g);
+    }
+    assert_true(all > 0 && same * 10 >= all * 9);
+}
+
 /* --- graphs of others, where they are --- */
 
 static void known_graphs_cost_no_more_than_is_known(void **state)
@@ -540,6 +634,8 @@ DT_TEST_GROUP(remat)
         cmocka_unit_test(a_sequence_that_breaks_the_rules_is_refused),
         cmocka_unit_test(a_file_that_is_no_graph_is_refused_where_it_goes_wrong),
         cmocka_unit_test(stages_are_replayed_as_they_are_defined),
+        cmocka_unit_test(the_integer_program_has_the_known_optima),
+        cmocka_unit_test(the_integer_program_is_the_optimum_of_small_graphs),
         cmocka_unit_test(known_graphs_cost_no_more_than_is_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,96 @@
+/* Checkmate: Jain et al., Checkmate: Breaking the Memory Wall with Optimal Tensor
+ * Rematerialization, MLSys 2020. What runs again, and when, is an integer program over stages and
+ * ops, solved by CBC (memory/remat/checkmate.c); on graphs so small that all sets of values can be
+ * told apart, by shortest paths.
+ *
+ * Ours differs in this. The program's memory is a model of the plan's, so what is aimed at is moved
+ * by how far real plans are off, and the fastest plan that fits is taken; without a budget, the one
+ * of the lowest peak. The search is limited in nodes, and never in seconds. And there is no
+ * rounding of the relaxation for networks that are too large for the program: those are for rotor
+ * and auto. */
+#include "memory/policies/remat_pass.h"
+#include "memory/remat/aim.h"
+
+typedef struct options {
+    int64_t nodes;
+    uint64_t budget;
+} options;
+
+#define AT(f) offsetof(options, f)
+/* clang-format off */
+static const dt_opt opts[] = {
+    {"nodes",  DT_OPT_I64,   AT(nodes),  "2000", 1, 1 << 30, NULL, NULL, "of each search, of which there are up to six; the best within so many is taken"},
+    {"budget", DT_OPT_BYTES, AT(budget), "0",    0, 0,       NULL, NULL, "the fastest that fits; 0: memory.device_budget; without one: the lowest peak"},
+    {NULL,     DT_OPT_I64,   0,          NULL,   0, 0,       NULL, NULL, NULL},
+};
+/* clang-format on */
+
+enum { ROUNDS = 6 };
+
+typedef struct search {
+    dti_problem x;
+    int64_t nodes;
+} search;
+
+static dt_status try_at(void *ctx, uint64_t aim, uint64_t *peak, dt_err *err)
+{
+    search *s = ctx;
+    const dt_remat_graph *g = &s->x.r.graph;
+    dt_remat_sequence runs = {0};
+    dt_err why = {0};
+    bool proved;
+    dt_status st = g->n_op <= DT_REMAT_MOST_EXACT ? dt_remat_exact(g, aim, s->x.r.once, &runs, &why)
+                                                  : dt_remat_checkmate(g, aim, (uint64_t)s->nodes,
+                                                        s->x.r.once, &runs, &proved, &why);
+    *peak = UINT64_MAX;
+    if (st == DT_OK)
+        st = dti_problem_try(&s->x, &runs, peak, err);
+    else if (st == DT_E_BUDGET)
+        st = DT_OK;
+    else
+        st = DT_FAIL(err, st, "%s", why.text);
+    dt_remat_sequence_deinit(&runs);
+    return st;
+}
+
+static dt_status find(search *s, const options *o, dt_err *err)
+{
+    if (o->budget > 0)
+        s->x.budget = o->budget;
+    if (s->x.cost.device <= s->x.budget)
+        return DT_OK;
+    const uint64_t least = dt_remat_least_peak(&s->x.r.graph);
+    const int64_t first = (int64_t)s->x.budget - s->x.offset;
+    const dti_aim aim = {.budget = s->x.budget,
+        .least = least,
+        .most = s->x.cost.device,
+        .first = first > (int64_t)least ? (uint64_t)first : least,
+        .rounds = ROUNDS};
+    return dti_aim_search(&aim, try_at, s, err);
+}
+
+static dt_status checkmate(dt_program *p, const dt_pass_env *env, dt_err *err)
+{
+    const options *o = env->opts;
+    search s = {.nodes = o->nodes};
+    if (p->loss == DT_NONE)
+        return DT_OK;
+    dt_status st = dti_problem_open(&s.x, p, env, err);
+    if (st == DT_OK)
+        st = find(&s, o, err);
+    if (st == DT_OK)
+        st = dti_problem_take(&s.x, "checkmate: so the integer program has it", err);
+    dti_problem_close(&s.x);
+    return st;
+}
+
+const dt_policy dt_policy_checkmate = {
+    .name = "checkmate",
+    .summary = "what to run again by an integer program, for small networks (Checkmate, 2020)",
+    .exact = true,
+    .by_budget = true,
+    .searches = true,
+    .opts = opts,
+    .opts_bytes = sizeof(options),
+    .pass = checkmate,
+};

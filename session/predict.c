@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "layers/onednn/onednn.h"
+#include "memory/step_bound.h"
 #include "memory/time/card_costs.h"
 #include "session/environment.h"
 #include "session/profile_cache.h"
@@ -146,6 +147,54 @@ static dt_status predict_by(
     out->bound += c->rest;
     out->rate = out->seconds > 0 ? (double)p->asked.batch / out->seconds : 0;
     return DT_OK;
+}
+
+/* ---- what no plan is below ---- */
+
+static dt_status bound_of(const dt_plan_set *kept, uint64_t budget, double *seconds, dt_err *err)
+{
+    const dt_session *s = kept->session;
+    const dt_simulate_opts o = dti_session_simulate_opts(s);
+    const dt_pass_env env = {.machine = &o,
+        .density = s->densities.n > 0 ? &s->densities : NULL,
+        .pool = dt_pool_find(s->opts.memory.pool),
+        .costs = kept->asked.costs};
+    *seconds = s->costs.rest;
+    for (size_t i = 0; i < kept->n; i++) {
+        const dt_planned *x = kept->planned[i];
+        const double times = (double)dti_plan_set_times(kept, x);
+        dt_timeline t = {0};
+        double least = 0;
+        if (times <= 0)
+            continue;
+        dt_status st = x->kind == DT_PROGRAM_UPDATE
+                           ? dt_simulate(&t, x->plan, &s->costs, &o, err)
+                           : dt_step_bound(x->program, &env, budget, &least, err);
+        *seconds += times * (x->kind == DT_PROGRAM_UPDATE ? t.alone[DT_COMPUTE_STREAM] : least);
+        dt_timeline_deinit(&t);
+        DT_CHECK(st);
+    }
+    return DT_OK;
+}
+
+dt_status dt_plan_set_bound(const dt_plan_set *p, uint64_t budget, double *seconds, dt_err *err)
+{
+    dt_policies keep_all;
+    dt_plan_set *kept = NULL;
+    dt_plan_request r = p->asked;
+    r.policies = &keep_all;
+    r.fates = NULL;
+    r.given = NULL;
+    dt_status st = dt_policies_open(&keep_all, "keep_all", NULL, err);
+    if (st == DT_OK)
+        st = dt_plan_set_create(&kept, p->session, &r, err);
+    if (st == DT_OK)
+        st = dt_plan_set_run(kept, false, 0, 0, err);
+    if (st == DT_OK)
+        st = bound_of(kept, budget > 0 ? budget : UINT64_MAX, seconds, err);
+    dt_plan_set_destroy(kept);
+    dt_policies_close(&keep_all);
+    return st;
 }
 
 /* ---- calibration ---- */

@@ -27,6 +27,13 @@ typedef struct dt_prediction {
 /* Of a plan set that has the plans of a training step. DT_E_NOMEM. */
 dt_status dt_plan_set_predict(const dt_plan_set *p, dt_prediction *out, dt_err *err) DT_NODISCARD;
 
+/* What no plan of the set's step takes less than within @budget bytes of the device, whatever exact
+ * policy makes it, by the algorithms that were asked for (memory/step_bound.h); 0: any budget.
+ * DT_E_NOMEM.
+ */
+dt_status dt_plan_set_bound(
+    const dt_plan_set *p, uint64_t budget, double *seconds, dt_err *err) DT_NODISCARD;
+
 /* A verified plan on the clock of the session's costs; release it with dt_timeline_deinit, even
  * after a failure. DT_E_NOMEM. */
 dt_status dt_session_simulate(

@@ -133,6 +133,24 @@ static dt_status read_budgets(dt_compare *c, const char *text, int64_t *evenly, 
     return DT_OK;
 }
 
+double dti_compare_least(const dt_compare *c, const dt_compare_row *r, size_t b)
+{
+    return c->least[r->need.device <= c->budget[b] ? b : DT_COMPARE_BUDGETS];
+}
+
+static dt_status find_least(dt_compare *c, dt_err *err)
+{
+    const dt_plan_request q = dt_session_request(c->session);
+    dt_plan_set *p = NULL;
+    dt_status st = dt_plan_set_create(&p, c->session, &q, err);
+    for (size_t b = 0; st == DT_OK && b < c->n_budget; b++)
+        st = dt_plan_set_bound(p, c->budget[b], &c->least[b], err);
+    if (st == DT_OK)
+        st = dt_plan_set_bound(p, 0, &c->least[DT_COMPARE_BUDGETS], err);
+    dt_plan_set_destroy(p);
+    return st;
+}
+
 /* From the least of any exact policy to what keep_all takes. */
 static void even_budgets(dt_compare *c, int64_t n)
 {
@@ -235,7 +253,7 @@ static dt_status plan_all(dt_compare *c, int64_t evenly, dt_err *err)
             c->of[l][b] = c->n;
             DT_CHECK(add_row(c, l, c->budget[b], err));
         }
-    return DT_OK;
+    return find_least(c, err);
 }
 
 static bool ahead_of(const dt_compare_row *a, const dt_compare_row *b)

@@ -38,6 +38,7 @@ enum { DT_COMPARE_BUDGETS = 64, DT_COMPARE_LISTS = 64 };
  * @budget:  ascending
  * @row:     of list l under budget b: row[of[l][b]]
  * @kept:    the row of keep_all
+ * @least:   by budget, seconds that no plan's step is below within it; the last of any budget
  * @run:     they are to be run
  */
 typedef struct dt_compare {
@@ -46,6 +47,7 @@ typedef struct dt_compare {
     bool run;
     const char *list[DT_COMPARE_LISTS];
     uint64_t budget[DT_COMPARE_BUDGETS];
+    double least[DT_COMPARE_BUDGETS + 1];
     dt_compare_row *row;
     size_t of[DT_COMPARE_LISTS][DT_COMPARE_BUDGETS];
 } dt_compare;
@@ -53,6 +55,8 @@ typedef struct dt_compare {
 /* "measured" of a profile, "simulated" of a card, "defaults". */
 const char *dti_compare_costs(const dt_compare *c);
 bool dti_compare_fits(const dt_compare_row *r, uint64_t budget);
+/* What no plan is below under the b-th budget if the row fits it, else under any. */
+double dti_compare_least(const dt_compare *c, const dt_compare_row *r, size_t b);
 
 /* Run some steps of each, in turns, on a made-up batch, and fill @measured and @spread. */
 dt_status dti_compare_run(dt_compare *c, dt_err *err) DT_NODISCARD;

@@ -120,7 +120,7 @@ static void element(dt_json *to, const dt_compare *c, size_t l, size_t b)
     dti_json_real(&o, "step_seconds", r->time.seconds, 9);
     dti_json_real(&o, "images_per_second", r->time.rate, 6);
     dti_json_flag(&o, "exact", r->exact);
-    dti_json_real(&o, "bound_seconds", r->time.bound, 9);
+    dti_json_real(&o, "bound_seconds", dti_compare_least(c, r, b), 9);
     dti_json_real(&o, "compute_seconds", r->time.compute, 9);
     dti_json_real(&o, "stall_seconds", r->time.stalled, 9);
     dti_json_whole(&o, "moved_out", r->score.out);
@@ -160,8 +160,8 @@ dt_status dti_compare_csv(const void *compare, FILE *f, dt_err *err)
                 quote, r->policy, quote, c->budget[b],
                 dti_compare_fits(r, c->budget[b]) ? "yes" : "no", r->need.device, r->need.host,
                 r->need.disk, r->time.seconds, r->time.rate, r->exact ? "yes" : "no");
-            fprintf(f, ",%.9f,%" PRIu64 ",%" PRIu64 ",%.0f,%s,%s,", r->time.bound, r->score.out,
-                r->score.in, r->score.recompute_flops, r->best ? "yes" : "no",
+            fprintf(f, ",%.9f,%" PRIu64 ",%" PRIu64 ",%.0f,%s,%s,", dti_compare_least(c, r, b),
+                r->score.out, r->score.in, r->score.recompute_flops, r->best ? "yes" : "no",
                 dti_compare_costs(c));
             if (r->measured > 0)
                 fprintf(f, "%.9f,%.9f\n", r->measured, r->spread);

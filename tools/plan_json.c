@@ -73,7 +73,8 @@ static void leave_predicted(dt_json *to, const dt_report *r)
         {"step_seconds", t->seconds},
         {"compute_seconds", t->compute},
         {"stall_seconds", t->stalled},
-        {"bound_seconds", t->bound},
+        {"bound_seconds", r->least},
+        {"rows_bound_seconds", t->bound},
         {"samples_per_second", t->rate},
         {"average_bytes", t->average},
     };

@@ -21,6 +21,10 @@ dt_status dti_report_init(dt_report *out, const dt_session *s, dt_err *err)
     dt_plan_set_here(s->plans, &r->here);
     DT_CHECK(dt_plan_set_saving(s->plans, &r->saving, err));
     DT_CHECK(dt_plan_set_predict(s->plans, &r->time, err));
+    const uint64_t budget = s->opts.memory.device_budget;
+    if (r->time.known)
+        DT_CHECK(
+            dt_plan_set_bound(s->plans, r->need.device <= budget ? budget : 0, &r->least, err));
     return dt_plan_usage(r->top->plan, &r->usage, err);
 }
 

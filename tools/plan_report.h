@@ -21,6 +21,7 @@
  * @here:    the same against this machine
  * @saving:  against keep_all
  * @time:    what a step takes
+ * @least:   seconds that no plan's step is below within memory.device_budget, if that holds
  * @fits:    all budgets hold
  * @again:   there are plans for steps whose packed values do not fit
  * @cold @warm: seconds that planning took, before and after the library's answers were at hand
@@ -35,7 +36,7 @@ typedef struct dt_report {
     dt_here here;
     dt_saving saving;
     dt_prediction time;
-    double cold, warm;
+    double cold, warm, least;
     bool fits, again;
 } dt_report;
 

@@ -233,6 +233,10 @@ static void predicted(const dt_report *r)
         return;
     printf("%-12s %12.4f s     a step, %.1f samples a second; %.4f s of it waiting for copies\n",
         r->session->costs.simulated ? "simulated" : "predicted", t->seconds, t->rate, t->stalled);
+    printf("bound        %12.4f s     no plan%s takes less; this one is %.2f %% above\n", r->least,
+        r->need.device <= r->session->opts.memory.device_budget ? " within memory.device_budget"
+                                                                : "",
+        r->least > 0 ? 100 * (t->seconds / r->least - 1) : 0.0);
     printf("on average   %12.2f MiB   in use, weighted by time\n", t->average / mib);
     printf("by           %.60s%s\n", r->session->costs.name,
         r->session->costs.simulated ? ", a card's constants" : ", as it was measured");

@@ -279,13 +279,13 @@ static dt_status solve_chain(remat_run *r, dt_err *err)
     r->found = r->base; /* as written */
     dt_status st = dt_chain_of_graph(&x.stages, &r->graph, DT_CHAIN_AUTO, STAGES, NULL, err);
     const uint64_t n = x.stages.chain.n;
-    const dti_aim aim = {.budget = r->budget,
+    const dt_aim aim = {.budget = r->budget,
         .least = 1,
         .most = x.revolve ? n : DT_CHAIN_MOST_SUM - 1,
         .first = x.revolve ? (n + 1) / 2 : r->budget,
         .rounds = ROUNDS};
     if (st == DT_OK && r->base.peak > r->budget)
-        st = dti_aim_search(&aim, try_chain, &x, err);
+        st = dt_aim_search(&aim, try_chain, &x, err);
     dt_chain_stages_deinit(&x.stages);
     return st;
 }
@@ -616,17 +616,15 @@ static dt_status remat(const dt_command_args *a, dt_err *err)
     const dt_flag flags[] = {
         {"--budget", "BYTES|P%", "the peak is to be no higher; P% of that of the file's own order",
             NULL, &r.budget_text},
-        {"--policy", "NAME",
-            "auto (the search), checkmate, rotor, revolve, keep_all, chen_sqrt, chen_budget", NULL,
-            &r.policy},
+        {"--policy", "NAME", "auto, checkmate, rotor, revolve, keep_all, chen_sqrt, chen_budget",
+            NULL, &r.policy},
         {"--max-batch", NULL, "the largest batch on a device, with at most one extra forward",
             &r.max_batch, NULL},
         {"--device", "BYTES", "of the device, for --max-batch", NULL, &r.device_text},
         {"--fixed", "BYTES", "of it what does not grow with the batch: weights, gradients", NULL,
             &r.fixed_text},
-        {"--accounting", "HOW",
-            "of a paper's policy for --max-batch: published (as Checkmate's figure 6), rules", NULL,
-            &r.accounting},
+        {"--accounting", "HOW", "of a paper's policy for --max-batch: published (default), rules",
+            NULL, &r.accounting},
         {"--batch", "N", "samples that the file's bytes and costs are of; 1 unless given", NULL,
             &r.batch_text},
         {"--chain", "FILE", "in place of a graph a chain of stages, solved exactly", NULL,

@@ -5,14 +5,14 @@
  *
  * Ours differs in this. The program's memory is a model of the plan's, so what is aimed at is moved
  * by how far real plans are off, and the fastest plan that fits is taken; without a budget, the one
- * of the lowest peak. The search is limited in nodes, and never in seconds. And there is no
- * rounding of the relaxation for networks that are too large for the program: those are for rotor
- * and auto. */
+ * of the lowest peak. The search is limited in nodes, and never in seconds. And where a network has
+ * too many ops for the program, or the build has no solver, the same problem is searched
+ * (memory/remat/anneal.c), in place of the paper's rounding of the relaxation. */
 #include "memory/policies/remat_pass.h"
 #include "memory/remat/aim.h"
 
 typedef struct options {
-    int64_t nodes;
+    int64_t nodes, ops;
     uint64_t budget;
 } options;
 
@@ -20,28 +20,51 @@ typedef struct options {
 /* clang-format off */
 static const dt_opt opts[] = {
     {"nodes",  DT_OPT_I64,   AT(nodes),  "2000", 1, 1 << 30, NULL, NULL, "of each search, of which there are up to six; the best within so many is taken"},
+    {"ops",    DT_OPT_I64,   AT(ops),    "40",   0, DT_REMAT_MOST_CHECKMATE, NULL, NULL, "networks of more are searched by annealing"},
     {"budget", DT_OPT_BYTES, AT(budget), "0",    0, 0,       NULL, NULL, "the fastest that fits; 0: memory.device_budget; without one: the lowest peak"},
     {NULL,     DT_OPT_I64,   0,          NULL,   0, 0,       NULL, NULL, NULL},
 };
 /* clang-format on */
 
-enum { ROUNDS = 6 };
+enum { ROUNDS = 6, MOVES_AN_OP = 2000 };
 
 typedef struct search {
     dti_problem x;
-    int64_t nodes;
+    const options *o;
+    bool solved; /* by the integer program or shortest paths */
 } search;
+
+/* From each op once. */
+static dt_status anneal(const search *s, uint64_t aim, dt_remat_sequence *runs, dt_err *err)
+{
+    const dt_remat_graph *g = &s->x.r.graph;
+    const dt_remat_search how = {
+        .budget = aim, .seed = 1, .moves = (uint64_t)MOVES_AN_OP * g->n_op, .once = s->x.r.once};
+    dt_remat_taken taken;
+    DT_CHECK(dt_remat_in_order(runs, g, err));
+    return dt_remat_anneal(g, &how, runs, &taken, err);
+}
+
+/* DT_E_BUDGET: nothing keeps to the aim. */
+static dt_status solve(search *s, uint64_t aim, dt_remat_sequence *runs, dt_err *err)
+{
+    const dt_remat_graph *g = &s->x.r.graph;
+    bool proved;
+    s->solved = true;
+    if (g->n_op <= DT_REMAT_MOST_EXACT)
+        return dt_remat_exact(g, aim, s->x.r.once, runs, err);
+    if (g->n_op <= s->o->ops && dt_solver_name() != NULL)
+        return dt_remat_checkmate(g, aim, (uint64_t)s->o->nodes, s->x.r.once, runs, &proved, err);
+    s->solved = false;
+    return anneal(s, aim, runs, err);
+}
 
 static dt_status try_at(void *ctx, uint64_t aim, uint64_t *peak, dt_err *err)
 {
     search *s = ctx;
-    const dt_remat_graph *g = &s->x.r.graph;
     dt_remat_sequence runs = {0};
     dt_err why = {0};
-    bool proved;
-    dt_status st = g->n_op <= DT_REMAT_MOST_EXACT ? dt_remat_exact(g, aim, s->x.r.once, &runs, &why)
-                                                  : dt_remat_checkmate(g, aim, (uint64_t)s->nodes,
-                                                        s->x.r.once, &runs, &proved, &why);
+    dt_status st = solve(s, aim, &runs, &why);
     *peak = UINT64_MAX;
     if (st == DT_OK)
         st = dti_problem_try(&s->x, &runs, peak, err);
@@ -53,40 +76,44 @@ static dt_status try_at(void *ctx, uint64_t aim, uint64_t *peak, dt_err *err)
     return st;
 }
 
-static dt_status find(search *s, const options *o, dt_err *err)
+static dt_status find(search *s, dt_err *err)
 {
+    const options *o = s->o;
     if (o->budget > 0)
         s->x.budget = o->budget;
     if (s->x.cost.device <= s->x.budget)
         return DT_OK;
     const uint64_t least = dt_remat_least_peak(&s->x.r.graph);
     const int64_t first = (int64_t)s->x.budget - s->x.offset;
-    const dti_aim aim = {.budget = s->x.budget,
+    const dt_aim aim = {.budget = s->x.budget,
         .least = least,
         .most = s->x.cost.device,
         .first = first > (int64_t)least ? (uint64_t)first : least,
         .rounds = ROUNDS};
-    return dti_aim_search(&aim, try_at, s, err);
+    return dt_aim_search(&aim, try_at, s, err);
 }
 
 static dt_status checkmate(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
-    const options *o = env->opts;
-    search s = {.nodes = o->nodes};
+    search s = {.o = env->opts};
     if (p->loss == DT_NONE)
         return DT_OK;
     dt_status st = dti_problem_open(&s.x, p, env, err);
     if (st == DT_OK)
-        st = find(&s, o, err);
+        st = find(&s, err);
     if (st == DT_OK)
-        st = dti_problem_take(&s.x, "checkmate: so the integer program has it", err);
+        st = dti_problem_take(&s.x,
+            s.solved ? "checkmate: so the integer program has it"
+                     : "checkmate: so a search of the same problem has it",
+            err);
     dti_problem_close(&s.x);
     return st;
 }
 
 const dt_policy dt_policy_checkmate = {
     .name = "checkmate",
-    .summary = "what to run again by an integer program, for small networks (Checkmate, 2020)",
+    .summary =
+        "what to run again by an integer program, or a search where it is large (Checkmate 2020)",
     .exact = true,
     .by_budget = true,
     .searches = true,

@@ -68,12 +68,12 @@ static dt_status find(search *s, const options *o, dt_err *err)
         &s->s, &s->x.r.graph, (dt_chain_cuts)o->cuts, (uint32_t)o->stages, s->x.mirror, err));
     const uint64_t whole = s->x.cost.device;
     const int64_t first = (int64_t)s->x.budget - s->x.offset;
-    const dti_aim aim = {.budget = s->x.budget,
+    const dt_aim aim = {.budget = s->x.budget,
         .least = 1,
         .most = whole,
         .first = first > 0 ? (uint64_t)first : whole / 4,
         .rounds = ROUNDS};
-    return dti_aim_search(&aim, try_at, s, err);
+    return dt_aim_search(&aim, try_at, s, err);
 }
 
 static dt_status rotor(dt_program *p, const dt_pass_env *env, dt_err *err)

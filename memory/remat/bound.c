@@ -107,6 +107,7 @@ enum { EARLIER = 1, LATER = 2, THERE = 4, WANTED = 8 };
 typedef struct moments {
     const dt_remat_graph *g;
     uint64_t budget;
+    const uint64_t *own; /* bytes of an op's output while it runs; NULL: all of it */
     uint8_t *state;
     uint32_t *stack;
     flow f;
@@ -136,7 +137,7 @@ static bool look(moments *m, uint32_t x, uint64_t *rest)
     memset(m->state, 0, g->n_op);
     spread(m, x, EARLIER);
     spread(m, x, LATER);
-    uint64_t there = g->bytes[x];
+    uint64_t there = m->own != NULL ? m->own[x] : g->bytes[x];
     for (uint32_t i = g->in_at[x]; i < g->in_at[x + 1]; i++)
         if ((m->state[g->in[i]] & THERE) == 0) {
             m->state[g->in[i]] |= THERE;
@@ -318,7 +319,13 @@ uint64_t dt_remat_least_peak(const dt_remat_graph *g)
 
 dt_status dt_remat_bound(const dt_remat_graph *g, uint64_t budget, uint64_t *out, dt_err *err)
 {
-    moments m = {.g = g, .budget = budget};
+    return dti_remat_bound_by(g, budget, NULL, out, err);
+}
+
+dt_status dti_remat_bound_by(
+    const dt_remat_graph *g, uint64_t budget, const uint64_t *own, uint64_t *out, dt_err *err)
+{
+    moments m = {.g = g, .budget = budget, .own = own};
     moment top[MOMENTS];
     size_t n = 0;
     uint64_t total = 0;

@@ -99,6 +99,10 @@ uint64_t dt_remat_least_peak(const dt_remat_graph *g);
 dt_status dt_remat_bound(
     const dt_remat_graph *g, uint64_t budget, uint64_t *out, dt_err *err) DT_NODISCARD;
 
+/* The same where an op's output takes only @own bytes, by op, while the op runs; NULL: all. */
+dt_status dti_remat_bound_by(const dt_remat_graph *g, uint64_t budget, const uint64_t *own,
+    uint64_t *out, dt_err *err) DT_NODISCARD;
+
 /* The cheapest sequence whose first runs are in the graph's order, which is Checkmate's optimum,
  * for at most DT_REMAT_MOST_EXACT ops (DT_E_CONFIG for more). @once: as of dt_remat_search;
  * DT_E_BUDGET when none fits. @out is zeroed or holds a sequence, which goes. */

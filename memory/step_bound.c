@@ -1,0 +1,213 @@
+/* The bound of a step. Seconds and bytes are the least of what any policy could make of them: each
+ * op's least cost among what backward may read and among forward and its repetition; values packed
+ * as small as zeros allow; nothing for workspaces, statistics, masks and layouts of weights. */
+#include "memory/step_bound.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "memory/policies/chen.h"
+#include "memory/remat/of_program.h"
+
+/**
+ * struct least - what is known of the program.
+ * @once @again: seconds by op, of it in order, and of it when it runs again
+ * @own: by op of the graph, bytes of its output while it runs; 0 where that may lie over an input
+ * @rate: bytes a second that leave the device and come back
+ */
+typedef struct least {
+    const dt_pass_env *env;
+    double *once, *again, compute, rate;
+    dt_remat_program r;
+    uint64_t *own, bytes;
+} least;
+
+static dt_status no_memory(dt_err *err)
+{
+    return DT_FAIL(err, DT_E_NOMEM, "no memory for a lower bound");
+}
+
+/* A copy in which backward reads no values where it can do without. */
+static dt_status without_values(dt_program **out, const dt_program *p, dt_err *err)
+{
+    DT_CHECK(dt_program_copy(out, p, err));
+    DT_CHECK(dt_program_index(*out, err));
+    for (int32_t i = 0; i < (int32_t)p->graph->n_node; i++) {
+        const int alt = dti_value_free(p->graph->node[i].desc);
+        if (alt >= 0)
+            DT_CHECK(dti_choose(*out, i, alt, 0, err));
+    }
+    return dt_program_index(*out, err);
+}
+
+/* Seconds of the ops that have names of @p's, where they are less. */
+static dt_status take_less(least *l, dt_program *q, size_t n_op, dt_err *err)
+{
+    double *seconds = dt_alloc(q->n_op + 1, sizeof *seconds);
+    if (seconds == NULL)
+        return no_memory(err);
+    const dt_status st = dti_pass_op_seconds(l->env, q, seconds, err);
+    for (size_t i = 0; st == DT_OK && i < q->n_order; i++) {
+        const int32_t op = q->order[i];
+        const bool again = q->op[op].kind == DT_OP_RECOMPUTE;
+        const int32_t of = again ? q->op[op].recompute_of : op;
+        if ((size_t)of >= n_op)
+            continue;
+        if (!again)
+            l->once[of] = fmin(l->once[of], seconds[op]);
+        l->again[of] = fmin(l->again[of], seconds[op]);
+    }
+    dt_free(seconds);
+    return st;
+}
+
+/* All of forward runs again, so that what that takes is seen. */
+static dt_status all_again(least *l, const dt_program *p, dt_err *err)
+{
+    dt_program *q = NULL;
+    dt_chen c = {0};
+    int32_t reason;
+    dt_status st = dt_program_copy(&q, p, err);
+    if (st == DT_OK)
+        st = dti_chen_open(&c, q, err);
+    if (st == DT_OK)
+        st = dt_reasons_add(&q->reasons, &reason, err, "for a lower bound");
+    for (size_t i = 0; st == DT_OK && i < c.n; i++) {
+        c.dropped[c.value[i].tensor] = true;
+        c.reason[c.value[i].tensor] = reason;
+    }
+    if (st == DT_OK)
+        st = dti_chen_rewrite(&c, err);
+    dti_chen_close(&c);
+    if (st == DT_OK)
+        st = take_less(l, q, p->n_op, err);
+    dt_program_destroy(q);
+    return st;
+}
+
+/* Packed as small as the codecs make it: its values that are not zero, and a bit for each. */
+static void pack(least *l, const dt_program *p)
+{
+    for (uint32_t v = 0; v < l->r.graph.n_op; v++) {
+        const int32_t t = l->r.tensor[v];
+        if (l->r.op[v] == DT_NONE) /* statistics, masks: not with every choice */
+            l->r.graph.bytes[v] = 0;
+        else if (t != DT_NONE && l->env->density != NULL && dt_packs(&p->tensor[t])) {
+            const double left = dti_pass_density(l->env, &p->tensor[t], 1) + 1.0 / 32;
+            l->r.graph.bytes[v] = (uint64_t)(fmin(1, left) * (double)l->r.graph.bytes[v]);
+        }
+    }
+}
+
+/* Whether the output of an op may lie in the bytes of an input. */
+static bool may_lie_over(const dt_program *p, int32_t op)
+{
+    return p->op[op].desc != NULL && p->op[op].desc->form[p->op[op].form].n_over > 0;
+}
+
+static dt_status find_own(least *l, const dt_program *p, dt_err *err)
+{
+    const dt_remat_graph *g = &l->r.graph;
+    l->own = dt_alloc((size_t)g->n_op + 1, sizeof *l->own);
+    if (l->own == NULL)
+        return no_memory(err);
+    for (uint32_t v = 0; v < g->n_op; v++) {
+        const int32_t op = l->r.tensor[v] != DT_NONE ? dti_producer(p, l->r.tensor[v]) : DT_NONE;
+        const bool alone = op != DT_NONE && op == l->r.op[v];
+        l->own[v] = alone && !may_lie_over(p, op) ? g->bytes[v] : 0;
+    }
+    return DT_OK;
+}
+
+/* Bytes a second that go to a tier and come back, all tiers beside each other. Packed ones are more
+ * than they take. */
+static double rate_of(const dt_pass_env *env)
+{
+    const dt_costs *c = dti_pass_costs(env);
+    double rate = 0;
+    for (int tier = DT_TIER_HOST; tier <= DT_TIER_DISK; tier++) {
+        const dt_link *a = c->link[tier], *b = c->thread_link[tier];
+        const double out = fmax(a[DT_TO_TIER].rate, b[DT_TO_TIER].rate);
+        const double in = fmax(a[DT_FROM_TIER].rate, b[DT_FROM_TIER].rate);
+        rate += out > 0 && in > 0 ? 1 / (1 / out + 1 / in) : 0;
+    }
+    return env->density != NULL && env->density->n > 0 ? 32 * rate : rate;
+}
+
+/* The abstract problem: what is not read with some choice is not wanted, repetitions at their least
+ * cost. */
+static dt_status open(least *l, const dt_program *p, dt_err *err)
+{
+    const dt_lower_opts o = dti_pass_lower_opts(l->env);
+    dt_program *bare = NULL;
+    dt_plan *plan = NULL;
+    l->once = dt_alloc(p->n_op + 1, sizeof *l->once);
+    l->again = dt_alloc(p->n_op + 1, sizeof *l->again);
+    dt_status st = l->once != NULL && l->again != NULL ? DT_OK : no_memory(err);
+    for (size_t i = 0; st == DT_OK && i < p->n_op; i++)
+        l->once[i] = l->again[i] = HUGE_VAL;
+    if (st == DT_OK)
+        st = all_again(l, p, err);
+    if (st == DT_OK)
+        st = without_values(&bare, p, err);
+    if (st == DT_OK)
+        st = take_less(l, bare, p->n_op, err);
+    for (size_t i = 0; st == DT_OK && i < p->n_op; i++) {
+        l->compute += l->once[i] < HUGE_VAL ? l->once[i] : 0;
+        l->again[i] = l->again[i] < HUGE_VAL ? l->again[i] : 0;
+    }
+    if (st == DT_OK)
+        st = dt_lower(&plan, bare, &o, err);
+    if (st == DT_OK)
+        st = dti_remat_of_program(&l->r, bare, plan, l->again, NULL, err);
+    if (st == DT_OK)
+        pack(l, bare);
+    if (st == DT_OK)
+        st = find_own(l, bare, err);
+    dt_plan_destroy(plan);
+    dt_program_destroy(bare);
+    return st;
+}
+
+/* Seconds of what must run again with so many bytes. An op's cost counts a nanosecond too much. */
+static dt_status extra(const least *l, double room, double *out, dt_err *err)
+{
+    uint64_t cost, all = 0;
+    const dt_remat_graph *g = &l->r.graph;
+    for (uint32_t v = 0; v < g->n_op; v++)
+        all += g->cost[v];
+    const uint64_t budget = room < 0x1p62 ? (uint64_t)room : (uint64_t)1 << 62;
+    DT_CHECK(dti_remat_bound_by(g, budget, l->own, &cost, err));
+    *out = fmax(0, ((double)(cost - all) - g->n_op) * 1e-9);
+    return DT_OK;
+}
+
+dt_status dt_step_bound(
+    const dt_program *kept, const dt_pass_env *env, uint64_t budget, double *seconds, dt_err *err)
+{
+    least l = {.env = env, .rate = rate_of(env)};
+    const uint64_t fixed = kept->map != NULL ? kept->map->bytes : 0;
+    const double room = budget > fixed ? (double)(budget - fixed) : 0;
+    double low = 0, more = 0;
+    dt_status st = open(&l, kept, err);
+    low = l.compute;
+    if (st == DT_OK)
+        st = extra(&l, room + low * l.rate, &more, err);
+    /* a step of so many seconds moves so many bytes, and runs again what must with those away */
+    for (double high = low + more; st == DT_OK && more > 0 && high - low > 1e-4 * low;) {
+        const double at = (low + high) / 2;
+        st = extra(&l, room + at * l.rate, &more, err);
+        if (l.compute + more >= at)
+            low = at;
+        else
+            high = at;
+        more = high - low;
+    }
+    *seconds = low;
+    dti_remat_program_deinit(&l.r);
+    dt_free(l.once);
+    dt_free(l.again);
+    dt_free(l.own);
+    return st;
+}

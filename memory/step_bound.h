@@ -1,0 +1,17 @@
+/* What no plan of a program takes less than, whatever a policy keeps, makes again, moves or packs
+ * without changing a bit, and however it is placed, as long as it stays within the device's bytes.
+ */
+#ifndef DT_MEMORY_STEP_BOUND_H
+#define DT_MEMORY_STEP_BOUND_H
+
+#include "memory/policy.h"
+
+/* Of a program with all kept. @budget: bytes of the device. The ops of the program alone, by the
+ * cheapest of what backward may read; and what must run again: at any one moment bytes are within
+ * the budget (memory/remat/bound.c), and those away from the device have to leave it and to come
+ * back within the step, by the links of the tiers. Order is the program's. DT_E_BUDGET when an op
+ * with all that it touches does not fit, DT_E_NOMEM. */
+dt_status dt_step_bound(const dt_program *kept, const dt_pass_env *env, uint64_t budget,
+    double *seconds, dt_err *err) DT_NODISCARD;
+
+#endif

@@ -1,0 +1,144 @@
+/* The bound of a step: below every plan that random passes, policies and an exhaustive search make,
+ * and above the ops alone where something must run again. */
+#include <math.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "memory/policies/chen.h"
+#include "memory/step_bound.h"
+#include "memory/time/card_costs.h"
+#include "tests/fixture/check.h"
+#include "tests/fixture/planned.h"
+#include "tests/fixture/random_graph.h"
+#include "tests/fixture/random_pass.h"
+
+static dt_err err;
+
+static dt_costs card(void)
+{
+    dt_costs c;
+    dt_costs_of_card(&c, dt_card_speed_find("p100"));
+    return c;
+}
+
+static double bound(const dt_lowered *m, const dt_pass_env *env, uint64_t budget)
+{
+    double seconds = NAN;
+    memset(&err, 0, sizeof err);
+    assert_ok(dt_step_bound(m->program, env, budget, &seconds, &err), &err);
+    return seconds;
+}
+
+static void not_below(const dt_lowered *m, const dt_pass_env *env, const dt_pass_cost *c)
+{
+    const double least = bound(m, env, c->device);
+    if (!(least <= c->seconds * (1 + 1e-9)))
+        fail_msg("bound %.12g s of %zu bytes, and a plan of %.12g s", least, (size_t)c->device,
+            c->seconds);
+}
+
+static void random_plans_are_not_below(void **state)
+{
+    (void)state;
+    const dt_costs costs = card();
+    const dt_pass_env env = {.costs = &costs};
+    int tried = 0;
+    for (uint64_t seed = 0; seed < (dt_small_scale() ? 8 : 30); seed++) {
+        dt_lowered m = dt_program_of(dt_random_graph(seed), DT_PROGRAM_FIRST, 4);
+        assert_ok(dt_program_index(m.program, &err), &err);
+        for (uint64_t k = 0; k < 12; k++) {
+            dt_program *p = NULL;
+            dt_fates f = {0};
+            dt_pass_cost c;
+            memset(&err, 0, sizeof err);
+            assert_ok(dt_program_copy(&p, m.program, &err), &err);
+            assert_ok(dt_program_index(p, &err), &err);
+            assert_ok(dt_random_pass(p, 100 * seed + k, &f, &err), &err);
+            assert_ok(dti_pass_cost_of(&env, p, &c, &err), &err);
+            if (f.encodes + f.packed_moves + f.encoded_moves == 0) { /* packed by chance */
+                not_below(&m, &env, &c);
+                tried++;
+            }
+            dt_program_destroy(p);
+        }
+        dt_lowered_close(&m);
+    }
+    assert_true(tried > 20);
+}
+
+/* Each set of values made again by itself, of networks with few. */
+static void no_set_of_values_made_again_is_below(void **state)
+{
+    (void)state;
+    enum { MOST = 7 };
+    const dt_costs costs = card();
+    const dt_pass_env env = {.costs = &costs};
+    int networks = 0;
+    for (uint64_t seed = 100; seed < 140; seed++) {
+        dt_lowered m = dt_program_of(dt_random_graph(seed), DT_PROGRAM_FIRST, 4);
+        dt_chen c;
+        assert_ok(dti_chen_open(&c, m.program, &err), &err);
+        const size_t n = c.n;
+        dti_chen_close(&c);
+        for (uint32_t set = 0; n <= MOST && set < 1u << n; set++) {
+            dt_program *p = NULL;
+            dt_pass_cost cost;
+            assert_ok(dt_program_copy(&p, m.program, &err), &err);
+            assert_ok(dti_chen_open(&c, p, &err), &err);
+            for (size_t i = 0; i < n; i++)
+                c.dropped[c.value[i].tensor] = (set >> i & 1) != 0;
+            assert_ok(dti_chen_rewrite(&c, &err), &err);
+            dti_chen_close(&c);
+            assert_ok(dti_pass_cost_of(&env, p, &cost, &err), &err);
+            not_below(&m, &env, &cost);
+            dt_program_destroy(p);
+        }
+        networks += n <= MOST;
+        dt_lowered_close(&m);
+    }
+    assert_true(networks > 0);
+}
+
+static void no_policy_is_below_and_recomputation_is_seen(void **state)
+{
+    (void)state;
+    static const char *const policies[] = {"keep_all", "chen_sqrt", "chen_cheap", "vdnn_all",
+        "gist_lossless", "chen_recursive", "rotor", "chen_cheap,vdnn_conv"};
+    const dt_costs costs = card();
+    const dt_pass_env env = {.costs = &costs};
+    dt_lowered m = dt_program_of(dt_standard("resnet50"), DT_PROGRAM_FIRST, 8);
+    const double alone = bound(&m, &env, UINT64_MAX);
+    for (size_t i = 0; i < DT_COUNT(policies); i++) {
+        dt_program *p = NULL;
+        dt_policies list;
+        dt_pass_cost c;
+        assert_ok(dt_program_copy(&p, m.program, &err), &err);
+        assert_ok(dt_program_index(p, &err), &err);
+        assert_ok(dt_policies_open(&list, policies[i], NULL, &err), &err);
+        assert_ok(dt_policies_apply(&list, p, &env, &err), &err);
+        assert_ok(dti_pass_cost_of(&env, p, &c, &err), &err);
+        not_below(&m, &env, &c);
+        if (strcmp(policies[i], "rotor") == 0) { /* without links all that is over runs again */
+            dt_costs none = costs;
+            for (int t = DT_TIER_HOST; t <= DT_TIER_DISK; t++)
+                for (int d = 0; d < DT_TIER_DIRECTIONS; d++)
+                    none.link[t][d].rate = none.thread_link[t][d].rate = 1;
+            const dt_pass_env without = {.costs = &none};
+            const double least = bound(&m, &without, c.device);
+            assert_true(least > alone * 1.01 && least <= c.seconds);
+        }
+        dt_policies_close(&list);
+        dt_program_destroy(p);
+    }
+    dt_lowered_close(&m);
+}
+
+DT_TEST_GROUP(step_bound)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_plans_are_not_below),
+        cmocka_unit_test(no_set_of_values_made_again_is_below),
+        cmocka_unit_test(no_policy_is_below_and_recomputation_is_seen),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

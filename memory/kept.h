@@ -9,8 +9,9 @@
 
 typedef struct dt_kept dt_kept;
 
-/* NULL when there is no memory, which costs searches and nothing else. */
-dt_kept *dt_kept_create(void);
+/* NULL when there is no memory, which costs searches and nothing else. @stem: with a key and ".txt"
+ * behind it the name of a file, in which what is found stays for later runs; NULL: in none. */
+dt_kept *dt_kept_create(const char *stem);
 void dt_kept_destroy(dt_kept *k);
 
 /* What was put there by that key, borrowed; NULL: nothing was, or @k is NULL. */
@@ -20,6 +21,14 @@ const void *dti_kept_find(const dt_kept *k, const char key[DT_SHA256_TEXT]);
  * is a new one. */
 void dti_kept_put(
     dt_kept *k, const char key[DT_SHA256_TEXT], void *value, void (*destroy)(void *value));
+
+/* A file's text, with one line ahead of it that names key and sum; NULL: there is none, or what is
+ * there is none such, of which dt_kept_note speaks. The caller frees it. */
+char *dti_kept_read(dt_kept *k, const char key[DT_SHA256_TEXT], size_t *bytes);
+/* Write one; without a stem, or where it cannot be written, nothing is done. */
+void dti_kept_write(const dt_kept *k, const char key[DT_SHA256_TEXT], const char *text, size_t n);
+/* What is to be said of files that were not taken, a line; "": nothing. */
+const char *dt_kept_note(const dt_kept *k);
 
 /* How many are kept; for tests. */
 size_t dti_kept_count(const dt_kept *k);

@@ -1,9 +1,12 @@
 /* Profiles in the user's folder: their names, and what is merged when one is measured again. */
 #include "session/profile_cache.h"
 
+#include <dnntrain.h>
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
@@ -75,4 +78,13 @@ dt_status dt_profile_keep(const dt_session *s, dt_profile *p, char path[DT_CACHE
         st = dt_write_file(path, text, n, err);
     dt_free(text);
     return st;
+}
+
+bool dti_fronts_kept(char to[DT_CACHE_PATH])
+{
+    const dt_build b = dt_build_facts();
+    char name[160];
+    dt_err none = {0};
+    snprintf(name, sizeof name, "front-%s-%.40s-", b.version, b.git[0] != '\0' ? b.git : "release");
+    return strstr(b.git, "dirty") == NULL && cache_path(to, name, &none) == DT_OK;
 }

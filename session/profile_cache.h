@@ -18,4 +18,8 @@ dt_status dt_profile_kept(const dt_session *s, char to[DT_CACHE_PATH], dt_err *e
 dt_status dt_profile_keep(
     const dt_session *s, dt_profile *p, char path[DT_CACHE_PATH], dt_err *err) DT_NODISCARD;
 
+/* What the names of files begin with in which auto's fronts are kept, by this build; false where
+ * there is no folder for them, or the build is of a tree with changes. */
+bool dti_fronts_kept(char to[DT_CACHE_PATH]);
+
 #endif

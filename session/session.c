@@ -20,6 +20,7 @@
 #include "models/ini.h"
 #include "session/human.h"
 #include "session/predict.h"
+#include "session/profile_cache.h"
 
 /* Of a card that is not here: what CUDA, its libraries and their kernels take is not known. */
 static const uint64_t left_to_cuda = (uint64_t)1 << 30;
@@ -343,7 +344,8 @@ static dt_status open_session(
     dt_session *s, bool own, const char *const *sets, size_t n_sets, dt_err *err)
 {
     dt_graph *g = NULL;
-    s->kept = dt_kept_create();
+    char stem[DT_CACHE_PATH];
+    s->kept = dt_kept_create(dti_fronts_kept(stem) ? stem : NULL);
     DT_CHECK(read_config(s, sets, n_sets, err));
     DT_CHECK(choose_device(s, err));
     DT_CHECK(check_threads(s, err));
@@ -417,7 +419,10 @@ dt_status dt_session_plan_run(
     dt_session *s, bool eval, int64_t last, int64_t eval_last, dt_err *err)
 {
     DT_CHECK(own_plans(s, err));
-    return dt_plan_set_run(s->plans, eval, last, eval_last, err);
+    const dt_status st = dt_plan_set_run(s->plans, eval, last, eval_last, err);
+    if (s->notice != NULL && dt_kept_note(s->kept)[0] != '\0')
+        s->notice(dt_kept_note(s->kept));
+    return st;
 }
 
 dt_status dti_session_take_plans(dt_session *s, const char *path, dt_err *err)

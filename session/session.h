@@ -26,7 +26,7 @@
  * @threads:   of the team; plans hold for this number
  * @host @inside: what the calling thread had set before, and calls of dti_session_enter not yet
  * left
- * @notice:    told that planning takes long; NULL: nobody
+ * @notice:    told that planning takes long, or does without what was kept; NULL: nobody
  * @note:      what is to be said of the configuration besides, a line; "": nothing
  * @given:     plans that a file gave, to be taken; none: they are made
  * @given_by:  that file

@@ -17,12 +17,13 @@
 #include "engine/base/mix.h"
 #include "memory/lower/lower.h"
 #include "memory/kept.h"
+#include "memory/policies/auto_front.h"
 #include "memory/policies/chen.h"
 #include "memory/policy.h"
 #include "memory/remat/of_program.h"
 
 static const double slack = 1.5; /* of a copy: others may be before it */
-enum { BUDGETS = 16, MOST_PLANS = 512, ROUNDS = 3, MOVES_AN_OP = 40 };
+enum { BUDGETS = 16, MOST_PLANS = DTI_MOST_FOUND, ROUNDS = 3, MOVES_AN_OP = 40 };
 
 typedef struct options {
     bool lossy;
@@ -38,17 +39,9 @@ static const dt_opt opts[] = {
 };
 /* clang-format on */
 
-enum { KEEP, AGAIN, AWAY, FATES }; /* fates of a value */
+enum { KEEP, AGAIN, AWAY, FATES = DTI_FATES }; /* fates of a value */
 
-/* A plan of the front, as it is made again: a list of policies with the budget they go by, or fates
- * of values. */
-typedef struct found {
-    char list[160];
-    uint64_t budget;
-    uint8_t *fate; /* by value; NULL: a list */
-    bool offloads, encodes, recomputes;
-    dt_pass_cost cost;
-} found;
+typedef dti_found found;
 
 typedef struct search {
     dt_program *p;
@@ -539,59 +532,52 @@ static dt_status find_front(search *s, dt_err *err)
     return add_searched(s, 0, BUDGETS - 2, err);
 }
 
-/* A front as it is kept. */
-typedef struct front {
-    size_t n, n_value;
-    uint64_t least, most;
-    found *plan;
-} front;
-
-static void destroy_front(void *kept)
-{
-    front *f = kept;
-    for (size_t i = 0; f->plan != NULL && i < f->n; i++)
-        dt_free(f->plan[i].fate);
-    dt_free(f->plan);
-    dt_free(f);
-}
-
-static bool copy_plans(found *to, const found *from, size_t n, size_t n_value)
-{
-    bool ok = true;
-    for (size_t i = 0; i < n; i++) {
-        to[i] = from[i];
-        if (from[i].fate == NULL)
-            continue;
-        to[i].fate = dt_alloc(n_value + 1, 1);
-        ok = ok && to[i].fate != NULL;
-        if (to[i].fate != NULL)
-            memcpy(to[i].fate, from[i].fate, n_value);
-    }
-    return ok;
-}
-
 /* What cannot be kept is searched for again. */
-static void keep_front(const search *s, const char key[DT_SHA256_TEXT])
+static void keep_front(search *s, const char key[DT_SHA256_TEXT])
 {
-    front *f = dt_alloc(1, sizeof *f);
+    const dti_front now = {s->n, s->n_value, s->least, s->most, s->plan};
+    size_t bytes;
+    dti_front *f = dti_front_copy(&now);
+    char *text = dti_front_text(&now, &bytes);
+    if (f != NULL)
+        dti_kept_put(s->env->kept, key, f, dti_front_destroy);
+    if (text != NULL)
+        dti_kept_write(s->env->kept, key, text, bytes);
+    dt_free(text);
+}
+
+/* From this session, or the file of one before. */
+static bool take_front(search *s, const char key[DT_SHA256_TEXT])
+{
+    const dti_front *kept = dti_kept_find(s->env->kept, key);
+    size_t bytes;
+    dti_front *f = kept != NULL ? dti_front_copy(kept) : NULL;
+    char *text = f == NULL ? dti_kept_read(s->env->kept, key, &bytes) : NULL;
+    if (text != NULL)
+        f = dti_front_parse(text, s->n_value);
+    dt_free(text);
     if (f == NULL)
-        return;
-    *f = (front){s->n, s->n_value, s->least, s->most, dt_alloc(s->n + 1, sizeof(found))};
-    if (f->plan != NULL && copy_plans(f->plan, s->plan, s->n, s->n_value))
-        dti_kept_put(s->env->kept, key, f, destroy_front);
-    else
-        destroy_front(f);
+        return false;
+    s->n = f->n;
+    s->least = f->least;
+    s->most = f->most;
+    memcpy(s->plan, f->plan, f->n * sizeof *s->plan); /* with their fates */
+    f->n = 0;
+    dti_front_destroy(f);
+    return true;
 }
 
 #define ADD(sum, value) dt_sha256_add(&(sum), &(value), sizeof(value))
 
-/* All that a front depends on; what a struct leaves unused is not summed up. */
-static void key_of(const search *s, char key[DT_SHA256_TEXT])
+/* All that a front depends on; what a struct leaves unused is not summed up. @own: the budget that
+ * it was searched for besides, or 0. */
+static void key_of(const search *s, uint64_t own, char key[DT_SHA256_TEXT])
 {
     const dt_pass_env *e = s->env;
     const dt_program *p = s->p;
     dt_sha256 sum;
     dt_sha256_init(&sum);
+    ADD(sum, own);
     ADD(sum, s->o->moves);
     ADD(sum, s->o->lossy);
     ADD(sum, e->budgets.host);
@@ -624,29 +610,36 @@ static void key_of(const search *s, char key[DT_SHA256_TEXT])
     dt_sha256_text(&sum, key);
 }
 
-/* The front, found or kept, and the run's own budget. */
+/* The front, found or kept. */
+static dt_status find_or_take(search *s, dt_err *err)
+{
+    char key[DT_SHA256_TEXT];
+    key_of(s, 0, key);
+    if (take_front(s, key))
+        return DT_OK;
+    DT_CHECK(find_front(s, err));
+    keep_front(s, key);
+    return DT_OK;
+}
+
+/* And what is found for the run's own budget. */
 static dt_status find_all(search *s, dt_err *err)
 {
     char key[DT_SHA256_TEXT];
     const uint64_t own = s->env->budgets.device;
     DT_CHECK(time_values(s, err));
-    key_of(s, key);
-    const front *f = dti_kept_find(s->env->kept, key);
-    if (f != NULL) {
-        s->n = f->n;
-        s->least = f->least;
-        s->most = f->most;
-        if (!copy_plans(s->plan, f->plan, f->n, f->n_value))
-            return DT_FAIL(err, DT_E_NOMEM, "no memory for a search");
-    } else {
-        DT_CHECK(find_front(s, err));
-        keep_front(s, key);
-    }
+    key_of(s, own, key);
+    if (own > 0 && take_front(s, key))
+        return DT_OK;
+    DT_CHECK(find_or_take(s, err));
     if (own == 0 || own >= s->most)
         return DT_OK;
     DT_CHECK(
         add_budgeted(s, BUDGETS, BUDGETS, err)); /* who goes by it may reach what none else does */
-    return own > s->least ? add_searched(s, BUDGETS, BUDGETS, err) : DT_OK;
+    if (own > s->least)
+        DT_CHECK(add_searched(s, BUDGETS, BUDGETS, err));
+    keep_front(s, key);
+    return DT_OK;
 }
 
 static const found *choose(const search *s)

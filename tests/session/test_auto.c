@@ -1,5 +1,6 @@
 /* The policy auto: ahead of every policy and pair, the better the more bytes it has, the same
  * twice, and without a bit's difference in what is trained. Times are of a card's constants. */
+#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,7 +9,10 @@
 #include "engine/base/io.h"
 #include "layers/onednn/onednn.h"
 #include "memory/kept.h"
+#include "memory/policies/auto_front.h"
 #include "session/predict.h"
+#include "tests/fixture/planned.h"
+#include "tests/fixture/random_graph.h"
 #include "tests/fixture/run_cli.h"
 
 /* A convolutional network with a shortcut, and one of attention. */
@@ -155,6 +159,110 @@ static void a_front_is_kept(void **state)
     }
 }
 
+/* What auto makes of a program with what a folder has of it: its peak; and how much is kept. */
+static uint64_t peak_with(const char *stem, size_t *kept, bool *noted)
+{
+    const dt_costs *costs = &dt_costs_default;
+    dt_kept *k = dt_kept_create(stem);
+    const dt_pass_env env = {.kept = k, .costs = costs, .budgets = {.device = 600000}};
+    dt_lowered m = dt_program_of(dt_random_graph(5), DT_PROGRAM_FIRST, 16);
+    dt_policies auto_alone;
+    dt_pass_cost c;
+    dt_err err = {0};
+    assert_ok(dt_policies_open(&auto_alone, "auto", NULL, &err), &err);
+    assert_ok(dt_program_index(m.program, &err), &err);
+    assert_ok(dt_policies_apply(&auto_alone, m.program, &env, &err), &err);
+    assert_ok(dti_pass_cost_of(&env, m.program, &c, &err), &err);
+    *kept = dti_kept_count(k);
+    *noted = dt_kept_note(k)[0] != '\0';
+    dt_policies_close(&auto_alone);
+    dt_lowered_close(&m);
+    dt_kept_destroy(k);
+    return c.device;
+}
+
+/* The only file of the folder, and what is in it. */
+static void only_file(const char *folder, char path[512])
+{
+    DIR *d = opendir(folder);
+    assert_non_null(d);
+    path[0] = '\0';
+    for (struct dirent *e; (e = readdir(d)) != NULL;)
+        if (strncmp(e->d_name, "front-", 6) == 0)
+            snprintf(path, 512, "%s/%.200s", folder, e->d_name);
+    closedir(d);
+    assert_true(path[0] != '\0');
+}
+
+static void overwrite(const char *path, const char *text, size_t n)
+{
+    dt_err err = {0};
+    assert_ok(dt_write_file(path, text, n, &err), &err);
+}
+
+/* A second run takes the file; a damaged or foreign one it does not, says so, and makes it anew. */
+static void a_front_is_kept_in_a_file(void **state)
+{
+    (void)state;
+    char folder[256], stem[300], path[512], *text;
+    size_t kept, bytes;
+    bool noted;
+    dt_err err = {0};
+    snprintf(folder, sizeof folder, "%s.d", cli_file("fronts", ""));
+    snprintf(stem, sizeof stem, "%s/front-", folder);
+    const uint64_t peak = peak_with(stem, &kept, &noted);
+    assert_true(kept > 0 && !noted);
+    assert_int_equal(peak_with(NULL, &kept, &noted), peak);
+    only_file(folder, path);
+    assert_int_equal(peak_with(stem, &kept, &noted), peak);
+    assert_true(kept == 0 && !noted); /* it came from the file */
+    assert_ok(dt_read_file(&text, &bytes, path, 1 << 26, DT_E_DATA, &err), &err);
+    for (int damage = 0; damage < 4; damage++) {
+        char *bad = dt_alloc(bytes + 1, 1);
+        size_t n = bytes;
+        memcpy(bad, text, bytes);
+        if (damage == 0)
+            n = bytes / 2;
+        else if (damage == 1)
+            bad[bytes - 3] ^= 1;
+        else if (damage == 2)
+            n = 0;
+        else
+            bad[20] ^= 1; /* the key: of another program */
+        overwrite(path, bad, n);
+        assert_int_equal(peak_with(stem, &kept, &noted), peak);
+        assert_true(kept > 0 && noted);
+        assert_int_equal(peak_with(stem, &kept, &noted), peak);
+        assert_true(kept == 0 && !noted);
+        dt_free(bad);
+    }
+    dt_free(text);
+}
+
+/* Text that is no front, whatever its sum. */
+static void what_is_no_front_is_not_taken(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"", "1", "0 2 1 2\n", "1 3 1 2\n1 0 0 0 1 1 1 0x1p+0 =000\n",
+        "1 2 1 2\n1 0 0 0 1 1 1 0x1p+0 =03\n", "1 2 1 2\n1 0 0 0 1 1 1 nan =00\n",
+        "1 2 1 2\n1 0 0 0 1 1 1 -1 =00\n", "1 2 1 2\n1 0 0 0 1 1 1 0x1p+0 auto\n",
+        "1 2 1 2\n1 0 0 0 1 1 1 0x1p+0 nobody\n", "1 2 1 2\n1 0 0 0 1 1 1 0x1p+0 keep_all",
+        "2 2 1 2\n1 0 0 0 1 1 1 0x1p+0 keep_all\n", "9999999 2 1 2\n"};
+    for (size_t i = 0; i < DT_COUNT(bad); i++)
+        assert_null(dti_front_parse(bad[i], 2));
+    dti_front *f = dti_front_parse("2 2 1 2\n7 1 0 1 1 1 1 0x1p+0 keep_all,chen_sqrt\n"
+                                   "1 0 0 0 1 1 1 0x1p+0 =02\n",
+        2);
+    assert_non_null(f);
+    assert_true(f->plan[0].budget == 7 && f->plan[0].offloads && f->plan[1].fate[1] == 2);
+    size_t bytes;
+    char *again = dti_front_text(f, &bytes);
+    assert_non_null(again);
+    assert_true(again[bytes - 1] == '\n' && strstr(again, " keep_all,chen_sqrt\n") != NULL);
+    dt_free(again);
+    dti_front_destroy(f);
+}
+
 static void the_same_twice(void **state)
 {
     (void)state;
@@ -237,6 +345,8 @@ DT_TEST_GROUP(auto)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_policy_is_ahead),
         cmocka_unit_test(a_front_is_kept),
+        cmocka_unit_test(a_front_is_kept_in_a_file),
+        cmocka_unit_test(what_is_no_front_is_not_taken),
         cmocka_unit_test(the_same_twice),
         cmocka_unit_test(no_bit_differs),
         cmocka_unit_test(lossy_says_that_results_change),

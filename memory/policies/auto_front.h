@@ -1,0 +1,36 @@
+/* The plans that auto has found for a program, as they are kept: in memory for a session, and as
+ * text for later runs. */
+#ifndef DT_MEMORY_POLICIES_AUTO_FRONT_H
+#define DT_MEMORY_POLICIES_AUTO_FRONT_H
+
+#include "memory/policy.h"
+
+enum { DTI_MOST_FOUND = 512, DTI_FATES = 3 };
+
+/* A plan of the front, as it is made again: a list of policies with the budget they go by, or fates
+ * of values; and what it comes to. */
+typedef struct dti_found {
+    char list[160];
+    uint64_t budget;
+    uint8_t *fate; /* by value, below DTI_FATES; NULL: a list */
+    bool offloads, encodes, recomputes;
+    dt_pass_cost cost;
+} dti_found;
+
+/* @least @most: device peaks between which budgets lie */
+typedef struct dti_front {
+    size_t n, n_value;
+    uint64_t least, most;
+    dti_found *plan;
+} dti_front;
+
+/* NULL without memory. Takes a void pointer, as dti_kept_put wants it. */
+dti_front *dti_front_copy(const dti_front *from);
+void dti_front_destroy(void *front);
+
+/* As text of *bytes; NULL without memory. The caller frees it. */
+char *dti_front_text(const dti_front *f, size_t *bytes);
+/* NULL when it is none of so many values, or without memory. */
+dti_front *dti_front_parse(const char *text, size_t n_value);
+
+#endif

@@ -10,8 +10,9 @@
 #include "engine/base/alloc.h"
 #include "engine/config/nearest.h"
 #include "engine/config/run_options.h"
+#include "tools/terminal.h"
 
-enum { MAX_FLAGS = 32, MAX_NAMES = 512, NAME_BYTES = 256, PATH_BYTES = 4096 };
+enum { MAX_FLAGS = 32, MAX_NAMES = 512, NAME_BYTES = 256, PATH_BYTES = 4096, FLAG_INDENT = 24 };
 
 static const dt_command *const commands[] = {
 #define DT_COMMAND(name) &dt_command_##name,
@@ -82,12 +83,16 @@ static void all_rows(parser *p, bool sets)
 
 static void print_help(const parser *p)
 {
-    printf("%s\n\n%s\n\n", p->cmd->usage, p->cmd->summary);
+    dti_term_wrap(stdout, 0, 4, p->cmd->usage);
+    printf("\n");
+    dti_term_wrap(stdout, 0, 0, p->cmd->summary);
+    printf("\n");
     for (size_t i = 0; i < p->n_row; i++) {
         char left[64];
         snprintf(left, sizeof left, "%s%s%s", p->row[i].name, p->row[i].values != NULL ? " " : "",
             p->row[i].values != NULL ? p->row[i].values : "");
-        printf("  %-24s  %s\n", left, p->row[i].help);
+        const int at = printf("  %-20s  ", left);
+        dti_term_wrap(stdout, at, FLAG_INDENT, p->row[i].help);
     }
 }
 

@@ -1,4 +1,4 @@
-/* dnntrain help: the commands; one of them; every key of a configuration. */
+/* dnntrain help: the commands; one of them; every key of a configuration; one thing by its name. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,26 +8,30 @@
 #include "layers/registry.h"
 #include "memory/policy.h"
 #include "tools/args.h"
+#include "tools/help_topic.h"
+#include "tools/terminal.h"
 
 static void overview(void)
 {
     size_t n;
     const dt_command *const *c = dti_command_all(&n);
     printf("dnntrain trains deep neural networks in less memory than they need.\n\n");
-    for (size_t i = 0; i < n; i++)
-        printf("  %s\n      %s\n", c[i]->usage, c[i]->summary);
+    for (size_t i = 0; i < n; i++) {
+        printf("  ");
+        dti_term_wrap(stdout, 2, 6, c[i]->usage);
+        printf("      ");
+        dti_term_wrap(stdout, 6, 6, c[i]->summary);
+    }
     printf("\n"
-           "CONFIG is an INI file; `dnntrain help config` documents its keys, configs/ holds "
-           "examples.\n"
-           "--set section.key=value replaces what the file says and may be repeated.\n"
-           "`dnntrain help COMMAND` shows the flags of a command; `dnntrain --version` the "
-           "version.\n"
-           "Results go to stdout, messages to stderr.\n"
+           "CONFIG is an INI file; `dnntrain help config` documents its keys, configs/\n"
+           "holds examples. --set section.key=value replaces what the file says and may be\n"
+           "repeated. `dnntrain help COMMAND` shows the flags of a command, `dnntrain help`\n"
+           "with a section, key, policy or kind of layer what that is; `dnntrain --version`\n"
+           "the version. Results go to stdout, messages to stderr.\n"
            "\n"
-           "Exit codes: 0 done, 1 internal error, 2 usage or configuration, 3 bad data or "
-           "weights,\n"
-           "4 does not fit the budgets, 5 out of memory, 6 I/O, 7 not finite, 8 device,\n"
-           "9 run directory busy, 75 stopped by a signal after saving.\n");
+           "Exit codes: 0 done, 1 internal error, 2 usage or configuration, 3 bad data or\n"
+           "weights, 4 does not fit the budgets, 5 out of memory, 6 I/O, 7 not finite,\n"
+           "8 device, 9 run directory busy, 75 stopped by a signal after saving.\n");
 }
 
 /* Its keys are globs, so no table of options has them. */
@@ -116,22 +120,29 @@ static dt_status about(const char *word, dt_err *err)
         return DT_OK;
     }
     const dt_command *c = strcmp(word, "train") == 0 ? &dt_command_train : dti_command_find(word);
+    if (c == NULL && dti_help_topic(word))
+        return DT_OK;
     if (c == NULL) {
-        const char *const config[] = {"config", NULL};
+        char topic[128];
         const char *near = dt_nearest(word, dti_command_names());
-        near = near != NULL ? near : dt_nearest(word, config);
+        near = near != NULL ? near : dti_help_nearest(word, topic, sizeof topic);
         if (near != NULL)
             return DT_FAIL(
                 err, DT_E_CONFIG, "there is no help on '%s'; did you mean '%s'?", word, near);
         return DT_FAIL(err, DT_E_CONFIG,
             "there is no help on '%s'; `dnntrain help` lists the commands, `dnntrain help config` "
-            "documents the configuration",
+            "documents the configuration, `dnntrain list policies` names the policies",
             word);
     }
     char flag[] = "--help";
     char *arg[] = {flag};
     const dt_command_args a = {1, arg};
-    return c->run(&a, err);
+    DT_CHECK(c->run(&a, err));
+    if (dti_help_named(word)) { /* a section or a key of the same name */
+        printf("\n");
+        (void)dti_help_topic(word);
+    }
+    return DT_OK;
 }
 
 static dt_status help(const dt_command_args *a, dt_err *err)
@@ -150,7 +161,7 @@ static dt_status help(const dt_command_args *a, dt_err *err)
 
 const dt_command dt_command_help = {
     .name = "help",
-    .usage = "dnntrain help [config|COMMAND]",
-    .summary = "this page, every key of a configuration, or the flags of a command",
+    .usage = "dnntrain help [config|COMMAND|SECTION|KEY|POLICY|LAYER]",
+    .summary = "this page; all keys of a configuration; a command's flags; or one of these",
     .run = help,
 };

@@ -238,31 +238,6 @@ static dt_status print_kernels(const dt_program *p, dt_err *err)
 
 /* ---- the command ---- */
 
-/* What --rows, --kernels, --text and --map show: of the program named, the first of its sizes. */
-static dt_status find_program(
-    const dt_session *s, const char *name, const dt_planned **out, dt_err *err)
-{
-    const char *names[DT_PROGRAM_KINDS + 1] = {NULL};
-    char have[64] = "";
-    size_t n = 0;
-    for (size_t i = 0; i < s->plans->n; i++) {
-        const char *program = dt_program_kind_name(s->plans->planned[i]->kind);
-        if (strcmp(program, name) == 0) {
-            *out = s->plans->planned[i];
-            return DT_OK;
-        }
-        if (n > 0 && strcmp(names[n - 1], program) == 0)
-            continue;
-        const size_t at = strlen(have);
-        snprintf(have + at, sizeof have - at, "%s%s", n > 0 ? ", " : "", program);
-        names[n < DT_PROGRAM_KINDS ? n++ : n - 1] = program;
-    }
-    const char *near = dt_nearest(name, names);
-    return DT_FAIL(err, DT_E_CONFIG, "this run has no program '%s'; %s%s%s %s", name,
-        near != NULL ? "did you mean '" : "", near != NULL ? near : "",
-        near != NULL ? "'? It has" : "it has", have);
-}
-
 /* The last partial batches have plans of their own, and only the data tells how large these are. */
 static dt_status add_partial(dt_session *s, dt_err *err)
 {
@@ -286,7 +261,7 @@ static dt_status write_text(dt_session *s, const plan_flags *f, dt_err *err)
         DT_CHECK(add_partial(s, err));
         return dti_write_file(f->text, print_all, s->plans, err);
     }
-    DT_CHECK(find_program(s, f->program, &chosen, err));
+    DT_CHECK(dti_find_program(s, f->program, &chosen, err));
     return dti_write_file(f->text, print_text, chosen->plan, err);
 }
 
@@ -325,7 +300,7 @@ static dt_status show(
 {
     dt_report r = {0};
     const dt_planned *chosen = NULL;
-    DT_CHECK(find_program(s, f->program != NULL ? f->program : "first", &chosen, err));
+    DT_CHECK(dti_find_program(s, f->program != NULL ? f->program : "first", &chosen, err));
     if (f->map != NULL || f->timeline != NULL || f->against != NULL || f->why != NULL)
         DT_CHECK(show_in_time(s, f, chosen, err));
     if (f->intervals != NULL)
@@ -335,6 +310,8 @@ static dt_status show(
         return DT_OK;
     if (f->rows) {
         dt_plan_print_short(chosen->plan, stdout);
+        printf("# P place, C compute, R release, O copy out, I copy in, W wait for a copy; e1:\n"
+               "# the end of a copy; over: in the same bytes; NAME': made again; #: why\n");
         return DT_OK;
     }
     if (f->kernels)

@@ -1,6 +1,10 @@
 /* The sums that the table and the JSON of a plan are made from. */
 #include "tools/plan_report.h"
 
+#include <string.h>
+
+#include "engine/config/nearest.h"
+
 dt_status dti_report_init(dt_report *out, const dt_session *s, dt_err *err)
 {
     dt_report *r = out;
@@ -45,4 +49,28 @@ const char *dti_report_peak_layer(const dt_report *r)
 const char *dti_report_precision(const dt_report *r)
 {
     return dt_session_precision(r->session);
+}
+
+dt_status dti_find_program(
+    const dt_session *s, const char *name, const dt_planned **out, dt_err *err)
+{
+    const char *names[DT_PROGRAM_KINDS + 1] = {NULL};
+    char have[64] = "";
+    size_t n = 0;
+    for (size_t i = 0; i < s->plans->n; i++) {
+        const char *program = dt_program_kind_name(s->plans->planned[i]->kind);
+        if (strcmp(program, name) == 0) {
+            *out = s->plans->planned[i];
+            return DT_OK;
+        }
+        if (n > 0 && strcmp(names[n - 1], program) == 0)
+            continue;
+        const size_t at = strlen(have);
+        snprintf(have + at, sizeof have - at, "%s%s", n > 0 ? ", " : "", program);
+        names[n < DT_PROGRAM_KINDS ? n++ : n - 1] = program;
+    }
+    const char *near = dt_nearest(name, names);
+    return DT_FAIL(err, DT_E_CONFIG, "this run has no program '%s'; %s%s%s %s", name,
+        near != NULL ? "did you mean '" : "", near != NULL ? near : "",
+        near != NULL ? "'? It has" : "it has", have);
 }

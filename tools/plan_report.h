@@ -43,6 +43,11 @@ typedef struct dt_report {
 dt_status dti_report_init(dt_report *out, const dt_session *s, dt_err *err) DT_NODISCARD;
 void dti_report_deinit(dt_report *r);
 
+/* The plan of a program by its name, of the first of its sizes; DT_E_CONFIG with the nearest and
+ * all of the run. */
+dt_status dti_find_program(
+    const dt_session *s, const char *name, const dt_planned **out, dt_err *err) DT_NODISCARD;
+
 /* What runs at the peak: the op, or the tensor that is copied; "" in a plan that does nothing. */
 const char *dti_report_peak_layer(const dt_report *r);
 const char *dti_report_precision(const dt_report *r);

@@ -68,6 +68,27 @@ int dti_term_width(void)
     return n < NARROWEST ? NARROWEST : n > WIDEST ? WIDEST : n;
 }
 
+void dti_term_wrap(FILE *f, int at, int indent, const char *text)
+{
+    const int width = dti_term_width();
+    bool fresh = true;
+    for (const char *c = text; *c != '\0';) {
+        const int n = (int)strcspn(c, " \n");
+        if (n > 0 && !fresh && at + 1 + n > width) {
+            fprintf(f, "\n%*s", indent, "");
+            at = indent;
+            fresh = true;
+        }
+        if (n > 0) {
+            fprintf(f, "%s%.*s", fresh ? "" : " ", n, c);
+            at += n + !fresh;
+            fresh = false;
+        }
+        c += n + (c[n] != '\0');
+    }
+    fputc('\n', f);
+}
+
 void dti_term_bar(FILE *f, double part, double whole, int width)
 {
     static const char *const parts[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};

@@ -30,6 +30,10 @@ bool dti_term_unicode(void);
 /* Columns of the terminal on stdout, between 64 and 100; 80 when it is none. */
 int dti_term_width(void);
 
+/* Print @text from column @at on, in words, in lines no wider than dti_term_width() where its words
+ * allow; further lines begin at column @indent. Ends the line. */
+void dti_term_wrap(FILE *f, int at, int indent, const char *text);
+
 /* A horizontal bar of @part of @whole, up to @width columns wide, without blanks after it. */
 void dti_term_bar(FILE *f, double part, double whole, int width);
 

@@ -69,7 +69,7 @@ static void help_of_a_command_shows_its_flags(void **state)
     }
 }
 
-static void help_is_at_most_100_columns_wide(void **state)
+static void help_fits_80_columns(void **state)
 {
     NEED_BINARY();
     size_t n;
@@ -77,11 +77,12 @@ static void help_is_at_most_100_columns_wide(void **state)
     for (size_t i = 0; i <= n; i++) {
         char words[80];
         const char *of = i == n ? "" : command[i]->name[0] != '\0' ? command[i]->name : "train";
-        snprintf(words, sizeof words, "help %s", of);
+        const bool page = strcmp(of, "config") == 0; /* of all keys, for docs/ */
+        snprintf(words, sizeof words, page ? "%s --help" : "help %s", of);
         ran r = cli_run(words, NULL);
         assert_code(&r, 0);
         for (const char *line = r.out; *line != '\0'; line += strcspn(line, "\n") + 1)
-            if (strcspn(line, "\n") > 100)
+            if (strcspn(line, "\n") > 80)
                 fail_msg("%s: a line too wide: %.*s", words, (int)strcspn(line, "\n"), line);
         cli_done(&r);
     }
@@ -888,7 +889,7 @@ DT_TEST_GROUP(cli)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(help_names_every_command),
         cmocka_unit_test(help_of_a_command_shows_its_flags),
-        cmocka_unit_test(help_is_at_most_100_columns_wide),
+        cmocka_unit_test(help_fits_80_columns),
         cmocka_unit_test(help_config_documents_every_key),
         cmocka_unit_test(the_configuration_page_is_what_the_program_prints),
         cmocka_unit_test(version_is_the_build_systems),

@@ -135,7 +135,7 @@ static void what_is_far_is_not_suggested(void **state)
     NEED_BINARY();
     static const mistake all[] = {
         {"plan FILE --set device.card=gtx1080", NULL, {"rtx3090"}, "did you mean"},
-        {"explain FILE", NULL, {"neither a command nor a file"}, "did you mean"},
+        {"narrate FILE", NULL, {"neither a command nor a file"}, "did you mean"},
         {"plan FILE --set memory.policy=gist --set policy.gist.dpr=fp4", NULL, {"fp8"},
             "did you mean"},
     };

@@ -1,0 +1,185 @@
+/* `dnntrain explain`, `config` and `help NAME`: what they say is what the plan and the tables have.
+ */
+#include <string.h>
+
+#include "memory/policy.h"
+#include "tests/fixture/run_cli.h"
+
+static ran run_here(const char *words)
+{
+    return cli_run(words, dt_source_path("configs/chain.ini"));
+}
+
+static void says(const char *words, const char *const *want)
+{
+    ran r = run_here(words);
+    assert_code(&r, 0);
+    for (; *want != NULL; want++)
+        assert_has(r.out, *want);
+    assert_has_not(r.out, "nan");
+    cli_done(&r);
+}
+
+/* The line of a text that begins so; its end in @n. */
+static const char *line_of(const char *text, const char *begin, size_t *n)
+{
+    for (const char *at = text; at != NULL; at = strchr(at, '\n')) {
+        at += *at == '\n';
+        if (strncmp(at, begin, strlen(begin)) == 0) {
+            *n = strcspn(at, "\n");
+            return at;
+        }
+        if (*at == '\0')
+            break;
+    }
+    fail_msg("no line begins with '%s'", begin);
+    return NULL;
+}
+
+/* How often a mark stands in the drawing of a tensor. */
+static int marks(const char *text, const char *tensor, char mark)
+{
+    size_t n = 0;
+    int count = 0;
+    const char *line = line_of(text, tensor, &n);
+    for (size_t i = strlen(tensor); i < n; i++)
+        count += line[i] == mark;
+    return count;
+}
+
+static void a_tensor_is_there_between_its_uses_unless_it_waits_elsewhere(void **state)
+{
+    NEED_BINARY();
+    /* made; read by c5.f, c5.bw and r4.b */
+    static const struct {
+        const char *policy;
+        int made, again;
+        bool gone;
+    } rows[] = {{"keep_all", 1, 0, false}, {"vdnn_all", 1, 0, true}, {"chen_sqrt", 1, 1, true},
+        {"gist", 1, 1, true}};
+    for (size_t i = 0; i < DT_COUNT(rows); i++) {
+        char words[256];
+        snprintf(words, sizeof words, "explain FILE r4.y --set memory.policy=%s", rows[i].policy);
+        ran r = run_here(words);
+        assert_code(&r, 0);
+        const char *drawn = strstr(r.out, "forward");
+        assert_non_null(drawn);
+        assert_int_equal(marks(drawn, "r4.y  ", 'W'), rows[i].made);
+        assert_int_equal(marks(drawn, "r4.y  ", 'A'), rows[i].again);
+        assert_true(marks(drawn, "r4.y  ", 'R') >= 3);
+        size_t n = 0;
+        const char *line = line_of(drawn, "r4.y  ", &n);
+        const char *made = strchr(line, 'W'), *read = line + n;
+        while (*read != 'R')
+            read--;
+        bool gone = false;
+        for (const char *c = made; c < read; c++)
+            gone = gone || *c == '.';
+        assert_int_equal(gone, rows[i].gone);
+        cli_done(&r);
+    }
+}
+
+static void layers_and_policies_are_explained_by_their_rules(void **state)
+{
+    NEED_BINARY();
+    says("explain FILE r4 --set memory.policy=chen_sqrt",
+        (const char *const[]){"layer relu, output 32x32x16", "r4.y ",
+            "made again: chen_sqrt: between checkpoints r3 and r6", "d.r4 ", NULL});
+    says("explain FILE c4", (const char *const[]){"layer conv", "c4.weight ", "stays",
+                                "g.c4.weight ", "m0.c4.weight ", NULL});
+    says("explain FILE vdnn_all",
+        (const char *const[]){"under vdnn_all, 9.39 MiB with all kept", "a step moves 7.00 MiB out",
+            "r7.y ", "input of convolution c8", NULL});
+    says("explain FILE gist --set policy.gist.dpr=fp8 --set memory.policy=gist",
+        (const char *const[]){
+            "results   change", "policy.gist.dpr", "waits for backward in fp8", NULL});
+}
+
+static void what_there_is_not_is_refused_with_the_nearest(void **state)
+{
+    NEED_BINARY();
+    static const char *const rows[][2] = {
+        {"explain FILE r4y", "did you mean 'r4.y'?"},
+        {"explain FILE scoress", "did you mean 'scores'?"},
+        {"explain FILE vdn_all", "did you mean 'vdnn_all'?"},
+        {"explain FILE zzzzzzzzzz", "`dnntrain show` lists the layers"},
+        {"explain FILE", "name a CONFIG and what to explain"},
+        {"explain FILE r4 --program frist", "did you mean 'first'?"},
+        {"config", "name one CONFIG"},
+        {"config FILE --check FILE", "name one CONFIG"},
+        {"config --check FILE --set train.bach=4", "did you mean 'batch'?"},
+        {"help gost", "did you mean 'gist'?"},
+        {"help checkpont", "did you mean 'checkpoint'?"},
+    };
+    for (size_t i = 0; i < DT_COUNT(rows); i++) {
+        ran r = run_here(rows[i][0]);
+        assert_code(&r, DT_E_CONFIG);
+        assert_has(r.err, rows[i][1]);
+        cli_done(&r);
+    }
+}
+
+static void a_configuration_is_checked_and_printed(void **state)
+{
+    NEED_BINARY();
+    says("config --check FILE",
+        (const char *const[]){"all keys and layers are right: chain, 19", NULL});
+    says("config FILE --set train.batch=5",
+        (const char *const[]){"batch = 5", "[conv c8]", "threads = 1", NULL});
+}
+
+static void there_is_help_on_whatever_has_a_name(void **state)
+{
+    NEED_BINARY();
+    size_t n = 0;
+    const dt_policy *const *all = dt_policy_all(&n);
+    for (size_t i = 0; i < n; i++) {
+        char words[128], name[64];
+        snprintf(words, sizeof words, "help %s", all[i]->name);
+        snprintf(name, sizeof name, "%s: ", all[i]->name);
+        says(words, (const char *const[]){name, NULL});
+    }
+    says("help train.batch", (const char *const[]){"train.batch = ", "samples of a step", NULL});
+    says("help lr", (const char *const[]){"train.lr = ", NULL});
+    says("help checkpoint", (const char *const[]){"[checkpoint]", "checkpoint.keep_last", NULL});
+    says("help train", (const char *const[]){"--resume", "train.batch = ", NULL});
+    says("help policy.gist.dpr", (const char *const[]){"fp16, fp10, fp8", NULL});
+    says("help conv", (const char *const[]){"[conv NAME]", "kernel = ", NULL});
+    says("help profile", (const char *const[]){"--margin", "memory.profile = ", NULL});
+}
+
+/* Of what is printed for people, in 80 columns; characters count once, however many bytes. */
+static void nothing_is_wider_than_a_terminal(void **state)
+{
+    NEED_BINARY();
+    static const char *const words[] = {"help", "help train", "help plan", "help compare",
+        "help pool", "help remat", "help eval", "help memory", "help gist", "help layernorm",
+        "plan FILE", "explain FILE r4.y --set memory.policy=vdnn_all", "explain FILE c4",
+        "explain FILE gist", "explain FILE chen_sqrt"};
+    for (size_t i = 0; i < DT_COUNT(words); i++) {
+        ran r = run_here(words[i]);
+        assert_code(&r, 0);
+        int column = 0;
+        for (const char *c = r.out; *c != '\0'; c++) {
+            column = *c == '\n' ? 0 : column + (((unsigned char)*c & 0xc0) != 0x80);
+            if (column > 80)
+                fail_msg("dnntrain %s: wider than 80 columns: ...%.40s", words[i],
+                    c > r.out + 39 ? c - 39 : c);
+        }
+        cli_done(&r);
+    }
+}
+
+DT_TEST_GROUP(explain)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_tensor_is_there_between_its_uses_unless_it_waits_elsewhere),
+        cmocka_unit_test(layers_and_policies_are_explained_by_their_rules),
+        cmocka_unit_test(what_there_is_not_is_refused_with_the_nearest),
+        cmocka_unit_test(a_configuration_is_checked_and_printed),
+        cmocka_unit_test(there_is_help_on_whatever_has_a_name),
+        cmocka_unit_test(nothing_is_wider_than_a_terminal),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,320 @@
+/* dnntrain explain: what becomes of a tensor, of what a layer makes, or of all that a policy deals
+ * with, and by which rule. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "engine/config/nearest.h"
+#include "engine/config/options.h"
+#include "memory/policy.h"
+#include "session/human.h"
+#include "session/predict.h"
+#include "tools/args.h"
+#include "tools/plan_report.h"
+#include "tools/plan_why.h"
+#include "tools/terminal.h"
+#include "tools/value_draw.h"
+
+enum { LEAST_LEFT = 8, MOST_LEFT = 28, REASON = 4, SETS = 64 };
+
+typedef struct explained {
+    const dt_session *s;
+    const dt_planned *x;
+    dt_timeline time;
+    dt_value_view view;
+} explained;
+
+/* Columns for a name beside a drawing. */
+static int wider(int left, const char *name)
+{
+    const int n = (int)strlen(name);
+    return n > MOST_LEFT ? MOST_LEFT : n > left ? n : left;
+}
+
+/* ---- a layer ---- */
+
+/* "c4" of "d.c4", "c4.y", "g.c4.weight": the longest name of a layer that is a whole part of it,
+ * from its beginning or behind a first part. */
+static const dt_node *layer_of(const dt_graph *g, const char *tensor)
+{
+    const char *dot = strchr(tensor, '.');
+    const char *const from[] = {tensor, dot != NULL ? dot + 1 : tensor};
+    const dt_node *best = NULL;
+    for (size_t k = 0; k < DT_COUNT(from); k++)
+        for (size_t i = 0; i < g->n_node; i++) {
+            const size_t n = strlen(g->node[i].name);
+            const char end = strncmp(from[k], g->node[i].name, n) == 0 ? from[k][n] : 'x';
+            if ((end == '.' || end == '\0' || end == '\'') &&
+                (best == NULL || n > strlen(best->name)))
+                best = &g->node[i];
+        }
+    return best;
+}
+
+static const dt_node *layer_named(const dt_graph *g, const char *name)
+{
+    for (size_t i = 0; i < g->n_node; i++)
+        if (strcmp(g->node[i].name, name) == 0)
+            return &g->node[i];
+    return NULL;
+}
+
+/* What is done about its wait: the last row that does something tells. */
+static void print_fate(const dt_value_view *w)
+{
+    const char *fate = NULL, *reason = "";
+    for (size_t i = 0; i < w->p->n_row; i++) {
+        const dt_row *r = &w->p->row[i];
+        const char *now = r->kind != DT_ROW_PLACE ? dti_value_fate(w, r) : NULL;
+        if (now == NULL)
+            continue;
+        fate = now;
+        reason = r->reason >= 0 ? w->p->reason[r->reason] : "no reason is given";
+    }
+    if (fate != NULL) {
+        const int at = printf("    %s: ", fate);
+        dti_term_wrap(stdout, at, REASON, reason);
+    } else if (w->next > 0)
+        printf("    kept\n");
+}
+
+static void print_tensor(dt_value_view *w, int32_t tensor)
+{
+    const dt_plan_tensor *t = &w->p->tensor[tensor];
+    char role[DT_HUMAN_BYTES], size[DT_HUMAN_BYTES];
+    dti_value_look(w, tensor);
+    printf("  %-24s %-20s %11s", t->name, dt_human_role(role, (dt_role)t->role),
+        dt_human_bytes(size, t->bytes));
+    if (dt_plan_resident(t))
+        printf("  stays\n");
+    else if (w->next > 0)
+        printf("  idle %" PRId64 " ops\n", w->ops);
+    else
+        printf("  never idle\n");
+    if (!dt_plan_resident(t))
+        print_fate(w);
+}
+
+static dt_status explain_layer(explained *e, const dt_node *layer)
+{
+    dt_value_view *w = &e->view;
+    const dt_shape *y = &layer->info.y;
+    printf("%s   layer %s, output %" PRId64 "x%" PRId64 "x%" PRId64 ", program '%s'\n", layer->name,
+        layer->desc->name, y->h, y->w, y->c, w->p->program);
+    int left = LEAST_LEFT;
+    for (int pass = 0; pass < 2; pass++) { /* the table, then the lives */
+        if (pass == 1)
+            dti_value_draw_head(w, left);
+        for (size_t i = 0; i < w->p->n_tensor; i++) {
+            if (layer_of(e->s->graph, w->p->tensor[i].name) != layer || w->value[i] != (int32_t)i)
+                continue;
+            if (pass == 0) {
+                print_tensor(w, (int32_t)i);
+                left = wider(left, w->p->tensor[i].name);
+            } else if (!dt_plan_resident(&w->p->tensor[i])) {
+                w->tensor = (int32_t)i;
+                dti_value_draw(w, left);
+            }
+        }
+    }
+    dti_value_draw_legend(left);
+    return DT_OK;
+}
+
+/* ---- a policy ---- */
+
+static void print_options(const dt_policy *p)
+{
+    for (const dt_opt *o = p->opts; o != NULL && o->key != NULL; o++) {
+        char allowed[128];
+        dt_opt_allowed(o, allowed, sizeof allowed);
+        printf("option    policy.%s.%s = %s (%s)\n", p->name, o->key, o->fallback, allowed);
+    }
+}
+
+/* The tensors of which a rule of this name tells, each once. */
+static void print_decisions(explained *e, const char *policy)
+{
+    dt_value_view *w = &e->view;
+    const size_t n = strlen(policy);
+    int32_t last = -1;
+    for (size_t i = 0; i < w->p->n_row; i++) {
+        const dt_row *r = &w->p->row[i];
+        const char *reason = r->reason >= 0 ? w->p->reason[r->reason] : "";
+        if (strncmp(reason, policy, n) != 0 || reason[n] != ':')
+            continue;
+        for (size_t k = 0; k < w->p->n_tensor; k++) {
+            w->tensor = (int32_t)k;
+            const char *fate = w->value[k] == (int32_t)k ? dti_value_fate(w, r) : NULL;
+            if (fate == NULL || strcmp(fate, "in place") == 0 || (int32_t)k == last)
+                continue;
+            last = (int32_t)k;
+            char size[DT_HUMAN_BYTES];
+            printf("  %-20s %11s  %s\n    ", w->p->tensor[k].name,
+                dt_human_bytes(size, w->p->tensor[k].bytes), fate);
+            dti_term_wrap(stdout, REASON, REASON, reason + n + 2);
+        }
+    }
+}
+
+static dt_status explain_policy(explained *e, const dt_policy *p, dt_err *err)
+{
+    dt_report r;
+    char now[DT_HUMAN_BYTES], kept[DT_HUMAN_BYTES], moved[DT_HUMAN_BYTES];
+    dt_status st = dti_report_init(&r, e->s, err);
+    if (st == DT_OK) {
+        const int at = printf("%s   ", p->name);
+        dti_term_wrap(stdout, at, REASON, p->summary);
+        printf("%s\n",
+            p->exact ? "exact     it changes no bit of what is trained" : "results   change");
+        print_options(p);
+        printf("here      %s under %s", dt_human_bytes(now, r.top->plan->peak),
+            dt_session_policy(e->s));
+        if (r.saving.kept > 0)
+            printf(", %s with all kept", dt_human_bytes(kept, r.saving.kept));
+        printf("\ncosts     a step moves %s out, and runs %" PRId64 " ops again\n",
+            dt_human_bytes(moved, r.cost.out), r.cost.recomputes);
+        if (r.saving.text[0] != '\0')
+            dti_term_wrap(stdout, 0, REASON, r.saving.text);
+        printf("what it deals with in program '%s'\n", e->x->plan->program);
+        print_decisions(e, p->name);
+    }
+    dti_report_deinit(&r);
+    return st;
+}
+
+/* ---- the command ---- */
+
+static dt_status unknown(const explained *e, const char *word, dt_err *err)
+{
+    size_t n_policy, n = 0;
+    const dt_policy *const *all = dt_policy_all(&n_policy);
+    const dt_plan *p = e->x->plan;
+    const dt_graph *g = e->s->graph;
+    const char **names = dt_alloc(p->n_tensor + g->n_node + n_policy + 1, sizeof *names);
+    if (names == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory to look for '%s'", word);
+    for (size_t i = 0; i < g->n_node; i++)
+        names[n++] = g->node[i].name;
+    for (size_t i = 0; i < p->n_tensor; i++)
+        names[n++] = p->tensor[i].name;
+    for (size_t i = 0; i < n_policy; i++)
+        names[n++] = all[i]->name;
+    const char *near = dt_nearest(word, names);
+    const dt_status st =
+        near != NULL
+            ? DT_FAIL(err, DT_E_CONFIG,
+                  "'%s' is no tensor of program '%s', no layer and no policy; did you mean '%s'?",
+                  word, p->program, near)
+            : DT_FAIL(err, DT_E_CONFIG,
+                  "'%s' is no tensor of program '%s', no layer and no policy; `dnntrain show` "
+                  "lists "
+                  "the layers, `dnntrain plan CONFIG --rows` the tensors, `dnntrain list policies` "
+                  "the policies",
+                  word, p->program);
+    dt_free(names);
+    return st;
+}
+
+static dt_status explain_word(explained *e, const char *word, dt_err *err)
+{
+    const dt_policy *policy = dt_policy_find(word);
+    const int32_t tensor = dti_value_find(e->x->plan, word);
+    const dt_node *layer = layer_named(e->s->graph, word);
+    if (tensor >= 0) {
+        DT_CHECK(dti_plan_why(e->s, e->x->plan, &e->time, word, err));
+        const int left = wider(LEAST_LEFT, word);
+        e->view.tensor = tensor;
+        dti_value_draw_head(&e->view, left);
+        dti_value_draw(&e->view, left);
+        dti_value_draw_legend(left);
+        return DT_OK;
+    }
+    if (layer != NULL)
+        return explain_layer(e, layer);
+    return policy != NULL ? explain_policy(e, policy, err) : unknown(e, word, err);
+}
+
+static dt_status explain_planned(explained *e, const char *program, const char *word, dt_err *err)
+{
+    dt_prediction known;
+    DT_CHECK(dti_find_program(e->s, program, &e->x, err));
+    DT_CHECK(dt_plan_set_predict(e->s->plans, &known, err));
+    dt_status st = dt_session_simulate(e->s, e->x->plan, &e->time, err);
+    if (st == DT_OK)
+        st = dti_value_init(&e->view, e->s, e->x->plan, &e->time, err);
+    if (st == DT_OK && !known.known && dti_value_find(e->x->plan, word) >= 0)
+        dti_cli_notice("seconds are of defaults; memory.profile or memory.simulate says by what");
+    if (st == DT_OK)
+        st = explain_word(e, word, err);
+    dti_value_deinit(&e->view);
+    dt_timeline_deinit(&e->time);
+    return st;
+}
+
+/* Whether a list of policies has one of the name. */
+static bool lists(const char *list, const char *name)
+{
+    const size_t n = strlen(name);
+    for (const char *at = list; (at = strstr(at, name)) != NULL; at += n)
+        if ((at == list || strchr(", ", at[-1]) != NULL) && strchr(", ", at[n]) != NULL)
+            return true;
+    return false;
+}
+
+/* A policy that the configuration does not name is planned with in place of its own. */
+static dt_status explain_config(
+    const char *path, const char *word, const char *program, dt_cli *cli, dt_err *err)
+{
+    dt_session *s = NULL;
+    char policy[128];
+    const char *sets[SETS + 1];
+    size_t n = 0;
+    DT_CHECK(dti_cli_check_file(path, err));
+    if (cli->n_set > SETS)
+        return DT_FAIL(err, DT_E_CONFIG, "%zu times --set; at most %d", cli->n_set, SETS);
+    for (; n < cli->n_set; n++)
+        sets[n] = cli->set[n];
+    dt_status st = dti_cli_session(&s, path, sets, n, err);
+    if (st == DT_OK && dt_policy_find(word) != NULL && !lists(s->opts.memory.policy, word)) {
+        dt_session_close(s);
+        s = NULL;
+        snprintf(policy, sizeof policy, "memory.policy=%s", word);
+        sets[n++] = policy;
+        st = dti_cli_session(&s, path, sets, n, err);
+    }
+    if (st == DT_OK)
+        st = dt_session_plan_run(s, true, 0, 0, err);
+    explained e = {.s = s};
+    if (st == DT_OK)
+        st = explain_planned(&e, program != NULL ? program : "first", word, err);
+    dt_session_close(s);
+    return st;
+}
+
+static dt_status explain(const dt_command_args *a, dt_err *err)
+{
+    const char *program = NULL;
+    const dt_flag flags[] = {
+        {"--program", "NAME", "in which plan: first (default), again, update or eval", NULL,
+            &program},
+        {NULL, NULL, NULL, NULL, NULL},
+    };
+    dt_cli cli;
+    dt_status st = dti_cli_init(&cli, &dt_command_explain, a, flags, true, 2, err);
+    if (st == DT_OK && !cli.help && cli.n_word < 2)
+        st = DT_FAIL(err, DT_E_CONFIG, "name a CONFIG and what to explain; usage: %s",
+            dt_command_explain.usage);
+    if (st == DT_OK && !cli.help)
+        st = explain_config(cli.word[0], cli.word[1], program, &cli, err);
+    dti_cli_deinit(&cli);
+    return st;
+}
+
+const dt_command dt_command_explain = {
+    .name = "explain",
+    .usage = "dnntrain explain CONFIG TENSOR|LAYER|POLICY [--set s.k=v]...",
+    .summary = "where it is made, read and idle, what is done with it, and by which rule",
+    .run = explain,
+};

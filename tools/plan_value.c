@@ -1,0 +1,156 @@
+/* Values of a plan, and their waits. */
+#include "tools/plan_value.h"
+
+#include <string.h>
+
+#include "engine/base/alloc.h"
+
+static size_t plain_length(const char *name)
+{
+    size_t n = strlen(name);
+    while (n > 0 && name[n - 1] == '\'')
+        n--;
+    return n;
+}
+
+static bool same_value(const char *a, const char *b)
+{
+    const size_t n = plain_length(a);
+    return n == plain_length(b) && strncmp(a, b, n) == 0;
+}
+
+int32_t dti_value_find(const dt_plan *p, const char *name)
+{
+    for (size_t i = 0; i < p->n_tensor; i++)
+        if (strcmp(p->tensor[i].name, name) == 0)
+            return (int32_t)i;
+    return -1;
+}
+
+/* Only those made again have another first. */
+static void find_values(dt_value_view *w)
+{
+    for (size_t i = 0; i < w->p->n_tensor; i++) {
+        const char *name = w->p->tensor[i].name;
+        w->value[i] = (int32_t)i;
+        for (size_t k = 0; name[plain_length(name)] != '\0' && k < i; k++)
+            if (same_value(name, w->p->tensor[k].name)) {
+                w->value[i] = (int32_t)k;
+                break;
+            }
+    }
+}
+
+int dti_value_touches(const dt_value_view *w, size_t row, int32_t value)
+{
+    int mode = -1;
+    if (w->p->row[row].kind != DT_ROW_COMPUTE)
+        return -1;
+    const dt_plan_op *op = &w->p->op[w->p->row[row].op];
+    for (int32_t i = op->first; i < op->first + op->n; i++)
+        if (w->value[w->p->arg[i].tensor] == value && (mode < 0 || w->p->arg[i].mode != DT_READ))
+            mode = w->p->arg[i].mode;
+    return mode;
+}
+
+const dt_plan_op *dti_value_op(const dt_value_view *w, size_t row)
+{
+    return &w->p->op[w->p->row[row].op];
+}
+
+size_t dti_value_maker(const dt_value_view *w, int32_t value)
+{
+    size_t i = 0;
+    while (i < w->p->n_row && dti_value_touches(w, i, value) != DT_WRITE)
+        i++;
+    return i;
+}
+
+/* What makes it again is no use of it. */
+bool dti_value_uses(const dt_value_view *w, size_t row)
+{
+    const int mode = dti_value_touches(w, row, w->value[w->tensor]);
+    const int kind = mode >= 0 ? dti_value_op(w, row)->kind : DT_OP_KINDS;
+    return mode >= 0 && !(mode == DT_WRITE && (kind == DT_OP_RECOMPUTE || kind == DT_OP_DECODE)) &&
+           kind != DT_OP_ENCODE;
+}
+
+static void find_wait(dt_value_view *w)
+{
+    size_t last = w->p->n_row;
+    double longest = -1;
+    int64_t ops = 0;
+    w->next = 0;
+    for (size_t i = 0; i < w->p->n_row; i++) {
+        if (w->p->row[i].kind == DT_ROW_COMPUTE)
+            ops++;
+        if (!dti_value_uses(w, i))
+            continue;
+        const double idle = last < w->p->n_row ? w->t->begin[i] - w->t->end[last] : -1;
+        if (idle > longest && ops > 1) {
+            longest = idle;
+            w->last = last;
+            w->next = i;
+            w->ops = ops - 1;
+        }
+        last = i;
+        ops = 0;
+    }
+    for (size_t i = 0; i < w->p->n_tensor; i++)
+        w->there[i] = w->seen[i] = false;
+    for (size_t i = 0; i < w->p->n_tensor; i++)
+        w->there[w->value[i]] = w->there[w->value[i]] || dt_plan_resident(&w->p->tensor[i]);
+    for (size_t i = 0; i < w->next; i++) {
+        const dt_row *r = &w->p->row[i];
+        if (r->kind == DT_ROW_PLACE && r->over >= 0)
+            w->there[w->value[r->over]] = false;
+        if (r->kind == DT_ROW_PLACE || r->kind == DT_ROW_RELEASE)
+            w->there[w->value[r->tensor]] = r->kind == DT_ROW_PLACE;
+    }
+}
+
+void dti_value_look(dt_value_view *w, int32_t tensor)
+{
+    w->tensor = tensor;
+    find_wait(w);
+}
+
+const char *dti_value_fate(const dt_value_view *w, const dt_row *r)
+{
+    const int32_t value = w->value[w->tensor];
+    if (r->kind == DT_ROW_PLACE && r->over >= 0 && w->value[r->tensor] == value)
+        return "in place";
+    if (r->kind == DT_ROW_COPY_OUT && w->value[r->tensor] == value)
+        return "offloaded";
+    if (r->kind == DT_ROW_COPY_IN && r->tier == DT_TIER_INPUT && w->value[r->tensor] == value)
+        return r->reason >= 0 ? "fetched again" : NULL;
+    if (r->kind != DT_ROW_COMPUTE)
+        return NULL;
+    const int mode = dti_value_touches(w, (size_t)(r - w->p->row), value);
+    const int kind = w->p->op[r->op].kind;
+    if (mode == DT_WRITE && kind == DT_OP_RECOMPUTE)
+        return "made again";
+    return mode == DT_READ && kind == DT_OP_ENCODE ? "packed" : NULL;
+}
+
+dt_status dti_value_init(
+    dt_value_view *out, const dt_session *s, const dt_plan *p, const dt_timeline *t, dt_err *err)
+{
+    *out = (dt_value_view){.s = s,
+        .p = p,
+        .t = t,
+        .value = dt_alloc(p->n_tensor + 1, sizeof *out->value),
+        .there = dt_alloc(p->n_tensor + 1, sizeof *out->there),
+        .seen = dt_alloc(p->n_tensor + 1, sizeof *out->seen)};
+    if (out->value == NULL || out->there == NULL || out->seen == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory to look at %zu tensors", p->n_tensor);
+    find_values(out);
+    return DT_OK;
+}
+
+void dti_value_deinit(dt_value_view *w)
+{
+    dt_free(w->value);
+    dt_free(w->there);
+    dt_free(w->seen);
+}

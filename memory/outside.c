@@ -81,6 +81,16 @@ dt_status dt_saved_encode(
                                            : DT_OK;
 }
 
+double dt_saved_offload_seconds(const dt_pass_env *e, const dt_saved *s)
+{
+    return dti_pass_store_seconds(e, s->bytes) + dti_pass_fetch_seconds(e, s->bytes);
+}
+
+double dt_saved_recompute_seconds(const dt_program *p, const dt_pass_env *e, const dt_saved *s)
+{
+    return dti_pass_seconds(e, p, &p->op[dti_producer(p, s->tensor)]);
+}
+
 const void *dt_policy_options(const dt_pass_env *e)
 {
     return e->opts;

@@ -249,12 +249,22 @@ dt_status dti_pass_op_seconds(const dt_pass_env *e, dt_program *p, double *secon
     return DT_OK;
 }
 
-double dti_pass_fetch_seconds(const dt_pass_env *e, uint64_t bytes)
+/* Of a copy between the device and the host. */
+static double copy_seconds(const dt_pass_env *e, dt_direction way, uint64_t bytes)
 {
     const dt_costs *c = dti_pass_costs(e);
     const bool team = e->machine != NULL && e->machine->inline_copies;
-    return dti_link_seconds(
-        &(team ? c->link : c->thread_link)[DT_TIER_HOST][DT_FROM_TIER], (double)bytes);
+    return dti_link_seconds(&(team ? c->link : c->thread_link)[DT_TIER_HOST][way], (double)bytes);
+}
+
+double dti_pass_store_seconds(const dt_pass_env *e, uint64_t bytes)
+{
+    return copy_seconds(e, DT_TO_TIER, bytes);
+}
+
+double dti_pass_fetch_seconds(const dt_pass_env *e, uint64_t bytes)
+{
+    return copy_seconds(e, DT_FROM_TIER, bytes);
 }
 
 double dti_pass_density(const dt_pass_env *e, const dt_tensor *t, double otherwise)

@@ -65,7 +65,8 @@ bool dti_pass_fits(const dt_pass_env *e, const dt_pass_cost *c);
 /* Seconds of each op of a program, by its number; 0 of those that have no kernel. */
 dt_status dti_pass_op_seconds(
     const dt_pass_env *e, dt_program *p, double *seconds, dt_err *err) DT_NODISCARD;
-/* Seconds in which so many bytes come back from the host. */
+/* Seconds in which so many bytes go to the host, and come back. */
+double dti_pass_store_seconds(const dt_pass_env *e, uint64_t bytes);
 double dti_pass_fetch_seconds(const dt_pass_env *e, uint64_t bytes);
 
 /* The density to make room for: 1 for a dense plan, what was measured of the tensor, or @otherwise.

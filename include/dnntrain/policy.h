@@ -54,6 +54,14 @@ DT_API dt_status dt_saved_recompute(dt_program *p, const dt_saved *s, dt_err *er
 DT_API dt_status dt_saved_encode(
     dt_program *p, const dt_saved *s, const char *codec, double density, dt_err *err) DT_NODISCARD;
 
+/* Seconds that a fate takes, by the costs of the machine: those of memory.profile or
+ * memory.simulate, else defaults, which are good for an order alone. OFFLOAD: the copy to the host
+ * and the one back, hidden or not. RECOMPUTE: of the op that makes the value, from what that op
+ * reads; what of this is not there any more costs more. */
+DT_API double dt_saved_offload_seconds(const dt_pass_env *e, const dt_saved *s);
+DT_API double dt_saved_recompute_seconds(
+    const dt_program *p, const dt_pass_env *e, const dt_saved *s);
+
 DT_API const void *dt_policy_options(const dt_pass_env *e); /* the struct that the rows fill */
 DT_API uint64_t dt_policy_budget(const dt_pass_env *e); /* memory.device_budget in bytes; 0: none */
 

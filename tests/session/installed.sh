@@ -49,24 +49,30 @@ if command -v g++ >/dev/null; then
         -Wno-cast-function-type -Wno-address
 fi
 
-# ---- the examples, one of which docs/library.md shows ----
+# ---- the examples, of which docs/library.md and docs/writing-a-policy.md show one each ----
 for file in examples/train.c docs/library.md; do
     sed -n '/^static dt_status train(/,/^}/p' "$source/$file" >"$temp/$(basename "$file").train"
 done
 [ -s "$temp/train.c.train" ] || die "examples/train.c has no train"
 cmp "$temp/train.c.train" "$temp/library.md.train"
-try() { # FOLDER: of three programs
+awk '/^```c$/ { inside = 1; block = ""; next } /^```$/ { if (inside) last = block; inside = 0 }
+    inside { block = block $0 "\n" } END { printf "%s", last }' "$source/docs/writing-a-policy.md" >"$temp/page.c"
+cmp "$temp/page.c" "$source/examples/cheapest.c"
+try() { # FOLDER: of four programs
     config="$source/configs/tiny_ini_network.ini"
     "$1/plan" "$config" memory.policy=vdnn_all >"$temp/plan.out"
     grep -q '^device [0-9.]* MiB .* exact$' "$temp/plan.out" || die "plan: $(cat "$temp/plan.out")"
     "$1/policy" "$config" >"$temp/policy.out"
     awk '{ peak[$1] = $2 } END { exit !(peak["large_first"] > 0 && peak["large_first"] < peak["keep_all"]) }' \
         "$temp/policy.out" || die "policy: $(cat "$temp/policy.out")"
+    "$1/cheapest" "$source/configs/chain.ini" memory.simulate=p100 >"$temp/cheapest.out"
+    awk '{ device[NR] = $4; host[NR] = $6 } END { exit !(NR == 3 && host[1] == 0 && device[1] > device[2] &&
+        device[2] > device[3] && device[3] > 0) }' "$temp/cheapest.out" || die "cheapest: $(cat "$temp/cheapest.out")"
     "$1/train" "$2" >"$temp/train.out" 2>"$temp/train.err"
     grep -q '^step 8 of 8: loss [0-9.]*$' "$temp/train.out" || die "train: $(cat "$temp/train.out")"
     [ ! -s "$temp/train.err" ] || die "the library spoke: $(cat "$temp/train.err")"
 }
-for name in plan train policy; do
+for name in plan train policy cheapest; do
     mkdir -p "$temp/pc" "$temp/static"
     # shellcheck disable=SC2046,SC2086
     $cc -std=c11 -Wall -Wextra -Wpedantic -Werror $flags "$source/examples/$name.c" -o "$temp/pc/$name" \

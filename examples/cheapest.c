@@ -1,0 +1,107 @@
+/* A policy from outside the tree that goes by costs: values leave in the order of bytes freed for a
+ * second, each by the fate that takes less time, until a share of them is gone. cheapest CONFIG
+ * [SET]... plans with shares from none to all. */
+#include <dnntrain.h>
+#include <dnntrain/policy.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef struct options {
+    double share;
+} options;
+
+typedef struct choice {
+    dt_saved value;
+    double seconds;
+    bool again; /* recompute, and not offload */
+} choice;
+
+static choice cheaper(const dt_program *p, const dt_pass_env *e, const dt_saved *s)
+{
+    choice c = {.value = *s, .seconds = dt_saved_offload_seconds(e, s)};
+    const double again = dt_saved_recompute_seconds(p, e, s);
+    if (s->repeatable && again < c.seconds) {
+        c.seconds = again;
+        c.again = true;
+    }
+    c.value.reason = c.again ? "made again in less time than copied" : "copied in the least time";
+    return c;
+}
+
+/* The most bytes for a second first; of equals, the one made first, so that plans repeat. */
+static int by_rate(const void *x, const void *y)
+{
+    const choice *a = x, *b = y;
+    const double rate = (double)b->value.bytes * a->seconds - (double)a->value.bytes * b->seconds;
+    return rate > 0 ? 1 : rate < 0 ? -1 : a->value.tensor - b->value.tensor;
+}
+
+static dt_status cheapest(dt_program *p, const dt_pass_env *e, dt_err *err)
+{
+    enum { MOST = 1024 }; /* of more, the first */
+    const options *o = dt_policy_options(e);
+    choice all[MOST];
+    size_t n = 0;
+    double bytes = 0, gone = 0;
+    dt_status st = DT_OK;
+    for (dt_saved s = {0}; n < MOST && dt_saved_next(p, &s);) {
+        all[n++] = cheaper(p, e, &s);
+        bytes += (double)s.bytes;
+    }
+    qsort(all, n, sizeof *all, by_rate);
+    for (size_t i = 0; st == DT_OK && i < n && gone < o->share * bytes; i++) {
+        gone += (double)all[i].value.bytes;
+        st = all[i].again ? dt_saved_recompute(p, &all[i].value, err)
+                          : dt_saved_offload(p, &all[i].value, err);
+    }
+    return st;
+}
+
+static const dt_opt rows[] = {{.key = "share",
+    .type = DT_OPT_F64,
+    .at = offsetof(options, share),
+    .fallback = "0.5",
+    .min = 0,
+    .max = 1,
+    .help = "of the bytes that wait for backward, how much is freed"}};
+
+static const dt_policy_spec spec = {.name = "cheapest",
+    .summary = "what frees most bytes for a second goes first, by the fate that takes less",
+    .exact = true,
+    .options = rows,
+    .n_options = 1,
+    .options_bytes = sizeof(options),
+    .pass = cheapest};
+
+static dt_status plan(int argc, char **argv, const char *share, dt_err *err)
+{
+    char first[64];
+    const char *set[16] = {"memory.policy=cheapest", first};
+    size_t n = 2;
+    dt_run *run = NULL;
+    snprintf(first, sizeof first, "policy.cheapest.share=%s", share);
+    for (int i = 2; i < argc && n < 16; i++)
+        set[n++] = argv[i];
+    dt_status st = dt_run_open(&run, argv[1], set, n, err);
+    if (st == DT_OK)
+        st = dt_run_plan(run, err);
+    if (st == DT_OK)
+        printf("share %-4s  device %llu  host %llu\n", share,
+            (unsigned long long)dt_run_memory(run).device,
+            (unsigned long long)dt_run_memory(run).host);
+    dt_run_close(run);
+    return st;
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const shares[] = {"0", "0.5", "1"};
+    static dt_err err;
+    dt_status st = argc < 2 ? DT_E_CONFIG : dt_register_policy(&spec, &err);
+    for (size_t i = 0; st == DT_OK && i < sizeof shares / sizeof *shares; i++)
+        st = plan(argc, argv, shares[i], &err);
+    if (st != DT_OK)
+        fputs(err.text, stderr);
+    return (int)st;
+}

@@ -18,7 +18,7 @@ static void overview(void)
     printf("dnntrain trains deep neural networks in less memory than they need.\n\n");
     for (size_t i = 0; i < n; i++) {
         printf("  ");
-        dti_term_wrap(stdout, 2, 6, c[i]->usage);
+        dti_term_wrap(stdout, 2, 10, c[i]->usage);
         printf("      ");
         dti_term_wrap(stdout, 6, 6, c[i]->summary);
     }

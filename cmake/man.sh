@@ -1,0 +1,55 @@
+#!/bin/sh
+# Manual pages from the program's table of commands: `dnntrain help` names them, `dnntrain help COMMAND` shows each.
+# man.sh DNNTRAIN FOLDER VERSION writes FOLDER/dnntrain.1 and FOLDER/dnntrain-COMMAND.1.
+set -eu
+binary=$1
+to=$2
+version=$3
+export COLUMNS=100 LC_ALL=C
+mkdir -p "$to"
+
+# The text of a help page as roff: a usage, a summary, flags with what they mean.
+roff() { # COMMAND TITLE
+    awk -v title="$2" -v version="$version" '
+        function safe(s) { gsub(/\\/, "\\e", s); gsub(/-/, "\\-", s); gsub(/'"'"'/, "\\(aq", s); return s }
+        function line(s) { s = safe(s); print (s ~ /^[.'"'"']/ ? "\\&" : "") s }
+        NR == 1 || (part == 0 && /^    /) { sub(/^ +/, ""); usage = usage (usage == "" ? "" : " ") $0; next }
+        /^$/ && part < 2 { part++; next }
+        part == 1 { summary = summary (summary == "" ? "" : " ") $0; next }
+        part == 2 && !begun {
+            begun = 1
+            printf ".TH %s 1 \"\" \"dnntrain %s\" \"dnntrain\"\n", toupper(title), version
+            print ".SH NAME"; print safe(title) " \\- " safe(summary)
+            print ".SH SYNOPSIS"; line(usage)
+            print ".SH OPTIONS"
+        }
+        part == 2 && /^  --/ {
+            sub(/^  /, ""); at = match($0, /  +/)
+            print ".TP"; print ".B " safe(at ? substr($0, 1, at - 1) : $0)
+            if (at) line(substr($0, at + RLENGTH)); next
+        }
+        part == 2 && /^   / { sub(/^ +/, ""); line($0); next }
+        part == 2 { exit } # what stands there besides is of the configuration
+        END { print ".SH SEE ALSO"; print ".BR dnntrain (1)" }'
+}
+
+commands=$("$binary" help | sed -n 's/^  dnntrain \([a-z-]*\) .*/\1/p' | sort -u)
+for command in $commands; do
+    "$binary" "$command" --help | roff "$command" "dnntrain-$command" >"$to/dnntrain-$command.1"
+done
+"$binary" help | awk -v version="$version" '
+    function safe(s) { gsub(/\\/, "\\e", s); gsub(/-/, "\\-", s); gsub(/'"'"'/, "\\(aq", s); return s }
+    NR == 1 {
+        printf ".TH DNNTRAIN 1 \"\" \"dnntrain %s\" \"dnntrain\"\n", version
+        print ".SH NAME\ndnntrain \\- trains deep neural networks in less memory than they need"
+        print ".SH SYNOPSIS\n.B dnntrain\nCONFIG | COMMAND [ARGUMENT]...\n.SH COMMANDS"; next
+    }
+    /^  dnntrain/ { print ".TP"; sub(/^  /, ""); usage = $0; next }
+    /^          / { sub(/^ +/, ""); usage = usage " " $0; next }
+    usage != "" { print ".B " safe(usage); usage = "" }
+    /^      / { sub(/^ +/, ""); print safe($0); next }
+    /^$/ { blank++; if (blank == 2) print ".SH DESCRIPTION"; else if (blank == 3) print ".SH EXIT STATUS"; next }
+    blank > 1 { print safe($0) }
+    END { print ".SH SEE ALSO" }' >"$to/dnntrain.1"
+for command in $commands; do printf '.BR dnntrain\\-%s (1)\n' "$(printf %s "$command" | sed 's/-/\\-/g')"; done |
+    sed '$!s/$/,/' >>"$to/dnntrain.1"

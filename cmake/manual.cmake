@@ -1,0 +1,12 @@
+# Manual pages and completion, all from the table of commands: pages are written by asking the program, and
+# completion asks it when it is used.
+find_program(SH sh REQUIRED)
+set(man ${CMAKE_BINARY_DIR}/man)
+add_custom_command(OUTPUT ${man}/dnntrain.1
+  COMMAND ${SH} ${CMAKE_SOURCE_DIR}/cmake/man.sh $<TARGET_FILE:dnntrain> ${man} ${PROJECT_VERSION}
+  DEPENDS dnntrain ${CMAKE_SOURCE_DIR}/cmake/man.sh VERBATIM)
+add_custom_target(manual ALL DEPENDS ${man}/dnntrain.1)
+install(DIRECTORY ${man}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 FILES_MATCHING PATTERN *.1)
+install(FILES tools/completion/dnntrain.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
+  RENAME dnntrain)
+install(FILES tools/completion/_dnntrain DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)

@@ -1,0 +1,67 @@
+#!/bin/sh
+# Manual pages have every command and flag that help has, and man finds nothing wrong with them; completion offers
+# commands, flags and keys. sh manual.sh DNNTRAIN SOURCE
+set -eu
+binary=$1
+source=$2
+command -v man >/dev/null && command -v groff >/dev/null || exit 77
+temp=$(mktemp -d)
+trap 'rm -rf "$temp"' EXIT
+export COLUMNS=100 LC_ALL=C.UTF-8 MANWIDTH=200
+die() {
+    echo "$*" >&2
+    exit 1
+}
+
+sh "$source/cmake/man.sh" "$binary" "$temp/man" 1.2.3
+lint() { # FOLDER: what man says of its pages
+    for page in "$1"/*.1; do
+        man --warnings -E UTF-8 -l "$page" 2>&1 >/dev/null | sed "s|^|${page##*/}: |"
+    done
+}
+mkdir "$temp/bad"
+printf '.TH X 1\n.SH NAME\n.nonsense y\n' >"$temp/bad/x.1"
+[ -n "$(lint "$temp/bad")" ] || die "man finds nothing wrong with a bad page"
+found=$(lint "$temp/man")
+[ -z "$found" ] || die "$found"
+
+commands=$("$binary" help | sed -n 's/^  dnntrain \([a-z-]*\) .*/\1/p' | sort -u)
+[ "$(echo "$commands" | wc -l)" -gt 10 ] || die "few commands: $commands"
+for command in $commands; do
+    man -l "$temp/man/dnntrain-$command.1" | col -b >"$temp/page" 2>/dev/null || man -l "$temp/man/dnntrain-$command.1" >"$temp/page"
+    for flag in $("$binary" "$command" --help | sed -n 's/^  \(--[a-z-]*\).*/\1/p'); do
+        grep -q -e "^ *$flag" "$temp/page" || die "dnntrain-$command.1 lacks $flag"
+    done
+    sed 's/\\-/-/g' "$temp/man/dnntrain.1" | grep -q "^.BR dnntrain-$command (1)" || die "dnntrain.1 does not refer to dnntrain-$command"
+    grep -q 'dnntrain 1\.2\.3' "$temp/man/dnntrain-$command.1" || die "dnntrain-$command.1 has no version"
+done
+
+# ---- what is cited: this version, and of each policy that is a paper's, the paper ----
+version=$(sed -n 's/^project(dnntrain VERSION \([0-9.]*\) .*/\1/p' "$source/CMakeLists.txt")
+grep -qx "version: $version" "$source/CITATION.cff" || die "CITATION.cff is of another version than $version"
+for policy in $("$binary" list policies | sed -n 's/^\([a-z_]*\) .*/\1/p'); do
+    case $policy in keep_all | auto) continue ;; esac # nobody's
+    sed 's/\\_/_/g' "$source/docs/references.bib" | grep -Eq "note = .*[{ ]${policy}[,}]" ||
+        die "docs/references.bib names no paper for $policy"
+done
+
+# ---- completion ----
+command -v bash >/dev/null || exit 0
+offers() { # WORD...: what is offered for the last of them
+    bash -c 'set -eu; . "$1"; shift; compopt() { :; }; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _dnntrain
+        printf "%s\n" "${COMPREPLY[@]}"' bash "$source/tools/completion/dnntrain.bash" "$binary" "$@"
+}
+wants() { # OFFER WORD...
+    offer=$1
+    shift
+    offers "$@" | grep -qx -e "$offer" || die "completing '$*' does not offer $offer: $(offers "$@" | head -n 5)"
+}
+cd "$source"
+wants explain ex
+wants --kernels plan --ker
+wants --resume configs/chain.ini --re
+wants configs/chain.ini plan configs/ch
+wants memory.policy= plan configs/chain.ini --set memory.pol
+wants policies list pol
+wants chen_sqrt help chen_s
+! offers plan --nonsense | grep -q . || die "something is offered for --nonsense"

@@ -52,7 +52,8 @@ static bool may_overflow(const dt_plan *p)
     return false;
 }
 
-static dt_status rewrite(const dt_plan_set *p, const dt_planned *to, dt_err *err)
+static dt_status rewrite(
+    const dt_plan_set *p, const dt_policies *policies, const dt_planned *to, dt_err *err)
 {
     const dt_lower_opts lower = lower_opts(p);
     const dt_simulate_opts machine = dti_session_simulate_opts(p->session);
@@ -66,7 +67,7 @@ static dt_status rewrite(const dt_plan_set *p, const dt_planned *to, dt_err *err
         .costs = p->asked.costs};
     if (p->asked.fates != NULL)
         DT_CHECK(dt_layer_fates_apply(p->asked.fates, to->program, &env, err));
-    return dt_policies_apply(p->policies, to->program, &env, err);
+    return dt_policies_apply(policies, to->program, &env, err);
 }
 
 static void update_on_host(dt_program *p)
@@ -75,7 +76,8 @@ static void update_on_host(dt_program *p)
         p->op[i].on_host = p->op[i].kind == DT_OP_UPDATE;
 }
 
-static dt_status make(const dt_plan_set *p, dt_planned *to, dt_err *err)
+static dt_status make(
+    const dt_plan_set *p, const dt_policies *policies, dt_planned *to, dt_err *err)
 {
     const dt_session *s = p->session;
     const dt_program_opts o = {.graph = s->graph,
@@ -90,7 +92,7 @@ static dt_status make(const dt_plan_set *p, dt_planned *to, dt_err *err)
             .optimizer = dt_layer_find(dt_optimizer_name(&s->opts.train))}};
     DT_CHECK(dt_program_create(&to->program, &o, err));
     if (to->kind != DT_PROGRAM_UPDATE)
-        DT_CHECK(rewrite(p, to, err));
+        DT_CHECK(rewrite(p, policies, to, err));
     if (dt_policies_host_updates(p->policies) && s->context.device == DT_CPU)
         update_on_host(to->program);
     const dt_lower_opts l = lower_opts(p);
@@ -214,14 +216,89 @@ static bool packs_exactly(const dt_plan *p)
     return true;
 }
 
-static dt_status make_new(
-    dt_plan_set *p, dt_program_kind kind, int64_t n, bool dense, dt_planned **out, dt_err *err)
+static dt_status make_by(const dt_plan_set *p, const dt_policies *policies, const dt_planned *like,
+    dt_planned **out, dt_err *err)
 {
     dt_planned *to = dt_alloc(1, sizeof *to);
     if (to == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for plans");
-    *to = (dt_planned){.kind = kind, .n = n, .dense = dense};
-    const dt_status st = make(p, to, err);
+    *to = (dt_planned){.kind = like->kind, .n = like->n, .dense = like->dense};
+    const dt_status st = make(p, policies, to, err);
+    if (st != DT_OK) {
+        free_planned(to);
+        to = NULL;
+    }
+    *out = to;
+    return st;
+}
+
+/* ---- the plan by which a step is run again whose packed values do not fit ---- */
+
+/* That step must not make a run take more than its others do, or than its budgets. What was packed
+ * moves as it is, where the host has room for that; else, as values on the way back may be had by
+ * computing them again as well, nothing moves. */
+static const char *const instead[] = {"chen_sqrt", "chen_recursive"};
+
+static bool within(const dt_plan_set *p, const dt_plan *usual, const dt_plan *again)
+{
+    const dt_budgets *b = &p->asked.budgets;
+    const uint64_t host = b->host > 0 ? b->host : usual->host_peak;
+    const uint64_t device = b->device > 0 ? b->device : b->host > 0 ? UINT64_MAX : usual->peak;
+    return again->host_peak <= host && again->peak <= device &&
+           (b->disk == 0 || again->disk_peak <= b->disk);
+}
+
+/* Takes the place of *out if it is within bounds. */
+static dt_status try_instead(
+    const dt_plan_set *p, const char *policy, const dt_plan *usual, dt_planned **out, dt_err *err)
+{
+    dt_policies by = {0};
+    dt_planned *other = NULL;
+    dt_status st = dt_policies_open(&by, policy, NULL, err);
+    if (st == DT_OK)
+        st = make_by(p, &by, *out, &other, err);
+    dt_policies_close(&by);
+    if (st == DT_OK && within(p, usual, other->plan)) {
+        free_planned(*out);
+        *out = other;
+        return DT_OK;
+    }
+    free_planned(other);
+    return st;
+}
+
+static const dt_plan *usual_of(const dt_plan_set *p, const dt_planned *dense)
+{
+    for (size_t i = 0; i < p->n; i++)
+        if (p->planned[i]->kind == dense->kind && p->planned[i]->n == dense->n &&
+            !p->planned[i]->dense)
+            return p->planned[i]->plan;
+    return NULL;
+}
+
+/* Only where no policy changes values, or the step would have other bits. */
+static dt_status fit_again(const dt_plan_set *p, dt_planned **out, dt_err *err)
+{
+    const dt_plan *usual = usual_of(p, *out);
+    const bool exact = dt_policies_exact(p->policies) &&
+                       (p->asked.fates == NULL || dt_layer_fates_exact(p->asked.fates));
+    if (usual == NULL || !exact)
+        return DT_OK;
+    for (size_t i = 0; i < DT_COUNT(instead) && !within(p, usual, (*out)->plan); i++)
+        DT_CHECK(try_instead(p, instead[i], usual, out, err));
+    return DT_OK;
+}
+
+/* ---- one plan more ---- */
+
+static dt_status make_new(
+    dt_plan_set *p, dt_program_kind kind, int64_t n, bool dense, dt_planned **out, dt_err *err)
+{
+    const dt_planned like = {.kind = kind, .n = n, .dense = dense};
+    dt_planned *to = NULL;
+    dt_status st = make_by(p, p->policies, &like, &to, err);
+    if (st == DT_OK && dense)
+        st = fit_again(p, &to, err);
     if (st != DT_OK) {
         free_planned(to);
         return DT_FAIL(err, st, "plan '%s' for %" PRId64 " samples of %s",

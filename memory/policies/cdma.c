@@ -8,8 +8,9 @@
  * move, whether that pays or not. Ours leaves values as they are that are measured to hold too few
  * zeros, and those of which nothing is known but that no ReLU made them. What is copied is as long
  * as the values need; the room in the tier is fixed before the run, by a profile, or density, and
- * never more than the values take as they are. A step that would need more is run again, and moves
- * all values as they are, for which there is room on the host, too. */
+ * never more than the values take as they are. A step that would need more is run again: it
+ * computes values again within the same room, or moves them as they are, for which there is room
+ * then, too (session/plan_set.c). */
 #include "memory/policies/vdnn_pass.h"
 
 typedef struct options {

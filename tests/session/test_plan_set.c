@@ -323,6 +323,31 @@ static void a_further_micro_batch_has_no_second_weight(void **state)
     dt_session_close(s);
 }
 
+/* With room on the host for the packed values alone, a step that must be run again computes them
+ * anew; without a bound they wait there as they are. */
+static void a_step_that_is_run_again_keeps_to_the_hosts_budget(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "[model]\nname = vgg16\n[data]\nsamples = 64\n[train]\nbatch = 32\nprecision = fp32\n"
+        "[device]\nkind = cpu\n[memory]\npolicy = cdma\n[policy.cdma]\ndensity = 0.353\n";
+    const char *const budget[] = {"memory.host_budget=800MiB"};
+    for (size_t bound = 0; bound <= 1; bound++) {
+        dt_session *s = NULL;
+        dt_err err = {0};
+        int again = 0;
+        assert_ok(dt_session_open(&s, cli_file("cdma.ini", text), budget, bound, &err), &err);
+        assert_ok(dt_session_plan_run(s, false, 0, 0, &err), &err);
+        const uint64_t host = dt_plan_set_tier_peak(s->plans, DT_TIER_HOST);
+        assert_true(bound ? host > 0 && host < (uint64_t)800 << 20 : host > (uint64_t)1800 << 20);
+        for (size_t i = 0; i < s->plans->n; i++)
+            again += s->plans->planned[i]->dense;
+        assert_int_equal(again, 1);
+        assert_true(dt_plan_set_exact(s->plans));
+        dt_session_close(s);
+    }
+}
+
 DT_TEST_GROUP(plan_set)
 {
     const struct CMUnitTest tests[] = {
@@ -335,6 +360,7 @@ DT_TEST_GROUP(plan_set)
         cmocka_unit_test(a_score_is_the_plans_numbers_and_the_costs),
         cmocka_unit_test(a_pass_that_searches_asks_for_scores),
         cmocka_unit_test(a_further_micro_batch_has_no_second_weight),
+        cmocka_unit_test(a_step_that_is_run_again_keeps_to_the_hosts_budget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

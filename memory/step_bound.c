@@ -170,7 +170,7 @@ static dt_status open(least *l, const dt_program *p, dt_err *err)
     return st;
 }
 
-/* Seconds of what must run again with so many bytes. An op's cost counts a nanosecond too much. */
+/* Seconds of what must run again with so many bytes. An op's cost counts a unit too much. */
 static dt_status extra(const least *l, double room, double *out, dt_err *err)
 {
     uint64_t cost, all = 0;
@@ -179,7 +179,7 @@ static dt_status extra(const least *l, double room, double *out, dt_err *err)
         all += g->cost[v];
     const uint64_t budget = room < 0x1p62 ? (uint64_t)room : (uint64_t)1 << 62;
     DT_CHECK(dti_remat_bound_by(g, budget, l->own, &cost, err));
-    *out = fmax(0, ((double)(cost - all) - g->n_op) * 1e-9);
+    *out = fmax(0, ((double)(cost - all) - g->n_op) * l->r.unit);
     return DT_OK;
 }
 

@@ -56,8 +56,9 @@ DT_API dt_status dt_saved_encode(
 
 /* Seconds that a fate takes, by the costs of the machine: those of memory.profile or
  * memory.simulate, else defaults, which are good for an order alone. OFFLOAD: the copy to the host
- * and the one back, hidden or not. RECOMPUTE: of the op that makes the value, from what that op
- * reads; what of this is not there any more costs more. */
+ * and the one back, hidden or not, by the links. RECOMPUTE: the least that the op which makes the
+ * value can take, by the roof of the machine; what of that which it reads is not there any more
+ * costs more. */
 DT_API double dt_saved_offload_seconds(const dt_pass_env *e, const dt_saved *s);
 DT_API double dt_saved_recompute_seconds(
     const dt_program *p, const dt_pass_env *e, const dt_saved *s);

@@ -1,6 +1,7 @@
 /* From a program to a graph: ops in their order, each with the largest of its outputs. */
 #include "memory/remat/of_program.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"
@@ -19,6 +20,7 @@ typedef struct building {
     const dt_program *p;
     const dt_plan *plan;
     const double *seconds;
+    double unit; /* seconds of one of a cost */
     const bool *away;
     node *v;
     size_t n, cap, n_edge, cap_edge;
@@ -173,8 +175,8 @@ static dt_status add_op(building *b, int32_t number, bool backward, dt_err *err)
     }
     const bool again =
         op->kind == DT_OP_FETCH || (op->kind == DT_OP_FORWARD && largest_again(b, op, most));
-    node v = {
-        most, 1 + (uint64_t)(1e9 * b->seconds[number]), !again, backward, false, number, DT_NONE};
+    node v = {most, 1 + (uint64_t)(b->seconds[number] / b->unit), !again, backward, false, number,
+        DT_NONE};
     if (under != none) {
         if (dt_pos(b->p, number) == dt_pos(b->p, b->v[under].op) + 1)
             v.op = b->v[under].op; /* what runs again for either runs before the first of them */
@@ -251,6 +253,15 @@ static dt_status build(building *b, dt_remat_program *out, dt_err *err)
     return finish(b, out, err);
 }
 
+/* A nanosecond, unless the ops take so many of them together that their sum is beyond a graph's. */
+static double unit_of(const dt_program *p, const double *seconds)
+{
+    double all = 0;
+    for (size_t i = 0; i < p->n_op; i++)
+        all += seconds[i];
+    return fmax(1e-9, all / (double)(DT_REMAT_MOST_SUM / 2));
+}
+
 dt_status dti_remat_of_program(dt_remat_program *out, const dt_program *p, const dt_plan *plan,
     const double *seconds, const bool *away, dt_err *err)
 {
@@ -258,12 +269,14 @@ dt_status dti_remat_of_program(dt_remat_program *out, const dt_program *p, const
     building b = {.p = p,
         .plan = plan,
         .seconds = seconds,
+        .unit = unit_of(p, seconds),
         .away = away,
         .of = dt_alloc(n, sizeof *b.of),
         .back = dt_alloc(n, sizeof *b.back),
         .over = dt_alloc(n, sizeof *b.over),
         .readers = dt_alloc(n, sizeof *b.readers)};
     *out = (dt_remat_program){.op_of = dt_alloc(n, sizeof *out->op_of)};
+    out->unit = b.unit;
     const dt_status st = build(&b, out, err);
     dt_free(b.v);
     dt_free(b.edge);

@@ -9,7 +9,8 @@
 /**
  * struct dt_remat_program - the problem, and what its ops stand for.
  * @graph: an op for each op of the program, but one for those of which one overwrites what the
- * other made, and one more for a second output of some size; costs in nanoseconds
+ * other made, and one more for a second output of some size
+ * @unit:  seconds that 1 of a cost stands for: a nanosecond, or more where costs would be too large
  * @once:  by op of the graph: it is none of forward's, or cannot run again
  * @op_of: by tensor of the program: the op of the graph that makes it; UINT32_MAX where none does
  * @op @tensor: by op of the graph: the op of the program before which it begins, and the value
@@ -17,6 +18,7 @@
  */
 typedef struct dt_remat_program {
     dt_remat_graph graph;
+    double unit;
     uint8_t *once;
     uint32_t *op_of;
     int32_t *op, *tensor;

@@ -155,11 +155,12 @@ static uint64_t largest_layer(const account *a)
     return most;
 }
 
-/* Whether a layer's segment is computed once for all of its backward. */
+/* Whether a layer's segment is computed once for all of its backward; a checkpoint's, which is not
+ * computed again, is as well. */
 static bool once(const account *a, size_t layer, way w)
 {
-    if (w != AWARE)
-        return w == SPEED;
+    if (w != AWARE || a->stop[layer] == layer)
+        return w != MEMORY;
     uint64_t sum = layer_bytes(a, a->stop[layer] - 1);
     for (size_t i = a->start[layer]; i < a->stop[layer]; i++)
         sum += a->bytes[i];

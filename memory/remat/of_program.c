@@ -178,8 +178,9 @@ static dt_status add_op(building *b, int32_t number, bool backward, dt_err *err)
     node v = {most, 1 + (uint64_t)(b->seconds[number] / b->unit), !again, backward, false, number,
         DT_NONE};
     if (under != none) {
-        if (dt_pos(b->p, number) == dt_pos(b->p, b->v[under].op) + 1)
-            v.op = b->v[under].op; /* what runs again for either runs before the first of them */
+        const int32_t before = b->v[under].op; /* none where a tensor comes back */
+        if (before != DT_NONE && dt_pos(b->p, number) == dt_pos(b->p, before) + 1)
+            v.op = before; /* what runs again for either runs before the first of them */
         v.cost += b->v[under].cost;
         v.once = v.once || b->v[under].once;
         b->v[under].gone = true;

@@ -58,33 +58,12 @@ static void signal_third(dt_plan *p, void *arg)
     p->row = row;
 }
 
-/* The first op comes again at the end: the two must not run side by side. */
-static void overlap(dt_plan *p, void *arg)
-{
-    (void)arg;
-    dt_plan_op *op = dt_alloc(p->n_op + 1, sizeof *op);
-    dt_row *row = dt_alloc(p->n_row + 1, sizeof *row);
-    assert_true(op != NULL && row != NULL);
-    memcpy(op, p->op, p->n_op * sizeof *op);
-    memcpy(row, p->row, p->n_row * sizeof *row);
-    op[p->n_op] = op[0];
-    row[p->n_row] = row[p->n_row - 1];
-    assert_int_equal(row[p->n_row].kind, DT_ROW_COMPUTE);
-    row[p->n_row++].op = (int32_t)p->n_op++;
-    dt_free(p->op);
-    dt_free(p->row);
-    p->op = op;
-    p->row = row;
-}
-
-static void a_signal_or_the_same_bytes_end_a_launch(void **state)
+static void a_signal_ends_a_launch(void **state)
 {
     (void)state;
-    dt_trainee_opts way = {
+    const dt_trainee_opts way = {
         .policies = "keep_all", .edit = signal_third, .edited = DT_PROGRAM_UPDATE};
     assert_launches(way, 3); /* sgd before the signal, sgd and commit after it */
-    way.edit = overlap;
-    assert_launches(way, 3); /* sgd and commit, then sgd */
 }
 
 /* An optimizer that does many at once, the last one first. */
@@ -185,7 +164,7 @@ DT_TEST_GROUP(driver_updates)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_updates_are_a_launch_a_kind),
-        cmocka_unit_test(a_signal_or_the_same_bytes_end_a_launch),
+        cmocka_unit_test(a_signal_ends_a_launch),
         cmocka_unit_test(kernels_that_do_many_at_once_get_them_all),
         cmocka_unit_test(a_run_row_by_row_does_one_at_a_time),
         cmocka_unit_test(a_label_that_is_no_class_does_not_reach_the_device),

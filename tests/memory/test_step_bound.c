@@ -23,7 +23,7 @@ static dt_costs card(void)
 
 static double bound(const dt_lowered *m, const dt_pass_env *env, uint64_t budget)
 {
-    double seconds = NAN;
+    double seconds = (double)NAN;
     memset(&err, 0, sizeof err);
     assert_ok(dt_step_bound(m->program, env, budget, &seconds, &err), &err);
     return seconds;

@@ -218,8 +218,8 @@ static void the_bits_are_the_same_wherever_they_live(void **state)
     static const char *const ways[] = {"--set train.momentum=0.9",
         "--set train.momentum=0 --set memory.policy=vdnn_all --set memory.copy_threads=on",
         "--set train.optimizer=adamw --set train.lr=0.01 --set train.clip=0.5",
-        "--set train.optimizer=adamw --set train.lr=0.01 --set memory.policy=chen_sqrt "
-        "--set train.precision=bf16 --set train.micro_batch=8"};
+        ("--set train.optimizer=adamw --set train.lr=0.01 --set memory.policy=chen_sqrt "
+         "--set train.precision=bf16 --set train.micro_batch=8")};
     for (size_t w = 0; w < DT_COUNT(ways); w++) {
         size_t n;
         run_well("kept", "", ways[w]);

@@ -1,5 +1,6 @@
 /* `dnntrain CONFIG`: the command, its signals, and a run that is shown. */
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -8,14 +9,14 @@
 #include "tools/args.h"
 #include "tools/train_show.h"
 
-static volatile sig_atomic_t stop_asked;
+static atomic_bool stop_asked;
 
-/* The first signal asks for an orderly end, the second one ends the program. */
+/* The first signal asks for an orderly end, the second one ends the program; also when two threads
+ * get them at once. */
 static void on_signal(int number)
 {
-    if (stop_asked)
+    if (atomic_exchange(&stop_asked, true))
         signal(number, SIG_DFL), raise(number);
-    stop_asked = 1;
 }
 
 /* One that the caller had ignored (nohup) stays so. */
@@ -30,7 +31,7 @@ static void catch_one(int number)
 static void catch_signals(void)
 {
     const struct sigaction ignore = {.sa_handler = SIG_IGN};
-    stop_asked = 0;
+    atomic_store(&stop_asked, false);
     catch_one(SIGINT);
     catch_one(SIGTERM);
     catch_one(SIGHUP);
@@ -42,7 +43,7 @@ static void catch_signals(void)
 static bool asked_to_stop(void *self)
 {
     (void)self;
-    return stop_asked != 0;
+    return atomic_load(&stop_asked);
 }
 
 /* ---- the run ---- */

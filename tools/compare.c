@@ -30,52 +30,11 @@ bool dti_compare_fits(const dt_compare_row *r, uint64_t budget)
 
 /* ---- which policies ---- */
 
-static dt_status add_list(dt_compare *c, const char *list, dt_err *err)
-{
-    for (size_t i = 0; i < c->n_list; i++)
-        if (strcmp(c->list[i], list) == 0)
-            return DT_OK;
-    if (c->n_list == DT_COMPARE_LISTS)
-        return DT_FAIL(
-            err, DT_E_CONFIG, "--policies: no more than %d can be compared", DT_COMPARE_LISTS);
-    c->list[c->n_list++] = list;
-    return DT_OK;
-}
-
-/* Every policy that plans without a search. */
-static dt_status add_all(dt_compare *c, dt_err *err)
-{
-    size_t n;
-    const dt_policy *const *all = dt_policy_all(&n);
-    for (size_t i = 0; i < n; i++)
-        if (!all[i]->searches)
-            DT_CHECK(add_list(c, all[i]->name, err));
-    return DT_OK;
-}
-
-/* "a,b;c": lists between semicolons, which become ends of text. */
-static dt_status name_lists(dt_compare *c, char *text, dt_err *err)
-{
-    DT_CHECK(add_list(c, "keep_all", err));
-    for (char *at = text; at != NULL;) {
-        char *end = strchr(at, ';');
-        if (end != NULL)
-            *end++ = '\0';
-        if (*at == '\0')
-            return DT_FAIL(err, DT_E_CONFIG,
-                "--policies: nothing stands between two semicolons; it takes lists of policies, as "
-                "in 'all;auto;chen_cheap,vdnn_conv'");
-        DT_CHECK(strcmp(at, "all") == 0 ? add_all(c, err) : add_list(c, at, err));
-        at = end;
-    }
-    return DT_OK;
-}
-
 static dt_status by_budget(const dt_compare *c, size_t list, bool *yes, dt_err *err)
 {
     dt_policies p;
     *yes = c->session->opts.memory.algorithms == DT_ALGORITHMS_FIT;
-    DT_TRY(err, dt_policies_open(&p, c->list[list], c->session->config, err), "--policies");
+    DT_CHECK(dt_policies_open(&p, c->lists.list[list], c->session->config, err));
     for (size_t i = 0; i < p.n; i++) {
         const dt_policy *one = p.pass[i].policy;
         *yes = *yes || one->by_budget || one->searches || one->rung != NULL;
@@ -221,7 +180,7 @@ static dt_status add_row(dt_compare *c, size_t list, uint64_t budget, dt_err *er
 {
     const double began = dt_seconds();
     dt_compare_row *r = &c->row[c->n];
-    *r = (dt_compare_row){.policy = c->list[list], .budget = budget};
+    *r = (dt_compare_row){.policy = c->lists.list[list], .budget = budget};
     DT_CHECK(plan_row(c, r, err));
     r->again = c->n > 0 && r[-1].policy == r->policy && same_plans(r, &r[-1]);
     c->n++;
@@ -233,13 +192,13 @@ static dt_status add_row(dt_compare *c, size_t list, uint64_t budget, dt_err *er
 /* First those that go by no budget, as what they take may say which budgets there are. */
 static dt_status plan_all(dt_compare *c, int64_t evenly, dt_err *err)
 {
-    bool by[DT_COMPARE_LISTS];
-    c->row = dt_alloc(c->n_list * (DT_COMPARE_BUDGETS + 1), sizeof *c->row);
+    bool by[DT_POLICY_LISTS];
+    c->row = dt_alloc(c->lists.n * (DT_COMPARE_BUDGETS + 1), sizeof *c->row);
     if (c->row == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to compare");
-    for (size_t l = 0; l < c->n_list; l++)
+    for (size_t l = 0; l < c->lists.n; l++)
         DT_CHECK(by_budget(c, l, &by[l], err));
-    for (size_t l = 0; l < c->n_list; l++) {
+    for (size_t l = 0; l < c->lists.n; l++) {
         if (by[l] && l > 0)
             continue;
         for (size_t b = 0; b < DT_COMPARE_BUDGETS; b++)
@@ -248,7 +207,7 @@ static dt_status plan_all(dt_compare *c, int64_t evenly, dt_err *err)
     }
     if (evenly > 0)
         even_budgets(c, evenly);
-    for (size_t l = 1; l < c->n_list; l++)
+    for (size_t l = 1; l < c->lists.n; l++)
         for (size_t b = 0; b < c->n_budget && by[l]; b++) {
             c->of[l][b] = c->n;
             DT_CHECK(add_row(c, l, c->budget[b], err));
@@ -328,13 +287,14 @@ static dt_status check_run(dt_session *s, dt_err *err)
     return dt_session_meet(s, err);
 }
 
-static dt_status compare_session(dt_compare *c, const compare_flags *f, char *policies, dt_err *err)
+static dt_status compare_session(dt_compare *c, const compare_flags *f, dt_err *err)
 {
     int64_t evenly;
     c->run = f->run;
     if (c->run)
         DT_CHECK(check_run(c->session, err));
-    DT_CHECK(name_lists(c, policies, err));
+    DT_TRY(err, dti_policy_lists_open(&c->lists, f->policies, false, c->session->config, err),
+        "--policies");
     DT_CHECK(read_budgets(c, f->budgets, &evenly, err));
     DT_CHECK(plan_all(c, evenly, err));
     mark_best(c);
@@ -346,20 +306,18 @@ static dt_status compare_session(dt_compare *c, const compare_flags *f, char *po
 static dt_status compare_config(const dt_cli *cli, const compare_flags *f, dt_err *err)
 {
     dt_compare *c = dt_alloc(1, sizeof *c);
-    char *policies = dt_strdup(f->policies);
-    dt_status st =
-        c != NULL && policies != NULL ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory to compare");
+    dt_status st = c != NULL ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory to compare");
     if (st == DT_OK)
         st = dti_cli_session(&c->session, cli->word[0], cli->set, cli->n_set, err);
     if (st == DT_OK)
-        st = compare_session(c, f, policies, err);
+        st = compare_session(c, f, err);
     if (c != NULL) {
         for (size_t i = 0; i < c->n; i++)
             forget(&c->row[i]);
         dt_free(c->row);
+        dti_policy_lists_close(&c->lists);
         dt_session_close(c->session);
     }
-    dt_free(policies);
     dt_free(c);
     return st;
 }

@@ -6,6 +6,7 @@
 
 #include "session/predict.h"
 #include "session/session.h"
+#include "tools/policy_lists.h"
 
 /**
  * struct dt_compare_row - the plans of a list of policies, under a budget if they go by one.
@@ -30,11 +31,11 @@ typedef struct dt_compare_row {
     dt_policies policies;
 } dt_compare_row;
 
-enum { DT_COMPARE_BUDGETS = 64, DT_COMPARE_LISTS = 64 };
+enum { DT_COMPARE_BUDGETS = 64 };
 
 /**
  * struct dt_compare - all of them.
- * @list:    names of lists; borrowed
+ * @lists:   of policies
  * @budget:  ascending
  * @row:     of list l under budget b: row[of[l][b]]
  * @kept:    the row of keep_all
@@ -43,13 +44,13 @@ enum { DT_COMPARE_BUDGETS = 64, DT_COMPARE_LISTS = 64 };
  */
 typedef struct dt_compare {
     dt_session *session;
-    size_t n_list, n_budget, n, kept;
+    size_t n_budget, n, kept;
     bool run;
-    const char *list[DT_COMPARE_LISTS];
+    dt_policy_lists lists;
     uint64_t budget[DT_COMPARE_BUDGETS];
     double least[DT_COMPARE_BUDGETS + 1];
     dt_compare_row *row;
-    size_t of[DT_COMPARE_LISTS][DT_COMPARE_BUDGETS];
+    size_t of[DT_POLICY_LISTS][DT_COMPARE_BUDGETS];
 } dt_compare;
 
 /* "measured" of a profile, "simulated" of a card, "defaults". */

@@ -28,8 +28,8 @@ static int fastest_first(const void *va, const void *vb)
 static int name_width(const dt_compare *c)
 {
     int widest = NAME_LEAST;
-    for (size_t i = 0; i < c->n_list; i++) {
-        const int len = (int)strlen(c->list[i]);
+    for (size_t i = 0; i < c->lists.n; i++) {
+        const int len = (int)strlen(c->lists.list[i]);
         widest = len > widest ? len : widest;
     }
     return widest < NAME_MOST ? widest : NAME_MOST;
@@ -138,7 +138,7 @@ static void element(dt_json *to, const dt_compare *c, size_t l, size_t b)
 dt_status dti_compare_json(const dt_compare *c, dt_err *err)
 {
     dt_json list = dti_json_begin_list();
-    for (size_t l = 0; l < c->n_list; l++)
+    for (size_t l = 0; l < c->lists.n; l++)
         for (size_t b = 0; b < c->n_budget && list.ok; b++)
             element(&list, c, l, b);
     return dti_json_end(&list, err);
@@ -152,7 +152,7 @@ dt_status dti_compare_csv(const void *compare, FILE *f, dt_err *err)
         "policy,budget,fits,device_peak,host_peak,disk_peak,step_seconds,images_per_second,exact,"
         "bound_seconds,moved_out,moved_in,recompute_flops,best,costs,measured_seconds,"
         "measured_spread\n");
-    for (size_t l = 0; l < c->n_list; l++)
+    for (size_t l = 0; l < c->lists.n; l++)
         for (size_t b = 0; b < c->n_budget; b++) {
             const dt_compare_row *r = &c->row[c->of[l][b]];
             const char *quote = strchr(r->policy, ',') != NULL ? "\"" : "";

@@ -177,7 +177,7 @@ static bool is_auto(const char *list)
 static void paint(const picture *m, size_t list, bool exact)
 {
     const char *c = color[list % DT_COUNT(color)];
-    if (is_auto(m->c->list[list]))
+    if (is_auto(m->c->lists.list[list]))
         fprintf(m->f, " class=\"a\"");
     else if (exact)
         fprintf(m->f, " class=\"o\" fill=\"%s\"", c);
@@ -190,7 +190,7 @@ static void mark(const picture *m, size_t list, bool exact, double x, double y, 
 {
     static const char *const shape[] = {"m-5 0a5 5 0 1 0 10 0a5 5 0 1 0 -10 0z",
         "m-4.5 -4.5h9v9h-9z", "m0 -6l5.5 9.5h-11z", "m0 -6l6 6l-6 6l-6 -6z"};
-    const size_t k = is_auto(m->c->list[list]) ? 3 : list / DT_COUNT(color) % DT_COUNT(shape);
+    const size_t k = is_auto(m->c->lists.list[list]) ? 3 : list / DT_COUNT(color) % DT_COUNT(shape);
     fprintf(m->f, "<path d=\"M%.1f %.1f%s\"", x, y, shape[k]);
     paint(m, list, exact);
     fprintf(m->f, "><title>%s</title></path>\n", text);
@@ -198,8 +198,8 @@ static void mark(const picture *m, size_t list, bool exact, double x, double y, 
 
 static size_t list_of(const picture *m, const dt_compare_row *r)
 {
-    for (size_t l = 0; l < m->c->n_list; l++)
-        if (m->c->list[l] == r->policy)
+    for (size_t l = 0; l < m->c->lists.n; l++)
+        if (m->c->lists.list[l] == r->policy)
             return l;
     return 0;
 }
@@ -221,12 +221,12 @@ static void thread(const picture *m, size_t list, const dt_compare_row **all)
 {
     size_t n = 0;
     for (size_t i = 0; i < m->c->n; i++)
-        if (m->c->row[i].policy == m->c->list[list] && !m->c->row[i].again)
+        if (m->c->row[i].policy == m->c->lists.list[list] && !m->c->row[i].again)
             all[n++] = &m->c->row[i];
     qsort(all, n, sizeof(dt_compare_row *), smaller_first);
     if (n < 2)
         return;
-    if (is_auto(m->c->list[list]))
+    if (is_auto(m->c->lists.list[list]))
         fprintf(m->f, "<path class=\"x\" d=\"");
     else
         fprintf(m->f, "<path fill=\"none\" stroke-opacity=\".5\" stroke=\"%s\" d=\"",
@@ -282,11 +282,11 @@ static void names(picture *m)
     m->taken[m->n_taken++] =
         (area){LEFT, up(m, m->c->row[m->c->kept].time.compute), 80, 18}; /* "ops alone" */
     for (int good = 1; good >= 0; good--)
-        for (size_t l = 0; l < m->c->n_list; l++) {
+        for (size_t l = 0; l < m->c->lists.n; l++) {
             const dt_compare_row *chosen = NULL;
             bool any = false;
             for (size_t i = 0; i < m->c->n; i++)
-                if (m->c->row[i].policy == m->c->list[l]) {
+                if (m->c->row[i].policy == m->c->lists.list[l]) {
                     any = any || m->c->row[i].best;
                     if (chosen == NULL || (m->c->row[i].best && !chosen->best))
                         chosen = &m->c->row[i];
@@ -301,11 +301,11 @@ static void column(const picture *m)
 {
     const double x = LEFT + PLOT + 26;
     double y = TOP + 10;
-    for (size_t l = 0; l < m->c->n_list; l++, y += 19) {
+    for (size_t l = 0; l < m->c->lists.n; l++, y += 19) {
         const dt_compare_row *r = &m->c->row[m->c->of[l][0]];
-        mark(m, l, r->exact, x, y - 4, m->c->list[l]);
-        fprintf(m->f, "<text x=\"%.1f\" y=\"%.1f\">%.34s%s</text>\n", x + 12, y, m->c->list[l],
-            r->exact ? "" : " (changes results)");
+        mark(m, l, r->exact, x, y - 4, m->c->lists.list[l]);
+        fprintf(m->f, "<text x=\"%.1f\" y=\"%.1f\">%.34s%s</text>\n", x + 12, y,
+            m->c->lists.list[l], r->exact ? "" : " (changes results)");
     }
     y += 10;
     fprintf(m->f,
@@ -353,7 +353,7 @@ static void head(const picture *m)
 dt_status dti_compare_svg(const void *compare, FILE *f, dt_err *err)
 {
     const dt_compare *c = compare;
-    picture m = {.c = c, .f = f, .taken = dt_alloc(c->n + c->n_list + 2, sizeof *m.taken)};
+    picture m = {.c = c, .f = f, .taken = dt_alloc(c->n + c->lists.n + 2, sizeof *m.taken)};
     const dt_compare_row **all = dt_alloc(c->n + 1, sizeof *all);
     const bool room = m.taken != NULL && all != NULL;
     if (room) {
@@ -362,7 +362,7 @@ dt_status dti_compare_svg(const void *compare, FILE *f, dt_err *err)
         axes(&m);
         bounds(&m);
         best(&m, all);
-        for (size_t l = 0; l < c->n_list; l++)
+        for (size_t l = 0; l < c->lists.n; l++)
             thread(&m, l, all);
         for (size_t i = 0; i < c->n; i++)
             if (!c->row[i].again)

@@ -101,39 +101,29 @@ static dt_status sweep_policy(const dt_session *s, dt_sweep_row *row, dt_err *er
     return st;
 }
 
-bool dti_sweep_names(const char *list, const char *name)
+/* Lists that are given, or what the configuration names; one that names none, or keep_all alone,
+ * asks for all policies that plan without a search. */
+static dt_status name_rows(dt_sweep *w, const char *lists, dt_err *err)
 {
-    const size_t n = strlen(name);
-    for (const char *at = list; (at = strstr(at, name)) != NULL; at += n)
-        if ((at == list || at[-1] == ',') && (at[n] == ',' || at[n] == '\0'))
-            return true;
-    return false;
-}
-
-/* What the configuration names: each policy by itself, behind keep_all, and then the combination.
- * One that names none, or keep_all alone, asks for all of them that plan without a search. */
-static dt_status name_rows(dt_sweep *w, dt_err *err)
-{
-    size_t n;
-    const dt_policy *const *all = dt_policy_all(&n);
     const char *own = w->session->opts.memory.policy;
-    const bool any = strcmp(own, "keep_all") == 0;
-    w->row = dt_alloc(n + 1, sizeof *w->row);
+    const char *of = strcmp(own, "keep_all") == 0 ? "all" : own;
+    if (lists != NULL)
+        DT_TRY(err, dti_policy_lists_open(&w->lists, lists, true, w->session->config, err),
+            "--policies");
+    else
+        DT_CHECK(dti_policy_lists_open(&w->lists, of, true, w->session->config, err));
+    w->row = dt_alloc(w->lists.n, sizeof *w->row);
     if (w->row == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for %zu policies", n);
-    for (size_t i = 0; i < n; i++)
-        if ((any && !all[i]->searches) || strcmp(all[i]->name, "keep_all") == 0 ||
-            dti_sweep_names(own, all[i]->name))
-            w->row[w->n++].policy = all[i]->name;
-    if (strchr(own, ',') != NULL)
-        w->row[w->n++].policy = own;
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for %zu policies", w->lists.n);
+    for (w->n = 0; w->n < w->lists.n; w->n++)
+        w->row[w->n].policy = w->lists.list[w->n];
     return DT_OK;
 }
 
-static dt_status fill(dt_sweep *w, dt_err *err)
+static dt_status fill(dt_sweep *w, const char *lists, dt_err *err)
 {
     const double began = dt_seconds();
-    DT_CHECK(name_rows(w, err));
+    DT_CHECK(name_rows(w, lists, err));
     for (size_t i = 0; i < w->n; i++) {
         DT_CHECK(sweep_policy(w->session, &w->row[i], err));
         if (dt_seconds() - began > 1)
@@ -163,8 +153,13 @@ static dt_status check_any(const dt_sweep *w, dt_err *err)
         dt_session_asked(asked, w->session, "memory", "device_budget"), least->policy, least->peak);
 }
 
+typedef struct sweep_flags {
+    bool verify, json;
+    const char *policies, *csv;
+} sweep_flags;
+
 static dt_status sweep_session(
-    const dt_session *s, const dt_cli *cli, const char *csv, bool verify, bool json, dt_err *err)
+    const dt_session *s, const dt_cli *cli, const sweep_flags *f, dt_err *err)
 {
     char asked[DT_ASKED];
     if (s->opts.memory.device_budget == 0)
@@ -172,13 +167,13 @@ static dt_status sweep_session(
             "[memory] device_budget is missing: the sweep looks for the largest batch in a budget; "
             "give one, as in --set memory.device_budget=2GiB, or a card whose memory it is, as in "
             "--set device.card=rtx3090");
-    if (verify && s->context.card != NULL)
+    if (f->verify && s->context.card != NULL)
         return DT_FAIL(err, DT_E_CONFIG, "%s: --verify trains, and that card is not here",
             dt_session_asked(asked, s, "device", "card"));
     dt_sweep w = {.session = s};
-    dt_status st = fill(&w, err);
+    dt_status st = fill(&w, f->policies, err);
     if (st == DT_OK) {
-        if (json)
+        if (f->json)
             st = dti_sweep_json(&w, err);
         else
             dti_sweep_table(&w);
@@ -186,31 +181,34 @@ static dt_status sweep_session(
     }
     if (st == DT_OK) {
         st = check_any(&w, err);
-        if (st == DT_OK && verify)
+        if (st == DT_OK && f->verify)
             st = dti_sweep_verify(&w, cli, err);
-        const dt_status written = csv != NULL ? dti_sweep_csv(&w, csv, err) : DT_OK;
+        const dt_status written = f->csv != NULL ? dti_sweep_csv(&w, f->csv, err) : DT_OK;
         st = st != DT_OK ? st : written;
     }
     dt_free(w.row);
+    dti_policy_lists_close(&w.lists);
     return st;
 }
 
 static dt_status sweep(const dt_command_args *a, dt_err *err)
 {
-    bool verify = false, json = false;
-    const char *csv = NULL;
+    sweep_flags f = {.verify = false};
     const dt_flag flags[] = {
+        {"--policies", "A,B;C",
+            "these lists, and each policy of them; 'all': each that plans without a search", NULL,
+            &f.policies},
         {"--verify", NULL, "train two steps at each of them, and see the next size refused",
-            &verify, NULL},
-        {"--json", NULL, "as a list of objects", &json, NULL},
-        {"--csv", "FILE", "write the table as comma-separated values", NULL, &csv},
+            &f.verify, NULL},
+        {"--json", NULL, "as a list of objects", &f.json, NULL},
+        {"--csv", "FILE", "write the table as comma-separated values", NULL, &f.csv},
         {NULL, NULL, NULL, NULL, NULL},
     };
     dt_cli cli;
     dt_session *s = NULL;
     dt_status st = dti_cli_init(&cli, &dt_command_sweep, a, flags, true, 1, err);
     if (st == DT_OK && !cli.help) {
-        if (json && verify)
+        if (f.json && f.verify)
             st = DT_FAIL(err, DT_E_CONFIG, "--verify tells its steps on stdout: leave out --json");
         else
             st = cli.n_word > 0 ? dti_cli_check_file(cli.word[0], err)
@@ -219,7 +217,7 @@ static dt_status sweep(const dt_command_args *a, dt_err *err)
         if (st == DT_OK)
             st = dti_cli_session(&s, cli.word[0], cli.set, cli.n_set, err);
         if (st == DT_OK)
-            st = sweep_session(s, &cli, csv, verify, json, err);
+            st = sweep_session(s, &cli, &f, err);
     }
     dt_session_close(s);
     dti_cli_deinit(&cli);
@@ -228,8 +226,7 @@ static dt_status sweep(const dt_command_args *a, dt_err *err)
 
 const dt_command dt_command_sweep = {
     .name = "sweep",
-    .usage = "dnntrain sweep CONFIG [--set s.k=v]... [--verify|--json] [--csv FILE]",
-    .summary =
-        "for every policy, or those of memory.policy, the largest batch that fits the budgets",
+    .usage = "dnntrain sweep CONFIG [--set s.k=v]... [--policies A,B;C] [--verify|--json]",
+    .summary = "for every policy, or those that are named, the largest batch that fits the budgets",
     .run = sweep,
 };

@@ -4,12 +4,13 @@
 
 #include "tools/args.h"
 #include "session/session.h"
+#include "tools/policy_lists.h"
 
 typedef enum dt_sweep_check { DT_SWEEP_UNCHECKED, DT_SWEEP_HOLDS, DT_SWEEP_BROKEN } dt_sweep_check;
 
 /**
  * struct dt_sweep_row - a policy and its largest batch.
- * @policy:   its name, or the names of the configuration; borrowed
+ * @policy:   its name, or a list of names; borrowed
  * @batch:    the largest that fits; 0: not even one sample does
  * @capped:   larger ones were not tried
  * @peak:     of that batch; of one sample when none fits
@@ -33,8 +34,9 @@ typedef struct dt_sweep_row {
 
 typedef struct dt_sweep {
     const dt_session *session; /* borrowed */
+    dt_policy_lists lists;
     size_t n;
-    dt_sweep_row *row; /* in the order of the policies; keep_all is one of them */
+    dt_sweep_row *row; /* in the order of the lists; keep_all is the first */
 } dt_sweep;
 
 /* Batch sizes are tried up to this one. */
@@ -42,8 +44,10 @@ enum { DT_SWEEP_MOST = 65536 };
 
 /* The largest batch under keep_all, which the others are compared with. */
 int64_t dti_sweep_baseline(const dt_sweep *w);
-/* Whether a policy stands in a list. */
-bool dti_sweep_names(const char *list, const char *name);
+/* Where a row is no better than what costs less: "saves nothing here: its batch is no larger than
+ * keep_all's", "is worse here than vdnn_all alone, whose batch is 9"; "" elsewhere. Returns @to. */
+enum { DT_SWEEP_REMARK = 128 };
+const char *dti_sweep_remark(const dt_sweep *w, const dt_sweep_row *r, char to[DT_SWEEP_REMARK]);
 void dti_sweep_table(const dt_sweep *w);
 /* A list of an object each. */
 dt_status dti_sweep_json(const dt_sweep *w, dt_err *err) DT_NODISCARD;

@@ -104,11 +104,21 @@ static void beyond(const dt_sweep *w)
         w->session->context.card != NULL ? "beside that card " : "", dt_human_bytes(size, memory));
 }
 
-/* It pays for a batch that keep_all has for nothing. */
+/* Its batch is one that keep_all has for nothing. */
 static bool in_vain(const dt_sweep *w, const dt_sweep_row *r)
 {
-    const bool pays = r->out_bytes > 0 || r->recompute > 0 || !r->exact;
-    return pays && r->batch > 0 && !r->capped && r->batch <= dti_sweep_baseline(w);
+    return strcmp(r->policy, "keep_all") != 0 && r->batch > 0 && !r->capped &&
+           r->batch <= dti_sweep_baseline(w);
+}
+
+/* Whether a policy stands in a list. */
+static bool names(const char *list, const char *name)
+{
+    const size_t n = strlen(name);
+    for (const char *at = list; (at = strstr(at, name)) != NULL; at += n)
+        if ((at == list || at[-1] == ',') && (at[n] == ',' || at[n] == '\0'))
+            return true;
+    return false;
 }
 
 /* Whether the policy is one of the list's, and alone has a larger batch, or one as large for less.
@@ -119,21 +129,31 @@ static bool better_alone(const dt_sweep_row *part, const dt_sweep_row *list)
                       part->exact >= list->exact;
     const bool any = part->out_bytes < list->out_bytes || part->recompute < list->recompute ||
                      part->exact > list->exact;
-    return part != list && dti_sweep_names(list->policy, part->policy) &&
+    return part != list && names(list->policy, part->policy) &&
            (part->batch > list->batch || (part->batch == list->batch && less && any));
 }
 
-/* Of the list that the configuration names: none of its policies knows what comes behind it. */
-static void tell_if_worse(const dt_sweep *w, const dt_sweep_row *list)
+/* Of a list: none of its policies knows what comes behind it. */
+static const dt_sweep_row *best_alone(const dt_sweep *w, const dt_sweep_row *list)
 {
     const dt_sweep_row *best = NULL;
-    for (size_t i = 0; i < w->n; i++)
+    for (size_t i = 0; strchr(list->policy, ',') != NULL && i < w->n; i++)
         if (better_alone(&w->row[i], list) && (best == NULL || w->row[i].batch > best->batch))
             best = &w->row[i];
-    if (best != NULL)
-        printf("%s is worse here than %s alone, whose batch is %" PRId64 "%s\n", list->policy,
-            best->policy, best->batch,
-            best->batch == list->batch ? " as well, and which costs less" : "");
+    return best;
+}
+
+const char *dti_sweep_remark(const dt_sweep *w, const dt_sweep_row *r, char to[DT_SWEEP_REMARK])
+{
+    const dt_sweep_row *best = best_alone(w, r);
+    to[0] = '\0';
+    if (in_vain(w, r))
+        snprintf(to, DT_SWEEP_REMARK, "saves nothing here: its batch is no larger than keep_all's");
+    else if (best != NULL)
+        snprintf(to, DT_SWEEP_REMARK,
+            "is worse here than %.40s alone, whose batch is %" PRId64 "%s", best->policy,
+            best->batch, best->batch == r->batch ? " as well, and which costs less" : "");
+    return to;
 }
 
 void dti_sweep_table(const dt_sweep *w)
@@ -141,6 +161,7 @@ void dti_sweep_table(const dt_sweep *w)
     const int width = name_width(w);
     const bool disk = uses_disk(w);
     bool none = false, capped = false, lossy = false, over = false;
+    char remark[DT_SWEEP_REMARK];
     header(w);
     printf("%-*s %-5s %6s %8s %5s %8s %8s %8s %7s%s\n", width, "policy", "exact", "batch",
         "peak MiB", "ratio", "host MiB", disk ? "disk MiB" : "out MiB", disk ? "out MiB" : "in MiB",
@@ -164,11 +185,8 @@ void dti_sweep_table(const dt_sweep *w)
     if (none)
         printf("batch 0: not even one sample trains; the rest of the line is of one sample\n");
     for (size_t i = 0; i < w->n; i++)
-        if (in_vain(w, &w->row[i]))
-            printf("%s saves nothing here: its batch is no larger than keep_all's\n",
-                w->row[i].policy);
-        else if (strchr(w->row[i].policy, ',') != NULL)
-            tell_if_worse(w, &w->row[i]);
+        if (dti_sweep_remark(w, &w->row[i], remark)[0] != '\0')
+            printf("%s %s\n", w->row[i].policy, remark);
     if (over)
         beyond(w);
     if (capped)
@@ -184,6 +202,7 @@ static void csv_name(FILE *f, const char *name)
 dt_status dti_sweep_json(const dt_sweep *w, dt_err *err)
 {
     dt_json list = dti_json_begin_list();
+    char remark[DT_SWEEP_REMARK];
     for (size_t i = 0; i < w->n && list.ok; i++) {
         const dt_sweep_row *r = &w->row[i];
         dt_json o = dti_json_element(&list);
@@ -199,6 +218,8 @@ dt_status dti_sweep_json(const dt_sweep *w, dt_err *err)
         dti_json_whole(&o, "moved_in", r->in_bytes);
         dti_json_real(&o, "recompute_share", r->recompute, 6);
         dti_json_flag(&o, "fits_this_machine", !r->beyond);
+        if (dti_sweep_remark(w, r, remark)[0] != '\0')
+            dti_json_text(&o, "in_vain", remark);
         if (r->step > 0) {
             dti_json_real(&o, "step_seconds", r->step, 9);
             dti_json_real(&o, "images_per_second", r->rate, 6);

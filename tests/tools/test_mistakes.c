@@ -414,6 +414,10 @@ static void a_policy_that_saves_nothing_says_so(void **state)
     assert_has(r.out, "network_wide saves nothing here: keep_all takes ");
     assert_has(r.out, ", which is less");
     cli_done(&r);
+    r = cli_run("FILE --set memory.policy=network_wide --set train.steps=1", lenet());
+    assert_code(&r, 0);
+    assert_has(r.err, "network_wide saves nothing here: keep_all takes ");
+    cli_done(&r);
 }
 
 /* Each policy of a list rewrites what the one before it left, and none knows what comes behind. */

@@ -6,6 +6,9 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/io.h"
+#include "engine/base/sha256.h"
+#include "memory/time/cost_file.h"
 #include "tests/fixture/json_read.h"
 #include "tests/fixture/run_cli.h"
 
@@ -341,6 +344,59 @@ static void why_says_what_was_done_and_by_which_rule(void **state)
     cli_done(&r);
 }
 
+/* A profile of some machine, in which every number is a default. */
+static void write_profile(const char *path)
+{
+    dt_costs c = dt_costs_default;
+    dt_densities none = {0};
+    dt_err err = {0};
+    const dt_origin o = {.machine = "a machine", .threads = 3};
+    char *text = NULL;
+    size_t n = 0;
+    assert_ok(dt_costs_seal(&c, &err), &err);
+    assert_ok(dt_profile_text(&text, &n, &c, &none, &o, &err), &err);
+    assert_ok(dt_write_file(path, text, n, &err), &err);
+    dt_free(text);
+    dt_costs_deinit(&c);
+}
+
+/* By a profile nothing in `predicted` is null, and it says by which; without one all is. */
+static void a_prediction_names_its_profile(void **state)
+{
+    NEED_BINARY();
+    static const char *const numbers[] = {"step_seconds", "compute_seconds", "stall_seconds",
+        "bound_seconds", "rows_bound_seconds", "samples_per_second", "average_bytes"};
+    char path[1024], words[2048], hash[DT_SHA256_TEXT];
+    uint64_t bytes;
+    dt_err err = {0};
+    write_profile(path_of(path, "machine.json"));
+    assert_ok(dti_sha256_file(path, hash, &bytes, DT_E_DATA, &err), &err);
+    snprintf(words, sizeof words,
+        "plan FILE --json --set memory.simulate= --set memory.any_profile=on "
+        "--set memory.profile=%s",
+        path);
+    ran r = cli_run(words, lenet());
+    assert_code(&r, 0);
+    cJSON *o = json_of(r.out, strlen(r.out));
+    const cJSON *predicted = json_object(o, "predicted");
+    for (size_t i = 0; i < DT_COUNT(numbers); i++)
+        assert_true(isfinite(json_number(predicted, numbers[i])));
+    assert_true(json_number(predicted, "step_seconds") > 0);
+    assert_string_equal(json_text(predicted, "profile"), hash);
+    assert_string_equal(json_text(predicted, "machine"), "a machine");
+    assert_true(!json_flag(predicted, "simulated"));
+    cJSON_Delete(o);
+    cli_done(&r);
+    r = cli_run("plan FILE --json --set memory.simulate=", lenet());
+    o = json_of(r.out, strlen(r.out));
+    for (size_t i = 0; i < DT_COUNT(numbers); i++)
+        assert_true(cJSON_IsNull(
+            cJSON_GetObjectItemCaseSensitive(json_object(o, "predicted"), numbers[i])));
+    assert_string_equal(json_text(json_object(o, "predicted"), "profile"), "");
+    cJSON_Delete(o);
+    cli_done(&r);
+}
+
 DT_TEST_GROUP(plan_time)
 {
     const struct CMUnitTest tests[] = {
@@ -351,6 +407,7 @@ DT_TEST_GROUP(plan_time)
         cmocka_unit_test(what_is_printed_are_medians),
         cmocka_unit_test(hostile_traces_are_refused),
         cmocka_unit_test(the_curve_and_the_intervals_are_the_plans),
+        cmocka_unit_test(a_prediction_names_its_profile),
         cmocka_unit_test(why_says_what_was_done_and_by_which_rule),
         cmocka_unit_test(pool_comes_to_the_plans_transient_peak),
     };

@@ -222,7 +222,7 @@ static void only_what_is_named_is_swept(void **state)
     static const char *const cases[][5] = {
         {"chen_sqrt", "keep_all", "chen_sqrt"},
         {"vdnn_dyn", "keep_all", "vdnn_dyn"},
-        {"chen_cheap,vdnn_conv", "keep_all", "vdnn_conv", "chen_cheap", "\"chen_cheap"},
+        {"chen_cheap,vdnn_conv", "keep_all", "chen_cheap", "vdnn_conv", "\"chen_cheap"},
     };
     for (size_t i = 0; i < DT_COUNT(cases); i++) {
         char words[512];
@@ -244,6 +244,87 @@ static void only_what_is_named_is_swept(void **state)
         assert_true(at != NULL && at[1] == '\0');
         dt_free(text);
     }
+}
+
+/* Lists have a row each behind those of their policies, and none stands twice. */
+static void lists_are_swept_by_name(void **state)
+{
+    NEED_BINARY();
+    static const struct {
+        const char *lists, *rows[8];
+    } cases[] = {
+        {"chen_sqrt", {"keep_all", "chen_sqrt"}},
+        {"chen_cheap,vdnn_conv;vdnn_conv;gist_lossless,vdnn_conv",
+            {"keep_all", "chen_cheap", "vdnn_conv", "chen_cheap,vdnn_conv", "gist_lossless",
+                "gist_lossless,vdnn_conv"}},
+        {"keep_all;keep_all", {"keep_all"}},
+    };
+    for (size_t i = 0; i < DT_COUNT(cases); i++) {
+        char words[512];
+        const cJSON *o;
+        size_t n = 0;
+        snprintf(words, sizeof words,
+            "sweep FILE --json --set memory.device_budget=3MiB --set memory.policy=gist "
+            "--policies %s",
+            cases[i].lists);
+        ran r = cli_run(words, lenet());
+        assert_code(&r, 0);
+        cJSON *all = json_of(r.out, strlen(r.out));
+        cJSON_ArrayForEach(o, all)
+        {
+            assert_non_null(cases[i].rows[n]);
+            assert_string_equal(json_text(o, "policy"), cases[i].rows[n++]);
+        }
+        assert_null(cases[i].rows[n]);
+        cJSON_Delete(all);
+        cli_done(&r);
+    }
+    static const char *const wrong[][2] = {
+        {"chen_sqr", "did you mean 'chen_sqrt'"},
+        {"chen_sqrt;", "nothing stands between two semicolons"},
+        {"chen_sqrt;;vdnn_all", "nothing stands between two semicolons"},
+        {"vdnn_dyn,vdnn_dyn", "cannot stand beside"},
+    };
+    for (size_t i = 0; i < DT_COUNT(wrong); i++) {
+        char words[256];
+        snprintf(words, sizeof words, "sweep FILE --set memory.device_budget=3MiB --policies %s",
+            wrong[i][0]);
+        ran r = cli_run(words, lenet());
+        assert_code(&r, DT_E_CONFIG);
+        assert_has(r.err, "--policies");
+        assert_has(r.err, wrong[i][1]);
+        assert_string_equal(r.out, "");
+        cli_done(&r);
+    }
+}
+
+/* In the table and for programs: what has keep_all's batch, and only that. */
+static void what_saves_nothing_is_told(void **state)
+{
+    NEED_BINARY();
+    ran r = cli_run("sweep FILE --json --set memory.device_budget=3MiB", lenet());
+    assert_code(&r, 0);
+    cJSON *all = json_of(r.out, strlen(r.out));
+    cli_done(&r);
+    r = cli_run("sweep FILE --set memory.device_budget=3MiB", lenet());
+    const double kept = json_number(cJSON_GetArrayItem(all, 0), "largest_batch");
+    const cJSON *o;
+    int vain = 0, n = 0;
+    cJSON_ArrayForEach(o, all)
+    {
+        char line[256];
+        const bool keeps = strcmp(json_text(o, "policy"), "keep_all") == 0;
+        const bool none = !keeps && json_number(o, "largest_batch") <= kept;
+        const cJSON *told = cJSON_GetObjectItemCaseSensitive(o, "in_vain");
+        snprintf(line, sizeof line, "\n%s saves nothing here: ", json_text(o, "policy"));
+        (none ? assert_has : assert_has_not)(r.out, line);
+        assert_true(none == (told != NULL));
+        vain += none;
+        n++;
+    }
+    assert_true(vain > 0 && vain < n - 1);
+    cJSON_Delete(all);
+    cli_done(&r);
 }
 
 /* Moving all that waits makes room on the device for what no host can hold. */
@@ -465,6 +546,8 @@ DT_TEST_GROUP(sweep)
         cmocka_unit_test(shares_of_what_is_done_again_are_told),
         cmocka_unit_test(a_combination_has_a_line_of_its_own),
         cmocka_unit_test(only_what_is_named_is_swept),
+        cmocka_unit_test(lists_are_swept_by_name),
+        cmocka_unit_test(what_saves_nothing_is_told),
         cmocka_unit_test(what_this_machine_cannot_hold_is_marked),
         cmocka_unit_test(a_missing_budget_is_an_error_that_shows_how_to_give_one),
         cmocka_unit_test(a_budget_too_small_for_anything_is_refused),

@@ -1,0 +1,82 @@
+/* Lists of policies between semicolons. */
+#include "tools/policy_lists.h"
+
+#include <string.h>
+
+#include "engine/base/alloc.h"
+
+static dt_status add(dt_policy_lists *p, const char *list, dt_err *err)
+{
+    for (size_t i = 0; i < p->n; i++)
+        if (strcmp(p->list[i], list) == 0)
+            return DT_OK;
+    if (p->n == DT_POLICY_LISTS)
+        return DT_FAIL(err, DT_E_CONFIG, "no more than %d lists of policies", DT_POLICY_LISTS);
+    p->list[p->n] = dt_strdup(list);
+    if (p->list[p->n] == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for lists of policies");
+    p->n++;
+    return DT_OK;
+}
+
+static dt_status add_all(dt_policy_lists *p, dt_err *err)
+{
+    size_t n;
+    const dt_policy *const *all = dt_policy_all(&n);
+    for (size_t i = 0; i < n; i++)
+        if (!all[i]->searches)
+            DT_CHECK(add(p, all[i]->name, err));
+    return DT_OK;
+}
+
+static dt_status add_list(dt_policy_lists *p, const dt_policies *of, bool parts, dt_err *err)
+{
+    char list[DT_POLICY_LIST];
+    for (size_t i = 0; parts && i < of->n; i++)
+        DT_CHECK(add(p, of->pass[i].policy->name, err));
+    return add(p, dt_policies_list(of, list), err);
+}
+
+/* One of those between semicolons. */
+static dt_status read_list(
+    dt_policy_lists *p, const char *text, bool parts, dt_config *c, dt_err *err)
+{
+    if (*text == '\0')
+        return DT_FAIL(err, DT_E_CONFIG,
+            "nothing stands between two semicolons; it takes lists of policies, as in "
+            "'all;chen_sqrt;chen_cheap,vdnn_conv'");
+    if (strcmp(text, "all") == 0)
+        return add_all(p, err);
+    dt_policies of;
+    dt_status st = dt_policies_open(&of, text, c, err);
+    if (st == DT_OK)
+        st = add_list(p, &of, parts, err);
+    dt_policies_close(&of);
+    return st;
+}
+
+dt_status dti_policy_lists_open(
+    dt_policy_lists *out, const char *text, bool parts, dt_config *c, dt_err *err)
+{
+    *out = (dt_policy_lists){.n = 0};
+    DT_CHECK(add(out, "keep_all", err));
+    char *own = dt_strdup(text);
+    if (own == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for lists of policies");
+    dt_status st = DT_OK;
+    for (char *at = own, *end; at != NULL && st == DT_OK; at = end) {
+        end = strchr(at, ';');
+        if (end != NULL)
+            *end++ = '\0';
+        st = read_list(out, at, parts, c, err);
+    }
+    dt_free(own);
+    return st;
+}
+
+void dti_policy_lists_close(dt_policy_lists *p)
+{
+    for (size_t i = 0; i < p->n; i++)
+        dt_free(p->list[i]);
+    p->n = 0;
+}

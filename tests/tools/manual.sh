@@ -39,6 +39,8 @@ done
 # ---- what is cited: this version, and of each policy that is a paper's, the paper ----
 version=$(sed -n 's/^project(dnntrain VERSION \([0-9.]*\) .*/\1/p' "$source/CMakeLists.txt")
 grep -qx "version: $version" "$source/CITATION.cff" || die "CITATION.cff is of another version than $version"
+grep '^## ' "$source/CHANGELOG.md" | head -n 1 | grep -q "^## $version\(,\|\$\)" || die "CHANGELOG.md does not begin with $version"
+[ "$("$binary" --version | head -n 1 | cut -d' ' -f2)" = "$version" ] || die "--version is another than $version"
 for policy in $("$binary" list policies | sed -n 's/^\([a-z_]*\) .*/\1/p'); do
     case $policy in keep_all | auto) continue ;; esac # nobody's
     sed 's/\\_/_/g' "$source/docs/references.bib" | grep -Eq "note = .*[{ ]${policy}[,}]" ||
@@ -65,3 +67,20 @@ wants memory.policy= plan configs/chain.ini --set memory.pol
 wants policies list pol
 wants chen_sqrt help chen_s
 ! offers plan --nonsense | grep -q . || die "something is offered for --nonsense"
+
+# zsh, as someone who presses Tab
+command -v zsh >/dev/null || exit 0
+lines() { # of the list below: a line before Tab, and behind a bar what it becomes
+    cat <<'END'
+dnntrain expl|dnntrain explain
+dnntrain plan --kern|dnntrain plan --kernels
+dnntrain configs/chain.ini --resu|dnntrain configs/chain.ini --resume
+dnntrain plan configs/cha|dnntrain plan configs/chain.ini
+dnntrain plan configs/chain.ini --set memory.pol|dnntrain plan configs/chain.ini --set memory.policy=
+dnntrain list poli|dnntrain list policies
+dnntrain help chen_s|dnntrain help chen_sqrt
+dnntrain plan --nonsense|dnntrain plan --nonsense
+END
+}
+lines | cut -d'|' -f1 | zsh -f "$source/tests/tools/completion.zsh" "$PWD" "$(realpath "$binary")" >"$temp/zsh"
+lines | cut -d'|' -f2 | diff - "$temp/zsh" || die "zsh completes otherwise (<: what is wanted)"

@@ -10,7 +10,8 @@
 
 static const dt_opt share = {"share", DT_OPT_F64, 0, NULL, 0, 1, NULL, NULL, NULL};
 
-dt_status dt_densities_add(dt_densities *d, const char *glob, double value, dt_err *err)
+dt_status dt_densities_add(
+    dt_densities *d, const char *glob, double value, double mean, dt_err *err)
 {
     char *own = NULL;
     if (dt_grow((void **)&d->line, &d->cap, d->n, sizeof *d->line))
@@ -18,6 +19,7 @@ dt_status dt_densities_add(dt_densities *d, const char *glob, double value, dt_e
     if (own == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for densities");
     d->line[d->n].glob = own;
+    d->line[d->n].mean = mean;
     d->line[d->n++].share = value;
     return DT_OK;
 }
@@ -28,7 +30,7 @@ static dt_status add(
     double v = 0;
     DT_TRY(
         err, dt_opt_read(&share, value, &v, err), "%s: [density] %.100s = %.100s", at, glob, value);
-    return dt_densities_add(d, glob, v, err);
+    return dt_densities_add(d, glob, v, v, err);
 }
 
 static dt_status read_section(dt_densities *d, dt_config *c, size_t section, dt_err *err)
@@ -69,10 +71,23 @@ void dt_densities_close(dt_densities *d)
     *d = (dt_densities){0};
 }
 
-double dt_densities_of(const dt_densities *d, const char *tensor)
+/* The last line that matches; d->n: none does. */
+static size_t find(const dt_densities *d, const char *tensor)
 {
     for (size_t i = d->n; i-- > 0;)
         if (dt_glob(d->line[i].glob, tensor))
-            return d->line[i].share;
-    return -1;
+            return i;
+    return d->n;
+}
+
+double dt_densities_of(const dt_densities *d, const char *tensor)
+{
+    const size_t i = find(d, tensor);
+    return i < d->n ? d->line[i].share : -1;
+}
+
+double dt_densities_mean(const dt_densities *d, const char *tensor)
+{
+    const size_t i = find(d, tensor);
+    return i < d->n ? d->line[i].mean : -1;
 }

@@ -1,17 +1,19 @@
-/* How many values of a tensor are not zero, as `dnntrain profile` measures it: lines NAME = SHARE
- * of the section [density] of a file. Names may be globs; the last line that matches holds.
- * Planning makes room by them; a step with more values than there is room for is run again without.
- */
+/* How many values of a tensor are not zero, as `dnntrain profile` measures it: entries of a
+ * profile, or lines NAME = SHARE of the section [density] of a file. Names may be globs; the last
+ * that matches holds. Planning makes room by the larger share, which a step hardly exceeds; one
+ * with more values than there is room for is run again without. What a step moves and takes is told
+ * by the mean. */
 #ifndef DT_MEMORY_DENSITY_H
 #define DT_MEMORY_DENSITY_H
 
 #include "engine/base/error.h"
 
+/* @share: to make room for; below 0: not known. @mean: of all steps that were seen */
 typedef struct dt_densities {
     size_t n, cap;
     struct {
         char *glob;
-        double share;
+        double share, mean;
     } * line;
 } dt_densities;
 
@@ -22,7 +24,9 @@ void dt_densities_close(dt_densities *d);
 
 /* One line more; the text is copied. DT_E_NOMEM. */
 dt_status dt_densities_add(
-    dt_densities *d, const char *glob, double share, dt_err *err) DT_NODISCARD;
-double dt_densities_of(const dt_densities *d, const char *tensor); /* below 0: not known */
+    dt_densities *d, const char *glob, double share, double mean, dt_err *err) DT_NODISCARD;
+/* The share to make room for, and the mean one; below 0: not known. */
+double dt_densities_of(const dt_densities *d, const char *tensor);
+double dt_densities_mean(const dt_densities *d, const char *tensor);
 
 #endif

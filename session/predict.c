@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "layers/onednn/onednn.h"
+#include "memory/codec.h"
 #include "memory/step_bound.h"
 #include "memory/time/card_costs.h"
 #include "session/environment.h"
@@ -147,6 +148,46 @@ static dt_status predict_by(
     out->bound += c->rest;
     out->rate = out->seconds > 0 ? (double)p->asked.batch / out->seconds : 0;
     return DT_OK;
+}
+
+/* ---- what it moves ---- */
+
+/* The codec of a copied value whose size goes by its zeros; NULL: it has another, or none. */
+static const dt_codec *sparse_codec(const dt_row *r)
+{
+    size_t n;
+    const dt_codec *const *all = dt_codec_all(&n);
+    const bool packed = r->codec > 0 && (size_t)r->codec <= n;
+    return packed && all[r->codec - 1]->sparse ? all[r->codec - 1] : NULL;
+}
+
+static void add_copy(
+    dt_traffic *to, const dt_session *s, const dt_plan *p, const dt_row *r, uint64_t times)
+{
+    const dt_codec *codec = sparse_codec(r);
+    const bool out = r->kind == DT_ROW_COPY_OUT;
+    uint64_t bytes = r->tier == DT_TIER_INPUT ? r->bytes : r->stored;
+    if (codec != NULL) {
+        const double mean = dt_densities_mean(&s->densities, p->tensor[r->tensor].name);
+        const uint64_t packed = dt_packed_bytes(codec, r->bytes / sizeof(float), mean);
+        bytes = mean >= 0 && packed < bytes ? packed : bytes;
+        to->room += out ? times * r->stored : 0;
+        to->unknown += out && mean < 0 ? times * r->stored : 0;
+    }
+    *(out ? &to->out : &to->in) += times * bytes;
+}
+
+dt_traffic dt_plan_set_traffic(const dt_plan_set *p)
+{
+    dt_traffic sum = {0};
+    for (size_t i = 0; i < p->n; i++) {
+        const dt_plan *x = p->planned[i]->plan;
+        const int64_t times = dti_plan_set_times(p, p->planned[i]);
+        for (size_t k = 0; times > 0 && k < x->n_row; k++)
+            if (x->row[k].kind == DT_ROW_COPY_OUT || x->row[k].kind == DT_ROW_COPY_IN)
+                add_copy(&sum, p->session, x, &x->row[k], (uint64_t)times);
+    }
+    return sum;
 }
 
 /* ---- what no plan is below ---- */

@@ -24,6 +24,18 @@ typedef struct dt_prediction {
     double share[DT_COST_SOURCES];
 } dt_prediction;
 
+/**
+ * struct dt_traffic - bytes that a step is expected to move.
+ * @out @in:  packed values by the mean share of memory.profile, but no more than their room; by
+ *            their room where it knows none
+ * @room:     of @out, what packed values may take at most
+ * @unknown:  of @room, that of values of which no share is known
+ */
+typedef struct dt_traffic {
+    uint64_t out, in, room, unknown;
+} dt_traffic;
+dt_traffic dt_plan_set_traffic(const dt_plan_set *p);
+
 /* Of a plan set that has the plans of a training step. DT_E_NOMEM. */
 dt_status dt_plan_set_predict(const dt_plan_set *p, dt_prediction *out, dt_err *err) DT_NODISCARD;
 

@@ -25,11 +25,13 @@
 enum { WARM = 2, BESIDE = 5, SLOTS = 4, SEED = 7 };
 enum { SMALL = 128 << 10, LEAST = 512 << 10, LARGE = 16 << 20 }; /* bytes of a copy */
 
-/* An activation that waits, and the largest share of it seen so far; below 0: not seen. */
+/* An activation that waits, the largest share of it seen so far, below 0: not seen; and the sum of
+ * all that were. */
 typedef struct waiting {
     char name[DT_TENSOR_NAME_BYTES];
     size_t bytes;
-    double share;
+    double share, sum;
+    int64_t seen;
 } waiting;
 
 /* What a thread copies, over and over, beside the ops. */
@@ -149,6 +151,8 @@ static void look(void *self, const dt_plan_tensor *t, const void *bytes)
         if (strcmp(p->tensor[i].name, t->name) == 0) {
             const double share = share_of(bytes, (int64_t)(t->bytes / sizeof(uint32_t)));
             p->tensor[i].share = share > p->tensor[i].share ? share : p->tensor[i].share;
+            p->tensor[i].sum += share;
+            p->tensor[i].seen++;
             return;
         }
 }
@@ -157,12 +161,11 @@ static void look(void *self, const dt_plan_tensor *t, const void *bytes)
 static dt_status keep_densities(profiling *p, dt_err *err)
 {
     for (size_t i = 0; i < p->n; i++) {
-        const double share = ceil((p->tensor[i].share + p->o->margin) * 1e4) / 1e4;
-        DT_CHECK(dt_densities_add(&p->out->densities, p->tensor[i].name,
-            p->tensor[i].share < 0 ? -1
-            : share < 1            ? share
-                                   : 1,
-            err));
+        const waiting *w = &p->tensor[i];
+        const double share = ceil((w->share + p->o->margin) * 1e4) / 1e4;
+        const double room = w->seen == 0 ? -1 : share < 1 ? share : 1;
+        const double mean = w->seen == 0 ? -1 : fmin(w->sum / (double)w->seen, room);
+        DT_CHECK(dt_densities_add(&p->out->densities, w->name, room, mean, err));
     }
     return DT_OK;
 }

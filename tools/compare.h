@@ -15,6 +15,7 @@
  * @can:     a run of them can be trained, in the budgets of host and disk
  * @best:    none of the exact rows that can takes neither more bytes nor more time, and less of one
  * @again:   they are those of the row before
+ * @traffic: expected of a step
  * @bound:   what no placement of these plans is below
  * @measured @spread: seconds of a step and the range of its middle half; 0: it was not run
  * @plans:   and what they are made by, kept where they are to be run; NULL otherwise
@@ -25,6 +26,7 @@ typedef struct dt_compare_row {
     bool exact, can, best, again;
     dt_need need;
     dt_score score;
+    dt_traffic traffic;
     dt_prediction time;
     double measured, spread;
     dt_plan_set *plans;

@@ -63,7 +63,7 @@ static void line(const dt_compare *c, const dt_compare_row *r, int width, bool r
     printf("%s %-*.*s %10s %10.2f %5.1f%% %11.6f %9.1f %6.1f%% %9.1f", r->best ? "*" : " ", width,
         width, r->policy, budget, (double)r->need.device / mib,
         100 * (double)r->need.device / (double)kept->need.device, r->time.seconds, r->time.rate,
-        again, (double)r->score.out / mib);
+        again, (double)r->traffic.out / mib);
     if (ran && r->measured > 0)
         printf(" %11.6f %5.1f%% %6.3f", r->measured, 100 * r->spread / r->measured,
             r->time.seconds / r->measured);
@@ -98,8 +98,9 @@ void dti_compare_table(const dt_compare *c)
         if (!all[i]->again)
             line(c, all[i], width, ran);
     printf("\n*: no exact plan takes less of both memory and time; again: computed again, of "
-           "forward and\nbackward; out: moved in a step; planned by: the budget, where plans go by "
-           "one\n");
+           "forward and\nbackward; out: moved in a step; planned by: the budget, "
+           "where plans "
+           "go by one\n");
     if (ran)
         printf("ratio: predicted / measured; spread: of the middle half of the steps\n");
     dt_free(all);
@@ -125,6 +126,8 @@ static void element(dt_json *to, const dt_compare *c, size_t l, size_t b)
     dti_json_real(&o, "stall_seconds", r->time.stalled, 9);
     dti_json_whole(&o, "moved_out", r->score.out);
     dti_json_whole(&o, "moved_in", r->score.in);
+    dti_json_whole(&o, "expected_out", r->traffic.out);
+    dti_json_whole(&o, "expected_in", r->traffic.in);
     dti_json_real(&o, "recompute_flops", r->score.recompute_flops, 0);
     dti_json_flag(&o, "best", r->best);
     dti_json_text(&o, "costs", dti_compare_costs(c));
@@ -151,7 +154,7 @@ dt_status dti_compare_csv(const void *compare, FILE *f, dt_err *err)
     fprintf(f,
         "policy,budget,fits,device_peak,host_peak,disk_peak,step_seconds,images_per_second,exact,"
         "bound_seconds,moved_out,moved_in,recompute_flops,best,costs,measured_seconds,"
-        "measured_spread\n");
+        "measured_spread,expected_out,expected_in\n");
     for (size_t l = 0; l < c->lists.n; l++)
         for (size_t b = 0; b < c->n_budget; b++) {
             const dt_compare_row *r = &c->row[c->of[l][b]];
@@ -164,9 +167,10 @@ dt_status dti_compare_csv(const void *compare, FILE *f, dt_err *err)
                 r->score.out, r->score.in, r->score.recompute_flops, r->best ? "yes" : "no",
                 dti_compare_costs(c));
             if (r->measured > 0)
-                fprintf(f, "%.9f,%.9f\n", r->measured, r->spread);
+                fprintf(f, "%.9f,%.9f", r->measured, r->spread);
             else
-                fprintf(f, ",\n");
+                fputc(',', f);
+            fprintf(f, ",%" PRIu64 ",%" PRIu64 "\n", r->traffic.out, r->traffic.in);
         }
     return DT_OK;
 }

@@ -97,6 +97,10 @@ static void work(dt_json *to, const dt_report *r)
     dt_json t = dti_json_inner(to, "transfers");
     dti_json_whole(&t, "out", r->cost.out);
     dti_json_whole(&t, "in", r->cost.in);
+    dti_json_whole(&t, "expected_out", r->traffic.out);
+    dti_json_whole(&t, "expected_in", r->traffic.in);
+    dti_json_whole(&t, "packed_room", r->traffic.room);
+    dti_json_whole(&t, "packed_unknown", r->traffic.unknown);
     dti_json_leave(to, &t);
     dt_json c = dti_json_inner(to, "recompute");
     dti_json_whole(&c, "ops", (uint64_t)r->cost.recomputes);

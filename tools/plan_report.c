@@ -8,8 +8,10 @@
 dt_status dti_report_init(dt_report *out, const dt_session *s, dt_err *err)
 {
     dt_report *r = out;
-    *r = (dt_report){
-        .session = s, .need = dt_plan_set_need(s->plans), .cost = dt_plan_set_score(s->plans)};
+    *r = (dt_report){.session = s,
+        .need = dt_plan_set_need(s->plans),
+        .cost = dt_plan_set_score(s->plans),
+        .traffic = dt_plan_set_traffic(s->plans)};
     for (size_t i = 0; i < s->plans->n; i++) {
         const dt_planned *p = s->plans->planned[i];
         if (r->top == NULL || p->plan->peak > r->top->plan->peak)

@@ -18,6 +18,7 @@
  * @host:    peak on the host of those but for the latter
  * @bound:   largest lower bound of all plans, so of the run
  * @cost:    of a step
+ * @traffic: that a step is expected to move
  * @here:    the same against this machine
  * @saving:  against keep_all
  * @time:    what a step takes
@@ -33,6 +34,7 @@ typedef struct dt_report {
     dt_need need;
     uint64_t host, bound;
     dt_score cost;
+    dt_traffic traffic;
     dt_here here;
     dt_saving saving;
     dt_prediction time;

@@ -242,6 +242,22 @@ static void predicted(const dt_report *r)
         r->session->costs.simulated ? ", a card's constants" : ", as it was measured");
 }
 
+/* How much packed values take is known when they are packed; before that there is their room, and
+ * what is expected of shares that were measured. */
+static void moved(const dt_report *r)
+{
+    const dt_traffic *t = &r->traffic;
+    printf("moved out    %12.2f MiB   a step%s\n", (double)r->cost.out / mib,
+        t->room > 0 ? " at most: packed values as large as their room" : "");
+    if (t->room > t->unknown)
+        printf("expected     %12.2f MiB   of that, by the mean shares of memory.profile\n",
+            (double)t->out / mib);
+    if (t->unknown > 0)
+        printf("of them      %12.2f MiB   is room for values whose zeros nobody has counted "
+               "(dnntrain profile)\n",
+            (double)t->unknown / mib);
+}
+
 static void totals(const dt_report *r)
 {
     const dt_memory_opts *m = &r->session->opts.memory;
@@ -262,7 +278,7 @@ static void totals(const dt_report *r)
     if (r->saving.text[0] != '\0')
         printf("%s %s\n", dt_session_policy(r->session), r->saving.text);
     if (c->out > 0)
-        printf("moved out    %12.2f MiB   a step\n", (double)c->out / mib);
+        moved(r);
     if (c->recomputes > 0)
         printf("recompute    %12" PRId64 " ops   %.3f GFLOP a step\n", c->recomputes,
             c->recompute_flops / 1e9);

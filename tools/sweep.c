@@ -8,7 +8,6 @@
 #include "engine/base/alloc.h"
 #include "engine/base/clock.h"
 #include "session/budget.h"
-#include "session/predict.h"
 
 /* A policy, and the plans of the batch tried last. */
 typedef struct trial {
@@ -78,6 +77,7 @@ static dt_status describe(trial *t, dt_sweep_row *row, dt_err *err)
     row->disk_peak = need.disk;
     row->out_bytes = score.out;
     row->in_bytes = score.in;
+    row->traffic = dt_plan_set_traffic(t->plans);
     row->recompute = score.flops > 0 ? score.recompute_flops / score.flops : 0;
     row->exact = dt_plan_set_exact(t->plans);
     dt_prediction time;

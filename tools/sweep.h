@@ -3,6 +3,7 @@
 #define DT_TOOLS_SWEEP_H
 
 #include "tools/args.h"
+#include "session/predict.h"
 #include "session/session.h"
 #include "tools/policy_lists.h"
 
@@ -18,7 +19,8 @@ typedef enum dt_sweep_check { DT_SWEEP_UNCHECKED, DT_SWEEP_HOLDS, DT_SWEEP_BROKE
  *            host beside a card; @memory: that
  * @exact:    with the fates of [memory.layers]
  * @host_peak @disk_peak: of the tiers
- * @out_bytes @in_bytes: moved in a step
+ * @out_bytes @in_bytes: moved in a step, packed values as large as their room
+ * @traffic: moved in a step, as expected
  * @recompute: flops of recomputes as a share of forward's and backward's
  * @step @rate: seconds of a step and samples a second, as predicted; 0 where no costs are known
  * @measured: peak of the run that checked it; 0 unless @check is DT_SWEEP_HOLDS or it ran
@@ -28,6 +30,7 @@ typedef struct dt_sweep_row {
     bool exact, capped, beyond;
     int64_t batch;
     uint64_t peak, host_peak, disk_peak, out_bytes, in_bytes, memory, measured;
+    dt_traffic traffic;
     double recompute, step, rate;
     dt_sweep_check check;
 } dt_sweep_row;

@@ -65,8 +65,8 @@ static void header(const dt_sweep *w)
 static void numbers(const dt_sweep *w, const dt_sweep_row *r, int width, bool disk)
 {
     const int64_t base = dti_sweep_baseline(w);
-    const double mibs[] = {(double)r->host_peak / mib, (double)r->out_bytes / mib,
-        (double)r->in_bytes / mib, (double)r->disk_peak / mib};
+    const double mibs[] = {(double)r->host_peak / mib, (double)r->traffic.out / mib,
+        (double)r->traffic.in / mib, (double)r->disk_peak / mib};
     char batch[32], ratio[32] = "-";
     snprintf(batch, sizeof batch, "%" PRId64 "%s%s", r->batch, r->capped ? "+" : "",
         r->beyond ? "!" : "");
@@ -156,6 +156,20 @@ const char *dti_sweep_remark(const dt_sweep *w, const dt_sweep_row *r, char to[D
     return to;
 }
 
+/* What out and in are of values whose packed size is not known yet. */
+static void tell_room(const dt_sweep_row *r)
+{
+    const dt_traffic *t = &r->traffic;
+    if (t->room > t->unknown)
+        printf("%s packs what it moves: %.2f MiB are expected to go out, by memory.profile, and "
+               "%.2f MiB have room\n",
+            r->policy, (double)t->out / mib, (double)r->out_bytes / mib);
+    else if (t->room > 0)
+        printf("%s packs what it moves: that is its room, as nobody has counted zeros (dnntrain "
+               "profile)\n",
+            r->policy);
+}
+
 void dti_sweep_table(const dt_sweep *w)
 {
     const int width = name_width(w);
@@ -187,6 +201,8 @@ void dti_sweep_table(const dt_sweep *w)
     for (size_t i = 0; i < w->n; i++)
         if (dti_sweep_remark(w, &w->row[i], remark)[0] != '\0')
             printf("%s %s\n", w->row[i].policy, remark);
+    for (size_t i = 0; i < w->n; i++)
+        tell_room(&w->row[i]);
     if (over)
         beyond(w);
     if (capped)
@@ -216,6 +232,8 @@ dt_status dti_sweep_json(const dt_sweep *w, dt_err *err)
         dti_json_whole(&o, "disk_peak", r->disk_peak);
         dti_json_whole(&o, "moved_out", r->out_bytes);
         dti_json_whole(&o, "moved_in", r->in_bytes);
+        dti_json_whole(&o, "expected_out", r->traffic.out);
+        dti_json_whole(&o, "expected_in", r->traffic.in);
         dti_json_real(&o, "recompute_share", r->recompute, 6);
         dti_json_flag(&o, "fits_this_machine", !r->beyond);
         if (dti_sweep_remark(w, r, remark)[0] != '\0')
@@ -239,7 +257,7 @@ static dt_status csv_rows(const void *of, FILE *f, dt_err *err)
     fprintf(f,
         "policy,exact,largest_batch,capped,device_peak,device_budget,ratio_to_keep_all,"
         "host_peak,disk_peak,moved_out,moved_in,recompute_share,verified,device_peak_measured,"
-        "fits_this_machine,step_seconds,images_per_second\n");
+        "fits_this_machine,step_seconds,images_per_second,expected_out,expected_in\n");
     for (size_t i = 0; i < w->n; i++) {
         const dt_sweep_row *r = &w->row[i];
         csv_name(f, r->policy);
@@ -253,9 +271,10 @@ static dt_status csv_rows(const void *of, FILE *f, dt_err *err)
             fprintf(f, "%" PRIu64, r->measured);
         fprintf(f, ",%s,", r->beyond ? "no" : "yes");
         if (r->step > 0)
-            fprintf(f, "%.9f,%.6f\n", r->step, r->rate);
+            fprintf(f, "%.9f,%.6f", r->step, r->rate);
         else
-            fprintf(f, ",\n");
+            fputc(',', f);
+        fprintf(f, ",%" PRIu64 ",%" PRIu64 "\n", r->traffic.out, r->traffic.in);
     }
     return DT_OK;
 }

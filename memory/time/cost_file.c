@@ -12,7 +12,7 @@
 #include "engine/base/sha256.h"
 
 enum { MOST_BYTES = 64 << 20, MOST_DEPTH = 8, MOST_VALUES = 4 << 20 };
-static const char format[] = "dnntrain-profile 1";
+static const char format[] = "dnntrain-profile 2";
 
 static const char *const stream_name[DT_USUAL_STREAMS] = {
     [DT_USUAL_COMPUTE] = "compute",
@@ -96,8 +96,9 @@ static dt_status read_format(const reading *r, const cJSON *v)
 {
     if (cJSON_IsString(v) && strcmp(v->valuestring, format) == 0)
         return DT_OK;
-    return DT_FAIL(r->err, DT_E_DATA, "%s: its format is '%.64s', and this program reads '%s'",
-        r->path, cJSON_IsString(v) ? v->valuestring : "", format);
+    return DT_FAIL(r->err, DT_E_DATA,
+        "%s: its format is '%.64s', and this program reads '%s'; profile anew", r->path,
+        cJSON_IsString(v) ? v->valuestring : "", format);
 }
 
 static dt_status read_origin(const reading *r, const cJSON *v)
@@ -227,9 +228,12 @@ static dt_status read_density(const reading *r, const cJSON *v)
 {
     DT_CHECK(is(r, cJSON_IsObject(v), "density", "an object"));
     for (const cJSON *e = v->child; e != NULL; e = e->next) {
-        DT_CHECK(is(r, cJSON_IsNumber(e) && e->valuedouble >= 0 && e->valuedouble <= 1, e->string,
-            "a share, 0..1"));
-        DT_CHECK(dt_densities_add(r->densities, e->string, e->valuedouble, r->err));
+        double room, mean;
+        DT_CHECK(is(r, cJSON_IsObject(e), e->string, "an object of two shares, 'room' and 'mean'"));
+        DT_CHECK(number(r, e, "room", 0, &room));
+        DT_CHECK(number(r, e, "mean", 0, &mean));
+        DT_CHECK(is(r, room <= 1 && mean <= room, e->string, "shares, 0 <= mean <= room <= 1"));
+        DT_CHECK(dt_densities_add(r->densities, e->string, room, mean, r->err));
     }
     return DT_OK;
 }
@@ -398,6 +402,19 @@ static void add_roof(cJSON *to, const dt_costs *c)
     cJSON_AddNumberToObject(o, "rest", c->rest);
 }
 
+/* What is not known is left out. */
+static void add_densities(cJSON *to, const dt_densities *d)
+{
+    cJSON *shares = cJSON_AddObjectToObject(to, "density");
+    for (size_t i = 0; i < d->n; i++) {
+        if (d->line[i].share < 0)
+            continue;
+        cJSON *o = cJSON_AddObjectToObject(shares, d->line[i].glob);
+        cJSON_AddNumberToObject(o, "room", d->line[i].share);
+        cJSON_AddNumberToObject(o, "mean", d->line[i].mean);
+    }
+}
+
 dt_status dt_profile_text(char **out, size_t *bytes, const dt_costs *costs,
     const dt_densities *densities, const dt_origin *origin, dt_err *err)
 {
@@ -408,9 +425,7 @@ dt_status dt_profile_text(char **out, size_t *bytes, const dt_costs *costs,
     add_links(o, costs);
     add_slow(o, costs);
     add_codecs(o, costs);
-    cJSON *shares = cJSON_AddObjectToObject(o, "density");
-    for (size_t i = 0; i < densities->n; i++)
-        cJSON_AddNumberToObject(shares, densities->line[i].glob, densities->line[i].share);
+    add_densities(o, densities);
     add_ops(o, costs);
     char *printed = cJSON_Print(o);
     cJSON_Delete(o);

@@ -42,7 +42,7 @@ static double cost_of(simulation *s, size_t i, const dt_simulate_opts *o)
     if (r->kind != DT_ROW_COPY_OUT && r->kind != DT_ROW_COPY_IN)
         return 0;
     const double density =
-        o->density != NULL ? dt_densities_of(o->density, s->p->tensor[r->tensor].name) : -1;
+        o->density != NULL ? dt_densities_mean(o->density, s->p->tensor[r->tensor].name) : -1;
     return dti_costs_copy(
         s->c, r, density < 0 ? 1 : density, worker_of(s->p, r, o) == DT_COMPUTE_STREAM);
 }

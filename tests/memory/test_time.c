@@ -369,7 +369,7 @@ static char *whole(size_t *n)
     c.rest = 0.5;
     c.link[DT_TIER_DISK][DT_TO_TIER] = (dt_link){0.001, 123456.789};
     assert_ok(dt_costs_add_rate(&c, &rate, &err), &err);
-    assert_ok(dt_densities_add(&d, "a.y", 0.25, &err), &err);
+    assert_ok(dt_densities_add(&d, "a.y", 0.25, 0.125, &err), &err);
     assert_ok(dt_costs_seal(&c, &err), &err);
     assert_ok(dt_profile_text(&text, n, &c, &d, &o, &err), &err);
     dt_costs_deinit(&c);
@@ -390,6 +390,9 @@ static void a_profile_comes_back_as_it_was(void **state)
     assert_ok(read_back(&c, &d, &o, &err), &err);
     assert_int_equal(strlen(c.hash), 64);
     assert_true(c.n_entry == 2 && c.n_rate == 1 && d.n == 1 && o.threads == 2);
+    assert_true(fabs(dt_densities_of(&d, "a.y") - 0.25) < 1e-12);
+    assert_true(fabs(dt_densities_mean(&d, "a.y") - 0.125) < 1e-12);
+    assert_true(dt_densities_mean(&d, "b.y") < 0);
     assert_ok(dt_profile_text(&second, &again, &c, &d, &o, &err), &err);
     assert_string_equal(text, second);
     dt_free(text);
@@ -429,8 +432,11 @@ static void what_cannot_be_is_refused(void **state)
         {"\"seconds\":\t60", "\"seconds\":\tnull", "'seconds' must be a number"},
         {"\"times\":\t1.25", "\"times\":\t0.5", "'times' must be a number, 1 or more"},
         {"\"rest\":\t0.5", "\"rest\":\t-0.5", "'rest' must be"},
-        {"\"a.y\":\t0.25", "\"a.y\":\t1.25", "'a.y' must be a share"},
-        {"profile 1", "profile 9", "this program reads 'dnntrain-profile 1'"},
+        {"\"room\":\t0.25", "\"room\":\t1.25", "'a.y' must be shares"},
+        {"\"room\":\t0.25", "\"room\":\t0.1", "'a.y' must be shares"}, /* below the mean */
+        {"\"mean\":\t0.125", "\"mean\":\t-0.125", "'mean' must be a number, 0 or more"},
+        {"\"mean\":\t0.125", "\"most\":\t0.125", "'mean' must be a number"},
+        {"profile 2", "profile 1", "this program reads 'dnntrain-profile 2'; profile anew"},
         {"\"roof\"", "\"reef\"", "'reef' is nothing that a profile has"},
         {"\"rate\":\t1\n", "\"rate\":\t0\n", "'rate' must be above 0"},
         {"\"compute\"", "\"sideways\"", "must be compute, out, in, write or read"},

@@ -5,10 +5,14 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/io.h"
 #include "memory/density.h"
+#include "memory/time/cost_file.h"
+#include "tests/fixture/json_read.h"
 #include "tests/fixture/run_cli.h"
 #include "session/budget.h"
 #include "session/feeds.h"
+#include "session/profile.h"
 #include "session/rig.h"
 
 static const char *small(void)
@@ -195,6 +199,119 @@ static void a_profile_lets_gist_save_bytes(void **state)
     cli_done(&r);
 }
 
+/* A profile of defaults with the shares of @d; the key that names it. */
+static const char *profile_of(const dt_densities *d, char words[1024])
+{
+    char path[512];
+    dt_costs c = dt_costs_default;
+    const dt_origin o = {.machine = "a machine"};
+    dt_err err = {0};
+    char *text = NULL;
+    size_t n = 0;
+    snprintf(path, sizeof path, "%s", dt_temp_path("shares.json"));
+    assert_ok(dt_costs_seal(&c, &err), &err);
+    assert_ok(dt_profile_text(&text, &n, &c, d, &o, &err), &err);
+    assert_ok(dt_write_file(path, text, n, &err), &err);
+    dt_free(text);
+    dt_costs_deinit(&c);
+    snprintf(words, 1024, "--set memory.any_profile=on --set memory.profile=%s", path);
+    return words;
+}
+
+/* What `plan` says of the traffic of a step. */
+typedef struct traffic {
+    double out, in, expected_out, expected_in, room, unknown;
+} traffic;
+
+static traffic traffic_of(const char *words)
+{
+    char line[4096];
+    snprintf(line, sizeof line, "plan FILE --json %s", words);
+    ran r = cli_run(line, deep());
+    cJSON *o = json_of(r.out, strlen(r.out));
+    const cJSON *t = json_object(o, "transfers");
+    const traffic all = {json_number(t, "out"), json_number(t, "in"),
+        json_number(t, "expected_out"), json_number(t, "expected_in"),
+        json_number(t, "packed_room"), json_number(t, "packed_unknown")};
+    cJSON_Delete(o);
+    cli_done(&r);
+    return all;
+}
+
+/* Zero-value compression takes a 32nd of the words for its masks, and the values that are not zero:
+ * so from the bytes that vdnn_all moves follows what cdma does. */
+static void traffic_is_told_by_the_mean_and_its_room_by_the_most(void **state)
+{
+    NEED_BINARY();
+    static const char policy[] = "--set train.precision=fp32 --set memory.policy=";
+    const double room = 0.75, mean = 0.25, mask = 1.0 / 32;
+    char words[2048], key[1024];
+    dt_densities d = {0};
+    dt_err err = {0};
+    assert_ok(dt_densities_add(&d, "*", room, mean, &err), &err);
+    profile_of(&d, key);
+    dt_densities_close(&d);
+    snprintf(words, sizeof words, "%svdnn_all", policy);
+    const traffic plain = traffic_of(words);
+    assert_true(plain.out > 0 && fabs(plain.out - plain.expected_out) < 0.5 &&
+                fabs(plain.in - plain.expected_in) < 0.5 && plain.room + plain.unknown < 0.5);
+    snprintf(words, sizeof words, "%scdma", policy);
+    const traffic guess = traffic_of(words); /* nobody has counted anything */
+    assert_true(fabs(guess.out - guess.expected_out) < 0.5 && guess.room > 0 &&
+                fabs(guess.unknown - guess.room) < 0.5);
+    snprintf(words, sizeof words, "%scdma %s", policy, key);
+    const traffic packed = traffic_of(words);
+    const double values = (plain.out - packed.out) / (1 - room - mask); /* that are packed */
+    assert_true(values > 0.5 * plain.out && packed.unknown < 0.5);
+    assert_true(fabs(packed.room - values * (room + mask)) < 0.01 * values);
+    const double expected = packed.out - values * (room - mean);
+    assert_true(fabs(packed.expected_out - expected) < 0.01 * values);
+    assert_true(fabs(packed.in - packed.expected_in - values * (room - mean)) < 0.01 * values);
+    snprintf(words, sizeof words, "plan FILE %scdma %s", policy, key);
+    ran r = cli_run(words, deep());
+    assert_has(r.out, "a step at most: packed values as large as their room");
+    assert_has(r.out, "\nexpected  ");
+    cli_done(&r);
+}
+
+/* The shares of a run's own steps come to what those steps move. */
+static void what_is_expected_is_what_a_run_moves(void **state)
+{
+    NEED_BINARY();
+    enum { STEPS = 4 };
+    char key[1024], words[4096], dir[512], summary[600];
+    dt_err err = {0};
+    dt_session *s = NULL;
+    dt_profile p;
+    const char *const sets[] = {
+        "train.eval_every=0", "train.epochs=0", "train.steps=64", "train.precision=fp32"};
+    assert_ok(dt_session_open(&s, deep(), sets, DT_COUNT(sets), &err), &err);
+    const dt_profile_opts o = {.steps = STEPS, .margin = 0.05};
+    assert_ok(dt_profile_measure(s, &o, &p, &err), &err);
+    profile_of(&p.densities, key);
+    dt_profile_deinit(&p);
+    dt_session_close(s);
+    snprintf(dir, sizeof dir, "%s", dt_temp_path("moves"));
+    snprintf(words, sizeof words, "--set train.precision=fp32 --set memory.policy=cdma %s", key);
+    const traffic plan = traffic_of(words);
+    assert_true(plan.room > 0 && plan.expected_out < 0.95 * plan.out);
+    snprintf(words, sizeof words,
+        "FILE --set train.precision=fp32 --set memory.policy=cdma --set train.epochs=0 "
+        "--set train.eval_every=0 --set train.steps=%d --set run.dir=%s %s",
+        STEPS, dir, key);
+    ran r = cli_run(words, deep());
+    assert_code(&r, 0);
+    cli_done(&r);
+    snprintf(summary, sizeof summary, "%s/summary.json", dir);
+    char *text = cli_text(summary);
+    cJSON *out = json_of(text, strlen(text));
+    const double moved = json_number(out, "moved_out_host") / STEPS;
+    if (!(fabs(moved - plan.expected_out) <= 0.01 * moved))
+        fail_msg("%.0f bytes a step, %.0f expected", moved, plan.expected_out);
+    cJSON_Delete(out);
+    dt_free(text);
+}
+
 static void without_a_file_it_goes_to_the_output(void **state)
 {
     NEED_BINARY();
@@ -231,6 +348,8 @@ DT_TEST_GROUP(profile_tool)
         cmocka_unit_test(the_margin_is_added),
         cmocka_unit_test(more_steps_never_lower_a_share),
         cmocka_unit_test(a_profile_lets_gist_save_bytes),
+        cmocka_unit_test(traffic_is_told_by_the_mean_and_its_room_by_the_most),
+        cmocka_unit_test(what_is_expected_is_what_a_run_moves),
         cmocka_unit_test(without_a_file_it_goes_to_the_output),
         cmocka_unit_test(wrong_arguments_are_refused),
     };

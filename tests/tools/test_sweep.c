@@ -12,7 +12,7 @@
 #include "tests/fixture/json_read.h"
 #include "tests/fixture/run_cli.h"
 
-enum { COLUMNS = 17, ROWS = 32 };
+enum { COLUMNS = 19, ROWS = 32 };
 
 static const char *lenet(void)
 {
@@ -133,7 +133,7 @@ static void a_table_holds_the_numbers_and_what_they_mean(void **state)
     static const char *const names[COLUMNS] = {"policy", "exact", "largest_batch", "capped",
         "device_peak", "device_budget", "ratio_to_keep_all", "host_peak", "disk_peak", "moved_out",
         "moved_in", "recompute_share", "verified", "device_peak_measured", "fits_this_machine",
-        "step_seconds", "images_per_second"};
+        "step_seconds", "images_per_second", "expected_out", "expected_in"};
     for (int c = 0; c < COLUMNS; c++)
         assert_string_equal(t.cell[0][c], names[c]);
     assert_string_equal(t.cell[1][0], "keep_all");

@@ -9,4 +9,5 @@ add_custom_target(manual ALL DEPENDS ${man}/dnntrain.1)
 install(DIRECTORY ${man}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 FILES_MATCHING PATTERN *.1)
 install(FILES tools/completion/dnntrain.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
   RENAME dnntrain)
-install(FILES tools/completion/_dnntrain DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+set(DT_ZSH_DIR ${CMAKE_INSTALL_DATADIR}/zsh/site-functions CACHE STRING "where zsh looks for completion, below the prefix")
+install(FILES tools/completion/_dnntrain DESTINATION ${DT_ZSH_DIR})

@@ -30,7 +30,7 @@ void dti_session_origin(const dt_session *s, dt_origin *to)
     snprintf(to->isa, sizeof to->isa, "%s", dt_session_isa(s));
     snprintf(to->precision, sizeof to->precision, "%s", dt_session_precision(s));
     snprintf(to->library, sizeof to->library, "%s", dt_onednn_version());
-    snprintf(to->version, sizeof to->version, "%s", DT_VERSION);
+    snprintf(to->version, sizeof to->version, "%s", dt_version());
     snprintf(to->network, sizeof to->network, "%s", s->graph->name);
 }
 

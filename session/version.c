@@ -1,4 +1,4 @@
-/* What the library was built from and with. */
+/* What the library was built from and with. CMake gives DT_VERSION, the project's. */
 #include "session/version.h"
 
 #include <dnntrain.h>
@@ -10,9 +10,15 @@
 
 #ifdef DT_GIT_ID
 #include <git_id.h>
-#else
+#else /* compiled by itself, to be looked at */
 #define DT_GIT ""
+#define DT_VERSION ""
 #endif
+
+const char *dt_version(void)
+{
+    return DT_VERSION;
+}
 
 dt_build dt_build_facts(void)
 {

@@ -2,6 +2,7 @@
 #ifndef DT_SESSION_VERSION_H
 #define DT_SESSION_VERSION_H
 
-#define DT_VERSION "0.1.0"
+/* "0.1.0", as CMakeLists.txt has it. */
+const char *dt_version(void);
 
 #endif

@@ -218,7 +218,7 @@ static dt_status add_results(dti_facts *f, const dt_run *r, dt_err *err)
     if (r->s->context.device == DT_CPU)
         DT_CHECK(add(f, "library_isa", dt_onednn_isa(), err));
     DT_CHECK(add_algorithms(f, &s->plans->table, err));
-    DT_CHECK(add(f, "program", DT_VERSION, err));
+    DT_CHECK(add(f, "program", dt_version(), err));
     return add(f, "exact", dt_plan_set_exact(s->plans) ? "on" : dt_session_policy(s), err);
 }
 

@@ -42,7 +42,7 @@ static void print_plan(const void *arg, FILE *f)
 dt_status dti_run_describe(dt_run *r, dt_err *err)
 {
     const dt_session *s = r->s;
-    const dt_run_facts f = {.version = DT_VERSION,
+    const dt_run_facts f = {.version = dt_version(),
         .library = dt_onednn_version(),
         .library_isa = s->context.device == DT_CPU ? dt_onednn_isa() : NULL,
         .device = dt_device_name(s->context.device),

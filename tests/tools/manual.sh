@@ -40,6 +40,8 @@ done
 version=$(sed -n 's/^project(dnntrain VERSION \([0-9.]*\) .*/\1/p' "$source/CMakeLists.txt")
 grep -qx "version: $version" "$source/CITATION.cff" || die "CITATION.cff is of another version than $version"
 grep '^## ' "$source/CHANGELOG.md" | head -n 1 | grep -q "^## $version\(,\|\$\)" || die "CHANGELOG.md does not begin with $version"
+[ "$(sed -n '1s/^dnntrain (\([0-9.]*\)-.*/\1/p' "$source/debian/changelog")" = "$version" ] ||
+    die "debian/changelog does not begin with $version"
 [ "$("$binary" --version | head -n 1 | cut -d' ' -f2)" = "$version" ] || die "--version is another than $version"
 for policy in $("$binary" list policies | sed -n 's/^\([a-z_]*\) .*/\1/p'); do
     case $policy in keep_all | auto) continue ;; esac # nobody's

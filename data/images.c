@@ -178,14 +178,40 @@ static dt_status put_classes(class_folders *f, const listing *l, int64_t classes
     return DT_OK;
 }
 
+/* A folder of folders is most often one of parts, train and val, and its classes are one deeper. */
+static dt_status no_pictures(
+    const class_folders *f, const listing *l, const char *path, dt_err *err)
+{
+    static const char *const parts[] = {"val", "valid", "validation", "test", "eval"};
+    (void)DT_FAIL(err, DT_E_DATA,
+        "%s: a class folder with 0 pictures (.jpg, .jpeg, .png, .bmp), %zu other files and %zu "
+        "folders",
+        dti_escape(path).text, l->files, l->folders);
+    const char *train = NULL, *eval = NULL;
+    for (size_t i = 0; i < f->n_classes; i++) {
+        const char *name = f->names + f->classes[i];
+        if (strcmp(name, "train") == 0)
+            train = name;
+        for (size_t k = 0; k < DT_COUNT(parts); k++)
+            if (strcmp(name, parts[k]) == 0)
+                eval = name;
+    }
+    const dt_escaped root = dti_escape(f->root);
+    if (l->folders > 0 && train != NULL && eval != NULL)
+        return DT_FAIL(err, DT_E_DATA,
+            "these are parts, not classes: data.path = %s/train and data.eval_path = %s/%s",
+            root.text, root.text, eval);
+    if (l->folders > 0)
+        return DT_FAIL(err, DT_E_DATA,
+            "classes are the folders right below data.path: name one a level deeper");
+    return DT_E_DATA;
+}
+
 static dt_status put_files(
     class_folders *f, const listing *l, size_t class, const char *path, dt_err *err)
 {
     if (l->n == 0)
-        return DT_FAIL(err, DT_E_DATA,
-            "%s: a class folder with 0 pictures (.jpg, .jpeg, .png, .bmp), %zu other files and %zu "
-            "folders",
-            dti_escape(path).text, l->files, l->folders);
+        return no_pictures(f, l, path, err);
     if (l->n > MAX_FILES - f->n_files)
         return DT_FAIL(
             err, DT_E_DATA, "%s: more than %d pictures", dti_escape(f->root).text, MAX_FILES);

@@ -50,6 +50,11 @@ static dt_status source_opts(const dt_session *s, dt_source_opts *o, dt_err *err
     return per_channel("std", d->std, d->n_std, o->shape.c, &o->std, err);
 }
 
+/* What tools/get_data has of each source's kind. */
+static const struct {
+    const char *source, *name;
+} fetched[] = {{"cifar10", "cifar10"}, {"idx", "mnist"}, {"text", "tinyshakespeare"}};
+
 /* Says, after what is wrong with it, where the data is named, and what may bring it. */
 static dt_status open_source(dt_source **out, const dt_session *s, const dt_source_desc *desc,
     const dt_source_opts *o, const char *key, dt_err *err)
@@ -60,10 +65,15 @@ static dt_status open_source(dt_source **out, const dt_session *s, const dt_sour
         return DT_OK;
     (void)DT_FAIL(
         err, st, "%s", dt_session_asked(asked, s, "data", o->path != NULL ? key : "source"));
-    if (o->path != NULL && access(o->path, F_OK) != 0 && errno == ENOENT)
-        (void)DT_FAIL(err, st,
-            "tools/get_data fetches cifar10, mnist and tinyshakespeare to where configs/ look for "
-            "them");
+    if (o->path == NULL || access(o->path, F_OK) == 0 || errno != ENOENT)
+        return st;
+    if (strstr(o->path, "/~") != NULL)
+        (void)DT_FAIL(
+            err, st, "'~' is the shell's word for your home folder; write the whole path");
+    for (size_t i = 0; i < DT_COUNT(fetched); i++)
+        if (strcmp(desc->name, fetched[i].source) == 0)
+            (void)DT_FAIL(err, st, "`tools/get_data %s` fetches %s to where configs/ look for it",
+                fetched[i].name, fetched[i].name);
     return st;
 }
 

@@ -32,8 +32,11 @@ const char *dt_session_asked(
     int line = 0;
     char at[512];
     const char *value = dt_config_get(s->config, section, key, &file, &line);
-    snprintf(to, DT_ASKED, "%s: [%s] %s = %s", dt_config_place(at, sizeof at, file, line), section,
-        key, value != NULL ? value : "");
+    if (value == NULL)
+        snprintf(to, DT_ASKED, "[%s] %s is not given", section, key);
+    else
+        snprintf(to, DT_ASKED, "%s: [%s] %s = %s", dt_config_place(at, sizeof at, file, line),
+            section, key, value);
     return to;
 }
 
@@ -167,6 +170,25 @@ static dt_status unknown_card(const dt_session *s, dt_err *err)
     return dti_session_unknown(s, "device", "card", "card", n, card_name, err);
 }
 
+/* Names of the list that change nothing where they stand: one that is there already, and keep_all
+ * beside others. */
+static void note_idle_names(dt_session *s)
+{
+    const dt_policies *p = &s->policies;
+    for (size_t i = 0; i < p->n && p->n > 1; i++) {
+        const char *name = p->pass[i].policy->name;
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(p->pass[k].policy->name, name) == 0)
+                snprintf(s->note, sizeof s->note,
+                    "memory.policy = %.200s: '%s' stands there twice, and once is enough",
+                    s->opts.memory.policy, name);
+        if (strcmp(name, "keep_all") == 0)
+            snprintf(s->note, sizeof s->note,
+                "memory.policy = %.200s: keep_all changes nothing beside others; leave it out",
+                s->opts.memory.policy);
+    }
+}
+
 /* A wrong name in one of the registries, before anything is built. */
 static dt_status check_names(dt_session *s, dt_err *err)
 {
@@ -175,6 +197,8 @@ static dt_status check_names(dt_session *s, dt_err *err)
     const dt_policy *ladder = dt_policies_ladder(&s->policies);
     if (st != DT_OK)
         (void)DT_FAIL(err, st, "%s", dt_session_asked(asked, s, "memory", "policy"));
+    else
+        note_idle_names(s);
     if (ladder != NULL && s->opts.memory.algorithms != DT_ALGORITHMS_FAST)
         st = DT_FAIL(err, DT_E_CONFIG, "%s: policy %s chooses the algorithms itself; leave it out",
             dt_session_asked(asked, s, "memory", "algorithms"), ladder->name);

@@ -162,8 +162,7 @@ static dt_status parse(parser *p)
         } else if (flags && text[0] == '-' && text[1] != '\0') {
             DT_CHECK(take_flag(p, text));
         } else if (p->out->n_word == p->max_words) {
-            return DT_FAIL(p->err, DT_E_CONFIG, "'%s' is one argument too many; usage: %s", text,
-                p->cmd->usage);
+            return dti_cli_too_many(p->cmd, p->out, text, p->err);
         } else {
             p->out->word[p->out->n_word++] = text;
         }
@@ -173,11 +172,29 @@ static dt_status parse(parser *p)
     return DT_OK;
 }
 
+dt_status dti_cli_too_many(const dt_command *cmd, const dt_cli *cli, const char *text, dt_err *err)
+{
+    char key[NAME_BYTES], meant[NAME_BYTES];
+    const char *equals = strchr(text, '='), *last = cli->n_set > 0 ? cli->set[cli->n_set - 1] : "=";
+    if (strchr(last, '=') == NULL)
+        return DT_FAIL(
+            err, DT_E_CONFIG, "'%s' is one argument too many; write --set %s=%s", text, last, text);
+    snprintf(key, sizeof key, "%.*s",
+        equals != NULL && equals - text < NAME_BYTES ? (int)(equals - text) : 0, text);
+    if (cli->sets && strchr(key, '.') != NULL)
+        return DT_FAIL(
+            err, DT_E_CONFIG, "'%s' is one argument too many; write --set %s", text, text);
+    if (cli->sets && key[0] != '\0' && dt_run_options_meant(key, meant, sizeof meant) != NULL)
+        return DT_FAIL(err, DT_E_CONFIG, "'%s' is one argument too many; write --set %s%s", text,
+            meant, equals);
+    return DT_FAIL(err, DT_E_CONFIG, "'%s' is one argument too many; usage: %s", text, cmd->usage);
+}
+
 dt_status dti_cli_init(dt_cli *out, const dt_command *cmd, const dt_command_args *a,
     const dt_flag *flags, bool sets, size_t max_words, dt_err *err)
 {
     DT_ASSERT(max_words <= DT_ARG_WORDS);
-    *out = (dt_cli){.set = dt_alloc((size_t)a->n, sizeof *out->set)};
+    *out = (dt_cli){.set = dt_alloc((size_t)a->n, sizeof *out->set), .sets = sets};
     if (out->set == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the arguments");
     parser p = {.out = out,
@@ -269,10 +286,38 @@ static dt_status missing(const char *path, dt_err *err)
     return st;
 }
 
+/* Some of the configurations in a folder, or what else to name. */
+static dt_status a_folder(const char *path, dt_err *err)
+{
+    enum { SOME = 4 };
+    char(*text)[NAME_BYTES] = dt_alloc(MAX_NAMES, NAME_BYTES);
+    const char **names = dt_alloc(MAX_NAMES + 1, sizeof *names);
+    char some[SOME * (NAME_BYTES + 8)] = "";
+    size_t found = 0, at = 0;
+    const size_t n = text != NULL && names != NULL ? folder_names(path, text, names) : 0;
+    for (size_t i = 0; i < n; i++) {
+        const char *end = strrchr(names[i], '.');
+        if (end != NULL && strcmp(end, ".ini") == 0 && found++ < SOME)
+            at +=
+                (size_t)snprintf(some + at, sizeof some - at, "%s%s", at > 0 ? ", " : "", names[i]);
+    }
+    dt_free(names);
+    dt_free(text);
+    if (found == 0)
+        return DT_FAIL(
+            err, DT_E_CONFIG, "'%s' is a folder; name a configuration, which is a file", path);
+    return DT_FAIL(err, DT_E_CONFIG,
+        "'%s' is a folder; name one of the %zu configurations in it: %s%s", path, found, some,
+        found > SOME ? ", ..." : "");
+}
+
 dt_status dti_cli_check_file(const char *path, dt_err *err)
 {
     struct stat st;
-    if (stat(path, &st) == 0 || (errno != ENOENT && errno != ENOTDIR))
+    const bool there = stat(path, &st) == 0;
+    if (there && S_ISDIR(st.st_mode))
+        return a_folder(path, err);
+    if (there || (errno != ENOENT && errno != ENOTDIR))
         return DT_OK;
     return missing(path, err);
 }

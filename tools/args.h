@@ -28,12 +28,13 @@ typedef struct dt_flag {
 /**
  * struct dt_cli - what was given.
  * @help: --help was there and has been answered: the command is done
- * @set:  the assignments of --set, in order
+ * @sets: whether --set is allowed
+ * @set:  its assignments, in order
  *
  * All strings are borrowed from the command line.
  */
 typedef struct dt_cli {
-    bool help;
+    bool help, sets;
     size_t n_word, n_set;
     const char *word[DT_ARG_WORDS];
     const char **set;
@@ -45,6 +46,10 @@ typedef struct dt_cli {
 dt_status dti_cli_init(dt_cli *out, const dt_command *cmd, const dt_command_args *a,
     const dt_flag *flags, bool sets, size_t max_words, dt_err *err) DT_NODISCARD;
 void dti_cli_deinit(dt_cli *a);
+
+/* DT_E_CONFIG: the word @text has no place; where it is an assignment, how it is written. */
+dt_status dti_cli_too_many(
+    const dt_command *cmd, const dt_cli *cli, const char *text, dt_err *err) DT_NODISCARD;
 
 /* On stderr, behind the program's name: a line; and a session's note, and what it will say. */
 void dti_cli_notice(const char *line);

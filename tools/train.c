@@ -101,8 +101,7 @@ static dt_status read_words(request *r, const dt_cli *cli, dt_err *err)
     if (cli->n_word == 0)
         return DT_FAIL(err, DT_E_CONFIG, "which configuration? configs/ holds some");
     if (cli->n_word == 2 && !r->resume)
-        return DT_FAIL(err, DT_E_CONFIG, "'%s' is one argument too many; usage: %s", cli->word[1],
-            dt_command_train.usage);
+        return dti_cli_too_many(&dt_command_train, cli, cli->word[1], err);
     const bool swapped = cli->n_word == 2 && is_folder(cli->word[0]);
     r->config = cli->word[swapped];
     r->folder = cli->n_word == 2 ? cli->word[!swapped] : NULL;

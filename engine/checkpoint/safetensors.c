@@ -286,6 +286,19 @@ static dt_status parse_header(dt_st_file *f, const char *header, size_t n, dt_er
 
 /* ---- the file ---- */
 
+/* What others keep weights in, by its first 8 bytes, and what makes a safetensors file of it. */
+static const char *foreign(const uint8_t *first)
+{
+    if (memcmp(first, "PK\3\4", 4) == 0 || (first[0] == 0x80 && first[1] >= 2 && first[1] <= 5))
+        return "one of PyTorch's: tools/weights.py from-torch FILE OUT.safetensors makes one of it";
+    if (memcmp(first, "\x89HDF\r\n\x1A\n", 8) == 0)
+        return "HDF5, as Keras has it: write the weights by their PyTorch names with Python's "
+               "safetensors";
+    if (memcmp(first, "GGUF", 4) == 0)
+        return "GGUF, whose weights are packed: take the safetensors file that it was made from";
+    return NULL;
+}
+
 /* The header's length, from its first 8 bytes, checked against what there is before any use. */
 static dt_status header_length(
     const char *path, const uint8_t *first, uint64_t file_bytes, size_t *n, dt_err *err)
@@ -294,6 +307,8 @@ static dt_status header_length(
     memcpy(&length, first, 8);
     if (length == 0)
         return DT_FAIL(err, DT_E_DATA, "%s: no safetensors file: its header is empty", path);
+    if (length > DT_ST_HEADER_BYTES && foreign(first) != NULL)
+        return DT_FAIL(err, DT_E_DATA, "%s: no safetensors file but %s", path, foreign(first));
     if (length > DT_ST_HEADER_BYTES)
         return DT_FAIL(err, DT_E_DATA,
             "%s: no safetensors file, or one too large: header of %" PRIu64 " bytes, at most %d",

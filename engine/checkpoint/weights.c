@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "engine/base/alloc.h"
 #include "engine/checkpoint/safetensors.h"
@@ -13,7 +14,7 @@
 
 /* ---- which there are, and what differs ---- */
 
-enum { MOST_LINES = 20, SHOWN_BYTES = 120, SHAPE_BYTES = DT_ST_RANK * 22 + 8 };
+enum { MOST_LINES = 20, SHOWN_BYTES = 120, SHAPE_BYTES = DT_ST_RANK * 22 + 8, PATH_BYTES = 4096 };
 
 dt_status dti_weights_init(dti_weights *w, const dt_graph *g, bool buffers, dt_err *err)
 {
@@ -203,7 +204,10 @@ static void hint_shapes(const comparison *c, const dt_graph *g)
     const bool tokens = reads_tokens(g);
     if (classes > 0)
         (void)DT_FAIL(c->err, DT_E_DATA,
-            "the file is for %" PRId64 " %s, the network has %" PRId64 ": set model.%s = %" PRId64,
+            "the file is for %" PRId64 " %s, the network has %" PRId64 ": set model.%s = %" PRId64
+            "; to begin with another head, replace those tensors in the file by ones of the "
+            "network's "
+            "shapes: all are taken or none",
             classes, tokens ? "kinds of tokens" : "classes", g->classes,
             tokens ? "vocab" : "classes", classes);
     if (turned > 0)
@@ -239,7 +243,8 @@ static void hints(const comparison *c, const dt_graph *g, const size_t n[KINDS])
         hint_shapes(c, g);
     if (n[TYPE] > 0)
         (void)DT_FAIL(c->err, DT_E_DATA,
-            "in PyTorch: save_file({k: v.float() for k, v in model.state_dict().items()}, path)");
+            "tools/weights.py from-torch FILE OUT.safetensors makes F32 of them; or in PyTorch: "
+            "save_file({k: v.float() for k, v in model.state_dict().items()}, path)");
     const bool prefix = n[MISSING] > 0 && n[EXTRA] > 0 && hint_prefix(c);
     if (prefix)
         return;
@@ -392,6 +397,20 @@ static dt_status put_all(dt_runner *r, const dt_map *m, const dt_st_file *f, con
     return st;
 }
 
+/* After a failure to open it: a folder that is a run's, or a checkpoint's, has weights in it. */
+static void hint_folder(const char *path, dt_err *err)
+{
+    static const char *const inside[] = {"checkpoints/model.safetensors", "model.safetensors"};
+    char file[PATH_BYTES];
+    struct stat st;
+    for (size_t i = 0; i < DT_COUNT(inside); i++)
+        if (snprintf(file, sizeof file, "%s/%s", path, inside[i]) < (int)sizeof file &&
+            stat(file, &st) == 0 && S_ISREG(st.st_mode)) {
+            (void)DT_FAIL(err, DT_E_DATA, "the weights in it are %s", file);
+            return;
+        }
+}
+
 /* @r NULL: only check. */
 static dt_status load(
     dt_runner *r, const dt_graph *g, const dt_map *m, const char *path, dt_err *err)
@@ -400,6 +419,8 @@ static dt_status load(
     DT_CHECK(dti_weights_init(&w, g, true, err));
     dt_st_file *f = NULL;
     dt_status st = dt_st_open(&f, path, err);
+    if (st == DT_E_DATA && f == NULL)
+        hint_folder(path, err);
     if (st == DT_OK)
         st = check_file(&w, g, f, path, err);
     if (st == DT_OK && r != NULL)

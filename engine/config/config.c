@@ -279,11 +279,33 @@ static bool unquote(reader *r, char *value)
     return true;
 }
 
+/* Other formats have their words for it. */
+static void not_a_pair(reader *r, char *s)
+{
+    char *colon = strchr(s, ':');
+    const char *value = colon != NULL ? skip_blanks(colon + 1) : "";
+    if (*s == '{' || *s == '"') {
+        WRONG(r,
+            "'%.80s' is neither [section] nor key = value: this is JSON, and a configuration is "
+            "INI",
+            s);
+    } else if (colon != NULL && colon > s && *value == '\0') {
+        *colon = '\0';
+        WRONG(r, "'%.80s:' is neither [section] nor key = value; write [%.80s]", s, s);
+    } else if (colon != NULL && colon > s && colon[1] == ' ') {
+        *colon = '\0';
+        WRONG(r, "'%.80s: %.80s' is neither [section] nor key = value; write %.80s = %.80s", s,
+            value, s, value);
+    } else {
+        WRONG(r, "'%.80s' is neither [section] nor key = value", s);
+    }
+}
+
 static dt_status read_pair(reader *r, char *s)
 {
     char *equals = strchr(s, '=');
     if (equals == NULL || equals == s) {
-        WRONG(r, "'%.80s' is neither [section] nor key = value", s);
+        not_a_pair(r, s);
         return DT_OK;
     }
     *equals = '\0';

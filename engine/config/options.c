@@ -239,13 +239,57 @@ void dt_opt_allowed(const dt_opt *row, char *text, size_t room)
         snprintf(text, room, "%s", kinds[row->type]);
 }
 
-static dt_status not_a(const dt_opt *row, const char *what, dt_err *err)
+/* The number that was meant by what is written otherwise: 1e3, 64,000 and 64_000 for a whole one,
+ * 224x224 for a side, 1e-3f, 1/1000; a comment of another language behind it. False: none can be
+ * told. */
+static bool meant_number(const dt_opt *row, const char *text, double *v)
 {
-    char range[96];
+    char digits[64];
+    size_t n = 0;
+    const char *end = strstr(text, "//");
+    const size_t len = end != NULL ? (size_t)(end - text) : strlen(text);
+    if (len >= sizeof digits)
+        return false;
+    for (size_t i = 0; i < len; i++)
+        if (text[i] != '_' && text[i] != ' ' && (text[i] != ',' || row->type == DT_OPT_F64))
+            digits[n++] = text[i];
+    digits[n] = '\0';
+    char *x = strpbrk(digits, "x*"), *slash = strchr(digits, '/');
+    double over = 1;
+    if (x != NULL && x - digits == (ptrdiff_t)strlen(x + 1) &&
+        strncmp(digits, x + 1, strlen(x + 1)) == 0)
+        *x = '\0';
+    else if (slash != NULL && dt_parse_f64(slash + 1, &over) && over != 0)
+        *slash = '\0';
+    else if (n > 1 && strchr("fFdDlL", digits[n - 1]) != NULL)
+        digits[n - 1] = '\0';
+    if (!dt_parse_f64(digits, v))
+        return false;
+    *v /= over;
+    return !ranged(row) || (*v >= row->min && *v <= row->max);
+}
+
+/* "; write 1000", where that is known. */
+static void print_meant(const dt_opt *row, const char *text, char *to, size_t room)
+{
+    double v;
+    to[0] = '\0';
+    if (!meant_number(row, text, &v))
+        return;
+    if (row->type == DT_OPT_F64)
+        snprintf(to, room, "; write %g", v);
+    else if (v >= -PAST_I64 && v < PAST_I64 && floor(v) >= v)
+        snprintf(to, room, "; write %" PRId64, (int64_t)v);
+}
+
+static dt_status not_a(const dt_opt *row, const char *text, const char *what, dt_err *err)
+{
+    char range[96], meant[64];
+    print_meant(row, text, meant, sizeof meant);
     if (!ranged(row))
-        return DT_FAIL(err, DT_E_CONFIG, "not %s", what);
+        return DT_FAIL(err, DT_E_CONFIG, "not %s%s", what, meant);
     print_range(row, range, sizeof range);
-    return DT_FAIL(err, DT_E_CONFIG, "not %s; must be %s", what, range);
+    return DT_FAIL(err, DT_E_CONFIG, "not %s%s; must be %s", what, meant, range);
 }
 
 static dt_status check_range(const dt_opt *row, double v, dt_err *err)
@@ -263,7 +307,7 @@ static dt_status read_i64(const dt_opt *row, const char *text, void *to, dt_err 
     if (!dt_parse_i64(text, &v)) {
         if (looks_whole(text) && ranged(row))
             return check_range(row, text[0] == '-' ? -HUGE_VAL : HUGE_VAL, err);
-        return not_a(row, looks_whole(text) ? "a number of 64 bits" : "a whole number", err);
+        return not_a(row, text, looks_whole(text) ? "a number of 64 bits" : "a whole number", err);
     }
     DT_CHECK(check_range(row, (double)v, err));
     memcpy(to, &v, sizeof v);
@@ -274,7 +318,7 @@ static dt_status read_f64(const dt_opt *row, const char *text, void *to, dt_err 
 {
     double v = 0;
     if (!dt_parse_f64(text, &v))
-        return not_a(row,
+        return not_a(row, text,
             looks_real(text)            ? "within the range of doubles"
             : strchr(text, ',') != NULL ? "a number (the decimal sign is a point)"
                                         : "a finite decimal number",

@@ -81,7 +81,8 @@ static void files_that_are_no_configurations(void **state) /* case 6 */
         {NULL, "nul.ini", DT_E_CONFIG, {"nul.ini:1: column 4: control character 0x00"}},
         {NULL, "oldre.ini", DT_E_CONFIG,
             {"there is no file 'oldre.ini'; did you mean 'older.ini'?"}},
-        {NULL, "folder", DT_E_CONFIG, {"'folder' is a folder, not a regular file"}},
+        {NULL, "folder", DT_E_CONFIG,
+            {"'folder' is a folder; name a configuration, which is a file"}},
         {NULL, "pipe", DT_E_CONFIG, {"'pipe' is a FIFO, not a regular file"}},
     };
     for (size_t i = 0; i < DT_COUNT(other); i++)
@@ -215,8 +216,8 @@ static void data_that_is_not_there(void **state) /* cases 16 and 24 */
     assert_int_equal(mkfifo(in_workspace("odd/a/x.png"), 0600), 0);
     static const refusal cases[] = {
         {NULL, SOURCE("images", "nowhere"), DT_E_DATA,
-            {"/w/nowhere: No such file or directory", "--set: [data] path = nowhere",
-                "tools/get_data fetches"}},
+            {"/w/nowhere: No such file or directory", "--set: [data] path = nowhere"}},
+        {NULL, SOURCE("idx", "nowhere"), DT_E_DATA, {"`tools/get_data mnist` fetches mnist"}},
         {NULL, SOURCE("images", "empty"), DT_E_DATA, {"/w/empty: holds 0 folders and 0 files"}},
         {NULL, SOURCE("images", "noclass"), DT_E_DATA, {"/w/noclass: holds 0 folders and 1 files"}},
         {NULL, SOURCE("images", "hollow"), DT_E_DATA,

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "engine/base/alloc.h"
@@ -117,6 +118,15 @@ static void words_of_others_are_translated(void **state)
         {"plan FILE --set memory.policy=gradient_checkpointing", NULL,
             {"did you mean 'chen_sqrt'?"}, NULL},
         {"plan FILE --set memory.policy=chen_cheap+vdnn_all", NULL, {"commas stand between"}, NULL},
+        {"plan FILE --set memory.policy=chen_cheap;vdnn_all", NULL, {"commas stand between"}, NULL},
+        {"plan FILE --set memory.policy=save_on_cpu", NULL, {"did you mean 'vdnn_all'?"}, NULL},
+        {"plan FILE --set memory.policy=deepspeed", NULL, {"did you mean 'zero_offload'?"}, NULL},
+        {"plan FILE --set device.kind=cuda:0", NULL, {"did you mean 'cuda'?"}, NULL},
+        {"plan FILE --set device.card=3090", NULL, {"did you mean 'rtx3090'?"}, NULL},
+        {"plan FILE --set train.precision=float32", NULL, {"did you mean 'fp32'?"}, NULL},
+        {"plan FILE --set train.schedule=cosine_annealing", NULL, {"did you mean 'cosine'?"}, NULL},
+        {"plan FILE --set memory.layers.conv1=swap", NULL, {"did you mean 'offload'?"}, NULL},
+        {"list policy", NULL, {"did you mean 'policies'?"}, NULL},
         {"plan FILE --set memory.tier=ssd", NULL, {"did you mean 'disk'?"}, NULL},
         {"plan FILE --set train.policy=chen_sqrt", NULL, {"it is one of [memory]"}, NULL},
         {"plan FILE --set batch=4", NULL, {"did you mean --set train.batch=4?"}, NULL},
@@ -128,6 +138,206 @@ static void words_of_others_are_translated(void **state)
     };
     for (size_t i = 0; i < DT_COUNT(all); i++)
         make(&all[i]);
+}
+
+/* Numbers as other programs, and people, write them. */
+static void numbers_written_otherwise_are_told_rightly(void **state)
+{
+    NEED_BINARY();
+    static const mistake all[] = {
+        {"plan FILE --set train.batch=1e3", NULL, {"not a whole number; write 1000; must be 1.."},
+            NULL},
+        {"plan FILE --set train.batch=64,000", NULL, {"; write 64000;"}, NULL},
+        {"plan FILE --set train.batch=64_000", NULL, {"; write 64000;"}, NULL},
+        {"plan FILE --set train.batch=1.5e0", NULL, {"not a whole number; must be"}, "write"},
+        {"plan FILE --set train.batch=1e30", NULL, {"not a whole number; must be"}, "write"},
+        {"plan FILE --set train.batch=many", NULL, {"not a whole number; must be"}, "write"},
+        {"plan FILE --set model.image=224x224", NULL, {"; write 224;"}, NULL},
+        {"plan FILE --set model.image=224x112", NULL, {"not a whole number; must be"}, "write"},
+        {"plan FILE --set train.lr=1e-3f", NULL, {"; write 0.001;"}, NULL},
+        {"plan FILE --set train.lr=1/1000", NULL, {"; write 0.001;"}, NULL},
+        {"plan FILE --set train.lr=1/0", NULL, {"not a finite decimal number; must"}, "write"},
+        {"plan FILE", "[model]\nname = lenet5\n[train]\nbatch = 4 // small\n", {"; write 4;"},
+            NULL},
+    };
+    for (size_t i = 0; i < DT_COUNT(all); i++)
+        make(&all[i]);
+}
+
+/* What stands where a key of the configuration should. */
+static void assignments_out_of_place_are_put_right(void **state)
+{
+    NEED_BINARY();
+    static const mistake all[] = {
+        {"plan FILE batch=4", NULL, {"one argument too many; write --set train.batch=4\n"}, NULL},
+        {"plan FILE train.batch=4", NULL, {"one argument too many; write --set train.batch=4\n"},
+            NULL},
+        {"plan FILE --set train.batch 4", NULL, {"too many; write --set train.batch=4\n"}, NULL},
+        {"FILE batch=4", NULL, {"one argument too many; write --set train.batch=4\n"}, NULL},
+        {"FILE --set train.batch 4", NULL, {"too many; write --set train.batch=4\n"}, NULL},
+        {"plan FILE again.ini", NULL, {"one argument too many; usage:"}, NULL},
+        {"plan FILE nothing=4", NULL, {"one argument too many; usage:"}, NULL},
+    };
+    for (size_t i = 0; i < DT_COUNT(all); i++)
+        make(&all[i]);
+}
+
+/* Files of another kind than the one that is asked for. */
+static void files_of_other_formats_are_known(void **state)
+{
+    NEED_BINARY();
+    static const mistake configs[] = {
+        {"plan FILE", "model:\n  name: lenet5\n", {"write [model]", "write name = lenet5"}, NULL},
+        {"plan FILE", "{\"model\": {\"name\": \"lenet5\"}}\n",
+            {"this is JSON, and a configuration is INI"}, NULL},
+        {"plan FILE", "[model]\nname: lenet5\n",
+            {":2: 'name: lenet5' is neither", "write name = lenet5"}, NULL},
+    };
+    for (size_t i = 0; i < DT_COUNT(configs); i++)
+        make(&configs[i]);
+    static const struct {
+        const char *bytes, *says;
+        size_t n;
+    } weights[] = {
+        {"PK\3\4\0\0\0\0\0\0\0\0", "one of PyTorch's: tools/weights.py from-torch", 12},
+        {"\x80\2\x8A\nl\xFC\x9C\x46\xF9 j", "one of PyTorch's: tools/weights.py from-torch", 11},
+        {"\x89HDF\r\n\x1A\n\0\0\0\0", "HDF5, as Keras has it", 12},
+        {"GGUF\3\0\0\0\0\0\0\0", "GGUF, whose weights are packed", 12},
+    };
+    for (size_t i = 0; i < DT_COUNT(weights); i++) {
+        char words[640];
+        const char *path = dt_temp_path("weights.pt");
+        FILE *f = fopen(path, "wb");
+        assert_non_null(f);
+        assert_int_equal(fwrite(weights[i].bytes, 1, weights[i].n, f), weights[i].n);
+        assert_int_equal(fclose(f), 0);
+        snprintf(words, sizeof words, "eval FILE --set model.weights=%.500s", path);
+        ran r = cli_run(words, lenet());
+        assert_code(&r, DT_E_DATA);
+        assert_has(r.err, weights[i].says);
+        cli_done(&r);
+    }
+}
+
+/* A safetensors file of one tensor of zeros. Its first bytes, 0x80 and 3, are those of a pickle,
+ * too. */
+static const char *one_tensor(const char *name, const char *type, const char *shape, size_t bytes)
+{
+    char header[897], text[256];
+    const uint64_t n = sizeof header - 1;
+    snprintf(text, sizeof text, "{\"%s\":{\"dtype\":\"%s\",\"shape\":%s,\"data_offsets\":[0,%zu]}}",
+        name, type, shape, bytes);
+    snprintf(header, sizeof header, "%-896s", text);
+    const char *path = dt_temp_path("one.safetensors");
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(&n, sizeof n, 1, f), 1);
+    assert_int_equal(fwrite(header, 1, n, f), n);
+    for (size_t i = 0; i < bytes; i++)
+        assert_int_equal(fputc(0, f), 0);
+    assert_int_equal(fclose(f), 0);
+    return path;
+}
+
+static void weights_that_do_not_fit_are_told_the_way(void **state)
+{
+    NEED_BINARY();
+    static const struct {
+        const char *name, *type, *shape, *says;
+        size_t bytes;
+    } all[] = {
+        {"fc3.bias", "F16", "[10]", "tools/weights.py from-torch FILE OUT.safetensors makes F32",
+            20},
+        {"fc3.bias", "F32", "[1000]", "to begin with another head, replace those tensors", 4000},
+        {"module.fc3.bias", "F32", "[10]", "have a prefix ('module.fc3.bias' for 'fc3.bias')", 40},
+    };
+    for (size_t i = 0; i < DT_COUNT(all); i++) {
+        char words[640];
+        snprintf(words, sizeof words, "eval FILE --set model.weights=%.500s",
+            one_tensor(all[i].name, all[i].type, all[i].shape, all[i].bytes));
+        ran r = cli_run(words, lenet());
+        assert_code(&r, DT_E_DATA);
+        assert_has(r.err, all[i].says);
+        cli_done(&r);
+    }
+}
+
+/* A run's folder is named where its weights are meant. */
+static void a_run_has_weights_in_it(void **state)
+{
+    NEED_BINARY();
+    char words[640], folder[512];
+    snprintf(folder, sizeof folder, "%.500s", dt_temp_path("arun"));
+    snprintf(words, sizeof words, "FILE --set run.dir=%.500s", folder);
+    ran r = cli_run(words, lenet());
+    assert_code(&r, 0);
+    cli_done(&r);
+    snprintf(words, sizeof words, "eval FILE --set model.weights=%.500s", folder);
+    r = cli_run(words, lenet());
+    assert_code(&r, DT_E_DATA);
+    assert_has(r.err, "arun/checkpoints/model.safetensors");
+    cli_done(&r);
+}
+
+/* A list in which a name changes nothing is planned, and says so. */
+static void names_that_change_nothing_are_told(void **state)
+{
+    NEED_BINARY();
+    static const struct {
+        const char *list, *says;
+    } all[] = {
+        {"vdnn_all,vdnn_all", "'vdnn_all' stands there twice"},
+        {"keep_all,chen_sqrt", "keep_all changes nothing beside others"},
+        {"chen_cheap,vdnn_all", NULL},
+        {"keep_all", NULL},
+    };
+    for (size_t i = 0; i < DT_COUNT(all); i++) {
+        char words[128];
+        snprintf(words, sizeof words, "plan FILE --set memory.policy=%s", all[i].list);
+        ran r = cli_run(words, lenet());
+        assert_code(&r, 0);
+        if (all[i].says != NULL)
+            assert_has(r.err, all[i].says);
+        else
+            assert_string_equal(r.err, "");
+        cli_done(&r);
+    }
+}
+
+/* A folder where a file is meant, and folders at another level. */
+static void folders_are_told_from_what_is_in_them(void **state)
+{
+    NEED_BINARY();
+    char folder[4096], words[640];
+    snprintf(folder, sizeof folder, "%s", dt_source_path("."));
+    cli.folder = folder;
+    ran r = cli_run("plan configs", NULL);
+    assert_code(&r, DT_E_CONFIG);
+    assert_has(r.err, "'configs' is a folder; name one of the ");
+    cli_done(&r);
+    r = cli_run("configs/lenet5_mnist.ini --set data.path=nowhere", NULL);
+    assert_code(&r, DT_E_DATA);
+    assert_has(r.err, "`tools/get_data mnist` fetches mnist");
+    assert_has_not(r.err, "cifar10");
+    cli_done(&r);
+    cli.folder = NULL;
+    r = cli_run("FILE --set data.source=images --set data.path=~/pictures", lenet());
+    assert_code(&r, DT_E_DATA);
+    assert_has(r.err, "'~' is the shell's word for your home folder");
+    cli_done(&r);
+    static const char *const below[] = {"", "/train", "/train/a", "/val", "/val/a"};
+    char root[512], path[600];
+    snprintf(root, sizeof root, "%.500s", dt_temp_path("parts"));
+    for (size_t i = 0; i < DT_COUNT(below); i++) {
+        snprintf(path, sizeof path, "%s%s", root, below[i]);
+        assert_int_equal(mkdir(path, 0755), 0);
+    }
+    snprintf(words, sizeof words, "FILE --set data.source=images --set data.path=%.500s", root);
+    r = cli_run(words, lenet());
+    assert_code(&r, DT_E_DATA);
+    assert_has(r.err, "these are parts, not classes: data.path = ");
+    assert_has(r.err, "/train and data.eval_path = ");
+    cli_done(&r);
 }
 
 static void what_is_far_is_not_suggested(void **state)
@@ -194,6 +404,8 @@ static void translations_lead_somewhere(void **state)
     for (const char *const *name = dti_command_names(); *name != NULL; name++)
         words[n++] = *name;
     words[n++] = "input";
+    words[n++] = "policies";
+    words[n++] = "models";
     assert_true(n < DT_COUNT(words));
     for (size_t i = 0; i < DT_COUNT(ours); i++) {
         bool found = false;
@@ -524,6 +736,13 @@ DT_TEST_GROUP(mistakes)
         cmocka_unit_test(a_plan_tells_what_this_machine_lacks),
         cmocka_unit_test(words_of_others_are_translated),
         cmocka_unit_test(what_is_far_is_not_suggested),
+        cmocka_unit_test(numbers_written_otherwise_are_told_rightly),
+        cmocka_unit_test(assignments_out_of_place_are_put_right),
+        cmocka_unit_test(files_of_other_formats_are_known),
+        cmocka_unit_test(weights_that_do_not_fit_are_told_the_way),
+        cmocka_unit_test(names_that_change_nothing_are_told),
+        cmocka_unit_test(a_run_has_weights_in_it),
+        cmocka_unit_test(folders_are_told_from_what_is_in_them),
         cmocka_unit_test(configurations_are_found_by_their_names),
         cmocka_unit_test(translations_lead_somewhere),
         cmocka_unit_test(every_mistake_is_told_in_one_pass),

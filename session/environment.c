@@ -27,7 +27,7 @@ static bool proc_value(const char *path, const char *key, char to[DT_FACT_BYTES]
     return found;
 }
 
-const char *dti_cpu_name(char to[DT_FACT_BYTES])
+const char *dt_cpu_name(char to[DT_FACT_BYTES])
 {
     struct utsname u;
     if (!proc_value("/proc/cpuinfo", "model name", to))
@@ -35,7 +35,7 @@ const char *dti_cpu_name(char to[DT_FACT_BYTES])
     return to;
 }
 
-const char *dti_system_name(char to[DT_FACT_BYTES])
+const char *dt_system_name(char to[DT_FACT_BYTES])
 {
     struct utsname u;
     if (uname(&u) != 0)

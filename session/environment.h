@@ -7,10 +7,10 @@
 enum { DT_FACT_BYTES = 256 };
 
 /* "Intel(R) Xeon(R) ..."; the architecture where the system tells no more. */
-const char *dti_cpu_name(char to[DT_FACT_BYTES]);
+const char *dt_cpu_name(char to[DT_FACT_BYTES]);
 
 /* "Linux 6.1.0 x86_64" */
-const char *dti_system_name(char to[DT_FACT_BYTES]);
+const char *dt_system_name(char to[DT_FACT_BYTES]);
 
 /* Local date and time with zone: "2024-05-01T12:00:00+0200". */
 const char *dt_date(char to[DT_FACT_BYTES]);

@@ -16,6 +16,7 @@ typedef struct dti_run_trace dti_run_trace;
 
 /**
  * struct dt_run - a run.
+ * @saving:   of its policies, against keep_all
  * @measured @measured_tier: the highest byte of the arena, and of each tier, that a checked run of
  * any plan changed
  * @goes_on:  with the run that is in the run directory
@@ -41,6 +42,7 @@ struct dt_run {
     dti_run_trace *trace; /* NULL: none */
     dt_run_observer observer;
     dt_rate rate;
+    dt_saving saving;
     uint64_t measured, measured_tier[DT_TIERS];
     bool goes_on;
     dt_checkpoint *from;
@@ -61,6 +63,12 @@ struct dt_run {
  * training and by evaluation: before either begins. @path: NULL or "": none. DT_E_IO when it cannot
  * be created; what cannot be written later is told, and the run goes on. */
 dt_status dt_run_trace(dt_run *r, const char *path, dt_err *err) DT_NODISCARD;
+
+/* Write a file of the run directory, whole or not at all: what @print writes, or nothing where it
+ * fails. DT_E_IO, DT_E_NOMEM. */
+dt_status dt_run_write(dt_run *r, const char *name,
+    dt_status (*print)(const void *arg, FILE *f, dt_err *err), const void *arg,
+    dt_err *err) DT_NODISCARD;
 
 /* The plan with the highest peak. */
 const dt_plan *dt_run_largest_plan(const dt_run *r);

@@ -173,28 +173,29 @@ static dt_status write_bytes(
     return st;
 }
 
-dt_status dti_run_dir_write(dt_run_dir *d, const char *name,
-    void (*print)(const void *arg, FILE *f), const void *arg, dt_err *err)
+dt_status dti_run_dir_write(
+    dt_run_dir *d, const char *name, dti_run_dir_printer *print, const void *arg, dt_err *err)
 {
     char *text = NULL;
     size_t n = 0;
     FILE *f = open_memstream(&text, &n);
     if (f == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for '%s'", name);
-    print(arg, f);
+    dt_status st = print(arg, f, err);
     const bool lost = ferror(f) != 0;
-    dt_status st = DT_OK;
-    if (fclose(f) != 0 || lost)
+    if ((fclose(f) != 0 || lost) && st == DT_OK)
         st = DT_FAIL(err, DT_E_NOMEM, "no memory for '%s'", name);
-    else
+    if (st == DT_OK)
         st = write_bytes(d, name, text, n, err);
     free(text);
     return st;
 }
 
-static void print_config(const void *arg, FILE *f)
+static dt_status print_config(const void *arg, FILE *f, dt_err *err)
 {
+    (void)err;
     dt_config_dump(arg, f);
+    return DT_OK;
 }
 
 dt_status dti_run_dir_config(dt_run_dir *d, const dt_config *c, dt_err *err)
@@ -284,12 +285,12 @@ dt_status dti_run_dir_facts(dt_run_dir *d, const dt_run_facts *f, dt_err *err)
     add_text(&j, "compiler", __VERSION__);
     add_text(&j, "library", f->library);
     add_text(&j, "device", f->device);
-    add_text(&j, "cpu", dti_cpu_name(text));
+    add_text(&j, "cpu", dt_cpu_name(text));
     add_text(&j, "isa", f->isa);
     add_text(&j, "library_isa", f->library_isa);
     add_int(&j, "threads", f->threads);
     add_bytes(&j, "seed", f->seed);
-    add_text(&j, "system", dti_system_name(text));
+    add_text(&j, "system", dt_system_name(text));
     add_text(&j, "started", dt_date(text));
     return write_object(d, "env.json", &j, err);
 }

@@ -66,10 +66,13 @@ const char *dti_run_dir_file(dt_run_dir *d, const char *name);
 #define DT_RUN_CHECKPOINTS "checkpoints"
 #define DT_RUN_WEIGHTS DT_RUN_CHECKPOINTS "/model.safetensors"
 
-/* Write a file of the folder, whole or not at all: what @print writes into f. @print may be called
- * once, at once. DT_E_IO, DT_E_NOMEM. */
-dt_status dti_run_dir_write(dt_run_dir *d, const char *name,
-    void (*print)(const void *arg, FILE *f), const void *arg, dt_err *err) DT_NODISCARD;
+/* What a file of the folder is made of: @arg as text. */
+typedef dt_status dti_run_dir_printer(const void *arg, FILE *f, dt_err *err);
+
+/* Write a file of the folder, whole or not at all: what @print writes into f, or nothing where it
+ * fails. @print may be called once, at once. DT_E_IO, DT_E_NOMEM. */
+dt_status dti_run_dir_write(dt_run_dir *d, const char *name, dti_run_dir_printer *print,
+    const void *arg, dt_err *err) DT_NODISCARD;
 
 /* config.ini, the effective configuration. */
 dt_status dti_run_dir_config(dt_run_dir *d, const dt_config *c, dt_err *err) DT_NODISCARD;

@@ -92,6 +92,13 @@ dt_json dti_json_element(dt_json *list)
     return (dt_json){ok ? o : NULL, ok};
 }
 
+dt_json dti_json_inner_list(dt_json *list)
+{
+    cJSON *o = cJSON_CreateArray();
+    const bool ok = append(list, o);
+    return (dt_json){ok ? o : NULL, ok};
+}
+
 void dti_json_leave(dt_json *j, const dt_json *in)
 {
     j->ok = j->ok && in->ok;
@@ -102,6 +109,13 @@ void dti_json_push(dt_json *list, uint64_t value)
     char digits[24];
     snprintf(digits, sizeof digits, "%" PRIu64, value);
     list->ok = append(list, cJSON_CreateRaw(digits)) && list->ok;
+}
+
+void dti_json_push_real(dt_json *list, double value)
+{
+    char digits[32];
+    snprintf(digits, sizeof digits, "%.6g", value);
+    list->ok = append(list, cJSON_CreateRaw(isfinite(value) ? digits : "null")) && list->ok;
 }
 
 void dti_json_push_text(dt_json *list, const char *value)

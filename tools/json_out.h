@@ -30,8 +30,11 @@ void dti_json_null(dt_json *j, const char *key);
 dt_json dti_json_inner(dt_json *j, const char *key); /* an object */
 dt_json dti_json_list(dt_json *j, const char *key);
 dt_json dti_json_element(dt_json *list); /* an object */
+dt_json dti_json_inner_list(dt_json *list);
 void dti_json_leave(dt_json *j, const dt_json *in);
 void dti_json_push(dt_json *list, uint64_t value); /* an element that is a whole number */
+/* One that is not finite is null. */
+void dti_json_push_real(dt_json *list, double value);
 void dti_json_push_text(dt_json *list, const char *value);
 
 #endif

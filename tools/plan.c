@@ -13,6 +13,7 @@
 #include "session/feeds.h"
 #include "tools/args.h"
 #include "tools/out_file.h"
+#include "tools/page_plan.h"
 #include "tools/plan_intervals.h"
 #include "tools/plan_map.h"
 #include "tools/plan_report.h"
@@ -21,7 +22,7 @@
 
 typedef struct plan_flags {
     bool json, rows, kernels, diff;
-    const char *text, *map, *program, *timeline, *against, *intervals, *why, *differ[2];
+    const char *text, *map, *html, *program, *timeline, *against, *intervals, *why, *differ[2];
 } plan_flags;
 
 /* Make all plans, and tell how long that took. */
@@ -141,10 +142,9 @@ static dt_status print_all(const void *set, FILE *f, dt_err *err)
     return DT_OK;
 }
 
-static dt_status print_map(const void *plan_time, FILE *f, dt_err *err)
+static dt_status print_map(const void *picture, FILE *f, dt_err *err)
 {
-    const dt_plan_time *t = plan_time;
-    return dti_plan_map(t->plan, t->time, f, err);
+    return dti_plan_map(picture, 1, f, err);
 }
 
 /* ---- --kernels: what computes each op, the workspace that it takes, by what else it could be, and
@@ -279,7 +279,9 @@ static dt_status show_in_time(
     dt_timeline time;
     DT_CHECK(dt_plan_set_predict(s->plans, &known, err));
     dt_status st = dt_session_simulate(s, x->plan, &time, err);
-    const dt_plan_time all = {x->plan, &time}, map = {x->plan, known.known ? &time : NULL};
+    const dt_plan_time all = {x->plan, &time};
+    const dt_plan_picture map = {
+        x->plan, known.known ? &time : NULL, NULL, s->opts.memory.device_budget};
     if (!known.known && (f->timeline != NULL || f->against != NULL || f->why != NULL))
         dti_cli_notice("nothing was measured of this machine, so the seconds are of defaults; "
                        "memory.profile = FILE or memory.simulate = CARD says by what to predict");
@@ -295,6 +297,16 @@ static dt_status show_in_time(
     return st;
 }
 
+/* All of it that there is to look at, in one page. */
+static dt_status write_page(
+    const dt_session *s, const plan_flags *f, const dt_planned *x, dt_err *err)
+{
+    dt_saving saving;
+    DT_CHECK(dt_plan_set_saving(s->plans, &saving, err));
+    const dt_page_plan page = {.session = s, .plan = x->plan, .saving = &saving};
+    return dti_write_file(f->html, dti_page_of_plan, &page, err);
+}
+
 static dt_status show(
     const dt_session *s, const plan_flags *f, double cold, double warm, dt_err *err)
 {
@@ -303,10 +315,12 @@ static dt_status show(
     DT_CHECK(dti_find_program(s, f->program != NULL ? f->program : "first", &chosen, err));
     if (f->map != NULL || f->timeline != NULL || f->against != NULL || f->why != NULL)
         DT_CHECK(show_in_time(s, f, chosen, err));
+    if (f->html != NULL)
+        DT_CHECK(write_page(s, f, chosen, err));
     if (f->intervals != NULL)
         DT_CHECK(dti_plan_intervals(chosen->plan, f->intervals, err));
-    if (to_stdout(f->text) || to_stdout(f->map) || to_stdout(f->timeline) || f->against != NULL ||
-        f->why != NULL)
+    if (to_stdout(f->text) || to_stdout(f->map) || to_stdout(f->html) || to_stdout(f->timeline) ||
+        f->against != NULL || f->why != NULL)
         return DT_OK;
     if (f->rows) {
         dt_plan_print_short(chosen->plan, stdout);
@@ -359,14 +373,16 @@ static dt_status plan_config(const dt_cli *cli, const plan_flags *f, dt_err *err
 static dt_status check(const dt_cli *a, const plan_flags *f, dt_err *err)
 {
     DT_CHECK(dti_check_ending(f->map, "--map", ".svg", "SVG", err));
+    DT_CHECK(dti_check_ending(f->html, "--html", ".html", "HTML", err));
     if (f->json + f->rows + f->kernels > 1)
         return DT_FAIL(
             err, DT_E_CONFIG, "--json, --rows and --kernels exclude each other; give one of them");
     if (f->against != NULL)
         DT_CHECK(dti_cli_check_file(f->against, err));
-    if (f->diff && (a->n_word > 0 || a->n_set > 0 || f->json || f->rows || f->kernels ||
-                       f->text != NULL || f->map != NULL || f->timeline != NULL ||
-                       f->against != NULL || f->intervals != NULL || f->why != NULL))
+    if (f->diff &&
+        (a->n_word > 0 || a->n_set > 0 || f->json || f->rows || f->kernels || f->text != NULL ||
+            f->map != NULL || f->html != NULL || f->timeline != NULL || f->against != NULL ||
+            f->intervals != NULL || f->why != NULL))
         return DT_FAIL(err, DT_E_CONFIG,
             "--diff takes two files written by --text, and neither CONFIG nor other flags");
     if (!f->diff && a->n_word == 0)
@@ -387,6 +403,8 @@ static dt_status plan(const dt_command_args *a, dt_err *err)
             &f.text},
         {"--map", "FILE.svg", "draw the plan: addresses over ops, and what is copied", NULL,
             &f.map},
+        {"--html", "FILE.html", "all of that as a page: the map to zoom in on, and its tensors",
+            NULL, &f.html},
         {"--timeline", "FILE.csv", "write when each row begins and ends, as it is predicted", NULL,
             &f.timeline},
         {"--against", "TRACE.csv", "hold that against what DT_TRACE=TRACE.csv wrote of a run", NULL,

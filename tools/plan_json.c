@@ -109,8 +109,7 @@ static void work(dt_json *to, const dt_report *r)
     leave_predicted(to, r);
 }
 
-/* What a row with a reason decides; NULL: it gives none. */
-static const char *fate_of(const dt_plan *p, const dt_row *r)
+const char *dti_plan_fate(const dt_plan *p, const dt_row *r)
 {
     if (r->reason == DT_NONE)
         return NULL;
@@ -140,9 +139,9 @@ static const char *fate_of(const dt_plan *p, const dt_row *r)
     return strncmp(p->reason[r->reason], "algorithm ", 10) == 0 ? "algorithm" : "alternative";
 }
 
-/* What an op of the plan makes: the first tensor that it writes. */
-static int32_t made_by(const dt_plan *p, const dt_plan_op *op)
+int32_t dti_plan_made(const dt_plan *p, int32_t i)
 {
+    const dt_plan_op *op = &p->op[i];
     for (int32_t a = op->first; a < op->first + op->n; a++)
         if (p->arg[a].mode == DT_WRITE && p->arg[a].port != DT_WORK)
             return p->arg[a].tensor;
@@ -157,10 +156,10 @@ static void decisions(dt_json *to, const dt_plan *p)
         dti_json_push_text(&table, p->reason[i]);
     for (size_t i = 0; i < p->n_row && list.ok; i++) {
         const dt_row *r = &p->row[i];
-        const char *fate = fate_of(p, r);
+        const char *fate = dti_plan_fate(p, r);
         if (fate == NULL)
             continue;
-        const int32_t tensor = r->op == DT_NONE ? r->tensor : made_by(p, &p->op[r->op]);
+        const int32_t tensor = r->op == DT_NONE ? r->tensor : dti_plan_made(p, r->op);
         dt_json o = dti_json_element(&list);
         dti_json_text(&o, "fate", fate);
         if (r->op != DT_NONE)

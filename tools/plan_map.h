@@ -1,4 +1,5 @@
-/* A plan as a picture: which bytes hold what, op by op, and what is copied meanwhile. */
+/* A plan as a picture: which bytes hold what, op by op, and what is copied meanwhile. The same
+ * drawing stands in a file by itself and in a page, whose script zooms in on it. */
 #ifndef DT_TOOLS_PLAN_MAP_H
 #define DT_TOOLS_PLAN_MAP_H
 
@@ -6,19 +7,25 @@
 
 #include "memory/time/simulate.h"
 
-/* Print @p, which must be verified, as one SVG document that needs nothing else; pointing at a
- * tensor or an op shows its name. @t: its rows in time, drawn below; NULL: they are not.
- * DT_E_NOMEM. What is wrong with @f is left to the caller. */
-dt_status dti_plan_map(const dt_plan *p, const dt_timeline *t, FILE *f, dt_err *err) DT_NODISCARD;
+/* A plan to be drawn, which must be verified; borrowed. @time: its rows as predicted; @measured: as
+ * they were traced; both may be NULL, and rows that have no duration are left out. @budget: bytes
+ * that the device may use; 0: any. */
+typedef struct dt_plan_picture {
+    const dt_plan *plan;
+    const dt_timeline *time, *measured;
+    uint64_t budget;
+} dt_plan_picture;
 
-/* The part of the picture in which each stream has a lane in seconds, from @y on, between @left and
- * @right, waits in red; how tall it is. */
-double dti_plan_map_time_height(const dt_plan *p, const dt_timeline *t);
-void dti_plan_map_time(
-    const dt_plan *p, const dt_timeline *t, FILE *f, double y, double left, double right);
-/* Of a row that computes or copies. */
-const char *dti_plan_map_color(const dt_plan *p, const dt_row *r);
-/* "ops", "to host" */
-void dti_plan_map_lane_name(const dt_plan *p, int stream, FILE *f);
+/* Print @n plans, one below the other on one scale of bytes, as an SVG document that needs nothing
+ * else; pointing at a box shows what it is. DT_E_NOMEM. What is wrong with @f is left to the
+ * caller. */
+dt_status dti_plan_map(const dt_plan_picture *v, size_t n, FILE *f, dt_err *err) DT_NODISCARD;
+
+/* One plan as part of a page, whose style is dti_plan_map_style: boxes bear the number of their
+ * tensor or op in place of a name, and what zooms is in groups of the class "zoom". */
+dt_status dti_plan_map_part(const dt_plan_picture *v, FILE *f, dt_err *err) DT_NODISCARD;
+
+/* The rules that all these pictures go by, as they stand in tools/picture.css. */
+extern const char dti_plan_map_style[];
 
 #endif

@@ -1,102 +1,192 @@
-/* The part of a plan's picture that goes by seconds. */
+/* The part of a plan's picture that goes by seconds: as predicted and, where it was traced, as it
+ * was measured, on one scale. */
 #include <math.h>
 
-#include "tools/plan_map.h"
+#include "tools/plan_map_internal.h"
+#include "tools/xml.h"
 
-enum { HEAD = 30, LANE = 12, GAP = 6, FOOT = 26, TICKS = 5 };
+enum { HEAD = 30, FOOT = 26, TICKS = 5 };
+enum { LEFT = DTI_MAP_LEFT, RIGHT = DTI_MAP_WIDTH - DTI_MAP_RIGHT, WIDE = RIGHT - LEFT };
 
-static bool shown(const dt_plan *p, const dt_timeline *t, size_t row, int stream)
+/* A timeline that is being drawn. @scale: pixels a second */
+typedef struct lanes {
+    const dt_plan *p;
+    const dt_timeline *t;
+    FILE *f;
+    bool page;
+    double scale;
+} lanes;
+
+static bool shown(const lanes *l, size_t row, int stream)
 {
-    const dt_row *r = &p->row[row];
-    if (r->stream != stream || !(t->end[row] > t->begin[row]))
+    const dt_row *r = &l->p->row[row];
+    if (r->stream != stream || !(l->t->end[row] > l->t->begin[row]))
         return false;
     return r->kind != DT_ROW_PLACE && r->kind != DT_ROW_RELEASE;
 }
 
-static bool has_lane(const dt_plan *p, const dt_timeline *t, int stream)
+static bool has_lane(const lanes *l, int stream)
 {
     bool any = false;
-    for (size_t i = 0; i < p->n_row && !any; i++)
-        any = shown(p, t, i, stream) && p->row[i].kind != DT_ROW_WAIT;
+    for (size_t i = 0; i < l->p->n_row && !any; i++)
+        any = shown(l, i, stream) && l->p->row[i].kind != DT_ROW_WAIT;
     return any;
 }
 
-double dti_plan_map_time_height(const dt_plan *p, const dt_timeline *t)
+static double lanes_tall(const lanes *l)
 {
-    double tall = HEAD + FOOT;
-    for (int s = 0; s < p->n_stream; s++)
-        tall += has_lane(p, t, s) ? LANE + GAP : 0;
-    return tall;
+    double tall = HEAD;
+    for (int s = 0; s < l->p->n_stream && l->t != NULL; s++)
+        tall += has_lane(l, s) ? DTI_MAP_LANE + DTI_MAP_GAP : 0;
+    return l->t != NULL ? tall : 0;
 }
 
-static void put_text(FILE *f, const char *text)
+/* A rectangle from @begin on; what it is follows, but in a page, whose script knows that. False:
+ * nothing is to follow. */
+static bool begin_row(const lanes *l, double begin, double seconds, double y, int32_t i)
 {
-    for (; *text != '\0'; text++)
-        if (*text == '<' || *text == '&')
-            fputs(*text == '<' ? "&lt;" : "&amp;", f);
-        else
-            putc(*text, f);
+    const int digits = l->page ? 2 : 1;
+    fputs("<rect", l->f);
+    dti_map_number(l->f, "x", LEFT + begin * l->scale, digits);
+    dti_map_number(l->f, "y", y, 1);
+    dti_map_number(l->f, "width", fmax(0.15, seconds * l->scale), digits);
+    fprintf(l->f, " height=\"%d\"", DTI_MAP_LANE);
+    if (l->page && i >= 0)
+        fprintf(l->f, " data-i=\"%d\"", i);
+    fputs(l->page ? "/>\n" : "><title>", l->f);
+    return !l->page;
 }
 
-/* Rows that last longer hide none that are shorter: they follow each other. */
-static void one_lane(const dt_plan *p, const dt_timeline *t, int stream, FILE *f, double y,
-    double left, double scale)
+static void end_row(const lanes *l, double begin, double seconds)
 {
-    for (size_t i = 0; i < p->n_row; i++) {
-        const dt_row *r = &p->row[i];
-        const bool wait = r->kind == DT_ROW_WAIT;
-        if (!shown(p, t, i, stream))
+    fprintf(l->f, ", %.6f s from %.6f s on</title></rect>\n", seconds, begin);
+}
+
+/* Ops of a kind, or copies of tensors of a role. */
+static void rows_of(const lanes *l, int stream, int which, double y)
+{
+    const bool ops = stream == DT_COMPUTE_STREAM;
+    fprintf(l->f, "<g class=\"%s\" data-of=\"%s\">\n",
+        ops ? dt_op_kind_name((dt_op_kind)which) : dt_role_name((dt_role)which),
+        ops ? "op" : "tensor");
+    for (size_t i = 0; i < l->p->n_row; i++) {
+        const dt_row *r = &l->p->row[i];
+        const double begin = l->t->begin[i], seconds = l->t->end[i] - begin;
+        if (!shown(l, i, stream) || r->kind == DT_ROW_WAIT ||
+            (ops ? l->p->op[r->op].kind : l->p->tensor[r->tensor].role) != which ||
+            !begin_row(l, begin, seconds, y, ops ? r->op : r->tensor))
             continue;
-        fprintf(f, "<rect%s fill=\"%s\" x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%d\"><title>",
-            !wait                         ? " class=\"i\""
-            : stream == DT_COMPUTE_STREAM ? " class=\"w\""
-                                          : " class=\"w\" fill-opacity=\".25\"",
-            wait ? "#e00000" : dti_plan_map_color(p, r), left + t->begin[i] * scale, y,
-            fmax(0.15, (t->end[i] - t->begin[i]) * scale), LANE);
-        if (wait)
-            fputs("waits", f);
-        else
-            put_text(f, r->op >= 0 ? p->op[r->op].name : p->tensor[r->tensor].name);
-        fprintf(
-            f, ", %.6f s from %.6f s on</title></rect>\n", t->end[i] - t->begin[i], t->begin[i]);
+        dti_xml_text(l->f, ops ? l->p->op[r->op].name : l->p->tensor[r->tensor].name);
+        end_row(l, begin, seconds);
+    }
+    fputs("</g>\n", l->f);
+}
+
+static void one_wait(const lanes *l, double begin, double end, double y)
+{
+    if (end > begin && begin_row(l, begin, end - begin, y, -1)) {
+        fputs("waits", l->f);
+        end_row(l, begin, end - begin);
     }
 }
 
-static void seconds(const dt_timeline *t, FILE *f, double y, double left, double right)
+/* Waits that follow each other are one. */
+static void waits(const lanes *l, int stream, double y)
 {
-    const bool milli = t->seconds < 1;
+    double begin = 0, end = 0;
+    fprintf(l->f, "<g class=\"%s\" data-of=\"wait\">\n",
+        stream == DT_COMPUTE_STREAM ? "waits" : "waits apart");
+    for (size_t i = 0; i < l->p->n_row; i++) {
+        if (!shown(l, i, stream) || l->p->row[i].kind != DT_ROW_WAIT)
+            continue;
+        if (l->t->begin[i] > end) {
+            one_wait(l, begin, end, y);
+            begin = l->t->begin[i];
+        }
+        end = fmax(end, l->t->end[i]);
+    }
+    one_wait(l, begin, end, y);
+    fputs("</g>\n", l->f);
+}
+
+static void one_lane(const lanes *l, int stream, double y)
+{
+    const int kinds = stream == DT_COMPUTE_STREAM ? (int)DT_OP_KINDS : (int)DT_ROLE_COUNT;
+    fprintf(
+        l->f, "<text class=\"end\" x=\"%d\" y=\"%.1f\">", LEFT - DTI_MAP_GAP, y + DTI_MAP_LANE - 2);
+    dti_map_lane_name(l->p, stream, l->f);
+    fprintf(l->f,
+        "</text>\n<svg x=\"%d\" y=\"%.1f\" width=\"%d\" height=\"%d\" viewBox=\"%d %.1f %d %d\">"
+        "<g class=\"zoom\">\n",
+        LEFT, y, WIDE, DTI_MAP_LANE, LEFT, y, WIDE, DTI_MAP_LANE);
+    waits(l, stream, y);
+    for (int kind = 0; kind < kinds; kind++)
+        rows_of(l, stream, kind, y);
+    fputs("</g></svg>\n", l->f);
+}
+
+static void ticks(const lanes *l, double seconds, double y)
+{
+    const bool milli = seconds < 1;
+    fputs("<g class=\"seconds\">\n", l->f);
     for (int i = 0; i <= TICKS; i++) {
-        const double at = t->seconds * i / TICKS;
-        fprintf(f,
-            "<text style=\"text-anchor:%s\" x=\"%.1f\" y=\"%.1f\">%.4g %s</text>\n"
-            "<path class=\"l\" d=\"M%.1f %.1fv-5\"/>\n",
-            i == 0       ? "start"
-            : i == TICKS ? "end"
-                         : "middle",
-            left + (right - left) * i / TICKS, y, milli ? 1e3 * at : at, milli ? "ms" : "s",
-            left + (right - left) * i / TICKS, y - 11);
+        const double at = seconds * i / TICKS;
+        fprintf(l->f,
+            "<text%s x=\"%.1f\" y=\"%.1f\">%.4g %s</text>\n"
+            "<path class=\"line\" d=\"M%.1f %.1fv-5\"/>\n",
+            i == 0       ? ""
+            : i == TICKS ? " class=\"end\""
+                         : " class=\"middle\"",
+            LEFT + (double)WIDE * i / TICKS, y, milli ? 1e3 * at : at, milli ? "ms" : "s",
+            LEFT + (double)WIDE * i / TICKS, y - 11);
     }
+    fputs("</g>\n", l->f);
 }
 
-void dti_plan_map_time(
-    const dt_plan *p, const dt_timeline *t, FILE *f, double y, double left, double right)
+/* With what stands above it; where it ends. */
+static double one_timeline(const lanes *l, const char *what, double y)
 {
-    const double scale = t->seconds > 0 ? (right - left) / t->seconds : 0;
-    fprintf(f,
-        "<text x=\"%.0f\" y=\"%.1f\">in time, as predicted: %.6f s, of which the ops wait %.6f "
-        "s</text><rect fill=\"#e00000\" x=\"%.0f\" y=\"%.1f\" width=\"10\" height=\"10\"/><text "
-        "class=\"r\" x=\"%.0f\" y=\"%.1f\">waits</text>\n",
-        left, y + HEAD - 12, t->seconds, t->stalled, right - 10, y + HEAD - 21, right - 14,
-        y + HEAD - 12);
+    fprintf(l->f,
+        "<text x=\"%d\" y=\"%.1f\">in time, as %s: %.6f s, of which the ops wait %.6f s</text>\n"
+        "<g data-seconds=\"%s\">\n",
+        LEFT, y + HEAD - 12, what, l->t->seconds, l->t->stalled, what);
     y += HEAD;
-    for (int s = 0; s < p->n_stream; s++) {
-        if (!has_lane(p, t, s))
-            continue;
-        fprintf(f, "<text class=\"r\" x=\"%.0f\" y=\"%.1f\">", left - GAP, y + LANE - 2);
-        dti_plan_map_lane_name(p, s, f);
-        fprintf(f, "</text>\n");
-        one_lane(p, t, s, f, y, left, scale);
-        y += LANE + GAP;
-    }
-    seconds(t, f, y + FOOT - 14, left, right);
+    for (int s = 0; s < l->p->n_stream; s++)
+        if (has_lane(l, s)) {
+            one_lane(l, s, y);
+            y += DTI_MAP_LANE + DTI_MAP_GAP;
+        }
+    fputs("</g>\n", l->f);
+    return y;
+}
+
+static lanes lanes_of(const dt_plan_picture *v, const dt_timeline *t, FILE *f, bool page)
+{
+    double most = v->time != NULL ? v->time->seconds : 0;
+    most = v->measured != NULL ? fmax(most, v->measured->seconds) : most;
+    return (lanes){v->plan, t, f, page, most > 0 ? WIDE / most : 0};
+}
+
+double dti_map_time_tall(const dt_plan_picture *v)
+{
+    const lanes predicted = lanes_of(v, v->time, NULL, false);
+    const lanes measured = lanes_of(v, v->measured, NULL, false);
+    const double tall = lanes_tall(&predicted) + lanes_tall(&measured);
+    return tall > 0 ? tall + FOOT : 0;
+}
+
+void dti_map_time(const dt_plan_picture *v, bool page, FILE *f, double y)
+{
+    const lanes predicted = lanes_of(v, v->time, f, page);
+    const lanes measured = lanes_of(v, v->measured, f, page);
+    fprintf(f,
+        "<rect class=\"waits\" x=\"%d\" y=\"%.1f\" width=\"10\" height=\"10\"/><text class=\"end\" "
+        "x=\"%d\" y=\"%.1f\">waits</text>\n",
+        RIGHT - 10, y + HEAD - 21, RIGHT - 14, y + HEAD - 12);
+    if (v->time != NULL)
+        y = one_timeline(&predicted, "predicted", y);
+    if (v->measured != NULL)
+        y = one_timeline(&measured, "measured", y);
+    if (predicted.scale > 0)
+        ticks(&predicted, WIDE / predicted.scale, y + FOOT - 14);
 }

@@ -3,10 +3,12 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "engine/base/alloc.h"
 #include "tools/args.h"
+#include "tools/page_run.h"
 #include "tools/train_show.h"
 
 static atomic_bool stop_asked;
@@ -48,6 +50,16 @@ static bool asked_to_stop(void *self)
 
 /* ---- the run ---- */
 
+/* A run is what it is without its page. */
+static void leave_report(dt_run *r, dt_train_show *show, dt_status st)
+{
+    dt_err why = {0};
+    if (dti_page_run(r, st, getenv("DT_TRACE"), &show->reported, &why) != DT_OK &&
+        show->progress != NULL)
+        dti_progress_note(show->progress, "%-9s no report.html: %.*s", "report",
+            (int)strcspn(why.text, "\n"), why.text);
+}
+
 static dt_status run(dt_run *r, dt_train_show *show, dt_err *err)
 {
     dt_run_observer o = dti_train_show_observer(show);
@@ -57,6 +69,7 @@ static dt_status run(dt_run *r, dt_train_show *show, dt_err *err)
         st = dt_run_train(r, 0, err);
         dti_progress_clear(show->progress);
         st = dt_run_end(r, st, err);
+        leave_report(r, show, st);
     }
     dti_train_show_end(show, r, st);
     return st;

@@ -105,17 +105,22 @@ dt_run_observer dti_train_show_observer(dt_train_show *s)
 
 /* ---- the end ---- */
 
+enum { WRITTEN = 96 };
+
 /* What is in the run directory now; "" when that is gone. */
-static const char *written(const dt_run *r)
+static const char *written(char to[WRITTEN], const dt_train_show *s, const dt_run *r)
 {
-    static const char *const texts[2][2] = {{"metrics.jsonl", "metrics.jsonl, summary.json"},
-        {DT_RUN_WEIGHTS ", metrics.jsonl", DT_RUN_WEIGHTS ", metrics.jsonl, summary.json"}};
     dt_err ignored = {0};
-    return dt_run_dir_there(r->dir, &ignored) == DT_OK ? texts[r->saved][r->summarised] : "";
+    to[0] = '\0';
+    if (dt_run_dir_there(r->dir, &ignored) == DT_OK)
+        snprintf(to, WRITTEN, "%smetrics.jsonl%s%s", r->saved ? DT_RUN_WEIGHTS ", " : "",
+            r->summarised ? ", summary.json" : "", s->reported ? ", report.html" : "");
+    return to;
 }
 
 void dti_train_show_end(dt_train_show *s, const dt_run *r, dt_status st)
 {
+    char files[WRITTEN];
     if (s->progress == NULL)
         return;
     dt_progress_result result = {.status = st,
@@ -123,7 +128,7 @@ void dti_train_show_end(dt_train_show *s, const dt_run *r, dt_status st)
         .process_peak = r->process_peak,
         .outside = r->outside,
         .card = r->s->context.device != DT_CPU,
-        .files = written(r)};
+        .files = written(files, s, r)};
     result.dir = dt_run_dir_path(r->dir);
     result.lost = dt_run_dir_lost(r->dir, &result.why);
     dti_progress_finish(s->progress, &result);

@@ -5,10 +5,12 @@
 #include "session/run.h"
 #include "tools/progress.h"
 
-/* @note: lines told before the facts are shown, and the progress begins; NULL: none */
+/* @note: lines told before the facts are shown, and the progress begins; NULL: none
+ * @reported: report.html is written */
 typedef struct dt_train_show {
     dt_progress *progress;
     char *note;
+    bool reported;
 } dt_train_show;
 
 /* An observer that shows a run; stop is not set. */

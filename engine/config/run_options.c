@@ -84,6 +84,7 @@ static const dt_opt train_rows[] = {
     {"eval_every", DT_OPT_I64, AT(eval_every), "1", 0, 1e9, NULL, "epochs", "epochs between evaluations; 0: only at the end"},
     {"dump_gradients", DT_OPT_PATH, AT(dump_gradients), "", 0, 0, NULL, NULL, "safetensors file for the gradients of the first step, before decay"},
     {"drop_last", DT_OPT_BOOL, AT(drop_last), "off", 0, 0, NULL, NULL, "leave out an epoch's last batch when it is not full"},
+    {"report", DT_OPT_BOOL, AT(report), "on", 0, 0, NULL, NULL, "leave report.html in the run directory: a page of what was learned and of the plan"},
     END};
 #undef AT
 #define AT(f) offsetof(dt_device_opts, f)

@@ -68,7 +68,7 @@ typedef struct dt_train_opts {
     int64_t milestone[DT_RUN_MILESTONES]; /* epochs, rising */
     int64_t seed, eval_every;             /* 0: only at the end */
     const char *dump_gradients;           /* safetensors file to write, or NULL */
-    bool drop_last;
+    bool drop_last, report;
 } dt_train_opts;
 
 typedef enum dt_device_choice { DT_DEVICE_AUTO, DT_DEVICE_CPU, DT_DEVICE_CUDA } dt_device_choice;

@@ -35,6 +35,7 @@ static const struct {
     {"train.dump_gradients", FREE},
     {"train.update", FREE},
     {"train.finite", FREE},
+    {"train.report", FREE},
     {"device.kind", FREE},
     {"data.eval_path", TOLD},
     {"train.lr", TOLD},

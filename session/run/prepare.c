@@ -34,9 +34,17 @@ dt_status dti_run_reserve(dt_run *r, dt_err *err)
 
 /* ---- what the run is ---- */
 
-static void print_plan(const void *arg, FILE *f)
+static dt_status print_plan(const void *arg, FILE *f, dt_err *err)
 {
+    (void)err;
     dt_plan_print(arg, f);
+    return DT_OK;
+}
+
+dt_status dt_run_write(dt_run *r, const char *name,
+    dt_status (*print)(const void *arg, FILE *f, dt_err *err), const void *arg, dt_err *err)
+{
+    return dti_run_dir_write(r->dir, name, print, arg, err);
 }
 
 dt_status dti_run_describe(dt_run *r, dt_err *err)

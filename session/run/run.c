@@ -207,10 +207,9 @@ static dt_status begin_in_dir(dt_run *r, dt_err *err)
 /* A policy that is in vain says so. */
 static dt_status tell_saving(dt_run *r, dt_err *err)
 {
-    dt_saving saving;
-    DT_CHECK(dt_plan_set_saving(r->s->plans, &saving, err));
-    if (saving.text[0] != '\0')
-        dti_run_tell(r, "policy", "%s %s", dt_session_policy(r->s), saving.text);
+    DT_CHECK(dt_plan_set_saving(r->s->plans, &r->saving, err));
+    if (r->saving.text[0] != '\0')
+        dti_run_tell(r, "policy", "%s %s", dt_session_policy(r->s), r->saving.text);
     return DT_OK;
 }
 

@@ -537,9 +537,11 @@ static void lines_need_no_memory(void **state)
 
 /* ---- other files ---- */
 
-static void print_word(const void *arg, FILE *f)
+static dt_status print_word(const void *arg, FILE *f, dt_err *err)
 {
+    (void)err;
     fprintf(f, "plan of %s\n", (const char *)arg);
+    return DT_OK;
 }
 
 static void a_file_is_written_whole_or_not_at_all(void **state)

@@ -1,12 +1,14 @@
 /* The picture of a plan, read back: what it shows is what the plan says. */
 #include "tests/fixture/run_cli.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"
 #include "layers/onednn/onednn.h"
 #include "memory/plan_text/plan_text.h"
+#include "session/human.h"
 
 typedef struct box {
     double x, y, w, h;
@@ -27,14 +29,17 @@ static size_t count(const char *text, const char *what)
     return n;
 }
 
-/* The boxes of tensors that are placed and released. */
+/* The boxes of tensors that are placed and released: before their names. */
 static box *boxes(const char *svg, size_t *n)
 {
-    static const char mark[] = "<rect class=\"t\"";
-    box *b = malloc((count(svg, mark) + 1) * sizeof *b);
+    const char *first = strstr(svg, "<g class=\"input\" data-of=\"tensor\">");
+    const char *end = strstr(svg, "<g class=\"names\">");
+    assert_non_null(first);
+    assert_non_null(end);
+    box *b = malloc((count(svg, "<rect") + 1) * sizeof *b);
     assert_non_null(b);
     *n = 0;
-    for (const char *at = svg; (at = strstr(at, mark)) != NULL; at++)
+    for (const char *at = first; (at = strstr(at, "<rect ")) != NULL && at < end; at++)
         b[(*n)++] = (box){member(at, " x=\""), member(at, " y=\""), member(at, "width=\""),
             member(at, "height=\"")};
     return b;
@@ -87,23 +92,55 @@ static void check_boxes(const dt_plan *p, const char *svg)
     free(b);
 }
 
-/* In each lane the largest copy is drawn last, so on top. */
-static void check_copies(const char *svg)
+/* What stays is drawn by role: all of its bytes, above each other. */
+static void check_bands(const dt_plan *p, const char *svg)
 {
-    double last_y = -1, last_size = 0;
-    for (const char *at = svg; (at = strstr(at, "<rect class=\"c\"")) != NULL; at++) {
-        const double y = member(at, " y=\"");
-        const char *end = strstr(at, "</title>"), *comma = end;
-        while (*comma != ',')
-            comma--;
-        const double size = strtod(comma + 1, NULL);
-        if (y <= last_y && last_y <= y && size < last_size)
-            fail_msg("a copy of %g MiB is drawn over one of %g", size, last_size);
-        last_y = y;
-        last_size = size;
+    for (int role = 0; role < DT_ROLE_COUNT; role++) {
+        uint64_t sum = 0;
+        size_t n = 0;
+        for (size_t i = 0; i < p->n_tensor; i++)
+            if (dt_plan_resident(&p->tensor[i]) && p->tensor[i].role == role) {
+                sum += p->tensor[i].bytes;
+                n++;
+            }
+        char name[DT_HUMAN_BYTES], bytes[DT_HUMAN_BYTES], text[128];
+        snprintf(text, sizeof text, "<title>%s, %s in %zu tensors<",
+            dt_human_role(name, (dt_role)role), dt_human_bytes(bytes, sum), n);
+        if (n > 0)
+            assert_has(svg, text);
     }
-    if (strstr(svg, "class=\"c\"") != NULL)
-        assert_has(svg, ">copies: in the colours on top<");
+}
+
+/* Copies are as tall as they have bytes, and the tallest of a lane are drawn first, so that none is
+ * hidden. */
+static void check_copies(const dt_plan *p, const char *svg)
+{
+    enum { TALL = 26, LEAST = 2 };
+    uint64_t largest = 1;
+    size_t n = 0;
+    for (size_t i = 0; i < p->n_row; i++)
+        if ((p->row[i].kind == DT_ROW_COPY_OUT || p->row[i].kind == DT_ROW_COPY_IN) &&
+            p->row[i].bytes > largest)
+            largest = p->row[i].bytes;
+    for (const char *lane = svg; (lane = strstr(lane, "<g class=\"copies\"")) != NULL; lane++) {
+        const char *end = strstr(lane, "</svg>");
+        double before = TALL + 1;
+        for (const char *at = lane; (at = strstr(at, "<rect")) != NULL && at < end; at++, n++) {
+            const double tall = member(at, "height=\"");
+            const char *name = strstr(at, "<title>") + strlen("<title>");
+            double want = -1;
+            for (size_t i = 0; i < p->n_tensor; i++)
+                if (strncmp(name, p->tensor[i].name, strlen(p->tensor[i].name)) == 0 &&
+                    name[strlen(p->tensor[i].name)] == ',')
+                    want = (double)p->tensor[i].bytes * TALL / (double)largest;
+            want = want < LEAST ? LEAST : want;
+            if (!(fabs(tall - want) <= 0.06) || !(tall <= before + 0.06))
+                fail_msg(
+                    "a copy is %g tall, not %g; before it %g: %.80s", tall, want, before, name);
+            before = tall;
+        }
+    }
+    assert_int_equal(n, rows_of(p, DT_ROW_COPY_OUT) + rows_of(p, DT_ROW_COPY_IN));
 }
 
 static void check_policy(const char *policy, const char *lane)
@@ -113,8 +150,9 @@ static void check_policy(const char *policy, const char *lane)
     snprintf(text_path, sizeof text_path, "%s", dt_temp_path("plan.txt"));
     snprintf(map_path, sizeof map_path, "%s", dt_temp_path("plan.svg"));
     snprintf(words, sizeof words,
-        "plan FILE --set memory.policy=%s --text %s --map %s --program first", policy, text_path,
-        map_path);
+        "plan FILE --set memory.policy=%s --set memory.device_budget=1GiB --text %s --map %s "
+        "--program first",
+        policy, text_path, map_path);
     ran r = cli_run(words, dt_source_path("configs/tiny_ini_network.ini"));
     assert_code(&r, 0);
     cli_done(&r);
@@ -132,14 +170,11 @@ static void check_policy(const char *policy, const char *lane)
         assert_has(svg, p->op[i].name);
     if (lane != NULL)
         assert_has(svg, lane);
-    for (size_t i = 0; i < p->n_tensor; i++) {
-        char name[256];
-        snprintf(name, sizeof name, "<title>%s, ", p->tensor[i].name);
-        if (p->tensor[i].persistent)
-            assert_has(svg, name);
-    }
+    assert_has(svg, "budget 1.00 GiB");
+    assert_has(svg, ">peak: ");
+    check_bands(p, svg);
     check_boxes(p, svg);
-    check_copies(svg);
+    check_copies(p, svg);
     dt_plan_destroy(p);
     dt_free(plan);
     dt_free(svg);

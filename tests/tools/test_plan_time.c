@@ -103,7 +103,7 @@ static void the_map_has_lanes_in_seconds_where_costs_are_known(void **state)
     char *with = written("--map", "with.svg");
     char *without = written("--set memory.simulate= --map", "without.svg");
     assert_has(with, "in time, as predicted: ");
-    assert_has(with, "class=\"w\" ");
+    assert_has(with, "<g class=\"waits\"");
     assert_has(with, "waits, 0.");
     assert_has_not(with, "nan");
     assert_has(with + strlen(with) - 7, "</svg>\n");

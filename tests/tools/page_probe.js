@@ -1,0 +1,91 @@
+/* Run in a page behind its own script: does what a reader does, and gives a line for each thing that is not as it
+   should be. page_browser runs it. */
+(async () => {
+  const wrong = [];
+  const check = (holds, what) => { if (!holds) wrong.push(what); };
+  const frame = () => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
+  const one = what => document.querySelector(what);
+  const data = JSON.parse(one('#data').textContent);
+  const dark = matchMedia('(prefers-color-scheme: dark)').matches;
+  try {
+    /* what stands in it is seen */
+    check(one('h1').textContent.length > 0, 'no heading');
+    const ground = getComputedStyle(document.body).backgroundColor.match(/\d+/g).map(Number);
+    check(dark === (ground[0] + ground[1] + ground[2] < 200), `ground ${ground} though dark is ${dark}`);
+    const ink = getComputedStyle(document.body).color.match(/\d+/g).map(Number);
+    check(Math.abs(ink[0] - ground[0]) > 120, `ink ${ink} on ground ${ground}`);
+    check(document.documentElement.scrollWidth <= innerWidth, `the page is wider than ${innerWidth}`);
+    if (data.plan) {
+      const boxes = [...document.querySelectorAll('#maps .both [data-of=tensor] rect')];
+      check(boxes.length > 0, 'no boxes');
+      check(boxes.every(b => b.getBoundingClientRect().width > 0), 'a box without width');
+      check(boxes.some(b => b.getBoundingClientRect().width > 20), 'no box that is seen');
+      check(document.querySelectorAll('#tensors tbody tr').length === Math.min(100, data.plan.tensor.name.length), 'rows of the table');
+
+      /* zoom: a button makes boxes wider, the other one takes it back */
+      const width = () => boxes[0].getBoundingClientRect().width;
+      const before = width();
+      one('[data-zoom=in]').click();
+      await frame();
+      check(width() > 1.5 * before, `zoomed in, a box of ${before} is ${width()} wide`);
+      one('[data-zoom=all]').click();
+      await frame();
+      check(Math.abs(width() - before) < 0.01, `whole again, a box of ${before} is ${width()} wide`);
+
+      /* the wheel zooms where it points: what is there stays there */
+      const svg = one('#maps svg'), at = svg.getBoundingClientRect();
+      const rect = boxes[Math.floor(boxes.length / 2)], there = rect.getBoundingClientRect();
+      svg.dispatchEvent(new WheelEvent('wheel', { bubbles: true, cancelable: true, ctrlKey: true, deltaY: -300,
+        clientX: there.left, clientY: there.top }));
+      await frame();
+      const now = rect.getBoundingClientRect();
+      check(now.width > 2 * there.width, 'the wheel does not zoom');
+      const low = at.left + at.width * 84 / 1000, high = at.left + at.width * 984 / 1000;
+      if (there.left > low + 2 && there.left < high - 2)
+        check(Math.abs(now.left - there.left) < 3, `the wheel moves ${there.left} to ${now.left}`);
+      one('[data-zoom=all]').click();
+      await frame();
+
+      /* finding: the table shows what matches, Enter goes there */
+      const wanted = +rect.dataset.i, name = data.plan.tensor.name[wanted];
+      const find = one('#find');
+      find.value = name;
+      find.dispatchEvent(new Event('input'));
+      const names = () => [...document.querySelectorAll('#tensors tbody tr')].map(r => r.cells[0].textContent);
+      check(names().includes(name), `'${name}' is not found`);
+      check(names().every(n => n.includes(name)), 'found what was not asked for');
+      find.dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter' }));
+      await frame();
+      check(!one('#chosen').hidden && one('#chosen').textContent.includes(names()[0]), 'the tensor is not described');
+      check(document.querySelectorAll('#maps rect.found').length > 0, 'the tensor is not marked');
+      find.value = 'no such tensor';
+      find.dispatchEvent(new Event('input'));
+      check(names().length === 0 && one('#count').textContent.startsWith('0 of 0'), 'found what is not there');
+      find.dispatchEvent(new KeyboardEvent('keydown', { key: 'Escape' }));
+      await frame();
+      check(names().length > 0, 'Escape does not show all again');
+
+      /* sorting by bytes and back */
+      const largest = document.querySelector('#tensors tbody tr td:nth-child(3)').textContent;
+      one('[data-by=bytes]').click();
+      check(document.querySelector('#tensors tbody tr td:nth-child(3)').textContent !== largest, 'not sorted');
+
+      /* what is under the mouse is told */
+      rect.dispatchEvent(new PointerEvent('pointermove', { bubbles: true, clientX: there.left, clientY: there.top }));
+      check(!one('#tip').hidden && one('#tip').textContent.includes(name), 'no word on what is under the mouse');
+    }
+    if (data.course) {
+      const chart = one('#loss'), where = chart.getBoundingClientRect();
+      check(where.height > 50, 'no chart of losses');
+      chart.dispatchEvent(new PointerEvent('pointermove', { bubbles: true, clientX: where.left + where.width / 2, clientY: where.top }));
+      check(one('#tip').textContent.includes('loss'), 'no loss under the mouse');
+    }
+    for (const picture of document.querySelectorAll('.samples img'))
+      check(picture.complete && picture.naturalWidth > 0, 'a picture that is not shown');
+    check(window.hostile === undefined, 'a name has run as a script');
+    check(document.querySelectorAll('b.hostile').length === 0, 'a name has become a part of the page');
+  } catch (e) {
+    wrong.push(String(e));
+  }
+  return wrong;
+})();

@@ -1,0 +1,290 @@
+/* Pages, read back: one file that fetches nothing, whose texts stay texts and whose numbers are the
+ * plan's. page_browser opens them. */
+#include "tests/fixture/run_cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/base/alloc.h"
+#include "memory/plan_text/plan_text.h"
+#include "tests/fixture/json_read.h"
+#include "tools/xml.h"
+
+enum { MOST = 1000000 }; /* bytes of a page */
+
+static size_t count(const char *text, const char *what)
+{
+    size_t n = 0;
+    for (const char *at = text; (at = strstr(at, what)) != NULL; at++)
+        n++;
+    return n;
+}
+
+/* What its script is given. */
+static cJSON *data_of(const char *page)
+{
+    static const char mark[] = "<script type=\"application/json\" id=\"data\">";
+    const char *at = strstr(page, mark);
+    assert_non_null(at);
+    at += strlen(mark);
+    const char *end = strstr(at, "</script>");
+    assert_non_null(end);
+    return json_of(at, (size_t)(end - at));
+}
+
+/* True of every page. */
+static void check_page(const char *page)
+{
+    assert_int_equal(strncmp(page, "<!DOCTYPE html>\n", 16), 0);
+    assert_string_equal(page + strlen(page) - 8, "</html>\n");
+    assert_in_range(strlen(page), 1000, MOST);
+    assert_int_equal(count(page, "<script"), 2);
+    assert_int_equal(count(page, "</script>"), 2);
+    assert_int_equal(count(page, "<section"), count(page, "</section>"));
+    assert_int_equal(count(page, "<svg"), count(page, "</svg>"));
+    assert_int_equal(count(page, "<g>") + count(page, "<g "), count(page, "</g>"));
+    assert_has(page, "default-src 'none'");
+    assert_has_not(page, "=\"http://www.w3.org/1999"); /* the one address is a namespace */
+    assert_int_equal(count(page, "http://"), count(page, "http://www.w3.org/2000/svg"));
+    assert_has_not(page, "https://");
+    assert_has_not(page, "\"nan\"");
+    cJSON_Delete(data_of(page));
+}
+
+static const cJSON *list(const cJSON *o, const char *key)
+{
+    const cJSON *l = cJSON_GetObjectItemCaseSensitive(o, key);
+    assert_true(cJSON_IsArray(l));
+    return l;
+}
+
+static char *plan_page(const char *words, const char *config)
+{
+    char all[2048], path[512];
+    snprintf(path, sizeof path, "%s", dt_temp_path("page.html"));
+    snprintf(all, sizeof all, "plan FILE %s --html %s", words, path);
+    ran r = cli_run(all, config);
+    assert_code(&r, 0);
+    cli_done(&r);
+    return cli_text(path);
+}
+
+static dt_plan *plan_of(const char *words, const char *config)
+{
+    char all[2048], path[512];
+    snprintf(path, sizeof path, "%s", dt_temp_path("page.txt"));
+    snprintf(all, sizeof all, "plan FILE %s --program first --text %s", words, path);
+    ran r = cli_run(all, config);
+    assert_code(&r, 0);
+    cli_done(&r);
+    char *text = cli_text(path);
+    dt_plan *p = NULL;
+    dt_err err = {0};
+    assert_ok(dti_plan_parse(&p, "page.txt", text, strlen(text), &err), &err);
+    dt_free(text);
+    return p;
+}
+
+/* Its tables are the plan's: tensors with their bytes, ops with what they touch, reasons. */
+static void the_tables_are_the_plans(void **state)
+{
+    NEED_BINARY();
+    char config[512];
+    snprintf(config, sizeof config, "%s", dt_source_path("configs/tiny_ini_network.ini"));
+    const char *words = "--set memory.policy=vdnn_all";
+    char *page = plan_page(words, config);
+    dt_plan *p = plan_of(words, config);
+    check_page(page);
+    cJSON *data = data_of(page);
+    const cJSON *plan = json_object(data, "plan"), *tensor = json_object(plan, "tensor");
+    const cJSON *op = json_object(plan, "op");
+    assert_int_equal(json_number(plan, "peak"), p->peak);
+    assert_int_equal(cJSON_GetArraySize(list(tensor, "name")), p->n_tensor);
+    assert_int_equal(cJSON_GetArraySize(list(op, "name")), p->n_op);
+    for (int i = 0; i < (int)p->n_tensor; i++) {
+        assert_string_equal(
+            cJSON_GetArrayItem(list(tensor, "name"), i)->valuestring, p->tensor[i].name);
+        assert_int_equal(
+            cJSON_GetArrayItem(list(tensor, "bytes"), i)->valuedouble, p->tensor[i].bytes);
+    }
+    for (int i = 0; i < (int)p->n_op; i++) {
+        const int touched = cJSON_GetArraySize(cJSON_GetArrayItem(list(op, "reads"), i)) +
+                            cJSON_GetArraySize(cJSON_GetArrayItem(list(op, "writes"), i));
+        assert_int_equal(touched, p->op[i].n);
+    }
+    assert_true(cJSON_GetArraySize(list(plan, "fate")) > 0);
+    assert_has(page, "vdnn_all: input of convolution");
+    size_t placed = 0;
+    for (size_t i = 0; i < p->n_row; i++)
+        placed += p->row[i].kind == DT_ROW_PLACE;
+    const char *names = strstr(page, "<g class=\"names\">");
+    const char *first = strstr(page, "data-of=\"tensor\"");
+    assert_non_null(names);
+    assert_non_null(first);
+    size_t boxes = 0;
+    for (const char *at = first; (at = strstr(at, "<rect ")) != NULL && at < names; at++)
+        boxes++;
+    assert_int_equal(boxes, placed);
+    cJSON_Delete(data);
+    dt_plan_destroy(p);
+    dt_free(page);
+}
+
+/* The largest network, moved and simulated, so that all that a plan's page can hold is there. */
+static void it_stays_small(void **state)
+{
+    NEED_BINARY();
+    char *page = plan_page("--set model.name=resnet152 --set train.batch=16 --set "
+                           "memory.policy=vdnn_all --set memory.simulate=p100",
+        dt_source_path("configs/resnet50.ini"));
+    check_page(page);
+    dt_free(page);
+}
+
+/* Values that would end an element or a script, of the configuration that stands in the page. */
+static void hostile_values_stay_text(void **state)
+{
+    NEED_BINARY();
+    char *page = plan_page("--set run.dir=</pre></script><b/class=hostile>",
+        dt_source_path("configs/tiny_ini_network.ini"));
+    check_page(page);
+    assert_has_not(page, "<b/class");
+    assert_has(page, "&lt;/pre&gt;&lt;/script&gt;&lt;b/class=hostile&gt;");
+    dt_free(page);
+}
+
+static char *escaped(const char *text, size_t most)
+{
+    char *to = NULL;
+    size_t n = 0;
+    FILE *f = open_memstream(&to, &n);
+    assert_non_null(f);
+    dti_xml_cut(f, text, most);
+    assert_int_equal(fclose(f), 0);
+    return to;
+}
+
+static void text_is_escaped(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *want;
+        size_t most;
+    } cases[] = {
+        {"a<b>&\"'", "a&lt;b&gt;&amp;&quot;'", 99},
+        {"\x01\x1b[0m\x7f",
+            "??"
+            "[0m?",
+            99},
+        {"gr\xc3\xbc\xc3\x9f", "gr\xc3\xbc\xc3\x9f", 4},
+        {"gr\xc3\xbc\xc3\x9f"
+         "e",
+            "gr\xc3\xbc\xe2\x80\xa6", 4},
+        {"bad \xff\xc3 end", "bad ?? end", 99},
+        {"\xc3", "?", 1},
+        {"", "", 1},
+    };
+    for (size_t i = 0; i < DT_COUNT(cases); i++) {
+        char *got = escaped(cases[i].text, cases[i].most);
+        assert_string_equal(got, cases[i].want);
+        free(got);
+    }
+}
+
+/* ---- of a run ---- */
+
+static ran train(const char *more, const char *dir)
+{
+    char words[2048];
+    snprintf(words, sizeof words, "FILE --set train.steps=4 --set run.dir=%s %s", dir, more);
+    return cli_run(words, dt_source_path("configs/tiny_ini_network.ini"));
+}
+
+static void a_run_leaves_one(void **state)
+{
+    NEED_BINARY();
+    char dir[512], path[600];
+    snprintf(dir, sizeof dir, "%s", dt_temp_path("paged"));
+    snprintf(path, sizeof path, "%s/report.html", dir);
+    ran r = train("", dir);
+    assert_code(&r, 0);
+    assert_has(r.err, "summary.json, report.html");
+    cli_done(&r);
+    char *page = cli_text(path);
+    check_page(page);
+    assert_has(page, "planned, and measured to the byte");
+    assert_has(page, "done after 4 of 4 steps");
+    cJSON *data = data_of(page);
+    const cJSON *course = json_object(data, "course");
+    assert_int_equal(cJSON_GetArraySize(list(course, "loss")), 4);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(cJSON_GetArrayItem(list(course, "step"), i)->valuedouble, i + 1);
+    cJSON_Delete(data);
+    dt_free(page);
+}
+
+/* A run that goes on shows its whole course. */
+static void a_run_that_goes_on_shows_all_of_it(void **state)
+{
+    NEED_BINARY();
+    char dir[512], path[600], more[700];
+    snprintf(dir, sizeof dir, "%s", dt_temp_path("resumed"));
+    snprintf(path, sizeof path, "%s/report.html", dir);
+    ran r = train("", dir);
+    assert_code(&r, 0);
+    cli_done(&r);
+    snprintf(more, sizeof more, "--set train.steps=7 --resume %s", dir);
+    r = train(more, dir);
+    assert_code(&r, 0);
+    cli_done(&r);
+    char *page = cli_text(path);
+    cJSON *data = data_of(page);
+    assert_int_equal(cJSON_GetArraySize(list(json_object(data, "course"), "loss")), 7);
+    cJSON_Delete(data);
+    dt_free(page);
+}
+
+static void none_where_it_is_not_wanted(void **state)
+{
+    NEED_BINARY();
+    char dir[512], path[600];
+    snprintf(dir, sizeof dir, "%s", dt_temp_path("unpaged"));
+    snprintf(path, sizeof path, "%s/report.html", dir);
+    ran r = train("--set train.report=off", dir);
+    assert_code(&r, 0);
+    assert_has_not(r.err, "report.html");
+    cli_done(&r);
+    assert_int_not_equal(access(path, F_OK), 0);
+}
+
+/* A folder in its place: the run says so and is done all the same. */
+static void a_run_goes_on_without(void **state)
+{
+    NEED_BINARY();
+    char dir[512], path[600], more[700];
+    snprintf(dir, sizeof dir, "%s", dt_temp_path("stubborn"));
+    snprintf(path, sizeof path, "%s/report.html", dir);
+    ran r = train("", dir);
+    assert_code(&r, 0);
+    cli_done(&r);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkdir(path, 0755), 0);
+    snprintf(more, sizeof more, "--set train.steps=6 --resume %s", dir);
+    r = train(more, dir);
+    assert_code(&r, 0);
+    assert_has(r.err, "no report.html");
+    assert_has_not(r.err, "summary.json, report.html");
+    cli_done(&r);
+}
+
+DT_TEST_GROUP(page)
+{
+    static const struct CMUnitTest tests[] = {cmocka_unit_test(the_tables_are_the_plans),
+        cmocka_unit_test(it_stays_small), cmocka_unit_test(hostile_values_stay_text),
+        cmocka_unit_test(text_is_escaped), cmocka_unit_test(a_run_leaves_one),
+        cmocka_unit_test(a_run_that_goes_on_shows_all_of_it),
+        cmocka_unit_test(none_where_it_is_not_wanted), cmocka_unit_test(a_run_goes_on_without)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,128 @@
+/* Lines over steps, as SVG. */
+#include <math.h>
+#include <string.h>
+
+#include "tools/page.h"
+
+enum { WIDTH = 1000, LEFT = 62, RIGHT = 14, TOP = 26, BOTTOM = 22, PLOT = WIDTH - LEFT - RIGHT };
+
+typedef struct range {
+    double least, most;
+} range;
+
+static void widen(range *r, double v)
+{
+    r->least = fmin(r->least, v);
+    r->most = fmax(r->most, v);
+}
+
+static bool is_point(const dt_chart_line *l, size_t i)
+{
+    return isfinite(l->x[i]) && isfinite(l->y[i]);
+}
+
+/* 1, 2 or 5 times a power of ten, of which some four make the range. */
+static double step_of(const range *r)
+{
+    const double raw = (r->most - r->least) / 4, ten = pow(10, floor(log10(raw)));
+    return raw < 1.5 * ten ? ten : raw < 3.5 * ten ? 2 * ten : raw < 7.5 * ten ? 5 * ten : 10 * ten;
+}
+
+/* False: there is no point. */
+static bool find(const dt_chart *c, range *x, range *y)
+{
+    *x = *y = (range){HUGE_VAL, -HUGE_VAL};
+    for (size_t k = 0; k < c->n; k++)
+        for (size_t i = 0; i < c->line[k].n; i++)
+            if (is_point(&c->line[k], i)) {
+                widen(x, c->line[k].x[i]);
+                widen(y, c->line[k].y[i]);
+            }
+    if (!(y->most >= y->least))
+        return false;
+    widen(x, c->from);
+    widen(x, c->to);
+    if (c->zero)
+        widen(y, 0);
+    const double margin = fmax((y->most - y->least) * 0.06, fmax(fabs(y->most) * 1e-3, 1e-12));
+    y->most += margin;
+    y->least -= c->zero ? 0 : margin;
+    x->most += x->most > x->least ? 0 : 1;
+    return true;
+}
+
+static double across(const range *x, double v)
+{
+    return LEFT + PLOT * (v - x->least) / (x->most - x->least);
+}
+
+static double up(const dt_chart *c, const range *y, double v)
+{
+    return TOP + c->tall * (1 - (v - y->least) / (y->most - y->least));
+}
+
+static void axes(const dt_chart *c, const range *x, const range *y, FILE *f)
+{
+    const double dy = step_of(y), dx = fmax(1, step_of(x));
+    for (double v = ceil(y->least / dy) * dy; v <= y->most; v += dy)
+        fprintf(f,
+            "<path class=\"grid\" d=\"M%d %.1fH%d\"/><text class=\"end\" x=\"%d\" "
+            "y=\"%.1f\">%g</text>\n",
+            LEFT, up(c, y, v), LEFT + PLOT, LEFT - 7, up(c, y, v) + 4, fabs(v) < dy / 2 ? 0 : v);
+    for (double v = ceil(x->least / dx) * dx; v <= x->most; v += dx)
+        fprintf(f, "<text class=\"middle\" x=\"%.1f\" y=\"%.1f\">%g</text>\n", across(x, v),
+            TOP + c->tall + 16, v);
+}
+
+static void draw(const dt_chart *c, const dt_chart_line *l, const range *x, const range *y, FILE *f)
+{
+    bool begun = false;
+    if (!l->dots)
+        fprintf(f, "<path class=\"curve %s\" d=\"", l->class);
+    for (size_t i = 0; i < l->n; i++) {
+        if (!is_point(l, i)) {
+            begun = false;
+            continue;
+        }
+        if (l->dots)
+            fprintf(f, "<circle class=\"dot %s\" r=\"3.5\" cx=\"%.1f\" cy=\"%.1f\"/>", l->class,
+                across(x, l->x[i]), up(c, y, l->y[i]));
+        else
+            fprintf(f, "%c%.1f %.1f", begun ? 'L' : 'M', across(x, l->x[i]), up(c, y, l->y[i]));
+        begun = true;
+    }
+    fputs(l->dots ? "\n" : "\"/>\n", f);
+}
+
+/* What is drawn how. */
+static void legend(const dt_chart *c, FILE *f)
+{
+    double x = LEFT;
+    fprintf(f, "<text class=\"caption\" x=\"%.0f\" y=\"14\">%s</text>\n", x, c->title);
+    x += 24 + 6.6 * (double)strlen(c->title);
+    for (size_t k = 0; k < c->n && c->n > 1; k++) {
+        fprintf(f,
+            c->line[k].dots ? "<circle class=\"dot %s\" r=\"3.5\" cx=\"%.0f\" cy=\"10\"/>"
+                            : "<path class=\"curve %s\" d=\"M%.0f 10h14\"/>",
+            c->line[k].class, c->line[k].dots ? x + 7 : x);
+        fprintf(f, "<text x=\"%.0f\" y=\"14\">%s</text>\n", x + 19, c->line[k].name);
+        x += 38 + 6 * (double)strlen(c->line[k].name);
+    }
+}
+
+void dti_page_chart(const dt_page *p, const dt_chart *c)
+{
+    range x, y;
+    if (!find(c, &x, &y))
+        return;
+    fprintf(p->f,
+        "<div class=\"wide\"><svg xmlns=\"http://www.w3.org/2000/svg\" class=\"chart\" id=\"%s\" "
+        "viewBox=\"0 0 %d %.0f\" data-least=\"%.9g\" data-most=\"%.9g\">\n",
+        c->id, WIDTH, TOP + c->tall + BOTTOM, x.least, x.most);
+    axes(c, &x, &y, p->f);
+    for (size_t k = 0; k < c->n; k++)
+        draw(c, &c->line[k], &x, &y, p->f);
+    legend(c, p->f);
+    fprintf(p->f, "<path class=\"cross\" d=\"M0 %dV%.0f\" visibility=\"hidden\"/></svg></div>\n",
+        TOP, TOP + c->tall);
+}

@@ -1,0 +1,285 @@
+/* A plan in a page. */
+#include "tools/page_plan.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <dnntrain.h>
+
+#include "engine/base/alloc.h"
+#include "memory/usage.h"
+#include "session/environment.h"
+#include "session/human.h"
+#include "session/predict.h"
+#include "tools/plan_report.h"
+
+/* ---- what the policy saves and costs ---- */
+
+static void saved(const dt_page *p, uint64_t kept, uint64_t taken)
+{
+    char now[DT_HUMAN_BYTES], then[DT_HUMAN_BYTES];
+    if (kept == 0)
+        return;
+    dti_page_item(p, "peak", "%s; with all kept %s (%+.1f %%)", dt_human_bytes(now, taken),
+        dt_human_bytes(then, kept), 100 * ((double)taken / (double)kept - 1));
+}
+
+static void moved(const dt_page *p, const dt_score *c)
+{
+    char out[DT_HUMAN_BYTES], in[DT_HUMAN_BYTES];
+    dti_page_item(p, "moved in a step", "%s out, %s in", dt_human_bytes(out, c->out),
+        dt_human_bytes(in, c->in));
+    if (c->recomputes > 0)
+        dti_page_item(p, "computed again", "%" PRId64 " ops, %.1f GFLOP, %.1f %% of the step's",
+            c->recomputes, c->recompute_flops / 1e9,
+            c->flops > 0 ? 100 * c->recompute_flops / c->flops : 0);
+    if (c->packed > 0)
+        dti_page_item(p, "packed", "%s", dt_human_bytes(out, c->packed));
+}
+
+static void predicted(const dt_page *p, const dt_session *s, const dt_prediction *t)
+{
+    if (!t->known) {
+        dti_page_item(p, "a step takes", "not predicted: nothing was measured of this machine");
+        return;
+    }
+    dti_page_item(p, s->costs.simulated ? "a step takes, simulated" : "a step takes, predicted",
+        "%.6f s (%.1f samples a second), of which the ops wait %.6f s; by %s", t->seconds, t->rate,
+        t->stalled, s->costs.name);
+}
+
+static void tiers(const dt_page *p, const dt_session *s)
+{
+    char bytes[DT_HUMAN_BYTES], most[DT_HUMAN_BYTES];
+    for (int t = DT_TIER_HOST; t < DT_TIERS; t++)
+        if (t != DT_TIER_INPUT && dt_plan_set_tier_peak(s->plans, (dt_tier)t) > 0)
+            dti_page_item(p, dt_tier_name(t), "%s",
+                dt_human_bytes(bytes, dt_plan_set_tier_peak(s->plans, (dt_tier)t)));
+    if (s->opts.memory.device_budget > 0)
+        dti_page_item(p, "budget", "%s", dt_human_bytes(most, s->opts.memory.device_budget));
+}
+
+dt_status dti_page_policy(const dt_page *p, const dt_page_plan *v, dt_err *err)
+{
+    const dt_session *s = v->session;
+    const dt_score cost = dt_plan_set_score(s->plans);
+    dt_prediction t;
+    DT_CHECK(dt_plan_set_predict(s->plans, &t, err));
+    dti_page_section(p, "policy", "What the policy saves and costs");
+    dti_page_list(p);
+    dti_page_item(p, "policy", "%s%s%s", dt_session_policy(s),
+        dt_session_chosen_by(s) != NULL ? ", chosen by " : "",
+        dt_session_chosen_by(s) != NULL ? dt_session_chosen_by(s) : "");
+    dti_page_item(p, "results", "%s",
+        dt_plan_set_exact(s->plans) ? "exact: the same bits as with all kept"
+                                    : "change by what it does");
+    saved(p, v->saving != NULL ? v->saving->kept : 0, dt_plan_set_peak(s->plans));
+    if (v->saving != NULL)
+        dti_page_item(p, "note", "%s", v->saving->text);
+    tiers(p, s);
+    moved(p, &cost);
+    predicted(p, s, &t);
+    dti_page_list_end(p);
+    dti_page_section_end(p);
+    return DT_OK;
+}
+
+/* ---- tables for the script: a column a list ---- */
+
+static void add_tensors(dt_json *to, const dt_plan *p)
+{
+    dt_json name = dti_json_list(to, "name"), role = dti_json_list(to, "role");
+    dt_json bytes = dti_json_list(to, "bytes"), stays = dti_json_list(to, "stays");
+    for (size_t i = 0; i < p->n_tensor; i++) {
+        dti_json_push_text(&name, p->tensor[i].name);
+        dti_json_push(&role, p->tensor[i].role);
+        dti_json_push(&bytes, p->tensor[i].bytes);
+        dti_json_push(&stays, dt_plan_resident(&p->tensor[i]));
+    }
+    dti_json_leave(to, &name);
+    dti_json_leave(to, &role);
+    dti_json_leave(to, &bytes);
+    dti_json_leave(to, &stays);
+}
+
+/* Tensors that an op reads (@reads), or writes and changes. */
+static void add_touched(dt_json *list, const dt_plan *p, const dt_plan_op *op, bool reads)
+{
+    dt_json one = dti_json_inner_list(list);
+    for (int32_t a = op->first; a < op->first + op->n; a++)
+        if ((p->arg[a].mode == DT_READ) == reads)
+            dti_json_push(&one, (uint64_t)p->arg[a].tensor);
+    dti_json_leave(list, &one);
+}
+
+static void add_ops(dt_json *to, const dt_plan *p)
+{
+    dt_json name = dti_json_list(to, "name"), kind = dti_json_list(to, "kind");
+    dt_json reads = dti_json_list(to, "reads"), writes = dti_json_list(to, "writes");
+    for (size_t i = 0; i < p->n_op; i++) {
+        dti_json_push_text(&name, p->op[i].name);
+        dti_json_push(&kind, p->op[i].kind);
+        add_touched(&reads, p, &p->op[i], true);
+        add_touched(&writes, p, &p->op[i], false);
+    }
+    dti_json_leave(to, &name);
+    dti_json_leave(to, &kind);
+    dti_json_leave(to, &reads);
+    dti_json_leave(to, &writes);
+}
+
+/* Every decision: of which tensor, what, and why. */
+static void add_fates(dt_json *to, const dt_plan *p)
+{
+    dt_json reasons = dti_json_list(to, "reason"), list = dti_json_list(to, "fate");
+    for (size_t i = 0; i < p->n_reason; i++)
+        dti_json_push_text(&reasons, p->reason[i]);
+    for (size_t i = 0; i < p->n_row; i++) {
+        const dt_row *r = &p->row[i];
+        const char *fate = dti_plan_fate(p, r);
+        const int32_t tensor = fate == NULL       ? DT_NONE
+                               : r->op == DT_NONE ? r->tensor
+                                                  : dti_plan_made(p, r->op);
+        if (tensor == DT_NONE)
+            continue;
+        dt_json one = dti_json_inner_list(&list);
+        dti_json_push(&one, (uint64_t)tensor);
+        dti_json_push_text(&one, fate);
+        dti_json_push(&one, (uint64_t)r->reason);
+        dti_json_leave(&list, &one);
+    }
+    dti_json_leave(to, &reasons);
+    dti_json_leave(to, &list);
+}
+
+static void add_plan(dt_json *to, const dt_plan *p, double seconds)
+{
+    char human[DT_HUMAN_BYTES];
+    dt_json plan = dti_json_inner(to, "plan");
+    dt_json roles = dti_json_list(&plan, "roles"), kinds = dti_json_list(&plan, "kinds");
+    dti_json_whole(&plan, "peak", p->peak);
+    dti_json_real(&plan, "seconds", seconds, 9);
+    for (int i = 0; i < DT_ROLE_COUNT; i++)
+        dti_json_push_text(&roles, dt_human_role(human, (dt_role)i));
+    for (int i = 0; i < DT_OP_KINDS; i++)
+        dti_json_push_text(&kinds, dt_op_kind_name((dt_op_kind)i));
+    dti_json_leave(&plan, &roles);
+    dti_json_leave(&plan, &kinds);
+    dt_json tensors = dti_json_inner(&plan, "tensor"), ops = dti_json_inner(&plan, "op");
+    add_tensors(&tensors, p);
+    add_ops(&ops, p);
+    dti_json_leave(&plan, &tensors);
+    dti_json_leave(&plan, &ops);
+    add_fates(&plan, p);
+    dti_json_leave(to, &plan);
+}
+
+/* ---- the map ---- */
+
+static const char tools_of_map[] =
+    "<div class=\"bar\"><input id=\"find\" type=\"search\" placeholder=\"find a tensor: name, "
+    "role, what is done\" aria-label=\"find a tensor\" autocomplete=\"off\" spellcheck=\"false\">"
+    "<span class=\"zooming\"><button type=\"button\" data-zoom=\"in\" aria-label=\"zoom in\">+"
+    "</button><button type=\"button\" data-zoom=\"out\" aria-label=\"zoom out\">&minus;</button>"
+    "<button type=\"button\" data-zoom=\"all\">whole</button></span></div>\n"
+    "<p class=\"hint\">Upwards addresses, across the ops in their order. Ctrl and the wheel, "
+    "a double click, or + and &minus; zoom in; dragging moves; a click on a box or a row chooses "
+    "its tensor.</p>\n";
+static const char table_of_map[] =
+    "<p id=\"chosen\" aria-live=\"polite\" hidden></p>\n<div class=\"rows\"><table id=\"tensors\">"
+    "<thead><tr><th scope=\"col\"><button type=\"button\" data-by=\"name\">tensor</button></th>"
+    "<th scope=\"col\"><button type=\"button\" data-by=\"role\">role</button></th>"
+    "<th scope=\"col\" class=\"number\"><button type=\"button\" data-by=\"bytes\">bytes</button>"
+    "</th><th scope=\"col\" class=\"number\"><button type=\"button\" data-by=\"from\">ops</button>"
+    "</th><th scope=\"col\">what is done</th></tr></thead><tbody></tbody></table></div>\n"
+    "<p class=\"hint\"><span id=\"count\"></span> <button type=\"button\" id=\"more\" hidden>more"
+    "</button></p>\n";
+
+dt_status dti_page_map(dt_page *p, const dt_page_plan *v, dt_err *err)
+{
+    dt_prediction known;
+    dt_timeline time = {0};
+    DT_CHECK(dt_plan_set_predict(v->session->plans, &known, err));
+    dt_status st = known.known ? dt_session_simulate(v->session, v->plan, &time, err) : DT_OK;
+    const dt_plan_picture picture = {
+        v->plan, known.known ? &time : NULL, v->measured, v->session->opts.memory.device_budget};
+    double seconds = known.known ? time.seconds : 0;
+    if (v->measured != NULL && v->measured->seconds > seconds)
+        seconds = v->measured->seconds;
+    dti_page_section(p, "map", "The plan");
+    fputs(tools_of_map, p->f);
+    fputs("<div class=\"wide\" id=\"maps\">\n", p->f);
+    if (st == DT_OK)
+        st = dti_plan_map_part(&picture, p->f, err);
+    fputs("</div>\n", p->f);
+    fputs(table_of_map, p->f);
+    dti_page_section_end(p);
+    add_plan(&p->data, v->plan, seconds);
+    dt_timeline_deinit(&time);
+    return st;
+}
+
+/* ---- the machine ---- */
+
+dt_status dti_page_machine(const dt_page *p, const dt_session *s, dt_err *err)
+{
+    char fact[DT_FACT_BYTES], *text = NULL;
+    size_t bytes = 0;
+    const dt_build build = dt_build_facts();
+    FILE *f = open_memstream(&text, &bytes);
+    if (f == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for the configuration");
+    dt_config_dump(s->config, f);
+    if (fclose(f) != 0) {
+        free(text);
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for the configuration");
+    }
+    dti_page_section(p, "machine", "Machine and configuration");
+    dti_page_list(p);
+    dti_page_item(p, "dnntrain", "%s%s%s%s%s", build.version, build.git[0] != '\0' ? " (" : "",
+        build.git, build.git[0] != '\0' ? "), " : ", ", build.library);
+    dti_page_item(p, "device", "%s, %s", dt_device_name(s->context.device), dt_session_isa(s));
+    if (s->context.card != NULL)
+        dti_page_item(p, "planned for", "%s", s->context.card->name);
+    dti_page_item(p, "processor", "%s, %d threads", dt_cpu_name(fact), s->threads);
+    dti_page_item(p, "system", "%s", dt_system_name(fact));
+    dti_page_item(p, "written", "%s", dt_date(fact));
+    dti_page_list_end(p);
+    fputs("<details><summary>every key of the configuration, and where it comes "
+          "from</summary>\n<pre>",
+        p->f);
+    dti_xml_text(p->f, text);
+    fputs("</pre></details>\n", p->f);
+    dti_page_section_end(p);
+    free(text);
+    return DT_OK;
+}
+
+/* ---- a plan by itself ---- */
+
+static void begin(dt_page *p, const dt_page_plan *v, FILE *f)
+{
+    char title[512], about[512], peak[DT_HUMAN_BYTES];
+    const dt_session *s = v->session;
+    snprintf(title, sizeof title, "%s, %.180s", s->graph->name, dt_session_policy(s));
+    snprintf(about, sizeof about,
+        "%s at the peak for %" PRId64 " samples at once; program '%s', precision %s, device %s",
+        dt_human_bytes(peak, v->plan->peak), v->plan->batch, v->plan->program,
+        dt_session_precision(s), dt_device_name(s->context.device));
+    dti_page_begin(p, f, title, about);
+}
+
+dt_status dti_page_of_plan(const void *page_plan, FILE *f, dt_err *err)
+{
+    const dt_page_plan *v = page_plan;
+    dt_page p;
+    begin(&p, v, f);
+    dt_status st = dti_page_policy(&p, v, err);
+    if (st == DT_OK)
+        st = dti_page_map(&p, v, err);
+    if (st == DT_OK)
+        st = dti_page_machine(&p, v->session, err);
+    const dt_status ended = dti_page_end(&p, st == DT_OK ? err : NULL);
+    return st != DT_OK ? st : ended;
+}

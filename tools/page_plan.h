@@ -1,0 +1,29 @@
+/* A plan in a page: what it takes and why, its map, and a table of its tensors. */
+#ifndef DT_TOOLS_PAGE_PLAN_H
+#define DT_TOOLS_PAGE_PLAN_H
+
+#include "session/session.h"
+#include "tools/page.h"
+#include "tools/plan_map.h"
+
+/* What a page of plans is made of, all borrowed. @saving: against keep_all; @measured: seconds of
+ * the rows of @plan, NULL: they were not traced */
+typedef struct dt_page_plan {
+    const dt_session *session;
+    const dt_plan *plan;
+    const dt_saving *saving;
+    const dt_timeline *measured;
+} dt_page_plan;
+
+/* What the policy saves and costs. DT_E_NOMEM. */
+dt_status dti_page_policy(const dt_page *p, const dt_page_plan *v, dt_err *err) DT_NODISCARD;
+/* The map, rows in seconds where costs are known or rows were traced, and the table. DT_E_NOMEM. */
+dt_status dti_page_map(dt_page *p, const dt_page_plan *v, dt_err *err) DT_NODISCARD;
+/* The machine and the whole configuration. DT_E_NOMEM. */
+dt_status dti_page_machine(const dt_page *p, const dt_session *s, dt_err *err) DT_NODISCARD;
+
+/* What is in the plans of an open session with these: "dnntrain plan --html". @page_plan: a
+ * dt_page_plan. */
+dt_status dti_page_of_plan(const void *page_plan, FILE *f, dt_err *err) DT_NODISCARD;
+
+#endif

@@ -145,6 +145,15 @@ static int64_t classes_of_cifar(const dt_source *base)
     return LABELS;
 }
 
+/* As its batches.meta.txt has them. */
+static const char *class_of_cifar(const dt_source *base, int32_t label)
+{
+    static const char *const names[LABELS] = {
+        "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"};
+    (void)base;
+    return label >= 0 && label < LABELS ? names[label] : NULL;
+}
+
 const dt_source_desc dt_source_cifar10 = {
     .name = "cifar10",
     .summary = "CIFAR-10, binary version: the folder of its .bin files, or one of them",
@@ -154,5 +163,6 @@ const dt_source_desc dt_source_cifar10 = {
     .read = read_cifar,
     .has_eval = has_test_batch,
     .classes = classes_of_cifar,
+    .class_name = class_of_cifar,
     .describe = describe_cifar,
 };

@@ -372,6 +372,12 @@ static int64_t classes_of_images(const dt_source *base)
     return (int64_t)((const images *)base)->folder.n_classes;
 }
 
+static const char *class_of_images(const dt_source *base, int32_t label)
+{
+    const class_folders *f = &((const images *)base)->folder;
+    return label >= 0 && (size_t)label < f->n_classes ? f->names + f->classes[label] : NULL;
+}
+
 const dt_source_desc dt_source_images = {
     .name = "images",
     .summary = "JPEG, PNG and BMP files in folders, one folder a class",
@@ -380,5 +386,6 @@ const dt_source_desc dt_source_images = {
     .count = count_images,
     .read = read_images,
     .classes = classes_of_images,
+    .class_name = class_of_images,
     .describe = describe_images,
 };

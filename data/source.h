@@ -45,6 +45,7 @@ typedef struct dt_source_opts {
  * @has_eval: (optional) whether a held-out split lies beside the training data, to be opened with
  * the same options and eval set; absent: it does not
  * @classes: (optional) how many classes occur
+ * @class_name: (optional) what a label stands for, borrowed from the source; NULL: not known
  * @describe: (optional) what was found, one line without a newline, cut to @n bytes
  */
 typedef struct dt_source_desc {
@@ -57,6 +58,7 @@ typedef struct dt_source_desc {
         const dt_source *s, int64_t i, uint64_t key, float *x, int32_t *label, dt_err *err);
     bool (*has_eval)(const dt_source_opts *o);
     int64_t (*classes)(const dt_source *s);
+    const char *(*class_name)(const dt_source *s, int32_t label);
     void (*describe)(const dt_source *s, char *text, size_t n);
 } dt_source_desc;
 

@@ -64,6 +64,31 @@ struct dt_run {
  * be created; what cannot be written later is told, and the run goes on. */
 dt_status dt_run_trace(dt_run *r, const char *path, dt_err *err) DT_NODISCARD;
 
+enum { DT_SAMPLE_SIDE = 48, DT_SAMPLE_GUESSES = 3 };
+
+/**
+ * struct dt_sample - a picture that was held out, and what the network makes of it.
+ * @h @w @rgb: the picture, made so small that no side is longer than DT_SAMPLE_SIDE; three bytes a
+ *             pixel, row after row
+ * @label:     its class
+ * @guess @share: the likeliest classes, and how likely the network finds each, in [0, 1]
+ */
+typedef struct dt_sample {
+    int h, w, n_guess;
+    int32_t label, guess[DT_SAMPLE_GUESSES];
+    double share[DT_SAMPLE_GUESSES];
+    uint8_t rgb[DT_SAMPLE_SIDE * DT_SAMPLE_SIDE * 3];
+} dt_sample;
+
+/* Up to @most pictures, spread over the data that is held out, with the weights as they stand; *n:
+ * how many. None where samples are no pictures with a class each, nothing is held out, or no
+ * weights are whole. For a run that has trained and goes on no more: nothing of this is traced.
+ * DT_E_DATA, DT_E_NOMEM, DT_E_DEVICE. */
+dt_status dt_run_samples(
+    dt_run *r, dt_sample *to, size_t most, size_t *n, dt_err *err) DT_NODISCARD;
+/* What the data calls a class; NULL: nothing. Borrowed from the run. */
+const char *dt_run_class(const dt_run *r, int32_t label);
+
 /* Write a file of the run directory, whole or not at all: what @print writes, or nothing where it
  * fails. DT_E_IO, DT_E_NOMEM. */
 dt_status dt_run_write(dt_run *r, const char *name,

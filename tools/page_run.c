@@ -12,8 +12,9 @@
 #include "engine/base/json.h"
 #include "session/human.h"
 #include "tools/page_plan.h"
+#include "tools/plan_time.h"
 
-enum { POINTS = 600, LINE_DEPTH = 4, LINE_VALUES = 64 };
+enum { POINTS = 600, SAMPLES = 12, LINE_DEPTH = 4, LINE_VALUES = 64 };
 static const size_t most_bytes = (size_t)1 << 30;
 
 /* ---- the course of the run, as metrics.jsonl tells it ---- */
@@ -271,13 +272,19 @@ typedef struct report {
     dt_run *r;
     dt_status st;
     course c;
+    dt_sample *sample;
+    size_t n_sample;
+    const dt_timeline *measured; /* NULL: it was not traced */
 } report;
 
 static dt_status fill(dt_page *p, const report *x, dt_err *err)
 {
-    const dt_page_plan plan = {
-        .session = x->r->s, .plan = dt_run_largest_plan(x->r), .saving = &x->r->saving};
+    const dt_page_plan plan = {.session = x->r->s,
+        .plan = dt_run_largest_plan(x->r),
+        .saving = &x->r->saving,
+        .measured = x->measured};
     DT_CHECK(draw_course(p, &x->c, err));
+    dti_page_samples(p, x->r, x->sample, x->n_sample);
     DT_CHECK(dti_page_policy(p, &plan, err));
     DT_CHECK(dti_page_map(p, &plan, err));
     return dti_page_machine(p, x->r->s, err);
@@ -293,19 +300,47 @@ static dt_status print(const void *arg, FILE *f, dt_err *err)
     return st != DT_OK ? st : ended;
 }
 
+/* Of a run that is done: whoever stopped one waits for its end. Samples that cannot be read leave
+ * the page without them. */
+static dt_status look(report *x, dt_err *err)
+{
+    dt_err why = {0};
+    x->sample = dt_alloc(SAMPLES, sizeof *x->sample);
+    if (x->sample == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for samples");
+    if (dt_run_samples(x->r, x->sample, SAMPLES, &x->n_sample, &why) != DT_OK)
+        x->n_sample = 0;
+    return DT_OK;
+}
+
+/* A trace that cannot be read, or has not the plan in it, leaves the page without. */
+static void read_trace(report *x, const char *path, dt_timeline *to)
+{
+    const dt_plan *p = dt_run_largest_plan(x->r);
+    dt_err why = {0};
+    if (path != NULL && path[0] != '\0' && dti_plan_measured(p, p->batch, path, to, &why) == DT_OK)
+        x->measured = to;
+}
+
 dt_status dti_page_run(dt_run *r, dt_status st, const char *trace, bool *written, dt_err *err)
 {
     report x = {.r = r, .st = st};
-    (void)trace;
+    dt_timeline time = {0};
     *written = false;
     if (!r->s->opts.train.report || !r->begun)
         return DT_OK;
     DT_CHECK(dt_run_dir_there(r->dir, err));
     dt_status done = read_course(&x.c, dt_run_dir_path(r->dir), err);
+    if (done == DT_OK && st == DT_OK)
+        done = look(&x, err);
+    if (done == DT_OK)
+        read_trace(&x, trace, &time);
     if (done == DT_OK)
         done = dt_run_write(r, "report.html", print, &x, err);
     table_free(&x.c.train);
     table_free(&x.c.eval);
+    dt_free(x.sample);
+    dt_timeline_deinit(&time);
     *written = done == DT_OK;
     return done;
 }

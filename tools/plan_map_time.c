@@ -146,10 +146,11 @@ static void ticks(const lanes *l, double seconds, double y)
 /* With what stands above it; where it ends. */
 static double one_timeline(const lanes *l, const char *what, double y)
 {
-    fprintf(l->f,
-        "<text x=\"%d\" y=\"%.1f\">in time, as %s: %.6f s, of which the ops wait %.6f s</text>\n"
-        "<g data-seconds=\"%s\">\n",
-        LEFT, y + HEAD - 12, what, l->t->seconds, l->t->stalled, what);
+    fprintf(l->f, "<text x=\"%d\" y=\"%.1f\">in time, as %s: %.6f s", LEFT, y + HEAD - 12, what,
+        l->t->seconds);
+    if (l->t->stalled > 0)
+        fprintf(l->f, ", of which the ops wait %.6f s", l->t->stalled);
+    fprintf(l->f, "</text>\n<g data-seconds=\"%s\">\n", what);
     y += HEAD;
     for (int s = 0; s < l->p->n_stream; s++)
         if (has_lane(l, s)) {

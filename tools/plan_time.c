@@ -91,7 +91,7 @@ dt_status dti_plan_timeline(const void *plan_time, FILE *f, dt_err *err)
 /* A row as it ran once. */
 typedef struct sample {
     int32_t row;
-    double seconds;
+    double begin, seconds;
 } sample;
 
 /* @whole: seconds of each time that the plan ran; @begin @end @last: of the time under way, and its
@@ -150,7 +150,7 @@ static dt_status take(trace *x, int64_t row, char **field, double begin, double 
     x->last = (int32_t)row;
     if (!dt_grow((void **)&x->of, &x->cap, x->n, sizeof *x->of))
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a trace");
-    x->of[x->n++] = (sample){(int32_t)row, end - begin};
+    x->of[x->n++] = (sample){(int32_t)row, begin, end - begin};
     return DT_OK;
 }
 
@@ -319,21 +319,87 @@ static dt_status compare(trace *x, dt_err *err)
     return DT_OK;
 }
 
-dt_status dti_plan_against(const dt_plan_time *t, int64_t samples, const char *path, dt_err *err)
+static dt_status read_trace(trace *x, dt_err *err)
 {
     char *text = NULL;
     size_t bytes = 0;
-    trace x = {.t = t, .path = path, .samples = samples, .line = 1, .last = -1};
-    DT_CHECK(dt_read_file(&text, &bytes, path, MOST_BYTES, DT_E_DATA, err));
+    DT_CHECK(dt_read_file(&text, &bytes, x->path, MOST_BYTES, DT_E_DATA, err));
     dt_status st = strlen(text) == bytes
                        ? DT_OK
-                       : DT_FAIL(err, DT_E_DATA, "%s: a NUL byte is in it: no trace", path);
+                       : DT_FAIL(err, DT_E_DATA, "%s: a NUL byte is in it: no trace", x->path);
     if (st == DT_OK)
-        st = read_lines(&x, text, err);
+        st = read_lines(x, text, err);
+    dt_free(text);
+    return st;
+}
+
+static void trace_free(trace *x)
+{
+    dt_free(x->of);
+    dt_free(x->whole);
+}
+
+dt_status dti_plan_against(const dt_plan_time *t, int64_t samples, const char *path, dt_err *err)
+{
+    trace x = {.t = t, .path = path, .samples = samples, .line = 1, .last = -1};
+    dt_status st = read_trace(&x, err);
     if (st == DT_OK)
         st = compare(&x, err);
-    dt_free(text);
-    dt_free(x.of);
-    dt_free(x.whole);
+    trace_free(&x);
+    return st;
+}
+
+/* ---- one time that it ran ---- */
+
+/* The time whose seconds are the median; the first of several. */
+static size_t usual_run(const trace *x, double *sorted)
+{
+    memcpy(sorted, x->whole, x->n_whole * sizeof *sorted);
+    qsort(sorted, x->n_whole, sizeof *sorted, by_seconds);
+    const double median = sorted[(x->n_whole - 1) / 2];
+    size_t run = 0;
+    while (run + 1 < x->n_whole && (x->whole[run] < median || x->whole[run] > median))
+        run++;
+    return run;
+}
+
+/* Its rows: samples stand as they were read, and a row that comes no later than the one before it
+ * begins another time. */
+static void take_run(const trace *x, size_t run, dt_timeline *to)
+{
+    size_t at = 0, from, now = 0;
+    double first = INFINITY;
+    for (from = 0; now < run && from < x->n; now++)
+        for (from++; from < x->n && x->of[from].row > x->of[from - 1].row;)
+            from++;
+    for (at = from; at < x->n && (at == from || x->of[at].row > x->of[at - 1].row); at++)
+        first = fmin(first, x->of[at].begin);
+    for (size_t i = from; i < at; i++) {
+        const sample *s = &x->of[i];
+        to->begin[s->row] = s->begin - first;
+        to->end[s->row] = s->begin - first + s->seconds;
+        to->seconds = fmax(to->seconds, to->end[s->row]);
+    }
+}
+
+dt_status dti_plan_measured(
+    const dt_plan *p, int64_t samples, const char *path, dt_timeline *out, dt_err *err)
+{
+    const dt_plan_time t = {.plan = p};
+    trace x = {.t = &t, .path = path, .samples = samples, .line = 1, .last = -1};
+    *out = (dt_timeline){.n = p->n_row,
+        .begin = dt_alloc(p->n_row + 1, sizeof *out->begin),
+        .end = dt_alloc(p->n_row + 1, sizeof *out->end),
+        .source = dt_alloc(p->n_row + 1, sizeof *out->source)};
+    dt_status st = out->begin != NULL && out->end != NULL && out->source != NULL
+                       ? read_trace(&x, err)
+                       : DT_FAIL(err, DT_E_NOMEM, "no memory for a trace");
+    double *sorted = st == DT_OK ? dt_alloc(x.n_whole, sizeof *sorted) : NULL;
+    if (st == DT_OK && sorted == NULL)
+        st = DT_FAIL(err, DT_E_NOMEM, "no memory for a trace");
+    if (st == DT_OK)
+        take_run(&x, usual_run(&x, sorted), out);
+    dt_free(sorted);
+    trace_free(&x);
     return st;
 }

@@ -22,4 +22,10 @@ dt_status dti_plan_timeline(const void *plan_time, FILE *f, dt_err *err) DT_NODI
 dt_status dti_plan_against(
     const dt_plan_time *t, int64_t samples, const char *path, dt_err *err) DT_NODISCARD;
 
+/* A plan as it ran: of all times in such a file the one that took the median; seconds from its
+ * first row on. Rows that were not traced, waits among them, have none. Release it with
+ * dt_timeline_deinit, even after a failure. DT_E_DATA as above, DT_E_NOMEM. */
+dt_status dti_plan_measured(const dt_plan *p, int64_t samples, const char *path, dt_timeline *out,
+    dt_err *err) DT_NODISCARD;
+
 #endif

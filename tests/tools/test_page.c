@@ -9,6 +9,7 @@
 
 #include "engine/base/alloc.h"
 #include "memory/plan_text/plan_text.h"
+#include "tests/fixture/data_files.h"
 #include "tests/fixture/json_read.h"
 #include "tools/xml.h"
 
@@ -279,12 +280,128 @@ static void a_run_goes_on_without(void **state)
     cli_done(&r);
 }
 
+/* Classes whose names would be elements: they stand below the pictures, as text. */
+static void hostile_classes_stay_text(void **state)
+{
+    NEED_BINARY();
+    static const char *const classes[] = {"<b class=hostile>&\"", "plain"};
+    enum { SIDE = 16, EACH = 3 };
+    char root[512], path[700], words[1200];
+    uint8_t px[SIDE * SIDE * 3];
+    snprintf(root, sizeof root, "%s", dt_temp_path("classes"));
+    put_folder(root);
+    for (int c = 0; c < 2; c++) {
+        snprintf(path, sizeof path, "%s/%s", root, classes[c]);
+        put_folder(path);
+        for (int i = 0; i < EACH; i++) {
+            memset(px, c * 200 + i, sizeof px);
+            blob b = make_rgb_png(px, SIDE, SIDE);
+            snprintf(path, sizeof path, "%s/%s/%d.png", root, classes[c], i);
+            put_file(path, b.p, b.n);
+            blob_free(&b);
+        }
+    }
+    const char *config = cli_file("pictures.ini",
+        "[model]\nimage = 16\n[conv c]\nout = 4\nkernel = 3\npad = 1\n[global_avgpool p]\n[fc f]\n"
+        "out = 2\n[train]\nbatch = 3\nsteps = 2\n[data]\nsource = images\n");
+    snprintf(words, sizeof words,
+        "FILE --set data.path=%s --set data.eval_path=%s --set run.dir=%s/run", root, root,
+        dt_temp_path(""));
+    ran r = cli_run(words, config);
+    assert_code(&r, 0);
+    cli_done(&r);
+    snprintf(path, sizeof path, "%s", dt_temp_path("run/report.html"));
+    char *page = cli_text(path);
+    check_page(page);
+    assert_has_not(page, "<b class");
+    assert_has(page, "&lt;b class=hostile&gt;&amp;&quot;");
+    assert_has(page, "alt=\"plain\"");
+    assert_int_equal(count(page, "<figure"), 3); /* as many as a batch has */
+    assert_int_equal(count(page, "src=\"data:image/bmp;base64,Qk"), 3);
+    dt_free(page);
+}
+
+static int by_value(const void *va, const void *vb)
+{
+    const double a = *(const double *)va, b = *(const double *)vb;
+    return (a > b) - (a < b);
+}
+
+/* Of a trace, the seconds of the time that program 'first' took as the median. */
+static double usual_seconds(const char *trace)
+{
+    enum { TIMES = 16 };
+    double whole[TIMES], begin = 0, end = 0;
+    size_t n = 0;
+    char before[32] = "";
+    for (const char *at = strchr(trace, '\n') + 1; *at != '\0'; at = strchr(at, '\n') + 1) {
+        char step[32], program[32];
+        const char *last = strchr(at, '\n');
+        assert_int_equal(sscanf(at, "%31[^,],%31[^,]", step, program), 2);
+        if (strcmp(program, "first") != 0)
+            continue;
+        while (last[-1] != ',')
+            last--;
+        const char *first = last - 1;
+        while (first[-1] != ',')
+            first--;
+        if (strcmp(step, before) != 0) {
+            assert_true(n < TIMES);
+            n++;
+            begin = strtod(first, NULL);
+            end = 0;
+            snprintf(before, sizeof before, "%s", step);
+        }
+        begin = strtod(first, NULL) < begin ? strtod(first, NULL) : begin;
+        end = strtod(last, NULL) > end ? strtod(last, NULL) : end;
+        whole[n - 1] = end - begin;
+    }
+    assert_true(n > 0);
+    qsort(whole, n, sizeof *whole, by_value);
+    return whole[(n - 1) / 2];
+}
+
+/* What was traced stands below what was predicted, row by row. */
+static void measured_rows_stand_beside_the_predicted(void **state)
+{
+    NEED_BINARY();
+    char dir[512], trace[512], path[600], want[64];
+    snprintf(dir, sizeof dir, "%s", dt_temp_path("traced"));
+    snprintf(trace, sizeof trace, "%s", dt_temp_path("traced.csv"));
+    snprintf(path, sizeof path, "%s/report.html", dir);
+    assert_int_equal(setenv("DT_TRACE", trace, 1), 0);
+    ran r = train("--set memory.policy=vdnn_all --set memory.simulate=p100", dir);
+    assert_int_equal(unsetenv("DT_TRACE"), 0);
+    assert_code(&r, 0);
+    cli_done(&r);
+    char *page = cli_text(path), *rows = cli_text(trace);
+    check_page(page);
+    snprintf(want, sizeof want, "in time, as measured: %.6f s<", usual_seconds(rows));
+    assert_has(page, "in time, as predicted: ");
+    assert_has(page, want);
+    const char *measured = strstr(page, "data-seconds=\"measured\"");
+    assert_non_null(measured);
+    const char *end = strstr(measured, "</svg></div>");
+    size_t boxes = 0;
+    for (const char *at = measured;
+         (at = strstr(at, "<rect ")) != NULL && (end == NULL || at < end); at++)
+        boxes++;
+    cJSON *data = data_of(page);
+    const int ops = cJSON_GetArraySize(list(json_object(json_object(data, "plan"), "op"), "name"));
+    assert_in_range(boxes, ops / 2, 3 * ops); /* but for those too short for the clock */
+    cJSON_Delete(data);
+    dt_free(page);
+    dt_free(rows);
+}
+
 DT_TEST_GROUP(page)
 {
     static const struct CMUnitTest tests[] = {cmocka_unit_test(the_tables_are_the_plans),
         cmocka_unit_test(it_stays_small), cmocka_unit_test(hostile_values_stay_text),
         cmocka_unit_test(text_is_escaped), cmocka_unit_test(a_run_leaves_one),
         cmocka_unit_test(a_run_that_goes_on_shows_all_of_it),
+        cmocka_unit_test(hostile_classes_stay_text),
+        cmocka_unit_test(measured_rows_stand_beside_the_predicted),
         cmocka_unit_test(none_where_it_is_not_wanted), cmocka_unit_test(a_run_goes_on_without)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,221 @@
+/* What a trained network makes of some pictures that were held out: for those who show a run. */
+#include <math.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "engine/dtype.h"
+#include "session/run/run_internal.h"
+
+/* @n: samples of the evaluation's plan, of which @most are different */
+typedef struct looker {
+    dt_run *r;
+    dt_source *plain; /* the same data, not normalised */
+    const dt_planned *planned;
+    int id;
+    int64_t n, most, classes, each;
+    const char *scores; /* the tensor that the loss takes */
+    bool seen;
+    float *x, *score;
+    int32_t *labels;
+} looker;
+
+/* Pictures with a label each, of one or three colours. */
+static bool has_pictures(const dt_run *r)
+{
+    const dt_graph *g = r->s->graph;
+    return r->feeds.eval != NULL && dt_graph_tokens(g) == 0 && dt_graph_labels(g) == 1 &&
+           (g->input.c == 1 || g->input.c == 3) && g->input.h > 1 && g->input.w > 1;
+}
+
+/* A plan of evaluation and the scores in it. A plan that was given has no program to ask. */
+static bool find_plan(looker *w)
+{
+    for (size_t i = 0; i < w->r->rig.n && w->scores == NULL; i++) {
+        const dt_planned *p = w->r->s->plans->planned[i];
+        if (p->kind != DT_PROGRAM_EVAL || p->dense || p->program == NULL)
+            continue;
+        for (size_t k = 0; k < p->program->n_order; k++) {
+            const dt_op *op = &p->program->op[p->program->order[k]];
+            if (op->desc != NULL && op->desc->loss)
+                w->scores = p->program->tensor[dt_op_tensor(op, DT_X)].name;
+        }
+        w->planned = p;
+        w->n = p->n;
+        w->id = w->r->rig.ready[i].id;
+    }
+    return w->scores != NULL;
+}
+
+static void look(void *self, const dt_plan_tensor *t, const void *bytes)
+{
+    looker *w = self;
+    const size_t n = (size_t)(w->n * w->classes);
+    if (strcmp(t->name, w->scores) != 0)
+        return;
+    w->seen = true;
+    for (size_t i = 0; i < n; i++)
+        w->score[i] = t->bytes == n * sizeof(dt_bf16)
+                          ? dt_bf16_to_float(((const dt_bf16 *)bytes)[i])
+                          : ((const float *)bytes)[i];
+}
+
+static dt_status reserve(looker *w, dt_err *err)
+{
+    w->classes = w->r->s->graph->classes;
+    w->each = dt_shape_sample(&w->r->s->graph->input);
+    w->x = dt_alloc((size_t)w->n, (size_t)w->each * sizeof *w->x);
+    w->labels = dt_alloc((size_t)w->n, sizeof *w->labels);
+    w->score = dt_alloc((size_t)w->n, (size_t)w->classes * sizeof *w->score);
+    if (w->x == NULL || w->labels == NULL || w->score == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory to look at samples");
+    return DT_OK;
+}
+
+/* Of a data set whose samples may stand by class: evenly spread. */
+static int64_t place_of(const looker *w, int64_t i)
+{
+    return i * w->r->feeds.eval->desc->count(w->r->feeds.eval) / w->most;
+}
+
+static dt_status read_samples(looker *w, dt_err *err)
+{
+    const dt_source *s = w->r->feeds.eval;
+    for (int64_t i = 0; i < w->n; i++) {
+        const int64_t from = i % w->most;
+        if (i < w->most)
+            DT_CHECK(s->desc->read(s, place_of(w, i), 0, w->x + i * w->each, &w->labels[i], err));
+        else /* the plan is for so many */
+            memcpy(w->x + i * w->each, w->x + from * w->each, (size_t)w->each * sizeof *w->x);
+        w->labels[i] = w->labels[from];
+    }
+    return DT_OK;
+}
+
+static dt_status ask(looker *w, dt_err *err)
+{
+    const dt_run_args a = {.batch = {w->x, w->labels, w->n, 0}, .step_samples = w->n};
+    const dt_probe probe = {w, look};
+    DT_CHECK(dt_runner_set_trace(w->r->rig.runner, NULL, err)); /* it is no part of the run */
+    dt_runner_set_probe(w->r->rig.runner, &probe);
+    const dt_status st = dt_runner_run(w->r->rig.runner, w->id, &a, err);
+    dt_runner_set_probe(w->r->rig.runner, NULL);
+    DT_CHECK(st);
+    return w->seen ? DT_OK : DT_FAIL(err, DT_E_INTERNAL, "the scores were never written");
+}
+
+/* ---- what is seen ---- */
+
+/* The likeliest classes, by the softmax of the scores. */
+static void guess(const looker *w, int64_t i, dt_sample *to)
+{
+    const float *v = w->score + i * w->classes;
+    double most = (double)v[0], sum = 0;
+    for (int64_t c = 1; c < w->classes; c++)
+        most = fmax(most, (double)v[c]);
+    for (int64_t c = 0; c < w->classes; c++)
+        sum += exp((double)v[c] - most);
+    to->n_guess = 0;
+    while (to->n_guess < DT_SAMPLE_GUESSES && to->n_guess < w->classes) {
+        int32_t best = -1;
+        for (int32_t c = 0; c < w->classes; c++) {
+            bool taken = !isfinite(v[c]);
+            for (int k = 0; k < to->n_guess; k++)
+                taken = taken || to->guess[k] == c;
+            if (!taken && (best < 0 || v[c] > v[best]))
+                best = c;
+        }
+        if (best < 0)
+            return;
+        to->share[to->n_guess] = exp((double)v[best] - most) / sum;
+        to->guess[to->n_guess++] = best;
+    }
+}
+
+/* Means of squares of pixels, so that no side is longer than DT_SAMPLE_SIDE; @v in 0 to 1. */
+static void shrink(const dt_shape *s, const float *v, dt_sample *to)
+{
+    const int64_t longest = s->h > s->w ? s->h : s->w;
+    const int64_t by = (longest + DT_SAMPLE_SIDE - 1) / DT_SAMPLE_SIDE;
+    to->h = (int)((s->h + by - 1) / by);
+    to->w = (int)((s->w + by - 1) / by);
+    for (int64_t p = 0; p < to->h * to->w * 3; p++) {
+        const int64_t y0 = p / 3 / to->w * by, x0 = p / 3 % to->w * by, c = s->c == 1 ? 0 : p % 3;
+        double sum = 0, n = 0;
+        for (int64_t y = y0; y < y0 + by && y < s->h; y++)
+            for (int64_t x = x0; x < x0 + by && x < s->w; x++, n++)
+                sum += (double)v[(y * s->w + x) * s->c + c];
+        to->rgb[p] = (uint8_t)lround(255 * fmin(1, fmax(0, sum / n)));
+    }
+}
+
+/* What is no picture's value from 0 to 1, as in a file of tensors, is brought there. */
+static void stretch(float *v, int64_t n)
+{
+    float least = 0, most = 1;
+    for (int64_t i = 0; i < n; i++) {
+        if (!isfinite(v[i]))
+            v[i] = 0;
+        least = v[i] < least ? v[i] : least;
+        most = v[i] > most ? v[i] : most;
+    }
+    for (int64_t i = 0; i < n; i++)
+        v[i] = (v[i] - least) / (most - least);
+}
+
+static dt_status show(const looker *w, int64_t i, dt_sample *to, dt_err *err)
+{
+    float *v = w->x; /* the network has read it */
+    DT_CHECK(w->plain->desc->read(w->plain, place_of(w, i), 0, v, &to->label, err));
+    to->label = w->labels[i];
+    stretch(v, w->each);
+    shrink(&w->r->s->graph->input, v, to);
+    guess(w, i, to);
+    return DT_OK;
+}
+
+static dt_status open_plain(looker *w, dt_err *err)
+{
+    static const float mean[3] = {0, 0, 0}, std[3] = {1, 1, 1};
+    dt_source_opts o = w->r->feeds.eval->opts;
+    o.mean = mean;
+    o.std = std;
+    return w->r->feeds.eval->desc->open(&w->plain, &o, err);
+}
+
+static dt_status samples(looker *w, dt_sample *to, size_t *n, dt_err *err)
+{
+    DT_CHECK(reserve(w, err));
+    DT_CHECK(open_plain(w, err));
+    DT_CHECK(read_samples(w, err));
+    DT_CHECK(ask(w, err));
+    for (int64_t i = 0; i < w->most; i++) {
+        DT_CHECK(show(w, i, &to[i], err));
+        *n = (size_t)i + 1;
+    }
+    return DT_OK;
+}
+
+dt_status dt_run_samples(dt_run *r, dt_sample *to, size_t most, size_t *n, dt_err *err)
+{
+    looker w = {.r = r};
+    *n = 0;
+    if (r->rig.runner == NULL || r->point.broken || !has_pictures(r) || !find_plan(&w))
+        return DT_OK;
+    const int64_t count = r->feeds.eval->desc->count(r->feeds.eval);
+    w.most = w.n < count ? w.n : count;
+    w.most = w.most < (int64_t)most ? w.most : (int64_t)most;
+    dti_session_enter(r->s);
+    const dt_status st = samples(&w, to, n, err);
+    if (w.plain != NULL)
+        w.plain->desc->close(w.plain);
+    dt_free(w.x);
+    dt_free(w.labels);
+    dt_free(w.score);
+    return dti_run_left(r, st);
+}
+
+const char *dt_run_class(const dt_run *r, int32_t label)
+{
+    const dt_source *s = r->feeds.train;
+    return s != NULL && s->desc->class_name != NULL ? s->desc->class_name(s, label) : NULL;
+}

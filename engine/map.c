@@ -26,15 +26,27 @@ int dt_role_find(const char *name)
     return -1;
 }
 
+/* Parameters, optimizer state and running statistics are what a step leaves to the next. */
+static bool outlives_steps(const dt_home *h)
+{
+    return h->port == DT_P || h->role == DT_ROLE_OPTIMIZER;
+}
+
 /* A place behind all that are there. */
 static dt_status place(dt_map *m, dt_home *h, dt_err *err)
 {
     size_t *bytes = h->tier == DT_AT_DEVICE ? &m->bytes : &m->tier_bytes[h->tier];
     const size_t align = h->tier == DT_AT_DEVICE ? DT_ALIGN : (size_t)dt_tier_align(h->tier);
     size_t end;
-    h->off = *bytes;
-    if (h->bytes > SIZE_MAX / 2 ||
-        !dti_add_bytes(*bytes, (h->bytes + align - 1) / align * align, &end) || end > SIZE_MAX / 2)
+    h->off = h->next = *bytes;
+    if (h->bytes > SIZE_MAX / 4)
+        return DT_FAIL(err, DT_E_CONFIG, "the parameters of '%s' are too large", h->name);
+    size_t each = (h->bytes + align - 1) / align * align;
+    if (m->two && h->tier == DT_TIER_DISK && outlives_steps(h)) {
+        h->next += each;
+        each *= 2;
+    }
+    if (!dti_add_bytes(*bytes, each, &end) || end > SIZE_MAX / 2)
         return DT_FAIL(err, DT_E_CONFIG, "the parameters of '%s' are too large", h->name);
     *bytes = end;
     return DT_OK;
@@ -134,8 +146,9 @@ dt_status dt_map_forget_gradients(dt_map *m, dt_err *err)
     return DT_OK;
 }
 
-dt_status dt_map_settle(dt_map *m, const dt_tier *tier, dt_err *err)
+dt_status dt_map_settle(dt_map *m, const dt_tier *tier, bool two, dt_err *err)
 {
+    m->two = two;
     m->bytes = 0;
     memset(m->tier_bytes, 0, sizeof m->tier_bytes);
     for (size_t i = 0; i < m->n; i++) {
@@ -143,6 +156,28 @@ dt_status dt_map_settle(dt_map *m, const dt_tier *tier, dt_err *err)
         DT_CHECK(place(m, &m->home[i], err));
     }
     return DT_OK;
+}
+
+/* Updates that are early leave nothing to the end of a step but running statistics, which are
+ * copied there; that fails only where the disk has a part in it. */
+static bool spoils(const dt_map *m, const dt_home *h)
+{
+    if (!outlives_steps(h) || h->next != h->off)
+        return false;
+    if (!m->early || h->role != DT_ROLE_BUFFERS || h->tier == DT_TIER_DISK)
+        return true;
+    return m->home[dti_map_find(m, h->node, h->param, DT_Q)].tier == DT_TIER_DISK;
+}
+
+bool dt_map_undoes(const dt_map *m, int32_t *why)
+{
+    for (size_t i = 0; i < m->n; i++)
+        if (spoils(m, &m->home[i])) {
+            if (why != NULL)
+                *why = (int32_t)i;
+            return false;
+        }
+    return true;
 }
 
 void dt_map_destroy(dt_map *m)

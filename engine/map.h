@@ -36,11 +36,13 @@ int dt_role_find(const char *name); /* -1 if unknown */
 
 /* One persistent tensor. node and param say whose it is; port tells parameter (DT_P), gradient
  * (DT_DP), pending copy (DT_Q), optimizer state (DT_M) and metrics apart. tier: DT_AT_DEVICE,
- * DT_TIER_HOST or DT_TIER_DISK; off: its place in the arena, or its slot in the tier. */
+ * DT_TIER_HOST or DT_TIER_DISK; off: its place in the arena, or its slot in the tier; next: the
+ * slot of its next generation, to which a step writes what the steps after it read: off itself
+ * where there is but one. */
 typedef struct dt_home {
     char name[DT_TENSOR_NAME_BYTES];
     dt_role role;
-    size_t bytes, off;
+    size_t bytes, off, next;
     int32_t node, param;
     dt_port port;
     dt_tier tier;
@@ -52,6 +54,7 @@ typedef struct dt_map {
     size_t bytes;                /* of all on the device, each rounded up to DT_ALIGN */
     size_t tier_bytes[DT_TIERS]; /* the same of those in a tier, rounded up to its alignment */
     bool early;      /* a parameter is updated once its gradient is whole; no gradient lives on */
+    bool two;        /* what steps change and the disk holds has two generations there */
     int32_t metrics; /* their entry */
     int64_t home_n;  /* micro-batch of training, which fixed the layouts */
 } dt_map;
@@ -69,9 +72,15 @@ void dt_map_destroy(dt_map *m);
 /* Leave gradients out: updates are early. Before homes are given. */
 dt_status dt_map_forget_gradients(dt_map *m, dt_err *err) DT_NODISCARD;
 
-/* Give every entry a home, by its number in @tier, and lay out all anew. Metrics stay on the
- * device. DT_E_CONFIG when a tier would be too large. */
-dt_status dt_map_settle(dt_map *m, const dt_tier *tier, dt_err *err) DT_NODISCARD;
+/* Give every entry a home, by its number in @tier, and lay out all anew, as @two says. Metrics stay
+ * on the device. DT_E_CONFIG when a tier would be too large. */
+dt_status dt_map_settle(dt_map *m, const dt_tier *tier, bool two, dt_err *err) DT_NODISCARD;
+
+/* Whether a step that fails, wherever it does, leaves all as it was before: what its updates write
+ * is the next generation, beside the current one. Else, in *why, an entry that it may spoil; NULL:
+ * nobody asks. What only the end of a step changes, and no disk can fail at, needs no second one.
+ */
+bool dt_map_undoes(const dt_map *m, int32_t *why);
 
 /* Entry of a node's parameter for a port (DT_P, DT_DP, DT_Q, DT_M + k); -1 if there is none. */
 int32_t dti_map_find(const dt_map *m, int32_t node, int param, dt_port port);

@@ -79,12 +79,13 @@ typedef struct dt_row {
 /* A tensor of the plan. Persistent ones are at home, whole, before and after a run. tier:
  * DT_AT_DEVICE: home is a place in the arena, where it lies for ever. Otherwise home is a slot of
  * that tier: it is placed, copied in, copied out if it was changed, and released, as transients
- * are. */
+ * are. next: the slot to which it is copied out, and from which it is read in this plan after that;
+ * home itself, but for tensors of two generations. */
 typedef struct dt_plan_tensor {
     char name[DT_TENSOR_NAME_BYTES];
     uint16_t role;
     bool persistent;
-    uint64_t bytes, home;
+    uint64_t bytes, home, next;
     uint8_t tier;
 } dt_plan_tensor;
 

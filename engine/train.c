@@ -120,11 +120,21 @@ static dt_hyper hyper_of(const dt_train_opts *o, double lr, double norm)
         .label_smoothing = (float)o->label_smoothing};
 }
 
+/* A step under way: its batch, the norm to clip by where updates are early (below 0: they are not
+ * clipped), and whether its packed values did not fit, so that it is run by the dense plans. */
+typedef struct under_way {
+    dt_batch batch;
+    int64_t step;
+    double norm;
+    bool dense;
+} under_way;
+
 /* Forward and backward of all micro-batches of a step's batch. *overflowed becomes true, and the
  * rest is left out, when packed values did not fit. */
-static dt_status gradients(const dt_train_job *j, const dt_batch *b, int64_t step, bool dense,
-    bool *overflowed, dt_err *err)
+static dt_status gradients(const dt_train_job *j, const under_way *s, bool *overflowed, dt_err *err)
 {
+    const dt_batch *b = &s->batch;
+    const int64_t step = s->step;
     const int64_t micro = j->opts->micro_batch;
     for (int64_t from = 0; from < b->n; from += micro) {
         int id;
@@ -133,16 +143,16 @@ static dt_status gradients(const dt_train_job *j, const dt_batch *b, int64_t ste
             .sample0 = from,
             .step = step,
             .step_samples = b->n,
-            .hyper = hyper_of(j->opts, learning_rate(j, step), -1)};
-        DT_CHECK(
-            ready(j, from == 0 ? DT_PROGRAM_FIRST : DT_PROGRAM_AGAIN, a.batch.n, dense, &id, err));
+            .hyper = hyper_of(j->opts, learning_rate(j, step), s->norm)};
+        DT_CHECK(ready(
+            j, from == 0 ? DT_PROGRAM_FIRST : DT_PROGRAM_AGAIN, a.batch.n, s->dense, &id, err));
         if (stop(j))
             return DT_FAIL(
                 err, DT_E_STOPPED, "stopped in step %" PRId64 ", which is discarded", step);
         DT_TRY(err, dt_runner_run(j->runner, id, &a, err), "step %" PRId64, step);
         *overflowed = dti_runner_overflowed(j->runner);
         if (*overflowed)
-            return dense
+            return s->dense
                        ? DT_FAIL(err, DT_E_INTERNAL,
                              "step %" PRId64 ": packed values do not fit a plan with room for all",
                              step)
@@ -162,13 +172,12 @@ static dt_status update(const dt_train_job *j, int64_t step, double norm, dt_err
 
 /* Who made the first value that is not finite, as a part of a sentence; found by running the step
  * again, which is discarded anyway. */
-static const char *blame(
-    const dt_train_job *j, const dt_batch *b, int64_t step, bool dense, char text[512])
+static const char *blame(const dt_train_job *j, const under_way *s, char text[512])
 {
     dt_err ignored = {0};
     bool overflowed;
     dti_runner_blame(j->runner, true);
-    const dt_status st = gradients(j, b, step, dense, &overflowed, &ignored);
+    const dt_status st = gradients(j, s, &overflowed, &ignored);
     dti_runner_blame(j->runner, false);
     const char *who = dti_runner_blamed(j->runner);
     text[0] = '\0';
@@ -180,14 +189,16 @@ static const char *blame(
 #define DISCARDED                                                                                  \
     "the step is discarded, the weights are those before it. A lower train.lr often helps"
 
-/* Before anything persistent changes: is every number of the step one? *norm is that of the
- * gradients if they are to be clipped, else -1. */
-static dt_status check_finite(const dt_train_job *j, const dt_batch *b, int64_t step, bool dense,
-    const dt_metrics *m, double *norm, dt_err *err)
+/* Before anything changes that cannot be taken back: is every number of the step one? *norm is that
+ * of the gradients if they are to be clipped, else -1. */
+static dt_status check_finite(
+    const dt_train_job *j, const under_way *s, const dt_metrics *m, double *norm, dt_err *err)
 {
     char who[512];
+    const int64_t step = s->step;
     const bool lost = m->nonfinite > 0 || !isfinite(m->loss_sum);
-    if (lost && j->map->early)
+    *norm = -1;
+    if (lost && j->map->early && !dt_map_undoes(j->map, NULL))
         return DT_FAIL(err, DT_E_NONFINITE,
             "step %" PRId64 ": the loss of %" PRId64 " of %" PRId64
             " samples is not finite, and its updates were made early. A lower train.lr often helps",
@@ -196,7 +207,7 @@ static dt_status check_finite(const dt_train_job *j, const dt_batch *b, int64_t 
         return DT_FAIL(err, DT_E_NONFINITE,
             "step %" PRId64 ": the loss of %" PRId64 " of %" PRId64
             " samples is not finite%s; " DISCARDED,
-            step, m->nonfinite, m->count, blame(j, b, step, dense, who));
+            step, m->nonfinite, m->count, blame(j, s, who));
     static const struct {
         dt_port port;
         const char *what;
@@ -212,49 +223,74 @@ static dt_status check_finite(const dt_train_job *j, const dt_batch *b, int64_t 
         const dt_home *h = &j->map->home[bad];
         return DT_FAIL(err, DT_E_NONFINITE,
             "step %" PRId64 ": the %s of %s is not finite%s; " DISCARDED, step, rest[i].what,
-            strchr(h->name, '.') + 1, blame(j, b, step, dense, who));
+            h->port == DT_P ? h->name : strchr(h->name, '.') + 1, blame(j, s, who));
     }
     return DT_OK;
 }
 
-/* The step at *p, which moves on with the weights. */
-static dt_status one_step(const dt_train_job *j, dt_train_point *p, dt_err *err)
+/* Gradients, with packed values that fit, and with early updates clipped by the norm, which is
+ * known only when these have been made: then they are made again, beside those, which nobody reads.
+ * *norm is that of the gradients, -1 where they are not clipped. */
+static dt_status whole_gradients(
+    const dt_train_job *j, under_way *s, dt_metrics *m, double *norm, dt_err *err)
+{
+    const bool early = j->map->early && j->opts->clip > 0;
+    bool overflowed;
+    s->norm = early ? 0 : -1;
+    DT_CHECK(gradients(j, s, &overflowed, err));
+    if (overflowed) {
+        s->dense = true; /* nothing has changed yet but gradients, which are written anew */
+        DT_CHECK(gradients(j, s, &overflowed, err));
+    }
+    DT_CHECK(read_metrics(j, m, err));
+    DT_CHECK(check_finite(j, s, m, norm, err));
+    if (!early || !(hyper_of(j->opts, 0, *norm).clip < 1))
+        return DT_OK;
+    s->norm = *norm;
+    return gradients(j, s, &overflowed, err);
+}
+
+/* All of a step. *begun: when it fails, something that lives on may have been written. */
+static dt_status make_step(
+    const dt_train_job *j, int64_t step, dt_step_report *r, bool *begun, dt_err *err)
 {
     const double began = dt_seconds(), waited = j->feed->wait_seconds;
-    const int64_t step = p->step, epoch = step / j->steps_per_epoch;
-    dt_batch b;
-    DT_TRY(err, j->feed->next(j->feed->self, &b, err), "step %" PRId64, step);
-    bool overflowed, again = false;
-    const dt_status ran = gradients(j, &b, step, false, &overflowed, err);
-    p->broken = j->map->early && ran != DT_OK && ran != DT_E_STOPPED;
-    DT_CHECK(ran);
-    if (overflowed) {
-        again = true; /* nothing has changed yet but gradients, which are written anew */
-        DT_CHECK(gradients(j, &b, step, true, &overflowed, err));
-    }
-    double norm = -1;
+    under_way s = {.step = step};
     dt_metrics m;
-    DT_CHECK(read_metrics(j, &m, err));
-    const dt_status finite = check_finite(j, &b, step, again, &m, &norm, err);
-    p->broken = j->map->early && finite != DT_OK;
-    DT_CHECK(finite);
+    double norm;
+    DT_TRY(err, j->feed->next(j->feed->self, &s.batch, err), "step %" PRId64, step);
+    *begun = j->map->early;
+    const dt_status ran = whole_gradients(j, &s, &m, &norm, err);
+    *begun = *begun && ran != DT_E_STOPPED; /* which is asked before a program begins */
+    DT_CHECK(ran);
     if (step == 0 && j->observer->gradients != NULL)
         DT_CHECK(j->observer->gradients(j->observer->self, err));
-    const dt_status updated = update(j, step, norm, err);
-    p->broken = updated != DT_OK;
-    DT_CHECK(updated);
-    *p = (dt_train_point){.step = step + 1, .at = j->feed->at};
-    const dt_step_report r = {.step = step + 1,
+    *begun = true;
+    DT_CHECK(update(j, step, norm, err));
+    *r = (dt_step_report){.step = step + 1,
         .steps = j->steps,
-        .epoch = epoch,
-        .samples = b.n,
+        .epoch = step / j->steps_per_epoch,
+        .samples = s.batch.n,
         .loss = m.loss_sum / (double)m.count,
         .lr = learning_rate(j, step),
         .clips = norm >= 0,
         .grad_norm = norm >= 0 ? norm : 0,
         .step_seconds = dt_seconds() - began,
         .wait_seconds = j->feed->wait_seconds - waited,
-        .again = again};
+        .again = s.dense};
+    return DT_OK;
+}
+
+/* The step at *p, which moves on with the weights. */
+static dt_status one_step(const dt_train_job *j, dt_train_point *p, dt_err *err)
+{
+    dt_step_report r;
+    bool begun = false;
+    const dt_status st = make_step(j, p->step, &r, &begun, err);
+    p->broken = st != DT_OK && begun && !dt_map_undoes(j->map, NULL);
+    dti_runner_settle(j->runner, st == DT_OK);
+    DT_CHECK(st);
+    *p = (dt_train_point){.step = p->step + 1, .at = j->feed->at};
     return j->observer->step != NULL ? j->observer->step(j->observer->self, &r, err) : DT_OK;
 }
 
@@ -387,6 +423,8 @@ dt_status dt_train(const dt_train_job *j, dt_err *err)
     const int64_t until = j->until > 0 && j->until < j->steps ? j->until : j->steps;
     if (p->broken)
         return DT_FAIL(err, DT_E_INTERNAL, "the update of step %" PRId64 " has failed", p->step);
+    DT_CHECK(
+        dti_runner_watch(j->runner, j->map->early && (j->opts->clip > 0 || j->opts->finite), err));
     DT_CHECK(go_on(j, p, err));
     while (p->step < until) {
         DT_CHECK(one_step(j, p, err));

@@ -190,7 +190,7 @@ static dt_status lay_out(dt_plan_set *p, dt_err *err)
     dt_policies_homes(p->policies, p->map, tier);
     if (p->asked.fates != NULL)
         dt_home_rules_apply(&p->asked.fates->homes, p->map, tier);
-    const dt_status st = dt_map_settle(p->map, tier, err);
+    const dt_status st = dt_map_settle(p->map, tier, s->opts.memory.generations == 2, err);
     dt_free(tier);
     return st;
 }
@@ -367,11 +367,6 @@ dt_status dt_plan_set_add(
     DT_CHECK(get(p, kind, n, false, out, err));
     if (!may_overflow((*out)->plan))
         return DT_OK;
-    if (p->map->early && kind == DT_PROGRAM_FIRST)
-        return DT_FAIL(err, DT_E_CONFIG,
-            "train.update = early: a step whose packed values do not fit is run again, which "
-            "updates that are made cannot be; set density = 1 for the policy that packs, or "
-            "train.update = step");
     return get(p, kind, n, true, &dense, err);
 }
 

@@ -71,7 +71,7 @@ static const dt_opt train_rows[] = {
     {"weight_decay", DT_OPT_F64, AT(weight_decay), "1e-4", 0, 1e3, NULL, NULL, "share of the weights added to their gradients; of adamw, times lr, taken from the weights"},
     {"no_decay", DT_OPT_BOOL, AT(no_decay), "off", 0, 0, NULL, NULL, "weight decay leaves biases and the weights of norms alone, which are all parameters of one dimension"},
     {"clip", DT_OPT_F64, AT(clip), "0", 0, 1e12, NULL, NULL, "largest norm of all gradients taken together, to which greater ones are scaled down; 0: none"},
-    {"update", DT_OPT_ENUM, AT(update), "step", 0, 0, update_words, NULL, "when parameters are updated: after all of a step's gradients; or early, each as soon as its gradient is whole, so that no gradient waits, with the same bits. Early takes one micro-batch, and nothing that discards a step: clip = 0, finite = off"},
+    {"update", DT_OPT_ENUM, AT(update), "step", 0, 0, update_words, NULL, "when parameters are updated: after all of a step's gradients; or early, each as soon as its gradient is whole, so that no gradient waits, with the same bits. Early takes one micro-batch, and, unless memory.generations = 2, nothing that discards a step: clip = 0, finite = off"},
     {"finite", DT_OPT_BOOL, AT(finite), "on", 0, 0, NULL, NULL, "look at all gradients and new statistics before they are used, and stop when one is not finite; the loss is always looked at"},
     {"label_smoothing", DT_OPT_F64, AT(label_smoothing), "0", 0, 0.999999, NULL, NULL, "share of each label that is spread over all classes while training"},
     {"schedule", DT_OPT_ENUM, AT(schedule), "constant", 0, 0, schedule_words, NULL, "how lr changes: constant; step: times gamma at each milestone; cosine and linear: from lr, after warmup, to final_lr at the end of the run"},
@@ -105,6 +105,7 @@ static const dt_opt memory_rows[] = {
     {"disk_path", DT_OPT_PATH, AT(disk_path), "", 0, 0, NULL, NULL, "folder for the file of the disk tier; with tier = disk /var/tmp unless given"},
     {"copy_threads", DT_OPT_BOOL, AT(copy_threads), "off", 0, 0, NULL, NULL, "copy to and from the host by a thread a direction, not by the team between layers; for machines with cores to spare"},
     {"ahead", DT_OPT_BYTES, AT(ahead), "64MiB", 0, 0, NULL, NULL, "of parameters, gradients and moments whose home is not the device: bytes that come before they are needed, where copies hide, and as many on their way back"},
+    {"generations", DT_OPT_I64, AT(generations), "1", 1, 2, NULL, NULL, "of parameters, moments and running statistics whose home is the disk. 2: a step writes the next ones beside those that it reads, so that one that fails, at whatever place, is discarded whole; early updates may be clipped and looked at then, where all of these are on the disk"},
     {"checksum", DT_OPT_BOOL, AT(checksum), "off", 0, 0, NULL, NULL, "sum up what goes to the disk, and compare when it is back"},
     {"profile", DT_OPT_PATH, AT(profile), "", 0, 0, profile_words, NULL, "what 'dnntrain profile' measured: seconds by which steps are predicted and plans compared, and shares of values that are not zero, by which room for packed tensors is made. auto: what 'dnntrain profile --keep' has kept of this machine and network, if anything"},
     {"any_profile", DT_OPT_BOOL, AT(any_profile), "off", 0, 0, NULL, NULL, "take a profile of another machine, version or precision"},
@@ -247,7 +248,8 @@ static dt_status check_warmup(const dt_config *c, dt_train_opts *t, dt_err *err)
 }
 
 /* Updates that are made while gradients of other parameters are still to come. */
-static dt_status check_update(const dt_config *c, const dt_train_opts *t, dt_err *err)
+static dt_status check_update(
+    const dt_config *c, const dt_train_opts *t, const dt_memory_opts *m, dt_err *err)
 {
     if (t->update != DT_UPDATE_EARLY)
         return DT_OK;
@@ -255,14 +257,15 @@ static dt_status check_update(const dt_config *c, const dt_train_opts *t, dt_err
         return fail_at(c, "train", "update", err,
             "update = early: gradients of several micro-batches are whole only at the end of a "
             "step; set micro_batch = batch, or update = step");
-    if (t->clip > 0)
+    if (t->clip > 0 && m->generations < 2)
         return fail_at(c, "train", "update", err,
             "update = early: the norm to clip by is known only when all gradients are; set clip = "
-            "0, or update = step");
-    if (t->finite)
+            "0, or update = step, or, with all that lives on on the disk, memory.generations = 2");
+    if (t->finite && m->generations < 2)
         return fail_at(c, "train", "update", err,
             "update = early: when a gradient is found that is not finite, other parameters are "
-            "updated already and the step cannot be discarded; set finite = off, or update = step");
+            "updated already and the step cannot be discarded; set finite = off, or update = step, "
+            "or, with all that lives on on the disk, memory.generations = 2");
     if (t->dump_gradients != NULL)
         return fail_at(c, "train", "update", err,
             "update = early: no gradient waits to be written by dump_gradients; set update = step");
@@ -372,7 +375,7 @@ dt_status dt_run_options_bind(dt_config *c, dt_run_options *o, dt_err *err)
     /* a value that was refused left its default, so these hold for what is there */
     const dt_status checks[] = {check_model(c, &o->model, err), check_data(c, &o->data, err),
         check_batch(c, &o->train, err), check_optimizer(c, &o->train, err),
-        check_update(c, &o->train, err), check_schedule(c, &o->train, err),
+        check_update(c, &o->train, &o->memory, err), check_schedule(c, &o->train, err),
         check_warmup(c, &o->train, err), check_checkpoint(c, &o->checkpoint, err)};
     for (size_t i = 0; i < DT_COUNT(checks); i++)
         first = first == DT_OK ? checks[i] : first;

@@ -156,7 +156,7 @@ static dt_status check_homes(const owner *w, const dt_plan *p, dt_err *err)
         if (h == NULL && !t->persistent)
             continue;
         if (t == NULL || h == NULL || !t->persistent || strcmp(t->name, h->name) != 0 ||
-            t->home != h->off || t->bytes != h->bytes || t->tier != h->tier)
+            t->home != h->off || t->next != h->next || t->bytes != h->bytes || t->tier != h->tier)
             return DT_FAIL(err, DT_E_CONFIG,
                 "the plan keeps '%s' where this run keeps '%s': plan again",
                 t != NULL ? t->name : "nothing", h != NULL ? h->name : "nothing");
@@ -309,7 +309,7 @@ static dt_status bind_compute(binder *b, const dt_row *row, dt_err *err)
     dti_step *s = new_step(b, row, DTI_COMPUTE);
     dti_compute *c = &s->compute;
     s->name = b->to->op[row->op].name;
-    *c = (dti_compute){.op = row->op, .launched = 1};
+    *c = (dti_compute){.op = row->op, .launched = 1, .updates = DT_NONE};
     DT_CHECK(find_call(b, op, &desc, &c->call, err));
     c->kernels = dti_kernels_of(desc, b->r->o.context);
     c->args.n = c->call.n;
@@ -327,6 +327,8 @@ static dt_status bind_compute(binder *b, const dt_row *row, dt_err *err)
     DT_TRY(err, state_of(b->r, desc, &c->call, &c->state, err), "%s", op->name);
     for (int32_t i = op->first; i < op->first + op->n; i++) {
         const dt_plan_arg *a = &b->plan->arg[i];
+        if (op->form == DT_UPDATE && a->port == DT_P)
+            c->updates = a->tensor;
         if (dt_plan_in_slot(op, &b->plan->tensor[a->tensor])) {
             DT_CHECK(bind_in_slot(b, op, a, &c->args.port[a->port], err));
             continue;
@@ -386,7 +388,8 @@ static dt_status bind_copy(binder *b, const dt_row *row, dt_err *err)
         .slot = row->slot,
         .bytes = row->bytes,
         .stored = row->stored,
-        .codec = codec_of(b->r, row->codec)};
+        .codec = codec_of(b->r, row->codec),
+        .home = b->plan->tensor[row->tensor].persistent ? row->tensor : DT_NONE};
     if (row->codec > 0 && s->copy.codec == NULL)
         return DT_FAIL(err, DT_E_INTERNAL, "copy of %s: no codec %" PRId32, s->name, row->codec);
     const int32_t at = (int32_t)(s - b->to->step);

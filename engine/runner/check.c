@@ -211,6 +211,7 @@ dt_status dt_runner_check(dt_runner *r, int id, const dt_run_args *a, dt_measure
     DT_CHECK(dti_run_end(&u, err));
     DT_CHECK(r->d->finish(r->device, err));
     dti_run_done(&u);
+    dti_runner_settle(r, false);
     uint64_t at = 0;
     for (size_t i = 0; i < map->n; i++) { /* between persistent tensors, then all the rest */
         if (map->home[i].tier != DT_AT_DEVICE)

@@ -35,11 +35,21 @@ static dt_args args_of(const dti_step *s, void *queue)
     return a;
 }
 
+/* What is asked of gradients before an update, of one that no one can ask for later. */
+static dt_status watch(const dti_step *s, const dt_args *a, dt_err *err)
+{
+    const dti_compute *c = &s->compute;
+    const dt_floats gradient = {a->port[DT_DP], c->call.count};
+    return s->r->d->squares(s->r->device, &gradient, 1, &s->r->squares[c->updates], err);
+}
+
 static dt_status launch(void *step, void *queue, dt_err *err)
 {
     const dti_step *s = step;
     const dti_compute *c = &s->compute;
     const dt_args a = args_of(s, queue);
+    if (s->r->watched && c->updates != DT_NONE && a.port[DT_DP] != NULL)
+        DT_TRY(err, watch(s, &a, err), "%s", s->name);
     DT_TRY(err, c->kernels->run(&c->call, c->state, &a, err), "%s", s->name);
     return DT_OK;
 }
@@ -83,8 +93,16 @@ static dt_status put_copy(const dti_step *s, unsigned char *host, dt_err *err)
                   : d->unpack(self, q, c->codec, host, c->stored, c->device, count, err);
 }
 
+/* The slot of a copy in this run: of a home whose generations have changed places, the other one.
+ */
+static uint64_t slot_of(const dt_runner *r, const dti_copy *c)
+{
+    const dt_home *h = c->home != DT_NONE ? &r->o.map->home[c->home] : NULL;
+    return h != NULL && r->turned[c->home] ? h->off + h->next - c->slot : c->slot;
+}
+
 /* By a tier's write and read, which wait: from and to the arena itself, or by way of a stage. */
-static dt_status copy_by_stage(dti_step *s, uint64_t used, dt_err *err)
+static dt_status copy_by_stage(dti_step *s, uint64_t slot, uint64_t used, dt_err *err)
 {
     dt_runner *r = s->r;
     dti_copy *c = &s->copy;
@@ -92,7 +110,7 @@ static dt_status copy_by_stage(dti_step *s, uint64_t used, dt_err *err)
     const bool direct = c->codec == NULL && r->d->host_memory;
     unsigned char *via = direct ? c->device : r->stage[s->stream].base;
     if (!c->out)
-        DT_CHECK(t->desc->read(t->state, c->slot, via, used, err));
+        DT_CHECK(t->desc->read(t->state, slot, via, used, err));
     if (!direct) {
         DT_CHECK(put_copy(s, via, err));
         DT_CHECK(r->d->finish_queue(r->device, s->stream, err));
@@ -100,7 +118,7 @@ static dt_status copy_by_stage(dti_step *s, uint64_t used, dt_err *err)
     if (!c->out)
         return DT_OK;
     c->used = c->codec != NULL ? dti_packed_used(via, c->stored) : c->bytes;
-    return t->desc->write(t->state, c->slot, via, c->used, err);
+    return t->desc->write(t->state, slot, via, c->used, err);
 }
 
 uint64_t dti_copy_used(const dti_plan *p, const dti_copy *c)
@@ -112,11 +130,13 @@ static dt_status copy(const dti_run *u, dti_step *s, dt_err *err)
 {
     dti_copy *c = &s->copy;
     const dti_tier *t = &u->r->tier[c->tier];
-    const uint64_t used = c->out ? c->bytes : dti_copy_used(u->p, c);
+    const uint64_t used = c->out ? c->bytes : dti_copy_used(u->p, c), slot = slot_of(u->r, c);
+    if (c->out && c->home != DT_NONE)
+        u->r->beside[c->home] = u->r->o.map->home[c->home].next != u->r->o.map->home[c->home].off;
     const dt_status st =
-        t->map != NULL ? put_copy(s, t->map + c->slot, err) : copy_by_stage(s, used, err);
+        t->map != NULL ? put_copy(s, t->map + slot, err) : copy_by_stage(s, slot, used, err);
     DT_TRY(err, st, "copy %s %s the %s tier: slot at byte %" PRIu64 ", %" PRIu64 " bytes", s->name,
-        c->out ? "out to" : "in from", dt_tier_name((int)c->tier), c->slot,
+        c->out ? "out to" : "in from", dt_tier_name((int)c->tier), slot,
         c->out && t->map == NULL ? c->used : used);
     return DT_OK;
 }

@@ -5,11 +5,18 @@
 #include "engine/base/alloc.h"
 #include "engine/runner/runner_internal.h"
 
+/* What generation is the current one, the runner knows: a plan's slots are those of a run in which
+ * none has changed. */
+uint64_t dti_home_slot(const dt_runner *r, const dt_home *h)
+{
+    return r->turned[h - r->o.map->home] ? h->next : h->off;
+}
+
 unsigned char *dti_home_at(const dt_runner *r, const dt_home *h)
 {
     if (h->tier == DT_AT_DEVICE)
         return r->base + h->off;
-    return r->tier[h->tier].map != NULL ? r->tier[h->tier].map + h->off : NULL;
+    return r->tier[h->tier].map != NULL ? r->tier[h->tier].map + dti_home_slot(r, h) : NULL;
 }
 
 bool dti_home_on_host(const dt_runner *r, const dt_home *h)
@@ -27,8 +34,9 @@ static dt_status copy(dt_runner *r, void *to, const void *from, uint64_t bytes, 
 static dt_status move(dt_runner *r, const dt_home *h, void *to, const void *from, dt_err *err)
 {
     const dti_tier *t = &r->tier[h->tier];
-    const dt_status st = from != NULL ? t->desc->write(t->state, h->off, from, h->bytes, err)
-                                      : t->desc->read(t->state, h->off, to, h->bytes, err);
+    const uint64_t slot = dti_home_slot(r, h);
+    const dt_status st = from != NULL ? t->desc->write(t->state, slot, from, h->bytes, err)
+                                      : t->desc->read(t->state, slot, to, h->bytes, err);
     DT_TRY(err, st, "%s %s, whose home is the %s", from != NULL ? "write" : "read", h->name,
         dt_tier_name((int)h->tier));
     return DT_OK;
@@ -61,6 +69,14 @@ dt_status dti_home_zero(dt_runner *r, const dt_home *h, dt_err *err)
     const dt_status st = move(r, h, NULL, zeros.p, err);
     dti_staging_give(&zeros);
     return st;
+}
+
+void dti_runner_settle(dt_runner *r, bool keep)
+{
+    for (size_t i = 0; i < r->o.map->n; i++) {
+        r->turned[i] ^= keep && r->beside[i];
+        r->beside[i] = 0;
+    }
 }
 
 /* To the arena behind what lives there, as all stays of it are. */

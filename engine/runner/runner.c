@@ -63,11 +63,29 @@ static unsigned copy_threads(const dt_runner *r)
     return threads;
 }
 
+/* What is kept by entry of the map. */
+static dt_status reserve_entries(dt_runner *r, dt_err *err)
+{
+    const size_t n = r->o.map->n;
+    r->turned = dt_alloc(n, 1);
+    r->beside = dt_alloc(n, 1);
+    r->squares = dt_alloc(n, sizeof *r->squares);
+    return r->turned != NULL && r->beside != NULL && r->squares != NULL
+               ? DT_OK
+               : DT_FAIL(err, DT_E_NOMEM, "no memory for a runner");
+}
+
 static dt_status reserve(dt_runner *r, dt_err *err)
 {
+    DT_CHECK(reserve_entries(r, err));
     for (int t = 0; t < DT_TIERS; t++)
         DT_CHECK(reserve_tier(r, (dt_tier)t, err));
     DT_CHECK(reserve_device(r, err));
+    if (r->o.map->two && r->tier[DT_TIER_DISK].map != NULL && !r->d->immediate)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "two generations want a disk tier that is written and read, and '%s' is mapped: set "
+            "memory.tier = disk, or memory.generations = 1",
+            r->tier[DT_TIER_DISK].desc->name);
     return dti_streams_create(&r->streams, copy_threads(r), err);
 }
 
@@ -143,6 +161,9 @@ void dt_runner_destroy(dt_runner *r)
     for (int t = 0; t < DT_TIERS; t++)
         if (r->tier[t].desc != NULL)
             r->tier[t].desc->release(r->tier[t].state);
+    dt_free(r->turned);
+    dt_free(r->beside);
+    dt_free(r->squares);
     dt_free(r);
 }
 

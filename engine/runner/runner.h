@@ -81,6 +81,15 @@ typedef struct dt_run_args {
  * of that is seen but in the time of its run. */
 dt_status dt_runner_run(dt_runner *r, int id, const dt_run_args *a, dt_err *err) DT_NODISCARD;
 
+/* Of tensors with two generations plans write the next one, beside the one that all read. Between
+ * runs: what was written since the last call becomes what is read (@keep), or is forgotten. */
+void dti_runner_settle(dt_runner *r, bool keep);
+
+/* Sum up the squares of each gradient right before the early update that it is for, so that
+ * dti_runner_norm and dti_runner_nonfinite answer for gradients that are gone. DT_E_DEVICE where
+ * the device works later than it is told to. */
+dt_status dti_runner_watch(dt_runner *r, bool on, dt_err *err) DT_NODISCARD;
+
 /* For tools that look at values: called on the thread of the ops, after each, for every tensor that
  * the op wrote for all of the plan's samples. @bytes hold until it returns. */
 typedef struct dt_probe {

@@ -68,6 +68,10 @@ struct dt_runner {
     char plain[512];                       /* why some plan is not kept; "" */
     uint64_t delay_seed;
     int overflow;
+    unsigned char *turned; /* by entry of the map: its two slots have changed places */
+    unsigned char *beside; /* likewise: its next generation was written since the last settling */
+    double *squares;       /* likewise, of parameters: of the gradient of its last early update */
+    bool watched;          /* those are made */
     size_t n_plan, cap_plan, n_state, cap_state;
     struct dti_plan *plan;
     struct dti_state *state; /* of bind.c: prepared kernels */
@@ -91,6 +95,7 @@ void dti_graphs_forget(dt_runner *r, struct dti_plan *p);
  * one lies, in reach of the device; NULL: in a tier that has no map. Whether the processor reaches
  * it there. All its bytes; and all of them, in reach of the device: until the next call for those
  * that are not. */
+uint64_t dti_home_slot(const dt_runner *r, const dt_home *h); /* of its tier */
 unsigned char *dti_home_at(const dt_runner *r, const dt_home *h);
 bool dti_home_on_host(const dt_runner *r, const dt_home *h);
 dt_status dti_home_read(dt_runner *r, const dt_home *h, void *to, dt_err *err);

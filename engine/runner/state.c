@@ -217,10 +217,39 @@ static dt_status some_squares(
     return DT_OK;
 }
 
+dt_status dti_runner_watch(dt_runner *r, bool on, dt_err *err)
+{
+    r->watched = on;
+    if (!on || r->d->immediate)
+        return DT_OK;
+    return DT_FAIL(err, DT_E_DEVICE,
+        "updates are early, and the %s device does not say how large gradients were: set "
+        "train.clip = 0 and train.finite = off, or train.update = step",
+        r->d->name);
+}
+
+/* Of gradients that early updates have used up: in the order in which they would lie there. */
+static double watched_squares(const dt_runner *r, int32_t *bad)
+{
+    double all = 0;
+    for (size_t i = 0; i < r->o.map->n; i++) {
+        if (r->o.map->home[i].role != DT_ROLE_WEIGHTS)
+            continue;
+        if (!isfinite(r->squares[i]) && *bad < 0)
+            *bad = (int32_t)i;
+        all += r->squares[i];
+    }
+    return all;
+}
+
 dt_status dti_runner_norm(dt_runner *r, dt_port port, double *norm, int32_t *bad, dt_err *err)
 {
     double all = 0;
     *bad = -1;
+    if (r->watched && port == DT_DP) {
+        *norm = sqrt(watched_squares(r, bad));
+        return DT_OK;
+    }
     for (size_t at = 0; at < r->o.map->n;)
         DT_CHECK(some_squares(r, port, &at, &all, bad, err));
     *norm = sqrt(all);
@@ -231,7 +260,7 @@ dt_status dti_runner_nonfinite(dt_runner *r, dt_port port, int32_t *bad, dt_err 
 {
     const dt_map *m = r->o.map;
     double norm;
-    if (r->d->finite == NULL)
+    if (r->d->finite == NULL || (r->watched && port == DT_DP))
         return dti_runner_norm(r, port, &norm, bad, err);
     *bad = -1;
     for (size_t i = 0; i < m->n && *bad < 0; i++) {

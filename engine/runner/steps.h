@@ -20,9 +20,10 @@ typedef struct dti_bytes {
 typedef enum dti_step_kind { DTI_COMPUTE, DTI_COPY, DTI_FETCH, DTI_WAIT, DTI_END } dti_step_kind;
 
 /* An op. @fused: the next one of the same launch; @launched: how many that launch does, 0 where it
- * is another step's */
+ * is another step's; @updates: entry of the map of the parameter that it updates; -1: none */
 typedef struct dti_compute {
     int32_t op; /* row of the plan's table */
+    int32_t updates;
     const dt_kernels *kernels;
     dt_call call;
     void *state; /* borrowed from the runner's states */
@@ -32,7 +33,8 @@ typedef struct dti_compute {
 } dti_compute;
 
 /* A copy to or from a slot. @codec: NULL: as they are; @used: out: bytes of the slot that the last
- * run wrote; @pair: in: the step that copied them out; -1: they come from home */
+ * run wrote; @pair: in: the step that copied them out; -1: they come from home; @home: entry of the
+ * map whose home the slot is; -1: it is no home */
 typedef struct dti_copy {
     bool out;
     dt_tier tier;
@@ -40,7 +42,7 @@ typedef struct dti_copy {
     uint64_t slot, bytes, stored;
     const dt_codec *codec;
     uint64_t used;
-    int32_t pair;
+    int32_t pair, home;
 } dti_copy;
 
 /* Images or labels of the batch. */

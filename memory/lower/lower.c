@@ -347,6 +347,7 @@ static void tensor_table(lowering *l)
         const dt_home *home = &p->map->home[p->tensor[t].home];
         to->tier = (uint8_t)home->tier;
         to->home = home->off;
+        to->next = home->next;
     }
     l->plan->n_tensor = p->n_tensor;
 }
@@ -545,6 +546,15 @@ static dt_row *copy_row(lowering *l, const dt_op *op, int32_t id, int32_t pos)
     return r;
 }
 
+/* Whether an earlier stay of the segment's tensor has sent it home. */
+static bool sent_before(const lowering *l, int32_t segment)
+{
+    for (int32_t s = l->first[l->segment[segment].tensor]; s < segment; s++)
+        if (l->segment[s].home >= 0)
+            return true;
+    return false;
+}
+
 /* A copy of a stay's tensor from home or home. */
 static dt_status home_row(lowering *l, int32_t segment, bool out, dt_err *err)
 {
@@ -554,7 +564,7 @@ static dt_status home_row(lowering *l, int32_t segment, bool out, dt_err *err)
     r->stream =
         (uint8_t)dt_plan_stream(l->plan, out ? DT_STREAM_OUT : DT_STREAM_IN, (int)home->tier);
     r->tier = (uint8_t)home->tier;
-    r->slot = home->off;
+    r->slot = out || sent_before(l, segment) ? home->next : home->off;
     r->stored = r->bytes;
     *(out ? &l->plan->out_bytes : &l->plan->in_bytes) += r->bytes;
     DT_CHECK(dt_reasons_add(

@@ -431,10 +431,11 @@ static dt_status parse_refused(parser *x)
     return DT_OK;
 }
 
-/* OFFSET, in the arena, or TIER:OFFSET. */
+/* OFFSET, in the arena, or TIER:OFFSET, or TIER:OFFSET/NEXT. */
 static dt_status parse_home(const parser *x, word w, dt_plan_tensor *t)
 {
-    word tier, at = w;
+    word tier, at = w, off, next = w;
+    bool two = false;
     t->persistent = true;
     if (word_cut(w, ':', &tier, &at)) {
         for (int i = DT_TIER_HOST; i < DT_TIERS; i++)
@@ -442,8 +443,12 @@ static dt_status parse_home(const parser *x, word w, dt_plan_tensor *t)
                 t->tier = (uint8_t)i;
         if (t->tier == DT_AT_DEVICE)
             return scan_bad(&x->s, "no tensor lives in the tier '%.*s'", SHOW(tier));
+        two = word_cut(at, '/', &off, &next);
+        at = two ? off : at;
     }
-    return scan_number(&x->s, "home", at, UINT64_MAX, &t->home);
+    DT_CHECK(scan_number(&x->s, "home", at, UINT64_MAX, &t->home));
+    t->next = t->home;
+    return two ? scan_number(&x->s, "next", next, UINT64_MAX, &t->next) : DT_OK;
 }
 
 static dt_status parse_tensor(parser *x)

@@ -327,11 +327,13 @@ void dti_refusal_line(const dti_names *n, size_t refusal, FILE *f)
 void dti_tensor_line(const dti_names *n, size_t tensor, FILE *f)
 {
     const dt_plan_tensor *t = &n->p->tensor[tensor];
-    char name[DTI_CELL_BYTES], home[DTI_CELL_BYTES] = "-";
+    char name[DTI_CELL_BYTES], home[DTI_CELL_BYTES] = "-", next[32] = "";
     dti_tensor_name(n, (int32_t)tensor, name);
+    if (t->next != t->home)
+        snprintf(next, sizeof next, "/%" PRIu64, t->next);
     if (t->persistent && t->tier != DT_AT_DEVICE)
-        snprintf(home, sizeof home, "%s:%" PRIu64, t->tier < DT_TIERS ? dt_tier_name(t->tier) : "?",
-            t->home);
+        snprintf(home, sizeof home, "%s:%" PRIu64 "%s",
+            t->tier < DT_TIERS ? dt_tier_name(t->tier) : "?", t->home, next);
     else
         number(t->persistent, t->home, home);
     const char *role = t->role < DT_ROLE_COUNT ? dt_role_name((dt_role)t->role) : "?";

@@ -32,11 +32,13 @@ typedef struct stretch {
     clock used;
 } stretch;
 
+static const uint32_t NOTHING = UINT32_MAX; /* a version that no tensor reaches */
+
 typedef struct saved {
     uint64_t from, to;
     uint8_t tier;
     int32_t tensor, codec;
-    uint32_t version; /* of the tensor, when it was copied out */
+    uint32_t version; /* of the tensor, when it was copied out; NOTHING: it never was */
     clock used, written;
 } saved;
 
@@ -381,7 +383,9 @@ static dt_status slot_checks(verifier *v, const dt_row *r)
     if (r->slot % dt_tier_align((dt_tier)r->tier) != 0)
         return refuse(v, "the slot of %s is not aligned", named(v, r->tensor));
     const dt_plan_tensor *t = &v->p->tensor[r->tensor];
-    if (t->persistent && (r->tier != t->tier || r->slot != t->home || r->codec != 0))
+    const bool home =
+        r->kind == DT_ROW_COPY_OUT ? r->slot == t->next : r->slot == t->home || r->slot == t->next;
+    if (t->persistent && (r->tier != t->tier || !home || r->codec != 0))
         return refuse(v, "%s is copied elsewhere than home", named(v, r->tensor));
     return DT_OK;
 }
@@ -585,17 +589,25 @@ static dt_status home_in_tier(verifier *v, int32_t t, int32_t last)
 {
     const dt_plan *p = v->p;
     const dt_plan_tensor *x = &p->tensor[t];
-    uint64_t to;
+    const bool two = x->next != x->home;
+    uint64_t to, end;
     if (x->tier != DT_TIER_HOST && x->tier != DT_TIER_DISK)
         return refuse(v, "%s is at home in no tier %d", x->name, x->tier);
     const uint64_t peak = x->tier == DT_TIER_HOST ? p->host_peak : p->disk_peak;
-    if (__builtin_add_overflow(x->home, x->bytes, &to) || to > peak)
+    const uint64_t align = dt_tier_align((dt_tier)x->tier);
+    if (__builtin_add_overflow(x->home, x->bytes, &to) ||
+        __builtin_add_overflow(x->next, x->bytes, &end) || end > peak)
         return refuse(v, "the home of %s ends past the %s's peak", x->name, dt_tier_name(x->tier));
-    if (x->home % dt_tier_align((dt_tier)x->tier) != 0)
+    if (x->home % align != 0 || x->next % align != 0)
         return refuse(v, "the home of %s is not aligned", x->name);
-    if (last >= 0 && x->home < p->tensor[last].home + p->tensor[last].bytes)
+    if (two && (x->tier != DT_TIER_DISK || x->next < to))
+        return refuse(
+            v, "the two generations of %s lie in each other, or not on the disk", x->name);
+    if (last >= 0 && x->home < p->tensor[last].next + p->tensor[last].bytes)
         return refuse(v, "the home of %s overlaps that of %s", x->name, p->tensor[last].name);
     v->saved[v->n_saved++] = (saved){x->home, to, x->tier, t, 0, 0, {{0}}, {{0}}};
+    if (two)
+        v->saved[v->n_saved++] = (saved){x->next, end, x->tier, t, 0, NOTHING, {{0}}, {{0}}};
     return DT_OK;
 }
 
@@ -615,13 +627,20 @@ static dt_status homes(verifier *v)
     return DT_OK;
 }
 
-/* What ops have changed elsewhere was brought home. */
+/* What ops have changed elsewhere was brought home: to the slot of the next generation, where there
+ * is one, as the other keeps what it held before the first change. */
 static dt_status brought_home(verifier *v)
 {
     for (size_t i = 0; i < v->n_saved; i++) {
         const saved *s = &v->saved[i];
-        if (v->p->tensor[s->tensor].persistent && s->version != v->hold[s->tensor].version)
-            return refuse(v, "%s is changed and not brought home", named(v, s->tensor));
+        const dt_plan_tensor *t = &v->p->tensor[s->tensor];
+        const uint32_t version = v->hold[s->tensor].version;
+        const bool right = t->next == t->home ? s->version == version
+                           : s->from == t->home
+                               ? s->version == 0
+                               : s->version == version || (s->version == NOTHING && version == 0);
+        if (t->persistent && !right)
+            return refuse(v, "%s is changed and not brought home", t->name);
     }
     return DT_OK;
 }
@@ -720,7 +739,7 @@ dt_status dt_verify(const dt_plan *p, dt_err *err)
     v.hold = dt_alloc(p->n_tensor, sizeof *v.hold);
     v.stretch = dt_alloc(most, sizeof *v.stretch);
     v.by_address = dt_alloc(most, sizeof *v.by_address);
-    v.saved = dt_alloc(p->n_row + p->n_tensor, sizeof *v.saved);
+    v.saved = dt_alloc(p->n_row + 2 * p->n_tensor, sizeof *v.saved);
     v.event = dt_alloc((size_t)p->n_event, sizeof *v.event);
     v.signalled = dt_alloc((size_t)p->n_event, sizeof *v.signalled);
     v.ran = dt_alloc(p->n_op, sizeof *v.ran);

@@ -86,7 +86,7 @@ static void scatter(subject *s)
         tally.homes += tier[i] != DT_AT_DEVICE;
     }
     check(dt_map_create(&s->scattered, s->graph, NULL, s->n, 1, &err) == DT_OK &&
-              dt_map_settle(s->scattered, tier, &err) == DT_OK,
+              dt_map_settle(s->scattered, tier, s->seed % 3 == 1, &err) == DT_OK,
         s->seed, "homes", &err);
     dt_free(tier);
 }
@@ -382,6 +382,7 @@ static unsigned char *state_after(
                 "overflow without an encoder", NULL);
         }
         check(run(s, &t, DT_PROGRAM_UPDATE, &a), s->seed, "overflow in update", NULL);
+        dti_runner_settle(t.runner, true);
     }
     check(run(s, &t, DT_PROGRAM_EVAL, &a) || run(s, &t, DT_PROGRAM_KINDS + DT_PROGRAM_EVAL, &a),
         s->seed, "overflow in evaluation", NULL);

@@ -338,6 +338,41 @@ static void killed_a_hundred_times_a_run_ends_with_the_same_bits(void **state)
     }
 }
 
+/* Each start has parameters and states live elsewhere; nothing of them outlives the process, and
+ * what lies about in the folder of the disk is nobody's. */
+static void killed_with_homes_elsewhere_a_run_ends_with_the_same_bits(void **state)
+{
+    NEED_BINARY();
+    static const char *const homes[] = {"memory.policy=zero_infinity",
+        "memory.policy=zero_infinity,chen_sqrt --set memory.generations=2 --set train.update=early",
+        "memory.policy=zero_offload", "memory.policy=keep_all"};
+    static const char same[] = "c.ini --set train.micro_batch=8 --set train.optimizer=adamw "
+                               "--set train.lr=0.01 --set train.clip=1 --set train.steps=40 "
+                               "--set data.samples=200";
+    const int kills = dt_small_scale() ? 6 : 40;
+    uint32_t seed = 31 + (uint32_t)dt_test_seed();
+    char words[512];
+    put_text("c.ini", INI);
+    put_text("disk/dnntrain-left", "what a run that died could have left");
+    char *before = snapshot("disk");
+    snprintf(words, sizeof words, "%s --set run.dir=whole", same);
+    run_well(words);
+    for (int killed = 0; killed < kills || is_there("part");) {
+        snprintf(words, sizeof words,
+            "%s --set checkpoint.every=4 --set run.dir=part --set memory.disk_path=disk "
+            "--set %s --resume",
+            same, homes[(size_t)killed % DT_COUNT(homes)]);
+        if (!run_and_kill(words, &seed, killed < kills)) {
+            killed++;
+            continue;
+        }
+        same_run("whole", "part", "step-00000040", "killed with homes elsewhere");
+        remove_all("part");
+    }
+    assert_unchanged(before, "disk");
+    remove_all("disk");
+}
+
 /* Every step saves and removes one, so that most of the time is spent on that. */
 static void killed_while_pruning_a_run_ends_with_the_same_bits(void **state)
 {
@@ -1030,6 +1065,7 @@ DT_TEST_GROUP(resume)
         T(cuts_are_drawn_as_they_would_have_been),
         T(bad_samples_do_not_move_the_order),
         T(killed_a_hundred_times_a_run_ends_with_the_same_bits),
+        T(killed_with_homes_elsewhere_a_run_ends_with_the_same_bits),
         T(killed_while_pruning_a_run_ends_with_the_same_bits),
         T(what_is_cut_from_the_metrics_is_kept),
         T(links_in_a_run_are_not_written_through),

@@ -150,6 +150,26 @@ dt_status dt_policies_take(
     return DT_OK;
 }
 
+dt_status dt_policies_with(
+    dt_policies *out, const dt_policies *from, const char *more, dt_config *c, dt_err *err)
+{
+    memset(out, 0, sizeof *out);
+    for (size_t i = 0; i < from->n; i++)
+        DT_CHECK(add_copy(out, from->pass[i].policy, from->pass[i].opts, err));
+    return more != NULL ? add(out, more, c, err) : DT_OK;
+}
+
+bool dt_policies_take_homes(const dt_policies *s)
+{
+    bool takes = false;
+    for (size_t i = 0; i < s->n; i++) {
+        takes = takes || s->pass[i].policy->takes_homes;
+        if (s->pass[i].policy->home != NULL)
+            return false;
+    }
+    return takes;
+}
+
 void dt_policies_close(dt_policies *s)
 {
     for (size_t i = 0; i < s->n; i++)

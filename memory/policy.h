@@ -94,6 +94,7 @@ typedef struct dt_rung {
  * @exact: moves, repeats or encodes without changing a bit of what is trained
  * @by_budget: what it does goes by the device's budget
  * @searches: it takes seconds to plan, so that only who names it gets it
+ * @takes_homes: where nothing that it finds fits, it is tried again with each policy that has homes
  * @changes: whether with these options it changes results all the same; NULL: never
  * @opts @opts_bytes: its own options, section [policy.NAME]; NULL and 0 for none
  * @pass:  rewrites a program that trains or evaluates; never called for update programs
@@ -104,7 +105,7 @@ typedef struct dt_rung {
  */
 typedef struct dt_policy {
     const char *name, *summary;
-    bool exact, by_budget, searches, host_updates;
+    bool exact, by_budget, searches, takes_homes, host_updates;
     bool (*changes)(const void *opts);
     const dt_opt *opts;
     size_t opts_bytes;
@@ -144,6 +145,11 @@ const dt_policy *dt_policies_ladder(const dt_policies *s);
  * dt_policies_open. */
 dt_status dt_policies_take(dt_policies *out, const dt_policies *from, const dt_rung *rung,
     dt_config *c, dt_err *err) DT_NODISCARD;
+/* @from with one more at the end (NULL: none), likewise. */
+dt_status dt_policies_with(dt_policies *out, const dt_policies *from, const char *more,
+    dt_config *c, dt_err *err) DT_NODISCARD;
+/* Whether one of them may be tried with homes, and none has any. */
+bool dt_policies_take_homes(const dt_policies *s);
 /* The list, as it is written in a configuration. Returns @to, of DT_POLICY_LIST bytes. */
 enum { DT_POLICY_LIST = 1024 };
 const char *dt_policies_list(const dt_policies *s, char to[DT_POLICY_LIST]);

@@ -13,7 +13,7 @@
 #include "session/human.h"
 
 /* SECONDS: of a search; plans of deep networks under a search of their own take seconds each. */
-enum { WANTED = 3, MOST_SECONDS = 30, MOST_DIVISORS = 256 };
+enum { WANTED = 3, MOST_SECONDS = 30, MOST_DIVISORS = 256, MOST_PAIRS = 4 };
 
 /* What a run may change to fit. */
 typedef struct variant {
@@ -46,6 +46,8 @@ typedef struct search {
     int n_told;
     variant told[WANTED];
     double said, until;
+    size_t n_pair;
+    char pair[MOST_PAIRS][2 * DT_NAME_BYTES];
 } search;
 
 /* ---- other configurations, planned to see whether they fit ---- */
@@ -310,11 +312,36 @@ static int cheapest_first(const void *va, const void *vb)
     return (a->order > b->order) - (a->order < b->order);
 }
 
+/* Of those that say where tensors live, with the exact one that takes the least of the device for
+ * the values that a step makes: the one does what the other leaves. */
+static dt_status try_pairs(search *x, dt_err *err)
+{
+    const trial *least = NULL;
+    const size_t n = x->n_all;
+    for (size_t i = 0; i < n; i++)
+        if (x->all[i].exact && dt_policy_find(x->all[i].v.policy)->home == NULL &&
+            (least == NULL || x->all[i].need.device < least->need.device))
+            least = &x->all[i];
+    for (size_t i = 0; i < n && least != NULL && x->n_pair < MOST_PAIRS; i++) {
+        const dt_policy *p = dt_policy_find(x->all[i].v.policy);
+        if (p->home == NULL || !p->exact || x->all[i].need.device == least->need.device)
+            continue;
+        char *pair = x->pair[x->n_pair++];
+        variant v = x->own;
+        snprintf(pair, sizeof *x->pair, "%s,%s", p->name, least->v.policy);
+        v.policy = pair;
+        DT_CHECK(try_variant(x, v, &x->all[x->n_all], err));
+        x->all[x->n_all].order = x->n_all;
+        x->n_all++;
+    }
+    return DT_OK;
+}
+
 static dt_status try_policies(search *x, dt_err *err)
 {
     size_t n;
     const dt_policy *const *all = dt_policy_all(&n);
-    x->all = dt_alloc(n + 1, sizeof *x->all);
+    x->all = dt_alloc(n + MOST_PAIRS + 1, sizeof *x->all);
     if (x->all == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to look for what fits");
     for (size_t i = 0; i < n; i++) {
@@ -326,6 +353,7 @@ static dt_status try_policies(search *x, dt_err *err)
         x->all[x->n_all].order = x->n_all;
         x->n_all++;
     }
+    DT_CHECK(try_pairs(x, err));
     qsort(x->all, x->n_all, sizeof *x->all, cheapest_first);
     return DT_OK;
 }

@@ -526,6 +526,17 @@ static dt_status find_rung(search *x, const dt_policy *ladder, const dt_rung **t
     return DT_OK;
 }
 
+/* Plans that were made to choose wait until they are asked for. */
+static void set_aside(search *x)
+{
+    dt_plan_set *p = x->set;
+    p->made = x->made;
+    p->spare = p->planned;
+    p->n_spare = p->n;
+    p->planned = NULL;
+    p->n = p->cap = 0;
+}
+
 /* What was tried of the rung is what is taken, but for algorithms that are still to be fitted. */
 static dt_status take_rung(search *x, const dt_rung *rung, dt_err *err)
 {
@@ -537,11 +548,7 @@ static dt_status take_rung(search *x, const dt_rung *rung, dt_err *err)
         return DT_OK;
     }
     p->asked.quick = x->r->quick;
-    p->made = x->made;
-    p->spare = p->planned;
-    p->n_spare = p->n;
-    p->planned = NULL;
-    p->n = p->cap = 0;
+    set_aside(x);
     return DT_OK;
 }
 
@@ -577,10 +584,96 @@ static dt_status create_by_ladder(
     return DT_OK;
 }
 
+/* ---- homes, for a policy that takes them where nothing else fits ---- */
+
+/* On the disk only where something was said of it, as it is nobody's memory. */
+static bool may_use(const dt_plan_set *p, dt_tier tier)
+{
+    const dt_memory_opts *m = &p->session->opts.memory;
+    const bool disk = m->disk_path != NULL || m->disk_budget > 0 || p->asked.tier == DT_TO_DISK;
+    return p->map->tier_bytes[tier] == 0 || tier == DT_TIER_HOST || disk;
+}
+
+/* With the homes of one more policy (NULL: none). @fits: so it may be taken. */
+static dt_status try_homes(search *x, const char *more, bool *fits, dt_err *err)
+{
+    const dt_session *s = x->session;
+    dt_plan_set *p = x->set = dt_alloc(1, sizeof *p);
+    *fits = false;
+    if (p == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for plans");
+    *p = (dt_plan_set){.session = s, .asked = *x->r, .algorithms = x->r->algorithms};
+    p->policies = &p->rung;
+    DT_CHECK(dt_policies_with(&p->rung, x->r->policies, more, s->config, err));
+    DT_CHECK(open(p, err));
+    if (!may_use(p, DT_TIER_HOST) || !may_use(p, DT_TIER_DISK))
+        return DT_OK;
+    DT_CHECK(dt_plan_set_run(p, true, 0, 0, err));
+    const dt_need need = dt_plan_set_need(p);
+    const dt_available all = dt_plan_set_available(p);
+    x->made += p->made;
+    *fits = dt_need_fits(&need, &all);
+    return DT_OK;
+}
+
+/* The first that fits: without homes, then by the registry's order; where none does, that without.
+ */
+static dt_status find_homes(search *x, const char *const *more, size_t n, dt_err *err)
+{
+    bool fits = false;
+    dt_plan_set *without = NULL;
+    dt_status st = DT_OK;
+    for (size_t i = 0; i < n && st == DT_OK && !fits; i++) {
+        st = try_homes(x, more[i], &fits, err);
+        if (fits || st != DT_OK)
+            break;
+        if (i == 0)
+            without = x->set;
+        else
+            dt_plan_set_destroy(x->set);
+        x->set = NULL;
+    }
+    if (st == DT_OK && x->set == NULL) {
+        x->set = without;
+        without = NULL;
+    }
+    dt_plan_set_destroy(without);
+    return st;
+}
+
+static dt_status create_with_homes(
+    dt_plan_set **out, const dt_session *s, const dt_plan_request *r, dt_err *err)
+{
+    const char *more[DT_MAX_POLICIES] = {NULL};
+    size_t n, n_more = 1;
+    search x = {.session = s, .r = r};
+    const dt_policy *const *all = dt_policy_all(&n);
+    for (size_t i = 0; i < n && n_more < DT_COUNT(more); i++)
+        if (all[i]->home != NULL && all[i]->exact)
+            more[n_more++] = all[i]->name;
+    const dt_status st = find_homes(&x, more, n_more, err);
+    if (st != DT_OK) {
+        dt_plan_set_destroy(x.set);
+        return st;
+    }
+    set_aside(&x);
+    *out = x.set;
+    return DT_OK;
+}
+
+/* Of plans that fit a budget without them, homes are none of auto's business. */
+static bool takes_homes(const dt_plan_request *r)
+{
+    return r->budgets.device > 0 && dt_policies_take_homes(r->policies) &&
+           (r->fates == NULL || r->fates->homes.n == 0);
+}
+
 dt_status dt_plan_set_create(
     dt_plan_set **out, const dt_session *s, const dt_plan_request *r, dt_err *err)
 {
     *out = NULL;
+    if (r->given == NULL && dt_policies_ladder(r->policies) == NULL && takes_homes(r))
+        return create_with_homes(out, s, r, err);
     if (r->given == NULL && dt_policies_ladder(r->policies) != NULL)
         return create_by_ladder(out, s, r, err);
     dt_plan_set *p = dt_alloc(1, sizeof *p);

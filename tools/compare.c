@@ -141,6 +141,8 @@ static dt_status describe(dt_compare_row *r, const dt_plan_set *p, dt_err *err)
     r->need = dt_plan_set_need(p);
     r->score = dt_plan_set_score(p);
     r->traffic = dt_plan_set_traffic(p);
+    for (int t = DT_TIER_HOST; t < DT_TIERS; t++)
+        r->lives[t] = p->map->tier_bytes[t];
     for (size_t i = 0; i < p->n; i++)
         r->bound = p->planned[i]->plan->bound > r->bound ? p->planned[i]->plan->bound : r->bound;
     return dt_plan_set_predict(p, &r->time, err);

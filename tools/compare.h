@@ -16,13 +16,14 @@
  * @best:    none of the exact rows that can takes neither more bytes nor more time, and less of one
  * @again:   they are those of the row before
  * @traffic: expected of a step
+ * @lives:   bytes of what outlives steps, by the tier where it lives
  * @bound:   what no placement of these plans is below
  * @measured @spread: seconds of a step and the range of its middle half; 0: it was not run
  * @plans:   and what they are made by, kept where they are to be run; NULL otherwise
  */
 typedef struct dt_compare_row {
     const char *policy;
-    uint64_t budget, bound;
+    uint64_t budget, bound, lives[DT_TIERS];
     bool exact, can, best, again;
     dt_need need;
     dt_score score;

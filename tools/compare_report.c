@@ -69,7 +69,11 @@ static void line(const dt_compare *c, const dt_compare_row *r, int width, bool r
             r->time.seconds / r->measured);
     else if (ran)
         printf(" %11s %6s %6s", "-", "-", "-");
-    printf("%s%s\n", r->exact ? "" : "  changes results", r->can ? "" : "  cannot be run");
+    printf("%s%s", r->exact ? "" : "  changes results", r->can ? "" : "  cannot be run");
+    for (int t = DT_TIER_HOST; t < DT_TIERS; t++)
+        if (r->lives[t] > 0)
+            printf("  %.2f MiB live on the %s", (double)r->lives[t] / mib, dt_tier_name(t));
+    printf("\n");
 }
 
 static bool was_run(const dt_compare *c)

@@ -4,7 +4,14 @@
 #include "engine/base/alloc.h"
 #include "memory/lower/lower.h"
 
-/* Each op and each copy has one row, in the program's order. */
+/* Copies from and to homes are lowering's; no op of the program stands for them. */
+static bool stands_for_an_op(const dt_plan *p, const dt_row *r)
+{
+    const bool copy = r->kind == DT_ROW_COPY_OUT || r->kind == DT_ROW_COPY_IN;
+    return r->kind == DT_ROW_COMPUTE || (copy && !p->tensor[r->tensor].persistent);
+}
+
+/* Each op and each copy of the program has one row, in its order. */
 static void read_rows(dti_load_curve *c, const dt_timeline *t)
 {
     const dt_plan *p = c->plan;
@@ -17,7 +24,7 @@ static void read_rows(dti_load_curve *c, const dt_timeline *t)
             bytes += r->bytes - (r->over >= 0 ? p->tensor[r->over].bytes : 0);
         if (r->kind == DT_ROW_RELEASE)
             bytes -= r->bytes;
-        if (r->kind != DT_ROW_COMPUTE && r->kind != DT_ROW_COPY_OUT && r->kind != DT_ROW_COPY_IN)
+        if (!stands_for_an_op(p, r))
             continue;
         DT_ASSERT(pos < c->n);
         const bool op = r->kind == DT_ROW_COMPUTE;

@@ -5,6 +5,10 @@
  * the fastest that fits. So no policy or pair is ahead of it, and of the sixteen budgets a lower
  * one never gives a higher peak nor a shorter step.
  *
+ * Where no plan fits, a run tries the same with the homes of each policy that has some, those on
+ * the host first (session/plan_set.c): what lives elsewhere is away for the whole step, so none of
+ * this file's plans is better for it but by its bytes.
+ *
  * The search gives each value one of three fates: kept, made again, or offloaded and fetched so far
  * ahead that its copy takes no longer. Which are made again is the abstract problem of
  * memory/remat, whose budget real plans correct; annealing then flips fates by real plans. It
@@ -209,7 +213,7 @@ static dt_status add(search *s, const found *f, dt_err *err)
 
 static bool wanted(const search *s, const dt_policy *p)
 {
-    return p->rung == NULL && !p->searches && (p->exact || s->o->lossy);
+    return p->rung == NULL && !p->searches && p->home == NULL && (p->exact || s->o->lossy);
 }
 
 static dt_status add_policies(search *s, dt_err *err)
@@ -683,6 +687,7 @@ const dt_policy dt_policy_auto = {
     .summary = "the fastest of all policies, pairs of them and what annealing finds, that fits",
     .exact = true,
     .searches = true,
+    .takes_homes = true,
     .changes = changes,
     .opts = opts,
     .opts_bytes = sizeof(options),

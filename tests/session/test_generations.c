@@ -219,16 +219,22 @@ static bool call_fails(const char *train, const char *memory, bool writes, long 
     return st != DT_OK;
 }
 
-/* One call after the other, so that the failure meets every program and kind of row. */
+/* Calls all over the run, so that the failure meets every program and kind of row. */
 static void any_call_fails(const char *train, const char *memory)
 {
+    enum { TRIES = 16 };
     size_t n[STEPS] = {0};
     char *after[STEPS] = {NULL};
+    dt_err err = {0};
+    disk_goes_bad((bad_disk){.at = 1});
+    assert_ok(train_here(ini(STEPS, train, memory), &err), &err);
+    const bad_disk calls = disk_so_far();
     for (int s = 1; s < STEPS; s++)
         after[s] = right(s, train, memory, &n[s]);
     for (int writes = 0; writes < 2; writes++) {
         int met[STEPS] = {0};
-        for (long at = 1; call_fails(train, memory, writes == 1, at, after, n, met); at += 7)
+        const long by = (writes == 1 ? calls.written : calls.got) / TRIES + 1;
+        for (long at = 1; call_fails(train, memory, writes == 1, at, after, n, met); at += by)
             ;
         print_message("%s fail: %d, %d and %d in the steps\n", writes == 1 ? "writes" : "reads",
             met[0], met[1], met[2]);

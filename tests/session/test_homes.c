@@ -318,6 +318,155 @@ static void an_update_on_the_host_takes_nothing_of_the_device(void **state)
     dt_session_close(s);
 }
 
+/* ---- auto, compare and what is suggested ---- */
+
+/* What auto takes under a budget; its list goes to @list. */
+static dt_need auto_takes(uint64_t budget, const char *more, char list[DT_POLICY_LIST])
+{
+    char text[1024];
+    snprintf(text, sizeof text,
+        NETWORK DATA TRAIN "momentum = 0.9\n[memory]\npolicy = auto\ndevice_budget = %llu\n%s"
+                           "[policy.auto]\nmoves = 4\n",
+        (unsigned long long)budget, more);
+    dt_session *s = open_text(text);
+    const dt_need need = dt_plan_set_need(s->plans);
+    snprintf(list, DT_POLICY_LIST, "%s", s->plans->list);
+    dt_session_close(s);
+    return need;
+}
+
+/* A policy of values plans whatever lives elsewhere, before and behind the one that says so. */
+static void every_policy_plans_with_homes(void **state)
+{
+    (void)state;
+    size_t n;
+    const dt_policy *const *all = dt_policy_all(&n);
+    for (size_t i = 0; i < n; i++)
+        for (int k = 0; k < 2 && all[i]->home == NULL; k++) {
+            char text[1024];
+            snprintf(text, sizeof text,
+                NETWORK DATA TRAIN "momentum = 0.9\n[memory]\ndevice_budget = 60KiB\n"
+                                   "policy = %s%s%s\n",
+                k == 0 ? all[i]->name : "zero_offload", k == 0 ? ",zero_infinity" : ",",
+                k == 0 ? "" : all[i]->name);
+            dt_session *s = open_text(text);
+            const dt_need need = dt_plan_set_need(s->plans);
+            assert_true(k == 0 ? need.disk > 0 : need.host > 0);
+            dt_session_close(s);
+        }
+}
+
+/* It goes by values first, then by the host, then by the disk, if that was named. */
+static void auto_takes_homes_where_nothing_else_fits(void **state)
+{
+    NEED_BINARY();
+    char list[DT_POLICY_LIST], sets[256];
+    const uint64_t alone = auto_takes(1, "host_budget = 1\n", list).device;
+    assert_string_equal(list, "auto");
+    (void)auto_takes(alone, "", list);
+    assert_string_equal(list, "auto");
+    const dt_need host = auto_takes(alone - 1, "", list);
+    assert_string_equal(list, "auto,zero_offload");
+    assert_true(host.device < alone && host.host > 0 && host.disk == 0);
+    const dt_need disk = auto_takes(alone - 1, "host_budget = 1KiB\ndisk_path = .\n", list);
+    assert_string_equal(list, "auto,zero_infinity");
+    assert_true(disk.device < alone && disk.host == 0 && disk.disk > 0);
+    (void)auto_takes(alone - 1, "host_budget = 1KiB\n", list); /* nobody named a disk */
+    assert_string_equal(list, "auto");
+    size_t n;
+    run_well("kept", "", "--set train.momentum=0.9");
+    char *want = left_by("kept", &n);
+    snprintf(sets, sizeof sets,
+        "--set train.momentum=0.9 --set memory.policy=auto --set memory.host_budget=1KiB "
+        "--set memory.device_budget=%llu",
+        (unsigned long long)alone - 1);
+    same_bits("", sets, want, n);
+    dt_free(want);
+    remove_all("kept");
+}
+
+static void compare_says_what_lives_where(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", NETWORK DATA TRAIN);
+    ran r = cli_run(
+        "compare c.ini --policies zero_offload;zero_infinity --set memory.simulate=p100", NULL);
+    assert_code(&r, 0);
+    const char *offload = strstr(r.out, " zero_offload "), *all = strstr(r.out, " zero_infinity ");
+    assert_true(offload != NULL && all != NULL);
+    assert_non_null(strstr(offload, "MiB live on the host\n"));
+    assert_non_null(strstr(all, "MiB live on the disk\n"));
+    cli_done(&r);
+}
+
+/* A home that does not fit names what is too small and the least that would do; and what is
+ * suggested instead, fits. */
+static void homes_that_do_not_fit_are_refused_with_what_would(void **state)
+{
+    NEED_BINARY();
+    static const struct {
+        const char *sets, *says;
+    } cases[] = {
+        {"--set memory.policy=zero_offload --set memory.host_budget=1KiB", "the host needs"},
+        {"--set memory.policy=zero_infinity --set memory.disk_budget=1KiB", "the disk needs"}};
+    put_text("c.ini", NETWORK DATA TRAIN);
+    for (size_t i = 0; i < DT_COUNT(cases); i++) {
+        char words[512];
+        snprintf(words, sizeof words, "c.ini --set run.dir=away %s", cases[i].sets);
+        ran r = cli_run(words, NULL);
+        assert_code(&r, DT_E_BUDGET);
+        assert_has(r.err, cases[i].says);
+        assert_has(r.err, "(--set)");
+        assert_has(r.err, "the least found for this batch is");
+        assert_has(r.err, "fits if: [memory] policy = keep_all");
+        assert_false(is_there("away"));
+        cli_done(&r);
+    }
+}
+
+/* Convolutions enough that it pays to run segments of them again. */
+static const char *deep(const char *policies)
+{
+    static char text[2048];
+    size_t at = (size_t)snprintf(text, sizeof text, "[model]\nimage = 16\nclasses = 3\n");
+    for (int i = 0; i < 12; i++)
+        at += (size_t)snprintf(text + at, sizeof text - at,
+            "[conv c%d]\nout = 8\nkernel = 3\npad = 1\n[relu r%d]\n", i, i);
+    snprintf(text + at, sizeof text - at,
+        "[fc f]\nout = 3\n" DATA "[train]\nbatch = 4\noptimizer = adamw\n[memory]\n"
+        "policy = %s\n",
+        policies);
+    return text;
+}
+
+static uint64_t device_of(const char *policies)
+{
+    dt_session *s = open_text(deep(policies));
+    const uint64_t peak = dt_plan_set_peak(s->plans);
+    dt_session_close(s);
+    return peak;
+}
+
+/* Where neither homes nor a policy of values is enough, both together are named. */
+static void homes_are_suggested_with_a_policy_of_values(void **state)
+{
+    NEED_BINARY();
+    const uint64_t pair = device_of("zero_infinity,chen_sqrt");
+    char words[512];
+    assert_true(pair < device_of("zero_infinity") && pair < device_of("chen_sqrt"));
+    put_text("c.ini", deep("keep_all"));
+    snprintf(words, sizeof words, "c.ini --set run.dir=away --set memory.device_budget=%llu",
+        (unsigned long long)pair);
+    ran r = cli_run(words, NULL);
+    assert_code(&r, DT_E_BUDGET);
+    const char *fits = strstr(r.err, "fits if: [memory] policy = zero_");
+    assert_non_null(fits);
+    const size_t name = strlen("fits if: [memory] policy = ");
+    const size_t word = strcspn(fits + name, " \n");
+    assert_non_null(memchr(fits + name, ',', word - 1)); /* not the one behind the list */
+    cli_done(&r);
+}
+
 /* moDNN's bound for VGG-16 of 1,000 classes, by single pictures: 1,080 MiB. */
 static void vgg16_by_single_pictures_is_below_modnns_bound(void **state)
 {
@@ -408,6 +557,11 @@ DT_TEST_GROUP(homes)
         cmocka_unit_test(early_updates_are_refused_where_a_step_may_fail),
         cmocka_unit_test(what_an_early_update_has_spoilt_is_not_saved),
         cmocka_unit_test(an_update_on_the_host_takes_nothing_of_the_device),
+        cmocka_unit_test(every_policy_plans_with_homes),
+        cmocka_unit_test(auto_takes_homes_where_nothing_else_fits),
+        cmocka_unit_test(compare_says_what_lives_where),
+        cmocka_unit_test(homes_that_do_not_fit_are_refused_with_what_would),
+        cmocka_unit_test(homes_are_suggested_with_a_policy_of_values),
         cmocka_unit_test(vgg16_by_single_pictures_is_below_modnns_bound),
         cmocka_unit_test(vgg416_trains_in_what_vdnns_paper_has),
         cmocka_unit_test(gpt2_keeps_parameters_and_one_gradient_on_the_device),

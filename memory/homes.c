@@ -34,7 +34,7 @@ static const char *word_of(dt_port port)
     return port == DT_P ? "" : port == DT_DP ? ".gradient" : port == DT_Q ? ".pending" : ".moments";
 }
 
-const char *dti_home_name(const dt_home *h, char to[DT_HOME_NAME_BYTES])
+const char *dt_home_name(const dt_home *h, char to[DT_HOME_NAME_BYTES])
 {
     const char *plain = h->port == DT_P || h->port == DT_METRICS ? h->name : strchr(h->name, '.');
     if (plain != h->name && plain != NULL)
@@ -67,6 +67,6 @@ void dt_home_rules_apply(const dt_home_rules *r, const dt_map *m, dt_tier *tier)
     char name[DT_HOME_NAME_BYTES];
     for (size_t k = 0; k < r->n; k++)
         for (size_t i = 0; i < m->n; i++)
-            if (dt_glob(r->rule[k].glob, dti_home_name(&m->home[i], name)))
+            if (dt_glob(r->rule[k].glob, dt_home_name(&m->home[i], name)))
                 tier[i] = r->rule[k].tier;
 }

@@ -24,7 +24,7 @@ void dti_home_rules_deinit(dt_home_rules *r); /* a zeroed one is fine */
 
 enum { DT_HOME_NAME_BYTES = DT_TENSOR_NAME_BYTES + 16 };
 /* What a tensor of the map is called here. Returns @to. */
-const char *dti_home_name(const dt_home *h, char to[DT_HOME_NAME_BYTES]);
+const char *dt_home_name(const dt_home *h, char to[DT_HOME_NAME_BYTES]);
 
 /* Whether the glob matches a persistent tensor that some training of the network has. */
 bool dti_home_known(const dt_graph *g, const char *glob);

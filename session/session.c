@@ -440,7 +440,7 @@ static dt_status check_early(dt_session *s, dt_err *err)
             "be discarded, and %s, whose home is the %s, has one generation: add '* = home disk' "
             "under [memory.layers], or set clip = 0 and finite = off, or update = step",
             dt_session_asked(asked, s, "train", "update"), t->clip, t->finite ? "on" : "off",
-            dti_home_name(&m->home[why], name),
+            dt_home_name(&m->home[why], name),
             m->home[why].tier == DT_AT_DEVICE ? "device" : dt_tier_name((int)m->home[why].tier));
     if (s->context.device != DT_CPU)
         return DT_FAIL(err, DT_E_CONFIG,

@@ -222,7 +222,7 @@ static bool call_fails(const char *train, const char *memory, bool writes, long 
 /* Calls all over the run, so that the failure meets every program and kind of row. */
 static void any_call_fails(const char *train, const char *memory)
 {
-    enum { TRIES = 16 };
+    enum { TRIES = 24 };
     size_t n[STEPS] = {0};
     char *after[STEPS] = {NULL};
     dt_err err = {0};

@@ -76,7 +76,7 @@ static dt_tier home_of(const dt_session *s, const char *name)
 {
     char is[DT_HOME_NAME_BYTES];
     for (size_t i = 0; i < s->plans->map->n; i++)
-        if (strcmp(dti_home_name(&s->plans->map->home[i], is), name) == 0)
+        if (strcmp(dt_home_name(&s->plans->map->home[i], is), name) == 0)
             return s->plans->map->home[i].tier;
     fail_msg("no tensor '%s'", name);
     return DT_AT_DEVICE;

@@ -13,7 +13,7 @@
 
 typedef struct compare_flags {
     bool json, run;
-    const char *policies, *budgets, *csv, *svg;
+    const char *policies, *budgets, *csv, *svg, *html;
 } compare_flags;
 
 const char *dti_compare_costs(const dt_compare *c)
@@ -250,7 +250,7 @@ static void tell_defaults(const dt_compare *c)
 
 static dt_status show(const dt_compare *c, const compare_flags *f, dt_err *err)
 {
-    const char *files[] = {f->csv, f->svg};
+    const char *files[] = {f->csv, f->svg, f->html};
     bool quiet = false;
     for (size_t i = 0; i < DT_COUNT(files); i++)
         quiet = quiet || (files[i] != NULL && strcmp(files[i], "-") == 0);
@@ -259,6 +259,8 @@ static dt_status show(const dt_compare *c, const compare_flags *f, dt_err *err)
         DT_CHECK(dti_write_file(f->csv, dti_compare_csv, c, err));
     if (f->svg != NULL)
         DT_CHECK(dti_write_file(f->svg, dti_compare_svg, c, err));
+    if (f->html != NULL)
+        DT_CHECK(dti_write_file(f->html, dti_compare_html, c, err));
     if (f->json)
         return dti_compare_json(c, err);
     if (!quiet)
@@ -270,12 +272,14 @@ static dt_status check(const dt_cli *cli, const compare_flags *f, dt_err *err)
 {
     const bool csv = f->csv != NULL && strcmp(f->csv, "-") == 0;
     const bool svg = f->svg != NULL && strcmp(f->svg, "-") == 0;
+    const bool html = f->html != NULL && strcmp(f->html, "-") == 0;
     if (cli->n_word == 0)
         return DT_FAIL(err, DT_E_CONFIG, "name a CONFIG; usage: %s", dt_command_compare.usage);
-    if (csv + svg + f->json > 1)
+    if (csv + svg + html + f->json > 1)
         return DT_FAIL(err, DT_E_CONFIG,
-            "--csv -, --svg - and --json all go to stdout; name files for all but one");
+            "--csv -, --svg -, --html - and --json all go to stdout; name files for all but one");
     DT_CHECK(dti_check_ending(f->svg, "--svg", ".svg", "SVG", err));
+    DT_CHECK(dti_check_ending(f->html, "--html", ".html", "HTML", err));
     return dti_cli_check_file(cli->word[0], err);
 }
 
@@ -336,6 +340,7 @@ static dt_status compare(const dt_command_args *a, dt_err *err)
         {"--json", NULL, "as a list of objects", &f.json, NULL},
         {"--csv", "FILE", "write the same as comma-separated values", NULL, &f.csv},
         {"--svg", "FILE.svg", "draw peaks against time", NULL, &f.svg},
+        {"--html", "FILE.html", "that picture and the table as a page", NULL, &f.html},
         {"--run", NULL, "run them in turns, and show what steps take", &f.run, NULL},
         {NULL, NULL, NULL, NULL, NULL},
     };

@@ -70,5 +70,7 @@ dt_status dti_compare_json(const dt_compare *c, dt_err *err) DT_NODISCARD;
 dt_status dti_compare_csv(const void *compare, FILE *f, dt_err *err) DT_NODISCARD;
 /* Peak against time. */
 dt_status dti_compare_svg(const void *compare, FILE *f, dt_err *err) DT_NODISCARD;
+/* That and the table, as a page. */
+dt_status dti_compare_html(const void *compare, FILE *f, dt_err *err) DT_NODISCARD;
 
 #endif

@@ -32,6 +32,20 @@ void dti_page_list(const dt_page *p);
 void dti_page_item(const dt_page *p, const char *key, const char *fmt, ...) DT_PRINTF(3, 4);
 void dti_page_list_end(const dt_page *p);
 
+/* A table, whose script sorts it: columns, then rows of as many cells. @heading: ours, so not
+ * escaped. */
+typedef struct dt_page_column {
+    const char *heading;
+    bool number;
+} dt_page_column;
+void dti_page_table(const dt_page *p, const dt_page_column *column, size_t n);
+void dti_page_row(const dt_page *p, const char *class); /* "best", or NULL */
+void dti_page_row_end(const dt_page *p);
+void dti_page_cell(const dt_page *p, const char *text);
+void dti_page_number(const dt_page *p, double v, const char *text); /* sorted by @v */
+void dti_page_share(const dt_page *p, double share);                /* of 1, as a bar */
+void dti_page_table_end(const dt_page *p);
+
 /* Points of a chart that are joined in their order, or stand alone (@dots); @class: of its colour,
  * "one" or "two". Points that are not finite are left out. */
 typedef struct dt_chart_line {

@@ -51,6 +51,22 @@
     chart.addEventListener('pointerleave', () => { cross.setAttribute('visibility', 'hidden'); quiet(); });
   }
 
+  /* ---- tables: a click on a heading sorts by that column ---- */
+
+  for (const table of all('table.plain')) {
+    const value = (row, k) => row.cells[k].dataset.v === undefined ? row.cells[k].textContent : +row.cells[k].dataset.v;
+    all('th', table).forEach((head, k) => head.addEventListener('click', () => {
+      const up = head.getAttribute('aria-sort') !== 'ascending';
+      all('th', table).forEach(h => h.removeAttribute('aria-sort'));
+      head.setAttribute('aria-sort', up ? 'ascending' : 'descending');
+      const rows = [...table.tBodies[0].rows].sort((a, b) => {
+        const x = value(a, k), y = value(b, k);
+        return (x < y ? -1 : x > y ? 1 : 0) * (up ? 1 : -1);
+      });
+      table.tBodies[0].append(...rows);
+    }));
+  }
+
   /* ---- the map ---- */
 
   const plan = data.plan;

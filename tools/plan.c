@@ -14,6 +14,7 @@
 #include "tools/args.h"
 #include "tools/out_file.h"
 #include "tools/page_plan.h"
+#include "tools/plan_beside.h"
 #include "tools/plan_intervals.h"
 #include "tools/plan_map.h"
 #include "tools/plan_report.h"
@@ -22,7 +23,8 @@
 
 typedef struct plan_flags {
     bool json, rows, kernels, diff;
-    const char *text, *map, *html, *program, *timeline, *against, *intervals, *why, *differ[2];
+    const char *text, *map, *beside, *html, *program, *timeline, *against, *intervals, *why,
+        *differ[2];
 } plan_flags;
 
 /* Make all plans, and tell how long that took. */
@@ -285,7 +287,9 @@ static dt_status show_in_time(
     if (!known.known && (f->timeline != NULL || f->against != NULL || f->why != NULL))
         dti_cli_notice("nothing was measured of this machine, so the seconds are of defaults; "
                        "memory.profile = FILE or memory.simulate = CARD says by what to predict");
-    if (st == DT_OK && f->map != NULL)
+    if (st == DT_OK && f->map != NULL && f->beside != NULL)
+        st = dti_plan_beside(s, x, f->beside, f->map, err);
+    else if (st == DT_OK && f->map != NULL)
         st = dti_write_file(f->map, print_map, &map, err);
     if (st == DT_OK && f->timeline != NULL)
         st = dti_write_file(f->timeline, dti_plan_timeline, &all, err);
@@ -377,6 +381,9 @@ static dt_status check(const dt_cli *a, const plan_flags *f, dt_err *err)
     if (f->json + f->rows + f->kernels > 1)
         return DT_FAIL(
             err, DT_E_CONFIG, "--json, --rows and --kernels exclude each other; give one of them");
+    if (f->beside != NULL && f->map == NULL)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "--beside %s draws plans into the file of --map; give --map FILE.svg too", f->beside);
     if (f->against != NULL)
         DT_CHECK(dti_cli_check_file(f->against, err));
     if (f->diff &&
@@ -403,6 +410,8 @@ static dt_status plan(const dt_command_args *a, dt_err *err)
             &f.text},
         {"--map", "FILE.svg", "draw the plan: addresses over ops, and what is copied", NULL,
             &f.map},
+        {"--beside", "A,B;C", "with --map: plans of these policies as well, on one scale", NULL,
+            &f.beside},
         {"--html", "FILE.html", "all of that as a page: the map to zoom in on, and its tensors",
             NULL, &f.html},
         {"--timeline", "FILE.csv", "write when each row begins and ends, as it is predicted", NULL,

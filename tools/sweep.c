@@ -8,6 +8,7 @@
 #include "engine/base/alloc.h"
 #include "engine/base/clock.h"
 #include "session/budget.h"
+#include "tools/out_file.h"
 
 /* A policy, and the plans of the batch tried last. */
 typedef struct trial {
@@ -155,7 +156,7 @@ static dt_status check_any(const dt_sweep *w, dt_err *err)
 
 typedef struct sweep_flags {
     bool verify, json;
-    const char *policies, *csv;
+    const char *policies, *csv, *html;
 } sweep_flags;
 
 static dt_status sweep_session(
@@ -173,9 +174,11 @@ static dt_status sweep_session(
     dt_sweep w = {.session = s};
     dt_status st = fill(&w, f->policies, err);
     if (st == DT_OK) {
-        if (f->json)
+        if (f->html != NULL)
+            st = dti_write_file(f->html, dti_sweep_html, &w, err);
+        if (st == DT_OK && f->json)
             st = dti_sweep_json(&w, err);
-        else
+        else if (st == DT_OK && (f->html == NULL || strcmp(f->html, "-") != 0))
             dti_sweep_table(&w);
         fflush(stdout);
     }
@@ -202,15 +205,20 @@ static dt_status sweep(const dt_command_args *a, dt_err *err)
             &f.verify, NULL},
         {"--json", NULL, "as a list of objects", &f.json, NULL},
         {"--csv", "FILE", "write the table as comma-separated values", NULL, &f.csv},
+        {"--html", "FILE.html", "write the table as a page", NULL, &f.html},
         {NULL, NULL, NULL, NULL, NULL},
     };
     dt_cli cli;
     dt_session *s = NULL;
     dt_status st = dti_cli_init(&cli, &dt_command_sweep, a, flags, true, 1, err);
     if (st == DT_OK && !cli.help) {
-        if (f.json && f.verify)
+        st = dti_check_ending(f.html, "--html", ".html", "HTML", err);
+        if (st == DT_OK && f.json && f.verify)
             st = DT_FAIL(err, DT_E_CONFIG, "--verify tells its steps on stdout: leave out --json");
-        else
+        else if (st == DT_OK && f.json && f.html != NULL && strcmp(f.html, "-") == 0)
+            st = DT_FAIL(err, DT_E_CONFIG,
+                "--html - and --json both go to stdout; name a file for the page");
+        else if (st == DT_OK)
             st = cli.n_word > 0 ? dti_cli_check_file(cli.word[0], err)
                                 : DT_FAIL(err, DT_E_CONFIG, "name a CONFIG; usage: %s",
                                       dt_command_sweep.usage);

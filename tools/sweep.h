@@ -54,6 +54,7 @@ const char *dti_sweep_remark(const dt_sweep *w, const dt_sweep_row *r, char to[D
 void dti_sweep_table(const dt_sweep *w);
 /* A list of an object each. */
 dt_status dti_sweep_json(const dt_sweep *w, dt_err *err) DT_NODISCARD;
+dt_status dti_sweep_html(const void *sweep, FILE *f, dt_err *err) DT_NODISCARD; /* a page */
 dt_status dti_sweep_csv(const dt_sweep *w, const char *path, dt_err *err) DT_NODISCARD;
 
 /* Train two steps at each largest batch in a process of its own, compare what was planned with what

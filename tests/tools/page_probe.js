@@ -80,6 +80,14 @@
       chart.dispatchEvent(new PointerEvent('pointermove', { bubbles: true, clientX: where.left + where.width / 2, clientY: where.top }));
       check(one('#tip').textContent.includes('loss'), 'no loss under the mouse');
     }
+    for (const table of document.querySelectorAll('table.plain')) {
+      const column = () => [...table.tBodies[0].rows].map(r => +r.querySelector('[data-v]').dataset.v);
+      const head = table.rows[0].cells[[...table.tBodies[0].rows[0].cells].findIndex(c => c.dataset.v !== undefined)];
+      head.querySelector('button').click();
+      check(column().every((v, i, all) => i === 0 || all[i - 1] <= v), `not sorted: ${column()}`);
+      head.querySelector('button').click();
+      check(column().every((v, i, all) => i === 0 || all[i - 1] >= v), `not sorted downwards: ${column()}`);
+    }
     for (const picture of document.querySelectorAll('.samples img'))
       check(picture.complete && picture.naturalWidth > 0, 'a picture that is not shown');
     check(window.hostile === undefined, 'a name has run as a script');

@@ -194,6 +194,57 @@ static void text_is_escaped(void **state)
     }
 }
 
+/* ---- of many plans ---- */
+
+static char *page_of(const char *command, const char *words, const char *config)
+{
+    char all[1024], path[512];
+    snprintf(path, sizeof path, "%s", dt_temp_path("many.html"));
+    snprintf(all, sizeof all, "%s FILE %s --html %s", command, words, path);
+    ran r = cli_run(all, dt_source_path(config));
+    assert_code(&r, 0);
+    assert_has(r.out, "keep_all"); /* the table stands there as well */
+    cli_done(&r);
+    return cli_text(path);
+}
+
+static size_t rows_of(const char *page)
+{
+    const char *body = strstr(page, "<tbody>");
+    assert_non_null(body);
+    return count(body, "<tr");
+}
+
+static void comparisons_and_sweeps_have_pages(void **state)
+{
+    NEED_BINARY();
+    char *page = page_of("compare", "--policies vdnn_all;chen_sqrt;gist --set memory.simulate=p100",
+        "configs/lenet5_mnist.ini");
+    check_page(page);
+    assert_int_equal(rows_of(page), 4);
+    assert_has(page, "times are simulated: ");
+    assert_has(page, "<td>change</td>"); /* gist */
+    assert_has(page, "memory against time</text>");
+    dt_free(page);
+    page = page_of("sweep", "--policies vdnn_all;chen_sqrt --set memory.device_budget=8MiB",
+        "configs/lenet5_mnist.ini");
+    check_page(page);
+    assert_int_equal(rows_of(page), 3);
+    assert_has(page, "in 8.00 MiB of the device");
+    dt_free(page);
+    static const struct {
+        const char *words, *want;
+    } wrong[] = {{"sweep FILE --html page.svg", "FILE.html"},
+        {"compare FILE --html page", "FILE.html"}, {"plan FILE --html x.htm", "FILE.html"},
+        {"compare FILE --html - --json", "stdout"}, {"sweep FILE --html - --json", "stdout"}};
+    for (size_t i = 0; i < DT_COUNT(wrong); i++) {
+        ran r = cli_run(wrong[i].words, dt_source_path("configs/lenet5_mnist.ini"));
+        assert_code(&r, 2);
+        assert_has(r.err, wrong[i].want);
+        cli_done(&r);
+    }
+}
+
 /* ---- of a run ---- */
 
 static ran train(const char *more, const char *dir)
@@ -398,8 +449,8 @@ DT_TEST_GROUP(page)
 {
     static const struct CMUnitTest tests[] = {cmocka_unit_test(the_tables_are_the_plans),
         cmocka_unit_test(it_stays_small), cmocka_unit_test(hostile_values_stay_text),
-        cmocka_unit_test(text_is_escaped), cmocka_unit_test(a_run_leaves_one),
-        cmocka_unit_test(a_run_that_goes_on_shows_all_of_it),
+        cmocka_unit_test(text_is_escaped), cmocka_unit_test(comparisons_and_sweeps_have_pages),
+        cmocka_unit_test(a_run_leaves_one), cmocka_unit_test(a_run_that_goes_on_shows_all_of_it),
         cmocka_unit_test(hostile_classes_stay_text),
         cmocka_unit_test(measured_rows_stand_beside_the_predicted),
         cmocka_unit_test(none_where_it_is_not_wanted), cmocka_unit_test(a_run_goes_on_without)};

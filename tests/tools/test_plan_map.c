@@ -189,29 +189,89 @@ static void shows_what_the_plan_says(void **state)
     check_policy("gist", ">encode<");
 }
 
+/* Heights of the bands of a role, a plan each. */
+static size_t bands(const char *svg, const char *role, double *tall, size_t most)
+{
+    char mark[64];
+    size_t n = 0;
+    snprintf(mark, sizeof mark, "<rect class=\"%s\"", role);
+    for (const char *at = svg; (at = strstr(at, mark)) != NULL; at++) {
+        const char *end = strstr(at, ">");
+        if (n < most && strncmp(end, "><title>", 8) == 0)
+            tall[n++] = member(at, "height=\"");
+    }
+    return n;
+}
+
+/* What takes the same bytes in each of them is as tall; every list stands there once. */
+static void several_plans_are_on_one_scale(void **state)
+{
+    NEED_BINARY();
+    enum { PLANS = 3 };
+    char words[1024], path[512];
+    double weights[PLANS + 1], optimizer[PLANS + 1];
+    snprintf(path, sizeof path, "%s", dt_temp_path("beside.svg"));
+    snprintf(words, sizeof words,
+        "plan FILE --set memory.policy=vdnn_all --map %s --beside vdnn_all;chen_sqrt", path);
+    ran r = cli_run(words, dt_source_path("configs/lenet5_mnist.ini"));
+    assert_code(&r, 0);
+    cli_done(&r);
+    char *svg = cli_text(path);
+    const char *first = strstr(svg, ">vdnn_all: "), *second = strstr(svg, ">keep_all: ");
+    const char *third = strstr(svg, ">chen_sqrt: ");
+    assert_non_null(first);
+    assert_true(second > first);
+    assert_true(third > second);
+    assert_int_equal(count(svg, " at the peak, of which "), PLANS);
+    assert_int_equal(bands(svg, "weights", weights, PLANS + 1), PLANS);
+    assert_int_equal(bands(svg, "optimizer", optimizer, PLANS + 1), PLANS);
+    for (int i = 1; i < PLANS; i++) {
+        assert_true(fabs(weights[i] - weights[0]) <= 0.1);
+        assert_true(fabs(optimizer[i] - optimizer[0]) <= 0.1);
+    }
+    assert_true(weights[0] > 1);
+    assert_int_equal(count(svg, "<svg") - 1, count(svg, "</svg>") - 1);
+    dt_free(svg);
+    static const struct {
+        const char *flags, *want;
+    } wrong[] = {{"--beside chen_sqrt", "--map FILE.svg"},
+        {"--map x.svg --beside chen_sqr", "chen_sqrt"},
+        {"--map x.svg --beside chen_sqrt;;cdma", "semicolons"}};
+    for (size_t i = 0; i < DT_COUNT(wrong); i++) {
+        snprintf(words, sizeof words, "plan FILE %s", wrong[i].flags);
+        r = cli_run(words, dt_source_path("configs/lenet5_mnist.ini"));
+        assert_code(&r, 2);
+        assert_has(r.err, wrong[i].want);
+        cli_done(&r);
+    }
+}
+
 /* The pictures that the pages show. They are drawn with the algorithms of a processor with AVX-512
  * and two threads, which decide about scratch. */
 static void the_pages_show_what_is_drawn_now(void **state)
 {
     NEED_BINARY();
-    static const char *const policies[] = {"keep_all", "chen_sqrt", "vdnn_all"};
+    static const struct {
+        const char *name, *flags;
+    } pictures[] = {
+        {"vdnn_all", "--set memory.policy=vdnn_all"}, {"beside", "--beside chen_sqrt;vdnn_all"}};
     if (!dt_onednn_avx512())
         skip();
-    for (size_t i = 0; i < DT_COUNT(policies); i++) {
+    for (size_t i = 0; i < DT_COUNT(pictures); i++) {
         char words[1024], below[256], path[512];
         snprintf(path, sizeof path, "%s", dt_temp_path("page.svg"));
-        snprintf(below, sizeof below, "docs/pictures/resnet50-%s.svg", policies[i]);
+        snprintf(below, sizeof below, "docs/pictures/resnet50-%s.svg", pictures[i].name);
         snprintf(words, sizeof words,
-            "plan FILE --set train.batch=16 --set device.threads=2 --set memory.policy=%s --map %s",
-            policies[i], path);
+            "plan FILE --set train.batch=16 --set device.threads=2 %s --map %s", pictures[i].flags,
+            path);
         ran r = cli_run(words, dt_source_path("configs/resnet50.ini"));
         assert_code(&r, 0);
         cli_done(&r);
         char *now = cli_text(path), *then = cli_text(dt_source_path(below));
         if (strcmp(now, then) != 0)
             fail_msg("%s is not what is drawn now: ./dnntrain plan configs/resnet50.ini --set "
-                     "train.batch=16 --set device.threads=2 --set memory.policy=%s --map %s",
-                below, policies[i], below);
+                     "train.batch=16 --set device.threads=2 %s --map %s",
+                below, pictures[i].flags, below);
         dt_free(now);
         dt_free(then);
     }
@@ -220,6 +280,7 @@ static void the_pages_show_what_is_drawn_now(void **state)
 DT_TEST_GROUP(plan_map)
 {
     static const struct CMUnitTest tests[] = {cmocka_unit_test(shows_what_the_plan_says),
+        cmocka_unit_test(several_plans_are_on_one_scale),
         cmocka_unit_test(the_pages_show_what_is_drawn_now)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

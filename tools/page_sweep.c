@@ -1,0 +1,71 @@
+/* The sweep as a page: the largest batch of each policy, and what it takes. */
+#include <inttypes.h>
+
+#include "session/human.h"
+#include "tools/page_plan.h"
+#include "tools/sweep.h"
+
+static void put_bytes(const dt_page *p, uint64_t bytes)
+{
+    char text[DT_HUMAN_BYTES];
+    dti_page_number(p, (double)bytes, bytes > 0 ? dt_human_bytes(text, bytes) : "–");
+}
+
+static void one(const dt_page *p, const dt_sweep_row *r, int64_t most)
+{
+    char text[64];
+    dti_page_row(p, NULL);
+    dti_page_cell(p, r->policy);
+    snprintf(text, sizeof text, "%" PRId64 "%s%s", r->batch, r->capped ? " or more" : "",
+        r->beyond ? ", not here" : "");
+    dti_page_number(p, (double)r->batch, text);
+    dti_page_share(p, most > 0 ? (double)r->batch / (double)most : 0);
+    put_bytes(p, r->peak);
+    put_bytes(p, r->host_peak);
+    put_bytes(p, r->disk_peak);
+    put_bytes(p, r->traffic.out);
+    put_bytes(p, r->traffic.in);
+    snprintf(text, sizeof text, "%.1f %%", 100 * r->recompute);
+    dti_page_number(p, r->recompute, text);
+    snprintf(text, sizeof text, "%.1f", r->rate);
+    dti_page_number(p, r->rate, r->step > 0 ? text : "–");
+    dti_page_cell(p, r->exact ? "the same bits" : "change");
+    dti_page_row_end(p);
+}
+
+static void table(const dt_page *p, const dt_sweep *w)
+{
+    static const dt_page_column columns[] = {{"policy", false}, {"largest batch", true},
+        {"", false}, {"peak", true}, {"host", true}, {"disk", true}, {"moved out", true},
+        {"moved in", true}, {"again", true}, {"samples/s", true}, {"results", false}};
+    int64_t most = 0;
+    for (size_t i = 0; i < w->n; i++)
+        most = w->row[i].batch > most ? w->row[i].batch : most;
+    dti_page_section(p, "batches", "The largest batches");
+    dti_page_table(p, columns, DT_COUNT(columns));
+    for (size_t i = 0; i < w->n; i++)
+        one(p, &w->row[i], most);
+    dti_page_table_end(p);
+    fputs(
+        "<p class=\"hint\">Planned, not run. Not here: a run of it takes more memory than this "
+        "machine has. Again: operations computed again, of those of forward and backward. Samples "
+        "a second: predicted, where costs are known.</p>\n",
+        p->f);
+    dti_page_section_end(p);
+}
+
+dt_status dti_sweep_html(const void *sweep, FILE *f, dt_err *err)
+{
+    const dt_sweep *w = sweep;
+    const dt_session *s = w->session;
+    char title[192], about[256], budget[DT_HUMAN_BYTES];
+    dt_page p;
+    snprintf(title, sizeof title, "%s: the largest batch of each policy", s->graph->name);
+    snprintf(about, sizeof about, "in %s of the device",
+        dt_human_bytes(budget, s->opts.memory.device_budget));
+    dti_page_begin(&p, f, title, about);
+    table(&p, w);
+    const dt_status st = dti_page_machine(&p, s, err);
+    const dt_status ended = dti_page_end(&p, st == DT_OK ? err : NULL);
+    return st != DT_OK ? st : ended;
+}

@@ -1,0 +1,55 @@
+/* Tables in a page, whose script sorts them by the column that is asked for. */
+#include <math.h>
+
+#include "tools/page.h"
+
+void dti_page_table(const dt_page *p, const dt_page_column *column, size_t n)
+{
+    fputs("<div class=\"rows\"><table class=\"plain\"><thead><tr>", p->f);
+    for (size_t i = 0; i < n; i++)
+        fprintf(p->f, "<th scope=\"col\"%s><button type=\"button\">%s</button></th>",
+            column[i].number ? " class=\"number\"" : "", column[i].heading);
+    fputs("</tr></thead>\n<tbody>\n", p->f);
+}
+
+void dti_page_row(const dt_page *p, const char *class)
+{
+    if (class != NULL)
+        fprintf(p->f, "<tr class=\"%s\">", class);
+    else
+        fputs("<tr>", p->f);
+}
+
+void dti_page_row_end(const dt_page *p)
+{
+    fputs("</tr>\n", p->f);
+}
+
+void dti_page_cell(const dt_page *p, const char *text)
+{
+    fputs("<td>", p->f);
+    dti_xml_text(p->f, text);
+    fputs("</td>", p->f);
+}
+
+void dti_page_number(const dt_page *p, double v, const char *text)
+{
+    if (isfinite(v))
+        fprintf(p->f, "<td class=\"number\" data-v=\"%.9g\">", v);
+    else
+        fputs("<td class=\"number\">", p->f);
+    dti_xml_text(p->f, text);
+    fputs("</td>", p->f);
+}
+
+void dti_page_share(const dt_page *p, double share)
+{
+    const double v = isfinite(share) ? fmin(1, fmax(0, share)) : 0;
+    fprintf(p->f, "<td class=\"share\" data-v=\"%.4f\"><i style=\"width:%.1f%%\"></i></td>", v,
+        100 * v);
+}
+
+void dti_page_table_end(const dt_page *p)
+{
+    fputs("</tbody></table></div>\n", p->f);
+}

@@ -40,13 +40,13 @@ static struct tally {
 
 static int64_t scaled(int64_t n)
 {
-    return dt_small_scale() ? n / 5 : n;
+    return n / dt_scaled(10, 3, 1);
 }
 
 /* What a sample may happen to have few of. */
 static int64_t at_least(int64_t n)
 {
-    return dt_small_scale() ? n / 20 : n;
+    return n / dt_scaled(40, 9, 1);
 }
 
 /* Number of the first network; each of a sample's seeds has others. */
@@ -293,7 +293,7 @@ static trainee prepare(const subject *s, bool random)
         .threads = s->threads,
         .tier = {[DT_TIER_HOST] = dt_tier_desc_find("host"),
             [DT_TIER_DISK] = dt_tier_desc_find("disk")},
-        .disk_path = "/tmp",
+        .disk_path = dt_temp_root(),
         .checksum = true,
         .copy_threads = s->seed % 6 == 0};
     for (int k = 0; k < 2 * DT_PROGRAM_KINDS; k++) {

@@ -32,13 +32,16 @@ static int new_pairs(const dt_way *w, bool mark)
     return n;
 }
 
-/* In small each policy is paired with one network, and no other factor with policies. */
+/* Each policy is paired with some of the networks only, unless all is tried; in small with one, and
+ * with no level of another factor. */
 static bool left_out(int a, int i, int b, int j)
 {
-    if (!dt_small_scale() || (a != DT_BY_POLICY && b != DT_BY_POLICY))
+    if (a != DT_BY_POLICY && b != DT_BY_POLICY)
         return false;
-    return a != DT_BY_NETWORK ||
-           i != (int)(((uint64_t)j + dt_test_seed()) % (uint64_t)dt_levels(DT_BY_NETWORK));
+    if (a != DT_BY_NETWORK)
+        return dt_small_scale();
+    const uint64_t apart = (uint64_t)dt_scaled(dt_levels(DT_BY_NETWORK), 3, 1);
+    return ((uint64_t)i + (uint64_t)j + dt_test_seed()) % apart != 0;
 }
 
 /* How many pairs are to be met. */

@@ -319,12 +319,12 @@ static bool run_and_kill(const char *words, uint32_t *seed, bool kill_it)
 }
 
 /* Killed at random times, again and again, and started again each time. */
-static void killed_a_hundred_times_a_run_ends_with_the_same_bits(void **state)
+static void killed_again_and_again_a_run_ends_with_the_same_bits(void **state)
 {
     NEED_BINARY();
     static const char words[] = "c.ini --set train.steps=120 --set data.samples=200 "
                                 "--set checkpoint.every=4 --set run.dir=part --resume";
-    const int kills = dt_small_scale() ? 10 : 100;
+    const int kills = dt_scaled(10, 25, 100);
     uint32_t seed = 20 + (uint32_t)dt_test_seed();
     put_text("c.ini", INI);
     run_well("c.ini --set train.steps=120 --set data.samples=200 --set run.dir=whole");
@@ -1064,7 +1064,7 @@ DT_TEST_GROUP(resume)
         T(the_windows_of_a_text_come_in_the_same_order),
         T(cuts_are_drawn_as_they_would_have_been),
         T(bad_samples_do_not_move_the_order),
-        T(killed_a_hundred_times_a_run_ends_with_the_same_bits),
+        T(killed_again_and_again_a_run_ends_with_the_same_bits),
         T(killed_with_homes_elsewhere_a_run_ends_with_the_same_bits),
         T(killed_while_pruning_a_run_ends_with_the_same_bits),
         T(what_is_cut_from_the_metrics_is_kept),

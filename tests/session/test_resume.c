@@ -346,22 +346,18 @@ static void killed_with_homes_elsewhere_a_run_ends_with_the_same_bits(void **sta
     static const char *const homes[] = {"memory.policy=zero_infinity",
         "memory.policy=zero_infinity,chen_sqrt --set memory.generations=2 --set train.update=early",
         "memory.policy=zero_offload", "memory.policy=keep_all"};
-    static const char same[] = "c.ini --set train.micro_batch=8 --set train.optimizer=adamw "
-                               "--set train.lr=0.01 --set train.clip=1 --set train.steps=40 "
-                               "--set data.samples=200";
     const int kills = dt_small_scale() ? 6 : 40;
     uint32_t seed = 31 + (uint32_t)dt_test_seed();
     char words[512];
-    put_text("c.ini", INI);
+    put_text("c.ini", NETWORK "[data]\nsamples = 200\n[train]\nbatch = 8\nlr = 0.01\nseed = 3\n"
+                              "steps = 40\noptimizer = adamw\nclip = 1\n[memory]\n"
+                              "disk_path = disk\n[checkpoint]\nevery = 4\n");
     put_text("disk/dnntrain-left", "what a run that died could have left");
     char *before = snapshot("disk");
-    snprintf(words, sizeof words, "%s --set run.dir=whole", same);
-    run_well(words);
+    run_well("c.ini --set run.dir=whole");
     for (int killed = 0; killed < kills || is_there("part");) {
-        snprintf(words, sizeof words,
-            "%s --set checkpoint.every=4 --set run.dir=part --set memory.disk_path=disk "
-            "--set %s --resume",
-            same, homes[(size_t)killed % DT_COUNT(homes)]);
+        snprintf(words, sizeof words, "c.ini --set run.dir=part --set %s --resume",
+            homes[(size_t)killed % DT_COUNT(homes)]);
         if (!run_and_kill(words, &seed, killed < kills)) {
             killed++;
             continue;

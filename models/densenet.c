@@ -58,12 +58,18 @@ static int32_t densenet_layers(const dt_model_desc *m, dti_net *n)
     return dti_add_fc(n, x, n->opts.classes, "classifier");
 }
 
-const dt_model_desc dt_model_densenet121 = {
-    .name = "densenet121",
-    .summary = "densely connected network of 121 layers, growth 32",
-    .input = {1, 224, 224, 3},
-    .classes = 1000,
-    .dropout = -1,
-    .recipe = (const int[]){6, 12, 24, 16},
-    .layers = densenet_layers,
-};
+#define DENSENET(id, text, ...)                                                                    \
+    const dt_model_desc dt_model_##id = {                                                          \
+        .name = #id,                                                                               \
+        .summary = text,                                                                           \
+        .input = {1, 224, 224, 3},                                                                 \
+        .classes = 1000,                                                                           \
+        .dropout = -1,                                                                             \
+        .recipe = (const int[]){__VA_ARGS__},                                                      \
+        .layers = densenet_layers,                                                                 \
+    };
+
+/* clang-format off */
+DENSENET(densenet121, "densely connected network of 121 layers, growth 32", 6, 12, 24, 16)
+DENSENET(densenet264, "densely connected network of 264 layers, growth 32", 6, 12, 64, 48)
+/* clang-format on */

@@ -96,4 +96,5 @@ RESNET(resnet34, "residual network of 34 layers, basic blocks", false, 3, 4, 6, 
 RESNET(resnet50, "residual network of 50 layers, bottlenecks", true, 3, 4, 6, 3)
 RESNET(resnet101, "residual network of 101 layers, bottlenecks", true, 3, 4, 23, 3)
 RESNET(resnet152, "residual network of 152 layers, bottlenecks", true, 3, 8, 36, 3)
+RESNET(resnet200, "residual network of 200 layers, bottlenecks", true, 3, 24, 36, 3)
 /* clang-format on */

@@ -69,4 +69,5 @@ RESNET(resnet20, "residual network of 20 layers for 32x32 images, base width 16"
 RESNET(resnet32, "residual network of 32 layers for 32x32 images, base width 16", 5)
 RESNET(resnet56, "residual network of 56 layers for 32x32 images, base width 16", 9)
 RESNET(resnet110, "residual network of 110 layers for 32x32 images, base width 16", 18)
+RESNET(resnet1202, "residual network of 1,202 layers for 32x32 images, base width 16", 200)
 /* clang-format on */

@@ -668,10 +668,23 @@ static bool takes_homes(const dt_plan_request *r)
            (r->fates == NULL || r->fates->homes.n == 0);
 }
 
+/* What a paper's way of counting comes to is no plan. */
+static dt_status check_no_account(const dt_session *s, dt_err *err)
+{
+    char asked[DT_ASKED];
+    if (s->opts.memory.account == NULL)
+        return DT_OK;
+    return DT_FAIL(err, DT_E_CONFIG,
+        "%s: an account is a paper's way of counting, which nothing can run; `dnntrain plan` shows "
+        "its figures, and for all else leave it out",
+        dt_session_asked(asked, s, "memory", "account"));
+}
+
 dt_status dt_plan_set_create(
     dt_plan_set **out, const dt_session *s, const dt_plan_request *r, dt_err *err)
 {
     *out = NULL;
+    DT_CHECK(check_no_account(s, err));
     if (r->given == NULL && dt_policies_ladder(r->policies) == NULL && takes_homes(r))
         return create_with_homes(out, s, r, err);
     if (r->given == NULL && dt_policies_ladder(r->policies) != NULL)

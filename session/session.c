@@ -144,6 +144,19 @@ static dt_status unknown_pool(const dt_session *s, dt_err *err)
     return dti_session_unknown(s, "memory", "pool", "pool", n, pool_name, err);
 }
 
+static const char *account_name(size_t i)
+{
+    size_t n;
+    return dt_account_all(&n)[i]->name;
+}
+
+static dt_status unknown_account(const dt_session *s, dt_err *err)
+{
+    size_t n;
+    (void)dt_account_all(&n);
+    return dti_session_unknown(s, "memory", "account", "account", n, account_name, err);
+}
+
 static const char *tier_choice(size_t i)
 {
     size_t n;
@@ -209,6 +222,8 @@ static dt_status check_names(dt_session *s, dt_err *err)
             dt_session_asked(asked, s, "device", "kind"));
     if (dt_pool_find(s->opts.memory.pool) == NULL)
         st = unknown_pool(s, err);
+    if (s->opts.memory.account != NULL && dt_account_find(s->opts.memory.account) == NULL)
+        st = unknown_account(s, err);
     if (strcmp(s->opts.memory.tier, "auto") != 0 && dt_tier_desc_find(s->opts.memory.tier) == NULL)
         st = unknown_tier(s, err);
     if (s->opts.device.card != NULL && dt_card_find(s->opts.device.card) == NULL)
@@ -464,6 +479,14 @@ static dt_status check_again(const dt_session *s, dt_err *err)
                 "with all that lives on on the disk, memory.generations = 2",
                 dt_session_asked(asked, s, "train", "update"));
     return DT_OK;
+}
+
+dt_account_ask dt_session_account_ask(const dt_session *s, int64_t batch)
+{
+    return (dt_account_ask){.batch = batch,
+        .budget = s->opts.memory.device_budget,
+        .density = s->opts.memory.account_density,
+        .figure = DT_ACCOUNT_ALL};
 }
 
 /* The set of the run's own plans. */

@@ -7,6 +7,7 @@
 #include "engine/context.h"
 #include "engine/config/run_options.h"
 #include "engine/train.h"
+#include "memory/accounts/account.h"
 #include "memory/policies/layers.h"
 #include "memory/policy.h"
 #include "models/model.h"
@@ -70,6 +71,8 @@ void dti_session_leave(dt_session *s);
 
 /* What the configuration asks for, to be planned as it is or with changes. */
 dt_plan_request dt_session_request(const dt_session *s);
+/* What memory.account is to count, of a step of @batch samples. */
+dt_account_ask dt_session_account_ask(const dt_session *s, int64_t batch);
 /* The policies that were taken for the run's plans: those asked for, or with a ladder its rung. */
 static inline const char *dt_session_policy(const dt_session *s)
 {

@@ -7,6 +7,7 @@
 #include "engine/config/nearest.h"
 #include "engine/device.h"
 #include "layers/registry.h"
+#include "memory/accounts/account.h"
 #include "memory/codec.h"
 #include "memory/time/card_costs.h"
 #include "memory/policy.h"
@@ -50,6 +51,11 @@ static bool source(size_t i, item *to)
 static bool pool(size_t i, item *to)
 {
     FROM_TABLE(dt_pool_all, dt_pool_desc);
+}
+
+static bool account(size_t i, item *to)
+{
+    FROM_TABLE(dt_account_all, dt_account_desc);
 }
 
 static bool policy(size_t i, item *to)
@@ -131,6 +137,7 @@ static const struct kind {
     {"codecs", codec},
     {"tiers", tier},
     {"pools", pool},
+    {"accounts", account},
     {"devices", device},
     {"cards", known_card},
     {"sources", source},
@@ -228,8 +235,8 @@ static dt_status list(const dt_command_args *a, dt_err *err)
 
 const dt_command dt_command_list = {
     .name = "list",
-    .usage =
-        "dnntrain list policies|models|layers|codecs|tiers|pools|devices|cards|sources [--json]",
-    .summary = "what there is of these, a line each",
+    .usage = "dnntrain list WHAT [--json]",
+    .summary = "policies, models, layers, codecs, tiers, pools, accounts, devices, cards or "
+               "sources, a line each",
     .run = list,
 };

@@ -14,6 +14,7 @@
 #include "tools/args.h"
 #include "tools/out_file.h"
 #include "tools/page_plan.h"
+#include "tools/plan_account.h"
 #include "tools/plan_beside.h"
 #include "tools/plan_intervals.h"
 #include "tools/plan_map.h"
@@ -363,12 +364,26 @@ static dt_status plan_session(dt_session *s, const plan_flags *f, dt_err *err)
     return dt_session_check_budget(s, err);
 }
 
+/* An account has figures, and no rows, ops or addresses. */
+static dt_status count_session(const dt_session *s, const plan_flags *f, dt_err *err)
+{
+    if (f->rows || f->kernels || f->text != NULL || f->map != NULL || f->timeline != NULL ||
+        f->against != NULL || f->intervals != NULL || f->why != NULL || f->program != NULL ||
+        f->html != NULL)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "memory.account = %s gives figures and no plan; of the flags it knows --json alone",
+            s->opts.memory.account);
+    return dti_plan_account(s, f->json, err);
+}
+
 static dt_status plan_config(const dt_cli *cli, const plan_flags *f, dt_err *err)
 {
     dt_session *s = NULL;
     DT_CHECK(dti_cli_check_file(cli->word[0], err));
     dt_status st = dti_cli_session(&s, cli->word[0], cli->set, cli->n_set, err);
-    if (st == DT_OK)
+    if (st == DT_OK && s->opts.memory.account != NULL)
+        st = count_session(s, f, err);
+    else if (st == DT_OK)
         st = plan_session(s, f, err);
     dt_session_close(s);
     return st;

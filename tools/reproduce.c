@@ -1,4 +1,4 @@
-/* dnntrain reproduce: published numbers beside ours, made by plans and simulation. */
+/* dnntrain reproduce: published numbers beside ours, made by plans, solvers and simulation. */
 #include "tools/reproduce.h"
 
 #include <math.h>
@@ -13,41 +13,28 @@
 
 enum { MOST_PAPERS = 64 };
 
-static const dt_published all_rows[] = {
-#define DT_PUBLISHED(                                                                              \
-    paper, row, kind, published, quantity, form, better, networks, own, base, assumed)             \
-    {paper, row, DT_##kind, published, DT_##quantity, DT_##form, DT_##better, networks, own, base, \
-        assumed},
-#include "tools/published.def"
-#undef DT_PUBLISHED
-};
-
-static const struct {
-    const char *name;
-    double tolerance; /* of ours ÷ published from 1; fixed, whatever comes out */
-} kinds[] = {[DT_STATED] = {"stated", 0.01},
-    [DT_FIGURE] = {"figure", 0.10},
-    [DT_TIME] = {"time", 0.15},
-    [DT_BATCH] = {"batch", 0.15},
-    [DT_MEMORY] = {"memory", 0.15}};
+static const char own_rows[] = "configs/papers/published.txt";
 
 typedef enum verdict { WITHIN, BETTER, OUTSIDE } verdict;
 
 typedef struct reproduced {
-    const dt_published *of;
+    const dt_published_row *of;
+    const dt_published_paper *paper;
     double ours, ratio;
     verdict verdict;
 } reproduced;
 
+/* @rows: the file; NULL: ours */
 typedef struct reproduce_flags {
     bool list, json, markdown;
+    const char *rows;
 } reproduce_flags;
 
 /* What is not a number is within nothing. */
 static void judge(reproduced *r)
 {
     r->ratio = r->ours / r->of->published;
-    const bool within = fabs(r->ratio - 1) <= kinds[r->of->kind].tolerance;
+    const bool within = fabs(r->ratio - 1) <= dti_published_tolerance(r->of->kind);
     const bool better =
         (r->of->better == DT_HIGHER && r->ratio > 1) || (r->of->better == DT_LOWER && r->ratio < 1);
     r->verdict = within ? WITHIN : better ? BETTER : OUTSIDE;
@@ -62,10 +49,13 @@ static const char *word(verdict v)
 
 static void row(const reproduced *r)
 {
-    printf("%-12s %-68s %-7s %9.4g %9.4g %6.3f %-6s\n", r->of->paper, r->of->row,
-        kinds[r->of->kind].name, r->of->published, r->ours, r->ratio, word(r->verdict));
-    if (r->of->assumed[0] != '\0')
-        printf("%-12s   %s\n", "", r->of->assumed);
+    char name[256];
+    snprintf(name, sizeof name, "%s: %s", r->of->where, r->of->what);
+    printf("%-12s %-68s %-7s %9.4g %9.4g %6.3f %-6s\n", r->paper->name, name,
+        dti_published_kind_name(r->of->kind), r->of->published, r->ours, r->ratio,
+        word(r->verdict));
+    if (r->of->note[0] != '\0')
+        printf("%-12s   %s\n", "", r->of->note);
     fflush(stdout);
 }
 
@@ -76,9 +66,17 @@ static void table_head(void)
 
 static void markdown(const reproduced *r)
 {
-    printf("| %s | %s | %s | %.4g | %.4g | %.3f | %s | %s |\n", r->of->paper, r->of->row,
-        kinds[r->of->kind].name, r->of->published, r->ours, r->ratio, word(r->verdict),
-        r->of->assumed);
+    printf("| %s | %s | %s | %.4g | %.4g | %.3f | %s | %s |\n", r->of->where, r->of->what,
+        dti_published_kind_name(r->of->kind), r->of->published, r->ours, r->ratio, word(r->verdict),
+        r->of->note);
+}
+
+static void markdown_paper(const dt_published_paper *p)
+{
+    printf("\n## %s\n\n%s%s%s\n\n"
+           "| where | what | kind | published | ours | ratio | | assumed, or why |\n"
+           "| --- | --- | --- | ---: | ---: | ---: | --- | --- |\n",
+        p->name, p->title, p->note[0] != '\0' ? ". " : "", p->note);
 }
 
 static void markdown_head(void)
@@ -87,59 +85,80 @@ static void markdown_head(void)
     printf("# Published numbers, made again\n\n"
            "Written by `dnntrain reproduce all --markdown` on %.10s. Nothing is trained: bytes are "
            "those of verified plans for the processor's kernels,\n"
-           "times are simulated on the papers' cards, so the machine matters little. A row is `ok` "
-           "where ours ÷ published is within 1 %% of 1 for stated\n"
-           "bytes and formulas, 10 %% for bytes read from a figure, 15 %% for times, batches and "
-           "memory of other implementations; `better` where it is\n"
-           "farther off to a system's advantage; `off` otherwise.\n\n"
-           "| paper | row | kind | published | ours | ratio | | assumed, or why |\n"
-           "| --- | --- | --- | ---: | ---: | ---: | --- | --- |\n",
+           "or of an account where a paper counts in its own way; times are simulated on the "
+           "papers' cards, so the machine matters little. A row is `ok`\n"
+           "where ours ÷ published is within 1 %% of 1 for stated bytes and formulas, 10 %% for "
+           "bytes read from a figure, 15 %% for times, batches and\n"
+           "memory of other implementations; `better` where it is farther off to a system's "
+           "advantage; `off` otherwise.\n",
         dt_date(now));
 }
 
 static void json_row(dt_json *list, const reproduced *r)
 {
     dt_json j = dti_json_element(list);
-    dti_json_text(&j, "paper", r->of->paper);
-    dti_json_text(&j, "row", r->of->row);
-    dti_json_text(&j, "kind", kinds[r->of->kind].name);
+    dti_json_text(&j, "paper", r->paper->name);
+    dti_json_text(&j, "title", r->paper->title);
+    dti_json_text(&j, "where", r->of->where);
+    dti_json_text(&j, "row", r->of->what);
+    dti_json_text(&j, "kind", dti_published_kind_name(r->of->kind));
     dti_json_real(&j, "published", r->of->published, 6);
     dti_json_real(&j, "ours", r->ours, 6);
     dti_json_real(&j, "ratio", r->ratio, 6);
-    dti_json_real(&j, "tolerance", kinds[r->of->kind].tolerance, 2);
+    dti_json_real(&j, "tolerance", dti_published_tolerance(r->of->kind), 2);
     dti_json_flag(&j, "ok", r->verdict != OUTSIDE);
     dti_json_flag(&j, "better", r->verdict == BETTER);
-    dti_json_text(&j, "note", r->of->assumed);
+    dti_json_text(&j, "note", r->of->note);
     dti_json_leave(list, &j);
 }
 
-/* "41 of 50 rows within their tolerance, 4 better than published, 5 off". */
-static void summary(FILE *to, const reproduced *r, size_t n)
+/* "41 of 50 rows of 9 papers within their tolerance, 4 better than published, 5 off", and a line a
+ * kind. */
+static void summary(const reproduced *r, size_t n)
 {
-    size_t of[3] = {0};
-    for (size_t i = 0; i < n; i++)
-        of[r[i].verdict]++;
-    fprintf(to, "\n%zu of %zu rows within their tolerance, %zu better than published, %zu off\n",
-        of[WITHIN], n, of[BETTER], of[OUTSIDE]);
+    size_t of[DT_PUBLISHED_KINDS][3] = {{0}}, sum[3] = {0}, papers = 0;
+    for (size_t i = 0; i < n; i++) {
+        of[r[i].of->kind][r[i].verdict]++;
+        sum[r[i].verdict]++;
+        papers += i == 0 || r[i].paper != r[i - 1].paper;
+    }
+    printf("\n%zu of %zu rows of %zu paper%s within their tolerance, %zu better than published, "
+           "%zu off\n\n",
+        sum[WITHIN], n, papers, papers == 1 ? "" : "s", sum[BETTER], sum[OUTSIDE]);
+    printf("| kind | tolerance | ok | better | off |\n| --- | ---: | ---: | ---: | ---: |\n");
+    for (int k = 0; k < DT_PUBLISHED_KINDS; k++)
+        if (of[k][WITHIN] + of[k][BETTER] + of[k][OUTSIDE] > 0)
+            printf("| %s | %.0f %% | %zu | %zu | %zu |\n", dti_published_kind_name(k),
+                100 * dti_published_tolerance(k), of[k][WITHIN], of[k][BETTER], of[k][OUTSIDE]);
 }
 
 /* ---- rows ---- */
+
+static void show(const reproduced *r, bool first, const reproduce_flags *f)
+{
+    if (f->json)
+        return;
+    if (!f->markdown) {
+        row(r);
+        return;
+    }
+    if (first)
+        markdown_paper(r->paper);
+    markdown(r);
+}
 
 static dt_status make(reproduced *r, size_t n, const reproduce_flags *f, dt_err *err)
 {
     if (!f->json)
         f->markdown ? markdown_head() : table_head();
     for (size_t i = 0; i < n; i++) {
-        DT_TRY(err, dti_reproduce_measure(r[i].of, &r[i].ours, err), "%s, %s", r[i].of->paper,
-            r[i].of->row);
+        DT_TRY(err, dti_reproduce_measure(r[i].of, &r[i].ours, err), "%s, %s: %s", r[i].paper->name,
+            r[i].of->where, r[i].of->what);
         judge(&r[i]);
-        if (f->markdown)
-            markdown(&r[i]);
-        else if (!f->json)
-            row(&r[i]);
+        show(&r[i], i == 0 || r[i].paper != r[i - 1].paper, f);
     }
     if (!f->json) {
-        summary(stdout, r, n);
+        summary(r, n);
         return DT_OK;
     }
     dt_json list = dti_json_begin_list();
@@ -158,25 +177,23 @@ static dt_status any_off(const reproduced *r, size_t n, dt_err *err)
                           off, n);
 }
 
-static dt_status list_papers(void)
+static dt_status list_papers(const dt_published *p)
 {
-    for (size_t i = 0; i < DT_COUNT(all_rows);) {
-        size_t n = 1;
-        while (i + n < DT_COUNT(all_rows) && strcmp(all_rows[i].paper, all_rows[i + n].paper) == 0)
-            n++;
-        printf("%-12s %3zu row%s\n", all_rows[i].paper, n, n > 1 ? "s" : "");
-        i += n;
+    for (size_t i = 0; i < p->n_paper; i++) {
+        size_t n = 0;
+        for (size_t k = 0; k < p->n_row; k++)
+            n += p->row[k].paper == i;
+        printf(
+            "%-13s %3zu row%s  %s\n", p->paper[i].name, n, n == 1 ? " " : "s", p->paper[i].title);
     }
     return DT_OK;
 }
 
-static dt_status unknown(const char *name, dt_err *err)
+static dt_status unknown(const dt_published *p, const char *name, dt_err *err)
 {
     const char *names[MOST_PAPERS + 2] = {"all"};
-    size_t n = 1;
-    for (size_t i = 0; i < DT_COUNT(all_rows) && n <= MOST_PAPERS; i++)
-        if (i == 0 || strcmp(all_rows[i].paper, all_rows[i - 1].paper) != 0)
-            names[n++] = all_rows[i].paper;
+    for (size_t i = 0; i < p->n_paper && i < MOST_PAPERS; i++)
+        names[i + 1] = p->paper[i].name;
     const char *near = dt_nearest(name, names);
     if (near != NULL)
         return DT_FAIL(err, DT_E_CONFIG, "there is no paper '%s'; did you mean '%s'?", name, near);
@@ -184,19 +201,38 @@ static dt_status unknown(const char *name, dt_err *err)
         err, DT_E_CONFIG, "there is no paper '%s'; `dnntrain reproduce --list` names them", name);
 }
 
-static dt_status run_on(const char *paper, const reproduce_flags *f, dt_err *err)
+static dt_status run_on(
+    const dt_published *p, const char *paper, const reproduce_flags *f, dt_err *err)
 {
-    reproduced *r = dt_alloc(DT_COUNT(all_rows), sizeof *r);
+    reproduced *r = dt_alloc(p->n_row, sizeof *r);
     if (r == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the rows");
     size_t n = 0;
-    for (size_t i = 0; i < DT_COUNT(all_rows); i++)
-        if (strcmp(paper, "all") == 0 || strcmp(paper, all_rows[i].paper) == 0)
-            r[n++].of = &all_rows[i];
-    dt_status st = n > 0 ? make(r, n, f, err) : unknown(paper, err);
+    for (size_t i = 0; i < p->n_row; i++) {
+        const dt_published_paper *of = &p->paper[p->row[i].paper];
+        if (strcmp(paper, "all") == 0 || strcmp(paper, of->name) == 0)
+            r[n++] = (reproduced){.of = &p->row[i], .paper = of};
+    }
+    dt_status st = n > 0 ? make(r, n, f, err) : unknown(p, paper, err);
     if (st == DT_OK)
         st = any_off(r, n, err);
     dt_free(r);
+    return st;
+}
+
+static dt_status run_rows(const dt_cli *cli, const reproduce_flags *f, dt_err *err)
+{
+    dt_published p = {0};
+    const char *path = f->rows != NULL ? f->rows : own_rows;
+    if (f->rows == NULL && !dti_cli_in_configs(own_rows + strlen("configs/"), (char[64]){0}, 64))
+        return DT_FAIL(err, DT_E_CONFIG,
+            "there is no %s here; start in the project's folder, or name a file: --rows FILE",
+            own_rows);
+    DT_CHECK(dti_cli_check_file(path, err));
+    dt_status st = dti_published_read(&p, path, err);
+    if (st == DT_OK)
+        st = f->list ? list_papers(&p) : run_on(&p, cli->word[0], f, err);
+    dti_published_deinit(&p);
     return st;
 }
 
@@ -207,6 +243,8 @@ static dt_status reproduce(const dt_command_args *a, dt_err *err)
         {"--list", NULL, "the papers, and how many rows of each there are", &f.list, NULL},
         {"--json", NULL, "the rows as a list of objects", &f.json, NULL},
         {"--markdown", NULL, "the rows as docs/reproduced.md has them", &f.markdown, NULL},
+        {"--rows", "FILE", "rows of this file in place of configs/papers/published.txt", NULL,
+            &f.rows},
         {NULL, NULL, NULL, NULL, NULL},
     };
     dt_cli cli;
@@ -214,14 +252,12 @@ static dt_status reproduce(const dt_command_args *a, dt_err *err)
     if (st == DT_OK && !cli.help) {
         if (f.json && f.markdown)
             st = DT_FAIL(err, DT_E_CONFIG, "--json and --markdown exclude each other");
-        else if (f.list)
-            st = list_papers();
-        else if (cli.n_word == 0)
+        else if (!f.list && cli.n_word == 0)
             st = DT_FAIL(err, DT_E_CONFIG,
                 "name a paper, or all; `dnntrain reproduce --list` "
                 "names them");
         else
-            st = run_on(cli.word[0], &f, err);
+            st = run_rows(&cli, &f, err);
     }
     dti_cli_deinit(&cli);
     return st;
@@ -229,7 +265,7 @@ static dt_status reproduce(const dt_command_args *a, dt_err *err)
 
 const dt_command dt_command_reproduce = {
     .name = "reproduce",
-    .usage = "dnntrain reproduce --list|PAPER|all [--json|--markdown]",
+    .usage = "dnntrain reproduce --list|PAPER|all [--rows FILE] [--json|--markdown]",
     .summary = "numbers that papers report, made again by plans and simulation, beside them",
     .run = reproduce,
 };

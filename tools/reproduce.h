@@ -2,59 +2,86 @@
 #ifndef DT_TOOLS_REPRODUCE_H
 #define DT_TOOLS_REPRODUCE_H
 
-#include "engine/base/error.h"
+#include "memory/accounts/account.h"
 
-/* What a number was read from. */
+/* What a number was read from. Its tolerance goes by this, whatever comes out. */
 typedef enum dt_published_kind {
-    DT_STATED, /* stated bytes and formulas */
-    DT_FIGURE, /* bytes read from a figure */
+    DT_STATED, /* stated bytes and formulas: 1 % */
+    DT_FIGURE, /* bytes read from a figure: 10 % */
     DT_TIME,   /* times of another implementation, */
     DT_BATCH,  /* its batches, */
-    DT_MEMORY  /* and its memory */
+    DT_MEMORY, /* and its memory: 15 % */
+    DT_PUBLISHED_KINDS
 } dt_published_kind;
+const char *dti_published_kind_name(dt_published_kind k);
+double dti_published_tolerance(dt_published_kind k);
 
-typedef enum dt_quantity {
-    DT_DEVICE_MIB,
-    DT_STATELESS_MIB, /* without the optimizer's state */
-    DT_WEIGHTS_MIB,   /* without that and the gradients of parameters */
-    DT_FEATURES_MIB,  /* without that, and of parameters only convolutions' with their gradients */
-    DT_TRANSIENT_MIB, /* without what outlives a step */
-    DT_TRANSIENT_GIB,
-    DT_HOST_GIB,
-    DT_MOVED_MIB,   /* out of the device, a step */
-    DT_TRAFFIC_GB,  /* out and back, in 10^9 bytes */
-    DT_AVERAGE_MIB, /* in use, weighted by time, without what outlives a step */
-    DT_SECONDS,     /* of a step, simulated */
-    DT_RATE,        /* samples a second, simulated */
-    DT_LARGEST_BATCH,
-    DT_SUPERNEURONS_TENSORS, /* in that paper's own count (memory/accounts/superneurons.h) */
-    DT_SUPERNEURONS_BASELINE,
-    DT_SUPERNEURONS_LIVENESS,
-    DT_SUPERNEURONS_OFFLOADED,
-    DT_SUPERNEURONS_SPEED,
-    DT_SUPERNEURONS_MEMORY,
-    DT_SUPERNEURONS_SPEED_RUNS,
-    DT_SUPERNEURONS_MEMORY_RUNS,
-    DT_SUPERNEURONS_AWARE,
-    DT_SUPERNEURONS_AWARE_RUNS
-} dt_quantity;
+/* What is made of a quantity of the row's own settings, and of its base's. */
+typedef enum dt_published_form {
+    DT_PLAIN, /* own */
+    DT_RATIO, /* base ÷ own */
+    DT_LESS,  /* 100 (1 - own ÷ base) */
+    DT_MORE,  /* 100 (base ÷ own - 1) */
+    DT_EXTRA, /* 100 (own ÷ base - 1) */
+    DT_ADDED, /* own - base */
+    DT_PUBLISHED_FORMS
+} dt_published_form;
 
-typedef enum dt_published_form { DT_PLAIN, DT_RATIO, DT_LESS, DT_MORE } dt_published_form;
 typedef enum dt_better { DT_NEITHER, DT_HIGHER, DT_LOWER } dt_better;
 
-/* See tools/published.def. */
-typedef struct dt_published {
-    const char *paper, *row;
+/* What is counted: of plans, by a number of its own; or a figure of an account. */
+typedef struct dt_quantity {
+    int of_plan;
+    const dt_account_desc *account; /* NULL: of plans */
+    size_t figure;
+} dt_quantity;
+
+/* "device_mib", or "superneurons.liveness". DT_E_DATA with the nearest. */
+dt_status dti_quantity_find(dt_quantity *out, const char *name, dt_err *err) DT_NODISCARD;
+
+/**
+ * struct dt_published_row - a number of a paper.
+ * @paper:     which, of dt_published
+ * @where:     table, figure or section
+ * @what:      what it says
+ * @published: above 0
+ * @better:    the direction in which the number is a system's merit
+ * @most:      the largest over the networks; otherwise their mean
+ * @networks:  "NAME:BATCH ...", a model's name, or a file below configs/
+ * @own @base: settings, "SECTION.KEY=VALUE ..."
+ * @note:      what the paper leaves open, or why ours differs
+ */
+typedef struct dt_published_row {
+    size_t paper;
+    char *where, *what, *networks, *own, *base, *note;
     dt_published_kind kind;
     double published;
-    dt_quantity quantity;
-    dt_published_form form;
     dt_better better;
-    const char *networks, *own, *base, *assumed;
+    dt_published_form form;
+    dt_quantity quantity;
+    bool most;
+} dt_published_row;
+
+/* A paper: its name here, authors, title and year, and what holds for all of its rows. */
+typedef struct dt_published_paper {
+    char *name, *title, *note;
+} dt_published_paper;
+
+typedef struct dt_published {
+    size_t n_paper, cap_paper, n_row, cap_row;
+    dt_published_paper *paper;
+    dt_published_row *row;
 } dt_published;
 
-/* Our number for a row, by plans and the simulator; nothing is run. DT_E_CONFIG when a network or a
- * setting is unknown, and what planning may fail with. */
-dt_status dti_reproduce_measure(const dt_published *p, double *ours, dt_err *err) DT_NODISCARD;
+/* Read a file of rows; configs/papers/published.txt says how it is written. DT_E_DATA with
+ * FILE:LINE. Release with dti_published_deinit, even after a failure. */
+dt_status dti_published_read(dt_published *out, const char *path, dt_err *err) DT_NODISCARD;
+dt_status dti_published_parse(
+    dt_published *out, const char *text, size_t bytes, const char *path, dt_err *err) DT_NODISCARD;
+void dti_published_deinit(dt_published *p);
+
+/* Our number for a row, by plans, solvers and the simulator; nothing is run. DT_E_CONFIG when a
+ * network or a setting is unknown, and what planning may fail with. */
+dt_status dti_reproduce_measure(const dt_published_row *r, double *ours, dt_err *err) DT_NODISCARD;
 
 #endif

@@ -1,19 +1,19 @@
 /* One published number made again: sessions of its networks and settings, planned and simulated. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/map.h"
-#include "memory/accounts/superneurons.h"
+#include "engine/config/nearest.h"
 #include "session/predict.h"
 #include "session/session.h"
 #include "tools/args.h"
 #include "tools/reproduce.h"
 
-enum { MOST_SETS = 12, MOST_BATCH = 1 << 16, TEXT = 512 };
+enum { MOST_SETS = 20, MOST_BATCH = 1 << 16, FIRST_BATCH = 64, TEXT = 1024 };
 
-/* "NAME" or "NAME:BATCH". */
+/* "NAME:BATCH", or "NAME" where the batch is what is looked for. */
 typedef struct network {
     char name[64];
     int64_t batch;
@@ -51,7 +51,7 @@ static dt_status split(settings *s, const char *words, dt_err *err)
     return DT_OK;
 }
 
-/* A network below configs/, or a model by its name with 1,000 classes. */
+/* A model by its name, with 1,000 classes, or a network below configs/. */
 static dt_status open_session(
     dt_session **out, const network *n, const settings *s, int64_t batch, dt_err *err)
 {
@@ -59,10 +59,12 @@ static dt_status open_session(
     settings all = *s; /* whose pieces lie in the text of *s */
     snprintf(set, sizeof set, "train.batch=%" PRId64, batch);
     DT_CHECK(add_set(&all, set, err));
-    if (strchr(n->name, '/') != NULL) {
+    if (dt_model_find(n->name) == NULL) {
         if (!dti_cli_in_configs(n->name, path, sizeof path))
             return DT_FAIL(err, DT_E_CONFIG,
-                "there is no configs/%s.ini here; start in the project's folder", n->name);
+                "there is neither a model '%s' nor configs/%s.ini here; start in the project's "
+                "folder",
+                n->name, n->name);
         return dt_session_open(out, path, all.set, all.n, err);
     }
     const int bytes = snprintf(text, sizeof text,
@@ -94,7 +96,7 @@ static dt_status fits(const dt_session *s, int64_t batch, bool *yes, dt_err *err
 /* The largest batch that fits; larger ones take more. */
 static dt_status largest_batch(const dt_session *s, double *out, dt_err *err)
 {
-    int64_t lo = 0, hi = 64;
+    int64_t lo = 0, hi = FIRST_BATCH;
     bool yes = true;
     while (yes && hi < MOST_BATCH) {
         DT_CHECK(fits(s, hi, &yes, err));
@@ -125,138 +127,295 @@ static double persistent(const dt_plan_set *p, dt_role role, bool convolutions)
     return sum;
 }
 
-static double features(const dt_plan_set *p, double transient)
-{
-    return transient + persistent(p, DT_ROLE_WEIGHTS, true) +
-           persistent(p, DT_ROLE_GRADIENTS, true);
-}
+/* ---- quantities of plans ---- */
 
-static dt_status read_quantity(const dt_plan_set *p, dt_quantity what, double *out, dt_err *err)
-{
-    const double mib = 1 << 20, gib = 1 << 30;
-    const dt_need need = dt_plan_set_need(p);
-    const double transient = (double)need.device - (double)p->map->bytes;
-    const double state = persistent(p, DT_ROLE_OPTIMIZER, false);
-    const double gradients = persistent(p, DT_ROLE_GRADIENTS, false);
-    const dt_score score = dt_plan_set_score(p);
+/**
+ * struct planned - what quantities are read from.
+ * @transient: bytes at the peak, without what outlives a step
+ */
+typedef struct planned {
+    const dt_plan_set *set;
+    dt_need need;
+    dt_score score;
     dt_prediction time;
-    DT_CHECK(dt_plan_set_predict(p, &time, err));
-    const double values[] = {[DT_DEVICE_MIB] = (double)need.device / mib,
-        [DT_STATELESS_MIB] = ((double)need.device - state) / mib,
-        [DT_WEIGHTS_MIB] = ((double)need.device - state - gradients) / mib,
-        [DT_FEATURES_MIB] = features(p, transient) / mib,
-        [DT_TRANSIENT_MIB] = transient / mib,
-        [DT_TRANSIENT_GIB] = transient / gib,
-        [DT_HOST_GIB] = (double)need.host / gib,
-        [DT_MOVED_MIB] = (double)score.out / mib,
-        [DT_TRAFFIC_GB] = (double)(score.out + score.in) / 1e9,
-        [DT_AVERAGE_MIB] = (time.average - (double)p->map->bytes) / mib,
-        [DT_SECONDS] = time.seconds,
-        [DT_RATE] = time.rate};
-    *out = values[what];
-    return DT_OK;
+    double transient;
+} planned;
+
+enum { MIB = 1 << 20, GIB = 1 << 30 };
+
+static double device_mib(const planned *p)
+{
+    return (double)p->need.device / MIB;
 }
 
-static dt_status superneurons(
-    const dt_session *s, dt_quantity what, int64_t batch, double *out, dt_err *err)
+static double device_gb(const planned *p)
 {
-    dt_superneurons n;
-    DT_CHECK(dt_superneurons_count(&n, s->graph, batch, err));
-    const struct {
-        uint64_t value;
-        double unit;
-    } of[] = {{n.tensors, 1}, {n.baseline, 1 << 20}, {n.liveness, 1 << 20}, {n.offloaded, 1 << 20},
-        {n.speed, 1 << 20}, {n.memory, 1 << 20}, {n.speed_runs, 1}, {n.memory_runs, 1},
-        {n.aware, 1 << 20}, {n.aware_runs, 1}};
-    const size_t i = (size_t)what - DT_SUPERNEURONS_TENSORS;
-    *out = (double)of[i].value / of[i].unit;
-    return DT_OK;
+    return (double)p->need.device / 1e9;
 }
 
-static dt_status of_session(
-    const dt_session *s, const dt_published *p, int64_t batch, double *out, dt_err *err)
+static double stateless_mib(const planned *p)
 {
-    if (p->quantity == DT_LARGEST_BATCH)
-        return largest_batch(s, out, err);
-    if (p->quantity >= DT_SUPERNEURONS_TENSORS)
-        return superneurons(s, p->quantity, batch, out, err);
+    return device_mib(p) - persistent(p->set, DT_ROLE_OPTIMIZER, false) / MIB;
+}
+
+static double weights_mib(const planned *p)
+{
+    return stateless_mib(p) - persistent(p->set, DT_ROLE_GRADIENTS, false) / MIB;
+}
+
+static double features_mib(const planned *p)
+{
+    return (p->transient + persistent(p->set, DT_ROLE_WEIGHTS, true) +
+               persistent(p->set, DT_ROLE_GRADIENTS, true)) /
+           MIB;
+}
+
+static double transient_mib(const planned *p)
+{
+    return p->transient / MIB;
+}
+
+static double transient_gib(const planned *p)
+{
+    return p->transient / GIB;
+}
+
+static double transient_gb(const planned *p)
+{
+    return p->transient / 1e9;
+}
+
+static double host_gib(const planned *p)
+{
+    return (double)p->need.host / GIB;
+}
+
+static double host_share(const planned *p)
+{
+    const double host = (double)p->need.host;
+    return 100 * host / (host + weights_mib(p) * MIB);
+}
+
+static double moved_mib(const planned *p)
+{
+    return (double)p->score.out / MIB;
+}
+
+static double traffic_gb(const planned *p)
+{
+    return (double)(p->score.out + p->score.in) / 1e9;
+}
+
+static double average_mib(const planned *p)
+{
+    return (p->time.average - (double)p->set->map->bytes) / MIB;
+}
+
+static double seconds(const planned *p)
+{
+    return p->time.seconds;
+}
+
+static double rate(const planned *p)
+{
+    return p->time.rate;
+}
+
+static double parameters_b(const planned *p)
+{
+    return (double)dt_graph_parameters(p->set->session->graph) / 1e9;
+}
+
+/* Of a trained parameter: it and what its update keeps. */
+static double optimizer_bytes(const planned *p)
+{
+    const double sum =
+        persistent(p->set, DT_ROLE_WEIGHTS, false) + persistent(p->set, DT_ROLE_OPTIMIZER, false);
+    return sum / 1e9 / parameters_b(p);
+}
+
+static double state_bytes(const planned *p)
+{
+    return optimizer_bytes(p) +
+           persistent(p->set, DT_ROLE_GRADIENTS, false) / 1e9 / parameters_b(p);
+}
+
+/* @steady: of a baseline that holds all it has for the whole step; NULL: the same. Without @of it
+ * is no plan's. */
+static const struct {
+    const char *name;
+    double (*of)(const planned *p);
+    double (*steady)(const planned *p);
+} quantities[] = {
+    {"device_mib", device_mib, NULL},
+    {"device_gb", device_gb, NULL},
+    {"stateless_mib", stateless_mib, NULL},
+    {"weights_mib", weights_mib, NULL},
+    {"features_mib", features_mib, NULL},
+    {"transient_mib", transient_mib, NULL},
+    {"transient_gib", transient_gib, NULL},
+    {"transient_gb", transient_gb, NULL},
+    {"host_gib", host_gib, NULL},
+    {"host_share", host_share, NULL},
+    {"moved_mib", moved_mib, NULL},
+    {"traffic_gb", traffic_gb, NULL},
+    {"average_mib", average_mib, transient_mib},
+    {"seconds", seconds, NULL},
+    {"rate", rate, NULL},
+    {"state_bytes", state_bytes, NULL},
+    {"optimizer_bytes", optimizer_bytes, NULL},
+    {"parameters_b", parameters_b, NULL},
+    {"largest_batch", NULL, NULL},
+};
+
+static dt_status find_figure(dt_quantity *out, const char *name, const char *dot, dt_err *err)
+{
+    char account[64];
+    snprintf(account, sizeof account, "%.*s", (int)(dot - name), name);
+    out->account = dt_account_find(account);
+    for (size_t i = 0; out->account != NULL && i < out->account->n; i++)
+        if (strcmp(out->account->figure[i].name, dot + 1) == 0) {
+            out->figure = i;
+            return DT_OK;
+        }
+    return DT_FAIL(err, DT_E_DATA,
+        "there is no figure '%.60s' of an account; `dnntrain plan CONFIG --set "
+        "memory.account=NAME` shows those that there are",
+        name);
+}
+
+dt_status dti_quantity_find(dt_quantity *out, const char *name, dt_err *err)
+{
+    const char *names[DT_COUNT(quantities) + 1] = {NULL};
+    const char *dot = strchr(name, '.');
+    *out = (dt_quantity){0};
+    if (dot != NULL)
+        return find_figure(out, name, dot, err);
+    for (size_t i = 0; i < DT_COUNT(quantities); i++) {
+        names[i] = quantities[i].name;
+        if (strcmp(names[i], name) == 0) {
+            out->of_plan = (int)i;
+            return DT_OK;
+        }
+    }
+    const char *near = dt_nearest(name, names);
+    return near != NULL ? DT_FAIL(err, DT_E_DATA,
+                              "there is no quantity '%.40s'; did you mean '%s'?", name, near)
+                        : DT_FAIL(err, DT_E_DATA, "there is no quantity '%.40s'", name);
+}
+
+static dt_status of_plans(
+    const dt_session *s, int quantity, bool steady, int64_t batch, double *out, dt_err *err)
+{
+    planned p = {0};
     dt_plan_set *set = NULL;
     dt_status st = plan(&set, s, batch, true, err);
     if (st == DT_OK)
-        st = read_quantity(set, p->quantity, out, err);
+        st = dt_plan_set_predict(set, &p.time, err);
+    if (st == DT_OK) {
+        p.set = set;
+        p.need = dt_plan_set_need(set);
+        p.score = dt_plan_set_score(set);
+        p.transient = (double)p.need.device - (double)set->map->bytes;
+        /* what does not keep to its budget is no answer */
+        const uint64_t budget = s->opts.memory.device_budget;
+        if (budget > 0 && p.need.device > budget)
+            *out = NAN;
+        else
+            *out = steady && quantities[quantity].steady != NULL ? quantities[quantity].steady(&p)
+                                                                 : quantities[quantity].of(&p);
+    }
     dt_plan_set_destroy(set);
     return st;
 }
 
-static dt_status measure(
-    const dt_published *p, const network *n, const char *words, double *out, dt_err *err)
+static dt_status of_account(
+    const dt_session *s, const dt_quantity *q, int64_t batch, double *out, dt_err *err)
+{
+    double value[DT_ACCOUNT_FIGURES];
+    dt_account_ask ask = dt_session_account_ask(s, batch);
+    ask.figure = (int)q->figure;
+    DT_CHECK(q->account->count(s->graph, &ask, value, err));
+    *out = value[q->figure];
+    return DT_OK;
+}
+
+static dt_status of_session(
+    const dt_session *s, const dt_quantity *q, bool steady, int64_t batch, double *out, dt_err *err)
+{
+    if (q->account != NULL)
+        return of_account(s, q, batch, out, err);
+    if (quantities[q->of_plan].of == NULL)
+        return largest_batch(s, out, err);
+    return of_plans(s, q->of_plan, steady, batch, out, err);
+}
+
+/* @steady: of a baseline that holds what it has for the whole step. */
+static dt_status measure(const dt_quantity *q, const network *n, const char *words, bool steady,
+    double *out, dt_err *err)
 {
     settings s;
     dt_session *session = NULL;
     DT_CHECK(split(&s, words, err));
     dt_status st = open_session(&session, n, &s, n->batch, err);
     if (st == DT_OK)
-        st = of_session(session, p, n->batch, out, err);
+        st = of_session(session, q, steady, n->batch, out, err);
     dt_session_close(session);
     return st;
 }
 
-/* A baseline that holds what it has for the whole step has no mean but that. */
-static dt_status measure_base(const dt_published *p, const network *n, double *out, dt_err *err)
-{
-    dt_published base = *p;
-    if (base.quantity == DT_AVERAGE_MIB)
-        base.quantity = DT_TRANSIENT_MIB;
-    return measure(&base, n, p->base, out, err);
-}
-
-static dt_status of_network(const dt_published *p, const network *n, double *out, dt_err *err)
+static dt_status of_network(const dt_published_row *r, const network *n, double *out, dt_err *err)
 {
     double own = 0, base = 0;
-    DT_CHECK(measure(p, n, p->own, &own, err));
-    if (p->form != DT_PLAIN)
-        DT_CHECK(measure_base(p, n, &base, err));
-    switch (p->form) {
-    case DT_PLAIN:
-        *out = own;
-        break;
-    case DT_RATIO:
-        *out = base / own;
-        break;
-    case DT_LESS:
-        *out = 100 * (1 - own / base);
-        break;
-    case DT_MORE:
-        *out = 100 * (base / own - 1);
-        break;
-    }
+    DT_CHECK(measure(&r->quantity, n, r->own, false, &own, err));
+    if (r->form != DT_PLAIN)
+        DT_CHECK(measure(&r->quantity, n, r->base, true, &base, err));
+    const double made[] = {[DT_PLAIN] = own,
+        [DT_RATIO] = base / own,
+        [DT_LESS] = 100 * (1 - own / base),
+        [DT_MORE] = 100 * (base / own - 1),
+        [DT_EXTRA] = 100 * (own / base - 1),
+        [DT_ADDED] = own - base};
+    *out = fabs(made[r->form]) < 1e-9 ? 0 : made[r->form];
     return DT_OK;
 }
 
-/* The next of the row's networks; false when there is none. */
-static bool next_network(const char **at, network *n)
+/* The next of the row's networks; *there is false when there is none. */
+static dt_status next_network(const char **at, network *n, bool *there, dt_err *err)
 {
-    while (**at == ' ')
-        ++*at;
+    *at += strspn(*at, " ");
     const size_t bytes = strcspn(*at, " "), name = strcspn(*at, " :");
-    if (bytes == 0 || name >= sizeof n->name)
-        return false;
-    memcpy(n->name, *at, name);
-    n->name[name] = '\0';
-    n->batch = name < bytes ? strtoll(*at + name + 1, NULL, 10) : 64;
+    char digits[24];
+    *there = bytes > 0;
+    if (!*there)
+        return DT_OK;
+    const size_t rest = bytes > name ? bytes - name - 1 : 0;
+    if (name == 0 || name >= sizeof n->name || rest >= sizeof digits)
+        return DT_FAIL(err, DT_E_DATA, "'%.60s' is no NETWORK:BATCH", *at);
+    snprintf(n->name, sizeof n->name, "%.*s", (int)name, *at);
+    snprintf(digits, sizeof digits, "%.*s", (int)rest, *at + name + 1);
+    n->batch = FIRST_BATCH;
+    if (bytes > name && (!dt_parse_i64(digits, &n->batch) || n->batch < 1 || n->batch > MOST_BATCH))
+        return DT_FAIL(err, DT_E_DATA, "'%.60s': a batch is 1 to %d", *at, MOST_BATCH);
     *at += bytes;
-    return true;
+    return DT_OK;
 }
 
-dt_status dti_reproduce_measure(const dt_published *p, double *ours, dt_err *err)
+dt_status dti_reproduce_measure(const dt_published_row *r, double *ours, dt_err *err)
 {
-    double sum = 0, one = 0;
+    double sum = 0, most = -INFINITY, one = 0;
     size_t count = 0;
     network n;
-    for (const char *at = p->networks; next_network(&at, &n); count++) {
-        DT_TRY(err, of_network(p, &n, &one, err), "while planning %s", n.name);
+    bool there = true;
+    for (const char *at = r->networks; there;) {
+        DT_CHECK(next_network(&at, &n, &there, err));
+        if (!there)
+            break;
+        DT_TRY(err, of_network(r, &n, &one, err), "while planning %s", n.name);
         sum += one;
+        most = fmax(most, one);
+        count++;
     }
-    *ours = sum / (double)count;
+    *ours = r->most ? most : sum / (double)count;
     return DT_OK;
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "memory/accounts/account.h"
 
 typedef enum kind { CONV, FC, POOL, NORM, ACTIVATION, RESPONSE, DROPOUT, SOFTMAX } kind;
 
@@ -199,15 +200,20 @@ static bool away(const account *a, int32_t tensor, size_t step, way w)
     return !used(a, tensor, step);
 }
 
-static uint64_t peak(const account *a, way w)
+/* The largest load, and in *at its step, the first of several, counted from 1. */
+static uint64_t peak(const account *a, way w, uint64_t *at)
 {
     uint64_t most = 0;
+    *at = 1;
     memset(a->load, 0, 2 * a->n * sizeof *a->load);
     for (size_t t = 0; t < 2 * a->n; t++)
         for (size_t s = a->first[t]; a->bytes[t] > 0 && s <= a->last[t] && s < 2 * a->n; s++)
             a->load[s] += away(a, (int32_t)t, s, w) ? 0 : a->bytes[t];
     for (size_t s = 0; s < 2 * a->n; s++)
-        most = a->load[s] > most ? a->load[s] : most;
+        if (a->load[s] > most) {
+            most = a->load[s];
+            *at = s + 1;
+        }
     return most;
 }
 
@@ -228,11 +234,13 @@ static void count(const account *a, dt_superneurons *out)
         out->tensors += a->bytes[t] > 0;
         out->baseline += a->bytes[t];
     }
-    out->liveness = peak(a, STAY);
-    out->offloaded = peak(a, OFFLOAD);
-    out->speed = peak(a, SPEED);
-    out->memory = peak(a, MEMORY);
-    out->aware = peak(a, AWARE);
+    uint64_t at;
+    out->liveness = peak(a, STAY, &out->liveness_step);
+    out->offloaded = peak(a, OFFLOAD, &out->offloaded_step);
+    out->speed = peak(a, SPEED, &at);
+    out->memory = peak(a, MEMORY, &at);
+    out->aware = peak(a, AWARE, &at);
+    out->largest = largest_layer(a);
     out->speed_runs = runs(a, SPEED);
     out->memory_runs = runs(a, MEMORY);
     out->aware_runs = runs(a, AWARE);
@@ -269,7 +277,8 @@ static void deinit(account *a)
     dt_free(a->load);
 }
 
-dt_status dt_superneurons_count(dt_superneurons *out, const dt_graph *g, int64_t batch, dt_err *err)
+dt_status dti_superneurons_count(
+    dt_superneurons *out, const dt_graph *g, int64_t batch, dt_err *err)
 {
     account a;
     *out = (dt_superneurons){.tensors = 0};
@@ -284,3 +293,44 @@ dt_status dt_superneurons_count(dt_superneurons *out, const dt_graph *g, int64_t
     deinit(&a);
     return st;
 }
+
+/* ---- the account ---- */
+
+static const dt_account_figure figures[] = {
+    {"tensors", "", "outputs and gradients of values"},
+    {"baseline", "MiB", "bytes of all of them"},
+    {"liveness", "MiB", "peak where each lives from its first use to its last"},
+    {"offloaded", "MiB", "and outputs of convolutions but the last wait on the host"},
+    {"speed", "MiB", "and segments of cheap layers run again, once for all of their backward"},
+    {"memory", "MiB", "or anew for each of their layers"},
+    {"aware", "MiB", "or anew only where once would exceed the largest layer"},
+    {"speed_runs", "layers", "that run again, speed-centric"},
+    {"memory_runs", "layers", "memory-centric"},
+    {"aware_runs", "layers", "cost-aware"},
+    {"largest_layer", "MiB", "the most that backward of one layer uses"},
+    {"liveness_step", "", "at which liveness peaks, of the steps of forward and backward from 1"},
+    {"offloaded_step", "", "the same with outputs of convolutions on the host"},
+};
+
+static dt_status count_figures(
+    const dt_graph *g, const dt_account_ask *ask, double *value, dt_err *err)
+{
+    dt_superneurons n;
+    const double mib = 1 << 20;
+    DT_CHECK(dti_superneurons_count(&n, g, ask->batch, err));
+    const double all[DT_COUNT(figures)] = {(double)n.tensors, (double)n.baseline / mib,
+        (double)n.liveness / mib, (double)n.offloaded / mib, (double)n.speed / mib,
+        (double)n.memory / mib, (double)n.aware / mib, (double)n.speed_runs, (double)n.memory_runs,
+        (double)n.aware_runs, (double)n.largest / mib, (double)n.liveness_step,
+        (double)n.offloaded_step};
+    memcpy(value, all, sizeof all);
+    return DT_OK;
+}
+
+const dt_account_desc dt_account_superneurons = {
+    .name = "superneurons",
+    .summary = "SuperNeurons' dependency table: liveness, offload and recomputation (2018)",
+    .n = DT_COUNT(figures),
+    .figure = figures,
+    .count = count_figures,
+};

@@ -15,16 +15,19 @@
  *            its whole backward; anew for each of its layers; or anew only where once would exceed
  *            the largest layer
  * @speed_runs @memory_runs @aware_runs: how many layers run again
+ * @largest: the most that backward of one layer uses, as the authors add it up
+ * @liveness_step @offloaded_step: where these peak, of the steps of forward and backward, from 1
  *
  * Bytes are of fp32 values; parameters, workspaces and the input batch are left out, as there.
  */
 typedef struct dt_superneurons {
     uint64_t tensors, baseline, liveness, offloaded, speed, memory, aware;
     uint64_t speed_runs, memory_runs, aware_runs;
+    uint64_t largest, liveness_step, offloaded_step;
 } dt_superneurons;
 
 /* Of a chain of layers in the paper's table, not fused: DT_E_CONFIG names the first other one. */
-dt_status dt_superneurons_count(
+dt_status dti_superneurons_count(
     dt_superneurons *out, const dt_graph *g, int64_t batch, dt_err *err) DT_NODISCARD;
 
 #endif

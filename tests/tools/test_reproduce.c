@@ -1,5 +1,5 @@
-/* Published numbers beside ours: what a row says holds together, and the program's exit goes by it.
- */
+/* Published numbers beside ours: what a row says holds together, the program's exit goes by it, and
+ * a file of rows that is wrong is refused. */
 #include <math.h>
 #include <string.h>
 
@@ -7,6 +7,7 @@
 #include "session/session.h"
 #include "tests/fixture/json_read.h"
 #include "tests/fixture/run_cli.h"
+#include "tools/reproduce.h"
 
 static double tolerance_of(const char *kind)
 {
@@ -20,7 +21,8 @@ static bool check_row(const cJSON *row, const char *paper)
     const double ratio = json_number(row, "ratio"), tolerance = json_number(row, "tolerance");
     const bool within = fabs(ratio - 1) <= tolerance, better = json_flag(row, "better");
     assert_string_equal(json_text(row, "paper"), paper);
-    assert_true(strlen(json_text(row, "row")) > 10);
+    assert_true(strlen(json_text(row, "row")) > 5 && strlen(json_text(row, "where")) > 4);
+    assert_true(strlen(json_text(row, "title")) > 10);
     assert_true(fabs(tolerance - tolerance_of(json_text(row, "kind"))) < 1e-9);
     assert_true(isfinite(ours) && published > 0);
     assert_true(fabs(ratio - ours / published) < 1e-4 * ratio);
@@ -52,12 +54,251 @@ static void rows_hold_together(void **state)
 {
     (void)state;
     NEED_BINARY();
-    static const char *const papers[] = {"smartpool", "chen"};
+    static const char *const papers[] = {"smartpool", "modnn", "gist"};
     for (size_t i = 0; i < DT_COUNT(papers); i++) {
         cJSON *rows;
         assert_true(check_paper(papers[i], &rows) > 0);
         cJSON_Delete(rows);
     }
+}
+
+/* Formulas and stated bytes come out, all of them. */
+static void what_is_stated_comes_out(void **state)
+{
+    (void)state;
+    NEED_BINARY();
+    static const char *const papers[] = {"superneurons", "revolve"};
+    for (size_t i = 0; i < DT_COUNT(papers); i++) {
+        cJSON *rows;
+        assert_true(check_paper(papers[i], &rows) >= 5);
+        const cJSON *row;
+        cJSON_ArrayForEach(row, rows)
+        {
+            assert_string_equal(json_text(row, "kind"), "stated");
+            assert_true(json_flag(row, "ok") && !json_flag(row, "better"));
+        }
+        cJSON_Delete(rows);
+    }
+}
+
+/* ---- the file of rows ---- */
+
+static void kinds_have_their_tolerances(void **state)
+{
+    (void)state;
+    static const struct {
+        dt_published_kind kind;
+        const char *name;
+        double tolerance;
+    } all[] = {{DT_STATED, "stated", 0.01}, {DT_FIGURE, "figure", 0.10}, {DT_TIME, "time", 0.15},
+        {DT_BATCH, "batch", 0.15}, {DT_MEMORY, "memory", 0.15}};
+    assert_int_equal(DT_COUNT(all), DT_PUBLISHED_KINDS);
+    for (size_t i = 0; i < DT_COUNT(all); i++) {
+        assert_string_equal(dti_published_kind_name(all[i].kind), all[i].name);
+        assert_true(fabs(dti_published_tolerance(all[i].kind) - all[i].tolerance) < 1e-12);
+    }
+}
+
+/* Fourteen papers have five rows or more; no two rows of a paper are made alike. */
+static void our_rows_are_many_and_differ(void **state)
+{
+    (void)state;
+    static dt_err err;
+    dt_published p;
+    size_t broad = 0;
+    assert_ok(dti_published_read(&p, dt_source_path("configs/papers/published.txt"), &err), &err);
+    assert_true(p.n_row >= 150);
+    for (size_t i = 0; i < p.n_paper; i++) {
+        size_t n = 0;
+        for (size_t k = 0; k < p.n_row; k++)
+            n += p.row[k].paper == i;
+        broad += n >= 5;
+    }
+    assert_true(broad >= 14);
+    for (size_t i = 0; i < p.n_row; i++)
+        for (size_t k = 0; k < i; k++) {
+            const dt_published_row *a = &p.row[i], *b = &p.row[k];
+            const bool alike = a->paper == b->paper && a->form == b->form && a->most == b->most &&
+                               memcmp(&a->quantity, &b->quantity, sizeof a->quantity) == 0 &&
+                               strcmp(a->networks, b->networks) == 0 &&
+                               strcmp(a->own, b->own) == 0 && strcmp(a->base, b->base) == 0;
+            if (alike)
+                fail_msg("made alike: %s and %s", a->what, b->what);
+        }
+    dti_published_deinit(&p);
+}
+
+#define HEAD "paper p | T | \nlet all = memory.policy=vdnn_all\n"
+#define ROW(kind, number, better, making, net, own, base)                                          \
+    "row table 1 | a thing | " kind " | " number " | " better " | " making " | " net " | " own     \
+    " | " base " | \n"
+
+static void a_good_file_is_read(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "# of a test\n\n" HEAD "let both = $all memory.algorithms=small\n" ROW("time", "1.5",
+            "higher", "more seconds most", "vgg16:8 alexnet:4", "$both",
+            "memory.policy=keep_all") "row a | b | "
+                                      "stated | 2e3 | neither | plain superneurons.tensors | "
+                                      "alexnet:2 | model.fuse=off | | why";
+    static dt_err err;
+    dt_published p;
+    assert_ok(dti_published_parse(&p, text, strlen(text), "t", &err), &err);
+    assert_int_equal(p.n_paper, 1);
+    assert_int_equal(p.n_row, 2);
+    assert_string_equal(p.row[0].own, "memory.policy=vdnn_all memory.algorithms=small");
+    assert_true(p.row[0].most && p.row[0].form == DT_MORE && p.row[0].better == DT_HIGHER);
+    assert_true(p.row[0].kind == DT_TIME && fabs(p.row[0].published - 1.5) < 1e-12);
+    assert_true(p.row[1].quantity.account != NULL && !p.row[1].most);
+    assert_string_equal(p.row[1].note, "why");
+    dti_published_deinit(&p);
+}
+
+static void wrong_files_are_refused(void **state)
+{
+    (void)state;
+    static const char *const wrong[][2] = {
+        {"", "holds no row"},
+        {"row a | b\n", "t:1: a row before the first `paper`"},
+        {"papers p | T | \n", "t:1: a line begins with paper, let, row or #"},
+        {"paper p | T\n", "t:1: `paper NAME | TITLE | NOTE`"},
+        {HEAD "paper p | U | \n", "t:3: the paper p stands above already"},
+        {HEAD "row a | b | time\n", "t:3: a row has 10 fields with | between them, this one 3"},
+        {HEAD "row a|b|c|d|e|f|g|h|i|j|k\n", "this one more than 10"},
+        {HEAD "let = x\n", "t:3: here must be a name"},
+        {HEAD "let x y\n", "t:3: `let NAME = TEXT`"},
+        {HEAD "let x = $al\n", "t:3: $al is not named above"},
+        {HEAD "let x = \001\n", "t:3: a control character (1)"},
+        {HEAD ROW("tim", "1", "higher", "plain seconds", "vgg16:8", "$all", ""),
+            "no kind 'tim'; did you mean 'time'?"},
+        {HEAD ROW("time", "nan", "higher", "plain seconds", "vgg16:8", "$all", ""),
+            "'nan' is no number above 0"},
+        {HEAD ROW("time", "-1", "higher", "plain seconds", "vgg16:8", "$all", ""),
+            "'-1' is no number above 0"},
+        {HEAD ROW("time", "1e999", "higher", "plain seconds", "vgg16:8", "$all", ""),
+            "is no number above 0"},
+        {HEAD ROW("time", "1", "up", "plain seconds", "vgg16:8", "$all", ""), "no direction 'up'"},
+        {HEAD ROW("time", "1", "higher", "seconds", "vgg16:8", "$all", ""),
+            "'seconds' is no FORM QUANTITY"},
+        {HEAD ROW("time", "1", "higher", "ration seconds", "vgg16:8", "$all", "$all"),
+            "no form 'ration'; did you mean 'ratio'?"},
+        {HEAD ROW("time", "1", "higher", "plain second", "vgg16:8", "$all", ""),
+            "no quantity 'second'; did you mean 'seconds'?"},
+        {HEAD ROW("time", "1", "higher", "plain superneurons.x", "vgg16:8", "$all", ""),
+            "no figure 'superneurons.x'"},
+        {HEAD ROW("time", "1", "higher", "plain seconds least", "vgg16:8", "$all", ""),
+            "stands `most`, or nothing"},
+        {HEAD ROW("time", "1", "higher", "plain seconds", "vgg16:8", "$all", "$all"),
+            "`plain` has no base"},
+        {HEAD ROW("time", "1", "higher", "ratio seconds", "vgg16:8", "$all", ""),
+            "no base to compare with"},
+        {HEAD ROW("time", "1", "higher", "plain seconds", "", "$all", ""), "of which network"},
+        {HEAD ROW("time", "1", "higher", "plain seconds", "a:1", "$all", "")
+                ROW("time", "2", "higher", "plain rate", "a:2", "$all", ""),
+            "t:4: this row stands above already"},
+    };
+    for (size_t i = 0; i < DT_COUNT(wrong); i++) {
+        static dt_err err;
+        dt_published p;
+        memset(&err, 0, sizeof err);
+        assert_int_equal(
+            dti_published_parse(&p, wrong[i][0], strlen(wrong[i][0]), "t", &err), DT_E_DATA);
+        assert_has(err.text, wrong[i][1]);
+        dti_published_deinit(&p);
+    }
+    static dt_err err;
+    dt_published p;
+    assert_int_equal(dti_published_parse(&p, "row\0", 5, "t", &err), DT_E_DATA);
+    assert_has(err.text, "is no text");
+}
+
+/* A field that names of names would make longer than there is room for. */
+static void long_fields_are_refused(void **state)
+{
+    (void)state;
+    static dt_err err;
+    char text[4096] = HEAD "let x0 = 0123456789\n";
+    dt_published p;
+    for (int i = 1; i < 9; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "let x%d = $x%d$x%d$x%d\n", i,
+            i - 1, i - 1, i - 1);
+    assert_int_equal(dti_published_parse(&p, text, strlen(text), "t", &err), DT_E_DATA);
+    assert_has(err.text, "a field of more than 1023 bytes");
+    dti_published_deinit(&p);
+}
+
+/* What can only be seen when a row is made. */
+static void wrong_rows_name_themselves(void **state)
+{
+    (void)state;
+    NEED_BINARY();
+    static const char *const wrong[][2] = {
+        {"vgg61:8", "neither a model 'vgg61' nor configs/vgg61.ini"},
+        {"vgg16:0", "a batch is 1 to"}, {"vgg16:8x", "a batch is 1 to"},
+        {":8", "is no NETWORK:BATCH"}};
+    for (size_t i = 0; i < DT_COUNT(wrong); i++) {
+        char text[256];
+        snprintf(text, sizeof text,
+            "paper p | T | \nrow table 7 | a thing | time | 1 | higher | plain seconds | %s | | "
+            "|\n",
+            wrong[i][0]);
+        const char *path = cli_file("rows.txt", text);
+        ran r = cli_run("reproduce p --rows FILE", path);
+        assert_true(r.code == DT_E_CONFIG || r.code == DT_E_DATA);
+        assert_has(r.err, wrong[i][1]);
+        assert_has(r.err, "p, table 7: a thing");
+        cli_done(&r);
+    }
+}
+
+/* ---- accounts ---- */
+
+static void accounts_are_shown_and_never_run(void **state)
+{
+    (void)state;
+    NEED_BINARY();
+    ran r =
+        cli_run("plan configs/papers/alexnet2012.ini --set train.batch=200 --set model.fuse=off "
+                "--set memory.account=superneurons",
+            NULL);
+    assert_code(&r, 0);
+    assert_has(r.out, "1489.355 MiB");
+    cli_done(&r);
+    static const char *const refused[][2] = {
+        {"configs/mlp.ini --set memory.account=superneurons", "which nothing can run"},
+        {"sweep configs/mlp.ini --set memory.device_budget=1GiB --set memory.account=superneurons",
+            "which nothing can run"},
+        {"plan configs/mlp.ini --set memory.account=superneuron", "superneurons"},
+        {"plan configs/mlp.ini --set memory.account=checkmate", "memory.device_budget"},
+        {"plan configs/mlp.ini --rows --set memory.account=revolve", "--json alone"}};
+    for (size_t i = 0; i < DT_COUNT(refused); i++) {
+        r = cli_run(refused[i][0], NULL);
+        assert_code(&r, DT_E_CONFIG);
+        assert_has(r.err, refused[i][1]);
+        cli_done(&r);
+    }
+}
+
+/* The published batches of VGG-19, one by one, as the paper's code counts them. */
+static void checkmate_counts_as_published(void **state)
+{
+    (void)state;
+    NEED_BINARY();
+    ran r = cli_run("plan configs/vgg16.ini --json --set model.name=vgg19 --set model.classes=1000 "
+                    "--set model.fuse=off --set memory.account=checkmate "
+                    "--set memory.device_budget=16000000000",
+        NULL);
+    assert_code(&r, 0);
+    cJSON *all = json_of(r.out, strlen(r.out));
+    static const double want[] = {167, 197, 266, 289};
+    const cJSON *figure;
+    size_t i = 0;
+    cJSON_ArrayForEach(figure, cJSON_GetObjectItem(all, "figures"))
+        assert_true(fabs(json_number(figure, "value") - want[i++]) < 0.5);
+    assert_int_equal(i, DT_COUNT(want));
+    cJSON_Delete(all);
+    cli_done(&r);
 }
 
 /* All inputs of convolutions and pools of VGG-16 at batch 256, out and back: twice 14,847 MiB. */
@@ -70,7 +311,8 @@ static void traffic_is_what_shapes_say(void **state)
     cJSON *rows;
     (void)check_paper("modnn", &rows);
     const cJSON *row;
-    cJSON_ArrayForEach(row, rows) if (strstr(json_text(row, "row"), "out and back") != NULL)
+    cJSON_ArrayForEach(
+        row, rows) if (strcmp(json_text(row, "row"), "VGG-16 256, vDNN_all, GB out and back") == 0)
     {
         seen = true;
         assert_true(fabs(json_number(row, "ours") / want - 1) < 1e-3);
@@ -85,7 +327,7 @@ static void count(dt_superneurons *out, const char *config, const char *fuse, dt
     dt_session *s;
     memset(&err, 0, sizeof err);
     assert_ok(dt_session_open(&s, dt_source_path(config), &fuse, 1, &err), &err);
-    assert_int_equal(dt_superneurons_count(out, s->graph, 200, &err), want);
+    assert_int_equal(dti_superneurons_count(out, s->graph, 200, &err), want);
     if (want != DT_OK)
         assert_has(err.text, "model] fuse = off");
     dt_session_close(s);
@@ -143,24 +385,39 @@ static void a_page_is_written(void **state)
     (void)state;
     NEED_BINARY();
     ran r = cli_run("reproduce smartpool --markdown", NULL);
-    assert_has(r.out, "| paper | row | kind |");
-    const char *row = strstr(r.out, "| smartpool |");
+    assert_has(r.out, "| where | what | kind |");
+    assert_has(r.out, "## smartpool");
+    const char *row = strstr(r.out, "| abstract |");
     assert_non_null(row);
     int bars = 0;
     for (; *row != '\n'; row++)
         bars += *row == '|';
-    assert_int_equal(bars, 9);
+    assert_int_equal(bars, 9); /* between eight columns and around them */
     cli_done(&r);
 }
 
 DT_TEST_GROUP(reproduce)
 {
+    static char root[1024];
+    snprintf(root, sizeof root, "%s", dt_source_path("."));
+    cli.folder = root; /* where the rows and their networks are */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_hold_together),
+        cmocka_unit_test(what_is_stated_comes_out),
+        cmocka_unit_test(kinds_have_their_tolerances),
+        cmocka_unit_test(our_rows_are_many_and_differ),
+        cmocka_unit_test(a_good_file_is_read),
+        cmocka_unit_test(wrong_files_are_refused),
+        cmocka_unit_test(long_fields_are_refused),
+        cmocka_unit_test(wrong_rows_name_themselves),
+        cmocka_unit_test(accounts_are_shown_and_never_run),
+        cmocka_unit_test(checkmate_counts_as_published),
         cmocka_unit_test(traffic_is_what_shapes_say),
         cmocka_unit_test(superneurons_counts_as_published),
         cmocka_unit_test(papers_are_named),
         cmocka_unit_test(a_page_is_written),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    cli.folder = NULL;
+    return failed;
 }

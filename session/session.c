@@ -485,7 +485,7 @@ dt_account_ask dt_session_account_ask(const dt_session *s, int64_t batch)
 {
     return (dt_account_ask){.batch = batch,
         .budget = s->opts.memory.device_budget,
-        .density = s->opts.memory.account_density,
+        .workspace = s->opts.memory.account_workspace,
         .figure = DT_ACCOUNT_ALL};
 }
 

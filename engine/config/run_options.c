@@ -113,7 +113,7 @@ static const dt_opt memory_rows[] = {
     {"calibrate", DT_OPT_F64, AT(calibrate), "0", 0, 1e12, NULL, NULL, "samples a second with all kept, by which the card's arithmetic is scaled; 0: as its constants say"},
     {"pool", DT_OPT_STR, AT(pool), "greedy", 0, 0, NULL, NULL, "how tensors get their addresses; 'dnntrain list pools' names them"},
     {"account", DT_OPT_STR, AT(account), "", 0, 0, NULL, NULL, "count memory as a paper does and show its figures in place of a plan, which is never run; 'dnntrain list accounts' names them"},
-    {"account_density", DT_OPT_F64, AT(account_density), "1", 0, 1, NULL, NULL, "share of values not zero that an account assumes of what a ReLU made"},
+    {"account_workspace", DT_OPT_BYTES, AT(account_workspace), "0", 0, 0, NULL, NULL, "the largest workspace that an account assumes where a paper takes its fastest algorithms"},
     END};
 #undef AT
 #define AT(f) offsetof(dt_checkpoint_opts, f)

@@ -98,12 +98,12 @@ typedef struct dt_memory_opts {
     uint64_t ahead;        /* bytes on their way from homes in a tier, and as many to them */
     int64_t generations;   /* of what steps change and the disk holds: 1 or 2 */
     bool copy_threads, checksum;
-    const char *profile;    /* file, "auto", or NULL */
-    bool any_profile;       /* even one of another machine */
-    const char *simulate;   /* name of a card, or NULL */
-    double calibrate;       /* samples a second with all kept; 0: not given */
-    const char *account;    /* name of a way of counting, or NULL */
-    double account_density; /* share of values not zero that it assumes */
+    const char *profile;        /* file, "auto", or NULL */
+    bool any_profile;           /* even one of another machine */
+    const char *simulate;       /* name of a card, or NULL */
+    double calibrate;           /* samples a second with all kept; 0: not given */
+    const char *account;        /* name of a way of counting, or NULL */
+    uint64_t account_workspace; /* bytes of the largest one that it assumes */
 } dt_memory_opts;
 
 typedef enum dt_best { DT_BEST_OFF, DT_BEST_LOSS, DT_BEST_TOP1 } dt_best;

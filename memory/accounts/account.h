@@ -18,13 +18,12 @@ typedef struct dt_account_figure {
  * struct dt_account_ask - what is counted.
  * @batch:   samples of a step
  * @budget:  bytes of the device; 0: none is given
- * @density: share of values not zero, of those that a ReLU made
+ * @workspace: bytes of the largest workspace where the fastest algorithms are taken
  * @figure:  the only one that is asked for, the others may stay as they are; DT_ACCOUNT_ALL
  */
 typedef struct dt_account_ask {
     int64_t batch;
-    uint64_t budget;
-    double density;
+    uint64_t budget, workspace;
     int figure;
 } dt_account_ask;
 

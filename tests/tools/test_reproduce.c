@@ -301,6 +301,40 @@ static void checkmate_counts_as_published(void **state)
     cli_done(&r);
 }
 
+/* Notes A1, A3 and A4: the baseline and the host's bytes of figures 11 and 12, 4.8 GB, and what the
+ * dynamic policy takes on a card of 12 GB by the workspaces of figure 11. */
+static void vdnn_counts_as_published(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t batch;
+        uint64_t workspace;
+        double all, trial;
+    } want[] = {{64, 2500, 2504.8, 2}, {128, 2100, 4856.8, 3}, {256, 5000, 9560.8, 5}};
+    static const char text[] = "[model]\nname = vgg19\nclasses = 1000\nfuse = off\n"
+                               "[data]\nsource = synthetic\n";
+    static dt_err err;
+    dt_session *s;
+    double v[DT_ACCOUNT_FIGURES];
+    const dt_account_desc *a = dt_account_find("vdnn");
+    assert_ok(dt_session_open_text(&s, "vgg", text, strlen(text), NULL, 0, &err), &err);
+    for (size_t i = 0; i < DT_COUNT(want); i++) {
+        const dt_account_ask ask = {.batch = want[i].batch,
+            .budget = (uint64_t)12 << 30,
+            .workspace = want[i].workspace << 20,
+            .figure = DT_ACCOUNT_ALL};
+        assert_ok(a->count(s->graph, &ask, v, &err), &err);
+        assert_true(fabs(v[1] - want[i].all) < 0.1);
+        assert_true(fabs(v[5] - want[i].trial) < 0.1);
+    }
+    assert_true(fabs(v[0] - 22974.5) < 0.1); /* of batch 256 */
+    assert_true(fabs(v[3] - 16121) < 0.1);
+    const dt_account_ask none = {.batch = 256, .budget = (uint64_t)8 << 30};
+    assert_ok(a->count(s->graph, &none, v, &err), &err);
+    assert_true(fabs(v[5]) < 0.1); /* nothing fits 8 GB */
+    dt_session_close(s);
+}
+
 /* All inputs of convolutions and pools of VGG-16 at batch 256, out and back: twice 14,847 MiB. */
 static void traffic_is_what_shapes_say(void **state)
 {
@@ -412,6 +446,7 @@ DT_TEST_GROUP(reproduce)
         cmocka_unit_test(wrong_rows_name_themselves),
         cmocka_unit_test(accounts_are_shown_and_never_run),
         cmocka_unit_test(checkmate_counts_as_published),
+        cmocka_unit_test(vdnn_counts_as_published),
         cmocka_unit_test(traffic_is_what_shapes_say),
         cmocka_unit_test(superneurons_counts_as_published),
         cmocka_unit_test(papers_are_named),

@@ -64,7 +64,7 @@ struct dt_run {
  * be created; what cannot be written later is told, and the run goes on. */
 dt_status dt_run_trace(dt_run *r, const char *path, dt_err *err) DT_NODISCARD;
 
-enum { DT_SAMPLE_SIDE = 48, DT_SAMPLE_GUESSES = 3 };
+enum { DT_SAMPLE_SIDE = 40, DT_SAMPLE_GUESSES = 3 };
 
 /**
  * struct dt_sample - a picture that was held out, and what the network makes of it.

@@ -143,6 +143,10 @@
       v.names = one('.names', frame);
       v.live = frame.appendChild(document.createElementNS(SVG, 'g'));
       v.live.setAttribute('class', 'names');
+      v.axis = one('.axis', svg);
+      v.ticks = svg.appendChild(document.createElementNS(SVG, 'g'));
+      v.ticks.setAttribute('class', 'ticks');
+      v.each = plan.peak / (v.top + v.tall - one('.axis g:last-child', svg).dataset.y); /* bytes a pixel */
     }
     return v;
   };
@@ -180,6 +184,22 @@
       }
   };
 
+  /* Addresses in round numbers, where the zoom has taken those that are written there out of sight. */
+  const tick = v => {
+    v.ticks.replaceChildren();
+    v.axis.style.display = v.sy === 1 ? '' : 'none';
+    if (v.sy === 1) return;
+    const zero = v.top + v.tall, bytes = y => (zero - (y - v.ty) / v.sy) * v.each;
+    const step = 2 ** Math.ceil(Math.log2((bytes(v.top) - bytes(zero)) / 6));
+    for (let b = Math.ceil(bytes(zero) / step) * step; b <= bytes(v.top); b += step) {
+      const y = (zero - b / v.each) * v.sy + v.ty;
+      text(v.ticks, LEFT - 6, y + 4, human(b), 'end');
+      const line = v.ticks.appendChild(document.createElementNS(SVG, 'path'));
+      line.setAttribute('class', 'line');
+      line.setAttribute('d', `M${LEFT - 4} ${y}H${LEFT}`);
+    }
+  };
+
   const draw = v => {
     clamp(v);
     v.svg.classList.toggle('far', v.sx > 1 || v.sy > 1);
@@ -193,20 +213,32 @@
       g.setAttribute('transform', `translate(${now - x} 0)`);
       g.style.display = now < LEFT - 1 || now > LEFT + WIDE + 1 ? 'none' : '';
     }
-    for (const t of all('[data-room]', v.svg))
-      t.classList.toggle('tight', +t.dataset.room * v.sx < LETTER * t.textContent.length + 4);
+    for (const t of all('.seconds text', v.svg)) {
+      const at = ((+t.getAttribute('x') - v.tx) / v.sx - LEFT) / WIDE * plan.seconds;
+      t.textContent = plan.seconds < 1 ? `${short(at * 1e3)} ms` : `${short(at)} s`;
+    }
+    for (const t of all('[data-room]', v.svg)) { /* in the middle of what is seen of its stage */
+      const x = +t.parentNode.dataset.x, half = t.dataset.room / 2;
+      const low = Math.max(LEFT, (x - half) * v.sx + v.tx), high = Math.min(LEFT + WIDE, (x + half) * v.sx + v.tx);
+      t.parentNode.setAttribute('transform', `translate(${(low + high) / 2 - x} 0)`);
+      t.parentNode.style.display = '';
+      t.classList.toggle('tight', high - low < LETTER * t.textContent.length + 4);
+    }
     for (const g of all('[data-y]', v.svg)) {
       const y = +g.dataset.y, now = y * v.sy + v.ty;
       g.setAttribute('transform', `translate(0 ${now - y})`);
       g.style.display = now < v.top - 1 || now > v.top + v.tall + 1 ? 'none' : '';
     }
-    if (v.live) label(v);
+    if (v.live) { label(v); tick(v); }
   };
 
-  let waiting = false;
+  let waiting = false, rest = 0;
   const redraw = () => {
+    clearTimeout(rest);
+    rest = setTimeout(() => views.forEach(v => v.svg.classList.remove('moving')), 200);
     if (waiting) return;
     waiting = true;
+    views.forEach(v => v.svg.classList.add('moving'));
     requestAnimationFrame(() => { waiting = false; views.forEach(draw); });
   };
 

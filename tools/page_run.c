@@ -14,8 +14,8 @@
 #include "tools/page_plan.h"
 #include "tools/plan_time.h"
 
-enum { POINTS = 600, SAMPLES = 12, LINE_DEPTH = 4, LINE_VALUES = 64 };
-static const size_t most_bytes = (size_t)1 << 30;
+enum { POINTS = 400, SAMPLES = 8, LINE_DEPTH = 4, LINE_VALUES = 64 };
+static const size_t most_bytes = (size_t)1 << 30, enough_bytes = (size_t)1 << 25;
 
 /* ---- the course of the run, as metrics.jsonl tells it ---- */
 
@@ -28,9 +28,12 @@ typedef struct table {
     size_t n, cap;
 } table;
 
+/* @each: of so many steps one is read, as a long run has more than a picture shows; @bad: lines
+ * that are none; @why: it could not be read, "": it could */
 typedef struct course {
     table train, eval;
-    size_t bad; /* lines that are none */
+    size_t each, line, bad;
+    char why[256];
 } course;
 
 static void table_free(table *t)
@@ -63,10 +66,24 @@ static bool add_row(table *t, const cJSON *line)
     return true;
 }
 
+/* Evaluations are few, and all wanted. */
+static bool left_out(course *c, const char *text, size_t n)
+{
+    static const char eval[] = "\"split\": \"eval\"";
+    if (c->each == 1 || c->line++ % c->each == 0)
+        return false;
+    for (size_t i = 0; i + sizeof eval <= n; i++)
+        if (memcmp(text + i, eval, sizeof eval - 1) == 0)
+            return false;
+    return true;
+}
+
 static dt_status add_line(course *c, const char *text, size_t n, dt_err *err)
 {
     cJSON *line = NULL;
     bool room = true;
+    if (left_out(c, text, n))
+        return DT_OK;
     if (dt_json_parse(&line, text, n, LINE_DEPTH, LINE_VALUES, NULL) != DT_OK) {
         c->bad++;
         return DT_OK;
@@ -82,7 +99,7 @@ static dt_status add_line(course *c, const char *text, size_t n, dt_err *err)
     return room ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for the course of the run");
 }
 
-static dt_status read_course(course *c, const char *folder, dt_err *err)
+static dt_status read_lines(course *c, const char *folder, dt_err *err)
 {
     char path[4200], *text = NULL;
     size_t bytes = 0;
@@ -90,6 +107,7 @@ static dt_status read_course(course *c, const char *folder, dt_err *err)
         return DT_FAIL(err, DT_E_IO, "'%s': the name is too long", folder);
     DT_CHECK(dt_read_file(&text, &bytes, path, most_bytes, DT_E_IO, err));
     dt_status st = DT_OK;
+    c->each = bytes / enough_bytes + 1;
     for (const char *at = text; at < text + bytes && st == DT_OK;) {
         const char *end = memchr(at, '\n', (size_t)(text + bytes - at));
         end = end != NULL ? end : text + bytes;
@@ -98,6 +116,18 @@ static dt_status read_course(course *c, const char *folder, dt_err *err)
     }
     dt_free(text);
     return st;
+}
+
+/* A page without it is better than none. */
+static dt_status read_course(course *c, const char *folder, dt_err *err)
+{
+    dt_err why = {0};
+    const dt_status st = read_lines(c, folder, &why);
+    if (st == DT_E_NOMEM)
+        return DT_FAIL(err, st, "no memory for the course of the run");
+    if (st != DT_OK)
+        snprintf(c->why, sizeof c->why, "%.*s", (int)strcspn(why.text, "\n"), why.text);
+    return DT_OK;
 }
 
 /* Means of neighbours, so that no more than POINTS are left; of their steps the last. */
@@ -174,21 +204,33 @@ static void charts(const dt_page *p, const table *t, const table *eval, const do
             dti_page_chart(p, &all[i]);
 }
 
+static void tell_lost(const dt_page *p, const course *c)
+{
+    if (c->bad > 0)
+        fprintf(
+            p->f, "<p class=\"hint\">%zu lines of metrics.jsonl could not be read.</p>\n", c->bad);
+    if (c->why[0] == '\0')
+        return;
+    fputs("<p class=\"hint\">The course of the run could not be read: ", p->f);
+    dti_xml_text(p->f, c->why);
+    fputs("</p>\n", p->f);
+}
+
 static dt_status draw_course(dt_page *p, const course *c, dt_err *err)
 {
     table few = {0};
     thin(&few, &c->train);
     double *even = smooth(&few);
     const bool room = even != NULL && (few.n > 0 || c->train.n == 0);
-    if (room && few.n > 0) {
+    if (room && (few.n > 0 || c->why[0] != '\0')) {
         dti_page_section(p, "course", "What was learned");
-        charts(p, &few, &c->eval, even);
-        if (c->bad > 0)
-            fprintf(p->f, "<p class=\"hint\">%zu lines of metrics.jsonl could not be read.</p>\n",
-                c->bad);
+        if (few.n > 0)
+            charts(p, &few, &c->eval, even);
+        tell_lost(p, c);
         dti_page_section_end(p);
-        course_data(p, &few);
     }
+    if (room && few.n > 0)
+        course_data(p, &few);
     table_free(&few);
     dt_free(even);
     return room ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for the course of the run");

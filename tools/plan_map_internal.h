@@ -62,6 +62,12 @@ void dti_map_number(FILE *f, const char *name, double v, int digits);
  * a page it is number @i of a table, which is all of it. False: nothing is to follow. */
 bool dti_map_begin(
     const dti_map *m, const char *class, double x, double y, double w, double h, int64_t i);
+/* The same in a lane of DTI_MAP_LANE pixels, which begins at @y: in a page the rules of the class
+ * "lane" say how tall it is, and it begins at 0. */
+bool dti_map_begin_in_lane(FILE *f, bool page, double x, double y, double w, int64_t i);
+/* What is in a lane from @y on, and goes by ops or by seconds, in a frame that clips it. */
+void dti_map_lane(FILE *f, bool page, double y, double tall);
+void dti_map_lane_end(FILE *f);
 void dti_map_end(const dti_map *m);
 
 /* What all addresses hold: what stays as a band a role, and a box for each time that a tensor is

@@ -153,22 +153,41 @@ static void label(const dti_map *m, int stream, double y, double tall)
     fprintf(m->f, "</text>\n");
 }
 
-static void zoomed(const dti_map *m, double y, double tall, bool begin)
+void dti_map_lane(FILE *f, bool page, double y, double tall)
 {
     const int wide = DTI_MAP_WIDTH - DTI_MAP_LEFT - DTI_MAP_RIGHT;
-    if (begin)
-        fprintf(m->f,
-            "<svg x=\"%d\" y=\"%.1f\" width=\"%d\" height=\"%.1f\" viewBox=\"%d %.1f %d %.1f\">"
-            "<g class=\"zoom\">\n",
-            DTI_MAP_LEFT, y, wide, tall, DTI_MAP_LEFT, y, wide, tall);
-    else
-        fputs("</g></svg>\n", m->f);
+    fprintf(f,
+        "<svg x=\"%d\" y=\"%.1f\" width=\"%d\" height=\"%.1f\" viewBox=\"%d %.1f %d %.1f\">"
+        "<g class=\"%s\">\n",
+        DTI_MAP_LEFT, y, wide, tall, DTI_MAP_LEFT, page ? 0 : y, wide, tall,
+        page ? "zoom lane" : "zoom");
+}
+
+void dti_map_lane_end(FILE *f)
+{
+    fputs("</g></svg>\n", f);
+}
+
+bool dti_map_begin_in_lane(FILE *f, bool page, double x, double y, double w, int64_t i)
+{
+    fputs("<rect", f);
+    dti_map_number(f, "x", x, page ? 2 : 1);
+    dti_map_number(f, "width", w, page ? 2 : 1);
+    if (!page) {
+        dti_map_number(f, "y", y, 1);
+        fprintf(f, " height=\"%d\"><title>", DTI_MAP_LANE);
+    } else if (i >= 0) {
+        fprintf(f, " data-i=\"%" PRId64 "\"/>\n", i);
+    } else {
+        fputs("/>\n", f);
+    }
+    return !page;
 }
 
 /* A group a kind of op. */
 static void ops_lane(const dti_map *m, int stream, double y)
 {
-    zoomed(m, y, DTI_MAP_LANE, true);
+    dti_map_lane(m->f, m->page, y, DTI_MAP_LANE);
     for (int kind = 0; kind < DT_OP_KINDS; kind++) {
         int64_t now = 0;
         fprintf(m->f, "<g class=\"%s\" data-of=\"op\">\n", dt_op_kind_name((dt_op_kind)kind));
@@ -179,8 +198,8 @@ static void ops_lane(const dti_map *m, int stream, double y)
                 continue;
             now++;
             if (r->stream != stream || m->p->op[r->op].kind != kind ||
-                !dti_map_begin(
-                    m, NULL, x, y, dti_map_across(m, (double)now) - x, DTI_MAP_LANE, r->op))
+                !dti_map_begin_in_lane(
+                    m->f, m->page, x, y, dti_map_across(m, (double)now) - x, r->op))
                 continue;
             dti_xml_text(m->f, m->p->op[r->op].name);
             fprintf(m->f, ", %s", dt_op_kind_name((dt_op_kind)kind));
@@ -188,7 +207,7 @@ static void ops_lane(const dti_map *m, int stream, double y)
         }
         fputs("</g>\n", m->f);
     }
-    zoomed(m, 0, 0, false);
+    dti_map_lane_end(m->f);
 }
 
 /* The ops done when a copy is waited for at last; it may be done sooner. */
@@ -240,12 +259,12 @@ static void copies_lane(const dti_map *m, int stream, double y)
         now += m->p->row[i].kind == DT_ROW_COMPUTE;
     }
     qsort(m->mark, n, sizeof *m->mark, larger_first);
-    zoomed(m, y, DTI_MAP_COPIES, true);
+    dti_map_lane(m->f, false, y, DTI_MAP_COPIES);
     fputs("<g class=\"copies\" data-of=\"tensor\">\n", m->f);
     for (size_t i = 0; i < n; i++)
         copy(m, &m->mark[i], y);
     fputs("</g>\n", m->f);
-    zoomed(m, 0, 0, false);
+    dti_map_lane_end(m->f);
 }
 
 double dti_map_lanes_tall(const dti_map *m)

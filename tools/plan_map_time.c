@@ -45,16 +45,8 @@ static double lanes_tall(const lanes *l)
  * nothing is to follow. */
 static bool begin_row(const lanes *l, double begin, double seconds, double y, int32_t i)
 {
-    const int digits = l->page ? 2 : 1;
-    fputs("<rect", l->f);
-    dti_map_number(l->f, "x", LEFT + begin * l->scale, digits);
-    dti_map_number(l->f, "y", y, 1);
-    dti_map_number(l->f, "width", fmax(0.15, seconds * l->scale), digits);
-    fprintf(l->f, " height=\"%d\"", DTI_MAP_LANE);
-    if (l->page && i >= 0)
-        fprintf(l->f, " data-i=\"%d\"", i);
-    fputs(l->page ? "/>\n" : "><title>", l->f);
-    return !l->page;
+    return dti_map_begin_in_lane(
+        l->f, l->page, LEFT + begin * l->scale, y, fmax(0.15, seconds * l->scale), i);
 }
 
 static void end_row(const lanes *l, double begin, double seconds)
@@ -115,14 +107,12 @@ static void one_lane(const lanes *l, int stream, double y)
     fprintf(
         l->f, "<text class=\"end\" x=\"%d\" y=\"%.1f\">", LEFT - DTI_MAP_GAP, y + DTI_MAP_LANE - 2);
     dti_map_lane_name(l->p, stream, l->f);
-    fprintf(l->f,
-        "</text>\n<svg x=\"%d\" y=\"%.1f\" width=\"%d\" height=\"%d\" viewBox=\"%d %.1f %d %d\">"
-        "<g class=\"zoom\">\n",
-        LEFT, y, WIDE, DTI_MAP_LANE, LEFT, y, WIDE, DTI_MAP_LANE);
+    fputs("</text>\n", l->f);
+    dti_map_lane(l->f, l->page, y, DTI_MAP_LANE);
     waits(l, stream, y);
     for (int kind = 0; kind < kinds; kind++)
         rows_of(l, stream, kind, y);
-    fputs("</g></svg>\n", l->f);
+    dti_map_lane_end(l->f);
 }
 
 static void ticks(const lanes *l, double seconds, double y)

@@ -28,8 +28,11 @@
       one('[data-zoom=in]').click();
       await frame();
       check(width() > 1.5 * before, `zoomed in, a box of ${before} is ${width()} wide`);
+      const numbers = [...document.querySelectorAll('#maps .ticks text')];
+      check(numbers.length > 1 && numbers.every(t => / (B|[KMGT]iB)$/.test(t.textContent)), 'no addresses beside what is enlarged');
       one('[data-zoom=all]').click();
       await frame();
+      check(document.querySelectorAll('#maps .ticks text').length === 0, 'addresses stay behind');
       check(Math.abs(width() - before) < 0.01, `whole again, a box of ${before} is ${width()} wide`);
 
       /* the wheel zooms where it points: what is there stays there */
@@ -69,6 +72,23 @@
       const largest = document.querySelector('#tensors tbody tr td:nth-child(3)').textContent;
       one('[data-by=bytes]').click();
       check(document.querySelector('#tensors tbody tr td:nth-child(3)').textContent !== largest, 'not sorted');
+
+      /* seconds go with what they stand below */
+      const clock = document.querySelector('#maps .seconds');
+      if (clock) {
+        const scene = clock.parentNode, place = scene.getBoundingClientRect(), told = () => clock.textContent;
+        const first = told();
+        scene.dispatchEvent(new WheelEvent('wheel', { bubbles: true, cancelable: true, ctrlKey: true, deltaY: -300,
+          clientX: place.left + place.width / 2, clientY: place.top + 20 }));
+        await frame();
+        const span = parseFloat(clock.querySelector('text:last-of-type').textContent) - parseFloat(clock.querySelector('text').textContent);
+        check(told() !== first, 'seconds do not follow');
+        const all = data.plan.seconds * (data.plan.seconds < 1 ? 1e3 : 1);
+        check(span > all / 3.3 && span < all / 2.3, `${span} of ${all} are seen, enlarged e times`);
+        one('[data-zoom=all]').click();
+        await frame();
+        check(Math.abs(parseFloat(clock.querySelector('text').textContent)) < 1e-9, 'seconds do not begin at 0');
+      }
 
       /* what is under the mouse is told */
       rect.dispatchEvent(new PointerEvent('pointermove', { bubbles: true, clientX: there.left, clientY: there.top }));

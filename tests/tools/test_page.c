@@ -298,6 +298,48 @@ static void a_run_that_goes_on_shows_all_of_it(void **state)
     dt_free(page);
 }
 
+/* More lines than a page has points for, and than are read one by one: fewer points, all
+ * evaluations. */
+static void long_runs_have_few_points(void **state)
+{
+    NEED_BINARY();
+    enum { COPIES = 70000, POINTS = 400 };
+    char dir[512], path[600], more[700];
+    snprintf(dir, sizeof dir, "%s", dt_temp_path("long"));
+    ran r = train("", dir);
+    assert_code(&r, 0);
+    cli_done(&r);
+    snprintf(path, sizeof path, "%s/metrics.jsonl", dir);
+    char *lines = cli_text(path);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    for (const char *at = lines; *at != '\0';) {
+        const char *end = strchr(at, '\n') + 1;
+        const bool eval = memcmp(at, "{\"step\": 4", 10) == 0 && strstr(at, "\"eval\"") < end &&
+                          strstr(at, "\"eval\"") != NULL;
+        for (int i = 0; i < (eval ? 2 : COPIES); i++)
+            fwrite(at, 1, (size_t)(end - at), f);
+        at = end;
+    }
+    fputs("no line\n", f);
+    assert_true(ftell(f) > 34 << 20);
+    assert_int_equal(fclose(f), 0);
+    snprintf(more, sizeof more, "--set train.steps=5 --resume %s", dir);
+    r = train(more, dir);
+    assert_code(&r, 0);
+    cli_done(&r);
+    snprintf(path, sizeof path, "%s/report.html", dir);
+    char *page = cli_text(path);
+    check_page(page);
+    cJSON *data = data_of(page);
+    const cJSON *loss = list(json_object(data, "course"), "loss");
+    assert_in_range(cJSON_GetArraySize(loss), POINTS / 2, POINTS);
+    assert_int_equal(count(page, "<circle class=\"dot"), 3 + 1); /* and that of the legend */
+    cJSON_Delete(data);
+    dt_free(page);
+    dt_free(lines);
+}
+
 static void none_where_it_is_not_wanted(void **state)
 {
     NEED_BINARY();
@@ -451,7 +493,7 @@ DT_TEST_GROUP(page)
         cmocka_unit_test(it_stays_small), cmocka_unit_test(hostile_values_stay_text),
         cmocka_unit_test(text_is_escaped), cmocka_unit_test(comparisons_and_sweeps_have_pages),
         cmocka_unit_test(a_run_leaves_one), cmocka_unit_test(a_run_that_goes_on_shows_all_of_it),
-        cmocka_unit_test(hostile_classes_stay_text),
+        cmocka_unit_test(hostile_classes_stay_text), cmocka_unit_test(long_runs_have_few_points),
         cmocka_unit_test(measured_rows_stand_beside_the_predicted),
         cmocka_unit_test(none_where_it_is_not_wanted), cmocka_unit_test(a_run_goes_on_without)};
     return cmocka_run_group_tests(tests, NULL, NULL);

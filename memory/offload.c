@@ -57,6 +57,7 @@ dt_status dti_offload(dt_program *p, const dt_gap *g, const dt_offload_opt *o, d
     int32_t out = DT_NONE, in;
     const bool input = t->role == DT_ROLE_INPUT;
     dt_op back = copy_op(p, input ? DT_OP_FETCH : DT_OP_IN, g, DT_WRITE);
+    back.join_before = o->join_before;
     if (input)
         back.arg[0].port = p->op[dti_producer(p, g->tensor)].arg[0].port;
     DT_CHECK(dt_program_insert(p, &back, (size_t)dt_pos(p, before), &in, err));

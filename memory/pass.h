@@ -56,13 +56,15 @@ bool dti_often_zero(const dt_program *p, int32_t node);
  * @release_after: op after which the device bytes are given back; DT_NONE: as soon as the copy is
  * done
  * @fetch_before:  op before which they come back; DT_NONE: right before the reader
+ * @join_before:   the copy back begins no sooner than the op before which it stands, and is awaited
+ * before this one; 0: it begins when its bytes are free, and its first reader waits
  * @tier:          where to; DT_TIER_INPUT: lowering decides, by the budgets of the tiers
  * @codec @density: pack on the way (NULL: do not), with room for this share of values that are not
  * zero
  * @most: room for no more than so many packed bytes, whatever the density; 0: any
  */
 typedef struct dt_offload_opt {
-    int32_t release_after, fetch_before;
+    int32_t release_after, fetch_before, join_before;
     dt_tier tier;
     const dt_codec *codec;
     double density;

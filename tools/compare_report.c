@@ -102,9 +102,8 @@ void dti_compare_table(const dt_compare *c)
         if (!all[i]->again)
             line(c, all[i], width, ran);
     printf("\n*: no exact plan takes less of both memory and time; again: computed again, of "
-           "forward and\nbackward; out: moved in a step; planned by: the budget, "
-           "where plans "
-           "go by one\n");
+           "forward and\nbackward; out: moved in a step; planned by: the budget, where plans go by "
+           "one\n");
     if (ran)
         printf("ratio: predicted / measured; spread: of the middle half of the steps\n");
     dt_free(all);

@@ -96,6 +96,9 @@ typedef struct dt_operand {
  * @codec: ENCODE, DECODE, OUT and IN: how bytes are packed; NULL: not at all
  * @stored: of the same: bytes of the slot, or of the packed tensor
  * @release_after: OUT: op after which the device bytes are given back; DT_NONE: the OUT itself
+ * @join_before: IN and FETCH: the copy begins when the ops before it are done, and is awaited
+ * before this op; 0, which that op never is: it begins when its bytes are free, and its first
+ * reader waits
  * @recompute_of: RECOMPUTE: the op it repeats
  * @vector: UPDATE: the parameter has one dimension
  * @on_host: UPDATE: what lives on the host is read and written there
@@ -106,7 +109,7 @@ typedef struct dt_op {
     char name[DT_TENSOR_NAME_BYTES];
     dt_op_kind kind;
     const dt_layer_desc *desc;
-    int32_t node, pair, release_after, recompute_of;
+    int32_t node, pair, release_after, join_before, recompute_of;
     dt_form_kind form;
     dt_dtype dtype;
     const dt_codec *codec;

@@ -627,17 +627,57 @@ static dt_status rows_behind(
     return DT_OK;
 }
 
-/* @by: by first, last and home place */
-static dt_status rows(lowering *l, const by_place by[], dt_err *err)
+/* What the program asks a stream to wait for besides what its rows need: such a row has no event
+ * yet. */
+static void wait_row(lowering *l, uint8_t stream, int32_t tensor)
+{
+    dt_row *r = add_row(l, DT_ROW_WAIT, -1);
+    r->stream = stream;
+    r->tensor = tensor;
+}
+
+/* Copies back that are awaited before an op. @coming: those under way that some op waits for, @n of
+ * them. */
+static void await_rows(lowering *l, int32_t before, int32_t *coming, size_t *n)
+{
+    const dt_program *p = l->p;
+    size_t left = 0;
+    for (size_t i = 0; i < *n; i++) {
+        const dt_op *in = &p->op[coming[i]];
+        if (in->join_before == before)
+            wait_row(l, DT_COMPUTE_STREAM, in->arg[0].tensor);
+        else
+            coming[left++] = coming[i];
+    }
+    *n = left;
+}
+
+/* The row of a copy; one that is joined to the ops begins behind those before it. */
+static dt_row *copy_rows(lowering *l, int32_t pos, int32_t *coming, size_t *n)
+{
+    const int32_t id = l->p->order[pos];
+    const dt_op *op = &l->p->op[id];
+    if (op->join_before > 0) {
+        const int tier = op->kind == DT_OP_FETCH ? DT_TIER_HOST : (int)l->slot[l->slot_of[id]].tier;
+        wait_row(l, (uint8_t)dt_plan_stream(l->plan, DT_STREAM_IN, tier), -1);
+        coming[(*n)++] = id;
+    }
+    return copy_row(l, op, id, pos);
+}
+
+/* @by: by first, last and home place; @coming: room for as many as there are ops */
+static dt_status rows(lowering *l, const by_place by[], int32_t *coming, dt_err *err)
 {
     const dt_program *p = l->p;
     int32_t compute = 0;
+    size_t n_coming = 0;
     for (int32_t pos = 0; pos < (int32_t)p->n_order; pos++) {
         const dt_op *op = &p->op[p->order[pos]];
+        await_rows(l, p->order[pos], coming, &n_coming);
         DT_CHECK(rows_before(l, &by[FIRST], pos, err));
         const dt_plan_op *with = op->desc != NULL ? &l->plan->op[compute] : NULL;
         dt_row *r =
-            with != NULL ? add_row(l, DT_ROW_COMPUTE, -1) : copy_row(l, op, p->order[pos], pos);
+            with != NULL ? add_row(l, DT_ROW_COMPUTE, -1) : copy_rows(l, pos, coming, &n_coming);
         if (with != NULL)
             r->op = compute++;
         DT_CHECK(op_reason(l, op, with, &r->reason, err));
@@ -653,7 +693,10 @@ static dt_status add_rows(lowering *l, dt_err *err)
     bool ok = true;
     for (int i = 0; i < PLACES; i++)
         ok = sort_by_place(l, (which_place)i, &by[i]) && ok;
-    dt_status st = ok ? rows(l, by, err) : DT_FAIL(err, DT_E_NOMEM, "no memory for a plan");
+    int32_t *coming = dt_alloc(l->p->n_order, sizeof *coming);
+    dt_status st = ok && coming != NULL ? rows(l, by, coming, err)
+                                        : DT_FAIL(err, DT_E_NOMEM, "no memory for a plan");
+    dt_free(coming);
     l->plan->reason = l->reasons.text;
     l->plan->n_reason = l->reasons.n;
     l->reasons.text = NULL;
@@ -664,7 +707,7 @@ static dt_status add_rows(lowering *l, dt_err *err)
     return st;
 }
 
-/* Tables and rows, without WAIT. */
+/* Tables and rows; of WAITs only those that the program asks for. */
 static dt_status lower_rows(lowering *l, dt_err *err)
 {
     const dt_program *p = l->p;
@@ -686,7 +729,8 @@ static dt_status lower_rows(lowering *l, dt_err *err)
     plan->tensor = dt_alloc(p->n_tensor, sizeof *plan->tensor);
     plan->op = dt_alloc(p->n_order, sizeof *plan->op);
     plan->arg = dt_alloc(args, sizeof *plan->arg);
-    plan->row = dt_alloc(p->n_order + 4 * l->n_segment, sizeof *plan->row);
+    plan->row = dt_alloc(
+        3 * p->n_order + 4 * l->n_segment, sizeof *plan->row); /* with two waits for a copy */
     if (plan->tensor == NULL || plan->op == NULL || plan->arg == NULL || plan->row == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a plan");
     tensor_table(l);

@@ -1,7 +1,7 @@
 /* Order across streams: inserts WAIT rows, and events where they are waited for, wherever a row
  * needs work of another stream to be done that its stream does not yet know to be done. What a
  * stream knows is a vector clock; a WAIT that another makes superfluous is left out, so that every
- * WAIT of a plan is needed. */
+ * WAIT of a plan is needed, or was asked for. */
 #include <string.h>
 
 #include "engine/base/alloc.h"
@@ -240,6 +240,15 @@ static void release(syncer *y, const dt_row *r)
     y->row[y->n_row++] = *r;
 }
 
+/* The program asks for it: the stream goes on when the tensor has come, or when the ops so far are
+ * done. */
+static void await(syncer *y, const dt_row *r)
+{
+    clock need = {{0}};
+    need.done[DT_COMPUTE_STREAM] = y->now[DT_COMPUTE_STREAM].done[DT_COMPUTE_STREAM];
+    require(y, r->stream, r->tensor >= 0 ? &y->use[r->tensor].write : &need);
+}
+
 /* Events so far bear the number of the row that signals them; count them up from 0 instead. */
 static dt_status renumber(dt_plan *p, dt_err *err)
 {
@@ -297,8 +306,10 @@ static void walk(syncer *y)
             copy_in(y, r);
             break;
         case DT_ROW_WAIT:
+            await(y, r);
+            break;
         case DT_ROW_KINDS:
-            DT_ASSERT(0 && "rows without waits come in");
+            DT_ASSERT(0 && "no row");
         }
     }
 }

@@ -16,7 +16,7 @@
 typedef struct options {
     int base;
     double density;
-    int values;
+    int values, join;
 } options;
 
 static const char *const values[] = {"zeros", "all", NULL};
@@ -28,6 +28,7 @@ static const dt_opt opts[] = {
     {"base",    DT_OPT_ENUM, AT(base),    "vdnn_all", 0, 0, bases, NULL, "what moves"},
     {"density", DT_OPT_F64,  AT(density), "1",        0, 1, NULL,  NULL, "share of values not zero to make room for, where memory.profile says nothing"},
     {"values",  DT_OPT_ENUM, AT(values),  "zeros",    0, 0, values, NULL, "what is packed where memory.profile says nothing: what a ReLU made, or, as the paper has it, all that moves"},
+    {"join",    DT_OPT_ENUM, AT(join),    "reader",   0, 0, dti_vdnn_joins, NULL, DTI_VDNN_JOIN_HELP},
     {NULL,      DT_OPT_I64,  0,           NULL,       0, 0, NULL,  NULL, NULL},
 };
 /* clang-format on */
@@ -39,7 +40,8 @@ static dt_status cdma(dt_program *p, const dt_pass_env *env, dt_err *err)
         .all = o->base == 0,
         .codec = dti_codec_find("zvc"),
         .density = o->density,
-        .every = o->values == 1};
+        .every = o->values == 1,
+        .join = o->join == 1};
     return dti_vdnn_pass(p, &v, err);
 }
 

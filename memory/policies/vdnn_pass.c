@@ -12,8 +12,9 @@
  * - A value is looked for at the layer whose backward reads it first. In the paper's networks that
  *   is the last to read it forward; but the addition of a residual block has no backward.
  * - A copy out may begin as soon as its value is made, and a copy back is waited for by its first
- *   reader rather than at the end of the layer beside which it began: plans hold no wait that is
- *   not needed. The bytes are taken and given back where vDNN does it.
+ *   reader: plans hold no wait that is not needed. The bytes are taken and given back where vDNN
+ * does it. With join = layer a copy back takes place as the paper has it, between the beginning of
+ * a layer's backward and that of the next, which hides less.
  * - What an earlier policy has packed moves packed, and is unpacked when it is back.
  * - The image is not copied out, but fetched again. The authors' followers never move the input of
  *   a network's last layer; where that is a convolution, ours moves it, back beside the loss.
@@ -23,11 +24,21 @@
 
 #include "engine/base/alloc.h"
 
+const char *const dti_vdnn_joins[] = {"reader", "layer", NULL};
+
+/* clang-format off */
+const dt_opt dti_vdnn_config[] = {
+    {"join", DT_OPT_ENUM, offsetof(dt_vdnn_config, join), "reader", 0, 0, dti_vdnn_joins, NULL, DTI_VDNN_JOIN_HELP},
+    {NULL,   DT_OPT_I64,  0,                              NULL,     0, 0, NULL,           NULL, NULL},
+};
+/* clang-format on */
+
 /* By node: whether its backward is the first to read something that moves, whether that has been
- * fetched, and the op before which it is fetched. */
+ * fetched, the op before which it is fetched, and that behind the layer whose first that is; 0:
+ * there is none. */
 typedef struct layer {
     bool offloaded, fetched;
-    int32_t fetch_before;
+    int32_t fetch_before, join_before;
 } layer;
 
 typedef struct vdnn {
@@ -145,16 +156,18 @@ static int32_t pick_prefetch(const vdnn *v, int32_t l)
 static void schedule(vdnn *v)
 {
     const dt_program *p = v->p;
-    int32_t last = DT_NONE;
+    int32_t last = DT_NONE, coming = DT_NONE; /* what the layer at hand fetches */
     for (int32_t pos = dt_pos(p, p->loss) + 1; pos < (int32_t)p->n_order; pos++) {
         const dt_op *op = &p->op[p->order[pos]];
         if (op->kind != DT_OP_BACKWARD || op->node == DT_NONE || op->node == last)
             continue;
         last = op->node;
-        const int32_t k = pick_prefetch(v, last);
-        if (k != DT_NONE) {
-            v->layer[k].fetched = true;
-            v->layer[k].fetch_before = p->order[pos];
+        if (coming != DT_NONE)
+            v->layer[coming].join_before = p->order[pos];
+        coming = pick_prefetch(v, last);
+        if (coming != DT_NONE) {
+            v->layer[coming].fetched = true;
+            v->layer[coming].fetch_before = p->order[pos];
         }
     }
 }
@@ -198,11 +211,15 @@ static dt_status offload(vdnn *v, dt_gap *g, dt_err *err)
     DT_CHECK(explain(v, g, err));
     const layer *reader = &v->layer[first_reader(v->p, g)->node];
     const dt_tensor *t = &v->p->tensor[g->tensor];
-    dt_offload_opt o = {.release_after = g->from, .fetch_before = reader->fetch_before};
+    dt_offload_opt o = {.release_after = g->from,
+        .fetch_before = reader->fetch_before,
+        .join_before = v->o->join ? reader->join_before : 0};
     pack(v, t, &o);
     /* A recompute of an earlier pass may read before backward of its layer's neighbour begins. */
-    if (!reader->fetched || dt_pos(v->p, o.fetch_before) > g->to_pos)
+    if (!reader->fetched || dt_pos(v->p, o.fetch_before) > g->to_pos) {
         o.fetch_before = DT_NONE;
+        o.join_before = 0;
+    }
     return dti_offload(v->p, g, &o, err);
 }
 
@@ -214,6 +231,12 @@ static void count_kernels(vdnn *v)
         v->kernels[p->order[i]] = n;
         n += p->op[p->order[i]].desc != NULL;
     }
+}
+
+bool dti_vdnn_joins_layers(const dt_pass_env *e)
+{
+    const dt_vdnn_config *c = e->opts;
+    return c != NULL && c->join == 1;
 }
 
 dt_status dti_vdnn_pass(dt_program *p, const dt_vdnn_opts *o, dt_err *err)

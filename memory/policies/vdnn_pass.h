@@ -10,14 +10,28 @@
  * @codec: packs fp32 values on the way; NULL: none does
  * @density: share of values not zero to make room for, where @env knows none
  * @every: pack what moves even where nothing says that it has zeros
+ * @join: a prefetch begins and ends with a layer
  */
 typedef struct dt_vdnn_opts {
     const dt_pass_env *env;
     bool all;
     const dt_codec *codec;
     double density;
-    bool every;
+    bool every, join;
 } dt_vdnn_opts;
+
+/* [policy.vdnn_conv] and [policy.vdnn_all], and a row of others' sections. */
+typedef struct dt_vdnn_config {
+    int join;
+} dt_vdnn_config;
+extern const dt_opt dti_vdnn_config[];
+extern const char *const dti_vdnn_joins[];
+#define DTI_VDNN_JOIN_HELP                                                                         \
+    "when a value comes back: as soon as there is room, awaited by its first reader; or, as the "  \
+    "paper has it, during the layer beside which it is brought"
+
+/* Whether the policy's own section says join = layer. */
+bool dti_vdnn_joins_layers(const dt_pass_env *e);
 
 dt_status dti_vdnn_pass(dt_program *p, const dt_vdnn_opts *o, dt_err *err) DT_NODISCARD;
 

@@ -6,12 +6,14 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/clock.h"
+#include "engine/base/mix.h"
 #include "layers/attention.h"
 #include "layers/conv.h"
 #include "layers/fc.h"
 #include "layers/maxpool.h"
 #include "layers/plain.h"
 #include "memory/policy.h"
+#include "memory/time/simulate.h"
 #include "memory/usage.h"
 #include "tests/fixture/check.h"
 #include "tests/fixture/interleave.h"
@@ -121,23 +123,29 @@ static void vgg_peaks_at_the_first_pool(void **state)
     dt_lowered_close(&m);
 }
 
-/* vdnn_all packed on the way. @dense: the plan of a step that is run again */
-static dt_lowered compressed_by(const char *model, const char *options, bool dense)
+/* A plan by a policy with options. @dense: of a step that is run again */
+static dt_lowered plan_with(dt_graph *g, const char *policy, const char *options, bool dense)
 {
-    dt_lowered m = dt_program_of(dt_standard(model), DT_PROGRAM_FIRST, 8);
+    dt_lowered m = dt_program_of(g, DT_PROGRAM_FIRST, 8);
     char ini[96];
     dt_policies s;
     dt_config *c;
     dt_err err = {0};
-    snprintf(ini, sizeof ini, "[policy.cdma]\n%s", options);
+    snprintf(ini, sizeof ini, "[policy.%s]\n%s", policy, options);
     assert_ok(dt_config_parse(&c, "test.ini", ini, strlen(ini), &err), &err);
-    assert_ok(dt_policies_open(&s, "cdma", c, &err), &err);
+    assert_ok(dt_policies_open(&s, policy, c, &err), &err);
     const dt_pass_env env = {.dense = dense};
     assert_ok(dt_policies_apply(&s, m.program, &env, &err), &err);
     dt_policies_close(&s);
     dt_config_destroy(c);
-    m.plan = dt_planned_by(m.program, "cdma", "greedy");
+    m.plan = dt_planned_by(m.program, policy, "greedy");
     return m;
+}
+
+/* vdnn_all packed on the way. */
+static dt_lowered compressed_by(const char *model, const char *options, bool dense)
+{
+    return plan_with(dt_standard(model), "cdma", options, dense);
 }
 
 static dt_lowered compressed(const char *model, double density, bool dense)
@@ -393,6 +401,97 @@ static void check_copies_out(const dt_plan *p)
     }
 }
 
+/* --- copies back that are joined to layers --- */
+
+/* Of each COMPUTE row its op in the program; DT_NONE of other rows. */
+static int32_t *ops_of(const dt_lowered *m)
+{
+    int32_t *op = dt_alloc(m->plan->n_row, sizeof *op);
+    size_t at = 0;
+    assert_non_null(op);
+    for (size_t i = 0; i < m->plan->n_row; i++) {
+        op[i] = DT_NONE;
+        if (m->plan->row[i].kind != DT_ROW_COMPUTE)
+            continue;
+        while (m->program->op[m->program->order[at]].desc == NULL)
+            at++;
+        op[i] = m->program->order[at++];
+    }
+    return op;
+}
+
+/* The row of the first op behind @row; of backward of another layer than @node, unless that is
+ * DT_NONE. n_row: there is none. */
+static size_t op_behind(const dt_lowered *m, const int32_t *op, size_t row, int32_t node)
+{
+    for (row++; row < m->plan->n_row; row++) {
+        const dt_op *o = op[row] != DT_NONE ? &m->program->op[op[row]] : NULL;
+        if (o != NULL && (node == DT_NONE ||
+                             (o->kind == DT_OP_BACKWARD && o->node != DT_NONE && o->node != node)))
+            break;
+    }
+    return row;
+}
+
+/* No copy back begins before the ops in front of it are done, and the next layer but the one beside
+ * which it began does not begin before it has ended. */
+static int check_joined(const dt_lowered *m, const dt_timeline *t)
+{
+    int32_t *op = ops_of(m);
+    int joined = 0;
+    double done = 0; /* when the ops so far are */
+    bool backward = false;
+    for (size_t i = 0; i < m->plan->n_row; i++) {
+        if (op[i] != DT_NONE) {
+            done = t->end[i];
+            backward = backward || op[i] == m->program->loss;
+        }
+        if (m->plan->row[i].kind != DT_ROW_COPY_IN || !backward)
+            continue;
+        const size_t beside = op_behind(m, op, i, DT_NONE);
+        const size_t next = op_behind(m, op, i, m->program->op[op[beside]].node);
+        assert_true(t->begin[i] >= done - 1e-12);
+        if (next < m->plan->n_row)
+            assert_true(t->begin[next] >= t->end[i] - 1e-12);
+        joined++;
+    }
+    dt_free(op);
+    return joined;
+}
+
+/* Nothing else changes than when copies are made: that takes no less time, and now and then more.
+ */
+static void copies_back_may_be_joined_to_layers(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"alexnet", "vgg16", "googlenet", "resnet50", "unet"};
+    const dt_simulate_opts streams = {.inline_copies = false};
+    int longer = 0;
+    for (size_t i = 0; i < DT_COUNT(models); i++)
+        for (size_t k = 0; k < DT_COUNT(policies); k++) {
+            dt_lowered by[2];
+            dt_timeline t[2];
+            dt_err err = {0};
+            for (int j = 0; j < 2; j++) {
+                by[j] = plan_with(dt_standard(models[i]), policies[k],
+                    j == 0 ? "join = reader\n" : "join = layer\n", false);
+                assert_ok(dt_simulate(&t[j], by[j].plan, &dt_costs_default, &streams, &err), &err);
+            }
+            assert_int_equal(by[0].plan->peak, by[1].plan->peak);
+            assert_int_equal(by[0].plan->host_peak, by[1].plan->host_peak);
+            assert_int_equal(by[0].plan->out_bytes, by[1].plan->out_bytes);
+            assert_int_equal(by[0].plan->in_bytes, by[1].plan->in_bytes);
+            assert_true(check_joined(&by[1], &t[1]) > 0);
+            assert_true(t[1].seconds >= t[0].seconds * (1 - 1e-12));
+            longer += t[1].seconds > t[0].seconds * 1.001;
+            for (int j = 0; j < 2; j++) {
+                dt_timeline_deinit(&t[j]);
+                dt_lowered_close(&by[j]);
+            }
+        }
+    assert_true(longer > 2);
+}
+
 /* --- all networks --- */
 
 static bool has_convolutions(const dt_graph *g)
@@ -491,6 +590,17 @@ static void what_has_moved_is_left_alone(void **state)
     dt_lowered_close(&twice);
 }
 
+/* Join some of the copies to ops anywhere behind them. */
+static void join_some(dt_program *p, uint64_t seed)
+{
+    for (int32_t i = 0; i + 1 < (int32_t)p->n_order; i++) {
+        dt_op *op = &p->op[p->order[i]];
+        const uint64_t r = dt_mix_next(&seed);
+        if ((op->kind == DT_OP_IN || op->kind == DT_OP_FETCH) && r % 2 == 0)
+            op->join_before = p->order[i + 1 + (int32_t)((r >> 8) % (p->n_order - 1 - (size_t)i))];
+    }
+}
+
 /* Over random networks every schedule that the events of the plan allow reads the right bytes. */
 static void random_networks_read_the_right_bytes(void **state)
 {
@@ -501,6 +611,8 @@ static void random_networks_read_the_right_bytes(void **state)
         const char *policy = policies[seed % 2];
         dt_rewrite(m.program, policy);
         check_copies_back(m.program);
+        if (seed % 3 == 0)
+            join_some(m.program, seed);
         m.plan = dt_planned_by(m.program, policy, seed % 4 < 2 ? "best_fit" : "greedy");
         check_copies_out(m.plan);
         const int32_t row = dt_interleave(m.plan, seed, 5);
@@ -558,6 +670,7 @@ DT_TEST_GROUP(vdnn)
         cmocka_unit_test(a_convolution_already_fetched_ends_the_search),
         cmocka_unit_test(a_convolution_that_moves_nothing_ends_the_search),
         cmocka_unit_test(what_is_packed_takes_no_more_room_than_values),
+        cmocka_unit_test(copies_back_may_be_joined_to_layers),
         cmocka_unit_test(the_classifier_keeps_everything),
         cmocka_unit_test(the_blocks_of_a_transformer_move),
         cmocka_unit_test(a_value_with_several_readers_leaves_after_the_last),

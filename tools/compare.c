@@ -283,6 +283,27 @@ static dt_status check(const dt_cli *cli, const compare_flags *f, dt_err *err)
     return dti_cli_check_file(cli->word[0], err);
 }
 
+/* The largest budget fits what any other does. */
+static dt_status check_any(const dt_compare *c, dt_err *err)
+{
+    const dt_compare_row *least = NULL;
+    const uint64_t most = c->budget[c->n_budget - 1];
+    for (size_t i = 0; i < c->n; i++) {
+        const dt_compare_row *r = &c->row[i];
+        if (dti_compare_fits(r, most))
+            return DT_OK;
+        if (r->can && (least == NULL || r->need.device < least->need.device))
+            least = r;
+    }
+    if (least == NULL)
+        return DT_FAIL(err, DT_E_BUDGET,
+            "no policy trains in the budgets of the host and the disk, or its batch is too small");
+    return DT_FAIL(err, DT_E_BUDGET,
+        "nothing fits %" PRIu64 " bytes of the device, the largest of the budgets; %s takes the "
+        "least, %" PRIu64 " bytes",
+        most, least->policy, least->need.device);
+}
+
 static dt_status check_run(dt_session *s, dt_err *err)
 {
     char asked[DT_ASKED];
@@ -307,7 +328,9 @@ static dt_status compare_session(dt_compare *c, const compare_flags *f, dt_err *
     mark_best(c);
     if (c->run)
         DT_CHECK(dti_compare_run(c, err));
-    return show(c, f, err);
+    DT_CHECK(show(c, f, err));
+    fflush(stdout);
+    return check_any(c, err);
 }
 
 static dt_status compare_config(const dt_cli *cli, const compare_flags *f, dt_err *err)

@@ -180,19 +180,29 @@ static void header(const dt_report *r)
     }
 }
 
+/* "12.34 MiB"; what would not show in that in bytes. */
+static const char *in_mib(char to[DT_HUMAN_BYTES], uint64_t bytes)
+{
+    if (bytes > 0 && (double)bytes < 0.1 * mib)
+        snprintf(to, DT_HUMAN_BYTES, "%" PRIu64 " bytes", bytes);
+    else
+        snprintf(to, DT_HUMAN_BYTES, "%.2f MiB", (double)bytes / mib);
+    return to;
+}
+
 static void tier(const char *name, uint64_t peak, uint64_t budget)
 {
-    char label[32];
+    char label[32], all[DT_HUMAN_BYTES], rest[DT_HUMAN_BYTES];
     snprintf(label, sizeof label, "%s peak", name);
     printf("%-12s %12.2f MiB", label, (double)peak / mib);
     if (budget == 0)
         printf("   no budget given");
     else if (peak <= budget)
-        printf("   fits the budget of %.2f MiB, %.2f MiB to spare", (double)budget / mib,
-            (double)(budget - peak) / mib);
+        printf("   fits the budget of %s, %s to spare", in_mib(all, budget),
+            in_mib(rest, budget - peak));
     else
-        printf("   DOES NOT FIT the budget of %.2f MiB: %.2f MiB too much", (double)budget / mib,
-            (double)(peak - budget) / mib);
+        printf("   DOES NOT FIT the budget of %s: %s too much", in_mib(all, budget),
+            in_mib(rest, peak - budget));
     putchar('\n');
 }
 

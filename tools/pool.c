@@ -190,14 +190,11 @@ static dt_status choose(const char *name, placing *p, size_t *n, dt_err *err)
         if (name == NULL || strcmp(name, names[i]) == 0)
             p[(*n)++].pool = all[i];
     }
-    const char *near = *n == 0 ? dt_nearest(name, names) : NULL;
+    char what[128];
+    snprintf(what, sizeof what, "there is no pool '%.80s'", name != NULL ? name : "");
+    const dt_status st = *n > 0 ? DT_OK : dt_unknown(what, name, names, err);
     dt_free(names);
-    if (*n > 0)
-        return DT_OK;
-    if (near != NULL)
-        return DT_FAIL(err, DT_E_CONFIG, "there is no pool '%s'; did you mean '%s'?", name, near);
-    return DT_FAIL(
-        err, DT_E_CONFIG, "there is no pool '%s'; `dnntrain list pools` names them", name);
+    return st;
 }
 
 static dt_status place_all(

@@ -158,6 +158,17 @@ static cJSON *parse(const char *text, size_t n, size_t *end, bool *no_memory)
     return v;
 }
 
+/* What stands there, as far as it can be shown: "NaN". */
+enum { SHOWN = 24 };
+static const char *shown(const char *text, size_t n, size_t at, char to[SHOWN])
+{
+    size_t k = 0;
+    for (; at + k < n && k + 1 < SHOWN && text[at + k] > ' ' && text[at + k] < 0x7f; k++)
+        to[k] = text[at + k];
+    to[k] = '\0';
+    return to;
+}
+
 dt_status dt_json_parse(
     cJSON **out, const char *text, size_t n, int max_depth, size_t max_values, dt_err *err)
 {
@@ -168,8 +179,10 @@ dt_status dt_json_parse(
     cJSON *v = parse(text, n, &end, &no_memory);
     if (v == NULL && no_memory)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for %zu bytes of JSON", n);
+    char here[SHOWN];
     if (v == NULL)
-        return DT_FAIL(err, DT_E_DATA, "offset %zu: not JSON", end);
+        return DT_FAIL(err, DT_E_DATA, "offset %zu: not JSON: %s", end,
+            end < n ? shown(text, n, end, here) : "it ends there");
     while (end < n && memchr(" \t\r\n", text[end], 4) != NULL)
         end++;
     dt_status st = DT_OK;

@@ -147,12 +147,22 @@ static dt_status read_op(const reading *r, const cJSON *v)
     return dt_costs_add(r->costs, &e, r->err);
 }
 
+/* All of a list; a wrong entry is named by its place, from 1. */
+static dt_status entries(const reading *r, const cJSON *list, const char *key,
+    dt_status (*read)(const reading *r, const cJSON *entry))
+{
+    int i = 0;
+    DT_CHECK(is(r, cJSON_IsArray(list), key, "a list"));
+    for (const cJSON *e = list->child; e != NULL; e = e->next) {
+        i++;
+        DT_TRY(r->err, read(r, e), "%s: entry %d of '%s'", r->path, i, key);
+    }
+    return DT_OK;
+}
+
 static dt_status read_ops(const reading *r, const cJSON *v)
 {
-    DT_CHECK(is(r, cJSON_IsArray(v), "ops", "a list"));
-    for (const cJSON *e = v->child; e != NULL; e = e->next)
-        DT_CHECK(read_op(r, e));
-    return DT_OK;
+    return entries(r, v, "ops", read_op);
 }
 
 static dt_status read_link(const reading *r, const cJSON *v)
@@ -176,26 +186,24 @@ static dt_status read_link(const reading *r, const cJSON *v)
 
 static dt_status read_links(const reading *r, const cJSON *v)
 {
-    DT_CHECK(is(r, cJSON_IsArray(v), "links", "a list"));
-    for (const cJSON *e = v->child; e != NULL; e = e->next)
-        DT_CHECK(read_link(r, e));
-    return DT_OK;
+    return entries(r, v, "links", read_link);
+}
+
+static dt_status read_codec(const reading *r, const cJSON *v)
+{
+    dt_codec_rate rate = {.density = 0};
+    DT_CHECK(is(r, cJSON_IsObject(v), "codecs", "a list of objects"));
+    DT_CHECK(text(r, v, "codec", rate.codec, sizeof rate.codec));
+    DT_CHECK(number(r, v, "density", 0, &rate.density));
+    DT_CHECK(is(r, rate.density <= 1, "density", "at most 1"));
+    DT_CHECK(above_zero(r, v, "pack", &rate.pack));
+    DT_CHECK(above_zero(r, v, "unpack", &rate.unpack));
+    return dt_costs_add_rate(r->costs, &rate, r->err);
 }
 
 static dt_status read_codecs(const reading *r, const cJSON *v)
 {
-    DT_CHECK(is(r, cJSON_IsArray(v), "codecs", "a list"));
-    for (const cJSON *e = v->child; e != NULL; e = e->next) {
-        dt_codec_rate rate = {.density = 0};
-        DT_CHECK(is(r, cJSON_IsObject(e), "codecs", "a list of objects"));
-        DT_CHECK(text(r, e, "codec", rate.codec, sizeof rate.codec));
-        DT_CHECK(number(r, e, "density", 0, &rate.density));
-        DT_CHECK(is(r, rate.density <= 1, "density", "at most 1"));
-        DT_CHECK(above_zero(r, e, "pack", &rate.pack));
-        DT_CHECK(above_zero(r, e, "unpack", &rate.unpack));
-        DT_CHECK(dt_costs_add_rate(r->costs, &rate, r->err));
-    }
-    return DT_OK;
+    return entries(r, v, "codecs", read_codec);
 }
 
 static dt_status stream_of(const reading *r, const cJSON *o, const char *key, int *to)
@@ -209,19 +217,21 @@ static dt_status stream_of(const reading *r, const cJSON *o, const char *key, in
         r->err, DT_E_DATA, "%s: '%s' must be compute, out, in, write or read", r->path, key);
 }
 
+static dt_status read_pair(const reading *r, const cJSON *v)
+{
+    int stream, beside;
+    double times;
+    DT_CHECK(is(r, cJSON_IsObject(v), "slowed", "a list of objects"));
+    DT_CHECK(stream_of(r, v, "stream", &stream));
+    DT_CHECK(stream_of(r, v, "beside", &beside));
+    DT_CHECK(number(r, v, "times", 1, &times));
+    r->costs->slow[stream][beside] = times;
+    return DT_OK;
+}
+
 static dt_status read_slow(const reading *r, const cJSON *v)
 {
-    DT_CHECK(is(r, cJSON_IsArray(v), "slowed", "a list"));
-    for (const cJSON *e = v->child; e != NULL; e = e->next) {
-        int stream, beside;
-        double times;
-        DT_CHECK(is(r, cJSON_IsObject(e), "slowed", "a list of objects"));
-        DT_CHECK(stream_of(r, e, "stream", &stream));
-        DT_CHECK(stream_of(r, e, "beside", &beside));
-        DT_CHECK(number(r, e, "times", 1, &times));
-        r->costs->slow[stream][beside] = times;
-    }
-    return DT_OK;
+    return entries(r, v, "slowed", read_pair);
 }
 
 static dt_status read_density(const reading *r, const cJSON *v)
@@ -253,7 +263,8 @@ static dt_status parse(const reading *r, const char *bytes, size_t n)
     cJSON *o = NULL;
     dt_status st = dt_json_parse(&o, bytes, n, MOST_DEPTH, MOST_VALUES, r->err);
     if (st != DT_OK)
-        return DT_FAIL(r->err, st, "%s: no profile", r->path);
+        return DT_FAIL(r->err, st,
+            "%s: no profile, or damaged; 'dnntrain profile CONFIG --out FILE' makes one", r->path);
     st = is(r, cJSON_IsObject(o), "a profile", "an object");
     if (st == DT_OK)
         st = members(r, o, all, DT_COUNT(all));
@@ -281,7 +292,13 @@ dt_status dt_profile_read(dt_costs *costs, dt_densities *densities, dt_origin *o
         snprintf(costs->name, sizeof costs->name, "%.100s", origin->machine);
     }
     dt_free(bytes);
-    return st != DT_OK || *measured ? st : dti_densities_open(densities, path, err);
+    if (st != DT_OK || *measured)
+        return st;
+    DT_TRY(err, dti_densities_open(densities, path, err),
+        "%s: neither a profile, which 'dnntrain profile CONFIG --out FILE' makes, nor lines NAME = "
+        "SHARE of a section [density]",
+        path);
+    return DT_OK;
 }
 
 static void differs(char *to, size_t bytes, const char *what, const char *file, const char *here)

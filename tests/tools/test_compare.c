@@ -130,7 +130,7 @@ static void files_hold_the_same(void **state)
     snprintf(csv, sizeof csv, "%s", dt_temp_path("compare.csv"));
     snprintf(svg, sizeof svg, "%s", dt_temp_path("compare.svg"));
     snprintf(words, sizeof words,
-        "compare FILE --budgets 3MiB,2MiB --policies vdnn_all;chen_cheap,vdnn_conv "
+        "compare FILE --budgets 9MiB,2MiB --policies vdnn_all;chen_cheap,vdnn_conv "
         "--set memory.simulate=p100 --csv %.1000s --svg %.1000s",
         csv, svg);
     ran r = cli_run(words, lenet());

@@ -6,10 +6,9 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
-#include "engine/base/io.h"
 #include "engine/base/sha256.h"
-#include "memory/time/cost_file.h"
 #include "tests/fixture/json_read.h"
+#include "tests/fixture/profile_file.h"
 #include "tests/fixture/run_cli.h"
 
 static const char *lenet(void)
@@ -344,37 +343,21 @@ static void why_says_what_was_done_and_by_which_rule(void **state)
     cli_done(&r);
 }
 
-/* A profile of some machine, in which every number is a default. */
-static void write_profile(const char *path)
-{
-    dt_costs c = dt_costs_default;
-    dt_densities none = {0};
-    dt_err err = {0};
-    const dt_origin o = {.machine = "a machine", .threads = 3};
-    char *text = NULL;
-    size_t n = 0;
-    assert_ok(dt_costs_seal(&c, &err), &err);
-    assert_ok(dt_profile_text(&text, &n, &c, &none, &o, &err), &err);
-    assert_ok(dt_write_file(path, text, n, &err), &err);
-    dt_free(text);
-    dt_costs_deinit(&c);
-}
-
 /* By a profile nothing in `predicted` is null, and it says by which; without one all is. */
 static void a_prediction_names_its_profile(void **state)
 {
     NEED_BINARY();
     static const char *const numbers[] = {"step_seconds", "compute_seconds", "stall_seconds",
         "bound_seconds", "rows_bound_seconds", "samples_per_second", "average_bytes"};
-    char path[1024], words[2048], hash[DT_SHA256_TEXT];
-    uint64_t bytes;
-    dt_err err = {0};
-    write_profile(path_of(path, "machine.json"));
-    assert_ok(dti_sha256_file(path, hash, &bytes, DT_E_DATA, &err), &err);
-    snprintf(words, sizeof words,
-        "plan FILE --json --set memory.simulate= --set memory.any_profile=on "
-        "--set memory.profile=%s",
-        path);
+    char by[PROFILE_WORDS], words[2048], hash[DT_SHA256_TEXT];
+    char *text = profile_text(NULL, NULL);
+    dt_sha256 sum;
+    dt_sha256_init(&sum);
+    dt_sha256_add(&sum, text, strlen(text));
+    dt_sha256_text(&sum, hash);
+    snprintf(words, sizeof words, "plan FILE --json --set memory.simulate= %s",
+        profile_words("machine.json", text, by));
+    dt_free(text);
     ran r = cli_run(words, lenet());
     assert_code(&r, 0);
     cJSON *o = json_of(r.out, strlen(r.out));

@@ -5,10 +5,9 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
-#include "engine/base/io.h"
 #include "memory/density.h"
-#include "memory/time/cost_file.h"
 #include "tests/fixture/json_read.h"
+#include "tests/fixture/profile_file.h"
 #include "tests/fixture/run_cli.h"
 #include "session/budget.h"
 #include "session/feeds.h"
@@ -199,22 +198,12 @@ static void a_profile_lets_gist_save_bytes(void **state)
     cli_done(&r);
 }
 
-/* A profile of defaults with the shares of @d; the key that names it. */
-static const char *profile_of(const dt_densities *d, char words[1024])
+/* The words that name a profile with the shares of @d. */
+static const char *profile_of(const dt_densities *d, char words[PROFILE_WORDS])
 {
-    char path[512];
-    dt_costs c = dt_costs_default;
-    const dt_origin o = {.machine = "a machine"};
-    dt_err err = {0};
-    char *text = NULL;
-    size_t n = 0;
-    snprintf(path, sizeof path, "%s", dt_temp_path("shares.json"));
-    assert_ok(dt_costs_seal(&c, &err), &err);
-    assert_ok(dt_profile_text(&text, &n, &c, d, &o, &err), &err);
-    assert_ok(dt_write_file(path, text, n, &err), &err);
+    char *text = profile_text(NULL, d);
+    profile_words("shares.json", text, words);
     dt_free(text);
-    dt_costs_deinit(&c);
-    snprintf(words, 1024, "--set memory.any_profile=on --set memory.profile=%s", path);
     return words;
 }
 
@@ -245,7 +234,7 @@ static void traffic_is_told_by_the_mean_and_its_room_by_the_most(void **state)
     NEED_BINARY();
     static const char policy[] = "--set train.precision=fp32 --set memory.policy=";
     const double room = 0.75, mean = 0.25, mask = 1.0 / 32;
-    char words[2048], key[1024];
+    char words[2048], key[PROFILE_WORDS];
     dt_densities d = {0};
     dt_err err = {0};
     assert_ok(dt_densities_add(&d, "*", room, mean, &err), &err);
@@ -279,7 +268,7 @@ static void what_is_expected_is_what_a_run_moves(void **state)
 {
     NEED_BINARY();
     enum { STEPS = 4 };
-    char key[1024], words[4096], dir[512], summary[600];
+    char key[PROFILE_WORDS], words[4096], dir[512], summary[600];
     dt_err err = {0};
     dt_session *s = NULL;
     dt_profile p;

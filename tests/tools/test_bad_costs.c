@@ -1,0 +1,217 @@
+/* What predicts or is searched, made wrong: profiles, cards, budgets and foreign graphs, as the
+ * program meets them. A message names file, place and value, and what to do. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "session/predict.h"
+#include "tests/fixture/profile_file.h"
+#include "tests/fixture/run_cli.h"
+
+static const char *lenet(void)
+{
+    return cli_file("lenet.ini", "[model]\nname = lenet5\n[train]\nbatch = 16\nsteps = 2\n");
+}
+
+/* A line of the program ends with this code and says these. */
+static void refused(const char *words, const char *file, int code, const char *const says[])
+{
+    ran r = cli_run(words, file);
+    if (r.code != code)
+        fail_msg("%s: ends with %d, not %d:\n%s", words, r.code, code, r.err);
+    for (size_t i = 0; says[i] != NULL; i++)
+        assert_has(r.err, says[i]);
+    cli_done(&r);
+}
+#define SAYS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+/* The origin that a profile of this machine would have. */
+static dt_origin origin_here(void)
+{
+    dt_session *s = NULL;
+    dt_err err = {0};
+    dt_origin o;
+    assert_ok(dt_session_open(&s, lenet(), NULL, 0, &err), &err);
+    dti_session_origin(s, &o);
+    dt_session_close(s);
+    return o;
+}
+
+static void profiles_of_elsewhere_are_refused_unless_allowed(void **state)
+{
+    NEED_BINARY();
+    const dt_origin here = origin_here();
+    dt_origin other[7];
+    static const char *const what[] = {NULL, "the machine is 'X'", "the instruction set is 'X'",
+        "the precision is 'X'", "the library is 'X'", "the version is 'X'",
+        "the number of threads is '77'"};
+    for (size_t i = 0; i < DT_COUNT(other); i++)
+        other[i] = here;
+    strcpy(other[1].machine, "X");
+    strcpy(other[2].isa, "X");
+    strcpy(other[3].precision, "X");
+    strcpy(other[4].library, "X");
+    strcpy(other[5].version, "X");
+    other[6].threads = 77;
+    for (size_t i = 0; i < DT_COUNT(other); i++) {
+        char words[PROFILE_WORDS], line[2048];
+        char *text = profile_text(&other[i], NULL);
+        const char *set = profile_words("elsewhere.json", text, words);
+        dt_free(text);
+        snprintf(line, sizeof line, "plan FILE %s", set);
+        ran r = cli_run(line, lenet());
+        assert_code(&r, 0); /* memory.any_profile is on */
+        cli_done(&r);
+        snprintf(line, sizeof line, "plan FILE %s --set memory.any_profile=off", set);
+        if (what[i] != NULL)
+            refused(line, lenet(), DT_E_CONFIG,
+                SAYS("elsewhere.json: measured elsewhere: ", what[i], "'dnntrain profile'",
+                    "memory.any_profile = on"));
+        else {
+            r = cli_run(line, lenet());
+            assert_code(&r, 0);
+            cli_done(&r);
+        }
+    }
+}
+
+/* @text with what stands there once replaced; dt_free it. */
+static char *changed(const char *text, const char *from, const char *to)
+{
+    const char *at = strstr(text, from);
+    if (at == NULL)
+        fail_msg("the profile has no %s", from);
+    const size_t n = strlen(text) + strlen(to) + 1;
+    char *out = dt_alloc(n, 1);
+    assert_non_null(out);
+    snprintf(out, n, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
+    return out;
+}
+
+static void refuse_profile(const char *text, int code, const char *const says[])
+{
+    char words[PROFILE_WORDS], line[2048];
+    snprintf(line, sizeof line, "plan FILE %s", profile_words("damaged.json", text, words));
+    refused(line, lenet(), code, says);
+}
+
+static void damaged_profiles_are_refused(void **state)
+{
+    NEED_BINARY();
+    static const char *const edits[][4] = {
+        {"\"seconds\":\t0.5", "\"seconds\":\t-1", "'seconds' must be a number, 0 or more",
+            "entry 1 of 'ops'"},
+        {"\"seconds\":\t0.5", "\"seconds\":\tNaN", "not JSON: NaN",
+            "'dnntrain profile CONFIG --out FILE' makes one"},
+        {"\"seconds\":\t0.5", "\"seconds\":\t1e999", "a number is too large", "damaged.json: "},
+        {"\"seconds\":\t0.5", "\"seconds\":\t\"long\"", "'seconds' must be a number",
+            "entry 1 of 'ops'"},
+        {"\"pack\":\t1000000000", "\"pack\":\t0", "'pack' must be above 0", "entry 1 of 'codecs'"},
+        {"\"tier\":\t\"host\"", "\"tier\":\t\"hots\"", "'tier' must be input, host or disk",
+            "of 'links'"},
+        {"dnntrain-profile 2", "dnntrain-profile 9", "its format is 'dnntrain-profile 9'",
+            "profile anew"},
+    };
+    char *whole = profile_text(NULL, NULL);
+    for (size_t i = 0; i < DT_COUNT(edits); i++) {
+        char *text = changed(whole, edits[i][0], edits[i][1]);
+        refuse_profile(text, DT_E_DATA,
+            SAYS("damaged.json: ", edits[i][2], edits[i][3], "[memory] profile = "));
+        dt_free(text);
+    }
+    whole[strlen(whole) / 2] = '\0';
+    refuse_profile(whole, DT_E_DATA, SAYS("damaged.json: no profile, or damaged"));
+    dt_free(whole);
+    refuse_profile("{", DT_E_DATA, SAYS("not JSON", "no profile, or damaged"));
+    refuse_profile("", DT_E_CONFIG, SAYS("neither a profile", "[density]"));
+    refuse_profile("\x01\x02nonsense", DT_E_CONFIG, SAYS("neither a profile", "[density]"));
+    char *deep = dt_alloc(100001, 1);
+    assert_non_null(deep);
+    memset(deep, '[', 100000);
+    deep[0] = '{';
+    refuse_profile(deep, DT_E_DATA, SAYS("nested deeper than"));
+    dt_free(deep);
+    refused("plan FILE --set memory.profile=nosuch.json", lenet(), DT_E_CONFIG,
+        SAYS("nosuch.json", "No such file"));
+    refused("plan FILE --set memory.profile=.", lenet(), DT_E_CONFIG, SAYS("is a folder"));
+}
+
+static void unknown_names_come_with_the_nearest_and_all(void **state)
+{
+    NEED_BINARY();
+    refused("plan FILE --set memory.simulate=p10", lenet(), DT_E_CONFIG,
+        SAYS("[memory] simulate = p10: no such card; did you mean 'p100'? There are: ", "titanx",
+            "rtx3090"));
+    refused("plan FILE --set memory.simulate=zzzzzz", lenet(), DT_E_CONFIG,
+        SAYS("no such card; there are: ", "p100"));
+    refused("plan FILE --set device.card=rtx309", lenet(), DT_E_CONFIG,
+        SAYS("[device] card = rtx309: no such card; did you mean 'rtx3090'?"));
+    refused("plan FILE --set memory.policy=autoo", lenet(), DT_E_CONFIG,
+        SAYS("did you mean 'auto'? There are: keep_all"));
+    refused("plan FILE --set memory.calibrate=100", lenet(), DT_E_CONFIG, SAYS("memory.simulate"));
+    const char *file = cli_file("intervals.csv", "id,lower,upper,size\n1,0,4,9\n");
+    refused("pool FILE --pool exac", file, DT_E_CONFIG,
+        SAYS("there is no pool 'exac'; did you mean 'exact'? There are: ", "greedy"));
+    refused("pool FILE --pool zzzzzz", file, DT_E_CONFIG, SAYS("there are: ", "greedy"));
+}
+
+static void budgets_below_the_least_say_what_that_is(void **state)
+{
+    NEED_BINARY();
+    static const char *const lines[][2] = {
+        {"plan FILE --set memory.device_budget=1KiB", "needs the least, "},
+        {"FILE --set memory.device_budget=1KiB", "needs the least, "},
+        {"sweep FILE --set memory.device_budget=1KiB", "needs the least, "},
+        {"compare FILE --budgets 1KiB,2KiB --policies chen_sqrt;vdnn_all",
+            "nothing fits 2048 bytes of the device, the largest of the budgets; "},
+    };
+    for (size_t i = 0; i < DT_COUNT(lines); i++)
+        refused(lines[i][0], lenet(), DT_E_BUDGET, SAYS(lines[i][1]));
+    ran r = cli_run("plan FILE --set memory.device_budget=1KiB", lenet());
+    assert_has(r.out, "DOES NOT FIT the budget of 1024 bytes: ");
+    assert_has(r.out, "\nlower bound ");
+    cli_done(&r);
+    r = cli_run("compare FILE --budgets 1KiB,1GiB --policies chen_sqrt", lenet());
+    assert_code(&r, 0); /* one of them is enough */
+    cli_done(&r);
+    const char *graph = cli_file("graph.txt", "3 2\n100 1 0\n50 1 0\n10 1 1\n0 1\n1 2\n");
+    refused("remat FILE --budget 149", graph, DT_E_BUDGET,
+        SAYS("no sequence fits 149 bytes: an op with its inputs takes 150; raise --budget"));
+}
+
+static void graphs_that_cannot_be_are_refused(void **state)
+{
+    NEED_BINARY();
+    static const struct {
+        const char *text, *says;
+    } wrong[] = {
+        {"3 3\n10 1 0\n10 1 0\n10 1 1\n0 1\n1 2\n2 0\n",
+            "graph.txt:7: edge 2 to 0 runs against the order"},
+        {"3 3\n10 1 0\n10 1 0\n10 1 1\n0 1\n1 2\n1 1\n", "graph.txt:7: edge 1 to 1 runs against"},
+        {"2 0\n9007199254740992 1 0\n1 1 0\n", "graph.txt:3: the bytes add up to more than 2^53"},
+        {"2 0\n1 9007199254740992 0\n1 1 0\n", "graph.txt:3: the costs add up to more than 2^53"},
+        {"2 0\n99999999999999999999 1 0\n1 1 0\n", "graph.txt:2: "},
+        {"2 0\n-1 1 0\n1 1 0\n", "graph.txt:2: '-1 1 0' is not 'BYTES COST BACKWARD'"},
+        {"2 0\nnan 1 0\n1 1 0\n", "graph.txt:2: 'nan 1 0' is not"},
+        {"10000000 0\n1 1 0\n", "there may be 1 to 1048576 ops"},
+        {"1000000 9\n1 1 0\n", "are more than the file can hold"},
+        {"3 1\n10 1 0\n10 1 0\n", "are more than the file can hold"},
+        {"2 1\n10 1 0\n10 1 0\n0 5\n", "graph.txt:4: there is no op 5; they are 0 to 1"},
+        {"", "graph.txt:1: the file ends"},
+    };
+    for (size_t i = 0; i < DT_COUNT(wrong); i++)
+        refused("remat FILE --budget 90%", cli_file("graph.txt", wrong[i].text), DT_E_DATA,
+            SAYS(wrong[i].says));
+}
+
+DT_TEST_GROUP(bad_costs)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(profiles_of_elsewhere_are_refused_unless_allowed),
+        cmocka_unit_test(damaged_profiles_are_refused),
+        cmocka_unit_test(unknown_names_come_with_the_nearest_and_all),
+        cmocka_unit_test(budgets_below_the_least_say_what_that_is),
+        cmocka_unit_test(graphs_that_cannot_be_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

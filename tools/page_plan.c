@@ -49,6 +49,17 @@ static void predicted(const dt_page *p, const dt_session *s, const dt_prediction
         t->stalled, s->costs.name);
 }
 
+/* Of a run. */
+static void measured(const dt_page *p, const dt_page_plan *v)
+{
+    const dt_runner_stats *m = v->moved;
+    if (m == NULL || !(m->copy_seconds + m->stall_seconds > 0) || !(v->seconds > 0))
+        return;
+    dti_page_item(p, "in this run",
+        "%.2f s went into copies, %.2f s into waiting for them: %.1f %% of it", m->copy_seconds,
+        m->stall_seconds, 100 * (m->copy_seconds + m->stall_seconds) / v->seconds);
+}
+
 static void tiers(const dt_page *p, const dt_session *s)
 {
     char bytes[DT_HUMAN_BYTES], most[DT_HUMAN_BYTES];
@@ -80,6 +91,7 @@ dt_status dti_page_policy(const dt_page *p, const dt_page_plan *v, dt_err *err)
     tiers(p, s);
     moved(p, &cost);
     predicted(p, s, &t);
+    measured(p, v);
     dti_page_list_end(p);
     dti_page_section_end(p);
     return DT_OK;

@@ -2,17 +2,21 @@
 #ifndef DT_TOOLS_PAGE_PLAN_H
 #define DT_TOOLS_PAGE_PLAN_H
 
+#include "engine/runner/runner.h"
 #include "session/session.h"
 #include "tools/page.h"
 #include "tools/plan_map.h"
 
 /* What a page of plans is made of, all borrowed. @saving: against keep_all; @measured: seconds of
- * the rows of @plan, NULL: they were not traced */
+ * the rows of @plan, NULL: they were not traced; @moved: what moving has cost a run of @seconds;
+ * NULL: nothing was run */
 typedef struct dt_page_plan {
     const dt_session *session;
     const dt_plan *plan;
     const dt_saving *saving;
     const dt_timeline *measured;
+    const dt_runner_stats *moved;
+    double seconds;
 } dt_page_plan;
 
 /* What the policy saves and costs. DT_E_NOMEM. */

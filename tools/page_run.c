@@ -316,6 +316,7 @@ typedef struct report {
     course c;
     dt_sample *sample;
     size_t n_sample;
+    dt_runner_stats moved;       /* by the run, and not by looking at samples */
     const dt_timeline *measured; /* NULL: it was not traced */
 } report;
 
@@ -324,7 +325,9 @@ static dt_status fill(dt_page *p, const report *x, dt_err *err)
     const dt_page_plan plan = {.session = x->r->s,
         .plan = dt_run_largest_plan(x->r),
         .saving = &x->r->saving,
-        .measured = x->measured};
+        .measured = x->measured,
+        .moved = &x->moved,
+        .seconds = x->r->course.seconds};
     DT_CHECK(draw_course(p, &x->c, err));
     dti_page_samples(p, x->r, x->sample, x->n_sample);
     DT_CHECK(dti_page_policy(p, &plan, err));
@@ -371,6 +374,7 @@ dt_status dti_page_run(dt_run *r, dt_status st, const char *trace, bool *written
     *written = false;
     if (!r->s->opts.train.report || !r->begun)
         return DT_OK;
+    x.moved = dt_runner_get_stats(r->rig.runner);
     DT_CHECK(dt_run_dir_there(r->dir, err));
     dt_status done = read_course(&x.c, dt_run_dir_path(r->dir), err);
     if (done == DT_OK && st == DT_OK)

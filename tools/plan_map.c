@@ -144,7 +144,7 @@ static dt_status map_fill(
 static uint64_t shown(uint64_t peak, uint64_t budget)
 {
     const uint64_t most = peak > 0 ? peak : 1;
-    return budget > most && budget / 3 < most / 2 ? budget : most;
+    return budget > most && budget / 2 <= most ? budget : most;
 }
 
 static void caption(const dti_map *m, double y)

@@ -176,7 +176,8 @@ static void budget(const dti_map *m)
         fprintf(m->f, "<path class=\"budget\" d=\"M%d %.1fH%d\"/>\n", DTI_MAP_LEFT, y,
             DTI_MAP_WIDTH - DTI_MAP_RIGHT);
     fprintf(m->f, "<text class=\"%s\" x=\"%d\" y=\"%.1f\">budget %s%s</text></g>\n",
-        over ? "end over" : "end", DTI_MAP_WIDTH - DTI_MAP_RIGHT, y - 4, dt_human_bytes(bytes, at),
+        over ? "end limit over" : "end limit", DTI_MAP_WIDTH - DTI_MAP_RIGHT, y - 4,
+        dt_human_bytes(bytes, at),
         over    ? ", exceeded"
         : drawn ? ""
                 : ", far above");

@@ -246,32 +246,40 @@ static void several_plans_are_on_one_scale(void **state)
     }
 }
 
-/* The pictures that the pages show. They are drawn with the algorithms of a processor with AVX-512
- * and two threads, which decide about scratch. */
+/* The pictures that the pages show. They are drawn with the algorithms of a processor with AVX-512,
+ * or of one that has AVX2, as the tutorial has it, and of two threads, which decide about scratch.
+ */
 static void the_pages_show_what_is_drawn_now(void **state)
 {
     NEED_BINARY();
+    static const char big[] = "configs/resnet50.ini", small[] = "configs/chain.ini";
     static const struct {
-        const char *name, *flags;
-    } pictures[] = {
-        {"vdnn_all", "--set memory.policy=vdnn_all"}, {"beside", "--beside chen_sqrt;vdnn_all"}};
+        const char *name, *config, *flags;
+    } pictures[] = {{"resnet50-vdnn_all", big, "--set train.batch=16 --set memory.policy=vdnn_all"},
+        {"resnet50-beside", big, "--set train.batch=16 --beside chen_sqrt;vdnn_all"},
+        {"chain", small, ""},
+        {"chain-vdnn_all", small, "--set memory.policy=vdnn_all --beside keep_all"},
+        {"chain-chen_sqrt", small, "--set memory.policy=chen_sqrt --beside keep_all"}};
     if (!dt_onednn_avx512())
         skip();
     for (size_t i = 0; i < DT_COUNT(pictures); i++) {
+        const bool plain = pictures[i].config == small;
         char words[1024], below[256], path[512];
         snprintf(path, sizeof path, "%s", dt_temp_path("page.svg"));
-        snprintf(below, sizeof below, "docs/pictures/resnet50-%s.svg", pictures[i].name);
-        snprintf(words, sizeof words,
-            "plan FILE --set train.batch=16 --set device.threads=2 %s --map %s", pictures[i].flags,
-            path);
-        ran r = cli_run(words, dt_source_path("configs/resnet50.ini"));
+        snprintf(below, sizeof below, "docs/pictures/%s.svg", pictures[i].name);
+        snprintf(words, sizeof words, "plan FILE --set device.threads=2 %s --map %s",
+            pictures[i].flags, path);
+        if (plain)
+            assert_int_equal(setenv("DT_ISA", "avx2", 1), 0);
+        ran r = cli_run(words, dt_source_path(pictures[i].config));
+        assert_int_equal(unsetenv("DT_ISA"), 0);
         assert_code(&r, 0);
         cli_done(&r);
         char *now = cli_text(path), *then = cli_text(dt_source_path(below));
         if (strcmp(now, then) != 0)
-            fail_msg("%s is not what is drawn now: ./dnntrain plan configs/resnet50.ini --set "
-                     "train.batch=16 --set device.threads=2 %s --map %s",
-                below, pictures[i].flags, below);
+            fail_msg("%s is not what is drawn now: %s./dnntrain plan %s --set device.threads=2 %s "
+                     "--map %s",
+                below, plain ? "DT_ISA=avx2 " : "", pictures[i].config, pictures[i].flags, below);
         dt_free(now);
         dt_free(then);
     }

@@ -42,7 +42,8 @@ static dt_status place(dt_map *m, dt_home *h, dt_err *err)
     if (h->bytes > SIZE_MAX / 4)
         return DT_FAIL(err, DT_E_CONFIG, "the parameters of '%s' are too large", h->name);
     size_t each = (h->bytes + align - 1) / align * align;
-    if (m->two && h->tier == DT_TIER_DISK && outlives_steps(h)) {
+    const bool delayed = m->delayed && h->tier == DT_TIER_HOST && h->port == DT_DP;
+    if (delayed || (m->two && h->tier == DT_TIER_DISK && outlives_steps(h))) {
         h->next += each;
         each *= 2;
     }

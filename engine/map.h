@@ -53,8 +53,11 @@ typedef struct dt_map {
     dt_home *home;               /* in the order of nodes, then parameters; then what is nobody's */
     size_t bytes;                /* of all on the device, each rounded up to DT_ALIGN */
     size_t tier_bytes[DT_TIERS]; /* the same of those in a tier, rounded up to its alignment */
-    bool early;      /* a parameter is updated once its gradient is whole; no gradient lives on */
-    bool two;        /* what steps change and the disk holds has two generations there */
+    bool early;   /* a parameter is updated once its gradient is whole; no gradient lives on */
+    bool two;     /* what steps change and the disk holds has two generations there */
+    bool delayed; /* from a step on updates take the gradients of the step before, so that on
+                     the host these have two generations */
+    int64_t delayed_from;
     int32_t metrics; /* their entry */
     int64_t home_n;  /* micro-batch of training, which fixed the layouts */
 } dt_map;
@@ -72,8 +75,8 @@ void dt_map_destroy(dt_map *m);
 /* Leave gradients out: updates are early. Before homes are given. */
 dt_status dt_map_forget_gradients(dt_map *m, dt_err *err) DT_NODISCARD;
 
-/* Give every entry a home, by its number in @tier, and lay out all anew, as @two says. Metrics stay
- * on the device. DT_E_CONFIG when a tier would be too large. */
+/* Give every entry a home, by its number in @tier, and lay out all anew, as @two and delayed say.
+ * Metrics stay on the device. DT_E_CONFIG when a tier would be too large. */
 dt_status dt_map_settle(dt_map *m, const dt_tier *tier, bool two, dt_err *err) DT_NODISCARD;
 
 /* Whether a step that fails, wherever it does, leaves all as it was before: what its updates write

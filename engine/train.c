@@ -161,11 +161,13 @@ static dt_status gradients(const dt_train_job *j, const under_way *s, bool *over
     return DT_OK;
 }
 
-static dt_status update(const dt_train_job *j, int64_t step, double norm, dt_err *err)
+/* @hold: of no parameter, as no gradient is there that has not been taken yet */
+static dt_status update(const dt_train_job *j, int64_t step, double norm, bool hold, dt_err *err)
 {
     int id;
     DT_CHECK(ready(j, DT_PROGRAM_UPDATE, 0, false, &id, err));
-    const dt_run_args a = {.step = step, .hyper = hyper_of(j->opts, learning_rate(j, step), norm)};
+    const dt_run_args a = {
+        .step = step, .hyper = hyper_of(j->opts, learning_rate(j, step), norm), .hold = hold};
     DT_TRY(err, dt_runner_run(j->runner, id, &a, err), "step %" PRId64, step);
     return DT_OK;
 }
@@ -242,6 +244,8 @@ static dt_status whole_gradients(
         s->dense = true; /* nothing has changed yet but gradients, which are written anew */
         DT_CHECK(gradients(j, s, &overflowed, err));
     }
+    if (j->map->delayed && s->step < j->map->delayed_from)
+        dti_runner_settle(j->runner, true); /* the update takes what was just computed */
     DT_CHECK(read_metrics(j, m, err));
     DT_CHECK(check_finite(j, s, m, norm, err));
     if (!early || !(hyper_of(j->opts, 0, *norm).clip < 1))
@@ -252,8 +256,9 @@ static dt_status whole_gradients(
 
 /* All of a step. *begun: when it fails, something that lives on may have been written. */
 static dt_status make_step(
-    const dt_train_job *j, int64_t step, dt_step_report *r, bool *begun, dt_err *err)
+    const dt_train_job *j, const dt_train_point *p, dt_step_report *r, bool *begun, dt_err *err)
 {
+    const int64_t step = p->step;
     const double began = dt_seconds(), waited = j->feed->wait_seconds;
     under_way s = {.step = step};
     dt_metrics m;
@@ -266,7 +271,8 @@ static dt_status make_step(
     if (step == 0 && j->observer->gradients != NULL)
         DT_CHECK(j->observer->gradients(j->observer->self, err));
     *begun = true;
-    DT_CHECK(update(j, step, norm, err));
+    const bool late = j->map->delayed && step >= j->map->delayed_from;
+    DT_CHECK(update(j, late ? step - 1 : step, norm, late && !p->pending, err));
     *r = (dt_step_report){.step = step + 1,
         .steps = j->steps,
         .epoch = step / j->steps_per_epoch,
@@ -286,11 +292,13 @@ static dt_status one_step(const dt_train_job *j, dt_train_point *p, dt_err *err)
 {
     dt_step_report r;
     bool begun = false;
-    const dt_status st = make_step(j, p->step, &r, &begun, err);
+    const dt_status st = make_step(j, p, &r, &begun, err);
     p->broken = st != DT_OK && begun && !dt_map_undoes(j->map, NULL);
     dti_runner_settle(j->runner, st == DT_OK);
     DT_CHECK(st);
-    *p = (dt_train_point){.step = p->step + 1, .at = j->feed->at};
+    *p = (dt_train_point){.step = p->step + 1,
+        .at = j->feed->at,
+        .pending = j->map->delayed && p->step >= j->map->delayed_from};
     return j->observer->step != NULL ? j->observer->step(j->observer->self, &r, err) : DT_OK;
 }
 

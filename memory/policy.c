@@ -184,6 +184,15 @@ void dt_policies_homes(const dt_policies *s, const dt_map *m, dt_tier *tier)
             tier[i] = s->pass[k].policy->home(s->pass[k].opts, &m->home[i]);
 }
 
+int64_t dt_policies_delay(const dt_policies *s)
+{
+    int64_t from = -1;
+    for (size_t i = 0; i < s->n; i++)
+        if (s->pass[i].policy->delay != NULL)
+            from = s->pass[i].policy->delay(s->pass[i].opts);
+    return from;
+}
+
 bool dt_policies_host_updates(const dt_policies *s)
 {
     for (size_t i = 0; i < s->n; i++)

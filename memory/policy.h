@@ -100,6 +100,8 @@ typedef struct dt_rung {
  * @pass:  rewrites a program that trains or evaluates; never called for update programs
  * @home: where a persistent tensor lives under it; NULL: on the device
  * @host_updates: updates run on the host, where what they need lives
+ * @delay: from which step on an update takes the gradients of the step before, which live on the
+ * host; below 0: from none. NULL: likewise
  * @rung @n_rung: of a ladder: a run takes the first that fits its budgets; pass is then the last
  * one's
  */
@@ -111,6 +113,7 @@ typedef struct dt_policy {
     size_t opts_bytes;
     dt_status (*pass)(dt_program *p, const dt_pass_env *env, dt_err *err);
     dt_tier (*home)(const void *opts, const dt_home *h);
+    int64_t (*delay)(const void *opts);
     const dt_rung *rung;
     size_t n_rung;
 } dt_policy;
@@ -158,5 +161,7 @@ bool dt_policies_exact(const dt_policies *s); /* all of them */
  * so the last. Whether updates run on the host. */
 void dt_policies_homes(const dt_policies *s, const dt_map *m, dt_tier *tier);
 bool dt_policies_host_updates(const dt_policies *s);
+/* From which step on updates are delayed; below 0: never. */
+int64_t dt_policies_delay(const dt_policies *s);
 
 #endif

@@ -190,6 +190,8 @@ static dt_status lay_out(dt_plan_set *p, dt_err *err)
     dt_policies_homes(p->policies, p->map, tier);
     if (p->asked.fates != NULL)
         dt_home_rules_apply(&p->asked.fates->homes, p->map, tier);
+    p->map->delayed_from = dt_policies_delay(p->policies);
+    p->map->delayed = p->map->delayed_from >= 0;
     const dt_status st = dt_map_settle(p->map, tier, s->opts.memory.generations == 2, err);
     dt_free(tier);
     return st;
@@ -757,7 +759,7 @@ bool dt_plan_set_exact(const dt_plan_set *p)
         all = all && packs_exactly(given->plan[i]);
     for (size_t i = 0; given == NULL && i < p->n; i++)
         all = all && packs_exactly(p->planned[i]->plan);
-    return all || (given == NULL && exact);
+    return (all || (given == NULL && exact)) && !p->map->delayed;
 }
 
 /* A step is the first micro-batch, all others, and the update. */

@@ -489,6 +489,38 @@ dt_account_ask dt_session_account_ask(const dt_session *s, int64_t batch)
         .figure = DT_ACCOUNT_ALL};
 }
 
+/* What updates that take the gradients of the step before cannot go with. */
+static dt_status check_delayed(const dt_session *s, dt_err *err)
+{
+    char place[512], name[DT_HOME_NAME_BYTES];
+    const char *file = NULL, *why = NULL;
+    int line = 0;
+    const dt_map *m = s->plans->map;
+    if (!m->delayed)
+        return DT_OK;
+    dt_config_get(s->config, "policy.zero_offload", "delay", &file, &line);
+    if (s->opts.train.micro_batch < s->opts.train.batch)
+        why = "gradients of several micro-batches are added up where they live; set micro_batch = "
+              "batch";
+    else if (m->early)
+        why = "with train.update = early no gradient waits; set update = step";
+    else if (s->opts.train.dump_gradients != NULL)
+        why = "train.dump_gradients is of the gradients that a step takes; leave one of them out";
+    else if (s->context.device != DT_CPU)
+        why = "a card makes its updates itself; set delay = off";
+    for (size_t i = 0; i < m->n && why == NULL; i++)
+        if (m->home[i].port == DT_DP && m->home[i].next == m->home[i].off)
+            return DT_FAIL(err, DT_E_CONFIG,
+                "%s: [policy.zero_offload] delay = on: %s lives on the %s and not on the host; "
+                "take "
+                "it out of [memory.layers]",
+                dt_config_place(place, sizeof place, file, line), dt_home_name(&m->home[i], name),
+                m->home[i].tier == DT_AT_DEVICE ? "device" : dt_tier_name((int)m->home[i].tier));
+    return why == NULL ? DT_OK
+                       : DT_FAIL(err, DT_E_CONFIG, "%s: [policy.zero_offload] delay = on: %s",
+                             dt_config_place(place, sizeof place, file, line), why);
+}
+
 /* The set of the run's own plans. */
 static dt_status own_plans(dt_session *s, dt_err *err)
 {
@@ -496,7 +528,9 @@ static dt_status own_plans(dt_session *s, dt_err *err)
     if (s->plans != NULL)
         return DT_OK;
     DT_CHECK(dt_plan_set_create(&s->plans, s, &r, err));
-    const dt_status st = check_early(s, err);
+    dt_status st = check_early(s, err);
+    if (st == DT_OK)
+        st = check_delayed(s, err);
     if (st != DT_OK)
         dt_session_forget(s);
     return st;

@@ -639,6 +639,8 @@ static dt_status build(builder *b, dt_err *err)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a program");
     if (b->p->map->early && b->p->kind == DT_PROGRAM_AGAIN)
         return DT_FAIL(err, DT_E_CONFIG, "updates are early, so that a step has one micro-batch");
+    if (b->p->map->delayed && b->p->kind == DT_PROGRAM_AGAIN)
+        return DT_FAIL(err, DT_E_CONFIG, "updates are delayed, so that a step has one micro-batch");
     DT_CHECK(add_homes(b, err));
     DT_CHECK(b->p->kind == DT_PROGRAM_UPDATE ? build_update(b, err) : build_batch(b, err));
     return dt_program_index(b->p, err);

@@ -309,7 +309,7 @@ static dt_status bind_compute(binder *b, const dt_row *row, dt_err *err)
     dti_step *s = new_step(b, row, DTI_COMPUTE);
     dti_compute *c = &s->compute;
     s->name = b->to->op[row->op].name;
-    *c = (dti_compute){.op = row->op, .launched = 1, .updates = DT_NONE};
+    *c = (dti_compute){.op = row->op, .launched = 1, .updates = DT_NONE, .gradient = DT_NONE};
     DT_CHECK(find_call(b, op, &desc, &c->call, err));
     c->kernels = dti_kernels_of(desc, b->r->o.context);
     c->args.n = c->call.n;
@@ -331,6 +331,7 @@ static dt_status bind_compute(binder *b, const dt_row *row, dt_err *err)
             c->updates = a->tensor;
         if (dt_plan_in_slot(op, &b->plan->tensor[a->tensor])) {
             DT_CHECK(bind_in_slot(b, op, a, &c->args.port[a->port], err));
+            c->gradient = a->port == DT_DP ? a->tensor : c->gradient;
             continue;
         }
         c->args.port[a->port] = b->r->base + b->off[a->tensor] + a->from;

@@ -26,6 +26,9 @@ static dt_args args_of(const dti_step *s, void *queue)
     a.queue = queue;
     a.now = &there->now;
     a.overflow = &there->overflow;
+    const int32_t g = s->compute.gradient;
+    if (g != DT_NONE && s->r->turned[g])
+        a.port[DT_DP] = dti_home_at(s->r, &s->r->o.map->home[g]);
     if (s->r->d->kernels_on_host) {
         a.sample0 += a.now->sample0;
         a.step = a.now->step;
@@ -48,6 +51,8 @@ static dt_status launch(void *step, void *queue, dt_err *err)
     const dti_step *s = step;
     const dti_compute *c = &s->compute;
     const dt_args a = args_of(s, queue);
+    if (s->r->held && c->updates != DT_NONE && a.port[DT_DP] != NULL)
+        return DT_OK;
     if (s->r->watched && c->updates != DT_NONE && a.port[DT_DP] != NULL)
         DT_TRY(err, watch(s, &a, err), "%s", s->name);
     DT_TRY(err, c->kernels->run(&c->call, c->state, &a, err), "%s", s->name);
@@ -246,6 +251,7 @@ dt_status dti_run_begin(const dti_run *u, dt_err *err)
     const dt_run_args *a = u->a;
     DT_CHECK(check_team(r, u->p, err));
     r->overflow = 0;
+    r->held = a->hold;
     DT_CHECK(dti_input_begin(u, err));
     *r->here = (dti_control){.now = {a->sample0, a->step, a->step_samples, a->hyper}};
     return r->d->copy(r->device, HOST, r->there, r->here, sizeof *r->here, err);

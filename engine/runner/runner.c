@@ -86,6 +86,9 @@ static dt_status reserve(dt_runner *r, dt_err *err)
             "two generations want a disk tier that is written and read, and '%s' is mapped: set "
             "memory.tier = disk, or memory.generations = 1",
             r->tier[DT_TIER_DISK].desc->name);
+    if (r->o.map->delayed && !r->d->immediate)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "delayed updates are made on the processor alone: leave policy.zero_offload.delay out");
     return dti_streams_create(&r->streams, copy_threads(r), err);
 }
 

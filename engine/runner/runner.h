@@ -73,6 +73,7 @@ typedef struct dt_run_args {
     int64_t sample0; /* of this micro-batch in the step's batch */
     int64_t step, step_samples;
     dt_hyper hyper;
+    bool hold; /* leave parameters as they are: only running statistics are committed */
 } dt_run_args;
 
 /* Run a plan. The first failure of any stream ends it, with a note that names the op or the copy:

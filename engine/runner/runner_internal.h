@@ -72,6 +72,7 @@ struct dt_runner {
     unsigned char *beside; /* likewise: its next generation was written since the last settling */
     double *squares;       /* likewise, of parameters: of the gradient of its last early update */
     bool watched;          /* those are made */
+    bool held;             /* updates of parameters are left out of this run */
     size_t n_plan, cap_plan, n_state, cap_state;
     struct dti_plan *plan;
     struct dti_state *state; /* of bind.c: prepared kernels */

@@ -7,13 +7,43 @@
  * that 2 bytes a parameter go each way; here parameters are 32 bits wide and there is one of each.
  * On a processor, whose memory the host's is, an update works on gradients and state where they
  * live, and no weight has to be copied; a card fetches both for its update and brings the state
- * back, as it does for any home on the host. The delayed update, which changes results, is not
- * offered. */
+ * back, as it does for any home on the host.
+ *
+ * The one-step delayed update (section 5.2) is there on request, for what it does to a run's
+ * results: from step @warmup on, an update takes the gradients of the step before,
+ * w(i+1) = w(i) - u(g(w(i-1))), so that the host could make it while the device computes the next.
+ * Here they are made one after the other all the same. Gradients have two places on the host then,
+ * of which forward and backward fill one while the update reads the other. The step in which the
+ * delay begins, and the first one of a run that goes on, makes no update. */
 #include "memory/policy.h"
 
-static dt_tier home(const void *opts, const dt_home *h)
+typedef struct options {
+    bool delay;
+    int64_t warmup;
+} options;
+
+#define AT(f) offsetof(options, f)
+/* clang-format off */
+static const dt_opt opts[] = {
+    {"delay",  DT_OPT_BOOL, AT(delay),  "off", 0, 0,   NULL, NULL,    "an update takes the gradients of the step before, which changes results; for one micro-batch, on a processor"},
+    {"warmup", DT_OPT_I64,  AT(warmup), "40",  0, 1e15, NULL, "steps", "with delay: steps before it begins"},
+    {NULL, DT_OPT_BOOL, 0, NULL, 0, 0, NULL, NULL, NULL}};
+/* clang-format on */
+
+static bool changes(const void *given)
 {
-    (void)opts;
+    return ((const options *)given)->delay;
+}
+
+static int64_t delay(const void *given)
+{
+    const options *o = given;
+    return o->delay ? o->warmup : -1;
+}
+
+static dt_tier home(const void *given, const dt_home *h)
+{
+    (void)given;
     return h->role == DT_ROLE_GRADIENTS || h->role == DT_ROLE_OPTIMIZER ? DT_TIER_HOST
                                                                         : DT_AT_DEVICE;
 }
@@ -26,9 +56,15 @@ static dt_status zero_offload(dt_program *p, const dt_pass_env *env, dt_err *err
 
 const dt_policy dt_policy_zero_offload = {
     .name = "zero_offload",
-    .summary = "gradients, optimizer state and the update on the host (ZeRO-Offload 2021)",
+    .summary =
+        "gradients, optimizer state and the update on the host (ZeRO-Offload 2021); delay = on "
+        "changes results",
     .exact = true,
     .host_updates = true,
+    .changes = changes,
+    .opts = opts,
+    .opts_bytes = sizeof(options),
+    .delay = delay,
     .pass = zero_offload,
     .home = home,
 };

@@ -463,7 +463,7 @@ static dt_status argument_at_home(verifier *v, const dt_plan_arg *a, bool reads)
 {
     const int32_t t = a->tensor;
     saved *s = v->saved;
-    while (s->tensor != t)
+    while (s->tensor != t || s->from != v->p->tensor[t].home)
         s++; /* what lives there is saved from the start */
     if (v->hold[t].live)
         return refuse(v, "%s is on the device while an op works on it at home", named(v, t));
@@ -600,9 +600,8 @@ static dt_status home_in_tier(verifier *v, int32_t t, int32_t last)
         return refuse(v, "the home of %s ends past the %s's peak", x->name, dt_tier_name(x->tier));
     if (x->home % align != 0 || x->next % align != 0)
         return refuse(v, "the home of %s is not aligned", x->name);
-    if (two && (x->tier != DT_TIER_DISK || x->next < to))
-        return refuse(
-            v, "the two generations of %s lie in each other, or not on the disk", x->name);
+    if (two && x->next < to)
+        return refuse(v, "the two generations of %s lie in each other", x->name);
     if (last >= 0 && x->home < p->tensor[last].next + p->tensor[last].bytes)
         return refuse(v, "the home of %s overlaps that of %s", x->name, p->tensor[last].name);
     v->saved[v->n_saved++] = (saved){x->home, to, x->tier, t, 0, 0, {{0}}, {{0}}};

@@ -1,7 +1,8 @@
 /* Each interval at the lowest offset free during its life, in an order that puts those first that
  * live when most is live, are large or live long; there are several ways to weigh these, and what
- * then ends too high goes earlier in the next try. Very many are cut by size into tiers, placed one
- * on the other: the small ones are most of all intervals and take next to no bytes.
+ * then ends too high goes earlier in the next try; or drives out what is easier to place. Very many
+ * are cut by size into tiers, placed one on the other: the small ones are most of all intervals and
+ * take next to no bytes.
  *
  * What lives at one time is looked up in slabs of the time, each a shelf. */
 #include "memory/pools/pool_many.h"
@@ -11,6 +12,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "memory/pools/pool_repair.h"
 #include "memory/pools/pool_shelf.h"
 
 extern const dt_pool_desc dt_pool_best_fit;
@@ -21,7 +23,9 @@ enum {
     SMALL = 256,               /* this part of the others' bytes, or less, is placed by best_fit */
     STEPS = 400000000,         /* looks at a placed interval or a board */
     STEPS_A_TIER = 2000000000, /* where there are several, each tried once */
-    PROMOTED = 1               /* an interval that ended too high: as if twice as large */
+    PROMOTED = 1,              /* an interval that ended too high: as if twice as large */
+    STEPS_TO_REPAIR = 250000000,
+    REPAIRS = 4 /* each may take that part of what is left */
 };
 
 typedef struct ranked {
@@ -36,6 +40,7 @@ typedef struct weighing {
 } weighing;
 static const weighing weighings[] = {
     {20, 0.1}, {10, 0.2}, {20, 0}, {5, 0.2}, {10, 0.1}, {20, 0.2}, {5, 0.1}, {10, 0}};
+static const weighing hardness = {40, 0.7}; /* by which intervals drive out others */
 
 typedef struct tier {
     const dt_interval *v; /* n of them, all with bytes */
@@ -66,6 +71,19 @@ static double log_2(double x)
     const double q = z * z;
     const double ln = z * (2 + q * (2.0 / 3 + q * (2.0 / 5 + q * (2.0 / 7 + q * (2.0 / 9)))));
     return (double)e - 0.5 + ln * 1.4426950408889634;
+}
+
+/* 2 to the power of x >= 0, likewise: by the series of the fraction. */
+static double power_of_2(double x)
+{
+    const int whole = (int)x;
+    const double y = (x - whole) * 0.69314718055994531;
+    double sum = 1, term = 1;
+    for (int k = 1; k < 18; k++) {
+        term *= y / k;
+        sum += term;
+    }
+    return ldexp(sum, whole);
 }
 
 static uint64_t length(const dt_interval *x)
@@ -233,13 +251,16 @@ static int by_key(const void *a, const void *b)
     return (p->who > q->who) - (p->who < q->who);
 }
 
+static double weigh(const tier *t, weighing w, size_t i)
+{
+    return log_2((double)dti_interval_need(&t->v[i])) + w.length * log_2((double)length(&t->v[i])) +
+           w.load * t->load[i];
+}
+
 static void rank(tier *t, weighing w)
 {
     for (size_t i = 0; i < t->n; i++)
-        t->rank[i] = (ranked){log_2((double)dti_interval_need(&t->v[i])) +
-                                  w.length * log_2((double)length(&t->v[i])) + w.load * t->load[i] +
-                                  t->promotion[i],
-            (uint32_t)i};
+        t->rank[i] = (ranked){weigh(t, w, i) + t->promotion[i], (uint32_t)i};
     qsort(t->rank, t->n, sizeof *t->rank, by_key);
 }
 
@@ -299,6 +320,45 @@ static void tries(tier *t, bool once)
     }
 }
 
+/* ---- repairs ---- */
+
+static uint64_t highest(const tier *t)
+{
+    uint64_t peak = 0;
+    for (size_t i = 0; i < t->n; i++) {
+        const uint64_t end = t->best[i] + dti_interval_need(&t->v[i]);
+        peak = end > peak ? end : peak;
+    }
+    return peak;
+}
+
+/* Part of the way from the peak to the bound, but not nearer to that than pays. */
+static uint64_t choose_goal(const tier *t, double share)
+{
+    const uint64_t above = (uint64_t)(share * (double)(t->peak - t->bound));
+    return t->bound + (above > t->bound / 1024 ? above : t->bound / 1024);
+}
+
+/* From the best try down by repairs, to nearer goals after one that failed. False: no memory. */
+static bool repair_best(tier *t, double *hard)
+{
+    double share = 0.875;
+    int64_t steps = STEPS_TO_REPAIR;
+    for (size_t i = 0; i < t->n; i++)
+        hard[i] = power_of_2(weigh(t, hardness, i));
+    while (!near_enough(t) && steps > STEPS_TO_REPAIR / 256 && share < 0.999) {
+        const int64_t part = steps / REPAIRS;
+        int64_t left = part;
+        bool done;
+        if (!dti_pool_repair(t->v, t->n, hard, choose_goal(t, share), &left, t->best, &done))
+            return false;
+        steps -= part - left;
+        share = !done ? (1 + share) / 2 : share > 0.9 ? share * share : 0.8;
+        t->peak = done ? highest(t) : t->peak;
+    }
+    return true;
+}
+
 /* Place n intervals that have bytes; off: from 0, by interval. UINT64_MAX: it could not be done. */
 static bool place_tier(const dt_interval *v, size_t n, bool once, uint64_t *off, uint64_t *peak)
 {
@@ -308,10 +368,12 @@ static bool place_tier(const dt_interval *v, size_t n, bool once, uint64_t *off,
     t.rank = dt_alloc(n, sizeof *t.rank);
     t.load = dt_alloc(n, sizeof *t.load);
     t.promotion = dt_alloc(n, sizeof *t.promotion);
-    const bool ok = t.off != NULL && t.rank != NULL && t.load != NULL && t.promotion != NULL &&
-                    find_loads(&t) && make_slabs(&t);
+    bool ok = t.off != NULL && t.rank != NULL && t.load != NULL && t.promotion != NULL &&
+              find_loads(&t) && make_slabs(&t);
     if (ok)
         tries(&t, once);
+    if (ok && !once && t.peak < UINT64_MAX)
+        ok = repair_best(&t, t.promotion); /* which no try needs any more */
     *peak = t.peak;
     for (size_t k = 0; k < t.n_slab; k++)
         dti_shelf_deinit(&t.slab[k]);

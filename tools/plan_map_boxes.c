@@ -7,7 +7,7 @@
 #include "tools/plan_map_internal.h"
 #include "tools/xml.h"
 
-enum { LEAST_WIDE = 40, LEAST_TALL = 12, LEAST_LETTERS = 10 }; /* of a box that bears a name */
+enum { LEAST_WIDE = 26, LEAST_TALL = 12, LEAST_LETTERS = 10 }; /* of a box that bears a name */
 
 /* A time that a tensor is on the device. */
 typedef struct stay {

@@ -1,5 +1,6 @@
 #!/bin/sh
-# tests/predict judges kept numbers: each thing that is asked of them is found when it does not hold. sh predict.sh PYTHON SOURCE
+# tests/predict judges kept numbers: each thing that is asked of them is found when it does not hold; and measures, here
+# by a program that only says how long its steps take. sh predict.sh PYTHON SOURCE
 set -eu
 python=$1
 source=$2
@@ -58,3 +59,35 @@ a,keep_all,1.06,1.00,1.01
 b,keep_all,0.94,1.00,1.01
 c,keep_all,1.00,1.00,1.01
 X
+
+# ---- measuring: a program whose steps take what it predicts, and a little more beside copy threads ----
+cat >"$temp/program" <<'X'
+#!/usr/bin/env python3
+import json, os, sys
+sets = dict(word.split("=", 1) for word in sys.argv[1:] if "=" in word)
+policy = sets.get("memory.policy", "")
+seconds = 1 + 0.2 * policy.count("vdnn") + 0.5 * policy.count("chen")
+if sys.argv[1] == "profile":
+    open(sys.argv[sys.argv.index("--out") + 1], "w").write("{}")
+elif sys.argv[1] == "plan" and "--against" in sys.argv:
+    print("held against " + open(sys.argv[sys.argv.index("--against") + 1]).read())
+elif sys.argv[1] == "plan":
+    assert os.path.exists(sets["memory.profile"])
+    print(json.dumps({"predicted": {"step_seconds": seconds}}))
+else:
+    os.makedirs(sets["run.dir"], exist_ok=True)
+    seconds *= 1.04 if sets.get("memory.copy_threads") == "on" else 1
+    with open(sets["run.dir"] + "/metrics.jsonl", "w") as to:
+        for _ in range(int(sets["train.steps"])):
+            to.write(json.dumps({"step_seconds": seconds + 1, "wait_seconds": 1}) + "\n")
+    if "DT_TRACE" in os.environ:
+        open(os.environ["DT_TRACE"], "w").write("a trace of " + policy)
+X
+chmod +x "$temp/program"
+"$python" "$source/tests/predict" --binary "$temp/program" --only "vgg11 fp32" --rounds 2 --csv "$temp/kept.csv" --against >"$temp/out" ||
+    die "measuring ends with $?: $(cat "$temp/out")"
+grep -q '^vgg11 fp32 *vdnn_all copy_threads  *1.2000  *1.2480  *0.962  *1.000' "$temp/out" || die "no row of copy threads: $(cat "$temp/out")"
+grep -q '^vgg11 fp32 *chen_sqrt batch 3  *1.5000 ' "$temp/out" || die "no row of another batch: $(cat "$temp/out")"
+grep -q 'held against a trace of vdnn_all' "$temp/out" || die "the worst pair is not traced: $(cat "$temp/out")"
+[ "$(wc -l <"$temp/kept.csv")" -eq 12 ] || die "not a row a pair: $(cat "$temp/kept.csv")"
+"$python" "$source/tests/predict" --judge "$temp/kept.csv" | grep -q '^11 predictions' || die "what was kept is not judged again"

@@ -6,11 +6,12 @@
 #include "engine/base/alloc.h"
 #include "session/human.h"
 #include "tools/args.h"
+#include "tools/columns.h"
 #include "tools/compare.h"
 #include "tools/json_out.h"
+#include "tools/terminal.h"
 
-enum { NAME_LEAST = 14, NAME_MOST = 30 };
-static const double mib = 1 << 20;
+enum { NAME_LEAST = 14, NAME_MOST = 14, MARKS = 2 };
 
 /* ---- for people ---- */
 
@@ -46,34 +47,13 @@ static void header(const dt_compare *c)
     if (c->row[c->kept].time.known)
         printf(
             "times are %s: %.60s\n", s->costs.simulated ? "simulated" : "predicted", s->costs.name);
-    printf("budgets of the device, MiB:");
-    for (size_t b = 0; b < c->n_budget; b++)
-        printf(" %.1f", (double)c->budget[b] / mib);
-    printf("\n\n");
-}
-
-/* How many of the budgets the row fits, and for which it was planned. */
-static void line(const dt_compare *c, const dt_compare_row *r, int width, bool ran)
-{
-    const dt_compare_row *kept = &c->row[c->kept];
-    char budget[32] = "any";
-    const double again = r->score.flops > 0 ? 100 * r->score.recompute_flops / r->score.flops : 0;
-    if (r->budget > 0)
-        snprintf(budget, sizeof budget, "%.1f", (double)r->budget / mib);
-    printf("%s %-*.*s %10s %10.2f %5.1f%% %11.6f %9.1f %6.1f%% %9.1f", r->best ? "*" : " ", width,
-        width, r->policy, budget, (double)r->need.device / mib,
-        100 * (double)r->need.device / (double)kept->need.device, r->time.seconds, r->time.rate,
-        again, (double)r->traffic.out / mib);
-    if (ran && r->measured > 0)
-        printf(" %11.6f %5.1f%% %6.3f", r->measured, 100 * r->spread / r->measured,
-            r->time.seconds / r->measured);
-    else if (ran)
-        printf(" %11s %6s %6s", "-", "-", "-");
-    printf("%s%s", r->exact ? "" : "  changes results", r->can ? "" : "  cannot be run");
-    for (int t = DT_TIER_HOST; t < DT_TIERS; t++)
-        if (r->lives[t] > 0)
-            printf("  %.2f MiB live on the %s", (double)r->lives[t] / mib, dt_tier_name(t));
-    printf("\n");
+    char text[512] = "budgets of the device:", size[DT_HUMAN_BYTES];
+    size_t at = strlen(text);
+    for (size_t b = 0; b < c->n_budget && at + DT_HUMAN_BYTES < sizeof text; b++)
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s %s", b > 0 ? "," : "",
+            dt_human_bytes(size, c->budget[b]));
+    dti_term_wrap(stdout, 0, 2, text);
+    putchar('\n');
 }
 
 static bool was_run(const dt_compare *c)
@@ -84,10 +64,84 @@ static bool was_run(const dt_compare *c)
     return false;
 }
 
+enum { BUDGET, PEAK, SHARE, STEP, RATE, AGAIN, OUT, MEASURED, SPREAD, RATIO, COLUMNS };
+
+static void columns(const dt_compare *c, int width, dt_column to[COLUMNS])
+{
+    const bool ran = was_run(c);
+    const dt_column all[COLUMNS] = {[BUDGET] = {"planned by", 11, 1, true},
+        [PEAK] = {"peak", 11, 0, true},
+        [SHARE] = {"of all", 6, 8, true},
+        [STEP] = {"step s", 9, 0, true},
+        [RATE] = {"samples/s", 9, 5, true},
+        [AGAIN] = {"again", 6, 7, true},
+        [OUT] = {"moved out", 11, 6, true},
+        [MEASURED] = {"measured", 9, ran ? 2 : -1, false},
+        [SPREAD] = {"spread", 6, ran ? 3 : -1, false},
+        [RATIO] = {"ratio", 6, ran ? 4 : -1, false}};
+    memcpy(to, all, sizeof all);
+    dti_columns_fit(to, COLUMNS, width);
+}
+
+/* How many of the budgets the row fits, and for which it was planned. */
+static void line(const dt_compare *c, const dt_compare_row *r, int width, const dt_column *column)
+{
+    const double kept = (double)c->row[c->kept].need.device;
+    const double again = r->score.flops > 0 ? 100 * r->score.recompute_flops / r->score.flops : 0;
+    char cell[COLUMNS][DT_HUMAN_BYTES];
+    snprintf(cell[BUDGET], DT_HUMAN_BYTES, "any");
+    if (r->budget > 0)
+        dt_human_bytes(cell[BUDGET], r->budget);
+    dt_human_bytes(cell[PEAK], r->need.device);
+    dti_column_bytes(cell[OUT], r->traffic.out);
+    dt_human_rate(cell[RATE], r->time.rate);
+    snprintf(cell[SHARE], DT_HUMAN_BYTES, "%.1f%%", 100 * (double)r->need.device / kept);
+    snprintf(cell[STEP], DT_HUMAN_BYTES, "%.4g", r->time.seconds);
+    snprintf(cell[AGAIN], DT_HUMAN_BYTES, "%.1f%%", again);
+    for (int i = MEASURED; i <= RATIO; i++)
+        snprintf(cell[i], DT_HUMAN_BYTES, "-");
+    if (r->measured > 0) {
+        snprintf(cell[MEASURED], DT_HUMAN_BYTES, "%.4g", r->measured);
+        snprintf(cell[SPREAD], DT_HUMAN_BYTES, "%.1f%%", 100 * r->spread / r->measured);
+        snprintf(cell[RATIO], DT_HUMAN_BYTES, "%.3f", r->time.seconds / r->measured);
+    }
+    printf("%s%s", r->best ? "*" : !r->exact ? "~" : " ", r->can ? " " : "!");
+    dti_column_name(r->policy, width - MARKS);
+    for (int i = 0; i < COLUMNS; i++)
+        dti_column(&column[i], cell[i]);
+    putchar('\n');
+    for (int t = DT_TIER_HOST; t < DT_TIERS; t++)
+        if (r->lives[t] > 0)
+            printf("%*s%s live on the %s\n", MARKS + 1, "", dt_human_bytes(cell[PEAK], r->lives[t]),
+                dt_tier_name(t));
+}
+
+/* What marks and titles mean, as far as they occur. */
+static void legend(const dt_compare *c, const dt_column *column)
+{
+    bool lossy = false, never = false;
+    for (size_t i = 0; i < c->n; i++) {
+        lossy = lossy || !c->row[i].exact;
+        never = never || !c->row[i].can;
+    }
+    putchar('\n');
+    dti_term_wrap(stdout, 0, 2,
+        "*: no exact plan takes less of both memory and time; planned by: the budget, where "
+        "plans go "
+        "by one; again: computed again, of forward and backward; moved out: in a step");
+    if (lossy)
+        printf("~: changes results\n");
+    if (never)
+        printf("!: cannot be run\n");
+    if (column[RATIO].rank >= 0)
+        printf("ratio: predicted / measured; spread: of the middle half of the steps\n");
+    dti_columns_left_out(column, COLUMNS);
+}
+
 void dti_compare_table(const dt_compare *c)
 {
-    const int width = name_width(c);
-    const bool ran = was_run(c);
+    const int width = MARKS + name_width(c);
+    dt_column column[COLUMNS];
     const dt_compare_row **all = dt_alloc(c->n + 1, sizeof *all);
     if (all == NULL)
         return;
@@ -95,17 +149,13 @@ void dti_compare_table(const dt_compare *c)
         all[i] = &c->row[i];
     qsort(all, c->n, sizeof(dt_compare_row *), fastest_first);
     header(c);
-    printf("  %-*s %10s %10s %6s %11s %9s %7s %9s", width, "policy", "planned by", "peak MiB", "",
-        "step s", "samples/s", "again", "out MiB");
-    printf("%s\n", ran ? "  measured s spread  ratio" : "");
+    columns(c, width, column);
+    printf("%-*s", width, "  policy");
+    dti_columns_head(column, COLUMNS);
     for (size_t i = 0; i < c->n; i++)
         if (!all[i]->again)
-            line(c, all[i], width, ran);
-    printf("\n*: no exact plan takes less of both memory and time; again: computed again, of "
-           "forward and\nbackward; out: moved in a step; planned by: the budget, where plans go by "
-           "one\n");
-    if (ran)
-        printf("ratio: predicted / measured; spread: of the middle half of the steps\n");
+            line(c, all[i], width, column);
+    legend(c, column);
     dt_free(all);
 }
 

@@ -34,36 +34,86 @@ static void overview(void)
            "8 device, 9 run directory busy, 75 stopped by a signal after saving.\n");
 }
 
-/* Its keys are globs, so no table of options has them. */
-static void layer_fates(void)
+/* ---- [memory.layers]: its keys are globs, so no table of options has them ---- */
+
+static const char fates_text[] = "Fates by layer, before any policy. A key is a glob over the "
+                                 "names of layers (`*` any text, `?` one "
+                                 "character), its value a fate;\nthe last line that matches a "
+                                 "layer holds. A fate is that of what forward "
+                                 "leaves for backward: the layer's output, masks, "
+                                 "statistics.\nPolicies leave these values as they are.";
+
+static const struct {
+    const char *value, *meaning;
+} fates[] = {
+    {"keep", "it stays"},
+    {"offload [TIER] [CODEC]",
+        "to a tier and back; without one where memory.tier says. Packed on the way if "
+        "a codec is named"},
+    {"recompute", "forward again, before backward; what cannot be made again stays"},
+    {"encode [CODEC]", "it stays, packed; by zvc unless another is named"},
+    {"home device, host, disk",
+        "where parameters, gradients and moments live; the key then matches their "
+        "names, and not those of layers"},
+};
+
+static const char homes_text[] =
+    "What outlives a step is called as in files of weights, `conv1.weight`; its gradient "
+    "`conv1.weight.gradient`, the optimizer's state\n`conv1.weight.moments`, the running "
+    "statistics that a "
+    "step has made and not yet committed `bn1.running_mean.pending`. So `*.moments = home "
+    "host`\nmoves all of "
+    "the optimizer's state, and `* = home disk` everything. What lives in a tier is on the device "
+    "only while "
+    "ops need it; bits never change.\nThe tiers of homes count against `memory.host_budget` and "
+    "`memory.disk_budget`; the disk's file is in `memory.disk_path`, else in /var/tmp.";
+
+static void tiers_text(char *to, size_t bytes)
 {
-    printf("\n## [memory.layers]\n\nFates by layer, before any policy. A key is a glob over the "
-           "names of layers (`*` any text, `?` one character), its value a fate;\nthe last line "
-           "that matches a layer holds. A fate is that of what forward leaves for backward: the "
-           "layer's output, masks, statistics.\nPolicies leave these values as they are.\n\n"
-           "| %-24s | meaning |\n| %-24s | --- |\n| %-24s | it stays |\n"
-           "| %-24s | to a tier and back; without one where memory.tier says. Packed on the way if "
-           "a codec is named |\n"
-           "| %-24s | forward again, before backward; what cannot be made again stays |\n"
-           "| %-24s | it stays, packed; by zvc unless another is named |\n"
-           "| %-24s | where parameters, gradients and moments live; the key then matches their "
-           "names, and not those of layers |\n\nTiers: ",
-        "value", "---", "keep", "offload [TIER] [CODEC]", "recompute", "encode [CODEC]",
-        "home device, host, disk");
-    printf("%s, %s. 'dnntrain list codecs' names the codecs; a lossy one is for train.precision = "
-           "fp32.\n",
+    snprintf(to, bytes,
+        "Tiers: %s, %s. 'dnntrain list codecs' names the codecs; a lossy one is for "
+        "train.precision = fp32.",
         dt_tier_name(DT_TIER_HOST), dt_tier_name(DT_TIER_DISK));
 }
 
-static void homes(void)
+static void layer_fates(void)
 {
-    printf("\nWhat outlives a step is called as in files of weights, `conv1.weight`; its gradient "
-           "`conv1.weight.gradient`, the optimizer's state\n`conv1.weight.moments`, the running "
-           "statistics that a step has made and not yet committed `bn1.running_mean.pending`. So "
-           "`*.moments = home host`\nmoves all of the optimizer's state, and `* = home disk` "
-           "everything. What lives in a tier is on the device only while ops need it; bits never "
-           "change.\nThe tiers of homes count against `memory.host_budget` and "
-           "`memory.disk_budget`; the disk's file is in `memory.disk_path`, else in /var/tmp.\n");
+    char tiers[256];
+    printf("\n## [memory.layers]\n\n%s\n\n| %-24s | meaning |\n| %-24s | --- |\n", fates_text,
+        "value", "---");
+    for (size_t i = 0; i < DT_COUNT(fates); i++)
+        printf("| %-24s | %s |\n", fates[i].value, fates[i].meaning);
+    tiers_text(tiers, sizeof tiers);
+    printf("\n%s\n\n%s\n", tiers, homes_text);
+}
+
+/* On a terminal: the same tables, as wide as that. */
+static void config_for_people(void)
+{
+    char tiers[256];
+    size_t n;
+    for (const dt_run_section *s = dt_run_sections; s->name != NULL; s++) {
+        (void)dti_help_topic(s->name);
+        printf("\n");
+    }
+    printf("[memory.layers]\n");
+    dti_term_wrap(stdout, 0, 0, fates_text);
+    for (size_t i = 0; i < DT_COUNT(fates); i++) {
+        printf("%s\n    ", fates[i].value);
+        dti_term_wrap(stdout, 4, 4, fates[i].meaning);
+    }
+    tiers_text(tiers, sizeof tiers);
+    dti_term_wrap(stdout, 0, 0, tiers);
+    dti_term_wrap(stdout, 0, 0, homes_text);
+    printf("\nOptions of policies\n");
+    const dt_policy *const *policy = dt_policy_all(&n);
+    for (size_t i = 0; i < n; i++)
+        if (policy[i]->opts != NULL)
+            (void)dti_help_topic(policy[i]->name);
+    printf("\nLayers\n");
+    const dt_layer_desc *const *layer = dt_layer_all(&n);
+    for (size_t i = 0; i < n; i++)
+        (void)dti_help_topic(layer[i]->name);
 }
 
 /* A line an option, below its section. */
@@ -111,10 +161,13 @@ static void layer_sections(void)
 
 static dt_status about(const char *word, dt_err *err)
 {
+    if (strcmp(word, "config") == 0 && dti_terminal_of(stdout).tty) {
+        config_for_people();
+        return DT_OK;
+    }
     if (strcmp(word, "config") == 0) {
         dt_run_options_help(stdout);
         layer_fates();
-        homes();
         policy_sections();
         layer_sections();
         return DT_OK;

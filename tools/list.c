@@ -15,6 +15,7 @@
 #include "memory/tier.h"
 #include "models/model.h"
 #include "tools/args.h"
+#include "tools/terminal.h"
 
 /* One thing; exact is only said of policies and codecs. */
 typedef struct item {
@@ -148,6 +149,19 @@ static bool says_exact(const struct kind *k)
     return k->member == policy || k->member == codec;
 }
 
+/* On a terminal as wide as that; for programs a line each. */
+static void print_item(const struct kind *k, const item *it, int width)
+{
+    char text[512];
+    snprintf(text, sizeof text, "%.400s%s", it->summary,
+        says_exact(k) && !it->exact ? " (changes results)" : "");
+    printf("%-*s  ", width, it->name);
+    if (dti_terminal_of(stdout).tty)
+        dti_term_wrap(stdout, width + 2, width + 2, text);
+    else
+        printf("%s\n", text);
+}
+
 static void print_table(const struct kind *k)
 {
     item it;
@@ -155,8 +169,7 @@ static void print_table(const struct kind *k)
     for (; k->member(n, &it); n++)
         widest = strlen(it.name) > widest ? strlen(it.name) : widest;
     for (size_t i = 0; k->member(i, &it); i++)
-        printf("%-*s  %s%s\n", (int)widest, it.name, it.summary,
-            says_exact(k) && !it.exact ? " (changes results)" : "");
+        print_item(k, &it, (int)widest);
     if (n == 0)
         fprintf(stderr, "dnntrain: there are no %s in this version\n", k->name);
 }

@@ -7,12 +7,11 @@
 #include "tools/plan_report.h"
 #include "tools/terminal.h"
 
-enum { LARGEST = 8, ROWS_WIDTH = 49 }; /* what stands before a bar, and a free column */
-static const double mib = 1 << 20;
+enum { LARGEST = 8, ROWS_WIDTH = 49, NOTES = 32 }; /* what stands before a bar, and a free column */
 
 /* ---- the curve of live bytes, as a picture of blocks ---- */
 
-enum { ROWS = 8, LEFT = 12, MOST_COLUMNS = 96 };
+enum { ROWS = 8, LEFT = 14, MOST_COLUMNS = 96 };
 
 /* The instants a column shows: from its share of them, at least one. */
 static void span(const dt_usage *u, int column, int columns, size_t *from, size_t *to)
@@ -120,6 +119,7 @@ static void print_curve(const dt_report *r, int columns)
 {
     const size_t n = r->usage.n_instant;
     int height[MOST_COLUMNS];
+    char top[DT_HUMAN_BYTES];
     columns = columns > MOST_COLUMNS ? MOST_COLUMNS : columns;
     if (n == 0)
         return;
@@ -129,10 +129,10 @@ static void print_curve(const dt_report *r, int columns)
     const int base = persistent_eighths(r);
     for (int row = ROWS - 1; row >= 0; row--) {
         if (row == ROWS - 1 || row == 0)
-            printf("%9.1f %s ", row == 0 ? 0.0 : (double)r->need.device / mib,
+            printf("%*s %s ", LEFT - 3, dt_human_bytes(top, row == 0 ? 0 : r->need.device),
                 dti_term_unicode() ? "┤" : "|");
         else
-            printf("%9s %s ", "", dti_term_unicode() ? "│" : "|");
+            printf("%*s %s ", LEFT - 3, "", dti_term_unicode() ? "│" : "|");
         cells(height, columns, row, base);
     }
     print_below(r, columns);
@@ -140,18 +140,68 @@ static void print_curve(const dt_report *r, int columns)
 
 /* ---- the table ---- */
 
-/* Bytes as "12.34 MiB", 16 columns wide; what would round to nothing says so. */
-static void print_mib(uint64_t bytes)
+/* A line that begins with what it is of. */
+static void print_size(const char *label, uint64_t bytes)
 {
-    if (bytes > 0 && (double)bytes < 0.01 * mib)
-        printf("%12s MiB", "< 0.01");
-    else
-        printf("%12.2f MiB", (double)bytes / mib);
+    char size[DT_HUMAN_BYTES];
+    printf("%-12s %16s", label, dt_human_bytes(size, bytes));
 }
 
 static void print_share(const dt_report *r, uint64_t bytes)
 {
     printf(" %5.1f%%", r->need.device > 0 ? 100.0 * (double)bytes / (double)r->need.device : 0.0);
+}
+
+/* ---- the first line: what it takes, whether that is there, and what it costs ---- */
+
+static const char *verdict(const dt_report *r)
+{
+    const dt_session *s = r->session;
+    if (!r->fits)
+        return "DOES NOT FIT the budget";
+    if (s->card.bytes > 0 && r->need.device > s->card.bytes)
+        return "DOES NOT FIT the card";
+    if (!r->here.fits)
+        return "DOES NOT FIT this machine";
+    if (s->context.card != NULL)
+        return "fits that card";
+    return s->opts.memory.device_budget > 0 ? "fits the budget" : "fits here";
+}
+
+static void answer(const dt_report *r)
+{
+    enum { TEXT_BYTES = 512 };
+    char text[TEXT_BYTES], size[DT_HUMAN_BYTES];
+    const dt_score *c = &r->cost;
+    size_t at = (size_t)snprintf(
+        text, TEXT_BYTES, "%s on the device", dt_human_bytes(size, r->need.device));
+    const struct {
+        uint64_t bytes;
+        const char *where;
+    } away[] = {{r->need.host, "host"}, {r->need.disk, "disk"}};
+    for (size_t i = 0; i < DT_COUNT(away); i++)
+        if (away[i].bytes > 0)
+            at += (size_t)snprintf(text + at, TEXT_BYTES - at, ", %s on the %s",
+                dt_human_bytes(size, away[i].bytes), away[i].where);
+    if (r->saving.kept > r->need.device)
+        at += (size_t)snprintf(
+            text + at, TEXT_BYTES - at, " (keep_all: %s)", dt_human_bytes(size, r->saving.kept));
+    at += (size_t)snprintf(text + at, TEXT_BYTES - at, ": %s;", verdict(r));
+    if (c->out > 0)
+        at += (size_t)snprintf(
+            text + at, TEXT_BYTES - at, " a step moves %s out,", dt_human_bytes(size, c->out));
+    if (c->recomputes > 0)
+        at += (size_t)snprintf(text + at, TEXT_BYTES - at, " computes %.1f %% again,",
+            c->flops > 0 ? 100 * c->recompute_flops / c->flops : 0.0);
+    if (c->out == 0 && c->recomputes == 0)
+        at += (size_t)snprintf(text + at, TEXT_BYTES - at, " nothing is moved or computed again,");
+    if (!dt_plan_set_exact(r->session->plans))
+        at += (size_t)snprintf(text + at, TEXT_BYTES - at, " results change,");
+    if (r->time.known)
+        at += (size_t)snprintf(text + at, TEXT_BYTES - at, " a step takes %.4g s (%s),",
+            r->time.seconds, r->session->costs.simulated ? "simulated" : "predicted");
+    text[at - 1] = '\0';
+    dti_term_wrap(stdout, 0, 0, text);
 }
 
 static void header(const dt_report *r)
@@ -180,30 +230,22 @@ static void header(const dt_report *r)
     }
 }
 
-/* "12.34 MiB"; what would not show in that in bytes. */
-static const char *in_mib(char to[DT_HUMAN_BYTES], uint64_t bytes)
-{
-    if (bytes > 0 && (double)bytes < 0.1 * mib)
-        snprintf(to, DT_HUMAN_BYTES, "%" PRIu64 " bytes", bytes);
-    else
-        snprintf(to, DT_HUMAN_BYTES, "%.2f MiB", (double)bytes / mib);
-    return to;
-}
-
 static void tier(const char *name, uint64_t peak, uint64_t budget)
 {
-    char label[32], all[DT_HUMAN_BYTES], rest[DT_HUMAN_BYTES];
+    char label[32], all[DT_HUMAN_BYTES], rest[DT_HUMAN_BYTES], text[128];
+    const bool holds = peak <= budget;
     snprintf(label, sizeof label, "%s peak", name);
-    printf("%-12s %12.2f MiB", label, (double)peak / mib);
+    print_size(label, peak);
+    dt_human_bytes(all, budget);
+    dt_human_bytes(rest, holds ? budget - peak : peak - budget);
     if (budget == 0)
-        printf("   no budget given");
-    else if (peak <= budget)
-        printf("   fits the budget of %s, %s to spare", in_mib(all, budget),
-            in_mib(rest, budget - peak));
+        snprintf(text, sizeof text, "no budget given");
+    else if (holds)
+        snprintf(text, sizeof text, "fits the budget of %s, %s to spare", all, rest);
     else
-        printf("   DOES NOT FIT the budget of %s: %s too much", in_mib(all, budget),
-            in_mib(rest, peak - budget));
-    putchar('\n');
+        snprintf(text, sizeof text, "DOES NOT FIT the budget of %s: %s too much", all, rest);
+    printf("   ");
+    dti_term_wrap(stdout, NOTES, NOTES, text);
 }
 
 /* Without a card nobody knows what its libraries would take. */
@@ -241,13 +283,13 @@ static void predicted(const dt_report *r)
     const dt_prediction *t = &r->time;
     if (!t->known)
         return;
-    printf("%-12s %12.4f s     a step, %.1f samples a second; %.4f s of it waiting for copies\n",
+    printf("%-12s %14.4f s   a step, %.1f samples a second; waiting %.4f s\n",
         r->session->costs.simulated ? "simulated" : "predicted", t->seconds, t->rate, t->stalled);
-    printf("bound        %12.4f s     no plan%s takes less; this one is %.2f %% above\n", r->least,
-        r->need.device <= r->session->opts.memory.device_budget ? " within memory.device_budget"
-                                                                : "",
+    printf("bound        %14.4f s   no plan%s takes less; this is %.2f %% above\n", r->least,
+        r->need.device <= r->session->opts.memory.device_budget ? " in the budget" : "",
         r->least > 0 ? 100 * (t->seconds / r->least - 1) : 0.0);
-    printf("on average   %12.2f MiB   in use, weighted by time\n", t->average / mib);
+    print_size("on average", (uint64_t)(t->average + 0.5));
+    printf("   in use, weighted by time\n");
     printf("by           %.60s%s\n", r->session->costs.name,
         r->session->costs.simulated ? ", a card's constants" : ", as it was measured");
 }
@@ -257,15 +299,17 @@ static void predicted(const dt_report *r)
 static void moved(const dt_report *r)
 {
     const dt_traffic *t = &r->traffic;
-    printf("moved out    %12.2f MiB   a step%s\n", (double)r->cost.out / mib,
-        t->room > 0 ? " at most: packed values as large as their room" : "");
-    if (t->room > t->unknown)
-        printf("expected     %12.2f MiB   of that, by the mean shares of memory.profile\n",
-            (double)t->out / mib);
-    if (t->unknown > 0)
-        printf("of them      %12.2f MiB   is room for values whose zeros nobody has counted "
-               "(dnntrain profile)\n",
-            (double)t->unknown / mib);
+    print_size("moved out", r->cost.out);
+    printf("   a step%s\n", t->room > 0 ? " at most: packed as large as their room" : "");
+    if (t->room > t->unknown) {
+        print_size("expected", t->out);
+        printf("   of that, by the mean shares of memory.profile\n");
+    }
+    if (t->unknown > 0) {
+        print_size("of them", t->unknown);
+        printf("   is room for values whose zeros nobody has\n%*scounted (dnntrain profile)\n", 32,
+            "");
+    }
 }
 
 static void totals(const dt_report *r)
@@ -274,19 +318,24 @@ static void totals(const dt_report *r)
     const dt_score *c = &r->cost;
     putchar('\n');
     tier("device", r->need.device, m->device_budget);
-    printf("lower bound  %12.2f MiB   peak / bound %.4f\n", (double)r->bound / mib,
-        r->bound > 0 ? (double)r->need.device / (double)r->bound : 1.0);
+    print_size("lower bound", r->bound);
+    printf(
+        "   peak / bound %.4f\n", r->bound > 0 ? (double)r->need.device / (double)r->bound : 1.0);
     no_card(r->session);
     if (r->need.host > 0 || m->host_budget > 0)
         tier("host", r->need.host, m->host_budget);
-    if (r->host < r->need.host)
-        printf("of the host  %12.2f MiB   is used but for steps that are run again\n",
-            (double)r->host / mib);
+    if (r->host < r->need.host) {
+        print_size("of the host", r->host);
+        printf("   is used but for steps that are run again\n");
+    }
     if (r->need.disk > 0 || m->disk_budget > 0)
         tier("disk", r->need.disk, m->disk_budget);
     here(r);
-    if (r->saving.text[0] != '\0')
-        printf("%s %s\n", dt_session_policy(r->session), r->saving.text);
+    if (r->saving.text[0] != '\0') {
+        char text[sizeof r->saving.text + 256];
+        snprintf(text, sizeof text, "%.200s %s", dt_session_policy(r->session), r->saving.text);
+        dti_term_wrap(stdout, 0, 2, text);
+    }
     if (c->out > 0)
         moved(r);
     if (c->recomputes > 0)
@@ -299,8 +348,8 @@ static void totals(const dt_report *r)
 
 static void share(const dt_report *r, const char *name, uint64_t bytes)
 {
-    printf("  %-20s ", name);
-    print_mib(bytes);
+    char size[DT_HUMAN_BYTES];
+    printf("  %-20s %16s", name, dt_human_bytes(size, bytes));
     print_share(r, bytes);
     fputs("  ", stdout);
     dti_term_bar(stdout, (double)bytes, (double)r->need.device, dti_term_width() - ROWS_WIDTH);
@@ -332,18 +381,18 @@ static void largest(const dt_report *r)
 {
     const dt_plan *p = r->top->plan;
     const size_t n = r->usage.n_live < LARGEST ? r->usage.n_live : LARGEST;
-    char role[DT_HUMAN_BYTES];
+    char role[DT_HUMAN_BYTES], size[DT_HUMAN_BYTES];
     int widest = 0;
     for (size_t i = 0; i < n; i++) {
         const int len = (int)strlen(p->tensor[r->usage.live[i]].name);
         widest = len > widest ? len : widest;
     }
-    widest = widest > 44 ? 44 : widest < 20 ? 20 : widest;
+    const int most = dti_term_width() - 48;
+    widest = widest > most ? most : widest < 20 ? 20 : widest;
     printf("\nlargest of %zu tensors alive there\n", r->usage.n_live);
     for (size_t i = 0; i < n; i++) {
         const dt_plan_tensor *t = &p->tensor[r->usage.live[i]];
-        printf("  %-*.*s ", widest, widest, t->name);
-        print_mib(t->bytes);
+        printf("  %-*.*s %16s", widest, widest, t->name, dt_human_bytes(size, t->bytes));
         print_share(r, t->bytes);
         printf("  %s\n", dt_human_role(role, (dt_role)t->role));
     }
@@ -352,37 +401,39 @@ static void largest(const dt_report *r)
 static void programs(const dt_report *r)
 {
     const dt_session *s = r->session;
-    printf("\n%-8s %8s %7s %14s %14s %8s %10s\n", "program", "samples", "ops", "peak MiB",
-        "bound MiB", "ratio", "in MiB");
+    printf("\n%-8s %8s %7s %12s %12s %8s %12s\n", "program", "samples", "ops", "peak", "bound",
+        "ratio", "moved in");
     for (size_t i = 0; i < s->plans->n; i++) {
         const dt_plan *p = s->plans->planned[i]->plan;
-        char name[16];
+        char name[16], peak[DT_HUMAN_BYTES], bound[DT_HUMAN_BYTES], in[DT_HUMAN_BYTES];
         snprintf(name, sizeof name, "%.8s%s", p->program, s->plans->planned[i]->dense ? " *" : "");
         printf("%-8s ", name);
         if (s->plans->planned[i]->kind == DT_PROGRAM_UPDATE)
             printf("%8s ", "-");
         else
             printf("%8" PRId64 " ", s->plans->planned[i]->n);
-        printf("%7zu %14.2f %14.2f %8.4f %10.2f\n", p->n_op, (double)p->peak / mib,
-            (double)p->bound / mib, p->bound > 0 ? (double)p->peak / (double)p->bound : 1.0,
-            (double)p->in_bytes / mib);
+        printf("%7zu %12s %12s %8.4f %12s\n", p->n_op, dt_human_bytes(peak, p->peak),
+            dt_human_bytes(bound, p->bound),
+            p->bound > 0 ? (double)p->peak / (double)p->bound : 1.0,
+            dt_human_bytes(in, p->in_bytes));
     }
     if (r->again)
-        printf("*: runs a step again whose packed values do not fit the room that is made by "
-               "density\n");
+        printf("*: runs a step again whose packed values do not fit the room made by density\n");
 }
 
 void dti_report_table(const dt_report *r)
 {
+    answer(r);
+    putchar('\n');
     header(r);
     totals(r);
     breakdown(r);
-    printf("\nlive MiB over the %zu ops and copies of '%s'", r->usage.n_instant,
+    printf("\nlive bytes over the %zu ops and copies of '%s'", r->usage.n_instant,
         r->top->plan->program);
     if (curve_shows_base(r))
         printf("; %s persistent", dti_term_cell(8, true));
     printf("\n\n");
-    print_curve(r, dti_term_width() - 14);
+    print_curve(r, dti_term_width() - LEFT - 2);
     largest(r);
     programs(r);
     printf("\nplanned in %.1f ms cold, asking the library; %.1f ms warm, placing\n", 1e3 * r->cold,

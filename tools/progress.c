@@ -2,12 +2,14 @@
  * said between its steps, and the block of results. */
 #include "tools/progress.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "engine/base/alloc.h"
 #include "engine/base/clock.h"
@@ -29,6 +31,8 @@ typedef struct screen {
 
 struct dt_progress {
     screen screen;
+    FILE *results; /* stdout by another stream, whose failures are not the program's; NULL: as the
+                      rest */
     double (*clock)(void);
     double began, drawn; /* times; drawn of the last line */
     bool on_line;        /* the cursor stands behind a redrawn line */
@@ -350,6 +354,15 @@ static void show_result(
 
 /* ---- a run ---- */
 
+static FILE *stream_of(int fd)
+{
+    const int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    FILE *f = copy >= 0 ? fdopen(copy, "w") : NULL;
+    if (f == NULL && copy >= 0)
+        (void)close(copy);
+    return f;
+}
+
 dt_status dti_progress_create(
     dt_progress **out, const dt_progress_facts *f, const dt_progress_view *view, dt_err *err)
 {
@@ -364,6 +377,7 @@ dt_status dti_progress_create(
         return DT_FAIL(err, DT_E_NOMEM, "no memory to show progress");
     }
     p->screen.f = view != NULL ? view->out : stderr;
+    p->results = view != NULL ? NULL : stream_of(STDOUT_FILENO);
     p->screen.t = view != NULL ? view->terminal : dti_terminal_of(stderr);
     p->clock = view != NULL && view->clock != NULL ? view->clock : dt_seconds;
     p->epochs = f->epochs > 1 ? f->epochs : 0;
@@ -385,6 +399,8 @@ void dti_progress_destroy(dt_progress *p)
         return;
     if (p->on_line)
         write_bytes(&p->screen, "\n", 1);
+    if (p->results != NULL)
+        (void)fclose(p->results);
     dt_rate_deinit(&p->rate);
     dt_free(p->run_dir);
     dt_free(p);
@@ -540,5 +556,7 @@ void dti_progress_finish(dt_progress *p, const dt_progress_result *r)
     if (p->on_line)
         write_bytes(&p->screen, "\n", 1); /* the last line stays */
     p->on_line = false;
+    if (p->results != NULL)
+        p->screen = (screen){.f = p->results, .t = dti_terminal_of(p->results)};
     show_result(p, &p->screen, r, p->clock() - p->began);
 }

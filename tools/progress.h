@@ -1,7 +1,7 @@
-/* What a user sees of a run, on stderr: a block of facts, then on a terminal one line that is
- * redrawn, elsewhere a plain line every few seconds, and a block of results. Failing writes (a
- * closed terminal, a broken pipe, with SIGPIPE ignored) end the show, never the run. The cursor is
- * never hidden and no mode of the terminal changed, so there is nothing to restore when a run is
+/* What a user sees of a run: on stderr a block of facts, then on a terminal one line that is
+ * redrawn, elsewhere a plain line every few seconds; on stdout the block of results. Failing writes
+ * (a closed terminal, a broken pipe, with SIGPIPE ignored) end the show, never the run. The cursor
+ * is never hidden and no mode of the terminal changed, so there is nothing to restore when a run is
  * killed. */
 #ifndef DT_TOOLS_PROGRESS_H
 #define DT_TOOLS_PROGRESS_H
@@ -47,7 +47,8 @@ typedef struct dt_progress_view {
     double (*clock)(void);
 } dt_progress_view;
 
-/* Show the facts and begin. @view NULL: stderr. Allocates all it will need. */
+/* Show the facts and begin. @view NULL: stderr, and stdout for the results. Allocates all it will
+ * need. */
 dt_status dti_progress_create(dt_progress **out, const dt_progress_facts *f,
     const dt_progress_view *view, dt_err *err) DT_NODISCARD;
 void dti_progress_destroy(dt_progress *p); /* ends an unfinished line */

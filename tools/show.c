@@ -7,6 +7,7 @@
 
 #include "engine/base/alloc.h"
 #include "tools/args.h"
+#include "tools/columns.h"
 #include "session/human.h"
 #include "tools/json_out.h"
 #include "tools/terminal.h"
@@ -215,30 +216,75 @@ static void name(const char *text, int width)
         printf("%-*s", width, text);
 }
 
-static void print_row(const dt_show_row *r, const char *mark, int width)
+enum { OUTPUT, PARAMETERS, MFLOP, ACTIVATION, STASH, COLUMNS };
+
+/* How wide a table's columns are, and which there is room for. */
+typedef struct layout {
+    int name, kind;
+    dt_column column[COLUMNS];
+} layout;
+
+static void widen(int *width, const char *text)
+{
+    const int n = (int)strlen(text);
+    *width = n > *width ? n : *width;
+}
+
+/* As wide as their widest cell; long names lose their beginning before a column is left out. */
+static void lay_out(layout *t, const network *w)
+{
+    *t = (layout){NAME_LEAST, 4,
+        {[OUTPUT] = {"output", 6, 0, true},
+            [PARAMETERS] = {"parameters", 10, 1, true},
+            [MFLOP] = {"MFLOP", 6, 2, true},
+            [ACTIVATION] = {"activation", 10, 3, true},
+            [STASH] = {"stash", 5, 4, true}}};
+    for (size_t i = 0; i <= w->n; i++) {
+        const dt_show_row *r = i < w->n ? &w->row[i] : &w->total;
+        char text[48];
+        if (i < w->n) {
+            t->name = (int)strlen(r->name) + 2 > t->name ? (int)strlen(r->name) + 2 : t->name;
+            widen(&t->kind, r->kind);
+            shape(text, &r->y);
+            widen(&t->column[OUTPUT].width, text);
+        }
+        widen(&t->column[PARAMETERS].width, dt_human_count(text, (uint64_t)r->parameters));
+        widen(&t->column[MFLOP].width, millions(text, r->forward));
+        widen(&t->column[ACTIVATION].width, bytes(text, r->activation));
+        widen(&t->column[STASH].width, bytes(text, r->stash));
+    }
+    t->name = t->name < NAME_MOST ? t->name : NAME_MOST;
+    dti_columns_fit(t->column, COLUMNS, t->name + 1 + t->kind);
+}
+
+static void print_row(const dt_show_row *r, const char *mark, const layout *t)
 {
     char y[48] = "", count[DT_HUMAN_BYTES], flops[DT_HUMAN_BYTES], a[DT_HUMAN_BYTES],
          b[DT_HUMAN_BYTES];
     if (r->kind[0] != '\0')
         shape(y, &r->y);
-    printf("%s", mark);
-    name(r->name, width - (int)strlen(mark));
-    printf(" %-16s %-12s %11s %8s %10s %10s\n", r->kind, y,
+    const char *const cells[COLUMNS] = {y,
         r->parameters > 0 ? dt_human_count(count, (uint64_t)r->parameters) : "",
-        millions(flops, r->forward), bytes(a, r->activation), bytes(b, r->stash));
+        millions(flops, r->forward), bytes(a, r->activation), bytes(b, r->stash)};
+    printf("%s", mark);
+    name(r->name, t->name - (int)strlen(mark));
+    printf(" %-*s", t->kind, r->kind);
+    for (int i = 0; i < COLUMNS; i++)
+        dti_column(&t->column[i], cells[i]);
+    putchar('\n');
 }
 
-static void print_part(const network *w, const dt_show_part *p, int width)
+static void print_part(const network *w, const dt_show_part *p, const layout *t)
 {
     const bool folded = p->times > 1;
     for (size_t i = p->first; i < p->first + p->period; i++)
-        print_row(&w->row[i], folded ? "| " : "", width);
+        print_row(&w->row[i], folded ? "| " : "", t);
     if (folded)
         printf("| %zu times these %zu layers, to %s\n", p->times, p->period,
             w->row[p->first + p->times * p->period - 1].name);
 }
 
-static dt_status print_layers(const network *w, bool all, int width, dt_err *err)
+static dt_status print_layers(const network *w, bool all, const layout *t, dt_err *err)
 {
     dt_show_part *part = dt_alloc(w->n, sizeof *part);
     if (part == NULL)
@@ -250,7 +296,7 @@ static dt_status print_layers(const network *w, bool all, int width, dt_err *err
     else
         n = dti_show_fold(w->row, w->n, part);
     for (size_t i = 0; i < n; i++)
-        print_part(w, &part[i], width);
+        print_part(w, &part[i], t);
     dt_free(part);
     return DT_OK;
 }
@@ -259,24 +305,24 @@ static dt_status table(const network *w, bool all, dt_err *err)
 {
     const dt_graph *g = w->s->graph;
     const int64_t micro = w->s->opts.train.micro_batch;
-    int width = NAME_LEAST;
+    layout t;
     char in[48], count[DT_HUMAN_BYTES];
-    for (size_t i = 0; i < w->n; i++)
-        width = (int)strlen(w->row[i].name) + 2 > width ? (int)strlen(w->row[i].name) + 2 : width;
-    width = width < NAME_MOST ? width : NAME_MOST;
+    lay_out(&t, w);
     shape(in, &g->input);
     printf("%s   input %s, %" PRId64
            " classes, %zu layers\noperations for a sample, bytes for %s of %" PRId64 "\n\n",
         g->name, in, g->classes, w->n,
         micro == w->s->opts.train.batch ? "a batch" : "a micro-batch", micro);
-    printf("%-*s %-16s %-12s %11s %8s %10s %10s\n", width, "layer", "kind", "output", "parameters",
-        "MFLOP", "activation", "stash");
-    DT_CHECK(print_layers(w, all, width, err));
+    printf("%-*s %-*s", t.name, "layer", t.kind, "kind");
+    dti_columns_head(t.column, COLUMNS);
+    DT_CHECK(print_layers(w, all, &t, err));
     dt_show_row total = w->total;
     total.name = "total";
     total.kind = "";
-    print_row(&total, "", width);
-    printf("\nforward %.3f GFLOP and backward %.3f a sample, a multiply-add being two; %s "
+    print_row(&total, "", &t);
+    putchar('\n');
+    dti_columns_left_out(t.column, COLUMNS);
+    printf("forward %.3f GFLOP and backward %.3f a sample, a multiply-add being two;\n%s "
            "parameters\n",
         w->total.forward / 1e9, w->total.backward / 1e9,
         dt_human_count(count, (uint64_t)w->total.parameters));

@@ -6,13 +6,13 @@
 #include "session/budget.h"
 #include "session/human.h"
 #include "tools/args.h"
+#include "tools/columns.h"
 #include "tools/json_out.h"
 #include "tools/out_file.h"
 #include "tools/sweep.h"
 #include "tools/terminal.h"
 
-enum { NAME_LEAST = 13, NAME_MOST = 28 };
-static const double mib = 1 << 20;
+enum { NAME_LEAST = 13, NAME_MOST = 14 };
 
 int64_t dti_sweep_baseline(const dt_sweep *w)
 {
@@ -42,9 +42,10 @@ static bool uses_disk(const dt_sweep *w)
 
 static void budget(const char *what, uint64_t bytes)
 {
-    char count[DT_HUMAN_BYTES];
+    char size[DT_HUMAN_BYTES], count[DT_HUMAN_BYTES];
     if (bytes > 0)
-        printf("%s %.2f MiB (%s bytes)\n", what, (double)bytes / mib, dt_human_count(count, bytes));
+        printf(
+            "%s %s (%s bytes)\n", what, dt_human_bytes(size, bytes), dt_human_count(count, bytes));
 }
 
 static void header(const dt_sweep *w)
@@ -61,22 +62,44 @@ static void header(const dt_sweep *w)
     putchar('\n');
 }
 
-/* Where the disk is used its column takes the place of what is moved in. */
-static void numbers(const dt_sweep *w, const dt_sweep_row *r, int width, bool disk)
+enum { BATCH, PEAK, RATIO, HOST, DISK, OUT, AGAIN, RATE, COLUMNS };
+
+static void columns(const dt_sweep *w, int width, dt_column to[COLUMNS])
+{
+    const bool rate = w->n > 0 && w->row[0].step > 0;
+    const dt_column all[COLUMNS] = {[BATCH] = {"batch", 6, 0, true},
+        [PEAK] = {"peak", 11, 0, true},
+        [RATIO] = {"ratio", 5, 6, true},
+        [HOST] = {"host", 11, 2, true},
+        [DISK] = {"disk", 11, uses_disk(w) ? 1 : -1, false},
+        [OUT] = {"moved out", 11, 4, true},
+        [AGAIN] = {"again", 6, 5, true},
+        [RATE] = {"samples/s", 9, rate ? 3 : -1, false}};
+    memcpy(to, all, sizeof all);
+    dti_columns_fit(to, COLUMNS, width);
+}
+
+static void numbers(const dt_sweep *w, const dt_sweep_row *r, int width, const dt_column *c)
 {
     const int64_t base = dti_sweep_baseline(w);
-    const double mibs[] = {(double)r->host_peak / mib, (double)r->traffic.out / mib,
-        (double)r->traffic.in / mib, (double)r->disk_peak / mib};
-    char batch[32], ratio[32] = "-";
-    snprintf(batch, sizeof batch, "%" PRId64 "%s%s", r->batch, r->capped ? "+" : "",
-        r->beyond ? "!" : "");
+    const struct {
+        int column;
+        uint64_t bytes;
+    } sizes[] = {
+        {PEAK, r->peak}, {HOST, r->host_peak}, {DISK, r->disk_peak}, {OUT, r->traffic.out}};
+    char cell[COLUMNS][DT_HUMAN_BYTES];
+    snprintf(cell[BATCH], DT_HUMAN_BYTES, "%" PRId64 "%s%s%s", r->batch, r->exact ? "" : "~",
+        r->capped ? "+" : "", r->beyond ? "!" : "");
+    snprintf(cell[RATIO], DT_HUMAN_BYTES, "-");
     if (base > 0)
-        snprintf(ratio, sizeof ratio, "%.2f", (double)r->batch / (double)base);
-    printf("%-*.*s %-5s %6s %8.2f %5s %8.2f %8.2f %8.2f %6.1f%%", width, width, r->policy,
-        r->exact ? "yes" : "no", batch, (double)r->peak / mib, ratio, mibs[0],
-        disk ? mibs[3] : mibs[1], disk ? mibs[1] : mibs[2], 100 * r->recompute);
-    if (r->step > 0)
-        printf(" %9.1f", r->rate);
+        snprintf(cell[RATIO], DT_HUMAN_BYTES, "%.2f", (double)r->batch / (double)base);
+    snprintf(cell[AGAIN], DT_HUMAN_BYTES, "%.1f%%", 100 * r->recompute);
+    dt_human_rate(cell[RATE], r->rate);
+    for (size_t i = 0; i < DT_COUNT(sizes); i++)
+        dti_column_bytes(cell[sizes[i].column], sizes[i].bytes);
+    dti_column_name(r->policy, width);
+    for (int i = 0; i < COLUMNS; i++)
+        dti_column(&c[i], cell[i]);
     putchar('\n');
 }
 
@@ -88,7 +111,8 @@ static void bars(const dt_sweep *w, int width)
     if (most > 0)
         putchar('\n');
     for (size_t i = 0; i < w->n && most > 0; i++) {
-        printf("%-*.*s ", width, width, w->row[i].policy);
+        dti_column_name(w->row[i].policy, width);
+        putchar(' ');
         dti_term_bar(stdout, (double)w->row[i].batch, (double)most, dti_term_width() - width - 9);
         printf(" %" PRId64 "\n", w->row[i].batch);
     }
@@ -160,47 +184,55 @@ const char *dti_sweep_remark(const dt_sweep *w, const dt_sweep_row *r, char to[D
 static void tell_room(const dt_sweep_row *r)
 {
     const dt_traffic *t = &r->traffic;
+    char text[DT_SWEEP_REMARK + 128] = "", out[DT_HUMAN_BYTES], room[DT_HUMAN_BYTES];
     if (t->room > t->unknown)
-        printf("%s packs what it moves: %.2f MiB are expected to go out, by memory.profile, and "
-               "%.2f MiB have room\n",
-            r->policy, (double)t->out / mib, (double)r->out_bytes / mib);
+        snprintf(text, sizeof text,
+            "%s packs what it moves: %s are expected to go out, by memory.profile, and %s have "
+            "room",
+            r->policy, dt_human_bytes(out, t->out), dt_human_bytes(room, r->out_bytes));
     else if (t->room > 0)
-        printf("%s packs what it moves: that is its room, as nobody has counted zeros (dnntrain "
-               "profile)\n",
+        snprintf(text, sizeof text,
+            "%s packs what it moves: that is its room, as nobody has counted zeros (dnntrain "
+            "profile)",
             r->policy);
+    if (text[0] != '\0')
+        dti_term_wrap(stdout, 0, 2, text);
 }
 
 void dti_sweep_table(const dt_sweep *w)
 {
     const int width = name_width(w);
-    const bool disk = uses_disk(w);
+    dt_column c[COLUMNS];
     bool none = false, capped = false, lossy = false, over = false;
     char remark[DT_SWEEP_REMARK];
     header(w);
-    printf("%-*s %-5s %6s %8s %5s %8s %8s %8s %7s%s\n", width, "policy", "exact", "batch",
-        "peak MiB", "ratio", "host MiB", disk ? "disk MiB" : "out MiB", disk ? "out MiB" : "in MiB",
-        "again", w->n > 0 && w->row[0].step > 0 ? " samples/s" : "");
+    columns(w, width, c);
+    printf("%-*s", width, "policy");
+    dti_columns_head(c, COLUMNS);
     for (size_t i = 0; i < w->n; i++) {
-        numbers(w, &w->row[i], width, disk);
+        numbers(w, &w->row[i], width, c);
         none = none || w->row[i].batch == 0;
         capped = capped || w->row[i].capped;
         lossy = lossy || !w->row[i].exact;
         over = over || w->row[i].beyond;
     }
     bars(w, width);
-    printf("\nratio: to the batch of keep_all; %s: moved in a step; again: computed again, of "
-           "forward\nand backward\n",
-        disk ? "out" : "out, in");
-    if (w->n > 0 && w->row[0].step > 0)
+    printf("\nratio: to the batch of keep_all; moved out: in a step; again: computed again,\n"
+           "of forward and backward\n");
+    dti_columns_left_out(c, COLUMNS);
+    if (c[RATE].rank >= 0)
         printf("samples/s: %s, %.60s\n", w->session->costs.simulated ? "simulated" : "predicted",
             w->session->costs.name);
     if (lossy)
-        printf("exact no: values are packed with fewer bits, which changes results\n");
+        printf("~: values are packed with fewer bits, which changes results\n");
     if (none)
         printf("batch 0: not even one sample trains; the rest of the line is of one sample\n");
     for (size_t i = 0; i < w->n; i++)
-        if (dti_sweep_remark(w, &w->row[i], remark)[0] != '\0')
-            printf("%s %s\n", w->row[i].policy, remark);
+        if (dti_sweep_remark(w, &w->row[i], remark)[0] != '\0') {
+            char text[DT_SWEEP_REMARK + 128];
+            snprintf(text, sizeof text, "%.100s %s", w->row[i].policy, remark);
+            dti_term_wrap(stdout, 0, 2, text);
+        }
     for (size_t i = 0; i < w->n; i++)
         tell_room(&w->row[i]);
     if (over)

@@ -1,4 +1,5 @@
-/* A run on stderr: its facts, the lines it tells, the steps, and what came of it. */
+/* A run for people: its facts, the lines it tells and the steps on stderr, what came of it on
+ * stdout. */
 #include "tools/train_show.h"
 
 #include <stdio.h>

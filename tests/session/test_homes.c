@@ -394,8 +394,8 @@ static void compare_says_what_lives_where(void **state)
     assert_code(&r, 0);
     const char *offload = strstr(r.out, " zero_offload "), *all = strstr(r.out, " zero_infinity ");
     assert_true(offload != NULL && all != NULL);
-    assert_non_null(strstr(offload, "MiB live on the host\n"));
-    assert_non_null(strstr(all, "MiB live on the disk\n"));
+    assert_non_null(strstr(offload, "iB live on the host\n"));
+    assert_non_null(strstr(all, "iB live on the disk\n"));
     cli_done(&r);
 }
 

@@ -520,7 +520,7 @@ static void a_schedule_may_change_and_memory_is_free(void **state)
     assert_has(r.err, "train.steps was 2, now 4");
     assert_has_not(r.err, "memory.policy was");
     assert_has_not(r.err, "data.ahead was");
-    assert_has(r.err, "done      after 4 of 4 steps");
+    assert_has(r.out, "done      after 4 of 4 steps");
     cli_done(&r);
     r = cli_run("c.ini --set run.dir=part --resume --set train.steps=4", NULL);
     assert_code(&r, 0);

@@ -585,7 +585,7 @@ static void files_at_their_limit_are_failed_writes(void **state)
     ran r = cli_run("c.ini", NULL);
     assert_code(&r, DT_E_IO);
     assert_has(r.err, "File too large");
-    assert_has(r.err, "lines of metrics are lost");
+    assert_has(r.out, "lines of metrics are lost");
     cli_done(&r);
     check_summary(DT_E_IO);
     assert_int_not_equal(access(in_workspace("out/lock"), F_OK), 0);
@@ -647,7 +647,7 @@ static void a_run_directory_that_is_moved_is_followed(void **state)
     assert_int_equal(kill(child, SIGTERM), 0);
     ran r = cli_wait(child);
     assert_code(&r, DT_E_STOPPED);
-    assert_has(r.err, "w/moved: checkpoints/model.safetensors, metrics.jsonl, summary.json");
+    assert_has(r.out, "w/moved: checkpoints/model.safetensors, metrics.jsonl, summary.json");
     cli_done(&r);
     assert_int_equal(access(in_workspace("moved/summary.json"), F_OK), 0);
     assert_int_equal(access(in_workspace("moved/checkpoints/model.safetensors"), F_OK), 0);
@@ -665,8 +665,8 @@ static void a_run_directory_that_is_removed_is_told(void **state)
     ran r = cli_wait(child);
     assert_code(&r, DT_E_IO);
     assert_has(r.err, "was removed while the run went on");
-    assert_has(r.err, "nothing: ");
-    assert_has_not(r.err, ", summary.json");
+    assert_has(r.out, "nothing: ");
+    assert_has_not(r.out, ", summary.json");
     cli_done(&r);
     assert_int_not_equal(access(in_workspace("out"), F_OK), 0);
 }

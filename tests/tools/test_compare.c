@@ -184,7 +184,7 @@ static void what_is_run_stands_beside_it(void **state)
     cJSON_Delete(all);
     ran r = cli_run("compare FILE --run --budgets 1 --policies chen_sqrt", lenet());
     assert_code(&r, 0);
-    assert_has(r.out, "measured s spread");
+    assert_has(r.out, " measured spread  ratio");
     assert_has(r.err, "round 5 of 5");
     cli_done(&r);
 }

@@ -83,6 +83,45 @@ static void a_plan_tells_what_this_machine_lacks(void **state)
     }
 }
 
+/* What it takes, whether that is there, and what it costs, before anything else. */
+static void a_plan_begins_with_the_answer(void **state)
+{
+    NEED_BINARY();
+    static const struct {
+        const char *sets, *says[2];
+        int code;
+    } all[] = {
+        {"", {" on the device: fits here; nothing is moved or computed again\n", NULL}, 0},
+        {"--set memory.device_budget=1GiB", {" on the device: fits the budget; ", NULL}, 0},
+        {"--set memory.device_budget=100KiB", {" on the device: DOES NOT FIT the budget; ", NULL},
+            4},
+        {"--set memory.policy=vdnn_all", {" on the host", "; a step moves "}, 0},
+        {"--set memory.policy=chen_sqrt --set memory.simulate=p100",
+            {" % again, a step takes ", " s (simulated)\n"}, 0},
+        {"--set memory.policy=gist --set train.precision=fp32", {"results change", NULL}, 0},
+        {"--set device.card=rtx3090 --set device.kind=cuda", {": fits that card; ", NULL}, 0},
+    };
+    for (size_t i = 0; i < DT_COUNT(all); i++) {
+        char words[256], answer[1024];
+        snprintf(words, sizeof words, "plan FILE %s", all[i].sets);
+        ran r = cli_run(words, lenet());
+        if (strstr(all[i].sets, "card") != NULL && r.code == DT_E_CONFIG) {
+            cli_done(&r); /* built without CUDA */
+            continue;
+        }
+        assert_code(&r, all[i].code);
+        const char *end = strstr(r.out, "\n\n");
+        assert_non_null(end);
+        size_t n = 0;
+        for (const char *c = r.out; c <= end && n + 1 < sizeof answer; c++)
+            answer[n++] = c < end && *c == '\n' ? ' ' : *c; /* it may be two lines */
+        answer[n] = '\0';
+        for (size_t k = 0; k < 2 && all[i].says[k] != NULL; k++)
+            assert_has(answer, all[i].says[k]);
+        cli_done(&r);
+    }
+}
+
 /* ---- words ---- */
 
 /* What has nothing to do with each other in one run of the program; @file NULL: lenet(). */
@@ -497,6 +536,35 @@ static void data_that_does_not_go_with_the_network_is_told(void **state)
     }
 }
 
+/* ---- where things go ---- */
+
+/* `dnntrain CONFIG >results` keeps what came of it, and shows how it goes; a full disk there is no
+ * fault of the run's. */
+static void results_of_a_run_go_to_stdout(void **state)
+{
+    NEED_BINARY();
+    char words[512];
+    snprintf(words, sizeof words, "FILE --set run.dir=%.400s --set run.overwrite=on",
+        dt_temp_path("results"));
+    ran r = cli_run(words, lenet());
+    assert_code(&r, 0);
+    static const char *const results[] = {
+        "done      after 1 of 1 step\n", "\nmemory    planned ", "\nwritten   "};
+    for (size_t i = 0; i < DT_COUNT(results); i++) {
+        assert_has(r.out, results[i]);
+        assert_has_not(r.err, results[i]);
+    }
+    assert_has(r.err, "network   lenet5");
+    assert_has_not(r.out, "network   ");
+    cli_done(&r);
+    if (access("/dev/full", W_OK) != 0)
+        return;
+    r = cli_run_to("/dev/full", words, lenet());
+    assert_code(&r, 0);
+    assert_has(r.err, "network   lenet5");
+    cli_done(&r);
+}
+
 /* ---- words that changed ---- */
 
 /* "move" was what offload is called; only what a run wrote may still say so. */
@@ -734,6 +802,7 @@ DT_TEST_GROUP(mistakes)
         cmocka_unit_test(names_of_output_mean_what_they_say),
         cmocka_unit_test(a_missing_folder_of_the_disk_tier_is_no_lack_of_memory),
         cmocka_unit_test(a_plan_tells_what_this_machine_lacks),
+        cmocka_unit_test(a_plan_begins_with_the_answer),
         cmocka_unit_test(words_of_others_are_translated),
         cmocka_unit_test(what_is_far_is_not_suggested),
         cmocka_unit_test(numbers_written_otherwise_are_told_rightly),
@@ -749,6 +818,7 @@ DT_TEST_GROUP(mistakes)
         cmocka_unit_test(options_of_a_policy_that_is_not_asked_for_are_told_so),
         cmocka_unit_test(statistics_of_bytes_are_refused),
         cmocka_unit_test(a_run_of_old_words_goes_on),
+        cmocka_unit_test(results_of_a_run_go_to_stdout),
         cmocka_unit_test(the_json_of_a_plan_has_what_the_table_has),
         cmocka_unit_test(bench_feeds_words_that_the_network_has),
         cmocka_unit_test(data_that_does_not_go_with_the_network_is_told),

@@ -262,7 +262,7 @@ static void a_run_leaves_one(void **state)
     snprintf(path, sizeof path, "%s/report.html", dir);
     ran r = train("", dir);
     assert_code(&r, 0);
-    assert_has(r.err, "summary.json, report.html");
+    assert_has(r.out, "summary.json, report.html");
     cli_done(&r);
     char *page = cli_text(path);
     check_page(page);
@@ -369,7 +369,7 @@ static void a_run_goes_on_without(void **state)
     r = train(more, dir);
     assert_code(&r, 0);
     assert_has(r.err, "no report.html");
-    assert_has_not(r.err, "summary.json, report.html");
+    assert_has_not(r.out, "summary.json, report.html");
     cli_done(&r);
 }
 

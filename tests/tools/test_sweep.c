@@ -142,7 +142,7 @@ static void a_table_holds_the_numbers_and_what_they_mean(void **state)
     assert_string_equal(t.cell[1][9], "0");
     assert_string_equal(t.cell[1][12], "");
     assert_has(r.out, "lenet5   image 28x28x1");
-    assert_has(r.out, " exact  batch peak MiB ratio host MiB disk MiB  out MiB   again\n");
+    assert_has(r.out, "  batch        peak        host        disk   moved out  again\n");
     assert_has(r.out, "###");
     assert_has_not(r.out, "batch 0");
     done(&r, &t);
@@ -168,7 +168,7 @@ static void budgets_of_all_tiers_hold(void **state)
     done(&r, &t);
     r = sweep("--set memory.device_budget=3MiB --set memory.host_budget=256KiB", lenet(), &t);
     assert_code(&r, 0);
-    assert_has(r.out, "and a host budget of 0.25 MiB (262,144 bytes)");
+    assert_has(r.out, "and a host budget of 256.00 KiB (262,144 bytes)");
     for (int i = 1; i < t.n; i++)
         assert_true(
             strtoll(t.cell[i][2], NULL, 10) == 0 || strtoull(t.cell[i][7], NULL, 10) <= most);
@@ -176,7 +176,7 @@ static void budgets_of_all_tiers_hold(void **state)
     r = sweep("--set memory.device_budget=3MiB --set memory.tier=disk "
               "--set memory.disk_budget=256KiB",
         lenet(), &u);
-    assert_has(r.out, " disk MiB ");
+    assert_has(r.out, " disk ");
     assert_int_equal(bytes_of(&u, "vdnn_all", 7), 0);
     assert_true(bytes_of(&u, "vdnn_all", 8) > 0 && bytes_of(&u, "vdnn_all", 8) <= most);
     dt_free(t.text);
@@ -188,8 +188,10 @@ static void policies_that_change_results_are_marked(void **state)
     NEED_BINARY();
     table t;
     ran r = sweep("--set memory.device_budget=3MiB", lenet(), &t);
-    assert_has(r.out, "\ngist           no ");
-    assert_has(r.out, "exact no: values are packed with fewer bits, which changes results");
+    const char *row = strstr(r.out, "\ngist  ");
+    assert_non_null(row);
+    assert_true(strcspn(row + 1, "~") < strcspn(row + 1, "\n"));
+    assert_has(r.out, "~: values are packed with fewer bits, which changes results");
     done(&r, &t);
 }
 

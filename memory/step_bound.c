@@ -170,15 +170,19 @@ static dt_status open(least *l, const dt_program *p, dt_err *err)
     return st;
 }
 
-/* Seconds of what must run again with so many bytes. An op's cost counts a unit too much. */
-static dt_status extra(const least *l, double room, double *out, dt_err *err)
+/* Seconds of what must run again with so many bytes, as good as it is needed to tell whether they
+ * are
+ * @enough. An op's cost counts a unit too much. */
+static dt_status extra(const least *l, double room, double enough, double *out, dt_err *err)
 {
-    uint64_t cost, all = 0;
+    uint64_t cost, all = 0, wanted = UINT64_MAX;
     const dt_remat_graph *g = &l->r.graph;
     for (uint32_t v = 0; v < g->n_op; v++)
         all += g->cost[v];
     const uint64_t budget = room < 0x1p62 ? (uint64_t)room : (uint64_t)1 << 62;
-    DT_CHECK(dti_remat_bound_by(g, budget, l->own, &cost, err));
+    if (enough < HUGE_VAL)
+        wanted = all + g->n_op + 1 + (uint64_t)(enough / l->r.unit);
+    DT_CHECK(dti_remat_bound_by(g, budget, l->own, wanted, &cost, err));
     *out = fmax(0, ((double)(cost - all) - g->n_op) * l->r.unit);
     return DT_OK;
 }
@@ -193,11 +197,11 @@ dt_status dt_step_bound(
     dt_status st = open(&l, kept, err);
     low = l.compute;
     if (st == DT_OK)
-        st = extra(&l, room + low * l.rate, &more, err);
+        st = extra(&l, room + low * l.rate, HUGE_VAL, &more, err);
     /* a step of so many seconds moves so many bytes, and runs again what must with those away */
     for (double high = low + more; st == DT_OK && more > 0 && high - low > 1e-4 * low;) {
         const double at = (low + high) / 2;
-        st = extra(&l, room + at * l.rate, &more, err);
+        st = extra(&l, room + at * l.rate, at - l.compute, &more, err);
         if (l.compute + more >= at)
             low = at;
         else

@@ -201,8 +201,11 @@ static cut cut_at(moments *m, uint32_t x, double price, double least)
     return c;
 }
 
-/* The best price for a moment: between one at which too much stays and one at which all fits. */
-static double at_moment(moments *m, uint32_t x, uint64_t rest, double total)
+/* The best price for a moment: between one at which too much stays and one at which all fits. No
+ * price gives more than where the lines of two cuts meet, so the search ends where that is no more
+ * than @known, or where it has found @enough. */
+static double at_moment(
+    moments *m, uint32_t x, uint64_t rest, double total, double known, double enough)
 {
     const double left = (double)rest, least = total * 1e-13;
     double best = 0;
@@ -215,6 +218,8 @@ static double at_moment(moments *m, uint32_t x, uint64_t rest, double total)
     cut few = {.cost = total}; /* all is made again, nothing stays */
     for (int i = 0; i < PRICES; i++) {
         const double price = (few.cost - all.cost) / (all.bytes - few.bytes);
+        if (best >= enough || all.cost + price * (all.bytes - left) <= known)
+            break;
         const cut c = cut_at(m, x, price, least);
         best = fmax(best, c.flow - price * left);
         if (c.cost + price * c.bytes >= all.cost + price * all.bytes - total * 1e-9)
@@ -319,11 +324,11 @@ uint64_t dt_remat_least_peak(const dt_remat_graph *g)
 
 dt_status dt_remat_bound(const dt_remat_graph *g, uint64_t budget, uint64_t *out, dt_err *err)
 {
-    return dti_remat_bound_by(g, budget, NULL, out, err);
+    return dti_remat_bound_by(g, budget, NULL, UINT64_MAX, out, err);
 }
 
-dt_status dti_remat_bound_by(
-    const dt_remat_graph *g, uint64_t budget, const uint64_t *own, uint64_t *out, dt_err *err)
+dt_status dti_remat_bound_by(const dt_remat_graph *g, uint64_t budget, const uint64_t *own,
+    uint64_t enough, uint64_t *out, dt_err *err)
 {
     moments m = {.g = g, .budget = budget, .own = own};
     moment top[MOMENTS];
@@ -332,18 +337,22 @@ dt_status dti_remat_bound_by(
     for (uint32_t v = 0; v < g->n_op; v++)
         total += g->cost[v];
     const dt_status st = open(&m, err);
+    const double off = 1e-6 + 1e-9 * (double)total; /* that sums may be wrong by */
+    const bool all = enough == UINT64_MAX;
+    const double goal = all ? HUGE_VAL : (double)enough - (double)total + off + 1;
     double best = 0;
     if (st == DT_OK) {
         choose(&m, top, &n);
-        for (size_t i = 0; i < n; i++) {
+        for (size_t i = 0; i < n && best < goal; i++) {
             uint64_t rest;
             if (look(&m, top[i].x, &rest))
-                best = fmax(best, at_moment(&m, top[i].x, rest, (double)total));
+                best = fmax(
+                    best, at_moment(&m, top[i].x, rest, (double)total, all ? best : goal, goal));
         }
     }
     close(&m);
-    /* costs are whole numbers, so a bound may be rounded up, past what the sums may be wrong by */
-    best -= 1e-6 + 1e-9 * (double)total;
+    /* costs are whole numbers, so a bound may be rounded up */
+    best -= off;
     *out = total + (best > 0 ? (uint64_t)ceil(best) : 0);
     return st;
 }

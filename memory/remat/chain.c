@@ -43,7 +43,8 @@ uint64_t dt_revolve_extra(uint64_t n, uint64_t s)
 /* --- Rotor --- */
 
 enum { MOST_CELLS = 1 << 26 };
-static const uint64_t never = UINT64_MAX;
+/* Dearer than any sequence; two of them and all forward steps fit 64 bits. */
+static const uint64_t never = (uint64_t)1 << 62;
 #define BY_TAPE UINT16_MAX
 
 /**
@@ -80,57 +81,64 @@ static uint64_t least_units(const table *t, size_t i, size_t l)
     return t->x[l + 1] + need;
 }
 
-static void solve_one(table *t, size_t i, size_t m)
+static void solve_one(table *t, size_t i)
 {
     const dt_chain_stage *s = &t->c->stage[i];
     const uint64_t need = t->x[i + 1] + t->tape[i] + most(t->fextra[i], t->bextra[i]);
-    t->cost[at(t, i, i, m)] = m >= need ? s->forward + s->backward : never;
-    t->cut[at(t, i, i, m)] = BY_TAPE;
+    for (size_t m = 0; m < t->slots; m++) {
+        t->cost[at(t, i, i, m)] = m >= need ? s->forward + s->backward : never;
+        t->cut[at(t, i, i, m)] = BY_TAPE;
+    }
 }
 
-static void solve_stretch(table *t, size_t i, size_t l, size_t m)
+/* Keep the first stage's tape. Returns the units with which every tape of the stretch is kept, of
+ * which none costs less: nothing else need be looked at from there on. */
+static size_t keep_tape(table *t, size_t i, size_t l, size_t least)
 {
-    uint64_t best = never;
-    uint16_t cut = BY_TAPE;
-    for (size_t j = i + 1; j <= l; j++) {
-        if (m < t->x[j])
-            continue;
-        const uint64_t behind = t->cost[at(t, j, l, m - t->x[j])];
-        const uint64_t ahead = t->cost[at(t, i, j - 1, m)];
-        if (behind == never || ahead == never)
-            continue;
-        const uint64_t cost = t->sum[j] - t->sum[i] + behind + ahead;
-        if (cost < best) {
-            best = cost;
-            cut = (uint16_t)j;
-        }
+    const uint64_t *one = &t->cost[at(t, i, i, 0)], *rest = &t->cost[at(t, i + 1, l, 0)];
+    uint64_t *cost = &t->cost[at(t, i, l, 0)], floor = 0;
+    uint16_t *cut = &t->cut[at(t, i, l, 0)];
+    for (size_t k = i; k <= l; k++)
+        floor += t->c->stage[k].forward + t->c->stage[k].backward;
+    size_t all = t->slots;
+    for (size_t m = t->slots; m-- > 0;) {
+        const bool fits = m >= least && m >= t->tape[i];
+        const uint64_t sum = fits ? one[m] + rest[m - t->tape[i]] : never;
+        cost[m] = sum < never ? sum : never;
+        cut[m] = BY_TAPE;
+        all = cost[m] == floor ? m : all;
     }
-    if (m >= t->tape[i]) {
-        const uint64_t one = t->cost[at(t, i, i, m)];
-        const uint64_t rest = t->cost[at(t, i + 1, l, m - t->tape[i])];
-        if (one != never && rest != never && one + rest <= best) {
-            best = one + rest;
-            cut = BY_TAPE;
-        }
+    return all;
+}
+
+/* Run forward to stage j and keep its input, where that costs less. */
+static void run_ahead(table *t, size_t i, size_t j, size_t l, size_t from, size_t to)
+{
+    const uint64_t forward = t->sum[j] - t->sum[i], shift = t->x[j];
+    const uint64_t *ahead = &t->cost[at(t, i, j - 1, 0)];
+    uint64_t *cost = &t->cost[at(t, i, l, 0)];
+    uint16_t *cut = &t->cut[at(t, i, l, 0)];
+    from = from > shift ? from : (size_t)shift;
+    if (from >= to)
+        return;
+    const uint64_t *behind = &t->cost[at(t, j, l, from - (size_t)shift)];
+    for (size_t m = from; m < to; m++) {
+        const uint64_t sum = forward + ahead[m] + behind[m - from];
+        cut[m] = sum < cost[m] ? (uint16_t)j : cut[m];
+        cost[m] = sum < cost[m] ? sum : cost[m];
     }
-    t->cost[at(t, i, l, m)] = best;
-    t->cut[at(t, i, l, m)] = cut;
 }
 
 static void solve_all(table *t)
 {
-    for (size_t length = 0; length < t->c->n; length++)
+    for (size_t i = 0; i < t->c->n; i++)
+        solve_one(t, i);
+    for (size_t length = 1; length < t->c->n; length++)
         for (size_t i = 0; i + length < t->c->n; i++) {
-            const size_t l = i + length;
-            const uint64_t least = length > 0 ? least_units(t, i, l) : 0;
-            for (size_t m = 0; m < t->slots; m++) {
-                if (length == 0)
-                    solve_one(t, i, m);
-                else if (m < least)
-                    t->cost[at(t, i, l, m)] = never;
-                else
-                    solve_stretch(t, i, l, m);
-            }
+            const size_t l = i + length, least = (size_t)least_units(t, i, l);
+            const size_t all = keep_tape(t, i, l, least);
+            for (size_t j = i + 1; j <= l; j++)
+                run_ahead(t, i, j, l, least, all);
         }
 }
 

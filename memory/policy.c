@@ -249,7 +249,7 @@ dt_status dti_pass_cost_of(const dt_pass_env *e, dt_program *p, dt_pass_cost *ou
     if (st == DT_OK)
         st = time_plan(e, plan, &t, err);
     if (st == DT_OK)
-        *out = (dt_pass_cost){plan->peak, plan->host_peak, plan->disk_peak, t.seconds};
+        *out = (dt_pass_cost){plan->peak, plan->host_peak, plan->disk_peak, t.seconds, plan->bound};
     dt_timeline_deinit(&t);
     dt_plan_destroy(plan);
     return st;

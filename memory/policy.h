@@ -21,6 +21,7 @@ typedef struct dt_budgets {
  * @budgets: of the run
  * @density: how many values are not zero, as measured; NULL: not known
  * @dense:   plan for the step whose packed values did not fit: nothing may depend on values
+ * @hasty:   who searches looks at little, to see what would fit
  * @pool:    that will place the tensors; NULL: greedy
  * @costs:   of the machine; NULL: the default ones
  * @machine: how it runs plans; NULL: with a stream for each direction
@@ -32,7 +33,7 @@ typedef struct dt_pass_env {
     const void *opts;
     dt_budgets budgets;
     const dt_densities *density;
-    bool dense;
+    bool dense, hasty;
     const dt_pool_desc *pool;
     const dt_costs *costs;
     const dt_simulate_opts *machine;
@@ -52,11 +53,12 @@ const dt_costs *dti_pass_costs(const dt_pass_env *e);
 dt_simulate_opts dti_pass_machine(const dt_pass_env *e);
 dt_lower_opts dti_pass_lower_opts(const dt_pass_env *e);
 
-/* What a program comes to when it is lowered and timed: peaks of the tiers, and seconds of a run.
- */
+/* What a program comes to when it is lowered and timed: peaks of the tiers, and seconds of a run;
+ * and what no placement takes less than of the device. */
 typedef struct dt_pass_cost {
     uint64_t device, host, disk;
     double seconds;
+    uint64_t bound;
 } dt_pass_cost;
 dt_status dti_pass_cost_of(
     const dt_pass_env *e, dt_program *p, dt_pass_cost *out, dt_err *err) DT_NODISCARD;

@@ -67,9 +67,10 @@ char *dti_front_text(const dti_front *f, size_t *bytes)
     for (size_t i = 0; i < f->n; i++) {
         const dti_found *x = &f->plan[i];
         at += (size_t)snprintf(to + at, LINE,
-            "%" PRIu64 " %d %d %d %" PRIu64 " %" PRIu64 " %" PRIu64 " %a %s", x->budget,
-            x->offloads, x->encodes, x->recomputes, x->cost.device, x->cost.host, x->cost.disk,
-            x->cost.seconds, x->fate == NULL ? x->list : "=");
+            "%" PRIu64 " %" PRIu64 " %d %d %d %" PRIu64 " %" PRIu64 " %" PRIu64 " %a %s %s", x->aim,
+            x->budget, x->offloads, x->encodes, x->recomputes, x->cost.device, x->cost.host,
+            x->cost.disk, x->cost.seconds, x->then[0] != '\0' ? x->then : "-",
+            x->fate == NULL ? x->list : "=");
         for (size_t k = 0; x->fate != NULL && k < f->n_value; k++)
             to[at++] = (char)('0' + x->fate[k]);
         to[at++] = '\n';
@@ -78,19 +79,11 @@ char *dti_front_text(const dti_front *f, size_t *bytes)
     return to;
 }
 
-/* Of policies that plan without a search. */
-static bool list_is_known(const char *list)
+/* A policy that plans without a search. */
+static bool is_known(const char *name)
 {
-    char name[64];
-    for (const char *at = list; *at != '\0';) {
-        const size_t n = strcspn(at, ",");
-        snprintf(name, sizeof name, "%.*s", n < sizeof name ? (int)n : 0, at);
-        const dt_policy *p = dt_policy_find(name);
-        if (p == NULL || p->searches || p->rung != NULL)
-            return false;
-        at += n + (at[n] == ',');
-    }
-    return list[0] != '\0';
+    const dt_policy *p = dt_policy_find(name);
+    return p != NULL && !p->searches && p->rung == NULL;
 }
 
 static bool parse_fates(dti_found *x, const char *from, size_t n)
@@ -107,13 +100,18 @@ static bool parse_fates(dti_found *x, const char *from, size_t n)
 static bool parse_plan(dti_found *x, const char *line, size_t n_value)
 {
     int offloads, encodes, recomputes, at = 0;
-    const int got = sscanf(line, "%" SCNu64 " %d %d %d %" SCNu64 " %" SCNu64 " %" SCNu64 " %la %n",
+    const int got = sscanf(line,
+        "%" SCNu64 " %" SCNu64 " %d %d %d %" SCNu64 " %" SCNu64 " %" SCNu64 " %la %63s %n", &x->aim,
         &x->budget, &offloads, &encodes, &recomputes, &x->cost.device, &x->cost.host, &x->cost.disk,
-        &x->cost.seconds, &at);
+        &x->cost.seconds, x->then, &at);
     const char *rest = line + at;
     const size_t n = strcspn(rest, "\n");
-    if (got != 8 || at == 0 || !isfinite(x->cost.seconds) || !(x->cost.seconds > 0) ||
+    if (got != 10 || at == 0 || !isfinite(x->cost.seconds) || !(x->cost.seconds > 0) ||
         rest[n] != '\n')
+        return false;
+    if (strcmp(x->then, "-") == 0)
+        x->then[0] = '\0';
+    else if (!is_known(x->then))
         return false;
     x->offloads = offloads != 0;
     x->encodes = encodes != 0;
@@ -121,7 +119,7 @@ static bool parse_plan(dti_found *x, const char *line, size_t n_value)
     if (rest[0] == '=')
         return n == n_value + 1 && parse_fates(x, rest + 1, n_value);
     snprintf(x->list, sizeof x->list, "%.*s", (int)(n < sizeof x->list ? n : 0), rest);
-    return list_is_known(x->list);
+    return is_known(x->list);
 }
 
 dti_front *dti_front_parse(const char *text, size_t n_value)

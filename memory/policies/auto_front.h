@@ -7,12 +7,16 @@
 
 enum { DTI_MOST_FOUND = 512, DTI_FATES = 3 };
 
-/* A plan of the front, as it is made again: a list of policies with the budget they go by, or fates
- * of values; and what it comes to. */
+/**
+ * struct dti_found - a plan of the front, as it is made again; and what it comes to.
+ * @list: a policy; @fate: or fates of values, by value, below DTI_FATES; NULL: the list
+ * @aim:  the budget that the list goes by; 0: none
+ * @then: a policy that goes on from there, by @budget; "": none does
+ */
 typedef struct dti_found {
-    char list[160];
-    uint64_t budget;
-    uint8_t *fate; /* by value, below DTI_FATES; NULL: a list */
+    char list[64], then[64];
+    uint64_t aim, budget;
+    uint8_t *fate;
     bool offloads, encodes, recomputes;
     dt_pass_cost cost;
 } dti_found;

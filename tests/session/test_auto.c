@@ -116,7 +116,8 @@ static void no_policy_is_ahead(void **state)
 {
     (void)state;
     static const char *const others[] = {"keep_all", "vdnn_conv", "vdnn_all", "cdma", "chen_sqrt",
-        "chen_cheap", "chen_budget", "gist_lossless", "chen_cheap,vdnn_conv", "chen_sqrt,vdnn_all"};
+        "chen_cheap", "chen_budget", "gist_lossless", "chen_cheap,vdnn_conv", "chen_sqrt,vdnn_all",
+        "chen_cheap,capuchin", "vdnn_conv,rotor", "capuchin", "rotor"};
     const char *const nets[] = {convolutions, attention};
     for (size_t i = 0; i < DT_COUNT(nets); i++)
         if (dt_sampled(i, DT_COUNT(nets)))
@@ -243,22 +244,27 @@ static void a_front_is_kept_in_a_file(void **state)
 static void what_is_no_front_is_not_taken(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"", "1", "0 2 1 2\n", "1 3 1 2\n1 0 0 0 1 1 1 0x1p+0 =000\n",
-        "1 2 1 2\n1 0 0 0 1 1 1 0x1p+0 =03\n", "1 2 1 2\n1 0 0 0 1 1 1 nan =00\n",
-        "1 2 1 2\n1 0 0 0 1 1 1 -1 =00\n", "1 2 1 2\n1 0 0 0 1 1 1 0x1p+0 auto\n",
-        "1 2 1 2\n1 0 0 0 1 1 1 0x1p+0 nobody\n", "1 2 1 2\n1 0 0 0 1 1 1 0x1p+0 keep_all",
-        "2 2 1 2\n1 0 0 0 1 1 1 0x1p+0 keep_all\n", "9999999 2 1 2\n"};
+    static const char *const bad[] = {"", "1", "0 2 1 2\n",
+        "1 3 1 2\n1 1 0 0 0 1 1 1 0x1p+0 - =000\n", "1 2 1 2\n1 1 0 0 0 1 1 1 0x1p+0 - =03\n",
+        "1 2 1 2\n1 1 0 0 0 1 1 1 nan - =00\n", "1 2 1 2\n1 1 0 0 0 1 1 1 -1 - =00\n",
+        "1 2 1 2\n1 1 0 0 0 1 1 1 0x1p+0 - auto\n", "1 2 1 2\n1 1 0 0 0 1 1 1 0x1p+0 - nobody\n",
+        "1 2 1 2\n1 1 0 0 0 1 1 1 0x1p+0 nobody keep_all\n",
+        "1 2 1 2\n1 1 0 0 0 1 1 1 0x1p+0 auto =00\n", "1 2 1 2\n1 1 0 0 0 1 1 1 0x1p+0 - keep_all",
+        "1 2 1 2\n1 0 0 0 1 1 1 0x1p+0 keep_all\n", "2 2 1 2\n1 1 0 0 0 1 1 1 0x1p+0 - keep_all\n",
+        "9999999 2 1 2\n"};
     for (size_t i = 0; i < DT_COUNT(bad); i++)
         assert_null(dti_front_parse(bad[i], 2));
-    dti_front *f = dti_front_parse("2 2 1 2\n7 1 0 1 1 1 1 0x1p+0 keep_all,chen_sqrt\n"
-                                   "1 0 0 0 1 1 1 0x1p+0 =02\n",
+    dti_front *f = dti_front_parse("2 2 1 2\n9 7 1 0 1 1 1 1 0x1p+0 vdnn_all chen_sqrt\n"
+                                   "1 1 0 0 0 1 1 1 0x1p+0 - =02\n",
         2);
     assert_non_null(f);
-    assert_true(f->plan[0].budget == 7 && f->plan[0].offloads && f->plan[1].fate[1] == 2);
+    assert_true(f->plan[0].aim == 9 && f->plan[0].budget == 7 && f->plan[0].offloads);
+    assert_string_equal(f->plan[0].then, "vdnn_all");
+    assert_true(f->plan[1].then[0] == '\0' && f->plan[1].fate[1] == 2);
     size_t bytes;
     char *again = dti_front_text(f, &bytes);
     assert_non_null(again);
-    assert_true(again[bytes - 1] == '\n' && strstr(again, " keep_all,chen_sqrt\n") != NULL);
+    assert_true(again[bytes - 1] == '\n' && strstr(again, " vdnn_all chen_sqrt\n") != NULL);
     dt_free(again);
     dti_front_destroy(f);
 }

@@ -1,0 +1,189 @@
+/* What auto makes of other policies: each by itself, two after one another, and, at a budget, those
+ * that go by one and what becomes of plans above it when such a policy goes on. One that recomputes
+ * for a higher budget leaves less to be moved than one for this budget would have to repeat, so
+ * plans for higher budgets are gone on from, too. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "memory/policies/auto_search.h"
+
+/* IN_VAIN: two of each policy that goes by a budget and recomputes. HASTY: all in all. */
+enum { IN_VAIN = 4, HASTY = 6 };
+
+static bool wanted(const dti_auto *s, const dt_policy *p)
+{
+    return p->rung == NULL && !p->searches && p->home == NULL && (p->exact || s->lossy);
+}
+
+static bool moves(const dti_found *f)
+{
+    return f->offloads || f->encodes;
+}
+
+static bool same(const dti_found *a, const dti_found *b)
+{
+    const dt_pass_cost *x = &a->cost, *y = &b->cost;
+    return strcmp(a->list, b->list) == 0 && x->device == y->device && x->host == y->host &&
+           x->disk == y->disk && !(x->seconds < y->seconds) && !(x->seconds > y->seconds);
+}
+
+/* What a policy has done in any plan so far. */
+static dti_found does(const dti_auto *s, const char *policy)
+{
+    dti_found all = {.budget = 0};
+    for (size_t i = 0; i < s->n_base; i++) {
+        const dti_found *f = &s->base[i].of;
+        if (strcmp(f->list, policy) != 0)
+            continue;
+        all.offloads = all.offloads || f->offloads;
+        all.encodes = all.encodes || f->encodes;
+        all.recomputes = all.recomputes || f->recomputes;
+    }
+    return all;
+}
+
+/* A policy by itself, with a budget or without; others go on from what changes the program. */
+static dt_status add_one(dti_auto *s, const dt_policy *policy, uint64_t budget, dt_err *err)
+{
+    dti_found f = {.aim = budget, .budget = budget};
+    dt_program *made = NULL;
+    snprintf(f.list, sizeof f.list, "%s", policy->name);
+    DT_CHECK(dti_auto_add(s, &f, &made, err));
+    bool known = !moves(&f) && !f.recomputes;
+    for (size_t i = 0; i < s->n_base; i++)
+        known = known || same(&s->base[i].of, &f);
+    if (known || s->n_base == DTI_AUTO_MOST_BASES)
+        dt_program_destroy(made);
+    else
+        s->base[s->n_base++] = (dti_auto_base){f, made};
+    return DT_OK;
+}
+
+/* One of the two recomputes, the other offloads or encodes. */
+static bool suit(const dti_auto *s, const dti_found *first, const dt_policy *then)
+{
+    const dti_found second = does(s, then->name);
+    return strcmp(first->list, then->name) != 0 &&
+           ((first->recomputes && moves(&second)) || (moves(first) && second.recomputes));
+}
+
+static dt_status go_on(
+    dti_auto *s, const dti_auto_base *from, const dt_policy *then, uint64_t budget, dt_err *err)
+{
+    dti_found f = {.aim = from->of.aim, .budget = budget};
+    f.fate = from->of.fate; /* borrowed: what is kept of it is copied */
+    snprintf(f.list, sizeof f.list, "%s", from->of.list);
+    snprintf(f.then, sizeof f.then, "%s", then->name);
+    return dti_auto_add_from(s, from->p, &f, err);
+}
+
+static dt_status add_pairs(dti_auto *s, dt_err *err)
+{
+    size_t n;
+    const dt_policy *const *all = dt_policy_all(&n);
+    for (size_t i = 0; i < s->n_base; i++)
+        for (size_t k = 0; k < n; k++)
+            if (wanted(s, all[k]) && suit(s, &s->base[i].of, all[k]))
+                DT_CHECK(go_on(s, &s->base[i], all[k], 0, err));
+    return DT_OK;
+}
+
+dt_status dti_auto_add_policies(dti_auto *s, bool pairs, dt_err *err)
+{
+    size_t n;
+    const dt_policy *const *all = dt_policy_all(&n);
+    for (size_t i = 0; i < n; i++)
+        if (wanted(s, all[i]))
+            DT_CHECK(add_one(s, all[i], 0, err));
+    return pairs ? add_pairs(s, err) : DT_OK;
+}
+
+/* Whether a policy is to go on from a plan to a budget: of plans for a higher one only from those
+ * that recompute, by one that chooses between moving and recomputing. */
+static bool leads_on(
+    const dti_auto *s, const dti_found *from, const dt_policy *then, uint64_t budget)
+{
+    const dti_found second = does(s, then->name);
+    if (!wanted(s, then) || !suit(s, from, then))
+        return false;
+    if (from->aim == 0 || from->aim == budget)
+        return then->by_budget || from->aim == budget;
+    return from->aim > budget && from->recomputes && !moves(from) && then->by_budget &&
+           second.recomputes && moves(&second);
+}
+
+/* Seconds of the fastest that fits so far. */
+static double least_seconds(const dti_auto *s, uint64_t budget)
+{
+    double least = HUGE_VAL;
+    for (size_t i = 0; i < s->n; i++) {
+        const dt_pass_cost *c = &s->plan[i].cost;
+        if (c->device <= budget && dti_pass_fits(s->env, c))
+            least = fmin(least, c->seconds);
+    }
+    return least;
+}
+
+/* What goes on from a plan takes no less than that plan. Plans for higher budgets come in the order
+ * of these, until several in turn are of no use. */
+static dt_status add_led_on(dti_auto *s, size_t first, uint64_t budget, dt_err *err)
+{
+    size_t n;
+    int tries = 0, in_vain = 0;
+    const dt_policy *const *all = dt_policy_all(&n);
+    for (size_t i = s->n_base; i-- > first;) {
+        const dti_auto_base *from = &s->base[i];
+        const bool higher = from->of.aim > budget;
+        if (from->of.cost.device <= budget && dti_pass_fits(s->env, &from->of.cost))
+            continue;
+        for (size_t k = 0; k < n; k++) {
+            const double least = least_seconds(s, budget);
+            const bool enough = (higher && in_vain == IN_VAIN) || (s->env->hasty && tries == HASTY);
+            if (enough || !leads_on(s, &from->of, all[k], budget) ||
+                !(from->of.cost.seconds < least))
+                continue;
+            DT_CHECK(go_on(s, from, all[k], budget, err));
+            tries++;
+            if (higher)
+                in_vain = least_seconds(s, budget) < least ? 0 : in_vain + 1;
+        }
+    }
+    return DT_OK;
+}
+
+static dt_status add_going_by(dti_auto *s, uint64_t budget, dt_err *err)
+{
+    size_t n;
+    const dt_policy *const *all = dt_policy_all(&n);
+    for (size_t i = 0; i < n; i++)
+        if (wanted(s, all[i]) && all[i]->by_budget)
+            DT_CHECK(add_one(s, all[i], budget, err));
+    return DT_OK;
+}
+
+dt_status dti_auto_add_budgeted(dti_auto *s, uint64_t least, dt_err *err)
+{
+    for (int i = DTI_AUTO_BUDGETS; i-- > 0;)
+        if (dti_auto_budget(s, i) > least && !s->env->hasty)
+            DT_CHECK(add_going_by(s, dti_auto_budget(s, i), err));
+    return add_going_by(s, least, err);
+}
+
+dt_status dti_auto_go_on(dti_auto *s, size_t from, uint64_t least, uint64_t most, dt_err *err)
+{
+    for (int i = DTI_AUTO_BUDGETS; i-- > 0;)
+        if (dti_auto_budget(s, i) > least && dti_auto_budget(s, i) <= most)
+            DT_CHECK(add_led_on(s, from, dti_auto_budget(s, i), err));
+    return add_led_on(s, from, least, err);
+}
+
+void dti_auto_drop_bases(dti_auto *s)
+{
+    for (size_t i = 0; i < s->n_base; i++) {
+        dt_program_destroy(s->base[i].p);
+        dt_free(s->base[i].of.fate);
+    }
+    s->n_base = 0;
+}

@@ -1,0 +1,87 @@
+/* What the parts of auto share: the search, plans as they are tried and kept, and who finds them.
+ */
+#ifndef DT_MEMORY_POLICIES_AUTO_SEARCH_H
+#define DT_MEMORY_POLICIES_AUTO_SEARCH_H
+
+#include "memory/policies/auto_front.h"
+
+enum { DTI_AUTO_BUDGETS = 16, DTI_AUTO_MOST_BASES = 128 };
+
+enum { DTI_KEEP, DTI_AGAIN, DTI_AWAY }; /* fates of a value */
+
+/* A value that forward can make again: bytes, seconds in which it is made, and in which it goes to
+ * the host; and its number. */
+typedef struct dti_auto_value {
+    double bytes, again, away;
+    size_t number;
+} dti_auto_value;
+
+/* A plan that others begin with, and its program. */
+typedef struct dti_auto_base {
+    dti_found of;
+    dt_program *p;
+} dti_auto_base;
+
+/**
+ * struct dti_auto - a search.
+ * @plan:  n plans, of which none is ahead of another in everything
+ * @least @most: device peaks between which budgets lie
+ * @seconds: by op of the program as it came, n_op of them, and of all (@ops)
+ * @tensor @value: by value, and the values the cheapest to make again first
+ * @base:  n_base programs that one policy has made
+ */
+typedef struct dti_auto {
+    dt_program *p;
+    const dt_pass_env *env;
+    bool lossy;
+    int64_t moves;
+    size_t n;
+    dti_found plan[DTI_MOST_FOUND];
+    uint64_t least, most;
+    size_t n_op;
+    double *seconds, ops;
+    size_t n_value;
+    int32_t *tensor;
+    dti_auto_value *value;
+    uint64_t drawn;
+    size_t n_base;
+    dti_auto_base base[DTI_AUTO_MOST_BASES];
+} dti_auto;
+
+/* The i-th of sixteen budgets for all runs. */
+uint64_t dti_auto_budget(const dti_auto *s, int i);
+
+/* Make, place and time a plan. *kept becomes its program, to be destroyed; NULL: that is not
+ * wanted. */
+dt_status dti_auto_try(
+    const dti_auto *s, dti_found *f, dt_program **kept, dt_err *err) DT_NODISCARD;
+/* The same, and keep it where no other is ahead. */
+dt_status dti_auto_add(dti_auto *s, dti_found *f, dt_program **kept, dt_err *err) DT_NODISCARD;
+/* The same of a program in which all but the policy that goes on has been done. */
+dt_status dti_auto_add_from(
+    dti_auto *s, const dt_program *made, dti_found *f, dt_err *err) DT_NODISCARD;
+
+/* --- lists of policies --- */
+
+/* Each policy without a budget, and each two, one after the other. */
+dt_status dti_auto_add_policies(dti_auto *s, bool pairs, dt_err *err) DT_NODISCARD;
+/* At @least bytes and those of the sixteen budgets above it, those that go by one. */
+dt_status dti_auto_add_budgeted(dti_auto *s, uint64_t least, dt_err *err) DT_NODISCARD;
+/* At @least bytes and those of the sixteen budgets above it up to @most: what comes of plans above
+ * the budget when another policy goes on from them. @from: the first base to be gone on from. */
+dt_status dti_auto_go_on(
+    dti_auto *s, size_t from, uint64_t least, uint64_t most, dt_err *err) DT_NODISCARD;
+void dti_auto_drop_bases(dti_auto *s);
+
+/* --- fates of values --- */
+
+/* Seconds of ops and values, from the program as it stands; the search's are freed by its owner. */
+dt_status dti_auto_time_values(dti_auto *s, dt_err *err) DT_NODISCARD;
+dt_status dti_auto_apply_fates(
+    const dti_auto *s, const uint8_t *fates, dt_program *to, dt_err *err) DT_NODISCARD;
+/* At @least bytes and those of the sixteen budgets above it up to @most, the highest first. What
+ * only makes values again becomes a base. */
+dt_status dti_auto_add_searched(
+    dti_auto *s, uint64_t least, uint64_t most, dt_err *err) DT_NODISCARD;
+
+#endif

@@ -1,0 +1,332 @@
+/* The policy auto against all that there is: on small networks every way to keep, to make again and
+ * to move their values, tried one by one; on chains Rotor's table at every aim; and with costs that
+ * are wrong by a tenth, the plan that right ones would have chosen. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "layers/batchnorm.h"
+#include "layers/conv.h"
+#include "layers/fc.h"
+#include "layers/plain.h"
+#include "memory/kept.h"
+#include "memory/policies/chen.h"
+#include "memory/policies/remat_pass.h"
+#include "memory/time/card_costs.h"
+#include "tests/fixture/check.h"
+#include "tests/fixture/planned.h"
+#include "tests/fixture/random_graph.h"
+
+static dt_err err;
+
+/* So many samples that values take megabytes and ops longer than their start. */
+enum { SAMPLES = 16384, MOST_OPS = 25, MOST_VALUES = 5, BUDGETS = 3 };
+
+static dt_costs card(double faster)
+{
+    dt_costs c;
+    dt_costs_of_card(&c, dt_card_speed_find("p100"));
+    for (int t = DT_TIER_HOST; t < DT_TIERS; t++)
+        for (int d = 0; d < DT_TIER_DIRECTIONS; d++) {
+            c.link[t][d].rate *= faster;
+            c.thread_link[t][d].rate *= faster;
+        }
+    return c;
+}
+
+static dt_program *copy_of(const dt_lowered *m)
+{
+    dt_program *p = NULL;
+    memset(&err, 0, sizeof err);
+    assert_ok(dt_program_copy(&p, m->program, &err), &err);
+    assert_ok(dt_program_index(p, &err), &err);
+    return p;
+}
+
+static dt_program *by(const dt_lowered *m, const char *policy, const dt_pass_env *env)
+{
+    dt_policies list;
+    dt_program *p = copy_of(m);
+    assert_ok(dt_policies_open(&list, policy, NULL, &err), &err);
+    assert_ok(dt_policies_apply(&list, p, env, &err), &err);
+    dt_policies_close(&list);
+    return p;
+}
+
+static dt_pass_cost cost_of(dt_program *p, const dt_pass_env *env)
+{
+    dt_pass_cost c;
+    assert_ok(dti_pass_cost_of(env, p, &c, &err), &err);
+    return c;
+}
+
+/* What is found for a network is kept for its next budget. */
+static dt_kept *kept;
+
+/* What a plan of a policy within a budget takes by other costs than it is made for. */
+static dt_pass_cost under(const dt_lowered *m, const char *policy, uint64_t budget,
+    const dt_costs *thought, const dt_costs *real)
+{
+    const dt_pass_env by_thought = {.costs = thought, .budgets = {.device = budget}, .kept = kept};
+    const dt_pass_env by_real = {.costs = real};
+    dt_program *p = by(m, policy, &by_thought);
+    const dt_pass_cost c = cost_of(p, &by_real);
+    dt_program_destroy(p);
+    return c;
+}
+
+/* --- every way --- */
+
+/* What may become of a value. The two ways to move it differ in when it comes back: right before it
+ * is read, or as soon as backward begins. */
+enum { KEPT, AGAIN, LATE, EARLY, WAYS };
+
+static void move(dt_program *p, int32_t tensor, bool early)
+{
+    dt_gap g;
+    assert_ok(dt_program_index(p, &err), &err);
+    for (int32_t i = 0; dt_gap_next(p, tensor, &i, &g);) {
+        if (!g.crosses_loss)
+            continue;
+        const int32_t behind_loss = dt_pos(p, p->loss) + 1;
+        const bool room = early && behind_loss > g.from_pos && behind_loss < g.to_pos;
+        const dt_offload_opt o = {.release_after = DT_NONE,
+            .fetch_before = room ? p->order[behind_loss] : DT_NONE,
+            .tier = DT_TIER_INPUT};
+        assert_ok(dti_offload(p, &g, &o, &err), &err);
+        return;
+    }
+}
+
+static dt_pass_cost one_way(const dt_lowered *m, const dt_pass_env *env, uint32_t way)
+{
+    dt_chen c;
+    dt_program *p = copy_of(m);
+    assert_ok(dti_chen_open(&c, p, &err), &err);
+    uint32_t left = way;
+    for (size_t i = 0; i < c.n; i++, left /= WAYS)
+        c.dropped[c.value[i].tensor] = left % WAYS == AGAIN;
+    assert_ok(dti_chen_rewrite(&c, &err), &err);
+    left = way;
+    for (size_t i = 0; i < c.n; i++, left /= WAYS)
+        if (left % WAYS >= LATE)
+            move(p, c.value[i].tensor, left % WAYS == EARLY);
+    dti_chen_close(&c);
+    assert_ok(dti_fetch_again(p, &err), &err);
+    const dt_pass_cost cost = cost_of(p, env);
+    dt_program_destroy(p);
+    return cost;
+}
+
+static size_t values_of(const dt_lowered *m)
+{
+    dt_chen c;
+    dt_program *p = copy_of(m);
+    assert_ok(dti_chen_open(&c, p, &err), &err);
+    const size_t n = c.n;
+    dti_chen_close(&c);
+    dt_program_destroy(p);
+    return n;
+}
+
+static void near_every_way(const dt_lowered *m, size_t n_value, const dt_costs *costs)
+{
+    const dt_pass_env env = {.costs = costs};
+    uint32_t ways = 1;
+    for (size_t i = 0; i < n_value; i++)
+        ways *= WAYS;
+    dt_pass_cost *all = dt_alloc(ways, sizeof *all);
+    assert_non_null(all);
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = 0; i < ways; i++) {
+        all[i] = one_way(m, &env, i);
+        least = all[i].device < least ? all[i].device : least;
+    }
+    for (uint64_t k = 0; k < BUDGETS; k++) {
+        const uint64_t budget = least + (all[0].device - least) * k / BUDGETS;
+        double best = HUGE_VAL;
+        for (uint32_t i = 0; i < ways; i++)
+            if (all[i].device <= budget)
+                best = fmin(best, all[i].seconds);
+        const dt_pass_cost found = under(m, "auto", budget, costs, costs);
+        if (!(found.device <= budget && found.seconds <= 1.05 * best))
+            fail_msg("auto takes %g s and %zu bytes of %zu, the best of %u ways %g s",
+                found.seconds, (size_t)found.device, (size_t)budget, (unsigned)ways, best);
+    }
+    dt_free(all);
+}
+
+static void near_the_best_of_every_way(void **state)
+{
+    (void)state;
+    int networks = 0;
+    const int wanted = dt_small_scale() ? 1 : 4;
+    for (uint64_t seed = 200; seed < 1000 && networks < wanted; seed++) {
+        dt_lowered m = dt_program_of(dt_random_graph(seed), DT_PROGRAM_FIRST, SAMPLES);
+        const size_t n = values_of(&m);
+        if (m.program->n_order <= MOST_OPS && n >= 3 && n <= MOST_VALUES) {
+            const dt_costs costs = card(networks % 2 == 0 ? 1 : 10);
+            near_every_way(&m, n, &costs);
+            networks++;
+        }
+        dt_lowered_close(&m);
+    }
+    assert_int_equal(networks, wanted);
+}
+
+/* --- chains --- */
+
+static dt_graph *chain(uint64_t seed)
+{
+    dt_graph *g;
+    dt_dice dice = {seed, 0};
+    int32_t at = DT_GRAPH_INPUT;
+    const int64_t classes = 5;
+    assert_ok(dt_graph_create(&g, "chain", (dt_shape){1, 8, 8, 4}, classes, &err), &err);
+    const int64_t layers = dt_roll_in(&dice, 8, 16);
+    for (int64_t i = 0; i <= layers + 2; i++) {
+        static const dt_batchnorm norm = {.eps = 1e-5, .momentum = 0.1};
+        const dt_conv conv = {4 << dt_roll(&dice, 2), 3, 1, 1, 1, 1, false};
+        const dt_fc fc = {classes, true};
+        const uint32_t kind = dt_roll(&dice, 3);
+        const dt_layer_desc *desc = kind == 0   ? &dt_layer_conv
+                                    : kind == 1 ? &dt_layer_batchnorm
+                                                : &dt_layer_relu;
+        const void *opts = kind == 0 ? (const void *)&conv : kind == 1 ? (const void *)&norm : NULL;
+        char name[DT_NAME_BYTES];
+        if (i >= layers) {
+            const dt_layer_desc *const last[] = {
+                &dt_layer_global_avgpool, &dt_layer_fc, &dt_layer_cross_entropy};
+            desc = last[i - layers];
+            opts = i == layers + 1 ? &fc : NULL;
+        }
+        snprintf(name, sizeof name, "%s%d", desc->name, (int)i);
+        assert_ok(dt_graph_add(g, desc, name, opts, &at, 1, &at, &err), &err);
+    }
+    assert_ok(dt_graph_check(g, &err), &err);
+    return g;
+}
+
+/* The fastest that fits of what Rotor's table gives for every one of many aims. */
+static dt_pass_cost rotor_at_every_aim(
+    const dt_lowered *m, const dt_costs *costs, uint64_t budget, uint64_t most)
+{
+    enum { AIMS = 60 };
+    const dt_pass_env env = {.costs = costs, .budgets = {.device = budget}};
+    dti_problem x;
+    dt_chain_stages s = {.points = true};
+    dt_program *p = copy_of(m);
+    assert_ok(dti_problem_open(&x, p, &env, &err), &err);
+    assert_ok(
+        dt_chain_of_graph(&s, &x.r.graph, DT_CHAIN_AUTO, DT_CHAIN_MOST_STAGES, x.mirror, &err),
+        &err);
+    for (uint64_t i = 1; i <= AIMS; i++) {
+        dt_chain_plan plan;
+        dt_remat_sequence runs = {0};
+        dt_err none = {0};
+        uint64_t peak;
+        const dt_status st = dt_chain_solve(&plan, &s.chain, most * i / AIMS, &none);
+        if (st == DT_E_BUDGET)
+            continue;
+        assert_ok(st, &none);
+        assert_ok(dt_chain_runs(&runs, &x.r.graph, &s, &plan, x.r.once, &err), &err);
+        assert_ok(dti_problem_try(&x, &runs, &peak, &err), &err);
+        dt_remat_sequence_deinit(&runs);
+        dt_chain_plan_deinit(&plan);
+    }
+    const dt_pass_cost best = x.cost;
+    dt_chain_stages_deinit(&s);
+    dti_problem_close(&x);
+    dt_program_destroy(p);
+    return best;
+}
+
+static void not_behind_rotor_on_chains(void **state)
+{
+    (void)state;
+    const int wanted = dt_small_scale() ? 1 : 2;
+    int fitted = 0;
+    for (uint64_t seed = 0; seed < (uint64_t)wanted; seed++) {
+        const dt_costs costs = card(seed % 2 == 0 ? 1 : 0.05);
+        dt_lowered m = dt_program_of(chain(seed), DT_PROGRAM_FIRST, SAMPLES);
+        const uint64_t all = under(&m, "keep_all", 0, &costs, &costs).device;
+        const uint64_t least = rotor_at_every_aim(&m, &costs, 1, all).device;
+        for (uint64_t k = 0; k < BUDGETS; k++) {
+            const uint64_t budget = least + (all - least) * k / BUDGETS;
+            const dt_pass_cost best = rotor_at_every_aim(&m, &costs, budget, all);
+            const dt_pass_cost found = under(&m, "auto", budget, &costs, &costs);
+            fitted += best.device <= budget;
+            if (!(found.device <= budget && found.seconds <= best.seconds * (1 + 1e-9)))
+                fail_msg("chain %d: auto takes %g s and %zu bytes of %zu, Rotor %g s and %zu",
+                    (int)seed, found.seconds, (size_t)found.device, (size_t)budget, best.seconds,
+                    (size_t)best.device);
+        }
+        dt_lowered_close(&m);
+    }
+    assert_int_equal(fitted, wanted * BUDGETS);
+}
+
+/* --- costs that are wrong --- */
+
+/* The same machine, each op off by up to a tenth. */
+static dt_costs off_by_a_tenth(const dt_costs *right, const dt_plan *p, uint64_t seed)
+{
+    dt_costs c = *right;
+    dt_dice dice = {seed, 0};
+    for (size_t i = 0; i < p->n_op; i++) {
+        char signature[DT_SIGNATURE_BYTES];
+        dt_cost_entry e = {.signature = signature};
+        dt_cost_signature(p, &p->op[i], signature, &e.samples);
+        e.floor = dt_costs_floor(right, p, &p->op[i]);
+        e.seconds = dti_costs_op(right, p, &p->op[i]).seconds *
+                    (0.9 + 0.2 * (double)dt_roll_in(&dice, 0, 1000) / 1000);
+        assert_ok(dt_costs_add(&c, &e, &err), &err);
+    }
+    assert_ok(dt_costs_seal(&c, &err), &err);
+    return c;
+}
+
+static void costs_off_by_a_tenth_lose_little(void **state)
+{
+    (void)state;
+    const dt_costs real = card(1);
+    const dt_pass_env env = {.costs = &real};
+    const dt_lower_opts how = dti_pass_lower_opts(&env);
+    for (uint64_t seed = 20; seed < (dt_small_scale() ? 21 : 26); seed++) {
+        dt_graph *g = seed % 2 == 0 ? chain(seed) : dt_random_graph(seed);
+        dt_lowered m = dt_program_of(g, DT_PROGRAM_FIRST, SAMPLES);
+        dt_program *again = by(&m, "chen_sqrt", &env);
+        dt_plan *plan = NULL;
+        assert_ok(dt_lower(&plan, again, &how, &err), &err);
+        dt_costs thought = off_by_a_tenth(&real, plan, seed);
+        const uint64_t all = under(&m, "keep_all", 0, &real, &real).device;
+        const uint64_t least = under(&m, "auto", 1, &real, &real).device;
+        for (uint64_t k = 0; k < BUDGETS; k++) {
+            const uint64_t budget = least + (all - least) * (k + 1) / (BUDGETS + 1);
+            const dt_pass_cost right = under(&m, "auto", budget, &real, &real);
+            const dt_pass_cost wrong = under(&m, "auto", budget, &thought, &real);
+            assert_true(right.device <= budget && wrong.device <= budget);
+            if (!(wrong.seconds <= 1.05 * right.seconds))
+                fail_msg("network %d: by wrong costs %g s, by right ones %g", (int)seed,
+                    wrong.seconds, right.seconds);
+        }
+        dt_costs_deinit(&thought);
+        dt_plan_destroy(plan);
+        dt_program_destroy(again);
+        dt_lowered_close(&m);
+    }
+}
+
+DT_TEST_GROUP(auto_optimum)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(near_the_best_of_every_way),
+        cmocka_unit_test(not_behind_rotor_on_chains),
+        cmocka_unit_test(costs_off_by_a_tenth_lose_little),
+    };
+    kept = dt_kept_create(NULL);
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    dt_kept_destroy(kept);
+    return failed;
+}

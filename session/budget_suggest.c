@@ -1,6 +1,6 @@
 /* What to change so that a run fits: other configurations are planned, as little of each as their
- * peaks need, and the cheapest of each kind are told, as the lines to set, with their peaks and
- * their price. */
+ * peaks need, and auto and the cheapest of each kind are told, as the lines to set, with their
+ * peaks and their price. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,23 +11,27 @@
 #include "engine/base/clock.h"
 #include "session/budget.h"
 #include "session/human.h"
+#include "session/predict.h"
 
 /* SECONDS: of a search; plans of deep networks under a search of their own take seconds each. */
 enum { WANTED = 3, MOST_SECONDS = 30, MOST_DIVISORS = 256, MOST_PAIRS = 4 };
 
-/* What a run may change to fit. */
+/* What a run may change to fit. @budget: of the device, for plans that go by it. */
 typedef struct variant {
     int64_t batch, micro;
     const char *policy;
     int tier;
     dt_algorithm_choice algorithms;
+    uint64_t budget;
 } variant;
 
-/* What came of one. @can: it can be trained at all; @order: of its policy among all. */
+/* What came of one. @can: it can be trained at all; @order: of its policy among all; @seconds: of a
+ * step, as predicted; 0: costs of no machine are known. */
 typedef struct trial {
     variant v;
     size_t order;
     bool can, fits, exact;
+    double seconds;
     dt_need need;
     dt_score score;
 } trial;
@@ -44,6 +48,7 @@ typedef struct search {
     size_t n_tried, cap_tried, n_all;
     trial *tried, *all;
     int n_told;
+    bool auto_fits;
     variant told[WANTED];
     double said, until;
     size_t n_pair;
@@ -52,13 +57,17 @@ typedef struct search {
 
 /* ---- other configurations, planned to see whether they fit ---- */
 
-static void judge(const search *x, trial *t, const dt_plan_set *plans)
+static dt_status judge(const search *x, trial *t, const dt_plan_set *plans, dt_err *err)
 {
+    dt_prediction step;
+    DT_CHECK(dt_plan_set_predict(plans, &step, err));
     t->can = dt_plan_set_check_statistics(plans, NULL) == DT_OK;
     t->exact = dt_plan_set_exact(plans);
     t->need = dt_plan_set_need(plans);
     t->score = dt_plan_set_score(plans);
+    t->seconds = step.known ? step.seconds : 0;
     t->fits = t->can && dt_need_fits(&t->need, x->available);
+    return DT_OK;
 }
 
 /* Peaks of a run like this one but for the variant, from plans alone. */
@@ -72,15 +81,17 @@ static dt_status plan_trial(const search *x, trial *t, dt_err *err)
     r.micro_batch = t->v.micro;
     r.tier = t->v.tier;
     r.algorithms = t->v.algorithms;
+    r.budgets.device = t->v.budget;
     r.given = NULL;
     r.quick = true;
+    r.hasty = true;
     dt_status st = dt_policies_open(&policies, t->v.policy, x->s->config, err);
     if (st == DT_OK)
         st = dt_plan_set_create(&plans, x->s, &r, err);
     if (st == DT_OK)
         st = dt_plan_set_run(plans, x->eval, 0, 0, err);
     if (st == DT_OK)
-        judge(x, t, plans);
+        st = judge(x, t, plans, err);
     dt_plan_set_destroy(plans);
     dt_policies_close(&policies);
     return st;
@@ -89,7 +100,8 @@ static dt_status plan_trial(const search *x, trial *t, dt_err *err)
 static bool same_variant(const variant *a, const variant *b)
 {
     return a->batch == b->batch && a->micro == b->micro && a->tier == b->tier &&
-           a->algorithms == b->algorithms && strcmp(a->policy, b->policy) == 0;
+           a->algorithms == b->algorithms && a->budget == b->budget &&
+           strcmp(a->policy, b->policy) == 0;
 }
 
 /* Plans of deep networks under a search of their own take seconds each. */
@@ -131,7 +143,10 @@ static dt_status largest_batch(search *x, const char *policy, trial *best, dt_er
     while (fails - fits > 1) {
         trial t;
         const int64_t n = fits + (fails - fits) / 2;
-        DT_CHECK(try_variant(x, (variant){n, n, policy, x->own.tier, x->own.algorithms}, &t, err));
+        variant v = x->own;
+        v.policy = policy;
+        v.batch = v.micro = n;
+        DT_CHECK(try_variant(x, v, &t, err));
         if (t.fits) {
             fits = n;
             *best = t;
@@ -155,7 +170,9 @@ static dt_status largest_micro(search *x, const char *policy, trial *best, dt_er
     for (size_t fails = n + 1; fails - fits > 1;) {
         trial t;
         const size_t mid = fits + (fails - fits) / 2;
-        const variant v = {x->own.batch, divisor[mid - 1], policy, x->own.tier, x->own.algorithms};
+        variant v = x->own;
+        v.policy = policy;
+        v.micro = divisor[mid - 1];
         DT_CHECK(try_variant(x, v, &t, err));
         if (t.fits || !t.can) { /* too small to be trained: larger ones might be */
             fits = mid;
@@ -204,6 +221,8 @@ static void lines_to_set(const search *x, const trial *t, char *to, size_t bytes
         list(to, bytes, "[memory] ", "tier = %s", v->tier == DT_TO_DISK ? "disk" : "host");
     if (v->algorithms != own->algorithms)
         list(to, bytes, "[memory] ", "algorithms = small");
+    if (v->budget != own->budget)
+        list(to, bytes, "[memory] ", "device_budget = %" PRIu64, v->budget);
     if (v->batch != own->batch)
         list(train, sizeof train, "[train] ", "batch = %" PRId64, v->batch);
     const bool stays_all = v->batch != own->batch && own->micro == own->batch;
@@ -358,6 +377,64 @@ static dt_status try_policies(search *x, dt_err *err)
     return DT_OK;
 }
 
+/* ---- auto ---- */
+
+/* Seconds of keep_all as the run is configured. */
+static double kept_seconds(const search *x)
+{
+    for (size_t i = 0; i < x->n_all; i++)
+        if (strcmp(x->all[i].v.policy, "keep_all") == 0)
+            return x->all[i].seconds;
+    return 0;
+}
+
+/* No exact policy that fits is ahead of auto, unless it says where tensors live. */
+static double most_seconds(const search *x, const trial *searched)
+{
+    double most = searched->seconds;
+    for (size_t i = 0; i < x->n_all; i++) {
+        const trial *t = &x->all[i];
+        const dt_policy *alone = dt_policy_find(t->v.policy); /* NULL: a pair */
+        if (t->fits && t->exact && alone != NULL && alone->home == NULL && t->seconds < most)
+            most = t->seconds;
+    }
+    return most;
+}
+
+/* What a run under auto searches at length was looked at briefly here, so what is said is what it
+ * takes at the most. */
+static void tell_auto(const search *x, const trial *t, dt_err *err)
+{
+    char lines[1200], size[DT_HUMAN_BYTES], time[128];
+    const double most = most_seconds(x, t), kept = kept_seconds(x);
+    lines_to_set(x, t, lines, sizeof lines);
+    if (t->seconds > 0 && kept > 0)
+        snprintf(time, sizeof time,
+            "a step takes %.4g s or less as %s, %.1f%% more than with all kept", most,
+            x->s->costs.simulated ? "simulated" : "predicted", 100 * (most / kept - 1));
+    else
+        snprintf(time, sizeof time,
+            "what a step takes is predicted with memory.profile or memory.simulate");
+    (void)DT_FAIL(err, DT_E_BUDGET, "  fits if: %s, which needs no more than %s; %s", lines,
+        dt_human_bytes(size, t->v.budget), time);
+}
+
+/* The fastest of what fits, where a budget says what that is. */
+static dt_status suggest_auto(search *x, dt_err *err)
+{
+    trial t;
+    variant v = x->own;
+    v.policy = "auto";
+    v.budget = x->available->device;
+    if (strcmp(x->own.policy, "auto") == 0 || v.budget == UINT64_MAX)
+        return DT_OK;
+    DT_CHECK(try_variant(x, v, &t, err));
+    x->auto_fits = t.fits;
+    if (t.fits)
+        tell_auto(x, &t, err);
+    return DT_OK;
+}
+
 /* What moved tensors may wait in instead. */
 static dt_status suggest_tier(search *x, dt_err *err)
 {
@@ -461,7 +538,7 @@ static trial least_policy(const search *x, dt_err *err)
         any = any || x->all[i].fits;
         least = x->all[i].need.device < least.need.device ? x->all[i] : least;
     }
-    if (!any)
+    if (!any && !x->auto_fits)
         (void)DT_FAIL(err, DT_E_BUDGET,
             "  taken at once, this batch fits under no policy; %s needs the least, %s (%" PRIu64
             " bytes)",
@@ -515,6 +592,7 @@ static dt_status tell_least(search *x, dt_err *err)
 static dt_status search_all(search *x, dt_err *err)
 {
     DT_CHECK(try_policies(x, err));
+    DT_CHECK(suggest_auto(x, err));
     DT_CHECK(tell_least(x, err));
     DT_CHECK(suggest_one_change(x, err));
     DT_CHECK(suggest_small_policies(x, err));
@@ -531,14 +609,14 @@ static dt_status search_all(search *x, dt_err *err)
 static void tell_end(const search *x, const dt_plan *p, dt_err *err)
 {
     char size[DT_HUMAN_BYTES];
-    if (x->n_told == 0)
+    if (x->n_told == 0 && !x->auto_fits)
         (void)DT_FAIL(err, DT_E_BUDGET,
             "  nothing was found that fits; parameters with gradients and optimizer state take %s "
             "(%" PRIu64 " bytes)",
             dt_human_bytes(size, p->persistent), p->persistent);
     else if (x->n_told < WANTED)
-        (void)DT_FAIL(err, DT_E_BUDGET, "  no more than %d such configuration%s found", x->n_told,
-            x->n_told > 1 ? "s were" : " was");
+        (void)DT_FAIL(err, DT_E_BUDGET, "  no more than %d such configuration%s found",
+            x->n_told + x->auto_fits, x->n_told + x->auto_fits > 1 ? "s were" : " was");
 }
 
 static bool evaluates(const dt_plan_set *p)
@@ -558,7 +636,7 @@ dt_status dti_suggest(const dt_session *s, const dt_available *a, dt_err *err)
         .said = dt_seconds(),
         .until = dt_seconds() + MOST_SECONDS,
         .own = {asked->batch, asked->micro_batch, s->opts.memory.policy, asked->tier,
-            asked->algorithms}};
+            asked->algorithms, asked->budgets.device}};
     dt_status st = search_all(&x, err);
     if (st == DT_E_STOPPED) {
         (void)DT_FAIL(

@@ -63,6 +63,7 @@ static dt_status rewrite(
         .kept = p->session->kept,
         .density = &p->session->densities,
         .dense = to->dense,
+        .hasty = p->asked.hasty,
         .pool = dt_pool_find(p->session->opts.memory.pool),
         .costs = p->asked.costs};
     if (p->asked.fates != NULL)
@@ -666,7 +667,7 @@ static dt_status create_with_homes(
 /* Of plans that fit a budget without them, homes are none of auto's business. */
 static bool takes_homes(const dt_plan_request *r)
 {
-    return r->budgets.device > 0 && dt_policies_take_homes(r->policies) &&
+    return r->budgets.device > 0 && !r->hasty && dt_policies_take_homes(r->policies) &&
            (r->fates == NULL || r->fates->homes.n == 0);
 }
 

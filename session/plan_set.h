@@ -24,6 +24,7 @@ struct dt_session;
  * @given:      plans to be taken, and none is made; NULL: none
  * @given_by:   the file that they are of
  * @quick:      algorithms = fit is planned as small, which needs no less: to see what fits
+ * @hasty:      policies that search look at little, for the same purpose
  */
 typedef struct dt_plan_request {
     int64_t batch, micro_batch;
@@ -35,7 +36,7 @@ typedef struct dt_plan_request {
     const dt_costs *costs;
     const dt_plans *given;
     const char *given_by;
-    bool quick;
+    bool quick, hasty;
 } dt_plan_request;
 
 /* A plan, and the program it was made from; NULL of one that was given. */

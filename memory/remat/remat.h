@@ -99,9 +99,9 @@ uint64_t dt_remat_least_peak(const dt_remat_graph *g);
 dt_status dt_remat_bound(
     const dt_remat_graph *g, uint64_t budget, uint64_t *out, dt_err *err) DT_NODISCARD;
 
-/* The same where an op's output takes only @own bytes, by op, while the op runs; NULL: all. Who only
- * asks whether it is @enough is answered sooner: by some bound, which is at least that if the best
- * one is by more than a rounding; UINT64_MAX: by the best. */
+/* The same where an op's output takes only @own bytes, by op, while the op runs; NULL: all. Who
+ * only asks whether it is @enough is answered sooner: by some bound, which is at least that if the
+ * best one is by more than a rounding; UINT64_MAX: by the best. */
 dt_status dti_remat_bound_by(const dt_remat_graph *g, uint64_t budget, const uint64_t *own,
     uint64_t enough, uint64_t *out, dt_err *err) DT_NODISCARD;
 

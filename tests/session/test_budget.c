@@ -62,8 +62,10 @@ static void as_sets(const char *line, char *to, size_t room)
         *stop = '\0';
     to[0] = '\0';
     char key[32] = "";
-    for (char *w = strtok_r(copy, " ,", &save); w != NULL; w = strtok_r(NULL, " ,", &save)) {
-        const size_t n = strlen(to);
+    for (char *w = strtok_r(copy, " ", &save); w != NULL; w = strtok_r(NULL, " ", &save)) {
+        const size_t n = strlen(to), last = strlen(w) - 1;
+        if (w[last] == ',') /* within a word commas are of a list */
+            w[last] = '\0';
         if (*w == '[')
             snprintf(section, sizeof section, "%.*s", (int)strcspn(w + 1, "]"), w + 1);
         else if (strcmp(w, "and") == 0 || strcmp(w, "=") == 0)
@@ -106,7 +108,7 @@ static void three_configurations_that_fit_are_named(void **state) /* case 13 */
     assert_int_equal(all_suggestions_fit("b.ini --set memory.device_budget=3MiB", true), 3);
     assert_int_equal(all_suggestions_fit("b.ini --set memory.device_budget=1200KiB", false), 3);
     put_text("n.ini", NORMED);
-    assert_int_equal(all_suggestions_fit("n.ini --set memory.device_budget=4MiB", false), 3);
+    assert_int_equal(all_suggestions_fit("n.ini --set memory.device_budget=4MiB", false), 3 + 1);
     assert_int_equal(all_suggestions_fit("n.ini --set memory.device_budget=2500KiB "
                                          "--set train.micro_batch=32",
                          false),
@@ -125,6 +127,44 @@ static void suggestions_are_of_different_kinds(void **state)
     assert_has(r.err, "fits if: [train] micro_batch = 32, of the same batch in 2 parts normalised");
     assert_has(r.err, "fits if: [train] batch = 63 (64 does not fit)");
     assert_has(r.err, "the least found for this batch is ");
+    cli_done(&r);
+}
+
+/* The first that is said; what it says that a step takes is no less than what it takes. */
+static void auto_is_offered_first(void **state)
+{
+    NEED_BINARY();
+    char words[256];
+    put_text("n.ini", NORMED);
+    const uint64_t all = peak("plan n.ini --json", "device");
+    snprintf(words, sizeof words, "plan n.ini --set memory.device_budget=%" PRIu64, all * 3 / 4);
+    ran r = refused(words, DT_E_BUDGET);
+    assert_has(r.err, "what a step takes is predicted with memory.profile or memory.simulate");
+    cli_done(&r);
+    snprintf(words, sizeof words,
+        "plan n.ini --set memory.simulate=p100 --set memory.device_budget=%" PRIu64, all * 3 / 4);
+    r = refused(words, DT_E_BUDGET);
+    const char *first = strstr(r.err, "fits if: ");
+    assert_true(first != NULL && first == strstr(r.err, "fits if: [memory] policy = auto, which "));
+    const char *step = strstr(first, "; a step takes ");
+    assert_true(step != NULL && step < strchr(first, '\n'));
+    assert_true(strstr(step, " s or less as simulated, ") < strchr(first, '\n'));
+    const double said = strtod(step + strlen("; a step takes "), NULL);
+    cli_done(&r);
+    const size_t n = strlen(words);
+    snprintf(words + n, sizeof words - n, " --json --set memory.policy=auto");
+    r = refused(words, 0);
+    step = strstr(r.out, "\"step_seconds\":");
+    assert_non_null(step);
+    const double takes = strtod(step + strlen("\"step_seconds\":"), NULL);
+    if (!(takes > 0 && takes <= said * 1.001)) /* four digits are said */
+        fail_msg("a step takes %g s, the refusal said %g", takes, said);
+    cli_done(&r);
+    /* auto itself is refused without its own name */
+    snprintf(
+        words, sizeof words, "plan n.ini --set memory.policy=auto --set memory.device_budget=1MiB");
+    r = refused(words, DT_E_BUDGET);
+    assert_has_not(r.err, "policy = auto, which");
     cli_done(&r);
 }
 
@@ -463,6 +503,7 @@ DT_TEST_GROUP(budget)
     const struct CMUnitTest tests[] = {
         T(three_configurations_that_fit_are_named),
         T(suggestions_are_of_different_kinds),
+        T(auto_is_offered_first),
         T(smaller_algorithms_are_suggested),
         T(what_a_policy_costs_is_told),
         T(a_host_budget_is_hard),

@@ -7,7 +7,8 @@
  * by how far real plans are off, and the fastest plan that fits is taken; without a budget, the one
  * of the lowest peak. The search is limited in nodes, and never in seconds. And where a network has
  * too many ops for the program, or the build has no solver, the same problem is searched
- * (memory/remat/anneal.c), in place of the paper's rounding of the relaxation. */
+ * (memory/remat/anneal.c), in place of the paper's rounding of the relaxation. The search begins
+ * with the best of Rotor's sequences, so on a chain it is not behind Rotor. */
 #include "memory/policies/remat_pass.h"
 #include "memory/remat/aim.h"
 
@@ -26,23 +27,29 @@ static const dt_opt opts[] = {
 };
 /* clang-format on */
 
-enum { ROUNDS = 6, MOVES_AN_OP = 2000 };
+enum { ROUNDS = 6, MOVES_AN_OP = 2000, STAGES = 64 };
 
 typedef struct search {
     dti_problem x;
     const options *o;
-    bool solved; /* by the integer program or shortest paths */
 } search;
 
-/* From each op once. */
+/* From the best sequence so far. */
 static dt_status anneal(const search *s, uint64_t aim, dt_remat_sequence *runs, dt_err *err)
 {
     const dt_remat_graph *g = &s->x.r.graph;
     const dt_remat_search how = {
         .budget = aim, .seed = 1, .moves = (uint64_t)MOVES_AN_OP * g->n_op, .once = s->x.r.once};
     dt_remat_taken taken;
-    DT_CHECK(dt_remat_in_order(runs, g, err));
+    for (size_t i = 0; i < s->x.best.n; i++)
+        DT_CHECK(dt_remat_push(runs, s->x.best.op[i], err));
     return dt_remat_anneal(g, &how, runs, &taken, err);
+}
+
+static bool is_solved(const search *s)
+{
+    const uint32_t n = s->x.r.graph.n_op;
+    return n <= DT_REMAT_MOST_EXACT || (n <= s->o->ops && dt_solver_name() != NULL);
 }
 
 /* DT_E_BUDGET: nothing keeps to the aim. */
@@ -50,13 +57,11 @@ static dt_status solve(search *s, uint64_t aim, dt_remat_sequence *runs, dt_err 
 {
     const dt_remat_graph *g = &s->x.r.graph;
     bool proved;
-    s->solved = true;
+    if (!is_solved(s))
+        return anneal(s, aim, runs, err);
     if (g->n_op <= DT_REMAT_MOST_EXACT)
         return dt_remat_exact(g, aim, s->x.r.once, runs, err);
-    if (g->n_op <= s->o->ops && dt_solver_name() != NULL)
-        return dt_remat_checkmate(g, aim, (uint64_t)s->o->nodes, s->x.r.once, runs, &proved, err);
-    s->solved = false;
-    return anneal(s, aim, runs, err);
+    return dt_remat_checkmate(g, aim, (uint64_t)s->o->nodes, s->x.r.once, runs, &proved, err);
 }
 
 static dt_status try_at(void *ctx, uint64_t aim, uint64_t *peak, dt_err *err)
@@ -81,13 +86,16 @@ static dt_status find(search *s, dt_err *err)
     const options *o = s->o;
     if (o->budget > 0)
         s->x.budget = o->budget;
-    if (s->x.cost.device <= s->x.budget)
+    bool points;
+    const uint64_t whole = s->x.cost.device, least = dt_remat_least_peak(&s->x.r.graph);
+    if (whole <= s->x.budget)
         return DT_OK;
-    const uint64_t least = dt_remat_least_peak(&s->x.r.graph);
+    if (!is_solved(s))
+        DT_CHECK(dti_problem_try_chain(&s->x, DT_CHAIN_AUTO, STAGES, &points, err));
     const int64_t first = (int64_t)s->x.budget - s->x.offset;
     const dt_aim aim = {.budget = s->x.budget,
         .least = least,
-        .most = s->x.cost.device,
+        .most = whole,
         .first = first > (int64_t)least ? (uint64_t)first : least,
         .rounds = ROUNDS};
     return dt_aim_search(&aim, try_at, s, err);
@@ -103,8 +111,8 @@ static dt_status checkmate(dt_program *p, const dt_pass_env *env, dt_err *err)
         st = find(&s, err);
     if (st == DT_OK)
         st = dti_problem_take(&s.x,
-            s.solved ? "checkmate: so the integer program has it"
-                     : "checkmate: so a search of the same problem has it",
+            is_solved(&s) ? "checkmate: so the integer program has it"
+                          : "checkmate: so a search of the same problem has it",
             err);
     dti_problem_close(&s.x);
     return st;

@@ -37,6 +37,11 @@ void dti_problem_close(dti_problem *x);
 dt_status dti_problem_try(
     dti_problem *x, dt_remat_sequence *runs, uint64_t *peak, dt_err *err) DT_NODISCARD;
 
+/* Rotor's sequences for what is aimed at, moved by how far real plans are off: the problem as a
+ * chain of at most so many stages. *points: where one value alone crosses. DT_E_NOMEM. */
+dt_status dti_problem_try_chain(
+    dti_problem *x, dt_chain_cuts where, uint32_t stages, bool *points, dt_err *err) DT_NODISCARD;
+
 /* Rewrite the program as the best has it, saying why: @why is a text without formats. Where none
  * was found, or the one that keeps all is better, nothing is done. */
 dt_status dti_problem_take(dti_problem *x, const char *why, dt_err *err) DT_NODISCARD;

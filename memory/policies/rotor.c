@@ -34,7 +34,7 @@ static const dt_opt opts[] = {
 enum { ROUNDS = 8 };
 
 typedef struct search {
-    dti_problem x;
+    dti_problem *x;
     dt_chain_stages s;
 } search;
 
@@ -50,47 +50,51 @@ static dt_status try_at(void *ctx, uint64_t aim, uint64_t *peak, dt_err *err)
         return DT_OK;
     if (st != DT_OK)
         return DT_FAIL(err, st, "no memory for the table of a chain of %u stages", s->s.chain.n);
-    st = dt_chain_runs(&runs, &s->x.r.graph, &s->s, &plan, s->x.r.once, err);
+    st = dt_chain_runs(&runs, &s->x->r.graph, &s->s, &plan, s->x->r.once, err);
     if (st == DT_OK)
-        st = dti_problem_try(&s->x, &runs, peak, err);
+        st = dti_problem_try(s->x, &runs, peak, err);
     dt_remat_sequence_deinit(&runs);
     dt_chain_plan_deinit(&plan);
     return st;
 }
 
-static dt_status find(search *s, const options *o, dt_err *err)
+dt_status dti_problem_try_chain(
+    dti_problem *x, dt_chain_cuts where, uint32_t stages, bool *points, dt_err *err)
 {
-    if (o->budget > 0)
-        s->x.budget = o->budget;
-    if (s->x.cost.device <= s->x.budget)
-        return DT_OK;
-    DT_CHECK(dt_chain_of_graph(
-        &s->s, &s->x.r.graph, (dt_chain_cuts)o->cuts, (uint32_t)o->stages, s->x.mirror, err));
-    const uint64_t whole = s->x.cost.device;
-    const int64_t first = (int64_t)s->x.budget - s->x.offset;
-    const dt_aim aim = {.budget = s->x.budget,
+    search s = {.x = x};
+    const uint64_t whole = x->cost.device;
+    const int64_t first = (int64_t)x->budget - x->offset;
+    const dt_aim aim = {.budget = x->budget,
         .least = 1,
         .most = whole,
         .first = first > 0 ? (uint64_t)first : whole / 4,
         .rounds = ROUNDS};
-    return dt_aim_search(&aim, try_at, s, err);
+    dt_status st = dt_chain_of_graph(&s.s, &x->r.graph, where, stages, x->mirror, err);
+    *points = s.s.points;
+    if (st == DT_OK)
+        st = dt_aim_search(&aim, try_at, &s, err);
+    dt_chain_stages_deinit(&s.s);
+    return st;
 }
 
 static dt_status rotor(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
-    search s = {.s = {.points = true}};
+    dti_problem x;
+    const options *o = env->opts;
+    bool points = true;
     if (p->loss == DT_NONE)
         return DT_OK;
-    dt_status st = dti_problem_open(&s.x, p, env, err);
+    dt_status st = dti_problem_open(&x, p, env, err);
+    if (o->budget > 0)
+        x.budget = o->budget;
+    if (st == DT_OK && x.cost.device > x.budget)
+        st = dti_problem_try_chain(&x, (dt_chain_cuts)o->cuts, (uint32_t)o->stages, &points, err);
     if (st == DT_OK)
-        st = find(&s, env->opts, err);
-    if (st == DT_OK)
-        st = dti_problem_take(&s.x,
-            s.s.points ? "rotor: the optimum for the chain of values that alone cross"
-                       : "rotor: the optimum for the chain of stages between any two values",
+        st = dti_problem_take(&x,
+            points ? "rotor: the optimum for the chain of values that alone cross"
+                   : "rotor: the optimum for the chain of stages between any two values",
             err);
-    dt_chain_stages_deinit(&s.s);
-    dti_problem_close(&s.x);
+    dti_problem_close(&x);
     return st;
 }
 

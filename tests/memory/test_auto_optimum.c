@@ -267,6 +267,43 @@ static void not_behind_rotor_on_chains(void **state)
     assert_int_equal(fitted, wanted * BUDGETS);
 }
 
+/* Where its program is too large, or there is no solver, it begins with Rotor's sequences. */
+static void checkmate_by_search_is_not_behind_rotor_on_chains(void **state)
+{
+    (void)state;
+    static const char searched[] = "[policy.checkmate]\nops = 0\n";
+    int fitted = 0;
+    const dt_costs costs = card(1);
+    for (uint64_t seed = 0; seed < (dt_small_scale() ? 1 : 3); seed++) {
+        dt_lowered m = dt_program_of(chain(seed), DT_PROGRAM_FIRST, SAMPLES);
+        const uint64_t all = under(&m, "keep_all", 0, &costs, &costs).device;
+        const uint64_t least = under(&m, "rotor", 0, &costs, &costs).device;
+        for (uint64_t k = 0; k < BUDGETS; k++) {
+            const uint64_t budget = least + (all - least) * k / BUDGETS;
+            const dt_pass_cost chained = under(&m, "rotor", budget, &costs, &costs);
+            const dt_pass_env env = {.costs = &costs, .budgets = {.device = budget}};
+            dt_policies list;
+            dt_config *config = NULL;
+            dt_program *p = copy_of(&m);
+            assert_ok(dt_config_parse(&config, "searched", searched, strlen(searched), &err), &err);
+            assert_ok(dt_policies_open(&list, "checkmate", config, &err), &err);
+            assert_ok(dt_policies_apply(&list, p, &env, &err), &err);
+            const dt_pass_cost found = cost_of(p, &env);
+            fitted += chained.device <= budget;
+            if (chained.device <= budget &&
+                !(found.device <= budget && found.seconds <= chained.seconds * (1 + 1e-9)))
+                fail_msg("chain %d: checkmate takes %g s and %zu bytes of %zu, rotor %g s",
+                    (int)seed, found.seconds, (size_t)found.device, (size_t)budget,
+                    chained.seconds);
+            dt_policies_close(&list);
+            dt_config_destroy(config);
+            dt_program_destroy(p);
+        }
+        dt_lowered_close(&m);
+    }
+    assert_true(fitted >= BUDGETS - 1);
+}
+
 /* --- costs that are wrong --- */
 
 /* The same machine, each op off by up to a tenth. */
@@ -323,6 +360,7 @@ DT_TEST_GROUP(auto_optimum)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(near_the_best_of_every_way),
         cmocka_unit_test(not_behind_rotor_on_chains),
+        cmocka_unit_test(checkmate_by_search_is_not_behind_rotor_on_chains),
         cmocka_unit_test(costs_off_by_a_tenth_lose_little),
     };
     kept = dt_kept_create(NULL);

@@ -95,8 +95,10 @@ typedef struct dt_rung {
  * @name @summary: as in the INI file and in `dnntrain list policies`
  * @exact: moves, repeats or encodes without changing a bit of what is trained
  * @by_budget: what it does goes by the device's budget
- * @searches: it takes seconds to plan, so that only who names it gets it
+ * @searches: it takes seconds to plan, or writes to a disk, so that only who names it gets it
  * @takes_homes: where nothing that it finds fits, it is tried again with each policy that has homes
+ * @to_disk: what it moves goes to a disk unless its options say otherwise, so that only who names
+ * it writes there
  * @changes: whether with these options it changes results all the same; NULL: never
  * @opts @opts_bytes: its own options, section [policy.NAME]; NULL and 0 for none
  * @pass:  rewrites a program that trains or evaluates; never called for update programs
@@ -109,7 +111,7 @@ typedef struct dt_rung {
  */
 typedef struct dt_policy {
     const char *name, *summary;
-    bool exact, by_budget, searches, takes_homes, host_updates;
+    bool exact, by_budget, searches, takes_homes, host_updates, to_disk;
     bool (*changes)(const void *opts);
     const dt_opt *opts;
     size_t opts_bytes;

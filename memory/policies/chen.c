@@ -72,6 +72,30 @@ static void collect(dt_chen *c, const int32_t *crossing, int32_t loss)
     }
 }
 
+bool dti_chen_dear(const dt_program *p, int32_t op)
+{
+    const dt_layer_info *info = &p->graph->node[p->op[op].node].info;
+    for (int i = 0; i < info->n_param; i++)
+        if (info->param[i].rank >= 2)
+            return true;
+    return info->forward_flops > DT_CHEN_DEAR * (double)dt_shape_sample(&info->y);
+}
+
+int dti_chen_readers(const dt_program *p, int32_t tensor)
+{
+    int32_t n;
+    int readers = 0, node = DT_NONE;
+    const dt_access *a = dt_accesses(p, tensor, &n);
+    for (int32_t i = 0; i < n; i++) {
+        const dt_op *op = &p->op[a[i].op];
+        if (op->kind != DT_OP_FORWARD || a[i].mode != DT_READ || op->node == node)
+            continue;
+        readers++;
+        node = op->node;
+    }
+    return readers;
+}
+
 const char *const dti_chen_cuts_names[] = {
     [DT_CHEN_AUTO] = "auto", [DT_CHEN_POINTS] = "points", [DT_CHEN_LINEAR] = "linear", NULL};
 

@@ -41,6 +41,16 @@ typedef struct dt_chen {
     int32_t *reason;
 } dt_chen;
 
+/* Operations for a value; normalising takes ten, attention hundreds. */
+enum { DT_CHEN_DEAR = 64 };
+
+/* Whether an op of forward is dear to run again: its weight is a matrix or more, or it computes
+ * more than that for each value. */
+bool dti_chen_dear(const dt_program *p, int32_t op);
+
+/* Layers of forward that read the tensor; pieces of a split op are one. */
+int dti_chen_readers(const dt_program *p, int32_t tensor);
+
 /* Cut at points. Release with dti_chen_close even after a failure. DT_E_NOMEM. */
 dt_status dti_chen_open(dt_chen *c, dt_program *p, dt_err *err) DT_NODISCARD;
 void dti_chen_close(dt_chen *c);

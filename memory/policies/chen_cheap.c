@@ -13,33 +13,6 @@
 #include "memory/policies/chen.h"
 #include "memory/policy.h"
 
-enum { DEAR = 64 }; /* operations for a value; normalising takes ten, attention hundreds */
-
-static bool dear(const dt_program *p, int32_t op)
-{
-    const dt_layer_info *info = &p->graph->node[p->op[op].node].info;
-    for (int i = 0; i < info->n_param; i++)
-        if (info->param[i].rank >= 2)
-            return true;
-    return info->forward_flops > DEAR * (double)dt_shape_sample(&info->y);
-}
-
-/* Layers of forward that read the value. */
-static int forward_readers(const dt_program *p, int32_t tensor)
-{
-    int32_t n;
-    int readers = 0, node = DT_NONE;
-    const dt_access *a = dt_accesses(p, tensor, &n);
-    for (int32_t i = 0; i < n; i++) {
-        const dt_op *op = &p->op[a[i].op];
-        if (op->kind != DT_OP_FORWARD || a[i].mode != DT_READ || op->node == node)
-            continue; /* pieces of a split op are one layer */
-        readers++;
-        node = op->node;
-    }
-    return readers;
-}
-
 /* Bytes that would have to stay only so that the op can run again. */
 static uint64_t kept_for(const dt_chen *c, const dt_op *op)
 {
@@ -58,7 +31,7 @@ static uint64_t kept_for(const dt_chen *c, const dt_op *op)
 
 static bool cheap(const dt_chen *c, const dt_chen_value *v)
 {
-    return !dear(c->p, v->op) && forward_readers(c->p, v->tensor) == 1 &&
+    return !dti_chen_dear(c->p, v->op) && dti_chen_readers(c->p, v->tensor) == 1 &&
            kept_for(c, &c->p->op[v->op]) < c->p->tensor[v->tensor].bytes;
 }
 
@@ -67,7 +40,7 @@ static dt_status drop(dt_chen *c, const dt_chen_value *v, dt_err *err)
     c->dropped[v->tensor] = true;
     return dt_reasons_add(&c->p->reasons, &c->reason[v->tensor], err,
         "%s: for %.48s, cheap: at most %d operations a value", c->p->policy,
-        c->p->tensor[v->tensor].name, DEAR);
+        c->p->tensor[v->tensor].name, DT_CHEN_DEAR);
 }
 
 static dt_status chen_cheap(dt_program *p, const dt_pass_env *env, dt_err *err)

@@ -45,6 +45,7 @@ const dt_policy dt_policy_zero_infinity = {
     .name = "zero_infinity",
     .summary = "parameters, gradients and optimizer state on the disk (ZeRO-Infinity 2021)",
     .exact = true,
+    .to_disk = true,
     .opts = opts,
     .opts_bytes = sizeof(zero_infinity_opts),
     .pass = zero_infinity,

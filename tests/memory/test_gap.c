@@ -234,27 +234,6 @@ static void the_load_stays_within_the_limit_if_ops_may_wait(void **state)
 
 /* ---- programs ---- */
 
-static dt_plan *lowered(dt_program *p, const dt_pass_env *e)
-{
-    dt_plan *plan;
-    dt_err err = {0};
-    const dt_lower_opts o = dti_pass_lower_opts(e);
-    assert_ok(dt_lower(&plan, p, &o, &err), &err);
-    assert_ok(dt_verify(plan, &err), &err);
-    return plan;
-}
-
-static double simulated(const dt_plan *p, const dt_pass_env *e)
-{
-    dt_timeline t;
-    dt_err err = {0};
-    const dt_simulate_opts o = dti_pass_machine(e);
-    assert_ok(dt_simulate(&t, p, dti_pass_costs(e), &o, &err), &err);
-    const double seconds = t.seconds;
-    dt_timeline_deinit(&t);
-    return seconds;
-}
-
 /* The curve is the simulator's, and its highest place the plan's bound, which rounds up. */
 static void the_curve_is_that_of_the_simulated_plan(void **state)
 {
@@ -268,8 +247,8 @@ static void the_curve_is_that_of_the_simulated_plan(void **state)
         if (seed % 4 >= 2)
             dt_rewrite(m.program, "vdnn_all,chen_sqrt");
         assert_ok(dti_load_curve_open(&c, m.program, &e, true, &err), &err);
-        dt_plan *plan = lowered(m.program, &e);
-        near(c.seconds, simulated(plan, &e));
+        dt_plan *plan = dt_lower_with(m.program, &e);
+        near(c.seconds, dt_simulated(plan, &e));
         uint64_t top = 0;
         for (size_t k = 0; k < c.n; k++) {
             top = c.load[k] > top ? c.load[k] : top;
@@ -282,26 +261,13 @@ static void the_curve_is_that_of_the_simulated_plan(void **state)
     }
 }
 
-static void rewrite(dt_program *p, const char *policy, const char *ini, const dt_pass_env *e)
-{
-    dt_policies s;
-    dt_config *c = NULL;
-    dt_err err = {0};
-    if (ini != NULL)
-        assert_ok(dt_config_parse(&c, "test", ini, strlen(ini), &err), &err);
-    assert_ok(dt_policies_open(&s, policy, c, &err), &err);
-    assert_ok(dt_policies_apply(&s, p, e, &err), &err);
-    dt_policies_close(&s);
-    dt_config_destroy(c);
-}
-
 static dt_plan *planned(uint64_t seed, const char *policy, const dt_pass_env *e)
 {
     char ini[64];
     dt_lowered m = dt_program_of(dt_random_graph(seed), DT_PROGRAM_FIRST, 4);
     snprintf(ini, sizeof ini, "[policy.%s]\nleast = 0\n", policy);
-    rewrite(m.program, policy, strcmp(policy, "keep_all") != 0 ? ini : NULL, e);
-    dt_plan *plan = lowered(m.program, e);
+    dt_rewrite_with(m.program, policy, strcmp(policy, "keep_all") != 0 ? ini : NULL, e);
+    dt_plan *plan = dt_lower_with(m.program, e);
     dt_lowered_close(&m);
     return plan;
 }
@@ -361,7 +327,7 @@ static void what_hides_costs_nothing(void **state)
             const dt_simulate_opts machine = {.inline_copies = seed % 2 == 0};
             const dt_pass_env e = {.machine = &machine};
             dt_plan *kept = planned(seed, "keep_all", &e), *p = planned(seed, policies[n], &e);
-            const double before = simulated(kept, &e), after = simulated(p, &e);
+            const double before = dt_simulated(kept, &e), after = dt_simulated(p, &e);
             if (after > before * 1.001)
                 fail_msg("network %" PRIu64 ", %s: %g s, %g with all kept", seed, policies[n],
                     after, before);
@@ -385,7 +351,7 @@ static dt_costs p100(const dt_plan *kept, double seconds)
     double low = 1e-3, high = 1e3;
     for (int k = 0; k < 60; k++) {
         c.scale = (low + high) / 2;
-        *(simulated(kept, &e) < seconds ? &low : &high) = c.scale;
+        *(dt_simulated(kept, &e) < seconds ? &low : &high) = c.scale;
     }
     return c;
 }
@@ -410,13 +376,13 @@ static double hidden(const char *model, int64_t n, double rate)
     dt_pass_env e = {0};
     dt_err err = {0};
     assert_ok(dt_program_index(m.program, &err), &err);
-    dt_plan *kept = lowered(m.program, &e);
+    dt_plan *kept = dt_lower_with(m.program, &e);
     dt_costs costs = p100(kept, (double)n / rate);
     e.costs = &costs;
-    const double before = simulated(kept, &e), all = (double)at_loss(m.program, &e);
-    rewrite(m.program, "capuchin", NULL, &e);
-    dt_plan *swapped = lowered(m.program, &e);
-    assert_true(simulated(swapped, &e) <= before * 1.001);
+    const double before = dt_simulated(kept, &e), all = (double)at_loss(m.program, &e);
+    dt_rewrite_with(m.program, "capuchin", NULL, &e);
+    dt_plan *swapped = dt_lower_with(m.program, &e);
+    assert_true(dt_simulated(swapped, &e) <= before * 1.001);
     const double part = 100 * (1 - (double)at_loss(m.program, &e) / all);
     print_message("%s, batch %d: %.1f %% hide\n", model, (int)n, part);
     dt_plan_destroy(kept);
@@ -443,15 +409,15 @@ static void capuchin_gives_up_speed_as_it_did(void **state)
     } want[] = {{1 / 1.08, 0.97}, {1 / 1.7, 0.88}, {1 / 2.4, 0.83}};
     dt_pass_env e = {0};
     dt_lowered m = dt_program_of(dt_standard("resnet50"), DT_PROGRAM_FIRST, 190);
-    dt_plan *kept = lowered(m.program, &e);
+    dt_plan *kept = dt_lower_with(m.program, &e);
     dt_costs costs = p100(kept, 190.0 / 253);
     e.costs = &costs;
     for (size_t k = 0; k < DT_COUNT(want); k++) {
         dt_lowered x = dt_program_of(dt_standard("resnet50"), DT_PROGRAM_FIRST, 190);
         e.budgets.device = (uint64_t)((double)kept->peak * want[k].memory);
-        rewrite(x.program, "capuchin", NULL, &e);
-        dt_plan *p = lowered(x.program, &e);
-        const double speed = simulated(kept, &e) / simulated(p, &e);
+        dt_rewrite_with(x.program, "capuchin", NULL, &e);
+        dt_plan *p = dt_lower_with(x.program, &e);
+        const double speed = dt_simulated(kept, &e) / dt_simulated(p, &e);
         print_message("%.2f of the memory: %.3f of the speed\n", want[k].memory, speed);
         assert_true(p->peak <= e.budgets.device);
         assert_true(speed >= want[k].speed && speed <= 1.001);
@@ -470,14 +436,14 @@ static void copies_that_are_there_are_waited_for(void **state)
     (void)state;
     dt_pass_env e = {0};
     dt_lowered m = dt_program_of(dt_standard("resnet50"), DT_PROGRAM_FIRST, 190);
-    dt_plan *kept = lowered(m.program, &e);
+    dt_plan *kept = dt_lower_with(m.program, &e);
     dt_costs costs = p100(kept, 190.0 / 253);
     e.costs = &costs;
-    rewrite(m.program, "vdnn_conv", NULL, &e);
-    dt_plan *alone = lowered(m.program, &e);
-    rewrite(m.program, "capuchin", NULL, &e);
-    dt_plan *both = lowered(m.program, &e);
-    const double before = simulated(alone, &e), after = simulated(both, &e);
+    dt_rewrite_with(m.program, "vdnn_conv", NULL, &e);
+    dt_plan *alone = dt_lower_with(m.program, &e);
+    dt_rewrite_with(m.program, "capuchin", NULL, &e);
+    dt_plan *both = dt_lower_with(m.program, &e);
+    const double before = dt_simulated(alone, &e), after = dt_simulated(both, &e);
     print_message("vdnn_conv %.3f s, with capuchin behind it %.3f s\n", before, after);
     assert_true(both->out_bytes > alone->out_bytes && both->peak <= alone->peak);
     assert_true(after <= before * 1.03);
@@ -498,7 +464,7 @@ static void all_that_is_chosen_has_a_reason(void **state)
         const dt_simulate_opts machine = {.inline_copies = true};
         const dt_pass_env e = {.budgets = {.device = UINT64_C(1) << 30}, .machine = &machine};
         int copies = 0, recomputed = 0;
-        rewrite(m.program, policies[n], NULL, &e);
+        dt_rewrite_with(m.program, policies[n], NULL, &e);
         for (size_t i = 0; i < m.program->n_order; i++) {
             const dt_op *op = &m.program->op[m.program->order[i]];
             const bool copy = op->kind == DT_OP_OUT || op->kind == DT_OP_IN;
@@ -521,8 +487,8 @@ static void the_hosts_budget_binds(void **state)
     for (size_t n = 0; n < DT_COUNT(policies); n++) {
         dt_lowered m = dt_program_of(dt_standard("resnet50"), DT_PROGRAM_FIRST, 32);
         const dt_pass_env e = {.budgets = {.device = UINT64_C(1) << 30, .host = 200 << 20}};
-        rewrite(m.program, policies[n], NULL, &e);
-        dt_plan *p = lowered(m.program, &e);
+        dt_rewrite_with(m.program, policies[n], NULL, &e);
+        dt_plan *p = dt_lower_with(m.program, &e);
         assert_true(p->host_peak > 0 && p->host_peak <= e.budgets.host);
         dt_plan_destroy(p);
         dt_lowered_close(&m);

@@ -69,8 +69,9 @@ static void settle(settings *s, const way *w, const char *policies, uint64_t bud
     s->n = DT_COUNT(all) - (strcmp(policies, "auto") != 0);
 }
 
-/* What a step comes to. */
-static planned plan_as(const char *text, const way *w, const char *policies, uint64_t budget)
+/* What a step comes to; @eval: with an evaluation, which no policy makes smaller. */
+static planned plan_as(
+    const char *text, const way *w, const char *policies, uint64_t budget, bool eval)
 {
     settings o;
     dt_session *s = NULL;
@@ -78,7 +79,7 @@ static planned plan_as(const char *text, const way *w, const char *policies, uin
     dt_err err = {0};
     settle(&o, w, policies, budget);
     assert_ok(dt_session_open(&s, cli_file("auto.ini", text), o.set, o.n, &err), &err);
-    assert_ok(dt_session_plan_run(s, false, 0, 0, &err), &err);
+    assert_ok(dt_session_plan_run(s, eval, 0, 0, &err), &err);
     assert_ok(dt_plan_set_predict(s->plans, &t, &err), &err);
     const planned p = {dt_plan_set_peak(s->plans), t.seconds};
     dt_session_close(s);
@@ -87,7 +88,7 @@ static planned plan_as(const char *text, const way *w, const char *policies, uin
 
 static planned plan(const char *text, const char *policies, uint64_t budget)
 {
-    return plan_as(text, &plain, policies, budget);
+    return plan_as(text, &plain, policies, budget, false);
 }
 
 enum { STEPS = 3 };
@@ -304,7 +305,8 @@ static char *trained(
 static void no_bit_differs_on(const char *net, const way *w)
 {
     size_t n, m;
-    const planned all = plan_as(net, w, "keep_all", 0), least = plan_as(net, w, "auto", 1);
+    const planned all = plan_as(net, w, "keep_all", 0, true);
+    const planned least = plan_as(net, w, "auto", 1, true);
     char *want = trained(net, w, "keep_all", 0, &n);
     for (uint64_t part = 0; part <= 1; part++) {
         const uint64_t budget = least.device + (all.device - least.device) * part / 2;

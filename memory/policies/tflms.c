@@ -1,0 +1,301 @@
+/* TFLMS (Le et al., TFLMS: Large Model Support in TensorFlow by Graph Rewriting, arXiv:1807.02037,
+ * and its second version, ISMM 2019), after Meng et al. (Training Deeper Models by GPU Memory
+ * Optimization on TensorFlow, ML Systems at NIPS 2017): a value is swapped where its reader is far
+ * behind, and comes back as soon as a given op, its trigger, is done. Far and near are levels of
+ * the graph, that is ops on the longest path; neither bytes a second nor seconds are looked at.
+ *
+ *     threshold  a reader so many levels behind the op that made the value is near
+ *     ahead      the trigger is an op on the reader's longest path so many levels before it
+ *     groupby    readers whose levels differ by no more than that share one swap
+ *     sync       ops wait for copies out (1), in (2), both (3), or for neither beforehand (0)
+ *
+ * What is not given is found by trials: the largest threshold with which a plan fits, each larger
+ * sync where none does, then the largest ahead, then the largest groupby. Without a budget, or when
+ * nothing fits, the plan is that of the smallest of each.
+ *
+ * Ours differs:
+ * - The order of the ops is fixed, so copies begin where the plan has them and never before.
+ * - Where no trigger lies behind the gap's begin, the value is not swapped. The authors copy it
+ * back right before its reader then, so that the largest ahead, which they search for, is none at
+ * all.
+ * - A trial is the most that is alive at any time by the program's own lives; the authors simulate
+ *   levels and leave a tenth of the memory free. Ours places what it takes, and where that is above
+ *   the budget, tries again with as much less.
+ * - What is read again after a swap and swapped again is copied out again.
+ * - The input is not copied out, but fetched again. */
+#include "engine/base/alloc.h"
+#include "memory/policy.h"
+
+enum { DELAY = 3 }; /* levels after which a copy out is taken to be done */
+
+typedef struct options {
+    int64_t threshold, ahead, groupby, sync;
+    uint64_t budget, least;
+} options;
+
+#define AT(f) offsetof(options, f)
+/* clang-format off */
+static const dt_opt opts[] = {
+    {"threshold", DT_OPT_I64,   AT(threshold), "-1", -1, 1e6, NULL, NULL, "levels between an op and a reader that is near; -1: the most that fits"},
+    {"ahead",     DT_OPT_I64,   AT(ahead),     "-1", -1, 1e6, NULL, NULL, "levels before its reader at which a value is fetched; -1: the most that fits"},
+    {"groupby",   DT_OPT_I64,   AT(groupby),   "-1", -1, 1e6, NULL, NULL, "levels between readers that share a swap; -1: the most that fits"},
+    {"sync",      DT_OPT_I64,   AT(sync),      "-1", -1, 3,   NULL, NULL, "ops wait for copies out (1), in (2), both (3) or neither (0); -1: as little as fits"},
+    {"budget",    DT_OPT_BYTES, AT(budget),    "0",  0,  0,   NULL, NULL, "of the device; 0: memory.device_budget. Without one all is swapped"},
+    {"least",     DT_OPT_BYTES, AT(least),     "64KiB", 0, 0, NULL, NULL, "bytes of the smallest tensor that is swapped"},
+    {NULL,        DT_OPT_I64,   0,             NULL, 0,  0,   NULL, NULL, NULL},
+};
+/* clang-format on */
+
+enum { OUT_WAITS = 1, IN_WAITS = 2, ROUNDS = 6 };
+
+typedef struct setting {
+    int64_t threshold, ahead, groupby, sync;
+} setting;
+
+/* A swap that a setting has made of a gap: ops, DT_NONE as of dti_offload. */
+typedef struct swap {
+    dt_gap gap;
+    int32_t release, fetch;
+    int far, ahead;
+} swap;
+
+/* @level: by op, of n levels; @critical: by op, one whose result it reads and whose level is one
+ * less, or DT_NONE */
+typedef struct tflms {
+    dt_program *p;
+    const dt_pass_env *env;
+    const options *o;
+    int32_t *level, *critical, n;
+    swap *swap;
+    size_t n_swap;
+    uint64_t limit;
+} tflms;
+
+/* ---- levels ---- */
+
+static dt_status find_levels(tflms *x, dt_err *err)
+{
+    const dt_program *p = x->p;
+    int32_t *writer = dt_alloc(p->n_tensor + 1, sizeof *writer);
+    x->level = dt_alloc(p->n_op + 1, sizeof *x->level);
+    x->critical = dt_alloc(p->n_op + 1, sizeof *x->critical);
+    x->swap = dt_alloc(p->n_op * DT_MAX_ARGS + 1, sizeof *x->swap); /* one an access at most */
+    const bool ok = writer != NULL && x->level != NULL && x->critical != NULL && x->swap != NULL;
+    for (size_t t = 0; ok && t < p->n_tensor; t++)
+        writer[t] = DT_NONE;
+    for (size_t k = 0; ok && k < p->n_order; k++) {
+        const int32_t id = p->order[k];
+        const dt_op *op = &p->op[id];
+        x->critical[id] = DT_NONE;
+        for (int a = 0; a < op->n_arg; a++) {
+            const int32_t from = writer[op->arg[a].tensor];
+            if ((op->arg[a].mode & DT_READ) != 0 && from != DT_NONE &&
+                x->level[from] + 1 > x->level[id]) {
+                x->level[id] = x->level[from] + 1;
+                x->critical[id] = from;
+            }
+        }
+        for (int a = 0; a < op->n_arg; a++)
+            if ((op->arg[a].mode & DT_WRITE) != 0)
+                writer[op->arg[a].tensor] = id;
+        x->n = x->level[id] >= x->n ? x->level[id] + 1 : x->n;
+    }
+    dt_free(writer);
+    return ok ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+}
+
+/* ---- swaps of a setting ---- */
+
+/* The place behind the trigger of a gap's reader, or where the gap begins. */
+static int32_t fetch_place(const tflms *x, const dt_gap *g, const setting *s)
+{
+    int32_t op = g->to;
+    if ((s->sync & IN_WAITS) != 0)
+        return g->to_pos;
+    for (int64_t k = 0; k <= s->ahead && op != DT_NONE && dt_pos(x->p, op) > g->from_pos; k++)
+        op = x->critical[op];
+    const int32_t trigger = op != DT_NONE ? dt_pos(x->p, op) : g->from_pos;
+    return (trigger > g->from_pos ? trigger : g->from_pos) + 1;
+}
+
+/* The place of the op behind which the bytes are given back. */
+static int32_t release_place(const tflms *x, const dt_gap *g, const setting *s)
+{
+    int32_t k = g->from_pos;
+    const int32_t done = x->level[g->from] + DELAY;
+    while ((s->sync & OUT_WAITS) == 0 && k < g->to_pos && x->level[x->p->order[k]] < done)
+        k++;
+    return k;
+}
+
+static void add(tflms *x, const dt_gap *g, const setting *s, int far)
+{
+    const int32_t release = release_place(x, g, s), fetch = fetch_place(x, g, s);
+    if (fetch <= release + 1)
+        return;
+    x->swap[x->n_swap++] = (swap){.gap = *g,
+        .release = x->p->order[release],
+        .fetch = x->p->order[fetch],
+        .far = far,
+        .ahead = (int)(x->level[g->to] - x->level[x->p->order[fetch - 1]])};
+}
+
+static void find_swaps(tflms *x, const setting *s)
+{
+    const dt_program *p = x->p;
+    x->n_swap = 0;
+    for (size_t t = 0; t < p->n_tensor; t++) {
+        int64_t group = INT64_MIN / 2;
+        dt_gap g;
+        if (p->tensor[t].slot != DT_NONE || p->tensor[t].bytes == 0 ||
+            p->tensor[t].bytes < x->o->least)
+            continue;
+        for (int32_t i = 0; dt_gap_next(p, (int32_t)t, &i, &g);) {
+            const int32_t made = dti_definition(p, (int32_t)t, g.from_pos);
+            const int32_t far = x->level[g.to] - x->level[made];
+            if (far <= s->threshold || x->level[g.to] - group <= s->groupby)
+                continue;
+            group = x->level[g.to];
+            add(x, &g, s, far);
+        }
+    }
+}
+
+static dt_status rewrite(const tflms *x, dt_program *q, dt_err *err)
+{
+    for (size_t k = 0; k < x->n_swap; k++) {
+        const swap *w = &x->swap[k];
+        dt_gap g = w->gap;
+        const dt_offload_opt o = {.release_after = w->release, .fetch_before = w->fetch};
+        g.from_pos = dt_pos(q, g.from);
+        g.to_pos = dt_pos(q, g.to);
+        DT_CHECK(dt_reasons_add(&q->reasons, &g.reason, err,
+            "%s: its reader is %d levels behind, fetched %d before it", q->policy, w->far,
+            w->ahead));
+        DT_CHECK(dti_offload(q, &g, &o, err));
+    }
+    return DT_OK;
+}
+
+/* ---- trials ---- */
+
+static dt_status copy_by(tflms *x, const setting *s, dt_program **q, dt_err *err)
+{
+    find_swaps(x, s);
+    DT_CHECK(dt_program_copy(q, x->p, err));
+    DT_CHECK(dt_program_index(*q, err));
+    return rewrite(x, *q, err);
+}
+
+static dt_status try_it(tflms *x, const setting *s, bool *passes, dt_err *err)
+{
+    dt_program *q = NULL;
+    dt_score score = {0};
+    dt_status st = copy_by(x, s, &q, err);
+    if (st == DT_OK)
+        st = dti_pass_score(x->env, q, false, &score, err);
+    dt_program_destroy(q);
+    *passes = score.device <= x->limit;
+    return st;
+}
+
+/* The largest value of one number of a setting that passes; its smallest, @least, does. */
+static dt_status largest(tflms *x, setting *s, int64_t *number, int64_t least, dt_err *err)
+{
+    int64_t low = least, high = (int64_t)x->n + 1;
+    while (high - low > 1) {
+        bool passes;
+        *number = low + (high - low) / 2;
+        DT_CHECK(try_it(x, s, &passes, err));
+        *(passes ? &low : &high) = *number;
+    }
+    *number = low;
+    return DT_OK;
+}
+
+static int64_t given(int64_t option, int64_t otherwise)
+{
+    return option >= 0 ? option : otherwise;
+}
+
+/* The first sync with which the smallest threshold passes. */
+static dt_status find_sync(tflms *x, setting *s, bool *passes, dt_err *err)
+{
+    const int64_t last = given(x->o->sync, OUT_WAITS | IN_WAITS);
+    for (s->sync = given(x->o->sync, 0);; s->sync++) {
+        DT_CHECK(try_it(x, s, passes, err));
+        if (*passes || s->sync == last)
+            return DT_OK;
+    }
+}
+
+static dt_status tune(tflms *x, setting *s, dt_err *err)
+{
+    const options *o = x->o;
+    bool passes;
+    *s = (setting){
+        given(o->threshold, x->n), given(o->ahead, 1), given(o->groupby, 0), given(o->sync, 0)};
+    DT_CHECK(try_it(x, s, &passes, err));
+    if (!passes) {
+        s->threshold = given(o->threshold, 1);
+        DT_CHECK(find_sync(x, s, &passes, err));
+    } else if (o->threshold < 0)
+        return DT_OK; /* nothing has to be swapped */
+    if (passes && o->threshold < 0)
+        DT_CHECK(largest(x, s, &s->threshold, 1, err));
+    if (passes && o->ahead < 0)
+        DT_CHECK(largest(x, s, &s->ahead, 1, err));
+    if (passes && o->groupby < 0)
+        DT_CHECK(largest(x, s, &s->groupby, 0, err));
+    return DT_OK;
+}
+
+/* Until what is placed fits. */
+static dt_status choose(tflms *x, uint64_t budget, dt_err *err)
+{
+    setting s;
+    x->limit = budget;
+    for (int round = 0; round < ROUNDS; round++) {
+        dt_program *q = NULL;
+        dt_pass_cost cost = {0};
+        DT_CHECK(tune(x, &s, err));
+        dt_status st = copy_by(x, &s, &q, err);
+        if (st == DT_OK && budget > 0)
+            st = dti_pass_cost_of(x->env, q, &cost, err);
+        dt_program_destroy(q);
+        DT_CHECK(st);
+        if (cost.device <= budget)
+            break;
+        const uint64_t over = cost.device - budget;
+        x->limit = x->limit > over ? x->limit - over : 0;
+    }
+    return DT_OK;
+}
+
+static dt_status pass(dt_program *p, const dt_pass_env *env, dt_err *err)
+{
+    tflms x = {.p = p, .env = env, .o = env->opts};
+    if (p->loss == DT_NONE)
+        return DT_OK;
+    dt_status st = dt_program_index(p, err);
+    if (st == DT_OK)
+        st = find_levels(&x, err);
+    if (st == DT_OK)
+        st = choose(&x, x.o->budget > 0 ? x.o->budget : env->budgets.device, err);
+    if (st == DT_OK)
+        st = rewrite(&x, p, err);
+    dt_free(x.level);
+    dt_free(x.critical);
+    dt_free(x.swap);
+    return st;
+}
+
+const dt_policy dt_policy_tflms = {
+    .name = "tflms",
+    .summary = "swap values whose readers are many levels behind, as few as fit (TFLMS 2018)",
+    .exact = true,
+    .by_budget = true,
+    .opts = opts,
+    .opts_bytes = sizeof(options),
+    .pass = pass,
+};

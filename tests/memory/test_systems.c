@@ -1,0 +1,451 @@
+/* Published systems as policies: numbers of their papers, rules worked by hand, and what holds of
+ * any network. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "engine/base/cpu.h"
+#include "memory/gap/curve.h"
+#include "memory/policies/flashneuron_select.h"
+#include "models/ini.h"
+#include "tests/fixture/check.h"
+#include "tests/fixture/planned.h"
+#include "tests/fixture/random_graph.h"
+
+static dt_graph *network_of(dt_config *c, int64_t image)
+{
+    dt_graph *g;
+    dt_err err = {0};
+    const dt_model_opts o = {.dropout = -1, .image = image, .classes = 1000};
+    assert_ok(dt_ini_network(c, &o, &g, &err), &err);
+    dt_config_destroy(c);
+    return g;
+}
+
+/* AlexNet as published, with response norms and two groups. */
+static dt_graph *alexnet(void)
+{
+    dt_config *c;
+    dt_err err = {0};
+    assert_ok(dt_config_load(&c, dt_source_path("configs/papers/alexnet2012.ini"), &err), &err);
+    return network_of(c, 227);
+}
+
+static dt_graph *network_of_text(const char *text)
+{
+    dt_config *c;
+    dt_err err = {0};
+    assert_ok(dt_config_parse(&c, "net", text, strlen(text), &err), &err);
+    return network_of(c, 12);
+}
+
+/* A convolution, k layers whose backward reads their output alone, and a second convolution. */
+static dt_graph *chain(int k)
+{
+    char text[2048];
+    int at = snprintf(text, sizeof text, "[conv a]\nout = 4\nkernel = 3\n");
+    for (int i = 0; i < k; i++)
+        at += snprintf(text + at, sizeof text - (size_t)at, "[sigmoid s%d]\n", i);
+    snprintf(text + at, sizeof text - (size_t)at,
+        "[conv b]\nout = 4\nkernel = 3\n[fc c]\nout = 1000\n[cross_entropy loss]\n");
+    return network_of_text(text);
+}
+
+static int ops_of(const dt_program *p, dt_op_kind kind)
+{
+    int n = 0;
+    for (size_t i = 0; i < p->n_order; i++)
+        n += p->op[p->order[i]].kind == kind;
+    return n;
+}
+
+static uint64_t moved_out(const dt_program *p)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < p->n_order; i++)
+        sum += p->op[p->order[i]].kind == DT_OP_OUT ? p->op[p->order[i]].stored : 0;
+    return sum;
+}
+
+/* ---- superneurons ---- */
+
+static int runs_again(dt_graph *g, int64_t n, const char *mode)
+{
+    char ini[96];
+    const dt_pass_env e = {0};
+    dt_lowered m = dt_program_of(g, DT_PROGRAM_FIRST, n);
+    snprintf(ini, sizeof ini, "[policy.superneurons]\nrecompute = %s\n", mode);
+    dt_rewrite_with(m.program, "superneurons", ini, &e);
+    m.plan = dt_lower_with(m.program, &e);
+    const int runs = ops_of(m.program, DT_OP_RECOMPUTE);
+    dt_lowered_close(&m);
+    return runs;
+}
+
+/* Table 1: a segment of k layers runs k of them again when it is computed once, k (k + 1) / 2 when
+ * anew for each. Backward of these layers reads their outputs, so none is spared. */
+static void a_segment_runs_as_often_as_published(void **state)
+{
+    (void)state;
+    for (int k = 1; k <= 6; k++) {
+        assert_int_equal(runs_again(chain(k), 2, "speed"), k);
+        assert_int_equal(runs_again(chain(k), 2, "memory"), k * (k + 1) / 2);
+        assert_int_equal(runs_again(chain(k), 2, "off"), 0);
+    }
+}
+
+/* Table 1 has 14, 23 and 17 for AlexNet. Our dropout needs its mask alone, and our ReLU its sign,
+ * which what follows it has; the response norm reads what ReLU made and nothing else. So of the
+ * segments of 3, 3, 1, 1, 2, 2 and 2 layers, anew for each layer, 4, 4, 1, 1, 3, 2 and 2 run. The
+ * second is above the largest layer, as no gradient is counted twice: it runs anew as well. */
+static void alexnet_runs_again_what_its_backward_reads(void **state)
+{
+    (void)state;
+    assert_int_equal(runs_again(alexnet(), 200, "speed"), 14);
+    assert_int_equal(runs_again(alexnet(), 200, "memory"), 4 + 4 + 1 + 1 + 3 + 2 + 2);
+    assert_int_equal(runs_again(alexnet(), 200, "aware"), 4 + 4 + 1 + 1 + 2 + 2 + 2);
+}
+
+static int32_t place_of(const dt_program *p, const char *op)
+{
+    for (size_t i = 0; i < p->n_order; i++)
+        if (strcmp(p->op[p->order[i]].name, op) == 0)
+            return (int32_t)i;
+    fail_msg("no op %s", op);
+    return DT_NONE;
+}
+
+/* Section 4.1: the outputs of all convolutions but the last, 221.56, 142.38 and twice 49.51 MiB at
+ * batch 200; each gone before the next convolution, and back one convolution ahead of its reader.
+ */
+static void all_but_the_last_convolution_leave(void **state)
+{
+    (void)state;
+    static const uint64_t map[] = {96 * 55 * 55, 256 * 27 * 27, 384 * 13 * 13, 384 * 13 * 13};
+    const dt_pass_env e = {0};
+    dt_lowered m = dt_program_of(alexnet(), DT_PROGRAM_FIRST, 200);
+    dt_rewrite_with(m.program, "superneurons", NULL, &e);
+    const dt_program *p = m.program;
+    uint64_t want = 0;
+    for (int k = 1; k <= 4; k++) {
+        char out[32], next[32], in[32], reached[32];
+        want += map[k - 1] * 200 * sizeof(float);
+        snprintf(out, sizeof out, "out.conv%d.y", k);
+        snprintf(next, sizeof next, "conv%d.f", k + 1);
+        const dt_op *op = &p->op[p->order[place_of(p, out)]];
+        const int32_t gone =
+            op->release_after != DT_NONE ? dt_pos(p, op->release_after) : place_of(p, out);
+        assert_true(gone < place_of(p, next));
+        snprintf(in, sizeof in, "in.conv%d.y", k);
+        snprintf(reached, sizeof reached, "conv%d.bw", k + 2);
+        if (k < 4)
+            assert_int_equal(place_of(p, in), place_of(p, reached) - 1);
+    }
+    assert_int_equal(ops_of(p, DT_OP_OUT), 4);
+    assert_int_equal(moved_out(p), want);
+    dt_lowered_close(&m);
+}
+
+/* Table 3: nothing moves while everything fits; the first to go is the least recently used where
+ * the load first exceeds the budget, and what moves does not shrink with the budget. */
+static void the_cache_moves_nothing_that_fits(void **state)
+{
+    (void)state;
+    static const char alone[] = "[policy.superneurons]\noffload = off\n";
+    dt_pass_env e = {0};
+    dt_lowered m = dt_program_of(dt_standard("resnet20"), DT_PROGRAM_FIRST, 64);
+    dt_rewrite_with(m.program, "superneurons", alone, &e);
+    m.plan = dt_lower_with(m.program, &e);
+    const uint64_t fits = m.plan->peak;
+    assert_int_equal(m.plan->out_bytes, 0);
+    dt_lowered_close(&m);
+    uint64_t before = 0;
+    for (uint64_t share = 16; share >= 8; share--) {
+        e.budgets.device = fits / 16 * share + fits % 16 * (share == 16);
+        m = dt_program_of(dt_standard("resnet20"), DT_PROGRAM_FIRST, 64);
+        dt_rewrite_with(m.program, "superneurons", NULL, &e);
+        m.plan = dt_lower_with(m.program, &e);
+        assert_true((m.plan->out_bytes == 0) == (share == 16));
+        assert_true(m.plan->out_bytes >= before && m.plan->peak <= e.budgets.device);
+        before = m.plan->out_bytes;
+        dt_lowered_close(&m);
+    }
+}
+
+/* ---- flashneuron ---- */
+
+enum { A, B, C, D, E, F, G, VALUES };
+
+/* Figure 6: 8 MiB of memory for values of 24, of which C, E and F pack well, A and G lightly, B and
+ * D not at all. A second for each MiB. */
+static void open_figure_6(dti_flash_value v[VALUES])
+{
+    static const struct {
+        int mib;
+        double ratio;
+    } of[VALUES] = {{6, 1.2}, {2, 1}, {4, 4}, {4, 1}, {4, 4}, {2, 4}, {2, 1.2}};
+    for (int i = 0; i < VALUES; i++)
+        v[i] = (dti_flash_value){
+            .bytes = (uint64_t)of[i].mib << 20, .ratio = of[i].ratio, .seconds = of[i].mib};
+}
+
+static void assert_chosen(double forward, const char *want, bool want_packed)
+{
+    dti_flash_value v[VALUES];
+    char got[VALUES + 1] = "";
+    size_t n = 0;
+    open_figure_6(v);
+    assert_int_equal(dti_flash_select(v, VALUES, UINT64_C(16) << 20, forward), want_packed);
+    for (int i = 0; i < VALUES; i++)
+        if (v[i].chosen)
+            got[n++] = (char)('A' + i);
+    got[n] = '\0';
+    assert_string_equal(got, want);
+}
+
+/* Phase 1 takes A to D; then E for D, and F for B. Copies take 16 s as they are, 9 s after the
+ * first exchange and 7.5 s after the second. */
+static void figure_6_is_walked_as_published(void **state)
+{
+    (void)state;
+    assert_chosen(16, "ABCD", false);
+    assert_chosen(15, "ABCE", true);
+    assert_chosen(8, "ACEF", true);
+    assert_chosen(1, "ACEF", true);
+}
+
+/* Enough goes, or all; nothing is exchanged while copies are as fast as forward; an exchange never
+ * lets in what does not pack. */
+static void any_selection_spills_enough(void **state)
+{
+    (void)state;
+    dt_dice d = {7, 0};
+    for (int round = 0; round < 2000; round++) {
+        dti_flash_value v[12];
+        const size_t n = 1 + dt_roll(&d, DT_COUNT(v));
+        uint64_t all = 0, go = 0, before = 0;
+        for (size_t i = 0; i < n; i++) {
+            v[i] = (dti_flash_value){.bytes = 1 + dt_roll(&d, 100),
+                .ratio = dt_roll(&d, 2) == 0 ? 1 : 1 + dt_roll(&d, 30) / 10.0,
+                .seconds = 1 + dt_roll(&d, 9)};
+            all += v[i].bytes;
+        }
+        const uint64_t spill = dt_roll(&d, (uint32_t)all + 20);
+        const bool packed = dti_flash_select(v, n, spill, dt_roll(&d, 40));
+        for (size_t i = 0; i < n; i++) {
+            const bool first = before < spill;
+            before += v[i].bytes;
+            go += v[i].chosen ? v[i].bytes : 0;
+            assert_true(packed || v[i].chosen == first);
+            assert_true(!v[i].chosen || first || v[i].ratio > 1);
+        }
+        assert_true(go >= spill || go == all);
+    }
+}
+
+/* Where a disk is slow, what ReLUs made is packed on its way: exactly, or, if asked for, in half
+ * precision. Where forward hides the copies, or nothing is known to be zero, values go as they are.
+ */
+static void a_slow_disk_has_values_packed(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *ini, *codec;
+        double rate;
+        dt_tier tier;
+    } of[] = {{"density = 0.4\n", "zvc", 1e6, DT_TIER_DISK},
+        {"density = 0.4\ntier = host\n", "zvc", 1e6, DT_TIER_HOST},
+        {"density = 0.4\nfp16 = on\n", "csr_fp16", 1e6, DT_TIER_DISK},
+        {"density = 0.4\n", NULL, 1e15, DT_TIER_DISK}, {"", NULL, 1e6, DT_TIER_DISK}};
+    for (size_t k = 0; k < DT_COUNT(of); k++) {
+        char ini[96];
+        dt_costs costs = dt_costs_default;
+        for (int tier = 0; tier < DT_TIERS; tier++)
+            costs.thread_link[tier][DT_TO_TIER] = (dt_link){0, of[k].rate};
+        const dt_pass_env e = {.costs = &costs};
+        dt_lowered m = dt_program_of(dt_standard("resnet20"), DT_PROGRAM_FIRST, 64);
+        snprintf(ini, sizeof ini, "[policy.flashneuron]\nleast = 0\n%s", of[k].ini);
+        dt_rewrite_with(m.program, "flashneuron", ini, &e);
+        m.plan = dt_lower_with(m.program, &e);
+        int packed = 0;
+        for (size_t i = 0; i < m.program->n_order; i++) {
+            const dt_op *op = &m.program->op[m.program->order[i]];
+            if (op->kind != DT_OP_OUT)
+                continue;
+            assert_int_equal(op->tier, of[k].tier);
+            packed += op->codec != NULL;
+            if (op->codec != NULL && of[k].codec != NULL && op->codec->sparse)
+                assert_string_equal(op->codec->name, of[k].codec);
+        }
+        if ((packed > 0) != (of[k].codec != NULL))
+            fail_msg("case %d: %d values packed", (int)k, packed);
+        dt_lowered_close(&m);
+    }
+}
+
+/* ---- tflms ---- */
+
+static dt_lowered by_tflms(dt_graph *g, int threshold, int ahead, int sync)
+{
+    char ini[160];
+    const dt_pass_env e = {0};
+    dt_lowered m = dt_program_of(g, DT_PROGRAM_FIRST, 4);
+    snprintf(ini, sizeof ini,
+        "[policy.tflms]\nleast = 0\ngroupby = 0\nthreshold = %d\nahead = %d\nsync = %d\n",
+        threshold, ahead, sync);
+    dt_rewrite_with(m.program, "tflms", ini, &e);
+    m.plan = dt_lower_with(m.program, &e);
+    return m;
+}
+
+static bool has_op(const dt_program *p, const char *op)
+{
+    for (size_t i = 0; i < p->n_order; i++)
+        if (strcmp(p->op[p->order[i]].name, op) == 0)
+            return true;
+    return false;
+}
+
+/* On a chain, backward of a layer is two levels farther behind it than that of the next layer is
+ * behind that one: at each second threshold one value less is swapped, those of the first layers
+ * last. */
+static void a_threshold_swaps_a_prefix_of_a_chain(void **state)
+{
+    (void)state;
+    enum { LAYERS = 8, MOST = 64 };
+    int least[LAYERS]; /* threshold at which the value is near */
+    for (int i = 0; i < LAYERS; i++)
+        least[i] = -1;
+    for (int threshold = 0; threshold < MOST; threshold++) {
+        dt_lowered m = by_tflms(chain(LAYERS), threshold, 1, 3);
+        for (int i = 0; i < LAYERS; i++) {
+            char out[32];
+            snprintf(out, sizeof out, "out.s%d.y", i);
+            const bool swapped = has_op(m.program, out);
+            assert_true(!swapped || least[i] < 0);
+            if (!swapped && least[i] < 0)
+                least[i] = threshold;
+        }
+        assert_true(threshold < MOST - 1 || ops_of(m.program, DT_OP_OUT) == 0);
+        dt_lowered_close(&m);
+    }
+    for (int i = 0; i + 2 < LAYERS; i++) /* b reads the last one, too */
+        assert_int_equal(least[i], least[i + 1] + 2);
+}
+
+/* So many ops of the chain run between a copy back and its reader. */
+static void a_trigger_is_as_far_ahead_as_asked(void **state)
+{
+    (void)state;
+    enum { LAYERS = 12 };
+    for (int ahead = 1; ahead <= 5; ahead++) {
+        dt_lowered m = by_tflms(chain(LAYERS), 4, ahead, 0);
+        for (int i = 0; i < LAYERS - 1 - ahead; i++) {
+            char in[32], reader[32];
+            int between = 0;
+            snprintf(in, sizeof in, "in.s%d.y", i);
+            snprintf(reader, sizeof reader, "s%d.b", i);
+            for (int32_t k = place_of(m.program, in); k < place_of(m.program, reader); k++)
+                between += m.program->op[m.program->order[k]].kind == DT_OP_BACKWARD;
+            assert_int_equal(between, ahead);
+        }
+        dt_lowered_close(&m);
+    }
+}
+
+/* What is alive at most does not fall as the threshold rises, nor as copies back come earlier. */
+static void fewer_and_earlier_swaps_never_take_less(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        uint64_t before = 0, first = 0;
+        for (int threshold = 0; threshold < 40; threshold += 3) {
+            dt_lowered m = by_tflms(dt_random_graph(seed), threshold, 1, 3);
+            assert_true(m.plan->bound >= before);
+            before = m.plan->bound;
+            dt_lowered_close(&m);
+        }
+        for (int ahead = 1; ahead < 30; ahead += 4) {
+            dt_lowered m = by_tflms(dt_random_graph(seed), 6, ahead, 1);
+            assert_true(m.plan->bound >= first);
+            first = m.plan->bound;
+            dt_lowered_close(&m);
+        }
+    }
+}
+
+/* ---- what holds of any network ---- */
+
+static dt_plan *planned(uint64_t seed, const char *policy, const char *ini, const dt_pass_env *e)
+{
+    dt_lowered m = dt_program_of(dt_random_graph(seed), DT_PROGRAM_FIRST, 4);
+    dt_rewrite_with(m.program, policy, ini, e);
+    dt_plan *p = dt_lower_with(m.program, e);
+    dt_lowered_close(&m);
+    return p;
+}
+
+static void assert_same_rows(const dt_plan *a, const dt_plan *b)
+{
+    assert_int_equal(a->n_row, b->n_row);
+    for (size_t i = 0; i < a->n_row; i++)
+        assert_memory_equal(&a->row[i], &b->row[i], sizeof a->row[i]);
+}
+
+/* Policies that go by a budget. @ini: so that they look at small tensors, too. */
+static const struct {
+    const char *policy, *ini;
+} by_budget[] = {{"superneurons", "[policy.superneurons]\nleast = 0\n"},
+    {"flashneuron", "[policy.flashneuron]\nleast = 0\n"},
+    {"flashneuron", "[policy.flashneuron]\nleast = 0\ntier = host\n"},
+    {"tflms", "[policy.tflms]\nleast = 0\n"}};
+
+/* Between the least that a policy comes to and what keep_all takes, plans keep to their budgets
+ * nearly always, where what lies between others is lost; the same twice; and all verify. */
+static void random_networks_keep_their_budgets(void **state)
+{
+    (void)state;
+    enum { GRAPHS = 24, BUDGETS = 4 };
+    for (size_t n = 0; n < DT_COUNT(by_budget); n++) {
+        int fits = 0, all = 0;
+        for (uint64_t seed = 0; seed < (dt_small_scale() ? GRAPHS / 4 : GRAPHS); seed++) {
+            const char *policy = by_budget[n].policy, *ini = by_budget[n].ini;
+            const dt_simulate_opts machine = {.inline_copies = seed % 3 == 0};
+            dt_pass_env e = {.machine = &machine};
+            dt_plan *kept = planned(seed, "keep_all", NULL, &e);
+            e.budgets.device = 1;
+            dt_plan *least = planned(seed, policy, ini, &e);
+            for (uint64_t k = 0; k <= BUDGETS && least->peak <= kept->peak; k++) {
+                e.budgets.device = least->peak + (kept->peak - least->peak) * k / BUDGETS;
+                dt_plan *p = planned(seed, policy, ini, &e);
+                dt_plan *again = planned(seed, policy, ini, &e);
+                assert_same_rows(p, again);
+                fits += p->peak <= e.budgets.device;
+                all++;
+                dt_plan_destroy(p);
+                dt_plan_destroy(again);
+            }
+            dt_plan_destroy(kept);
+            dt_plan_destroy(least);
+        }
+        print_message("%s: %d of %d plans within their budgets\n", by_budget[n].policy, fits, all);
+        assert_true(all > 0 && fits > all * 9 / 10);
+    }
+}
+
+DT_TEST_GROUP(systems)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_segment_runs_as_often_as_published),
+        cmocka_unit_test(alexnet_runs_again_what_its_backward_reads),
+        cmocka_unit_test(all_but_the_last_convolution_leave),
+        cmocka_unit_test(the_cache_moves_nothing_that_fits),
+        cmocka_unit_test(figure_6_is_walked_as_published),
+        cmocka_unit_test(any_selection_spills_enough),
+        cmocka_unit_test(a_slow_disk_has_values_packed),
+        cmocka_unit_test(a_threshold_swaps_a_prefix_of_a_chain),
+        cmocka_unit_test(a_trigger_is_as_far_ahead_as_asked),
+        cmocka_unit_test(fewer_and_earlier_swaps_never_take_less),
+        cmocka_unit_test(random_networks_keep_their_budgets),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

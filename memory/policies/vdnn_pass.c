@@ -22,6 +22,8 @@
  *   any, fast being the paper's (p), small its (m), fit the greedy choice of vDNN_dyn. */
 #include "memory/policies/vdnn_pass.h"
 
+#include <math.h>
+
 #include "engine/base/alloc.h"
 
 const char *const dti_vdnn_joins[] = {"reader", "layer", NULL};
@@ -187,6 +189,11 @@ static dt_status explain(const vdnn *v, dt_gap *g, dt_err *err)
         p->graph->node[reader].name, idle);
 }
 
+double dti_vdnn_slots(double density, int slots)
+{
+    return fmin(1, (floor(density * slots) + 1) / slots);
+}
+
 /* What is known to hold zeros enough is packed; of what is often zero it is assumed. Room is made
  * for no more than the values as they are, and a step whose packed values need more is run again
  * and moves them so. */
@@ -196,7 +203,9 @@ static void pack(const vdnn *v, const dt_tensor *t, dt_offload_opt *o)
     if (v->o->codec == NULL || !dt_packs(t) || e->dense || t->node == DT_NONE)
         return;
     const double measured = dti_pass_density(e, t, -1);
-    const double density = measured >= 0 ? measured : v->o->density;
+    double density = measured >= 0 ? measured : v->o->density;
+    if (v->o->slots > 0)
+        density = dti_vdnn_slots(density, v->o->slots);
     const size_t bytes = dt_packed_bytes(v->o->codec, t->bytes / sizeof(uint32_t), density);
     const bool assumed = v->o->every || dti_often_zero(v->p, t->node);
     if (measured >= 0 ? bytes >= t->bytes : !assumed)

@@ -11,6 +11,7 @@
  * @density: share of values not zero to make room for, where @env knows none
  * @every: pack what moves even where nothing says that it has zeros
  * @join: a prefetch begins and ends with a layer
+ * @slots: room for packed values grows by so many equal parts of the tensor; 0: by any
  */
 typedef struct dt_vdnn_opts {
     const dt_pass_env *env;
@@ -18,6 +19,7 @@ typedef struct dt_vdnn_opts {
     const dt_codec *codec;
     double density;
     bool every, join;
+    int slots;
 } dt_vdnn_opts;
 
 /* [policy.vdnn_conv] and [policy.vdnn_all], and a row of others' sections. */
@@ -32,6 +34,10 @@ extern const char *const dti_vdnn_joins[];
 
 /* Whether the policy's own section says join = layer. */
 bool dti_vdnn_joins_layers(const dt_pass_env *e);
+
+/* The density for which there is room in whole slots, of which one more is open than values fill;
+ * at most 1. */
+double dti_vdnn_slots(double density, int slots);
 
 dt_status dti_vdnn_pass(dt_program *p, const dt_vdnn_opts *o, dt_err *err) DT_NODISCARD;
 

@@ -72,6 +72,17 @@ static void the_smallest_hole_that_fits_is_taken_of_equals_the_lowest(void **sta
         {0, 9, 1024, 4096}, {2, 9, 1024, 0});
 }
 
+/* The long-lived, which are those alive where most are, stand from the right on, the others from
+ * the left. A block of 8 bytes, which are alive at most, has no hole of 4 at 2: it grows by 1. */
+static void long_lives_stand_at_the_right(void **state)
+{
+    (void)state;
+    (void)TRACE("two_ended", {0, 9, 3, 6}, {0, 2, 4, 0}, {1, 8, 1, 5}, {2, 7, 4, 1}, {3, 6, 1, 0});
+    assert_int_equal(
+        TRACE("two_ended", {0, 2, 3, 0}, {1, 4, 2, 3}, {2, 9, 4, 5}, {4, 9, 3, 2}, {5, 7, 1, 1}),
+        9);
+}
+
 /* 2 KiB are free at the end, and 4 KiB below: best_fit counts the end as a hole like any other. */
 static void cnmem_takes_the_rest_of_its_block_last(void **state)
 {
@@ -310,6 +321,7 @@ DT_TEST_GROUP(pool_models)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(requests_are_rounded_up),
         cmocka_unit_test(the_smallest_hole_that_fits_is_taken_of_equals_the_lowest),
+        cmocka_unit_test(long_lives_stand_at_the_right),
         cmocka_unit_test(cnmem_takes_the_rest_of_its_block_last),
         cmocka_unit_test(free_neighbours_become_one),
         cmocka_unit_test(bfc_splits_a_chunk_of_twice_the_request),

@@ -7,6 +7,7 @@
 #include "engine/base/cpu.h"
 #include "memory/gap/curve.h"
 #include "memory/policies/flashneuron_select.h"
+#include "memory/policies/memonger_search.h"
 #include "memory/policies/vdnn_pass.h"
 #include "memory/time/card_costs.h"
 #include "models/ini.h"
@@ -244,6 +245,107 @@ static void no_join_costs_neither_bytes_nor_time(void **state)
         dt_costs_deinit(&costs);
     }
     assert_true(faster > 0);
+}
+
+/* ---- memonger ---- */
+
+enum { SIZES = 12, TRIED = 9 };
+
+static const uint64_t sizes[SIZES] = {64, 64, 64, 16, 32, 32, 8, 16, 16, 4, 8, 8};
+
+typedef struct walk {
+    uint64_t mib[TRIED], cost[TRIED];
+    int n;
+} walk;
+
+static dti_memonger_sums plan_sizes(uint64_t mib, const int32_t *stage, bool *keep)
+{
+    uint64_t bytes[SIZES];
+    for (int i = 0; i < SIZES; i++)
+        bytes[i] = sizes[i] << 20;
+    return dti_memonger_plan(bytes, stage, SIZES, mib << 20, keep);
+}
+
+static dt_status note_try(
+    void *ctx, uint64_t mib, uint64_t *cost, dti_memonger_sums *s, dt_err *err)
+{
+    static const int32_t alone[SIZES];
+    walk *w = ctx;
+    bool keep[SIZES];
+    (void)err;
+    *s = plan_sizes(mib, alone, keep);
+    *cost = s->kept + s->largest;
+    assert_true(w->n < TRIED);
+    w->mib[w->n] = mib;
+    w->cost[w->n++] = *cost >> 20;
+    return DT_OK;
+}
+
+static void assert_kept(uint64_t mib, const int32_t *stage, const char *want)
+{
+    bool keep[SIZES];
+    char got[SIZES + 1];
+    (void)plan_sizes(mib, stage, keep);
+    for (int i = 0; i < SIZES; i++)
+        got[i] = keep[i] ? 'k' : '.';
+    got[SIZES] = '\0';
+    assert_string_equal(got, want);
+}
+
+/* By hand: all of 332 are kept at 0, so the first guess is floor(sqrt(332 64 / 2)) = 103, and the
+ * second floor(sqrt(96 128 / 2)) = 78, as is the third. So the six are 64 + 7 k up to 110. */
+static void memonger_looks_where_its_release_does(void **state)
+{
+    (void)state;
+    static const uint64_t mib[TRIED] = {0, 103, 78, 71, 78, 85, 92, 99, 106};
+    static const uint64_t cost[TRIED] = {396, 224, 224, 216, 224, 232, 224, 224, 224};
+    static const int32_t alone[SIZES];
+    /* The third and the last of one stage, and nothing from the fourth to the sixth of any. */
+    static const int32_t some[SIZES] = {0, 0, 1, -1, -1, -1, 0, 0, 0, 0, 0, 1};
+    walk w = {.n = 0};
+    dti_memonger_found found;
+    dt_err err = {0};
+    assert_ok(dti_memonger_search(note_try, &w, &found, &err), &err);
+    assert_int_equal(w.n, TRIED);
+    for (int k = 0; k < TRIED; k++) {
+        assert_int_equal(w.mib[k], mib[k]);
+        assert_int_equal(w.cost[k], cost[k]);
+    }
+    assert_true(found.mib == 71 && found.cost >> 20 == 216 && found.tried == TRIED);
+    assert_kept(60, alone, "kkk..k......");
+    assert_kept(128, alone, "..k.......k.");
+    assert_kept(63, some, "..k.......kk");
+    assert_kept(130, some, "..k.......kk");
+    assert_kept(200, some, "......k.....");
+}
+
+/* What the user names is kept, layers of a glob together; a name that nothing bears is refused. */
+static void memonger_keeps_what_the_user_names(void **state)
+{
+    (void)state;
+    const dt_pass_env e = {0};
+    dt_lowered m = dt_program_of(dt_standard("resnet20"), DT_PROGRAM_FIRST, 32);
+    dt_rewrite_with(m.program, "memonger",
+        "[policy.memonger]\nstages = layer1.*.relu2, layer2.0.relu2\nthreshold = 0\n", &e);
+    m.plan = dt_lower_with(m.program, &e);
+    assert_true(ops_of(m.program, DT_OP_RECOMPUTE) > 0);
+    for (size_t i = 0; i < m.program->n_order; i++) {
+        const dt_op *op = &m.program->op[m.program->order[i]];
+        assert_true(op->kind != DT_OP_RECOMPUTE || strncmp(op->name, "layer1.1.relu2.f", 16) != 0);
+        assert_true(op->kind != DT_OP_RECOMPUTE || strncmp(op->name, "layer2.0.relu2.f", 16) != 0);
+    }
+    dt_lowered_close(&m);
+    dt_policies s;
+    dt_config *c;
+    dt_err err = {0};
+    const char *ini = "[policy.memonger]\nstages = nobody\n";
+    assert_ok(dt_config_parse(&c, "test", ini, strlen(ini), &err), &err);
+    assert_ok(dt_policies_open(&s, "memonger", c, &err), &err);
+    m = dt_program_of(dt_standard("resnet20"), DT_PROGRAM_FIRST, 8);
+    assert_fails(dt_policies_apply(&s, m.program, &e, &err), DT_E_CONFIG, &err, "matches no layer");
+    dt_lowered_close(&m);
+    dt_policies_close(&s);
+    dt_config_destroy(c);
 }
 
 /* ---- flashneuron ---- */
@@ -516,6 +618,8 @@ DT_TEST_GROUP(systems)
         cmocka_unit_test(the_cache_moves_nothing_that_fits),
         cmocka_unit_test(slots_save_what_the_release_does),
         cmocka_unit_test(no_join_costs_neither_bytes_nor_time),
+        cmocka_unit_test(memonger_looks_where_its_release_does),
+        cmocka_unit_test(memonger_keeps_what_the_user_names),
         cmocka_unit_test(figure_6_is_walked_as_published),
         cmocka_unit_test(any_selection_spills_enough),
         cmocka_unit_test(a_slow_disk_has_values_packed),

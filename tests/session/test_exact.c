@@ -15,7 +15,7 @@
 #include "tests/fixture/random_graph.h"
 #include "engine/base/clock.h"
 
-enum { LEVELS = 32, CANDIDATES = 64 };
+enum { LEVELS = 128, CANDIDATES = 64 };
 
 /* Pairs of levels of different factors that have occurred. */
 static bool met[DT_FACTORS][LEVELS][DT_FACTORS][LEVELS];
@@ -48,6 +48,8 @@ static bool left_out(int a, int i, int b, int j)
 static int all_pairs(void)
 {
     int n = 0;
+    for (int a = 0; a < DT_FACTORS; a++)
+        assert_in_range(dt_levels((dt_factor)a), 1, LEVELS);
     for (int a = 0; a < DT_FACTORS; a++)
         for (int b = a + 1; b < DT_FACTORS; b++)
             for (int i = 0; i < dt_levels((dt_factor)a); i++)

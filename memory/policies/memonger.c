@@ -1,0 +1,156 @@
+/* Memonger (Chen et al., Training Deep Nets with Sublinear Memory Cost, arXiv:1604.06174, as its
+ * authors released it for MXNet: dmlc/mxnet-memonger). Its user marks layers as stages; forward is
+ * walked, and whenever more than a threshold of bytes was made since the last value that is kept,
+ * the next value of a stage is. Layers of one stage are kept or dropped together. The threshold is
+ * the one of nine whose plan takes the fewest bytes (memonger_search.h).
+ *
+ * It is not chen_budget, which is the paper's: there split points are found, and so is a plan
+ * within a budget. Here the user says where, bytes are all that counts, and thresholds are whole
+ * MiB.
+ *
+ * Ours differs: stages are globs over the names of layers, where the authors set an attribute. They
+ * bind the graph and read its bytes from a dump; here a plan is made and placed. The plan that
+ * keeps everything is tried as well, so that nothing is dropped in vain. Where a stage's value is
+ * not all that crosses from before it to what follows, the rest is kept too. */
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "engine/base/text.h"
+#include "memory/policies/chen.h"
+#include "memory/policies/memonger_search.h"
+#include "memory/policy.h"
+
+typedef struct options {
+    const char *stages;
+    int64_t threshold;
+    bool together;
+} options;
+
+#define AT(f) offsetof(options, f)
+/* clang-format off */
+static const dt_opt opts[] = {
+    {"stages",    DT_OPT_STR,  AT(stages),    "*",   0,  0,   NULL, NULL, "layers whose outputs may be kept: globs over their names, separated by commas"},
+    {"together",  DT_OPT_BOOL, AT(together),  "off", 0,  0,   NULL, NULL, "outputs of layers that one glob matches are kept or dropped together"},
+    {"threshold", DT_OPT_I64,  AT(threshold), "-1",  -1, 1e9, NULL, NULL, "MiB after which the next is kept; -1: the one of nine that takes the fewest bytes"},
+    {NULL,        DT_OPT_I64,  0,             NULL,  0,  0,   NULL, NULL, NULL},
+};
+/* clang-format on */
+
+typedef struct memonger {
+    dt_program *p;
+    const dt_pass_env *env;
+    const options *o;
+} memonger;
+
+/* The number of the glob that a layer's name matches first, from 1 on; 0: none does. */
+static int32_t glob_of(const char *globs, const char *name, int32_t *n)
+{
+    int32_t found = 0;
+    *n = 0;
+    for (const char *at = globs; *at != '\0';) {
+        char glob[DT_NAME_BYTES * 2];
+        while (*at == ' ' || *at == ',')
+            at++;
+        size_t bytes = strcspn(at, ","), used = bytes;
+        while (used > 0 && at[used - 1] == ' ')
+            used--;
+        if (used > 0 && used < sizeof glob) {
+            memcpy(glob, at, used);
+            glob[used] = '\0';
+            ++*n;
+            if (found == 0 && dt_glob(glob, name))
+                found = *n;
+        }
+        at += bytes;
+    }
+    return found;
+}
+
+/* By value of @c: its stage. Numbers of globs are fewer than values, or there would be none. */
+static dt_status find_stages(const memonger *m, const dt_chen *c, int32_t *stage, dt_err *err)
+{
+    bool any = false;
+    for (size_t i = 0; i < c->n; i++) {
+        const dt_chen_value *v = &c->value[i];
+        const char *name = m->p->graph->node[m->p->op[v->op].node].name;
+        int32_t globs;
+        const int32_t k = v->split ? glob_of(m->o->stages, name, &globs) : 0;
+        stage[i] = k == 0 ? DT_STAGE_NONE : m->o->together ? k : DT_STAGE_ALONE;
+        any = any || k > 0;
+    }
+    if (!any && c->n_split > 0 && strcmp(m->o->stages, "*") != 0)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "[policy.memonger] stages = %.200s matches no layer whose output can be kept; "
+            "'dnntrain plan CONFIG --rows' names them",
+            m->o->stages);
+    return DT_OK;
+}
+
+static dt_status rewrite(
+    const memonger *m, dt_program *q, uint64_t mib, dti_memonger_sums *s, dt_err *err)
+{
+    dt_chen c;
+    dt_status st = dti_chen_open(&c, q, err);
+    if (st == DT_OK)
+        (void)dti_chen_cut(&c, DT_CHEN_LINEAR);
+    uint64_t *bytes = dt_alloc(c.n + 1, sizeof *bytes);
+    int32_t *stage = dt_alloc(c.n + 1, sizeof *stage);
+    bool *keep = dt_alloc(c.n + 1, sizeof *keep);
+    if (st == DT_OK && (bytes == NULL || stage == NULL || keep == NULL))
+        st = DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+    if (st == DT_OK)
+        st = find_stages(m, &c, stage, err);
+    if (st == DT_OK) {
+        for (size_t i = 0; i < c.n; i++)
+            bytes[i] = q->tensor[c.value[i].tensor].bytes;
+        *s = dti_memonger_plan(bytes, stage, c.n, mib << 20, keep);
+        st = dti_chen_keep(&c, keep, err);
+    }
+    if (st == DT_OK)
+        st = dti_chen_rewrite(&c, err);
+    dt_free(bytes);
+    dt_free(stage);
+    dt_free(keep);
+    dti_chen_close(&c);
+    return st;
+}
+
+static dt_status try_it(void *ctx, uint64_t mib, uint64_t *cost, dti_memonger_sums *s, dt_err *err)
+{
+    const memonger *m = ctx;
+    dt_program *q = NULL;
+    dt_score score = {0};
+    dt_status st = dt_program_copy(&q, m->p, err);
+    if (st == DT_OK)
+        st = rewrite(m, q, mib, s, err);
+    if (st == DT_OK)
+        st = dti_pass_score(m->env, q, true, &score, err);
+    *cost = score.device;
+    dt_program_destroy(q);
+    return st;
+}
+
+static dt_status pass(dt_program *p, const dt_pass_env *env, dt_err *err)
+{
+    memonger m = {.p = p, .env = env, .o = env->opts};
+    dti_memonger_sums s;
+    dti_memonger_found found;
+    dt_score kept;
+    if (p->loss == DT_NONE)
+        return DT_OK;
+    if (m.o->threshold >= 0)
+        return rewrite(&m, p, (uint64_t)m.o->threshold, &s, err);
+    DT_CHECK(dti_memonger_search(try_it, &m, &found, err));
+    DT_CHECK(dti_pass_score(env, p, true, &kept, err));
+    return found.cost < kept.device ? rewrite(&m, p, found.mib, &s, err) : DT_OK;
+}
+
+const dt_policy dt_policy_memonger = {
+    .name = "memonger",
+    .summary =
+        "keep values of stages that the user names, so often that a step takes the least (2016)",
+    .exact = true,
+    .opts = opts,
+    .opts_bytes = sizeof(options),
+    .pass = pass,
+};

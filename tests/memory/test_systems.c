@@ -314,7 +314,7 @@ static void memonger_looks_where_its_release_does(void **state)
     assert_true(found.mib == 71 && found.cost >> 20 == 216 && found.tried == TRIED);
     assert_kept(60, alone, "kkk..k......");
     assert_kept(128, alone, "..k.......k.");
-    assert_kept(63, some, "..k.......kk");
+    assert_kept(63, some, "kkk...k....k");
     assert_kept(130, some, "..k.......kk");
     assert_kept(200, some, "......k.....");
 }

@@ -12,11 +12,9 @@
  * bind the graph and read its bytes from a dump; here a plan is made and placed. The plan that
  * keeps everything is tried as well, so that nothing is dropped in vain. Where a stage's value is
  * not all that crosses from before it to what follows, the rest is kept too. */
-#include <string.h>
-
 #include "engine/base/alloc.h"
-#include "engine/base/text.h"
 #include "memory/policies/chen.h"
+#include "memory/policies/globs.h"
 #include "memory/policies/memonger_search.h"
 #include "memory/policy.h"
 
@@ -42,48 +40,15 @@ typedef struct memonger {
     const options *o;
 } memonger;
 
-/* The number of the glob that a layer's name matches first, from 1 on; 0: none does. */
-static int32_t glob_of(const char *globs, const char *name, int32_t *n)
+/* By value of @c: its stage. */
+static void find_stages(const memonger *m, const dt_chen *c, int32_t *stage)
 {
-    int32_t found = 0;
-    *n = 0;
-    for (const char *at = globs; *at != '\0';) {
-        char glob[DT_NAME_BYTES * 2];
-        while (*at == ' ' || *at == ',')
-            at++;
-        size_t bytes = strcspn(at, ","), used = bytes;
-        while (used > 0 && at[used - 1] == ' ')
-            used--;
-        if (used > 0 && used < sizeof glob) {
-            memcpy(glob, at, used);
-            glob[used] = '\0';
-            ++*n;
-            if (found == 0 && dt_glob(glob, name))
-                found = *n;
-        }
-        at += bytes;
-    }
-    return found;
-}
-
-/* By value of @c: its stage. Numbers of globs are fewer than values, or there would be none. */
-static dt_status find_stages(const memonger *m, const dt_chen *c, int32_t *stage, dt_err *err)
-{
-    bool any = false;
     for (size_t i = 0; i < c->n; i++) {
         const dt_chen_value *v = &c->value[i];
         const char *name = m->p->graph->node[m->p->op[v->op].node].name;
-        int32_t globs;
-        const int32_t k = v->split ? glob_of(m->o->stages, name, &globs) : 0;
+        const int32_t k = v->split ? dti_globs_match(m->o->stages, name) : 0;
         stage[i] = k == 0 ? DT_STAGE_NONE : m->o->together ? k : DT_STAGE_ALONE;
-        any = any || k > 0;
     }
-    if (!any && c->n_split > 0 && strcmp(m->o->stages, "*") != 0)
-        return DT_FAIL(err, DT_E_CONFIG,
-            "[policy.memonger] stages = %.200s matches no layer whose output can be kept; "
-            "'dnntrain plan CONFIG --rows' names them",
-            m->o->stages);
-    return DT_OK;
 }
 
 static dt_status rewrite(
@@ -98,9 +63,8 @@ static dt_status rewrite(
     bool *keep = dt_alloc(c.n + 1, sizeof *keep);
     if (st == DT_OK && (bytes == NULL || stage == NULL || keep == NULL))
         st = DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
-    if (st == DT_OK)
-        st = find_stages(m, &c, stage, err);
     if (st == DT_OK) {
+        find_stages(m, &c, stage);
         for (size_t i = 0; i < c.n; i++)
             bytes[i] = q->tensor[c.value[i].tensor].bytes;
         *s = dti_memonger_plan(bytes, stage, c.n, mib << 20, keep);
@@ -138,6 +102,7 @@ static dt_status pass(dt_program *p, const dt_pass_env *env, dt_err *err)
     dt_score kept;
     if (p->loss == DT_NONE)
         return DT_OK;
+    DT_CHECK(dti_globs_check(m.o->stages, p->graph, "memonger", "stages", err));
     if (m.o->threshold >= 0)
         return rewrite(&m, p, (uint64_t)m.o->threshold, &s, err);
     DT_CHECK(dti_memonger_search(try_it, &m, &found, err));

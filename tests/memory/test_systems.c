@@ -15,6 +15,8 @@
 #include "tests/fixture/planned.h"
 #include "tests/fixture/random_graph.h"
 
+#define KIB ((uint64_t)1 << 10)
+
 static dt_graph *network_of(dt_config *c, int64_t image)
 {
     dt_graph *g;
@@ -245,6 +247,62 @@ static void no_join_costs_neither_bytes_nor_time(void **state)
         dt_costs_deinit(&costs);
     }
     assert_true(faster > 0);
+}
+
+/* ---- geeps ---- */
+
+/* What stands on the device beside what is pinned and persistent is of two ops in a row. The
+ * chain's ops take at most x, y and a gradient of either, so twice that is the most; and the last
+ * values, which backward needs first, are pinned first. */
+static void staged_values_take_two_buffers(void **state)
+{
+    (void)state;
+    enum { LAYERS = 24 };
+    const dt_pass_env e = {0};
+    uint64_t before = UINT64_MAX;
+    for (int pinned = 0; pinned <= 8; pinned += 4) {
+        char ini[160];
+        int n = snprintf(ini, sizeof ini, "[policy.geeps]\n%s", pinned > 0 ? "pin = " : "");
+        for (int i = 0; i < pinned; i++)
+            n += snprintf(
+                ini + n, sizeof ini - (size_t)n, "%ss%d", i > 0 ? ", " : "", LAYERS / 2 + i);
+        snprintf(ini + n, sizeof ini - (size_t)n, "\n");
+        dt_lowered m = dt_program_of(chain(LAYERS), DT_PROGRAM_FIRST, 64);
+        dt_lowered all = dt_program_of(chain(LAYERS), DT_PROGRAM_FIRST, 64);
+        all.plan = dt_lower_with(all.program, &e);
+        dt_rewrite_with(m.program, "geeps", ini, &e);
+        m.plan = dt_lower_with(m.program, &e);
+        const uint64_t map = 4 * 10 * 10 * 64 * sizeof(float), most = 2 * 4 * map;
+        const uint64_t fixed = m.plan->persistent, slack = 64 * KIB;
+        assert_true(m.plan->peak - fixed <= most + (uint64_t)pinned * map + slack);
+        assert_true(all.plan->peak - fixed > most + 8 * map + slack);
+        assert_true(before == UINT64_MAX || m.plan->out_bytes == before - 4 * map);
+        before = m.plan->out_bytes;
+        dt_lowered_close(&m);
+        dt_lowered_close(&all);
+    }
+}
+
+/* More budget pins more, from the last value made on. */
+static void what_fits_is_pinned(void **state)
+{
+    (void)state;
+    dt_pass_env e = {0};
+    uint64_t before = UINT64_MAX;
+    dt_lowered m = dt_program_of(dt_standard("resnet20"), DT_PROGRAM_FIRST, 64);
+    m.plan = dt_lower_with(m.program, &e);
+    const uint64_t all = m.plan->peak;
+    dt_lowered_close(&m);
+    for (int tenth = 3; tenth <= 10; tenth++) {
+        e.budgets.device = all / 10 * (uint64_t)tenth + all % 10;
+        m = dt_program_of(dt_standard("resnet20"), DT_PROGRAM_FIRST, 64);
+        dt_rewrite_with(m.program, "geeps", NULL, &e);
+        m.plan = dt_lower_with(m.program, &e);
+        assert_true(m.plan->peak <= e.budgets.device && m.plan->out_bytes <= before);
+        before = m.plan->out_bytes;
+        dt_lowered_close(&m);
+    }
+    assert_true(before < all / 4);
 }
 
 /* ---- memonger ---- */
@@ -574,7 +632,7 @@ static const struct {
 } by_budget[] = {{"superneurons", "[policy.superneurons]\nleast = 0\n"},
     {"flashneuron", "[policy.flashneuron]\nleast = 0\n"},
     {"flashneuron", "[policy.flashneuron]\nleast = 0\ntier = host\n"},
-    {"tflms", "[policy.tflms]\nleast = 0\n"}};
+    {"tflms", "[policy.tflms]\nleast = 0\n"}, {"geeps", NULL}};
 
 /* Between the least that a policy comes to and what keep_all takes, plans keep to their budgets
  * nearly always, where what lies between others is lost; the same twice; and all verify. */
@@ -618,6 +676,8 @@ DT_TEST_GROUP(systems)
         cmocka_unit_test(the_cache_moves_nothing_that_fits),
         cmocka_unit_test(slots_save_what_the_release_does),
         cmocka_unit_test(no_join_costs_neither_bytes_nor_time),
+        cmocka_unit_test(staged_values_take_two_buffers),
+        cmocka_unit_test(what_fits_is_pinned),
         cmocka_unit_test(memonger_looks_where_its_release_does),
         cmocka_unit_test(memonger_keeps_what_the_user_names),
         cmocka_unit_test(figure_6_is_walked_as_published),

@@ -1,0 +1,203 @@
+/* GeePS (Cui et al., EuroSys 2016, section 4): a server of parameters that holds a program's data
+ * in the host's memory and stages it on the device. A step is the same sequence of accesses every
+ * time, so it is known when each value is needed: what the next operation reads is copied in, and
+ * what the last one has left is copied out, while one computes. For that the pool of staged values
+ * is double-buffered: it holds what two operations in a row take. The rest of the device is for
+ * values that are pinned.
+ *
+ * Ours differs:
+ * - What GeePS moves its program lists. Here all that forward leaves for backward is listed, of the
+ *   layers that `move` names; `pin` names those that stay.
+ * - Where there is a budget, what fits beside the staged values is pinned as well, what backward
+ *   needs first before others. A real plan says what fits.
+ * - The pool of staged values has no bytes of its own: they are taken and given back where a buffer
+ *   would be, so that the plan places all together.
+ * - Parameters, whose versions the server keeps on several machines, are none of values: homes in
+ *   [memory.layers] and the policy zero_infinity move them. The input is fetched again. */
+#include "engine/base/alloc.h"
+#include "memory/policies/globs.h"
+#include "memory/policy.h"
+
+enum { ROUNDS = 8 };
+
+typedef struct options {
+    const char *move, *pin;
+    uint64_t budget;
+} options;
+
+#define AT(f) offsetof(options, f)
+/* clang-format off */
+static const dt_opt opts[] = {
+    {"move",   DT_OPT_STR,   AT(move),   "*", 0, 0, NULL, NULL, "layers whose values are staged: globs over their names, separated by commas"},
+    {"pin",    DT_OPT_STR,   AT(pin),    "",  0, 0, NULL, NULL, "layers whose values stay all the same"},
+    {"budget", DT_OPT_BYTES, AT(budget), "0", 0, 0, NULL, NULL, "of the device; 0: memory.device_budget; without one only what is named is pinned"},
+    {NULL,     DT_OPT_I64,   0,          NULL, 0, 0, NULL, NULL, NULL},
+};
+/* clang-format on */
+
+/* @gap: of n values, in the order of production, with what fits @pinned. */
+typedef struct geeps {
+    dt_program *p;
+    const dt_pass_env *env;
+    const options *o;
+    size_t n;
+    dt_gap *gap;
+    bool *pinned;
+} geeps;
+
+static bool listed(const geeps *x, int32_t tensor, dt_gap *g)
+{
+    const dt_tensor *t = &x->p->tensor[tensor];
+    const char *name = t->node != DT_NONE ? x->p->graph->node[t->node].name : "";
+    if (t->role == DT_ROLE_INPUT || t->slot != DT_NONE || t->bytes == 0 ||
+        dti_globs_match(x->o->move, name) == 0 || dti_globs_match(x->o->pin, name) != 0)
+        return false;
+    for (int32_t i = 0; dt_gap_next(x->p, tensor, &i, g);)
+        if (g->crosses_loss)
+            return true;
+    return false;
+}
+
+static dt_status find_values(geeps *x, dt_err *err)
+{
+    const dt_program *p = x->p;
+    x->gap = dt_alloc(p->n_tensor + 1, sizeof *x->gap);
+    x->pinned = dt_alloc(p->n_tensor + 1, sizeof *x->pinned);
+    if (x->gap == NULL || x->pinned == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+    for (int32_t k = 0; k < dt_pos(p, p->loss); k++) {
+        const dt_op *op = &p->op[p->order[k]];
+        for (int a = 0; a < op->n_arg; a++)
+            if (dti_producer(p, op->arg[a].tensor) == p->order[k] &&
+                listed(x, op->arg[a].tensor, &x->gap[x->n]))
+                x->n++;
+    }
+    return DT_OK;
+}
+
+/* ---- staging ---- */
+
+/* The next op that computes, behind a place or before it. */
+static int32_t neighbour(const dt_program *p, int32_t pos, int32_t step)
+{
+    do
+        pos += step;
+    while (pos >= 0 && (size_t)pos < p->n_order && p->op[p->order[pos]].desc == NULL);
+    return pos;
+}
+
+/* Out while the op behind its last reader runs, and back while the one before its next does. */
+static dt_status stage(const geeps *x, dt_program *q, const dt_gap *from, dt_err *err)
+{
+    const int32_t out = neighbour(x->p, from->from_pos, 1), in = neighbour(x->p, from->to_pos, -1);
+    dt_gap g = *from;
+    if (in <= out + 1)
+        return DT_OK;
+    const dt_offload_opt o = {.release_after = x->p->order[out], .fetch_before = x->p->order[in]};
+    g.from_pos = dt_pos(q, g.from);
+    g.to_pos = dt_pos(q, g.to);
+    DT_CHECK(dt_reasons_add(&q->reasons, &g.reason, err,
+        "%s: staged, out beside %.40s and back beside %.40s", q->policy,
+        q->op[o.release_after].name, q->op[o.fetch_before].name));
+    return dti_offload(q, &g, &o, err);
+}
+
+static dt_status rewrite(const geeps *x, dt_program *q, dt_err *err)
+{
+    for (size_t i = 0; i < x->n; i++)
+        if (!x->pinned[i])
+            DT_CHECK(stage(x, q, &x->gap[i], err));
+    return DT_OK;
+}
+
+/* ---- what is pinned ---- */
+
+static dt_status peak_of(const geeps *x, uint64_t *peak, dt_err *err)
+{
+    dt_program *q = NULL;
+    dt_pass_cost cost = {0};
+    dt_status st = dt_program_copy(&q, x->p, err);
+    if (st == DT_OK)
+        st = dt_program_index(q, err);
+    if (st == DT_OK)
+        st = rewrite(x, q, err);
+    if (st == DT_OK)
+        st = dti_pass_cost_of(x->env, q, &cost, err);
+    dt_program_destroy(q);
+    *peak = cost.device;
+    return st;
+}
+
+/* Values of so many bytes or fewer, from the last one made on. */
+static void pin(geeps *x, uint64_t bytes)
+{
+    for (size_t i = x->n; i-- > 0;) {
+        const uint64_t own = x->p->tensor[x->gap[i].tensor].bytes;
+        x->pinned[i] = own <= bytes;
+        bytes -= x->pinned[i] ? own : 0;
+    }
+}
+
+/* Between what surely fits, and what did not. */
+static dt_status pin_what_fits(geeps *x, uint64_t budget, dt_err *err)
+{
+    uint64_t peak, low = 0, high = 0;
+    DT_CHECK(peak_of(x, &peak, err));
+    if (budget <= peak)
+        return DT_OK;
+    for (size_t i = 0; i < x->n; i++)
+        high += x->p->tensor[x->gap[i].tensor].bytes;
+    uint64_t bytes = high;
+    for (int round = 0; round < ROUNDS && low < high; round++) {
+        pin(x, bytes);
+        DT_CHECK(peak_of(x, &peak, err));
+        if (peak <= budget)
+            low = bytes;
+        else
+            high = bytes;
+        bytes = low + (high - low) / 2;
+    }
+    pin(x, low);
+    return DT_OK;
+}
+
+/* Places are those of the program as it came, which rewriting it moves. */
+static dt_status pass(dt_program *p, const dt_pass_env *env, dt_err *err)
+{
+    geeps x = {.p = p, .env = env, .o = env->opts};
+    const uint64_t budget = x.o->budget > 0 ? x.o->budget : env->budgets.device;
+    dt_program *as_it_came = NULL;
+    if (p->loss == DT_NONE)
+        return DT_OK;
+    DT_CHECK(dti_globs_check(x.o->move, p->graph, "geeps", "move", err));
+    DT_CHECK(dti_globs_check(x.o->pin, p->graph, "geeps", "pin", err));
+    dt_status st = dt_program_index(p, err);
+    if (st == DT_OK)
+        st = dti_fetch_again(p, err);
+    if (st == DT_OK)
+        st = find_values(&x, err);
+    if (st == DT_OK && budget > 0)
+        st = pin_what_fits(&x, budget, err);
+    if (st == DT_OK)
+        st = dt_program_copy(&as_it_came, p, err);
+    if (st == DT_OK)
+        st = dt_program_index(as_it_came, err);
+    if (st == DT_OK) {
+        x.p = as_it_came;
+        st = rewrite(&x, p, err);
+    }
+    dt_program_destroy(as_it_came);
+    dt_free(x.gap);
+    dt_free(x.pinned);
+    return st;
+}
+
+const dt_policy dt_policy_geeps = {
+    .name = "geeps",
+    .summary = "values staged beside the ops before and after them, the rest pinned (GeePS 2016)",
+    .exact = true,
+    .by_budget = true,
+    .opts = opts,
+    .opts_bytes = sizeof(options),
+    .pass = pass,
+};

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "engine/base/alloc.h"
 #include "engine/base/cpu.h"
 #include "memory/gap/curve.h"
 #include "memory/policies/flashneuron_select.h"
@@ -608,6 +609,111 @@ static void fewer_and_earlier_swaps_never_take_less(void **state)
     }
 }
 
+/* ---- sentinel ---- */
+
+/* By place, its layer: a run of ops of one node, of forward or of backward. */
+static int32_t *layers_of(const dt_program *p)
+{
+    int32_t *layer = dt_alloc(p->n_order + 1, sizeof *layer), now = -1, node = DT_NONE;
+    assert_non_null(layer);
+    for (size_t k = 0; k < p->n_order; k++) {
+        const int32_t of = p->op[p->order[k]].node;
+        if (k == 0 || (of != DT_NONE && (of != node || p->order[k] == p->loss)))
+            now++;
+        node = of != DT_NONE ? of : node;
+        layer[k] = now;
+    }
+    return layer;
+}
+
+/* A copy back stands at the begin of the interval before that of its reader; of several there,
+ * those of values with more accesses come first. What lives in one layer never moves, nor what the
+ * next interval needs; and what moves is gone by the end of its interval. */
+static void assert_intervals(uint64_t seed, int length)
+{
+    char ini[96];
+    const dt_pass_env e = {0};
+    dt_lowered as_it_came = dt_program_of(dt_random_graph(seed), DT_PROGRAM_FIRST, 4);
+    dt_lowered m = dt_program_of(dt_random_graph(seed), DT_PROGRAM_FIRST, 4);
+    const dt_program *was = as_it_came.program, *p = m.program;
+    dt_err err = {0};
+    assert_ok(dt_program_index(as_it_came.program, &err), &err);
+    int32_t *layer = layers_of(was), before = INT32_MAX;
+    snprintf(ini, sizeof ini, "[policy.sentinel]\nleast = 0\nlayers = %d\n", length);
+    dt_rewrite_with(m.program, "sentinel", ini, &e);
+    m.plan = dt_lower_with(m.program, &e);
+    for (size_t k = 0; k < p->n_order; k++) {
+        const dt_op *in = &p->op[p->order[k]];
+        if (in->kind != DT_OP_IN) {
+            before = in->desc != NULL ? INT32_MAX : before;
+            continue;
+        }
+        const int32_t t = in->arg[0].tensor;
+        size_t op = k, reader = k + 1;
+        int32_t n;
+        (void)dt_accesses(was, t, &n);
+        assert_true(n <= before);
+        before = n;
+        while (p->op[p->order[op]].desc == NULL)
+            op++;
+        while (dt_op_mode(&p->op[p->order[reader]], t) == 0)
+            reader++;
+        const int32_t at = dt_pos(was, p->order[op]), read = dt_pos(was, p->order[reader]);
+        assert_int_equal(layer[at] / length + 1, layer[read] / length);
+        assert_true(at == 0 || layer[at - 1] / length < layer[at] / length);
+        const dt_op *out = &p->op[in->pair];
+        const int32_t gone = dt_pos(was, out->release_after);
+        assert_true(layer[gone] / length + 1 < layer[read] / length);
+    }
+    dt_free(layer);
+    dt_lowered_close(&as_it_came);
+    dt_lowered_close(&m);
+}
+
+static void values_come_an_interval_ahead(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 20; seed++)
+        for (int length = 1; length <= 5; length++)
+            assert_intervals(seed, length);
+}
+
+/* Where the link is as fast as can be, nothing is exposed, and the longest interval that fits is
+ * taken; one longer does not fit. */
+static void the_longest_interval_that_fits_is_taken(void **state)
+{
+    (void)state;
+    dt_costs costs = dt_costs_default;
+    for (int tier = 0; tier < DT_TIERS; tier++)
+        for (int way = 0; way < DT_TIER_DIRECTIONS; way++)
+            costs.thread_link[tier][way] = (dt_link){0, 1e18};
+    dt_pass_env e = {.costs = &costs};
+    uint64_t peak[24];
+    for (int layers = 1; layers < 24; layers++) {
+        char ini[96];
+        dt_lowered m = dt_program_of(dt_standard("resnet20"), DT_PROGRAM_FIRST, 64);
+        snprintf(ini, sizeof ini, "[policy.sentinel]\nlayers = %d\n", layers);
+        dt_rewrite_with(m.program, "sentinel", ini, &e);
+        m.plan = dt_lower_with(m.program, &e);
+        peak[layers] = m.plan->peak;
+        dt_lowered_close(&m);
+    }
+    e.budgets.device = peak[8];
+    dt_lowered m = dt_program_of(dt_standard("resnet20"), DT_PROGRAM_FIRST, 64);
+    dt_rewrite_with(m.program, "sentinel", NULL, &e);
+    m.plan = dt_lower_with(m.program, &e);
+    int longest = 0, taken = 0;
+    for (int layers = 1; layers < 24; layers++)
+        longest = peak[layers] <= e.budgets.device ? layers : longest;
+    for (size_t i = 0; i < m.program->n_order && taken == 0; i++)
+        if (m.program->op[m.program->order[i]].kind == DT_OP_OUT)
+            (void)sscanf(
+                dt_reason_text(&m.program->reasons, m.program->op[m.program->order[i]].reason),
+                "sentinel: intervals of %d", &taken);
+    assert_true(m.plan->peak <= e.budgets.device && taken == longest);
+    dt_lowered_close(&m);
+}
+
 /* ---- what holds of any network ---- */
 
 static dt_plan *planned(uint64_t seed, const char *policy, const char *ini, const dt_pass_env *e)
@@ -632,7 +738,8 @@ static const struct {
 } by_budget[] = {{"superneurons", "[policy.superneurons]\nleast = 0\n"},
     {"flashneuron", "[policy.flashneuron]\nleast = 0\n"},
     {"flashneuron", "[policy.flashneuron]\nleast = 0\ntier = host\n"},
-    {"tflms", "[policy.tflms]\nleast = 0\n"}, {"geeps", NULL}};
+    {"tflms", "[policy.tflms]\nleast = 0\n"}, {"geeps", NULL},
+    {"sentinel", "[policy.sentinel]\nleast = 0\n"}};
 
 /* Between the least that a policy comes to and what keep_all takes, plans keep to their budgets
  * nearly always, where what lies between others is lost; the same twice; and all verify. */
@@ -686,6 +793,8 @@ DT_TEST_GROUP(systems)
         cmocka_unit_test(a_threshold_swaps_a_prefix_of_a_chain),
         cmocka_unit_test(a_trigger_is_as_far_ahead_as_asked),
         cmocka_unit_test(fewer_and_earlier_swaps_never_take_less),
+        cmocka_unit_test(values_come_an_interval_ahead),
+        cmocka_unit_test(the_longest_interval_that_fits_is_taken),
         cmocka_unit_test(random_networks_keep_their_budgets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

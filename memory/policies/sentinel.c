@@ -1,0 +1,330 @@
+/* Sentinel (Ren et al., HPCA 2021). The step is cut into intervals of so many layers. At the begin
+ * of an interval the values that the next one needs are fetched, those that are accessed most
+ * often first, and a value leaves as soon as no further op of its interval uses it, unless the next
+ * interval does. Values that live in one layer alone are short-lived and never move. The length of
+ * the intervals (MIL) is the one that leaves the fewest seconds of copies exposed, of those whose
+ * values fit: longer ones hide copies behind more ops, and keep more on the device meanwhile.
+ *
+ * Ours differs:
+ * - The paper counts accesses of memory by faults of pages, and moves pages of which short- and
+ *   long-lived values share none. Here tensors move, and an access is that of an op; what is short-
+ *   lived needs no region of its own, as the plan places all by their lives.
+ * - Layers are runs of ops of one layer of the network, which the paper's user marks.
+ * - Its goal, read by the letter, takes the longest interval that has room. Ours is what its figure
+ *   5 shows: for each length the copies of each interval are held against the seconds of the one
+ *   before, and what is longer is exposed. Room is told by the program's lives, and by a real plan
+ *   in the end.
+ * - Without a budget the length is that of the lowest peak.
+ * - Ops wait for copies that are late, as in the paper's version for cards. Parameters stay where
+ *   they live. */
+#include <stdlib.h>
+
+#include "engine/base/alloc.h"
+#include "memory/gap/curve.h"
+#include "memory/policy.h"
+
+enum { MOST = 64, PLANS = 6 };
+
+typedef struct options {
+    int64_t layers;
+    uint64_t budget, least;
+} options;
+
+#define AT(f) offsetof(options, f)
+/* clang-format off */
+static const dt_opt opts[] = {
+    {"layers", DT_OPT_I64,   AT(layers), "0",     0, 1e6, NULL, NULL, "of a migration interval; 0: the number, up to 64, that hides the most and fits"},
+    {"budget", DT_OPT_BYTES, AT(budget), "0",     0, 0,   NULL, NULL, "of the device; 0: memory.device_budget; without one: the lowest peak"},
+    {"least",  DT_OPT_BYTES, AT(least),  "64KiB", 0, 0,   NULL, NULL, "bytes of the smallest tensor that moves"},
+    {NULL,     DT_OPT_I64,   0,          NULL,    0, 0,   NULL, NULL, NULL},
+};
+/* clang-format on */
+
+/* A long-lived value's gap; @accesses: of the value. */
+typedef struct idle {
+    dt_gap gap;
+    int32_t accesses;
+    double out, in;
+} idle;
+
+/* What a length comes to. */
+typedef struct choice {
+    int64_t layers;
+    uint64_t bound;
+    double exposed;
+} choice;
+
+/* @layer: by place, the number of its layer, of n_layer; @first: by layer, its first place, and one
+ * more. @idle: n gaps, those of values that are accessed most often first. */
+typedef struct sentinel {
+    dt_program *p;
+    const dt_pass_env *env;
+    const options *o;
+    dti_load_curve curve;
+    int32_t *layer, *first, n_layer;
+    idle *idle;
+    size_t n;
+} sentinel;
+
+/* ---- layers and values ---- */
+
+/* A run of ops of one node, forward or backward. Ops of none, as sums and copies, belong to the
+ * layer before. */
+static dt_status find_layers(sentinel *x, dt_err *err)
+{
+    const dt_program *p = x->p;
+    int32_t node = DT_NONE;
+    x->layer = dt_alloc(p->n_order + 1, sizeof *x->layer);
+    x->first = dt_alloc(p->n_order + 2, sizeof *x->first);
+    if (x->layer == NULL || x->first == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+    for (size_t k = 0; k < p->n_order; k++) {
+        const int32_t of = p->op[p->order[k]].node;
+        const bool begins = of != DT_NONE && (of != node || p->order[k] == p->loss);
+        if (begins || k == 0)
+            x->first[x->n_layer++] = (int32_t)k;
+        node = of != DT_NONE ? of : node;
+        x->layer[k] = x->n_layer - 1;
+    }
+    x->first[x->n_layer] = (int32_t)p->n_order;
+    return DT_OK;
+}
+
+static double copy_seconds(const sentinel *x, const dt_tensor *t, dt_row_kind kind)
+{
+    const bool input = t->role == DT_ROLE_INPUT;
+    const dt_row r = {.kind = (uint16_t)kind,
+        .tier = (uint8_t)(input ? DT_TIER_INPUT : DT_TIER_HOST),
+        .bytes = t->bytes,
+        .stored = t->bytes};
+    if (input && kind == DT_ROW_COPY_OUT)
+        return 0;
+    return dti_costs_copy(dti_pass_costs(x->env), &r, 1, dti_pass_machine(x->env).inline_copies);
+}
+
+static int most_accessed_first(const void *va, const void *vb)
+{
+    const idle *a = va, *b = vb;
+    if (a->accesses != b->accesses)
+        return a->accesses > b->accesses ? -1 : 1;
+    if (a->gap.tensor != b->gap.tensor)
+        return a->gap.tensor < b->gap.tensor ? -1 : 1;
+    return a->gap.from_pos < b->gap.from_pos ? -1 : a->gap.from_pos > b->gap.from_pos;
+}
+
+static dt_status find_idle(sentinel *x, dt_err *err)
+{
+    const dt_program *p = x->p;
+    size_t room = 0;
+    int32_t n;
+    for (size_t t = 0; t < p->n_tensor; t++) {
+        (void)dt_accesses(p, (int32_t)t, &n);
+        room += (size_t)n;
+    }
+    x->idle = dt_alloc(room + 1, sizeof *x->idle);
+    if (x->idle == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+    for (size_t t = 0; t < p->n_tensor; t++) {
+        const dt_tensor *of = &p->tensor[t];
+        dt_gap g;
+        (void)dt_accesses(p, (int32_t)t, &n);
+        if (of->slot != DT_NONE || of->bytes == 0 || of->bytes < x->o->least)
+            continue;
+        for (int32_t i = 0; dt_gap_next(p, (int32_t)t, &i, &g);)
+            if (x->layer[g.from_pos] != x->layer[g.to_pos])
+                x->idle[x->n++] = (idle){g, n, copy_seconds(x, of, DT_ROW_COPY_OUT),
+                    copy_seconds(x, of, DT_ROW_COPY_IN)};
+    }
+    if (x->n > 0)
+        qsort(x->idle, x->n, sizeof *x->idle, most_accessed_first);
+    return DT_OK;
+}
+
+/* ---- intervals ---- */
+
+static int32_t interval_of(const sentinel *x, int32_t pos, int64_t layers)
+{
+    return (int32_t)(x->layer[pos] / layers);
+}
+
+static int32_t begin_of(const sentinel *x, int32_t interval, int64_t layers)
+{
+    const int64_t layer = interval * layers;
+    return x->first[layer < x->n_layer ? layer : x->n_layer];
+}
+
+/* Whether a gap is left and refilled: the interval behind that of its begin does not need it. The
+ * places behind which the value is gone, and before which it is fetched. */
+static bool moves(
+    const sentinel *x, const idle *i, int64_t layers, int32_t *release, int32_t *fetch)
+{
+    const int32_t from = interval_of(x, i->gap.from_pos, layers);
+    const int32_t to = interval_of(x, i->gap.to_pos, layers);
+    if (to <= from + 1)
+        return false;
+    const int32_t last = begin_of(x, from + 1, layers) - 1;
+    const double done = x->curve.end[i->gap.from_pos] + i->out;
+    *fetch = begin_of(x, to - 1, layers);
+    *release = i->gap.from_pos;
+    while (*release < last && x->curve.end[*release] < done)
+        ++*release;
+    return *fetch > *release + 1;
+}
+
+/* Seconds of copies back that are longer than the interval beside which they are made. */
+static dt_status find_exposed(const sentinel *x, int64_t layers, double *exposed, dt_err *err)
+{
+    const size_t n = (size_t)(x->n_layer / layers) + 2;
+    double *in = dt_alloc(n, sizeof *in);
+    if (in == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+    for (size_t k = 0; k < x->n; k++) {
+        int32_t release, fetch;
+        if (moves(x, &x->idle[k], layers, &release, &fetch))
+            in[interval_of(x, fetch, layers)] += x->idle[k].in;
+    }
+    *exposed = 0;
+    for (size_t a = 0; a < n; a++) {
+        const int32_t from = begin_of(x, (int32_t)a, layers),
+                      to = begin_of(x, (int32_t)a + 1, layers);
+        const double seconds = to > from ? x->curve.end[to - 1] - x->curve.begin[from] : 0;
+        *exposed += in[a] > seconds ? in[a] - seconds : 0;
+    }
+    dt_free(in);
+    return DT_OK;
+}
+
+/* Of the program as it came, or a copy of that. */
+static dt_status rewrite(const sentinel *x, dt_program *q, int64_t layers, dt_err *err)
+{
+    int32_t *order = dt_alloc(q->n_order + 1, sizeof *order); /* copies come between the ops */
+    if (order == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+    for (size_t k = 0; k < q->n_order; k++)
+        order[k] = q->order[k];
+    dt_status st = DT_OK;
+    for (size_t k = 0; k < x->n && st == DT_OK; k++) {
+        const idle *i = &x->idle[k];
+        int32_t release, fetch;
+        if (!moves(x, i, layers, &release, &fetch))
+            continue;
+        const dt_offload_opt o = {.release_after = order[release], .fetch_before = order[fetch]};
+        dt_gap g = i->gap;
+        g.from_pos = dt_pos(q, g.from);
+        g.to_pos = dt_pos(q, g.to);
+        st = dt_reasons_add(&q->reasons, &g.reason, err,
+            "%s: intervals of %d layers; accessed %d times", q->policy, (int)layers,
+            (int)i->accesses);
+        if (st == DT_OK)
+            st = dti_offload(q, &g, &o, err);
+    }
+    dt_free(order);
+    return st;
+}
+
+/* ---- the length ---- */
+
+static dt_status copy_by(const sentinel *x, int64_t layers, dt_program **q, dt_err *err)
+{
+    DT_CHECK(dt_program_copy(q, x->p, err));
+    DT_CHECK(dt_program_index(*q, err));
+    return rewrite(x, *q, layers, err);
+}
+
+static dt_status look(const sentinel *x, int64_t layers, choice *c, dt_err *err)
+{
+    dt_program *q = NULL;
+    dt_score score = {0};
+    dt_status st = copy_by(x, layers, &q, err);
+    if (st == DT_OK)
+        st = dti_pass_score(x->env, q, false, &score, err);
+    if (st == DT_OK)
+        st = find_exposed(x, layers, &c->exposed, err);
+    dt_program_destroy(q);
+    c->layers = layers;
+    c->bound = score.device;
+    return st;
+}
+
+static dt_status fits(const sentinel *x, int64_t layers, uint64_t budget, bool *yes, dt_err *err)
+{
+    dt_program *q = NULL;
+    dt_pass_cost cost = {0};
+    dt_status st = copy_by(x, layers, &q, err);
+    if (st == DT_OK)
+        st = dti_pass_cost_of(x->env, q, &cost, err);
+    dt_program_destroy(q);
+    *yes = cost.device <= budget;
+    return st;
+}
+
+/* Of equals the longer interval, which moves less. */
+static bool better(const choice *a, const choice *b, uint64_t limit)
+{
+    const bool fits_a = a->bound <= limit, fits_b = b->bound <= limit;
+    if (fits_a != fits_b)
+        return fits_a;
+    if (!fits_a && a->bound != b->bound)
+        return a->bound < b->bound;
+    return a->exposed < b->exposed || (!(a->exposed > b->exposed) && a->layers > b->layers);
+}
+
+/* What does not fit when it is placed lowers the limit by as much as a byte below its bound. */
+static dt_status choose(const sentinel *x, uint64_t budget, int64_t *layers, dt_err *err)
+{
+    const int n = x->n_layer < MOST ? x->n_layer : MOST;
+    choice all[MOST + 1];
+    for (int k = 0; k < n; k++)
+        DT_CHECK(look(x, k + 1, &all[k], err));
+    all[n] = (choice){.layers = x->n_layer + 1, .bound = UINT64_MAX}; /* nothing moves */
+    DT_CHECK(look(x, all[n].layers, &all[n], err));
+    uint64_t limit = budget;
+    for (int plans = 0;; plans++) {
+        const choice *best = &all[0];
+        bool yes = true;
+        for (int k = 1; k <= n; k++)
+            best = better(&all[k], best, limit) ? &all[k] : best;
+        *layers = best->layers;
+        if (best->bound > limit || plans == PLANS)
+            return DT_OK;
+        DT_CHECK(fits(x, best->layers, budget, &yes, err));
+        if (yes)
+            return DT_OK;
+        limit = best->bound - 1;
+    }
+}
+
+static dt_status sentinel_pass(dt_program *p, const dt_pass_env *env, dt_err *err)
+{
+    sentinel x = {.p = p, .env = env, .o = env->opts};
+    int64_t layers = x.o->layers;
+    if (p->loss == DT_NONE)
+        return DT_OK;
+    dt_status st = dt_program_index(p, err);
+    if (st == DT_OK)
+        st = dti_load_curve_open(&x.curve, p, env, false, err);
+    if (st == DT_OK)
+        st = find_layers(&x, err);
+    if (st == DT_OK)
+        st = find_idle(&x, err);
+    if (st == DT_OK && layers == 0)
+        st = choose(&x, x.o->budget > 0 ? x.o->budget : env->budgets.device, &layers, err);
+    if (st == DT_OK)
+        st = rewrite(&x, p, layers, err);
+    dti_load_curve_close(&x.curve);
+    dt_free(x.layer);
+    dt_free(x.first);
+    dt_free(x.idle);
+    return st;
+}
+
+const dt_policy dt_policy_sentinel = {
+    .name = "sentinel",
+    .summary =
+        "values of the next interval of layers come, those of the last leave (Sentinel 2021)",
+    .exact = true,
+    .by_budget = true,
+    .opts = opts,
+    .opts_bytes = sizeof(options),
+    .pass = sentinel_pass,
+};

@@ -21,14 +21,14 @@
 typedef struct options {
     const char *stages;
     int64_t threshold;
-    bool together;
+    bool grouped;
 } options;
 
 #define AT(f) offsetof(options, f)
 /* clang-format off */
 static const dt_opt opts[] = {
     {"stages",    DT_OPT_STR,  AT(stages),    "*",   0,  0,   NULL, NULL, "layers whose outputs may be kept: globs over their names, separated by commas"},
-    {"together",  DT_OPT_BOOL, AT(together),  "off", 0,  0,   NULL, NULL, "outputs of layers that one glob matches are kept or dropped together"},
+    {"grouped",   DT_OPT_BOOL, AT(grouped),   "off", 0,  0,   NULL, NULL, "outputs of layers that one glob matches are kept or dropped together"},
     {"threshold", DT_OPT_I64,  AT(threshold), "-1",  -1, 1e9, NULL, NULL, "MiB after which the next is kept; -1: the one of nine that takes the fewest bytes"},
     {NULL,        DT_OPT_I64,  0,             NULL,  0,  0,   NULL, NULL, NULL},
 };
@@ -47,7 +47,7 @@ static void find_stages(const memonger *m, const dt_chen *c, int32_t *stage)
         const dt_chen_value *v = &c->value[i];
         const char *name = m->p->graph->node[m->p->op[v->op].node].name;
         const int32_t k = v->split ? dti_globs_match(m->o->stages, name) : 0;
-        stage[i] = k == 0 ? DT_STAGE_NONE : m->o->together ? k : DT_STAGE_ALONE;
+        stage[i] = k == 0 ? DT_STAGE_NONE : m->o->grouped ? k : DT_STAGE_ALONE;
     }
 }
 

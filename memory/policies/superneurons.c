@@ -207,14 +207,21 @@ static dt_status run_again(segments *s, segment *g, int32_t before, int32_t to, 
     return DT_OK;
 }
 
+/* The member that a tensor holds; DT_NONE: none, or a version of one that is another policy's. */
+static int32_t member_in(const segments *s, int32_t tensor)
+{
+    const int32_t root = dti_root(s->p, tensor);
+    const int32_t i = (size_t)root < s->c.n_tensor ? s->value_of[root] : DT_NONE;
+    return i != DT_NONE && s->member[i].rank > 0 && s->member[i].now == tensor ? i : DT_NONE;
+}
+
 /* The highest member of a segment that an op reads. */
 static int32_t reads(const segments *s, const dt_op *op, int32_t of)
 {
     int32_t found = DT_NONE;
     for (int a = 0; a < op->n_arg; a++) {
-        const int32_t root = dti_root(s->p, op->arg[a].tensor);
-        const int32_t i = (size_t)root < s->c.n_tensor ? s->value_of[root] : DT_NONE;
-        if (i == DT_NONE || s->member[i].rank == 0 || s->member[i].segment != of)
+        const int32_t i = member_in(s, op->arg[a].tensor);
+        if (i == DT_NONE || s->member[i].segment != of)
             continue;
         if (found == DT_NONE || s->member[i].rank > s->member[found].rank)
             found = i;
@@ -226,9 +233,8 @@ static int32_t reads(const segments *s, const dt_op *op, int32_t of)
 static dt_status before_op(segments *s, int32_t id, dt_err *err)
 {
     for (int a = 0; a < s->p->op[id].n_arg; a++) {
-        const int32_t root = dti_root(s->p, s->p->op[id].arg[a].tensor);
-        const int32_t i = (size_t)root < s->c.n_tensor ? s->value_of[root] : DT_NONE;
-        if (i == DT_NONE || s->member[i].rank == 0)
+        const int32_t i = member_in(s, s->p->op[id].arg[a].tensor);
+        if (i == DT_NONE)
             continue;
         segment *g = &s->segment[s->member[i].segment];
         const int32_t needs = reads(s, &s->p->op[id], s->member[i].segment);

@@ -50,5 +50,5 @@ install(CODE "
   get_filename_component(CMAKE_INSTALL_PREFIX \"\${CMAKE_INSTALL_PREFIX}\" ABSOLUTE)
   set(DT_PC_LIBDIR \"\\\${prefix}/${CMAKE_INSTALL_LIBDIR}\")
   set(DT_PC_INCLUDEDIR \"\\\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}\")
-  configure_file(${CMAKE_SOURCE_DIR}/cmake/dnntrain.pc.in ${CMAKE_BINARY_DIR}/dnntrain.pc @ONLY)")
+  configure_file(\"${CMAKE_SOURCE_DIR}/cmake/dnntrain.pc.in\" \"${CMAKE_BINARY_DIR}/dnntrain.pc\" @ONLY)")
 install(FILES ${CMAKE_BINARY_DIR}/dnntrain.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -280,7 +280,7 @@ static void every_tier_that_does_not_fit_is_named(void **state)
     assert_has(r.err, "the device needs ");
     assert_has(r.err, "the host needs ");
     assert_has(r.out, "DOES NOT FIT the budget of 2.00 MiB");
-    assert_has(r.out, "DOES NOT FIT the budget of 65536 bytes");
+    assert_has(r.out, "DOES NOT FIT the budget of 64.00 KiB");
     cli_done(&r);
 }
 

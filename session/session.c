@@ -244,6 +244,15 @@ static dt_status set_one(dt_session *s, const char *assignment, dt_err *err)
     return DT_FAIL(err, st, "did you mean --set %s%.100s?", meant, assignment + n);
 }
 
+/* Whether a policy goes by that name, or a rung of it does, whose options it then takes. */
+static bool answers_to(const dt_policy *p, const char *name)
+{
+    bool does = strcmp(p->name, name) == 0;
+    for (size_t i = 0; i < p->n_rung && !does; i++)
+        does = strcmp(p->rung[i].policy, name) == 0;
+    return does;
+}
+
 /* Options of policies that are not asked for, which nobody reads. */
 static dt_status check_policy_sections(dt_session *s, dt_err *err)
 {
@@ -255,7 +264,7 @@ static dt_status check_policy_sections(dt_session *s, dt_err *err)
         char place[512];
         bool open = strncmp(at.text, prefix, strlen(prefix)) != 0 || dt_policy_find(name) == NULL;
         for (size_t k = 0; k < s->policies.n; k++)
-            open = open || strcmp(s->policies.pass[k].policy->name, name) == 0;
+            open = open || answers_to(s->policies.pass[k].policy, name);
         if (open)
             continue;
         dt_config_mark_known(s->config, at.text);

@@ -168,7 +168,7 @@ static void budgets_below_the_least_say_what_that_is(void **state)
     for (size_t i = 0; i < DT_COUNT(lines); i++)
         refused(lines[i][0], lenet(), DT_E_BUDGET, SAYS(lines[i][1]));
     ran r = cli_run("plan FILE --set memory.device_budget=1KiB", lenet());
-    assert_has(r.out, "DOES NOT FIT the budget of 1024 bytes: ");
+    assert_has(r.out, "DOES NOT FIT the budget of 1.00 KiB: ");
     assert_has(r.out, "\nlower bound ");
     cli_done(&r);
     r = cli_run("compare FILE --budgets 1KiB,1GiB --policies chen_sqrt", lenet());

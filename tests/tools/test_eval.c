@@ -252,7 +252,7 @@ static void pixels_have_a_mean_intersection_over_union(void **state)
     assert_code(&r, 0);
     assert_has(r.err, "4 classes of pixels");
     assert_has(r.err, "top-1 25.0 %  top-5 100.0 % of pixels  mean IoU 12.5 %");
-    assert_has(r.err, "top-1 25.00 %, top-5 100.00 % of pixels, mean IoU 12.50 %");
+    assert_has(r.out, "top-1 25.00 %, top-5 100.00 % of pixels, mean IoU 12.50 %");
     cli_done(&r);
     cJSON *o = json_file(dt_temp_path("pixels/summary.json"));
     assert_true(fabs(json_number(o, "eval_mean_iou") - 0.125) < 1e-9);

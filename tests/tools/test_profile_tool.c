@@ -258,7 +258,7 @@ static void traffic_is_told_by_the_mean_and_its_room_by_the_most(void **state)
     assert_true(fabs(packed.in - packed.expected_in - values * (room - mean)) < 0.01 * values);
     snprintf(words, sizeof words, "plan FILE %scdma %s", policy, key);
     ran r = cli_run(words, deep());
-    assert_has(r.out, "a step at most: packed values as large as their room");
+    assert_has(r.out, "a step at most: packed as large as their room");
     assert_has(r.out, "\nexpected  ");
     cli_done(&r);
 }

@@ -244,13 +244,27 @@ static dt_status set_one(dt_session *s, const char *assignment, dt_err *err)
     return DT_FAIL(err, st, "did you mean --set %s%.100s?", meant, assignment + n);
 }
 
-/* Whether a policy goes by that name, or a rung of it does, whose options it then takes. */
-static bool answers_to(const dt_policy *p, const char *name)
+static dt_status first_of(dt_status a, dt_status b)
 {
-    bool does = strcmp(p->name, name) == 0;
-    for (size_t i = 0; i < p->n_rung && !does; i++)
-        does = strcmp(p->rung[i].policy, name) == 0;
-    return does;
+    return a != DT_OK ? a : b;
+}
+
+/* The rung by which a policy may come to be the one of that name, or NULL. */
+static const dt_rung *rung_of(const dt_policy *p, const char *name)
+{
+    for (size_t i = 0; i < p->n_rung; i++)
+        if (strcmp(p->rung[i].policy, name) == 0)
+            return &p->rung[i];
+    return NULL;
+}
+
+/* Read the options of a rung that may be taken later, as they will be then. */
+static dt_status check_rung(dt_session *s, const dt_rung *rung, dt_err *err)
+{
+    dt_policies taken;
+    const dt_status st = dt_policies_take(&taken, &s->policies, rung, s->config, err);
+    dt_policies_close(&taken);
+    return st;
 }
 
 /* Options of policies that are not asked for, which nobody reads. */
@@ -263,9 +277,14 @@ static dt_status check_policy_sections(dt_session *s, dt_err *err)
         const char *name = at.text + strlen(prefix);
         char place[512];
         bool open = strncmp(at.text, prefix, strlen(prefix)) != 0 || dt_policy_find(name) == NULL;
-        for (size_t k = 0; k < s->policies.n; k++)
-            open = open || answers_to(s->policies.pass[k].policy, name);
-        if (open)
+        const dt_rung *rung = NULL;
+        for (size_t k = 0; k < s->policies.n && !open; k++) {
+            open = strcmp(s->policies.pass[k].policy->name, name) == 0;
+            rung = rung != NULL ? rung : rung_of(s->policies.pass[k].policy, name);
+        }
+        if (!open && rung != NULL)
+            st = first_of(st, check_rung(s, rung, err));
+        if (open || rung != NULL)
             continue;
         dt_config_mark_known(s->config, at.text);
         st = DT_FAIL(err, DT_E_CONFIG,
@@ -274,11 +293,6 @@ static dt_status check_policy_sections(dt_session *s, dt_err *err)
             dt_config_place(place, sizeof place, at.file, at.line), at.text, s->opts.memory.policy);
     }
     return st;
-}
-
-static dt_status first_of(dt_status a, dt_status b)
-{
-    return a != DT_OK ? a : b;
 }
 
 /* Everything that can be said without shapes, in one pass, once the text is read. */

@@ -368,7 +368,7 @@ static size_t usual_run(const trace *x, double *sorted)
 static void take_run(const trace *x, size_t run, dt_timeline *to)
 {
     size_t at = 0, from, now = 0;
-    double first = INFINITY;
+    double first = HUGE_VAL;
     for (from = 0; now < run && from < x->n; now++)
         for (from++; from < x->n && x->of[from].row > x->of[from - 1].row;)
             from++;

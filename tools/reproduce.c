@@ -128,8 +128,10 @@ static void summary(const reproduced *r, size_t n)
     printf("| kind | tolerance | ok | better | off |\n| --- | ---: | ---: | ---: | ---: |\n");
     for (int k = 0; k < DT_PUBLISHED_KINDS; k++)
         if (of[k][WITHIN] + of[k][BETTER] + of[k][OUTSIDE] > 0)
-            printf("| %s | %.0f %% | %zu | %zu | %zu |\n", dti_published_kind_name(k),
-                100 * dti_published_tolerance(k), of[k][WITHIN], of[k][BETTER], of[k][OUTSIDE]);
+            printf("| %s | %.0f %% | %zu | %zu | %zu |\n",
+                dti_published_kind_name((dt_published_kind)k),
+                100 * dti_published_tolerance((dt_published_kind)k), of[k][WITHIN], of[k][BETTER],
+                of[k][OUTSIDE]);
 }
 
 /* ---- rows ---- */

@@ -320,7 +320,7 @@ static dt_status of_plans(
         /* what does not keep to its budget is no answer */
         const uint64_t budget = s->opts.memory.device_budget;
         if (budget > 0 && p.need.device > budget)
-            *out = NAN;
+            *out = (double)NAN;
         else
             *out = steady && quantities[quantity].steady != NULL ? quantities[quantity].steady(&p)
                                                                  : quantities[quantity].of(&p);
@@ -403,7 +403,7 @@ static dt_status next_network(const char **at, network *n, bool *there, dt_err *
 
 dt_status dti_reproduce_measure(const dt_published_row *r, double *ours, dt_err *err)
 {
-    double sum = 0, most = -INFINITY, one = 0;
+    double sum = 0, most = -HUGE_VAL, one = 0;
     size_t count = 0;
     network n;
     bool there = true;

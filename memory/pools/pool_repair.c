@@ -204,7 +204,7 @@ typedef struct place {
 static place on_others(const repair *r, const dt_interval *x)
 {
     const uint64_t need = dti_interval_need(x);
-    place best = {nowhere, INFINITY};
+    place best = {nowhere, HUGE_VAL};
     double begun = 0, ended = 0;
     size_t l = 0;
     for (size_t i = 0; i <= r->n_near && best.cost > 0; i++) {

@@ -164,7 +164,7 @@ static void a_card_that_is_too_small_is_told_before_it_is_rented(void **state)
     cli_done(&r);
     r = cli_run("sweep FILE --set device.card=l4", config());
     assert_code(&r, 0);
-    assert_has(r.out, "largest batch in a device budget of 21401.00 MiB");
+    assert_has(r.out, "largest batch in a device budget of 20.90 GiB (22,440,574,976 bytes)");
     cli_done(&r);
 }
 

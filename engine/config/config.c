@@ -432,6 +432,23 @@ static dt_status parse(dt_config *c, size_t n, dt_err *err)
 
 enum { SHOWN_BYTES = 800 };
 
+/* The folder of a file, with a slash behind it; as it is named where one above may not be looked
+ * at. NULL: no memory. */
+static char *folder_of(const char *name)
+{
+    char *absolute = realpath(name, NULL);
+    char *folder = dt_strdup(absolute != NULL ? absolute : name);
+    char *slash = folder != NULL ? strrchr(folder, '/') : NULL;
+    free(absolute);
+    if (slash != NULL) {
+        slash[1] = '\0';
+        return folder;
+    }
+    const bool none = folder == NULL;
+    dt_free(folder);
+    return none ? NULL : dt_strdup("./");
+}
+
 /* Takes text (NUL-terminated behind n bytes) over, whatever happens. */
 static dt_status create(
     dt_config **out, const char *name, char *text, size_t n, bool is_file, dt_err *err)
@@ -445,16 +462,8 @@ static dt_status create(
     c->text = text;
     c->shown = c->file + (strlen(name) > SHOWN_BYTES ? strlen(name) - SHOWN_BYTES : 0);
     dt_status st = DT_OK;
-    if (is_file) {
-        char *absolute = realpath(name, NULL);
-        if (absolute != NULL) {
-            *(strrchr(absolute, '/') + 1) = '\0';
-            c->folder = dt_strdup(absolute);
-            free(absolute);
-        }
-        if (c->folder == NULL)
-            st = dti_no_memory(c, err);
-    }
+    if (is_file && (c->folder = folder_of(name)) == NULL)
+        st = dti_no_memory(c, err);
     if (st == DT_OK)
         st = parse(c, n, err);
     if (st != DT_OK)

@@ -1,4 +1,4 @@
-/* Activations by a curve: sigmoid, tanh, GELU. */
+/* Activations by a curve: the logistic function, tanh, GELU, SiLU and MobileNet's straight ones. */
 #include "layers/activations.h"
 
 #include "layers/cpu/cpu.h"
@@ -35,31 +35,27 @@ static dt_status infer(
     return DT_OK;
 }
 
-const dt_layer_desc dt_layer_sigmoid = {
-    .name = "sigmoid",
-    .summary = "y = 1 / (1 + e^-x)",
-    .min_in = 1,
-    .max_in = 1,
-    .form = FORMS,
-    .n_alt = 1,
-    .alt = {{"y", DT_BIT(DT_Y)}},
-    .repeatable = true,
-    .infer = infer,
-    .cpu = &dt_sigmoid_cpu,
-};
+/* A layer without options: what it is, and the port from which backward has the slope. */
+#define CURVE(curve, of, from, port)                                                               \
+    const dt_layer_desc dt_layer_##curve = {                                                       \
+        .name = #curve,                                                                            \
+        .summary = (of),                                                                           \
+        .min_in = 1,                                                                               \
+        .max_in = 1,                                                                               \
+        .form = FORMS,                                                                             \
+        .n_alt = 1,                                                                                \
+        .alt = {{(from), DT_BIT(port)}},                                                           \
+        .repeatable = true,                                                                        \
+        .infer = infer,                                                                            \
+        .cpu = &dt_##curve##_cpu,                                                                  \
+    }
 
-const dt_layer_desc dt_layer_tanh = {
-    .name = "tanh",
-    .summary = "hyperbolic tangent",
-    .min_in = 1,
-    .max_in = 1,
-    .form = FORMS,
-    .n_alt = 1,
-    .alt = {{"y", DT_BIT(DT_Y)}},
-    .repeatable = true,
-    .infer = infer,
-    .cpu = &dt_tanh_cpu,
-};
+CURVE(hardsigmoid, "y = min(max(x + 3, 0), 6) / 6", "y", DT_Y);
+CURVE(hardswish, "y = x min(max(x + 3, 0), 6) / 6", "x", DT_X);
+CURVE(relu6, "y = min(max(x, 0), 6)", "y", DT_Y);
+CURVE(sigmoid, "y = 1 / (1 + e^-x)", "y", DT_Y);
+CURVE(silu, "y = x / (1 + e^-x)", "x", DT_X);
+CURVE(tanh, "hyperbolic tangent", "y", DT_Y);
 
 static const char *const approximations[] = {"none", "tanh", NULL};
 /* clang-format off */

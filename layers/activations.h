@@ -1,5 +1,6 @@
-/* Smooth activations, element by element. Each backward multiplies dy by the slope: sigmoid and
- * tanh have it from their output, gelu from its input. */
+/* Activations, element by element. Each backward multiplies dy by the slope: sigmoid, tanh, relu6
+ * and hardsigmoid have it from their output, gelu, silu and hardswish from their input. At a kink
+ * the slope is that of the flat side, as PyTorch's. */
 #ifndef DT_LAYERS_ACTIVATIONS_H
 #define DT_LAYERS_ACTIVATIONS_H
 
@@ -14,7 +15,11 @@ typedef struct dt_gelu {
 } dt_gelu;
 
 extern const dt_layer_desc dt_layer_gelu;
-extern const dt_layer_desc dt_layer_sigmoid; /* y = 1 / (1 + e^-x) */
+extern const dt_layer_desc dt_layer_hardsigmoid; /* y = min(max(x + 3, 0), 6) / 6 */
+extern const dt_layer_desc dt_layer_hardswish; /* x times that (Howard et al., MobileNetV3, 2019) */
+extern const dt_layer_desc dt_layer_relu6;     /* y = min(max(x, 0), 6) (Howard et al., 2017) */
+extern const dt_layer_desc dt_layer_sigmoid;   /* y = 1 / (1 + e^-x) */
+extern const dt_layer_desc dt_layer_silu;      /* x times that (Elfwing et al., 2018) */
 extern const dt_layer_desc dt_layer_tanh;
 
 #endif

@@ -63,29 +63,31 @@ typedef void backward_fn(const void *saved, const void *dy, void *dx, int64_t n)
         backward_loop(f, t, saved, dy, dx, n);                                                     \
     }
 
-LOOPS(sigmoid_f32, DTI_SIGMOID, DT_F32)
-LOOPS(sigmoid_bf16, DTI_SIGMOID, DT_BF16)
-LOOPS(tanh_f32, DTI_TANH, DT_F32)
-LOOPS(tanh_bf16, DTI_TANH, DT_BF16)
-LOOPS(gelu_f32, DTI_GELU, DT_F32)
-LOOPS(gelu_bf16, DTI_GELU, DT_BF16)
-LOOPS(gelu_tanh_f32, DTI_GELU_TANH, DT_F32)
-LOOPS(gelu_tanh_bf16, DTI_GELU_TANH, DT_BF16)
-
-static const struct loops {
+typedef struct loops {
     forward_fn *forward;
     backward_fn *backward;
-} loops[][DT_DTYPES] = {
-    [DTI_SIGMOID] = {{sigmoid_f32_forward, sigmoid_f32_backward},
-        {sigmoid_bf16_forward, sigmoid_bf16_backward}},
-    [DTI_TANH] = {{tanh_f32_forward, tanh_f32_backward}, {tanh_bf16_forward, tanh_bf16_backward}},
-    [DTI_GELU] = {{gelu_f32_forward, gelu_f32_backward}, {gelu_bf16_forward, gelu_bf16_backward}},
-    [DTI_GELU_TANH] = {{gelu_tanh_f32_forward, gelu_tanh_f32_backward},
-        {gelu_tanh_bf16_forward, gelu_tanh_bf16_backward}},
-};
+} loops;
+
+/* Both, of either type. */
+#define CURVE(name, f)                                                                             \
+    LOOPS(name##_f32, f, DT_F32)                                                                   \
+    LOOPS(name##_bf16, f, DT_BF16)                                                                 \
+    static const loops name##_loops[DT_DTYPES] = {                                                 \
+        [DT_F32] = {name##_f32_forward, name##_f32_backward},                                      \
+        [DT_BF16] = {name##_bf16_forward, name##_bf16_backward},                                   \
+    };
+
+CURVE(gelu, DTI_GELU)
+CURVE(gelu_tanh, DTI_GELU_TANH)
+CURVE(hardsigmoid, DTI_HARDSIGMOID)
+CURVE(hardswish, DTI_HARDSWISH)
+CURVE(relu6, DTI_RELU6)
+CURVE(sigmoid, DTI_SIGMOID)
+CURVE(silu, DTI_SILU)
+CURVE(tanh, DTI_TANH)
 
 struct job {
-    struct loops loops;
+    loops loops;
     dt_dtype t;
     int64_t count;
     const void *saved, *from; /* from: x or dy */
@@ -108,10 +110,10 @@ static void backward_task(const void *job, int64_t i)
         dti_to(j->to, s.begin, j->t), s.end - s.begin);
 }
 
-static dt_status run(dti_curve f, dt_port saved, const dt_call *c, const dt_args *a)
+static dt_status run(const loops *f, dt_port saved, const dt_call *c, const dt_args *a)
 {
     const bool back = c->form == DT_BACKWARD;
-    const struct job j = {.loops = loops[f][c->dtype],
+    const struct job j = {.loops = f[c->dtype],
         .t = c->dtype,
         .count = a->n * dt_shape_sample(&c->node->info.y),
         .saved = a->port[saved],
@@ -121,25 +123,27 @@ static dt_status run(dti_curve f, dt_port saved, const dt_call *c, const dt_args
     return DT_OK;
 }
 
-static dt_status sigmoid_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
-{
-    (void)state, (void)err;
-    return run(DTI_SIGMOID, DT_Y, c, a);
-}
-
-static dt_status tanh_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
-{
-    (void)state, (void)err;
-    return run(DTI_TANH, DT_Y, c, a);
-}
-
 static dt_status gelu_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
 {
     (void)state, (void)err;
     const dt_gelu *o = c->node->opts;
-    return run(o->approximate == DT_GELU_TANH ? DTI_GELU_TANH : DTI_GELU, DT_X, c, a);
+    return run(o->approximate == DT_GELU_TANH ? gelu_tanh_loops : gelu_loops, DT_X, c, a);
 }
 
-const dt_kernels dt_sigmoid_cpu = {.run = sigmoid_run};
-const dt_kernels dt_tanh_cpu = {.run = tanh_run};
 const dt_kernels dt_gelu_cpu = {.run = gelu_run};
+
+/* A layer without options, whose slope is had from a port. */
+#define LAYER(name, saved)                                                                         \
+    static dt_status name##_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)      \
+    {                                                                                              \
+        (void)state, (void)err;                                                                    \
+        return run(name##_loops, saved, c, a);                                                     \
+    }                                                                                              \
+    const dt_kernels dt_##name##_cpu = {.run = name##_run};
+
+LAYER(hardsigmoid, DT_Y)
+LAYER(hardswish, DT_X)
+LAYER(relu6, DT_Y)
+LAYER(sigmoid, DT_Y)
+LAYER(silu, DT_X)
+LAYER(tanh, DT_Y)

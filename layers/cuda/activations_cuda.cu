@@ -61,10 +61,14 @@ DT_DEVICE void curve_backward(const curve_job *j, dti_curve f, dt_dtype t)
             DT_LAUNCH_OF(name##_forward, t, g, queue, j);                                          \
     }
 
-CURVE(curve_sigmoid, DTI_SIGMOID)
-CURVE(curve_tanh, DTI_TANH)
 CURVE(curve_gelu, DTI_GELU)
 CURVE(curve_gelu_tanh, DTI_GELU_TANH)
+CURVE(curve_hardsigmoid, DTI_HARDSIGMOID)
+CURVE(curve_hardswish, DTI_HARDSWISH)
+CURVE(curve_relu6, DTI_RELU6)
+CURVE(curve_sigmoid, DTI_SIGMOID)
+CURVE(curve_silu, DTI_SILU)
+CURVE(curve_tanh, DTI_TANH)
 
 typedef void curve_launch(const curve_job *j, bool back, dt_dtype t, void *queue);
 
@@ -82,18 +86,6 @@ static dt_status curve_run(
     return dt_cuda_launched(c->node->desc->name, err);
 }
 
-static dt_status sigmoid_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
-{
-    (void)state;
-    return curve_run(curve_sigmoid_launch, DT_Y, c, a, err);
-}
-
-static dt_status tanh_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
-{
-    (void)state;
-    return curve_run(curve_tanh_launch, DT_Y, c, a, err);
-}
-
 static dt_status gelu_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
 {
     (void)state;
@@ -102,6 +94,20 @@ static dt_status gelu_run(const dt_call *c, void *state, const dt_args *a, dt_er
     return curve_run(approximate ? curve_gelu_tanh_launch : curve_gelu_launch, DT_X, c, a, err);
 }
 
-DT_CUDA_TABLE(sigmoid, NULL, NULL, sigmoid_run, NULL);
-DT_CUDA_TABLE(tanh, NULL, NULL, tanh_run, NULL);
 DT_CUDA_TABLE(gelu, NULL, NULL, gelu_run, NULL);
+
+/* A layer without options, whose slope is had from a port. */
+#define CURVE_LAYER(name, saved)                                                                   \
+    static dt_status name##_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)      \
+    {                                                                                              \
+        (void)state;                                                                               \
+        return curve_run(curve_##name##_launch, saved, c, a, err);                                 \
+    }                                                                                              \
+    DT_CUDA_TABLE(name, NULL, NULL, name##_run, NULL);
+
+CURVE_LAYER(hardsigmoid, DT_Y)
+CURVE_LAYER(hardswish, DT_X)
+CURVE_LAYER(relu6, DT_Y)
+CURVE_LAYER(sigmoid, DT_Y)
+CURVE_LAYER(silu, DT_X)
+CURVE_LAYER(tanh, DT_Y)

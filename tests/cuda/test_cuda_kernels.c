@@ -38,9 +38,9 @@ static const struct {
     const dt_kernels *k;
 } all[] = {ROW(adam), ROW(adamw), ROW(adaptive_avgpool), ROW(add), ROW(add_relu), ROW(avgpool),
     ROW(batchnorm), ROW(batchnorm_relu), ROW(commit), ROW(concat), ROW(cross_entropy), ROW(dropout),
-    ROW(embedding), ROW(gelu), ROW(global_avgpool), ROW(layernorm), ROW(lrn), ROW(maxpool),
-    ROW(position), ROW(relu), ROW(sgd), ROW(shortcut), ROW(sigmoid), ROW(sum), ROW(tanh),
-    ROW(upsample)};
+    ROW(embedding), ROW(gelu), ROW(global_avgpool), ROW(hardsigmoid), ROW(hardswish),
+    ROW(layernorm), ROW(lrn), ROW(maxpool), ROW(position), ROW(relu), ROW(relu6), ROW(sgd),
+    ROW(shortcut), ROW(sigmoid), ROW(silu), ROW(sum), ROW(tanh), ROW(upsample)};
 
 static const dt_kernels *find(const char *name)
 {

@@ -338,6 +338,7 @@ static int64_t classes_of_synthetic(const dt_source *base)
 const dt_source_desc dt_source_synthetic = {
     .name = "synthetic",
     .summary = "textures from a seed, one a class; needs no files",
+    .made_up = true,
     .open = open_synthetic,
     .close = close_synthetic,
     .count = count_synthetic,

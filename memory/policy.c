@@ -80,8 +80,9 @@ static dt_status unknown(const char *name, dt_err *err)
     for (size_t i = 0; i < n; i++)
         names[i] = policies[i]->name;
     snprintf(what, sizeof what, "unknown policy '%s'", name);
-    if (strpbrk(name, " +;|&/") != NULL)
-        return DT_FAIL(err, DT_E_CONFIG, "%s; commas stand between several", what);
+    if (strpbrk(name, " +;|&/[](){}'") != NULL)
+        return DT_FAIL(
+            err, DT_E_CONFIG, "%s; commas stand between several, and nothing around them", what);
     return dt_unknown(what, name, names, err);
 }
 

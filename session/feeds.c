@@ -143,12 +143,31 @@ static void describe(const dt_source *s, char *note, size_t bytes)
     snprintf(note, bytes, "%s: %s", s->desc->name, found);
 }
 
-/* Scores that no sample ever asks for are learned all the same, and shares of hits mean less. */
-static void warn(dt_feeds *f, const dt_graph *g)
+/* Whether a path is named and read by nobody: made-up data has none. One that is left in the file
+ * where the command line asks for such data is no mistake. */
+static bool path_in_vain(const dt_session *s, const dt_source_desc *desc)
 {
+    const char *path_from = NULL, *source_from = "";
+    int line;
+    if (!desc->made_up || s->opts.data.path == NULL ||
+        dt_config_get(s->config, "data", "path", &path_from, &line) == NULL)
+        return false;
+    return dt_config_get(s->config, "data", "source", &source_from, &line) == NULL ||
+           strcmp(source_from, "--set") != 0 || strcmp(path_from, "--set") == 0;
+}
+
+/* Scores that no sample ever asks for are learned all the same, and shares of hits mean less. */
+static void warn(dt_feeds *f, const dt_session *session)
+{
+    const dt_graph *g = session->graph;
     const dt_source *s = f->train;
     const int64_t n = s->desc->classes != NULL ? s->desc->classes(s) : g->classes;
-    if (n == 1)
+    if (path_in_vain(session, s->desc))
+        snprintf(f->warning, sizeof f->warning,
+            "data.path is not read: data.source = %s makes its samples up; for pictures in folders "
+            "set data.source = images",
+            s->desc->name);
+    else if (n == 1)
         snprintf(f->warning, sizeof f->warning,
             "all samples are of one class, so there is nothing to tell apart");
     else if (n < g->classes)
@@ -175,7 +194,7 @@ dt_status dt_feeds_open(dt_feeds *f, const dt_session *s, dt_err *err)
     DT_CHECK(dt_loader_create(&f->train_loader, f->train, &l, err));
     DT_CHECK(count_steps(f, &s->opts.train, dt_loader_feed(f->train_loader)->samples, err));
     DT_CHECK(open_eval(f, s, desc, &o, err));
-    warn(f, s->graph);
+    warn(f, s);
     describe(f->train, f->note, sizeof f->note);
     describe(f->eval, f->eval_note, sizeof f->eval_note);
     return DT_OK;

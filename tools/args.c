@@ -306,6 +306,9 @@ static dt_status a_folder(const char *path, dt_err *err)
     if (found == 0)
         return DT_FAIL(
             err, DT_E_CONFIG, "'%s' is a folder; name a configuration, which is a file", path);
+    if (found == 1)
+        return DT_FAIL(
+            err, DT_E_CONFIG, "'%s' is a folder; did you mean '%s/%s'?", path, path, some);
     return DT_FAIL(err, DT_E_CONFIG,
         "'%s' is a folder; name one of the %zu configurations in it: %s%s", path, found, some,
         found > SOME ? ", ..." : "");

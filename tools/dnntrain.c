@@ -15,6 +15,31 @@
 #include "layers/onednn/onednn.h"
 #include "tools/args.h"
 
+/* What others have a command for, and what does it here. */
+static const struct {
+    const char *theirs, *ours;
+} habits[] = {
+    {"resume", "a run goes on by `dnntrain CONFIG --resume [RUN]`"},
+    {"predict", "`dnntrain eval CONFIG --set model.weights=FILE` says how good a network is, and "
+                "RUN/report.html shows what it takes pictures for"},
+    {"generate", "`dnntrain eval CONFIG --set model.weights=FILE --generate N` writes text"},
+    {"export", "a run leaves RUN/checkpoints/model.safetensors, with PyTorch's names and layouts; "
+               "`tools/weights.py to-torch` makes a .pt file of it"},
+    {"import", "`tools/weights.py from-torch FILE OUT.safetensors` takes PyTorch's weights"},
+    {"download", "`tools/get_data NAME` fetches a data set"},
+    {"version", "`dnntrain --version` says it"},
+    {"-v", "`dnntrain --version` says the version"},
+    {"-V", "`dnntrain --version` says the version"},
+};
+
+static dt_status habit(const char *word, dt_err *err)
+{
+    for (size_t i = 0; i < DT_COUNT(habits); i++)
+        if (strcmp(word, habits[i].theirs) == 0)
+            return DT_FAIL(err, DT_E_CONFIG, "there is no '%s'; %s", word, habits[i].ours);
+    return DT_OK;
+}
+
 /* A word that neither a command nor a file has as its name: say what is nearest. */
 static dt_status nothing_of_that_name(const char *word, dt_err *err)
 {
@@ -78,7 +103,10 @@ static dt_status run(int argc, char **argv, dt_err *err)
         return c->run(&a, err);
     }
     struct stat st;
-    if (a.arg[0][0] != '-' && stat(a.arg[0], &st) != 0)
+    const bool there = stat(a.arg[0], &st) == 0;
+    if (!there)
+        DT_CHECK(habit(a.arg[0], err));
+    if (a.arg[0][0] != '-' && !there)
         return nothing_of_that_name(a.arg[0], err);
     return dt_command_train.run(&a, err);
 }

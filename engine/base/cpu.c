@@ -93,6 +93,11 @@ static int team_wanted(int threads)
 
 static int team; /* the largest that came so far: OpenMP keeps its threads */
 
+int dt_cpu_processors(void)
+{
+    return omp_get_num_procs();
+}
+
 dt_status dt_cpu_check(int threads, dt_err *err)
 {
     const int wanted = team_wanted(threads);

@@ -31,6 +31,9 @@ typedef struct dt_cpu_host {
 int dt_cpu_enter(int threads, dt_cpu_host *before);
 void dt_cpu_leave(const dt_cpu_host *before);
 
+/* Processors that threads of this process may run on. */
+int dt_cpu_processors(void);
+
 /* Threads that a kernel called by this thread would find. */
 int dt_cpu_threads(void);
 

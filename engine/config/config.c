@@ -473,11 +473,56 @@ static dt_status create(
     return st;
 }
 
+enum { FIRST_BYTES = 9 };
+
+/* What is named in place of a configuration, and what to do with it; NULL: nothing that is known.
+ */
+static const char *other_kind(const char first[FIRST_BYTES])
+{
+    static const struct {
+        const char *bytes, *what;
+        size_t n;
+    } kinds[] = {
+        {"PK\3\4",
+            "weights of PyTorch's: tools/weights.py from-torch makes a file of them for "
+            "--set model.weights=FILE",
+            4},
+        {"\x80\2",
+            "weights of PyTorch's: tools/weights.py from-torch makes a file of them for "
+            "--set model.weights=FILE",
+            2},
+        {"\x89PNG", "a picture: --set data.path=FOLDER takes folders of them, one a class", 4},
+        {"\xFF\xD8\xFF", "a picture: --set data.path=FOLDER takes folders of them, one a class", 3},
+        {"\x1F\x8B", "packed by gzip: unpack it", 2},
+    };
+    for (size_t i = 0; i < DT_COUNT(kinds); i++)
+        if (memcmp(first, kinds[i].bytes, kinds[i].n) == 0)
+            return kinds[i].what;
+    if (first[8] == '{' && first[7] == '\0') /* the length of a header, and JSON */
+        return "weights (safetensors): name them by --set model.weights=FILE";
+    return NULL;
+}
+
+static dt_status check_kind(const char *path, dt_err *err)
+{
+    char first[FIRST_BYTES];
+    int fd;
+    off_t bytes;
+    DT_CHECK(dt_open_regular(&fd, &bytes, path, DT_E_CONFIG, err));
+    dt_status st = DT_OK;
+    if (bytes >= FIRST_BYTES && dt_read_at(fd, path, first, sizeof first, 0, err) == DT_OK &&
+        other_kind(first) != NULL)
+        st = DT_FAIL(err, DT_E_CONFIG, "'%s' is no configuration but %s", path, other_kind(first));
+    (void)dt_close(fd);
+    return st;
+}
+
 dt_status dt_config_load(dt_config **out, const char *path, dt_err *err)
 {
     *out = NULL;
     char *text;
     size_t n;
+    DT_CHECK(check_kind(path, err));
     DT_CHECK(dt_read_file(&text, &n, path, DT_CONFIG_BYTES, DT_E_CONFIG, err));
     return create(out, path, text, n, true, err);
 }

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { WORD_BYTES = 64, PART_LEAST = 4 };
+enum { WORD_BYTES = 64, PART_LEAST = 3 };
 
 static const struct {
     const char *theirs, *ours;
@@ -79,13 +79,26 @@ static bool is_there(const char *word, const char *const *words)
     return false;
 }
 
+/* Whether one of the parts of @name begins so: behind '_' or '-', or the first digit of some. */
+static bool begins_a_part(const char *name, const char *word, size_t n)
+{
+    char rest[WORD_BYTES + 1];
+    for (size_t i = 0; name[i] != '\0'; i++) {
+        const char before = i > 0 ? name[i - 1] : '_';
+        const bool digit = isdigit((unsigned char)name[i]) && !isdigit((unsigned char)before);
+        if ((before == '_' || before == '-' || digit) && plain(rest, name + i) > 0 &&
+            strlen(rest) + i > n && strncmp(rest, word, n) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* The one of @words that has the word in it; NULL when there is none, or several. */
 static const char *only_longer(const char *word, size_t n, const char *const *words)
 {
     const char *found = NULL;
-    char other[WORD_BYTES + 1];
     for (; n >= PART_LEAST && *words != NULL; words++)
-        if (plain(other, *words) > n && strstr(other, word) != NULL) {
+        if (begins_a_part(*words, word, n)) {
             if (found != NULL)
                 return NULL;
             found = *words;

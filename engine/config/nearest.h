@@ -5,8 +5,8 @@
 #include "engine/base/error.h"
 
 /* The word of @words (NULL-terminated) that @word may have meant, or NULL: what other programs call
- * so (foreign.def), the nearest in edit distance if it is close, or the only one that @word is a
- * part of. */
+ * so (foreign.def), the nearest in edit distance if it is close, or the only one that has a
+ * part which begins so ("vit" of "vit_small"). */
 const char *dt_nearest(const char *word, const char *const *words);
 
 /* DT_E_CONFIG: "WHAT; did you mean 'NEAREST'? There are: ALL", where @word is none of @words. */

@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "engine/config/nearest.h"
 
@@ -115,6 +116,19 @@ static const struct unit *find_unit(const char *name)
     return NULL;
 }
 
+/* What 16G, 2gib and 64mb end in; NULL: nothing that is known. */
+static const char *meant_unit(const char *name)
+{
+    const size_t n = strlen(name);
+    for (size_t k = 0; n > 0 && k < DT_COUNT(units); k++) {
+        const char *unit = units[k].name;
+        if (n <= strlen(unit) && strncasecmp(name, unit, n) == 0 &&
+            (n == strlen(unit) || unit[1] == 'i'))
+            return unit;
+    }
+    return NULL;
+}
+
 /* floor(0.DIGITS * unit), exactly */
 static bool read_fraction(const char *digits, size_t n, uint64_t unit, uint64_t *out)
 {
@@ -144,6 +158,10 @@ dt_status dt_parse_bytes(const char *text, uint64_t *out, dt_err *err)
                 (int)(number_end - text), text, s);
     }
     const struct unit *unit = find_unit(s);
+    const char *meant = unit == NULL && whole_end > text ? meant_unit(s) : NULL;
+    if (meant != NULL)
+        return DT_FAIL(err, DT_E_CONFIG, "not a number of bytes; write %.*s%s",
+            (int)(number_end - text), text, meant);
     uint64_t more = 0;
     if (whole_end == text || unit == NULL ||
         (fraction != NULL &&
@@ -240,8 +258,8 @@ void dt_opt_allowed(const dt_opt *row, char *text, size_t room)
 }
 
 /* The number that was meant by what is written otherwise: 1e3, 64,000 and 64_000 for a whole one,
- * 224x224 for a side, 1e-3f, 1/1000; a comment of another language behind it. False: none can be
- * told. */
+ * 224x224 for a side, 1e-3f, 1/1000, 8; and a comment of another language behind it. False: none
+ * can be told. */
 static bool meant_number(const dt_opt *row, const char *text, double *v)
 {
     char digits[64];
@@ -261,7 +279,7 @@ static bool meant_number(const dt_opt *row, const char *text, double *v)
         *x = '\0';
     else if (slash != NULL && dt_parse_f64(slash + 1, &over) && over != 0)
         *slash = '\0';
-    else if (n > 1 && strchr("fFdDlL", digits[n - 1]) != NULL)
+    else if (n > 1 && strchr("fFdDlL;", digits[n - 1]) != NULL)
         digits[n - 1] = '\0';
     if (!dt_parse_f64(digits, v))
         return false;

@@ -320,8 +320,9 @@ static dt_status check_schedule(const dt_config *c, dt_train_opts *t, dt_err *er
         if (!dt_parse_i64(item, &v) || v <= last || t->n_milestone == DT_RUN_MILESTONES) {
             char what[160];
             snprintf(what, sizeof what,
-                "milestones: '%s': at most %d whole epochs from 1, each above the one before", item,
-                DT_RUN_MILESTONES);
+                "milestones: '%s': at most %d whole epochs from 1, commas between them, each above "
+                "the one before",
+                item, DT_RUN_MILESTONES);
             return fail_at(c, "train", "milestones", err, what);
         }
         t->milestone[t->n_milestone++] = v;
@@ -386,6 +387,13 @@ dt_status dt_run_options_bind(dt_config *c, dt_run_options *o, dt_err *err)
 
 const char *dt_run_options_meant(const char *word, char *to, size_t bytes)
 {
+    const char *dot = strchr(word, '.');
+    for (const dt_run_section *s = dt_run_sections; dot != NULL && s->name != NULL; s++)
+        if (strlen(s->name) == (size_t)(dot - word) &&
+            strncmp(s->name, word, strlen(s->name)) == 0) {
+            snprintf(to, bytes, "%s", word);
+            return to;
+        }
     enum { MOST_KEYS = 64 };
     for (int nearly = 0; nearly < 2; nearly++)
         for (const dt_run_section *s = dt_run_sections; s->name != NULL; s++) {

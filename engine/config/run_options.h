@@ -146,7 +146,8 @@ extern const dt_run_section dt_run_sections[];
  * call dt_config_check_known. */
 dt_status dt_run_options_bind(dt_config *c, dt_run_options *o, dt_err *err) DT_NODISCARD;
 
-/* The "SECTION.KEY" that a word alone may stand for, exactly or as others call it; NULL: none. */
+/* The "SECTION.KEY" that a word may stand for: itself where it begins with a section, a key's name,
+ * or what others call one; NULL: none. */
 const char *dt_run_options_meant(const char *word, char *to, size_t bytes);
 
 /* The optimizer's op, and the state tensors that each parameter has under it. */

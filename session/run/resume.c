@@ -67,6 +67,12 @@ static dt_status resolve(char **dir, bool *checkpoint, const char *named, dt_err
             "resume '%s': %s; name a run directory or one of its "
             "checkpoints",
             named, strerror(errno));
+    struct stat st;
+    if (stat(*dir, &st) == 0 && !S_ISDIR(st.st_mode))
+        return DT_FAIL(err, DT_E_CONFIG,
+            "resume '%s': is a file; name a run directory or one of its checkpoints, or a "
+            "configuration before --resume",
+            named);
     *checkpoint = has_manifest(*dir);
     if (!*checkpoint || run_of_checkpoint(*dir))
         return DT_OK;
@@ -106,6 +112,8 @@ static dt_status go_on_auto(dt_run *r, bool *found, dt_err *err)
     if (st == DT_OK && dir != NULL)
         st = dti_run_dir_holds(dir, &any, &is_run, err);
     *found = any && is_run;
+    if (st == DT_OK && !*found)
+        dti_run_tell(r, "resume", "there is no run to go on with: this is a new one");
     if (st == DT_OK)
         st = *found ? dti_run_dir_continue(&r->dir, dir, err) : begin_new(r, err);
     dt_free(newest);

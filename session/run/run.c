@@ -224,6 +224,11 @@ static dt_status check(dt_run *r, dt_err *err)
     DT_CHECK(dt_feeds_open(&r->feeds, s, err));
     if (r->feeds.warning[0] != '\0')
         dti_run_tell(r, "warning", "%s", r->feeds.warning);
+    if (s->threads > dt_cpu_processors())
+        dti_run_tell(r, "warning",
+            "%d threads share %d processors, and wait for each other: device.threads = %d is "
+            "faster",
+            s->threads, dt_cpu_processors(), dt_cpu_processors());
     DT_CHECK(dt_session_plan_run(
         s, r->feeds.eval_loader != NULL, r->feeds.last, r->feeds.eval_last, err));
     DT_CHECK(dt_plan_set_check_statistics(s->plans, err));

@@ -334,7 +334,10 @@ static void bytes_are_strict(void **state) /* case 3 */
     refuse_value("bytes", "1.5 GiB", "no blank before the unit: write 1.5GiB");
     refuse_value("bytes", "1.5", "not a number of bytes");
     refuse_value("bytes", "-1", "not a number of bytes");
-    refuse_value("bytes", "8gib", "not a number of bytes; write bytes as 512, 64KiB");
+    refuse_value("bytes", "8gib", "not a number of bytes; write 8GiB");
+    refuse_value("bytes", "1.5g", "not a number of bytes; write 1.5GiB");
+    refuse_value("bytes", "8kb", "not a number of bytes; write 8KB");
+    refuse_value("bytes", "8gi b", "not a number of bytes; write bytes as 512, 64KiB");
     refuse_value("bytes", "8GiBs", "not a number of bytes");
     refuse_value("bytes", "GiB", "not a number of bytes");
     refuse_value("bytes", "1.GiB", "not a number of bytes");
@@ -608,6 +611,12 @@ static void the_nearest_word_is_found(void **state)
     assert_string_equal(dt_nearest("learning-rate", words), "lr");
     assert_string_equal(dt_nearest("lerning_rate", words), "lr");
     assert_string_equal(dt_nearest("kern", words), "kernel");
+    static const char *const parts[] = {"vit_small", "gist_lossless", "rtx3090", "gpt2", NULL};
+    assert_string_equal(dt_nearest("vit", parts), "vit_small");
+    assert_string_equal(dt_nearest("lossless", parts), "gist_lossless");
+    assert_string_equal(dt_nearest("3090", parts), "rtx3090");
+    assert_null(dt_nearest("less", parts));
+    assert_null(dt_nearest("90", parts));
     assert_null(dt_nearest("momentum", words));
     assert_null(dt_nearest("", words));
     char word[200];

@@ -174,6 +174,21 @@ static void words_of_others_are_translated(void **state)
         {"plan FILE", "[model]\nimage = 8\n[dense f]\nout = 2\n", {"did you mean 'fc'?"},
             "unknown key"},
         {"evaluate FILE", NULL, {"did you mean 'eval'?"}, NULL},
+        {"fit FILE", NULL, {"did you mean 'train'?"}, NULL},
+        {"resume RUN", NULL, {"`dnntrain CONFIG --resume [RUN]`"}, "did you mean"},
+        {"generate FILE", NULL, {"--generate N"}, "did you mean"},
+        {"export FILE", NULL, {"tools/weights.py to-torch"}, "did you mean"},
+        {"-v", NULL, {"dnntrain --version"}, "unknown flag"},
+        {"help loss", NULL, {"did you mean 'cross_entropy'?"}, "gist"},
+        {"plan FILE", "[model]\nname = lenet5\n[train]\noptimizer = rmsprop\n",
+            {":4: [train] optimizer = rmsprop: must be one of sgd, adam, adamw",
+                "did you mean 'adam'?"},
+            NULL},
+        {"plan FILE --set model.name=vit", NULL, {"did you mean 'vit_small'?"}, NULL},
+        {"plan FILE --set data.num_workers=2", NULL, {"did you mean 'ahead'?"}, NULL},
+        {"plan FILE --gpu", NULL, {"--set device.kind=VALUE"}, NULL},
+        {"plan FILE --memory.policy=gist", NULL, {"--set memory.policy=VALUE"}, NULL},
+        {"plan FILE --set memory.policy=[vdnn_all]", NULL, {"and nothing around them"}, NULL},
     };
     for (size_t i = 0; i < DT_COUNT(all); i++)
         make(&all[i]);
@@ -189,6 +204,13 @@ static void numbers_written_otherwise_are_told_rightly(void **state)
         {"plan FILE --set train.batch=64,000", NULL, {"; write 64000;"}, NULL},
         {"plan FILE --set train.batch=64_000", NULL, {"; write 64000;"}, NULL},
         {"plan FILE --set train.batch=1.5e0", NULL, {"not a whole number; must be"}, "write"},
+        {"plan FILE --set train.batch=8;", NULL, {"; write 8;"}, NULL},
+        {"plan FILE --set memory.device_budget=2gib", NULL, {"; write 2GiB\n"}, NULL},
+        {"plan FILE --set memory.host_budget=1.5G", NULL, {"; write 1.5GiB\n"}, NULL},
+        {"plan FILE --set memory.device_budget=8mb", NULL, {"; write 8MB\n"}, NULL},
+        {"plan FILE --set memory.device_budget=8pb", NULL, {"; write bytes as 512"}, NULL},
+        {"plan FILE", "[model]\nname = lenet5\n[train]\nschedule = step\nmilestones = 3 6\n",
+            {":5: ", "commas between them"}, NULL},
         {"plan FILE --set train.batch=1e30", NULL, {"not a whole number; must be"}, "write"},
         {"plan FILE --set train.batch=many", NULL, {"not a whole number; must be"}, "write"},
         {"plan FILE --set model.image=224x224", NULL, {"; write 224;"}, NULL},
@@ -221,6 +243,16 @@ static void assignments_out_of_place_are_put_right(void **state)
         make(&all[i]);
 }
 
+static const char *bytes_file(const char *name, const char *bytes, size_t n)
+{
+    const char *path = dt_temp_path(name);
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(bytes, 1, n, f), n);
+    assert_int_equal(fclose(f), 0);
+    return path;
+}
+
 /* Files of another kind than the one that is asked for. */
 static void files_of_other_formats_are_known(void **state)
 {
@@ -237,6 +269,24 @@ static void files_of_other_formats_are_known(void **state)
     static const struct {
         const char *bytes, *says;
         size_t n;
+    } others[] = {
+        {"PK\3\4\0\0\0\0\0\0", "tools/weights.py from-torch", 10},
+        {"\x80\2\x8A\nl\xFC\x9C\x46\xF9 ", "tools/weights.py from-torch", 10},
+        {"\2\0\0\0\0\0\0\0{}", "name them by --set model.weights=FILE", 10},
+        {"\x89PNG\r\n\x1A\n\0\0", "a picture: --set data.path=FOLDER", 10},
+        {"\xFF\xD8\xFF\xE0\0\0\0\0\0\0", "a picture: --set data.path=FOLDER", 10},
+        {"\x1F\x8B\0\0\0\0\0\0\0\0", "unpack it", 10},
+        {"\x1F\x8B", "control character 0x1f", 2},
+    };
+    for (size_t i = 0; i < DT_COUNT(others); i++) {
+        ran r = cli_run("plan FILE", bytes_file("other.bin", others[i].bytes, others[i].n));
+        assert_code(&r, DT_E_CONFIG);
+        assert_has(r.err, others[i].says);
+        cli_done(&r);
+    }
+    static const struct {
+        const char *bytes, *says;
+        size_t n;
     } weights[] = {
         {"PK\3\4\0\0\0\0\0\0\0\0", "one of PyTorch's: tools/weights.py from-torch", 12},
         {"\x80\2\x8A\nl\xFC\x9C\x46\xF9 j", "one of PyTorch's: tools/weights.py from-torch", 11},
@@ -245,11 +295,7 @@ static void files_of_other_formats_are_known(void **state)
     };
     for (size_t i = 0; i < DT_COUNT(weights); i++) {
         char words[640];
-        const char *path = dt_temp_path("weights.pt");
-        FILE *f = fopen(path, "wb");
-        assert_non_null(f);
-        assert_int_equal(fwrite(weights[i].bytes, 1, weights[i].n, f), weights[i].n);
-        assert_int_equal(fclose(f), 0);
+        const char *path = bytes_file("weights.pt", weights[i].bytes, weights[i].n);
         snprintf(words, sizeof words, "eval FILE --set model.weights=%.500s", path);
         ran r = cli_run(words, lenet());
         assert_code(&r, DT_E_DATA);
@@ -316,6 +362,37 @@ static void a_run_has_weights_in_it(void **state)
     assert_code(&r, DT_E_DATA);
     assert_has(r.err, "arun/checkpoints/model.safetensors");
     cli_done(&r);
+}
+
+/* What goes on, but hardly as it was meant. */
+static void what_is_in_vain_is_told(void **state)
+{
+    NEED_BINARY();
+    char many[64];
+    snprintf(many, sizeof many, "--set device.threads=%ld", sysconf(_SC_NPROCESSORS_ONLN) + 1);
+    const struct {
+        const char *sets, *says, *not ;
+    } all[] = {
+        {"--set data.path=/pictures", "data.path is not read: data.source = synthetic", NULL},
+        {"--set data.path=/pictures --set data.source=synthetic", "data.path is not read", NULL},
+        {"--set data.source=synthetic", NULL, "data.path"},
+        {many, " threads share ", NULL},
+        {"--set device.threads=1", NULL, "threads share"},
+        {"--resume", "there is no run to go on with: this is a new one", NULL},
+    };
+    for (size_t i = 0; i < DT_COUNT(all); i++) {
+        char words[700];
+        const char *file = cli_file("vain.ini", LENET "[run]\noverwrite = on\n");
+        snprintf(words, sizeof words, "FILE --set run.dir=%.500s%zu %s", dt_temp_path("vain"), i,
+            all[i].sets);
+        ran r = cli_run(words, file);
+        assert_code(&r, 0);
+        if (all[i].says != NULL)
+            assert_has(r.err, all[i].says);
+        if (all[i].not != NULL)
+            assert_has_not(r.err, all[i].not );
+        cli_done(&r);
+    }
 }
 
 /* A list in which a name changes nothing is planned, and says so. */
@@ -809,6 +886,7 @@ DT_TEST_GROUP(mistakes)
         cmocka_unit_test(assignments_out_of_place_are_put_right),
         cmocka_unit_test(files_of_other_formats_are_known),
         cmocka_unit_test(weights_that_do_not_fit_are_told_the_way),
+        cmocka_unit_test(what_is_in_vain_is_told),
         cmocka_unit_test(names_that_change_nothing_are_told),
         cmocka_unit_test(a_run_has_weights_in_it),
         cmocka_unit_test(folders_are_told_from_what_is_in_them),

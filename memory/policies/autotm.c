@@ -1,0 +1,212 @@
+/* AutoTM (Hildebrand et al., ASPLOS 2020): where each value is when, as an integer program over the
+ * ops of the step (memory/policies/autotm_program.h), solved by CBC. What it makes small are the
+ * seconds of copies that no op hides; what it keeps to is the device's bytes at every op.
+ *
+ *     static        a value is away whenever no op uses it, or never
+ *     synchronous   each absence for itself; its copies stand between the ops
+ *     asynchronous  copies may also be beside one of some ops behind the one use, and before the
+ *                   next; of those of one op, what is longer than it is noticed
+ *
+ * The relaxation is rounded at twelve thresholds, and copies go to where they show least. Where
+ * that is not within a hundredth of the relaxation, the program is branched and bounded by a number
+ * of nodes, unless it has more than a thousand columns. What was found, and the relaxation's bound,
+ * stand in the reasons.
+ *
+ * Ours differs:
+ * - The paper's processors read slow memory as well, so its ops may run where their values are.
+ * Here ops find their values on the device, as on the paper's cards.
+ * - A value that leaves a second time is copied out again; in the paper the first copy still holds.
+ * - A copy is not bound to the op that is to hide it: behind that op its bytes are wanted, and
+ *   whoever wants them waits.
+ * - Algorithms of ops are chosen by memory.algorithms, and not by the same program.
+ * - When holes between addresses take a plan above the budget, the limit of every op sinks by as
+ *   much, and not those of some ops by a fiftieth.
+ * - Without a budget the limit is the least there is. */
+#include "engine/base/alloc.h"
+#include "memory/gap/rewrite.h"
+#include "memory/policies/autotm_program.h"
+
+enum { STATIC, SYNCHRONOUS, ASYNCHRONOUS, ROUNDS = 5 };
+
+typedef struct options {
+    int mode;
+    int64_t reach, nodes;
+    uint64_t budget, least;
+} options;
+
+static const char *const modes[] = {"static", "synchronous", "asynchronous", NULL};
+
+#define AT(f) offsetof(options, f)
+/* clang-format off */
+static const dt_opt opts[] = {
+    {"mode",   DT_OPT_ENUM,  AT(mode),   "asynchronous", 0, 0, modes, NULL, "one decision a value; one an absence; or that and where its copies are"},
+    {"reach",  DT_OPT_I64,   AT(reach),  "15",   1, 1000,    NULL, NULL, "asynchronous: ops from a use, beside which a copy may be"},
+    {"nodes",  DT_OPT_I64,   AT(nodes),  "100",  0, 1 << 30, NULL, NULL, "of each search, of which there are up to five; 0: the relaxation is rounded"},
+    {"budget", DT_OPT_BYTES, AT(budget), "0",    0, 0,       NULL, NULL, "of the device; 0: memory.device_budget; without one: the lowest peak"},
+    {"least",  DT_OPT_BYTES, AT(least),  "1MiB", 0, 0,       NULL, NULL, "bytes of the smallest tensor that is looked at"},
+    {NULL,     DT_OPT_I64,   0,          NULL,   0, 0,       NULL, NULL, NULL},
+};
+/* clang-format on */
+
+/* @gap: of each absence of @place */
+typedef struct autotm {
+    dt_program *p;
+    const dt_pass_env *env;
+    const options *o;
+    dti_load_curve curve;
+    dti_placement place;
+    double *hidden;
+    dt_gap *gap;
+} autotm;
+
+static bool considered(const autotm *x, const dt_tensor *t)
+{
+    return t->slot == DT_NONE && t->bytes > 0 && t->bytes >= x->o->least;
+}
+
+/* @to: NULL: they are counted */
+static size_t find_absences(const autotm *x, dti_absence_of *to)
+{
+    size_t n = 0;
+    for (size_t t = 0; t < x->p->n_tensor; t++) {
+        const dt_tensor *of = &x->p->tensor[t];
+        dt_gap g;
+        for (int32_t i = 0; considered(x, of) && dt_gap_next(x->p, (int32_t)t, &i, &g); n++) {
+            if (to == NULL)
+                continue;
+            x->gap[n] = g;
+            to[n] = (dti_absence_of){.tensor = (int32_t)t,
+                .from = g.from_pos,
+                .to = g.to_pos,
+                .bytes = of->bytes,
+                .out = dti_copy_seconds(x->env, of, DT_ROW_COPY_OUT),
+                .in = dti_copy_seconds(x->env, of, DT_ROW_COPY_IN)};
+        }
+    }
+    return n;
+}
+
+static dt_status open_all(autotm *x, dt_err *err)
+{
+    dti_gaps machine = {0};
+    DT_CHECK(dt_program_index(x->p, err));
+    DT_CHECK(dti_load_curve_open(&x->curve, x->p, x->env, false, err));
+    dti_gaps_borrow(&machine, &x->curve, x->env);
+    const size_t n = find_absences(x, NULL);
+    x->gap = dt_alloc(n + 1, sizeof *x->gap);
+    x->hidden = dt_alloc(x->curve.n + 1, sizeof *x->hidden);
+    x->place = (dti_placement){.n_place = x->curve.n,
+        .hidden = x->hidden,
+        .load = x->curve.load,
+        .of = dt_alloc(n + 1, sizeof *x->place.of),
+        .reach = x->o->mode == ASYNCHRONOUS && !machine.inline_copies ? (int32_t)x->o->reach : 0,
+        .tied = x->o->mode == STATIC,
+        .nodes = (int)x->o->nodes};
+    if (x->gap == NULL || x->hidden == NULL || x->place.of == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+    for (size_t k = 0; k < x->curve.n; k++)
+        x->hidden[k] = x->curve.op[k] >= 0 ? x->curve.end[k] - x->curve.begin[k] : 0;
+    x->place.n = find_absences(x, x->place.of);
+    return DT_OK;
+}
+
+static void close_all(autotm *x)
+{
+    dti_load_curve_close(&x->curve);
+    dt_free(x->place.of);
+    dt_free(x->gap);
+    dt_free(x->hidden);
+}
+
+/* ---- rewriting ---- */
+
+static dt_status leave(const autotm *x, const dti_absence_of *a, const dt_gap *gap,
+    const int32_t *order, dt_program *q, dt_err *err)
+{
+    const dt_offload_opt o = {.release_after = order[a->release], .fetch_before = order[a->fetch]};
+    dt_gap g = *gap;
+    if (!a->away || a->fetch <= a->release + 1)
+        return DT_OK;
+    g.from_pos = dt_pos(q, g.from);
+    g.to_pos = dt_pos(q, g.to);
+    DT_CHECK(dt_reasons_add(&q->reasons, &g.reason, err,
+        "%s: %s, copies show for %.4g ms, for %.4g at least in any placement", q->policy,
+        modes[x->o->mode], 1e3 * x->place.cost, 1e3 * x->place.bound));
+    return dti_offload(q, &g, &o, err);
+}
+
+/* By the placement, of the program as it came or a copy of that. */
+static dt_status rewrite(const autotm *x, dt_program *q, dt_err *err)
+{
+    int32_t *order = dt_alloc(q->n_order + 1, sizeof *order); /* copies come between the ops */
+    if (order == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+    for (size_t k = 0; k < q->n_order; k++)
+        order[k] = q->order[k];
+    dt_status st = DT_OK;
+    for (size_t i = 0; i < x->place.n && st == DT_OK; i++)
+        st = leave(x, &x->place.of[i], &x->gap[i], order, q, err);
+    dt_free(order);
+    return st;
+}
+
+/* What a plan of it takes of the device. */
+static dt_status try_it(const autotm *x, uint64_t *peak, dt_err *err)
+{
+    dt_program *q = NULL;
+    dt_pass_cost cost = {0};
+    dt_status st = dt_program_copy(&q, x->p, err);
+    if (st == DT_OK)
+        st = dt_program_index(q, err);
+    if (st == DT_OK)
+        st = rewrite(x, q, err);
+    if (st == DT_OK)
+        st = dti_pass_cost_of(x->env, q, &cost, err);
+    dt_program_destroy(q);
+    *peak = cost.device;
+    return st;
+}
+
+/* A lower limit until a plan fits; the last one where none does. */
+static dt_status find(autotm *x, uint64_t budget, dt_err *err)
+{
+    const uint64_t least = dti_placement_least(&x->place);
+    x->place.limit = budget > least ? budget : least;
+    for (int round = 1;; round++) {
+        uint64_t peak = 0;
+        DT_CHECK(dti_placement_solve(&x->place, err));
+        if (budget == 0 || round == ROUNDS || x->place.limit == least)
+            return DT_OK;
+        DT_CHECK(try_it(x, &peak, err));
+        if (peak <= budget)
+            return DT_OK;
+        const uint64_t over = peak - budget;
+        x->place.limit = x->place.limit - least > over ? x->place.limit - over : least;
+    }
+}
+
+static dt_status autotm_pass(dt_program *p, const dt_pass_env *env, dt_err *err)
+{
+    const options *o = env->opts;
+    autotm x = {.p = p, .env = env, .o = o};
+    if (p->loss == DT_NONE)
+        return DT_OK;
+    dt_status st = open_all(&x, err);
+    if (st == DT_OK)
+        st = find(&x, o->budget > 0 ? o->budget : env->budgets.device, err);
+    if (st == DT_OK)
+        st = rewrite(&x, p, err);
+    close_all(&x);
+    return st;
+}
+
+const dt_policy dt_policy_autotm = {
+    .name = "autotm",
+    .summary = "which values leave, and beside which ops, by an integer program (AutoTM 2020)",
+    .exact = true,
+    .by_budget = true,
+    .searches = true,
+    .opts = opts,
+    .opts_bytes = sizeof(options),
+    .pass = autotm_pass,
+};

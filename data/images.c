@@ -331,19 +331,31 @@ static int64_t count_images(const dt_source *base)
     return (int64_t)((const images *)base)->folder.n_files;
 }
 
-static dt_status read_picture(const images *s, const picture_file *file, const char *path,
+/* @stamp: what the file was; NULL: not looked at before */
+static dt_status read_picture(const dt_recipe *r, const dt_stamp *stamp, const char *path,
     uint64_t key, float *x, dt_err *err)
 {
     uint8_t *bytes;
     size_t n;
     dt_picture p;
-    DT_CHECK(dti_slurp(&bytes, &n, path, DT_IMAGE_FILE_BYTES, &file->stamp, err));
+    DT_CHECK(dti_slurp(&bytes, &n, path, DT_IMAGE_FILE_BYTES, stamp, err));
     dt_status st = dti_decode(&p, dti_escape(path).text, bytes, n, err);
     dt_free(bytes);
     if (st == DT_OK)
-        st = dti_transform(&s->recipe, &p, key, x, err);
+        st = dti_transform(r, &p, key, x, err);
     dt_free(p.px);
     return st;
+}
+
+dt_status dt_picture_read(const dt_source_opts *o, const char *path, float *x, dt_err *err)
+{
+    dt_recipe r;
+    dt_source_opts eval = *o;
+    eval.eval = true;
+    eval.augment = false;
+    DT_CHECK(dti_source_check(&eval, err));
+    DT_CHECK(dti_recipe_make(&r, &eval, true, err));
+    return read_picture(&r, NULL, path, 0, x, err);
 }
 
 static dt_status read_images(
@@ -354,7 +366,7 @@ static dt_status read_images(
     char *path = path_of(&s->folder, (size_t)i);
     if (path == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a file name");
-    const dt_status st = read_picture(s, file, path, key, x, err);
+    const dt_status st = read_picture(&s->recipe, &file->stamp, path, key, x, err);
     dt_free(path);
     *label = file->class;
     return st;

@@ -219,6 +219,19 @@ dt_status dti_feeds_open_eval(dt_feeds *f, const dt_session *s, dt_err *err)
     return DT_OK;
 }
 
+dt_status dti_feeds_open_pictures(dt_feeds *f, dt_source_opts *o, const dt_session *s, dt_err *err)
+{
+    char asked[DT_ASKED];
+    if (strcmp(s->opts.data.source, dt_source_images.name) != 0)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "%s: files of pictures are read as they were for training with data.source = images",
+            dt_session_asked(asked, s, "data", "source"));
+    DT_CHECK(source_opts(s, o, err));
+    if (f->train == NULL && o->path != NULL && dt_source_images.open(&f->train, o, NULL) != DT_OK)
+        f->train = NULL;
+    return DT_OK;
+}
+
 void dt_feeds_close(dt_feeds *f)
 {
     dt_loader_destroy(f->train_loader);

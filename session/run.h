@@ -86,6 +86,11 @@ typedef struct dt_sample {
  * DT_E_DATA, DT_E_NOMEM, DT_E_DEVICE. */
 dt_status dt_run_samples(
     dt_run *r, dt_sample *to, size_t most, size_t *n, dt_err *err) DT_NODISCARD;
+/* What the network makes of the picture of a file: @to has guesses alone. For a run that has not
+ * begun and will not, with model.weights; the first call plans and reads those. DT_E_CONFIG where
+ * samples are no pictures with a class each or data.source is not images; DT_E_DATA,
+ * DT_E_BUDGET, DT_E_NOMEM, DT_E_DEVICE. */
+dt_status dt_run_classify(dt_run *r, const char *path, dt_sample *to, dt_err *err) DT_NODISCARD;
 /* What the data calls a class; NULL: nothing. Borrowed from the run. */
 const char *dt_run_class(const dt_run *r, int32_t label);
 

@@ -10,6 +10,7 @@
 #include "engine/base/alloc.h"
 #include "engine/config/nearest.h"
 #include "engine/config/run_options.h"
+#include "session/run_dir.h"
 #include "tools/terminal.h"
 
 enum { MAX_FLAGS = 32, MAX_NAMES = 512, NAME_BYTES = 256, PATH_BYTES = 4096, FLAG_INDENT = 24 };
@@ -323,6 +324,32 @@ dt_status dti_cli_check_file(const char *path, dt_err *err)
     if (there || (errno != ENOENT && errno != ENOTDIR))
         return DT_OK;
     return missing(path, err);
+}
+
+static bool is_file(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+dt_status dti_cli_take_run(dt_cli *cli, dti_run_paths *keep, dt_err *err)
+{
+    static const char set[] = "model.weights=";
+    const char *folder = cli->word[0];
+    if (snprintf(keep->config, sizeof keep->config, "%s/config.ini", folder) >=
+            (int)sizeof keep->config ||
+        snprintf(keep->weights, sizeof keep->weights, "%s%s/%s", set, folder, DT_RUN_WEIGHTS) >=
+            (int)sizeof keep->weights ||
+        !is_file(keep->config))
+        return DT_OK;
+    if (!is_file(keep->weights + strlen(set)))
+        return DT_FAIL(err, DT_E_CONFIG, "the run in '%s' has left no weights, which are '%s'",
+            folder, keep->weights + strlen(set));
+    cli->word[0] = keep->config;
+    memmove(cli->set + 1, cli->set, cli->n_set * sizeof *cli->set); /* the word leaves room */
+    cli->set[0] = keep->weights;
+    cli->n_set++;
+    return DT_OK;
 }
 
 void dti_cli_notice(const char *line)

@@ -7,7 +7,7 @@
 #include "session/session.h"
 #include "tools/tools.h"
 
-enum { DT_ARG_WORDS = 4, DT_FLAG_VALUES = 2 };
+enum { DT_ARG_WORDS = 64, DT_FLAG_VALUES = 2 };
 
 /**
  * struct dt_flag - a flag.
@@ -65,6 +65,16 @@ void dti_cli_print_device(const dt_session *s);
 /* DT_E_CONFIG with the nearest name in the same folder when there is no such file; DT_OK otherwise.
  */
 dt_status dti_cli_check_file(const char *path, dt_err *err) DT_NODISCARD;
+
+/* What the folder of a run stands for; texts that a dt_cli has borrowed. */
+typedef struct dti_run_paths {
+    char config[4096], weights[4096];
+} dti_run_paths;
+
+/* Where the first word is the folder of a run: its configuration takes the word's place, and its
+ * weights come before all that --set says. @keep: as long as @cli. DT_E_CONFIG where that run has
+ * left no weights; DT_OK, and nothing done, where the word is something else. */
+dt_status dti_cli_take_run(dt_cli *cli, dti_run_paths *keep, dt_err *err) DT_NODISCARD;
 
 /* "configs/NAME", with .ini if need be, when there is such a file. */
 bool dti_cli_in_configs(const char *name, char *to, size_t bytes);

@@ -20,8 +20,6 @@ static const struct {
     const char *theirs, *ours;
 } habits[] = {
     {"resume", "a run goes on by `dnntrain CONFIG --resume [RUN]`"},
-    {"predict", "`dnntrain eval CONFIG --set model.weights=FILE` says how good a network is, and "
-                "RUN/report.html shows what it takes pictures for"},
     {"generate", "`dnntrain eval CONFIG --set model.weights=FILE --generate N` writes text"},
     {"export", "a run leaves RUN/checkpoints/model.safetensors, with PyTorch's names and layouts; "
                "`tools/weights.py to-torch` makes a .pt file of it"},

@@ -143,7 +143,8 @@ static dt_status check_weights(const evaluation *e, dt_err *err)
         return DT_OK;
     return DT_FAIL(err, DT_E_CONFIG,
         "no weights to evaluate: name a file with --set model.weights=FILE (a run leaves "
-        "RUN/checkpoints/model.safetensors), or give --random for those training begins with");
+        "RUN/checkpoints/model.safetensors; RUN in place of CONFIG takes those), or give --random "
+        "for those training begins with");
 }
 
 static dt_status read_flags(
@@ -226,9 +227,13 @@ static dt_status eval(const dt_command_args *a, dt_err *err)
         {NULL, NULL, NULL, NULL, NULL},
     };
     dt_cli cli;
+    dti_run_paths paths;
     dt_status st = dti_cli_init(&cli, &dt_command_eval, a, flags, true, 1, err);
     if (st == DT_OK && !cli.help) {
-        st = check(&cli, &e, &f, err);
+        if (cli.n_word > 0 && !e.random)
+            st = dti_cli_take_run(&cli, &paths, err);
+        if (st == DT_OK)
+            st = check(&cli, &e, &f, err);
         if (st == DT_OK)
             st = dt_run_open(&e.run, cli.word[0], cli.set, cli.n_set, err);
         if (st == DT_OK)
@@ -246,7 +251,7 @@ static dt_status eval(const dt_command_args *a, dt_err *err)
 const dt_command dt_command_eval = {
     .name = "eval",
     .usage =
-        "dnntrain eval CONFIG [--set model.weights=FILE]... [--random] [--json] [--generate N]",
+        "dnntrain eval RUN|CONFIG [--set model.weights=FILE]... [--random] [--json] [--generate N]",
     .summary = "loss and accuracy on held-out data, or text that the network writes",
     .run = eval,
 };

@@ -4,6 +4,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/dtype.h"
+#include "session/budget.h"
 #include "session/run/run_internal.h"
 
 /* @n: samples of the evaluation's plan, of which @most are different */
@@ -20,10 +21,9 @@ typedef struct looker {
 } looker;
 
 /* Pictures with a label each, of one or three colours. */
-static bool has_pictures(const dt_run *r)
+static bool has_pictures(const dt_graph *g)
 {
-    const dt_graph *g = r->s->graph;
-    return r->feeds.eval != NULL && dt_graph_tokens(g) == 0 && dt_graph_labels(g) == 1 &&
+    return dt_graph_tokens(g) == 0 && dt_graph_labels(g) == 1 &&
            (g->input.c == 1 || g->input.c == 3) && g->input.h > 1 && g->input.w > 1;
 }
 
@@ -69,6 +69,13 @@ static dt_status reserve(looker *w, dt_err *err)
     if (w->x == NULL || w->labels == NULL || w->score == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to look at samples");
     return DT_OK;
+}
+
+static void release(looker *w)
+{
+    dt_free(w->x);
+    dt_free(w->labels);
+    dt_free(w->score);
 }
 
 /* Of a data set whose samples may stand by class: evenly spread. */
@@ -199,7 +206,8 @@ dt_status dt_run_samples(dt_run *r, dt_sample *to, size_t most, size_t *n, dt_er
 {
     looker w = {.r = r};
     *n = 0;
-    if (r->rig.runner == NULL || r->point.broken || !has_pictures(r) || !find_plan(&w))
+    if (r->rig.runner == NULL || r->point.broken || r->feeds.eval == NULL ||
+        !has_pictures(r->s->graph) || !find_plan(&w))
         return DT_OK;
     const int64_t count = r->feeds.eval->desc->count(r->feeds.eval);
     w.most = w.n < count ? w.n : count;
@@ -208,9 +216,50 @@ dt_status dt_run_samples(dt_run *r, dt_sample *to, size_t most, size_t *n, dt_er
     const dt_status st = samples(&w, to, n, err);
     if (w.plain != NULL)
         w.plain->desc->close(w.plain);
-    dt_free(w.x);
-    dt_free(w.labels);
-    dt_free(w.score);
+    release(&w);
+    return dti_run_left(r, st);
+}
+
+/* ---- pictures that are named ---- */
+
+/* A plan for one picture, and the weights. */
+static dt_status open_for_one(dt_run *r, dt_err *err)
+{
+    dt_session *s = r->s;
+    const dt_planned *p;
+    dt_session_forget(s); /* of training, which need not fit */
+    DT_CHECK(dti_session_plan(s, DT_PROGRAM_EVAL, 1, &p, err));
+    DT_CHECK(dt_session_check_run(s, true, err));
+    return dt_rig_open(&r->rig, s, err);
+}
+
+static dt_status classify(looker *w, const char *path, dt_sample *to, dt_err *err)
+{
+    dt_run *r = w->r;
+    dt_source_opts o;
+    if (!has_pictures(r->s->graph))
+        return DT_FAIL(
+            err, DT_E_CONFIG, "%s takes no pictures with a class each", r->s->graph->name);
+    if (r->rig.runner == NULL)
+        DT_CHECK(open_for_one(r, err));
+    DT_CHECK(dti_feeds_open_pictures(&r->feeds, &o, r->s, err));
+    if (!find_plan(w))
+        return DT_FAIL(err, DT_E_INTERNAL, "no plan of an evaluation");
+    DT_CHECK(reserve(w, err));
+    DT_CHECK(dt_picture_read(&o, path, w->x, err));
+    w->labels[0] = 0; /* nobody knows it, and what is made of it is not looked at */
+    DT_CHECK(ask(w, err));
+    guess(w, 0, to);
+    return DT_OK;
+}
+
+dt_status dt_run_classify(dt_run *r, const char *path, dt_sample *to, dt_err *err)
+{
+    looker w = {.r = r};
+    *to = (dt_sample){.label = -1};
+    dti_session_enter(r->s);
+    const dt_status st = classify(&w, path, to, err);
+    release(&w);
     return dti_run_left(r, st);
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "tests/fixture/data_files.h"
 #include "tests/fixture/json_read.h"
 #include "tests/fixture/run_cli.h"
 
@@ -276,6 +277,101 @@ static void pixels_have_a_mean_intersection_over_union(void **state)
     cli_done(&r);
 }
 
+/* Pictures of one colour, four of red and four of blue, each a little darker than the last. */
+static void put_colours(const char *part)
+{
+    char path[2048];
+    for (int i = 0; i < 8; i++) {
+        uint8_t px[8 * 8 * 3] = {0};
+        for (size_t k = 0; k < sizeof px; k += 3)
+            px[k + (i < 4 ? 0 : 2)] = (uint8_t)(250 - 10 * i);
+        blob b = make_rgb_png(px, 8, 8);
+        snprintf(path, sizeof path, "%s/%s/%d.png", dt_temp_path(part), i < 4 ? "red" : "blue", i);
+        put_file(path, b.p, b.n);
+        blob_free(&b);
+    }
+}
+
+/* A network of one layer learns two colours; the folder of its run is enough to ask it. */
+static void pictures_are_classified_by_the_run_that_learned(void **state)
+{
+    NEED_BINARY();
+    char ini[4096], folder[1024], train[1024], line[4096];
+    put_colours("train");
+    put_colours("held");
+    snprintf(train, sizeof train, "%s", dt_temp_path("train"));
+    snprintf(folder, sizeof folder, "%s", dt_temp_path("colours"));
+    snprintf(ini, sizeof ini,
+        "[model]\nimage = 8\nclasses = 2\n[fc f]\nout = 2\n[data]\nsource = images\npath = %s\n"
+        "eval_path = %s\n[train]\nbatch = 4\nepochs = 8\nlr = 0.05\n[device]\nthreads = 1\n"
+        "[run]\ndir = %s\noverwrite = on\n",
+        train, dt_temp_path("held"), folder);
+    ran r = cli_run("FILE", cli_file("colours.ini", ini));
+    assert_code(&r, 0);
+    cli_done(&r);
+    r = cli_run("eval FILE", folder);
+    assert_code(&r, 0);
+    assert_has(r.out, "top-1     100.00 %");
+    cli_done(&r);
+    snprintf(line, sizeof line, "classify FILE %s/red/1.png %s/blue/6.png", train, train);
+    r = cli_run(line, folder);
+    assert_code(&r, 0);
+    assert_has(r.out, "/red/1.png");
+    assert_has(strstr(r.out, "/red/1.png"), " red ");
+    assert_has(strstr(r.out, "/blue/6.png"), " blue ");
+    assert_true(strstr(r.out, " red ") < strstr(r.out, "/blue/6.png"));
+    cli_done(&r);
+    strncat(line, " --json", sizeof line - strlen(line) - 1);
+    r = cli_run(line, folder);
+    assert_code(&r, 0);
+    cJSON *o = json_of(r.out, strlen(r.out));
+    assert_int_equal(cJSON_GetArraySize(o), 2);
+    const cJSON *first = cJSON_GetArrayItem(
+        cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(o, 1), "classes"), 0);
+    assert_string_equal(json_text(first, "name"), "blue");
+    assert_true(json_number(first, "share") > 0.5 && json_number(first, "class") < 0.5);
+    cJSON_Delete(o);
+    cli_done(&r);
+}
+
+static void what_cannot_be_classified_is_told(void **state)
+{
+    NEED_BINARY();
+    char folder[1024], train[1024], line[4096];
+    snprintf(train, sizeof train, "%s", dt_temp_path("train"));
+    snprintf(folder, sizeof folder, "%s", dt_temp_path("colours"));
+    const struct {
+        const char *words, *says;
+        int code;
+    } wrong[] = {{"classify FILE", "name a RUN and a PICTURE", DT_E_CONFIG},
+        {"classify FILE nothing.png", "nothing.png: cannot open", DT_E_DATA},
+        {"classify FILE /dev/null", "/dev/null: not a regular file", DT_E_DATA},
+        {"classify FILE x.png --set data.source=synthetic", "data.source = images", DT_E_CONFIG},
+        {"classify FILE/config.ini x.png", "no weights to classify with", DT_E_CONFIG}};
+    for (size_t i = 0; i < DT_COUNT(wrong); i++) {
+        const char *end = strstr(wrong[i].words, "FILE") + 4;
+        snprintf(line, sizeof line, "classify %s%s", folder, end);
+        ran r = cli_run(line, NULL);
+        assert_code(&r, wrong[i].code);
+        assert_has(r.err, wrong[i].says);
+        assert_string_equal(r.out, "");
+        cli_done(&r);
+    }
+    snprintf(line, sizeof line, "%s/checkpoints/model.safetensors", folder);
+    assert_int_equal(remove(line), 0);
+    snprintf(line, sizeof line, "classify %s %s/red/1.png", folder, train);
+    ran r = cli_run(line, NULL);
+    assert_code(&r, DT_E_CONFIG);
+    assert_has(r.err, "has left no weights");
+    cli_done(&r);
+    r = cli_run("classify FILE x.png --set model.weights=y.safetensors",
+        cli_file(
+            "g.ini", "[model]\nname = gpt2\nlayers = 1\ncontext = 16\n[data]\nsource = text\n"));
+    assert_code(&r, DT_E_CONFIG);
+    assert_has(r.err, "takes no pictures with a class each");
+    cli_done(&r);
+}
+
 DT_TEST_GROUP(eval)
 {
     const struct CMUnitTest tests[] = {
@@ -290,6 +386,8 @@ DT_TEST_GROUP(eval)
         cmocka_unit_test(data_without_a_held_out_part_is_refused),
         cmocka_unit_test(pixels_have_a_mean_intersection_over_union),
         cmocka_unit_test(pictures_are_evaluated_too),
+        cmocka_unit_test(pictures_are_classified_by_the_run_that_learned),
+        cmocka_unit_test(what_cannot_be_classified_is_told),
     };
     return cmocka_run_group_tests(tests, train_it, NULL);
 }

@@ -40,14 +40,14 @@ static int32_t transition(dti_net *n, int32_t x, int block)
 
 static int32_t densenet_layers(const dt_model_desc *m, dti_net *n)
 {
-    const int *layers = m->recipe;
+    (void)m;
     int32_t x = DT_GRAPH_INPUT;
     x = dti_add_conv(n, x, (dti_conv){dti_scale(n, 64), 7, 2, 3, false}, "features.conv0");
     x = dti_add_bn(n, x, false, "features.norm0");
     x = dti_add_relu(n, x, "features.relu0");
     x = dti_add_maxpool(n, x, (dti_pool){3, 2, 1}, "features.pool0");
     for (int block = 1; block <= 4; block++) {
-        for (int i = 1; i <= layers[block - 1]; i++)
+        for (int i = 1; i <= (int)n->opts.counts[block - 1]; i++)
             x = dense_layer(n, x, block, i);
         if (block < 4)
             x = transition(n, x, block);
@@ -65,7 +65,8 @@ static int32_t densenet_layers(const dt_model_desc *m, dti_net *n)
         .input = {1, 224, 224, 3},                                                                 \
         .classes = 1000,                                                                           \
         .dropout = -1,                                                                             \
-        .recipe = (const int[]){__VA_ARGS__},                                                      \
+        .counts = (const int64_t[]){__VA_ARGS__},                                                  \
+        .n_counts = 4,                                                                             \
         .layers = densenet_layers,                                                                 \
     };
 

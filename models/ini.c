@@ -382,6 +382,7 @@ static dt_status check_opts(const ini_net *t, const dt_model_opts *o)
     DT_CHECK(refuse(t, "layers", o->layers));
     DT_CHECK(refuse(t, "heads", o->heads));
     DT_CHECK(refuse(t, "vocab", o->vocab));
+    DT_CHECK(refuse(t, "counts", o->n_counts > 0 ? o->counts[0] : 0));
     if ((o->image < 1) == (o->context < 1))
         return DT_FAIL(t->err, DT_E_CONFIG,
             "%s: a network of layers needs [model] image, its height and width in pixels, or "

@@ -2,6 +2,7 @@
 #include "models/model.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "layers/plain.h"
@@ -89,6 +90,35 @@ static dt_status pick_blocks(
     return DT_OK;
 }
 
+static dt_status wrong_counts(const dt_model_desc *m, const char *what, dt_err *err)
+{
+    char standard[128] = "";
+    int at = 0;
+    for (int i = 0; i < m->n_counts; i++)
+        at += snprintf(standard + at, sizeof standard - (size_t)at, "%s%" PRId64, i > 0 ? "," : "",
+            m->counts[i]);
+    return DT_FAIL(err, DT_E_CONFIG, "%s: [model] counts: %s; its own are counts = %s", m->name,
+        what, standard);
+}
+
+static dt_status pick_counts(
+    const dt_model_desc *m, const dt_model_opts *o, dt_model_opts *r, dt_err *err)
+{
+    char what[96];
+    if (m->n_counts == 0)
+        return refuse(m, "counts", o->n_counts > 0 ? o->counts[0] : 0, err);
+    r->counts = o->n_counts > 0 ? o->counts : m->counts;
+    r->n_counts = m->n_counts;
+    snprintf(what, sizeof what, "%d given, and it has %d stages", o->n_counts, m->n_counts);
+    if (o->n_counts > 0 && o->n_counts != m->n_counts)
+        return wrong_counts(m, what, err);
+    snprintf(what, sizeof what, "each is a whole number from 1 to %d", (int)DT_MODEL_COUNT);
+    for (int i = 0; i < r->n_counts; i++)
+        if (r->counts[i] < 1 || r->counts[i] > DT_MODEL_COUNT)
+            return wrong_counts(m, what, err);
+    return DT_OK;
+}
+
 /* The vocabulary is what there is to predict. */
 static dt_status pick_tokens(
     const dt_model_desc *m, const dt_model_opts *o, dt_model_opts *r, dt_err *err)
@@ -115,6 +145,7 @@ static dt_status resolve(
     DT_CHECK(pick(m, "width", o->width, width, 1 << 16, &r->width, err));
     DT_CHECK(pick_blocks(m, o, r, err));
     DT_CHECK(pick_tokens(m, o, r, err));
+    DT_CHECK(pick_counts(m, o, r, err));
     return pick_dropout(m, o->dropout, &r->dropout, err);
 }
 

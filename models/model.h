@@ -8,6 +8,8 @@
 
 struct dti_net;
 
+enum { DT_MODEL_COUNT = 4096 }; /* most blocks of a stage */
+
 /**
  * struct dt_model_opts - how a model is to differ from its standard form.
  * @classes @image @channels @width: 0 or less: the model's standard. @image is both height and
@@ -18,12 +20,16 @@ struct dti_net;
  * @layers @heads @vocab @context: of models of tokens and of transformers; 0 or less: the model's
  * standard. The vocabulary is the number of classes as well
  * @attention: dt_attention_kind
+ * @counts @n_counts: how many blocks, or convolutions, each stage of a family has, in the caller's
+ * memory; 0: the model's standard
  */
 typedef struct dt_model_opts {
     int64_t classes, image, channels, width;
     double dropout;
     int64_t layers, heads, vocab, context;
     int attention;
+    const int64_t *counts;
+    int n_counts;
 } dt_model_opts;
 
 /**
@@ -35,7 +41,8 @@ typedef struct dt_model_opts {
  * @blocks @heads @width: standards of a transformer; 0: the model is none, and its standard width
  * is 64
  * @dropout:  standard rate; negative: the model has no dropout
- * @recipe:   what tells the members of a family apart; the family's own
+ * @counts @n_counts: standards of the family's stages; n_counts = 0: it has none
+ * @recipe:   what else tells the members of a family apart; the family's own
  * @layers:   appends all layers but the loss and returns the value the loss takes. Errors stay in
  * the net
  */
@@ -46,6 +53,8 @@ typedef struct dt_model_desc {
     double dropout;
     bool tokens;
     int64_t blocks, heads, width;
+    const int64_t *counts;
+    int n_counts;
     const void *recipe;
     int32_t (*layers)(const struct dt_model_desc *m, struct dti_net *n);
 } dt_model_desc;

@@ -1,24 +1,30 @@
 /* Residual networks for ImageNet, He et al. 2016, in torchvision's form: the stride of a bottleneck
- * is on its 3x3 convolution. */
+ * is on its 3x3 convolution. That one has groups in ResNeXt (Xie et al. 2017) and more channels in
+ * wide networks (Zagoruyko and Komodakis 2016). */
 #include "models/net.h"
 
+#include "layers/conv.h"
+
+/* @inner: channels of a bottleneck's 3x3 convolution at 64 planes */
 typedef struct resnet {
     bool bottleneck;
-    int blocks[4];
+    int64_t groups, inner;
 } resnet;
 
 /* One residual block; names as in torchvision, below "layerS.B". */
 typedef struct block {
     int stage, index;
-    int64_t planes, stride;
+    int64_t planes, stride, inner, groups;
 } block;
 
 /* The last normalisation of a block starts at 0, so that every block starts as its shortcut: deep
  * networks then learn from the first steps on (Goyal et al. 2017, section 5.1; torchvision's
  * zero_init_residual). */
-static int32_t conv_bn(dti_net *n, int32_t x, const block *b, int i, dti_conv c, bool last)
+static int32_t conv_bn(dti_net *n, int32_t x, const block *b, int i, dt_conv c, bool last)
 {
-    x = dti_add_conv(n, x, c, "layer%d.%d.conv%d", b->stage, b->index, i);
+    c.dilation = 1;
+    c.groups = c.groups > 0 ? c.groups : 1;
+    x = dti_layer(n, &dt_layer_conv, &c, &x, 1, "layer%d.%d.conv%d", b->stage, b->index, i);
     return dti_add_bn(n, x, last, "layer%d.%d.bn%d", b->stage, b->index, i);
 }
 
@@ -39,8 +45,8 @@ static int32_t shortcut(dti_net *n, int32_t x, const block *b, int64_t out)
 
 static int32_t basic(dti_net *n, int32_t x, const block *b)
 {
-    const dti_conv first = {.out = b->planes, .kernel = 3, .stride = b->stride, .pad = 1};
-    const dti_conv second = {.out = b->planes, .kernel = 3, .stride = 1, .pad = 1};
+    const dt_conv first = {.out = b->planes, .kernel = 3, .stride = b->stride, .pad = 1};
+    const dt_conv second = {.out = b->planes, .kernel = 3, .stride = 1, .pad = 1};
     int32_t y = relu(n, conv_bn(n, x, b, 1, first, false), b, 1);
     y = conv_bn(n, y, b, 2, second, true);
     y = dti_add_sum(n, y, shortcut(n, x, b, b->planes), "layer%d.%d.add", b->stage, b->index);
@@ -49,9 +55,10 @@ static int32_t basic(dti_net *n, int32_t x, const block *b)
 
 static int32_t bottleneck(dti_net *n, int32_t x, const block *b)
 {
-    const dti_conv reduce = {.out = b->planes, .kernel = 1, .stride = 1};
-    const dti_conv middle = {.out = b->planes, .kernel = 3, .stride = b->stride, .pad = 1};
-    const dti_conv widen = {.out = 4 * b->planes, .kernel = 1, .stride = 1};
+    const dt_conv reduce = {.out = b->inner, .kernel = 1, .stride = 1};
+    const dt_conv middle = {
+        .out = b->inner, .kernel = 3, .stride = b->stride, .pad = 1, .groups = b->groups};
+    const dt_conv widen = {.out = 4 * b->planes, .kernel = 1, .stride = 1};
     int32_t y = relu(n, conv_bn(n, x, b, 1, reduce, false), b, 1);
     y = relu(n, conv_bn(n, y, b, 2, middle, false), b, 2);
     y = conv_bn(n, y, b, 3, widen, true);
@@ -68,33 +75,43 @@ static int32_t resnet_layers(const dt_model_desc *m, dti_net *n)
     x = dti_add_relu(n, x, "relu");
     x = dti_add_maxpool(n, x, (dti_pool){3, 2, 1}, "maxpool");
     for (int s = 0; s < 4; s++)
-        for (int i = 0; i < r->blocks[s]; i++) {
+        for (int i = 0; i < (int)n->opts.counts[s]; i++) {
             const block b = {.stage = s + 1,
                 .index = i,
                 .planes = dti_scale(n, (int64_t)64 << s),
-                .stride = s > 0 && i == 0 ? 2 : 1};
+                .stride = s > 0 && i == 0 ? 2 : 1,
+                .inner = dti_scale(n, r->inner << s),
+                .groups = r->groups};
             x = r->bottleneck ? bottleneck(n, x, &b) : basic(n, x, &b);
         }
     x = dti_add_global_avgpool(n, x);
     return dti_add_fc(n, x, n->opts.classes, "fc");
 }
 
-#define RESNET(id, text, bottlenecks, ...)                                                         \
+#define RESNET(id, text, form, ...)                                                                \
     const dt_model_desc dt_model_##id = {                                                          \
         .name = #id,                                                                               \
         .summary = text,                                                                           \
         .input = {1, 224, 224, 3},                                                                 \
         .classes = 1000,                                                                           \
         .dropout = -1,                                                                             \
-        .recipe = &(const resnet){.bottleneck = bottlenecks, .blocks = {__VA_ARGS__}},             \
+        .counts = (const int64_t[]){__VA_ARGS__},                                                  \
+        .n_counts = 4,                                                                             \
+        .recipe = &(const resnet)form,                                                             \
         .layers = resnet_layers,                                                                   \
     };
 
 /* clang-format off */
-RESNET(resnet18, "residual network of 18 layers, basic blocks", false, 2, 2, 2, 2)
-RESNET(resnet34, "residual network of 34 layers, basic blocks", false, 3, 4, 6, 3)
-RESNET(resnet50, "residual network of 50 layers, bottlenecks", true, 3, 4, 6, 3)
-RESNET(resnet101, "residual network of 101 layers, bottlenecks", true, 3, 4, 23, 3)
-RESNET(resnet152, "residual network of 152 layers, bottlenecks", true, 3, 8, 36, 3)
-RESNET(resnet200, "residual network of 200 layers, bottlenecks", true, 3, 24, 36, 3)
+#define BASIC {.groups = 1}
+#define BOTTLENECK(groups, inner) {true, groups, inner}
+RESNET(resnet18, "residual network of 18 layers, basic blocks", BASIC, 2, 2, 2, 2)
+RESNET(resnet34, "residual network of 34 layers, basic blocks", BASIC, 3, 4, 6, 3)
+RESNET(resnet50, "residual network of 50 layers, bottlenecks", BOTTLENECK(1, 64), 3, 4, 6, 3)
+RESNET(resnet101, "residual network of 101 layers, bottlenecks", BOTTLENECK(1, 64), 3, 4, 23, 3)
+RESNET(resnet152, "residual network of 152 layers, bottlenecks", BOTTLENECK(1, 64), 3, 8, 36, 3)
+RESNET(resnet200, "residual network of 200 layers, bottlenecks", BOTTLENECK(1, 64), 3, 24, 36, 3)
+RESNET(resnext50_32x4d, "ResNeXt-50: 3x3 convolutions of 32 groups", BOTTLENECK(32, 128), 3, 4, 6, 3)
+RESNET(resnext101_32x8d, "ResNeXt-101: 3x3 convolutions of 32 groups", BOTTLENECK(32, 256), 3, 4, 23, 3)
+RESNET(wide_resnet50_2, "resnet50 with 3x3 convolutions of twice the channels", BOTTLENECK(1, 128), 3, 4, 6, 3)
+RESNET(wide_resnet101_2, "resnet101 with 3x3 convolutions of twice the channels", BOTTLENECK(1, 128), 3, 4, 23, 3)
 /* clang-format on */

@@ -36,13 +36,13 @@ static int32_t basic(dti_net *n, int32_t x, const block *b)
 
 static int32_t resnet_cifar_layers(const dt_model_desc *m, dti_net *n)
 {
-    const int *blocks = m->recipe;
+    (void)m;
     int32_t x = DT_GRAPH_INPUT;
     x = dti_add_conv(n, x, (dti_conv){dti_scale(n, 16), 3, 1, 1, false}, "conv1");
     x = dti_add_bn(n, x, false, "bn1");
     x = dti_add_relu(n, x, "relu");
     for (int s = 0; s < 3; s++)
-        for (int i = 0; i < *blocks; i++) {
+        for (int i = 0; i < (int)n->opts.counts[0]; i++) {
             const block b = {.stage = s + 1,
                 .index = i,
                 .planes = dti_scale(n, (int64_t)16 << s),
@@ -53,14 +53,15 @@ static int32_t resnet_cifar_layers(const dt_model_desc *m, dti_net *n)
     return dti_add_fc(n, x, n->opts.classes, "linear");
 }
 
-#define RESNET(id, text, n)                                                                        \
+#define RESNET(id, text, blocks)                                                                   \
     const dt_model_desc dt_model_##id = {                                                          \
         .name = #id,                                                                               \
         .summary = text,                                                                           \
         .input = {1, 32, 32, 3},                                                                   \
         .classes = 10,                                                                             \
         .dropout = -1,                                                                             \
-        .recipe = &(const int){n},                                                                 \
+        .counts = &(const int64_t){blocks},                                                        \
+        .n_counts = 1,                                                                             \
         .layers = resnet_cifar_layers,                                                             \
     };
 

@@ -36,11 +36,11 @@ static int32_t bottleneck(dti_net *n, int32_t x, const block *b)
 
 static int32_t preact_layers(const dt_model_desc *m, dti_net *n)
 {
-    const int blocks = *(const int *)m->recipe;
+    (void)m;
     int32_t x = DT_GRAPH_INPUT;
     x = dti_add_conv(n, x, (dti_conv){dti_scale(n, 16), 3, 1, 1, false}, "conv1");
     for (int s = 0; s < 3; s++)
-        for (int i = 0; i < blocks; i++) {
+        for (int i = 0; i < (int)n->opts.counts[0]; i++) {
             const block b = {.stage = s + 1,
                 .index = i,
                 .planes = dti_scale(n, (int64_t)16 << s),
@@ -59,6 +59,7 @@ const dt_model_desc dt_model_resnet1001 = {
     .input = {1, 32, 32, 3},
     .classes = 10,
     .dropout = -1,
-    .recipe = &(const int){111},
+    .counts = &(const int64_t){111},
+    .n_counts = 1,
     .layers = preact_layers,
 };

@@ -5,21 +5,17 @@
 /* Where a map of 7x7, 14x14, ... is left after five halvings. */
 static const char images[] = "224 to 255, 448 to 479, 672 to 703, and so on";
 
-typedef struct vgg {
-    int convs[5]; /* in each block of equal maps */
-    bool bn;
-} vgg;
-
-static int32_t vgg_features(const vgg *v, dti_net *n)
+/* Counts are the convolutions of each block of equal maps. @bn: batch norm behind each of them */
+static int32_t vgg_features(dti_net *n, bool bn)
 {
     static const int64_t out[5] = {64, 128, 256, 512, 512};
     int32_t x = DT_GRAPH_INPUT;
     int at = 0; /* index in torchvision's nn.Sequential */
     for (int block = 0; block < 5; block++) {
         const dti_conv c = {dti_scale(n, out[block]), 3, 1, 1, true};
-        for (int i = 0; i < v->convs[block]; i++) {
+        for (int i = 0; i < (int)n->opts.counts[block]; i++) {
             x = dti_add_conv(n, x, c, "features.%d", at++);
-            if (v->bn)
+            if (bn)
                 x = dti_add_bn(n, x, false, "features.%d", at++);
             x = dti_add_relu(n, x, "features.%d", at++);
         }
@@ -30,7 +26,7 @@ static int32_t vgg_features(const vgg *v, dti_net *n)
 
 static int32_t vgg_layers(const dt_model_desc *m, dti_net *n)
 {
-    int32_t x = vgg_features(m->recipe, n);
+    int32_t x = vgg_features(n, *(const bool *)m->recipe);
     x = dti_add_adaptive(n, x, 7, images);
     for (int i = 0; i < 2; i++) {
         x = dti_add_fc(n, x, dti_scale(n, 4096), "classifier.%d", 3 * i);
@@ -47,7 +43,9 @@ static int32_t vgg_layers(const dt_model_desc *m, dti_net *n)
         .input = {1, 224, 224, 3},                                                                 \
         .classes = 1000,                                                                           \
         .dropout = 0.5,                                                                            \
-        .recipe = &(const vgg){.convs = {__VA_ARGS__}, .bn = norm},                                \
+        .counts = (const int64_t[]){__VA_ARGS__},                                                  \
+        .n_counts = 5,                                                                             \
+        .recipe = &(const bool){norm},                                                             \
         .layers = vgg_layers,                                                                      \
     };
 

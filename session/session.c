@@ -83,7 +83,9 @@ static dt_status build_graph(const dt_session *s, dt_graph **out, dt_err *err)
         .heads = m->heads,
         .vocab = m->vocab,
         .context = m->context,
-        .attention = m->attention};
+        .attention = m->attention,
+        .counts = m->count,
+        .n_counts = m->n_count};
     if (dt_ini_has_layers(s->config))
         return dt_ini_network(s->config, &o, out, err);
     const dt_model_desc *d = m->name != NULL ? dt_model_find(m->name) : NULL;

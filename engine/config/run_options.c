@@ -29,6 +29,7 @@ static const dt_opt model_rows[] = {
     {"classes", DT_OPT_I64, AT(classes), "0", 0, 1e6, NULL, NULL, "outputs of the network; 0: as many as the data has, or the model's own number"},
     {"image", DT_OPT_I64, AT(image), "0", 0, 16384, NULL, "pixels", "height and width of the input; 0: the model's own"},
     {"width", DT_OPT_I64, AT(width), "0", 0, 65536, NULL, "channels", "channels of the first stage, 64 being the standard that all others scale with; of gpt2 those of a token; 0: the model's own"},
+    {"counts", DT_OPT_LIST, AT(counts_text), "", 0, 0, NULL, "blocks", "depth by stages, where a family has them: 3,4,23,3 makes resnet101 of resnet50, 22,22,24,24,24 VGG-116 of vgg19; not given: the model's own"},
     {"layers", DT_OPT_I64, AT(layers), "0", 0, 4096, NULL, NULL, "blocks of a transformer; 0: the model's own"},
     {"heads", DT_OPT_I64, AT(heads), "0", 0, 4096, NULL, NULL, "parts of a transformer's channels that attend apart; 0: the model's own"},
     {"vocab", DT_OPT_I64, AT(vocab), "0", 0, 1048576, NULL, "tokens", "kinds of tokens; 0: classes, and without those the model's own"},
@@ -205,6 +206,24 @@ static dt_status check_data(const dt_config *c, dt_data_opts *d, dt_err *err)
     return st != DT_OK ? st : st2;
 }
 
+/* Which counts a model takes it says itself. */
+static dt_status read_counts(const dt_config *c, dt_model_section *m, dt_err *err)
+{
+    m->n_count = 0;
+    for (const char *s = m->counts_text; s != NULL;) {
+        char item[32], what[96];
+        s = next_item(s, item, sizeof item);
+        int64_t v;
+        if (!dt_parse_i64(item, &v) || v < 1 || m->n_count == DT_RUN_STAGES) {
+            snprintf(what, sizeof what, "counts: '%s': at most %d whole numbers from 1", item,
+                DT_RUN_STAGES);
+            return fail_at(c, "model", "counts", err, what);
+        }
+        m->count[m->n_count++] = v;
+    }
+    return DT_OK;
+}
+
 static dt_status check_batch(const dt_config *c, dt_train_opts *t, dt_err *err)
 {
     char what[256];
@@ -376,10 +395,11 @@ dt_status dt_run_options_bind(dt_config *c, dt_run_options *o, dt_err *err)
     }
     dti_config_mark_passing(c, "checkpoint", "resume");
     /* a value that was refused left its default, so these hold for what is there */
-    const dt_status checks[] = {check_model(c, &o->model, err), check_data(c, &o->data, err),
-        check_batch(c, &o->train, err), check_optimizer(c, &o->train, err),
-        check_update(c, &o->train, &o->memory, err), check_schedule(c, &o->train, err),
-        check_warmup(c, &o->train, err), check_checkpoint(c, &o->checkpoint, err)};
+    const dt_status checks[] = {check_model(c, &o->model, err), read_counts(c, &o->model, err),
+        check_data(c, &o->data, err), check_batch(c, &o->train, err),
+        check_optimizer(c, &o->train, err), check_update(c, &o->train, &o->memory, err),
+        check_schedule(c, &o->train, err), check_warmup(c, &o->train, err),
+        check_checkpoint(c, &o->checkpoint, err)};
     for (size_t i = 0; i < DT_COUNT(checks); i++)
         first = first == DT_OK ? checks[i] : first;
     return first;

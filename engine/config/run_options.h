@@ -6,7 +6,7 @@
 
 #include "engine/config/config.h"
 
-enum { DT_RUN_CHANNELS = 3, DT_RUN_MILESTONES = 64, DT_RUN_DEFAULT_STEPS = 100 };
+enum { DT_RUN_CHANNELS = 3, DT_RUN_MILESTONES = 64, DT_RUN_STAGES = 8, DT_RUN_DEFAULT_STEPS = 100 };
 
 typedef enum dt_attention_choice {
     DT_ATTENTION_IS_EFFICIENT,
@@ -18,6 +18,9 @@ typedef struct dt_model_section {
     int64_t classes, image; /* 0: what the data or the model says */
     int64_t width;          /* channels of the first stage, or of every token; 0: the model's own */
     int64_t layers, heads, vocab, context; /* of transformers; 0: the model's own */
+    const char *counts_text;               /* as written, or NULL */
+    int n_count;                           /* 0: the model's own */
+    int64_t count[DT_RUN_STAGES];          /* of blocks of each stage */
     int attention;                         /* dt_attention_choice */
     double dropout;                        /* below 0: the model's own */
     bool fuse;                             /* run a layer and the ReLU behind it as one */

@@ -959,6 +959,22 @@ static void options_of_learning_that_do_nothing_are_refused(void **state)
     refuse_run("[train]\noptimizer = adam\nnesterov = on\n", "t.ini:3: [train] nesterov needs");
 }
 
+static void counts_are_whole_numbers(void **state)
+{
+    (void)state;
+    dt_run_options o;
+    dt_err err = {0};
+    assert_ok(bind_run("[model]\ncounts = 6, 32 ,596,6\n", &o, &err), &err);
+    assert_int_equal(o.model.n_count, 4);
+    assert_int_equal(o.model.count[2], 596);
+    assert_ok(bind_run("[model]\nname = vgg16\n", &o, &err), &err);
+    assert_int_equal(o.model.n_count, 0);
+    refuse_run("[model]\ncounts = 3,0\n", "t.ini:2: [model] counts: '0': at most 8 whole numbers");
+    refuse_run("[model]\ncounts = 3,-4\n", "counts: '-4'");
+    refuse_run("[model]\ncounts = 3,,4\n", "[model] counts = 3,,4: an item of the list is empty");
+    refuse_run("[model]\ncounts = 1,2,3,4,5,6,7,8,9\n", "counts: '9'");
+}
+
 static void a_step_schedule_has_milestones(void **state)
 {
     (void)state;
@@ -1137,9 +1153,10 @@ DT_TEST_GROUP(config)
         T(a_line_too_long_for_a_dump_is_refused), T(a_path_that_no_line_holds_is_refused),
         T(a_key_that_would_be_no_key_is_refused), T(printed_values_read_back_to_the_last_bit),
         T(a_run_has_defaults), T(batches_must_fit_together), T(a_run_has_a_length),
-        T(a_step_schedule_has_milestones), T(warm_up_is_in_steps_or_epochs),
-        T(options_of_learning_that_do_nothing_are_refused), T(means_are_one_number_or_three),
-        T(a_network_is_ours_or_made_of_sections), T(problems_of_all_sections_come_at_once),
-        T(the_reference_names_every_key), T(a_failed_allocation_is_reported)};
+        T(counts_are_whole_numbers), T(a_step_schedule_has_milestones),
+        T(warm_up_is_in_steps_or_epochs), T(options_of_learning_that_do_nothing_are_refused),
+        T(means_are_one_number_or_three), T(a_network_is_ours_or_made_of_sections),
+        T(problems_of_all_sections_come_at_once), T(the_reference_names_every_key),
+        T(a_failed_allocation_is_reported)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

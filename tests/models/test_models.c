@@ -55,6 +55,10 @@ static const struct {
     {"resnet101", 44549160},
     {"resnet152", 60192808},
     {"resnet200", 64673832},
+    {"resnext50_32x4d", 25028904},
+    {"resnext101_32x8d", 88791336},
+    {"wide_resnet50_2", 68883240},
+    {"wide_resnet101_2", 126886696},
     {"resnet20", 269722},
     {"resnet32", 464154},
     {"resnet56", 853018},
@@ -62,6 +66,8 @@ static const struct {
     {"resnet1202", 19421274},
     {"resnet1001", 10327706},
     {"googlenet", 6624904},
+    {"squeezenet1_0", 1248424},
+    {"squeezenet1_1", 1235496},
     {"densenet264", 33337704},
     {"densenet121", 7978856},
     {"unet", 17263042},
@@ -221,6 +227,33 @@ static void names_and_shapes_are_those_of_torchvision(void **state)
         {"fc.weight", 2, {1000, 2048}},
     };
     assert_params("resnet50", resnet50, DT_COUNT(resnet50));
+    const param_case resnext50[] = {
+        {"layer1.0.conv1.weight", 4, {128, 64, 1, 1}},
+        {"layer1.0.conv2.weight", 4, {128, 4, 3, 3}},
+        {"layer4.2.conv2.weight", 4, {1024, 32, 3, 3}},
+        {"layer4.2.conv3.weight", 4, {2048, 1024, 1, 1}},
+    };
+    assert_params("resnext50_32x4d", resnext50, DT_COUNT(resnext50));
+    const param_case wide_resnet50[] = {
+        {"layer1.0.conv2.weight", 4, {128, 128, 3, 3}},
+        {"layer1.0.downsample.0.weight", 4, {256, 64, 1, 1}},
+        {"layer4.2.conv2.weight", 4, {1024, 1024, 3, 3}},
+    };
+    assert_params("wide_resnet50_2", wide_resnet50, DT_COUNT(wide_resnet50));
+    const param_case squeezenet1_0[] = {
+        {"features.0.weight", 4, {96, 3, 7, 7}},
+        {"features.3.squeeze.weight", 4, {16, 96, 1, 1}},
+        {"features.5.expand3x3.bias", 1, {128}},
+        {"features.12.expand1x1.weight", 4, {256, 64, 1, 1}},
+        {"classifier.1.weight", 4, {1000, 512, 1, 1}},
+    };
+    assert_params("squeezenet1_0", squeezenet1_0, DT_COUNT(squeezenet1_0));
+    const param_case squeezenet1_1[] = {
+        {"features.0.weight", 4, {64, 3, 3, 3}},
+        {"features.4.squeeze.weight", 4, {16, 128, 1, 1}},
+        {"features.12.expand3x3.weight", 4, {256, 64, 3, 3}},
+    };
+    assert_params("squeezenet1_1", squeezenet1_1, DT_COUNT(squeezenet1_1));
     const param_case resnet20[] = {
         {"conv1.weight", 4, {16, 3, 3, 3}},
         {"layer2.0.conv1.weight", 4, {32, 16, 3, 3}},
@@ -342,6 +375,48 @@ static void width_scales_all_channels(void **state)
     dt_graph_destroy(g);
 }
 
+/* The members of a family are one another with other counts. */
+static void counts_are_the_depth_of_a_family(void **state)
+{
+    (void)state;
+    const struct {
+        const char *model, *like;
+        int n;
+        int64_t counts[5];
+    } cases[] = {
+        {"resnet50", "resnet101", 4, {3, 4, 23, 3}},
+        {"resnet18", "resnet34", 4, {3, 4, 6, 3}},
+        {"resnet20", "resnet1202", 1, {200}},
+        {"vgg11_bn", "vgg19_bn", 5, {2, 2, 4, 4, 4}},
+        {"vgg19", "vgg416", 5, {82, 82, 84, 84, 84}},
+        {"densenet121", "densenet264", 4, {6, 12, 64, 48}},
+    };
+    for (size_t i = 0; i < DT_COUNT(cases); i++) {
+        const dt_model_opts o = {.dropout = -1, .counts = cases[i].counts, .n_counts = cases[i].n};
+        dt_graph *g = build(cases[i].model, o), *like = build(cases[i].like, standard);
+        assert_int_equal(g->n_node, like->n_node);
+        for (size_t k = 0; k < g->n_node; k++)
+            assert_string_equal(g->node[k].name, like->node[k].name);
+        assert_int_equal(dt_graph_parameters(g), dt_graph_parameters(like));
+        dt_graph_destroy(like);
+        dt_graph_destroy(g);
+    }
+}
+
+static void counts_that_a_family_does_not_have_are_refused(void **state)
+{
+    (void)state;
+    const int64_t given[] = {3, 4, 0, 3, DT_MODEL_COUNT + 1};
+    dt_model_opts o = {.dropout = -1, .counts = given, .n_counts = 3};
+    refuse("resnet50", o, "3 given, and it has 4 stages; its own are counts = 3,4,6,3");
+    o.n_counts = 4;
+    refuse("resnet50", o, "each is a whole number from 1 to 4096");
+    o.n_counts = 1;
+    refuse("googlenet", o, "googlenet has no counts");
+    o.counts = &given[4];
+    refuse("resnet20", o, "from 1 to 4096");
+}
+
 static void classes_image_and_channels_change_what_they_name(void **state)
 {
     (void)state;
@@ -378,6 +453,7 @@ static void dropout_is_the_standard_the_given_rate_or_none(void **state)
         {"googlenet", -1, 0.2, 1},
         {"mlp", -1, 0, 0},
         {"mlp", 0.1, 0.1, 2},
+        {"squeezenet1_1", -1, 0.5, 1},
         {"resnet50", 0, 0, 0},
     };
     for (size_t i = 0; i < DT_COUNT(cases); i++) {
@@ -475,7 +551,8 @@ static void options_out_of_range_are_refused(void **state)
 static void a_failed_allocation_leaves_nothing_behind(void **state)
 {
     (void)state;
-    const char *const models[] = {"resnet20", "vgg11_bn", "mlp", "googlenet", "densenet121"};
+    const char *const models[] = {
+        "resnet20", "vgg11_bn", "mlp", "googlenet", "densenet121", "squeezenet1_0"};
     for (size_t i = 0; i < DT_COUNT(models); i++) {
         const long live = dti_alloc_live();
         dt_status st = DT_E_NOMEM;
@@ -506,6 +583,8 @@ DT_TEST_GROUP(models)
         cmocka_unit_test(pooling_of_googlenet_rounds_up),
         cmocka_unit_test(every_dense_layer_adds_its_growth_and_transitions_halve),
         cmocka_unit_test(width_scales_all_channels),
+        cmocka_unit_test(counts_are_the_depth_of_a_family),
+        cmocka_unit_test(counts_that_a_family_does_not_have_are_refused),
         cmocka_unit_test(classes_image_and_channels_change_what_they_name),
         cmocka_unit_test(dropout_is_the_standard_the_given_rate_or_none),
         cmocka_unit_test(dropout_is_refused_where_there_is_none),

@@ -181,6 +181,17 @@ bool dt_map_undoes(const dt_map *m, int32_t *why)
     return true;
 }
 
+int32_t dti_map_holds(const dt_map *m, int tier, uint64_t off, uint64_t next, uint64_t bytes)
+{
+    for (size_t i = 0; i < m->n; i++) {
+        const dt_home *h = &m->home[i];
+        if ((int)h->tier == tier && off >= h->off && off - h->off <= h->bytes &&
+            bytes <= h->bytes - (off - h->off) && next >= off && next - off == h->next - h->off)
+            return (int32_t)i;
+    }
+    return -1;
+}
+
 void dt_map_destroy(dt_map *m)
 {
     if (m == NULL)

@@ -53,10 +53,12 @@ typedef struct dt_map {
     dt_home *home;               /* in the order of nodes, then parameters; then what is nobody's */
     size_t bytes;                /* of all on the device, each rounded up to DT_ALIGN */
     size_t tier_bytes[DT_TIERS]; /* the same of those in a tier, rounded up to its alignment */
-    bool early;   /* a parameter is updated once its gradient is whole; no gradient lives on */
-    bool two;     /* what steps change and the disk holds has two generations there */
-    bool delayed; /* from a step on updates take the gradients of the step before, so that on
-                     the host these have two generations */
+    bool early;     /* a parameter is updated once its gradient is whole; no gradient lives on */
+    bool two;       /* what steps change and the disk holds has two generations there */
+    uint64_t slice; /* most bytes of a tensor in a tier that an update brings at once, a multiple of
+                       DT_PART_UNIT; 0: any, whole */
+    bool delayed;   /* from a step on updates take the gradients of the step before, so that on
+                       the host these have two generations */
     int64_t delayed_from;
     int32_t metrics; /* their entry */
     int64_t home_n;  /* micro-batch of training, which fixed the layouts */
@@ -84,6 +86,10 @@ dt_status dt_map_settle(dt_map *m, const dt_tier *tier, bool two, dt_err *err) D
  * nobody asks. What only the end of a step changes, and no disk can fail at, needs no second one.
  */
 bool dt_map_undoes(const dt_map *m, int32_t *why);
+
+/* The entry whose slot in @tier holds these bytes of it, whole or a part; -1 if there is none. Its
+ * other generation is @next - @off further on. */
+int32_t dti_map_holds(const dt_map *m, int tier, uint64_t off, uint64_t next, uint64_t bytes);
 
 /* Entry of a node's parameter for a port (DT_P, DT_DP, DT_Q, DT_M + k); -1 if there is none. */
 int32_t dti_map_find(const dt_map *m, int32_t node, int param, dt_port port);

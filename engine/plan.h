@@ -80,7 +80,8 @@ typedef struct dt_row {
  * DT_AT_DEVICE: home is a place in the arena, where it lies for ever. Otherwise home is a slot of
  * that tier: it is placed, copied in, copied out if it was changed, and released, as transients
  * are. next: the slot to which it is copied out, and from which it is read in this plan after that;
- * home itself, but for tensors of two generations. */
+ * home itself, but for tensors of two generations. One whose slot lies within that of another is a
+ * part of it, which stands for the other in this plan. */
 typedef struct dt_plan_tensor {
     char name[DT_TENSOR_NAME_BYTES];
     uint16_t role;

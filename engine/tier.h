@@ -18,6 +18,9 @@ typedef enum dt_tier {
 const char *dt_tier_name(int tier);
 int dt_tier_find(const char *name); /* -1 if unknown */
 
+/* Parts of a slot that are read and written by themselves begin at multiples of this. */
+enum { DT_PART_UNIT = 1 << 20 };
+
 /* Slots of a tier begin at multiples of this, as unbuffered files want it. */
 static inline uint64_t dt_tier_align(dt_tier tier)
 {
@@ -50,8 +53,9 @@ typedef struct dt_tier_opts {
  * @staging: bytes of memory that the state takes on top: buffers, checksums
  * @map:     the bytes, where the processor reaches them, so that the caller copies by itself;
  *           NULL otherwise, and then write and read are there
- * @write @read: a whole slot; they return when it is done. One thread writes and one reads, of
- *           different slots, at the same time. Whatever the system transfers short is finished.
+ * @write @read: a whole slot, or a part of it that begins at a multiple of DT_PART_UNIT within it
+ *           and ends at one or with the slot; they return when it is done. One thread writes and
+ * one reads, of different slots, at the same time. Whatever the system transfers short is finished.
  *           DT_E_IO with path, offset and the system's text, or DT_E_IO when a checksum differs
  */
 typedef struct dt_tier_desc {

@@ -71,6 +71,12 @@ static dt_status rewrite(
     return dt_policies_apply(policies, to->program, &env, err);
 }
 
+/* Whether updates go to what lives on the host, so that there is nothing to bring. */
+static bool updates_at_home(const dt_plan_set *p)
+{
+    return dt_policies_host_updates(p->policies) && p->session->context.device == DT_CPU;
+}
+
 static void update_on_host(dt_program *p)
 {
     for (size_t i = 0; i < p->n_op; i++)
@@ -94,7 +100,7 @@ static dt_status make(
     DT_CHECK(dt_program_create(&to->program, &o, err));
     if (to->kind != DT_PROGRAM_UPDATE)
         DT_CHECK(rewrite(p, policies, to, err));
-    if (dt_policies_host_updates(p->policies) && s->context.device == DT_CPU)
+    if (updates_at_home(p))
         update_on_host(to->program);
     const dt_lower_opts l = lower_opts(p);
     DT_CHECK(dt_lower(&to->plan, to->program, &l, err));
@@ -193,6 +199,7 @@ static dt_status lay_out(dt_plan_set *p, dt_err *err)
         dt_home_rules_apply(&p->asked.fates->homes, p->map, tier);
     p->map->delayed_from = dt_policies_delay(p->policies);
     p->map->delayed = p->map->delayed_from >= 0;
+    p->map->slice = updates_at_home(p) ? 0 : s->opts.memory.slice;
     const dt_status st = dt_map_settle(p->map, tier, s->opts.memory.generations == 2, err);
     dt_free(tier);
     return st;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/config/nearest.h"
+#include "engine/tier.h"
 
 static const char *const attention_words[] = {"efficient", "naive", NULL};
 static const char *const on_error_words[] = {"fail", "skip", NULL};
@@ -106,6 +107,7 @@ static const dt_opt memory_rows[] = {
     {"disk_path", DT_OPT_PATH, AT(disk_path), "", 0, 0, NULL, NULL, "folder for the file of the disk tier; with tier = disk /var/tmp unless given"},
     {"copy_threads", DT_OPT_BOOL, AT(copy_threads), "off", 0, 0, NULL, NULL, "copy to and from the host by a thread a direction, not by the team between layers; for machines with cores to spare"},
     {"ahead", DT_OPT_BYTES, AT(ahead), "64MiB", 0, 0, NULL, NULL, "of parameters, gradients and moments whose home is not the device: bytes that come before they are needed, where copies hide, and as many on their way back"},
+    {"slice", DT_OPT_BYTES, AT(slice), "32MiB", 0, 0, NULL, NULL, "where parameters, gradients or moments do not live on the device: an update goes through a larger one in slices of so many bytes, whole MiB, of which each comes and goes by itself, with the same bits; 0: it comes whole"},
     {"generations", DT_OPT_I64, AT(generations), "1", 1, 2, NULL, NULL, "of parameters, moments and running statistics whose home is the disk. 2: a step writes the next ones beside those that it reads, so that one that fails, at whatever place, is discarded whole; early updates may be clipped and looked at then, where all of these are on the disk"},
     {"checksum", DT_OPT_BOOL, AT(checksum), "off", 0, 0, NULL, NULL, "sum up what goes to the disk, and compare when it is back"},
     {"profile", DT_OPT_PATH, AT(profile), "", 0, 0, profile_words, NULL, "what 'dnntrain profile' measured: seconds by which steps are predicted and plans compared, and shares of values that are not zero, by which room for packed tensors is made. auto: what 'dnntrain profile --keep' has kept of this machine and network, if anything"},
@@ -293,6 +295,14 @@ static dt_status check_update(
     return DT_OK;
 }
 
+static dt_status check_memory(const dt_config *c, const dt_memory_opts *m, dt_err *err)
+{
+    return m->slice % DT_PART_UNIT == 0
+               ? DT_OK
+               : fail_at(c, "memory", "slice", err,
+                     "slice must be a multiple of 1MiB, or 0 for updates that take all at once");
+}
+
 static dt_status check_optimizer(const dt_config *c, const dt_train_opts *t, dt_err *err)
 {
     if (t->nesterov && (t->optimizer != DT_OPTIMIZER_SGD || t->momentum <= 0))
@@ -398,8 +408,8 @@ dt_status dt_run_options_bind(dt_config *c, dt_run_options *o, dt_err *err)
     const dt_status checks[] = {check_model(c, &o->model, err), read_counts(c, &o->model, err),
         check_data(c, &o->data, err), check_batch(c, &o->train, err),
         check_optimizer(c, &o->train, err), check_update(c, &o->train, &o->memory, err),
-        check_schedule(c, &o->train, err), check_warmup(c, &o->train, err),
-        check_checkpoint(c, &o->checkpoint, err)};
+        check_memory(c, &o->memory, err), check_schedule(c, &o->train, err),
+        check_warmup(c, &o->train, err), check_checkpoint(c, &o->checkpoint, err)};
     for (size_t i = 0; i < DT_COUNT(checks); i++)
         first = first == DT_OK ? checks[i] : first;
     return first;

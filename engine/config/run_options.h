@@ -99,6 +99,7 @@ typedef struct dt_memory_opts {
     const char *tier;      /* "auto", or a tier's name */
     const char *disk_path; /* folder; NULL: the program's choice */
     uint64_t ahead;        /* bytes on their way from homes in a tier, and as many to them */
+    uint64_t slice;        /* most bytes of one of these that an update brings at once; 0: any */
     int64_t generations;   /* of what steps change and the disk holds: 1 or 2 */
     bool copy_threads, checksum;
     const char *profile;        /* file, "auto", or NULL */

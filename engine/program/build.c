@@ -3,6 +3,7 @@
  * in the batch behind the parameter's backward already, and one commit a running statistic. */
 #include "engine/program/program.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -495,25 +496,75 @@ static bool is_vector(const builder *b, const dt_home *h)
     return b->g->node[h->node].info.param[h->param].rank < 2;
 }
 
-/* Of a parameter, by its gradient, or of a running statistic, by the pending one: @from. */
-static dt_status append_update(builder *b, int32_t home, int32_t from, dt_err *err)
+/* What an update reads or writes: where it lives in a tier and is of more elements than the op is
+ * for, that part of it alone. */
+static dt_status bind_updated(
+    builder *b, dt_op *op, int32_t tensor, int port, int mode, dt_err *err)
+{
+    const size_t bytes = (size_t)op->count * sizeof(float);
+    const dt_tensor *whole = &b->p->tensor[tensor];
+    const bool away = whole->home != DT_NONE && b->p->map->home[tensor].tier != DT_AT_DEVICE;
+    if (away && bytes < whole->bytes) {
+        dt_tensor part = *whole;
+        part.from = (size_t)op->first * sizeof(float);
+        part.bytes = bytes;
+        set_name(part.name, "%s.from%zu", whole->name, part.from);
+        DT_CHECK(dt_program_tensor(b->p, &part, &tensor, err));
+    }
+    dt_op_bind(op, tensor, port, mode);
+    return DT_OK;
+}
+
+/* Of some elements of a parameter, by its gradient, or of a running statistic, by the pending one:
+ * @from. */
+static dt_status update_elements(
+    builder *b, int32_t home, int32_t from, int64_t first, int64_t count, dt_err *err)
 {
     const dt_home *h = &b->p->map->home[home];
     const bool buffer = h->role == DT_ROLE_BUFFERS;
     const dt_layer_desc *desc = buffer ? b->o->ops.commit : b->o->ops.optimizer;
     dt_op op = start_op(b, DT_OP_UPDATE, desc, DT_NONE, DT_UPDATE, "");
     set_name(op.name, "%s.%s", h->name, desc->form[DT_UPDATE].suffix);
-    op.count = (int64_t)(h->bytes / sizeof(float));
+    if ((size_t)count * sizeof(float) < h->bytes)
+        set_name(op.name, "%s.%s.from%" PRId64, h->name, desc->form[DT_UPDATE].suffix, first);
+    op.first = first;
+    op.count = count;
     op.flops = (double)op.count * (buffer ? 0 : 4);
     op.vector = !buffer && is_vector(b, h);
-    dt_op_bind(&op, from, buffer ? DT_Q : DT_DP, DT_READ);
-    dt_op_bind(&op, home, DT_P, buffer ? DT_WRITE : DT_UPDATES);
+    DT_CHECK(bind_updated(b, &op, from, buffer ? DT_Q : DT_DP, DT_READ, err));
+    if (b->p->map->early) /* whole, as backward has just had it */
+        dt_op_bind(&op, home, DT_P, buffer ? DT_WRITE : DT_UPDATES);
+    else
+        DT_CHECK(bind_updated(b, &op, home, DT_P, buffer ? DT_WRITE : DT_UPDATES, err));
     for (int s = 0; s < 2 && !buffer; s++) {
         const int32_t state = dti_map_find(b->p->map, h->node, h->param, (dt_port)(DT_M + s));
         if (state != DT_NONE)
-            dt_op_bind(&op, state, DT_M + s, DT_UPDATES);
+            DT_CHECK(bind_updated(b, &op, state, DT_M + s, DT_UPDATES, err));
     }
     return append(b, &op, err);
+}
+
+/* Whether a parameter is so large that its update goes through it in slices: one would not save
+ * anything where all that it needs lives on the device. */
+static bool in_slices(const builder *b, const dt_home *h)
+{
+    const dt_map *m = b->p->map;
+    bool away = false;
+    for (size_t i = 0; i < m->n; i++)
+        away = away || (m->home[i].node == h->node && m->home[i].param == h->param &&
+                           m->home[i].tier != DT_AT_DEVICE);
+    return away && h->role != DT_ROLE_BUFFERS && m->slice > 0 && h->bytes > m->slice;
+}
+
+/* All of it, at once or slice by slice. */
+static dt_status append_update(builder *b, int32_t home, int32_t from, dt_err *err)
+{
+    const dt_home *h = &b->p->map->home[home];
+    const int64_t n = (int64_t)(h->bytes / sizeof(float));
+    const int64_t each = in_slices(b, h) ? (int64_t)(b->p->map->slice / sizeof(float)) : n;
+    for (int64_t first = 0; first < n; first += each)
+        DT_CHECK(update_elements(b, home, from, first, n - first < each ? n - first : each, err));
+    return DT_OK;
 }
 
 /* All layers that share the node's parameters stand behind it, so that its gradients are whole, and

@@ -36,7 +36,9 @@ typedef enum dt_pin {
  * @bytes:        of the whole tensor
  * @sample_bytes: of one sample, 0 when it has no batch dimension; a tensor of the batch has n of
  * them
- * @home:         entry of the persistent map, or DT_NONE for a transient
+ * @home:         entry of the persistent map, or DT_NONE for a transient. Behind the tensors that
+ * are entries stand parts of some that live in a tier, which come and go by themselves
+ * @from:         of such a part: the byte of the entry with which it begins
  * @node:         the layer it belongs to, or DT_NONE
  * @of:           the tensor whose value a recompute wrote here again, or DT_NONE
  * @slot:         tensors of one slot share one interval that lasts the whole run; DT_NONE: its own
@@ -45,7 +47,7 @@ typedef enum dt_pin {
 typedef struct dt_tensor {
     char name[DT_TENSOR_NAME_BYTES];
     dt_role role;
-    size_t bytes, sample_bytes;
+    size_t bytes, sample_bytes, from;
     int32_t home, node, of, slot;
     dt_pin pin;
 } dt_tensor;
@@ -89,6 +91,7 @@ typedef struct dt_operand {
  * @form:  which of the layer's ops
  * @n0 @n1: samples it works on; a split op has several pieces
  * @count: elements, for ops without a node
+ * @first: UPDATE: the first of them, in the parameter
  * @flops: of these samples
  * @dtype: of the values it works on
  * @pair:  IN: the OUT whose bytes it brings back
@@ -115,7 +118,7 @@ typedef struct dt_op {
     const dt_codec *codec;
     dt_tier tier;
     size_t stored;
-    int64_t n0, n1, count;
+    int64_t n0, n1, count, first;
     bool vector, on_host;
     int32_t reason;
     double flops;

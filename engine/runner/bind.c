@@ -146,14 +146,17 @@ static dt_status check_header(const owner *w, const dt_plan *p, dt_err *err)
     return DT_OK;
 }
 
-/* Tensor i of a plan is entry i of the map, as far as that goes, and no other persists. */
+/* Tensor i of a plan is entry i of the map, as far as that goes, and no other persists but parts of
+ * entries. */
 static dt_status check_homes(const owner *w, const dt_plan *p, dt_err *err)
 {
     const dt_map *m = w->map;
     for (size_t i = 0; i < p->n_tensor || i < m->n; i++) {
         const dt_plan_tensor *t = i < p->n_tensor ? &p->tensor[i] : NULL;
         const dt_home *h = i < m->n ? &m->home[i] : NULL;
-        if (h == NULL && !t->persistent)
+        if (h == NULL &&
+            (!t->persistent || (t->tier != DT_AT_DEVICE &&
+                                   dti_map_holds(m, t->tier, t->home, t->next, t->bytes) >= 0)))
             continue;
         if (t == NULL || h == NULL || !t->persistent || strcmp(t->name, h->name) != 0 ||
             t->home != h->off || t->next != h->next || t->bytes != h->bytes || t->tier != h->tier)
@@ -328,7 +331,9 @@ static dt_status bind_compute(binder *b, const dt_row *row, dt_err *err)
     for (int32_t i = op->first; i < op->first + op->n; i++) {
         const dt_plan_arg *a = &b->plan->arg[i];
         if (op->form == DT_UPDATE && a->port == DT_P)
-            c->updates = a->tensor;
+            c->updates = b->values.entry[a->tensor];
+        if (op->form == DT_UPDATE && a->port == DT_DP && a->from == 0)
+            c->gradients = (int64_t)(b->plan->tensor[a->tensor].bytes / sizeof(float));
         if (dt_plan_in_slot(op, &b->plan->tensor[a->tensor])) {
             DT_CHECK(bind_in_slot(b, op, a, &c->args.port[a->port], err));
             c->gradient = a->port == DT_DP ? a->tensor : c->gradient;
@@ -390,7 +395,7 @@ static dt_status bind_copy(binder *b, const dt_row *row, dt_err *err)
         .bytes = row->bytes,
         .stored = row->stored,
         .codec = codec_of(b->r, row->codec),
-        .home = b->plan->tensor[row->tensor].persistent ? row->tensor : DT_NONE};
+        .home = b->values.entry[row->tensor]};
     if (row->codec > 0 && s->copy.codec == NULL)
         return DT_FAIL(err, DT_E_INTERNAL, "copy of %s: no codec %" PRId32, s->name, row->codec);
     const int32_t at = (int32_t)(s - b->to->step);

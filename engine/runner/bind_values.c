@@ -66,6 +66,16 @@ static void sum_gradients(dti_values *v)
     }
 }
 
+static void find_entries(dti_values *v)
+{
+    for (size_t t = 0; t < v->plan->n_tensor; t++) {
+        const dt_plan_tensor *x = &v->plan->tensor[t];
+        v->entry[t] = t < v->map->n    ? (int32_t)t
+                      : !x->persistent ? DT_NONE
+                                       : dti_map_holds(v->map, x->tier, x->home, x->next, x->bytes);
+    }
+}
+
 dt_status dti_values_init(
     dti_values *v, const dt_graph *g, const dt_map *map, const dt_plan *p, dt_err *err)
 {
@@ -76,9 +86,11 @@ dt_status dti_values_init(
     v->written = dt_alloc(map->n, sizeof *v->written);
     v->holds = dt_alloc(p->n_tensor, sizeof *v->holds);
     v->saved = dt_alloc(p->n_row, sizeof *v->saved);
-    if (v->needs_dx == NULL || v->trained == NULL || v->gradient == NULL || v->written == NULL ||
-        v->holds == NULL || v->saved == NULL)
+    v->entry = dt_alloc(p->n_tensor, sizeof *v->entry);
+    if (v->entry == NULL || v->needs_dx == NULL || v->trained == NULL || v->gradient == NULL ||
+        v->written == NULL || v->holds == NULL || v->saved == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to bind a plan");
+    find_entries(v);
     dti_graph_trained(g, v->needs_dx, v->trained);
     sum_gradients(v);
     return DT_OK;
@@ -90,6 +102,7 @@ void dti_values_deinit(dti_values *v)
     dt_free(v->trained);
     dt_free(v->gradient);
     dt_free(v->written);
+    dt_free(v->entry);
     dt_free(v->holds);
     dt_free(v->saved);
 }
@@ -104,6 +117,7 @@ typedef struct op_check {
     const dt_facts *facts;
     struct {
         uint64_t bytes, sample; /* of the tensor; of one sample, 0: of no batch */
+        uint64_t from, to;      /* the bytes of the tensor that it takes; to 0: all */
         uint64_t value;
         uint64_t other; /* another value that serves as well; 0 */
         int32_t home;   /* entry of the map, or DT_NONE */
@@ -508,7 +522,7 @@ static dt_status want_layouts(op_check *k, int32_t node)
 static int32_t home_at(const op_check *k, int port)
 {
     const int32_t t = bound(k, port);
-    return t >= 0 && (size_t)t < k->v->map->n ? t : DT_NONE;
+    return t >= 0 ? k->v->entry[t] : DT_NONE;
 }
 
 /* Two gradients of a value, or one more of a parameter to what is there. */
@@ -560,8 +574,10 @@ static dt_status want_update(op_check *k)
     const bool vector = !buffer && k->v->graph->node[h->node].info.param[h->param].rank < 2;
     if (k->op->vector != vector)
         return wrong(k, "whether it is a vector", k->op->vector, vector);
-    if ((uint64_t)k->op->count != h->bytes / sizeof(float))
-        return wrong(k, "its count of elements", k->op->count, (int64_t)(h->bytes / sizeof(float)));
+    const uint64_t first = k->v->written[home] < h->bytes ? k->v->written[home] : 0;
+    const uint64_t left = (h->bytes - first) / sizeof(float);
+    if ((uint64_t)k->op->count > left)
+        return wrong(k, "its count of elements", k->op->count, (int64_t)left);
     const int from = buffer ? DT_Q : DT_DP;
     if (early)
         want(k, DT_DP, DT_READ, value_of(PART, home, parts_of(k->v, h)), h->bytes);
@@ -577,6 +593,10 @@ static dt_status want_update(op_check *k)
                 k->op->name, k->desc->name);
         if (has)
             want_home(k, DT_M + s, DT_UPDATES, state);
+    }
+    for (int port = 0; port < DT_PORTS; port++) {
+        k->want[port].from = first;
+        k->want[port].to = first + (uint64_t)k->op->count * sizeof(float);
     }
     return DT_OK;
 }
@@ -629,14 +649,22 @@ static dt_status check_range(const op_check *k, const dt_plan_arg *a)
     const uint64_t bytes = k->want[a->port].bytes, sample = k->want[a->port].sample;
     const dt_plan_tensor *t = &k->v->plan->tensor[a->tensor];
     const bool part = sample > 0 && k->op->n1 - k->op->n0 != k->v->plan->batch;
-    const uint64_t from = part ? (uint64_t)k->op->n0 * sample : 0;
-    const uint64_t to = part ? (uint64_t)k->op->n1 * sample : bytes;
-    if (t->bytes != bytes || a->from != from || a->to != to)
-        return DT_FAIL(k->err, DT_E_DATA,
-            "%s: port %d: bytes %" PRIu64 " to %" PRIu64 " of %" PRIu64 " of '%s', but it takes "
-            "%" PRIu64 " to %" PRIu64 " of %" PRIu64 ": plan again",
-            k->op->name, a->port, a->from, a->to, t->bytes, t->name, from, to, bytes);
-    return DT_OK;
+    const uint64_t last = k->want[a->port].to > 0 ? k->want[a->port].to : bytes;
+    const uint64_t from = part ? (uint64_t)k->op->n0 * sample : k->want[a->port].from;
+    const uint64_t to = part ? (uint64_t)k->op->n1 * sample : last;
+    const int32_t entry = k->v->entry[a->tensor];
+    if ((size_t)a->tensor >= k->v->map->n && entry != DT_NONE) { /* whole, what is itself a part */
+        const uint64_t begins = t->home - k->v->map->home[entry].off;
+        if (k->want[a->port].to > 0 && begins == from && t->bytes == to - from && a->from == 0 &&
+            a->to == t->bytes)
+            return DT_OK;
+    } else if (t->bytes == bytes && a->from == from && a->to == to) {
+        return DT_OK;
+    }
+    return DT_FAIL(k->err, DT_E_DATA,
+        "%s: port %d: bytes %" PRIu64 " to %" PRIu64 " of %" PRIu64 " of '%s', but it takes "
+        "%" PRIu64 " to %" PRIu64 " of %" PRIu64 ": plan again",
+        k->op->name, a->port, a->from, a->to, t->bytes, t->name, from, to, bytes);
 }
 
 /* A tensor that is written stands at no other port; but a sum may be where what is added to was. */
@@ -657,13 +685,15 @@ static dt_status check_arg(const op_check *k, const dt_plan_arg *a)
     const uint64_t has = k->v->holds[a->tensor];
     const uint64_t value = k->want[a->port].value, other = k->want[a->port].other;
     const int32_t home = k->want[a->port].home;
-    const bool persistent = (size_t)a->tensor < k->v->map->n;
+    const int32_t entry = k->v->entry[a->tensor];
+    const bool persistent = entry != DT_NONE;
     const bool part = a->from != 0 || a->to != k->v->plan->tensor[a->tensor].bytes;
     if (a->mode != k->want[a->port].mode)
         return refuse_port(k, a, "is not read, written or updated as this op does");
-    if (home != DT_NONE ? a->tensor != home : persistent)
+    if (home != DT_NONE ? entry != home : persistent)
         return refuse_port(k, a, "is not the persistent tensor that belongs there");
-    if (persistent && k->v->map->home[a->tensor].port == DT_P && k->v->written[a->tensor])
+    const bool goes_on = k->want[a->port].to > 0 && k->want[a->port].from > 0;
+    if (persistent && k->v->map->home[entry].port == DT_P && k->v->written[entry] > 0 && !goes_on)
         return refuse_port(k, a, "is of the next step already, as its update stands before this");
     DT_CHECK(check_range(k, a));
     if (!stands_alone(k, a))
@@ -713,8 +743,10 @@ static void note_results(const op_check *k)
 {
     for (int32_t i = k->op->first; i < k->op->first + k->op->n; i++) {
         const dt_plan_arg *a = &k->v->plan->arg[i];
-        if (a->mode != DT_READ && (size_t)a->tensor < k->v->map->n)
-            k->v->written[a->tensor] = true;
+        const int32_t entry = k->v->entry[a->tensor];
+        if (a->mode != DT_READ && entry != DT_NONE)
+            k->v->written[entry] =
+                k->want[a->port].to > 0 ? k->want[a->port].to : k->v->map->home[entry].bytes;
         else if (a->mode != DT_READ)
             k->v->holds[a->tensor] = k->want[a->port].value;
     }
@@ -762,9 +794,9 @@ static bool must_be_written(const dti_values *v, int32_t home)
 dt_status dti_values_check_end(const dti_values *v, dt_err *err)
 {
     for (size_t i = 0; i < v->map->n; i++)
-        if (must_be_written(v, (int32_t)i) && !v->written[i])
-            return DT_FAIL(err, DT_E_DATA, "no op of program '%s' writes '%s': plan again",
-                v->plan->program, v->map->home[i].name);
+        if (must_be_written(v, (int32_t)i) && v->written[i] < v->map->home[i].bytes)
+            return DT_FAIL(err, DT_E_DATA, "no op of program '%s' writes %s'%s': plan again",
+                v->plan->program, v->written[i] > 0 ? "the end of " : "", v->map->home[i].name);
     return DT_OK;
 }
 

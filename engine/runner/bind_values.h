@@ -12,7 +12,9 @@
  * @program:  dt_program_kind
  * @needs_dx @trained @gradient: by node of the graph; the last is the gradient of its output
  * @holds:    by tensor: the value; 0: none, or scratch
- * @written:  by entry of the map: whether an op of the plan writes it
+ * @entry:    by tensor: the entry of the map that it is, or is a part of; DT_NONE: it is a
+ * transient
+ * @written:  by entry of the map: up to which byte ops of the plan have written it
  * @saved:    by the step that copied it out: the value
  */
 typedef struct dti_values {
@@ -20,8 +22,9 @@ typedef struct dti_values {
     const dt_map *map;
     const dt_plan *plan;
     int program;
-    bool *needs_dx, *trained, *written;
-    uint64_t *gradient, *holds, *saved;
+    bool *needs_dx, *trained;
+    int32_t *entry;
+    uint64_t *gradient, *holds, *saved, *written;
 } dti_values;
 
 dt_status dti_values_init(

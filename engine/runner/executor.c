@@ -42,7 +42,7 @@ static dt_args args_of(const dti_step *s, void *queue)
 static dt_status watch(const dti_step *s, const dt_args *a, dt_err *err)
 {
     const dti_compute *c = &s->compute;
-    const dt_floats gradient = {a->port[DT_DP], c->call.count};
+    const dt_floats gradient = {a->port[DT_DP], c->gradients};
     return s->r->d->squares(s->r->device, &gradient, 1, &s->r->squares[c->updates], err);
 }
 
@@ -53,7 +53,7 @@ static dt_status launch(void *step, void *queue, dt_err *err)
     const dt_args a = args_of(s, queue);
     if (s->r->held && c->updates != DT_NONE && a.port[DT_DP] != NULL)
         return DT_OK;
-    if (s->r->watched && c->updates != DT_NONE && a.port[DT_DP] != NULL)
+    if (s->r->watched && c->updates != DT_NONE && c->gradients > 0)
         DT_TRY(err, watch(s, &a, err), "%s", s->name);
     DT_TRY(err, c->kernels->run(&c->call, c->state, &a, err), "%s", s->name);
     return DT_OK;
@@ -102,8 +102,11 @@ static dt_status put_copy(const dti_step *s, unsigned char *host, dt_err *err)
  */
 static uint64_t slot_of(const dt_runner *r, const dti_copy *c)
 {
-    const dt_home *h = c->home != DT_NONE ? &r->o.map->home[c->home] : NULL;
-    return h != NULL && r->turned[c->home] ? h->off + h->next - c->slot : c->slot;
+    if (c->home == DT_NONE || !r->turned[c->home])
+        return c->slot;
+    const dt_home *h = &r->o.map->home[c->home];
+    const uint64_t apart = h->next - h->off;
+    return c->slot < h->next ? c->slot + apart : c->slot - apart;
 }
 
 /* By a tier's write and read, which wait: from and to the arena itself, or by way of a stage. */

@@ -21,10 +21,13 @@ typedef enum dti_step_kind { DTI_COMPUTE, DTI_COPY, DTI_FETCH, DTI_WAIT, DTI_END
 
 /* An op. @fused: the next one of the same launch; @launched: how many that launch does, 0 where it
  * is another step's; @updates: entry of the map of the parameter that it updates; -1: none;
- * @gradient: of the gradient that it reads in its slot; -1: it reads none there */
+ * @gradient: of the gradient that it reads in its slot; -1: it reads none there; @gradients: how
+ * many elements of the parameter's gradient lie where it begins to read it: all, for the first of
+ * the ops that update a parameter, and 0 for the others */
 typedef struct dti_compute {
     int32_t op; /* row of the plan's table */
     int32_t updates, gradient;
+    int64_t gradients;
     const dt_kernels *kernels;
     dt_call call;
     void *state; /* borrowed from the runner's states */

@@ -346,13 +346,14 @@ static void tensor_table(lowering *l)
             continue;
         const dt_home *home = &p->map->home[p->tensor[t].home];
         to->tier = (uint8_t)home->tier;
-        to->home = home->off;
-        to->next = home->next;
+        to->home = home->off + p->tensor[t].from;
+        to->next = home->next + p->tensor[t].from;
     }
     l->plan->n_tensor = p->n_tensor;
 }
 
-/* Bytes of the tensor that the op touches: its samples' part of a batched port. */
+/* Bytes of the tensor that the op touches: its samples' part of a batched port, and of what it
+ * updates the elements that it is for. */
 static dt_plan_arg plan_arg(const dt_program *p, const dt_op *op, const dt_operand *a)
 {
     const dt_tensor *t = &p->tensor[a->tensor];
@@ -360,6 +361,11 @@ static dt_plan_arg plan_arg(const dt_program *p, const dt_op *op, const dt_opera
     if (t->sample_bytes > 0 && op->count == 0 && op->n1 - op->n0 != p->n) {
         g.from = (uint64_t)op->n0 * t->sample_bytes;
         g.to = (uint64_t)op->n1 * t->sample_bytes;
+    }
+    const uint64_t bytes = (uint64_t)op->count * sizeof(float);
+    if (op->kind == DT_OP_UPDATE && t->bytes > bytes) {
+        g.from = (uint64_t)op->first * sizeof(float);
+        g.to = g.from + bytes;
     }
     return g;
 }
@@ -558,13 +564,14 @@ static bool sent_before(const lowering *l, int32_t segment)
 /* A copy of a stay's tensor from home or home. */
 static dt_status home_row(lowering *l, int32_t segment, bool out, dt_err *err)
 {
-    const dt_home *home = &l->p->map->home[l->p->tensor[l->segment[segment].tensor].home];
+    const dt_tensor *t = &l->p->tensor[l->segment[segment].tensor];
+    const dt_home *home = &l->p->map->home[t->home];
     dt_row *r = add_row(l, out ? DT_ROW_COPY_OUT : DT_ROW_COPY_IN, segment);
     int32_t number = 0;
     r->stream =
         (uint8_t)dt_plan_stream(l->plan, out ? DT_STREAM_OUT : DT_STREAM_IN, (int)home->tier);
     r->tier = (uint8_t)home->tier;
-    r->slot = out || sent_before(l, segment) ? home->next : home->off;
+    r->slot = (out || sent_before(l, segment) ? home->next : home->off) + t->from;
     r->stored = r->bytes;
     *(out ? &l->plan->out_bytes : &l->plan->in_bytes) += r->bytes;
     DT_CHECK(dt_reasons_add(

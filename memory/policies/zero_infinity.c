@@ -5,9 +5,9 @@
  * says.
  *
  * Where ours differs: there is one device, so that nothing is cut in shards; a sub-group is a
- * parameter with what belongs to it; large layers are not cut into tiles, which would change the
- * order of sums. Activations are another policy's affair: zero_infinity,chen_sqrt is the paper's
- * checkpointing. */
+ * parameter with what belongs to it, or a slice of them (memory.slice); large layers are not cut
+ * into tiles, which would change the order of sums. Activations are another policy's affair:
+ * zero_infinity,chen_sqrt is the paper's checkpointing. */
 #include "memory/policy.h"
 
 static const char *const places[] = {

@@ -36,7 +36,7 @@ enum { DT_DISK_DIFFERS = -1, DT_DISK_ENDS = -2 };
 /**
  * struct dt_disk_transfer - a slot on its way.
  * @from @to: the caller's bytes: one is NULL
- * @sums:     a checksum a chunk, or NULL
+ * @sums:     checksums by block of the file, of chunks where they begin; NULL: none
  * @error:    the first failure, with the @length bytes at @where that it was about; 0: none
  */
 typedef struct dt_disk_transfer {

@@ -13,6 +13,11 @@ void dti_disk_nap(void)
     (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
+/* Chunks of a part of a slot are chunks of the slot, so the checksum of each has its place by where
+ * the chunk begins. */
+enum { SUMS_APART = DT_DISK_CHUNK / DT_DISK_BLOCK };
+_Static_assert(DT_PART_UNIT % DT_DISK_CHUNK == 0, "parts of slots are whole chunks");
+
 size_t dti_disk_chunks(const dt_disk_transfer *t)
 {
     return (size_t)(t->bytes / DT_DISK_CHUNK + (t->bytes % DT_DISK_CHUNK > 0));
@@ -32,7 +37,7 @@ void dti_disk_chunk_start(
     c->from = t->from != NULL ? t->from + at : NULL;
     c->to = t->to != NULL ? t->to + at : NULL;
     if (c->from != NULL && t->sums != NULL)
-        t->sums[index] = dti_disk_sum(c->from, c->bytes);
+        t->sums[index * SUMS_APART] = dti_disk_sum(c->from, c->bytes);
     if (fits(c->from != NULL ? c->from : c->to, c->bytes, f))
         return;
     c->length = (c->bytes + DT_DISK_BLOCK - 1) / DT_DISK_BLOCK * DT_DISK_BLOCK;
@@ -87,7 +92,7 @@ void dti_disk_chunk_finish(dt_disk_chunk *c, const dt_disk_transfer *t)
     char *to = t->to + (uint64_t)c->index * DT_DISK_CHUNK;
     if (c->to != to)
         memcpy(to, c->to, c->bytes);
-    if (t->sums != NULL && t->sums[c->index] != dti_disk_sum(to, c->bytes))
+    if (t->sums != NULL && t->sums[c->index * SUMS_APART] != dti_disk_sum(to, c->bytes))
         c->error = DT_DISK_DIFFERS;
 }
 

@@ -19,6 +19,8 @@ typedef struct clock {
 
 typedef struct holding {
     bool live, started; /* started: something has written here since it was placed */
+    bool part, cut;     /* it is a part of another; others are parts of it, and stand for it */
+    uint64_t parted;    /* where the last of them ends */
     uint32_t version;   /* how often ops have changed the tensor so far, wherever it lay */
     uint64_t off, filled;
     clock read, write; /* the last of each */
@@ -152,6 +154,12 @@ static dt_status note_read(verifier *v, int stream, int32_t t, uint64_t to)
     return DT_OK;
 }
 
+/* What stands in the plan by its parts does not stand there whole as well. */
+static dt_status not_cut(verifier *v, int32_t t)
+{
+    return v->hold[t].cut ? refuse(v, "%s stands in this plan by its parts", named(v, t)) : DT_OK;
+}
+
 /* ---- where tensors lie: apart, within the peak, and over another only where an op allows it ----
  */
 
@@ -162,6 +170,7 @@ static dt_status placed(verifier *v, const dt_row *r)
     if (dt_plan_resident(&v->p->tensor[r->tensor]))
         return refuse(
             v, "%s is persistent: it is neither placed nor released", named(v, r->tensor));
+    DT_CHECK(not_cut(v, r->tensor));
     const bool copy = r->kind == DT_ROW_COPY_OUT || r->kind == DT_ROW_COPY_IN;
     if (!copy && r->stream != DT_COMPUTE_STREAM)
         return refuse(v, "%s is placed or released off the compute stream", named(v, r->tensor));
@@ -286,7 +295,7 @@ static dt_status verify_place(verifier *v, const dt_row *r)
     if (__builtin_add_overflow(r->off, r->bytes + DT_ALIGN - 1, &end) || r->bytes > v->p->peak ||
         (end = end / DT_ALIGN * DT_ALIGN) > v->p->peak)
         return refuse(v, "%s ends past the peak", named(v, r->tensor));
-    *h = (holding){.live = true, .version = h->version, .off = r->off};
+    *h = (holding){.live = true, .part = h->part, .version = h->version, .off = r->off};
     if (r->over >= 0) {
         DT_CHECK(tensor_ok(v, r->over));
         DT_CHECK(place_over(v, r));
@@ -463,6 +472,7 @@ static dt_status argument_at_home(verifier *v, const dt_plan_arg *a, bool reads)
 {
     const int32_t t = a->tensor;
     saved *s = v->saved;
+    DT_CHECK(not_cut(v, t));
     while (s->tensor != t || s->from != v->p->tensor[t].home)
         s++; /* what lives there is saved from the start */
     if (v->hold[t].live)
@@ -585,6 +595,32 @@ static dt_status home_on_device(verifier *v, int32_t t, int32_t last)
     return DT_OK;
 }
 
+/* Whether the slots of a tensor lie within those of another, and in the same places there. */
+static bool lies_within(const dt_plan_tensor *x, const dt_plan_tensor *whole)
+{
+    return whole->persistent && whole->tier == x->tier && x->home >= whole->home &&
+           x->bytes < whole->bytes && x->home + x->bytes <= whole->home + whole->bytes &&
+           x->next - x->home == whole->next - whole->home;
+}
+
+/* A tensor whose home begins below the end of the last one in its tier: a part of one of those
+ * before it, behind that one's other parts. */
+static dt_status part_of(verifier *v, int32_t t, int32_t last)
+{
+    const dt_plan_tensor *x = &v->p->tensor[t];
+    int32_t whole = 0;
+    while (whole < t && (!lies_within(x, &v->p->tensor[whole]) || v->hold[whole].part))
+        whole++;
+    if (whole == t || x->home < v->hold[whole].parted)
+        return refuse(v, "the home of %s overlaps that of %s", x->name, named(v, last));
+    for (size_t i = 0; i < v->n_saved && !v->hold[whole].cut; i++)
+        if (v->saved[i].tensor == whole)
+            v->saved[i--] = v->saved[--v->n_saved];
+    v->hold[whole].cut = v->hold[t].part = true;
+    v->hold[whole].parted = x->home + x->bytes;
+    return DT_OK;
+}
+
 static dt_status home_in_tier(verifier *v, int32_t t, int32_t last)
 {
     const dt_plan *p = v->p;
@@ -603,7 +639,7 @@ static dt_status home_in_tier(verifier *v, int32_t t, int32_t last)
     if (two && x->next < to)
         return refuse(v, "the two generations of %s lie in each other", x->name);
     if (last >= 0 && x->home < p->tensor[last].next + p->tensor[last].bytes)
-        return refuse(v, "the home of %s overlaps that of %s", x->name, p->tensor[last].name);
+        DT_CHECK(part_of(v, t, last));
     v->saved[v->n_saved++] = (saved){x->home, to, x->tier, t, 0, 0, {{0}}, {{0}}};
     if (two)
         v->saved[v->n_saved++] = (saved){x->next, end, x->tier, t, 0, NOTHING, {{0}}, {{0}}};
@@ -621,7 +657,7 @@ static dt_status homes(verifier *v)
             DT_CHECK(home_on_device(v, t, last[DT_AT_DEVICE]));
         else
             DT_CHECK(home_in_tier(v, t, x->tier < DT_TIERS ? last[x->tier] : -1));
-        last[x->tier] = t;
+        last[x->tier] = v->hold[t].part ? last[x->tier] : t;
     }
     return DT_OK;
 }

@@ -53,6 +53,7 @@ static const struct refusal {
     {"bytes are moved", "declared sums of copies that are wrong"},
     {"not brought home", "a tensor that lives in a tier, changed and left on the device"},
     {"while an op works on it at home", "an op on the host beside a copy on the device"},
+    {"by its parts", "a tensor beside parts of it, which stand for it"},
     {"elsewhere than home", "a copy of such a tensor from or to another slot than its own"},
     {"two generations", "a tensor of two generations of which one lies in the other"},
     {"but its algorithm", "an op whose scratch is not that of the way it names"},

@@ -72,22 +72,26 @@ typedef struct subject {
     dt_dice dice;
 } subject;
 
-/* Half of the networks have all at home on the device, as most runs do. */
+/* Half of the networks have all at home on the device, as most runs do. Some of the others have
+ * nothing on the disk, and updates in slices so small that all but the smallest tensors are cut. */
 static void scatter(subject *s)
 {
     dt_dice d = {s->seed + 2000000, 0};
     dt_err err = {0};
-    const bool some = dt_roll(&d, 2) == 0;
+    const bool some = dt_roll(&d, 2) == 0, sliced = s->seed % 3 == 2;
     dt_tier *tier = dt_alloc(s->map->n, sizeof *tier);
     assert_non_null(tier);
     for (size_t i = 0; i < s->map->n; i++) {
         const uint32_t face = dt_roll(&d, 4);
-        tier[i] = !some || face < 2 ? DT_AT_DEVICE : face == 2 ? DT_TIER_HOST : DT_TIER_DISK;
+        tier[i] = !some || face < 2     ? DT_AT_DEVICE
+                  : face == 2 || sliced ? DT_TIER_HOST
+                                        : DT_TIER_DISK;
         tally.homes += tier[i] != DT_AT_DEVICE;
     }
     check(dt_map_create(&s->scattered, s->graph, NULL, s->n, 1, &err) == DT_OK &&
               dt_map_settle(s->scattered, tier, s->seed % 3 == 1, &err) == DT_OK,
         s->seed, "homes", &err);
+    s->scattered->slice = sliced ? 64 * (1 + dt_roll(&d, 4)) : 0;
     dt_free(tier);
 }
 
@@ -121,7 +125,7 @@ static dt_program *program(const subject *s, dt_program_kind kind, bool random, 
     const dt_program_opts o = {s->graph, map, NULL, kind, s->n, s->n, plain, NULL};
     check(dt_program_create(&p, &o, &err) == DT_OK, s->seed, "program", &err);
     for (size_t i = 0; random && i < p->n_op; i++)
-        p->op[i].on_host = p->op[i].kind == DT_OP_UPDATE && s->seed % 4 < 2;
+        p->op[i].on_host = p->op[i].kind == DT_OP_UPDATE && s->seed % 4 < 2 && map->slice == 0;
     if (random && f != NULL && kind != DT_PROGRAM_UPDATE)
         check(dt_random_pass(p, s->seed * 8 + kind, f, &err) == DT_OK, s->seed, "pass", &err);
     return p;

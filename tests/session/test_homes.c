@@ -318,6 +318,117 @@ static void an_update_on_the_host_takes_nothing_of_the_device(void **state)
     dt_session_close(s);
 }
 
+/* ---- updates in slices ---- */
+
+/* A weight of more than 2 MiB. */
+#define WIDE                                                                                       \
+    "[model]\nimage = 16\nclasses = 3\n[fc f1]\nout = 700\n[relu r]\n[fc f2]\nout = 3\n" DATA      \
+    "[train]\nbatch = 8\nlr = 0.01\nseed = 3\nsteps = 4\noptimizer = adamw\n"                      \
+    "[memory]\ndisk_path = .\n"
+
+enum { MIB = 1 << 20 };
+
+static uint64_t home_bytes(const dt_session *s, const char *name)
+{
+    char is[DT_HOME_NAME_BYTES];
+    for (size_t i = 0; i < s->plans->map->n; i++)
+        if (strcmp(dt_home_name(&s->plans->map->home[i], is), name) == 0)
+            return s->plans->map->home[i].bytes;
+    fail_msg("no tensor '%s'", name);
+    return 0;
+}
+
+static const dt_plan *wide_plan(dt_session *s, dt_program_kind kind)
+{
+    const dt_planned *p = NULL;
+    dt_err err = {0};
+    assert_ok(dti_session_plan(s, kind, 8, &p, &err), &err);
+    return p->plan;
+}
+
+/* Bytes of rows of a kind whose tensor is called so, or is a part of what is called so. */
+static uint64_t row_bytes(const dt_plan *p, dt_row_kind kind, const char *tensor, int *n)
+{
+    uint64_t bytes = 0;
+    *n = 0;
+    for (size_t i = 0; i < p->n_row; i++) {
+        const dt_row *r = &p->row[i];
+        if (r->kind != kind || strncmp(p->tensor[r->tensor].name, tensor, strlen(tensor)) != 0)
+            continue;
+        bytes += r->bytes;
+        ++*n;
+    }
+    return bytes;
+}
+
+static void a_large_tensor_is_updated_in_slices(void **state)
+{
+    (void)state;
+    static const char *const away[] = {"f1.weight", "m0.f1.weight", "m1.f1.weight"};
+    dt_session *s = open_text(WIDE "policy = zero_infinity\nahead = 0\nslice = 1MiB\n");
+    dt_session *whole = open_text(WIDE "policy = zero_infinity\nahead = 0\nslice = 0\n");
+    const dt_plan *p = wide_plan(s, DT_PROGRAM_UPDATE);
+    const uint64_t bytes = home_bytes(s, "f1.weight");
+    int n;
+    assert_true(bytes > 2 * MIB && bytes < 3 * MIB);
+    for (size_t i = 0; i < DT_COUNT(away); i++) {
+        assert_int_equal(row_bytes(p, DT_ROW_COPY_IN, away[i], &n), bytes);
+        assert_int_equal(n, 3);
+        assert_int_equal(row_bytes(p, DT_ROW_COPY_OUT, away[i], &n), bytes);
+        assert_int_equal(n, 3);
+    }
+    assert_int_equal(row_bytes(p, DT_ROW_COPY_IN, "g.f1.weight", &n), bytes);
+    assert_int_equal(p->peak - p->persistent, 4 * MIB); /* with its gradient and two moments */
+    assert_int_equal(wide_plan(whole, DT_PROGRAM_UPDATE)->peak - p->persistent, 4 * bytes);
+    assert_int_equal(p->in_bytes, wide_plan(whole, DT_PROGRAM_UPDATE)->in_bytes);
+    dt_session_close(s);
+    dt_session_close(whole);
+}
+
+/* The host's slots are cut where nothing reaches into them; a parameter that is on the device
+ * anyway is updated there slice by slice. */
+static void slices_go_with_early_updates_and_every_home(void **state)
+{
+    NEED_BINARY();
+    static const char *const keep[] = {"", "--set train.clip=0.01"};
+    static const struct {
+        size_t keep;
+        const char *sets;
+    } ways[] = {{0, "--set memory.policy=zero_infinity --set memory.checksum=on"},
+        {0, "--set memory.policy=zero_infinity --set policy.zero_infinity.states=host"},
+        {0, "--set memory.policy=zero_infinity --set policy.zero_infinity.parameters=device"},
+        {0, "--set memory.policy=zero_infinity --set train.update=early --set train.finite=off"},
+        {0, "--set memory.policy=zero_infinity,zero_offload"},
+        {1, "--set memory.policy=zero_infinity --set train.update=early --set "
+            "memory.generations=2 --set memory.checksum=on"}};
+    put_text("c.ini", WIDE);
+    for (size_t k = 0; k < DT_COUNT(keep); k++) {
+        char words[512];
+        size_t n, m;
+        snprintf(words, sizeof words, "c.ini --set run.dir=kept %s", keep[k]);
+        ran r = cli_run(words, NULL);
+        assert_code(&r, 0);
+        cli_done(&r);
+        char *want = left_by("kept", &n);
+        for (size_t i = 0; i < DT_COUNT(ways); i++) {
+            if (ways[i].keep != k)
+                continue;
+            snprintf(words, sizeof words, "c.ini --set run.dir=away --set memory.slice=1MiB %s %s",
+                keep[k], ways[i].sets);
+            r = cli_run(words, NULL);
+            assert_code(&r, 0);
+            cli_done(&r);
+            char *got = left_by("away", &m);
+            if (n != m || memcmp(want, got, n) != 0)
+                fail_msg("%s: other bits", ways[i].sets);
+            dt_free(got);
+            remove_all("away");
+        }
+        dt_free(want);
+        remove_all("kept");
+    }
+}
+
 /* ---- auto, compare and what is suggested ---- */
 
 /* What auto takes under a budget; its list goes to @list. */
@@ -557,6 +668,8 @@ DT_TEST_GROUP(homes)
         cmocka_unit_test(early_updates_are_refused_where_a_step_may_fail),
         cmocka_unit_test(what_an_early_update_has_spoilt_is_not_saved),
         cmocka_unit_test(an_update_on_the_host_takes_nothing_of_the_device),
+        cmocka_unit_test(a_large_tensor_is_updated_in_slices),
+        cmocka_unit_test(slices_go_with_early_updates_and_every_home),
         cmocka_unit_test(every_policy_plans_with_homes),
         cmocka_unit_test(auto_takes_homes_where_nothing_else_fits),
         cmocka_unit_test(compare_says_what_lives_where),

@@ -9,6 +9,35 @@ typedef struct dt_shape {
     int64_t n, h, w, c;
 } dt_shape;
 
+/* A height and a width in one number: that of a square is its side, so 3 is 3x3. Both are 0 to 2^31
+ * - 2; of other numbers a side comes out negative or as more than that. */
+DT_BOTH static inline int64_t dt_sides(int64_t h, int64_t w)
+{
+    return h == w ? h : h | (int64_t)((uint64_t)(w + 1) << 32);
+}
+
+DT_BOTH static inline int64_t dt_sides_h(int64_t sides)
+{
+    return sides & 0xFFFFFFFF;
+}
+
+DT_BOTH static inline int64_t dt_sides_w(int64_t sides)
+{
+    return sides >> 32 != 0 ? (sides >> 32) - 1 : sides;
+}
+
+DT_BOTH static inline bool dt_sides_square(int64_t sides)
+{
+    return sides >> 32 == 0;
+}
+
+/* Whether each is at least @least and at most @most. */
+static inline bool dt_sides_within(int64_t sides, int64_t least, int64_t most)
+{
+    const int64_t h = dt_sides_h(sides), w = dt_sides_w(sides);
+    return h >= least && h <= most && w >= least && w <= most;
+}
+
 /* Elements of one sample. The graph refuses shapes for which this, times 4 bytes, times the batch,
  * would overflow, so later arithmetic need not check. */
 DT_BOTH static inline int64_t dt_shape_sample(const dt_shape *s)

@@ -5,7 +5,7 @@
 #include "engine/layer.h"
 
 typedef struct dt_avgpool {
-    int64_t kernel;
+    int64_t kernel;   /* sides (engine/shape.h), as stride and pad */
     int64_t stride;   /* 0: as kernel */
     int64_t pad;      /* at most kernel / 2 */
     bool ceil;        /* round the output size up; the last window still starts inside */

@@ -12,9 +12,11 @@ enum { MOST_CHANNELS = 1 << 20, MOST_PIXELS = 4096 };
 #define AT(f) offsetof(dt_conv, f)
 static const dt_opt options[] = {
     {"out", DT_OPT_I64, AT(out), NULL, 1, MOST_CHANNELS, NULL, "channels", "output channels"},
-    {"kernel", DT_OPT_I64, AT(kernel), NULL, 1, MOST_PIXELS, NULL, "pixels", "height and width"},
-    {"stride", DT_OPT_I64, AT(stride), "1", 1, MOST_PIXELS, NULL, "pixels", "step between outputs"},
-    {"pad", DT_OPT_I64, AT(pad), "0", 0, MOST_PIXELS, NULL, "pixels", "zeros on each side"},
+    {"kernel", DT_OPT_SIDES, AT(kernel), NULL, 1, MOST_PIXELS, NULL, "pixels",
+        "height and width; 1x7 where they differ, of stride and pad as well"},
+    {"stride", DT_OPT_SIDES, AT(stride), "1", 1, MOST_PIXELS, NULL, "pixels",
+        "step between outputs"},
+    {"pad", DT_OPT_SIDES, AT(pad), "0", 0, MOST_PIXELS, NULL, "pixels", "zeros on each side"},
     {"dilation", DT_OPT_I64, AT(dilation), "1", 1, MOST_PIXELS, NULL, "pixels",
         "distance of neighbouring elements of the kernel; 1 is a dense kernel"},
     {"groups", DT_OPT_I64, AT(groups), "1", 1, MOST_CHANNELS, NULL, NULL,
@@ -27,14 +29,14 @@ static const dt_opt options[] = {
  */
 static dt_status check(const dt_conv *o, const dt_shape *x, dt_err *err)
 {
-    if (o->out < 1 || o->out > MOST_CHANNELS || o->kernel < 1 || o->kernel > MOST_PIXELS ||
-        o->stride < 1 || o->stride > MOST_PIXELS || o->pad < 0 || o->pad > MOST_PIXELS ||
+    if (o->out < 1 || o->out > MOST_CHANNELS || !dt_sides_within(o->kernel, 1, MOST_PIXELS) ||
+        !dt_sides_within(o->stride, 1, MOST_PIXELS) || !dt_sides_within(o->pad, 0, MOST_PIXELS) ||
         o->dilation < 1 || o->dilation > MOST_PIXELS)
         return DT_FAIL(err, DT_E_CONFIG,
-            "conv: out %" PRId64 ", kernel %" PRId64 ", stride %" PRId64 ", pad %" PRId64
-            ", dilation %" PRId64 ": each must be at least 1 (pad 0), out at most %d, others %d",
-            o->out, o->kernel, o->stride, o->pad, o->dilation, (int)MOST_CHANNELS,
-            (int)MOST_PIXELS);
+            "conv: out %" PRId64 ", kernel %s, stride %s, pad %s, dilation %" PRId64
+            ": each must be at least 1 (pad 0), out at most %d, others %d",
+            o->out, dt_sides_print(o->kernel).s, dt_sides_print(o->stride).s,
+            dt_sides_print(o->pad).s, o->dilation, (int)MOST_CHANNELS, (int)MOST_PIXELS);
     if (o->groups < 1 || x->c % o->groups != 0 || o->out % o->groups != 0)
         return DT_FAIL(err, DT_E_CONFIG,
             "conv: groups = %" PRId64 " must divide the %" PRId64
@@ -43,25 +45,33 @@ static dt_status check(const dt_conv *o, const dt_shape *x, dt_err *err)
     return DT_OK;
 }
 
+/* Outputs along a side of @size pixels, padding included. */
+static int64_t outputs(int64_t size, int64_t reach, int64_t stride)
+{
+    return (size - reach) / stride + 1;
+}
+
 static dt_status infer(
     const void *opts, const dt_shape *x, int n_x, dt_layer_info *info, dt_err *err)
 {
     const dt_conv *o = opts;
     (void)n_x;
     DT_CHECK(check(o, x, err));
-    const int64_t reach = o->dilation * (o->kernel - 1) + 1;
-    const int64_t h = x->h + 2 * o->pad, w = x->w + 2 * o->pad;
-    if (reach > h || reach > w)
+    const int64_t high = dt_sides_h(o->kernel), wide = dt_sides_w(o->kernel);
+    const int64_t down = o->dilation * (high - 1) + 1, right = o->dilation * (wide - 1) + 1;
+    const int64_t h = x->h + 2 * dt_sides_h(o->pad), w = x->w + 2 * dt_sides_w(o->pad);
+    if (down > h || right > w)
         return DT_FAIL(err, DT_E_CONFIG,
-            "conv: a kernel reaching over %" PRId64 " pixels does not fit into %" PRId64 "x%" PRId64
+            "conv: a kernel reaching over %s pixels does not fit into %" PRId64 "x%" PRId64
             " (padding included); make kernel or dilation smaller, or pad larger",
-            reach, h, w);
-    info->y = (dt_shape){1, (h - reach) / o->stride + 1, (w - reach) / o->stride + 1, o->out};
+            dt_sides_print(dt_sides(down, right)).s, h, w);
+    info->y = (dt_shape){1, outputs(h, down, dt_sides_h(o->stride)),
+        outputs(w, right, dt_sides_w(o->stride)), o->out};
     const int64_t depth = x->c / o->groups;
-    const double fan_out = (double)(o->kernel * o->kernel) * (double)o->out;
+    const double fan_out = (double)(high * wide) * (double)o->out;
     info->param[0] = (dt_param_info){.name = "weight",
         .rank = 4,
-        .d = {o->out, depth, o->kernel, o->kernel},
+        .d = {o->out, depth, high, wide},
         .init = DT_INIT_NORMAL,
         .scale = sqrt(2.0 / fan_out)};
     info->param[1] = (dt_param_info){.name = "bias", .rank = 1, .d = {o->out}};

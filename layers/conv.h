@@ -1,5 +1,4 @@
-/* Two-dimensional convolution (cross-correlation, as PyTorch's Conv2d), square kernels, zero
- * padding. */
+/* Two-dimensional convolution (cross-correlation, as PyTorch's Conv2d) with zero padding. */
 #ifndef DT_LAYERS_CONV_H
 #define DT_LAYERS_CONV_H
 
@@ -8,15 +7,15 @@
 /**
  * struct dt_conv - options.
  * @out:      output channels; a multiple of groups
- * @kernel @stride @pad: pixels, the same for height and width
+ * @kernel @stride @pad: pixels, as sides (engine/shape.h): 3, or dt_sides(1, 7)
  * @dilation: distance of neighbouring elements of the kernel; 1 is a dense kernel (PyTorch's
  * meaning)
  * @groups:   divides input and output channels; as many as channels: depthwise
  * @bias:     whether a value is added to each output channel
  *
  * x {n, h, w, c} gives y {n, p, q, out} with p = (h + 2 pad - dilation (kernel - 1) - 1) / stride +
- * 1, rounded down, and q likewise. Parameters: weight [out, c / groups, kernel, kernel], bias
- * [out].
+ * 1, rounded down, and q likewise. Parameters: weight [out, c / groups, height, width of the
+ * kernel], bias [out].
  */
 typedef struct dt_conv {
     int64_t out, kernel, stride, pad, dilation, groups;

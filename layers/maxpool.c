@@ -1,8 +1,6 @@
 /* Max pooling: backward reads input and output, or an index of each window. */
 #include "layers/maxpool.h"
 
-#include <inttypes.h>
-
 #include "layers/cpu/cpu.h"
 #include "layers/pool.h"
 
@@ -11,9 +9,9 @@ enum { MAX_KERNEL = 15 }; /* 15 * 15 positions fit a byte */
 #define AT(f) offsetof(dt_maxpool, f)
 /* clang-format off */
 static const dt_opt opts[] = {
-    {"kernel", DT_OPT_I64,  AT(kernel), NULL,  1, MAX_KERNEL,     NULL, "pixels", "height and width of the window"},
-    {"stride", DT_OPT_I64,  AT(stride), "0",   0, 1024,           NULL, "pixels", "step between windows; 0: as kernel"},
-    {"pad",    DT_OPT_I64,  AT(pad),    "0",   0, MAX_KERNEL / 2, NULL, "pixels", "border, which never wins; at most half of kernel"},
+    {"kernel", DT_OPT_SIDES, AT(kernel), NULL,  1, MAX_KERNEL,     NULL, "pixels", "height and width of the window; 1x7 where they differ"},
+    {"stride", DT_OPT_SIDES, AT(stride), "0",   0, 1024,           NULL, "pixels", "step between windows; 0: as kernel"},
+    {"pad",    DT_OPT_SIDES, AT(pad),    "0",   0, MAX_KERNEL / 2, NULL, "pixels", "border, which never wins; at most half of kernel"},
     {"ceil",   DT_OPT_BOOL, AT(ceil),   "off", 0, 0,              NULL, NULL,     "round the output size up"},
     {NULL,     DT_OPT_I64,  0,          NULL,  0, 0,              NULL, NULL,     NULL},
 };
@@ -24,14 +22,14 @@ static dt_status maxpool_infer(
 {
     (void)n_x;
     const dt_maxpool *m = o;
-    const dt_window p = {m->kernel, m->stride == 0 ? m->kernel : m->stride, m->pad, m->ceil};
+    const dt_windows p = dti_windows_of(m->kernel, m->stride, m->pad, m->ceil);
     dt_shape y;
-    if (m->kernel > MAX_KERNEL)
-        return DT_FAIL(
-            err, DT_E_CONFIG, "maxpool: kernel %" PRId64 "; at most %d", m->kernel, MAX_KERNEL);
-    DT_CHECK(dti_window_infer(&p, "maxpool", x, &y, err));
+    if (p.h.kernel > MAX_KERNEL || p.w.kernel > MAX_KERNEL)
+        return DT_FAIL(err, DT_E_CONFIG, "maxpool: kernel %s; at most %d",
+            dt_sides_print(m->kernel).s, MAX_KERNEL);
+    DT_CHECK(dti_windows_infer(&p, "maxpool", x, &y, err));
     const size_t outputs = (size_t)dt_shape_sample(&y);
-    const double compares = (double)outputs * (double)(m->kernel * m->kernel);
+    const double compares = (double)outputs * (double)(p.h.kernel * p.w.kernel);
     *info = (dt_layer_info){
         .y = y,
         .n_stash = 1,

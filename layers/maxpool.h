@@ -10,7 +10,8 @@
 #include "engine/layer.h"
 
 typedef struct dt_maxpool {
-    int64_t kernel; /* at most 15: a position in the window fits a byte */
+    int64_t kernel; /* sides (engine/shape.h), as stride and pad; at most 15: a position in the
+                       window fits a byte */
     int64_t stride; /* 0: as kernel */
     int64_t pad;    /* at most kernel / 2 */
     bool ceil;      /* round the output size up; the last window still starts inside */
@@ -21,7 +22,7 @@ extern const dt_layer_desc dt_layer_maxpool;
 /* Whether a position takes four bits. */
 static inline bool dti_maxpool_packed(const dt_maxpool *m)
 {
-    return m->kernel <= 4;
+    return dt_sides_h(m->kernel) * dt_sides_w(m->kernel) <= 16;
 }
 
 #endif

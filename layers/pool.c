@@ -3,6 +3,8 @@
 
 #include <inttypes.h>
 
+#include "engine/config/options.h"
+
 static int64_t windows(const dt_window *p, int64_t size)
 {
     const int64_t beyond = size + 2 * p->pad - p->kernel;
@@ -12,11 +14,10 @@ static int64_t windows(const dt_window *p, int64_t size)
     return n;
 }
 
-dt_status dti_window_infer(
-    const dt_window *p, const char *layer, const dt_shape *x, dt_shape *y, dt_err *err)
+static dt_status check(const dt_window *p, const char *layer, dt_err *err)
 {
     if (p->kernel < 1 || p->stride < 1 || p->pad < 0 || p->kernel > INT32_MAX ||
-        p->stride > INT32_MAX)
+        p->stride > INT32_MAX || p->pad > INT32_MAX)
         return DT_FAIL(err, DT_E_CONFIG,
             "%s: kernel %" PRId64 ", stride %" PRId64 ", pad %" PRId64
             "; kernel and stride must be at least 1, pad at least 0",
@@ -24,11 +25,19 @@ dt_status dti_window_infer(
     if (p->pad > p->kernel / 2)
         return DT_FAIL(err, DT_E_CONFIG, "%s: pad %" PRId64 " is more than half of kernel %" PRId64,
             layer, p->pad, p->kernel);
-    if (x->h + 2 * p->pad < p->kernel || x->w + 2 * p->pad < p->kernel)
+    return DT_OK;
+}
+
+dt_status dti_windows_infer(
+    const dt_windows *p, const char *layer, const dt_shape *x, dt_shape *y, dt_err *err)
+{
+    DT_CHECK(check(&p->h, layer, err));
+    DT_CHECK(check(&p->w, layer, err));
+    if (x->h + 2 * p->h.pad < p->h.kernel || x->w + 2 * p->w.pad < p->w.kernel)
         return DT_FAIL(err, DT_E_CONFIG,
-            "%s: kernel %" PRId64 " is larger than the input, %" PRId64 "x%" PRId64
-            " with pad %" PRId64,
-            layer, p->kernel, x->h, x->w, p->pad);
-    *y = (dt_shape){x->n, windows(p, x->h), windows(p, x->w), x->c};
+            "%s: kernel %s is larger than the input, %" PRId64 "x%" PRId64 " with pad %s", layer,
+            dt_sides_print(dt_sides(p->h.kernel, p->w.kernel)).s, x->h, x->w,
+            dt_sides_print(dt_sides(p->h.pad, p->w.pad)).s);
+    *y = (dt_shape){x->n, windows(&p->h, x->h), windows(&p->w, x->w), x->c};
     return DT_OK;
 }

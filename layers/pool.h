@@ -6,16 +6,35 @@
 #include "engine/base/error.h"
 #include "engine/shape.h"
 
-/* Square windows; stride is never 0 here. */
+/* Windows along one side of a map; stride is never 0 here. */
 typedef struct dt_window {
     int64_t kernel, stride, pad;
     bool ceil;
 } dt_window;
 
+/* Along both. */
+typedef struct dt_windows {
+    dt_window h, w;
+} dt_windows;
+
+/* Of options: sides (engine/shape.h); a stride of 0 is the kernel's. */
+static inline dt_windows dti_windows_of(int64_t kernel, int64_t stride, int64_t pad, bool ceil)
+{
+    dt_windows p;
+    p.h.kernel = dt_sides_h(kernel);
+    p.w.kernel = dt_sides_w(kernel);
+    p.h.stride = dt_sides_h(stride) == 0 ? p.h.kernel : dt_sides_h(stride);
+    p.w.stride = dt_sides_w(stride) == 0 ? p.w.kernel : dt_sides_w(stride);
+    p.h.pad = dt_sides_h(pad);
+    p.w.pad = dt_sides_w(pad);
+    p.h.ceil = p.w.ceil = ceil;
+    return p;
+}
+
 /* Shape of the output. With ceil the size is rounded up, but the last window must start inside the
  * input or its left padding. DT_E_CONFIG for numbers out of range, padding over half a kernel, and
  * windows larger than the padded input. */
-dt_status dti_window_infer(const dt_window *p, const char *layer, const dt_shape *x, dt_shape *y,
+dt_status dti_windows_infer(const dt_windows *p, const char *layer, const dt_shape *x, dt_shape *y,
     dt_err *err) DT_NODISCARD;
 
 /* Part of [0, size) that window number i covers. */

@@ -12,6 +12,7 @@
 #include <strings.h>
 
 #include "engine/config/nearest.h"
+#include "engine/shape.h"
 
 /* ---- numbers as text ---- */
 
@@ -246,7 +247,8 @@ void dt_opt_allowed(const dt_opt *row, char *text, size_t room)
         [DT_OPT_STR] = "text",
         [DT_OPT_PATH] = "path",
         [DT_OPT_BYTES] = "bytes",
-        [DT_OPT_LIST] = "list, a,b,c"};
+        [DT_OPT_LIST] = "list, a,b,c",
+        [DT_OPT_SIDES] = "whole number, or two as 1x7"};
     if (row->type == DT_OPT_ENUM)
         print_choices(row, text, room);
     else if (ranged(row))
@@ -292,7 +294,8 @@ static void print_meant(const dt_opt *row, const char *text, char *to, size_t ro
 {
     double v;
     to[0] = '\0';
-    if (!meant_number(row, text, &v))
+    const bool two = row->type == DT_OPT_SIDES && strpbrk(text, "x,*") != NULL;
+    if (two || !meant_number(row, text, &v))
         return;
     if (row->type == DT_OPT_F64)
         snprintf(to, room, "; write %g", v);
@@ -330,6 +333,47 @@ static dt_status read_i64(const dt_opt *row, const char *text, void *to, dt_err 
     DT_CHECK(check_range(row, (double)v, err));
     memcpy(to, &v, sizeof v);
     return DT_OK;
+}
+
+/* A whole number of n characters. */
+static bool read_side(const char *text, size_t n, int64_t *side)
+{
+    char digits[24];
+    if (n >= sizeof digits)
+        return false;
+    memcpy(digits, text, n);
+    digits[n] = '\0';
+    return dt_parse_i64(digits, side);
+}
+
+static dt_status read_sides(const dt_opt *row, const char *text, void *to, dt_err *err)
+{
+    const char *x = strchr(text, 'x');
+    int64_t h = 0, w = 0;
+    if (x != NULL &&
+        (!read_side(text, (size_t)(x - text), &h) || !read_side(x + 1, strlen(x + 1), &w)))
+        return not_a(row, text, "height and width, as 1x7", err);
+    if (x == NULL) {
+        DT_CHECK(read_i64(row, text, &h, err));
+        w = h;
+    }
+    DT_CHECK(check_range(row, (double)h, err));
+    DT_CHECK(check_range(row, (double)w, err));
+    if (h < 0 || w < 0 || h >= INT32_MAX || w >= INT32_MAX)
+        return not_a(row, text, "a height and a width of 31 bits", err);
+    const int64_t v = dt_sides(h, w);
+    memcpy(to, &v, sizeof v);
+    return DT_OK;
+}
+
+dt_sides_text dt_sides_print(int64_t sides)
+{
+    dt_sides_text t;
+    if (dt_sides_square(sides))
+        snprintf(t.s, sizeof t.s, "%" PRId64, sides);
+    else
+        snprintf(t.s, sizeof t.s, "%" PRId64 "x%" PRId64, dt_sides_h(sides), dt_sides_w(sides));
+    return t;
 }
 
 static dt_status read_f64(const dt_opt *row, const char *text, void *to, dt_err *err)
@@ -410,6 +454,8 @@ dt_status dt_opt_read(const dt_opt *row, const char *text, void *target, dt_err 
         return read_enum(row, text, to, err);
     case DT_OPT_BYTES:
         return read_bytes(row, text, to, err);
+    case DT_OPT_SIDES:
+        return read_sides(row, text, to, err);
     case DT_OPT_LIST:
         if (*text != '\0')
             DT_CHECK(check_list(text, err));
@@ -429,6 +475,7 @@ size_t dti_opt_bytes(dt_opt_type t)
 {
     switch (t) {
     case DT_OPT_I64:
+    case DT_OPT_SIDES:
         return sizeof(int64_t);
     case DT_OPT_F64:
         return sizeof(double);
@@ -464,6 +511,9 @@ void dt_opt_print(FILE *f, const dt_opt *row, const void *target)
     switch (row->type) {
     case DT_OPT_I64:
         fprintf(f, "%" PRId64, *(const int64_t *)at);
+        break;
+    case DT_OPT_SIDES:
+        fputs(dt_sides_print(*(const int64_t *)at).s, f);
         break;
     case DT_OPT_F64:
         print_f64(f, *(const double *)at);

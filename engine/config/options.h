@@ -28,6 +28,12 @@ void dt_opt_print(FILE *f, const dt_opt *row, const void *target);
 /* What a value of this row may be, for help: "1..64", "fp32, bf16", "on or off". */
 void dt_opt_allowed(const dt_opt *row, char *text, size_t room);
 
+/* Sides (engine/shape.h) as they are written: "3", "1x7". */
+typedef struct dt_sides_text {
+    char s[48];
+} dt_sides_text;
+dt_sides_text dt_sides_print(int64_t sides);
+
 /* Take one whole number or real from text that must hold nothing else; false otherwise, or when it
  * is out of the type's range. Neither looks at the locale. For lists of numbers. */
 bool dt_parse_i64(const char *text, int64_t *out) DT_NODISCARD;

@@ -14,8 +14,10 @@ typedef enum dt_opt_type {
     DT_OPT_PATH,  /* const char *; relative paths count from the INI file's folder */
     DT_OPT_BYTES, /* uint64_t; a bare number is bytes, KiB MiB GiB TiB and KB MB GB TB are units; a
                      fraction takes a unit and is cut to whole bytes */
-    DT_OPT_LIST   /* const char *; comma-separated names; dt_config_bind removes the blanks around
+    DT_OPT_LIST,  /* const char *; comma-separated names; dt_config_bind removes the blanks around
                      commas */
+    DT_OPT_SIDES  /* int64_t; a height and a width, "1x7", or one number that is both: the height,
+                     and  2^32 times (width + 1) where that is another */
 } dt_opt_type;
 
 /**

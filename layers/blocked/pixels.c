@@ -22,8 +22,8 @@ bool dti_pixels_accepts(const dt_dnnl_problem *p, dt_why *why)
     if (p->fc || p->bf16)
         return dt_refuse(why, "needs a convolution of fp32");
     if (p->kernel != 1 || p->pad != 0)
-        return dt_refuse(
-            why, "kernel %" PRId64 ", padding %" PRId64 ", needs 1 and 0", p->kernel, p->pad);
+        return dt_refuse(why, "kernel %s, padding %s, needs 1 and 0", dt_sides_print(p->kernel).s,
+            dt_sides_print(p->pad).s);
     if (p->groups != 1)
         return dt_refuse(why, "%" PRId64 " groups, needs 1", p->groups);
     if (p->c % PANEL != 0 || p->out % PANEL != 0)
@@ -58,7 +58,8 @@ static void clear_sample(const void *job, int64_t i)
 static float *pixel(const struct job *j, int64_t r)
 {
     const dt_dnnl_problem *p = j->p;
-    const int64_t n = r / (p->p * p->q), h = r / p->q % p->p * p->stride, w = r % p->q * p->stride;
+    const int64_t n = r / (p->p * p->q), h = r / p->q % p->p * dt_sides_h(p->stride);
+    const int64_t w = r % p->q * dt_sides_w(p->stride);
     return j->dx + ((n * p->h + h) * p->w + w) * p->c;
 }
 

@@ -13,18 +13,24 @@ enum { TILE = 64 }; /* channels worked on at a time */
 struct job {
     const dt_args *a;
     dt_dtype type;
-    dt_window p;
+    dt_windows p;
     bool include_pad;
     dt_shape x, y;
     int64_t tiles; /* of channels */
 };
 
 /* How many positions window i has along one side, for the divisor. */
-DT_INLINE int64_t length(const struct job *j, int64_t i, dt_span inside, int64_t size)
+DT_INLINE int64_t length(
+    const struct job *j, const dt_window *p, int64_t i, dt_span inside, int64_t size)
 {
-    const int64_t begin = i * j->p.stride - j->p.pad, end = begin + j->p.kernel;
-    const int64_t most = size + j->p.pad;
+    const int64_t begin = i * p->stride - p->pad, end = begin + p->kernel;
+    const int64_t most = size + p->pad;
     return j->include_pad ? (end < most ? end : most) - begin : inside.end - inside.begin;
+}
+
+DT_INLINE float over_of(const struct job *j, int64_t row, dt_span h, int64_t col, dt_span w)
+{
+    return (float)(length(j, &j->p.h, row, h, j->x.h) * length(j, &j->p.w, col, w, j->x.w));
 }
 
 /* Sums row by row first, which keeps the error of large windows small. */
@@ -51,11 +57,11 @@ DT_INLINE void add_up(const struct job *j, int64_t sample, int64_t channel, dt_s
 DT_CLONES static void average_row(const struct job *j, int64_t i)
 {
     const int64_t channels = j->x.c, sample = i / j->y.h, row = i % j->y.h;
-    const dt_span h = dti_window_span(&j->p, row, j->x.h);
+    const dt_span h = dti_window_span(&j->p.h, row, j->x.h);
     float sum[TILE], buffer[TILE];
     for (int64_t col = 0; col < j->y.w; col++) {
-        const dt_span w = dti_window_span(&j->p, col, j->x.w);
-        const float over = (float)(length(j, row, h, j->x.h) * length(j, col, w, j->x.w));
+        const dt_span w = dti_window_span(&j->p.w, col, j->x.w);
+        const float over = over_of(j, row, h, col, w);
         for (int64_t c = 0; c < channels; c += TILE) {
             const int n = channels - c < TILE ? (int)(channels - c) : TILE;
             const int64_t at = (i * j->y.w + col) * channels + c;
@@ -96,10 +102,10 @@ DT_CLONES static void average_gradient_tile(const struct job *j, int64_t i)
         memset(dti_to(j->a->port[DT_DX], to + at * channels, j->type), 0,
             (size_t)n * dt_dtype_bytes(j->type));
     for (int64_t row = 0; row < j->y.h; row++) {
-        const dt_span h = dti_window_span(&j->p, row, j->x.h);
+        const dt_span h = dti_window_span(&j->p.h, row, j->x.h);
         for (int64_t col = 0; col < j->y.w; col++) {
-            const dt_span w = dti_window_span(&j->p, col, j->x.w);
-            const float over = (float)(length(j, row, h, j->x.h) * length(j, col, w, j->x.w));
+            const dt_span w = dti_window_span(&j->p.w, col, j->x.w);
+            const float over = over_of(j, row, h, col, w);
             const int64_t at = ((sample * j->y.h + row) * j->y.w + col) * channels + c;
             float part[TILE], buffer[TILE];
             const float *from = dti_values_read(j->type, j->a->port[DT_DY], at, buffer, n);
@@ -128,7 +134,7 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
     const struct job j = {
         .a = a,
         .type = c->dtype,
-        .p = {o->kernel, o->stride == 0 ? o->kernel : o->stride, o->pad, o->ceil},
+        .p = dti_windows_of(o->kernel, o->stride, o->pad, o->ceil),
         .include_pad = o->include_pad,
         .x = dti_call_x(c),
         .y = c->node->info.y,

@@ -18,15 +18,15 @@ static bool three_by_three(const dt_call *c, dt_why *why)
     enum { MOST_PAD = 2 };
     const dt_conv *o = c->node->opts;
     if (o->kernel != 3)
-        return dt_refuse(why, "kernel %" PRId64 ", needs 3", o->kernel);
+        return dt_refuse(why, "kernel %s, needs 3", dt_sides_print(o->kernel).s);
     if (o->stride != 1)
-        return dt_refuse(why, "stride %" PRId64 ", needs 1", o->stride);
+        return dt_refuse(why, "stride %s, needs 1", dt_sides_print(o->stride).s);
     if (o->dilation != 1)
         return dt_refuse(why, "dilation %" PRId64 ", needs 1", o->dilation);
     if (o->groups != 1)
         return dt_refuse(why, "%" PRId64 " groups, needs 1", o->groups);
     if (o->pad > MOST_PAD)
-        return dt_refuse(why, "padding %" PRId64 ", at most %d", o->pad, (int)MOST_PAD);
+        return dt_refuse(why, "padding %s, at most %d", dt_sides_print(o->pad).s, (int)MOST_PAD);
     return true;
 }
 
@@ -131,6 +131,8 @@ static bool amx_weights_accepts(const dt_call *c, dt_why *why)
         return dt_refuse(why, "%" PRId64 " groups, needs 1", o->groups);
     if (o->dilation != 1)
         return dt_refuse(why, "dilation %" PRId64 ", needs 1", o->dilation);
+    if (!dt_sides_square(o->kernel) || !dt_sides_square(o->stride) || !dt_sides_square(o->pad))
+        return dt_refuse(why, "height and width of kernel, stride or padding differ");
     if (o->kernel == 1 && o->stride == 1)
         return dt_refuse(why, "one pixel a result: a product of matrices is as fast");
     return dti_amx_weights_can(&s, why);

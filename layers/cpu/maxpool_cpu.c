@@ -16,7 +16,7 @@ struct job {
     const dt_args *a;
     const dti_maxpool_rows *on;
     dt_dtype t;
-    dt_window p;
+    dt_windows p;
     dt_shape x, y;
     int64_t tiles;              /* of channels */
     int64_t rows;               /* of outputs, of a forward task */
@@ -25,13 +25,14 @@ struct job {
     size_t index_bytes;
 };
 
-/* The part of a window that lies in the input; position i * kernel + k is row i, column k of the
+/* The part of a window that lies in the input; position i * width + k is row i, column k of the
  * whole window, padding included. @from is the first element of x. */
 static dti_window window_at(const struct job *j, int64_t from, int64_t row, int64_t col)
 {
-    const dt_span h = dti_window_span(&j->p, row, j->x.h), w = dti_window_span(&j->p, col, j->x.w);
-    const int64_t above = h.begin - (row * j->p.stride - j->p.pad);
-    const int64_t before = w.begin - (col * j->p.stride - j->p.pad);
+    const dt_window *down = &j->p.h, *right = &j->p.w;
+    const dt_span h = dti_window_span(down, row, j->x.h), w = dti_window_span(right, col, j->x.w);
+    const int64_t above = h.begin - (row * down->stride - down->pad);
+    const int64_t before = w.begin - (col * right->stride - right->pad);
     const int64_t at = (h.begin * j->x.w + w.begin) * j->x.c;
     return (dti_window){
         .x = dti_from(j->a->port[DT_X], from + at, j->t),
@@ -39,8 +40,8 @@ static dti_window window_at(const struct job *j, int64_t from, int64_t row, int6
         .pixel = j->x.c,
         .h = (int)(h.end - h.begin),
         .w = (int)(w.end - w.begin),
-        .first = (int)(above * j->p.kernel + before),
-        .per_row = (int)j->p.kernel,
+        .first = (int)(above * right->kernel + before),
+        .per_row = (int)right->kernel,
     };
 }
 
@@ -137,8 +138,8 @@ static block block_at(const struct job *j, int64_t i)
     block b = {.c = i % j->tiles * TILE, .sample = i / j->tiles / j->across / j->down};
     b.w = dt_span_of(j->x.w, j->side, i / j->tiles % j->across);
     b.h = dt_span_of(j->x.h, j->side, i / j->tiles / j->across % j->down);
-    b.rows = reaching(&j->p, b.h, j->y.h);
-    b.cols = reaching(&j->p, b.w, j->y.w);
+    b.rows = reaching(&j->p.h, b.h, j->y.h);
+    b.cols = reaching(&j->p.w, b.w, j->y.w);
     return b;
 }
 
@@ -169,15 +170,17 @@ static void backward_task(const void *job, int64_t i)
     find_positions(j, &b, at);
     const int64_t from = b.sample * dt_shape_sample(&j->x) + b.c;
     const int64_t to = b.sample * dt_shape_sample(&j->y) + b.c;
-    const int64_t across = b.cols.end - b.cols.begin, step = j->p.stride, pad = j->p.pad;
+    const int64_t across = b.cols.end - b.cols.begin;
+    const dt_window *y = &j->p.h, *x = &j->p.w;
     for (int64_t r = b.h.begin; r < b.h.end; r++) {
-        const dt_span rows = reaching(&j->p, (dt_span){r, r + 1}, j->y.h);
+        const dt_span rows = reaching(&j->p.h, (dt_span){r, r + 1}, j->y.h);
         for (int64_t q = b.w.begin; q < b.w.end; q++) {
-            const dt_span cols = reaching(&j->p, (dt_span){q, q + 1}, j->y.w);
+            const dt_span cols = reaching(&j->p.w, (dt_span){q, q + 1}, j->y.w);
             const bool any = rows.begin < rows.end && cols.begin < cols.end;
             const int64_t first = (rows.begin - b.rows.begin) * across + cols.begin - b.cols.begin;
             const int64_t out = (rows.begin * j->y.w + cols.begin) * j->y.c;
-            const int64_t down = r + pad - rows.begin * step, right = q + pad - cols.begin * step;
+            const int64_t down = r + y->pad - rows.begin * y->stride;
+            const int64_t right = q + x->pad - cols.begin * x->stride;
             const dti_reach g = {
                 .at = at[any ? first : 0],
                 .at_row = across * TILE,
@@ -187,9 +190,9 @@ static void backward_task(const void *job, int64_t i)
                 .dy_window = j->y.c,
                 .h = (int)(rows.end - rows.begin),
                 .w = (int)(cols.end - cols.begin),
-                .number = (int)(down * j->p.kernel + right),
-                .per_row = (int)(step * j->p.kernel),
-                .per_window = (int)step,
+                .number = (int)(down * x->kernel + right),
+                .per_row = (int)(y->stride * x->kernel),
+                .per_window = (int)x->stride,
             };
             j->on->gather(&g, width(j, b.c),
                 dti_to(j->a->port[DT_DX], from + (r * j->x.w + q) * j->x.c, j->t));
@@ -198,12 +201,13 @@ static void backward_task(const void *job, int64_t i)
 }
 
 /* The largest side of a block whose windows fit. */
-static int64_t side_of(const dt_window *p)
+static int64_t side_of(const dt_windows *p)
 {
     int64_t side = MOST_SIDE;
-    for (int64_t most; side > 1; side--) {
-        most = (side + p->kernel - 2) / p->stride + 1;
-        if (most * most <= MOST_WINDOWS)
+    for (; side > 1; side--) {
+        const int64_t rows = (side + p->h.kernel - 2) / p->h.stride + 1;
+        const int64_t cols = (side + p->w.kernel - 2) / p->w.stride + 1;
+        if (rows * cols <= MOST_WINDOWS)
             break;
     }
     return side;
@@ -218,7 +222,7 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
         .a = a,
         .on = dti_maxpool_rows_of(dti_lane_set(), c->dtype),
         .t = c->dtype,
-        .p = {o->kernel, o->stride == 0 ? o->kernel : o->stride, o->pad, o->ceil},
+        .p = dti_windows_of(o->kernel, o->stride, o->pad, o->ceil),
         .x = dti_call_x(c),
         .y = y,
         .tiles = dt_ceil_div(y.c, TILE),

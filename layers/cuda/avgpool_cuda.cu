@@ -13,7 +13,7 @@ DT_C_HEADERS_END
 typedef struct avgpool_job {
     const void *from;
     void *to;
-    dt_window p;
+    dt_windows p;
     bool adaptive, include_pad, wide;
     dt_shape x, y;
     int64_t samples, groups;
@@ -29,38 +29,42 @@ DT_DEVICE dt_span avgpool_part(int64_t i, int64_t n, int64_t size)
 }
 
 /* Pixels of window i, of @windows, along one side. */
-DT_DEVICE dt_span avgpool_span(const avgpool_job *j, int64_t i, int64_t size, int64_t windows)
+DT_DEVICE dt_span avgpool_span(
+    const avgpool_job *j, const dt_window *p, int64_t i, int64_t size, int64_t windows)
 {
-    return j->adaptive ? avgpool_part(i, windows, size) : dti_window_span(&j->p, i, size);
+    return j->adaptive ? avgpool_part(i, windows, size) : dti_window_span(p, i, size);
 }
 
 /* And how many they count as. */
-DT_DEVICE int64_t avgpool_length(const avgpool_job *j, int64_t i, int64_t size, int64_t windows)
+DT_DEVICE int64_t avgpool_length(
+    const avgpool_job *j, const dt_window *p, int64_t i, int64_t size, int64_t windows)
 {
-    const dt_span inside = avgpool_span(j, i, size, windows);
-    const int64_t begin = i * j->p.stride - j->p.pad, end = begin + j->p.kernel;
-    const int64_t most = size + j->p.pad;
+    const dt_span inside = avgpool_span(j, p, i, size, windows);
+    const int64_t begin = i * p->stride - p->pad, end = begin + p->kernel;
+    const int64_t most = size + p->pad;
     if (j->adaptive || !j->include_pad)
         return inside.end - inside.begin;
     return (end < most ? end : most) - begin;
 }
 
 /* Windows that hold pixel r. The parts' formula is its own inverse. */
-DT_DEVICE dt_span avgpool_windows(const avgpool_job *j, int64_t r, int64_t size, int64_t windows)
+DT_DEVICE dt_span avgpool_windows(
+    const avgpool_job *j, const dt_window *p, int64_t r, int64_t size, int64_t windows)
 {
-    const int64_t late = r + j->p.pad - j->p.kernel;
+    const int64_t late = r + p->pad - p->kernel;
     dt_span s;
     if (j->adaptive)
         return avgpool_part(r, size, windows);
-    s.begin = late < 0 ? 0 : dti_quotient(late, j->p.stride) + 1;
-    s.end = dti_quotient(r + j->p.pad, j->p.stride) + 1;
+    s.begin = late < 0 ? 0 : dti_quotient(late, p->stride) + 1;
+    s.end = dti_quotient(r + p->pad, p->stride) + 1;
     s.end = s.end < windows ? s.end : windows;
     return s;
 }
 
 DT_DEVICE float avgpool_over(const avgpool_job *j, int64_t row, int64_t col)
 {
-    return (float)(avgpool_length(j, row, j->x.h, j->y.h) * avgpool_length(j, col, j->x.w, j->y.w));
+    return (float)(avgpool_length(j, &j->p.h, row, j->x.h, j->y.h) *
+                   avgpool_length(j, &j->p.w, col, j->x.w, j->y.w));
 }
 
 /* Sums row by row first, which keeps the error of large windows small. */
@@ -69,8 +73,8 @@ DT_DEVICE void avgpool_forward(const avgpool_job *j, dt_dtype t)
     const int64_t items = j->samples * j->y.h * j->y.w * j->groups;
     for (int64_t i = dti_first(); i < items; i += dti_stride()) {
         const dt_place p = dti_place_of(i, j->y.h, j->y.w, j->groups);
-        const dt_span h = avgpool_span(j, p.row, j->x.h, j->y.h);
-        const dt_span w = avgpool_span(j, p.col, j->x.w, j->y.w);
+        const dt_span h = avgpool_span(j, &j->p.h, p.row, j->x.h, j->y.h);
+        const dt_span w = avgpool_span(j, &j->p.w, p.col, j->x.w, j->y.w);
         const int64_t c = p.group * DT_FEW;
         const int n = dti_few(c, j->x.c);
         const float over = avgpool_over(j, p.row, p.col);
@@ -103,8 +107,8 @@ DT_DEVICE void avgpool_backward(const avgpool_job *j, dt_dtype t)
     const int64_t items = j->samples * j->x.h * j->x.w * j->groups;
     for (int64_t i = dti_first(); i < items; i += dti_stride()) {
         const dt_place p = dti_place_of(i, j->x.h, j->x.w, j->groups);
-        const dt_span rows = avgpool_windows(j, p.row, j->x.h, j->y.h);
-        const dt_span cols = avgpool_windows(j, p.col, j->x.w, j->y.w);
+        const dt_span rows = avgpool_windows(j, &j->p.h, p.row, j->x.h, j->y.h);
+        const dt_span cols = avgpool_windows(j, &j->p.w, p.col, j->x.w, j->y.w);
         const int64_t c = p.group * DT_FEW;
         const int n = dti_few(c, j->x.c);
         float sum[DT_FEW] = {0}, v[DT_FEW];
@@ -150,9 +154,7 @@ static dt_status avgpool_run(const dt_call *c, void *state, const dt_args *a, dt
     const dt_avgpool *o = (const dt_avgpool *)c->node->opts;
     avgpool_job j;
     memset(&j, 0, sizeof j);
-    j.p.kernel = o->kernel;
-    j.p.stride = o->stride == 0 ? o->kernel : o->stride;
-    j.p.pad = o->pad;
+    j.p = dti_windows_of(o->kernel, o->stride, o->pad, o->ceil);
     j.include_pad = o->include_pad;
     return avgpool_launch(j, c, a, err);
 }

@@ -11,7 +11,7 @@
 #include "layers/cuda/weighted_cuda.h"
 #include "layers/weighted.h"
 
-/* The weight lives as [out][kernel][kernel][c / groups] in fp32. Ops on bf16 read a copy of it in
+/* The weight lives as [out][height][width][c / groups] in fp32. Ops on bf16 read a copy of it in
  * bf16, made by the forms that derive; its gradient is fp32 always. */
 
 static dt_cudnn_problem conv_problem(const dt_call *c, dt_cudnn_direction direction)

@@ -32,7 +32,7 @@ dt_status dti_conv_direct(
     j.b = *bytes;
     j.count = p->direction == DT_CUDNN_FORWARD ? p->n * p->p * p->q * p->out
               : p->direction == DT_CUDNN_DATA  ? p->n * p->h * p->w * p->c
-                                              : p->out * p->kernel * p->kernel * (p->c / p->groups);
+                                               : dti_cudnn_weights(p);
     DT_LAUNCH(direct, dti_grid_of(j.count), DT_THREADS, queue, j);
     return dt_cuda_launched("direct convolution", err);
 }

@@ -12,7 +12,7 @@ typedef struct maxpool_job {
     const void *x, *y_read, *dy;
     void *y, *dx;
     uint8_t *index;
-    dt_window p;
+    dt_windows p;
     dt_shape xs, ys;
     int64_t samples, groups, index_bytes;
     bool packed, wide;
@@ -28,16 +28,16 @@ DT_DEVICE int64_t maxpool_pixel(const maxpool_job *j, int64_t sample, int64_t r,
  * padding included. */
 DT_DEVICE int maxpool_number(const maxpool_job *j, int64_t row, int64_t col, int64_t r, int64_t q)
 {
-    return (int)((r - (row * j->p.stride - j->p.pad)) * j->p.kernel + q -
-                 (col * j->p.stride - j->p.pad));
+    return (int)((r - (row * j->p.h.stride - j->p.h.pad)) * j->p.w.kernel + q -
+                 (col * j->p.w.stride - j->p.w.pad));
 }
 
 /* The first of equals wins, and the first NaN where there is one. */
 DT_DEVICE void maxpool_find(const maxpool_job *j, int64_t sample, int64_t row, int64_t col,
     int64_t c, int n, bool wide, float *best, int *at, dt_dtype t)
 {
-    const dt_span h = dti_window_span(&j->p, row, j->xs.h),
-                  w = dti_window_span(&j->p, col, j->xs.w);
+    const dt_span h = dti_window_span(&j->p.h, row, j->xs.h),
+                  w = dti_window_span(&j->p.w, col, j->xs.w);
     float v[DT_FEW];
     DT_UNROLL(8)
     for (int k = 0; k < DT_FEW; k++) {
@@ -137,8 +137,8 @@ DT_DEVICE unsigned maxpool_equal(const float *v, const float *best)
 DT_DEVICE unsigned maxpool_won_by_value(const maxpool_job *j, const dt_place *p, int64_t row,
     int64_t col, int64_t out, int n, const float *here, dt_dtype t)
 {
-    const dt_span h = dti_window_span(&j->p, row, j->xs.h),
-                  w = dti_window_span(&j->p, col, j->xs.w);
+    const dt_span h = dti_window_span(&j->p.h, row, j->xs.h),
+                  w = dti_window_span(&j->p.w, col, j->xs.w);
     float best[DT_FEW], v[DT_FEW];
     dti_take(j->y_read, out, n, j->wide, t, best);
     unsigned won = maxpool_equal(here, best) & ((1u << n) - 1);
@@ -167,8 +167,8 @@ DT_DEVICE void maxpool_backward(const maxpool_job *j, dt_dtype t)
         const dt_place p = dti_place_of(i, j->xs.h, j->xs.w, j->groups);
         const int64_t c = p.group * DT_FEW, at = maxpool_pixel(j, p.sample, p.row, p.col) + c;
         const int n = dti_few(c, j->xs.c);
-        const dt_span rows = maxpool_windows(&j->p, p.row, j->ys.h);
-        const dt_span cols = maxpool_windows(&j->p, p.col, j->ys.w);
+        const dt_span rows = maxpool_windows(&j->p.h, p.row, j->ys.h);
+        const dt_span cols = maxpool_windows(&j->p.w, p.col, j->ys.w);
         float sum[DT_FEW] = {0}, here[DT_FEW], d[DT_FEW];
         if (j->index == NULL)
             dti_take(j->x, at, n, j->wide, t, here);
@@ -203,10 +203,7 @@ static maxpool_job maxpool_job_of(const dt_call *c, const dt_args *a)
     j.dy = a->port[DT_DY];
     j.dx = a->port[DT_DX];
     j.index = (uint8_t *)a->port[DT_S];
-    j.p.kernel = o->kernel;
-    j.p.stride = o->stride == 0 ? o->kernel : o->stride;
-    j.p.pad = o->pad;
-    j.p.ceil = o->ceil;
+    j.p = dti_windows_of(o->kernel, o->stride, o->pad, o->ceil);
     j.xs = dt_graph_shape(c->graph, c->node->in[0]);
     j.ys = c->node->info.y;
     j.samples = a->n;

@@ -105,9 +105,9 @@ static dt_status find_locked(
             memo_forget(lib);
         e = memo_find(lib, p);
         DT_TRY(err, dti_cudnn_find(&e->plan, &lib->target, p, err),
-            "convolution %" PRId64 "x%" PRId64 "x%" PRId64 " -> %" PRId64 ", kernel %" PRId64
-            ", %" PRId64 " samples",
-            p->h, p->w, p->c, p->out, p->kernel, p->n);
+            "convolution %" PRId64 "x%" PRId64 "x%" PRId64 " -> %" PRId64 ", kernel %s, %" PRId64
+            " samples",
+            p->h, p->w, p->c, p->out, dt_sides_print(p->kernel).s, p->n);
         e->p = *p;
         lib->memo_used++;
     }
@@ -142,7 +142,7 @@ static bool gives_bf16(const dt_cudnn_problem *p)
 
 static size_t bf16_bytes(const dt_cudnn_problem *p)
 {
-    return (size_t)(p->out * p->kernel * p->kernel * (p->c / p->groups)) * sizeof(dt_bf16);
+    return (size_t)dti_cudnn_weights(p) * sizeof(dt_bf16);
 }
 
 static const dt_cudnn_candidate *engine_of(const dti_cudnn_plan *plan, int algorithm)

@@ -1,7 +1,7 @@
 /* Convolutions by cuDNN's graph interface. Everything that depends on cuDNN is in cudnn_cuda.c and
  * cudnn_plan_cuda.c; its types do not appear here.
  *
- * Values are NHWC, the weight [out][kernel][kernel][c / groups]. In bf16 x, y, their gradients and
+ * Values are NHWC, the weight [out][height][width][c / groups]. In bf16 x, y, their gradients and
  * the weight are bf16, sums and the gradient of the weight are fp32. Which engines are the
  * algorithms of a shape is decided when it is first asked about and holds for the life of a
  * session's context: by their notes, the library's expectation of their speed, and their scratch,
@@ -13,6 +13,7 @@
 #include "engine/base/error.h"
 #include "engine/algorithms.h"
 #include "engine/card.h"
+#include "engine/shape.h"
 #include "layers/cudnn/cudnn_choose.h"
 
 typedef enum dt_cudnn_direction {
@@ -30,11 +31,18 @@ enum { DT_CUDNN_WORK = 256 << 20 };
  * @many: 1: all algorithms are prepared, which takes longer; 0: the fastest alone, whatever the
  * limit
  * @p @q: output height and width
+ * @kernel @stride @pad: sides (engine/shape.h)
  * @dilation: 1 is a dense kernel */
 typedef struct dt_cudnn_problem {
     int64_t direction, n, bf16, tf32, many, groups, c, h, w, out, p, q, kernel, stride, pad,
         dilation;
 } dt_cudnn_problem;
+
+/* Values of the weight. */
+static inline int64_t dti_cudnn_weights(const dt_cudnn_problem *p)
+{
+    return p->out * (p->c / p->groups) * dt_sides_h(p->kernel) * dt_sides_w(p->kernel);
+}
 
 /* @direct: no engine of the library's; dti_conv_direct() is to be called instead */
 typedef struct dt_cudnn_facts {

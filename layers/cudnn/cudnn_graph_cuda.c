@@ -92,7 +92,8 @@ static cudnnBackendDescriptor_t convolution(dti_cudnn_bag *b, const dt_cudnn_pro
     const cudnnDataType_t type = CUDNN_DATA_FLOAT;
     const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
     const int64_t rank = 2, dilation[2] = {p->dilation, p->dilation};
-    const int64_t stride[2] = {p->stride, p->stride}, pad[2] = {p->pad, p->pad};
+    const int64_t stride[2] = {dt_sides_h(p->stride), dt_sides_w(p->stride)};
+    const int64_t pad[2] = {dt_sides_h(p->pad), dt_sides_w(p->pad)};
     const cudnnBackendDescriptor_t d = dti_cudnn_add(b, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
     dti_cudnn_set(b, d, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
     dti_cudnn_set(b, d, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode);
@@ -138,8 +139,8 @@ cudnnBackendDescriptor_t dti_cudnn_graph(
     const float one = 1, zero = 0;
     const bool bf16 = p->bf16 != 0;
     const cudnnBackendDescriptor_t x = tensor(b, DTI_CUDNN_X, bf16, p->n, p->c, p->h, p->w);
-    const cudnnBackendDescriptor_t w =
-        tensor(b, DTI_CUDNN_W, bf16, p->out, p->c / p->groups, p->kernel, p->kernel);
+    const cudnnBackendDescriptor_t w = tensor(b, DTI_CUDNN_W, bf16, p->out, p->c / p->groups,
+        dt_sides_h(p->kernel), dt_sides_w(p->kernel));
     const cudnnBackendDescriptor_t y = tensor(b, DTI_CUDNN_Y, bf16, p->n, p->out, p->p, p->q);
     const cudnnBackendDescriptor_t conv = convolution(b, p), op = dti_cudnn_add(b, to->type);
     dti_cudnn_set(b, op, to->x, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &x);

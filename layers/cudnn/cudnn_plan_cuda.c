@@ -207,8 +207,7 @@ static bool attempt(search *s, const dt_cudnn_problem *p, const struct attempt *
 static size_t most_work(const dt_cudnn_problem *p)
 {
     const int64_t x = p->n * p->c * p->h * p->w, y = p->n * p->out * p->p * p->q;
-    const int64_t w = p->out * (p->c / p->groups) * p->kernel * p->kernel;
-    const size_t copies = (size_t)(x + y + w) * sizeof(float);
+    const size_t copies = (size_t)(x + y + dti_cudnn_weights(p)) * sizeof(float);
     return copies > DT_CUDNN_WORK ? copies : DT_CUDNN_WORK;
 }
 

@@ -11,6 +11,8 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/mix.h"
+#include "engine/config/options.h"
+#include "engine/shape.h"
 
 #if DNNL_VERSION_MAJOR != 2
 #error "written for the operation descriptors of oneDNN 2; version 3 creates primitives differently"
@@ -83,9 +85,9 @@ typedef struct memories {
 static dt_status describe_weight(
     const dt_dnnl_problem *p, bool plain, bool bf16, dnnl_memory_desc_t *d, dt_err *err)
 {
-    const dnnl_dims_t fc = {p->out, p->c}, dense = {p->out, p->c, p->kernel, p->kernel};
-    const dnnl_dims_t grouped = {
-        p->groups, p->out / p->groups, p->c / p->groups, p->kernel, p->kernel};
+    const int64_t high = dt_sides_h(p->kernel), wide = dt_sides_w(p->kernel);
+    const dnnl_dims_t fc = {p->out, p->c}, dense = {p->out, p->c, high, wide};
+    const dnnl_dims_t grouped = {p->groups, p->out / p->groups, p->c / p->groups, high, wide};
     const int rank = p->fc ? 2 : p->groups > 1 ? 5 : 4;
     const dnnl_format_tag_t tag = !plain      ? dnnl_format_tag_any
                                   : rank == 2 ? dnnl_ab
@@ -115,7 +117,7 @@ static dt_status describe_panels(const dt_dnnl_problem *p, dnnl_memory_desc_t *d
 
 static dt_status describe_hwio(const dt_dnnl_problem *p, dnnl_memory_desc_t *d, dt_err *err)
 {
-    const dnnl_dims_t dims = {p->out, p->c, p->kernel, p->kernel};
+    const dnnl_dims_t dims = {p->out, p->c, dt_sides_h(p->kernel), dt_sides_w(p->kernel)};
     TRY(err, dnnl_memory_desc_init_by_tag(d, 4, dims, dnnl_f32, dnnl_hwio));
     return DT_OK;
 }
@@ -137,7 +139,8 @@ static dt_status describe(const dt_dnnl_problem *p, dt_dnnl_layout layout, memor
 static dnnl_status_t conv_pd(const dt_dnnl_problem *p, const memories *d, dt_dnnl_kind kind,
     const_dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *pd)
 {
-    const dnnl_dims_t stride = {p->stride, p->stride}, pad = {p->pad, p->pad};
+    const dnnl_dims_t stride = {dt_sides_h(p->stride), dt_sides_w(p->stride)};
+    const dnnl_dims_t pad = {dt_sides_h(p->pad), dt_sides_w(p->pad)};
     const dnnl_dims_t gap = {p->dilation - 1, p->dilation - 1}; /* 0 is dense here */
     const dnnl_memory_desc_t *bias = p->bias ? &d->bias : NULL;
     dnnl_convolution_desc_t op;
@@ -231,9 +234,9 @@ static dt_status create_pd(
     if (s == dnnl_success)
         return st;
     return DT_FAIL(err, failed(s, "creating a primitive", err),
-        "%s with %" PRId64 "x%" PRId64 "x%" PRId64 " -> %" PRId64 ", kernel %" PRId64 ", %" PRId64
+        "%s with %" PRId64 "x%" PRId64 "x%" PRId64 " -> %" PRId64 ", kernel %s, %" PRId64
         " samples",
-        p->fc ? "fc" : "conv", p->h, p->w, p->c, p->out, p->kernel, layout.n);
+        p->fc ? "fc" : "conv", p->h, p->w, p->c, p->out, dt_sides_print(p->kernel).s, layout.n);
 }
 
 /* Which of a primitive's memories is its weight. */

@@ -21,7 +21,7 @@ typedef enum dt_dnnl_kind {
     DT_DNNL_WEIGHTS, /* x, dy -> dweight, dbias */
     DT_DNNL_PLAIN,   /* as a layout: OIHW, or [out, in] */
     DT_DNNL_PANELS,  /* as a layout, of a 1 x 1 kernel: [in / DT_DNNL_PANEL][out][DT_DNNL_PANEL] */
-    DT_DNNL_HWIO     /* as a layout: [kernel][kernel][in][out] */
+    DT_DNNL_HWIO     /* as a layout: [height][width][in][out] */
 } dt_dnnl_kind;
 
 enum { DT_DNNL_PANEL = 64 };
@@ -29,6 +29,7 @@ enum { DT_DNNL_PANEL = 64 };
 /* A layer. Eight-byte members only, so that a problem can be compared as bytes.
  * @fc:  1: an inner product of vectors of length c; h, w, p, q, kernel, stride, groups are then 1
  * @p @q: output height and width
+ * @kernel @stride @pad: sides (engine/shape.h)
  * @dilation: 1 is a dense kernel
  * @bf16: 1: of values of bf16, else of fp32
  * @hwio: 1: the weight lives as DT_DNNL_HWIO, which kernels of ours read and write

@@ -12,6 +12,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/config/run_options.h"
+#include "engine/shape.h"
 
 typedef struct sample {
     int64_t count, needed;
@@ -348,6 +349,44 @@ static void bytes_are_strict(void **state) /* case 3 */
     refuse_value("bytes", "2TiB", "must be 1..1TiB");
     refuse_value("bytes", "99999999TiB", "more bytes than 64 bits can count");
     refuse_value("bytes", "99999999999999999999", "more bytes than 64 bits can count");
+}
+
+/* A height and a width, or a number that is both. */
+static void sides_are_strict(void **state)
+{
+    (void)state;
+    static const dt_opt row = {
+        .key = "kernel", .type = DT_OPT_SIDES, .fallback = "3", .min = 1, .max = 64};
+    static const struct {
+        const char *text, *prints;
+        int64_t h, w;
+    } good[] = {{"3", "3", 3, 3}, {"1x7", "1x7", 1, 7}, {"7x1", "7x1", 7, 1}, {"5x5", "5", 5, 5},
+        {"+07x64", "7x64", 7, 64}};
+    static const char *const bad[][2] = {{"0", "must be 1..64"}, {"65", "must be 1..64"},
+        {"1x65", "must be 1..64"}, {"0x3", "must be 1..64"}, {"-1x3", "must be 1..64"},
+        {"99999999999999999999", "must be 1..64"}, {"1x7x2", "not height and width, as 1x7"},
+        {"1x", "not height and width, as 1x7; must be 1..64"}, {"x7", "not height and width"},
+        {"1 x 7", "not height and width"}, {"1x99999999999999999999", "not height and width"},
+        {"1,7", "not a whole number; must be 1..64"}, {"3.0", "not a whole number; write 3"},
+        {"", "not a whole number"}};
+    dt_err err = {0};
+    int64_t v;
+    for (size_t i = 0; i < DT_COUNT(good); i++) {
+        assert_ok(dt_opt_read(&row, good[i].text, &v, &err), &err);
+        assert_true(dt_sides_h(v) == good[i].h && dt_sides_w(v) == good[i].w);
+        assert_true(v == dt_sides(good[i].h, good[i].w) && dt_sides_within(v, 1, 64));
+        assert_true(dt_sides_square(v) == (good[i].h == good[i].w));
+        assert_string_equal(dt_sides_print(v).s, good[i].prints);
+    }
+    for (size_t i = 0; i < DT_COUNT(bad); i++) {
+        err = (dt_err){0};
+        assert_fails(dt_opt_read(&row, bad[i][0], &v, &err), DT_E_CONFIG, &err, bad[i][1]);
+    }
+    const dt_opt free_row = {.key = "any", .type = DT_OPT_SIDES};
+    assert_ok(dt_opt_read(&free_row, "0x2147483646", &v, &err), &err);
+    assert_true(dt_sides_h(v) == 0 && dt_sides_w(v) == INT32_MAX - 1);
+    assert_int_equal(dt_opt_read(&free_row, "1x2147483647", &v, NULL), DT_E_CONFIG);
+    assert_false(dt_sides_within(-1, 0, 64) || dt_sides_within(dt_sides(3, 65), 0, 64));
 }
 
 /* What dt_opt_print writes of this value of the row, read back. */
@@ -1141,8 +1180,8 @@ DT_TEST_GROUP(config)
         T(sections_have_kind_name_and_line), T(lines_that_mean_nothing_are_refused),
         T(duplicates_name_both_lines), T(all_problems_are_reported_at_once), T(bad_files_are_named),
         T(long_lines_are_refused_and_never_cut), T(long_names_are_kept_whole),
-        T(many_keys_and_sections_are_quick), T(whole_numbers_are_strict), T(bytes_are_strict),
-        T(reals_are_strict), T(reals_do_not_depend_on_the_locale),
+        T(many_keys_and_sections_are_quick), T(whole_numbers_are_strict), T(sides_are_strict),
+        T(bytes_are_strict), T(reals_are_strict), T(reals_do_not_depend_on_the_locale),
         T(words_are_checked_and_suggested), T(lists_lose_the_blanks_around_commas),
         T(defaults_fill_what_is_not_given), T(a_missing_required_key_is_named),
         T(every_wrong_value_is_reported), T(paths_count_from_where_they_were_written),

@@ -52,8 +52,14 @@ static const struct reference {
 
 /* Those in the tree. */
 static const struct reference here[] = {
+    {"avgpool_3x1", 2},
+    {"conv_1x7", 4},
+    {"conv_3x2_strided", 4},
+    {"conv_7x1_bare", 3},
     {"hardsigmoid", 2},
     {"hardswish", 2},
+    {"maxpool_1x7", 2},
+    {"maxpool_3x2_strided", 2},
     {"relu6", 2},
     {"silu", 2},
 };

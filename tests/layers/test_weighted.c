@@ -23,6 +23,10 @@ static const struct conv_case {
     {"out=2 kernel=3 dilation=2 pad=2", 1, {1, 6, 5, 3}},
     {"out=3 kernel=2 stride=3 pad=3", 1, {1, 5, 4, 2}},
     {"out=17 kernel=5 pad=2", 1, {1, 9, 3, 19}},
+    {"out=5 kernel=1x7 pad=0x3", 2, {1, 4, 8, 3}},
+    {"out=16 kernel=7x1 pad=3x0 bias=off", 1, {1, 8, 4, 16}},
+    {"out=6 kernel=2x3 stride=1x2 pad=1x0 groups=2", 2, {1, 5, 9, 4}},
+    {"out=64 kernel=1 stride=1x2 bias=off", 1, {1, 4, 6, 64}},
 };
 
 /* x[n][c][h][w], or 0 in the padding. */
@@ -39,13 +43,15 @@ static double conv_at(
 {
     const dt_shape *s = &r->x[0];
     const int64_t depth = s->c / k->groups, first = o / (k->out / k->groups) * depth;
+    const int64_t high = dt_sides_h(k->kernel), wide = dt_sides_w(k->kernel);
+    const int64_t h = p * dt_sides_h(k->stride) - dt_sides_h(k->pad);
+    const int64_t w = q * dt_sides_w(k->stride) - dt_sides_w(k->pad);
     double sum = k->bias ? (double)r->param[1][o] : 0;
     for (int64_t c = 0; c < depth; c++)
-        for (int64_t i = 0; i < k->kernel; i++)
-            for (int64_t j = 0; j < k->kernel; j++)
-                sum += (double)r->param[0][((o * depth + c) * k->kernel + i) * k->kernel + j] *
-                       pixel(r->in[0], s, n, first + c, p * k->stride - k->pad + i * k->dilation,
-                           q * k->stride - k->pad + j * k->dilation);
+        for (int64_t i = 0; i < high; i++)
+            for (int64_t j = 0; j < wide; j++)
+                sum += (double)r->param[0][((o * depth + c) * high + i) * wide + j] *
+                       pixel(r->in[0], s, n, first + c, h + i * k->dilation, w + j * k->dilation);
     return sum;
 }
 
@@ -56,7 +62,8 @@ static void conv_is_its_definition(void **state)
     void *opts = dt_layer_options(r.desc, c->opts);
     const dt_conv *k = opts;
     float *x = dt_random_values((size_t)(c->n * dt_shape_sample(&c->x)), 1);
-    float *w = dt_random_values((size_t)(k->out * c->x.c * k->kernel * k->kernel), 2);
+    const int64_t taps = dt_sides_h(k->kernel) * dt_sides_w(k->kernel);
+    float *w = dt_random_values((size_t)(k->out * c->x.c * taps), 2);
     float *bias = dt_random_values((size_t)k->out, 3);
     r.opts = opts;
     r.x[0] = c->x;

@@ -50,6 +50,7 @@ static const struct row {
     {"upsample", "factor=1", 1, 2, {1, 3, 2, 5}},
     {"upsample", "factor=3", 1, 5, {1, 3, 5, 7}},
     {"upsample", "", 1, 3, {1, 9, 8, 130}},
+    {"avgpool", "kernel=3x2 stride=1x2 pad=1x0", 1, 5, {1, 7, 5, 3}},
     {"adaptive_avgpool", "out=1", 1, 5, {1, 7, 5, 3}},
     {"adaptive_avgpool", "out=4", 1, 3, {1, 9, 14, 130}},
     {"adaptive_avgpool", "out=7", 1, 2, {1, 3, 5, 4}},

@@ -75,6 +75,19 @@ static void sections_become_layers_in_file_order(void **state)
     dt_graph_destroy(g);
 }
 
+static void kernels_may_be_higher_than_wide(void **state)
+{
+    (void)state;
+    dt_graph *g = build("[conv a]\nout = 4\nkernel = 1x7\npad = 0x3\n"
+                        "[conv b]\nout = 6\nkernel = 7x1\npad = 3x0\nstride = 2x1\n"
+                        "[maxpool p]\nkernel = 3x2\n[fc scores]\nout = 5\n",
+        small);
+    const dt_shape a = g->node[0].info.y, b = g->node[1].info.y, p = g->node[2].info.y;
+    assert_true(a.h == 8 && a.w == 8 && b.h == 4 && b.w == 8 && p.h == 1 && p.w == 4);
+    assert_int_equal(dt_param_count(&g->node[1].info.param[0]), 6 * 4 * 7);
+    dt_graph_destroy(g);
+}
+
 static void a_layer_takes_the_section_above_unless_input_names_others(void **state)
 {
     (void)state;
@@ -509,6 +522,7 @@ DT_TEST_GROUP(ini_network)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sections_become_layers_in_file_order),
+        cmocka_unit_test(kernels_may_be_higher_than_wide),
         cmocka_unit_test(a_layer_takes_the_section_above_unless_input_names_others),
         cmocka_unit_test(image_names_the_input_of_the_network),
         cmocka_unit_test(the_loss_is_added_when_missing_and_kept_when_written),

@@ -740,7 +740,8 @@ static const struct {
     {"flashneuron", "[policy.flashneuron]\nleast = 0\ntier = host\n"},
     {"tflms", "[policy.tflms]\nleast = 0\n"}, {"geeps", NULL},
     {"sentinel", "[policy.sentinel]\nleast = 0\n"},
-    {"autotm", "[policy.autotm]\nleast = 0\nnodes = 0\n"}};
+    {"autotm", "[policy.autotm]\nleast = 0\nnodes = 0\n"},
+    {"swapadvisor", "[policy.swapadvisor]\nleast = 0\nsamples = 200\n"}};
 
 /* Between the least that a policy comes to and what keep_all takes, plans keep to their budgets
  * nearly always, where what lies between others is lost; the same twice; and all verify. */

@@ -1,0 +1,353 @@
+/* SwapAdvisor (Huang et al., ASPLOS 2020): the order of the ops, how memory is shared out among
+ * sizes of tensors, and the swaps that follow from both are searched together by a genetic
+ * algorithm (memory/policies/swapadvisor_search.h).
+ *
+ * An individual is an order and a pool of objects in classes of sizes. Where an op wants an object
+ * and its class has none that is free, the tensor of that class whose next use is farthest is
+ * swapped out; copies begin as early as their object allows. Individuals live on by the seconds
+ * that this takes on three queues.
+ *
+ * Ours differs:
+ * - Numbers drawn come from a seed, and individuals are counted, where the paper searches for 30
+ *   minutes on 72 cores.
+ * - The pool is one of the search alone: tensors are placed by the run's pool, which needs less. So
+ *   the limit of the search is moved by as much as real plans are off, and the fastest plan that
+ *   fits is taken.
+ * - Parameters are not part of the search: where they live elsewhere, as under zero_infinity before
+ *   this in the list, they come for the ops that read them by copies that the plan puts in.
+ * - An individual beyond the limit is not dropped, but slower by its bytes.
+ * - The order stays where another policy has put in copies or recomputes.
+ * - Without a budget nothing is done. The input is not copied out, but fetched again. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "memory/gap/rewrite.h"
+#include "memory/policies/swapadvisor_search.h"
+#include "memory/reorder.h"
+
+enum { ROUNDS = 4 };
+
+typedef struct options {
+    int64_t seed, samples, population, guard;
+    double mutation;
+    uint64_t budget, least;
+} options;
+
+#define AT(f) offsetof(options, f)
+/* clang-format off */
+static const dt_opt opts[] = {
+    {"seed",       DT_OPT_I64,   AT(seed),       "1",    0, 1e15,  NULL,   NULL, "of the numbers that are drawn"},
+    {"samples",    DT_OPT_I64,   AT(samples),    "4000", 4, 1e9,   NULL,   NULL, "individuals that are planned, over all of up to four searches"},
+    {"population", DT_OPT_I64,   AT(population), "32",   2, 10000, NULL,   NULL, "individuals that live on; the paper's is 144"},
+    {"mutation",   DT_OPT_F64,   AT(mutation),   "0.1",  0, 1,     NULL,   NULL, "share of an individual's genes that change"},
+    {"guard",      DT_OPT_I64,   AT(guard),      "1",    0, 1e6,   NULL,   NULL, "ops for which a tensor stays that was used"},
+    {"budget",     DT_OPT_BYTES, AT(budget),     "0",    0, 0,     NULL,   NULL, "of the device; 0: memory.device_budget; without one nothing is done"},
+    {"least",      DT_OPT_BYTES, AT(least),      "1MiB", 0, 0,     NULL,   NULL, "bytes of the smallest tensor that is swapped"},
+    {NULL,         DT_OPT_I64,   0,              NULL,   0, 0,     NULL,   NULL, NULL},
+};
+/* clang-format on */
+
+/* @tensor: of those of the problem, the program's; @number: by the program's, the problem's or
+ * DT_NONE. @best: of the plan that takes @cost, when @found. */
+typedef struct advisor {
+    dt_program *p;
+    const dt_pass_env *env;
+    const options *o;
+    dti_dependences d;
+    dti_swap_problem x;
+    int32_t *tensor, *number;
+    dti_genes now, best;
+    dti_swap_plan plan;
+    dt_pass_cost cost;
+    bool found;
+} advisor;
+
+/* ---- the problem ---- */
+
+static bool is_written_once(const dt_program *p, int32_t t)
+{
+    int32_t n;
+    const dt_access *a = dt_accesses(p, t, &n);
+    for (int32_t i = 1; i < n; i++)
+        if (a[i].mode == DT_WRITE)
+            return false;
+    return n > 0;
+}
+
+static bool considered(const advisor *x, int32_t t)
+{
+    const dt_tensor *of = &x->p->tensor[t];
+    return of->home == DT_NONE && of->pin == DT_PIN_NONE && of->slot == DT_NONE && of->bytes > 0 &&
+           of->bytes >= x->o->least && is_written_once(x->p, t);
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    const uint64_t *p = a, *q = b;
+    return (*p > *q) - (*p < *q);
+}
+
+static void find_sizes(advisor *x)
+{
+    dti_swap_problem *s = &x->x;
+    for (size_t i = 0; i < s->n_tensor; i++)
+        s->size[i] = x->p->tensor[x->tensor[i]].bytes;
+    if (s->n_tensor > 0)
+        qsort(s->size, s->n_tensor, sizeof *s->size, by_bytes);
+    for (size_t i = 0; i < s->n_tensor; i++)
+        if (i == 0 || s->size[i] != s->size[i - 1])
+            s->size[s->n_size++] = s->size[i];
+    for (size_t i = 0; i < s->n_tensor; i++) {
+        const uint64_t bytes = x->p->tensor[x->tensor[i]].bytes;
+        while (s->size[s->size_of[i]] != bytes)
+            s->size_of[i]++;
+    }
+}
+
+static void find_tensors(advisor *x)
+{
+    dti_swap_problem *s = &x->x;
+    for (size_t t = 0; t < x->p->n_tensor; t++) {
+        x->number[t] = DT_NONE;
+        if (!considered(x, (int32_t)t))
+            continue;
+        const dt_tensor *of = &x->p->tensor[t];
+        x->number[t] = (int32_t)s->n_tensor;
+        x->tensor[s->n_tensor] = (int32_t)t;
+        s->out[s->n_tensor] = dti_copy_seconds(x->env, of, DT_ROW_COPY_OUT);
+        s->in[s->n_tensor++] = dti_copy_seconds(x->env, of, DT_ROW_COPY_IN);
+    }
+}
+
+static void find_args(advisor *x)
+{
+    dti_swap_problem *s = &x->x;
+    int32_t n = 0;
+    for (size_t k = 0; k < s->n_op; k++) {
+        const dt_op *op = &x->p->op[x->p->order[k]];
+        for (int a = 0; a < op->n_arg; a++) {
+            const int32_t t = x->number[op->arg[a].tensor];
+            bool there = t == DT_NONE;
+            for (int32_t i = s->arg_at[k]; i < n && !there; i++)
+                there = s->arg[i] == t;
+            if (!there)
+                s->arg[n++] = t;
+        }
+        s->arg_at[k + 1] = n;
+    }
+}
+
+/* Without dependences the order stays. */
+static dt_status find_dependences(advisor *x, dt_err *err)
+{
+    dt_err why = {0};
+    const dt_status st = dti_dependences_open(&x->d, x->p, &why);
+    x->x.fixed = st != DT_OK;
+    x->x.after_at = x->d.first;
+    x->x.after = x->d.after;
+    return st == DT_OK || st == DT_E_CONFIG ? DT_OK : DT_FAIL(err, st, "%s", why.text);
+}
+
+static dt_status open_problem(advisor *x, dt_err *err)
+{
+    const dt_program *p = x->p;
+    dti_swap_problem *s = &x->x;
+    double *seconds = dt_alloc(p->n_op, sizeof *seconds);
+    dti_gaps machine = {0};
+    const dti_load_curve none = {0};
+    dti_gaps_borrow(&machine, &none, x->env);
+    x->tensor = dt_alloc(p->n_tensor, sizeof *x->tensor);
+    x->number = dt_alloc(p->n_tensor, sizeof *x->number);
+    *s = (dti_swap_problem){.n_op = p->n_order,
+        .seconds = dt_alloc(p->n_order, sizeof *s->seconds),
+        .out = dt_alloc(p->n_tensor, sizeof *s->out),
+        .in = dt_alloc(p->n_tensor, sizeof *s->in),
+        .arg_at = dt_alloc(p->n_order + 1, sizeof *s->arg_at),
+        .arg = dt_alloc(p->n_order * DT_MAX_ARGS, sizeof *s->arg),
+        .size_of = dt_alloc(p->n_tensor, sizeof *s->size_of),
+        .size = dt_alloc(p->n_tensor, sizeof *s->size),
+        .guard = (int32_t)x->o->guard,
+        .inlined = machine.inline_copies};
+    const bool ok = seconds != NULL && x->tensor != NULL && x->number != NULL &&
+                    s->seconds != NULL && s->out != NULL && s->in != NULL && s->arg_at != NULL &&
+                    s->arg != NULL && s->size_of != NULL && s->size != NULL;
+    dt_status st = ok ? dti_pass_op_seconds(x->env, x->p, seconds, err)
+                      : DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+    for (size_t k = 0; st == DT_OK && k < s->n_op; k++)
+        s->seconds[k] = seconds[p->order[k]];
+    dt_free(seconds);
+    if (st != DT_OK)
+        return st;
+    find_tensors(x);
+    find_sizes(x);
+    find_args(x);
+    return find_dependences(x, err);
+}
+
+static void close_problem(advisor *x)
+{
+    dti_swap_problem *s = &x->x;
+    dti_dependences_close(&x->d);
+    dti_genes_deinit(&x->now);
+    dti_genes_deinit(&x->best);
+    dti_swap_plan_deinit(&x->plan);
+    dt_free(x->tensor);
+    dt_free(x->number);
+    dt_free(s->seconds);
+    dt_free(s->out);
+    dt_free(s->in);
+    dt_free(s->arg_at);
+    dt_free(s->arg);
+    dt_free(s->size_of);
+    dt_free(s->size);
+}
+
+/* ---- rewriting ---- */
+
+/* The last place, from @from up to @most, whose op ends no sooner than these seconds; or @most. */
+static int32_t place_after(const advisor *x, double seconds, int32_t from, int32_t most)
+{
+    while (from < most && x->plan.end[from] < seconds)
+        from++;
+    return from;
+}
+
+/* @order: the program's, before copies come between the ops */
+static dt_status swap(
+    const advisor *x, const dti_swap *w, const int32_t *order, dt_program *q, dt_err *err)
+{
+    const int32_t tensor = x->tensor[w->tensor];
+    const int32_t release = place_after(x, w->gone, w->from, w->to - 1);
+    const int32_t fetch = place_after(x, w->fetched, release + 1, w->to);
+    const dt_offload_opt o = {.release_after = order[release], .fetch_before = order[fetch]};
+    dt_gap g = {.tensor = tensor,
+        .from = order[w->from],
+        .to = order[w->to],
+        .from_pos = dt_pos(q, order[w->from]),
+        .to_pos = dt_pos(q, order[w->to])};
+    DT_CHECK(dt_reasons_add(&q->reasons, &g.reason, err,
+        "%s: of its class the one used last, %d ops later", q->policy, (int)(w->to - w->from)));
+    return dti_offload(q, &g, &o, err);
+}
+
+/* Of the program as it came, or a copy of that. */
+static dt_status rewrite(advisor *x, dti_genes *g, dt_program *q, dt_err *err)
+{
+    DT_CHECK(dti_swap_plan_make(&x->plan, &x->x, g, err));
+    if (!x->x.fixed)
+        DT_CHECK(dti_reorder(q, g->order, err));
+    int32_t *order = dt_alloc(q->n_order, sizeof *order);
+    if (order == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+    memcpy(order, q->order, q->n_order * sizeof *order);
+    dt_status st = DT_OK;
+    for (size_t i = 0; i < x->plan.n && st == DT_OK; i++)
+        st = swap(x, &x->plan.swap[i], order, q, err);
+    dt_free(order);
+    return st;
+}
+
+static dt_status try_it(advisor *x, dt_pass_cost *cost, dt_err *err)
+{
+    dt_program *q = NULL;
+    dt_status st = dt_program_copy(&q, x->p, err);
+    if (st == DT_OK)
+        st = dt_program_index(q, err);
+    if (st == DT_OK)
+        st = rewrite(x, &x->now, q, err);
+    if (st == DT_OK)
+        st = dti_pass_cost_of(x->env, q, cost, err);
+    dt_program_destroy(q);
+    return st;
+}
+
+/* ---- rounds of the search ---- */
+
+static bool is_better(const advisor *x, const dt_pass_cost *a, uint64_t budget)
+{
+    const dt_pass_cost *b = &x->cost;
+    if (!x->found || (a->device <= budget) != (b->device <= budget))
+        return !x->found || a->device <= budget;
+    return a->device <= budget ? a->seconds < b->seconds : a->device < b->device;
+}
+
+static void keep(advisor *x, const dt_pass_cost *cost)
+{
+    const dti_genes was = x->best;
+    x->best = x->now;
+    x->now = was;
+    x->cost = *cost;
+    x->found = true;
+}
+
+/* The next limit: this one, moved by what the plan is off. */
+static uint64_t moved(uint64_t limit, uint64_t peak, uint64_t budget)
+{
+    if (peak <= budget)
+        return limit + (budget - peak);
+    const uint64_t over = peak - budget;
+    return over < limit / 2 ? limit - over : limit / 2;
+}
+
+static dt_status find(advisor *x, uint64_t budget, uint64_t whole, dt_err *err)
+{
+    const options *o = x->o;
+    dti_swap_opts how = {.seed = (uint64_t)o->seed,
+        .samples = (uint64_t)o->samples / ROUNDS,
+        .population = (int32_t)o->population,
+        .mutation = o->mutation};
+    x->x.limit = budget;
+    for (int round = 0; round < ROUNDS; round++) {
+        dt_pass_cost cost = {0};
+        DT_CHECK(dti_swap_search(&x->x, &how, &x->now, err));
+        DT_CHECK(try_it(x, &cost, err));
+        if (is_better(x, &cost, budget))
+            keep(x, &cost);
+        x->x.limit = moved(x->x.limit, cost.device, budget);
+    }
+    /* Where no swap makes it smaller than it was, it stays as it was. */
+    x->found = x->found && (x->cost.device <= budget || x->cost.device < whole);
+    return DT_OK;
+}
+
+static dt_status search(advisor *x, uint64_t budget, dt_err *err)
+{
+    dt_pass_cost whole = {0};
+    DT_CHECK(dti_pass_cost_of(x->env, x->p, &whole, err));
+    if (whole.device <= budget)
+        return DT_OK;
+    DT_CHECK(open_problem(x, err));
+    if (x->x.n_size == 0)
+        return DT_OK;
+    DT_CHECK(dti_genes_init(&x->now, &x->x, err));
+    DT_CHECK(dti_genes_init(&x->best, &x->x, err));
+    DT_CHECK(dti_swap_plan_init(&x->plan, &x->x, err));
+    DT_CHECK(find(x, budget, whole.device, err));
+    return x->found ? rewrite(x, &x->best, x->p, err) : DT_OK;
+}
+
+static dt_status swapadvisor(dt_program *p, const dt_pass_env *env, dt_err *err)
+{
+    const options *o = env->opts;
+    advisor x = {.p = p, .env = env, .o = o};
+    const uint64_t budget = o->budget > 0 ? o->budget : env->budgets.device;
+    if (p->loss == DT_NONE || budget == 0)
+        return DT_OK;
+    dt_status st = dt_program_index(p, err);
+    if (st == DT_OK)
+        st = search(&x, budget, err);
+    close_problem(&x);
+    return st;
+}
+
+const dt_policy dt_policy_swapadvisor = {
+    .name = "swapadvisor",
+    .summary = "order of ops, classes of sizes and swaps, by a genetic search (SwapAdvisor 2020)",
+    .exact = true,
+    .by_budget = true,
+    .searches = true,
+    .opts = opts,
+    .opts_bytes = sizeof(options),
+    .pass = swapadvisor,
+};

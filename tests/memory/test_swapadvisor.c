@@ -1,0 +1,303 @@
+/* SwapAdvisor: the paper's examples of crossing, what holds of any search, and orders of ops. */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "memory/policies/swapadvisor_search.h"
+#include "memory/reorder.h"
+#include "tests/fixture/check.h"
+#include "tests/fixture/planned.h"
+#include "tests/fixture/random_graph.h"
+
+/* ---- figure 5 ---- */
+
+static void orders_cross_as_published(void **state)
+{
+    (void)state;
+    static const int32_t first[] = {0, 4, 1, 2, 3}, second[] = {1, 2, 3, 0, 4};
+    static const int32_t want[] = {1, 2, 3, 0, 4};
+    int32_t got[5];
+    bool seen[5];
+    dti_orders_cross(second, first, 3, 5, seen, got);
+    assert_memory_equal(got, want, sizeof want);
+}
+
+/* Sizes of 1 to 4 MB in 12 MB: the mixture of classes 1 1 1 1 and 1 2 2 2 behind the second entry,
+ * of counts 4 and 8 1. */
+static void pools_cross_as_published(void **state)
+{
+    (void)state;
+    uint64_t size[] = {1, 2, 3, 4};
+    const dti_swap_problem p = {.n_size = 4, .size = size, .limit = 12};
+    int32_t one[] = {0, 1, 0, 0}, other[] = {0, 0, 1, 1}, count[4];
+    static const int32_t want_one[] = {0, 1, 1, 1}, want_other[] = {0, 0, 1, 1};
+    static const int32_t of_one[] = {8, 1, 4, 4}, of_other[] = {4, 4, 1, 1};
+    dti_classes_repair(one, 4);
+    dti_classes_repair(other, 4);
+    assert_memory_equal(one, want_one, sizeof want_one);
+    assert_memory_equal(other, want_other, sizeof want_other);
+    dti_counts_from_sizes(&p, one, of_one, count); /* 8 and 3 are 20 MB: 4 MB less of each */
+    assert_true(count[0] == 4 && count[1] == 2);
+    dti_counts_from_sizes(&p, other, of_other, count);
+    assert_true(count[0] == 4 && count[1] == 1);
+}
+
+static void repaired_classes_are_valid(void **state)
+{
+    (void)state;
+    dt_dice d = {5, 0};
+    for (int round = 0; round < 500; round++) {
+        int32_t class[9];
+        for (int i = 0; i < 9; i++)
+            class[i] = (int32_t)dt_roll(&d, 7);
+        dti_classes_repair(class, 9);
+        assert_int_equal(class[0], 0);
+        for (int i = 1; i < 9; i++)
+            assert_in_range(class[i] - class[i - 1], 0, 1);
+    }
+}
+
+/* ---- the planner ---- */
+
+enum { OPS = 24, TENSORS = 16, SIZES = 5 };
+
+/* Each op makes a tensor, or none any more, and reads some of those that are there. */
+typedef struct made_up {
+    double seconds[OPS], out[TENSORS], in[TENSORS];
+    int32_t arg_at[OPS + 1], arg[4 * OPS], after_at[OPS + 1], after[4 * OPS], size_of[TENSORS];
+    uint64_t size[SIZES];
+    dti_swap_problem p;
+} made_up;
+
+static void make_up(made_up *m, uint64_t seed)
+{
+    dt_dice d = {seed, 0};
+    int32_t n = 0, n_after = 0, maker[TENSORS], made = 0;
+    memset(m, 0, sizeof *m);
+    for (int i = 0; i < SIZES; i++)
+        m->size[i] = (uint64_t)(i + 1);
+    for (int32_t k = 0; k < OPS; k++) {
+        m->seconds[k] = (double)dt_roll_in(&d, 1, 5);
+        for (int32_t t = 0; t < made; t++)
+            if (dt_roll(&d, 8) == 0 && n - m->arg_at[k] < 3)
+                m->arg[n++] = t;
+        if (made < TENSORS && dt_roll(&d, 3) > 0) {
+            m->size_of[made] = (int32_t)dt_roll(&d, SIZES);
+            m->out[made] = m->in[made] = (double)m->size[m->size_of[made]];
+            maker[made] = k;
+            m->arg[n++] = made++;
+        }
+        m->arg_at[k + 1] = n;
+    }
+    for (int32_t k = 0; k < OPS; k++) { /* whoever reads stays behind who made it */
+        for (int32_t op = k + 1; op < OPS; op++)
+            for (int32_t a = m->arg_at[op]; a < m->arg_at[op + 1]; a++)
+                if (maker[m->arg[a]] == k && n_after < 4 * OPS)
+                    m->after[n_after++] = op;
+        m->after_at[k + 1] = n_after;
+    }
+    m->p = (dti_swap_problem){.n_op = OPS,
+        .n_tensor = (size_t)made,
+        .n_size = SIZES,
+        .seconds = m->seconds,
+        .out = m->out,
+        .in = m->in,
+        .arg_at = m->arg_at,
+        .arg = m->arg,
+        .after_at = m->after_at,
+        .after = m->after,
+        .size_of = m->size_of,
+        .size = m->size,
+        .limit = 20 + seed % 20,
+        .guard = (int32_t)(seed % 3),
+        .inlined = seed % 4 == 0};
+}
+
+/* Places at which a tensor has an object: from its first use to its last, without its swaps. */
+static bool is_there(const made_up *m, const dti_genes *g, const dti_swap_plan *s, int32_t t, int k)
+{
+    int first = -1, last = -1;
+    for (int i = 0; i < OPS; i++)
+        for (int32_t a = m->arg_at[g->order[i]]; a < m->arg_at[g->order[i] + 1]; a++)
+            if (m->arg[a] == t) {
+                first = first < 0 ? i : first;
+                last = i;
+            }
+    for (size_t i = 0; i < s->n; i++)
+        if (s->swap[i].tensor == t && k > s->swap[i].from && k < s->swap[i].to)
+            return false; /* perhaps still there for a while, when nobody wants its object */
+    return first >= 0 && k >= first && k <= last;
+}
+
+/* Objects that are wanted at once, by class; as many there are for the whole step. */
+static void assert_limit_holds(const made_up *m, const dti_genes *g, const dti_swap_plan *s)
+{
+    int32_t most[SIZES] = {0};
+    uint64_t bytes = 0;
+    for (int k = 0; k < OPS; k++) {
+        int32_t n[SIZES] = {0};
+        for (int32_t t = 0; t < (int32_t)m->p.n_tensor; t++)
+            n[g->class[m->size_of[t]]] += is_there(m, g, s, t, k);
+        for (int c = 0; c < SIZES; c++)
+            most[c] = n[c] > most[c] ? n[c] : most[c];
+    }
+    for (int i = 0; i < SIZES; i++)
+        if (i + 1 == SIZES || g->class[i + 1] != g->class[i])
+            bytes += (uint64_t)most[g->class[i]] * m->size[i];
+    assert_true(bytes <= m->p.limit);
+}
+
+/* What is said to be within the limit is, a copy back follows its copy out, and the step takes no
+ * less than its ops. */
+static void what_is_found_is_valid(void **state)
+{
+    (void)state;
+    int within = 0;
+    for (uint64_t seed = 0; seed < 60; seed++) {
+        made_up m;
+        dti_genes best;
+        dti_swap_plan s;
+        dt_err err = {0};
+        double ops = 0;
+        bool seen[OPS];
+        make_up(&m, seed);
+        const dti_swap_opts o = {.seed = seed, .samples = 300, .population = 8, .mutation = 0.1};
+        const dti_dependences d = {OPS, m.after_at, m.after};
+        assert_ok(dti_genes_init(&best, &m.p, &err), &err);
+        assert_ok(dti_swap_plan_init(&s, &m.p, &err), &err);
+        assert_ok(dti_swap_search(&m.p, &o, &best, &err), &err);
+        assert_true(dti_dependences_keep(&d, best.order, seen));
+        const double seconds = best.seconds;
+        assert_ok(dti_swap_plan_make(&s, &m.p, &best, &err), &err);
+        assert_true(best.seconds <= seconds && best.seconds >= seconds);
+        for (int k = 0; k < OPS; k++)
+            ops += m.seconds[k];
+        assert_true(best.seconds >= ops);
+        for (size_t i = 0; i < s.n; i++)
+            assert_true(s.swap[i].fetched >= s.swap[i].gone);
+        if (best.over == 0)
+            assert_limit_holds(&m, &best, &s);
+        within += best.over == 0;
+        dti_swap_plan_deinit(&s);
+        dti_genes_deinit(&best);
+    }
+    assert_true(within > 45);
+}
+
+static bool is_worse(const dti_genes *a, const dti_genes *b)
+{
+    return a->over != b->over ? a->over > b->over : a->seconds > b->seconds;
+}
+
+/* The same seed gives the same; more samples are never worse, and the first individual is the
+ * program's order. */
+static void more_samples_are_never_worse(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        made_up m;
+        dti_genes now, before, again;
+        dt_err err = {0};
+        make_up(&m, seed);
+        assert_ok(dti_genes_init(&now, &m.p, &err), &err);
+        assert_ok(dti_genes_init(&before, &m.p, &err), &err);
+        assert_ok(dti_genes_init(&again, &m.p, &err), &err);
+        for (uint64_t samples = 1; samples <= 256; samples *= 4) {
+            const dti_swap_opts o = {
+                .seed = seed, .samples = samples, .population = 8, .mutation = 0.2};
+            assert_ok(dti_swap_search(&m.p, &o, &now, &err), &err);
+            assert_ok(dti_swap_search(&m.p, &o, &again, &err), &err);
+            assert_memory_equal(now.order, again.order, sizeof(int32_t[OPS]));
+            assert_false(is_worse(&now, &again) || is_worse(&again, &now));
+            assert_false(samples > 1 && is_worse(&now, &before));
+            const dti_genes was = before;
+            before = now;
+            now = was;
+        }
+        dti_genes_deinit(&now);
+        dti_genes_deinit(&before);
+        dti_genes_deinit(&again);
+    }
+}
+
+/* ---- orders of a program's ops ---- */
+
+/* The last ready op first: as far from the program's order as there is. */
+static void last_first(const dti_dependences *d, int32_t *order)
+{
+    int32_t *waits = dt_alloc(d->n, sizeof *waits);
+    assert_non_null(waits);
+    for (int32_t a = 0; a < d->first[d->n]; a++)
+        waits[d->after[a]]++;
+    for (size_t k = 0; k < d->n; k++) {
+        int32_t take = (int32_t)d->n - 1;
+        while (waits[take] != 0)
+            take--;
+        order[k] = take;
+        waits[take] = -1;
+        for (int32_t a = d->first[take]; a < d->first[take + 1]; a++)
+            waits[d->after[a]]--;
+    }
+    dt_free(waits);
+}
+
+/* A program in another order is planned and verified; what an op reads is still made before it, and
+ * orders that break a dependence are told. */
+static void another_order_keeps_what_depends(void **state)
+{
+    (void)state;
+    int changed = 0;
+    for (uint64_t seed = 0; seed < 30; seed++) {
+        dt_err err = {0};
+        dti_dependences d;
+        const dt_pass_env e = {0};
+        dt_lowered m = dt_program_of(dt_random_graph(seed), DT_PROGRAM_FIRST, 3);
+        assert_ok(dt_program_index(m.program, &err), &err);
+        assert_ok(dti_dependences_open(&d, m.program, &err), &err);
+        int32_t *order = dt_alloc(d.n, sizeof *order);
+        bool *seen = dt_alloc(d.n, sizeof *seen);
+        assert_true(order != NULL && seen != NULL);
+        last_first(&d, order);
+        assert_true(dti_dependences_keep(&d, order, seen));
+        for (size_t k = 0; k < d.n; k++)
+            changed += order[k] != (int32_t)k;
+        assert_ok(dti_reorder(m.program, order, &err), &err);
+        m.plan = dt_lower_with(m.program, &e);
+        for (size_t k = 0; k < d.n; k++)
+            order[k] = (int32_t)(d.n - 1 - k);
+        assert_false(dti_dependences_keep(&d, order, seen));
+        memset(order, 0, d.n * sizeof *order);
+        assert_false(dti_dependences_keep(&d, order, seen));
+        dt_free(order);
+        dt_free(seen);
+        dti_dependences_close(&d);
+        dt_lowered_close(&m);
+    }
+    assert_true(changed > 0);
+}
+
+static void what_a_policy_has_placed_keeps_its_place(void **state)
+{
+    (void)state;
+    dt_err err = {0};
+    dti_dependences d;
+    dt_lowered m = dt_plan_model("lenet5", "vdnn_all", 4);
+    assert_ok(dt_program_index(m.program, &err), &err);
+    assert_int_equal(dti_dependences_open(&d, m.program, &err), DT_E_CONFIG);
+    dti_dependences_close(&d);
+    dt_lowered_close(&m);
+}
+
+DT_TEST_GROUP(swapadvisor)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(orders_cross_as_published),
+        cmocka_unit_test(pools_cross_as_published),
+        cmocka_unit_test(repaired_classes_are_valid),
+        cmocka_unit_test(what_is_found_is_valid),
+        cmocka_unit_test(more_samples_are_never_worse),
+        cmocka_unit_test(another_order_keeps_what_depends),
+        cmocka_unit_test(what_a_policy_has_placed_keeps_its_place),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

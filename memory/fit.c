@@ -20,6 +20,7 @@ typedef struct fitting {
     const dt_fit_env *e;
     dt_algorithm_table *table;
     uint64_t ceiling;
+    double seconds; /* by what is taken so far */
     size_t n, cap;
     choice *choice; /* in the order in which they first run */
 } fitting;
@@ -93,10 +94,24 @@ static void aim(choice *c)
             return;
 }
 
+/* The smallest by the limit that says so, as costs go by it. */
 static void take(const choice *c, int i)
 {
     const size_t bytes = c->all.algorithm[i].bytes;
-    *c->limit = bytes > DT_LIMIT_LEAST ? bytes : DT_LIMIT_LEAST;
+    *c->limit = i + 1 < c->all.n && bytes > DT_LIMIT_LEAST ? bytes : DT_LIMIT_LEAST;
+}
+
+/* Whether the plans made last take too much, or longer than those before them. */
+static dt_status is_worse(
+    fitting *f, const dt_fitted *all, size_t n, bool *worse, double *seconds, dt_err *err)
+{
+    *seconds = f->seconds;
+    *worse = peak_of(all, n) > f->ceiling;
+    if (*worse || f->e->seconds == NULL)
+        return DT_OK;
+    DT_CHECK(f->e->seconds(f->e->self, seconds, err));
+    *worse = !(*seconds <= f->seconds);
+    return DT_OK;
 }
 
 /* Take what choices [from, to) aim at. If that is too much, halves of them, and in the end one at a
@@ -105,7 +120,8 @@ static dt_status settle(fitting *f, size_t from, size_t to, dt_err *err)
 {
     size_t n;
     const dt_fitted *all;
-    bool any = false;
+    bool any = false, over;
+    double seconds;
     for (size_t i = from; i < to; i++) {
         take(&f->choice[i], f->choice[i].want);
         any = any || f->choice[i].want != f->choice[i].now;
@@ -113,7 +129,8 @@ static dt_status settle(fitting *f, size_t from, size_t to, dt_err *err)
     if (!any)
         return DT_OK;
     DT_CHECK(f->e->plan(f->e->self, f->table, &all, &n, err));
-    const bool over = peak_of(all, n) > f->ceiling;
+    DT_CHECK(is_worse(f, all, n, &over, &seconds, err));
+    f->seconds = over ? f->seconds : seconds;
     for (size_t i = from; i < to; i++)
         if (over)
             take(&f->choice[i], f->choice[i].now);
@@ -136,6 +153,8 @@ static dt_status fit(fitting *f, dt_err *err)
     const dt_fitted *all;
     dt_algorithm_table_set(f->table, DT_LIMIT_LEAST);
     DT_CHECK(f->e->plan(f->e->self, f->table, &all, &n, err));
+    if (f->e->seconds != NULL)
+        DT_CHECK(f->e->seconds(f->e->self, &f->seconds, err));
     f->ceiling = peak_of(all, n);
     f->ceiling = f->e->budget > f->ceiling ? f->e->budget : f->ceiling;
     for (size_t i = 0; i < n; i++)

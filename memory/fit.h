@@ -17,20 +17,25 @@ typedef struct dt_fitted {
  * @budget: of the device; 0: none
  * @plan:   make all plans of the run by a table, policies and all: *all and *n, which hold until it
  * is called again. Pure: the same table, the same plans
- * @self:   its first argument
+ * @self:   the first argument of both
+ * @seconds: of a step by the plans made last, where that may grow by what a policy makes room for;
+ * NULL: faster algorithms make it no longer
  */
 typedef struct dt_fit_env {
     uint64_t budget;
     dt_status (*plan)(
         void *self, const dt_algorithm_table *by, const dt_fitted **all, size_t *n, dt_err *err);
     void *self;
+    dt_status (*seconds)(void *self, double *out, dt_err *err);
 } dt_fit_env;
 
 /* Fit, after SuperNeurons (Wang et al., PPoPP 2018, section 3.5), where each convolution takes the
  * fastest algorithm whose scratch fits what is free at its step, and vDNN's greedy choice: the
  * algorithms of fewest bytes give a peak; then op by op, in the order in which they run, the
  * fastest is taken with which the peak of all plans stays within that, or within the budget where
- * it is higher. Ours differs: a plan is made of every choice, so it is the addresses that fit and
+ * it is higher, and with which a step takes no longer: where a policy moves more to make room for
+ * scratch, that is held against what the algorithm saves (moDNN, Chen et al., TPDS 2019, equation
+ * 10). Ours differs: a plan is made of every choice, so it is the addresses that fit and
  * not only the sum of bytes; and both programs of a step, recomputes and evaluation go by one
  * table.
  * @table: of the graph; what it holds before does not matter. */

@@ -91,6 +91,18 @@ typedef struct dt_rung {
 } dt_rung;
 
 /**
+ * struct dt_parts - the rule of a policy that takes a batch in parts, where the configuration does
+ * not say in which. Both are pure.
+ * @fit:   whether the samples of a program that trains, as its author wrote it, may be taken at
+ * once; if more may, fewer may as well
+ * @round: the number to take where so many may be, at most that and at least 1
+ */
+typedef struct dt_parts {
+    dt_status (*fit)(dt_program *p, const dt_pass_env *env, bool *yes, dt_err *err);
+    int64_t (*round)(int64_t samples);
+} dt_parts;
+
+/**
  * struct dt_policy - a policy.
  * @name @summary: as in the INI file and in `dnntrain list policies`
  * @exact: moves, repeats or encodes without changing a bit of what is trained
@@ -106,6 +118,7 @@ typedef struct dt_rung {
  * @host_updates: updates run on the host, where what they need lives
  * @delay: from which step on an update takes the gradients of the step before, which live on the
  * host; below 0: from none. NULL: likewise
+ * @parts: takes a batch in parts; NULL: at once
  * @rung @n_rung: of a ladder: a run takes the first that fits its budgets; pass is then the last
  * one's
  */
@@ -118,6 +131,7 @@ typedef struct dt_policy {
     dt_status (*pass)(dt_program *p, const dt_pass_env *env, dt_err *err);
     dt_tier (*home)(const void *opts, const dt_home *h);
     int64_t (*delay)(const void *opts);
+    const dt_parts *parts;
     const dt_rung *rung;
     size_t n_rung;
 } dt_policy;

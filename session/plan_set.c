@@ -443,10 +443,20 @@ static dt_status try_table(
     return DT_OK;
 }
 
+static dt_status step_seconds(void *self, double *out, dt_err *err)
+{
+    const fitting *f = self;
+    dt_prediction of;
+    DT_CHECK(dt_plan_set_predict(f->set, &of, err));
+    *out = of.seconds;
+    return DT_OK;
+}
+
 static dt_status fit(dt_plan_set *p, dt_err *err)
 {
     fitting f = {.set = p};
-    const dt_fit_env e = {.budget = p->asked.budgets.device, .plan = try_table, .self = &f};
+    const dt_fit_env e = {
+        .budget = p->asked.budgets.device, .plan = try_table, .self = &f, .seconds = step_seconds};
     const dt_status st = dt_fit_algorithms(&e, &p->table, err);
     forget(p);
     dt_free(f.all);

@@ -62,7 +62,7 @@ dt_simulate_opts dti_session_simulate_opts(const dt_session *s);
 void dti_session_origin(const dt_session *s, dt_origin *to);
 
 /* Read what the configuration says of costs into s->costs, and scale them by memory.calibrate, for
- * which a step that keeps all is planned; DT_E_CONFIG, DT_E_DATA. The last part of
+ * which a step that keeps all is planned; DT_E_CONFIG, DT_E_DATA. A part of
  * dt_session_open. */
 dt_status dti_session_read_costs(dt_session *s, dt_err *err) DT_NODISCARD;
 

@@ -19,6 +19,7 @@
 #include "memory/tier.h"
 #include "models/ini.h"
 #include "session/human.h"
+#include "session/parts.h"
 #include "session/predict.h"
 #include "session/profile_cache.h"
 
@@ -424,7 +425,8 @@ static dt_status open_session(
     DT_CHECK(dt_graph_check(s->graph, err));
     DT_CHECK(fuse(s, err));
     DT_CHECK(dt_layer_fates_open(&s->fates, s->config, s->graph, own, err));
-    return dti_session_read_costs(s, err);
+    DT_CHECK(dti_session_read_costs(s, err));
+    return dti_session_choose_parts(s, err);
 }
 
 dt_status dt_session_open(

@@ -66,13 +66,13 @@ static dt_status make_folder(char folder[PATH_ROOM], dt_err *err)
  * files, as memory does not depend on what is in them. */
 static void settings(child *c, const char *policy, int64_t batch)
 {
-    static const char *const fixed[] = {"train.micro_batch=0", "train.steps=2", "train.epochs=0",
-        "train.eval_every=0", "train.drop_last=off",
-        "train.dump_gradients=", "model.weights=", "data.source=synthetic",
+    static const char *const fixed[] = {"train.steps=2", "train.epochs=0", "train.eval_every=0",
+        "train.drop_last=off", "train.dump_gradients=", "model.weights=", "data.source=synthetic",
         "data.path=", "data.eval_path=", "data.augment=off"};
     for (size_t i = 0; i < DT_COUNT(fixed); i++)
         snprintf(c->set[c->n_set++], SET_ROOM, "%s", fixed[i]);
     snprintf(c->set[c->n_set++], SET_ROOM, "train.batch=%" PRId64, batch);
+    snprintf(c->set[c->n_set++], SET_ROOM, "train.micro_batch=%" PRId64, batch);
     snprintf(c->set[c->n_set++], SET_ROOM, "data.samples=%" PRId64, batch);
     snprintf(c->set[c->n_set++], SET_ROOM, "memory.policy=%.900s", policy);
     snprintf(c->set[c->n_set++], SET_ROOM, "run.dir=%s/run", c->folder);

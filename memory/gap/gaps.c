@@ -222,14 +222,19 @@ dt_status dti_gaps_open(dti_gaps *g, dt_err *err)
     return DT_OK;
 }
 
-double dti_gaps_wait(dti_gaps *g, dti_idle *i)
+double dti_gaps_wait_at(dti_gaps *g, dti_idle *i, int32_t pos)
 {
-    i->at = g->peak;
+    i->at = pos;
     dti_gaps_enqueue(g, i);
     const double with = wait_of(g);
     dequeue(g, i);
     i->at = DT_NONE;
     return with - g->late;
+}
+
+double dti_gaps_wait(dti_gaps *g, dti_idle *i)
+{
+    return dti_gaps_wait_at(g, i, g->peak);
 }
 
 void dti_gaps_choose(dti_gaps *g, dti_idle *i, dti_fate fate)

@@ -84,6 +84,7 @@ dti_idle *dti_gaps_best(const dti_gaps *g, dti_gap_score *score);
 /* Seconds that ops would wait longer, if this one were offloaded as well, to be away at the peak.
  */
 double dti_gaps_wait(dti_gaps *g, dti_idle *i);
+double dti_gaps_wait_at(dti_gaps *g, dti_idle *i, int32_t pos); /* at that place instead */
 
 void dti_gaps_choose(dti_gaps *g, dti_idle *i, dti_fate fate);
 void dti_gaps_refuse(dti_gaps *g, dti_idle *i);

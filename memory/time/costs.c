@@ -134,7 +134,7 @@ static dt_work work_of(const dt_plan_op *op)
 {
     if (strcmp(op->layer, "conv") != 0)
         return DT_WORK_MATRIX;
-    return op->limit == DT_LIMIT_ANY ? DT_WORK_CONV : DT_WORK_CONV_SMALL;
+    return op->limit == DT_LIMIT_LEAST ? DT_WORK_CONV_SMALL : DT_WORK_CONV;
 }
 
 static double larger(double a, double b)

@@ -736,7 +736,7 @@ static void assert_same_rows(const dt_plan *a, const dt_plan *b)
 static const struct {
     const char *policy, *ini;
 } by_budget[] = {{"superneurons", "[policy.superneurons]\nleast = 0\n"},
-    {"flashneuron", "[policy.flashneuron]\nleast = 0\n"},
+    {"modnn", "[policy.modnn]\nleast = 0\n"}, {"flashneuron", "[policy.flashneuron]\nleast = 0\n"},
     {"flashneuron", "[policy.flashneuron]\nleast = 0\ntier = host\n"},
     {"tflms", "[policy.tflms]\nleast = 0\n"}, {"geeps", NULL},
     {"sentinel", "[policy.sentinel]\nleast = 0\n"},

@@ -221,7 +221,8 @@ typedef struct chain {
     dt_map *map;
     dt_lowered made[2];
     dt_fitted all[2];
-    int plans; /* made so far */
+    int plans;    /* made so far */
+    double price; /* seconds a byte of the peak */
 } chain;
 
 static chain open_chain(dt_dice *d, bool by_bound)
@@ -359,7 +360,7 @@ static void fit_takes_the_fastest_that_fits(void **state)
         const uint64_t small = peak_now(&c);
         const uint64_t budget = seed % 3 == 0 ? small + dt_roll(&d, 16384) : seed % 3 == 1 ? 1 : 0;
         const uint64_t ceiling = budget > small ? budget : small;
-        const dt_fit_env e = {budget, plan_chain, &c};
+        const dt_fit_env e = {budget, plan_chain, &c, NULL};
         c.plans = 0;
         assert_ok(dt_fit_algorithms(&e, &c.table, &err), &err);
         asked += c.plans;
@@ -395,7 +396,7 @@ static void a_larger_budget_never_slows_an_op(void **state)
         dt_algorithm_table_set(&c.table, DT_LIMIT_LEAST);
         const uint64_t small = peak_now(&c);
         for (uint64_t more = 0; more <= 16384; more += 2048) {
-            const dt_fit_env e = {small + more, plan_chain, &c};
+            const dt_fit_env e = {small + more, plan_chain, &c, NULL};
             assert_ok(dt_fit_algorithms(&e, &c.table, &err), &err);
             for (int i = 0; i < CHOICES; i++) {
                 assert_true(more == 0 || chosen(&c, i) <= before[i]);
@@ -406,6 +407,53 @@ static void a_larger_budget_never_slows_an_op(void **state)
             assert_int_equal(before[i], 0);
         close_chain(&c);
     }
+}
+
+/* A second for each step down the lists, and what moving for room costs: a price by byte of the
+ * peak. */
+static dt_status seconds_of(void *self, double *out, dt_err *err)
+{
+    chain *c = self;
+    uint64_t peak = 0;
+    (void)err;
+    *out = 0;
+    for (int i = 0; i < 2; i++)
+        peak = c->made[i].plan->peak > peak ? c->made[i].plan->peak : peak;
+    for (int i = 0; i < CHOICES; i++)
+        *out += chosen(c, i);
+    *out += c->price * (double)peak;
+    return DT_OK;
+}
+
+static uint64_t fit_at(chain *c, double price, bool timed)
+{
+    dt_err err = {0};
+    const dt_fit_env e = {1 << 30, plan_chain, c, timed ? seconds_of : NULL};
+    c->price = price;
+    assert_ok(dt_fit_algorithms(&e, &c->table, &err), &err);
+    return peak_now(c);
+}
+
+/* moDNN's rule: an algorithm is taken for what it saves, less what its scratch costs. Where room
+ * costs nothing all are the fastest; where a byte costs more than all save, the peak is that of
+ * small. */
+static void no_algorithm_costs_more_than_it_saves(void **state)
+{
+    (void)state;
+    uint64_t above = 0;
+    for (uint64_t seed = 0; seed < SEEDS / 4; seed++) {
+        dt_dice d = {seed, 0};
+        chain c = open_chain(&d, true);
+        dt_algorithm_table_set(&c.table, DT_LIMIT_LEAST);
+        const uint64_t small = peak_now(&c), untimed = fit_at(&c, 0, false);
+        assert_int_equal(fit_at(&c, 0, true), untimed);
+        for (int i = 0; i < CHOICES; i++)
+            assert_int_equal(chosen(&c, i), 0);
+        assert_int_equal(fit_at(&c, 1e6, true), small);
+        above += untimed - small;
+        close_chain(&c);
+    }
+    assert_true(above > 0); /* or there was nothing to pay */
 }
 
 static void a_plan_names_the_algorithms_it_is_for(void **state)
@@ -472,6 +520,7 @@ DT_TEST_GROUP(workspace_limit)
         cmocka_unit_test(algorithms_agree),
         cmocka_unit_test(fit_takes_the_fastest_that_fits),
         cmocka_unit_test(a_larger_budget_never_slows_an_op),
+        cmocka_unit_test(no_algorithm_costs_more_than_it_saves),
         cmocka_unit_test(a_plan_names_the_algorithms_it_is_for),
         cmocka_unit_test(a_plan_of_other_algorithms_is_not_run),
     };

@@ -39,7 +39,8 @@ static void each_plan_is_the_one_that_plan_makes(void **state)
         char words[512];
         const double budget = json_number(o, "budget");
         snprintf(words, sizeof words,
-            "plan FILE --json --set memory.simulate=p100 --set memory.policy=%s "
+            "plan FILE --json --set memory.simulate=p100 --set train.micro_batch=64 --set "
+            "memory.policy=%s "
             "--set memory.device_budget=%.0f",
             json_text(o, "policy"), budget);
         cJSON *plan = object_of(words);

@@ -72,8 +72,8 @@ static uint64_t planned(const char *file, const char *policy, int64_t batch, uin
     char words[512];
     snprintf(words, sizeof words,
         "plan FILE --json --set memory.policy=%s --set train.batch=%" PRId64
-        " --set memory.device_budget=%" PRIu64,
-        policy, batch, budget);
+        " --set train.micro_batch=%" PRId64 " --set memory.device_budget=%" PRIu64,
+        policy, batch, batch, budget);
     ran r = cli_run(words, file);
     cJSON *o = json_of(r.out, strlen(r.out));
     const uint64_t peak = (uint64_t)json_number(json_object(o, "device"), "peak");

@@ -1,0 +1,106 @@
+/* The largest part of a batch that a policy's rule allows, by bisection. */
+#include "session/parts.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "engine/config/config.h"
+
+/* A choice under way; @keep_all: under which programs are asked about. */
+typedef struct choice {
+    dt_session *s;
+    const dt_parts *parts;
+    const void *opts;
+    dt_policies keep_all;
+} choice;
+
+static dt_status fits(const choice *c, int64_t samples, bool *yes, dt_err *err)
+{
+    const dt_session *s = c->s;
+    dt_plan_set *set = NULL;
+    const dt_planned *x = NULL;
+    dt_plan_request r = dt_session_request(s);
+    r.policies = &c->keep_all;
+    r.fates = NULL;
+    r.given = NULL;
+    r.micro_batch = samples;
+    r.algorithms = DT_ALGORITHMS_FAST;
+    const dt_program_kind kind = samples < r.batch ? DT_PROGRAM_AGAIN : DT_PROGRAM_FIRST;
+    const dt_pass_env env = {.opts = c->opts, .budgets = r.budgets};
+    dt_status st = dt_plan_set_create(&set, s, &r, err);
+    if (st == DT_OK)
+        st = dt_plan_set_add(set, kind, samples, &x, err);
+    if (st == DT_OK)
+        st = c->parts->fit(x->program, &env, yes, err);
+    dt_plan_set_destroy(set);
+    return st;
+}
+
+/* The most samples that fit; 1 where even that does not. */
+static dt_status find_most(const choice *c, int64_t *most, dt_err *err)
+{
+    int64_t low = 1, high = c->s->opts.train.batch;
+    bool yes = false;
+    DT_CHECK(fits(c, high, &yes, err));
+    while (!yes && low < high - 1) {
+        const int64_t mid = low + (high - low) / 2;
+        bool mid_fits = false;
+        DT_CHECK(fits(c, mid, &mid_fits, err));
+        if (mid_fits)
+            low = mid;
+        else
+            high = mid;
+    }
+    *most = yes ? high : low;
+    return DT_OK;
+}
+
+static dt_status choose(choice *c, dt_err *err)
+{
+    int64_t most = 0;
+    dt_train_opts *t = &c->s->opts.train;
+    DT_CHECK(dt_policies_open(&c->keep_all, "keep_all", NULL, err));
+    DT_CHECK(find_most(c, &most, err));
+    t->micro_batch = most < t->batch ? c->parts->round(most) : t->batch;
+    while (t->batch % t->micro_batch != 0)
+        t->micro_batch--;
+    return DT_OK;
+}
+
+static bool is_given(const dt_session *s)
+{
+    int64_t n = 0;
+    int line;
+    const char *file, *text = dt_config_get(s->config, "train", "micro_batch", &file, &line);
+    return text != NULL && (!dt_parse_i64(text, &n) || n != 0);
+}
+
+static void note(dt_session *s, const char *policy)
+{
+    const dt_train_opts *t = &s->opts.train;
+    bool norms = false;
+    for (size_t i = 0; i < s->graph->n_node; i++)
+        norms = norms || s->graph->node[i].desc->batch_statistics;
+    if (t->micro_batch < t->batch)
+        snprintf(s->note, sizeof s->note,
+            "policy %s takes batches of %" PRId64 " in parts: train.micro_batch = %" PRId64 "%s",
+            policy, t->batch, t->micro_batch,
+            norms ? ", over which batch norms have their statistics" : "");
+}
+
+dt_status dti_session_choose_parts(dt_session *s, dt_err *err)
+{
+    const dt_policies *p = &s->policies;
+    size_t i = 0;
+    while (i < p->n && p->pass[i].policy->parts == NULL)
+        i++;
+    if (i == p->n || is_given(s) || s->opts.train.update == DT_UPDATE_EARLY ||
+        s->opts.memory.account != NULL)
+        return DT_OK;
+    choice c = {.s = s, .parts = p->pass[i].policy->parts, .opts = p->pass[i].opts};
+    const dt_status st = choose(&c, err);
+    dt_policies_close(&c.keep_all);
+    if (st == DT_OK)
+        note(s, p->pass[i].policy->name);
+    return st;
+}

@@ -1,0 +1,15 @@
+/* In how many parts a batch is taken, where a policy has a rule for that and the configuration does
+ * not say it. */
+#ifndef DT_SESSION_PARTS_H
+#define DT_SESSION_PARTS_H
+
+#include "session/session.h"
+
+/* Set train.micro_batch by the rule of the first policy that has one (struct dt_parts): the most
+ * samples that may be taken at once, rounded as it says, and down to what divides train.batch. Left
+ * alone where the configuration gives a number above 0, and with train.update = early, which takes
+ * a batch at once. What was chosen is noted. Programs are planned for it, about log2 of the batch;
+ * the last part of dt_session_open. DT_E_CONFIG and DT_E_NOMEM as planning has them. */
+dt_status dti_session_choose_parts(dt_session *s, dt_err *err) DT_NODISCARD;
+
+#endif

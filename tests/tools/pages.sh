@@ -8,15 +8,15 @@
 #
 # Compared to the letter, but for seconds: a number before s, ms, img/s or `images a second`, and m:ss, is any number,
 # unless the command simulates a card (memory.simulate), whose seconds are computed, not measured. The line
-# "planned in" is always free in its numbers, and blanks at the end of a line do not count.
+# "planned in" is always free in its numbers, and blanks at the end of a line do not count. Bytes are those of DT_ISA=avx2.
 set -eu
 binary=$1
 source=$(cd "$2" && pwd)
 shift 2
 temp=$(mktemp -d)
 trap 'rm -rf "$temp"' EXIT
-export LC_ALL=C.UTF-8 COLUMNS=80 TERM=xterm
-unset NO_COLOR DT_ISA DT_TRACE || true
+export LC_ALL=C.UTF-8 COLUMNS=80 TERM=xterm DT_ISA=avx2
+unset NO_COLOR DT_TRACE || true
 
 # Writes N.cmd and N.want for each command of a page, N from 1, and says how many.
 split() { # PAGE FOLDER

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "memory/program_key.h"
 
 #define DT_POLICY(name) extern const dt_policy dt_policy_##name;
 #include "engine/config/nearest.h"
@@ -214,8 +215,9 @@ dt_status dti_pass_score(
     const dt_pass_env *e, dt_program *p, bool place, dt_score *out, dt_err *err)
 {
     const dt_pool_desc *pool = tried_by(e->pool);
+    dti_memo *memo = e->lower != NULL ? e->lower->memo : NULL;
     return e->score != NULL ? e->score(e, p, place, out, err)
-                            : dti_score_program(out, p, place ? pool : NULL, err);
+                            : dti_score_program(out, p, place ? pool : NULL, memo, err);
 }
 
 const dt_costs *dti_pass_costs(const dt_pass_env *e)
@@ -241,12 +243,22 @@ static dt_status time_plan(const dt_pass_env *e, const dt_plan *plan, dt_timelin
     return dt_simulate(t, plan, dti_pass_costs(e), &o, err);
 }
 
-dt_status dti_pass_cost_of(const dt_pass_env *e, dt_program *p, dt_pass_cost *out, dt_err *err)
+/* Of a memo, which is of one search: besides the program only the pool changes there. */
+static void cost_key(const dt_program *p, const dt_lower_opts *o, char key[DT_SHA256_TEXT])
 {
-    const dt_lower_opts o = dti_pass_lower_opts(e);
+    dt_sha256 sum;
+    dt_sha256_init(&sum);
+    dt_sha256_add(&sum, o->pool->name, strlen(o->pool->name) + 1);
+    dti_program_key(p, &sum);
+    dt_sha256_text(&sum, key);
+}
+
+static dt_status lower_and_time(
+    const dt_pass_env *e, dt_program *p, const dt_lower_opts *o, dt_pass_cost *out, dt_err *err)
+{
     dt_plan *plan = NULL;
     dt_timeline t = {0};
-    dt_status st = dt_lower(&plan, p, &o, err);
+    dt_status st = dt_lower(&plan, p, o, err);
     if (st == DT_OK)
         st = time_plan(e, plan, &t, err);
     if (st == DT_OK)
@@ -254,6 +266,24 @@ dt_status dti_pass_cost_of(const dt_pass_env *e, dt_program *p, dt_pass_cost *ou
     dt_timeline_deinit(&t);
     dt_plan_destroy(plan);
     return st;
+}
+
+dt_status dti_pass_cost_of(const dt_pass_env *e, dt_program *p, dt_pass_cost *out, dt_err *err)
+{
+    char key[DT_SHA256_TEXT];
+    const dt_lower_opts o = dti_pass_lower_opts(e);
+    if (o.memo == NULL)
+        return lower_and_time(e, p, &o, out, err);
+    DT_CHECK(dt_program_index(p, err)); /* as lowering does */
+    cost_key(p, &o, key);
+    const dt_pass_cost *known = dti_memo_find(o.memo, key, sizeof *known);
+    if (known == NULL) {
+        DT_CHECK(lower_and_time(e, p, &o, out, err));
+        dti_memo_put(o.memo, key, out, sizeof *out);
+        return DT_OK;
+    }
+    *out = *known;
+    return DT_OK;
 }
 
 bool dti_pass_fits(const dt_pass_env *e, const dt_pass_cost *c)
@@ -265,10 +295,11 @@ bool dti_pass_fits(const dt_pass_env *e, const dt_pass_cost *c)
 /* Op i of a plan is the i-th op with a kernel in the program's order. */
 dt_status dti_pass_op_seconds(const dt_pass_env *e, dt_program *p, double *seconds, dt_err *err)
 {
-    const dt_lower_opts o = dti_pass_lower_opts(e);
+    dt_lower_opts o = dti_pass_lower_opts(e);
     const dt_costs *c = dti_pass_costs(e);
     dt_plan *plan = NULL;
     size_t at = 0;
+    o.pool = dt_pool_find("best_fit"); /* where tensors lie counts for no op */
     DT_CHECK(dt_lower(&plan, p, &o, err));
     for (size_t i = 0; i < p->n_op; i++)
         seconds[i] = 0;

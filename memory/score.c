@@ -95,9 +95,10 @@ void dt_score_add(dt_score *to, const dt_score *s, int64_t times)
     to->limited_flops += (double)times * s->limited_flops;
 }
 
-dt_status dti_score_program(dt_score *out, dt_program *p, const dt_pool_desc *pool, dt_err *err)
+dt_status dti_score_program(
+    dt_score *out, dt_program *p, const dt_pool_desc *pool, dti_memo *memo, dt_err *err)
 {
     *out = score_ops(p);
-    return pool != NULL ? dti_lower_peak(&out->device, p, pool, err)
+    return pool != NULL ? dti_lower_peak(&out->device, p, pool, memo, err)
                         : dti_lower_bound(&out->device, p, err);
 }

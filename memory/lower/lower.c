@@ -214,7 +214,7 @@ static dt_status blocks(lowering *l, dt_err *err)
 static dt_status place_blocks(lowering *l, dt_err *err)
 {
     uint64_t peak = 0;
-    DT_CHECK(l->o->pool->place(l->block, l->n_block, &peak, err));
+    DT_CHECK(dti_pool_memo_place(l->o->memo, l->o->pool, l->block, l->n_block, &peak, err));
     l->plan->persistent = l->p->map->bytes;
     l->plan->peak = l->p->map->bytes + peak;
     l->plan->bound = l->p->map->bytes + dt_pool_lower_bound(l->block, l->n_block);
@@ -260,7 +260,8 @@ static dt_status place(lowering *l, dt_tier tier, uint64_t most, uint64_t *peak,
         }
     *peak = dt_pool_lower_bound(at, n);
     const bool all = n > 0 && *peak <= most && homes <= most - *peak;
-    const dt_status st = all ? l->o->pool->place(at, n, peak, err) : DT_OK;
+    const dt_status st =
+        all ? dti_pool_memo_place(l->o->memo, l->o->pool, at, n, peak, err) : DT_OK;
     *peak += homes;
     for (size_t i = l->n_slot; i-- > 0;)
         if (l->slot[i].tier == tier)
@@ -793,9 +794,10 @@ dt_status dt_lower(dt_plan **out, dt_program *p, const dt_lower_opts *o, dt_err 
     return st;
 }
 
-dt_status dti_lower_peak(uint64_t *peak, dt_program *p, const dt_pool_desc *pool, dt_err *err)
+dt_status dti_lower_peak(
+    uint64_t *peak, dt_program *p, const dt_pool_desc *pool, dti_memo *memo, dt_err *err)
 {
-    const dt_lower_opts o = {.pool = pool};
+    const dt_lower_opts o = {.pool = pool, .memo = memo};
     dt_plan plan = {.peak = 0};
     lowering l = {.p = p, .o = &o, .plan = &plan};
     dt_status st = lay_out(&l, err);

@@ -378,12 +378,16 @@ static const dti_found *choose(const dti_auto *s)
 static dt_status run_auto(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
     const options *o = env->opts;
+    dt_pass_env own = *env;
+    dt_lower_opts lower = dti_pass_lower_opts(env);
     if (p->loss == DT_NONE)
         return DT_OK;
     dti_auto *s = dt_alloc(1, sizeof *s);
     if (s == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a search");
-    *s = (dti_auto){.p = p, .env = env, .lossy = o->lossy, .moves = o->moves};
+    lower.memo = dti_memo_create(); /* of what is tried most was tried before */
+    own.lower = &lower;
+    *s = (dti_auto){.p = p, .env = &own, .lossy = o->lossy, .moves = o->moves};
     dt_status st = find_all(s, err);
     if (st == DT_OK)
         st = make(s, choose(s), p, err);
@@ -394,6 +398,7 @@ static dt_status run_auto(dt_program *p, const dt_pass_env *env, dt_err *err)
     dt_free(s->value);
     dt_free(s->tensor);
     dt_free(s);
+    dti_memo_destroy(lower.memo);
     return st;
 }
 

@@ -25,11 +25,17 @@ typedef struct key {
     size_t who;             /* smaller goes first */
 } key;
 
+/* Where an interval has been placed, and the steps that it took to find. */
+typedef struct spot {
+    uint64_t off;
+    int64_t steps;
+} spot;
+
 typedef struct search {
     dt_interval *v; /* off: the best placement so far */
     size_t n;       /* intervals that have bytes, the length of what follows */
     size_t *order, *trial;
-    uint64_t *off; /* of the trial, by interval */
+    spot *placed, *tried; /* in the order, and in the trial, by interval */
     key *keys;
     dti_shelf shelf;
     uint64_t peak, bound; /* of the best placement; of any placement */
@@ -38,45 +44,56 @@ typedef struct search {
     uint64_t random;
 } search;
 
-/* Place in the trial order. The peak, or UINT64_MAX when it would be limit or more, or steps ran
- * out. */
-static uint64_t place_trial(search *s, uint64_t limit)
+static bool find_spot(const search *s, const dt_interval *x, spot *to)
+{
+    size_t below;
+    const bool found = dti_shelf_lowest(&s->shelf, x, &to->off, &below);
+    to->steps = (int64_t)below + 1;
+    return found;
+}
+
+/* Place in the trial order, of which the first @same are as in the order, so their spots are known.
+ * The peak, or UINT64_MAX when it would be limit or more, or steps ran out. */
+static uint64_t place_trial(search *s, size_t same, uint64_t limit)
 {
     uint64_t peak = 0;
     dti_shelf_clear(&s->shelf);
     for (size_t m = 0; m < s->n; m++) {
         const size_t who = s->trial[m];
         const dt_interval *x = &s->v[who];
-        uint64_t off;
-        size_t below;
-        if (!dti_shelf_lowest(&s->shelf, x, &off, &below))
+        spot *to = &s->tried[who];
+        if (m < same)
+            *to = s->placed[who];
+        else if (!find_spot(s, x, to))
             return UINT64_MAX;
-        s->steps -= (int64_t)below + 1;
-        const uint64_t end = off + dti_interval_need(x);
+        s->steps -= to->steps;
+        const uint64_t end = to->off + dti_interval_need(x);
         if (end >= limit || s->steps < 0)
             return UINT64_MAX;
         peak = end > peak ? end : peak;
-        s->off[who] = off;
-        dti_shelf_put(&s->shelf, x, off);
+        dti_shelf_put(&s->shelf, x, to->off);
     }
     return peak;
 }
 
 /* Try the trial order; keep it when its peak is below limit. */
-static void attempt(search *s, uint64_t limit)
+static void attempt(search *s, size_t same, uint64_t limit)
 {
-    const uint64_t peak = place_trial(s, limit);
+    const uint64_t peak = place_trial(s, same, limit);
     if (peak == UINT64_MAX)
         return;
     size_t *old = s->order;
+    spot *spots = s->placed;
     s->order = s->trial;
     s->trial = old;
+    s->placed = s->tried;
+    s->tried = spots;
     s->order_peak = peak;
     if (peak > s->peak)
         return;
     s->peak = peak;
     for (size_t i = 0; i < s->n; i++)
-        s->v[s->order[i]].off = s->off[s->order[i]];
+        s->v[s->order[i]].off = s->placed[s->order[i]].off;
 }
 
 static uint64_t length(const dt_interval *x)
@@ -133,7 +150,7 @@ static void try_orders(search *s)
         qsort(s->keys, s->n, sizeof *s->keys, compare_keys);
         for (size_t i = 0; i < s->n; i++)
             s->trial[i] = s->keys[i].who;
-        attempt(s, s->order_peak);
+        attempt(s, 0, s->order_peak);
     }
 }
 
@@ -171,8 +188,9 @@ static size_t pick_rival(search *s, size_t top)
 }
 
 /* An order that differs a little from the best: an interval goes before an earlier one, or they
- * change places. Every other time it is one at the peak and one in its way. */
-static void change(search *s)
+ * change places. Every other time it is one at the peak and one in its way. Returned is how many at
+ * the beginning stay as they are. */
+static size_t change(search *s)
 {
     size_t late, early;
     if (below(s, 2) == 0) {
@@ -188,6 +206,7 @@ static void change(search *s)
     else
         memmove(&s->trial[early + 1], &s->order[early], (late - early) * sizeof *s->trial);
     s->trial[early] = s->order[late];
+    return early < late ? early : s->n;
 }
 
 /* Changes that do no harm are kept as well, to get off plateaus. */
@@ -195,8 +214,8 @@ static void improve(search *s)
 {
     s->steps = STEPS_FOR_CHANGES;
     for (size_t round = 0; round / 8 < s->n && !near_enough(s) && s->steps > 0; round++) {
-        change(s);
-        attempt(s, s->order_peak + 1);
+        const size_t same = change(s);
+        attempt(s, same, s->order_peak + 1);
     }
 }
 
@@ -205,16 +224,19 @@ static bool allocate(search *s, size_t n)
     const bool shelf = dti_shelf_init(&s->shelf, s->v, n);
     s->order = dt_alloc(n, sizeof *s->order);
     s->trial = dt_alloc(n, sizeof *s->trial);
-    s->off = dt_alloc(n, sizeof *s->off);
+    s->placed = dt_alloc(n, sizeof *s->placed);
+    s->tried = dt_alloc(n, sizeof *s->tried);
     s->keys = dt_alloc(n, sizeof *s->keys);
-    return s->order != NULL && s->trial != NULL && s->off != NULL && s->keys != NULL && shelf;
+    return s->order != NULL && s->trial != NULL && s->placed != NULL && s->tried != NULL &&
+           s->keys != NULL && shelf;
 }
 
 static void release(search *s)
 {
     dt_free(s->order);
     dt_free(s->trial);
-    dt_free(s->off);
+    dt_free(s->placed);
+    dt_free(s->tried);
     dt_free(s->keys);
     dti_shelf_deinit(&s->shelf);
 }

@@ -422,8 +422,11 @@ dt_cost dti_costs_op(const dt_costs *c, const dt_plan *p, const dt_plan_op *op)
     if (op->kind == DT_OP_ENCODE || op->kind == DT_OP_DECODE)
         return packing(c, op);
     const double floor = dt_costs_floor(c, p, op);
-    dt_cost_signature(p, op, signature, &samples);
-    const size_t i = first_of(c, signature);
+    size_t i = 0;
+    if (c->n_entry > 0) {
+        dt_cost_signature(p, op, signature, &samples);
+        i = first_of(c, signature);
+    }
     dt_cost found = {0};
     if (i < c->n_entry)
         found = from_entries(c, i, samples, floor);

@@ -53,44 +53,100 @@ static stage next_stage(const dti_map *m, int depth, size_t *row, int64_t from)
     return s;
 }
 
-/* The fewest parts of names that tell parts of the network apart: several stages, none of them most
- * of it. */
-static int depth_of(const dti_map *m)
+static bool has_room(const dti_map *m, const stage *s, size_t letters)
 {
-    int best = 1;
+    return dti_map_across(m, (double)s->to) - dti_map_across(m, (double)s->from) >=
+           DTI_MAP_LETTER * (double)letters + 4;
+}
+
+/* How the network is told in stages: by so many parts of names; @spans: neighbours are drawn as
+ * one, as most have no room for a name. */
+typedef struct staging {
+    int depth;
+    bool spans;
+} staging;
+
+/* The fewest parts of names that tell parts of the network apart: several stages, none of them most
+ * of it. Where one is, as "features" of VGG, spans of what it has in it. */
+static staging staging_of(const dti_map *m)
+{
+    staging best = {.depth = 1};
     int64_t least = INT64_MAX;
     for (int depth = 1; depth <= DEEPEST; depth++) {
-        int64_t largest = 0, n = 0, at = 0;
+        int64_t largest = 0, n = 0, told = 0, at = 0;
         size_t row = 0;
         while (at < m->turn) {
             const stage s = next_stage(m, depth, &row, at);
             largest = s.to - s.from > largest ? s.to - s.from : largest;
             at = s.to;
             n++;
+            told += has_room(m, &s, s.length);
         }
         if (n > STAGES && depth > 1)
             break;
         if (largest < least)
-            best = depth;
+            best = (staging){depth, 2 * told < n};
         least = largest < least ? largest : least;
         if (n >= 4 && largest <= 6 * m->turn / 10)
             break;
     }
+    if (m->turn > 0 && least > 6 * m->turn / 10)
+        best = (staging){best.depth + 1, true};
     return best;
+}
+
+/* Where the last part of a stage's name begins. */
+static size_t last_part(const stage *s)
+{
+    size_t n = s->length;
+    while (n > 0 && s->name[n - 1] != '.')
+        n--;
+    return n;
+}
+
+/* Whether the second goes on where the first is: in the same pass and the same part. */
+static bool goes_on(const dti_map *m, const stage *a, const stage *b)
+{
+    const size_t n = last_part(a);
+    return b->name != NULL && b->from != m->turn && last_part(b) == n &&
+           strncmp(a->name, b->name, n) == 0 &&
+           (a->length != b->length || strncmp(a->name, b->name, a->length) != 0);
+}
+
+/* The next stage, or a span of them that has room for its name, "features.0-4"; where it has not,
+ * at the end of them, the name of what it is part of. */
+static stage next_named(
+    const dti_map *m, staging by, size_t *row, int64_t from, char name[DT_TENSOR_NAME_BYTES])
+{
+    stage s = next_stage(m, by.depth, row, from);
+    snprintf(name, DT_TENSOR_NAME_BYTES, "%.*s", (int)s.length, s.name != NULL ? s.name : "");
+    while (by.spans && s.name != NULL && !has_room(m, &s, strlen(name))) {
+        size_t ahead = *row;
+        const stage next = next_stage(m, by.depth, &ahead, s.to);
+        if (!goes_on(m, &s, &next) || has_room(m, &next, next.length))
+            break;
+        const size_t last = last_part(&next);
+        snprintf(name, DT_TENSOR_NAME_BYTES, "%.*s-%.*s", (int)s.length, s.name,
+            (int)(next.length - last), next.name + last);
+        s.to = next.to;
+        *row = ahead;
+    }
+    if (by.spans && s.name != NULL && last_part(&s) > 0 && !has_room(m, &s, strlen(name)))
+        snprintf(name, DT_TENSOR_NAME_BYTES, "%.*s", (int)last_part(&s) - 1, s.name);
+    return s;
 }
 
 static void stages(const dti_map *m, double y)
 {
-    const int depth = depth_of(m);
+    const staging by = staging_of(m);
     size_t row = 0;
     for (int64_t at = 0; at < m->ops;) {
-        const stage s = next_stage(m, depth, &row, at);
+        char name[DT_TENSOR_NAME_BYTES];
+        const stage s = next_named(m, by, &row, at, name);
         if (s.name == NULL)
             break;
         const double x = dti_map_across(m, (double)s.from), end = dti_map_across(m, (double)s.to);
-        char name[DT_TENSOR_NAME_BYTES];
-        snprintf(name, sizeof name, "%.*s", (int)s.length, s.name);
-        const bool room = end - x >= DTI_MAP_LETTER * (double)strlen(name) + 4;
+        const bool room = has_room(m, &s, strlen(name));
         if (m->page || end - x >= LEAST_STAGE)
             fprintf(
                 m->f, "<g data-x=\"%.1f\"><path class=\"line\" d=\"M%.1f %.1fv5\"/></g>", x, x, y);

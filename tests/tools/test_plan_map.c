@@ -246,6 +246,32 @@ static void several_plans_are_on_one_scale(void **state)
     }
 }
 
+/* VGG is one part but for its end, so spans of that bear names; ResNet's stages have room for
+ * theirs. */
+static void stages_have_names_that_fit(void **state)
+{
+    NEED_BINARY();
+    static const struct {
+        const char *config, *has[2], *not ;
+    } all[] = {{"vgg16", {">features.0-", ">classifier<"}, ">features.0<"},
+        {"resnet50", {">layer1<", ">layer4<"}, "layer1-"},
+        {"vit_small", {">blocks.0-", ">blocks.11-"}, ">blocks<"}};
+    for (size_t i = 0; i < DT_COUNT(all); i++) {
+        char words[1024], path[512], config[64];
+        snprintf(path, sizeof path, "%s", dt_temp_path("stages.svg"));
+        snprintf(words, sizeof words, "plan FILE --set memory.device_budget=0 --map %s", path);
+        snprintf(config, sizeof config, "configs/%s.ini", all[i].config);
+        ran r = cli_run(words, dt_source_path(config));
+        assert_code(&r, 0);
+        cli_done(&r);
+        char *svg = cli_text(path);
+        assert_has(svg, all[i].has[0]);
+        assert_has(svg, all[i].has[1]);
+        assert_has_not(svg, all[i].not );
+        dt_free(svg);
+    }
+}
+
 /* The pictures that the pages show. They are drawn with the algorithms of a processor with AVX-512,
  * or of one that has AVX2, as the tutorial has it, and of two threads, which decide about scratch.
  */
@@ -289,6 +315,7 @@ DT_TEST_GROUP(plan_map)
 {
     static const struct CMUnitTest tests[] = {cmocka_unit_test(shows_what_the_plan_says),
         cmocka_unit_test(several_plans_are_on_one_scale),
+        cmocka_unit_test(stages_have_names_that_fit),
         cmocka_unit_test(the_pages_show_what_is_drawn_now)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,13 +6,13 @@
 
 #include "engine/base/alloc.h"
 
-/* A multiple of ROWS, which all layouts of a weight's rows keep together. */
-enum { TILE = 8 << 20, ROWS = 64, LINE = 64 };
+enum { TILE = 8 << 20, LINE = 64 };
 
 static int64_t tile_rows(const dt_dnnl_problem *p)
 {
-    const int64_t fit = TILE / (int64_t)sizeof(float) / p->c / ROWS * ROWS;
-    return fit < ROWS ? ROWS : fit;
+    const int64_t unit = dti_dnnl_rows();
+    const int64_t fit = TILE / (int64_t)sizeof(float) / p->c / unit * unit;
+    return fit < unit ? unit : fit;
 }
 
 /* The rows of a tile, or those that are left, as a layer. */

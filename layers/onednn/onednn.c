@@ -4,7 +4,6 @@
 
 #include <inttypes.h>
 #include <omp.h>
-#include <oneapi/dnnl/dnnl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,10 +12,7 @@
 #include "engine/base/mix.h"
 #include "engine/config/options.h"
 #include "engine/shape.h"
-
-#if DNNL_VERSION_MAJOR != 2
-#error "written for the operation descriptors of oneDNN 2; version 3 creates primitives differently"
-#endif
+#include "layers/onednn/version.h"
 
 /* --- descriptions --- */
 
@@ -63,7 +59,7 @@ static void start(void)
     if (started == dnnl_success)
         started = dnnl_post_ops_create(&add);
     if (started == dnnl_success)
-        started = dnnl_post_ops_append_sum(add, 1.0F);
+        started = dti_post_ops_add(add);
     if (started == dnnl_success)
         started = dnnl_primitive_attr_set_post_ops(library.adding, add);
     if (add != NULL)
@@ -78,12 +74,20 @@ static dt_status ready(dt_err *err)
 
 /* The memories of a direction: a gradient has the description of what it is the gradient of. */
 typedef struct memories {
-    dnnl_memory_desc_t x, y, weight, bias;
+    dti_desc x, y, weight, bias;
 } memories;
+
+static void forget(memories *d)
+{
+    dti_desc_free(&d->x);
+    dti_desc_free(&d->y);
+    dti_desc_free(&d->weight);
+    dti_desc_free(&d->bias);
+}
 
 /* The weight in PyTorch's layout, or as the library likes it. */
 static dt_status describe_weight(
-    const dt_dnnl_problem *p, bool plain, bool bf16, dnnl_memory_desc_t *d, dt_err *err)
+    const dt_dnnl_problem *p, bool plain, bool bf16, dti_desc *d, dt_err *err)
 {
     const int64_t high = dt_sides_h(p->kernel), wide = dt_sides_w(p->kernel);
     const dnnl_dims_t fc = {p->out, p->c}, dense = {p->out, p->c, high, wide};
@@ -93,7 +97,7 @@ static dt_status describe_weight(
                                   : rank == 2 ? dnnl_ab
                                   : rank == 4 ? dnnl_abcd
                                               : dnnl_abcde;
-    TRY(err, dnnl_memory_desc_init_by_tag(d, rank,
+    TRY(err, dti_desc_by_tag(d, rank,
                  rank == 2   ? fc
                  : rank == 4 ? dense
                              : grouped,
@@ -102,26 +106,22 @@ static dt_status describe_weight(
 }
 
 /* The weight of one tap in columns of DT_DNNL_PANEL input channels. */
-static dt_status describe_panels(const dt_dnnl_problem *p, dnnl_memory_desc_t *d, dt_err *err)
+static dt_status describe_panels(const dt_dnnl_problem *p, dti_desc *d, dt_err *err)
 {
+    _Static_assert((int)DT_DNNL_PANEL == (int)DTI_PANEL, "one width of columns");
     DT_ASSERT(p->groups == 1 && p->kernel == 1 && p->c % DT_DNNL_PANEL == 0);
-    DT_CHECK(describe_weight(p, true, false, d, err));
-    dnnl_blocking_desc_t *b = &d->format_desc.blocking;
-    b->strides[0] = b->strides[2] = b->strides[3] = DT_DNNL_PANEL;
-    b->strides[1] = DT_DNNL_PANEL * p->out;
-    b->inner_nblks = 1;
-    b->inner_blks[0] = DT_DNNL_PANEL;
-    b->inner_idxs[0] = 1;
+    TRY(err, dti_desc_panels(d, p->out, p->c));
     return DT_OK;
 }
 
-static dt_status describe_hwio(const dt_dnnl_problem *p, dnnl_memory_desc_t *d, dt_err *err)
+static dt_status describe_hwio(const dt_dnnl_problem *p, dti_desc *d, dt_err *err)
 {
     const dnnl_dims_t dims = {p->out, p->c, dt_sides_h(p->kernel), dt_sides_w(p->kernel)};
-    TRY(err, dnnl_memory_desc_init_by_tag(d, 4, dims, dnnl_f32, dnnl_hwio));
+    TRY(err, dti_desc_by_tag(d, 4, dims, dnnl_f32, dnnl_hwio));
     return DT_OK;
 }
 
+/* The caller forgets @d, which is all zero before, also where this fails. */
 static dt_status describe(const dt_dnnl_problem *p, dt_dnnl_layout layout, memories *d, dt_err *err)
 {
     const int64_t n = layout.n;
@@ -129,53 +129,43 @@ static dt_status describe(const dt_dnnl_problem *p, dt_dnnl_layout layout, memor
     const dnnl_dims_t x = {n, p->c, p->h, p->w}, y = {n, p->out, p->p, p->q}, bias = {p->out};
     const int rank = p->fc ? 2 : 4;
     const dnnl_format_tag_t tag = p->fc ? dnnl_ab : dnnl_nhwc;
-    TRY(err, dnnl_memory_desc_init_by_tag(&d->x, rank, x, t, tag));
-    TRY(err, dnnl_memory_desc_init_by_tag(&d->y, rank, y, t, tag));
-    TRY(err, dnnl_memory_desc_init_by_tag(&d->bias, 1, bias, dnnl_f32, dnnl_a));
+    TRY(err, dti_desc_by_tag(&d->x, rank, x, t, tag));
+    TRY(err, dti_desc_by_tag(&d->y, rank, y, t, tag));
+    TRY(err, dti_desc_by_tag(&d->bias, 1, bias, dnnl_f32, dnnl_a));
     return describe_weight(p, false, p->bf16 && layout.kind != DT_DNNL_WEIGHTS, &d->weight, err);
 }
 
-/* The operation descriptors of one direction: of a convolution ... */
-static dnnl_status_t conv_pd(const dt_dnnl_problem *p, const memories *d, dt_dnnl_kind kind,
-    const_dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *pd)
+static const dti_direction directions[] = {
+    [DT_DNNL_FORWARD] = DTI_FORWARD, [DT_DNNL_DATA] = DTI_DATA, [DT_DNNL_WEIGHTS] = DTI_WEIGHTS};
+
+/* A direction's primitive; @hint: forward's, or NULL. */
+static dt_status direction_pd(const dt_dnnl_problem *p, dt_dnnl_layout layout,
+    const_dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *pd, dt_err *err)
 {
     const dnnl_dims_t stride = {dt_sides_h(p->stride), dt_sides_w(p->stride)};
     const dnnl_dims_t pad = {dt_sides_h(p->pad), dt_sides_w(p->pad)};
     const dnnl_dims_t gap = {p->dilation - 1, p->dilation - 1}; /* 0 is dense here */
-    const dnnl_memory_desc_t *bias = p->bias ? &d->bias : NULL;
-    dnnl_convolution_desc_t op;
-    dnnl_status_t s;
-    if (kind == DT_DNNL_FORWARD)
-        s = dnnl_dilated_convolution_forward_desc_init(&op, dnnl_forward_training,
-            dnnl_convolution_direct, &d->x, &d->weight, bias, &d->y, stride, gap, pad, pad);
-    else if (kind == DT_DNNL_DATA)
-        s = dnnl_dilated_convolution_backward_data_desc_init(
-            &op, dnnl_convolution_direct, &d->x, &d->weight, &d->y, stride, gap, pad, pad);
-    else
-        s = dnnl_dilated_convolution_backward_weights_desc_init(
-            &op, dnnl_convolution_direct, &d->x, &d->weight, bias, &d->y, stride, gap, pad, pad);
-    return s == dnnl_success
-               ? dnnl_primitive_desc_create(pd, &op, library.attr, library.engine, hint)
-               : s;
-}
-
-/* ... and of an inner product. */
-static dnnl_status_t fc_pd(const dt_dnnl_problem *p, const memories *d, dt_dnnl_kind kind,
-    const_dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *pd)
-{
-    const dnnl_memory_desc_t *bias = p->bias ? &d->bias : NULL;
-    dnnl_inner_product_desc_t op;
-    dnnl_status_t s;
-    if (kind == DT_DNNL_FORWARD)
-        s = dnnl_inner_product_forward_desc_init(
-            &op, dnnl_forward_training, &d->x, &d->weight, bias, &d->y);
-    else if (kind == DT_DNNL_DATA)
-        s = dnnl_inner_product_backward_data_desc_init(&op, &d->x, &d->weight, &d->y);
-    else
-        s = dnnl_inner_product_backward_weights_desc_init(&op, &d->x, &d->weight, bias, &d->y);
-    return s == dnnl_success
-               ? dnnl_primitive_desc_create(pd, &op, library.attr, library.engine, hint)
-               : s;
+    memories d = {0};
+    const dt_status st = describe(p, layout, &d, err);
+    dti_operands of = {.x = dti_desc_read(&d.x),
+        .weight = dti_desc_read(&d.weight),
+        .bias = p->bias ? dti_desc_read(&d.bias) : NULL,
+        .y = dti_desc_read(&d.y)};
+    if (!p->fc) {
+        of.stride = stride;
+        of.dilation = gap;
+        of.pad = pad;
+    }
+    const dnnl_status_t s = st != DT_OK ? dnnl_success
+                                        : dti_pd_direction(pd, library.engine,
+                                              directions[layout.kind], &of, hint, library.attr);
+    forget(&d);
+    if (s == dnnl_success)
+        return st;
+    return DT_FAIL(err, failed(s, "creating a primitive", err),
+        "%s with %" PRId64 "x%" PRId64 "x%" PRId64 " -> %" PRId64 ", kernel %s, %" PRId64
+        " samples",
+        p->fc ? "fc" : "conv", p->h, p->w, p->c, p->out, dt_sides_print(p->kernel).s, layout.n);
 }
 
 /* In bf16 the backward passes of a convolution that looks at one pixel are faster as products of
@@ -196,51 +186,43 @@ static dt_status product_pd(
     const int64_t pixels = layout.n * p->h * p->w;
     const dnnl_dims_t dy = {pixels, p->out}, transposed = {p->out, pixels}, x = {pixels, p->c},
                       weight = {p->out, p->c};
-    dnnl_memory_desc_t a, b, c;
-    dnnl_matmul_desc_t op;
-    TRY(err, dnnl_memory_desc_init_by_tag(
-                 &a, 2, data ? dy : transposed, dnnl_bf16, data ? dnnl_ab : dnnl_ba));
-    TRY(err, dnnl_memory_desc_init_by_tag(&b, 2, data ? weight : x, dnnl_bf16, dnnl_ab));
-    TRY(err, dnnl_memory_desc_init_by_tag(
-                 &c, 2, data ? x : weight, data ? dnnl_bf16 : dnnl_f32, dnnl_ab));
-    TRY(err, dnnl_matmul_desc_init(&op, &a, &b, NULL, &c));
-    TRY(err, dnnl_primitive_desc_create(pd, &op, library.attr, library.engine, NULL));
-    return DT_OK;
+    dti_desc a = {0}, b = {0}, c = {0};
+    dnnl_status_t s =
+        dti_desc_by_tag(&a, 2, data ? dy : transposed, dnnl_bf16, data ? dnnl_ab : dnnl_ba);
+    if (s == dnnl_success)
+        s = dti_desc_by_tag(&b, 2, data ? weight : x, dnnl_bf16, dnnl_ab);
+    if (s == dnnl_success)
+        s = dti_desc_by_tag(&c, 2, data ? x : weight, data ? dnnl_bf16 : dnnl_f32, dnnl_ab);
+    if (s == dnnl_success)
+        s = dti_pd_product(pd, library.engine, dti_desc_read(&a), dti_desc_read(&b),
+            dti_desc_read(&c), library.attr);
+    dti_desc_free(&a);
+    dti_desc_free(&b);
+    dti_desc_free(&c);
+    return s == dnnl_success ? DT_OK : failed(s, "creating a product", err);
 }
 
 /* A direction's primitive, which the caller destroys. */
 static dt_status create_pd(
     const dt_dnnl_problem *p, dt_dnnl_layout layout, dnnl_primitive_desc_t *pd, dt_err *err)
 {
-    memories d;
     *pd = NULL;
     DT_CHECK(ready(err));
     if (by_product(p, layout.kind))
         return product_pd(p, layout, pd, err);
-    DT_CHECK(describe(p, (dt_dnnl_layout){DT_DNNL_FORWARD, layout.n}, &d, err));
     dnnl_primitive_desc_t forward = NULL;
-    dnnl_status_t s = (p->fc ? fc_pd : conv_pd)(p, &d, DT_DNNL_FORWARD, NULL, &forward);
-    if (s == dnnl_success && layout.kind == DT_DNNL_FORWARD) {
+    DT_CHECK(direction_pd(p, (dt_dnnl_layout){DT_DNNL_FORWARD, layout.n}, NULL, &forward, err));
+    if (layout.kind == DT_DNNL_FORWARD) {
         *pd = forward;
         return DT_OK;
     }
-    dt_status st = DT_OK;
-    if (s == dnnl_success)
-        st = describe(p, layout, &d, err);
-    if (s == dnnl_success && st == DT_OK)
-        s = (p->fc ? fc_pd : conv_pd)(p, &d, layout.kind, forward, pd);
-    if (forward != NULL)
-        dnnl_primitive_desc_destroy(forward);
-    if (s == dnnl_success)
-        return st;
-    return DT_FAIL(err, failed(s, "creating a primitive", err),
-        "%s with %" PRId64 "x%" PRId64 "x%" PRId64 " -> %" PRId64 ", kernel %s, %" PRId64
-        " samples",
-        p->fc ? "fc" : "conv", p->h, p->w, p->c, p->out, dt_sides_print(p->kernel).s, layout.n);
+    const dt_status st = direction_pd(p, layout, forward, pd, err);
+    dnnl_primitive_desc_destroy(forward);
+    return st;
 }
 
 /* Which of a primitive's memories is its weight. */
-static const dnnl_memory_desc_t *weight_of(const_dnnl_primitive_desc_t pd, dt_dnnl_kind kind)
+static dti_read_desc weight_of(const_dnnl_primitive_desc_t pd, dt_dnnl_kind kind)
 {
     return dnnl_primitive_desc_query_md(
         pd, kind == DT_DNNL_WEIGHTS ? dnnl_query_diff_weights_md : dnnl_query_weights_md, 0);
@@ -259,7 +241,7 @@ typedef struct memo_key {
 typedef struct memo_entry {
     bool used;
     memo_key key;
-    dnnl_memory_desc_t weight;
+    dti_desc weight; /* its own */
     dt_dnnl_facts facts;
 } memo_entry;
 
@@ -285,14 +267,18 @@ static memo_entry *memo_find(const memo_key *key)
 }
 _Static_assert(sizeof(memo_key) % 8 == 0 && sizeof(memo_key) == 21 * 8, "a key has no padding");
 
+/* What it owns is kept with it. Somebody else may have found the same answer meanwhile. */
 static memo_entry *memo_keep(const memo_entry *answer)
 {
     if (memo_used >= MEMO * 3 / 4) {
+        for (size_t i = 0; i < MEMO; i++)
+            dti_desc_free(&memo[i].weight);
         memset(memo, 0, sizeof memo);
         memo_used = 0;
     }
     memo_entry *e = memo_find(&answer->key);
     memo_used += !e->used;
+    dti_desc_free(&e->weight);
     *e = *answer;
     e->used = true;
     return e;
@@ -307,15 +293,20 @@ static void read_pd(const_dnnl_primitive_desc_t pd, dt_dnnl_facts *f)
         snprintf(f->impl, sizeof f->impl, "%s", name);
 }
 
-/* A number for a layout, from the bytes of its description. */
-static uint64_t layout_number(const dnnl_memory_desc_t *d)
+/* The layout of a weight, and what else a direction's primitive says; @answer keeps the layout. */
+static dt_status answer_direction(
+    const dt_dnnl_problem *p, dt_dnnl_layout layout, memo_entry *answer, dt_err *err)
 {
-    unsigned char bytes[sizeof *d];
-    uint64_t h = UINT64_C(0xCBF29CE484222325);
-    memcpy(bytes, d, sizeof bytes);
-    for (size_t i = 0; i < sizeof bytes; i++)
-        h = (h ^ bytes[i]) * UINT64_C(0x100000001B3);
-    return h;
+    dnnl_primitive_desc_t pd;
+    DT_CHECK(create_pd(p, layout, &pd, err));
+    read_pd(pd, &answer->facts);
+    if (by_product(p, layout.kind)) { /* as a convolution's, for reorders */
+        dnnl_primitive_desc_destroy(pd);
+        return describe_weight(p, true, layout.kind == DT_DNNL_DATA, &answer->weight, err);
+    }
+    const dnnl_status_t s = dti_desc_copy(&answer->weight, weight_of(pd, layout.kind));
+    dnnl_primitive_desc_destroy(pd);
+    return s == dnnl_success ? DT_OK : failed(s, "copying a description", err);
 }
 
 /* The caller holds the lock. */
@@ -329,38 +320,32 @@ static dt_status ask_locked(
         return DT_OK;
     }
     memo_entry answer = {.key = key, .facts.same = true};
-    if (layout.kind == DT_DNNL_PLAIN) {
+    if (layout.kind == DT_DNNL_PLAIN)
         DT_CHECK(describe_weight(p, true, false, &answer.weight, err));
-    } else if (layout.kind == DT_DNNL_PANELS) {
+    else if (layout.kind == DT_DNNL_PANELS)
         DT_CHECK(describe_panels(p, &answer.weight, err));
-    } else if (layout.kind == DT_DNNL_HWIO) {
+    else if (layout.kind == DT_DNNL_HWIO)
         DT_CHECK(describe_hwio(p, &answer.weight, err));
-    } else {
-        dnnl_primitive_desc_t pd;
-        DT_CHECK(create_pd(p, layout, &pd, err));
-        answer.weight = *weight_of(pd, layout.kind);
-        read_pd(pd, &answer.facts);
-        dnnl_primitive_desc_destroy(pd);
-        if (by_product(p, layout.kind)) /* as a convolution's, for reorders */
-            DT_CHECK(describe_weight(p, true, layout.kind == DT_DNNL_DATA, &answer.weight, err));
-    }
-    answer.facts.weight_bytes = dnnl_memory_desc_get_size(&answer.weight);
-    answer.facts.layout = layout_number(&answer.weight);
+    else
+        DT_CHECK(answer_direction(p, layout, &answer, err));
+    answer.facts.weight_bytes = dnnl_memory_desc_get_size(dti_desc_read(&answer.weight));
+    answer.facts.layout = dti_desc_number(dti_desc_read(&answer.weight));
     *out = memo_keep(&answer);
     return DT_OK;
 }
 
-/* A weight's layout. */
+/* A weight's layout, which the caller gives back. */
 static dt_status layout_of(
-    const dt_dnnl_problem *p, dt_dnnl_layout layout, dnnl_memory_desc_t *d, dt_err *err)
+    const dt_dnnl_problem *p, dt_dnnl_layout layout, dti_desc *d, dt_err *err)
 {
     const memo_entry *e;
+    dnnl_status_t s = dnnl_success;
     pthread_mutex_lock(&memo_lock);
     const dt_status st = ask_locked(p, layout, &e, err);
     if (st == DT_OK)
-        *d = e->weight;
+        s = dti_desc_copy(d, dti_desc_read(&e->weight));
     pthread_mutex_unlock(&memo_lock);
-    return st;
+    return s == dnnl_success ? st : failed(s, "copying a description", err);
 }
 
 /* The library counts positions, and values of one of them, in 32 bits here and there: beyond that
@@ -391,30 +376,46 @@ dt_status dt_dnnl_ask(
     return st;
 }
 
-/* A reorder from md[0] to md[1], which the caller destroys. */
+/* The two sides of a reorder. */
+typedef struct sides {
+    dti_desc md[2];
+    size_t skip[2]; /* bytes of each before what is meant */
+} sides;
+
+static void forget_sides(sides *of)
+{
+    dti_desc_free(&of->md[0]);
+    dti_desc_free(&of->md[1]);
+}
+
+/* A reorder, which the caller destroys; the caller forgets @of, also where this fails. */
 static dt_status create_reorder_pd(const dt_dnnl_problem *p, dt_dnnl_layout from, dt_dnnl_layout to,
-    dnnl_memory_desc_t md[2], dnnl_primitive_desc_t *pd, dt_err *err)
+    sides *of, dnnl_primitive_desc_t *pd, dt_err *err)
 {
     DT_CHECK(ready(err));
-    DT_CHECK(layout_of(p, from, &md[0], err));
-    DT_CHECK(layout_of(p, to, &md[1], err));
-    TRY(err, dnnl_reorder_primitive_desc_create(
-                 pd, &md[0], library.engine, &md[1], library.engine, library.attr));
+    DT_CHECK(layout_of(p, from, &of->md[0], err));
+    DT_CHECK(layout_of(p, to, &of->md[1], err));
+    TRY(err, dnnl_reorder_primitive_desc_create(pd, dti_desc_read(&of->md[0]), library.engine,
+                 dti_desc_read(&of->md[1]), library.engine, library.attr));
     return DT_OK;
 }
 
 static dt_status answer_reorder(
     const dt_dnnl_problem *p, dt_dnnl_layout from, dt_dnnl_layout to, dt_dnnl_facts *f, dt_err *err)
 {
-    dnnl_memory_desc_t md[2];
+    sides of = {0};
     dnnl_primitive_desc_t pd;
-    DT_CHECK(create_reorder_pd(p, from, to, md, &pd, err));
-    read_pd(pd, f);
-    dnnl_primitive_desc_destroy(pd);
-    f->weight_bytes = dnnl_memory_desc_get_size(&md[1]);
-    f->layout = layout_number(&md[1]);
-    f->same = dnnl_memory_desc_equal(&md[0], &md[1]) != 0;
-    return DT_OK;
+    const dt_status st = create_reorder_pd(p, from, to, &of, &pd, err);
+    if (st == DT_OK) {
+        const dti_read_desc a = dti_desc_read(&of.md[0]), b = dti_desc_read(&of.md[1]);
+        read_pd(pd, f);
+        dnnl_primitive_desc_destroy(pd);
+        f->weight_bytes = dnnl_memory_desc_get_size(b);
+        f->layout = dti_desc_number(b);
+        f->same = dnnl_memory_desc_equal(a, b) != 0;
+    }
+    forget_sides(&of);
+    return st;
 }
 
 dt_status dti_dnnl_ask_reorder(
@@ -468,15 +469,15 @@ static const int product_arguments[3][SLOTS] = {
 static const int reorder_arguments[SLOTS] = {DNNL_ARG_FROM, DNNL_ARG_TO, 0, 0, DNNL_ARG_SCRATCHPAD};
 
 /* Takes ownership of pd. An empty scratch memory is left out. */
-static dt_status build(dt_dnnl_op **out, dnnl_primitive_desc_t pd,
-    const dnnl_memory_desc_t *const md[SLOTS], const int arg[SLOTS], dt_err *err)
+static dt_status build(dt_dnnl_op **out, dnnl_primitive_desc_t pd, const dti_read_desc md[SLOTS],
+    const int arg[SLOTS], dt_err *err)
 {
     dnnl_status_t s = dnnl_success;
     dt_dnnl_op *op = dt_alloc(1, sizeof *op);
     if (op == NULL)
         s = dnnl_out_of_memory;
     for (int i = 0; i < SLOTS && s == dnnl_success; i++)
-        if (md[i] != NULL && dnnl_memory_desc_get_size(md[i]) > 0) {
+        if (md[i] != NULL && !dti_desc_empty(md[i])) {
             op->arg[i] = arg[i];
             s = dnnl_memory_create(&op->memory[i], md[i], library.engine, DNNL_MEMORY_NONE);
         }
@@ -493,120 +494,117 @@ static dt_status build(dt_dnnl_op **out, dnnl_primitive_desc_t pd,
     return DT_OK;
 }
 
-static const dnnl_memory_desc_t *operand(const_dnnl_primitive_desc_t pd, int arg)
+static dti_read_desc operand(const_dnnl_primitive_desc_t pd, int arg)
 {
     return arg == 0 ? NULL : dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, arg);
 }
 
-static dt_status create_product(
+dt_status dt_dnnl_create(
     dt_dnnl_op **out, const dt_dnnl_problem *p, dt_dnnl_layout layout, dt_err *err)
 {
-    const int *arg = product_arguments[layout.kind];
-    const dnnl_memory_desc_t *md[SLOTS];
+    const int *arg = (by_product(p, layout.kind) ? product_arguments : arguments)[layout.kind];
+    dti_read_desc md[SLOTS];
     dnnl_primitive_desc_t pd;
+    *out = NULL;
+    DT_ASSERT(layout.kind < DT_DNNL_PLAIN);
     DT_CHECK(create_pd(p, layout, &pd, err));
     for (int i = 0; i < SLOTS; i++)
         md[i] = operand(pd, arg[i]);
     return build(out, pd, md, arg, err);
 }
 
-dt_status dt_dnnl_create(
-    dt_dnnl_op **out, const dt_dnnl_problem *p, dt_dnnl_layout layout, dt_err *err)
-{
-    memories d;
-    dnnl_primitive_desc_t pd;
-    *out = NULL;
-    DT_ASSERT(layout.kind < DT_DNNL_PLAIN);
-    if (by_product(p, layout.kind))
-        return create_product(out, p, layout, err);
-    DT_CHECK(describe(p, layout, &d, err));
-    DT_CHECK(create_pd(p, layout, &pd, err));
-    const bool bias = p->bias && layout.kind != DT_DNNL_DATA;
-    const dnnl_memory_desc_t *const md[SLOTS] = {&d.x, &d.y, weight_of(pd, layout.kind),
-        bias ? &d.bias : NULL, dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0)};
-    return build(out, pd, md, arguments[layout.kind], err);
-}
-
 dt_status dti_dnnl_create_reorder(
     dt_dnnl_op **out, const dt_dnnl_problem *p, dt_dnnl_layout from, dt_dnnl_layout to, dt_err *err)
 {
-    dnnl_memory_desc_t md[2];
+    sides of = {0};
     dnnl_primitive_desc_t pd;
     *out = NULL;
-    DT_CHECK(create_reorder_pd(p, from, to, md, &pd, err));
-    const dnnl_memory_desc_t *const all[SLOTS] = {
-        &md[0], &md[1], NULL, NULL, dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0)};
-    return build(out, pd, all, reorder_arguments, err);
+    dt_status st = create_reorder_pd(p, from, to, &of, &pd, err);
+    if (st == DT_OK) {
+        const dti_read_desc all[SLOTS] = {dti_desc_read(&of.md[0]), dti_desc_read(&of.md[1]), NULL,
+            NULL, dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0)};
+        st = build(out, pd, all, reorder_arguments, err);
+    }
+    forget_sides(&of);
+    return st;
 }
 
-/* Rows of an fc's weight. The library takes a memory that begins at an offset for an empty one, so
- * the bytes before it are skipped here. */
+/* Rows of an fc's weight. */
 static dt_status some_rows(const dt_dnnl_problem *p, dt_dnnl_layout layout, int64_t first,
-    int64_t n, dnnl_memory_desc_t *d, size_t *skip, dt_err *err)
+    int64_t n, dti_desc *d, size_t *skip, dt_err *err)
 {
-    const dnnl_dims_t dims = {n, p->c}, at = {first, 0};
-    dnnl_memory_desc_t whole;
+    dti_desc whole = {0};
     DT_CHECK(layout_of(p, layout, &whole, err));
-    TRY(err, dnnl_memory_desc_init_submemory(d, &whole, dims, at));
-    *skip = (size_t)d->offset0 * sizeof(float);
-    d->offset0 = 0;
-    return DT_OK;
+    const dnnl_status_t s = dti_desc_rows(d, dti_desc_read(&whole), first, n, p->c, skip);
+    dti_desc_free(&whole);
+    return s == dnnl_success ? DT_OK : failed(s, "describing rows", err);
 }
 
 /* The rows of one side: a part of the weight, or a small weight by itself. */
 static dt_status rows_desc(const dt_dnnl_problem *p, dt_dnnl_layout layout, int64_t first,
-    int64_t n, dnnl_memory_desc_t *d, size_t *skip, dt_err *err)
+    int64_t n, dti_desc *d, size_t *skip, dt_err *err)
 {
     const dnnl_dims_t dims = {n, p->c};
-    *skip = 0;
     if (layout.kind != DT_DNNL_PLAIN)
         return some_rows(p, layout, first, n, d, skip, err);
-    TRY(err, dnnl_memory_desc_init_by_tag(d, 2, dims, dnnl_f32, dnnl_ab));
+    *skip = 0;
+    TRY(err, dti_desc_by_tag(d, 2, dims, dnnl_f32, dnnl_ab));
     return DT_OK;
 }
 
 /* A reorder between two sides of which one is some rows of a weight. */
-static dt_status create_rows(dt_dnnl_op **out, const dnnl_memory_desc_t md[2], const size_t skip[2],
-    const_dnnl_primitive_attr_t attr, dt_err *err)
+static dt_status create_rows(
+    dt_dnnl_op **out, const sides *of, const_dnnl_primitive_attr_t attr, dt_err *err)
 {
-    const dnnl_memory_desc_t *const all[SLOTS] = {&md[0], &md[1]};
+    const dti_read_desc all[SLOTS] = {dti_desc_read(&of->md[0]), dti_desc_read(&of->md[1])};
     dnnl_primitive_desc_t pd;
     TRY(err, dnnl_reorder_primitive_desc_create(
-                 &pd, &md[0], library.engine, &md[1], library.engine, attr));
+                 &pd, all[0], library.engine, all[1], library.engine, attr));
     if (dnnl_memory_desc_get_size(dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0)) >
         0) {
         dnnl_primitive_desc_destroy(pd);
         return DT_FAIL(err, DT_E_DEVICE, "oneDNN wants scratch memory to reorder rows");
     }
     DT_CHECK(build(out, pd, all, reorder_arguments, err));
-    memcpy((*out)->skip, skip, sizeof(*out)->skip);
+    memcpy((*out)->skip, of->skip, sizeof(*out)->skip);
     return DT_OK;
 }
 
 dt_status dti_dnnl_create_reorder_rows(dt_dnnl_op **out, const dt_dnnl_problem *p,
     dt_dnnl_layout from, dt_dnnl_layout to, int64_t first, int64_t n, dt_err *err)
 {
-    dnnl_memory_desc_t md[2];
-    size_t skip[2];
+    sides of = {0};
     *out = NULL;
     DT_ASSERT(p->fc && (from.kind == DT_DNNL_PLAIN) != (to.kind == DT_DNNL_PLAIN));
     DT_CHECK(ready(err));
-    DT_CHECK(rows_desc(p, from, first, n, &md[0], &skip[0], err));
-    DT_CHECK(rows_desc(p, to, first, n, &md[1], &skip[1], err));
-    return create_rows(out, md, skip, library.attr, err);
+    dt_status st = rows_desc(p, from, first, n, &of.md[0], &of.skip[0], err);
+    if (st == DT_OK)
+        st = rows_desc(p, to, first, n, &of.md[1], &of.skip[1], err);
+    if (st == DT_OK)
+        st = create_rows(out, &of, library.attr, err);
+    forget_sides(&of);
+    return st;
 }
 
 dt_status dti_dnnl_create_add_rows(dt_dnnl_op **out, const dt_dnnl_problem *rows,
     dt_dnnl_layout from, const dt_dnnl_problem *p, dt_dnnl_layout to, int64_t first, dt_err *err)
 {
-    dnnl_memory_desc_t md[2];
-    size_t skip[2] = {0};
+    sides of = {0};
     *out = NULL;
     DT_ASSERT(p->fc && p->c == rows->c && first + rows->out <= p->out);
     DT_CHECK(ready(err));
-    DT_CHECK(layout_of(rows, from, &md[0], err));
-    DT_CHECK(some_rows(p, to, first, rows->out, &md[1], &skip[1], err));
-    return create_rows(out, md, skip, library.adding, err);
+    dt_status st = layout_of(rows, from, &of.md[0], err);
+    if (st == DT_OK)
+        st = some_rows(p, to, first, rows->out, &of.md[1], &of.skip[1], err);
+    if (st == DT_OK)
+        st = create_rows(out, &of, library.adding, err);
+    forget_sides(&of);
+    return st;
+}
+
+int64_t dti_dnnl_rows(void)
+{
+    return DTI_ROWS;
 }
 
 void dt_dnnl_destroy(dt_dnnl_op *op)
@@ -679,11 +677,11 @@ const char *dt_onednn_isa(void)
 
 dt_status dt_onednn_limit(dt_isa isa, dt_err *err)
 {
-    static const dnnl_cpu_isa_t most[] = {[DT_ISA_PLAIN] = dnnl_cpu_isa_sse41,
+    const dnnl_cpu_isa_t most[] = {[DT_ISA_PLAIN] = dnnl_cpu_isa_sse41,
         [DT_ISA_AVX2] = dnnl_cpu_isa_avx2,
         [DT_ISA_AVX512] = dnnl_cpu_isa_avx512_core,
         [DT_ISA_AVX512_BF16] = dnnl_cpu_isa_avx512_core_bf16,
-        [DT_ISA_AMX] = dnnl_cpu_isa_all};
+        [DT_ISA_AMX] = dti_isa_all};
     if (dnnl_set_max_cpu_isa(most[isa]) != dnnl_success)
         return DT_FAIL(err, DT_E_CONFIG,
             "oneDNN takes no limit of instruction sets: it was used before, or built without");

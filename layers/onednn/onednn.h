@@ -79,6 +79,9 @@ dt_status dti_dnnl_create_reorder_rows(dt_dnnl_op **out, const dt_dnnl_problem *
 dt_status dti_dnnl_create_add_rows(dt_dnnl_op **out, const dt_dnnl_problem *rows,
     dt_dnnl_layout from, const dt_dnnl_problem *p, dt_dnnl_layout to, int64_t first,
     dt_err *err) DT_NODISCARD;
+/* Rows, of which every layout of an fc's weight keeps a part together: [first, first + n) may be
+ * any whole number of these. */
+int64_t dti_dnnl_rows(void);
 void dt_dnnl_destroy(dt_dnnl_op *op);
 
 /* Bytes for one execution, by what they hold; 64-byte alignment is fastest.

@@ -122,7 +122,7 @@ static void fc_of_an_image_is_its_definition(void **state)
 static void a_large_fc_adds_the_gradient_that_it_writes(void **state)
 {
     (void)state;
-    enum { N = 3, OUT = 192, IN = 32 * 32 * 16 };
+    enum { N = 3, OUT = 576, IN = 32 * 32 * 16 };
     const dt_fc opts = {OUT, true};
     float *x = dt_random_values(N * IN, 1), *dy = dt_random_values(N * OUT, 4);
     const int most = omp_get_max_threads();

@@ -1,0 +1,266 @@
+/* oneDNN 2 and 3 behind the same functions. */
+#include "layers/onednn/version.h"
+
+#include <string.h>
+
+#if DNNL_VERSION_MAJOR == 2
+
+const dnnl_cpu_isa_t dti_isa_all = dnnl_cpu_isa_all;
+
+dti_read_desc dti_desc_read(const dti_desc *d)
+{
+    return &d->d;
+}
+
+void dti_desc_free(dti_desc *d)
+{
+    *d = (dti_desc){0};
+}
+
+dnnl_status_t dti_desc_copy(dti_desc *out, dti_read_desc from)
+{
+    out->d = *from;
+    return dnnl_success;
+}
+
+dnnl_status_t dti_desc_by_tag(
+    dti_desc *out, int rank, const dnnl_dims_t dims, dnnl_data_type_t type, dnnl_format_tag_t tag)
+{
+    return dnnl_memory_desc_init_by_tag(&out->d, rank, dims, type, tag);
+}
+
+/* No tag names these. */
+dnnl_status_t dti_desc_panels(dti_desc *out, int64_t outputs, int64_t in)
+{
+    const dnnl_dims_t dims = {outputs, in, 1, 1};
+    const dnnl_status_t s = dti_desc_by_tag(out, 4, dims, dnnl_f32, dnnl_abcd);
+    dnnl_blocking_desc_t *b = &out->d.format_desc.blocking;
+    b->strides[0] = b->strides[2] = b->strides[3] = DTI_PANEL;
+    b->strides[1] = DTI_PANEL * outputs;
+    b->inner_nblks = 1;
+    b->inner_blks[0] = DTI_PANEL;
+    b->inner_idxs[0] = 1;
+    return s;
+}
+
+/* The library takes a memory that begins at an offset for an empty one. */
+dnnl_status_t dti_desc_rows(
+    dti_desc *out, dti_read_desc whole, int64_t first, int64_t n, int64_t columns, size_t *skip)
+{
+    const dnnl_dims_t dims = {n, columns}, at = {first, 0};
+    const dnnl_status_t s = dnnl_memory_desc_init_submemory(&out->d, whole, dims, at);
+    *skip = (size_t)out->d.offset0 * sizeof(float);
+    out->d.offset0 = 0;
+    return s;
+}
+
+bool dti_desc_empty(dti_read_desc d)
+{
+    return dnnl_memory_desc_get_size(d) == 0;
+}
+
+uint64_t dti_desc_number(dti_read_desc d)
+{
+    unsigned char bytes[sizeof *d];
+    uint64_t h = UINT64_C(0xCBF29CE484222325);
+    memcpy(bytes, d, sizeof bytes);
+    for (size_t i = 0; i < sizeof bytes; i++)
+        h = (h ^ bytes[i]) * UINT64_C(0x100000001B3);
+    return h;
+}
+
+static dnnl_status_t convolution(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
+    dti_direction direction, const dti_operands *of, const_dnnl_primitive_desc_t hint,
+    const_dnnl_primitive_attr_t attr)
+{
+    dnnl_convolution_desc_t op;
+    dnnl_status_t s;
+    if (direction == DTI_FORWARD)
+        s = dnnl_dilated_convolution_forward_desc_init(&op, dnnl_forward_training,
+            dnnl_convolution_direct, of->x, of->weight, of->bias, of->y, of->stride, of->dilation,
+            of->pad, of->pad);
+    else if (direction == DTI_DATA)
+        s = dnnl_dilated_convolution_backward_data_desc_init(&op, dnnl_convolution_direct, of->x,
+            of->weight, of->y, of->stride, of->dilation, of->pad, of->pad);
+    else
+        s = dnnl_dilated_convolution_backward_weights_desc_init(&op, dnnl_convolution_direct, of->x,
+            of->weight, of->bias, of->y, of->stride, of->dilation, of->pad, of->pad);
+    return s == dnnl_success ? dnnl_primitive_desc_create(pd, &op, attr, engine, hint) : s;
+}
+
+dnnl_status_t dti_pd_direction(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
+    dti_direction direction, const dti_operands *of, const_dnnl_primitive_desc_t hint,
+    const_dnnl_primitive_attr_t attr)
+{
+    dnnl_inner_product_desc_t op;
+    dnnl_status_t s;
+    if (of->stride != NULL)
+        return convolution(pd, engine, direction, of, hint, attr);
+    if (direction == DTI_FORWARD)
+        s = dnnl_inner_product_forward_desc_init(
+            &op, dnnl_forward_training, of->x, of->weight, of->bias, of->y);
+    else if (direction == DTI_DATA)
+        s = dnnl_inner_product_backward_data_desc_init(&op, of->x, of->weight, of->y);
+    else
+        s = dnnl_inner_product_backward_weights_desc_init(&op, of->x, of->weight, of->bias, of->y);
+    return s == dnnl_success ? dnnl_primitive_desc_create(pd, &op, attr, engine, hint) : s;
+}
+
+dnnl_status_t dti_pd_product(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dti_read_desc a,
+    dti_read_desc b, dti_read_desc c, const_dnnl_primitive_attr_t attr)
+{
+    dnnl_matmul_desc_t op;
+    const dnnl_status_t s = dnnl_matmul_desc_init(&op, a, b, NULL, c);
+    return s == dnnl_success ? dnnl_primitive_desc_create(pd, &op, attr, engine, NULL) : s;
+}
+
+dnnl_status_t dti_post_ops_add(dnnl_post_ops_t ops)
+{
+    return dnnl_post_ops_append_sum(ops, 1.0F);
+}
+
+#else
+
+const dnnl_cpu_isa_t dti_isa_all = dnnl_cpu_isa_default;
+
+dti_read_desc dti_desc_read(const dti_desc *d)
+{
+    return d->d;
+}
+
+void dti_desc_free(dti_desc *d)
+{
+    if (d->d != NULL)
+        dnnl_memory_desc_destroy(d->d);
+    d->d = NULL;
+}
+
+dnnl_status_t dti_desc_copy(dti_desc *out, dti_read_desc from)
+{
+    out->d = NULL;
+    return dnnl_memory_desc_clone(&out->d, from);
+}
+
+dnnl_status_t dti_desc_by_tag(
+    dti_desc *out, int rank, const dnnl_dims_t dims, dnnl_data_type_t type, dnnl_format_tag_t tag)
+{
+    out->d = NULL;
+    return dnnl_memory_desc_create_with_tag(&out->d, rank, dims, type, tag);
+}
+
+dnnl_status_t dti_desc_panels(dti_desc *out, int64_t outputs, int64_t in)
+{
+    const dnnl_dims_t dims = {outputs, in, 1, 1};
+    return dti_desc_by_tag(out, 4, dims, dnnl_f32, dnnl_Bcda64b);
+}
+
+dnnl_status_t dti_desc_rows(
+    dti_desc *out, dti_read_desc whole, int64_t first, int64_t n, int64_t columns, size_t *skip)
+{
+    const dnnl_dims_t dims = {n, columns}, at = {first, 0};
+    *skip = 0; /* the description says itself where it begins */
+    out->d = NULL;
+    return dnnl_memory_desc_create_submemory(&out->d, whole, dims, at);
+}
+
+/* A query of one number, or of a list of them. */
+static int64_t number_of(dti_read_desc d, dnnl_query_t what)
+{
+    int64_t n = 0;
+    return dnnl_memory_desc_query(d, what, &n) == dnnl_success ? n : -1;
+}
+
+/* The library gives no size to what begins at an offset. */
+bool dti_desc_empty(dti_read_desc d)
+{
+    return dnnl_memory_desc_get_size(d) == 0 && number_of(d, dnnl_query_submemory_offset_s64) <= 0;
+}
+
+static int count_of(dti_read_desc d, dnnl_query_t what)
+{
+    int n = 0;
+    return dnnl_memory_desc_query(d, what, &n) == dnnl_success ? n : -1;
+}
+
+static uint64_t mixed(uint64_t h, int64_t value)
+{
+    for (int i = 0; i < 8; i++)
+        h = (h ^ ((uint64_t)value >> 8 * i & 0xFF)) * UINT64_C(0x100000001B3);
+    return h;
+}
+
+static uint64_t mixed_list(uint64_t h, dti_read_desc d, dnnl_query_t what, int n)
+{
+    const dnnl_dims_t *list = NULL;
+    if (dnnl_memory_desc_query(d, what, &list) != dnnl_success || list == NULL)
+        return mixed(h, -1);
+    for (int i = 0; i < n; i++)
+        h = mixed(h, (*list)[i]);
+    return h;
+}
+
+uint64_t dti_desc_number(dti_read_desc d)
+{
+    const int rank = count_of(d, dnnl_query_ndims_s32),
+              blocks = count_of(d, dnnl_query_inner_nblks_s32);
+    dnnl_data_type_t type = dnnl_data_type_undef;
+    dnnl_format_kind_t kind = dnnl_format_kind_undef;
+    uint64_t h = UINT64_C(0xCBF29CE484222325);
+    if (dnnl_memory_desc_query(d, dnnl_query_data_type, &type) == dnnl_success)
+        h = mixed(h, (int64_t)type);
+    if (dnnl_memory_desc_query(d, dnnl_query_format_kind, &kind) == dnnl_success)
+        h = mixed(h, (int64_t)kind);
+    h = mixed(mixed(h, rank), blocks);
+    h = mixed(h, number_of(d, dnnl_query_submemory_offset_s64));
+    h = mixed_list(h, d, dnnl_query_dims, rank);
+    h = mixed_list(h, d, dnnl_query_padded_dims, rank);
+    h = mixed_list(h, d, dnnl_query_strides, rank);
+    h = mixed_list(h, d, dnnl_query_inner_blks, blocks);
+    return mixed_list(h, d, dnnl_query_inner_idxs, blocks);
+}
+
+static dnnl_status_t convolution(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
+    dti_direction direction, const dti_operands *of, const_dnnl_primitive_desc_t hint,
+    const_dnnl_primitive_attr_t attr)
+{
+    if (direction == DTI_FORWARD)
+        return dnnl_convolution_forward_primitive_desc_create(pd, engine, dnnl_forward_training,
+            dnnl_convolution_direct, of->x, of->weight, of->bias, of->y, of->stride, of->dilation,
+            of->pad, of->pad, attr);
+    if (direction == DTI_DATA)
+        return dnnl_convolution_backward_data_primitive_desc_create(pd, engine,
+            dnnl_convolution_direct, of->x, of->weight, of->y, of->stride, of->dilation, of->pad,
+            of->pad, hint, attr);
+    return dnnl_convolution_backward_weights_primitive_desc_create(pd, engine,
+        dnnl_convolution_direct, of->x, of->weight, of->bias, of->y, of->stride, of->dilation,
+        of->pad, of->pad, hint, attr);
+}
+
+dnnl_status_t dti_pd_direction(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
+    dti_direction direction, const dti_operands *of, const_dnnl_primitive_desc_t hint,
+    const_dnnl_primitive_attr_t attr)
+{
+    if (of->stride != NULL)
+        return convolution(pd, engine, direction, of, hint, attr);
+    if (direction == DTI_FORWARD)
+        return dnnl_inner_product_forward_primitive_desc_create(
+            pd, engine, dnnl_forward_training, of->x, of->weight, of->bias, of->y, attr);
+    if (direction == DTI_DATA)
+        return dnnl_inner_product_backward_data_primitive_desc_create(
+            pd, engine, of->x, of->weight, of->y, hint, attr);
+    return dnnl_inner_product_backward_weights_primitive_desc_create(
+        pd, engine, of->x, of->weight, of->bias, of->y, hint, attr);
+}
+
+dnnl_status_t dti_pd_product(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dti_read_desc a,
+    dti_read_desc b, dti_read_desc c, const_dnnl_primitive_attr_t attr)
+{
+    return dnnl_matmul_primitive_desc_create(pd, engine, a, b, NULL, c, attr);
+}
+
+dnnl_status_t dti_post_ops_add(dnnl_post_ops_t ops)
+{
+    return dnnl_post_ops_append_sum(ops, 1.0F, 0, dnnl_data_type_undef);
+}
+
+#endif

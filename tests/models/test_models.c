@@ -33,8 +33,7 @@ static void refuse(const char *name, dt_model_opts o, const char *text)
     assert_null(g);
 }
 
-/* torchvision's counts; the 32x32 networks and LeNet-5 as their papers and reference code have
- * them. */
+/* torchvision's counts; the others as their papers and reference code have them. */
 static const struct {
     const char *name;
     int64_t parameters;
@@ -68,10 +67,15 @@ static const struct {
     {"googlenet", 6624904},
     {"squeezenet1_0", 1248424},
     {"squeezenet1_1", 1235496},
+    {"inception_v3", 23834568},
+    {"inception_v4", 42679816},
+    {"mobilenet_v1", 4231976},
+    {"mobilenet_v2", 3504872},
     {"densenet264", 33337704},
     {"densenet121", 7978856},
     {"unet", 17263042},
     {"gpt2", 124439808},
+    {"bert_base", 109482240},
     {"vit_small", 22049896},
     {"lenet5", 61706},
     {"mlp", 784 * 512 + 512 + 512 * 256 + 256 + 256 * 10 + 10},
@@ -254,6 +258,64 @@ static void names_and_shapes_are_those_of_torchvision(void **state)
         {"features.12.expand3x3.weight", 4, {256, 64, 3, 3}},
     };
     assert_params("squeezenet1_1", squeezenet1_1, DT_COUNT(squeezenet1_1));
+    const param_case inception_v3[] = {
+        {"Conv2d_1a_3x3.conv.weight", 4, {32, 3, 3, 3}},
+        {"Conv2d_4a_3x3.bn.running_mean", 1, {192}},
+        {"Mixed_5b.branch5x5_2.conv.weight", 4, {64, 48, 5, 5}},
+        {"Mixed_5b.branch_pool.conv.weight", 4, {32, 192, 1, 1}},
+        {"Mixed_6a.branch3x3.conv.weight", 4, {384, 288, 3, 3}},
+        {"Mixed_6c.branch7x7_2.conv.weight", 4, {160, 160, 1, 7}},
+        {"Mixed_6e.branch7x7dbl_5.conv.weight", 4, {192, 192, 1, 7}},
+        {"Mixed_7a.branch7x7x3_3.conv.weight", 4, {192, 192, 7, 1}},
+        {"Mixed_7c.branch3x3dbl_3b.conv.weight", 4, {384, 384, 3, 1}},
+        {"Mixed_7c.branch_pool.bn.weight", 1, {192}},
+        {"fc.weight", 2, {1000, 2048}},
+    };
+    assert_params("inception_v3", inception_v3, DT_COUNT(inception_v3));
+    const param_case inception_v4[] = {
+        {"features.0.conv.weight", 4, {32, 3, 3, 3}},
+        {"features.3.conv.conv.weight", 4, {96, 64, 3, 3}},
+        {"features.4.branch1.1.conv.weight", 4, {64, 64, 1, 7}},
+        {"features.6.branch3.1.conv.weight", 4, {96, 384, 1, 1}},
+        {"features.10.branch1.2.bn.bias", 1, {256}},
+        {"features.17.branch2.4.conv.weight", 4, {256, 224, 1, 7}},
+        {"features.18.branch1.3.conv.weight", 4, {320, 320, 3, 3}},
+        {"features.21.branch2_3b.conv.weight", 4, {256, 512, 3, 1}},
+        {"last_linear.weight", 2, {1000, 1536}},
+    };
+    assert_params("inception_v4", inception_v4, DT_COUNT(inception_v4));
+    const param_case mobilenet_v1[] = {
+        {"features.0.0.weight", 4, {32, 3, 3, 3}},
+        {"features.2.0.0.weight", 4, {64, 1, 3, 3}},
+        {"features.2.1.0.weight", 4, {128, 64, 1, 1}},
+        {"features.13.1.1.running_var", 1, {1024}},
+        {"classifier.weight", 2, {1000, 1024}},
+    };
+    assert_params("mobilenet_v1", mobilenet_v1, DT_COUNT(mobilenet_v1));
+    const param_case mobilenet_v2[] = {
+        {"features.0.0.weight", 4, {32, 3, 3, 3}},
+        {"features.1.conv.0.0.weight", 4, {32, 1, 3, 3}},
+        {"features.1.conv.1.weight", 4, {16, 32, 1, 1}},
+        {"features.1.conv.2.running_mean", 1, {16}},
+        {"features.2.conv.0.0.weight", 4, {96, 16, 1, 1}},
+        {"features.2.conv.1.1.bias", 1, {96}},
+        {"features.17.conv.2.weight", 4, {320, 960, 1, 1}},
+        {"features.17.conv.3.running_var", 1, {320}},
+        {"features.18.0.weight", 4, {1280, 320, 1, 1}},
+        {"classifier.1.weight", 2, {1000, 1280}},
+    };
+    assert_params("mobilenet_v2", mobilenet_v2, DT_COUNT(mobilenet_v2));
+    const param_case bert_base[] = {
+        {"embeddings.word_embeddings.weight", 2, {30522, 768}},
+        {"embeddings.position_embeddings.weight", 2, {512, 768}},
+        {"embeddings.LayerNorm.bias", 1, {768}},
+        {"encoder.layer.0.attention.self.query.weight", 2, {768, 768}},
+        {"encoder.layer.11.attention.output.LayerNorm.weight", 1, {768}},
+        {"encoder.layer.11.intermediate.dense.weight", 2, {3072, 768}},
+        {"encoder.layer.11.output.dense.weight", 2, {768, 3072}},
+        {"cls.predictions.transform.dense.bias", 1, {768}},
+    };
+    assert_params("bert_base", bert_base, DT_COUNT(bert_base));
     const param_case resnet20[] = {
         {"conv1.weight", 4, {16, 3, 3, 3}},
         {"layer2.0.conv1.weight", 4, {32, 16, 3, 3}},
@@ -333,6 +395,23 @@ static void identity_shortcuts_have_no_layer(void **state)
     dt_graph_destroy(g);
 }
 
+static void a_block_of_mobilenet_v2_is_added_to_what_it_reads_where_that_fits(void **state)
+{
+    (void)state;
+    dt_graph *g = build("mobilenet_v2", standard);
+    assert_true(dti_graph_find(g, "features.2.add") < 0); /* stride 2 */
+    assert_shape(g, "features.3.add", 56, 24);
+    assert_true(dti_graph_find(g, "features.11.add") < 0); /* 64 to 96 channels */
+    assert_shape(g, "features.17.conv.3", 7, 320);
+    assert_true(dti_graph_find(g, "features.17.add") < 0);
+    assert_shape(g, "features.18.2", 7, 1280);
+    dt_graph_destroy(g);
+    g = build("mobilenet_v1", standard);
+    assert_shape(g, "features.1.1.2", 112, 64);
+    assert_shape(g, "features.13.1.2", 7, 1024);
+    dt_graph_destroy(g);
+}
+
 static void pooling_of_googlenet_rounds_up(void **state)
 {
     (void)state;
@@ -344,6 +423,24 @@ static void pooling_of_googlenet_rounds_up(void **state)
     assert_shape(g, "inception4e.branch4.0", 14, 528);
     assert_shape(g, "maxpool4", 7, 832);
     assert_shape(g, "inception5b.concat", 7, 1024);
+    dt_graph_destroy(g);
+}
+
+static void modules_of_inception_join_what_none_of_their_units_reads(void **state)
+{
+    (void)state;
+    dt_graph *g = build("inception_v3", standard);
+    assert_shape(g, "Mixed_5b.concat", 35, 256);
+    assert_shape(g, "Mixed_6a.concat", 17, 768);
+    assert_shape(g, "Mixed_6e.branch7x7_2.relu", 17, 192);
+    assert_shape(g, "Mixed_7b.concat", 8, 2048);
+    assert_int_equal(g->node[dti_graph_find(g, "Mixed_7b.concat")].n_in, 6);
+    dt_graph_destroy(g);
+    g = build("inception_v4", standard);
+    assert_shape(g, "features.2.relu", 147, 64);
+    assert_shape(g, "features.5.concat", 35, 384);
+    assert_shape(g, "features.10.concat", 17, 1024);
+    assert_shape(g, "features.21.concat", 8, 1536);
     dt_graph_destroy(g);
 }
 
@@ -454,6 +551,8 @@ static void dropout_is_the_standard_the_given_rate_or_none(void **state)
         {"mlp", -1, 0, 0},
         {"mlp", 0.1, 0.1, 2},
         {"squeezenet1_1", -1, 0.5, 1},
+        {"mobilenet_v2", -1, 0.2, 1},
+        {"bert_base", -1, 0.1, 25},
         {"resnet50", 0, 0, 0},
     };
     for (size_t i = 0; i < DT_COUNT(cases); i++) {
@@ -580,7 +679,9 @@ DT_TEST_GROUP(models)
         cmocka_unit_test(names_and_shapes_are_those_of_torchvision),
         cmocka_unit_test(the_stride_of_a_bottleneck_is_on_its_3x3_convolution),
         cmocka_unit_test(identity_shortcuts_have_no_layer),
+        cmocka_unit_test(a_block_of_mobilenet_v2_is_added_to_what_it_reads_where_that_fits),
         cmocka_unit_test(pooling_of_googlenet_rounds_up),
+        cmocka_unit_test(modules_of_inception_join_what_none_of_their_units_reads),
         cmocka_unit_test(every_dense_layer_adds_its_growth_and_transitions_halve),
         cmocka_unit_test(width_scales_all_channels),
         cmocka_unit_test(counts_are_the_depth_of_a_family),

@@ -102,6 +102,6 @@ int main(int argc, char **argv)
     for (size_t i = 0; st == DT_OK && i < sizeof shares / sizeof *shares; i++)
         st = plan(argc, argv, shares[i], &err);
     if (st != DT_OK)
-        fputs(err.text, stderr);
+        fprintf(stderr, "%s\n", err.text);
     return (int)st;
 }

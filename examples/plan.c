@@ -31,6 +31,6 @@ int main(int argc, char **argv)
         return DT_E_CONFIG;
     const dt_status st = plan(argv[1], (const char *const *)argv + 2, (size_t)argc - 2, &err);
     if (st != DT_OK)
-        fputs(err.text, stderr);
+        fprintf(stderr, "%s\n", err.text);
     return (int)st;
 }

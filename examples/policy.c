@@ -64,6 +64,6 @@ int main(int argc, char **argv)
     if (st == DT_OK)
         st = peak(argc, argv, large.name, &err);
     if (st != DT_OK)
-        fputs(err.text, stderr);
+        fprintf(stderr, "%s\n", err.text);
     return (int)st;
 }

@@ -43,7 +43,7 @@ int main(int argc, char **argv)
     if (st == DT_OK)
         printf("trained; the weights are in %s/checkpoints\n", dt_run_folder(run));
     else
-        fputs(err.text, stderr);
+        fprintf(stderr, "%s\n", err.text);
     dt_run_close(run);
     return (int)st;
 }

@@ -10,7 +10,7 @@
  *     if (st == DT_OK)
  *         st = dt_run_end(run, dt_run_train(run, 0, &err), &err);
  *     if (st != DT_OK)
- *         fputs(err.text, stderr);
+ *         fprintf(stderr, "%s\n", err.text);
  *     dt_run_close(run);
  *
  * The library prints nothing, reads no environment, sets no signal handler, and ends the process

@@ -292,7 +292,7 @@ static dt_status check_policy_sections(dt_session *s, dt_err *err)
         dt_config_mark_known(s->config, at.text);
         st = DT_FAIL(err, DT_E_CONFIG,
             "%s: [%s] is of a policy that is not in memory.policy (%s); leave it out, or name the "
-            "policy there",
+            "policy there, also where a command has a list of its own (--policies)",
             dt_config_place(place, sizeof place, at.file, at.line), at.text, s->opts.memory.policy);
     }
     return st;

@@ -28,16 +28,25 @@ static double step_of(const range *r)
     return raw < 1.5 * ten ? ten : raw < 3.5 * ten ? 2 * ten : raw < 7.5 * ten ? 5 * ten : 10 * ten;
 }
 
+/* Of the lines, or of the dots, of which none takes more than twice the room of the lines: one
+ * evaluation that is far off would leave a curve flat. */
+static void widen_by(const dt_chart *c, bool dots, range *x, range *y)
+{
+    const double room = y->most - y->least, limit = room > 0 ? y->most + 2 * room : HUGE_VAL;
+    for (size_t k = 0; k < c->n; k++)
+        for (size_t i = 0; i < c->line[k].n; i++)
+            if (c->line[k].dots == dots && is_point(&c->line[k], i)) {
+                widen(x, c->line[k].x[i]);
+                widen(y, dots ? fmin(c->line[k].y[i], limit) : c->line[k].y[i]);
+            }
+}
+
 /* False: there is no point. */
 static bool find(const dt_chart *c, range *x, range *y)
 {
     *x = *y = (range){HUGE_VAL, -HUGE_VAL};
-    for (size_t k = 0; k < c->n; k++)
-        for (size_t i = 0; i < c->line[k].n; i++)
-            if (is_point(&c->line[k], i)) {
-                widen(x, c->line[k].x[i]);
-                widen(y, c->line[k].y[i]);
-            }
+    widen_by(c, false, x, y);
+    widen_by(c, true, x, y);
     if (!(y->most >= y->least))
         return false;
     widen(x, c->from);
@@ -74,6 +83,19 @@ static void axes(const dt_chart *c, const range *x, const range *y, FILE *f)
             TOP + c->tall + 16, v);
 }
 
+/* One above all of it stands at the edge, with its number. */
+static void dot(
+    const dt_chart *c, const dt_chart_line *l, size_t i, const range *x, const range *y, FILE *f)
+{
+    const double at = across(x, l->x[i]);
+    fprintf(f, "<circle class=\"dot %s\" r=\"3.5\" cx=\"%.1f\" cy=\"%.1f\"/>", l->class, at,
+        up(c, y, fmin(l->y[i], y->most)));
+    if (l->y[i] > y->most)
+        fprintf(f, "<text class=\"%s\" x=\"%.1f\" y=\"%d\">%.4g</text>",
+            at > LEFT + PLOT / 2 ? "end" : "", at > LEFT + PLOT / 2 ? at - 7 : at + 7, TOP + 4,
+            l->y[i]);
+}
+
 static void draw(const dt_chart *c, const dt_chart_line *l, const range *x, const range *y, FILE *f)
 {
     bool begun = false;
@@ -85,8 +107,7 @@ static void draw(const dt_chart *c, const dt_chart_line *l, const range *x, cons
             continue;
         }
         if (l->dots)
-            fprintf(f, "<circle class=\"dot %s\" r=\"3.5\" cx=\"%.1f\" cy=\"%.1f\"/>", l->class,
-                across(x, l->x[i]), up(c, y, l->y[i]));
+            dot(c, l, i, x, y, f);
         else
             fprintf(f, "%c%.1f %.1f", begun ? 'L' : 'M', across(x, l->x[i]), up(c, y, l->y[i]));
         begun = true;

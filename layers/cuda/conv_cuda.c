@@ -1,10 +1,12 @@
-/* Convolutions on the card: an engine of cuDNN's, or where it has none ours from the definition. */
+/* Convolutions on the card, plain and transposed: an engine of cuDNN's, or where it has none ours
+ * from the definition. */
 #include "layers/conv.h"
 
 #include <string.h>
 
 #include "engine/base/alloc.h"
 #include "engine/implementations.h"
+#include "layers/conv_transpose.h"
 #include "layers/cuda/conv_direct.h"
 #include "layers/cpu/cpu.h"
 #include "layers/cuda/libraries_cuda.h"
@@ -14,23 +16,52 @@
 /* The weight lives as [out][height][width][c / groups] in fp32. Ops on bf16 read a copy of it in
  * bf16, made by the forms that derive; its gradient is fp32 always. */
 
-static dt_cudnn_problem conv_problem(const dt_call *c, dt_cudnn_direction direction)
+/* A transposed convolution is the one from y to x, run backwards. Whose options a node has says
+ * which it is. */
+static bool conv_transposed(const dt_call *c)
 {
-    const dt_conv *o = c->node->opts;
-    const dt_shape x = dti_call_x(c), y = c->node->info.y;
-    return (dt_cudnn_problem){.direction = (int64_t)direction,
-        .n = c->n,
-        .bf16 = c->dtype == DT_BF16,
-        .tf32 = dti_cuda_tf32(c),
-        .many = c->workspace_limit != DT_LIMIT_ANY,
-        DTI_CONV_SHAPE(o, x, y)};
+    return c->node->desc->opts == dt_layer_conv_transpose.opts;
 }
 
-static dt_cudnn_direction conv_direction(dt_form_kind form)
+static dt_cudnn_problem conv_shape(const dt_call *c)
 {
-    return form == DT_BACKWARD    ? DT_CUDNN_WEIGHTS
-           : form == DT_BACKWARD2 ? DT_CUDNN_DATA
-                                  : DT_CUDNN_FORWARD;
+    const dt_shape x = dti_call_x(c), y = c->node->info.y;
+    if (conv_transposed(c)) {
+        const dt_conv_transpose *o = c->node->opts;
+        return (dt_cudnn_problem){DTI_CONV_TRANSPOSE_SHAPE(o, x, y)};
+    }
+    const dt_conv *o = c->node->opts;
+    return (dt_cudnn_problem){DTI_CONV_SHAPE(o, x, y)};
+}
+
+static dt_cudnn_problem conv_problem(const dt_call *c, dt_cudnn_direction direction)
+{
+    dt_cudnn_problem p = conv_shape(c);
+    p.direction = (int64_t)direction;
+    p.n = c->n;
+    p.bf16 = c->dtype == DT_BF16;
+    p.tf32 = dti_cuda_tf32(c);
+    p.many = c->workspace_limit != DT_LIMIT_ANY;
+    return p;
+}
+
+static dt_cudnn_direction conv_direction(const dt_call *c)
+{
+    if (c->form == DT_BACKWARD)
+        return DT_CUDNN_WEIGHTS;
+    return (c->form == DT_BACKWARD2) != conv_transposed(c) ? DT_CUDNN_DATA : DT_CUDNN_FORWARD;
+}
+
+static bool conv_has_bias(const dt_call *c)
+{
+    return c->node->info.n_param > 1;
+}
+
+/* Bytes of the convolution that is run: its x is y, and its y x, where this one is transposed. */
+static dt_cudnn_bytes conv_bytes(const dt_call *c, void *x, void *y, void *weight, void *work)
+{
+    return conv_transposed(c) ? (dt_cudnn_bytes){y, x, weight, work}
+                              : (dt_cudnn_bytes){x, y, weight, work};
 }
 
 static int64_t conv_weights(const dt_call *c)
@@ -46,8 +77,8 @@ static int64_t conv_rows(const dt_call *c)
 
 static size_t conv_bias_work(const dt_call *c)
 {
-    const dt_conv *o = c->node->opts;
-    return o->bias && c->form == DT_BACKWARD ? dti_cuda_columns_work(conv_rows(c), o->out) : 0;
+    const bool sums = conv_has_bias(c) && c->form == DT_BACKWARD;
+    return sums ? dti_cuda_columns_work(conv_rows(c), c->node->info.y.c) : 0;
 }
 
 /* The bf16 copy of the weight, which ops on bf16 read. */
@@ -77,7 +108,7 @@ static size_t conv_work(const dt_call *c, size_t engine)
 /* Where the library cannot be asked, facts says so. */
 static bool cudnn_accepts(const dt_call *c, dt_why *why)
 {
-    const dt_cudnn_problem p = conv_problem(c, conv_direction(c->form));
+    const dt_cudnn_problem p = conv_problem(c, conv_direction(c));
     dt_cudnn_facts f;
     if (dti_cudnn_ask(dti_cuda_cudnn(c), &p, conv_limit(c), &f, NULL) != DT_OK || !f.direct)
         return true;
@@ -89,7 +120,7 @@ static dt_status convolution_facts(const dt_call *c, dt_facts *f, dt_err *err)
     *f = (dt_facts){.impl = "to_bf16"};
     if (dti_cuda_derives(c))
         return DT_OK;
-    const dt_cudnn_problem p = conv_problem(c, conv_direction(c->form));
+    const dt_cudnn_problem p = conv_problem(c, conv_direction(c));
     dt_cudnn_facts own;
     DT_TRY(err, dti_cudnn_ask(dti_cuda_cudnn(c), &p, conv_limit(c), &own, err), "layer '%s'",
         c->node->name);
@@ -106,7 +137,7 @@ static dt_status cudnn_algorithms(const dt_call *c, dt_algorithms *all, dt_err *
     all->n = 0;
     if (dti_cuda_derives(c))
         return DT_OK;
-    dt_cudnn_problem p = conv_problem(c, conv_direction(c->form));
+    dt_cudnn_problem p = conv_problem(c, conv_direction(c));
     p.many = 1;
     DT_TRY(err, dti_cudnn_algorithms(dti_cuda_cudnn(c), &p, &engines, err), "layer '%s'",
         c->node->name);
@@ -127,7 +158,7 @@ static dt_status cudnn_create(const dt_call *c, void **state, dt_err *err)
     *state = NULL;
     if (dti_cuda_derives(c))
         return DT_OK;
-    const dt_cudnn_problem p = conv_problem(c, conv_direction(c->form));
+    const dt_cudnn_problem p = conv_problem(c, conv_direction(c));
     DT_TRY(err, dti_cudnn_create(dti_cuda_cudnn(c), &op, &p, conv_limit(c), err), "layer '%s'",
         c->node->name);
     *state = op;
@@ -138,31 +169,32 @@ static dt_status cudnn_create(const dt_call *c, void **state, dt_err *err)
 static dt_status convolve(
     const dt_call *c, const dt_cudnn_op *op, const dt_args *a, const dt_cudnn_bytes *b, dt_err *err)
 {
-    const dt_cudnn_problem p = conv_problem(c, conv_direction(c->form));
+    const dt_cudnn_problem p = conv_problem(c, conv_direction(c));
     return op != NULL ? dti_cudnn_run(op, a->queue, b, err) : dti_conv_direct(&p, a->queue, b, err);
 }
 
 static dt_status conv_forward(
     const dt_call *c, const dt_cudnn_op *op, const dt_args *a, dt_err *err)
 {
-    const dt_conv *o = c->node->opts;
-    const dt_cudnn_bytes b = {a->port[DT_X], a->port[DT_Y], a->port[DT_D], a->port[DT_WORK]};
+    const dt_cudnn_bytes b =
+        conv_bytes(c, a->port[DT_X], a->port[DT_Y], a->port[DT_D], a->port[DT_WORK]);
     DT_CHECK(convolve(c, op, a, &b, err));
-    if (!o->bias)
+    if (!conv_has_bias(c))
         return DT_OK;
-    return dti_cuda_add_bias(a->queue, c->dtype, b.y, a->port[DT_P + 1], conv_rows(c), o->out, err);
+    return dti_cuda_add_bias(
+        a->queue, c->dtype, a->port[DT_Y], a->port[DT_P + 1], conv_rows(c), c->node->info.y.c, err);
 }
 
 static dt_status conv_backward_weights(
     const dt_call *c, const dt_cudnn_op *op, const dt_args *a, dt_err *err)
 {
-    const dt_conv *o = c->node->opts;
-    const dt_cudnn_bytes b = {a->port[DT_X], a->port[DT_DY], a->port[DT_DP], a->port[DT_WORK]};
+    const dt_cudnn_bytes b =
+        conv_bytes(c, a->port[DT_X], a->port[DT_DY], a->port[DT_DP], a->port[DT_WORK]);
     DT_CHECK(convolve(c, op, a, &b, err));
-    if (!o->bias)
+    if (!conv_has_bias(c))
         return DT_OK;
-    return dti_cuda_columns(
-        a->queue, c->dtype, b.y, conv_rows(c), o->out, a->port[DT_DP + 1], b.work, err);
+    return dti_cuda_columns(a->queue, c->dtype, a->port[DT_DY], conv_rows(c), c->node->info.y.c,
+        a->port[DT_DP + 1], b.work, err);
 }
 
 static dt_status conv_run_form(
@@ -176,7 +208,8 @@ static dt_status conv_run_form(
         return conv_backward_weights(c, op, a, err);
     if (c->form != DT_BACKWARD2)
         return conv_forward(c, op, a, err);
-    const dt_cudnn_bytes b = {a->port[DT_DX], a->port[DT_DY], a->port[DT_D + 1], a->port[DT_WORK]};
+    const dt_cudnn_bytes b =
+        conv_bytes(c, a->port[DT_DX], a->port[DT_DY], a->port[DT_D + 1], a->port[DT_WORK]);
     return convolve(c, op, a, &b, err);
 }
 
@@ -224,6 +257,12 @@ static dt_status conv_param_get(
 }
 
 const dt_kernels dt_conv_cuda = {
+    DT_BY_IMPLS(conv),
+    .param_put = conv_param_put,
+    .param_get = conv_param_get,
+};
+
+const dt_kernels dt_conv_transpose_cuda = {
     DT_BY_IMPLS(conv),
     .param_put = conv_param_put,
     .param_get = conv_param_get,

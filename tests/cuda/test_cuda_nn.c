@@ -7,6 +7,7 @@
 
 #include "engine/base/alloc.h"
 #include "layers/conv.h"
+#include "layers/conv_transpose.h"
 #include "layers/cublas/cublas_cuda.h"
 #include "layers/fc.h"
 #include "layers/linear.h"
@@ -168,6 +169,12 @@ static const struct layer_case {
     {&dt_layer_conv, &dt_conv_cuda, "out=17 kernel=5 pad=2", 3, {1, 29, 23, 5}, DT_F32},
     {&dt_layer_conv, &dt_conv_cuda, "out=16 kernel=3 stride=2 pad=1", 2, {1, 7, 5, 8}, DT_BF16},
     {&dt_layer_conv, &dt_conv_cuda, "out=8 kernel=3 groups=4", 2, {1, 6, 5, 8}, DT_BF16},
+    {&dt_layer_conv_transpose, &dt_conv_transpose_cuda, "out=4 kernel=3 stride=2 pad=1 more=1", 2,
+        {1, 4, 5, 6}, DT_F32},
+    {&dt_layer_conv_transpose, &dt_conv_transpose_cuda, "out=6 kernel=4x2 stride=2x1 groups=2", 2,
+        {1, 4, 5, 6}, DT_F32},
+    {&dt_layer_conv_transpose, &dt_conv_transpose_cuda, "out=8 kernel=4 stride=2 pad=1", 2,
+        {1, 4, 5, 8}, DT_BF16},
     {&dt_layer_linear, &dt_linear_cuda, "out=7", 3, {1, 5, 1, 11}, DT_F32},
     {&dt_layer_linear, &dt_linear_cuda, "out=16 in_out=on", 2, {1, 300, 1, 8}, DT_F32},
     {&dt_layer_linear, &dt_linear_cuda, "out=16 bias=off", 2, {1, 6, 1, 8}, DT_BF16},

@@ -16,7 +16,8 @@
 #include "tests/fixture/check.h"
 #include "tests/fixture/layer_check.h"
 
-typedef enum bend { LINEAR, CURVED, KINKED, CREASED, TOKENS } bend;
+/* PIXEL: linear, and the second input is one pixel. */
+typedef enum bend { LINEAR, CURVED, KINKED, CREASED, TOKENS, PIXEL } bend;
 
 static const struct rule {
     float step;
@@ -25,7 +26,8 @@ static const struct rule {
     [CURVED] = {0.01f, 1e-3},
     [KINKED] = {0.01f, 2e-4},
     [CREASED] = {0.01f, 1e-3},
-    [TOKENS] = {0.5f, 2e-5}};
+    [TOKENS] = {0.5f, 2e-5},
+    [PIXEL] = {0.5f, 2e-5}};
 
 static const struct gradient_case {
     const char *name, *layer, *opts;
@@ -56,6 +58,10 @@ static const struct gradient_case {
     {"conv wide", "conv", "out=4 kernel=1x5 stride=2x1 pad=0x2", LINEAR, 1, 2, {1, 5, 6, 3}},
     {"conv high", "conv", "out=4 kernel=3x1 stride=1x2 pad=1x0 groups=2", LINEAR, 1, 2,
         {1, 5, 6, 4}},
+    {"conv_transpose", "conv_transpose", "out=4 kernel=3 stride=2 pad=1", LINEAR, 1, 2,
+        {1, 3, 4, 3}},
+    {"conv_transpose uneven", "conv_transpose",
+        "out=6 kernel=2x4 stride=3x2 pad=0x1 more=2x0 groups=2", LINEAR, 1, 1, {1, 3, 2, 4}},
     {"cross_entropy", "cross_entropy", "", CURVED, 1, 4, {1, 1, 1, 7}},
     {"dropout", "dropout", "rate=0.4", LINEAR, 1, 2, {1, 3, 4, 5}},
     {"fc", "fc", "out=6", LINEAR, 1, 3, {1, 1, 1, 11}},
@@ -72,6 +78,8 @@ static const struct gradient_case {
     {"maxpool ceil", "maxpool", "kernel=3 stride=2 ceil=on", KINKED, 1, 2, {1, 6, 5, 3}},
     {"maxpool wide", "maxpool", "kernel=1x3 stride=2x1 pad=0x1", KINKED, 1, 2, {1, 5, 6, 3}},
     {"maxpool high", "maxpool", "kernel=5x4 stride=2x3 pad=2x1", KINKED, 1, 2, {1, 7, 6, 3}},
+    {"mul", "mul", "", LINEAR, 2, 2, {1, 3, 4, 5}},
+    {"mul by a pixel", "mul", "", PIXEL, 2, 2, {1, 3, 4, 5}},
     {"relu", "relu", "", KINKED, 1, 2, {1, 3, 4, 5}},
     {"relu6", "relu6", "", KINKED, 1, 2, {1, 5, 4, 7}},
     {"shortcut", "shortcut", "out=7 stride=2", LINEAR, 1, 2, {1, 5, 4, 3}},
@@ -168,10 +176,10 @@ static void prepare(prepared *p, const struct gradient_case *c)
     *p = (prepared){.c = c, .r = {.desc = dt_layer_find(c->layer), .n = c->n, .n_x = c->n_x}};
     assert_non_null(p->r.desc);
     p->r.opts = dt_layer_options(p->r.desc, c->opts);
-    const size_t count = (size_t)(c->n * dt_shape_sample(&c->x));
     for (int i = 0; i < c->n_x; i++) {
         const uint32_t key = 10 + (uint32_t)i;
-        p->r.x[i] = c->x;
+        p->r.x[i] = i > 0 && c->kind == PIXEL ? (dt_shape){1, 1, 1, c->x.c} : c->x;
+        const size_t count = (size_t)(c->n * dt_shape_sample(&p->r.x[i]));
         p->in[i] = c->kind == KINKED   ? spread_values(count, key)
                    : c->kind == TOKENS ? tokens(count)
                                        : dt_random_values(count, key);
@@ -253,13 +261,13 @@ static void compare_alternatives(
     prepared *p, float *const dx[DT_MAX_IN], float *const dparam[DT_MAX_PARAM])
 {
     const int n_alt = p->r.desc->n_alt > 0 ? p->r.desc->n_alt : 1;
-    const size_t n = (size_t)(p->r.n * dt_shape_sample(&p->r.x[0]));
     p->r.forward_only = false;
     for (p->r.alt = 0; p->r.alt < n_alt; p->r.alt++) {
         dt_layer_check(&p->r);
         for (int i = 0; i < p->r.n_x; i++)
             if (dx[i] != NULL)
-                compare(p, "x", i, p->r.got_dx[i], dx[i], n);
+                compare(p, "x", i, p->r.got_dx[i], dx[i],
+                    (size_t)(p->r.n * dt_shape_sample(&p->r.x[i])));
         for (int i = 0; i < p->r.info.n_param; i++)
             if (dparam[i] != NULL)
                 compare(p, "parameter ", i, p->r.got_dparam[i], dparam[i],

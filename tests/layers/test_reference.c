@@ -6,6 +6,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/checkpoint/safetensors.h"
+#include "layers/conv_transpose.h"
 #include "layers/maxpool.h"
 #include "layers/onednn/onednn.h"
 #include "layers/registry.h"
@@ -58,8 +59,13 @@ static const struct reference here[] = {
     {"conv_7x1_bare", 3},
     {"hardsigmoid", 2},
     {"hardswish", 2},
+    {"conv_transpose_2x2", 4},
+    {"conv_transpose_4x3_grouped", 3},
+    {"conv_transpose_more", 4},
     {"maxpool_1x7", 2},
     {"maxpool_3x2_strided", 2},
+    {"mul_by_pixel", 3},
+    {"mul_same", 3},
     {"relu6", 2},
     {"silu", 2},
 };
@@ -159,6 +165,24 @@ static dt_shape shape_of(const loaded *l, const char *name, int64_t *n)
     return e->rank == 2 ? (dt_shape){1, 1, 1, e->d[1]} : (dt_shape){1, e->d[2], e->d[3], e->d[1]};
 }
 
+/* The layer's input i is called x, or x0, x1 ... where there are several. False: it has no more. */
+static bool name_input(const loaded *l, const char *prefix, int i, char name[16])
+{
+    snprintf(name, 16, "%sx%d", prefix, i);
+    if (i == 0 && dt_st_find(l->file, name) == NULL)
+        snprintf(name, 16, "%sx", prefix);
+    return dt_st_find(l->file, name) != NULL;
+}
+
+/* Of the second dimension of a transposed convolution's weight, a group has so many. */
+static long long out_of(const loaded *l, const dt_st_entry *w)
+{
+    const char *groups = dti_st_metadata(l->file, "groups");
+    if (l->desc != &dt_layer_conv_transpose)
+        return (long long)w->d[0];
+    return (long long)w->d[1] * (groups != NULL ? atoi(groups) : 1);
+}
+
 /* Options from the metadata; out and bias from the tensors there are. */
 static void read_options(loaded *l)
 {
@@ -172,7 +196,7 @@ static void read_options(loaded *l)
         char out[32];
         const char *text = dti_st_metadata(l->file, row->key);
         if (strcmp(row->key, "out") == 0 && w != NULL) {
-            snprintf(out, sizeof out, "%lld", (long long)w->d[0]);
+            snprintf(out, sizeof out, "%lld", out_of(l, w));
             text = out;
         } else if (strcmp(row->key, "bias") == 0)
             text = dt_st_find(l->file, "bias") != NULL ? "on" : "off";
@@ -229,7 +253,8 @@ static void compare_all(loaded *l, const dt_layer_run *r)
     float loss = (float)(r->metrics.loss_sum / (double)r->n), *dy = load_for(l, "", "dy");
     compare(l, "y", l->desc->loss ? &loss : r->got_y, 1);
     /* The engine's loss starts backward with 1; the file's starts with dy. */
-    compare(l, "dx", r->got_dx[0], l->desc->loss ? *dy : 1);
+    for (int i = 0; i < r->n_x && name_input(l, "d", i, name); i++)
+        compare(l, name, r->got_dx[i], l->desc->loss ? *dy : 1);
     for (int i = 0; i < r->info.n_param; i++) {
         const dt_param_info *p = &r->info.param[i];
         snprintf(name, sizeof name, "d%s", p->name);
@@ -247,7 +272,7 @@ static void load_params(const loaded *l, dt_layer_run *r, float *params[DT_MAX_P
 {
     dt_layer_info info = {0};
     dt_err err = {0};
-    assert_ok(l->desc->infer(l->opts, r->x, 1, &info, &err), &err);
+    assert_ok(l->desc->infer(l->opts, r->x, r->n_x, &info, &err), &err);
     for (int i = 0; i < info.n_param; i++) {
         params[i] = load_for(l, "", info.param[i].name);
         if (params[i] == NULL)
@@ -258,18 +283,15 @@ static void load_params(const loaded *l, dt_layer_run *r, float *params[DT_MAX_P
 
 static void run_case(loaded *l, int alt, bool in_place)
 {
-    dt_layer_run r = {.desc = l->desc,
-        .opts = l->opts,
-        .n_x = 1,
-        .alt = alt,
-        .in_place = in_place,
-        .dtype = l->dtype};
-    float *params[DT_MAX_PARAM] = {0};
-    r.x[0] = shape_of(l, "x", &r.n);
-    float *x = load_for(l, "", "x"), *dy = load_for(l, "", "dy");
+    dt_layer_run r = {
+        .desc = l->desc, .opts = l->opts, .alt = alt, .in_place = in_place, .dtype = l->dtype};
+    float *params[DT_MAX_PARAM] = {0}, *x[DT_MAX_IN] = {0}, *dy = load_for(l, "", "dy");
+    for (char name[16]; r.n_x < l->desc->max_in && name_input(l, "", r.n_x, name); r.n_x++) {
+        r.x[r.n_x] = shape_of(l, name, &r.n);
+        r.in[r.n_x] = x[r.n_x] = load_for(l, "", name);
+    }
     int32_t *labels = load_labels(l, r.n);
     load_params(l, &r, params);
-    r.in[0] = x;
     r.dy = l->desc->loss ? NULL : dy;
     r.labels = labels;
     l->compared = 0;
@@ -278,8 +300,9 @@ static void run_case(loaded *l, int alt, bool in_place)
     dt_layer_check_free(&r);
     for (int i = 0; i < DT_MAX_PARAM; i++)
         free(params[i]);
+    for (int i = 0; i < DT_MAX_IN; i++)
+        free(x[i]);
     free(labels);
-    free(x);
     free(dy);
 }
 

@@ -12,7 +12,9 @@
 #include "layers/activations.h"
 #include "layers/adaptive_avgpool.h"
 #include "layers/concat.h"
+#include "layers/conv_transpose.h"
 #include "layers/lrn.h"
+#include "layers/mul.h"
 #include "layers/registry.h"
 #include "layers/upsample.h"
 #include "tests/fixture/layer_check.h"
@@ -23,37 +25,42 @@ static const struct row {
     int n_x;
     int64_t n;
     dt_shape x;
+    bool pixel; /* inputs behind the first are one pixel */
 } rows[] = {
-    {"sigmoid", "", 1, 1, {1, 1, 1, 1}},
-    {"sigmoid", "", 1, 3, {1, 41, 40, 33}},
-    {"tanh", "", 1, 5, {1, 3, 5, 7}},
-    {"tanh", "", 1, 3, {1, 41, 40, 33}},
-    {"gelu", "", 1, 5, {1, 3, 5, 7}},
-    {"gelu", "", 1, 3, {1, 41, 40, 33}},
-    {"gelu", "approximate=tanh", 1, 5, {1, 3, 5, 7}},
-    {"gelu", "approximate=tanh", 1, 3, {1, 41, 40, 33}},
-    {"hardsigmoid", "", 1, 5, {1, 3, 5, 7}},
-    {"hardsigmoid", "", 1, 3, {1, 41, 40, 33}},
-    {"hardswish", "", 1, 5, {1, 3, 5, 7}},
-    {"hardswish", "", 1, 3, {1, 41, 40, 33}},
-    {"relu6", "", 1, 5, {1, 3, 5, 7}},
-    {"relu6", "", 1, 3, {1, 41, 40, 33}},
-    {"silu", "", 1, 5, {1, 3, 5, 7}},
-    {"silu", "", 1, 3, {1, 41, 40, 33}},
-    {"lrn", "alpha=0.5", 1, 5, {1, 3, 5, 1}},
-    {"lrn", "size=1 alpha=2", 1, 2, {1, 3, 5, 65}},
-    {"lrn", "size=4 alpha=2 beta=0.6 k=2", 1, 3, {1, 13, 12, 64}},
-    {"lrn", "size=63 alpha=3", 1, 3, {1, 5, 7, 200}},
-    {"concat", "", 2, 1, {1, 1, 1, 1}},
-    {"concat", "", 3, 5, {1, 3, 5, 7}},
-    {"concat", "", 8, 3, {1, 21, 20, 9}},
-    {"upsample", "factor=1", 1, 2, {1, 3, 2, 5}},
-    {"upsample", "factor=3", 1, 5, {1, 3, 5, 7}},
-    {"upsample", "", 1, 3, {1, 9, 8, 130}},
-    {"avgpool", "kernel=3x2 stride=1x2 pad=1x0", 1, 5, {1, 7, 5, 3}},
-    {"adaptive_avgpool", "out=1", 1, 5, {1, 7, 5, 3}},
-    {"adaptive_avgpool", "out=4", 1, 3, {1, 9, 14, 130}},
-    {"adaptive_avgpool", "out=7", 1, 2, {1, 3, 5, 4}},
+    {"sigmoid", "", 1, 1, {1, 1, 1, 1}, false},
+    {"sigmoid", "", 1, 3, {1, 41, 40, 33}, false},
+    {"tanh", "", 1, 5, {1, 3, 5, 7}, false},
+    {"tanh", "", 1, 3, {1, 41, 40, 33}, false},
+    {"gelu", "", 1, 5, {1, 3, 5, 7}, false},
+    {"gelu", "", 1, 3, {1, 41, 40, 33}, false},
+    {"gelu", "approximate=tanh", 1, 5, {1, 3, 5, 7}, false},
+    {"gelu", "approximate=tanh", 1, 3, {1, 41, 40, 33}, false},
+    {"hardsigmoid", "", 1, 5, {1, 3, 5, 7}, false},
+    {"hardsigmoid", "", 1, 3, {1, 41, 40, 33}, false},
+    {"hardswish", "", 1, 5, {1, 3, 5, 7}, false},
+    {"hardswish", "", 1, 3, {1, 41, 40, 33}, false},
+    {"relu6", "", 1, 5, {1, 3, 5, 7}, false},
+    {"relu6", "", 1, 3, {1, 41, 40, 33}, false},
+    {"silu", "", 1, 5, {1, 3, 5, 7}, false},
+    {"silu", "", 1, 3, {1, 41, 40, 33}, false},
+    {"lrn", "alpha=0.5", 1, 5, {1, 3, 5, 1}, false},
+    {"lrn", "size=1 alpha=2", 1, 2, {1, 3, 5, 65}, false},
+    {"lrn", "size=4 alpha=2 beta=0.6 k=2", 1, 3, {1, 13, 12, 64}, false},
+    {"lrn", "size=63 alpha=3", 1, 3, {1, 5, 7, 200}, false},
+    {"concat", "", 2, 1, {1, 1, 1, 1}, false},
+    {"concat", "", 3, 5, {1, 3, 5, 7}, false},
+    {"concat", "", 8, 3, {1, 21, 20, 9}, false},
+    {"mul", "", 2, 5, {1, 3, 5, 7}, false},
+    {"mul", "", 2, 5, {1, 3, 5, 7}, true},
+    {"mul", "", 2, 3, {1, 41, 40, 33}, false},
+    {"mul", "", 2, 3, {1, 41, 40, 130}, true},
+    {"upsample", "factor=1", 1, 2, {1, 3, 2, 5}, false},
+    {"upsample", "factor=3", 1, 5, {1, 3, 5, 7}, false},
+    {"upsample", "", 1, 3, {1, 9, 8, 130}, false},
+    {"avgpool", "kernel=3x2 stride=1x2 pad=1x0", 1, 5, {1, 7, 5, 3}, false},
+    {"adaptive_avgpool", "out=1", 1, 5, {1, 7, 5, 3}, false},
+    {"adaptive_avgpool", "out=4", 1, 3, {1, 9, 14, 130}, false},
+    {"adaptive_avgpool", "out=7", 1, 2, {1, 3, 5, 4}, false},
 };
 
 static const dt_layer_desc *find(const char *name)
@@ -74,8 +81,13 @@ typedef struct outcome {
     dt_layer_run run;
     float *in[DT_MAX_IN], *dy;
     void *opts;
-    size_t x_count, y_count;
+    size_t x_count[DT_MAX_IN], y_count;
 } outcome;
+
+static dt_shape shape_of(const struct row *row, int i)
+{
+    return row->pixel && i > 0 ? (dt_shape){1, 1, 1, row->x.c} : row->x;
+}
 
 static void run_row(const struct row *row, int64_t piece, bool in_place, outcome *o)
 {
@@ -90,10 +102,10 @@ static void run_row(const struct row *row, int64_t piece, bool in_place, outcome
         .piece = piece,
         .n_x = row->n_x,
         .in_place = in_place};
-    o->x_count = (size_t)(row->n * dt_shape_sample(&row->x));
     for (int i = 0; i < row->n_x; i++) {
-        r->x[i] = row->x;
-        r->in[i] = o->in[i] = dt_random_values(o->x_count, (uint32_t)i);
+        r->x[i] = shape_of(row, i);
+        o->x_count[i] = (size_t)(row->n * dt_shape_sample(&r->x[i]));
+        r->in[i] = o->in[i] = dt_random_values(o->x_count[i], (uint32_t)i);
     }
     assert_ok(d->infer(o->opts, r->x, r->n_x, &info, &err), &err);
     o->y_count = (size_t)(row->n * dt_shape_sample(&info.y));
@@ -131,7 +143,7 @@ static void compare_ways(int threads, int64_t piece, bool in_place)
         run_row(&rows[i], piece, in_place, &b);
         assert_same(rows[i].layer, "y", a.run.got_y, b.run.got_y, a.y_count);
         for (int k = 0; k < rows[i].n_x; k++)
-            assert_same(rows[i].layer, "dx", a.run.got_dx[k], b.run.got_dx[k], a.x_count);
+            assert_same(rows[i].layer, "dx", a.run.got_dx[k], b.run.got_dx[k], a.x_count[k]);
         drop(&a);
         drop(&b);
     }
@@ -232,13 +244,14 @@ static void compare_types(const struct row *row)
     outcome o;
     direct d;
     run_row(row, 0, false, &o);
-    assert_true(o.x_count <= MOST && o.y_count <= MOST);
+    const size_t x_count = o.x_count[0];
+    assert_true(x_count <= MOST && o.y_count <= MOST);
     open_direct(&d, o.run.desc, o.opts, row->x, row->n_x, row->n);
     d.call.dtype = DT_BF16;
-    float *nhwc = dt_random_values(o.x_count + o.y_count, 1);
+    float *nhwc = dt_random_values(x_count + o.y_count, 1);
     for (int i = 0; i < row->n_x; i++) {
         dt_to_nhwc(o.in[i], nhwc, row->n, &row->x);
-        to_bf16(nhwc, x[i].v, o.x_count);
+        to_bf16(nhwc, x[i].v, x_count);
         wipe(&dx[i]);
         d.a.port[DT_X + i] = x[i].v;
         d.a.port[DT_DX + i] = dx[i].v;
@@ -254,7 +267,7 @@ static void compare_types(const struct row *row)
     compare_half(row, "y", &y, nhwc, o.y_count);
     for (int i = 0; i < row->n_x; i++) {
         dt_to_nhwc(o.run.got_dx[i], nhwc, row->n, &row->x);
-        compare_half(row, "dx", &dx[i], nhwc, o.x_count);
+        compare_half(row, "dx", &dx[i], nhwc, x_count);
     }
     free(nhwc);
     dt_graph_destroy(d.g);
@@ -265,7 +278,8 @@ static void bf16_is_close_to_fp32(void **state)
 {
     (void)state;
     for (size_t i = 0; i < DT_COUNT(rows); i++)
-        compare_types(&rows[i]);
+        if (!rows[i].pixel) /* test_reference.c has those */
+            compare_types(&rows[i]);
 }
 
 /* One value through an activation: y, and dx for dy = 1. */
@@ -454,6 +468,36 @@ static void sizes_that_cannot_be_are_refused(void **state)
             i < 2 ? "1 to 63" : "alpha must be 0 to 1e6");
 }
 
+static void products_and_transposed_convolutions_name_what_cannot_be(void **state)
+{
+    (void)state;
+    const dt_shape two[] = {{1, 4, 4, 6}, {1, 1, 1, 5}}, row[] = {{1, 4, 4, 6}, {1, 1, 4, 6}};
+    static const struct {
+        dt_conv_transpose o;
+        const char *text;
+    } cases[] = {
+        {{.out = 0, .kernel = 3, .stride = 1, .groups = 1}, "out 0"},
+        {{.out = 4, .kernel = 3, .stride = 0, .groups = 1}, "stride 0"},
+        {{.out = 4, .kernel = 3, .stride = 1, .pad = -1, .groups = 1}, "at least 1 (pad 0)"},
+        {{.out = 4, .kernel = 3, .stride = 2, .more = 2, .groups = 1}, "more 2 must be less"},
+        {{.out = 4, .kernel = 3, .stride = 2, .more = -1, .groups = 1}, "must be less"},
+        {{.out = 4, .kernel = 3, .stride = 1, .groups = 4}, "groups = 4 must divide the 6"},
+        {{.out = 4, .kernel = 2, .stride = 1, .pad = 3, .groups = 1}, "cuts off all"},
+    };
+    dt_layer_info info;
+    dt_err err = {0};
+    assert_fails(dt_layer_mul.infer(NULL, two, 2, &info, &err), DT_E_CONFIG, &err,
+        "one pixel of as many channels, but is 1x1x5");
+    assert_fails(dt_layer_mul.infer(NULL, row, 2, &info, &err), DT_E_CONFIG, &err, "1x4x6");
+    for (size_t i = 0; i < DT_COUNT(cases); i++)
+        assert_fails(dt_layer_conv_transpose.infer(&cases[i].o, two, 1, &info, &err), DT_E_CONFIG,
+            &err, cases[i].text);
+    const dt_shape vast = {1, INT64_MAX / 4, 1, 6};
+    const dt_conv_transpose o = {.out = 4, .kernel = 3, .stride = 2, .groups = 1};
+    assert_fails(
+        dt_layer_conv_transpose.infer(&o, &vast, 1, &info, &err), DT_E_CONFIG, &err, "a side of");
+}
+
 /* PyTorch: of 5, three windows are [0, 2), [1, 4), [3, 5); of 2, each pixel stands in for two. */
 static void adaptive_windows_follow_pytorch(void **state)
 {
@@ -576,6 +620,7 @@ static void backward_reads_what_the_descriptor_says_and_no_more(void **state)
         {"hardswish", DT_BIT(DT_X)},
         {"lrn", DT_BIT(DT_X)},
         {"concat", 0},
+        {"mul", DT_BIT(DT_X)},
         {"upsample", 0},
         {"adaptive_avgpool", 0},
     };
@@ -603,6 +648,7 @@ DT_TEST_GROUP(wide_layers)
         cmocka_unit_test(concat_names_the_shapes_that_differ),
         cmocka_unit_test(upsample_repeats_pixels_and_sums_their_gradients),
         cmocka_unit_test(sizes_that_cannot_be_are_refused),
+        cmocka_unit_test(products_and_transposed_convolutions_name_what_cannot_be),
         cmocka_unit_test(adaptive_windows_follow_pytorch),
         cmocka_unit_test(lrn_windows_follow_pytorch),
         cmocka_unit_test(lrn_agrees_with_its_definition_over_many_channels),

@@ -135,6 +135,47 @@ static double rate_of(const dt_pass_env *env)
     return env->density != NULL && env->density->n > 0 ? 32 * rate : rate;
 }
 
+/* Seconds of the batch's copy to the device: by the team or a thread, whichever is faster. */
+static double fetch_seconds(const least *l, uint64_t bytes)
+{
+    const dt_row r = {.kind = DT_ROW_COPY_IN, .tier = DT_TIER_INPUT, .bytes = bytes};
+    const dt_costs *c = dti_pass_costs(l->env);
+    return fmin(dti_costs_copy(c, &r, 1, true), dti_costs_copy(c, &r, 1, false));
+}
+
+/* Whether an op reads what comes of the input. */
+static bool reads(const dt_op *op, const bool *derived)
+{
+    for (int k = 0; k < op->n_arg; k++)
+        if (op->arg[k].mode != DT_WRITE && derived[op->arg[k].tensor])
+            return true;
+    return false;
+}
+
+/* Nothing that reads the input, or what comes of it, runs before that is there: the ops take no
+ * less than its copy and those. Labels are read so late that their copy may be hidden. */
+static dt_status wait_for_input(least *l, const dt_program *p, dt_err *err)
+{
+    double behind = 0;
+    bool *derived = dt_alloc(p->n_tensor + 1, sizeof *derived);
+    if (derived == NULL)
+        return no_memory(err);
+    for (size_t i = 0; i < p->n_order; i++) {
+        const dt_op *op = &p->op[p->order[i]];
+        const bool input = op->kind == DT_OP_FETCH && op->arg[0].port != DT_LABELS;
+        if (!input && !reads(op, derived))
+            continue;
+        const double seconds =
+            input ? fetch_seconds(l, p->tensor[op->arg[0].tensor].bytes) : l->once[p->order[i]];
+        behind += seconds < HUGE_VAL ? seconds : 0;
+        for (int k = 0; k < op->n_arg; k++)
+            derived[op->arg[k].tensor] |= op->arg[k].mode != DT_READ;
+    }
+    l->compute = fmax(l->compute, behind);
+    dt_free(derived);
+    return DT_OK;
+}
+
 /* The abstract problem: what is not read with some choice is not wanted, repetitions at their least
  * cost. */
 static dt_status open(least *l, const dt_program *p, dt_err *err)
@@ -157,6 +198,8 @@ static dt_status open(least *l, const dt_program *p, dt_err *err)
         l->compute += l->once[i] < HUGE_VAL ? l->once[i] : 0;
         l->again[i] = l->again[i] < HUGE_VAL ? l->again[i] : 0;
     }
+    if (st == DT_OK)
+        st = wait_for_input(l, p, err);
     if (st == DT_OK)
         st = dt_lower(&plan, bare, &o, err);
     if (st == DT_OK)

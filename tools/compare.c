@@ -356,7 +356,9 @@ static dt_status compare(const dt_command_args *a, dt_err *err)
 {
     compare_flags f = {.policies = "all;auto"};
     const dt_flag flags[] = {
-        {"--policies", "A,B;C", "lists between semicolons; 'all': each that plans without a search",
+        {"--policies", "A,B;C",
+            "lists between semicolons; 'all': each that neither searches nor writes to a disk "
+            "unasked",
             NULL, &f.policies},
         {"--budgets", "N|LIST", "so many, evenly spread, or these, as in 1GiB,2GiB", NULL,
             &f.budgets},

@@ -14,10 +14,10 @@ typedef struct dt_policy_lists {
     char *list[DT_POLICY_LISTS];
 } dt_policy_lists;
 
-/* Read lists between semicolons; "all" stands for every policy that plans without a search. @parts:
- * each policy of a list of several stands before it by itself as well. DT_E_CONFIG names what is
- * unknown, with the nearest name; or says that nothing stands between two semicolons, that there
- * are too many, or what is wrong with an option that @c gives. Release with
+/* Read lists between semicolons; "all" stands for every policy that neither searches nor writes to
+ * a disk unasked. @parts: each policy of a list of several stands before it by itself as well.
+ * DT_E_CONFIG names what is unknown, with the nearest name; or says that nothing stands between two
+ * semicolons, that there are too many, or what is wrong with an option that @c gives. Release with
  * dti_policy_lists_close, even after a failure. */
 dt_status dti_policy_lists_open(
     dt_policy_lists *out, const char *text, bool parts, dt_config *c, dt_err *err) DT_NODISCARD;

@@ -199,8 +199,9 @@ static dt_status sweep(const dt_command_args *a, dt_err *err)
     sweep_flags f = {.verify = false};
     const dt_flag flags[] = {
         {"--policies", "A,B;C",
-            "these lists, and each policy of them; 'all': each that plans without a search", NULL,
-            &f.policies},
+            "these lists, and each policy of them; 'all': each that neither searches nor writes to "
+            "a disk unasked",
+            NULL, &f.policies},
         {"--verify", NULL, "train two steps at each of them, and see the next size refused",
             &f.verify, NULL},
         {"--json", NULL, "as a list of objects", &f.json, NULL},

@@ -133,12 +133,37 @@ static void no_policy_is_below_and_recomputation_is_seen(void **state)
     dt_lowered_close(&m);
 }
 
+/* No op that matters runs before the input is there, so a slower link makes the bound higher by
+ * what its copy takes more. */
+static void the_copy_of_the_input_is_seen(void **state)
+{
+    (void)state;
+    const double rates[] = {1e9, 1e6};
+    double seconds[DT_COUNT(rates)];
+    dt_lowered m = dt_program_of(dt_standard("resnet20"), DT_PROGRAM_FIRST, 8);
+    for (size_t i = 0; i < DT_COUNT(rates); i++) {
+        dt_costs costs = card();
+        costs.link[DT_TIER_INPUT][DT_FROM_TIER].rate = rates[i];
+        costs.thread_link[DT_TIER_INPUT][DT_FROM_TIER].rate = rates[i];
+        const dt_pass_env env = {.costs = &costs};
+        dt_pass_cost c;
+        seconds[i] = bound(&m, &env, UINT64_MAX);
+        assert_ok(dti_pass_cost_of(&env, m.program, &c, &err), &err);
+        not_below(&m, &env, &c);
+    }
+    const double bytes = 8.0 * 32 * 32 * 3 * sizeof(float);
+    const double more = bytes / rates[1] - bytes / rates[0];
+    assert_true(fabs(seconds[1] - seconds[0] - more) <= 0.01 * more);
+    dt_lowered_close(&m);
+}
+
 DT_TEST_GROUP(step_bound)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_plans_are_not_below),
         cmocka_unit_test(no_set_of_values_made_again_is_below),
         cmocka_unit_test(no_policy_is_below_and_recomputation_is_seen),
+        cmocka_unit_test(the_copy_of_the_input_is_seen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -91,6 +91,12 @@ bool dt_map_undoes(const dt_map *m, int32_t *why);
  * other generation is @next - @off further on. */
 int32_t dti_map_holds(const dt_map *m, int tier, uint64_t off, uint64_t next, uint64_t bytes);
 
+/* Whether gradients of the step before wait for their update when @step begins. */
+static inline bool dt_map_waits(const dt_map *m, int64_t step)
+{
+    return m->delayed && step > m->delayed_from;
+}
+
 /* Entry of a node's parameter for a port (DT_P, DT_DP, DT_Q, DT_M + k); -1 if there is none. */
 int32_t dti_map_find(const dt_map *m, int32_t node, int param, dt_port port);
 

@@ -296,9 +296,8 @@ static dt_status one_step(const dt_train_job *j, dt_train_point *p, dt_err *err)
     p->broken = st != DT_OK && begun && !dt_map_undoes(j->map, NULL);
     dti_runner_settle(j->runner, st == DT_OK);
     DT_CHECK(st);
-    *p = (dt_train_point){.step = p->step + 1,
-        .at = j->feed->at,
-        .pending = j->map->delayed && p->step >= j->map->delayed_from};
+    *p = (dt_train_point){
+        .step = p->step + 1, .at = j->feed->at, .pending = dt_map_waits(j->map, p->step + 1)};
     return j->observer->step != NULL ? j->observer->step(j->observer->self, &r, err) : DT_OK;
 }
 

@@ -1,5 +1,7 @@
-/* state.safetensors: optimizer state as "optimizer.K.NAME", of the shape of parameter NAME, and
- * where the run stands as scalars "run.NAME". */
+/* state.safetensors: optimizer state as "optimizer.K.NAME", of the shape of parameter NAME,
+ * gradients that wait for a delayed update as "gradient.NAME", and where the run stands as scalars
+ * "run.NAME".
+ */
 #include "engine/checkpoint/checkpoint_internal.h"
 
 #include <inttypes.h>
@@ -31,7 +33,7 @@ static const number numbers[] = {WHOLE(step), WHOLE(epoch), WHOLE(at), WHOLE(eva
     REAL(eval_loss), REAL(eval_top1), REAL(eval_top5)};
 enum { NUMBERS = DT_COUNT(numbers) };
 
-/* A tensor of optimizer state. */
+/* A tensor of optimizer state, or a gradient that waits. */
 typedef struct row {
     char name[NAME_BYTES];
     const dt_param_info *info;
@@ -51,22 +53,32 @@ static void rows_deinit(rows *r)
     *r = (rows){0};
 }
 
-/* For every parameter what the map has of state, in the network's order. */
-static void list(rows *r, const dti_weights *w, const dt_map *m)
+/* Of a parameter what the map has at a port, if anything. */
+static row *add_row(rows *r, const dti_weight *w, const dt_map *m, dt_port port)
 {
-    for (size_t i = 0; i < w->n; i++)
-        for (int k = 0; k < STATES; k++) {
-            const int32_t home =
-                dti_map_find(m, w->row[i].node, w->row[i].param, (dt_port)(DT_M + k));
-            if (home < 0)
-                continue;
-            row *to = &r->row[r->n++];
-            *to = (row){.info = w->row[i].info, .home = home};
-            snprintf(to->name, sizeof to->name, "optimizer.%d.%s", k, w->row[i].name);
-        }
+    const int32_t home = dti_map_find(m, w->node, w->param, port);
+    if (home < 0)
+        return NULL;
+    r->row[r->n] = (row){.info = w->info, .home = home};
+    return &r->row[r->n++];
 }
 
-static dt_status rows_init(rows *r, const dt_trained *t, dt_err *err)
+/* For every parameter what a run that goes on at @step needs beside it, in the network's order. */
+static void list(rows *r, const dti_weights *w, const dt_map *m, int64_t step)
+{
+    for (size_t i = 0; i < w->n; i++) {
+        for (int k = 0; k < STATES; k++) {
+            row *to = add_row(r, &w->row[i], m, (dt_port)(DT_M + k));
+            if (to != NULL)
+                snprintf(to->name, sizeof to->name, "optimizer.%d.%s", k, w->row[i].name);
+        }
+        row *to = dt_map_waits(m, step) ? add_row(r, &w->row[i], m, DT_DP) : NULL;
+        if (to != NULL)
+            snprintf(to->name, sizeof to->name, "gradient.%s", w->row[i].name);
+    }
+}
+
+static dt_status rows_init(rows *r, const dt_trained *t, int64_t step, dt_err *err)
 {
     dti_weights w;
     *r = (rows){0};
@@ -76,11 +88,11 @@ static dt_status rows_init(rows *r, const dt_trained *t, dt_err *err)
         const size_t count = (size_t)dt_param_count(w.row[i].info);
         most = count > most ? count : most;
     }
-    r->row = dt_alloc(w.n * STATES, sizeof *r->row);
+    r->row = dt_alloc(w.n * (STATES + 1), sizeof *r->row);
     dt_status st = r->row == NULL ? DT_FAIL(err, DT_E_NOMEM, "no memory for the optimizer's state")
                                   : dti_staging_take(&r->staging, t->runner, most, err);
     if (st == DT_OK)
-        list(r, &w, t->map);
+        list(r, &w, t->map, step);
     dti_weights_deinit(&w);
     if (st != DT_OK)
         rows_deinit(r);
@@ -92,7 +104,7 @@ uint64_t dti_state_bytes(const dt_trained *t)
     uint64_t bytes = 0;
     for (size_t i = 0; i < t->map->n; i++) {
         const dt_home *h = &t->map->home[i];
-        if (h->port >= DT_M && h->port < DT_M + STATES)
+        if ((h->port >= DT_M && h->port < DT_M + STATES) || (t->map->delayed && h->port == DT_DP))
             bytes += h->bytes;
     }
     return bytes;
@@ -122,7 +134,7 @@ dt_status dti_state_save(
     const char *path, const dt_trained *t, const dt_course *c, dt_sha256 *sum, dt_err *err)
 {
     rows r;
-    DT_CHECK(rows_init(&r, t, err));
+    DT_CHECK(rows_init(&r, t, c->step, err));
     const size_t n = NUMBERS + r.n;
     dt_st_out *out = dt_alloc(n, sizeof *out);
     dt_status st = DT_OK;
@@ -205,7 +217,7 @@ static dt_status load(
     DT_CHECK(read_numbers(f, path, c, err));
     if (t == NULL)
         return DT_OK;
-    DT_CHECK(rows_init(&r, t, err));
+    DT_CHECK(rows_init(&r, t, c->step, err));
     dt_status st = check_rows(f, path, &r, err);
     if (st == DT_OK)
         st = put_rows(f, &r, t->runner, err);

@@ -13,8 +13,8 @@
  * results: from step @warmup on, an update takes the gradients of the step before,
  * w(i+1) = w(i) - u(g(w(i-1))), so that the host could make it while the device computes the next.
  * Here they are made one after the other all the same. Gradients have two places on the host then,
- * of which forward and backward fill one while the update reads the other. The step in which the
- * delay begins, and the first one of a run that goes on, makes no update. */
+ * of which forward and backward fill one while the update reads the other; those that wait are in
+ * checkpoints. The step in which the delay begins makes no update. */
 #include "memory/policy.h"
 
 typedef struct options {

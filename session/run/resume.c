@@ -159,7 +159,10 @@ static dt_status load(dt_run *r, dt_err *err)
         return DT_FAIL(err, DT_E_DATA,
             "'%s': step %" PRId64 " of epoch %" PRId64 ", but epochs have %" PRId64 " steps",
             dt_checkpoint_path(r->from), c->step, c->epoch, r->feeds.steps_per_epoch);
-    r->point = (dt_train_point){.step = c->step, .at = c->at, .evaluated = c->evaluated != 0};
+    r->point = (dt_train_point){.step = c->step,
+        .at = c->at,
+        .evaluated = c->evaluated != 0,
+        .pending = dt_map_waits(r->s->plans->map, c->step)};
     r->began_step = c->step;
     r->began_skipped = c->skipped;
     r->saved_step = c->step;

@@ -119,6 +119,38 @@ static void an_update_takes_the_gradients_of_the_step_before(void **state)
     remove_all("out");
 }
 
+#define LEFT "out/checkpoints/model.safetensors"
+
+/* The gradients that wait are in the checkpoint, before, at and behind the step in which the delay
+ * begins. */
+static void a_run_goes_on_with_the_gradients_that_wait(void **state)
+{
+    NEED_BINARY();
+    static float straight[MOST], got[MOST];
+    put_text("d.ini", INI "[memory]\npolicy = zero_offload\n[policy.zero_offload]\ndelay = on\n"
+                          "warmup = 2\n");
+    ran r = cli_run("d.ini --set train.steps=6", NULL);
+    assert_code(&r, 0);
+    cli_done(&r);
+    const size_t n = values(LEFT, straight, LEFT);
+    remove_all("out");
+    for (int stop = 1; stop < 6; stop++) {
+        char words[256];
+        snprintf(words, sizeof words, "d.ini --set train.steps=%d", stop);
+        r = cli_run(words, NULL);
+        assert_code(&r, 0);
+        cli_done(&r);
+        r = cli_run(
+            "d.ini --set train.steps=6 --set checkpoint.resume=auto --set run.overwrite=off", NULL);
+        assert_code(&r, 0);
+        cli_done(&r);
+        assert_int_equal(values(LEFT, got, LEFT), n);
+        if (memcmp(got, straight, n * sizeof *got) != 0)
+            fail_msg("stopped behind step %d: other bits", stop);
+        remove_all("out");
+    }
+}
+
 static void what_a_delay_cannot_go_with_is_refused(void **state)
 {
     NEED_BINARY();
@@ -150,6 +182,7 @@ DT_TEST_GROUP(delayed)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_update_takes_the_gradients_of_the_step_before),
+        cmocka_unit_test(a_run_goes_on_with_the_gradients_that_wait),
         cmocka_unit_test(what_a_delay_cannot_go_with_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
     tools/peer.py configs/resnet50.ini                      step time and resident memory
     tools/peer.py configs/resnet50.ini --policies chen_cheap,gist_lossless+vdnn_conv --checkpoint
     tools/peer.py configs/resnet20_cifar10.ini --check      loss and gradients
+    tools/peer.py configs/gpt2_xl.ini --loss                the first step's loss, fp32 and bf16
     tools/peer.py configs/resnet50.ini --torch none --ours-before OLD/dnntrain    two of ours
 
 Nothing else needs PyTorch, nor does this with --torch none; on Debian it is the package
@@ -57,6 +58,9 @@ def arguments():
     p.add_argument("--policies", metavar="A,B+C", default="",
                    help="dnntrain under these policies as well; + joins those that act together")
     p.add_argument("--check", action="store_true", help="compare loss and gradients, not time")
+    p.add_argument("--loss", action="store_true",
+                   help="compare the first step's loss alone, in fp32 and bf16, by the file's own "
+                   "policy: for a gpt2 whose gradients do not fit")
     p.add_argument("--json", action="store_true", help="every number, as JSON")
     p.add_argument("--if-present", action="store_true", help="without PyTorch: say skipped, exit 0")
     p.add_argument("--dnntrain", metavar="PATH", default=str(ROOT / "dnntrain"))
@@ -68,8 +72,8 @@ def arguments():
     a = p.parse_args()
     if min(a.steps, a.rounds) < 1 or a.warmup < 1:
         p.error("--steps, --warmup and --rounds are at least 1")
-    if a.torch == "none" and (a.check or a.checkpoint):
-        p.error("--check and --checkpoint want PyTorch: leave out --torch none")
+    if a.torch == "none" and (a.check or a.checkpoint or a.loss):
+        p.error("--check, --loss and --checkpoint want PyTorch: leave out --torch none")
     if a.ours_before and a.check:
         p.error("--check compares with PyTorch: leave out --ours-before")
     old = a.ours_before
@@ -485,7 +489,49 @@ def compare_gradients(a, ours, torch, about):
     return 0 if got["agree"] else 1
 
 
+def compare_losses(a, python, folder):
+    """One step of ours in each precision, with the smallest rate that there is, on a batch of random tokens; and
+    PyTorch's loss in fp32 by the weights that the first of these runs has left."""
+    ours = Dnntrain(a, folder)
+    printed = folder / "config.ini"
+    printed.write_text(run(ours.command(["config", a.config], {}), ours.env, ours.cpus))
+    keys, weights = read_config(printed), folder / "weights.safetensors"
+    if keys["model.name"] != "gpt2":
+        raise Failed("--loss is for networks of tokens: model.name = gpt2")
+    about = {"name": "gpt2", "batch": int(keys["train.batch"]), "weights": weights, "classes": None,
+             "precision": "fp32", "heads": int(keys["model.heads"]), "dropout": 0.0,
+             "optimizer": {}, "threads": len(ours.cpus)}
+    data = folder / "batch.safetensors"
+    write_batch(data, about, {"wpe.weight": [int(keys["model.context"])],
+                              "wte.weight": [int(keys["model.vocab"])]})
+    # A rate so small moves no weight that is felt, and this optimizer keeps nothing beside it.
+    sets = {"data.path": data, "train.steps": 1, "train.lr": "1e-12", "train.optimizer": "sgd",
+            "train.momentum": 0, "train.weight_decay": 0, "model.dropout": 0}
+    got = {}
+    for precision in ("fp32", "bf16"):
+        there = ours.train({**sets, "train.precision": precision})
+        got[precision] = json.loads((there / "metrics.jsonl").open().readline())["loss"]
+        if precision == "fp32":
+            (there / "checkpoints" / "model.safetensors").rename(weights)
+            sets["model.weights"] = weights
+        shutil.rmtree(there)
+    got.update(Torch(python, ours, about, []).do("loss"))
+    off = {p: abs(got[p] - got["torch_loss"]) for p in ("fp32", "bf16")}
+    got["agree"] = off["fp32"] <= 1e-4 and off["bf16"] <= 2e-2
+    if a.json:
+        print(json.dumps(got, indent=1))
+    else:
+        print(f"gpt2, batch {about['batch']}: the loss of the first step, beside PyTorch "
+              f"{got['torch']} in fp32")
+        print(f"loss       {got['torch_loss']:.6f}; dnntrain in fp32 {off['fp32']:.1e} off, in bf16 "
+              f"{off['bf16']:.1e}")
+        print("agree" if got["agree"] else "DIFFER")
+    return 0 if got["agree"] else 1
+
+
 def compare(a, python, folder):
+    if a.loss:
+        return compare_losses(a, python, folder)
     ours = Dnntrain(a, folder)
     about = ours.describe()
     torch = Torch(python, ours, about, [*a.lib, *LIBRARY_FOLDERS])

@@ -2,7 +2,7 @@
 
     peer_torch.py JSON
 
-The JSON object names a job (`batch`, `time` or `check`) and what it needs; the answer is one line
+The JSON object names a job (`batch`, `time`, `check` or `loss`) and what it needs; the answer is one line
 of JSON on standard output. Networks follow models/*.c: names and shapes of their tensors are those
 of the weight files of dnntrain, and loading one fails when a single tensor differs.
 """
@@ -517,6 +517,13 @@ def gradients(job, exact):
     return loss.item(), {name: p.grad.double() for name, p in model.named_parameters()}
 
 
+def first_loss(job):
+    """Forward alone, for networks of which no gradient would fit."""
+    model, x, y = prepared(job)
+    with torch.no_grad():
+        return {"torch_loss": model.loss(x, y).item(), "torch": torch.__version__}
+
+
 def farthest(got, want):
     """The tensor that is farthest from what it should be, and the relative distance. A gradient
     that is nothing but rounding, as a bias before batch norm has it, is measured against the
@@ -545,7 +552,7 @@ def main():
     if job.get("flush"):
         torch.set_flush_denormal(True)  # before there are threads: they inherit it
     torch.set_num_threads(job["threads"])
-    jobs = {"batch": make_batch, "time": time_steps, "check": check}
+    jobs = {"batch": make_batch, "time": time_steps, "check": check, "loss": first_loss}
     print(json.dumps(jobs[job["job"]](job)))
 
 

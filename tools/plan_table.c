@@ -190,9 +190,11 @@ static void answer(const dt_report *r)
     if (c->out > 0)
         at += (size_t)snprintf(
             text + at, TEXT_BYTES - at, " a step moves %s out,", dt_human_bytes(size, c->out));
-    if (c->recomputes > 0)
-        at += (size_t)snprintf(text + at, TEXT_BYTES - at, " computes %.1f %% again,",
-            c->flops > 0 ? 100 * c->recompute_flops / c->flops : 0.0);
+    const double again = c->flops > 0 ? 100 * c->recompute_flops / c->flops : 0;
+    if (c->recomputes > 0 && again < 0.1)
+        at += (size_t)snprintf(text + at, TEXT_BYTES - at, " computes less than 0.1 %% again,");
+    else if (c->recomputes > 0)
+        at += (size_t)snprintf(text + at, TEXT_BYTES - at, " computes %.1f %% again,", again);
     if (c->out == 0 && c->recomputes == 0)
         at += (size_t)snprintf(text + at, TEXT_BYTES - at, " nothing is moved or computed again,");
     if (!dt_plan_set_exact(r->session->plans))

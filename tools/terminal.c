@@ -68,12 +68,27 @@ int dti_term_width(void)
     return n < NARROWEST ? NARROWEST : n > WIDEST ? WIDEST : n;
 }
 
+/* Bytes of the next word; a number and its unit are one. */
+static size_t word_length(const char *s)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "%", "s", "ms"};
+    const size_t n = strcspn(s, " \n");
+    if (n == 0 || s[n] != ' ' || s[n - 1] < '0' || s[n - 1] > '9')
+        return n;
+    const char *unit = s + n + 1;
+    const size_t m = strcspn(unit, " \n,;:.)");
+    for (size_t i = 0; i < DT_COUNT(units); i++)
+        if (strlen(units[i]) == m && strncmp(units[i], unit, m) == 0)
+            return n + 1 + strcspn(unit, " \n");
+    return n;
+}
+
 void dti_term_wrap(FILE *f, int at, int indent, const char *text)
 {
     const int width = dti_term_width();
     bool fresh = true;
     for (const char *c = text; *c != '\0';) {
-        const int n = (int)strcspn(c, " \n");
+        const int n = (int)word_length(c);
         if (n > 0 && !fresh && at + 1 + n > width) {
             fprintf(f, "\n%*s", indent, "");
             at = indent;

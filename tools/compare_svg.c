@@ -189,7 +189,8 @@ static void paint(const picture *m, size_t list, bool exact)
 static void mark(const picture *m, size_t list, bool exact, double x, double y, const char *text)
 {
     static const char *const shape[] = {"m-5 0a5 5 0 1 0 10 0a5 5 0 1 0 -10 0z",
-        "m-4.5 -4.5h9v9h-9z", "m0 -6l5.5 9.5h-11z", "m0 -6l6 6l-6 6l-6 -6z"};
+        "m-4.5 -4.5h9v9h-9z", "m0 -6l5.5 9.5h-11z", "m0 -6l6 6l-6 6l-6 -6z", "m0 6l5.5 -9.5h-11z",
+        "m-2 -6h4v4h4v4h-4v4h-4v-4h-4v-4h4z"};
     const size_t k = is_auto(m->c->lists.list[list]) ? 3 : list / DT_COUNT(color) % DT_COUNT(shape);
     fprintf(m->f, "<path d=\"M%.1f %.1f%s\"", x, y, shape[k]);
     paint(m, list, exact);
@@ -296,12 +297,12 @@ static void names(picture *m)
         }
 }
 
-/* Every list with its mark. */
+/* Every list with its mark; many stand closer together. */
 static void column(const picture *m)
 {
-    const double x = LEFT + PLOT + 26;
+    const double x = LEFT + PLOT + 26, step = fmin(19, (double)HEIGHT / (double)m->c->lists.n);
     double y = TOP + 10;
-    for (size_t l = 0; l < m->c->lists.n; l++, y += 19) {
+    for (size_t l = 0; l < m->c->lists.n; l++, y += step) {
         const dt_compare_row *r = &m->c->row[m->c->of[l][0]];
         mark(m, l, r->exact, x, y - 4, m->c->lists.list[l]);
         fprintf(m->f, "<text x=\"%.1f\" y=\"%.1f\">%.34s%s</text>\n", x + 12, y,

@@ -73,17 +73,40 @@ static dt_call home_call(const dt_runner *r, const dt_home *h)
         .needs_dx = true};
 }
 
-/* A parameter as it lives, in memory of the processor: a copy, where that does not reach it. */
-static dt_status borrow(dt_runner *r, const dt_home *h, void **bytes, dt_err *err)
+/* Room in the arena for a copy of a parameter as it lives, behind what persists and behind @plain,
+ * if that is there as well; NULL: there is none. */
+static void *room_behind(const dt_runner *r, const dt_home *h, const float *plain)
 {
-    *bytes = dti_home_on_host(r, h) ? dti_home_at(r, h) : dt_alloc(h->bytes, 1);
-    return *bytes != NULL ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for a copy of %s", h->name);
+    const dt_param_info *p = &r->o.graph->node[h->node].info.param[h->param];
+    const uintptr_t base = (uintptr_t)r->base, at = (uintptr_t)plain;
+    uint64_t from = dti_align_up(r->o.map->bytes);
+    if (!r->d->host_memory)
+        return NULL;
+    if (at >= base && at - base < r->o.arena_bytes)
+        from = dti_align_up((size_t)(at - base) + (size_t)dt_param_count(p) * sizeof(float));
+    return from <= r->o.arena_bytes && h->bytes <= r->o.arena_bytes - from ? r->base + from : NULL;
 }
 
-static void give_back(const dt_runner *r, const dt_home *h, void *bytes)
+/* A parameter as it lives, in memory of the processor: a copy, where that does not reach it. */
+typedef struct borrowed {
+    void *bytes;
+    bool owned;
+} borrowed;
+
+static dt_status borrow(
+    dt_runner *r, const dt_home *h, const float *plain, borrowed *b, dt_err *err)
 {
-    if (!dti_home_on_host(r, h))
-        dt_free(bytes);
+    *b = (borrowed){.bytes = dti_home_on_host(r, h) ? dti_home_at(r, h) : room_behind(r, h, plain)};
+    if (b->bytes == NULL)
+        *b = (borrowed){dt_alloc(h->bytes, 1), true};
+    return b->bytes != NULL ? DT_OK
+                            : DT_FAIL(err, DT_E_NOMEM, "no memory for a copy of %s", h->name);
+}
+
+static void give_back(borrowed *b)
+{
+    if (b->owned)
+        dt_free(b->bytes);
 }
 
 dt_status dti_runner_put(dt_runner *r, int32_t home, const float *plain, dt_err *err)
@@ -91,14 +114,14 @@ dt_status dti_runner_put(dt_runner *r, int32_t home, const float *plain, dt_err 
     const dt_home *h = &r->o.map->home[home];
     const dt_call c = home_call(r, h);
     const dt_kernels *k = dti_kernels_of(c.node->desc, r->o.context);
-    void *lives;
+    borrowed lives;
     if (k->param_put == NULL)
         return dti_home_write(r, h, plain, err);
-    DT_CHECK(borrow(r, h, &lives, err));
-    dt_status st = k->param_put(&c, h->param, plain, lives, err);
+    DT_CHECK(borrow(r, h, plain, &lives, err));
+    dt_status st = k->param_put(&c, h->param, plain, lives.bytes, err);
     if (st == DT_OK && !dti_home_on_host(r, h))
-        st = dti_home_write(r, h, lives, err);
-    give_back(r, h, lives);
+        st = dti_home_write(r, h, lives.bytes, err);
+    give_back(&lives);
     return st;
 }
 
@@ -107,16 +130,16 @@ dt_status dti_runner_get(dt_runner *r, int32_t home, float *plain, dt_err *err)
     const dt_home *h = &r->o.map->home[home];
     const dt_call c = home_call(r, h);
     const dt_kernels *k = dti_kernels_of(c.node->desc, r->o.context);
-    void *lives;
+    borrowed lives;
     dt_status st = DT_OK;
     if (k->param_get == NULL)
         return dti_home_read(r, h, plain, err);
-    DT_CHECK(borrow(r, h, &lives, err));
+    DT_CHECK(borrow(r, h, plain, &lives, err));
     if (!dti_home_on_host(r, h))
-        st = dti_home_read(r, h, lives, err);
+        st = dti_home_read(r, h, lives.bytes, err);
     if (st == DT_OK)
-        st = k->param_get(&c, h->param, lives, plain, err);
-    give_back(r, h, lives);
+        st = k->param_get(&c, h->param, lives.bytes, plain, err);
+    give_back(&lives);
     return st;
 }
 

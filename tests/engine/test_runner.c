@@ -20,6 +20,7 @@
 #include "tests/fixture/fake_tier.h"
 #include "tests/fixture/planned.h"
 #include "tests/fixture/random_graph.h"
+#include "tests/fixture/sanitizer.h"
 #include "tests/fixture/trainee.h"
 #include "layers/registry.h"
 #include "memory/codec_op.h"
@@ -32,7 +33,7 @@ static volatile struct watch {
     size_t largest;
 } watch;
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && defined(__GLIBC__)
+#if !defined(DT_ADDRESS_SANITIZER) && !defined(DT_THREAD_SANITIZER) && defined(__GLIBC__)
 #define WATCHED 1
 extern void *__libc_malloc(size_t n);
 extern void *__libc_calloc(size_t n, size_t each);

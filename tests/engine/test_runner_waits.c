@@ -5,6 +5,7 @@
 
 #include "engine/base/alloc.h"
 #include "tests/fixture/check.h"
+#include "tests/fixture/sanitizer.h"
 #include "tests/fixture/trainee.h"
 
 enum { SEEDS = 40 };
@@ -86,7 +87,7 @@ static unsigned char *right_bits(void)
 static void a_wait_that_is_missing_is_noticed(void **state)
 {
     (void)state;
-#if defined(__SANITIZE_THREAD__)
+#if defined(DT_THREAD_SANITIZER)
     skip(); /* it would notice by itself, and end the program */
 #endif
     unsigned char *right = right_bits();

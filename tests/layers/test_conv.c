@@ -9,6 +9,7 @@
 #include "tests/fixture/check.h"
 #include "layers/onednn/onednn.h"
 #include "tests/fixture/layer_check.h"
+#include "tests/fixture/sanitizer.h"
 
 /* Convolutions of the networks that come with the engine: input height, channels, options. */
 static const struct known {
@@ -154,7 +155,7 @@ static void no_fc_falls_back_to_reference_or_gemm(void **state)
 }
 
 /* Allocations while `watching`, seen by standing in for the C library's functions. */
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && defined(__GLIBC__)
+#if !defined(DT_ADDRESS_SANITIZER) && !defined(DT_THREAD_SANITIZER) && defined(__GLIBC__)
 #define CAN_WATCH 1
 static volatile bool watching;
 static volatile size_t seen_bytes;

@@ -12,11 +12,12 @@
 #include "engine/base/alloc.h"
 #include "engine/base/sha256.h"
 #include "tests/fixture/check.h"
+#include "tests/fixture/sanitizer.h"
 
 enum { STEPS = 3, PATH_BYTES = 512 };
 
 /* The sanitizer does not know how threads of OpenMP's wait for each other. */
-#if defined(__SANITIZE_THREAD__)
+#if defined(DT_THREAD_SANITIZER)
 enum { MOST_THREADS = 1 };
 #else
 enum { MOST_THREADS = 2 };

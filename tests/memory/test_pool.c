@@ -553,7 +553,7 @@ static void many_intervals_stay_near_the_bound(void **state)
     for (uint64_t seed = 1; seed <= 2; seed++) {
         static dt_err err;
         dt_interval *v;
-        const size_t n = seed == 1 ? 20000 : 30000;
+        const size_t n = (size_t)dt_scaled(4000, 8000, seed == 1 ? 20000 : 30000);
         uint64_t peak, online;
         assert_ok(dt_pool_random(&v, n, seed, &err), &err);
         assert_ok(dt_pool_find("best_fit")->place(v, n, &online, &err), &err);
@@ -658,20 +658,20 @@ static void a_repair_survives_failed_allocations(void **state)
 static void many_aligned_intervals_keep_apart(void **state)
 {
     (void)state;
-    enum { COUNT = 30000 };
+    const size_t count = (size_t)dt_scaled(4000, 10000, 30000);
     static dt_err err;
     dt_interval *v;
     uint64_t peak, bound;
-    assert_ok(dt_pool_random(&v, COUNT, 3, &err), &err);
-    for (size_t i = 0; i < COUNT; i++) {
+    assert_ok(dt_pool_random(&v, count, 3, &err), &err);
+    for (size_t i = 0; i < count; i++) {
         v[i].align = (uint64_t)1 << i % 13;
         v[i].bytes = i % 50 == 0 ? 0 : v[i].bytes + i % 3;
     }
     v[7].lower = INT64_MIN;
     v[8].upper = INT64_MAX;
-    bound = dt_pool_lower_bound(v, COUNT);
-    assert_ok(dt_pool_find("greedy")->place(v, COUNT, &peak, &err), &err);
-    assert_placed(v, COUNT, peak);
+    bound = dt_pool_lower_bound(v, count);
+    assert_ok(dt_pool_find("greedy")->place(v, count, &peak, &err), &err);
+    assert_placed(v, count, peak);
     assert_true(ratio(peak, bound) <= 1.35);
     dt_free(v);
 }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Every header compiles alone, twice over, as C11; those of engine/ and include/ as C++17 too, because
+# Every header compiles alone, twice over, as C11; those of engine/ and include/ together as C++17 too, because
 # CUDA sources and others' programs include them. Its guard is its path. Headers of the CUDA device that include NVIDIA's need those; those of
 # its kernels are read as tests read them, where a processor's thread stands for one of the card.
 # Every file of code begins with a comment that says what it is.
@@ -15,7 +15,7 @@ try() { # LANGUAGE COMPILER...
     shift
     # shellcheck disable=SC2086
     if ! "$@" $warn -D_POSIX_C_SOURCE=200809L -fopenmp -I. -Iinclude $(pkg-config --cflags cmocka 2>/dev/null) -fsyntax-only "$temp/alone.c"; then
-        echo "$header does not compile alone as $language"
+        echo "$header does not compile as $language"
         failed=1
     fi
 }
@@ -64,7 +64,12 @@ for header in */*.h */*/*.h */*.cuh */*/*.cuh; do
     esac
     try C11 "${CC:-cc}" -std=c11 -x c
     case $header in
-    engine/* | include/*) ! command -v g++ >/dev/null || try C++17 g++ -std=c++17 -x c++ ;;
+    engine/* | include/*) printf '#include "%s"\n' "$header" >>"$temp/together.c" ;;
     esac
 done
+if command -v g++ >/dev/null; then # each is whole, as C said
+    mv "$temp/together.c" "$temp/alone.c"
+    header='a header of engine/ or include/'
+    try C++17 g++ -std=c++17 -x c++
+fi
 exit $failed

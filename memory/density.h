@@ -23,8 +23,11 @@ dt_status dti_densities_open(dt_densities *out, const char *path, dt_err *err) D
 void dt_densities_close(dt_densities *d);
 
 /* One line more; the text is copied. DT_E_NOMEM. */
-dt_status dt_densities_add(
+dt_status dti_densities_add(
     dt_densities *d, const char *glob, double share, double mean, dt_err *err) DT_NODISCARD;
+/* The same of a tensor by its name, in place of what an earlier such line says. DT_E_NOMEM. */
+dt_status dt_densities_put(
+    dt_densities *d, const char *tensor, double share, double mean, dt_err *err) DT_NODISCARD;
 /* The share to make room for, and the mean one; below 0: not known. */
 double dt_densities_of(const dt_densities *d, const char *tensor);
 double dt_densities_mean(const dt_densities *d, const char *tensor);

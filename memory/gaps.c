@@ -9,7 +9,7 @@ static bool defines(const dt_program *p, const dt_access *a, bool first)
            (a->mode == DT_WRITE && (k == DT_OP_FETCH || k == DT_OP_IN || k == DT_OP_DECODE));
 }
 
-bool dt_gap_next(const dt_program *p, int32_t tensor, int32_t *i, dt_gap *g)
+bool dti_gap_next(const dt_program *p, int32_t tensor, int32_t *i, dt_gap *g)
 {
     int32_t n;
     const dt_access *a = dt_accesses(p, tensor, &n);

@@ -82,7 +82,7 @@ dt_status dti_fetch_again(dt_program *p, dt_err *err)
     for (size_t t = 0; t < n; t++) {
         if (p->tensor[t].role != DT_ROLE_INPUT)
             continue;
-        for (int32_t i = 0; dt_gap_next(p, (int32_t)t, &i, &g);)
+        for (int32_t i = 0; dti_gap_next(p, (int32_t)t, &i, &g);)
             if (g.crosses_loss) {
                 DT_CHECK(dt_reasons_add(&p->reasons, &g.reason, err,
                     "%s: the input waits in the decoded batch", p->policy));

@@ -11,7 +11,7 @@
 /* The gap between forward and backward of a tensor, if it has one. */
 static bool waits(const dt_program *p, int32_t tensor, dt_gap *g)
 {
-    for (int32_t i = 0; dt_gap_next(p, tensor, &i, g);)
+    for (int32_t i = 0; dti_gap_next(p, tensor, &i, g);)
         if (g->crosses_loss)
             return true;
     return false;

@@ -24,7 +24,7 @@ typedef struct dt_gap {
 /* Gaps of one tensor: the first at or after access number *i, which moves on. False when there are
  * no more. A pinned tensor shows none: the configuration has set them, and no rewrite below touches
  * them. The program's index must be fresh. */
-bool dt_gap_next(const dt_program *p, int32_t tensor, int32_t *i, dt_gap *g);
+bool dti_gap_next(const dt_program *p, int32_t tensor, int32_t *i, dt_gap *g);
 
 /* The op that brings the bytes of a tensor that are alive at place pos: its producer, or the copy
  * that brought them back. DT_NONE for persistent tensors. */

@@ -195,6 +195,17 @@ int64_t dt_policies_delay(const dt_policies *s)
     return from;
 }
 
+int64_t dt_policies_replan(const dt_policies *s)
+{
+    int64_t least = 0;
+    for (size_t i = 0; i < s->n; i++) {
+        const dt_policy *p = s->pass[i].policy;
+        const int64_t every = p->replan != NULL ? p->replan(s->pass[i].opts) : 0;
+        least = every > 0 && (least == 0 || every < least) ? every : least;
+    }
+    return least;
+}
+
 bool dt_policies_host_updates(const dt_policies *s)
 {
     for (size_t i = 0; i < s->n; i++)

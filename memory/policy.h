@@ -118,6 +118,8 @@ typedef struct dt_parts {
  * @host_updates: updates run on the host, where what they need lives
  * @delay: from which step on an update takes the gradients of the step before, which live on the
  * host; below 0: from none. NULL: likewise
+ * @replan: after how many epochs a run measures densities and plans its steps anew; 0: never. NULL:
+ * likewise
  * @parts: takes a batch in parts; NULL: at once
  * @rung @n_rung: of a ladder: a run takes the first that fits its budgets; pass is then the last
  * one's
@@ -131,6 +133,7 @@ typedef struct dt_policy {
     dt_status (*pass)(dt_program *p, const dt_pass_env *env, dt_err *err);
     dt_tier (*home)(const void *opts, const dt_home *h);
     int64_t (*delay)(const void *opts);
+    int64_t (*replan)(const void *opts);
     const dt_parts *parts;
     const dt_rung *rung;
     size_t n_rung;
@@ -181,5 +184,7 @@ void dt_policies_homes(const dt_policies *s, const dt_map *m, dt_tier *tier);
 bool dt_policies_host_updates(const dt_policies *s);
 /* From which step on updates are delayed; below 0: never. */
 int64_t dt_policies_delay(const dt_policies *s);
+/* After how many epochs steps are planned anew; 0: never. */
+int64_t dt_policies_replan(const dt_policies *s);
 
 #endif

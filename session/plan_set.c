@@ -723,6 +723,30 @@ dt_status dt_plan_set_create(
     return DT_OK;
 }
 
+dt_status dti_plan_set_again(dt_plan_set **out, const dt_plan_set *of, dt_err *err)
+{
+    *out = NULL;
+    dt_plan_set *p = dt_alloc(1, sizeof *p);
+    if (p == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for plans");
+    *p = (dt_plan_set){.session = of->session,
+        .asked = of->asked,
+        .policies = of->policies,
+        .algorithms = of->algorithms};
+    memcpy(p->list, of->list, sizeof p->list);
+    dt_status st = dt_algorithm_table_init(&p->table, of->table.n, DT_LIMIT_ANY, err);
+    if (st == DT_OK) {
+        memcpy(p->table.limit, of->table.limit, of->table.n * sizeof *of->table.limit);
+        st = lay_out(p, err);
+    }
+    if (st != DT_OK) {
+        dt_plan_set_destroy(p);
+        return st;
+    }
+    *out = p;
+    return DT_OK;
+}
+
 void dt_plan_set_destroy(dt_plan_set *p)
 {
     if (p == NULL)
@@ -968,13 +992,15 @@ static uint64_t batches(const dt_plan_set *p)
     return sample * (uint64_t)p->asked.batch * dti_batches_held(s) + pinned;
 }
 
-/* The largest as it is in memory, and in PyTorch's layout on its way there. */
+/* The largest as it is in memory, and in PyTorch's layout on its way there; and where steps are
+ * planned anew, all that lives on, while plans are tried. */
 static uint64_t weights(const dt_plan_set *p)
 {
     uint64_t most = 0;
     for (size_t i = 0; i < p->map->n; i++)
         most = p->map->home[i].bytes > most ? p->map->home[i].bytes : most;
-    return 2 * most;
+    const uint64_t aside = dt_policies_replan(p->policies) > 0 ? p->map->bytes : 0;
+    return 2 * most > aside ? 2 * most : aside;
 }
 
 dt_need dt_plan_set_need(const dt_plan_set *p)

@@ -90,6 +90,11 @@ dt_status dt_plan_set_create(dt_plan_set **out, const struct dt_session *s,
     const dt_plan_request *r, dt_err *err) DT_NODISCARD;
 void dt_plan_set_destroy(dt_plan_set *p);
 
+/* The same choice of policies and the same algorithms once more, without plans: for planning by
+ * what the session has learned since. Borrows from @of, which must outlive it. Not of given plans.
+ * DT_E_NOMEM; NULL in *out after a failure. */
+dt_status dti_plan_set_again(dt_plan_set **out, const dt_plan_set *of, dt_err *err) DT_NODISCARD;
+
 /* A verified plan. Of those given the one of that kind and size, which must suit the session:
  * DT_E_CONFIG otherwise. Else it is made: build, fates, policies, lower, verify; and, where packed
  * values might not fit, the plan for that case behind it. One of the same kind and size is made

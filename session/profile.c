@@ -17,6 +17,7 @@
 #include "memory/codec.h"
 #include "memory/tier.h"
 #include "session/budget.h"
+#include "session/density_count.h"
 #include "session/feeds.h"
 #include "session/machine.h"
 #include "session/predict.h"
@@ -24,15 +25,6 @@
 
 enum { WARM = 2, BESIDE = 5, SLOTS = 4, SEED = 7 };
 enum { SMALL = 128 << 10, LEAST = 512 << 10, LARGE = 16 << 20 }; /* bytes of a copy */
-
-/* An activation that waits, the largest share of it seen so far, below 0: not seen; and the sum of
- * all that were. */
-typedef struct waiting {
-    char name[DT_TENSOR_NAME_BYTES];
-    size_t bytes;
-    double share, sum;
-    int64_t seen;
-} waiting;
 
 /* What a thread copies, over and over, beside the ops. */
 typedef struct load {
@@ -60,9 +52,7 @@ typedef struct profiling {
     dt_policies keep_all;
     dt_feeds feeds;
     dt_rig rig;
-    size_t n;
-    waiting *tensor;
-    dt_probe probe;
+    dti_density_count count;
     dt_trace trace;
     double **row;    /* by plan: of each row the seconds of each timed step */
     double *step;    /* of the stage's steps */
@@ -105,69 +95,12 @@ static double at_share(double *v, int64_t n, double share)
 
 /* ---- how many values are not zero ---- */
 
-static bool waits(const dt_program *p, size_t tensor)
-{
-    dt_gap g;
-    for (int32_t i = 0; dt_gap_next(p, (int32_t)tensor, &i, &g);)
-        if (g.crosses_loss)
-            return p->tensor[tensor].role == DT_ROLE_ACTIVATIONS && dt_packs(&p->tensor[tensor]);
-    return false;
-}
-
 static dt_status list_waiting(profiling *p, dt_err *err)
 {
     const dt_planned *first;
     DT_CHECK(
         dt_plan_set_add(p->s->plans, DT_PROGRAM_FIRST, p->s->opts.train.micro_batch, &first, err));
-    DT_CHECK(dt_program_index(first->program, err));
-    p->tensor = dt_alloc(first->program->n_tensor, sizeof *p->tensor);
-    if (p->tensor == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for a profile");
-    for (size_t t = 0; t < first->program->n_tensor; t++)
-        if (waits(first->program, t)) {
-            memcpy(p->tensor[p->n].name, first->program->tensor[t].name, sizeof p->tensor->name);
-            p->tensor[p->n].bytes = first->program->tensor[t].bytes;
-            p->tensor[p->n++].share = -1;
-        }
-    return DT_OK;
-}
-
-/* As codecs see it: zero is the word without a bit. */
-static double share_of(const uint32_t *word, int64_t n)
-{
-    int64_t some = 0;
-#pragma omp parallel for schedule(static) reduction(+ : some)
-    for (int64_t i = 0; i < n; i++)
-        some += word[i] != 0;
-    return n > 0 ? (double)some / (double)n : 0;
-}
-
-static void look(void *self, const dt_plan_tensor *t, const void *bytes)
-{
-    profiling *p = self;
-    if (t->role != DT_ROLE_ACTIVATIONS)
-        return;
-    for (size_t i = 0; i < p->n; i++)
-        if (strcmp(p->tensor[i].name, t->name) == 0) {
-            const double share = share_of(bytes, (int64_t)(t->bytes / sizeof(uint32_t)));
-            p->tensor[i].share = share > p->tensor[i].share ? share : p->tensor[i].share;
-            p->tensor[i].sum += share;
-            p->tensor[i].seen++;
-            return;
-        }
-}
-
-/* Rounded up: never less room than was seen. */
-static dt_status keep_densities(profiling *p, dt_err *err)
-{
-    for (size_t i = 0; i < p->n; i++) {
-        const waiting *w = &p->tensor[i];
-        const double share = ceil((w->share + p->o->margin) * 1e4) / 1e4;
-        const double room = w->seen == 0 ? -1 : share < 1 ? share : 1;
-        const double mean = w->seen == 0 ? -1 : fmin(w->sum / (double)w->seen, room);
-        DT_CHECK(dt_densities_add(&p->out->densities, w->name, room, mean, err));
-    }
-    return DT_OK;
+    return dti_density_count_open(&p->count, first->program, err);
 }
 
 /* ---- what is copied beside the ops ---- */
@@ -215,14 +148,14 @@ static dt_status time_copies(load *l, size_t bytes, double *seconds, dt_err *err
 static size_t usual_size(const profiling *p)
 {
     size_t all = 0, size = LARGE;
-    for (size_t i = 0; i < p->n; i++)
-        all += p->tensor[i].bytes;
-    for (size_t i = 0; i < p->n; i++) {
+    for (size_t i = 0; i < p->count.n; i++)
+        all += p->count.of[i].bytes;
+    for (size_t i = 0; i < p->count.n; i++) {
         size_t below = 0; /* in tensors no larger than this */
-        for (size_t k = 0; k < p->n; k++)
-            below += p->tensor[k].bytes <= p->tensor[i].bytes ? p->tensor[k].bytes : 0;
-        if (below >= all / 2 && p->tensor[i].bytes < size)
-            size = p->tensor[i].bytes;
+        for (size_t k = 0; k < p->count.n; k++)
+            below += p->count.of[k].bytes <= p->count.of[i].bytes ? p->count.of[k].bytes : 0;
+        if (below >= all / 2 && p->count.of[i].bytes < size)
+            size = p->count.of[i].bytes;
     }
     return size > LEAST ? size : LEAST;
 }
@@ -479,7 +412,7 @@ static dt_status next_stage(profiling *p, int64_t done, dt_err *err)
     const int64_t timed = p->o->steps + WARM, beside = timed + p->o->steps;
     p->in_stage++;
     if (done == 0) {
-        dt_runner_set_probe(p->rig.runner, &p->probe);
+        dt_runner_set_probe(p->rig.runner, &p->count.probe);
     } else if (done == p->o->steps) {
         dt_runner_set_probe(p->rig.runner, NULL);
     } else if (done == timed) {
@@ -523,7 +456,6 @@ static dt_status run_steps(profiling *p, dt_err *err)
         .steps_per_epoch = p->feeds.steps_per_epoch,
         .observer = &o};
     tell(p, "counting values");
-    p->probe = (dt_probe){p, look};
     p->trace = (dt_trace){p, ran};
     p->in_stage = -1;
     DT_CHECK(next_stage(p, 0, err));
@@ -772,7 +704,7 @@ static dt_status measure(profiling *p, dt_err *err)
     if (p->o->timed)
         DT_CHECK(make_rows(p, err));
     DT_CHECK(run_steps(p, err));
-    DT_CHECK(keep_densities(p, err));
+    DT_CHECK(dti_density_count_keep(&p->count, p->o->margin, true, &p->out->densities, err));
     if (!p->o->timed)
         return DT_OK;
     DT_CHECK(collect(p, err));
@@ -796,7 +728,7 @@ dt_status dt_profile_measure(dt_session *s, const dt_profile_opts *o, dt_profile
     dt_free(p.between);
     dt_rig_close(&p.rig);
     dt_feeds_close(&p.feeds);
-    dt_free(p.tensor);
+    dti_density_count_close(&p.count);
     dt_session_forget(s); /* they borrow the policies */
     dt_policies_close(&p.keep_all);
     return st;

@@ -13,12 +13,14 @@
 #include "session/run_dir.h"
 
 typedef struct dti_run_trace dti_run_trace;
+typedef struct dti_replan dti_replan;
 
 /**
  * struct dt_run - a run.
  * @saving:   of its policies, against keep_all
  * @measured @measured_tier: the highest byte of the arena, and of each tier, that a checked run of
  * any plan changed
+ * @replan: steps are planned anew while it goes on; NULL: they are not
  * @goes_on:  with the run that is in the run directory
  * @from:     and with this of its checkpoints; NULL: from the first step
  * @course:   of the whole run, resumed parts included
@@ -40,6 +42,7 @@ struct dt_run {
     dt_run_dir *dir;
     dt_rig rig;
     dti_run_trace *trace; /* NULL: none */
+    dti_replan *replan;
     dt_run_observer observer;
     dt_rate rate;
     dt_saving saving;

@@ -162,6 +162,7 @@ typedef struct dt_runner_stats {
 /* Between runs. */
 dt_runner_stats dt_runner_get_stats(const dt_runner *r);
 void dt_runner_reset_stats(dt_runner *r);
+void dt_runner_put_stats(dt_runner *r, const dt_runner_stats *s); /* as they were */
 
 /* What a checked run found. */
 typedef struct dt_measure {
@@ -194,7 +195,7 @@ int64_t dti_runner_labels(const dt_runner *r); /* labels of one image */
 
 /* Where a persistent tensor (entry of the map) lies, in reach of the device: NULL in a tier that
  * has no map. Its first bytes, copied from there: all of one that lives in a tier. */
-void *dti_runner_home(dt_runner *r, int32_t home);
+void *dt_runner_home(dt_runner *r, int32_t home);
 dt_status dti_runner_read(
     dt_runner *r, int32_t home, void *to, size_t bytes, dt_err *err) DT_NODISCARD;
 

@@ -21,7 +21,7 @@ dt_status dti_fill(dt_runner *r, uint64_t off, int byte, uint64_t bytes, dt_err 
     return r->d->finish_queue(r->device, DT_COMPUTE_STREAM, err);
 }
 
-void *dti_runner_home(dt_runner *r, int32_t home)
+void *dt_runner_home(dt_runner *r, int32_t home)
 {
     return dti_home_at(r, &r->o.map->home[home]);
 }

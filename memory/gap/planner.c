@@ -39,7 +39,7 @@ static size_t count_gaps(const dti_planner *x)
     dt_gap g;
     size_t n = 0;
     for (size_t t = 0; t < x->p->n_tensor; t++)
-        for (int32_t i = 0; considered(x, (int32_t)t) && dt_gap_next(x->p, (int32_t)t, &i, &g);)
+        for (int32_t i = 0; considered(x, (int32_t)t) && dti_gap_next(x->p, (int32_t)t, &i, &g);)
             n++;
     return n;
 }
@@ -48,7 +48,7 @@ static void collect(dti_planner *x)
 {
     dt_gap g;
     for (size_t t = 0; t < x->p->n_tensor; t++)
-        for (int32_t i = 0; considered(x, (int32_t)t) && dt_gap_next(x->p, (int32_t)t, &i, &g);)
+        for (int32_t i = 0; considered(x, (int32_t)t) && dti_gap_next(x->p, (int32_t)t, &i, &g);)
             x->gaps.idle[x->gaps.n++] = (dti_idle){.gap = g,
                 .bytes = x->p->tensor[t].bytes,
                 .out = dti_copy_seconds(x->env, &x->p->tensor[t], DT_ROW_COPY_OUT),

@@ -81,7 +81,7 @@ size_t dti_gaps_there(const dt_program *p, const dt_pass_env *e, dti_idle *to)
 
 static bool find_gap(const dt_program *p, int32_t tensor, int32_t from, int32_t to, dt_gap *g)
 {
-    for (int32_t i = 0; dt_gap_next(p, tensor, &i, g);)
+    for (int32_t i = 0; dti_gap_next(p, tensor, &i, g);)
         if ((from == DT_NONE || g->from == from) && (to == DT_NONE || g->to == to))
             return true;
     return false;

@@ -57,7 +57,7 @@ static dt_status offload(const dti_auto *s, dt_program *p, int32_t tensor, dt_er
 {
     dt_gap g;
     DT_CHECK(dt_program_index(p, err));
-    for (int32_t i = 0; dt_gap_next(p, tensor, &i, &g);) {
+    for (int32_t i = 0; dti_gap_next(p, tensor, &i, &g);) {
         if (!g.crosses_loss)
             continue;
         const dt_offload_opt o = {.release_after = behind(s, p, &g),

@@ -71,7 +71,7 @@ static size_t find_absences(const autotm *x, dti_absence_of *to)
     for (size_t t = 0; t < x->p->n_tensor; t++) {
         const dt_tensor *of = &x->p->tensor[t];
         dt_gap g;
-        for (int32_t i = 0; considered(x, of) && dt_gap_next(x->p, (int32_t)t, &i, &g); n++) {
+        for (int32_t i = 0; considered(x, of) && dti_gap_next(x->p, (int32_t)t, &i, &g); n++) {
             if (to == NULL)
                 continue;
             x->gap[n] = g;

@@ -198,7 +198,7 @@ static dt_status before_op(const dt_chen *c, int32_t id, dt_err *err)
         const int32_t t = p->op[id].arg[a].tensor;
         if (t >= (int32_t)c->n_tensor || !c->dropped[t])
             continue;
-        for (int32_t i = 0; dt_gap_next(p, t, &i, &g);)
+        for (int32_t i = 0; dti_gap_next(p, t, &i, &g);)
             if (g.crosses_loss && g.to == id) {
                 g.reason = c->reason[t];
                 DT_CHECK(dti_recompute(p, &g, c->dropped, err));

@@ -85,7 +85,7 @@ static bool in_question(const flash *x, int32_t tensor, dt_gap *g)
     const dt_tensor *t = &x->p->tensor[tensor];
     if (t->role == DT_ROLE_INPUT || t->slot != DT_NONE || t->bytes == 0 || t->bytes < x->o->least)
         return false;
-    for (int32_t i = 0; dt_gap_next(x->p, tensor, &i, g);)
+    for (int32_t i = 0; dti_gap_next(x->p, tensor, &i, g);)
         if (g->crosses_loss)
             return true;
     return false;

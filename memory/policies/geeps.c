@@ -52,7 +52,7 @@ static bool listed(const geeps *x, int32_t tensor, dt_gap *g)
     if (t->role == DT_ROLE_INPUT || t->slot != DT_NONE || t->bytes == 0 ||
         dti_globs_match(x->o->move, name) == 0 || dti_globs_match(x->o->pin, name) != 0)
         return false;
-    for (int32_t i = 0; dt_gap_next(x->p, tensor, &i, g);)
+    for (int32_t i = 0; dti_gap_next(x->p, tensor, &i, g);)
         if (g->crosses_loss)
             return true;
     return false;

@@ -36,7 +36,7 @@ static bool only_free_readers(const dt_program *p, int32_t tensor, const dt_gap 
 
 static bool crossing(const dt_program *p, int32_t tensor, dt_gap *g)
 {
-    for (int32_t i = 0; dt_gap_next(p, tensor, &i, g);)
+    for (int32_t i = 0; dti_gap_next(p, tensor, &i, g);)
         if (g->crosses_loss)
             return true;
     return false;

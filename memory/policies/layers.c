@@ -257,7 +257,7 @@ static dt_status move_packed(
     const dt_offload_opt o = {
         .release_after = DT_NONE, .fetch_before = v->fetch, .tier = v->to->tier};
     dt_status st = DT_OK;
-    for (int32_t i = 0; dt_gap_next(p, packed, &i, &g);)
+    for (int32_t i = 0; dti_gap_next(p, packed, &i, &g);)
         if (g.crosses_loss) {
             g.reason = reason;
             st = dti_offload(p, &g, &o, err);
@@ -300,7 +300,7 @@ static dt_status set(dt_program *p, const value *v, const dt_pass_env *env, dt_e
     dt_gap g;
     dt_status st = DT_OK;
     pin(p, v->tensor, DT_PIN_NONE);
-    for (int32_t i = 0; dt_gap_next(p, v->tensor, &i, &g);)
+    for (int32_t i = 0; dti_gap_next(p, v->tensor, &i, &g);)
         if (g.crosses_loss) {
             st = set_gap(p, &g, v, env, err);
             break;
@@ -358,7 +358,7 @@ static size_t find_arrivals(value *v, size_t n, dt_program *p, const dt_pass_env
         const dt_tier tier = f->tier == DT_TIER_INPUT ? DT_TIER_HOST : f->tier;
         const dt_pin pinned = p->tensor[v[i].tensor].pin;
         p->tensor[v[i].tensor].pin = DT_PIN_NONE; /* which shows its gaps */
-        for (int32_t at = 0; dt_gap_next(p, v[i].tensor, &at, &g);)
+        for (int32_t at = 0; dti_gap_next(p, v[i].tensor, &at, &g);)
             if (g.crosses_loss) {
                 to[k++] = (arrival){&v[i], g.to_pos,
                     dti_link_seconds(

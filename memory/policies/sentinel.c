@@ -130,7 +130,7 @@ static dt_status find_idle(sentinel *x, dt_err *err)
         (void)dt_accesses(p, (int32_t)t, &n);
         if (of->slot != DT_NONE || of->bytes == 0 || of->bytes < x->o->least)
             continue;
-        for (int32_t i = 0; dt_gap_next(p, (int32_t)t, &i, &g);)
+        for (int32_t i = 0; dti_gap_next(p, (int32_t)t, &i, &g);)
             if (x->layer[g.from_pos] != x->layer[g.to_pos])
                 x->idle[x->n++] = (idle){g, n, copy_seconds(x, of, DT_ROW_COPY_OUT),
                     copy_seconds(x, of, DT_ROW_COPY_IN)};

@@ -339,7 +339,7 @@ static dt_status offload(dt_program *p, const options *o, dt_err *err)
             convolution(p, (size_t)dt_pos(p, maker), DT_OP_FORWARD) == DT_NONE)
             continue;
         const int32_t next = next_convolution(p, dt_pos(p, maker));
-        for (int32_t i = 0; next != DT_NONE && dt_gap_next(p, (int32_t)t, &i, &g);)
+        for (int32_t i = 0; next != DT_NONE && dti_gap_next(p, (int32_t)t, &i, &g);)
             if (g.crosses_loss) {
                 DT_CHECK(send_away(p, o, &g, next, err));
                 break;

@@ -150,7 +150,7 @@ static void find_swaps(tflms *x, const setting *s)
         if (p->tensor[t].slot != DT_NONE || p->tensor[t].bytes == 0 ||
             p->tensor[t].bytes < x->o->least)
             continue;
-        for (int32_t i = 0; dt_gap_next(p, (int32_t)t, &i, &g);) {
+        for (int32_t i = 0; dti_gap_next(p, (int32_t)t, &i, &g);) {
             const int32_t made = dti_definition(p, (int32_t)t, g.from_pos);
             const int32_t far = x->level[g.to] - x->level[made];
             if (far <= s->threshold || x->level[g.to] - group <= s->groupby)

@@ -131,7 +131,7 @@ static const dt_op *first_reader(const dt_program *p, const dt_gap *g)
  * has the largest node, so a value that the classifier reads too stays. */
 static bool leaves(const vdnn *v, int32_t tensor, dt_gap *g)
 {
-    for (int32_t i = 0; dt_gap_next(v->p, tensor, &i, g);) {
+    for (int32_t i = 0; dti_gap_next(v->p, tensor, &i, g);) {
         if (!g->crosses_loss)
             continue;
         const dt_op *from = last_reader(v->p, g), *to = first_reader(v->p, g);
@@ -200,6 +200,11 @@ double dti_vdnn_slots(double density, int slots)
 static void pack(const vdnn *v, const dt_tensor *t, dt_offload_opt *o)
 {
     const dt_pass_env *e = v->o->env;
+    if (v->o->choose != NULL) {
+        o->codec = v->o->choose(v->o->self, (int32_t)(t - v->p->tensor), &o->density);
+        o->most = t->bytes;
+        return;
+    }
     if (v->o->codec == NULL || !dt_packs(t) || e->dense || t->node == DT_NONE)
         return;
     const double measured = dti_pass_density(e, t, -1);

@@ -10,6 +10,8 @@
  * @codec: packs fp32 values on the way; NULL: none does
  * @density: share of values not zero to make room for, where @env knows none
  * @every: pack what moves even where nothing says that it has zeros
+ * @choose @self: in place of @codec: what packs a tensor, and the density to make room for; NULL:
+ * it moves as it is
  * @join: a prefetch begins and ends with a layer
  * @slots: room for packed values grows by so many equal parts of the tensor; 0: by any
  */
@@ -19,6 +21,8 @@ typedef struct dt_vdnn_opts {
     const dt_codec *codec;
     double density;
     bool every, join;
+    const dt_codec *(*choose)(const void *self, int32_t tensor, double *density);
+    const void *self;
     int slots;
 } dt_vdnn_opts;
 

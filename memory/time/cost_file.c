@@ -243,7 +243,7 @@ static dt_status read_density(const reading *r, const cJSON *v)
         DT_CHECK(number(r, e, "room", 0, &room));
         DT_CHECK(number(r, e, "mean", 0, &mean));
         DT_CHECK(is(r, room <= 1 && mean <= room, e->string, "shares, 0 <= mean <= room <= 1"));
-        DT_CHECK(dt_densities_add(r->densities, e->string, room, mean, r->err));
+        DT_CHECK(dti_densities_add(r->densities, e->string, room, mean, r->err));
     }
     return DT_OK;
 }

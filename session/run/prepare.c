@@ -64,17 +64,40 @@ dt_status dti_run_describe(dt_run *r, dt_err *err)
 
 /* ---- before step 0 ---- */
 
-static dt_status check_one(
-    dt_run *r, size_t i, float *x, int32_t *labels, dt_measure *m, dt_err *err)
+dt_status dti_run_tried_open(dti_tried *t, const dt_run *r, dt_err *err)
 {
-    const dt_planned *p = r->s->plans->planned[i];
-    r->rig.ready[i] = (dt_ready){.kind = p->kind, .n = p->n, .dense = p->dense};
-    DT_CHECK(dt_runner_add(r->rig.runner, p->plan, &r->rig.ready[i].id, err));
+    const dt_session *s = r->s;
+    const size_t most = (size_t)s->opts.train.batch;
+    t->x = dt_alloc(most * (size_t)dt_shape_sample(&s->graph->input), sizeof *t->x);
+    t->labels = dt_alloc(most * (size_t)dt_graph_labels(s->graph), sizeof *t->labels);
+    return t->x != NULL && t->labels != NULL
+               ? DT_OK
+               : DT_FAIL(err, DT_E_NOMEM, "no memory to prepare the plans");
+}
+
+void dti_run_tried_close(dti_tried *t)
+{
+    dt_free(t->x);
+    dt_free(t->labels);
+}
+
+dt_status dti_run_try(
+    dt_run *r, const dt_planned *p, const dti_tried *with, dt_ready *to, dt_err *err)
+{
+    dt_measure m;
+    *to = (dt_ready){.kind = p->kind, .n = p->n, .dense = p->dense};
+    DT_CHECK(dt_runner_add(r->rig.runner, p->plan, &to->id, err));
     const dt_run_args a = {
-        .batch = {x, labels, p->n}, .step_samples = p->n, .hyper = {0.1f, 0.9f, 0.0f}};
+        .batch = {with->x, with->labels, p->n}, .step_samples = p->n, .hyper = {0.1f, 0.9f, 0.0f}};
     if (dti_run_stop(r))
         return DT_FAIL(err, DT_E_STOPPED, "stopped before the first step");
-    return dt_runner_check(r->rig.runner, r->rig.ready[i].id, &a, m, err);
+    DT_CHECK(dt_runner_check(r->rig.runner, to->id, &a, &m, err));
+    if (m.peak > r->measured)
+        r->measured = m.peak;
+    for (int tier = 0; tier < DT_TIERS; tier++)
+        if (m.tier[tier] > r->measured_tier[tier])
+            r->measured_tier[tier] = m.tier[tier];
+    return DT_OK;
 }
 
 /* Run each plan once in the patterned arena. */
@@ -82,26 +105,14 @@ static dt_status check_plans(dt_run *r, dt_err *err)
 {
     const double began = dt_seconds();
     const dt_session *s = r->s;
+    dti_tried with;
+    dt_status st = dti_run_tried_open(&with, r, err);
     r->rig.ready = dt_alloc(s->plans->n, sizeof *r->rig.ready);
-    const size_t sample = (size_t)dt_shape_sample(&s->graph->input);
-    const size_t most = (size_t)s->opts.train.batch;
-    float *x = dt_alloc(most * sample, sizeof *x);
-    int32_t *labels = dt_alloc(most * (size_t)dt_graph_labels(s->graph), sizeof *labels);
-    dt_status st = r->rig.ready == NULL || x == NULL || labels == NULL
-                       ? DT_FAIL(err, DT_E_NOMEM, "no memory to prepare the plans")
-                       : DT_OK;
-    for (size_t i = 0; i < s->plans->n && st == DT_OK; i++) {
-        dt_measure m;
-        r->rig.n = i + 1;
-        st = check_one(r, i, x, labels, &m, err);
-        if (st == DT_OK && m.peak > r->measured)
-            r->measured = m.peak;
-        for (int tier = 0; tier < DT_TIERS && st == DT_OK; tier++)
-            if (m.tier[tier] > r->measured_tier[tier])
-                r->measured_tier[tier] = m.tier[tier];
-    }
-    dt_free(x);
-    dt_free(labels);
+    if (st == DT_OK && r->rig.ready == NULL)
+        st = DT_FAIL(err, DT_E_NOMEM, "no memory to prepare the plans");
+    for (; r->rig.n < s->plans->n && st == DT_OK; r->rig.n++)
+        st = dti_run_try(r, s->plans->planned[r->rig.n], &with, &r->rig.ready[r->rig.n], err);
+    dti_run_tried_close(&with);
     DT_CHECK(st);
     dti_run_tell(r, "checked",
         "%zu plans, each run once: no byte outside its tensors changed (%.1f s)", s->plans->n,
@@ -117,6 +128,7 @@ dt_status dti_run_prepare(dt_run *r, dt_err *err)
         if (dt_runner_note(r->rig.runner, (dt_tier)tier) != NULL)
             dti_run_tell(r, dt_tier_name(tier), "%s", dt_runner_note(r->rig.runner, (dt_tier)tier));
     DT_CHECK(dti_run_trace_begin(r, err));
+    DT_CHECK(dti_run_replan_open(r, err));
     dt_runner_reset_stats(r->rig.runner);
     DT_CHECK(dt_runner_init(r->rig.runner, err));
     if (r->from == NULL && s->opts.model.weights != NULL)

@@ -78,6 +78,7 @@ static dt_status after_step(void *self, const dt_step_report *report, dt_err *er
     c->last_loss = report->loss;
     c->samples += report->samples;
     c->reruns += report->again;
+    dti_run_replan_seen(r);
     dt_rate_add(&r->rate, report->samples, report->step_seconds);
     tell_skips(r);
     tell_launches(r);
@@ -185,6 +186,7 @@ void dt_run_close(dt_run *r)
         return;
     dt_rig_close(&r->rig);
     dti_run_trace_close(r);
+    dti_run_replan_close(r);
     dt_rate_deinit(&r->rate);
     dt_checkpoint_close(r->from);
     dti_run_dir_close(r->dir);
@@ -263,6 +265,24 @@ dt_status dt_run_begin(dt_run *r, const dt_run_observer *o, dt_err *err)
     return dti_run_left(r, begin(r, o, err));
 }
 
+/* In one go, or from one planning to the next. */
+static dt_status train_on(dt_run *r, dt_train_job *j, dt_err *err)
+{
+    const int64_t until = j->until > 0 && j->until < j->steps ? j->until : j->steps;
+    dt_status st;
+    do {
+        j->until = dti_run_replan_until(r, until);
+        j->ready = r->rig.ready;
+        j->n_ready = r->rig.n;
+        j->goes_on = r->goes_straight;
+        st = dt_train(j, err);
+        r->goes_straight = st == DT_OK;
+        if (st == DT_OK)
+            st = dti_run_replan(r, err);
+    } while (st == DT_OK && r->point.step < until);
+    return st;
+}
+
 static dt_status train(dt_run *r, int64_t until, dt_err *err)
 {
     if (!r->ready)
@@ -273,24 +293,20 @@ static dt_status train(dt_run *r, int64_t until, dt_err *err)
         .gradients = dump_gradients,
         .point = at_point,
         .stop = stop_asked};
-    const dt_train_job j = {.runner = r->rig.runner,
+    dt_train_job j = {.runner = r->rig.runner,
         .map = r->s->plans->map,
         .opts = &r->s->opts.train,
-        .ready = r->rig.ready,
-        .n_ready = r->rig.n,
         .feed = dt_loader_feed(r->feeds.train_loader),
         .eval_feed = r->feeds.eval_loader != NULL ? dt_loader_feed(r->feeds.eval_loader) : NULL,
         .steps = r->feeds.steps,
         .until = until,
         .steps_per_epoch = r->feeds.steps_per_epoch,
         .point = &r->point,
-        .goes_on = r->goes_straight,
         .observer = &o};
     const double began = dt_seconds();
     r->began_seconds = began - r->course.seconds;
-    const dt_status st = dt_train(&j, err);
+    const dt_status st = train_on(r, &j, err);
     dti_run_trace_flush(r);
-    r->goes_straight = st == DT_OK;
     r->course.seconds = dt_seconds() - r->began_seconds;
     tell_skips(r);
     if (st == DT_E_DATA && r->s->opts.data.on_error == DT_ON_ERROR_FAIL)

@@ -21,6 +21,30 @@ dt_status dti_run_describe(dt_run *r, dt_err *err) DT_NODISCARD;
 /* Run each plan once, then set the first weights, or those of the checkpoint. DT_E_STOPPED. */
 dt_status dti_run_prepare(dt_run *r, dt_err *err) DT_NODISCARD;
 
+/* Room for trying plans: a batch of zeros. */
+typedef struct dti_tried {
+    float *x;
+    int32_t *labels;
+} dti_tried;
+dt_status dti_run_tried_open(dti_tried *t, const dt_run *r, dt_err *err) DT_NODISCARD;
+void dti_run_tried_close(dti_tried *t);
+/* Add a plan to the runner and run it once in the patterned arena, which loses what lives on there.
+ * What was measured counts for the run. DT_E_STOPPED. */
+dt_status dti_run_try(
+    dt_run *r, const dt_planned *p, const dti_tried *with, dt_ready *to, dt_err *err) DT_NODISCARD;
+
+/* ---- replan.c ---- */
+
+/* Where a policy says so (dt_policy.replan) and nothing is in the way, which is told: the run plans
+ * its steps anew every so many epochs. Close it even after a failure. */
+dt_status dti_run_replan_open(dt_run *r, dt_err *err) DT_NODISCARD;
+void dti_run_replan_close(dt_run *r);
+/* Before steps: how far to train at once, at most to @until; the step that is counted is one by
+ * itself. After every step. And when such steps are done. */
+int64_t dti_run_replan_until(dt_run *r, int64_t until);
+void dti_run_replan_seen(dt_run *r);
+dt_status dti_run_replan(dt_run *r, dt_err *err) DT_NODISCARD;
+
 /* ---- resume.c ---- */
 
 /* Open the run directory: a new one, or the one to go on with and the checkpoint there. Nothing has

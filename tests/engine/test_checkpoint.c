@@ -146,8 +146,8 @@ static void all_of_a_checkpoint_comes_back(void **state)
     /* gradients are not part of it, so both make new ones */
     assert_ok(dt_trainee_step(&trainee, 2, &err), &err);
     assert_ok(dt_trainee_step(&other, 2, &err), &err);
-    assert_true(dt_trainee_same(&other, dti_runner_home(trainee.runner, 0),
-        dti_runner_home(other.runner, 0), "after one more step"));
+    assert_true(dt_trainee_same(&other, dt_runner_home(trainee.runner, 0),
+        dt_runner_home(other.runner, 0), "after one more step"));
     dt_trainee_close(&other);
 }
 
@@ -163,10 +163,10 @@ static void another_network_is_refused_before_anything_changes(void **state)
     save(2);
     unsigned char *before = dt_alloc(other.map->bytes, 1);
     assert_non_null(before);
-    memcpy(before, dti_runner_home(other.runner, 0), other.map->bytes);
+    memcpy(before, dt_runner_home(other.runner, 0), other.map->bytes);
     assert_ok(dt_checkpoint_newest(&c, folder, NULL, &err), &err);
     assert_fails(dt_checkpoint_load(c, &to, &got, &err), DT_E_DATA, &err, "do not fit network");
-    assert_memory_equal(before, dti_runner_home(other.runner, 0), other.map->bytes);
+    assert_memory_equal(before, dt_runner_home(other.runner, 0), other.map->bytes);
     dt_free(before);
     dt_checkpoint_close(c);
     dt_trainee_close(&other);

@@ -85,7 +85,7 @@ static void run_many(dt_trainee *t, bool device, uint64_t seed, unsigned char *l
         const int to_come = (int)dt_roll(&d, POOL), other = (int)dt_roll(&d, POOL);
         const uint32_t how = dt_roll(&d, 8);
         run_one(t, device, &p, i, how == 0 ? -1 : how == 1 ? other : to_come, &d);
-        memcpy(left + (size_t)run * t->map->bytes, dti_runner_home(t->runner, 0), t->map->bytes);
+        memcpy(left + (size_t)run * t->map->bytes, dt_runner_home(t->runner, 0), t->map->bytes);
         if (dt_roll(&d, 3) == 0) /* the memory is used again */
             make(&p, dt_roll(&d, 2) == 0 ? i : other, 100 + (uint64_t)run, dt_roll(&d, 2) > 0);
         if (dt_roll(&d, 6) == 0) {
@@ -169,8 +169,7 @@ static void what_comes_is_copied_before_the_device_is_waited_for(void **state)
             dt_fake_driver(&(dt_fake_opts){.seed = seed, .finishing = spoil, .arg = &coming});
         dt_trainee t = dt_trainee_open(dt_trainee_plain(), &way);
         assert_ok(run_in_turn(&t, &coming, true, &err), &err);
-        dt_trainee_same(
-            &t, dti_runner_home(cpu.runner, 0), dti_runner_home(t.runner, 0), "in turn");
+        dt_trainee_same(&t, dt_runner_home(cpu.runner, 0), dt_runner_home(t.runner, 0), "in turn");
         assert_fails(run_in_turn(&t, &coming, false, &err), DT_E_DATA, &err, "label 99");
         err = (dt_err){0};
         dt_trainee_close(&t);
@@ -204,8 +203,8 @@ static void what_comes_and_is_too_large_is_not_copied(void **state)
         way.driver = dt_fake_driver(&(dt_fake_opts){.seed = seed});
         dt_trainee t = dt_trainee_open(dt_trainee_plain(), &way);
         run_before_a_large_one(&t);
-        dt_trainee_same(&t, dti_runner_home(cpu.runner, 0), dti_runner_home(t.runner, 0),
-            "a large batch comes");
+        dt_trainee_same(
+            &t, dt_runner_home(cpu.runner, 0), dt_runner_home(t.runner, 0), "a large batch comes");
         dt_trainee_close(&t);
     }
     dt_trainee_close(&cpu);
@@ -355,7 +354,7 @@ static unsigned char *train(dt_trainee *t, bool peeks, bool hasty, told *got)
     close_source(&e);
     unsigned char *state = dt_alloc(t->map->bytes, 1);
     assert_non_null(state);
-    return memcpy(state, dti_runner_home(t->runner, 0), t->map->bytes);
+    return memcpy(state, dt_runner_home(t->runner, 0), t->map->bytes);
 }
 
 static void the_loop_hands_over_what_comes(void **state)

@@ -23,7 +23,7 @@ static void the_norm_is_that_of_all_gradients_together(void **state)
     for (size_t i = 0; i < t.map->n; i++) {
         const dt_home *h = &t.map->home[i];
         n += h->port == DT_DP;
-        const float *v = dti_runner_home(t.runner, (int32_t)i);
+        const float *v = dt_runner_home(t.runner, (int32_t)i);
         for (size_t k = 0; h->port == DT_DP && k < h->bytes / sizeof *v; k++)
             want += (double)v[k] * (double)v[k];
     }
@@ -62,7 +62,7 @@ static void the_first_gradient_that_is_not_finite_is_named(void **state)
     int32_t bad, first = -1;
     for (int32_t i = (int32_t)t.map->n - 1; i >= 0; i--)
         if (t.map->home[i].port == DT_DP && i % 3 == 1 && i > (int32_t)t.map->n * 2 / 3) {
-            float *v = dti_runner_home(t.runner, i);
+            float *v = dt_runner_home(t.runner, i);
             v[t.map->home[i].bytes / sizeof *v - 1] = i % 2 == 0 ? NAN : -INFINITY;
             first = i;
         }

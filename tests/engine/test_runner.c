@@ -482,14 +482,14 @@ static float *gradients(int64_t micro, size_t *n)
     a.sample0 = micro;
     if (micro < 4)
         run(&s, DT_PROGRAM_AGAIN, &a);
-    const dt_metrics *m = dti_runner_home(s.at.runner, s.at.map->metrics);
+    const dt_metrics *m = dt_runner_home(s.at.runner, s.at.map->metrics);
     assert_int_equal(m->count, 4);
     for (size_t i = 0; i < s.at.map->n; i++) { /* gradients live as their parameters do */
         const dt_home *h = &s.at.map->home[i];
         const int32_t g = dti_map_find(s.at.map, h->node, h->param, DT_DP);
         if (h->port == DT_P && g >= 0)
-            memcpy(dti_runner_home(s.at.runner, (int32_t)i), dti_runner_home(s.at.runner, g),
-                h->bytes);
+            memcpy(
+                dt_runner_home(s.at.runner, (int32_t)i), dt_runner_home(s.at.runner, g), h->bytes);
     }
     float *all = parameters(&s, n);
     close_session(&s);

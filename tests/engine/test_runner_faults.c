@@ -34,7 +34,7 @@ static unsigned char *state_of(const dt_trainee *t)
 {
     unsigned char *state = dt_alloc(t->map->bytes, 1);
     assert_non_null(state);
-    return memcpy(state, dti_runner_home(t->runner, 0), t->map->bytes);
+    return memcpy(state, dt_runner_home(t->runner, 0), t->map->bytes);
 }
 
 /* Parameters, running statistics and optimizer state. */
@@ -43,7 +43,7 @@ static void assert_nothing_is_lost(dt_trainee *t, const unsigned char *before)
     for (size_t i = 0; i < t->map->n; i++) {
         const dt_home *h = &t->map->home[i];
         if (h->port == DT_P || h->port == DT_M)
-            assert_memory_equal(dti_runner_home(t->runner, (int32_t)i), before + h->off, h->bytes);
+            assert_memory_equal(dt_runner_home(t->runner, (int32_t)i), before + h->off, h->bytes);
     }
 }
 
@@ -87,7 +87,7 @@ static long fail_each(dt_trainee *t, dt_row_kind kind, dt_tier tier)
         assert_nothing_is_lost(t, before);
         err = (dt_err){0};
         assert_ok(dt_trainee_run(t, DT_PROGRAM_FIRST, &err), &err);
-        dt_trainee_same(t, right, dti_runner_home(t->runner, 0), "the run after a failure");
+        dt_trainee_same(t, right, dt_runner_home(t->runner, 0), "the run after a failure");
     }
     dt_free(before);
     dt_free(right);
@@ -123,7 +123,7 @@ static void a_failed_run_can_be_run_again(void **state)
             err = (dt_err){0};
             assert_ok(dt_trainee_step(&t, step, &err), &err);
         }
-        dt_trainee_same(&t, right, dti_runner_home(t.runner, 0), ways[i].name);
+        dt_trainee_same(&t, right, dt_runner_home(t.runner, 0), ways[i].name);
         dt_free(right);
         dt_trainee_close(&t);
     }

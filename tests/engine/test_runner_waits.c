@@ -61,7 +61,7 @@ static uint64_t noticed(dropped *d, const unsigned char *right, uint64_t seeds)
         dt_trainee t = dt_trainee_open(dt_trainee_plain(), &o);
         dt_err err = {0};
         assert_ok(dt_trainee_run(&t, DT_PROGRAM_FIRST, &err), &err);
-        const bool same = dt_trainee_same(&t, right, dti_runner_home(t.runner, 0), NULL);
+        const bool same = dt_trainee_same(&t, right, dt_runner_home(t.runner, 0), NULL);
         dt_trainee_close(&t);
         if (!same)
             return seed;
@@ -79,7 +79,7 @@ static unsigned char *right_bits(void)
     assert_ok(dt_trainee_run(&t, DT_PROGRAM_FIRST, &err), &err);
     unsigned char *right = dt_alloc(t.map->bytes, 1);
     assert_non_null(right);
-    memcpy(right, dti_runner_home(t.runner, 0), t.map->bytes);
+    memcpy(right, dt_runner_home(t.runner, 0), t.map->bytes);
     dt_trainee_close(&t);
     return right;
 }

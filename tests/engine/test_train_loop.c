@@ -35,7 +35,7 @@ static unsigned char *state_of(const dt_trainee *t)
 {
     unsigned char *state = dt_alloc(t->map->bytes, 1);
     assert_non_null(state);
-    return memcpy(state, dti_runner_home(t->runner, 0), t->map->bytes);
+    return memcpy(state, dt_runner_home(t->runner, 0), t->map->bytes);
 }
 
 /* Train to the end, or until the observer fails, from a new start. */

@@ -375,7 +375,7 @@ static unsigned char *state_after(dt_graph *(*build)(void), const char *policy)
     train(&t);
     unsigned char *state = malloc(t.map->bytes);
     assert_non_null(state);
-    memcpy(state, dti_runner_home(t.runner, 0), t.map->bytes);
+    memcpy(state, dt_runner_home(t.runner, 0), t.map->bytes);
     dt_stage_close(&t);
     return state;
 }

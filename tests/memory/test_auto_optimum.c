@@ -86,7 +86,7 @@ static void move(dt_program *p, int32_t tensor, bool early)
 {
     dt_gap g;
     assert_ok(dt_program_index(p, &err), &err);
-    for (int32_t i = 0; dt_gap_next(p, tensor, &i, &g);) {
+    for (int32_t i = 0; dti_gap_next(p, tensor, &i, &g);) {
         if (!g.crosses_loss)
             continue;
         const int32_t behind_loss = dt_pos(p, p->loss) + 1;

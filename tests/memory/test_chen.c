@@ -731,7 +731,7 @@ static unsigned char *state_after(trainee *t)
     dt_free(b.x);
     unsigned char *copy = dt_alloc(map->bytes, 1);
     assert_non_null(copy);
-    return memcpy(copy, dti_runner_home(r, 0), map->bytes);
+    return memcpy(copy, dt_runner_home(r, 0), map->bytes);
 }
 
 static void same_bits(

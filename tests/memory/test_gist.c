@@ -79,7 +79,7 @@ static bool waits(const dt_program *p, const char *name)
 {
     dt_gap g;
     const int32_t t = find(p, name);
-    for (int32_t i = 0; t != DT_NONE && dt_gap_next(p, t, &i, &g);)
+    for (int32_t i = 0; t != DT_NONE && dti_gap_next(p, t, &i, &g);)
         if (g.crosses_loss)
             return true;
     return false;
@@ -234,11 +234,11 @@ static step train_once(const char *policy)
     const dt_run_args a = {.batch = {x, labels, BATCH}, .step_samples = BATCH};
     assert_ok(dt_runner_run(t.runner, t.id[DT_PROGRAM_FIRST], &a, &err), &err);
     step s;
-    const dt_metrics *metrics = dti_runner_home(t.runner, (int32_t)t.map->n - 1);
+    const dt_metrics *metrics = dt_runner_home(t.runner, (int32_t)t.map->n - 1);
     s.loss = metrics->loss_sum;
     const int32_t node = dti_graph_find(t.graph, "conv2");
     const int32_t home = dti_map_find(t.map, node, 0, DT_DP); /* made from pool.y */
-    memcpy(s.gradient, dti_runner_home(t.runner, home), CHANNELS * sizeof(float));
+    memcpy(s.gradient, dt_runner_home(t.runner, home), CHANNELS * sizeof(float));
     dt_stage_close(&t);
     return s;
 }

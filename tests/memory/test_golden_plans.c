@@ -17,7 +17,7 @@ static dt_gap gap(const dt_program *p, const char *tensor, const char *from, con
 {
     dt_gap g;
     const int32_t t = dt_toy_tensor(p, tensor);
-    for (int32_t i = 0; dt_gap_next(p, t, &i, &g);)
+    for (int32_t i = 0; dti_gap_next(p, t, &i, &g);)
         if (strcmp(p->op[g.from].name, from) == 0 && strcmp(p->op[g.to].name, to) == 0)
             return g;
     fail_msg("%s has no gap from %s to %s", tensor, from, to);

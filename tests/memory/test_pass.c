@@ -43,7 +43,7 @@ static const char *gaps(const dt_program *p)
     dt_gap g;
     text[0] = '\0';
     for (size_t t = 0; t < p->n_tensor; t++)
-        for (int32_t i = 0; dt_gap_next(p, (int32_t)t, &i, &g);)
+        for (int32_t i = 0; dti_gap_next(p, (int32_t)t, &i, &g);)
             n += (size_t)snprintf(text + n, sizeof text - n, "%s%s %s>%s%s", n > 0 ? ", " : "",
                 p->tensor[t].name, p->op[g.from].name, p->op[g.to].name, g.crosses_loss ? "!" : "");
     return text;
@@ -53,7 +53,7 @@ static const char *gaps(const dt_program *p)
 static dt_gap gap(const dt_program *p, const char *name, bool crosses)
 {
     dt_gap g;
-    for (int32_t i = 0; dt_gap_next(p, tensor(p, name), &i, &g);)
+    for (int32_t i = 0; dti_gap_next(p, tensor(p, name), &i, &g);)
         if (g.crosses_loss == crosses)
             return g;
     fail_msg("%s has no such gap", name);
@@ -145,7 +145,7 @@ static void inserting_keeps_the_index_right(void **state)
     size_t moved = 0;
     dt_gap g;
     for (size_t k = 0; k < n; k++)
-        for (int32_t i = 0; dt_gap_next(p, (int32_t)k, &i, &g);)
+        for (int32_t i = 0; dti_gap_next(p, (int32_t)k, &i, &g);)
             if (g.crosses_loss) { /* encodes make tensors, moves do not */
                 int32_t packed;
                 if (moved++ % 2 == 0 && dt_packs(&p->tensor[k]))

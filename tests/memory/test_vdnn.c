@@ -294,7 +294,7 @@ static void a_convolution_that_moves_nothing_ends_the_search(void **state)
     dt_gap g;
     int32_t i = 0;
     assert_ok(dt_program_index(m.program, &err), &err);
-    assert_true(dt_gap_next(m.program, dt_toy_tensor(m.program, "c0.y"), &i, &g));
+    assert_true(dti_gap_next(m.program, dt_toy_tensor(m.program, "c0.y"), &i, &g));
     assert_true(g.crosses_loss);
     assert_ok(dti_offload(m.program, &g, NULL, &err), &err);
     dt_rewrite(m.program, "vdnn_conv");

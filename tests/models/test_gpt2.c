@@ -60,7 +60,7 @@ static double gradients(trainer *t, int64_t step, const float *x, const int32_t 
         const int id = t->at.id[at == 0 ? DT_PROGRAM_FIRST : DT_PROGRAM_AGAIN];
         assert_ok(dt_runner_run(t->at.runner, id, &a, &err), &err);
     }
-    const dt_metrics *m = dti_runner_home(t->at.runner, (int32_t)t->at.map->n - 1);
+    const dt_metrics *m = dt_runner_home(t->at.runner, (int32_t)t->at.map->n - 1);
     assert_int_equal(m->count, BATCH * CONTEXT);
     return m->loss_sum / (double)m->count;
 }
@@ -230,7 +230,7 @@ static unsigned char *state_after(
     assert_non_null(all);
     size_t at = 0;
     for (size_t i = 0; i < t.at.map->n; i++) { /* without the padding between */
-        memcpy(all + at, dti_runner_home(t.at.runner, (int32_t)i), t.at.map->home[i].bytes);
+        memcpy(all + at, dt_runner_home(t.at.runner, (int32_t)i), t.at.map->home[i].bytes);
         at += t.at.map->home[i].bytes;
     }
     *bytes = at;

@@ -208,7 +208,7 @@ static void unet_trains_as_in_pytorch(void **state)
     trainer t = start();
     for (int step = 0; step < (int)DT_COUNT(losses); step++) {
         run(&t, DT_PROGRAM_FIRST, step);
-        const dt_metrics *m = dti_runner_home(t.at.runner, (int32_t)t.at.map->n - 1);
+        const dt_metrics *m = dt_runner_home(t.at.runner, (int32_t)t.at.map->n - 1);
         const double loss = m->loss_sum / (double)m->count;
         assert_int_equal(m->count, PIXELS);
         if (!(fabs(loss / losses[step] - 1) < 1e-5))

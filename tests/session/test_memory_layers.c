@@ -280,7 +280,7 @@ static bool crossing(dt_program *p, int32_t tensor, dt_gap *g)
     const dt_pin pin = p->tensor[tensor].pin;
     bool found = false;
     p->tensor[tensor].pin = DT_PIN_NONE;
-    for (int32_t i = 0; !found && dt_gap_next(p, tensor, &i, g);)
+    for (int32_t i = 0; !found && dti_gap_next(p, tensor, &i, g);)
         found = g->crosses_loss;
     p->tensor[tensor].pin = pin;
     return found;
@@ -304,9 +304,9 @@ static void pinned_gaps_are_not_shown(void **state)
     dt_gap g;
     int32_t i = 0;
     assert_true(crossing(p, c1, &g));
-    assert_false(dt_gap_next(p, c1, &i, &g));
+    assert_false(dti_gap_next(p, c1, &i, &g));
     i = 0;
-    assert_true(dt_gap_next(p, c2, &i, &g));
+    assert_true(dti_gap_next(p, c2, &i, &g));
     dt_session_close(s);
 }
 

@@ -40,7 +40,7 @@ static dt_graph *resnet(dt_dtype t, bool fused)
 static double loss_of(const dt_trainee *t)
 {
     dt_metrics m;
-    memcpy(&m, dti_runner_home(t->runner, (int32_t)t->map->n - 1), sizeof m);
+    memcpy(&m, dt_runner_home(t->runner, (int32_t)t->map->n - 1), sizeof m);
     assert_int_equal(m.count, DT_TRAINEE_BATCH * DT_TRAINEE_MICROS);
     return m.loss_sum / (double)m.count;
 }
@@ -188,7 +188,7 @@ static dt_gap first_gap(const dt_program *p, const char *name)
 {
     dt_gap g;
     const int32_t t = (int32_t)(tensor(p, name) - p->tensor);
-    for (int32_t i = 0; dt_gap_next(p, t, &i, &g);)
+    for (int32_t i = 0; dti_gap_next(p, t, &i, &g);)
         if (g.crosses_loss)
             return g;
     fail_msg("'%s' has no gap", name);

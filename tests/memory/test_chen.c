@@ -343,14 +343,18 @@ static void depth_costs_its_square_root(void **state)
 
 /* All networks. */
 
-/* Of a forward, what a policy may run again on any network: what is cheap is a thirtieth. */
 enum { LARGE = 1000 };
 
-static double most_again(const char *policy)
+/* Of a forward, what a policy may run again on any network: what is cheap is a thirtieth; more
+ * where layers are narrow, most where convolutions of single channels are few operations
+ * themselves. */
+static double most_again(const char *policy, const char *network)
 {
     if (strcmp(policy, "chen_recursive") == 0)
         return 10;
-    return strcmp(policy, "chen_cheap") == 0 ? 0.06 : 1; /* more where layers are narrow */
+    if (strcmp(policy, "chen_cheap") != 0)
+        return 1;
+    return strncmp(network, "mobilenet", strlen("mobilenet")) == 0 ? 0.25 : 0.06;
 }
 
 /* With one sample the weights in other layouts are as large as the values. */
@@ -378,7 +382,7 @@ static void no_model_takes_more_than_under_keep_all(void **state)
                 fail_msg("%s %s: %llu bytes, keep_all %llu", name, policies[k],
                     (unsigned long long)transient(&m), (unsigned long long)transient(&keep));
             const double again = flops(m.program, DT_OP_RECOMPUTE) / forward;
-            if (!(again <= most_again(policies[k])))
+            if (!(again <= most_again(policies[k], name)))
                 fail_msg("%s %s: %g of a forward again", name, policies[k], again);
             unmake(&m);
         }

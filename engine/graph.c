@@ -335,6 +335,13 @@ int32_t dti_graph_behind(const dt_graph *g, int32_t value)
     return value;
 }
 
+/* Where a maximum lies is a number without a gradient: such a layer has no backward op, and no
+ * gradient goes through it. */
+static bool has_gradient(const dt_layer_desc *d)
+{
+    return d->identity || d->shares_dy || d->form[DT_BACKWARD].suffix != NULL;
+}
+
 void dti_graph_trained(const dt_graph *g, bool *before, bool *trained)
 {
     for (size_t i = 0; i < g->n_node; i++) {
@@ -342,7 +349,7 @@ void dti_graph_trained(const dt_graph *g, bool *before, bool *trained)
         before[i] = false;
         for (int k = 0; k < nd->n_in; k++)
             before[i] = before[i] || (nd->in[k] != DT_GRAPH_INPUT && trained[nd->in[k]]);
-        trained[i] = before[i];
+        trained[i] = before[i] && has_gradient(nd->desc);
         for (int k = 0; k < dti_graph_params(nd); k++)
             trained[i] = trained[i] || !nd->info.param[k].buffer;
     }

@@ -17,7 +17,12 @@ typedef struct dt_maxpool {
     bool ceil;      /* round the output size up; the last window still starts inside */
 } dt_maxpool;
 
+enum { DTI_MAXPOOL_MOST = 15 }; /* of a kernel: 15 * 15 positions fit a byte */
+
 extern const dt_layer_desc dt_layer_maxpool;
+/* The same options; y are the positions that the stash would hold, as numbers. It has no gradient.
+ */
+extern const dt_layer_desc dt_layer_maxpool_index;
 
 /* Whether a position takes four bits. */
 static inline bool dti_maxpool_packed(const dt_maxpool *m)

@@ -5,6 +5,7 @@
 #include "layers/cpu/lanes.h"
 #include "layers/cpu/maxpool_rows.h"
 #include "layers/pool.h"
+#include "layers/value.h"
 
 enum {
     TILE = 64, /* channels worked on at a time */
@@ -106,6 +107,29 @@ static void forward_row(const struct job *j, int64_t sample, int64_t row)
                 put_positions(
                     index + (size_t)sample * j->index_bytes, j->packed, e, at, width(j, c));
         }
+}
+
+/* The same row's positions, as values of y. */
+static void index_row(const struct job *j, int64_t sample, int64_t row)
+{
+    const int64_t channels = j->x.c, from = sample * dt_shape_sample(&j->x);
+    const int64_t to = sample * dt_shape_sample(&j->y) + row * j->y.w * channels;
+    float most[TILE]; /* of either type */
+    dt_bf16 at[TILE];
+    for (int64_t col = 0; col < j->y.w; col++)
+        for (int64_t c = 0; c < channels; c += TILE) {
+            const dti_window w = window_at(j, from + c, row, col);
+            j->on->find_max(&w, width(j, c), most, at);
+            for (int k = 0; k < width(j, c); k++)
+                dti_store(
+                    j->a->port[DT_Y], to + col * channels + c + k, j->t, dt_bf16_to_float(at[k]));
+        }
+}
+
+static void index_task(const void *job, int64_t i)
+{
+    const struct job *j = job;
+    index_row(j, i / j->y.h, i % j->y.h);
 }
 
 /* Rows whose last byte of positions the next row would share come in pairs. */
@@ -213,9 +237,8 @@ static int64_t side_of(const dt_windows *p)
     return side;
 }
 
-static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
+static struct job job_of(const dt_call *c, const dt_args *a)
 {
-    (void)state, (void)err;
     const dt_maxpool *o = c->node->opts;
     const dt_shape y = c->node->info.y;
     struct job j = {
@@ -233,11 +256,27 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
     j.side = side_of(&j.p);
     j.down = dt_ceil_div(j.x.h, j.side);
     j.across = dt_ceil_div(j.x.w, j.side);
+    return j;
+}
+
+static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
+{
+    (void)state, (void)err;
+    const struct job j = job_of(c, a);
     if (c->form == DT_BACKWARD)
         dti_run_tasks(a->n * j.down * j.across * j.tiles, backward_task, &j);
     else
-        dti_run_tasks(a->n * dt_ceil_div(y.h, j.rows), forward_task, &j);
+        dti_run_tasks(a->n * dt_ceil_div(j.y.h, j.rows), forward_task, &j);
+    return DT_OK;
+}
+
+static dt_status index_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
+{
+    (void)state, (void)err;
+    const struct job j = job_of(c, a);
+    dti_run_tasks(a->n * j.y.h, index_task, &j);
     return DT_OK;
 }
 
 const dt_kernels dt_maxpool_cpu = {.run = run};
+const dt_kernels dt_maxpool_index_cpu = {.run = index_run};

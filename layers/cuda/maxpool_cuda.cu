@@ -87,6 +87,26 @@ DT_DEVICE void maxpool_forward(const maxpool_job *j, dt_dtype t)
 
 DT_KERNELS(maxpool_forward, maxpool_job)
 
+/* y are the positions themselves. */
+DT_DEVICE void maxpool_places(const maxpool_job *j, dt_dtype t)
+{
+    const int64_t items = j->samples * j->ys.h * j->ys.w * j->groups;
+    for (int64_t i = dti_first(); i < items; i += dti_stride()) {
+        const dt_place p = dti_place_of(i, j->ys.h, j->ys.w, j->groups);
+        const int64_t c = p.group * DT_FEW, e = (p.row * j->ys.w + p.col) * j->ys.c + c;
+        const int n = dti_few(c, j->ys.c);
+        float best[DT_FEW];
+        int at[DT_FEW];
+        maxpool_find(j, p.sample, p.row, p.col, c, n, j->wide, best, at, t);
+        DT_UNROLL(8)
+        for (int k = 0; k < DT_FEW; k++)
+            best[k] = (float)at[k];
+        dti_put(j->y, p.sample * dt_shape_sample(&j->ys) + e, n, j->wide, t, best);
+    }
+}
+
+DT_KERNELS(maxpool_places, maxpool_job)
+
 /* Where channels are odd, bytes of positions reach from pixel to pixel: a thread makes one byte. */
 DT_DEVICE void maxpool_pairs(const maxpool_job *j, dt_dtype t)
 {
@@ -208,7 +228,7 @@ static maxpool_job maxpool_job_of(const dt_call *c, const dt_args *a)
     j.ys = c->node->info.y;
     j.samples = a->n;
     j.groups = dt_ceil_div(j.ys.c, DT_FEW);
-    j.index_bytes = (int64_t)c->node->info.stash[0].sample_bytes;
+    j.index_bytes = c->node->info.n_stash > 0 ? (int64_t)c->node->info.stash[0].sample_bytes : 0;
     j.packed = dti_maxpool_packed(o);
     j.wide = dt_wide(j.x) && dt_wide(j.y) && dt_wide(j.dy) && dt_wide(j.dx) &&
              dti_wide_rows(j.ys.c, c->dtype);
@@ -233,4 +253,14 @@ static dt_status maxpool_run(const dt_call *c, void *state, const dt_args *a, dt
     return dt_cuda_launched("maxpool forward", err);
 }
 
+static dt_status maxpool_index_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
+{
+    (void)state;
+    const maxpool_job j = maxpool_job_of(c, a);
+    const int64_t items = j.samples * j.ys.h * j.ys.w * j.groups;
+    DT_LAUNCH_OF(maxpool_places, c->dtype, dti_grid_of(items), a->queue, j);
+    return dt_cuda_launched("maxpool_index", err);
+}
+
+DT_CUDA_TABLE(maxpool_index, NULL, NULL, maxpool_index_run, NULL);
 DT_CUDA_TABLE(maxpool, NULL, NULL, maxpool_run, NULL);

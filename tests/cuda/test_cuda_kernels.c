@@ -13,6 +13,7 @@
 #include "layers/cuda/global_avgpool_cuda.cu"
 #include "layers/cuda/layernorm_cuda.cu"
 #include "layers/cuda/lrn_cuda.cu"
+#include "layers/cuda/max_unpool_cuda.cu"
 #include "layers/cuda/maxpool_cuda.cu"
 #include "layers/cuda/mul_cuda.cu"
 #include "layers/cuda/relu_cuda.cu"
@@ -40,8 +41,9 @@ static const struct {
 } all[] = {ROW(adam), ROW(adamw), ROW(adaptive_avgpool), ROW(add), ROW(add_relu), ROW(avgpool),
     ROW(batchnorm), ROW(batchnorm_relu), ROW(commit), ROW(concat), ROW(cross_entropy), ROW(dropout),
     ROW(embedding), ROW(gelu), ROW(global_avgpool), ROW(hardsigmoid), ROW(hardswish),
-    ROW(layernorm), ROW(lrn), ROW(maxpool), ROW(mul), ROW(position), ROW(relu), ROW(relu6),
-    ROW(sgd), ROW(shortcut), ROW(sigmoid), ROW(silu), ROW(sum), ROW(tanh), ROW(upsample)};
+    ROW(layernorm), ROW(lrn), ROW(max_unpool), ROW(maxpool), ROW(maxpool_index), ROW(mul),
+    ROW(position), ROW(relu), ROW(relu6), ROW(sgd), ROW(shortcut), ROW(sigmoid), ROW(silu),
+    ROW(sum), ROW(tanh), ROW(upsample)};
 
 static const dt_kernels *find(const char *name)
 {

@@ -62,6 +62,7 @@ static const struct reference here[] = {
     {"conv_transpose_2x2", 4},
     {"conv_transpose_4x3_grouped", 3},
     {"conv_transpose_more", 4},
+    {"max_unpool", 3},
     {"maxpool_1x7", 2},
     {"maxpool_3x2_strided", 2},
     {"mul_by_pixel", 3},

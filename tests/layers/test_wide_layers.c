@@ -14,6 +14,8 @@
 #include "layers/concat.h"
 #include "layers/conv_transpose.h"
 #include "layers/lrn.h"
+#include "layers/max_unpool.h"
+#include "layers/maxpool.h"
 #include "layers/mul.h"
 #include "layers/registry.h"
 #include "layers/upsample.h"
@@ -498,6 +500,76 @@ static void products_and_transposed_convolutions_name_what_cannot_be(void **stat
         dt_layer_conv_transpose.infer(&o, &vast, 1, &info, &err), DT_E_CONFIG, &err, "a side of");
 }
 
+/* Maxima go back to where they were, and their gradients come from there. */
+static void unpooling_puts_maxima_back(void **state)
+{
+    (void)state;
+    enum { N = 2, H = 4, W = 6, C = 3, ALL = N * H * W * C, SMALL = ALL / 4 };
+    dt_maxpool pool = {.kernel = 2};
+    dt_max_unpool unpool = {.kernel = 2};
+    float *x = dt_random_values(ALL, 1), *dy = dt_random_values(ALL, 2);
+    dt_layer_run index = {
+        .desc = &dt_layer_maxpool_index, .opts = &pool, .n = N, .n_x = 1, .x = {{1, H, W, C}}};
+    index.in[0] = x;
+    dt_layer_run max = index;
+    max.desc = &dt_layer_maxpool;
+    dt_layer_check(&index);
+    dt_layer_check(&max);
+    dt_layer_run back = {.desc = &dt_layer_max_unpool,
+        .opts = &unpool,
+        .n = N,
+        .n_x = 2,
+        .x = {{1, H / 2, W / 2, C}, {1, H / 2, W / 2, C}},
+        .dy = dy};
+    back.in[0] = max.got_y;
+    back.in[1] = index.got_y;
+    dt_layer_check(&back);
+    size_t kept = 0;
+    double sum = 0, want = 0;
+    for (int i = 0; i < ALL; i++) {
+        assert_true(back.got_y[i] == x[i] || back.got_y[i] == 0);
+        kept += back.got_y[i] != 0;
+        want += back.got_y[i] != 0 ? (double)dy[i] : 0;
+    }
+    for (int i = 0; i < SMALL; i++) {
+        sum += (double)back.got_dx[0][i];
+        assert_true(back.got_dx[1][i] == 0);
+    }
+    assert_int_equal(kept, SMALL);
+    assert_true(fabs(sum - want) < 1e-6);
+    dt_layer_check_free(&back);
+    /* What is no position goes nowhere, and is never an address. */
+    static const float odd[] = {-1, 0.5f, 4, 1e30f, -1e30f, INFINITY, -INFINITY, NAN, 255};
+    float *none = dt_random_values(SMALL, 3);
+    for (int i = 0; i < SMALL; i++)
+        none[i] = odd[i % (int)DT_COUNT(odd)];
+    back.in[1] = none;
+    dt_layer_check(&back);
+    for (int i = 0; i < ALL; i++)
+        assert_true(back.got_y[i] == 0);
+    dt_layer_check_free(&back);
+    dt_layer_check_free(&index);
+    dt_layer_check_free(&max);
+    free(none);
+    free(x);
+    free(dy);
+}
+
+static void unpooling_refuses_windows_that_overlap(void **state)
+{
+    (void)state;
+    const dt_shape x[] = {{1, 4, 4, 6}, {1, 4, 4, 6}, {1, 4, 4, 5}};
+    static const dt_max_unpool bad[] = {{.kernel = 3, .stride = 2}, {.kernel = 16},
+        {.kernel = 2, .pad = 2}, {.kernel = 2, .more = 2}, {.kernel = 2, .pad = -1}};
+    dt_layer_info info;
+    dt_err err = {0};
+    for (size_t i = 0; i < DT_COUNT(bad); i++)
+        assert_fails(dt_layer_max_unpool.infer(&bad[i], x, 2, &info, &err), DT_E_CONFIG, &err,
+            "stride at least kernel");
+    assert_fails(dt_layer_max_unpool.infer(&bad[0], x + 1, 2, &info, &err), DT_E_CONFIG, &err,
+        "must have one shape");
+}
+
 /* PyTorch: of 5, three windows are [0, 2), [1, 4), [3, 5); of 2, each pixel stands in for two. */
 static void adaptive_windows_follow_pytorch(void **state)
 {
@@ -649,6 +721,8 @@ DT_TEST_GROUP(wide_layers)
         cmocka_unit_test(upsample_repeats_pixels_and_sums_their_gradients),
         cmocka_unit_test(sizes_that_cannot_be_are_refused),
         cmocka_unit_test(products_and_transposed_convolutions_name_what_cannot_be),
+        cmocka_unit_test(unpooling_puts_maxima_back),
+        cmocka_unit_test(unpooling_refuses_windows_that_overlap),
         cmocka_unit_test(adaptive_windows_follow_pytorch),
         cmocka_unit_test(lrn_windows_follow_pytorch),
         cmocka_unit_test(lrn_agrees_with_its_definition_over_many_channels),

@@ -16,11 +16,11 @@
 /* The weight lives as [out][height][width][c / groups] in fp32. Ops on bf16 read a copy of it in
  * bf16, made by the forms that derive; its gradient is fp32 always. */
 
-/* A transposed convolution is the one from y to x, run backwards. Whose options a node has says
- * which it is. */
+/* A transposed convolution is the one from y to x, run backwards. By its name: descriptions of
+ * layers are the program's, not the module's. */
 static bool conv_transposed(const dt_call *c)
 {
-    return c->node->desc->opts == dt_layer_conv_transpose.opts;
+    return strcmp(c->node->desc->name, "conv_transpose") == 0;
 }
 
 static dt_cudnn_problem conv_shape(const dt_call *c)

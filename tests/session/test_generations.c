@@ -258,8 +258,10 @@ static void a_file_changed_under_the_run_is_found_out(void **state)
     NEED_BINARY();
     static const struct {
         disk_does how;
-        const char *says;
-    } cases[] = {{DISK_FLIPS, "checksum"}, {DISK_SPOILT, "checksum"}, {DISK_CUT, "ends there"}};
+        const char *says, * or
+            ; /* a write on its way makes what was cut off longer again, of zeros */
+    } cases[] = {{DISK_FLIPS, "checksum", "checksum"}, {DISK_SPOILT, "checksum", "checksum"},
+        {DISK_CUT, "ends there", "checksum"}};
     dt_err err = {0};
     disk_goes_bad((bad_disk){.at = 1});
     assert_ok(train_here(ini(STEPS, EARLY, "checksum = on\n" AWAY), &err), &err);
@@ -270,7 +272,8 @@ static void a_file_changed_under_the_run_is_found_out(void **state)
             err = (dt_err){0};
             disk_goes_bad((bad_disk){.read = cases[i].how, .at = at});
             const dt_status st = train_here(ini(STEPS, EARLY, "checksum = on\n" AWAY), &err);
-            if (st != DT_E_IO || strstr(err.text, cases[i].says) == NULL)
+            if (st != DT_E_IO ||
+                (strstr(err.text, cases[i].says) == NULL && strstr(err.text, cases[i].or) == NULL))
                 fail_msg("read %ld, way %zu: status %d: %s", at, i, (int)st, err.text);
             disk_is_well(NULL);
         }

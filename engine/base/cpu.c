@@ -135,6 +135,7 @@ static int set_up(int threads, uint8_t was[DT_CPU_THREADS])
 #pragma omp atomic
         came++;
     }
+    flush_denormals(); /* LLVM's OpenMP takes back what the calling thread sets within a region */
     omp_set_num_threads(came);
     if (came > __atomic_load_n(&team, __ATOMIC_RELAXED))
         __atomic_store_n(&team, came, __ATOMIC_RELAXED);
@@ -164,6 +165,7 @@ void dt_cpu_leave(const dt_cpu_host *before)
         if (i < DT_CPU_THREADS)
             set_denormals(before->denormal[i]);
     }
+    set_denormals(before->denormal[0]);
     omp_set_num_threads(before->threads);
     omp_set_dynamic(before->dynamic);
 }

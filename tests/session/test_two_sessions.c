@@ -360,7 +360,9 @@ static void the_processor_is_left_as_it_was(void **state)
     assert_as_set(threads);
     assert_ok(dt_run_train(run, 2, &err), &err);
     assert_as_set(threads);
-    assert_true(now.steps == 2 && now.threads == MOST_THREADS && !now.denormals);
+    assert_int_equal(now.steps, 2);
+    assert_int_equal(now.threads, MOST_THREADS);
+    assert_false(now.denormals);
     assert_ok(dt_run_save(run, &err), &err);
     assert_as_set(threads);
     assert_ok(dt_run_save_weights(run, dt_temp_path("weights.st"), &err), &err);

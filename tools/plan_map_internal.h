@@ -70,14 +70,8 @@ void dti_map_lane(FILE *f, bool page, double y, double tall);
 void dti_map_lane_end(FILE *f);
 void dti_map_end(const dti_map *m);
 
-/* What all addresses hold: what stays as a band a role, and a box for each time that a tensor is
- * placed, in a group a role; their names where there is room. */
-void dti_map_addresses(dti_map *m);
-/* Numbers beside them, the budget, the peak. */
-void dti_map_axis(const dti_map *m);
-
-/* Below them: stages of the network, the ops, and a lane for each stream that copies, in which a
- * copy is as tall as it has bytes. How tall all of it is. */
+/* Below the addresses: stages of the network, the ops, and a lane for each stream that copies, in
+ * which a copy is as tall as it has bytes. How tall all of it is. */
 double dti_map_lanes_tall(const dti_map *m);
 void dti_map_lanes(const dti_map *m, double y);
 

@@ -297,6 +297,23 @@ dt_status dti_pass_cost_of(const dt_pass_env *e, dt_program *p, dt_pass_cost *ou
     return DT_OK;
 }
 
+dt_status dti_pass_peak_if(const dt_pass_env *e, const dt_program *p, dti_rewrite_of *rewrite,
+    void *self, uint64_t *peak, dt_err *err)
+{
+    dt_program *q = NULL;
+    dt_pass_cost cost = {0};
+    dt_status st = dt_program_copy(&q, p, err);
+    if (st == DT_OK)
+        st = dt_program_index(q, err);
+    if (st == DT_OK)
+        st = rewrite(self, q, err);
+    if (st == DT_OK)
+        st = dti_pass_cost_of(e, q, &cost, err);
+    dt_program_destroy(q);
+    *peak = cost.device;
+    return st;
+}
+
 bool dti_pass_fits(const dt_pass_env *e, const dt_pass_cost *c)
 {
     return (e->budgets.host == 0 || c->host <= e->budgets.host) &&

@@ -136,8 +136,9 @@ static dt_status leave(const autotm *x, const dti_absence_of *a, const dt_gap *g
 }
 
 /* By the placement, of the program as it came or a copy of that. */
-static dt_status rewrite(const autotm *x, dt_program *q, dt_err *err)
+static dt_status rewrite(void *self, dt_program *q, dt_err *err)
 {
+    const autotm *x = self;
     int32_t *order = dt_alloc(q->n_order + 1, sizeof *order); /* copies come between the ops */
     if (order == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
@@ -147,23 +148,6 @@ static dt_status rewrite(const autotm *x, dt_program *q, dt_err *err)
     for (size_t i = 0; i < x->place.n && st == DT_OK; i++)
         st = leave(x, &x->place.of[i], &x->gap[i], order, q, err);
     dt_free(order);
-    return st;
-}
-
-/* What a plan of it takes of the device. */
-static dt_status try_it(const autotm *x, uint64_t *peak, dt_err *err)
-{
-    dt_program *q = NULL;
-    dt_pass_cost cost = {0};
-    dt_status st = dt_program_copy(&q, x->p, err);
-    if (st == DT_OK)
-        st = dt_program_index(q, err);
-    if (st == DT_OK)
-        st = rewrite(x, q, err);
-    if (st == DT_OK)
-        st = dti_pass_cost_of(x->env, q, &cost, err);
-    dt_program_destroy(q);
-    *peak = cost.device;
     return st;
 }
 
@@ -177,7 +161,7 @@ static dt_status find(autotm *x, uint64_t budget, dt_err *err)
         DT_CHECK(dti_placement_solve(&x->place, err));
         if (budget == 0 || round == ROUNDS || x->place.limit == least)
             return DT_OK;
-        DT_CHECK(try_it(x, &peak, err));
+        DT_CHECK(dti_pass_peak_if(x->env, x->p, rewrite, x, &peak, err));
         if (peak <= budget)
             return DT_OK;
         const uint64_t over = peak - budget;

@@ -234,8 +234,9 @@ static dt_status offload(const flash *x, dt_program *q, const dti_idle *i, dt_er
 }
 
 /* Rewrite a program by what was chosen: the flash's own, or a copy. */
-static dt_status rewrite(flash *x, dt_program *q, dt_err *err)
+static dt_status rewrite(void *self, dt_program *q, dt_err *err)
 {
+    flash *x = self;
     dti_idle *of = dt_alloc(x->n + 1, sizeof *of);
     size_t n = 0;
     if (of == NULL)
@@ -266,22 +267,6 @@ static dt_status rewrite(flash *x, dt_program *q, dt_err *err)
 
 /* ---- how much goes ---- */
 
-static dt_status peak_of(flash *x, uint64_t *peak, dt_err *err)
-{
-    dt_program *q = NULL;
-    dt_pass_cost cost = {0};
-    dt_status st = dt_program_copy(&q, x->p, err);
-    if (st == DT_OK)
-        st = dt_program_index(q, err);
-    if (st == DT_OK)
-        st = rewrite(x, q, err);
-    if (st == DT_OK)
-        st = dti_pass_cost_of(x->env, q, &cost, err);
-    dt_program_destroy(q);
-    *peak = cost.device;
-    return st;
-}
-
 /* What is above the limit goes as well. Where a plan is above the budget all the same, for holes
  * between tensors that no load knows, the limit sinks by as much. */
 static dt_status choose(flash *x, uint64_t budget, dt_err *err)
@@ -295,7 +280,7 @@ static dt_status choose(flash *x, uint64_t budget, dt_err *err)
         x->packed = dti_flash_select(x->value, x->n, spill, x->forward);
         if (budget == 0)
             return DT_OK;
-        DT_CHECK(peak_of(x, &peak, err));
+        DT_CHECK(dti_pass_peak_if(x->env, x->p, rewrite, x, &peak, err));
         if (peak <= budget)
             return DT_OK;
         const uint64_t over = x->top > x->limit ? x->top - x->limit : 0;

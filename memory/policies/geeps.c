@@ -102,8 +102,9 @@ static dt_status stage(const geeps *x, dt_program *q, const dt_gap *from, dt_err
     return dti_offload(q, &g, &o, err);
 }
 
-static dt_status rewrite(const geeps *x, dt_program *q, dt_err *err)
+static dt_status rewrite(void *self, dt_program *q, dt_err *err)
 {
+    const geeps *x = self;
     for (size_t i = 0; i < x->n; i++)
         if (!x->pinned[i])
             DT_CHECK(stage(x, q, &x->gap[i], err));
@@ -111,22 +112,6 @@ static dt_status rewrite(const geeps *x, dt_program *q, dt_err *err)
 }
 
 /* ---- what is pinned ---- */
-
-static dt_status peak_of(const geeps *x, uint64_t *peak, dt_err *err)
-{
-    dt_program *q = NULL;
-    dt_pass_cost cost = {0};
-    dt_status st = dt_program_copy(&q, x->p, err);
-    if (st == DT_OK)
-        st = dt_program_index(q, err);
-    if (st == DT_OK)
-        st = rewrite(x, q, err);
-    if (st == DT_OK)
-        st = dti_pass_cost_of(x->env, q, &cost, err);
-    dt_program_destroy(q);
-    *peak = cost.device;
-    return st;
-}
 
 /* Values of so many bytes or fewer, from the last one made on. */
 static void pin(geeps *x, uint64_t bytes)
@@ -142,7 +127,7 @@ static void pin(geeps *x, uint64_t bytes)
 static dt_status pin_what_fits(geeps *x, uint64_t budget, dt_err *err)
 {
     uint64_t peak, low = 0, high = 0;
-    DT_CHECK(peak_of(x, &peak, err));
+    DT_CHECK(dti_pass_peak_if(x->env, x->p, rewrite, x, &peak, err));
     if (budget <= peak)
         return DT_OK;
     for (size_t i = 0; i < x->n; i++)
@@ -150,7 +135,7 @@ static dt_status pin_what_fits(geeps *x, uint64_t budget, dt_err *err)
     uint64_t bytes = high;
     for (int round = 0; round < ROUNDS && low < high; round++) {
         pin(x, bytes);
-        DT_CHECK(peak_of(x, &peak, err));
+        DT_CHECK(dti_pass_peak_if(x->env, x->p, rewrite, x, &peak, err));
         if (peak <= budget)
             low = bytes;
         else

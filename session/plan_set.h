@@ -7,7 +7,7 @@
 #include "engine/config/run_options.h"
 #include "engine/plan.h"
 #include "memory/plan_text/plan_text.h"
-#include "memory/policies/layers.h"
+#include "memory/policies/layer_fates.h"
 #include "memory/policy.h"
 
 struct dt_session;

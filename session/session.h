@@ -8,7 +8,7 @@
 #include "engine/config/run_options.h"
 #include "engine/train.h"
 #include "memory/accounts/account.h"
-#include "memory/policies/layers.h"
+#include "memory/policies/layer_fates.h"
 #include "memory/policy.h"
 #include "models/model.h"
 #include "session/plan_set.h"

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "engine/base/alloc.h"
@@ -582,6 +583,48 @@ static void paths_count_from_where_they_were_written(void **state)
     free(folder);
     free(here);
     dt_config_destroy(c);
+}
+
+/* In a process of its own, which gives up the right to look at the folder above the one it is in:
+ * 0 where the file was read, and a path in it counts from its own folder. */
+static int read_below_a_closed_folder(void)
+{
+    enum { NOBODY = 65534 };
+    if (chmod(dt_temp_path("closed"), 0) != 0 || (geteuid() == 0 && setuid(NOBODY) != 0))
+        return 2;
+    dt_err err = {0};
+    dt_config *c = NULL;
+    sample s;
+    if (realpath("p.ini", NULL) != NULL)
+        return 3; /* nothing is closed here: this test would say nothing */
+    if (dt_config_load(&c, "p.ini", &err) != DT_OK ||
+        dt_config_bind(c, "s", rows, &s, &err) != DT_OK) {
+        fprintf(stderr, "%s\n", err.text);
+        return 1;
+    }
+    const int wrong = strcmp(s.path, "./data");
+    dt_config_destroy(c);
+    return wrong != 0;
+}
+
+static void a_file_is_read_where_a_folder_above_is_closed(void **state)
+{
+    (void)state;
+    assert_int_equal(mkdir(dt_temp_path("closed"), 0755), 0);
+    assert_int_equal(mkdir(dt_temp_path("closed/open"), 0755), 0);
+    FILE *f = fopen(dt_temp_path("closed/open/p.ini"), "w");
+    assert_non_null(f);
+    fputs("[s]\npath = data\n", f);
+    fclose(f);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        _exit(chdir(dt_temp_path("closed/open")) == 0 ? read_below_a_closed_folder() : 2);
+    int how = 0;
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_int_equal(chmod(dt_temp_path("closed"), 0700), 0); /* so that it can be removed */
+    assert_true(WIFEXITED(how));
+    assert_int_equal(WEXITSTATUS(how), 0);
 }
 
 /* ---- what nobody asked for ---- */
@@ -1185,17 +1228,17 @@ DT_TEST_GROUP(config)
         T(words_are_checked_and_suggested), T(lists_lose_the_blanks_around_commas),
         T(defaults_fill_what_is_not_given), T(a_missing_required_key_is_named),
         T(every_wrong_value_is_reported), T(paths_count_from_where_they_were_written),
-        T(unknown_names_get_line_and_suggestion), T(two_tables_may_share_a_section),
-        T(free_keys_are_known_once_marked), T(the_nearest_word_is_found), T(set_replaces_and_adds),
-        T(set_is_checked_as_the_file_is), T(the_dump_has_every_key_with_its_origin),
-        T(a_dump_reads_back_as_the_same_values), T(a_dump_reads_back_whatever_the_file_is_called),
-        T(a_line_too_long_for_a_dump_is_refused), T(a_path_that_no_line_holds_is_refused),
-        T(a_key_that_would_be_no_key_is_refused), T(printed_values_read_back_to_the_last_bit),
-        T(a_run_has_defaults), T(batches_must_fit_together), T(a_run_has_a_length),
-        T(counts_are_whole_numbers), T(a_step_schedule_has_milestones),
-        T(warm_up_is_in_steps_or_epochs), T(options_of_learning_that_do_nothing_are_refused),
-        T(means_are_one_number_or_three), T(a_network_is_ours_or_made_of_sections),
-        T(problems_of_all_sections_come_at_once), T(the_reference_names_every_key),
-        T(a_failed_allocation_is_reported)};
+        T(a_file_is_read_where_a_folder_above_is_closed), T(unknown_names_get_line_and_suggestion),
+        T(two_tables_may_share_a_section), T(free_keys_are_known_once_marked),
+        T(the_nearest_word_is_found), T(set_replaces_and_adds), T(set_is_checked_as_the_file_is),
+        T(the_dump_has_every_key_with_its_origin), T(a_dump_reads_back_as_the_same_values),
+        T(a_dump_reads_back_whatever_the_file_is_called), T(a_line_too_long_for_a_dump_is_refused),
+        T(a_path_that_no_line_holds_is_refused), T(a_key_that_would_be_no_key_is_refused),
+        T(printed_values_read_back_to_the_last_bit), T(a_run_has_defaults),
+        T(batches_must_fit_together), T(a_run_has_a_length), T(counts_are_whole_numbers),
+        T(a_step_schedule_has_milestones), T(warm_up_is_in_steps_or_epochs),
+        T(options_of_learning_that_do_nothing_are_refused), T(means_are_one_number_or_three),
+        T(a_network_is_ours_or_made_of_sections), T(problems_of_all_sections_come_at_once),
+        T(the_reference_names_every_key), T(a_failed_allocation_is_reported)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

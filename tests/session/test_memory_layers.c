@@ -7,7 +7,7 @@
 #include "engine/base/text.h"
 #include "layers/onednn/onednn.h"
 #include "memory/lower/lower.h"
-#include "memory/policies/layers.h"
+#include "memory/policies/layer_fates.h"
 #include "memory/verify/verify.h"
 #include "tests/fixture/run_cli.h"
 #include "session/predict.h"

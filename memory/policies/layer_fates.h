@@ -14,8 +14,8 @@
  * A fate is that of the gap between forward and backward, of the layer's output and of its stashes.
  * Fates are set before any policy, and pinned: policies leave these tensors as they are. A value
  * that cannot be made again stays where recompute asks for it (statistics; the loss). */
-#ifndef DT_MEMORY_POLICIES_LAYERS_H
-#define DT_MEMORY_POLICIES_LAYERS_H
+#ifndef DT_MEMORY_POLICIES_LAYER_FATES_H
+#define DT_MEMORY_POLICIES_LAYER_FATES_H
 
 #include "engine/config/config.h"
 #include "memory/homes.h"

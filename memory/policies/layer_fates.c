@@ -1,5 +1,5 @@
 /* [memory.layers]: fates by layer and homes by tensor, parsed; fates set. */
-#include "memory/policies/layers.h"
+#include "memory/policies/layer_fates.h"
 
 #include <stdio.h>
 #include <stdlib.h>

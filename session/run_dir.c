@@ -29,6 +29,7 @@ struct dt_run_dir {
     int folder;        /* descriptor of the folder itself; -1 */
     char *moved;       /* NULL: nothing was */
     bool made;         /* this process made the folder */
+    bool begins;       /* a new run, of which nothing needs to last yet */
     int lock, metrics; /* descriptors; -1 */
     int64_t metrics_bytes;
     uint64_t lost;
@@ -160,6 +161,18 @@ static bool lock_held(const char *folder, char holder[LOCK_TEXT])
 
 /* ---- whole files ---- */
 
+/* What a run writes before its first step. That waits for no disk: until a run has made a step
+ * there is nothing to lose, and dti_run_dir_settle syncs all of them at once. */
+static const char *const of_beginning[] = {"config.ini", "env.json", "plan.txt"};
+
+static bool is_of_beginning(const char *name)
+{
+    for (size_t i = 0; i < DT_COUNT(of_beginning); i++)
+        if (strcmp(name, of_beginning[i]) == 0)
+            return true;
+    return false;
+}
+
 static dt_status write_bytes(
     dt_run_dir *d, const char *name, const char *text, size_t n, dt_err *err)
 {
@@ -168,9 +181,25 @@ static dt_status write_bytes(
     DT_CHECK(dt_writer_open(&w, dti_run_dir_file(d, name), err));
     const dt_status st = dt_writer_put(w, text, n, err);
     if (st == DT_OK)
-        return dt_writer_commit(w, err);
+        return d->begins && is_of_beginning(name) ? dt_writer_rename(w, err)
+                                                  : dt_writer_commit(w, err);
     dt_writer_abandon(w);
     return st;
+}
+
+dt_status dti_run_dir_settle(dt_run_dir *d, dt_err *err)
+{
+    if (!d->begins)
+        return DT_OK;
+    d->begins = false; /* a sync that fails is not tried again: the bytes may be gone */
+    dt_status st = dt_run_dir_there(d, err);
+    for (size_t i = 0; i < DT_COUNT(of_beginning) && st == DT_OK; i++)
+        if (access(dti_run_dir_file(d, of_beginning[i]), F_OK) == 0)
+            st = dt_sync_path(dti_run_dir_file(d, of_beginning[i]), err);
+    if (st == DT_OK)
+        st = dt_sync_path(d->path, err);
+    DT_TRY(err, st, "run directory '%s' cannot be written; set run.dir to another folder", d->path);
+    return DT_OK;
 }
 
 dt_status dti_run_dir_write(
@@ -379,6 +408,7 @@ static void add_memory(object *j, const dt_run_summary *s)
 dt_status dti_run_dir_summary(dt_run_dir *d, const dt_run_summary *s, dt_err *err)
 {
     char date[DT_FACT_BYTES];
+    DT_CHECK(dti_run_dir_settle(d, err));
     object j = {.o = cJSON_CreateObject()};
     add_what(&j, s);
     add_course(&j, s);
@@ -663,7 +693,7 @@ static dt_status take(dt_run_dir *d, dt_err *err)
 
 /* ---- trying it out ---- */
 
-/* Write, sync and rename a file in the folder. */
+/* Write and rename a file in the folder; where a run goes on, sync it as well. */
 static dt_status run_probe(dt_run_dir *d, dt_err *err)
 {
     dt_file_writer *w = NULL;
@@ -672,7 +702,7 @@ static dt_status run_probe(dt_run_dir *d, dt_err *err)
     if (st == DT_OK) {
         st = dt_writer_put(w, "probe\n", 6, err);
         if (st == DT_OK)
-            st = dt_writer_commit(w, err);
+            st = d->begins ? dt_writer_rename(w, err) : dt_writer_commit(w, err);
         else
             dt_writer_abandon(w);
         (void)dt_io->unlink(path);
@@ -776,6 +806,7 @@ dt_status dti_run_dir_open(
     if (d == NULL)
         return run_no_memory(err);
     d->lock = d->metrics = d->folder = -1;
+    d->begins = true;
     dt_status st = o->dir != NULL ? claim_given(d, o, err) : claim_next(d, model, policy, err);
     if (st == DT_OK)
         st = prepare(d, err);

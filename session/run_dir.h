@@ -19,8 +19,8 @@ typedef struct dt_run_dir dt_run_dir;
  *
  * DT_E_BUSY, with what to do, when the folder is in use by a process (named) or holds something;
  * with @o->overwrite what it holds is moved aside to DIR.old-K instead, the next free K. DT_E_IO
- * when it cannot be made or written: a file is written, synced and renamed in it before anything
- * else is done. A folder this call made is removed again when it fails.
+ * when it cannot be made or written: a file is written and renamed in it before anything else is
+ * done. A folder this call made is removed again when it fails.
  */
 dt_status dti_run_dir_open(dt_run_dir **out, const dt_dir_opts *o, const char *model,
     const char *policy, dt_err *err) DT_NODISCARD;
@@ -76,6 +76,12 @@ dt_status dti_run_dir_write(dt_run_dir *d, const char *name, dti_run_dir_printer
 
 /* config.ini, the effective configuration. */
 dt_status dti_run_dir_config(dt_run_dir *d, const dt_config *c, dt_err *err) DT_NODISCARD;
+
+/* Sync what a new run wrote before its first step, all at once: config.ini, env.json, plan.txt.
+ * Behind that step, so that it waits for no disk; before the first checkpoint and the summary in
+ * any case. Does nothing when that is done, and in a run that goes on, which syncs each. DT_E_IO.
+ */
+dt_status dti_run_dir_settle(dt_run_dir *d, dt_err *err) DT_NODISCARD;
 
 /* env.json: what results depend on besides the configuration. */
 typedef struct dt_run_facts {

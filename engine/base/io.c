@@ -339,10 +339,10 @@ dt_status dt_writer_put(dt_file_writer *w, const void *from, size_t n, dt_err *e
     return DT_OK;
 }
 
-static dt_status writer_sync(dt_file_writer *w, dt_err *err)
+static dt_status writer_close(dt_file_writer *w, bool sync, dt_err *err)
 {
     DT_CHECK(writer_flush(w, err));
-    if (sync_again(w->fd) != 0)
+    if (sync && sync_again(w->fd) != 0)
         return DT_FAIL(err, DT_E_IO, "sync '%s': %s", w->temp, strerror(errno));
     const int fd = w->fd;
     w->fd = -1;
@@ -351,32 +351,56 @@ static dt_status writer_sync(dt_file_writer *w, dt_err *err)
     return DT_OK;
 }
 
-/* The rename itself lasts only once the folder is synced. Some file systems cannot sync a folder.
- */
 static dt_status writer_rename(dt_file_writer *w, dt_err *err)
+{
+    if (dt_io->rename(w->temp, w->path) != 0)
+        return DT_FAIL(err, DT_E_IO, "rename '%s' to '%s': %s", w->temp, w->path, strerror(errno));
+    dt_free(w->temp);
+    w->temp = NULL;
+    return DT_OK;
+}
+
+/* The rename itself lasts only once the folder is synced, which is opened first, so that one that
+ * cannot be is found while there is nothing to take back. */
+static dt_status writer_rename_synced(dt_file_writer *w, dt_err *err)
 {
     const int folder = dt_open(w->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     if (folder < 0)
         return DT_FAIL(err, DT_E_IO, "open folder '%s': %s", w->folder, strerror(errno));
-    dt_status st = DT_OK;
-    if (dt_io->rename(w->temp, w->path) != 0) {
-        st = DT_FAIL(err, DT_E_IO, "rename '%s' to '%s': %s", w->temp, w->path, strerror(errno));
-    } else {
-        dt_free(w->temp);
-        w->temp = NULL;
-        if (sync_again(folder) != 0 && errno != EINVAL)
-            st = DT_FAIL(err, DT_E_IO, "sync folder '%s': %s", w->folder, strerror(errno));
-    }
+    dt_status st = writer_rename(w, err);
+    if (st == DT_OK && sync_again(folder) != 0 && errno != EINVAL)
+        st = DT_FAIL(err, DT_E_IO, "sync folder '%s': %s", w->folder, strerror(errno));
     (void)dt_close(folder);
     return st;
 }
 
 dt_status dt_writer_commit(dt_file_writer *w, dt_err *err)
 {
-    dt_status st = writer_sync(w, err);
+    dt_status st = writer_close(w, true, err);
+    if (st == DT_OK)
+        st = writer_rename_synced(w, err);
+    dt_writer_abandon(w);
+    return st;
+}
+
+dt_status dt_writer_rename(dt_file_writer *w, dt_err *err)
+{
+    dt_status st = writer_close(w, false, err);
     if (st == DT_OK)
         st = writer_rename(w, err);
     dt_writer_abandon(w);
+    return st;
+}
+
+dt_status dt_sync_path(const char *path, dt_err *err)
+{
+    const int fd = dt_open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0);
+    if (fd < 0)
+        return DT_FAIL(err, DT_E_IO, "open '%s': %s", path, strerror(errno));
+    dt_status st = DT_OK;
+    if (sync_again(fd) != 0 && errno != EINVAL)
+        st = DT_FAIL(err, DT_E_IO, "sync '%s': %s", path, strerror(errno));
+    (void)dt_close(fd);
     return st;
 }
 
@@ -390,7 +414,7 @@ static dt_status link_beside(dt_file_writer *w, const char *from, dt_err *err)
     char *temp = dt_strdup(w->temp);
     if (temp == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to write '%s'", w->path);
-    const dt_status st = writer_rename(w, err);
+    const dt_status st = writer_rename_synced(w, err);
     if (st == DT_OK)
         (void)dt_io->unlink(temp);
     dt_free(temp);

@@ -63,10 +63,17 @@ dt_status dt_writer_open(dt_file_writer **out, const char *path, dt_err *err) DT
 void dti_writer_sum(dt_file_writer *w, dt_sha256 *sum);
 dt_status dt_writer_put(dt_file_writer *w, const void *from, size_t n, dt_err *err) DT_NODISCARD;
 dt_status dt_writer_commit(dt_file_writer *w, dt_err *err) DT_NODISCARD; /* frees w either way */
-void dt_writer_abandon(dt_file_writer *w);                               /* NULL is fine */
+/* As dt_writer_commit, but waits for no disk: a process that dies takes nothing away, a power cut
+ * may, until the caller has synced the file and its folder (dt_sync_path). */
+dt_status dt_writer_rename(dt_file_writer *w, dt_err *err) DT_NODISCARD;
+void dt_writer_abandon(dt_file_writer *w); /* NULL is fine */
 
 /* The same for text that there is whole. */
 dt_status dt_write_file(const char *path, const void *from, size_t n, dt_err *err) DT_NODISCARD;
+
+/* Wait until what was written to a file, or the names in a folder, are on the disk. DT_E_IO. Some
+ * file systems cannot sync a folder, which is no failure. */
+dt_status dt_sync_path(const char *path, dt_err *err) DT_NODISCARD;
 
 /* Make every folder above the last part of @path that is missing. DT_E_IO, DT_E_NOMEM. */
 dt_status dt_make_above(const char *path, dt_err *err) DT_NODISCARD;

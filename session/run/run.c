@@ -69,7 +69,6 @@ static void tell_launches(dt_run *r)
 
 static dt_status after_step(void *self, const dt_step_report *report, dt_err *err)
 {
-    (void)err;
     dt_run *r = self;
     dt_course *c = &r->course;
     if (c->step == 0)
@@ -85,7 +84,7 @@ static dt_status after_step(void *self, const dt_step_report *report, dt_err *er
     if (r->observer.step != NULL)
         r->observer.step(r->observer.self, report);
     dti_run_dir_step(r->dir, report);
-    return DT_OK;
+    return dti_run_dir_settle(r->dir, err);
 }
 
 /* The best so far, by what checkpoint.best names? */

@@ -49,6 +49,7 @@ static dt_status save_now(dt_run *r, dt_err *err)
     const dt_course c = course_now(r);
     dti_facts f;
     DT_CHECK(dt_run_dir_there(r->dir, err));
+    DT_CHECK(dti_run_dir_settle(r->dir, err));
     DT_CHECK(dti_facts_init(&f, r, err));
     dti_run_dir_sync(r->dir);
     const dt_status st = dt_checkpoint_save(

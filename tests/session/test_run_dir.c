@@ -354,7 +354,6 @@ static void a_folder_that_cannot_be_written_is_left_as_it_was(void **state)
         {.open = 3, .error = ENOSPC}, /* the metrics */
         {.write = 1, .error = ENOSPC},
         {.write = 2, .error = EDQUOT},
-        {.sync = 1, .error = EIO},
         {.rename = 1, .error = EIO},
     };
     assert_int_equal(mkdir("mine", 0777), 0);
@@ -369,6 +368,66 @@ static void a_folder_that_cannot_be_written_is_left_as_it_was(void **state)
         assert_int_equal(rmdir("runs"), 0); /* so it is empty */
         assert_int_equal(rmdir("mine"), 0);
         assert_int_equal(mkdir("mine", 0777), 0);
+    }
+}
+
+static int syncs;
+
+static int count_syncs(int fd)
+{
+    syncs++;
+    return bad_fsync(fd);
+}
+
+/* A new run as it is before its first step. */
+static dt_run_dir *described(void)
+{
+    static dt_io_ops ops;
+    dt_err err = {0};
+    dt_config *c = NULL;
+    begin_faults((struct fault){0});
+    ops = *dt_io;
+    ops.fsync = count_syncs;
+    dt_io = &ops;
+    syncs = 0;
+    dt_run_dir *d = open_dir("r", false);
+    put_file("given.ini", "[train]\nbatch = 8\n");
+    assert_ok(dt_config_load(&c, "given.ini", &err), &err);
+    assert_ok(dti_run_dir_config(d, c, &err), &err);
+    assert_ok(dti_run_dir_facts(d, &(dt_run_facts){.version = "0"}, &err), &err);
+    dt_config_destroy(c);
+    return d;
+}
+
+static void before_the_first_step_nothing_waits_for_the_disk(void **state)
+{
+    (void)state;
+    dt_err err = {0};
+    dt_run_dir *d = described();
+    assert_int_equal(syncs, 0);
+    assert_ok(dti_run_dir_settle(d, &err), &err);
+    assert_int_equal(syncs, 3); /* two files and their folder */
+    assert_ok(dti_run_dir_settle(d, &err), &err);
+    assert_int_equal(syncs, 3);
+    assert_ok(dti_run_dir_facts(d, &(dt_run_facts){.version = "1"}, &err), &err);
+    assert_int_equal(syncs, 5); /* what is written later lasts at once */
+    dti_run_dir_close(d);
+}
+
+static void a_summary_says_that_the_disk_lost_what_came_before_it(void **state)
+{
+    (void)state;
+    for (int k = 1; k <= 3; k++) {
+        dt_err err = {0};
+        dt_run_dir *d = described();
+        fault = (struct fault){.sync = k, .error = EIO};
+        assert_fails(dti_run_dir_summary(d, &(dt_run_summary){.model = "m", .policy = "p"}, &err),
+            DT_E_IO, &err, "run directory 'r' cannot be written; set run.dir to another folder");
+        assert_false(exists("r/summary.json"));
+        assert_int_equal(syncs, k);
+        dt_io = &dt_io_system;
+        dti_run_dir_discard(d);
+        dti_run_dir_close(d);
     }
 }
 
@@ -740,6 +799,8 @@ DT_TEST_GROUP(run_dir)
         T(a_lock_that_is_a_link_is_not_followed),
         T(a_file_in_the_way_is_named),
         T(a_folder_that_cannot_be_written_is_left_as_it_was),
+        T(before_the_first_step_nothing_waits_for_the_disk),
+        T(a_summary_says_that_the_disk_lost_what_came_before_it),
         T(a_move_that_fails_leaves_the_old_run),
         T(every_allocation_may_fail),
         T(a_step_is_a_line),

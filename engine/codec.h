@@ -17,7 +17,8 @@
  * @exact:    decode gives the bits that encode read
  * @sparse:   the packed bytes depend on how many values are zero
  * @capacity: bytes that are enough for @count values of which at most the share @density is not
- *            zero. A density outside [0, 1], or NaN, counts as 1. SIZE_MAX when it overflows
+ *            zero, wherever those lie; lz4's are enough for nearly all such values. A density
+ *            outside [0, 1], or NaN, counts as 1, and for that they are. SIZE_MAX when it overflows
  * @encode:   pack @count values. *used becomes the bytes that they need, whether they fit or not:
  *            false when that is more than @capacity, and then dst holds nothing of use. Nothing is
  *            ever written past dst + capacity

@@ -33,10 +33,10 @@ extern "C" {
 
 /* @version: "0.1.0"; @git: the commit it was built from, "" when that is not known
  * @library: "oneDNN 2.6.3", what computes much of what the processor does; "" without it
- * @io_uring @cuda @solver: built with; the last of integer programs */
+ * @io_uring @cuda @solver @lz4: built with; the third of integer programs */
 typedef struct dt_build {
     const char *version, *git, *library;
-    bool io_uring, cuda, solver;
+    bool io_uring, cuda, solver, lz4;
 } dt_build;
 DT_API dt_build dt_build_facts(void);
 

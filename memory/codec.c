@@ -32,6 +32,12 @@ const dt_codec *dti_codec_find(const char *name)
     return NULL;
 }
 
+const char *dt_codec_wants(const char *name)
+{
+    const bool lz4 = strcmp(name, "lz4") == 0 && dti_codec_find(name) == NULL;
+    return lz4 ? "liblz4 (Debian: liblz4-dev)" : NULL;
+}
+
 int32_t dti_codec_number(const dt_codec *codec)
 {
     for (size_t i = 0; i < DT_COUNT(all_codecs); i++)

@@ -9,6 +9,10 @@ const dt_codec *const *dt_codec_all(size_t *n);
 const dt_codec *dti_codec_find(const char *name); /* NULL if unknown */
 int32_t dti_codec_number(const dt_codec *codec);  /* in a plan: from 1; 0 for NULL */
 
+/* Of a codec that this build is without, what to install and build again: "liblz4 (Debian:
+ * liblz4-dev)"; NULL for others. */
+const char *dt_codec_wants(const char *name);
+
 /* For codecs: values that are not zero among @count, at most, by a density as above. */
 size_t dti_codec_nonzero(size_t count, double density);
 

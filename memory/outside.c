@@ -69,6 +69,9 @@ dt_status dt_saved_encode(
     const dt_pass_env e = {.dense = p->dense};
     const dt_codec *c = dti_codec_find(codec);
     DT_CHECK(find_gap(p, s, &g, err));
+    if (c == NULL && dt_codec_wants(codec) != NULL)
+        return DT_FAIL(err, DT_E_CONFIG, "codec '%s': this program was built without %s", codec,
+            dt_codec_wants(codec));
     if (c == NULL || !(density > 0 && density <= 1))
         return DT_FAIL(err, DT_E_CONFIG, "codec '%s' with density %g: %s", codec, density,
             c == NULL ? "there is none of that name" : "it must be in (0, 1]");

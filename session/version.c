@@ -5,6 +5,7 @@
 
 #include "engine/device.h"
 #include "layers/onednn/onednn.h"
+#include "memory/codec.h"
 #include "memory/remat/remat.h"
 #include "memory/tiers/uring.h"
 
@@ -27,5 +28,6 @@ dt_build dt_build_facts(void)
         .library = dt_onednn_version(),
         .io_uring = dt_uring_built(),
         .solver = dt_solver_name() != NULL,
+        .lz4 = dt_codec_wants("lz4") == NULL,
         .cuda = dt_device_built(DT_CUDA)};
 }

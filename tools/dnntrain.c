@@ -71,10 +71,10 @@ static dt_status limit_isa(dt_err *err)
 static void print_version(void)
 {
     const dt_build b = dt_build_facts();
-    printf("dnntrain %s%s%s%s\n%s\n%s io_uring\n%s CUDA\n%s CBC\n", b.version,
+    printf("dnntrain %s%s%s%s\n%s\n%s io_uring\n%s CUDA\n%s CBC\n%s LZ4\n", b.version,
         b.git[0] != '\0' ? " (" : "", b.git, b.git[0] != '\0' ? ")" : "", b.library,
-        b.io_uring ? "with" : "without", b.cuda ? "with" : "without",
-        b.solver ? "with" : "without");
+        b.io_uring ? "with" : "without", b.cuda ? "with" : "without", b.solver ? "with" : "without",
+        b.lz4 ? "with" : "without");
 }
 
 static dt_status run(int argc, char **argv, dt_err *err)

@@ -5,6 +5,8 @@
  * its last step: as a network learns, its activations have more zeros, and more are packed.
  *
  * Ours differs:
+ * - LZ4's bytes by density are those of single zeros far apart, so it is seldom chosen: how a
+ *   tensor's zeros lie is not measured. The paper has it from samples.
  * - Seconds of codecs are those of the machine's costs, by codec, direction and density, between
  *   which lines are drawn: the paper fits pieces of such lines. It also tunes the launch of its
  *   kernels, which ours have no choice of.
@@ -33,7 +35,7 @@ typedef struct options {
 } options;
 
 static const char *const moves[] = {"conv", "all", NULL};
-static const char *const codecs[] = {"best", "zvc", "csr", NULL};
+static const char *const codecs[] = {"best", "zvc", "csr", "rle", "lz4", NULL};
 
 #define AT(f) offsetof(options, f)
 /* clang-format off */
@@ -205,12 +207,23 @@ static const dt_codec *chosen(const void *self, int32_t tensor, double *density)
     return x->of[tensor].codec;
 }
 
+static dt_status check_codec(const options *o, dt_err *err)
+{
+    const char *wants = dt_codec_wants(codecs[o->codec]);
+    if (wants == NULL)
+        return DT_OK;
+    return DT_FAIL(err, DT_E_CONFIG,
+        "[policy.cswap] codec = %s: this program was built without %s; take another, as zvc",
+        codecs[o->codec], wants);
+}
+
 static dt_status cswap_pass(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
     cswap x = {.env = env, .o = env->opts, .n = p->n_tensor};
     if (p->loss == DT_NONE)
         return DT_OK;
     DT_CHECK(dt_program_index(p, err));
+    DT_CHECK(check_codec(x.o, err));
     x.of = dt_alloc(x.n + 1, sizeof *x.of);
     if (x.of == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");

@@ -47,8 +47,12 @@ static dt_status unknown_word(const line *l, const char *word, dt_pin after, dt_
         const size_t k = strlen(all);
         snprintf(all + k, sizeof all - k, "%s%s", i > 0 ? ", " : "", words[i]);
     }
-    const char *near = dt_nearest(word, words);
+    const char *near = dt_nearest(word, words), *wants = dt_codec_wants(word);
     dt_free(words);
+    if (after != DT_PIN_NONE && wants != NULL)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "%s: [" DT_LAYER_FATES "] %.100s = %.100s: this program was built without %s", l->at,
+            l->glob, l->value, wants);
     return DT_FAIL(err, DT_E_CONFIG,
         "%s: [" DT_LAYER_FATES "] %.100s = %.100s: '%.40s' must be one of %s%s%s%s", l->at, l->glob,
         l->value, word, all, near != NULL ? "; did you mean '" : "", near != NULL ? near : "",

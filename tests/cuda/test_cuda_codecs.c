@@ -4,6 +4,7 @@
 #include "tests/fixture/cuda_host.h"
 
 #include "memory/codecs/csr_cuda.cu"
+#include "memory/codecs/rle_cuda.cu"
 #include "memory/codecs/small_cuda.cu"
 #include "memory/codecs/zvc_cuda.cu"
 #include "tests/fixture/codec_check.h"
@@ -14,6 +15,7 @@ static const struct row {
 } rows[] = {
     {"zvc", &dt_cuda_codec_zvc},
     {"csr", &dt_cuda_codec_csr},
+    {"rle", &dt_cuda_codec_rle},
     {"csr_fp16", &dt_cuda_codec_csr_fp16},
     {"csr_fp10", &dt_cuda_codec_csr_fp10},
     {"csr_fp8", &dt_cuda_codec_csr_fp8},

@@ -79,7 +79,7 @@ static void every_way_to_move_trains_the_same_bits(void **state)
 static void packing_on_the_way_changes_no_bit(void **state)
 {
     (void)state;
-    static const char *const codecs[] = {"zvc", "csr"};
+    static const char *const codecs[] = {"zvc", "csr", "rle"};
     for (size_t n = 0; n < DT_COUNT(networks); n++)
         for (size_t i = 0; i < DT_COUNT(ways); i++) {
             char what[64];

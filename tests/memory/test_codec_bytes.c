@@ -82,6 +82,12 @@ static void lies_about_places_are_refused(void **state)
         {"csr", 24, 0x80}, /* the end of a row */
         {"csr", 24 + 3, 0x80},
         {"csr", 24 + 4 * 128, 0x01}, /* the last row's */
+        {"rle", 0, 0x01},
+        {"rle", 7, 0x80},
+        {"rle", 24, 0x01}, /* how many runs */
+        {"rle", 24 + 11, 0x80},
+        {"rle", 36, 0x01}, /* zeros of a run */
+        {"rle", 37, 0x01}, /* its values */
         {"csr_fp8", 0, 0x02},
         {"csr_fp10", 24 + 2, 0x01},
         {"csr_fp16", 16, 0x80},
@@ -149,6 +155,32 @@ static void a_bit_past_the_last_value_is_refused(void **state)
     dt_free(back);
 }
 
+/* Two zeros and a value, a zero and two: by hand. A run that is longer than the tensor, or claims
+ * another number of values, or is not all of it. */
+static void runs_that_do_not_fit_are_refused(void **state)
+{
+    (void)state;
+    static const uint8_t lies[][4] = {
+        {2, 1, 1, 3}, {2, 2, 0, 2}, {1, 1, 1, 2}, {3, 1, 0, 3}, {2, 1, 2, 1}, {6, 0, 0, 0}};
+    const dt_codec *c = dti_codec_find("rle");
+    const uint32_t x[6] = {0, 0, 7, 0, 8, 9};
+    static const uint8_t want[] = {4, 0, 0, 0, 0, 0, 0, 0, /* words: two runs, three values */
+        2, 0, 0, 0, 2, 1, 1, 2, 7, 0, 0, 0, 8, 0, 0, 0, 9, 0, 0, 0};
+    uint32_t *back = codec_words(x, 6);
+    uint8_t packed[64];
+    size_t used = 0;
+    dt_err err = {0};
+    assert_true(c->encode(x, 6, packed, sizeof packed, &used));
+    assert_int_equal(used, sizeof want);
+    assert_memory_equal(packed, want, sizeof want);
+    for (size_t i = 0; i < DT_COUNT(lies); i++) {
+        memcpy(packed + 12, lies[i], 4);
+        err = (dt_err){0};
+        assert_fails(c->decode(packed, used, back, 6, &err), DT_E_DATA, &err, "by rle");
+    }
+    dt_free(back);
+}
+
 /* The first of two chunks claims as many values as its mask, and there are none. */
 static void a_chunk_past_the_end_is_not_read(void **state)
 {
@@ -184,6 +216,7 @@ DT_TEST_GROUP(codec_bytes)
         cmocka_unit_test(a_column_past_the_last_row_is_refused),
         cmocka_unit_test(a_row_with_more_values_than_columns_is_refused),
         cmocka_unit_test(a_bit_past_the_last_value_is_refused),
+        cmocka_unit_test(runs_that_do_not_fit_are_refused),
         cmocka_unit_test(a_chunk_past_the_end_is_not_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -444,6 +444,7 @@ static void what_was_built_is_told(void **state)
     assert_has(r.out, b.git);
     assert_has(r.out, b.library);
     assert_has(r.out, b.io_uring ? "\nwith io_uring\n" : "\nwithout io_uring\n");
+    assert_has(r.out, b.lz4 ? "\nwith LZ4\n" : "\nwithout LZ4\n");
     assert_has(r.out, b.cuda ? "\nwith CUDA\n" : "\nwithout CUDA\n");
     cli_done(&r);
 }

@@ -1,0 +1,105 @@
+/* LZ4's blocks, by liblz4, a block a chunk; one that would be no shorter is kept as it is. The
+ * table holds where each ends, in bytes. A match is looked for among the bytes before it, one
+ * after another, so a card's threads have no part in it: there are no kernels. */
+#include "memory/codec.h"
+#include "memory/codecs/chunks.h"
+
+#include <lz4.h>
+
+enum { CHUNK_BYTES = 4 * DT_CHUNK, TAIL = 32 };
+
+static size_t fixed_of(size_t count)
+{
+    return 8 * dti_parts(count, DT_CHUNK);
+}
+
+/* A run of zeros costs a token, an offset and at most another byte; a block ends with up to twelve
+ * bytes that are no match. LZ4 promises none of this: where it misses runs, or values are many and
+ * few alike, a block takes more, which encode says. */
+static size_t capacity_of(size_t count, double density)
+{
+    if (count > DT_CODEC_MOST)
+        return SIZE_MAX;
+    const size_t chunks = dti_parts(count, DT_CHUNK);
+    const size_t nonzero = dti_codec_nonzero(count, density), zeros = count - nonzero;
+    const size_t runs = zeros < nonzero ? zeros : nonzero;
+    const size_t guess = 4 * nonzero + 4 * runs + 4 * count / 255 + TAIL * chunks;
+    return fixed_of(count) + (guess < 4 * count ? guess : 4 * count);
+}
+
+/* Bytes of a chunk, and in @block its packed ones if they are fewer than its own. */
+static size_t encode_chunk(const uint8_t *from, size_t bytes, char *block)
+{
+    const int n = LZ4_compress_default((const char *)from, block, (int)bytes, (int)bytes - 1);
+    return n > 0 ? (size_t)n : bytes;
+}
+
+/* Chunks are packed side by side, and put down one after another. */
+static bool encode(const void *src, size_t count, void *dst, size_t capacity, size_t *used)
+{
+    const uint8_t *const from = src;
+    const size_t chunks = dti_parts(count, DT_CHUNK), fixed = fixed_of(count);
+    uint8_t *const out = dst;
+    size_t total = fixed;
+#pragma omp parallel for schedule(static, 1) ordered if (chunks > 1)
+    for (size_t i = 0; i < chunks; i++) {
+        char block[CHUNK_BYTES];
+        const size_t bytes = 4 * dti_chunk_count(count, i);
+        const uint8_t *const chunk = from + i * CHUNK_BYTES;
+        const size_t n = encode_chunk(chunk, bytes, block);
+#pragma omp ordered
+        {
+            if (total <= capacity && n <= capacity - total) {
+                memcpy(out + total, n < bytes ? (const void *)block : chunk, n);
+                dti_set_chunk_end(out, i, total + n - fixed);
+            }
+            total += n;
+        }
+    }
+    *used = total;
+    return total <= capacity;
+}
+
+static bool decode_chunk(const uint8_t *from, uint64_t n, uint8_t *to, size_t bytes)
+{
+    if (n > bytes)
+        return false;
+    if (n == bytes) {
+        memcpy(to, from, bytes);
+        return true;
+    }
+    return LZ4_decompress_safe((const char *)from, (char *)to, (int)n, (int)bytes) == (int)bytes;
+}
+
+static dt_status decode(const void *src, size_t used, void *dst, size_t count, dt_err *err)
+{
+    const uint8_t *const in = src;
+    const size_t chunks = dti_parts(count, DT_CHUNK), fixed = fixed_of(count);
+    const uint64_t total = used >= fixed ? used - fixed : 0;
+    bool bad = used < fixed || (chunks > 0 ? dti_chunk_end(in, chunks - 1) : 0) != total;
+    if (!bad) {
+#pragma omp parallel for schedule(static) reduction(|| : bad) if (chunks > 1)
+        for (size_t i = 0; i < chunks; i++) {
+            const uint64_t begin = dti_chunk_begin(in, i), end = dti_chunk_end(in, i);
+            if (begin > end || end > total ||
+                !decode_chunk(in + fixed + begin, end - begin, (uint8_t *)dst + i * CHUNK_BYTES,
+                    4 * dti_chunk_count(count, i)))
+                bad = true;
+        }
+    }
+    if (bad)
+        return DT_FAIL(err, DT_E_DATA,
+            "%zu bytes are not %zu values packed by lz4; they were changed or cut since", used,
+            count);
+    return DT_OK;
+}
+
+const dt_codec dt_codec_lz4 = {
+    .name = "lz4",
+    .summary = "LZ4: bytes that were there before by where and how many (liblz4)",
+    .exact = true,
+    .sparse = true,
+    .capacity = capacity_of,
+    .encode = encode,
+    .decode = decode,
+};

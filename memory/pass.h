@@ -77,6 +77,27 @@ typedef struct dt_offload_opt {
 dt_status dti_offload(
     dt_program *p, const dt_gap *g, const dt_offload_opt *o, dt_err *err) DT_NODISCARD;
 
+/* Several at once. A program is counted anew behind each dti_offload, which thousands of them on
+ * thousands of ops would do for most of their time; these are listed first, while the program and
+ * its places stay as they are, and then put in together. What comes of it is the same. */
+typedef struct dti_copy_put {
+    dt_op op;
+    int32_t at; /* the op before which it is put, or behind which */
+    bool behind;
+} dti_copy_put;
+
+typedef struct dti_offloads {
+    dti_copy_put *put;
+    size_t n, cap;
+} dti_offloads;
+
+/* As dti_offload, which may not be called meanwhile. */
+dt_status dti_offloads_add(dti_offloads *all, dt_program *p, const dt_gap *g,
+    const dt_offload_opt *o, dt_err *err) DT_NODISCARD;
+/* Puts all of them in, unless @st is a failure, which is returned; the list is released. */
+dt_status dti_offloads_end(
+    dti_offloads *all, dt_program *p, dt_status st, dt_err *err) DT_NODISCARD;
+
 /* Drop the input between forward and backward and fetch it again: nothing is cheaper to have than
  * the picture, which waits in the decoded batch. */
 dt_status dti_fetch_again(dt_program *p, dt_err *err) DT_NODISCARD;

@@ -263,37 +263,58 @@ static bool index_places(dt_program *p)
     return true;
 }
 
+/* How many accesses each tensor has, in first[t + 2]. @last: by tensor: behind the place of the
+ * last op that was counted, as an op that names a tensor twice accesses it once. */
+static void count_accesses(dt_program *p, int32_t *last)
+{
+    dt_index *x = &p->index;
+    memset(x->first, 0, (p->n_tensor + 2) * sizeof *x->first);
+    for (size_t i = 0; i < p->n_order; i++) {
+        const dt_op *op = &p->op[p->order[i]];
+        for (int a = 0; a < op->n_arg; a++) {
+            const int32_t t = op->arg[a].tensor;
+            x->first[t + 2] += last[t] != (int32_t)i + 1;
+            last[t] = (int32_t)i + 1;
+        }
+    }
+}
+
+/* Filled through first[t + 1], which ends as the end of t. @last: as above, below 0 */
+static void fill_accesses(dt_program *p, int32_t *last)
+{
+    dt_index *x = &p->index;
+    for (size_t t = 2; t < p->n_tensor + 2; t++)
+        x->first[t] += x->first[t - 1];
+    for (size_t i = 0; i < p->n_order; i++) {
+        const dt_op *op = &p->op[p->order[i]];
+        for (int a = 0; a < op->n_arg; a++) {
+            const int32_t t = op->arg[a].tensor;
+            int32_t *end = &x->first[t + 1];
+            if (last[t] != -(int32_t)i - 1)
+                x->access[(*end)++] = (dt_access){p->order[i], (int32_t)i, 0};
+            x->access[*end - 1].mode |= op->arg[a].mode;
+            last[t] = -(int32_t)i - 1;
+        }
+    }
+}
+
 static dt_status make_index(dt_program *p, dt_err *err)
 {
     dt_index *x = &p->index;
     size_t total = 0;
     for (size_t i = 0; i < p->n_order; i++)
         total += (size_t)p->op[p->order[i]].n_arg;
-    if (!index_places(p) ||
-        !reserve_index((void **)&x->first, &x->n_first, p->n_tensor + 2, sizeof *x->first) ||
-        !reserve_index((void **)&x->access, &x->n_access, total, sizeof *x->access))
-        return no_index_memory(err);
-    /* Count into first[t + 2], sum up, then fill through first[t + 1], which ends as the end of t.
-     */
-    memset(x->first, 0, (p->n_tensor + 2) * sizeof *x->first);
-    for (size_t i = 0; i < p->n_order; i++) {
-        const dt_op *op = &p->op[p->order[i]];
-        for (int a = 0; a < op->n_arg; a++)
-            if (leads(op, a))
-                x->first[op->arg[a].tensor + 2]++;
+    int32_t *last = dt_alloc(p->n_tensor, sizeof *last);
+    const bool ok =
+        last != NULL && index_places(p) &&
+        reserve_index((void **)&x->first, &x->n_first, p->n_tensor + 2, sizeof *x->first) &&
+        reserve_index((void **)&x->access, &x->n_access, total, sizeof *x->access);
+    if (ok) {
+        count_accesses(p, last);
+        fill_accesses(p, last);
     }
-    for (size_t t = 2; t < p->n_tensor + 2; t++)
-        x->first[t] += x->first[t - 1];
-    for (size_t i = 0; i < p->n_order; i++) {
-        const dt_op *op = &p->op[p->order[i]];
-        for (int a = 0; a < op->n_arg; a++)
-            if (leads(op, a)) {
-                const int32_t t = op->arg[a].tensor;
-                x->access[x->first[t + 1]++] =
-                    (dt_access){p->order[i], (int32_t)i, (uint8_t)dt_op_mode(op, t)};
-            }
-    }
-    return DT_OK;
+    dt_free(last);
+    return ok ? DT_OK : no_index_memory(err);
 }
 
 /* An access of an op that the index does not know yet. */

@@ -1,6 +1,7 @@
 /* Choosing among gaps, and the queues of those that are offloaded. */
 #include "memory/gap/gaps.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"
@@ -55,6 +56,7 @@ static void find_left(dti_gaps *g)
         g->left[k] = g->load[k] > gone ? g->load[k] - gone : 0;
     }
     sum_up(g, g->left, true, g->over);
+    g->asked = NULL;
     find_peak(g);
 }
 
@@ -64,6 +66,7 @@ void dti_gaps_close(dti_gaps *g)
     dt_free(g->over);
     dt_free(g->over_first);
     dt_free(g->shifted);
+    dt_free(g->ranked);
     dt_free(g->hopeless);
     dt_free(g->out);
     dt_free(g->back);
@@ -85,7 +88,7 @@ bool dti_gaps_is_over(const dti_gaps *g, const dti_idle *i)
            i->gap.from_pos < g->peak && i->gap.to_pos > g->peak;
 }
 
-dti_idle *dti_gaps_best(const dti_gaps *g, dti_gap_score *score)
+static dti_idle *find_best(const dti_gaps *g, dti_gap_score *score)
 {
     dti_idle *best = NULL;
     double most = 0;
@@ -100,6 +103,43 @@ dti_idle *dti_gaps_best(const dti_gaps *g, dti_gap_score *score)
     return best;
 }
 
+static int by_score(const void *va, const void *vb)
+{
+    const dti_ranked *a = va, *b = vb;
+    if (a->score != b->score)
+        return a->score > b->score ? -1 : 1;
+    return (a->idle > b->idle) - (a->idle < b->idle);
+}
+
+static void rank(dti_gaps *g, dti_gap_score *score)
+{
+    g->n_ranked = 0;
+    for (size_t n = 0; n < g->n; n++)
+        if (g->idle[n].fate == DTI_KEEP)
+            g->ranked[g->n_ranked++] = (dti_ranked){score(g, &g->idle[n]), (int32_t)n};
+    qsort(g->ranked, g->n_ranked, sizeof *g->ranked, by_score);
+    g->next_peak = DT_NONE;
+}
+
+/* Most are asked for once and chosen, for which one look at all is less than a ranking. */
+dti_idle *dti_gaps_best(dti_gaps *g, dti_gap_score *score)
+{
+    if (g->asked != score) {
+        g->asked = score;
+        g->n_ranked = 0;
+        return find_best(g, score);
+    }
+    if (g->n_ranked == 0)
+        rank(g, score);
+    if (g->next_peak != g->peak) {
+        g->next_peak = g->peak;
+        g->next = 0;
+    }
+    while (g->next < g->n_ranked && !dti_gaps_is_over(g, &g->idle[g->ranked[g->next].idle]))
+        g->next++;
+    return g->next < g->n_ranked ? &g->idle[g->ranked[g->next].idle] : NULL;
+}
+
 void dti_gaps_refuse(dti_gaps *g, dti_idle *i)
 {
     i->refused = g->peak;
@@ -109,6 +149,7 @@ void dti_gaps_forgive(dti_gaps *g)
 {
     for (size_t n = 0; n < g->n; n++)
         g->idle[n].refused = DT_NONE;
+    g->next = 0;
 }
 
 void dti_gaps_give_up(dti_gaps *g)
@@ -206,10 +247,11 @@ dt_status dti_gaps_open(dti_gaps *g, dt_err *err)
     g->over_first = dt_alloc(g->n_place + 1, sizeof *g->over_first);
     g->hopeless = dt_alloc(g->n_place + 1, sizeof *g->hopeless);
     g->shifted = dt_alloc(g->n_place + 1, sizeof *g->shifted);
+    g->ranked = dt_alloc(g->n + 1, sizeof *g->ranked);
     g->out = dt_alloc(g->n + 1, sizeof *g->out);
     g->back = dt_alloc(g->n + 1, sizeof *g->back);
     if (g->left == NULL || g->over == NULL || g->over_first == NULL || g->shifted == NULL ||
-        g->hopeless == NULL || g->out == NULL || g->back == NULL)
+        g->hopeless == NULL || g->ranked == NULL || g->out == NULL || g->back == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
     for (size_t n = 0; n < g->n; n++) {
         g->idle[n].at = g->idle[n].refused = DT_NONE;

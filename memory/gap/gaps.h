@@ -36,6 +36,8 @@ typedef struct dti_idle {
     double out_end, in_begin;
 } dti_idle;
 
+struct dti_gaps;
+
 /**
  * struct dti_gaps - a program's gaps, in the order of their tensors.
  * @begin @end @load: by place, see struct dti_load_curve
@@ -50,7 +52,17 @@ typedef struct dti_idle {
  * @out @back: the n_offload gaps that are offloaded, in the order of their copies; back from the
  * last one on
  * @late:    seconds that ops wait for them
+ * @asked:   the score by which the best was asked for since what is left last changed; NULL: none
+ * @ranked:  n_ranked gaps by that score, made when it is asked for once more
+ * @next:    none ranked before it is over the peak @next_peak
  */
+typedef double dti_gap_score(const struct dti_gaps *g, const dti_idle *i);
+
+typedef struct dti_ranked {
+    double score;
+    int32_t idle;
+} dti_ranked;
+
 typedef struct dti_gaps {
     size_t n_place, n, n_offload;
     double *begin, *end;
@@ -65,6 +77,10 @@ typedef struct dti_gaps {
     int32_t *out, *back;
     double *shifted; /* room for the ends of ops that wait */
     double late;
+    dti_gap_score *asked;
+    dti_ranked *ranked;
+    size_t n_ranked, next;
+    int32_t next_peak;
 } dti_gaps;
 
 /* Room for what was chosen, which is nothing yet; curve and gaps are there and stay the caller's.
@@ -77,9 +93,10 @@ void dti_gaps_limit(dti_gaps *g, uint64_t limit); /* what was chosen stays so */
 /* A kept gap over the peak, and not refused for it. */
 bool dti_gaps_is_over(const dti_gaps *g, const dti_idle *i);
 
-/* Of those the one whose score is highest, the first of several; NULL: there is none. */
-typedef double dti_gap_score(const dti_gaps *g, const dti_idle *i);
-dti_idle *dti_gaps_best(const dti_gaps *g, dti_gap_score *score);
+/* Of those the one whose score is highest, the first of several; NULL: there is none. A score goes
+ * by the gap and by what is left, not by the peak: until a gap is chosen all peaks share one
+ * ranking, and refusing gap after gap, peak after peak, takes a look each. */
+dti_idle *dti_gaps_best(dti_gaps *g, dti_gap_score *score);
 
 /* Seconds that ops would wait longer, if this one were offloaded as well, to be away at the peak.
  */

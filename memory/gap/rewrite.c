@@ -161,16 +161,18 @@ static dt_status offload_all(dt_program *q, dti_gaps *g, size_t n, dt_err *err)
         i->release = gone ? q->order[i->release] : DT_NONE;
         i->fetch = q->order[i->fetch];
     }
-    for (size_t k = 0; k < n; k++) {
+    dti_offloads all = {0};
+    dt_status st = DT_OK;
+    for (size_t k = 0; k < n && st == DT_OK; k++) {
         dti_idle *i = &g->idle[k];
         const dt_offload_opt o = {.release_after = i->release, .fetch_before = i->fetch};
         if (i->release == DT_NONE)
             continue;
         i->gap.from_pos = dt_pos(q, i->gap.from);
         i->gap.to_pos = dt_pos(q, i->gap.to);
-        DT_CHECK(dti_offload(q, &i->gap, &o, err));
+        st = dti_offloads_add(&all, q, &i->gap, &o, err);
     }
-    return DT_OK;
+    return dti_offloads_end(&all, q, st, err);
 }
 
 static dt_status schedule(const dti_rewrite *r, dti_gaps *g, dt_err *err)

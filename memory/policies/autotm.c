@@ -121,7 +121,7 @@ static void close_all(autotm *x)
 /* ---- rewriting ---- */
 
 static dt_status leave(const autotm *x, const dti_absence_of *a, const dt_gap *gap,
-    const int32_t *order, dt_program *q, dt_err *err)
+    const int32_t *order, dt_program *q, dti_offloads *all, dt_err *err)
 {
     const dt_offload_opt o = {.release_after = order[a->release], .fetch_before = order[a->fetch]};
     dt_gap g = *gap;
@@ -132,7 +132,7 @@ static dt_status leave(const autotm *x, const dti_absence_of *a, const dt_gap *g
     DT_CHECK(dt_reasons_add(&q->reasons, &g.reason, err,
         "%s: %s, copies show for %.4g ms, for %.4g at least in any placement", q->policy,
         modes[x->o->mode], 1e3 * x->place.cost, 1e3 * x->place.bound));
-    return dti_offload(q, &g, &o, err);
+    return dti_offloads_add(all, q, &g, &o, err);
 }
 
 /* By the placement, of the program as it came or a copy of that. */
@@ -144,9 +144,11 @@ static dt_status rewrite(void *self, dt_program *q, dt_err *err)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
     for (size_t k = 0; k < q->n_order; k++)
         order[k] = q->order[k];
+    dti_offloads all = {0};
     dt_status st = DT_OK;
     for (size_t i = 0; i < x->place.n && st == DT_OK; i++)
-        st = leave(x, &x->place.of[i], &x->gap[i], order, q, err);
+        st = leave(x, &x->place.of[i], &x->gap[i], order, q, &all, err);
+    st = dti_offloads_end(&all, q, st, err);
     dt_free(order);
     return st;
 }

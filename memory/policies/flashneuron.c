@@ -211,7 +211,8 @@ static dt_status schedule(flash *x, dti_idle *of, size_t n, dt_err *err)
     return st;
 }
 
-static dt_status offload(const flash *x, dt_program *q, const dti_idle *i, dt_err *err)
+static dt_status offload(
+    const flash *x, dt_program *q, const dti_idle *i, dti_offloads *all, dt_err *err)
 {
     dt_offload_opt o = {
         .release_after = i->release, .fetch_before = i->fetch, .tier = tiers[x->o->tier]};
@@ -230,7 +231,7 @@ static dt_status offload(const flash *x, dt_program *q, const dti_idle *i, dt_er
     DT_CHECK(dt_reasons_add(&q->reasons, &g.reason, err, "%s: %s, %.3g ms out%s", q->policy,
         o.codec != NULL ? "packs" : "in the order of production", 1e3 * i->out,
         x->packed ? "; as they are, copies would take longer than forward" : ""));
-    return dti_offload(q, &g, &o, err);
+    return dti_offloads_add(all, q, &g, &o, err);
 }
 
 /* Rewrite a program by what was chosen: the flash's own, or a copy. */
@@ -259,8 +260,10 @@ static dt_status rewrite(void *self, dt_program *q, dt_err *err)
             of[away].release = q->order[of[i].release];
             of[away++].fetch = q->order[of[i].fetch];
         }
+    dti_offloads all = {0};
     for (size_t i = 0; i < away && st == DT_OK; i++)
-        st = offload(x, q, &of[i], err);
+        st = offload(x, q, &of[i], &all, err);
+    st = dti_offloads_end(&all, q, st, err);
     dt_free(of);
     return st;
 }

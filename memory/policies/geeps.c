@@ -87,7 +87,8 @@ static int32_t neighbour(const dt_program *p, int32_t pos, int32_t step)
 }
 
 /* Out while the op behind its last reader runs, and back while the one before its next does. */
-static dt_status stage(const geeps *x, dt_program *q, const dt_gap *from, dt_err *err)
+static dt_status stage(
+    const geeps *x, dt_program *q, const dt_gap *from, dti_offloads *all, dt_err *err)
 {
     const int32_t out = neighbour(x->p, from->from_pos, 1), in = neighbour(x->p, from->to_pos, -1);
     dt_gap g = *from;
@@ -99,16 +100,18 @@ static dt_status stage(const geeps *x, dt_program *q, const dt_gap *from, dt_err
     DT_CHECK(dt_reasons_add(&q->reasons, &g.reason, err,
         "%s: staged, out beside %.40s and back beside %.40s", q->policy,
         q->op[o.release_after].name, q->op[o.fetch_before].name));
-    return dti_offload(q, &g, &o, err);
+    return dti_offloads_add(all, q, &g, &o, err);
 }
 
 static dt_status rewrite(void *self, dt_program *q, dt_err *err)
 {
     const geeps *x = self;
-    for (size_t i = 0; i < x->n; i++)
+    dti_offloads all = {0};
+    dt_status st = DT_OK;
+    for (size_t i = 0; i < x->n && st == DT_OK; i++)
         if (!x->pinned[i])
-            DT_CHECK(stage(x, q, &x->gap[i], err));
-    return DT_OK;
+            st = stage(x, q, &x->gap[i], &all, err);
+    return dti_offloads_end(&all, q, st, err);
 }
 
 /* ---- what is pinned ---- */

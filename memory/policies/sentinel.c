@@ -202,6 +202,7 @@ static dt_status rewrite(const sentinel *x, dt_program *q, int64_t layers, dt_er
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
     for (size_t k = 0; k < q->n_order; k++)
         order[k] = q->order[k];
+    dti_offloads all = {0};
     dt_status st = DT_OK;
     for (size_t k = 0; k < x->n && st == DT_OK; k++) {
         const idle *i = &x->idle[k];
@@ -216,8 +217,9 @@ static dt_status rewrite(const sentinel *x, dt_program *q, int64_t layers, dt_er
             "%s: intervals of %d layers; accessed %d times", q->policy, (int)layers,
             (int)i->accesses);
         if (st == DT_OK)
-            st = dti_offload(q, &g, &o, err);
+            st = dti_offloads_add(&all, q, &g, &o, err);
     }
+    st = dti_offloads_end(&all, q, st, err);
     dt_free(order);
     return st;
 }

@@ -214,8 +214,8 @@ static int32_t place_after(const advisor *x, double seconds, int32_t from, int32
 }
 
 /* @order: the program's, before copies come between the ops */
-static dt_status swap(
-    const advisor *x, const dti_swap *w, const int32_t *order, dt_program *q, dt_err *err)
+static dt_status swap(const advisor *x, const dti_swap *w, const int32_t *order, dt_program *q,
+    dti_offloads *all, dt_err *err)
 {
     const int32_t tensor = x->tensor[w->tensor];
     const int32_t release = place_after(x, w->gone, w->from, w->to - 1);
@@ -228,7 +228,7 @@ static dt_status swap(
         .to_pos = dt_pos(q, order[w->to])};
     DT_CHECK(dt_reasons_add(&q->reasons, &g.reason, err,
         "%s: of its class the one used last, %d ops later", q->policy, (int)(w->to - w->from)));
-    return dti_offload(q, &g, &o, err);
+    return dti_offloads_add(all, q, &g, &o, err);
 }
 
 /* Of the program as it came, or a copy of that. */
@@ -241,9 +241,11 @@ static dt_status rewrite(advisor *x, dti_genes *g, dt_program *q, dt_err *err)
     if (order == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
     memcpy(order, q->order, q->n_order * sizeof *order);
+    dti_offloads all = {0};
     dt_status st = DT_OK;
     for (size_t i = 0; i < x->plan.n && st == DT_OK; i++)
-        st = swap(x, &x->plan.swap[i], order, q, err);
+        st = swap(x, &x->plan.swap[i], order, q, &all, err);
+    st = dti_offloads_end(&all, q, st, err);
     dt_free(order);
     return st;
 }

@@ -163,18 +163,21 @@ static void find_swaps(tflms *x, const setting *s)
 
 static dt_status rewrite(const tflms *x, dt_program *q, dt_err *err)
 {
-    for (size_t k = 0; k < x->n_swap; k++) {
+    dti_offloads all = {0};
+    dt_status st = DT_OK;
+    for (size_t k = 0; k < x->n_swap && st == DT_OK; k++) {
         const swap *w = &x->swap[k];
         dt_gap g = w->gap;
         const dt_offload_opt o = {.release_after = w->release, .fetch_before = w->fetch};
         g.from_pos = dt_pos(q, g.from);
         g.to_pos = dt_pos(q, g.to);
-        DT_CHECK(dt_reasons_add(&q->reasons, &g.reason, err,
+        st = dt_reasons_add(&q->reasons, &g.reason, err,
             "%s: its reader is %d levels behind, fetched %d before it", q->policy, w->far,
-            w->ahead));
-        DT_CHECK(dti_offload(q, &g, &o, err));
+            w->ahead);
+        if (st == DT_OK)
+            st = dti_offloads_add(&all, q, &g, &o, err);
     }
-    return DT_OK;
+    return dti_offloads_end(&all, q, st, err);
 }
 
 /* ---- trials ---- */

@@ -220,7 +220,7 @@ static void pack(const vdnn *v, const dt_tensor *t, dt_offload_opt *o)
     o->most = t->bytes;
 }
 
-static dt_status offload(vdnn *v, dt_gap *g, dt_err *err)
+static dt_status offload(vdnn *v, dt_gap *g, dti_offloads *all, dt_err *err)
 {
     DT_CHECK(explain(v, g, err));
     const layer *reader = &v->layer[first_reader(v->p, g)->node];
@@ -234,7 +234,7 @@ static dt_status offload(vdnn *v, dt_gap *g, dt_err *err)
         o.fetch_before = DT_NONE;
         o.join_before = 0;
     }
-    return dti_offload(v->p, g, &o, err);
+    return dti_offloads_add(all, v->p, g, &o, err);
 }
 
 static void count_kernels(vdnn *v)
@@ -271,10 +271,12 @@ dt_status dti_vdnn_pass(dt_program *p, const dt_vdnn_opts *o, dt_err *err)
         if (leaves(&v, (int32_t)t, &g))
             v.layer[first_reader(p, &g)->node].offloaded = true;
     schedule(&v);
+    dti_offloads all = {0};
     dt_status st = DT_OK;
     for (size_t t = 0; t < p->n_tensor && st == DT_OK; t++)
         if (leaves(&v, (int32_t)t, &g))
-            st = offload(&v, &g, err);
+            st = offload(&v, &g, &all, err);
+    st = dti_offloads_end(&all, p, st, err);
     dt_free(v.layer);
     dt_free(v.kernels);
     return st;

@@ -166,6 +166,103 @@ static void a_pick_never_makes_another_worth_more(void **state)
     dti_gaps_close(&t.g);
 }
 
+static size_t scored;
+
+static double counted(const dti_gaps *g, const dti_idle *i)
+{
+    scored++;
+    return dti_absence(g, i);
+}
+
+/* By a look at each. */
+static const dti_idle *best_of_all(const dti_gaps *g)
+{
+    const dti_idle *best = NULL;
+    for (size_t n = 0; n < g->n; n++)
+        if (dti_gaps_is_over(g, &g->idle[n]) &&
+            (best == NULL || dti_absence(g, &g->idle[n]) > dti_absence(g, best)))
+            best = &g->idle[n];
+    return best;
+}
+
+enum { MANY = 300 };
+
+typedef struct many {
+    double begin[MANY], end[MANY];
+    uint64_t load[MANY];
+    dti_idle idle[MANY];
+    dti_gaps g;
+} many;
+
+static void open_many(many *t, dt_dice *dice)
+{
+    dt_err err = {0};
+    *t = (many){.g = {.n_place = MANY, .n = MANY, .limit = UINT64_MAX, .inline_copies = true}};
+    for (int k = 0; k < MANY; k++) {
+        t->begin[k] = k;
+        t->end[k] = k + 1;
+        t->load[k] = 1000 + dt_roll(dice, 50);
+        const int from = (int)dt_roll(dice, MANY / 2);
+        t->idle[k] = (dti_idle){.gap = {.tensor = k,
+                                    .from_pos = from,
+                                    .to_pos = from + 2 + (int)dt_roll(dice, MANY / 2 - 2)},
+            .bytes = 1 + dt_roll(dice, 3)};
+    }
+    t->g.begin = t->begin;
+    t->g.end = t->end;
+    t->g.load = t->load;
+    t->g.idle = t->idle;
+    assert_ok(dti_gaps_open(&t->g, &err), &err);
+}
+
+/* Where nothing is chosen, every gap is looked at and refused at every peak: tens of thousands of
+ * looks, for which each is scored twice. */
+static void refusing_all_at_every_peak_scores_each_gap_twice(void **state)
+{
+    (void)state;
+    static many t;
+    dt_dice dice = {7 + dt_test_seed(), 0};
+    size_t looks = 0;
+    open_many(&t, &dice);
+    scored = 0;
+    while (t.g.peak != DT_NONE) {
+        dti_idle *i = dti_gaps_best(&t.g, counted);
+        assert_ptr_equal(i, best_of_all(&t.g));
+        if (i != NULL)
+            dti_gaps_refuse(&t.g, i);
+        else
+            dti_gaps_give_up(&t.g);
+        looks++;
+    }
+    assert_true(looks > 20 * MANY);
+    assert_true(scored <= 2 * MANY);
+    dti_gaps_close(&t.g);
+}
+
+/* The same with some chosen, some forgiven, and the limit moved. */
+static void the_best_is_the_best_whatever_was_done_before(void **state)
+{
+    (void)state;
+    static many t;
+    dt_dice dice = {8 + dt_test_seed(), 0};
+    open_many(&t, &dice);
+    for (int k = 0; k < 3000; k++) {
+        dti_idle *i = t.g.peak != DT_NONE ? dti_gaps_best(&t.g, dti_absence) : NULL;
+        if (t.g.peak == DT_NONE)
+            dti_gaps_limit(&t.g, t.g.limit);
+        else if (assert_ptr_equal(i, best_of_all(&t.g)), i == NULL)
+            dti_gaps_give_up(&t.g);
+        else if (dt_roll(&dice, 40) == 0)
+            dti_gaps_choose(&t.g, i, DTI_OFFLOAD);
+        else
+            dti_gaps_refuse(&t.g, i);
+        if (dt_roll(&dice, 50) == 0)
+            dti_gaps_forgive(&t.g);
+    }
+    assert_true(t.g.n_offload > 20);
+    dti_gaps_close(&t.g);
+}
+
 /* ---- queues ---- */
 
 static void copies_follow_each_other(void **state)
@@ -503,6 +600,8 @@ DT_TEST_GROUP(gap)
         cmocka_unit_test(scores_of_five_tensors_as_worked_by_hand),
         cmocka_unit_test(each_score_picks_in_its_own_order),
         cmocka_unit_test(a_pick_never_makes_another_worth_more),
+        cmocka_unit_test(refusing_all_at_every_peak_scores_each_gap_twice),
+        cmocka_unit_test(the_best_is_the_best_whatever_was_done_before),
         cmocka_unit_test(copies_follow_each_other),
         cmocka_unit_test(a_swap_that_is_late_is_seen),
         cmocka_unit_test(the_load_stays_within_the_limit_if_ops_may_wait),

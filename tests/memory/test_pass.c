@@ -11,6 +11,8 @@
 #include "memory/pass.h"
 #include "memory/verify/verify.h"
 #include "tests/fixture/check.h"
+#include "tests/fixture/planned.h"
+#include "tests/fixture/random_graph.h"
 #include "tests/fixture/toy.h"
 
 static int32_t op(const dt_program *p, const char *name)
@@ -157,6 +159,91 @@ static void inserting_keeps_the_index_right(void **state)
             }
     assert_true(moved > 4);
     still_sound(p);
+    dt_toy_close(&t);
+}
+
+/* Gaps of the program at random, each with ops at random between which it is away. */
+static size_t some_offloads(
+    const dt_program *p, dt_dice *dice, dt_gap *gap_of, dt_offload_opt *opt, size_t most)
+{
+    size_t n = 0;
+    dt_gap g;
+    for (size_t k = 0; k < p->n_tensor; k++)
+        for (int32_t i = 0; n < most && dti_gap_next(p, (int32_t)k, &i, &g);) {
+            if (dt_roll(dice, 4) == 0)
+                continue;
+            const int64_t release = dt_roll_in(dice, g.from_pos, g.to_pos - 1);
+            const int64_t before = dt_roll_in(dice, release + 1, g.to_pos);
+            gap_of[n] = g;
+            opt[n++] = (dt_offload_opt){
+                .release_after = dt_roll(dice, 2) == 0 ? DT_NONE : p->order[release],
+                .fetch_before = dt_roll(dice, 2) == 0 ? DT_NONE : p->order[before]};
+        }
+    return n;
+}
+
+static void assert_same_program(const dt_program *a, const dt_program *b)
+{
+    assert_int_equal(a->n_op, b->n_op);
+    assert_int_equal(a->n_order, b->n_order);
+    assert_memory_equal(a->order, b->order, a->n_order * sizeof *a->order);
+    for (size_t i = 0; i < a->n_op; i++) {
+        assert_string_equal(a->op[i].name, b->op[i].name);
+        assert_int_equal(a->op[i].kind, b->op[i].kind);
+        assert_int_equal(a->op[i].pair, b->op[i].pair);
+        assert_int_equal(a->op[i].stored, b->op[i].stored);
+        assert_int_equal(a->op[i].release_after, b->op[i].release_after);
+        assert_int_equal(a->op[i].arg[0].tensor, b->op[i].arg[0].tensor);
+        assert_int_equal(a->op[i].arg[0].port, b->op[i].arg[0].port);
+    }
+}
+
+static void offloads_at_once_are_those_one_by_one(void **state)
+{
+    (void)state;
+    enum { MOST = 400 };
+    static dt_gap gap_of[MOST];
+    static dt_offload_opt opt[MOST];
+    dt_err err = {0};
+    size_t all_in_all = 0;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        dt_dice dice = {seed + dt_test_seed(), 0};
+        dt_lowered m = dt_program_of(dt_random_graph(dice.seed), DT_PROGRAM_FIRST, 4);
+        dt_program *q = NULL;
+        dti_offloads at_once = {0};
+        assert_ok(dt_program_index(m.program, &err), &err);
+        assert_ok(dt_program_copy(&q, m.program, &err), &err);
+        assert_ok(dt_program_index(q, &err), &err);
+        const size_t n = some_offloads(q, &dice, gap_of, opt, MOST);
+        for (size_t k = 0; k < n; k++)
+            assert_ok(dti_offloads_add(&at_once, q, &gap_of[k], &opt[k], &err), &err);
+        assert_ok(dti_offloads_end(&at_once, q, DT_OK, &err), &err);
+        assert_index_right(q);
+        for (size_t k = 0; k < n; k++) {
+            gap_of[k].from_pos = dt_pos(m.program, gap_of[k].from);
+            gap_of[k].to_pos = dt_pos(m.program, gap_of[k].to);
+            assert_ok(dti_offload(m.program, &gap_of[k], &opt[k], &err), &err);
+        }
+        assert_same_program(m.program, q);
+        all_in_all += n;
+        dt_program_destroy(q);
+        dt_lowered_close(&m);
+    }
+    assert_true(all_in_all > 200);
+}
+
+static void offloads_after_a_failure_are_left_out(void **state)
+{
+    (void)state;
+    dt_toy t = dt_toy_open(true);
+    dt_err err = {0};
+    dti_offloads all = {0};
+    const dt_gap g = gap(t.first, "relu1.y", true);
+    const size_t n = t.first->n_order;
+    assert_ok(dti_offloads_add(&all, t.first, &g, NULL, &err), &err);
+    assert_int_equal(t.first->n_order, n);
+    assert_int_equal(dti_offloads_end(&all, t.first, DT_E_NOMEM, &err), DT_E_NOMEM);
+    assert_int_equal(t.first->n_order, n);
     dt_toy_close(&t);
 }
 
@@ -589,6 +676,8 @@ DT_TEST_GROUP(pass)
         cmocka_unit_test(gaps_are_where_bytes_lie_idle),
         cmocka_unit_test(a_copy_goes_out_after_the_gap_begins_and_back_before_it_ends),
         cmocka_unit_test(inserting_keeps_the_index_right),
+        cmocka_unit_test(offloads_at_once_are_those_one_by_one),
+        cmocka_unit_test(offloads_after_a_failure_are_left_out),
         cmocka_unit_test(lowering_obeys_release_after_and_fetch_before),
         cmocka_unit_test(an_input_is_fetched_again_and_never_copied_out),
         cmocka_unit_test(a_move_must_fit_into_its_gap),

@@ -1,10 +1,11 @@
 #!/bin/sh
 # Manual pages from the program's table of commands: `dnntrain help` names them, `dnntrain help COMMAND` shows each.
-# man.sh DNNTRAIN FOLDER VERSION writes FOLDER/dnntrain.1 and FOLDER/dnntrain-COMMAND.1.
+# man.sh FOLDER VERSION PROGRAM... writes FOLDER/dnntrain.1 and FOLDER/dnntrain-COMMAND.1; PROGRAM is several words
+# where an emulator runs it.
 set -eu
-binary=$1
-to=$2
-version=$3
+to=$1
+version=$2
+shift 2
 export COLUMNS=100 LC_ALL=C
 mkdir -p "$to"
 
@@ -33,11 +34,11 @@ roff() { # COMMAND TITLE
         END { print ".SH SEE ALSO"; print ".BR dnntrain (1)" }'
 }
 
-commands=$("$binary" help | sed -n 's/^  dnntrain \([a-z-]*\) .*/\1/p' | sort -u)
+commands=$("$@" help | sed -n 's/^  dnntrain \([a-z-]*\) .*/\1/p' | sort -u)
 for command in $commands; do
-    "$binary" "$command" --help | roff "$command" "dnntrain-$command" >"$to/dnntrain-$command.1"
+    "$@" "$command" --help | roff "$command" "dnntrain-$command" >"$to/dnntrain-$command.1"
 done
-"$binary" help | awk -v version="$version" '
+"$@" help | awk -v version="$version" '
     function safe(s) { gsub(/\\/, "\\e", s); gsub(/-/, "\\-", s); gsub(/'"'"'/, "\\(aq", s); return s }
     NR == 1 {
         printf ".TH DNNTRAIN 1 \"\" \"dnntrain %s\" \"dnntrain\"\n", version

@@ -3,7 +3,8 @@
 find_program(SH sh REQUIRED)
 set(man ${CMAKE_BINARY_DIR}/man)
 add_custom_command(OUTPUT ${man}/dnntrain.1
-  COMMAND ${SH} ${CMAKE_SOURCE_DIR}/cmake/man.sh $<TARGET_FILE:dnntrain> ${man} ${PROJECT_VERSION}
+  COMMAND ${SH} ${CMAKE_SOURCE_DIR}/cmake/man.sh ${man} ${PROJECT_VERSION}
+    ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:dnntrain>
   DEPENDS dnntrain ${CMAKE_SOURCE_DIR}/cmake/man.sh VERBATIM)
 add_custom_target(manual ALL DEPENDS ${man}/dnntrain.1)
 install(DIRECTORY ${man}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 FILES_MATCHING PATTERN *.1)

@@ -116,9 +116,11 @@ static dt_status ask(looker *w, dt_err *err)
 static void guess(const looker *w, int64_t i, dt_sample *to)
 {
     const float *v = w->score + i * w->classes;
-    double most = (double)v[0], sum = 0;
+    float top = v[0]; /* no double: GCC 12 for arm64 cannot compile the largest of widened values */
     for (int64_t c = 1; c < w->classes; c++)
-        most = fmax(most, (double)v[c]);
+        top = fmaxf(top, v[c]);
+    const double most = (double)top;
+    double sum = 0;
     for (int64_t c = 0; c < w->classes; c++)
         sum += exp((double)v[c] - most);
     to->n_guess = 0;

@@ -126,7 +126,7 @@ static void a_large_fc_adds_the_gradient_that_it_writes(void **state)
     const dt_fc opts = {OUT, true};
     float *x = dt_random_values(N * IN, 1), *dy = dt_random_values(N * OUT, 4);
     const int most = omp_get_max_threads();
-    for (int bf16 = 0; bf16 <= 1; bf16++)
+    for (int bf16 = 0; bf16 <= dt_onednn_avx512(); bf16++)
         for (int threads = 1; threads <= 3; threads += 2) {
             omp_set_num_threads(threads);
             dt_layer_run r = {.desc = &dt_layer_fc,

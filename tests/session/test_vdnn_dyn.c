@@ -122,7 +122,7 @@ static void a_run_is_that_of_the_rung(void **state)
 {
     NEED_BINARY();
     const planned conv = *taken_by(1);
-    char words[512], dir[2][256], sum[2][DT_SHA256_TEXT];
+    char words[1024], dir[2][256], sum[2][DT_SHA256_TEXT];
     dt_err err = {0};
     uint64_t bytes;
     for (int i = 0; i < 2; i++) {

@@ -13,7 +13,7 @@ die() {
     exit 1
 }
 
-sh "$source/cmake/man.sh" "$binary" "$temp/man" 1.2.3
+sh "$source/cmake/man.sh" "$temp/man" 1.2.3 "$binary"
 lint() { # FOLDER: what man says of its pages
     for page in "$1"/*.1; do
         man --warnings -E UTF-8 -l "$page" 2>&1 >/dev/null | sed "s|^|${page##*/}: |"

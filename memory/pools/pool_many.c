@@ -1,8 +1,9 @@
 /* Each interval at the lowest offset free during its life, in an order that puts those first that
  * live when most is live, are large or live long; there are several ways to weigh these, and what
- * then ends too high goes earlier in the next try; or drives out what is easier to place. Very many
- * are cut by size into tiers, placed one on the other: the small ones are most of all intervals and
- * take next to no bytes.
+ * then ends too high goes earlier in the next try; or drives out what is easier to place. This is
+ * done in levels: first those that take nearly all bytes, then those that fill what is free between
+ * them, as the small ones are most of all intervals and take next to no bytes. Very many are cut by
+ * size into tiers, placed one on the other.
  *
  * What lives at one time is looked up in slabs of the time, each a shelf. */
 #include "memory/pools/pool_many.h"
@@ -21,11 +22,10 @@ enum {
     SLABS = 64,
     TIER = 200000,             /* intervals in a tier */
     SMALL = 256,               /* this part of the others' bytes, or less, is placed by best_fit */
-    STEPS = 400000000,         /* looks at a placed interval or a board */
-    STEPS_A_TIER = 2000000000, /* where there are several, each tried once */
+    STEPS = 100000000,         /* looks at a placed interval or a board */
+    STEPS_A_TIER = 2000000000, /* of what is tried once */
     PROMOTED = 1,              /* an interval that ended too high: as if twice as large */
-    STEPS_TO_REPAIR = 250000000,
-    REPAIRS = 4 /* each may take that part of what is left */
+    REPAIRS = 2                /* each may take this part of what is left */
 };
 
 typedef struct ranked {
@@ -40,15 +40,22 @@ typedef struct weighing {
 } weighing;
 static const weighing weighings[] = {
     {20, 0.1}, {10, 0.2}, {20, 0}, {5, 0.2}, {10, 0.1}, {20, 0.2}, {5, 0.1}, {10, 0}};
+/* Intervals of which these leave part @rest of the area to smaller ones, and steps that repair
+ * them.
+ */
+static const struct {
+    double rest;
+    int64_t repair;
+} levels[] = {{1.0 / 32, 150000000}, {1.0 / 1024, 650000000}, {0, 0}};
 static const weighing hardness = {40, 0.7}; /* by which intervals drive out others */
 
 typedef struct tier {
-    const dt_interval *v; /* n of them, all with bytes */
-    size_t n;
+    const dt_interval *v; /* n of them, all with bytes; the first fixed lie where best says */
+    size_t n, fixed;
     uint64_t *off, *best; /* of this try and of the best, by interval */
     ranked *rank;
-    double *load; /* the most bytes live during an interval, by the bound */
-    double *promotion;
+    double *load;      /* the most bytes live during an interval, by the bound */
+    double *promotion; /* of a try; while there are repairs, how hard they are to place */
     uint64_t bound, peak;
     int64_t start;
     uint64_t width; /* of a slab, in instants */
@@ -259,26 +266,38 @@ static double weigh(const tier *t, weighing w, size_t i)
 
 static void rank(tier *t, weighing w)
 {
-    for (size_t i = 0; i < t->n; i++)
-        t->rank[i] = (ranked){weigh(t, w, i) + t->promotion[i], (uint32_t)i};
-    qsort(t->rank, t->n, sizeof *t->rank, by_key);
+    for (size_t i = t->fixed; i < t->n; i++)
+        t->rank[i - t->fixed] = (ranked){weigh(t, w, i) + t->promotion[i], (uint32_t)i};
+    qsort(t->rank, t->n - t->fixed, sizeof *t->rank, by_key);
+}
+
+/* Onto the shelves; the end of it. */
+static uint64_t put(tier *t, size_t who, uint64_t off)
+{
+    const dt_interval *x = &t->v[who];
+    t->off[who] = off;
+    for (size_t k = slab_of(t, x->lower); k <= slab_of(t, x->upper - 1); k++)
+        dti_shelf_put(&t->slab[k], x, off);
+    return off + dti_interval_need(x);
 }
 
 /* Place in the order of ranks, and keep it if it is the best. False when steps ran out. */
 static bool attempt(tier *t)
 {
-    uint64_t peak = 0;
+    uint64_t peak = 0, off;
     for (size_t k = 0; k < t->n_slab; k++)
         dti_shelf_clear(&t->slab[k]);
-    for (size_t m = 0; m < t->n; m++) {
-        const uint32_t who = t->rank[m].who;
-        const dt_interval *x = &t->v[who];
-        if (t->steps < 0 || !lowest(t, x, &t->off[who]))
-            return false;
-        const uint64_t end = t->off[who] + dti_interval_need(x);
+    for (size_t i = 0; i < t->fixed; i++) {
+        const uint64_t end = put(t, i, t->best[i]);
+        t->steps -= DTI_BOARD;
         peak = end > peak ? end : peak;
-        for (size_t k = slab_of(t, x->lower); k <= slab_of(t, x->upper - 1); k++)
-            dti_shelf_put(&t->slab[k], x, t->off[who]);
+    }
+    for (size_t m = 0; m < t->n - t->fixed; m++) {
+        const uint32_t who = t->rank[m].who;
+        if (t->steps < 0 || !lowest(t, &t->v[who], &off))
+            return false;
+        const uint64_t end = put(t, who, off);
+        peak = end > peak ? end : peak;
     }
     if (peak < t->peak) {
         t->peak = peak;
@@ -339,14 +358,15 @@ static uint64_t choose_goal(const tier *t, double share)
     return t->bound + (above > t->bound / 1024 ? above : t->bound / 1024);
 }
 
-/* From the best try down by repairs, to nearer goals after one that failed. False: no memory. */
-static bool repair_best(tier *t, double *hard)
+/* From the best try down by repairs, to nearer goals after one that failed. @hard: room, by
+ * interval. False: no memory. */
+static bool repair_best(tier *t, double *hard, int64_t steps)
 {
     double share = 0.875;
-    int64_t steps = STEPS_TO_REPAIR;
+    const int64_t least = steps / 256;
     for (size_t i = 0; i < t->n; i++)
         hard[i] = power_of_2(weigh(t, hardness, i));
-    while (!near_enough(t) && steps > STEPS_TO_REPAIR / 256 && share < 0.999) {
+    while (!near_enough(t) && steps > least && share < 0.999) {
         const int64_t part = steps / REPAIRS;
         int64_t left = part;
         bool done;
@@ -359,7 +379,41 @@ static bool repair_best(tier *t, double *hard)
     return true;
 }
 
-/* Place n intervals that have bytes; off: from 0, by interval. UINT64_MAX: it could not be done. */
+/* How many of n, the largest first, leave but a part of the area to the others. */
+static size_t count_large(const tier *t, size_t n, double part)
+{
+    double all = 0, rest = 0;
+    for (size_t i = 0; i < n; i++)
+        all += (double)dti_interval_need(&t->v[i]) * (double)length(&t->v[i]);
+    for (; n > 1 && rest <= part * all; n--)
+        rest += (double)dti_interval_need(&t->v[n - 1]) * (double)length(&t->v[n - 1]);
+    return n;
+}
+
+/* The large ones first, among themselves, which are few and take nearly all bytes; then, level by
+ * level, those that fill what is free between them. False: no memory. */
+static bool place_levels(tier *t, double *hard)
+{
+    const size_t n = t->n;
+    bool ok = true;
+    for (size_t k = 0; ok && k < DT_COUNT(levels); k++) {
+        t->fixed = k > 0 ? t->n : 0;
+        t->n = levels[k].rest > 0 ? count_large(t, n, levels[k].rest) : n;
+        if (t->n == t->fixed)
+            continue;
+        t->steps = k > 0 ? STEPS_A_TIER : STEPS;
+        t->peak = UINT64_MAX;
+        memset(t->promotion, 0, n * sizeof *t->promotion);
+        tries(t, k > 0);
+        if (t->peak == UINT64_MAX)
+            return true;
+        ok = repair_best(t, hard, levels[k].repair);
+    }
+    return ok;
+}
+
+/* Place n intervals that have bytes, the largest first; off: from 0, by interval. UINT64_MAX: it
+ * could not be done. */
 static bool place_tier(const dt_interval *v, size_t n, bool once, uint64_t *off, uint64_t *peak)
 {
     tier t = {
@@ -370,10 +424,10 @@ static bool place_tier(const dt_interval *v, size_t n, bool once, uint64_t *off,
     t.promotion = dt_alloc(n, sizeof *t.promotion);
     bool ok = t.off != NULL && t.rank != NULL && t.load != NULL && t.promotion != NULL &&
               find_loads(&t) && make_slabs(&t);
-    if (ok)
+    if (ok && once)
         tries(&t, once);
-    if (ok && !once && t.peak < UINT64_MAX)
-        ok = repair_best(&t, t.promotion); /* which no try needs any more */
+    else if (ok)
+        ok = place_levels(&t, t.promotion);
     *peak = t.peak;
     for (size_t k = 0; k < t.n_slab; k++)
         dti_shelf_deinit(&t.slab[k]);

@@ -147,18 +147,37 @@ static dt_status settle(fitting *f, size_t from, size_t to, dt_err *err)
     return settle(f, half, to, err);
 }
 
-static dt_status fit(fitting *f, dt_err *err)
+/* An op without a choice takes what there is, whose speed is that of the fastest: a limit would
+ * say that it takes what is slow and small. */
+static void lift_others(fitting *f)
+{
+    dt_algorithm_table_set(f->table, DT_LIMIT_ANY);
+    for (size_t i = 0; i < f->n; i++)
+        *f->choice[i].limit = DT_LIMIT_LEAST;
+}
+
+/* Plans of the fewest bytes that algorithms can take, and what they tell. */
+static dt_status begin(fitting *f, dt_err *err)
 {
     size_t n;
     const dt_fitted *all;
     dt_algorithm_table_set(f->table, DT_LIMIT_LEAST);
     DT_CHECK(f->e->plan(f->e->self, f->table, &all, &n, err));
-    if (f->e->seconds != NULL)
-        DT_CHECK(f->e->seconds(f->e->self, &f->seconds, err));
-    f->ceiling = peak_of(all, n);
-    f->ceiling = f->e->budget > f->ceiling ? f->e->budget : f->ceiling;
     for (size_t i = 0; i < n; i++)
         DT_CHECK(survey(f, &all[i], err));
+    lift_others(f);
+    DT_CHECK(f->e->plan(f->e->self, f->table, &all, &n, err));
+    f->ceiling = peak_of(all, n);
+    f->ceiling = f->e->budget > f->ceiling ? f->e->budget : f->ceiling;
+    f->n = 0;
+    for (size_t i = 0; i < n; i++)
+        DT_CHECK(survey(f, &all[i], err));
+    return f->e->seconds != NULL ? f->e->seconds(f->e->self, &f->seconds, err) : DT_OK;
+}
+
+static dt_status fit(fitting *f, dt_err *err)
+{
+    DT_CHECK(begin(f, err));
     for (size_t i = 0; i < f->n; i++)
         aim(&f->choice[i]);
     return f->n > 0 ? settle(f, 0, f->n, err) : DT_OK;

@@ -456,6 +456,27 @@ static void no_algorithm_costs_more_than_it_saves(void **state)
     assert_true(above > 0); /* or there was nothing to pay */
 }
 
+/* An op without a choice is as fast as it is; were it limited, costs would take it for slow. */
+static void what_has_no_choice_is_not_limited(void **state)
+{
+    (void)state;
+    dt_err err = {0};
+    int without = 0;
+    for (uint64_t seed = 0; seed < SEEDS / 4; seed++) {
+        dt_dice d = {seed, 0};
+        chain c = open_chain(&d, true);
+        const dt_fit_env e = {1, plan_chain, &c, NULL};
+        assert_ok(dt_fit_algorithms(&e, &c.table, &err), &err);
+        for (int i = 0; i < CHOICES; i++) {
+            const int all = algorithms_of(i)->n;
+            without += all == 1;
+            assert_true((*limit_of(&c, i) == DT_LIMIT_ANY) == (all == 1));
+        }
+        close_chain(&c);
+    }
+    assert_true(without > SEEDS / 4);
+}
+
 static void a_plan_names_the_algorithms_it_is_for(void **state)
 {
     (void)state;
@@ -521,6 +542,7 @@ DT_TEST_GROUP(workspace_limit)
         cmocka_unit_test(fit_takes_the_fastest_that_fits),
         cmocka_unit_test(a_larger_budget_never_slows_an_op),
         cmocka_unit_test(no_algorithm_costs_more_than_it_saves),
+        cmocka_unit_test(what_has_no_choice_is_not_limited),
         cmocka_unit_test(a_plan_names_the_algorithms_it_is_for),
         cmocka_unit_test(a_plan_of_other_algorithms_is_not_run),
     };

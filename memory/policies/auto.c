@@ -365,9 +365,10 @@ static dt_status find_all(dti_auto *s, dt_err *err)
     return DT_OK;
 }
 
+/* Without a budget as much as keep_all takes, never more. */
 static const dti_found *choose(const dti_auto *s)
 {
-    const uint64_t most = s->env->budgets.device > 0 ? s->env->budgets.device : UINT64_MAX;
+    const uint64_t most = s->env->budgets.device > 0 ? s->env->budgets.device : s->most;
     const dti_found *best = &s->plan[0];
     for (size_t i = 1; i < s->n; i++)
         if (better(s->env, &s->plan[i].cost, &best->cost, most))

@@ -183,6 +183,27 @@ static uint64_t peak_with(const char *stem, size_t *kept, bool *noted)
     return c.device;
 }
 
+/* Without a budget a run takes what is fastest, and no more than one that keeps all. */
+static void no_budget_is_that_of_keep_all(void **state)
+{
+    (void)state;
+    const dt_pass_env env = {.costs = &dt_costs_default};
+    for (int graph = 1; graph <= dt_scaled(3, 8, 24); graph++) {
+        dt_lowered m = dt_program_of(dt_random_graph((uint64_t)graph), DT_PROGRAM_FIRST, 16);
+        dt_policies auto_alone;
+        dt_pass_cost all, c;
+        dt_err err = {0};
+        assert_ok(dt_policies_open(&auto_alone, "auto", NULL, &err), &err);
+        assert_ok(dt_program_index(m.program, &err), &err);
+        assert_ok(dti_pass_cost_of(&env, m.program, &all, &err), &err);
+        assert_ok(dt_policies_apply(&auto_alone, m.program, &env, &err), &err);
+        assert_ok(dti_pass_cost_of(&env, m.program, &c, &err), &err);
+        assert_true(c.device <= all.device && c.seconds <= all.seconds);
+        dt_policies_close(&auto_alone);
+        dt_lowered_close(&m);
+    }
+}
+
 /* The only file of the folder, and what is in it. */
 static void only_file(const char *folder, char path[512])
 {
@@ -354,6 +375,7 @@ DT_TEST_GROUP(auto)
         cmocka_unit_test(no_policy_is_ahead),
         cmocka_unit_test(a_front_is_kept),
         cmocka_unit_test(a_front_is_kept_in_a_file),
+        cmocka_unit_test(no_budget_is_that_of_keep_all),
         cmocka_unit_test(what_is_no_front_is_not_taken),
         cmocka_unit_test(the_same_twice),
         cmocka_unit_test(no_bit_differs),

@@ -206,6 +206,16 @@ int64_t dt_policies_replan(const dt_policies *s)
     return least;
 }
 
+bool dt_policies_timed(const dt_policies *s)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        const dt_policy *p = s->pass[i].policy;
+        if (p->timed && p->replan != NULL && p->replan(s->pass[i].opts) > 0)
+            return true;
+    }
+    return false;
+}
+
 bool dt_policies_host_updates(const dt_policies *s)
 {
     for (size_t i = 0; i < s->n; i++)

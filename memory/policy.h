@@ -125,13 +125,14 @@ typedef struct dt_parts {
  * host; below 0: from none. NULL: likewise
  * @replan: after how many epochs a run measures densities and plans its steps anew; 0: never. NULL:
  * likewise
+ * @timed: and what ops and copies take
  * @parts: takes a batch in parts; NULL: at once
  * @rung @n_rung: of a ladder: a run takes the first that fits its budgets; pass is then the last
  * one's
  */
 typedef struct dt_policy {
     const char *name, *summary;
-    bool exact, by_budget, searches, takes_homes, host_updates, to_disk;
+    bool exact, by_budget, searches, takes_homes, host_updates, to_disk, timed;
     bool (*changes)(const void *opts);
     const dt_opt *opts;
     size_t opts_bytes;
@@ -191,5 +192,6 @@ bool dt_policies_host_updates(const dt_policies *s);
 int64_t dt_policies_delay(const dt_policies *s);
 /* After how many epochs steps are planned anew; 0: never. */
 int64_t dt_policies_replan(const dt_policies *s);
+bool dt_policies_timed(const dt_policies *s); /* by what ops and copies took */
 
 #endif

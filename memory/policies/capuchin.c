@@ -11,7 +11,8 @@
  *
  * Ours differs:
  * - It is planned before the run by the table of costs. The paper measures a first iteration, which
- *   swaps on demand.
+ *   swaps on demand. What steps then take may correct it (every): the run plans anew by these times
+ *   behind an epoch, within the bytes that it has reserved.
  * - The bytes to be saved are those of the load curve above memory.device_budget, at its highest
  *   place, then at the next that is too high: the paper has one peak window.
  * - A swap is held against its place in the queue of copies, all others included; a later choice
@@ -25,7 +26,7 @@
 
 typedef struct options {
     uint64_t budget, least;
-    int64_t feedback;
+    int64_t feedback, every;
     bool recompute;
 } options;
 
@@ -36,6 +37,7 @@ static const dt_opt opts[] = {
     {"least",     DT_OPT_BYTES, AT(least),     "2MiB", 0, 0,  NULL, NULL, "bytes of the smallest tensor that is looked at"},
     {"recompute", DT_OPT_BOOL,  AT(recompute), "on",   0, 0,  NULL, NULL, "recompute values where that is faster than to swap them"},
     {"feedback",  DT_OPT_I64,   AT(feedback),  "10",   0, 50, NULL, NULL, "how often late copies back are begun earlier"},
+    {"every",     DT_OPT_I64,   AT(every),     "0",    0, 1e6, NULL, "epochs", "after which the step is planned anew by what its ops and copies took; 0: never"},
     {NULL,        DT_OPT_I64,   0,             NULL,   0, 0,  NULL, NULL, NULL},
 };
 /* clang-format on */
@@ -125,12 +127,20 @@ static dt_status capuchin(dt_program *p, const dt_pass_env *env, dt_err *err)
     return dti_planner_run(p, env, &with, choose, err);
 }
 
+static int64_t replan(const void *given)
+{
+    const options *o = given;
+    return o->every;
+}
+
 const dt_policy dt_policy_capuchin = {
     .name = "capuchin",
     .summary = "swap what hides, then swap or recompute, whichever is faster (Capuchin, 2020)",
     .exact = true,
     .by_budget = true,
+    .timed = true,
     .opts = opts,
     .opts_bytes = sizeof(options),
     .pass = capuchin,
+    .replan = replan,
 };

@@ -1,12 +1,15 @@
 /* Planning anew while a run goes on, for policies that go by what values hold: in the last step of
  * an epoch the values are counted, and behind it the step is planned by that, within the memory
- * that the run has reserved. Plans are verified, and run once in the patterned arena, before a step
+ * that the run has reserved; for those that go by times as well, what ops and copies take is kept
+ * in all steps before. Plans are verified, and run once in the patterned arena, before a step
  * takes them; what lives on waits beside the arena meanwhile. No bit of what is trained changes. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"
 #include "session/density_count.h"
+#include "session/predict.h"
+#include "session/row_times.h"
 #include "session/run/run_internal.h"
 
 /* Of 1, added to the largest share that was seen: the next epoch's may be larger. */
@@ -16,11 +19,14 @@ static const double margin = 0.02;
  * struct dti_replan - a run that plans anew.
  * @steps: from one time to the next: whole epochs
  * @set:   of the plans that steps take; NULL: those of the session
+ * @timed: by times as well, which are kept in @times
  */
 struct dti_replan {
     int64_t steps;
     dti_density_count count;
     dt_plan_set *set;
+    bool timed;
+    dti_row_times times;
 };
 
 void dti_run_replan_close(dt_run *r)
@@ -29,6 +35,7 @@ void dti_run_replan_close(dt_run *r)
         return;
     dt_plan_set_destroy(r->replan->set);
     dti_density_count_close(&r->replan->count);
+    dti_row_times_close(&r->replan->times);
     dt_free(r->replan);
     r->replan = NULL;
 }
@@ -40,6 +47,8 @@ static const char *obstacle(const dt_run *r)
     const dt_map *m = r->s->plans->map;
     if (r->s->given.n > 0)
         return "plans are given";
+    if (r->s->costs.simulated && dt_policies_timed(r->s->plans->policies))
+        return "memory.simulate names another machine than the one that is timed";
     if (r->s->context.device != DT_CPU)
         return "a card's values are not counted while it works";
     if (r->trace != NULL)
@@ -49,6 +58,8 @@ static const char *obstacle(const dt_run *r)
             return "what lives on does so away from the device";
     return NULL;
 }
+
+static dt_status begin_timing(dt_run *r, dt_err *err);
 
 dt_status dti_run_replan_open(dt_run *r, dt_err *err)
 {
@@ -67,7 +78,9 @@ dt_status dti_run_replan_open(dt_run *r, dt_err *err)
     if (__builtin_mul_overflow(every, r->feeds.steps_per_epoch, &r->replan->steps))
         r->replan->steps = INT64_MAX;
     DT_CHECK(dti_session_plan(r->s, DT_PROGRAM_FIRST, s->opts.train.micro_batch, &first, err));
-    return dti_density_count_open(&r->replan->count, first->program, err);
+    DT_CHECK(dti_density_count_open(&r->replan->count, first->program, err));
+    r->replan->timed = dt_policies_timed(s->plans->policies);
+    return begin_timing(r, err);
 }
 
 /* ---- what lives on, while plans are tried ---- */
@@ -101,6 +114,36 @@ static const dt_planned *find(const dt_plan_set *p, const dt_planned *like)
             return p->planned[i];
     return NULL;
 }
+
+/* ---- times ---- */
+
+/* Of the plans that steps take. */
+static dt_status begin_timing(dt_run *r, dt_err *err)
+{
+    dti_replan *p = r->replan;
+    dti_row_times_close(&p->times);
+    for (size_t i = 0; i < r->rig.n && p->timed; i++) {
+        const dt_ready *g = &r->rig.ready[i];
+        const dt_planned like = {.kind = g->kind, .n = g->n, .dense = g->dense};
+        const dt_planned *x = p->set != NULL ? find(p->set, &like) : NULL;
+        x = x != NULL ? x : find(r->s->plans, &like);
+        if (x != NULL && x->kind != DT_PROGRAM_EVAL)
+            DT_CHECK(dti_row_times_add(&p->times, g->id, x->plan, err));
+    }
+    return p->timed ? dt_runner_set_trace(r->rig.runner, &p->times.trace, err) : DT_OK;
+}
+
+static dt_status end_timing(dt_run *r, dt_err *err)
+{
+    const dti_replan *p = r->replan;
+    if (!p->timed)
+        return DT_OK;
+    DT_CHECK(dt_runner_set_trace(r->rig.runner, NULL, err));
+    return dti_row_times_keep(
+        &p->times, dti_session_simulate_opts(r->s).inline_copies, &r->s->costs, err);
+}
+
+/* ---- what is new ---- */
 
 static bool is_new(const dt_plan_set *before, const dt_planned *x)
 {
@@ -194,11 +237,12 @@ static void tell(dt_run *r, const dt_plan_set *set)
         moves += out;
         packed += out && p->row[i].codec > 0;
     }
-    dti_run_tell(r, "planned", "anew after step %" PRId64 ": of %d values that move %d are packed",
-        r->point.step, moves, packed);
+    dti_run_tell(r, "planned",
+        "anew after step %" PRId64 "%s: of %d values that move %d are packed", r->point.step,
+        r->replan->timed ? " by what it took" : "", moves, packed);
 }
 
-static dt_status replan(dt_run *r, dt_err *err)
+static dt_status plan_and_take(dt_run *r, dt_err *err)
 {
     dti_replan *p = r->replan;
     dt_plan_set *set = NULL;
@@ -217,6 +261,13 @@ static dt_status replan(dt_run *r, dt_err *err)
     }
     dt_plan_set_destroy(set);
     return st;
+}
+
+static dt_status replan(dt_run *r, dt_err *err)
+{
+    DT_CHECK(end_timing(r, err));
+    DT_CHECK(plan_and_take(r, err));
+    return begin_timing(r, err);
 }
 
 /* ---- the course ---- */

@@ -12,7 +12,7 @@
 #include "engine/config/options.h"
 #include "engine/shape.h"
 
-enum { DT_MAX_IN = 8, DT_MAX_PARAM = 4, DT_MAX_STASH = 3, DT_MAX_ALT = 3, DT_MAX_OVER = 3 };
+enum { DT_MAX_IN = 16, DT_MAX_PARAM = 4, DT_MAX_STASH = 3, DT_MAX_ALT = 3, DT_MAX_OVER = 3 };
 enum { DT_DIRECTIONS = 3 }; /* of a layer: forward, backward, second backward */
 
 /* Places where an op finds its tensors. */

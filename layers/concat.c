@@ -16,7 +16,7 @@ static dt_status concat_infer(
                 "concat: inputs must have one height and width, but input 1 is %" PRId64 "x%" PRId64
                 "x%" PRId64 " and input %d is %" PRId64 "x%" PRId64 "x%" PRId64,
                 x[0].h, x[0].w, x[0].c, i + 1, x[i].h, x[i].w, x[i].c);
-        info->y.c += x[i].c; /* no value is anywhere near an eighth of the largest number */
+        info->y.c += x[i].c; /* no value is anywhere near a sixteenth of the largest number */
     }
     return DT_OK;
 }

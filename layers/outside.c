@@ -9,7 +9,7 @@
 #include "engine/kernels.h"
 #include "layers/registry.h"
 
-_Static_assert((int)DT_LAYER_INPUTS == (int)DT_MAX_IN, "inputs");
+_Static_assert((int)DT_LAYER_INPUTS <= (int)DT_MAX_IN, "inputs");
 _Static_assert((int)DT_LAYER_PARAMS == (int)DT_MAX_PARAM, "parameters");
 _Static_assert((int)DT_BEGIN_NORMAL == (int)DT_INIT_NORMAL, "beginnings");
 

@@ -5,7 +5,7 @@
 #include "engine/layer.h"
 
 extern const dt_layer_desc dt_layer_relu;     /* y = max(x, 0) */
-extern const dt_layer_desc dt_layer_add;      /* y = x0 + x1 + ..., 2 to 8 inputs of one shape */
+extern const dt_layer_desc dt_layer_add;      /* y = x0 + x1 + ..., 2 to 16 inputs of one shape */
 extern const dt_layer_desc dt_layer_add_relu; /* y = max(0, x0 + x1 + ...) */
 extern const dt_layer_desc dt_layer_flatten;  /* no op; fc reads a map as one vector */
 extern const dt_layer_desc dt_layer_global_avgpool; /* mean over height and width */

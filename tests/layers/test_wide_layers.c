@@ -51,7 +51,7 @@ static const struct row {
     {"lrn", "size=63 alpha=3", 1, 3, {1, 5, 7, 200}, false},
     {"concat", "", 2, 1, {1, 1, 1, 1}, false},
     {"concat", "", 3, 5, {1, 3, 5, 7}, false},
-    {"concat", "", 8, 3, {1, 21, 20, 9}, false},
+    {"concat", "", 16, 3, {1, 21, 20, 9}, false},
     {"mul", "", 2, 5, {1, 3, 5, 7}, false},
     {"mul", "", 2, 5, {1, 3, 5, 7}, true},
     {"mul", "", 2, 3, {1, 41, 40, 33}, false},

@@ -1,4 +1,5 @@
-/* Layer normalisation on the processor. */
+/* Layer normalisation on the processor, and root mean square normalisation, which is it with a mean
+ * and a bias of zero. */
 #include "layers/layernorm.h"
 
 #include <math.h>
@@ -6,6 +7,7 @@
 
 #include "layers/cpu/cpu.h"
 #include "layers/cpu/values.h"
+#include "layers/rmsnorm.h"
 
 /* Forward's tasks are a few positions each. Backward's are parts of all positions, cut by their
  * number alone; each keeps sums of its own for the gradients of the parameters, which are added up
@@ -18,13 +20,21 @@ struct job {
     dt_dtype type;
     int64_t rows, channels, part_rows, parts;
     double eps;
+    bool rms;
+    float *mean, *istd; /* of each row; mean: NULL of rms, both where forward leaves none */
 };
 
-static struct job job_of(const dt_call *c, const dt_args *a)
+static const float zeros[CHUNK];
+
+/* @a: NULL for facts alone. */
+static struct job job_of(const dt_call *c, const dt_args *a, double eps, bool rms)
 {
     const dt_shape x = dti_call_x(c);
-    const dt_layernorm *o = c->node->opts;
-    struct job j = {.call = c, .a = a, .type = c->dtype, .channels = x.c, .eps = o->eps};
+    struct job j = {.call = c, .a = a, .type = c->dtype, .channels = x.c, .eps = eps, .rms = rms};
+    if (a != NULL) {
+        j.mean = rms ? NULL : a->port[DT_S];
+        j.istd = a->port[rms ? DT_S : DT_S + 1];
+    }
     j.rows = c->n * x.h * x.w;
     j.part_rows = dt_ceil_div(j.rows, MOST_PARTS);
     j.part_rows = j.part_rows < ROWS ? ROWS : j.part_rows;
@@ -76,7 +86,7 @@ DT_INLINE void statistics(const struct job *j, int64_t at, float *mean, float *i
 {
     float buffer[CHUNK];
     lanes sum = {{0}}, squares = {{0}};
-    for (int64_t c = 0; c < j->channels; c += CHUNK) {
+    for (int64_t c = 0; c < j->channels && !j->rms; c += CHUNK) {
         const int64_t n = chunk_at(j, c);
         add_values(&sum, dti_values_read(j->type, j->a->port[DT_X], at + c, buffer, n), n);
     }
@@ -92,23 +102,24 @@ DT_INLINE void statistics(const struct job *j, int64_t at, float *mean, float *i
 /* y may be x. */
 DT_CLONES static void normalise(const struct job *j, int64_t row)
 {
-    const float *weight = j->a->port[DT_P], *bias = j->a->port[DT_P + 1];
+    const float *weight = j->a->port[DT_P], *biases = j->rms ? NULL : j->a->port[DT_P + 1];
     const int64_t at = row * j->channels;
     float mean, istd, buffer[2][CHUNK];
     statistics(j, at, &mean, &istd);
     for (int64_t c = 0; c < j->channels; c += CHUNK) {
         const int64_t n = chunk_at(j, c);
         const float *x = dti_values_read(j->type, j->a->port[DT_X], at + c, buffer[0], n);
+        const float *bias = biases != NULL ? biases + c : zeros;
         float *y = dti_values_target(j->type, j->a->port[DT_Y], at + c, buffer[1]);
 #pragma omp simd
         for (int64_t k = 0; k < n; k++)
-            y[k] = (x[k] - mean) * istd * weight[c + k] + bias[c + k];
+            y[k] = (x[k] - mean) * istd * weight[c + k] + bias[k];
         dti_values_write(j->type, j->a->port[DT_Y], at + c, y, n);
     }
-    if (j->a->port[DT_S] != NULL)
-        ((float *)j->a->port[DT_S])[row] = mean;
-    if (j->a->port[DT_S + 1] != NULL)
-        ((float *)j->a->port[DT_S + 1])[row] = istd;
+    if (j->mean != NULL)
+        j->mean[row] = mean;
+    if (j->istd != NULL)
+        j->istd[row] = istd;
 }
 
 static void forward_task(const void *job, int64_t i)
@@ -143,8 +154,7 @@ DT_INLINE void add_gradients(const float *x, const float *dy, const float *weigh
 DT_CLONES static void differentiate(const struct job *j, int64_t row, float *dweight, float *dbias)
 {
     const float *weight = j->a->port[DT_P];
-    const float mean = ((const float *)j->a->port[DT_S])[row];
-    const float istd = ((const float *)j->a->port[DT_S + 1])[row];
+    const float mean = j->rms ? 0 : j->mean[row], istd = j->istd[row];
     const int64_t at = row * j->channels;
     float buffer[3][CHUNK];
     lanes sum = {{0}}, products = {{0}};
@@ -154,7 +164,7 @@ DT_CLONES static void differentiate(const struct job *j, int64_t row, float *dwe
         const float *dy = dti_values_read(j->type, j->a->port[DT_DY], at + c, buffer[1], n);
         add_gradients(x, dy, weight + c, mean, istd, n, &sum, &products);
     }
-    const float shift = (float)(total(&sum) / (double)j->channels);
+    const float shift = j->rms ? 0 : (float)(total(&sum) / (double)j->channels);
     const float slope = (float)(total(&products) / (double)j->channels);
     for (int64_t c = 0; c < j->channels; c += CHUNK) {
         const int64_t n = chunk_at(j, c);
@@ -208,30 +218,45 @@ static void sums_task(const void *job, int64_t i)
             dbias += (double)part_of(j, p)[j->channels + c];
         }
         give(j, 0, c, (float)dweight);
-        give(j, 1, c, (float)dbias);
+        if (!j->rms)
+            give(j, 1, c, (float)dbias);
     }
 }
 
 static dt_status facts(const dt_call *c, dt_facts *f, dt_err *err)
 {
     (void)err;
-    const struct job j = job_of(c, NULL);
+    const struct job j = job_of(c, NULL, 0, false);
     f->adds = true;
     f->work_bytes = c->form == DT_BACKWARD ? (size_t)(2 * j.parts * j.channels) * sizeof(float) : 0;
     return DT_OK;
 }
 
-static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
+static void run(const struct job *j)
+{
+    if (j->call->form != DT_BACKWARD) {
+        dti_run_tasks(dt_ceil_div(j->rows, ROWS), forward_task, j);
+        return;
+    }
+    dti_run_tasks(j->parts, backward_task, j);
+    dti_run_tasks(dt_ceil_div(j->channels, CHANNELS), sums_task, j);
+}
+
+static dt_status run_layernorm(const dt_call *c, void *state, const dt_args *a, dt_err *err)
 {
     (void)state, (void)err;
-    const struct job j = job_of(c, a);
-    if (c->form != DT_BACKWARD) {
-        dti_run_tasks(dt_ceil_div(j.rows, ROWS), forward_task, &j);
-        return DT_OK;
-    }
-    dti_run_tasks(j.parts, backward_task, &j);
-    dti_run_tasks(dt_ceil_div(j.channels, CHANNELS), sums_task, &j);
+    const struct job j = job_of(c, a, ((const dt_layernorm *)c->node->opts)->eps, false);
+    run(&j);
     return DT_OK;
 }
 
-const dt_kernels dt_layernorm_cpu = {.facts = facts, .run = run};
+static dt_status run_rmsnorm(const dt_call *c, void *state, const dt_args *a, dt_err *err)
+{
+    (void)state, (void)err;
+    const struct job j = job_of(c, a, ((const dt_rmsnorm *)c->node->opts)->eps, true);
+    run(&j);
+    return DT_OK;
+}
+
+const dt_kernels dt_layernorm_cpu = {.facts = facts, .run = run_layernorm};
+const dt_kernels dt_rmsnorm_cpu = {.facts = facts, .run = run_rmsnorm};

@@ -1,8 +1,9 @@
-/* Layer normalisation on the card: a warp a row. */
+/* Layer normalisation and root mean square normalisation on the card: a warp a row. */
 #include "layers/cuda/norm.cuh"
 
 DT_C_HEADERS
 #include "layers/layernorm.h"
+#include "layers/rmsnorm.h"
 DT_C_HEADERS_END
 
 /* The first row of a thread's warp, and how many rows further its next one is. */
@@ -19,6 +20,12 @@ DT_DEVICE int64_t ln_step(void)
 DT_DEVICE int64_t ln_lane(void)
 {
     return threadIdx.x % DT_WARP * DT_FEW;
+}
+
+/* In backward. */
+DT_DEVICE float ln_mean(const dti_norm_job *j, int64_t row)
+{
+    return j->rms ? 0.0f : j->mean[row];
 }
 
 /* The mean over a row of x - middle or of its square. */
@@ -40,15 +47,16 @@ DT_DEVICE double ln_moment(
 
 DT_DEVICE void ln_forward(const dti_norm_job *j, dt_dtype t)
 {
-    float v[DT_FEW], weight[DT_FEW], bias[DT_FEW];
+    float v[DT_FEW], weight[DT_FEW], bias[DT_FEW] = {0};
     for (int64_t row = ln_first(); row < j->s.rows; row += ln_step()) {
-        const float mean = (float)ln_moment(j, row, false, 0.0f, t);
+        const float mean = j->rms ? 0.0f : (float)ln_moment(j, row, false, 0.0f, t);
         const float istd = (float)(1 / sqrt(ln_moment(j, row, true, mean, t) + j->eps));
         for (int64_t c = ln_lane(); c < j->s.channels; c += DT_WARP * DT_FEW) {
             const int n = dti_few(c, j->s.channels);
             dti_take(j->x, row * j->s.channels + c, n, j->wide, t, v);
             dti_take(j->weight, c, n, dt_wide(j->weight), DT_F32, weight);
-            dti_take(j->bias, c, n, dt_wide(j->bias), DT_F32, bias);
+            if (!j->rms)
+                dti_take(j->bias, c, n, dt_wide(j->bias), DT_F32, bias);
             DT_UNROLL(8)
             for (int k = 0; k < DT_FEW; k++)
                 v[k] = (v[k] - mean) * istd * weight[k] + bias[k];
@@ -69,7 +77,7 @@ DT_DEVICE void ln_backward(const dti_norm_job *j, dt_dtype t)
 {
     float x[DT_FEW], g[DT_FEW], weight[DT_FEW];
     for (int64_t row = ln_first(); row < j->s.rows; row += ln_step()) {
-        const float mean = j->mean[row], istd = j->istd[row];
+        const float mean = ln_mean(j, row), istd = j->istd[row];
         float sum = 0, products = 0;
         for (int64_t c = ln_lane(); c < j->s.channels; c += DT_WARP * DT_FEW) {
             const int n = dti_few(c, j->s.channels);
@@ -83,7 +91,8 @@ DT_DEVICE void ln_backward(const dti_norm_job *j, dt_dtype t)
                 products += g[k] * ((x[k] - mean) * istd);
             }
         }
-        const float shift = (float)(dti_warp_sum((double)sum) / (double)j->s.channels);
+        const float middle = (float)(dti_warp_sum((double)sum) / (double)j->s.channels);
+        const float shift = j->rms ? 0.0f : middle;
         const float slope = (float)(dti_warp_sum((double)products) / (double)j->s.channels);
         for (int64_t c = ln_lane(); c < j->s.channels; c += DT_WARP * DT_FEW) {
             const int n = dti_few(c, j->s.channels);
@@ -111,7 +120,7 @@ DT_DEVICE void ln_sums_add(const void *job, int64_t row, int64_t c, int n, float
 {
     const dti_norm_job *j = (const dti_norm_job *)job;
     const int64_t at = row * j->s.channels + c;
-    const float mean = j->mean[row], istd = j->istd[row];
+    const float mean = ln_mean(j, row), istd = j->istd[row];
     float x[DT_FEW], d[DT_FEW];
     (void)state;
     dti_take(j->x, at, n, j->wide, t, x);
@@ -138,10 +147,8 @@ static dt_status ln_facts(const dt_call *c, dt_facts *f, dt_err *err)
     return DT_OK;
 }
 
-static dt_status ln_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
+static dt_status ln_launch(const dt_call *c, const dt_args *a, dti_norm_job j, dt_err *err)
 {
-    (void)state;
-    const dti_norm_job j = dti_norm_job_of(c, a, ((const dt_layernorm *)c->node->opts)->eps);
     const dt_grid rows = dti_grid_of(j.s.rows * DT_WARP);
     if (c->form != DT_BACKWARD) {
         DT_LAUNCH_OF(ln_forward, c->dtype, rows, a->queue, j);
@@ -154,4 +161,24 @@ static dt_status ln_run(const dt_call *c, void *state, const dt_args *a, dt_err 
     return dt_cuda_launched("layernorm backward", err);
 }
 
+static dt_status ln_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
+{
+    (void)state;
+    const dti_norm_job j = dti_norm_job_of(c, a, ((const dt_layernorm *)c->node->opts)->eps);
+    return ln_launch(c, a, j, err);
+}
+
+static dt_status rms_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
+{
+    (void)state;
+    dti_norm_job j = dti_norm_job_of(c, a, ((const dt_rmsnorm *)c->node->opts)->eps);
+    j.rms = true;
+    j.istd = j.mean;
+    j.mean = NULL;
+    j.bias = NULL;
+    j.dbias = NULL;
+    return ln_launch(c, a, j, err);
+}
+
 DT_CUDA_TABLE(layernorm, ln_facts, NULL, ln_run, NULL);
+DT_CUDA_TABLE(rmsnorm, ln_facts, NULL, rms_run, NULL);

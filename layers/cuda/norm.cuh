@@ -191,6 +191,7 @@ DT_DEVICE bool dti_columns_total(const dt_columns *s, int64_t *c, double *first,
 /* --- norms --- */
 
 /* What an op of a norm is given. @mean and @istd: of each channel or row; forward writes them.
+ * @rms: the mean and the bias are zero, and there are none.
  * @wide: eight values lie at 16 bytes in every row */
 typedef struct dti_norm_job {
     dt_columns s;
@@ -199,7 +200,7 @@ typedef struct dti_norm_job {
     const float *weight, *bias;
     float *mean, *istd, *dweight, *dbias;
     double eps;
-    bool wide;
+    bool wide, rms;
 } dti_norm_job;
 
 static inline dt_columns dti_norm_columns(const dt_call *c, int64_t n, void *work)
@@ -222,6 +223,7 @@ static inline dti_norm_job dti_norm_job_of(const dt_call *c, const dt_args *a, d
     j.dweight = (float *)a->port[DT_DP];
     j.dbias = (float *)a->port[DT_DP + 1];
     j.eps = eps;
+    j.rms = false;
     j.wide =
         dt_wide(j.x) && dt_wide(j.dy) && dt_wide(j.to) && dti_wide_rows(j.s.channels, c->dtype);
     return j;
@@ -243,7 +245,8 @@ DT_KERNEL(norm_gradients, norm_sums)
         return;
     given.dweight[c] =
         (float)(given.factor == NULL ? products : products * (double)given.factor[c]);
-    given.dbias[c] = (float)dbias;
+    if (given.dbias != NULL)
+        given.dbias[c] = (float)dbias;
 }
 
 static inline void dti_norm_gradients(const dti_norm_job *j, const float *factor, void *queue)

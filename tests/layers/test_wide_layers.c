@@ -51,11 +51,22 @@ static const struct row {
     {"lrn", "size=63 alpha=3", 1, 3, {1, 5, 7, 200}, false},
     {"concat", "", 2, 1, {1, 1, 1, 1}, false},
     {"concat", "", 3, 5, {1, 3, 5, 7}, false},
-    {"concat", "", 16, 3, {1, 21, 20, 9}, false},
+    {"concat", "", 16, 3, {1, 21, 18, 9}, false},
     {"mul", "", 2, 5, {1, 3, 5, 7}, false},
     {"mul", "", 2, 5, {1, 3, 5, 7}, true},
     {"mul", "", 2, 3, {1, 41, 40, 33}, false},
     {"mul", "", 2, 3, {1, 41, 40, 130}, true},
+    {"mean", "over=height", 1, 5, {1, 70, 5, 7}, false},
+    {"mean", "over=width", 1, 3, {1, 9, 40, 130}, false},
+    {"mean", "", 1, 2, {1, 9, 40, 130}, false},
+    {"mean", "over=channels", 1, 3, {1, 9, 8, 130}, false},
+    {"permute", "order=chw", 1, 5, {1, 3, 5, 7}, false},
+    {"permute", "order=hcw", 1, 3, {1, 21, 20, 40}, false},
+    {"permute", "order=whc", 1, 3, {1, 21, 20, 40}, false},
+    {"groupnorm", "groups=7", 1, 5, {1, 3, 5, 7}, false},
+    {"groupnorm", "groups=2", 1, 3, {1, 9, 8, 140}, false},
+    {"rmsnorm", "", 1, 5, {1, 3, 5, 7}, false},
+    {"rmsnorm", "", 1, 3, {1, 21, 20, 130}, false},
     {"upsample", "factor=1", 1, 2, {1, 3, 2, 5}, false},
     {"upsample", "factor=3", 1, 5, {1, 3, 5, 7}, false},
     {"upsample", "", 1, 3, {1, 9, 8, 130}, false},
@@ -81,7 +92,7 @@ static void *options(const dt_layer_desc *d, const char *text)
 /* A row, run one way; the inputs stay the same. */
 typedef struct outcome {
     dt_layer_run run;
-    float *in[DT_MAX_IN], *dy;
+    float *in[DT_MAX_IN], *param[DT_MAX_PARAM], *dy;
     void *opts;
     size_t x_count[DT_MAX_IN], y_count;
 } outcome;
@@ -112,6 +123,9 @@ static void run_row(const struct row *row, int64_t piece, bool in_place, outcome
     assert_ok(d->infer(o->opts, r->x, r->n_x, &info, &err), &err);
     o->y_count = (size_t)(row->n * dt_shape_sample(&info.y));
     r->dy = o->dy = dt_random_values(o->y_count, 100);
+    for (int i = 0; i < info.n_param; i++)
+        r->param[i] = o->param[i] =
+            dt_random_values((size_t)dt_param_count(&info.param[i]), 200 + (uint32_t)i);
     dt_layer_check(r);
 }
 
@@ -120,6 +134,8 @@ static void drop(outcome *o)
     dt_layer_check_free(&o->run);
     for (int i = 0; i < DT_MAX_IN; i++)
         free(o->in[i]);
+    for (int i = 0; i < DT_MAX_PARAM; i++)
+        free(o->param[i]);
     free(o->dy);
     dt_free(o->opts);
 }
@@ -146,6 +162,9 @@ static void compare_ways(int threads, int64_t piece, bool in_place)
         assert_same(rows[i].layer, "y", a.run.got_y, b.run.got_y, a.y_count);
         for (int k = 0; k < rows[i].n_x; k++)
             assert_same(rows[i].layer, "dx", a.run.got_dx[k], b.run.got_dx[k], a.x_count[k]);
+        for (int k = 0; k < a.run.info.n_param; k++)
+            assert_same(rows[i].layer, "a parameter's gradient", a.run.got_dparam[k],
+                b.run.got_dparam[k], (size_t)dt_param_count(&a.run.info.param[k]));
         drop(&a);
         drop(&b);
     }
@@ -276,11 +295,12 @@ static void compare_types(const struct row *row)
     drop(&o);
 }
 
+/* test_reference.c has those of one pixel, and those with parameters. */
 static void bf16_is_close_to_fp32(void **state)
 {
     (void)state;
     for (size_t i = 0; i < DT_COUNT(rows); i++)
-        if (!rows[i].pixel) /* test_reference.c has those */
+        if (!rows[i].pixel && find(rows[i].layer)->form[DT_FORWARD].reads == DT_BIT(DT_X))
             compare_types(&rows[i]);
 }
 
@@ -692,6 +712,8 @@ static void backward_reads_what_the_descriptor_says_and_no_more(void **state)
         {"hardswish", DT_BIT(DT_X)},
         {"lrn", DT_BIT(DT_X)},
         {"concat", 0},
+        {"mean", 0},
+        {"permute", 0},
         {"mul", DT_BIT(DT_X)},
         {"upsample", 0},
         {"adaptive_avgpool", 0},

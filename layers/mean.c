@@ -1,0 +1,48 @@
+/* The mean along an axis. */
+#include "layers/mean.h"
+
+#include "layers/cpu/cpu.h"
+
+static const char *const axes[] = {"height", "width", "space", "channels", NULL};
+/* clang-format off */
+static const dt_opt options[] = {
+    {"over", DT_OPT_ENUM, offsetof(dt_mean, over), "space", 0, 0, axes, NULL, "what goes: height, of a sequence its positions, width, both, or channels"},
+    {0},
+};
+/* clang-format on */
+
+static dt_status infer(
+    const void *opts, const dt_shape *x, int n_x, dt_layer_info *info, dt_err *err)
+{
+    (void)n_x, (void)err;
+    const int over = ((const dt_mean *)opts)->over;
+    const double elements = (double)dt_shape_sample(&x[0]);
+    *info = (dt_layer_info){.y = x[0], .forward_flops = elements, .backward_flops = {elements}};
+    if (over == DT_MEAN_CHANNELS)
+        info->y.c = 1;
+    if (over == DT_MEAN_HEIGHT || over == DT_MEAN_SPACE)
+        info->y.h = 1;
+    if (over == DT_MEAN_WIDTH || over == DT_MEAN_SPACE)
+        info->y.w = 1;
+    return DT_OK;
+}
+
+const dt_layer_desc dt_layer_mean = {
+    .name = "mean",
+    .summary = "mean over height, width, both or channels",
+    .opts = options,
+    .opts_bytes = sizeof(dt_mean),
+    .min_in = 1,
+    .max_in = 1,
+    .form =
+        {
+            [DT_FORWARD] =
+                {.suffix = "f", .reads = DT_BIT(DT_X), .writes = DT_BIT(DT_Y), .split = true},
+            [DT_BACKWARD] =
+                {.suffix = "b", .reads = DT_BIT(DT_DY), .writes = DT_BIT(DT_DX), .split = true},
+        },
+    .repeatable = true,
+    .mixes_positions = true,
+    .infer = infer,
+    .cpu = &dt_mean_cpu,
+};

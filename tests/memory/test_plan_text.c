@@ -519,7 +519,7 @@ static const struct refusal {
     {"limit:5", "limit:-5", "limit '-5'"},
     {"codec:zvc/77", "codec:zvc", "'zvc' is not CODEC/BYTES"},
     {"codec:zvc/77", "codec:lzw/77", "codec 'lzw' is not known"},
-    {"r:x0=x", "r:x8=x", "port 'x8' is not known"},
+    {"r:x0=x", "r:x16=x", "port 'x16' is not known"},
     {"r:x0=x", "r:=x", "port '' is not known"},
     {"net=tiny", "name=tiny", "a.plan:1: 'name=tiny' stands where net=... is due"},
     {"net=tiny", "net=", "a.plan:1: net is missing"},

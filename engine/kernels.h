@@ -136,6 +136,11 @@ typedef struct dt_args {
     const dt_now *now;
 } dt_args;
 
+/* Rows [at, at + n) of a parameter: of the first dimension that files give it. */
+typedef struct dt_rows {
+    int64_t at, n;
+} dt_rows;
+
 /**
  * struct dt_kernels - a layer on a device. All but run are optional.
  * @facts:   default: no scratch, parameters as they live. Pure; the device may memoise. Where there
@@ -143,8 +148,10 @@ typedef struct dt_args {
  * @create:  prepare an op (may allocate); *state goes to run and destroy. Default: NULL state
  * @run:     one execution; allocates nothing
  * @param_bytes: bytes of parameter i as it lives on this device. Default: 4 * elements
- * @param_put @param_get: between PyTorch's layout (plain fp32) and the one it lives in. Default:
- * copy
+ * @param_put @param_get: some rows of parameter i between PyTorch's layout (fp32; @plain is where
+ * these rows are) and the one it lives in (@lives is all of it). Default: copy
+ * @param_rows: the rows that these two take may be any number of times this many, and fewer at the
+ * end; 0: only all together. Default: 1
  * @run_many: of updates that need no create: one execution each of n of them, in any order, as none
  * touches what another writes. Queue, now and hyper are the same in all args. For devices where a
  * launch costs as much as a small op; allocates nothing. Default: run for each
@@ -159,8 +166,11 @@ typedef struct dt_kernels {
     void (*destroy)(void *state);
     dt_status (*run)(const dt_call *c, void *state, const dt_args *a, dt_err *err);
     dt_status (*param_bytes)(const dt_call *c, int i, size_t *bytes, dt_err *err);
-    dt_status (*param_put)(const dt_call *c, int i, const float *plain, void *lives, dt_err *err);
-    dt_status (*param_get)(const dt_call *c, int i, const void *lives, float *plain, dt_err *err);
+    dt_status (*param_put)(
+        const dt_call *c, int i, dt_rows rows, const float *plain, void *lives, dt_err *err);
+    dt_status (*param_get)(
+        const dt_call *c, int i, dt_rows rows, const void *lives, float *plain, dt_err *err);
+    int64_t (*param_rows)(const dt_call *c, int i);
     dt_status (*run_many)(const dt_call *const *c, const dt_args *a, int n, dt_err *err);
     dt_status (*algorithms)(const dt_call *c, dt_algorithms *a, dt_err *err);
     const struct dt_impl *impls;

@@ -2,6 +2,7 @@
 #ifndef DT_LAYERS_WEIGHTED_H
 #define DT_LAYERS_WEIGHTED_H
 
+#include "engine/kernels.h"
 #include "engine/layer.h"
 
 /* Their ops. The weight is read as DT_D forward and as DT_D + 1 in backward-data, in the layouts
@@ -48,6 +49,26 @@ static inline void dti_weight_transpose(
         for (int64_t j = 0; j < b; j++)
             for (int64_t i = 0; i < a; i++)
                 to[(k * b + j) * a + i] = from[(k * a + i) * b + j];
+}
+
+/* On the host: rows of [in][out], of which @plain is those alone, into @lives, [out][in], or from
+ * there. @in: of all of it. */
+static inline void dti_weight_columns_put(
+    const float *plain, float *lives, dt_rows rows, int64_t in, int64_t out)
+{
+#pragma omp parallel for
+    for (int64_t o = 0; o < out; o++)
+        for (int64_t k = 0; k < rows.n; k++)
+            lives[o * in + rows.at + k] = plain[k * out + o];
+}
+
+static inline void dti_weight_columns_get(
+    const float *lives, float *plain, dt_rows rows, int64_t in, int64_t out)
+{
+#pragma omp parallel for
+    for (int64_t o = 0; o < out; o++)
+        for (int64_t k = 0; k < rows.n; k++)
+            plain[k * out + o] = lives[o * in + rows.at + k];
 }
 
 #endif

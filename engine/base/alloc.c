@@ -1,12 +1,14 @@
 /* Host memory, counted and made to fail at the n-th call by tests. */
 #include "engine/base/alloc.h"
 
+#include <malloc.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 static atomic_long countdown; /* 0: never fail */
 static atomic_long live, calls;
+static atomic_size_t bytes, most;
 
 static bool must_fail(void)
 {
@@ -16,25 +18,46 @@ static bool must_fail(void)
     return atomic_fetch_sub(&countdown, 1) == 1;
 }
 
+/* What the system has made of it, so that nothing is kept beside a block. */
+static void count(void *p)
+{
+    const size_t n = malloc_usable_size(p), now = atomic_fetch_add(&bytes, n) + n;
+    size_t high = atomic_load(&most);
+    while (now > high && !atomic_compare_exchange_weak(&most, &high, now))
+        ;
+}
+
+static void discount(void *p)
+{
+    atomic_fetch_sub(&bytes, malloc_usable_size(p));
+}
+
 void *dt_alloc(size_t n, size_t each)
 {
-    size_t bytes;
-    if (!dt_mul_bytes(n, each, &bytes) || must_fail())
+    size_t all;
+    if (!dt_mul_bytes(n, each, &all) || must_fail())
         return NULL;
-    void *p = calloc(1, bytes > 0 ? bytes : 1);
-    if (p != NULL)
-        atomic_fetch_add(&live, 1);
+    void *p = calloc(1, all > 0 ? all : 1);
+    if (p == NULL)
+        return NULL;
+    atomic_fetch_add(&live, 1);
+    count(p);
     return p;
 }
 
 void *dt_realloc(void *old, size_t n, size_t each)
 {
-    size_t bytes;
-    if (!dt_mul_bytes(n, each, &bytes) || must_fail())
+    size_t all;
+    if (!dt_mul_bytes(n, each, &all) || must_fail())
         return NULL;
-    void *p = realloc(old, bytes > 0 ? bytes : 1);
-    if (p != NULL && old == NULL)
+    const size_t before = malloc_usable_size(old);
+    void *p = realloc(old, all > 0 ? all : 1);
+    if (p == NULL)
+        return NULL;
+    if (old == NULL)
         atomic_fetch_add(&live, 1);
+    atomic_fetch_sub(&bytes, before);
+    count(p);
     return p;
 }
 
@@ -51,6 +74,7 @@ void dt_free(void *p)
 {
     if (p != NULL)
         atomic_fetch_sub(&live, 1);
+    discount(p);
     free(p);
 }
 
@@ -80,4 +104,14 @@ long dti_alloc_live(void)
 long dt_alloc_calls(void)
 {
     return atomic_load(&calls);
+}
+
+size_t dti_alloc_bytes(void)
+{
+    return atomic_load(&bytes);
+}
+
+size_t dti_alloc_most(void)
+{
+    return atomic_exchange(&most, atomic_load(&bytes));
 }

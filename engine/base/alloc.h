@@ -17,7 +17,9 @@ bool dt_grow(void **p, size_t *cap, size_t n, size_t each) DT_NODISCARD;
 
 /* For tests: the k-th call from now on (1-based) fails once; 0 turns it off. */
 void dti_alloc_fail_at(long k);
-long dti_alloc_live(void); /* blocks handed out and not yet freed */
-long dt_alloc_calls(void); /* blocks asked for so far, larger ones for old ones included */
+long dti_alloc_live(void);    /* blocks handed out and not yet freed */
+long dt_alloc_calls(void);    /* blocks asked for so far, larger ones for old ones included */
+size_t dti_alloc_bytes(void); /* of those live now */
+size_t dti_alloc_most(void);  /* of those live at once, since this was asked last */
 
 #endif

@@ -45,6 +45,13 @@ dt_status dti_manifest_text(char **text, size_t *n, const char *path, const dti_
 dt_status dti_manifest_write(const dti_manifest *m, const char *folder, const dt_fact *facts,
     size_t n_facts, dt_err *err) DT_NODISCARD;
 
+/* ---- values ---- */
+
+/* What a dti_st_source gives: values from byte @at on of a tensor that persists, whose passage *w
+ * is. It begins zeroed, and is closed when all is written. */
+dt_status dti_passage_give(dti_passage *w, dt_runner *r, int32_t home, size_t at,
+    const void **bytes, size_t *n, dt_err *err) DT_NODISCARD;
+
 /* ---- state ---- */
 
 /* All bytes of the file are added to @sum on their way. */

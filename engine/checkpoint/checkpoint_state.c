@@ -43,13 +43,11 @@ typedef struct row {
 typedef struct rows {
     size_t n;
     row *row;
-    dt_staging staging; /* for the largest */
 } rows;
 
 static void rows_deinit(rows *r)
 {
     dt_free(r->row);
-    dti_staging_give(&r->staging);
     *r = (rows){0};
 }
 
@@ -83,14 +81,10 @@ static dt_status rows_init(rows *r, const dt_trained *t, int64_t step, dt_err *e
     dti_weights w;
     *r = (rows){0};
     DT_CHECK(dti_weights_init(&w, t->graph, false, err));
-    size_t most = 0;
-    for (size_t i = 0; i < w.n; i++) {
-        const size_t count = (size_t)dt_param_count(w.row[i].info);
-        most = count > most ? count : most;
-    }
     r->row = dt_alloc(w.n * (STATES + 1), sizeof *r->row);
-    dt_status st = r->row == NULL ? DT_FAIL(err, DT_E_NOMEM, "no memory for the optimizer's state")
-                                  : dti_staging_take(&r->staging, t->runner, most, err);
+    dt_status st = DT_OK;
+    if (r->row == NULL)
+        st = DT_FAIL(err, DT_E_NOMEM, "no memory for the optimizer's state");
     if (st == DT_OK)
         list(r, &w, t->map, step);
     dti_weights_deinit(&w);
@@ -116,18 +110,19 @@ typedef struct saving {
     const dt_trained *t;
     const rows *rows;
     const dt_course *course;
+    dti_passage passage; /* of the tensor at hand */
 } saving;
 
-static dt_status next_tensor(void *arg, size_t i, const void **bytes, dt_err *err)
+static dt_status next_piece(
+    void *arg, size_t i, size_t at, const void **bytes, size_t *n, dt_err *err)
 {
-    const saving *s = arg;
+    saving *s = arg;
     if (i < NUMBERS) {
         *bytes = (const char *)s->course + numbers[i].at;
         return DT_OK;
     }
-    DT_CHECK(dti_runner_get(s->t->runner, s->rows->row[i - NUMBERS].home, s->rows->staging.p, err));
-    *bytes = s->rows->staging.p;
-    return DT_OK;
+    const int32_t home = s->rows->row[i - NUMBERS].home;
+    return dti_passage_give(&s->passage, s->t->runner, home, at, bytes, n, err);
 }
 
 dt_status dti_state_save(
@@ -148,8 +143,9 @@ dt_status dti_state_save(
             *o = (dt_st_out){.name = r.row[i].name, .type = DT_ST_F32, .rank = r.row[i].info->rank};
             memcpy(o->d, r.row[i].info->d, sizeof r.row[i].info->d);
         }
-        saving s = {t, &r, c};
-        st = dti_st_write_sum(path, out, n, NULL, 0, next_tensor, &s, sum, err);
+        saving s = {.t = t, .rows = &r, .course = c};
+        st = dti_st_write_sum(path, out, n, NULL, 0, next_piece, &s, sum, err);
+        dti_passage_close(&s.passage);
     }
     dt_free(out);
     rows_deinit(&r);
@@ -200,13 +196,25 @@ static dt_status check_rows(const dt_st_file *f, const char *path, const rows *r
     return DT_OK;
 }
 
+static dt_status put_row(const dt_st_file *f, const row *of, dt_runner *runner, dt_err *err)
+{
+    const dt_st_entry *e = dt_st_find(f, of->name);
+    dti_passage w;
+    DT_CHECK(dti_passage_open(&w, runner, of->home, err));
+    dt_status st = DT_OK;
+    while (st == DT_OK && dti_passage_next(&w)) {
+        st = dt_st_read(f, e, w.at * sizeof(float), w.piece, w.n * sizeof(float), err);
+        if (st == DT_OK)
+            st = dti_passage_put(&w, err);
+    }
+    dti_passage_close(&w);
+    return st;
+}
+
 static dt_status put_rows(const dt_st_file *f, const rows *r, dt_runner *runner, dt_err *err)
 {
-    for (size_t i = 0; i < r->n; i++) {
-        const dt_st_entry *e = dt_st_find(f, r->row[i].name);
-        DT_CHECK(dt_st_read(f, e, 0, r->staging.p, (size_t)e->bytes, err));
-        DT_CHECK(dti_runner_put(runner, r->row[i].home, r->staging.p, err));
-    }
+    for (size_t i = 0; i < r->n; i++)
+        DT_CHECK(put_row(f, &r->row[i], runner, err));
     return DT_OK;
 }
 

@@ -64,24 +64,27 @@ const char *dt_st_type_name(dt_st_type t); /* "F32" */
 dt_status dt_st_read(const dt_st_file *f, const dt_st_entry *e, uint64_t from, void *to, size_t n,
     dt_err *err) DT_NODISCARD;
 
-/* Write a file: beside, synced, renamed over @path, folder synced, so that a reader finds the old
- * file or the new one. Entries are written in the order given; the caller chooses an order that
- * depends on nothing but the weights. @data is called once per entry, in order, and returns its
- * bytes (borrowed until the next call). The header is padded with spaces so that data starts at a
- * multiple of 64. */
 typedef struct dt_st_out {
     const char *name;
     dt_st_type type;
     int rank;
     int64_t d[DT_ST_RANK];
 } dt_st_out;
+
+/* Bytes of entry @i from byte @at on, borrowed until the next call; *n is how many are left, and
+ * becomes how many there are at *bytes: at least one. */
+typedef dt_status (*dti_st_source)(
+    void *arg, size_t i, size_t at, const void **bytes, size_t *n, dt_err *err);
+
+/* Write a file: beside, synced, renamed over @path, folder synced, so that a reader finds the old
+ * file or the new one. Entries are written in the order given; the caller chooses an order that
+ * depends on nothing but the weights. @data is asked for the bytes of each in order, and for no
+ * entry that has none. The header is padded with spaces so that data starts at a multiple of 64. */
 dt_status dti_st_write(const char *path, const dt_st_out *entries, size_t n, const dt_st_meta *meta,
-    size_t n_meta, dt_status (*data)(void *arg, size_t i, const void **bytes, dt_err *err),
-    void *arg, dt_err *err) DT_NODISCARD;
+    size_t n_meta, dti_st_source data, void *arg, dt_err *err) DT_NODISCARD;
 /* The same, and add all bytes of the file to @sum on their way. */
 dt_status dti_st_write_sum(const char *path, const dt_st_out *entries, size_t n,
-    const dt_st_meta *meta, size_t n_meta,
-    dt_status (*data)(void *arg, size_t i, const void **bytes, dt_err *err), void *arg,
-    dt_sha256 *sum, dt_err *err) DT_NODISCARD;
+    const dt_st_meta *meta, size_t n_meta, dti_st_source data, void *arg, dt_sha256 *sum,
+    dt_err *err) DT_NODISCARD;
 
 #endif

@@ -112,25 +112,25 @@ static dt_status make_header(text *t, const char *path, const dt_st_out *entries
     return DT_OK;
 }
 
-static dt_status put_data(dt_file_writer *w, const dt_st_out *entries, size_t n,
-    dt_status (*data)(void *arg, size_t i, const void **bytes, dt_err *err), void *arg, dt_err *err)
+static dt_status put_tensor(
+    dt_file_writer *w, const dt_st_out *e, size_t i, dti_st_source data, void *arg, dt_err *err)
 {
-    for (size_t i = 0; i < n; i++) {
+    size_t bytes;
+    const bool fits = entry_bytes(e, &bytes);
+    DT_ASSERT(fits); /* make_header has looked */
+    for (size_t at = 0, n; at < bytes; at += n) {
         const void *p = NULL;
-        size_t bytes;
-        const bool fits = entry_bytes(&entries[i], &bytes);
-        DT_ASSERT(fits); /* make_header has looked */
-        DT_CHECK(data(arg, i, &p, err));
-        if (bytes > 0)
-            DT_CHECK(dt_writer_put(w, p, bytes, err));
+        n = bytes - at;
+        DT_CHECK(data(arg, i, at, &p, &n, err));
+        DT_ASSERT(n > 0 && n <= bytes - at);
+        DT_CHECK(dt_writer_put(w, p, n, err));
     }
     return DT_OK;
 }
 
 dt_status dti_st_write_sum(const char *path, const dt_st_out *entries, size_t n,
-    const dt_st_meta *meta, size_t n_meta,
-    dt_status (*data)(void *arg, size_t i, const void **bytes, dt_err *err), void *arg,
-    dt_sha256 *sum, dt_err *err)
+    const dt_st_meta *meta, size_t n_meta, dti_st_source data, void *arg, dt_sha256 *sum,
+    dt_err *err)
 {
     text t = {0};
     dt_file_writer *w = NULL;
@@ -141,8 +141,8 @@ dt_status dti_st_write_sum(const char *path, const dt_st_out *entries, size_t n,
         dti_writer_sum(w, sum);
         st = dt_writer_put(w, t.p, t.n, err);
     }
-    if (st == DT_OK)
-        st = put_data(w, entries, n, data, arg, err);
+    for (size_t i = 0; i < n && st == DT_OK; i++)
+        st = put_tensor(w, &entries[i], i, data, arg, err);
     dt_free(t.p);
     if (st == DT_OK)
         return dt_writer_commit(w, err);
@@ -151,8 +151,7 @@ dt_status dti_st_write_sum(const char *path, const dt_st_out *entries, size_t n,
 }
 
 dt_status dti_st_write(const char *path, const dt_st_out *entries, size_t n, const dt_st_meta *meta,
-    size_t n_meta, dt_status (*data)(void *arg, size_t i, const void **bytes, dt_err *err),
-    void *arg, dt_err *err)
+    size_t n_meta, dti_st_source data, void *arg, dt_err *err)
 {
     return dti_st_write_sum(path, entries, n, meta, n_meta, data, arg, NULL, err);
 }

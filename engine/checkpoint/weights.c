@@ -356,15 +356,6 @@ static dt_status check_file(
     return st;
 }
 
-/* Room for the largest tensor, in PyTorch's layout. */
-static dt_status take_staging(dt_staging *staging, dt_runner *r, const dti_weights *w, dt_err *err)
-{
-    size_t most = 0;
-    for (size_t i = 0; i < w->n; i++)
-        most = count_of(&w->row[i]) > most ? count_of(&w->row[i]) : most;
-    return dti_staging_take(staging, r, most, err);
-}
-
 static dt_status find_home(
     int32_t *home, const dti_weight *row, const dt_map *m, dt_port port, dt_err *err)
 {
@@ -375,26 +366,31 @@ static dt_status find_home(
 }
 
 static dt_status put_one(dt_runner *r, const dt_map *m, const dt_st_file *f, const dti_weight *row,
-    float *plain, const char *path, dt_err *err)
+    const char *path, dt_err *err)
 {
     int32_t home;
+    dti_passage w;
     DT_CHECK(find_home(&home, row, m, DT_P, err));
-    const size_t n = count_of(row);
-    DT_CHECK(dt_st_read(f, dt_st_find(f, row->name), 0, plain, n * sizeof *plain, err));
-    DT_CHECK(check_finite(row, plain, 0, n, path, err)); /* the file may have changed since */
-    return dti_runner_put(r, home, plain, err);
+    DT_CHECK(dti_passage_open(&w, r, home, err));
+    dt_status st = DT_OK;
+    while (st == DT_OK && dti_passage_next(&w)) {
+        st = dt_st_read(
+            f, dt_st_find(f, row->name), w.at * sizeof(float), w.piece, w.n * sizeof(float), err);
+        if (st == DT_OK) /* the file may have changed since */
+            st = check_finite(row, w.piece, w.at, w.n, path, err);
+        if (st == DT_OK)
+            st = dti_passage_put(&w, err);
+    }
+    dti_passage_close(&w);
+    return st;
 }
 
 static dt_status put_all(dt_runner *r, const dt_map *m, const dt_st_file *f, const dti_weights *w,
     const char *path, dt_err *err)
 {
-    dt_staging staging;
-    DT_CHECK(take_staging(&staging, r, w, err));
-    dt_status st = DT_OK;
-    for (size_t i = 0; i < w->n && st == DT_OK; i++)
-        st = put_one(r, m, f, &w->row[i], staging.p, path, err);
-    dti_staging_give(&staging);
-    return st;
+    for (size_t i = 0; i < w->n; i++)
+        DT_CHECK(put_one(r, m, f, &w->row[i], path, err));
+    return DT_OK;
 }
 
 /* After a failure to open it: a folder that is a run's, or a checkpoint's, has weights in it. */
@@ -448,18 +444,32 @@ typedef struct saving {
     const dt_map *map;
     dt_port port;
     const dti_weights *w;
-    dt_staging staging;
-    dt_sha256 *sum; /* NULL: none */
+    dti_passage passage; /* of the tensor at hand */
+    dt_sha256 *sum;      /* NULL: none */
 } saving;
 
-static dt_status next_tensor(void *arg, size_t i, const void **bytes, dt_err *err)
+dt_status dti_passage_give(dti_passage *w, dt_runner *r, int32_t home, size_t at,
+    const void **bytes, size_t *n, dt_err *err)
 {
-    const saving *s = arg;
+    if (at == 0) {
+        dti_passage_close(w);
+        DT_CHECK(dti_passage_open(w, r, home, err));
+    }
+    const bool more = dti_passage_next(w);
+    DT_ASSERT(more && w->at * sizeof(float) == at);
+    DT_CHECK(dti_passage_get(w, err));
+    *bytes = w->piece;
+    *n = w->n * sizeof(float);
+    return DT_OK;
+}
+
+static dt_status next_piece(
+    void *arg, size_t i, size_t at, const void **bytes, size_t *n, dt_err *err)
+{
+    saving *s = arg;
     int32_t home;
     DT_CHECK(find_home(&home, &s->w->row[i], s->map, s->port, err));
-    DT_CHECK(dti_runner_get(s->runner, home, s->staging.p, err));
-    *bytes = s->staging.p;
-    return DT_OK;
+    return dti_passage_give(&s->passage, s->runner, home, at, bytes, n, err);
 }
 
 static dt_status write_all(saving *s, dt_st_out *out, const char *path, dt_err *err)
@@ -470,7 +480,7 @@ static dt_status write_all(saving *s, dt_st_out *out, const char *path, dt_err *
         out[i] = (dt_st_out){.name = row->name, .type = DT_ST_F32, .rank = row->info->rank};
         memcpy(out[i].d, row->info->d, sizeof row->info->d);
     }
-    return dti_st_write_sum(path, out, s->w->n, &meta, 1, next_tensor, s, s->sum, err);
+    return dti_st_write_sum(path, out, s->w->n, &meta, 1, next_piece, s, s->sum, err);
 }
 
 static dt_status save(dt_runner *r, const dt_graph *g, const dt_map *m, dt_port port,
@@ -480,11 +490,9 @@ static dt_status save(dt_runner *r, const dt_graph *g, const dt_map *m, dt_port 
     DT_CHECK(dti_weights_init(&w, g, port == DT_P, err));
     saving s = {.runner = r, .map = m, .port = port, .w = &w, .sum = sum};
     dt_st_out *out = dt_alloc(w.n, sizeof *out);
-    dt_status st = out != NULL ? take_staging(&s.staging, r, &w, err)
-                               : DT_FAIL(err, DT_E_NOMEM, "no memory to write '%s'", path);
-    if (st == DT_OK)
-        st = write_all(&s, out, path, err);
-    dti_staging_give(&s.staging);
+    const dt_status st = out != NULL ? write_all(&s, out, path, err)
+                                     : DT_FAIL(err, DT_E_NOMEM, "no memory to write '%s'", path);
+    dti_passage_close(&s.passage);
     dt_free(out);
     dti_weights_deinit(&w);
     return st;

@@ -25,7 +25,7 @@ dt_status dt_weights_load(
 
 /* Write all weights, in the network's order: the bytes of the file depend on nothing but them. The
  * file appears whole or not at all (see dti_st_write). Values are written as they are, finite or
- * not. One tensor after the other is brought into PyTorch's layout (see dt_staging). */
+ * not. They are brought into PyTorch's layout piece by piece (see dti_passage). */
 dt_status dt_weights_save(
     dt_runner *r, const dt_graph *g, const dt_map *m, const char *path, dt_err *err) DT_NODISCARD;
 /* The same, and add all bytes of the file to @sum on their way. */

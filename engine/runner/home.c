@@ -30,45 +30,56 @@ static dt_status copy(dt_runner *r, void *to, const void *from, uint64_t bytes, 
     return r->d->finish_queue(r->device, DT_COMPUTE_STREAM, err);
 }
 
-/* By a tier's read and write, which take whole slots. */
-static dt_status move(dt_runner *r, const dt_home *h, void *to, const void *from, dt_err *err)
+/* By a tier's read and write. */
+static dt_status move(dt_runner *r, const dt_home *h, uint64_t at, void *to, const void *from,
+    uint64_t bytes, dt_err *err)
 {
     const dti_tier *t = &r->tier[h->tier];
-    const uint64_t slot = dti_home_slot(r, h);
-    const dt_status st = from != NULL ? t->desc->write(t->state, slot, from, h->bytes, err)
-                                      : t->desc->read(t->state, slot, to, h->bytes, err);
+    const uint64_t slot = dti_home_slot(r, h) + at;
+    const dt_status st = from != NULL ? t->desc->write(t->state, slot, from, bytes, err)
+                                      : t->desc->read(t->state, slot, to, bytes, err);
     DT_TRY(err, st, "%s %s, whose home is the %s", from != NULL ? "write" : "read", h->name,
         dt_tier_name((int)h->tier));
     return DT_OK;
 }
 
-dt_status dti_home_read(dt_runner *r, const dt_home *h, void *to, dt_err *err)
+dt_status dti_home_read(
+    dt_runner *r, const dt_home *h, uint64_t at, void *to, uint64_t bytes, dt_err *err)
 {
-    const unsigned char *at = dti_home_at(r, h);
-    return at != NULL ? copy(r, to, at, h->bytes, err) : move(r, h, to, NULL, err);
+    const unsigned char *home = dti_home_at(r, h);
+    return home != NULL ? copy(r, to, home + at, bytes, err) : move(r, h, at, to, NULL, bytes, err);
 }
 
-dt_status dti_home_write(dt_runner *r, const dt_home *h, const void *from, dt_err *err)
+dt_status dti_home_write(
+    dt_runner *r, const dt_home *h, uint64_t at, const void *from, uint64_t bytes, dt_err *err)
 {
-    unsigned char *at = dti_home_at(r, h);
-    return at != NULL ? copy(r, at, from, h->bytes, err) : move(r, h, NULL, from, err);
+    unsigned char *home = dti_home_at(r, h);
+    return home != NULL ? copy(r, home + at, from, bytes, err)
+                        : move(r, h, at, NULL, from, bytes, err);
+}
+
+static dt_status write_zeros(dt_runner *r, const dt_home *h, dt_err *err)
+{
+    const uint64_t most = h->bytes < DTI_PIECE ? h->bytes : DTI_PIECE;
+    void *zeros = dt_alloc(most, 1);
+    if (zeros == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory to clear %s", h->name);
+    dt_status st = DT_OK;
+    for (uint64_t at = 0; at < h->bytes && st == DT_OK; at += most)
+        st = move(r, h, at, NULL, zeros, h->bytes - at < most ? h->bytes - at : most, err);
+    dt_free(zeros);
+    return st;
 }
 
 dt_status dti_home_zero(dt_runner *r, const dt_home *h, dt_err *err)
 {
     unsigned char *at = dti_home_at(r, h);
-    dt_staging zeros;
-    if (at != NULL && h->tier != DT_AT_DEVICE) {
-        memset(at, 0, h->bytes);
-        return DT_OK;
-    }
-    if (at != NULL)
+    if (at == NULL)
+        return write_zeros(r, h, err);
+    if (h->tier == DT_AT_DEVICE)
         return dti_fill(r, h->off, 0, h->bytes, err);
-    DT_CHECK(dti_staging_take(&zeros, r, (h->bytes + sizeof(float) - 1) / sizeof(float), err));
-    memset(zeros.p, 0, h->bytes);
-    const dt_status st = move(r, h, NULL, zeros.p, err);
-    dti_staging_give(&zeros);
-    return st;
+    memset(at, 0, h->bytes);
+    return DT_OK;
 }
 
 void dti_runner_settle(dt_runner *r, bool keep)
@@ -89,12 +100,16 @@ dt_status dti_home_bring(dt_runner *r, const dt_home *h, unsigned char **at, dt_
     if (dti_align_up(r->o.map->bytes) + h->bytes > r->o.arena_bytes)
         return DT_FAIL(err, DT_E_INTERNAL, "no room on the device for %s", h->name);
     if (r->d->host_memory)
-        return move(r, h, *at, NULL, err);
-    dt_staging via;
-    DT_CHECK(dti_staging_take(&via, r, (h->bytes + sizeof(float) - 1) / sizeof(float), err));
-    dt_status st = move(r, h, via.p, NULL, err);
-    if (st == DT_OK)
-        st = copy(r, *at, via.p, h->bytes, err);
-    dti_staging_give(&via);
+        return move(r, h, 0, *at, NULL, h->bytes, err);
+    const uint64_t most = h->bytes < DTI_PIECE ? h->bytes : DTI_PIECE;
+    void *via = dt_alloc(most, 1);
+    dt_status st = via != NULL ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory to bring %s", h->name);
+    for (uint64_t done = 0; done < h->bytes && st == DT_OK; done += most) {
+        const uint64_t n = h->bytes - done < most ? h->bytes - done : most;
+        st = move(r, h, done, via, NULL, n, err);
+        if (st == DT_OK)
+            st = copy(r, *at + done, via, n, err);
+    }
+    dt_free(via);
     return st;
 }

@@ -178,18 +178,6 @@ typedef struct dt_measure {
 dt_status dt_runner_check(
     dt_runner *r, int id, const dt_run_args *a, dt_measure *m, dt_err *err) DT_NODISCARD;
 
-/* Room for one tensor on its way between the arena and a file, or a generator of first values.
- * Between runs of plans the arena beyond the persistent tensors is free, so that saving takes no
- * memory of its own as long as the largest tensor fits there. */
-typedef struct dt_staging {
-    float *p;
-    bool owned; /* not the arena's */
-} dt_staging;
-
-/* Room for @count floats, until the next run of a plan. DT_E_NOMEM. */
-dt_status dti_staging_take(dt_staging *to, dt_runner *r, size_t count, dt_err *err) DT_NODISCARD;
-void dti_staging_give(dt_staging *s); /* a zeroed one is fine */
-
 int64_t dti_runner_sample(const dt_runner *r); /* floats of one image */
 int64_t dti_runner_labels(const dt_runner *r); /* labels of one image */
 
@@ -212,9 +200,35 @@ dt_status dti_runner_nonfinite(dt_runner *r, dt_port port, int32_t *bad, dt_err 
 dt_status dti_runner_norm(
     dt_runner *r, dt_port port, double *norm, int32_t *bad, dt_err *err) DT_NODISCARD;
 
-/* Between PyTorch's layout and the one a persistent tensor lives in. @plain holds dt_param_count
- * floats. */
-dt_status dti_runner_put(dt_runner *r, int32_t home, const float *plain, dt_err *err) DT_NODISCARD;
-dt_status dti_runner_get(dt_runner *r, int32_t home, float *plain, dt_err *err) DT_NODISCARD;
+/**
+ * struct dti_passage - the values of a parameter, or of what has its layout, on their way between
+ * that and PyTorch's, a piece after the other, when no plan runs.
+ * @piece: values [at, at + n) in PyTorch's layout
+ * @row @step: values that go together, and those of a piece
+ * @lives: all of it as it lives; NULL: that is PyTorch's layout
+ * @borrowed: @lives is a copy, as the processor does not reach the home
+ *
+ * Both take room of the arena that no persistent tensor has, where there is enough. Otherwise they
+ * are memory of their own: a piece is DTI_PIECE bytes, or a row, or the whole where a layout cannot
+ * be cut; a copy is the whole.
+ */
+enum { DTI_PIECE = 8 << 20 };
+typedef struct dti_passage {
+    dt_runner *runner;
+    int32_t home;
+    int64_t row, step;
+    size_t at, n, all;
+    float *piece;
+    void *lives;
+    bool borrowed, piece_owned, lives_owned;
+} dti_passage;
+
+/* Out of the home: get while next says that there is a piece. Into it: fill and put while it says
+ * so; a copy reaches the home with the last piece. A zeroed one may be closed. DT_E_NOMEM. */
+dt_status dti_passage_open(dti_passage *w, dt_runner *r, int32_t home, dt_err *err) DT_NODISCARD;
+bool dti_passage_next(dti_passage *w);
+dt_status dti_passage_get(dti_passage *w, dt_err *err) DT_NODISCARD;
+dt_status dti_passage_put(dti_passage *w, dt_err *err) DT_NODISCARD;
+void dti_passage_close(dti_passage *w);
 
 #endif

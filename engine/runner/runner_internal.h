@@ -94,13 +94,16 @@ void dti_graphs_forget(dt_runner *r, struct dti_plan *p);
 
 /* home.c: persistent tensors, when all queues are at rest, and they are when these return. Where
  * one lies, in reach of the device; NULL: in a tier that has no map. Whether the processor reaches
- * it there. All its bytes; and all of them, in reach of the device: until the next call for those
- * that are not. */
+ * it there. Some of its bytes, which in a tier without a map are a part as it wants them
+ * (engine/tier.h); zeros for all; and all of them, in reach of the device: until the next call for
+ * those that are not. */
 uint64_t dti_home_slot(const dt_runner *r, const dt_home *h); /* of its tier */
 unsigned char *dti_home_at(const dt_runner *r, const dt_home *h);
 bool dti_home_on_host(const dt_runner *r, const dt_home *h);
-dt_status dti_home_read(dt_runner *r, const dt_home *h, void *to, dt_err *err);
-dt_status dti_home_write(dt_runner *r, const dt_home *h, const void *from, dt_err *err);
+dt_status dti_home_read(
+    dt_runner *r, const dt_home *h, uint64_t at, void *to, uint64_t bytes, dt_err *err);
+dt_status dti_home_write(
+    dt_runner *r, const dt_home *h, uint64_t at, const void *from, uint64_t bytes, dt_err *err);
 dt_status dti_home_zero(dt_runner *r, const dt_home *h, dt_err *err);
 dt_status dti_home_bring(dt_runner *r, const dt_home *h, unsigned char **at, dt_err *err);
 

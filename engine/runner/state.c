@@ -28,119 +28,7 @@ void *dt_runner_home(dt_runner *r, int32_t home)
 
 dt_status dti_runner_read(dt_runner *r, int32_t home, void *to, size_t bytes, dt_err *err)
 {
-    const dt_home *h = &r->o.map->home[home];
-    if (h->tier == DT_AT_DEVICE)
-        return dti_read(r, to, h->off, bytes, err);
-    DT_ASSERT(bytes == h->bytes);
-    return dti_home_read(r, h, to, err);
-}
-
-dt_status dti_staging_take(dt_staging *to, dt_runner *r, size_t count, dt_err *err)
-{
-    const uint64_t from = (r->o.map->bytes + DT_ALIGN - 1) / DT_ALIGN * DT_ALIGN;
-    size_t bytes;
-    *to = (dt_staging){0};
-    if (r->d->host_memory && dt_mul_bytes(count, sizeof *to->p, &bytes) &&
-        from <= r->o.arena_bytes && bytes <= r->o.arena_bytes - from) {
-        to->p = (float *)(void *)(r->base + from);
-        return DT_OK;
-    }
-    to->owned = true;
-    to->p = dt_alloc(count, sizeof *to->p);
-    if (to->p == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for a weight of %zu values", count);
-    return DT_OK;
-}
-
-void dti_staging_give(dt_staging *s)
-{
-    if (s->owned)
-        dt_free(s->p);
-    *s = (dt_staging){0};
-}
-
-/* ---- layouts ---- */
-
-static dt_call home_call(const dt_runner *r, const dt_home *h)
-{
-    return (dt_call){.context = r->o.context,
-        .node = &r->o.graph->node[h->node],
-        .graph = r->o.graph,
-        .form = DT_BACKWARD,
-        .dtype = r->o.graph->dtype,
-        .n = r->o.map->home_n,
-        .home_n = r->o.map->home_n,
-        .needs_dx = true};
-}
-
-/* Room in the arena for a copy of a parameter as it lives, behind what persists and behind @plain,
- * if that is there as well; NULL: there is none. */
-static void *room_behind(const dt_runner *r, const dt_home *h, const float *plain)
-{
-    const dt_param_info *p = &r->o.graph->node[h->node].info.param[h->param];
-    const uintptr_t base = (uintptr_t)r->base, at = (uintptr_t)plain;
-    uint64_t from = dti_align_up(r->o.map->bytes);
-    if (!r->d->host_memory)
-        return NULL;
-    if (at >= base && at - base < r->o.arena_bytes)
-        from = dti_align_up((size_t)(at - base) + (size_t)dt_param_count(p) * sizeof(float));
-    return from <= r->o.arena_bytes && h->bytes <= r->o.arena_bytes - from ? r->base + from : NULL;
-}
-
-/* A parameter as it lives, in memory of the processor: a copy, where that does not reach it. */
-typedef struct borrowed {
-    void *bytes;
-    bool owned;
-} borrowed;
-
-static dt_status borrow(
-    dt_runner *r, const dt_home *h, const float *plain, borrowed *b, dt_err *err)
-{
-    *b = (borrowed){.bytes = dti_home_on_host(r, h) ? dti_home_at(r, h) : room_behind(r, h, plain)};
-    if (b->bytes == NULL)
-        *b = (borrowed){dt_alloc(h->bytes, 1), true};
-    return b->bytes != NULL ? DT_OK
-                            : DT_FAIL(err, DT_E_NOMEM, "no memory for a copy of %s", h->name);
-}
-
-static void give_back(borrowed *b)
-{
-    if (b->owned)
-        dt_free(b->bytes);
-}
-
-dt_status dti_runner_put(dt_runner *r, int32_t home, const float *plain, dt_err *err)
-{
-    const dt_home *h = &r->o.map->home[home];
-    const dt_call c = home_call(r, h);
-    const dt_kernels *k = dti_kernels_of(c.node->desc, r->o.context);
-    borrowed lives;
-    if (k->param_put == NULL)
-        return dti_home_write(r, h, plain, err);
-    DT_CHECK(borrow(r, h, plain, &lives, err));
-    dt_status st = k->param_put(&c, h->param, plain, lives.bytes, err);
-    if (st == DT_OK && !dti_home_on_host(r, h))
-        st = dti_home_write(r, h, lives.bytes, err);
-    give_back(&lives);
-    return st;
-}
-
-dt_status dti_runner_get(dt_runner *r, int32_t home, float *plain, dt_err *err)
-{
-    const dt_home *h = &r->o.map->home[home];
-    const dt_call c = home_call(r, h);
-    const dt_kernels *k = dti_kernels_of(c.node->desc, r->o.context);
-    borrowed lives;
-    dt_status st = DT_OK;
-    if (k->param_get == NULL)
-        return dti_home_read(r, h, plain, err);
-    DT_CHECK(borrow(r, h, plain, &lives, err));
-    if (!dti_home_on_host(r, h))
-        st = dti_home_read(r, h, lives.bytes, err);
-    if (st == DT_OK)
-        st = k->param_get(&c, h->param, lives.bytes, plain, err);
-    give_back(&lives);
-    return st;
+    return dti_home_read(r, &r->o.map->home[home], 0, to, bytes, err);
 }
 
 /* ---- first values ---- */
@@ -154,29 +42,49 @@ static void normal_pair(uint32_t a, uint32_t b, float *x, float *y)
     *y = (float)(radius * sin(angle));
 }
 
-static void draw(const dt_param_info *p, uint64_t seed, uint32_t key, float *to, int64_t count)
+/* Values [at, at + count), of which every four come from one draw. */
+static void draw(
+    const dt_param_info *p, uint64_t seed, uint32_t key, float *to, int64_t at, int64_t count)
 {
     const float scale = (float)p->scale;
-    for (int64_t i = 0; i < count; i += 4) {
+    for (int64_t i = at / 4 * 4; i < at + count; i += 4) {
         const dt_u32x4 u = dt_random(seed, DT_RANDOM_INIT, key, 0, (uint64_t)i / 4);
         float v[4];
         if (p->init == DT_INIT_NORMAL) {
             normal_pair(u.v[0], u.v[1], &v[0], &v[1]);
             normal_pair(u.v[2], u.v[3], &v[2], &v[3]);
         }
-        for (int64_t k = 0; k < 4 && i + k < count; k++)
-            to[i + k] = scale * (p->init == DT_INIT_NORMAL ? v[k] : 2.0f * dt_unit(u.v[k]) - 1.0f);
+        for (int64_t k = i < at ? at - i : 0; k < 4 && i + k < at + count; k++)
+            to[i + k - at] =
+                scale * (p->init == DT_INIT_NORMAL ? v[k] : 2.0f * dt_unit(u.v[k]) - 1.0f);
     }
 }
 
-static void initial(const dt_param_info *p, uint64_t seed, uint32_t key, float *to, int64_t count)
+static void initial(
+    const dt_param_info *p, uint64_t seed, uint32_t key, float *to, int64_t at, int64_t count)
 {
     if (p->init == DT_INIT_NORMAL || p->init == DT_INIT_UNIFORM) {
-        draw(p, seed, key, to, count);
+        draw(p, seed, key, to, at, count);
         return;
     }
     for (int64_t i = 0; i < count; i++)
         to[i] = p->init == DT_INIT_ONE ? 1.0f : 0.0f;
+}
+
+static dt_status init_parameter(dt_runner *r, int32_t home, dt_err *err)
+{
+    const dt_home *h = &r->o.map->home[home];
+    const dt_node *node = &r->o.graph->node[h->node];
+    const uint32_t key = (uint32_t)(node->key * DT_MAX_PARAM + h->param);
+    dti_passage w;
+    DT_CHECK(dti_passage_open(&w, r, home, err));
+    dt_status st = DT_OK;
+    while (st == DT_OK && dti_passage_next(&w)) {
+        initial(&node->info.param[h->param], r->o.seed, key, w.piece, (int64_t)w.at, (int64_t)w.n);
+        st = dti_passage_put(&w, err);
+    }
+    dti_passage_close(&w);
+    return st;
 }
 
 dt_status dt_runner_init(dt_runner *r, dt_err *err)
@@ -187,17 +95,8 @@ dt_status dt_runner_init(dt_runner *r, dt_err *err)
         const dt_home *h = &m->home[i];
         if (h->tier != DT_AT_DEVICE)
             DT_CHECK(dti_home_zero(r, h, err));
-        if (h->port != DT_P)
-            continue;
-        const dt_param_info *p = &r->o.graph->node[h->node].info.param[h->param];
-        const int64_t count = dt_param_count(p);
-        dt_staging staging;
-        DT_TRY(err, dti_staging_take(&staging, r, (size_t)count, err), "initialise %s", h->name);
-        initial(p, r->o.seed, (uint32_t)(r->o.graph->node[h->node].key * DT_MAX_PARAM + h->param),
-            staging.p, count);
-        const dt_status st = dti_runner_put(r, (int32_t)i, staging.p, err);
-        dti_staging_give(&staging);
-        DT_TRY(err, st, "initialise %s", h->name);
+        if (h->port == DT_P)
+            DT_TRY(err, init_parameter(r, (int32_t)i, err), "initialise %s", h->name);
     }
     return DT_OK;
 }

@@ -174,16 +174,24 @@ static dt_status param_bytes(const dt_call *c, int i, size_t *bytes, dt_err *err
     return dti_weighted_bytes(&p, c, i, bytes, err);
 }
 
-static dt_status param_put(const dt_call *c, int i, const float *plain, void *lives, dt_err *err)
+static int64_t param_rows(const dt_call *c, int i)
 {
     const dt_dnnl_problem p = problem(c);
-    return dti_weighted_put(&p, c, i, plain, lives, err);
+    return dti_weighted_rows(&p, c, i);
 }
 
-static dt_status param_get(const dt_call *c, int i, const void *lives, float *plain, dt_err *err)
+static dt_status param_put(
+    const dt_call *c, int i, dt_rows rows, const float *plain, void *lives, dt_err *err)
 {
     const dt_dnnl_problem p = problem(c);
-    return dti_weighted_get(&p, c, i, lives, plain, err);
+    return dti_weighted_put(&p, c, i, rows, plain, lives, err);
+}
+
+static dt_status param_get(
+    const dt_call *c, int i, dt_rows rows, const void *lives, float *plain, dt_err *err)
+{
+    const dt_dnnl_problem p = problem(c);
+    return dti_weighted_get(&p, c, i, rows, lives, plain, err);
 }
 
 const dt_kernels dt_conv_transpose_cpu = {
@@ -194,4 +202,5 @@ const dt_kernels dt_conv_transpose_cpu = {
     .param_bytes = param_bytes,
     .param_put = param_put,
     .param_get = param_get,
+    .param_rows = param_rows,
 };

@@ -1,8 +1,6 @@
 /* The fully connected layer on the processor: the library's inner product. */
 #include "layers/fc.h"
 
-#include <string.h>
-
 #include "engine/base/alloc.h"
 #include "layers/cpu/cpu.h"
 #include "layers/cpu/weighted.h"
@@ -35,83 +33,51 @@ static dt_status param_bytes(const dt_call *c, int i, size_t *bytes, dt_err *err
     return dti_weighted_bytes(&p, c, i, bytes, err);
 }
 
-/* A weight on its way from PyTorch's layout, whose columns are in the order c, h, w, or back to it.
- */
-typedef struct passage {
-    const dt_call *c;
-    dt_dnnl_problem p;
-    dt_shape x;
-    const float *plain; /* to put */
-    void *lives;
-    float *to; /* to get */
-} passage;
-
-static dt_status put_rows(const passage *w, int64_t at, int64_t n, float *piece, dt_err *err)
+static int64_t param_rows(const dt_call *c, int i)
 {
-    dti_weight_transpose(w->plain + at * w->p.c, piece, n, w->x.c, w->x.h * w->x.w);
-    return dti_weighted_put_rows(&w->p, w->c, at, n, piece, w->lives, err);
+    const dt_dnnl_problem p = problem(c);
+    return dti_weighted_rows(&p, c, i);
 }
 
-static dt_status get_rows(const passage *w, int64_t at, int64_t n, float *piece, dt_err *err)
+/* Room for rows of the weight with their columns in the order h, w, c; PyTorch has c, h, w. */
+static dt_status take_rows(const dt_call *c, dt_rows rows, float **hwc, dt_err *err)
 {
-    DT_CHECK(dti_weighted_get_rows(&w->p, w->c, at, n, w->lives, piece, err));
-    dti_weight_transpose(piece, w->to + at * w->p.c, n, w->x.h * w->x.w, w->x.c);
-    return DT_OK;
-}
-
-static dt_status put_all(const passage *w, float *hwc, dt_err *err)
-{
-    dti_weight_transpose(w->plain, hwc, w->p.out, w->x.c, w->x.h * w->x.w);
-    return dti_weighted_put(&w->p, w->c, 0, hwc, w->lives, err);
-}
-
-static dt_status get_all(const passage *w, float *hwc, dt_err *err)
-{
-    DT_CHECK(dti_weighted_get(&w->p, w->c, 0, w->lives, hwc, err));
-    dti_weight_transpose(hwc, w->to, w->p.out, w->x.h * w->x.w, w->x.c);
-    return DT_OK;
-}
-
-/* The weight with its columns in the other order, a few rows at a time where its layout lets that
- * be: that of VGG's first fc takes 400 MiB. */
-static dt_status pass(const passage *w, dt_err *err)
-{
-    enum { PIECE = 4 << 20 };
-    const bool put = w->plain != NULL;
-    const int64_t row = w->p.c * (int64_t)sizeof(float), all = w->p.out;
-    int64_t rows = dti_weighted_has_rows(&w->p, w->c)
-                       ? (PIECE / row / DT_WEIGHTED_ROWS + 1) * DT_WEIGHTED_ROWS
-                       : all;
-    rows = rows < all ? rows : all;
-    float *piece = dt_alloc((size_t)(rows * w->p.c), sizeof *piece);
-    if (piece == NULL)
+    *hwc = dt_alloc((size_t)(rows.n * problem(c).c), sizeof **hwc);
+    if (*hwc == NULL)
         return DT_FAIL(
-            err, DT_E_NOMEM, "layer '%s': no memory to transpose its weight", w->c->node->name);
-    dt_status st = DT_OK;
-    if (rows == all)
-        st = (put ? put_all : get_all)(w, piece, err);
-    for (int64_t at = 0; rows < all && at < all && st == DT_OK; at += rows)
-        st = (put ? put_rows : get_rows)(w, at, all - at < rows ? all - at : rows, piece, err);
-    dt_free(piece);
+            err, DT_E_NOMEM, "layer '%s': no memory to transpose its weight", c->node->name);
+    return DT_OK;
+}
+
+static dt_status param_put(
+    const dt_call *c, int i, dt_rows rows, const float *plain, void *lives, dt_err *err)
+{
+    const dt_dnnl_problem p = problem(c);
+    const dt_shape x = dti_fc_image(c);
+    float *hwc;
+    if (i > 0 || x.h * x.w == 1)
+        return dti_weighted_put(&p, c, i, rows, plain, lives, err);
+    DT_CHECK(take_rows(c, rows, &hwc, err));
+    dti_weight_transpose(plain, hwc, rows.n, x.c, x.h * x.w);
+    const dt_status st = dti_weighted_put(&p, c, i, rows, hwc, lives, err);
+    dt_free(hwc);
     return st;
 }
 
-static dt_status param_put(const dt_call *c, int i, const float *plain, void *lives, dt_err *err)
+static dt_status param_get(
+    const dt_call *c, int i, dt_rows rows, const void *lives, float *plain, dt_err *err)
 {
-    const passage w = {c, problem(c), dti_fc_image(c), plain, lives, NULL};
-    if (i > 0 || w.x.h * w.x.w == 1)
-        return dti_weighted_put(&w.p, c, i, plain, lives, err);
-    return pass(&w, err);
-}
-
-static dt_status param_get(const dt_call *c, int i, const void *lives, float *plain, dt_err *err)
-{
-    void *from; /* only read */
-    memcpy(&from, &lives, sizeof from);
-    const passage w = {c, problem(c), dti_fc_image(c), NULL, from, plain};
-    if (i > 0 || w.x.h * w.x.w == 1)
-        return dti_weighted_get(&w.p, c, i, lives, plain, err);
-    return pass(&w, err);
+    const dt_dnnl_problem p = problem(c);
+    const dt_shape x = dti_fc_image(c);
+    float *hwc;
+    if (i > 0 || x.h * x.w == 1)
+        return dti_weighted_get(&p, c, i, rows, lives, plain, err);
+    DT_CHECK(take_rows(c, rows, &hwc, err));
+    const dt_status st = dti_weighted_get(&p, c, i, rows, lives, hwc, err);
+    if (st == DT_OK)
+        dti_weight_transpose(hwc, plain, rows.n, x.h * x.w, x.c);
+    dt_free(hwc);
+    return st;
 }
 
 const dt_kernels dt_fc_cpu = {
@@ -122,4 +88,5 @@ const dt_kernels dt_fc_cpu = {
     .param_bytes = param_bytes,
     .param_put = param_put,
     .param_get = param_get,
+    .param_rows = param_rows,
 };

@@ -127,65 +127,132 @@ static dt_status param_bytes(const dt_call *c, int i, size_t *bytes, dt_err *err
     return lives_plain(c) ? DT_OK : dti_weighted_bytes(&p, &r, i, bytes, err);
 }
 
-/* From and to [out, in]. */
-static dt_status put(const dt_call *c, int i, const float *plain, void *lives, dt_err *err)
-{
-    const dt_dnnl_problem p = problem(c);
-    const dt_call r = rows(c);
-    if (!lives_plain(c))
-        return dti_weighted_put(&p, &r, i, plain, lives, err);
-    memcpy(lives, plain, dti_weighted_plain_bytes(c, i));
-    return DT_OK;
-}
-
-static dt_status get(const dt_call *c, int i, const void *lives, float *plain, dt_err *err)
-{
-    const dt_dnnl_problem p = problem(c);
-    const dt_call r = rows(c);
-    if (!lives_plain(c))
-        return dti_weighted_get(&p, &r, i, lives, plain, err);
-    memcpy(plain, lives, dti_weighted_plain_bytes(c, i));
-    return DT_OK;
-}
-
-/* Memory for the weight transposed; NULL when there is none. */
-static float *transposed(const dt_call *c)
-{
-    return dt_alloc((size_t)dt_param_count(&c->node->info.param[0]), sizeof(float));
-}
-
-static dt_status no_memory(const dt_call *c, dt_err *err)
-{
-    return DT_FAIL(err, DT_E_NOMEM, "layer '%s': no memory to transpose its weight", c->node->name);
-}
-
-static dt_status param_put(const dt_call *c, int i, const float *plain, void *lives, dt_err *err)
+/* Files may have the weight as [in, out]. */
+static bool is_transposed(const dt_call *c, int i)
 {
     const dt_linear *o = c->node->opts;
-    if (i > 0 || !o->in_out)
-        return put(c, i, plain, lives, err);
-    float *out_in = transposed(c);
-    if (out_in == NULL)
-        return no_memory(c, err);
-    dti_weight_transpose(plain, out_in, 1, dti_call_x(c).c, o->out);
-    const dt_status st = put(c, i, out_in, lives, err);
+    return i == 0 && o->in_out;
+}
+
+static int64_t param_rows(const dt_call *c, int i)
+{
+    const dt_dnnl_problem p = problem(c);
+    const dt_call r = rows(c);
+    return lives_plain(c) ? 1 : is_transposed(c, i) ? 0 : dti_weighted_rows(&p, &r, i);
+}
+
+/* Values of the bias, or of a weight [out, in], in a row of either. */
+static int64_t row_of(const dt_call *c, int i)
+{
+    return i == 0 ? dti_call_x(c).c : 1;
+}
+
+static void copy_rows(float *to, const float *from, int64_t values)
+{
+    memcpy(to, from, (size_t)values * sizeof *to);
+}
+
+/* To and from [out, in]. */
+static dt_status put(
+    const dt_call *c, int i, dt_rows some, const float *plain, void *lives, dt_err *err)
+{
+    const dt_dnnl_problem p = problem(c);
+    const dt_call r = rows(c);
+    const int64_t row = row_of(c, i);
+    if (!lives_plain(c))
+        return dti_weighted_put(&p, &r, i, some, plain, lives, err);
+    copy_rows((float *)lives + some.at * row, plain, some.n * row);
+    return DT_OK;
+}
+
+static dt_status get(
+    const dt_call *c, int i, dt_rows some, const void *lives, float *plain, dt_err *err)
+{
+    const dt_dnnl_problem p = problem(c);
+    const dt_call r = rows(c);
+    const int64_t row = row_of(c, i);
+    if (!lives_plain(c))
+        return dti_weighted_get(&p, &r, i, some, lives, plain, err);
+    copy_rows(plain, (const float *)lives + some.at * row, some.n * row);
+    return DT_OK;
+}
+
+/* Of a weight [in, out] in files that the library keeps in a layout of its own: outputs that can go
+ * by themselves, and memory for them. */
+static dt_status take_outputs(const dt_call *c, dt_rows *some, float **out_in, dt_err *err)
+{
+    const dt_dnnl_problem p = problem(c);
+    const dt_call r = rows(c);
+    const int64_t unit = dti_weighted_rows(&p, &r, 0);
+    *some = (dt_rows){.n = unit > 0 && unit < p.out ? unit : p.out};
+    *out_in = dt_alloc((size_t)(some->n * p.c), sizeof **out_in);
+    if (*out_in == NULL)
+        return DT_FAIL(
+            err, DT_E_NOMEM, "layer '%s': no memory to transpose its weight", c->node->name);
+    return DT_OK;
+}
+
+static int64_t outputs_left(const dt_call *c, dt_rows some)
+{
+    const dt_linear *o = c->node->opts;
+    return o->out - some.at < some.n ? o->out - some.at : some.n;
+}
+
+static dt_status put_transposed(const dt_call *c, const float *plain, void *lives, dt_err *err)
+{
+    const dt_linear *o = c->node->opts;
+    const int64_t in = dti_call_x(c).c;
+    dt_rows some;
+    float *out_in;
+    dt_status st = take_outputs(c, &some, &out_in, err);
+    for (; st == DT_OK && some.at < o->out; some.at += some.n) {
+        some.n = outputs_left(c, some);
+        dti_weight_columns_get(plain, out_in, some, o->out, in);
+        st = put(c, 0, some, out_in, lives, err);
+    }
     dt_free(out_in);
     return st;
 }
 
-static dt_status param_get(const dt_call *c, int i, const void *lives, float *plain, dt_err *err)
+static dt_status get_transposed(const dt_call *c, const void *lives, float *plain, dt_err *err)
 {
     const dt_linear *o = c->node->opts;
-    if (i > 0 || !o->in_out)
-        return get(c, i, lives, plain, err);
-    float *out_in = transposed(c);
-    if (out_in == NULL)
-        return no_memory(c, err);
-    const dt_status st = get(c, i, lives, out_in, err);
-    if (st == DT_OK)
-        dti_weight_transpose(out_in, plain, 1, o->out, dti_call_x(c).c);
+    const int64_t in = dti_call_x(c).c;
+    dt_rows some;
+    float *out_in;
+    dt_status st = take_outputs(c, &some, &out_in, err);
+    for (; st == DT_OK && some.at < o->out; some.at += some.n) {
+        some.n = outputs_left(c, some);
+        st = get(c, 0, some, lives, out_in, err);
+        if (st == DT_OK)
+            dti_weight_columns_put(out_in, plain, some, o->out, in);
+    }
     dt_free(out_in);
     return st;
+}
+
+static dt_status param_put(
+    const dt_call *c, int i, dt_rows some, const float *plain, void *lives, dt_err *err)
+{
+    const dt_linear *o = c->node->opts;
+    if (!is_transposed(c, i))
+        return put(c, i, some, plain, lives, err);
+    if (!lives_plain(c))
+        return put_transposed(c, plain, lives, err);
+    dti_weight_columns_put(plain, lives, some, dti_call_x(c).c, o->out);
+    return DT_OK;
+}
+
+static dt_status param_get(
+    const dt_call *c, int i, dt_rows some, const void *lives, float *plain, dt_err *err)
+{
+    const dt_linear *o = c->node->opts;
+    if (!is_transposed(c, i))
+        return get(c, i, some, lives, plain, err);
+    if (!lives_plain(c))
+        return get_transposed(c, lives, plain, err);
+    dti_weight_columns_get(lives, plain, some, dti_call_x(c).c, o->out);
+    return DT_OK;
 }
 
 const dt_kernels dt_linear_cpu = {
@@ -193,4 +260,5 @@ const dt_kernels dt_linear_cpu = {
     .param_bytes = param_bytes,
     .param_put = param_put,
     .param_get = param_get,
+    .param_rows = param_rows,
 };

@@ -185,7 +185,7 @@ dt_status dti_weighted_bytes(
 }
 
 /* One reorder, with scratch of its own: parameters are loaded and saved outside the step. */
-static dt_status convert(
+static dt_status convert_all(
     const dt_dnnl_problem *p, dt_dnnl_layout from, dt_dnnl_layout to, void *x, void *y, dt_err *err)
 {
     dt_dnnl_facts f;
@@ -209,71 +209,65 @@ static void *unconst(const void *p)
     return q;
 }
 
-dt_status dti_weighted_put(
-    const dt_dnnl_problem *p, const dt_call *c, int i, const float *plain, void *lives, dt_err *err)
-{
-    if (i > 0) {
-        memcpy(lives, plain, dti_weighted_plain_bytes(c, i));
-        return DT_OK;
-    }
-    const dt_dnnl_layout oihw = {.kind = DT_DNNL_PLAIN};
-    DT_TRY(err, convert(p, oihw, home(p, c), unconst(plain), lives, err), "layer '%s', weight",
-        c->node->name);
-    return DT_OK;
-}
+static const dt_dnnl_layout plain_layout = {.kind = DT_DNNL_PLAIN};
 
-dt_status dti_weighted_get(
-    const dt_dnnl_problem *p, const dt_call *c, int i, const void *lives, float *plain, dt_err *err)
-{
-    if (i > 0) {
-        memcpy(plain, lives, dti_weighted_plain_bytes(c, i));
-        return DT_OK;
-    }
-    const dt_dnnl_layout oihw = {.kind = DT_DNNL_PLAIN};
-    DT_TRY(err, convert(p, home(p, c), oihw, unconst(lives), plain, err), "layer '%s', weight",
-        c->node->name);
-    return DT_OK;
-}
-
-static const dt_dnnl_layout out_in = {.kind = DT_DNNL_PLAIN};
-
-/* A padded layout is written whole, so that the padding is. */
-bool dti_weighted_has_rows(const dt_dnnl_problem *p, const dt_call *c)
+/* Of an fc's weight whose layout keeps rows together. A padded one is written whole, so that the
+ * padding is. */
+int64_t dti_weighted_rows(const dt_dnnl_problem *p, const dt_call *c, int i)
 {
     dt_dnnl_facts f;
     dt_dnnl_op *op = NULL;
-    const int64_t first = p->out > DT_WEIGHTED_ROWS ? DT_WEIGHTED_ROWS : 0, left = p->out - first;
-    const int64_t n = left < DT_WEIGHTED_ROWS ? left : DT_WEIGHTED_ROWS;
-    const bool has =
-        home(p, c).kind != DT_DNNL_PLAIN && dt_dnnl_ask(p, home(p, c), &f, NULL) == DT_OK &&
-        f.weight_bytes == dti_weighted_plain_bytes(c, 0) &&
-        dti_dnnl_create_reorder_rows(&op, p, home(p, c), out_in, first, n, NULL) == DT_OK;
+    if (i > 0)
+        return 1;
+    const int64_t most = dti_dnnl_rows(), first = p->out > most ? most : 0, left = p->out - first;
+    const bool apart = p->fc && home(p, c).kind != DT_DNNL_PLAIN &&
+                       dt_dnnl_ask(p, home(p, c), &f, NULL) == DT_OK &&
+                       f.weight_bytes == dti_weighted_plain_bytes(c, 0) &&
+                       dti_dnnl_create_reorder_rows(&op, p, home(p, c), plain_layout, first,
+                           left < most ? left : most, NULL) == DT_OK;
     dt_dnnl_destroy(op);
-    return has;
+    return apart ? most : 0;
 }
 
-static dt_status convert_rows(const dt_dnnl_problem *p, const dt_call *c, dt_dnnl_layout from,
-    dt_dnnl_layout to, const int64_t at[2], const dt_dnnl_bytes *bytes, dt_err *err)
+/* Some of an fc's weight: how much of a matrix the bytes are, the library wants to know. */
+static dt_status convert_rows(const dt_dnnl_problem *p, dt_dnnl_layout from, dt_dnnl_layout to,
+    dt_rows rows, const dt_dnnl_bytes *bytes, dt_err *err)
 {
     dt_dnnl_op *op;
-    dt_status st = dti_dnnl_create_reorder_rows(&op, p, from, to, at[0], at[1], err);
-    if (st == DT_OK)
-        st = dt_dnnl_run(op, bytes, err);
+    DT_CHECK(dti_dnnl_create_reorder_rows(&op, p, from, to, rows.at, rows.n, err));
+    const dt_status st = dt_dnnl_run(op, bytes, err);
     dt_dnnl_destroy(op);
-    DT_TRY(err, st, "layer '%s', weight", c->node->name);
+    return st;
+}
+
+static dt_status convert(const dt_dnnl_problem *p, dt_dnnl_layout from, dt_dnnl_layout to,
+    dt_rows rows, void *x, void *y, dt_err *err)
+{
+    const dt_dnnl_bytes bytes = {.x = x, .y = y};
+    return !p->fc || rows.n == p->out ? convert_all(p, from, to, x, y, err)
+                                      : convert_rows(p, from, to, rows, &bytes, err);
+}
+
+dt_status dti_weighted_put(const dt_dnnl_problem *p, const dt_call *c, int i, dt_rows rows,
+    const float *plain, void *lives, dt_err *err)
+{
+    if (i > 0) {
+        memcpy((float *)lives + rows.at, plain, (size_t)rows.n * sizeof *plain);
+        return DT_OK;
+    }
+    DT_TRY(err, convert(p, plain_layout, home(p, c), rows, unconst(plain), lives, err),
+        "layer '%s', weight", c->node->name);
     return DT_OK;
 }
 
-dt_status dti_weighted_put_rows(const dt_dnnl_problem *p, const dt_call *c, int64_t first,
-    int64_t n, const float *plain, void *lives, dt_err *err)
+dt_status dti_weighted_get(const dt_dnnl_problem *p, const dt_call *c, int i, dt_rows rows,
+    const void *lives, float *plain, dt_err *err)
 {
-    const dt_dnnl_bytes bytes = {.x = unconst(plain), .y = lives};
-    return convert_rows(p, c, out_in, home(p, c), (int64_t[2]){first, n}, &bytes, err);
-}
-
-dt_status dti_weighted_get_rows(const dt_dnnl_problem *p, const dt_call *c, int64_t first,
-    int64_t n, const void *lives, float *plain, dt_err *err)
-{
-    const dt_dnnl_bytes bytes = {.x = unconst(lives), .y = plain};
-    return convert_rows(p, c, home(p, c), out_in, (int64_t[2]){first, n}, &bytes, err);
+    if (i > 0) {
+        memcpy(plain, (const float *)lives + rows.at, (size_t)rows.n * sizeof *plain);
+        return DT_OK;
+    }
+    DT_TRY(err, convert(p, home(p, c), plain_layout, rows, unconst(lives), plain, err),
+        "layer '%s', weight", c->node->name);
+    return DT_OK;
 }

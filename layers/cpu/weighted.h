@@ -28,23 +28,15 @@ static inline size_t dti_weighted_plain_bytes(const dt_call *c, int i)
     return (size_t)dt_param_count(&c->node->info.param[i]) * sizeof(float);
 }
 
-/* Parameter i as it lives: its bytes, and its conversion from and to OIHW or [out, in]. Padding in
- * the library's layout becomes zero, and stays so under any elementwise optimizer. */
+/* Parameter i as it lives: its bytes, and the conversion of some rows from and to OIHW or
+ * [out, in], as dt_kernels has it. Padding in the library's layout becomes zero, and stays so under
+ * any elementwise optimizer. */
 dt_status dti_weighted_bytes(
     const dt_dnnl_problem *p, const dt_call *c, int i, size_t *bytes, dt_err *err) DT_NODISCARD;
-dt_status dti_weighted_put(const dt_dnnl_problem *p, const dt_call *c, int i, const float *plain,
-    void *lives, dt_err *err) DT_NODISCARD;
-dt_status dti_weighted_get(const dt_dnnl_problem *p, const dt_call *c, int i, const void *lives,
-    float *plain, dt_err *err) DT_NODISCARD;
-
-/* Of an fc's weight, some rows of [out, in] at a time, so that no second weight is needed on the
- * way: rows [first, first + n), both multiples of DT_WEIGHTED_ROWS but at the end.
- * dti_weighted_has_rows says whether its layout allows that. */
-enum { DT_WEIGHTED_ROWS = 64 };
-bool dti_weighted_has_rows(const dt_dnnl_problem *p, const dt_call *c);
-dt_status dti_weighted_put_rows(const dt_dnnl_problem *p, const dt_call *c, int64_t first,
-    int64_t n, const float *plain, void *lives, dt_err *err) DT_NODISCARD;
-dt_status dti_weighted_get_rows(const dt_dnnl_problem *p, const dt_call *c, int64_t first,
-    int64_t n, const void *lives, float *plain, dt_err *err) DT_NODISCARD;
+int64_t dti_weighted_rows(const dt_dnnl_problem *p, const dt_call *c, int i);
+dt_status dti_weighted_put(const dt_dnnl_problem *p, const dt_call *c, int i, dt_rows rows,
+    const float *plain, void *lives, dt_err *err) DT_NODISCARD;
+dt_status dti_weighted_get(const dt_dnnl_problem *p, const dt_call *c, int i, dt_rows rows,
+    const void *lives, float *plain, dt_err *err) DT_NODISCARD;
 
 #endif

@@ -232,27 +232,36 @@ static const dt_impl conv[] = {
 };
 DT_IMPLS(conv);
 
+/* Values of a row: of the weight an output's, or of a transposed one an input's; of the bias one.
+ */
+static int64_t conv_row(const dt_param_info *p)
+{
+    return dt_param_count(p) / p->d[0];
+}
+
 static dt_status conv_param_put(
-    const dt_call *c, int i, const float *plain, void *lives, dt_err *err)
+    const dt_call *c, int i, dt_rows rows, const float *plain, void *lives, dt_err *err)
 {
     const dt_param_info *p = &c->node->info.param[i];
+    float *to = (float *)lives + rows.at * conv_row(p);
     (void)err;
     if (i == 0)
-        dti_weight_transpose(plain, lives, p->d[0], p->d[1], p->d[2] * p->d[3]);
+        dti_weight_transpose(plain, to, rows.n, p->d[1], p->d[2] * p->d[3]);
     else
-        memcpy(lives, plain, (size_t)dt_param_count(p) * sizeof *plain);
+        memcpy(to, plain, (size_t)rows.n * sizeof *plain);
     return DT_OK;
 }
 
 static dt_status conv_param_get(
-    const dt_call *c, int i, const void *lives, float *plain, dt_err *err)
+    const dt_call *c, int i, dt_rows rows, const void *lives, float *plain, dt_err *err)
 {
     const dt_param_info *p = &c->node->info.param[i];
+    const float *from = (const float *)lives + rows.at * conv_row(p);
     (void)err;
     if (i == 0)
-        dti_weight_transpose(lives, plain, p->d[0], p->d[2] * p->d[3], p->d[1]);
+        dti_weight_transpose(from, plain, rows.n, p->d[2] * p->d[3], p->d[1]);
     else
-        memcpy(plain, lives, (size_t)dt_param_count(p) * sizeof *plain);
+        memcpy(plain, from, (size_t)rows.n * sizeof *plain);
     return DT_OK;
 }
 

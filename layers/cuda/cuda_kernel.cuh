@@ -11,7 +11,7 @@
 #ifndef DT_CUDA_HOST
 #define DT_CUDA_TABLE(name, facts, create, run, run_many)                                          \
     extern "C" const dt_kernels dt_##name##_cuda = {                                               \
-        facts, create, NULL, run, NULL, NULL, NULL, run_many, NULL, NULL}
+        facts, create, NULL, run, NULL, NULL, NULL, NULL, run_many, NULL, NULL}
 #define DT_PRAGMA(text) _Pragma(#text)
 #define DT_UNROLL(n) DT_PRAGMA(unroll n)
 #endif

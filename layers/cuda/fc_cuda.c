@@ -28,27 +28,29 @@ static dt_status fc_create(const dt_call *c, void **state, dt_err *err)
     return dti_rows_create(&r, c, state, err);
 }
 
-static dt_status fc_param_put(const dt_call *c, int i, const float *plain, void *lives, dt_err *err)
+static dt_status fc_param_put(
+    const dt_call *c, int i, dt_rows rows, const float *plain, void *lives, dt_err *err)
 {
-    const dt_param_info *p = &c->node->info.param[i];
     const dt_shape x = dti_fc_image(c);
     (void)err;
     if (i == 0)
-        dti_weight_transpose(plain, lives, p->d[0], x.c, x.h * x.w);
+        dti_weight_transpose(
+            plain, (float *)lives + rows.at * dt_shape_sample(&x), rows.n, x.c, x.h * x.w);
     else
-        memcpy(lives, plain, (size_t)dt_param_count(p) * sizeof *plain);
+        memcpy((float *)lives + rows.at, plain, (size_t)rows.n * sizeof *plain);
     return DT_OK;
 }
 
-static dt_status fc_param_get(const dt_call *c, int i, const void *lives, float *plain, dt_err *err)
+static dt_status fc_param_get(
+    const dt_call *c, int i, dt_rows rows, const void *lives, float *plain, dt_err *err)
 {
-    const dt_param_info *p = &c->node->info.param[i];
     const dt_shape x = dti_fc_image(c);
     (void)err;
     if (i == 0)
-        dti_weight_transpose(lives, plain, p->d[0], x.h * x.w, x.c);
+        dti_weight_transpose(
+            (const float *)lives + rows.at * dt_shape_sample(&x), plain, rows.n, x.h * x.w, x.c);
     else
-        memcpy(plain, lives, (size_t)dt_param_count(p) * sizeof *plain);
+        memcpy(plain, (const float *)lives + rows.at, (size_t)rows.n * sizeof *plain);
     return DT_OK;
 }
 

@@ -141,26 +141,28 @@ static bool linear_is_transposed(const dt_call *c, int i)
 }
 
 static dt_status linear_param_put(
-    const dt_call *c, int i, const float *plain, void *lives, dt_err *err)
+    const dt_call *c, int i, dt_rows rows, const float *plain, void *lives, dt_err *err)
 {
-    const dt_param_info *p = &c->node->info.param[i];
+    const dt_linear *o = c->node->opts;
+    const int64_t in = dti_call_x(c).c, row = i == 0 ? in : 1;
     (void)err;
     if (linear_is_transposed(c, i))
-        dti_weight_transpose(plain, lives, 1, p->d[0], p->d[1]);
+        dti_weight_columns_put(plain, lives, rows, in, o->out);
     else
-        memcpy(lives, plain, (size_t)dt_param_count(p) * sizeof *plain);
+        memcpy((float *)lives + rows.at * row, plain, (size_t)(rows.n * row) * sizeof *plain);
     return DT_OK;
 }
 
 static dt_status linear_param_get(
-    const dt_call *c, int i, const void *lives, float *plain, dt_err *err)
+    const dt_call *c, int i, dt_rows rows, const void *lives, float *plain, dt_err *err)
 {
-    const dt_param_info *p = &c->node->info.param[i];
+    const dt_linear *o = c->node->opts;
+    const int64_t in = dti_call_x(c).c, row = i == 0 ? in : 1;
     (void)err;
     if (linear_is_transposed(c, i))
-        dti_weight_transpose(lives, plain, 1, p->d[1], p->d[0]);
+        dti_weight_columns_get(lives, plain, rows, in, o->out);
     else
-        memcpy(plain, lives, (size_t)dt_param_count(p) * sizeof *plain);
+        memcpy(plain, (const float *)lives + rows.at * row, (size_t)(rows.n * row) * sizeof *plain);
     return DT_OK;
 }
 

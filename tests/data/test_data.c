@@ -248,9 +248,10 @@ typedef struct tensor_file {
     int64_t y[STEPS * BATCH];
 } tensor_file;
 
-static dt_status tensor_bytes(void *arg, size_t i, const void **bytes, dt_err *err)
+static dt_status tensor_bytes(
+    void *arg, size_t i, size_t at, const void **bytes, size_t *n, dt_err *err)
 {
-    (void)err;
+    (void)at, (void)n, (void)err; /* at once */
     tensor_file *f = arg;
     *bytes = i == 0 ? (const void *)f->x : (const void *)f->y;
     return DT_OK;

@@ -123,9 +123,10 @@ typedef struct pixel_file {
     int64_t y[ALL];
 } pixel_file;
 
-static dt_status pixel_bytes(void *arg, size_t i, const void **bytes, dt_err *err)
+static dt_status pixel_bytes(
+    void *arg, size_t i, size_t at, const void **bytes, size_t *n, dt_err *err)
 {
-    (void)err;
+    (void)at, (void)n, (void)err; /* at once */
     const pixel_file *f = arg;
     *bytes = i == 0 ? (const void *)f->x : f->y;
     return DT_OK;

@@ -220,9 +220,10 @@ typedef struct token_file {
     int64_t x[ALL], y[ALL];
 } token_file;
 
-static dt_status token_bytes(void *arg, size_t i, const void **bytes, dt_err *err)
+static dt_status token_bytes(
+    void *arg, size_t i, size_t at, const void **bytes, size_t *n, dt_err *err)
 {
-    (void)err;
+    (void)at, (void)n, (void)err; /* at once */
     const token_file *f = arg;
     *bytes = i == 0 ? f->x : f->y;
     return DT_OK;

@@ -626,10 +626,11 @@ static dt_status put_state(const dt_st_out *out, size_t n, int64_t value, dt_err
 static int64_t state_value;
 static char zeros[1 << 20];
 
-static dt_status state_data(void *arg, size_t i, const void **bytes, dt_err *err)
+static dt_status state_data(
+    void *arg, size_t i, size_t at, const void **bytes, size_t *n, dt_err *err)
 {
     const dt_st_out *out = arg;
-    (void)err;
+    (void)at, (void)n, (void)err; /* at once */
     *bytes = strcmp(out[i].name, "run.at") == 0 ? (const void *)&state_value : zeros;
     return DT_OK;
 }

@@ -21,6 +21,7 @@
 #include "tests/fixture/planned.h"
 #include "tests/fixture/random_graph.h"
 #include "tests/fixture/sanitizer.h"
+#include "tests/fixture/state.h"
 #include "tests/fixture/trainee.h"
 #include "layers/registry.h"
 #include "memory/codec_op.h"
@@ -410,8 +411,8 @@ static void parameters_come_back_as_they_were_put(void **state)
             assert_true(in != NULL && out != NULL);
             for (int64_t e = 0; e < n; e++)
                 in[e] = (float)e + 0.5F;
-            assert_ok(dti_runner_put(s.at.runner, (int32_t)i, in, &err), &err);
-            assert_ok(dti_runner_get(s.at.runner, (int32_t)i, out, &err), &err);
+            assert_ok(dt_values_put(s.at.runner, (int32_t)i, in, &err), &err);
+            assert_ok(dt_values_get(s.at.runner, (int32_t)i, out, &err), &err);
             assert_memory_equal(in, out, (size_t)n * sizeof *in);
             dt_free(in);
             dt_free(out);
@@ -437,7 +438,7 @@ static float *parameters(session *s, size_t *n)
         const dt_home *h = &s->at.map->home[i];
         if (h->port != DT_P)
             continue;
-        assert_ok(dti_runner_get(s->at.runner, (int32_t)i, all + at, &err), &err);
+        assert_ok(dt_values_get(s->at.runner, (int32_t)i, all + at, &err), &err);
         at += (size_t)dt_param_count(&s->at.graph->node[h->node].info.param[h->param]);
     }
     *n = at;

@@ -65,13 +65,21 @@ static const float weight[6] = {1, -2, 3, 0.5f, 1e-30f, -0.0f};
 static const int64_t steps = 12;
 static const uint8_t mask[3] = {7, 0, 255};
 
-static dt_status sample_data(void *arg, size_t i, const void **bytes, dt_err *err)
+/* The first tensor in pieces of 8 bytes, each from a buffer that the next one uses again. */
+static dt_status sample_data(
+    void *arg, size_t i, size_t at, const void **bytes, size_t *n, dt_err *err)
 {
+    static char piece[8];
     const void *const parts[] = {weight, &steps, NULL, mask};
     const size_t *const fail_at = arg;
     if (fail_at != NULL && *fail_at == i)
         return DT_FAIL(err, DT_E_DEVICE, "part %zu is lost", i);
     *bytes = parts[i];
+    if (i == 0) {
+        assert_int_equal(*n, sizeof weight - at);
+        *n = sizeof piece;
+        *bytes = memcpy(piece, (const char *)parts[i] + at, sizeof piece);
+    }
     return DT_OK;
 }
 
@@ -208,6 +216,8 @@ static void a_failing_source_leaves_the_old_file(void **state)
     dt_st_close(open_sample(path));
     for (size_t i = 0; i < DT_COUNT(sample); i++) {
         dt_err err = {0};
+        if (i == 2) /* which has no bytes */
+            continue;
         assert_fails(write_sample(path, &i, &err), DT_E_DEVICE, &err, "is lost");
         dt_st_file *f = NULL;
         assert_ok(dt_st_open(&f, path, &err), &err);

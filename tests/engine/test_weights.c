@@ -13,6 +13,7 @@
 #include "engine/checkpoint/weights.h"
 #include "models/model.h"
 #include "tests/fixture/planned.h"
+#include "tests/fixture/state.h"
 
 static dt_graph *build(const char *model, int64_t classes, int64_t width)
 {
@@ -113,10 +114,11 @@ static void append(file *f, const char *name, dt_st_type type, int rank, int64_t
     assert_non_null(t->bytes);
 }
 
-static dt_status tensor_bytes(void *arg, size_t i, const void **bytes, dt_err *err)
+static dt_status tensor_bytes(
+    void *arg, size_t i, size_t at, const void **bytes, size_t *n, dt_err *err)
 {
-    (void)err;
-    *bytes = ((const file *)arg)->t[i].bytes;
+    (void)n, (void)err;
+    *bytes = (const char *)((const file *)arg)->t[i].bytes + at;
     return DT_OK;
 }
 
@@ -207,7 +209,7 @@ static void other_seeds_give_other_files(void **state)
     for (int i = 0; i < 2; i++) {
         dt_stage t = open_net("lenet5", 2, (uint64_t)i + 1);
         dt_err err = {0};
-        assert_ok(dti_runner_get(t.runner, 0, v[i], &err), &err);
+        assert_ok(dt_values_get(t.runner, 0, v[i], &err), &err);
         dt_stage_close(&t);
     }
     assert_true(memcmp(v[0], v[1], sizeof v[0]) != 0);
@@ -476,7 +478,7 @@ static void gradients_stand_under_the_parameters_names(void **state)
     assert_non_null(want);
     for (size_t i = 0; i < n; i++)
         want[i] = (float)i - 0.5f;
-    assert_ok(dti_runner_put(t.runner, dti_map_find(t.map, node, 0, DT_DP), want, &err), &err);
+    assert_ok(dt_values_put(t.runner, dti_map_find(t.map, node, 0, DT_DP), want, &err), &err);
     const char *path = dt_temp_path("gradients.safetensors");
     assert_ok(dt_gradients_save(t.runner, t.graph, t.map, path, &err), &err);
     file *f = read_tensors(path);

@@ -304,12 +304,12 @@ static void restoring_brings_a_gradient_home(void **state)
     dt_args a = {.n = 4, .port[DT_S] = dt_alloc(bytes, 1), .port[DT_DP] = dt_alloc(bytes, 1)};
     float back[33 * 20 * 9];
     assert_true(a.port[DT_S] != NULL && a.port[DT_DP] != NULL);
-    assert_ok(k->param_put(&o.call, 0, w, a.port[DT_S], &err), &err);
+    assert_ok(k->param_put(&o.call, 0, (dt_rows){.n = 33}, w, a.port[DT_S], &err), &err);
     o.call.form = DT_RESTORE;
     o.call.home_n = 100;
     assert_ok(k->create(&o.call, &op, &err), &err);
     assert_ok(k->run(&o.call, op, &a, &err), &err);
-    assert_ok(k->param_get(&o.call, 0, a.port[DT_DP], back, &err), &err);
+    assert_ok(k->param_get(&o.call, 0, (dt_rows){.n = 33}, a.port[DT_DP], back, &err), &err);
     assert_memory_equal(back, w, sizeof back);
     k->destroy(op);
     free(w);
@@ -397,10 +397,10 @@ static void fc_behind_flatten_knows_the_image(void **state)
     float *w = dt_random_values(7 * 60, 1), *a = dt_alloc(bytes, 1), *b = dt_alloc(bytes, 1);
     float back[7 * 60];
     assert_true(a != NULL && b != NULL);
-    assert_ok(k->param_put(&direct.call, 0, w, a, &err), &err);
-    assert_ok(k->param_put(&behind.call, 0, w, b, &err), &err);
+    assert_ok(k->param_put(&direct.call, 0, (dt_rows){.n = 7}, w, a, &err), &err);
+    assert_ok(k->param_put(&behind.call, 0, (dt_rows){.n = 7}, w, b, &err), &err);
     assert_memory_equal(a, b, bytes);
-    assert_ok(k->param_get(&behind.call, 0, b, back, &err), &err);
+    assert_ok(k->param_get(&behind.call, 0, (dt_rows){.n = 7}, b, back, &err), &err);
     assert_memory_equal(back, w, sizeof back);
     free(w);
     dt_free(a);

@@ -15,6 +15,7 @@
 #include "tests/fixture/layer_check.h"
 #include "tests/fixture/planned.h"
 #include "tests/fixture/random_graph.h"
+#include "tests/fixture/state.h"
 
 enum { STEPS = 4, BATCH = 4, CLASSES = 10 };
 
@@ -281,7 +282,7 @@ static float *plain_of(const dt_stage *t, size_t i, size_t *count)
     *count = (size_t)dt_param_count(&t->graph->node[h->node].info.param[h->param]);
     float *v = malloc(*count * sizeof *v);
     assert_non_null(v);
-    assert_ok(dti_runner_get(t->runner, (int32_t)i, v, &err), &err);
+    assert_ok(dt_values_get(t->runner, (int32_t)i, v, &err), &err);
     return v;
 }
 
@@ -303,7 +304,7 @@ static void copy_weights(const dt_stage *from, dt_stage *to)
         if (to->map->home[i].port != DT_P)
             continue;
         float *v = plain_of(from, home_named(from->map, to->map->home[i].name), &count);
-        assert_ok(dti_runner_put(to->runner, (int32_t)i, v, &err), &err);
+        assert_ok(dt_values_put(to->runner, (int32_t)i, v, &err), &err);
         free(v);
     }
 }

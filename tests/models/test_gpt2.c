@@ -14,6 +14,7 @@
 #include "tests/fixture/fake_driver.h"
 #include "tests/fixture/json_read.h"
 #include "tests/fixture/planned.h"
+#include "tests/fixture/state.h"
 
 enum { LAYERS = 2, WIDTH = 48, HEADS = 4, VOCAB = 65, CONTEXT = 32, BATCH = 3, STEPS = 6 };
 
@@ -130,7 +131,7 @@ static double worst(const trainer *t, const char *file, dt_port port)
         float *got = malloc(e->bytes), *want = malloc(e->bytes);
         dt_err err = {0};
         assert_true(got != NULL && want != NULL);
-        assert_ok(dti_runner_get(t->at.runner, (int32_t)i, got, &err), &err);
+        assert_ok(dt_values_get(t->at.runner, (int32_t)i, got, &err), &err);
         assert_ok(dt_st_read(f, e, 0, want, e->bytes, &err), &err);
         const double off = dt_relative_error(got, want, n);
         most = off <= most ? most : off; /* a NaN stays */
@@ -275,7 +276,7 @@ static void the_tied_head_trains_the_embedding(void **state)
                   head = dti_graph_find(t.at.graph, "lm_head");
     assert_int_equal(t.at.graph->node[head].shares, wte);
     assert_int_equal(dti_map_find(t.at.map, head, 0, DT_P), -1);
-    assert_ok(dti_runner_get(t.at.runner, dti_map_find(t.at.map, wte, 0, DT_DP), dw, &err), &err);
+    assert_ok(dt_values_get(t.at.runner, dti_map_find(t.at.map, wte, 0, DT_DP), dw, &err), &err);
     double used = 0, unused = 0;
     for (int c = 0; c < WIDTH; c++) {
         used += fabs((double)dw[2 * WIDTH + c]);

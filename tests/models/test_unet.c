@@ -7,6 +7,7 @@
 #include "engine/runner/runner.h"
 #include "tests/fixture/check.h"
 #include "tests/fixture/planned.h"
+#include "tests/fixture/state.h"
 
 enum { BATCH = 2, IMAGE = 32, CLASSES = 3, WIDTH = 8, PIXELS = BATCH * IMAGE * IMAGE };
 
@@ -131,7 +132,7 @@ static void put_weights(const trainer *t)
             v[e] = (float)(p->rank == 4 ? (unit(k) - 0.5) * 3.4 / fan
                            : weight     ? 0.5 + unit(k)
                                         : (unit(k) - 0.5) * 0.4);
-        assert_ok(dti_runner_put(t->at.runner, (int32_t)at, v, &err), &err);
+        assert_ok(dt_values_put(t->at.runner, (int32_t)at, v, &err), &err);
         free(v);
     }
 }
@@ -188,7 +189,7 @@ static void compare_gradients(const trainer *t)
         float *got = malloc(n * sizeof *got);
         dt_err err = {0};
         assert_non_null(got);
-        assert_ok(dti_runner_get(t->at.runner, (int32_t)at, got, &err), &err);
+        assert_ok(dt_values_get(t->at.runner, (int32_t)at, got, &err), &err);
         double squares = 0, product = 0;
         for (uint32_t e = 0; e < n; e++, k++) {
             squares += (double)got[e] * (double)got[e];

@@ -14,6 +14,7 @@
 #include "memory/codec.h"
 #include "tests/fixture/planned.h"
 #include "tests/fixture/run_cli.h"
+#include "tests/fixture/state.h"
 #include "tests/fixture/trainee.h"
 
 enum { STEPS = 8 };
@@ -93,7 +94,7 @@ static void weights_keep_the_digits_of_fp32(void **state)
         float *v = dt_alloc(n, sizeof *v);
         assert_non_null(v);
         assert_true(h->bytes >= n * sizeof *v);
-        assert_ok(dti_runner_get(t.runner, (int32_t)i, v, &err), &err);
+        assert_ok(dt_values_get(t.runner, (int32_t)i, v, &err), &err);
         for (size_t k = 0; k < n; k++)
             finer[h->port] += v[k] != dt_bf16_to_float(dt_bf16_from_float(v[k]));
         for (size_t k = 0; k < n; k++)

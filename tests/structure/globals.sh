@@ -9,9 +9,11 @@ command -v objdump >/dev/null || exit 77
 
 allowed() {
     cat <<'END'
+alloc bytes          counted by tests, atomic
 alloc calls          counted by tests, atomic
 alloc countdown      set by tests, atomic
 alloc live           counted by tests, atomic
+alloc most           counted by tests, atomic
 amx here             what the processor has; asked once
 amx asked            once
 cpu team             threads that OpenMP keeps for the process; atomic

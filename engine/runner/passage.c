@@ -1,0 +1,123 @@
+/* Values between the layout they live in and PyTorch's, a piece after the other, so that loading,
+ * saving and first values take little memory besides the plans'. */
+#include "engine/base/alloc.h"
+#include "engine/runner/runner_internal.h"
+
+static const dt_home *home_of(const dti_passage *w)
+{
+    return &w->runner->o.map->home[w->home];
+}
+
+static dt_call call_of(const dt_runner *r, const dt_home *h)
+{
+    return (dt_call){.context = r->o.context,
+        .node = &r->o.graph->node[h->node],
+        .graph = r->o.graph,
+        .form = DT_BACKWARD,
+        .dtype = r->o.graph->dtype,
+        .n = r->o.map->home_n,
+        .home_n = r->o.map->home_n,
+        .needs_dx = true};
+}
+
+/* ---- room ---- */
+
+/* In the arena from *from on, which moves behind it; else of its own. */
+static void *take(const dt_runner *r, uint64_t *from, size_t bytes, bool *owned)
+{
+    *owned = !r->d->host_memory || *from > r->o.arena_bytes || bytes > r->o.arena_bytes - *from;
+    if (*owned)
+        return dt_alloc(bytes, 1);
+    void *at = r->base + *from;
+    *from += dti_align_up(bytes);
+    return at;
+}
+
+static dt_status take_memory(dti_passage *w, bool apart, dt_err *err)
+{
+    const dt_home *h = home_of(w);
+    uint64_t from = dti_align_up(w->runner->o.map->bytes);
+    w->borrowed = apart && !dti_home_on_host(w->runner, h);
+    w->lives = w->borrowed ? take(w->runner, &from, h->bytes, &w->lives_owned)
+               : apart     ? dti_home_at(w->runner, h)
+                           : NULL;
+    w->piece = take(w->runner, &from, (size_t)w->step * sizeof *w->piece, &w->piece_owned);
+    if (w->piece != NULL && (w->lives != NULL || !apart))
+        return DT_OK;
+    dti_passage_close(w);
+    return DT_FAIL(err, DT_E_NOMEM, "no memory to bring %s into another layout", h->name);
+}
+
+/* Values of a piece: as many rows as fit, in steps of what goes at_once. */
+static int64_t step_of(int64_t row, int64_t at_once, int64_t all)
+{
+    const int64_t unit = row * at_once, most = DTI_PIECE / (int64_t)sizeof(float);
+    const int64_t step = unit == 0 ? all : unit < most ? most / unit * unit : unit;
+    return step < all ? step : all;
+}
+
+dt_status dti_passage_open(dti_passage *w, dt_runner *r, int32_t home, dt_err *err)
+{
+    const dt_home *h = &r->o.map->home[home];
+    const dt_call c = call_of(r, h);
+    const dt_kernels *k = dti_kernels_of(c.node->desc, r->o.context);
+    const dt_param_info *p = &c.node->info.param[h->param];
+    const int64_t all = dt_param_count(p);
+    const bool apart = k->param_put != NULL;
+    *w = (dti_passage){.runner = r, .home = home, .row = 1, .all = (size_t)all};
+    if (apart && p->rank > 0)
+        w->row = all / p->d[0];
+    w->step =
+        step_of(w->row, apart && k->param_rows != NULL ? k->param_rows(&c, h->param) : 1, all);
+    return take_memory(w, apart, err);
+}
+
+void dti_passage_close(dti_passage *w)
+{
+    if (w->piece_owned)
+        dt_free(w->piece);
+    if (w->lives_owned)
+        dt_free(w->lives);
+    *w = (dti_passage){0};
+}
+
+/* ---- pieces ---- */
+
+bool dti_passage_next(dti_passage *w)
+{
+    w->at += w->n;
+    w->n = w->all - w->at < (size_t)w->step ? w->all - w->at : (size_t)w->step;
+    return w->n > 0;
+}
+
+static dt_rows rows_of(const dti_passage *w)
+{
+    return (dt_rows){(int64_t)w->at / w->row, (int64_t)w->n / w->row};
+}
+
+dt_status dti_passage_get(dti_passage *w, dt_err *err)
+{
+    dt_runner *r = w->runner;
+    const dt_home *h = home_of(w);
+    const dt_call c = call_of(r, h);
+    const dt_kernels *k = dti_kernels_of(c.node->desc, r->o.context);
+    if (w->lives == NULL)
+        return dti_home_read(r, h, w->at * sizeof(float), w->piece, w->n * sizeof(float), err);
+    if (w->borrowed && w->at == 0)
+        DT_CHECK(dti_home_read(r, h, 0, w->lives, h->bytes, err));
+    return k->param_get(&c, h->param, rows_of(w), w->lives, w->piece, err);
+}
+
+dt_status dti_passage_put(dti_passage *w, dt_err *err)
+{
+    dt_runner *r = w->runner;
+    const dt_home *h = home_of(w);
+    const dt_call c = call_of(r, h);
+    const dt_kernels *k = dti_kernels_of(c.node->desc, r->o.context);
+    if (w->lives == NULL)
+        return dti_home_write(r, h, w->at * sizeof(float), w->piece, w->n * sizeof(float), err);
+    DT_CHECK(k->param_put(&c, h->param, rows_of(w), w->piece, w->lives, err));
+    if (w->borrowed && w->at + w->n == w->all)
+        return dti_home_write(r, h, 0, w->lives, h->bytes, err);
+    return DT_OK;
+}

@@ -1,0 +1,164 @@
+/* Saving and loading go piece by piece: what they take besides the plans is counted, wherever
+ * tensors live, and nothing of a value is lost on the way. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "engine/base/alloc.h"
+#include "engine/base/io.h"
+#include "engine/checkpoint/checkpoint.h"
+#include "session/rig.h"
+#include "tests/fixture/check.h"
+#include "tests/fixture/state.h"
+#include "tests/fixture/workspace.h"
+
+/* The weight of f takes 32 MiB, in a layout of the library's and with its columns in another order.
+ */
+#define INI                                                                                        \
+    "[model]\nimage = 32\nclasses = 512\n[conv c]\nout = 16\nkernel = 3\npad = 1\n[batchnorm b]\n" \
+    "[relu r]\n[fc f]\nout = 512\n[data]\nsamples = 8\n"                                           \
+    "[train]\nbatch = 1\nmomentum = 0.9\nprecision = fp32\nseed = %d\n"                            \
+    "[memory]\ndisk_path = /var/tmp\n[device]\nthreads = 1\n[memory.layers]\n%s"
+
+enum {
+    LARGEST = 16 * 32 * 32 * 512 * 4,
+    MOST = 2 * DTI_PIECE + (2 << 20) /* columns in both orders; the writer's buffer, names */
+};
+_Static_assert(MOST < LARGEST, "a tensor that came whole would show");
+
+static const char *const homes[] = {
+    "", "* = home host\n", "* = home disk\n", "*.moments = home disk\nf.bias = home host\n"};
+
+typedef struct trainee {
+    dt_session *s;
+    dt_rig rig;
+} trainee;
+
+static trainee open_trainee(const char *home, int seed)
+{
+    trainee t = {0};
+    dt_err err = {0};
+    char ini[2048];
+    const int n = snprintf(ini, sizeof ini, INI, seed, home);
+    assert_true(n < (int)sizeof ini);
+    assert_ok(dt_session_open_text(&t.s, "passages", ini, (size_t)n, NULL, 0, &err), &err);
+    assert_ok(dt_session_plan_run(t.s, false, 0, 0, &err), &err);
+    assert_ok(dt_rig_open(&t.rig, t.s, &err), &err);
+    return t;
+}
+
+static void close_trainee(trainee *t)
+{
+    dt_rig_close(&t->rig);
+    dt_session_close(t->s);
+}
+
+static dt_trained trained(const trainee *t)
+{
+    return (dt_trained){t->rig.runner, t->s->graph, t->s->plans->map};
+}
+
+/* Moments, which begin as zeros: each value is of its place. */
+static void put_moments(const trainee *t)
+{
+    const dt_map *m = t->s->plans->map;
+    for (size_t i = 0; i < m->n; i++) {
+        dti_passage w;
+        dt_err err = {0};
+        if (m->home[i].port != DT_M)
+            continue;
+        assert_ok(dti_passage_open(&w, t->rig.runner, (int32_t)i, &err), &err);
+        while (dti_passage_next(&w)) {
+            for (size_t k = 0; k < w.n; k++)
+                w.piece[k] = (float)(w.at + k) + 0.5F;
+            assert_ok(dti_passage_put(&w, &err), &err);
+        }
+        dti_passage_close(&w);
+    }
+}
+
+static void save(const trainee *t, const char *folder)
+{
+    const dt_trained what = trained(t);
+    const dt_course course = {.step = 1};
+    dt_err err = {0};
+    (void)mkdir(folder, 0777);
+    const size_t before = dti_alloc_bytes();
+    (void)dti_alloc_most();
+    assert_ok(dt_checkpoint_save(folder, &what, &course, NULL, 0, &err), &err);
+    assert_in_range(dti_alloc_most() - before, 1 << 20, MOST);
+    assert_int_equal(dti_alloc_bytes(), before);
+}
+
+static void load(const trainee *t, const char *folder)
+{
+    const dt_trained what = trained(t);
+    dt_checkpoint *c;
+    dt_course course;
+    dt_err err = {0};
+    const size_t before = dti_alloc_bytes();
+    (void)dti_alloc_most();
+    assert_ok(dt_checkpoint_newest(&c, folder, NULL, &err), &err);
+    assert_ok(dt_checkpoint_load(c, &what, &course, &err), &err);
+    dt_checkpoint_close(c);
+    assert_in_range(dti_alloc_most() - before, 1, MOST);
+    assert_int_equal(dti_alloc_bytes(), before);
+}
+
+static void assert_same(const char *a, const char *b, const char *file)
+{
+    const char *const folder[2] = {a, b};
+    char *text[2], path[4096];
+    size_t n[2];
+    dt_err err = {0};
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/step-00000001/%s", folder[i], file);
+        assert_ok(dt_read_file(&text[i], &n[i], path, 64 << 20, DT_E_DATA, &err), &err);
+    }
+    assert_int_equal(n[0], n[1]);
+    assert_true(n[0] > LARGEST && memcmp(text[0], text[1], n[0]) == 0);
+    dt_free(text[0]);
+    dt_free(text[1]);
+}
+
+static void what_is_saved_and_loaded_comes_in_pieces(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < DT_COUNT(homes); i++) {
+        char first[256], second[256];
+        snprintf(first, sizeof first, "%s", in_workspace("first"));
+        snprintf(second, sizeof second, "%s", in_workspace("second"));
+        trainee from = open_trainee(homes[i], 1);
+        put_moments(&from);
+        save(&from, first);
+        close_trainee(&from);
+        trainee to = open_trainee(homes[(i + 1) % DT_COUNT(homes)], 2);
+        load(&to, first);
+        save(&to, second);
+        close_trainee(&to);
+        assert_same(first, second, "model.safetensors");
+        assert_same(first, second, "state.safetensors");
+    }
+}
+
+/* First values are drawn by their places, in whatever pieces. */
+static void first_values_take_no_more(void **state)
+{
+    (void)state;
+    trainee all = open_trainee("", 3);
+    dt_err err = {0};
+    const size_t before = dti_alloc_bytes();
+    (void)dti_alloc_most();
+    assert_ok(dt_runner_init(all.rig.runner, &err), &err);
+    assert_in_range(dti_alloc_most() - before, 1, MOST);
+    close_trainee(&all);
+}
+
+DT_TEST_GROUP(passages)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_saved_and_loaded_comes_in_pieces),
+        cmocka_unit_test(first_values_take_no_more),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

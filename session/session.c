@@ -391,22 +391,25 @@ static dt_status check_threads(const dt_session *s, dt_err *err)
                : DT_FAIL(err, st, "%s", dt_session_asked(asked, s, "device", "threads"));
 }
 
-/* Whether a configuration is the one that a run wrote: config.ini beside its env.json. */
-static bool is_of_a_run(const char *path)
+/* Where a configuration is the one that a run wrote, config.ini beside its env.json: @s->of_run. */
+static dt_status find_run(dt_session *s, const char *path, dt_err *err)
 {
     static const char name[] = "config.ini";
     char beside[4096];
     struct stat st;
     const size_t n = strlen(path), stem = n >= strlen(name) ? n - strlen(name) : n;
     if (strcmp(path + stem, name) != 0 || (stem > 0 && path[stem - 1] != '/'))
-        return false;
-    return snprintf(beside, sizeof beside, "%.*senv.json", (int)stem, path) < (int)sizeof beside &&
-           stat(beside, &st) == 0;
+        return DT_OK;
+    if (snprintf(beside, sizeof beside, "%.*senv.json", (int)stem, path) >= (int)sizeof beside ||
+        stat(beside, &st) != 0)
+        return DT_OK;
+    beside[stem] = '\0';
+    s->of_run = dt_strdup(stem > 0 ? beside : "./");
+    return s->of_run != NULL ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for a session");
 }
 
-/* With the configuration's text read. @own: a run wrote it. */
-static dt_status open_session(
-    dt_session *s, bool own, const char *const *sets, size_t n_sets, dt_err *err)
+/* With the configuration's text read. */
+static dt_status open_session(dt_session *s, const char *const *sets, size_t n_sets, dt_err *err)
 {
     dt_graph *g = NULL;
     char stem[DT_CACHE_PATH];
@@ -424,7 +427,7 @@ static dt_status open_session(
     DT_CHECK(set_precision(s, g, err));
     DT_CHECK(dt_graph_check(s->graph, err));
     DT_CHECK(fuse(s, err));
-    DT_CHECK(dt_layer_fates_open(&s->fates, s->config, s->graph, own, err));
+    DT_CHECK(dt_layer_fates_open(&s->fates, s->config, s->graph, s->of_run != NULL, err));
     DT_CHECK(dti_session_read_costs(s, err));
     return dti_session_choose_parts(s, err);
 }
@@ -436,7 +439,8 @@ dt_status dt_session_open(
     if (s == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a session");
     DT_CHECK(dt_config_load(&s->config, path, err));
-    return open_session(s, is_of_a_run(path), sets, n_sets, err);
+    DT_CHECK(find_run(s, path, err));
+    return open_session(s, sets, n_sets, err);
 }
 
 dt_status dt_session_open_text(dt_session **out, const char *name, const char *text, size_t bytes,
@@ -446,7 +450,7 @@ dt_status dt_session_open_text(dt_session **out, const char *name, const char *t
     if (s == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a session");
     DT_CHECK(dt_config_parse(&s->config, name, text, bytes, err));
-    return open_session(s, false, sets, n_sets, err);
+    return open_session(s, sets, n_sets, err);
 }
 
 dt_plan_request dt_session_request(const dt_session *s)
@@ -626,6 +630,7 @@ void dt_session_close(dt_session *s)
         dti_session_leave(s);
     dt_session_forget(s);
     dt_plans_deinit(&s->given);
+    dt_free(s->of_run);
     dt_free(s->given_by);
     dt_layer_fates_close(&s->fates);
     dt_costs_deinit(&s->costs);

@@ -29,6 +29,7 @@
  * left
  * @notice:    told that planning takes long, or does without what was kept; NULL: nobody
  * @note:      what is to be said of the configuration besides, a line; "": nothing
+ * @of_run:    folder of the run that wrote the configuration; NULL: none did
  * @given:     plans that a file gave, to be taken; none: they are made
  * @given_by:  that file
  * @plans:     those of the run that the configuration describes; NULL before the first of them
@@ -48,6 +49,7 @@ typedef struct dt_session {
     dt_cpu_host host;
     void (*notice)(const char *line);
     char note[512];
+    char *of_run;
     dt_plans given;
     char *given_by;
     dt_plan_set *plans;

@@ -332,15 +332,18 @@ static bool is_file(const char *path)
     return stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
+bool dti_cli_config_of_run(const char *folder, char *to, size_t bytes)
+{
+    return snprintf(to, bytes, "%s/config.ini", folder) < (int)bytes && is_file(to);
+}
+
 dt_status dti_cli_take_run(dt_cli *cli, dti_run_paths *keep, dt_err *err)
 {
     static const char set[] = "model.weights=";
     const char *folder = cli->word[0];
-    if (snprintf(keep->config, sizeof keep->config, "%s/config.ini", folder) >=
-            (int)sizeof keep->config ||
+    if (!dti_cli_config_of_run(folder, keep->config, sizeof keep->config) ||
         snprintf(keep->weights, sizeof keep->weights, "%s%s/%s", set, folder, DT_RUN_WEIGHTS) >=
-            (int)sizeof keep->weights ||
-        !is_file(keep->config))
+            (int)sizeof keep->weights)
         return DT_OK;
     if (!is_file(keep->weights + strlen(set)))
         return DT_FAIL(err, DT_E_CONFIG, "the run in '%s' has left no weights, which are '%s'",

@@ -66,6 +66,9 @@ void dti_cli_print_device(const dt_session *s);
  */
 dt_status dti_cli_check_file(const char *path, dt_err *err) DT_NODISCARD;
 
+/* "FOLDER/config.ini", when there is such a file: the configuration of the run in that folder. */
+bool dti_cli_config_of_run(const char *folder, char *to, size_t bytes);
+
 /* What the folder of a run stands for; texts that a dt_cli has borrowed. */
 typedef struct dti_run_paths {
     char config[4096], weights[4096];

@@ -97,10 +97,12 @@ static dt_status train_config(
 
 /* ---- the command ---- */
 
-/* --resume is checkpoint.resume, said shorter: with a folder, in either order, or "auto". */
+/* --resume is checkpoint.resume, said shorter: with a folder, in either order, or "auto". A run's
+ * folder alone stands for the configuration in it, which is kept in @own. */
 typedef struct request {
     const char *config, *folder, *plans;
     bool resume;
+    char own[4096];
 } request;
 
 static bool is_folder(const char *path)
@@ -118,6 +120,8 @@ static dt_status read_words(request *r, const dt_cli *cli, dt_err *err)
     const bool swapped = cli->n_word == 2 && is_folder(cli->word[0]);
     r->config = cli->word[swapped];
     r->folder = cli->n_word == 2 ? cli->word[!swapped] : NULL;
+    if (cli->n_word == 1 && r->resume && dti_cli_config_of_run(r->config, r->own, sizeof r->own))
+        r->config = r->own;
     DT_CHECK(dti_cli_check_file(r->config, err));
     return r->plans != NULL ? dti_cli_check_file(r->plans, err) : DT_OK;
 }
@@ -149,8 +153,8 @@ static dt_status train_command(const dt_command_args *a, dt_err *err)
     request r = {0};
     const dt_flag flags[] = {
         {.name = "--resume",
-            .help = "go on with the run in run.dir; with DIR, with that run or "
-                    "checkpoint",
+            .help = "go on with the run in run.dir, or whose folder or config.ini CONFIG is; "
+                    "with DIR, with that run or checkpoint",
             .given = &r.resume},
         {.name = "--plan",
             .values = "FILE",

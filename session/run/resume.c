@@ -97,11 +97,12 @@ static dt_status go_on_named(dt_run *r, const char *named, dt_err *err)
     return st;
 }
 
-/* Go on with what is in run.dir, or in the newest run of ours; begin where there is none. */
+/* Go on with what is in run.dir, else with the run whose own configuration this is, else with the
+ * newest of this name; begin where there is none. */
 static dt_status go_on_auto(dt_run *r, bool *found, dt_err *err)
 {
     const dt_session *s = r->s;
-    const char *dir = s->opts.run.dir;
+    const char *dir = s->opts.run.dir != NULL ? s->opts.run.dir : s->of_run;
     char *newest = NULL;
     bool any = false, is_run = false;
     dt_status st = DT_OK;

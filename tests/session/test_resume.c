@@ -476,11 +476,36 @@ static void a_run_goes_on_by_its_own_configuration(void **state)
     dt_free(text);
     refused("part/config.ini --set train.steps=3", DT_E_BUSY, "part");
     run_well("part/config.ini --resume part --set train.steps=5");
-    run_well("part/config.ini --resume --set train.steps=11");
+    run_well("part/config.ini --resume --set train.steps=8");
+    run_well("part --resume --set train.steps=11");
     same_file("whole", "part", MODEL, "by its own configuration");
     same_state("whole", "part", "step-00000011", "by its own configuration");
     remove_all("whole");
     remove_all("part");
+}
+
+/* Of a run whose folder nobody named, its configuration says nothing of it; nor does a run that was
+ * moved know where it is now. */
+static void a_run_is_where_its_configuration_is(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI);
+    run_well("c.ini --set run.dir=whole");
+    run_well("c.ini --set train.steps=2");
+    char *text = bytes_of("runs/c-keep_all-1", "config.ini", (size_t[1]){0});
+    assert_has(text, "\ndir =  ; default\n");
+    dt_free(text);
+    ran r = cli_run("runs/c-keep_all-1/config.ini --resume --set train.steps=5", NULL);
+    assert_code(&r, 0);
+    assert_has(r.err, "train.steps was 2, now 5");
+    cli_done(&r);
+    assert_int_equal(rename(in_workspace("runs/c-keep_all-1"), in_workspace("moved")), 0);
+    run_well("moved --resume --set train.steps=11");
+    same_file("whole", "moved", MODEL, "where its configuration is");
+    same_state("whole", "moved", "step-00000011", "where its configuration is");
+    remove_all("whole");
+    remove_all("moved");
+    remove_all("runs");
 }
 
 /* "yes" is "on", and what equals a default may be written or not. */
@@ -1067,6 +1092,7 @@ DT_TEST_GROUP(resume)
         T(links_in_a_run_are_not_written_through),
         T(a_changed_run_is_refused_with_a_table),
         T(a_run_goes_on_by_its_own_configuration),
+        T(a_run_is_where_its_configuration_is),
         T(values_are_compared_by_what_they_mean),
         T(a_schedule_may_change_and_memory_is_free),
         T(other_algorithms_are_told),

@@ -1,0 +1,120 @@
+/* The glossary and some notes, for `dnntrain help WORD`. */
+#include "tools/help_words.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/compiler.h"
+#include "tools/terminal.h"
+
+/* Words with commas between; what papers call so, "-": nothing else; what is meant. */
+typedef struct entry {
+    const char *words, *papers, *meaning;
+} entry;
+
+static const entry glossary[] = {
+#define DT_WORD(words, papers, meaning) {words, papers, meaning},
+#include "tools/glossary.def"
+#undef DT_WORD
+};
+
+static const entry notes[] = {
+    {"unit, bytes, size, KiB, MiB, GiB", "-",
+        "Where bytes are set, 512, 64KiB, 1.5GiB; KiB MiB GiB TiB count by 1024, KB MB GB TB by "
+        "1000. Tables print the unit that fits, JSON and CSV whole bytes. One operation is an "
+        "addition or a multiplication, so a multiply-add is two."},
+    {"exit, exit code, error, status", "-",
+        "Exit codes: 0 done, 1 internal error, 2 usage or configuration, 3 bad data or weights, 4 "
+        "does not fit the budgets, 5 out of memory, 6 I/O, 7 not finite, 8 device, 9 run directory "
+        "busy, 75 stopped by a signal after saving."},
+    {"environment, env, DT_ISA, DT_TRACE, COLUMNS, NO_COLOR", "-",
+        "DT_ISA=plain, avx2, avx512, avx512_bf16 or amx: no better instructions than those, so the "
+        "bits of a lesser processor. DT_TRACE=FILE: a line for each row of a plan that is run. "
+        "COLUMNS: the width of tables. NO_COLOR: no colours. LC_ALL, LC_CTYPE, LANG: bars of block "
+        "characters where they say UTF-8."},
+};
+
+/* Without the quotes of code, and without an s at its end: "`first`", "activations". */
+static size_t stem(const char **word, size_t n)
+{
+    if (n > 2 && (*word)[0] == '`' && (*word)[n - 1] == '`') {
+        ++*word;
+        n -= 2;
+    }
+    return n > 1 && (*word)[n - 1] == 's' ? n - 1 : n;
+}
+
+/* Whether @word is one of @words. */
+static bool among(const char *words, const char *word)
+{
+    const size_t n = stem(&word, strlen(word));
+    for (const char *w = words, *end; *w != '\0'; w = end + strspn(end, ", ")) {
+        end = w + strcspn(w, ",");
+        const char *one = w;
+        if (stem(&one, (size_t)(end - w)) == n && strncmp(one, word, n) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void print_entry(const entry *e)
+{
+    enum { INDENT = 4, TEXT_BYTES = 1024 };
+    char text[TEXT_BYTES];
+    snprintf(text, sizeof text, "%s: %s", e->words, e->meaning);
+    dti_term_wrap(stdout, 0, INDENT, text);
+    if (strcmp(e->papers, "-") == 0)
+        return;
+    printf("%*s", INDENT, "");
+    snprintf(text, sizeof text, "in the papers: %s", e->papers);
+    dti_term_wrap(stdout, INDENT, INDENT, text);
+}
+
+typedef bool means(const entry *e, const char *word);
+
+static bool is_ours(const entry *e, const char *word)
+{
+    return among(e->words, word);
+}
+
+/* Anywhere in what papers say, as that is no list: "rematerialization". */
+static bool is_theirs(const entry *e, const char *word)
+{
+    enum { SHORTEST = 4 };
+    return strlen(word) >= SHORTEST && strstr(e->papers, word) != NULL;
+}
+
+static bool print_all(const entry *rows, size_t n, means *does_mean, const char *word, bool more)
+{
+    bool found = false;
+    for (size_t i = 0; i < n; i++) {
+        if (!does_mean(&rows[i], word))
+            continue;
+        if (more && !found)
+            printf("\n");
+        print_entry(&rows[i]);
+        found = true;
+    }
+    return found;
+}
+
+bool dti_help_word(const char *word, bool more)
+{
+    return print_all(glossary, DT_COUNT(glossary), is_ours, word, more) ||
+           print_all(notes, DT_COUNT(notes), is_ours, word, more) ||
+           (!more && print_all(glossary, DT_COUNT(glossary), is_theirs, word, more));
+}
+
+void dti_help_glossary(void)
+{
+    const bool table = !dti_terminal_of(stdout).tty;
+    if (table)
+        printf("| here | in the papers | |\n| --- | --- | --- |\n");
+    for (size_t i = 0; i < DT_COUNT(glossary); i++) {
+        const entry *e = &glossary[i];
+        if (table)
+            printf("| %s | %s | %s |\n", e->words, e->papers, e->meaning);
+        else
+            print_entry(e);
+    }
+}

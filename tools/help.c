@@ -9,6 +9,8 @@
 #include "memory/policy.h"
 #include "tools/args.h"
 #include "tools/help_topic.h"
+#include "tools/help_words.h"
+#include "tools/list.h"
 #include "tools/terminal.h"
 
 static void overview(void)
@@ -26,8 +28,8 @@ static void overview(void)
            "CONFIG is an INI file; `dnntrain help config` documents its keys, configs/\n"
            "holds examples. --set section.key=value replaces what the file says and may be\n"
            "repeated. `dnntrain help COMMAND` shows the flags of a command, `dnntrain help`\n"
-           "with a section, key, policy or kind of layer what that is; `dnntrain --version`\n"
-           "the version. Results go to stdout, messages to stderr.\n"
+           "with a section, key, policy, kind of layer or word (gap, units) what that is;\n"
+           "`dnntrain --version` the version. Results go to stdout, messages to stderr.\n"
            "\n"
            "Exit codes: 0 done, 1 internal error, 2 usage or configuration, 3 bad data or\n"
            "weights, 4 does not fit the budgets, 5 out of memory, 6 I/O, 7 not finite,\n"
@@ -159,54 +161,78 @@ static void layer_sections(void)
     }
 }
 
+static void config(void)
+{
+    if (dti_terminal_of(stdout).tty) {
+        config_for_people();
+        return;
+    }
+    dt_run_options_help(stdout);
+    layer_fates();
+    policy_sections();
+    layer_sections();
+}
+
+static dt_status nothing(const char *word, dt_err *err)
+{
+    char topic[128];
+    const char *near = dt_nearest(word, dti_command_names());
+    near = near != NULL ? near : dti_help_nearest(word, topic, sizeof topic);
+    if (near != NULL)
+        return DT_FAIL(
+            err, DT_E_CONFIG, "there is no help on '%s'; did you mean '%s'?", word, near);
+    return DT_FAIL(err, DT_E_CONFIG,
+        "there is no help on '%s'; `dnntrain help` lists the commands, `dnntrain help config` "
+        "documents the configuration, `dnntrain help glossary` explains words, `dnntrain list "
+        "policies` names the policies",
+        word);
+}
+
+/* All that has the name: a command, a section or a key, a word; where there is none of these,
+ * something that is listed, or a value of keys. */
 static dt_status about(const char *word, dt_err *err)
 {
-    if (strcmp(word, "config") == 0 && dti_terminal_of(stdout).tty) {
-        config_for_people();
-        return DT_OK;
-    }
-    if (strcmp(word, "config") == 0) {
-        dt_run_options_help(stdout);
-        layer_fates();
-        policy_sections();
-        layer_sections();
-        return DT_OK;
-    }
     const dt_command *c = strcmp(word, "train") == 0 ? &dt_command_train : dti_command_find(word);
-    if (c == NULL && dti_help_topic(word))
-        return DT_OK;
-    if (c == NULL) {
-        char topic[128];
-        const char *near = dt_nearest(word, dti_command_names());
-        near = near != NULL ? near : dti_help_nearest(word, topic, sizeof topic);
-        if (near != NULL)
-            return DT_FAIL(
-                err, DT_E_CONFIG, "there is no help on '%s'; did you mean '%s'?", word, near);
-        return DT_FAIL(err, DT_E_CONFIG,
-            "there is no help on '%s'; `dnntrain help` lists the commands, `dnntrain help config` "
-            "documents the configuration, `dnntrain list policies` names the policies",
-            word);
+    bool found = c != NULL;
+    if (c != NULL) {
+        char flag[] = "--help";
+        char *arg[] = {flag};
+        const dt_command_args a = {1, arg};
+        DT_CHECK(c->run(&a, err));
     }
-    char flag[] = "--help";
-    char *arg[] = {flag};
-    const dt_command_args a = {1, arg};
-    DT_CHECK(c->run(&a, err));
-    if (dti_help_named(word)) { /* a section or a key of the same name */
+    if (c != NULL && dti_help_named(word))
         printf("\n");
-        (void)dti_help_topic(word);
-    }
+    found = dti_help_topic(word) || found;
+    found = dti_help_word(word, found) || found;
+    return found || dti_list_says(word) || dti_help_value(word) ? DT_OK : nothing(word, err);
+}
+
+/* Several arguments are one name of several words: "lower bound". */
+static dt_status about_words(const dt_cli *cli, dt_err *err)
+{
+    char name[256];
+    size_t at = 0;
+    for (size_t i = 0; i < cli->n_word && at < sizeof name; i++)
+        at += (size_t)snprintf(name + at, sizeof name - at, "%s%s", i > 0 ? " " : "", cli->word[i]);
+    if (strcmp(name, "config") == 0)
+        config();
+    else if (strcmp(name, "glossary") == 0)
+        dti_help_glossary();
+    else
+        return about(name, err);
     return DT_OK;
 }
 
 static dt_status help(const dt_command_args *a, dt_err *err)
 {
+    enum { MOST_WORDS = 3 };
     dt_cli cli;
-    dt_status st = dti_cli_init(&cli, &dt_command_help, a, NULL, false, 1, err);
+    dt_status st = dti_cli_init(&cli, &dt_command_help, a, NULL, false, MOST_WORDS, err);
     if (st == DT_OK && !cli.help) {
         if (cli.n_word == 0)
             overview();
         else
-            st = about(cli.word[0], err);
+            st = about_words(&cli, err);
     }
     dti_cli_deinit(&cli);
     return st;
@@ -214,7 +240,8 @@ static dt_status help(const dt_command_args *a, dt_err *err)
 
 const dt_command dt_command_help = {
     .name = "help",
-    .usage = "dnntrain help [config|COMMAND|SECTION|KEY|POLICY|LAYER]",
-    .summary = "this page; all keys of a configuration; a command's flags; or one of these",
+    .usage = "dnntrain help [config|glossary|COMMAND|SECTION|KEY|POLICY|LAYER|WORD]",
+    .summary = "this page; all keys of a configuration; all words; a command's flags; or one of "
+               "these",
     .run = help,
 };

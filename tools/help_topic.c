@@ -130,6 +130,47 @@ static bool layer_topic(const char *word)
     return false;
 }
 
+/* A word that is the value of keys: "adam", "bf16", "fp8". */
+static bool value_in(const char *section, const dt_opt *rows, const char *word)
+{
+    bool found = false;
+    for (const dt_opt *o = rows; o != NULL && o->key != NULL; o++)
+        for (const char *const *c = o->choices; c != NULL && *c != NULL; c++)
+            if (strcmp(*c, word) == 0) {
+                print_key(section, o);
+                found = true;
+            }
+    return found;
+}
+
+/* "loss" is a kind of layer to others, more than what checkpoint.best may be. */
+static bool meant_layer(const char *word)
+{
+    const char *names[MOST_NAMES + 1] = {NULL};
+    size_t n;
+    const dt_layer_desc *const *layer = dt_layer_all(&n);
+    for (size_t i = 0; i < n && i < MOST_NAMES; i++)
+        names[i] = layer[i]->name;
+    return dt_nearest(word, names) != NULL;
+}
+
+bool dti_help_value(const char *word)
+{
+    bool found = false;
+    if (meant_layer(word))
+        return false;
+    for (const dt_run_section *s = dt_run_sections; s->name != NULL; s++)
+        found = value_in(s->name, s->rows, word) || found;
+    size_t n;
+    const dt_policy *const *all = dt_policy_all(&n);
+    for (size_t i = 0; i < n; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "policy.%s", all[i]->name);
+        found = value_in(name, all[i]->opts, word) || found;
+    }
+    return found;
+}
+
 bool dti_help_topic(const char *word)
 {
     return policy_topic(word) || policy_key(word) || layer_topic(word) || key_topic(word) ||

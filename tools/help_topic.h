@@ -9,6 +9,10 @@
  * "policy.gist.dpr", "chen_sqrt", "conv". */
 bool dti_help_topic(const char *word);
 
+/* Print on stdout the keys that may have this value: "adam", "bf16". False: none has, or a layer
+ * is meant. */
+bool dti_help_value(const char *word);
+
 /* Whether a section, or a key in one, has exactly this name. */
 bool dti_help_named(const char *word);
 

@@ -15,6 +15,7 @@
 #include "memory/tier.h"
 #include "models/model.h"
 #include "tools/args.h"
+#include "tools/list.h"
 #include "tools/terminal.h"
 
 /* One thing; exact is only said of policies and codecs. */
@@ -128,20 +129,22 @@ static bool device(size_t i, item *to)
     return true;
 }
 
+/* @one: one of them; @ask: how it is asked for, its name behind that; NULL: see its own help. */
 static const struct kind {
     const char *name;
     member member;
+    const char *one, *ask;
 } kinds[] = {
-    {"policies", policy},
-    {"models", model},
-    {"layers", layer},
-    {"codecs", codec},
-    {"tiers", tier},
-    {"pools", pool},
-    {"accounts", account},
-    {"devices", device},
-    {"cards", known_card},
-    {"sources", source},
+    {"policies", policy, NULL, NULL},
+    {"models", model, "a model", "--set model.name="},
+    {"layers", layer, NULL, NULL},
+    {"codecs", codec, "a codec", "--set memory.layers.LAYER=encode "},
+    {"tiers", tier, "a tier", "--set memory.tier="},
+    {"pools", pool, "a pool", "--set memory.pool="},
+    {"accounts", account, "an account", "--set memory.account="},
+    {"devices", device, "a device", "--set device.kind="},
+    {"cards", known_card, "a card", "--set memory.simulate="},
+    {"sources", source, "a source", "--set data.source="},
 };
 
 static bool says_exact(const struct kind *k)
@@ -172,6 +175,34 @@ static void print_table(const struct kind *k)
         print_item(k, &it, (int)widest);
     if (n == 0)
         fprintf(stderr, "dnntrain: there are no %s in this version\n", k->name);
+}
+
+static void print_one(const struct kind *k, const item *it)
+{
+    enum { INDENT = 4 };
+    char text[512];
+    snprintf(text, sizeof text, "%s: %.400s", it->name, it->summary);
+    dti_term_wrap(stdout, 0, INDENT, text);
+    printf("%*s%s: %s%s\n", INDENT, "", k->one, k->ask, it->name);
+}
+
+bool dti_list_says(const char *name)
+{
+    bool found = false;
+    for (const struct kind *k = kinds; k < kinds + DT_COUNT(kinds); k++) {
+        item it;
+        if (strcmp(k->name, name) == 0) {
+            print_table(k);
+            return true;
+        }
+        for (size_t i = 0; k->one != NULL && k->member(i, &it); i++) {
+            if (strcmp(it.name, name) != 0)
+                continue;
+            print_one(k, &it);
+            found = true;
+        }
+    }
+    return found;
 }
 
 static bool add_json(cJSON *array, const struct kind *k, const item *it)

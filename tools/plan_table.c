@@ -285,9 +285,10 @@ static void predicted(const dt_report *r)
     const dt_prediction *t = &r->time;
     if (!t->known)
         return;
-    printf("%-12s %14.4f s   a step, %.1f samples a second; waiting %.4f s\n",
-        r->session->costs.simulated ? "simulated" : "predicted", t->seconds, t->rate, t->stalled);
-    printf("bound        %14.4f s   no plan%s takes less; this is %.2f %% above\n", r->least,
+    printf("%-12s %14.4f s   a step, %.*f samples a second; waiting %.4f s\n",
+        r->session->costs.simulated ? "simulated" : "predicted", t->seconds, t->rate < 1000 ? 1 : 0,
+        t->rate, t->stalled);
+    printf("bound        %14.4f s   no plan%s takes less; this: +%.1f %%\n", r->least,
         r->need.device <= r->session->opts.memory.device_budget ? " in the budget" : "",
         r->least > 0 ? 100 * (t->seconds / r->least - 1) : 0.0);
     print_size("on average", (uint64_t)(t->average + 0.5));

@@ -2,6 +2,7 @@
  */
 #include <string.h>
 
+#include "engine/base/alloc.h"
 #include "memory/policy.h"
 #include "tests/fixture/run_cli.h"
 
@@ -149,14 +150,61 @@ static void there_is_help_on_whatever_has_a_name(void **state)
     says("help profile", (const char *const[]){"--margin", "memory.profile = ", NULL});
 }
 
+/* What a reader meets and asks for, on the first evening. */
+static void there_is_help_on_words_values_and_what_is_listed(void **state)
+{
+    NEED_BINARY();
+    static const char *const rows[][2] = {
+        {"gap", "two consecutive accesses"},
+        {"activations", "activation: what a layer writes"},
+        {"activation gradients", "activation gradient: "},
+        {"stash", "in the papers: saved tensor"},
+        {"lower bound", "largest sum of live bytes"},
+        {"again", "further ones"},
+        {"rematerialization", "recompute: forward again"},
+        {"units", "KB MB GB TB by 1000"},
+        {"exit codes", "4 does not fit the budgets"},
+        {"DT_ISA", "DT_ISA=plain"},
+        {"p100", "a card: --set memory.simulate=p100"},
+        {"resnet50", "a model: --set model.name=resnet50"},
+        {"csr", "a codec: --set memory.layers.LAYER=encode csr"},
+        {"cards", "Tesla P100"},
+        {"policies", "chen_sqrt"},
+        {"adamw", "train.optimizer = sgd, adam, adamw"},
+        {"bf16", "train.precision = "},
+        {"small", "memory.algorithms = "},
+        {"fp10", "a codec: "},
+        {"plan", "plan, row: what is run"},
+        {"checkpoint", "of a run: what it saves"},
+        {"glossary", "| gap | idle interval"},
+    };
+    for (size_t i = 0; i < DT_COUNT(rows); i++) {
+        char words[128];
+        snprintf(words, sizeof words, "help %s", rows[i][0]);
+        says(words, (const char *const[]){rows[i][1], NULL});
+    }
+}
+
+static void the_glossary_of_the_pages_is_the_programs(void **state)
+{
+    NEED_BINARY();
+    char *page = cli_text(dt_source_path("docs/design.md"));
+    ran r = cli_run("help glossary", NULL);
+    assert_code(&r, 0);
+    assert_has(page, r.out);
+    dt_free(page);
+    cli_done(&r);
+}
+
 /* Of what is printed for people, in 80 columns; characters count once, however many bytes. */
 static void nothing_is_wider_than_a_terminal(void **state)
 {
     NEED_BINARY();
     static const char *const words[] = {"help", "help train", "help plan", "help compare",
         "help pool", "help remat", "help eval", "help memory", "help gist", "help layernorm",
-        "plan FILE", "explain FILE r4.y --set memory.policy=vdnn_all", "explain FILE c4",
-        "explain FILE gist", "explain FILE chen_sqrt"};
+        "help role", "help units", "help gap", "help h100", "help again", "plan FILE",
+        "explain FILE r4.y --set memory.policy=vdnn_all", "explain FILE c4", "explain FILE gist",
+        "explain FILE chen_sqrt"};
     for (size_t i = 0; i < DT_COUNT(words); i++) {
         ran r = run_here(words[i]);
         assert_code(&r, 0);
@@ -179,6 +227,8 @@ DT_TEST_GROUP(explain)
         cmocka_unit_test(what_there_is_not_is_refused_with_the_nearest),
         cmocka_unit_test(a_configuration_is_checked_and_printed),
         cmocka_unit_test(there_is_help_on_whatever_has_a_name),
+        cmocka_unit_test(there_is_help_on_words_values_and_what_is_listed),
+        cmocka_unit_test(the_glossary_of_the_pages_is_the_programs),
         cmocka_unit_test(nothing_is_wider_than_a_terminal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,11 +23,16 @@ help memory
 help train.batch
 help gist
 help conv
+help glossary
+help units
+help p100
 show configs/resnet50.ini
 show configs/gpt2_shakespeare.ini
 plan configs/resnet50.ini
 plan configs/resnet50.ini --set memory.policy=cdma --set memory.simulate=p100
 plan configs/chain.ini --set memory.device_budget=1GiB --set memory.policy=vdnn_all,gist --set memory.tier=disk
+plan configs/chain.ini --set memory.simulate=p100
+plan configs/resnet50.ini --set memory.policy=rotor --set memory.simulate=p100 --set memory.device_budget=1GiB
 compare configs/chain.ini --set memory.simulate=p100 --policies all;chen_cheap,vdnn_conv
 sweep configs/chain.ini --set memory.device_budget=20MiB
 sweep configs/chain.ini --set memory.device_budget=20MiB --set memory.simulate=p100 --set memory.tier=disk

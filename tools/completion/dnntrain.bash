@@ -8,7 +8,7 @@ _dnntrain() {
         command=${COMP_WORDS[1]}
     fi
     if [ "$command" = list ] || [ "$command" = help ]; then
-        known="$known config $("$program" list policies 2>/dev/null | cut -d' ' -f1)"
+        known="$known config glossary $("$program" list policies 2>/dev/null | cut -d' ' -f1)"
         [ "$command" = help ] || known='policies models layers codecs tiers pools accounts devices cards sources'
     elif [ "$COMP_CWORD" -gt 1 ]; then
         known=

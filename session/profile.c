@@ -24,6 +24,11 @@
 #include "session/rig.h"
 
 enum { WARM = 2, BESIDE = 5, SLOTS = 4, SEED = 7 };
+enum {
+    ROUNDS = 4,
+    QUIET = 5
+}; /* of timed steps, at the most; steps that are looked at, at the least */
+static const double quiet = 0.25, alike = 0.03; /* the share of steps; what they may differ by */
 enum { SMALL = 128 << 10, LEAST = 512 << 10, LARGE = 16 << 20 }; /* bytes of a copy */
 
 /* What a thread copies, over and over, beside the ops. */
@@ -39,7 +44,7 @@ typedef struct load {
     double bytes, seconds; /* done while it was on */
     size_t size;           /* of one copy */
     double alone;          /* its seconds without ops beside it */
-    double step;           /* of the steps beside it: median */
+    double step;           /* of the steps beside it: lower quartile */
     dt_status st;
 } load;
 
@@ -56,16 +61,18 @@ typedef struct profiling {
     dt_trace trace;
     double **row;    /* by plan: of each row the seconds of each timed step */
     double *step;    /* of the stage's steps */
-    bool *middle;    /* of the timed steps the half in the middle, by seconds */
-    double spread;   /* what the quartiles of the timed steps lie apart */
+    bool *quiet;     /* of the timed steps the quarter that took least */
+    double spread;   /* what those lie apart */
     double *between; /* of each timed step, from the end of a program to the start of the next */
     struct {
         int64_t step;
         size_t plan;
         int32_t row;
         double end;
-    } last; /* row that ran */
-    int64_t in_stage;
+    } last;                  /* row that ran */
+    int64_t in_stage, timed; /* steps */
+    int64_t beside;          /* the step before which the first copies begin; 0: not known yet */
+    bool done;
     load load[MOST_LOADS];
     int n_load;
     pthread_t thread;
@@ -91,6 +98,11 @@ static double at_share(double *v, int64_t n, double share)
     const int64_t below = (int64_t)at;
     const double next = v[below + 1 < n ? below + 1 : below];
     return v[below] + (at - (double)below) * (next - v[below]);
+}
+
+static int64_t most_timed(const profiling *p)
+{
+    return ROUNDS * p->o->steps;
 }
 
 /* ---- how many values are not zero ---- */
@@ -130,7 +142,7 @@ static void *copy_on(void *self)
     return NULL;
 }
 
-/* The median of some copies. */
+/* The lower quartile of some copies: what disturbs makes them longer. */
 static dt_status time_copies(load *l, size_t bytes, double *seconds, dt_err *err)
 {
     double v[9];
@@ -139,7 +151,7 @@ static dt_status time_copies(load *l, size_t bytes, double *seconds, dt_err *err
         DT_CHECK(copy_once(l, bytes, i % SLOTS, err));
         v[i] = dt_seconds() - from;
     }
-    *seconds = at_share(v, 9, 0.5);
+    *seconds = at_share(v, 9, quiet);
     return DT_OK;
 }
 
@@ -237,7 +249,8 @@ static void measure_team(profiling *p, const load *l)
         dt_cpu_copy(l->to + at, l->from + (SLOTS - 1) * (size_t)LARGE - at, SMALL);
         small[i] = dt_seconds() - from;
     }
-    const dt_link link = line_through(at_share(small, 9, 0.5), at_share(large, 9, 0.5), l->size);
+    const dt_link link =
+        line_through(at_share(small, 9, quiet), at_share(large, 9, quiet), l->size);
     p->out->costs.link[DT_TIER_HOST][DT_TO_TIER] = link;
     p->out->costs.link[DT_TIER_HOST][DT_FROM_TIER] = link;
 }
@@ -338,9 +351,9 @@ static void stop_load(profiling *p, load *l)
 static void ran(void *self, const dt_trace_row *r)
 {
     profiling *p = self;
-    if (p->in_stage >= p->o->steps)
+    if (p->in_stage >= most_timed(p))
         return;
-    p->row[r->plan][(int64_t)r->row * p->o->steps + p->in_stage] += r->end - r->begin;
+    p->row[r->plan][(int64_t)r->row * most_timed(p) + p->in_stage] += r->end - r->begin;
     const bool begins = p->last.step == p->in_stage && p->last.end < r->begin &&
                         ((size_t)r->plan != p->last.plan || r->row <= p->last.row);
     p->between[p->in_stage] += begins ? r->begin - p->last.end : 0;
@@ -353,63 +366,101 @@ static void ran(void *self, const dt_trace_row *r)
 static dt_status make_rows(profiling *p, dt_err *err)
 {
     const dt_plan_set *set = p->s->plans;
-    p->step = dt_alloc((size_t)p->o->steps + BESIDE, sizeof *p->step);
+    const size_t most = (size_t)most_timed(p);
+    p->step = dt_alloc(most + BESIDE, sizeof *p->step);
     p->row = dt_alloc(set->n, sizeof *p->row);
-    p->middle = dt_alloc((size_t)p->o->steps, sizeof *p->middle);
-    p->between = dt_alloc((size_t)p->o->steps, sizeof *p->between);
-    bool ok = p->step != NULL && p->row != NULL && p->middle != NULL && p->between != NULL;
+    p->quiet = dt_alloc(most, sizeof *p->quiet);
+    p->between = dt_alloc(most, sizeof *p->between);
+    bool ok = p->step != NULL && p->row != NULL && p->quiet != NULL && p->between != NULL;
     for (size_t i = 0; ok && i < set->n; i++) {
-        p->row[i] = dt_alloc(set->planned[i]->plan->n_row * (size_t)p->o->steps, sizeof(double));
+        p->row[i] = dt_alloc(set->planned[i]->plan->n_row * most, sizeof(double));
         ok = p->row[i] != NULL;
     }
     return ok ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for a profile");
 }
 
-/* The mean of the timed steps in the middle, which leaves out those that were disturbed. What
- * always takes its share, the loader's threads for one, meets other rows in every step: the medians
- * of the rows would leave it out, their means over the same steps add up to the step. */
-static dt_status choose_middle(profiling *p, dt_err *err)
+static double mean_of_quiet(const profiling *p, const double *v)
 {
-    const int64_t n = p->o->steps;
+    double sum = 0;
+    int64_t taken = 0;
+    for (int64_t i = 0; i < p->timed; i++) {
+        taken += p->quiet[i];
+        sum += p->quiet[i] ? v[i] : 0;
+    }
+    return sum / (double)taken;
+}
+
+/* The quarter of the timed steps that took least: others were disturbed, or more than these. What
+ * always takes its share, the loader's threads for one, meets other rows in every step: the rows'
+ * own least would leave it out, their means over the same steps add up to the step. */
+static dt_status choose_quiet(profiling *p, dt_err *err)
+{
+    const int64_t n = p->timed, part = (int64_t)(quiet * (double)n);
+    const int64_t most = part > QUIET ? part : n < QUIET ? n : QUIET;
     double *sorted = dt_alloc((size_t)n, sizeof *sorted);
     if (sorted == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a profile");
     memcpy(sorted, p->step, (size_t)n * sizeof *sorted);
-    const double low = at_share(sorted, n, 0.25), high = at_share(sorted, n, 0.75);
+    const double low = at_share(sorted, n, 0), high = sorted[most - 1];
     dt_free(sorted);
-    int64_t taken = 0;
-    p->out->step = 0;
-    for (int64_t i = 0; i < n; i++) {
-        p->middle[i] = p->step[i] >= low && p->step[i] <= high;
-        taken += p->middle[i];
-        p->out->step += p->middle[i] ? p->step[i] : 0;
-    }
-    p->out->step = taken > 0 ? p->out->step / (double)taken : at_share(p->step, n, 0.5);
+    for (int64_t i = 0; i < n; i++)
+        p->quiet[i] = p->step[i] <= high;
     p->spread = high - low;
+    p->out->step = mean_of_quiet(p, p->step);
     return DT_OK;
-}
-
-/* Over the steps in the middle; of one or two steps they may be none. */
-static double mean_of_middle(const profiling *p, const double *v)
-{
-    double sum = 0;
-    int64_t taken = 0;
-    for (int64_t i = 0; i < p->o->steps; i++) {
-        taken += p->middle[i];
-        sum += p->middle[i] ? v[i] : 0;
-    }
-    return taken > 0 ? sum / (double)taken : v[0];
 }
 
 int64_t dt_profile_steps(const dt_profile_opts *o)
 {
-    return o->steps + (o->timed ? WARM + o->steps + MOST_LOADS * BESIDE : 0);
+    return o->steps + (o->timed ? WARM + ROUNDS * o->steps + MOST_LOADS * BESIDE : 0);
+}
+
+static dt_status check_quiet(const profiling *p, dt_err *err)
+{
+    if (p->spread <= 0.1 * p->out->step + 1e-3)
+        return DT_OK;
+    return DT_FAIL(err, DT_E_DEVICE,
+        "of %" PRId64
+        " steps even the quietest differ by %.4f s of %.4f s: something else is at work "
+        "here, and such a profile would not hold; profile again when the machine is quiet, or with "
+        "more --steps",
+        p->timed, p->spread, p->out->step);
+}
+
+/* A round of timed steps is done: another one follows where they differ. */
+static dt_status next_round(profiling *p, int64_t done, dt_err *err)
+{
+    char text[96];
+    p->timed = p->in_stage;
+    DT_CHECK(choose_quiet(p, err));
+    if (p->spread <= alike * p->out->step + 1e-4 || p->timed == most_timed(p)) {
+        p->beside = done;
+        DT_CHECK(check_quiet(p, err));
+        return dt_runner_set_trace(p->rig.runner, NULL, err);
+    }
+    snprintf(text, sizeof text, "timing more: the quietest %.0f %% of the steps differ by %.1f %%",
+        100 * quiet, 100 * p->spread / p->out->step);
+    tell(p, text);
+    return DT_OK;
+}
+
+/* The steps beside a load are done. */
+static dt_status next_load(profiling *p, int64_t done, dt_err *err)
+{
+    const int64_t next = (done - p->beside) / BESIDE;
+    if (next > 0) {
+        stop_load(p, &p->load[next - 1]);
+        p->load[next - 1].step = at_share(p->step, BESIDE, quiet);
+    }
+    p->in_stage = 0;
+    p->done = next == p->n_load;
+    return p->done ? DT_OK : start_load(p, &p->load[next], err);
 }
 
 /* Begins the stage that the next step is of. Stages: counted, warm, timed, one beside each load. */
 static dt_status next_stage(profiling *p, int64_t done, dt_err *err)
 {
-    const int64_t timed = p->o->steps + WARM, beside = timed + p->o->steps;
+    const int64_t timed = p->o->steps + WARM;
     p->in_stage++;
     if (done == 0) {
         dt_runner_set_probe(p->rig.runner, &p->count.probe);
@@ -419,47 +470,49 @@ static dt_status next_stage(profiling *p, int64_t done, dt_err *err)
         p->in_stage = 0;
         tell(p, "timing rows");
         return dt_runner_set_trace(p->rig.runner, &p->trace, err);
-    } else if (done == beside) {
-        DT_CHECK(dt_runner_set_trace(p->rig.runner, NULL, err));
-        DT_CHECK(choose_middle(p, err));
+    } else if (done > timed && p->beside == 0 && p->in_stage % p->o->steps == 0) {
+        DT_CHECK(next_round(p, done, err));
     }
-    if (done < beside || (done - beside) % BESIDE != 0)
+    if (p->beside == 0 || (done - p->beside) % BESIDE != 0)
         return DT_OK;
-    const int64_t next = (done - beside) / BESIDE;
-    if (next > 0 && next <= p->n_load) {
-        stop_load(p, &p->load[next - 1]);
-        p->load[next - 1].step = at_share(p->step, BESIDE, 0.5);
-    }
-    p->in_stage = 0;
-    return next < p->n_load ? start_load(p, &p->load[next], err) : DT_OK;
+    return next_load(p, done, err);
+}
+
+static bool is_done(void *self)
+{
+    const profiling *p = self;
+    return p->done;
 }
 
 static dt_status step_done(void *self, const dt_step_report *r, dt_err *err)
 {
     profiling *p = self;
-    if (p->step != NULL && p->in_stage < p->o->steps + BESIDE)
+    if (p->step != NULL && p->in_stage < most_timed(p) + BESIDE)
         p->step[p->in_stage] = r->step_seconds - r->wait_seconds;
     return p->o->timed || r->step < p->o->steps ? next_stage(p, r->step, err) : DT_OK;
 }
 
 static dt_status run_steps(profiling *p, dt_err *err)
 {
-    const dt_observer o = {.self = p, .step = step_done};
-    const int64_t unused = (MOST_LOADS - p->n_load) * BESIDE;
+    const dt_observer o = {.self = p, .step = step_done, .stop = is_done};
     const dt_train_job j = {.runner = p->rig.runner,
         .map = p->s->plans->map,
         .opts = &p->s->opts.train,
         .ready = p->rig.ready,
         .n_ready = p->rig.n,
         .feed = dt_loader_feed(p->feeds.train_loader),
-        .steps = dt_profile_steps(p->o) - (p->o->timed ? unused : 0),
+        .steps = dt_profile_steps(p->o),
         .steps_per_epoch = p->feeds.steps_per_epoch,
         .observer = &o};
     tell(p, "counting values");
     p->trace = (dt_trace){p, ran};
     p->in_stage = -1;
     DT_CHECK(next_stage(p, 0, err));
-    const dt_status st = dt_train(&j, err);
+    dt_status st = dt_train(&j, err);
+    if (st == DT_E_STOPPED && p->done) {
+        dt_err_clear(err);
+        st = DT_OK;
+    }
     for (int i = 0; i < p->n_load; i++)
         stop_load(p, &p->load[i]);
     dt_runner_set_probe(p->rig.runner, NULL);
@@ -472,14 +525,14 @@ static dt_status add_rows(
     profiling *p, size_t i, dt_cost_entry *to, size_t *n, double *fetched, double *fetch_seconds)
 {
     const dt_planned *x = p->s->plans->planned[i];
-    const int64_t steps = p->o->steps, times = dti_plan_set_times(p->s->plans, x);
+    const int64_t most = most_timed(p), times = dti_plan_set_times(p->s->plans, x);
     for (size_t r = 0; times > 0 && r < x->plan->n_row; r++) {
         const dt_row *row = &x->plan->row[r];
-        double *v = p->row[i] + (int64_t)r * steps;
+        double *v = p->row[i] + (int64_t)r * most;
         if (row->kind != DT_ROW_COMPUTE && row->kind != DT_ROW_COPY_IN)
             continue;
-        const double seconds = mean_of_middle(p, v);
-        const double spread = at_share(v, steps, 0.75) - at_share(v, steps, 0.25);
+        const double seconds = mean_of_quiet(p, v);
+        const double spread = at_share(v, p->timed, 0.75) - at_share(v, p->timed, 0.25);
         p->out->rows += seconds;
         if (row->kind == DT_ROW_COPY_IN) {
             *fetched += (double)(times * (int64_t)row->bytes);
@@ -564,17 +617,11 @@ static void slow_each_other(profiling *p)
     }
 }
 
-/* More than rounding, clocks and the loop around the rows; and steps that differ. */
-static dt_status check_quiet(const profiling *p, dt_err *err)
+/* More than rounding, clocks and the loop around the rows. */
+static dt_status check_sum(const profiling *p, dt_err *err)
 {
-    const double told = p->out->rows + mean_of_middle(p, p->between);
+    const double told = p->out->rows + mean_of_quiet(p, p->between);
     const double rest = fabs(p->out->step - told), allowed = 0.02 * p->out->step + 1e-3;
-    if (!(p->spread <= 0.1 * p->out->step + 1e-3))
-        return DT_FAIL(err, DT_E_DEVICE,
-            "half of the steps differ by up to %.4f s of %.4f s: something else is at work here, "
-            "and such a "
-            "profile would not hold; profile again when the machine is quiet, or with more --steps",
-            p->spread, p->out->step);
     if (rest <= allowed)
         return DT_OK;
     return DT_FAIL(err, DT_E_DEVICE,
@@ -618,8 +665,8 @@ static dt_status time_codec(
         unpack[i] = dt_seconds() - from;
     }
     const double bytes = (double)(k->count * sizeof(float));
-    rate.pack = bytes / at_share(pack, 5, 0.5);
-    rate.unpack = bytes / at_share(unpack, 5, 0.5);
+    rate.pack = bytes / at_share(pack, 5, quiet);
+    rate.unpack = bytes / at_share(unpack, 5, quiet);
     return dt_costs_add_rate(&p->out->costs, &rate, err);
 }
 
@@ -710,7 +757,7 @@ static dt_status measure(profiling *p, dt_err *err)
     DT_CHECK(collect(p, err));
     slow_each_other(p);
     DT_CHECK(dt_costs_seal(&p->out->costs, err));
-    return check_quiet(p, err);
+    return check_sum(p, err);
 }
 
 dt_status dt_profile_measure(dt_session *s, const dt_profile_opts *o, dt_profile *out, dt_err *err)
@@ -724,7 +771,7 @@ dt_status dt_profile_measure(dt_session *s, const dt_profile_opts *o, dt_profile
         dt_free(p.row[i]);
     dt_free(p.row);
     dt_free(p.step);
-    dt_free(p.middle);
+    dt_free(p.quiet);
     dt_free(p.between);
     dt_rig_close(&p.rig);
     dt_feeds_close(&p.feeds);

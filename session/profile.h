@@ -9,7 +9,8 @@
 
 /**
  * struct dt_profile_opts - what to measure.
- * @steps:  of training, in which values are counted, and as many that are timed
+ * @steps:  of training, in which values are counted, and as many that are timed, again and again,
+ * up to four times, while the quietest differ
  * @margin: added to the largest share of values that were not zero
  * @timed:  seconds too, and not shares alone
  * @line:   told how it goes, a line at a time; NULL: nobody is
@@ -26,7 +27,7 @@ typedef struct dt_profile_opts {
  * struct dt_profile - what was found.
  * @densities: of every activation that waits for backward, in the order of forward; below 0: it was
  * never written as a whole
- * @step @rows: seconds of a step and of its rows, medians
+ * @step @rows: seconds of a step and of its rows, over the steps that took least
  */
 typedef struct dt_profile {
     dt_costs costs;
@@ -36,14 +37,14 @@ typedef struct dt_profile {
 } dt_profile;
 
 /* The session's plans, if it has any, are replaced by those that keep all. Its run must have
- * 2 * steps steps and some more: dt_profile_steps. DT_E_DEVICE when more than 2 % of a step is no
+ * so many steps: dt_profile_steps. DT_E_DEVICE when more than 2 % of a step is no
  * row's: something else was at work, and the profile would not hold. What a run's beginning is
  * refused for, is this, too. Release with dt_profile_deinit even after a failure. */
 dt_status dt_profile_measure(
     dt_session *s, const dt_profile_opts *o, dt_profile *out, dt_err *err) DT_NODISCARD;
 void dt_profile_deinit(dt_profile *p);
 
-/* Steps that a profile takes. */
+/* Steps that a profile takes at the most. */
 int64_t dt_profile_steps(const dt_profile_opts *o);
 
 #endif

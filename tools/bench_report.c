@@ -42,11 +42,14 @@ static void header(const dt_bench_result *r)
 static void line(const dt_bench_result *r, const char *kind, const char *pass, double ops, double s,
     double floor)
 {
+    static const double told = 1e-5; /* below, what an op takes is the call */
     char count[16] = "", bound[48] = "";
     if (ops > 0)
         snprintf(count, sizeof count, "%.0f", ops);
-    if (floor > 0)
+    if (floor >= told)
         snprintf(bound, sizeof bound, "%10.3f %8.2f", 1e3 * floor, s / floor);
+    else if (floor > 0)
+        snprintf(bound, sizeof bound, "%10.3f %8s", 1e3 * floor, "-");
     printf("%-18s %-10s %6s %11.3f %6.1f %%%s\n", kind, pass, count, 1e3 * s, 100 * s / r->step,
         bound);
 }

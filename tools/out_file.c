@@ -9,9 +9,9 @@
 static dt_status write_text(const char *path, const char *text, size_t bytes, dt_err *err)
 {
     dt_file_writer *w = NULL;
-    dt_status st = dt_writer_open(&w, path, err);
-    if (st == DT_OK)
-        st = dt_writer_put(w, text, bytes, err);
+    DT_TRY(err, dt_writer_open(&w, path, err),
+        "'%s' cannot be written; name a file in a folder that is there and can be written", path);
+    const dt_status st = dt_writer_put(w, text, bytes, err);
     if (st == DT_OK)
         return dt_writer_commit(w, err);
     dt_writer_abandon(w);

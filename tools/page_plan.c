@@ -254,7 +254,8 @@ dt_status dti_page_machine(const dt_page *p, const dt_session *s, dt_err *err)
     dti_page_item(p, "device", "%s, %s", dt_device_name(s->context.device), dt_session_isa(s));
     if (s->context.card != NULL)
         dti_page_item(p, "planned for", "%s", s->context.card->name);
-    dti_page_item(p, "processor", "%s, %d threads", dt_cpu_name(fact), s->threads);
+    dti_page_item(p, "processor", "%s, %d thread%s", dt_cpu_name(fact), s->threads,
+        s->threads == 1 ? "" : "s");
     dti_page_item(p, "system", "%s", dt_system_name(fact));
     dti_page_item(p, "written", "%s", dt_date(fact));
     dti_page_list_end(p);

@@ -298,8 +298,8 @@ static void begin(dt_page *p, const dt_run *r, dt_status st, FILE *f)
         st == DT_OK          ? "done"
         : st == DT_E_STOPPED ? "stopped"
                              : "failed",
-        r->course.step, r->feeds.steps, s->opts.train.batch, dt_session_precision(s),
-        dt_device_name(s->context.device));
+        r->course.step, r->course.step > r->feeds.steps ? r->course.step : r->feeds.steps,
+        s->opts.train.batch, dt_session_precision(s), dt_device_name(s->context.device));
     dti_page_begin(p, f, title, about);
     dti_page_tiles(p);
     learned(p, r);

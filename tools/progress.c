@@ -305,10 +305,12 @@ static void show_head(const dt_progress *p, screen *s, dt_status status)
 {
     char a[DT_HUMAN_BYTES], b[DT_HUMAN_BYTES];
     const char *word = status == DT_OK ? "done" : status == DT_E_STOPPED ? "stopped" : "failed";
+    const int64_t made = p->done + p->n;
+    const int64_t of = made > p->steps ? made : p->steps; /* a run gone on with may ask for fewer */
     say(s, "\n");
     label(s, word);
-    say(s, "after %s of %s step%s\n", dt_human_count(a, (uint64_t)(p->done + p->n)),
-        dt_human_count(b, (uint64_t)p->steps), p->steps == 1 ? "" : "s");
+    say(s, "after %s of %s step%s\n", dt_human_count(a, (uint64_t)made),
+        dt_human_count(b, (uint64_t)of), of == 1 ? "" : "s");
 }
 
 static void show_result(

@@ -503,6 +503,11 @@ static void a_run_is_where_its_configuration_is(void **state)
     run_well("moved --resume --set train.steps=11");
     same_file("whole", "moved", MODEL, "where its configuration is");
     same_state("whole", "moved", "step-00000011", "where its configuration is");
+    r = cli_run("moved --resume --set train.steps=3", NULL);
+    assert_code(&r, 0);
+    assert_has(r.err, "all 11 steps are done");
+    assert_has(r.out, "after 11 of 11 steps");
+    cli_done(&r);
     remove_all("whole");
     remove_all("moved");
     remove_all("runs");

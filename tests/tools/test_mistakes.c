@@ -33,6 +33,16 @@ static cJSON *plan_json(const char *words, const char *file)
 
 /* ---- the machine ---- */
 
+static void a_file_is_written_into_a_folder_that_is_there(void **state)
+{
+    NEED_BINARY();
+    ran r = cli_run("plan FILE --map /nope/x.svg", lenet());
+    assert_code(&r, DT_E_IO);
+    assert_has(r.err, "No such file or directory");
+    assert_has(r.err, "'/nope/x.svg' cannot be written; name a file in a folder that is there");
+    cli_done(&r);
+}
+
 static void a_missing_folder_of_the_disk_tier_is_no_lack_of_memory(void **state)
 {
     NEED_BINARY();
@@ -877,6 +887,7 @@ DT_TEST_GROUP(mistakes)
         cmocka_unit_test(gist_in_bf16_changes_nothing),
         cmocka_unit_test(the_room_that_packed_values_take_is_told),
         cmocka_unit_test(names_of_output_mean_what_they_say),
+        cmocka_unit_test(a_file_is_written_into_a_folder_that_is_there),
         cmocka_unit_test(a_missing_folder_of_the_disk_tier_is_no_lack_of_memory),
         cmocka_unit_test(a_plan_tells_what_this_machine_lacks),
         cmocka_unit_test(a_plan_begins_with_the_answer),

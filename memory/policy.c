@@ -179,11 +179,30 @@ void dt_policies_close(dt_policies *s)
     memset(s, 0, sizeof *s);
 }
 
-void dt_policies_homes(const dt_policies *s, const dt_map *m, dt_tier *tier)
+/* Those of a role: weights come first in the enum, then gradients, then optimizer state. */
+static void homes_of(const struct dt_policy *p, const void *opts, dt_role role, const dt_map *m,
+    uint64_t *host, dt_tier *tier)
+{
+    for (size_t i = 0; i < m->n; i++)
+        if (m->home[i].role == role)
+            tier[i] = p->home(opts, &m->home[i], host);
+}
+
+void dt_policies_homes(const dt_policies *s, const dt_map *m, uint64_t host, dt_tier *tier)
+{
+    for (size_t k = 0; k < s->n; k++) {
+        uint64_t left = host;
+        for (int role = 0; role < DT_ROLE_COUNT && s->pass[k].policy->home != NULL; role++)
+            homes_of(s->pass[k].policy, s->pass[k].opts, (dt_role)role, m, &left, tier);
+    }
+}
+
+bool dt_policies_fill_host(const dt_policies *s)
 {
     for (size_t k = 0; k < s->n; k++)
-        for (size_t i = 0; i < m->n && s->pass[k].policy->home != NULL; i++)
-            tier[i] = s->pass[k].policy->home(s->pass[k].opts, &m->home[i]);
+        if (s->pass[k].policy->fills_host != NULL && s->pass[k].policy->fills_host(s->pass[k].opts))
+            return true;
+    return false;
 }
 
 int64_t dt_policies_delay(const dt_policies *s)

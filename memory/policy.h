@@ -119,7 +119,10 @@ typedef struct dt_parts {
  * @changes: whether with these options it changes results all the same; NULL: never
  * @opts @opts_bytes: its own options, section [policy.NAME]; NULL and 0 for none
  * @pass:  rewrites a program that trains or evaluates; never called for update programs
- * @home: where a persistent tensor lives under it; NULL: on the device
+ * @home: where a persistent tensor lives under it, which it is asked of weights first, then of
+ * gradients, then of optimizer state; *host is what the host still has for them, of which it takes
+ * away what it uses. NULL: on the device
+ * @fills_host: whether, with these options, that depends on *host. NULL: never
  * @host_updates: updates run on the host, where what they need lives
  * @delay: from which step on an update takes the gradients of the step before, which live on the
  * host; below 0: from none. NULL: likewise
@@ -137,7 +140,8 @@ typedef struct dt_policy {
     const dt_opt *opts;
     size_t opts_bytes;
     dt_status (*pass)(dt_program *p, const dt_pass_env *env, dt_err *err);
-    dt_tier (*home)(const void *opts, const dt_home *h);
+    dt_tier (*home)(const void *opts, const dt_home *h, uint64_t *host);
+    bool (*fills_host)(const void *opts);
     int64_t (*delay)(const void *opts);
     int64_t (*replan)(const void *opts);
     const dt_parts *parts;
@@ -185,8 +189,10 @@ enum { DT_POLICY_LIST = 1024 };
 const char *dt_policies_list(const dt_policies *s, char to[DT_POLICY_LIST]);
 bool dt_policies_exact(const dt_policies *s); /* all of them */
 /* Where the tensors of a map live under the list, in @tier, by entry: of several policies that say
- * so the last. Whether updates run on the host. */
-void dt_policies_homes(const dt_policies *s, const dt_map *m, dt_tier *tier);
+ * so the last. @host: bytes that the host has for them. Whether that matters; and whether updates
+ * run on the host. */
+void dt_policies_homes(const dt_policies *s, const dt_map *m, uint64_t host, dt_tier *tier);
+bool dt_policies_fill_host(const dt_policies *s);
 bool dt_policies_host_updates(const dt_policies *s);
 /* From which step on updates are delayed; below 0: never. */
 int64_t dt_policies_delay(const dt_policies *s);

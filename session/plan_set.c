@@ -194,7 +194,7 @@ static dt_status lay_out(dt_plan_set *p, dt_err *err)
     dt_tier *tier = dt_alloc(p->map->n, sizeof *tier);
     if (tier == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the homes of tensors");
-    dt_policies_homes(p->policies, p->map, tier);
+    dt_policies_homes(p->policies, p->map, p->host_homes, tier);
     if (p->asked.fates != NULL)
         dt_home_rules_apply(&p->asked.fates->homes, p->map, tier);
     p->map->delayed_from = dt_policies_delay(p->policies);
@@ -205,11 +205,50 @@ static dt_status lay_out(dt_plan_set *p, dt_err *err)
     return st;
 }
 
-/* What is there is a set like any other. */
+static void forget(dt_plan_set *p)
+{
+    while (p->n > 0)
+        free_planned(p->planned[--p->n]);
+}
+
+/* What the host's budget has left beside what moves there within a step is for homes. So the plans
+ * are made twice: what moves does not depend on where tensors live. */
+static dt_status fill_host(dt_plan_set *p, dt_err *err)
+{
+    const uint64_t all = p->asked.budgets.host;
+    const dt_plans *given = p->asked.given;
+    if (all == 0 || !dt_policies_fill_host(p->policies))
+        return DT_OK;
+    p->asked.given = NULL;
+    DT_CHECK(dt_plan_set_run(p, true, 0, 0, err));
+    p->asked.given = given;
+    const uint64_t used = dt_plan_set_tier_peak(p, DT_TIER_HOST);
+    p->host_homes = used < all ? all - used : 0;
+    forget(p);
+    dt_map_destroy(p->map);
+    p->map = NULL;
+    return lay_out(p, err);
+}
+
+/* Before any is fitted. */
+static dt_status first_table(dt_plan_set *p, dt_err *err)
+{
+    const bool fast = p->algorithms == DT_ALGORITHMS_FAST;
+    return dt_algorithm_table_init(
+        &p->table, p->session->graph->n_node, fast ? DT_LIMIT_ANY : DT_LIMIT_LEAST, err);
+}
+
+/* What is there is a set like any other, but that it names its algorithms itself. */
 static dt_status open_given(dt_plan_set *p, dt_err *err)
 {
     snprintf(p->list, sizeof p->list, "%s", p->asked.given->plan[0]->policy);
-    return lay_out(p, err);
+    dt_status st = first_table(p, err);
+    if (st == DT_OK)
+        st = lay_out(p, err);
+    if (st == DT_OK)
+        st = fill_host(p, err);
+    dt_algorithm_table_deinit(&p->table);
+    return st;
 }
 
 /* Whether all that a plan packs comes back as it was. */
@@ -412,12 +451,6 @@ dt_status dt_plan_set_run(dt_plan_set *p, bool eval, int64_t last, int64_t eval_
 
 /* ---- the algorithms ---- */
 
-static void forget(dt_plan_set *p)
-{
-    while (p->n > 0)
-        free_planned(p->planned[--p->n]);
-}
-
 /* A choice under way. */
 typedef struct fitting {
     dt_plan_set *set;
@@ -466,12 +499,10 @@ static dt_status fit(dt_plan_set *p, dt_err *err)
 /* Policies and the choice of algorithms are there, and none of the policies is a ladder. */
 static dt_status open(dt_plan_set *p, dt_err *err)
 {
-    const dt_session *s = p->session;
-    const bool fast = p->algorithms == DT_ALGORITHMS_FAST;
     dt_policies_list(p->policies, p->list);
-    DT_CHECK(dt_algorithm_table_init(
-        &p->table, s->graph->n_node, fast ? DT_LIMIT_ANY : DT_LIMIT_LEAST, err));
+    DT_CHECK(first_table(p, err));
     DT_CHECK(lay_out(p, err));
+    DT_CHECK(fill_host(p, err));
     return p->algorithms == DT_ALGORITHMS_FIT && !p->asked.quick ? fit(p, err) : DT_OK;
 }
 
@@ -732,7 +763,8 @@ dt_status dti_plan_set_again(dt_plan_set **out, const dt_plan_set *of, dt_err *e
     *p = (dt_plan_set){.session = of->session,
         .asked = of->asked,
         .policies = of->policies,
-        .algorithms = of->algorithms};
+        .algorithms = of->algorithms,
+        .host_homes = of->host_homes};
     memcpy(p->list, of->list, sizeof p->list);
     dt_status st = dt_algorithm_table_init(&p->table, of->table.n, DT_LIMIT_ANY, err);
     if (st == DT_OK) {
@@ -992,15 +1024,20 @@ static uint64_t batches(const dt_plan_set *p)
     return sample * (uint64_t)p->asked.batch * dti_batches_held(s) + pinned;
 }
 
-/* The largest as it is in memory, and in PyTorch's layout on its way there; and where steps are
- * planned anew, all that lives on, while plans are tried. */
+/* On the way between PyTorch's layout and the one they live in: what is on the disk whole, of
+ * others a piece in both orders (dti_passage); and where steps are planned anew, all that lives on,
+ * while plans are tried. */
 static uint64_t weights(const dt_plan_set *p)
 {
     uint64_t most = 0;
-    for (size_t i = 0; i < p->map->n; i++)
-        most = p->map->home[i].bytes > most ? p->map->home[i].bytes : most;
+    for (size_t i = 0; i < p->map->n; i++) {
+        const dt_home *h = &p->map->home[i];
+        const uint64_t piece = h->bytes < DTI_PIECE ? h->bytes : DTI_PIECE;
+        const uint64_t one = 2 * piece + (h->tier == DT_TIER_DISK ? h->bytes : 0);
+        most = one > most ? one : most;
+    }
     const uint64_t aside = dt_policies_replan(p->policies) > 0 ? p->map->bytes : 0;
-    return 2 * most > aside ? 2 * most : aside;
+    return most > aside ? most : aside;
 }
 
 dt_need dt_plan_set_need(const dt_plan_set *p)

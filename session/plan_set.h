@@ -64,6 +64,7 @@ typedef struct dt_refused_rung {
  * @table:      the algorithm of each op
  * @refused:    rungs before the one that was taken, or all of them
  * @map:        the persistent tensors
+ * @host_homes: bytes that the host has for those that live there as far as it has room
  * @planned:    plans in the order in which they were first asked for; each stays where it is
  * @spare:      plans that the choice of a rung has made, until they are asked for
  * @made:       how many plans were made for the set, those of the choice included
@@ -78,6 +79,7 @@ typedef struct dt_plan_set {
     size_t n_refused;
     dt_refused_rung *refused;
     dt_map *map;
+    uint64_t host_homes;
     size_t n, cap, n_spare, made;
     dt_planned **planned, **spare;
     dt_policies rung; /* owned; what @policies points to where one of those asked is a ladder */

@@ -6,12 +6,16 @@
  *
  * Where ours differs: there is one device, so that nothing is cut in shards; a sub-group is a
  * parameter with what belongs to it, or a slice of them (memory.slice); large layers are not cut
- * into tiles, which would change the order of sums. Activations are another policy's affair:
+ * into tiles, which would change the order of sums. The paper's user chooses between processor and
+ * NVMe for each kind of tensor; `auto` chooses for each tensor: the host as far as its budget has
+ * room, weights first, as they move most often. Activations are another policy's affair:
  * zero_infinity,chen_sqrt is the paper's checkpointing. */
 #include "memory/policy.h"
+#include "memory/pools/pool.h"
 
 static const char *const places[] = {
-    [DT_AT_DEVICE] = "device", [DT_TIER_HOST] = "host", [DT_TIER_DISK] = "disk", NULL};
+    [DT_AT_DEVICE] = "device", [DT_TIER_HOST] = "host", [DT_TIER_DISK] = "disk", "auto", NULL};
+enum { AUTO = DT_TIER_DISK + 1 };
 
 typedef struct zero_infinity_opts {
     int parameters, gradients, states;
@@ -20,19 +24,36 @@ typedef struct zero_infinity_opts {
 #define AT(f) offsetof(zero_infinity_opts, f)
 /* clang-format off */
 static const dt_opt opts[] = {
-    {"parameters", DT_OPT_ENUM, AT(parameters), "disk", 0, 0, places, NULL, "where parameters live"},
-    {"gradients",  DT_OPT_ENUM, AT(gradients),  "disk", 0, 0, places, NULL, "where gradients live"},
-    {"states",     DT_OPT_ENUM, AT(states),     "disk", 0, 0, places, NULL, "where the optimizer's state lives"},
+    {"parameters", DT_OPT_ENUM, AT(parameters), "auto", 0, 0, places, NULL, "where parameters live; auto: on the host as far as memory.host_budget has room, and on the disk beyond it or without one"},
+    {"gradients",  DT_OPT_ENUM, AT(gradients),  "auto", 0, 0, places, NULL, "where gradients live, in what parameters leave"},
+    {"states",     DT_OPT_ENUM, AT(states),     "auto", 0, 0, places, NULL, "where the optimizer's state lives, in what both leave"},
     {NULL, DT_OPT_BOOL, 0, NULL, 0, 0, NULL, NULL, NULL}};
 /* clang-format on */
 
-static dt_tier home(const void *with, const dt_home *h)
+static dt_tier place(int asked, const dt_home *h, uint64_t *host)
+{
+    uint64_t bytes;
+    if (asked != AUTO)
+        return (dt_tier)asked;
+    if (!dti_round_up(h->bytes, dt_tier_align(DT_TIER_HOST), &bytes) || bytes > *host)
+        return DT_TIER_DISK;
+    *host -= bytes;
+    return DT_TIER_HOST;
+}
+
+static dt_tier home(const void *with, const dt_home *h, uint64_t *host)
 {
     const zero_infinity_opts *o = with;
-    return (dt_tier)(h->role == DT_ROLE_WEIGHTS     ? o->parameters
-                     : h->role == DT_ROLE_GRADIENTS ? o->gradients
-                     : h->role == DT_ROLE_OPTIMIZER ? o->states
-                                                    : DT_AT_DEVICE);
+    return h->role == DT_ROLE_WEIGHTS     ? place(o->parameters, h, host)
+           : h->role == DT_ROLE_GRADIENTS ? place(o->gradients, h, host)
+           : h->role == DT_ROLE_OPTIMIZER ? place(o->states, h, host)
+                                          : DT_AT_DEVICE;
+}
+
+static bool fills_host(const void *with)
+{
+    const zero_infinity_opts *o = with;
+    return o->parameters == AUTO || o->gradients == AUTO || o->states == AUTO;
 }
 
 static dt_status zero_infinity(dt_program *p, const dt_pass_env *env, dt_err *err)
@@ -50,4 +71,5 @@ const dt_policy dt_policy_zero_infinity = {
     .opts_bytes = sizeof(zero_infinity_opts),
     .pass = zero_infinity,
     .home = home,
+    .fills_host = fills_host,
 };

@@ -41,9 +41,9 @@ static int64_t delay(const void *given)
     return o->delay ? o->warmup : -1;
 }
 
-static dt_tier home(const void *given, const dt_home *h)
+static dt_tier home(const void *given, const dt_home *h, uint64_t *host)
 {
-    (void)given;
+    (void)given, (void)host; /* all of it, whatever the budget */
     return h->role == DT_ROLE_GRADIENTS || h->role == DT_ROLE_OPTIMIZER ? DT_TIER_HOST
                                                                         : DT_AT_DEVICE;
 }

@@ -481,7 +481,7 @@ static void auto_takes_homes_where_nothing_else_fits(void **state)
     assert_true(host.device < alone && host.host > 0 && host.disk == 0);
     const dt_need disk = auto_takes(alone - 1, "host_budget = 1KiB\ndisk_path = .\n", list);
     assert_string_equal(list, "auto,zero_infinity");
-    assert_true(disk.device < alone && disk.host == 0 && disk.disk > 0);
+    assert_true(disk.device < alone && disk.host <= 1024 && disk.disk > 0);
     (void)auto_takes(alone - 1, "host_budget = 1KiB\n", list); /* nobody named a disk */
     assert_string_equal(list, "auto");
     size_t n;
@@ -492,6 +492,66 @@ static void auto_takes_homes_where_nothing_else_fits(void **state)
         "--set memory.device_budget=%llu",
         (unsigned long long)alone - 1);
     same_bits("", sets, want, n);
+    dt_free(want);
+    remove_all("kept");
+}
+
+/* Bytes that what lives on the disk would take on the host, and those of the largest. */
+static uint64_t away(const dt_map *m, uint64_t *most)
+{
+    uint64_t all = 0;
+    *most = 0;
+    for (size_t i = 0; i < m->n; i++) {
+        const uint64_t bytes = dti_align_up(m->home[i].bytes);
+        if (m->home[i].tier != DT_TIER_DISK)
+            continue;
+        all += bytes;
+        *most = bytes > *most ? bytes : *most;
+    }
+    return all;
+}
+
+/* Each budget of the host is kept, and used but for less than the largest tensor, beside what moves
+ * there within a step; the rest is on the disk; and no bit changes. */
+static void the_host_takes_what_its_budget_has_room_for(void **state)
+{
+    NEED_BINARY();
+    static const char *const beside[] = {"zero_infinity", "vdnn_all,zero_infinity"};
+    size_t n;
+    run_well("kept", "", "--set train.momentum=0.9");
+    char *want = left_by("kept", &n);
+    for (size_t k = 0; k < 4 * DT_COUNT(beside); k++) {
+        char text[1024], sets[256];
+        const char *policy = beside[k / 4];
+        uint64_t most;
+        snprintf(text, sizeof text, NETWORK DATA TRAIN "momentum = 0.9\n[memory]\npolicy = %s\n",
+            policy);
+        dt_session *s = open_text(text);
+        const dt_need far = dt_plan_set_need(s->plans);
+        const uint64_t budget = far.host + away(s->plans->map, &most) * (k % 4 + 1) / 4;
+        dt_session_close(s);
+        snprintf(text, sizeof text,
+            NETWORK DATA TRAIN "momentum = 0.9\n[memory]\npolicy = %s\nhost_budget = %llu\n",
+            policy, (unsigned long long)budget);
+        s = open_text(text);
+        const dt_need need = dt_plan_set_need(s->plans);
+        dt_session_close(s);
+        assert_true(need.host <= budget && need.host + most > budget);
+        assert_true(k % 4 == 3 ? need.disk == 0 : need.disk > 0 && need.disk < far.disk);
+        snprintf(sets, sizeof sets,
+            "--set train.momentum=0.9 --set memory.policy=%s --set memory.host_budget=%llu", policy,
+            (unsigned long long)budget);
+        same_bits("", sets, want, n);
+        if (k % 4 != 1)
+            continue;
+        char words[512]; /* and by the plans of a file */
+        snprintf(words, sizeof words, "plan c.ini --text plans.txt %s", sets);
+        ran r = cli_run(words, NULL);
+        assert_code(&r, 0);
+        cli_done(&r);
+        strcat(sets, " --plan plans.txt");
+        same_bits("", sets, want, n);
+    }
     dt_free(want);
     remove_all("kept");
 }
@@ -672,6 +732,7 @@ DT_TEST_GROUP(homes)
         cmocka_unit_test(slices_go_with_early_updates_and_every_home),
         cmocka_unit_test(every_policy_plans_with_homes),
         cmocka_unit_test(auto_takes_homes_where_nothing_else_fits),
+        cmocka_unit_test(the_host_takes_what_its_budget_has_room_for),
         cmocka_unit_test(compare_says_what_lives_where),
         cmocka_unit_test(homes_that_do_not_fit_are_refused_with_what_would),
         cmocka_unit_test(homes_are_suggested_with_a_policy_of_values),

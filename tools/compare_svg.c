@@ -8,7 +8,7 @@
 #include "tools/compare.h"
 
 enum { WIDTH = 1000, LEFT = 76, RIGHT = 236, TOP = 64, HEIGHT = 460, BOTTOM = 56 };
-enum { PLOT = WIDTH - LEFT - RIGHT, CURVE = 64, LETTER = 6, LINE = 13 };
+enum { PLOT = WIDTH - LEFT - RIGHT, CURVE = 64, LETTER = 6, LINE = 13, LEGEND = 32 };
 static const double mib = 1 << 20;
 
 /* Told apart by eyes that do not see all colours (after Okabe and Ito). */
@@ -297,10 +297,12 @@ static void names(picture *m)
         }
 }
 
-/* Every list with its mark; many stand closer together. */
+/* Every list with its mark; many stand closer together. Below are LEGEND of lines and what they
+ * say, of which the last is no lower than the axis and its name. */
 static void column(const picture *m)
 {
-    const double x = LEFT + PLOT + 26, step = fmin(19, (double)HEIGHT / (double)m->c->lists.n);
+    const double x = LEFT + PLOT + 26,
+                 step = fmin(19, (double)(HEIGHT - LEGEND) / (double)m->c->lists.n);
     double y = TOP + 10;
     for (size_t l = 0; l < m->c->lists.n; l++, y += step) {
         const dt_compare_row *r = &m->c->row[m->c->of[l][0]];

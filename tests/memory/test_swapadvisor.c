@@ -1,4 +1,5 @@
 /* SwapAdvisor: the paper's examples of crossing, what holds of any search, and orders of ops. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -111,6 +112,46 @@ static void make_up(made_up *m, uint64_t seed)
         .limit = 20 + seed % 20,
         .guard = (int32_t)(seed % 3),
         .inlined = seed % 4 == 0};
+}
+
+/* The paper's figure 3: three ops of a chain, each with a weight, and as many back, in four objects
+ * of one size. W3 takes the object of W1, whose next use is farthest, and A3 that of W2. */
+static void a_chain_swaps_as_published(void **state)
+{
+    (void)state;
+    enum { W1, W2, W3, A1, A2, A3, N };
+    double one[N] = {1, 1, 1, 1, 1, 1};
+    int32_t arg[] = {W1, A1, A1, W2, A2, A2, W3, A3, A3, A2, W3, A1, W2, W1};
+    int32_t arg_at[N + 1] = {0, 2, 5, 8, 11, 13, 14}, after_at[N + 1] = {0}, after[1] = {0};
+    int32_t size_of[N] = {0}, order[N] = {0, 1, 2, 3, 4, 5}, class[1] = {0}, count[1] = {4};
+    uint64_t size[1] = {1};
+    const dti_swap_problem p = {.n_op = N,
+        .n_tensor = N,
+        .n_size = 1,
+        .seconds = one,
+        .out = one,
+        .in = one,
+        .arg_at = arg_at,
+        .arg = arg,
+        .after_at = after_at,
+        .after = after,
+        .size_of = size_of,
+        .size = size,
+        .limit = 4};
+    dti_genes g = {.order = order, .class = class, .count = count};
+    dti_swap_plan s;
+    dt_err err = {0};
+    assert_ok(dti_swap_plan_init(&s, &p, &err), &err);
+    assert_ok(dti_swap_plan_make(&s, &p, &g, &err), &err);
+    assert_int_equal(g.over, 0);
+    assert_int_equal(s.n, 2);
+    assert_int_equal(s.swap[0].tensor, W1); /* gone behind op 1, back for the last */
+    assert_true(s.swap[0].from == 0 && s.swap[0].to == 5);
+    assert_int_equal(s.swap[1].tensor, W2);
+    assert_true(s.swap[1].from == 1 && s.swap[1].to == 4);
+    /* op 3 waits a second for the second copy out, and the last two ops one each for theirs back */
+    assert_true(fabs(s.begin[2] - 3) < 1e-12 && fabs(g.seconds - 8) < 1e-12);
+    dti_swap_plan_deinit(&s);
 }
 
 /* Places at which a tensor has an object: from its first use to its last, without its swaps. */
@@ -294,6 +335,7 @@ DT_TEST_GROUP(swapadvisor)
         cmocka_unit_test(orders_cross_as_published),
         cmocka_unit_test(pools_cross_as_published),
         cmocka_unit_test(repaired_classes_are_valid),
+        cmocka_unit_test(a_chain_swaps_as_published),
         cmocka_unit_test(what_is_found_is_valid),
         cmocka_unit_test(more_samples_are_never_worse),
         cmocka_unit_test(another_order_keeps_what_depends),

@@ -70,13 +70,17 @@ static void what_is_stated_comes_out(void **state)
     static const char *const papers[] = {"superneurons", "revolve"};
     for (size_t i = 0; i < DT_COUNT(papers); i++) {
         cJSON *rows;
+        int stated = 0;
         assert_true(check_paper(papers[i], &rows) >= 5);
         const cJSON *row;
         cJSON_ArrayForEach(row, rows)
         {
-            assert_string_equal(json_text(row, "kind"), "stated");
+            if (strcmp(json_text(row, "kind"), "stated") != 0)
+                continue;
             assert_true(json_flag(row, "ok") && !json_flag(row, "better"));
+            stated++;
         }
+        assert_true(stated >= 5);
         cJSON_Delete(rows);
     }
 }

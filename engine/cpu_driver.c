@@ -12,9 +12,10 @@
 #include "engine/base/alloc.h"
 #include "engine/base/cpu.h"
 #include "engine/base/isa.h"
+#include "engine/base/team.h"
 #include "engine/driver.h"
 
-enum { ALIGN = 64, HUGE_PAGE = 2 << 20, CHUNK = 4 << 20, SMALL = 1 << 16 };
+enum { ALIGN = 64, HUGE_PAGE = 2 << 20, CHUNK = 4 << 20, SMALL = 1 << 16, FINITE_PART = 1 << 16 };
 
 /* What was mapped: the reservation lies inside. */
 typedef struct cpu {
@@ -118,18 +119,27 @@ static dt_status cpu_copy(
     return DT_OK;
 }
 
+typedef struct fill_job {
+    char *to;
+    int byte;
+    uint64_t bytes;
+} fill_job;
+
+static void fill_chunk(const void *job, int64_t i)
+{
+    const fill_job *j = job;
+    const uint64_t at = (uint64_t)i * CHUNK, left = j->bytes - at;
+    memset(j->to + at, j->byte, left < CHUNK ? left : CHUNK);
+}
+
 /* By the whole team: this is where the pages of the arena are first touched. */
 static dt_status cpu_fill(void *self, int q, void *to, int byte, uint64_t bytes, dt_err *err)
 {
     (void)self;
     (void)q;
     (void)err;
-    const long chunks = (long)((bytes + CHUNK - 1) / CHUNK);
-#pragma omp parallel for schedule(static) if (chunks > 1)
-    for (long i = 0; i < chunks; i++) {
-        const uint64_t at = (uint64_t)i * CHUNK;
-        memset((char *)to + at, byte, bytes - at < CHUNK ? bytes - at : CHUNK);
-    }
+    const fill_job j = {to, byte, bytes};
+    dt_team_run((int64_t)((bytes + CHUNK - 1) / CHUNK), fill_chunk, &j);
     return DT_OK;
 }
 
@@ -212,23 +222,44 @@ static dt_status cpu_holds(
     return DT_OK;
 }
 
+typedef struct finite_job {
+    const dt_floats *of;
+    bool *yes;
+} finite_job;
+
 /* Infinities and NaNs are the floats whose exponent is all ones. */
-static dt_status cpu_finite(void *self, const dt_floats *of, bool *yes, dt_err *err)
+static void finite_part(const void *job, int64_t part)
 {
-    const uint32_t *v = (const void *)of->at;
+    const finite_job *j = job;
+    const uint32_t *v = (const void *)j->of->at;
+    const int64_t begin = part * FINITE_PART, left = j->of->count - begin;
+    const int64_t end = begin + (left < FINITE_PART ? left : FINITE_PART);
     uint32_t most = 0;
-    (void)self;
-    (void)err;
-#pragma omp parallel for schedule(static) reduction(max : most) if (of->count > 1 << 16)
-    for (int64_t i = 0; i < of->count; i++) {
+    for (int64_t i = begin; i < end; i++) {
         const uint32_t magnitude = v[i] & 0x7FFFFFFFu;
         most = magnitude > most ? magnitude : most;
     }
-    *yes = most < 0x7F800000u;
+    if (most >= 0x7F800000u)
+        __atomic_store_n(j->yes, false, __ATOMIC_RELAXED);
+}
+
+static dt_status cpu_finite(void *self, const dt_floats *of, bool *yes, dt_err *err)
+{
+    const finite_job j = {of, yes};
+    (void)self;
+    (void)err;
+    *yes = true;
+    dt_team_run((of->count + FINITE_PART - 1) / FINITE_PART, finite_part, &j);
     return DT_OK;
 }
 
 enum { LANES = 16, PIECES = 256, GRAIN = 1 << 14 };
+
+typedef struct squares_job {
+    const float *v;
+    int64_t n, each;
+    double *sum;
+} squares_job;
 
 static double squares(const float *v, int64_t n)
 {
@@ -245,6 +276,13 @@ static double squares(const float *v, int64_t n)
     return all;
 }
 
+static void squares_piece(const void *job, int64_t i)
+{
+    const squares_job *j = job;
+    const int64_t begin = i * j->each, left = j->n - begin;
+    j->sum[i] = squares(j->v + begin, left < j->each ? left : j->each);
+}
+
 /* Sums are cut by size alone and added up in a fixed order, so any number of threads gives the same
  * bits. */
 static double tensor_squares(const float *v, int64_t n)
@@ -252,9 +290,8 @@ static double tensor_squares(const float *v, int64_t n)
     double sum[PIECES], all = 0;
     const int64_t even = (n + PIECES - 1) / PIECES, each = even > GRAIN ? even : GRAIN;
     const int64_t pieces = (n + each - 1) / each;
-#pragma omp parallel for schedule(static) if (pieces > 1)
-    for (int64_t i = 0; i < pieces; i++)
-        sum[i] = squares(v + i * each, (i + 1) * each < n ? each : n - i * each);
+    const squares_job j = {v, n, each, sum};
+    dt_team_run(pieces, squares_piece, &j);
     for (int64_t i = 0; i < pieces; i++)
         all += sum[i];
     return all;

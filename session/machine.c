@@ -62,7 +62,7 @@ static dt_status best_run(dt_dnnl_op *op, const dt_dnnl_bytes *b, double *best, 
 
 static dt_status convolve(const dt_dnnl_problem *p, double *flops, dt_err *err)
 {
-    const dt_dnnl_layout way = {DT_DNNL_FORWARD, SAMPLES};
+    const dt_dnnl_layout way = {.kind = DT_DNNL_FORWARD, .n = SAMPLES};
     const size_t value = dt_dtype_bytes(p->bf16 ? DT_BF16 : DT_F32);
     const double work =
         2.0 * (double)(SAMPLES * p->out * p->c * p->kernel * p->kernel * p->p * p->q);

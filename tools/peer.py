@@ -6,6 +6,7 @@
     tools/peer.py configs/resnet20_cifar10.ini --check      loss and gradients
     tools/peer.py configs/gpt2_xl.ini --loss                the first step's loss, fp32 and bf16
     tools/peer.py configs/resnet50.ini --torch none --ours-before OLD/dnntrain    two of ours
+    tools/peer.py configs/resnet20_cifar10.ini --busy 2     on a machine that does other things
 
 Nothing else needs PyTorch, nor does this with --torch none; on Debian it is the package
 python3-torch. docs/peer.md says what is measured and how. Exit codes: 0 done, 1 a run failed or
@@ -14,6 +15,7 @@ python3-torch. docs/peer.md says what is measured and how. Exit codes: 0 done, 1
 
 import argparse
 import array
+import contextlib
 import copy
 import json
 import math
@@ -57,6 +59,9 @@ def arguments():
                    help="PyTorch with torch.utils.checkpoint as well, sqrt(n) segments")
     p.add_argument("--policies", metavar="A,B+C", default="",
                    help="dnntrain under these policies as well; + joins those that act together")
+    p.add_argument("--busy", metavar="N", type=int, default=0,
+                   help="beside N processes that never rest; a turn's time is its mean step")
+    p.add_argument("--nice", metavar="K", type=int, default=0, help="of those processes (0)")
     p.add_argument("--check", action="store_true", help="compare loss and gradients, not time")
     p.add_argument("--loss", action="store_true",
                    help="compare the first step's loss alone, in fp32 and bf16, by the file's own "
@@ -76,6 +81,8 @@ def arguments():
         p.error("--check, --loss and --checkpoint want PyTorch: leave out --torch none")
     if a.ours_before and a.check:
         p.error("--check compares with PyTorch: leave out --ours-before")
+    if not 0 <= a.busy <= 256 or not 0 <= a.nice <= 19:
+        p.error("--busy is 0 to 256, --nice 0 to 19")
     old = a.ours_before
     if old and (not os.access(old, os.X_OK) or os.path.isdir(old)):
         p.error(f"--ours-before: {old} is no program that can be run")
@@ -227,7 +234,8 @@ class Dnntrain:
                 "nesterov": keys.get("train.nesterov", "off") == "on"})
         for last in ("fc.weight", "linear.weight", "fc3.weight", "classifier.6.weight"):
             about["classes"] = shapes.get(last, [about.get("classes")])[0]
-        self.cpus = set(sorted(self.cpus)[: max(1, threads)])
+        if not self.a.busy:  # which processors the others leave is for the system to say
+            self.cpus = set(sorted(self.cpus)[: max(1, threads)])
         self.env = environment(threads, GOMP_SPINCOUNT="20000")
         self.fixed = {"train.batch": about["batch"], "model.weights": about["weights"],
                       "device.threads": threads,
@@ -326,8 +334,8 @@ class Torch:
 class Side:
     """A row of the table: a function that runs one round, and what the rounds gave."""
 
-    def __init__(self, name, go):
-        self.name, self.go, self.rounds, self.error = name, go, [], None
+    def __init__(self, name, go, busy):
+        self.name, self.go, self.rounds, self.error, self.busy = name, go, [], None, busy
 
     def turn(self):
         try:
@@ -336,7 +344,9 @@ class Side:
             self.error = str(e)
 
     def medians(self):
-        return [statistics.median(r["seconds"]) for r in self.rounds]
+        """Of each turn. Beside busy processes the mean: a step that waits long is their doing."""
+        middle = statistics.fmean if self.busy else statistics.median
+        return [middle(r["seconds"]) for r in self.rounds]
 
     def against(self, first):
         """Ratios of medians to the first row's, over all and round by round."""
@@ -373,15 +383,31 @@ def make_sides(a, ours, torch, about):
     builds = [("dnntrain", ours)]
     if a.ours_before:
         builds.append(("before", ours.by(a.ours_before)))
-    sides = [Side(f"{name} {policy or about['policy']}", lambda b=build, p=policy: b.time(data, p))
+    sides = [Side(f"{name} {policy or about['policy']}", lambda b=build, p=policy: b.time(data, p), a.busy)
              for policy in [None, *a.policies] for name, build in builds]
     for kind in {"both": ["stock", "tuned"], "none": []}.get(a.torch, [a.torch]):
         tuned = kind == "tuned"
         layout = pick_layout(a, torch, tuned)
         for recompute in [False, True] if a.checkpoint else [False]:
             name = f"torch {kind}, {'checkpoint' if recompute else layout}"
-            sides.append(Side(name, lambda t=tuned, l=layout, r=recompute: torch.time(a, t, l, r)))
+            sides.append(Side(name, lambda t=tuned, l=layout, r=recompute: torch.time(a, t, l, r),
+                              a.busy))
     return sides
+
+
+@contextlib.contextmanager
+def company(a):
+    """N processes that compute without end, as long as this one lives."""
+    loop = ("import os, sys\nos.nice(int(sys.argv[2]))\n"
+            "while os.getppid() == int(sys.argv[1]):\n    sum(range(100000))")
+    others = [subprocess.Popen([sys.executable, "-c", loop, str(os.getpid()), str(a.nice)])
+              for _ in range(a.busy)]
+    try:
+        yield
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
 
 
 def turns(a, sides):
@@ -431,8 +457,11 @@ def describe(a, about, torch, same, sides):
                   f"network; {run['faults_a_step']:,.0f} page faults a step")
     print(f"measured  {a.rounds} rounds in turns, each {a.steps} steps after {a.warmup} "
           "of warm-up")
+    if a.busy:
+        print(f"          beside {a.busy} busy process{'es' * (a.busy != 1)}, nice {a.nice}: of a "
+              "turn the mean step")
     busy = os.getloadavg()[0]
-    if busy > 1.25 * n["threads"]:
+    if not a.busy and busy > 1.25 * n["threads"]:
         print(f"          the machine had other work (load {busy:.1f}): times spread")
     print()
 
@@ -542,7 +571,8 @@ def compare(a, python, folder):
     if a.check:
         return compare_gradients(a, ours, torch, about)
     sides = make_sides(a, ours, torch, about)
-    turns(a, sides)
+    with company(a):
+        turns(a, sides)
     if a.json:
         about["weights"] = None
         print(json.dumps({"about": about, "same": same, "tuned": torch.tuned[1],

@@ -1,5 +1,6 @@
 /* How many threads the team has, and how they treat denormal numbers. */
 #include "engine/base/cpu.h"
+#include "engine/base/team.h"
 
 #include <omp.h>
 #include <pthread.h>
@@ -10,7 +11,7 @@
 #include <immintrin.h>
 #endif
 
-enum { COPY_CHUNK = 1 << 20 };
+enum { COPY_CHUNK = 1 << 20, ROUND_CHUNK = 1 << 18 };
 
 /* How the calling thread treats denormals: bits by which results and operands are flushed. */
 enum { FLUSH_RESULTS = 1, FLUSH_OPERANDS = 2, FLUSH = FLUSH_RESULTS | FLUSH_OPERANDS };
@@ -182,20 +183,39 @@ void dti_cpu_setup_alone(void)
     flush_denormals();
 }
 
+typedef struct copy_job {
+    void *to;
+    const void *from;
+    size_t n; /* bytes, or values */
+} copy_job;
+
+static void copy_chunk(const void *job, int64_t i)
+{
+    const copy_job *j = job;
+    const size_t at = (size_t)i * COPY_CHUNK, left = j->n - at;
+    memcpy((char *)j->to + at, (const char *)j->from + at, left < COPY_CHUNK ? left : COPY_CHUNK);
+}
+
 void dt_cpu_copy(void *to, const void *from, size_t bytes)
 {
-    const long chunks = (long)((bytes + COPY_CHUNK - 1) / COPY_CHUNK);
-#pragma omp parallel for schedule(static) if (chunks > 1)
-    for (long i = 0; i < chunks; i++) {
-        const size_t at = (size_t)i * COPY_CHUNK;
-        const size_t n = bytes - at < COPY_CHUNK ? bytes - at : COPY_CHUNK;
-        memcpy((char *)to + at, (const char *)from + at, n);
-    }
+    const copy_job j = {to, from, bytes};
+    dt_team_run((int64_t)((bytes + COPY_CHUNK - 1) / COPY_CHUNK), copy_chunk, &j);
+}
+
+static void round_chunk(const void *job, int64_t i)
+{
+    const copy_job *j = job;
+    const size_t begin = (size_t)i * ROUND_CHUNK, left = j->n - begin;
+    dt_bf16 *to = (dt_bf16 *)j->to + begin;
+    const float *from = (const float *)j->from + begin;
+    const size_t n = left < ROUND_CHUNK ? left : ROUND_CHUNK;
+#pragma omp simd
+    for (size_t k = 0; k < n; k++)
+        to[k] = dt_bf16_from_float(from[k]);
 }
 
 void dti_cpu_to_bf16(dt_bf16 *to, const float *from, int64_t count)
 {
-#pragma omp parallel for simd schedule(static) if (count > COPY_CHUNK / 4)
-    for (int64_t i = 0; i < count; i++)
-        to[i] = dt_bf16_from_float(from[i]);
+    const copy_job j = {to, from, (size_t)count};
+    dt_team_run((count + ROUND_CHUNK - 1) / ROUND_CHUNK, round_chunk, &j);
 }

@@ -213,7 +213,7 @@ static void run_part(const void *job, int64_t task)
     const int64_t sample = task / j->parts;
     const dt_span mine = dt_span_of(j->blocks, dt_ceil_div(j->blocks, j->parts), task % j->parts);
     _Alignas(64) float sums[BLOCK];
-    dt_bf16 *x = j->work + omp_get_thread_num() * j->values;
+    dt_bf16 *x = j->work + dt_team_member() * j->values;
     dt_bf16 *y = j->y + sample * s->p * s->q * s->out;
     put_border(j, j->x + sample * s->h * s->w * s->c, x);
     dt_amx_begin();

@@ -67,7 +67,7 @@ static void run_rows(const void *job, int64_t i)
 {
     const struct job *j = job;
     const dt_span of = dt_span_of(j->rows, j->each, i);
-    float *sums = j->work + omp_get_thread_num() * ROWS * PANEL;
+    float *sums = j->work + dt_team_member() * ROWS * PANEL;
     for (int64_t at = 0; at < j->p->c; at += PANEL) {
         dt_tile t = {.a = j->dy + of.begin * j->p->out,
             .row = j->p->out,

@@ -225,7 +225,7 @@ static void task(const void *job, int64_t i)
 {
     const struct job *j = job;
     const dt_product *p = j->p;
-    float *scratch = p->work + omp_get_thread_num() * j->scratch, sums[ROWS];
+    float *scratch = p->work + dt_team_member() * j->scratch, sums[ROWS];
     part w = {.rows = dt_span_of(p->m, j->cut.rows, i % j->cut.down),
         .columns = dt_span_of(p->n, j->cut.columns, i / j->cut.down),
         .c = scratch};

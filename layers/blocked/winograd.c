@@ -197,7 +197,7 @@ static void run_tiles(const void *job, int64_t i)
     const dt_winograd *s = j->s;
     const dt_span of = dt_span_of(tiles(s), j->each, i);
     const int64_t step = pixels_step(s, j->each);
-    float *v = j->work + omp_get_thread_num() * j->scratch, *m = v + TAPS * step;
+    float *v = j->work + dt_team_member() * j->scratch, *m = v + TAPS * step;
     float *zero = m + TAPS * tap_step(j->each, PANEL), *spare = zero + s->c;
     memset(zero, 0, (size_t)s->c * sizeof *zero);
     transform_pixels(j, of, zero, v, step);

@@ -62,7 +62,7 @@ static float *carve(float **work, int64_t n)
 /* Head i of the batch. */
 static head head_of(const attend_job *j, int64_t i)
 {
-    float *work = (float *)j->a->port[DT_WORK] + omp_get_thread_num() * j->scratch;
+    float *work = (float *)j->a->port[DT_WORK] + dt_team_member() * j->scratch;
     return (head){j, i / j->heads, i % j->heads, work};
 }
 

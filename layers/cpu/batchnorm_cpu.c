@@ -2,7 +2,6 @@
 #include "layers/batchnorm.h"
 
 #include <math.h>
-#include <omp.h>
 
 #include "layers/cpu/batchnorm_rows.h"
 #include "layers/cpu/cpu.h"
@@ -261,18 +260,6 @@ static void differentiate_task(const void *job, int64_t i)
     }
 }
 
-/* As dti_run_tasks(), but a thread does its tasks from the last to the first: of what the pass
- * before read, the end is still in the cache. */
-static void team_back(int64_t n, dti_task *task, const void *job)
-{
-#pragma omp parallel if (n > 1)
-    {
-        const int64_t threads = omp_get_num_threads(), me = omp_get_thread_num();
-        for (int64_t i = n * (me + 1) / threads; i-- > n * me / threads;)
-            task(job, i);
-    }
-}
-
 static dt_status facts(const dt_call *c, dt_facts *f, dt_err *err)
 {
     (void)err;
@@ -296,14 +283,14 @@ static dt_status run(const dt_call *c, const dt_args *a, bool relu)
         dti_run_tasks(j.parts, sums_task, &j);
         dti_run_tasks(some, gradients_task, &j);
         if (a->port[DT_DX] != NULL)
-            team_back(pieces, differentiate_task, &j);
+            dt_team_run_back(pieces, differentiate_task, &j);
         return DT_OK;
     }
     if (c->form == DT_FORWARD) {
         dti_run_tasks(j.parts, statistics_task, &j);
         dti_run_tasks(some, finish_task, &j);
     }
-    team_back(pieces, normalise_task, &j);
+    dt_team_run_back(pieces, normalise_task, &j);
     return DT_OK;
 }
 

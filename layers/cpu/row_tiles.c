@@ -54,7 +54,7 @@ static dt_status lay_out(
     const dt_dnnl_problem *p, int64_t n, places *at, dt_dnnl_facts *whole, dt_err *err)
 {
     const int64_t rows = tile_rows(p), last = (p->out - 1) / rows * rows;
-    const dt_dnnl_layout gradient = {DT_DNNL_WEIGHTS, n};
+    const dt_dnnl_layout gradient = {.kind = DT_DNNL_WEIGHTS, .n = n};
     const dt_dnnl_problem q[2] = {rows_of(p, 0), rows_of(p, last)};
     dt_dnnl_facts f[2];
     for (int i = 0; i < 2; i++)
@@ -98,7 +98,7 @@ void dti_row_tiles_destroy(dti_row_tiles *t)
 
 static dt_status create_ops(dti_row_tiles *t, dt_dnnl_layout home, dt_err *err)
 {
-    const dt_dnnl_layout gradient = {DT_DNNL_WEIGHTS, t->n};
+    const dt_dnnl_layout gradient = {.kind = DT_DNNL_WEIGHTS, .n = t->n};
     dt_dnnl_facts f;
     DT_CHECK(lay_out(&t->p, t->n, &t->at, &f, err));
     for (int k = 0; k < 2; k++) {

@@ -5,6 +5,7 @@
 #define DT_LAYERS_CPU_TASKS_H
 
 #include "engine/base/compiler.h"
+#include "engine/base/team.h"
 
 /* Functions that are compiled for several instruction sets, the best of which is taken when the
  * program starts. Put it on loops without OpenMP's parallel inside. Lanes of a vector are elements
@@ -44,14 +45,12 @@ DT_BOTH static inline dt_span dt_span_of(int64_t count, int64_t each, int64_t i)
 }
 
 #ifndef __CUDACC__
-/* Run task(job, i) for every i in [0, n). Tasks of one thread are neighbours. */
-typedef void dti_task(const void *job, int64_t i);
+/* Run task(job, i) for every i in [0, n), by the team. */
+typedef dt_team_task dti_task;
 
 static inline void dti_run_tasks(int64_t n, dti_task *task, const void *job)
 {
-#pragma omp parallel for schedule(static) if (n > 1)
-    for (int64_t i = 0; i < n; i++)
-        task(job, i);
+    dt_team_run(n, task, job);
 }
 #endif
 

@@ -7,6 +7,7 @@
 
 #include "engine/base/alloc.h"
 #include "layers/cpu/row_tiles.h"
+#include "layers/cpu/sample_parts.h"
 
 dt_dnnl_problem dti_rows_problem(const dt_call *c, int64_t in, int64_t out, bool bias)
 {
@@ -38,36 +39,36 @@ static dt_dnnl_layout home(const dt_dnnl_problem *p, const dt_call *c)
         return (dt_dnnl_layout){.kind = DT_DNNL_PLAIN};
     if (p->hwio)
         return (dt_dnnl_layout){.kind = DT_DNNL_HWIO};
-    return (dt_dnnl_layout){DT_DNNL_WEIGHTS, c->home_n};
+    return dti_sample_parts_layout(p, DT_DNNL_WEIGHTS, c->home_n);
 }
 
 /* False for forms these layers do not have. */
 static bool find_job(const dt_dnnl_problem *p, const dt_call *c, job *j)
 {
     const dt_dnnl_kind data = p->panels ? DT_DNNL_PANELS : DT_DNNL_DATA;
-    *j = (job){.from = home(p, c), .to = {.n = c->n}};
+    *j = (job){.from = home(p, c)};
     switch (c->form) {
     case DT_FORWARD:
     case DT_RECOMPUTE:
     case DT_EVAL:
-        j->to.kind = DT_DNNL_FORWARD;
+        j->to = dti_sample_parts_layout(p, DT_DNNL_FORWARD, c->n);
         return true;
     case DT_BACKWARD:
-        j->to.kind = DT_DNNL_WEIGHTS;
+        j->to = dti_sample_parts_layout(p, DT_DNNL_WEIGHTS, c->n);
         return true;
     case DT_BACKWARD2:
-        j->to.kind = data;
+        j->to = dti_sample_parts_layout(p, data, c->n);
         return true;
     case DT_DERIVE_F:
         j->reorder = true;
-        j->to.kind = DT_DNNL_FORWARD;
+        j->to = dti_sample_parts_layout(p, DT_DNNL_FORWARD, c->n);
         return true;
     case DT_DERIVE_B:
         j->reorder = true;
-        j->to.kind = data;
+        j->to = dti_sample_parts_layout(p, data, c->n);
         return true;
     case DT_RESTORE:
-        *j = (job){true, {DT_DNNL_WEIGHTS, c->n}, home(p, c)};
+        *j = (job){true, dti_sample_parts_layout(p, DT_DNNL_WEIGHTS, c->n), home(p, c)};
         return true;
     case DT_UPDATE:
     case DT_FORMS:
@@ -97,7 +98,8 @@ dt_status dti_weighted_facts(const dt_dnnl_problem *p, const dt_call *c, dt_fact
     if (st == DT_OK && in_tiles)
         st = dti_row_tiles_ask(p, c->n, &own, err);
     DT_TRY(err, st, "layer '%s'", c->node->name);
-    f->work_bytes = own.work_bytes;
+    f->work_bytes =
+        j.reorder || in_tiles ? own.work_bytes : dti_sample_parts_work(p, j.to.kind, c->n, &own);
     f->layout = own.layout;
     memcpy(f->impl, own.impl, sizeof f->impl);
     if (j.reorder || move.same || in_tiles)
@@ -110,10 +112,11 @@ dt_status dti_weighted_facts(const dt_dnnl_problem *p, const dt_call *c, dt_fact
 }
 _Static_assert(sizeof((dt_facts){0}.impl) == sizeof((dt_dnnl_facts){0}.impl), "copied whole");
 
-/* One of both: an op of the library's, or many of tiles. */
+/* One of these: an op of the library's, many of tiles, or one a part of the samples. */
 typedef struct prepared {
     dt_dnnl_op *op;
     dti_row_tiles *tiles;
+    dti_sample_parts *parts;
 } prepared;
 
 dt_status dti_weighted_create(const dt_dnnl_problem *p, const dt_call *c, void **state, dt_err *err)
@@ -127,6 +130,7 @@ dt_status dti_weighted_create(const dt_dnnl_problem *p, const dt_call *c, void *
         return DT_FAIL(err, DT_E_NOMEM, "layer '%s': no memory to prepare an op", c->node->name);
     const dt_status st = j.reorder     ? dti_dnnl_create_reorder(&s->op, p, j.from, j.to, err)
                          : c->add != 0 ? dti_row_tiles_create(&s->tiles, p, c->n, home(p, c), err)
+                         : j.to.alone  ? dti_sample_parts_create(&s->parts, p, j.to.kind, c->n, err)
                                        : dt_dnnl_create(&s->op, p, j.to, err);
     if (st != DT_OK)
         dt_free(s);
@@ -142,6 +146,7 @@ void dti_weighted_destroy(void *state)
         return;
     dt_dnnl_destroy(s->op);
     dti_row_tiles_destroy(s->tiles);
+    dti_sample_parts_destroy(s->parts);
     dt_free(s);
 }
 
@@ -166,8 +171,9 @@ dt_status dti_weighted_run(const dt_call *c, void *state, const dt_args *a, dt_e
         a->port[at[0]], a->port[at[1]], a->port[at[2]], a->port[at[3]], a->port[DT_WORK]};
     const prepared *s = state;
     DT_TRY(err,
-        s->tiles != NULL ? dti_row_tiles_run(s->tiles, &bytes, (c->add & 2) != 0, err)
-                         : dt_dnnl_run(s->op, &bytes, err),
+        s->tiles != NULL   ? dti_row_tiles_run(s->tiles, &bytes, (c->add & 2) != 0, err)
+        : s->parts != NULL ? dti_sample_parts_run(s->parts, &bytes, err)
+                           : dt_dnnl_run(s->op, &bytes, err),
         "layer '%s'", c->node->name);
     return DT_OK;
 }

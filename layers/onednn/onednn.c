@@ -10,6 +10,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/mix.h"
+#include "engine/base/team.h"
 #include "engine/config/options.h"
 #include "engine/shape.h"
 #include "layers/onednn/version.h"
@@ -202,22 +203,41 @@ static dt_status product_pd(
     return s == dnnl_success ? DT_OK : failed(s, "creating a product", err);
 }
 
-/* A direction's primitive, which the caller destroys. */
-static dt_status create_pd(
+static dt_status pd_of_direction(
     const dt_dnnl_problem *p, dt_dnnl_layout layout, dnnl_primitive_desc_t *pd, dt_err *err)
 {
-    *pd = NULL;
-    DT_CHECK(ready(err));
     if (by_product(p, layout.kind))
         return product_pd(p, layout, pd, err);
     dnnl_primitive_desc_t forward = NULL;
-    DT_CHECK(direction_pd(p, (dt_dnnl_layout){DT_DNNL_FORWARD, layout.n}, NULL, &forward, err));
+    DT_CHECK(direction_pd(
+        p, (dt_dnnl_layout){DT_DNNL_FORWARD, layout.n, layout.alone}, NULL, &forward, err));
     if (layout.kind == DT_DNNL_FORWARD) {
         *pd = forward;
         return DT_OK;
     }
     const dt_status st = direction_pd(p, layout, forward, pd, err);
     dnnl_primitive_desc_destroy(forward);
+    return st;
+}
+
+/* The library makes a primitive for as many threads as the calling thread's team has, and runs it
+ * by so many. Returns how many those were, to be set again. */
+static int set_threads(int threads)
+{
+    const int before = omp_get_max_threads();
+    omp_set_num_threads(threads);
+    return before;
+}
+
+/* A direction's primitive, which the caller destroys. */
+static dt_status create_pd(
+    const dt_dnnl_problem *p, dt_dnnl_layout layout, dnnl_primitive_desc_t *pd, dt_err *err)
+{
+    *pd = NULL;
+    DT_CHECK(ready(err));
+    const int team = set_threads(layout.alone ? 1 : omp_get_max_threads());
+    const dt_status st = pd_of_direction(p, layout, pd, err);
+    set_threads(team);
     return st;
 }
 
@@ -235,7 +255,7 @@ enum { MEMO = 4096 };
 /* One answered question. A reorder has two layouts; a direction has the same one twice. */
 typedef struct memo_key {
     dt_dnnl_problem p;
-    int64_t kind[2], n[2], threads;
+    int64_t kind[2], n[2], threads[2];
 } memo_key;
 
 typedef struct memo_entry {
@@ -253,7 +273,9 @@ static pthread_mutex_t memo_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static memo_key make_key(const dt_dnnl_problem *p, dt_dnnl_layout a, dt_dnnl_layout b)
 {
-    return (memo_key){*p, {(int64_t)a.kind, (int64_t)b.kind}, {a.n, b.n}, omp_get_max_threads()};
+    const int64_t team = omp_get_max_threads();
+    return (memo_key){*p, {(int64_t)a.kind, (int64_t)b.kind}, {a.n, b.n},
+        {a.alone ? 1 : team, b.alone ? 1 : team}};
 }
 
 /* The entry of this key, or the free one where it belongs. */
@@ -265,7 +287,7 @@ static memo_entry *memo_find(const memo_key *key)
             return e;
     }
 }
-_Static_assert(sizeof(memo_key) % 8 == 0 && sizeof(memo_key) == 21 * 8, "a key has no padding");
+_Static_assert(sizeof(memo_key) % 8 == 0 && sizeof(memo_key) == 22 * 8, "a key has no padding");
 
 /* What it owns is kept with it. Somebody else may have found the same answer meanwhile. */
 static memo_entry *memo_keep(const memo_entry *answer)
@@ -388,6 +410,13 @@ static void forget_sides(sides *of)
     dti_desc_free(&of->md[1]);
 }
 
+/* Whether a weight is so small that waking others to reorder it takes longer than doing it. */
+static bool small(const dt_dnnl_problem *p)
+{
+    enum { SMALL = 1 << 16 };
+    return p->c / p->groups * p->out * dt_sides_h(p->kernel) * dt_sides_w(p->kernel) <= SMALL;
+}
+
 /* A reorder, which the caller destroys; the caller forgets @of, also where this fails. */
 static dt_status create_reorder_pd(const dt_dnnl_problem *p, dt_dnnl_layout from, dt_dnnl_layout to,
     sides *of, dnnl_primitive_desc_t *pd, dt_err *err)
@@ -395,9 +424,11 @@ static dt_status create_reorder_pd(const dt_dnnl_problem *p, dt_dnnl_layout from
     DT_CHECK(ready(err));
     DT_CHECK(layout_of(p, from, &of->md[0], err));
     DT_CHECK(layout_of(p, to, &of->md[1], err));
-    TRY(err, dnnl_reorder_primitive_desc_create(pd, dti_desc_read(&of->md[0]), library.engine,
-                 dti_desc_read(&of->md[1]), library.engine, library.attr));
-    return DT_OK;
+    const int team = set_threads(small(p) ? 1 : omp_get_max_threads());
+    const dnnl_status_t s = dnnl_reorder_primitive_desc_create(pd, dti_desc_read(&of->md[0]),
+        library.engine, dti_desc_read(&of->md[1]), library.engine, library.attr);
+    set_threads(team);
+    return s == dnnl_success ? DT_OK : failed(s, "creating a reorder", err);
 }
 
 static dt_status answer_reorder(
@@ -422,7 +453,7 @@ dt_status dti_dnnl_ask_reorder(
     const dt_dnnl_problem *p, dt_dnnl_layout from, dt_dnnl_layout to, dt_dnnl_facts *f, dt_err *err)
 {
     memo_entry answer = {.key = make_key(p, from, to)};
-    if (from.kind == to.kind && from.n == to.n)
+    if (from.kind == to.kind && from.n == to.n && from.alone == to.alone)
         return dt_dnnl_ask(p, to, f, err);
     pthread_mutex_lock(&memo_lock);
     const memo_entry *e = memo_find(&answer.key);
@@ -452,6 +483,7 @@ struct dt_dnnl_op {
     int arg[SLOTS];
     void *bound[SLOTS];
     size_t skip[2]; /* bytes of x and of y before what is meant: a reorder's rows */
+    bool alone;
 };
 
 static const int arguments[3][SLOTS] = {
@@ -470,8 +502,9 @@ static const int reorder_arguments[SLOTS] = {DNNL_ARG_FROM, DNNL_ARG_TO, 0, 0, D
 
 /* Takes ownership of pd. An empty scratch memory is left out. */
 static dt_status build(dt_dnnl_op **out, dnnl_primitive_desc_t pd, const dti_read_desc md[SLOTS],
-    const int arg[SLOTS], dt_err *err)
+    const int arg[SLOTS], bool alone, dt_err *err)
 {
+    const int team = set_threads(alone ? 1 : omp_get_max_threads());
     dnnl_status_t s = dnnl_success;
     dt_dnnl_op *op = dt_alloc(1, sizeof *op);
     if (op == NULL)
@@ -485,11 +518,13 @@ static dt_status build(dt_dnnl_op **out, dnnl_primitive_desc_t pd, const dti_rea
         s = dnnl_primitive_create(&op->primitive, pd);
     if (s == dnnl_success)
         s = dnnl_stream_create(&op->stream, library.engine, dnnl_stream_default_flags);
+    set_threads(team);
     dnnl_primitive_desc_destroy(pd);
     if (s != dnnl_success) {
         dt_dnnl_destroy(op);
         return failed(s, "building a primitive", err);
     }
+    op->alone = alone;
     *out = op;
     return DT_OK;
 }
@@ -510,7 +545,7 @@ dt_status dt_dnnl_create(
     DT_CHECK(create_pd(p, layout, &pd, err));
     for (int i = 0; i < SLOTS; i++)
         md[i] = operand(pd, arg[i]);
-    return build(out, pd, md, arg, err);
+    return build(out, pd, md, arg, layout.alone, err);
 }
 
 dt_status dti_dnnl_create_reorder(
@@ -523,7 +558,7 @@ dt_status dti_dnnl_create_reorder(
     if (st == DT_OK) {
         const dti_read_desc all[SLOTS] = {dti_desc_read(&of.md[0]), dti_desc_read(&of.md[1]), NULL,
             NULL, dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0)};
-        st = build(out, pd, all, reorder_arguments, err);
+        st = build(out, pd, all, reorder_arguments, small(p), err);
     }
     forget_sides(&of);
     return st;
@@ -565,7 +600,7 @@ static dt_status create_rows(
         dnnl_primitive_desc_destroy(pd);
         return DT_FAIL(err, DT_E_DEVICE, "oneDNN wants scratch memory to reorder rows");
     }
-    DT_CHECK(build(out, pd, all, reorder_arguments, err));
+    DT_CHECK(build(out, pd, all, reorder_arguments, false, err));
     memcpy((*out)->skip, of->skip, sizeof(*out)->skip);
     return DT_OK;
 }
@@ -621,26 +656,37 @@ void dt_dnnl_destroy(dt_dnnl_op *op)
     dt_free(op);
 }
 
+/* Setting a handle also clears the padding behind it, so it is done when it changes. */
+dt_status dti_dnnl_bind(dt_dnnl_op *op, const dt_dnnl_bytes *b, dt_err *err)
+{
+    void *const bytes[SLOTS] = {
+        (char *)b->x + op->skip[0], (char *)b->y + op->skip[1], b->weight, b->bias, b->work};
+    for (int i = 0; i < SLOTS; i++)
+        if (op->memory[i] != NULL && op->bound[i] != bytes[i]) {
+            DT_ASSERT(bytes[i] != NULL);
+            TRY(err, dnnl_memory_set_data_handle(op->memory[i], bytes[i]));
+            op->bound[i] = bytes[i];
+        }
+    return DT_OK;
+}
+
 dt_status dt_dnnl_run(dt_dnnl_op *op, const dt_dnnl_bytes *b, dt_err *err)
 {
     DT_ASSERT(b->x != NULL && b->y != NULL);
-    void *const bytes[SLOTS] = {
-        (char *)b->x + op->skip[0], (char *)b->y + op->skip[1], b->weight, b->bias, b->work};
+    DT_CHECK(dti_dnnl_bind(op, b, err));
     dnnl_exec_arg_t args[SLOTS];
     int n = 0;
-    for (int i = 0; i < SLOTS; i++) {
-        if (op->memory[i] == NULL)
-            continue;
-        DT_ASSERT(bytes[i] != NULL);
-        /* Setting a handle also clears the padding behind it, so it is done when it changes. */
-        if (op->bound[i] != bytes[i])
-            TRY(err, dnnl_memory_set_data_handle(op->memory[i], bytes[i]));
-        op->bound[i] = bytes[i];
-        args[n++] = (dnnl_exec_arg_t){op->arg[i], op->memory[i]};
-    }
-    TRY(err, dnnl_primitive_execute(op->primitive, op->stream, n, args));
-    TRY(err, dnnl_stream_wait(op->stream));
-    return DT_OK;
+    for (int i = 0; i < SLOTS; i++)
+        if (op->memory[i] != NULL)
+            args[n++] = (dnnl_exec_arg_t){op->arg[i], op->memory[i]};
+    if (!op->alone)
+        dt_team_rest();
+    const int team = set_threads(op->alone ? 1 : omp_get_max_threads());
+    dnnl_status_t s = dnnl_primitive_execute(op->primitive, op->stream, n, args);
+    if (s == dnnl_success)
+        s = dnnl_stream_wait(op->stream);
+    set_threads(team);
+    return s == dnnl_success ? DT_OK : failed(s, "running a primitive", err);
 }
 
 static bool has(dnnl_cpu_isa_t wanted)

@@ -39,10 +39,12 @@ typedef struct dt_dnnl_problem {
 } dt_dnnl_problem;
 
 /* The layout of a weight that a direction wants (forward, data) or gives (weights) for n samples.
- */
+ * @alone: computed by the thread that calls, not by the library's team
+ * From DT_DNNL_PLAIN on @n and @alone are ignored. */
 typedef struct dt_dnnl_layout {
     dt_dnnl_kind kind;
-    int64_t n; /* ignored from DT_DNNL_PLAIN on */
+    int64_t n;
+    bool alone;
 } dt_dnnl_layout;
 
 /* What is known without building a primitive.
@@ -96,6 +98,9 @@ typedef struct dt_dnnl_bytes {
 /* One op is used by one thread at a time. The library allocates a few hundred bytes for its
  * bookkeeping and frees them before it returns. */
 dt_status dt_dnnl_run(dt_dnnl_op *op, const dt_dnnl_bytes *bytes, dt_err *err) DT_NODISCARD;
+/* What a run of these bytes does first: telling the library where they are, which writes the
+ * padding of a weight, so ops that read the same one are bound before they run at the same time. */
+dt_status dti_dnnl_bind(dt_dnnl_op *op, const dt_dnnl_bytes *bytes, dt_err *err) DT_NODISCARD;
 
 /* Whether the library uses AVX-512 here. Below it, inner products and some convolutions fall back
  * to a matrix product that allocates up to 14 MB inside each call (2.6.3), outside the plan. */

@@ -1,6 +1,7 @@
 /* Compressed sparse rows as in Gist: the tensor is a matrix of 256 columns, so that a column is one
  * byte. Row ends count within a chunk; a chunk's values come before its columns, which are filled
  * up to whole words with zeros. The values may be small floats. */
+#include "engine/base/team.h"
 #include "memory/codec.h"
 #include "memory/codecs/chunks.h"
 #include "memory/codecs/lanes.h"
@@ -41,30 +42,40 @@ static size_t capacity_of(size_t count, double density, const values *v)
     return at.fixed + 4 * (nonzero / v->per_word + nonzero / 4 + partial);
 }
 
-/* Row ends and the length of each chunk, as far as there is room for them. Returns the words of all
- * chunks. */
-static size_t encode_rows(const dt_lanes *lanes, const uint8_t *from, size_t count, uint8_t *to,
-    bool room, const values *v)
+/* What chunks are packed from and to, by the team's threads.
+ * @count: values, packed or not
+ * @room:  whether row ends and table fit
+ * @total: words of all chunks: counted when packing, as they should be when unpacking
+ * @bad:   what is unpacked was not packed by this codec */
+typedef struct packing {
+    const dt_lanes *lanes;
+    const values *v;
+    layout at;
+    const uint8_t *from;
+    uint8_t *to;
+    size_t count;
+    bool room;
+    uint64_t *total;
+    bool *bad;
+} packing;
+
+/* Row ends and the length of a chunk, as far as there is room for them. */
+static void encode_rows(const void *of, int64_t chunk)
 {
-    const layout at = layout_of(count);
-    size_t total = 0;
-#pragma omp parallel for schedule(static) reduction(+ : total) if (at.chunks > 1)
-    for (size_t i = 0; i < at.chunks; i++) {
-        uint8_t mask[DT_CHUNK_MASK];
-        const size_t n = dti_chunk_count(count, i);
-        const size_t nonzero = lanes->scan(from + 4 * i * DT_CHUNK, n, mask);
-        const size_t words = words_of(nonzero, v);
-        size_t end = 0;
-        for (size_t r = 0; room && r * ROW < n; r++) {
-            const size_t length = n - r * ROW < ROW ? n - r * ROW : ROW;
-            end += lanes->count(mask + r * (ROW / 8), dti_parts(length, 32));
-            dti_set_word(to + at.rows, i * CHUNK_ROWS + r, (uint32_t)end);
-        }
-        if (room)
-            dti_set_chunk_end(to, i, words);
-        total += words;
+    const packing *p = of;
+    const size_t i = (size_t)chunk, n = dti_chunk_count(p->count, i);
+    uint8_t mask[DT_CHUNK_MASK];
+    const size_t nonzero = p->lanes->scan(p->from + 4 * i * DT_CHUNK, n, mask);
+    const size_t words = words_of(nonzero, p->v);
+    size_t end = 0;
+    for (size_t r = 0; p->room && r * ROW < n; r++) {
+        const size_t length = n - r * ROW < ROW ? n - r * ROW : ROW;
+        end += p->lanes->count(mask + r * (ROW / 8), dti_parts(length, 32));
+        dti_set_word(p->to + p->at.rows, i * CHUNK_ROWS + r, (uint32_t)end);
     }
-    return total;
+    if (p->room)
+        dti_set_chunk_end(p->to, i, words);
+    __atomic_add_fetch(p->total, words, __ATOMIC_RELAXED);
 }
 
 /* Columns and values of one chunk. */
@@ -89,21 +100,34 @@ static void encode_chunk(const dt_lanes *lanes, const values *v, const uint8_t *
     }
 }
 
+static void encode_task(const void *of, int64_t chunk)
+{
+    const packing *p = of;
+    const size_t i = (size_t)chunk;
+    encode_chunk(p->lanes, p->v, p->from + 4 * i * DT_CHUNK, dti_chunk_count(p->count, i),
+        p->to + p->at.rows + 4 * i * CHUNK_ROWS,
+        p->to + p->at.fixed + 4 * dti_chunk_begin(p->to, i));
+}
+
 static bool encode(
     const void *src, size_t count, void *dst, size_t capacity, size_t *used, const values *v)
 {
-    const dt_lanes *lanes = dti_lanes_best();
     const layout at = layout_of(count);
-    const uint8_t *const from = src;
-    uint8_t *const out = dst;
-    *used = at.fixed + 4 * encode_rows(lanes, from, count, out, at.fixed <= capacity, v);
+    uint64_t total = 0;
+    const packing p = {.lanes = dti_lanes_best(),
+        .v = v,
+        .at = at,
+        .from = src,
+        .to = dst,
+        .count = count,
+        .room = at.fixed <= capacity,
+        .total = &total};
+    dt_team_run((int64_t)at.chunks, encode_rows, &p);
+    *used = at.fixed + 4 * (size_t)total;
     if (*used > capacity)
         return false;
-    dti_sum_chunks(out, at.chunks);
-#pragma omp parallel for schedule(static) if (at.chunks > 1)
-    for (size_t i = 0; i < at.chunks; i++)
-        encode_chunk(lanes, v, from + 4 * i * DT_CHUNK, dti_chunk_count(count, i),
-            out + at.rows + 4 * i * CHUNK_ROWS, out + at.fixed + 4 * dti_chunk_begin(out, i));
+    dti_sum_chunks(dst, at.chunks);
+    dt_team_run((int64_t)at.chunks, encode_task, &p);
     return true;
 }
 
@@ -145,26 +169,36 @@ static bool decode_chunk(const dt_lanes *lanes, const values *v, const uint8_t *
     return decode_rows(value, column, row_end, n, to);
 }
 
+static void decode_task(const void *of, int64_t chunk)
+{
+    const packing *p = of;
+    const size_t i = (size_t)chunk;
+    const uint64_t begin = dti_chunk_begin(p->from, i), end = dti_chunk_end(p->from, i);
+    if (begin > end || end > *p->total ||
+        !decode_chunk(p->lanes, p->v, p->from + p->at.fixed + 4 * begin, end - begin,
+            p->from + p->at.rows + 4 * i * CHUNK_ROWS, dti_chunk_count(p->count, i),
+            p->to + 4 * i * DT_CHUNK))
+        __atomic_store_n(p->bad, true, __ATOMIC_RELAXED);
+}
+
 static dt_status decode(
     const void *src, size_t used, void *dst, size_t count, const values *v, dt_err *err)
 {
-    const dt_lanes *lanes = dti_lanes_best();
     const layout at = layout_of(count);
     const uint8_t *const in = src;
-    const uint64_t total = used >= at.fixed ? (used - at.fixed) / 4 : 0;
+    uint64_t total = used >= at.fixed ? (used - at.fixed) / 4 : 0;
     bool bad = used < at.fixed || (used - at.fixed) % 4 != 0 ||
                (at.chunks > 0 ? dti_chunk_end(in, at.chunks - 1) : 0) != total;
-    if (!bad) {
-#pragma omp parallel for schedule(static) reduction(|| : bad) if (at.chunks > 1)
-        for (size_t i = 0; i < at.chunks; i++) {
-            const uint64_t begin = dti_chunk_begin(in, i), end = dti_chunk_end(in, i);
-            if (begin > end || end > total ||
-                !decode_chunk(lanes, v, in + at.fixed + 4 * begin, end - begin,
-                    in + at.rows + 4 * i * CHUNK_ROWS, dti_chunk_count(count, i),
-                    (uint8_t *)dst + 4 * i * DT_CHUNK))
-                bad = true;
-        }
-    }
+    const packing p = {.lanes = dti_lanes_best(),
+        .v = v,
+        .at = at,
+        .from = in,
+        .to = dst,
+        .count = count,
+        .total = &total,
+        .bad = &bad};
+    if (!bad)
+        dt_team_run((int64_t)at.chunks, decode_task, &p);
     if (bad)
         return DT_FAIL(err, DT_E_DATA,
             "%zu bytes are not %zu values packed as sparse rows; they were changed or cut since",

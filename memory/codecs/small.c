@@ -2,6 +2,7 @@
  * says how they are rounded. */
 #include "memory/codecs/small.h"
 
+#include "engine/base/team.h"
 #include "memory/codec.h"
 #include "memory/codecs/chunks.h"
 
@@ -22,34 +23,52 @@ static size_t here(size_t count, size_t i)
     return count - i * CHUNK < CHUNK ? count - i * CHUNK : CHUNK;
 }
 
+/* What is packed from and to, chunks by the team's threads. */
+typedef struct packing {
+    const dt_lanes *lanes;
+    const kind *k;
+    const uint8_t *from;
+    uint8_t *to;
+    size_t count; /* values */
+} packing;
+
+static void narrow_chunk(const void *of, int64_t chunk)
+{
+    const packing *p = of;
+    const size_t i = (size_t)chunk;
+    p->lanes->narrow[p->k->as](
+        p->from + 4 * i * CHUNK, here(p->count, i), p->to + 4 * i * (CHUNK / p->k->per_word));
+}
+
+static void widen_chunk(const void *of, int64_t chunk)
+{
+    const packing *p = of;
+    const size_t i = (size_t)chunk;
+    p->lanes->widen[p->k->as](
+        p->from + 4 * i * (CHUNK / p->k->per_word), here(p->count, i), p->to + 4 * i * CHUNK);
+}
+
 static bool encode(
     const void *src, size_t count, void *dst, size_t capacity, size_t *used, const kind *k)
 {
-    const dt_lanes *lanes = dti_lanes_best();
-    const size_t chunks = dti_parts(count, CHUNK);
+    const packing p = {dti_lanes_best(), k, src, dst, count};
     *used = 4 * dti_parts(count, k->per_word);
     if (*used > capacity)
         return false;
-#pragma omp parallel for schedule(static) if (chunks > 1)
-    for (size_t i = 0; i < chunks; i++)
-        lanes->narrow[k->as]((const uint8_t *)src + 4 * i * CHUNK, here(count, i),
-            (uint8_t *)dst + 4 * i * (CHUNK / k->per_word));
+    dt_team_run((int64_t)dti_parts(count, CHUNK), narrow_chunk, &p);
     return true;
 }
 
 static dt_status decode(
     const void *src, size_t used, void *dst, size_t count, const kind *k, dt_err *err)
 {
-    const dt_lanes *lanes = dti_lanes_best();
-    const size_t chunks = dti_parts(count, CHUNK), need = 4 * dti_parts(count, k->per_word);
+    const packing p = {dti_lanes_best(), k, src, dst, count};
+    const size_t need = 4 * dti_parts(count, k->per_word);
     if (used != need)
         return DT_FAIL(err, DT_E_DATA,
             "%zu bytes are not %zu values packed as small floats, which take %zu", used, count,
             need);
-#pragma omp parallel for schedule(static) if (chunks > 1)
-    for (size_t i = 0; i < chunks; i++)
-        lanes->widen[k->as]((const uint8_t *)src + 4 * i * (CHUNK / k->per_word), here(count, i),
-            (uint8_t *)dst + 4 * i * CHUNK);
+    dt_team_run((int64_t)dti_parts(count, CHUNK), widen_chunk, &p);
     return DT_OK;
 }
 

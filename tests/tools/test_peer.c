@@ -116,6 +116,16 @@ static void two_builds_of_ours_take_turns_without_torch(void **state)
     cli_done(&r);
 }
 
+static void beside_busy_processes_it_says_so(void **state)
+{
+    NEED_PYTHON();
+    ran r = peer("--torch none --busy 2 --nice 19 --steps 2 --rounds 1 --warmup 1");
+    assert_code(&r, 0);
+    assert_has(r.out, "beside 2 busy processes, nice 19: of a turn the mean step");
+    assert_has(r.out, "dnntrain keep_all");
+    cli_done(&r);
+}
+
 static void what_does_not_go_together_is_wrong_use(void **state)
 {
     NEED_PYTHON();
@@ -127,6 +137,8 @@ static void what_does_not_go_together_is_wrong_use(void **state)
         {"--ours-before /nowhere/dnntrain", "/nowhere/dnntrain is no program"},
         {"--ours-before /tmp", "/tmp is no program"},
         {"--ours-before /bin/true --check", "leave out --ours-before"},
+        {"--torch none --busy 257", "--busy is 0 to 256"},
+        {"--torch none --busy 1 --nice 20", "--nice 0 to 19"},
     };
     for (size_t i = 0; i < DT_COUNT(wrong); i++) {
         ran r = peer(wrong[i].more);
@@ -165,6 +177,7 @@ DT_TEST_GROUP(peer)
         cmocka_unit_test(without_torch_it_says_how_to_get_it),
         cmocka_unit_test(both_sides_are_timed_on_the_same_network),
         cmocka_unit_test(two_builds_of_ours_take_turns_without_torch),
+        cmocka_unit_test(beside_busy_processes_it_says_so),
         cmocka_unit_test(what_does_not_go_together_is_wrong_use),
         cmocka_unit_test(loss_and_gradients_agree),
         cmocka_unit_test(what_goes_wrong_is_told),

@@ -52,13 +52,13 @@ static const uint64_t never = (uint64_t)1 << 62;
  * @slots:  memory is 0 to slots - 1 units
  * @cost @cut: of [i, l] with m units: the least cost, and the stage to which forward runs, or
  * BY_TAPE
- * @sum:    of the forward costs before each stage
+ * @sum @all: of the forward costs before each stage, and of all
  * @x @tape @fextra @bextra: in units; x[0] is the input, x[i + 1] the output of stage i
  */
 typedef struct table {
     const dt_chain *c;
     size_t slots;
-    uint64_t unit, *cost, *sum, *x, *tape, *fextra, *bextra;
+    uint64_t unit, *cost, *sum, *all, *x, *tape, *fextra, *bextra;
     uint16_t *cut;
 } table;
 
@@ -91,24 +91,31 @@ static void solve_one(table *t, size_t i)
     }
 }
 
-/* Keep the first stage's tape. Returns the units with which every tape of the stretch is kept, of
- * which none costs less: nothing else need be looked at from there on. */
-static size_t keep_tape(table *t, size_t i, size_t l, size_t least)
+/* Of costs that fall with the units, the first in [from, to) that is @enough or less; or to. */
+static size_t first_within(const uint64_t *cost, size_t from, size_t to, uint64_t enough)
+{
+    while (from < to) {
+        const size_t mid = from + (to - from) / 2;
+        if (cost[mid] <= enough)
+            to = mid;
+        else
+            from = mid + 1;
+    }
+    return from;
+}
+
+/* Keep the first stage's tape. */
+static void keep_tape(table *t, size_t i, size_t l, size_t least)
 {
     const uint64_t *one = &t->cost[at(t, i, i, 0)], *rest = &t->cost[at(t, i + 1, l, 0)];
-    uint64_t *cost = &t->cost[at(t, i, l, 0)], floor = 0;
+    uint64_t *cost = &t->cost[at(t, i, l, 0)];
     uint16_t *cut = &t->cut[at(t, i, l, 0)];
-    for (size_t k = i; k <= l; k++)
-        floor += t->c->stage[k].forward + t->c->stage[k].backward;
-    size_t all = t->slots;
     for (size_t m = t->slots; m-- > 0;) {
         const bool fits = m >= least && m >= t->tape[i];
         const uint64_t sum = fits ? one[m] + rest[m - t->tape[i]] : never;
         cost[m] = sum < never ? sum : never;
         cut[m] = BY_TAPE;
-        all = cost[m] == floor ? m : all;
     }
-    return all;
 }
 
 /* Run forward to stage j and keep its input, where that costs less. */
@@ -116,16 +123,34 @@ static void run_ahead(table *t, size_t i, size_t j, size_t l, size_t from, size_
 {
     const uint64_t forward = t->sum[j] - t->sum[i], shift = t->x[j];
     const uint64_t *ahead = &t->cost[at(t, i, j - 1, 0)];
+    const uint64_t *whole = &t->cost[at(t, j, l, 0)];
     uint64_t *cost = &t->cost[at(t, i, l, 0)];
     uint16_t *cut = &t->cut[at(t, i, l, 0)];
     from = from > shift ? from : (size_t)shift;
     if (from >= to)
         return;
-    const uint64_t *behind = &t->cost[at(t, j, l, from - (size_t)shift)];
+    from = (size_t)shift + first_within(whole, from - (size_t)shift, to - (size_t)shift, never - 1);
+    from = first_within(ahead, from, to, never - 1);
+    const uint64_t *behind = whole + (from - (size_t)shift);
     for (size_t m = from; m < to; m++) {
         const uint64_t sum = forward + ahead[m] + behind[m - from];
         cut[m] = sum < cost[m] ? (uint16_t)j : cut[m];
         cost[m] = sum < cost[m] ? sum : cost[m];
+    }
+}
+
+/* With the first stage's tape, or by running ahead to a later one. That takes these forward steps
+ * more than each stage once; where the stretch costs no more than that already, with so many units
+ * or more, neither this stage nor those behind it need be looked at. */
+static void solve_stretch(table *t, size_t i, size_t l)
+{
+    const uint64_t *cost = &t->cost[at(t, i, l, 0)], once = t->all[l + 1] - t->all[i];
+    const size_t least = (size_t)least_units(t, i, l);
+    size_t to = t->slots;
+    keep_tape(t, i, l, least);
+    for (size_t j = i + 1; j <= l && to > least; j++) {
+        to = first_within(cost, least, to, once + t->sum[j] - t->sum[i]);
+        run_ahead(t, i, j, l, least, to);
     }
 }
 
@@ -134,12 +159,8 @@ static void solve_all(table *t)
     for (size_t i = 0; i < t->c->n; i++)
         solve_one(t, i);
     for (size_t length = 1; length < t->c->n; length++)
-        for (size_t i = 0; i + length < t->c->n; i++) {
-            const size_t l = i + length, least = (size_t)least_units(t, i, l);
-            const size_t all = keep_tape(t, i, l, least);
-            for (size_t j = i + 1; j <= l; j++)
-                run_ahead(t, i, j, l, least, all);
-        }
+        for (size_t i = 0; i + length < t->c->n; i++)
+            solve_stretch(t, i, i + length);
 }
 
 static dt_status push(dt_chain_plan *p, dt_chain_act act, size_t stage, dt_err *err)
@@ -210,18 +231,20 @@ static dt_status table_init(table *t, const dt_chain *c, uint64_t room, dt_err *
     t->cost = dt_alloc(cells, sizeof *t->cost);
     t->cut = dt_alloc(cells, sizeof *t->cut);
     t->sum = dt_alloc(n + 1, sizeof *t->sum);
+    t->all = dt_alloc(n + 1, sizeof *t->all);
     t->x = dt_alloc(n + 1, sizeof *t->x);
     t->tape = dt_alloc(n, sizeof *t->tape);
     t->fextra = dt_alloc(n, sizeof *t->fextra);
     t->bextra = dt_alloc(n, sizeof *t->bextra);
-    if (t->cost == NULL || t->cut == NULL || t->sum == NULL || t->x == NULL || t->tape == NULL ||
-        t->fextra == NULL || t->bextra == NULL)
+    if (t->cost == NULL || t->cut == NULL || t->sum == NULL || t->all == NULL || t->x == NULL ||
+        t->tape == NULL || t->fextra == NULL || t->bextra == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a table of %zu stretches by %zu units",
             n * (n + 1) / 2, t->slots);
     t->x[0] = units(t, c->input);
     for (size_t i = 0; i < n; i++) {
         const dt_chain_stage *s = &c->stage[i];
         t->sum[i + 1] = t->sum[i] + s->forward;
+        t->all[i + 1] = t->all[i] + s->forward + s->backward;
         t->x[i + 1] = units(t, s->bytes);
         t->tape[i] = units(t, s->tape);
         t->fextra[i] = units(t, s->forward_extra);
@@ -235,6 +258,7 @@ static void table_deinit(table *t)
     dt_free(t->cost);
     dt_free(t->cut);
     dt_free(t->sum);
+    dt_free(t->all);
     dt_free(t->x);
     dt_free(t->tape);
     dt_free(t->fextra);

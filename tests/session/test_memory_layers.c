@@ -2,10 +2,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <dnntrain.h>
+
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
 #include "engine/base/text.h"
 #include "layers/onednn/onednn.h"
+#include "memory/codec.h"
 #include "memory/lower/lower.h"
 #include "memory/policies/layer_fates.h"
 #include "memory/verify/verify.h"
@@ -491,6 +494,31 @@ static void wrong_lines_are_named_with_their_place(void **state)
     }
 }
 
+/* A codec that a build is without is no misspelling: what it wants is said, wherever one names it.
+ */
+static void a_codec_that_was_not_built_says_what_it_wants(void **state)
+{
+    NEED_BINARY();
+    static const char *const lines[] = {"c1 = encode lz4\n", "c1 = offload host lz4\n"};
+    const bool built = dt_build_facts().lz4;
+    assert_int_equal(dt_codec_wants("lz4") == NULL, built);
+    assert_null(dt_codec_wants("zvc"));
+    assert_null(dt_codec_wants("lz5"));
+    for (size_t i = 0; i < DT_COUNT(lines); i++) {
+        ran r = cli_run("plan FILE", with(lines[i]));
+        assert_code(&r, built ? DT_OK : DT_E_CONFIG);
+        if (!built)
+            assert_has(r.err, "this program was built without liblz4");
+        cli_done(&r);
+    }
+    ran r = cli_run(
+        "plan FILE --set memory.policy=cswap --set policy.cswap.codec=lz4", with("c1 = keep\n"));
+    assert_code(&r, built ? DT_OK : DT_E_CONFIG);
+    if (!built)
+        assert_has(r.err, "take another, as zvc");
+    cli_done(&r);
+}
+
 /* They round values of 32 bits. What a run wrote that had one, and packed nothing, is taken. */
 static void a_lossy_codec_is_refused_where_values_are_bf16(void **state)
 {
@@ -612,6 +640,7 @@ DT_TEST_GROUP(memory_layers)
         cmocka_unit_test(rows_name_the_line_that_decided),
         cmocka_unit_test(set_takes_globs_with_dots),
         cmocka_unit_test(a_fused_layer_goes_by_both_names),
+        cmocka_unit_test(a_codec_that_was_not_built_says_what_it_wants),
         cmocka_unit_test(wrong_lines_are_named_with_their_place),
         cmocka_unit_test(a_lossy_codec_is_refused_where_values_are_bf16),
         cmocka_unit_test(fates_can_be_set_on_the_command_line),

@@ -65,6 +65,12 @@ void dt_dnnl_destroy(dt_dnnl_op *op)
     (void)op;
 }
 
+dt_status dti_dnnl_bind(dt_dnnl_op *op, const dt_dnnl_bytes *bytes, dt_err *err)
+{
+    (void)op, (void)bytes;
+    return absent(err);
+}
+
 dt_status dt_dnnl_run(dt_dnnl_op *op, const dt_dnnl_bytes *bytes, dt_err *err)
 {
     (void)op, (void)bytes;

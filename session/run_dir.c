@@ -19,6 +19,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
+#include "engine/base/json.h"
 #include "engine/base/text.h"
 #include "session/environment.h"
 
@@ -310,6 +311,7 @@ dt_status dti_run_dir_facts(dt_run_dir *d, const dt_run_facts *f, dt_err *err)
 {
     char text[DT_FACT_BYTES];
     object j = {.o = cJSON_CreateObject()};
+    add_text(&j, "network", f->network);
     add_text(&j, "version", f->version);
     add_text(&j, "compiler", __VERSION__);
     add_text(&j, "library", f->library);
@@ -322,6 +324,33 @@ dt_status dti_run_dir_facts(dt_run_dir *d, const dt_run_facts *f, dt_err *err)
     add_text(&j, "system", dt_system_name(text));
     add_text(&j, "started", dt_date(text));
     return write_object(d, "env.json", &j, err);
+}
+
+static bool is_plain(const char *name)
+{
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+    return name[0] != '\0' && name[0] != '.' && name[strspn(name, plain)] == '\0';
+}
+
+bool dti_run_dir_network(const char *folder, char *to, size_t bytes)
+{
+    enum { CAP = 65536, DEPTH = 4, VALUES = 64 };
+    char path[4096], *text = NULL;
+    size_t n = 0;
+    cJSON *j = NULL;
+    dt_err ignored = {0};
+    if (snprintf(path, sizeof path, "%s/env.json", folder) >= (int)sizeof path ||
+        dt_read_file(&text, &n, path, CAP, DT_E_DATA, &ignored) != DT_OK)
+        return false;
+    bool found = dt_json_parse(&j, text, n, DEPTH, VALUES, &ignored) == DT_OK;
+    dt_free(text);
+    const cJSON *name = found ? cJSON_GetObjectItemCaseSensitive(j, "network") : NULL;
+    found =
+        cJSON_IsString(name) && is_plain(name->valuestring) && strlen(name->valuestring) < bytes;
+    if (found)
+        snprintf(to, bytes, "%s", name->valuestring);
+    cJSON_Delete(j);
+    return found;
 }
 
 /* ---- summary ---- */

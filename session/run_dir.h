@@ -83,8 +83,9 @@ dt_status dti_run_dir_config(dt_run_dir *d, const dt_config *c, dt_err *err) DT_
  */
 dt_status dti_run_dir_settle(dt_run_dir *d, dt_err *err) DT_NODISCARD;
 
-/* env.json: what results depend on besides the configuration. */
+/* env.json: what results depend on besides the configuration, and what the network is called. */
 typedef struct dt_run_facts {
+    const char *network;
     const char *version; /* of this program */
     const char *library; /* "oneDNN 2.6.3"; NULL: not said */
     const char *device, *isa, *library_isa;
@@ -92,6 +93,10 @@ typedef struct dt_run_facts {
     uint64_t seed;
 } dt_run_facts;
 dt_status dti_run_dir_facts(dt_run_dir *d, const dt_run_facts *f, dt_err *err) DT_NODISCARD;
+
+/* What the run in @folder called its network, by its env.json: letters, digits, '.', '_', '-', as
+ * files may be called so. False, and @to as it was, where that says nothing of the kind. */
+bool dti_run_dir_network(const char *folder, char *to, size_t bytes);
 
 /* Append a line to metrics.jsonl, at once. A line that cannot be written is counted, and training
  * goes on; a line written later takes its place, so the file never holds half a line but at its

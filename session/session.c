@@ -22,6 +22,7 @@
 #include "session/parts.h"
 #include "session/predict.h"
 #include "session/profile_cache.h"
+#include "session/run_dir.h"
 
 /* Of a card that is not here: what CUDA, its libraries and their kernels take is not known. */
 static const uint64_t left_to_cuda = (uint64_t)1 << 30;
@@ -423,6 +424,8 @@ static dt_status open_session(dt_session *s, const char *const *sets, size_t n_s
     const dt_status built = build_graph(s, &g, err);
     s->graph = g; /* close destroys what there is */
     DT_CHECK(built);
+    if (s->of_run != NULL && dt_ini_has_layers(s->config)) /* not "config", by the file */
+        (void)dti_run_dir_network(s->of_run, g->name, sizeof g->name);
     DT_CHECK(dt_config_check_dump(s->config, err));
     DT_CHECK(set_precision(s, g, err));
     DT_CHECK(dt_graph_check(s->graph, err));

@@ -498,6 +498,7 @@ static void a_run_is_where_its_configuration_is(void **state)
     ran r = cli_run("runs/c-keep_all-1/config.ini --resume --set train.steps=5", NULL);
     assert_code(&r, 0);
     assert_has(r.err, "train.steps was 2, now 5");
+    assert_has(r.err, "network   c, ");
     cli_done(&r);
     assert_int_equal(rename(in_workspace("runs/c-keep_all-1"), in_workspace("moved")), 0);
     run_well("moved --resume --set train.steps=11");

@@ -645,7 +645,8 @@ static void facts_name_the_machine(void **state)
     (void)state;
     dt_err err = {0};
     dt_run_dir *d = open_dir("r", false);
-    const dt_run_facts f = {.version = "0.1.0",
+    const dt_run_facts f = {.network = "chain",
+        .version = "0.1.0",
         .library = "oneDNN 2.6.3",
         .device = "cpu",
         .isa = "avx2",
@@ -661,6 +662,25 @@ static void facts_name_the_machine(void **state)
     char *text = read_text("r/env.json");
     assert_non_null(strstr(text, "18446744073709551615"));
     dt_free(text);
+}
+
+/* It becomes part of the names of folders. */
+static void a_network_is_called_what_its_run_says_if_files_may_be_called_so(void **state)
+{
+    (void)state;
+    static const char *const no[] = {"", "{}", "[]", "{\"network\": 3}", "{\"network\": \"\"}",
+        "{\"network\": \"../x\"}", "{\"network\": \"a/b\"}", "{\"network\": \".a\"}",
+        "{\"network\": \"a b\"}", "{\"network\": \"12345678\"}"};
+    char name[8] = "config";
+    for (size_t i = 0; i < DT_COUNT(no); i++) {
+        put_file("env.json", no[i]);
+        assert_false(dti_run_dir_network(".", name, sizeof name));
+        assert_string_equal(name, "config");
+    }
+    assert_false(dti_run_dir_network("nowhere", name, sizeof name));
+    put_file("env.json", "{\"network\": \"my-2.x\"}");
+    assert_true(dti_run_dir_network(".", name, sizeof name));
+    assert_string_equal(name, "my-2.x");
 }
 
 static dt_run_summary sample_summary(void)
@@ -812,6 +832,7 @@ DT_TEST_GROUP(run_dir)
         T(a_file_is_written_whole_or_not_at_all),
         T(the_effective_configuration_reads_back),
         T(facts_name_the_machine),
+        T(a_network_is_called_what_its_run_says_if_files_may_be_called_so),
         T(the_summary_holds_exact_bytes),
         T(a_failed_run_has_a_summary_too),
         T(a_stopped_run_says_so_and_holds_its_evaluation),

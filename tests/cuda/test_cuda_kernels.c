@@ -12,6 +12,7 @@
 #include "layers/cuda/embedding_cuda.cu"
 #include "layers/cuda/groupnorm_cuda.cu"
 #include "layers/cuda/layernorm_cuda.cu"
+#include "layers/cuda/leaky_relu_cuda.cu"
 #include "layers/cuda/lrn_cuda.cu"
 #include "layers/cuda/max_unpool_cuda.cu"
 #include "layers/cuda/maxpool_cuda.cu"
@@ -43,9 +44,10 @@ static const struct {
 } all[] = {ROW(adam), ROW(adamw), ROW(adaptive_avgpool), ROW(add), ROW(add_relu), ROW(avgpool),
     ROW(batchnorm), ROW(batchnorm_relu), ROW(commit), ROW(concat), ROW(cross_entropy), ROW(dropout),
     ROW(embedding), ROW(gelu), ROW(global_avgpool), ROW(groupnorm), ROW(hardsigmoid),
-    ROW(hardswish), ROW(layernorm), ROW(lrn), ROW(max_unpool), ROW(maxpool), ROW(maxpool_index),
-    ROW(mean), ROW(mul), ROW(permute), ROW(position), ROW(relu), ROW(relu6), ROW(rmsnorm), ROW(sgd),
-    ROW(shortcut), ROW(sigmoid), ROW(silu), ROW(sum), ROW(tanh), ROW(upsample)};
+    ROW(hardswish), ROW(layernorm), ROW(leaky_relu), ROW(lrn), ROW(max_unpool), ROW(maxpool),
+    ROW(maxpool_index), ROW(mean), ROW(mul), ROW(permute), ROW(position), ROW(relu), ROW(relu6),
+    ROW(rmsnorm), ROW(sgd), ROW(shortcut), ROW(sigmoid), ROW(silu), ROW(sum), ROW(tanh),
+    ROW(upsample)};
 
 static const dt_kernels *find(const char *name)
 {

@@ -75,6 +75,7 @@ static const struct gradient_case {
     {"groupnorm of single channels", "groupnorm", "groups=5", CURVED, 1, 2, {1, 3, 4, 5}},
     {"hardsigmoid", "hardsigmoid", "", KINKED, 1, 2, {1, 3, 4, 7}},
     {"hardswish", "hardswish", "", KINKED, 1, 2, {1, 3, 4, 7}},
+    {"leaky_relu", "leaky_relu", "slope=0.2", KINKED, 1, 2, {1, 3, 4, 5}},
     {"lrn", "lrn", "alpha=0.5", CURVED, 1, 2, {1, 2, 3, 11}},
     {"lrn even window", "lrn", "size=4 alpha=2 beta=0.6 k=0.5", CURVED, 1, 2, {1, 2, 3, 7}},
     {"max_unpool", "max_unpool", "kernel=2", PLACES, 2, 2, {1, 3, 4, 5}},

@@ -61,6 +61,7 @@ static const struct reference here[] = {
     {"groupnorm_one", 4},
     {"hardsigmoid", 2},
     {"hardswish", 2},
+    {"leaky_relu", 2},
     {"conv_transpose_2x2", 4},
     {"conv_transpose_4x3_grouped", 3},
     {"conv_transpose_more", 4},

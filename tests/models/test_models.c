@@ -71,12 +71,19 @@ static const struct {
     {"inception_v4", 42679816},
     {"mobilenet_v1", 4231976},
     {"mobilenet_v2", 3504872},
+    {"mobilenet_v3_large", 5483032},
+    {"mobilenet_v3_small", 2542856},
     {"densenet264", 33337704},
     {"densenet121", 7978856},
     {"unet", 17263042},
     {"gpt2", 124439808},
     {"bert_base", 109482240},
     {"vit_small", 22049896},
+    {"segnet", 29449355},
+    {"fcn32s", 136152917},
+    {"fcn8s", 134489759},
+    {"dcgan_discriminator", 2765568 + 8192}, /* a second score */
+    {"dcgan_generator", 3576704 + 2765568 + 8192},
     {"lenet5", 61706},
     {"mlp", 784 * 512 + 512 + 512 * 256 + 256 + 256 * 10 + 10},
 };
@@ -444,6 +451,61 @@ static void modules_of_inception_join_what_none_of_their_units_reads(void **stat
     dt_graph_destroy(g);
 }
 
+/* torchvision 0.29.2 has these shapes. */
+static void factors_of_mobilenet_v3_are_a_quarter_in_eights(void **state)
+{
+    (void)state;
+    const param_case large[] = {
+        {"features.1.block.0.0.weight", 4, {16, 1, 3, 3}},
+        {"features.4.block.2.fc1.weight", 4, {24, 72, 1, 1}},
+        {"features.4.block.2.fc2.bias", 1, {72}},
+        {"features.12.block.2.fc1.weight", 4, {168, 672, 1, 1}},
+        {"features.16.1.running_var", 1, {960}},
+        {"classifier.3.weight", 2, {1000, 1280}},
+    };
+    const param_case small[] = {
+        {"features.1.block.1.fc1.weight", 4, {8, 16, 1, 1}},
+        {"features.4.block.1.0.weight", 4, {96, 1, 5, 5}},
+        {"features.11.block.2.fc1.bias", 1, {144}},
+        {"features.12.0.weight", 4, {576, 96, 1, 1}},
+        {"classifier.0.weight", 2, {1024, 576}},
+    };
+    assert_params("mobilenet_v3_large", large, DT_COUNT(large));
+    assert_params("mobilenet_v3_small", small, DT_COUNT(small));
+}
+
+static void scores_are_as_large_as_the_image(void **state)
+{
+    (void)state;
+    dt_graph *g = build("segnet", standard);
+    assert_shape(g, "pool5", 7, 512);
+    assert_shape(g, "decoder3.3.relu", 56, 128);
+    assert_shape(g, "scores", 224, 11);
+    dt_graph_destroy(g);
+    g = build("fcn32s", standard);
+    assert_shape(g, "score_fr", 7, 21);
+    assert_shape(g, "upscore", 224, 21);
+    dt_graph_destroy(g);
+    g = build("fcn8s", standard);
+    assert_shape(g, "fuse_pool3", 28, 21);
+    assert_shape(g, "upscore8", 224, 21);
+    dt_graph_destroy(g);
+}
+
+static void noise_becomes_an_image_that_is_told_from_real_ones(void **state)
+{
+    (void)state;
+    dt_graph *g = build("dcgan_generator", standard);
+    assert_shape(g, "main.0", 4, 512);
+    assert_shape(g, "main.13", 64, 3);
+    assert_shape(g, "discriminator.main.11", 1, 2);
+    dt_graph_destroy(g);
+    g = build("dcgan_discriminator", standard);
+    assert_shape(g, "main.0", 32, 64);
+    assert_shape(g, "main.11", 1, 2);
+    dt_graph_destroy(g);
+}
+
 static void every_dense_layer_adds_its_growth_and_transitions_halve(void **state)
 {
     (void)state;
@@ -552,6 +614,8 @@ static void dropout_is_the_standard_the_given_rate_or_none(void **state)
         {"mlp", 0.1, 0.1, 2},
         {"squeezenet1_1", -1, 0.5, 1},
         {"mobilenet_v2", -1, 0.2, 1},
+        {"mobilenet_v3_small", -1, 0.2, 1},
+        {"fcn8s", -1, 0.5, 2},
         {"bert_base", -1, 0.1, 25},
         {"resnet50", 0, 0, 0},
     };
@@ -617,6 +681,10 @@ static void image_sizes_that_no_pooling_can_serve_are_refused_with_those_that_ca
         else
             refuse(cases[i].model, o, "image");
     }
+    refuse("segnet", (dt_model_opts){.image = 40, .dropout = -1}, "a multiple of 32");
+    refuse("fcn8s", (dt_model_opts){.image = 16, .dropout = -1}, "a multiple of 32");
+    refuse("dcgan_discriminator", (dt_model_opts){.image = 32, .dropout = -1}, "may be 64");
+    refuse("dcgan_generator", (dt_model_opts){.image = 64, .dropout = -1}, "may be 1");
     refuse("vgg16", (dt_model_opts){.image = 32, .dropout = -1}, "224 to 255, 448 to 479");
     refuse("alexnet", (dt_model_opts){.image = 64, .dropout = -1}, "223 to 254 or 415 to 446");
     refuse("lenet5", (dt_model_opts){.image = 30, .dropout = -1}, "28 or 32 pixels, not 30");
@@ -682,6 +750,9 @@ DT_TEST_GROUP(models)
         cmocka_unit_test(a_block_of_mobilenet_v2_is_added_to_what_it_reads_where_that_fits),
         cmocka_unit_test(pooling_of_googlenet_rounds_up),
         cmocka_unit_test(modules_of_inception_join_what_none_of_their_units_reads),
+        cmocka_unit_test(factors_of_mobilenet_v3_are_a_quarter_in_eights),
+        cmocka_unit_test(scores_are_as_large_as_the_image),
+        cmocka_unit_test(noise_becomes_an_image_that_is_told_from_real_ones),
         cmocka_unit_test(every_dense_layer_adds_its_growth_and_transitions_halve),
         cmocka_unit_test(width_scales_all_channels),
         cmocka_unit_test(counts_are_the_depth_of_a_family),

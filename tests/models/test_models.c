@@ -103,6 +103,85 @@ static void parameter_counts_are_those_of_torchvision(void **state)
     }
 }
 
+/* --- counts of networks that torchvision lacks, from the tables of their papers --- */
+
+/* A convolution without bias, of so many pixels, and its batch norm. */
+static int64_t unit(int64_t in, int64_t out, int64_t pixels)
+{
+    return in * out * pixels + 2 * out;
+}
+
+typedef struct stage {
+    int64_t out, pixels;
+} stage;
+
+/* Units one after another. */
+static int64_t chain(int64_t in, const stage *l, size_t n)
+{
+    int64_t sum = 0;
+    for (size_t i = 0; i < n; in = l[i++].out)
+        sum += unit(in, l[i].out, l[i].pixels);
+    return sum;
+}
+
+#define CHAIN(in, ...)                                                                             \
+    chain(in, (const stage[]){__VA_ARGS__}, sizeof((const stage[]){__VA_ARGS__}) / sizeof(stage))
+
+/* Howard et al. 2017, table 1. */
+static int64_t mobilenet_v1_count(void)
+{
+    const int64_t out[] = {64, 128, 128, 256, 256, 512, 512, 512, 512, 512, 512, 1024, 1024};
+    int64_t in = 32, sum = unit(3, in, 9);
+    for (size_t i = 0; i < DT_COUNT(out); in = out[i++])
+        sum += unit(1, in, 9) + unit(in, out[i], 1);
+    return sum + 1000 * (1024 + 1);
+}
+
+/* Szegedy et al. 2017, figures 3 to 9. */
+static int64_t inception_v4_count(void)
+{
+    const int64_t stem = CHAIN(3, {32, 9}, {32, 9}, {64, 9}) + unit(64, 96, 9) +
+                         CHAIN(160, {64, 1}, {96, 9}) +
+                         CHAIN(160, {64, 1}, {64, 7}, {64, 7}, {96, 9}) + unit(192, 192, 9);
+    const int64_t a =
+        2 * unit(384, 96, 1) + CHAIN(384, {64, 1}, {96, 9}) + CHAIN(384, {64, 1}, {96, 9}, {96, 9});
+    const int64_t a_to_b = unit(384, 384, 9) + CHAIN(384, {192, 1}, {224, 9}, {256, 9});
+    const int64_t b = unit(1024, 128, 1) + unit(1024, 384, 1) +
+                      CHAIN(1024, {192, 1}, {224, 7}, {256, 7}) +
+                      CHAIN(1024, {192, 1}, {192, 7}, {224, 7}, {224, 7}, {256, 7});
+    const int64_t b_to_c =
+        CHAIN(1024, {192, 1}, {192, 9}) + CHAIN(1024, {256, 1}, {256, 7}, {320, 7}, {320, 9});
+    const int64_t c = 2 * unit(1536, 256, 1) + unit(1536, 384, 1) + 2 * unit(384, 256, 3) +
+                      CHAIN(1536, {384, 1}, {448, 3}, {512, 3}) + 2 * unit(512, 256, 3);
+    return stem + 4 * a + a_to_b + 7 * b + b_to_c + 3 * c + 1000 * (1536 + 1);
+}
+
+/* Devlin et al. 2019, with the head that tells masked words; one segment. */
+static int64_t bert_base_count(void)
+{
+    const int64_t d = 768, inner = 4 * d, norm = 2 * d, linear = d * d + d;
+    const int64_t layer = 4 * linear + 2 * norm + d * inner + inner + inner * d + d;
+    return (30522 + 512) * d + norm + 12 * layer + linear + norm;
+}
+
+static void counts_follow_from_the_tables_of_papers(void **state)
+{
+    (void)state;
+    const struct {
+        const char *name;
+        int64_t parameters;
+    } papers[] = {
+        {"mobilenet_v1", mobilenet_v1_count()},
+        {"inception_v4", inception_v4_count()},
+        {"bert_base", bert_base_count()},
+    };
+    for (size_t i = 0; i < DT_COUNT(papers); i++) {
+        dt_graph *g = build(papers[i].name, standard);
+        assert_int_equal(dt_graph_parameters(g), papers[i].parameters);
+        dt_graph_destroy(g);
+    }
+}
+
 static void every_model_is_found_by_its_name_and_ends_in_the_loss(void **state)
 {
     (void)state;
@@ -742,6 +821,7 @@ DT_TEST_GROUP(models)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parameter_counts_are_those_of_torchvision),
+        cmocka_unit_test(counts_follow_from_the_tables_of_papers),
         cmocka_unit_test(every_model_is_found_by_its_name_and_ends_in_the_loss),
         cmocka_unit_test(resnet18_has_the_names_and_shapes_of_the_reference_file),
         cmocka_unit_test(names_and_shapes_are_those_of_torchvision),

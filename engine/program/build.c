@@ -545,14 +545,17 @@ static dt_status update_elements(
 }
 
 /* Whether a parameter is so large that its update goes through it in slices: one would not save
- * anything where all that it needs lives on the device. */
-static bool in_slices(const builder *b, const dt_home *h)
+ * anything where all that it needs lives on the device. What belongs to it stands beside it. */
+static bool in_slices(const builder *b, int32_t home)
 {
     const dt_map *m = b->p->map;
+    const dt_home *h = &m->home[home];
+    size_t i = (size_t)home;
     bool away = false;
-    for (size_t i = 0; i < m->n; i++)
-        away = away || (m->home[i].node == h->node && m->home[i].param == h->param &&
-                           m->home[i].tier != DT_AT_DEVICE);
+    while (i > 0 && m->home[i - 1].node == h->node && m->home[i - 1].param == h->param)
+        i--;
+    for (; i < m->n && m->home[i].node == h->node && m->home[i].param == h->param; i++)
+        away = away || m->home[i].tier != DT_AT_DEVICE;
     return away && h->role != DT_ROLE_BUFFERS && m->slice > 0 && h->bytes > m->slice;
 }
 
@@ -561,7 +564,7 @@ static dt_status append_update(builder *b, int32_t home, int32_t from, dt_err *e
 {
     const dt_home *h = &b->p->map->home[home];
     const int64_t n = (int64_t)(h->bytes / sizeof(float));
-    const int64_t each = in_slices(b, h) ? (int64_t)(b->p->map->slice / sizeof(float)) : n;
+    const int64_t each = in_slices(b, home) ? (int64_t)(b->p->map->slice / sizeof(float)) : n;
     for (int64_t first = 0; first < n; first += each)
         DT_CHECK(update_elements(b, home, from, first, n - first < each ? n - first : each, err));
     return DT_OK;

@@ -1024,20 +1024,18 @@ static uint64_t batches(const dt_plan_set *p)
     return sample * (uint64_t)p->asked.batch * dti_batches_held(s) + pinned;
 }
 
-/* On the way between PyTorch's layout and the one they live in: what is on the disk whole, of
- * others a piece in both orders (dti_passage); and where steps are planned anew, all that lives on,
- * while plans are tried. */
+/* On their way between where they live and PyTorch's layout, and to the disk; and where steps are
+ * planned anew, all that lives on, while plans are tried. */
 static uint64_t weights(const dt_plan_set *p)
 {
-    uint64_t most = 0;
-    for (size_t i = 0; i < p->map->n; i++) {
-        const dt_home *h = &p->map->home[i];
-        const uint64_t piece = h->bytes < DTI_PIECE ? h->bytes : DTI_PIECE;
-        const uint64_t one = 2 * piece + (h->tier == DT_TIER_DISK ? h->bytes : 0);
-        most = one > most ? one : most;
-    }
+    const dt_session *s = p->session;
+    const dt_runner_opts o = {.graph = s->graph,
+        .map = p->map,
+        .context = &s->context,
+        .arena_bytes = dt_plan_set_peak(p)};
+    const uint64_t passage = dt_passage_outside(&o) + DTI_PIECE;
     const uint64_t aside = dt_policies_replan(p->policies) > 0 ? p->map->bytes : 0;
-    return most > aside ? most : aside;
+    return passage > aside ? passage : aside;
 }
 
 dt_need dt_plan_set_need(const dt_plan_set *p)

@@ -8,15 +8,15 @@ static const dt_home *home_of(const dti_passage *w)
     return &w->runner->o.map->home[w->home];
 }
 
-static dt_call call_of(const dt_runner *r, const dt_home *h)
+static dt_call call_of(const dt_runner_opts *o, const dt_home *h)
 {
-    return (dt_call){.context = r->o.context,
-        .node = &r->o.graph->node[h->node],
-        .graph = r->o.graph,
+    return (dt_call){.context = o->context,
+        .node = &o->graph->node[h->node],
+        .graph = o->graph,
         .form = DT_BACKWARD,
-        .dtype = r->o.graph->dtype,
-        .n = r->o.map->home_n,
-        .home_n = r->o.map->home_n,
+        .dtype = o->graph->dtype,
+        .n = o->map->home_n,
+        .home_n = o->map->home_n,
         .needs_dx = true};
 }
 
@@ -56,20 +56,56 @@ static int64_t step_of(int64_t row, int64_t at_once, int64_t all)
     return step < all ? step : all;
 }
 
-dt_status dti_passage_open(dti_passage *w, dt_runner *r, int32_t home, dt_err *err)
+/* How values are cut. Returns whether they live in a layout of their own. */
+static bool cut(dti_passage *w, const dt_runner_opts *o, const dt_home *h)
 {
-    const dt_home *h = &r->o.map->home[home];
-    const dt_call c = call_of(r, h);
-    const dt_kernels *k = dti_kernels_of(c.node->desc, r->o.context);
+    const dt_call c = call_of(o, h);
+    const dt_kernels *k = dti_kernels_of(c.node->desc, o->context);
     const dt_param_info *p = &c.node->info.param[h->param];
     const int64_t all = dt_param_count(p);
     const bool apart = k->param_put != NULL;
-    *w = (dti_passage){.runner = r, .home = home, .row = 1, .all = (size_t)all};
-    if (apart && p->rank > 0)
-        w->row = all / p->d[0];
+    w->all = (size_t)all;
+    w->row = apart && p->rank > 0 ? all / p->d[0] : 1;
     w->step =
         step_of(w->row, apart && k->param_rows != NULL ? k->param_rows(&c, h->param) : 1, all);
+    return apart;
+}
+
+dt_status dti_passage_open(dti_passage *w, dt_runner *r, int32_t home, dt_err *err)
+{
+    *w = (dti_passage){.runner = r, .home = home};
+    const bool apart = cut(w, &r->o, home_of(w));
     return take_memory(w, apart, err);
+}
+
+/* As take does: bytes of *room, or 0 if there is too little. */
+static uint64_t beside(uint64_t *room, uint64_t bytes)
+{
+    if (bytes > *room)
+        return bytes;
+    *room -= bytes;
+    return 0;
+}
+
+uint64_t dt_passage_outside(const dt_runner_opts *o)
+{
+    const uint64_t lives = dti_align_up(o->map->bytes);
+    const bool host = dt_context_device(o->context) == DT_CPU;
+    uint64_t most = 0;
+    for (size_t i = 0; i < o->map->n; i++) {
+        const dt_home *h = &o->map->home[i];
+        uint64_t room = host && o->arena_bytes > lives ? o->arena_bytes - lives : 0;
+        dti_passage w;
+        if (h->node == DT_NONE || h->param == DT_NONE)
+            continue;
+        const bool reached = h->tier == DT_TIER_HOST || (h->tier == DT_AT_DEVICE && host);
+        const bool borrowed = cut(&w, o, h) && !reached;
+        const uint64_t copy = borrowed ? beside(&room, dti_align_up(h->bytes)) : 0;
+        const uint64_t bytes =
+            copy + beside(&room, dti_align_up((uint64_t)w.step * sizeof *w.piece));
+        most = bytes > most ? bytes : most;
+    }
+    return most;
 }
 
 void dti_passage_close(dti_passage *w)
@@ -99,7 +135,7 @@ dt_status dti_passage_get(dti_passage *w, dt_err *err)
 {
     dt_runner *r = w->runner;
     const dt_home *h = home_of(w);
-    const dt_call c = call_of(r, h);
+    const dt_call c = call_of(&r->o, h);
     const dt_kernels *k = dti_kernels_of(c.node->desc, r->o.context);
     if (w->lives == NULL)
         return dti_home_read(r, h, w->at * sizeof(float), w->piece, w->n * sizeof(float), err);
@@ -112,7 +148,7 @@ dt_status dti_passage_put(dti_passage *w, dt_err *err)
 {
     dt_runner *r = w->runner;
     const dt_home *h = home_of(w);
-    const dt_call c = call_of(r, h);
+    const dt_call c = call_of(&r->o, h);
     const dt_kernels *k = dti_kernels_of(c.node->desc, r->o.context);
     if (w->lives == NULL)
         return dti_home_write(r, h, w->at * sizeof(float), w->piece, w->n * sizeof(float), err);

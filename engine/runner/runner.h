@@ -231,4 +231,8 @@ dt_status dti_passage_get(dti_passage *w, dt_err *err) DT_NODISCARD;
 dt_status dti_passage_put(dti_passage *w, dt_err *err) DT_NODISCARD;
 void dti_passage_close(dti_passage *w);
 
+/* What a passage takes at most of memory of its own, for planning: of @o graph, map, context and
+ * arena_bytes. */
+uint64_t dt_passage_outside(const dt_runner_opts *o);
+
 #endif

@@ -1033,7 +1033,7 @@ static uint64_t weights(const dt_plan_set *p)
         .map = p->map,
         .context = &s->context,
         .arena_bytes = dt_plan_set_peak(p)};
-    const uint64_t passage = dt_passage_outside(&o) + DTI_PIECE;
+    const uint64_t passage = dt_passage_outside(&o);
     const uint64_t aside = dt_policies_replan(p->policies) > 0 ? p->map->bytes : 0;
     return passage > aside ? passage : aside;
 }

@@ -98,11 +98,13 @@ uint64_t dt_passage_outside(const dt_runner_opts *o)
         dti_passage w;
         if (h->node == DT_NONE || h->param == DT_NONE)
             continue;
+        const bool apart = cut(&w, o, h);
         const bool reached = h->tier == DT_TIER_HOST || (h->tier == DT_AT_DEVICE && host);
-        const bool borrowed = cut(&w, o, h) && !reached;
-        const uint64_t copy = borrowed ? beside(&room, dti_align_up(h->bytes)) : 0;
-        const uint64_t bytes =
-            copy + beside(&room, dti_align_up((uint64_t)w.step * sizeof *w.piece));
+        const uint64_t piece = dti_align_up((uint64_t)w.step * sizeof *w.piece);
+        uint64_t bytes = apart ? piece : 0; /* a kernel's own, on the way to the layout */
+        if (apart && !reached)
+            bytes += beside(&room, dti_align_up(h->bytes));
+        bytes += beside(&room, piece);
         most = bytes > most ? bytes : most;
     }
     return most;

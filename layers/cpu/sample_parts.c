@@ -132,13 +132,19 @@ typedef struct job {
     dt_err *err;
 } job;
 
+/* Where no scratch is wanted there is none. */
+static char *behind(void *work, size_t bytes)
+{
+    return work != NULL ? (char *)work + bytes : NULL;
+}
+
 static dt_dnnl_bytes bytes_of(const job *j, int64_t i)
 {
     const dti_sample_parts *s = j->s;
     dt_dnnl_bytes b = *j->bytes;
     b.x = (char *)b.x + (size_t)i * s->x;
     b.y = (char *)b.y + (size_t)i * s->y;
-    b.work = (char *)b.work + (size_t)dt_team_member() * s->at.work;
+    b.work = behind(b.work, (size_t)dt_team_member() * s->at.work);
     if (s->kind == DT_DNNL_WEIGHTS && i > 0) {
         char *at = j->gradients + (size_t)(i - 1) * (s->at.weight + s->at.bias);
         b.weight = at;
@@ -180,7 +186,7 @@ dt_status dti_sample_parts_run(dti_sample_parts *s, const dt_dnnl_bytes *bytes, 
 {
     DT_ASSERT(dt_cpu_threads() <= s->members);
     job j = {.s = s, .bytes = bytes};
-    j.gradients = (char *)bytes->work + (size_t)s->members * s->at.work;
+    j.gradients = behind(bytes->work, (size_t)s->members * s->at.work);
     for (int64_t i = 0; i < s->parts; i++) {
         const dt_dnnl_bytes b = bytes_of(&j, i);
         DT_CHECK(dti_dnnl_bind(s->op[i], &b, err));

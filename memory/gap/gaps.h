@@ -37,6 +37,12 @@ typedef struct dti_idle {
 } dti_idle;
 
 struct dti_gaps;
+typedef double dti_gap_score(const struct dti_gaps *g, const dti_idle *i);
+
+typedef struct dti_ranked {
+    double score;
+    int32_t idle;
+} dti_ranked;
 
 /**
  * struct dti_gaps - a program's gaps, in the order of their tensors.
@@ -56,13 +62,6 @@ struct dti_gaps;
  * @ranked:  n_ranked gaps by that score, made when it is asked for once more
  * @next:    none ranked before it is over the peak @next_peak
  */
-typedef double dti_gap_score(const struct dti_gaps *g, const dti_idle *i);
-
-typedef struct dti_ranked {
-    double score;
-    int32_t idle;
-} dti_ranked;
-
 typedef struct dti_gaps {
     size_t n_place, n, n_offload;
     double *begin, *end;

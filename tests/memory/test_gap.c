@@ -412,8 +412,9 @@ static void plans_of_random_networks_keep_their_budgets(void **state)
     assert_true(fits > all * 9 / 10);
 }
 
-/* Without a budget, and with copies beside the ops, no step takes longer than one that keeps all;
- * with copies between the ops nothing moves. */
+/* Without a budget, and with copies beside the ops, a step takes no longer than one that keeps all,
+ * as these do; where copies slow short ops down others may (docs/time.md). With copies between the
+ * ops nothing moves. */
 static void what_hides_costs_nothing(void **state)
 {
     (void)state;

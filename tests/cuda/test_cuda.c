@@ -35,7 +35,7 @@ static void the_module_loads_and_has_a_kernel_for_every_layer(void **state)
     assert_non_null(dti_kernels_of(&dt_codec_op, &on_card));
 }
 
-static void every_codec_packs_on_the_device(void **state)
+static void every_codec_but_lz4_packs_on_the_device(void **state)
 {
     (void)state;
     dt_err err = {0};
@@ -44,9 +44,11 @@ static void every_codec_packs_on_the_device(void **state)
         skip();
     assert_ok(dti_device_load(DT_CUDA, &err), &err);
     const dt_codec *const *all = dt_codec_all(&n);
-    for (size_t i = 0; i < n; i++)
-        if (!dti_device_driver(DT_CUDA)->can_pack(all[i]))
-            fail_msg("codec '%s' has no cuda kernels", all[i]->name);
+    for (size_t i = 0; i < n; i++) {
+        const bool there = strcmp(all[i]->name, "lz4") != 0; /* looks for matches in turn */
+        if (dti_device_driver(DT_CUDA)->can_pack(all[i]) != there)
+            fail_msg("codec '%s' has %s cuda kernels", all[i]->name, there ? "no" : "now");
+    }
     const dt_codec unknown = {.name = "unknown"};
     assert_false(dti_device_driver(DT_CUDA)->can_pack(&unknown));
 }
@@ -393,7 +395,7 @@ DT_TEST_GROUP(cuda)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_module_loads_and_has_a_kernel_for_every_layer),
-        cmocka_unit_test(every_codec_packs_on_the_device),
+        cmocka_unit_test(every_codec_but_lz4_packs_on_the_device),
         cmocka_unit_test(without_a_card_opening_says_what_to_do),
         cmocka_unit_test(facts_name_the_card_and_its_memory),
         cmocka_unit_test(bytes_go_there_and_back),

@@ -10,6 +10,7 @@
 
 #include "engine/base/alloc.h"
 #include "memory/program_key.h"
+#include "memory/remat/remat.h"
 
 #define DT_POLICY(name) extern const dt_policy dt_policy_##name;
 #include "engine/config/nearest.h"
@@ -92,6 +93,11 @@ static dt_status add(dt_policies *s, const char *name, dt_config *c, dt_err *err
     const dt_policy *policy = dt_policy_find(name);
     if (policy == NULL)
         return unknown(name, err);
+    if (policy->solver && dt_solver_name() == NULL)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "policy '%s' wants a solver of integer programs, and this build has none: install CBC "
+            "(Debian: coinor-libcbc-dev) and build anew",
+            name);
     for (size_t i = 0; i < s->n; i++)
         if (policy->rung != NULL && s->pass[i].policy->rung != NULL)
             return DT_FAIL(err, DT_E_CONFIG, "policy '%s' cannot stand beside '%s' in a list", name,

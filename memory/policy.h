@@ -113,6 +113,8 @@ typedef struct dt_parts {
  * @exact: moves, repeats or encodes without changing a bit of what is trained
  * @by_budget: what it does goes by the device's budget
  * @searches: it takes seconds to plan, or writes to a disk, so that only who names it gets it
+ * @solver: it wants a solver of integer programs, which a build may be without (dt_solver_name); it
+ * is refused there
  * @takes_homes: where nothing that it finds fits, it is tried again with each policy that has homes
  * @to_disk: what it moves goes to a disk unless its options say otherwise, so that only who names
  * it writes there
@@ -135,7 +137,7 @@ typedef struct dt_parts {
  */
 typedef struct dt_policy {
     const char *name, *summary;
-    bool exact, by_budget, searches, takes_homes, host_updates, to_disk, timed;
+    bool exact, by_budget, searches, solver, takes_homes, host_updates, to_disk, timed;
     bool (*changes)(const void *opts);
     const dt_opt *opts;
     size_t opts_bytes;

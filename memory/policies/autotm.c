@@ -192,6 +192,7 @@ const dt_policy dt_policy_autotm = {
     .exact = true,
     .by_budget = true,
     .searches = true,
+    .solver = true,
     .opts = opts,
     .opts_bytes = sizeof(options),
     .pass = autotm_pass,

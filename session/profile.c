@@ -23,13 +23,15 @@
 #include "session/predict.h"
 #include "session/rig.h"
 
-enum { WARM = 2, BESIDE = 5, SLOTS = 4, SEED = 7 };
+enum { WARM = 2, BESIDE = 9, SLOTS = 4, SEED = 7 };
 enum {
     ROUNDS = 4,
     QUIET = 5
 }; /* of timed steps, at the most; steps that are looked at, at the least */
 static const double quiet = 0.25, alike = 0.03; /* the share of steps; what they may differ by */
 enum { SMALL = 128 << 10, LEAST = 512 << 10, LARGE = 16 << 20 }; /* bytes of a copy */
+enum { MOST_OF_DISK = 512 << 20 };
+enum { COPIES = 33 }; /* of each size */
 
 /* What a thread copies, over and over, beside the ops. */
 typedef struct load {
@@ -43,12 +45,24 @@ typedef struct load {
     atomic_bool stop;
     double bytes, seconds; /* done while it was on */
     size_t size;           /* of one copy */
+    uint64_t n_slot;       /* of the disk, one behind the other */
     double alone;          /* its seconds without ops beside it */
     double step;           /* of the steps beside it: lower quartile */
     dt_status st;
 } load;
 
 enum { MOST_LOADS = 4 };
+
+/* How long who waits for an event takes to go on. @asked: one has been told and not answered */
+typedef struct relay {
+    pthread_mutex_t lock;
+    pthread_cond_t turned;
+    bool asked, stop;
+    pthread_t thread[2];
+    int n_thread;
+    double seconds;
+    int64_t turns;
+} relay;
 
 typedef struct profiling {
     dt_session *s;
@@ -77,6 +91,7 @@ typedef struct profiling {
     int n_load;
     pthread_t thread;
     bool running;
+    relay relay;
 } profiling;
 
 static void tell(const profiling *p, const char *text)
@@ -117,17 +132,24 @@ static dt_status list_waiting(profiling *p, dt_err *err)
 
 /* ---- what is copied beside the ops ---- */
 
-/* From or to where tensors lie: not at the blocks of a disk. */
-static dt_status copy_once(load *l, size_t bytes, int slot, dt_err *err)
+static uint64_t slot_bytes(const load *l)
 {
-    const uint64_t at = (uint64_t)slot * LARGE;
-    if (l->desc == NULL)
+    return ((uint64_t)l->size + 4095) / 4096 * 4096; /* blocks of a disk */
+}
+
+/* The i-th. From or to where tensors lie, not at the blocks of a disk; and over as much of the disk
+ * as a step goes over: below it may be caches. */
+static dt_status copy_once(load *l, size_t bytes, int i, dt_err *err)
+{
+    const uint64_t at = (uint64_t)(i % SLOTS) * LARGE;
+    if (l->desc == NULL) {
         memcpy(l->to + at, l->from + at, bytes);
-    else if (l->direction == DT_TO_TIER)
-        return l->desc->write(l->state, at, l->from + DT_ALIGN, bytes, err);
-    else
-        return l->desc->read(l->state, at, l->to + DT_ALIGN, bytes, err);
-    return DT_OK;
+        return DT_OK;
+    }
+    const uint64_t slot = (uint64_t)i % l->n_slot * slot_bytes(l);
+    return l->direction == DT_TO_TIER
+               ? l->desc->write(l->state, slot, l->from + at + DT_ALIGN, bytes, err)
+               : l->desc->read(l->state, slot, l->to + at + DT_ALIGN, bytes, err);
 }
 
 static void *copy_on(void *self)
@@ -135,7 +157,7 @@ static void *copy_on(void *self)
     load *l = self;
     const double from = dt_seconds();
     for (int i = 0; !atomic_load(&l->stop) && l->st == DT_OK; i++) {
-        l->st = copy_once(l, l->size, i % SLOTS, NULL);
+        l->st = copy_once(l, l->size, i, NULL);
         l->bytes += (double)l->size;
         l->seconds = dt_seconds() - from;
     }
@@ -145,23 +167,30 @@ static void *copy_on(void *self)
 /* The lower quartile of some copies: what disturbs makes them longer. */
 static dt_status time_copies(load *l, size_t bytes, double *seconds, dt_err *err)
 {
-    double v[9];
-    for (int i = 0; i < 9; i++) {
+    double v[COPIES];
+    for (int i = 0; i < COPIES; i++) {
         const double from = dt_seconds();
-        DT_CHECK(copy_once(l, bytes, i % SLOTS, err));
+        DT_CHECK(copy_once(l, bytes, i, err));
         v[i] = dt_seconds() - from;
     }
-    *seconds = at_share(v, 9, quiet);
+    *seconds = at_share(v, COPIES, quiet);
     return DT_OK;
+}
+
+static size_t waiting_bytes(const profiling *p)
+{
+    size_t all = 0;
+    for (size_t i = 0; i < p->count.n; i++)
+        all += p->count.of[i].bytes;
+    return all;
 }
 
 /* The size of copy that this network's bytes most often travel in: half of them are in smaller
  * tensors. A link is the slower the smaller its copies, and no line goes through all sizes. */
 static size_t usual_size(const profiling *p)
 {
-    size_t all = 0, size = LARGE;
-    for (size_t i = 0; i < p->count.n; i++)
-        all += p->count.of[i].bytes;
+    const size_t all = waiting_bytes(p);
+    size_t size = LARGE;
     for (size_t i = 0; i < p->count.n; i++) {
         size_t below = 0; /* in tensors no larger than this */
         for (size_t k = 0; k < p->count.n; k++)
@@ -180,56 +209,76 @@ static dt_link line_through(double small, double large, size_t size)
     return (dt_link){latency > 0 ? latency : 0, 1 / slope};
 }
 
-/* Two threads that wake each other, as a stream is told of a copy and tells that it is done. */
-typedef struct relay {
-    pthread_mutex_t lock;
-    pthread_cond_t turned;
-    int turns;
-} relay;
-
-enum { TURNS = 400 };
-
-static void take_turns(relay *r, int mine)
+/* Two threads that wake each other, one now and then, as a stream is told of a copy and tells that
+ * it is done: while the ops run, which have the processors. */
+static void *ask(void *self)
 {
+    relay *r = self;
+    const struct timespec nap = {.tv_nsec = 1000000};
     pthread_mutex_lock(&r->lock);
-    for (int i = 0; i < TURNS; i++) {
-        while (r->turns % 2 != mine)
-            pthread_cond_wait(&r->turned, &r->lock);
-        r->turns++;
+    while (!r->stop) {
+        const double from = dt_seconds();
+        r->asked = true;
         pthread_cond_signal(&r->turned);
+        while (r->asked && !r->stop)
+            pthread_cond_wait(&r->turned, &r->lock);
+        r->seconds += r->asked ? 0 : dt_seconds() - from;
+        r->turns += !r->asked;
+        pthread_mutex_unlock(&r->lock);
+        (void)nanosleep(&nap, NULL);
+        pthread_mutex_lock(&r->lock);
     }
     pthread_mutex_unlock(&r->lock);
+    return NULL;
 }
 
 static void *answer(void *self)
 {
-    take_turns(self, 1);
+    relay *r = self;
+    pthread_mutex_lock(&r->lock);
+    while (!r->stop) {
+        if (r->asked) {
+            r->asked = false;
+            pthread_cond_signal(&r->turned);
+        }
+        pthread_cond_wait(&r->turned, &r->lock);
+    }
+    pthread_mutex_unlock(&r->lock);
     return NULL;
 }
 
-/* Seconds there and back; 0 where no thread can be had. */
-static double measure_relay(void)
+/* Where no thread can be had nothing is known, and nothing is measured. */
+static void start_relay(relay *r)
 {
-    relay r = {.lock = PTHREAD_MUTEX_INITIALIZER, .turned = PTHREAD_COND_INITIALIZER};
-    pthread_t other;
-    if (pthread_create(&other, NULL, answer, &r) != 0)
-        return 0;
-    const double from = dt_seconds();
-    take_turns(&r, 0);
-    const double seconds = dt_seconds() - from;
-    (void)pthread_join(other, NULL);
-    return seconds / TURNS;
+    static void *(*const half[])(void *) = {answer, ask};
+    *r = (relay){.lock = PTHREAD_MUTEX_INITIALIZER, .turned = PTHREAD_COND_INITIALIZER};
+    while (
+        r->n_thread < 2 && pthread_create(&r->thread[r->n_thread], NULL, half[r->n_thread], r) == 0)
+        r->n_thread++;
 }
 
-static dt_status measure_link(profiling *p, load *l, double relay_seconds, dt_err *err)
+/* Seconds until a thread that is told goes on. */
+static double stop_relay(relay *r)
+{
+    if (r->n_thread == 0)
+        return 0;
+    pthread_mutex_lock(&r->lock);
+    r->stop = true;
+    pthread_cond_broadcast(&r->turned);
+    pthread_mutex_unlock(&r->lock);
+    while (r->n_thread > 0)
+        (void)pthread_join(r->thread[--r->n_thread], NULL);
+    return r->turns > 0 ? r->seconds / (double)(2 * r->turns) : 0;
+}
+
+static dt_status measure_link(profiling *p, load *l, dt_err *err)
 {
     double small, large;
     DT_CHECK(time_copies(l, LARGE, &large, err)); /* and touch all */
     DT_CHECK(time_copies(l, SMALL, &small, err));
     DT_CHECK(time_copies(l, l->size, &large, err));
     l->alone = large;
-    dt_link link = line_through(small, large, l->size);
-    link.latency += relay_seconds;
+    const dt_link link = line_through(small, large, l->size);
     p->out->costs.thread_link[l->tier][l->direction] = link;
     if (l->tier == DT_TIER_DISK) /* it has its threads, whatever copies to the host */
         p->out->costs.link[l->tier][l->direction] = link;
@@ -263,11 +312,19 @@ static bool has_disk(const dt_session *s)
 static dt_status open_disk(profiling *p, load *l, dt_err *err)
 {
     const char *note = NULL;
-    const dt_tier_opts o = {.bytes = (uint64_t)SLOTS * LARGE,
+    const dt_tier_opts o = {.bytes = l->n_slot * slot_bytes(l) + LARGE,
         .path = dt_session_disk_path(p->s),
         .checksum = p->s->opts.memory.checksum};
     l->desc = dt_tier_standard(DT_TIER_DISK);
     return l->desc->reserve(&o, &l->state, &note, err);
+}
+
+/* What is read was written before. */
+static dt_status fill_slots(load *l, dt_err *err)
+{
+    for (uint64_t k = 0; k < l->n_slot; k++)
+        DT_CHECK(l->desc->write(l->state, k * slot_bytes(l), l->from + DT_ALIGN, l->size, err));
+    return DT_OK;
 }
 
 static dt_status open_loads(profiling *p, dt_err *err)
@@ -290,13 +347,14 @@ static dt_status open_loads(profiling *p, dt_err *err)
             .direction = DT_FROM_TIER,
             .stream = DT_USUAL_READ},
     };
-    const size_t size = usual_size(p);
-    const double relay_seconds = measure_relay();
+    const size_t size = usual_size(p), all = waiting_bytes(p);
+    const size_t slots = (all < MOST_OF_DISK ? all : MOST_OF_DISK) / size;
     p->n_load = has_disk(p->s) ? MOST_LOADS : 2;
     for (int i = 0; i < p->n_load; i++) {
         load *l = &p->load[i];
         memcpy(l, &kinds[i], sizeof *l);
         l->size = size;
+        l->n_slot = slots > SLOTS ? slots : SLOTS;
         l->from = aligned_alloc(4096, (size_t)SLOTS * LARGE + 4096);
         l->to = aligned_alloc(4096, (size_t)SLOTS * LARGE + 4096);
         if (l->from == NULL || l->to == NULL)
@@ -305,9 +363,9 @@ static dt_status open_loads(profiling *p, dt_err *err)
         memset(l->to, 2, (size_t)SLOTS * LARGE);
         if (l->tier == DT_TIER_DISK)
             DT_CHECK(open_disk(p, l, err));
-        for (int k = 0; l->tier == DT_TIER_DISK && l->direction == DT_FROM_TIER && k < SLOTS; k++)
-            DT_CHECK(l->desc->write(l->state, (uint64_t)k * LARGE, l->from, LARGE, err));
-        DT_CHECK(measure_link(p, l, relay_seconds, err));
+        if (l->tier == DT_TIER_DISK && l->direction == DT_FROM_TIER)
+            DT_CHECK(fill_slots(l, err));
+        DT_CHECK(measure_link(p, l, err));
         if (l->tier == DT_TIER_HOST)
             measure_team(p, l);
     }
@@ -464,8 +522,11 @@ static dt_status next_stage(profiling *p, int64_t done, dt_err *err)
     p->in_stage++;
     if (done == 0) {
         dt_runner_set_probe(p->rig.runner, &p->count.probe);
+        if (p->o->timed)
+            start_relay(&p->relay);
     } else if (done == p->o->steps) {
         dt_runner_set_probe(p->rig.runner, NULL);
+        p->out->costs.wake = stop_relay(&p->relay);
     } else if (done == timed) {
         p->in_stage = 0;
         tell(p, "timing rows");
@@ -515,6 +576,7 @@ static dt_status run_steps(profiling *p, dt_err *err)
     }
     for (int i = 0; i < p->n_load; i++)
         stop_load(p, &p->load[i]);
+    (void)stop_relay(&p->relay);
     dt_runner_set_probe(p->rig.runner, NULL);
     return st;
 }

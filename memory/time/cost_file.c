@@ -12,7 +12,7 @@
 #include "engine/base/sha256.h"
 
 enum { MOST_BYTES = 64 << 20, MOST_DEPTH = 8, MOST_VALUES = 4 << 20 };
-static const char format[] = "dnntrain-profile 2";
+static const char format[] = "dnntrain-profile 3";
 
 static const char *const stream_name[DT_USUAL_STREAMS] = {
     [DT_USUAL_COMPUTE] = "compute",
@@ -128,6 +128,7 @@ static dt_status read_roof(const reading *r, const cJSON *v)
             c->flops[w][t] = flops;
     }
     DT_CHECK(above_zero(r, v, "bytes", &c->bytes));
+    DT_CHECK(number(r, v, "wake", 0, &c->wake));
     return number(r, v, "rest", 0, &c->rest);
 }
 
@@ -417,6 +418,7 @@ static void add_roof(cJSON *to, const dt_costs *c)
         cJSON_AddNumberToObject(o, dt_dtype_name((dt_dtype)t), c->flops[DT_WORK_MATRIX][t]);
     cJSON_AddNumberToObject(o, "bytes", c->bytes);
     cJSON_AddNumberToObject(o, "rest", c->rest);
+    cJSON_AddNumberToObject(o, "wake", c->wake);
 }
 
 /* What is not known is left out. */

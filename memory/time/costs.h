@@ -83,6 +83,7 @@ typedef struct dt_kind_ratio {
  * @codec @rate: raw bytes a second of codecs that are not in the table; and of those that are,
  * sorted by codec and density
  * @slow:      by stream and other stream: how many times as long a row takes while the other works
+ * @wake:      seconds after an event until a stream that waits for it goes on
  * @rest:      seconds of a step that are no row's
  * @scale:     all ops take so many times as long: calibrated; 1 otherwise
  */
@@ -98,7 +99,7 @@ typedef struct dt_costs {
     size_t n_rate, cap_rate;
     dt_codec_rate *rate;
     double slow[DT_USUAL_STREAMS][DT_USUAL_STREAMS];
-    double rest, scale;
+    double wake, rest, scale;
 } dt_costs;
 
 /* Where nothing was measured: 200 GFLOP/s, half as long again by the algorithms of fewest bytes,

@@ -10,7 +10,8 @@ typedef struct worker {
     int32_t *queue; /* rows, in order */
     size_t n, next;
     bool busy, waiting;
-    double left; /* seconds of the row at hand, if nothing slowed it */
+    double
+        left; /* seconds of the row at hand, or of going on behind a wait, if nothing slowed it */
 } worker;
 
 typedef struct simulation {
@@ -89,9 +90,13 @@ static void finish(simulation *s, worker *w)
 {
     const int32_t i = w->queue[w->next++];
     const dt_row *r = &s->p->row[i];
+    const double seconds = s->now - s->t->begin[i];
     s->t->end[i] = s->now;
-    s->t->busy[r->stream] += s->now - s->t->begin[i];
     w->busy = false;
+    if (r->kind != DT_ROW_WAIT)
+        s->t->busy[r->stream] += seconds;
+    else if (w == &s->worker[DT_COMPUTE_STREAM])
+        s->t->stalled += seconds;
     signal_event(s, r);
 }
 
@@ -104,17 +109,12 @@ static bool take(simulation *s, worker *w)
     const dt_row *r = &s->p->row[i];
     if (!w->waiting)
         s->t->begin[i] = s->now;
-    if (r->kind == DT_ROW_WAIT) {
-        w->waiting = !s->happened[r->event];
-        if (w->waiting)
-            return false;
-        s->t->end[i] = s->now;
-        if (w == &s->worker[DT_COMPUTE_STREAM])
-            s->t->stalled += s->now - s->t->begin[i];
-        w->next++;
-        return true;
+    if (r->kind == DT_ROW_WAIT && !s->happened[r->event]) {
+        w->waiting = true;
+        return false;
     }
-    w->left = s->cost[i];
+    w->left = w->waiting && s->now > s->t->begin[i] ? s->c->wake : s->cost[i];
+    w->waiting = false;
     w->busy = w->left > 0;
     if (!w->busy)
         finish(s, w);
@@ -128,14 +128,20 @@ static int usual_of(const simulation *s, const worker *w)
     return usual >= 0 ? usual : DT_USUAL_COMPUTE;
 }
 
+/* Not who goes on behind a wait, which takes nothing from others. */
+static bool works(const simulation *s, const worker *w)
+{
+    return w->busy && s->p->row[w->queue[w->next]].kind != DT_ROW_WAIT;
+}
+
 /* How many times as long the row at hand takes, beside the others at work. */
 static double slowed(const simulation *s, const worker *w)
 {
     const int mine = usual_of(s, w);
     double by = 1;
-    for (int k = 0; k < s->p->n_stream; k++) {
+    for (int k = 0; k < s->p->n_stream && works(s, w); k++) {
         const worker *other = &s->worker[k];
-        if (other != w && other->busy)
+        if (other != w && works(s, other))
             by *= s->c->slow[mine][usual_of(s, other)];
     }
     return by;

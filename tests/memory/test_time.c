@@ -105,7 +105,7 @@ static double stepped(const rows *r, const dt_costs *c, bool inline_copies)
 {
     size_t at[DT_USUAL_STREAMS] = {0};
     double left[ROWS];
-    bool happened[ROWS] = {false};
+    bool happened[ROWS] = {false}, waited[ROWS] = {false};
     const double dt = 1.0 / PARTS;
     int64_t t = 0;
     for (size_t i = 0; i < r->p.n_row; i++)
@@ -113,14 +113,14 @@ static double stepped(const rows *r, const dt_costs *c, bool inline_copies)
                   : r->row[i].kind == DT_ROW_WAIT  ? 0
                                                    : (double)r->row[i].bytes;
     for (;; t++) {
-        bool busy[DT_USUAL_STREAMS] = {false}, moved = true, any = false;
+        bool busy[DT_USUAL_STREAMS] = {false}, waits[DT_USUAL_STREAMS], moved = true, any = false;
         size_t now[DT_USUAL_STREAMS];
         while (moved) {
             moved = false;
             for (int k = 0; k < DT_USUAL_STREAMS; k++) {
                 size_t i = at[k];
                 const bool shared = k == DT_USUAL_OUT || k == DT_USUAL_IN;
-                busy[k] = false;
+                busy[k] = waits[k] = false;
                 if (inline_copies && shared)
                     continue;
                 while (i < r->p.n_row) {
@@ -133,27 +133,36 @@ static double stepped(const rows *r, const dt_costs *c, bool inline_copies)
                 at[k] = i;
                 if (i == r->p.n_row)
                     continue;
-                if (r->row[i].kind == DT_ROW_WAIT ? happened[r->row[i].event] : left[i] <= 1e-9) {
-                    if (r->row[i].kind != DT_ROW_WAIT)
+                const bool wait = r->row[i].kind == DT_ROW_WAIT;
+                if (wait && !happened[r->row[i].event]) {
+                    now[k] = i;
+                    waits[k] = true;
+                } else if (left[i] <= 1e-9) {
+                    if (!wait)
                         happened[r->row[i].event] = true;
                     at[k] = i + 1;
                     moved = true;
-                } else if (r->row[i].kind != DT_ROW_WAIT) {
+                } else {
                     busy[k] = true;
                     now[k] = i;
                 }
             }
         }
-        for (int k = 0; k < DT_USUAL_STREAMS; k++)
+        for (int k = 0; k < DT_USUAL_STREAMS; k++) {
             any = any || busy[k];
+            if (waits[k]) {
+                waited[now[k]] = true;
+                left[now[k]] = c->wake;
+            }
+        }
         if (!any)
             return (double)t * dt;
         for (int k = 0; k < DT_USUAL_STREAMS; k++) {
             double by = 1;
             if (!busy[k])
                 continue;
-            for (int m = 0; m < DT_USUAL_STREAMS; m++)
-                if (m != k && busy[m])
+            for (int m = 0; m < DT_USUAL_STREAMS && !waited[now[k]]; m++)
+                if (m != k && busy[m] && !waited[now[m]])
                     by *= c->slow[r->row[now[k]].stream][r->row[now[m]].stream];
             left[now[k]] -= dt / by;
         }
@@ -189,6 +198,7 @@ static void it_is_what_a_stepper_finds(void **state)
         random_rows(&r, seed);
         if (seed % 3 == 1)
             c.slow[DT_USUAL_COMPUTE][DT_USUAL_OUT] = c.slow[DT_USUAL_READ][DT_USUAL_WRITE] = 2;
+        c.wake = (double)(seed / 3 % 3);
         if (seed % 3 == 2)
             c.slow[DT_USUAL_COMPUTE][DT_USUAL_READ] = c.slow[DT_USUAL_READ][DT_USUAL_COMPUTE] = 1.5;
         const bool inl = seed % 2 == 0;
@@ -231,7 +241,7 @@ static void a_stall_is_told(void **state)
     rows r;
     dt_timeline t;
     dt_err err = {0};
-    const dt_costs c = ticks();
+    dt_costs c = ticks();
     const dt_simulate_opts o = {.inline_copies = false};
     begin(&r, 0);
     add_compute(&r, 4);
@@ -248,6 +258,9 @@ static void a_stall_is_told(void **state)
     assert_true(fabs(t.alone[DT_USUAL_COMPUTE] - 12) < 1e-9);
     assert_int_equal(dti_timeline_signal(&r.p, 6), 5);
     dt_timeline_deinit(&t);
+    /* each of the three waits takes 0.5 longer */
+    c.wake = 0.5;
+    assert_true(fabs(simulated(&r, &c, false) - 20.5) < 1e-9);
     /* made between the ops, all is one after the other */
     assert_true(fabs(simulated(&r, &c, true) - 23) < 1e-9);
 }
@@ -367,6 +380,7 @@ static char *whole(size_t *n)
     learn(&c, 2, 0.1, 40);
     c.slow[DT_USUAL_COMPUTE][DT_USUAL_WRITE] = 1.25;
     c.rest = 0.5;
+    c.wake = 0.25;
     c.link[DT_TIER_DISK][DT_TO_TIER] = (dt_link){0.001, 123456.789};
     assert_ok(dt_costs_add_rate(&c, &rate, &err), &err);
     assert_ok(dti_densities_add(&d, "a.y", 0.25, 0.125, &err), &err);
@@ -432,11 +446,12 @@ static void what_cannot_be_is_refused(void **state)
         {"\"seconds\":\t60", "\"seconds\":\tnull", "'seconds' must be a number"},
         {"\"times\":\t1.25", "\"times\":\t0.5", "'times' must be a number, 1 or more"},
         {"\"rest\":\t0.5", "\"rest\":\t-0.5", "'rest' must be"},
+        {"\"wake\":\t0.25", "\"wake\":\t-0.25", "'wake' must be"},
         {"\"room\":\t0.25", "\"room\":\t1.25", "'a.y' must be shares"},
         {"\"room\":\t0.25", "\"room\":\t0.1", "'a.y' must be shares"}, /* below the mean */
         {"\"mean\":\t0.125", "\"mean\":\t-0.125", "'mean' must be a number, 0 or more"},
         {"\"mean\":\t0.125", "\"most\":\t0.125", "'mean' must be a number"},
-        {"profile 2", "profile 1", "this program reads 'dnntrain-profile 2'; profile anew"},
+        {"profile 3", "profile 2", "this program reads 'dnntrain-profile 3'; profile anew"},
         {"\"roof\"", "\"reef\"", "'reef' is nothing that a profile has"},
         {"\"rate\":\t1\n", "\"rate\":\t0\n", "'rate' must be above 0"},
         {"\"compute\"", "\"sideways\"", "must be compute, out, in, write or read"},

@@ -241,7 +241,7 @@ static void from_the_command_line(void **state)
     r = cli_run("profile FILE --keep --steps 3", file);
     if (r.code == 0) { /* not lost */
         assert_has(r.err, "the profile cannot be kept: ");
-        assert_has(r.out, "\"dnntrain-profile 2\"");
+        assert_has(r.out, "\"dnntrain-profile 3\"");
     } else {
         assert_code(&r, DT_E_DEVICE);
     }

@@ -109,7 +109,7 @@ static void damaged_profiles_are_refused(void **state)
         {"\"pack\":\t1000000000", "\"pack\":\t0", "'pack' must be above 0", "entry 1 of 'codecs'"},
         {"\"tier\":\t\"host\"", "\"tier\":\t\"hots\"", "'tier' must be input, host or disk",
             "of 'links'"},
-        {"dnntrain-profile 2", "dnntrain-profile 9", "its format is 'dnntrain-profile 9'",
+        {"dnntrain-profile 3", "dnntrain-profile 9", "its format is 'dnntrain-profile 9'",
             "profile anew"},
     };
     char *whole = profile_text(NULL, NULL);

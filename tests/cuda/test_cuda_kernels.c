@@ -4,6 +4,7 @@
 
 #include "layers/cuda/activations_cuda.cu"
 #include "layers/cuda/add_cuda.cu"
+#include "layers/cuda/additive_attention_cuda.cu"
 #include "layers/cuda/avgpool_cuda.cu"
 #include "layers/cuda/batchnorm_cuda.cu"
 #include "layers/cuda/concat_cuda.cu"
@@ -14,6 +15,7 @@
 #include "layers/cuda/layernorm_cuda.cu"
 #include "layers/cuda/leaky_relu_cuda.cu"
 #include "layers/cuda/lrn_cuda.cu"
+#include "layers/cuda/lstm_cuda.cu"
 #include "layers/cuda/max_unpool_cuda.cu"
 #include "layers/cuda/maxpool_cuda.cu"
 #include "layers/cuda/mean_cuda.cu"
@@ -41,13 +43,13 @@
 static const struct {
     const char *name;
     const dt_kernels *k;
-} all[] = {ROW(adam), ROW(adamw), ROW(adaptive_avgpool), ROW(add), ROW(add_relu), ROW(avgpool),
-    ROW(batchnorm), ROW(batchnorm_relu), ROW(commit), ROW(concat), ROW(cross_entropy), ROW(dropout),
-    ROW(embedding), ROW(gelu), ROW(global_avgpool), ROW(groupnorm), ROW(hardsigmoid),
-    ROW(hardswish), ROW(layernorm), ROW(leaky_relu), ROW(lrn), ROW(max_unpool), ROW(maxpool),
-    ROW(maxpool_index), ROW(mean), ROW(mul), ROW(permute), ROW(position), ROW(relu), ROW(relu6),
-    ROW(rmsnorm), ROW(sgd), ROW(shortcut), ROW(sigmoid), ROW(silu), ROW(sum), ROW(tanh),
-    ROW(upsample)};
+} all[] = {ROW(adam), ROW(adamw), ROW(adaptive_avgpool), ROW(add), ROW(add_relu),
+    ROW(additive_attention), ROW(avgpool), ROW(batchnorm), ROW(batchnorm_relu), ROW(commit),
+    ROW(concat), ROW(cross_entropy), ROW(dropout), ROW(embedding), ROW(gelu), ROW(global_avgpool),
+    ROW(groupnorm), ROW(hardsigmoid), ROW(hardswish), ROW(layernorm), ROW(leaky_relu), ROW(lrn),
+    ROW(lstm), ROW(max_unpool), ROW(maxpool), ROW(maxpool_index), ROW(mean), ROW(mul), ROW(permute),
+    ROW(position), ROW(relu), ROW(relu6), ROW(rmsnorm), ROW(sgd), ROW(shortcut), ROW(sigmoid),
+    ROW(silu), ROW(sum), ROW(tanh), ROW(upsample)};
 
 static const dt_kernels *find(const char *name)
 {

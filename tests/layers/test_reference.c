@@ -53,6 +53,9 @@ static const struct reference {
 
 /* Those in the tree. */
 static const struct reference here[] = {
+    {"additive_attention", 6},
+    {"additive_attention_causal", 6},
+    {"additive_attention_naive", 6},
     {"avgpool_3x1", 2},
     {"conv_1x7", 4},
     {"conv_3x2_strided", 4},
@@ -65,6 +68,9 @@ static const struct reference here[] = {
     {"conv_transpose_2x2", 4},
     {"conv_transpose_4x3_grouped", 3},
     {"conv_transpose_more", 4},
+    {"lstm", 6},
+    {"lstm_bare", 4},
+    {"lstm_long", 6},
     {"max_unpool", 3},
     {"maxpool_1x7", 2},
     {"maxpool_3x2_strided", 2},
@@ -212,7 +218,7 @@ static void read_options(loaded *l)
         if (strcmp(row->key, "out") == 0 && w != NULL) {
             snprintf(out, sizeof out, "%lld", out_of(l, w));
             text = out;
-        } else if (strcmp(row->key, "bias") == 0)
+        } else if (strcmp(row->key, "bias") == 0 && text == NULL)
             text = dt_st_find(l->file, "bias") != NULL ? "on" : "off";
         dt_err err = {0};
         if (text != NULL)

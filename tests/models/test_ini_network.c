@@ -319,6 +319,24 @@ static void a_loss_before_the_end_is_refused(void **state)
     refuse_all(r, DT_COUNT(r));
 }
 
+/* An encoder and a decoder that looks at all of it. */
+static void a_file_may_have_lstms_that_attend(void **state)
+{
+    (void)state;
+    dt_graph *g = build("[embedding e]\nvocab = 12\nout = 8\n[lstm there]\nout = 6\n"
+                        "[lstm back]\nout = 5\nkeep = cells\n[additive_attention look]\n"
+                        "input = there, back\nhidden = 7\nkind = naive\n[concat both]\n"
+                        "input = look, back\n[linear scores]\nout = 12\n",
+        (dt_model_opts){.context = 10, .dropout = -1});
+    assert_int_equal(g->n_node, 7);
+    const dt_shape y = g->node[3].info.y;
+    assert_int_equal(y.h * y.w, 10);
+    assert_int_equal(y.c, 6);
+    assert_int_equal(dt_graph_parameters(g),
+        12 * 8 + 24 * (8 + 6 + 2) + 20 * (6 + 5 + 2) + 7 * (6 + 5 + 1) + 12 * (6 + 5 + 1));
+    dt_graph_destroy(g);
+}
+
 static const dt_model_opts tokens = {.context = 6, .dropout = -1};
 
 /* A language model whose output uses the weight of its embedding. */
@@ -522,6 +540,7 @@ DT_TEST_GROUP(ini_network)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sections_become_layers_in_file_order),
+        cmocka_unit_test(a_file_may_have_lstms_that_attend),
         cmocka_unit_test(kernels_may_be_higher_than_wide),
         cmocka_unit_test(a_layer_takes_the_section_above_unless_input_names_others),
         cmocka_unit_test(image_names_the_input_of_the_network),

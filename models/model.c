@@ -82,6 +82,8 @@ static dt_status pick_blocks(
     }
     r->attention = o->attention;
     DT_CHECK(pick(m, "layers", o->layers, m->blocks, 1 << 12, &r->layers, err));
+    if (m->heads == 0)
+        return refuse(m, "heads", o->heads, err);
     DT_CHECK(pick(m, "heads", o->heads, m->heads, 1 << 12, &r->heads, err));
     if (r->width % r->heads != 0)
         return DT_FAIL(err, DT_E_CONFIG,

@@ -38,8 +38,8 @@ typedef struct dt_model_opts {
  * @input @classes: standard image (n = 1) and number of classes; for a model of tokens a sequence
  * {1, context, 1, 1} and the vocabulary
  * @tokens:   it takes sequences of tokens, one label each
- * @blocks @heads @width: standards of a transformer; 0: the model is none, and its standard width
- * is 64
+ * @blocks @heads @width: standards of a transformer; without heads, of a stack of layers; all 0:
+ * the model is neither, and its standard width is 64
  * @dropout:  standard rate; negative: the model has no dropout
  * @counts @n_counts: standards of the family's stages; n_counts = 0: it has none
  * @recipe:   what else tells the members of a family apart; the family's own

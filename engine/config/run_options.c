@@ -31,7 +31,7 @@ static const dt_opt model_rows[] = {
     {"image", DT_OPT_I64, AT(image), "0", 0, 16384, NULL, "pixels", "height and width of the input; 0: the model's own"},
     {"width", DT_OPT_I64, AT(width), "0", 0, 65536, NULL, "channels", "channels of the first stage, 64 being the standard that all others scale with; of gpt2 those of a token; 0: the model's own"},
     {"counts", DT_OPT_LIST, AT(counts_text), "", 0, 0, NULL, "blocks", "depth by stages, where a family has them: 3,4,23,3 makes resnet101 of resnet50, 22,22,24,24,24 VGG-116 of vgg19; not given: the model's own"},
-    {"layers", DT_OPT_I64, AT(layers), "0", 0, 4096, NULL, NULL, "blocks of a transformer; 0: the model's own"},
+    {"layers", DT_OPT_I64, AT(layers), "0", 0, 4096, NULL, NULL, "blocks of a transformer, or LSTMs one behind the other; 0: the model's own"},
     {"heads", DT_OPT_I64, AT(heads), "0", 0, 4096, NULL, NULL, "parts of a transformer's channels that attend apart; 0: the model's own"},
     {"vocab", DT_OPT_I64, AT(vocab), "0", 0, 1048576, NULL, "tokens", "kinds of tokens; 0: classes, and without those the model's own"},
     {"context", DT_OPT_I64, AT(context), "0", 0, 1048576, NULL, "tokens", "length of a sequence; 0: the model's own"},

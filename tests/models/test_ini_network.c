@@ -521,7 +521,7 @@ static void the_other_example_configurations_name_models(void **state)
     static const char *const files[] = {"configs/resnet50.ini", "configs/resnet20_cifar10.ini",
         "configs/lenet5_mnist.ini", "configs/vgg16.ini", "configs/alexnet.ini", "configs/mlp.ini",
         "configs/unet.ini", "configs/vit_small.ini", "configs/googlenet.ini",
-        "configs/densenet121.ini", "configs/gpt2_shakespeare.ini"};
+        "configs/densenet121.ini", "configs/gpt2_shakespeare.ini", "configs/lstm_shakespeare.ini"};
     for (size_t i = 0; i < DT_COUNT(files); i++) {
         dt_err err = {0};
         dt_config *c = NULL;

@@ -79,6 +79,7 @@ static const struct {
     {"gpt2", 124439808},
     {"bert_base", 109482240},
     {"vit_small", 22049896},
+    {"lstm_attention", 1331968},
     {"segnet", 29449355},
     {"fcn32s", 136152917},
     {"fcn8s", 134489759},
@@ -402,6 +403,15 @@ static void names_and_shapes_are_those_of_torchvision(void **state)
         {"cls.predictions.transform.dense.bias", 1, {768}},
     };
     assert_params("bert_base", bert_base, DT_COUNT(bert_base));
+    const param_case lstm_attention[] = {
+        {"embedding.weight", 2, {65, 256}},
+        {"lstm.0.weight_ih_l0", 2, {1024, 256}},
+        {"lstm.1.bias_hh_l0", 1, {1024}},
+        {"attention.key_weight", 2, {256, 256}},
+        {"attention.score_weight", 1, {256}},
+        {"combine.weight", 2, {256, 512}},
+    };
+    assert_params("lstm_attention", lstm_attention, DT_COUNT(lstm_attention));
     const param_case resnet20[] = {
         {"conv1.weight", 4, {16, 3, 3, 3}},
         {"layer2.0.conv1.weight", 4, {32, 16, 3, 3}},
@@ -696,6 +706,7 @@ static void dropout_is_the_standard_the_given_rate_or_none(void **state)
         {"mobilenet_v3_small", -1, 0.2, 1},
         {"fcn8s", -1, 0.5, 2},
         {"bert_base", -1, 0.1, 25},
+        {"lstm_attention", 0.2, 0.2, 4},
         {"resnet50", 0, 0, 0},
     };
     for (size_t i = 0; i < DT_COUNT(cases); i++) {

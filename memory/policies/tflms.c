@@ -24,6 +24,7 @@
  * - What is read again after a swap and swapped again is copied out again.
  * - The input is not copied out, but fetched again. */
 #include "engine/base/alloc.h"
+#include "memory/policies/levels.h"
 #include "memory/policy.h"
 
 enum { DELAY = 3 }; /* levels after which a copy out is taken to be done */
@@ -52,57 +53,15 @@ typedef struct setting {
     int64_t threshold, ahead, groupby, sync;
 } setting;
 
-/* A swap that a setting has made of a gap: ops, DT_NONE as of dti_offload. */
-typedef struct swap {
-    dt_gap gap;
-    int32_t release, fetch;
-    int far, ahead;
-} swap;
-
-/* @level: by op, of n levels; @critical: by op, one whose result it reads and whose level is one
- * less, or DT_NONE */
 typedef struct tflms {
     dt_program *p;
     const dt_pass_env *env;
     const options *o;
-    int32_t *level, *critical, n;
-    swap *swap;
+    dti_levels levels;
+    dti_level_swap *swap;
     size_t n_swap;
     uint64_t limit;
 } tflms;
-
-/* ---- levels ---- */
-
-static dt_status find_levels(tflms *x, dt_err *err)
-{
-    const dt_program *p = x->p;
-    int32_t *writer = dt_alloc(p->n_tensor + 1, sizeof *writer);
-    x->level = dt_alloc(p->n_op + 1, sizeof *x->level);
-    x->critical = dt_alloc(p->n_op + 1, sizeof *x->critical);
-    x->swap = dt_alloc(p->n_op * DT_MAX_ARGS + 1, sizeof *x->swap); /* one an access at most */
-    const bool ok = writer != NULL && x->level != NULL && x->critical != NULL && x->swap != NULL;
-    for (size_t t = 0; ok && t < p->n_tensor; t++)
-        writer[t] = DT_NONE;
-    for (size_t k = 0; ok && k < p->n_order; k++) {
-        const int32_t id = p->order[k];
-        const dt_op *op = &p->op[id];
-        x->critical[id] = DT_NONE;
-        for (int a = 0; a < op->n_arg; a++) {
-            const int32_t from = writer[op->arg[a].tensor];
-            if ((op->arg[a].mode & DT_READ) != 0 && from != DT_NONE &&
-                x->level[from] + 1 > x->level[id]) {
-                x->level[id] = x->level[from] + 1;
-                x->critical[id] = from;
-            }
-        }
-        for (int a = 0; a < op->n_arg; a++)
-            if ((op->arg[a].mode & DT_WRITE) != 0)
-                writer[op->arg[a].tensor] = id;
-        x->n = x->level[id] >= x->n ? x->level[id] + 1 : x->n;
-    }
-    dt_free(writer);
-    return ok ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
-}
 
 /* ---- swaps of a setting ---- */
 
@@ -113,7 +72,7 @@ static int32_t fetch_place(const tflms *x, const dt_gap *g, const setting *s)
     if ((s->sync & IN_WAITS) != 0)
         return g->to_pos;
     for (int64_t k = 0; k <= s->ahead && op != DT_NONE && dt_pos(x->p, op) > g->from_pos; k++)
-        op = x->critical[op];
+        op = x->levels.critical[op];
     const int32_t trigger = op != DT_NONE ? dt_pos(x->p, op) : g->from_pos;
     return (trigger > g->from_pos ? trigger : g->from_pos) + 1;
 }
@@ -122,8 +81,8 @@ static int32_t fetch_place(const tflms *x, const dt_gap *g, const setting *s)
 static int32_t release_place(const tflms *x, const dt_gap *g, const setting *s)
 {
     int32_t k = g->from_pos;
-    const int32_t done = x->level[g->from] + DELAY;
-    while ((s->sync & OUT_WAITS) == 0 && k < g->to_pos && x->level[x->p->order[k]] < done)
+    const int32_t done = x->levels.level[g->from] + DELAY;
+    while ((s->sync & OUT_WAITS) == 0 && k < g->to_pos && x->levels.level[x->p->order[k]] < done)
         k++;
     return k;
 }
@@ -133,11 +92,11 @@ static void add(tflms *x, const dt_gap *g, const setting *s, int far)
     const int32_t release = release_place(x, g, s), fetch = fetch_place(x, g, s);
     if (fetch <= release + 1)
         return;
-    x->swap[x->n_swap++] = (swap){.gap = *g,
+    x->swap[x->n_swap++] = (dti_level_swap){.gap = *g,
         .release = x->p->order[release],
         .fetch = x->p->order[fetch],
         .far = far,
-        .ahead = (int)(x->level[g->to] - x->level[x->p->order[fetch - 1]])};
+        .ahead = (int)(x->levels.level[g->to] - x->levels.level[x->p->order[fetch - 1]])};
 }
 
 static void find_swaps(tflms *x, const setting *s)
@@ -151,33 +110,13 @@ static void find_swaps(tflms *x, const setting *s)
             p->tensor[t].bytes < x->o->least)
             continue;
         for (int32_t i = 0; dti_gap_next(p, (int32_t)t, &i, &g);) {
-            const int32_t made = dti_definition(p, (int32_t)t, g.from_pos);
-            const int32_t far = x->level[g.to] - x->level[made];
-            if (far <= s->threshold || x->level[g.to] - group <= s->groupby)
+            const int32_t far = dti_levels_behind(&x->levels, p, &g);
+            if (far <= s->threshold || x->levels.level[g.to] - group <= s->groupby)
                 continue;
-            group = x->level[g.to];
+            group = x->levels.level[g.to];
             add(x, &g, s, far);
         }
     }
-}
-
-static dt_status rewrite(const tflms *x, dt_program *q, dt_err *err)
-{
-    dti_offloads all = {0};
-    dt_status st = DT_OK;
-    for (size_t k = 0; k < x->n_swap && st == DT_OK; k++) {
-        const swap *w = &x->swap[k];
-        dt_gap g = w->gap;
-        const dt_offload_opt o = {.release_after = w->release, .fetch_before = w->fetch};
-        g.from_pos = dt_pos(q, g.from);
-        g.to_pos = dt_pos(q, g.to);
-        st = dt_reasons_add(&q->reasons, &g.reason, err,
-            "%s: its reader is %d levels behind, fetched %d before it", q->policy, w->far,
-            w->ahead);
-        if (st == DT_OK)
-            st = dti_offloads_add(&all, q, &g, &o, err);
-    }
-    return dti_offloads_end(&all, q, st, err);
 }
 
 /* ---- trials ---- */
@@ -187,7 +126,7 @@ static dt_status copy_by(tflms *x, const setting *s, dt_program **q, dt_err *err
     find_swaps(x, s);
     DT_CHECK(dt_program_copy(q, x->p, err));
     DT_CHECK(dt_program_index(*q, err));
-    return rewrite(x, *q, err);
+    return dti_level_swaps_make(*q, x->swap, x->n_swap, err);
 }
 
 static dt_status try_it(tflms *x, const setting *s, bool *passes, dt_err *err)
@@ -205,7 +144,7 @@ static dt_status try_it(tflms *x, const setting *s, bool *passes, dt_err *err)
 /* The largest value of one number of a setting that passes; its smallest, @least, does. */
 static dt_status largest(tflms *x, setting *s, int64_t *number, int64_t least, dt_err *err)
 {
-    int64_t low = least, high = (int64_t)x->n + 1;
+    int64_t low = least, high = (int64_t)x->levels.n + 1;
     while (high - low > 1) {
         bool passes;
         *number = low + (high - low) / 2;
@@ -236,8 +175,8 @@ static dt_status tune(tflms *x, setting *s, dt_err *err)
 {
     const options *o = x->o;
     bool passes;
-    *s = (setting){
-        given(o->threshold, x->n), given(o->ahead, 1), given(o->groupby, 0), given(o->sync, 0)};
+    *s = (setting){given(o->threshold, x->levels.n), given(o->ahead, 1), given(o->groupby, 0),
+        given(o->sync, 0)};
     DT_CHECK(try_it(x, s, &passes, err));
     if (!passes) {
         s->threshold = given(o->threshold, 1);
@@ -282,13 +221,15 @@ static dt_status pass(dt_program *p, const dt_pass_env *env, dt_err *err)
         return DT_OK;
     dt_status st = dt_program_index(p, err);
     if (st == DT_OK)
-        st = find_levels(&x, err);
+        st = dti_levels_find(&x.levels, p, err);
+    x.swap = st == DT_OK ? dti_level_swaps_room(p) : NULL;
+    if (st == DT_OK && x.swap == NULL)
+        st = DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
     if (st == DT_OK)
         st = choose(&x, x.o->budget > 0 ? x.o->budget : env->budgets.device, err);
     if (st == DT_OK)
-        st = rewrite(&x, p, err);
-    dt_free(x.level);
-    dt_free(x.critical);
+        st = dti_level_swaps_make(p, x.swap, x.n_swap, err);
+    dti_levels_release(&x.levels);
     dt_free(x.swap);
     return st;
 }

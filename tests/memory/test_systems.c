@@ -610,6 +610,120 @@ static void fewer_and_earlier_swaps_never_take_less(void **state)
     }
 }
 
+/* ---- meng ---- */
+
+static dt_lowered by_meng(dt_graph *g, int threshold, int nearest, int farthest)
+{
+    char ini[160];
+    const dt_pass_env e = {0};
+    dt_lowered m = dt_program_of(g, DT_PROGRAM_FIRST, 4);
+    snprintf(ini, sizeof ini,
+        "[policy.meng]\nleast = 0\nthreshold = %d\nnearest = %d\nfarthest = %d\n", threshold,
+        nearest, farthest);
+    dt_rewrite_with(m.program, "meng", ini, &e);
+    m.plan = dt_lower_with(m.program, &e);
+    return m;
+}
+
+/* Values of a chain's sigmoids that leave, but for that of the last one, which b reads as well. */
+static int chain_swaps(const dt_program *p, int layers)
+{
+    int n = 0;
+    for (int i = 0; i + 1 < layers; i++) {
+        char out[32];
+        snprintf(out, sizeof out, "out.s%d.y", i);
+        n += has_op(p, out);
+    }
+    return n;
+}
+
+/* Behind the sigmoids come b, c and the loss, and back again the loss, c and b: sigmoid i's
+ * backward is so many levels behind its forward, two fewer than that of the one before. */
+static int levels_of_sigmoid(int layers, int i)
+{
+    return 2 * (layers - i) + 5;
+}
+
+static void a_chain_swaps_what_is_farther_than_the_threshold(void **state)
+{
+    (void)state;
+    for (int layers = 2; layers < 10; layers += 3)
+        for (int threshold = 0; threshold < 30; threshold++) {
+            int want = 0;
+            for (int i = 0; i + 1 < layers; i++)
+                want += levels_of_sigmoid(layers, i) > threshold;
+            dt_lowered m = by_meng(chain(layers), threshold, 1, 1);
+            assert_int_equal(chain_swaps(m.program, layers), want);
+            dt_lowered_close(&m);
+        }
+}
+
+/* A value comes back behind its trigger, a backward op, of which there are so many only. */
+static void a_trigger_is_within_its_bounds(void **state)
+{
+    (void)state;
+    enum { LAYERS = 12 };
+    for (int farthest = 1; farthest <= 5; farthest++) {
+        dt_lowered m = by_meng(chain(LAYERS), 4, 1, farthest);
+        for (int i = 0; i + 1 + farthest < LAYERS; i++) {
+            char in[32], reader[32];
+            int between = 0;
+            snprintf(in, sizeof in, "in.s%d.y", i);
+            snprintf(reader, sizeof reader, "s%d.b", i);
+            for (int32_t k = place_of(m.program, in); k < place_of(m.program, reader); k++)
+                between += m.program->op[m.program->order[k]].kind == DT_OP_BACKWARD;
+            assert_int_equal(between, farthest - 1);
+        }
+        dt_lowered_close(&m);
+    }
+    for (int nearest = 1; nearest < LAYERS + 5; nearest++) {
+        /* The loss's backward, c's, b's and those of the sigmoids that follow stand before. */
+        dt_lowered m = by_meng(chain(LAYERS), 0, nearest, 100);
+        const int most = LAYERS - 1, want = LAYERS + 3 - nearest;
+        assert_int_equal(chain_swaps(m.program, LAYERS), want > most ? most : want > 0 ? want : 0);
+        dt_lowered_close(&m);
+    }
+}
+
+/* What is alive at most does not fall as the threshold rises, nor as values come back earlier. */
+static void nearer_readers_and_farther_triggers_never_take_less(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        uint64_t before = 0, first = 0;
+        for (int threshold = 0; threshold < 40; threshold += 3) {
+            dt_lowered m = by_meng(dt_random_graph(seed), threshold, 1, 2);
+            assert_true(m.plan->bound >= before);
+            before = m.plan->bound;
+            dt_lowered_close(&m);
+        }
+        for (int farthest = 1; farthest < 30; farthest += 4) {
+            dt_lowered m = by_meng(dt_random_graph(seed), 6, 1, farthest);
+            assert_true(m.plan->bound >= first);
+            first = m.plan->bound;
+            dt_lowered_close(&m);
+        }
+    }
+}
+
+static void bounds_without_a_trigger_are_refused(void **state)
+{
+    (void)state;
+    const char *ini = "[policy.meng]\nnearest = 4\nfarthest = 3\n";
+    const dt_pass_env e = {0};
+    dt_policies s;
+    dt_config *c;
+    dt_err err = {0};
+    assert_ok(dt_config_parse(&c, "test", ini, strlen(ini), &err), &err);
+    assert_ok(dt_policies_open(&s, "meng", c, &err), &err);
+    dt_lowered m = dt_program_of(chain(3), DT_PROGRAM_FIRST, 2);
+    assert_fails(dt_policies_apply(&s, m.program, &e, &err), DT_E_CONFIG, &err,
+        "nearest = 4 is more than farthest = 3");
+    dt_lowered_close(&m);
+    dt_policies_close(&s);
+    dt_config_destroy(c);
+}
+
 /* ---- sentinel ---- */
 
 /* By place, its layer: a run of ops of one node, of forward or of backward. */
@@ -798,6 +912,10 @@ DT_TEST_GROUP(systems)
         cmocka_unit_test(a_threshold_swaps_a_prefix_of_a_chain),
         cmocka_unit_test(a_trigger_is_as_far_ahead_as_asked),
         cmocka_unit_test(fewer_and_earlier_swaps_never_take_less),
+        cmocka_unit_test(a_chain_swaps_what_is_farther_than_the_threshold),
+        cmocka_unit_test(a_trigger_is_within_its_bounds),
+        cmocka_unit_test(nearer_readers_and_farther_triggers_never_take_less),
+        cmocka_unit_test(bounds_without_a_trigger_are_refused),
         cmocka_unit_test(values_come_an_interval_ahead),
         cmocka_unit_test(the_longest_interval_that_fits_is_taken),
         cmocka_unit_test(random_networks_keep_their_budgets),

@@ -91,7 +91,8 @@ static void it_learns_what_follows_two_tokens(void **state)
 static void saving_memory_changes_nothing(void **state)
 {
     (void)state;
-    static const char *const policies[] = {"chen_sqrt", "vdnn_all", "gist_lossless", "tflms"};
+    static const char *const policies[] = {
+        "chen_sqrt", "vdnn_all", "gist_lossless", "meng", "tflms"};
     enum { FEW = 3 };
     for (int kind = 0; kind < 2; kind++) {
         dt_model_opts o = small;

@@ -4,7 +4,8 @@
 #
 # A block that begins with ```console holds commands, `$ ` before them (a line that ends in \ goes on), and below each
 # all that it prints, on stdout and stderr; a line `...` stands for any lines. The commands of a page are run by one shell,
-# in an empty folder with ./dnntrain and configs. Each ends with 0, or with 4, which is: does not fit.
+# and all pages in one folder with ./dnntrain and configs, one after the other, as a reader goes through them: what a page
+# leaves there is in nobody's way. Each command ends with 0, or with 4, which is: does not fit.
 #
 # Compared to the letter, but for seconds: a number before s, ms, img/s or `images a second`, and m:ss, is any number,
 # unless the command simulates a card (memory.simulate), whose seconds are computed, not measured. The line
@@ -71,19 +72,20 @@ same() { # WANT GOT
         }' "$1" "$2"
 }
 
+mkdir "$temp/here"
+printf '#!/bin/sh\nexec "%s" "$@"\n' "$binary" >"$temp/here/dnntrain"
+chmod +x "$temp/here/dnntrain"
+ln -s "$source/configs" "$temp/here/configs"
+
 try() { # PAGE: 0 when all is as it shows
     folder=$(mktemp -d "$temp/page.XXXXXX")
     n=$(split "$1" "$folder")
     [ "$n" -gt 0 ] || { echo "$1: no commands"; return 1; }
-    mkdir "$folder/here"
-    printf '#!/bin/sh\nexec "%s" "$@"\n' "$binary" >"$folder/here/dnntrain"
-    chmod +x "$folder/here/dnntrain"
-    ln -s "$source/configs" "$folder/here/configs"
     i=0
     while [ $((i += 1)) -le "$n" ]; do
         printf '{\n%s\n} >"%s/%d.got" 2>&1\necho $? >"%s/%d.code"\n' "$(cat "$folder/$i.cmd")" "$folder" $i "$folder" $i
     done >"$folder/script"
-    (cd "$folder/here" && sh "$folder/script" </dev/null)
+    (cd "$temp/here" && sh "$folder/script" </dev/null)
     i=0 bad=0
     while [ $((i += 1)) -le "$n" ]; do
         mask "$folder/$i.cmd" <"$folder/$i.want" >"$folder/want"

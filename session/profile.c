@@ -788,7 +788,7 @@ static dt_status measure_machine(profiling *p, dt_err *err)
 static dt_status plan_to_keep(profiling *p, dt_err *err)
 {
     dt_plan_request r;
-    dt_session_forget(p->s);
+    dti_session_forget(p->s);
     DT_CHECK(dt_policies_open(&p->keep_all, "keep_all", NULL, err));
     r = dt_session_request(p->s);
     r.policies = &p->keep_all;
@@ -838,7 +838,7 @@ dt_status dt_profile_measure(dt_session *s, const dt_profile_opts *o, dt_profile
     dt_rig_close(&p.rig);
     dt_feeds_close(&p.feeds);
     dti_density_count_close(&p.count);
-    dt_session_forget(s); /* they borrow the policies */
+    dti_session_forget(s); /* they borrow the policies */
     dt_policies_close(&p.keep_all);
     return st;
 }

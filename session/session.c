@@ -566,7 +566,7 @@ static dt_status own_plans(dt_session *s, dt_err *err)
     if (st == DT_OK)
         st = check_delayed(s, err);
     if (st != DT_OK)
-        dt_session_forget(s);
+        dti_session_forget(s);
     return st;
 }
 
@@ -594,7 +594,7 @@ dt_status dti_session_take_plans(dt_session *s, const char *path, dt_err *err)
 {
     char *text = NULL;
     size_t bytes = 0;
-    dt_session_forget(s);
+    dti_session_forget(s);
     dt_plans_deinit(&s->given);
     dt_free(s->given_by);
     s->given_by = dt_strdup(path);
@@ -606,7 +606,7 @@ dt_status dti_session_take_plans(dt_session *s, const char *path, dt_err *err)
     return st;
 }
 
-void dt_session_forget(dt_session *s)
+void dti_session_forget(dt_session *s)
 {
     dt_plan_set_destroy(s->plans);
     s->plans = NULL;
@@ -631,7 +631,7 @@ void dt_session_close(dt_session *s)
         return;
     while (s->inside > 0)
         dti_session_leave(s);
-    dt_session_forget(s);
+    dti_session_forget(s);
     dt_plans_deinit(&s->given);
     dt_free(s->of_run);
     dt_free(s->given_by);

@@ -312,8 +312,7 @@ static dt_status write_page(
     return dti_write_file(f->html, dti_page_of_plan, &page, err);
 }
 
-static dt_status show(
-    const dt_session *s, const plan_flags *f, double cold, double warm, dt_err *err)
+static dt_status show(const dt_session *s, const plan_flags *f, double seconds, dt_err *err)
 {
     dt_report r = {0};
     const dt_planned *chosen = NULL;
@@ -336,8 +335,7 @@ static dt_status show(
     if (f->kernels)
         return print_kernels(chosen->program, err);
     dt_status st = dti_report_init(&r, s, err);
-    r.cold = cold;
-    r.warm = warm;
+    r.seconds = seconds;
     if (st == DT_OK && f->json)
         st = dti_report_json(&r, err);
     else if (st == DT_OK)
@@ -346,18 +344,14 @@ static dt_status show(
     return st;
 }
 
-/* The plans are made twice: the second time the library's answers are at hand, so what is left is
- * the time of building, lowering, placing and verifying. */
 static dt_status plan_session(dt_session *s, const plan_flags *f, dt_err *err)
 {
-    double cold = 0, warm = 0;
-    DT_CHECK(plan_timed(s, &cold, err));
-    dt_session_forget(s);
-    DT_CHECK(plan_timed(s, &warm, err));
+    double seconds = 0;
+    DT_CHECK(plan_timed(s, &seconds, err));
     if (s->context.card == NULL && s->context.device != DT_CPU &&
         dt_device_answers(s->context.device, NULL))
         DT_CHECK(dt_session_meet(s, err)); /* so that the card's memory is known */
-    DT_CHECK(show(s, f, cold, warm, err));
+    DT_CHECK(show(s, f, seconds, err));
     if (f->text != NULL)
         DT_CHECK(write_text(s, f, err));
     fflush(stdout); /* the plan before what is wrong with it */

@@ -300,10 +300,7 @@ static void fill(dt_json *to, const dt_report *r)
     dti_json_text(to, "peak_layer", dti_report_peak_layer(r));
     at_the_top(to, r);
     programs(to, s);
-    dt_json seconds = dti_json_inner(to, "plan_seconds");
-    dti_json_real(&seconds, "cold", r->cold, 6);
-    dti_json_real(&seconds, "warm", r->warm, 6);
-    dti_json_leave(to, &seconds);
+    dti_json_real(to, "plan_seconds", r->seconds, 6);
 }
 
 dt_status dti_report_json(const dt_report *r, dt_err *err)

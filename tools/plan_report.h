@@ -25,7 +25,7 @@
  * @least:   seconds that no plan's step is below within memory.device_budget, if that holds
  * @fits:    all budgets hold
  * @again:   there are plans for steps whose packed values do not fit
- * @cold @warm: seconds that planning took, before and after the library's answers were at hand
+ * @seconds: that planning took
  */
 typedef struct dt_report {
     const dt_session *session;
@@ -38,7 +38,7 @@ typedef struct dt_report {
     dt_here here;
     dt_saving saving;
     dt_prediction time;
-    double cold, warm, least;
+    double seconds, least;
     bool fits, again;
 } dt_report;
 

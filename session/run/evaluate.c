@@ -8,7 +8,7 @@ static dt_status open_all(dt_run *r, dt_err *err)
 {
     dt_session *s = r->s;
     const dt_planned *p;
-    dt_session_forget(s); /* of training, which need not fit */
+    dti_session_forget(s); /* of training, which need not fit */
     DT_CHECK(dti_session_plan(s, DT_PROGRAM_EVAL, s->opts.train.micro_batch, &p, err));
     DT_CHECK(dt_session_check_run(s, false, err)); /* before any data is read */
     DT_CHECK(dti_feeds_open_eval(&r->feeds, s, err));

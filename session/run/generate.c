@@ -227,7 +227,7 @@ dt_status dt_run_generate(dt_run *r, const dt_generate_opts *o, dt_err *err)
     r->s->plans = NULL;
     st = generate(&w, o, err);
     dt_rig_close(&w.rig);
-    dt_session_forget(r->s);
+    dti_session_forget(r->s);
     r->s->plans = asked;
     dt_free(w.token);
     dt_free(w.x);

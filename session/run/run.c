@@ -219,7 +219,7 @@ static dt_status check(dt_run *r, dt_err *err)
 {
     dt_session *s = r->s;
     if (r->asked) /* of batches that this run may not have */
-        dt_session_forget(s);
+        dti_session_forget(s);
     DT_CHECK(dt_session_plan_run(s, false, 0, 0, err));
     DT_CHECK(dt_session_check_run(s, false, err)); /* before any data is read */
     DT_CHECK(dt_feeds_open(&r->feeds, s, err));

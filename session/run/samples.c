@@ -229,7 +229,7 @@ static dt_status open_for_one(dt_run *r, dt_err *err)
 {
     dt_session *s = r->s;
     const dt_planned *p;
-    dt_session_forget(s); /* of training, which need not fit */
+    dti_session_forget(s); /* of training, which need not fit */
     DT_CHECK(dti_session_plan(s, DT_PROGRAM_EVAL, 1, &p, err));
     DT_CHECK(dt_session_check_run(s, true, err));
     return dt_rig_open(&r->rig, s, err);

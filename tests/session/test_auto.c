@@ -147,13 +147,13 @@ static void a_front_is_kept(void **state)
         const size_t kept = dti_kept_count(s->kept);
         assert_true(kept > 0);
         assert_ok(dt_plan_set_predict(s->plans, &a, &err), &err);
-        dt_session_forget(s);
+        dti_session_forget(s);
         assert_ok(dt_session_plan_run(s, false, 0, 0, &err), &err);
         assert_ok(dt_plan_set_predict(s->plans, &b, &err), &err);
         assert_int_equal(dti_kept_count(s->kept), kept);
         assert_true(dt_plan_set_peak(s->plans) == peak);
         assert_true(memcmp(&a.seconds, &b.seconds, sizeof a.seconds) == 0);
-        dt_session_forget(s);
+        dti_session_forget(s);
         const dt_planned *x; /* another size is another program */
         assert_ok(dti_session_plan(s, DT_PROGRAM_FIRST, 4, &x, &err), &err);
         assert_true(dti_kept_count(s->kept) > kept);

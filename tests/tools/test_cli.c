@@ -393,8 +393,7 @@ static void check_plan(const cJSON *o)
     (void)number(json_object(o, "transfers"), "out");
     (void)number(json_object(o, "recompute"), "ops");
     (void)number(json_object(o, "recompute"), "flops");
-    assert_true(json_number(json_object(o, "plan_seconds"), "warm") > 0);
-    assert_true(json_number(json_object(o, "plan_seconds"), "cold") > 0);
+    assert_true(json_number(o, "plan_seconds") > 0);
 }
 
 /* The checked JSON of a plan that is made without complaint. */

@@ -119,15 +119,67 @@ static int by_time(const void *a, const void *b)
     return (p > q) - (p < q);
 }
 
+static bool lives(const dt_interval *v)
+{
+    return v->bytes > 0 && v->lower < v->upper;
+}
+
+/* Instants from the first start to the last end, if there are no more than some for each interval:
+ * then they are gone through one by one, as sorting takes longer. 0: there are more, or none. */
+static size_t few_instants(const dt_interval *v, size_t n, int64_t *first)
+{
+    enum { EACH = 4 };
+    int64_t last = INT64_MIN;
+    *first = INT64_MAX;
+    for (size_t i = 0; i < n; i++) {
+        if (!lives(&v[i]))
+            continue;
+        *first = v[i].lower < *first ? v[i].lower : *first;
+        last = v[i].upper > last ? v[i].upper : last;
+    }
+    const uint64_t span = last > *first ? (uint64_t)last - (uint64_t)*first : 0;
+    return span > 0 && span / EACH < n ? (size_t)span + 1 : 0;
+}
+
+/* By instant: bytes that come and bytes that go there; where a sum is beyond 2^64, so is that of
+ * what lives. */
+static uint64_t count_through(
+    const dt_interval *v, size_t n, int64_t first, size_t instants, uint64_t *come, uint64_t *go)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!lives(&v[i]))
+            continue;
+        const uint64_t need = saturating_need(&v[i]);
+        uint64_t *from = &come[(uint64_t)v[i].lower - (uint64_t)first];
+        uint64_t *to = &go[(uint64_t)v[i].upper - (uint64_t)first];
+        *from = saturating_add(*from, need);
+        *to = saturating_add(*to, need);
+    }
+    uint64_t live = 0, most = 0;
+    for (size_t k = 0; k < instants && most < UINT64_MAX; k++) {
+        live = saturating_add(live - go[k], come[k]);
+        most = live > most ? live : most;
+    }
+    return most;
+}
+
 uint64_t dt_pool_lower_bound(const dt_interval *v, size_t n)
 {
+    int64_t first;
+    const size_t instants = few_instants(v, n, &first);
+    uint64_t *come = instants > 0 ? dt_alloc(instants, 2 * sizeof *come) : NULL;
+    if (come != NULL) {
+        const uint64_t most = count_through(v, n, first, instants, come, come + instants);
+        dt_free(come);
+        return most;
+    }
     edge *start = dt_alloc(n, 2 * sizeof *start);
     if (start == NULL)
         return slow_lower_bound(v, n);
     edge *stop = start + n;
     size_t m = 0;
     for (size_t i = 0; i < n; i++) {
-        if (v[i].bytes == 0 || v[i].lower >= v[i].upper)
+        if (!lives(&v[i]))
             continue;
         start[m] = (edge){v[i].lower, saturating_need(&v[i])};
         stop[m] = (edge){v[i].upper, start[m].need};

@@ -31,13 +31,13 @@ static bool join(void *self, const dti_shelf *s, const dt_interval *x, uint64_t 
     int64_t steps = 0;
     size_t at = 0;
     dti_shelf_begin(&w, s, x);
-    const dti_placed *p = dti_shelf_next(&w, x, &steps);
+    const dti_placed *p = dti_shelf_next(&w, &steps);
     for (; at < g->n; at++) {
         const bool empty = p == NULL || p->off > g->off[at];
         if (empty && g->off[at] % x->align == 0)
             break;
         while (p != NULL && p->off == g->off[at])
-            p = dti_shelf_next(&w, x, &steps);
+            p = dti_shelf_next(&w, &steps);
     }
     if (at == g->n)
         return open_group(g, x, off);

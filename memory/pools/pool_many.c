@@ -213,35 +213,20 @@ static bool make_slabs(tier *t)
     return ok;
 }
 
-/* Raise off above what a slab has in the way of need bytes there; false beyond 2^64. */
-static bool pass_slab(dti_shelf_walk *w, const dti_placed **next, const dt_interval *x,
-    uint64_t need, uint64_t *off, int64_t *steps)
-{
-    const dti_placed *p = *next;
-    for (; p != NULL && (p->off < *off || p->off - *off < need); p = dti_shelf_next(w, x, steps))
-        if (p->end > *off && !dti_round_up(p->end, x->align, off))
-            return false;
-    *next = p;
-    return true;
-}
-
 /* The lowest offset free during x's life; false when x would end beyond 2^64. */
 static bool lowest(tier *t, const dt_interval *x, uint64_t *off)
 {
     dti_shelf_walk walk[SLABS];
-    const dti_placed *next[SLABS];
     const uint64_t need = dti_interval_need(x);
     const size_t first = slab_of(t, x->lower), n = slab_of(t, x->upper - 1) - first + 1;
     int64_t steps = 1;
-    for (size_t k = 0; k < n; k++) {
+    for (size_t k = 0; k < n; k++)
         dti_shelf_begin(&walk[k], &t->slab[first + k], x);
-        next[k] = dti_shelf_next(&walk[k], x, &steps);
-    }
     bool fits = true;
     *off = 0;
     for (size_t k = 0, agree = 0; fits && agree < n; k = k + 1 < n ? k + 1 : 0) {
         const uint64_t before = *off;
-        fits = pass_slab(&walk[k], &next[k], x, need, off, &steps);
+        fits = dti_shelf_pass(&walk[k], need, off, &steps);
         agree = *off == before ? agree + 1 : 1;
     }
     t->steps -= steps;

@@ -14,8 +14,10 @@
 
 #include "engine/base/alloc.h"
 
-enum { DIGIT = 11, DIGITS = 1 << DIGIT }; /* offsets are sorted by two digits of so many bits */
-enum { LOOK = 3, LOOKS = 2 * DIGITS };    /* steps of sorting an interval, and of any sort */
+/* Offsets are sorted by so many of their bits, in two digits, or in three where they are few: then
+ * counting takes longer than sorting. */
+enum { SORTED = 22, DIGIT = 11, SHORT = 8, FEW = 1024 };
+enum { LOOK = 3, LOOKS = 2 << DIGIT }; /* steps of sorting an interval, and of any sort */
 static const uint64_t nowhere = UINT64_MAX;
 
 /* Where an interval begins or ends, and what driving it out costs. */
@@ -162,23 +164,30 @@ static void look_around(repair *r, const dt_interval *x)
 
 /* ---- where one goes ---- */
 
-/* By the bits that count, which are the upper 22 of a goal: the least come first. */
-static void sort_edges(repair *r, edge *e)
+/* By the digit behind so many bits. */
+static void sort_by_digit(repair *r, edge **e, int shift, int bits)
 {
-    edge *from = e, *to = r->sorted;
-    for (int pass = 0; pass < 2; pass++) {
-        const int shift = r->shift + pass * DIGIT;
-        size_t at[DIGITS + 1] = {0};
-        for (size_t i = 0; i < r->n_near; i++)
-            at[((from[i].at >> shift) & (DIGITS - 1)) + 1]++;
-        for (size_t d = 0; d < DIGITS; d++)
-            at[d + 1] += at[d];
-        for (size_t i = 0; i < r->n_near; i++)
-            to[at[(from[i].at >> shift) & (DIGITS - 1)]++] = from[i];
-        edge *other = from;
-        from = to;
-        to = other;
-    }
+    const size_t digits = (size_t)1 << bits;
+    const edge *from = *e;
+    edge *to = r->sorted;
+    uint32_t at[(1 << DIGIT) + 1];
+    memset(at, 0, (digits + 1) * sizeof *at);
+    for (size_t i = 0; i < r->n_near; i++)
+        at[((from[i].at >> shift) & (digits - 1)) + 1]++;
+    for (size_t d = 0; d < digits; d++)
+        at[d + 1] += at[d];
+    for (size_t i = 0; i < r->n_near; i++)
+        to[at[(from[i].at >> shift) & (digits - 1)]++] = from[i];
+    r->sorted = *e;
+    *e = to;
+}
+
+/* By the bits that count, which are the upper ones of a goal: the least come first. */
+static void sort_edges(repair *r, edge **e)
+{
+    const int bits = r->n_near < FEW ? SHORT : DIGIT;
+    for (int sorted = 0; sorted < SORTED; sorted += bits)
+        sort_by_digit(r, e, r->shift + sorted, bits);
 }
 
 static void list_edges(repair *r)
@@ -189,8 +198,8 @@ static void list_edges(repair *r)
         r->low[i] = (edge){r->off[y], cost};
         r->high[i] = (edge){end_of(r, y), cost};
     }
-    sort_edges(r, r->low);
-    sort_edges(r, r->high);
+    sort_edges(r, &r->low);
+    sort_edges(r, &r->high);
     r->steps -= (int64_t)r->n_near * LOOK + LOOKS;
 }
 
@@ -289,7 +298,7 @@ static bool init(repair *r, const uint64_t *off)
         r->off == NULL || r->low == NULL || r->high == NULL || r->sorted == NULL)
         return false;
     memcpy(r->off, off, r->n * sizeof *off);
-    while (r->goal >> r->shift >> (2 * DIGIT) > 0)
+    while (r->goal >> r->shift >> SORTED > 0)
         r->shift++;
     return sort_starts(r) && cut_time(r) && list_alive(r);
 }

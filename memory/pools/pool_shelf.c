@@ -5,7 +5,8 @@
 
 #include "engine/base/alloc.h"
 
-enum { PARTS = 64 };
+enum { PARTS = 64, TICKS = 1 << 15 };
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the first of some bytes is the lowest");
 
 bool dti_shelf_init_during(dti_shelf *s, size_t n, int64_t start, int64_t last)
 {
@@ -13,10 +14,13 @@ bool dti_shelf_init_during(dti_shelf *s, size_t n, int64_t start, int64_t last)
     const size_t boards = n / (DTI_BOARD / 2) + 1;
     *s = (dti_shelf){.board = dt_alloc(boards, sizeof *s->board),
         .places = dt_alloc(boards, DTI_BOARD * sizeof *s->places),
+        .ticks = dt_alloc(boards, sizeof *s->ticks),
         .start = start};
     while (((uint64_t)last - (uint64_t)start) >> s->shift >= PARTS)
         s->shift++;
-    return s->board != NULL && s->places != NULL;
+    while (((uint64_t)last - (uint64_t)start) >> s->tick >= TICKS)
+        s->tick++;
+    return s->board != NULL && s->places != NULL && s->ticks != NULL;
 }
 
 bool dti_shelf_init(dti_shelf *s, const dt_interval *v, size_t n)
@@ -36,6 +40,7 @@ void dti_shelf_deinit(dti_shelf *s)
 {
     dt_free(s->board);
     dt_free(s->places);
+    dt_free(s->ticks);
 }
 
 void dti_shelf_clear(dti_shelf *s)
@@ -57,33 +62,77 @@ static uint64_t parts(const dti_shelf *s, int64_t lower, int64_t upper)
     return (UINT64_MAX << first) & (UINT64_MAX >> (PARTS - 1 - last));
 }
 
-/* Those of a board that share an instant with x, without a branch: which do is hard to guess. */
-static size_t collect(const dti_board *b, const dt_interval *x, size_t *hits)
+/* The tick of an instant, or the nearest. */
+static int16_t tick(const dti_shelf *s, int64_t when)
 {
-    const int64_t lower = x->lower, upper = x->upper;
-    size_t n = 0;
-    for (size_t i = 0; i < b->n; i++) {
-        hits[n] = i;
-        n += (size_t)((b->place[i].lower < upper) & (b->place[i].upper > lower));
+    const uint64_t at = when > s->start ? ((uint64_t)when - (uint64_t)s->start) >> s->tick : 0;
+    return (int16_t)(at < TICKS ? at : TICKS - 1);
+}
+
+static dti_life life_of(const dti_shelf *s, const dt_interval *x)
+{
+    return (dti_life){x, parts(s, x->lower, x->upper), tick(s, x->lower), tick(s, x->upper - 1)};
+}
+
+/* Those of a board that share an instant with x: a bit each, the first's is the lowest. */
+static uint32_t collect(const dti_shelf *s, const dti_board *b, const dti_life *l)
+{
+    enum { AT_ONCE = sizeof(uint64_t) };
+    static const uint64_t collected = 0x0102040810204080; /* bytes of 0 and 1 to bits, at the top */
+    const int16_t first = l->first, last = l->last;
+    uint8_t share[DTI_BOARD];
+    uint32_t found = 0;
+    for (size_t i = 0; i < DTI_BOARD; i++)
+        share[i] = (b->ticks->first[i] <= last) & (b->ticks->last[i] >= first);
+    for (size_t i = 0; i < DTI_BOARD; i += AT_ONCE) {
+        uint64_t some;
+        memcpy(&some, &share[i], sizeof some);
+        found |= (uint32_t)(some * collected >> 56) << i;
     }
-    return n;
+    for (uint32_t left = s->tick == 0 ? 0 : found; left != 0; left &= left - 1) {
+        const dti_placed *p = &b->place[__builtin_ctz(left)];
+        if (p->lower >= l->x->upper || p->upper <= l->x->lower)
+            found &= ~(left & (~left + 1));
+    }
+    return found;
+}
+
+/* Whether x fits nowhere between those of a board, all of which it meets, nor below them: most
+ * boards are such where lives lie in each other, as those of a step's values do. */
+static bool leaves_no_room(const dti_board *b, uint32_t found, uint64_t need, uint64_t off)
+{
+    const uint64_t first = b->place[0].off;
+    return found == UINT32_MAX >> (DTI_BOARD - b->n) && b->gap < need &&
+           (first < off || first - off < need);
+}
+
+/* Above what ends there; false beyond 2^64. */
+static bool raise(uint64_t *off, uint64_t end, uint64_t align)
+{
+    return end <= *off || dti_round_up(end, align, off);
 }
 
 bool dti_shelf_lowest(const dti_shelf *s, const dt_interval *x, uint64_t *off, size_t *below)
 {
-    const uint64_t need = dti_interval_need(x), life = parts(s, x->lower, x->upper);
-    size_t hits[DTI_BOARD];
+    const uint64_t need = dti_interval_need(x);
+    const dti_life l = life_of(s, x);
     *off = 0;
     *below = 0;
     for (const dti_board *b = s->board; b < s->board + s->n; b++) {
-        const size_t n = (b->busy & life) != 0 ? collect(b, x, hits) : 0;
-        for (size_t k = 0; k < n; k++) {
-            const dti_placed *p = &b->place[hits[k]];
+        uint32_t found = (b->busy & l.parts) != 0 ? collect(s, b, &l) : 0;
+        if (leaves_no_room(b, found, need, *off)) {
+            found = 0;
+            if (!raise(off, b->end, x->align))
+                return false;
+        }
+        for (; found != 0; found &= found - 1) {
+            const int at = __builtin_ctz(found);
+            const dti_placed *p = &b->place[at];
             if (p->off >= *off && p->off - *off >= need) {
-                *below += hits[k];
+                *below += (size_t)at;
                 return true;
             }
-            if (p->end > *off && !dti_round_up(p->end, x->align, off))
+            if (!raise(off, p->end, x->align))
                 return false;
         }
         *below += b->n;
@@ -93,26 +142,52 @@ bool dti_shelf_lowest(const dti_shelf *s, const dt_interval *x, uint64_t *off, s
 
 void dti_shelf_begin(dti_shelf_walk *w, const dti_shelf *s, const dt_interval *x)
 {
-    w->shelf = s;
-    w->life = parts(s, x->lower, x->upper);
-    w->board = w->hit = w->n_hit = 0;
+    *w = (dti_shelf_walk){.shelf = s, .life = life_of(s, x)};
 }
 
-const dti_placed *dti_shelf_next(dti_shelf_walk *w, const dt_interval *x, int64_t *steps)
+/* The next board, if there is one. */
+static const dti_board *open_board(dti_shelf_walk *w, int64_t *steps)
 {
-    while (w->hit == w->n_hit) {
-        if (w->board == w->shelf->n)
+    if (w->board == w->shelf->n)
+        return NULL;
+    const dti_board *b = &w->shelf->board[w->board++];
+    const bool look = (b->busy & w->life.parts) != 0;
+    w->place = b->place;
+    w->found = look ? collect(w->shelf, b, &w->life) : 0;
+    *steps += 1 + (look ? (int64_t)b->n : 0);
+    return b;
+}
+
+const dti_placed *dti_shelf_next(dti_shelf_walk *w, int64_t *steps)
+{
+    while (w->found == 0)
+        if (open_board(w, steps) == NULL)
             return NULL;
-        const dti_board *b = &w->shelf->board[w->board++];
-        w->place = b->place;
-        w->hit = w->n_hit = 0;
-        ++*steps;
-        if ((b->busy & w->life) == 0)
-            continue;
-        w->n_hit = collect(b, x, w->hits);
-        *steps += (int64_t)b->n;
+    const dti_placed *p = &w->place[__builtin_ctz(w->found)];
+    w->found &= w->found - 1;
+    return p;
+}
+
+bool dti_shelf_pass(dti_shelf_walk *w, uint64_t need, uint64_t *off, int64_t *steps)
+{
+    const uint64_t align = w->life.x->align;
+    for (;;) {
+        for (; w->found != 0; w->found &= w->found - 1) {
+            const dti_placed *p = &w->place[__builtin_ctz(w->found)];
+            if (p->off >= *off && p->off - *off >= need)
+                return true;
+            if (!raise(off, p->end, align))
+                return false;
+        }
+        const dti_board *b = open_board(w, steps);
+        if (b == NULL)
+            return true;
+        if (leaves_no_room(b, w->found, need, *off)) {
+            w->found = 0;
+            if (!raise(off, b->end, align))
+                return false;
+        }
     }
-    return &w->place[w->hits[w->hit++]];
 }
 
 /* The last board that begins at an offset or below it, or the first. */
@@ -129,21 +204,49 @@ static size_t find_board(const dti_shelf *s, uint64_t off)
     return lo;
 }
 
+static void clear_place(const dti_board *b, size_t at)
+{
+    b->ticks->first[at] = INT16_MAX;
+    b->ticks->last[at] = -1;
+}
+
 static dti_board *add_board(dti_shelf *s, size_t at)
 {
     memmove(&s->board[at + 1], &s->board[at], (s->n - at) * sizeof *s->board);
-    s->board[at] = (dti_board){.place = s->places + s->n * DTI_BOARD};
+    s->board[at] = (dti_board){.place = s->places + s->n * DTI_BOARD, .ticks = s->ticks + s->n};
+    for (size_t i = 0; i < DTI_BOARD; i++)
+        clear_place(&s->board[at], i);
     s->n++;
     return &s->board[at];
+}
+
+/* The highest end, and the largest room between those of a board that no other covers. */
+static void find_gap(dti_board *b)
+{
+    uint64_t end = b->place[0].end, gap = 0;
+    for (size_t i = 1; i < b->n; i++) {
+        const dti_placed *p = &b->place[i];
+        const uint64_t room = p->off > end ? p->off - end : 0;
+        gap = room > gap ? room : gap;
+        end = p->end > end ? p->end : end;
+    }
+    b->end = end;
+    b->gap = gap;
 }
 
 static void put_on(const dti_shelf *s, dti_board *b, const dti_placed *x)
 {
     size_t at = b->n++;
-    for (; at > 0 && b->place[at - 1].off > x->off; at--)
+    for (; at > 0 && b->place[at - 1].off > x->off; at--) {
         b->place[at] = b->place[at - 1];
+        b->ticks->first[at] = b->ticks->first[at - 1];
+        b->ticks->last[at] = b->ticks->last[at - 1];
+    }
     b->place[at] = *x;
+    b->ticks->first[at] = tick(s, x->lower);
+    b->ticks->last[at] = tick(s, x->upper - 1);
     b->busy |= parts(s, x->lower, x->upper);
+    find_gap(b);
 }
 
 /* The upper half of a full board goes to a new one. */
@@ -154,6 +257,8 @@ static void halve(dti_shelf *s, size_t at)
     lower->n = 0;
     for (size_t i = 0; i < DTI_BOARD; i++)
         put_on(s, i < DTI_BOARD / 2 ? lower : upper, &lower->place[i]);
+    for (size_t i = DTI_BOARD / 2; i < DTI_BOARD; i++)
+        clear_place(lower, i);
 }
 
 void dti_shelf_put(dti_shelf *s, const dt_interval *x, uint64_t off)

@@ -17,7 +17,7 @@ static bool tightest(void *self, const dti_shelf *s, const dt_interval *x, uint6
     dti_shelf_walk w;
     (void)self;
     dti_shelf_begin(&w, s, x);
-    for (const dti_placed *p; (p = dti_shelf_next(&w, x, &steps)) != NULL;) {
+    for (const dti_placed *p; (p = dti_shelf_next(&w, &steps)) != NULL;) {
         const bool room = dti_round_up(end, x->align, &at) && at <= p->off && p->off - at >= need;
         if (room && p->off - end < least) {
             least = p->off - end;

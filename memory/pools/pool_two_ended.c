@@ -58,7 +58,7 @@ static bool put_right(const two_ended *t, dt_interval *x, uint64_t *missing)
     bool found = false;
     dti_shelf_walk w;
     dti_shelf_begin(&w, &t->shelf, x);
-    for (const dti_placed *p = dti_shelf_next(&w, x, &steps);; p = dti_shelf_next(&w, x, &steps)) {
+    for (const dti_placed *p = dti_shelf_next(&w, &steps);; p = dti_shelf_next(&w, &steps)) {
         const uint64_t to = p != NULL ? p->off : t->cap;
         const uint64_t off = to >= need ? (to - need) & ~(x->align - 1) : 0;
         if (to >= need && off >= from) {

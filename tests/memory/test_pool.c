@@ -345,6 +345,38 @@ static void random_cases_hold_for_every_pool(void **state)
     }
 }
 
+/* What is far apart in time is looked up more coarsely, and its bound found by sorting. */
+static void the_unit_of_time_changes_nothing(void **state)
+{
+    (void)state;
+    enum { N = 400 };
+    const int64_t unit = (int64_t)1 << 30;
+    static const char *const by_order[] = {"greedy", "two_ended", "smartpool", "cntk_groups"};
+    dt_interval v[N], w[N];
+    dt_err err = {0};
+    for (random_state = 1; random_state <= 40; random_state++) {
+        const uint64_t seed = random_state;
+        const size_t n = 1 + draw(N);
+        fill_random(v, n);
+        memcpy(w, v, sizeof w);
+        for (size_t i = 0; i < n; i++) {
+            w[i].lower = v[i].lower * unit - INT64_MAX / 2;
+            w[i].upper = v[i].upper * unit - INT64_MAX / 2;
+        }
+        assert_int_equal(dt_pool_lower_bound(v, n), dt_pool_lower_bound(w, n));
+        for (size_t p = 0; p < DT_COUNT(by_order); p++) {
+            const dt_pool_desc *pool = dt_pool_find(by_order[p]);
+            uint64_t here, there;
+            assert_ok(pool->place(v, n, &here, &err), &err);
+            assert_ok(pool->place(w, n, &there, &err), &err);
+            assert_int_equal(here, there);
+            for (size_t i = 0; i < n; i++)
+                assert_int_equal(v[i].off, w[i].off);
+        }
+        random_state = seed;
+    }
+}
+
 /* Lowest-offset placement over all orders finds the optimum: ordered by offset, an optimal
  * placement can only sink. */
 static uint64_t optimum(dt_interval *v, size_t n, size_t placed, uint64_t peak, uint64_t best)
@@ -910,6 +942,7 @@ DT_TEST_GROUP(pool)
         cmocka_unit_test(best_fit_uses_what_alignment_skips),
         cmocka_unit_test(greedy_fits_where_time_order_overflows),
         cmocka_unit_test(random_cases_hold_for_every_pool),
+        cmocka_unit_test(the_unit_of_time_changes_nothing),
         cmocka_unit_test(the_search_finds_the_optimum_of_small_cases),
         cmocka_unit_test(cut_rectangles_are_put_together_again),
         cmocka_unit_test(a_limit_on_nodes_ends_the_search),

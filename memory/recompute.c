@@ -2,9 +2,11 @@
  * not, back to something that is. Recomputes touch no state: they run the recompute form, which
  * reads saved statistics.
  *
- * First all recomputes of a request are found, on a fresh index, then all are made and the index is
- * made anew once: programs of thousands of ops see thousands of requests. */
+ * First all recomputes of a request are found, on a fresh index, and who reads what they make; then
+ * all are made, and the index is brought up to date once: programs of thousands of ops see
+ * thousands of requests. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"
@@ -28,6 +30,8 @@ typedef struct request {
     size_t n_v;
     int32_t *todo; /* roots to make again, in the order of their recomputes */
     size_t n_todo;
+    dt_access *reader; /* of what is made again, from this place on, in order */
+    size_t n_reader;
 } request;
 
 static dt_status open_request(
@@ -55,6 +59,7 @@ static void close_request(request *r)
 {
     dt_free(r->v);
     dt_free(r->todo);
+    dt_free(r->reader);
 }
 
 /* A version of the value that lies on the device at this place; recomputes only, when asked. */
@@ -216,30 +221,87 @@ static const int32_t *brought_back(const request *r, const dt_op *op)
                : NULL;
 }
 
+/* Whether it now reads a new version. */
+static bool redirect_op(request *r, dt_op *op)
+{
+    const int32_t *back = op->n_arg > 0 ? brought_back(r, op) : NULL;
+    bool any = back != NULL;
+    if (back != NULL) {
+        r->v[op->arg[0].tensor].have = *back;
+        op->arg[0].tensor = *back;
+        return any;
+    }
+    for (int a = 0; a < op->n_arg; a++) {
+        const int32_t from = op->arg[a].tensor;
+        if (from >= (int32_t)r->n_v || r->v[from].have < (int32_t)r->n_v)
+            continue;
+        const int32_t to = r->v[from].have;
+        if (op->arg[a].mode == DT_WRITE) {
+            r->v[from].have = UNKNOWN;
+        } else {
+            op->arg[a].tensor = to;
+            any = true;
+        }
+    }
+    return any;
+}
+
 /* Readers behind the recomputes, up to the next definition of the old version, read the new one. */
 static void redirect(request *r)
 {
-    dt_program *p = r->p;
-    for (size_t i = (size_t)r->pos + r->n_todo; i < p->n_order; i++) {
-        dt_op *op = &p->op[p->order[i]];
-        const int32_t *back = op->n_arg > 0 ? brought_back(r, op) : NULL;
-        if (back != NULL) {
-            r->v[op->arg[0].tensor].have = *back;
-            op->arg[0].tensor = *back;
-            continue;
-        }
-        for (int a = 0; a < op->n_arg; a++) {
-            const int32_t from = op->arg[a].tensor;
-            if (from >= (int32_t)r->n_v || r->v[from].have < (int32_t)r->n_v)
-                continue;
-            const int32_t to = r->v[from].have;
-            if (op->arg[a].mode == DT_WRITE)
-                r->v[from].have = UNKNOWN;
-            else
-                op->arg[a].tensor = to;
-        }
+    int32_t before = DT_NONE;
+    for (size_t i = 0; i < r->n_reader; i++) {
+        const int32_t id = r->reader[i].op;
+        if (id != before && redirect_op(r, &r->p->op[id]))
+            dt_program_touch(r->p, id);
+        before = id;
     }
-    p->stale = true;
+}
+
+/* ---- who reads what is made again ---- */
+
+static size_t add_readers(const request *r, int32_t tensor, dt_access *to)
+{
+    int32_t n;
+    size_t found = 0;
+    const dt_access *a = dt_accesses(r->p, tensor, &n);
+    for (int32_t i = 0; i < n; i++)
+        if (a[i].pos >= r->pos) {
+            if (to != NULL)
+                to[found] = a[i];
+            found++;
+        }
+    return found;
+}
+
+/* Of all versions of all values. @to: NULL: how many there are */
+static size_t list_readers(const request *r, dt_access *to)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < r->n_todo; i++) {
+        n += add_readers(r, r->todo[i], to != NULL ? to + n : NULL);
+        for (int32_t t = r->v[r->todo[i]].newest; t != DT_NONE; t = r->v[t].older)
+            n += add_readers(r, t, to != NULL ? to + n : NULL);
+    }
+    return n;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const int32_t p = ((const dt_access *)a)->pos, q = ((const dt_access *)b)->pos;
+    return (p > q) - (p < q);
+}
+
+/* While the index is that of the program. */
+static dt_status find_readers(request *r, dt_err *err)
+{
+    r->n_reader = list_readers(r, NULL);
+    r->reader = dt_alloc(r->n_reader, sizeof *r->reader);
+    if (r->reader == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory to recompute");
+    (void)list_readers(r, r->reader);
+    qsort(r->reader, r->n_reader, sizeof *r->reader, by_place);
+    return DT_OK;
 }
 
 static dt_status make_recomputes(request *r, dt_err *err)
@@ -283,6 +345,8 @@ dt_status dti_recompute_before(dt_program *p, int32_t before, const int32_t *ver
     r.reason = reason;
     if (st == DT_OK)
         st = want(&r, version, n, err);
+    if (st == DT_OK)
+        st = find_readers(&r, err);
     if (st == DT_OK)
         st = make_recomputes(&r, err);
     for (size_t i = 0; st == DT_OK && i < n; i++)

@@ -42,6 +42,7 @@ void dt_program_destroy(dt_program *p)
     dt_free(p->alt);
     dt_free(p->needs_dx);
     dt_reasons_deinit(&p->reasons);
+    dt_free(p->touched);
     dt_free(p->index.pos);
     dt_free(p->index.first);
     dt_free(p->index.access);
@@ -75,6 +76,8 @@ dt_status dt_program_copy(dt_program **out, const dt_program *p, dt_err *err)
     q->cap_order = p->n_order;
     q->index = (dt_index){0};
     q->stale = true;
+    q->touched = NULL;
+    q->n_touched = q->cap_touched = 0;
     q->reasons = (dt_reasons){0};
     if (ok && dti_reasons_copy(&q->reasons, &p->reasons, err) == DT_OK)
         return DT_OK;
@@ -115,6 +118,14 @@ void dti_program_remove(dt_program *p, int32_t op)
             p->stale = true;
             return;
         }
+}
+
+void dt_program_touch(dt_program *p, int32_t op)
+{
+    if (dt_grow((void **)&p->touched, &p->cap_touched, p->n_touched, sizeof *p->touched))
+        p->touched[p->n_touched++] = op;
+    else
+        p->stale = true;
 }
 
 void dt_op_bind(dt_op *op, int32_t tensor, int port, int mode)
@@ -220,8 +231,8 @@ dt_status dt_op_choice(const dt_program *p, const dt_op *op, dt_choice *choice, 
 
 /* ---- the index ---- */
 
-/* The index is made anew when a program has changed. Where ops were only inserted, it is brought up
- * to date, which takes a fraction of the time. */
+/* The index is made anew when a program has changed. Where ops were inserted and operands of some
+ * changed, and no more, it is brought up to date, which takes a fraction of the time. */
 
 static bool reserve_index(void **p, size_t *cap, size_t want, size_t each)
 {
@@ -331,19 +342,50 @@ static int by_tensor_and_place(const void *a, const void *b)
     return (x->access.pos > y->access.pos) - (x->access.pos < y->access.pos);
 }
 
-/* All accesses of the ops that were inserted, in the order of the index. */
-static size_t list_fresh(const dt_program *p, fresh *to)
+/* Ops that are touched lose their accesses and get them as inserted ones do. @which: by op that the
+ * index knows. */
+static void drop_touched(dt_program *p, const bool *which)
+{
+    dt_index *x = &p->index;
+    int32_t from = 0, to = 0;
+    for (size_t t = 0; t < x->n_tensor; t++) {
+        x->first[t] = to;
+        for (; from < x->first[t + 1]; from++)
+            if (!which[x->access[from].op])
+                x->access[to++] = x->access[from];
+    }
+    x->first[x->n_tensor] = to;
+}
+
+static size_t add_fresh(const dt_program *p, size_t id, fresh *to)
+{
+    const dt_op *op = &p->op[id];
+    const int32_t pos = p->index.pos[id];
+    size_t n = 0;
+    for (int a = 0; a < op->n_arg && pos != DT_NONE; a++)
+        if (leads(op, a)) {
+            const int32_t t = op->arg[a].tensor;
+            to[n++] = (fresh){t, {(int32_t)id, pos, (uint8_t)dt_op_mode(op, t)}};
+        }
+    return n;
+}
+
+/* All accesses of the ops that were inserted or touched, in the order of the index. */
+static size_t list_fresh(dt_program *p, bool *which, fresh *to)
 {
     const dt_index *x = &p->index;
     size_t n = 0;
-    for (size_t i = x->n_op; i < p->n_op; i++) {
-        const dt_op *op = &p->op[i];
-        for (int a = 0; a < op->n_arg && x->pos[i] != DT_NONE; a++)
-            if (leads(op, a)) {
-                const int32_t t = op->arg[a].tensor;
-                to[n++] = (fresh){t, {(int32_t)i, x->pos[i], (uint8_t)dt_op_mode(op, t)}};
-            }
+    for (size_t i = 0; i < p->n_touched; i++) {
+        const size_t id = (size_t)p->touched[i];
+        if (id >= x->n_op || which[id])
+            continue;
+        which[id] = true;
+        n += add_fresh(p, id, to + n);
     }
+    if (n > 0)
+        drop_touched(p, which);
+    for (size_t i = x->n_op; i < p->n_op; i++)
+        n += add_fresh(p, i, to + n);
     qsort(to, n, sizeof *to, by_tensor_and_place);
     return n;
 }
@@ -376,28 +418,34 @@ static void merge_fresh(dt_program *p, const fresh *from, size_t n)
         x->access[i].pos = x->pos[x->access[i].op];
 }
 
-/* Ops were inserted, and nothing else has changed: a policy does so thousands of times. */
+/* Ops were inserted or touched, and nothing else has changed: a policy does so thousands of times.
+ */
 static dt_status extend_index(dt_program *p, dt_err *err)
 {
     dt_index *x = &p->index;
     size_t most = 0;
     for (size_t i = x->n_op; i < p->n_op; i++)
         most += (size_t)p->op[i].n_arg;
+    for (size_t i = 0; i < p->n_touched; i++)
+        most += (size_t)p->op[p->touched[i]].n_arg;
     fresh *list = dt_alloc(most, sizeof *list);
+    bool *which = dt_alloc(x->n_op, sizeof *which);
     const size_t total = (size_t)x->first[x->n_tensor] + most;
     const bool ok =
-        list != NULL && index_places(p) &&
+        list != NULL && which != NULL && index_places(p) &&
         reserve_index((void **)&x->first, &x->n_first, p->n_tensor + 2, sizeof *x->first) &&
         reserve_index((void **)&x->access, &x->n_access, total, sizeof *x->access);
     if (ok)
-        merge_fresh(p, list, list_fresh(p, list));
+        merge_fresh(p, list, list_fresh(p, which, list));
     dt_free(list);
+    dt_free(which);
     return ok ? DT_OK : no_index_memory(err);
 }
 
 static bool is_current(const dt_program *p)
 {
-    return !p->stale && p->index.n_op == p->n_op && p->index.n_tensor == p->n_tensor;
+    return !p->stale && p->n_touched == 0 && p->index.n_op == p->n_op &&
+           p->index.n_tensor == p->n_tensor;
 }
 
 dt_status dt_program_index(dt_program *p, dt_err *err)
@@ -406,6 +454,7 @@ dt_status dt_program_index(dt_program *p, dt_err *err)
         return DT_OK;
     const dt_status st = p->stale ? make_index(p, err) : extend_index(p, err);
     p->stale = st != DT_OK;
+    p->n_touched = 0;
     p->index.n_op = p->n_op;
     p->index.n_tensor = p->n_tensor;
     return st;

@@ -160,7 +160,9 @@ typedef struct dt_program {
     bool dense;         /* what that pass plans is for steps whose packed values did not fit */
     dt_reasons reasons;
     bool *needs_dx; /* by node: something before it is trained */
-    bool stale;     /* the index must be made anew: more has changed than that ops were inserted */
+    bool stale; /* the index must be made anew: more has changed than ops inserted and touched */
+    int32_t *touched; /* whose operands have changed since the index was made */
+    size_t n_touched, cap_touched;
     dt_index index;
 } dt_program;
 
@@ -194,6 +196,7 @@ dt_status dt_program_tensor(
 dt_status dt_program_insert(
     dt_program *p, const dt_op *op, size_t pos, int32_t *id, dt_err *err) DT_NODISCARD;
 void dti_program_remove(dt_program *p, int32_t op); /* from the order; its number stays */
+void dt_program_touch(dt_program *p, int32_t op);   /* said by who changes its operands */
 void dt_op_bind(dt_op *op, int32_t tensor, int port, int mode);
 /* Bind @bytes of scratch of the op's own, in place of what it has; none for 0. The op need not be
  * in the program yet. */

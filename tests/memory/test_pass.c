@@ -162,6 +162,38 @@ static void inserting_keeps_the_index_right(void **state)
     dt_toy_close(&t);
 }
 
+/* Of a network with branches, whose readers change with each recompute; some values are made again
+ * more than once. */
+static void recomputing_keeps_the_index_right(void **state)
+{
+    (void)state;
+    for (int dropping = 0; dropping < 2; dropping++) {
+        dt_lowered m = dt_program_of(dt_standard("resnet20"), DT_PROGRAM_FIRST, 2);
+        dt_program *p = m.program;
+        dt_err err = {0};
+        const size_t n = p->n_tensor;
+        bool *dropped = dt_alloc(n, sizeof *dropped);
+        size_t made = 0;
+        dt_gap g;
+        assert_non_null(dropped);
+        for (size_t k = 0; k < n; k++)
+            dropped[k] = k % 3 > 0;
+        for (size_t k = n; k-- > 0;)
+            for (int32_t i = 0; dti_gap_next(p, (int32_t)k, &i, &g);)
+                if (g.crosses_loss && dti_repeatable(p, (int32_t)k)) {
+                    const size_t before = p->n_op;
+                    assert_ok(dti_recompute(p, &g, dropping ? dropped : NULL, &err), &err);
+                    assert_index_right(p);
+                    made += p->n_op - before;
+                    break;
+                }
+        assert_true(made > 40);
+        still_sound(p);
+        dt_free(dropped);
+        dt_lowered_close(&m);
+    }
+}
+
 /* Gaps of the program at random, each with ops at random between which it is away. */
 static size_t some_offloads(
     const dt_program *p, dt_dice *dice, dt_gap *gap_of, dt_offload_opt *opt, size_t most)
@@ -676,6 +708,7 @@ DT_TEST_GROUP(pass)
         cmocka_unit_test(gaps_are_where_bytes_lie_idle),
         cmocka_unit_test(a_copy_goes_out_after_the_gap_begins_and_back_before_it_ends),
         cmocka_unit_test(inserting_keeps_the_index_right),
+        cmocka_unit_test(recomputing_keeps_the_index_right),
         cmocka_unit_test(offloads_at_once_are_those_one_by_one),
         cmocka_unit_test(offloads_after_a_failure_are_left_out),
         cmocka_unit_test(lowering_obeys_release_after_and_fetch_before),

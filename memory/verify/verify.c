@@ -56,7 +56,8 @@ typedef struct verifier {
     holding *hold;
     stretch *stretch;    /* apart from each other; bytes of none were never used */
     int32_t *by_address; /* stretches, the lowest first; behind them those not in use */
-    saved *saved;
+    saved *saved;        /* apart from each other in their tiers */
+    int32_t *by_slot;    /* those in use, by tier and slot; behind them those not in use */
     clock *event;
     bool *signalled, *ran;
     pending over[DT_MAX_OVER];
@@ -363,6 +364,60 @@ static dt_status verify_settle(verifier *v, const dt_plan_op *op)
     return DT_OK;
 }
 
+/* ---- what slots hold ---- */
+
+static saved *saved_at(const verifier *v, size_t at)
+{
+    return &v->saved[v->by_slot[at]];
+}
+
+/* The first that begins at a slot of a tier or behind it. */
+static size_t first_from(const verifier *v, uint8_t tier, uint64_t slot)
+{
+    size_t low = 0, high = v->n_saved;
+    while (low < high) {
+        const size_t mid = low + (high - low) / 2;
+        const saved *s = saved_at(v, mid);
+        if (s->tier > tier || (s->tier == tier && s->from >= slot))
+            high = mid;
+        else
+            low = mid + 1;
+    }
+    return low;
+}
+
+/* Behind those that begin at the same place, which have no bytes. */
+static void add_saved(verifier *v, const saved *x)
+{
+    const int32_t id = v->by_slot[v->n_saved];
+    size_t at = first_from(v, x->tier, x->from);
+    while (at < v->n_saved && saved_at(v, at)->tier == x->tier && saved_at(v, at)->from == x->from)
+        at++;
+    memmove(v->by_slot + at + 1, v->by_slot + at, (v->n_saved++ - at) * sizeof id);
+    v->by_slot[at] = id;
+    v->saved[id] = *x;
+}
+
+static void drop_saved(verifier *v, size_t at)
+{
+    const int32_t id = v->by_slot[at];
+    memmove(v->by_slot + at, v->by_slot + at + 1, (--v->n_saved - at) * sizeof id);
+    v->by_slot[v->n_saved] = id;
+}
+
+/* The last that was saved of a tensor at a slot; NULL: nothing is. */
+static saved *find_saved(const verifier *v, uint8_t tier, uint64_t slot, int32_t tensor)
+{
+    saved *found = NULL;
+    for (size_t at = first_from(v, tier, slot); at < v->n_saved; at++) {
+        saved *s = saved_at(v, at);
+        if (s->tier != tier || s->from != slot)
+            break;
+        found = s->tensor == tensor ? s : found;
+    }
+    return found;
+}
+
 /* ---- copies: of what is whole, to slots that nobody uses, from those that hold it still ---- */
 
 /* Whether the row's stream takes such copies; what comes from the batch comes from the host. */
@@ -423,22 +478,23 @@ static dt_status verify_copy_out(verifier *v, const dt_row *r)
     DT_CHECK(copy_checks(v, r));
     DT_CHECK(note_read(v, r->stream, r->tensor, r->bytes));
     const uint64_t to = r->slot + r->stored;
-    for (size_t i = 0; i < v->n_saved; i++) {
-        saved *s = &v->saved[i];
-        if (s->tier != r->tier || s->from >= to || r->slot >= s->to)
-            continue;
+    for (size_t at = first_from(v, r->tier, to); at-- > 0;) {
+        const saved *s = saved_at(v, at);
+        if (s->tier != r->tier || (s->from < r->slot && s->to <= r->slot))
+            break;
+        if (r->slot >= s->to)
+            continue; /* it begins there and has no bytes */
         if (v->p->tensor[s->tensor].persistent && s->tensor != r->tensor)
             return refuse(v, "the slot of %s overlaps the home of %s", named(v, r->tensor),
                 named(v, s->tensor));
         DT_CHECK(must_know(v, r->stream, &s->used, "the earlier use of the slot", s->tensor));
-        *s = v->saved[--v->n_saved];
-        i--;
+        drop_saved(v, at);
     }
     DT_CHECK(note_signal(v, r));
     saved made = {
         r->slot, to, r->tier, r->tensor, r->codec, v->hold[r->tensor].version, {{0}}, {{0}}};
     made.used.at[r->stream] = made.written.at[r->stream] = v->row + 1;
-    v->saved[v->n_saved++] = made;
+    add_saved(v, &made);
     v->out += r->stored;
     return DT_OK;
 }
@@ -447,12 +503,8 @@ static dt_status verify_copy_in(verifier *v, const dt_row *r)
 {
     DT_CHECK(copy_checks(v, r));
     if (r->tier != DT_TIER_INPUT) {
-        saved *s = NULL;
-        for (size_t i = 0; i < v->n_saved; i++)
-            if (v->saved[i].tensor == r->tensor && v->saved[i].tier == r->tier &&
-                v->saved[i].from == r->slot && v->saved[i].to == r->slot + r->stored)
-                s = &v->saved[i];
-        if (s == NULL || s->codec != r->codec)
+        saved *s = find_saved(v, r->tier, r->slot, r->tensor);
+        if (s == NULL || s->to != r->slot + r->stored || s->codec != r->codec)
             return refuse(v, "the slot of %s holds nothing of it", named(v, r->tensor));
         if (s->version != v->hold[r->tensor].version)
             return refuse(v, "%s was written to since it was copied out", named(v, r->tensor));
@@ -471,10 +523,9 @@ static dt_status verify_copy_in(verifier *v, const dt_row *r)
 static dt_status argument_at_home(verifier *v, const dt_plan_arg *a, bool reads)
 {
     const int32_t t = a->tensor;
-    saved *s = v->saved;
     DT_CHECK(not_cut(v, t));
-    while (s->tensor != t || s->from != v->p->tensor[t].home)
-        s++; /* what lives there is saved from the start */
+    saved *s = find_saved(v, v->p->tensor[t].tier, v->p->tensor[t].home, t);
+    DT_ASSERT(s != NULL); /* what lives there is saved from the start */
     if (v->hold[t].live)
         return refuse(v, "%s is on the device while an op works on it at home", named(v, t));
     if (a->from != 0 || a->to != v->p->tensor[t].bytes)
@@ -496,9 +547,15 @@ static void renew_homes(verifier *v, const dt_plan_op *op)
 {
     for (int32_t a = op->first; a < op->first + op->n; a++) {
         const int32_t t = v->p->arg[a].tensor;
-        for (size_t i = 0; i < v->n_saved && dt_plan_in_slot(op, &v->p->tensor[t]); i++)
-            if (v->saved[i].tensor == t)
-                v->saved[i].version = v->hold[t].version;
+        const dt_plan_tensor *x = &v->p->tensor[t];
+        saved *s[] = {NULL, NULL};
+        if (dt_plan_in_slot(op, x)) {
+            s[0] = find_saved(v, x->tier, x->home, t);
+            s[1] = find_saved(v, x->tier, x->next, t);
+        }
+        for (size_t i = 0; i < DT_COUNT(s); i++)
+            if (s[i] != NULL)
+                s[i]->version = v->hold[t].version;
     }
 }
 
@@ -613,9 +670,9 @@ static dt_status part_of(verifier *v, int32_t t, int32_t last)
         whole++;
     if (whole == t || x->home < v->hold[whole].parted)
         return refuse(v, "the home of %s overlaps that of %s", x->name, named(v, last));
-    for (size_t i = 0; i < v->n_saved && !v->hold[whole].cut; i++)
-        if (v->saved[i].tensor == whole)
-            v->saved[i--] = v->saved[--v->n_saved];
+    for (size_t at = v->n_saved; at-- > 0 && !v->hold[whole].cut;)
+        if (saved_at(v, at)->tensor == whole)
+            drop_saved(v, at);
     v->hold[whole].cut = v->hold[t].part = true;
     v->hold[whole].parted = x->home + x->bytes;
     return DT_OK;
@@ -640,9 +697,9 @@ static dt_status home_in_tier(verifier *v, int32_t t, int32_t last)
         return refuse(v, "the two generations of %s lie in each other", x->name);
     if (last >= 0 && x->home < p->tensor[last].next + p->tensor[last].bytes)
         DT_CHECK(part_of(v, t, last));
-    v->saved[v->n_saved++] = (saved){x->home, to, x->tier, t, 0, 0, {{0}}, {{0}}};
+    add_saved(v, &(saved){x->home, to, x->tier, t, 0, 0, {{0}}, {{0}}});
     if (two)
-        v->saved[v->n_saved++] = (saved){x->next, end, x->tier, t, 0, NOTHING, {{0}}, {{0}}};
+        add_saved(v, &(saved){x->next, end, x->tier, t, 0, NOTHING, {{0}}, {{0}}});
     return DT_OK;
 }
 
@@ -667,7 +724,7 @@ static dt_status homes(verifier *v)
 static dt_status brought_home(verifier *v)
 {
     for (size_t i = 0; i < v->n_saved; i++) {
-        const saved *s = &v->saved[i];
+        const saved *s = saved_at(v, i);
         const dt_plan_tensor *t = &v->p->tensor[s->tensor];
         const uint32_t version = v->hold[s->tensor].version;
         const bool right = t->next == t->home ? s->version == version
@@ -769,20 +826,24 @@ dt_status dt_verify(const dt_plan *p, dt_err *err)
     verifier v = {.p = p, .err = err};
     const size_t most =
         4 * p->n_row + 1; /* a row begins and ends a tensor at most, two cuts each */
-    if (p->n_row > INT32_MAX / 4 - 1 || p->n_tensor > INT32_MAX || p->n_event < 0)
+    if (p->n_row > INT32_MAX / 4 - 1 || p->n_tensor > INT32_MAX / 4 || p->n_event < 0)
         return DT_FAIL(err, DT_E_INTERNAL, "plan: too large");
     v.hold = dt_alloc(p->n_tensor, sizeof *v.hold);
     v.stretch = dt_alloc(most, sizeof *v.stretch);
     v.by_address = dt_alloc(most, sizeof *v.by_address);
-    v.saved = dt_alloc(p->n_row + 2 * p->n_tensor, sizeof *v.saved);
+    const size_t most_saved = p->n_row + 2 * p->n_tensor;
+    v.saved = dt_alloc(most_saved + 1, sizeof *v.saved);
+    v.by_slot = dt_alloc(most_saved + 1, sizeof *v.by_slot);
     v.event = dt_alloc((size_t)p->n_event, sizeof *v.event);
     v.signalled = dt_alloc((size_t)p->n_event, sizeof *v.signalled);
     v.ran = dt_alloc(p->n_op, sizeof *v.ran);
     for (size_t i = 0; v.by_address != NULL && i < most; i++)
         v.by_address[i] = (int32_t)i;
+    for (size_t i = 0; v.by_slot != NULL && i < most_saved; i++)
+        v.by_slot[i] = (int32_t)i;
     dt_status st;
     if (v.hold == NULL || v.stretch == NULL || v.by_address == NULL || v.saved == NULL ||
-        v.event == NULL || v.signalled == NULL || v.ran == NULL)
+        v.by_slot == NULL || v.event == NULL || v.signalled == NULL || v.ran == NULL)
         st = DT_FAIL(err, DT_E_NOMEM, "no memory to verify a plan");
     else
         st = run(&v);
@@ -790,6 +851,7 @@ dt_status dt_verify(const dt_plan *p, dt_err *err)
     dt_free(v.stretch);
     dt_free(v.by_address);
     dt_free(v.saved);
+    dt_free(v.by_slot);
     dt_free(v.event);
     dt_free(v.signalled);
     dt_free(v.ran);

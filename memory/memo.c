@@ -19,7 +19,7 @@ struct dti_memo {
     entry entry[PLACES];
 };
 
-dti_memo *dti_memo_create(void)
+dti_memo *dt_memo_create(void)
 {
     return dt_alloc(1, sizeof(dti_memo));
 }
@@ -32,7 +32,7 @@ static void drop(dti_memo *m, entry *e)
     e->value = NULL;
 }
 
-void dti_memo_destroy(dti_memo *m)
+void dt_memo_destroy(dti_memo *m)
 {
     if (m == NULL)
         return;

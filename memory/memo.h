@@ -12,8 +12,8 @@ typedef struct dti_memo dti_memo;
 enum { DTI_MEMO_BYTES = 64 << 20 };
 
 /* NULL when there is no memory, which costs time and nothing else. */
-dti_memo *dti_memo_create(void);
-void dti_memo_destroy(dti_memo *m);
+dti_memo *dt_memo_create(void);
+void dt_memo_destroy(dti_memo *m);
 
 /* The value of so many bytes that was put by that key, borrowed until the next one is put; NULL:
  * there is none any more, or @m is NULL. */

@@ -99,6 +99,6 @@ dt_status dti_score_program(
     dt_score *out, dt_program *p, const dt_pool_desc *pool, dti_memo *memo, dt_err *err)
 {
     *out = score_ops(p);
-    return pool != NULL ? dti_lower_peak(&out->device, p, pool, memo, err)
+    return pool != NULL ? dt_lower_peak(&out->device, p, pool, memo, err)
                         : dti_lower_bound(&out->device, p, err);
 }

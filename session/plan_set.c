@@ -18,8 +18,9 @@
 /* ---- one plan ---- */
 
 /* Where tensors that move wait, by the request. What the team copies itself hides nowhere, so that
- * it comes from its home when it is needed and no earlier. */
-static dt_lower_opts lower_opts(const dt_plan_set *p)
+ * it comes from its home when it is needed and no earlier. What a pass tries is often tried again,
+ * and what it settles for is the plan, so @memo knows what was placed. */
+static dt_lower_opts lower_opts(const dt_plan_set *p, dti_memo *memo)
 {
     const dt_memory_opts *m = &p->session->opts.memory;
     const bool hides = !dti_session_simulate_opts(p->session).inline_copies;
@@ -28,7 +29,8 @@ static dt_lower_opts lower_opts(const dt_plan_set *p)
         .tier = p->asked.tier == DT_TO_DISK ? DT_TIER_DISK : DT_TIER_HOST,
         .spill = p->asked.tier == DT_TO_AUTO && p->asked.budgets.host > 0 && m->disk_path != NULL,
         .host_budget = p->asked.budgets.host,
-        .ahead = {[DT_TIER_HOST] = hides ? m->ahead : 0, [DT_TIER_DISK] = m->ahead}};
+        .ahead = {[DT_TIER_HOST] = hides ? m->ahead : 0, [DT_TIER_DISK] = m->ahead},
+        .memo = memo};
 }
 
 /* Whether packed values of so many words might need more than these bytes. */
@@ -52,14 +54,13 @@ static bool may_overflow(const dt_plan *p)
     return false;
 }
 
-static dt_status rewrite(
-    const dt_plan_set *p, const dt_policies *policies, const dt_planned *to, dt_err *err)
+static dt_status rewrite(const dt_plan_set *p, const dt_policies *policies, const dt_planned *to,
+    const dt_lower_opts *lower, dt_err *err)
 {
-    const dt_lower_opts lower = lower_opts(p);
     const dt_simulate_opts machine = dti_session_simulate_opts(p->session);
     const dt_pass_env env = {.budgets = p->asked.budgets,
         .machine = &machine,
-        .lower = &lower,
+        .lower = lower,
         .kept = p->session->kept,
         .density = &p->session->densities,
         .dense = to->dense,
@@ -83,8 +84,8 @@ static void update_on_host(dt_program *p)
         p->op[i].on_host = p->op[i].kind == DT_OP_UPDATE;
 }
 
-static dt_status make(
-    const dt_plan_set *p, const dt_policies *policies, dt_planned *to, dt_err *err)
+static dt_status make_program(const dt_plan_set *p, const dt_policies *policies,
+    const dt_lower_opts *lower, dt_planned *to, dt_err *err)
 {
     const dt_session *s = p->session;
     const dt_program_opts o = {.graph = s->graph,
@@ -99,12 +100,22 @@ static dt_status make(
             .optimizer = dt_layer_find(dt_optimizer_name(&s->opts.train))}};
     DT_CHECK(dt_program_create(&to->program, &o, err));
     if (to->kind != DT_PROGRAM_UPDATE)
-        DT_CHECK(rewrite(p, policies, to, err));
+        DT_CHECK(rewrite(p, policies, to, lower, err));
     if (updates_at_home(p))
         update_on_host(to->program);
-    const dt_lower_opts l = lower_opts(p);
-    DT_CHECK(dt_lower(&to->plan, to->program, &l, err));
-    return dt_verify(to->plan, err);
+    return DT_OK;
+}
+
+static dt_status make(
+    const dt_plan_set *p, const dt_policies *policies, dt_planned *to, dt_err *err)
+{
+    dti_memo *memo = dt_memo_create();
+    const dt_lower_opts lower = lower_opts(p, memo);
+    dt_status st = make_program(p, policies, &lower, to, err);
+    if (st == DT_OK)
+        st = dt_lower(&to->plan, to->program, &lower, err);
+    dt_memo_destroy(memo);
+    return st == DT_OK ? dt_verify(to->plan, err) : st;
 }
 
 static void free_planned(dt_planned *p)
@@ -880,9 +891,8 @@ static void tell_price(const dt_plan_set *p, dt_saving *to)
             to->text + n, sizeof to->text - n, "; it packs %s", dt_human_bytes(size, s.packed));
 }
 
-/* The same programs and samples by other policies, made here even where the set's were given. */
-static dt_status plan_alike(
-    const dt_plan_set *p, const dt_policies *policies, bool fates, dt_plan_set **out, dt_err *err)
+/* The same by other policies, made here even where the set's plans were given. */
+static dt_plan_request request_alike(const dt_plan_set *p, const dt_policies *policies, bool fates)
 {
     dt_plan_request r = p->asked;
     r.policies = policies;
@@ -890,6 +900,14 @@ static dt_status plan_alike(
     r.algorithms = p->algorithms;
     r.given = NULL;
     r.quick = true; /* as fit raises no peak */
+    return r;
+}
+
+/* The same programs and samples. */
+static dt_status plan_alike(
+    const dt_plan_set *p, const dt_policies *policies, dt_plan_set **out, dt_err *err)
+{
+    const dt_plan_request r = request_alike(p, policies, true);
     dt_status st = dt_plan_set_create(out, p->session, &r, err);
     for (size_t i = 0; i < p->n && st == DT_OK; i++) {
         const dt_planned *one;
@@ -898,13 +916,31 @@ static dt_status plan_alike(
     return st;
 }
 
+/* What the plan of one more program would take: it is placed, and no rows are made of it. */
+static dt_status peak_with(
+    const dt_plan_set *p, const dt_planned *like, uint64_t *peak, dt_err *err)
+{
+    dt_planned one = {.kind = like->kind, .n = like->n};
+    const dt_lower_opts lower = lower_opts(p, NULL);
+    uint64_t of_one = 0;
+    dt_status st = make_program(p, p->policies, &lower, &one, err);
+    if (st == DT_OK)
+        st = dt_lower_peak(&of_one, one.program, lower.pool, NULL, err);
+    *peak = of_one > *peak ? of_one : *peak;
+    dt_program_destroy(one.program);
+    return st;
+}
+
 static dt_status keep_all_peak(
     const dt_plan_set *p, const dt_policies *keep_all, uint64_t *peak, dt_err *err)
 {
+    const dt_plan_request r = request_alike(p, keep_all, false);
     dt_plan_set *all = NULL;
-    const dt_status st = plan_alike(p, keep_all, false, &all, err);
-    if (st == DT_OK)
-        *peak = dt_plan_set_peak(all);
+    dt_status st = dt_plan_set_create(&all, p->session, &r, err);
+    *peak = 0;
+    for (size_t i = 0; i < p->n && st == DT_OK; i++)
+        if (!p->planned[i]->dense)
+            st = peak_with(all, p->planned[i], peak, err);
     dt_plan_set_destroy(all);
     return st;
 }
@@ -925,7 +961,7 @@ static dt_status compare_part(
     const dt_policies part = {.n = 1, .pass = {p->policies->pass[i]}};
     char size[DT_HUMAN_BYTES];
     dt_plan_set *alone = NULL;
-    const dt_status st = plan_alike(p, &part, true, &alone, err);
+    const dt_status st = plan_alike(p, &part, &alone, err);
     if (st == DT_OK && better_alone(alone, p) && dt_plan_set_peak(alone) < *least) {
         *least = dt_plan_set_peak(alone);
         out->worse = true;

@@ -270,7 +270,8 @@ static dt_status rewrite(
     return dti_gaps_rewrite(&r, err);
 }
 
-/* @curve: of what comes of it, placed by the run's pool if it may fit; to be closed */
+/* @curve: of what comes of it, placed by the run's pool if it may fit; to be closed. That it may is
+ * known beforehand where there is no budget. */
 static dt_status plan(
     dti_planner *x, const dti_idle *of, uint64_t limit, dti_load_curve *curve, dt_err *err)
 {
@@ -281,9 +282,10 @@ static dt_status plan(
         st = dt_program_index(q, err);
     if (st == DT_OK)
         st = rewrite(x, of, limit, q, err);
+    const bool any = x->o.budget == 0;
     if (st == DT_OK)
-        st = dti_load_curve_open(curve, q, x->env, false, err);
-    if (st == DT_OK && (x->o.budget == 0 || curve->plan->bound <= x->o.budget)) {
+        st = dti_load_curve_open(curve, q, x->env, any, err);
+    if (st == DT_OK && !any && curve->plan->bound <= x->o.budget) {
         dti_load_curve_close(curve);
         st = dti_load_curve_open(curve, q, x->env, true, err);
     }

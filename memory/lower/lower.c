@@ -794,7 +794,7 @@ dt_status dt_lower(dt_plan **out, dt_program *p, const dt_lower_opts *o, dt_err 
     return st;
 }
 
-dt_status dti_lower_peak(
+dt_status dt_lower_peak(
     uint64_t *peak, dt_program *p, const dt_pool_desc *pool, dti_memo *memo, dt_err *err)
 {
     const dt_lower_opts o = {.pool = pool, .memo = memo};

@@ -25,7 +25,7 @@ dt_status dt_lower(dt_plan **out, dt_program *p, const dt_lower_opts *o, dt_err 
 
 /* The peak of the plan that dt_lower would make with this pool and memo, without its rows: what
  * tries of a policy are scored by. */
-dt_status dti_lower_peak(uint64_t *peak, dt_program *p, const dt_pool_desc *pool, dti_memo *memo,
+dt_status dt_lower_peak(uint64_t *peak, dt_program *p, const dt_pool_desc *pool, dti_memo *memo,
     dt_err *err) DT_NODISCARD;
 
 /* What no plan of the program can be below, whatever the pool: the plan's bound, without its

@@ -386,7 +386,7 @@ static dt_status run_auto(dt_program *p, const dt_pass_env *env, dt_err *err)
     dti_auto *s = dt_alloc(1, sizeof *s);
     if (s == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a search");
-    lower.memo = dti_memo_create(); /* of what is tried most was tried before */
+    lower.memo = dt_memo_create(); /* of what is tried most was tried before */
     own.lower = &lower;
     *s = (dti_auto){.p = p, .env = &own, .lossy = o->lossy, .moves = o->moves};
     dt_status st = find_all(s, err);
@@ -399,7 +399,7 @@ static dt_status run_auto(dt_program *p, const dt_pass_env *env, dt_err *err)
     dt_free(s->value);
     dt_free(s->tensor);
     dt_free(s);
-    dti_memo_destroy(lower.memo);
+    dt_memo_destroy(lower.memo);
     return st;
 }
 

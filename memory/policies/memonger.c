@@ -38,6 +38,7 @@ typedef struct memonger {
     dt_program *p;
     const dt_pass_env *env;
     const options *o;
+    uint64_t least; /* bytes that a plan so far takes */
 } memonger;
 
 /* By value of @c: its stage. */
@@ -79,35 +80,47 @@ static dt_status rewrite(
     return st;
 }
 
+/* What a plan of the program takes. One whose lower bound is no less than what another takes is not
+ * placed: that is told. */
+static dt_status find_cost(memonger *m, dt_program *p, uint64_t *cost, dt_err *err)
+{
+    dt_score score;
+    DT_CHECK(dti_pass_score(m->env, p, false, &score, err));
+    if (score.device < m->least)
+        DT_CHECK(dti_pass_score(m->env, p, true, &score, err));
+    *cost = score.device;
+    m->least = score.device < m->least ? score.device : m->least;
+    return DT_OK;
+}
+
 static dt_status try_it(void *ctx, uint64_t mib, uint64_t *cost, dti_memonger_sums *s, dt_err *err)
 {
-    const memonger *m = ctx;
+    memonger *m = ctx;
     dt_program *q = NULL;
-    dt_score score = {0};
     dt_status st = dt_program_copy(&q, m->p, err);
     if (st == DT_OK)
         st = rewrite(m, q, mib, s, err);
     if (st == DT_OK)
-        st = dti_pass_score(m->env, q, true, &score, err);
-    *cost = score.device;
+        st = find_cost(m, q, cost, err);
     dt_program_destroy(q);
     return st;
 }
 
 static dt_status pass(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
-    memonger m = {.p = p, .env = env, .o = env->opts};
+    memonger m = {.p = p, .env = env, .o = env->opts, .least = UINT64_MAX};
     dti_memonger_sums s;
     dti_memonger_found found;
-    dt_score kept;
+    uint64_t kept;
     if (p->loss == DT_NONE)
         return DT_OK;
     DT_CHECK(dti_globs_check(m.o->stages, p->graph, "memonger", "stages", err));
     if (m.o->threshold >= 0)
         return rewrite(&m, p, (uint64_t)m.o->threshold, &s, err);
     DT_CHECK(dti_memonger_search(try_it, &m, &found, err));
-    DT_CHECK(dti_pass_score(env, p, true, &kept, err));
-    return found.cost < kept.device ? rewrite(&m, p, found.mib, &s, err) : DT_OK;
+    m.least++; /* at as much, all is kept */
+    DT_CHECK(find_cost(&m, p, &kept, err));
+    return found.cost < kept ? rewrite(&m, p, found.mib, &s, err) : DT_OK;
 }
 
 const dt_policy dt_policy_memonger = {

@@ -110,6 +110,15 @@ static bool better(const dti_problem *x, const dt_pass_cost *a)
     return a->seconds < b->seconds || (!(a->seconds > b->seconds) && a->device < b->device);
 }
 
+/* Of what exceeds the budget bytes alone are compared, so rows are not made of it, nor timed. */
+static dt_status find_cost(const dti_problem *x, dt_program *p, dt_pass_cost *out, dt_err *err)
+{
+    const dt_lower_opts o = dti_pass_lower_opts(x->env);
+    *out = (dt_pass_cost){0};
+    DT_CHECK(dt_lower_peak(&out->device, p, o.pool, o.memo, err));
+    return out->device > x->budget ? DT_OK : dti_pass_cost_of(x->env, p, out, err);
+}
+
 dt_status dti_problem_try(dti_problem *x, dt_remat_sequence *runs, uint64_t *peak, dt_err *err)
 {
     dt_program *copy = NULL;
@@ -118,7 +127,7 @@ dt_status dti_problem_try(dti_problem *x, dt_remat_sequence *runs, uint64_t *pea
     if (st == DT_OK)
         st = rewrite(x, copy, runs, 0, err);
     if (st == DT_OK)
-        st = dti_pass_cost_of(x->env, copy, &cost, err);
+        st = find_cost(x, copy, &cost, err);
     dt_program_destroy(copy);
     DT_CHECK(st);
     *peak = cost.device;

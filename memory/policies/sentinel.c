@@ -194,7 +194,7 @@ static dt_status find_exposed(const sentinel *x, int64_t layers, double *exposed
     return DT_OK;
 }
 
-/* Of the program as it came, or a copy of that. */
+/* Of the program as it came, or a copy of that, which is only looked at and gives no reasons. */
 static dt_status rewrite(const sentinel *x, dt_program *q, int64_t layers, dt_err *err)
 {
     int32_t *order = dt_alloc(q->n_order + 1, sizeof *order); /* copies come between the ops */
@@ -213,9 +213,10 @@ static dt_status rewrite(const sentinel *x, dt_program *q, int64_t layers, dt_er
         dt_gap g = i->gap;
         g.from_pos = dt_pos(q, g.from);
         g.to_pos = dt_pos(q, g.to);
-        st = dt_reasons_add(&q->reasons, &g.reason, err,
-            "%s: intervals of %d layers; accessed %d times", q->policy, (int)layers,
-            (int)i->accesses);
+        if (q == x->p)
+            st = dt_reasons_add(&q->reasons, &g.reason, err,
+                "%s: intervals of %d layers; accessed %d times", q->policy, (int)layers,
+                (int)i->accesses);
         if (st == DT_OK)
             st = dti_offloads_add(&all, q, &g, &o, err);
     }

@@ -24,7 +24,7 @@ static void found_is_what_was_put(void **state)
 {
     (void)state;
     enum { KEYS = 20000 };
-    dti_memo *m = dti_memo_create();
+    dti_memo *m = dt_memo_create();
     uint64_t drawn = 7, found = 0;
     uint64_t *last = dt_alloc(KEYS, sizeof *last);
     assert_true(m != NULL && last != NULL);
@@ -46,7 +46,7 @@ static void found_is_what_was_put(void **state)
     assert_true(found > 5 * KEYS && found < 8 * KEYS);
     assert_int_equal(dti_memo_hits(m), found);
     dt_free(last);
-    dti_memo_destroy(m);
+    dt_memo_destroy(m);
 }
 
 /* What does not fit beside the others is not kept, and others are. */
@@ -54,7 +54,7 @@ static void bytes_are_bounded(void **state)
 {
     (void)state;
     enum { EACH = DTI_MEMO_BYTES / 4 };
-    dti_memo *m = dti_memo_create();
+    dti_memo *m = dt_memo_create();
     char *large = dt_alloc(DTI_MEMO_BYTES + 1, 1);
     char key[DT_SHA256_TEXT];
     size_t kept = 0;
@@ -72,7 +72,7 @@ static void bytes_are_bounded(void **state)
     dti_memo_put(m, key, large, 1); /* in the place of one of them */
     assert_non_null(dti_memo_find(m, key, 1));
     dt_free(large);
-    dti_memo_destroy(m);
+    dt_memo_destroy(m);
 }
 
 static void draw_intervals(dt_interval *v, size_t n, uint64_t *drawn)
@@ -91,7 +91,7 @@ static void placements_are_the_pools(void **state)
     (void)state;
     enum { N = 3 };
     const char *const pools[] = {"greedy", "best_fit"};
-    dti_memo *m = dti_memo_create();
+    dti_memo *m = dt_memo_create();
     uint64_t drawn = 3;
     for (int i = 0; i < 20000; i++) {
         dt_interval v[N], w[N];
@@ -107,13 +107,13 @@ static void placements_are_the_pools(void **state)
             assert_int_equal(v[k].off, w[k].off);
     }
     assert_true(dti_memo_hits(m) > 1000);
-    dti_memo_destroy(m);
+    dt_memo_destroy(m);
 }
 
 static void failures_are_not_kept(void **state)
 {
     (void)state;
-    dti_memo *m = dti_memo_create();
+    dti_memo *m = dt_memo_create();
     dt_interval empty = {.lower = 1, .upper = 1, .bytes = 1, .align = 1};
     uint64_t peak;
     for (int i = 0; i < 2; i++) {
@@ -122,7 +122,7 @@ static void failures_are_not_kept(void **state)
             dti_pool_memo_place(m, dt_pool_find("greedy"), &empty, 1, &peak, &err), DT_E_INTERNAL);
     }
     assert_int_equal(dti_memo_hits(m), 0);
-    dti_memo_destroy(m);
+    dt_memo_destroy(m);
 }
 
 /* Of all policies on one network, each twice: the second time every cost is known. */
@@ -135,7 +135,7 @@ static void costs_are_those_of_the_plans(void **state)
     dt_costs_of_card(&costs, dt_card_speed_find("p100"));
     const dt_lower_opts quick = {.pool = dt_pool_find("best_fit"), .policy = ""};
     dt_lower_opts remembers = quick;
-    remembers.memo = dti_memo_create();
+    remembers.memo = dt_memo_create();
     const dt_pass_env plain = {.costs = &costs, .lower = &quick};
     const dt_pass_env with = {.costs = &costs, .lower = &remembers};
     dt_lowered m = dt_program_of(dt_standard("resnet20"), DT_PROGRAM_FIRST, 8);
@@ -159,7 +159,7 @@ static void costs_are_those_of_the_plans(void **state)
         dt_program_destroy(p);
     }
     dt_lowered_close(&m);
-    dti_memo_destroy(remembers.memo);
+    dt_memo_destroy(remembers.memo);
 }
 
 DT_TEST_GROUP(memo)

@@ -10,6 +10,8 @@
 
 /* So many plans that are no better than one before are the last. */
 enum { FRUITLESS = 8, FEEDBACK_FRUITLESS = 3 };
+/* What a step may take longer without a budget, as a share of it. */
+static const double longer = 1e-3;
 
 /* ---- what a gap costs ---- */
 
@@ -400,6 +402,93 @@ static dt_status feed_back(dti_planner *x, dti_idle *of, dt_err *err)
     return st;
 }
 
+/* ---- taking back ---- */
+
+/* How long the ops of a plan wait for the copies of each gap; no less than nothing. */
+static dt_status find_waits(
+    const dti_planner *x, const dti_load_curve *c, const dti_idle *of, double *waits, dt_err *err)
+{
+    const dt_simulate_opts o = dti_pass_machine(x->env);
+    dt_timeline t;
+    const dt_status st = dt_simulate(&t, c->plan, dti_pass_costs(x->env), &o, err);
+    memset(waits, 0, x->n_gap * sizeof *waits);
+    for (size_t k = 0; st == DT_OK && k < t.n; k++) {
+        const dt_row *w = &c->plan->row[k];
+        if (w->kind != DT_ROW_WAIT || w->stream != DT_STREAM_COMPUTE || t.end[k] <= t.begin[k])
+            continue;
+        const int32_t by = dti_timeline_signal(c->plan, (int32_t)k);
+        for (size_t n = 0; by >= 0 && n < x->n_gap; n++)
+            if (of[n].fate == DTI_OFFLOAD && of[n].gap.tensor == c->plan->row[by].tensor)
+                waits[n] += t.end[k] - t.begin[k];
+    }
+    dt_timeline_deinit(&t);
+    return st;
+}
+
+/* The one that is waited for longest; where none is, as copies also slow the ops beside them, the
+ * one whose copies take longest. */
+static dti_idle *costliest(const dti_planner *x, dti_idle *of, const double *waits)
+{
+    dti_idle *found = NULL;
+    for (size_t n = 0; n < x->n_gap; n++) {
+        const size_t f = found != NULL ? (size_t)(found - of) : n;
+        const bool more = waits[n] > waits[f] ||
+                          (waits[n] >= waits[f] && of[n].out + of[n].in > of[f].out + of[f].in);
+        if (of[n].fate == DTI_OFFLOAD && (found == NULL || more))
+            found = &of[n];
+    }
+    return found;
+}
+
+/* As @x's program takes with nothing moved, placed as what is planned. */
+static dt_status seconds_before(dti_planner *x, dti_idle *of, double *seconds, dt_err *err)
+{
+    dti_load_curve c;
+    if (x->gaps.n > 0)
+        memcpy(of, x->chosen, x->gaps.n * sizeof *of);
+    for (size_t n = 0; n < x->n_gap; n++)
+        of[n].fate = DTI_KEEP;
+    const dt_status st = plan(x, of, x->limit, &c, err);
+    *seconds = c.seconds;
+    dti_load_curve_close(&c);
+    return st;
+}
+
+/* Without a budget a step is to take no longer than before. What the queues do not tell, such as
+ * where addresses make a copy wait, the plan does: swaps are taken back, each time twice as many,
+ * until it does. */
+static dt_status take_back(dti_planner *x, dti_idle *of, dt_err *err)
+{
+    double most = 0, *waits = dt_alloc(x->n_gap + 1, sizeof *waits);
+    dt_status st = waits != NULL ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory to take swaps back");
+    if (st == DT_OK)
+        st = seconds_before(x, of, &most, err);
+    most *= 1 + longer;
+    if (x->gaps.n > 0)
+        memcpy(of, x->chosen, x->gaps.n * sizeof *of);
+    for (size_t n = 1; st == DT_OK && x->seconds > most; n *= 2) {
+        dti_load_curve c;
+        dti_idle *i = NULL;
+        st = plan(x, of, x->limit, &c, err);
+        if (st == DT_OK)
+            st = find_waits(x, &c, of, waits, err);
+        dti_load_curve_close(&c);
+        for (size_t k = 0; st == DT_OK && k < n && (i = costliest(x, of, waits)) != NULL; k++)
+            i->fate = DTI_KEEP;
+        if (st == DT_OK)
+            st = plan(x, of, x->limit, &c, err);
+        if (st == DT_OK) {
+            x->seconds = c.seconds;
+            memcpy(x->chosen, of, x->gaps.n * sizeof *of);
+            dti_load_curve_close(&c);
+        }
+        if (i == NULL)
+            break;
+    }
+    dt_free(waits);
+    return st;
+}
+
 dt_status dti_planner_finish(dti_planner *x, dt_err *err)
 {
     dti_idle *of = dt_alloc(x->gaps.n + 1, sizeof *of);
@@ -410,6 +499,8 @@ dt_status dti_planner_finish(dti_planner *x, dt_err *err)
         memcpy(of, x->chosen, x->gaps.n * sizeof *of);
     if (x->o.feedback > 0 && !x->gaps.inline_copies)
         st = feed_back(x, of, err);
+    if (st == DT_OK && x->o.budget == 0 && !x->gaps.inline_copies)
+        st = take_back(x, of, err);
     dt_free(of);
     return st == DT_OK ? rewrite(x, x->chosen, x->limit, x->p, err) : st;
 }

@@ -8,6 +8,7 @@
 
 #include "engine/base/alloc.h"
 #include "memory/policies/chen.h"
+#include "memory/remat/moments.h"
 #include "memory/remat/of_program.h"
 
 /**
@@ -15,12 +16,20 @@
  * @once @again: seconds by op, of it in order, and of it when it runs again
  * @own: by op of the graph, bytes of its output while it runs; 0 where that may lie over an input
  * @rate: bytes a second that leave the device and come back
+ * @behind: by op, it does not run before the input is there
+ * @fetch: seconds of the inputs' copies; @fetched: by op of the graph, of its own; 0: it is none
+ * @first @repeat: by op of the graph, seconds of its ops that are behind, and of it when it runs
+ * again
+ * @apart: by op of the graph, some of its ops run before what comes before it
  */
 typedef struct least {
     const dt_pass_env *env;
     double *once, *again, compute, rate;
     dt_remat_program r;
-    uint64_t *own, bytes;
+    uint64_t *own;
+    bool *behind;
+    double fetch, *first, *repeat, *fetched;
+    uint8_t *apart;
 } least;
 
 static dt_status no_memory(dt_err *err)
@@ -143,37 +152,138 @@ static double fetch_seconds(const least *l, uint64_t bytes)
     return fmin(dti_costs_copy(c, &r, 1, true), dti_costs_copy(c, &r, 1, false));
 }
 
-/* Whether an op reads what comes of the input. */
-static bool reads(const dt_op *op, const bool *derived)
+/* Whether an op reads one of these tensors. */
+static bool reads(const dt_op *op, const bool *those)
 {
     for (int k = 0; k < op->n_arg; k++)
-        if (op->arg[k].mode != DT_WRITE && derived[op->arg[k].tensor])
+        if (op->arg[k].mode != DT_WRITE && those[op->arg[k].tensor])
             return true;
     return false;
 }
 
-/* Nothing that reads the input, or what comes of it, runs before that is there: the ops take no
- * less than its copy and those. Labels are read so late that their copy may be hidden. */
+/* Nothing from the first op on that reads the input runs before that is there: the ops take no less
+ * than its copy and those. Labels are read so late that their copy may be hidden. */
 static dt_status wait_for_input(least *l, const dt_program *p, dt_err *err)
 {
+    bool *fetched = dt_alloc(p->n_tensor + 1, sizeof *fetched), begun = false;
     double behind = 0;
-    bool *derived = dt_alloc(p->n_tensor + 1, sizeof *derived);
-    if (derived == NULL)
+    l->behind = dt_alloc(p->n_op + 1, sizeof *l->behind);
+    if (fetched == NULL || l->behind == NULL) {
+        dt_free(fetched);
         return no_memory(err);
-    for (size_t i = 0; i < p->n_order; i++) {
-        const dt_op *op = &p->op[p->order[i]];
-        const bool input = op->kind == DT_OP_FETCH && op->arg[0].port != DT_LABELS;
-        if (!input && !reads(op, derived))
-            continue;
-        const double seconds =
-            input ? fetch_seconds(l, p->tensor[op->arg[0].tensor].bytes) : l->once[p->order[i]];
-        behind += seconds < HUGE_VAL ? seconds : 0;
-        for (int k = 0; k < op->n_arg; k++)
-            derived[op->arg[k].tensor] |= op->arg[k].mode != DT_READ;
     }
-    l->compute = fmax(l->compute, behind);
-    dt_free(derived);
+    for (size_t i = 0; i < p->n_order; i++) {
+        const int32_t number = p->order[i];
+        const dt_op *op = &p->op[number];
+        if (op->kind == DT_OP_FETCH) {
+            const int32_t t = op->arg[0].tensor;
+            fetched[t] = op->arg[0].port != DT_LABELS;
+            l->fetch += fetched[t] ? fetch_seconds(l, p->tensor[t].bytes) : 0;
+            continue;
+        }
+        begun = begun || reads(op, fetched);
+        l->behind[number] = begun;
+        behind += begun && l->once[number] < HUGE_VAL ? l->once[number] : 0;
+    }
+    l->compute = fmax(l->compute, l->fetch + behind);
+    dt_free(fetched);
     return DT_OK;
+}
+
+/* ---- moments ---- */
+
+/* By op of the program the op of the graph that it is, or is a part of; n_op where it is none. */
+static uint32_t *find_nodes(const least *l, const dt_program *p)
+{
+    const uint32_t n = l->r.graph.n_op;
+    uint32_t *node = dt_alloc(p->n_op + 1, sizeof *node);
+    for (size_t i = 0; node != NULL && i < p->n_op; i++)
+        node[i] = n;
+    for (uint32_t v = 0; node != NULL && v < n; v++)
+        if (l->r.op[v] != DT_NONE)
+            node[l->r.op[v]] = v;
+    for (size_t i = 0; node != NULL && i < p->n_order; i++) {
+        const dt_op *op = &p->op[p->order[i]];
+        for (int k = 0; k < op->n_arg; k++) {
+            const uint32_t v = l->r.op_of[op->arg[k].tensor];
+            if (op->arg[k].mode == DT_WRITE && v < n && l->r.op[v] != DT_NONE)
+                node[p->order[i]] = v;
+        }
+    }
+    return node;
+}
+
+/* A moment is the beginning of an op that begins behind all parts of those before it, and before
+ * all parts of those behind it. */
+static void find_apart(least *l, const dt_program *p, const uint32_t *node, size_t *begin)
+{
+    const uint32_t n = l->r.graph.n_op;
+    for (uint32_t v = 0; v <= n; v++)
+        begin[v] = p->n_order;
+    for (size_t i = p->n_order; i-- > 0;)
+        begin[node[p->order[i]]] = i;
+    uint32_t most = 0; /* the last op of which a part has run */
+    for (size_t i = 0; i < p->n_order; i++) {
+        const uint32_t v = node[p->order[i]];
+        if (v < n && v < most)
+            l->apart[v] = 1;
+        most = v < n && v > most ? v : most;
+    }
+    uint32_t open_op = n; /* the first op of which a part has not run */
+    for (size_t i = p->n_order; i-- > 0;) {
+        const uint32_t v = node[p->order[i]];
+        open_op = v < open_op ? v : open_op;
+        if (v < n && begin[v] == i && open_op < v)
+            l->apart[v] = 1;
+    }
+}
+
+/* What is known of each op of the graph from those of the program. */
+static dt_status find_parts(least *l, const dt_program *p, dt_err *err)
+{
+    const size_t n = (size_t)l->r.graph.n_op + 1;
+    uint32_t *node = find_nodes(l, p);
+    size_t *begin = dt_alloc(n, sizeof *begin);
+    l->first = dt_alloc(n, sizeof *l->first);
+    l->repeat = dt_alloc(n, sizeof *l->repeat);
+    l->fetched = dt_alloc(n, sizeof *l->fetched);
+    l->apart = dt_alloc(n, 1);
+    dt_status st = DT_OK;
+    if (node == NULL || begin == NULL || l->first == NULL || l->repeat == NULL ||
+        l->fetched == NULL || l->apart == NULL)
+        st = no_memory(err);
+    for (size_t i = 0; st == DT_OK && i < p->n_order; i++) {
+        const int32_t op = p->order[i];
+        if (l->behind[op] && l->once[op] < HUGE_VAL)
+            l->first[node[op]] += l->once[op];
+        l->repeat[node[op]] += l->again[op];
+        if (p->op[op].kind == DT_OP_FETCH && p->op[op].arg[0].port != DT_LABELS)
+            l->fetched[node[op]] = fetch_seconds(l, p->tensor[p->op[op].arg[0].tensor].bytes);
+    }
+    if (st == DT_OK)
+        find_apart(l, p, node, begin);
+    dt_free(node);
+    dt_free(begin);
+    return st;
+}
+
+/* All tiers beside each other, each with a share of the bytes by its rate. */
+static dti_copies copies(const least *l, dt_direction way)
+{
+    const dt_costs *c = dti_pass_costs(l->env);
+    dti_copies sum = {.latency = HUGE_VAL};
+    for (int tier = DT_TIER_HOST; tier <= DT_TIER_DISK; tier++) {
+        const dt_link *a = &c->link[tier][way], *b = &c->thread_link[tier][way];
+        const double rate = fmax(a->rate, b->rate), latency = fmin(a->latency, b->latency);
+        if (!(rate > 0))
+            continue;
+        sum.latency = fmin(sum.latency, latency * rate);
+        sum.rate += rate;
+    }
+    sum.latency = sum.rate > 0 ? sum.latency / sum.rate : 0;
+    if (l->env->density != NULL && l->env->density->n > 0)
+        sum.rate *= 32;
+    return sum;
 }
 
 /* The abstract problem: what is not read with some choice is not wanted, repetitions at their least
@@ -208,6 +318,8 @@ static dt_status open(least *l, const dt_program *p, dt_err *err)
         pack(l, bare);
     if (st == DT_OK)
         st = find_own(l, bare, err);
+    if (st == DT_OK)
+        st = find_parts(l, bare, err);
     dt_plan_destroy(plan);
     dt_program_destroy(bare);
     return st;
@@ -227,6 +339,29 @@ static dt_status extra(const least *l, double room, double enough, double *out, 
         wanted = all + g->n_op + 1 + (uint64_t)(enough / l->r.unit);
     DT_CHECK(dti_remat_bound_by(g, budget, l->own, wanted, &cost, err));
     *out = fmax(0, ((double)(cost - all) - g->n_op) * l->r.unit);
+    return DT_OK;
+}
+
+/* Several moments at once, and the ops and copies between them. */
+static dt_status by_moments(const least *l, double room, double *low, dt_err *err)
+{
+    const dti_moments m = {.g = &l->r.graph,
+        .budget = room < 0x1p62 ? (uint64_t)room : (uint64_t)1 << 62,
+        .own = l->own,
+        .once = l->r.graph.backward,
+        .apart = l->apart,
+        .in_order = true,
+        .first = l->first,
+        .again = l->repeat,
+        .fetch = l->fetched,
+        .before = l->fetch,
+        .least = l->compute,
+        .out = copies(l, DT_TO_TIER),
+        .in = copies(l, DT_FROM_TIER)};
+    double seconds = 0;
+    if (l->r.graph.n_op <= DT_REMAT_MOST_MOMENTS)
+        DT_CHECK(dti_moments_bound(&m, &seconds, err));
+    *low = fmax(*low, seconds);
     return DT_OK;
 }
 
@@ -251,10 +386,17 @@ dt_status dt_step_bound(
             high = at;
         more = high - low;
     }
+    if (st == DT_OK && low < HUGE_VAL)
+        st = by_moments(&l, room, &low, err);
     *seconds = low;
     dti_remat_program_deinit(&l.r);
     dt_free(l.once);
     dt_free(l.again);
     dt_free(l.own);
+    dt_free(l.behind);
+    dt_free(l.first);
+    dt_free(l.repeat);
+    dt_free(l.fetched);
+    dt_free(l.apart);
     return st;
 }

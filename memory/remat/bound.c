@@ -1,4 +1,5 @@
-/* Bounds that hold for every sequence, reordered or not.
+/* Bounds that hold for every sequence, reordered or not: of one moment, here, and of several at
+ * once (moments.c).
  *
  * Take the moment when an op x runs for the first time. All ops that x depends on have run, and
  * what depends on x has not. A value of the former that the latter read is there at that moment, or
@@ -14,6 +15,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "memory/remat/moments.h"
 #include "memory/remat/remat.h"
 
 enum { MOMENTS = 64, PRICES = 24 };
@@ -322,9 +324,35 @@ uint64_t dt_remat_least_peak(const dt_remat_graph *g)
     return most;
 }
 
+/* By several moments at once, for any order (moments.h). Sums are wrong by less than @off. */
+static dt_status by_several(
+    const dt_remat_graph *g, uint64_t budget, double *cost, double *off, dt_err *err)
+{
+    dti_moments m = {.g = g, .budget = budget};
+    double *each = dt_alloc((size_t)g->n_op + 1, sizeof *each);
+    if (each == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a bound");
+    for (uint32_t v = 0; v < g->n_op; v++) {
+        each[v] = (double)g->cost[v];
+        m.least += each[v];
+    }
+    m.first = m.again = each;
+    *off = 1e-6 + 1e-9 * m.least;
+    const dt_status st = dti_moments_bound(&m, cost, err);
+    dt_free(each);
+    return st;
+}
+
 dt_status dt_remat_bound(const dt_remat_graph *g, uint64_t budget, uint64_t *out, dt_err *err)
 {
-    return dti_remat_bound_by(g, budget, NULL, UINT64_MAX, out, err);
+    double cost = 0, off = 0;
+    DT_CHECK(dti_remat_bound_by(g, budget, NULL, UINT64_MAX, out, err));
+    if (g->n_op <= DT_REMAT_MOST_MOMENTS)
+        DT_CHECK(by_several(g, budget, &cost, &off, err));
+    /* costs are whole numbers, so a bound may be rounded up */
+    if (cost - off > (double)*out)
+        *out = (uint64_t)ceil(cost - off);
+    return DT_OK;
 }
 
 dt_status dti_remat_bound_by(const dt_remat_graph *g, uint64_t budget, const uint64_t *own,

@@ -13,6 +13,7 @@
 #include "memory/kept.h"
 #include "memory/policies/chen.h"
 #include "memory/policies/remat_pass.h"
+#include "memory/step_bound.h"
 #include "memory/time/card_costs.h"
 #include "tests/fixture/check.h"
 #include "tests/fixture/planned.h"
@@ -150,6 +151,11 @@ static void near_every_way(const dt_lowered *m, size_t n_value, const dt_costs *
             if (all[i].device <= budget)
                 best = fmin(best, all[i].seconds);
         const dt_pass_cost found = under(m, "auto", budget, costs, costs);
+        double bound = (double)NAN;
+        assert_ok(dt_step_bound(m->program, &env, budget, &bound, &err), &err);
+        if (!(bound <= best * (1 + 1e-9)))
+            fail_msg("bound %g s of %zu bytes, the best of %u ways %g s", bound, (size_t)budget,
+                (unsigned)ways, best);
         if (!(found.device <= budget && found.seconds <= 1.05 * best))
             fail_msg("auto takes %g s and %zu bytes of %zu, the best of %u ways %g s",
                 found.seconds, (size_t)found.device, (size_t)budget, (unsigned)ways, best);

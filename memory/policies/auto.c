@@ -87,12 +87,19 @@ static dt_status go_on(const dti_auto *s, const dti_found *f, dt_program *to, dt
     return apply(s, f->then, f->budget, f->aim > f->budget, to, err);
 }
 
+/* What comes behind a list or fates. */
+static dt_status finish(const dti_auto *s, const dti_found *f, dt_program *to, dt_err *err)
+{
+    DT_CHECK(go_on(s, f, to, err));
+    return f->early > 0 ? dti_auto_ask_earlier(s, f->early, to, err) : DT_OK;
+}
+
 /* All of a plan. */
 static dt_status make(const dti_auto *s, const dti_found *f, dt_program *to, dt_err *err)
 {
     DT_CHECK(f->fate != NULL ? dti_auto_apply_fates(s, f->fate, to, err)
                              : apply(s, f->list, f->aim, false, to, err));
-    return go_on(s, f, to, err);
+    return finish(s, f, to, err);
 }
 
 static void look(const dt_program *p, dti_found *f)
@@ -147,7 +154,7 @@ static dt_status try_on(const dti_auto *s, const dt_program *from, bool made, dt
     if (st == DT_OK)
         st = dt_program_index(copy, err);
     if (st == DT_OK)
-        st = made ? go_on(s, f, copy, err) : make(s, f, copy, err);
+        st = made ? finish(s, f, copy, err) : make(s, f, copy, err);
     if (st == DT_OK)
         st = cost_of(s, copy, &f->cost, err);
     if (st == DT_OK)
@@ -213,6 +220,25 @@ static void find_range(dti_auto *s)
             s->least = s->plan[i].cost.device;
 }
 
+static const dti_found *best_within(const dti_auto *s, uint64_t most)
+{
+    const dti_found *best = &s->plan[0];
+    for (size_t i = 1; i < s->n; i++)
+        if (better(s->env, &s->plan[i].cost, &best->cost, most))
+            best = &s->plan[i];
+    return best;
+}
+
+/* The fastest within a budget, with copies back earlier. */
+static dt_status add_early(dti_auto *s, uint64_t budget, dt_err *err)
+{
+    dti_found f = *best_within(s, budget); /* its fates are borrowed: what is kept is copied */
+    if (f.early > 0 || f.cost.device > budget)
+        return DT_OK;
+    f.early = budget;
+    return dti_auto_add(s, &f, NULL, err);
+}
+
 /* Up to @most, those for the higher budgets first: what is found there is gone on from. */
 static dt_status find_at(dti_auto *s, uint64_t least, uint64_t most, dt_err *err)
 {
@@ -222,7 +248,11 @@ static dt_status find_at(dti_auto *s, uint64_t least, uint64_t most, dt_err *err
         return DT_OK;
     const size_t searched = s->n_base;
     DT_CHECK(dti_auto_add_searched(s, least, most, err));
-    return dti_auto_go_on(s, searched, least, most, err);
+    DT_CHECK(dti_auto_go_on(s, searched, least, most, err));
+    for (int i = DTI_AUTO_BUDGETS; i-- > 0;)
+        if (dti_auto_budget(s, i) > least && dti_auto_budget(s, i) <= most)
+            DT_CHECK(add_early(s, dti_auto_budget(s, i), err));
+    return add_early(s, least, err);
 }
 
 /* The front of all runs. */
@@ -368,12 +398,7 @@ static dt_status find_all(dti_auto *s, dt_err *err)
 /* Without a budget as much as keep_all takes, never more. */
 static const dti_found *choose(const dti_auto *s)
 {
-    const uint64_t most = s->env->budgets.device > 0 ? s->env->budgets.device : s->most;
-    const dti_found *best = &s->plan[0];
-    for (size_t i = 1; i < s->n; i++)
-        if (better(s->env, &s->plan[i].cost, &best->cost, most))
-            best = &s->plan[i];
-    return best;
+    return best_within(s, s->env->budgets.device > 0 ? s->env->budgets.device : s->most);
 }
 
 static dt_status run_auto(dt_program *p, const dt_pass_env *env, dt_err *err)

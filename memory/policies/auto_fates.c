@@ -21,8 +21,7 @@ static dt_status no_memory(dt_err *err)
 
 /* ---- from fates to programs ---- */
 
-/* Seconds of an op; of one that recomputes those of what it repeats. */
-static double seconds_of(const dti_auto *s, const dt_program *p, int32_t number)
+double dti_auto_seconds_of(const dti_auto *s, const dt_program *p, int32_t number)
 {
     const dt_op *op = &p->op[number];
     const int32_t same = op->kind == DT_OP_RECOMPUTE ? op->recompute_of : number;
@@ -37,7 +36,7 @@ static int32_t ahead_of(const dti_auto *s, const dt_program *p, const dt_gap *g)
     int32_t at = g->to_pos;
     const int32_t loss = dt_pos(p, p->loss), first = loss > g->from_pos ? loss : g->from_pos;
     while (at > first + 1 && have < wanted)
-        have += seconds_of(s, p, p->order[--at]);
+        have += dti_auto_seconds_of(s, p, p->order[--at]);
     return p->order[at];
 }
 
@@ -49,7 +48,7 @@ static int32_t behind(const dti_auto *s, const dt_program *p, const dt_gap *g)
     int32_t at = g->from_pos;
     const int32_t loss = dt_pos(p, p->loss);
     while (at < loss && have < wanted)
-        have += seconds_of(s, p, p->order[++at]);
+        have += dti_auto_seconds_of(s, p, p->order[++at]);
     return p->order[at];
 }
 

@@ -67,9 +67,10 @@ char *dti_front_text(const dti_front *f, size_t *bytes)
     for (size_t i = 0; i < f->n; i++) {
         const dti_found *x = &f->plan[i];
         at += (size_t)snprintf(to + at, LINE,
-            "%" PRIu64 " %" PRIu64 " %d %d %d %" PRIu64 " %" PRIu64 " %" PRIu64 " %a %s %s", x->aim,
-            x->budget, x->offloads, x->encodes, x->recomputes, x->cost.device, x->cost.host,
-            x->cost.disk, x->cost.seconds, x->then[0] != '\0' ? x->then : "-",
+            "%" PRIu64 " %" PRIu64 " %" PRIu64 " %d %d %d %" PRIu64 " %" PRIu64 " %" PRIu64
+            " %a %s %s",
+            x->aim, x->budget, x->early, x->offloads, x->encodes, x->recomputes, x->cost.device,
+            x->cost.host, x->cost.disk, x->cost.seconds, x->then[0] != '\0' ? x->then : "-",
             x->fate == NULL ? x->list : "=");
         for (size_t k = 0; x->fate != NULL && k < f->n_value; k++)
             to[at++] = (char)('0' + x->fate[k]);
@@ -101,12 +102,13 @@ static bool parse_plan(dti_found *x, const char *line, size_t n_value)
 {
     int offloads, encodes, recomputes, at = 0;
     const int got = sscanf(line,
-        "%" SCNu64 " %" SCNu64 " %d %d %d %" SCNu64 " %" SCNu64 " %" SCNu64 " %la %63s %n", &x->aim,
-        &x->budget, &offloads, &encodes, &recomputes, &x->cost.device, &x->cost.host, &x->cost.disk,
-        &x->cost.seconds, x->then, &at);
+        "%" SCNu64 " %" SCNu64 " %" SCNu64 " %d %d %d %" SCNu64 " %" SCNu64 " %" SCNu64
+        " %la %63s %n",
+        &x->aim, &x->budget, &x->early, &offloads, &encodes, &recomputes, &x->cost.device,
+        &x->cost.host, &x->cost.disk, &x->cost.seconds, x->then, &at);
     const char *rest = line + at;
     const size_t n = strcspn(rest, "\n");
-    if (got != 10 || at == 0 || !isfinite(x->cost.seconds) || !(x->cost.seconds > 0) ||
+    if (got != 11 || at == 0 || !isfinite(x->cost.seconds) || !(x->cost.seconds > 0) ||
         rest[n] != '\n')
         return false;
     if (strcmp(x->then, "-") == 0)

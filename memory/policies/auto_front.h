@@ -12,10 +12,12 @@ enum { DTI_MOST_FOUND = 512, DTI_FATES = 3 };
  * @list: a policy; @fate: or fates of values, by value, below DTI_FATES; NULL: the list
  * @aim:  the budget that the list goes by; 0: none
  * @then: a policy that goes on from there, by @budget; "": none does
+ * @early: at last copies back that are waited for are asked for earlier, within so many bytes; 0:
+ * they are not
  */
 typedef struct dti_found {
     char list[64], then[64];
-    uint64_t aim, budget;
+    uint64_t aim, budget, early;
     uint8_t *fate;
     bool offloads, encodes, recomputes;
     dt_pass_cost cost;

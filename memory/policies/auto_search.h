@@ -73,10 +73,19 @@ dt_status dti_auto_go_on(
     dti_auto *s, size_t from, uint64_t least, uint64_t most, dt_err *err) DT_NODISCARD;
 void dti_auto_drop_bases(dti_auto *s);
 
+/* --- copies back --- */
+
+/* Of a program that is made: copies back that ops wait for begin earlier, where it stays within
+ * the budget and gets faster. */
+dt_status dti_auto_ask_earlier(
+    const dti_auto *s, uint64_t budget, dt_program *p, dt_err *err) DT_NODISCARD;
+
 /* --- fates of values --- */
 
 /* Seconds of ops and values, from the program as it stands; the search's are freed by its owner. */
 dt_status dti_auto_time_values(dti_auto *s, dt_err *err) DT_NODISCARD;
+/* Seconds of an op; of one that recomputes those of what it repeats. */
+double dti_auto_seconds_of(const dti_auto *s, const dt_program *p, int32_t number);
 dt_status dti_auto_apply_fates(
     const dti_auto *s, const uint8_t *fates, dt_program *to, dt_err *err) DT_NODISCARD;
 /* At @least bytes and those of the sixteen budgets above it up to @most, the highest first. What

@@ -310,6 +310,25 @@ static void checkmate_by_search_is_not_behind_rotor_on_chains(void **state)
     assert_true(fitted >= BUDGETS - 1);
 }
 
+/* --- copies back --- */
+
+/* AlexNet's pictures are most of what it moves. They are fetched again for the first layer's
+ * gradient, behind which nothing is left to hide that; what is free by then is enough for them
+ * before, so the step takes no longer than with all kept. */
+static void what_is_waited_for_is_asked_for_earlier(void **state)
+{
+    (void)state;
+    const dt_costs costs = card(1);
+    dt_lowered m = dt_program_of(dt_standard("alexnet"), DT_PROGRAM_FIRST, 64);
+    const dt_pass_cost all = under(&m, "keep_all", 0, &costs, &costs);
+    const uint64_t budget = all.device - (all.device - m.program->map->bytes) / 4;
+    const dt_pass_cost found = under(&m, "auto", budget, &costs, &costs);
+    const dt_pass_cost late = under(&m, "gist_lossless", budget, &costs, &costs);
+    assert_true(found.device <= budget && found.seconds <= all.seconds * (1 + 1e-9));
+    assert_true(late.device <= budget && late.seconds > all.seconds * 1.01);
+    dt_lowered_close(&m);
+}
+
 /* --- costs that are wrong --- */
 
 /* The same machine, each op off by up to a tenth. */
@@ -369,6 +388,7 @@ DT_TEST_GROUP(auto_optimum)
         cmocka_unit_test(near_the_best_of_every_way),
         cmocka_unit_test(not_behind_rotor_on_chains),
         cmocka_unit_test(checkmate_by_search_is_not_behind_rotor_on_chains),
+        cmocka_unit_test(what_is_waited_for_is_asked_for_earlier),
         cmocka_unit_test(costs_off_by_a_tenth_lose_little),
     };
     kept = dt_kept_create(NULL);

@@ -267,20 +267,23 @@ static void what_is_no_front_is_not_taken(void **state)
 {
     (void)state;
     static const char *const bad[] = {"", "1", "0 2 1 2\n",
-        "1 3 1 2\n1 1 0 0 0 1 1 1 0x1p+0 - =000\n", "1 2 1 2\n1 1 0 0 0 1 1 1 0x1p+0 - =03\n",
-        "1 2 1 2\n1 1 0 0 0 1 1 1 nan - =00\n", "1 2 1 2\n1 1 0 0 0 1 1 1 -1 - =00\n",
-        "1 2 1 2\n1 1 0 0 0 1 1 1 0x1p+0 - auto\n", "1 2 1 2\n1 1 0 0 0 1 1 1 0x1p+0 - nobody\n",
-        "1 2 1 2\n1 1 0 0 0 1 1 1 0x1p+0 nobody keep_all\n",
-        "1 2 1 2\n1 1 0 0 0 1 1 1 0x1p+0 auto =00\n", "1 2 1 2\n1 1 0 0 0 1 1 1 0x1p+0 - keep_all",
-        "1 2 1 2\n1 0 0 0 1 1 1 0x1p+0 keep_all\n", "2 2 1 2\n1 1 0 0 0 1 1 1 0x1p+0 - keep_all\n",
-        "9999999 2 1 2\n"};
+        "1 3 1 2\n1 1 0 0 0 0 1 1 1 0x1p+0 - =000\n", "1 2 1 2\n1 1 0 0 0 0 1 1 1 0x1p+0 - =03\n",
+        "1 2 1 2\n1 1 0 0 0 0 1 1 1 nan - =00\n", "1 2 1 2\n1 1 0 0 0 0 1 1 1 -1 - =00\n",
+        "1 2 1 2\n1 1 0 0 0 0 1 1 1 0x1p+0 - auto\n",
+        "1 2 1 2\n1 1 0 0 0 0 1 1 1 0x1p+0 - nobody\n",
+        "1 2 1 2\n1 1 0 0 0 0 1 1 1 0x1p+0 nobody keep_all\n",
+        "1 2 1 2\n1 1 0 0 0 0 1 1 1 0x1p+0 auto =00\n",
+        "1 2 1 2\n1 1 0 0 0 0 1 1 1 0x1p+0 - keep_all",
+        "1 2 1 2\n1 0 0 0 0 1 1 1 0x1p+0 keep_all\n",
+        "2 2 1 2\n1 1 0 0 0 0 1 1 1 0x1p+0 - keep_all\n", "9999999 2 1 2\n"};
     for (size_t i = 0; i < DT_COUNT(bad); i++)
         assert_null(dti_front_parse(bad[i], 2));
-    dti_front *f = dti_front_parse("2 2 1 2\n9 7 1 0 1 1 1 1 0x1p+0 vdnn_all chen_sqrt\n"
-                                   "1 1 0 0 0 1 1 1 0x1p+0 - =02\n",
+    dti_front *f = dti_front_parse("2 2 1 2\n9 7 5 1 0 1 1 1 1 0x1p+0 vdnn_all chen_sqrt\n"
+                                   "1 1 0 0 0 0 1 1 1 0x1p+0 - =02\n",
         2);
     assert_non_null(f);
-    assert_true(f->plan[0].aim == 9 && f->plan[0].budget == 7 && f->plan[0].offloads);
+    assert_true(f->plan[0].aim == 9 && f->plan[0].budget == 7 && f->plan[0].early == 5);
+    assert_true(f->plan[0].offloads && f->plan[1].early == 0);
     assert_string_equal(f->plan[0].then, "vdnn_all");
     assert_true(f->plan[1].then[0] == '\0' && f->plan[1].fate[1] == 2);
     size_t bytes;

@@ -13,7 +13,6 @@
 
 enum { COPY_CHUNK = 1 << 20, ROUND_CHUNK = 1 << 18 };
 
-/* How the calling thread treats denormals: bits by which results and operands are flushed. */
 enum { FLUSH_RESULTS = 1, FLUSH_OPERANDS = 2, FLUSH = FLUSH_RESULTS | FLUSH_OPERANDS };
 
 #if defined(__x86_64__)
@@ -22,7 +21,7 @@ enum { FTZ = 0x8000, DAZ = 0x40 };
 enum { FZ = 1 << 24 }; /* both */
 #endif
 
-static uint8_t denormals(void)
+uint8_t dti_cpu_denormals(void)
 {
 #if defined(__x86_64__)
     const unsigned now = _mm_getcsr();
@@ -37,7 +36,7 @@ static uint8_t denormals(void)
 #endif
 }
 
-static void set_denormals(uint8_t flush)
+void dti_cpu_set_denormals(uint8_t flush)
 {
 #if defined(__x86_64__)
     const unsigned others = _mm_getcsr() & ~(unsigned)(FTZ | DAZ);
@@ -55,7 +54,7 @@ static void set_denormals(uint8_t flush)
 
 static void flush_denormals(void)
 {
-    set_denormals(FLUSH);
+    dti_cpu_set_denormals(FLUSH);
 }
 
 /* Lives until the mutex is free. */
@@ -131,7 +130,7 @@ static int set_up(int threads, uint8_t was[DT_CPU_THREADS])
     {
         const int i = omp_get_thread_num();
         if (i < DT_CPU_THREADS)
-            was[i] = denormals();
+            was[i] = dti_cpu_denormals();
         flush_denormals();
 #pragma omp atomic
         came++;
@@ -164,9 +163,9 @@ void dt_cpu_leave(const dt_cpu_host *before)
     {
         const int i = omp_get_thread_num();
         if (i < DT_CPU_THREADS)
-            set_denormals(before->denormal[i]);
+            dti_cpu_set_denormals(before->denormal[i]);
     }
-    set_denormals(before->denormal[0]);
+    dti_cpu_set_denormals(before->denormal[0]);
     omp_set_num_threads(before->threads);
     omp_set_dynamic(before->dynamic);
 }

@@ -37,6 +37,10 @@ int dt_cpu_processors(void);
 /* Threads that a kernel called by this thread would find. */
 int dt_cpu_threads(void);
 
+/* How the calling thread treats denormals: bits by which results and operands are flushed. */
+uint8_t dti_cpu_denormals(void);
+void dti_cpu_set_denormals(uint8_t flush);
+
 /* Have the calling thread, which is not of the team, be a team of its own of one thread, with
  * denormals as above; what OpenMP keeps for it is made here and not later. */
 void dti_cpu_setup_alone(void);

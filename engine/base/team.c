@@ -49,6 +49,7 @@ typedef struct seat {
  * @gate:    OPEN, AWAITED while the caller sleeps until nobody is inside, and how many are inside
  * @calls:   jobs so far; helpers wait for it to change
  * @asleep:  helpers that have to be woken for that
+ * @denormals: how the caller treats them, and so does who helps
  * @resting: helpers sleep at once instead of watching
  * @helpers: that have started, members 1 to @helpers
  */
@@ -58,6 +59,7 @@ typedef struct team {
     int64_t n, each;
     int size, ranges;
     bool backwards;
+    uint8_t denormals;
     uint32_t gate, calls, asleep;
     bool resting, quit;
     int helpers;
@@ -153,6 +155,7 @@ static void help(team *t)
 {
     int64_t piece;
     int at = member % t->ranges;
+    dti_cpu_set_denormals(t->denormals);
     while (member < t->size && (piece = take(t, &at)) >= 0)
         do_piece(t, piece);
 }
@@ -296,6 +299,7 @@ static void run(int64_t n, dt_team_task *task, const void *job, bool backwards)
     t->ranges = size < RANGES ? size : RANGES;
     t->each = (n + (int64_t)t->ranges * PIECES - 1) / ((int64_t)t->ranges * PIECES);
     t->backwards = backwards;
+    t->denormals = dti_cpu_denormals();
     __atomic_store_n(&t->resting, false, __ATOMIC_RELAXED);
     busy = true;
     open_gate(t);

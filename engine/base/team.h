@@ -2,7 +2,8 @@
  *
  * Each thread that runs jobs has a team of its own, as large as dt_cpu_threads() says when it runs
  * one: itself and helpers, which start with the first job and end with the thread. Whoever has time
- * takes the next tasks, so what is asked of a task is that it does the same whoever does it.
+ * takes the next tasks, so what is asked of a task is that it does the same whoever does it;
+ * denormal numbers are treated by all as by the one that runs the job.
  *
  * OpenMP's parallel loops wait at their end for every thread of the team. On a machine that does
  * other work as well, one of them is often not running, and the others wait until the system lets

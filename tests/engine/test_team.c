@@ -110,6 +110,36 @@ static void meet(const void *job, int64_t i)
         sched_yield();
 }
 
+typedef struct products {
+    int begun[2];
+    volatile float of[2];
+} products;
+
+static void multiply(const void *job, int64_t i)
+{
+    products *p = *(products *const *)job;
+    int *begun = p->begun;
+    const volatile float denormal = 1e-42f;
+    meet(&begun, i);
+    p->of[i] = denormal * 2;
+}
+
+static void helpers_treat_denormals_as_the_caller_does(void **state)
+{
+    (void)state;
+    const uint8_t before = dti_cpu_denormals();
+    omp_set_num_threads(2);
+    for (int i = 0; i < 10; i++) {
+        products p = {{0}, {1, 1}}, *at = &p;
+        dti_cpu_set_denormals(i % 2 == 0 ? 0 : 3);
+        const bool flushes = dti_cpu_denormals() != 0;
+        dt_team_run(2, multiply, &at);
+        dti_cpu_set_denormals(0);
+        assert_true(p.of[0] == p.of[1] && (p.of[0] > 0) != flushes);
+    }
+    dti_cpu_set_denormals(before);
+}
+
 static void helpers_help(void **state)
 {
     (void)state;
@@ -265,6 +295,7 @@ DT_TEST_GROUP(team)
         cmocka_unit_test(every_task_is_done_once),
         cmocka_unit_test(jobs_that_follow_each_other_do_not_mix),
         cmocka_unit_test(helpers_help),
+        cmocka_unit_test(helpers_treat_denormals_as_the_caller_does),
         cmocka_unit_test(within_a_task_a_job_is_run_by_its_thread),
         cmocka_unit_test(jobs_within_jobs_of_many_threads),
         cmocka_unit_test(each_thread_has_its_own_team),

@@ -97,13 +97,31 @@ static uint32_t collect(const dti_shelf *s, const dti_board *b, const dti_life *
     return found;
 }
 
+/* The highest end, and the largest room between those of a board that no other covers. */
+static void find_gap(dti_board *b)
+{
+    uint64_t end = b->place[0].end, gap = 0;
+    for (size_t i = 1; i < b->n; i++) {
+        const dti_placed *p = &b->place[i];
+        const uint64_t room = p->off > end ? p->off - end : 0;
+        gap = room > gap ? room : gap;
+        end = p->end > end ? p->end : end;
+    }
+    b->end = end;
+    b->gap = gap;
+    b->known = true;
+}
+
 /* Whether x fits nowhere between those of a board, all of which it meets, nor below them: most
  * boards are such where lives lie in each other, as those of a step's values do. */
-static bool leaves_no_room(const dti_board *b, uint32_t found, uint64_t need, uint64_t off)
+static bool leaves_no_room(dti_board *b, uint32_t found, uint64_t need, uint64_t off)
 {
     const uint64_t first = b->place[0].off;
-    return found == UINT32_MAX >> (DTI_BOARD - b->n) && b->gap < need &&
-           (first < off || first - off < need);
+    if (found != UINT32_MAX >> (DTI_BOARD - b->n) || (first >= off && first - off >= need))
+        return false;
+    if (!b->known)
+        find_gap(b);
+    return b->gap < need;
 }
 
 /* Above what ends there; false beyond 2^64. */
@@ -118,7 +136,7 @@ bool dti_shelf_lowest(const dti_shelf *s, const dt_interval *x, uint64_t *off, s
     const dti_life l = life_of(s, x);
     *off = 0;
     *below = 0;
-    for (const dti_board *b = s->board; b < s->board + s->n; b++) {
+    for (dti_board *b = s->board; b < s->board + s->n; b++) {
         uint32_t found = (b->busy & l.parts) != 0 ? collect(s, b, &l) : 0;
         if (leaves_no_room(b, found, need, *off)) {
             found = 0;
@@ -146,11 +164,11 @@ void dti_shelf_begin(dti_shelf_walk *w, const dti_shelf *s, const dt_interval *x
 }
 
 /* The next board, if there is one. */
-static const dti_board *open_board(dti_shelf_walk *w, int64_t *steps)
+static dti_board *open_board(dti_shelf_walk *w, int64_t *steps)
 {
     if (w->board == w->shelf->n)
         return NULL;
-    const dti_board *b = &w->shelf->board[w->board++];
+    dti_board *b = &w->shelf->board[w->board++];
     const bool look = (b->busy & w->life.parts) != 0;
     w->place = b->place;
     w->found = look ? collect(w->shelf, b, &w->life) : 0;
@@ -179,7 +197,7 @@ bool dti_shelf_pass(dti_shelf_walk *w, uint64_t need, uint64_t *off, int64_t *st
             if (!raise(off, p->end, align))
                 return false;
         }
-        const dti_board *b = open_board(w, steps);
+        dti_board *b = open_board(w, steps);
         if (b == NULL)
             return true;
         if (leaves_no_room(b, w->found, need, *off)) {
@@ -220,20 +238,6 @@ static dti_board *add_board(dti_shelf *s, size_t at)
     return &s->board[at];
 }
 
-/* The highest end, and the largest room between those of a board that no other covers. */
-static void find_gap(dti_board *b)
-{
-    uint64_t end = b->place[0].end, gap = 0;
-    for (size_t i = 1; i < b->n; i++) {
-        const dti_placed *p = &b->place[i];
-        const uint64_t room = p->off > end ? p->off - end : 0;
-        gap = room > gap ? room : gap;
-        end = p->end > end ? p->end : end;
-    }
-    b->end = end;
-    b->gap = gap;
-}
-
 static void put_on(const dti_shelf *s, dti_board *b, const dti_placed *x)
 {
     size_t at = b->n++;
@@ -246,7 +250,7 @@ static void put_on(const dti_shelf *s, dti_board *b, const dti_placed *x)
     b->ticks->first[at] = tick(s, x->lower);
     b->ticks->last[at] = tick(s, x->upper - 1);
     b->busy |= parts(s, x->lower, x->upper);
-    find_gap(b);
+    b->known = false;
 }
 
 /* The upper half of a full board goes to a new one. */

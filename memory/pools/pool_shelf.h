@@ -23,6 +23,7 @@ typedef struct dti_ticks {
 typedef struct dti_board {
     uint64_t busy;     /* a bit for each part of the time */
     uint64_t end, gap; /* the highest end; the largest room between two that no other covers */
+    bool known;        /* whether these two are right */
     dti_placed *place; /* n of them, by off */
     dti_ticks *ticks;
     size_t n;

@@ -1,6 +1,8 @@
-/* The LSTM on the processor. Steps go one after another; within one, tasks are some samples by some
- * channels of the state, all four gates of them. What does not wait for a step is done for a chunk
- * of steps at once: the products of x by its weight, and in backward those of the gates' gradients.
+/* The LSTM on the processor. What does not wait for a step is done for a chunk of steps at once:
+ * the products of x by its weight, and in backward those of the gates' gradients. The rest goes
+ * step by step, in pieces: some samples by some channels of the state, all four gates of them.
+ * Where a thread's cache holds the weight, a task takes some samples through all steps of the
+ * chunk, so that threads do not wait for each other; else a task is a piece of one step.
  *
  * Rows of a chunk are sorted by step, then by sample. A gate is the product of x's row and its
  * weight, the biases and then that of the last h, in this order, however many rows are computed
@@ -13,21 +15,22 @@
 
 #include "layers/blocked/product.h"
 #include "layers/blocked/tile.h"
-#include "layers/blocked/transpose.h"
 #include "layers/cpu/cpu.h"
 #include "layers/cpu/values.h"
 #include "layers/curves.h"
 
 enum { GATES = 4, I = 0, F, G, O };
-enum { UNITS = 32, SAMPLES = 32, CHUNK_ROWS = 512, COPY_ROWS = 64, LINE = 16 };
+enum { UNITS = 32, SAMPLES = 32, FEW_SAMPLES = 8, CHUNK_ROWS = 512, COPY_ROWS = 64, LINE = 16 };
+enum { CACHED = 1 << 18 }; /* elements of a weight that a thread's cache holds beside all else */
 
 /**
  * struct job - one execution.
  * @n @steps @in @out: samples, positions, channels of x and of y
+ * @groups @each @blocks: of samples, so many each; of channels
+ * @apart:  a task has a group for all steps of the chunk
  * @chunk:  steps at a time
  * @first @many @step: of the chunk at hand, its first step and how many; the step at hand
  * @bias:   [4 out], the sums of both
- * @ih:     weight_ih as it lies
  * @hh:     weight_hh for steps forward, by UNITS channels: [out][4][those], and
  * @back:   for steps back: [4 out][those]
  * @x @gate: rows of the chunk, [in] and [4 out]: sums of gates, then gates, in backward then their
@@ -43,9 +46,9 @@ typedef struct job {
     const dt_args *a;
     dt_dtype type;
     dt_tile_fn *product;
-    int64_t n, steps, in, out, blocks, groups;
+    bool apart;
+    int64_t n, steps, in, out, groups, each, blocks;
     int64_t chunk, first, many, step;
-    const float *ih;
     float *bias, *hh, *back, *x, *gate, *before, *h[2], *cell, *next, *tiles;
     float *work;
 } job;
@@ -124,7 +127,9 @@ static job job_of(const dt_call *c, const dt_args *a)
         .in = x.c,
         .out = o->out};
     j.blocks = dt_ceil_div(j.out, UNITS);
-    j.groups = dt_ceil_div(j.n, SAMPLES);
+    j.apart = GATES * j.out * j.out <= CACHED;
+    j.each = j.apart ? FEW_SAMPLES : SAMPLES;
+    j.groups = dt_ceil_div(j.n, j.each);
     j.chunk = dt_ceil_div(CHUNK_ROWS, j.n);
     j.chunk = j.chunk < j.steps ? j.chunk : j.steps;
     return j;
@@ -132,17 +137,18 @@ static job job_of(const dt_call *c, const dt_args *a)
 
 /* --- what a task works on --- */
 
-/* Some samples by some channels of the state. @wide: a whole number of vectors. */
+/* Some samples by some channels of the state at a step. @wide: a whole number of vectors. */
 typedef struct piece {
     dt_span samples, units;
-    int64_t wide;
+    int64_t wide, step;
     float *tile;
 } piece;
 
-static piece piece_of(const job *j, int64_t i)
+static piece piece_of(const job *j, int64_t step, int64_t group, int64_t block)
 {
-    piece p = {.samples = dt_span_of(j->n, SAMPLES, i % j->groups),
-        .units = dt_span_of(j->out, UNITS, i / j->groups),
+    piece p = {.samples = dt_span_of(j->n, j->each, group),
+        .units = dt_span_of(j->out, UNITS, block),
+        .step = step,
         .tile = j->tiles + (int64_t)dt_team_member() * SAMPLES * GATES * UNITS};
     p.wide = padded(p.units.end - p.units.begin);
     return p;
@@ -163,6 +169,24 @@ static int64_t at_step(const job *j, int64_t sample, int64_t step)
 static float *gates_at(const job *j, int64_t sample, int64_t step)
 {
     return j->gate + ((step - j->first) * j->n + sample) * GATES * j->out;
+}
+
+typedef void piece_fn(const job *j, const piece *p);
+
+/* Task @i of the step at hand. */
+static void one_step(const job *j, int64_t i, piece_fn *go)
+{
+    const piece p = piece_of(j, j->step, i % j->groups, i / j->groups);
+    go(j, &p);
+}
+
+/* All channels of a group at a step. */
+static void all_channels(const job *j, int64_t step, int64_t group, piece_fn *go)
+{
+    for (int64_t block = 0; block < j->blocks; block++) {
+        const piece p = piece_of(j, step, group, block);
+        go(j, &p);
+    }
 }
 
 /* --- weights, copied so that a task reads them in a row --- */
@@ -287,19 +311,19 @@ static void multiply_x(const job *j)
 
 /* --- a step forward --- */
 
-/* The sums of the piece's gates at a step, into its tile: [samples][4][wide]. @h: the one before,
+/* The sums of the piece's gates, into its tile: [samples][4][wide]. @h: the one before,
  * of all samples; unused at the first step. */
-static void add_h(const job *j, const piece *p, int64_t step, const float *h)
+static void add_h(const job *j, const piece *p, const float *h)
 {
     const int64_t n = width(p), row = GATES * p->wide, samples = p->samples.end - p->samples.begin;
     for (int64_t s = 0; s < samples; s++)
         for (int g = 0; g < GATES; g++) {
-            const float *from = gates_at(j, p->samples.begin + s, step) + g * j->out;
+            const float *from = gates_at(j, p->samples.begin + s, p->step) + g * j->out;
             float *to = p->tile + s * row + g * p->wide;
             memcpy(to, from + p->units.begin, (size_t)n * sizeof *to);
             memset(to + n, 0, (size_t)(p->wide - n) * sizeof *to);
         }
-    if (step > 0)
+    if (p->step > 0)
         j->product(&(dt_tile){.a = h + p->samples.begin * j->out,
             .row = j->out,
             .step = 1,
@@ -346,7 +370,7 @@ DT_INLINE void give(
     const job *j, const piece *p, int64_t sample, const float *z, const float *c, const float *h)
 {
     float *gates = j->a->port[DT_S + DTI_LSTM_GATES], *cells = j->a->port[DT_S + DTI_LSTM_CELLS];
-    const int64_t row = at_step(j, sample, j->step), n = width(p);
+    const int64_t row = at_step(j, sample, p->step), n = width(p);
     const size_t bytes = (size_t)n * sizeof(float);
     if (j->type == DT_BF16)
         dti_values_write(j->type, j->a->port[DT_Y], row + p->units.begin, h, n);
@@ -363,8 +387,8 @@ DT_CLONES static void advance_samples(const job *j, const piece *p)
     for (int64_t s = p->samples.begin; s < p->samples.end; s++) {
         float *z = p->tile + (s - p->samples.begin) * GATES * p->wide;
         float *c = j->cell + s * j->out + p->units.begin;
-        float *h = j->h[j->step % 2] + s * j->out + p->units.begin;
-        if (j->step == 0)
+        float *h = j->h[p->step % 2] + s * j->out + p->units.begin;
+        if (p->step == 0)
             memset(c, 0, (size_t)width(p) * sizeof *c);
         curve(z, p->wide);
         advance(j, z, p->wide, c, h, width(p));
@@ -372,12 +396,33 @@ DT_CLONES static void advance_samples(const job *j, const piece *p)
     }
 }
 
-static void forward_task(const void *job_, int64_t i)
+static void forward_piece(const job *j, const piece *p)
+{
+    add_h(j, p, j->h[(p->step + 1) % 2]);
+    advance_samples(j, p);
+}
+
+static void forward_step_task(const void *job_, int64_t i)
+{
+    one_step(job_, i, forward_piece);
+}
+
+static void forward_group_task(const void *job_, int64_t i)
 {
     const job *j = job_;
-    const piece p = piece_of(j, i);
-    add_h(j, &p, j->step, j->h[(j->step + 1) % 2]);
-    advance_samples(j, &p);
+    for (int64_t step = j->first; step < j->first + j->many; step++)
+        all_channels(j, step, i, forward_piece);
+}
+
+static void forward_chunk(job *j)
+{
+    run_rows(j, gather_x_task);
+    multiply_x(j);
+    if (j->apart)
+        dti_run_tasks(j->groups, forward_group_task, j);
+    else
+        for (j->step = j->first; j->step < j->first + j->many; j->step++)
+            dti_run_tasks(j->groups * j->blocks, forward_step_task, j);
 }
 
 static void forward(job *j)
@@ -385,23 +430,20 @@ static void forward(job *j)
     prepare_forward(j);
     for (j->first = 0; j->first < j->steps; j->first += j->many) {
         j->many = j->steps - j->first < j->chunk ? j->steps - j->first : j->chunk;
-        run_rows(j, gather_x_task);
-        multiply_x(j);
-        for (j->step = j->first; j->step < j->first + j->many; j->step++)
-            dti_run_tasks(j->groups * j->blocks, forward_task, j);
+        forward_chunk(j);
     }
 }
 
 /* --- a step back --- */
 
-/* Gates of a step of the chunk, which is known from the task, made again. */
-DT_CLONES static void curve_samples(const job *j, const piece *p, int64_t step)
+/* Sums to gates. */
+DT_CLONES static void curve_samples(const job *j, const piece *p)
 {
     for (int64_t s = p->samples.begin; s < p->samples.end; s++) {
         float *z = p->tile + (s - p->samples.begin) * GATES * p->wide;
         curve(z, p->wide);
         for (int g = 0; g < GATES; g++)
-            memcpy(gates_at(j, s, step) + g * j->out + p->units.begin, z + g * p->wide,
+            memcpy(gates_at(j, s, p->step) + g * j->out + p->units.begin, z + g * p->wide,
                 (size_t)width(p) * sizeof *z);
     }
 }
@@ -409,22 +451,22 @@ DT_CLONES static void curve_samples(const job *j, const piece *p, int64_t step)
 static void gates_again_task(const void *job_, int64_t i)
 {
     const job *j = job_;
-    const int64_t each = j->groups * j->blocks, step = j->first + i / each;
-    const piece p = piece_of(j, i % each);
-    add_h(j, &p, step, j->before + (step - j->first) * j->n * j->out);
-    curve_samples(j, &p, step);
+    const int64_t pieces = j->groups * j->blocks, step = i / pieces, k = i % pieces;
+    const piece p = piece_of(j, j->first + step, k % j->groups, k / j->groups);
+    add_h(j, &p, j->before + step * j->n * j->out);
+    curve_samples(j, &p);
 }
 
 /* What of dh comes from the step behind: its gates' gradients times the weight. */
 static void multiply_next(const job *j, const piece *p)
 {
     const int64_t samples = p->samples.end - p->samples.begin, row = GATES * j->out;
-    if (j->step + 1 == j->steps) {
+    if (p->step + 1 == j->steps) {
         memset(p->tile, 0, (size_t)(samples * p->wide) * sizeof *p->tile);
         return;
     }
-    const bool within = j->step + 1 < j->first + j->many;
-    const float *next = within ? gates_at(j, 0, j->step + 1) : j->next;
+    const bool within = p->step + 1 < j->first + j->many;
+    const float *next = within ? gates_at(j, 0, p->step + 1) : j->next;
     j->product(&(dt_tile){.a = next + p->samples.begin * row,
         .row = row,
         .step = 1,
@@ -461,23 +503,42 @@ DT_CLONES static void retreat_samples(const job *j, const piece *p)
     const float *cells = j->a->port[DT_S + DTI_LSTM_CELLS];
     const int64_t n = width(p);
     for (int64_t s = p->samples.begin; s < p->samples.end; s++) {
-        const int64_t at = at_step(j, s, j->step) + p->units.begin;
+        const int64_t at = at_step(j, s, p->step) + p->units.begin;
         float buffer[UNITS], *dc = j->cell + s * j->out + p->units.begin;
         const float *dy = dti_values_read(j->type, j->a->port[DT_DY], at, buffer, n);
-        if (j->step + 1 == j->steps)
+        if (p->step + 1 == j->steps)
             memset(dc, 0, (size_t)n * sizeof *dc);
-        retreat(gates_at(j, s, j->step) + p->units.begin, j->out, cells + at,
-            j->step > 0 ? cells + at - j->out : none, p->tile + (s - p->samples.begin) * p->wide,
+        retreat(gates_at(j, s, p->step) + p->units.begin, j->out, cells + at,
+            p->step > 0 ? cells + at - j->out : none, p->tile + (s - p->samples.begin) * p->wide,
             dy, dc, n);
     }
 }
 
-static void backward_task(const void *job_, int64_t i)
+static void backward_piece(const job *j, const piece *p)
+{
+    multiply_next(j, p);
+    retreat_samples(j, p);
+}
+
+static void backward_step_task(const void *job_, int64_t i)
+{
+    one_step(job_, i, backward_piece);
+}
+
+static void backward_group_task(const void *job_, int64_t i)
 {
     const job *j = job_;
-    const piece p = piece_of(j, i);
-    multiply_next(j, &p);
-    retreat_samples(j, &p);
+    for (int64_t step = j->first + j->many; step-- > j->first;)
+        all_channels(j, step, i, backward_piece);
+}
+
+static void go_back(job *j)
+{
+    if (j->apart)
+        dti_run_tasks(j->groups, backward_group_task, j);
+    else
+        for (j->step = j->first + j->many; j->step-- > j->first;)
+            dti_run_tasks(j->groups * j->blocks, backward_step_task, j);
 }
 
 /* --- backward --- */
@@ -527,8 +588,7 @@ static void backward_chunk(job *j)
     run_rows(j, gather_x_task);
     run_rows(j, gather_before_task);
     find_gates(j);
-    for (j->step = j->first + j->many; j->step-- > j->first;)
-        dti_run_tasks(j->groups * j->blocks, backward_task, j);
+    go_back(j);
     memcpy(j->next, j->gate, (size_t)(j->n * GATES * j->out) * sizeof *j->next);
     multiply_rows(j, j->x, j->in, 0, !last);
     multiply_rows(j, j->before, j->out, 1, !last);

@@ -26,7 +26,6 @@ typedef struct additive_job {
     int64_t n, pos[2], in[2], hidden;
     bool causal, naive;
     dt_dtype type;
-    void *queue;
 } additive_job;
 
 DT_DEVICE int64_t additive_seen(const additive_job *j, int64_t query)
@@ -162,13 +161,13 @@ DT_KERNEL(additive_keys, additive_job)
 
 /* --- products --- */
 
-static void additive_project(const additive_job *j)
+static void additive_project(const additive_job *j, void *queue)
 {
     for (int i = 0; i < 2 && j->part[0] != NULL; i++) {
         const dti_product_job p = dti_product_job_of(j->n * j->pos[i], j->hidden, j->in[i],
             dti_rows_of(j->x[i], j->in[i], true), dti_columns_as_rows(j->weight[i], j->in[i]),
             dti_rows_of(j->part[i], j->hidden, false));
-        dti_product_launch(&p, j->type, j->queue);
+        dti_product_launch(&p, j->type, queue);
     }
 }
 
@@ -180,7 +179,7 @@ static dti_operand additive_each(dti_operand o, int64_t values)
 }
 
 /* y_j, of each sample. */
-static void additive_values(const additive_job *j)
+static void additive_values(const additive_job *j, void *queue)
 {
     const int64_t keys = j->pos[0], queries = j->pos[1], in = j->in[0];
     dti_product_job p = dti_product_job_of(queries, in, keys,
@@ -188,11 +187,11 @@ static void additive_values(const additive_job *j)
         additive_each(dti_rows_of(j->x[0], in, true), keys * in),
         additive_each(dti_rows_of(j->y, in, true), queries * in));
     p.samples = j->n;
-    dti_product_launch(&p, j->type, j->queue);
+    dti_product_launch(&p, j->type, queue);
 }
 
 /* Gradients of the probabilities, dy_j . h_i. */
-static void additive_multiply_dy(const additive_job *j)
+static void additive_multiply_dy(const additive_job *j, void *queue)
 {
     const int64_t keys = j->pos[0], queries = j->pos[1], in = j->in[0];
     dti_operand b = dti_rows_of(j->x[0], 1, true);
@@ -201,27 +200,27 @@ static void additive_multiply_dy(const additive_job *j)
         additive_each(dti_rows_of(j->dy, in, true), queries * in), additive_each(b, keys * in),
         additive_each(dti_rows_of(j->ds, keys, false), queries * keys));
     p.samples = j->n;
-    dti_product_launch(&p, j->type, j->queue);
+    dti_product_launch(&p, j->type, queue);
 }
 
 /* Gradients of a weight and of its input; those of the keys to scratch, as more is to come. */
-static void additive_parts(const additive_job *j, int i)
+static void additive_parts(const additive_job *j, int i, void *queue)
 {
     const dti_operand to =
         i == 0 ? dti_rows_of(j->rows, j->in[0], false) : dti_rows_of(j->dx[1], j->in[1], true);
     dti_product_job p = dti_product_job_of(j->hidden, j->in[i], j->n * j->pos[i],
         dti_columns_as_rows(j->dpart[i], j->hidden), dti_rows_of(j->x[i], j->in[i], true),
         dti_rows_of(j->dweight[i], j->in[i], false));
-    dti_product_launch(&p, j->type, j->queue);
+    dti_product_launch(&p, j->type, queue);
     if (j->dx[i] == NULL)
         return;
     p = dti_product_job_of(j->n * j->pos[i], j->in[i], j->hidden,
         dti_rows_of(j->dpart[i], j->hidden, false), dti_rows_of(j->weight[i], j->in[i], false), to);
-    dti_product_launch(&p, j->type, j->queue);
+    dti_product_launch(&p, j->type, queue);
 }
 
 /* What the keys get as values: p_ij dy_j. */
-static void additive_add_values(const additive_job *j)
+static void additive_add_values(const additive_job *j, void *queue)
 {
     const int64_t keys = j->pos[0], queries = j->pos[1], in = j->in[0];
     dti_product_job p = dti_product_job_of(keys, in, queries,
@@ -231,7 +230,7 @@ static void additive_add_values(const additive_job *j)
     p.samples = j->n;
     p.plus = j->rows;
     if (j->dx[0] != NULL)
-        dti_product_launch(&p, j->type, j->queue);
+        dti_product_launch(&p, j->type, queue);
 }
 
 /* --- ops --- */
@@ -242,33 +241,26 @@ static dt_grid additive_rows(const additive_job *j)
     return g;
 }
 
-static dt_status additive_forward(const additive_job *j, dt_err *err)
+static dt_status additive_forward(const additive_job *j, void *queue, dt_err *err)
 {
-    additive_project(j);
-    DT_LAUNCH(additive_scores, additive_rows(j), DT_THREADS, j->queue, *j);
-    additive_values(j);
+    additive_project(j, queue);
+    DT_LAUNCH(additive_scores, additive_rows(j), DT_THREADS, queue, *j);
+    additive_values(j, queue);
     return dt_cuda_launched("additive attention forward", err);
 }
 
-static dt_status additive_backward(const additive_job *j, dt_err *err)
+static dt_status additive_backward(const additive_job *j, void *queue, dt_err *err)
 {
     const int64_t queries = j->n * j->pos[1], keys = j->n * j->pos[0];
-    additive_project(j);
-    additive_multiply_dy(j);
-    DT_LAUNCH(additive_softmax_back, additive_rows(j), DT_THREADS, j->queue, *j);
-    DT_LAUNCH(additive_queries, dti_grid_of(queries * j->hidden), DT_THREADS, j->queue, *j);
-    DT_LAUNCH(additive_keys, dti_grid_of(keys * j->hidden), DT_THREADS, j->queue, *j);
-    dti_sums_job s;
-    s.from = j->dscore;
-    s.to = j->dweight[2];
-    s.copy = NULL;
-    s.rows = queries;
-    s.width = j->hidden;
-    s.add = false;
-    DT_LAUNCH(dti_sums, dti_grid_of(s.width), DT_THREADS, j->queue, s);
+    additive_project(j, queue);
+    additive_multiply_dy(j, queue);
+    DT_LAUNCH(additive_softmax_back, additive_rows(j), DT_THREADS, queue, *j);
+    DT_LAUNCH(additive_queries, dti_grid_of(queries * j->hidden), DT_THREADS, queue, *j);
+    DT_LAUNCH(additive_keys, dti_grid_of(keys * j->hidden), DT_THREADS, queue, *j);
+    dti_sums_launch(j->dscore, queries, j->hidden, false, j->dweight[2], NULL, queue);
     for (int i = 0; i < 2; i++)
-        additive_parts(j, i);
-    additive_add_values(j);
+        additive_parts(j, i, queue);
+    additive_add_values(j, queue);
     return dt_cuda_launched("additive attention backward", err);
 }
 
@@ -342,8 +334,7 @@ static dt_status additive_run(const dt_call *c, void *state, const dt_args *a, d
     j.prob = (float *)a->port[DT_S + DTI_ADDITIVE_PROB];
     j.prob = j.prob != NULL ? j.prob : j.ds;
     j.tanh_of = j.naive ? (float *)a->port[DT_S + DTI_ADDITIVE_TANH] : NULL;
-    j.queue = a->queue;
-    return back ? additive_backward(&j, err) : additive_forward(&j, err);
+    return back ? additive_backward(&j, a->queue, err) : additive_forward(&j, a->queue, err);
 }
 
 DT_CUDA_TABLE(additive_attention, additive_facts, NULL, additive_run, NULL);

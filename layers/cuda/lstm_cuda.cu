@@ -28,7 +28,6 @@ typedef struct lstm_job {
     int64_t n, steps, in, out, chunk, first, many, step;
     bool again;
     dt_dtype type;
-    void *queue;
 } lstm_job;
 
 /* Where a value of the step at hand lies: @i of samples times channels. */
@@ -131,7 +130,7 @@ static dti_operand lstm_rows(const lstm_job *j, const void *value, int64_t width
     return o;
 }
 
-static void lstm_multiply_x(const lstm_job *j)
+static void lstm_multiply_x(const lstm_job *j, void *queue)
 {
     const int64_t width = LSTM_GATES * j->out;
     dti_product_job p =
@@ -139,11 +138,11 @@ static void lstm_multiply_x(const lstm_job *j)
             dti_columns_as_rows(j->ih, j->in), dti_rows_of(j->gate, width, false));
     p.bias = j->bias[0];
     p.more = j->bias[1];
-    dti_product_launch(&p, j->type, j->queue);
+    dti_product_launch(&p, j->type, queue);
 }
 
 /* h times its weight, to the sums of @many steps from @step on, of which none is the first. */
-static void lstm_add_h(const lstm_job *j, int64_t step, int64_t many)
+static void lstm_add_h(const lstm_job *j, int64_t step, int64_t many, void *queue)
 {
     const int64_t width = LSTM_GATES * j->out;
     float *gate = j->gate + (step - j->first) * j->n * width;
@@ -151,10 +150,10 @@ static void lstm_add_h(const lstm_job *j, int64_t step, int64_t many)
         dti_product_job_of(many * j->n, width, j->out, lstm_rows(j, j->y, j->out, step - 1),
             dti_columns_as_rows(j->hh, j->out), dti_rows_of(gate, width, false));
     p.plus = gate;
-    dti_product_launch(&p, j->type, j->queue);
+    dti_product_launch(&p, j->type, queue);
 }
 
-static void lstm_multiply_next(const lstm_job *j)
+static void lstm_multiply_next(const lstm_job *j, void *queue)
 {
     const int64_t width = LSTM_GATES * j->out;
     const bool within = j->step + 1 < j->first + j->many;
@@ -162,12 +161,12 @@ static void lstm_multiply_next(const lstm_job *j)
     const dti_product_job p =
         dti_product_job_of(j->n, j->out, width, dti_rows_of(next, width, false),
             dti_rows_of(j->hh, j->out, false), dti_rows_of(j->dh, j->out, false));
-    dti_product_launch(&p, j->type, j->queue);
+    dti_product_launch(&p, j->type, queue);
 }
 
 /* Gradients of both weights, and of the biases, by the chunk's rows. Before the first step h is 0.
  */
-static void lstm_multiply_rows(const lstm_job *j)
+static void lstm_multiply_rows(const lstm_job *j, void *queue)
 {
     const int64_t width = LSTM_GATES * j->out, skip = j->first == 0 ? 1 : 0;
     const bool add = j->first + j->many < j->steps;
@@ -175,75 +174,68 @@ static void lstm_multiply_rows(const lstm_job *j)
         dti_product_job_of(width, j->in, j->many * j->n, dti_columns_as_rows(j->gate, width),
             lstm_rows(j, j->x, j->in, j->first), dti_rows_of(j->dih, j->in, false));
     p.plus = add ? j->dih : NULL;
-    dti_product_launch(&p, j->type, j->queue);
+    dti_product_launch(&p, j->type, queue);
     p = dti_product_job_of(width, j->out, (j->many - skip) * j->n,
         dti_columns_as_rows(j->gate + skip * j->n * width, width),
         lstm_rows(j, j->y, j->out, j->first + skip - 1), dti_rows_of(j->dhh, j->out, false));
     p.plus = add ? j->dhh : NULL;
-    dti_product_launch(&p, j->type, j->queue);
-    dti_sums_job s;
-    s.from = j->gate;
-    s.to = j->dbias[0];
-    s.copy = j->dbias[1];
-    s.rows = j->many * j->n;
-    s.width = width;
-    s.add = add;
-    if (s.to != NULL)
-        DT_LAUNCH(dti_sums, dti_grid_of(width), DT_THREADS, j->queue, s);
+    dti_product_launch(&p, j->type, queue);
+    if (j->dbias[0] != NULL)
+        dti_sums_launch(j->gate, j->many * j->n, width, add, j->dbias[0], j->dbias[1], queue);
 }
 
-static void lstm_multiply_gates(const lstm_job *j)
+static void lstm_multiply_gates(const lstm_job *j, void *queue)
 {
     const int64_t width = LSTM_GATES * j->out;
+    if (j->dx == NULL)
+        return;
     const dti_product_job p =
         dti_product_job_of(j->many * j->n, j->in, width, dti_rows_of(j->gate, width, false),
             dti_rows_of(j->ih, j->in, false), lstm_rows(j, j->dx, j->in, j->first));
-    if (j->dx != NULL)
-        dti_product_launch(&p, j->type, j->queue);
+    dti_product_launch(&p, j->type, queue);
 }
 
 /* --- forward and backward --- */
 
-static dt_status lstm_forward(lstm_job *j, dt_err *err)
+static dt_status lstm_forward(lstm_job *j, void *queue, dt_err *err)
 {
     for (j->first = 0; j->first < j->steps; j->first += j->many) {
         j->many = j->steps - j->first < j->chunk ? j->steps - j->first : j->chunk;
-        lstm_multiply_x(j);
+        lstm_multiply_x(j, queue);
         for (j->step = j->first; j->step < j->first + j->many; j->step++) {
             if (j->step > 0)
-                lstm_add_h(j, j->step, 1);
-            DT_LAUNCH_OF(lstm_advance, j->type, dti_grid_of(j->n * j->out), j->queue, *j);
+                lstm_add_h(j, j->step, 1, queue);
+            DT_LAUNCH_OF(lstm_advance, j->type, dti_grid_of(j->n * j->out), queue, *j);
         }
     }
     return dt_cuda_launched("lstm forward", err);
 }
 
-static void lstm_find_gates(lstm_job *j)
+static void lstm_find_gates(lstm_job *j, void *queue)
 {
     const int64_t skip = j->first == 0 ? 1 : 0;
     if (j->again) {
-        lstm_multiply_x(j);
-        lstm_add_h(j, j->first + skip, j->many - skip);
+        lstm_multiply_x(j, queue);
+        lstm_add_h(j, j->first + skip, j->many - skip, queue);
     }
-    DT_LAUNCH(
-        lstm_gates, dti_grid_of(j->many * j->n * LSTM_GATES * j->out), DT_THREADS, j->queue, *j);
+    DT_LAUNCH(lstm_gates, dti_grid_of(j->many * j->n * LSTM_GATES * j->out), DT_THREADS, queue, *j);
 }
 
-static dt_status lstm_backward(lstm_job *j, dt_err *err)
+static dt_status lstm_backward(lstm_job *j, void *queue, dt_err *err)
 {
     for (int64_t i = dt_ceil_div(j->steps, j->chunk); i-- > 0;) {
         const dt_span s = dt_span_of(j->steps, j->chunk, i);
         j->first = s.begin;
         j->many = s.end - s.begin;
-        lstm_find_gates(j);
+        lstm_find_gates(j, queue);
         for (j->step = s.end; j->step-- > s.begin;) {
             if (j->step + 1 < j->steps)
-                lstm_multiply_next(j);
-            DT_LAUNCH_OF(lstm_retreat, j->type, dti_grid_of(j->n * j->out), j->queue, *j);
+                lstm_multiply_next(j, queue);
+            DT_LAUNCH_OF(lstm_retreat, j->type, dti_grid_of(j->n * j->out), queue, *j);
         }
-        DT_LAUNCH(lstm_keep, dti_grid_of(j->n * LSTM_GATES * j->out), DT_THREADS, j->queue, *j);
-        lstm_multiply_rows(j);
-        lstm_multiply_gates(j);
+        DT_LAUNCH(lstm_keep, dti_grid_of(j->n * LSTM_GATES * j->out), DT_THREADS, queue, *j);
+        lstm_multiply_rows(j, queue);
+        lstm_multiply_gates(j, queue);
     }
     return dt_cuda_launched("lstm backward", err);
 }
@@ -315,8 +307,7 @@ static dt_status lstm_run(const dt_call *c, void *state, const dt_args *a, dt_er
     }
     j.saved = (float *)a->port[DT_S + DTI_LSTM_GATES];
     j.cells = (float *)a->port[DT_S + DTI_LSTM_CELLS];
-    j.queue = a->queue;
-    return back ? lstm_backward(&j, err) : lstm_forward(&j, err);
+    return back ? lstm_backward(&j, a->queue, err) : lstm_forward(&j, a->queue, err);
 }
 
 DT_CUDA_TABLE(lstm, lstm_facts, NULL, lstm_run, NULL);

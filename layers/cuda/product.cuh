@@ -96,12 +96,14 @@ DT_DEVICE void dti_product_tile(const dti_product_job *j, int64_t sample, int64_
                               : 0.0f;
         }
         __syncthreads();
-        for (int deep = 0; deep < DTI_DEEP; deep++)
+        for (int deep = 0; deep < DTI_DEEP; deep++) {
             DT_UNROLL(4)
-        for (int r = 0; r < DTI_EACH; r++)
-            DT_UNROLL(4)
-        for (int c = 0; c < DTI_EACH; c++)
-            sum[r][c] += a[deep][down + r * DTI_DEEP] * b[deep][across + c * DTI_DEEP];
+            for (int r = 0; r < DTI_EACH; r++) {
+                DT_UNROLL(4)
+                for (int c = 0; c < DTI_EACH; c++)
+                    sum[r][c] += a[deep][down + r * DTI_DEEP] * b[deep][across + c * DTI_DEEP];
+            }
+        }
         __syncthreads();
     }
     for (int r = 0; r < DTI_EACH; r++)
@@ -158,6 +160,16 @@ DT_KERNEL(dti_sums, dti_sums_job)
         if (j->copy != NULL)
             j->copy[c] = all;
     }
+}
+
+static inline void dti_sums_launch(
+    const float *from, int64_t rows, int64_t width, bool add, float *to, float *copy, void *queue)
+{
+    dti_sums_job j;
+    memset(&j, 0, sizeof j);
+    j.from = from, j.to = to, j.copy = copy;
+    j.rows = rows, j.width = width, j.add = add;
+    DT_LAUNCH(dti_sums, dti_grid_of(width), DT_THREADS, queue, j);
 }
 
 #endif

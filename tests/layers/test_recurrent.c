@@ -59,7 +59,8 @@ static void assert_same_bits(const bench *a, const bench *b)
             (size_t)dt_param_count(&a->r.info.param[i]) * sizeof(float));
 }
 
-/* Channels around those of a vector and of a task; steps more than one chunk's. */
+/* Channels around those of a vector and of a task, and more than a cache holds weights of; steps
+ * more than one chunk's. */
 static void gates_made_again_are_those_that_were_kept(void **state)
 {
     (void)state;
@@ -69,7 +70,8 @@ static void gates_made_again_are_those_that_were_kept(void **state)
     } cases[] = {{"out=1", "out=1 keep=cells", {1, 1, 1, 1}},
         {"out=17 bias=off", "out=17 bias=off keep=cells", {1, 7, 1, 5}},
         {"out=33", "out=33 keep=cells", {1, 9, 2, 20}},
-        {"out=8", "out=8 keep=cells", {1, 400, 1, 3}}};
+        {"out=8", "out=8 keep=cells", {1, 400, 1, 3}},
+        {"out=270", "out=270 keep=cells", {1, 4, 1, 3}}};
     for (size_t i = 0; i < DT_COUNT(cases); i++)
         for (dt_dtype t = DT_F32; t < DT_DTYPES; t++) {
             bench kept, again;

@@ -74,6 +74,8 @@ static const struct row {
     {"lstm", "out=5", 1, 3, {1, 1, 1, 7}, false},
     {"lstm", "out=45", 1, 70, {1, 9, 1, 33}, false},
     {"lstm", "out=45 keep=cells", 1, 7, {1, 9, 2, 33}, false},
+    {"lstm", "out=290", 1, 40, {1, 3, 1, 6}, false},
+    {"lstm", "out=290 keep=cells", 1, 5, {1, 4, 1, 6}, false},
     {"lstm", "out=64 bias=off", 1, 3, {1, 25, 20, 19}, false},
     {"rmsnorm", "", 1, 5, {1, 3, 5, 7}, false},
     {"rmsnorm", "", 1, 3, {1, 21, 20, 130}, false},

@@ -36,6 +36,10 @@
     "[model]\nname = gpt2\nlayers = 1\nwidth = 16\nheads = 2\nvocab = 128\ncontext = 16\n"         \
     "dropout = 0.1\n[data]\nsource = text\npath = card.txt\n" TRAIN                                \
     "optimizer = adamw\nclip = 1\n"
+#define LSTMS                                                                                      \
+    "[model]\nname = lstm_attention\nlayers = 2\nwidth = 16\nvocab = 128\ncontext = 12\n"          \
+    "dropout = 0.1\n[data]\nsource = text\npath = card.txt\n" TRAIN                                \
+    "optimizer = adamw\nclip = 1\n"
 #define BF16 "--set train.precision=bf16"
 
 typedef struct result {
@@ -123,6 +127,8 @@ SAME_BITS(blocks_end_with_the_same_bits, BLOCKS, "", all)
 SAME_BITS(lenet_in_bf16_ends_with_the_same_bits, LENET, BF16, some)
 SAME_BITS(gpt2_ends_with_the_same_bits, GPT2, "", few)
 SAME_BITS(gpt2_in_bf16_ends_with_the_same_bits, GPT2, BF16, few)
+SAME_BITS(lstms_end_with_the_same_bits, LSTMS, "", few)
+SAME_BITS(lstms_in_bf16_end_with_the_same_bits, LSTMS, BF16, few)
 SAME_BITS(micro_batches_end_with_the_same_bits, BLOCKS, BF16, split)
 
 /* A library's call that cannot be captured: at the beginning of a capture, in it, in none so long.
@@ -231,6 +237,8 @@ DT_TEST_GROUP(card)
         cmocka_unit_test(blocks_end_with_the_same_bits),
         cmocka_unit_test(gpt2_ends_with_the_same_bits),
         cmocka_unit_test(gpt2_in_bf16_ends_with_the_same_bits),
+        cmocka_unit_test(lstms_end_with_the_same_bits),
+        cmocka_unit_test(lstms_in_bf16_end_with_the_same_bits),
         cmocka_unit_test(micro_batches_end_with_the_same_bits),
         cmocka_unit_test(what_cannot_be_captured_is_launched_plainly),
         cmocka_unit_test(a_trace_has_the_times_of_the_card),

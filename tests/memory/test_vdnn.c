@@ -505,7 +505,7 @@ static bool has_convolutions(const dt_graph *g)
 static bool attends(const dt_graph *g)
 {
     for (size_t i = 0; i < g->n_node; i++)
-        if (g->node[i].desc == &dt_layer_attention)
+        if (g->node[i].desc->mixes_positions && g->node[i].desc != &dt_layer_conv)
             return true;
     return false;
 }

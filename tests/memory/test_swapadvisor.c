@@ -154,6 +154,94 @@ static void a_chain_swaps_as_published(void **state)
     dti_swap_plan_deinit(&s);
 }
 
+/* The paper's figure 1: A0 goes through conv1 to A1, and through conv2, conv3 and conv4 to A2, A3
+ * and A4, which A1 is joined to. An op takes a second, so does a MB of a copy; A2 and A5 have two
+ * MB, all else one, and the device ten. Weights wait on the host and are dropped, A0 is dropped,
+ * what the layers made is kept for backward. Which branch had better go first
+ * depends on the pool. */
+enum { FIRST_USE, FILL, CONV1, CONV2, CONV3, CONV4, JOIN, BACK, OPS_OF_TWO = BACK + 4 };
+enum { WEIGHT, VALUE = WEIGHT + 4, DUMMY = VALUE + 6, MOST_DUMMIES = 8, ALL_OF_TWO = DUMMY + 8 };
+
+typedef struct branches {
+    int32_t arg_at[OPS_OF_TWO + 1], arg[48], after_at[OPS_OF_TWO + 1], after[1];
+    int32_t size_of[ALL_OF_TWO];
+    double seconds[OPS_OF_TWO], out[ALL_OF_TWO], in[ALL_OF_TWO];
+    uint64_t size[2];
+    dti_swap_problem p;
+} branches;
+
+static void take(branches *b, int op, int n, const int32_t *arg)
+{
+    b->arg_at[op + 1] = b->arg_at[op];
+    for (int i = 0; i < n; i++)
+        b->arg[b->arg_at[op + 1]++] = arg[i];
+}
+
+static void draw_figure(branches *b, int dummies)
+{
+    static const int32_t weights[] = {0, 1, 2, 3};
+    static const int32_t convs[][3] = {{VALUE, WEIGHT, VALUE + 1}, {VALUE, WEIGHT + 1, VALUE + 2},
+        {VALUE + 2, WEIGHT + 2, VALUE + 3}, {VALUE + 3, WEIGHT + 3, VALUE + 4}};
+    static const int32_t join[] = {VALUE + 1, VALUE + 4, VALUE + 5};
+    int32_t dummy[MOST_DUMMIES];
+    *b = (branches){.size = {1, 2}};
+    for (int i = 0; i < MOST_DUMMIES; i++)
+        dummy[i] = DUMMY + i;
+    /* weights were there once, and nothing else is when the first layer begins */
+    take(b, FIRST_USE, 4, weights);
+    take(b, FILL, dummies, dummy);
+    for (int i = 0; i < 4; i++)
+        take(b, CONV1 + i, 3, convs[i]);
+    take(b, JOIN, 3, join);
+    for (int i = 0; i < 4; i++)
+        take(b, BACK + i, 1, &(int32_t){VALUE + 4 - i});
+    for (int op = CONV1; op <= JOIN; op++)
+        b->seconds[op] = 1;
+    for (int t = 0; t < ALL_OF_TWO; t++) {
+        b->size_of[t] = t == VALUE + 2 || t == VALUE + 5;
+        b->in[t] = (double)b->size[b->size_of[t]];
+        b->out[t] = t > VALUE && t < DUMMY ? b->in[t] : 0;
+    }
+    b->p = (dti_swap_problem){.n_op = OPS_OF_TWO,
+        .n_tensor = ALL_OF_TWO,
+        .n_size = 2,
+        .seconds = b->seconds,
+        .out = b->out,
+        .in = b->in,
+        .arg_at = b->arg_at,
+        .arg = b->arg,
+        .after_at = b->after_at,
+        .after = b->after,
+        .size_of = b->size_of,
+        .size = b->size,
+        .limit = 10};
+}
+
+static void the_better_branch_goes_by_the_pool(void **state)
+{
+    (void)state;
+    int32_t left[] = {0, 1, CONV1, CONV2, CONV3, CONV4, JOIN, 7, 8, 9, 10};
+    int32_t right[] = {0, 1, CONV2, CONV3, CONV4, CONV1, JOIN, 7, 8, 9, 10};
+    struct {
+        int32_t *order, class[2], count[2];
+        double seconds;
+    } all[] = {{left, {0, 0}, {5, 0}, 6}, {right, {0, 0}, {5, 0}, 7}, {left, {0, 1}, {8, 1}, 7},
+        {right, {0, 1}, {8, 1}, 6}};
+    for (size_t i = 0; i < DT_COUNT(all); i++) {
+        branches b;
+        dti_swap_plan s;
+        dt_err err = {0};
+        dti_genes g = {.order = all[i].order, .class = all[i].class, .count = all[i].count};
+        draw_figure(&b, all[i].count[0]);
+        assert_ok(dti_swap_plan_init(&s, &b.p, &err), &err);
+        assert_ok(dti_swap_plan_make(&s, &b.p, &g, &err), &err);
+        assert_int_equal(g.over, 0);
+        if (!(fabs(s.end[JOIN] - all[i].seconds) < 1e-12))
+            fail_msg("%zu: %g s, not %g", i, s.end[JOIN], all[i].seconds);
+        dti_swap_plan_deinit(&s);
+    }
+}
+
 /* Places at which a tensor has an object: from its first use to its last, without its swaps. */
 static bool is_there(const made_up *m, const dti_genes *g, const dti_swap_plan *s, int32_t t, int k)
 {
@@ -336,6 +424,7 @@ DT_TEST_GROUP(swapadvisor)
         cmocka_unit_test(pools_cross_as_published),
         cmocka_unit_test(repaired_classes_are_valid),
         cmocka_unit_test(a_chain_swaps_as_published),
+        cmocka_unit_test(the_better_branch_goes_by_the_pool),
         cmocka_unit_test(what_is_found_is_valid),
         cmocka_unit_test(more_samples_are_never_worse),
         cmocka_unit_test(another_order_keeps_what_depends),

@@ -1,20 +1,15 @@
 /* Residual networks for ImageNet, He et al. 2016, in torchvision's form: the stride of a bottleneck
  * is on its 3x3 convolution. That one has groups in ResNeXt (Xie et al. 2017) and more channels in
  * wide networks (Zagoruyko and Komodakis 2016). */
-#include "models/net.h"
+#include "models/resnet.h"
 
 #include "layers/conv.h"
 
-/* @inner: channels of a bottleneck's 3x3 convolution at 64 planes */
-typedef struct resnet {
-    bool bottleneck;
-    int64_t groups, inner;
-} resnet;
-
-/* One residual block; names as in torchvision, below "layerS.B". */
+/* One residual block; names as in torchvision, below "layerS.B" of @in. */
 typedef struct block {
+    const char *in;
     int stage, index;
-    int64_t planes, stride, inner, groups;
+    int64_t planes, stride, dilation, inner, groups;
 } block;
 
 /* The last normalisation of a block starts at 0, so that every block starts as its shortcut: deep
@@ -22,15 +17,16 @@ typedef struct block {
  * zero_init_residual). */
 static int32_t conv_bn(dti_net *n, int32_t x, const block *b, int i, dt_conv c, bool last)
 {
-    c.dilation = 1;
+    c.dilation = c.dilation > 0 ? c.dilation : 1;
     c.groups = c.groups > 0 ? c.groups : 1;
-    x = dti_layer(n, &dt_layer_conv, &c, &x, 1, "layer%d.%d.conv%d", b->stage, b->index, i);
-    return dti_add_bn(n, x, last, "layer%d.%d.bn%d", b->stage, b->index, i);
+    x = dti_layer(
+        n, &dt_layer_conv, &c, &x, 1, "%slayer%d.%d.conv%d", b->in, b->stage, b->index, i);
+    return dti_add_bn(n, x, last, "%slayer%d.%d.bn%d", b->in, b->stage, b->index, i);
 }
 
 static int32_t relu(dti_net *n, int32_t x, const block *b, int i)
 {
-    return dti_add_relu(n, x, "layer%d.%d.relu%d", b->stage, b->index, i);
+    return dti_add_relu(n, x, "%slayer%d.%d.relu%d", b->in, b->stage, b->index, i);
 }
 
 /* The block's input, brought to its output's shape where they differ. */
@@ -39,8 +35,8 @@ static int32_t shortcut(dti_net *n, int32_t x, const block *b, int64_t out)
     if (n->status != DT_OK || (b->stride == 1 && dt_graph_shape(n->g, x).c == out))
         return x;
     x = dti_add_conv(n, x, (dti_conv){.out = out, .kernel = 1, .stride = b->stride},
-        "layer%d.%d.downsample.0", b->stage, b->index);
-    return dti_add_bn(n, x, false, "layer%d.%d.downsample.1", b->stage, b->index);
+        "%slayer%d.%d.downsample.0", b->in, b->stage, b->index);
+    return dti_add_bn(n, x, false, "%slayer%d.%d.downsample.1", b->in, b->stage, b->index);
 }
 
 static int32_t basic(dti_net *n, int32_t x, const block *b)
@@ -49,42 +45,62 @@ static int32_t basic(dti_net *n, int32_t x, const block *b)
     const dt_conv second = {.out = b->planes, .kernel = 3, .stride = 1, .pad = 1};
     int32_t y = relu(n, conv_bn(n, x, b, 1, first, false), b, 1);
     y = conv_bn(n, y, b, 2, second, true);
-    y = dti_add_sum(n, y, shortcut(n, x, b, b->planes), "layer%d.%d.add", b->stage, b->index);
+    y = dti_add_sum(
+        n, y, shortcut(n, x, b, b->planes), "%slayer%d.%d.add", b->in, b->stage, b->index);
     return relu(n, y, b, 2);
 }
 
 static int32_t bottleneck(dti_net *n, int32_t x, const block *b)
 {
     const dt_conv reduce = {.out = b->inner, .kernel = 1, .stride = 1};
-    const dt_conv middle = {
-        .out = b->inner, .kernel = 3, .stride = b->stride, .pad = 1, .groups = b->groups};
+    const dt_conv middle = {.out = b->inner,
+        .kernel = 3,
+        .stride = b->stride,
+        .pad = b->dilation,
+        .dilation = b->dilation,
+        .groups = b->groups};
     const dt_conv widen = {.out = 4 * b->planes, .kernel = 1, .stride = 1};
     int32_t y = relu(n, conv_bn(n, x, b, 1, reduce, false), b, 1);
     y = relu(n, conv_bn(n, y, b, 2, middle, false), b, 2);
     y = conv_bn(n, y, b, 3, widen, true);
-    y = dti_add_sum(n, y, shortcut(n, x, b, 4 * b->planes), "layer%d.%d.add", b->stage, b->index);
+    y = dti_add_sum(
+        n, y, shortcut(n, x, b, 4 * b->planes), "%slayer%d.%d.add", b->in, b->stage, b->index);
     return relu(n, y, b, 3);
+}
+
+static int32_t add_stage(dti_net *n, const dti_resnet *r, const char *in, int32_t x, int s)
+{
+    const bool dilated = r->dilated && s >= 2;
+    const int64_t wide = dilated ? (int64_t)1 << (s - 1) : 1;
+    for (int i = 0; i < (int)n->opts.counts[s]; i++) {
+        const block b = {.in = in,
+            .stage = s + 1,
+            .index = i,
+            .planes = dti_scale(n, (int64_t)64 << s),
+            .stride = s > 0 && i == 0 && !dilated ? 2 : 1,
+            .dilation = i == 0 && dilated ? wide / 2 : wide,
+            .inner = dti_scale(n, r->inner << s),
+            .groups = r->groups};
+        x = r->bottleneck ? bottleneck(n, x, &b) : basic(n, x, &b);
+    }
+    return x;
+}
+
+int32_t dti_add_resnet(dti_net *n, const dti_resnet *r, const char *in)
+{
+    int32_t x = DT_GRAPH_INPUT;
+    x = dti_add_conv(n, x, (dti_conv){dti_scale(n, 64), 7, 2, 3, false}, "%sconv1", in);
+    x = dti_add_bn(n, x, false, "%sbn1", in);
+    x = dti_add_relu(n, x, "%srelu", in);
+    x = dti_add_maxpool(n, x, (dti_pool){3, 2, 1}, "%smaxpool", in);
+    for (int s = 0; s < 4; s++)
+        x = add_stage(n, r, in, x, s);
+    return x;
 }
 
 static int32_t resnet_layers(const dt_model_desc *m, dti_net *n)
 {
-    const resnet *r = m->recipe;
-    int32_t x = DT_GRAPH_INPUT;
-    x = dti_add_conv(n, x, (dti_conv){dti_scale(n, 64), 7, 2, 3, false}, "conv1");
-    x = dti_add_bn(n, x, false, "bn1");
-    x = dti_add_relu(n, x, "relu");
-    x = dti_add_maxpool(n, x, (dti_pool){3, 2, 1}, "maxpool");
-    for (int s = 0; s < 4; s++)
-        for (int i = 0; i < (int)n->opts.counts[s]; i++) {
-            const block b = {.stage = s + 1,
-                .index = i,
-                .planes = dti_scale(n, (int64_t)64 << s),
-                .stride = s > 0 && i == 0 ? 2 : 1,
-                .inner = dti_scale(n, r->inner << s),
-                .groups = r->groups};
-            x = r->bottleneck ? bottleneck(n, x, &b) : basic(n, x, &b);
-        }
-    x = dti_add_global_avgpool(n, x);
+    const int32_t x = dti_add_global_avgpool(n, dti_add_resnet(n, m->recipe, ""));
     return dti_add_fc(n, x, n->opts.classes, "fc");
 }
 
@@ -97,13 +113,13 @@ static int32_t resnet_layers(const dt_model_desc *m, dti_net *n)
         .dropout = -1,                                                                             \
         .counts = (const int64_t[]){__VA_ARGS__},                                                  \
         .n_counts = 4,                                                                             \
-        .recipe = &(const resnet)form,                                                             \
+        .recipe = &(const dti_resnet)form,                                                         \
         .layers = resnet_layers,                                                                   \
     };
 
 /* clang-format off */
 #define BASIC {.groups = 1}
-#define BOTTLENECK(groups, inner) {true, groups, inner}
+#define BOTTLENECK(of_groups, of_inner) {.bottleneck = true, .groups = of_groups, .inner = of_inner}
 RESNET(resnet18, "residual network of 18 layers, basic blocks", BASIC, 2, 2, 2, 2)
 RESNET(resnet34, "residual network of 34 layers, basic blocks", BASIC, 3, 4, 6, 3)
 RESNET(resnet50, "residual network of 50 layers, bottlenecks", BOTTLENECK(1, 64), 3, 4, 6, 3)

@@ -83,6 +83,8 @@ static const struct {
     {"segnet", 29449355},
     {"fcn32s", 136152917},
     {"fcn8s", 134489759},
+    {"fcn_resnet50", 32957013},
+    {"fcn_resnet101", 32957013 + 44549160 - 25557032},
     {"dcgan_discriminator", 2765568 + 8192}, /* a second score */
     {"dcgan_generator", 3576704 + 2765568 + 8192},
     {"lenet5", 61706},
@@ -579,6 +581,12 @@ static void scores_are_as_large_as_the_image(void **state)
     assert_shape(g, "fuse_pool3", 28, 21);
     assert_shape(g, "upscore8", 224, 21);
     dt_graph_destroy(g);
+    g = build("fcn_resnet50", standard);
+    assert_shape(g, "backbone.layer2.3.relu3", 28, 512);
+    assert_shape(g, "backbone.layer4.2.relu3", 28, 2048);
+    assert_shape(g, "classifier.0", 28, 512);
+    assert_shape(g, "upsample", 224, 21);
+    dt_graph_destroy(g);
 }
 
 static void noise_becomes_an_image_that_is_told_from_real_ones(void **state)
@@ -773,6 +781,7 @@ static void image_sizes_that_no_pooling_can_serve_are_refused_with_those_that_ca
     }
     refuse("segnet", (dt_model_opts){.image = 40, .dropout = -1}, "a multiple of 32");
     refuse("fcn8s", (dt_model_opts){.image = 16, .dropout = -1}, "a multiple of 32");
+    refuse("fcn_resnet50", (dt_model_opts){.image = 36, .dropout = -1}, "no multiple of 8");
     refuse("dcgan_discriminator", (dt_model_opts){.image = 32, .dropout = -1}, "may be 64");
     refuse("dcgan_generator", (dt_model_opts){.image = 64, .dropout = -1}, "may be 1");
     refuse("vgg16", (dt_model_opts){.image = 32, .dropout = -1}, "224 to 255, 448 to 479");

@@ -328,7 +328,7 @@ int64_t dt_param_count(const dt_param_info *p)
     return n;
 }
 
-int32_t dti_graph_behind(const dt_graph *g, int32_t value)
+int32_t dt_graph_behind(const dt_graph *g, int32_t value)
 {
     while (value != DT_GRAPH_INPUT && g->node[value].desc->identity)
         value = g->node[value].in[0];

@@ -79,7 +79,7 @@ dt_status dt_graph_options(
     const dt_graph *g, char **text, size_t *bytes, size_t **at, dt_err *err) DT_NODISCARD;
 
 /* The value whose bytes these are, behind identity layers. */
-int32_t dti_graph_behind(const dt_graph *g, int32_t value);
+int32_t dt_graph_behind(const dt_graph *g, int32_t value);
 /* How many parameters a node uses, a shared one included. */
 static inline int dti_graph_params(const dt_node *nd)
 {

@@ -117,6 +117,7 @@ static const dt_opt memory_rows[] = {
     {"pool", DT_OPT_STR, AT(pool), "greedy", 0, 0, NULL, NULL, "how tensors get their addresses; 'dnntrain list pools' names them"},
     {"account", DT_OPT_STR, AT(account), "", 0, 0, NULL, NULL, "count memory as a paper does and show its figures in place of a plan, which is never run; 'dnntrain list accounts' names them"},
     {"account_workspace", DT_OPT_BYTES, AT(account_workspace), "0", 0, 0, NULL, NULL, "the largest workspace that an account assumes where a paper takes its fastest algorithms"},
+    {"account_density", DT_OPT_F64, AT(account_density), "1", 0, 1, NULL, NULL, "the share of the values behind a ReLU that are not zero, by which an account counts sparse matrices"},
     END};
 #undef AT
 #define AT(f) offsetof(dt_checkpoint_opts, f)

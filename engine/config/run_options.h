@@ -108,6 +108,7 @@ typedef struct dt_memory_opts {
     double calibrate;           /* samples a second with all kept; 0: not given */
     const char *account;        /* name of a way of counting, or NULL */
     uint64_t account_workspace; /* bytes of the largest one that it assumes */
+    double account_density;     /* share of values behind a ReLU that are not zero */
 } dt_memory_opts;
 
 typedef enum dt_best { DT_BEST_OFF, DT_BEST_LOSS, DT_BEST_TOP1 } dt_best;

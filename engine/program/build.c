@@ -245,7 +245,7 @@ static dt_status arrive(builder *b, int32_t value, int32_t tensor, dt_err *err)
 /* Where a backward op leaves the gradient of its input i: a new tensor, later given to arrive(). */
 static dt_status new_gradient(builder *b, int32_t node, int i, int32_t *id, dt_err *err)
 {
-    const int32_t value = dti_graph_behind(b->g, b->g->node[node].in[i]);
+    const int32_t value = dt_graph_behind(b->g, b->g->node[node].in[i]);
     char name[DT_TENSOR_NAME_BYTES];
     if (b->parts[value] == 1)
         set_name(name, "d.%s", b->g->node[value].name);
@@ -433,7 +433,7 @@ static void bind_saved(const builder *b, dt_op *op, int32_t node)
 
 static bool wants_gradient(const builder *b, int32_t value)
 {
-    value = dti_graph_behind(b->g, value);
+    value = dt_graph_behind(b->g, value);
     return value != DT_GRAPH_INPUT && b->trained[value];
 }
 
@@ -487,7 +487,7 @@ static dt_status backward_form(builder *b, int32_t node, dt_form_kind kind, dt_e
     DT_CHECK(settle_gradients(b, node, &way, err));
     for (int i = 0; i < nd->n_in; i++)
         if (dx[i] != DT_NONE)
-            DT_CHECK(arrive(b, dti_graph_behind(b->g, nd->in[i]), dx[i], err));
+            DT_CHECK(arrive(b, dt_graph_behind(b->g, nd->in[i]), dx[i], err));
     return DT_OK;
 }
 
@@ -593,7 +593,7 @@ static dt_status backward_node(builder *b, int32_t node, dt_err *err)
         DT_CHECK(backward_form(b, node, DT_BACKWARD, err)); /* of its parameters, if any */
         for (int i = 0; i < nd->n_in; i++)
             if (wants_gradient(b, nd->in[i]))
-                DT_CHECK(arrive(b, dti_graph_behind(b->g, nd->in[i]), b->grad[node], err));
+                DT_CHECK(arrive(b, dt_graph_behind(b->g, nd->in[i]), b->grad[node], err));
         return DT_OK;
     }
     DT_CHECK(backward_form(b, node, DT_BACKWARD, err));
@@ -624,8 +624,8 @@ static void survey(builder *b)
     for (size_t i = 0; i < b->g->n_node; i++) {
         const dt_node *nd = &b->g->node[i];
         for (int k = 0; k < nd->n_in && !nd->desc->identity; k++)
-            if (dti_graph_behind(b->g, nd->in[k]) != DT_GRAPH_INPUT)
-                b->parts[dti_graph_behind(b->g, nd->in[k])]++;
+            if (dt_graph_behind(b->g, nd->in[k]) != DT_GRAPH_INPUT)
+                b->parts[dt_graph_behind(b->g, nd->in[k])]++;
     }
 }
 

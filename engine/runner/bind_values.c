@@ -57,7 +57,7 @@ static void sum_gradients(dti_values *v)
         const dt_node *nd = &g->node[k];
         const bool passes = (nd->desc->form[DT_BACKWARD].writes & DT_BIT(DT_DX)) == 0;
         for (int i = 0; i < nd->n_in && v->trained[k] && !nd->desc->identity; i++) {
-            const int32_t to = dti_graph_behind(g, nd->in[i]);
+            const int32_t to = dt_graph_behind(g, nd->in[i]);
             const bool one = nd->desc->shares_dy;
             if (to != DT_GRAPH_INPUT)
                 v->gradient[to] +=
@@ -277,7 +277,7 @@ static uint64_t sample_bytes(const dti_values *v, int32_t value)
 
 static uint64_t output_of(const dti_values *v, int32_t value)
 {
-    value = dti_graph_behind(v->graph, value);
+    value = dt_graph_behind(v->graph, value);
     return value == DT_GRAPH_INPUT ? value_of(IMAGE, 0, 0) : value_of(OUTPUT, value, 0);
 }
 
@@ -418,7 +418,7 @@ static void want_gradients(op_check *k, const dt_node *nd, int32_t node, dt_port
     }
     bool shared = false;
     for (int i = 0; i < nd->n_in && (writes & DT_BIT(DT_DX)) != 0; i++) {
-        const int32_t to = dti_graph_behind(k->v->graph, nd->in[i]);
+        const int32_t to = dt_graph_behind(k->v->graph, nd->in[i]);
         const bool one = nd->desc->shares_dy;
         if (to == DT_GRAPH_INPUT || !k->v->trained[to] || (one && shared))
             continue;

@@ -9,7 +9,12 @@
  * values that backward reads anyway are split points. The last segment is not dropped: backward
  * begins with it, so running it again would lower no peak. Where split points are far apart, as in
  * U-Net, whose halves are joined by four values beside the one at the bottom, any value may be
- * kept with all that is read across it: Checkmate's linearised candidates. */
+ * kept with all that is read across it: Checkmate's linearised candidates.
+ *
+ * With root = values as many are kept as OpenAI's release of 2018 keeps for TensorFlow
+ * (cybertronai/gradient-checkpointing, "memory"): every |C| / sqrt(n)-th, rounded up, n being all
+ * values that backward reads. Where split points are few among these, as in residual networks,
+ * segments are shorter. */
 #include <math.h>
 
 #include "engine/base/alloc.h"
@@ -17,16 +22,31 @@
 #include "memory/policy.h"
 
 typedef struct options {
-    int cuts;
+    int cuts, root;
 } options;
+
+enum { OF_CUTS, OF_VALUES };
+
+static const char *const roots[] = {"cuts", "values", NULL};
 
 #define AT(f) offsetof(options, f)
 /* clang-format off */
 static const dt_opt opts[] = {
     {"cuts", DT_OPT_ENUM, AT(cuts), "auto", 0, 0, dti_chen_cuts_names, NULL, "where to cut: where one value alone crosses (points); after any, keeping all that cross (linear); auto: linear where points leave half of the bytes in one segment"},
+    {"root", DT_OPT_ENUM, AT(root), "cuts", 0, 0, roots,               NULL, "of what number so many segments are made: of the places where it may be cut, or of all values that backward reads, which makes more"},
     {NULL,   DT_OPT_I64,  0,        NULL,   0, 0, NULL,                NULL, NULL},
 };
 /* clang-format on */
+
+static size_t distance(const dt_chen *c, int root)
+{
+    size_t n = 0;
+    if (root == OF_CUTS)
+        return (size_t)sqrt((double)c->n_split);
+    for (size_t i = 0; i < c->n; i++)
+        n += c->value[i].read_back;
+    return (size_t)ceil((double)c->n_split / sqrt((double)n));
+}
 
 static void keep_every(const dt_chen *c, size_t every, bool *keep)
 {
@@ -39,14 +59,15 @@ static void keep_every(const dt_chen *c, size_t every, bool *keep)
 static dt_status chen_sqrt(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
     dt_chen c;
+    const options *o = env->opts;
     dt_status st = dti_chen_open(&c, p, err);
     if (st == DT_OK)
-        (void)dti_chen_cut(&c, (dt_chen_cuts)((const options *)env->opts)->cuts);
+        (void)dti_chen_cut(&c, (dt_chen_cuts)o->cuts);
     bool *keep = st == DT_OK ? dt_alloc(c.n + 1, sizeof *keep) : NULL;
     if (st == DT_OK && keep == NULL)
         st = DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
     if (st == DT_OK && c.n_split > 0) {
-        keep_every(&c, (size_t)sqrt((double)c.n_split), keep);
+        keep_every(&c, distance(&c, o->root), keep);
         st = dti_chen_keep(&c, keep, err);
         if (st == DT_OK)
             st = dti_chen_rewrite(&c, err);

@@ -279,6 +279,49 @@ static void a_unit_chain_takes_the_square_root(void **state)
     }
 }
 
+/* How many values forward drops, and the bytes that it takes. */
+static size_t dropped_by(const dt_graph *g, const char *root, uint64_t *bytes)
+{
+    char ini[64];
+    dt_map *map = map_of(g, BATCH);
+    snprintf(ini, sizeof ini, "[policy.chen_sqrt]\nroot = %s\n", root);
+    made m = make(g, map, DT_PROGRAM_FIRST, BATCH, "chen_sqrt", ini);
+    const size_t n = count(m.program, DT_OP_RECOMPUTE);
+    *bytes = transient(&m);
+    unmake(&m);
+    dt_map_destroy(map);
+    return n;
+}
+
+/* Where every value may be kept both roots are the same. In residual networks fewer may be than
+ * backward reads: by the root of the latter more are kept, and segments are shorter. */
+static void values_have_a_larger_root_than_cuts(void **state)
+{
+    (void)state;
+    uint64_t cuts, values;
+    dt_graph *g = unit_chain(400);
+    assert_int_equal(dropped_by(g, "cuts", &cuts), dropped_by(g, "values", &values));
+    assert_int_equal(cuts, values);
+    dt_graph_destroy(g);
+    g = model("resnet50", &standard);
+    dt_map *map = map_of(g, BATCH);
+    dt_program *p = dt_program_on(g, map, DT_PROGRAM_FIRST, BATCH);
+    dt_chen c;
+    dt_err err = {0};
+    assert_ok(dti_chen_open(&c, p, &err), &err);
+    size_t read = 0;
+    for (size_t i = 0; i < c.n; i++)
+        read += c.value[i].read_back;
+    assert_true(c.n_split > 16 && read > 4 * c.n_split);
+    dti_chen_close(&c);
+    dt_program_destroy(p);
+    dt_map_destroy(map);
+    (void)dropped_by(g, "cuts", &cuts);
+    (void)dropped_by(g, "values", &values);
+    assert_true(values < cuts);
+    dt_graph_destroy(g);
+}
+
 /* Notes, fourth row of the golden values: g(1024) = k log_{k+1}(1024); k = 2 and 5 are not there.
  * Statistics as above; besides what is kept there are a part's own values and two gradients. */
 static void recursion_takes_the_logarithm(void **state)
@@ -886,6 +929,7 @@ DT_TEST_GROUP(chen)
         cmocka_unit_test(algorithm_3_gives_the_golden_plans),
         cmocka_unit_test(the_notes_say_so),
         cmocka_unit_test(a_unit_chain_takes_the_square_root),
+        cmocka_unit_test(values_have_a_larger_root_than_cuts),
         cmocka_unit_test(recursion_takes_the_logarithm),
         cmocka_unit_test(depth_costs_its_square_root),
         cmocka_unit_test(no_model_takes_more_than_under_keep_all),

@@ -396,6 +396,91 @@ static void superneurons_counts_as_published(void **state)
     count(&n, "configs/resnet50.ini", "model.fuse=off", DT_E_CONFIG);
 }
 
+/* ---- Gist's account ---- */
+
+static double figure_of(const dt_account_desc *a, const double *value, const char *name)
+{
+    for (size_t i = 0; i < a->n; i++)
+        if (strcmp(a->figure[i].name, name) == 0)
+            return value[i];
+    fail_msg("there is no figure %s", name);
+    return 0;
+}
+
+static void count_gist(double *value, const char *config, int64_t batch, double density)
+{
+    static const char *const sets[] = {"model.fuse=off", "model.classes=1000"};
+    static dt_err err;
+    dt_session *s;
+    const dt_account_ask ask = {.batch = batch, .density = density, .figure = DT_ACCOUNT_ALL};
+    assert_ok(dt_session_open(&s, dt_source_path(config), sets, DT_COUNT(sets), &err), &err);
+    assert_ok(dt_account_find("gist")->count(s->graph, &ask, value, &err), &err);
+    dt_session_close(s);
+}
+
+/* Figure 10, all of it: within a twentieth, but for what of OverFeat is sparse. */
+static void gist_counts_as_published(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"sparse", "binary", "both", "lossless"};
+    static const struct {
+        const char *config;
+        int64_t batch;
+        double density, published[DT_COUNT(names)];
+    } nets[] = {{"configs/papers/alexnet_cntk.ini", 256, .178, {1.06, 1.26, 1.35, 1.56}},
+        {"configs/papers/nin.ini", 256, .348, {1.14, 1.24, 1.47, 1.47}},
+        {"configs/papers/overfeat.ini", 256, .113, {1.10, 1.30, 1.46, 1.55}},
+        {"configs/vgg16.ini", 64, .136, {1.16, 1.34, 1.65, 1.65}},
+        {"configs/papers/googlenet2014.ini", 64, .121, {1.04, 1.09, 1.14, 1.17}}};
+    const dt_account_desc *a = dt_account_find("gist");
+    double v[DT_ACCOUNT_FIGURES];
+    for (size_t i = 0; i < DT_COUNT(nets); i++) {
+        count_gist(v, nets[i].config, nets[i].batch, nets[i].density);
+        for (size_t k = 0; k < DT_COUNT(names); k++) {
+            const bool overfeat = i == 2 && k == 0;
+            const double off = figure_of(a, v, names[k]) / nets[i].published[k] - 1;
+            if (!(fabs(off) <= (overfeat ? 0.07 : 0.05)))
+                fail_msg("%s, %s: %+.1f %%", nets[i].config, names[k], 100 * off);
+        }
+    }
+}
+
+/* An image, a convolution and its ReLU of 768 bytes each, a pool and scores of a quarter of that.
+ * By hand: stashed are image, ReLU and pool, 2.25 maps. Short lives the convolution, whose bytes
+ * its gradient takes later, and beside that the pool's gradient: 1.25. */
+static void gist_counts_as_by_hand(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "[model]\nimage = 8\nclasses = 48\nfuse = off\n"
+        "[data]\nsource = synthetic\n[conv c]\nout = 3\nkernel = 3\npad = 1\n"
+        "[relu r]\n[maxpool p]\nkernel = 2\nstride = 2\n[fc f]\nout = 48\n";
+    const double map = 768.0 / (1 << 20);
+    const struct {
+        const char *figure;
+        double want;
+    } all[] = {{"stashed", 2.25 * map}, {"short_lived", 1.25 * map}, {"shared", 3.5 * map},
+        {"sparse", 1},
+        /* image, pool, a bit a value and four a maximum; two maps, as the ReLU is short-lived now
+         */
+        {"binary", 3.5 / (1 + 0.25 + 2.0 / 32 + 2)}, {"both", 3.5 / (1 + 0.25 + 2.0 / 32 + 2)},
+        {"lossless", 3.5 / (1 + 0.25 + 2.0 / 32 + 1.25)},
+        /* at backward of the pool: both its values, decoded, and both gradients */
+        {"dpr16", 3.5 / (2.25 / 2 + 2.5)}, {"dpr10", 3.5 / (2.25 / 3 + 2.5)},
+        {"dpr8", 3.5 / (2.25 / 4 + 2.5)}};
+    static dt_err err;
+    dt_session *s;
+    double v[DT_ACCOUNT_FIGURES];
+    const dt_account_desc *a = dt_account_find("gist");
+    const dt_account_ask ask = {.batch = 1, .density = 0.5, .figure = DT_ACCOUNT_ALL};
+    assert_ok(dt_session_open_text(&s, "hand", text, strlen(text), NULL, 0, &err), &err);
+    assert_ok(a->count(s->graph, &ask, v, &err), &err);
+    for (size_t i = 0; i < DT_COUNT(all); i++)
+        if (!(fabs(figure_of(a, v, all[i].figure) / all[i].want - 1) < 1e-3))
+            fail_msg("%s: %g, not %g", all[i].figure, figure_of(a, v, all[i].figure), all[i].want);
+    dt_session_close(s);
+}
+
 static void papers_are_named(void **state)
 {
     (void)state;
@@ -453,6 +538,8 @@ DT_TEST_GROUP(reproduce)
         cmocka_unit_test(vdnn_counts_as_published),
         cmocka_unit_test(traffic_is_what_shapes_say),
         cmocka_unit_test(superneurons_counts_as_published),
+        cmocka_unit_test(gist_counts_as_published),
+        cmocka_unit_test(gist_counts_as_by_hand),
         cmocka_unit_test(papers_are_named),
         cmocka_unit_test(a_page_is_written),
     };

@@ -168,7 +168,7 @@ static void near_the_best_of_every_way(void **state)
     (void)state;
     int networks = 0;
     const int wanted = dt_small_scale() ? 1 : 4;
-    for (uint64_t seed = 200; seed < 1000 && networks < wanted; seed++) {
+    for (uint64_t seed = 200; seed < 4000 && networks < wanted; seed++) {
         dt_lowered m = dt_program_of(dt_random_graph(seed), DT_PROGRAM_FIRST, SAMPLES);
         const size_t n = values_of(&m);
         if (m.program->n_order <= MOST_OPS && n >= 3 && n <= MOST_VALUES) {

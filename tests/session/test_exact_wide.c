@@ -58,7 +58,7 @@ DT_TEST_GROUP(exact_wide)
     static struct CMUnitTest tests[MOST];
     static char name[MOST][64];
     static const char *const narrow[] = {
-        "gpt2, efficient", "googlenet", "unet", "lstm_attention, efficient"};
+        "gpt2, efficient", "googlenet", "unet", "lstm_attention, efficient", "turned"};
     const int wide = dt_wide_networks();
     size_t n = 0;
     for (int k = 0; k < 2 * wide && n < MOST; k++) {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "memory/policy.h"
 #include "tests/fixture/json_read.h"
 #include "tests/fixture/run_cli.h"
 
@@ -156,6 +157,26 @@ static void files_hold_the_same(void **state)
     dt_free(picture);
 }
 
+/* tests/long pictures draws it again, which takes minutes; that a policy came since is seen here.
+ */
+static void the_survey_shows_every_policy(void **state)
+{
+    (void)state;
+    char *picture = cli_text(dt_source_path("docs/pictures/survey.svg"));
+    size_t n;
+    const dt_policy *const *all = dt_policy_all(&n);
+    for (size_t i = 0; i < n; i++) {
+        char exact[64], lossy[64];
+        snprintf(exact, sizeof exact, ">%s<", all[i]->name);
+        snprintf(lossy, sizeof lossy, ">%s (", all[i]->name);
+        if (strstr(picture, exact) == NULL && strstr(picture, lossy) == NULL)
+            fail_msg("docs/pictures/survey.svg has no plan of %s; `tests/long pictures` draws it "
+                     "again",
+                all[i]->name);
+    }
+    dt_free(picture);
+}
+
 static void times_of_defaults_say_so(void **state)
 {
     NEED_BINARY();
@@ -227,6 +248,7 @@ DT_TEST_GROUP(compare)
         cmocka_unit_test(auto_is_behind_no_exact_plan_that_fits),
         cmocka_unit_test(those_marked_are_the_best),
         cmocka_unit_test(files_hold_the_same),
+        cmocka_unit_test(the_survey_shows_every_policy),
         cmocka_unit_test(times_of_defaults_say_so),
         cmocka_unit_test(what_is_run_stands_beside_it),
         cmocka_unit_test(wrong_arguments_are_refused),

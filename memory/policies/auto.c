@@ -229,11 +229,16 @@ static const dti_found *best_within(const dti_auto *s, uint64_t most)
     return best;
 }
 
-/* The fastest within a budget, with copies back earlier. */
-static dt_status add_early(dti_auto *s, uint64_t budget, dt_err *err)
+/* The fastest within a budget: with less to read, and with copies back earlier. */
+static dt_status improve(dti_auto *s, uint64_t budget, dt_err *err)
 {
+    const dti_found *best = best_within(s, budget);
+    if (best->cost.device > budget)
+        return DT_OK;
+    if (best->early == 0)
+        DT_CHECK(dti_auto_lighten(s, best, err));
     dti_found f = *best_within(s, budget); /* its fates are borrowed: what is kept is copied */
-    if (f.early > 0 || f.cost.device > budget)
+    if (f.early > 0)
         return DT_OK;
     f.early = budget;
     return dti_auto_add(s, &f, NULL, err);
@@ -251,8 +256,8 @@ static dt_status find_at(dti_auto *s, uint64_t least, uint64_t most, dt_err *err
     DT_CHECK(dti_auto_go_on(s, searched, least, most, err));
     for (int i = DTI_AUTO_BUDGETS; i-- > 0;)
         if (dti_auto_budget(s, i) > least && dti_auto_budget(s, i) <= most)
-            DT_CHECK(add_early(s, dti_auto_budget(s, i), err));
-    return add_early(s, least, err);
+            DT_CHECK(improve(s, dti_auto_budget(s, i), err));
+    return improve(s, least, err);
 }
 
 /* The front of all runs. */

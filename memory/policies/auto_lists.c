@@ -44,6 +44,15 @@ static dti_found does(const dti_auto *s, const char *policy)
     return all;
 }
 
+static void note_light(dti_auto *s, const dt_policy *policy, const dti_found *f)
+{
+    bool known = f->offloads || f->recomputes || policy->by_budget || f->cost.device >= s->most;
+    for (size_t i = 0; i < s->n_light; i++)
+        known = known || s->light[i] == policy;
+    if (!known && s->n_light < DTI_AUTO_MOST_LIGHT)
+        s->light[s->n_light++] = policy;
+}
+
 /* A policy by itself, with a budget or without; others go on from what changes the program. */
 static dt_status add_one(dti_auto *s, const dt_policy *policy, uint64_t budget, dt_err *err)
 {
@@ -51,6 +60,7 @@ static dt_status add_one(dti_auto *s, const dt_policy *policy, uint64_t budget, 
     dt_program *made = NULL;
     snprintf(f.list, sizeof f.list, "%s", policy->name);
     DT_CHECK(dti_auto_add(s, &f, &made, err));
+    note_light(s, policy, &f);
     bool known = !moves(&f) && !f.recomputes;
     for (size_t i = 0; i < s->n_base; i++)
         known = known || same(&s->base[i].of, &f);
@@ -177,6 +187,38 @@ dt_status dti_auto_go_on(dti_auto *s, size_t from, uint64_t least, uint64_t most
         if (dti_auto_budget(s, i) > least && dti_auto_budget(s, i) <= most)
             DT_CHECK(add_led_on(s, from, dti_auto_budget(s, i), err));
     return add_led_on(s, from, least, err);
+}
+
+/* Not every policy goes on from every plan: what backward reads is to be chosen before anything
+ * moves. */
+static dt_status add_where_it_goes(dti_auto *s, dti_found *f, dt_err *err)
+{
+    dt_err own = {0};
+    const dt_status st = dti_auto_add(s, f, NULL, &own);
+    if (st == DT_OK || st == DT_E_CONFIG)
+        return DT_OK;
+    return DT_FAIL(err, st, "auto: '%s' could not be planned", f->then);
+}
+
+dt_status dti_auto_lighten(dti_auto *s, const dti_found *from, dt_err *err)
+{
+    dti_found f = *from; /* the front moves meanwhile, and fates with it */
+    dt_status st = DT_OK;
+    if (from->then[0] != '\0')
+        return DT_OK;
+    if (from->fate != NULL) {
+        f.fate = dt_alloc(s->n_value + 1, 1);
+        if (f.fate == NULL)
+            return DT_FAIL(err, DT_E_NOMEM, "no memory for a search");
+        memcpy(f.fate, from->fate, s->n_value);
+    }
+    for (size_t i = 0; st == DT_OK && i < s->n_light; i++) {
+        snprintf(f.then, sizeof f.then, "%s", s->light[i]->name);
+        if (f.fate != NULL || strcmp(f.list, f.then) != 0)
+            st = add_where_it_goes(s, &f, err);
+    }
+    dt_free(f.fate);
+    return st;
 }
 
 void dti_auto_drop_bases(dti_auto *s)

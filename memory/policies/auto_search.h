@@ -5,7 +5,7 @@
 
 #include "memory/policies/auto_front.h"
 
-enum { DTI_AUTO_BUDGETS = 16, DTI_AUTO_MOST_BASES = 128 };
+enum { DTI_AUTO_BUDGETS = 16, DTI_AUTO_MOST_BASES = 128, DTI_AUTO_MOST_LIGHT = 4 };
 
 enum { DTI_KEEP, DTI_AGAIN, DTI_AWAY }; /* fates of a value */
 
@@ -29,6 +29,7 @@ typedef struct dti_auto_base {
  * @seconds: by op of the program as it came, n_op of them, and of all (@ops)
  * @tensor @value: by value, and the values the cheapest to make again first
  * @base:  n_base programs that one policy has made
+ * @light: n_light policies that neither move nor make again, and take less than keep_all
  */
 typedef struct dti_auto {
     dt_program *p;
@@ -46,6 +47,8 @@ typedef struct dti_auto {
     uint64_t drawn;
     size_t n_base;
     dti_auto_base base[DTI_AUTO_MOST_BASES];
+    size_t n_light;
+    const dt_policy *light[DTI_AUTO_MOST_LIGHT];
 } dti_auto;
 
 /* The i-th of sixteen budgets for all runs. */
@@ -71,6 +74,8 @@ dt_status dti_auto_add_budgeted(dti_auto *s, uint64_t least, dt_err *err) DT_NOD
  * the budget when another policy goes on from them. @from: the first base to be gone on from. */
 dt_status dti_auto_go_on(
     dti_auto *s, size_t from, uint64_t least, uint64_t most, dt_err *err) DT_NODISCARD;
+/* What comes of a plan when those that neither move nor make again go on from it. */
+dt_status dti_auto_lighten(dti_auto *s, const dti_found *from, dt_err *err) DT_NODISCARD;
 void dti_auto_drop_bases(dti_auto *s);
 
 /* --- copies back --- */

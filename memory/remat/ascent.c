@@ -57,8 +57,8 @@ static double row_of(const dti_lp *p, size_t r, const double *x)
     return sum;
 }
 
-/* How far a point is from a solution: what rows lack, weighed by the multipliers, and how far the
- * two costs are apart. */
+/* How far a point is from a solution: how far the two costs are apart, and what rows lack, by their
+ * steps. */
 static double off(const ascent *a, const point *q, double bound)
 {
     const dti_lp *p = a->p;

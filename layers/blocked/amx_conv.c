@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "layers/blocked/amx.h"
+#include "layers/cpu/lanes.h"
 #include "layers/cpu/tasks.h"
 
 enum {
@@ -89,6 +90,23 @@ struct packing {
     dt_bf16 *to;
 };
 
+#ifdef DT_AMX
+/* Of a tile: each row of what lies there is read once, as rows are a power of two apart and so get
+ * in each other's way in the cache. */
+DT_AVX512 static void turn_tile(const float *from, int64_t step, dt_bf16 *to)
+{
+    __m512i v[TILE];
+    for (int o = 0; o < TILE; o++) {
+        const __m256i low = dt_avx512_round(_mm512_loadu_ps(from + o * step));
+        const __m256i high = dt_avx512_round(_mm512_loadu_ps(from + o * step + TILE));
+        v[o] = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+    }
+    dti_amx_transpose(v);
+    for (int k = 0; k < TILE; k++)
+        _mm512_storeu_si512(to + (int64_t)k * STEP, v[k]);
+}
+#endif
+
 /* One product's weights for one block. */
 static void put_product(const void *job, int64_t task)
 {
@@ -97,7 +115,18 @@ static void put_product(const void *job, int64_t task)
     const int64_t first = task / t->j.products * SIDE, step = t->transposed ? s->c : 1;
     const int64_t width = s->out - first < SIDE ? s->out - first : SIDE;
     dt_bf16 *to = t->to + task * STEP * SIDE;
-    memset(to, 0, STEP * SIDE * sizeof *to);
+    if (width < SIDE || s->c == TILE)
+        memset(to, 0, STEP * SIDE * sizeof *to);
+#ifdef DT_AMX
+    if (t->transposed && s->c != TILE) {
+        int64_t tap, c;
+        (void)tap_of(&t->j, task % t->j.products, 0, &tap, &c);
+        for (int64_t o = 0; o < width; o += TILE)
+            turn_tile(
+                t->from + ((TAPS - 1 - tap) * s->out + first + o) * s->c + c, step, to + o * STEP);
+        return;
+    }
+#endif
     for (int64_t i = 0; i < STEP; i++) {
         int64_t tap, c;
         if (!tap_of(&t->j, task % t->j.products, i, &tap, &c))

@@ -91,18 +91,23 @@ DT_AVX512 DT_INLINE __m512 dt_avx512_read(const void *p, dt_dtype t)
     return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
 }
 
-DT_AVX512 DT_INLINE void dt_avx512_write(void *p, dt_dtype t, __m512 v)
+/* As dt_bf16_from_float(). */
+DT_AVX512 DT_INLINE __m256i dt_avx512_round(__m512 v)
 {
-    if (t != DT_BF16) {
-        _mm512_storeu_ps(p, v);
-        return;
-    }
     const __m512i u = _mm512_castps_si512(v);
     const __m512i odd = _mm512_and_epi32(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
     const __m512i rounded = _mm512_add_epi32(_mm512_add_epi32(u, _mm512_set1_epi32(0x7FFF)), odd);
     const __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
     const __m512i both = _mm512_mask_or_epi32(rounded, nan, u, _mm512_set1_epi32(0x400000));
-    _mm256_storeu_si256(p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(both, 16)));
+    return _mm512_cvtepi32_epi16(_mm512_srli_epi32(both, 16));
+}
+
+DT_AVX512 DT_INLINE void dt_avx512_write(void *p, dt_dtype t, __m512 v)
+{
+    if (t == DT_BF16)
+        _mm256_storeu_si256(p, dt_avx512_round(v));
+    else
+        _mm512_storeu_ps(p, v);
 }
 
 DT_AVX512_BF16 DT_INLINE void dt_avx512_bf16_write(void *p, dt_dtype t, __m512 v)

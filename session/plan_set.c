@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/io.h"
 #include "layers/registry.h"
 #include "engine/runner/runner.h"
 #include "memory/codec.h"
@@ -1071,7 +1072,7 @@ static uint64_t weights(const dt_plan_set *p)
         .arena_bytes = dt_plan_set_peak(p)};
     const uint64_t passage = dt_passage_outside(&o);
     const uint64_t aside = dt_policies_replan(p->policies) > 0 ? p->map->bytes : 0;
-    return passage > aside ? passage : aside;
+    return (passage > aside ? passage : aside) + DT_WRITER_BYTES;
 }
 
 dt_need dt_plan_set_need(const dt_plan_set *p)

@@ -1,5 +1,5 @@
 /* Files read and written whole, and renamed into place, behind a table of system calls. */
-#define _GNU_SOURCE /* O_DIRECT, renameat2, statx, sync_file_range */
+#define _GNU_SOURCE /* O_DIRECT, renameat2, statx */
 
 #include "engine/base/io.h"
 
@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/write_behind.h"
 
 static int system_open(const char *path, int flags, mode_t mode)
 {
@@ -105,6 +106,19 @@ dt_status dt_read_at(int fd, const char *path, void *to, size_t n, off_t at, dt_
     return DT_OK;
 }
 
+enum { AHEAD_BYTES = 16 << 20 };
+
+void dti_read_ahead(int fd, off_t at, size_t n)
+{
+    (void)posix_fadvise(fd, at + AHEAD_BYTES, (off_t)n, POSIX_FADV_WILLNEED);
+}
+
+dt_status dti_write_failed(const char *path, off_t at, int error, dt_err *err)
+{
+    return DT_FAIL(
+        err, DT_E_IO, "write '%s' at byte %" PRId64 ": %s", path, (int64_t)at, strerror(error));
+}
+
 dt_status dt_write_at(int fd, const char *path, const void *from, size_t n, off_t at, dt_err *err)
 {
     for (size_t done = 0; done < n;) {
@@ -113,8 +127,7 @@ dt_status dt_write_at(int fd, const char *path, const void *from, size_t n, off_
         if (put < 0 && errno == EINTR)
             continue;
         if (put <= 0)
-            return DT_FAIL(err, DT_E_IO, "write '%s' at byte %" PRId64 ": %s", path,
-                (int64_t)at + (int64_t)done, strerror(put < 0 ? errno : ENOSPC));
+            return dti_write_failed(path, at + (off_t)done, put < 0 ? errno : ENOSPC, err);
         done += (size_t)put;
     }
     return DT_OK;
@@ -181,15 +194,10 @@ dt_status dt_read_file(
     return DT_OK;
 }
 
-enum { WRITER_BYTES = 1 << 20, CACHED_BYTES = 64 << 20 };
-
 struct dt_file_writer {
     int fd;
     char *path, *temp, *folder;
-    char *buffer;
-    dt_sha256 *sum; /* NULL: none */
-    size_t held;    /* bytes in the buffer */
-    off_t at;       /* where they go */
+    dti_behind *bytes;
 };
 
 static void writer_free(dt_file_writer *w)
@@ -197,7 +205,6 @@ static void writer_free(dt_file_writer *w)
     dt_free(w->path);
     dt_free(w->temp);
     dt_free(w->folder);
-    dt_free(w->buffer);
     dt_free(w);
 }
 
@@ -205,6 +212,7 @@ void dt_writer_abandon(dt_file_writer *w)
 {
     if (w == NULL)
         return;
+    dti_behind_close(w->bytes);
     if (w->fd >= 0)
         (void)dt_close(w->fd);
     if (w->temp != NULL)
@@ -269,79 +277,37 @@ dt_status dt_writer_open(dt_file_writer **out, const char *path, dt_err *err)
     if (w == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to write '%s'", path);
     w->fd = -1;
-    w->buffer = dt_alloc(WRITER_BYTES, 1);
-    if (w->buffer == NULL || !writer_names(w, path)) {
-        writer_free(w);
-        return DT_FAIL(err, DT_E_NOMEM, "no memory to write '%s'", path);
+    dt_status st = DT_OK;
+    if (!writer_names(w, path))
+        st = DT_FAIL(err, DT_E_NOMEM, "no memory to write '%s'", path);
+    if (st == DT_OK && (w->fd = open_temp(w->temp)) < 0) {
+        st = DT_FAIL(err, DT_E_IO, "create '%s': %s", w->temp, strerror(errno));
+        dt_free(w->temp); /* nothing to remove */
+        w->temp = NULL;
     }
-    w->fd = open_temp(w->temp);
-    if (w->fd < 0) {
-        const dt_status st = DT_FAIL(err, DT_E_IO, "create '%s': %s", w->temp, strerror(errno));
-        writer_free(w);
+    if (st == DT_OK && (w->bytes = dti_behind_open(w->fd, w->temp)) == NULL)
+        st = DT_FAIL(err, DT_E_NOMEM, "no memory to write '%s'", path);
+    if (st != DT_OK) {
+        dt_writer_abandon(w);
         return st;
     }
     *out = w;
     return DT_OK;
 }
 
-static dt_status writer_flush(dt_file_writer *w, dt_err *err)
-{
-    DT_CHECK(dt_write_at(w->fd, w->temp, w->buffer, w->held, w->at, err));
-    w->at += (off_t)w->held;
-    w->held = 0;
-    return DT_OK;
-}
-
 void dti_writer_sum(dt_file_writer *w, dt_sha256 *sum)
 {
-    w->sum = sum;
-}
-
-static void add_up(const dt_file_writer *w, const void *bytes, size_t n)
-{
-    if (w->sum != NULL)
-        dt_sha256_add(w->sum, bytes, n);
-}
-
-/* The disk begins at once, and not with the sync in the end, so that it writes while the caller
- * reads and sums up what comes next; and what it has written some time ago leaves the page cache,
- * where it would stand in other files' places. Advice: a disk that fails is found by the sync. */
-static void write_back(const dt_file_writer *w)
-{
-    (void)sync_file_range(w->fd, w->at - WRITER_BYTES, WRITER_BYTES, SYNC_FILE_RANGE_WRITE);
-    if (w->at >= CACHED_BYTES)
-        (void)posix_fadvise(w->fd, w->at - CACHED_BYTES, WRITER_BYTES, POSIX_FADV_DONTNEED);
-}
-
-/* A large piece needs no copy, and is summed up while it is near. */
-static dt_status put_directly(dt_file_writer *w, const char *from, dt_err *err)
-{
-    DT_CHECK(writer_flush(w, err));
-    add_up(w, from, WRITER_BYTES);
-    DT_CHECK(dt_write_at(w->fd, w->temp, from, WRITER_BYTES, w->at, err));
-    w->at += WRITER_BYTES;
-    write_back(w);
-    return DT_OK;
+    dti_behind_sum(w->bytes, sum);
 }
 
 dt_status dt_writer_put(dt_file_writer *w, const void *from, size_t n, dt_err *err)
 {
-    const char *p = from;
-    for (; n >= WRITER_BYTES; p += WRITER_BYTES, n -= WRITER_BYTES)
-        DT_CHECK(put_directly(w, p, err));
-    if (n > WRITER_BYTES - w->held)
-        DT_CHECK(writer_flush(w, err));
-    if (n > 0) {
-        memcpy(w->buffer + w->held, p, n);
-        add_up(w, p, n);
-    }
-    w->held += n;
-    return DT_OK;
+    return dti_behind_put(w->bytes, from, n, err);
 }
 
 static dt_status writer_close(dt_file_writer *w, bool sync, dt_err *err)
 {
-    DT_CHECK(writer_flush(w, err));
+    DT_CHECK(dti_behind_end(w->bytes, err));
     if (sync && sync_again(w->fd) != 0)
         return DT_FAIL(err, DT_E_IO, "sync '%s': %s", w->temp, strerror(errno));
     const int fd = w->fd;

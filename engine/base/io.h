@@ -39,8 +39,13 @@ int dt_close(int fd);
  * ends early is DT_E_DATA. */
 dt_status dt_read_at(
     int fd, const char *path, void *to, size_t n, off_t at, dt_err *err) DT_NODISCARD;
+/* Before a file's bytes [at, at + n) are read, of one that is read from its beginning on: have the
+ * disk bring those that come some time after them. Advice. */
+void dti_read_ahead(int fd, off_t at, size_t n);
 dt_status dt_write_at(
     int fd, const char *path, const void *from, size_t n, off_t at, dt_err *err) DT_NODISCARD;
+/* DT_E_IO as the latter says it, of a write by other means. */
+dt_status dti_write_failed(const char *path, off_t at, int error, dt_err *err);
 
 /* Open a regular file for reading (no FIFO, device or folder) and tell its size. @wrong is the
  * status of a file that is missing or cannot be opened. */
@@ -57,10 +62,12 @@ dt_status dt_read_file(char **text, size_t *bytes, const char *path, size_t cap,
  * new file there, whole, though a power failure may still take it back. A failed sync is never
  * retried: the kernel may have dropped the bytes. A folder or a device in the place of @path is
  * left alone: DT_E_IO. */
+enum { DT_WRITER_BYTES = 12 << 20 }; /* of memory that one takes, its threads not counted */
 typedef struct dt_file_writer dt_file_writer;
 dt_status dt_writer_open(dt_file_writer **out, const char *path, dt_err *err) DT_NODISCARD;
-/* Add to @sum all that is put from now on; borrowed. */
+/* Before anything is put: add all of it to @sum, which is whole with the commit; borrowed. */
 void dti_writer_sum(dt_file_writer *w, dt_sha256 *sum);
+/* Taken in and written behind (write_behind.h): a failure may be that of bytes put earlier. */
 dt_status dt_writer_put(dt_file_writer *w, const void *from, size_t n, dt_err *err) DT_NODISCARD;
 dt_status dt_writer_commit(dt_file_writer *w, dt_err *err) DT_NODISCARD; /* frees w either way */
 /* As dt_writer_commit, but waits for no disk: a process that dies takes nothing away, a power cut

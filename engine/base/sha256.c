@@ -69,6 +69,11 @@ static void plain_blocks(uint32_t sum[8], const uint8_t *p, size_t n)
 
 #if defined(__x86_64__)
 
+/* Ahead of the block at hand: what it needs is a memory's latency away, and no processor looks past
+ * a page by itself, so that without it bytes from memory take almost twice as long as from a cache.
+ */
+enum { AHEAD = 1024 };
+
 /* The same by the processor's own instructions. They keep the words in two registers, from the top
  * a b e f and c d g h, and do two rounds at a time. */
 __attribute__((target("sha,sse4.1,ssse3"))) static void fast_blocks(
@@ -80,6 +85,7 @@ __attribute__((target("sha,sse4.1,ssse3"))) static void fast_blocks(
     const __m128i high = _mm_shuffle_epi32(_mm_loadu_si128(to + 1), 0x1B); /* e f g h */
     __m128i abef = _mm_alignr_epi8(low, high, 8), cdgh = _mm_blend_epi16(high, low, 0xF0);
     for (; n > 0; n--, p += BLOCK) {
+        _mm_prefetch((const char *)p + AHEAD, _MM_HINT_T0); /* of no bytes at the end: harmless */
         const __m128i a = abef, c = cdgh;
         __m128i w[4]; /* the last 16 words of the schedule, in turn */
 #pragma GCC unroll 16
@@ -203,6 +209,7 @@ dt_status dti_sha256_file(
     dt_sha256_init(&s);
     for (off_t at = 0; at < size && st == DT_OK;) {
         const size_t n = size - at < PIECE ? (size_t)(size - at) : PIECE;
+        dti_read_ahead(fd, at, n);
         st = dt_read_at(fd, path, piece, n, at, err);
         if (st == DT_OK)
             dt_sha256_add(&s, piece, n);

@@ -439,9 +439,9 @@ dt_status dt_checkpoint_load(
     char model[DTI_PATH_BYTES], state[DTI_PATH_BYTES];
     DT_CHECK(dti_path(model, c->path, DTI_MODEL, err));
     DT_CHECK(dti_path(state, c->path, DTI_STATE, err));
-    DT_CHECK(dt_weights_check(t->graph, model, err));
+    DT_CHECK(dti_weights_check_names(t->graph, model, err));
     DT_CHECK(dti_state_load(state, t, course, err));
-    return dt_weights_load(t->runner, t->graph, t->map, model, err);
+    return dti_weights_load_verified(t->runner, t->graph, t->map, model, err);
 }
 
 /* ---- leftovers ---- */

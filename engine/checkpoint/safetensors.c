@@ -443,7 +443,9 @@ dt_status dt_st_read(
     if (from > e->bytes || n > e->bytes - from)
         return DT_FAIL(err, DT_E_INTERNAL, "%s: tensor '%s': read past its %" PRIu64 " bytes",
             f->path, e->name, e->bytes);
-    DT_TRY(err, dt_read_at(f->fd, f->path, to, n, (off_t)(f->data_at + e->begin + from), err),
-        "%s: tensor '%s' cannot be read", f->path, e->name);
+    const off_t at = (off_t)(f->data_at + e->begin + from);
+    dti_read_ahead(f->fd, at, n); /* most files are read in the order of their data */
+    DT_TRY(err, dt_read_at(f->fd, f->path, to, n, at, err), "%s: tensor '%s' cannot be read",
+        f->path, e->name);
     return DT_OK;
 }

@@ -342,10 +342,8 @@ static dt_status check_values(
     return DT_OK;
 }
 
-static dt_status check_file(
-    const dti_weights *w, const dt_graph *g, const dt_st_file *f, const char *path, dt_err *err)
+static dt_status check_all(const dti_weights *w, const dt_st_file *f, const char *path, dt_err *err)
 {
-    DT_CHECK(compare(w, g, f, path, err));
     float *piece = dt_alloc(PIECE, sizeof *piece);
     if (piece == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to check '%s'", path);
@@ -407,9 +405,12 @@ static void hint_folder(const char *path, dt_err *err)
         }
 }
 
+/* How much of a file is looked at before anything is put. */
+typedef enum look { NAMES, VALUES } look;
+
 /* @r NULL: only check. */
 static dt_status load(
-    dt_runner *r, const dt_graph *g, const dt_map *m, const char *path, dt_err *err)
+    dt_runner *r, const dt_graph *g, const dt_map *m, const char *path, look at, dt_err *err)
 {
     dti_weights w;
     DT_CHECK(dti_weights_init(&w, g, true, err));
@@ -418,7 +419,9 @@ static dt_status load(
     if (st == DT_E_DATA && f == NULL)
         hint_folder(path, err);
     if (st == DT_OK)
-        st = check_file(&w, g, f, path, err);
+        st = compare(&w, g, f, path, err);
+    if (st == DT_OK && at == VALUES)
+        st = check_all(&w, f, path, err);
     if (st == DT_OK && r != NULL)
         st = put_all(r, m, f, &w, path, err);
     dt_st_close(f);
@@ -428,13 +431,24 @@ static dt_status load(
 
 dt_status dt_weights_check(const dt_graph *g, const char *path, dt_err *err)
 {
-    return load(NULL, g, NULL, path, err);
+    return load(NULL, g, NULL, path, VALUES, err);
 }
 
 dt_status dt_weights_load(
     dt_runner *r, const dt_graph *g, const dt_map *m, const char *path, dt_err *err)
 {
-    return load(r, g, m, path, err);
+    return load(r, g, m, path, VALUES, err);
+}
+
+dt_status dti_weights_check_names(const dt_graph *g, const char *path, dt_err *err)
+{
+    return load(NULL, g, NULL, path, NAMES, err);
+}
+
+dt_status dti_weights_load_verified(
+    dt_runner *r, const dt_graph *g, const dt_map *m, const char *path, dt_err *err)
+{
+    return load(r, g, m, path, NAMES, err);
 }
 
 /* ---- saving ---- */

@@ -23,6 +23,12 @@ dt_status dt_weights_check(const dt_graph *g, const char *path, dt_err *err) DT_
 dt_status dt_weights_load(
     dt_runner *r, const dt_graph *g, const dt_map *m, const char *path, dt_err *err) DT_NODISCARD;
 
+/* The same for a file whose every byte has been looked at before, as a checkpoint's: names, shapes
+ * and types first, and values only on their way. */
+dt_status dti_weights_check_names(const dt_graph *g, const char *path, dt_err *err) DT_NODISCARD;
+dt_status dti_weights_load_verified(
+    dt_runner *r, const dt_graph *g, const dt_map *m, const char *path, dt_err *err) DT_NODISCARD;
+
 /* Write all weights, in the network's order: the bytes of the file depend on nothing but them. The
  * file appears whole or not at all (see dti_st_write). Values are written as they are, finite or
  * not. They are brought into PyTorch's layout piece by piece (see dti_passage). */

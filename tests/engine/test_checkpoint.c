@@ -233,6 +233,11 @@ static int bad_exchange(const char *one, const char *other)
     return fails_now() ? -1 : dt_io_system.exchange(one, other);
 }
 
+static int bad_direct(int fd, bool on)
+{
+    return fails_now() ? -1 : dt_io_system.direct(fd, on);
+}
+
 static int no_exchange(const char *one, const char *other)
 {
     (void)one, (void)other;
@@ -268,6 +273,7 @@ static const dt_io_ops faulty = {.open = bad_open,
     .close = bad_close,
     .rename = bad_rename,
     .exchange = bad_exchange,
+    .direct = bad_direct,
     .unlink = bad_unlink,
     .statfs = bad_statfs};
 

@@ -1,5 +1,6 @@
 /* Files: transfers are completed, odd files refused, and a write that fails at any call leaves the
  * old file and nothing else. */
+#define _GNU_SOURCE /* O_DIRECT */
 #include "tests/fixture/check.h"
 
 #include <errno.h>
@@ -23,6 +24,8 @@ static struct fault {
     size_t most;   /* bytes a transfer moves; 0: all */
     int interrupt; /* every n-th call is interrupted; 0: none */
     int calls;
+    bool buffered; /* the file system knows no other way */
+    bool refuses;  /* what goes past the page cache, only when it is to be written */
 } fault;
 
 static bool fails(enum call kind)
@@ -56,7 +59,13 @@ static ssize_t bad_pread(int fd, void *to, size_t n, off_t at)
 
 static ssize_t bad_pwrite(int fd, const void *from, size_t n, off_t at)
 {
-    return fails(PWRITE) ? -1 : dt_io_system.pwrite(fd, from, cut(n), at);
+    if (fails(PWRITE))
+        return -1;
+    if (fault.refuses && (fcntl(fd, F_GETFL) & O_DIRECT) != 0) {
+        errno = EINVAL;
+        return -1;
+    }
+    return dt_io_system.pwrite(fd, from, cut(n), at);
 }
 
 static int bad_fsync(int fd)
@@ -76,12 +85,18 @@ static int bad_rename(const char *from, const char *to)
     return fails(RENAME) ? -1 : dt_io_system.rename(from, to);
 }
 
+static int bad_direct(int fd, bool on)
+{
+    return fault.buffered && on ? -1 : dt_io_system.direct(fd, on);
+}
+
 static const dt_io_ops faulty = {.open = bad_open,
     .pread = bad_pread,
     .pwrite = bad_pwrite,
     .fsync = bad_fsync,
     .close = bad_close,
     .rename = bad_rename,
+    .direct = bad_direct,
     .unlink = unlink};
 
 static int teardown(void **state)
@@ -92,7 +107,8 @@ static int teardown(void **state)
     return 0;
 }
 
-enum { OLD = 'o', NEW = 'n', NEW_BYTES = 3 << 20 };
+/* Blocks enough to go around the writer's ring, and a rest that is no whole unit. */
+enum { OLD = 'o', NEW = 'n', NEW_BYTES = DT_WRITER_BYTES + (3 << 20) + 77 };
 
 static dt_status write_file(const char *path, int byte, size_t n, dt_err *err)
 {
@@ -157,14 +173,55 @@ static void a_written_file_reads_back(void **state)
 static void short_and_interrupted_transfers_are_completed(void **state)
 {
     (void)state;
-    dt_err err = {0};
-    const char *path = dt_temp_path("short");
-    dt_io = &faulty;
-    fault.most = 60001;
-    fault.interrupt = 3;
-    assert_ok(write_file(path, NEW, NEW_BYTES, &err), &err);
-    assert_int_equal(content(path, NEW_BYTES), NEW);
-    assert_true(fault.calls > 100);
+    static const size_t most[] = {60001, 5000, 4095}; /* more than a unit, just one, none */
+    for (size_t i = 0; i < 2 * DT_COUNT(most); i++) {
+        dt_err err = {0};
+        const char *path = dt_temp_path("short");
+        dt_io = &faulty;
+        fault = (struct fault){.most = most[i / 2], .interrupt = 3, .buffered = i % 2 != 0};
+        assert_ok(write_file(path, NEW, NEW_BYTES, &err), &err);
+        assert_int_equal(content(path, NEW_BYTES), NEW);
+        assert_true(fault.calls > 100);
+    }
+}
+
+/* Every byte has its own place, whoever wrote it and by which way, and is in the sum once. */
+static void what_is_written_behind_is_in_its_place_and_in_the_sum(void **state)
+{
+    (void)state;
+    enum { PARTS = 7 };
+    const size_t n = 3 * (size_t)DT_WRITER_BYTES + 4321;
+    const char *path = dt_temp_path("behind");
+    uint8_t *bytes = malloc(n);
+    assert_non_null(bytes);
+    for (size_t i = 0; i < n; i++)
+        bytes[i] = (uint8_t)(i * 2654435761u >> 13);
+    for (int way = 0; way < 3; way++) {
+        char want[DT_SHA256_TEXT], got[DT_SHA256_TEXT], kept[DT_SHA256_TEXT];
+        dt_sha256 all, sum;
+        dt_file_writer *w;
+        dt_err err = {0};
+        uint64_t length;
+        dt_io = &faulty;
+        fault = (struct fault){.buffered = way == 1, .refuses = way == 2};
+        dt_sha256_init(&all);
+        dt_sha256_add(&all, bytes, n);
+        dt_sha256_text(&all, want);
+        dt_sha256_init(&sum);
+        assert_ok(dt_writer_open(&w, path, &err), &err);
+        dti_writer_sum(w, &sum);
+        for (int i = 0; i < PARTS; i++) {
+            const size_t at = n * (size_t)i / PARTS, end = n * ((size_t)i + 1) / PARTS;
+            assert_ok(dt_writer_put(w, bytes + at, end - at, &err), &err);
+        }
+        assert_ok(dt_writer_commit(w, &err), &err);
+        dt_sha256_text(&sum, got);
+        assert_string_equal(got, want);
+        assert_ok(dti_sha256_file(path, kept, &length, DT_E_DATA, &err), &err);
+        assert_int_equal(length, n);
+        assert_string_equal(kept, want);
+    }
+    free(bytes);
 }
 
 static void check_one_fault(
@@ -413,12 +470,13 @@ static void only_regular_files_are_replaced(void **state)
 DT_TEST_GROUP(io)
 {
     const struct CMUnitTest tests[] = {T(a_written_file_reads_back),
-        T(short_and_interrupted_transfers_are_completed), T(a_fault_at_any_call_keeps_the_old_file),
-        T(a_failed_allocation_is_reported), T(reading_stops_at_faults),
-        T(a_file_that_ends_early_is_bad_data), T(a_file_over_the_cap_is_refused),
-        T(only_regular_files_are_read), T(only_regular_files_are_replaced),
-        T(an_abandoned_write_leaves_nothing), T(a_leftover_temporary_file_is_replaced),
-        T(a_missing_folder_is_named), T(a_name_without_a_folder_works),
-        T(a_second_name_takes_the_place_of_a_file)};
+        T(short_and_interrupted_transfers_are_completed),
+        T(what_is_written_behind_is_in_its_place_and_in_the_sum),
+        T(a_fault_at_any_call_keeps_the_old_file), T(a_failed_allocation_is_reported),
+        T(reading_stops_at_faults), T(a_file_that_ends_early_is_bad_data),
+        T(a_file_over_the_cap_is_refused), T(only_regular_files_are_read),
+        T(only_regular_files_are_replaced), T(an_abandoned_write_leaves_nothing),
+        T(a_leftover_temporary_file_is_replaced), T(a_missing_folder_is_named),
+        T(a_name_without_a_folder_works), T(a_second_name_takes_the_place_of_a_file)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,8 +22,8 @@
 
 enum {
     LARGEST = 16 * 32 * 32 * 512 * 4,
-    WRITER = 2 << 20,             /* its buffer, and names */
-    MOST = 2 * DTI_PIECE + WRITER /* columns in both orders */
+    NAMES = 1 << 20,                               /* and what else is small */
+    MOST = 2 * DTI_PIECE + DT_WRITER_BYTES + NAMES /* columns in both orders */
 };
 _Static_assert(MOST < LARGEST, "a tensor that came whole would show");
 
@@ -81,7 +81,7 @@ static void put_moments(const trainee *t)
 /* What was taken since is within what planning makes room for. */
 static void assert_planned(const trainee *t, size_t before, size_t most)
 {
-    assert_in_range(most - before, 1, dt_plan_set_need(t->s->plans).weights + WRITER);
+    assert_in_range(most - before, 1, dt_plan_set_need(t->s->plans).weights + NAMES);
 }
 
 static void save(const trainee *t, const char *folder)

@@ -37,7 +37,7 @@ static const dt_opt opts[] = {
 
 static dt_status swap(dti_planner *x, const options *o, dti_idle *i, dt_err *err)
 {
-    if (x->o.budget == 0 && dti_gaps_wait(&x->gaps, i) > 1e-9) {
+    if (x->o.budget == 0 && dti_gaps_wait(&x->gaps, i) > 1e-12) {
         dti_gaps_refuse(&x->gaps, i);
         return DT_OK;
     }

@@ -42,7 +42,7 @@ static const dt_opt opts[] = {
 };
 /* clang-format on */
 
-static const double ms = 1e3, rounding = 1e-9;
+static const double ms = 1e3, rounding = 1e-12;
 
 static dt_status swap_if_it_hides(dti_planner *x, dti_idle *i, dt_err *err)
 {

@@ -455,7 +455,7 @@ static void a_control_group_bounds_run_and_budgets(void **state) /* cases 12 and
     dt_limit_source = &ops;
     group_bytes = UINT64_C(1) << 30;
     const dt_status fits = dt_session_check_run(t, false, &err);
-    group_bytes = UINT64_C(36) << 20; /* not for the arena, libraries and batches together */
+    group_bytes = UINT64_C(48) << 20; /* not for the arena, libraries and batches together */
     const dt_status run = dt_session_check_run(s, false, &err);
     const dt_status budget = dt_session_check_run(t, false, &other);
     dt_limit_source = &dt_limit_system;

@@ -7,11 +7,13 @@ to=$1
 version=$2
 shift 2
 export COLUMNS=100 LC_ALL=C
+# The day of the version: that of its entry in debian/changelog, so that two builds are the same.
+date=$(date -u -d "$(sed -n '/^ -- /{s/.*>  //p;q;}' "$(dirname -- "$0")/../debian/changelog")" +%Y-%m-%d)
 mkdir -p "$to"
 
 # The text of a help page as roff: a usage, a summary, flags with what they mean.
 roff() { # COMMAND TITLE
-    awk -v title="$2" -v version="$version" '
+    awk -v title="$2" -v version="$version" -v date="$date" '
         function safe(s) { gsub(/\\/, "\\e", s); gsub(/-/, "\\-", s); gsub(/'"'"'/, "\\(aq", s); return s }
         function line(s) { s = safe(s); print (s ~ /^[.'"'"']/ ? "\\&" : "") s }
         NR == 1 || (part == 0 && /^    /) { sub(/^ +/, ""); usage = usage (usage == "" ? "" : " ") $0; next }
@@ -19,7 +21,7 @@ roff() { # COMMAND TITLE
         part == 1 { summary = summary (summary == "" ? "" : " ") $0; next }
         part == 2 && !begun {
             begun = 1
-            printf ".TH %s 1 \"\" \"dnntrain %s\" \"dnntrain\"\n", toupper(title), version
+            printf ".TH %s 1 \"%s\" \"dnntrain %s\" \"dnntrain\"\n", toupper(title), date, version
             print ".SH NAME"; print safe(title) " \\- " safe(summary)
             print ".SH SYNOPSIS"; line(usage)
             print ".SH OPTIONS"
@@ -38,10 +40,10 @@ commands=$("$@" help | sed -n 's/^  dnntrain \([a-z-]*\) .*/\1/p' | sort -u)
 for command in $commands; do
     "$@" "$command" --help | roff "$command" "dnntrain-$command" >"$to/dnntrain-$command.1"
 done
-"$@" help | awk -v version="$version" '
+"$@" help | awk -v version="$version" -v date="$date" '
     function safe(s) { gsub(/\\/, "\\e", s); gsub(/-/, "\\-", s); gsub(/'"'"'/, "\\(aq", s); return s }
     NR == 1 {
-        printf ".TH DNNTRAIN 1 \"\" \"dnntrain %s\" \"dnntrain\"\n", version
+        printf ".TH DNNTRAIN 1 \"%s\" \"dnntrain %s\" \"dnntrain\"\n", date, version
         print ".SH NAME\ndnntrain \\- trains deep neural networks in less memory than they need"
         print ".SH SYNOPSIS\n.B dnntrain\nCONFIG | COMMAND [ARGUMENT]...\n.SH COMMANDS"; next
     }

@@ -5,7 +5,7 @@ set(man ${CMAKE_BINARY_DIR}/man)
 add_custom_command(OUTPUT ${man}/dnntrain.1
   COMMAND ${SH} ${CMAKE_SOURCE_DIR}/cmake/man.sh ${man} ${PROJECT_VERSION}
     ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:dnntrain>
-  DEPENDS dnntrain ${CMAKE_SOURCE_DIR}/cmake/man.sh VERBATIM)
+  DEPENDS dnntrain ${CMAKE_SOURCE_DIR}/cmake/man.sh ${CMAKE_SOURCE_DIR}/debian/changelog VERBATIM)
 add_custom_target(manual ALL DEPENDS ${man}/dnntrain.1)
 install(DIRECTORY ${man}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 FILES_MATCHING PATTERN *.1)
 install(FILES tools/completion/dnntrain.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions

@@ -1,6 +1,6 @@
 /* A policy from outside the tree that goes by costs: values leave in the order of bytes freed for a
  * second, each by the fate that takes less time, until a share of them is gone. cheapest CONFIG
- * [SET]... plans with shares from none to all. */
+ * [SET]... plans with shares from none to all, and other policies beside it. */
 #include <dnntrain.h>
 #include <dnntrain/policy.h>
 
@@ -74,22 +74,29 @@ static const dt_policy_spec spec = {.name = "cheapest",
     .options_bytes = sizeof(options),
     .pass = cheapest};
 
-static dt_status plan(int argc, char **argv, const char *share, dt_err *err)
+/* One line of a table: what a list of policies takes. @share: of ours; NULL: it is not in the list
+ */
+static dt_status plan(int argc, char **argv, const char *list, const char *share, dt_err *err)
 {
-    char first[64];
-    const char *set[16] = {"memory.policy=cheapest", first};
-    size_t n = 2;
+    char policy[64], of_it[64];
+    const char *set[16] = {policy, of_it};
+    size_t n = share != NULL ? 2 : 1;
     dt_run *run = NULL;
-    snprintf(first, sizeof first, "policy.cheapest.share=%s", share);
+    dt_forecast step = {0};
+    snprintf(policy, sizeof policy, "memory.policy=%s", list);
+    snprintf(of_it, sizeof of_it, "policy.cheapest.share=%s", share != NULL ? share : "");
     for (int i = 2; i < argc && n < 16; i++)
         set[n++] = argv[i];
     dt_status st = dt_run_open(&run, argv[1], set, n, err);
     if (st == DT_OK)
         st = dt_run_plan(run, err);
     if (st == DT_OK)
-        printf("share %-4s  device %llu  host %llu\n", share,
-            (unsigned long long)dt_run_memory(run).device,
-            (unsigned long long)dt_run_memory(run).host);
+        st = dt_run_predict(run, &step, err);
+    if (st == DT_OK)
+        printf("%-10s %-4s  device %10llu  host %10llu  %.6f s%s\n", list,
+            share != NULL ? share : "-", (unsigned long long)dt_run_memory(run).device,
+            (unsigned long long)dt_run_memory(run).host, step.seconds,
+            step.known ? "" : " (by defaults: an order alone)");
     dt_run_close(run);
     return st;
 }
@@ -97,10 +104,13 @@ static dt_status plan(int argc, char **argv, const char *share, dt_err *err)
 int main(int argc, char **argv)
 {
     static const char *const shares[] = {"0", "0.5", "1"};
+    static const char *const others[] = {"keep_all", "vdnn_all", "chen_sqrt"};
     static dt_err err;
     dt_status st = argc < 2 ? DT_E_CONFIG : dt_register_policy(&spec, &err);
     for (size_t i = 0; st == DT_OK && i < sizeof shares / sizeof *shares; i++)
-        st = plan(argc, argv, shares[i], &err);
+        st = plan(argc, argv, "cheapest", shares[i], &err);
+    for (size_t i = 0; st == DT_OK && i < sizeof others / sizeof *others; i++)
+        st = plan(argc, argv, others[i], NULL, &err);
     if (st != DT_OK)
         fprintf(stderr, "%s\n", err.text);
     return (int)st;

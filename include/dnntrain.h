@@ -106,6 +106,16 @@ typedef struct dt_memory {
 } dt_memory;
 DT_API dt_memory dt_run_memory(const dt_run *r); /* of the plans made so far */
 
+/* What a step is predicted to take by memory.profile or the card of memory.simulate: its
+ * micro-batches and the update, one after the other. @known: there is either; without, the seconds
+ * are of defaults, which are good for an order alone. @waits: of the seconds, those in which ops
+ * wait for copies; @rate: samples a second. DT_E_CONFIG before there are plans, DT_E_NOMEM. */
+typedef struct dt_forecast {
+    double seconds, waits, rate;
+    bool known;
+} dt_forecast;
+DT_API dt_status dt_run_predict(const dt_run *r, dt_forecast *out, dt_err *err) DT_NODISCARD;
+
 /* What lies on the device at the peak, by role: @i counts roles from 0. False when there are no
  * more. @name is static: "weights", "activations" ... */
 DT_API bool dt_run_role(const dt_run *r, int i, const char **name, uint64_t *bytes);

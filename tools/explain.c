@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "engine/base/alloc.h"
 #include "engine/config/nearest.h"
@@ -271,6 +272,9 @@ static dt_status explain_config(
     char policy[128];
     const char *sets[SETS + 1];
     size_t n = 0;
+    if (access(path, F_OK) != 0 && access(word, F_OK) == 0)
+        return DT_FAIL(
+            err, DT_E_CONFIG, "the configuration comes first: dnntrain explain %s %s", word, path);
     DT_CHECK(dti_cli_check_file(path, err));
     if (cli->n_set > SETS)
         return DT_FAIL(err, DT_E_CONFIG, "%zu times --set; at most %d", cli->n_set, SETS);

@@ -9,6 +9,7 @@
 #include "engine/config/run_options.h"
 #include "layers/registry.h"
 #include "memory/policy.h"
+#include "tools/help_policy.h"
 #include "tools/terminal.h"
 
 enum { INDENT = 4, TEXT_BYTES = 2048, MOST_NAMES = 256 };
@@ -43,16 +44,22 @@ static const dt_opt *key_of(const dt_opt *rows, const char *key)
 static void print_policy(const dt_policy *p)
 {
     char text[TEXT_BYTES];
+    const bool by_budget = p->by_budget || p->n_rung > 0;
     snprintf(text, sizeof text, "%s: %s", p->name, p->summary);
     dti_term_wrap(stdout, 0, INDENT, text);
-    snprintf(text, sizeof text,
-        "A policy, %s. --set memory.policy=%s. What it does with your network: "
-        "dnntrain explain CONFIG %s",
+    snprintf(text, sizeof text, "A policy, %s. --set memory.policy=%s.%s",
         p->exact ? "exact: it changes no bit of what is trained" : "which changes results", p->name,
-        p->name);
+        by_budget ? " It goes by memory.device_budget." : "");
     dti_term_wrap(stdout, 0, 0, text);
+    printf("\n");
+    dti_help_idea(p->name);
+    printf("\n");
+    dti_help_papers(p->name);
     snprintf(text, sizeof text, "policy.%s", p->name);
     print_keys(text, p->opts);
+    printf("\nWhat it does with a network, here the tutorial's:\n");
+    printf("  dnntrain explain configs/chain.ini %s%s\n", p->name,
+        by_budget ? " \\\n    --set memory.device_budget=6500KiB" : "");
 }
 
 static bool policy_topic(const char *word)

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "tools/axis.h"
 #include "tools/page.h"
 
 enum { WIDTH = 1000, LEFT = 62, RIGHT = 14, TOP = 26, BOTTOM = 22, PLOT = WIDTH - LEFT - RIGHT };
@@ -21,11 +22,10 @@ static bool is_point(const dt_chart_line *l, size_t i)
     return isfinite(l->x[i]) && isfinite(l->y[i]);
 }
 
-/* 1, 2 or 5 times a power of ten, of which some four make the range. */
+/* Between two numbers of an axis. */
 static double step_of(const range *r)
 {
-    const double raw = (r->most - r->least) / 4, ten = pow(10, floor(log10(raw)));
-    return raw < 1.5 * ten ? ten : raw < 3.5 * ten ? 2 * ten : raw < 7.5 * ten ? 5 * ten : 10 * ten;
+    return dti_axis_step(r->most - r->least, 4);
 }
 
 /* Of the lines, or of the dots, of which none takes more than twice the room of the lines: one

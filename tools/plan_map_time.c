@@ -2,6 +2,7 @@
  * was measured, on one scale. */
 #include <math.h>
 
+#include "tools/axis.h"
 #include "tools/plan_map_internal.h"
 #include "tools/xml.h"
 
@@ -117,18 +118,17 @@ static void one_lane(const lanes *l, int stream, double y)
 
 static void ticks(const lanes *l, double seconds, double y)
 {
-    const bool milli = seconds < 1;
+    const double unit = seconds < 1 ? 1e-3 : 1, step = dti_axis_step(seconds / unit, TICKS);
     fputs("<g class=\"seconds\">\n", l->f);
-    for (int i = 0; i <= TICKS; i++) {
-        const double at = seconds * i / TICKS;
+    for (int i = 0; i * step * unit <= seconds; i++) {
+        const double x = LEFT + WIDE * (i * step * unit / seconds);
+        const char *side = i == 0                 ? ""
+                           : x > LEFT + WIDE - 30 ? " class=\"end\""
+                                                  : " class=\"middle\"";
         fprintf(l->f,
-            "<text%s x=\"%.1f\" y=\"%.1f\">%.4g %s</text>\n"
+            "<text%s x=\"%.1f\" y=\"%.1f\">%.6g %s</text>\n"
             "<path class=\"line\" d=\"M%.1f %.1fv-5\"/>\n",
-            i == 0       ? ""
-            : i == TICKS ? " class=\"end\""
-                         : " class=\"middle\"",
-            LEFT + (double)WIDE * i / TICKS, y, milli ? 1e3 * at : at, milli ? "ms" : "s",
-            LEFT + (double)WIDE * i / TICKS, y - 11);
+            side, x, y, i * step, unit < 1 ? "ms" : "s", x, y - 11);
     }
     fputs("</g>\n", l->f);
 }

@@ -2,6 +2,7 @@
 #include "engine/checkpoint/weights.h"
 #include "memory/usage.h"
 #include "session/budget.h"
+#include "session/predict.h"
 #include "session/run/run_internal.h"
 
 dt_status dt_run_plan(dt_run *r, dt_err *err)
@@ -42,6 +43,17 @@ dt_memory dt_run_memory(const dt_run *r)
         .out = p != NULL ? p->out_bytes : 0,
         .in = p != NULL ? p->in_bytes : 0,
         .exact = exact(s)};
+}
+
+dt_status dt_run_predict(const dt_run *r, dt_forecast *out, dt_err *err)
+{
+    dt_prediction t;
+    if (dt_run_plans(r) == 0)
+        return DT_FAIL(err, DT_E_CONFIG, "a step is predicted of plans; make them first");
+    DT_CHECK(dt_plan_set_predict(r->s->plans, &t, err));
+    *out =
+        (dt_forecast){.seconds = t.seconds, .waits = t.stalled, .rate = t.rate, .known = t.known};
+    return DT_OK;
 }
 
 bool dt_run_role(const dt_run *r, int i, const char **name, uint64_t *bytes)

@@ -66,8 +66,9 @@ try() { # FOLDER: of four programs
     awk '{ peak[$1] = $2 } END { exit !(peak["large_first"] > 0 && peak["large_first"] < peak["keep_all"]) }' \
         "$temp/policy.out" || die "policy: $(cat "$temp/policy.out")"
     "$1/cheapest" "$source/configs/chain.ini" memory.simulate=p100 >"$temp/cheapest.out"
-    awk '{ device[NR] = $4; host[NR] = $6 } END { exit !(NR == 3 && host[1] == 0 && device[1] > device[2] &&
-        device[2] > device[3] && device[3] > 0) }' "$temp/cheapest.out" || die "cheapest: $(cat "$temp/cheapest.out")"
+    awk '{ device[NR] = $4; host[NR] = $6; seconds[NR] = $7 }
+        END { exit !(NR == 6 && host[1] == 0 && device[1] > device[2] && device[2] > device[3] && device[3] > 0 &&
+            seconds[1] > 0 && seconds[2] > seconds[1] && device[4] == device[1] && seconds[4] == seconds[1]) }' "$temp/cheapest.out" || die "cheapest: $(cat "$temp/cheapest.out")"
     "$1/train" "$2" >"$temp/train.out" 2>"$temp/train.err"
     grep -q '^step 8 of 8: loss [0-9.]*$' "$temp/train.out" || die "train: $(cat "$temp/train.out")"
     [ ! -s "$temp/train.err" ] || die "the library spoke: $(cat "$temp/train.err")"

@@ -94,6 +94,27 @@ static void a_run_leaves_nothing(void **state)
     assert_same_weights("warm", "again");
 }
 
+/* By the card that is simulated, as the program predicts; without one an order, which it says. */
+static void a_step_is_predicted_of_plans(void **state)
+{
+    (void)state;
+    static const char *const sets[] = {"memory.simulate=p100", "memory.policy=keep_all"};
+    for (size_t i = 0; i < 2; i++) {
+        dt_run *run = NULL;
+        dt_err err = {0};
+        dt_forecast t;
+        assert_ok(open_net(&run, "relu", "foreseen", sets[i], &err), &err);
+        assert_fails(dt_run_predict(run, &t, &err), DT_E_CONFIG, &err, "make them first");
+        dt_err_clear(&err);
+        assert_ok(dt_run_plan(run, &err), &err);
+        assert_ok(dt_run_predict(run, &t, &err), &err);
+        assert_int_equal(t.known, i == 0);
+        assert_true(t.seconds > 0 && t.waits >= 0 && t.waits < t.seconds);
+        assert_true(t.rate > 0 && fabs(t.rate * t.seconds - 8) < 1e-6); /* samples of a batch */
+        dt_run_close(run);
+    }
+}
+
 static void a_run_is_asked_and_then_trained(void **state)
 {
     (void)state;
@@ -584,6 +605,7 @@ DT_TEST_GROUP(library)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_one_by_one_give_what_all_at_once_give),
         cmocka_unit_test(a_run_leaves_nothing),
+        cmocka_unit_test(a_step_is_predicted_of_plans),
         cmocka_unit_test(a_run_is_asked_and_then_trained),
         cmocka_unit_test(a_budget_that_does_not_hold_is_told_and_answered),
         cmocka_unit_test(a_run_is_stopped_and_goes_on),

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Manual pages have every command and flag that help has, and man finds nothing wrong with them; completion offers
+# Manual pages have every command and flag that help has, and man and mandoc find nothing wrong with them; completion offers
 # commands, flags and keys. sh manual.sh DNNTRAIN SOURCE
 set -eu
 binary=$1
@@ -17,6 +17,7 @@ sh "$source/cmake/man.sh" "$temp/man" 1.2.3 "$binary"
 lint() { # FOLDER: what man says of its pages
     for page in "$1"/*.1; do
         man --warnings -E UTF-8 -l "$page" 2>&1 >/dev/null | sed "s|^|${page##*/}: |"
+        ! command -v mandoc >/dev/null || mandoc -T lint -W warning "$page" || true
     done
 }
 mkdir "$temp/bad"

@@ -177,6 +177,52 @@ static void the_survey_shows_every_policy(void **state)
     dt_free(picture);
 }
 
+/* A name in the plot: where it begins, its baseline, and a width that its letters do not exceed by
+ * far. */
+typedef struct name {
+    double x, y, wide;
+} name;
+
+static size_t names_of(const char *svg, name *all, size_t most)
+{
+    size_t n = 0;
+    for (const char *at = svg; (at = strstr(at, "<text class=\"s\" x=\"")) != NULL; at++, n++) {
+        assert_true(n < most);
+        assert_int_equal(
+            sscanf(at, "<text class=\"s\" x=\"%lf\" y=\"%lf\">", &all[n].x, &all[n].y), 2);
+        const char *text = strchr(at, '>') + 1;
+        all[n].wide = 7 * (double)strcspn(text, "<");
+    }
+    return n;
+}
+
+/* Some thirty policies, of which many take the same: each is named once, and no name lies over
+ * another. */
+static void every_policy_is_named_where_its_plan_is(void **state)
+{
+    NEED_BINARY();
+    enum { MOST = 64, LINE = 12 };
+    char path[1024], words[2048];
+    name all[MOST];
+    snprintf(path, sizeof path, "%s", dt_temp_path("names.svg"));
+    snprintf(words, sizeof words,
+        "compare FILE --budgets 3 --policies all --set memory.simulate=p100 --svg %.1000s", path);
+    ran r = cli_run(words, dt_source_path("configs/chain.ini"));
+    assert_code(&r, 0);
+    cli_done(&r);
+    char *svg = cli_text(path);
+    const size_t n = names_of(svg, all, MOST), lists = count(svg, "<text x=\"") - 5;
+    assert_true(n > 20);
+    assert_int_equal(n, lists);
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < i; k++)
+            if (fabs(all[i].y - all[k].y) < LINE && all[i].x < all[k].x + all[k].wide &&
+                all[k].x < all[i].x + all[i].wide)
+                fail_msg("names at %.0f %.0f and %.0f %.0f lie over each other", all[i].x, all[i].y,
+                    all[k].x, all[k].y);
+    dt_free(svg);
+}
+
 static void times_of_defaults_say_so(void **state)
 {
     NEED_BINARY();
@@ -249,6 +295,7 @@ DT_TEST_GROUP(compare)
         cmocka_unit_test(those_marked_are_the_best),
         cmocka_unit_test(files_hold_the_same),
         cmocka_unit_test(the_survey_shows_every_policy),
+        cmocka_unit_test(every_policy_is_named_where_its_plan_is),
         cmocka_unit_test(times_of_defaults_say_so),
         cmocka_unit_test(what_is_run_stands_beside_it),
         cmocka_unit_test(wrong_arguments_are_refused),

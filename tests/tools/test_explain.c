@@ -106,6 +106,7 @@ static void what_there_is_not_is_refused_with_the_nearest(void **state)
         {"explain FILE vdn_all", "did you mean 'vdnn_all'?"},
         {"explain FILE zzzzzzzzzz", "`dnntrain show` lists the layers"},
         {"explain FILE", "name a CONFIG and what to explain"},
+        {"explain chen_sqrt FILE", "the configuration comes first: dnntrain explain "},
         {"explain FILE r4 --program frist", "did you mean 'first'?"},
         {"config", "name one CONFIG"},
         {"config FILE --check FILE", "name one CONFIG"},
@@ -151,6 +152,60 @@ static void there_is_help_on_whatever_has_a_name(void **state)
 }
 
 /* What a reader meets and asks for, on the first evening. */
+/* The command at the end of a policy's help, in the words that cli_run takes. */
+static void last_command(const char *help, char *to, size_t bytes)
+{
+    static const char begin[] = "  dnntrain explain configs/chain.ini ";
+    const char *at = strstr(help, begin);
+    assert_non_null(at);
+    size_t n = (size_t)snprintf(to, bytes, "explain FILE ");
+    for (at += strlen(begin); *at != '\0' && n + 1 < bytes; at++)
+        if (*at != '\\' && *at != '\n')
+            to[n++] = *at;
+    to[n] = '\0';
+}
+
+/* Its idea, where it was published, and a command to see it at work, which does. */
+static void help_on_a_policy_teaches_it(void **state)
+{
+    NEED_BINARY();
+    size_t n = 0;
+    const dt_policy *const *all = dt_policy_all(&n);
+    for (size_t i = 0; i < n; i++) {
+        const char *name = all[i]->name;
+        const bool ours = strcmp(name, "keep_all") == 0 || strcmp(name, "auto") == 0;
+        char words[128], command[256], head[96];
+        snprintf(words, sizeof words, "help %s", name);
+        ran r = run_here(words);
+        assert_code(&r, 0);
+        const char *idea = strstr(r.out, "\n\n");
+        if (idea == NULL || strlen(idea) < 300 || idea[2] == '\n')
+            fail_msg("help %s has no idea of it:\n%s", name, r.out);
+        assert_has_not(r.out, "](");
+        assert_has_not(r.out, "`");
+        assert_true((strstr(r.out, "\npaper     ") == NULL) == ours);
+        assert_has_not(r.out, "https://doi.org/\n");
+        for (const dt_opt *o = all[i]->opts; o != NULL && o->key != NULL; o++) {
+            snprintf(head, sizeof head, "\npolicy.%s.%s = ", name, o->key);
+            assert_has(r.out, head);
+        }
+        last_command(r.out, command, sizeof command);
+        cli_done(&r);
+        r = run_here(command);
+        if (r.code == DT_E_CONFIG && strstr(r.err, "CBC") != NULL) {
+            cli_done(&r); /* built without it */
+            continue;
+        }
+        assert_code(&r, 0);
+        snprintf(head, sizeof head, "%s   ", name);
+        assert_int_equal(strncmp(r.out, head, strlen(head)), 0);
+        cli_done(&r);
+    }
+    says("help chen_sqrt",
+        (const char *const[]){"cut into about", "Chen et al.: Training Deep Nets with",
+            "https://doi.org/10.48550/arXiv.1604.06174", NULL});
+}
+
 static void there_is_help_on_words_values_and_what_is_listed(void **state)
 {
     NEED_BINARY();
@@ -196,6 +251,44 @@ static void the_glossary_of_the_pages_is_the_programs(void **state)
     cli_done(&r);
 }
 
+/* The words that a page of the tutorial explains, in bold, are explained by the program too: but
+ * for numbers, letters, and the word that says so. */
+static void words_of_a_page_have_help(const char *page, size_t *n)
+{
+    enum { LEAST = 3, MOST = 40 };
+    for (const char *at = strstr(page, "**"), *end; at != NULL; at = strstr(end + 2, "**")) {
+        end = strstr(at + 2, "**");
+        assert_non_null(end);
+        char word[MOST + 1], words[MOST + 8];
+        snprintf(word, sizeof word, "%.*s", (int)(end - at - 2), at + 2);
+        if (strlen(word) < LEAST || word[0] < 'a' || word[0] > 'z' || strcmp(word, "bold") == 0)
+            continue;
+        snprintf(words, sizeof words, "help %s", word);
+        ran r = run_here(words);
+        if (r.code != 0)
+            fail_msg(
+                "'%s' is explained on a page, and no word of `dnntrain help`: %s", word, r.err);
+        cli_done(&r);
+        ++*n;
+    }
+}
+
+static void the_tutorials_words_have_help(void **state)
+{
+    NEED_BINARY();
+    static const char *const pages[] = {
+        "1-what-a-step-holds", "2-offload", "3-recompute", "4-encode", "5-compose"};
+    size_t n = 0;
+    for (size_t i = 0; i < DT_COUNT(pages); i++) {
+        char path[128];
+        snprintf(path, sizeof path, "docs/tutorial/%s.md", pages[i]);
+        char *page = cli_text(dt_source_path(path));
+        words_of_a_page_have_help(page, &n);
+        dt_free(page);
+    }
+    assert_true(n > 15);
+}
+
 /* Of what is printed for people, in 80 columns; characters count once, however many bytes. */
 static void nothing_is_wider_than_a_terminal(void **state)
 {
@@ -227,8 +320,10 @@ DT_TEST_GROUP(explain)
         cmocka_unit_test(what_there_is_not_is_refused_with_the_nearest),
         cmocka_unit_test(a_configuration_is_checked_and_printed),
         cmocka_unit_test(there_is_help_on_whatever_has_a_name),
+        cmocka_unit_test(help_on_a_policy_teaches_it),
         cmocka_unit_test(there_is_help_on_words_values_and_what_is_listed),
         cmocka_unit_test(the_glossary_of_the_pages_is_the_programs),
+        cmocka_unit_test(the_tutorials_words_have_help),
         cmocka_unit_test(nothing_is_wider_than_a_terminal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

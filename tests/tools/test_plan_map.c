@@ -284,7 +284,9 @@ static void the_pages_show_what_is_drawn_now(void **state)
         {"resnet50-beside", big, "--set train.batch=16 --beside chen_sqrt;vdnn_all"},
         {"chain", small, ""},
         {"chain-vdnn_all", small, "--set memory.policy=vdnn_all --beside keep_all"},
-        {"chain-chen_sqrt", small, "--set memory.policy=chen_sqrt --beside keep_all"}};
+        {"chain-chen_sqrt", small, "--set memory.policy=chen_sqrt --beside keep_all"},
+        {"chain-gist", small, "--set memory.policy=gist --beside keep_all"},
+        {"chain-time", small, "--set memory.policy=vdnn_all --set memory.simulate=p100"}};
     assert_int_equal(setenv("DT_ISA", "avx2", 1), 0); /* plans differ by instruction set */
     for (size_t i = 0; i < DT_COUNT(pictures); i++) {
         char words[1024], below[256], path[512];

@@ -38,10 +38,11 @@ enum { DT_ERR_BYTES = 16384 };
  * @n:    notes pushed, those that no longer fit in @text included
  * @lost: how many of them did not fit
  *
- * Zero-initialise it. Every dt_ function that may fail takes one last and may be given NULL; on
- * success it is left untouched. Lines end in '\n'; in a trail that is full the last line says how
- * many are missing. Notes are printable UTF-8: a newline in a name, any other control character and
- * bytes that are no UTF-8 stand there as \n, \t, \r or \xHH.
+ * Zero-initialise it, and again, `err = (dt_err){0}`, before it is used for another. Every dt_
+ * function that may fail takes one last and may be given NULL; on success it is left untouched.
+ * Lines end in '\n'; in a trail that is full the last line says how many are missing. Notes are
+ * printable UTF-8: a newline in a name, any other control character and bytes that are no UTF-8
+ * stand there as \n, \t, \r or \xHH.
  */
 typedef struct dt_err {
     dt_status code;

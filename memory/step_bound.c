@@ -20,7 +20,8 @@
  * @fetch: seconds of the inputs' copies; @fetched: by op of the graph, of its own; 0: it is none
  * @first @repeat: by op of the graph, seconds of its ops that are behind, and of it when it runs
  * again
- * @apart: by op of the graph, some of its ops run before what comes before it
+ * @apart: by op of the graph, some of its ops run before what comes before it, or do not wait for
+ * the input
  */
 typedef struct least {
     const dt_pass_env *env;
@@ -256,6 +257,8 @@ static dt_status find_parts(least *l, const dt_program *p, dt_err *err)
         const int32_t op = p->order[i];
         if (l->behind[op] && l->once[op] < HUGE_VAL)
             l->first[node[op]] += l->once[op];
+        if (!l->behind[op]) /* copies of inputs and labels among them, which run beside ops */
+            l->apart[node[op]] = 1;
         l->repeat[node[op]] += l->again[op];
         if (p->op[op].kind == DT_OP_FETCH && p->op[op].arg[0].port != DT_LABELS)
             l->fetched[node[op]] = fetch_seconds(l, p->tensor[p->op[op].arg[0].tensor].bytes);

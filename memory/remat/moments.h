@@ -19,7 +19,7 @@ typedef struct dti_copies {
  * @first @again: seconds by op, of its first run and of each further one; the same if not @in_order
  * @fetch:    by op, seconds in which its value comes again from where it waits all the time, beside
  * other copies; 0: it is made again; NULL: all are
- * @before:   seconds before which no op of @first runs
+ * @before:   seconds before which no op runs whose beginning may be a moment, nor any of @first
  * @least:    seconds of all first runs, and of what else runs, wherever that is
  */
 typedef struct dti_moments {

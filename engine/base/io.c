@@ -110,7 +110,8 @@ enum { AHEAD_BYTES = 16 << 20 };
 
 void dti_read_ahead(int fd, off_t at, size_t n)
 {
-    (void)posix_fadvise(fd, at + AHEAD_BYTES, (off_t)n, POSIX_FADV_WILLNEED);
+    if (n > 0) /* 0 would stand for all that is left of the file */
+        (void)posix_fadvise(fd, at + AHEAD_BYTES, (off_t)n, POSIX_FADV_WILLNEED);
 }
 
 dt_status dti_write_failed(const char *path, off_t at, int error, dt_err *err)

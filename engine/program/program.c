@@ -382,7 +382,7 @@ static size_t list_fresh(dt_program *p, bool *which, fresh *to)
         which[id] = true;
         n += add_fresh(p, id, to + n);
     }
-    if (n > 0)
+    if (p->n_touched > 0)
         drop_touched(p, which);
     for (size_t i = x->n_op; i < p->n_op; i++)
         n += add_fresh(p, i, to + n);

@@ -480,8 +480,8 @@ static dt_status take_back(dti_planner *x, dti_idle *of, dt_err *err)
         if (st == DT_OK) {
             x->seconds = c.seconds;
             memcpy(x->chosen, of, x->gaps.n * sizeof *of);
-            dti_load_curve_close(&c);
         }
+        dti_load_curve_close(&c);
         if (i == NULL)
             break;
     }

@@ -69,7 +69,7 @@ DT_DEVICE void additive_score(const additive_job *j, int64_t sample, int64_t row
 /* Scores to probabilities, by a block. */
 DT_DEVICE void additive_softmax(float *s, int64_t n, int64_t all, double *shared)
 {
-    double most = -INFINITY, sum = 0;
+    double most = -(double)INFINITY, sum = 0;
     for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
         most = (double)s[i] > most ? (double)s[i] : most;
     const float top = (float)dti_block_max(most, shared);

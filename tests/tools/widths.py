@@ -7,6 +7,7 @@ import struct
 import subprocess
 import sys
 import termios
+import threading
 
 COMMANDS = """
 list policies
@@ -41,25 +42,27 @@ explain configs/chain.ini chen_sqrt
 """
 
 
+END = b"\0"
+
+
 def on_terminal(words, columns, folder):
     """What a program prints on a terminal of so many columns, in lines, and its exit code."""
     ours, its = pty.openpty()
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     drop = ("COLUMNS", "NO_COLOR", "LC_CTYPE")
     env = {**{k: v for k, v in os.environ.items() if k not in drop}, "TERM": "xterm", "LC_ALL": "C.UTF-8"}
+    said = b""
     with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=its, stderr=subprocess.DEVNULL, cwd=folder, env=env) as p:
-        os.close(its)
-        said = b""
-        while True:
-            try:
-                part = os.read(ours, 65536)
-            except OSError:  # the other end is closed
-                break
-            if not part:
-                break
-            said += part
+        # A terminal that its last writer has left may drop what nobody has read yet: so stay, and
+        # say behind the program's last word that there is no more.
+        last = threading.Thread(target=lambda: (p.wait(), os.write(its, END)))
+        last.start()
+        while not said.endswith(END):
+            said += os.read(ours, 65536)
+        last.join()
+    os.close(its)
     os.close(ours)
-    return said.decode().replace("\r", "").split("\n")[:-1], p.returncode
+    return said[:-1].decode().replace("\r", "").split("\n")[:-1], p.returncode
 
 
 def main():

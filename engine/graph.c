@@ -136,6 +136,8 @@ static dt_status fill_node(dt_graph *g, dt_node *node, const int32_t *in, int n_
         x[i] = dt_graph_shape(g, in[i]);
     }
     dt_status st = desc->infer(node->opts, x, n_in, &node->info, err);
+    if (desc->loss && (desc->fp32 & DT_BIT(DT_X)) == 0)
+        node->info.scores = x[0].c;
     if (st == DT_OK)
         st = check_info(node, err);
     return st == DT_OK ? DT_OK : add_shapes(g, node, x, st, err);
@@ -152,7 +154,7 @@ dt_status dt_graph_add(dt_graph *g, const dt_layer_desc *desc, const char *name,
     if (!room)
         return DT_FAIL(err, DT_E_NOMEM, "layer '%s': out of memory", name);
     dt_node *node = &g->node[g->n_node];
-    *node = (dt_node){.desc = desc, .shares = DT_SHARES_NONE, .key = (int32_t)g->n_node};
+    *node = (dt_node){.desc = desc, .shares = DT_SHARES_NONE, .key = g->next_key};
     snprintf(node->name, sizeof node->name, "%s", name);
     if (desc->opts_bytes > 0) {
         node->opts = dt_alloc(1, desc->opts_bytes);
@@ -168,8 +170,17 @@ dt_status dt_graph_add(dt_graph *g, const dt_layer_desc *desc, const char *name,
         dt_free(node->opts);
         return st;
     }
+    g->next_key++;
     *id = (int32_t)g->n_node++;
     return DT_OK;
+}
+
+void dt_graph_join(dt_graph *g, int32_t node, int32_t with, dt_part part)
+{
+    DT_ASSERT(node == (int32_t)g->n_node - 1 && with >= 0 && with <= node);
+    g->node[node].part = part;
+    g->node[node].key = g->node[with].key;
+    g->next_key = g->node[with].key + 1;
 }
 
 static bool same_param(const dt_param_info *a, const dt_param_info *b)
@@ -227,6 +238,14 @@ static const dt_node *input_reader(const dt_graph *g, bool ids)
     return NULL;
 }
 
+dt_dtype dt_graph_dtype(const dt_graph *g, int32_t value)
+{
+    value = dt_graph_behind(g, value);
+    if (value == DT_GRAPH_INPUT)
+        return dti_graph_input_dtype(g);
+    return (g->node[value].desc->fp32 & DT_BIT(DT_Y)) != 0 ? DT_F32 : g->dtype;
+}
+
 dt_dtype dti_graph_input_dtype(const dt_graph *g)
 {
     return g->dtype == DT_F32 || input_reader(g, true) != NULL ? DT_F32 : g->dtype;
@@ -248,9 +267,23 @@ int64_t dt_graph_vocabulary(const dt_graph *g)
     return least;
 }
 
+bool dt_graph_scores(const dt_graph *g, size_t *at, dt_scores *s)
+{
+    while (*at < g->n_node && g->node[*at].info.scores == 0)
+        ++*at;
+    if (*at == g->n_node)
+        return false;
+    const dt_node *nd = &g->node[(*at)++];
+    *s = (dt_scores){nd->in[0], nd->info.first_score, nd->info.scores};
+    return true;
+}
+
 static dt_shape scores_of(const dt_graph *g)
 {
-    return dt_graph_shape(g, g->node[g->n_node - 1].in[0]);
+    size_t at = 0;
+    dt_scores s = {.value = g->node[g->n_node - 1].in[0]};
+    (void)dt_graph_scores(g, &at, &s);
+    return dt_graph_shape(g, s.value);
 }
 
 int64_t dt_graph_labels(const dt_graph *g)
@@ -328,6 +361,16 @@ int64_t dt_param_count(const dt_param_info *p)
     return n;
 }
 
+int64_t dti_part_place(const dt_param_info *p, dt_part part, int64_t at, int64_t *run)
+{
+    int64_t inner = 1;
+    for (int i = p->along + 1; i < p->rank; i++)
+        inner *= p->d[i];
+    const int64_t each = p->d[p->along] * inner;
+    *run = each - at % each;
+    return (at / each * part.of + part.first) * inner + at % each;
+}
+
 int32_t dt_graph_behind(const dt_graph *g, int32_t value)
 {
     while (value != DT_GRAPH_INPUT && g->node[value].desc->identity)
@@ -374,6 +417,28 @@ static bool value_is_read(const dt_graph *g, int32_t value)
     return false;
 }
 
+/* Of each class once, in order. */
+static dt_status check_scores(const dt_graph *g, dt_err *err)
+{
+    int64_t next = 0;
+    size_t at = 0;
+    dt_scores s = {.value = DT_GRAPH_INPUT};
+    while (dt_graph_scores(g, &at, &s)) {
+        if (s.first != next)
+            return DT_FAIL(err, DT_E_CONFIG,
+                "network '%s': the scores of '%s' begin with class %" PRId64
+                ", but those before end at %" PRId64 "; set first = %" PRId64,
+                g->name, value_name(g, s.value), s.first, next, next);
+        next += s.n;
+    }
+    if (next != g->classes)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "network '%s': '%s' gives the loss %" PRId64 " scores for %" PRId64
+            " classes; make them equal",
+            g->name, value_name(g, s.value), next, g->classes);
+    return DT_OK;
+}
+
 static dt_status check_loss(const dt_graph *g, dt_err *err)
 {
     for (size_t i = 0; i + 1 < g->n_node; i++)
@@ -386,12 +451,26 @@ static dt_status check_loss(const dt_graph *g, dt_err *err)
         return DT_FAIL(err, DT_E_CONFIG,
             "network '%s': the last layer, '%s' (%s), is no loss; add one, such as cross_entropy",
             g->name, last->name, last->desc->name);
-    const int64_t c = dt_graph_shape(g, last->in[0]).c;
-    if (c != g->classes)
-        return DT_FAIL(err, DT_E_CONFIG,
-            "network '%s': '%s' gives the loss %" PRId64 " scores for %" PRId64
-            " classes; make them equal",
-            g->name, value_name(g, last->in[0]), c, g->classes);
+    return check_scores(g, err);
+}
+
+dt_status dt_graph_check_types(const dt_graph *g, dt_err *err)
+{
+    for (size_t i = 0; i < g->n_node; i++) {
+        const dt_node *nd = &g->node[i];
+        for (int k = 0; k < nd->n_in; k++) {
+            const bool wants = (nd->desc->fp32 & DT_BIT(DT_X + k)) != 0;
+            const bool is =
+                nd->in[k] != DT_GRAPH_INPUT && (g->node[nd->in[k]].desc->fp32 & DT_BIT(DT_Y)) != 0;
+            if (wants != is)
+                return DT_FAIL(err, DT_E_CONFIG,
+                    "network '%s': input %d of '%s' (%s) is '%s', which %s what that wants; "
+                    "softmax_tile goes to softmax_tile, as its second input, and to "
+                    "tiled_cross_entropy",
+                    g->name, k + 1, nd->name, nd->desc->name, value_name(g, nd->in[k]),
+                    wants ? "is not" : "tells of scores and is not");
+        }
+    }
     return DT_OK;
 }
 
@@ -400,6 +479,7 @@ dt_status dt_graph_check(const dt_graph *g, dt_err *err)
     if (g->n_node == 0)
         return DT_FAIL(err, DT_E_CONFIG, "network '%s' has no layers", g->name);
     DT_CHECK(check_loss(g, err));
+    DT_CHECK(dt_graph_check_types(g, err));
     for (int32_t v = DT_GRAPH_INPUT; v + 1 < (int32_t)g->n_node; v++)
         if (!value_is_read(g, v))
             return DT_FAIL(err, DT_E_CONFIG,

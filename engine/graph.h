@@ -8,11 +8,17 @@
 
 enum { DT_GRAPH_INPUT = -1, DT_SHARES_NONE = -1, DT_NAME_BYTES = 96 };
 
+/* Outputs [first, first + its own) of the @of that the whole layer has; of = 0: it is whole. */
+typedef struct dt_part {
+    int64_t first, of;
+} dt_part;
+
 typedef struct dt_node {
     const dt_layer_desc *desc;
     char name[DT_NAME_BYTES]; /* PyTorch's module path, "layer1.0.conv1" */
     char with[DT_NAME_BYTES]; /* of the layer fused into it, else "" */
     int32_t key;              /* of its random numbers; fusing nodes does not change it */
+    dt_part part;             /* of a layer that is cut into tiles */
     void *opts;               /* desc->opts_bytes of them, owned */
     int n_in;
     int32_t in[DT_MAX_IN]; /* producing node, or DT_GRAPH_INPUT */
@@ -25,6 +31,7 @@ typedef struct dt_graph {
     dt_shape input; /* n = 1 */
     dt_dtype dtype; /* of values and their gradients; fp32 until it is set, before any plan */
     int64_t classes;
+    int32_t next_key;
     size_t n_node, cap;
     dt_node *node;
 } dt_graph;
@@ -53,15 +60,36 @@ dt_status dt_graph_add(dt_graph *g, const dt_layer_desc *desc, const char *name,
  */
 dt_status dt_graph_share(dt_graph *g, int32_t node, int32_t owner, dt_err *err) DT_NODISCARD;
 
+/**
+ * dt_graph_join() - let a layer that is written as several nodes be one.
+ * @node: the node appended last
+ * @with: the first one of that layer
+ * @part: which of the outputs @node makes, {0} if it is no tile
+ *
+ * They draw random numbers as one node does, so that the first values of tiles are those of the
+ * whole, and layers behind them draw what they would behind the whole.
+ */
+void dt_graph_join(dt_graph *g, int32_t node, int32_t with, dt_part part);
+
 dt_shape dt_graph_shape(const dt_graph *g, int32_t value); /* n = 1 */
+/* Type of a value and of its gradient. */
+dt_dtype dt_graph_dtype(const dt_graph *g, int32_t value);
 /* Type of the input: that of values, or fp32 where a layer reads ids. */
 dt_dtype dti_graph_input_dtype(const dt_graph *g);
 /* Tokens of one sample, where a layer reads the input as ids; otherwise 0. */
 int64_t dt_graph_tokens(const dt_graph *g);
 /* How many tokens all layers that read the input as ids know: 0 to one less; 0: none reads it. */
 int64_t dt_graph_vocabulary(const dt_graph *g);
-/* Labels of one sample: as many as the scores that the loss takes have positions. The graph ends
- * in a loss. */
+/* Scores of some classes: of @n from class @first on. */
+typedef struct dt_scores {
+    int32_t value;
+    int64_t first, n;
+} dt_scores;
+
+/* The next scores behind node *at, which is 0 to begin with; false: there are no more. One value of
+ * all classes, or, where the output layer is cut into tiles, one a tile. */
+bool dt_graph_scores(const dt_graph *g, size_t *at, dt_scores *s);
+/* Labels of one sample: as many as its scores have positions. */
 int64_t dt_graph_labels(const dt_graph *g);
 /* Classes whose pixels evaluation counts, for scores of a shape and for a whole graph; 0: labels
  * are not of pixels. */
@@ -91,9 +119,13 @@ void dti_graph_trained(const dt_graph *g, bool *before, bool *trained);
 /* Trained parameters only, in elements: torchvision's count. */
 int64_t dt_graph_parameters(const dt_graph *g);
 int64_t dt_param_count(const dt_param_info *p);
+/* Place in the whole parameter of element @at of a tile's; *run: how many follow it in both. */
+int64_t dti_part_place(const dt_param_info *p, dt_part part, int64_t at, int64_t *run);
 
 /* Checks what only the whole network shows: exactly one loss, last; every value read; class count;
  * an input of ids that no layer takes for values of bf16. */
 dt_status dt_graph_check(const dt_graph *g, dt_err *err) DT_NODISCARD;
+/* Part of it: that what is fp32 whatever the type of values goes to ports that want that. */
+dt_status dt_graph_check_types(const dt_graph *g, dt_err *err) DT_NODISCARD;
 
 #endif

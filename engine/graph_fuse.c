@@ -47,6 +47,7 @@ static dt_status add_node(const fuser *f, int32_t i, dt_err *err)
     DT_CHECK(dt_graph_add(f->to, desc, nd->name, nd->opts, in, nd->n_in, &f->now[i], err));
     dt_node *made = &f->to->node[f->now[i]];
     made->key = nd->key;
+    made->part = nd->part;
     if (fuses(f, i))
         memcpy(made->with, f->from->node[f->reader[i]].name, sizeof made->with);
     if (nd->shares == DT_SHARES_NONE)

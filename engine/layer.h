@@ -89,11 +89,12 @@ typedef enum dt_init_kind {
 } dt_init_kind;
 
 /* A parameter (trained) or a buffer (running statistic), in PyTorch's layout: row-major, OIHW for
- * convolutions, [out, in] for fc with in = C*H*W in that order. */
+ * convolutions, [out, in] for fc with in = C*H*W in that order. @along: the dimension that goes
+ * along the layer's outputs, by which tiles are cut. */
 typedef struct dt_param_info {
     const char *name; /* "weight"; the full name is NODE.weight */
     bool buffer;
-    int rank;
+    int rank, along;
     int64_t d[4];
     dt_init_kind init;
     double scale;
@@ -106,14 +107,16 @@ typedef struct dt_stash_info {
 } dt_stash_info;
 
 /* What infer finds out about one node, for n = 1. flops count a multiply-add as two. @ids: of a
- * layer that reads ids, how many there are: they are 0 to ids - 1. */
+ * layer that reads ids, how many there are: they are 0 to ids - 1. @scores: of how many classes X0
+ * holds the scores, from class @first_score on; 0: it holds none. A loss need not say it: its X0
+ * holds those of all, unless that is fp32 whatever the type of values. */
 typedef struct dt_layer_info {
     dt_shape y;
     int n_param, n_stash;
     dt_param_info param[DT_MAX_PARAM];
     dt_stash_info stash[DT_MAX_STASH];
     double forward_flops, backward_flops[2]; /* per sample */
-    int64_t ids;
+    int64_t ids, scores, first_score;
 } dt_layer_info;
 
 struct dt_node;
@@ -139,6 +142,8 @@ struct dt_kernels;
  * @repeatable: forward again gives the same bits and touches no state in its recompute form
  * @mixes_positions: a value of y reads x at other places of the image or sequence too
  * @may_share: parameter 0 may be that of another node, in its plain layout (see dt_graph_share)
+ * @fp32: ports (DT_Y, DT_X + i) whose values, and their gradients, stay fp32 whatever the type of
+ * values. Such a value goes to such a port alone
  * @batch_statistics: training normalises each channel over batch and image, so there must be more
  * than one value in a channel
  * @fuse: a node of this layer whose only reader is a node of layer @next may become, together with
@@ -156,6 +161,7 @@ typedef struct dt_layer_desc {
     dt_alt alt[DT_MAX_ALT];
     bool identity, shares_dy, reads_sign, keeps_sign, reads_ids, loss, repeatable, mixes_positions,
         may_share, batch_statistics;
+    dt_ports fp32;
     struct {
         const struct dt_layer_desc *next, *as;
     } fuse;

@@ -14,6 +14,8 @@ static const dt_opt options[] = {
     {"vocab", DT_OPT_I64, AT(vocab), NULL, 1, MOST_VOCAB, NULL, "tokens", "tokens there are"},
     {"out",   DT_OPT_I64, AT(out),   NULL, 1, MOST_OUT,   NULL, NULL,     "channels of a token's vector"},
     {"sigma", DT_OPT_F64, AT(sigma), "1",  0, 1e3,        NULL, NULL,     "standard deviation of the first weights"},
+    {"first", DT_OPT_I64, AT(first), "0",  0, MOST_VOCAB, NULL, "tokens", "of a tile of the vocabulary: its first token; tokens of other tiles give 0"},
+    {"rows",  DT_OPT_I64, AT(rows),  "0",  0, MOST_VOCAB, NULL, "tokens", "of a tile: how many tokens; 0: all from the first on"},
     {0},
 };
 #undef AT
@@ -28,6 +30,11 @@ static dt_status infer(
         return DT_FAIL(err, DT_E_CONFIG,
             "embedding: vocab = %" PRId64 " and out = %" PRId64 " must be 1 to %d and 1 to %d",
             o->vocab, o->out, (int)MOST_VOCAB, (int)MOST_OUT);
+    if (o->first < 0 || o->rows < 0 || o->first >= o->vocab || o->rows > o->vocab - o->first)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "embedding: tokens from first = %" PRId64 " on, rows = %" PRId64
+            ", are not within the %" PRId64 " that there are",
+            o->first, o->rows, o->vocab);
     if (x[0].c != 1)
         return DT_FAIL(err, DT_E_CONFIG,
             "embedding: takes one token a position, but there are %" PRId64 " channels", x[0].c);
@@ -36,7 +43,7 @@ static dt_status infer(
         .n_param = 1,
         .param = {{.name = "weight",
             .rank = 2,
-            .d = {o->vocab, o->out},
+            .d = {dti_embedding_rows(o), o->out},
             .init = DT_INIT_NORMAL,
             .scale = o->sigma}},
         .backward_flops = {(double)(x[0].h * x[0].w) * (double)o->out},

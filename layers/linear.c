@@ -28,6 +28,7 @@ static dt_status infer(
     if (o->in_out) {
         info->param[0].d[0] = x->c;
         info->param[0].d[1] = o->out;
+        info->param[0].along = 1;
     }
     if (o->sigma > 0) {
         info->param[0].init = DT_INIT_NORMAL;

@@ -6,9 +6,7 @@
 #include "layers/activations.h"
 #include "layers/attention.h"
 #include "layers/concat.h"
-#include "layers/embedding.h"
 #include "layers/layernorm.h"
-#include "layers/linear.h"
 #include "models/net.h"
 
 static const double sigma = 0.02;
@@ -18,14 +16,14 @@ static const dt_gelu gelu = {.approximate = DT_GELU_EXACT};
 static int32_t linear(dti_net *n, int32_t x, int i, int64_t out, const char *name)
 {
     const dt_linear o = {.out = out, .bias = true, .sigma = sigma};
-    return dti_layer(n, &dt_layer_linear, &o, &x, 1, "encoder.layer.%d.%s", i, name);
+    return dti_add_linear(n, x, &o, "encoder.layer.%d.%s", i, name);
 }
 
 /* A part's end: projected, dropped, added to what the part began with, normalised. */
 static int32_t output(dti_net *n, int32_t x, int32_t y, int i, const char *part)
 {
     const dt_linear o = {.out = n->opts.width, .bias = true, .sigma = sigma};
-    y = dti_layer(n, &dt_layer_linear, &o, &y, 1, "encoder.layer.%d.%s.dense", i, part);
+    y = dti_add_linear(n, y, &o, "encoder.layer.%d.%s.dense", i, part);
     y = dti_add_dropout(n, y, "encoder.layer.%d.%s.dropout", i, part);
     y = dti_add_sum(n, x, y, "encoder.layer.%d.%s.add", i, part);
     return dti_layer(
@@ -55,21 +53,16 @@ static int32_t bert_layers(const dt_model_desc *m, dti_net *n)
     const dt_linear transform = {.out = n->opts.width, .bias = true, .sigma = sigma};
     const dt_linear head = {.out = n->opts.vocab};
     (void)m;
-    int32_t x = DT_GRAPH_INPUT;
-    const int32_t words =
-        dti_layer(n, &dt_layer_embedding, &tokens, &x, 1, "embeddings.word_embeddings");
-    x = dti_layer(n, &dt_layer_position, &positions, &words, 1, "embeddings.position_embeddings");
+    int32_t words, x = dti_add_tokens(n, &tokens, &words, "embeddings.word_embeddings");
+    x = dti_layer(n, &dt_layer_position, &positions, &x, 1, "embeddings.position_embeddings");
     x = dti_layer(n, &dt_layer_layernorm, &norm, &x, 1, "embeddings.LayerNorm");
     x = dti_add_dropout(n, x, "embeddings.dropout");
     for (int i = 0; i < (int)n->opts.layers; i++)
         x = block(n, x, i);
-    x = dti_layer(n, &dt_layer_linear, &transform, &x, 1, "cls.predictions.transform.dense");
+    x = dti_add_linear(n, x, &transform, "cls.predictions.transform.dense");
     x = dti_layer(n, &dt_layer_gelu, &gelu, &x, 1, "cls.predictions.transform.act");
     x = dti_layer(n, &dt_layer_layernorm, &norm, &x, 1, "cls.predictions.transform.LayerNorm");
-    x = dti_layer(n, &dt_layer_linear, &head, &x, 1, "cls.predictions.decoder");
-    if (n->status == DT_OK)
-        n->status = dt_graph_share(n->g, x, words, n->err);
-    return x;
+    return dti_add_head(n, x, &head, words, "cls.predictions.decoder");
 }
 
 const dt_model_desc dt_model_bert_base = {

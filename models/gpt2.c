@@ -4,9 +4,7 @@
  * has no weight of its own and no name in files. */
 #include "layers/activations.h"
 #include "layers/attention.h"
-#include "layers/embedding.h"
 #include "layers/layernorm.h"
-#include "layers/linear.h"
 #include "models/net.h"
 
 #include <math.h>
@@ -31,7 +29,7 @@ static int32_t linear(dti_net *n, int32_t x, int i, int64_t out, bool to_residua
 {
     const double scale = to_residual ? 1 / sqrt(2 * (double)n->opts.layers) : 1;
     const dt_linear o = {.out = out, .bias = true, .in_out = true, .sigma = sigma * scale};
-    return dti_layer(n, &dt_layer_linear, &o, &x, 1, "h.%d.%s", i, name);
+    return dti_add_linear(n, x, &o, "h.%d.%s", i, name);
 }
 
 static int32_t block_dropout(dti_net *n, int32_t x, int i, const char *name)
@@ -61,20 +59,15 @@ static int32_t block(dti_net *n, int32_t x, int i)
 static int32_t gpt2_layers(const dt_model_desc *m, dti_net *n)
 {
     (void)m;
-    int32_t x = DT_GRAPH_INPUT;
     const dt_embedding tokens = {.vocab = n->opts.vocab, .out = n->opts.width, .sigma = sigma};
     const dt_position positions = {.sigma = sigma};
     const dt_linear head = {.out = n->opts.vocab};
-    const int32_t wte = dti_layer(n, &dt_layer_embedding, &tokens, &x, 1, "wte");
-    x = dti_layer(n, &dt_layer_position, &positions, &wte, 1, "wpe");
+    int32_t wte, x = dti_add_tokens(n, &tokens, &wte, "wte");
+    x = dti_layer(n, &dt_layer_position, &positions, &x, 1, "wpe");
     x = dti_add_dropout(n, x, "drop");
     for (int i = 0; i < (int)n->opts.layers; i++)
         x = block(n, x, i);
-    x = norm(n, x, "ln_f");
-    x = dti_layer(n, &dt_layer_linear, &head, &x, 1, "lm_head");
-    if (n->status == DT_OK)
-        n->status = dt_graph_share(n->g, x, wte, n->err);
-    return x;
+    return dti_add_head(n, norm(n, x, "ln_f"), &head, wte, "lm_head");
 }
 
 const dt_model_desc dt_model_gpt2 = {

@@ -9,8 +9,8 @@
 
 #include "engine/base/alloc.h"
 #include "engine/config/nearest.h"
-#include "layers/plain.h"
 #include "layers/registry.h"
+#include "models/net.h"
 
 typedef struct ini_layer {
     dt_section s;
@@ -20,6 +20,8 @@ typedef struct ini_layer {
     int n_in;
     int32_t in[DT_MAX_IN]; /* layers above, or DT_GRAPH_INPUT */
     int32_t shares;        /* layer above whose weight it uses, or DT_SHARES_NONE */
+    int64_t tiles;         /* that it is cut into */
+    int32_t node;          /* of the graph, which gives its value */
     bool read;             /* by a layer below */
 } ini_layer;
 
@@ -72,12 +74,14 @@ static size_t find_layer(const ini_net *t, const char *name)
 
 typedef struct wiring {
     const char *input, *shares;
+    int64_t tiles;
 } wiring;
 
 /* clang-format off */
 static const dt_opt wiring_rows[] = {
     {"input", DT_OPT_LIST, offsetof(wiring, input), "", 0, 0, NULL, "layers", "whose values it takes; default: the section above"},
     {"shares", DT_OPT_STR, offsetof(wiring, shares), "", 0, 0, NULL, NULL, "a layer whose weight it uses instead of one of its own"},
+    {"tiles", DT_OPT_I64, offsetof(wiring, tiles), "1", 1, DT_MODEL_TILES, NULL, NULL, "that a linear layer is cut into"},
     {0},
 };
 /* clang-format on */
@@ -159,11 +163,27 @@ static void find_owner(ini_net *t, ini_layer *l, const char *name)
             at, name, i == self ? "is itself" : "stands below");
 }
 
-/* The inputs of layer i, and the owner of its weight. */
+static void check_tiles(ini_net *t, const ini_layer *l, bool shares)
+{
+    char at[256];
+    if (l->tiles < 2 || l->desc == NULL)
+        return;
+    key_place(t, at, sizeof at, l, "tiles");
+    if (!dti_is_weighted(l->desc))
+        WRONG(t, "%s: tiles are of linear layers, fc and linear; remove tiles = %" PRId64, at,
+            l->tiles);
+    else if (shares)
+        WRONG(t,
+            "%s: a layer that shares a weight is not cut; write an [embedding] and a [linear] for "
+            "each tile, and [softmax_tile] sections behind them",
+            at);
+}
+
+/* The inputs of layer i, the owner of its weight, and its tiles. */
 static void wire(ini_net *t, size_t i)
 {
     ini_layer *l = &t->layer[i];
-    wiring w = {NULL, NULL};
+    wiring w = {NULL, NULL, 1};
     const dt_status st = dt_config_bind(t->c, l->s.text, wiring_rows, &w, t->err);
     if (st != DT_OK) {
         note(t, st);
@@ -178,6 +198,8 @@ static void wire(ini_net *t, size_t i)
     }
     if (w.shares != NULL)
         find_owner(t, l, w.shares);
+    l->tiles = w.tiles;
+    check_tiles(t, l, w.shares != NULL);
     const dt_layer_desc *d = l->desc;
     if (d == NULL || (l->n_in >= d->min_in && l->n_in <= d->max_in))
         return;
@@ -382,6 +404,8 @@ static dt_status check_opts(const ini_net *t, const dt_model_opts *o)
     DT_CHECK(refuse(t, "layers", o->layers));
     DT_CHECK(refuse(t, "heads", o->heads));
     DT_CHECK(refuse(t, "vocab", o->vocab));
+    DT_CHECK(refuse(t, "tiles", o->tiles));
+    DT_CHECK(refuse(t, "head_tiles", o->head_tiles));
     DT_CHECK(refuse(t, "counts", o->n_counts > 0 ? o->counts[0] : 0));
     if ((o->image < 1) == (o->context < 1))
         return DT_FAIL(t->err, DT_E_CONFIG,
@@ -410,19 +434,34 @@ static dt_status create(const ini_net *t, const dt_model_opts *o, dt_graph **out
         o->context > 0 ? tokens : image, o->classes > 0 ? o->classes : 1, t->err);
 }
 
-/* Layer i becomes node i: both stand in file order. */
+static int32_t node_of(const ini_net *t, int32_t layer)
+{
+    return layer == DT_GRAPH_INPUT ? DT_GRAPH_INPUT : t->layer[layer].node;
+}
+
+static dt_status add_layer(const ini_net *t, ini_layer *l, dt_graph *g)
+{
+    int32_t in[DT_MAX_IN];
+    for (int k = 0; k < l->n_in; k++)
+        in[k] = node_of(t, l->in[k]);
+    if (l->tiles < 2)
+        return dt_graph_add(g, l->desc, l->s.name, l->opts, in, l->n_in, &l->node, t->err);
+    dti_net n = {.g = g, .opts = {.tiles = l->tiles}, .err = t->err};
+    l->node = dti_add_weighted(&n, l->desc, l->opts, in[0], l->s.name);
+    return n.status;
+}
+
 static dt_status add_layers(const ini_net *t, dt_graph *g)
 {
     for (size_t i = 0; i < t->n; i++) {
-        const ini_layer *l = &t->layer[i];
-        int32_t id;
-        DT_TRY(t->err, dt_graph_add(g, l->desc, l->s.name, l->opts, l->in, l->n_in, &id, t->err),
-            "%s cannot be built", l->at);
+        ini_layer *l = &t->layer[i];
+        DT_TRY(t->err, add_layer(t, l, g), "%s cannot be built", l->at);
         if (l->shares == DT_SHARES_NONE)
             continue;
         char at[256];
         key_place(t, at, sizeof at, l, "shares");
-        DT_TRY(t->err, dt_graph_share(g, id, l->shares, t->err), "%s cannot share", at);
+        DT_TRY(t->err, dt_graph_share(g, l->node, node_of(t, l->shares), t->err), "%s cannot share",
+            at);
     }
     return DT_OK;
 }
@@ -444,16 +483,20 @@ static dt_status check_scores(const ini_net *t, const ini_layer *l, dt_shape sco
 static dt_status add_loss(const ini_net *t, const dt_model_opts *o, dt_graph *g)
 {
     const ini_layer *last = &t->layer[t->n - 1];
-    int32_t scores = (int32_t)t->n - 1, id;
-    if (last->desc->loss)
-        scores = last->in[0];
-    else
+    const int32_t from = last->desc->loss ? last->in[0] : (int32_t)t->n - 1;
+    const int32_t scores = node_of(t, from);
+    int32_t id;
+    if (!last->desc->loss)
         DT_TRY(t->err,
-            dt_graph_add(g, &dt_layer_cross_entropy, "loss", NULL, &scores, 1, &id, t->err),
+            dt_graph_add(g, dti_loss_of(g, scores), "loss", NULL, &scores, 1, &id, t->err),
             "%s cannot be the last layer", last->at);
-    const ini_layer *l = scores == DT_GRAPH_INPUT ? last : &t->layer[scores];
+    const ini_layer *l = from == DT_GRAPH_INPUT ? last : &t->layer[from];
     DT_CHECK(check_scores(t, l, dt_graph_shape(g, scores), g->input));
-    const int64_t made = dt_graph_shape(g, scores).c;
+    int64_t made = 0;
+    size_t at = 0;
+    DT_CHECK(dt_graph_check_types(g, t->err));
+    for (dt_scores s; dt_graph_scores(g, &at, &s);)
+        made += s.n;
     if (o->classes < 1)
         g->classes = made;
     else if (made != o->classes)

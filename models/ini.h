@@ -11,8 +11,8 @@
  * `input` names the layers whose values a layer takes: layers above it, or `image`. Without it a
  * layer takes the value of the section above, the first one the image. `shares` names a layer above
  * whose weight a layer uses instead of one of its own, as the output of a language model uses that
- * of the embedding. The other keys are the layer's options. The last layer is [cross_entropy loss];
- * it is added when the file leaves it out.
+ * of the embedding. `tiles` cuts a linear layer into so many. The other keys are the layer's
+ * options. The last layer is [cross_entropy loss]; it is added when the file leaves it out.
  */
 #ifndef DT_MODELS_INI_H
 #define DT_MODELS_INI_H

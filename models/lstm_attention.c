@@ -9,8 +9,6 @@
 #include "layers/activations.h"
 #include "layers/additive_attention.h"
 #include "layers/concat.h"
-#include "layers/embedding.h"
-#include "layers/linear.h"
 #include "layers/lstm.h"
 #include "models/net.h"
 
@@ -23,9 +21,8 @@ static int32_t lstm_attention_layers(const dt_model_desc *m, dti_net *n)
     const dt_additive_attention attention = {
         .hidden = width, .causal = true, .kind = n->opts.attention};
     const dt_linear combine = {.out = width, .bias = true}, head = {.out = n->opts.vocab};
-    int32_t x = DT_GRAPH_INPUT;
-    const int32_t embedding = dti_layer(n, &dt_layer_embedding, &tokens, &x, 1, "embedding");
-    x = dti_add_dropout(n, embedding, "dropout");
+    int32_t embedding, x = dti_add_tokens(n, &tokens, &embedding, "embedding");
+    x = dti_add_dropout(n, x, "dropout");
     for (int i = 0; i < (int)n->opts.layers; i++) {
         x = dti_layer(n, &dt_layer_lstm, &lstm, &x, 1, "lstm.%d", i);
         x = dti_add_dropout(n, x, "lstm.%d.dropout", i);
@@ -35,13 +32,10 @@ static int32_t lstm_attention_layers(const dt_model_desc *m, dti_net *n)
         dti_layer(n, &dt_layer_additive_attention, &attention, both, 2, "attention");
     const int32_t parts[] = {context, x};
     x = dti_layer(n, &dt_layer_concat, NULL, parts, 2, "concat");
-    x = dti_layer(n, &dt_layer_linear, &combine, &x, 1, "combine");
+    x = dti_add_linear(n, x, &combine, "combine");
     x = dti_layer(n, &dt_layer_tanh, NULL, &x, 1, "combine.tanh");
     x = dti_add_dropout(n, x, "combine.dropout");
-    x = dti_layer(n, &dt_layer_linear, &head, &x, 1, "head");
-    if (n->status == DT_OK)
-        n->status = dt_graph_share(n->g, x, embedding, n->err);
-    return x;
+    return dti_add_head(n, x, &head, embedding, "head");
 }
 
 const dt_model_desc dt_model_lstm_attention = {

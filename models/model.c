@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "layers/plain.h"
 #include "models/net.h"
 
 #define DT_MODEL(name) &dt_model_##name,
@@ -137,6 +136,28 @@ static dt_status pick_tokens(
     return DT_OK;
 }
 
+static dt_status pick_tiles(
+    const dt_model_desc *m, const dt_model_opts *o, dt_model_opts *r, dt_err *err)
+{
+    DT_CHECK(pick(m, "tiles", o->tiles, 1, DT_MODEL_TILES, &r->tiles, err));
+    return pick(m, "head_tiles", o->head_tiles, 1, DT_MODEL_HEAD_TILES, &r->head_tiles, err);
+}
+
+/* Tiles that no layer was cut into. */
+static dt_status check_tiles(const dti_net *n)
+{
+    if (n->opts.tiles > 1 && !n->cut)
+        return DT_FAIL(n->err, DT_E_CONFIG,
+            "%s has no linear layers to cut; remove [model] tiles = %" PRId64, n->g->name,
+            n->opts.tiles);
+    if (n->opts.head_tiles > 1 && !n->cut_head)
+        return DT_FAIL(n->err, DT_E_CONFIG,
+            "%s has no vocabulary to cut; remove [model] head_tiles = %" PRId64
+            ", or cut its linear layers by tiles",
+            n->g->name, n->opts.head_tiles);
+    return DT_OK;
+}
+
 static dt_status resolve(
     const dt_model_desc *m, const dt_model_opts *o, dt_model_opts *r, dt_err *err)
 {
@@ -148,6 +169,7 @@ static dt_status resolve(
     DT_CHECK(pick_blocks(m, o, r, err));
     DT_CHECK(pick_tokens(m, o, r, err));
     DT_CHECK(pick_counts(m, o, r, err));
+    DT_CHECK(pick_tiles(m, o, r, err));
     return pick_dropout(m, o->dropout, &r->dropout, err);
 }
 
@@ -161,7 +183,9 @@ dt_status dt_model_build(
                                      : (dt_shape){1, n.opts.image, n.opts.image, n.opts.channels};
     DT_CHECK(dt_graph_create(&n.g, m->name, image, n.opts.classes, err));
     const int32_t scores = m->layers(m, &n);
-    dti_layer(&n, &dt_layer_cross_entropy, NULL, &scores, 1, "loss");
+    dti_layer(&n, dti_loss_of(n.g, scores), NULL, &scores, 1, "loss");
+    if (n.status == DT_OK)
+        n.status = check_tiles(&n);
     if (n.status == DT_OK)
         n.status = dt_graph_check(n.g, err);
     if (n.status == DT_OK)

@@ -8,7 +8,8 @@
 
 struct dti_net;
 
-enum { DT_MODEL_COUNT = 4096 }; /* most blocks of a stage */
+/* Most blocks of a stage; most tiles of a linear layer, of a vocabulary. */
+enum { DT_MODEL_COUNT = 4096, DT_MODEL_TILES = 16, DT_MODEL_HEAD_TILES = 1024 };
 
 /**
  * struct dt_model_opts - how a model is to differ from its standard form.
@@ -20,6 +21,8 @@ enum { DT_MODEL_COUNT = 4096 }; /* most blocks of a stage */
  * @layers @heads @vocab @context: of models of tokens and of transformers; 0 or less: the model's
  * standard. The vocabulary is the number of classes as well
  * @attention: dt_attention_kind
+ * @tiles: parts that each linear layer's outputs are cut into; @head_tiles: of a model of tokens,
+ * parts of its vocabulary: of embedding, output layer and loss; 0 and 1: whole
  * @counts @n_counts: how many blocks, or convolutions, each stage of a family has, in the caller's
  * memory; 0: the model's standard
  */
@@ -28,6 +31,7 @@ typedef struct dt_model_opts {
     double dropout;
     int64_t layers, heads, vocab, context;
     int attention;
+    int64_t tiles, head_tiles;
     const int64_t *counts;
     int n_counts;
 } dt_model_opts;
@@ -59,9 +63,9 @@ typedef struct dt_model_desc {
     int32_t (*layers)(const struct dt_model_desc *m, struct dti_net *n);
 } dt_model_desc;
 
-/* The network, ending in a cross_entropy layer called "loss"; the caller owns *out. DT_E_CONFIG for
- * an option out of range, dropout where the model has none, or an image the model cannot take (the
- * note says which it can). */
+/* The network, ending in a loss called "loss", cross_entropy unless its scores come in tiles; the
+ * caller owns *out. DT_E_CONFIG for an option out of range, dropout where the model has none, or an
+ * image the model cannot take (the note says which it can). */
 dt_status dt_model_build(
     const dt_model_desc *m, const dt_model_opts *o, dt_graph **out, dt_err *err) DT_NODISCARD;
 

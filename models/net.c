@@ -4,14 +4,17 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "layers/avgpool.h"
 #include "layers/batchnorm.h"
+#include "layers/concat.h"
 #include "layers/conv.h"
 #include "layers/dropout.h"
 #include "layers/fc.h"
 #include "layers/maxpool.h"
 #include "layers/plain.h"
+#include "layers/softmax_tile.h"
 
 static int32_t __attribute__((format(printf, 6, 0))) append(dti_net *n, const dt_layer_desc *desc,
     const void *opts, const int32_t *in, int n_in, const char *fmt, va_list args)
@@ -71,14 +74,161 @@ int32_t dti_add_relu(dti_net *n, int32_t x, const char *fmt, ...)
     return y;
 }
 
+/* ---- tiles ---- */
+
+/* Outputs of a tile. Where they do not divide it names the numbers next to @tiles that would. */
+static int64_t tile_outputs(
+    dti_net *n, const char *key, int64_t tiles, int64_t most, int64_t outputs, const char *name)
+{
+    if (outputs % tiles == 0)
+        return outputs / tiles;
+    int64_t below = tiles, above = tiles;
+    while (outputs % below != 0)
+        below--;
+    while (above < most && above < outputs && outputs % above != 0)
+        above++;
+    char more[32] = "";
+    if (outputs % above == 0)
+        snprintf(more, sizeof more, " or %" PRId64, above);
+    if (n->status == DT_OK)
+        n->status = DT_FAIL(n->err, DT_E_CONFIG,
+            "%s: %s = %" PRId64 " does not divide the %" PRId64 " outputs of '%s'; %" PRId64
+            "%s would",
+            n->g->name, key, tiles, outputs, name, below, more);
+    return 1;
+}
+
+/* The node appended last is a part of the layer that begins with @with. */
+static void join(const dti_net *n, int32_t node, int32_t with, dt_part part)
+{
+    if (n->status == DT_OK)
+        dt_graph_join(n->g, node, with, part);
+}
+
+typedef union weighted_opts {
+    int64_t out;
+    dt_fc fc;
+    dt_linear linear;
+} weighted_opts;
+_Static_assert(offsetof(dt_fc, out) == 0 && offsetof(dt_linear, out) == 0, "out is the first");
+
+bool dti_is_weighted(const dt_layer_desc *desc)
+{
+    return desc == &dt_layer_fc || desc == &dt_layer_linear;
+}
+
+int32_t dti_add_weighted(
+    dti_net *n, const dt_layer_desc *desc, const void *opts, int32_t x, const char *name)
+{
+    DT_ASSERT(dti_is_weighted(desc));
+    const int64_t tiles = n->opts.tiles;
+    weighted_opts o;
+    int32_t tile[DT_MODEL_TILES];
+    memcpy(&o, opts, desc->opts_bytes);
+    const int64_t outputs = o.out;
+    n->cut = true;
+    if (tiles < 2)
+        return dti_layer(n, desc, opts, &x, 1, "%s", name);
+    o.out = tile_outputs(n, "tiles", tiles, DT_MODEL_TILES, outputs, name);
+    for (int i = 0; i < (int)tiles; i++) {
+        tile[i] = dti_layer(n, desc, &o, &x, 1, "%s.%d", name, i);
+        join(n, tile[i], tile[0], (dt_part){i * o.out, outputs});
+    }
+    const int32_t y = dti_layer(n, &dt_layer_concat, NULL, tile, (int)tiles, "%s", name);
+    join(n, y, tile[0], (dt_part){0, 0});
+    return y;
+}
+
+static void DT_PRINTF(2, 0) put_name(char to[DT_NAME_BYTES], const char *fmt, va_list args)
+{
+    const int len = vsnprintf(to, DT_NAME_BYTES, fmt, args);
+    DT_ASSERT(len > 0 && len < DT_NAME_BYTES);
+}
+
 int32_t dti_add_fc(dti_net *n, int32_t x, int64_t out, const char *fmt, ...)
 {
-    const dt_fc o = {.out = out, .bias = true};
+    char name[DT_NAME_BYTES];
     va_list args;
     va_start(args, fmt);
-    const int32_t y = append(n, &dt_layer_fc, &o, &x, 1, fmt, args);
+    put_name(name, fmt, args);
     va_end(args);
+    const dt_fc o = {.out = out, .bias = true};
+    return dti_add_weighted(n, &dt_layer_fc, &o, x, name);
+}
+
+int32_t dti_add_linear(dti_net *n, int32_t x, const dt_linear *o, const char *fmt, ...)
+{
+    char name[DT_NAME_BYTES];
+    va_list args;
+    va_start(args, fmt);
+    put_name(name, fmt, args);
+    va_end(args);
+    return dti_add_weighted(n, &dt_layer_linear, o, x, name);
+}
+
+/* Node of tile i, where tile 0 is node @first: behind each further one stands a sum. */
+static int32_t tokens_of_tile(int32_t first, int i)
+{
+    return i == 0 ? first : first + 2 * i - 1;
+}
+
+int32_t dti_add_tokens(dti_net *n, const dt_embedding *o, int32_t *first, const char *name)
+{
+    const int32_t x = DT_GRAPH_INPUT;
+    const int64_t tiles = n->opts.head_tiles;
+    n->cut_head = true;
+    if (tiles < 2)
+        return *first = dti_layer(n, &dt_layer_embedding, o, &x, 1, "%s", name);
+    dt_embedding tile = *o;
+    tile.rows = tile_outputs(n, "head_tiles", tiles, o->vocab, o->vocab, name);
+    int32_t y = *first = dti_layer(n, &dt_layer_embedding, &tile, &x, 1, "%s.0", name);
+    join(n, y, *first, (dt_part){0, o->vocab});
+    for (int i = 1; i < (int)tiles; i++) {
+        tile.first = i * tile.rows;
+        const int32_t more = dti_layer(n, &dt_layer_embedding, &tile, &x, 1, "%s.%d", name, i);
+        join(n, more, *first, (dt_part){tile.first, o->vocab});
+        y = i + 1 == (int)tiles ? dti_add_sum(n, y, more, "%s", name)
+                                : dti_add_sum(n, y, more, "%s.sum.%d", name, i);
+        join(n, y, *first, (dt_part){0, 0});
+    }
     return y;
+}
+
+static void share(dti_net *n, int32_t node, int32_t owner)
+{
+    if (n->status == DT_OK)
+        n->status = dt_graph_share(n->g, node, owner, n->err);
+}
+
+int32_t dti_add_head(dti_net *n, int32_t x, const dt_linear *o, int32_t shares, const char *name)
+{
+    const int64_t tiles = n->opts.head_tiles;
+    n->cut_head = true;
+    if (tiles < 2) {
+        const int32_t y = dti_layer(n, &dt_layer_linear, o, &x, 1, "%s", name);
+        if (shares != DT_SHARES_NONE)
+            share(n, y, shares);
+        return y;
+    }
+    dt_linear tile = *o;
+    int32_t first = DT_GRAPH_INPUT, known[2] = {DT_GRAPH_INPUT, DT_GRAPH_INPUT};
+    tile.out = tile_outputs(n, "head_tiles", tiles, o->out, o->out, name);
+    for (int i = 0; i < (int)tiles; i++) {
+        const dt_softmax_tile s = {.first = i * tile.out};
+        known[0] = dti_layer(n, &dt_layer_linear, &tile, &x, 1, "%s.%d", name, i);
+        first = i == 0 ? known[0] : first;
+        join(n, known[0], first, (dt_part){s.first, o->out});
+        if (shares != DT_SHARES_NONE)
+            share(n, known[0], tokens_of_tile(shares, i));
+        known[1] = dti_layer(n, &dt_layer_softmax_tile, &s, known, i == 0 ? 1 : 2, "softmax.%d", i);
+    }
+    return known[1];
+}
+
+const dt_layer_desc *dti_loss_of(const dt_graph *g, int32_t scores)
+{
+    const bool tiled = scores != DT_GRAPH_INPUT && g->node[scores].desc == &dt_layer_softmax_tile;
+    return tiled ? &dt_layer_tiled_cross_entropy : &dt_layer_cross_entropy;
 }
 
 int32_t dti_add_sum(dti_net *n, int32_t a, int32_t b, const char *fmt, ...)

@@ -3,9 +3,7 @@
  * (timm's global_pool = avg) and has no class token. */
 #include "layers/activations.h"
 #include "layers/attention.h"
-#include "layers/embedding.h"
 #include "layers/layernorm.h"
-#include "layers/linear.h"
 #include "models/net.h"
 
 #include <inttypes.h>
@@ -17,7 +15,7 @@ static const dt_layernorm norm = {.eps = 1e-6};
 static int32_t linear(dti_net *n, int32_t x, int i, int64_t out, const char *name)
 {
     const dt_linear o = {.out = out, .bias = true, .sigma = 0.02};
-    return dti_layer(n, &dt_layer_linear, &o, &x, 1, "blocks.%d.%s", i, name);
+    return dti_add_linear(n, x, &o, "blocks.%d.%s", i, name);
 }
 
 static int32_t block(dti_net *n, int32_t x, int i)

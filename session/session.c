@@ -86,6 +86,8 @@ static dt_status build_graph(const dt_session *s, dt_graph **out, dt_err *err)
         .vocab = m->vocab,
         .context = m->context,
         .attention = m->attention,
+        .tiles = m->tiles,
+        .head_tiles = m->head_tiles,
         .counts = m->count,
         .n_counts = m->n_count};
     if (dt_ini_has_layers(s->config))

@@ -154,7 +154,8 @@ static void layer_sections(void)
            "layer, in the order in which they run.\n`input = NAME, ...` names what a layer takes: "
            "layers above it, or image; without it, the section above.\n"
            "`shares = NAME` lets a linear layer without bias use the weight of an embedding above "
-           "it.\nThe input is an image of model.image pixels, or model.context tokens.\n");
+           "it; `tiles = N` cuts an fc or a linear layer by its outputs.\nThe input is an image of "
+           "model.image pixels, or model.context tokens.\n");
     for (size_t i = 0; i < n; i++) {
         printf("\n[%s NAME]: %s\n", all[i]->name, all[i]->summary);
         options(all[i]->opts);

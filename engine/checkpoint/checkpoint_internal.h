@@ -72,9 +72,13 @@ dt_status dti_path(
 
 enum { DTI_WEIGHT_NAME_BYTES = 2 * DT_NAME_BYTES };
 
+/* @whole: of a tile, "wte.3.weight": the name that the whole has, "wte.weight", of which a file may
+ * hold it; else "" */
 typedef struct dti_weight {
     char name[DTI_WEIGHT_NAME_BYTES]; /* NODE.PARAM */
-    const dt_param_info *info;        /* the graph's */
+    char whole[DTI_WEIGHT_NAME_BYTES];
+    dt_part part;
+    const dt_param_info *info; /* the graph's */
     int32_t node;
     int param;
 } dti_weight;

@@ -16,6 +16,14 @@
 
 enum { MOST_LINES = 20, SHOWN_BYTES = 120, SHAPE_BYTES = DT_ST_RANK * 22 + 8, PATH_BYTES = 4096 };
 
+static void name_whole(dti_weight *row, const dt_node *nd)
+{
+    const char *number = strrchr(nd->name, '.');
+    if (row->part.of > 0 && number != NULL)
+        snprintf(row->whole, sizeof row->whole, "%.*s.%s", (int)(number - nd->name), nd->name,
+            row->info->name);
+}
+
 dt_status dti_weights_init(dti_weights *w, const dt_graph *g, bool buffers, dt_err *err)
 {
     *w = (dti_weights){0};
@@ -32,8 +40,9 @@ dt_status dti_weights_init(dti_weights *w, const dt_graph *g, bool buffers, dt_e
             if (p->buffer && !buffers)
                 continue;
             dti_weight *row = &w->row[w->n++];
-            *row = (dti_weight){.info = p, .node = (int32_t)i, .param = k};
+            *row = (dti_weight){.info = p, .node = (int32_t)i, .param = k, .part = nd->part};
             snprintf(row->name, sizeof row->name, "%s.%s", nd->name, p->name);
+            name_whole(row, nd);
         }
     }
     return DT_OK;
@@ -51,12 +60,21 @@ static const char *const kind_names[] = {"of another shape", "of another type",
     "missing from the file", "that the network does not have"};
 _Static_assert(DT_COUNT(kind_names) == KINDS, "a name a kind");
 
-static bool same_shape(const dt_st_entry *e, const dt_param_info *p)
+/* Where a file has a weight, if it has it: by itself, or, of a tile, within the whole. */
+static const dt_st_entry *entry_of(const dt_st_file *f, const dti_weight *row, bool *within)
 {
+    const dt_st_entry *e = dt_st_find(f, row->name);
+    *within = e == NULL && row->whole[0] != '\0';
+    return *within ? dt_st_find(f, row->whole) : e;
+}
+
+static bool same_shape(const dt_st_entry *e, const dti_weight *row, bool within)
+{
+    const dt_param_info *p = row->info;
     if (e->rank != p->rank)
         return false;
     for (int i = 0; i < p->rank; i++)
-        if (e->d[i] != p->d[i])
+        if (e->d[i] != (within && i == p->along ? row->part.of : p->d[i]))
             return false;
     return true;
 }
@@ -70,7 +88,7 @@ static bool ends_with(const char *s, const char *end)
 static const dti_weight *find_weight(const dti_weights *w, const char *name)
 {
     for (size_t i = 0; i < w->n; i++)
-        if (strcmp(w->row[i].name, name) == 0)
+        if (strcmp(w->row[i].name, name) == 0 || strcmp(w->row[i].whole, name) == 0)
             return &w->row[i];
     return NULL;
 }
@@ -149,9 +167,10 @@ static size_t differing(const comparison *c, kind k, size_t lines)
     size_t n = 0;
     for (size_t i = 0; i < c->w->n; i++) {
         const dti_weight *row = &c->w->row[i];
-        const dt_st_entry *e = dt_st_find(c->f, row->name);
+        bool within;
+        const dt_st_entry *e = entry_of(c->f, row, &within);
         const bool is = k == MISSING ? e == NULL
-                        : k == SHAPE ? e != NULL && !same_shape(e, row->info)
+                        : k == SHAPE ? e != NULL && !same_shape(e, row, within)
                                      : e != NULL && e->type != DT_ST_F32;
         if (!is || n++ >= lines)
             continue;
@@ -187,8 +206,9 @@ static void hint_shapes(const comparison *c, const dt_graph *g)
     size_t turned = 0, others = 0;
     for (size_t i = 0; i < c->w->n; i++) {
         const dti_weight *row = &c->w->row[i];
-        const dt_st_entry *e = dt_st_find(c->f, row->name);
-        if (e == NULL || same_shape(e, row->info))
+        bool within;
+        const dt_st_entry *e = entry_of(c->f, row, &within);
+        if (e == NULL || same_shape(e, row, within))
             continue;
         bool head = e->rank == row->info->rank && e->rank > 0 && row->info->d[0] == g->classes &&
                     e->d[0] != g->classes;
@@ -329,14 +349,33 @@ static dt_status check_finite(
     return DT_OK;
 }
 
+/* Values [at, at + n) of a weight: of a tile within the whole, run by run. */
+static dt_status read_values(
+    const dt_st_file *f, const dti_weight *row, size_t at, float *to, size_t n, dt_err *err)
+{
+    bool within;
+    const dt_st_entry *e = entry_of(f, row, &within);
+    if (!within)
+        return dt_st_read(f, e, at * sizeof *to, to, n * sizeof *to, err);
+    while (n > 0) {
+        int64_t run;
+        const size_t from = (size_t)dti_part_place(row->info, row->part, (int64_t)at, &run);
+        const size_t some = n < (size_t)run ? n : (size_t)run;
+        DT_CHECK(dt_st_read(f, e, from * sizeof *to, to, some * sizeof *to, err));
+        to += some;
+        at += some;
+        n -= some;
+    }
+    return DT_OK;
+}
+
 static dt_status check_values(
     const dt_st_file *f, const dti_weight *row, float *piece, const char *path, dt_err *err)
 {
-    const dt_st_entry *e = dt_st_find(f, row->name);
     const size_t count = count_of(row);
     for (size_t at = 0; at < count; at += PIECE) {
         const size_t n = count - at < PIECE ? count - at : PIECE;
-        DT_CHECK(dt_st_read(f, e, at * sizeof(float), piece, n * sizeof(float), err));
+        DT_CHECK(read_values(f, row, at, piece, n, err));
         DT_CHECK(check_finite(row, piece, at, n, path, err));
     }
     return DT_OK;
@@ -372,8 +411,7 @@ static dt_status put_one(dt_runner *r, const dt_map *m, const dt_st_file *f, con
     DT_CHECK(dti_passage_open(&w, r, home, err));
     dt_status st = DT_OK;
     while (st == DT_OK && dti_passage_next(&w)) {
-        st = dt_st_read(
-            f, dt_st_find(f, row->name), w.at * sizeof(float), w.piece, w.n * sizeof(float), err);
+        st = read_values(f, row, w.at, w.piece, w.n, err);
         if (st == DT_OK) /* the file may have changed since */
             st = check_finite(row, w.piece, w.at, w.n, path, err);
         if (st == DT_OK)

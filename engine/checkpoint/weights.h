@@ -13,8 +13,10 @@
 #include "engine/base/sha256.h"
 
 /* Whether a file holds exactly the weights of a network: the same names, shapes and F32, all values
- * finite. Otherwise DT_E_DATA with a table of what differs and what may help, or with tensor and
- * index of the first value that is not finite. Reads the whole file, a piece at a time. */
+ * finite. Of a layer in tiles it may hold the whole ("wte.weight") instead of them
+ * ("wte.0.weight"). Otherwise DT_E_DATA with a table of what differs and what may help, or with
+ * tensor and index of the first value that is not finite. Reads the whole file, a piece at a time.
+ */
 dt_status dt_weights_check(const dt_graph *g, const char *path, dt_err *err) DT_NODISCARD;
 
 /* Check a file as above, then put its weights where the runner has them. Nothing has changed after

@@ -35,6 +35,8 @@ static const dt_opt model_rows[] = {
     {"heads", DT_OPT_I64, AT(heads), "0", 0, 4096, NULL, NULL, "parts of a transformer's channels that attend apart; 0: the model's own"},
     {"vocab", DT_OPT_I64, AT(vocab), "0", 0, 1048576, NULL, "tokens", "kinds of tokens; 0: classes, and without those the model's own"},
     {"context", DT_OPT_I64, AT(context), "0", 0, 1048576, NULL, "tokens", "length of a sequence; 0: the model's own"},
+    {"tiles", DT_OPT_I64, AT(tiles), "0", 0, 16, NULL, NULL, "tiles that the outputs of each linear layer are cut into, which reorders sums; 0: none"},
+    {"head_tiles", DT_OPT_I64, AT(head_tiles), "0", 0, 1024, NULL, NULL, "tiles that a vocabulary is cut into, with its embedding, output layer and softmax; 0: none"},
     {"attention", DT_OPT_ENUM, AT(attention), "efficient", 0, 0, attention_words, NULL, "efficient computes probabilities again in backward, naive keeps them"},
     {"dropout", DT_OPT_F64, AT(dropout), "-1", -1, 0.99, NULL, NULL, "share of values dropped, 0 to 0.99; -1: the model's own"},
     {"fuse", DT_OPT_BOOL, AT(fuse), "on", 0, 0, NULL, NULL, "compute a layer and the ReLU behind it as one"},

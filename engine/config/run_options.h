@@ -22,6 +22,7 @@ typedef struct dt_model_section {
     int n_count;                           /* 0: the model's own */
     int64_t count[DT_RUN_STAGES];          /* of blocks of each stage */
     int attention;                         /* dt_attention_choice */
+    int64_t tiles, head_tiles;             /* of linear layers, of a vocabulary; 0: whole */
     double dropout;                        /* below 0: the model's own */
     bool fuse;                             /* run a layer and the ReLU behind it as one */
     const char *weights;                   /* safetensors file to start from, or NULL */

@@ -59,8 +59,7 @@ static dt_status add_tensor(builder *b, const char *name, dt_role role, size_t f
 static size_t value_bytes(const builder *b, int32_t value)
 {
     const dt_shape s = dt_graph_shape(b->g, value);
-    const dt_dtype t = value == DT_GRAPH_INPUT ? dti_graph_input_dtype(b->g) : b->g->dtype;
-    return (size_t)dt_shape_sample(&s) * dt_dtype_bytes(t);
+    return (size_t)dt_shape_sample(&s) * dt_dtype_bytes(dt_graph_dtype(b->g, value));
 }
 
 static int32_t value_tensor(const builder *b, int32_t value)
@@ -172,7 +171,7 @@ static dt_status forward_node(builder *b, int32_t node, dt_err *err)
         b->value[node] = value_tensor(b, nd->in[0]);
         return DT_OK;
     }
-    if (nd->desc->loss)
+    if (b->labels == DT_NONE && (nd->desc->form[DT_FORWARD].reads & DT_BIT(DT_LABELS)) != 0)
         DT_CHECK(fetch_input(b, "labels", sizeof(int32_t) * (size_t)dt_graph_labels(b->g),
             DT_LABELS, &b->labels, err));
     const dt_form_kind kind = eval && nd->desc->form[DT_EVAL].suffix != NULL ? DT_EVAL : DT_FORWARD;
@@ -232,7 +231,7 @@ static dt_status arrive(builder *b, int32_t value, int32_t tensor, dt_err *err)
         b, name, DT_ROLE_ACTIVATION_GRADIENTS, 0, value_bytes(b, value), value, &id, err));
     dt_op op = start_op(b, DT_OP_BACKWARD, b->o->ops.sum, DT_NONE, DT_FORWARD, "");
     set_name(op.name, "%s.sum", name + 2); /* without the "d." */
-    op.dtype = b->g->dtype;
+    op.dtype = dt_graph_dtype(b->g, value);
     op.count = (int64_t)(b->p->tensor[id].bytes / dt_dtype_bytes(op.dtype));
     op.flops = (double)op.count;
     dt_op_bind(&op, b->grad[value], DT_X, DT_READ);

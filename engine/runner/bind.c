@@ -103,11 +103,24 @@ static dti_step *new_step(binder *b, const dt_row *row, dti_step_kind kind)
     return s;
 }
 
-static void touch(binder *b, dti_step *s, int32_t tensor, bool written)
+static dti_bytes *touch(binder *b, dti_step *s, int32_t tensor, bool written)
 {
-    b->to->touched[b->to->n_touched++] = (dti_bytes){
-        b->off[tensor], b->off[tensor] + b->plan->tensor[tensor].bytes, tensor, written};
+    dti_bytes *of = &b->to->touched[b->to->n_touched++];
+    *of = (dti_bytes){
+        b->off[tensor], b->off[tensor] + b->plan->tensor[tensor].bytes, tensor, written, DT_F32};
     s->n++;
+    return of;
+}
+
+/* Of the value at a port, or of the gradient there. */
+static dt_dtype type_at(const dt_call *c, int port)
+{
+    if (c->node == NULL)
+        return c->dtype;
+    if (port == DT_Y || port == DT_DY)
+        return dt_graph_dtype(c->graph, (int32_t)(c->node - c->graph->node));
+    const int i = port >= DT_DX ? port - DT_DX : port - DT_X;
+    return i < c->node->n_in ? dt_graph_dtype(c->graph, c->node->in[i]) : DT_F32;
 }
 
 /* ---- what the plan names ---- */
@@ -340,7 +353,7 @@ static dt_status bind_compute(binder *b, const dt_row *row, dt_err *err)
             continue;
         }
         c->args.port[a->port] = b->r->base + b->off[a->tensor] + a->from;
-        touch(b, s, a->tensor, a->mode != DT_READ);
+        touch(b, s, a->tensor, a->mode != DT_READ)->type = type_at(&c->call, a->port);
     }
     return DT_OK;
 }
@@ -351,7 +364,7 @@ static dt_status bind_fetch(binder *b, const dt_row *row, dt_err *err)
     dti_step *s = new_step(b, row, DTI_FETCH);
     s->name = b->to->tensor[row->tensor].name;
     s->fetch = (dti_fetch){b->r->base + row->off, row->bytes, row->slot != 0};
-    touch(b, s, row->tensor, true);
+    (void)touch(b, s, row->tensor, true);
     return dti_input_reserve(b->r, &s->fetch, err);
 }
 
@@ -408,7 +421,7 @@ static dt_status bind_copy(binder *b, const dt_row *row, dt_err *err)
         if (s->copy.pair >= 0)
             dti_values_restore(&b->values, row->tensor, s->copy.pair);
     }
-    touch(b, s, row->tensor, !s->copy.out);
+    (void)touch(b, s, row->tensor, !s->copy.out);
     return reserve_stage(b, s, err);
 }
 
@@ -420,7 +433,7 @@ static dt_status bind_row(binder *b, const dt_row *row, dt_err *err)
         dti_values_place(&b->values, row->tensor);
         return DT_OK;
     case DT_ROW_RELEASE:
-        touch(b, new_step(b, row, DTI_END), row->tensor, false);
+        (void)touch(b, new_step(b, row, DTI_END), row->tensor, false);
         return DT_OK;
     case DT_ROW_COMPUTE:
         return bind_compute(b, row, err);

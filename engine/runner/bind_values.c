@@ -271,8 +271,7 @@ static void want_home(op_check *k, int port, int mode, int32_t home)
 static uint64_t sample_bytes(const dti_values *v, int32_t value)
 {
     const dt_shape s = dt_graph_shape(v->graph, value);
-    const dt_dtype t = value == DT_GRAPH_INPUT ? dti_graph_input_dtype(v->graph) : v->graph->dtype;
-    return (uint64_t)dt_shape_sample(&s) * dt_dtype_bytes(t);
+    return (uint64_t)dt_shape_sample(&s) * dt_dtype_bytes(dt_graph_dtype(v->graph, value));
 }
 
 static uint64_t output_of(const dti_values *v, int32_t value)

@@ -253,6 +253,7 @@ dt_status dti_show(const dti_run *u, const dti_step *s, dt_err *err)
     u->r->shown = s;
     for (int32_t i = s->first; i < s->first + s->n && s->compute.args.n == u->p->n; i++) {
         const dti_bytes *b = &u->p->touched[i];
+        u->r->shown_type = b->type;
         if (b->written)
             DT_CHECK(show_bytes(u->r, b, &u->p->tensor[b->tensor], err));
     }
@@ -275,7 +276,7 @@ static void look(void *self, const dt_plan_tensor *t, const void *bytes)
     dt_runner *r = self;
     const bool value = t->role == DT_ROLE_ACTIVATIONS || t->role == DT_ROLE_ACTIVATION_GRADIENTS;
     if (r->blamed[0] != '\0' || (!value && t->role != DT_ROLE_GRADIENTS) ||
-        all_finite(bytes, t->bytes, value ? r->o.graph->dtype : DT_F32))
+        all_finite(bytes, t->bytes, value ? r->shown_type : DT_F32))
         return;
     const dt_call *c = &r->shown->compute.call;
     const bool back = c->form == DT_BACKWARD || c->form == DT_BACKWARD2;

@@ -64,6 +64,7 @@ struct dt_runner {
     double traced_from;    /* the host's time at stamp 0 */
     dt_probe blame;
     const struct dti_step *shown;          /* while the probe looks: what has run */
+    dt_dtype shown_type;                   /* and of what type the values are that it is shown */
     char blamed[3 * DT_TENSOR_NAME_BYTES]; /* "": nobody */
     char plain[512];                       /* why some plan is not kept; "" */
     uint64_t delay_seed;

@@ -60,11 +60,28 @@ static void draw(
     }
 }
 
-static void initial(
-    const dt_param_info *p, uint64_t seed, uint32_t key, float *to, int64_t at, int64_t count)
+/* Values [at, at + count) of a tile are where the whole parameter has them. */
+static void draw_part(const dt_param_info *p, dt_part part, uint64_t seed, uint32_t key, float *to,
+    int64_t at, int64_t count)
+{
+    while (count > 0) {
+        int64_t run;
+        const int64_t place = dti_part_place(p, part, at, &run), n = count < run ? count : run;
+        draw(p, seed, key, to, place, n);
+        to += n;
+        at += n;
+        count -= n;
+    }
+}
+
+static void initial(const dt_param_info *p, dt_part part, uint64_t seed, uint32_t key, float *to,
+    int64_t at, int64_t count)
 {
     if (p->init == DT_INIT_NORMAL || p->init == DT_INIT_UNIFORM) {
-        draw(p, seed, key, to, at, count);
+        if (part.of > 0)
+            draw_part(p, part, seed, key, to, at, count);
+        else
+            draw(p, seed, key, to, at, count);
         return;
     }
     for (int64_t i = 0; i < count; i++)
@@ -80,7 +97,8 @@ static dt_status init_parameter(dt_runner *r, int32_t home, dt_err *err)
     DT_CHECK(dti_passage_open(&w, r, home, err));
     dt_status st = DT_OK;
     while (st == DT_OK && dti_passage_next(&w)) {
-        initial(&node->info.param[h->param], r->o.seed, key, w.piece, (int64_t)w.at, (int64_t)w.n);
+        initial(&node->info.param[h->param], node->part, r->o.seed, key, w.piece, (int64_t)w.at,
+            (int64_t)w.n);
         st = dti_passage_put(&w, err);
     }
     dti_passage_close(&w);

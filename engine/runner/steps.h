@@ -13,6 +13,7 @@ typedef struct dti_bytes {
     uint64_t from, to;
     int32_t tensor;
     bool written;
+    dt_dtype type; /* of a value or its gradient */
 } dti_bytes;
 
 /* DTI_END is where a tensor's bytes are given up, which only a checked run looks at; a DTI_WAIT is

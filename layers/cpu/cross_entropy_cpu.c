@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "layers/cpu/cpu.h"
-#include "layers/curves.h"
+#include "layers/cpu/exponentials.h"
 #include "layers/value.h"
 
 /* Scores come in rows, one a label: of a sample, of a position of a sequence, or of a pixel. A line
@@ -15,7 +15,7 @@ struct verdict {
     int32_t top1, top5; /* rows whose label is ranked first, or among the first five */
 };
 
-enum { LANES = 16, CHUNK = 512 };
+enum { CHUNK = 512 };
 
 struct job {
     const dt_args *a;
@@ -26,60 +26,13 @@ struct job {
     bool counts;              /* pixels of each class */
 };
 
-DT_INLINE float greatest(const void *x, int64_t n, dt_dtype t)
-{
-    float most = -INFINITY; /* a NaN is left to the sums */
-#pragma omp simd reduction(max : most)
-    for (int64_t i = 0; i < n; i++) {
-        const float v = dti_load(x, i, t);
-        most = v > most ? v : most;
-    }
-    return most;
-}
-
-/* exp(x - most) of n values into e, and its sum: in lanes that are fixed by the element, so that
- * any instruction set gives the same bits. */
-DT_INLINE double exponentials(
-    const void *x, int64_t n, float most, dt_dtype t, float *e, double *below)
-{
-    double sum[LANES] = {0}, rest[LANES] = {0}, all = 0;
-    *below = 0;
-    int64_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-#pragma omp simd
-        for (int k = 0; k < LANES; k++) {
-            const float d = dti_load(x, i + k, t) - most;
-            e[i + k] = dti_curve_exp(d);
-            sum[k] += (double)e[i + k];
-            rest[k] += (double)d;
-        }
-    for (; i < n; i++) {
-        const float d = dti_load(x, i, t) - most;
-        e[i] = dti_curve_exp(d);
-        sum[i % LANES] += (double)e[i];
-        rest[i % LANES] += (double)d;
-    }
-    for (int k = 0; k < LANES; k++) {
-        all += sum[k];
-        *below += rest[k];
-    }
-    return all;
-}
-
 /* The loss of a row; prob may be NULL. Exponentials are in single precision, sums in double. */
 DT_INLINE double softmax(
     const void *x, int64_t n, int32_t label, float smooth, float *prob, dt_dtype t)
 {
-    const float most = greatest(x, n, t);
-    double sum = 0, below = 0;
-    for (int64_t at = 0; at < n; at += CHUNK) {
-        const int64_t m = n - at < CHUNK ? n - at : CHUNK;
-        float unused[CHUNK];
-        double less;
-        sum +=
-            exponentials(dti_from(x, at, t), m, most, t, prob != NULL ? prob + at : unused, &less);
-        below += less;
-    }
+    const float most = dti_greatest(x, n, t);
+    double below;
+    const double sum = dti_exponentials(x, n, most, t, prob, &below);
     const float over = (float)(1 / sum);
     if (prob != NULL)
 #pragma omp simd

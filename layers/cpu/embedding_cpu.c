@@ -14,13 +14,16 @@ enum { ROWS = 64, TILE = 64 }; /* positions of a forward task; channels of a bac
 struct job {
     const dt_args *a;
     dt_dtype type;
-    int64_t rows, vocab, channels; /* positions of all samples; rows of the weight; of a row */
+    int64_t rows, vocab, channels; /* positions of all samples; tokens; channels of each */
+    int64_t first, weights;        /* tokens that the weight has rows of */
     bool add;                      /* the gradient, to what is there */
 };
 
+/* The row of the weight; -1: it has none of this token. */
 static int64_t token(const struct job *j, int64_t row)
 {
-    return (int64_t)((const float *)j->a->port[DT_X])[row];
+    const int64_t i = (int64_t)((const float *)j->a->port[DT_X])[row] - j->first;
+    return i >= 0 && i < j->weights ? i : -1;
 }
 
 /* An id must be a whole number that names a row of the weight; a NaN is none. */
@@ -49,8 +52,14 @@ static void embed_task(const void *job, int64_t i)
 {
     const struct job *j = job;
     const dt_span s = dt_span_of(j->rows, ROWS, i);
-    for (int64_t r = s.begin; r < s.end; r++)
-        copy_row(j, r, (const float *)j->a->port[DT_P] + token(j, r) * j->channels);
+    const size_t bytes = (size_t)j->channels * dt_dtype_bytes(j->type);
+    for (int64_t r = s.begin; r < s.end; r++) {
+        const int64_t t = token(j, r);
+        if (t < 0)
+            memset((char *)j->a->port[DT_Y] + (size_t)r * bytes, 0, bytes);
+        else
+            copy_row(j, r, (const float *)j->a->port[DT_P] + t * j->channels);
+    }
 }
 
 /* Whole sums to where they belong. */
@@ -76,34 +85,38 @@ DT_INLINE void add_row(const struct job *j, int64_t row, dt_span c, float *to)
 DT_CLONES static void add_tokens(const struct job *j, dt_span c)
 {
     float *dweight = (float *)j->a->port[DT_DP] + c.begin;
-    for (int64_t v = 0; v < j->vocab; v++)
+    for (int64_t v = 0; v < j->weights; v++)
         memset(dweight + v * j->channels, 0, (size_t)(c.end - c.begin) * sizeof *dweight);
     for (int64_t r = 0; r < j->rows; r++)
-        add_row(j, r, c, dweight + token(j, r) * j->channels);
+        if (token(j, r) >= 0)
+            add_row(j, r, c, dweight + token(j, r) * j->channels);
 }
 
 /* To add to a gradient, a row's sum must be whole before. So positions are linked by their token:
  * in scratch, by row of the weight the first of its positions, by position the next; -1: none. */
 static size_t links_bytes(const struct job *j)
 {
-    return (size_t)(j->vocab + j->rows) * sizeof(int32_t);
+    return (size_t)(j->weights + j->rows) * sizeof(int32_t);
 }
 
 static void link_positions(const struct job *j)
 {
-    int32_t *first = j->a->port[DT_WORK], *next = first + j->vocab;
-    for (int64_t v = 0; v < j->vocab; v++)
+    int32_t *first = j->a->port[DT_WORK], *next = first + j->weights;
+    for (int64_t v = 0; v < j->weights; v++)
         first[v] = -1;
     for (int64_t r = j->rows; r-- > 0;) {
-        next[r] = first[token(j, r)];
-        first[token(j, r)] = (int32_t)r;
+        const int64_t t = token(j, r);
+        if (t < 0)
+            continue;
+        next[r] = first[t];
+        first[t] = (int32_t)r;
     }
 }
 
 /* Of all rows of the weight, as those of no position are added to as well: 0 to -0 gives 0. */
 DT_CLONES static void add_linked(const struct job *j, int64_t row)
 {
-    const int32_t *first = j->a->port[DT_WORK], *next = first + j->vocab;
+    const int32_t *first = j->a->port[DT_WORK], *next = first + j->weights;
     for (int64_t c = 0; c < j->channels; c += TILE) {
         const dt_span s = dt_span_of(j->channels, TILE, c / TILE);
         float sum[TILE] = {0};
@@ -116,7 +129,7 @@ DT_CLONES static void add_linked(const struct job *j, int64_t row)
 static void linked_task(const void *job, int64_t i)
 {
     const struct job *j = job;
-    const dt_span s = dt_span_of(j->vocab, ROWS, i);
+    const dt_span s = dt_span_of(j->weights, ROWS, i);
     for (int64_t v = s.begin; v < s.end; v++)
         add_linked(j, v);
 }
@@ -131,7 +144,14 @@ static struct job embedding_job(const dt_call *c, const dt_args *a, int64_t n)
 {
     const dt_shape x = dti_call_x(c);
     const dt_embedding *o = c->node->opts;
-    return (struct job){a, c->dtype, n * x.h * x.w, o->vocab, o->out, c->add != 0};
+    return (struct job){.a = a,
+        .type = c->dtype,
+        .rows = n * x.h * x.w,
+        .vocab = o->vocab,
+        .channels = o->out,
+        .first = o->first,
+        .weights = dti_embedding_rows(o),
+        .add = c->add != 0};
 }
 
 /* Positions are counted in 32 bits. */
@@ -151,7 +171,7 @@ static dt_status embedding_run(const dt_call *c, void *state, const dt_args *a, 
     const struct job j = embedding_job(c, a, a->n);
     if (c->form == DT_BACKWARD && j.add) {
         link_positions(&j);
-        dti_run_tasks(dt_ceil_div(j.vocab, ROWS), linked_task, &j);
+        dti_run_tasks(dt_ceil_div(j.weights, ROWS), linked_task, &j);
         return DT_OK;
     }
     if (c->form == DT_BACKWARD) {
@@ -216,7 +236,12 @@ static dt_status position_run(const dt_call *c, void *state, const dt_args *a, d
 {
     (void)state, (void)err;
     const dt_shape x = dti_call_x(c);
-    const struct job j = {a, c->dtype, a->n * x.h * x.w, x.h * x.w, x.c, c->add != 0};
+    const struct job j = {.a = a,
+        .type = c->dtype,
+        .rows = a->n * x.h * x.w,
+        .vocab = x.h * x.w,
+        .channels = x.c,
+        .add = c->add != 0};
     if (c->form == DT_BACKWARD)
         dti_run_tasks(j.vocab, position_gradient_task, &j);
     else

@@ -6,23 +6,28 @@ DT_C_HEADERS
 DT_C_HEADERS_END
 
 /* Embedding and position. Token ids are always fp32: they are the network's input. A kernel cannot
- * refuse one: what is no token gives a row of NaN, which fails the step, and no gradient. */
+ * refuse one: what is no token gives a row of NaN, which fails the step, and no gradient. A token
+ * of another tile gives a row of zeros, and no gradient. */
+enum { NO_TOKEN = -1, OF_ANOTHER = -2 };
+
 typedef struct token_job {
     const float *ids, *weight;
     const void *x, *dy;
     void *y;
     float *dweight;
-    int64_t rows, vocab, channels, groups; /* positions of all samples; rows of the weight */
+    int64_t rows, vocab, channels, groups; /* positions of all samples; tokens */
+    int64_t first, weights;                /* tokens that the weight has rows of */
     bool wide;
 } token_job;
 
-/* -1: not a token. */
+/* The row of the weight. */
 DT_DEVICE int64_t token_of(const token_job *j, int64_t row)
 {
     const float id = j->ids[row];
     if (!(id >= 0 && id < (float)j->vocab) || id != (float)(int64_t)id)
-        return -1;
-    return (int64_t)id;
+        return NO_TOKEN;
+    const int64_t at = (int64_t)id - j->first;
+    return at >= 0 && at < j->weights ? at : OF_ANOTHER;
 }
 
 DT_DEVICE void token_forward(const token_job *j, dt_dtype t)
@@ -35,7 +40,7 @@ DT_DEVICE void token_forward(const token_job *j, dt_dtype t)
         dti_take(j->weight, (token < 0 ? 0 : token) * j->channels + c, n, j->wide, DT_F32, v);
         DT_UNROLL(8)
         for (int k = 0; k < DT_FEW; k++)
-            v[k] = token < 0 ? NAN : v[k];
+            v[k] = token == NO_TOKEN ? NAN : token < 0 ? 0.0f : v[k];
         dti_put(j->y, row * j->channels + c, n, j->wide, t, v);
     }
 }
@@ -123,6 +128,8 @@ static token_job token_job_of(const dt_args *a, int64_t rows, int64_t vocab, int
     j.vocab = vocab;
     j.channels = channels;
     j.groups = dt_ceil_div(channels, DT_FEW);
+    j.first = 0;
+    j.weights = vocab;
     j.wide = false;
     return j;
 }
@@ -133,9 +140,11 @@ static dt_status embedding_run(const dt_call *c, void *state, const dt_args *a, 
     const dt_shape x = dt_graph_shape(c->graph, c->node->in[0]);
     const dt_embedding *o = (const dt_embedding *)c->node->opts;
     token_job j = token_job_of(a, a->n * x.h * x.w, o->vocab, o->out);
+    j.first = o->first;
+    j.weights = dti_embedding_rows(o);
     if (c->form == DT_BACKWARD) {
         const dt_grid g = {dti_blocks(j.rows, 1), 1};
-        DT_CUDA_TRY(err, cudaMemsetAsync(j.dweight, 0, (size_t)(o->vocab * o->out) * sizeof(float),
+        DT_CUDA_TRY(err, cudaMemsetAsync(j.dweight, 0, (size_t)(j.weights * o->out) * sizeof(float),
                              (cudaStream_t)a->queue));
         DT_LAUNCH_OF(token_backward, c->dtype, g, a->queue, j);
         return dt_cuda_launched("embedding backward", err);

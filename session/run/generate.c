@@ -4,13 +4,13 @@
 
 #include "data/text.h"
 #include "engine/base/alloc.h"
-#include "engine/dtype.h"
 #include "engine/base/io.h"
 #include "engine/base/philox.h"
 #include "session/budget.h"
 #include "session/feeds.h"
 #include "session/rig.h"
 #include "session/run/run_internal.h"
+#include "session/run/scores.h"
 
 enum { HELD_OUT_PROMPT = 64 }; /* characters, unless the context is shorter */
 enum { MOST_CHARACTERS = 1000000, MOST_TEMPERATURE = 100 };
@@ -20,29 +20,19 @@ typedef struct writer {
     dt_session *s;
     dt_rig rig;
     dt_vocabulary v;
-    const char *scores; /* the tensor of the program that the loss would take */
+    dti_scores scores; /* of the last character shown */
     int64_t context, classes;
     uint8_t *token; /* prompt and what was written */
     int64_t n;
     float *x; /* [context] */
     int32_t *labels;
-    double *score; /* [classes], of the last character shown */
-    int64_t place; /* of that character */
-    bool seen;
+    double *share; /* [classes] */
 } writer;
 
 static void look(void *self, const dt_plan_tensor *t, const void *bytes)
 {
     writer *w = self;
-    const size_t values = (size_t)(w->context * w->classes),
-                 first = (size_t)(w->place * w->classes);
-    if (strcmp(t->name, w->scores) != 0)
-        return;
-    w->seen = true;
-    for (size_t i = 0; i < (size_t)w->classes; i++)
-        w->score[i] = (double)(t->bytes == values * sizeof(dt_bf16)
-                                   ? dt_bf16_to_float(((const dt_bf16 *)bytes)[first + i])
-                                   : ((const float *)bytes)[first + i]);
+    dti_scores_look(&w->scores, t, bytes);
 }
 
 /* The characters that the training text has; they are the tokens. */
@@ -95,8 +85,8 @@ static dt_status reserve(writer *w, const dt_generate_opts *o, dt_err *err)
     w->token = dt_alloc(prompt + (size_t)o->count, 1);
     w->x = dt_alloc((size_t)w->context, sizeof *w->x);
     w->labels = dt_alloc((size_t)w->context, sizeof *w->labels);
-    w->score = dt_alloc((size_t)w->classes, sizeof *w->score);
-    if (w->token == NULL || w->x == NULL || w->labels == NULL || w->score == NULL)
+    w->share = dt_alloc((size_t)w->classes, sizeof *w->share);
+    if (w->token == NULL || w->x == NULL || w->labels == NULL || w->share == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the text");
     return DT_OK;
 }
@@ -106,13 +96,7 @@ static dt_status prepare(writer *w, dt_err *err)
 {
     const dt_planned *p;
     DT_CHECK(dti_session_plan(w->s, DT_PROGRAM_EVAL, 1, &p, err));
-    for (size_t i = 0; i < p->program->n_order; i++) {
-        const dt_op *op = &p->program->op[p->program->order[i]];
-        if (op->desc != NULL && op->desc->loss)
-            w->scores = p->program->tensor[dt_op_tensor(op, DT_X)].name;
-    }
-    if (w->scores == NULL)
-        return DT_FAIL(err, DT_E_INTERNAL, "an evaluation without a loss");
+    DT_CHECK(dti_scores_init(&w->scores, p->program, 1, err));
     DT_CHECK(dt_session_check_run(w->s, true, err));
     return dt_rig_open(&w->rig, w->s, err);
 }
@@ -123,36 +107,35 @@ static dt_status ask(writer *w, dt_err *err)
     const int64_t shown = w->n < w->context ? w->n : w->context;
     for (int64_t i = 0; i < w->context; i++)
         w->x[i] = i < shown ? (float)w->token[w->n - shown + i] : 0.0f;
-    w->place = shown - 1;
-    w->seen = false;
+    w->scores.row = shown - 1;
+    w->scores.seen = 0;
     const dt_run_args a = {.batch = {w->x, w->labels, 1}, .step_samples = 1};
     DT_CHECK(dt_runner_run(w->rig.runner, w->rig.ready[0].id, &a, err));
-    if (!w->seen)
-        return DT_FAIL(err, DT_E_INTERNAL, "the scores, %s, were never written", w->scores);
-    return DT_OK;
+    return dti_scores_check(&w->scores, err);
 }
 
 /* Tokens that no character has are never drawn. *token: which. */
 static dt_status draw(writer *w, const dt_generate_opts *o, int64_t at, int *token, dt_err *err)
 {
+    const float *score = w->scores.score;
     double most = -HUGE_VAL, sum = 0;
     for (int i = 0; i < w->v.n; i++) {
-        if (!isfinite(w->score[i]))
+        if (!isfinite(score[i]))
             return DT_FAIL(
                 err, DT_E_NONFINITE, "character %lld: a score is not finite", (long long)at + 1);
-        if (w->score[i] > most) {
-            most = w->score[i];
+        if ((double)score[i] > most) {
+            most = (double)score[i];
             *token = i;
         }
     }
     if (!(o->temperature > 0))
         return DT_OK;
     for (int i = 0; i < w->v.n; i++)
-        sum += w->score[i] = exp((w->score[i] - most) / o->temperature);
+        sum += w->share[i] = exp(((double)score[i] - most) / o->temperature);
     const dt_u32x4 u = dt_random(o->seed, DT_RANDOM_GENERATE, 0, 0, (uint64_t)at);
     double left = ((double)u.v[0] + (double)u.v[1] * 0x1p-32) * 0x1p-32 * sum;
     for (int i = 0; i < w->v.n && left >= 0; i++) {
-        left -= w->score[i];
+        left -= w->share[i];
         *token = i; /* the last one, should rounding leave a rest */
     }
     return DT_OK;
@@ -232,6 +215,7 @@ dt_status dt_run_generate(dt_run *r, const dt_generate_opts *o, dt_err *err)
     dt_free(w.token);
     dt_free(w.x);
     dt_free(w.labels);
-    dt_free(w.score);
+    dt_free(w.share);
+    dti_scores_deinit(&w.scores);
     return dti_run_left(r, st);
 }

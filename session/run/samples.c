@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
-#include "engine/dtype.h"
 #include "session/budget.h"
 #include "session/run/run_internal.h"
+#include "session/run/scores.h"
 
 /* @n: samples of the evaluation's plan, of which @most are different */
 typedef struct looker {
@@ -14,9 +14,8 @@ typedef struct looker {
     const dt_planned *planned;
     int id;
     int64_t n, most, classes, each;
-    const char *scores; /* the tensor that the loss takes */
-    bool seen;
-    float *x, *score;
+    dti_scores scores;
+    float *x;
     int32_t *labels;
 } looker;
 
@@ -27,36 +26,25 @@ static bool has_pictures(const dt_graph *g)
            (g->input.c == 1 || g->input.c == 3) && g->input.h > 1 && g->input.w > 1;
 }
 
-/* A plan of evaluation and the scores in it. A plan that was given has no program to ask. */
+/* A plan of evaluation. One that was given has no program to ask for its scores. */
 static bool find_plan(looker *w)
 {
-    for (size_t i = 0; i < w->r->rig.n && w->scores == NULL; i++) {
+    for (size_t i = 0; i < w->r->rig.n; i++) {
         const dt_planned *p = w->r->s->plans->planned[i];
         if (p->kind != DT_PROGRAM_EVAL || p->dense || p->program == NULL)
             continue;
-        for (size_t k = 0; k < p->program->n_order; k++) {
-            const dt_op *op = &p->program->op[p->program->order[k]];
-            if (op->desc != NULL && op->desc->loss)
-                w->scores = p->program->tensor[dt_op_tensor(op, DT_X)].name;
-        }
         w->planned = p;
         w->n = p->n;
         w->id = w->r->rig.ready[i].id;
+        return true;
     }
-    return w->scores != NULL;
+    return false;
 }
 
 static void look(void *self, const dt_plan_tensor *t, const void *bytes)
 {
     looker *w = self;
-    const size_t n = (size_t)(w->n * w->classes);
-    if (strcmp(t->name, w->scores) != 0)
-        return;
-    w->seen = true;
-    for (size_t i = 0; i < n; i++)
-        w->score[i] = t->bytes == n * sizeof(dt_bf16)
-                          ? dt_bf16_to_float(((const dt_bf16 *)bytes)[i])
-                          : ((const float *)bytes)[i];
+    dti_scores_look(&w->scores, t, bytes);
 }
 
 static dt_status reserve(looker *w, dt_err *err)
@@ -65,17 +53,16 @@ static dt_status reserve(looker *w, dt_err *err)
     w->each = dt_shape_sample(&w->r->s->graph->input);
     w->x = dt_alloc((size_t)w->n, (size_t)w->each * sizeof *w->x);
     w->labels = dt_alloc((size_t)w->n, sizeof *w->labels);
-    w->score = dt_alloc((size_t)w->n, (size_t)w->classes * sizeof *w->score);
-    if (w->x == NULL || w->labels == NULL || w->score == NULL)
+    if (w->x == NULL || w->labels == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to look at samples");
-    return DT_OK;
+    return dti_scores_init(&w->scores, w->planned->program, w->n, err);
 }
 
 static void release(looker *w)
 {
     dt_free(w->x);
     dt_free(w->labels);
-    dt_free(w->score);
+    dti_scores_deinit(&w->scores);
 }
 
 /* Of a data set whose samples may stand by class: evenly spread. */
@@ -107,7 +94,7 @@ static dt_status ask(looker *w, dt_err *err)
     const dt_status st = dt_runner_run(w->r->rig.runner, w->id, &a, err);
     dt_runner_set_probe(w->r->rig.runner, NULL);
     DT_CHECK(st);
-    return w->seen ? DT_OK : DT_FAIL(err, DT_E_INTERNAL, "the scores were never written");
+    return dti_scores_check(&w->scores, err);
 }
 
 /* ---- what is seen ---- */
@@ -115,7 +102,7 @@ static dt_status ask(looker *w, dt_err *err)
 /* The likeliest classes, by the softmax of the scores. */
 static void guess(const looker *w, int64_t i, dt_sample *to)
 {
-    const float *v = w->score + i * w->classes;
+    const float *v = w->scores.score + i * w->classes;
     float top = v[0]; /* no double: GCC 12 for arm64 cannot compile the largest of widened values */
     for (int64_t c = 1; c < w->classes; c++)
         top = fmaxf(top, v[c]);

@@ -1,0 +1,300 @@
+/* Softmax over tiles of the classes on the card, and the loss of the last state. */
+#include "layers/cuda/cuda_kernel.cuh"
+
+#include <float.h>
+
+DT_C_HEADERS
+#include "layers/softmax_tile.h"
+DT_C_HEADERS_END
+
+/* A block works on one position. */
+typedef struct tile_job {
+    const void *x;
+    const int32_t *labels;
+    const float *x1, *y_was, *dy; /* x1: NULL for the first tile */
+    float *y, *dx1;
+    void *dx;
+    int64_t rows, classes, first; /* positions of all samples; scores of each, and their first */
+} tile_job;
+
+enum { TILE_WARPS = DT_THREADS / DT_WARP };
+
+/* ---- sums as two floats ---- */
+
+DT_DEVICE void tile_put_sum(float *to, double sum)
+{
+    to[0] = (float)sum;
+    to[1] = isfinite(sum) ? (float)(sum - (double)to[0]) : 0.0f;
+}
+
+DT_DEVICE double tile_get_sum(const float *from)
+{
+    return (double)from[0] + (double)from[1];
+}
+
+/* ---- forward ---- */
+
+/* One thread. */
+DT_DEVICE void tile_insert(float *s, float score, float of)
+{
+    int k = DT_TILE_BEST_N - 1;
+    if (!(score > s[DT_TILE_BEST + k]))
+        return;
+    for (;
+         k > 0 && (score > s[DT_TILE_BEST + k - 1] || s[DT_TILE_CLASS + k - 1] == DT_TILE_NO_CLASS);
+         k--) {
+        s[DT_TILE_BEST + k] = s[DT_TILE_BEST + k - 1];
+        s[DT_TILE_CLASS + k] = s[DT_TILE_CLASS + k - 1];
+    }
+    s[DT_TILE_BEST + k] = score;
+    s[DT_TILE_CLASS + k] = of;
+}
+
+/* The greatest score behind (score, class) in their order, and the lowest class that has it; of
+ * none, -inf. All threads call, and all get it. */
+DT_DEVICE void tile_next(
+    const tile_job *j, int64_t at, float *score, int64_t *of, double *shared, dt_dtype t)
+{
+    float most = -INFINITY;
+    for (int64_t c = threadIdx.x; c < j->classes; c += blockDim.x) {
+        const float v = dti_load(j->x, at + c, t);
+        const bool behind = v < *score || (v == *score && c > *of);
+        most = behind && v > most ? v : most;
+    }
+    most = (float)dti_block_max((double)most, shared);
+    double lowest = (double)j->classes;
+    for (int64_t c = threadIdx.x; c < j->classes; c += blockDim.x) {
+        const float v = dti_load(j->x, at + c, t);
+        const bool behind = v < *score || (v == *score && c > *of);
+        lowest = behind && v == most && (double)c < lowest ? (double)c : lowest;
+    }
+    *of = (int64_t)(-dti_block_max(-lowest, shared));
+    *score = most;
+}
+
+DT_DEVICE void tile_begin(const tile_job *j, int64_t row, float *s)
+{
+    for (int k = 0; k < DT_TILE_STATE; k++)
+        s[k] = j->x1 != NULL ? j->x1[row * DT_TILE_STATE + k] : 0.0f;
+    if (j->x1 != NULL)
+        return;
+    s[DT_TILE_MOST] = -INFINITY;
+    for (int k = 0; k < DT_TILE_BEST_N; k++) {
+        s[DT_TILE_BEST + k] = -FLT_MAX;
+        s[DT_TILE_CLASS + k] = DT_TILE_NO_CLASS;
+    }
+}
+
+DT_DEVICE void tile_row(const tile_job *j, int64_t row, double *shared, dt_dtype t)
+{
+    const int64_t at = row * j->classes, label = (int64_t)j->labels[row] - j->first;
+    float s[DT_TILE_STATE], score = INFINITY;
+    int64_t of = j->classes;
+    tile_begin(j, row, s);
+    for (int k = 0; k < DT_TILE_BEST_N; k++) {
+        tile_next(j, at, &score, &of, shared, t);
+        if (of < j->classes)
+            tile_insert(s, score, (float)(j->first + of));
+    }
+    float most = -INFINITY;
+    for (int64_t c = threadIdx.x; c < j->classes; c += blockDim.x) {
+        const float v = dti_load(j->x, at + c, t);
+        most = v > most ? v : most;
+    }
+    most = (float)dti_block_max((double)most, shared);
+    double sum = 0, below = 0;
+    for (int64_t c = threadIdx.x; c < j->classes; c += blockDim.x) {
+        const float d = dti_load(j->x, at + c, t) - most;
+        sum += (double)dti_curve_exp(d);
+        below += (double)d;
+    }
+    sum = dti_block_sum(sum, shared);
+    below = dti_block_sum(below, shared);
+    if (threadIdx.x > 0)
+        return;
+    const float before = s[DT_TILE_MOST], all = most > before ? most : before;
+    const double old =
+        j->x1 != NULL ? tile_get_sum(&s[DT_TILE_SUM]) * exp((double)before - (double)all) : 0;
+    tile_put_sum(&s[DT_TILE_SUM], old + sum * exp((double)most - (double)all));
+    tile_put_sum(&s[DT_TILE_TOTAL],
+        tile_get_sum(&s[DT_TILE_TOTAL]) + below + (double)most * (double)j->classes);
+    s[DT_TILE_MOST] = all;
+    if (label >= 0 && label < j->classes)
+        s[DT_TILE_OWN] = dti_load(j->x, at + label, t);
+    for (int k = 0; k < DT_TILE_STATE; k++)
+        j->y[row * DT_TILE_STATE + k] = s[k];
+}
+
+DT_DEVICE void tile_forward(const tile_job *j, dt_dtype t)
+{
+    __shared__ double shared[TILE_WARPS];
+    for (int64_t row = blockIdx.x; row < j->rows; row += gridDim.x)
+        tile_row(j, row, shared, t);
+}
+
+DT_KERNELS(tile_forward, tile_job)
+
+/* ---- backward ---- */
+
+/* dx may lie over x. */
+DT_DEVICE void tile_backward(const tile_job *j, dt_dtype t)
+{
+    for (int64_t row = blockIdx.x; row < j->rows; row += gridDim.x) {
+        const float *dy = j->dy + row * DT_TILE_STATE, *y = j->y_was + row * DT_TILE_STATE;
+        const int64_t at = row * j->classes, label = (int64_t)j->labels[row] - j->first;
+        const double over = tile_get_sum(&y[DT_TILE_SUM]);
+        const float all = (float)((double)dy[DT_TILE_MOST] / over);
+        for (int64_t c = threadIdx.x; c < j->classes; c += blockDim.x) {
+            const float e = dti_curve_exp(dti_load(j->x, at + c, t) - y[DT_TILE_MOST]);
+            const float d = all * e + dy[DT_TILE_TOTAL];
+            dti_store(j->dx, at + c, t, c == label ? d + dy[DT_TILE_OWN] : d);
+        }
+        if (threadIdx.x > 0 || j->x1 == NULL || j->dx1 == NULL)
+            continue;
+        const float *x1 = j->x1 + row * DT_TILE_STATE;
+        float *dx1 = j->dx1 + row * DT_TILE_STATE;
+        const double share = tile_get_sum(&x1[DT_TILE_SUM]) *
+                             exp((double)x1[DT_TILE_MOST] - (double)y[DT_TILE_MOST]) / over;
+        for (int k = 0; k < DT_TILE_STATE; k++)
+            dx1[k] = 0.0f;
+        dx1[DT_TILE_MOST] = (float)((double)dy[DT_TILE_MOST] * share);
+        dx1[DT_TILE_OWN] = dy[DT_TILE_OWN];
+        dx1[DT_TILE_TOTAL] = dy[DT_TILE_TOTAL];
+    }
+}
+
+DT_KERNELS(tile_backward, tile_job)
+
+static dt_status softmax_tile_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
+{
+    (void)state;
+    const dt_shape x = dt_graph_shape(c->graph, c->node->in[0]);
+    tile_job j;
+    j.x = a->port[DT_X];
+    j.labels = (const int32_t *)a->port[DT_LABELS];
+    j.x1 = c->node->n_in > 1 ? (const float *)a->port[DT_X + 1] : NULL;
+    j.y = (float *)a->port[DT_Y];
+    j.y_was = (const float *)a->port[DT_Y];
+    j.dy = (const float *)a->port[DT_DY];
+    j.dx = a->port[DT_DX];
+    j.dx1 = (float *)a->port[DT_DX + 1];
+    j.rows = a->n * x.h;
+    j.classes = x.c;
+    j.first = ((const dt_softmax_tile *)c->node->opts)->first;
+    const dt_grid g = {dti_blocks(j.rows, 1), 1};
+    if (c->form == DT_BACKWARD)
+        DT_LAUNCH_OF(tile_backward, c->dtype, g, a->queue, j);
+    else
+        DT_LAUNCH_OF(tile_forward, c->dtype, g, a->queue, j);
+    return dt_cuda_launched("softmax_tile", err);
+}
+
+DT_CUDA_TABLE(softmax_tile, NULL, NULL, softmax_tile_run, NULL);
+
+/* ---- the loss ---- */
+
+typedef struct tiled_job {
+    const float *x;
+    const int32_t *labels;
+    float *dx;
+    dt_metrics *metrics;
+    const dt_now *now;
+    int64_t rows, positions, classes; /* positions: rows of a sample */
+    bool eval, accumulate;
+} tiled_job;
+
+/* How many classes come before the label, five at most; with a NaN anywhere there is no ranking. */
+DT_DEVICE int tiled_rank(const float *s, int32_t label)
+{
+    int before = 0;
+    if (isnan(s[DT_TILE_SUM]))
+        return DT_TILE_BEST_N;
+    for (int k = 0; k < DT_TILE_BEST_N; k++) {
+        const float v = s[DT_TILE_BEST + k], of = s[DT_TILE_CLASS + k];
+        before += of != DT_TILE_NO_CLASS &&
+                  (v > s[DT_TILE_OWN] || (v == s[DT_TILE_OWN] && of < (float)label));
+    }
+    return before;
+}
+
+/* A kernel cannot refuse a label: one that is no class gives a loss of NaN, which fails the step.
+ */
+DT_DEVICE double tiled_loss(const tiled_job *j, int64_t row, float smooth)
+{
+    const float *s = j->x + row * DT_TILE_STATE;
+    const double all = (double)s[DT_TILE_MOST] + log(tile_get_sum(&s[DT_TILE_SUM]));
+    const double loss = all - (double)s[DT_TILE_OWN];
+    if (j->labels[row] < 0 || j->labels[row] >= j->classes)
+        return NAN;
+    if (smooth == 0) /* not a term with 0 times infinity */
+        return loss;
+    return (1 - (double)smooth) * loss +
+           (double)smooth * (all - tile_get_sum(&s[DT_TILE_TOTAL]) / (double)j->classes);
+}
+
+/* One block. */
+DT_KERNEL(tiled_forward, tiled_job)
+{
+    __shared__ double shared[TILE_WARPS];
+    const float smooth = given.eval ? 0.0f : given.now->hyper.label_smoothing;
+    double loss = 0, count[3] = {0, 0, 0}; /* whole numbers, exact to 2^53 */
+    for (int64_t i = threadIdx.x; i < given.rows; i += DT_THREADS) {
+        const double own = tiled_loss(&given, i, smooth);
+        const int before = tiled_rank(given.x + i * DT_TILE_STATE, given.labels[i]);
+        loss += own;
+        count[0] += before < 1;
+        count[1] += before < DT_TILE_BEST_N;
+        count[2] += isfinite(own) ? 0 : 1;
+    }
+    loss = dti_block_sum(loss, shared);
+    for (int i = 0; i < 3; i++)
+        count[i] = dti_block_sum(count[i], shared);
+    if (threadIdx.x > 0)
+        return;
+    dt_metrics *m = given.metrics;
+    if (!given.accumulate)
+        memset(m, 0, sizeof *m);
+    m->loss_sum += loss;
+    m->count += given.rows;
+    m->top1 += (int64_t)count[0];
+    m->top5 += (int64_t)count[1];
+    m->nonfinite += (int64_t)count[2];
+}
+
+DT_KERNEL(tiled_backward, tiled_job)
+{
+    const float over = (float)(given.now->step_samples * given.positions);
+    const float smooth = given.now->hyper.label_smoothing;
+    for (int64_t i = dti_first(); i < given.rows * DT_TILE_STATE; i += dti_stride()) {
+        const int64_t k = i % DT_TILE_STATE;
+        given.dx[i] = k == DT_TILE_MOST    ? 1 / over
+                      : k == DT_TILE_OWN   ? -(1.0f - smooth) / over
+                      : k == DT_TILE_TOTAL ? -smooth / (float)given.classes / over
+                                           : 0.0f;
+    }
+}
+
+static dt_status tiled_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
+{
+    (void)state;
+    const dt_shape x = dt_graph_shape(c->graph, c->node->in[0]);
+    tiled_job j;
+    j.x = (const float *)a->port[DT_X];
+    j.labels = (const int32_t *)a->port[DT_LABELS];
+    j.dx = (float *)a->port[DT_DX];
+    j.metrics = (dt_metrics *)a->port[DT_METRICS];
+    j.now = a->now;
+    j.rows = a->n * x.h;
+    j.positions = x.h;
+    j.classes = c->graph->classes;
+    j.eval = c->form == DT_EVAL;
+    j.accumulate = a->accumulate;
+    const dt_grid one = {1, 1};
+    if (c->form == DT_BACKWARD)
+        DT_LAUNCH(tiled_backward, dti_grid_of(j.rows * DT_TILE_STATE), DT_THREADS, a->queue, j);
+    else
+        DT_LAUNCH(tiled_forward, one, DT_THREADS, a->queue, j);
+    return dt_cuda_launched("tiled_cross_entropy", err);
+}
+
+DT_CUDA_TABLE(tiled_cross_entropy, NULL, NULL, tiled_run, NULL);

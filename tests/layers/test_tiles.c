@@ -288,7 +288,9 @@ static void tiles_agree_with_pytorch(void **state)
     static const int tiles[] = {1, 5, 3, 2};
     dt_err err = {0};
     dt_st_file *f;
-    assert_ok(dt_st_open(&f, "tests/layers/reference/tiled_cross_entropy.safetensors", &err), &err);
+    assert_ok(dt_st_open(&f,
+                  dt_source_path("tests/layers/reference/tiled_cross_entropy.safetensors"), &err),
+        &err);
     float *x = load(f, "x", N * C), *want = load(f, "dx", N * C), *loss = load(f, "y", 1);
     float *dy = load(f, "dy", 1), dx[N * C];
     int32_t label[N];

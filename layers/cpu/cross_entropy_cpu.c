@@ -1,10 +1,10 @@
 /* Loss, its gradient and the counts of hits on the processor. */
-#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
 #include "layers/cpu/cpu.h"
 #include "layers/cpu/exponentials.h"
+#include "layers/cpu/labels.h"
 #include "layers/value.h"
 
 /* Scores come in rows, one a label: of a sample, of a position of a sequence, or of a pixel. A line
@@ -234,18 +234,6 @@ static void add_up(dt_metrics *m, const struct verdict *v, const struct job *j)
     m->count += j->lines * j->wide;
 }
 
-static dt_status check_labels(const struct job *j, dt_err *err)
-{
-    const int32_t *label = j->a->port[DT_LABELS];
-    for (int64_t i = 0; i < j->lines * j->wide; i++)
-        if (label[i] < 0 || label[i] >= j->classes)
-            return DT_FAIL(err, DT_E_DATA,
-                "sample %" PRId64 " of the step has label %" PRId32
-                ", but the network has classes 0 to %" PRId64,
-                j->a->sample0 + i / j->positions, label[i], j->classes - 1);
-    return DT_OK;
-}
-
 static dt_status facts(const dt_call *c, dt_facts *f, dt_err *err)
 {
     (void)err;
@@ -265,7 +253,7 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
         backward(&j);
         return DT_OK;
     }
-    DT_CHECK(check_labels(&j, err));
+    DT_CHECK(dti_check_labels(a, j.positions, j.classes, err));
     dt_metrics *m = a->port[DT_METRICS];
     if (!a->accumulate)
         memset(m, 0, sizeof *m + (size_t)counted * sizeof(dt_class_count));

@@ -2,12 +2,12 @@
 #include "layers/softmax_tile.h"
 
 #include <float.h>
-#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
 #include "layers/cpu/cpu.h"
 #include "layers/cpu/exponentials.h"
+#include "layers/cpu/labels.h"
 
 enum { ROWS = 8 }; /* positions of a task */
 
@@ -239,15 +239,11 @@ static dt_status forward(const dt_call *c, const dt_args *a, int64_t positions, 
     const float smooth = c->form == DT_EVAL ? 0.0f : a->hyper.label_smoothing;
     const int64_t classes = c->graph->classes;
     dt_metrics *m = a->port[DT_METRICS];
+    DT_CHECK(dti_check_labels(a, positions, classes, err));
     if (!a->accumulate)
         memset(m, 0, sizeof *m);
     for (int64_t i = 0; i < a->n * positions; i++) {
         const float *s = (const float *)a->port[DT_X] + i * DT_TILE_STATE;
-        if (label[i] < 0 || label[i] >= classes)
-            return DT_FAIL(err, DT_E_DATA,
-                "sample %" PRId64 " of the step has label %" PRId32
-                ", but the network has classes 0 to %" PRId64,
-                a->sample0 + i / positions, label[i], classes - 1);
         const double loss = loss_of(s, classes, smooth);
         const int before = rank(s, label[i]);
         m->loss_sum += loss;

@@ -1,5 +1,5 @@
 /* Loss, its gradient and the counts of hits on the card. */
-#include "layers/cuda/cuda_kernel.cuh"
+#include "layers/cuda/loss.cuh"
 
 /* A block works on one row of scores: those of a label. What forward finds out about a row is kept
  * in scratch until all are there; then one block adds it up to the metrics, in a fixed order. A
@@ -109,27 +109,15 @@ DT_KERNELS(ce_forward, ce_job)
 DT_KERNEL(ce_add_up, ce_job)
 {
     __shared__ double shared[CE_WARPS];
-    double loss = 0, count[3] = {0, 0, 0}; /* whole numbers, exact to 2^53 */
+    loss_sums s = {0, 0, 0, 0};
     for (int64_t i = threadIdx.x; i < given.rows; i += DT_THREADS) {
         const verdict_of_row v = given.verdict[i];
-        loss += v.loss;
-        count[0] += v.top1;
-        count[1] += v.top5;
-        count[2] += isfinite(v.loss) ? 0 : 1;
+        s.loss += v.loss;
+        s.top1 += v.top1;
+        s.top5 += v.top5;
+        s.nonfinite += isfinite(v.loss) ? 0 : 1;
     }
-    loss = dti_block_sum(loss, shared);
-    for (int i = 0; i < 3; i++)
-        count[i] = dti_block_sum(count[i], shared);
-    if (threadIdx.x > 0)
-        return;
-    dt_metrics *m = given.metrics;
-    if (!given.accumulate)
-        memset(m, 0, sizeof *m);
-    m->loss_sum += loss;
-    m->count += given.rows;
-    m->top1 += (int64_t)count[0];
-    m->top5 += (int64_t)count[1];
-    m->nonfinite += (int64_t)count[2];
+    dti_loss_tell(s, given.rows, given.accumulate, given.metrics, shared);
 }
 
 /* A block for a class, which looks at all rows. */

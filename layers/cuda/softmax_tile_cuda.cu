@@ -1,5 +1,5 @@
 /* Softmax over tiles of the classes on the card, and the loss of the last state. */
-#include "layers/cuda/cuda_kernel.cuh"
+#include "layers/cuda/loss.cuh"
 
 #include <float.h>
 
@@ -237,28 +237,16 @@ DT_KERNEL(tiled_forward, tiled_job)
 {
     __shared__ double shared[TILE_WARPS];
     const float smooth = given.eval ? 0.0f : given.now->hyper.label_smoothing;
-    double loss = 0, count[3] = {0, 0, 0}; /* whole numbers, exact to 2^53 */
+    loss_sums s = {0, 0, 0, 0};
     for (int64_t i = threadIdx.x; i < given.rows; i += DT_THREADS) {
         const double own = tiled_loss(&given, i, smooth);
         const int before = tiled_rank(given.x + i * DT_TILE_STATE, given.labels[i]);
-        loss += own;
-        count[0] += before < 1;
-        count[1] += before < DT_TILE_BEST_N;
-        count[2] += isfinite(own) ? 0 : 1;
+        s.loss += own;
+        s.top1 += before < 1;
+        s.top5 += before < DT_TILE_BEST_N;
+        s.nonfinite += isfinite(own) ? 0 : 1;
     }
-    loss = dti_block_sum(loss, shared);
-    for (int i = 0; i < 3; i++)
-        count[i] = dti_block_sum(count[i], shared);
-    if (threadIdx.x > 0)
-        return;
-    dt_metrics *m = given.metrics;
-    if (!given.accumulate)
-        memset(m, 0, sizeof *m);
-    m->loss_sum += loss;
-    m->count += given.rows;
-    m->top1 += (int64_t)count[0];
-    m->top5 += (int64_t)count[1];
-    m->nonfinite += (int64_t)count[2];
+    dti_loss_tell(s, given.rows, given.accumulate, given.metrics, shared);
 }
 
 DT_KERNEL(tiled_backward, tiled_job)

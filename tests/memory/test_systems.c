@@ -589,24 +589,35 @@ static void a_trigger_is_as_far_ahead_as_asked(void **state)
     }
 }
 
-/* What is alive at most does not fall as the threshold rises, nor as copies back come earlier. */
+/* What is alive at most by a policy with one number, as that rises. */
+static void bounds_never_fall(
+    dt_lowered (*plan)(dt_graph *g, int number), uint64_t seed, int from, int to, int by)
+{
+    uint64_t before = 0;
+    for (int i = from; i < to; i += by) {
+        dt_lowered m = plan(dt_random_graph(seed), i);
+        assert_true(m.plan->bound >= before);
+        before = m.plan->bound;
+        dt_lowered_close(&m);
+    }
+}
+
+static dt_lowered tflms_threshold(dt_graph *g, int threshold)
+{
+    return by_tflms(g, threshold, 1, 3);
+}
+
+static dt_lowered tflms_ahead(dt_graph *g, int ahead)
+{
+    return by_tflms(g, 6, ahead, 1);
+}
+
 static void fewer_and_earlier_swaps_never_take_less(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < 20; seed++) {
-        uint64_t before = 0, first = 0;
-        for (int threshold = 0; threshold < 40; threshold += 3) {
-            dt_lowered m = by_tflms(dt_random_graph(seed), threshold, 1, 3);
-            assert_true(m.plan->bound >= before);
-            before = m.plan->bound;
-            dt_lowered_close(&m);
-        }
-        for (int ahead = 1; ahead < 30; ahead += 4) {
-            dt_lowered m = by_tflms(dt_random_graph(seed), 6, ahead, 1);
-            assert_true(m.plan->bound >= first);
-            first = m.plan->bound;
-            dt_lowered_close(&m);
-        }
+        bounds_never_fall(tflms_threshold, seed, 0, 40, 3);
+        bounds_never_fall(tflms_ahead, seed, 1, 30, 4);
     }
 }
 
@@ -685,24 +696,22 @@ static void a_trigger_is_within_its_bounds(void **state)
     }
 }
 
-/* What is alive at most does not fall as the threshold rises, nor as values come back earlier. */
+static dt_lowered meng_threshold(dt_graph *g, int threshold)
+{
+    return by_meng(g, threshold, 1, 2);
+}
+
+static dt_lowered meng_farthest(dt_graph *g, int farthest)
+{
+    return by_meng(g, 6, 1, farthest);
+}
+
 static void nearer_readers_and_farther_triggers_never_take_less(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < 20; seed++) {
-        uint64_t before = 0, first = 0;
-        for (int threshold = 0; threshold < 40; threshold += 3) {
-            dt_lowered m = by_meng(dt_random_graph(seed), threshold, 1, 2);
-            assert_true(m.plan->bound >= before);
-            before = m.plan->bound;
-            dt_lowered_close(&m);
-        }
-        for (int farthest = 1; farthest < 30; farthest += 4) {
-            dt_lowered m = by_meng(dt_random_graph(seed), 6, 1, farthest);
-            assert_true(m.plan->bound >= first);
-            first = m.plan->bound;
-            dt_lowered_close(&m);
-        }
+        bounds_never_fall(meng_threshold, seed, 0, 40, 3);
+        bounds_never_fall(meng_farthest, seed, 1, 30, 4);
     }
 }
 

@@ -120,6 +120,7 @@ dt_status dt_map_create(dt_map **out, const dt_graph *g, const dt_context *conte
     if (m == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the persistent map");
     m->home_n = home_n;
+    m->device = dt_context_device(context);
     const dt_status st = fill(m, g, context, home_n, state, err);
     if (st != DT_OK) {
         dt_map_destroy(m);
@@ -127,6 +128,16 @@ dt_status dt_map_create(dt_map **out, const dt_graph *g, const dt_context *conte
     }
     *out = m;
     return DT_OK;
+}
+
+bool dt_map_all_on_host(const dt_map *m)
+{
+    for (size_t i = 0; i < m->n; i++)
+        if (m->home[i].tier != DT_TIER_HOST &&
+            (m->home[i].role == DT_ROLE_WEIGHTS || m->home[i].role == DT_ROLE_GRADIENTS ||
+                m->home[i].role == DT_ROLE_OPTIMIZER))
+            return false;
+    return true;
 }
 
 dt_status dt_map_forget_gradients(dt_map *m, dt_err *err)

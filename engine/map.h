@@ -60,8 +60,9 @@ typedef struct dt_map {
     bool delayed;   /* from a step on updates take the gradients of the step before, so that on
                        the host these have two generations */
     int64_t delayed_from;
-    int32_t metrics; /* their entry */
-    int64_t home_n;  /* micro-batch of training, which fixed the layouts */
+    dt_device_kind device; /* that computes on it */
+    int32_t metrics;       /* their entry */
+    int64_t home_n;        /* micro-batch of training, which fixed the layouts */
 } dt_map;
 
 /**
@@ -86,6 +87,9 @@ dt_status dt_map_settle(dt_map *m, const dt_tier *tier, bool two, dt_err *err) D
  * nobody asks. What only the end of a step changes, and no disk can fail at, needs no second one.
  */
 bool dt_map_undoes(const dt_map *m, int32_t *why);
+
+/* Whether all parameters, gradients and optimizer state live on the host. */
+bool dt_map_all_on_host(const dt_map *m);
 
 /* The entry whose slot in @tier holds these bytes of it, whole or a part; -1 if there is none. Its
  * other generation is @next - @off further on. */

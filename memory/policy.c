@@ -191,7 +191,7 @@ static void homes_of(const struct dt_policy *p, const void *opts, dt_role role, 
 {
     for (size_t i = 0; i < m->n; i++)
         if (m->home[i].role == role)
-            tier[i] = p->home(opts, &m->home[i], host);
+            tier[i] = p->home(opts, m->device, &m->home[i], host);
 }
 
 void dt_policies_homes(const dt_policies *s, const dt_map *m, uint64_t host, dt_tier *tier)

@@ -121,9 +121,9 @@ typedef struct dt_parts {
  * @changes: whether with these options it changes results all the same; NULL: never
  * @opts @opts_bytes: its own options, section [policy.NAME]; NULL and 0 for none
  * @pass:  rewrites a program that trains or evaluates; never called for update programs
- * @home: where a persistent tensor lives under it, which it is asked of weights first, then of
- * gradients, then of optimizer state; *host is what the host still has for them, of which it takes
- * away what it uses. NULL: on the device
+ * @home: where a persistent tensor lives under it on such a device, which it is asked of weights
+ * first, then of gradients, then of optimizer state; *host is what the host still has for them, of
+ * which it takes away what it uses. NULL: on the device
  * @fills_host: whether, with these options, that depends on *host. NULL: never
  * @host_updates: updates run on the host, where what they need lives
  * @delay: from which step on an update takes the gradients of the step before, which live on the
@@ -142,7 +142,7 @@ typedef struct dt_policy {
     const dt_opt *opts;
     size_t opts_bytes;
     dt_status (*pass)(dt_program *p, const dt_pass_env *env, dt_err *err);
-    dt_tier (*home)(const void *opts, const dt_home *h, uint64_t *host);
+    dt_tier (*home)(const void *opts, dt_device_kind device, const dt_home *h, uint64_t *host);
     bool (*fills_host)(const void *opts);
     int64_t (*delay)(const void *opts);
     int64_t (*replan)(const void *opts);

@@ -73,16 +73,29 @@ static dt_status rewrite(const dt_plan_set *p, const dt_policies *policies, cons
     return dt_policies_apply(policies, to->program, &env, err);
 }
 
-/* Whether updates go to what lives on the host, so that there is nothing to bring. */
+/* Whether updates go to what lives on the host, so that there is nothing to bring. An early one has
+ * its gradient on the device. */
 static bool updates_at_home(const dt_plan_set *p)
 {
-    return dt_policies_host_updates(p->policies) && p->session->context.device == DT_CPU;
+    return dt_policies_host_updates(p->policies) &&
+           (p->map->device == DT_CPU || (!p->map->early && dt_map_all_on_host(p->map)));
+}
+
+/* Of a device whose memory the host's is not, only those that need nothing else. */
+static bool may_be_on_host(const dt_program *p, const dt_op *op)
+{
+    bool all = true;
+    for (int k = 0; k < op->n_arg && p->map->device != DT_CPU; k++) {
+        const int32_t home = p->tensor[op->arg[k].tensor].home;
+        all = all && home != DT_NONE && p->map->home[home].tier == DT_TIER_HOST;
+    }
+    return all;
 }
 
 static void update_on_host(dt_program *p)
 {
     for (size_t i = 0; i < p->n_op; i++)
-        p->op[i].on_host = p->op[i].kind == DT_OP_UPDATE;
+        p->op[i].on_host = p->op[i].kind == DT_OP_UPDATE && may_be_on_host(p, &p->op[i]);
 }
 
 static dt_status make_program(const dt_plan_set *p, const dt_policies *policies,
@@ -211,8 +224,8 @@ static dt_status lay_out(dt_plan_set *p, dt_err *err)
         dt_home_rules_apply(&p->asked.fates->homes, p->map, tier);
     p->map->delayed_from = dt_policies_delay(p->policies);
     p->map->delayed = p->map->delayed_from >= 0;
-    p->map->slice = updates_at_home(p) ? 0 : s->opts.memory.slice;
     const dt_status st = dt_map_settle(p->map, tier, s->opts.memory.generations == 2, err);
+    p->map->slice = updates_at_home(p) ? 0 : s->opts.memory.slice;
     dt_free(tier);
     return st;
 }

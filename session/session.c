@@ -544,7 +544,7 @@ static dt_status check_delayed(const dt_session *s, dt_err *err)
     else if (s->opts.train.dump_gradients != NULL)
         why = "train.dump_gradients is of the gradients that a step takes; leave one of them out";
     else if (s->context.device != DT_CPU)
-        why = "a card makes its updates itself; set delay = off";
+        why = "it is for a processor; set delay = off";
     for (size_t i = 0; i < m->n && why == NULL; i++)
         if (m->home[i].port == DT_DP && m->home[i].next == m->home[i].off)
             return DT_FAIL(err, DT_E_CONFIG,

@@ -310,10 +310,9 @@ static dt_status bind_in_slot(
     const binder *b, const dt_plan_op *op, const dt_plan_arg *a, void **at, dt_err *err)
 {
     unsigned char *map = b->r->tier[DT_TIER_HOST].map;
-    if (map == NULL || !b->r->d->host_memory)
+    if (map == NULL)
         return DT_FAIL(err, DT_E_CONFIG,
-            "%s works on the host's memory, which is not within this device's reach: plan again",
-            op->name);
+            "%s works on the host's memory, of which this run has none: plan again", op->name);
     *at = map + b->plan->tensor[a->tensor].home;
     return DT_OK;
 }
@@ -327,7 +326,9 @@ static dt_status bind_compute(binder *b, const dt_row *row, dt_err *err)
     s->name = b->to->op[row->op].name;
     *c = (dti_compute){.op = row->op, .launched = 1, .updates = DT_NONE, .gradient = DT_NONE};
     DT_CHECK(find_call(b, op, &desc, &c->call, err));
-    c->kernels = dti_kernels_of(desc, b->r->o.context);
+    c->host = op->on_host && !b->r->d->host_memory;
+    c->kernels = c->host ? desc->cpu : dti_kernels_of(desc, b->r->o.context);
+    b->to->plain = b->to->plain || c->host; /* what the processor does no device can keep */
     c->args.n = c->call.n;
     c->args.sample0 = op->n0;
     c->args.layer = c->call.node == NULL ? DT_NONE : c->call.node->key;
@@ -352,6 +353,10 @@ static dt_status bind_compute(binder *b, const dt_row *row, dt_err *err)
             c->gradient = a->port == DT_DP ? a->tensor : c->gradient;
             continue;
         }
+        if (c->host)
+            return DT_FAIL(err, DT_E_CONFIG,
+                "%s works on the host's memory, but %s lives elsewhere: plan again", op->name,
+                b->plan->tensor[a->tensor].name);
         c->args.port[a->port] = b->r->base + b->off[a->tensor] + a->from;
         touch(b, s, a->tensor, a->mode != DT_READ)->type = type_at(&c->call, a->port);
     }
@@ -497,7 +502,7 @@ enum { MOST_UPDATES = 1024 /* of a row: each is compared with those before it */
 
 static bool may_batch(const dti_step *s)
 {
-    return s->kind == DTI_COMPUTE && s->compute.call.form == DT_UPDATE &&
+    return s->kind == DTI_COMPUTE && s->compute.call.form == DT_UPDATE && !s->compute.host &&
            s->compute.kernels->create == NULL;
 }
 

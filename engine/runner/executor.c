@@ -1,8 +1,10 @@
 /* A run of a plan, row by row. The calling thread goes through the rows of compute and through the
  * copies that have no thread of their own, and puts them on the device's queues; between queues
- * there are the plan's events. The disk, and copies where they are given threads, have threads of
- * the host: they wait until a device's event has happened, and the calling thread waits for them
- * before it goes on. On the processor what is put on a queue is done at once.
+ * there are the plan's events. It makes updates of the host itself, beside what is on the queues: a
+ * program of updates reads and writes slots that no copy of its own touches. The disk, and copies
+ * where they are given threads, have threads of the host: they wait until a device's event has
+ * happened, and the calling thread waits for them before it goes on. On the processor what is put
+ * on a queue is done at once.
  *
  * What is put there is the same in every run, as the numbers that differ are read from a block of
  * the device's memory: so a plan can be kept and done again as a whole (graphs.c). */
@@ -21,7 +23,7 @@ enum { HOST = DT_COMPUTE_STREAM /* the calling thread */, MOST_DELAY = 300000 /*
 /* What a step's kernels are told, this time. */
 static dt_args args_of(const dti_step *s, void *queue)
 {
-    dti_control *there = s->r->there;
+    dti_control *there = s->compute.host ? s->r->here : s->r->there;
     dt_args a = s->compute.args;
     a.queue = queue;
     a.now = &there->now;
@@ -29,7 +31,7 @@ static dt_args args_of(const dti_step *s, void *queue)
     const int32_t g = s->compute.gradient;
     if (g != DT_NONE && s->r->turned[g])
         a.port[DT_DP] = dti_home_at(s->r, &s->r->o.map->home[g]);
-    if (s->r->d->kernels_on_host) {
+    if (s->r->d->kernels_on_host || s->compute.host) {
         a.sample0 += a.now->sample0;
         a.step = a.now->step;
         a.step_samples = a.now->step_samples;
@@ -164,13 +166,16 @@ dt_status dti_step_put(const dti_run *u, dti_step *s, int thread, dt_err *err)
         return copy_or_fetch(u, s, thread, err);
     if (s->compute.launched == 0)
         return DT_OK; /* it is there already */
+    if (s->compute.host)
+        return launch(s, NULL, err);
     return u->r->d->launch(u->r->device, s->compute.launched > 1 ? launch_fused : launch, s, err);
 }
 
 static dt_status put_alone(const dti_run *u, dti_step *s, int thread, dt_err *err)
 {
-    return s->kind == DTI_COMPUTE ? u->r->d->launch(u->r->device, launch, s, err)
-                                  : copy_or_fetch(u, s, thread, err);
+    if (s->kind != DTI_COMPUTE)
+        return copy_or_fetch(u, s, thread, err);
+    return s->compute.host ? launch(s, NULL, err) : u->r->d->launch(u->r->device, launch, s, err);
 }
 
 dt_status dti_step_alone(const dti_run *u, dti_step *s, int thread, dt_err *err)

@@ -24,7 +24,8 @@ typedef enum dti_step_kind { DTI_COMPUTE, DTI_COPY, DTI_FETCH, DTI_WAIT, DTI_END
  * is another step's; @updates: entry of the map of the parameter that it updates; -1: none;
  * @gradient: of the gradient that it reads in its slot; -1: it reads none there; @gradients: how
  * many elements of the parameter's gradient lie where it begins to read it: all, for the first of
- * the ops that update a parameter, and 0 for the others */
+ * the ops that update a parameter, and 0 for the others; @host: the processor's kernels do it, for
+ * a device that is none, on the host's memory */
 typedef struct dti_compute {
     int32_t op; /* row of the plan's table */
     int32_t updates, gradient;
@@ -35,6 +36,7 @@ typedef struct dti_compute {
     dt_args args;
     const struct dti_step *fused;
     int launched;
+    bool host;
 } dti_compute;
 
 /* A copy to or from a slot. @codec: NULL: as they are; @used: out: bytes of the slot that the last

@@ -42,8 +42,9 @@ static dt_tier place(int asked, const dt_home *h, uint64_t *host)
     return DT_TIER_HOST;
 }
 
-static dt_tier home(const void *with, const dt_home *h, uint64_t *host)
+static dt_tier home(const void *with, dt_device_kind device, const dt_home *h, uint64_t *host)
 {
+    (void)device;
     const zero_infinity_opts *o = with;
     return h->role == DT_ROLE_WEIGHTS     ? place(o->parameters, h, host)
            : h->role == DT_ROLE_GRADIENTS ? place(o->gradients, h, host)

@@ -6,8 +6,9 @@
  * Where ours differs: the paper's device holds parameters in 16 bits and the host a copy in 32, so
  * that 2 bytes a parameter go each way; here parameters are 32 bits wide and there is one of each.
  * On a processor, whose memory the host's is, an update works on gradients and state where they
- * live, and no weight has to be copied; a card fetches both for its update and brings the state
- * back, as it does for any home on the host.
+ * live, and no weight has to be copied. For a card parameters live on the host, too (@parameters):
+ * there the processor's kernels update them, and they come for forward and backward. A card whose
+ * parameters stay makes the update itself, and fetches gradients and state for it.
  *
  * The one-step delayed update (section 5.2) is there on request, for what it does to a run's
  * results: from step @warmup on, an update takes the gradients of the step before,
@@ -17,7 +18,12 @@
  * checkpoints. The step in which the delay begins makes no update. */
 #include "memory/policy.h"
 
+static const char *const places[] = {
+    [DT_AT_DEVICE] = "device", [DT_TIER_HOST] = "host", "auto", NULL};
+enum { AUTO = DT_TIER_HOST + 1 };
+
 typedef struct options {
+    int parameters;
     bool delay;
     int64_t warmup;
 } options;
@@ -25,6 +31,7 @@ typedef struct options {
 #define AT(f) offsetof(options, f)
 /* clang-format off */
 static const dt_opt opts[] = {
+    {"parameters", DT_OPT_ENUM, AT(parameters), "auto", 0, 0, places, NULL, "where parameters live; auto: on a processor the device, for a card the host, which then updates them"},
     {"delay",  DT_OPT_BOOL, AT(delay),  "off", 0, 0,   NULL, NULL,    "an update takes the gradients of the step before, which changes results; for one micro-batch, on a processor"},
     {"warmup", DT_OPT_I64,  AT(warmup), "40",  0, 1e15, NULL, "steps", "with delay: steps before it begins"},
     {NULL, DT_OPT_BOOL, 0, NULL, 0, 0, NULL, NULL, NULL}};
@@ -41,9 +48,13 @@ static int64_t delay(const void *given)
     return o->delay ? o->warmup : -1;
 }
 
-static dt_tier home(const void *given, const dt_home *h, uint64_t *host)
+static dt_tier home(const void *given, dt_device_kind device, const dt_home *h, uint64_t *host)
 {
-    (void)given, (void)host; /* all of it, whatever the budget */
+    const options *o = given;
+    const bool away = o->parameters == DT_TIER_HOST || (o->parameters == AUTO && device != DT_CPU);
+    (void)host; /* all of it, whatever the budget */
+    if (h->role == DT_ROLE_WEIGHTS)
+        return away ? DT_TIER_HOST : DT_AT_DEVICE;
     return h->role == DT_ROLE_GRADIENTS || h->role == DT_ROLE_OPTIMIZER ? DT_TIER_HOST
                                                                         : DT_AT_DEVICE;
 }

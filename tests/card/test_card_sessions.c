@@ -7,6 +7,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/sha256.h"
+#include "session/session.h"
 #include "tests/fixture/check.h"
 
 enum { SETS = 8, SET_BYTES = 512, PLANS = 12 };
@@ -158,6 +159,57 @@ static void two_threads_train_what_each_trains_alone(void **state)
         dt_free(want[i]);
 }
 
+/* ZeRO-Offload: parameters, gradients and optimizer state live on the host, and its processor makes
+ * the updates, to the bits of a card that makes them itself. */
+static void the_host_updates_for_a_card(void **state)
+{
+    static const char *const more[][2] = {{"train.optimizer=adamw"}, {"train.momentum=0.9"},
+        {"train.optimizer=adam", "train.clip=0.01"}, {"train.micro_batch=2"}};
+    (void)state;
+    for (size_t i = 0; i < DT_COUNT(more); i++) {
+        job *want = alone(
+            train_thread, (const char *const[SETS]){"device.kind=cuda", more[i][0], more[i][1]});
+        job *host = alone(train_thread, (const char *const[SETS]){"device.kind=cuda",
+                                            "memory.policy=zero_offload", more[i][0], more[i][1]});
+        job *card = alone(train_thread,
+            (const char *const[SETS]){"device.kind=cuda", "memory.policy=zero_offload",
+                "policy.zero_offload.parameters=device", more[i][0], more[i][1]});
+        assert_string_equal(host->sha, want->sha);
+        assert_string_equal(card->sha, want->sha);
+        dt_free(want);
+        dt_free(host);
+        dt_free(card);
+    }
+}
+
+/* An update for which the device holds nothing and nothing moves; where parameters stay it does. */
+static void such_updates_take_nothing_of_the_card(void **state)
+{
+    static const char *const where[] = {"host", "device"};
+    (void)state;
+    for (size_t i = 0; i < DT_COUNT(where); i++) {
+        char set[64];
+        snprintf(set, sizeof set, "policy.zero_offload.parameters=%s", where[i]);
+        const char *const how[] = {
+            "device.kind=cuda", "memory.policy=zero_offload", set, "train.momentum=0.9"};
+        dt_session *s = NULL;
+        dt_err err = {0};
+        const dt_planned *p = NULL;
+        int hosts = 0, copies = 0;
+        assert_ok(
+            dt_session_open_text(&s, "net", net, strlen(net), how, DT_COUNT(how), &err), &err);
+        assert_ok(dti_session_plan(s, DT_PROGRAM_UPDATE, 0, &p, &err), &err);
+        for (size_t k = 0; k < p->plan->n_op; k++)
+            hosts += p->plan->op[k].on_host;
+        for (size_t k = 0; k < p->plan->n_row; k++)
+            copies +=
+                p->plan->row[k].kind == DT_ROW_COPY_IN || p->plan->row[k].kind == DT_ROW_COPY_OUT;
+        assert_int_equal(hosts, i == 0 ? (int)p->plan->n_op : 0);
+        assert_int_equal(copies > 0, i == 1);
+        dt_session_close(s);
+    }
+}
+
 /* With a batch of one sample the scratch, by which cards differ, is in the peak. */
 static const char *const cards[][SETS] = {
     {"device.card=h200", "train.precision=tf32", "train.batch=1"},
@@ -191,6 +243,8 @@ DT_TEST_GROUP(card_sessions)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_threads_train_what_each_trains_alone),
+        cmocka_unit_test(the_host_updates_for_a_card),
+        cmocka_unit_test(such_updates_take_nothing_of_the_card),
         cmocka_unit_test(two_threads_plan_what_each_plans_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,9 +3,11 @@
  */
 #include "layers/cpu/weighted.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "layers/blocked/weight_pairs.h"
 #include "layers/cpu/row_tiles.h"
 #include "layers/cpu/sample_parts.h"
 
@@ -32,11 +34,13 @@ typedef struct job {
     dt_dnnl_layout from, to; /* of the weight; a direction uses only @to */
 } job;
 
+static const dt_dnnl_layout plain_layout = {.kind = DT_DNNL_PLAIN};
+
 /* A weight that belongs to another layer lives as that one has it: plain. */
 static dt_dnnl_layout home(const dt_dnnl_problem *p, const dt_call *c)
 {
     if (c->node->shares != DT_SHARES_NONE)
-        return (dt_dnnl_layout){.kind = DT_DNNL_PLAIN};
+        return plain_layout;
     if (p->hwio)
         return (dt_dnnl_layout){.kind = DT_DNNL_HWIO};
     return dti_sample_parts_layout(p, DT_DNNL_WEIGHTS, c->home_n);
@@ -77,6 +81,23 @@ static bool find_job(const dt_dnnl_problem *p, const dt_call *c, job *j)
     return false;
 }
 
+/* Whether the reorder to @to is a kernel's of ours. What cannot be asked is the library's, too. */
+static bool find_pairs(
+    const dt_dnnl_problem *p, const job *j, const dt_dnnl_facts *to, dt_weight_pairs *w)
+{
+    dt_dnnl_facts lives, plain;
+    *w = (dt_weight_pairs){.out = p->out,
+        .in = p->c,
+        .taps = dt_sides_h(p->kernel) * dt_sides_w(p->kernel),
+        .columns = to->pairs,
+        .hwio = j->from.kind == DT_DNNL_HWIO};
+    if (!j->reorder || p->fc || p->groups != 1 || !dti_weight_pairs_can(w))
+        return false;
+    return w->hwio ||
+           (dt_dnnl_ask(p, j->from, &lives, NULL) == DT_OK &&
+               dt_dnnl_ask(p, plain_layout, &plain, NULL) == DT_OK && lives.layout == plain.layout);
+}
+
 dt_status dti_weighted_no_form(const dt_call *c, dt_err *err)
 {
     return DT_FAIL(err, DT_E_INTERNAL, "layer '%s' has no form %d", c->node->name, (int)c->form);
@@ -102,6 +123,11 @@ dt_status dti_weighted_facts(const dt_dnnl_problem *p, const dt_call *c, dt_fact
         j.reorder || in_tiles ? own.work_bytes : dti_sample_parts_work(p, j.to.kind, c->n, &own);
     f->layout = own.layout;
     memcpy(f->impl, own.impl, sizeof f->impl);
+    dt_weight_pairs pairs;
+    if (find_pairs(p, &j, &own, &pairs)) {
+        f->work_bytes = 0;
+        snprintf(f->impl, sizeof f->impl, "pairs");
+    }
     if (j.reorder || move.same || in_tiles)
         return DT_OK;
     if (j.to.kind == DT_DNNL_WEIGHTS)
@@ -112,12 +138,24 @@ dt_status dti_weighted_facts(const dt_dnnl_problem *p, const dt_call *c, dt_fact
 }
 _Static_assert(sizeof((dt_facts){0}.impl) == sizeof((dt_dnnl_facts){0}.impl), "copied whole");
 
-/* One of these: an op of the library's, many of tiles, or one a part of the samples. */
+/* One of these: an op of the library's, many of tiles, one a part of the samples, or a reorder of
+ * ours, which has columns. */
 typedef struct prepared {
+    dt_weight_pairs pairs;
     dt_dnnl_op *op;
     dti_row_tiles *tiles;
     dti_sample_parts *parts;
 } prepared;
+
+static dt_status create_reorder(prepared *s, const dt_dnnl_problem *p, const job *j, dt_err *err)
+{
+    dt_dnnl_facts to;
+    DT_CHECK(dti_dnnl_ask_reorder(p, j->from, j->to, &to, err));
+    if (find_pairs(p, j, &to, &s->pairs))
+        return DT_OK;
+    s->pairs = (dt_weight_pairs){0};
+    return dti_dnnl_create_reorder(&s->op, p, j->from, j->to, err);
+}
 
 dt_status dti_weighted_create(const dt_dnnl_problem *p, const dt_call *c, void **state, dt_err *err)
 {
@@ -128,7 +166,7 @@ dt_status dti_weighted_create(const dt_dnnl_problem *p, const dt_call *c, void *
     prepared *s = dt_alloc(1, sizeof *s);
     if (s == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "layer '%s': no memory to prepare an op", c->node->name);
-    const dt_status st = j.reorder     ? dti_dnnl_create_reorder(&s->op, p, j.from, j.to, err)
+    const dt_status st = j.reorder     ? create_reorder(s, p, &j, err)
                          : c->add != 0 ? dti_row_tiles_create(&s->tiles, p, c->n, home(p, c), err)
                          : j.to.alone  ? dti_sample_parts_create(&s->parts, p, j.to.kind, c->n, err)
                                        : dt_dnnl_create(&s->op, p, j.to, err);
@@ -170,6 +208,10 @@ dt_status dti_weighted_run(const dt_call *c, void *state, const dt_args *a, dt_e
     const dt_dnnl_bytes bytes = {
         a->port[at[0]], a->port[at[1]], a->port[at[2]], a->port[at[3]], a->port[DT_WORK]};
     const prepared *s = state;
+    if (s->pairs.columns > 0) {
+        dti_weight_pairs_run(&s->pairs, bytes.x, bytes.y);
+        return DT_OK;
+    }
     DT_TRY(err,
         s->tiles != NULL   ? dti_row_tiles_run(s->tiles, &bytes, (c->add & 2) != 0, err)
         : s->parts != NULL ? dti_sample_parts_run(s->parts, &bytes, err)
@@ -214,8 +256,6 @@ static void *unconst(const void *p)
     memcpy(&q, &p, sizeof q);
     return q;
 }
-
-static const dt_dnnl_layout plain_layout = {.kind = DT_DNNL_PLAIN};
 
 /* Of an fc's weight whose layout keeps rows together. A padded one is written whole, so that the
  * padding is. */

@@ -352,6 +352,7 @@ static dt_status ask_locked(
         DT_CHECK(answer_direction(p, layout, &answer, err));
     answer.facts.weight_bytes = dnnl_memory_desc_get_size(dti_desc_read(&answer.weight));
     answer.facts.layout = dti_desc_number(dti_desc_read(&answer.weight));
+    answer.facts.pairs = dti_desc_pairs(dti_desc_read(&answer.weight));
     *out = memo_keep(&answer);
     return DT_OK;
 }
@@ -443,6 +444,7 @@ static dt_status answer_reorder(
         dnnl_primitive_desc_destroy(pd);
         f->weight_bytes = dnnl_memory_desc_get_size(b);
         f->layout = dti_desc_number(b);
+        f->pairs = dti_desc_pairs(b);
         f->same = dnnl_memory_desc_equal(a, b) != 0;
     }
     forget_sides(&of);

@@ -3,6 +3,21 @@
 
 #include <string.h>
 
+/* A blocked layout of four dimensions without padding: its columns, if it is one of pairs. */
+static int64_t columns_of(
+    const int64_t *dims, const int64_t *strides, const int64_t *blocks, const int64_t *block_of)
+{
+    enum { PAIRS = 16, STEP = 2 * PAIRS };
+    const int64_t columns = blocks[1], wide = dims[1] * columns;
+    if (blocks[0] != PAIRS || blocks[2] != 2 || block_of[0] != 1 || block_of[1] != 0 ||
+        block_of[2] != 1 || dims[0] % columns != 0 || dims[1] % STEP != 0)
+        return 0;
+    return strides[1] == STEP * columns && strides[3] == wide && strides[2] == dims[3] * wide &&
+                   strides[0] == dims[2] * dims[3] * wide
+               ? columns
+               : 0;
+}
+
 #if DNNL_VERSION_MAJOR == 2
 
 const dnnl_cpu_isa_t dti_isa_all = dnnl_cpu_isa_all;
@@ -57,6 +72,15 @@ dnnl_status_t dti_desc_rows(
 bool dti_desc_empty(dti_read_desc d)
 {
     return dnnl_memory_desc_get_size(d) == 0;
+}
+
+int64_t dti_desc_pairs(dti_read_desc d)
+{
+    const dnnl_blocking_desc_t *b = &d->format_desc.blocking;
+    if (d->format_kind != dnnl_blocked || d->data_type != dnnl_bf16 || d->ndims != 4 ||
+        d->offset0 != 0 || d->extra.flags != 0 || b->inner_nblks != 3)
+        return 0;
+    return columns_of(d->dims, b->strides, b->inner_blks, b->inner_idxs);
 }
 
 uint64_t dti_desc_number(dti_read_desc d)
@@ -197,6 +221,30 @@ static uint64_t mixed_list(uint64_t h, dti_read_desc d, dnnl_query_t what, int n
     for (int i = 0; i < n; i++)
         h = mixed(h, (*list)[i]);
     return h;
+}
+
+static const int64_t *list_of(dti_read_desc d, dnnl_query_t what)
+{
+    const dnnl_dims_t *list = NULL;
+    return dnnl_memory_desc_query(d, what, &list) == dnnl_success && list != NULL ? *list : NULL;
+}
+
+/* Nobody says what else the library keeps with a weight, but its size does. */
+int64_t dti_desc_pairs(dti_read_desc d)
+{
+    const int64_t *dims = list_of(d, dnnl_query_dims), *strides = list_of(d, dnnl_query_strides);
+    const int64_t *blocks = list_of(d, dnnl_query_inner_blks);
+    const int64_t *block_of = list_of(d, dnnl_query_inner_idxs);
+    dnnl_data_type_t type = dnnl_data_type_undef;
+    dnnl_format_kind_t kind = dnnl_format_kind_undef;
+    if (dnnl_memory_desc_query(d, dnnl_query_data_type, &type) != dnnl_success ||
+        dnnl_memory_desc_query(d, dnnl_query_format_kind, &kind) != dnnl_success ||
+        kind != dnnl_blocked || type != dnnl_bf16 || count_of(d, dnnl_query_ndims_s32) != 4 ||
+        count_of(d, dnnl_query_inner_nblks_s32) != 3 || dims == NULL || strides == NULL ||
+        blocks == NULL || block_of == NULL || number_of(d, dnnl_query_submemory_offset_s64) > 0 ||
+        dnnl_memory_desc_get_size(d) != (size_t)(dims[0] * dims[1] * dims[2] * dims[3]) * 2)
+        return 0;
+    return columns_of(dims, strides, blocks, block_of);
 }
 
 uint64_t dti_desc_number(dti_read_desc d)

@@ -45,6 +45,9 @@ dnnl_status_t dti_desc_rows(
     dti_desc *out, dti_read_desc whole, int64_t first, int64_t n, int64_t columns, size_t *skip);
 /* Whether it is of no bytes: there is nothing to be handed over. */
 bool dti_desc_empty(dti_read_desc d);
+/* The columns n of a weight of bf16 that lies as [out / n][height][width][in / 32][16][n][2]: pairs
+ * of inputs, as a product of pairs wants its second factor. 0: it lies otherwise. */
+int64_t dti_desc_pairs(dti_read_desc d);
 /* Equal numbers, equal descriptions. */
 uint64_t dti_desc_number(dti_read_desc d);
 

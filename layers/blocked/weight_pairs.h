@@ -1,0 +1,25 @@
+/* A convolution's weight brought to bf16 and to the layout of the library's products of pairs: what
+ * its own reorder does, at the speed of memory and by the team (layers/cpu/tasks.h). Values are
+ * rounded to the nearest, ties to even. */
+#ifndef DT_LAYERS_BLOCKED_WEIGHT_PAIRS_H
+#define DT_LAYERS_BLOCKED_WEIGHT_PAIRS_H
+
+#include "engine/dtype.h"
+#include "engine/base/compiler.h"
+
+/**
+ * struct dt_weight_pairs - from fp32 to bf16 [out / columns][taps][in / 32][16][columns][2].
+ * @hwio: it was [taps][in][out], else [out][in] and of one tap
+ */
+typedef struct dt_weight_pairs {
+    int64_t out, in, taps, columns;
+    bool hwio;
+} dt_weight_pairs;
+
+/* Whether this processor and this kernel can: columns is a multiple of 16 that divides out, in a
+ * multiple of 32. */
+bool dti_weight_pairs_can(const dt_weight_pairs *w);
+
+void dti_weight_pairs_run(const dt_weight_pairs *w, const float *from, dt_bf16 *to);
+
+#endif

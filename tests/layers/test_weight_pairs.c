@@ -1,0 +1,198 @@
+/* A weight as pairs of bf16, against its definition and against the library's reorder. */
+#include "tests/fixture/check.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/cpu.h"
+#include "layers/blocked/weight_pairs.h"
+#include "layers/onednn/onednn.h"
+#include "tests/fixture/layer_check.h"
+
+static const dt_weight_pairs rows[] = {
+    {16, 32, 1, 16, false},    /* smallest */
+    {16, 32, 1, 16, true},     /* of rows */
+    {96, 64, 1, 32, false},    /* panels and blocks */
+    {96, 320, 1, 48, false},   /* more blocks than a task has */
+    {192, 96, 9, 64, true},    /* taps */
+    {64, 32, 25, 64, true},    /* one panel */
+    {128, 288, 1, 128, false}, /* wide */
+};
+
+static size_t count_of(const dt_weight_pairs *w)
+{
+    return (size_t)(w->out * w->in * w->taps);
+}
+
+/* Values of all sizes, ties of rounding, zeros of both signs and what is not finite. */
+static float *weight_of(size_t n)
+{
+    static const float odd[] = {0.0F, -0.0F, 1.00390625F, 1.01171875F, -1.00390625F, 3.4e38F,
+        -3.4028235e38F, INFINITY, -INFINITY, 1e-37F};
+    float *v = dt_random_values(n, 5);
+    for (size_t i = 0; i < n; i++)
+        v[i] = i % 7 == 0 ? odd[i / 7 % DT_COUNT(odd)] : ldexpf(v[i], (int)(i % 41) - 20);
+    return v;
+}
+
+/* Where element o, i, tap is before and after. */
+static size_t from_at(const dt_weight_pairs *w, int64_t o, int64_t i, int64_t tap)
+{
+    return (size_t)(w->hwio ? (tap * w->in + i) * w->out + o : o * w->in + i);
+}
+
+static size_t to_at(const dt_weight_pairs *w, int64_t o, int64_t i, int64_t tap)
+{
+    const int64_t n = w->columns, block = (o / n * w->taps + tap) * (w->in / 32) + i / 32;
+    return (size_t)(block * 32 * n + i % 32 / 2 * 2 * n + o % n * 2 + i % 2);
+}
+
+static void is_its_definition(void **state)
+{
+    (void)state;
+    if (!dti_weight_pairs_can(&rows[0]))
+        skip();
+    for (size_t r = 0; r < DT_COUNT(rows); r++)
+        for (int threads = 1; threads <= 3; threads += 2) {
+            const dt_weight_pairs *w = &rows[r];
+            float *from = weight_of(count_of(w));
+            dt_bf16 *to = malloc(count_of(w) * sizeof *to);
+            assert_non_null(to);
+            memset(to, 0xFF, count_of(w) * sizeof *to);
+            dt_cpu_setup(threads);
+            dti_weight_pairs_run(w, from, to);
+            for (int64_t o = 0; o < w->out; o++)
+                for (int64_t i = 0; i < w->in; i++)
+                    for (int64_t tap = 0; tap < w->taps; tap++) {
+                        const dt_bf16 want = dt_bf16_from_float(from[from_at(w, o, i, tap)]);
+                        if (memcmp(&to[to_at(w, o, i, tap)], &want, sizeof want) != 0)
+                            fail_msg("row %zu: output %d, input %d, tap %d", r, (int)o, (int)i,
+                                (int)tap);
+                    }
+            free(from);
+            free(to);
+        }
+}
+
+static const dt_dnnl_problem problems[] = {
+    {.bf16 = 1,
+        .groups = 1,
+        .c = 64,
+        .h = 9,
+        .w = 9,
+        .out = 256,
+        .p = 9,
+        .q = 9,
+        .kernel = 1,
+        .stride = 1,
+        .dilation = 1},
+    {.bf16 = 1,
+        .hwio = 1,
+        .groups = 1,
+        .c = 96,
+        .h = 14,
+        .w = 14,
+        .out = 128,
+        .p = 14,
+        .q = 14,
+        .kernel = 3,
+        .stride = 1,
+        .pad = 1,
+        .dilation = 1},
+    {.bf16 = 1,
+        .hwio = 1,
+        .groups = 1,
+        .c = 128,
+        .h = 14,
+        .w = 14,
+        .out = 64,
+        .p = 7,
+        .q = 7,
+        .kernel = 1,
+        .stride = 2,
+        .dilation = 1},
+    {.bf16 = 1,
+        .hwio = 1,
+        .groups = 1,
+        .c = 48,
+        .h = 14,
+        .w = 14,
+        .out = 40,
+        .p = 14,
+        .q = 14,
+        .kernel = 3,
+        .stride = 1,
+        .pad = 1,
+        .dilation = 1},
+};
+
+/* What the library makes of the same weight, where it wants pairs; returns whether it does. */
+static bool compare(const dt_dnnl_problem *p)
+{
+    const dt_dnnl_layout from = {.kind = p->hwio ? DT_DNNL_HWIO : DT_DNNL_PLAIN};
+    const dt_dnnl_layout to = {.kind = DT_DNNL_FORWARD, .n = 4};
+    dt_dnnl_facts f, move;
+    dt_dnnl_op *op;
+    dt_err err = {0};
+    assert_int_equal(dt_dnnl_ask(p, to, &f, &err), DT_OK);
+    assert_int_equal(dti_dnnl_ask_reorder(p, from, to, &move, &err), DT_OK);
+    assert_int_equal(f.pairs, move.pairs);
+    const dt_weight_pairs w = {p->out, p->c, p->kernel * p->kernel, f.pairs, .hwio = p->hwio != 0};
+    if (!dti_weight_pairs_can(&w))
+        return false;
+    assert_int_equal(f.weight_bytes, count_of(&w) * sizeof(dt_bf16));
+    float *plain = weight_of(count_of(&w));
+    dt_bf16 *ours = malloc(f.weight_bytes), *theirs = malloc(f.weight_bytes);
+    assert_non_null(ours);
+    assert_non_null(theirs);
+    assert_int_equal(dti_dnnl_create_reorder(&op, p, from, to, &err), DT_OK);
+    const dt_dnnl_bytes bytes = {.x = plain, .y = theirs, .work = malloc(move.work_bytes + 1)};
+    assert_non_null(bytes.work);
+    assert_int_equal(dt_dnnl_run(op, &bytes, &err), DT_OK);
+    dti_weight_pairs_run(&w, plain, ours);
+    assert_memory_equal(ours, theirs, f.weight_bytes);
+    dt_dnnl_destroy(op);
+    free(bytes.work);
+    free(plain);
+    free(ours);
+    free(theirs);
+    return true;
+}
+
+static void is_what_the_library_makes(void **state)
+{
+    (void)state;
+    if (!dti_weight_pairs_can(&rows[0]) || !dt_onednn_bf16())
+        skip();
+    dt_cpu_setup(2);
+    bool some = false;
+    for (size_t i = 0; i < DT_COUNT(problems); i++)
+        some = compare(&problems[i]) || some;
+    assert_true(some);
+    assert_false(compare(&problems[DT_COUNT(problems) - 1])); /* channels that it must pad */
+}
+
+static void what_does_not_fit_is_refused(void **state)
+{
+    static const dt_weight_pairs bad[] = {
+        {16, 32, 1, 0, true},   /* not of pairs */
+        {16, 40, 1, 16, true},  /* inputs fill no block */
+        {48, 32, 1, 32, true},  /* outputs fill no panel */
+        {24, 32, 1, 24, true},  /* a panel fills no vectors */
+        {16, 32, 9, 16, false}, /* taps lie between the inputs */
+    };
+    (void)state;
+    for (size_t i = 0; i < DT_COUNT(bad); i++)
+        assert_false(dti_weight_pairs_can(&bad[i]));
+}
+
+DT_TEST_GROUP(weight_pairs)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(is_its_definition),
+        cmocka_unit_test(is_what_the_library_makes),
+        cmocka_unit_test(what_does_not_fit_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

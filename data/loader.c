@@ -129,6 +129,7 @@ struct dt_loader {
 
     /* under the mutex */
     bool stop, sought, failed; /* failed: err holds, nothing is decoded until seek */
+    bool rests, rested;        /* nothing is until seek; and the ring's pages are given back */
     cursor goal;               /* of the seek: epoch, batch and place */
     int first, ready;          /* next slot to hand out; how many are decoded */
     bool lent;                 /* the slot before first is the caller's */
@@ -255,7 +256,7 @@ static void fill_one(dt_loader *l)
     pthread_mutex_unlock(&l->mutex);
     const dt_status st = make_batch(l, s, &err);
     pthread_mutex_lock(&l->mutex);
-    if (l->stop || l->sought)
+    if (l->stop || l->sought || l->rests)
         return;
     if (st != DT_OK) {
         l->failed = true;
@@ -263,6 +264,15 @@ static void fill_one(dt_loader *l)
     } else {
         l->ready++;
     }
+    pthread_cond_signal(&l->filled);
+}
+
+static void give_back(dt_loader *l)
+{
+    const size_t samples = (size_t)l->o.batch * (size_t)l->slots;
+    dt_alloc_forget(l->x, samples * l->sample * sizeof *l->x);
+    dt_alloc_forget(l->labels, samples * l->label * sizeof *l->labels);
+    l->rested = true;
     pthread_cond_signal(&l->filled);
 }
 
@@ -278,7 +288,9 @@ static void *decode_thread(void *arg)
             go_to(l, l->goal.epoch);
             l->cur.batch = l->goal.batch;
             l->cur.at = l->goal.at;
-        } else if (l->failed || l->ready + l->lent >= l->slots) {
+        } else if (l->rests && !l->rested) {
+            give_back(l);
+        } else if (l->rests || l->failed || l->ready + l->lent >= l->slots) {
             pthread_cond_wait(&l->freed, &l->mutex);
         } else {
             fill_one(l);
@@ -310,6 +322,8 @@ static dt_status next(void *self, dt_batch *out, dt_err *err)
 {
     dt_loader *l = self;
     dt_status st = DT_OK;
+    if (l->rests) /* set by this thread alone */
+        return DT_FAIL(err, DT_E_INTERNAL, "a feed that rests is sought before its next batch");
     pthread_mutex_lock(&l->mutex);
     if (l->lent) {
         l->lent = false;
@@ -359,12 +373,13 @@ static dt_status seek_to(void *self, int64_t epoch, int64_t batch, int64_t at, d
     const cursor goal = {.epoch = epoch, .batch = batch, .at = at};
     const cursor *last = &l->sought_at;
     pthread_mutex_lock(&l->mutex);
-    if (epoch != last->epoch || batch != last->batch || at != last->at || l->taken > 0 ||
-        l->failed) {
+    if (l->rests || epoch != last->epoch || batch != last->batch || at != last->at ||
+        l->taken > 0 || l->failed) {
         l->sought_at = l->goal = goal;
         l->taken = 0;
         l->ready = 0;
         l->failed = false;
+        l->rests = l->rested = false;
         l->sought = true;
         l->feed.at = at;
         atomic_store(&l->in_vain, true);
@@ -379,6 +394,22 @@ static dt_status seek(void *self, int64_t epoch, dt_err *err)
     return seek_to(self, epoch, 0, 0, err);
 }
 
+/* What is being made is left, so this takes no longer than a sample. */
+static void rest(void *self)
+{
+    dt_loader *l = self;
+    pthread_mutex_lock(&l->mutex);
+    l->rests = true;
+    l->ready = 0;
+    l->lent = false;
+    l->sought = false;
+    atomic_store(&l->in_vain, true);
+    pthread_cond_signal(&l->freed);
+    while (!l->rested)
+        pthread_cond_wait(&l->filled, &l->mutex);
+    pthread_mutex_unlock(&l->mutex);
+}
+
 /* Once the sizes are known. */
 static void set_feed(dt_loader *l)
 {
@@ -387,6 +418,7 @@ static void set_feed(dt_loader *l)
         .peek = peek,
         .seek = seek,
         .seek_to = seek_to,
+        .rest = rest,
         .batch = l->o.batch,
         .samples = l->o.drop_last ? l->per_epoch * l->o.batch : l->count};
 }
@@ -479,6 +511,7 @@ dt_status dt_loader_create(
     l->o.shuffle = o->shuffle && !source->desc->fixed_order;
     l->count = source->desc->count(source);
     l->per_epoch = l->count / o->batch + (!o->drop_last && l->count % o->batch != 0);
+    l->rests = o->rests; /* and what the ring was given as zeros is given back */
     set_feed(l);
     pthread_mutex_init(&l->mutex, NULL);
     pthread_cond_init(&l->filled, NULL);

@@ -20,6 +20,7 @@ typedef struct dt_loader_opts {
     bool drop_last; /* leave out a last partial batch */
     int ahead;      /* batches decoded ahead, at least 1 */
     int threads;    /* that decode; 0 is 1 */
+    bool rests;     /* decode nothing before the first seek */
     uint64_t seed;
 } dt_loader_opts;
 
@@ -29,7 +30,8 @@ typedef struct dt_loader dt_loader;
  * thread. feed->samples counts those of an epoch that are delivered: all, or with drop_last the
  * full batches. After the last batch of an epoch next goes on with the next epoch. An error of next
  * stays until seek. DT_E_CONFIG for options out of range, DT_E_DATA for a source without a sample
- * (or, with drop_last, without a full batch). */
+ * (or, with drop_last, without a full batch). A feed that rests, after its rest or from the start
+ * (rests), begins with a seek. */
 dt_status dt_loader_create(
     dt_loader **out, const dt_source *source, const dt_loader_opts *o, dt_err *err) DT_NODISCARD;
 void dt_loader_destroy(dt_loader *l); /* NULL is fine */

@@ -25,6 +25,9 @@ typedef struct dt_feed {
     /* Go on where a run stopped: to a batch of an epoch, counted from 0, which begins at place @at
      * of the epoch's order, as the feed's own at said then. */
     dt_status (*seek_to)(void *self, int64_t epoch, int64_t batch, int64_t at, dt_err *err);
+    /* No batch is wanted until seek or seek_to: all are dropped, the one handed out last included,
+     * with the memory that they take. May be NULL. */
+    void (*rest)(void *self);
     int64_t samples;     /* of an epoch */
     int64_t batch;       /* of a full step */
     int64_t skipped;     /* bad samples left out so far, on_error = skip */

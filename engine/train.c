@@ -83,6 +83,13 @@ static dt_batch part(const dt_train_job *j, const dt_batch *b, int64_t from)
         b->labels + from * dti_runner_labels(j->runner), left < micro ? left : micro, b->id};
 }
 
+/* No batch is wanted for some time. */
+static void rest(const dt_feed *f)
+{
+    if (f->rest != NULL)
+        f->rest(f->self);
+}
+
 /* The feed's next batch, if that is there already. */
 static dt_batch peek(const dt_feed *f)
 {
@@ -383,6 +390,7 @@ dt_status dt_evaluate(const dt_train_job *j, dt_eval_report *r, dt_err *err)
     dt_status st = tally_init(&t, j, err);
     if (st == DT_OK)
         st = evaluate_all(j, &t, &r->samples, err);
+    rest(j->eval_feed);
     const double count = (double)t.sum.count;
     r->loss = t.sum.loss_sum / count;
     r->top1 = (double)t.sum.top1 / count;
@@ -400,6 +408,8 @@ static dt_status evaluate_after(const dt_train_job *j, int64_t step, dt_err *err
     const int64_t epoch = step / j->steps_per_epoch, every = j->opts->eval_every;
     if (j->eval_feed == NULL || !(last || (ends && every > 0 && (epoch + 1) % every == 0)))
         return DT_OK;
+    if (last)
+        rest(j->feed);
     dt_eval_report r;
     DT_CHECK(dt_evaluate(j, &r, err));
     r.step = step + 1;

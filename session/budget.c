@@ -315,6 +315,7 @@ dt_status dt_session_check_run(dt_session *s, bool loaded, dt_err *err)
     const bool disk =
         s->opts.memory.disk_budget > 0 || dt_plan_set_tier_peak(s->plans, DT_TIER_DISK) > 0;
     const struct statfs *on = disk && dt_io->statfs(dt_session_disk_path(s), &fs) == 0 ? &fs : NULL;
+    dt_alloc_trim(); /* what planning took is there for the run */
     dt_limits_read(&l);
     DT_CHECK(dt_session_meet(s, err));
     DT_CHECK(check_budgets(s, &l, on, err));

@@ -1,10 +1,17 @@
 /* Host memory, counted and made to fail at the n-th call by tests. */
+#define _DEFAULT_SOURCE /* madvise */
+
 #include "engine/base/alloc.h"
 
 #include <malloc.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { LARGE = 1 << 20 };
 
 static atomic_long countdown; /* 0: never fail */
 static atomic_long live, calls;
@@ -32,12 +39,39 @@ static void discount(void *p)
     atomic_fetch_sub(&bytes, malloc_usable_size(p));
 }
 
+/* The whole pages within come again as zeros when they are next touched; *from and *to: the bytes
+ * that they are, none if the system does not take them. */
+static void drop_pages(unsigned char *p, size_t n, size_t *from, size_t *to)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), off = (uintptr_t)p % page;
+    *from = (page - off) % page;
+    *to = *from < n ? *from + (n - *from) / page * page : *from;
+    if (*from >= *to || madvise(p + *from, *to - *from, MADV_DONTNEED) != 0)
+        *from = *to = 0;
+}
+
+/* calloc clears a large block by hand where it has been in use before, and so takes all of its
+ * pages; of buffers, often little is ever touched. */
+static void *zeroed(size_t n)
+{
+    if (n < LARGE)
+        return calloc(1, n);
+    unsigned char *p = malloc(n);
+    size_t from, to;
+    if (p == NULL)
+        return NULL;
+    drop_pages(p, n, &from, &to);
+    memset(p, 0, from);
+    memset(p + to, 0, n - to);
+    return p;
+}
+
 void *dt_alloc(size_t n, size_t each)
 {
     size_t all;
     if (!dt_mul_bytes(n, each, &all) || must_fail())
         return NULL;
-    void *p = calloc(1, all > 0 ? all : 1);
+    void *p = zeroed(all > 0 ? all : 1);
     if (p == NULL)
         return NULL;
     atomic_fetch_add(&live, 1);
@@ -76,6 +110,19 @@ void dt_free(void *p)
         atomic_fetch_sub(&live, 1);
     discount(p);
     free(p);
+}
+
+void dt_alloc_trim(void)
+{
+#ifdef __GLIBC__
+    (void)malloc_trim(0);
+#endif
+}
+
+void dt_alloc_forget(void *p, size_t n)
+{
+    size_t from, to;
+    drop_pages(p, n, &from, &to);
 }
 
 bool dt_grow(void **p, size_t *cap, size_t n, size_t each)

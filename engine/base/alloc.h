@@ -12,6 +12,13 @@ void *dt_realloc(void *p, size_t n, size_t each) DT_NODISCARD; /* new bytes are 
 char *dt_strdup(const char *s) DT_NODISCARD;
 void dt_free(void *p);
 
+/* Give the system back the pages of what is freed: the C library keeps them after a search of many
+ * small blocks. */
+void dt_alloc_trim(void);
+/* Of a block that stays, the whole pages, as what they hold is not wanted; they come again as
+ * zeros. */
+void dt_alloc_forget(void *p, size_t n);
+
 /* Make room for one more element in a growing array; false when memory is out, with *p intact. */
 bool dt_grow(void **p, size_t *cap, size_t n, size_t each) DT_NODISCARD;
 

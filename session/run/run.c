@@ -233,8 +233,8 @@ static dt_status check(dt_run *r, dt_err *err)
     DT_CHECK(dt_session_plan_run(
         s, r->feeds.eval_loader != NULL, r->feeds.last, r->feeds.eval_last, err));
     DT_CHECK(dt_plan_set_check_statistics(s->plans, err));
-    DT_CHECK(dt_session_check_run(s, true, err));
     DT_CHECK(tell_saving(r, err));
+    DT_CHECK(dt_session_check_run(s, true, err)); /* behind all that is planned */
     return dti_facts_check(r, err);
 }
 

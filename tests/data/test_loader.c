@@ -18,7 +18,7 @@ typedef struct fake {
     long nap; /* nanoseconds that sample 0 takes */
 } fake;
 
-static atomic_long bad_reads; /* of all fakes */
+static atomic_long bad_reads, reads; /* of all fakes */
 
 static int64_t fake_count(const dt_source *s)
 {
@@ -29,6 +29,7 @@ static dt_status fake_read(
     const dt_source *s, int64_t i, uint64_t key, float *x, int32_t *label, dt_err *err)
 {
     const fake *f = (const fake *)s;
+    atomic_fetch_add(&reads, 1);
     DT_ASSERT(i >= 0 && i < f->count);
     if (f->nap > 0 && i == 0)
         nanosleep(&(struct timespec){.tv_nsec = f->nap}, NULL);
@@ -113,6 +114,20 @@ static void without_shuffling_samples_come_in_order_and_again(void **state)
             assert_int_equal(got[i], i);
     }
     dt_loader_destroy(l);
+}
+
+/* A batch of three that begins with sample @from, of so many values each. */
+static dt_batch taken(dt_loader *l, int32_t from, size_t values)
+{
+    dt_err err = {0};
+    dt_batch b = {0};
+    assert_ok(dt_loader_feed(l)->next(dt_loader_feed(l)->self, &b, &err), &err);
+    assert_int_equal(b.n, 3);
+    for (int32_t i = 0; i < 3; i++) {
+        assert_int_equal(b.labels[i], from + i);
+        assert_true(b.x[(size_t)i * values] == (float)(from + i));
+    }
+    return b;
 }
 
 static void let_it_decode(void)
@@ -473,6 +488,48 @@ static void options_out_of_range_are_refused(void **state)
     dt_loader_destroy(NULL);
 }
 
+/* A feed that rests reads nothing, holds no batch, and begins where it is sought. */
+static void a_feed_that_rests_holds_nothing(void **state)
+{
+    (void)state;
+    enum { SIDE = 256 };
+    fake f;
+    make_fake(&f, 12);
+    f.base.opts.shape = (dt_shape){1, SIDE, SIDE, 2};
+    atomic_store(&reads, 0);
+    dt_loader *l = created(&f, &(dt_loader_opts){.batch = 3, .ahead = 2, .rests = true});
+    dt_feed *feed = dt_loader_feed(l);
+    let_it_decode();
+    assert_int_equal(atomic_load(&reads), 0);
+    next_fails(l, DT_E_INTERNAL, "is sought before its next batch");
+    for (int epoch = 0; epoch < 3; epoch++) {
+        seek(l, epoch);
+        const dt_batch first = taken(l, 0, 2 * SIDE * SIDE);
+        float *x = (float *)(uintptr_t)first.x; /* the ring, of which it was the first slot */
+        assert_true(x[2 * SIDE * SIDE] == 1);
+        feed->rest(feed->self);
+        const long read = atomic_load(&reads);
+        assert_null(feed->peek(feed->self).x);
+        for (size_t page = SIDE; page < 2 * SIDE * SIDE; page += SIDE)
+            assert_true(x[page] == 0);
+        assert_true(x[2 * SIDE * SIDE] == 0);
+        next_fails(l, DT_E_INTERNAL, "is sought before its next batch");
+        feed->rest(feed->self);
+        let_it_decode();
+        assert_int_equal(atomic_load(&reads), read);
+    }
+    dt_err err = {0};
+    assert_ok(feed->seek_to(feed->self, 0, 2, 6, &err), &err);
+    (void)taken(l, 6, 2 * SIDE * SIDE);
+    (void)taken(l, 9, 2 * SIDE * SIDE);
+    seek(l, 1);
+    feed->rest(feed->self); /* before any of what was sought is there */
+    seek(l, 1);
+    (void)taken(l, 0, 2 * SIDE * SIDE);
+    feed->rest(feed->self);
+    dt_loader_destroy(l);
+}
+
 static void waiting_is_counted(void **state)
 {
     (void)state;
@@ -526,6 +583,7 @@ DT_TEST_GROUP(loader)
         cmocka_unit_test(when_all_samples_are_bad_it_ends),
         cmocka_unit_test(faults_of_the_machine_are_never_skipped),
         cmocka_unit_test(options_out_of_range_are_refused),
+        cmocka_unit_test(a_feed_that_rests_holds_nothing),
         cmocka_unit_test(waiting_is_counted),
         cmocka_unit_test(it_can_be_left_at_any_moment),
     };

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <dnntrain.h>
 #include "engine/base/alloc.h"
@@ -10,6 +11,7 @@
 #include "layers/onednn/onednn.h"
 #include "memory/kept.h"
 #include "memory/policies/auto_front.h"
+#include "session/budget.h"
 #include "session/predict.h"
 #include "tests/fixture/planned.h"
 #include "tests/fixture/random_graph.h"
@@ -358,6 +360,39 @@ static void no_bit_differs(void **state)
             no_bit_differs_on(cases[i].net, cases[i].w);
 }
 
+static uint64_t resident(void)
+{
+    unsigned long all, here;
+    FILE *f = fopen("/proc/self/statm", "r");
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%lu %lu", &all, &here), 2);
+    fclose(f);
+    return (uint64_t)here * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* A search goes through hundreds of programs; what it leaves to the run is one. */
+static void what_a_search_took_is_there_for_the_run(void **state)
+{
+    (void)state;
+    NEED_LIMITS();
+    enum { LEFT = 8 << 20 };
+    const char *sets[] = {"policy.auto.moves=0", "memory.device_budget=200MiB"};
+    const char *file = cli_file("auto.ini",
+        "[model]\nname = resnet50\nimage = 32\nclasses = 4\n[data]\nsamples = 8\n"
+        "[train]\nbatch = 2\n[device]\nkind = cpu\n[memory]\npolicy = auto\n");
+    dt_session *s = NULL;
+    dt_err err = {0};
+    assert_ok(dt_session_open(&s, file, sets, DT_COUNT(sets), &err), &err);
+    const uint64_t before = resident();
+    assert_ok(dt_session_plan_run(s, false, 0, 0, &err), &err);
+    const uint64_t full = resident();
+    assert_ok(dt_session_check_run(s, true, &err), &err);
+    const uint64_t now = resident();
+    dt_session_close(s);
+    assert_true(full > before + 2 * (uint64_t)LEFT); /* or there is nothing to see */
+    assert_true(now < before + LEFT);
+}
+
 static void lossy_says_that_results_change(void **state)
 {
     (void)state;
@@ -382,6 +417,7 @@ DT_TEST_GROUP(auto)
         cmocka_unit_test(what_is_no_front_is_not_taken),
         cmocka_unit_test(the_same_twice),
         cmocka_unit_test(no_bit_differs),
+        cmocka_unit_test(what_a_search_took_is_there_for_the_run),
         cmocka_unit_test(lossy_says_that_results_change),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 /* Saving and loading go piece by piece: what they take besides the plans is counted, wherever
  * tensors live, and nothing of a value is lost on the way. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -9,6 +10,7 @@
 #include "engine/checkpoint/checkpoint.h"
 #include "session/rig.h"
 #include "tests/fixture/check.h"
+#include "tests/fixture/run_cli.h"
 #include "tests/fixture/state.h"
 #include "tests/fixture/workspace.h"
 
@@ -20,7 +22,14 @@
     "[train]\nbatch = 1\nmomentum = 0.9\nprecision = fp32\nseed = %d\n"                            \
     "[memory]\ndisk_path = /var/tmp\n[device]\nthreads = 1\n[memory.layers]\n%s"
 
+/* The weight of f takes 64 KiB by class. */
+#define WIDE                                                                                       \
+    "[model]\nimage = 32\nclasses = %d\n[conv c]\nout = 16\nkernel = 3\npad = 1\n"                 \
+    "[relu r]\n[fc f]\nout = %d\n[data]\nsamples = 2\n[train]\nbatch = 1\nmomentum = 0.9\n"        \
+    "steps = 1\nprecision = fp32\n[device]\nthreads = 1\n[run]\ndir = out\n"
+
 enum {
+    WIDEST = 1024 * 16 * 32 * 32 * 4,
     LARGEST = 16 * 32 * 32 * 512 * 4,
     NAMES = 1 << 20,                               /* and what else is small */
     MOST = 2 * DTI_PIECE + DT_WRITER_BYTES + NAMES /* columns in both orders */
@@ -165,11 +174,69 @@ static void first_values_take_no_more(void **state)
     close_trainee(&all);
 }
 
+/* ---- a whole process ---- */
+
+/* Of a summary. */
+static uint64_t number(const char *run, const char *key)
+{
+    char path[512], want[64];
+    snprintf(path, sizeof path, "%s/summary.json", in_workspace(run));
+    snprintf(want, sizeof want, "\"%s\":\t", key);
+    char *text = cli_text(path);
+    const char *at = strstr(text, want);
+    assert_non_null(at);
+    const uint64_t n = strtoull(at + strlen(want), NULL, 10);
+    dt_free(text);
+    return n;
+}
+
+/* What a run that goes on, or begins, takes at its peak besides its plan. */
+static uint64_t beside(const char *words)
+{
+    ran r = cli_run(words, NULL);
+    if (r.code != 0)
+        fail_msg("'%s' ends with %d: %s", words, r.code, r.err);
+    cli_done(&r);
+    return number("out", "process_peak") - number("out", "device_peak_planned");
+}
+
+/* What planning makes room for besides the plans, of the wide network of so many classes. */
+static uint64_t need_of(int classes)
+{
+    char ini[2048];
+    const int n = snprintf(ini, sizeof ini, WIDE, classes, classes);
+    dt_session *s = NULL;
+    dt_err err = {0};
+    put_text("wide.ini", ini);
+    assert_ok(dt_session_open_text(&s, "wide", ini, (size_t)n, NULL, 0, &err), &err);
+    assert_ok(dt_session_plan_run(s, true, 0, 0, &err), &err);
+    const uint64_t need = dt_plan_set_need(s->plans).weights;
+    dt_session_close(s);
+    return need;
+}
+
+/* Beside its plan and what any run takes, of which one of a tiny network tells, no more than was
+ * made room for, and no weight as a whole. */
+static void a_run_that_goes_on_loads_within_what_was_planned(void **state)
+{
+    NEED_BINARY();
+    NEED_LIMITS();
+    (void)need_of(2);
+    const uint64_t any = beside("wide.ini");
+    remove_all("out");
+    const uint64_t most = any + need_of(1024) + DTI_PIECE; /* freed, and not fit for the next */
+    assert_true(most < any + WIDEST);
+    assert_in_range(beside("wide.ini"), 1, most);
+    assert_in_range(beside("wide.ini --resume out --set train.steps=2"), 1, most);
+    remove_all("out");
+}
+
 DT_TEST_GROUP(passages)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_saved_and_loaded_comes_in_pieces),
         cmocka_unit_test(first_values_take_no_more),
+        cmocka_unit_test(a_run_that_goes_on_loads_within_what_was_planned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -362,24 +362,69 @@ dt_status dti_planner_try(dti_planner *x, bool *more, dt_err *err)
 
 /* ---- feedback ---- */
 
-/* Copies back for which ops of the plan wait begin earlier, by a twentieth of what they take. */
-static dt_status hasten(const dti_planner *x, const dti_load_curve *c, dti_idle *of, dt_err *err)
+/* What the ops of a plan wait for copies of a tensor: how often for one back, how long for any. */
+typedef struct tensor_wait {
+    int back;
+    double seconds;
+} tensor_wait;
+
+/* Of each event the first row that signals it; DT_NONE: none does. */
+static void find_signals(const dt_plan *p, int32_t *by)
+{
+    for (int32_t e = 0; e < p->n_event; e++)
+        by[e] = DT_NONE;
+    for (size_t i = p->n_row; i-- > 0;)
+        if (p->row[i].kind != DT_ROW_WAIT && p->row[i].event != DT_NONE)
+            by[p->row[i].event] = (int32_t)i;
+}
+
+/* By tensor, from one pass over the rows in their order. */
+static void add_waits(const dt_plan *p, const dt_timeline *t, const int32_t *by, tensor_wait *of)
+{
+    for (size_t k = 0; k < t->n; k++) {
+        const dt_row *w = &p->row[k];
+        if (w->kind != DT_ROW_WAIT || w->stream != DT_STREAM_COMPUTE || t->end[k] <= t->begin[k] ||
+            by[w->event] == DT_NONE)
+            continue;
+        const dt_row *copy = &p->row[by[w->event]];
+        if (copy->tensor == DT_NONE)
+            continue;
+        of[copy->tensor].seconds += t->end[k] - t->begin[k];
+        of[copy->tensor].back += copy->kind == DT_ROW_COPY_IN;
+    }
+}
+
+/* Of the plan's tensors; the caller frees *out, after a failure as well. */
+static dt_status find_waits(
+    const dti_planner *x, const dti_load_curve *c, tensor_wait **out, dt_err *err)
 {
     const dt_simulate_opts o = dti_pass_machine(x->env);
-    dt_timeline t;
-    const dt_status st = dt_simulate(&t, c->plan, dti_pass_costs(x->env), &o, err);
-    for (size_t k = 0; st == DT_OK && k < t.n; k++) {
-        const dt_row *w = &c->plan->row[k];
-        if (w->kind != DT_ROW_WAIT || w->stream != DT_STREAM_COMPUTE || t.end[k] <= t.begin[k])
-            continue;
-        const int32_t by = dti_timeline_signal(c->plan, (int32_t)k);
-        if (by < 0 || c->plan->row[by].kind != DT_ROW_COPY_IN)
-            continue;
-        for (size_t n = 0; n < x->n_gap; n++)
-            if (of[n].fate == DTI_OFFLOAD && of[n].gap.tensor == c->plan->row[by].tensor)
-                of[n].early += of[n].in / 20;
+    const dt_plan *p = c->plan;
+    dt_timeline t = {0};
+    int32_t *by = dt_alloc((size_t)p->n_event + 1, sizeof *by);
+    *out = dt_alloc(p->n_tensor + 1, sizeof **out);
+    const dt_status st = by != NULL && *out != NULL
+                             ? dt_simulate(&t, p, dti_pass_costs(x->env), &o, err)
+                             : DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+    if (st == DT_OK) {
+        find_signals(p, by);
+        add_waits(p, &t, by, *out);
     }
     dt_timeline_deinit(&t);
+    dt_free(by);
+    return st;
+}
+
+/* Copies back for which ops of the plan wait begin earlier, by a twentieth of what they take for
+ * each such wait. */
+static dt_status hasten(const dti_planner *x, const dti_load_curve *c, dti_idle *of, dt_err *err)
+{
+    tensor_wait *waits;
+    const dt_status st = find_waits(x, c, &waits, err);
+    for (size_t n = 0; st == DT_OK && n < x->n_gap; n++)
+        for (int k = 0; of[n].fate == DTI_OFFLOAD && k < waits[of[n].gap.tensor].back; k++)
+            of[n].early += of[n].in / 20; /* one by one, as sums of reals round */
+    dt_free(waits);
     return st;
 }
 
@@ -405,23 +450,14 @@ static dt_status feed_back(dti_planner *x, dti_idle *of, dt_err *err)
 /* ---- taking back ---- */
 
 /* How long the ops of a plan wait for the copies of each gap; no less than nothing. */
-static dt_status find_waits(
+static dt_status seconds_waited(
     const dti_planner *x, const dti_load_curve *c, const dti_idle *of, double *waits, dt_err *err)
 {
-    const dt_simulate_opts o = dti_pass_machine(x->env);
-    dt_timeline t;
-    const dt_status st = dt_simulate(&t, c->plan, dti_pass_costs(x->env), &o, err);
-    memset(waits, 0, x->n_gap * sizeof *waits);
-    for (size_t k = 0; st == DT_OK && k < t.n; k++) {
-        const dt_row *w = &c->plan->row[k];
-        if (w->kind != DT_ROW_WAIT || w->stream != DT_STREAM_COMPUTE || t.end[k] <= t.begin[k])
-            continue;
-        const int32_t by = dti_timeline_signal(c->plan, (int32_t)k);
-        for (size_t n = 0; by >= 0 && n < x->n_gap; n++)
-            if (of[n].fate == DTI_OFFLOAD && of[n].gap.tensor == c->plan->row[by].tensor)
-                waits[n] += t.end[k] - t.begin[k];
-    }
-    dt_timeline_deinit(&t);
+    tensor_wait *by;
+    const dt_status st = find_waits(x, c, &by, err);
+    for (size_t n = 0; n < x->n_gap; n++)
+        waits[n] = st == DT_OK && of[n].fate == DTI_OFFLOAD ? by[of[n].gap.tensor].seconds : 0;
+    dt_free(by);
     return st;
 }
 
@@ -471,7 +507,7 @@ static dt_status take_back(dti_planner *x, dti_idle *of, dt_err *err)
         dti_idle *i = NULL;
         st = plan(x, of, x->limit, &c, err);
         if (st == DT_OK)
-            st = find_waits(x, &c, of, waits, err);
+            st = seconds_waited(x, &c, of, waits, err);
         dti_load_curve_close(&c);
         for (size_t k = 0; st == DT_OK && k < n && (i = costliest(x, of, waits)) != NULL; k++)
             i->fate = DTI_KEEP;

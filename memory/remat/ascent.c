@@ -97,10 +97,8 @@ static void copy(const dti_lp *p, point *to, const point *from)
 
 static void add_to_mean(const dti_lp *p, point *mean, const point *q, double share)
 {
-    for (size_t k = 0; k < p->n_col; k++) {
+    for (size_t k = 0; k < p->n_col; k++)
         mean->x[k] += share * (q->x[k] - mean->x[k]);
-        mean->ay[k] += share * (q->ay[k] - mean->ay[k]);
-    }
     for (size_t r = 0; r < p->n_row; r++)
         mean->y[r] += share * (q->y[r] - mean->y[r]);
 }
@@ -126,6 +124,7 @@ static void weigh(ascent *a)
  * where it began. */
 static double look(ascent *a, point *better)
 {
+    transposed(a->p, a->mean.y, a->mean.ay); /* of this very y: what was averaged has drifted */
     const double at = proved(a->p, &a->at), mean = proved(a->p, &a->mean);
     a->best = fmax(a->best, fmax(at, mean));
     const double off_at = off(a, &a->at, at), off_mean = off(a, &a->mean, mean);

@@ -3,10 +3,11 @@
  *
  * Minimise c x with A x >= b and l <= x <= u. For any y >= 0 no solution costs less than
  *   b y + the sum over columns of the least of (c - A'y) x within l and u,
- * so the answer is proved by the y it comes of, and rounding aside nothing rests on how that was
- * found. */
+ * so the answer is proved by the y it comes of, less what that sum may be rounded by, and nothing
+ * rests on how y was found. */
 #include "memory/remat/ascent.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -47,6 +48,25 @@ static double proved(const dti_lp *p, const point *q)
         sum += left * (left > 0 ? p->lower[k] : p->upper[k]);
     }
     return sum;
+}
+
+/* By how much what `proved` gives may be above what these multipliers prove: of each term's size so
+ * many roundings as there are sums and products on its way (Higham, Accuracy and Stability of
+ * Numerical Algorithms, 3.1), twice, for those of this sum and of the coefficients. */
+static double rounding(const dti_lp *p, const double *y)
+{
+    double sum = 0;
+    for (size_t k = 0; k < p->n_col; k++)
+        sum += fabs(p->cost[k]) * fmax(fabs(p->lower[k]), fabs(p->upper[k]));
+    for (size_t r = 0; r < p->n_row; r++) {
+        double row = fabs(p->row_lower[r]);
+        for (int e = p->start[r]; y[r] > 0 && e < p->start[r + 1]; e++) {
+            const int k = p->column[e];
+            row += fabs(p->factor[e]) * fmax(fabs(p->lower[k]), fabs(p->upper[k]));
+        }
+        sum += row * y[r];
+    }
+    return 2 * DBL_EPSILON * (double)(p->n_row + p->n_col + 4) * sum;
 }
 
 static double row_of(const dti_lp *p, size_t r, const double *x)
@@ -126,7 +146,8 @@ static double look(ascent *a, point *better)
 {
     transposed(a->p, a->mean.y, a->mean.ay); /* of this very y: what was averaged has drifted */
     const double at = proved(a->p, &a->at), mean = proved(a->p, &a->mean);
-    a->best = fmax(a->best, fmax(at, mean));
+    a->best = fmax(a->best, at - rounding(a->p, a->at.y));
+    a->best = fmax(a->best, mean - rounding(a->p, a->mean.y));
     const double off_at = off(a, &a->at, at), off_mean = off(a, &a->mean, mean);
     *better = off_mean < off_at ? a->mean : a->at;
     return fmin(off_at, off_mean);

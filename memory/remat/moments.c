@@ -547,7 +547,8 @@ dt_status dti_moments_bound(const dti_moments *given, double *seconds, dt_err *e
         st = add_rows(&m);
     if (st == DT_OK && m.k > 0) {
         const int steps = (int)fmin(STEPS, work / ((double)m.lp.n_entry + 1));
-        const double rounded = 1e-7; /* more than thousands of steps and columns add up to */
+        const double rounded =
+            1e-7; /* units, and what is added behind the bound, which sees to its own */
         const double rest = moves(&m) ? 0 : given->least - floating(&m);
         st = dti_lp_bound(&m.lp, steps, near, &best, err);
         *seconds = fmax(*seconds, rest + fmin(best, MOST) * m.unit * (1 - rounded));

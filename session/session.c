@@ -264,45 +264,97 @@ static const dt_rung *rung_of(const dt_policy *p, const char *name)
     return NULL;
 }
 
-/* Read the options of a rung that may be taken later, as they will be then. */
-static dt_status check_rung(dt_session *s, const dt_rung *rung, dt_err *err)
+/* Policies that a command names besides memory.policy. */
+typedef struct also {
+    const char *const *list;
+    size_t n;
+} also;
+
+static bool is_named(const also *a, const char *name)
 {
+    const size_t len = strlen(name);
+    for (size_t i = 0; i < a->n; i++)
+        for (const char *at = a->list[i]; *at != '\0'; at += strcspn(at, ","), at += *at == ',')
+            if (strcspn(at, ",") == len && strncmp(at, name, len) == 0)
+                return true;
+    return false;
+}
+
+static bool holds(const dt_policies *p, const char *name)
+{
+    for (size_t i = 0; i < p->n; i++)
+        if (strcmp(p->pass[i].policy->name, name) == 0)
+            return true;
+    return false;
+}
+
+/* Read the options of the rung by which a ladder of @p may come to be that policy, as they will be
+ * then; false: there is none. */
+static bool read_rung(
+    dt_session *s, const dt_policies *p, const char *name, dt_status *st, dt_err *err)
+{
+    const dt_rung *rung = NULL;
     dt_policies taken;
-    const dt_status st = dt_policies_take(&taken, &s->policies, rung, s->config, err);
+    for (size_t i = 0; i < p->n && rung == NULL; i++)
+        rung = rung_of(p->pass[i].policy, name);
+    if (rung == NULL)
+        return false;
+    *st = first_of(*st, dt_policies_take(&taken, p, rung, s->config, err));
     dt_policies_close(&taken);
-    return st;
+    return true;
+}
+
+/* Read the options of a policy that a command names, and those of the rung called @rung. */
+static bool read_also(dt_session *s, const also *a, const dt_policy *policy, const char *rung,
+    dt_status *st, dt_err *err)
+{
+    dt_policies one;
+    if (!is_named(a, policy->name) || holds(&s->policies, policy->name))
+        return false;
+    *st = first_of(*st, dt_policies_open(&one, policy->name, s->config, err));
+    const bool found = strcmp(policy->name, rung) == 0 || read_rung(s, &one, rung, st, err);
+    dt_policies_close(&one);
+    return found;
+}
+
+/* Whether the section of a policy is read by somebody. */
+static bool is_read(dt_session *s, const also *a, const char *name, dt_status *st, dt_err *err)
+{
+    size_t n;
+    const dt_policy *const *all = dt_policy_all(&n);
+    const dt_policy *own = dt_policy_find(name);
+    if (own == NULL || holds(&s->policies, name) || read_also(s, a, own, name, st, err) ||
+        read_rung(s, &s->policies, name, st, err))
+        return true;
+    for (size_t i = 0; i < n; i++)
+        if (all[i]->n_rung > 0 && read_also(s, a, all[i], name, st, err))
+            return true;
+    return false;
 }
 
 /* Options of policies that are not asked for, which nobody reads. */
-static dt_status check_policy_sections(dt_session *s, dt_err *err)
+static dt_status check_policy_sections(dt_session *s, const also *a, dt_err *err)
 {
     dt_status st = DT_OK;
     static const char prefix[] = "policy.";
     for (size_t i = 0; i < dt_config_section_count(s->config); i++) {
         const dt_section at = dt_config_section(s->config, i);
-        const char *name = at.text + strlen(prefix);
         char place[512];
-        bool open = strncmp(at.text, prefix, strlen(prefix)) != 0 || dt_policy_find(name) == NULL;
-        const dt_rung *rung = NULL;
-        for (size_t k = 0; k < s->policies.n && !open; k++) {
-            open = strcmp(s->policies.pass[k].policy->name, name) == 0;
-            rung = rung != NULL ? rung : rung_of(s->policies.pass[k].policy, name);
-        }
-        if (!open && rung != NULL)
-            st = first_of(st, check_rung(s, rung, err));
-        if (open || rung != NULL)
+        if (strncmp(at.text, prefix, strlen(prefix)) != 0 ||
+            is_read(s, a, at.text + strlen(prefix), &st, err))
             continue;
         dt_config_mark_known(s->config, at.text);
         st = DT_FAIL(err, DT_E_CONFIG,
             "%s: [%s] is of a policy that is not in memory.policy (%s); leave it out, or name the "
-            "policy there, also where a command has a list of its own (--policies)",
+            "policy there, also for `sweep --policies`; `compare` takes those of its --policies",
             dt_config_place(place, sizeof place, at.file, at.line), at.text, s->opts.memory.policy);
     }
     return st;
 }
 
 /* Everything that can be said without shapes, in one pass, once the text is read. */
-static dt_status read_config(dt_session *s, const char *const *sets, size_t n_sets, dt_err *err)
+static dt_status read_config(
+    dt_session *s, const char *const *sets, size_t n_sets, const also *a, dt_err *err)
 {
     dt_status st = DT_OK;
     for (size_t i = 0; i < n_sets; i++)
@@ -311,10 +363,10 @@ static dt_status read_config(dt_session *s, const char *const *sets, size_t n_se
     st = dt_run_options_bind(s->config, &s->opts, err);
     if (st == DT_E_NOMEM)
         return st;
-    const dt_status names = check_names(s, err);
-    st = first_of(st, names);
-    if (names == DT_OK) /* so that all policies that were asked for are known */
-        st = first_of(st, check_policy_sections(s, err));
+    const dt_status named = check_names(s, err);
+    st = first_of(st, named);
+    if (named == DT_OK) /* so that all policies that were asked for are known */
+        st = first_of(st, check_policy_sections(s, a, err));
     if (dt_ini_has_layers(s->config))
         st = first_of(st, dt_ini_check(s->config, err));
     dt_config_mark_known(s->config, DT_LAYER_FATES); /* its keys are globs, read with the graph */
@@ -412,16 +464,17 @@ static dt_status find_run(dt_session *s, const char *path, dt_err *err)
 }
 
 /* With the configuration's text read. */
-static dt_status open_session(dt_session *s, const char *const *sets, size_t n_sets, dt_err *err)
+static dt_status open_session(
+    dt_session *s, const char *const *sets, size_t n_sets, const also *a, dt_err *err)
 {
     dt_graph *g = NULL;
     char stem[DT_CACHE_PATH];
     s->kept = dt_kept_create(dti_fronts_kept(stem) ? stem : NULL);
-    DT_CHECK(read_config(s, sets, n_sets, err));
+    DT_CHECK(read_config(s, sets, n_sets, a, err));
     DT_CHECK(choose_device(s, err));
     DT_CHECK(check_threads(s, err));
     s->threads = (int)s->opts.device.threads;
-    dti_session_enter(s); /* facts depend on it */
+    dt_session_enter(s); /* facts depend on it */
     s->threads = s->host.team;
     const dt_status built = build_graph(s, &g, err);
     s->graph = g; /* close destroys what there is */
@@ -437,25 +490,33 @@ static dt_status open_session(dt_session *s, const char *const *sets, size_t n_s
     return dti_session_choose_parts(s, err);
 }
 
-dt_status dt_session_open(
-    dt_session **out, const char *path, const char *const *sets, size_t n_sets, dt_err *err)
+dt_status dti_session_open_for(dt_session **out, const char *path, const char *const *sets,
+    size_t n_sets, const char *const *lists, size_t n_lists, dt_err *err)
 {
+    const also a = {lists, n_lists};
     dt_session *s = *out = dt_alloc(1, sizeof *s);
     if (s == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a session");
     DT_CHECK(dt_config_load(&s->config, path, err));
     DT_CHECK(find_run(s, path, err));
-    return open_session(s, sets, n_sets, err);
+    return open_session(s, sets, n_sets, &a, err);
+}
+
+dt_status dt_session_open(
+    dt_session **out, const char *path, const char *const *sets, size_t n_sets, dt_err *err)
+{
+    return dti_session_open_for(out, path, sets, n_sets, NULL, 0, err);
 }
 
 dt_status dt_session_open_text(dt_session **out, const char *name, const char *text, size_t bytes,
     const char *const *sets, size_t n_sets, dt_err *err)
 {
+    const also none = {NULL, 0};
     dt_session *s = *out = dt_alloc(1, sizeof *s);
     if (s == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a session");
     DT_CHECK(dt_config_parse(&s->config, name, text, bytes, err));
-    return open_session(s, sets, n_sets, err);
+    return open_session(s, sets, n_sets, &none, err);
 }
 
 dt_plan_request dt_session_request(const dt_session *s)
@@ -615,13 +676,13 @@ void dti_session_forget(dt_session *s)
     s->plans = NULL;
 }
 
-void dti_session_enter(dt_session *s)
+void dt_session_enter(dt_session *s)
 {
     if (s->inside++ == 0)
         (void)dt_cpu_enter(s->threads, &s->host);
 }
 
-void dti_session_leave(dt_session *s)
+void dt_session_leave(dt_session *s)
 {
     DT_ASSERT(s->inside > 0);
     if (--s->inside == 0)
@@ -633,7 +694,7 @@ void dt_session_close(dt_session *s)
     if (s == NULL)
         return;
     while (s->inside > 0)
-        dti_session_leave(s);
+        dt_session_leave(s);
     dti_session_forget(s);
     dt_plans_deinit(&s->given);
     dt_free(s->of_run);

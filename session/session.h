@@ -4,6 +4,7 @@
 #define DT_SESSION_SESSION_H
 
 #include "engine/base/cpu.h"
+#include "engine/base/sha256.h"
 #include "engine/context.h"
 #include "engine/config/run_options.h"
 #include "engine/train.h"
@@ -25,7 +26,7 @@
  * @context:   its device, and the card of device.card: plans are for that one, and none is run
  * @card:      facts of the device, as dt_session_meet found it; 0 bytes: not asked yet
  * @threads:   of the team; plans hold for this number
- * @host @inside: what the calling thread had set before, and calls of dti_session_enter not yet
+ * @host @inside: what the calling thread had set before, and calls of dt_session_enter not yet
  * left
  * @notice:    told that planning takes long, or does without what was kept; NULL: nobody
  * @note:      what is to be said of the configuration besides, a line; "": nothing
@@ -65,11 +66,22 @@ dt_status dt_session_open_text(dt_session **out, const char *name, const char *t
     const char *const *sets, size_t n_sets, dt_err *err) DT_NODISCARD;
 void dt_session_close(dt_session *s);
 
+/* The same for a command that plans other policies than memory.policy says: @lists, of which each
+ * is written as that key is. Their sections [policy.NAME] count, too, and must hold what they may.
+ */
+dt_status dti_session_open_for(dt_session **out, const char *path, const char *const *sets,
+    size_t n_sets, const char *const *lists, size_t n_lists, dt_err *err) DT_NODISCARD;
+
+/* A sum of all that results depend on, as far as the configuration tells: where two have the same,
+ * exact plans of both train the same bits on one machine. DT_E_NOMEM. */
+dt_status dti_session_results(
+    const dt_session *s, char to[DT_SHA256_TEXT], dt_err *err) DT_NODISCARD;
+
 /* A session that opens leaves the calling thread with as many OpenMP threads as it is for, and with
  * denormals flushed, until it is closed. Whoever has several leaves each, and enters it for what
  * plans, runs or saves: the thread's settings are between the two. Pairs may be nested. */
-void dti_session_enter(dt_session *s);
-void dti_session_leave(dt_session *s);
+void dt_session_enter(dt_session *s);
+void dt_session_leave(dt_session *s);
 
 /* What the configuration asks for, to be planned as it is or with changes. */
 dt_plan_request dt_session_request(const dt_session *s);

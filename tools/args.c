@@ -129,6 +129,8 @@ static dt_status take_values(parser *p, const dt_flag *f, const char *inner)
         const char *value = inner != NULL ? inner : p->a->arg[p->at++];
         if (f->name == set_flag)
             p->out->set[p->out->n_set++] = value;
+        else if (f->value == NULL)
+            p->out->again[p->out->n_again++] = value;
         else
             f->value[i] = value;
     }
@@ -195,8 +197,10 @@ dt_status dti_cli_init(dt_cli *out, const dt_command *cmd, const dt_command_args
     const dt_flag *flags, bool sets, size_t max_words, dt_err *err)
 {
     DT_ASSERT(max_words <= DT_ARG_WORDS);
-    *out = (dt_cli){.set = dt_alloc((size_t)a->n, sizeof *out->set), .sets = sets};
-    if (out->set == NULL)
+    *out = (dt_cli){.set = dt_alloc((size_t)a->n, sizeof *out->set),
+        .again = dt_alloc((size_t)a->n, sizeof *out->again),
+        .sets = sets};
+    if (out->set == NULL || out->again == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the arguments");
     parser p = {.out = out,
         .cmd = cmd,
@@ -212,6 +216,7 @@ dt_status dti_cli_init(dt_cli *out, const dt_command *cmd, const dt_command_args
 void dti_cli_deinit(dt_cli *a)
 {
     dt_free(a->set);
+    dt_free(a->again);
     *a = (dt_cli){0};
 }
 

@@ -15,7 +15,8 @@ enum { DT_ARG_WORDS = 64, DT_FLAG_VALUES = 2 };
  * @values: what follows it, for people: "FILE" or "A B"; NULL: nothing
  * @help:   one line
  * @given:  set to true when it is there; may be NULL
- * @value:  where the words after it go, one pointer for each word of @values
+ * @value:  where the words after it go, one pointer for each word of @values; NULL of one word: the
+ *          flag may be repeated, and all of its words go to the dt_cli's @again; one a command
  *
  * A table ends with a row whose name is NULL.
  */
@@ -30,14 +31,15 @@ typedef struct dt_flag {
  * @help: --help was there and has been answered: the command is done
  * @sets: whether --set is allowed
  * @set:  its assignments, in order
+ * @again: the words of the command's own flag that may be repeated, in order
  *
  * All strings are borrowed from the command line.
  */
 typedef struct dt_cli {
     bool help, sets;
-    size_t n_word, n_set;
+    size_t n_word, n_set, n_again;
     const char *word[DT_ARG_WORDS];
-    const char **set;
+    const char **set, **again;
 } dt_cli;
 
 /* Read the arguments of @cmd. @sets: whether --set is allowed; @max_words: how many words there may

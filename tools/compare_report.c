@@ -1,4 +1,4 @@
-/* What was compared, as a table for people, as JSON and as comma-separated values. */
+/* What was compared, as a table for people. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,12 +8,75 @@
 #include "tools/args.h"
 #include "tools/columns.h"
 #include "tools/compare.h"
-#include "tools/json_out.h"
 #include "tools/terminal.h"
+#include "tools/vary.h"
 
-enum { NAME_LEAST = 14, NAME_MOST = 14, MARKS = 2 };
+enum { NAME = 14, MARKS = 2, KEYS_MOST = 36, WHY_BYTES = 1024 };
 
-/* ---- for people ---- */
+/* The columns that say which variant it is.
+ * @numbered: for want of width by a number that is told below
+ * @bits:     of a column; 0: there is none
+ * @width:    of each key's
+ * @used:     of all that is never left out */
+typedef struct left {
+    bool numbered;
+    int bits, width[DT_VARIED_KEYS], used;
+} left;
+
+static int at_least(int a, size_t b)
+{
+    return a > (int)b ? a : (int)b;
+}
+
+static left left_columns(const dt_compare *c)
+{
+    const dt_vary *keys = &c->vary;
+    left l = {.bits = c->variants.n_group > 1 ? 4 : 0};
+    int all = 0;
+    for (size_t k = 0; k < keys->n; k++) {
+        l.width[k] = at_least(0, strlen(dti_vary_title(keys, k)));
+        for (size_t i = 0; i < keys->key[k].n; i++)
+            l.width[k] = at_least(l.width[k], strlen(keys->key[k].value[i]));
+        all = at_least(all, (size_t)(all + 1 + l.width[k]));
+    }
+    l.numbered = all > KEYS_MOST;
+    l.used = MARKS + NAME + (l.numbered ? 1 + (int)strlen("variant") : all) +
+             (l.bits > 0 ? 1 + l.bits : 0);
+    return l;
+}
+
+static void left_titles(const dt_compare *c, const left *l)
+{
+    printf("%-*s", MARKS + NAME, "  policy");
+    if (l->numbered)
+        printf(" variant");
+    for (size_t k = 0; k < c->vary.n && !l->numbered; k++)
+        printf(" %-*s", l->width[k], dti_vary_title(&c->vary, k));
+    if (l->bits > 0)
+        printf(" %-*s", l->bits, "bits");
+}
+
+/* A letter, behind which ' says that the plan has algorithms of its own. */
+static void print_bits(const dt_compare *c, const dt_compare_row *r, int width)
+{
+    char letter[DT_COMPARE_BITS], text[DT_COMPARE_BITS + 1];
+    snprintf(text, sizeof text, "%s%s",
+        dti_compare_letter(dti_compare_variant(c, r)->group, letter),
+        r->other_algorithms ? "'" : "");
+    printf(" %-*s", width, r->refused != NULL ? "" : r->exact ? text : "~");
+}
+
+static void left_cells(
+    const dt_compare *c, const dt_compare_row *r, const char *name, const left *l)
+{
+    dti_column_name(name, NAME);
+    if (l->numbered)
+        printf(" %7zu", r->variant + 1);
+    for (size_t k = 0; k < c->vary.n && !l->numbered; k++)
+        printf(" %-*s", l->width[k], dti_vary_value(&c->vary, dti_compare_variant(c, r), k, "-"));
+    if (l->bits > 0)
+        print_bits(c, r, l->bits);
+}
 
 static int fastest_first(const void *va, const void *vb)
 {
@@ -26,33 +89,61 @@ static int fastest_first(const void *va, const void *vb)
     return a < b ? -1 : a > b;
 }
 
-static int name_width(const dt_compare *c)
+static bool same_budgets(const dt_compare *c, const dt_compare_under **of)
 {
-    int widest = NAME_LEAST;
-    for (size_t i = 0; i < c->lists.n; i++) {
-        const int len = (int)strlen(c->lists.list[i]);
-        widest = len > widest ? len : widest;
+    *of = NULL;
+    for (size_t v = 0; v < c->variants.n; v++) {
+        const dt_compare_under *u = &c->under[v];
+        if (c->variants.variant[v].session == NULL)
+            continue;
+        if (*of != NULL &&
+            (u->n != (*of)->n || memcmp(u->budget, (*of)->budget, u->n * sizeof *u->budget) != 0))
+            return false;
+        *of = u;
     }
-    return widest < NAME_MOST ? widest : NAME_MOST;
+    return true;
 }
 
+static void print_budgets(const dt_compare *c)
+{
+    char text[512] = "budgets of the device:", size[DT_HUMAN_BYTES];
+    size_t at = strlen(text);
+    const dt_compare_under *u;
+    if (!same_budgets(c, &u))
+        snprintf(text + at, sizeof text - at, " each variant's own");
+    else
+        for (size_t b = 0; b < u->n && at + DT_HUMAN_BYTES < sizeof text; b++)
+            at += (size_t)snprintf(text + at, sizeof text - at, "%s %s", b > 0 ? "," : "",
+                dt_human_bytes(size, u->budget[b]));
+    dti_term_wrap(stdout, 0, 2, text);
+}
+
+/* What all variants share, by one of them, and what they do not. */
 static void header(const dt_compare *c)
 {
     const dt_session *s = c->session;
-    char input[DT_HUMAN_BYTES], count[DT_HUMAN_BYTES];
-    printf("%s   %s, %s parameters   batch %" PRId64 "\n", s->graph->name,
-        dt_human_input(input, &s->graph->input, dt_graph_tokens(s->graph)),
-        dt_human_count(count, (uint64_t)dt_graph_parameters(s->graph)), s->opts.train.batch);
-    dti_cli_print_device(s);
-    if (c->row[c->kept].time.known)
+    const dt_compare_shared all = dti_compare_share(c);
+    char input[DT_HUMAN_BYTES], count[DT_HUMAN_BYTES], text[1024] = "varied:";
+    size_t at = strlen(text);
+    if (all.network)
+        printf("%s   %s, %s parameters", s->graph->name,
+            dt_human_input(input, &s->graph->input, dt_graph_tokens(s->graph)),
+            dt_human_count(count, (uint64_t)dt_graph_parameters(s->graph)));
+    if (all.batch)
+        printf("%sbatch %" PRId64, all.network ? "   " : "", s->opts.train.batch);
+    if (all.network || all.batch)
+        putchar('\n');
+    if (all.device)
+        dti_cli_print_device(s);
+    if (all.costs && (s->costs.simulated || s->costs.hash[0] != '\0'))
         printf(
             "times are %s: %.60s\n", s->costs.simulated ? "simulated" : "predicted", s->costs.name);
-    char text[512] = "budgets of the device:", size[DT_HUMAN_BYTES];
-    size_t at = strlen(text);
-    for (size_t b = 0; b < c->n_budget && at + DT_HUMAN_BYTES < sizeof text; b++)
-        at += (size_t)snprintf(text + at, sizeof text - at, "%s %s", b > 0 ? "," : "",
-            dt_human_bytes(size, c->budget[b]));
-    dti_term_wrap(stdout, 0, 2, text);
+    for (size_t k = 0; k < c->vary.n && at < sizeof text; k++)
+        at += (size_t)snprintf(
+            text + at, sizeof text - at, "%s %s", k > 0 ? "," : "", c->vary.key[k].name);
+    if (c->vary.n > 0)
+        dti_term_wrap(stdout, 0, 2, text);
+    print_budgets(c);
     putchar('\n');
 }
 
@@ -66,10 +157,19 @@ static bool was_run(const dt_compare *c)
 
 enum { BUDGET, PEAK, SHARE, STEP, RATE, AGAIN, OUT, MEASURED, SPREAD, RATIO, COLUMNS };
 
+/* Variants take width, and where none is planned by a budget that column says nothing. */
+static bool shows_budgets(const dt_compare *c)
+{
+    bool any = c->vary.n == 0;
+    for (size_t i = 0; i < c->n; i++)
+        any = any || c->row[i].budget > 0;
+    return any;
+}
+
 static void columns(const dt_compare *c, int width, dt_column to[COLUMNS])
 {
     const bool ran = was_run(c);
-    const dt_column all[COLUMNS] = {[BUDGET] = {"planned by", 11, 1, true},
+    const dt_column all[COLUMNS] = {[BUDGET] = {"planned by", 11, shows_budgets(c) ? 1 : -1, false},
         [PEAK] = {"peak", 11, 0, true},
         [SHARE] = {"of all", 6, 8, true},
         [STEP] = {"step s", 9, 0, true},
@@ -84,9 +184,10 @@ static void columns(const dt_compare *c, int width, dt_column to[COLUMNS])
 }
 
 /* How many of the budgets the row fits, and for which it was planned. */
-static void line(const dt_compare *c, const dt_compare_row *r, int width, const dt_column *column)
+static void line(
+    const dt_compare *c, const dt_compare_row *r, const left *l, const dt_column *column)
 {
-    const double kept = (double)c->row[c->kept].need.device;
+    const double kept = (double)dti_compare_kept(c, r)->need.device;
     const double again = r->score.flops > 0 ? 100 * r->score.recompute_flops / r->score.flops : 0;
     char cell[COLUMNS][DT_HUMAN_BYTES];
     snprintf(cell[BUDGET], DT_HUMAN_BYTES, "any");
@@ -106,7 +207,7 @@ static void line(const dt_compare *c, const dt_compare_row *r, int width, const 
         snprintf(cell[RATIO], DT_HUMAN_BYTES, "%.3f", r->time.seconds / r->measured);
     }
     printf("%s%s", r->best ? "*" : !r->exact ? "~" : " ", r->can ? " " : "!");
-    dti_column_name(r->policy, width - MARKS);
+    left_cells(c, r, r->policy, l);
     for (int i = 0; i < COLUMNS; i++)
         dti_column(&column[i], cell[i]);
     putchar('\n');
@@ -116,19 +217,92 @@ static void line(const dt_compare *c, const dt_compare_row *r, int width, const 
                 dt_tier_name(t));
 }
 
+/* A variant that was refused with all of its lists has one row. */
+static bool is_shown(const dt_compare *c, size_t i)
+{
+    const dt_compare_row *r = &c->row[i];
+    for (size_t k = 0; k < i && r->refused != NULL; k++)
+        if (c->row[k].variant == r->variant && c->row[k].refused != NULL &&
+            (r->session == NULL || c->row[k].list == r->list))
+            return false;
+    return !r->again;
+}
+
+static const char *name_refused(const dt_compare_row *r)
+{
+    return r->session != NULL ? r->policy : "(each list)";
+}
+
+static void refused_lines(const dt_compare *c, const left *l)
+{
+    for (size_t i = 0; i < c->n; i++) {
+        if (c->row[i].refused == NULL || !is_shown(c, i))
+            continue;
+        printf("%*s", MARKS, "");
+        left_cells(c, &c->row[i], name_refused(&c->row[i]), l);
+        printf(" refused\n");
+    }
+}
+
+static void reasons(const dt_compare *c)
+{
+    char what[512], why[WHY_BYTES], text[sizeof what + WHY_BYTES + DT_POLICY_LIST];
+    for (size_t i = 0; i < c->n; i++) {
+        const dt_compare_row *r = &c->row[i];
+        if (r->refused == NULL || !is_shown(c, i))
+            continue;
+        snprintf(text, sizeof text, "refused: %s%s%s: %s", r->session != NULL ? r->policy : "",
+            r->session != NULL ? ", " : "",
+            dt_variant_text(&c->vary, dti_compare_variant(c, r), what, sizeof what),
+            dti_compare_why(r, why, sizeof why));
+        dti_term_wrap(stdout, 0, 2, text);
+    }
+}
+
+static void numbers(const dt_compare *c)
+{
+    char what[512], text[sizeof what + 32];
+    for (size_t v = 0; v < c->variants.n; v++) {
+        dt_variant_text(&c->vary, &c->variants.variant[v], what, sizeof what);
+        snprintf(text, sizeof text, "variant %zu: %s", v + 1,
+            what[0] != '\0' ? what : "as the configuration says");
+        dti_term_wrap(stdout, 0, 2, text);
+    }
+}
+
+/* What the results of variants have to do with each other. */
+static void bits_legend(const dt_compare *c)
+{
+    bool other = false;
+    for (size_t i = 0; i < c->n; i++)
+        other = other || c->row[i].other_algorithms;
+    dti_term_wrap(stdout, 0, 2,
+        "bits: plans of one letter train the same bits, those of keep_all under the same "
+        "precision, "
+        "algorithms and all else that results depend on; * is among them");
+    if (other)
+        dti_term_wrap(stdout, 0, 2,
+            "': but for algorithms that were chosen for this plan, and differ in the last bits");
+}
+
 /* What marks and titles mean, as far as they occur. */
-static void legend(const dt_compare *c, const dt_column *column)
+static void legend(const dt_compare *c, const left *l, const dt_column *column)
 {
     bool lossy = false, never = false;
+    char text[256];
     for (size_t i = 0; i < c->n; i++) {
-        lossy = lossy || !c->row[i].exact;
-        never = never || !c->row[i].can;
+        const dt_compare_row *r = &c->row[i];
+        lossy = lossy || (r->refused == NULL && !r->exact);
+        never = never || (r->refused == NULL && !r->can);
     }
     putchar('\n');
-    dti_term_wrap(stdout, 0, 2,
-        "*: no exact plan takes less of both memory and time; planned by: the budget, where "
-        "plans go "
-        "by one; again: computed again, of forward and backward; moved out: in a step");
+    snprintf(text, sizeof text,
+        "*: no exact plan takes less of both memory and time; %sagain: computed again, of forward "
+        "and backward; moved out: in a step",
+        shows_budgets(c) ? "planned by: the budget, where plans go by one; " : "");
+    dti_term_wrap(stdout, 0, 2, text);
+    if (l->bits > 0)
+        bits_legend(c);
     if (lossy)
         printf("~: changes results\n");
     if (never)
@@ -136,94 +310,31 @@ static void legend(const dt_compare *c, const dt_column *column)
     if (column[RATIO].rank >= 0)
         printf("ratio: predicted / measured; spread: of the middle half of the steps\n");
     dti_columns_left_out(column, COLUMNS);
+    if (l->numbered)
+        numbers(c);
+    reasons(c);
 }
 
-void dti_compare_table(const dt_compare *c)
+dt_status dti_compare_table(const dt_compare *c, dt_err *err)
 {
-    const int width = MARKS + name_width(c);
+    const left l = left_columns(c);
     dt_column column[COLUMNS];
+    size_t n = 0;
     const dt_compare_row **all = dt_alloc(c->n + 1, sizeof *all);
     if (all == NULL)
-        return;
+        return DT_FAIL(err, DT_E_NOMEM, "no memory to compare");
     for (size_t i = 0; i < c->n; i++)
-        all[i] = &c->row[i];
-    qsort(all, c->n, sizeof(dt_compare_row *), fastest_first);
+        if (c->row[i].refused == NULL && is_shown(c, i))
+            all[n++] = &c->row[i];
+    qsort(all, n, sizeof(dt_compare_row *), fastest_first);
     header(c);
-    columns(c, width, column);
-    printf("%-*s", width, "  policy");
+    columns(c, l.used, column);
+    left_titles(c, &l);
     dti_columns_head(column, COLUMNS);
-    for (size_t i = 0; i < c->n; i++)
-        if (!all[i]->again)
-            line(c, all[i], width, column);
-    legend(c, column);
+    for (size_t i = 0; i < n; i++)
+        line(c, all[i], &l, column);
+    refused_lines(c, &l);
+    legend(c, &l, column);
     dt_free(all);
-}
-
-/* ---- for programs ---- */
-
-static void element(dt_json *to, const dt_compare *c, size_t l, size_t b)
-{
-    const dt_compare_row *r = &c->row[c->of[l][b]];
-    dt_json o = dti_json_element(to);
-    dti_json_text(&o, "policy", r->policy);
-    dti_json_whole(&o, "budget", c->budget[b]);
-    dti_json_flag(&o, "fits", dti_compare_fits(r, c->budget[b]));
-    dti_json_whole(&o, "device_peak", r->need.device);
-    dti_json_whole(&o, "host_peak", r->need.host);
-    dti_json_whole(&o, "disk_peak", r->need.disk);
-    dti_json_real(&o, "step_seconds", r->time.seconds, 9);
-    dti_json_real(&o, "images_per_second", r->time.rate, 6);
-    dti_json_flag(&o, "exact", r->exact);
-    dti_json_real(&o, "bound_seconds", dti_compare_least(c, r, b), 9);
-    dti_json_real(&o, "compute_seconds", r->time.compute, 9);
-    dti_json_real(&o, "stall_seconds", r->time.stalled, 9);
-    dti_json_whole(&o, "moved_out", r->score.out);
-    dti_json_whole(&o, "moved_in", r->score.in);
-    dti_json_whole(&o, "expected_out", r->traffic.out);
-    dti_json_whole(&o, "expected_in", r->traffic.in);
-    dti_json_real(&o, "recompute_flops", r->score.recompute_flops, 0);
-    dti_json_flag(&o, "best", r->best);
-    dti_json_text(&o, "costs", dti_compare_costs(c));
-    if (r->measured > 0) {
-        dti_json_real(&o, "measured_seconds", r->measured, 9);
-        dti_json_real(&o, "measured_spread", r->spread, 9);
-    }
-    dti_json_leave(to, &o);
-}
-
-dt_status dti_compare_json(const dt_compare *c, dt_err *err)
-{
-    dt_json list = dti_json_begin_list();
-    for (size_t l = 0; l < c->lists.n; l++)
-        for (size_t b = 0; b < c->n_budget && list.ok; b++)
-            element(&list, c, l, b);
-    return dti_json_end(&list, err);
-}
-
-dt_status dti_compare_csv(const void *compare, FILE *f, dt_err *err)
-{
-    const dt_compare *c = compare;
-    (void)err;
-    fprintf(f,
-        "policy,budget,fits,device_peak,host_peak,disk_peak,step_seconds,images_per_second,exact,"
-        "bound_seconds,moved_out,moved_in,recompute_flops,best,costs,measured_seconds,"
-        "measured_spread,expected_out,expected_in\n");
-    for (size_t l = 0; l < c->lists.n; l++)
-        for (size_t b = 0; b < c->n_budget; b++) {
-            const dt_compare_row *r = &c->row[c->of[l][b]];
-            const char *quote = strchr(r->policy, ',') != NULL ? "\"" : "";
-            fprintf(f, "%s%s%s,%" PRIu64 ",%s,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%.9f,%.6f,%s",
-                quote, r->policy, quote, c->budget[b],
-                dti_compare_fits(r, c->budget[b]) ? "yes" : "no", r->need.device, r->need.host,
-                r->need.disk, r->time.seconds, r->time.rate, r->exact ? "yes" : "no");
-            fprintf(f, ",%.9f,%" PRIu64 ",%" PRIu64 ",%.0f,%s,%s,", dti_compare_least(c, r, b),
-                r->score.out, r->score.in, r->score.recompute_flops, r->best ? "yes" : "no",
-                dti_compare_costs(c));
-            if (r->measured > 0)
-                fprintf(f, "%.9f,%.9f", r->measured, r->spread);
-            else
-                fputc(',', f);
-            fprintf(f, ",%" PRIu64 ",%" PRIu64 "\n", r->traffic.out, r->traffic.in);
-        }
     return DT_OK;
 }

@@ -10,11 +10,12 @@
 
 enum { ROUNDS = 5, WARM = 2, STEPS = 5, ALL = ROUNDS * STEPS };
 
-/* @seconds: by row, ALL of each; @now: those of the row whose turn it is; @done: steps of the turn
+/* @batch: by variant; of those that take alike batches the first has it
+ * @seconds: by row, ALL of each; @now: those of the row whose turn it is; @done: steps of the turn
  */
 typedef struct turns {
     dt_compare *c;
-    dt_made_up batch;
+    dt_made_up *batch;
     double *seconds, *now;
     int64_t done;
 } turns;
@@ -29,9 +30,30 @@ static dt_status after_step(void *self, const dt_step_report *r, dt_err *err)
     return DT_OK;
 }
 
-static dt_status train(turns *t, const dt_rig *g, dt_err *err)
+static bool alike(const dt_session *a, const dt_session *b)
 {
-    const dt_session *s = t->c->session;
+    const dt_graph *x = a->graph, *y = b->graph;
+    return a->opts.train.batch == b->opts.train.batch &&
+           dt_shape_sample(&x->input) == dt_shape_sample(&y->input) && x->classes == y->classes &&
+           dt_graph_labels(x) == dt_graph_labels(y) && dt_graph_tokens(x) == dt_graph_tokens(y) &&
+           dt_graph_vocabulary(x) == dt_graph_vocabulary(y);
+}
+
+/* Made up when it is first asked for. */
+static dt_status batch_of(turns *t, const dt_session *s, dt_made_up **to, dt_err *err)
+{
+    const dt_variants *v = &t->c->variants;
+    size_t i = 0;
+    while (v->variant[i].session == NULL || !alike(v->variant[i].session, s))
+        i++;
+    *to = &t->batch[i];
+    return (*to)->x != NULL ? DT_OK : dti_made_up_init(*to, s, err);
+}
+
+static dt_status train(turns *t, const dt_session *s, const dt_rig *g, dt_err *err)
+{
+    dt_made_up *batch = NULL;
+    DT_CHECK(batch_of(t, s, &batch, err));
     const dt_train_opts opts = dti_made_up_opts(s);
     const dt_observer o = {.self = t, .step = after_step};
     const dt_train_job j = {.runner = g->runner,
@@ -39,7 +61,7 @@ static dt_status train(turns *t, const dt_rig *g, dt_err *err)
         .opts = &opts,
         .ready = g->ready,
         .n_ready = g->n,
-        .feed = &t->batch.feed,
+        .feed = &batch->feed,
         .steps = WARM + STEPS,
         .steps_per_epoch = DT_MADE_UP_STEPS,
         .observer = &o};
@@ -50,16 +72,18 @@ static dt_status train(turns *t, const dt_rig *g, dt_err *err)
 /* A turn reserves its memory anew, as a run of its own would. */
 static dt_status turn(turns *t, size_t row, int round, dt_err *err)
 {
-    dt_session *s = t->c->session;
+    dt_session *s = t->c->row[row].session;
     dt_plan_set *own = s->plans;
     dt_rig g;
     t->now = t->seconds + row * ALL + (size_t)round * STEPS;
+    dt_session_enter(s);
     s->plans = t->c->row[row].plans;
     dt_status st = dt_rig_open(&g, s, err);
     if (st == DT_OK)
-        st = train(t, &g, err);
+        st = train(t, s, &g, err);
     dt_rig_close(&g);
     s->plans = own;
+    dt_session_leave(s);
     return st == DT_OK ? st : DT_FAIL(err, st, "while running %s", t->c->row[row].policy);
 }
 
@@ -110,15 +134,18 @@ static dt_status take_turns(turns *t, dt_err *err)
 
 dt_status dti_compare_run(dt_compare *c, dt_err *err)
 {
-    turns t = {.c = c, .seconds = dt_alloc(c->n * ALL + 1, sizeof *t.seconds)};
-    dt_status st = t.seconds != NULL ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory to compare");
-    if (st == DT_OK)
-        st = dti_made_up_init(&t.batch, c->session, err);
+    turns t = {.c = c,
+        .batch = dt_alloc(c->variants.n, sizeof *t.batch),
+        .seconds = dt_alloc(c->n * ALL + 1, sizeof *t.seconds)};
+    const bool room = t.batch != NULL && t.seconds != NULL;
+    dt_status st = room ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory to compare");
     if (st == DT_OK)
         st = take_turns(&t, err);
     if (st == DT_OK)
         sum_up(&t);
-    dti_made_up_deinit(&t.batch);
+    for (size_t v = 0; v < c->variants.n && t.batch != NULL; v++)
+        dti_made_up_deinit(&t.batch[v]);
+    dt_free(t.batch);
     dt_free(t.seconds);
     return st;
 }

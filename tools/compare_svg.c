@@ -7,9 +7,12 @@
 #include "engine/base/alloc.h"
 #include "tools/axis.h"
 #include "tools/compare.h"
+#include "tools/vary.h"
+#include "tools/xml.h"
 
 enum { WIDTH = 1000, LEFT = 76, RIGHT = 232, TOP = 72, HEIGHT = 520, BOTTOM = 60 };
 enum { PLOT = WIDTH - LEFT - RIGHT, CURVE = 64, LINE = 15, LEGEND = 76 };
+enum { SHAPES = 6, MOST_VARIANTS = 24, NAME_BYTES = DT_POLICY_LIST + 256 };
 static const double mib = 1 << 20;
 #define LETTER 7.5 /* how wide a letter is at 13 pixels, at most, but for a few */
 
@@ -23,9 +26,10 @@ typedef struct area {
 } area;
 
 /* @unit: so many seconds are 1 on the axis; @size: so many bytes are
- * @taken: what nothing else may cover, first marks of plans, of which there are @n_marks */
+ * @taken: what nothing else may cover, first @n_marks of plans and of lines through them */
 typedef struct picture {
     const dt_compare *c;
+    dt_compare_shared all;
     FILE *f;
     double least_bytes, most_bytes, least, most, unit, size;
     const char *unit_name, *size_name;
@@ -44,17 +48,57 @@ static double up(const picture *m, double seconds)
     return TOP + HEIGHT * (1 - log(seconds / m->least) / log(m->most / m->least));
 }
 
+/* Of a step, or of a sample where steps have not as many. */
+static double each(const picture *m, const dt_compare_row *r, double seconds)
+{
+    return m->all.batch ? seconds : seconds / (double)r->session->opts.train.batch;
+}
+
+static double height(const picture *m, const dt_compare_row *r)
+{
+    return up(m, each(m, r, r->time.seconds));
+}
+
+/* Of ops alone the least that any variant takes. */
+static double ops_alone(const picture *m)
+{
+    double least = HUGE_VAL;
+    for (size_t i = 0; i < m->c->n; i++) {
+        const dt_compare_row *kept = dti_compare_kept(m->c, &m->c->row[i]);
+        if (kept->refused == NULL)
+            least = fmin(least, each(m, kept, kept->time.compute));
+    }
+    return least;
+}
+
+/* What any variant takes at least when only so many bytes stay on the device. */
+static double links_alone(const picture *m, double bytes)
+{
+    double least = HUGE_VAL;
+    for (size_t v = 0; v < m->c->variants.n; v++) {
+        const dt_compare_row *kept = &m->c->row[m->c->under[v].kept];
+        if (kept->refused != NULL)
+            continue;
+        const double away = fmax(0, (double)kept->bound - bytes);
+        least =
+            fmin(least, each(m, kept, dt_predict_moving(kept->session, kept->time.compute, away)));
+    }
+    return least;
+}
+
 /* ---- axes ---- */
 
 /* What lies between them is drawn, and a margin. */
 static void find_ranges(picture *m)
 {
-    double low = m->c->row[m->c->kept].time.compute, high = 0;
+    double low = ops_alone(m), high = 0;
     double least = HUGE_VAL, most = 0;
     for (size_t i = 0; i < m->c->n; i++) {
         const dt_compare_row *r = &m->c->row[i];
-        low = fmin(low, r->time.seconds);
-        high = fmax(high, r->time.seconds);
+        if (r->refused != NULL)
+            continue;
+        low = fmin(low, each(m, r, r->time.seconds));
+        high = fmax(high, each(m, r, r->time.seconds));
         least = fmin(least, (double)r->need.device);
         most = fmax(most, (double)r->need.device);
     }
@@ -110,16 +154,16 @@ static void axes(const picture *m)
     lines(m);
     fprintf(m->f,
         "<text class=\"m\" x=\"%d\" y=\"%.0f\">peak of the device, %s</text>\n"
-        "<text class=\"m\" transform=\"translate(20 %d) rotate(-90)\">a step, %s</text>\n",
-        LEFT + PLOT / 2, below + 42, m->size_name, TOP + HEIGHT / 2, m->unit_name);
+        "<text class=\"m\" transform=\"translate(20 %d) rotate(-90)\">a %s, %s</text>\n",
+        LEFT + PLOT / 2, below + 42, m->size_name, TOP + HEIGHT / 2,
+        m->all.batch ? "step" : "sample", m->unit_name);
 }
 
 /* ---- bounds ---- */
 
 static void bounds(const picture *m)
 {
-    const dt_compare_row *kept = &m->c->row[m->c->kept];
-    const double floor_y = up(m, kept->time.compute);
+    const double floor_y = up(m, ops_alone(m));
     fprintf(m->f,
         "<rect class=\"n\" x=\"%d\" y=\"%.1f\" width=\"%d\" height=\"%.1f\"/>\n"
         "<path class=\"d\" d=\"M%d %.1fH%d\"/>\n"
@@ -129,9 +173,8 @@ static void bounds(const picture *m)
     fprintf(m->f, "<path class=\"d\" clip-path=\"url(#plot)\" d=\"");
     for (int i = 0; i <= CURVE; i++) {
         const double bytes = m->least_bytes + (m->most_bytes - m->least_bytes) * i / CURVE;
-        const double away = fmax(0, (double)kept->bound - bytes);
-        fprintf(m->f, "%c%.1f %.1f", i > 0 ? 'L' : 'M', across(m, bytes),
-            up(m, dt_predict_moving(m->c->session, kept->time.compute, away)));
+        fprintf(
+            m->f, "%c%.1f %.1f", i > 0 ? 'L' : 'M', across(m, bytes), up(m, links_alone(m, bytes)));
     }
     fprintf(m->f, "\"/>\n");
 }
@@ -145,23 +188,87 @@ static int smaller_first(const void *va, const void *vb)
     return (a->need.device > b->need.device) - (a->need.device < b->need.device);
 }
 
-/* A staircase: with so many bytes the fastest plan that fits. */
-static void best(const picture *m, const dt_compare_row **all)
+static bool groups(const picture *m)
 {
-    const double right = LEFT + PLOT;
+    return m->c->variants.n_group > 1;
+}
+
+/* The plans of a group that are marked, from the smallest. */
+static size_t front_of(const picture *m, size_t group, const dt_compare_row **all)
+{
     size_t n = 0;
     for (size_t i = 0; i < m->c->n; i++)
-        if (m->c->row[i].best)
+        if (m->c->row[i].best && dti_compare_variant(m->c, &m->c->row[i])->group == group)
             all[n++] = &m->c->row[i];
     qsort(all, n, sizeof(dt_compare_row *), smaller_first);
-    for (int fill = 1; fill >= 0 && n > 0; fill--) {
-        fprintf(m->f, "<path class=\"%s\" d=\"M%.1f %d", fill ? "f" : "p",
-            across(m, (double)all[0]->need.device), TOP);
-        for (size_t i = 0; i < n; i++)
-            fprintf(m->f, "V%.1fH%.1f", up(m, all[i]->time.seconds),
-                i + 1 < n ? across(m, (double)all[i + 1]->need.device) : right);
-        fprintf(m->f, fill ? "V%dZ\"/>\n" : "\"/>\n", TOP);
+    return n;
+}
+
+/* Where the step behind the i-th of them ends. */
+static double step_end(const picture *m, const dt_compare_row **all, size_t n, size_t i)
+{
+    return i + 1 < n ? across(m, (double)all[i + 1]->need.device) : LEFT + PLOT;
+}
+
+/* A staircase: with so many bytes the fastest plan that fits. */
+static void stairs(const picture *m, const dt_compare_row **all, size_t n)
+{
+    fprintf(m->f, "d=\"M%.1f %d", across(m, (double)all[0]->need.device), TOP);
+    for (size_t i = 0; i < n; i++)
+        fprintf(m->f, "V%.1fH%.1f", height(m, all[i]), step_end(m, all, n, i));
+}
+
+/* Those of several groups are told apart by dashes and, at their end, by letters. */
+static void group_stairs(const picture *m, size_t group, const dt_compare_row **all, size_t n)
+{
+    static const char *const dash[] = {"none", "9 4", "3 3", "12 3 2 3", "1 3"};
+    fprintf(m->f, "<path class=\"p u\" stroke-dasharray=\"%s\" ", dash[group % DT_COUNT(dash)]);
+    stairs(m, all, n);
+    fprintf(m->f, "\"/>\n");
+}
+
+/* The letter of a group, as near to the end of its stairs as others leave room, of which @used
+ * holds the heights. Where that is far off there is none. */
+static void letter(const picture *m, size_t group, double y, double *used, size_t *n_used)
+{
+    enum { ROOM = 11, TRIES = 5 };
+    char text[DT_COMPARE_BITS];
+    for (int i = 0; i < TRIES; i++) {
+        const double at = y + (i % 2 == 0 ? -1 : 1) * ROOM * ((i + 1) / 2);
+        bool free = true;
+        for (size_t k = 0; k < *n_used; k++)
+            free = free && fabs(used[k] - at) >= ROOM - 0.5;
+        if (!free)
+            continue;
+        used[(*n_used)++] = at;
+        fprintf(m->f, "<text x=\"%d\" y=\"%.1f\">%s</text>\n", LEFT + PLOT + 4, at + 4,
+            dti_compare_letter(group, text));
+        return;
     }
+}
+
+static void best_of_groups(const picture *m, const dt_compare_row **all, double *used)
+{
+    size_t n_used = 0;
+    for (size_t g = 0; g < m->c->variants.n_group; g++) {
+        const size_t n = front_of(m, g, all);
+        if (n == 0)
+            continue;
+        group_stairs(m, g, all, n);
+        letter(m, g, height(m, all[n - 1]), used, &n_used);
+    }
+}
+
+static void best(const picture *m, const dt_compare_row **all)
+{
+    const size_t n = front_of(m, 0, all);
+    if (n == 0)
+        return;
+    fprintf(m->f, "<path class=\"f\" ");
+    stairs(m, all, n);
+    fprintf(m->f, "V%dZ\"/>\n<path class=\"p\" ", TOP);
+    stairs(m, all, n);
+    fprintf(m->f, "\"/>\n");
 }
 
 /* ---- plans ---- */
@@ -171,11 +278,34 @@ static bool is_auto(const char *list)
     return strcmp(list, "auto") == 0;
 }
 
-/* Hollow where results change, paler where an exact plan is ahead. */
-static void paint(const picture *m, size_t list, bool exact, bool best)
+/* A series: the plans of one list for one variant. Colours tell lists apart, and shapes variants;
+ * where there is one variant, shapes tell the lists apart that have the same colour. */
+typedef struct series {
+    size_t list, variant;
+} series;
+
+static bool several(const picture *m)
 {
-    const char *c = color[list % DT_COUNT(color)], *pale = best ? "" : " fill-opacity=\".65\"";
-    if (is_auto(m->c->lists.list[list]))
+    return m->c->variants.n > 1;
+}
+
+static const char *color_of(const picture *m, series s)
+{
+    return color[(s.list + (several(m) ? s.variant / SHAPES : 0)) % DT_COUNT(color)];
+}
+
+static size_t shape_of(const picture *m, series s)
+{
+    if (several(m))
+        return s.variant % SHAPES;
+    return is_auto(m->c->lists.list[s.list]) ? 3 : s.list / DT_COUNT(color) % SHAPES;
+}
+
+/* Hollow where results change, paler where an exact plan is ahead. */
+static void paint(const picture *m, series s, bool exact, bool best)
+{
+    const char *c = color_of(m, s), *pale = best ? "" : " fill-opacity=\".65\"";
+    if (is_auto(m->c->lists.list[s.list]))
         fprintf(m->f, " class=\"a\"");
     else if (exact)
         fprintf(m->f, " class=\"o\" fill=\"%s\"%s", c, pale);
@@ -183,57 +313,69 @@ static void paint(const picture *m, size_t list, bool exact, bool best)
         fprintf(m->f, " class=\"h\" stroke=\"%s\"", c);
 }
 
-/* A circle, then other shapes; it says @text when pointed at. Larger on the front, @best. */
-static void mark(
-    const picture *m, size_t list, bool exact, bool best, double x, double y, const char *text)
+/* A circle, then other shapes. Larger on the front, @best. What it says when pointed at follows,
+ * and then mark_end. */
+static void mark(const picture *m, series s, bool exact, bool best, double x, double y)
 {
-    static const char *const shape[] = {"m-5 0a5 5 0 1 0 10 0a5 5 0 1 0 -10 0z",
+    static const char *const shape[SHAPES] = {"m-5 0a5 5 0 1 0 10 0a5 5 0 1 0 -10 0z",
         "m-4.5 -4.5h9v9h-9z", "m0 -6l5.5 9.5h-11z", "m0 -6l6 6l-6 6l-6 -6z", "m0 6l5.5 -9.5h-11z",
         "m-2 -6h4v4h4v4h-4v4h-4v-4h-4v-4h4z"};
-    const size_t k = is_auto(m->c->lists.list[list]) ? 3 : list / DT_COUNT(color) % DT_COUNT(shape);
     fprintf(m->f, "<path transform=\"translate(%.1f %.1f)%s\" d=\"M0 0%s\"", x, y,
-        best ? " scale(1.35)" : "", shape[k]);
-    paint(m, list, exact, best);
-    fprintf(m->f, "><title>%s</title></path>\n", text);
+        best ? " scale(1.35)" : "", shape[shape_of(m, s)]);
+    paint(m, s, exact, best);
+    fprintf(m->f, "><title>");
 }
 
-static size_t list_of(const picture *m, const dt_compare_row *r)
+static void mark_end(const picture *m)
 {
-    for (size_t l = 0; l < m->c->lists.n; l++)
-        if (m->c->lists.list[l] == r->policy)
-            return l;
-    return 0;
+    fprintf(m->f, "</title></path>\n");
+}
+
+static series series_of(const dt_compare_row *r)
+{
+    return (series){r->list, r->variant};
+}
+
+static bool is_of(const dt_compare_row *r, series s)
+{
+    return r->refused == NULL && r->list == s.list && r->variant == s.variant;
 }
 
 static void point(const picture *m, const dt_compare_row *r)
 {
-    char text[DT_POLICY_LIST + 160], by[48] = "";
+    char variant[512];
+    mark(m, series_of(r), r->exact, r->best, across(m, (double)r->need.device), height(m, r));
+    fprintf(m->f, "%s", r->policy);
+    if (several(m)) {
+        fputs(", ", m->f);
+        dti_xml_text(m->f,
+            dt_variant_text(&m->c->vary, dti_compare_variant(m->c, r), variant, sizeof variant));
+    }
     if (r->budget > 0)
-        snprintf(by, sizeof by, ", planned by %.1f MiB", (double)r->budget / mib);
-    snprintf(text, sizeof text, "%s%s: %.2f MiB, %.6f s, %.1f samples a second%s%s", r->policy, by,
-        (double)r->need.device / mib, r->time.seconds, r->time.rate,
-        r->exact ? "" : "; changes results", r->can ? "" : "; cannot be run");
-    mark(m, list_of(m, r), r->exact, r->best, across(m, (double)r->need.device),
-        up(m, r->time.seconds), text);
+        fprintf(m->f, ", planned by %.1f MiB", (double)r->budget / mib);
+    fprintf(m->f, ": %.2f MiB, %.6f s, %.1f samples a second%s%s", (double)r->need.device / mib,
+        r->time.seconds, r->time.rate, r->exact ? "" : "; changes results",
+        r->can ? "" : "; cannot be run");
+    mark_end(m);
 }
 
-/* Plans of one list under several budgets hang together: by dots, as none is between them. */
-static void thread(const picture *m, size_t list, const dt_compare_row **all)
+/* Plans of one series under several budgets hang together: by dots, as none is between them. */
+static void thread(const picture *m, series s, const dt_compare_row **all)
 {
     size_t n = 0;
     for (size_t i = 0; i < m->c->n; i++)
-        if (m->c->row[i].policy == m->c->lists.list[list] && !m->c->row[i].again)
+        if (is_of(&m->c->row[i], s) && !m->c->row[i].again)
             all[n++] = &m->c->row[i];
     qsort(all, n, sizeof(dt_compare_row *), smaller_first);
     if (n < 2)
         return;
-    if (is_auto(m->c->lists.list[list]))
+    if (is_auto(m->c->lists.list[s.list]))
         fprintf(m->f, "<path class=\"x\" d=\"");
     else
-        fprintf(m->f, "<path class=\"t\" stroke=\"%s\" d=\"", color[list % DT_COUNT(color)]);
+        fprintf(m->f, "<path class=\"t\" stroke=\"%s\" d=\"", color_of(m, s));
     for (size_t i = 0; i < n; i++)
         fprintf(m->f, "%c%.1f %.1f", i > 0 ? 'L' : 'M', across(m, (double)all[i]->need.device),
-            up(m, all[i]->time.seconds));
+            height(m, all[i]));
     fprintf(m->f, "\"/>\n");
 }
 
@@ -268,8 +410,9 @@ static bool crosses(const picture *m, double x, double y, double to_x, double to
 
 static void write_name(picture *m, const area *at, const char *text)
 {
-    fprintf(
-        m->f, "<text class=\"s\" x=\"%.1f\" y=\"%.1f\">%s</text>\n", at->x, at->y + LINE - 4, text);
+    fprintf(m->f, "<text class=\"s\" x=\"%.1f\" y=\"%.1f\">", at->x, at->y + LINE - 4);
+    dti_xml_text(m->f, text);
+    fputs("</text>\n", m->f);
     m->taken[m->n_taken++] = *at;
 }
 
@@ -306,82 +449,167 @@ static bool name_away(picture *m, double x, double y, double w, const char *text
     return false;
 }
 
-/* How far a plan's mark is from those of other lists. */
+/* How far a plan's mark is from those of other series. */
 static double alone(const picture *m, const dt_compare_row *r)
 {
     double least = HUGE_VAL;
     for (size_t i = 0; i < m->c->n; i++) {
         const dt_compare_row *o = &m->c->row[i];
-        if (o->policy != r->policy)
+        if (o->refused == NULL && !is_of(o, series_of(r)))
             least = fmin(
                 least, hypot(across(m, (double)o->need.device) - across(m, (double)r->need.device),
-                           up(m, o->time.seconds) - up(m, r->time.seconds)));
+                           height(m, o) - height(m, r)));
     }
     return least;
 }
 
-/* Of a list the plan by which it is named: one that none is ahead of, if there is one, and of those
- * the one that stands most by itself. */
-static const dt_compare_row *named_by(const picture *m, size_t list)
+/* Of a series the plan by which it is named: one that none is ahead of, if there is one, and of
+ * those the one that stands most by itself. */
+static const dt_compare_row *named_by(const picture *m, series s)
 {
     const dt_compare_row *chosen = NULL;
     for (size_t i = 0; i < m->c->n; i++) {
         const dt_compare_row *r = &m->c->row[i];
-        if (r->policy == m->c->lists.list[list] &&
-            (chosen == NULL || (r->best && !chosen->best) ||
-                (r->best == chosen->best && alone(m, r) > alone(m, chosen))))
+        if (is_of(r, s) && (chosen == NULL || (r->best && !chosen->best) ||
+                               (r->best == chosen->best && alone(m, r) > alone(m, chosen))))
             chosen = r;
     }
     return chosen;
 }
 
-/* Each list once, those that have a plan on the front before others; where there is no room at
- * all, the column on the right must do. */
-static void names(picture *m)
+static void take_marks(picture *m)
 {
     for (size_t i = 0; i < m->c->n; i++) {
         const dt_compare_row *r = &m->c->row[i];
-        const double x = across(m, (double)r->need.device), y = up(m, r->time.seconds);
-        m->taken[m->n_taken++] = (area){x - 6, y - 6, 12, 12};
+        if (r->refused == NULL)
+            m->taken[m->n_taken++] =
+                (area){across(m, (double)r->need.device) - 6, height(m, r) - 6, 12, 12};
     }
+}
+
+/* So many lines run through the plot that names are better beside them. */
+static void take_stairs(picture *m, size_t group, const dt_compare_row **all)
+{
+    const size_t n = front_of(m, group, all);
+    double from = TOP;
+    for (size_t i = 0; i < n; i++) {
+        const double x = across(m, (double)all[i]->need.device), y = height(m, all[i]);
+        m->taken[m->n_taken++] = (area){x - 1, from, 2, y - from};
+        m->taken[m->n_taken++] = (area){x, y - 1, step_end(m, all, n, i) - x, 2};
+        from = y;
+    }
+}
+
+/* Each series once, those that have a plan on the front before others; where there is no room at
+ * all, the column on the right must do. */
+static void names(picture *m, const dt_compare_row **all)
+{
+    char text[NAME_BYTES], values[256];
+    take_marks(m);
+    for (size_t g = 0; g < m->c->variants.n_group && groups(m); g++)
+        take_stairs(m, g, all);
     m->n_marks = m->n_taken;
-    m->taken[m->n_taken++] =
-        (area){LEFT, up(m, m->c->row[m->c->kept].time.compute), 90, 20}; /* "ops alone" */
+    m->taken[m->n_taken++] = (area){LEFT, up(m, ops_alone(m)), 90, 20}; /* "ops alone" */
     for (int turn = 0; turn < 2; turn++)
-        for (size_t l = 0; l < m->c->lists.n; l++) {
-            const dt_compare_row *r = named_by(m, l);
+        for (size_t p = 0; p < m->c->variants.n_pair; p++) {
+            const dt_variant_list *pair = &m->c->variants.pair[p];
+            const dt_compare_row *r = named_by(m, (series){pair->list, pair->variant});
             if (r == NULL || r->best != (turn == 0))
                 continue;
-            const double x = across(m, (double)r->need.device), y = up(m, r->time.seconds);
-            const double w = LETTER * (double)strlen(r->policy);
-            if (!name_beside(m, x, y, w, r->policy))
-                name_away(m, x, y, w, r->policy);
+            dti_vary_short(&m->c->vary, dti_compare_variant(m->c, r), values, sizeof values);
+            snprintf(text, sizeof text, "%s%s%s", r->policy,
+                several(m) && values[0] != '\0' ? " " : "", several(m) ? values : "");
+            const double x = across(m, (double)r->need.device), y = height(m, r);
+            const double w = LETTER * (double)strlen(text);
+            if (!name_beside(m, x, y, w, text))
+                name_away(m, x, y, w, text);
         }
 }
 
-/* Every list with its mark; many stand closer together. Below are LEGEND of lines and what they
- * say, of which the last is no lower than the axis and its name. */
+/* ---- the column on the right ---- */
+
+/* Where its next line goes. */
+typedef struct cursor {
+    double x, y, step;
+} cursor;
+
+static void write_line(const picture *m, cursor *at, const char *text, const char *more)
+{
+    enum { MOST = 34 };
+    fprintf(m->f, "<text x=\"%.1f\" y=\"%.1f\">", at->x + 14, at->y);
+    dti_xml_cut(m->f, text, MOST);
+    fprintf(m->f, "%s</text>\n", more);
+    at->y += at->step;
+}
+
+static bool changes(const picture *m, size_t list)
+{
+    bool yes = false;
+    for (size_t i = 0; i < m->c->n; i++)
+        yes = yes ||
+              (m->c->row[i].refused == NULL && m->c->row[i].list == list && !m->c->row[i].exact);
+    return yes;
+}
+
+static void list_lines(const picture *m, cursor *at)
+{
+    for (size_t l = 0; l < m->c->lists.n; l++) {
+        const char *list = m->c->lists.list[l];
+        mark(m, (series){l, 0}, !changes(m, l), true, at->x, at->y - 4);
+        dti_xml_text(m->f, list);
+        mark_end(m);
+        write_line(m, at, list, changes(m, l) ? " (changes results)" : "");
+    }
+}
+
+/* The shape of a variant, in grey. */
+static void variant_line(const picture *m, size_t v, cursor *at)
+{
+    const dt_variant *x = &m->c->variants.variant[v];
+    char text[512], letter[DT_COMPARE_BITS], bits[DT_COMPARE_BITS + 8];
+    fputs("<g class=\"v\">", m->f);
+    mark(m, (series){0, v}, true, true, at->x, at->y - 4);
+    dti_xml_text(m->f, dt_variant_text(&m->c->vary, x, text, sizeof text));
+    mark_end(m);
+    fputs("</g>", m->f);
+    dti_vary_short(&m->c->vary, x, text, sizeof text);
+    snprintf(bits, sizeof bits, ", bits %s", dti_compare_letter(x->group, letter));
+    write_line(m, at, text[0] != '\0' ? text : "(as configured)", groups(m) ? bits : "");
+}
+
+/* As many as can be read; the others are told when their marks are pointed at. */
+static void variant_lines(const picture *m, cursor *at)
+{
+    char text[64];
+    size_t n = 0;
+    at->y += 6;
+    for (size_t v = 0; v < m->c->variants.n; v++)
+        if (m->c->variants.variant[v].session != NULL && n++ < MOST_VARIANTS)
+            variant_line(m, v, at);
+    snprintf(text, sizeof text, "and %zu more", n - MOST_VARIANTS);
+    if (n > MOST_VARIANTS)
+        write_line(m, at, text, "");
+}
+
+/* Every list with its mark, and every variant with its shape; many stand closer together. Below are
+ * LEGEND of lines and what they say, of which the last is no lower than the axis and its name. */
 static void column(const picture *m)
 {
-    const double x = LEFT + PLOT + 26,
-                 step = fmin(19, (double)(HEIGHT - LEGEND) / (double)m->c->lists.n);
-    double y = TOP + 10;
-    for (size_t l = 0; l < m->c->lists.n; l++, y += step) {
-        const dt_compare_row *r = &m->c->row[m->c->of[l][0]];
-        mark(m, l, r->exact, true, x, y - 4, m->c->lists.list[l]);
-        fprintf(m->f, "<text x=\"%.1f\" y=\"%.1f\">%.34s%s</text>\n", x + 14, y,
-            m->c->lists.list[l], r->exact ? "" : " (changes results)");
-    }
-    y += 10;
+    const size_t variants = m->c->variants.n < MOST_VARIANTS ? m->c->variants.n : MOST_VARIANTS;
+    const size_t lines = m->c->lists.n + (several(m) ? variants + 2 : 0);
+    cursor at = {LEFT + PLOT + 26, TOP + 10, fmin(19, (double)(HEIGHT - LEGEND) / (double)lines)};
+    list_lines(m, &at);
+    if (several(m))
+        variant_lines(m, &at);
+    const double x = at.x, y = at.y + 10;
     fprintf(m->f,
-        "<path class=\"p\" d=\"M%.1f %.1fh16\"/><text x=\"%.1f\" y=\"%.1f\">no exact plan is "
-        "ahead</text>\n"
+        "<path class=\"p\" d=\"M%.1f %.1fh16\"/><text x=\"%.1f\" y=\"%.1f\">%s</text>\n"
         "<path class=\"x\" d=\"M%.1f %.1fh16\"/><text x=\"%.1f\" y=\"%.1f\">one policy, by "
         "budgets</text>\n"
         "<path class=\"d\" d=\"M%.1f %.1fh16\"/><text x=\"%.1f\" y=\"%.1f\">ops alone; links, "
         "if what</text>\n<text x=\"%.1f\" y=\"%.1f\">is not there was moved</text>\n",
-        x - 8, y - 4, x + 14, y, x - 8, y + 14, x + 14, y + 18, x - 8, y + 32, x + 14, y + 36,
-        x + 14, y + 52);
+        x - 8, y - 4, x + 14, y, groups(m) ? "best of the same bits" : "no exact plan is ahead",
+        x - 8, y + 14, x + 14, y + 18, x - 8, y + 32, x + 14, y + 36, x + 14, y + 52);
 }
 
 /* ---- all of it ---- */
@@ -406,42 +634,52 @@ static void head(const picture *m)
         "<clipPath id=\"plot\"><rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"/></clipPath>\n"
         "<rect class=\"b\" width=\"%d\" height=\"%.0f\"/>\n",
         WIDTH, tall, LEFT, TOP, PLOT, HEIGHT, WIDTH, tall);
-    fprintf(m->f,
-        "<text x=\"%d\" y=\"30\" font-size=\"18\">%s, batch %" PRId64
-        ": memory against time</text>\n",
-        LEFT, s->graph->name, s->opts.train.batch);
-    if (m->c->row[m->c->kept].time.known)
-        fprintf(m->f, "<text class=\"q\" x=\"%d\" y=\"52\">%s: %.80s</text>\n", LEFT,
-            s->costs.simulated ? "simulated" : "predicted", s->costs.name);
+    fprintf(m->f, "<text x=\"%d\" y=\"30\" font-size=\"18\">", LEFT);
+    dti_xml_text(m->f, m->all.network ? s->graph->name : "networks");
+    if (m->all.batch)
+        fprintf(m->f, ", batch %" PRId64, s->opts.train.batch);
+    fprintf(m->f, ": memory against time</text>\n<text class=\"q\" x=\"%d\" y=\"52\">", LEFT);
+    if (!m->all.costs)
+        fputs("times are each variant's own", m->f);
+    else if (s->costs.simulated || s->costs.hash[0] != '\0')
+        fprintf(m->f, "%s: %.80s", s->costs.simulated ? "simulated" : "predicted", s->costs.name);
     else
-        fprintf(m->f,
-            "<text class=\"q\" x=\"%d\" y=\"52\">nothing was measured: only the order of times "
-            "counts</text>\n",
-            LEFT);
+        fputs("nothing was measured: only the order of times counts", m->f);
+    fputs("</text>\n", m->f);
 }
 
 dt_status dti_compare_svg(const void *compare, FILE *f, dt_err *err)
 {
     const dt_compare *c = compare;
-    picture m = {.c = c, .f = f, .taken = dt_alloc(c->n + c->lists.n + 2, sizeof *m.taken)};
+    picture m = {.c = c,
+        .all = dti_compare_share(c),
+        .f = f,
+        .taken = dt_alloc(3 * c->n + c->variants.n_pair + 2, sizeof *m.taken)};
     const dt_compare_row **all = dt_alloc(c->n + 1, sizeof *all);
-    const bool room = m.taken != NULL && all != NULL;
+    double *used = dt_alloc(c->variants.n_group, sizeof *used);
+    const bool room = m.taken != NULL && all != NULL && used != NULL;
     if (room) {
         find_ranges(&m);
         head(&m);
         axes(&m);
         bounds(&m);
-        best(&m, all);
-        for (size_t l = 0; l < c->lists.n; l++)
-            thread(&m, l, all);
+        if (several(&m))
+            fputs("<style>.u{stroke-width:1.5}.v path{fill:#777}</style>\n", f);
+        if (groups(&m))
+            best_of_groups(&m, all, used);
+        else
+            best(&m, all);
+        for (size_t p = 0; p < c->variants.n_pair; p++)
+            thread(&m, (series){c->variants.pair[p].list, c->variants.pair[p].variant}, all);
         for (size_t i = 0; i < c->n; i++)
-            if (!c->row[i].again)
+            if (!c->row[i].again && c->row[i].refused == NULL)
                 point(&m, &c->row[i]);
-        names(&m);
+        names(&m, all);
         column(&m);
         fputs("</svg>\n", f);
     }
     dt_free(m.taken);
+    dt_free(used);
     dt_free(all);
     return room ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory to draw");
 }

@@ -32,8 +32,7 @@ void dti_page_list(const dt_page *p);
 void dti_page_item(const dt_page *p, const char *key, const char *fmt, ...) DT_PRINTF(3, 4);
 void dti_page_list_end(const dt_page *p);
 
-/* A table, whose script sorts it: columns, then rows of as many cells. @heading: ours, so not
- * escaped. */
+/* A table, whose script sorts it: columns, then rows of as many cells. */
 typedef struct dt_page_column {
     const char *heading;
     bool number;

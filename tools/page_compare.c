@@ -1,11 +1,11 @@
 /* What was compared, as a page: peak against time as a picture, and all plans as a table. */
 #include <inttypes.h>
-#include <stdlib.h>
+#include <string.h>
 
-#include "engine/base/alloc.h"
 #include "session/human.h"
 #include "tools/compare.h"
 #include "tools/page_plan.h"
+#include "tools/vary.h"
 
 static void put_bytes(const dt_page *p, uint64_t bytes)
 {
@@ -20,17 +20,38 @@ static void put_seconds(const dt_page *p, double seconds)
     dti_page_number(p, seconds, seconds > 0 ? text : "–");
 }
 
+/* The columns of the policy and of the variant. */
+static void names(const dt_page *p, const dt_compare *c, const dt_compare_row *r)
+{
+    dti_page_cell(p, r->policy);
+    for (size_t k = 0; k < c->vary.n; k++)
+        dti_page_cell(p, dti_vary_value(&c->vary, dti_compare_variant(c, r), k, "–"));
+}
+
+/* With the letter of those whose bits they are, where there are several. */
+static const char *results(const dt_compare *c, const dt_compare_row *r, char *to, size_t bytes)
+{
+    char letter[DT_COMPARE_BITS];
+    const bool several = c->variants.n_group > 1;
+    if (!r->exact)
+        snprintf(to, bytes, "change");
+    else
+        snprintf(to, bytes, "the same bits%s%s%s", several ? ", " : "",
+            several ? dti_compare_letter(dti_compare_variant(c, r)->group, letter) : "",
+            several && r->other_algorithms ? ", but for algorithms" : "");
+    return to;
+}
+
 static void one(const dt_page *p, const dt_compare *c, const dt_compare_row *r, bool ran)
 {
-    const dt_compare_row *kept = &c->row[c->kept];
     char text[64];
     dti_page_row(p, r->best ? "best" : NULL);
+    names(p, c, r);
     snprintf(text, sizeof text, "%s%s", r->best ? "★" : "", r->can ? "" : "cannot be run");
-    dti_page_cell(p, r->policy);
     dti_page_cell(p, text);
     put_bytes(p, r->budget);
     put_bytes(p, r->need.device);
-    dti_page_share(p, (double)r->need.device / (double)kept->need.device);
+    dti_page_share(p, (double)r->need.device / (double)dti_compare_kept(c, r)->need.device);
     put_bytes(p, r->need.host + r->need.disk);
     put_seconds(p, r->time.seconds);
     put_seconds(p, r->time.stalled);
@@ -39,34 +60,74 @@ static void one(const dt_page *p, const dt_compare *c, const dt_compare_row *r, 
     const double again = r->score.flops > 0 ? r->score.recompute_flops / r->score.flops : 0;
     snprintf(text, sizeof text, "%.1f %%", 100 * again);
     dti_page_number(p, again, text);
-    dti_page_cell(p, r->exact ? "the same bits" : "change");
+    dti_page_cell(p, results(c, r, text, sizeof text));
     dti_page_row_end(p);
+}
+
+enum { OWN = 11, MEASURED = 8, COLUMNS = OWN + DT_VARIED_KEYS };
+
+/* A column of the policy, and one of each key that is varied. Returns how many. */
+static size_t name_columns(const dt_compare *c, dt_page_column *to)
+{
+    to[0] = (dt_page_column){"policy", false};
+    for (size_t k = 0; k < c->vary.n; k++)
+        to[k + 1] = (dt_page_column){c->vary.key[k].name, false};
+    return c->vary.n + 1;
 }
 
 static void table(const dt_page *p, const dt_compare *c)
 {
-    static const dt_page_column columns[] = {{"policy", false}, {"", false}, {"planned by", true},
-        {"peak", true}, {"of keep_all", false}, {"host, disk", true}, {"step, s", true},
-        {"of it waits", true}, {"measured", true}, {"again", true}, {"results", false}};
-    dt_page_column shown[DT_COUNT(columns)];
+    static const dt_page_column columns[OWN] = {{"policy", false}, {"", false},
+        {"planned by", true}, {"peak", true}, {"of keep_all", false}, {"host, disk", true},
+        {"step, s", true}, {"of it waits", true}, {"measured", true}, {"again", true},
+        {"results", false}};
+    dt_page_column shown[COLUMNS];
     bool ran = false;
-    size_t n = 0;
+    size_t n = name_columns(c, shown);
     for (size_t i = 0; i < c->n; i++)
         ran = ran || c->row[i].measured > 0;
-    for (size_t i = 0; i < DT_COUNT(columns); i++)
-        if (i != 8 || ran)
+    for (size_t i = 1; i < OWN; i++)
+        if (i != MEASURED || ran)
             shown[n++] = columns[i];
     dti_page_section(p, "plans", "The plans");
     dti_page_table(p, shown, n);
     for (size_t i = 0; i < c->n; i++)
-        if (!c->row[i].again)
+        if (!c->row[i].again && c->row[i].refused == NULL)
             one(p, c, &c->row[i], ran);
     dti_page_table_end(p);
-    fputs(
-        "<p class=\"hint\">★ no exact plan takes less of both memory and time. Planned by: the "
+    fprintf(p->f,
+        "<p class=\"hint\">★ no exact plan takes less of both memory and time%s. Planned by: the "
         "budget, where plans go by one. Again: operations computed again, of those of forward and "
-        "backward.</p>\n",
-        p->f);
+        "backward.%s</p>\n",
+        c->variants.n_group > 1 ? ", of those that train the same bits" : "",
+        c->variants.n_group > 1 ? " Results: plans of one letter train the same bits, those of "
+                                  "keep_all under the same algorithms and precision."
+                                : "");
+    dti_page_section_end(p);
+}
+
+static void refused(const dt_page *p, const dt_compare *c)
+{
+    dt_page_column shown[COLUMNS];
+    char why[1024];
+    size_t n = 0;
+    for (size_t i = 0; i < c->n; i++)
+        n += c->row[i].refused != NULL;
+    if (n == 0)
+        return;
+    n = name_columns(c, shown);
+    shown[n++] = (dt_page_column){"why", false};
+    dti_page_section(p, "refused", "What was refused");
+    dti_page_table(p, shown, n);
+    for (size_t i = 0; i < c->n; i++) {
+        if (c->row[i].refused == NULL)
+            continue;
+        dti_page_row(p, NULL);
+        names(p, c, &c->row[i]);
+        dti_page_cell(p, dti_compare_why(&c->row[i], why, sizeof why));
+        dti_page_row_end(p);
+    }
+    dti_page_table_end(p);
     dti_page_section_end(p);
 }
 
@@ -79,6 +140,7 @@ static dt_status fill(dt_page *p, const dt_compare *c, dt_err *err)
     dti_page_section_end(p);
     DT_CHECK(st);
     table(p, c);
+    refused(p, c);
     return dti_page_machine(p, c->session, err);
 }
 
@@ -86,17 +148,22 @@ dt_status dti_compare_html(const void *compare, FILE *f, dt_err *err)
 {
     const dt_compare *c = compare;
     const dt_session *s = c->session;
-    char title[192], about[512];
+    const dt_compare_shared all = dti_compare_share(c);
+    char title[192], about[512] = "";
     dt_page p;
-    snprintf(title, sizeof title, "%s: policies compared", s->graph->name);
-    if (c->row[c->kept].time.known)
-        snprintf(about, sizeof about, "%" PRId64 " samples a step; times are %s: %.200s",
-            s->opts.train.batch, s->costs.simulated ? "simulated" : "predicted", s->costs.name);
+    snprintf(title, sizeof title, "%s%s compared", all.network ? s->graph->name : "networks",
+        c->vary.n > 0 ? ": variants" : ": policies");
+    if (all.batch)
+        snprintf(about, sizeof about, "%" PRId64 " samples a step; ", s->opts.train.batch);
+    const size_t at = strlen(about);
+    if (!all.costs)
+        snprintf(about + at, sizeof about - at, "times are each variant's own");
+    else if (s->costs.simulated || s->costs.hash[0] != '\0')
+        snprintf(about + at, sizeof about - at, "times are %s: %.200s",
+            s->costs.simulated ? "simulated" : "predicted", s->costs.name);
     else
-        snprintf(about, sizeof about,
-            "%" PRId64 " samples a step; nothing was measured of this machine, so only the order "
-            "of times counts",
-            s->opts.train.batch);
+        snprintf(about + at, sizeof about - at,
+            "nothing was measured of this machine, so only the order of times counts");
     dti_page_begin(&p, f, title, about);
     const dt_status st = fill(&p, c, err);
     const dt_status ended = dti_page_end(&p, st == DT_OK ? err : NULL);

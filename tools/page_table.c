@@ -6,9 +6,12 @@
 void dti_page_table(const dt_page *p, const dt_page_column *column, size_t n)
 {
     fputs("<div class=\"rows\"><table class=\"plain\"><thead><tr>", p->f);
-    for (size_t i = 0; i < n; i++)
-        fprintf(p->f, "<th scope=\"col\"%s><button type=\"button\">%s</button></th>",
-            column[i].number ? " class=\"number\"" : "", column[i].heading);
+    for (size_t i = 0; i < n; i++) {
+        fprintf(p->f, "<th scope=\"col\"%s><button type=\"button\">",
+            column[i].number ? " class=\"number\"" : "");
+        dti_xml_text(p->f, column[i].heading);
+        fputs("</button></th>", p->f);
+    }
     fputs("</tr></thead>\n<tbody>\n", p->f);
 }
 

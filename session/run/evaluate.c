@@ -67,6 +67,6 @@ static dt_status evaluate(dt_run *r, const dt_run_observer *o, dt_eval_report *r
 
 dt_status dt_run_evaluate(dt_run *r, const dt_run_observer *o, dt_eval_report *report, dt_err *err)
 {
-    dti_session_enter(r->s);
+    dt_session_enter(r->s);
     return dti_run_left(r, evaluate(r, o, report, err));
 }

@@ -207,13 +207,21 @@ static dt_status add_algorithms(dti_facts *f, const dt_algorithm_table *t, dt_er
     return add(f, "algorithms", any ? "fast" : least ? "small" : text, err);
 }
 
+/* What a configuration alone decides. */
+static dt_status add_session(dti_facts *f, const dt_session *s, dt_err *err)
+{
+    DT_CHECK(add_sections(f, s, err));
+    DT_CHECK(add_layers(f, s->config, err));
+    DT_CHECK(add_network(f, s->graph, err));
+    DT_CHECK(add(f, "train.precision", dt_session_precision(s), err));
+    DT_CHECK(add_number(f, "parameters", dt_graph_parameters(s->graph), err));
+    return add_number(f, "device.threads", s->threads, err);
+}
+
 static dt_status add_results(dti_facts *f, const dt_run *r, dt_err *err)
 {
     const dt_session *s = r->s;
-    DT_CHECK(add(f, "train.precision", dt_session_precision(s), err));
-    DT_CHECK(add_number(f, "parameters", dt_graph_parameters(s->graph), err));
     DT_CHECK(add_number(f, "samples", r->feeds.train->desc->count(r->feeds.train), err));
-    DT_CHECK(add_number(f, "device.threads", s->threads, err));
     DT_CHECK(add(f, "isa", dt_session_isa(s), err));
     DT_CHECK(add(f, "library", dt_onednn_version(), err));
     if (r->s->context.device == DT_CPU)
@@ -226,11 +234,7 @@ static dt_status add_results(dti_facts *f, const dt_run *r, dt_err *err)
 dt_status dti_facts_init(dti_facts *f, const dt_run *r, dt_err *err)
 {
     *f = (dti_facts){0};
-    dt_status st = add_sections(f, r->s, err);
-    if (st == DT_OK)
-        st = add_layers(f, r->s->config, err);
-    if (st == DT_OK)
-        st = add_network(f, r->s->graph, err);
+    dt_status st = add_session(f, r->s, err);
     if (st == DT_OK)
         st = add_results(f, r, err);
     if (st != DT_OK)
@@ -345,4 +349,27 @@ dt_status dti_facts_compare(dt_run *r, const dt_checkpoint *c, dt_err *err)
         "folder "
         "and model.weights = %s/model.safetensors",
         dt_checkpoint_path(c));
+}
+
+/* ---- a configuration without a run ---- */
+
+dt_status dti_session_results(const dt_session *s, char to[DT_SHA256_TEXT], dt_err *err)
+{
+    dti_facts f = {0};
+    dt_sha256 sum;
+    dt_status st = add_session(&f, s, err);
+    if (st == DT_OK)
+        st = add(&f, "algorithms", dt_algorithms_name(s->opts.memory.algorithms), err);
+    if (st == DT_OK)
+        st = add(&f, "device", dt_device_name(s->context.device), err);
+    if (st == DT_OK && s->context.card != NULL)
+        st = add(&f, "card", s->context.card->name, err);
+    dt_sha256_init(&sum);
+    for (size_t i = 0; i < f.n; i++) {
+        dt_sha256_add(&sum, f.fact[i].key, strlen(f.fact[i].key) + 1);
+        dt_sha256_add(&sum, f.fact[i].value, strlen(f.fact[i].value) + 1);
+    }
+    dt_sha256_text(&sum, to);
+    dti_facts_deinit(&f);
+    return st;
 }

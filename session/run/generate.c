@@ -202,7 +202,7 @@ static dt_status check(const dt_run *r, const dt_generate_opts *o, dt_err *err)
 dt_status dt_run_generate(dt_run *r, const dt_generate_opts *o, dt_err *err)
 {
     writer w = {.s = r->s};
-    dti_session_enter(r->s);
+    dt_session_enter(r->s);
     dt_status st = check(r, o, err);
     if (st != DT_OK)
         return dti_run_left(r, st);

@@ -155,7 +155,7 @@ static dt_status create(dt_run **out, dt_err *err)
 
 dt_status dti_run_left(dt_run *r, dt_status st)
 {
-    dti_session_leave(r->s);
+    dt_session_leave(r->s);
     return st;
 }
 
@@ -260,7 +260,7 @@ static dt_status begin(dt_run *r, const dt_run_observer *o, dt_err *err)
 
 dt_status dt_run_begin(dt_run *r, const dt_run_observer *o, dt_err *err)
 {
-    dti_session_enter(r->s);
+    dt_session_enter(r->s);
     return dti_run_left(r, begin(r, o, err));
 }
 
@@ -316,7 +316,7 @@ static dt_status train(dt_run *r, int64_t until, dt_err *err)
 
 dt_status dt_run_train(dt_run *r, int64_t until, dt_err *err)
 {
-    dti_session_enter(r->s);
+    dt_session_enter(r->s);
     return dti_run_left(r, train(r, until, err));
 }
 
@@ -343,6 +343,6 @@ dt_status dt_run_end(dt_run *r, dt_status st, dt_err *err)
     if (!r->ready)
         return DT_FAIL(err, DT_E_CONFIG, "a run ends once, when it has begun");
     r->ready = false;
-    dti_session_enter(r->s);
+    dt_session_enter(r->s);
     return dti_run_left(r, dti_run_summarise(r, save(r, st, err), err));
 }

@@ -201,7 +201,7 @@ dt_status dt_run_samples(dt_run *r, dt_sample *to, size_t most, size_t *n, dt_er
     const int64_t count = r->feeds.eval->desc->count(r->feeds.eval);
     w.most = w.n < count ? w.n : count;
     w.most = w.most < (int64_t)most ? w.most : (int64_t)most;
-    dti_session_enter(r->s);
+    dt_session_enter(r->s);
     const dt_status st = samples(&w, to, n, err);
     if (w.plain != NULL)
         w.plain->desc->close(w.plain);
@@ -246,7 +246,7 @@ dt_status dt_run_classify(dt_run *r, const char *path, dt_sample *to, dt_err *er
 {
     looker w = {.r = r};
     *to = (dt_sample){.label = -1};
-    dti_session_enter(r->s);
+    dt_session_enter(r->s);
     const dt_status st = classify(&w, path, to, err);
     release(&w);
     return dti_run_left(r, st);

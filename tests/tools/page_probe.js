@@ -100,7 +100,7 @@
       chart.dispatchEvent(new PointerEvent('pointermove', { bubbles: true, clientX: where.left + where.width / 2, clientY: where.top }));
       check(one('#tip').textContent.includes('loss'), 'no loss under the mouse');
     }
-    for (const table of document.querySelectorAll('table.plain')) {
+    for (const table of [...document.querySelectorAll('table.plain')].filter(t => t.querySelector('[data-v]'))) {
       const column = () => [...table.tBodies[0].rows].map(r => +r.querySelector('[data-v]').dataset.v);
       const head = table.rows[0].cells[[...table.tBodies[0].rows[0].cells].findIndex(c => c.dataset.v !== undefined)];
       head.querySelector('button').click();

@@ -35,6 +35,8 @@ plan configs/chain.ini --set memory.device_budget=1GiB --set memory.policy=vdnn_
 plan configs/chain.ini --set memory.simulate=p100
 plan configs/resnet50.ini --set memory.policy=rotor --set memory.simulate=p100 --set memory.device_budget=1GiB
 compare configs/chain.ini --set memory.simulate=p100 --policies all;chen_cheap,vdnn_conv
+compare configs/chain.ini --set memory.simulate=p100 --policies vdnn_all;gist --vary train.precision=fp32,bf16 --vary policy.gist.dpr=fp16,fp8,fp99
+compare configs/chain.ini --set memory.simulate=p100 --policies vdnn_all --vary memory.algorithms=fast,small --vary train.micro_batch=16,5 --vary memory.pool=greedy,best_fit
 sweep configs/chain.ini --set memory.device_budget=20MiB
 sweep configs/chain.ini --set memory.device_budget=20MiB --set memory.simulate=p100 --set memory.tier=disk
 explain configs/chain.ini r4

@@ -6,47 +6,19 @@
 
 #include "engine/base/alloc.h"
 #include "session/human.h"
-#include "tools/plan_map_internal.h"
+#include "tools/plan_map_lanes.h"
+#include "tools/plan_map_time.h"
 #include "tools/xml.h"
 
 enum { HEAD = 34, CAPTION = 34, BETWEEN = 18 };
 enum { LEAST_WIDE = 26, LEAST_TALL = 12, LEAST_LETTERS = 10 }; /* of a box that bears a name */
 
-void dti_map_number(FILE *f, const char *name, double v, int digits)
-{
-    char text[40];
-    int n = snprintf(text, sizeof text, "%.*f", digits, v);
-    while (n > 1 && text[n - 1] == '0' && memchr(text, '.', (size_t)n) != NULL)
-        n--;
-    if (text[n - 1] == '.')
-        n--;
-    fprintf(f, " %s=\"%.*s\"", name, n, text);
-}
-
-bool dti_map_begin(
-    const dti_map *m, const char *class, double x, double y, double w, double h, int64_t i)
-{
-    const int digits = m->page ? 2 : 1; /* as it is enlarged there */
-    fprintf(m->f, "<rect");
-    if (class != NULL)
-        fprintf(m->f, " class=\"%s\"", class);
-    dti_map_number(m->f, "x", x, digits);
-    dti_map_number(m->f, "y", y, digits);
-    dti_map_number(m->f, "width", w < 0.2 ? 0.2 : w, digits);
-    dti_map_number(m->f, "height", h < 0.2 ? 0.2 : h, digits);
-    if (m->page)
-        fprintf(m->f, " data-i=\"%" PRId64 "\"/>\n", i);
-    else
-        fprintf(m->f, "><title>");
-    return !m->page;
-}
-
-void dti_map_end(const dti_map *m)
-{
-    fputs("</title></rect>\n", m->f);
-}
-
 /* ---- addresses ---- */
+
+static double up(const dti_map *m, double address)
+{
+    return m->top + m->tall * (1 - address / (double)m->scale);
+}
 
 /* A time that a tensor is on the device. */
 typedef struct stay {
@@ -94,14 +66,14 @@ static void box(const dti_map *m, const stay *s)
     const dt_plan_tensor *t = &m->p->tensor[s->tensor];
     char role[DT_HUMAN_BYTES], bytes[DT_HUMAN_BYTES];
     const double x = dti_map_across(m, (double)s->from);
-    const double y = dti_map_up(m, (double)(s->off + t->bytes));
-    if (!dti_map_begin(m, NULL, x, y, dti_map_across(m, (double)s->to) - x,
-            dti_map_up(m, (double)s->off) - y, s->tensor))
+    const double y = up(m, (double)(s->off + t->bytes));
+    if (!dti_map_begin(m->f, m->page, NULL, x, y, dti_map_across(m, (double)s->to) - x,
+            up(m, (double)s->off) - y, s->tensor))
         return;
     dti_xml_text(m->f, t->name);
     fprintf(
         m->f, ", %s, %s", dt_human_role(role, (dt_role)t->role), dt_human_bytes(bytes, t->bytes));
-    dti_map_end(m);
+    dti_map_end(m->f);
 }
 
 static bool is_dark(int role)
@@ -126,8 +98,8 @@ static void box_name(const dti_map *m, const stay *s)
 {
     const dt_plan_tensor *t = &m->p->tensor[s->tensor];
     const double x = dti_map_across(m, (double)s->from), end = dti_map_across(m, (double)s->to);
-    const double y = dti_map_up(m, (double)(s->off + t->bytes));
-    name_in(m, t->role, x, y, dti_map_up(m, (double)s->off) - y, end - x, t->name);
+    const double y = up(m, (double)(s->off + t->bytes));
+    name_in(m, t->role, x, y, up(m, (double)s->off) - y, end - x, t->name);
 }
 
 /* ---- what stays ---- */
@@ -146,16 +118,16 @@ static uint64_t band(const dti_map *m, int role, uint64_t off, bool name)
         }
     if (n == 0)
         return off;
-    const double x = dti_map_across(m, 0), y = dti_map_up(m, (double)(off + sum));
+    const double x = dti_map_across(m, 0), y = up(m, (double)(off + sum));
     const double wide = dti_map_across(m, (double)m->ops) - x;
-    const double tall = dti_map_up(m, (double)off) - y;
+    const double tall = up(m, (double)off) - y;
     snprintf(text, sizeof text, "%s, %s in %zu tensors", dt_human_role(human, (dt_role)role),
         dt_human_bytes(bytes, sum), n);
     if (name)
         name_in(m, role, x, y, tall, wide, text);
-    else if (dti_map_begin(m, dt_role_name((dt_role)role), x, y, wide, tall, role)) {
+    else if (dti_map_begin(m->f, m->page, dt_role_name((dt_role)role), x, y, wide, tall, role)) {
         fputs(text, m->f);
-        dti_map_end(m);
+        dti_map_end(m->f);
     }
     return off + sum;
 }
@@ -194,7 +166,7 @@ static void addresses(dti_map *m)
 static void tick(const dti_map *m, uint64_t at)
 {
     char bytes[DT_HUMAN_BYTES];
-    const double y = dti_map_up(m, (double)at);
+    const double y = up(m, (double)at);
     fprintf(m->f,
         "<g data-y=\"%.1f\"><text class=\"end\" x=\"%d\" y=\"%.1f\">%s</text>"
         "<path class=\"line\" d=\"M%d %.1fH%d\"/></g>\n",
@@ -211,7 +183,7 @@ static void budget(const dti_map *m)
     if (at == 0)
         return;
     const bool drawn = at <= m->scale;
-    const double y = drawn ? dti_map_up(m, (double)at) : m->top;
+    const double y = drawn ? up(m, (double)at) : m->top;
     fprintf(m->f, "<g data-y=\"%.1f\">", y);
     if (drawn)
         fprintf(m->f, "<path class=\"budget\" d=\"M%d %.1fH%d\"/>\n", DTI_MAP_LEFT, y,
@@ -250,8 +222,8 @@ static void peak(const dti_map *m)
 
 static void axis(const dti_map *m)
 {
-    const double zero = dti_map_up(m, 0), stays = dti_map_up(m, (double)m->p->persistent);
-    const double most = dti_map_up(m, (double)m->p->peak);
+    const double zero = up(m, 0), stays = up(m, (double)m->p->persistent);
+    const double most = up(m, (double)m->p->peak);
     fputs("<g class=\"axis\">\n", m->f);
     tick(m, 0);
     if (zero - stays > DTI_MAP_LINE && stays - most > DTI_MAP_LINE)

@@ -1,12 +1,13 @@
 /* The lower part of a plan's picture: where in the network the ops are, what they are, and what is
  * copied meanwhile. */
+#include "tools/plan_map_lanes.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"
 #include "session/human.h"
-#include "tools/plan_map_internal.h"
 #include "tools/xml.h"
 
 enum { LEAST_COPY = 2, LEAST_STAGE = 6, STAGES = 30, DEEPEST = 4 };
@@ -192,52 +193,12 @@ static bool has_lane(const dti_map *m, int stream)
     return any;
 }
 
-void dti_map_lane_name(const dt_plan *p, int stream, FILE *f)
-{
-    const dt_stream *s = &p->stream[stream];
-    if (s->kind == DT_STREAM_COMPUTE)
-        fprintf(f, "ops");
-    else
-        fprintf(f, "%s %s", s->kind == DT_STREAM_OUT ? "to" : "from", dt_tier_name(s->tier));
-}
-
 static void label(const dti_map *m, int stream, double y, double tall)
 {
     fprintf(
         m->f, "<text class=\"end\" x=\"%d\" y=\"%.1f\">", DTI_MAP_LEFT - DTI_MAP_GAP, y + tall - 2);
     dti_map_lane_name(m->p, stream, m->f);
     fprintf(m->f, "</text>\n");
-}
-
-void dti_map_lane(FILE *f, bool page, double y, double tall)
-{
-    const int wide = DTI_MAP_WIDTH - DTI_MAP_LEFT - DTI_MAP_RIGHT;
-    fprintf(f,
-        "<svg x=\"%d\" y=\"%.1f\" width=\"%d\" height=\"%.1f\" viewBox=\"%d %.1f %d %.1f\">"
-        "<g class=\"%s\">\n",
-        DTI_MAP_LEFT, y, wide, tall, DTI_MAP_LEFT, page ? 0 : y, wide, tall,
-        page ? "zoom lane" : "zoom");
-}
-
-void dti_map_lane_end(FILE *f)
-{
-    fputs("</g></svg>\n", f);
-}
-
-bool dti_map_begin_in_lane(FILE *f, bool page, double x, double y, double w, int64_t i)
-{
-    fputs("<rect", f);
-    dti_map_number(f, "x", x, page ? 2 : 1);
-    dti_map_number(f, "width", w, page ? 2 : 1);
-    if (!page) {
-        dti_map_number(f, "y", y, 1);
-        fprintf(f, " height=\"%d\"><title>", DTI_MAP_LANE);
-    } else if (i >= 0) {
-        fprintf(f, " data-i=\"%" PRId64 "\"/>\n", i);
-    } else {
-        fputs("/>\n", f);
-    }
-    return !page;
 }
 
 /* A group a kind of op. */
@@ -259,7 +220,7 @@ static void ops_lane(const dti_map *m, int stream, double y)
                 continue;
             dti_xml_text(m->f, m->p->op[r->op].name);
             fprintf(m->f, ", %s", dt_op_kind_name((dt_op_kind)kind));
-            dti_map_end(m);
+            dti_map_end(m->f);
         }
         fputs("</g>\n", m->f);
     }
@@ -296,12 +257,12 @@ static void copy(const dti_map *m, const dti_map_mark *k, double y)
     const double wide = dti_map_across(m, (double)copied(m, k->row, k->now)) - x;
     const double share = m->largest > 0 ? (double)r->bytes / (double)m->largest : 0;
     const double tall = share * DTI_MAP_COPIES < LEAST_COPY ? LEAST_COPY : share * DTI_MAP_COPIES;
-    if (!dti_map_begin(m, dt_role_name((dt_role)t->role), x, y + DTI_MAP_COPIES - tall,
+    if (!dti_map_begin(m->f, m->page, dt_role_name((dt_role)t->role), x, y + DTI_MAP_COPIES - tall,
             wide < NARROWEST ? NARROWEST : wide, tall, r->tensor))
         return;
     dti_xml_text(m->f, t->name);
     fprintf(m->f, ", %s", dt_human_bytes(bytes, r->bytes));
-    dti_map_end(m);
+    dti_map_end(m->f);
 }
 
 /* The smaller ones stand before the larger ones that are under way with them. */

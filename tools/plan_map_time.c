@@ -1,9 +1,11 @@
 /* The part of a plan's picture that goes by seconds: as predicted and, where it was traced, as it
  * was measured, on one scale. */
+#include "tools/plan_map_time.h"
+
 #include <math.h>
 
 #include "tools/axis.h"
-#include "tools/plan_map_internal.h"
+#include "tools/plan_map_box.h"
 #include "tools/xml.h"
 
 enum { HEAD = 30, FOOT = 26, TICKS = 5 };

@@ -1,0 +1,11 @@
+/* The part of a plan's picture that goes by seconds. */
+#ifndef DT_TOOLS_PLAN_MAP_TIME_H
+#define DT_TOOLS_PLAN_MAP_TIME_H
+
+#include "tools/plan_map.h"
+
+/* The lanes in seconds, waits in red. */
+double dti_map_time_tall(const dt_plan_picture *v);
+void dti_map_time(const dt_plan_picture *v, bool page, FILE *f, double y);
+
+#endif

@@ -7,34 +7,27 @@
 #include "engine/base/alloc.h"
 #include "tools/axis.h"
 #include "tools/compare.h"
+#include "tools/labels.h"
 #include "tools/vary.h"
 #include "tools/xml.h"
 
 enum { WIDTH = 1000, LEFT = 76, RIGHT = 232, TOP = 72, HEIGHT = 520, BOTTOM = 60 };
-enum { PLOT = WIDTH - LEFT - RIGHT, CURVE = 64, LINE = 15, LEGEND = 76 };
+enum { PLOT = WIDTH - LEFT - RIGHT, CURVE = 64, LEGEND = 76 };
 enum { SHAPES = 6, MOST_VARIANTS = 24, NAME_BYTES = DT_POLICY_LIST + 256 };
 static const double mib = 1 << 20;
-#define LETTER 7.5 /* how wide a letter is at 13 pixels, at most, but for a few */
 
 /* Told apart by eyes that do not see all colours (after Okabe and Ito). */
 static const char *const color[] = {
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8f4d74"};
 
-/* A part of the picture that a name takes. */
-typedef struct area {
-    double x, y, w, h;
-} area;
-
-/* @unit: so many seconds are 1 on the axis; @size: so many bytes are
- * @taken: what nothing else may cover, first @n_marks of plans and of lines through them */
+/* @unit: so many seconds are 1 on the axis; @size: so many bytes are */
 typedef struct picture {
     const dt_compare *c;
     dt_compare_shared all;
     FILE *f;
     double least_bytes, most_bytes, least, most, unit, size;
     const char *unit_name, *size_name;
-    area *taken;
-    size_t n_taken, n_marks;
+    dti_labels names;
 } picture;
 
 static double across(const picture *m, double bytes)
@@ -381,74 +374,6 @@ static void thread(const picture *m, series s, const dt_compare_row **all)
 
 /* ---- names ---- */
 
-static bool meet(const area *a, const area *b)
-{
-    return a->x < b->x + b->w && b->x < a->x + a->w && a->y < b->y + b->h && b->y < a->y + a->h;
-}
-
-static bool is_free(const picture *m, const area *a)
-{
-    bool clear =
-        a->x > LEFT && a->x + a->w < LEFT + PLOT && a->y > TOP && a->y + a->h < TOP + HEIGHT;
-    for (size_t i = 0; i < m->n_taken && clear; i++)
-        clear = !meet(a, &m->taken[i]);
-    return clear;
-}
-
-/* Whether a line from a mark to its name runs through another name. */
-static bool crosses(const picture *m, double x, double y, double to_x, double to_y)
-{
-    enum { STEPS = 24 };
-    for (int i = 1; i < STEPS; i++) {
-        const area at = {x + (to_x - x) * i / STEPS, y + (to_y - y) * i / STEPS, 1, 1};
-        for (size_t k = m->n_marks; k < m->n_taken; k++)
-            if (meet(&at, &m->taken[k]))
-                return true;
-    }
-    return false;
-}
-
-static void write_name(picture *m, const area *at, const char *text)
-{
-    fprintf(m->f, "<text class=\"s\" x=\"%.1f\" y=\"%.1f\">", at->x, at->y + LINE - 4);
-    dti_xml_text(m->f, text);
-    fputs("</text>\n", m->f);
-    m->taken[m->n_taken++] = *at;
-}
-
-/* Beside a mark, on whichever side there is room. */
-static bool name_beside(picture *m, double x, double y, double w, const char *text)
-{
-    const area at[] = {{x + 9, y - 8, w, LINE}, {x - 9 - w, y - 8, w, LINE},
-        {x - w / 2, y - 9 - LINE, w, LINE}, {x - w / 2, y + 9, w, LINE},
-        {x + 7, y - 6 - LINE, w, LINE}, {x - 7 - w, y - 6 - LINE, w, LINE}, {x + 7, y + 5, w, LINE},
-        {x - 7 - w, y + 5, w, LINE}};
-    for (size_t i = 0; i < DT_COUNT(at); i++)
-        if (is_free(m, &at[i])) {
-            write_name(m, &at[i], text);
-            return true;
-        }
-    return false;
-}
-
-/* Farther off, at the end of a line; the nearest free place, to the right before the left. */
-static bool name_away(picture *m, double x, double y, double w, const char *text)
-{
-    enum { NEAR = 28, FAR = 220, STEP = 12, ANGLES = 24 };
-    for (double r = NEAR; r <= FAR; r += STEP)
-        for (int k = 0; k < ANGLES; k++) {
-            const double turn = 2 * acos(-1) / ANGLES * (k % 2 == 0 ? k / 2 : -(k + 1) / 2);
-            const double to_x = x + r * cos(turn), to_y = y - r * sin(turn);
-            const area at = {to_x >= x ? to_x + 3 : to_x - 3 - w, to_y - LINE / 2.0, w, LINE};
-            if (!is_free(m, &at) || crosses(m, x, y, to_x, to_y))
-                continue;
-            fprintf(m->f, "<path class=\"l\" d=\"M%.1f %.1fL%.1f %.1f\"/>", x, y, to_x, to_y);
-            write_name(m, &at, text);
-            return true;
-        }
-    return false;
-}
-
 /* How far a plan's mark is from those of other series. */
 static double alone(const picture *m, const dt_compare_row *r)
 {
@@ -482,8 +407,8 @@ static void take_marks(picture *m)
     for (size_t i = 0; i < m->c->n; i++) {
         const dt_compare_row *r = &m->c->row[i];
         if (r->refused == NULL)
-            m->taken[m->n_taken++] =
-                (area){across(m, (double)r->need.device) - 6, height(m, r) - 6, 12, 12};
+            m->names.taken[m->names.n_taken++] =
+                (dti_area){across(m, (double)r->need.device) - 6, height(m, r) - 6, 12, 12};
     }
 }
 
@@ -494,8 +419,8 @@ static void take_stairs(picture *m, size_t group, const dt_compare_row **all)
     double from = TOP;
     for (size_t i = 0; i < n; i++) {
         const double x = across(m, (double)all[i]->need.device), y = height(m, all[i]);
-        m->taken[m->n_taken++] = (area){x - 1, from, 2, y - from};
-        m->taken[m->n_taken++] = (area){x, y - 1, step_end(m, all, n, i) - x, 2};
+        m->names.taken[m->names.n_taken++] = (dti_area){x - 1, from, 2, y - from};
+        m->names.taken[m->names.n_taken++] = (dti_area){x, y - 1, step_end(m, all, n, i) - x, 2};
         from = y;
     }
 }
@@ -508,8 +433,9 @@ static void names(picture *m, const dt_compare_row **all)
     take_marks(m);
     for (size_t g = 0; g < m->c->variants.n_group && groups(m); g++)
         take_stairs(m, g, all);
-    m->n_marks = m->n_taken;
-    m->taken[m->n_taken++] = (area){LEFT, up(m, ops_alone(m)), 90, 20}; /* "ops alone" */
+    m->names.n_marks = m->names.n_taken;
+    m->names.taken[m->names.n_taken++] =
+        (dti_area){LEFT, up(m, ops_alone(m)), 90, 20}; /* "ops alone" */
     for (int turn = 0; turn < 2; turn++)
         for (size_t p = 0; p < m->c->variants.n_pair; p++) {
             const dt_variant_list *pair = &m->c->variants.pair[p];
@@ -519,10 +445,7 @@ static void names(picture *m, const dt_compare_row **all)
             dti_vary_short(&m->c->vary, dti_compare_variant(m->c, r), values, sizeof values);
             snprintf(text, sizeof text, "%s%s%s", r->policy,
                 several(m) && values[0] != '\0' ? " " : "", several(m) ? values : "");
-            const double x = across(m, (double)r->need.device), y = height(m, r);
-            const double w = LETTER * (double)strlen(text);
-            if (!name_beside(m, x, y, w, text))
-                name_away(m, x, y, w, text);
+            dti_label(&m->names, across(m, (double)r->need.device), height(m, r), text);
         }
 }
 
@@ -654,10 +577,11 @@ dt_status dti_compare_svg(const void *compare, FILE *f, dt_err *err)
     picture m = {.c = c,
         .all = dti_compare_share(c),
         .f = f,
-        .taken = dt_alloc(3 * c->n + c->variants.n_pair + 2, sizeof *m.taken)};
+        .names = {.f = f, .frame = {LEFT, TOP, PLOT, HEIGHT}}};
+    m.names.taken = dt_alloc(3 * c->n + c->variants.n_pair + 2, sizeof *m.names.taken);
     const dt_compare_row **all = dt_alloc(c->n + 1, sizeof *all);
     double *used = dt_alloc(c->variants.n_group, sizeof *used);
-    const bool room = m.taken != NULL && all != NULL && used != NULL;
+    const bool room = m.names.taken != NULL && all != NULL && used != NULL;
     if (room) {
         find_ranges(&m);
         head(&m);
@@ -678,7 +602,7 @@ dt_status dti_compare_svg(const void *compare, FILE *f, dt_err *err)
         column(&m);
         fputs("</svg>\n", f);
     }
-    dt_free(m.taken);
+    dt_free(m.names.taken);
     dt_free(used);
     dt_free(all);
     return room ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory to draw");

@@ -1,0 +1,87 @@
+/* Texts beside what they name. */
+#include "tools/labels.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "engine/base/compiler.h"
+#include "tools/xml.h"
+
+enum { TALL = 15 };
+#define LETTER 7.5 /* how wide a letter is at 13 pixels, at most, but for a few */
+
+static bool meet(const dti_area *a, const dti_area *b)
+{
+    return a->x < b->x + b->w && b->x < a->x + a->w && a->y < b->y + b->h && b->y < a->y + a->h;
+}
+
+static bool is_free(const dti_labels *l, const dti_area *a)
+{
+    const dti_area *in = &l->frame;
+    bool clear =
+        a->x > in->x && a->x + a->w < in->x + in->w && a->y > in->y && a->y + a->h < in->y + in->h;
+    for (size_t i = 0; i < l->n_taken && clear; i++)
+        clear = !meet(a, &l->taken[i]);
+    return clear;
+}
+
+/* Whether a line from a mark to its name runs through another name. */
+static bool crosses(const dti_labels *l, double x, double y, double to_x, double to_y)
+{
+    enum { STEPS = 24 };
+    for (int i = 1; i < STEPS; i++) {
+        const dti_area at = {x + (to_x - x) * i / STEPS, y + (to_y - y) * i / STEPS, 1, 1};
+        for (size_t k = l->n_marks; k < l->n_taken; k++)
+            if (meet(&at, &l->taken[k]))
+                return true;
+    }
+    return false;
+}
+
+static void write_name(dti_labels *l, const dti_area *at, const char *text)
+{
+    fprintf(l->f, "<text class=\"s\" x=\"%.1f\" y=\"%.1f\">", at->x, at->y + TALL - 4);
+    dti_xml_text(l->f, text);
+    fputs("</text>\n", l->f);
+    l->taken[l->n_taken++] = *at;
+}
+
+/* Beside a mark, on whichever side there is room. */
+static bool name_beside(dti_labels *l, double x, double y, double w, const char *text)
+{
+    const dti_area at[] = {{x + 9, y - 8, w, TALL}, {x - 9 - w, y - 8, w, TALL},
+        {x - w / 2, y - 9 - TALL, w, TALL}, {x - w / 2, y + 9, w, TALL},
+        {x + 7, y - 6 - TALL, w, TALL}, {x - 7 - w, y - 6 - TALL, w, TALL}, {x + 7, y + 5, w, TALL},
+        {x - 7 - w, y + 5, w, TALL}};
+    for (size_t i = 0; i < DT_COUNT(at); i++)
+        if (is_free(l, &at[i])) {
+            write_name(l, &at[i], text);
+            return true;
+        }
+    return false;
+}
+
+/* Farther off, at the end of a line; the nearest free place, to the right before the left. */
+static bool name_away(dti_labels *l, double x, double y, double w, const char *text)
+{
+    enum { NEAR = 28, FAR = 220, STEP = 12, ANGLES = 24 };
+    for (double r = NEAR; r <= FAR; r += STEP)
+        for (int k = 0; k < ANGLES; k++) {
+            const double turn = 2 * acos(-1) / ANGLES * (k % 2 == 0 ? k / 2 : -(k + 1) / 2);
+            const double to_x = x + r * cos(turn), to_y = y - r * sin(turn);
+            const dti_area at = {to_x >= x ? to_x + 3 : to_x - 3 - w, to_y - TALL / 2.0, w, TALL};
+            if (!is_free(l, &at) || crosses(l, x, y, to_x, to_y))
+                continue;
+            fprintf(l->f, "<path class=\"l\" d=\"M%.1f %.1fL%.1f %.1f\"/>", x, y, to_x, to_y);
+            write_name(l, &at, text);
+            return true;
+        }
+    return false;
+}
+
+void dti_label(dti_labels *l, double x, double y, const char *text)
+{
+    const double w = LETTER * (double)strlen(text);
+    if (!name_beside(l, x, y, w, text))
+        (void)name_away(l, x, y, w, text);
+}

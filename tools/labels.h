@@ -1,0 +1,31 @@
+/* Texts that name marks in a picture in SVG, where no text lies over another or over a mark. */
+#ifndef DT_TOOLS_LABELS_H
+#define DT_TOOLS_LABELS_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+/* A part of the picture, from its left upper corner. */
+typedef struct dti_area {
+    double x, y, w, h;
+} dti_area;
+
+/**
+ * struct dti_labels - texts of a picture, placed one after the other.
+ * @frame: within which they are
+ * @taken: what no text may cover, owned by the caller, with room for one more a text: first
+ * @n_marks that a line from a mark to its text may cross, then what none may
+ */
+typedef struct dti_labels {
+    FILE *f;
+    dti_area frame;
+    dti_area *taken;
+    size_t n_taken, n_marks;
+} dti_labels;
+
+/* Write @text of 13 pixels, class "s", beside the mark at @x, @y, on whichever side there is room;
+ * else farther off, at the end of a line of class "l"; where there is none at all it is left out.
+ */
+void dti_label(dti_labels *l, double x, double y, const char *text);
+
+#endif

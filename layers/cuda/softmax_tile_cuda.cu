@@ -225,7 +225,7 @@ DT_DEVICE double tiled_loss(const tiled_job *j, int64_t row, float smooth)
     const double all = (double)s[DT_TILE_MOST] + log(tile_get_sum(&s[DT_TILE_SUM]));
     const double loss = all - (double)s[DT_TILE_OWN];
     if (j->labels[row] < 0 || j->labels[row] >= j->classes)
-        return NAN;
+        return (double)NAN;
     if (smooth == 0) /* not a term with 0 times infinity */
         return loss;
     return (1 - (double)smooth) * loss +

@@ -23,6 +23,11 @@ static const float *state_at(const struct job *j, int port, int64_t row)
     return (const float *)j->a->port[port] + row * DT_TILE_STATE;
 }
 
+static bool is_here(const struct job *j, int64_t label)
+{
+    return label >= 0 && label < j->classes;
+}
+
 /* ---- sums as two floats ---- */
 
 static void put_sum(float *to, double sum)
@@ -108,7 +113,7 @@ static void forward_row(const struct job *j, int64_t row)
     put_sum(
         &s[DT_TILE_TOTAL], get_sum(&s[DT_TILE_TOTAL]) + below + (double)most * (double)j->classes);
     s[DT_TILE_MOST] = all;
-    if (label >= 0 && label < j->classes)
+    if (is_here(j, label))
         s[DT_TILE_OWN] = dti_load(x, label, j->type);
     memcpy((float *)j->a->port[DT_Y] + row * DT_TILE_STATE, s, sizeof s);
 }
@@ -169,7 +174,7 @@ static void backward_row(const struct job *j, int64_t row)
         const double share = get_sum(&x1[DT_TILE_SUM]) *
                              exp((double)x1[DT_TILE_MOST] - (double)y[DT_TILE_MOST]) / over;
         before[DT_TILE_MOST] = (float)((double)dy[DT_TILE_MOST] * share);
-        before[DT_TILE_OWN] = dy[DT_TILE_OWN];
+        before[DT_TILE_OWN] = is_here(j, g.label) ? 0.0f : dy[DT_TILE_OWN];
         before[DT_TILE_TOTAL] = dy[DT_TILE_TOTAL];
     }
     const int64_t at = row * j->classes;

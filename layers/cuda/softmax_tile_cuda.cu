@@ -158,7 +158,7 @@ DT_DEVICE void tile_backward(const tile_job *j, dt_dtype t)
         for (int k = 0; k < DT_TILE_STATE; k++)
             dx1[k] = 0.0f;
         dx1[DT_TILE_MOST] = (float)((double)dy[DT_TILE_MOST] * share);
-        dx1[DT_TILE_OWN] = dy[DT_TILE_OWN];
+        dx1[DT_TILE_OWN] = label >= 0 && label < j->classes ? 0.0f : dy[DT_TILE_OWN];
         dx1[DT_TILE_TOTAL] = dy[DT_TILE_TOTAL];
     }
 }

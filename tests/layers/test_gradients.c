@@ -13,12 +13,14 @@
 #include "engine/base/alloc.h"
 #include "engine/base/philox.h"
 #include "layers/registry.h"
+#include "layers/softmax_tile.h"
 #include "tests/fixture/check.h"
 #include "tests/fixture/layer_check.h"
 
 /* PIXEL: linear, and the second input is one pixel. PLACES: linear, and the second input is whole
- * numbers without a gradient. */
-typedef enum bend { LINEAR, CURVED, KINKED, CREASED, TOKENS, PIXEL, PLACES } bend;
+ * numbers without a gradient. SCORES: curved, and the state of a softmax in tiles, whose gradient
+ * tells the slopes of three things. */
+typedef enum bend { LINEAR, CURVED, KINKED, CREASED, TOKENS, PIXEL, PLACES, SCORES } bend;
 
 static const struct rule {
     float step;
@@ -29,7 +31,8 @@ static const struct rule {
     [CREASED] = {0.01f, 1e-3},
     [TOKENS] = {0.5f, 2e-5},
     [PIXEL] = {0.5f, 2e-5},
-    [PLACES] = {0.5f, 2e-5}};
+    [PLACES] = {0.5f, 2e-5},
+    [SCORES] = {0.01f, 1e-3}};
 
 static const struct gradient_case {
     const char *name, *layer, *opts;
@@ -101,6 +104,9 @@ static const struct gradient_case {
     {"relu6", "relu6", "", KINKED, 1, 2, {1, 5, 4, 7}},
     {"shortcut", "shortcut", "out=7 stride=2", LINEAR, 1, 2, {1, 5, 4, 3}},
     {"sigmoid", "sigmoid", "", CURVED, 1, 2, {1, 3, 4, 5}},
+    {"softmax_tile", "softmax_tile", "", SCORES, 1, 3, {1, 1, 1, 7}},
+    {"softmax_tile behind another", "softmax_tile", "first=2", SCORES, 2, 3, {1, 1, 1, 7}},
+    {"tiled_cross_entropy", "tiled_cross_entropy", "", SCORES, 1, 3, {1, 1, 1, 16}},
     {"silu", "silu", "", CURVED, 1, 2, {1, 3, 4, 5}},
     {"tanh", "tanh", "", CURVED, 1, 2, {1, 3, 4, 5}},
     {"additive attention", "additive_attention", "hidden=3", CURVED, 2, 2, {1, 4, 1, 5}},
@@ -147,6 +153,38 @@ static float *tokens(size_t n)
     for (size_t i = 0; i < n; i++)
         v[i] = (float)(i * 5 % 13 % 6);
     return v;
+}
+
+static bool is_state(const dt_layer_desc *d, int port)
+{
+    return (d->fp32 & DT_BIT(port)) != 0;
+}
+
+/* Whether the gradient of a state tells the slope of this channel. */
+static bool told(size_t channel)
+{
+    return channel == DT_TILE_MOST || channel == DT_TILE_OWN || channel == DT_TILE_TOTAL;
+}
+
+/* One that scores may have, of each sample. */
+static float *states(size_t n, uint32_t key)
+{
+    float *v = dt_random_values(n, key);
+    for (size_t i = 0; i < n; i += DT_TILE_STATE) {
+        v[i + DT_TILE_SUM] += 1.5f;
+        v[i + DT_TILE_SUM + 1] = v[i + DT_TILE_TOTAL + 1] = 0;
+    }
+    return v;
+}
+
+/* What is differentiated of it: the logarithm of all exponentials, the label's score, and the sum
+ * of the scores, which the three numbers of dy are slopes of. */
+static double value_of_state(const float *y, const float *dy)
+{
+    const double sum = (double)y[DT_TILE_SUM] + (double)y[DT_TILE_SUM + 1];
+    const double total = (double)y[DT_TILE_TOTAL] + (double)y[DT_TILE_TOTAL + 1];
+    return (double)dy[DT_TILE_MOST] * ((double)y[DT_TILE_MOST] + log(sum)) +
+           (double)dy[DT_TILE_OWN] * (double)y[DT_TILE_OWN] + (double)dy[DT_TILE_TOTAL] * total;
 }
 
 /* A case with its values; the run borrows them and the differences change them. */
@@ -205,12 +243,15 @@ static void prepare(prepared *p, const struct gradient_case *c)
     p->r.opts = dt_layer_options(p->r.desc, c->opts);
     for (int i = 0; i < c->n_x; i++) {
         const uint32_t key = 10 + (uint32_t)i;
-        p->r.x[i] = i > 0 && c->kind == PIXEL ? (dt_shape){1, 1, 1, c->x.c} : c->x;
+        p->r.x[i] = i > 0 && c->kind == PIXEL       ? (dt_shape){1, 1, 1, c->x.c}
+                    : is_state(p->r.desc, DT_X + i) ? (dt_shape){1, 1, 1, DT_TILE_STATE}
+                                                    : c->x;
         const size_t count = (size_t)(c->n * dt_shape_sample(&p->r.x[i]));
         const bool whole = c->kind == TOKENS || (c->kind == PLACES && i > 0);
-        p->in[i] = c->kind == KINKED ? spread_values(count, key)
-                   : whole           ? tokens(count)
-                                     : dt_random_values(count, key);
+        p->in[i] = c->kind == KINKED               ? spread_values(count, key)
+                   : whole                         ? tokens(count)
+                   : is_state(p->r.desc, DT_X + i) ? states(count, key)
+                                                   : dt_random_values(count, key);
         p->r.in[i] = p->in[i];
     }
     assert_ok(p->r.desc->infer(p->r.opts, p->r.x, c->n_x, &info, &err), &err);
@@ -247,6 +288,9 @@ static double value(prepared *p)
     dt_layer_check(&p->r);
     if (p->r.desc->loss)
         sum = p->r.metrics.loss_sum / (double)p->r.metrics.count;
+    else if (is_state(p->r.desc, DT_Y))
+        for (size_t i = 0; i < p->y_count; i += DT_TILE_STATE)
+            sum += value_of_state(p->r.got_y + i, p->dy + i);
     else
         for (size_t i = 0; i < p->y_count; i++)
             sum += (double)p->dy[i] * (double)p->r.got_y[i];
@@ -311,8 +355,12 @@ static void agrees_with_differences(void **state)
     prepare(&p, *state);
     value(&p); /* fills in what the layer says of its parameters */
     const int smooth = p.c->kind == TOKENS ? 0 : p.c->kind == PLACES ? 1 : p.r.n_x;
-    for (int i = 0; i < smooth; i++)
-        dx[i] = numeric(&p, p.in[i], (size_t)(p.r.n * dt_shape_sample(&p.r.x[i])));
+    for (int i = 0; i < smooth; i++) {
+        const size_t n = (size_t)(p.r.n * dt_shape_sample(&p.r.x[i]));
+        dx[i] = numeric(&p, p.in[i], n);
+        for (size_t k = 0; k < n && is_state(p.r.desc, DT_X + i); k++)
+            dx[i][k] = told(k % DT_TILE_STATE) ? dx[i][k] : 0;
+    }
     for (int i = 0; i < p.r.info.n_param; i++)
         if (!p.r.info.param[i].buffer)
             dparam[i] = numeric(&p, p.param[i], (size_t)dt_param_count(&p.r.info.param[i]));

@@ -1,8 +1,6 @@
 /* Softmax over tiles of the classes on the processor, and the loss of the last state. */
-#include "layers/softmax_tile.h"
+#include "layers/softmax_state.h"
 
-#include <float.h>
-#include <math.h>
 #include <string.h>
 
 #include "layers/cpu/cpu.h"
@@ -28,45 +26,7 @@ static bool is_here(const struct job *j, int64_t label)
     return label >= 0 && label < j->classes;
 }
 
-/* ---- sums as two floats ---- */
-
-static void put_sum(float *to, double sum)
-{
-    to[0] = (float)sum;
-    to[1] = isfinite(sum) ? (float)(sum - (double)to[0]) : 0.0f;
-}
-
-static double get_sum(const float *from)
-{
-    return (double)from[0] + (double)from[1];
-}
-
 /* ---- forward ---- */
-
-/* State of no scores. */
-static void nothing(float *s)
-{
-    memset(s, 0, DT_TILE_STATE * sizeof *s);
-    s[DT_TILE_MOST] = -INFINITY;
-    for (int k = 0; k < DT_TILE_BEST_N; k++) {
-        s[DT_TILE_BEST + k] = -FLT_MAX;
-        s[DT_TILE_CLASS + k] = DT_TILE_NO_CLASS;
-    }
-}
-
-/* A score that is above the last of the best; equal ones before it are of lower classes. */
-static void insert(float *s, float score, int64_t class)
-{
-    int k = DT_TILE_BEST_N - 1;
-    for (;
-         k > 0 && (score > s[DT_TILE_BEST + k - 1] || s[DT_TILE_CLASS + k - 1] == DT_TILE_NO_CLASS);
-         k--) {
-        s[DT_TILE_BEST + k] = s[DT_TILE_BEST + k - 1];
-        s[DT_TILE_CLASS + k] = s[DT_TILE_CLASS + k - 1];
-    }
-    s[DT_TILE_BEST + k] = score;
-    s[DT_TILE_CLASS + k] = (float)class;
-}
 
 static void find_best(const struct job *j, const void *x, float most, float *s)
 {
@@ -76,7 +36,7 @@ static void find_best(const struct job *j, const void *x, float most, float *s)
     for (int64_t i = 0; i < j->classes; i++) {
         const float v = dti_load(x, i, j->type);
         if (v > *last)
-            insert(s, v, j->first + i);
+            dti_state_insert(s, v, (float)(j->first + i));
     }
 }
 
@@ -104,14 +64,15 @@ static void forward_row(const struct job *j, int64_t row)
     if (j->later)
         memcpy(s, state_at(j, DT_X + 1, row), sizeof s);
     else
-        nothing(s);
+        dti_state_begin(s);
     sum_up_any(x, j->classes, &most, &sum, &below, j->type);
     find_best(j, x, most, s);
     const float before = s[DT_TILE_MOST], all = most > before ? most : before;
-    const double old = j->later ? get_sum(&s[DT_TILE_SUM]) * exp((double)before - (double)all) : 0;
-    put_sum(&s[DT_TILE_SUM], old + sum * exp((double)most - (double)all));
-    put_sum(
-        &s[DT_TILE_TOTAL], get_sum(&s[DT_TILE_TOTAL]) + below + (double)most * (double)j->classes);
+    const double old =
+        j->later ? dti_state_sum(&s[DT_TILE_SUM]) * exp((double)before - (double)all) : 0;
+    dti_state_put_sum(&s[DT_TILE_SUM], old + sum * exp((double)most - (double)all));
+    dti_state_put_sum(&s[DT_TILE_TOTAL],
+        dti_state_sum(&s[DT_TILE_TOTAL]) + below + (double)most * (double)j->classes);
     s[DT_TILE_MOST] = all;
     if (is_here(j, label))
         s[DT_TILE_OWN] = dti_load(x, label, j->type);
@@ -162,7 +123,7 @@ DT_CLONES static void descend_any(
 static void backward_row(const struct job *j, int64_t row)
 {
     const float *dy = state_at(j, DT_DY, row), *y = state_at(j, DT_Y, row);
-    const double over = get_sum(&y[DT_TILE_SUM]);
+    const double over = dti_state_sum(&y[DT_TILE_SUM]);
     const struct slope g = {.most = y[DT_TILE_MOST],
         .all = (float)((double)dy[DT_TILE_MOST] / over),
         .own = dy[DT_TILE_OWN],
@@ -171,7 +132,7 @@ static void backward_row(const struct job *j, int64_t row)
     float before[DT_TILE_STATE] = {0};
     if (j->later) { /* read first, should it be written over */
         const float *x1 = state_at(j, DT_X + 1, row);
-        const double share = get_sum(&x1[DT_TILE_SUM]) *
+        const double share = dti_state_sum(&x1[DT_TILE_SUM]) *
                              exp((double)x1[DT_TILE_MOST] - (double)y[DT_TILE_MOST]) / over;
         before[DT_TILE_MOST] = (float)((double)dy[DT_TILE_MOST] * share);
         before[DT_TILE_OWN] = is_here(j, g.label) ? 0.0f : dy[DT_TILE_OWN];
@@ -212,32 +173,6 @@ const dt_kernels dt_softmax_tile_cpu = {.run = tile_run};
 
 /* ---- the loss ---- */
 
-/* How many classes come before the label, five at most: those of a greater score, or of an equal
- * one and lower. With a NaN anywhere there is no ranking. */
-static int rank(const float *s, int32_t label)
-{
-    int before = 0;
-    if (isnan(s[DT_TILE_SUM]))
-        return DT_TILE_BEST_N;
-    for (int k = 0; k < DT_TILE_BEST_N; k++) {
-        const float v = s[DT_TILE_BEST + k], class = s[DT_TILE_CLASS + k];
-        before += class != DT_TILE_NO_CLASS &&
-                  (v > s[DT_TILE_OWN] || (v == s[DT_TILE_OWN] && class < (float)label));
-    }
-    return before;
-}
-
-/* Of one position. */
-static double loss_of(const float *s, int64_t classes, float smooth)
-{
-    const double all = (double)s[DT_TILE_MOST] + log(get_sum(&s[DT_TILE_SUM]));
-    const double loss = all - (double)s[DT_TILE_OWN];
-    if (smooth == 0)
-        return loss; /* not a term with 0 times infinity */
-    return (1 - (double)smooth) * loss +
-           (double)smooth * (all - get_sum(&s[DT_TILE_TOTAL]) / (double)classes);
-}
-
 static dt_status forward(const dt_call *c, const dt_args *a, int64_t positions, dt_err *err)
 {
     const int32_t *label = a->port[DT_LABELS];
@@ -249,8 +184,8 @@ static dt_status forward(const dt_call *c, const dt_args *a, int64_t positions, 
         memset(m, 0, sizeof *m);
     for (int64_t i = 0; i < a->n * positions; i++) {
         const float *s = (const float *)a->port[DT_X] + i * DT_TILE_STATE;
-        const double loss = loss_of(s, classes, smooth);
-        const int before = rank(s, label[i]);
+        const double loss = dti_state_loss(s, classes, smooth);
+        const int before = dti_state_rank(s, label[i]);
         m->loss_sum += loss;
         m->nonfinite += !isfinite(loss);
         m->top1 += before < 1;

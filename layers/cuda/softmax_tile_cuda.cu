@@ -1,10 +1,8 @@
 /* Softmax over tiles of the classes on the card, and the loss of the last state. */
 #include "layers/cuda/loss.cuh"
 
-#include <float.h>
-
 DT_C_HEADERS
-#include "layers/softmax_tile.h"
+#include "layers/softmax_state.h"
 DT_C_HEADERS_END
 
 /* A block works on one position. */
@@ -19,36 +17,7 @@ typedef struct tile_job {
 
 enum { TILE_WARPS = DT_THREADS / DT_WARP };
 
-/* ---- sums as two floats ---- */
-
-DT_DEVICE void tile_put_sum(float *to, double sum)
-{
-    to[0] = (float)sum;
-    to[1] = isfinite(sum) ? (float)(sum - (double)to[0]) : 0.0f;
-}
-
-DT_DEVICE double tile_get_sum(const float *from)
-{
-    return (double)from[0] + (double)from[1];
-}
-
 /* ---- forward ---- */
-
-/* One thread. */
-DT_DEVICE void tile_insert(float *s, float score, float of)
-{
-    int k = DT_TILE_BEST_N - 1;
-    if (!(score > s[DT_TILE_BEST + k]))
-        return;
-    for (;
-         k > 0 && (score > s[DT_TILE_BEST + k - 1] || s[DT_TILE_CLASS + k - 1] == DT_TILE_NO_CLASS);
-         k--) {
-        s[DT_TILE_BEST + k] = s[DT_TILE_BEST + k - 1];
-        s[DT_TILE_CLASS + k] = s[DT_TILE_CLASS + k - 1];
-    }
-    s[DT_TILE_BEST + k] = score;
-    s[DT_TILE_CLASS + k] = of;
-}
 
 /* The greatest score behind (score, class) in their order, and the lowest class that has it; of
  * none, -inf. All threads call, and all get it. */
@@ -74,15 +43,12 @@ DT_DEVICE void tile_next(
 
 DT_DEVICE void tile_begin(const tile_job *j, int64_t row, float *s)
 {
-    for (int k = 0; k < DT_TILE_STATE; k++)
-        s[k] = j->x1 != NULL ? j->x1[row * DT_TILE_STATE + k] : 0.0f;
-    if (j->x1 != NULL)
+    if (j->x1 == NULL) {
+        dti_state_begin(s);
         return;
-    s[DT_TILE_MOST] = -INFINITY;
-    for (int k = 0; k < DT_TILE_BEST_N; k++) {
-        s[DT_TILE_BEST + k] = -FLT_MAX;
-        s[DT_TILE_CLASS + k] = DT_TILE_NO_CLASS;
     }
+    for (int k = 0; k < DT_TILE_STATE; k++)
+        s[k] = j->x1[row * DT_TILE_STATE + k];
 }
 
 DT_DEVICE void tile_row(const tile_job *j, int64_t row, double *shared, dt_dtype t)
@@ -94,7 +60,7 @@ DT_DEVICE void tile_row(const tile_job *j, int64_t row, double *shared, dt_dtype
     for (int k = 0; k < DT_TILE_BEST_N; k++) {
         tile_next(j, at, &score, &of, shared, t);
         if (of < j->classes)
-            tile_insert(s, score, (float)(j->first + of));
+            dti_state_insert(s, score, (float)(j->first + of));
     }
     float most = -INFINITY;
     for (int64_t c = threadIdx.x; c < j->classes; c += blockDim.x) {
@@ -114,10 +80,10 @@ DT_DEVICE void tile_row(const tile_job *j, int64_t row, double *shared, dt_dtype
         return;
     const float before = s[DT_TILE_MOST], all = most > before ? most : before;
     const double old =
-        j->x1 != NULL ? tile_get_sum(&s[DT_TILE_SUM]) * exp((double)before - (double)all) : 0;
-    tile_put_sum(&s[DT_TILE_SUM], old + sum * exp((double)most - (double)all));
-    tile_put_sum(&s[DT_TILE_TOTAL],
-        tile_get_sum(&s[DT_TILE_TOTAL]) + below + (double)most * (double)j->classes);
+        j->x1 != NULL ? dti_state_sum(&s[DT_TILE_SUM]) * exp((double)before - (double)all) : 0;
+    dti_state_put_sum(&s[DT_TILE_SUM], old + sum * exp((double)most - (double)all));
+    dti_state_put_sum(&s[DT_TILE_TOTAL],
+        dti_state_sum(&s[DT_TILE_TOTAL]) + below + (double)most * (double)j->classes);
     s[DT_TILE_MOST] = all;
     if (label >= 0 && label < j->classes)
         s[DT_TILE_OWN] = dti_load(j->x, at + label, t);
@@ -142,7 +108,7 @@ DT_DEVICE void tile_backward(const tile_job *j, dt_dtype t)
     for (int64_t row = blockIdx.x; row < j->rows; row += gridDim.x) {
         const float *dy = j->dy + row * DT_TILE_STATE, *y = j->y_was + row * DT_TILE_STATE;
         const int64_t at = row * j->classes, label = (int64_t)j->labels[row] - j->first;
-        const double over = tile_get_sum(&y[DT_TILE_SUM]);
+        const double over = dti_state_sum(&y[DT_TILE_SUM]);
         const float all = (float)((double)dy[DT_TILE_MOST] / over);
         for (int64_t c = threadIdx.x; c < j->classes; c += blockDim.x) {
             const float e = dti_curve_exp(dti_load(j->x, at + c, t) - y[DT_TILE_MOST]);
@@ -153,7 +119,7 @@ DT_DEVICE void tile_backward(const tile_job *j, dt_dtype t)
             continue;
         const float *x1 = j->x1 + row * DT_TILE_STATE;
         float *dx1 = j->dx1 + row * DT_TILE_STATE;
-        const double share = tile_get_sum(&x1[DT_TILE_SUM]) *
+        const double share = dti_state_sum(&x1[DT_TILE_SUM]) *
                              exp((double)x1[DT_TILE_MOST] - (double)y[DT_TILE_MOST]) / over;
         for (int k = 0; k < DT_TILE_STATE; k++)
             dx1[k] = 0.0f;
@@ -203,33 +169,13 @@ typedef struct tiled_job {
     bool eval, accumulate;
 } tiled_job;
 
-/* How many classes come before the label, five at most; with a NaN anywhere there is no ranking. */
-DT_DEVICE int tiled_rank(const float *s, int32_t label)
-{
-    int before = 0;
-    if (isnan(s[DT_TILE_SUM]))
-        return DT_TILE_BEST_N;
-    for (int k = 0; k < DT_TILE_BEST_N; k++) {
-        const float v = s[DT_TILE_BEST + k], of = s[DT_TILE_CLASS + k];
-        before += of != DT_TILE_NO_CLASS &&
-                  (v > s[DT_TILE_OWN] || (v == s[DT_TILE_OWN] && of < (float)label));
-    }
-    return before;
-}
-
 /* A kernel cannot refuse a label: one that is no class gives a loss of NaN, which fails the step.
  */
 DT_DEVICE double tiled_loss(const tiled_job *j, int64_t row, float smooth)
 {
-    const float *s = j->x + row * DT_TILE_STATE;
-    const double all = (double)s[DT_TILE_MOST] + log(tile_get_sum(&s[DT_TILE_SUM]));
-    const double loss = all - (double)s[DT_TILE_OWN];
     if (j->labels[row] < 0 || j->labels[row] >= j->classes)
         return (double)NAN;
-    if (smooth == 0) /* not a term with 0 times infinity */
-        return loss;
-    return (1 - (double)smooth) * loss +
-           (double)smooth * (all - tile_get_sum(&s[DT_TILE_TOTAL]) / (double)j->classes);
+    return dti_state_loss(j->x + row * DT_TILE_STATE, j->classes, smooth);
 }
 
 /* One block. */
@@ -240,7 +186,7 @@ DT_KERNEL(tiled_forward, tiled_job)
     loss_sums s = {0, 0, 0, 0};
     for (int64_t i = threadIdx.x; i < given.rows; i += DT_THREADS) {
         const double own = tiled_loss(&given, i, smooth);
-        const int before = tiled_rank(given.x + i * DT_TILE_STATE, given.labels[i]);
+        const int before = dti_state_rank(given.x + i * DT_TILE_STATE, given.labels[i]);
         s.loss += own;
         s.top1 += before < 1;
         s.top5 += before < DT_TILE_BEST_N;

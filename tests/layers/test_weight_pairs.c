@@ -127,8 +127,10 @@ static const dt_dnnl_problem problems[] = {
         .dilation = 1},
 };
 
-/* What the library makes of the same weight, where it wants pairs; returns whether it does. */
-static bool compare(const dt_dnnl_problem *p)
+enum outcome { NOT_OF_PAIRS, REFUSED, SAME };
+
+/* What the library makes of the same weight, where it wants pairs. */
+static enum outcome compare(const dt_dnnl_problem *p)
 {
     const dt_dnnl_layout from = {.kind = p->hwio ? DT_DNNL_HWIO : DT_DNNL_PLAIN};
     const dt_dnnl_layout to = {.kind = DT_DNNL_FORWARD, .n = 4};
@@ -139,8 +141,10 @@ static bool compare(const dt_dnnl_problem *p)
     assert_int_equal(dti_dnnl_ask_reorder(p, from, to, &move, &err), DT_OK);
     assert_int_equal(f.pairs, move.pairs);
     const dt_weight_pairs w = {p->out, p->c, p->kernel * p->kernel, f.pairs, .hwio = p->hwio != 0};
+    if (f.pairs == 0)
+        return NOT_OF_PAIRS;
     if (!dti_weight_pairs_can(&w))
-        return false;
+        return REFUSED;
     assert_int_equal(f.weight_bytes, count_of(&w) * sizeof(dt_bf16));
     float *plain = weight_of(count_of(&w));
     dt_bf16 *ours = malloc(f.weight_bytes), *theirs = malloc(f.weight_bytes);
@@ -157,20 +161,27 @@ static bool compare(const dt_dnnl_problem *p)
     free(plain);
     free(ours);
     free(theirs);
-    return true;
+    return SAME;
 }
 
+/* Which layout the library wants is its choice by processor: without AMX there may be no pairs. */
 static void is_what_the_library_makes(void **state)
 {
     (void)state;
     if (!dti_weight_pairs_can(&rows[0]) || !dt_onednn_bf16())
         skip();
     dt_cpu_setup(2);
-    bool some = false;
-    for (size_t i = 0; i < DT_COUNT(problems); i++)
-        some = compare(&problems[i]) || some;
-    assert_true(some);
-    assert_false(compare(&problems[DT_COUNT(problems) - 1])); /* channels that it must pad */
+    int wanted = 0, same = 0;
+    for (size_t i = 0; i < DT_COUNT(problems); i++) {
+        const enum outcome o = compare(&problems[i]);
+        wanted += o != NOT_OF_PAIRS;
+        same += o == SAME;
+    }
+    if (wanted == 0)
+        skip();
+    assert_true(same > 0);
+    assert_int_not_equal(
+        compare(&problems[DT_COUNT(problems) - 1]), SAME); /* channels that it must pad */
 }
 
 static void what_does_not_fit_is_refused(void **state)

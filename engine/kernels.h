@@ -149,7 +149,8 @@ typedef struct dt_rows {
  * @run:     one execution; allocates nothing
  * @param_bytes: bytes of parameter i as it lives on this device. Default: 4 * elements
  * @param_put @param_get: some rows of parameter i between PyTorch's layout (fp32; @plain is where
- * these rows are) and the one it lives in (@lives is all of it). Default: copy
+ * these rows are) and the one it lives in (@lives is all of it). What is at @plain may be other
+ * values behind param_put. Default: copy
  * @param_rows: the rows that these two take may be any number of times this many, and fewer at the
  * end; 0: only all together. Default: 1
  * @run_many: of updates that need no create: one execution each of n of them, in any order, as none
@@ -167,7 +168,7 @@ typedef struct dt_kernels {
     dt_status (*run)(const dt_call *c, void *state, const dt_args *a, dt_err *err);
     dt_status (*param_bytes)(const dt_call *c, int i, size_t *bytes, dt_err *err);
     dt_status (*param_put)(
-        const dt_call *c, int i, dt_rows rows, const float *plain, void *lives, dt_err *err);
+        const dt_call *c, int i, dt_rows rows, float *plain, void *lives, dt_err *err);
     dt_status (*param_get)(
         const dt_call *c, int i, dt_rows rows, const void *lives, float *plain, dt_err *err);
     int64_t (*param_rows)(const dt_call *c, int i);

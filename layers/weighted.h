@@ -40,15 +40,25 @@ enum { DTI_MOST_OUT = 1 << 20 };
 dt_status dti_rows_infer(const char *layer, int64_t rows, int64_t in, int64_t out, bool bias,
     dt_layer_info *info, dt_err *err) DT_NODISCARD;
 
+/* From [a][b] to [b][a], a line of a cache after the other. */
+static inline void dti_matrix_transpose(const float *from, float *to, int64_t a, int64_t b)
+{
+    enum { LINE = 16 };
+    for (int64_t j = 0; j < b; j += LINE) {
+        const int64_t n = b - j < LINE ? b - j : LINE;
+        for (int64_t i = 0; i < a; i++)
+            for (int64_t k = 0; k < n; k++)
+                to[(j + k) * a + i] = from[i * b + j + k];
+    }
+}
+
 /* On the host: from [n][a][b] to [n][b][a]. */
 static inline void dti_weight_transpose(
     const float *from, float *to, int64_t n, int64_t a, int64_t b)
 {
-#pragma omp parallel for collapse(2)
+#pragma omp parallel for
     for (int64_t k = 0; k < n; k++)
-        for (int64_t j = 0; j < b; j++)
-            for (int64_t i = 0; i < a; i++)
-                to[(k * b + j) * a + i] = from[(k * a + i) * b + j];
+        dti_matrix_transpose(from + k * a * b, to + k * a * b, a, b);
 }
 
 /* On the host: rows of [in][out], of which @plain is those alone, into @lives, [out][in], or from

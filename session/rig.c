@@ -61,9 +61,9 @@ dt_status dt_rig_open(dt_rig *g, const dt_session *s, dt_err *err)
         *to = (dt_ready){.kind = p->kind, .n = p->n, .dense = p->dense};
         DT_CHECK(dt_runner_add(g->runner, p->plan, &to->id, err));
     }
-    DT_CHECK(dt_runner_init(g->runner, err));
     if (s->opts.model.weights == NULL)
-        return DT_OK;
+        return dt_runner_init(g->runner, err);
+    DT_CHECK(dt_runner_clear(g->runner, err));
     char asked[DT_ASKED];
     DT_TRY(err, dt_weights_load(g->runner, s->graph, s->plans->map, s->opts.model.weights, err),
         "%s", dt_session_asked(asked, s, "model", "weights"));

@@ -106,14 +106,6 @@ dt_status dt_read_at(int fd, const char *path, void *to, size_t n, off_t at, dt_
     return DT_OK;
 }
 
-enum { AHEAD_BYTES = 16 << 20 };
-
-void dti_read_ahead(int fd, off_t at, size_t n)
-{
-    if (n > 0) /* 0 would stand for all that is left of the file */
-        (void)posix_fadvise(fd, at + AHEAD_BYTES, (off_t)n, POSIX_FADV_WILLNEED);
-}
-
 dt_status dti_write_failed(const char *path, off_t at, int error, dt_err *err)
 {
     return DT_FAIL(

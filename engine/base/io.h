@@ -39,9 +39,6 @@ int dt_close(int fd);
  * ends early is DT_E_DATA. */
 dt_status dt_read_at(
     int fd, const char *path, void *to, size_t n, off_t at, dt_err *err) DT_NODISCARD;
-/* Before a file's bytes [at, at + n) are read, of one that is read from its beginning on: have the
- * disk bring those that come some time after them. Advice. */
-void dti_read_ahead(int fd, off_t at, size_t n);
 dt_status dt_write_at(
     int fd, const char *path, const void *from, size_t n, off_t at, dt_err *err) DT_NODISCARD;
 /* DT_E_IO as the latter says it, of a write by other means. */

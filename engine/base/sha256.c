@@ -10,10 +10,9 @@
 #include <immintrin.h>
 #endif
 
-#include "engine/base/alloc.h"
-#include "engine/base/io.h"
+#include "engine/base/read_ahead.h"
 
-enum { PIECE = 1 << 20, BLOCK = 64 };
+enum { BLOCK = 64 };
 
 /* Fractional parts of the cube roots of the first 64 primes. */
 static const uint32_t k[64] = {0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b,
@@ -200,25 +199,20 @@ void dt_sha256_text(dt_sha256 *s, char to[DT_SHA256_TEXT])
 dt_status dti_sha256_file(
     const char *path, char to[DT_SHA256_TEXT], uint64_t *bytes, dt_status wrong, dt_err *err)
 {
-    int fd;
-    off_t size;
-    DT_CHECK(dt_open_regular(&fd, &size, path, wrong, err));
-    uint8_t *piece = dt_alloc(PIECE, 1);
-    dt_status st = piece != NULL ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory to read '%s'", path);
+    dti_ahead *a;
+    const void *p;
+    size_t n;
     dt_sha256 s;
+    DT_CHECK(dti_ahead_open(&a, path, wrong, err));
     dt_sha256_init(&s);
-    for (off_t at = 0; at < size && st == DT_OK;) {
-        const size_t n = size - at < PIECE ? (size_t)(size - at) : PIECE;
-        dti_read_ahead(fd, at, n);
-        st = dt_read_at(fd, path, piece, n, at, err);
-        if (st == DT_OK)
-            dt_sha256_add(&s, piece, n);
-        at += (off_t)n;
+    dt_status st = dti_ahead_next(a, &p, &n, err);
+    while (st == DT_OK && n > 0) {
+        dt_sha256_add(&s, p, n);
+        st = dti_ahead_next(a, &p, &n, err);
     }
-    dt_free(piece);
-    (void)dt_close(fd); /* nothing was written */
+    *bytes = (uint64_t)dti_ahead_bytes(a);
+    dti_ahead_close(a);
     if (st == DT_OK)
         dt_sha256_text(&s, to);
-    *bytes = (uint64_t)size;
     return st;
 }

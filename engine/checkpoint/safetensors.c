@@ -12,6 +12,7 @@
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
 #include "engine/base/json.h"
+#include "engine/base/read_ahead.h"
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "safetensors are little-endian and are read without conversion"
@@ -20,6 +21,7 @@
 struct dt_st_file {
     int fd; /* -1: parsed from memory */
     char *path;
+    dti_ahead *ahead; /* of who reads in order */
     uint64_t data_at, data_bytes;
     size_t n, n_meta;
     dt_st_entry *entry;         /* by offset */
@@ -400,6 +402,7 @@ void dt_st_close(dt_st_file *f)
 {
     if (f == NULL)
         return;
+    dti_ahead_close(f->ahead);
     if (f->fd >= 0)
         (void)dt_io->close(f->fd);
     dt_free(f->path);
@@ -444,8 +447,18 @@ dt_status dt_st_read(
         return DT_FAIL(err, DT_E_INTERNAL, "%s: tensor '%s': read past its %" PRIu64 " bytes",
             f->path, e->name, e->bytes);
     const off_t at = (off_t)(f->data_at + e->begin + from);
-    dti_read_ahead(f->fd, at, n); /* most files are read in the order of their data */
-    DT_TRY(err, dt_read_at(f->fd, f->path, to, n, at, err), "%s: tensor '%s' cannot be read",
-        f->path, e->name);
+    bool had = false;
+    dt_status st = f->ahead != NULL ? dti_ahead_read(f->ahead, at, to, n, &had, err) : DT_OK;
+    if (!had)
+        st = dt_read_at(f->fd, f->path, to, n, at, err);
+    DT_TRY(err, st, "%s: tensor '%s' cannot be read", f->path, e->name);
     return DT_OK;
+}
+
+void dti_st_stream(dt_st_file *f)
+{
+    dti_ahead_close(f->ahead);
+    f->ahead = NULL;
+    if (dti_ahead_open(&f->ahead, f->path, DT_E_DATA, NULL) != DT_OK)
+        f->ahead = NULL;
 }

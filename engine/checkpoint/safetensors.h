@@ -59,8 +59,13 @@ const char *dti_st_metadata(const dt_st_file *f, const char *key);    /* NULL if
 size_t dti_st_type_bytes(dt_st_type t);
 const char *dt_st_type_name(dt_st_type t); /* "F32" */
 
-/* Read bytes [from, from + n) of an entry's data. Thread-safe. DT_E_IO or DT_E_DATA when the file
- * fails or has shrunk. */
+/* From here on its data are read in their order, by one thread: another reads ahead. What is asked
+ * for otherwise is read all the same, and where there is no memory for it nothing changes. Begins
+ * anew when called again. */
+void dti_st_stream(dt_st_file *f);
+
+/* Read bytes [from, from + n) of an entry's data. Thread-safe but for a stream. DT_E_IO or
+ * DT_E_DATA when the file fails or has shrunk. */
 dt_status dt_st_read(const dt_st_file *f, const dt_st_entry *e, uint64_t from, void *to, size_t n,
     dt_err *err) DT_NODISCARD;
 

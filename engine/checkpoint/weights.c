@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/cpu.h"
 #include "engine/checkpoint/safetensors.h"
 #include "engine/checkpoint/weights.h"
 
@@ -381,12 +382,13 @@ static dt_status check_values(
     return DT_OK;
 }
 
-static dt_status check_all(const dti_weights *w, const dt_st_file *f, const char *path, dt_err *err)
+static dt_status check_all(const dti_weights *w, dt_st_file *f, const char *path, dt_err *err)
 {
     float *piece = dt_alloc(PIECE, sizeof *piece);
     if (piece == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to check '%s'", path);
     dt_status st = DT_OK;
+    dti_st_stream(f);
     for (size_t i = 0; i < w->n && st == DT_OK; i++)
         st = check_values(f, &w->row[i], piece, path, err);
     dt_free(piece);
@@ -421,12 +423,18 @@ static dt_status put_one(dt_runner *r, const dt_map *m, const dt_st_file *f, con
     return st;
 }
 
-static dt_status put_all(dt_runner *r, const dt_map *m, const dt_st_file *f, const dti_weights *w,
+/* By one thread, as they are saved: another one reads. */
+static dt_status put_all(dt_runner *r, const dt_map *m, dt_st_file *f, const dti_weights *w,
     const char *path, dt_err *err)
 {
-    for (size_t i = 0; i < w->n; i++)
-        DT_CHECK(put_one(r, m, f, &w->row[i], path, err));
-    return DT_OK;
+    dt_cpu_host before;
+    dt_status st = DT_OK;
+    dti_st_stream(f);
+    (void)dt_cpu_enter(1, &before);
+    for (size_t i = 0; i < w->n && st == DT_OK; i++)
+        st = put_one(r, m, f, &w->row[i], path, err);
+    dt_cpu_leave(&before);
+    return st;
 }
 
 /* After a failure to open it: a folder that is a run's, or a checkpoint's, has weights in it. */

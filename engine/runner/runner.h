@@ -187,6 +187,8 @@ void *dt_runner_home(dt_runner *r, int32_t home);
 dt_status dti_runner_read(
     dt_runner *r, int32_t home, void *to, size_t bytes, dt_err *err) DT_NODISCARD;
 
+/* Zero all that persists: enough where weights are loaded, which are all of them. */
+dt_status dt_runner_clear(dt_runner *r, dt_err *err) DT_NODISCARD;
 /* Fill parameters from their initialisers (keyed by seed and place), running statistics likewise,
  * zero the rest. */
 dt_status dt_runner_init(dt_runner *r, dt_err *err) DT_NODISCARD;

@@ -5,6 +5,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/philox.h"
+#include "engine/base/team.h"
 #include "engine/runner/runner_internal.h"
 
 /* ---- bytes ---- */
@@ -74,18 +75,36 @@ static void draw_part(const dt_param_info *p, dt_part part, uint64_t seed, uint3
     }
 }
 
-static void initial(const dt_param_info *p, dt_part part, uint64_t seed, uint32_t key, float *to,
-    int64_t at, int64_t count)
+/* First values [at, at + count) of a parameter. */
+typedef struct drawing {
+    const dt_param_info *p;
+    dt_part part;
+    uint64_t seed;
+    uint32_t key;
+    float *to;
+    int64_t at, count;
+} drawing;
+
+enum { DRAWN = 1 << 14 }; /* by a task */
+
+static void draw_some(const void *job, int64_t i)
 {
-    if (p->init == DT_INIT_NORMAL || p->init == DT_INIT_UNIFORM) {
-        if (part.of > 0)
-            draw_part(p, part, seed, key, to, at, count);
-        else
-            draw(p, seed, key, to, at, count);
+    const drawing *d = job;
+    const int64_t from = i * DRAWN, left = d->count - from, n = left < DRAWN ? left : DRAWN;
+    if (d->part.of > 0)
+        draw_part(d->p, d->part, d->seed, d->key, d->to + from, d->at + from, n);
+    else
+        draw(d->p, d->seed, d->key, d->to + from, d->at + from, n);
+}
+
+static void initial(const drawing *d)
+{
+    if (d->p->init == DT_INIT_NORMAL || d->p->init == DT_INIT_UNIFORM) {
+        dt_team_run((d->count + DRAWN - 1) / DRAWN, draw_some, d);
         return;
     }
-    for (int64_t i = 0; i < count; i++)
-        to[i] = p->init == DT_INIT_ONE ? 1.0f : 0.0f;
+    for (int64_t i = 0; i < d->count; i++)
+        d->to[i] = d->p->init == DT_INIT_ONE ? 1.0f : 0.0f;
 }
 
 static dt_status init_parameter(dt_runner *r, int32_t home, dt_err *err)
@@ -97,22 +116,31 @@ static dt_status init_parameter(dt_runner *r, int32_t home, dt_err *err)
     DT_CHECK(dti_passage_open(&w, r, home, err));
     dt_status st = DT_OK;
     while (st == DT_OK && dti_passage_next(&w)) {
-        initial(&node->info.param[h->param], node->part, r->o.seed, key, w.piece, (int64_t)w.at,
-            (int64_t)w.n);
+        const drawing d = {&node->info.param[h->param], node->part, r->o.seed, key, w.piece,
+            (int64_t)w.at, (int64_t)w.n};
+        initial(&d);
         st = dti_passage_put(&w, err);
     }
     dti_passage_close(&w);
     return st;
 }
 
-dt_status dt_runner_init(dt_runner *r, dt_err *err)
+dt_status dt_runner_clear(dt_runner *r, dt_err *err)
 {
     const dt_map *m = r->o.map;
     DT_CHECK(dti_fill(r, 0, 0, m->bytes, err));
+    for (size_t i = 0; i < m->n; i++)
+        if (m->home[i].tier != DT_AT_DEVICE)
+            DT_CHECK(dti_home_zero(r, &m->home[i], err));
+    return DT_OK;
+}
+
+dt_status dt_runner_init(dt_runner *r, dt_err *err)
+{
+    const dt_map *m = r->o.map;
+    DT_CHECK(dt_runner_clear(r, err));
     for (size_t i = 0; i < m->n; i++) {
         const dt_home *h = &m->home[i];
-        if (h->tier != DT_AT_DEVICE)
-            DT_CHECK(dti_home_zero(r, h, err));
         if (h->port == DT_P)
             DT_TRY(err, init_parameter(r, (int32_t)i, err), "initialise %s", h->name);
     }

@@ -312,7 +312,7 @@ static int64_t param_rows(const dt_call *c, int i)
 }
 
 static dt_status param_put(
-    const dt_call *c, int i, dt_rows rows, const float *plain, void *lives, dt_err *err)
+    const dt_call *c, int i, dt_rows rows, float *plain, void *lives, dt_err *err)
 {
     const dt_dnnl_problem p = problem(c);
     return dti_weighted_put(&p, c, i, rows, plain, lives, err);

@@ -1,6 +1,9 @@
 /* The fully connected layer on the processor: the library's inner product. */
 #include "layers/fc.h"
 
+#include <omp.h>
+#include <string.h>
+
 #include "engine/base/alloc.h"
 #include "layers/cpu/cpu.h"
 #include "layers/cpu/weighted.h"
@@ -39,29 +42,33 @@ static int64_t param_rows(const dt_call *c, int i)
     return dti_weighted_rows(&p, c, i);
 }
 
-/* Room for rows of the weight with their columns in the order h, w, c; PyTorch has c, h, w. */
-static dt_status take_rows(const dt_call *c, dt_rows rows, float **hwc, dt_err *err)
+/* Rows of a weight from [a][b] to [b][a], in place, each by way of a row of its thread's. */
+static dt_status turn(const dt_call *c, float *rows, int64_t n, int64_t a, int64_t b, dt_err *err)
 {
-    *hwc = dt_alloc((size_t)(rows.n * problem(c).c), sizeof **hwc);
-    if (*hwc == NULL)
+    const int64_t row = a * b;
+    float *spare = dt_alloc((size_t)(omp_get_max_threads() * row), sizeof *spare);
+    if (spare == NULL)
         return DT_FAIL(
             err, DT_E_NOMEM, "layer '%s': no memory to transpose its weight", c->node->name);
+#pragma omp parallel for
+    for (int64_t k = 0; k < n; k++) {
+        float *mine = spare + omp_get_thread_num() * row;
+        memcpy(mine, rows + k * row, (size_t)row * sizeof *mine);
+        dti_matrix_transpose(mine, rows + k * row, a, b);
+    }
+    dt_free(spare);
     return DT_OK;
 }
 
+/* PyTorch has columns in the order c, h, w; here they are in the order h, w, c. */
 static dt_status param_put(
-    const dt_call *c, int i, dt_rows rows, const float *plain, void *lives, dt_err *err)
+    const dt_call *c, int i, dt_rows rows, float *plain, void *lives, dt_err *err)
 {
     const dt_dnnl_problem p = problem(c);
     const dt_shape x = dti_fc_image(c);
-    float *hwc;
-    if (i > 0 || x.h * x.w == 1)
-        return dti_weighted_put(&p, c, i, rows, plain, lives, err);
-    DT_CHECK(take_rows(c, rows, &hwc, err));
-    dti_weight_transpose(plain, hwc, rows.n, x.c, x.h * x.w);
-    const dt_status st = dti_weighted_put(&p, c, i, rows, hwc, lives, err);
-    dt_free(hwc);
-    return st;
+    if (i == 0 && x.h * x.w > 1)
+        DT_CHECK(turn(c, plain, rows.n, x.c, x.h * x.w, err));
+    return dti_weighted_put(&p, c, i, rows, plain, lives, err);
 }
 
 static dt_status param_get(
@@ -69,15 +76,8 @@ static dt_status param_get(
 {
     const dt_dnnl_problem p = problem(c);
     const dt_shape x = dti_fc_image(c);
-    float *hwc;
-    if (i > 0 || x.h * x.w == 1)
-        return dti_weighted_get(&p, c, i, rows, lives, plain, err);
-    DT_CHECK(take_rows(c, rows, &hwc, err));
-    const dt_status st = dti_weighted_get(&p, c, i, rows, lives, hwc, err);
-    if (st == DT_OK)
-        dti_weight_transpose(hwc, plain, rows.n, x.h * x.w, x.c);
-    dt_free(hwc);
-    return st;
+    DT_CHECK(dti_weighted_get(&p, c, i, rows, lives, plain, err));
+    return i == 0 && x.h * x.w > 1 ? turn(c, plain, rows.n, x.h * x.w, x.c, err) : DT_OK;
 }
 
 const dt_kernels dt_fc_cpu = {

@@ -232,7 +232,7 @@ static dt_status get_transposed(const dt_call *c, const void *lives, float *plai
 }
 
 static dt_status param_put(
-    const dt_call *c, int i, dt_rows some, const float *plain, void *lives, dt_err *err)
+    const dt_call *c, int i, dt_rows some, float *plain, void *lives, dt_err *err)
 {
     const dt_linear *o = c->node->opts;
     if (!is_transposed(c, i))

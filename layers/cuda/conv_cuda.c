@@ -240,7 +240,7 @@ static int64_t conv_row(const dt_param_info *p)
 }
 
 static dt_status conv_param_put(
-    const dt_call *c, int i, dt_rows rows, const float *plain, void *lives, dt_err *err)
+    const dt_call *c, int i, dt_rows rows, float *plain, void *lives, dt_err *err)
 {
     const dt_param_info *p = &c->node->info.param[i];
     float *to = (float *)lives + rows.at * conv_row(p);

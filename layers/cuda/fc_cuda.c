@@ -29,7 +29,7 @@ static dt_status fc_create(const dt_call *c, void **state, dt_err *err)
 }
 
 static dt_status fc_param_put(
-    const dt_call *c, int i, dt_rows rows, const float *plain, void *lives, dt_err *err)
+    const dt_call *c, int i, dt_rows rows, float *plain, void *lives, dt_err *err)
 {
     const dt_shape x = dti_fc_image(c);
     (void)err;

@@ -141,7 +141,7 @@ static bool linear_is_transposed(const dt_call *c, int i)
 }
 
 static dt_status linear_param_put(
-    const dt_call *c, int i, dt_rows rows, const float *plain, void *lives, dt_err *err)
+    const dt_call *c, int i, dt_rows rows, float *plain, void *lives, dt_err *err)
 {
     const dt_linear *o = c->node->opts;
     const int64_t in = dti_call_x(c).c, row = i == 0 ? in : 1;

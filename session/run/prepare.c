@@ -121,9 +121,20 @@ static dt_status check_plans(dt_run *r, dt_err *err)
     return DT_OK;
 }
 
-dt_status dti_run_prepare(dt_run *r, dt_err *err)
+/* Where the run begins; those of a checkpoint come by themselves. */
+static dt_status first_values(dt_run *r, dt_err *err)
 {
     const dt_session *s = r->s;
+    const char *weights = s->opts.model.weights;
+    if (r->from == NULL && weights == NULL)
+        return dt_runner_init(r->rig.runner, err);
+    DT_CHECK(dt_runner_clear(r->rig.runner, err));
+    return r->from == NULL ? dt_weights_load(r->rig.runner, s->graph, s->plans->map, weights, err)
+                           : DT_OK;
+}
+
+dt_status dti_run_prepare(dt_run *r, dt_err *err)
+{
     DT_CHECK(check_plans(r, err));
     for (int tier = DT_TIER_HOST; tier < DT_TIERS; tier++)
         if (dt_runner_note(r->rig.runner, (dt_tier)tier) != NULL)
@@ -131,9 +142,6 @@ dt_status dti_run_prepare(dt_run *r, dt_err *err)
     DT_CHECK(dti_run_trace_begin(r, err));
     DT_CHECK(dti_run_replan_open(r, err));
     dt_runner_reset_stats(r->rig.runner);
-    DT_CHECK(dt_runner_init(r->rig.runner, err));
-    if (r->from == NULL && s->opts.model.weights != NULL)
-        DT_CHECK(
-            dt_weights_load(r->rig.runner, s->graph, s->plans->map, s->opts.model.weights, err));
+    DT_CHECK(first_values(r, err));
     return r->goes_on ? dti_run_go_on(r, err) : DT_OK;
 }

@@ -12,6 +12,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
+#include "engine/base/read_ahead.h"
 #include "tests/fixture/leaks.h"
 
 enum call { OPEN, PREAD, PWRITE, FSYNC, CLOSE, RENAME, CALLS };
@@ -25,7 +26,7 @@ static struct fault {
     int interrupt; /* every n-th call is interrupted; 0: none */
     int calls;
     bool buffered; /* the file system knows no other way */
-    bool refuses;  /* what goes past the page cache, only when it is to be written */
+    bool refuses;  /* what goes past the page cache, only when it is to be read or written */
 } fault;
 
 static bool fails(enum call kind)
@@ -52,16 +53,27 @@ static int bad_open(const char *path, int flags, mode_t mode)
     return fails(OPEN) ? -1 : dt_io_system.open(path, flags, mode);
 }
 
+static bool refused(int fd)
+{
+    return fault.refuses && (fcntl(fd, F_GETFL) & O_DIRECT) != 0;
+}
+
 static ssize_t bad_pread(int fd, void *to, size_t n, off_t at)
 {
-    return fails(PREAD) ? -1 : dt_io_system.pread(fd, to, cut(n), at);
+    if (fails(PREAD))
+        return -1;
+    if (refused(fd)) {
+        errno = EINVAL;
+        return -1;
+    }
+    return dt_io_system.pread(fd, to, cut(n), at);
 }
 
 static ssize_t bad_pwrite(int fd, const void *from, size_t n, off_t at)
 {
     if (fails(PWRITE))
         return -1;
-    if (fault.refuses && (fcntl(fd, F_GETFL) & O_DIRECT) != 0) {
+    if (refused(fd)) {
         errno = EINVAL;
         return -1;
     }
@@ -300,6 +312,157 @@ static void a_failed_allocation_is_reported(void **state)
     }
 }
 
+/* ---- reading ahead ---- */
+
+enum { AHEAD = 3 * DTI_AHEAD_BYTES / 2 + 4321 }; /* once around its ring, and no whole unit */
+
+static uint8_t *file_of_places(const char *path, size_t n)
+{
+    dt_err err = {0};
+    uint8_t *bytes = malloc(n + 1);
+    assert_non_null(bytes);
+    for (size_t i = 0; i < n; i++)
+        bytes[i] = (uint8_t)(i * 2654435761u >> 13);
+    assert_ok(dt_write_file(path, bytes, n, &err), &err);
+    return bytes;
+}
+
+static void check_blocks(const char *path, const uint8_t *bytes, size_t n)
+{
+    dti_ahead *a;
+    dt_err err = {0};
+    const void *p;
+    size_t at = 0, some;
+    assert_ok(dti_ahead_open(&a, path, DT_E_DATA, &err), &err);
+    assert_int_equal(dti_ahead_bytes(a), n);
+    for (;; at += some) {
+        assert_ok(dti_ahead_next(a, &p, &some, &err), &err);
+        if (some == 0)
+            break;
+        assert_in_range(some, 1, n - at);
+        assert_memory_equal(p, bytes + at, some);
+    }
+    assert_int_equal(at, n);
+    assert_ok(dti_ahead_next(a, &p, &some, &err), &err);
+    assert_int_equal(some, 0); /* the end stays the end */
+    dti_ahead_close(a);
+}
+
+static void what_is_read_ahead_is_the_file(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {0, 1, 4096, 4097, 2 << 20, (2 << 20) + 1, AHEAD};
+    static const size_t most[] = {0, 60001, 4095};
+    const char *path = dt_temp_path("ahead");
+    for (size_t i = 0; i < DT_COUNT(sizes); i++) {
+        dt_io = &dt_io_system;
+        uint8_t *bytes = file_of_places(path, sizes[i]);
+        dt_io = &faulty;
+        for (size_t k = 0; k < 3 * DT_COUNT(most); k++) {
+            fault = (struct fault){.most = most[k / 3],
+                .interrupt = k >= 3 ? 3 : 0,
+                .buffered = k % 3 == 1,
+                .refuses = k % 3 == 2};
+            check_blocks(path, bytes, sizes[i]);
+        }
+        free(bytes);
+    }
+}
+
+/* Pieces of any length, some bytes left out between them; what is behind or far ahead is refused.
+ */
+static void pieces_are_read_in_their_order(void **state)
+{
+    (void)state;
+    const char *path = dt_temp_path("pieces");
+    uint8_t *bytes = file_of_places(path, AHEAD), *to = malloc(AHEAD);
+    dti_ahead *a;
+    dt_err err = {0};
+    bool had;
+    assert_non_null(to);
+    assert_ok(dti_ahead_open(&a, path, DT_E_DATA, &err), &err);
+    for (size_t at = 5, n = 1; at + n <= AHEAD; at += n + n / 9, n = n * 3 % 3000017 + 1) {
+        assert_ok(dti_ahead_read(a, (off_t)at, to, n, &had, &err), &err);
+        assert_true(had);
+        assert_memory_equal(to, bytes + at, n);
+    }
+    to[0] = 7;
+    assert_ok(dti_ahead_read(a, 0, to, 1, &had, &err), &err);
+    assert_false(had);
+    assert_ok(dti_ahead_read(a, AHEAD, to, 1, &had, &err), &err); /* past the end */
+    assert_false(had);
+    assert_int_equal(to[0], 7);
+    dti_ahead_close(a);
+    free(bytes);
+    free(to);
+}
+
+static dt_status read_all(const char *path, dt_err *err)
+{
+    char sum[DT_SHA256_TEXT];
+    uint64_t n;
+    return dti_sha256_file(path, sum, &n, DT_E_CONFIG, err);
+}
+
+static void a_fault_at_any_read_ahead_is_told(void **state)
+{
+    (void)state;
+    const char *path = dt_temp_path("ahead_faults");
+    free(file_of_places(path, AHEAD));
+    const int fds = open_files();
+    const long blocks = dti_alloc_live();
+    int n = 0;
+    do {
+        dt_err err = {0};
+        dt_io = &faulty;
+        fault = (struct fault){.kind = PREAD, .nth = ++n, .error = EIO};
+        const dt_status st = read_all(path, &err);
+        if (fault.fired)
+            assert_fails(st, DT_E_IO, &err, "Input/output error");
+        else
+            assert_ok(st, &err);
+        assert_int_equal(open_files(), fds);
+        assert_int_equal(dti_alloc_live(), blocks);
+    } while (fault.fired);
+    assert_true(n > 5); /* every block's */
+}
+
+static void a_file_that_shrinks_ahead_is_bad_data(void **state)
+{
+    (void)state;
+    const char *path = dt_temp_path("ahead_shrinks");
+    dti_ahead *a;
+    const void *p;
+    size_t n;
+    dt_err err = {0};
+    free(file_of_places(path, AHEAD));
+    assert_ok(dti_ahead_open(&a, path, DT_E_DATA, &err), &err);
+    assert_int_equal(truncate(path, (2 << 20) + 100), 0);
+    assert_ok(dti_ahead_next(a, &p, &n, &err), &err);
+    assert_fails(dti_ahead_next(a, &p, &n, &err), DT_E_DATA, &err, "ends at byte 2097252");
+    dti_ahead_close(a);
+}
+
+static void no_memory_to_read_ahead_is_reported(void **state)
+{
+    (void)state;
+    const char *path = dt_temp_path("ahead_nomem");
+    free(file_of_places(path, 10));
+    const long before = dti_alloc_live();
+    long k = 0;
+    dt_status st;
+    do {
+        dt_err err = {0};
+        dti_alloc_fail_at(++k);
+        st = read_all(path, &err);
+        dti_alloc_fail_at(0);
+        assert_int_equal(dti_alloc_live(), before);
+        if (st != DT_OK)
+            assert_fails(st, DT_E_NOMEM, &err, path);
+    } while (st != DT_OK);
+    assert_true(k > 1);
+}
+
 static void reading_stops_at_faults(void **state)
 {
     (void)state;
@@ -473,10 +636,13 @@ DT_TEST_GROUP(io)
         T(short_and_interrupted_transfers_are_completed),
         T(what_is_written_behind_is_in_its_place_and_in_the_sum),
         T(a_fault_at_any_call_keeps_the_old_file), T(a_failed_allocation_is_reported),
-        T(reading_stops_at_faults), T(a_file_that_ends_early_is_bad_data),
-        T(a_file_over_the_cap_is_refused), T(only_regular_files_are_read),
-        T(only_regular_files_are_replaced), T(an_abandoned_write_leaves_nothing),
-        T(a_leftover_temporary_file_is_replaced), T(a_missing_folder_is_named),
-        T(a_name_without_a_folder_works), T(a_second_name_takes_the_place_of_a_file)};
+        T(what_is_read_ahead_is_the_file), T(pieces_are_read_in_their_order),
+        T(a_fault_at_any_read_ahead_is_told), T(a_file_that_shrinks_ahead_is_bad_data),
+        T(no_memory_to_read_ahead_is_reported), T(reading_stops_at_faults),
+        T(a_file_that_ends_early_is_bad_data), T(a_file_over_the_cap_is_refused),
+        T(only_regular_files_are_read), T(only_regular_files_are_replaced),
+        T(an_abandoned_write_leaves_nothing), T(a_leftover_temporary_file_is_replaced),
+        T(a_missing_folder_is_named), T(a_name_without_a_folder_works),
+        T(a_second_name_takes_the_place_of_a_file)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

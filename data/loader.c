@@ -4,7 +4,6 @@
 
 #include <inttypes.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -13,6 +12,7 @@
 #include "engine/base/alloc.h"
 #include "engine/base/clock.h"
 #include "engine/base/philox.h"
+#include "engine/base/thread.h"
 
 /* --- bad samples: a bit each, and a line on each of the first to be met --- */
 
@@ -484,19 +484,14 @@ static void release(dt_loader *l)
     dt_free(l);
 }
 
-/* The threads take no signals: those are for the thread that trains. */
 static dt_status start(dt_loader *l, dt_err *err)
 {
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    dt_status st = dti_team_create(&l->team, l->o.threads, err);
-    const int error = st == DT_OK ? pthread_create(&l->thread, NULL, decode_thread, l) : 0;
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    DT_CHECK(dti_team_create(&l->team, l->o.threads, err));
+    const int error = dt_thread_start(&l->thread, 0, decode_thread, l);
     if (error != 0)
-        st = DT_FAIL(err, DT_E_NOMEM, "cannot start a decoding thread: %s" DT_THREADS_ADVICE,
+        return DT_FAIL(err, DT_E_NOMEM, "cannot start a decoding thread: %s" DT_THREADS_ADVICE,
             strerror(error));
-    return st;
+    return DT_OK;
 }
 
 dt_status dt_loader_create(

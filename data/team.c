@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/thread.h"
 
 struct dt_team {
     pthread_mutex_t mutex;
@@ -61,7 +62,7 @@ dt_status dti_team_create(dt_team **out, int threads, dt_err *err)
     pthread_cond_init(&t->work, NULL);
     pthread_cond_init(&t->idle, NULL);
     for (; t->n_threads < extra; t->n_threads++) {
-        const int error = pthread_create(&t->threads[t->n_threads], NULL, member, t);
+        const int error = dt_thread_start(&t->threads[t->n_threads], 0, member, t);
         if (error != 0) {
             dti_team_destroy(t);
             return DT_FAIL(err, DT_E_NOMEM,

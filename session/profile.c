@@ -14,6 +14,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/cpu.h"
 #include "engine/base/philox.h"
+#include "engine/base/thread.h"
 #include "memory/codec.h"
 #include "memory/tier.h"
 #include "session/budget.h"
@@ -253,7 +254,7 @@ static void start_relay(relay *r)
     static void *(*const half[])(void *) = {answer, ask};
     *r = (relay){.lock = PTHREAD_MUTEX_INITIALIZER, .turned = PTHREAD_COND_INITIALIZER};
     while (
-        r->n_thread < 2 && pthread_create(&r->thread[r->n_thread], NULL, half[r->n_thread], r) == 0)
+        r->n_thread < 2 && dt_thread_start(&r->thread[r->n_thread], 0, half[r->n_thread], r) == 0)
         r->n_thread++;
 }
 
@@ -389,7 +390,7 @@ static dt_status start_load(profiling *p, load *l, dt_err *err)
     tell(p, text);
     atomic_store(&l->stop, false);
     l->bytes = l->seconds = 0;
-    p->running = pthread_create(&p->thread, NULL, copy_on, l) == 0;
+    p->running = dt_thread_start(&p->thread, 0, copy_on, l) == 0;
     return p->running ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no thread to copy beside the ops");
 }
 

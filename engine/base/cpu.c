@@ -1,10 +1,10 @@
 /* How many threads the team has, and how they treat denormal numbers. */
 #include "engine/base/cpu.h"
 #include "engine/base/team.h"
+#include "engine/base/thread.h"
 
 #include <omp.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 
 #if defined(__x86_64__)
@@ -71,17 +71,13 @@ static int threads_to_be_had(int wanted)
 {
     pthread_t t[DT_CPU_THREADS];
     pthread_mutex_t hold = PTHREAD_MUTEX_INITIALIZER;
-    sigset_t all, before;
     int n = 0;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_mutex_lock(&hold);
-    while (n < wanted - 1 && pthread_create(&t[n], NULL, idle, &hold) == 0)
+    while (n < wanted - 1 && dt_thread_start(&t[n], 0, idle, &hold) == 0)
         n++;
     pthread_mutex_unlock(&hold);
     for (int i = 0; i < n; i++)
         pthread_join(t[i], NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     return n + 1;
 }
 

@@ -5,11 +5,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
+#include "engine/base/thread.h"
 
 enum {
     BLOCK = 2 << 20,
@@ -17,7 +17,6 @@ enum {
     ALIGN = 4096,     /* of what goes past the page cache: memory, offsets, lengths */
     LATER = 16 << 20, /* what the disk is told of, where it is the page cache that is read */
     FAR = 64 << 20,   /* what a caller leaves out is read nevertheless, up to here */
-    STACK = 256 << 10
 };
 
 /**
@@ -119,20 +118,10 @@ static void *fill(void *arg)
     return NULL;
 }
 
-/* Signals are for the program's own threads. */
 static void begin(dti_ahead *a)
 {
-    sigset_t all, before;
-    pthread_attr_t attr;
     a->direct = dt_io->direct(a->fd, true) >= 0;
-    if (pthread_attr_init(&attr) != 0)
-        return;
-    (void)pthread_attr_setstacksize(&attr, STACK);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    a->running = pthread_create(&a->thread, &attr, fill, a) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attr);
+    a->running = dt_thread_start(&a->thread, DT_SMALL_STACK, fill, a) == 0;
 }
 
 /* Gives the block at hand back, and waits for the one that comes after. */

@@ -11,13 +11,13 @@
 
 #include <linux/futex.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "engine/base/cpu.h"
+#include "engine/base/thread.h"
 
 enum {
     RANGES = 64, /* beyond so many threads, several begin with the same range */
@@ -230,22 +230,17 @@ static void prepare(void)
     pthread_atfork(NULL, NULL, in_child);
 }
 
-/* Signals are for the program's own threads. */
 static void hire(team *t, int size)
 {
-    sigset_t all, before;
     pthread_once(&once, prepare);
     pthread_setspecific(at_exit, t);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     while (t->helpers < size - 1) {
         seat *s = &t->seat[t->helpers + 1];
         s->team = t;
-        if (pthread_create(&s->thread, NULL, helper, s) != 0)
+        if (dt_thread_start(&s->thread, 0, helper, s) != 0)
             break;
         t->helpers++;
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 static void open_gate(team *t)

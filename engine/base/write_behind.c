@@ -7,18 +7,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
+#include "engine/base/thread.h"
 
 enum {
     BLOCK = 2 << 20,
     BLOCKS = DT_WRITER_BYTES / BLOCK,
     ALIGN = 4096, /* of what goes past the page cache: memory, offsets, lengths */
     CACHED_BYTES = 64 << 20,
-    STACK = 256 << 10 /* counts against a limit of data, the usual 8 MiB would as well */
 };
 
 /**
@@ -175,28 +174,19 @@ static void end_threads(dti_behind *b)
         b->stage[i].running = false;
 }
 
-static bool start(stage *s, const pthread_attr_t *attr)
+static bool start(stage *s)
 {
-    s->running = pthread_create(&s->thread, attr, stage_main, s) == 0;
+    s->running = dt_thread_start(&s->thread, DT_SMALL_STACK, stage_main, s) == 0;
     return s->running;
 }
 
-/* Signals are for the program's own threads. Where not all can be had there are none. */
+/* Where not all threads can be had there are none. */
 static void begin(dti_behind *b)
 {
-    sigset_t all, before;
-    pthread_attr_t attr;
     b->begun = true;
     b->direct = dt_io->direct(b->fd, true) >= 0;
-    if (pthread_attr_init(&attr) != 0)
-        return;
-    (void)pthread_attr_setstacksize(&attr, STACK);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    if (!start(&b->stage[WRITE], &attr) || !start(&b->stage[SUM], &attr))
+    if (!start(&b->stage[WRITE]) || !start(&b->stage[SUM]))
         end_threads(b);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attr);
 }
 
 /* ---- the caller ---- */

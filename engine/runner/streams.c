@@ -2,12 +2,12 @@
 #include "engine/runner/streams.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 
 #include "engine/base/alloc.h"
 #include "engine/base/clock.h"
 #include "engine/base/cpu.h"
+#include "engine/base/thread.h"
 
 enum { NOTHING = -1 };
 
@@ -87,15 +87,10 @@ static void *stream_main(void *arg)
     return NULL;
 }
 
-/* Threads inherit the mask: signals are for the program's own thread. */
-static int start_quietly(dt_streams *s, int i)
+static int start_lane(dt_streams *s, int i)
 {
-    sigset_t all, before;
-    sigfillset(&all);
     s->start[i] = (start){s, i};
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int e = pthread_create(&s->lane[i].thread, NULL, stream_main, &s->start[i]);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    const int e = dt_thread_start(&s->lane[i].thread, 0, stream_main, &s->start[i]);
     s->lane[i].running = e == 0;
     return e;
 }
@@ -110,7 +105,7 @@ static dt_status start_all(dt_streams *s, unsigned threads, dt_err *err)
     }
     for (int i = 1; i < DT_MAX_STREAMS && ok; i++)
         if ((threads >> i & 1) != 0)
-            ok = start_quietly(s, i) == 0;
+            ok = start_lane(s, i) == 0;
     return ok ? DT_OK
               : DT_FAIL(
                     err, DT_E_NOMEM, "the machine gives no thread for copies" DT_THREADS_ADVICE);

@@ -1,7 +1,7 @@
 /* The disk tier without io_uring: threads that read and write. */
-#include <signal.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/thread.h"
 #include "memory/tiers/disk.h"
 
 /* Chunk after chunk, until none is left or one has failed. The lock is held here, and let go while
@@ -59,23 +59,17 @@ void dti_disk_team_run(dt_disk_lane *l, dt_disk_transfer *t)
     pthread_mutex_unlock(&m->lock);
 }
 
-/* Signals are for the threads of the program that know what to do with them. */
 static void start_helpers(dt_disk_lane *l, int wanted)
 {
     dt_disk_team *m = l->team;
-    sigset_t all, before;
-    sigfillset(&all);
-    if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0)
-        return;
     for (int i = 0; i < wanted; i++) {
-        if (pthread_create(&m->helper[i], NULL, help, l) != 0)
+        if (dt_thread_start(&m->helper[i], 0, help, l) != 0)
             break;
         pthread_mutex_lock(&m->lock);
         while (m->helpers <= i)
             pthread_cond_wait(&m->done, &m->lock);
         pthread_mutex_unlock(&m->lock);
     }
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 bool dti_disk_team_open(dt_disk_lane *l, int helpers)

@@ -9,10 +9,17 @@
  * is encoded from its last reader in forward to its first in backward, and short again, decoded, to
  * its last.
  *
- * What the paper leaves open was found by holding every reading against the twenty ratios of figure
- * 10, of which this one has nineteen within a twentieth: the input is stashed; the gradient of a
- * ReLU's input lies over that of its output in every column; dropout has a value of its own; what
- * pools make stays as it is in figure 10, though table I names it beside what ReLUs make. */
+ * What the paper leaves open is as in CNTK's source and examples where these tell. What a reader
+ * fills shares with nothing (InputValueBase), and newer examples for ImageNet take the mean from it
+ * in the network (VGG16_ImageNet.cntk; AlexNet.ndl still left that to the reader). So images are
+ * there twice: as they were read, for the whole step, and less the mean, for the first
+ * convolution's backward; both count as stashed and wait in few bits where all that is stashed
+ * does.
+ *
+ * The rest was found by holding every reading against the twenty ratios of figure 10, all of which
+ * this one has within a twentieth: the gradient of a ReLU's input lies over that of its output in
+ * every column; dropout has a value of its own; what pools make stays as it is in figure 10, though
+ * table I names it beside what ReLUs make. */
 #include <string.h>
 
 #include "engine/base/alloc.h"
@@ -46,9 +53,10 @@ typedef struct encodings {
 } encodings;
 
 /**
- * struct feature_map - what a node makes; the image is one as well.
+ * struct feature_map - what a node makes; the image less the mean is one as well.
  * @node:   NULL: the image
- * @made @read: steps of its op, and of the last one of forward that reads it
+ * @made @read @back: steps of its op, of the last one of forward that reads it, of its op's
+ * backward
  * @grad:   of the first of backward that writes its gradient
  * @first @last: of the first and last of backward that read it; SIZE_MAX: none does
  * @over:   whether a ReLU is its only reader
@@ -57,7 +65,7 @@ typedef struct encodings {
 typedef struct feature_map {
     const dt_node *node;
     uint64_t bytes;
-    size_t made, read, grad, first, last, readers;
+    size_t made, read, back, grad, first, last, readers;
     bool over, pools, convs;
 } feature_map;
 
@@ -76,10 +84,16 @@ static bool is(const dt_node *nd, const char *layer)
     return nd != NULL && strcmp(nd->desc->name, layer) == 0;
 }
 
-/* Ops of forward are steps 0 to n - 1, those of backward n to 2 n - 1. */
+/* At step 0 the mean is taken from the images. Ops of forward are steps 1 to n, those of backward
+ * n + 1 to 2 n. */
+static size_t forward(size_t node)
+{
+    return 1 + node;
+}
+
 static size_t backward(const account *a, size_t node)
 {
-    return 2 * a->n - 1 - node;
+    return 2 * a->n - node;
 }
 
 /* The loss and what makes no value of its own have no part in it. */
@@ -111,12 +125,14 @@ static dt_status size_up(account *a, size_t at, int32_t id, int64_t batch, dt_er
     if ((uint64_t)dt_shape_sample(&s) > MOST_BYTES / each)
         return DT_FAIL(err, DT_E_CONFIG, "%s: too many bytes to be counted",
             id == DT_GRAPH_INPUT ? "the input" : a->g->node[id].name);
-    const size_t made = at < a->n ? at : 0;
+    const bool image = at == a->n;
+    const size_t made = image ? 0 : forward(at), back = backward(a, image ? 0 : at);
     a->v[at] = (feature_map){.node = id == DT_GRAPH_INPUT ? NULL : &a->g->node[id],
         .bytes = (uint64_t)dt_shape_sample(&s) * each,
         .made = made,
         .read = made,
-        .grad = backward(a, made),
+        .back = back,
+        .grad = back,
         .pools = true};
     return DT_OK;
 }
@@ -132,7 +148,7 @@ static dt_status read_node(account *a, size_t i, dt_err *err)
     for (int x = 0; x < nd->n_in; x++) {
         feature_map *in = map_of(a, nd->in[x]);
         in->readers++;
-        in->read = i;
+        in->read = forward(i);
         in->grad = backward(a, i); /* of its readers the last one's backward is the first */
         in->over = in->readers == 1 && in->node != NULL && is(nd, "relu");
         in->pools = in->pools && is(nd, "maxpool");
@@ -221,9 +237,9 @@ static void live_value(account *a, const feature_map *v, encodings e)
     const bool lies_over = e.over && is(v->node, "relu") && map_of(a, v->node->in[0])->over;
     const size_t made = lies_over ? map_of(a, v->node->in[0])->made : v->made;
     if (is_binary(v, e))
-        live(a, bytes / WHOLE, v->read, backward(a, v->made), true);
+        live(a, bytes / WHOLE, v->read, v->back, true);
     if (is_placed(a, v, e))
-        live(a, bytes * PLACE_BITS / WHOLE, made, backward(a, v->made), true);
+        live(a, bytes * PLACE_BITS / WHOLE, made, v->back, true);
     if (v->first != SIZE_MAX && as >= 1) {
         live(a, bytes, made, v->last, true);
         return;
@@ -239,17 +255,26 @@ static void live_value(account *a, const feature_map *v, encodings e)
 /* A ReLU's gradient lies over the one that it is made from. */
 static void live_gradient(account *a, const feature_map *v)
 {
-    const size_t i = v->made;
     if (v->node == NULL || (is(v->node, "relu") && map_of(a, v->node->in[0])->over))
         return;
-    const size_t from = v->over ? a->v[v->read].grad : v->grad;
-    live(a, (double)v->bytes, from, backward(a, i), false);
+    const size_t from = v->over ? a->v[v->read - forward(0)].grad : v->grad;
+    live(a, (double)v->bytes, from, v->back, false);
+}
+
+/* As they were read: no op has a use for them after step 0. */
+static void live_images(account *a, encodings e)
+{
+    const double bytes = (double)a->v[a->n].bytes, as = share(e.bits);
+    live(a, bytes * as, 0, backward(a, 0), true);
+    if (as < 1)
+        live(a, bytes, 0, 0, false);
 }
 
 static void live_all(account *a, encodings e)
 {
     a->n_life = 0;
     find_reads(a, e);
+    live_images(a, e);
     for (size_t k = 0; k <= a->n; k++) {
         if (k < a->n && !counts(a->v[k].node))
             continue;
@@ -309,7 +334,7 @@ enum {
 };
 
 static const dt_account_figure figures[] = {
-    [STASHED] = {"stashed", "MiB", "of the input and the values that backward reads, none shared"},
+    [STASHED] = {"stashed", "MiB", "of the images and the values that backward reads, none shared"},
     [SHORT_LIVED] = {"short_lived", "MiB", "of other values and gradients, in groups"},
     [SHARED] = {"shared", "MiB", "of all of them, in groups: CNTK's baseline"},
     [SPARSE] = {"sparse", "", "times less where only ReLU to convolution is encoded (figure 10)"},

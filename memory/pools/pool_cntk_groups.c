@@ -1,9 +1,10 @@
-/* CNTK's static allocator as Gist describes it and measures by it (Jain and others, ISCA 2018,
- * section IV-C): the largest first, each into the first group in which nobody lives when it does,
- * otherwise into a new one. A group takes the bytes of its largest member; the groups lie one
- * behind another.
+/* CNTK's static allocator, by which Gist measures (Jain and others, ISCA 2018, section IV-C): the
+ * largest first, each into a group in which nobody lives when it does, otherwise into a new one. A
+ * group takes the bytes of its largest member; the groups lie one behind another. Of several such
+ * groups it is the smallest, which the paper leaves open and CNTK's source tells (MatrixPool.h: a
+ * new group goes to the front of the list that is searched).
  *
- * Where ours differs: of equal sizes the earlier born goes first, which the paper leaves open. */
+ * Where ours differs: of equal sizes the earlier born goes first, which CNTK leaves to its sort. */
 #include "engine/base/alloc.h"
 #include "memory/pools/pool_largest.h"
 
@@ -23,25 +24,25 @@ static bool open_group(groups *g, const dt_interval *x, uint64_t *off)
     return true;
 }
 
-/* Those that live when x does come in the order of their groups. */
+/* Those that live when x does come in the order of their groups, which is from the largest down. */
 static bool join(void *self, const dti_shelf *s, const dt_interval *x, uint64_t *off)
 {
     groups *g = self;
     dti_shelf_walk w;
     int64_t steps = 0;
-    size_t at = 0;
+    size_t free = g->n;
     dti_shelf_begin(&w, s, x);
     const dti_placed *p = dti_shelf_next(&w, &steps);
-    for (; at < g->n; at++) {
+    for (size_t at = 0; at < g->n; at++) {
         const bool empty = p == NULL || p->off > g->off[at];
         if (empty && g->off[at] % x->align == 0)
-            break;
+            free = at;
         while (p != NULL && p->off == g->off[at])
             p = dti_shelf_next(&w, &steps);
     }
-    if (at == g->n)
+    if (free == g->n)
         return open_group(g, x, off);
-    *off = g->off[at];
+    *off = g->off[free];
     return true;
 }
 
@@ -59,6 +60,6 @@ static dt_status place(dt_interval *v, size_t n, uint64_t *peak, dt_err *err)
 const dt_pool_desc dt_pool_cntk_groups = {
     .name = "cntk_groups",
     .summary =
-        "CNTK's static allocator (Gist): groups of lifetimes that do not meet, largest first",
+        "CNTK's static allocator (Gist): the largest first, into the smallest group that is free",
     .place = place,
 };

@@ -186,6 +186,15 @@ static void groups_hold_lifetimes_that_do_not_meet(void **state)
         12);
 }
 
+/* All three groups are free when the smaller ones live. */
+static void groups_fill_from_the_smallest(void **state)
+{
+    (void)state;
+    assert_int_equal(TRACE("cntk_groups", {0, 4, 10, 0}, {0, 4, 8, 10}, {0, 4, 6, 18},
+                         {4, 9, 5, 18}, {4, 9, 4, 10}, {4, 9, 3, 0}),
+        24);
+}
+
 static void smartpool_takes_the_tightest_gap(void **state)
 {
     (void)state;
@@ -331,6 +340,7 @@ DT_TEST_GROUP(pool_models)
         cmocka_unit_test(pytorch_splits_what_leaves_enough),
         cmocka_unit_test(pytorch_joins_no_segments),
         cmocka_unit_test(groups_hold_lifetimes_that_do_not_meet),
+        cmocka_unit_test(groups_fill_from_the_smallest),
         cmocka_unit_test(smartpool_takes_the_tightest_gap),
         cmocka_unit_test(what_alignment_skips_stays_free),
         cmocka_unit_test(one_block_is_used_as_a_map_of_its_cells_says),

@@ -33,7 +33,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LR = "0.001"  # small, so that no step of noise ends in numbers that are not finite
 # What a configuration may ask for beyond the step that both sides make.
-PLAIN = {"train.label_smoothing": 0, "train.clip": 0, "train.warmup": 0, "checkpoint.every": 0}
+PLAIN = {"train.label_smoothing": 0, "train.clip": 0, "train.warmup": 0, "train.no_decay": "off",
+         "checkpoint.every": 0}
 LIBRARY_FOLDERS = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64"]
 
 
@@ -232,7 +233,8 @@ class Dnntrain:
                 "betas": [float(keys.get("train.beta1", 0.9)),
                           float(keys.get("train.beta2", 0.999))],
                 "nesterov": keys.get("train.nesterov", "off") == "on"})
-        for last in ("fc.weight", "linear.weight", "fc3.weight", "classifier.6.weight"):
+        for last in ("fc.weight", "linear.weight", "fc3.weight", "classifier.weight",
+                     "classifier.6.weight", "head.weight"):
             about["classes"] = shapes.get(last, [about.get("classes")])[0]
         if not self.a.busy:  # which processors the others leave is for the system to say
             self.cpus = set(sorted(self.cpus)[: max(1, threads)])

@@ -249,6 +249,127 @@ class MLP(Net):
         ]
 
 
+class DenseLayer(nn.Module):
+    """What was there before, with `growth` channels more behind it."""
+
+    def __init__(self, inputs, middle, growth):
+        super().__init__()
+        self.norm1, self.conv1 = nn.BatchNorm2d(inputs), conv(inputs, middle, 1)
+        self.norm2, self.conv2 = nn.BatchNorm2d(middle), conv(middle, growth, 3)
+
+    def forward(self, x):
+        y = self.conv1(F.relu(self.norm1(x), inplace=True))
+        return torch.cat([x, self.conv2(F.relu(self.norm2(y), inplace=True))], 1)
+
+
+class Transition(nn.Module):
+    """Half the channels, half the height and width."""
+
+    def __init__(self, inputs):
+        super().__init__()
+        self.norm, self.conv = nn.BatchNorm2d(inputs), conv(inputs, max(1, inputs // 2), 1)
+
+    def forward(self, x):
+        return F.avg_pool2d(self.conv(F.relu(self.norm(x), inplace=True)), 2, 2)
+
+
+class DenseNet(Net):
+    """How many layers a block has the names of the weights say: `model.counts` may change it."""
+
+    def __init__(self, net, shapes):
+        super().__init__()
+        middle, growth = scale(128, net["width"]), scale(32, net["width"])
+        channels = scale(64, net["width"])
+        f = self.features = nn.Module()
+        f.conv0 = nn.Conv2d(net["channels"], channels, 7, 2, 3, bias=False)
+        f.norm0 = nn.BatchNorm2d(channels)
+        row = []
+        for b in range(1, 5):
+            block = nn.Module()
+            layers = re.compile(rf"features\.denseblock{b}\.denselayer\d+\.conv2\.weight")
+            for i in range(1, sum(bool(layers.fullmatch(name)) for name in shapes) + 1):
+                row.append(DenseLayer(channels, middle, growth))
+                setattr(block, f"denselayer{i}", row[-1])
+                channels += growth
+            setattr(f, f"denseblock{b}", block)
+            if b < 4:
+                row.append(Transition(channels))
+                setattr(f, f"transition{b}", row[-1])
+                channels = row[-1].conv.out_channels
+        f.norm5 = nn.BatchNorm2d(channels)
+        self.row = tuple(row)  # a tuple: the blocks have them registered
+        self.classifier = nn.Linear(channels, net["classes"])
+
+    def stem(self, x):
+        x = F.relu(self.features.norm0(self.features.conv0(x)), inplace=True)
+        return F.max_pool2d(x, 3, 2, 1)
+
+    def head(self, x):
+        x = F.relu(self.features.norm5(x), inplace=True)
+        return self.classifier(torch.flatten(F.adaptive_avg_pool2d(x, 1), 1))
+
+    def parts(self):
+        return [self.stem, *self.row, self.head]
+
+
+def attention(x, heads, drop, mask=None):
+    """What heads read, of [n, t, 3c]: queries, keys and values side by side, c channels each. With
+    a mask, of the later positions, none of them is seen. [n, t, c]."""
+    n, t, c = x.shape[0], x.shape[1], x.shape[2] // 3
+    q, k, v = (p.view(n, t, heads, c // heads).transpose(1, 2) for p in x.split(c, dim=2))
+    if hasattr(F, "scaled_dot_product_attention"):
+        y = F.scaled_dot_product_attention(q, k, v, dropout_p=drop, is_causal=mask is not None)
+    else:
+        scores = (q * (c // heads) ** -0.5) @ k.transpose(-2, -1)
+        if mask is not None:
+            scores = scores.masked_fill(mask[:t, :t], float("-inf"))
+        y = F.dropout(F.softmax(scores, dim=-1), drop) @ v
+    return y.transpose(1, 2).reshape(n, t, c)
+
+
+class ViTBlock(nn.Module):
+    def __init__(self, width, heads, drop):
+        super().__init__()
+        self.heads, self.drop = heads, drop
+        self.norm1, self.norm2 = nn.LayerNorm(width, 1e-6), nn.LayerNorm(width, 1e-6)
+        self.attn, self.mlp = nn.Module(), nn.Module()
+        self.attn.qkv, self.attn.proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.mlp.fc1, self.mlp.fc2 = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        y = attention(self.attn.qkv(self.norm1(x)), self.heads, 0.0)
+        x = x + F.dropout(self.attn.proj(y), self.drop)
+        y = F.gelu(self.mlp.fc1(self.norm2(x)))
+        return x + F.dropout(self.mlp.fc2(y), self.drop)
+
+
+class ViT(Net):
+    """Sizes come from the shapes of the weights. No class token: the mean over the patches is what
+    the classifier reads."""
+
+    def __init__(self, net, shapes):
+        super().__init__()
+        width, channels, side = shapes["patch_embed.proj.weight"][:3]
+        layers = sum(name.endswith("attn.qkv.weight") for name in shapes)
+        self.patch_embed, self.pos_embed = nn.Module(), nn.Module()
+        self.patch_embed.proj = nn.Conv2d(channels, width, side, side)
+        self.pos_embed.weight = nn.Parameter(torch.empty(*shapes["pos_embed.weight"]))
+        self.blocks = nn.ModuleList(
+            ViTBlock(width, net["heads"] or VIT_HEADS, net["dropout"]) for _ in range(layers)
+        )
+        self.fc_norm = nn.LayerNorm(width, 1e-6)
+        self.head = nn.Linear(width, net["classes"])
+
+    def embed(self, x):
+        return self.patch_embed.proj(x).flatten(2).transpose(1, 2) + self.pos_embed.weight
+
+    def classify(self, x):
+        return self.head(self.fc_norm(x.mean(1)))
+
+    def parts(self):
+        return [self.embed, *self.blocks, self.classify]
+
+
 class Projection(nn.Module):
     """A linear layer whose weight is [inputs, outputs], as GPT-2's files have it."""
 
@@ -272,22 +393,9 @@ class GPTBlock(nn.Module):
         self.attn.c_proj = Projection(width, width)
         self.mlp.c_fc, self.mlp.c_proj = Projection(width, 4 * width), Projection(4 * width, width)
 
-    def attend(self, x):
-        n, t, c = x.shape
-        q, k, v = (
-            part.view(n, t, self.heads, c // self.heads).transpose(1, 2)
-            for part in self.attn.c_attn(x).split(c, dim=2)
-        )
-        if hasattr(F, "scaled_dot_product_attention"):
-            y = F.scaled_dot_product_attention(q, k, v, dropout_p=self.drop, is_causal=True)
-        else:
-            scores = (q * (c // self.heads) ** -0.5) @ k.transpose(-2, -1)
-            scores = scores.masked_fill(self.mask[:t, :t], float("-inf"))
-            y = F.dropout(F.softmax(scores, dim=-1), self.drop) @ v
-        return self.attn.c_proj(y.transpose(1, 2).reshape(n, t, c))
-
     def forward(self, x):
-        x = x + F.dropout(self.attend(self.ln_1(x)), self.drop)
+        y = attention(self.attn.c_attn(self.ln_1(x)), self.heads, self.drop, self.mask)
+        x = x + F.dropout(self.attn.c_proj(y), self.drop)
         y = F.gelu(self.mlp.c_fc(self.ln_2(x)), approximate="tanh")
         return x + F.dropout(self.mlp.c_proj(y), self.drop)
 
@@ -318,6 +426,7 @@ class GPT2(Net):
         return [self.embed, *self.h, self.head]
 
 
+VIT_HEADS = 6  # vit_small's, which `model.heads` changes
 RESNETS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3)}
 BOTTLENECKS = {50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
 VGGS = {11: (1, 1, 2, 2, 2), 13: (2, 2, 2, 2, 2), 16: (2, 2, 3, 3, 3), 19: (2, 2, 4, 4, 4)}
@@ -337,6 +446,10 @@ def build(net, shapes):
         return vgg(net, VGGS[int(name[3:5])], name.endswith("_bn"))
     elif name in SIMPLE:
         return SIMPLE[name](net)
+    elif name.startswith("densenet"):
+        return DenseNet(net, shapes)
+    elif name.startswith("vit_"):
+        return ViT(net, shapes)
     elif name == "gpt2":
         return GPT2(net, shapes)
     raise SystemExit(f"peer: this tool has no torch network '{name}'")

@@ -2,15 +2,17 @@
 """Compares dnntrain with PyTorch on this machine: the same network, weights and batch, in turns.
 
     tools/peer.py configs/resnet50.ini                      step time and resident memory
+    tools/peer.py configs/resnet50.ini --venv               with the PyTorch that PyPI has now
+    tools/peer.py configs/vit_small.ini --torch tuned,compiled --isa avx2
     tools/peer.py configs/resnet50.ini --policies chen_cheap,gist_lossless+vdnn_conv --checkpoint
     tools/peer.py configs/resnet20_cifar10.ini --check      loss and gradients
     tools/peer.py configs/gpt2_xl.ini --loss                the first step's loss, fp32 and bf16
     tools/peer.py configs/resnet50.ini --torch none --ours-before OLD/dnntrain    two of ours
     tools/peer.py configs/resnet20_cifar10.ini --busy 2     on a machine that does other things
 
-Nothing else needs PyTorch, nor does this with --torch none; on Debian it is the package
-python3-torch. docs/peer.md says what is measured and how. Exit codes: 0 done, 1 a run failed or
---check found a difference, 2 wrong use or no PyTorch (0 and the word "skipped" with --if-present).
+Nothing else needs PyTorch, nor does this with --torch none; --venv fetches it. docs/peer.md says
+what is measured and how. Exit codes: 0 done, 1 a run failed or --check found a difference, 2 wrong
+use or no PyTorch (0 and the word "skipped" with --if-present).
 """
 
 import argparse
@@ -32,6 +34,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LR = "0.001"  # small, so that no step of noise ends in numbers that are not finite
+SIDES = ("stock", "tuned", "compiled")
 # What a configuration may ask for beyond the step that both sides make.
 PLAIN = {"train.label_smoothing": 0, "train.clip": 0, "train.warmup": 0, "train.no_decay": "off",
          "checkpoint.every": 0}
@@ -40,6 +43,10 @@ LIBRARY_FOLDERS = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/
 
 class Failed(Exception):
     """A program that was started did not do its work; the text says which and why."""
+
+
+class Refused(Exception):
+    """What was asked for cannot be had here; the text says why."""
 
 
 def arguments():
@@ -53,7 +60,9 @@ def arguments():
     p.add_argument("--steps", type=int, default=10, help="timed steps a round (10)")
     p.add_argument("--warmup", type=int, default=2, help="steps before them, not counted (2)")
     p.add_argument("--rounds", type=int, default=5, help="turns of every side (5)")
-    p.add_argument("--torch", choices=["stock", "tuned", "both", "none"], default="both")
+    p.add_argument("--torch", metavar="A,B", default="all",
+                   help="sides of PyTorch: stock, tuned, compiled; both: the first two; all; none "
+                   "(all, without compiled where that cannot be)")
     p.add_argument("--layout", choices=["nhwc", "nchw", "best"], default="nhwc",
                    help="of images in PyTorch; best: the faster one of a trial (nhwc)")
     p.add_argument("--checkpoint", action="store_true",
@@ -72,14 +81,23 @@ def arguments():
     p.add_argument("--dnntrain", metavar="PATH", default=str(ROOT / "dnntrain"))
     p.add_argument("--ours-before", metavar="PATH",
                    help="an older build of dnntrain, which has a turn beside each of this one's")
+    p.add_argument("--isa", choices=list(ISAS), help="no better instructions than these, all sides")
     p.add_argument("--python", metavar="PATH", help="a Python that has torch")
+    p.add_argument("--venv", metavar="DIR", nargs="?", const=str(default_venv()),
+                   help="the PyTorch of this virtual environment, which is made, with the current "
+                   f"PyTorch of PyPI, when it is not there ({default_venv()}); behind CONFIG")
     p.add_argument("--lib", metavar="DIR", action="append", default=[],
                    help="look here too for the libraries of the tuned side")
     a = p.parse_args()
     if min(a.steps, a.rounds) < 1 or a.warmup < 1:
         p.error("--steps, --warmup and --rounds are at least 1")
-    if a.torch == "none" and (a.check or a.checkpoint or a.loss):
-        p.error("--check, --loss and --checkpoint want PyTorch: leave out --torch none")
+    a.all, a.torch = a.torch == "all", sides_of_torch(a.torch)
+    if a.torch is None:
+        p.error(f"--torch is one of both, all, none, or some of {', '.join(SIDES)}")
+    if not a.torch and (a.check or a.checkpoint or a.loss or a.venv):
+        p.error("--check, --loss, --checkpoint and --venv want PyTorch: leave out --torch none")
+    if a.venv and a.python:
+        p.error("--python and --venv both name a PyTorch: leave out one")
     if a.ours_before and a.check:
         p.error("--check compares with PyTorch: leave out --ours-before")
     if not 0 <= a.busy <= 256 or not 0 <= a.nice <= 19:
@@ -91,16 +109,106 @@ def arguments():
     return a
 
 
-def find_python(wanted):
-    """The first Python that knows torch: the one asked for, this one, Debian's."""
+def sides_of_torch(text):
+    """The sides that the word names, or None for a word that names none."""
+    known = {"both": ["stock", "tuned"], "all": list(SIDES), "none": []}
+    if text in known:
+        return known[text]
+    named = text.split(",")
+    return [s for s in SIDES if s in named] if set(named) <= set(SIDES) else None
+
+
+# --- the Python that has PyTorch ---
+
+
+def default_venv():
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "dnntrain" / "peer"
+
+
+def python_of(venv):
+    return str(Path(venv) / "bin" / "python3")
+
+
+def has_torch(path):
     code = "import importlib.util as u, sys; sys.exit(u.find_spec('torch') is None)"
-    for path in [wanted] if wanted else [sys.executable, "/usr/bin/python3"]:
+    try:
+        return subprocess.run([path, "-c", code], capture_output=True).returncode == 0
+    except OSError:
+        return False
+
+
+def find_python(wanted, venv):
+    """The first Python that has torch and what kind of place it is: the one asked for; or else
+    our virtual environment, the Python that runs this, the system's. None when there is none."""
+    if wanted:
+        places = [(wanted, "as named")]
+    elif venv:
+        places = [(python_of(venv), f"virtual environment {venv}")]
+    else:
+        places = [(python_of(default_venv()), f"virtual environment {default_venv()}"),
+                  (sys.executable, "the Python that runs this"),
+                  ("/usr/bin/python3", "the system's Python")]
+    return next((place for place in places if has_torch(place[0])), None)
+
+
+def make_venv(folder):
+    """A virtual environment with PyPI's current PyTorch. One that is there without PyTorch, as an
+    attempt that was broken off leaves it, is gone on with."""
+    folder = Path(folder)
+    if has_torch(python_of(folder)):
+        return
+    if folder.is_file() or (folder.is_dir() and any(folder.iterdir())
+                            and not (folder / "pyvenv.cfg").exists()):
+        raise Refused(f"--venv: {folder} is something else than a virtual environment: name a new "
+                      "folder (--venv takes the word behind it: CONFIG comes first)")
+    print(f"peer: making {folder} with PyTorch from PyPI: some GB, minutes", file=sys.stderr)
+    steps = [([sys.executable, "-m", "venv", str(folder)],
+              "on Debian: apt-get install python3-venv"),
+             ([python_of(folder), "-m", "pip", "install", "torch"],
+              "pip said why; --venv again goes on, once that is mended, and so does "
+              f"{folder}/bin/pip install torch")]
+    for command, remedy in steps:
         try:
-            if subprocess.run([path, "-c", code], capture_output=True).returncode == 0:
-                return path
-        except OSError:
-            pass
-    return None
+            done = subprocess.run(command, stdout=sys.stderr).returncode
+        except OSError as e:
+            done = e.strerror
+        if done != 0:
+            raise Refused(f"--venv: {' '.join(command)} failed ({done}); {remedy}")
+
+
+# --- instruction sets ---
+
+WIDE = ["avx512f", "avx512dq", "avx512bw", "avx512vl"]
+# By the word of DT_ISA: what /proc/cpuinfo must have, and what caps the parts of PyTorch alike:
+# oneDNN (its documentation, "CPU dispatcher control"), ATen, and MKL and the code that inductor has
+# compiled, which look for themselves.
+ISAS = {
+    "avx2": (["avx2", "fma"], "AVX2", "avx2", "AVX2", "x86-64-v3"),
+    "avx512": (WIDE, "AVX512_CORE", "avx512", "AVX512", "x86-64-v4"),
+    "avx512_bf16": ([*WIDE, "avx512_bf16"], "AVX512_CORE_BF16", "avx512", "AVX512_E3", "cooperlake"),
+    "amx": ([*WIDE, "avx512_bf16", "amx_tile", "amx_int8", "amx_bf16"], "AVX512_CORE_AMX", "avx512",
+            "AVX512_E4", "sapphirerapids"),
+}
+
+
+def lacking(isa, cpuinfo):
+    """What the processor of this text of /proc/cpuinfo lacks for it."""
+    found = re.search(r"^flags\s*:(.*)$", cpuinfo, re.M)
+    has = set(found[1].split()) if found else set()
+    return [flag for flag in ISAS[isa][0] if flag not in has]
+
+
+def cap(isa):
+    """Environments that keep ours and PyTorch at or below it."""
+    if not isa:
+        return {}, {}
+    _, onednn, aten, mkl, march = ISAS[isa]
+    torch = {"ONEDNN_MAX_CPU_ISA": onednn, "ATEN_CPU_CAPABILITY": aten,
+             "MKL_ENABLE_INSTRUCTIONS": mkl, "TORCHINDUCTOR_CPP_MARCH": march}
+    if isa == "avx2":
+        torch["OPENBLAS_CORETYPE"] = "Haswell"  # a kind of processor, not a limit: only where it binds
+    return {"DT_ISA": isa}, torch
 
 
 # --- processes ---
@@ -124,8 +232,9 @@ def run(command, env, cpus):
 def environment(threads, **more):
     """Ours without what would tell one side's libraries something the other's do not hear."""
     env = {k: v for k, v in os.environ.items()
-           if not k.startswith(("OMP_", "GOMP_", "KMP_", "MKL_", "DNNL_", "ONEDNN_", "OPENBLAS_"))
-           and k not in ("LD_PRELOAD", "ATEN_CPU_CAPABILITY")}
+           if not k.startswith(("OMP_", "GOMP_", "KMP_", "MKL_", "DNNL_", "ONEDNN_", "OPENBLAS_",
+                                "TORCHINDUCTOR_", "TORCH_COMPILE"))
+           and k not in ("LD_PRELOAD", "ATEN_CPU_CAPABILITY", "DT_ISA")}
     env["OMP_NUM_THREADS"] = str(threads)
     return {**env, **more}
 
@@ -139,20 +248,22 @@ def find_library(folders, *patterns):
     return None
 
 
-def tuning(folders):
-    """What the tuned side gets, as environment and in words."""
+def tuning(folders, inside, isa):
+    """What the tuned side gets, as environment and in words. A PyTorch with MKL inside keeps it."""
     env, words = {"GOMP_SPINCOUNT": "20000"}, ["flush to zero"]
     malloc = find_library(folders, "libtcmalloc_minimal.so.4", "libtcmalloc.so.4")
-    blas = find_library(folders, "openblas-openmp/libblas.so.3", "libopenblas.so.0")
+    blas = None
     words.append("tcmalloc" if malloc else "no tcmalloc (libtcmalloc-minimal4)")
-    words.append("OpenMP OpenBLAS" if blas else "no OpenBLAS (libopenblas0-openmp)")
+    if inside != "mkl":
+        blas = find_library(folders, "openblas-openmp/libblas.so.3", "libopenblas.so.0")
+        words.append("OpenMP OpenBLAS" if blas else "no OpenBLAS (libopenblas0-openmp)")
     preload = [str(p) for p in (malloc, blas) if p]
     if preload:
         env["LD_PRELOAD"] = ":".join(preload)
     if blas:
         env["LD_LIBRARY_PATH"] = ":".join(
             [str(blas.parent), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])])
-    if re.search(r"\bavx512bw\b.*\bavx512vl\b", Path("/proc/cpuinfo").read_text()):
+    if not isa and not lacking("avx512", Path("/proc/cpuinfo").read_text()):
         env["ATEN_CPU_CAPABILITY"] = "avx512"
         words.append("AVX-512")
     return env, ", ".join(words)
@@ -166,7 +277,8 @@ class Dnntrain:
 
     def __init__(self, a, folder):
         self.a, self.program, self.folder, self.runs = a, a.dnntrain, folder, 0
-        self.cpus, self.env = os.sched_getaffinity(0), environment(len(os.sched_getaffinity(0)))
+        self.cpus, self.cap = os.sched_getaffinity(0), cap(a.isa)[0]
+        self.env = environment(len(self.cpus), **self.cap)
 
     def by(self, program):
         """The same runs by another build."""
@@ -238,7 +350,7 @@ class Dnntrain:
             about["classes"] = shapes.get(last, [about.get("classes")])[0]
         if not self.a.busy:  # which processors the others leave is for the system to say
             self.cpus = set(sorted(self.cpus)[: max(1, threads)])
-        self.env = environment(threads, GOMP_SPINCOUNT="20000")
+        self.env = environment(threads, GOMP_SPINCOUNT="20000", **self.cap)
         self.fixed = {"train.batch": about["batch"], "model.weights": about["weights"],
                       "device.threads": threads,
                       **{key: off for key, off in PLAIN.items() if key in keys}}
@@ -314,23 +426,51 @@ class Torch:
     """Jobs of peer_torch.py."""
 
     def __init__(self, python, ours, about, folders):
-        self.python, self.ours, self.tuned = python, ours, tuning(folders)
+        self.python, self.ours, self.about = python, ours, python.about if python else {}
+        self.tuned = tuning(folders, self.about.get("blas"), ours.a.isa)
+        self.compiled = {**self.tuned[0], "TORCHINDUCTOR_CACHE_DIR": str(ours.folder / "inductor")}
         self.job = {"net": {k: about.get(k) for k in
                             ("name", "image", "channels", "classes", "width", "heads", "dropout")},
                     "weights": str(about["weights"]), "batch": about["batch"],
                     "precision": about["precision"], "optimizer": about["optimizer"],
                     "threads": about["threads"], "data": str(ours.folder / "batch.safetensors")}
 
-    def do(self, job, tuned=False, **more):
-        env = environment(self.job["threads"], **(self.tuned[0] if tuned else {}))
-        job = {**self.job, "job": job, "layout": "nhwc", "flush": tuned, **more}
+    def do(self, job, kind="stock", **more):
+        env = {"stock": {}, "tuned": self.tuned[0], "compiled": self.compiled}[kind]
+        job = {**self.job, "job": job, "layout": "nhwc", "flush": kind != "stock",
+               "compile": kind == "compiled", **more}
+        return self.python.do(job, {**env, **cap(self.ours.a.isa)[1]}, self.ours.cpus)
+
+    def time(self, a, kind, layout, recompute):
+        return self.do("time", kind, layout=layout, checkpoint=recompute,
+                       steps=a.steps, warmup=a.warmup)
+
+
+class Python:
+    """One that has PyTorch, and what it says of itself."""
+
+    def __init__(self, path, kind):
+        self.path, self.kind = path, kind
+        self.about = self.do({"job": "about", "threads": 1}, {}, os.sched_getaffinity(0))
+
+    def do(self, job, env, cpus):
         script = str(Path(__file__).with_name("peer_torch.py"))
-        out = run([self.python, script, json.dumps(job)], env, self.ours.cpus)
+        out = run([self.path, script, json.dumps(job)], environment(job["threads"], **env), cpus)
         return json.loads(out.strip().splitlines()[-1])
 
-    def time(self, a, tuned, layout, recompute):
-        return self.do("time", tuned, layout=layout, checkpoint=recompute,
-                       steps=a.steps, warmup=a.warmup)
+    def words(self):
+        onednn = self.about["onednn"]
+        return (f"{self.about['torch']} of {self.path} ({self.kind}), "
+                f"{'oneDNN ' + onednn if onednn else 'no oneDNN that it tells of'}")
+
+    def cannot_compile(self):
+        """Why, in words; None when it can."""
+        if self.about["too_old"]:
+            return (f"PyTorch {self.about['torch']} has no torch.compile, which came with 2.0; --venv "
+                    "fetches the current one, --python names another")
+        if not self.about["compiler"]:
+            return "there is no C++ compiler ($CXX or g++) or no Python.h (g++, python3-dev)"
+        return None
 
 
 class Side:
@@ -370,12 +510,12 @@ class Side:
                 "rounds": self.rounds}
 
 
-def pick_layout(a, torch, tuned):
+def pick_layout(a, torch, kind):
     if a.layout != "best":
         return a.layout
     trial = {}
     for layout in ("nhwc", "nchw"):
-        got = torch.do("time", tuned, layout=layout, steps=3, warmup=2)
+        got = torch.do("time", kind, layout=layout, steps=3, warmup=2)
         trial[layout] = statistics.median(got["seconds"])
     return min(trial, key=trial.get)
 
@@ -387,12 +527,13 @@ def make_sides(a, ours, torch, about):
         builds.append(("before", ours.by(a.ours_before)))
     sides = [Side(f"{name} {policy or about['policy']}", lambda b=build, p=policy: b.time(data, p), a.busy)
              for policy in [None, *a.policies] for name, build in builds]
-    for kind in {"both": ["stock", "tuned"], "none": []}.get(a.torch, [a.torch]):
-        tuned = kind == "tuned"
-        layout = pick_layout(a, torch, tuned)
+    for kind in a.torch:
+        if kind == "compiled" and torch.python.cannot_compile():
+            continue  # the header says so
+        layout = pick_layout(a, torch, kind)
         for recompute in [False, True] if a.checkpoint else [False]:
             name = f"torch {kind}, {'checkpoint' if recompute else layout}"
-            sides.append(Side(name, lambda t=tuned, l=layout, r=recompute: torch.time(a, t, l, r),
+            sides.append(Side(name, lambda k=kind, l=layout, r=recompute: torch.time(a, k, l, r),
                               a.busy))
     return sides
 
@@ -447,16 +588,17 @@ def describe(a, about, torch, same, sides):
         first, *others = (r["first_loss"] for r in runs.values())
         apart = max((abs(x - first) / abs(first) for x in others), default=0.0)
         print(f"loss      {first:.6f} in the first step, at most {apart:.0e} of it apart")
-    for kind in ("stock", "tuned"):
+    if torch.python:
+        print(f"torch     {torch.python.words()}")
+    for kind in a.torch:
         run = next((r for name, r in runs.items() if name.startswith(f"torch {kind}")), None)
         if run:
-            blas = [os.path.basename(p) for p in run["libraries"] if "malloc" not in p]
-            print(f"{kind}     torch {run['torch']}, {run['capability']} kernels, "
-                  f"{', '.join(blas) or 'no BLAS library'}")
-            if kind == "tuned":
-                print(f"          with {torch.tuned[1]}")
-            print(f"          {human(run['resident_after_import'])} resident before there is a "
-                  f"network; {run['faults_a_step']:,.0f} page faults a step")
+            describe_torch(kind, run, torch)
+        elif kind == "compiled" and torch.python.cannot_compile():
+            print(f"{kind}  not measured: {torch.python.cannot_compile()}")
+    if a.isa:
+        pairs = [f"{k}={v}" for env in cap(a.isa) for k, v in env.items()]
+        print(f"capped    {a.isa}: {' '.join(pairs)}")
     print(f"measured  {a.rounds} rounds in turns, each {a.steps} steps after {a.warmup} "
           "of warm-up")
     if a.busy:
@@ -466,6 +608,23 @@ def describe(a, about, torch, same, sides):
     if not a.busy and busy > 1.25 * n["threads"]:
         print(f"          the machine had other work (load {busy:.1f}): times spread")
     print()
+
+
+def describe_torch(kind, run, torch):
+    blas = [os.path.basename(p) for p in run["libraries"]
+            if "malloc" not in p and not os.path.basename(p).startswith("libcu")]
+    if torch.about.get("blas") == "mkl":
+        blas.insert(0, "MKL inside")
+    print(f"{kind:9} {run['capability']} kernels, {', '.join(blas) or 'no BLAS library'}")
+    if kind == "compiled":
+        print(f"          inductor, {torch.about['compiler']}: {run['graphs']} graph{'s' * (run['graphs'] != 1)}; not counted: "
+              f"{run['warmup_steps']} steps, {run['compile_seconds']:.0f} s of compiling")
+    if kind != "stock":
+        print(f"          with {torch.tuned[1]}")
+    print(f"          {human(run['resident_after_import'])} resident before there is a network; "
+          f"{run['faults_a_step']:,.0f} page faults a step")
+    print(f"          left out of its memory: {human(run['resident_left_out'])} of CUDA's libraries "
+          "(lib{cu,nv,nccl}*)")
 
 
 def table(sides):
@@ -512,6 +671,7 @@ def compare_gradients(a, ours, torch, about):
     else:
         print(f"{about['name']}, batch {about['batch']}, {about['precision']}: one step, beside "
               "PyTorch in double precision")
+        print(f"torch      {torch.python.words()}")
         print(f"loss       {got['exact_loss']:.9f}; dnntrain {ours_off:.1e} off, torch in "
               f"{about['precision']} {torch_off:.1e}")
         print(f"gradients  {got['tensors']} tensors; dnntrain at most {far['dnntrain']:.1e} off "
@@ -552,8 +712,8 @@ def compare_losses(a, python, folder):
     if a.json:
         print(json.dumps(got, indent=1))
     else:
-        print(f"gpt2, batch {about['batch']}: the loss of the first step, beside PyTorch "
-              f"{got['torch']} in fp32")
+        print(f"gpt2, batch {about['batch']}: the loss of the first step, beside PyTorch in fp32")
+        print(f"torch      {python.words()}")
         print(f"loss       {got['torch_loss']:.6f}; dnntrain in fp32 {off['fp32']:.1e} off, in bf16 "
               f"{off['bf16']:.1e}")
         print("agree" if got["agree"] else "DIFFER")
@@ -577,7 +737,9 @@ def compare(a, python, folder):
         turns(a, sides)
     if a.json:
         about["weights"] = None
-        print(json.dumps({"about": about, "same": same, "tuned": torch.tuned[1],
+        told = {**python.about, "python": python.path, "kind": python.kind} if python else None
+        print(json.dumps({"about": about, "same": same, "tuned": torch.tuned[1], "torch": told,
+                          "isa": a.isa,
                           "sides": [s.row(sides[0]) for s in sides]}, indent=1))
     else:
         describe(a, about, torch, same, sides)
@@ -585,21 +747,42 @@ def compare(a, python, folder):
     return 1 if any(s.error for s in sides) else 0
 
 
+def absent(a):
+    """What to say, and the exit code, where no PyTorch was found."""
+    where = f"{a.python} has no PyTorch" if a.python else "no Python with PyTorch found"
+    print(f"peer: {'skipped: ' if a.if_present else ''}{where}; --venv makes a virtual environment "
+          "with the one of PyPI; on Debian: apt-get install python3-torch libtcmalloc-minimal4 "
+          "libopenblas0-openmp; elsewhere name one: --python PATH",
+          file=sys.stdout if a.if_present else sys.stderr)
+    return 0 if a.if_present else 2
+
+
+def start(a, folder):
+    if a.isa:
+        lacks = lacking(a.isa, Path("/proc/cpuinfo").read_text())
+        if lacks:
+            raise Refused(f"--isa {a.isa}: this processor lacks {', '.join(lacks)}")
+    if not a.torch:
+        return compare(a, None, folder)
+    if a.venv:
+        make_venv(a.venv)
+    found = find_python(a.python, a.venv)
+    if not found:
+        return absent(a)
+    python = Python(*found)
+    if "compiled" in a.torch and not a.all and python.about["too_old"]:
+        raise Refused(f"--torch compiled: {python.cannot_compile()}")
+    return compare(a, python, folder)
+
+
 def main():
     a = arguments()
-    python = find_python(a.python) if a.torch != "none" else None
-    if python is None and a.torch != "none":
-        where = f"{a.python} has no PyTorch" if a.python else "no Python with PyTorch found"
-        print(f"peer: {'skipped: ' if a.if_present else ''}{where}; on Debian: apt-get install "
-              "python3-torch libtcmalloc-minimal4 libopenblas0-openmp; "
-              "elsewhere name one: --python PATH", file=sys.stdout if a.if_present else sys.stderr)
-        return 0 if a.if_present else 2
     with tempfile.TemporaryDirectory(prefix="dnntrain-peer-") as folder:
         try:
-            return compare(a, python, Path(folder))
-        except Failed as e:
+            return start(a, Path(folder))
+        except (Failed, Refused) as e:
             print(f"peer: {e}", file=sys.stderr)
-            return 1
+            return 2 if isinstance(e, Refused) else 1
 
 
 if __name__ == "__main__":

@@ -2,20 +2,26 @@
 
     peer_torch.py JSON
 
-The JSON object names a job (`batch`, `time`, `check` or `loss`) and what it needs; the answer is one line
-of JSON on standard output. Networks follow models/*.c: names and shapes of their tensors are those
+The JSON object names a job (`about`, `batch`, `time`, `check` or `loss`) and what it needs; the answer
+is one line of JSON on standard output. Networks follow models/*.c: names and shapes of their tensors are those
 of the weight files of dnntrain, and loading one fails when a single tensor differs.
 """
 
 import contextlib
+import ctypes
 import json
 import math
+import os
 import re
 import resource
+import shlex
 import struct
+import subprocess
 import sys
+import sysconfig
 import time
 
+import peer_memory
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -497,7 +503,8 @@ def write_file(path, tensors):
     with open(path, "wb") as file:
         file.write(struct.pack("<Q", len(text)) + text)
         for t in tensors.values():
-            file.write(t.contiguous().numpy().tobytes())
+            t = t.contiguous()  # without numpy, which PyTorch does not bring
+            file.write(ctypes.string_at(t.data_ptr(), t.numel() * t.element_size()))
 
 
 def plain(name):
@@ -527,20 +534,45 @@ def load(job):
 # --- jobs ---
 
 
-def status(key):
-    with open("/proc/self/status") as file:
-        return next(int(line.split()[1]) * 1024 for line in file if line.startswith(key + ":"))
-
-
 def libraries():
     with open("/proc/self/maps") as file:
         paths = {line.split()[-1] for line in file if ".so" in line}
     return sorted(p for p in paths if re.search("blas|mkl|malloc", p.rsplit("/", 1)[-1]))
 
 
-def capability():
-    lines = torch.__config__.show().splitlines()
-    return next((line.split()[-1] for line in lines if "capability" in line), "unknown")
+def built(pattern):
+    """What PyTorch says of itself, as its configuration has it."""
+    found = re.search(pattern, torch.__config__.show())
+    return found[1] if found else None
+
+
+def about(_):
+    """Of this PyTorch: its version, oneDNN's, the BLAS inside, and why it cannot compile."""
+    return {
+        "torch": torch.__version__,
+        "onednn": built(r"(?:MKL-DNN|oneDNN) v(\d[\d.]*\d)"),
+        "blas": built(r"BLAS_INFO=(\w+)"),
+        "too_old": too_old(torch.__version__),
+        "compiler": None if too_old(torch.__version__) else compiler(),
+    }
+
+
+def too_old(version):
+    """torch.compile is there from 2.0 on."""
+    return int(version.split(".")[0]) < 2
+
+
+def compiler():
+    """What inductor makes kernels with: its version's first line. None without one, or without
+    the headers of Python, which kernels include."""
+    if not os.path.exists(os.path.join(sysconfig.get_paths()["include"], "Python.h")):
+        return None
+    try:
+        words = [*shlex.split(os.environ.get("CXX", "g++")), "--version"]
+        done = subprocess.run(words, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return done.stdout.splitlines()[0] if done.stdout else words[0]
 
 
 def make_batch(job):
@@ -585,36 +617,78 @@ def make_optimizer(job, model):
     return kind(model.parameters(), o["lr"], o["betas"], weight_decay=o["weight_decay"])
 
 
-def time_steps(job):
-    imported = status("VmHWM")
-    model, x, y = prepared(job)
-    optimizer = make_optimizer(job, model)
-    with contextlib.suppress(OSError), open("/proc/self/clear_refs", "w") as file:
-        file.write("5")  # the peak starts anew: reading the weights is no part of it
-    seconds, losses = [], []
-    for step in range(job["warmup"] + job["steps"]):
-        if step == job["warmup"]:
-            faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+class Steps:
+    """Training steps on one batch."""
+
+    def __init__(self, job):
+        self.job = job
+        self.model, self.x, self.y = prepared(job)
+        self.optimizer = make_optimizer(job, self.model)
+        self.loss = torch.compile(self.model.loss) if job["compile"] else self.model.loss
+
+    def step(self):
+        """Its seconds and its loss."""
         start = time.perf_counter()
-        optimizer.zero_grad(set_to_none=True)
-        with precision(job):
-            loss = model.loss(x, y)
+        self.optimizer.zero_grad(set_to_none=True)
+        with precision(self.job):
+            loss = self.loss(self.x, self.y)
         loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-        seconds.append(time.perf_counter() - start)
+        self.optimizer.step()
+        loss = loss.item()
+        return time.perf_counter() - start, loss
+
+    def warm_up(self):
+        """As many steps as were asked for, behind the last of those in which something was compiled:
+        all of them, seconds and loss."""
+        done, compiling = [], 0
+        while len(done) < compiling + self.job["warmup"]:
+            before = graphs()
+            done.append(self.step())
+            if graphs() != before:
+                compiling = len(done)
+            if compiling > COMPILING_STEPS:
+                raise SystemExit(f"peer: torch.compile has no end: {compiling} steps")
+        return done, done[:compiling]
+
+
+COMPILING_STEPS = 16
+
+
+def graphs():
+    """How many graphs torch.compile has made; backward is compiled in the step of its forward."""
+    dynamo = sys.modules.get("torch._dynamo.utils")
+    return dynamo.counters["stats"]["unique_graphs"] if dynamo else 0
+
+
+def time_steps(job):
+    imported = peer_memory.own_peak()
+    steps = Steps(job)
+    peer_memory.restart_peak()  # reading the weights is no part of it
+    warm, compiling = steps.warm_up()
+    if job["compile"]:
+        peer_memory.restart_peak()  # nor is what the compiler took
+    faults, made = resource.getrusage(resource.RUSAGE_SELF).ru_minflt, graphs()
+    done = [steps.step() for _ in range(job["steps"])]
     faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - faults
+    if graphs() != made:
+        raise SystemExit("peer: torch.compile compiled again after the warm-up: widen --warmup")
+    whole, out = peer_memory.own_peak()
     return {
-        "seconds": seconds[job["warmup"] :],
-        "first_loss": losses[0],
-        "resident_peak": status("VmHWM"),
-        "resident_after_import": imported,
+        "seconds": [seconds for seconds, _ in done],
+        "first_loss": warm[0][1],
+        "warmup_steps": len(warm),
+        "compile_seconds": sum(seconds for seconds, _ in compiling),
+        "graphs": made,
+        "resident_peak": whole - out,
+        "resident_whole": whole,
+        "resident_left_out": out,
+        "resident_after_import": imported[0] - imported[1],
         "faults_a_step": faults / job["steps"],
-        "segments": model.segments,
+        "segments": steps.model.segments,
         "libraries": libraries(),
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
-        "capability": capability(),
+        "capability": built(r"CPU capability usage: (\S+)") or "unknown",
     }
 
 
@@ -665,7 +739,8 @@ def main():
     if job.get("flush"):
         torch.set_flush_denormal(True)  # before there are threads: they inherit it
     torch.set_num_threads(job["threads"])
-    jobs = {"batch": make_batch, "time": time_steps, "check": check, "loss": first_loss}
+    jobs = {"about": about, "batch": make_batch, "time": time_steps, "check": check,
+            "loss": first_loss}
     print(json.dumps(jobs[job["job"]](job)))
 
 

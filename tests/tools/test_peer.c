@@ -86,6 +86,55 @@ static void both_sides_are_timed_on_the_same_network(void **state)
     cli_done(&r);
 }
 
+/* The row of a table whose name begins so, or NULL. */
+static const cJSON *row_of(const cJSON *all, const char *name)
+{
+    const cJSON *side, *sides = cJSON_GetObjectItemCaseSensitive(all, "sides");
+    cJSON_ArrayForEach(side, sides)
+    {
+        const char *its = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(side, "side"));
+        if (its != NULL && strncmp(its, name, strlen(name)) == 0)
+            return side;
+    }
+    return NULL;
+}
+
+static void compiled_steps_are_warm_and_memory_has_both_numbers(void **state)
+{
+    NEED_PYTHON();
+    ran r = peer_with_torch("--if-present --steps 2 --rounds 1 --warmup 2 --isa avx2 --json");
+    if (strstr(r.out, "this processor lacks") != NULL) {
+        cli_done(&r);
+        skip();
+    }
+    assert_code(&r, 0);
+    cJSON *all = cJSON_Parse(r.out);
+    const cJSON *about = cJSON_GetObjectItemCaseSensitive(all, "torch");
+    const bool compiles =
+        cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(about, "compiler")) != NULL;
+    assert_non_null(cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(about, "kind")));
+    assert_int_equal(row_of(all, "torch compiled") != NULL, compiles);
+    static const char *const names[] = {"torch stock", "torch tuned", "torch compiled"};
+    for (int i = 0; i < (compiles ? 3 : 2); i++) {
+        const cJSON *round = cJSON_GetArrayItem(
+            cJSON_GetObjectItemCaseSensitive(row_of(all, names[i]), "rounds"), 0);
+        const double peak = json_number(round, "resident_peak");
+        const double out = json_number(round, "resident_left_out");
+        assert_true(peak > 1 << 20 && out >= 0);
+        assert_true(json_number(round, "resident_whole") == peak + out);
+        assert_string_equal(
+            cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(round, "capability")), "AVX2");
+        assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(round, "seconds")), 2);
+        /* The step that compiles is none of those that warm up. */
+        const double graphs = json_number(round, "graphs");
+        assert_true(json_number(round, "warmup_steps") >= (i == 2 ? 3 : 2));
+        assert_true(i == 2 ? graphs >= 1 : graphs == 0);
+        assert_true((json_number(round, "compile_seconds") > 0) == (i == 2));
+    }
+    cJSON_Delete(all);
+    cli_done(&r);
+}
+
 static void two_builds_of_ours_take_turns_without_torch(void **state)
 {
     NEED_PYTHON();
@@ -137,6 +186,10 @@ static void what_does_not_go_together_is_wrong_use(void **state)
         {"--ours-before /nowhere/dnntrain", "/nowhere/dnntrain is no program"},
         {"--ours-before /tmp", "/tmp is no program"},
         {"--ours-before /bin/true --check", "leave out --ours-before"},
+        {"--torch none --venv", "leave out --torch none"},
+        {"--torch stock,fast", "some of stock, tuned, compiled"},
+        {"--isa avx3", "invalid choice: 'avx3'"},
+        {"--venv /v --python /p", "leave out one"},
         {"--torch none --busy 257", "--busy is 0 to 256"},
         {"--torch none --busy 1 --nice 20", "--nice 0 to 19"},
     };
@@ -162,6 +215,28 @@ static void loss_and_gradients_agree(void **state)
     cli_done(&r);
 }
 
+/* Both in few layers, as that is what PyTorch in double precision takes time for; every kind of
+ * tensor is there. */
+static void a_densenet_and_a_transformer_agree(void **state)
+{
+    NEED_PYTHON();
+    static const char *const networks[] = {
+        "--set model.name=densenet121 --set model.counts=2,1,1,2 --set model.image=64",
+        "--set model.name=vit_small --set model.layers=2 --set model.image=32 --set "
+        "train.optimizer=adamw --set train.no_decay=on"};
+    static const char *const tensors[] = {"52 tensors", "31 tensors"};
+    for (int i = 0; i < (int)DT_COUNT(networks); i++) {
+        char more[512];
+        snprintf(
+            more, sizeof more, "--if-present --check --set data.source=synthetic %s", networks[i]);
+        ran r = peer_with_torch(more);
+        assert_code(&r, 0);
+        assert_has(r.out, tensors[i]);
+        assert_has(r.out, "\nagree\n");
+        cli_done(&r);
+    }
+}
+
 static void what_goes_wrong_is_told(void **state)
 {
     NEED_PYTHON();
@@ -176,10 +251,12 @@ DT_TEST_GROUP(peer)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_torch_it_says_how_to_get_it),
         cmocka_unit_test(both_sides_are_timed_on_the_same_network),
+        cmocka_unit_test(compiled_steps_are_warm_and_memory_has_both_numbers),
         cmocka_unit_test(two_builds_of_ours_take_turns_without_torch),
         cmocka_unit_test(beside_busy_processes_it_says_so),
         cmocka_unit_test(what_does_not_go_together_is_wrong_use),
         cmocka_unit_test(loss_and_gradients_agree),
+        cmocka_unit_test(a_densenet_and_a_transformer_agree),
         cmocka_unit_test(what_goes_wrong_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -186,7 +186,8 @@ WIDE = ["avx512f", "avx512dq", "avx512bw", "avx512vl"]
 ISAS = {
     "avx2": (["avx2", "fma"], "AVX2", "avx2", "AVX2", "x86-64-v3"),
     "avx512": (WIDE, "AVX512_CORE", "avx512", "AVX512", "x86-64-v4"),
-    "avx512_bf16": ([*WIDE, "avx512_bf16"], "AVX512_CORE_BF16", "avx512", "AVX512_E3", "cooperlake"),
+    "avx512_bf16": ([*WIDE, "avx512_bf16"], "AVX512_CORE_BF16", "avx512", "AVX512_E3",
+                    "cooperlake"),
     "amx": ([*WIDE, "avx512_bf16", "amx_tile", "amx_int8", "amx_bf16"], "AVX512_CORE_AMX", "avx512",
             "AVX512_E4", "sapphirerapids"),
 }
@@ -207,7 +208,7 @@ def cap(isa):
     torch = {"ONEDNN_MAX_CPU_ISA": onednn, "ATEN_CPU_CAPABILITY": aten,
              "MKL_ENABLE_INSTRUCTIONS": mkl, "TORCHINDUCTOR_CPP_MARCH": march}
     if isa == "avx2":
-        torch["OPENBLAS_CORETYPE"] = "Haswell"  # a kind of processor, not a limit: only where it binds
+        torch["OPENBLAS_CORETYPE"] = "Haswell"  # names a processor: no limit that others could have
     return {"DT_ISA": isa}, torch
 
 
@@ -617,7 +618,8 @@ def describe_torch(kind, run, torch):
         blas.insert(0, "MKL inside")
     print(f"{kind:9} {run['capability']} kernels, {', '.join(blas) or 'no BLAS library'}")
     if kind == "compiled":
-        print(f"          inductor, {torch.about['compiler']}: {run['graphs']} graph{'s' * (run['graphs'] != 1)}; not counted: "
+        graphs = f"{run['graphs']} graph{'s' * (run['graphs'] != 1)}"
+        print(f"          inductor, {torch.about['compiler']}: {graphs}; not counted: "
               f"{run['warmup_steps']} steps, {run['compile_seconds']:.0f} s of compiling")
     if kind != "stock":
         print(f"          with {torch.tuned[1]}")

@@ -2,8 +2,8 @@
 
 import re
 
-# PyTorch's wheel loads CUDA's libraries even where there is no card: libcudart, libcublas, libnvrtc,
-# libnccl and the like. Their pages in the page cache are no part of what a step on the CPU takes.
+# PyTorch's wheel loads CUDA's libraries even where there is no card: libcudart, libcublas,
+# libnvrtc, libnccl and the like. Their pages in the page cache are no part of what a step on the CPU takes.
 LEFT_OUT = re.compile(r"lib(cu|nv|nccl)[^/]*")
 # "7f12...-7f13... r-xp 00000000 08:01 1234   /path with spaces": the path, "" for no file.
 MAPPING = re.compile(r"[0-9a-f]+-[0-9a-f]+ [-rwxsp]{4} [0-9a-f]+ [0-9a-f]+:[0-9a-f]+ \d+ *(.*)")

@@ -2,9 +2,9 @@
 
     peer_torch.py JSON
 
-The JSON object names a job (`about`, `batch`, `time`, `check` or `loss`) and what it needs; the answer
-is one line of JSON on standard output. Networks follow models/*.c: names and shapes of their tensors are those
-of the weight files of dnntrain, and loading one fails when a single tensor differs.
+The JSON object names a job (`about`, `batch`, `time`, `check` or `loss`) and what it needs; the
+answer is one line of JSON on standard output. Networks follow models/*.c: names and shapes of their
+tensors are those of the weight files of dnntrain, and loading one fails when a single tensor differs.
 """
 
 import contextlib
@@ -638,8 +638,8 @@ class Steps:
         return time.perf_counter() - start, loss
 
     def warm_up(self):
-        """As many steps as were asked for, behind the last of those in which something was compiled:
-        all of them, seconds and loss."""
+        """As many steps as were asked for, behind the last in which something was compiled: seconds
+        and loss of all, and of those up to that one."""
         done, compiling = [], 0
         while len(done) < compiling + self.job["warmup"]:
             before = graphs()

@@ -429,7 +429,9 @@ class Torch:
     def __init__(self, python, ours, about, folders):
         self.python, self.ours, self.about = python, ours, python.about if python else {}
         self.tuned = tuning(folders, self.about.get("blas"), ours.a.isa)
-        self.compiled = {**self.tuned[0], "TORCHINDUCTOR_CACHE_DIR": str(ours.folder / "inductor")}
+        # Headers that inductor compiles beforehand are below TMPDIR, wherever its cache is.
+        self.compiled = {**self.tuned[0], "TORCHINDUCTOR_CACHE_DIR": str(ours.folder / "inductor"),
+                         "TMPDIR": str(ours.folder)}
         self.job = {"net": {k: about.get(k) for k in
                             ("name", "image", "channels", "classes", "width", "heads", "dropout")},
                     "weights": str(about["weights"]), "batch": about["batch"],

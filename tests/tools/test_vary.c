@@ -5,6 +5,10 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/io.h"
+#include "memory/time/cost_file.h"
+#include "session/predict.h"
+#include "session/profile_cache.h"
 #include "tests/fixture/json_read.h"
 #include "tests/fixture/run_cli.h"
 
@@ -468,6 +472,65 @@ static void options_count_of_policies_that_are_compared(void **state)
     cli_done(&r);
 }
 
+/* A profile that this machine would have kept of that precision: a step has so many seconds that
+ * are no op's. False: the processor has no such precision. */
+static bool keep_profile(const char *set, double rest)
+{
+    dt_session *s = NULL;
+    dt_err err = {0};
+    dt_costs c = dt_costs_default;
+    dt_origin o;
+    char path[DT_CACHE_PATH], *text = NULL;
+    size_t n = 0;
+    if (dt_session_open(&s, lenet(), &set, 1, &err) != DT_OK) {
+        dt_session_close(s);
+        return false;
+    }
+    dti_session_origin(s, &o);
+    assert_ok(dt_profile_kept(s, path, &err), &err);
+    c.rest = rest;
+    assert_ok(dt_profile_text(&text, &n, &c, &(dt_densities){0}, &o, &err), &err);
+    assert_ok(dt_make_above(path, &err), &err);
+    assert_ok(dt_write_file(path, text, n, &err), &err);
+    dt_free(text);
+    dt_session_close(s);
+    return true;
+}
+
+/* Each variant goes by what was kept of its own precision, and one that has none is told of. */
+static void each_precision_goes_by_its_own_profile(void **state)
+{
+    NEED_BINARY();
+    static const char words[] =
+        "compare FILE --json --set memory.profile=auto --budgets 1 --policies chen_sqrt";
+    char line[256];
+    setenv("XDG_CACHE_HOME", dt_temp_path("kept"), 1);
+    if (!keep_profile("train.precision=bf16", 40)) {
+        unsetenv("XDG_CACHE_HOME");
+        skip();
+    }
+    snprintf(line, sizeof line, "%s --vary train.precision=fp32,bf16", words);
+    ran r = cli_run(line, lenet());
+    assert_code(&r, 0);
+    assert_has(r.err, "memory.profile = auto: there is none of this machine and network");
+    cli_done(&r);
+    assert_true(keep_profile("train.precision=fp32", 20));
+    cJSON *all = object_of(line);
+    int n = 0;
+    const cJSON *o;
+    cJSON_ArrayForEach(o, all)
+    {
+        const char *precision = json_text(o, "train.precision");
+        const double least = strcmp(precision, "bf16") == 0 ? 40 : 20,
+                     got = json_number(o, "step_seconds");
+        assert_true(got > least && got < least + 10);
+        n++;
+    }
+    assert_int_equal(n, 4);
+    cJSON_Delete(all);
+    unsetenv("XDG_CACHE_HOME");
+}
+
 DT_TEST_GROUP(vary)
 {
     const struct CMUnitTest tests[] = {
@@ -485,6 +548,7 @@ DT_TEST_GROUP(vary)
         cmocka_unit_test(too_many_variants_are_counted_and_refused),
         cmocka_unit_test(semicolons_stand_between_values_with_commas),
         cmocka_unit_test(options_count_of_policies_that_are_compared),
+        cmocka_unit_test(each_precision_goes_by_its_own_profile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,7 +19,8 @@ enum {
     FAR = 64 << 20,   /* what a caller leaves out is read nevertheless, up to here */
 };
 
-_Static_assert(DTI_AHEAD_BYTES <= DT_WRITER_BYTES, "plans leave room for the larger of the two");
+_Static_assert(
+    (int)DTI_AHEAD_BYTES <= (int)DT_WRITER_BYTES, "plans leave room for the larger of the two");
 
 /**
  * struct dti_ahead

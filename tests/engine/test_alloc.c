@@ -9,13 +9,7 @@
 
 #include "engine/base/alloc.h"
 #include "tests/fixture/check.h"
-
-/* Sanitizers keep what is freed, to see that nobody reads it. */
-#if defined(DT_ADDRESS_SANITIZER) || defined(DT_THREAD_SANITIZER)
-enum { OWN_HEAP = 1 };
-#else
-enum { OWN_HEAP = 0 };
-#endif
+#include "tests/fixture/sanitizer.h"
 
 enum { LARGE = 3 << 20, SMALL = 4000, BLOCKS = 10000 };
 
@@ -112,7 +106,7 @@ static void what_many_small_blocks_took_goes_back(void **state)
 {
     (void)state;
     static void *block[BLOCKS];
-    if (OWN_HEAP)
+    if (DT_OWN_HEAP)
         skip();
     for (size_t i = 0; i < BLOCKS; i++) {
         block[i] = dt_alloc(SMALL, 1);

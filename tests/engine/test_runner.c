@@ -34,7 +34,7 @@ static volatile struct watch {
     size_t largest;
 } watch;
 
-#if !defined(DT_ADDRESS_SANITIZER) && !defined(DT_THREAD_SANITIZER) && defined(__GLIBC__)
+#if !DT_OWN_HEAP && defined(__GLIBC__)
 #define WATCHED 1
 extern void *__libc_malloc(size_t n);
 extern void *__libc_calloc(size_t n, size_t each);

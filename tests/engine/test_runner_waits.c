@@ -87,7 +87,7 @@ static unsigned char *right_bits(void)
 static void a_wait_that_is_missing_is_noticed(void **state)
 {
     (void)state;
-#if defined(DT_THREAD_SANITIZER)
+#if DT_THREAD_SANITIZER
     skip(); /* it would notice by itself, and end the program */
 #endif
     unsigned char *right = right_bits();

@@ -155,7 +155,7 @@ static void no_fc_falls_back_to_reference_or_gemm(void **state)
 }
 
 /* Allocations while `watching`, seen by standing in for the C library's functions. */
-#if !defined(DT_ADDRESS_SANITIZER) && !defined(DT_THREAD_SANITIZER) && defined(__GLIBC__)
+#if !DT_OWN_HEAP && defined(__GLIBC__)
 #define CAN_WATCH 1
 static volatile bool watching;
 static volatile size_t seen_bytes;

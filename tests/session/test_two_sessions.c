@@ -17,7 +17,7 @@
 enum { STEPS = 3, PATH_BYTES = 512 };
 
 /* The sanitizer does not know how threads of OpenMP's wait for each other. */
-#if defined(DT_THREAD_SANITIZER)
+#if DT_THREAD_SANITIZER
 enum { MOST_THREADS = 1 };
 #else
 enum { MOST_THREADS = 2 };

@@ -140,10 +140,13 @@ bool dt_map_all_on_host(const dt_map *m)
     return true;
 }
 
-dt_status dt_map_forget_gradients(dt_map *m, dt_err *err)
+dt_status dt_map_update_early(dt_map *m, bool loose, dt_err *err)
 {
     size_t n = 0;
     m->early = true;
+    m->loose = loose;
+    if (!loose)
+        return DT_OK;
     m->bytes = 0;
     memset(m->tier_bytes, 0, sizeof m->tier_bytes);
     for (size_t i = 0; i < m->n; i++) {

@@ -53,7 +53,8 @@ typedef struct dt_map {
     dt_home *home;               /* in the order of nodes, then parameters; then what is nobody's */
     size_t bytes;                /* of all on the device, each rounded up to DT_ALIGN */
     size_t tier_bytes[DT_TIERS]; /* the same of those in a tier, rounded up to its alignment */
-    bool early;     /* a parameter is updated once its gradient is whole; no gradient lives on */
+    bool early;                  /* a parameter is updated once its gradient is whole */
+    bool loose;     /* no gradient lives on: each is a value of the program that updates early */
     bool two;       /* what steps change and the disk holds has two generations there */
     uint64_t slice; /* most bytes of a tensor in a tier that an update brings at once, a multiple of
                        DT_PART_UNIT; 0: any, whole */
@@ -75,8 +76,9 @@ dt_status dt_map_create(dt_map **out, const dt_graph *g, const dt_context *conte
     int state, dt_err *err) DT_NODISCARD;
 void dt_map_destroy(dt_map *m);
 
-/* Leave gradients out: updates are early. Before homes are given. */
-dt_status dt_map_forget_gradients(dt_map *m, dt_err *err) DT_NODISCARD;
+/* Updates are early. @loose: gradients are left out; else they have homes, to which each goes for
+ * its update. Before homes are given. */
+dt_status dt_map_update_early(dt_map *m, bool loose, dt_err *err) DT_NODISCARD;
 
 /* Give every entry a home, by its number in @tier, and lay out all anew, as @two and delayed say.
  * Metrics stay on the device. DT_E_CONFIG when a tier would be too large. */

@@ -39,14 +39,16 @@ static const dt_stream usual[DT_USUAL_STREAMS] = {
     [DT_USUAL_IN] = {DT_STREAM_IN, DT_TIER_HOST, 'i'},
     [DT_USUAL_WRITE] = {DT_STREAM_OUT, DT_TIER_DISK, 'w'},
     [DT_USUAL_READ] = {DT_STREAM_IN, DT_TIER_DISK, 'r'},
+    [DT_USUAL_HOST] = {DT_STREAM_COMPUTE, DT_TIER_HOST, 'h'},
 };
 _Static_assert((int)DT_USUAL_STREAMS <= (int)DT_MAX_STREAMS, "they fit");
 _Static_assert((int)DT_USUAL_COMPUTE == (int)DT_COMPUTE_STREAM, "what computes is the first");
+_Static_assert(DT_USUAL_HOST + 1 == DT_USUAL_STREAMS, "the last one can be left out");
 
-int dt_usual_streams(dt_stream to[DT_MAX_STREAMS])
+int dt_usual_streams(dt_stream to[DT_MAX_STREAMS], bool host)
 {
     memcpy(to, usual, sizeof usual);
-    return DT_USUAL_STREAMS;
+    return host ? DT_USUAL_STREAMS : DT_USUAL_HOST;
 }
 
 int dt_usual_stream_of(const dt_stream *s)

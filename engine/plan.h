@@ -42,7 +42,8 @@ typedef enum dt_stream_kind {
 /**
  * struct dt_stream - a stream of a plan, by whose place in the plan's table rows name it.
  * @kind:   dt_stream_kind
- * @tier:   of the copies; of compute 0
+ * @tier:   of the copies; of compute 0, or the host's where its processor computes for a device
+ *          whose memory it does not reach
  * @letter: what the plan's text calls it
  */
 typedef struct dt_stream {
@@ -127,7 +128,9 @@ typedef struct dt_plan_node {
  *          below is, and the plan cannot be run
  * @node:   row of the table of nodes; -1 for ops that belong to no layer
  * @form @alt @dtype @needs_dx @vector @count: see dt_call
- * @on_host: of the tensors that it touches, those that live on the host stay there
+ * @on_host: of the tensors that it touches, those that live on the host stay there. For a device
+ *          whose memory the processor does not reach, all of them do, and its row stands on the
+ *          host's stream
  * @n0 @n1: samples it works on
  * @codec @packed: how it packs, numbered from 1 (0: not at all), and the bytes of what is packed
  * @limit:  most bytes of its algorithm, see dt_call; DT_LIMIT_ANY: the fastest
@@ -194,24 +197,32 @@ typedef struct dt_plan {
 
 void dt_plan_destroy(dt_plan *p);
 
-/* The usual streams: what computes, and copies to and from the host and the disk. They stand so in
- * tables of costs, which a machine has for no others. */
+/* The usual streams: what computes, copies to and from the host and the disk, and what the host's
+ * processor computes for a device. They stand so in tables of costs, which a machine has for no
+ * others. */
 typedef enum dt_usual_stream {
     DT_USUAL_COMPUTE,
     DT_USUAL_OUT,
     DT_USUAL_IN,
     DT_USUAL_WRITE,
     DT_USUAL_READ,
+    DT_USUAL_HOST,
     DT_USUAL_STREAMS
 } dt_usual_stream;
 
-/* Fill the table of a plan with them; how many. */
-int dt_usual_streams(dt_stream to[DT_MAX_STREAMS]);
+/* Fill the table of a plan with them; how many. @host: the last one, too. */
+int dt_usual_streams(dt_stream to[DT_MAX_STREAMS], bool host);
 /* Which of them has this one's kind and tier; -1: none. */
 int dt_usual_stream_of(const dt_stream *s);
 
 /* The first stream of a kind and tier; -1: the plan has none. */
 int dt_plan_stream(const dt_plan *p, dt_stream_kind kind, int tier);
+
+/* Whether the host's processor makes the op beside the plan's device. */
+static inline bool dt_plan_beside(const dt_plan *p, const dt_plan_op *op)
+{
+    return op->on_host && dt_plan_stream(p, DT_STREAM_COMPUTE, DT_TIER_HOST) >= 0;
+}
 
 /* The program that the plan is of; -1 where its name is of none. */
 int dt_plan_kind(const dt_plan *p);

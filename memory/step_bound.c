@@ -308,6 +308,8 @@ static dt_status open(least *l, const dt_program *p, dt_err *err)
     if (st == DT_OK)
         st = take_less(l, bare, p->n_op, err);
     for (size_t i = 0; st == DT_OK && i < p->n_op; i++) {
+        if (p->op[i].kind == DT_OP_UPDATE && dt_context_device(p->context) != DT_CPU)
+            l->once[i] = 0; /* the host may make it beside the device */
         l->compute += l->once[i] < HUGE_VAL ? l->once[i] : 0;
         l->again[i] = l->again[i] < HUGE_VAL ? l->again[i] : 0;
     }

@@ -73,29 +73,11 @@ static dt_status rewrite(const dt_plan_set *p, const dt_policies *policies, cons
     return dt_policies_apply(policies, to->program, &env, err);
 }
 
-/* Whether updates go to what lives on the host, so that there is nothing to bring. An early one has
- * its gradient on the device. */
+/* Whether updates go to what lives on the host, so that there is nothing to bring. */
 static bool updates_at_home(const dt_plan_set *p)
 {
     return dt_policies_host_updates(p->policies) &&
-           (p->map->device == DT_CPU || (!p->map->early && dt_map_all_on_host(p->map)));
-}
-
-/* Of a device whose memory the host's is not, only those that need nothing else. */
-static bool may_be_on_host(const dt_program *p, const dt_op *op)
-{
-    bool all = true;
-    for (int k = 0; k < op->n_arg && p->map->device != DT_CPU; k++) {
-        const int32_t home = p->tensor[op->arg[k].tensor].home;
-        all = all && home != DT_NONE && p->map->home[home].tier == DT_TIER_HOST;
-    }
-    return all;
-}
-
-static void update_on_host(dt_program *p)
-{
-    for (size_t i = 0; i < p->n_op; i++)
-        p->op[i].on_host = p->op[i].kind == DT_OP_UPDATE && may_be_on_host(p, &p->op[i]);
+           (p->map->device == DT_CPU || (!p->map->loose && dt_map_all_on_host(p->map)));
 }
 
 static dt_status make_program(const dt_plan_set *p, const dt_policies *policies,
@@ -116,7 +98,7 @@ static dt_status make_program(const dt_plan_set *p, const dt_policies *policies,
     if (to->kind != DT_PROGRAM_UPDATE)
         DT_CHECK(rewrite(p, policies, to, lower, err));
     if (updates_at_home(p))
-        update_on_host(to->program);
+        dt_program_update_on_host(to->program);
     return DT_OK;
 }
 
@@ -208,14 +190,20 @@ static dt_status take_given(const dt_plan_set *p, dt_program_kind kind, int64_t 
     return DT_OK;
 }
 
-/* The persistent tensors, at their homes. */
-static dt_status lay_out(dt_plan_set *p, dt_err *err)
+static bool early(const dt_plan_set *p)
+{
+    return p->session->opts.train.update == DT_UPDATE_EARLY &&
+           p->asked.batch == p->asked.micro_batch;
+}
+
+/* The persistent tensors, at their homes. @loose: early updates leave no gradient a home. */
+static dt_status lay_out_so(dt_plan_set *p, bool loose, dt_err *err)
 {
     const dt_session *s = p->session;
     DT_CHECK(dt_map_create(&p->map, s->graph, &s->context, p->asked.micro_batch,
         dt_optimizer_state(&s->opts.train), err));
-    if (s->opts.train.update == DT_UPDATE_EARLY && p->asked.batch == p->asked.micro_batch)
-        DT_CHECK(dt_map_forget_gradients(p->map, err));
+    if (early(p))
+        DT_CHECK(dt_map_update_early(p->map, loose, err));
     dt_tier *tier = dt_alloc(p->map->n, sizeof *tier);
     if (tier == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the homes of tensors");
@@ -228,6 +216,20 @@ static dt_status lay_out(dt_plan_set *p, dt_err *err)
     p->map->slice = updates_at_home(p) ? 0 : s->opts.memory.slice;
     dt_free(tier);
     return st;
+}
+
+/* A gradient goes through the host where its processor makes the early updates of a device whose
+ * memory it does not reach, and else dies where it was made. */
+static dt_status lay_out(dt_plan_set *p, dt_err *err)
+{
+    const bool through_host =
+        dt_policies_host_updates(p->policies) && dt_context_device(&p->session->context) != DT_CPU;
+    DT_CHECK(lay_out_so(p, !through_host, err));
+    if (!early(p) || !through_host || updates_at_home(p))
+        return DT_OK;
+    dt_map_destroy(p->map);
+    p->map = NULL;
+    return lay_out_so(p, true, err);
 }
 
 static void forget(dt_plan_set *p)

@@ -303,6 +303,8 @@ static void measure_team(profiling *p, const load *l)
         line_through(at_share(small, 9, quiet), at_share(large, 9, quiet), l->size);
     p->out->costs.link[DT_TIER_HOST][DT_TO_TIER] = link;
     p->out->costs.link[DT_TIER_HOST][DT_FROM_TIER] = link;
+    if (dt_context_device(&p->s->context) != DT_CPU)
+        p->out->costs.host = 2 * link.rate; /* it reads and writes */
 }
 
 static bool has_disk(const dt_session *s)

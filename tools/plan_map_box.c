@@ -43,7 +43,7 @@ void dti_map_lane_name(const dt_plan *p, int stream, FILE *f)
 {
     const dt_stream *s = &p->stream[stream];
     if (s->kind == DT_STREAM_COMPUTE)
-        fprintf(f, "ops");
+        fprintf(f, "%s", s->tier == DT_TIER_HOST ? "ops, host" : "ops");
     else
         fprintf(f, "%s %s", s->kind == DT_STREAM_OUT ? "to" : "from", dt_tier_name(s->tier));
 }

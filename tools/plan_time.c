@@ -31,7 +31,7 @@ static const char *stream_name(const dt_stream *s)
 {
     const bool disk = s->tier == DT_TIER_DISK;
     if (s->kind == DT_STREAM_COMPUTE)
-        return "compute";
+        return s->tier == DT_TIER_HOST ? "host" : "compute";
     return s->kind == DT_STREAM_OUT ? (disk ? "write" : "out") : (disk ? "read" : "in");
 }
 

@@ -178,6 +178,12 @@ void dti_cpu_setup_alone(void)
     flush_denormals();
 }
 
+void dti_cpu_setup_with(int threads)
+{
+    dti_cpu_setup_alone();
+    omp_set_num_threads(threads);
+}
+
 typedef struct copy_job {
     void *to;
     const void *from;

@@ -41,9 +41,11 @@ int dt_cpu_threads(void);
 uint8_t dti_cpu_denormals(void);
 void dti_cpu_set_denormals(uint8_t flush);
 
-/* Have the calling thread, which is not of the team, be a team of its own of one thread, with
- * denormals as above; what OpenMP keeps for it is made here and not later. */
+/* Have the calling thread, which is not of the team, compute by itself, with denormals as above;
+ * what OpenMP keeps for it is made here and not later. With helpers: kernels that it calls find so
+ * many threads, itself included, for a team of its own (engine/base/team.h). */
 void dti_cpu_setup_alone(void);
+void dti_cpu_setup_with(int threads);
 
 /* Copy by the whole team. */
 void dt_cpu_copy(void *to, const void *from, size_t bytes);

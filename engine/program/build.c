@@ -21,7 +21,7 @@ typedef struct builder {
     int32_t *arrived;
     int32_t (*stash)[DT_MAX_STASH]; /* by node */
     bool *trained;                  /* by node: it or something before it has parameters */
-    int32_t (*whole)[DT_MAX_PARAM]; /* by node, where updates are early: gradients so far */
+    int32_t (*whole)[DT_MAX_PARAM]; /* by node, where they have no homes: gradients so far */
 } builder;
 
 /* ---- what all parts share ---- */
@@ -292,18 +292,18 @@ static int32_t owner_of(const builder *b, int32_t node)
     return shares == DT_SHARES_NONE ? node : shares;
 }
 
-/* Where a parameter's gradient is, as far as it has come: at home, or, where updates are early, in
- * a transient. */
+/* Where a parameter's gradient is, as far as it has come: at home, or, where it has none, in a
+ * transient. */
 static int32_t gradient_of(const builder *b, int32_t node, int i)
 {
-    return b->p->map->early ? b->whole[owner_of(b, node)][i] : home_of(b, node, i, DT_DP);
+    return b->p->map->loose ? b->whole[owner_of(b, node)][i] : home_of(b, node, i, DT_DP);
 }
 
 /* A new place for it, where it has none at home. */
 static dt_status place_gradient(builder *b, int32_t node, int i, dt_err *err)
 {
     const size_t bytes = b->p->tensor[home_of(b, node, i, DT_P)].bytes;
-    return b->p->map->early
+    return b->p->map->loose
                ? loose_gradient(b, node, i, "g", bytes, &b->whole[owner_of(b, node)][i], err)
                : DT_OK;
 }
@@ -576,8 +576,8 @@ static dt_status update_early(builder *b, int32_t node, dt_err *err)
     if (!b->p->map->early || owner_of(b, node) != node)
         return DT_OK;
     for (int i = 0; i < b->g->node[node].info.n_param; i++)
-        if (b->whole[node][i] != DT_NONE)
-            DT_CHECK(append_update(b, home_of(b, node, i, DT_P), b->whole[node][i], err));
+        if (gradient_of(b, node, i) != DT_NONE)
+            DT_CHECK(append_update(b, home_of(b, node, i, DT_P), gradient_of(b, node, i), err));
     return DT_OK;
 }
 

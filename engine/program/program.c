@@ -442,6 +442,23 @@ static dt_status extend_index(dt_program *p, dt_err *err)
     return ok ? DT_OK : no_index_memory(err);
 }
 
+/* Of a device whose memory the host's is not, only those that need nothing else. */
+static bool may_be_on_host(const dt_program *p, const dt_op *op)
+{
+    bool all = true;
+    for (int k = 0; k < op->n_arg && p->map->device != DT_CPU; k++) {
+        const int32_t home = p->tensor[op->arg[k].tensor].home;
+        all = all && home != DT_NONE && p->map->home[home].tier == DT_TIER_HOST;
+    }
+    return all;
+}
+
+void dt_program_update_on_host(dt_program *p)
+{
+    for (size_t i = 0; i < p->n_op; i++)
+        p->op[i].on_host = p->op[i].kind == DT_OP_UPDATE && may_be_on_host(p, &p->op[i]);
+}
+
 static bool is_current(const dt_program *p)
 {
     return !p->stale && p->n_touched == 0 && p->index.n_op == p->n_op &&

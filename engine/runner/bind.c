@@ -327,8 +327,14 @@ static dt_status bind_compute(binder *b, const dt_row *row, dt_err *err)
     *c = (dti_compute){.op = row->op, .launched = 1, .updates = DT_NONE, .gradient = DT_NONE};
     DT_CHECK(find_call(b, op, &desc, &c->call, err));
     c->host = op->on_host && !b->r->d->host_memory;
+    if (c->host != (s->stream != DT_COMPUTE_STREAM))
+        return DT_FAIL(err, DT_E_DATA, "%s: %s: plan again", op->name,
+            c->host ? "the host computes it, but its row is not on the host's stream"
+                    : "its row is on the stream of what the host computes");
     c->kernels = c->host ? desc->cpu : dti_kernels_of(desc, b->r->o.context);
-    b->to->plain = b->to->plain || c->host; /* what the processor does no device can keep */
+    /* Kept, the device's work would be cut into pieces at each copy that the host waits for, and
+     * pieces wait for each other. */
+    b->to->plain = b->to->plain || c->host;
     c->args.n = c->call.n;
     c->args.sample0 = op->n0;
     c->args.layer = c->call.node == NULL ? DT_NONE : c->call.node->key;

@@ -21,7 +21,7 @@ typedef enum dti_what {
     DERIVED, /* weight of a node in the layout for forward (0) or backward (1) */
     RAW,     /* gradient of a node's parameter 0, in the layout that backward gives */
     READY,   /* gradient to be added to that of a home */
-    PART     /* where updates are early: sum of i gradients of a home's parameter */
+    PART     /* where gradients have no homes: sum of i of a home's parameter */
 } dti_what;
 
 #define GRADIENT ((uint64_t)1 << 63)
@@ -373,8 +373,8 @@ static uint64_t held(const op_check *k, int port)
     return t >= 0 ? k->v->holds[t] : 0;
 }
 
-/* A parameter's gradient where updates are early: the first of them makes a transient. */
-static void want_early(op_check *k, int32_t node, int i, bool can)
+/* A parameter's gradient where that has no home: the first of them makes a transient. */
+static void want_loose(op_check *k, int32_t node, int i, bool can)
 {
     const int port = DT_DP + i;
     const int32_t home = home_of(k, node, i, DT_P);
@@ -394,8 +394,8 @@ static void want_gradient(op_check *k, int32_t node, int i, bool can)
 {
     const int32_t home = home_of(k, node, i, DT_DP);
     const bool add = home >= 0 && adds(k->v, node, i);
-    if (k->v->map->early) {
-        want_early(k, node, i, can);
+    if (k->v->map->loose) {
+        want_loose(k, node, i, can);
         return;
     }
     want_home(k, DT_DP + i, add && can ? DT_UPDATES : DT_WRITE, home);
@@ -537,7 +537,7 @@ static void want_sum(op_check *k)
         k->want[DT_X].bytes = k->want[DT_Y].bytes = bytes;
         return;
     }
-    if (what_is(one) == PART) { /* one more, where updates are early */
+    if (what_is(one) == PART) { /* one more, where it has no home */
         want(k, DT_X, DT_READ, one, bytes);
         want(k, DT_X + 1, DT_READ, value_of(READY, (int64_t)(one >> 8 & UINT32_MAX), 0), bytes);
         want(k, DT_Y, DT_WRITE, one + 1, bytes);
@@ -578,7 +578,7 @@ static dt_status want_update(op_check *k)
     if ((uint64_t)k->op->count > left)
         return wrong(k, "its count of elements", k->op->count, (int64_t)left);
     const int from = buffer ? DT_Q : DT_DP;
-    if (early)
+    if (early && m->loose)
         want(k, DT_DP, DT_READ, value_of(PART, home, parts_of(k->v, h)), h->bytes);
     else
         want_home(k, from, DT_READ, dti_map_find(m, h->node, h->param, (dt_port)from));
@@ -776,8 +776,9 @@ dt_status dti_values_check_op(dti_values *v, const dt_plan_op *op, const dt_laye
 static bool must_be_written(const dti_values *v, int32_t home)
 {
     const dt_home *h = &v->map->home[home];
-    const bool ready = dti_map_find(v->map, h->node, h->param, DT_DP) != DT_NONE ||
-                       dti_map_find(v->map, h->node, h->param, DT_Q) != DT_NONE;
+    const bool gradient = dti_map_find(v->map, h->node, h->param, DT_DP) != DT_NONE;
+    const bool ready =
+        (gradient && !v->map->early) || dti_map_find(v->map, h->node, h->param, DT_Q) != DT_NONE;
     switch (v->program) {
     case DT_PROGRAM_FIRST:
     case DT_PROGRAM_AGAIN:

@@ -1,10 +1,9 @@
 /* A run of a plan, row by row. The calling thread goes through the rows of compute and through the
  * copies that have no thread of their own, and puts them on the device's queues; between queues
- * there are the plan's events. It makes updates of the host itself, beside what is on the queues: a
- * program of updates reads and writes slots that no copy of its own touches. The disk, and copies
- * where they are given threads, have threads of the host: they wait until a device's event has
- * happened, and the calling thread waits for them before it goes on. On the processor what is put
- * on a queue is done at once.
+ * there are the plan's events. What the host's processor computes beside the device, the disk, and
+ * copies where they are given threads, have threads of the host: they wait until a device's event
+ * has happened, and the calling thread waits for them where its rows do. On the processor what is
+ * put on a queue is done at once.
  *
  * What is put there is the same in every run, as the numbers that differ are read from a block of
  * the device's memory: so a plan can be kept and done again as a whole (graphs.c). */
@@ -23,15 +22,15 @@ enum { HOST = DT_COMPUTE_STREAM /* the calling thread */, MOST_DELAY = 300000 /*
 /* What a step's kernels are told, this time. */
 static dt_args args_of(const dti_step *s, void *queue)
 {
-    dti_control *there = s->compute.host ? s->r->here : s->r->there;
+    const bool host = s->compute.host;
     dt_args a = s->compute.args;
     a.queue = queue;
-    a.now = &there->now;
-    a.overflow = &there->overflow;
+    a.now = host ? &s->r->now : &s->r->there->now;
+    a.overflow = host ? NULL : &s->r->there->overflow; /* what the host computes packs nothing */
     const int32_t g = s->compute.gradient;
     if (g != DT_NONE && s->r->turned[g])
         a.port[DT_DP] = dti_home_at(s->r, &s->r->o.map->home[g]);
-    if (s->r->d->kernels_on_host || s->compute.host) {
+    if (s->r->d->kernels_on_host || host) {
         a.sample0 += a.now->sample0;
         a.step = a.now->step;
         a.step_samples = a.now->step_samples;
@@ -261,7 +260,8 @@ dt_status dti_run_begin(const dti_run *u, dt_err *err)
     r->overflow = 0;
     r->held = a->hold;
     DT_CHECK(dti_input_begin(u, err));
-    *r->here = (dti_control){.now = {a->sample0, a->step, a->step_samples, a->hyper}};
+    r->now = (dt_now){a->sample0, a->step, a->step_samples, a->hyper};
+    *r->here = (dti_control){.now = r->now};
     return r->d->copy(r->device, HOST, r->there, r->here, sizeof *r->here, err);
 }
 

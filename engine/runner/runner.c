@@ -51,16 +51,25 @@ static dt_status reserve_device(dt_runner *r, dt_err *err)
     return DT_OK;
 }
 
-/* Copies to and from the host want threads only where they would take the calling one's time. */
-static unsigned copy_threads(const dt_runner *r)
+/* Copies to and from the host want threads only where they would take the calling one's time. What
+ * the host computes beside a device is done by a thread that has the whole team: the calling one
+ * only puts work on queues. */
+static unsigned threads_of(const dt_runner *r)
 {
     unsigned threads = 0;
     for (int s = DT_COMPUTE_STREAM + 1; s < r->n_stream; s++) {
-        const int tier = r->stream[s].tier;
-        if (tier == DT_TIER_HOST ? r->o.copy_threads && r->d->immediate : r->o.tier_bytes[tier] > 0)
-            threads |= 1U << s;
+        const dt_stream *x = &r->stream[s];
+        const bool wants = x->kind == DT_STREAM_COMPUTE || x->tier != DT_TIER_HOST
+                               ? r->o.tier_bytes[x->tier] > 0
+                               : r->o.copy_threads && r->d->immediate;
+        threads |= wants ? 1U << s : 0;
     }
     return threads;
+}
+
+static int team_of(const dt_runner *r, int stream)
+{
+    return r->stream[stream].kind == DT_STREAM_COMPUTE ? r->o.threads : 1;
 }
 
 /* What is kept by entry of the map. */
@@ -89,7 +98,10 @@ static dt_status reserve(dt_runner *r, dt_err *err)
     if (r->o.map->delayed && !r->d->immediate)
         return DT_FAIL(err, DT_E_CONFIG,
             "delayed updates are made on the processor alone: leave policy.zero_offload.delay out");
-    return dti_streams_create(&r->streams, copy_threads(r), err);
+    int team[DT_MAX_STREAMS] = {0};
+    for (int s = 0; s < r->n_stream; s++)
+        team[s] = (threads_of(r) >> s & 1) != 0 ? team_of(r, s) : 0;
+    return dti_streams_create(&r->streams, team, err);
 }
 
 /* It begins where slots of the disk do, which unbuffered files want of memory too. */
@@ -124,7 +136,7 @@ dt_status dt_runner_create(dt_runner **out, const dt_runner_opts *o, dt_err *err
     r->o = *o;
     r->d = o->driver != NULL ? o->driver : dti_device_driver(dt_context_device(o->context));
     r->o.threads = dt_cpu_setup(o->threads);
-    r->n_stream = dt_usual_streams(r->stream);
+    r->n_stream = dt_usual_streams(r->stream, !r->d->host_memory);
     const dt_status st = reserve(r, err);
     r->o.disk_path = NULL; /* the caller's */
     if (st != DT_OK) {

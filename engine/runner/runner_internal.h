@@ -47,6 +47,7 @@ struct dt_runner {
     void *reserved;
     unsigned char *base;       /* of the arena, behind the numbers of a run */
     dti_control *here, *there; /* pinned; in the device's memory */
+    dt_now now;                /* of the run under way, for what the host computes */
     dti_input input;
     struct { /* room for what one launch of several updates is told */
         int cap;

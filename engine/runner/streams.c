@@ -15,6 +15,7 @@ typedef struct lane {
     pthread_t thread;
     pthread_cond_t wake; /* for whatever it waits */
     bool has_cond, running;
+    int team;        /* that it computes with */
     bool begin;      /* a run wants it */
     int32_t waiting; /* the event it waits for */
     dt_err err;
@@ -71,7 +72,7 @@ static void *stream_main(void *arg)
     dt_streams *s = ((start *)arg)->s;
     const int i = ((start *)arg)->stream;
     lane *me = &s->lane[i];
-    dti_cpu_setup_alone();
+    dti_cpu_setup_with(me->team);
     pthread_mutex_lock(&s->mutex);
     for (;;) {
         while (!me->begin && !s->quit)
@@ -95,7 +96,7 @@ static int start_lane(dt_streams *s, int i)
     return e;
 }
 
-static dt_status start_all(dt_streams *s, unsigned threads, dt_err *err)
+static dt_status start_all(dt_streams *s, const int team[DT_MAX_STREAMS], dt_err *err)
 {
     s->has_mutex = pthread_mutex_init(&s->mutex, NULL) == 0;
     bool ok = s->has_mutex;
@@ -103,21 +104,22 @@ static dt_status start_all(dt_streams *s, unsigned threads, dt_err *err)
         s->lane[i].waiting = NOTHING;
         ok = s->lane[i].has_cond = pthread_cond_init(&s->lane[i].wake, NULL) == 0;
     }
-    for (int i = 1; i < DT_MAX_STREAMS && ok; i++)
-        if ((threads >> i & 1) != 0)
-            ok = start_lane(s, i) == 0;
+    for (int i = 1; i < DT_MAX_STREAMS && ok; i++) {
+        s->lane[i].team = team[i];
+        ok = team[i] == 0 || start_lane(s, i) == 0;
+    }
     return ok ? DT_OK
               : DT_FAIL(
-                    err, DT_E_NOMEM, "the machine gives no thread for copies" DT_THREADS_ADVICE);
+                    err, DT_E_NOMEM, "the machine gives no thread for a stream" DT_THREADS_ADVICE);
 }
 
-dt_status dti_streams_create(dt_streams **out, unsigned threads, dt_err *err)
+dt_status dti_streams_create(dt_streams **out, const int team[DT_MAX_STREAMS], dt_err *err)
 {
     *out = NULL;
     dt_streams *s = dt_alloc(1, sizeof *s);
     if (s == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for streams");
-    const dt_status st = start_all(s, threads, err);
+    const dt_status st = start_all(s, team, err);
     if (st != DT_OK) {
         dti_streams_destroy(s);
         return st;

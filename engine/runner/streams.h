@@ -1,4 +1,4 @@
-/* Streams: the calling thread is stream 0; others have a thread each, made at the start, asleep
+/* Streams: the calling thread is stream 0; others may have a thread each, made at the start, asleep
  * between runs. A run hands every stream that takes part the same body and ends when all are at
  * rest; between streams there are events. Nothing is allocated in a run, and nobody spins. */
 #ifndef DT_ENGINE_RUNNER_STREAMS_H
@@ -12,9 +12,10 @@ typedef struct dt_streams dt_streams;
  * should begin anything more. */
 typedef dt_status (*dt_stream_body)(void *arg, int stream, dt_err *err);
 
-/* @threads: bit s for a thread of stream s; bit 0 is not among them. The threads take no signals
- * and are an OpenMP team of one each. DT_E_NOMEM when the machine gives no more threads. */
-dt_status dti_streams_create(dt_streams **out, unsigned threads, dt_err *err) DT_NODISCARD;
+/* @team: by stream, how many threads its thread computes with; 0: it has no thread, which stream 0
+ * never has. The threads take no signals. DT_E_NOMEM when the machine gives no more threads. */
+dt_status dti_streams_create(
+    dt_streams **out, const int team[DT_MAX_STREAMS], dt_err *err) DT_NODISCARD;
 void dti_streams_destroy(dt_streams *s); /* NULL is fine */
 
 bool dti_streams_threaded(const dt_streams *s, int stream);

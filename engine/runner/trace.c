@@ -41,8 +41,8 @@ dt_status dti_trace_begin(const dti_run *u, dt_err *err)
     return r->d->finish_queue(r->device, DT_COMPUTE_STREAM, err);
 }
 
-/* Rows that the host does by itself, for the disk, are stamped on their queue, too, so that all
- * times are of one clock; who is told of their end must find it stamped. */
+/* Rows that the host does by itself, its ops and those for the disk, are stamped on their queue,
+ * too, so that all times are of one clock; who is told of their end must find it stamped. */
 dt_status dti_trace_stamp(const dti_run *u, const dti_step *s, bool end, dt_err *err)
 {
     dt_runner *r = u->r;
@@ -52,9 +52,10 @@ dt_status dti_trace_stamp(const dti_run *u, const dti_step *s, bool end, dt_err 
         return DT_OK;
     }
     DT_CHECK(r->d->stamp(r->device, s->stream, stamp_of(u, s, end), err));
-    return s->kind == DTI_COPY && r->tier[s->copy.tier].map == NULL
-               ? r->d->finish_queue(r->device, s->stream, err)
-               : DT_OK;
+    const bool by_host = s->kind == DTI_COMPUTE
+                             ? s->compute.host
+                             : s->kind == DTI_COPY && r->tier[s->copy.tier].map == NULL;
+    return by_host ? r->d->finish_queue(r->device, s->stream, err) : DT_OK;
 }
 
 static dt_status read_span(const dti_run *u, const dti_step *s, dti_span *to, dt_err *err)

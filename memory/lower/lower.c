@@ -673,6 +673,27 @@ static dt_row *copy_rows(lowering *l, int32_t pos, int32_t *coming, size_t *n)
     return copy_row(l, op, id, pos);
 }
 
+/* The host's processor makes what is on the host beside a device whose memory it does not reach. */
+static bool beside_device(const dt_program *p, const dt_op *op)
+{
+    return op->on_host && p->map->device != DT_CPU;
+}
+
+static bool host_computes(const dt_program *p)
+{
+    for (size_t i = 0; i < p->n_order; i++)
+        if (beside_device(p, &p->op[p->order[i]]))
+            return true;
+    return false;
+}
+
+static uint8_t compute_stream(const lowering *l, const dt_op *op)
+{
+    return beside_device(l->p, op)
+               ? (uint8_t)dt_plan_stream(l->plan, DT_STREAM_COMPUTE, DT_TIER_HOST)
+               : DT_COMPUTE_STREAM;
+}
+
 /* @by: by first, last and home place; @coming: room for as many as there are ops */
 static dt_status rows(lowering *l, const by_place by[], int32_t *coming, dt_err *err)
 {
@@ -686,8 +707,10 @@ static dt_status rows(lowering *l, const by_place by[], int32_t *coming, dt_err 
         const dt_plan_op *with = op->desc != NULL ? &l->plan->op[compute] : NULL;
         dt_row *r =
             with != NULL ? add_row(l, DT_ROW_COMPUTE, -1) : copy_rows(l, pos, coming, &n_coming);
-        if (with != NULL)
+        if (with != NULL) {
             r->op = compute++;
+            r->stream = compute_stream(l, op);
+        }
         DT_CHECK(op_reason(l, op, with, &r->reason, err));
         DT_CHECK(rows_behind(l, &by[HOME], &by[LAST], pos, err));
     }
@@ -730,7 +753,7 @@ static dt_status lower_rows(lowering *l, dt_err *err)
     plan->home_n = p->home_n;
     plan->threads = dt_context_device(p->context) == DT_CPU ? dt_cpu_threads() : 0;
     plan->budget = l->o->budget;
-    plan->n_stream = dt_usual_streams(plan->stream);
+    plan->n_stream = dt_usual_streams(plan->stream, host_computes(p));
     size_t args = 0;
     for (size_t i = 0; i < p->n_order; i++)
         args += (size_t)p->op[p->order[i]].n_arg;

@@ -169,10 +169,10 @@ static void forget(syncer *y, int32_t tensor, uint64_t off)
 }
 
 /* What an op finds in the slot where it lives. */
-static void use_home(syncer *y, const dt_plan_tensor *t, int32_t count)
+static void use_home(syncer *y, int stream, const dt_plan_tensor *t, int32_t count)
 {
     range x = {t->home, t->home + t->bytes, {{0}}};
-    x.last.done[DT_COMPUTE_STREAM] = count;
+    x.last.done[stream] = count;
     y->no_memory = !add_range(&y->slot[t->tier], x) || y->no_memory;
 }
 
@@ -196,7 +196,7 @@ static void compute(syncer *y, const dt_row *r)
     for (int32_t a = op->first; a < op->first + op->n; a++) {
         usage *u = &y->use[y->p->arg[a].tensor];
         if (dt_plan_in_slot(op, &y->p->tensor[y->p->arg[a].tensor])) {
-            use_home(y, &y->p->tensor[y->p->arg[a].tensor], at);
+            use_home(y, r->stream, &y->p->tensor[y->p->arg[a].tensor], at);
             continue;
         }
         u->any.done[r->stream] = at;

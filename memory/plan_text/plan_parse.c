@@ -336,7 +336,7 @@ static dt_status line_end(parser *x)
     return w.n == 0 ? DT_OK : scan_bad(&x->s, "'%.*s' is one field too many", SHOW(w));
 }
 
-/* LETTER:KIND or LETTER:KIND/TIER */
+/* LETTER:compute, LETTER:compute/host, or LETTER:KIND/TIER */
 static dt_status parse_stream(parser *x, word w)
 {
     dt_plan *p = x->p;
@@ -355,9 +355,10 @@ static dt_status parse_stream(parser *x, word w)
             s.tier = (uint8_t)i;
     if (s.kind == DT_STREAM_COMPUTE && tier.n == 0)
         s.tier = 0;
-    else if (s.kind == DT_STREAM_COMPUTE || s.kind == DT_STREAM_KINDS || s.tier == DT_TIERS)
-        return scan_bad(
-            &x->s, "stream '%.*s' is neither compute nor in or out and a tier", SHOW(w));
+    else if (s.kind == DT_STREAM_KINDS || s.tier == DT_TIERS ||
+             (s.kind == DT_STREAM_COMPUTE && s.tier != DT_TIER_HOST))
+        return scan_bad(&x->s,
+            "stream '%.*s' is neither compute, compute/host, nor in or out and a tier", SHOW(w));
     for (int i = 0; i < p->n_stream; i++)
         if (p->stream[i].letter == s.letter)
             return scan_bad(&x->s, "two streams are called %c", s.letter);

@@ -134,7 +134,7 @@ void dti_escape_name(const char *name, char to[DTI_CELL_BYTES])
     escape(name, false, to);
 }
 
-/* LETTER:KIND/TIER of each stream; the one that computes has no tier. */
+/* LETTER:KIND/TIER of each stream; the device's that computes has no tier. */
 static void streams_text(const dt_plan *p, char to[DTI_CELL_BYTES])
 {
     size_t at = 0;
@@ -143,7 +143,7 @@ static void streams_text(const dt_plan *p, char to[DTI_CELL_BYTES])
         const dt_stream *x = &p->stream[s];
         at += (size_t)snprintf(to + at, DTI_CELL_BYTES - at, "%s%c:%s", s > 0 ? "," : "", x->letter,
             x->kind < DT_STREAM_KINDS ? stream_kinds[x->kind] : "?");
-        if (x->kind != DT_STREAM_COMPUTE)
+        if (x->kind != DT_STREAM_COMPUTE || x->tier != 0)
             at += (size_t)snprintf(to + at, DTI_CELL_BYTES - at, "/%s",
                 x->tier < DT_TIERS ? dt_tier_name(x->tier) : "?");
     }

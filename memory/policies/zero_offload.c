@@ -7,8 +7,9 @@
  * that 2 bytes a parameter go each way; here parameters are 32 bits wide and there is one of each.
  * On a processor, whose memory the host's is, an update works on gradients and state where they
  * live, and no weight has to be copied. For a card parameters live on the host, too (@parameters):
- * there the processor's kernels update them, and they come for forward and backward. A card whose
- * parameters stay makes the update itself, and fetches gradients and state for it.
+ * there the processor's kernels update them, and they come for forward and backward: behind the
+ * step or, where updates are early, each as soon as its gradient has come, beside the card. A card
+ * whose parameters stay makes the update itself, and fetches gradients and state for it.
  *
  * The one-step delayed update (section 5.2) is there on request, for what it does to a run's
  * results: from step @warmup on, an update takes the gradients of the step before,

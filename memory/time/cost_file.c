@@ -20,6 +20,7 @@ static const char *const stream_name[DT_USUAL_STREAMS] = {
     [DT_USUAL_IN] = "in",
     [DT_USUAL_WRITE] = "write",
     [DT_USUAL_READ] = "read",
+    [DT_USUAL_HOST] = "host",
 };
 
 /* ---- reading ---- */
@@ -128,6 +129,8 @@ static dt_status read_roof(const reading *r, const cJSON *v)
             c->flops[w][t] = flops;
     }
     DT_CHECK(above_zero(r, v, "bytes", &c->bytes));
+    if (cJSON_HasObjectItem(v, "host")) /* profiles of processors have none */
+        DT_CHECK(above_zero(r, v, "host", &c->host));
     DT_CHECK(number(r, v, "wake", 0, &c->wake));
     return number(r, v, "rest", 0, &c->rest);
 }
@@ -215,7 +218,7 @@ static dt_status stream_of(const reading *r, const cJSON *o, const char *key, in
         if (strcmp(stream_name[*to], name) == 0)
             return DT_OK;
     return DT_FAIL(
-        r->err, DT_E_DATA, "%s: '%s' must be compute, out, in, write or read", r->path, key);
+        r->err, DT_E_DATA, "%s: '%s' must be compute, out, in, write, read or host", r->path, key);
 }
 
 static dt_status read_pair(const reading *r, const cJSON *v)
@@ -417,6 +420,8 @@ static void add_roof(cJSON *to, const dt_costs *c)
     for (int t = 0; t < DT_DTYPES; t++)
         cJSON_AddNumberToObject(o, dt_dtype_name((dt_dtype)t), c->flops[DT_WORK_MATRIX][t]);
     cJSON_AddNumberToObject(o, "bytes", c->bytes);
+    if (c->host != dt_costs_default.host)
+        cJSON_AddNumberToObject(o, "host", c->host);
     cJSON_AddNumberToObject(o, "rest", c->rest);
     cJSON_AddNumberToObject(o, "wake", c->wake);
 }

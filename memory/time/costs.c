@@ -10,13 +10,15 @@
 #include "engine/base/text.h"
 #include "memory/codec.h"
 
+#define ONES                                                                                       \
+    {                                                                                              \
+        1, 1, 1, 1, 1, 1                                                                           \
+    }
 #define EVEN                                                                                       \
     {                                                                                              \
-        {1, 1, 1, 1, 1}, {1, 1, 1, 1, 1}, {1, 1, 1, 1, 1}, {1, 1, 1, 1, 1},                        \
-        {                                                                                          \
-            1, 1, 1, 1, 1                                                                          \
-        }                                                                                          \
+        ONES, ONES, ONES, ONES, ONES, ONES                                                         \
     }
+_Static_assert(DT_USUAL_STREAMS == 6, "a one for each pair");
 
 #define LINKS                                                                                      \
     {                                                                                              \
@@ -30,6 +32,7 @@
 const dt_costs dt_costs_default = {.name = "defaults",
     .flops = {{2e11, 2e11}, {2e11, 2e11}, {2e11, 2e11}},
     .bytes = 2e10,
+    .host = 2e10,
     .slower = 0.5,
     .codec = 5e9,
     .link = LINKS,
@@ -117,9 +120,10 @@ void dt_cost_signature(
     line s = {to, 0, 0xCBF29CE484222325u};
     to[0] = '\0';
     *samples = op->node >= 0 ? op->n1 - op->n0 : 0;
-    snprintf(text, sizeof text, "%s.%s %s alt%d%s%s%s ", op->layer,
+    snprintf(text, sizeof text, "%s.%s %s alt%d%s%s%s%s ", op->layer,
         op->form < DT_FORMS ? form_names[op->form] : "?", dt_dtype_name((dt_dtype)op->dtype),
-        op->alt, op->needs_dx ? " dx" : "", op->vector ? " vector " : " ", op->algorithm);
+        op->alt, dt_plan_beside(p, op) ? " host" : "", op->needs_dx ? " dx" : "",
+        op->vector ? " vector " : " ", op->algorithm);
     say(&s, text);
     if (op->node >= 0 && (size_t)op->node < p->n_node)
         say(&s, p->text + p->node[op->node].opts);
@@ -149,6 +153,8 @@ double dt_costs_floor(const dt_costs *c, const dt_plan *p, const dt_plan_op *op)
         if (p->arg[i].port != DT_WORK)
             bytes +=
                 (double)(p->arg[i].to - p->arg[i].from) * (p->arg[i].mode == DT_UPDATES ? 2 : 1);
+    if (dt_plan_beside(p, op))
+        return bytes / c->host;
     const double rate = c->flops[work_of(op)][op->dtype < DT_DTYPES ? op->dtype : DT_F32];
     return larger(larger(op->flops / rate, bytes / c->bytes), c->launch);
 }

@@ -76,6 +76,7 @@ typedef struct dt_kind_ratio {
  * @simulated: of a machine that is not here
  * @entry:     sorted by signature and samples
  * @flops @bytes: the roof: operations a second by kind and type, bytes a second of the memory
+ * @host:      bytes a second of the host's memory, where its processor computes beside a device
  * @launch:    seconds every op takes at least
  * @slower:    what an op loses by an algorithm that the workspace limits, as a share of its time
  * @link @thread_link: by tier and direction, the whole team copying or a stream's own thread; that
@@ -94,7 +95,7 @@ typedef struct dt_costs {
     dt_cost_entry *entry;
     size_t n_kind;
     dt_kind_ratio *kind;
-    double flops[DT_WORKS][DT_DTYPES], bytes, launch, slower, codec;
+    double flops[DT_WORKS][DT_DTYPES], bytes, host, launch, slower, codec;
     dt_link link[DT_TIERS][DT_TIER_DIRECTIONS], thread_link[DT_TIERS][DT_TIER_DIRECTIONS];
     size_t n_rate, cap_rate;
     dt_codec_rate *rate;

@@ -28,8 +28,8 @@ typedef struct simulation {
 static int worker_of(const dt_plan *p, const dt_row *r, const dt_simulate_opts *o)
 {
     const dt_stream *s = &p->stream[r->stream];
-    const bool host = s->kind != DT_STREAM_COMPUTE && s->tier == DT_TIER_HOST;
-    return host && o->inline_copies ? DT_COMPUTE_STREAM : r->stream;
+    const bool copies = s->kind != DT_STREAM_COMPUTE && s->tier == DT_TIER_HOST;
+    return copies && o->inline_copies ? DT_COMPUTE_STREAM : r->stream;
 }
 
 static double cost_of(simulation *s, size_t i, const dt_simulate_opts *o)

@@ -520,13 +520,13 @@ static dt_status verify_copy_in(verifier *v, const dt_row *r)
 
 /* An op reaches a tensor where that lives in a tier: nothing of it is elsewhere, and no copy of it
  * is under way. */
-static dt_status argument_at_home(verifier *v, const dt_plan_arg *a, bool reads)
+static dt_status argument_at_home(verifier *v, int stream, const dt_plan_arg *a, bool reads)
 {
     const int32_t t = a->tensor;
     DT_CHECK(not_cut(v, t));
     saved *s = find_saved(v, v->p->tensor[t].tier, v->p->tensor[t].home, t);
     DT_ASSERT(s != NULL); /* what lives there is saved from the start */
-    if (v->hold[t].live)
+    if (v->hold[t].live && (a->mode & DT_WRITE) != 0)
         return refuse(v, "%s is on the device while an op works on it at home", named(v, t));
     if (a->from != 0 || a->to != v->p->tensor[t].bytes)
         return refuse(v, "bytes outside %s", named(v, t));
@@ -534,11 +534,11 @@ static dt_status argument_at_home(verifier *v, const dt_plan_arg *a, bool reads)
         return refuse(v, "%s is changed and not brought home", named(v, t));
     if ((a->mode & (reads ? DT_READ : DT_WRITE)) == 0)
         return DT_OK;
-    DT_CHECK(must_know(v, DT_COMPUTE_STREAM, reads ? &s->written : &s->used,
+    DT_CHECK(must_know(v, stream, reads ? &s->written : &s->used,
         reads ? "the copy out" : "the earlier use of the slot", t));
-    s->used.at[DT_COMPUTE_STREAM] = v->row + 1;
+    s->used.at[stream] = v->row + 1;
     if (!reads)
-        s->written.at[DT_COMPUTE_STREAM] = v->row + 1;
+        s->written.at[stream] = v->row + 1;
     return DT_OK;
 }
 
@@ -559,11 +559,14 @@ static void renew_homes(verifier *v, const dt_plan_op *op)
     }
 }
 
-static dt_status argument(verifier *v, const dt_plan_op *op, const dt_plan_arg *a, bool reads)
+static dt_status argument(
+    verifier *v, int stream, const dt_plan_op *op, const dt_plan_arg *a, bool reads)
 {
     DT_CHECK(tensor_ok(v, a->tensor));
     if (dt_plan_in_slot(op, &v->p->tensor[a->tensor]))
-        return argument_at_home(v, a, reads);
+        return argument_at_home(v, stream, a, reads);
+    if (stream != DT_COMPUTE_STREAM)
+        return refuse(v, "%s works on the host, where %s is not", op->name, named(v, a->tensor));
     if (!v->hold[a->tensor].live)
         return refuse(v, "%s holds nothing", named(v, a->tensor));
     if (a->from > a->to || a->to > v->p->tensor[a->tensor].bytes)
@@ -587,14 +590,17 @@ static dt_status compute(verifier *v, const dt_row *r)
     if (r->op < 0 || (size_t)r->op >= v->p->n_op)
         return refuse(v, "no op %" PRId32, r->op);
     const dt_plan_op *op = &v->p->op[r->op];
-    if (r->stream != DT_COMPUTE_STREAM)
-        return refuse(v, "%s is not on the compute stream", op->name);
+    if (v->p->stream[r->stream].kind != DT_STREAM_COMPUTE)
+        return refuse(v, "%s is not on a stream that computes", op->name);
+    if (r->stream != DT_COMPUTE_STREAM && v->n_over > 0)
+        return refuse(
+            v, "%s shares bytes until the next compute of the device", named(v, v->over[0].tensor));
     if (v->ran[r->op])
         return refuse(v, "%s is run twice", op->name);
     v->ran[r->op] = true;
     for (int pass = 0; pass < 2; pass++) /* all reads, then all writes */
         for (int32_t a = op->first; a < op->first + op->n; a++)
-            DT_CHECK(argument(v, op, &v->p->arg[a], pass == 0));
+            DT_CHECK(argument(v, r->stream, op, &v->p->arg[a], pass == 0));
     count_versions(v, op);
     renew_homes(v, op);
     DT_CHECK(note_signal(v, r));
@@ -754,7 +760,7 @@ static dt_status algorithm_work(verifier *v, const dt_plan_op *op)
     return DT_OK;
 }
 
-/* The first stream computes, and the others copy to or from a tier. */
+/* The first stream computes; the others copy to or from a tier, or are the host's that computes. */
 static dt_status streams(verifier *v)
 {
     const dt_plan *p = v->p;
@@ -764,7 +770,9 @@ static dt_status streams(verifier *v)
         const dt_stream *x = &p->stream[s];
         const bool copies = (x->kind == DT_STREAM_OUT || x->kind == DT_STREAM_IN) &&
                             (x->tier == DT_TIER_HOST || x->tier == DT_TIER_DISK);
-        if (s == DT_COMPUTE_STREAM ? x->kind != DT_STREAM_COMPUTE : !copies)
+        const bool computes =
+            x->kind == DT_STREAM_COMPUTE && x->tier == (s == DT_COMPUTE_STREAM ? 0 : DT_TIER_HOST);
+        if (s == DT_COMPUTE_STREAM ? !computes : !computes && !copies)
             return refuse(v, "stream %d is of kind %d and tier %d", s, x->kind, x->tier);
     }
     return DT_OK;

@@ -5,6 +5,7 @@
 #include "engine/base/alloc.h"
 #include "engine/kernels.h"
 #include "layers/plain.h"
+#include "memory/verify/verify.h"
 #include "tests/fixture/check.h"
 #include "tests/fixture/fake_driver.h"
 #include "tests/fixture/trainee.h"
@@ -160,6 +161,139 @@ static void a_label_that_is_no_class_does_not_reach_the_device(void **state)
     dt_trainee_close(&t);
 }
 
+/* ---- by the host, beside the device ---- */
+
+static const dt_trainee_opts beside = {.policies = "vdnn_all", .beside = true};
+
+/* Of the update at hand, which the device does not do: its stream's waits, and itself. */
+static int of_host(const dt_plan *p, dt_row_kind kind)
+{
+    int n = 0;
+    for (size_t i = 0; i < p->n_row; i++)
+        n += p->row[i].kind == kind &&
+             p->row[i].stream == dt_plan_stream(p, DT_STREAM_COMPUTE, DT_TIER_HOST);
+    return n;
+}
+
+static unsigned char *learned(dt_graph *(*net)(void), const dt_trainee_opts *way, size_t *bytes)
+{
+    dt_trainee t = dt_trainee_open(net(), way);
+    unsigned char *got = dt_trainee_learn(&t, STEPS, bytes);
+    if (way->beside && way->edit == NULL) {
+        const dt_plan *p = t.plan[DT_PROGRAM_FIRST];
+        assert_true(of_host(p, DT_ROW_COMPUTE) > 0);
+        assert_true(of_host(p, DT_ROW_WAIT) >= of_host(p, DT_ROW_COMPUTE));
+        assert_int_equal(p->disk_peak, 0);
+    }
+    dt_trainee_close(&t);
+    return got;
+}
+
+/* In whatever order the device takes its work and however late the threads are, the bits are those
+ * of updates behind the step, by the processor alone. */
+static void early_updates_by_the_host_change_no_bit(void **state)
+{
+    static dt_graph *(*const nets[])(void) = {dt_trainee_plain, dt_trainee_resnet};
+    (void)state;
+    for (size_t i = 0; i < DT_COUNT(nets); i++) {
+        size_t bytes, others;
+        unsigned char *right =
+            learned(nets[i], &(dt_trainee_opts){.policies = "keep_all", .alone = true}, &bytes);
+        for (uint64_t seed = 1; seed <= 6; seed++) {
+            dt_trainee_opts way = beside;
+            way.driver = dt_fake_driver(&(dt_fake_opts){.seed = seed});
+            way.replay = seed % 2 == 0;
+            way.delay_seed = seed % 3 == 0 ? seed : 0;
+            unsigned char *got = learned(nets[i], &way, &others);
+            assert_int_equal(others, bytes);
+            if (memcmp(got, right, bytes) != 0)
+                fail_msg("network %d, seed %d: other bits", (int)i, (int)seed);
+            dt_free(got);
+        }
+        dt_free(right);
+    }
+}
+
+/* What the n-th update waits for. */
+static void drop_wait(dt_plan *p, void *arg)
+{
+    int left = *(const int *)arg;
+    const int host = dt_plan_stream(p, DT_STREAM_COMPUTE, DT_TIER_HOST);
+    for (size_t i = 0; i < p->n_row; i++)
+        if (p->row[i].kind == DT_ROW_WAIT && p->row[i].stream == host && left-- == 0) {
+            memmove(&p->row[i], &p->row[i + 1], (p->n_row - i - 1) * sizeof *p->row);
+            p->n_row--;
+            return;
+        }
+    fail_msg("no such wait");
+}
+
+/* An update that does not wait takes the gradient of the step before. */
+static void an_update_that_does_not_wait_is_noticed(void **state)
+{
+    (void)state;
+    size_t bytes;
+    unsigned char *right = learned(
+        dt_trainee_plain, &(dt_trainee_opts){.policies = "keep_all", .alone = true}, &bytes);
+    for (int n = 0; n < SGD; n += 3) {
+        bool noticed = false;
+        for (uint64_t seed = 1; seed <= 60 && !noticed; seed++) {
+            dt_trainee_opts way = beside;
+            dt_err err = {0};
+            way.driver = dt_fake_driver(&(dt_fake_opts){.seed = seed});
+            way.edit = drop_wait;
+            way.arg = &n;
+            dt_trainee t = dt_trainee_open(dt_trainee_plain(), &way);
+            assert_int_equal(dt_verify(t.plan[DT_PROGRAM_FIRST], &err), DT_E_INTERNAL);
+            unsigned char *got = dt_trainee_learn(&t, STEPS, &bytes);
+            noticed = memcmp(got, right, bytes) != 0;
+            dt_free(got);
+            dt_trainee_close(&t);
+        }
+        if (!noticed)
+            fail_msg("wait %d of the host's stream is not missed", n);
+    }
+    dt_free(right);
+}
+
+static void what_it_takes_is_planned_and_measured(void **state)
+{
+    (void)state;
+    dt_trainee_opts way = beside;
+    way.driver = dt_fake_driver(&(dt_fake_opts){.seed = 3});
+    dt_trainee t = dt_trainee_open(dt_trainee_plain(), &way);
+    const dt_run_args a = dt_trainee_args(&t, 0, 0);
+    dt_err err = {0};
+    dt_measure m;
+    assert_ok(dt_runner_check(t.runner, t.id[DT_PROGRAM_FIRST], &a, &m, &err), &err);
+    assert_int_equal(m.peak, t.plan[DT_PROGRAM_FIRST]->peak);
+    assert_int_equal(m.tier[DT_TIER_HOST], t.plan[DT_PROGRAM_FIRST]->host_peak);
+    dt_trainee_close(&t);
+}
+
+/* The binder takes no row on the other one of the two streams. */
+static void to_device(dt_plan *p, void *arg)
+{
+    (void)arg;
+    for (size_t i = 0; i < p->n_row; i++)
+        if (p->row[i].kind == DT_ROW_COMPUTE && p->op[p->row[i].op].on_host)
+            p->row[i].stream = DT_COMPUTE_STREAM;
+}
+
+static void an_op_of_the_host_is_on_its_stream(void **state)
+{
+    (void)state;
+    dt_trainee_opts way = beside;
+    way.driver = dt_fake_driver(&(dt_fake_opts){.seed = 3});
+    dt_trainee t = dt_trainee_open(dt_trainee_plain(), &way);
+    dt_err err = {0};
+    int id;
+    to_device(t.plan[DT_PROGRAM_FIRST], NULL);
+    assert_fails(dt_runner_add(t.runner, t.plan[DT_PROGRAM_FIRST], &id, &err), DT_E_DATA, &err,
+        "not on the host's stream");
+    dt_trainee_close(&t);
+}
+
 DT_TEST_GROUP(driver_updates)
 {
     const struct CMUnitTest tests[] = {
@@ -168,6 +302,10 @@ DT_TEST_GROUP(driver_updates)
         cmocka_unit_test(kernels_that_do_many_at_once_get_them_all),
         cmocka_unit_test(a_run_row_by_row_does_one_at_a_time),
         cmocka_unit_test(a_label_that_is_no_class_does_not_reach_the_device),
+        cmocka_unit_test(early_updates_by_the_host_change_no_bit),
+        cmocka_unit_test(an_update_that_does_not_wait_is_noticed),
+        cmocka_unit_test(what_it_takes_is_planned_and_measured),
+        cmocka_unit_test(an_op_of_the_host_is_on_its_stream),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

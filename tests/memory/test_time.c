@@ -46,12 +46,12 @@ static dt_costs ticks(void)
     return c;
 }
 
-static void add_compute(rows *r, int ticks_)
+static void add_compute(rows *r, int stream, int ticks_)
 {
     const int32_t op = (int32_t)r->p.n_op++;
     r->op[op] = (dt_plan_op){.layer = "relu", .node = -1, .flops = ticks_};
     r->row[r->p.n_row++] = (dt_row){.kind = DT_ROW_COMPUTE,
-        .stream = DT_USUAL_COMPUTE,
+        .stream = (uint8_t)stream,
         .op = op,
         .tensor = -1,
         .event = r->p.n_event++};
@@ -83,7 +83,7 @@ static void begin(rows *r, uint64_t seed)
     r->p.op = r->op;
     r->p.tensor = r->tensor;
     r->p.n_tensor = 1;
-    r->p.n_stream = dt_usual_streams(r->p.stream);
+    r->p.n_stream = dt_usual_streams(r->p.stream, true);
 }
 
 static void random_rows(rows *r, uint64_t seed)
@@ -93,8 +93,8 @@ static void random_rows(rows *r, uint64_t seed)
         const int s = draw(r, DT_USUAL_STREAMS);
         if (r->p.n_event > 0 && draw(r, 3) == 0)
             add_wait(r, s, draw(r, r->p.n_event));
-        else if (s == DT_USUAL_COMPUTE)
-            add_compute(r, draw(r, 9));
+        else if (s == DT_USUAL_COMPUTE || s == DT_USUAL_HOST)
+            add_compute(r, s, draw(r, 9));
         else
             add_copy(r, s, draw(r, 9));
     }
@@ -188,10 +188,27 @@ static double simulated(const rows *r, const dt_costs *c, bool inline_copies)
     return seconds;
 }
 
+/* Whether a hair more or less decides if somebody waits, who then has to be woken: steps of time
+ * cannot tell. */
+static bool tied(const rows *r, const dt_costs *c, bool inline_copies, double got)
+{
+    static const double hair[] = {1 - 1e-7, 1 + 1e-7};
+    for (size_t i = 0; i < DT_COUNT(hair); i++) {
+        dt_costs near = *c;
+        for (int k = 0; k < DT_USUAL_STREAMS * DT_USUAL_STREAMS; k++) {
+            double *slow = &near.slow[k / DT_USUAL_STREAMS][k % DT_USUAL_STREAMS];
+            *slow *= *slow > 1 ? hair[i] : 1;
+        }
+        if (!(fabs(simulated(r, &near, inline_copies) - got) < 1e-3))
+            return true;
+    }
+    return false;
+}
+
 static void it_is_what_a_stepper_finds(void **state)
 {
     (void)state;
-    int slowed = 0, waited = 0;
+    int slowed = 0, waited = 0, ties = 0;
     for (uint64_t seed = 0; seed < NETS; seed++) {
         rows r;
         dt_costs c = ticks();
@@ -204,7 +221,9 @@ static void it_is_what_a_stepper_finds(void **state)
         const bool inl = seed % 2 == 0;
         const double want = stepped(&r, &c, inl), got = simulated(&r, &c, inl);
         const double slack = seed % 3 == 0 ? 1e-9 : (double)ROWS * 2 / PARTS;
-        if (!(fabs(got - want) <= slack))
+        const bool tie = c.wake > 0 && seed % 3 != 0 && tied(&r, &c, inl, got);
+        ties += tie;
+        if (!(fabs(got - want) <= slack) && !tie)
             fail_msg("seed %d: %g by steps, %g simulated", (int)seed, want, got);
         const dt_costs even = ticks();
         slowed += got > simulated(&r, &even, inl) + 1e-9;
@@ -214,6 +233,7 @@ static void it_is_what_a_stepper_finds(void **state)
         waited += got > all + 1e-9;
     }
     assert_true(slowed > NETS / 10 && waited > NETS / 4); /* the cases are cases */
+    assert_true(ties < NETS / 10);
 }
 
 static void a_faster_part_makes_nothing_slower(void **state)
@@ -244,14 +264,14 @@ static void a_stall_is_told(void **state)
     dt_costs c = ticks();
     const dt_simulate_opts o = {.inline_copies = false};
     begin(&r, 0);
-    add_compute(&r, 4);
+    add_compute(&r, DT_USUAL_COMPUTE, 4);
     add_wait(&r, DT_USUAL_OUT, 0);
     add_copy(&r, DT_USUAL_OUT, 6);
-    add_compute(&r, 4);
+    add_compute(&r, DT_USUAL_COMPUTE, 4);
     add_wait(&r, DT_USUAL_IN, 1);
     add_copy(&r, DT_USUAL_IN, 5);
     add_wait(&r, DT_USUAL_COMPUTE, 3);
-    add_compute(&r, 4);
+    add_compute(&r, DT_USUAL_COMPUTE, 4);
     assert_ok(dt_simulate(&t, &r.p, &c, &o, &err), &err);
     assert_true(fabs(t.seconds - 19) < 1e-9 && fabs(t.stalled - 7) < 1e-9);
     assert_true(fabs(t.begin[6] - 8) < 1e-9 && fabs(t.end[6] - 15) < 1e-9);
@@ -263,6 +283,40 @@ static void a_stall_is_told(void **state)
     assert_true(fabs(simulated(&r, &c, false) - 20.5) < 1e-9);
     /* made between the ops, all is one after the other */
     assert_true(fabs(simulated(&r, &c, true) - 23) < 1e-9);
+}
+
+/* What the host computes beside the device takes its memory's rate, and hides: the second op of the
+ * device goes on beside the gradient's way out and the update, which ends 2 later. */
+static void the_host_computes_beside_the_device(void **state)
+{
+    (void)state;
+    rows r;
+    dt_costs c = ticks();
+    char on_host[DT_SIGNATURE_BYTES], on_device[DT_SIGNATURE_BYTES];
+    int64_t samples;
+    dt_plan_arg arg[] = {{.mode = DT_READ, .port = DT_DP, .to = 4},
+        {.mode = DT_UPDATES, .port = DT_P, .to = 4}, {.mode = DT_UPDATES, .port = DT_M, .to = 4}};
+    begin(&r, 0);
+    r.p.arg = arg;
+    add_compute(&r, DT_USUAL_COMPUTE, 4);
+    add_wait(&r, DT_USUAL_OUT, 0);
+    add_copy(&r, DT_USUAL_OUT, 3);
+    add_compute(&r, DT_USUAL_COMPUTE, 11);
+    add_wait(&r, DT_USUAL_HOST, 1);
+    add_compute(&r, DT_USUAL_HOST, 100);
+    dt_plan_op *update = &r.op[r.p.n_op - 1];
+    update->on_host = true;
+    update->n = 3;
+    c.host = 2; /* of 4 + 8 + 8 bytes */
+    assert_true(fabs(simulated(&r, &c, false) - 17) < 1e-9);
+    c.host = 20;
+    assert_true(fabs(simulated(&r, &c, false) - 15) < 1e-9);
+    /* and it has an entry of its own in a table of costs */
+    dt_cost_signature(&r.p, update, on_host, &samples);
+    r.p.n_stream = dt_usual_streams(r.p.stream, false);
+    dt_cost_signature(&r.p, update, on_device, &samples);
+    assert_string_not_equal(on_host, on_device);
+    assert_non_null(strstr(on_host, " host "));
 }
 
 static void who_waits_for_ever_is_named(void **state)
@@ -454,7 +508,7 @@ static void what_cannot_be_is_refused(void **state)
         {"profile 3", "profile 2", "this program reads 'dnntrain-profile 3'; profile anew"},
         {"\"roof\"", "\"reef\"", "'reef' is nothing that a profile has"},
         {"\"rate\":\t1\n", "\"rate\":\t0\n", "'rate' must be above 0"},
-        {"\"compute\"", "\"sideways\"", "must be compute, out, in, write or read"},
+        {"\"compute\"", "\"sideways\"", "must be compute, out, in, write, read or host"},
     };
     size_t n;
     char *text = whole(&n);
@@ -597,7 +651,7 @@ static int32_t op_after(rows *r, int32_t first, int32_t second)
         add_wait(r, DT_STREAM_COMPUTE, first);
     if (second >= 0)
         add_wait(r, DT_STREAM_COMPUTE, second);
-    add_compute(r, 1);
+    add_compute(r, DT_USUAL_COMPUTE, 1);
     return r->p.n_event - 1;
 }
 
@@ -692,6 +746,7 @@ DT_TEST_GROUP(time)
         cmocka_unit_test(it_is_what_a_stepper_finds),
         cmocka_unit_test(a_faster_part_makes_nothing_slower),
         cmocka_unit_test(a_stall_is_told),
+        cmocka_unit_test(the_host_computes_beside_the_device),
         cmocka_unit_test(who_waits_for_ever_is_named),
         cmocka_unit_test(a_cost_says_where_it_is_from),
         cmocka_unit_test(every_card_has_numbers),

@@ -8,6 +8,7 @@
 #include "memory/verify/verify.h"
 #include "tests/fixture/check.h"
 #include "tests/fixture/fake_driver.h"
+#include "tests/fixture/sanitizer.h"
 #include "tests/fixture/trainee.h"
 
 /* Of the plain network: a weight and a bias of each of four convolutions, a norm and a classifier,
@@ -214,13 +215,24 @@ static void early_updates_by_the_host_change_no_bit(void **state)
     }
 }
 
+/* Of the gradient's way out; others are of the parameter's way in, which long before that is over.
+ */
+static bool is_of_gradient(const dt_plan *p, const dt_row *wait)
+{
+    for (size_t i = 0; i < p->n_row; i++)
+        if (p->row[i].kind == DT_ROW_COPY_OUT && p->row[i].event == wait->event)
+            return true;
+    return false;
+}
+
 /* What the n-th update waits for. */
 static void drop_wait(dt_plan *p, void *arg)
 {
     int left = *(const int *)arg;
     const int host = dt_plan_stream(p, DT_STREAM_COMPUTE, DT_TIER_HOST);
     for (size_t i = 0; i < p->n_row; i++)
-        if (p->row[i].kind == DT_ROW_WAIT && p->row[i].stream == host && left-- == 0) {
+        if (p->row[i].kind == DT_ROW_WAIT && p->row[i].stream == host &&
+            is_of_gradient(p, &p->row[i]) && left-- == 0) {
             memmove(&p->row[i], &p->row[i + 1], (p->n_row - i - 1) * sizeof *p->row);
             p->n_row--;
             return;
@@ -233,14 +245,16 @@ static void an_update_that_does_not_wait_is_noticed(void **state)
 {
     (void)state;
     size_t bytes;
+    if (DT_THREAD_SANITIZER) /* which notices more */
+        skip();
     unsigned char *right = learned(
         dt_trainee_plain, &(dt_trainee_opts){.policies = "keep_all", .alone = true}, &bytes);
     for (int n = 0; n < SGD; n += 3) {
         bool noticed = false;
-        for (uint64_t seed = 1; seed <= 60 && !noticed; seed++) {
+        for (uint64_t seed = 1; seed <= 20 && !noticed; seed++) {
             dt_trainee_opts way = beside;
             dt_err err = {0};
-            way.driver = dt_fake_driver(&(dt_fake_opts){.seed = seed});
+            way.driver = dt_fake_driver(&(dt_fake_opts){.seed = seed, .lazy = true});
             way.edit = drop_wait;
             way.arg = &n;
             dt_trainee t = dt_trainee_open(dt_trainee_plain(), &way);

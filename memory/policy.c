@@ -96,7 +96,7 @@ static dt_status add(dt_policies *s, const char *name, dt_config *c, dt_err *err
     if (policy->solver && dt_solver_name() == NULL)
         return DT_FAIL(err, DT_E_CONFIG,
             "policy '%s' wants a solver of integer programs, and this build has none: install CBC "
-            "(Debian: coinor-libcbc-dev) and build anew",
+            "(Debian: coinor-libcbc-dev), then cmake -B build && cmake --build build",
             name);
     for (size_t i = 0; i < s->n; i++)
         if (policy->rung != NULL && s->pass[i].policy->rung != NULL)

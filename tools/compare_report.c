@@ -183,16 +183,22 @@ static void columns(const dt_compare *c, int width, dt_column to[COLUMNS])
     dti_columns_fit(to, COLUMNS, width);
 }
 
-/* How many of the budgets the row fits, and for which it was planned. */
+/* Its plan is larger than what it was planned by. */
+static bool exceeds(const dt_compare_row *r)
+{
+    return r->refused == NULL && r->budget > 0 && r->need.device > r->budget;
+}
+
 static void line(
     const dt_compare *c, const dt_compare_row *r, const left *l, const dt_column *column)
 {
     const double kept = (double)dti_compare_kept(c, r)->need.device;
     const double again = r->score.flops > 0 ? 100 * r->score.recompute_flops / r->score.flops : 0;
-    char cell[COLUMNS][DT_HUMAN_BYTES];
+    char cell[COLUMNS][DT_HUMAN_BYTES + 1], budget[DT_HUMAN_BYTES];
     snprintf(cell[BUDGET], DT_HUMAN_BYTES, "any");
     if (r->budget > 0)
-        dt_human_bytes(cell[BUDGET], r->budget);
+        snprintf(cell[BUDGET], sizeof cell[BUDGET], "%s%s", exceeds(r) ? ">" : "",
+            dt_human_bytes(budget, r->budget));
     dt_human_bytes(cell[PEAK], r->need.device);
     dti_column_bytes(cell[OUT], r->traffic.out);
     dt_human_rate(cell[RATE], r->time.rate);
@@ -288,12 +294,13 @@ static void bits_legend(const dt_compare *c)
 /* What marks and titles mean, as far as they occur. */
 static void legend(const dt_compare *c, const left *l, const dt_column *column)
 {
-    bool lossy = false, never = false;
+    bool lossy = false, never = false, above = false;
     char text[256];
     for (size_t i = 0; i < c->n; i++) {
         const dt_compare_row *r = &c->row[i];
         lossy = lossy || (r->refused == NULL && !r->exact);
         never = never || (r->refused == NULL && !r->can);
+        above = above || exceeds(r);
     }
     putchar('\n');
     snprintf(text, sizeof text,
@@ -305,6 +312,8 @@ static void legend(const dt_compare *c, const left *l, const dt_column *column)
         bits_legend(c);
     if (lossy)
         printf("~: changes results\n");
+    if (above)
+        printf(">: its peak is above that budget\n");
     if (never)
         printf("!: cannot be run\n");
     if (column[RATIO].rank >= 0)

@@ -430,9 +430,10 @@ static void take_stairs(picture *m, size_t group, const dt_compare_row **all)
 static void names(picture *m, const dt_compare_row **all)
 {
     char text[NAME_BYTES], values[256];
-    take_marks(m);
-    for (size_t g = 0; g < m->c->variants.n_group && groups(m); g++)
+    for (size_t g = 0; g < m->c->variants.n_group; g++)
         take_stairs(m, g, all);
+    m->names.spare = m->names.n_taken;
+    take_marks(m);
     m->names.n_marks = m->names.n_taken;
     m->names.taken[m->names.n_taken++] =
         (dti_area){LEFT, up(m, ops_alone(m)), 90, 20}; /* "ops alone" */

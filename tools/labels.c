@@ -7,7 +7,7 @@
 #include "engine/base/compiler.h"
 #include "tools/xml.h"
 
-enum { TALL = 15 };
+enum { TALL = 15, APART = 4 };
 #define LETTER 7.5 /* how wide a letter is at 13 pixels, at most, but for a few */
 
 static bool meet(const dti_area *a, const dti_area *b)
@@ -15,12 +15,12 @@ static bool meet(const dti_area *a, const dti_area *b)
     return a->x < b->x + b->w && b->x < a->x + a->w && a->y < b->y + b->h && b->y < a->y + a->h;
 }
 
-static bool is_free(const dti_labels *l, const dti_area *a)
+static bool is_free(const dti_labels *l, const dti_area *a, bool dense)
 {
     const dti_area *in = &l->frame;
     bool clear =
         a->x > in->x && a->x + a->w < in->x + in->w && a->y > in->y && a->y + a->h < in->y + in->h;
-    for (size_t i = 0; i < l->n_taken && clear; i++)
+    for (size_t i = dense ? l->spare : 0; i < l->n_taken && clear; i++)
         clear = !meet(a, &l->taken[i]);
     return clear;
 }
@@ -43,18 +43,18 @@ static void write_name(dti_labels *l, const dti_area *at, const char *text)
     fprintf(l->f, "<text class=\"s\" x=\"%.1f\" y=\"%.1f\">", at->x, at->y + TALL - 4);
     dti_xml_text(l->f, text);
     fputs("</text>\n", l->f);
-    l->taken[l->n_taken++] = *at;
+    l->taken[l->n_taken++] = (dti_area){at->x - APART, at->y, at->w + 2 * APART, at->h};
 }
 
 /* Beside a mark, on whichever side there is room. */
-static bool name_beside(dti_labels *l, double x, double y, double w, const char *text)
+static bool name_beside(dti_labels *l, double x, double y, double w, const char *text, bool dense)
 {
     const dti_area at[] = {{x + 9, y - 8, w, TALL}, {x - 9 - w, y - 8, w, TALL},
         {x - w / 2, y - 9 - TALL, w, TALL}, {x - w / 2, y + 9, w, TALL},
         {x + 7, y - 6 - TALL, w, TALL}, {x - 7 - w, y - 6 - TALL, w, TALL}, {x + 7, y + 5, w, TALL},
         {x - 7 - w, y + 5, w, TALL}};
     for (size_t i = 0; i < DT_COUNT(at); i++)
-        if (is_free(l, &at[i])) {
+        if (is_free(l, &at[i], dense)) {
             write_name(l, &at[i], text);
             return true;
         }
@@ -62,7 +62,7 @@ static bool name_beside(dti_labels *l, double x, double y, double w, const char 
 }
 
 /* Farther off, at the end of a line; the nearest free place, to the right before the left. */
-static bool name_away(dti_labels *l, double x, double y, double w, const char *text)
+static bool name_away(dti_labels *l, double x, double y, double w, const char *text, bool dense)
 {
     enum { NEAR = 28, FAR = 220, STEP = 12, ANGLES = 24 };
     for (double r = NEAR; r <= FAR; r += STEP)
@@ -70,7 +70,7 @@ static bool name_away(dti_labels *l, double x, double y, double w, const char *t
             const double turn = 2 * acos(-1) / ANGLES * (k % 2 == 0 ? k / 2 : -(k + 1) / 2);
             const double to_x = x + r * cos(turn), to_y = y - r * sin(turn);
             const dti_area at = {to_x >= x ? to_x + 3 : to_x - 3 - w, to_y - TALL / 2.0, w, TALL};
-            if (!is_free(l, &at) || crosses(l, x, y, to_x, to_y))
+            if (!is_free(l, &at, dense) || crosses(l, x, y, to_x, to_y))
                 continue;
             fprintf(l->f, "<path class=\"l\" d=\"M%.1f %.1fL%.1f %.1f\"/>", x, y, to_x, to_y);
             write_name(l, &at, text);
@@ -82,6 +82,7 @@ static bool name_away(dti_labels *l, double x, double y, double w, const char *t
 void dti_label(dti_labels *l, double x, double y, const char *text)
 {
     const double w = LETTER * (double)strlen(text);
-    if (!name_beside(l, x, y, w, text))
-        (void)name_away(l, x, y, w, text);
+    for (int dense = 0; dense < 2; dense++)
+        if (name_beside(l, x, y, w, text, dense == 1) || name_away(l, x, y, w, text, dense == 1))
+            return;
 }

@@ -15,12 +15,13 @@ typedef struct dti_area {
  * @frame: within which they are
  * @taken: what no text may cover, owned by the caller, with room for one more a text: first
  * @n_marks that a line from a mark to its text may cross, then what none may
+ * @spare: the first that a text may cover if there is no room otherwise
  */
 typedef struct dti_labels {
     FILE *f;
     dti_area frame;
     dti_area *taken;
-    size_t n_taken, n_marks;
+    size_t n_taken, n_marks, spare;
 } dti_labels;
 
 /* Write @text of 13 pixels, class "s", beside the mark at @x, @y, on whichever side there is room;

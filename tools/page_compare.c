@@ -47,7 +47,10 @@ static void one(const dt_page *p, const dt_compare *c, const dt_compare_row *r, 
     char text[64];
     dti_page_row(p, r->best ? "best" : NULL);
     names(p, c, r);
-    snprintf(text, sizeof text, "%s%s", r->best ? "★" : "", r->can ? "" : "cannot be run");
+    snprintf(text, sizeof text, "%s%s", r->best ? "★" : "",
+        !r->can                                       ? "cannot be run"
+        : r->budget > 0 && r->need.device > r->budget ? " above its budget"
+                                                      : "");
     dti_page_cell(p, text);
     put_bytes(p, r->budget);
     put_bytes(p, r->need.device);

@@ -14,13 +14,15 @@ static uint64_t between(uint64_t low, uint64_t high, bool up, uint64_t aim, uint
 dt_status dt_aim_search(const dt_aim *a, dt_aim_try try_at, void *ctx, dt_err *err)
 {
     uint64_t low = a->least > 0 ? a->least - 1 : 0, high = a->most + 1, aim = a->first;
+    bool fits = false;
     aim = aim < a->least ? a->least : aim > a->most ? a->most : aim;
-    for (int i = 0; i < a->rounds && low + 1 < high; i++) {
+    for (int i = 0; i < (fits ? a->rounds : 2 * a->rounds) && low + 1 < high; i++) {
         uint64_t peak;
         DT_CHECK(try_at(ctx, aim, &peak, err));
         if (peak == a->budget)
             return DT_OK;
         const bool up = peak == UINT64_MAX || peak < a->budget;
+        fits = fits || peak < a->budget;
         const uint64_t off = peak == UINT64_MAX ? (high - aim) / 2
                              : up               ? a->budget - peak
                                                 : peak - a->budget;

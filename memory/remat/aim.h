@@ -11,7 +11,7 @@
 typedef dt_status (*dt_aim_try)(void *ctx, uint64_t aim, uint64_t *peak, dt_err *err);
 
 /* Try @rounds aims at most between @least and @most, from @first on: higher ones as long as the
- * budget holds, lower ones where it does not. */
+ * budget holds, lower ones where it does not; up to twice as many while none has held. */
 typedef struct dt_aim {
     uint64_t budget, least, most, first;
     int rounds;

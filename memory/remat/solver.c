@@ -204,7 +204,7 @@ dt_status dti_lp_solve(
     *out = (dti_lp_answer){0};
     return DT_FAIL(err, DT_E_CONFIG,
         "this build has no solver of integer programs: install CBC (Debian: coinor-libcbc-dev) and "
-        "build anew");
+        "then cmake -B build && cmake --build build");
 }
 
 #endif

@@ -24,16 +24,19 @@ static void tell_moves(dt_run *r, const dt_runner_stats *m)
             (long long)r->course.reruns, r->course.reruns == 1 ? " was" : "s were");
 }
 
-/* What lies beside the plan's bytes: in this process or, where they are a card's, in use there, by
- * CUDA, its libraries and other programs. 0: not known. */
-static uint64_t outside(const dt_session *s, uint64_t process, uint64_t arena)
+/* What lies beside the plan's bytes: in this process, whose are those of the host, too; or, where
+ * they are a card's, in use there, by CUDA, its libraries and other programs. 0: not known. */
+static uint64_t outside(const dt_session *s, uint64_t process)
 {
+    const uint64_t planned =
+        dt_plan_set_peak(s->plans) +
+        (s->context.device == DT_CPU ? dt_plan_set_tier_peak(s->plans, DT_TIER_HOST) : 0);
     dt_driver_facts f = {.bytes = process};
     dt_err ignored = {0};
     if (s->context.device != DT_CPU && dt_device_facts(s->context.device, &f, &ignored) != DT_OK)
         return 0;
     const uint64_t used = f.bytes - f.free;
-    return used > arena ? used - arena : 0;
+    return used > planned ? used - planned : 0;
 }
 
 /* So that the summary says that it failed, and why. */
@@ -71,7 +74,7 @@ dt_status dti_run_summarise(dt_run *r, dt_status st, dt_err *err)
     const uint64_t arena = dt_plan_set_peak(s->plans);
     const dt_runner_stats moved = dt_runner_get_stats(r->rig.runner);
     r->process_peak = dti_process_peak();
-    r->outside = outside(s, r->process_peak, arena);
+    r->outside = outside(s, r->process_peak);
     tell_moves(r, &moved);
     if (st == DT_OK)
         st = check_peaks(r, err);

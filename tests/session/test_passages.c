@@ -231,12 +231,26 @@ static void a_run_that_goes_on_loads_within_what_was_planned(void **state)
     remove_all("out");
 }
 
+/* A processor's host is the same memory as its device, so what the plan has there is the plan's. */
+static void what_the_plan_has_on_the_host_is_not_outside_it(void **state)
+{
+    NEED_BINARY();
+    (void)need_of(2);
+    (void)beside("wide.ini --set memory.policy=zero_offload");
+    const uint64_t host = number("out", "host_peak_planned");
+    assert_true(host > 0);
+    assert_int_equal(number("out", "outside_arena_bytes"),
+        number("out", "process_peak") - number("out", "device_peak_planned") - host);
+    remove_all("out");
+}
+
 DT_TEST_GROUP(passages)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_saved_and_loaded_comes_in_pieces),
         cmocka_unit_test(first_values_take_no_more),
         cmocka_unit_test(a_run_that_goes_on_loads_within_what_was_planned),
+        cmocka_unit_test(what_the_plan_has_on_the_host_is_not_outside_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

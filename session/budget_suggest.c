@@ -609,11 +609,14 @@ static dt_status search_all(search *x, dt_err *err)
 static void tell_end(const search *x, const dt_plan *p, dt_err *err)
 {
     char size[DT_HUMAN_BYTES];
-    if (x->n_told == 0 && !x->auto_fits)
+    const bool many = p->persistent > p->peak / 10; /* of those that live there */
+    if (x->n_told == 0 && !x->auto_fits && many)
         (void)DT_FAIL(err, DT_E_BUDGET,
             "  nothing was found that fits; parameters with gradients and optimizer state take %s "
             "(%" PRIu64 " bytes)",
             dt_human_bytes(size, p->persistent), p->persistent);
+    else if (x->n_told == 0 && !x->auto_fits)
+        (void)DT_FAIL(err, DT_E_BUDGET, "  nothing was found that fits");
     else if (x->n_told < WANTED)
         (void)DT_FAIL(err, DT_E_BUDGET, "  no more than %d such configuration%s found",
             x->n_told + x->auto_fits, x->n_told + x->auto_fits > 1 ? "s were" : " was");

@@ -195,49 +195,24 @@ static dt_status csr_job_of(csr_job *j, uint32_t per, dt_small_format f, const v
     return packed_of(&j->p, bytes, room, count, fixed, err);
 }
 
-static dt_status csr_encode_as(uint32_t per, dt_small_format f, const void *src, size_t count,
-    void *dst, size_t bytes, int *overflow, void *queue, dt_err *err)
-{
-    csr_job j;
-    DT_CHECK(csr_job_of(&j, per, f, dst, bytes, count, err));
-    j.p.overflow = overflow;
-    j.src = (const uint32_t *)src;
-    if (j.p.fixed > j.p.capacity) {
-        DT_LAUNCH(refuse_packed, one_block(), TEAM, queue, j.p);
-        return dt_cuda_launched("csr packing", err);
-    }
-    if (count > 0)
-        DT_LAUNCH(csr_scan, a_block_each(j.p.chunks), TEAM, queue, j);
-    DT_LAUNCH(close_packed, one_block(), TEAM, queue, j.p);
-    if (count > 0)
-        DT_LAUNCH(csr_pack, a_block_each(j.p.chunks), TEAM, queue, j);
-    return dt_cuda_launched("csr packing", err);
-}
-
-static dt_status csr_decode_as(uint32_t per, dt_small_format f, const void *src, size_t bytes,
-    void *dst, size_t count, int *damaged, void *queue, dt_err *err)
-{
-    csr_job j;
-    DT_CHECK(csr_job_of(&j, per, f, src, bytes, count, err));
-    j.p.damaged = damaged;
-    j.dst = (uint32_t *)dst;
-    if (count > 0)
-        DT_LAUNCH(csr_unpack, a_block_each(j.p.chunks), TEAM, queue, j);
-    return dt_cuda_launched("csr unpacking", err);
-}
+DT_SPARSE_LAUNCHES(csr)
 
 #define CSR(codec, per, exponent, mantissa)                                                        \
     static dt_status codec##_encode(const void *src, size_t count, void *dst, size_t bytes,        \
         int *overflow, void *queue, dt_err *err)                                                   \
     {                                                                                              \
         const dt_small_format f = {exponent, mantissa};                                            \
-        return csr_encode_as(per, f, src, count, dst, bytes, overflow, queue, err);                \
+        csr_job j;                                                                                 \
+        DT_CHECK(csr_job_of(&j, per, f, dst, bytes, count, err));                                  \
+        return csr_put(&j, src, overflow, queue, err);                                             \
     }                                                                                              \
     static dt_status codec##_decode(const void *src, size_t bytes, void *dst, size_t count,        \
         int *damaged, void *queue, dt_err *err)                                                    \
     {                                                                                              \
         const dt_small_format f = {exponent, mantissa};                                            \
-        return csr_decode_as(per, f, src, bytes, dst, count, damaged, queue, err);                 \
+        csr_job j;                                                                                 \
+        DT_CHECK(csr_job_of(&j, per, f, src, bytes, count, err));                                  \
+        return csr_take(&j, dst, damaged, queue, err);                                             \
     }                                                                                              \
     DT_CUDA_CODEC(codec) = {codec##_encode, codec##_decode};
 

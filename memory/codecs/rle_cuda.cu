@@ -189,23 +189,14 @@ static dt_status rle_job_of(rle_job *j, const void *bytes, size_t room, size_t c
     return packed_of(&j->p, bytes, room, count, 12 * dti_parts(count, DT_CHUNK), err);
 }
 
+DT_SPARSE_LAUNCHES(rle)
+
 static dt_status rle_encode(
     const void *src, size_t count, void *dst, size_t bytes, int *overflow, void *queue, dt_err *err)
 {
     rle_job j;
     DT_CHECK(rle_job_of(&j, dst, bytes, count, err));
-    j.p.overflow = overflow;
-    j.src = (const uint32_t *)src;
-    if (j.p.fixed > j.p.capacity) {
-        DT_LAUNCH(refuse_packed, one_block(), TEAM, queue, j.p);
-        return dt_cuda_launched("rle packing", err);
-    }
-    if (count > 0)
-        DT_LAUNCH(rle_scan, a_block_each(j.p.chunks), TEAM, queue, j);
-    DT_LAUNCH(close_packed, one_block(), TEAM, queue, j.p);
-    if (count > 0)
-        DT_LAUNCH(rle_pack, a_block_each(j.p.chunks), TEAM, queue, j);
-    return dt_cuda_launched("rle packing", err);
+    return rle_put(&j, src, overflow, queue, err);
 }
 
 static dt_status rle_decode(
@@ -213,11 +204,7 @@ static dt_status rle_decode(
 {
     rle_job j;
     DT_CHECK(rle_job_of(&j, src, bytes, count, err));
-    j.p.damaged = damaged;
-    j.dst = (uint32_t *)dst;
-    if (count > 0)
-        DT_LAUNCH(rle_unpack, a_block_each(j.p.chunks), TEAM, queue, j);
-    return dt_cuda_launched("rle unpacking", err);
+    return rle_take(&j, dst, damaged, queue, err);
 }
 
 DT_CUDA_CODEC(rle) = {rle_encode, rle_decode};

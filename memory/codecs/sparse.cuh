@@ -107,4 +107,33 @@ DT_DEVICE bool chunk_lies(const packed *p, uint64_t chunk)
            chunk_end(p, p->chunks - 1) == total;
 }
 
+/* NAME_put and NAME_take: the launches of a codec whose kernels are NAME_scan, which puts each
+ * chunk's words into the table, NAME_pack and NAME_unpack, a block a chunk, for a NAME_job of which
+ * all is there but where the values are. */
+#define DT_SPARSE_LAUNCHES(name)                                                                   \
+    static dt_status name##_put(                                                                   \
+        name##_job *j, const void *src, int *overflow, void *queue, dt_err *err)                   \
+    {                                                                                              \
+        j->p.overflow = overflow;                                                                  \
+        j->src = (const uint32_t *)src;                                                            \
+        if (j->p.fixed > j->p.capacity) {                                                          \
+            DT_LAUNCH(refuse_packed, one_block(), TEAM, queue, j->p);                              \
+            return dt_cuda_launched(#name " packing", err);                                        \
+        }                                                                                          \
+        if (j->p.count > 0)                                                                        \
+            DT_LAUNCH(name##_scan, a_block_each(j->p.chunks), TEAM, queue, *j);                    \
+        DT_LAUNCH(close_packed, one_block(), TEAM, queue, j->p);                                   \
+        if (j->p.count > 0)                                                                        \
+            DT_LAUNCH(name##_pack, a_block_each(j->p.chunks), TEAM, queue, *j);                    \
+        return dt_cuda_launched(#name " packing", err);                                            \
+    }                                                                                              \
+    static dt_status name##_take(name##_job *j, void *dst, int *damaged, void *queue, dt_err *err) \
+    {                                                                                              \
+        j->p.damaged = damaged;                                                                    \
+        j->dst = (uint32_t *)dst;                                                                  \
+        if (j->p.count > 0)                                                                        \
+            DT_LAUNCH(name##_unpack, a_block_each(j->p.chunks), TEAM, queue, *j);                  \
+        return dt_cuda_launched(#name " unpacking", err);                                          \
+    }
+
 #endif

@@ -97,23 +97,14 @@ static dt_status zvc_job_of(zvc_job *j, const void *bytes, size_t room, size_t c
     return packed_of(&j->p, bytes, room, count, fixed, err);
 }
 
+DT_SPARSE_LAUNCHES(zvc)
+
 static dt_status zvc_encode(
     const void *src, size_t count, void *dst, size_t bytes, int *overflow, void *queue, dt_err *err)
 {
     zvc_job j;
     DT_CHECK(zvc_job_of(&j, dst, bytes, count, err));
-    j.p.overflow = overflow;
-    j.src = (const uint32_t *)src;
-    if (j.p.fixed > j.p.capacity) {
-        DT_LAUNCH(refuse_packed, one_block(), TEAM, queue, j.p);
-        return dt_cuda_launched("zvc packing", err);
-    }
-    if (count > 0)
-        DT_LAUNCH(zvc_scan, a_block_each(j.p.chunks), TEAM, queue, j);
-    DT_LAUNCH(close_packed, one_block(), TEAM, queue, j.p);
-    if (count > 0)
-        DT_LAUNCH(zvc_pack, a_block_each(j.p.chunks), TEAM, queue, j);
-    return dt_cuda_launched("zvc packing", err);
+    return zvc_put(&j, src, overflow, queue, err);
 }
 
 static dt_status zvc_decode(
@@ -121,11 +112,7 @@ static dt_status zvc_decode(
 {
     zvc_job j;
     DT_CHECK(zvc_job_of(&j, src, bytes, count, err));
-    j.p.damaged = damaged;
-    j.dst = (uint32_t *)dst;
-    if (count > 0)
-        DT_LAUNCH(zvc_unpack, a_block_each(j.p.chunks), TEAM, queue, j);
-    return dt_cuda_launched("zvc unpacking", err);
+    return zvc_take(&j, dst, damaged, queue, err);
 }
 
 DT_CUDA_CODEC(zvc) = {zvc_encode, zvc_decode};

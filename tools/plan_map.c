@@ -11,7 +11,7 @@
 #include "tools/xml.h"
 
 enum { HEAD = 34, CAPTION = 34, BETWEEN = 18 };
-enum { LEAST_WIDE = 26, LEAST_TALL = 12, LEAST_LETTERS = 10 }; /* of a box that bears a name */
+enum { LEAST_TALL = 12, LEAST_LETTERS = 10, BESIDE = 2 }; /* of a box that bears a name */
 
 /* ---- addresses ---- */
 
@@ -82,15 +82,27 @@ static bool is_dark(int role)
            role == DT_ROLE_OPTIMIZER;
 }
 
+/* How wide a name is: short ones have much of letters that are narrow, so that a mean over all
+ * letters does not tell whether they fit. In pixels of DejaVu Sans, which is wide. */
+static double letters_wide(const char *name)
+{
+    double wide = 0;
+    for (const char *c = name; *c != '\0'; c++)
+        wide += strchr(".,'ijl|", *c) != NULL ? 3.5 : strchr("frt-", *c) != NULL ? 4.5 : 6.8;
+    return wide;
+}
+
 static void name_in(
     const dti_map *m, int role, double x, double y, double tall, double wide, const char *name)
 {
-    const size_t room = wide > 8 ? (size_t)((wide - 8) / DTI_MAP_LETTER) : 0;
-    if (wide < LEAST_WIDE || tall < LEAST_TALL || (room < LEAST_LETTERS && strlen(name) > room))
+    const double room = wide - 2 * BESIDE;
+    const size_t letters = room > 0 ? (size_t)(room / DTI_MAP_LETTER) : 0;
+    const bool whole = letters_wide(name) <= room;
+    if (tall < LEAST_TALL || (letters < LEAST_LETTERS && !whole))
         return;
-    fprintf(m->f, "<text%s x=\"%.1f\" y=\"%.1f\">", is_dark(role) ? " class=\"light\"" : "", x + 4,
-        y + tall / 2 + 4);
-    dti_xml_cut(m->f, name, room);
+    fprintf(m->f, "<text%s x=\"%.1f\" y=\"%.1f\">", is_dark(role) ? " class=\"light\"" : "",
+        x + BESIDE, y + tall / 2 + 4);
+    dti_xml_cut(m->f, name, whole ? SIZE_MAX : letters);
     fprintf(m->f, "</text>\n");
 }
 
@@ -348,7 +360,7 @@ static void caption(const dti_map *m, double y)
         dt_human_bytes(kept, m->p->persistent));
 }
 
-/* Two that are as light as each other in grey. */
+/* Of what is as light as something else in grey. */
 static void hatching(FILE *f)
 {
     static const char text[] =
@@ -357,6 +369,7 @@ static void hatching(FILE *f)
     fputs("<defs>", f);
     fprintf(f, text, "rising", "orange", "M-1 1l2-2M0 4l4-4M3 5l2-2");
     fprintf(f, text, "falling", "grey", "M-1 3l2 2M0 0l4 4M3-1l2 2");
+    fprintf(f, text, "again", "navy", "M-1 3l2 2M0 0l4 4M3-1l2 2");
     fputs("</defs>\n", f);
 }
 

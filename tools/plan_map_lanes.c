@@ -60,6 +60,15 @@ static bool has_room(const dti_map *m, const stage *s, size_t letters)
            DTI_MAP_LETTER * (double)letters + 4;
 }
 
+/* Characters: an arrow is one of them, and three bytes. */
+static size_t letters_of(const char *name)
+{
+    size_t n = 0;
+    for (; *name != '\0'; name++)
+        n += (*name & 0xc0) != 0x80;
+    return n;
+}
+
 /* How the network is told in stages: by so many parts of names; @spans: neighbours are drawn as
  * one, as most have no room for a name. */
 typedef struct staging {
@@ -114,25 +123,28 @@ static bool goes_on(const dti_map *m, const stage *a, const stage *b)
            (a->length != b->length || strncmp(a->name, b->name, a->length) != 0);
 }
 
-/* The next stage, or a span of them that has room for its name, "features.0-4"; where it has not,
- * at the end of them, the name of what it is part of. */
+/* An arrow, as backward goes from the last one to the first. */
+#define TO "\xe2\x86\x92"
+
+/* The next stage, or a span of them that has room for its name, "features.0" TO "4"; where it has
+ * not, at the end of them, the name of what it is part of. */
 static stage next_named(
     const dti_map *m, staging by, size_t *row, int64_t from, char name[DT_TENSOR_NAME_BYTES])
 {
     stage s = next_stage(m, by.depth, row, from);
     snprintf(name, DT_TENSOR_NAME_BYTES, "%.*s", (int)s.length, s.name != NULL ? s.name : "");
-    while (by.spans && s.name != NULL && !has_room(m, &s, strlen(name))) {
+    while (by.spans && s.name != NULL && !has_room(m, &s, letters_of(name))) {
         size_t ahead = *row;
         const stage next = next_stage(m, by.depth, &ahead, s.to);
         if (!goes_on(m, &s, &next) || has_room(m, &next, next.length))
             break;
         const size_t last = last_part(&next);
-        snprintf(name, DT_TENSOR_NAME_BYTES, "%.*s-%.*s", (int)s.length, s.name,
+        snprintf(name, DT_TENSOR_NAME_BYTES, "%.*s" TO "%.*s", (int)s.length, s.name,
             (int)(next.length - last), next.name + last);
         s.to = next.to;
         *row = ahead;
     }
-    if (by.spans && s.name != NULL && last_part(&s) > 0 && !has_room(m, &s, strlen(name)))
+    if (by.spans && s.name != NULL && last_part(&s) > 0 && !has_room(m, &s, letters_of(name)))
         snprintf(name, DT_TENSOR_NAME_BYTES, "%.*s", (int)last_part(&s) - 1, s.name);
     return s;
 }
@@ -147,7 +159,7 @@ static void stages(const dti_map *m, double y)
         if (s.name == NULL)
             break;
         const double x = dti_map_across(m, (double)s.from), end = dti_map_across(m, (double)s.to);
-        const bool room = has_room(m, &s, strlen(name));
+        const bool room = has_room(m, &s, letters_of(name));
         if (m->page || end - x >= LEAST_STAGE)
             fprintf(
                 m->f, "<g data-x=\"%.1f\"><path class=\"line\" d=\"M%.1f %.1fv5\"/></g>", x, x, y);

@@ -252,9 +252,9 @@ static void stages_have_names_that_fit(void **state)
     NEED_BINARY();
     static const struct {
         const char *config, *has[2], *not ;
-    } all[] = {{"vgg16", {">features.0-", ">classifier<"}, ">features.0<"},
+    } all[] = {{"vgg16", {">features.0\xe2\x86\x92", ">classifier<"}, ">features.0<"},
         {"resnet50", {">layer1<", ">layer4<"}, "layer1-"},
-        {"vit_small", {">blocks.0-", ">blocks.11-"}, ">blocks<"}};
+        {"vit_small", {">blocks.0\xe2\x86\x92", ">blocks.11\xe2\x86\x92"}, ">blocks<"}};
     for (size_t i = 0; i < DT_COUNT(all); i++) {
         char words[1024], path[512], config[64];
         snprintf(path, sizeof path, "%s", dt_temp_path("stages.svg"));
@@ -271,8 +271,8 @@ static void stages_have_names_that_fit(void **state)
     }
 }
 
-/* The pictures that the pages show. They are drawn with the algorithms of a processor with AVX-512,
- * or of one that has AVX2, as the tutorial has it, and of two threads, which decide about scratch.
+/* The pictures that the pages show, drawn by the algorithms of AVX2, as the tutorial has them.
+ * Threads decide about scratch: the chain's configuration says how many, and the others take two.
  */
 static void the_pages_show_what_is_drawn_now(void **state)
 {
@@ -280,8 +280,10 @@ static void the_pages_show_what_is_drawn_now(void **state)
     static const char big[] = "configs/resnet50.ini", small[] = "configs/chain.ini";
     static const struct {
         const char *name, *config, *flags;
-    } pictures[] = {{"resnet50-vdnn_all", big, "--set train.batch=16 --set memory.policy=vdnn_all"},
-        {"resnet50-beside", big, "--set train.batch=16 --beside chen_sqrt;vdnn_all"},
+    } pictures[] = {{"resnet50-vdnn_all", big,
+                        "--set device.threads=2 --set train.batch=16 --set memory.policy=vdnn_all"},
+        {"resnet50-beside", big,
+            "--set device.threads=2 --set train.batch=16 --beside chen_sqrt;vdnn_all"},
         {"chain", small, ""},
         {"chain-vdnn_all", small, "--set memory.policy=vdnn_all --beside keep_all"},
         {"chain-chen_sqrt", small, "--set memory.policy=chen_sqrt --beside keep_all"},
@@ -292,26 +294,70 @@ static void the_pages_show_what_is_drawn_now(void **state)
         char words[1024], below[256], path[512];
         snprintf(path, sizeof path, "%s", dt_temp_path("page.svg"));
         snprintf(below, sizeof below, "docs/pictures/%s.svg", pictures[i].name);
-        snprintf(words, sizeof words, "plan FILE --set device.threads=2 %s --map %s",
-            pictures[i].flags, path);
+        snprintf(words, sizeof words, "plan FILE %s --map %s", pictures[i].flags, path);
         ran r = cli_run(words, dt_source_path(pictures[i].config));
         assert_code(&r, 0);
         cli_done(&r);
         char *now = cli_text(path), *then = cli_text(dt_source_path(below));
         if (strcmp(now, then) != 0)
-            fail_msg("%s is not what is drawn now: DT_ISA=avx2 ./dnntrain plan %s "
-                     "--set device.threads=2 %s --map %s",
+            fail_msg("%s is not what is drawn now: DT_ISA=avx2 ./dnntrain plan %s %s --map %s",
                 below, pictures[i].config, pictures[i].flags, below);
         dt_free(now);
         dt_free(then);
     }
 }
 
+/* What the style of a picture fills a class with, "#009e73" or "url(#again)". */
+static void fill_of(const char *svg, const char *class, char *fill, size_t most)
+{
+    static const char mark[] = "{ fill: ";
+    char rule[64];
+    snprintf(rule, sizeof rule, ".map .%s", class);
+    for (const char *at = svg; (at = strstr(at, rule)) != NULL; at++) {
+        const char after = at[strlen(rule)];
+        if (after != ' ' && after != ',')
+            continue;
+        at = strstr(at, mark);
+        assert_non_null(at);
+        at += strlen(mark);
+        snprintf(fill, most, "%.*s", (int)strcspn(at, " ;"), at);
+        return;
+    }
+    fail_msg("no colour of %s", class);
+}
+
+/* An op has the colour of a role only where it is what writes that. */
+static void a_colour_means_one_thing(void **state)
+{
+    NEED_BINARY();
+    static const char *const same[][2] = {{"fetch", "input"}, {"update", "gradients"},
+        {"forward", "activations"}, {"backward", "activation_gradients"}};
+    char words[1024], path[512], role[32], kind[32];
+    snprintf(path, sizeof path, "%s", dt_temp_path("colours.svg"));
+    snprintf(words, sizeof words, "plan FILE --map %s", path);
+    ran r = cli_run(words, dt_source_path("configs/chain.ini"));
+    assert_code(&r, 0);
+    cli_done(&r);
+    char *svg = cli_text(path);
+    for (int k = 0; k < DT_OP_KINDS; k++)
+        for (int i = 0; i < DT_ROLE_COUNT; i++) {
+            const char *op = dt_op_kind_name((dt_op_kind)k), *of = dt_role_name((dt_role)i);
+            bool may = false;
+            for (size_t s = 0; s < DT_COUNT(same); s++)
+                may |= strcmp(op, same[s][0]) == 0 && strcmp(of, same[s][1]) == 0;
+            fill_of(svg, op, kind, sizeof kind);
+            fill_of(svg, of, role, sizeof role);
+            if ((strcmp(kind, role) == 0) != may)
+                fail_msg("%s is %s, and %s is %s", op, kind, of, role);
+        }
+    dt_free(svg);
+}
+
 DT_TEST_GROUP(plan_map)
 {
     static const struct CMUnitTest tests[] = {cmocka_unit_test(shows_what_the_plan_says),
         cmocka_unit_test(several_plans_are_on_one_scale),
-        cmocka_unit_test(stages_have_names_that_fit),
+        cmocka_unit_test(stages_have_names_that_fit), cmocka_unit_test(a_colour_means_one_thing),
         cmocka_unit_test(the_pages_show_what_is_drawn_now)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -71,9 +71,16 @@
 
   const plan = data.plan;
   if (!plan) return;
-  const LEFT = 84, WIDE = 900, LETTER = 5.8, MOST = 400;
+  const LEFT = 84, WIDE = 900, MOST = 400;
   const SVG = 'http://www.w3.org/2000/svg';
   const pictures = all('#maps svg.map');
+  /* How wide a letter is: the picture is drawn for letters of 11 pixels, and a narrow window has larger ones. */
+  let letter = 5.8, drawn = true;
+  const measure = () => {
+    const size = parseFloat(getComputedStyle(one('text', pictures[0])).fontSize) || 11;
+    letter = 5.8 * size / 11;
+    drawn = size <= 11;
+  };
   const tensors = plan.tensor.name.map((name, i) => ({
     i, name, role: plan.roles[plan.tensor.role[i]], bytes: plan.tensor.bytes[i], stays: plan.tensor.stays[i] === 1,
     boxes: [], made: [], read: [], fates: [], from: Infinity, to: -Infinity,
@@ -171,15 +178,15 @@
   /* Names on the boxes that have room for them now. */
   const label = v => {
     v.live.replaceChildren();
-    const whole = v.sx === 1 && v.sy === 1;
+    const whole = v.sx === 1 && v.sy === 1 && drawn;
     v.names.style.display = whole ? '' : 'none';
     if (whole) return;
     for (const t of tensors)
       for (const b of t.boxes) {
         const x = Math.max(LEFT, b.x * v.sx + v.tx), end = Math.min(LEFT + WIDE, (b.x + b.w) * v.sx + v.tx);
         const y = Math.max(v.top, b.y * v.sy + v.ty), below = Math.min(v.top + v.tall, (b.y + b.h) * v.sy + v.ty);
-        const room = Math.floor((end - x - 8) / LETTER);
-        if (room < 4 || below - y < 12 || (room < 10 && t.name.length > room)) continue;
+        const room = Math.floor((end - x - 8) / letter);
+        if (room < 4 || below - y < 2 * letter || (room < 10 && t.name.length > room)) continue;
         text(v.live, x + 4, (y + below) / 2 + 4, t.name.length > room ? t.name.slice(0, room - 1) + '…' : t.name);
       }
   };
@@ -201,6 +208,7 @@
   };
 
   const draw = v => {
+    measure();
     clamp(v);
     v.svg.classList.toggle('far', v.sx > 1 || v.sy > 1);
     for (const g of all('.zoom', v.svg))
@@ -215,14 +223,15 @@
     }
     for (const t of all('.seconds text', v.svg)) {
       const at = ((+t.getAttribute('x') - v.tx) / v.sx - LEFT) / WIDE * plan.seconds;
-      t.textContent = plan.seconds < 1 ? `${short(at * 1e3)} ms` : `${short(at)} s`;
+      t.dataset.whole = t.dataset.whole || t.textContent;
+      t.textContent = v.sx === 1 ? t.dataset.whole : plan.seconds < 1 ? `${short(at * 1e3)} ms` : `${short(at)} s`;
     }
     for (const t of all('[data-room]', v.svg)) { /* in the middle of what is seen of its stage */
       const x = +t.parentNode.dataset.x, half = t.dataset.room / 2;
       const low = Math.max(LEFT, (x - half) * v.sx + v.tx), high = Math.min(LEFT + WIDE, (x + half) * v.sx + v.tx);
       t.parentNode.setAttribute('transform', `translate(${(low + high) / 2 - x} 0)`);
       t.parentNode.style.display = '';
-      t.classList.toggle('tight', high - low < LETTER * t.textContent.length + 4);
+      t.classList.toggle('tight', high - low < letter * t.textContent.length + 4);
     }
     for (const g of all('[data-y]', v.svg)) {
       const y = +g.dataset.y, now = y * v.sy + v.ty;
@@ -292,6 +301,7 @@
       event.preventDefault();
     });
   }
+  addEventListener('resize', redraw);
   for (const b of all('[data-zoom]'))
     b.addEventListener('click', () => {
       const v = views[0], how = b.dataset.zoom;

@@ -22,10 +22,12 @@ static bool is_point(const dt_chart_line *l, size_t i)
     return isfinite(l->x[i]) && isfinite(l->y[i]);
 }
 
-/* Between two numbers of an axis. */
-static double step_of(const range *r)
+/* Between two numbers of an axis: a chart that is low has room for few. */
+enum { PARTS = 4, PARTS_OF_LOW = 2, LOW = 100 };
+
+static double step_of(const range *r, int parts)
 {
-    return dti_axis_step(r->most - r->least, 4);
+    return dti_axis_step(r->most - r->least, parts);
 }
 
 /* Of the lines, or of the dots, of which none takes more than twice the room of the lines: one
@@ -72,7 +74,8 @@ static double up(const dt_chart *c, const range *y, double v)
 
 static void axes(const dt_chart *c, const range *x, const range *y, FILE *f)
 {
-    const double dy = step_of(y), dx = fmax(1, step_of(x));
+    const double dy = step_of(y, c->tall < LOW ? PARTS_OF_LOW : PARTS);
+    const double dx = fmax(1, step_of(x, PARTS));
     for (double v = ceil(y->least / dy) * dy; v <= y->most; v += dy)
         fprintf(f,
             "<path class=\"grid\" d=\"M%d %.1fH%d\"/><text class=\"end\" x=\"%d\" "
@@ -115,19 +118,20 @@ static void draw(const dt_chart *c, const dt_chart_line *l, const range *x, cons
     fputs(l->dots ? "\n" : "\"/>\n", f);
 }
 
-/* What is drawn how. */
+/* What is drawn how. Letters are of the size that they have in a narrow window. */
+#define LETTER 9.5
 static void legend(const dt_chart *c, FILE *f)
 {
     double x = LEFT;
     fprintf(f, "<text class=\"caption\" x=\"%.0f\" y=\"14\">%s</text>\n", x, c->title);
-    x += 24 + 6.6 * (double)strlen(c->title);
+    x += 24 + LETTER * (double)strlen(c->title);
     for (size_t k = 0; k < c->n && c->n > 1; k++) {
         fprintf(f,
             c->line[k].dots ? "<circle class=\"dot %s\" r=\"3.5\" cx=\"%.0f\" cy=\"10\"/>"
                             : "<path class=\"curve %s\" d=\"M%.0f 10h14\"/>",
             c->line[k].class, c->line[k].dots ? x + 7 : x);
         fprintf(f, "<text x=\"%.0f\" y=\"14\">%s</text>\n", x + 19, c->line[k].name);
-        x += 38 + 6 * (double)strlen(c->line[k].name);
+        x += 38 + LETTER * (double)strlen(c->line[k].name);
     }
 }
 

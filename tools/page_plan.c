@@ -56,8 +56,9 @@ static void measured(const dt_page *p, const dt_page_plan *v)
     if (m == NULL || !(m->copy_seconds + m->stall_seconds > 0) || !(v->seconds > 0))
         return;
     dti_page_item(p, "in this run",
-        "%.2f s went into copies, %.2f s into waiting for them: %.1f %% of it", m->copy_seconds,
-        m->stall_seconds, 100 * (m->copy_seconds + m->stall_seconds) / v->seconds);
+        "copies took %.3g ms and waits for them %.3g ms, %.1f %% of its time",
+        1e3 * m->copy_seconds, 1e3 * m->stall_seconds,
+        100 * (m->copy_seconds + m->stall_seconds) / v->seconds);
 }
 
 static void tiers(const dt_page *p, const dt_session *s)
@@ -221,6 +222,7 @@ dt_status dti_page_map(dt_page *p, const dt_page_plan *v, dt_err *err)
         seconds = v->measured->seconds;
     dti_page_section(p, "map", "The plan");
     fputs(tools_of_map, p->f);
+    dti_plan_map_key(&picture, p->f);
     fputs("<div class=\"wide\" id=\"maps\">\n", p->f);
     if (st == DT_OK)
         st = dti_plan_map_part(&picture, p->f, err);

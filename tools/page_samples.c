@@ -71,7 +71,7 @@ static void one(const dt_page *p, const dt_run *r, const dt_sample *s)
     fputs("\"><figcaption>", p->f);
     put_class(p, r, s->label);
     for (int k = 0; k < s->n_guess; k++) {
-        fprintf(p->f, "<br><span>%s", k > 0 ? "" : right ? "told rightly" : "taken for ");
+        fprintf(p->f, "<br><span>%s", k > 0 ? "" : right ? "right" : "taken for ");
         if (k > 0 || !right)
             put_class(p, r, s->guess[k]);
         fprintf(p->f, ", %.0f&thinsp;%%</span>", 100 * s->share[k]);

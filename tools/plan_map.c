@@ -265,29 +265,63 @@ static void entry(FILE *f, double *x, double *y, const char *class, const char *
     *x += w;
 }
 
+/* What occurs in the plans. */
+typedef struct used {
+    bool role[DT_ROLE_COUNT], kind[DT_OP_KINDS];
+} used;
+
+static used used_in(const dt_plan_picture *v, size_t n)
+{
+    used u = {0};
+    for (size_t k = 0; k < n; k++) {
+        for (size_t i = 0; i < v[k].plan->n_tensor; i++)
+            u.role[v[k].plan->tensor[i].role] = true;
+        for (size_t i = 0; i < v[k].plan->n_op; i++)
+            u.kind[v[k].plan->op[i].kind] = true;
+    }
+    return u;
+}
+
 /* Of all plans; @f NULL: nothing is drawn. Where its last line ends. */
 static double legend(const dt_plan_picture *v, size_t n, FILE *f, double y)
 {
-    bool role[DT_ROLE_COUNT] = {0}, kind[DT_OP_KINDS] = {0};
+    const used u = used_in(v, n);
     char name[DT_HUMAN_BYTES];
     double x = DTI_MAP_LEFT;
-    for (size_t k = 0; k < n; k++) {
-        for (size_t i = 0; i < v[k].plan->n_tensor; i++)
-            role[v[k].plan->tensor[i].role] = true;
-        for (size_t i = 0; i < v[k].plan->n_op; i++)
-            kind[v[k].plan->op[i].kind] = true;
-    }
     for (int i = 0; i < DT_ROLE_COUNT; i++)
-        if (role[i])
+        if (u.role[i])
             entry(f, &x, &y, dt_role_name((dt_role)i), dt_human_role(name, (dt_role)i));
     x = DTI_MAP_LEFT;
     y += DTI_MAP_LINE;
     if (f != NULL)
         fprintf(f, "<text class=\"end\" x=\"%.0f\" y=\"%.0f\">ops:</text>\n", x - DTI_MAP_GAP, y);
     for (int i = 0; i < DT_OP_KINDS; i++)
-        if (kind[i])
+        if (u.kind[i])
             entry(f, &x, &y, dt_op_kind_name((dt_op_kind)i), dt_op_kind_name((dt_op_kind)i));
     return y + DTI_MAP_GAP;
+}
+
+static void key(FILE *f, const char *class, const char *name)
+{
+    fprintf(f,
+        "<span><svg viewBox=\"0 0 10 10\" aria-hidden=\"true\"><rect class=\"%s\" width=\"10\" "
+        "height=\"10\"/></svg>%s</span>\n",
+        class, name);
+}
+
+void dti_plan_map_key(const dt_plan_picture *v, FILE *f)
+{
+    const used u = used_in(v, 1);
+    char name[DT_HUMAN_BYTES];
+    fputs("<p class=\"map key\">\n", f);
+    for (int i = 0; i < DT_ROLE_COUNT; i++)
+        if (u.role[i])
+            key(f, dt_role_name((dt_role)i), dt_human_role(name, (dt_role)i));
+    fputs("</p>\n<p class=\"map key\">ops:\n", f);
+    for (int i = 0; i < DT_OP_KINDS; i++)
+        if (u.kind[i])
+            key(f, dt_op_kind_name((dt_op_kind)i), dt_op_kind_name((dt_op_kind)i));
+    fputs("</p>\n", f);
 }
 
 /* ---- laying out ---- */
@@ -450,11 +484,9 @@ dt_status dti_plan_map_part(const dt_plan_picture *v, FILE *f, dt_err *err)
     dti_map m;
     const dt_status st = map_fill(&m, v, shown(v->plan->peak, v->budget), true, f, err);
     if (st == DT_OK) {
-        const double tall = tall_of(&m), below = legend(v, 1, NULL, tall + 20);
-        open_svg(f, below);
+        open_svg(f, tall_of(&m) + DTI_MAP_GAP);
         hatching(f);
         draw(&m, 0);
-        legend(v, 1, f, tall + 20);
         fputs("</svg>\n", f);
         if (dti_map_time_tall(v) > 0) {
             open_svg(f, dti_map_time_tall(v));

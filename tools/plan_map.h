@@ -24,6 +24,8 @@ dt_status dti_plan_map(const dt_plan_picture *v, size_t n, FILE *f, dt_err *err)
 /* One plan as part of a page, whose style is dti_plan_map_style: boxes bear the number of their
  * tensor or op in place of a name, and what zooms is in groups of the class "zoom". */
 dt_status dti_plan_map_part(const dt_plan_picture *v, FILE *f, dt_err *err) DT_NODISCARD;
+/* What its colours mean, in lines that break where the window ends; in the same page. */
+void dti_plan_map_key(const dt_plan_picture *v, FILE *f);
 
 /* The rules that all these pictures go by, as they stand in tools/picture.css. */
 extern const char dti_plan_map_style[];

@@ -15,6 +15,16 @@
     const ink = getComputedStyle(document.body).color.match(/\d+/g).map(Number);
     check(Math.abs(ink[0] - ground[0]) > 120, `ink ${ink} on ground ${ground}`);
     check(document.documentElement.scrollWidth <= innerWidth, `the page is wider than ${innerWidth}`);
+    for (const svg of document.querySelectorAll('#maps svg.map, svg.chart')) {
+      const { left, right } = svg.getBoundingClientRect();
+      check(left >= 0 && right <= innerWidth, `a picture from ${left} to ${right} of ${innerWidth} pixels`);
+      for (const t of svg.querySelectorAll('text')) {
+        const size = parseFloat(getComputedStyle(t).fontSize) * svg.getScreenCTM().a;
+        if (!(size >= 9)) { check(false, `'${t.textContent}' is ${size} pixels tall`); break; }
+        const from = t.getBoundingClientRect().left;
+        if (!(from >= 0)) { check(false, `'${t.textContent}' begins at ${from}`); break; }
+      }
+    }
     if (data.plan) {
       const boxes = [...document.querySelectorAll('#maps .both [data-of=tensor] rect')];
       check(boxes.length > 0, 'no boxes');

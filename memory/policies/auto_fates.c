@@ -63,7 +63,7 @@ static dt_status offload(const dti_auto *s, dt_program *p, int32_t tensor, dt_er
             .fetch_before = ahead_of(s, p, &g),
             .tier = DT_TIER_INPUT};
         DT_CHECK(dt_reasons_add(&p->reasons, &g.reason, err,
-            "auto: %.48s waits there, which takes least time", p->tensor[tensor].name));
+            "auto: %.48s is offloaded, which takes least time", p->tensor[tensor].name));
         return dti_offload(p, &g, &o, err);
     }
     return DT_OK;

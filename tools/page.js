@@ -301,7 +301,7 @@
       event.preventDefault();
     });
   }
-  addEventListener('resize', redraw);
+  addEventListener('resize', () => views.forEach(draw));
   for (const b of all('[data-zoom]'))
     b.addEventListener('click', () => {
       const v = views[0], how = b.dataset.zoom;

@@ -49,15 +49,22 @@ static void predicted(const dt_page *p, const dt_session *s, const dt_prediction
         t->stalled, s->costs.name);
 }
 
+/* "18.4 ms", "3.2 s" */
+static const char *short_seconds(char to[32], double seconds)
+{
+    snprintf(to, 32, seconds < 1 ? "%.1f ms" : "%.1f s", seconds < 1 ? 1e3 * seconds : seconds);
+    return to;
+}
+
 /* Of a run. */
 static void measured(const dt_page *p, const dt_page_plan *v)
 {
     const dt_runner_stats *m = v->moved;
+    char copies[32], waits[32];
     if (m == NULL || !(m->copy_seconds + m->stall_seconds > 0) || !(v->seconds > 0))
         return;
-    dti_page_item(p, "in this run",
-        "copies took %.3g ms and waits for them %.3g ms, %.1f %% of its time",
-        1e3 * m->copy_seconds, 1e3 * m->stall_seconds,
+    dti_page_item(p, "in this run", "copies took %s and waits for them %s, together %.1f %% of it",
+        short_seconds(copies, m->copy_seconds), short_seconds(waits, m->stall_seconds),
         100 * (m->copy_seconds + m->stall_seconds) / v->seconds);
 }
 

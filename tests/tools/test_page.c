@@ -411,6 +411,8 @@ static void hostile_classes_stay_text(void **state)
     assert_has(page, "alt=\"plain\"");
     assert_int_equal(count(page, "<figure"), 3); /* as many as a batch has */
     assert_int_equal(count(page, "src=\"data:image/bmp;base64,Qk"), 3);
+    assert_has(page, "copies took ");
+    assert_has_not(page, "0.00 s");
     assert_int_equal(count(page, "<span>right, ") + count(page, "<span>taken for "), 3);
     dt_free(page);
 }

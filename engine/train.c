@@ -127,6 +127,9 @@ static dt_hyper hyper_of(const dt_train_opts *o, double lr, double norm)
         .label_smoothing = (float)o->label_smoothing};
 }
 
+/* Messages count steps from 1, as progress and metrics do: behind "after 9 of 30 steps" it is step
+ * 10 that fails. */
+
 /* A step under way: its batch, the norm to clip by where updates are early (below 0: they are not
  * clipped), and whether its packed values did not fit, so that it is run by the dense plans. */
 typedef struct under_way {
@@ -155,14 +158,14 @@ static dt_status gradients(const dt_train_job *j, const under_way *s, bool *over
             j, from == 0 ? DT_PROGRAM_FIRST : DT_PROGRAM_AGAIN, a.batch.n, s->dense, &id, err));
         if (stop(j))
             return DT_FAIL(
-                err, DT_E_STOPPED, "stopped in step %" PRId64 ", which is discarded", step);
-        DT_TRY(err, dt_runner_run(j->runner, id, &a, err), "step %" PRId64, step);
+                err, DT_E_STOPPED, "stopped in step %" PRId64 ", which is discarded", step + 1);
+        DT_TRY(err, dt_runner_run(j->runner, id, &a, err), "step %" PRId64, step + 1);
         *overflowed = dti_runner_overflowed(j->runner);
         if (*overflowed)
             return s->dense
                        ? DT_FAIL(err, DT_E_INTERNAL,
                              "step %" PRId64 ": packed values do not fit a plan with room for all",
-                             step)
+                             step + 1)
                        : DT_OK;
     }
     return DT_OK;
@@ -175,7 +178,7 @@ static dt_status update(const dt_train_job *j, int64_t step, double norm, bool h
     DT_CHECK(ready(j, DT_PROGRAM_UPDATE, 0, false, &id, err));
     const dt_run_args a = {
         .step = step, .hyper = hyper_of(j->opts, learning_rate(j, step), norm), .hold = hold};
-    DT_TRY(err, dt_runner_run(j->runner, id, &a, err), "step %" PRId64, step);
+    DT_TRY(err, dt_runner_run(j->runner, id, &a, err), "step %" PRId64, step + 1);
     return DT_OK;
 }
 
@@ -211,12 +214,12 @@ static dt_status check_finite(
         return DT_FAIL(err, DT_E_NONFINITE,
             "step %" PRId64 ": the loss of %" PRId64 " of %" PRId64
             " samples is not finite, and its updates were made early. A lower train.lr often helps",
-            step, m->nonfinite, m->count);
+            step + 1, m->nonfinite, m->count);
     if (lost)
         return DT_FAIL(err, DT_E_NONFINITE,
             "step %" PRId64 ": the loss of %" PRId64 " of %" PRId64
             " samples is not finite%s; " DISCARDED,
-            step, m->nonfinite, m->count, blame(j, s, who));
+            step + 1, m->nonfinite, m->count, blame(j, s, who));
     static const struct {
         dt_port port;
         const char *what;
@@ -231,7 +234,7 @@ static dt_status check_finite(
             continue;
         const dt_home *h = &j->map->home[bad];
         return DT_FAIL(err, DT_E_NONFINITE,
-            "step %" PRId64 ": the %s of %s is not finite%s; " DISCARDED, step, rest[i].what,
+            "step %" PRId64 ": the %s of %s is not finite%s; " DISCARDED, step + 1, rest[i].what,
             h->port == DT_P ? h->name : strchr(h->name, '.') + 1, blame(j, s, who));
     }
     return DT_OK;
@@ -270,7 +273,7 @@ static dt_status make_step(
     under_way s = {.step = step};
     dt_metrics m;
     double norm;
-    DT_TRY(err, j->feed->next(j->feed->self, &s.batch, err), "step %" PRId64, step);
+    DT_TRY(err, j->feed->next(j->feed->self, &s.batch, err), "step %" PRId64, step + 1);
     *begun = j->map->early;
     const dt_status ran = whole_gradients(j, &s, &m, &norm, err);
     *begun = *begun && ran != DT_E_STOPPED; /* which is asked before a program begins */
@@ -425,7 +428,7 @@ static dt_status go_on(const dt_train_job *j, dt_train_point *p, dt_err *err)
     DT_TRY(err,
         j->feed->seek_to(
             j->feed->self, p->step / j->steps_per_epoch, p->step % j->steps_per_epoch, p->at, err),
-        "step %" PRId64, p->step);
+        "go on after step %" PRId64, p->step);
     if (!p->evaluated)
         DT_CHECK(evaluate_after(j, p->step - 1, err));
     p->evaluated = true;
@@ -439,7 +442,8 @@ dt_status dt_train(const dt_train_job *j, dt_err *err)
         p = &from_first;
     const int64_t until = j->until > 0 && j->until < j->steps ? j->until : j->steps;
     if (p->broken)
-        return DT_FAIL(err, DT_E_INTERNAL, "the update of step %" PRId64 " has failed", p->step);
+        return DT_FAIL(
+            err, DT_E_INTERNAL, "the update of step %" PRId64 " has failed", p->step + 1);
     DT_CHECK(
         dti_runner_watch(j->runner, j->map->early && (j->opts->clip > 0 || j->opts->finite), err));
     DT_CHECK(go_on(j, p, err));

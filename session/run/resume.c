@@ -187,8 +187,8 @@ dt_status dti_run_go_on(dt_run *r, dt_err *err)
             r->point.step == 1 ? "the " : "all ", r->point.step,
             r->point.step == 1 ? " is" : "s are");
     else
-        dti_run_tell(
-            r, "resume", "step %" PRId64 ", from %s", r->point.step, dt_checkpoint_path(r->from));
+        dti_run_tell(r, "resume", "after step %" PRId64 ", from %s", r->point.step,
+            dt_checkpoint_path(r->from));
     if (lines > 0)
         dti_run_tell(r, "resume",
             "%" PRId64 " later line%s of metrics.jsonl %s now in "

@@ -333,7 +333,7 @@ static dt_status save(dt_run *r, dt_status st, dt_err *err)
     const dt_status saved = dti_run_save_last(r, err);
     if (st == DT_E_STOPPED && saved == DT_OK)
         (void)DT_FAIL(err, st,
-            "saved; the same command with --resume '%s' goes on from step %" PRId64,
+            "saved; the same command with --resume '%s' goes on after step %" PRId64,
             dt_run_dir_path(r->dir), r->point.step);
     return st == DT_OK || (st == DT_E_STOPPED && saved != DT_OK) ? saved : st;
 }

@@ -210,6 +210,7 @@ static bool call_fails(const char *train, const char *memory, bool writes, long 
         strstr(err.text, "slot at byte") != NULL) {
         assert_int_equal(st, DT_E_IO);
         assert_has_not(err.text, "nothing is saved");
+        step--; /* whole ones before it */
         assert_true(step < STEPS);
         met[step]++;
         if (writes && step > 0) /* what cannot be read cannot be saved either */

@@ -640,7 +640,7 @@ static void without_a_folder_the_newest_run_is_gone_on_with(void **state)
     ran r = cli_run("c.ini --set train.steps=2 --resume", NULL);
     assert_code(&r, 0);
     assert_has(r.err, "run       runs/c-keep_all-2\n");
-    assert_has(r.err, "step 1, from ");
+    assert_has(r.err, "after step 1, from ");
     cli_done(&r);
     remove_all("runs");
 }
@@ -657,7 +657,7 @@ static void a_damaged_checkpoint_costs_only_its_steps(void **state)
     assert_code(&r, 0);
     assert_has(r.err, "passed over ");
     assert_has(r.err, "has 1000 bytes, was written with ");
-    assert_has(r.err, "step 8, from ");
+    assert_has(r.err, "after step 8, from ");
     cli_done(&r);
     same_run("whole", "part", "step-00000011", "after damage");
     assert_true(is_there("part/checkpoints/aside-step-00000011/manifest.json"));

@@ -360,7 +360,7 @@ static void discarded_at_once(const char *ini, const char *want)
     put_text("c.ini", ini);
     ran r = cli_run("c.ini --set model.weights=start.safetensors", NULL);
     assert_code(&r, DT_E_NONFINITE);
-    assert_has(r.err, "dnntrain: step 0: ");
+    assert_has(r.err, "dnntrain: step 1: ");
     assert_has(r.err, want);
     assert_has(r.err, "the weights are those before it. A lower train.lr often helps");
     check_summary(DT_E_NONFINITE);
@@ -426,7 +426,7 @@ static void statistics_that_are_not_finite_change_nothing(void **state) /* case 
         "the new value of bn.running_var is not finite");
 }
 
-/* Steps are counted from 0 in the message, so it names the number of lines before it. */
+/* Steps are counted from 1 in the message, as in metrics: it names the one behind their last. */
 static void a_run_that_diverges_stops_before_its_weights_do(void **state) /* case 63 */
 {
     NEED_BINARY();
@@ -438,7 +438,7 @@ static void a_run_that_diverges_stops_before_its_weights_do(void **state) /* cas
     char want[64];
     const int steps = lines_of("out/metrics.jsonl");
     assert_in_range(steps, 1, 49);
-    snprintf(want, sizeof want, "dnntrain: step %d: ", steps);
+    snprintf(want, sizeof want, "dnntrain: step %d: ", steps + 1);
     assert_has(r.err, want);
     char *metrics = cli_text(in_workspace("out/metrics.jsonl"));
     assert_has_not(metrics, "nan");

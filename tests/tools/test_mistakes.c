@@ -678,7 +678,7 @@ static void a_run_of_old_words_goes_on(void **state)
         words, sizeof words, "FILE --resume %.400s --set train.steps=2", dt_temp_path("oldrun"));
     r = cli_run(words, path);
     assert_code(&r, 0);
-    assert_has(r.err, "step 1, from ");
+    assert_has(r.err, "after step 1, from ");
     cli_done(&r);
     make(&(mistake){"plan FILE --set memory.layers.conv1=move", NULL,
         {"must be one of keep, offload, recompute, encode, home; did you mean 'offload'?"}, NULL});

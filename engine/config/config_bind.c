@@ -258,7 +258,7 @@ static const char *key_of(const dt_config *c, const char *text, const char *word
     return near;
 }
 
-/* ", a key of [memory]": the first section that binds this very word. */
+/* The first section that binds this very word. */
 static const char *elsewhere(const dt_config *c, const char *text, const char *word)
 {
     for (size_t i = 0; i < c->n_bound; i++)
@@ -266,6 +266,20 @@ static const char *elsewhere(const dt_config *c, const char *text, const char *w
             find_row(c, c->bound[i].section, word) != NULL)
             return c->bound[i].section;
     return NULL;
+}
+
+/* "did you mean [train] lr?": what may have been meant in the first section that has it. */
+static bool meant_elsewhere(
+    const dt_config *c, const char *text, const char *word, char *to, size_t room)
+{
+    for (size_t i = 0; i < c->n_bound; i++) {
+        const char *other = c->bound[i].section;
+        const char *key =
+            strcmp(other, text) != 0 && strchr(other, ' ') == NULL ? key_of(c, other, word) : NULL;
+        if (key != NULL)
+            return snprintf(to, room, "did you mean [%s] %s?", other, key) > 0;
+    }
+    return false;
 }
 
 /* What there is to choose from. */
@@ -301,7 +315,7 @@ static dt_status unknown_keys(const dt_config *c, const section *s, dt_err *err)
     dt_status st = DT_OK;
     for (size_t i = 0; i < s->n; i++) {
         const entry *e = &s->key[i];
-        if (e->known)
+        if (e->known || dti_find_entry(s, e->key) != e) /* given again, which was told */
             continue;
         if (words == NULL && (words = known_words(c, s->text)) == NULL)
             return dti_no_memory(c, err);
@@ -311,7 +325,7 @@ static dt_status unknown_keys(const dt_config *c, const section *s, dt_err *err)
             snprintf(advice, sizeof advice, "it is one of [%s]", other);
         else if (near != NULL)
             snprintf(advice, sizeof advice, "did you mean '%s'?", near);
-        else
+        else if (!meant_elsewhere(c, s->text, e->key, advice, sizeof advice))
             enumerate(words, advice, sizeof advice);
         st = DT_FAIL(err, DT_E_CONFIG, "%s: [%.100s] unknown key '%.100s', %s",
             place(c, e->set, e->line, at, sizeof at), s->text, e->key, advice);

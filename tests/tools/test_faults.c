@@ -30,6 +30,8 @@ static void wrong_configurations(void **state) /* cases 1 to 5 and 10 */
         {"[train]\nbatch = 3\nlr = 1\nbatch = 4\n[train]\n", NULL, DT_E_CONFIG,
             {"c.ini:4: [train] key 'batch' is given again; first at line 2",
                 "c.ini:5: section [train] is given again; first at line 1"}},
+        {MLP "learning_rate = 0.1\n", NULL, DT_E_CONFIG,
+            {"c.ini:3: [model] unknown key 'learning_rate', did you mean [train] lr?"}},
         {MLP "[train]\nbatch = 0\n", NULL, DT_E_CONFIG, {"c.ini:4: [train] batch = 0", "1.."}},
         {MLP "[train]\nbatch = -4\n", NULL, DT_E_CONFIG, {"c.ini:4: [train] batch = -4", "1.."}},
         {MLP "[train]\nbatch = 3.5\n", NULL, DT_E_CONFIG, {"c.ini:4: [train] batch = 3.5"}},

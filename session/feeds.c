@@ -158,7 +158,9 @@ static bool path_in_vain(const dt_session *s, const dt_source_desc *desc)
            strcmp(source_from, "--set") != 0 || strcmp(path_from, "--set") == 0;
 }
 
-/* Scores that no sample ever asks for are learned all the same, and shares of hits mean less. */
+/* Scores that no sample ever asks for are learned all the same, and shares of hits mean less. Of
+ * samples that are made up nobody expects more, and the line of the data says how many there are.
+ */
 static void warn(dt_feeds *f, const dt_session *session)
 {
     const dt_graph *g = session->graph;
@@ -172,7 +174,7 @@ static void warn(dt_feeds *f, const dt_session *session)
     else if (n == 1)
         snprintf(f->warning, sizeof f->warning,
             "all samples are of one class, so there is nothing to tell apart");
-    else if (n < g->classes)
+    else if (n < g->classes && !s->desc->made_up)
         snprintf(f->warning, sizeof f->warning,
             "%" PRId64 " classes occur in the data, of %" PRId64 " that the network tells apart", n,
             g->classes);

@@ -154,6 +154,17 @@ static void damaged_pictures_end_the_run(void **state) /* case 21 */
         NULL, "--set train.epochs=1 --set train.steps=0", DT_E_DATA, -1, {"/w/set/b/bits.png: "}});
 }
 
+/* Of made-up pictures there are as many classes as samples are enough for; see test_mistakes. */
+static void classes_that_do_not_occur_are_told(void **state)
+{
+    NEED_BINARY();
+    put_pictures("set");
+    run_course(&(course){
+        "[model]\nimage = 4\nclasses = 3\n[fc f]\nout = 3\n[data]\nsource = images\npath = set\n"
+        "[train]\nbatch = 4\nsteps = 1\n[run]\ndir = out\n",
+        NULL, 0, -1, {"warning   2 classes occur in the data, of 3 that the network tells apart"}});
+}
+
 static int count(const char *text, const char *what)
 {
     int n = 0;
@@ -676,6 +687,7 @@ DT_TEST_GROUP(run_faults)
 {
     const struct CMUnitTest tests[] = {
         T(damaged_pictures_end_the_run),
+        T(classes_that_do_not_occur_are_told),
         T(skipped_pictures_are_told_once),
         T(bombs_are_refused_by_their_header),
         T(pictures_of_every_kind_are_taken),

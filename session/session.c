@@ -463,14 +463,18 @@ static dt_status find_run(dt_session *s, const char *path, dt_err *err)
     return s->of_run != NULL ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for a session");
 }
 
-/* With the configuration's text read. */
-static dt_status open_session(
-    dt_session *s, const char *const *sets, size_t n_sets, const also *a, dt_err *err)
+/* With the configuration's text read; @text: what was wrong with that. All mistakes are told
+ * together, in the order of its lines. */
+static dt_status open_session(dt_session *s, const char *const *sets, size_t n_sets, const also *a,
+    dt_status text, size_t before, dt_err *err)
 {
     dt_graph *g = NULL;
     char stem[DT_CACHE_PATH];
     s->kept = dt_kept_create(dti_fronts_kept(stem) ? stem : NULL);
-    DT_CHECK(read_config(s, sets, n_sets, a, err));
+    const dt_status read = first_of(text, read_config(s, sets, n_sets, a, err));
+    if (read != DT_OK)
+        dt_config_sort_mistakes(s->config, before, err);
+    DT_CHECK(read);
     DT_CHECK(choose_device(s, err));
     DT_CHECK(check_threads(s, err));
     s->threads = (int)s->opts.device.threads;
@@ -497,9 +501,12 @@ dt_status dti_session_open_for(dt_session **out, const char *path, const char *c
     dt_session *s = *out = dt_alloc(1, sizeof *s);
     if (s == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a session");
-    DT_CHECK(dt_config_load(&s->config, path, err));
+    const size_t before = err != NULL ? err->len : 0;
+    const dt_status text = dt_config_load_further(&s->config, path, err);
+    if (s->config == NULL)
+        return text;
     DT_CHECK(find_run(s, path, err));
-    return open_session(s, sets, n_sets, &a, err);
+    return open_session(s, sets, n_sets, &a, text, before, err);
 }
 
 dt_status dt_session_open(
@@ -515,8 +522,11 @@ dt_status dt_session_open_text(dt_session **out, const char *name, const char *t
     dt_session *s = *out = dt_alloc(1, sizeof *s);
     if (s == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a session");
-    DT_CHECK(dt_config_parse(&s->config, name, text, bytes, err));
-    return open_session(s, sets, n_sets, &none, err);
+    const size_t before = err != NULL ? err->len : 0;
+    const dt_status read = dt_config_parse_further(&s->config, name, text, bytes, err);
+    if (s->config == NULL)
+        return read;
+    return open_session(s, sets, n_sets, &none, read, before, err);
 }
 
 dt_plan_request dt_session_request(const dt_session *s)

@@ -2,6 +2,7 @@
 #define _XOPEN_SOURCE 700 /* realpath */
 #include "engine/config/config_internal.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -216,17 +217,18 @@ static bool comment_or_end(const char *s)
     return *s == '\0' || *s == ';' || *s == '#';
 }
 
-/* What is being read, and whether anything was wrong so far. Only DT_E_NOMEM ends it early. */
+/* What is being read, and how much was wrong so far. Only DT_E_NOMEM ends it early. */
 typedef struct reader {
     dt_config *c;
     dt_err *err;
     dt_status wrong;
     int line;
+    size_t mistakes, again; /* those told; of them keys given twice */
 } reader;
 
 #define WRONG(r, fmt, ...)                                                                         \
-    ((r)->wrong =                                                                                  \
-            DT_FAIL((r)->err, DT_E_CONFIG, "%s:%d: " fmt, (r)->c->shown, (r)->line, __VA_ARGS__))
+    ((r)->mistakes++, (r)->wrong = DT_FAIL((r)->err, DT_E_CONFIG, "%s:%d: " fmt, (r)->c->shown,    \
+                          (r)->line, __VA_ARGS__))
 
 static dt_status read_section(reader *r, char *s)
 {
@@ -279,20 +281,32 @@ static bool unquote(reader *r, char *value)
     return true;
 }
 
+/* Whether it may stand for a section or a key, so that writing it so is worth an advice. */
+static bool is_word(const char *s, const char *end)
+{
+    static const char marks[] = "_.-";
+    const char *from = s;
+    while (s < end && (isalnum((unsigned char)*s) || strchr(marks, *s) != NULL))
+        s++;
+    return s == end && s > from && isalnum((unsigned char)*from);
+}
+
 /* Other formats have their words for it. */
 static void not_a_pair(reader *r, char *s)
 {
     char *colon = strchr(s, ':');
     const char *value = colon != NULL ? skip_blanks(colon + 1) : "";
+    if (colon != NULL && !is_word(s, colon))
+        colon = NULL;
     if (*s == '{' || *s == '"') {
         WRONG(r,
             "'%.80s' is neither [section] nor key = value: this is JSON, and a configuration is "
             "INI",
             s);
-    } else if (colon != NULL && colon > s && *value == '\0') {
+    } else if (colon != NULL && *value == '\0') {
         *colon = '\0';
         WRONG(r, "'%.80s:' is neither [section] nor key = value; write [%.80s]", s, s);
-    } else if (colon != NULL && colon > s && colon[1] == ' ') {
+    } else if (colon != NULL && colon[1] == ' ') {
         *colon = '\0';
         WRONG(r, "'%.80s: %.80s' is neither [section] nor key = value; write %.80s = %.80s", s,
             value, s, value);
@@ -393,6 +407,7 @@ static dt_status unique_entries(reader *r, const section *s)
             continue;
         }
         r->line = sorted[i]->line;
+        r->again++;
         WRONG(r, "[%.80s] key '%.80s' is given again; first at line %d", s->text, sorted[i]->key,
             sorted[first]->line);
     }
@@ -419,14 +434,20 @@ static dt_status check_unique(reader *r)
     return DT_OK;
 }
 
-static dt_status parse(dt_config *c, size_t n, dt_err *err)
+/* *further: nothing is wrong but keys given twice, whose first values are there. */
+static dt_status parse(dt_config *c, size_t n, bool *further, dt_err *err)
 {
+    const size_t before = err != NULL ? err->len : 0;
     reader r = {.c = c, .err = err};
     DT_CHECK(read_lines(&r, n));
     DT_CHECK(check_unique(&r));
     if (r.wrong == DT_OK && c->n == 0)
         return DT_FAIL(err, DT_E_CONFIG,
             "%s: no section in it; a configuration needs at least one, such as [model]", c->shown);
+    *further = r.mistakes == r.again;
+    dt_config_sort_mistakes(c, before, err);
+    if (!*further)
+        dti_config_cut_mistakes(before, r.mistakes, c->n > 0, err);
     return r.wrong;
 }
 
@@ -450,9 +471,10 @@ static char *folder_of(const char *name)
 }
 
 /* Takes text (NUL-terminated behind n bytes) over, whatever happens. */
-static dt_status create(
-    dt_config **out, const char *name, char *text, size_t n, bool is_file, dt_err *err)
+static dt_status create(dt_config **out, const char *name, char *text, size_t n, bool is_file,
+    bool *further, dt_err *err)
 {
+    *further = false;
     dt_config *c = dt_alloc(1, sizeof *c);
     if (c == NULL || (c->file = dt_strdup(name)) == NULL) {
         dt_free(c);
@@ -465,8 +487,8 @@ static dt_status create(
     if (is_file && (c->folder = folder_of(name)) == NULL)
         st = dti_no_memory(c, err);
     if (st == DT_OK)
-        st = parse(c, n, err);
-    if (st != DT_OK)
+        st = parse(c, n, further, err);
+    if (st != DT_OK && !*further)
         dt_config_destroy(c);
     else
         *out = c;
@@ -517,20 +539,37 @@ static dt_status check_kind(const char *path, dt_err *err)
     return st;
 }
 
-dt_status dt_config_load(dt_config **out, const char *path, dt_err *err)
+/* Only a configuration with nothing wrong in it. */
+static dt_status strictly(dt_config **out, dt_status st)
+{
+    if (st != DT_OK) {
+        dt_config_destroy(*out);
+        *out = NULL;
+    }
+    return st;
+}
+
+dt_status dt_config_load_further(dt_config **out, const char *path, dt_err *err)
 {
     *out = NULL;
     char *text;
+    bool further;
     size_t n;
     DT_CHECK(check_kind(path, err));
     DT_CHECK(dt_read_file(&text, &n, path, DT_CONFIG_BYTES, DT_E_CONFIG, err));
-    return create(out, path, text, n, true, err);
+    return create(out, path, text, n, true, &further, err);
 }
 
-dt_status dt_config_parse(
+dt_status dt_config_load(dt_config **out, const char *path, dt_err *err)
+{
+    return strictly(out, dt_config_load_further(out, path, err));
+}
+
+dt_status dt_config_parse_further(
     dt_config **out, const char *name, const char *text, size_t bytes, dt_err *err)
 {
     *out = NULL;
+    bool further;
     if (bytes > DT_CONFIG_BYTES)
         return DT_FAIL(
             err, DT_E_CONFIG, "%s: %zu bytes; at most %d are read", name, bytes, DT_CONFIG_BYTES);
@@ -539,7 +578,13 @@ dt_status dt_config_parse(
         return DT_FAIL(err, DT_E_NOMEM, "%s: no memory for the configuration", name);
     if (bytes > 0)
         memcpy(copy, text, bytes);
-    return create(out, name, copy, bytes, false, err);
+    return create(out, name, copy, bytes, false, &further, err);
+}
+
+dt_status dti_config_parse(
+    dt_config **out, const char *name, const char *text, size_t bytes, dt_err *err)
+{
+    return strictly(out, dt_config_parse_further(out, name, text, bytes, err));
 }
 
 /* ---- --set ---- */

@@ -25,8 +25,19 @@ dt_status dt_config_load(dt_config **out, const char *path, dt_err *err) DT_NODI
 
 /* The same from memory; @name stands for the file in messages, and relative paths stay as they are.
  */
-dt_status dt_config_parse(
+dt_status dti_config_parse(
     dt_config **out, const char *name, const char *text, size_t bytes, dt_err *err) DT_NODISCARD;
+
+/* The same, for a caller that has more to report: when nothing is wrong but keys that are given
+ * twice, they fail as well, and *out is there, with the first values. Else it is NULL. */
+dt_status dt_config_load_further(dt_config **out, const char *path, dt_err *err) DT_NODISCARD;
+dt_status dt_config_parse_further(
+    dt_config **out, const char *name, const char *text, size_t bytes, dt_err *err) DT_NODISCARD;
+
+/* Put what was told behind the first @before bytes of the trail in the order of the file's lines,
+ * behind what was said of --set. A note without a place stays before the note that places it. */
+void dt_config_sort_mistakes(const dt_config *c, size_t before, dt_err *err);
+
 void dt_config_destroy(dt_config *c);
 
 /* The section whose keys are globs over names, which have dots in them. */

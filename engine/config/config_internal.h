@@ -51,6 +51,10 @@ char *dti_own(dt_config *c, char *s) DT_NODISCARD;
 section *dti_find_section(const dt_config *c, const char *text);
 entry *dti_find_entry(const section *s, const char *key); /* s may be NULL */
 
+/* Of @mistakes that a text has, told behind the first @before bytes: all of a few, as of a
+ * configuration with slips in it; the first of many, as of a file that is something else. */
+void dti_config_cut_mistakes(size_t before, size_t mistakes, bool sections, dt_err *err);
+
 bool dti_blank(char c);
 size_t dti_control_at(const char *s, size_t n); /* first control character other than a tab, or n */
 

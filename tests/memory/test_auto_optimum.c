@@ -291,7 +291,8 @@ static void checkmate_by_search_is_not_behind_rotor_on_chains(void **state)
             dt_policies list;
             dt_config *config = NULL;
             dt_program *p = copy_of(&m);
-            assert_ok(dt_config_parse(&config, "searched", searched, strlen(searched), &err), &err);
+            assert_ok(
+                dti_config_parse(&config, "searched", searched, strlen(searched), &err), &err);
             assert_ok(dt_policies_open(&list, "checkmate", config, &err), &err);
             assert_ok(dt_policies_apply(&list, p, &env, &err), &err);
             const dt_pass_cost found = cost_of(p, &env);

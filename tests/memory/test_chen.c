@@ -43,7 +43,7 @@ static dt_policies passes(const char *policy, const char *ini, dt_config **c)
     dt_err err = {0};
     *c = NULL;
     if (ini != NULL)
-        assert_ok(dt_config_parse(c, "test.ini", ini, strlen(ini), &err), &err);
+        assert_ok(dti_config_parse(c, "test.ini", ini, strlen(ini), &err), &err);
     assert_ok(dt_policies_open(&s, policy, *c, &err), &err);
     return s;
 }

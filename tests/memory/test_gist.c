@@ -98,7 +98,7 @@ static void rewrite(dt_program *p, const char *policy, const char *ini, const dt
     dt_policies s;
     dt_config *c;
     dt_err err = {0};
-    assert_ok(dt_config_parse(&c, "gist.ini", ini, strlen(ini), &err), &err);
+    assert_ok(dti_config_parse(&c, "gist.ini", ini, strlen(ini), &err), &err);
     assert_ok(dt_policies_open(&s, policy, c, &err), &err);
     assert_ok(dt_policies_apply(&s, p, env, &err), &err);
     dt_policies_close(&s);

@@ -42,7 +42,7 @@ static dt_graph *network_of_text(const char *text)
 {
     dt_config *c;
     dt_err err = {0};
-    assert_ok(dt_config_parse(&c, "net", text, strlen(text), &err), &err);
+    assert_ok(dti_config_parse(&c, "net", text, strlen(text), &err), &err);
     return network_of(c, 12);
 }
 
@@ -399,7 +399,7 @@ static void memonger_keeps_what_the_user_names(void **state)
     dt_config *c;
     dt_err err = {0};
     const char *ini = "[policy.memonger]\nstages = nobody\n";
-    assert_ok(dt_config_parse(&c, "test", ini, strlen(ini), &err), &err);
+    assert_ok(dti_config_parse(&c, "test", ini, strlen(ini), &err), &err);
     assert_ok(dt_policies_open(&s, "memonger", c, &err), &err);
     m = dt_program_of(dt_standard("resnet20"), DT_PROGRAM_FIRST, 8);
     assert_fails(dt_policies_apply(&s, m.program, &e, &err), DT_E_CONFIG, &err, "matches no layer");
@@ -723,7 +723,7 @@ static void bounds_without_a_trigger_are_refused(void **state)
     dt_policies s;
     dt_config *c;
     dt_err err = {0};
-    assert_ok(dt_config_parse(&c, "test", ini, strlen(ini), &err), &err);
+    assert_ok(dti_config_parse(&c, "test", ini, strlen(ini), &err), &err);
     assert_ok(dt_policies_open(&s, "meng", c, &err), &err);
     dt_lowered m = dt_program_of(chain(3), DT_PROGRAM_FIRST, 2);
     assert_fails(dt_policies_apply(&s, m.program, &e, &err), DT_E_CONFIG, &err,

@@ -132,7 +132,7 @@ static dt_lowered plan_with(dt_graph *g, const char *policy, const char *options
     dt_config *c;
     dt_err err = {0};
     snprintf(ini, sizeof ini, "[policy.%s]\n%s", policy, options);
-    assert_ok(dt_config_parse(&c, "test.ini", ini, strlen(ini), &err), &err);
+    assert_ok(dti_config_parse(&c, "test.ini", ini, strlen(ini), &err), &err);
     assert_ok(dt_policies_open(&s, policy, c, &err), &err);
     const dt_pass_env env = {.dense = dense};
     assert_ok(dt_policies_apply(&s, m.program, &env, &err), &err);

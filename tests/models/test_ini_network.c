@@ -14,7 +14,7 @@ static dt_config *parse(const char *text)
 {
     dt_config *c = NULL;
     dt_err err = {0};
-    assert_ok(dt_config_parse(&c, "net.ini", text, strlen(text), &err), &err);
+    assert_ok(dti_config_parse(&c, "net.ini", text, strlen(text), &err), &err);
     return c;
 }
 

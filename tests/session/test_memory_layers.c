@@ -546,7 +546,7 @@ static void a_lossy_codec_is_refused_where_values_are_bf16(void **state)
         dt_config *c;
         dt_layer_fates f;
         snprintf(section, sizeof section, "[memory.layers]\n%s", lossy[i]);
-        assert_ok(dt_config_parse(&c, "config.ini", section, strlen(section), &err), &err);
+        assert_ok(dti_config_parse(&c, "config.ini", section, strlen(section), &err), &err);
         assert_ok(dt_layer_fates_open(&f, c, s->graph, true, &err), &err);
         dt_layer_fates_close(&f);
         dt_config_destroy(c);

@@ -597,6 +597,57 @@ static void statistics_of_bytes_are_refused(void **state)
         make(&all[i]);
 }
 
+static void mistakes_are_told_together_in_the_order_of_lines(void **state)
+{
+    NEED_BINARY();
+    static const char *const wants[] = {"--set: [train] unknown key 'stpes'",
+        ":3: [model] unknown key 'learning_rate', did you mean [train] lr?",
+        ":6: [train] key 'batch' is given again; first at line 5", ":7: [train] lr = nan",
+        "unknown policy 'keepall'", ":9: [memory] policy = keepall",
+        ":10: unknown section [trian], did you mean 'train'?"};
+    ran r = cli_run("plan FILE --set train.stpes=3",
+        cli_file("many.ini",
+            "[model]\nname = mlp\nlearning_rate = 1\n[train]\nbatch = 3\nbatch = 4\n"
+            "lr = nan\n[memory]\npolicy = keepall\n[trian]\nbatch = 1\n"));
+    assert_code(&r, DT_E_CONFIG);
+    const char *at = r.err;
+    for (size_t i = 0; i < DT_COUNT(wants); i++) {
+        const char *found = strstr(at, wants[i]);
+        if (found == NULL)
+            fail_msg("'%s' is not there, or too early, in:\n%s", wants[i], r.err);
+        at = found;
+    }
+    int lines = 0;
+    for (const char *s = r.err; (s = strchr(s, '\n')) != NULL; s++)
+        lines++;
+    assert_int_equal(lines, DT_COUNT(wants)); /* nothing that only follows from another */
+    cli_done(&r);
+}
+
+static void a_file_of_another_kind_is_asked_about(void **state)
+{
+    NEED_BINARY();
+    char text[4096] = "";
+    for (int i = 0; i < 42; i++)
+        strcat(text, "- **You learn** how: [five](pages)\n");
+    ran r = cli_run("FILE", cli_file("text.md", text));
+    assert_code(&r, DT_E_CONFIG);
+    assert_has(r.err, "text.md:5: ");
+    assert_has_not(r.err, "text.md:6: ");
+    assert_has(r.err, "dnntrain: ... and 37 more: is this a configuration?\n");
+    assert_has_not(r.err, "write");
+    cli_done(&r);
+    strcpy(text, "[model]\nname = mlp\n");
+    for (int i = 0; i < 12; i++) /* slips of a configuration: all */
+        strcat(text, "width: 3\n");
+    r = cli_run("FILE", cli_file("slips.ini", text));
+    assert_code(&r, DT_E_CONFIG);
+    assert_has(
+        r.err, "slips.ini:14: 'width: 3' is neither [section] nor key = value; write width = 3");
+    assert_has_not(r.err, "more");
+    cli_done(&r);
+}
+
 static void data_that_does_not_go_with_the_network_is_told(void **state)
 {
     NEED_BINARY();
@@ -908,6 +959,8 @@ DT_TEST_GROUP(mistakes)
         cmocka_unit_test(results_of_a_run_go_to_stdout),
         cmocka_unit_test(the_json_of_a_plan_has_what_the_table_has),
         cmocka_unit_test(bench_feeds_words_that_the_network_has),
+        cmocka_unit_test(mistakes_are_told_together_in_the_order_of_lines),
+        cmocka_unit_test(a_file_of_another_kind_is_asked_about),
         cmocka_unit_test(data_that_does_not_go_with_the_network_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

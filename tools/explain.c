@@ -187,17 +187,22 @@ static dt_status explain_policy(explained *e, const dt_policy *p, dt_err *err)
 
 /* ---- the command ---- */
 
+enum { NOW_BYTES = DT_NAME_BYTES + 2 };
+
 static dt_status unknown(const explained *e, const char *word, dt_err *err)
 {
     size_t n_policy, n = 0;
     const dt_policy *const *all = dt_policy_all(&n_policy);
     const dt_plan *p = e->x->plan;
     const dt_graph *g = e->s->graph;
-    const char **names = dt_alloc(p->n_tensor + g->n_node + n_policy + 1, sizeof *names);
+    const char **names = dt_alloc(p->n_tensor + 2 * g->n_node + n_policy + 1, sizeof *names);
     if (names == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to look for '%s'", word);
-    for (size_t i = 0; i < g->n_node; i++)
+    for (size_t i = 0; i < g->n_node; i++) {
         names[n++] = g->node[i].name;
+        if (g->node[i].with[0] != '\0')
+            names[n++] = g->node[i].with;
+    }
     for (size_t i = 0; i < p->n_tensor; i++)
         names[n++] = p->tensor[i].name;
     for (size_t i = 0; i < n_policy; i++)
@@ -218,8 +223,30 @@ static dt_status unknown(const explained *e, const char *word, dt_err *err)
     return st;
 }
 
+/* The layer that @word, a layer of the network or its output, is fused into; NULL: none. @now: what
+ * it is called there. */
+static const dt_node *fused_into(const dt_graph *g, const char *word, char now[NOW_BYTES])
+{
+    const size_t n = strlen(word), end = n > 2 && strcmp(word + n - 2, ".y") == 0 ? n - 2 : n;
+    for (size_t i = 0; i < g->n_node; i++) {
+        const dt_node *nd = &g->node[i];
+        if (strlen(nd->with) != end || end == 0 || strncmp(nd->with, word, end) != 0)
+            continue;
+        snprintf(now, NOW_BYTES, "%s%s", nd->name, word + end);
+        return nd;
+    }
+    return NULL;
+}
+
 static dt_status explain_word(explained *e, const char *word, dt_err *err)
 {
+    char now[NOW_BYTES];
+    const dt_node *into = fused_into(e->s->graph, word, now);
+    if (into != NULL) {
+        printf("%s is computed with %s (model.fuse = on), as %s\n", into->with, into->name,
+            into->desc->name);
+        word = now;
+    }
     const dt_policy *policy = dt_policy_find(word);
     const int32_t tensor = dti_value_find(e->x->plan, word);
     const dt_node *layer = layer_named(e->s->graph, word);

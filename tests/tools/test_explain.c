@@ -97,6 +97,31 @@ static void layers_and_policies_are_explained_by_their_rules(void **state)
             "results   change", "policy.gist.dpr", "waits for backward in fp8", NULL});
 }
 
+static void a_layer_that_is_fused_is_explained_where_it_is(void **state)
+{
+    NEED_BINARY();
+    static const char ini[] =
+        "[model]\nimage = 8\nclasses = 2\n[conv c1]\nout = 4\nkernel = 3\n[batchnorm norm]\n"
+        "[relu rect]\n[fc f]\nout = 2\n[data]\nsamples = 64\n[train]\nbatch = 8\n";
+    static const char *const rows[][4] = {
+        {"explain FILE rect", "rect is computed with norm (model.fuse = on), as batchnorm_relu\n",
+            "norm   layer batchnorm_relu, output 6x6x4", "norm.istd "},
+        {"explain FILE rect.y", "rect is computed with norm (model.fuse = on)", "norm.y ", ""},
+        {"explain FILE rect --set model.fuse=off", "rect   layer relu, output 6x6x4", "rect.y ",
+            ""}};
+    for (size_t i = 0; i < DT_COUNT(rows); i++) {
+        ran r = cli_run(rows[i][0], cli_file("fused.ini", ini));
+        assert_code(&r, 0);
+        for (int k = 1; k < 4; k++)
+            assert_has(r.out, rows[i][k]);
+        cli_done(&r);
+    }
+    ran r = cli_run("explain FILE rct", cli_file("fused.ini", ini));
+    assert_code(&r, DT_E_CONFIG);
+    assert_has(r.err, "did you mean 'rect'?");
+    cli_done(&r);
+}
+
 static void what_there_is_not_is_refused_with_the_nearest(void **state)
 {
     NEED_BINARY();
@@ -317,6 +342,7 @@ DT_TEST_GROUP(explain)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_tensor_is_there_between_its_uses_unless_it_waits_elsewhere),
         cmocka_unit_test(layers_and_policies_are_explained_by_their_rules),
+        cmocka_unit_test(a_layer_that_is_fused_is_explained_where_it_is),
         cmocka_unit_test(what_there_is_not_is_refused_with_the_nearest),
         cmocka_unit_test(a_configuration_is_checked_and_printed),
         cmocka_unit_test(there_is_help_on_whatever_has_a_name),

@@ -45,7 +45,7 @@
       const x = 62 + 924 * (course.step[i] - least) / (most - least);
       cross.setAttribute('transform', `translate(${x} 0)`);
       cross.setAttribute('visibility', 'visible');
-      tell(event, `step ${course.step[i]}\nloss ${short(course.loss[i])}\n` +
+      tell(event, `step ${course.step[i]}\nloss ${short(course.loss[i])}, smoothed ${short(course.smoothed[i])}\n` +
         `${short(course.rate[i])} samples a second\nlearning rate ${short(course.lr[i])}`);
     });
     chart.addEventListener('pointerleave', () => { cross.setAttribute('visibility', 'hidden'); quiet(); });

@@ -13,6 +13,7 @@
 #include "session/human.h"
 #include "tools/page_plan.h"
 #include "tools/plan_time.h"
+#include "tools/progress_line.h"
 
 enum { POINTS = 400, SAMPLES = 8, LINE_DEPTH = 4, LINE_VALUES = 64 };
 static const size_t most_bytes = (size_t)1 << 30, enough_bytes = (size_t)1 << 25;
@@ -148,20 +149,17 @@ static void thin(table *to, const table *from)
     }
 }
 
-/* Means over neighbours on both sides: noise of single steps hides what is learned. */
-static double *smooth(const table *t)
+/* Noise of single steps hides what is learned. As the line on the terminal is, so that they end in
+ * the same number: of a run that was gone on with, at step @began, it begins anew there. Where
+ * points are means of several steps, so are those that are smoothed. */
+static double *smooth(const table *t, int64_t began)
 {
     double *v = dt_alloc(t->n + 1, sizeof *v);
-    const size_t reach = t->n / 40;
+    dti_smoothed s = {0};
     for (size_t i = 0; v != NULL && i < t->n; i++) {
-        double sum = 0;
-        size_t n = 0;
-        for (size_t k = i > reach ? i - reach : 0; k <= i + reach && k < t->n; k++)
-            if (isfinite(t->v[LOSS][k])) {
-                sum += t->v[LOSS][k];
-                n++;
-            }
-        v[i] = n > 0 ? sum / (double)n : (double)NAN;
+        if (i > 0 && t->v[STEP][i - 1] <= (double)began && t->v[STEP][i] > (double)began)
+            s = (dti_smoothed){0};
+        v[i] = dti_smooth(&s, t->v[LOSS][i]);
     }
     return v;
 }
@@ -174,11 +172,15 @@ static void push_column(dt_json *to, const char *name, const table *t, int colum
     dti_json_leave(to, &list);
 }
 
-static void course_data(dt_page *p, const table *t)
+static void course_data(dt_page *p, const table *t, const double *even)
 {
     dt_json o = dti_json_inner(&p->data, "course");
     push_column(&o, "step", t, STEP);
     push_column(&o, "loss", t, LOSS);
+    dt_json list = dti_json_list(&o, "smoothed");
+    for (size_t i = 0; i < t->n; i++)
+        dti_json_push_real(&list, even[i]);
+    dti_json_leave(&o, &list);
     push_column(&o, "rate", t, RATE);
     push_column(&o, "lr", t, LR);
     dti_json_leave(&p->data, &o);
@@ -216,11 +218,11 @@ static void tell_lost(const dt_page *p, const course *c)
     fputs("</p>\n", p->f);
 }
 
-static dt_status draw_course(dt_page *p, const course *c, dt_err *err)
+static dt_status draw_course(dt_page *p, const course *c, int64_t began, dt_err *err)
 {
     table few = {0};
     thin(&few, &c->train);
-    double *even = smooth(&few);
+    double *even = smooth(&few, began);
     const bool room = even != NULL && (few.n > 0 || c->train.n == 0);
     if (room && (few.n > 0 || c->why[0] != '\0')) {
         dti_page_section(p, "course", "What was learned");
@@ -230,7 +232,7 @@ static dt_status draw_course(dt_page *p, const course *c, dt_err *err)
         dti_page_section_end(p);
     }
     if (room && few.n > 0)
-        course_data(p, &few);
+        course_data(p, &few, even);
     table_free(&few);
     dt_free(even);
     return room ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for the course of the run");
@@ -328,7 +330,7 @@ static dt_status fill(dt_page *p, const report *x, dt_err *err)
         .measured = x->measured,
         .moved = &x->moved,
         .seconds = x->r->course.seconds};
-    DT_CHECK(draw_course(p, &x->c, err));
+    DT_CHECK(draw_course(p, &x->c, x->r->began_step, err));
     dti_page_samples(p, x->r, x->sample, x->n_sample);
     DT_CHECK(dti_page_policy(p, &plan, err));
     DT_CHECK(dti_page_map(p, &plan, err));

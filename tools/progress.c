@@ -20,7 +20,6 @@
 #define REDRAW_SECONDS 0.1
 #define PLAIN_SECONDS 5.0
 enum { PLAIN_FIRST = 3 };
-#define SMOOTHING 0.9
 
 /* Where text goes, and what can be shown there. */
 typedef struct screen {
@@ -39,7 +38,8 @@ struct dt_progress {
     int64_t tokens, epochs, done, steps, steps_per_epoch;
     uint64_t planned;
     char *run_dir;
-    double loss, weight; /* smoothed: sum and its weight */
+    dti_smoothed smoothed;
+    double loss; /* smoothed */
     double first_loss, last_loss;
     int64_t n, samples; /* steps seen, samples in them */
     double eval_seconds;
@@ -420,10 +420,7 @@ static void count_step(dt_progress *p, const dt_step_report *r)
         p->first_loss = r->loss;
     dt_rate_add(&p->rate, r->samples, r->step_seconds);
     p->last_loss = r->loss;
-    if (isfinite(r->loss)) {
-        p->loss = SMOOTHING * p->loss + (1 - SMOOTHING) * r->loss;
-        p->weight = SMOOTHING * p->weight + (1 - SMOOTHING);
-    }
+    p->loss = dti_smooth(&p->smoothed, r->loss);
     dti_loss_curve_add(&p->curve, r->loss);
     p->n++;
     p->samples += r->samples;
@@ -467,7 +464,7 @@ static dti_line line_now(const dt_progress *p, const dt_step_report *r)
         l.of = p->steps_per_epoch;
     }
     l.smoothed = p->screen.t.tty && isfinite(r->loss) && p->n > 1;
-    l.loss = l.smoothed ? p->loss / p->weight : r->loss;
+    l.loss = l.smoothed ? p->loss : r->loss;
     return l;
 }
 

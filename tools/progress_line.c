@@ -13,12 +13,12 @@
 
 /* Parts of the line that may go, the most important first: a narrow line loses the highest bit. */
 enum part {
-    WORD = 1,      /* "epoch " */
-    RATE = 1 << 1, /* "12.1 img/s", or tok/s */
-    BAR = 1 << 2,
-    RATE_OF_LEARNING = 1 << 3,
-    DATA = 1 << 4, /* "data 1%" */
-    SMOOTHED = 1 << 5,
+    SMOOTHED = 1,  /* before all: else the last step's loss below contradicts the line */
+    WORD = 1 << 1, /* "epoch " */
+    RATE = 1 << 2, /* "12.1 img/s", or tok/s */
+    BAR = 1 << 3,
+    RATE_OF_LEARNING = 1 << 4,
+    DATA = 1 << 5, /* "data 1%" */
     ALL = (1 << 6) - 1
 };
 
@@ -94,7 +94,17 @@ size_t dti_line_fit(const dti_line *l, int width, char to[DTI_LINE])
     return n;
 }
 
-/* ---- the curve ---- */
+/* ---- losses ---- */
+
+double dti_smooth(dti_smoothed *s, double loss)
+{
+    static const double keeps = 0.9;
+    if (isfinite(loss)) {
+        s->sum = keeps * s->sum + (1 - keeps) * loss;
+        s->weight = keeps * s->weight + (1 - keeps);
+    }
+    return s->weight > 0 ? s->sum / s->weight : loss;
+}
 
 static void halve(dti_loss_curve *c)
 {

@@ -19,6 +19,13 @@ size_t dti_line_fit(const dti_line *l, int width, char to[DTI_LINE]);
 /* All of it, for logs. */
 size_t dti_line_plain(const dti_line *l, char to[DTI_LINE]);
 
+/* A mean in which each loss counts 0.9 of the next one; zero-initialised. What is no number changes
+ * nothing. Returns the mean so far, or @loss while there is none. */
+typedef struct dti_smoothed {
+    double sum, weight;
+} dti_smoothed;
+double dti_smooth(dti_smoothed *s, double loss);
+
 /* Mean losses of a whole run in few numbers: when all bins are full, pairs become one. */
 typedef struct dti_loss_curve {
     double sum[DTI_BINS];

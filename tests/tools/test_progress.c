@@ -241,12 +241,15 @@ static void a_line_fits_any_width(void **state)
               "0.0612  12.1 img/s  data 1%  left 38:12"},
         {98, "epoch 3/90 [--------] 412/5005  loss 4.913 (smoothed)  lr 0.0612  12.1 img/s  data "
              "1%  left 38:12"},
-        {97, "epoch 3/90 [#-----------------] 412/5005  loss 4.913  lr 0.0612  12.1 img/s  data 1% "
-             " left 38:12"},
-        {80, "epoch 3/90 [----------] 412/5005  loss 4.913  lr 0.0612  12.1 img/s  left 38:12"},
-        {70, "epoch 3/90 [-----------] 412/5005  loss 4.913  12.1 img/s  left 38:12"},
-        {60, "epoch 3/90 412/5005  loss 4.913  12.1 img/s  left 38:12"},
-        {50, "epoch 3/90 412/5005  loss 4.913  left 38:12"},
+        {97,
+            "epoch 3/90 [#---------------] 412/5005  loss 4.913 (smoothed)  lr 0.0612  12.1 img/s  "
+            "left 38:12"},
+        {89, "epoch 3/90 [--------] 412/5005  loss 4.913 (smoothed)  lr 0.0612  12.1 img/s  left "
+             "38:12"},
+        {80, "epoch 3/90 [----------] 412/5005  loss 4.913 (smoothed)  12.1 img/s  left 38:12"},
+        {70, "epoch 3/90 412/5005  loss 4.913 (smoothed)  12.1 img/s  left 38:12"},
+        {60, "epoch 3/90 412/5005  loss 4.913 (smoothed)  left 38:12"},
+        {50, "3/90 412/5005  loss 4.913 (smoothed)  left 38:12"},
         {40, "3/90 412/5005  loss 4.913  left 38:12"},
         {20, "3/90 412/5005  loss"},
         {1, ""},

@@ -16,4 +16,10 @@ const char *dt_human_role(char to[DT_HUMAN_BYTES], dt_role role);      /* "activ
 const char *dt_human_input(char to[DT_HUMAN_BYTES], const dt_shape *image, int64_t tokens);
 const char *dt_human_count(char to[DT_HUMAN_BYTES], uint64_t n); /* "1,234,567" */
 
+/* Whether top-5 says anything: of five classes or fewer every label is among the first five. */
+static inline bool dt_human_tells_top5(int64_t classes)
+{
+    return classes > 5;
+}
+
 #endif

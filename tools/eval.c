@@ -93,7 +93,9 @@ static void print(const evaluation *e)
             r->loss / log(2));
     else
         printf("loss      %.4f\n", r->loss);
-    printf("top-1     %.2f %%%s\ntop-5     %.2f %%%s\n", 100 * r->top1, of, 100 * r->top5, of);
+    printf("top-1     %.2f %%%s\n", 100 * r->top1, of);
+    if (dt_human_tells_top5(e->run->s->graph->classes))
+        printf("top-5     %.2f %%%s\n", 100 * r->top5, of);
     if (r->pixels)
         printf("mean IoU  %.2f %%\n", 100 * r->mean_iou);
     printf("samples   %s in %.1f s, %s a second\n", dt_human_count(count, (uint64_t)r->samples),

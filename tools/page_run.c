@@ -252,8 +252,11 @@ static void learned(const dt_page *p, const dt_run *r)
     if (c->eval_step == 0)
         return;
     snprintf(value, sizeof value, "%.1f %%", 100 * c->eval_top1);
-    snprintf(note, sizeof note, "loss %.4g, top-5 %.1f %%, after step %" PRId64, c->eval_loss,
-        100 * c->eval_top5, c->eval_step);
+    if (dt_human_tells_top5(r->s->graph->classes))
+        snprintf(note, sizeof note, "loss %.4g, top-5 %.1f %%, after step %" PRId64, c->eval_loss,
+            100 * c->eval_top5, c->eval_step);
+    else
+        snprintf(note, sizeof note, "loss %.4g, after step %" PRId64, c->eval_loss, c->eval_step);
     dti_page_tile(
         p, r->eval_pixels ? "pixels told right" : "top-1 of what was held out", value, note);
 }

@@ -35,7 +35,7 @@ struct dt_progress {
     double (*clock)(void);
     double began, drawn; /* times; drawn of the last line */
     bool on_line;        /* the cursor stands behind a redrawn line */
-    int64_t tokens, epochs, done, steps, steps_per_epoch;
+    int64_t tokens, classes, epochs, done, steps, steps_per_epoch;
     uint64_t planned;
     char *run_dir;
     dti_smoothed smoothed;
@@ -334,8 +334,9 @@ static void show_result(
     }
     if (p->evaluated) {
         label(s, "eval");
-        say(s, "loss %s, top-1 %.2f %%, top-5 %.2f %%", dt_human_number(a, p->eval.loss),
-            100 * p->eval.top1, 100 * p->eval.top5);
+        say(s, "loss %s, top-1 %.2f %%", dt_human_number(a, p->eval.loss), 100 * p->eval.top1);
+        if (dt_human_tells_top5(p->classes))
+            say(s, ", top-5 %.2f %%", 100 * p->eval.top5);
         if (p->eval.pixels)
             say(s, " of pixels, mean IoU %.2f %%", 100 * p->eval.mean_iou);
         say(s, "\n");
@@ -384,6 +385,7 @@ dt_status dti_progress_create(
     p->clock = view != NULL && view->clock != NULL ? view->clock : dt_seconds;
     p->epochs = f->epochs > 1 ? f->epochs : 0;
     p->tokens = f->tokens;
+    p->classes = f->classes;
     p->done = f->done;
     p->steps = f->steps;
     p->steps_per_epoch = f->steps_per_epoch;
@@ -534,7 +536,7 @@ void dti_progress_note(dt_progress *p, const char *fmt, ...)
 
 void dti_progress_eval(dt_progress *p, const dt_eval_report *r)
 {
-    char loss[DT_HUMAN_BYTES], where[48], iou[64] = "";
+    char loss[DT_HUMAN_BYTES], where[48], top5[32] = "", iou[64] = "";
     p->eval = *r;
     p->evaluated = true;
     p->eval_seconds += r->seconds;
@@ -542,11 +544,12 @@ void dti_progress_eval(dt_progress *p, const dt_eval_report *r)
         snprintf(where, sizeof where, "epoch %" PRId64, r->epoch + 1);
     else
         snprintf(where, sizeof where, "step %" PRId64, r->step);
+    if (dt_human_tells_top5(p->classes))
+        snprintf(top5, sizeof top5, "  top-5 %.1f %%", 100 * r->top5);
     if (r->pixels)
         snprintf(iou, sizeof iou, " of pixels  mean IoU %.1f %%", 100 * r->mean_iou);
-    dti_progress_note(p,
-        "eval %s: loss %s  top-1 %.1f %%  top-5 %.1f %%%s  (%" PRId64 " %s, %.1f s)", where,
-        dt_human_number(loss, r->loss), 100 * r->top1, 100 * r->top5, iou, r->samples,
+    dti_progress_note(p, "eval %s: loss %s  top-1 %.1f %%%s%s  (%" PRId64 " %s, %.1f s)", where,
+        dt_human_number(loss, r->loss), 100 * r->top1, top5, iou, r->samples,
         p->tokens > 0 ? "sequences" : "images", r->seconds);
 }
 

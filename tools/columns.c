@@ -46,11 +46,11 @@ void dti_columns_left_out(const dt_column *column, size_t n)
     bool any = false;
     for (size_t i = 0; i < n; i++)
         if (!column[i].shown && column[i].rank >= 0) {
-            printf("%s %s", any ? "," : "left out for want of width:", column[i].title);
+            printf("%s %s", any ? "," : "no room for:", column[i].title);
             any = true;
         }
     if (any)
-        printf(" (COLUMNS=100)\n");
+        printf("; with COLUMNS=100 there is\n");
 }
 
 const char *dti_column_bytes(char to[DT_HUMAN_BYTES], uint64_t bytes)

@@ -120,6 +120,16 @@ static const char *place(const dt_session *s, const char *key, char at[512])
     return dt_config_place(at, 512, file, line);
 }
 
+/* A number without a unit is one of bytes, which of so few is not what was meant. */
+enum { UNIT_BYTES = 48 };
+static const char *unit(uint64_t most, char to[UNIT_BYTES])
+{
+    to[0] = '\0';
+    if (most < 1024)
+        snprintf(to, UNIT_BYTES, ", in bytes: write %d%s", (int)most, most < 64 ? "GiB" : "MiB");
+    return to;
+}
+
 dt_status dt_session_check_budget(const dt_session *s, dt_err *err)
 {
     const dt_need need = dt_plan_set_need(s->plans);
@@ -130,12 +140,12 @@ dt_status dt_session_check_budget(const dt_session *s, dt_err *err)
     read_budgets(s, all);
     for (size_t i = 0; i < BUDGETS; i++) {
         const budget *b = &all[i];
-        char at[512], needs[DT_HUMAN_BYTES], has[DT_HUMAN_BYTES];
+        char at[512], needs[DT_HUMAN_BYTES], has[DT_HUMAN_BYTES], with[UNIT_BYTES];
         if (b->most > 0 && b->need > b->most)
             (void)DT_FAIL(err, DT_E_BUDGET,
-                "does not fit: the %s needs %s (%" PRIu64 " bytes), memory.%s is %s (%s)", b->what,
-                dt_human_bytes(needs, b->need), b->need, b->key, dt_human_bytes(has, b->most),
-                place(s, b->key, at));
+                "does not fit: the %s needs %s (%" PRIu64 " bytes), memory.%s is %s (%s)%s",
+                b->what, dt_human_bytes(needs, b->need), b->need, b->key,
+                dt_human_bytes(has, b->most), place(s, b->key, at), unit(b->most, with));
     }
     const dt_plan *p = dti_plan_set_largest(s->plans);
     if (need.device > have.device)

@@ -48,7 +48,7 @@ typedef struct search {
     size_t n_tried, cap_tried, n_all;
     trial *tried, *all;
     int n_told;
-    bool auto_fits;
+    bool auto_fits, typed; /* how the first suggestion is typed was said */
     variant told[WANTED];
     double said, until;
     size_t n_pair;
@@ -210,25 +210,56 @@ static void DT_PRINTF(4, 5) list(char *to, size_t bytes, const char *first, cons
     va_end(args);
 }
 
-static void lines_to_set(const search *x, const trial *t, char *to, size_t bytes)
+/* What a variant sets: as lines of a configuration, and as words to type. */
+typedef struct change {
+    char lines[1200], typed[1200];
+    const char *section;
+} change;
+
+static void DT_PRINTF(4, 5)
+    set(change *c, const char *section, const char *key, const char *fmt, ...)
 {
+    char value[600] = "";
+    va_list args;
+    va_start(args, fmt);
+    vadd(value, sizeof value, fmt, args);
+    va_end(args);
+    if (c->section == section)
+        add(c->lines, sizeof c->lines, ", ");
+    else
+        add(c->lines, sizeof c->lines, "%s[%s] ", c->section != NULL ? " and " : "", section);
+    c->section = section;
+    add(c->lines, sizeof c->lines, "%s = %s", key, value);
+    add(c->typed, sizeof c->typed, " --set %s.%s=%s", section, key, value);
+}
+
+static void to_set(const search *x, const trial *t, change *c)
+{
+    static const char memory[] = "memory", train[] = "train";
     const variant *v = &t->v, *own = &x->own;
-    char train[96] = "";
-    to[0] = '\0';
+    c->lines[0] = c->typed[0] = '\0';
+    c->section = NULL;
     if (strcmp(v->policy, own->policy) != 0)
-        list(to, bytes, "[memory] ", "policy = %s", v->policy);
+        set(c, memory, "policy", "%s", v->policy);
     if (v->tier != own->tier)
-        list(to, bytes, "[memory] ", "tier = %s", v->tier == DT_TO_DISK ? "disk" : "host");
+        set(c, memory, "tier", "%s", v->tier == DT_TO_DISK ? "disk" : "host");
     if (v->algorithms != own->algorithms)
-        list(to, bytes, "[memory] ", "algorithms = small");
+        set(c, memory, "algorithms", "small");
     if (v->budget != own->budget)
-        list(to, bytes, "[memory] ", "device_budget = %" PRIu64, v->budget);
+        set(c, memory, "device_budget", "%" PRIu64, v->budget);
     if (v->batch != own->batch)
-        list(train, sizeof train, "[train] ", "batch = %" PRId64, v->batch);
+        set(c, train, "batch", "%" PRId64, v->batch);
     const bool stays_all = v->batch != own->batch && own->micro == own->batch;
     if (!stays_all && (v->batch != own->batch || v->micro != own->micro))
-        list(train, sizeof train, "[train] ", "micro_batch = %" PRId64, v->micro);
-    add(to, bytes, "%s%s", to[0] != '\0' && train[0] != '\0' ? " and " : "", train);
+        set(c, train, "micro_batch", "%" PRId64, v->micro);
+}
+
+/* Of the first that is suggested: those who start runs from a shell type it. */
+static void tell_typed(search *x, const change *c, dt_err *err)
+{
+    if (!x->typed && c->typed[0] != '\0')
+        (void)DT_FAIL(err, DT_E_BUDGET, "  to type:%s", c->typed);
+    x->typed = true;
 }
 
 static void peaks(const dt_need *n, char *to, size_t bytes)
@@ -274,17 +305,20 @@ static void price(const search *x, const trial *t, char *to, size_t bytes)
 
 static void tell(search *x, const trial *t, const char *remark, dt_err *err)
 {
-    char lines[1200], need[128], cost[256];
+    char need[128], cost[256];
+    change c;
     if (!t->fits || x->n_told == WANTED)
         return;
     for (int i = 0; i < x->n_told; i++)
         if (same_variant(&x->told[i], &t->v))
             return;
     x->told[x->n_told++] = t->v;
-    lines_to_set(x, t, lines, sizeof lines);
+    to_set(x, t, &c);
     peaks(&t->need, need, sizeof need);
     price(x, t, cost, sizeof cost);
-    (void)DT_FAIL(err, DT_E_BUDGET, "  fits if: %s%s, which needs %s%s", lines, remark, need, cost);
+    (void)DT_FAIL(
+        err, DT_E_BUDGET, "  fits if: %s%s, which needs %s%s", c.lines, remark, need, cost);
+    tell_typed(x, &c, err);
 }
 
 /* Whether smaller parts of a batch give other results. */
@@ -403,11 +437,12 @@ static double most_seconds(const search *x, const trial *searched)
 
 /* What a run under auto searches at length was looked at briefly here, so what is said is what it
  * takes at the most. */
-static void tell_auto(const search *x, const trial *t, dt_err *err)
+static void tell_auto(search *x, const trial *t, dt_err *err)
 {
-    char lines[1200], size[DT_HUMAN_BYTES], time[128];
+    char size[DT_HUMAN_BYTES], time[128];
+    change c;
     const double most = most_seconds(x, t), kept = kept_seconds(x);
-    lines_to_set(x, t, lines, sizeof lines);
+    to_set(x, t, &c);
     if (t->seconds > 0 && kept > 0)
         snprintf(time, sizeof time,
             "a step takes %.4g s or less as %s, %.1f%% more than with all kept", most,
@@ -415,8 +450,9 @@ static void tell_auto(const search *x, const trial *t, dt_err *err)
     else
         snprintf(time, sizeof time,
             "what a step takes is predicted with memory.profile or memory.simulate");
-    (void)DT_FAIL(err, DT_E_BUDGET, "  fits if: %s, which needs no more than %s; %s", lines,
+    (void)DT_FAIL(err, DT_E_BUDGET, "  fits if: %s, which needs no more than %s; %s", c.lines,
         dt_human_bytes(size, t->v.budget), time);
+    tell_typed(x, &c, err);
 }
 
 /* The fastest of what fits, where a budget says what that is. */
@@ -576,16 +612,17 @@ static dt_status lower_by_small(search *x, trial *least, dt_err *err)
 /* The least of the device that any policy needs for this batch. */
 static dt_status tell_least(search *x, dt_err *err)
 {
-    char size[DT_HUMAN_BYTES], lines[1200];
+    char size[DT_HUMAN_BYTES];
+    change c;
     trial least = least_policy(x, err);
     for (size_t i = 0; i < x->n_all; i++)
         DT_CHECK(lower_by_parts(x, x->all[i].v, &least, err));
     DT_CHECK(lower_by_small(x, &least, err));
-    lines_to_set(x, &least, lines, sizeof lines);
+    to_set(x, &least, &c);
     (void)DT_FAIL(err, DT_E_BUDGET,
         "  the least found for this batch is %s (%" PRIu64 " bytes)%s%s",
-        dt_human_bytes(size, least.need.device), least.need.device, lines[0] != '\0' ? ": " : "",
-        lines);
+        dt_human_bytes(size, least.need.device), least.need.device, c.lines[0] != '\0' ? ": " : "",
+        c.lines);
     return DT_OK;
 }
 

@@ -115,6 +115,48 @@ static void three_configurations_that_fit_are_named(void **state) /* case 13 */
         3 + 1);
 }
 
+/* Once, and typed as it stands there, it fits. */
+static void the_first_suggestion_is_told_as_it_is_typed(void **state)
+{
+    NEED_BINARY();
+    static const char *const budgets[] = {"2500KiB", "4MiB"};
+    put_text("n.ini", NORMED);
+    for (size_t i = 0; i < DT_COUNT(budgets); i++) {
+        static const char mark[] = "\ndnntrain:   to type: --set ";
+        char words[256], line[1024], first[512];
+        snprintf(words, sizeof words, "plan n.ini --set memory.device_budget=%s", budgets[i]);
+        ran r = refused(words, DT_E_BUDGET);
+        const char *at = strstr(r.err, mark), *fits = strstr(r.err, "fits if: ");
+        assert_non_null(at);
+        assert_null(strstr(at + 1, mark));
+        assert_true(fits != NULL && at == strchr(fits, '\n')); /* right behind the first */
+        as_sets(fits + strlen("fits if: "), first, sizeof first);
+        at += strlen(mark) - strlen("--set ") - 1;
+        const size_t n = strcspn(at, "\n");
+        assert_int_equal(n, strlen(first));
+        assert_memory_equal(at, first, n);
+        snprintf(line, sizeof line, "%s%.*s", words, (int)n, at);
+        cli_done(&r);
+        r = refused(line, 0);
+        cli_done(&r);
+    }
+}
+
+static void bytes_without_a_unit_are_told(void **state)
+{
+    NEED_BINARY();
+    put_text("n.ini", NORMED);
+    ran r = refused("plan n.ini --set memory.device_budget=2", DT_E_BUDGET);
+    assert_has(r.err, "memory.device_budget is 2 B (--set), in bytes: write 2GiB\n");
+    cli_done(&r);
+    r = refused("plan n.ini --set memory.device_budget=500", DT_E_BUDGET);
+    assert_has(r.err, ", in bytes: write 500MiB\n");
+    cli_done(&r);
+    r = refused("plan n.ini --set memory.device_budget=1KiB", DT_E_BUDGET);
+    assert_has_not(r.err, ": write ");
+    cli_done(&r);
+}
+
 static void suggestions_are_of_different_kinds(void **state)
 {
     NEED_BINARY();
@@ -510,6 +552,8 @@ DT_TEST_GROUP(budget)
 {
     const struct CMUnitTest tests[] = {
         T(three_configurations_that_fit_are_named),
+        T(the_first_suggestion_is_told_as_it_is_typed),
+        T(bytes_without_a_unit_are_told),
         T(suggestions_are_of_different_kinds),
         T(auto_is_offered_first),
         T(smaller_algorithms_are_suggested),

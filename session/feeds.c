@@ -72,7 +72,9 @@ static dt_status open_source(dt_source **out, const dt_session *s, const dt_sour
             err, st, "'~' is the shell's word for your home folder; write the whole path");
     for (size_t i = 0; i < DT_COUNT(fetched); i++)
         if (strcmp(desc->name, fetched[i].source) == 0)
-            (void)DT_FAIL(err, st, "`tools/get_data %s` fetches %s to where configs/ look for it",
+            (void)DT_FAIL(err, st,
+                "`tools/get_data %s` fetches %s to where configs/ look for it (wants python3: "
+                "apt-get install python3)",
                 fetched[i].name, fetched[i].name);
     return st;
 }

@@ -443,7 +443,8 @@ static void folders_are_told_from_what_is_in_them(void **state)
     cli_done(&r);
     r = cli_run("configs/lenet5_mnist.ini --set data.path=nowhere", NULL);
     assert_code(&r, DT_E_DATA);
-    assert_has(r.err, "`tools/get_data mnist` fetches mnist");
+    assert_has(r.err, "`tools/get_data mnist` fetches mnist to where configs/ look for it "
+                      "(wants python3: apt-get install python3)\n");
     assert_has_not(r.err, "cifar10");
     cli_done(&r);
     cli.folder = NULL;

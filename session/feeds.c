@@ -228,10 +228,14 @@ dt_status dti_feeds_open_eval(dt_feeds *f, const dt_session *s, dt_err *err)
 dt_status dti_feeds_open_pictures(dt_feeds *f, dt_source_opts *o, const dt_session *s, dt_err *err)
 {
     char asked[DT_ASKED];
-    if (strcmp(s->opts.data.source, dt_source_images.name) != 0)
+    const dt_source_desc *desc = dt_source_find(s->opts.data.source);
+    if (desc == NULL)
+        return unknown_source(s, err);
+    if (desc != &dt_source_images)
         return DT_FAIL(err, DT_E_CONFIG,
-            "%s: files of pictures are read as they were for training with data.source = images",
-            dt_session_asked(asked, s, "data", "source"));
+            "%s: this network learned from %s; classify wants a run with data.source = images",
+            dt_session_asked(asked, s, "data", "source"),
+            desc->made_up ? "pictures that are made up" : "what is no file of a picture");
     DT_CHECK(source_opts(s, o, err));
     if (f->train == NULL && o->path != NULL && dt_source_images.open(&f->train, o, NULL) != DT_OK)
         f->train = NULL;

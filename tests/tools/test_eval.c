@@ -348,7 +348,13 @@ static void what_cannot_be_classified_is_told(void **state)
     } wrong[] = {{"classify FILE", "name a RUN and a PICTURE", DT_E_CONFIG},
         {"classify FILE nothing.png", "nothing.png: cannot open", DT_E_DATA},
         {"classify FILE /dev/null", "/dev/null: not a regular file", DT_E_DATA},
-        {"classify FILE x.png --set data.source=synthetic", "data.source = images", DT_E_CONFIG},
+        {"classify FILE x.png --set data.source=synthetic",
+            "--set: [data] source = synthetic: this network learned from pictures that are made "
+            "up; "
+            "classify wants a run with data.source = images",
+            DT_E_CONFIG},
+        {"classify FILE x.png --set data.source=cifar10",
+            "this network learned from what is no file of a picture; classify wants", DT_E_CONFIG},
         {"classify FILE/config.ini x.png", "no weights to classify with", DT_E_CONFIG}};
     for (size_t i = 0; i < DT_COUNT(wrong); i++) {
         const char *end = strstr(wrong[i].words, "FILE") + 4;

@@ -11,9 +11,12 @@
     return e;
   };
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+  /* As dt_human_bytes rounds: what is in the middle, such as 1.125, to the even one; toFixed takes the larger. */
   const human = bytes => {
     let i = 0;
     for (; bytes >= 1023.995 && i + 1 < units.length; i++) bytes /= 1024;
+    const eighths = bytes * 8, low = Math.floor(bytes * 100);
+    if (i > 0 && Number.isInteger(eighths) && eighths % 2 === 1) bytes = (low + low % 2) / 100;
     return bytes.toFixed(i > 0 ? 2 : 0) + ' ' + units[i];
   };
 

@@ -32,6 +32,20 @@
       check(boxes.some(b => b.getBoundingClientRect().width > 20), 'no box that is seen');
       check(document.querySelectorAll('#tensors tbody tr').length === Math.min(100, data.plan.tensor.name.length), 'rows of the table');
 
+      /* bytes are rounded as the program rounds them: what is in the middle to the even one */
+      const rounded = bytes => {
+        let unit = 0, by = 1n;
+        for (; Number(bytes) / Number(by) >= 1023.995; unit++) by *= 1024n;
+        if (unit === 0) return `${bytes} B`;
+        const low = bytes * 100n / by, rest = 2n * (bytes * 100n % by);
+        const near = rest > by || (rest === by && low % 2n === 1n) ? low + 1n : low;
+        return `${near / 100n}.${String(near % 100n).padStart(2, '0')} ${['B', 'KiB', 'MiB', 'GiB'][unit]}`;
+      };
+      for (const row of document.querySelectorAll('#tensors tbody tr')) {
+        const bytes = BigInt(data.plan.tensor.bytes[+row.dataset.i]);
+        check(row.cells[2].textContent === rounded(bytes), `${bytes} bytes are '${row.cells[2].textContent}', not ${rounded(bytes)}`);
+      }
+
       /* zoom: a button makes boxes wider, the other one takes it back */
       const width = () => boxes[0].getBoundingClientRect().width;
       const before = width();

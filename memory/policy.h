@@ -28,6 +28,7 @@ typedef struct dt_budgets {
  * @lower:   how the run's plans are made; NULL: by pool alone
  * @kept:    what searches have found before; NULL: nothing is kept
  * @score:   how dti_pass_score scores; NULL: by dti_score_program
+ * @tries:   told, with @listener, before each plan that a long search tries; NULL: nobody
  */
 typedef struct dt_pass_env {
     const void *opts;
@@ -41,6 +42,8 @@ typedef struct dt_pass_env {
     struct dt_kept *kept;
     dt_status (*score)(
         const struct dt_pass_env *e, dt_program *p, bool place, dt_score *out, dt_err *err);
+    void (*tries)(void *listener);
+    void *listener;
 } dt_pass_env;
 
 /* What a program comes to, for a pass that tries several: see dti_score_program. @place: by the

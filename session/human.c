@@ -38,6 +38,17 @@ const char *dt_human_time(char to[DT_HUMAN_BYTES], double seconds)
     return to;
 }
 
+const char *dt_human_seconds(char to[DT_HUMAN_BYTES], double seconds)
+{
+    if (!(seconds < 59.95))
+        return dt_human_time(to, seconds);
+    if (seconds < 0.99995)
+        snprintf(to, DT_HUMAN_BYTES, "%.1f ms", 1e3 * seconds);
+    else
+        snprintf(to, DT_HUMAN_BYTES, "%.1f s", seconds);
+    return to;
+}
+
 const char *dt_human_number(char to[DT_HUMAN_BYTES], double v)
 {
     const double a = fabs(v);

@@ -55,10 +55,33 @@ static bool may_overflow(const dt_plan *p)
     return false;
 }
 
+/* A policy's search for one program, for whoever waits for it. */
+typedef struct long_search {
+    const dt_session *session;
+    const dt_planned *of;
+    double began;
+    bool said;
+} long_search;
+
+static void tell_search(void *self)
+{
+    long_search *x = self;
+    const dt_session *s = x->session;
+    char line[128];
+    if (x->said || dt_seconds() - x->began < s->patience)
+        return;
+    x->said = true;
+    snprintf(line, sizeof line,
+        "looking for the fastest plan of '%s', %" PRId64 " samples: this may take a minute",
+        dt_program_kind_name(x->of->kind), x->of->n);
+    s->searching(line);
+}
+
 static dt_status rewrite(const dt_plan_set *p, const dt_policies *policies, const dt_planned *to,
     const dt_lower_opts *lower, dt_err *err)
 {
     const dt_simulate_opts machine = dti_session_simulate_opts(p->session);
+    long_search x = {.session = p->session, .of = to, .began = dt_seconds()};
     const dt_pass_env env = {.budgets = p->asked.budgets,
         .machine = &machine,
         .lower = lower,
@@ -67,7 +90,9 @@ static dt_status rewrite(const dt_plan_set *p, const dt_policies *policies, cons
         .dense = to->dense,
         .hasty = p->asked.hasty,
         .pool = dt_pool_find(p->session->opts.memory.pool),
-        .costs = p->asked.costs};
+        .costs = p->asked.costs,
+        .tries = p->session->searching != NULL && !p->asked.hasty ? tell_search : NULL,
+        .listener = &x};
     if (p->asked.fates != NULL)
         DT_CHECK(dt_layer_fates_apply(p->asked.fates, to->program, &env, err));
     return dt_policies_apply(policies, to->program, &env, err);

@@ -494,6 +494,8 @@ static dt_status open_session(dt_session *s, const char *const *sets, size_t n_s
     return dti_session_choose_parts(s, err);
 }
 
+enum { PATIENCE = 2 }; /* seconds, after which one wonders */
+
 dt_status dti_session_open_for(dt_session **out, const char *path, const char *const *sets,
     size_t n_sets, const char *const *lists, size_t n_lists, dt_err *err)
 {
@@ -501,6 +503,7 @@ dt_status dti_session_open_for(dt_session **out, const char *path, const char *c
     dt_session *s = *out = dt_alloc(1, sizeof *s);
     if (s == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a session");
+    s->patience = PATIENCE;
     const size_t before = err != NULL ? err->len : 0;
     const dt_status text = dt_config_load_further(&s->config, path, err);
     if (s->config == NULL)
@@ -522,6 +525,7 @@ dt_status dt_session_open_text(dt_session **out, const char *name, const char *t
     dt_session *s = *out = dt_alloc(1, sizeof *s);
     if (s == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a session");
+    s->patience = PATIENCE;
     const size_t before = err != NULL ? err->len : 0;
     const dt_status read = dt_config_parse_further(&s->config, name, text, bytes, err);
     if (s->config == NULL)

@@ -16,7 +16,7 @@
 
 /**
  * struct dt_session - a configuration and the network it describes. Nothing changes once it is
- * open but @plans, @card and @notice.
+ * open but @plans, @card, @notice, @searching and @patience.
  * @opts:      as the configuration says them
  * @policies:  of memory.policy, one of which may be a ladder
  * @fates:     of [memory.layers], before all policies
@@ -29,6 +29,8 @@
  * @host @inside: what the calling thread had set before, and calls of dt_session_enter not yet
  * left
  * @notice:    told that planning takes long, or does without what was kept; NULL: nobody
+ * @searching: told, once a program, of a search that takes more than @patience seconds; NULL:
+ * nobody
  * @note:      what is to be said of the configuration besides, a line; "": nothing
  * @of_run:    folder of the run that wrote the configuration; NULL: none did
  * @given:     plans that a file gave, to be taken; none: they are made
@@ -48,7 +50,8 @@ typedef struct dt_session {
     dt_driver_facts card;
     int threads, inside;
     dt_cpu_host host;
-    void (*notice)(const char *line);
+    void (*notice)(const char *line), (*searching)(const char *line);
+    double patience;
     char note[512];
     char *of_run;
     dt_plans given;

@@ -365,9 +365,15 @@ void dti_cli_notice(const char *line)
     fprintf(stderr, "dnntrain: %s\n", line);
 }
 
-void dti_cli_listen(dt_session *s)
+void dti_cli_watch(dt_session *s)
 {
     s->notice = dti_cli_notice;
+    s->searching = dti_terminal_of(stderr).tty ? dti_cli_notice : NULL; /* logs are read later */
+}
+
+void dti_cli_listen(dt_session *s)
+{
+    dti_cli_watch(s);
     if (s->note[0] != '\0')
         dti_cli_notice(s->note);
 }

@@ -56,6 +56,8 @@ dt_status dti_cli_too_many(
 /* On stderr, behind the program's name: a line; and a session's note, and what it will say. */
 void dti_cli_notice(const char *line);
 void dti_cli_listen(dt_session *s);
+/* Only what it will say: a search that takes long to a terminal, whose owner waits for it. */
+void dti_cli_watch(dt_session *s);
 
 /* Open a session that tells on stderr when it plans for long. */
 dt_status dti_cli_session(dt_session **out, const char *path, const char *const *sets,

@@ -115,7 +115,7 @@ static void listen(const dt_variants *all, size_t v)
     for (size_t i = 0; i < v; i++)
         if (all->variant[i].session != NULL &&
             strcmp(all->variant[i].session->note, s->note) == 0) {
-            s->notice = dti_cli_notice;
+            dti_cli_watch(s);
             return;
         }
     dti_cli_listen(s);

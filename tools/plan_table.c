@@ -426,6 +426,7 @@ static void programs(const dt_report *r)
 
 void dti_report_table(const dt_report *r)
 {
+    char took[DT_HUMAN_BYTES];
     answer(r);
     putchar('\n');
     header(r);
@@ -439,5 +440,5 @@ void dti_report_table(const dt_report *r)
     print_curve(r, dti_term_width() - LEFT - 2);
     largest(r);
     programs(r);
-    printf("\nplanned in %.1f ms\n", 1e3 * r->seconds);
+    printf("\nplanned in %s\n", dt_human_seconds(took, r->seconds));
 }

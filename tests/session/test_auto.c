@@ -393,6 +393,45 @@ static void what_a_search_took_is_there_for_the_run(void **state)
     assert_true(now < before + LEFT);
 }
 
+static struct {
+    int n;
+    char line[512];
+} told;
+
+static void listener(const char *line)
+{
+    told.n++;
+    snprintf(told.line, sizeof told.line, "%s", line);
+}
+
+/* Once for each program that it plans, and not of policies that do not search. */
+static void a_search_that_takes_long_is_told(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *policy;
+        double patience;
+        bool tells;
+    } rows[] = {{"memory.policy=auto", 0, true}, {"memory.policy=auto", 1e9, false},
+        {"memory.policy=vdnn_all", 0, false}};
+    for (size_t i = 0; i < DT_COUNT(rows); i++) {
+        dt_session *s = NULL;
+        dt_err err = {0};
+        told.n = 0;
+        const char *sets[] = {rows[i].policy};
+        assert_ok(
+            dt_session_open(&s, cli_file("auto.ini", convolutions), sets, DT_COUNT(sets), &err),
+            &err);
+        s->searching = listener;
+        s->patience = rows[i].patience;
+        assert_ok(dt_session_plan_run(s, false, 0, 0, &err), &err);
+        dt_session_close(s);
+        assert_int_equal(told.n, rows[i].tells); /* of 'first': no micro-batch follows */
+        if (rows[i].tells)
+            assert_has(told.line, "looking for the fastest plan of 'first', 8 samples");
+    }
+}
+
 static void lossy_says_that_results_change(void **state)
 {
     (void)state;
@@ -418,6 +457,7 @@ DT_TEST_GROUP(auto)
         cmocka_unit_test(the_same_twice),
         cmocka_unit_test(no_bit_differs),
         cmocka_unit_test(what_a_search_took_is_there_for_the_run),
+        cmocka_unit_test(a_search_that_takes_long_is_told),
         cmocka_unit_test(lossy_says_that_results_change),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -525,6 +525,13 @@ static void numbers_read_well(void **state)
     assert_string_equal(dt_human_bytes(t, 1024), "1.00 KiB");
     assert_string_equal(dt_human_bytes(t, (1 << 20) - 1), "1.00 MiB");
     assert_string_equal(dt_human_bytes(t, UINT64_MAX), "16.00 EiB");
+    assert_string_equal(dt_human_seconds(t, 0.0173), "17.3 ms");
+    assert_string_equal(dt_human_seconds(t, 0.9999), "999.9 ms");
+    assert_string_equal(dt_human_seconds(t, 0.99996), "1.0 s");
+    assert_string_equal(dt_human_seconds(t, 16.2064), "16.2 s");
+    assert_string_equal(dt_human_seconds(t, 59.94), "59.9 s");
+    assert_string_equal(dt_human_seconds(t, 59.96), "1:00");
+    assert_string_equal(dt_human_seconds(t, (double)NAN), "--:--");
     assert_string_equal(dt_human_time(t, 0.4), "0:00");
     assert_string_equal(dt_human_time(t, 59.6), "1:00");
     assert_string_equal(dt_human_time(t, 3599.6), "1:00:00");

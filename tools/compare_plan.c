@@ -7,6 +7,7 @@
 #include "engine/base/alloc.h"
 #include "engine/base/clock.h"
 #include "engine/config/options.h"
+#include "session/human.h"
 #include "tools/compare.h"
 #include "tools/vary.h"
 
@@ -301,10 +302,10 @@ static dt_status fill_row(const dt_compare *c, dt_compare_row *r, dt_err *err)
     const dt_status st = plan_or_refuse(c, r, err);
     dt_session_leave(v->session);
     if (dt_seconds() - began > 1) {
-        char text[512];
-        fprintf(stderr, "dnntrain: %s%s%s planned in %.1f s\n", r->policy,
-            c->vary.n > 0 ? ", " : "", dt_variant_text(&c->vary, v, text, sizeof text),
-            dt_seconds() - began);
+        char text[512], took[DT_HUMAN_BYTES];
+        fprintf(stderr, "dnntrain: %s%s%s planned in %s\n", r->policy, c->vary.n > 0 ? ", " : "",
+            dt_variant_text(&c->vary, v, text, sizeof text),
+            dt_human_seconds(took, dt_seconds() - began));
     }
     return st;
 }

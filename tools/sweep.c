@@ -8,6 +8,7 @@
 #include "engine/base/alloc.h"
 #include "engine/base/clock.h"
 #include "session/budget.h"
+#include "session/human.h"
 #include "tools/out_file.h"
 
 /* A policy, and the plans of the batch tried last. */
@@ -127,9 +128,11 @@ static dt_status fill(dt_sweep *w, const char *lists, dt_err *err)
     DT_CHECK(name_rows(w, lists, err));
     for (size_t i = 0; i < w->n; i++) {
         DT_CHECK(sweep_policy(w->session, &w->row[i], err));
+        char took[DT_HUMAN_BYTES];
         if (dt_seconds() - began > 1)
-            fprintf(stderr, "dnntrain: %zu of %zu policies planned, %s: %" PRId64 " (%.1f s)\n",
-                i + 1, w->n, w->row[i].policy, w->row[i].batch, dt_seconds() - began);
+            fprintf(stderr, "dnntrain: %zu of %zu policies planned, %s: %" PRId64 " (%s)\n", i + 1,
+                w->n, w->row[i].policy, w->row[i].batch,
+                dt_human_seconds(took, dt_seconds() - began));
     }
     return DT_OK;
 }

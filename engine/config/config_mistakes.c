@@ -90,5 +90,5 @@ void dti_config_cut_mistakes(size_t before, size_t mistakes, bool sections, dt_e
     const int n =
         snprintf(end, room, "... and %zu more: is this a configuration?\n", mistakes - FEW);
     err->lost = 0;
-    err->len = (size_t)(end - err->text) + (size_t)n;
+    err->len = (size_t)(end - err->text) + ((size_t)n < room ? (size_t)n : room - 1);
 }

@@ -404,6 +404,7 @@ static void hatching(FILE *f)
     fprintf(f, text, "rising", "orange", "M-1 1l2-2M0 4l4-4M3 5l2-2");
     fprintf(f, text, "falling", "grey", "M-1 3l2 2M0 0l4 4M3-1l2 2");
     fprintf(f, text, "again", "navy", "M-1 3l2 2M0 0l4 4M3-1l2 2");
+    fprintf(f, text, "packed", "pink", "M2 0v4");
     fputs("</defs>\n", f);
 }
 

@@ -109,7 +109,7 @@ void dti_graphs_keep(const dti_run *u)
     dt_runner *r = u->r;
     dt_err why; /* large, and made only here */
     dt_err_clear(&why);
-    if (r->d->record == NULL) {
+    if (r->d->record == NULL || u->p->begin[HOST] < 0) { /* it cannot, or there is nothing */
         u->p->plain = true;
         return;
     }

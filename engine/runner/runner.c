@@ -51,25 +51,18 @@ static dt_status reserve_device(dt_runner *r, dt_err *err)
     return DT_OK;
 }
 
-/* Copies to and from the host want threads only where they would take the calling one's time. What
- * the host computes beside a device is done by a thread that has the whole team: the calling one
- * only puts work on queues. */
-static unsigned threads_of(const dt_runner *r)
-{
-    unsigned threads = 0;
-    for (int s = DT_COMPUTE_STREAM + 1; s < r->n_stream; s++) {
-        const dt_stream *x = &r->stream[s];
-        const bool wants = x->kind == DT_STREAM_COMPUTE || x->tier != DT_TIER_HOST
-                               ? r->o.tier_bytes[x->tier] > 0
-                               : r->o.copy_threads && r->d->immediate;
-        threads |= wants ? 1U << s : 0;
-    }
-    return threads;
-}
-
+/* How many threads a stream's own thread computes with; 0: it has none. Copies to and from the host
+ * want one only where they would take the calling one's time. What the host computes beside a
+ * device has the whole team: the calling thread only puts work on queues. */
 static int team_of(const dt_runner *r, int stream)
 {
-    return r->stream[stream].kind == DT_STREAM_COMPUTE ? r->o.threads : 1;
+    const dt_stream *x = &r->stream[stream];
+    const bool used = r->o.tier_bytes[x->tier] > 0;
+    if (stream == DT_COMPUTE_STREAM)
+        return 0;
+    if (x->kind == DT_STREAM_COMPUTE)
+        return used ? r->o.threads : 0;
+    return x->tier == DT_TIER_HOST ? r->o.copy_threads && r->d->immediate : used;
 }
 
 /* What is kept by entry of the map. */
@@ -100,7 +93,7 @@ static dt_status reserve(dt_runner *r, dt_err *err)
             "delayed updates are made on the processor alone: leave policy.zero_offload.delay out");
     int team[DT_MAX_STREAMS] = {0};
     for (int s = 0; s < r->n_stream; s++)
-        team[s] = (threads_of(r) >> s & 1) != 0 ? team_of(r, s) : 0;
+        team[s] = team_of(r, s);
     return dti_streams_create(&r->streams, team, err);
 }
 

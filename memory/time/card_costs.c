@@ -59,7 +59,8 @@ const dt_card_speed *dt_card_speed_find(const char *name)
 static const double latency = 1e-5, launch = 5e-6;
 
 /* Of the machine around it, whose processor may make updates: ZeRO-Offload (ATC 2021) has its Adam
- * take 0.51 s for 2 billion parameters and 2.57 for 10, so 109 GB/s of 28 bytes each. */
+ * take 0.51 s for 2 billion parameters and 2.57 for 10, so 109 GB/s of 28 bytes each; the two
+ * seconds are quoted, and were not checked against the paper. */
 static const double host_memory = 1.09e11;
 
 void dt_costs_of_card(dt_costs *out, const dt_card_speed *card)

@@ -138,9 +138,9 @@ bool dt_grow(void **p, size_t *cap, size_t n, size_t each)
     return true;
 }
 
-void dti_alloc_fail_at(long k)
+long dti_alloc_fail_at(long k)
 {
-    atomic_store(&countdown, k);
+    return atomic_exchange(&countdown, k);
 }
 
 long dti_alloc_live(void)

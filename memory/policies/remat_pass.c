@@ -119,10 +119,21 @@ static dt_status find_cost(const dti_problem *x, dt_program *p, dt_pass_cost *ou
     return out->device > x->budget ? DT_OK : dti_pass_cost_of(x->env, p, out, err);
 }
 
+/* A search that has come near its end proposes the same again and again. */
+static bool is_best(const dti_problem *x, const dt_remat_sequence *runs)
+{
+    return x->found && runs->n == x->best.n &&
+           memcmp(runs->op, x->best.op, runs->n * sizeof *runs->op) == 0;
+}
+
 dt_status dti_problem_try(dti_problem *x, dt_remat_sequence *runs, uint64_t *peak, dt_err *err)
 {
     dt_program *copy = NULL;
     dt_pass_cost cost = {0};
+    if (is_best(x, runs)) {
+        *peak = x->cost.device;
+        return DT_OK;
+    }
     dt_status st = dt_program_copy(&copy, x->p, err);
     if (st == DT_OK)
         st = rewrite(x, copy, runs, 0, err);

@@ -11,6 +11,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
+#include "engine/base/team.h"
 #include "memory/remat/number_lines.h"
 
 /* --- Revolve --- */
@@ -154,13 +155,34 @@ static void solve_stretch(table *t, size_t i, size_t l)
     }
 }
 
+/* All stretches of a length. */
+typedef struct stretches {
+    table *t;
+    size_t length;
+} stretches;
+
+static void stretch_task(const void *job, int64_t i)
+{
+    const stretches *s = job;
+    solve_stretch(s->t, (size_t)i, (size_t)i + s->length);
+}
+
+/* A stretch is made of shorter ones, so those of a length wait for nobody. With few cells one
+ * thread is done before another is awake. */
 static void solve_all(table *t)
 {
+    enum { WORTH_WAKING = 1 << 20 };
     for (size_t i = 0; i < t->c->n; i++)
         solve_one(t, i);
-    for (size_t length = 1; length < t->c->n; length++)
-        for (size_t i = 0; i + length < t->c->n; i++)
-            solve_stretch(t, i, i + length);
+    for (size_t length = 1; length < t->c->n; length++) {
+        const stretches s = {t, length};
+        const size_t n = t->c->n - length;
+        if (n * length * t->slots >= WORTH_WAKING)
+            dt_team_run((int64_t)n, stretch_task, &s);
+        else
+            for (size_t i = 0; i < n; i++)
+                stretch_task(&s, (int64_t)i);
+    }
 }
 
 static dt_status push(dt_chain_plan *p, dt_chain_act act, size_t stage, dt_err *err)
@@ -211,8 +233,8 @@ static uint64_t unit_for(const dt_chain *c, uint64_t room)
         all = divisor(all, s->backward_extra);
     }
     all = all > 0 ? all : 1;
-    const uint64_t stretches = (uint64_t)c->n * (c->n + 1) / 2;
-    const uint64_t fit = MOST_CELLS / stretches;
+    const uint64_t of_all = (uint64_t)c->n * (c->n + 1) / 2;
+    const uint64_t fit = MOST_CELLS / of_all;
     const uint64_t slots = fit < DT_CHAIN_MOST_SLOTS ? fit : DT_CHAIN_MOST_SLOTS;
     return room / all < slots ? all : room / (slots - 1) + 1;
 }

@@ -4,7 +4,7 @@
 
 #include "engine/runner/runner.h"
 
-/* In runs with threads every copy and every op is late by a random time of up to 0.3 ms, on some
+/* In runs with threads every copy and every op is late by a random time of up to 0.15 ms, on some
  * threads less than on others; 0: none. */
 void dti_runner_set_delay(dt_runner *r, uint64_t seed);
 

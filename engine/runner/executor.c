@@ -15,7 +15,7 @@
 #include "engine/base/mix.h"
 #include "engine/runner/executor.h"
 
-enum { HOST = DT_COMPUTE_STREAM /* the calling thread */, MOST_DELAY = 300000 /* ns */ };
+enum { HOST = DT_COMPUTE_STREAM /* the calling thread */, MOST_DELAY = 150000 /* ns */ };
 
 /* ---- one row ---- */
 

@@ -408,8 +408,8 @@ static void no_model_takes_more_than_under_keep_all(void **state)
     const dt_model_desc *const *all = dt_model_all(&models);
     for (size_t i = 0; i < 2 * models; i++) {
         const int64_t n = i % 2 == 0 ? 1 : 8;
-        if (!dt_picked(i / 2 + i % 2 * 2, 4, 4, 1))
-            continue; /* half of the models, one batch each */
+        if (!dt_picked(i / 2 + i % 2 * 3, 6, 6, 1))
+            continue; /* a third of the models, one batch each */
         const char *name = all[i / 2]->name;
         dt_graph *g = model(name, &standard);
         if (g->n_node > LARGE && (n == 1 || dt_small_scale())) {

@@ -28,7 +28,7 @@ static void every_policy_is_exact_on(void **state)
     if (precision >= dt_levels(DT_BY_PRECISION))
         skip();
     uint64_t moved = 0, least = UINT64_MAX, kept = 0;
-    const int step = dt_scaled(8, 5, 1); /* another part of the policies on each network */
+    const int step = dt_scaled(8, 7, 1); /* another part of the policies on each network */
     for (int p = (int)(((uint64_t)network + dt_test_seed()) % (uint64_t)step);
          p < dt_levels(DT_BY_POLICY); p += step) {
         const dt_way w = way_of(network, p, precision, p * 7 + network);

@@ -15,6 +15,7 @@
 #include "engine/base/io.h"
 #include "memory/usage.h"
 #include "session/human.h"
+#include "session/plan_set.h"
 
 /* LIBRARIES: what they take while they prepare their kernels, and our tables. CARD: what they load
  * of their kernels onto a card, one by one, while a run goes on. STARTS: by how much a process may

@@ -4,12 +4,16 @@
 #define DT_SESSION_BUDGET_H
 
 #include "engine/base/limits.h"
-#include "session/session.h"
+#include "session/plan_set.h"
 
 /* Append to @err the least that was found to be possible and up to three configurations that fit
  * what is available, as the lines to set, each with its peaks and its cost, of different kinds if
  * there are. DT_OK when that is done, whatever was found. The session's own plans stay. */
 dt_status dti_suggest(const dt_session *s, const dt_available *a, dt_err *err) DT_NODISCARD;
+
+/* DT_E_BUDGET when the peak of a tier exceeds its budget: which, the largest tensors there, the
+ * least that was found to be possible, and configurations that would fit. */
+dt_status dt_session_check_budget(const dt_session *s, dt_err *err) DT_NODISCARD;
 
 /* Everything that can be known before a run about where its bytes go. In this order: DT_E_CONFIG
  * for a budget beyond what this machine has or allows this process (its memory, control groups,

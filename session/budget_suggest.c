@@ -11,7 +11,7 @@
 #include "engine/base/clock.h"
 #include "session/budget.h"
 #include "session/human.h"
-#include "session/predict.h"
+#include "session/plan_set.h"
 
 /* SECONDS: of a search; plans of deep networks under a search of their own take seconds each. */
 enum { WANTED = 3, MOST_SECONDS = 30, MOST_DIVISORS = 256, MOST_PAIRS = 4 };

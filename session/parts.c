@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "engine/config/config.h"
+#include "session/plan_set.h"
 
 /* A choice under way; @keep_all: under which programs are asked about. */
 typedef struct choice {

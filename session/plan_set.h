@@ -4,40 +4,9 @@
 #ifndef DT_SESSION_PLAN_SET_H
 #define DT_SESSION_PLAN_SET_H
 
-#include "engine/config/run_options.h"
 #include "engine/plan.h"
-#include "memory/plan_text/plan_text.h"
-#include "memory/policies/layer_fates.h"
-#include "memory/policy.h"
-
-struct dt_session;
-
-/**
- * struct dt_plan_request - what is asked for; pointers are borrowed for as long as the set lives.
- * @batch @micro_batch: samples of a step, and of what is taken at once
- * @policies:   one of them may be a ladder
- * @fates:      of [memory.layers], before all policies; NULL: none
- * @algorithms: how each op's algorithm is chosen; a ladder chooses itself
- * @tier:       dt_tier_choice, where moved tensors wait
- * @budgets:    of the run; a ladder needs one of the device
- * @costs:      of the machine, by which policies plan; NULL: the default ones
- * @given:      plans to be taken, and none is made; NULL: none
- * @given_by:   the file that they are of
- * @quick:      algorithms = fit is planned as small, which needs no less: to see what fits
- * @hasty:      policies that search look at little, for the same purpose
- */
-typedef struct dt_plan_request {
-    int64_t batch, micro_batch;
-    const dt_policies *policies;
-    const dt_layer_fates *fates;
-    dt_algorithm_choice algorithms;
-    int tier;
-    dt_budgets budgets;
-    const dt_costs *costs;
-    const dt_plans *given;
-    const char *given_by;
-    bool quick, hasty;
-} dt_plan_request;
+#include "memory/time/cost_file.h"
+#include "session/session.h"
 
 /* A plan, and the program it was made from; NULL of one that was given. */
 typedef struct dt_planned {
@@ -70,7 +39,7 @@ typedef struct dt_refused_rung {
  * @made:       how many plans were made for the set, those of the choice included
  */
 typedef struct dt_plan_set {
-    const struct dt_session *session;
+    const dt_session *session;
     dt_plan_request asked;
     const dt_policies *policies;
     dt_algorithm_choice algorithms;
@@ -88,8 +57,8 @@ typedef struct dt_plan_set {
 /* Choose policies and algorithms, which may take many plans, and lay out the persistent map.
  * Nothing fails for budgets: of a ladder none of whose rungs fits the last one is taken. NULL in
  * *out after a failure. */
-dt_status dt_plan_set_create(dt_plan_set **out, const struct dt_session *s,
-    const dt_plan_request *r, dt_err *err) DT_NODISCARD;
+dt_status dt_plan_set_create(
+    dt_plan_set **out, const dt_session *s, const dt_plan_request *r, dt_err *err) DT_NODISCARD;
 void dt_plan_set_destroy(dt_plan_set *p);
 
 /* The same choice of policies and the same algorithms once more, without plans: for planning by
@@ -121,6 +90,49 @@ int64_t dti_plan_set_times(const dt_plan_set *p, const dt_planned *x);
 /* What saving memory costs a step, all its micro-batches together. Steps run again because packed
  * values did not fit are not counted. The peaks are those of its plans alone. */
 dt_score dt_plan_set_score(const dt_plan_set *p);
+
+/**
+ * struct dt_prediction - a step: its micro-batches and the update, one after the other.
+ * @known:     the costs are of a machine, and not the defaults
+ * @seconds:   of the step
+ * @compute:   of its ops alone
+ * @stalled:   in which they waited for copies
+ * @bound:     below which no order of these rows comes: ops alone, or one stream of copies alone
+ * @rate:      samples a second
+ * @average:   bytes of the device in use, weighted by time
+ * @share:     of the ops' seconds, by dt_cost_source
+ */
+typedef struct dt_prediction {
+    bool known;
+    double seconds, compute, stalled, bound, rate, average;
+    double share[DT_COST_SOURCES];
+} dt_prediction;
+
+/**
+ * struct dt_traffic - bytes that a step is expected to move.
+ * @out @in:  packed values by the mean share of memory.profile, but no more than their room; by
+ *            their room where it knows none
+ * @room:     of @out, what packed values may take at most
+ * @unknown:  of @room, that of values of which no share is known
+ */
+typedef struct dt_traffic {
+    uint64_t out, in, room, unknown;
+} dt_traffic;
+dt_traffic dt_plan_set_traffic(const dt_plan_set *p);
+
+/* Of a plan set that has the plans of a training step. DT_E_NOMEM. */
+dt_status dt_plan_set_predict(const dt_plan_set *p, dt_prediction *out, dt_err *err) DT_NODISCARD;
+
+/* The same by other costs. */
+dt_status dti_plan_set_predict_by(
+    const dt_plan_set *p, const dt_costs *c, dt_prediction *out, dt_err *err) DT_NODISCARD;
+
+/* What no plan of the set's step takes less than within @budget bytes of the device, whatever exact
+ * policy makes it, by the algorithms that were asked for (memory/step_bound.h); 0: any budget.
+ * DT_E_NOMEM.
+ */
+dt_status dt_plan_set_bound(
+    const dt_plan_set *p, uint64_t budget, double *seconds, dt_err *err) DT_NODISCARD;
 
 /**
  * struct dt_saving - what the policies of a set and the fates of [memory.layers] save.
@@ -162,6 +174,17 @@ bool dt_need_fits(const dt_need *n, const dt_available *a);
 
 /* Batches in memory: those decoded ahead and the one in use, for training and for evaluation, and
  * one to try out the plans with. */
-uint64_t dti_batches_held(const struct dt_session *s);
+uint64_t dti_batches_held(const dt_session *s);
+
+/* The policies that were taken for the run's plans: those asked for, or with a ladder its rung. */
+static inline const char *dt_session_policy(const dt_session *s)
+{
+    return s->plans != NULL ? s->plans->list : s->opts.memory.policy;
+}
+/* The list that a ladder in it has chosen from; NULL: none of the policies is one. */
+static inline const char *dt_session_chosen_by(const dt_session *s)
+{
+    return dt_policies_ladder(&s->policies) != NULL ? s->opts.memory.policy : NULL;
+}
 
 #endif

@@ -21,8 +21,9 @@
 #include "session/density_count.h"
 #include "session/feeds.h"
 #include "session/machine.h"
-#include "session/predict.h"
+#include "session/origin.h"
 #include "session/rig.h"
+#include "session/run_plans.h"
 
 enum { WARM = 2, BESIDE = 9, SLOTS = 4, SEED = 7 };
 enum {

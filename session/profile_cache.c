@@ -10,7 +10,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
-#include "session/predict.h"
+#include "session/origin.h"
 
 /* As the XDG Base Directory Specification has it: a path that is not absolute does not count. */
 static dt_status cache_path(char to[DT_CACHE_PATH], const char *name, dt_err *err)

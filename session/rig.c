@@ -6,6 +6,7 @@
 #include "memory/tier.h"
 #include "session/budget.h"
 #include "session/human.h"
+#include "session/plan_set.h"
 #include "layers/registry.h"
 #include "memory/codec_op.h"
 

@@ -6,6 +6,7 @@
 
 #include <dnntrain.h>
 
+#include "engine/base/sha256.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "session/feeds.h"
 #include "session/rate.h"
@@ -105,5 +106,10 @@ dt_status dt_run_write(dt_run *r, const char *name,
 
 /* The plan with the highest peak. */
 const dt_plan *dt_run_largest_plan(const dt_run *r);
+
+/* A sum of all that results depend on, as far as the configuration tells: where two have the same,
+ * exact plans of both train the same bits on one machine. DT_E_NOMEM. */
+dt_status dti_session_results(
+    const dt_session *s, char to[DT_SHA256_TEXT], dt_err *err) DT_NODISCARD;
 
 #endif

@@ -1,31 +1,14 @@
-/* A session opened: configuration read, device and graph made ready. */
+/* What a session says of itself. */
 #include "session/session.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "engine/base/alloc.h"
-#include "engine/base/cpu.h"
-#include "engine/base/io.h"
 #include "engine/base/isa.h"
 #include "engine/config/nearest.h"
-#include "engine/graph_fuse.h"
-#include "layers/onednn/onednn.h"
-#include "memory/kept.h"
-#include "memory/lower/lower.h"
 #include "memory/tier.h"
-#include "models/ini.h"
-#include "session/human.h"
-#include "session/parts.h"
-#include "session/predict.h"
-#include "session/profile_cache.h"
-#include "session/run_dir.h"
-
-/* Of a card that is not here: what CUDA, its libraries and their kernels take is not known. */
-static const uint64_t left_to_cuda = (uint64_t)1 << 30;
 
 const char *dt_session_asked(
     char to[DT_ASKED], const dt_session *s, const char *section, const char *key)
@@ -60,357 +43,6 @@ dt_status dti_session_unknown(const dt_session *s, const char *section, const ch
     return st;
 }
 
-static const char *model_name(size_t i)
-{
-    return dt_model_names()[i];
-}
-
-static dt_status unknown_model(const dt_session *s, dt_err *err)
-{
-    size_t n = 0;
-    while (model_name(n) != NULL)
-        n++;
-    return dti_session_unknown(s, "model", "name", "model", n, model_name, err);
-}
-
-/* The network of the file's layer sections, or the model named. */
-static dt_status build_graph(const dt_session *s, dt_graph **out, dt_err *err)
-{
-    const dt_model_section *m = &s->opts.model;
-    const dt_model_opts o = {.classes = m->classes,
-        .image = m->image,
-        .width = m->width,
-        .dropout = m->dropout,
-        .layers = m->layers,
-        .heads = m->heads,
-        .vocab = m->vocab,
-        .context = m->context,
-        .attention = m->attention,
-        .tiles = m->tiles,
-        .head_tiles = m->head_tiles,
-        .counts = m->count,
-        .n_counts = m->n_count};
-    if (dt_ini_has_layers(s->config))
-        return dt_ini_network(s->config, &o, out, err);
-    const dt_model_desc *d = m->name != NULL ? dt_model_find(m->name) : NULL;
-    if (m->name == NULL)
-        return DT_FAIL(err, DT_E_CONFIG,
-            "[model] name is missing; it names a model (dnntrain list models), or the file holds "
-            "[KIND NAME] sections, one a layer");
-    return d != NULL ? dt_model_build(d, &o, out, err) : unknown_model(s, err);
-}
-
-/* As [model] fuse says; part of what is trained, so before anything is planned. */
-static dt_status fuse(dt_session *s, dt_err *err)
-{
-    dt_graph *fused;
-    if (!s->opts.model.fuse)
-        return DT_OK;
-    DT_CHECK(dt_graph_fuse(&fused, s->graph, err));
-    dt_graph_destroy(s->graph);
-    s->graph = fused;
-    return DT_OK;
-}
-
-/* The type of values that train.precision asks for, on this machine. All cards that CUDA kernels
- * are built for multiply bf16. */
-static dt_status set_precision(const dt_session *s, dt_graph *g, dt_err *err)
-{
-    char asked[DT_ASKED];
-    const int wanted = s->opts.train.precision;
-    if (s->context.device == DT_CUDA) {
-        g->dtype = wanted == DT_PRECISION_FP32 || s->context.tf32 ? DT_F32 : DT_BF16;
-        return DT_OK;
-    }
-    if (wanted == DT_PRECISION_TF32)
-        return DT_FAIL(err, DT_E_CONFIG,
-            "%s: tf32 is of cuda devices; set train.precision = fp32, bf16 or auto",
-            dt_session_asked(asked, s, "train", "precision"));
-    if (wanted == DT_PRECISION_FP32 || (wanted == DT_PRECISION_AUTO && !dt_onednn_bf16()))
-        return DT_OK;
-    if (!dt_onednn_avx512())
-        return DT_FAIL(err, DT_E_CONFIG,
-            "%s: bf16 needs a processor with AVX-512, and %s uses none here; set train.precision = "
-            "fp32, or auto",
-            dt_session_asked(asked, s, "train", "precision"), dt_onednn_version());
-    g->dtype = DT_BF16;
-    return DT_OK;
-}
-
-static const char *pool_name(size_t i)
-{
-    size_t n;
-    return dt_pool_all(&n)[i]->name;
-}
-
-static dt_status unknown_pool(const dt_session *s, dt_err *err)
-{
-    size_t n;
-    (void)dt_pool_all(&n);
-    return dti_session_unknown(s, "memory", "pool", "pool", n, pool_name, err);
-}
-
-static const char *account_name(size_t i)
-{
-    size_t n;
-    return dt_account_all(&n)[i]->name;
-}
-
-static dt_status unknown_account(const dt_session *s, dt_err *err)
-{
-    size_t n;
-    (void)dt_account_all(&n);
-    return dti_session_unknown(s, "memory", "account", "account", n, account_name, err);
-}
-
-static const char *tier_choice(size_t i)
-{
-    size_t n;
-    return i == 0 ? "auto" : dt_tier_all(&n)[i - 1]->name;
-}
-
-static dt_status unknown_tier(const dt_session *s, dt_err *err)
-{
-    size_t n;
-    (void)dt_tier_all(&n);
-    return dti_session_unknown(s, "memory", "tier", "tier", n + 1, tier_choice, err);
-}
-
-static const char *card_name(size_t i)
-{
-    size_t n;
-    return dt_card_all(&n)[i].name;
-}
-
-static dt_status unknown_card(const dt_session *s, dt_err *err)
-{
-    size_t n;
-    (void)dt_card_all(&n);
-    return dti_session_unknown(s, "device", "card", "card", n, card_name, err);
-}
-
-/* Names of the list that change nothing where they stand: one that is there already, and keep_all
- * beside others. */
-static void note_idle_names(dt_session *s)
-{
-    const dt_policies *p = &s->policies;
-    for (size_t i = 0; i < p->n && p->n > 1; i++) {
-        const char *name = p->pass[i].policy->name;
-        for (size_t k = 0; k < i; k++)
-            if (strcmp(p->pass[k].policy->name, name) == 0)
-                snprintf(s->note, sizeof s->note,
-                    "memory.policy = %.200s: '%s' stands there twice, and once is enough",
-                    s->opts.memory.policy, name);
-        if (strcmp(name, "keep_all") == 0)
-            snprintf(s->note, sizeof s->note,
-                "memory.policy = %.200s: keep_all changes nothing beside others; leave it out",
-                s->opts.memory.policy);
-    }
-}
-
-/* A wrong name in one of the registries, before anything is built. */
-static dt_status check_names(dt_session *s, dt_err *err)
-{
-    char asked[DT_ASKED];
-    dt_status st = dt_policies_open(&s->policies, s->opts.memory.policy, s->config, err);
-    const dt_policy *ladder = dt_policies_ladder(&s->policies);
-    if (st != DT_OK)
-        (void)DT_FAIL(err, st, "%s", dt_session_asked(asked, s, "memory", "policy"));
-    else
-        note_idle_names(s);
-    if (ladder != NULL && s->opts.memory.algorithms != DT_ALGORITHMS_FAST)
-        st = DT_FAIL(err, DT_E_CONFIG, "%s: policy %s chooses the algorithms itself; leave it out",
-            dt_session_asked(asked, s, "memory", "algorithms"), ladder->name);
-    if (s->opts.device.kind == DT_DEVICE_CUDA && !dt_device_built(DT_CUDA))
-        st = DT_FAIL(err, DT_E_CONFIG,
-            "%s: this program was built without CUDA; device.kind = cpu, or auto, which takes "
-            "what there is",
-            dt_session_asked(asked, s, "device", "kind"));
-    if (dt_pool_find(s->opts.memory.pool) == NULL)
-        st = unknown_pool(s, err);
-    if (s->opts.memory.account != NULL && dt_account_find(s->opts.memory.account) == NULL)
-        st = unknown_account(s, err);
-    if (strcmp(s->opts.memory.tier, "auto") != 0 && dt_tier_desc_find(s->opts.memory.tier) == NULL)
-        st = unknown_tier(s, err);
-    if (s->opts.device.card != NULL && dt_card_find(s->opts.device.card) == NULL)
-        st = unknown_card(s, err);
-    return st;
-}
-
-/* Of "batch=4": what it may have meant. */
-static dt_status set_one(dt_session *s, const char *assignment, dt_err *err)
-{
-    char word[64], meant[128];
-    const size_t n = strcspn(assignment, "=");
-    const dt_status st = dt_config_set(s->config, assignment, err);
-    snprintf(word, sizeof word, "%.*s", n < sizeof word ? (int)n : 0, assignment);
-    if (st != DT_E_CONFIG || strchr(word, '.') != NULL || assignment[n] == '\0' ||
-        dt_run_options_meant(word, meant, sizeof meant) == NULL)
-        return st;
-    return DT_FAIL(err, st, "did you mean --set %s%.100s?", meant, assignment + n);
-}
-
-static dt_status first_of(dt_status a, dt_status b)
-{
-    return a != DT_OK ? a : b;
-}
-
-/* The rung by which a policy may come to be the one of that name, or NULL. */
-static const dt_rung *rung_of(const dt_policy *p, const char *name)
-{
-    for (size_t i = 0; i < p->n_rung; i++)
-        if (strcmp(p->rung[i].policy, name) == 0)
-            return &p->rung[i];
-    return NULL;
-}
-
-/* Policies that a command names besides memory.policy. */
-typedef struct also {
-    const char *const *list;
-    size_t n;
-} also;
-
-static bool is_named(const also *a, const char *name)
-{
-    const size_t len = strlen(name);
-    for (size_t i = 0; i < a->n; i++)
-        for (const char *at = a->list[i]; *at != '\0'; at += strcspn(at, ","), at += *at == ',')
-            if (strcspn(at, ",") == len && strncmp(at, name, len) == 0)
-                return true;
-    return false;
-}
-
-static bool holds(const dt_policies *p, const char *name)
-{
-    for (size_t i = 0; i < p->n; i++)
-        if (strcmp(p->pass[i].policy->name, name) == 0)
-            return true;
-    return false;
-}
-
-/* Read the options of the rung by which a ladder of @p may come to be that policy, as they will be
- * then; false: there is none. */
-static bool read_rung(
-    dt_session *s, const dt_policies *p, const char *name, dt_status *st, dt_err *err)
-{
-    const dt_rung *rung = NULL;
-    dt_policies taken;
-    for (size_t i = 0; i < p->n && rung == NULL; i++)
-        rung = rung_of(p->pass[i].policy, name);
-    if (rung == NULL)
-        return false;
-    *st = first_of(*st, dt_policies_take(&taken, p, rung, s->config, err));
-    dt_policies_close(&taken);
-    return true;
-}
-
-/* Read the options of a policy that a command names, and those of the rung called @rung. */
-static bool read_also(dt_session *s, const also *a, const dt_policy *policy, const char *rung,
-    dt_status *st, dt_err *err)
-{
-    dt_policies one;
-    if (!is_named(a, policy->name) || holds(&s->policies, policy->name))
-        return false;
-    *st = first_of(*st, dt_policies_open(&one, policy->name, s->config, err));
-    const bool found = strcmp(policy->name, rung) == 0 || read_rung(s, &one, rung, st, err);
-    dt_policies_close(&one);
-    return found;
-}
-
-/* Whether the section of a policy is read by somebody. */
-static bool is_read(dt_session *s, const also *a, const char *name, dt_status *st, dt_err *err)
-{
-    size_t n;
-    const dt_policy *const *all = dt_policy_all(&n);
-    const dt_policy *own = dt_policy_find(name);
-    if (own == NULL || holds(&s->policies, name) || read_also(s, a, own, name, st, err) ||
-        read_rung(s, &s->policies, name, st, err))
-        return true;
-    for (size_t i = 0; i < n; i++)
-        if (all[i]->n_rung > 0 && read_also(s, a, all[i], name, st, err))
-            return true;
-    return false;
-}
-
-/* Options of policies that are not asked for, which nobody reads. */
-static dt_status check_policy_sections(dt_session *s, const also *a, dt_err *err)
-{
-    dt_status st = DT_OK;
-    static const char prefix[] = "policy.";
-    for (size_t i = 0; i < dt_config_section_count(s->config); i++) {
-        const dt_section at = dt_config_section(s->config, i);
-        char place[512];
-        if (strncmp(at.text, prefix, strlen(prefix)) != 0 ||
-            is_read(s, a, at.text + strlen(prefix), &st, err))
-            continue;
-        dt_config_mark_known(s->config, at.text);
-        st = DT_FAIL(err, DT_E_CONFIG,
-            "%s: [%s] is of a policy that is not in memory.policy (%s); leave it out, or name the "
-            "policy there, also for `sweep --policies`; `compare` takes those of its --policies",
-            dt_config_place(place, sizeof place, at.file, at.line), at.text, s->opts.memory.policy);
-    }
-    return st;
-}
-
-/* Everything that can be said without shapes, in one pass, once the text is read. */
-static dt_status read_config(
-    dt_session *s, const char *const *sets, size_t n_sets, const also *a, dt_err *err)
-{
-    dt_status st = DT_OK;
-    for (size_t i = 0; i < n_sets; i++)
-        st = first_of(st, set_one(s, sets[i], err));
-    DT_CHECK(st);
-    st = dt_run_options_bind(s->config, &s->opts, err);
-    if (st == DT_E_NOMEM)
-        return st;
-    const dt_status named = check_names(s, err);
-    st = first_of(st, named);
-    if (named == DT_OK) /* so that all policies that were asked for are known */
-        st = first_of(st, check_policy_sections(s, a, err));
-    if (dt_ini_has_layers(s->config))
-        st = first_of(st, dt_ini_check(s->config, err));
-    dt_config_mark_known(s->config, DT_LAYER_FATES); /* its keys are globs, read with the graph */
-    return first_of(st, dt_config_check_known(s->config, err));
-}
-
-/* What device.card says: a card to plan for, with all of its memory but what CUDA needs, unless a
- * budget is given. */
-static dt_status choose_card(dt_session *s, const dt_card **out, dt_err *err)
-{
-    char asked[DT_ASKED], size[DT_HUMAN_BYTES];
-    uint64_t *budget = &s->opts.memory.device_budget;
-    if (s->opts.device.card == NULL)
-        return DT_OK;
-    const dt_card *card = *out = dt_card_find(s->opts.device.card);
-    DT_ASSERT(card != NULL);
-    if (s->opts.device.kind == DT_DEVICE_CPU)
-        return DT_FAIL(err, DT_E_CONFIG, "%s: device.kind = cpu excludes it; leave one of them out",
-            dt_session_asked(asked, s, "device", "card"));
-    if (*budget > dt_card_bytes(card))
-        return DT_FAIL(err, DT_E_CONFIG, "%s: a %s has %s; lower it, or leave it out",
-            dt_session_asked(asked, s, "memory", "device_budget"), card->title,
-            dt_human_bytes(size, dt_card_bytes(card)));
-    if (*budget == 0)
-        *budget = dt_card_bytes(card) - left_to_cuda;
-    return DT_OK;
-}
-
-/* What device.kind and device.card say. Planning needs no card, so whether there is one is asked
- * later. */
-static dt_status choose_device(dt_session *s, dt_err *err)
-{
-    char asked[DT_ASKED];
-    const int kind = s->opts.device.kind;
-    const dt_card *card = NULL;
-    DT_CHECK(choose_card(s, &card, err));
-    const bool cuda = kind == DT_DEVICE_CUDA || card != NULL ||
-                      (kind == DT_DEVICE_AUTO && dt_device_likely(DT_CUDA));
-    const bool tf32 = cuda && s->opts.train.precision == DT_PRECISION_TF32;
-    DT_TRY(err, dt_context_open(&s->context, cuda ? DT_CUDA : DT_CPU, card, tf32, err), "%s",
-        dt_session_asked(asked, s, "device", card != NULL ? "card" : "kind"));
-    return DT_OK;
-}
-
 dt_status dt_session_meet(dt_session *s, dt_err *err)
 {
     char asked[DT_ASKED];
@@ -436,103 +68,6 @@ const char *dt_session_precision(const dt_session *s)
     return s->opts.train.precision == DT_PRECISION_TF32 ? "tf32" : dt_dtype_name(s->graph->dtype);
 }
 
-static dt_status check_threads(const dt_session *s, dt_err *err)
-{
-    char asked[DT_ASKED];
-    const int threads = (int)s->opts.device.threads;
-    const dt_status st = dt_cpu_check(threads, err);
-    return st == DT_OK || threads == 0
-               ? st
-               : DT_FAIL(err, st, "%s", dt_session_asked(asked, s, "device", "threads"));
-}
-
-/* Where a configuration is the one that a run wrote, config.ini beside its env.json: @s->of_run. */
-static dt_status find_run(dt_session *s, const char *path, dt_err *err)
-{
-    static const char name[] = "config.ini";
-    char beside[4096];
-    struct stat st;
-    const size_t n = strlen(path), stem = n >= strlen(name) ? n - strlen(name) : n;
-    if (strcmp(path + stem, name) != 0 || (stem > 0 && path[stem - 1] != '/'))
-        return DT_OK;
-    if (snprintf(beside, sizeof beside, "%.*senv.json", (int)stem, path) >= (int)sizeof beside ||
-        stat(beside, &st) != 0)
-        return DT_OK;
-    beside[stem] = '\0';
-    s->of_run = dt_strdup(stem > 0 ? beside : "./");
-    return s->of_run != NULL ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for a session");
-}
-
-/* With the configuration's text read; @text: what was wrong with that. All mistakes are told
- * together, in the order of its lines. */
-static dt_status open_session(dt_session *s, const char *const *sets, size_t n_sets, const also *a,
-    dt_status text, size_t before, dt_err *err)
-{
-    dt_graph *g = NULL;
-    char stem[DT_CACHE_PATH];
-    s->kept = dt_kept_create(dti_fronts_kept(stem) ? stem : NULL);
-    const dt_status read = first_of(text, read_config(s, sets, n_sets, a, err));
-    if (read != DT_OK)
-        dt_config_sort_mistakes(s->config, before, err);
-    DT_CHECK(read);
-    DT_CHECK(choose_device(s, err));
-    DT_CHECK(check_threads(s, err));
-    s->threads = (int)s->opts.device.threads;
-    dt_session_enter(s); /* facts depend on it */
-    s->threads = s->host.team;
-    const dt_status built = build_graph(s, &g, err);
-    s->graph = g; /* close destroys what there is */
-    DT_CHECK(built);
-    if (s->of_run != NULL && dt_ini_has_layers(s->config)) /* not "config", by the file */
-        (void)dti_run_dir_network(s->of_run, g->name, sizeof g->name);
-    DT_CHECK(dt_config_check_dump(s->config, err));
-    DT_CHECK(set_precision(s, g, err));
-    DT_CHECK(dt_graph_check(s->graph, err));
-    DT_CHECK(fuse(s, err));
-    DT_CHECK(dt_layer_fates_open(&s->fates, s->config, s->graph, s->of_run != NULL, err));
-    DT_CHECK(dti_session_read_costs(s, err));
-    return dti_session_choose_parts(s, err);
-}
-
-enum { PATIENCE = 2 }; /* seconds, after which one wonders */
-
-dt_status dti_session_open_for(dt_session **out, const char *path, const char *const *sets,
-    size_t n_sets, const char *const *lists, size_t n_lists, dt_err *err)
-{
-    const also a = {lists, n_lists};
-    dt_session *s = *out = dt_alloc(1, sizeof *s);
-    if (s == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for a session");
-    s->patience = PATIENCE;
-    const size_t before = err != NULL ? err->len : 0;
-    const dt_status text = dt_config_load_further(&s->config, path, err);
-    if (s->config == NULL)
-        return text;
-    DT_CHECK(find_run(s, path, err));
-    return open_session(s, sets, n_sets, &a, text, before, err);
-}
-
-dt_status dt_session_open(
-    dt_session **out, const char *path, const char *const *sets, size_t n_sets, dt_err *err)
-{
-    return dti_session_open_for(out, path, sets, n_sets, NULL, 0, err);
-}
-
-dt_status dt_session_open_text(dt_session **out, const char *name, const char *text, size_t bytes,
-    const char *const *sets, size_t n_sets, dt_err *err)
-{
-    const also none = {NULL, 0};
-    dt_session *s = *out = dt_alloc(1, sizeof *s);
-    if (s == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for a session");
-    s->patience = PATIENCE;
-    const size_t before = err != NULL ? err->len : 0;
-    const dt_status read = dt_config_parse_further(&s->config, name, text, bytes, err);
-    if (s->config == NULL)
-        return read;
-    return open_session(s, sets, n_sets, &none, read, before, err);
-}
-
 dt_plan_request dt_session_request(const dt_session *s)
 {
     const dt_memory_opts *m = &s->opts.memory;
@@ -551,47 +86,6 @@ dt_plan_request dt_session_request(const dt_session *s)
         .budgets = {m->device_budget, m->host_budget, m->disk_budget}};
 }
 
-/* Whether a step that clips or finds out late that a number is none can be taken back. */
-static dt_status check_early(dt_session *s, dt_err *err)
-{
-    char asked[DT_ASKED], name[DT_HOME_NAME_BYTES];
-    const dt_train_opts *t = &s->opts.train;
-    const dt_map *m = s->plans->map;
-    int32_t why;
-    if (!m->early || (t->clip <= 0 && !t->finite))
-        return DT_OK;
-    if (!dt_map_undoes(m, &why))
-        return DT_FAIL(err, DT_E_CONFIG,
-            "%s: a step that is clipped or looked at (clip = %g, finite = %s) must be one that can "
-            "be discarded, and %s, whose home is the %s, has one generation: add '* = home disk' "
-            "under [memory.layers], or set clip = 0 and finite = off, or update = step",
-            dt_session_asked(asked, s, "train", "update"), t->clip, t->finite ? "on" : "off",
-            dt_home_name(&m->home[why], name),
-            m->home[why].tier == DT_AT_DEVICE ? "device" : dt_tier_name((int)m->home[why].tier));
-    if (s->context.device != DT_CPU)
-        return DT_FAIL(err, DT_E_CONFIG,
-            "%s: a card does not tell how large the gradients of early updates were; set clip = 0 "
-            "and finite = off, or update = step",
-            dt_session_asked(asked, s, "train", "update"));
-    return DT_OK;
-}
-
-/* Whether a step can be run again whose packed values do not fit. */
-static dt_status check_again(const dt_session *s, dt_err *err)
-{
-    char asked[DT_ASKED];
-    const dt_plan_set *p = s->plans;
-    for (size_t i = 0; i < p->n; i++)
-        if (p->planned[i]->dense && p->planned[i]->kind == DT_PROGRAM_FIRST && p->map->early &&
-            !dt_map_undoes(p->map, NULL))
-            return DT_FAIL(err, DT_E_CONFIG,
-                "%s: a step whose packed values do not fit is run again, which updates that are "
-                "made cannot be; set density = 1 for the policy that packs, or update = step, or, "
-                "with all that lives on on the disk, memory.generations = 2",
-                dt_session_asked(asked, s, "train", "update"));
-    return DT_OK;
-}
-
 dt_account_ask dt_session_account_ask(const dt_session *s, int64_t batch)
 {
     return (dt_account_ask){.batch = batch,
@@ -599,95 +93,6 @@ dt_account_ask dt_session_account_ask(const dt_session *s, int64_t batch)
         .workspace = s->opts.memory.account_workspace,
         .density = s->opts.memory.account_density,
         .figure = DT_ACCOUNT_ALL};
-}
-
-/* What updates that take the gradients of the step before cannot go with. */
-static dt_status check_delayed(const dt_session *s, dt_err *err)
-{
-    char place[512], name[DT_HOME_NAME_BYTES];
-    const char *file = NULL, *why = NULL;
-    int line = 0;
-    const dt_map *m = s->plans->map;
-    if (!m->delayed)
-        return DT_OK;
-    dt_config_get(s->config, "policy.zero_offload", "delay", &file, &line);
-    if (s->opts.train.micro_batch < s->opts.train.batch)
-        why = "gradients of several micro-batches are added up where they live; set micro_batch = "
-              "batch";
-    else if (m->early)
-        why = "with train.update = early no gradient waits; set update = step";
-    else if (s->opts.train.dump_gradients != NULL)
-        why = "train.dump_gradients is of the gradients that a step takes; leave one of them out";
-    else if (s->context.device != DT_CPU)
-        why = "it is for a processor; set delay = off";
-    for (size_t i = 0; i < m->n && why == NULL; i++)
-        if (m->home[i].port == DT_DP && m->home[i].next == m->home[i].off)
-            return DT_FAIL(err, DT_E_CONFIG,
-                "%s: [policy.zero_offload] delay = on: %s lives on the %s and not on the host; "
-                "take "
-                "it out of [memory.layers]",
-                dt_config_place(place, sizeof place, file, line), dt_home_name(&m->home[i], name),
-                m->home[i].tier == DT_AT_DEVICE ? "device" : dt_tier_name((int)m->home[i].tier));
-    return why == NULL ? DT_OK
-                       : DT_FAIL(err, DT_E_CONFIG, "%s: [policy.zero_offload] delay = on: %s",
-                             dt_config_place(place, sizeof place, file, line), why);
-}
-
-/* The set of the run's own plans. */
-static dt_status own_plans(dt_session *s, dt_err *err)
-{
-    const dt_plan_request r = dt_session_request(s);
-    if (s->plans != NULL)
-        return DT_OK;
-    DT_CHECK(dt_plan_set_create(&s->plans, s, &r, err));
-    dt_status st = check_early(s, err);
-    if (st == DT_OK)
-        st = check_delayed(s, err);
-    if (st != DT_OK)
-        dti_session_forget(s);
-    return st;
-}
-
-dt_status dti_session_plan(
-    dt_session *s, dt_program_kind kind, int64_t n, const dt_planned **out, dt_err *err)
-{
-    DT_CHECK(own_plans(s, err));
-    DT_CHECK(dt_plan_set_add(s->plans, kind, n, out, err));
-    return check_again(s, err);
-}
-
-dt_status dt_session_plan_run(
-    dt_session *s, bool eval, int64_t last, int64_t eval_last, dt_err *err)
-{
-    DT_CHECK(own_plans(s, err));
-    dt_status st = dt_plan_set_run(s->plans, eval, last, eval_last, err);
-    if (st == DT_OK)
-        st = check_again(s, err);
-    if (s->notice != NULL && dt_kept_note(s->kept)[0] != '\0')
-        s->notice(dt_kept_note(s->kept));
-    return st;
-}
-
-dt_status dti_session_take_plans(dt_session *s, const char *path, dt_err *err)
-{
-    char *text = NULL;
-    size_t bytes = 0;
-    dti_session_forget(s);
-    dt_plans_deinit(&s->given);
-    dt_free(s->given_by);
-    s->given_by = dt_strdup(path);
-    if (s->given_by == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for plans");
-    DT_CHECK(dt_read_file(&text, &bytes, path, DT_PLANS_TEXT_BYTES, DT_E_DATA, err));
-    const dt_status st = dt_plans_parse(&s->given, path, text, bytes, err);
-    dt_free(text);
-    return st;
-}
-
-void dti_session_forget(dt_session *s)
-{
-    dt_plan_set_destroy(s->plans);
-    s->plans = NULL;
 }
 
 void dt_session_enter(dt_session *s)
@@ -703,23 +108,28 @@ void dt_session_leave(dt_session *s)
         dt_cpu_leave(&s->host);
 }
 
-void dt_session_close(dt_session *s)
+dt_simulate_opts dti_session_simulate_opts(const dt_session *s)
 {
-    if (s == NULL)
-        return;
-    while (s->inside > 0)
-        dt_session_leave(s);
-    dti_session_forget(s);
-    dt_plans_deinit(&s->given);
-    dt_free(s->of_run);
-    dt_free(s->given_by);
-    dt_layer_fates_close(&s->fates);
-    dt_costs_deinit(&s->costs);
-    dt_kept_destroy(s->kept);
-    dt_densities_close(&s->densities);
-    dt_policies_close(&s->policies);
-    dt_graph_destroy(s->graph);
-    dt_config_destroy(s->config);
-    dt_context_close(&s->context);
-    dt_free(s);
+    const bool card = s->context.device == DT_CUDA || s->costs.simulated;
+    return (dt_simulate_opts){
+        .inline_copies = !card && !s->opts.memory.copy_threads, .density = &s->densities};
+}
+
+double dt_predict_moving(const dt_session *s, double ops, double bytes)
+{
+    const dt_simulate_opts o = dti_session_simulate_opts(s);
+    const dt_tier tier = dt_session_request(s).tier == DT_TO_DISK ? DT_TIER_DISK : DT_TIER_HOST;
+    const bool here = o.inline_copies && tier == DT_TIER_HOST;
+    const dt_link *link = here ? s->costs.link[tier] : s->costs.thread_link[tier];
+    const double out = bytes / link[DT_TO_TIER].rate, in = bytes / link[DT_FROM_TIER].rate;
+    if (here)
+        return ops + out + in;
+    const double longer = out > in ? out : in;
+    return ops > longer ? ops : longer;
+}
+
+dt_status dt_session_simulate(const dt_session *s, const dt_plan *p, dt_timeline *out, dt_err *err)
+{
+    const dt_simulate_opts o = dti_session_simulate_opts(s);
+    return dt_simulate(out, p, &s->costs, &o, err);
 }

@@ -1,18 +1,46 @@
-/* What every subcommand that looks at a network does first: read the configuration, build the
- * graph, and make plans for it. */
+/* A configuration and the network it describes: what every module here starts from. */
 #ifndef DT_SESSION_SESSION_H
 #define DT_SESSION_SESSION_H
 
 #include "engine/base/cpu.h"
-#include "engine/base/sha256.h"
 #include "engine/context.h"
 #include "engine/config/run_options.h"
 #include "engine/train.h"
 #include "memory/accounts/account.h"
+#include "memory/plan_text/plan_text.h"
 #include "memory/policies/layer_fates.h"
 #include "memory/policy.h"
+#include "memory/time/simulate.h"
 #include "models/model.h"
-#include "session/plan_set.h"
+
+struct dt_plan_set;
+
+/**
+ * struct dt_plan_request - what is asked for; pointers are borrowed for as long as the set lives.
+ * @batch @micro_batch: samples of a step, and of what is taken at once
+ * @policies:   one of them may be a ladder
+ * @fates:      of [memory.layers], before all policies; NULL: none
+ * @algorithms: how each op's algorithm is chosen; a ladder chooses itself
+ * @tier:       dt_tier_choice, where moved tensors wait
+ * @budgets:    of the run; a ladder needs one of the device
+ * @costs:      of the machine, by which policies plan; NULL: the default ones
+ * @given:      plans to be taken, and none is made; NULL: none
+ * @given_by:   the file that they are of
+ * @quick:      algorithms = fit is planned as small, which needs no less: to see what fits
+ * @hasty:      policies that search look at little, for the same purpose
+ */
+typedef struct dt_plan_request {
+    int64_t batch, micro_batch;
+    const dt_policies *policies;
+    const dt_layer_fates *fates;
+    dt_algorithm_choice algorithms;
+    int tier;
+    dt_budgets budgets;
+    const dt_costs *costs;
+    const dt_plans *given;
+    const char *given_by;
+    bool quick, hasty;
+} dt_plan_request;
 
 /**
  * struct dt_session - a configuration and the network it describes. Nothing changes once it is
@@ -56,29 +84,8 @@ typedef struct dt_session {
     char *of_run;
     dt_plans given;
     char *given_by;
-    dt_plan_set *plans;
+    struct dt_plan_set *plans;
 } dt_session;
-
-/* Read, bind and check everything: @sets are "--set" assignments. Afterwards s->graph is built. The
- * caller owns *out even on failure, when it may be NULL. */
-dt_status dt_session_open(dt_session **out, const char *path, const char *const *sets,
-    size_t n_sets, dt_err *err) DT_NODISCARD;
-/* The same from text in memory, which messages call @name; relative paths in it count from the
- * current folder. */
-dt_status dt_session_open_text(dt_session **out, const char *name, const char *text, size_t bytes,
-    const char *const *sets, size_t n_sets, dt_err *err) DT_NODISCARD;
-void dt_session_close(dt_session *s);
-
-/* The same for a command that plans other policies than memory.policy says: @lists, of which each
- * is written as that key is. Their sections [policy.NAME] count, too, and must hold what they may.
- */
-dt_status dti_session_open_for(dt_session **out, const char *path, const char *const *sets,
-    size_t n_sets, const char *const *lists, size_t n_lists, dt_err *err) DT_NODISCARD;
-
-/* A sum of all that results depend on, as far as the configuration tells: where two have the same,
- * exact plans of both train the same bits on one machine. DT_E_NOMEM. */
-dt_status dti_session_results(
-    const dt_session *s, char to[DT_SHA256_TEXT], dt_err *err) DT_NODISCARD;
 
 /* A session that opens leaves the calling thread with as many OpenMP threads as it is for, and with
  * denormals flushed, until it is closed. Whoever has several leaves each, and enters it for what
@@ -90,17 +97,6 @@ void dt_session_leave(dt_session *s);
 dt_plan_request dt_session_request(const dt_session *s);
 /* What memory.account is to count, of a step of @batch samples. */
 dt_account_ask dt_session_account_ask(const dt_session *s, int64_t batch);
-/* The policies that were taken for the run's plans: those asked for, or with a ladder its rung. */
-static inline const char *dt_session_policy(const dt_session *s)
-{
-    return s->plans != NULL ? s->plans->list : s->opts.memory.policy;
-}
-/* The list that a ladder in it has chosen from; NULL: none of the policies is one. */
-static inline const char *dt_session_chosen_by(const dt_session *s)
-{
-    return dt_policies_ladder(&s->policies) != NULL ? s->opts.memory.policy : NULL;
-}
-
 /* Before a run: DT_E_DEVICE when the device does not answer, which planning does not ask;
  * DT_E_CONFIG when plans are for a card that is elsewhere. */
 dt_status dt_session_meet(dt_session *s, dt_err *err) DT_NODISCARD;
@@ -119,18 +115,16 @@ const char *dt_session_asked(
 dt_status dti_session_unknown(const dt_session *s, const char *section, const char *key,
     const char *kind, size_t n, const char *(*name)(size_t i), dt_err *err) DT_NODISCARD;
 
-/* Plans of the run, made once each: see dt_plan_set_add and dt_plan_set_run. */
-dt_status dti_session_plan(dt_session *s, dt_program_kind kind, int64_t n, const dt_planned **out,
-    dt_err *err) DT_NODISCARD;
-dt_status dt_session_plan_run(
-    dt_session *s, bool eval, int64_t last, int64_t eval_last, dt_err *err) DT_NODISCARD;
-void dti_session_forget(dt_session *s); /* those plans */
+/* How this session's device runs plans. */
+dt_simulate_opts dti_session_simulate_opts(const dt_session *s);
 
-/* Take the plans of a file from here on, and make none; before the first plan. */
-dt_status dti_session_take_plans(dt_session *s, const char *path, dt_err *err) DT_NODISCARD;
+/* A verified plan on the clock of the session's costs; release it with dt_timeline_deinit, even
+ * after a failure. DT_E_NOMEM. */
+dt_status dt_session_simulate(
+    const dt_session *s, const dt_plan *p, dt_timeline *out, dt_err *err) DT_NODISCARD;
 
-/* DT_E_BUDGET when the peak of a tier exceeds its budget: which, the largest tensors there, the
- * least that was found to be possible, and configurations that would fit. */
-dt_status dt_session_check_budget(const dt_session *s, dt_err *err) DT_NODISCARD;
+/* Seconds of a step whose ops take so many when bytes have to leave the device and come back: no
+ * step that does is faster, by its links alone. */
+double dt_predict_moving(const dt_session *s, double ops, double bytes);
 
 #endif

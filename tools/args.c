@@ -10,6 +10,7 @@
 #include "engine/base/alloc.h"
 #include "engine/config/nearest.h"
 #include "engine/config/run_options.h"
+#include "session/open.h"
 #include "session/run_dir.h"
 #include "tools/terminal.h"
 

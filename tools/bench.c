@@ -10,7 +10,9 @@
 #include "engine/base/alloc.h"
 #include "engine/config/options.h"
 #include "session/budget.h"
+#include "session/open.h"
 #include "session/rig.h"
+#include "session/run_plans.h"
 #include "tools/args.h"
 #include "tools/made_up.h"
 

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "session/plan_set.h"
 #include "tools/bench.h"
 #include "session/human.h"
 #include "tools/json_out.h"

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "session/predict.h"
+#include "session/plan_set.h"
 #include "session/variants.h"
 #include "tools/policy_lists.h"
 

@@ -4,6 +4,7 @@
 
 #include "engine/base/alloc.h"
 #include "session/budget.h"
+#include "session/plan_set.h"
 #include "session/rig.h"
 #include "tools/compare.h"
 #include "tools/made_up.h"

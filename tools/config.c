@@ -1,6 +1,7 @@
 /* dnntrain config: whether a configuration is right, and what it comes to, without planning. */
 #include <stdio.h>
 
+#include "session/open.h"
 #include "tools/args.h"
 
 /* Opening a session reads, binds and checks every key, and builds the network. */

@@ -11,7 +11,7 @@
 #include "memory/usage.h"
 #include "session/environment.h"
 #include "session/human.h"
-#include "session/predict.h"
+#include "session/plan_set.h"
 #include "tools/plan_report.h"
 
 /* ---- what the policy saves and costs ---- */

@@ -3,6 +3,7 @@
 #define DT_TOOLS_PAGE_PLAN_H
 
 #include "engine/runner/runner.h"
+#include "session/plan_set.h"
 #include "session/session.h"
 #include "tools/page.h"
 #include "tools/plan_map.h"

@@ -11,6 +11,8 @@
 #include "memory/plan_text/plan_text.h"
 #include "session/human.h"
 #include "session/feeds.h"
+#include "session/open.h"
+#include "session/run_plans.h"
 #include "tools/args.h"
 #include "tools/out_file.h"
 #include "tools/page_plan.h"

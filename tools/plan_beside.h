@@ -2,6 +2,7 @@
 #ifndef DT_TOOLS_PLAN_BESIDE_H
 #define DT_TOOLS_PLAN_BESIDE_H
 
+#include "session/plan_set.h"
 #include "session/session.h"
 
 /* Draw @x, a plan of the session, and below it, on one scale of bytes, the plans of the same

@@ -6,7 +6,7 @@
 
 #include "memory/usage.h"
 #include "session/budget.h"
-#include "session/predict.h"
+#include "session/plan_set.h"
 
 /**
  * struct dt_report - the sums.

@@ -9,7 +9,6 @@
 #include "engine/config/nearest.h"
 #include "memory/codec.h"
 #include "session/human.h"
-#include "session/predict.h"
 #include "tools/plan_value.h"
 
 static dt_status unknown(const dt_plan *p, const char *name, dt_err *err)

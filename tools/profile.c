@@ -8,6 +8,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
+#include "session/open.h"
 #include "session/profile_cache.h"
 #include "session/version.h"
 #include "tools/args.h"

@@ -6,7 +6,8 @@
 
 #include "engine/map.h"
 #include "engine/config/nearest.h"
-#include "session/predict.h"
+#include "session/open.h"
+#include "session/plan_set.h"
 #include "session/session.h"
 #include "tools/args.h"
 #include "tools/reproduce.h"

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "session/open.h"
+#include "session/plan_set.h"
 #include "tools/args.h"
 #include "tools/columns.h"
 #include "session/human.h"

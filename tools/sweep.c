@@ -9,6 +9,8 @@
 #include "engine/base/clock.h"
 #include "session/budget.h"
 #include "session/human.h"
+#include "session/open.h"
+#include "session/plan_set.h"
 #include "tools/out_file.h"
 
 /* A policy, and the plans of the batch tried last. */

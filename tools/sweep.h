@@ -3,7 +3,7 @@
 #define DT_TOOLS_SWEEP_H
 
 #include "tools/args.h"
-#include "session/predict.h"
+#include "session/plan_set.h"
 #include "session/session.h"
 #include "tools/policy_lists.h"
 

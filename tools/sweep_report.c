@@ -5,6 +5,7 @@
 
 #include "session/budget.h"
 #include "session/human.h"
+#include "session/plan_set.h"
 #include "tools/args.h"
 #include "tools/columns.h"
 #include "tools/json_out.h"

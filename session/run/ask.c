@@ -2,7 +2,7 @@
 #include "engine/checkpoint/weights.h"
 #include "memory/usage.h"
 #include "session/budget.h"
-#include "session/predict.h"
+#include "session/run_plans.h"
 #include "session/run/run_internal.h"
 
 dt_status dt_run_plan(dt_run *r, dt_err *err)

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "session/budget.h"
+#include "session/run_plans.h"
 #include "session/run/run_internal.h"
 
 static dt_status open_all(dt_run *r, dt_err *err)

@@ -9,6 +9,7 @@
 #include "session/budget.h"
 #include "session/feeds.h"
 #include "session/rig.h"
+#include "session/run_plans.h"
 #include "session/run/run_internal.h"
 #include "session/run/scores.h"
 

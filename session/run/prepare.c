@@ -10,9 +10,10 @@
 #include "memory/usage.h"
 #include "session/budget.h"
 #include "session/human.h"
+#include "session/plan_set.h"
 #include "session/rig.h"
-#include "session/run/run_internal.h"
 #include "session/version.h"
+#include "session/run/run_internal.h"
 
 const dt_plan *dt_run_largest_plan(const dt_run *r)
 {

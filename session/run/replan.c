@@ -8,8 +8,8 @@
 
 #include "engine/base/alloc.h"
 #include "session/density_count.h"
-#include "session/predict.h"
 #include "session/row_times.h"
+#include "session/run_plans.h"
 #include "session/run/run_internal.h"
 
 /* Of 1, added to the largest share that was seen: the next epoch's may be larger. */

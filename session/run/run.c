@@ -1,5 +1,8 @@
 /* The course of a run: open, begin, train, end. */
+#include "session/budget.h"
+#include "session/open.h"
 #include "session/run.h"
+#include "session/run_plans.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -10,7 +13,6 @@
 #include "engine/base/alloc.h"
 #include "engine/base/clock.h"
 #include "engine/checkpoint/weights.h"
-#include "session/budget.h"
 #include "session/run/run_internal.h"
 
 enum { LINE_BYTES = 8192 };

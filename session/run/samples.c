@@ -4,6 +4,7 @@
 
 #include "engine/base/alloc.h"
 #include "session/budget.h"
+#include "session/run_plans.h"
 #include "session/run/run_internal.h"
 #include "session/run/scores.h"
 

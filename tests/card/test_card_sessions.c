@@ -7,6 +7,8 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/sha256.h"
+#include "session/open.h"
+#include "session/run_plans.h"
 #include "session/session.h"
 #include "tests/fixture/check.h"
 

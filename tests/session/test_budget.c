@@ -12,6 +12,8 @@
 #include "tests/fixture/run_cli.h"
 #include "tests/fixture/workspace.h"
 #include "session/budget.h"
+#include "session/open.h"
+#include "session/run_plans.h"
 #include "session/run/run_internal.h"
 
 #define LENET                                                                                      \

@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "session/open.h"
+#include "session/run_plans.h"
 #include "session/session.h"
 #include "tests/fixture/bad_disk.h"
 #include "tests/fixture/run_cli.h"

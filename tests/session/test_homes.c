@@ -7,6 +7,8 @@
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
 #include "memory/remat/remat.h"
+#include "session/open.h"
+#include "session/run_plans.h"
 #include "session/session.h"
 #include "tests/fixture/run_cli.h"
 #include "tests/fixture/workspace.h"

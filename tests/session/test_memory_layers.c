@@ -14,7 +14,8 @@
 #include "memory/remat/remat.h"
 #include "memory/verify/verify.h"
 #include "tests/fixture/run_cli.h"
-#include "session/predict.h"
+#include "session/open.h"
+#include "session/run_plans.h"
 #include "session/session.h"
 
 static const char head[] = "[model]\nimage = 16\nclasses = 4\n"

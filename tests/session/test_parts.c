@@ -5,6 +5,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
+#include "session/open.h"
 #include "session/session.h"
 #include "tests/fixture/run_cli.h"
 #include "tests/fixture/workspace.h"

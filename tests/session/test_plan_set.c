@@ -8,6 +8,8 @@
 #include "layers/onednn/onednn.h"
 #include "memory/plan_text/plan_text.h"
 #include "session/budget.h"
+#include "session/open.h"
+#include "session/run_plans.h"
 #include "session/session.h"
 #include "tests/fixture/run_cli.h"
 

@@ -8,7 +8,8 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
-#include "session/predict.h"
+#include "session/open.h"
+#include "session/origin.h"
 #include "session/profile_cache.h"
 #include "tests/fixture/run_cli.h"
 

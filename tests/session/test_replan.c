@@ -6,7 +6,9 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
+#include "session/open.h"
 #include "session/row_times.h"
+#include "session/run_plans.h"
 #include "session/session.h"
 #include "tests/fixture/check.h"
 #include "tests/fixture/run_cli.h"

@@ -8,6 +8,8 @@
 
 #include "engine/base/alloc.h"
 #include "engine/checkpoint/safetensors.h"
+#include "session/open.h"
+#include "session/run_plans.h"
 #include "session/session.h"
 #include "tests/fixture/json_read.h"
 #include "tests/fixture/workspace.h"

@@ -6,6 +6,8 @@
 #include "engine/base/alloc.h"
 #include "engine/base/sha256.h"
 #include "tests/fixture/run_cli.h"
+#include "session/open.h"
+#include "session/run_plans.h"
 #include "session/session.h"
 
 typedef struct rung {

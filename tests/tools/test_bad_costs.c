@@ -4,7 +4,8 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
-#include "session/predict.h"
+#include "session/open.h"
+#include "session/origin.h"
 #include "tests/fixture/profile_file.h"
 #include "tests/fixture/run_cli.h"
 

@@ -6,7 +6,9 @@
 #include "tests/fixture/run_cli.h"
 #include "session/budget.h"
 #include "session/machine.h"
+#include "session/open.h"
 #include "session/rig.h"
+#include "session/run_plans.h"
 
 #define SMALL                                                                                      \
     "[model]\nimage = 12\nclasses = 4\n[train]\nbatch = 16\nmicro_batch = 8\n"                     \

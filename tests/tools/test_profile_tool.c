@@ -11,8 +11,10 @@
 #include "tests/fixture/run_cli.h"
 #include "session/budget.h"
 #include "session/feeds.h"
+#include "session/open.h"
 #include "session/profile.h"
 #include "session/rig.h"
+#include "session/run_plans.h"
 
 static const char *small(void)
 {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "memory/accounts/superneurons.h"
+#include "session/open.h"
 #include "session/session.h"
 #include "tests/fixture/json_read.h"
 #include "tests/fixture/run_cli.h"

@@ -1,5 +1,5 @@
 /* From a request to plans: which policies and algorithms it comes to, and the plans themselves. */
-#include "session/plan_set.h"
+#include "session/plan_set/plan_set_internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,9 +12,6 @@
 #include "memory/codec.h"
 #include "memory/fit.h"
 #include "memory/verify/verify.h"
-#include "session/human.h"
-#include "session/predict.h"
-#include "session/session.h"
 
 /* ---- one plan ---- */
 
@@ -137,6 +134,20 @@ static dt_status make(
         st = dt_lower(&to->plan, to->program, &lower, err);
     dt_memo_destroy(memo);
     return st == DT_OK ? dt_verify(to->plan, err) : st;
+}
+
+dt_status dti_plan_set_peak_with(
+    const dt_plan_set *p, const dt_planned *like, uint64_t *peak, dt_err *err)
+{
+    dt_planned one = {.kind = like->kind, .n = like->n};
+    const dt_lower_opts lower = lower_opts(p, NULL);
+    uint64_t of_one = 0;
+    dt_status st = make_program(p, p->policies, &lower, &one, err);
+    if (st == DT_OK)
+        st = dt_lower_peak(&of_one, one.program, lower.pool, NULL, err);
+    *peak = of_one > *peak ? of_one : *peak;
+    dt_program_destroy(one.program);
+    return st;
 }
 
 static void free_planned(dt_planned *p)
@@ -549,226 +560,13 @@ static dt_status fit(dt_plan_set *p, dt_err *err)
 }
 
 /* Policies and the choice of algorithms are there, and none of the policies is a ladder. */
-static dt_status open(dt_plan_set *p, dt_err *err)
+dt_status dti_plan_set_open(dt_plan_set *p, dt_err *err)
 {
     dt_policies_list(p->policies, p->list);
     DT_CHECK(first_table(p, err));
     DT_CHECK(lay_out(p, err));
     DT_CHECK(fill_host(p, err));
     return p->algorithms == DT_ALGORITHMS_FIT && !p->asked.quick ? fit(p, err) : DT_OK;
-}
-
-/* ---- the rung of a ladder ---- */
-
-/* "the host needs 1.21 GiB, 1.00 GiB are allowed" */
-static void tell_why(dt_refused_rung *to, const dt_need *n, const dt_available *a)
-{
-    const struct {
-        const char *what;
-        uint64_t need, most;
-    } all[] = {
-        {"device", n->device, a->device}, {"host", n->host, a->host}, {"disk", n->disk, a->disk}};
-    char needs[DT_HUMAN_BYTES], most[DT_HUMAN_BYTES];
-    size_t at = 0;
-    for (size_t i = 0; i < DT_COUNT(all); i++)
-        if (all[i].need > all[i].most && at < sizeof to->why)
-            at += (size_t)snprintf(to->why + at, sizeof to->why - at,
-                "%sthe %s needs %s, %s are allowed", at > 0 ? "; " : "", all[i].what,
-                dt_human_bytes(needs, all[i].need), dt_human_bytes(most, all[i].most));
-}
-
-static dt_status open_rung(dt_plan_set **out, const dt_session *s, const dt_plan_request *r,
-    const dt_rung *rung, bool quick, dt_err *err)
-{
-    dt_plan_set *p = *out = dt_alloc(1, sizeof *p);
-    if (p == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for plans");
-    *p = (dt_plan_set){.session = s, .asked = *r, .algorithms = rung->algorithms};
-    p->policies = &p->rung;
-    p->asked.quick = quick;
-    DT_CHECK(dt_policies_take(&p->rung, r->policies, rung, s->config, err));
-    return open(p, err);
-}
-
-/* The plans of a run by a rung. Fit takes no more than small does where small fits, so small is
- * what is tried of it. */
-static dt_status try_rung(dt_plan_set **out, const dt_session *s, const dt_plan_request *r,
-    const dt_rung *rung, dt_err *err)
-{
-    DT_CHECK(open_rung(out, s, r, rung, true, err));
-    return dt_plan_set_run(*out, true, 0, 0, err);
-}
-
-/* A search for the first rung that fits.
- * @set: of the rung tried last */
-typedef struct search {
-    const dt_session *session;
-    const dt_plan_request *r;
-    dt_plan_set *set;
-    dt_refused_rung *refused;
-    size_t n_refused, made;
-} search;
-
-static dt_status find_rung(search *x, const dt_policy *ladder, const dt_rung **taken, dt_err *err)
-{
-    for (size_t i = 0; i < ladder->n_rung; i++) {
-        *taken = &ladder->rung[i];
-        dt_plan_set_destroy(x->set);
-        DT_TRY(err, try_rung(&x->set, x->session, x->r, *taken, err), "policy '%s' as %s",
-            ladder->name, (*taken)->policy);
-        const dt_need need = dt_plan_set_need(x->set);
-        const dt_available all = dt_plan_set_available(x->set);
-        x->made += x->set->made;
-        if (dt_need_fits(&need, &all))
-            return DT_OK;
-        dt_refused_rung *no = &x->refused[x->n_refused++];
-        memcpy(no->policy, x->set->list, sizeof no->policy);
-        no->algorithms = (*taken)->algorithms;
-        tell_why(no, &need, &all);
-    }
-    return DT_OK;
-}
-
-/* Plans that were made to choose wait until they are asked for. */
-static void set_aside(search *x)
-{
-    dt_plan_set *p = x->set;
-    p->made = x->made;
-    p->spare = p->planned;
-    p->n_spare = p->n;
-    p->planned = NULL;
-    p->n = p->cap = 0;
-}
-
-/* What was tried of the rung is what is taken, but for algorithms that are still to be fitted. */
-static dt_status take_rung(search *x, const dt_rung *rung, dt_err *err)
-{
-    dt_plan_set *p = x->set;
-    if (rung->algorithms == DT_ALGORITHMS_FIT && !x->r->quick) {
-        dt_plan_set_destroy(p);
-        DT_CHECK(open_rung(&x->set, x->session, x->r, rung, false, err));
-        x->set->made += x->made;
-        return DT_OK;
-    }
-    p->asked.quick = x->r->quick;
-    set_aside(x);
-    return DT_OK;
-}
-
-static dt_status climb(search *x, const dt_policy *ladder, dt_err *err)
-{
-    const dt_rung *rung = NULL;
-    char asked[DT_ASKED];
-    if (x->r->budgets.device == 0)
-        return DT_FAIL(err, DT_E_CONFIG,
-            "%s takes the first of several plans that fits: say what, as in "
-            "memory.device_budget = 2GiB, or for plans alone device.card = rtx3090",
-            dt_session_asked(asked, x->session, "memory", "policy"));
-    x->refused = dt_alloc(ladder->n_rung, sizeof *x->refused);
-    if (x->refused == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for plans");
-    DT_CHECK(find_rung(x, ladder, &rung, err));
-    return take_rung(x, rung, err);
-}
-
-static dt_status create_by_ladder(
-    dt_plan_set **out, const dt_session *s, const dt_plan_request *r, dt_err *err)
-{
-    search x = {.session = s, .r = r};
-    const dt_status st = climb(&x, dt_policies_ladder(r->policies), err);
-    if (st != DT_OK) {
-        dt_plan_set_destroy(x.set);
-        dt_free(x.refused);
-        return st;
-    }
-    x.set->refused = x.refused;
-    x.set->n_refused = x.n_refused;
-    *out = x.set;
-    return DT_OK;
-}
-
-/* ---- homes, for a policy that takes them where nothing else fits ---- */
-
-/* On the disk only where something was said of it, as it is nobody's memory. */
-static bool may_use(const dt_plan_set *p, dt_tier tier)
-{
-    const dt_memory_opts *m = &p->session->opts.memory;
-    const bool disk = m->disk_path != NULL || m->disk_budget > 0 || p->asked.tier == DT_TO_DISK;
-    return p->map->tier_bytes[tier] == 0 || tier == DT_TIER_HOST || disk;
-}
-
-/* With the homes of one more policy (NULL: none). @fits: so it may be taken. */
-static dt_status try_homes(search *x, const char *more, bool *fits, dt_err *err)
-{
-    const dt_session *s = x->session;
-    dt_plan_set *p = x->set = dt_alloc(1, sizeof *p);
-    *fits = false;
-    if (p == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for plans");
-    *p = (dt_plan_set){.session = s, .asked = *x->r, .algorithms = x->r->algorithms};
-    p->policies = &p->rung;
-    DT_CHECK(dt_policies_with(&p->rung, x->r->policies, more, s->config, err));
-    DT_CHECK(open(p, err));
-    if (!may_use(p, DT_TIER_HOST) || !may_use(p, DT_TIER_DISK))
-        return DT_OK;
-    DT_CHECK(dt_plan_set_run(p, true, 0, 0, err));
-    const dt_need need = dt_plan_set_need(p);
-    const dt_available all = dt_plan_set_available(p);
-    x->made += p->made;
-    *fits = dt_need_fits(&need, &all);
-    return DT_OK;
-}
-
-/* The first that fits: without homes, then by the registry's order; where none does, that without.
- */
-static dt_status find_homes(search *x, const char *const *more, size_t n, dt_err *err)
-{
-    bool fits = false;
-    dt_plan_set *without = NULL;
-    dt_status st = DT_OK;
-    for (size_t i = 0; i < n && st == DT_OK && !fits; i++) {
-        st = try_homes(x, more[i], &fits, err);
-        if (fits || st != DT_OK)
-            break;
-        if (i == 0)
-            without = x->set;
-        else
-            dt_plan_set_destroy(x->set);
-        x->set = NULL;
-    }
-    if (st == DT_OK && x->set == NULL) {
-        x->set = without;
-        without = NULL;
-    }
-    dt_plan_set_destroy(without);
-    return st;
-}
-
-static dt_status create_with_homes(
-    dt_plan_set **out, const dt_session *s, const dt_plan_request *r, dt_err *err)
-{
-    const char *more[DT_MAX_POLICIES] = {NULL};
-    size_t n, n_more = 1;
-    search x = {.session = s, .r = r};
-    const dt_policy *const *all = dt_policy_all(&n);
-    for (size_t i = 0; i < n && n_more < DT_COUNT(more); i++)
-        if (all[i]->home != NULL && all[i]->exact)
-            more[n_more++] = all[i]->name;
-    const dt_status st = find_homes(&x, more, n_more, err);
-    if (st != DT_OK) {
-        dt_plan_set_destroy(x.set);
-        return st;
-    }
-    set_aside(&x);
-    *out = x.set;
-    return DT_OK;
-}
-
-/* Of plans that fit a budget without them, homes are none of auto's business. */
-static bool takes_homes(const dt_plan_request *r)
-{
-    return r->budgets.device > 0 && !r->hasty && dt_policies_take_homes(r->policies) &&
-           (r->fates == NULL || r->fates->homes.n == 0);
 }
 
 /* What a paper's way of counting comes to is no plan. */
@@ -788,16 +586,16 @@ dt_status dt_plan_set_create(
 {
     *out = NULL;
     DT_CHECK(check_no_account(s, err));
-    if (r->given == NULL && dt_policies_ladder(r->policies) == NULL && takes_homes(r))
-        return create_with_homes(out, s, r, err);
+    if (r->given == NULL && dt_policies_ladder(r->policies) == NULL && dti_takes_homes(r))
+        return dti_plan_set_with_homes(out, s, r, err);
     if (r->given == NULL && dt_policies_ladder(r->policies) != NULL)
-        return create_by_ladder(out, s, r, err);
+        return dti_plan_set_by_ladder(out, s, r, err);
     dt_plan_set *p = dt_alloc(1, sizeof *p);
     if (p == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for plans");
     *p = (dt_plan_set){
         .session = s, .asked = *r, .policies = r->policies, .algorithms = r->algorithms};
-    const dt_status st = r->given != NULL ? open_given(p, err) : open(p, err);
+    const dt_status st = r->given != NULL ? open_given(p, err) : dti_plan_set_open(p, err);
     if (st != DT_OK) {
         dt_plan_set_destroy(p);
         return st;
@@ -911,142 +709,6 @@ dt_score dt_plan_set_score(const dt_plan_set *p)
         dt_score_add(&sum, &one, times);
     }
     return sum;
-}
-
-/* ---- what it saves ---- */
-
-/* "; it moves 1.10 GiB out, runs 12 ops again" */
-static void tell_price(const dt_plan_set *p, dt_saving *to)
-{
-    const dt_score s = dt_plan_set_score(p);
-    char size[DT_HUMAN_BYTES];
-    size_t n = strlen(to->text);
-    if (s.out > 0)
-        n += (size_t)snprintf(to->text + n, sizeof to->text - n, "; it moves %s out a step",
-            dt_human_bytes(size, s.out));
-    if (s.recomputes > 0 && n < sizeof to->text)
-        n += (size_t)snprintf(
-            to->text + n, sizeof to->text - n, "; it runs %" PRId64 " ops again", s.recomputes);
-    if (s.packed > 0 && n < sizeof to->text)
-        snprintf(
-            to->text + n, sizeof to->text - n, "; it packs %s", dt_human_bytes(size, s.packed));
-}
-
-/* The same by other policies, made here even where the set's plans were given. */
-static dt_plan_request request_alike(const dt_plan_set *p, const dt_policies *policies, bool fates)
-{
-    dt_plan_request r = p->asked;
-    r.policies = policies;
-    r.fates = fates ? r.fates : NULL;
-    r.algorithms = p->algorithms;
-    r.given = NULL;
-    r.quick = true; /* as fit raises no peak */
-    return r;
-}
-
-/* The same programs and samples. */
-static dt_status plan_alike(
-    const dt_plan_set *p, const dt_policies *policies, dt_plan_set **out, dt_err *err)
-{
-    const dt_plan_request r = request_alike(p, policies, true);
-    dt_status st = dt_plan_set_create(out, p->session, &r, err);
-    for (size_t i = 0; i < p->n && st == DT_OK; i++) {
-        const dt_planned *one;
-        st = dt_plan_set_add(*out, p->planned[i]->kind, p->planned[i]->n, &one, err);
-    }
-    return st;
-}
-
-/* What the plan of one more program would take: it is placed, and no rows are made of it. */
-static dt_status peak_with(
-    const dt_plan_set *p, const dt_planned *like, uint64_t *peak, dt_err *err)
-{
-    dt_planned one = {.kind = like->kind, .n = like->n};
-    const dt_lower_opts lower = lower_opts(p, NULL);
-    uint64_t of_one = 0;
-    dt_status st = make_program(p, p->policies, &lower, &one, err);
-    if (st == DT_OK)
-        st = dt_lower_peak(&of_one, one.program, lower.pool, NULL, err);
-    *peak = of_one > *peak ? of_one : *peak;
-    dt_program_destroy(one.program);
-    return st;
-}
-
-static dt_status keep_all_peak(
-    const dt_plan_set *p, const dt_policies *keep_all, uint64_t *peak, dt_err *err)
-{
-    const dt_plan_request r = request_alike(p, keep_all, false);
-    dt_plan_set *all = NULL;
-    dt_status st = dt_plan_set_create(&all, p->session, &r, err);
-    *peak = 0;
-    for (size_t i = 0; i < p->n && st == DT_OK; i++)
-        if (!p->planned[i]->dense)
-            st = peak_with(all, p->planned[i], peak, err);
-    dt_plan_set_destroy(all);
-    return st;
-}
-
-/* Whether one of the list's policies, alone, is no worse in any of these and better in one. */
-static bool better_alone(const dt_plan_set *part, const dt_plan_set *all)
-{
-    const dt_score a = dt_plan_set_score(part), b = dt_plan_set_score(all);
-    const uint64_t less = dt_plan_set_peak(part), more = dt_plan_set_peak(all);
-    const double cost = dt_score_seconds(&a, part->asked.costs),
-                 other = dt_score_seconds(&b, all->asked.costs);
-    return less < more || (less == more && cost < other);
-}
-
-static dt_status compare_part(
-    const dt_plan_set *p, size_t i, uint64_t *least, dt_saving *out, dt_err *err)
-{
-    const dt_policies part = {.n = 1, .pass = {p->policies->pass[i]}};
-    char size[DT_HUMAN_BYTES];
-    dt_plan_set *alone = NULL;
-    const dt_status st = plan_alike(p, &part, &alone, err);
-    if (st == DT_OK && better_alone(alone, p) && dt_plan_set_peak(alone) < *least) {
-        *least = dt_plan_set_peak(alone);
-        out->worse = true;
-        snprintf(out->text, sizeof out->text, "is worse here than %.40s alone, which takes %s%s",
-            part.pass[0].policy->name, dt_human_bytes(size, *least),
-            *least == dt_plan_set_peak(p) ? " as well, and costs less" : "");
-    }
-    dt_plan_set_destroy(alone);
-    return st;
-}
-
-/* A list is planned policy by policy, and none of them knows what comes behind it. */
-static dt_status compare_parts(const dt_plan_set *p, dt_saving *out, dt_err *err)
-{
-    enum { MOST = 4 };
-    uint64_t least = UINT64_MAX;
-    if (p->asked.given != NULL || p->policies->n < 2 || p->policies->n > MOST)
-        return DT_OK;
-    for (size_t i = 0; i < p->policies->n; i++)
-        if (!p->policies->pass[i].policy->searches)
-            DT_CHECK(compare_part(p, i, &least, out, err));
-    return DT_OK;
-}
-
-dt_status dt_plan_set_saving(const dt_plan_set *p, dt_saving *out, dt_err *err)
-{
-    const bool fates = p->asked.fates != NULL && p->asked.fates->n > 0;
-    const uint64_t peak = dt_plan_set_peak(p);
-    char size[DT_HUMAN_BYTES];
-    *out = (dt_saving){.kept = peak};
-    if (strcmp(p->list, "keep_all") == 0 && !fates)
-        return DT_OK;
-    dt_policies keep_all = {0};
-    dt_status st = dt_policies_open(&keep_all, "keep_all", NULL, err);
-    if (st == DT_OK)
-        st = keep_all_peak(p, &keep_all, &out->kept, err);
-    dt_policies_close(&keep_all);
-    out->none = st == DT_OK && peak >= out->kept;
-    if (!out->none)
-        return st == DT_OK ? compare_parts(p, out, err) : st;
-    snprintf(out->text, sizeof out->text, "saves nothing here: keep_all takes %s%s",
-        dt_human_bytes(size, out->kept), peak > out->kept ? ", which is less" : " as well");
-    tell_price(p, out);
-    return DT_OK;
 }
 
 /* The first layer whose channels have one value in @n samples; NULL: there is none. */

@@ -1,0 +1,148 @@
+/* What the configuration says of costs, and their scale. */
+#include "session/costs.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "memory/time/card_costs.h"
+#include "memory/time/cost_file.h"
+#include "session/origin.h"
+#include "session/plan_set.h"
+#include "session/profile_cache.h"
+
+/* ---- what the configuration says ---- */
+
+static dt_status read_profile(dt_session *s, const char *path, bool *measured, dt_err *err)
+{
+    dt_origin file, here;
+    DT_CHECK(dt_profile_read(&s->costs, &s->densities, &file, measured, path, err));
+    if (!*measured || s->opts.memory.any_profile)
+        return DT_OK;
+    dti_session_origin(s, &here);
+    return dt_origin_same(&file, &here, path, err);
+}
+
+static dt_status read_named(dt_session *s, dt_err *err)
+{
+    char asked[DT_ASKED];
+    bool measured;
+    DT_TRY(err, read_profile(s, s->opts.memory.profile, &measured, err), "%s",
+        dt_session_asked(asked, s, "memory", "profile"));
+    return DT_OK;
+}
+
+/* A run goes without one that cannot be read. */
+static dt_status read_kept(dt_session *s, dt_err *err)
+{
+    char path[DT_CACHE_PATH];
+    dt_err why = {0};
+    bool measured = true;
+    dt_status st = dt_profile_kept(s, path, &why);
+    if (st == DT_OK && access(path, F_OK) != 0) {
+        snprintf(s->note, sizeof s->note,
+            "memory.profile = auto: there is none of this machine and network; 'dnntrain profile "
+            "CONFIG --keep' makes one");
+        return DT_OK;
+    }
+    if (st == DT_OK)
+        st = read_profile(s, path, &measured, &why);
+    if (st == DT_OK && !measured)
+        st = DT_FAIL(&why, DT_E_DATA, "%s: no profile", path);
+    if (st == DT_E_NOMEM)
+        return DT_FAIL(err, st, "no memory for the profile that is kept");
+    if (st == DT_OK)
+        return DT_OK;
+    dt_costs_deinit(&s->costs);
+    dt_densities_close(&s->densities);
+    s->costs = dt_costs_default;
+    snprintf(s->note, sizeof s->note, "memory.profile = auto: none is taken: %.*s",
+        (int)strcspn(why.text, "\n"), why.text);
+    return DT_OK;
+}
+
+static const char *card_name(size_t i)
+{
+    size_t n;
+    return dt_card_speed_all(&n)[i].name;
+}
+
+static dt_status take_card(dt_session *s, dt_err *err)
+{
+    size_t n;
+    (void)dt_card_speed_all(&n);
+    const dt_card_speed *card = dt_card_speed_find(s->opts.memory.simulate);
+    dt_costs of_card;
+    if (card == NULL)
+        return dti_session_unknown(s, "memory", "simulate", "card", n, card_name, err);
+    dt_costs_of_card(&of_card, card);
+    dt_costs_deinit(&s->costs);
+    s->costs = of_card;
+    return DT_OK;
+}
+
+/* ---- calibration ---- */
+
+/* The scale by which a step of these plans takes so many seconds. Seconds grow with it. */
+static dt_status find_scale(const dt_plan_set *kept, dt_costs *c, double seconds, dt_err *err)
+{
+    const double least = 1e-4, most = 1e4, off = 1e-3;
+    double low = least, high = most;
+    dt_prediction at = {.seconds = 0};
+    for (int i = 0; i < 60; i++) {
+        c->scale = (low + high) / 2;
+        DT_CHECK(dti_plan_set_predict_by(kept, c, &at, err));
+        *(at.seconds < seconds ? &low : &high) = c->scale;
+    }
+    if (fabs(at.seconds - seconds) <= off * seconds)
+        return DT_OK;
+    const dt_session *s = kept->session;
+    char asked[DT_ASKED];
+    return DT_FAIL(err, DT_E_CONFIG,
+        "%s: with ops taking from %g to %g of what %s's constants say, keep_all comes to %.3g "
+        "samples a second at %s; is it that network's rate, in samples a second?",
+        dt_session_asked(asked, s, "memory", "calibrate"), least, most, s->opts.memory.simulate,
+        at.rate, at.seconds > seconds ? "most" : "least");
+}
+
+/* By a step that keeps all, with everything else as it is asked for. */
+static dt_status calibrate(dt_session *s, dt_err *err)
+{
+    dt_costs c = s->costs; /* borrows its tables */
+    dt_policies keep_all;
+    dt_plan_set *kept = NULL;
+    dt_plan_request r = dt_session_request(s);
+    r.policies = &keep_all;
+    r.fates = NULL;
+    r.batch = s->opts.train.batch;
+    r.micro_batch = s->opts.train.batch;
+    dt_status st = dt_policies_open(&keep_all, "keep_all", NULL, err);
+    if (st == DT_OK)
+        st = dt_plan_set_create(&kept, s, &r, err);
+    if (st == DT_OK)
+        st = dt_plan_set_run(kept, false, 0, 0, err);
+    if (st == DT_OK)
+        st = find_scale(kept, &c, (double)r.batch / s->opts.memory.calibrate, err);
+    s->costs.scale = st == DT_OK ? c.scale : 1;
+    dt_plan_set_destroy(kept);
+    dt_policies_close(&keep_all);
+    return st;
+}
+
+dt_status dti_session_read_costs(dt_session *s, dt_err *err)
+{
+    const dt_memory_opts *m = &s->opts.memory;
+    char asked[DT_ASKED];
+    s->costs = dt_costs_default;
+    if (m->profile != NULL && strcmp(m->profile, "auto") == 0)
+        DT_CHECK(read_kept(s, err));
+    else if (m->profile != NULL)
+        DT_CHECK(read_named(s, err));
+    if (m->simulate != NULL)
+        DT_CHECK(take_card(s, err));
+    else if (m->calibrate > 0)
+        return DT_FAIL(err, DT_E_CONFIG, "%s: it scales a card's constants: set memory.simulate",
+            dt_session_asked(asked, s, "memory", "calibrate"));
+    return m->calibrate > 0 ? calibrate(s, err) : DT_OK;
+}

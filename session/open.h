@@ -1,0 +1,24 @@
+/* What every subcommand that looks at a network does first: read the configuration and build the
+ * graph. */
+#ifndef DT_SESSION_OPEN_H
+#define DT_SESSION_OPEN_H
+
+#include "session/session.h"
+
+/* Read, bind and check everything: @sets are "--set" assignments. Afterwards s->graph is built. The
+ * caller owns *out even on failure, when it may be NULL. */
+dt_status dt_session_open(dt_session **out, const char *path, const char *const *sets,
+    size_t n_sets, dt_err *err) DT_NODISCARD;
+/* The same from text in memory, which messages call @name; relative paths in it count from the
+ * current folder. */
+dt_status dt_session_open_text(dt_session **out, const char *name, const char *text, size_t bytes,
+    const char *const *sets, size_t n_sets, dt_err *err) DT_NODISCARD;
+void dt_session_close(dt_session *s);
+
+/* The same for a command that plans other policies than memory.policy says: @lists, of which each
+ * is written as that key is. Their sections [policy.NAME] count, too, and must hold what they may.
+ */
+dt_status dti_session_open_for(dt_session **out, const char *path, const char *const *sets,
+    size_t n_sets, const char *const *lists, size_t n_lists, dt_err *err) DT_NODISCARD;
+
+#endif

@@ -1,0 +1,221 @@
+/* The rung of a ladder that fits, and homes where nothing fits without them. */
+#include "session/plan_set/plan_set_internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "session/human.h"
+
+/* ---- the rung of a ladder ---- */
+
+/* "the host needs 1.21 GiB, 1.00 GiB are allowed" */
+static void tell_why(dt_refused_rung *to, const dt_need *n, const dt_available *a)
+{
+    const struct {
+        const char *what;
+        uint64_t need, most;
+    } all[] = {
+        {"device", n->device, a->device}, {"host", n->host, a->host}, {"disk", n->disk, a->disk}};
+    char needs[DT_HUMAN_BYTES], most[DT_HUMAN_BYTES];
+    size_t at = 0;
+    for (size_t i = 0; i < DT_COUNT(all); i++)
+        if (all[i].need > all[i].most && at < sizeof to->why)
+            at += (size_t)snprintf(to->why + at, sizeof to->why - at,
+                "%sthe %s needs %s, %s are allowed", at > 0 ? "; " : "", all[i].what,
+                dt_human_bytes(needs, all[i].need), dt_human_bytes(most, all[i].most));
+}
+
+static dt_status open_rung(dt_plan_set **out, const dt_session *s, const dt_plan_request *r,
+    const dt_rung *rung, bool quick, dt_err *err)
+{
+    dt_plan_set *p = *out = dt_alloc(1, sizeof *p);
+    if (p == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for plans");
+    *p = (dt_plan_set){.session = s, .asked = *r, .algorithms = rung->algorithms};
+    p->policies = &p->rung;
+    p->asked.quick = quick;
+    DT_CHECK(dt_policies_take(&p->rung, r->policies, rung, s->config, err));
+    return dti_plan_set_open(p, err);
+}
+
+/* The plans of a run by a rung. Fit takes no more than small does where small fits, so small is
+ * what is tried of it. */
+static dt_status try_rung(dt_plan_set **out, const dt_session *s, const dt_plan_request *r,
+    const dt_rung *rung, dt_err *err)
+{
+    DT_CHECK(open_rung(out, s, r, rung, true, err));
+    return dt_plan_set_run(*out, true, 0, 0, err);
+}
+
+/* A search for the first rung that fits.
+ * @set: of the rung tried last */
+typedef struct search {
+    const dt_session *session;
+    const dt_plan_request *r;
+    dt_plan_set *set;
+    dt_refused_rung *refused;
+    size_t n_refused, made;
+} search;
+
+static dt_status find_rung(search *x, const dt_policy *ladder, const dt_rung **taken, dt_err *err)
+{
+    for (size_t i = 0; i < ladder->n_rung; i++) {
+        *taken = &ladder->rung[i];
+        dt_plan_set_destroy(x->set);
+        DT_TRY(err, try_rung(&x->set, x->session, x->r, *taken, err), "policy '%s' as %s",
+            ladder->name, (*taken)->policy);
+        const dt_need need = dt_plan_set_need(x->set);
+        const dt_available all = dt_plan_set_available(x->set);
+        x->made += x->set->made;
+        if (dt_need_fits(&need, &all))
+            return DT_OK;
+        dt_refused_rung *no = &x->refused[x->n_refused++];
+        memcpy(no->policy, x->set->list, sizeof no->policy);
+        no->algorithms = (*taken)->algorithms;
+        tell_why(no, &need, &all);
+    }
+    return DT_OK;
+}
+
+/* Plans that were made to choose wait until they are asked for. */
+static void set_aside(search *x)
+{
+    dt_plan_set *p = x->set;
+    p->made = x->made;
+    p->spare = p->planned;
+    p->n_spare = p->n;
+    p->planned = NULL;
+    p->n = p->cap = 0;
+}
+
+/* What was tried of the rung is what is taken, but for algorithms that are still to be fitted. */
+static dt_status take_rung(search *x, const dt_rung *rung, dt_err *err)
+{
+    dt_plan_set *p = x->set;
+    if (rung->algorithms == DT_ALGORITHMS_FIT && !x->r->quick) {
+        dt_plan_set_destroy(p);
+        DT_CHECK(open_rung(&x->set, x->session, x->r, rung, false, err));
+        x->set->made += x->made;
+        return DT_OK;
+    }
+    p->asked.quick = x->r->quick;
+    set_aside(x);
+    return DT_OK;
+}
+
+static dt_status climb(search *x, const dt_policy *ladder, dt_err *err)
+{
+    const dt_rung *rung = NULL;
+    char asked[DT_ASKED];
+    if (x->r->budgets.device == 0)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "%s takes the first of several plans that fits: say what, as in "
+            "memory.device_budget = 2GiB, or for plans alone device.card = rtx3090",
+            dt_session_asked(asked, x->session, "memory", "policy"));
+    x->refused = dt_alloc(ladder->n_rung, sizeof *x->refused);
+    if (x->refused == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for plans");
+    DT_CHECK(find_rung(x, ladder, &rung, err));
+    return take_rung(x, rung, err);
+}
+
+dt_status dti_plan_set_by_ladder(
+    dt_plan_set **out, const dt_session *s, const dt_plan_request *r, dt_err *err)
+{
+    search x = {.session = s, .r = r};
+    const dt_status st = climb(&x, dt_policies_ladder(r->policies), err);
+    if (st != DT_OK) {
+        dt_plan_set_destroy(x.set);
+        dt_free(x.refused);
+        return st;
+    }
+    x.set->refused = x.refused;
+    x.set->n_refused = x.n_refused;
+    *out = x.set;
+    return DT_OK;
+}
+
+/* ---- homes, for a policy that takes them where nothing else fits ---- */
+
+/* On the disk only where something was said of it, as it is nobody's memory. */
+static bool may_use(const dt_plan_set *p, dt_tier tier)
+{
+    const dt_memory_opts *m = &p->session->opts.memory;
+    const bool disk = m->disk_path != NULL || m->disk_budget > 0 || p->asked.tier == DT_TO_DISK;
+    return p->map->tier_bytes[tier] == 0 || tier == DT_TIER_HOST || disk;
+}
+
+/* With the homes of one more policy (NULL: none). @fits: so it may be taken. */
+static dt_status try_homes(search *x, const char *more, bool *fits, dt_err *err)
+{
+    const dt_session *s = x->session;
+    dt_plan_set *p = x->set = dt_alloc(1, sizeof *p);
+    *fits = false;
+    if (p == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for plans");
+    *p = (dt_plan_set){.session = s, .asked = *x->r, .algorithms = x->r->algorithms};
+    p->policies = &p->rung;
+    DT_CHECK(dt_policies_with(&p->rung, x->r->policies, more, s->config, err));
+    DT_CHECK(dti_plan_set_open(p, err));
+    if (!may_use(p, DT_TIER_HOST) || !may_use(p, DT_TIER_DISK))
+        return DT_OK;
+    DT_CHECK(dt_plan_set_run(p, true, 0, 0, err));
+    const dt_need need = dt_plan_set_need(p);
+    const dt_available all = dt_plan_set_available(p);
+    x->made += p->made;
+    *fits = dt_need_fits(&need, &all);
+    return DT_OK;
+}
+
+/* The first that fits: without homes, then by the registry's order; where none does, that without.
+ */
+static dt_status find_homes(search *x, const char *const *more, size_t n, dt_err *err)
+{
+    bool fits = false;
+    dt_plan_set *without = NULL;
+    dt_status st = DT_OK;
+    for (size_t i = 0; i < n && st == DT_OK && !fits; i++) {
+        st = try_homes(x, more[i], &fits, err);
+        if (fits || st != DT_OK)
+            break;
+        if (i == 0)
+            without = x->set;
+        else
+            dt_plan_set_destroy(x->set);
+        x->set = NULL;
+    }
+    if (st == DT_OK && x->set == NULL) {
+        x->set = without;
+        without = NULL;
+    }
+    dt_plan_set_destroy(without);
+    return st;
+}
+
+dt_status dti_plan_set_with_homes(
+    dt_plan_set **out, const dt_session *s, const dt_plan_request *r, dt_err *err)
+{
+    const char *more[DT_MAX_POLICIES] = {NULL};
+    size_t n, n_more = 1;
+    search x = {.session = s, .r = r};
+    const dt_policy *const *all = dt_policy_all(&n);
+    for (size_t i = 0; i < n && n_more < DT_COUNT(more); i++)
+        if (all[i]->home != NULL && all[i]->exact)
+            more[n_more++] = all[i]->name;
+    const dt_status st = find_homes(&x, more, n_more, err);
+    if (st != DT_OK) {
+        dt_plan_set_destroy(x.set);
+        return st;
+    }
+    set_aside(&x);
+    *out = x.set;
+    return DT_OK;
+}
+
+/* Of plans that fit a budget without them, homes are none of auto's business. */
+bool dti_takes_homes(const dt_plan_request *r)
+{
+    return r->budgets.device > 0 && !r->hasty && dt_policies_take_homes(r->policies) &&
+           (r->fates == NULL || r->fates->homes.n == 0);
+}

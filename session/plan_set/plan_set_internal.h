@@ -1,0 +1,24 @@
+/* What the files of a plan set share. */
+#ifndef DT_SESSION_PLAN_SET_PLAN_SET_INTERNAL_H
+#define DT_SESSION_PLAN_SET_PLAN_SET_INTERNAL_H
+
+#include "session/plan_set.h"
+
+/* Lay out the persistent map and choose algorithms. Policies and the choice of algorithms are
+ * there, and none of the policies is a ladder. */
+dt_status dti_plan_set_open(dt_plan_set *p, dt_err *err) DT_NODISCARD;
+
+/* By the request's ladder, and with homes of one policy more where nothing fits without: what
+ * dt_plan_set_create is for those. @takes_homes: whether the request asks for the latter. */
+dt_status dti_plan_set_by_ladder(
+    dt_plan_set **out, const dt_session *s, const dt_plan_request *r, dt_err *err) DT_NODISCARD;
+dt_status dti_plan_set_with_homes(
+    dt_plan_set **out, const dt_session *s, const dt_plan_request *r, dt_err *err) DT_NODISCARD;
+bool dti_takes_homes(const dt_plan_request *r);
+
+/* What the plan of one more program like @like would take: it is placed, and no rows are made of
+ * it; *peak where that is more. */
+dt_status dti_plan_set_peak_with(
+    const dt_plan_set *p, const dt_planned *like, uint64_t *peak, dt_err *err) DT_NODISCARD;
+
+#endif

@@ -1,0 +1,146 @@
+/* What a set's plans take by a session's costs, what they move, and what no plan is below. */
+#include "session/plan_set.h"
+
+#include <string.h>
+
+#include "memory/codec.h"
+#include "memory/step_bound.h"
+
+/* ---- a step ---- */
+
+static void add(dt_prediction *to, const dt_planned *x, const dt_timeline *t, double times)
+{
+    double longest = 0;
+    for (int k = 0; k < DT_MAX_STREAMS; k++)
+        longest = t->alone[k] > longest ? t->alone[k] : longest;
+    to->seconds += times * t->seconds;
+    to->compute += times * t->alone[DT_COMPUTE_STREAM];
+    to->stalled += times * t->stalled;
+    to->bound += times * longest;
+    to->average += times * t->average * t->seconds;
+    for (size_t i = 0; i < t->n; i++)
+        if (x->plan->row[i].kind == DT_ROW_COMPUTE)
+            to->share[t->source[i]] += times * (t->end[i] - t->begin[i]);
+}
+
+dt_status dti_plan_set_predict_by(
+    const dt_plan_set *p, const dt_costs *c, dt_prediction *out, dt_err *err)
+{
+    const dt_simulate_opts o = dti_session_simulate_opts(p->session);
+    double parts = 0;
+    *out = (dt_prediction){.known = c->simulated || c->hash[0] != '\0'};
+    for (size_t i = 0; i < p->n; i++) {
+        const dt_planned *x = p->planned[i];
+        const double times = (double)dti_plan_set_times(p, x);
+        dt_timeline t;
+        if (times <= 0)
+            continue;
+        const dt_status st = dt_simulate(&t, x->plan, c, &o, err);
+        if (st == DT_OK)
+            add(out, x, &t, times);
+        dt_timeline_deinit(&t);
+        DT_CHECK(st);
+    }
+    out->average = out->seconds > 0 ? out->average / out->seconds : 0;
+    for (int k = 0; k < DT_COST_SOURCES; k++)
+        parts += out->share[k];
+    for (int k = 0; k < DT_COST_SOURCES && parts > 0; k++)
+        out->share[k] /= parts;
+    out->seconds += c->rest;
+    out->bound += c->rest;
+    out->rate = out->seconds > 0 ? (double)p->asked.batch / out->seconds : 0;
+    return DT_OK;
+}
+
+/* ---- what it moves ---- */
+
+/* The codec of a copied value whose size goes by its zeros; NULL: it has another, or none. */
+static const dt_codec *sparse_codec(const dt_row *r)
+{
+    size_t n;
+    const dt_codec *const *all = dt_codec_all(&n);
+    const bool packed = r->codec > 0 && (size_t)r->codec <= n;
+    return packed && all[r->codec - 1]->sparse ? all[r->codec - 1] : NULL;
+}
+
+static void add_copy(
+    dt_traffic *to, const dt_session *s, const dt_plan *p, const dt_row *r, uint64_t times)
+{
+    const dt_codec *codec = sparse_codec(r);
+    const bool out = r->kind == DT_ROW_COPY_OUT;
+    uint64_t bytes = r->tier == DT_TIER_INPUT ? r->bytes : r->stored;
+    if (codec != NULL) {
+        const double mean = dt_densities_mean(&s->densities, p->tensor[r->tensor].name);
+        const uint64_t packed = dt_packed_bytes(codec, r->bytes / sizeof(float), mean);
+        bytes = mean >= 0 && packed < bytes ? packed : bytes;
+        to->room += out ? times * r->stored : 0;
+        to->unknown += out && mean < 0 ? times * r->stored : 0;
+    }
+    *(out ? &to->out : &to->in) += times * bytes;
+}
+
+dt_traffic dt_plan_set_traffic(const dt_plan_set *p)
+{
+    dt_traffic sum = {0};
+    for (size_t i = 0; i < p->n; i++) {
+        const dt_plan *x = p->planned[i]->plan;
+        const int64_t times = dti_plan_set_times(p, p->planned[i]);
+        for (size_t k = 0; times > 0 && k < x->n_row; k++)
+            if (x->row[k].kind == DT_ROW_COPY_OUT || x->row[k].kind == DT_ROW_COPY_IN)
+                add_copy(&sum, p->session, x, &x->row[k], (uint64_t)times);
+    }
+    return sum;
+}
+
+/* ---- what no plan is below ---- */
+
+static dt_status bound_of(const dt_plan_set *kept, uint64_t budget, double *seconds, dt_err *err)
+{
+    const dt_session *s = kept->session;
+    const dt_simulate_opts o = dti_session_simulate_opts(s);
+    const dt_pass_env env = {.machine = &o,
+        .density = s->densities.n > 0 ? &s->densities : NULL,
+        .pool = dt_pool_find(s->opts.memory.pool),
+        .costs = kept->asked.costs};
+    *seconds = s->costs.rest;
+    for (size_t i = 0; i < kept->n; i++) {
+        const dt_planned *x = kept->planned[i];
+        const double times = (double)dti_plan_set_times(kept, x);
+        dt_timeline t = {0};
+        double least = 0;
+        if (times <= 0)
+            continue;
+        dt_status st = x->kind == DT_PROGRAM_UPDATE
+                           ? dt_simulate(&t, x->plan, &s->costs, &o, err)
+                           : dt_step_bound(x->program, &env, budget, &least, err);
+        *seconds += times * (x->kind == DT_PROGRAM_UPDATE ? t.alone[DT_COMPUTE_STREAM] : least);
+        dt_timeline_deinit(&t);
+        DT_CHECK(st);
+    }
+    return DT_OK;
+}
+
+dt_status dt_plan_set_bound(const dt_plan_set *p, uint64_t budget, double *seconds, dt_err *err)
+{
+    dt_policies keep_all;
+    dt_plan_set *kept = NULL;
+    dt_plan_request r = p->asked;
+    r.policies = &keep_all;
+    r.fates = NULL;
+    r.given = NULL;
+    dt_status st = dt_policies_open(&keep_all, "keep_all", NULL, err);
+    if (st == DT_OK)
+        st = dt_plan_set_create(&kept, p->session, &r, err);
+    if (st == DT_OK)
+        st = dt_plan_set_run(kept, false, 0, 0, err);
+    if (st == DT_OK)
+        st = bound_of(kept, budget > 0 ? budget : UINT64_MAX, seconds, err);
+    dt_plan_set_destroy(kept);
+    dt_policies_close(&keep_all);
+    return st;
+}
+
+dt_status dt_plan_set_predict(const dt_plan_set *p, dt_prediction *out, dt_err *err)
+{
+    return dti_plan_set_predict_by(p, &p->session->costs, out, err);
+}

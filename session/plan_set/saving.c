@@ -1,0 +1,127 @@
+/* What the policies of a set save, and what that costs. */
+#include "session/plan_set/plan_set_internal.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "session/human.h"
+
+/* "; it moves 1.10 GiB out, runs 12 ops again" */
+static void tell_price(const dt_plan_set *p, dt_saving *to)
+{
+    const dt_score s = dt_plan_set_score(p);
+    char size[DT_HUMAN_BYTES];
+    size_t n = strlen(to->text);
+    if (s.out > 0)
+        n += (size_t)snprintf(to->text + n, sizeof to->text - n, "; it moves %s out a step",
+            dt_human_bytes(size, s.out));
+    if (s.recomputes > 0 && n < sizeof to->text)
+        n += (size_t)snprintf(
+            to->text + n, sizeof to->text - n, "; it runs %" PRId64 " ops again", s.recomputes);
+    if (s.packed > 0 && n < sizeof to->text)
+        snprintf(
+            to->text + n, sizeof to->text - n, "; it packs %s", dt_human_bytes(size, s.packed));
+}
+
+/* The same by other policies, made here even where the set's plans were given. */
+static dt_plan_request request_alike(const dt_plan_set *p, const dt_policies *policies, bool fates)
+{
+    dt_plan_request r = p->asked;
+    r.policies = policies;
+    r.fates = fates ? r.fates : NULL;
+    r.algorithms = p->algorithms;
+    r.given = NULL;
+    r.quick = true; /* as fit raises no peak */
+    return r;
+}
+
+/* The same programs and samples. */
+static dt_status plan_alike(
+    const dt_plan_set *p, const dt_policies *policies, dt_plan_set **out, dt_err *err)
+{
+    const dt_plan_request r = request_alike(p, policies, true);
+    dt_status st = dt_plan_set_create(out, p->session, &r, err);
+    for (size_t i = 0; i < p->n && st == DT_OK; i++) {
+        const dt_planned *one;
+        st = dt_plan_set_add(*out, p->planned[i]->kind, p->planned[i]->n, &one, err);
+    }
+    return st;
+}
+
+static dt_status keep_all_peak(
+    const dt_plan_set *p, const dt_policies *keep_all, uint64_t *peak, dt_err *err)
+{
+    const dt_plan_request r = request_alike(p, keep_all, false);
+    dt_plan_set *all = NULL;
+    dt_status st = dt_plan_set_create(&all, p->session, &r, err);
+    *peak = 0;
+    for (size_t i = 0; i < p->n && st == DT_OK; i++)
+        if (!p->planned[i]->dense)
+            st = dti_plan_set_peak_with(all, p->planned[i], peak, err);
+    dt_plan_set_destroy(all);
+    return st;
+}
+
+/* Whether one of the list's policies, alone, is no worse in any of these and better in one. */
+static bool better_alone(const dt_plan_set *part, const dt_plan_set *all)
+{
+    const dt_score a = dt_plan_set_score(part), b = dt_plan_set_score(all);
+    const uint64_t less = dt_plan_set_peak(part), more = dt_plan_set_peak(all);
+    const double cost = dt_score_seconds(&a, part->asked.costs),
+                 other = dt_score_seconds(&b, all->asked.costs);
+    return less < more || (less == more && cost < other);
+}
+
+static dt_status compare_part(
+    const dt_plan_set *p, size_t i, uint64_t *least, dt_saving *out, dt_err *err)
+{
+    const dt_policies part = {.n = 1, .pass = {p->policies->pass[i]}};
+    char size[DT_HUMAN_BYTES];
+    dt_plan_set *alone = NULL;
+    const dt_status st = plan_alike(p, &part, &alone, err);
+    if (st == DT_OK && better_alone(alone, p) && dt_plan_set_peak(alone) < *least) {
+        *least = dt_plan_set_peak(alone);
+        out->worse = true;
+        snprintf(out->text, sizeof out->text, "is worse here than %.40s alone, which takes %s%s",
+            part.pass[0].policy->name, dt_human_bytes(size, *least),
+            *least == dt_plan_set_peak(p) ? " as well, and costs less" : "");
+    }
+    dt_plan_set_destroy(alone);
+    return st;
+}
+
+/* A list is planned policy by policy, and none of them knows what comes behind it. */
+static dt_status compare_parts(const dt_plan_set *p, dt_saving *out, dt_err *err)
+{
+    enum { MOST = 4 };
+    uint64_t least = UINT64_MAX;
+    if (p->asked.given != NULL || p->policies->n < 2 || p->policies->n > MOST)
+        return DT_OK;
+    for (size_t i = 0; i < p->policies->n; i++)
+        if (!p->policies->pass[i].policy->searches)
+            DT_CHECK(compare_part(p, i, &least, out, err));
+    return DT_OK;
+}
+
+dt_status dt_plan_set_saving(const dt_plan_set *p, dt_saving *out, dt_err *err)
+{
+    const bool fates = p->asked.fates != NULL && p->asked.fates->n > 0;
+    const uint64_t peak = dt_plan_set_peak(p);
+    char size[DT_HUMAN_BYTES];
+    *out = (dt_saving){.kept = peak};
+    if (strcmp(p->list, "keep_all") == 0 && !fates)
+        return DT_OK;
+    dt_policies keep_all = {0};
+    dt_status st = dt_policies_open(&keep_all, "keep_all", NULL, err);
+    if (st == DT_OK)
+        st = keep_all_peak(p, &keep_all, &out->kept, err);
+    dt_policies_close(&keep_all);
+    out->none = st == DT_OK && peak >= out->kept;
+    if (!out->none)
+        return st == DT_OK ? compare_parts(p, out, err) : st;
+    snprintf(out->text, sizeof out->text, "saves nothing here: keep_all takes %s%s",
+        dt_human_bytes(size, out->kept), peak > out->kept ? ", which is less" : " as well");
+    tell_price(p, out);
+    return DT_OK;
+}

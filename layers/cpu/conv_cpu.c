@@ -211,17 +211,7 @@ static dt_dnnl_problem problem(const dt_call *c)
         DTI_CONV_SHAPE(o, x, y)};
 }
 
-static dt_status library_facts(const dt_call *c, dt_facts *f, dt_err *err)
-{
-    const dt_dnnl_problem p = problem(c);
-    return dti_weighted_facts(&p, c, f, err);
-}
-
-static dt_status library_create(const dt_call *c, void **state, dt_err *err)
-{
-    const dt_dnnl_problem p = problem(c);
-    return dti_weighted_create(&p, c, state, err);
-}
+DTI_WEIGHTED_LIBRARY(problem);
 
 /* --- a product over pixels --- */
 
@@ -299,36 +289,10 @@ static const dt_impl conv[] = {
 };
 DT_IMPLS(conv);
 
-static dt_status param_bytes(const dt_call *c, int i, size_t *bytes, dt_err *err)
-{
-    const dt_dnnl_problem p = problem(c);
-    return dti_weighted_bytes(&p, c, i, bytes, err);
-}
-
-static int64_t param_rows(const dt_call *c, int i)
-{
-    const dt_dnnl_problem p = problem(c);
-    return dti_weighted_rows(&p, c, i);
-}
-
-static dt_status param_put(
-    const dt_call *c, int i, dt_rows rows, float *plain, void *lives, dt_err *err)
-{
-    const dt_dnnl_problem p = problem(c);
-    return dti_weighted_put(&p, c, i, rows, plain, lives, err);
-}
-
-static dt_status param_get(
-    const dt_call *c, int i, dt_rows rows, const void *lives, float *plain, dt_err *err)
-{
-    const dt_dnnl_problem p = problem(c);
-    return dti_weighted_get(&p, c, i, rows, lives, plain, err);
-}
-
 const dt_kernels dt_conv_cpu = {
     DT_BY_IMPLS(conv),
-    .param_bytes = param_bytes,
-    .param_put = param_put,
-    .param_get = param_get,
-    .param_rows = param_rows,
+    .param_bytes = library_bytes,
+    .param_put = library_put,
+    .param_get = library_get,
+    .param_rows = library_rows,
 };

@@ -19,6 +19,8 @@ static dt_dnnl_problem problem(const dt_call *c)
     return (dt_dnnl_problem){.bf16 = c->dtype == DT_BF16, DTI_CONV_TRANSPOSE_SHAPE(o, x, y)};
 }
 
+DTI_WEIGHTED_LIBRARY(problem);
+
 /* The convolution's op that is this one. */
 static dt_call convolution_of(const dt_call *c)
 {
@@ -128,9 +130,8 @@ static void add_parts(const struct job *j)
 
 static dt_status facts(const dt_call *c, dt_facts *f, dt_err *err)
 {
-    const dt_dnnl_problem p = problem(c);
     const dt_call t = convolution_of(c);
-    DT_CHECK(dti_weighted_facts(&p, &t, f, err));
+    DT_CHECK(library_facts(&t, f, err));
     const struct job j = job_of(c);
     const size_t sums = (size_t)(j.parts * j.channels) * sizeof(float);
     if (c->form == DT_BACKWARD && has_bias(c) && f->work_bytes < sums)
@@ -140,9 +141,8 @@ static dt_status facts(const dt_call *c, dt_facts *f, dt_err *err)
 
 static dt_status create(const dt_call *c, void **state, dt_err *err)
 {
-    const dt_dnnl_problem p = problem(c);
     const dt_call t = convolution_of(c);
-    return dti_weighted_create(&p, &t, state, err);
+    return library_create(&t, state, err);
 }
 
 static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
@@ -168,39 +168,13 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
     return DT_OK;
 }
 
-static dt_status param_bytes(const dt_call *c, int i, size_t *bytes, dt_err *err)
-{
-    const dt_dnnl_problem p = problem(c);
-    return dti_weighted_bytes(&p, c, i, bytes, err);
-}
-
-static int64_t param_rows(const dt_call *c, int i)
-{
-    const dt_dnnl_problem p = problem(c);
-    return dti_weighted_rows(&p, c, i);
-}
-
-static dt_status param_put(
-    const dt_call *c, int i, dt_rows rows, float *plain, void *lives, dt_err *err)
-{
-    const dt_dnnl_problem p = problem(c);
-    return dti_weighted_put(&p, c, i, rows, plain, lives, err);
-}
-
-static dt_status param_get(
-    const dt_call *c, int i, dt_rows rows, const void *lives, float *plain, dt_err *err)
-{
-    const dt_dnnl_problem p = problem(c);
-    return dti_weighted_get(&p, c, i, rows, lives, plain, err);
-}
-
 const dt_kernels dt_conv_transpose_cpu = {
     .facts = facts,
     .create = create,
     .destroy = dti_weighted_destroy,
     .run = run,
-    .param_bytes = param_bytes,
-    .param_put = param_put,
-    .param_get = param_get,
-    .param_rows = param_rows,
+    .param_bytes = library_bytes,
+    .param_put = library_put,
+    .param_get = library_get,
+    .param_rows = library_rows,
 };

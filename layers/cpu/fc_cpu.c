@@ -18,29 +18,7 @@ static dt_dnnl_problem problem(const dt_call *c)
     return dti_rows_problem(c, dt_shape_sample(&x), o->out, o->bias);
 }
 
-static dt_status facts(const dt_call *c, dt_facts *f, dt_err *err)
-{
-    const dt_dnnl_problem p = problem(c);
-    return dti_weighted_facts(&p, c, f, err);
-}
-
-static dt_status create(const dt_call *c, void **state, dt_err *err)
-{
-    const dt_dnnl_problem p = problem(c);
-    return dti_weighted_create(&p, c, state, err);
-}
-
-static dt_status param_bytes(const dt_call *c, int i, size_t *bytes, dt_err *err)
-{
-    const dt_dnnl_problem p = problem(c);
-    return dti_weighted_bytes(&p, c, i, bytes, err);
-}
-
-static int64_t param_rows(const dt_call *c, int i)
-{
-    const dt_dnnl_problem p = problem(c);
-    return dti_weighted_rows(&p, c, i);
-}
+DTI_WEIGHTED_LIBRARY(problem);
 
 /* Rows of a weight from [a][b] to [b][a], in place, each by way of a row of its thread's. */
 static dt_status turn(const dt_call *c, float *rows, int64_t n, int64_t a, int64_t b, dt_err *err)
@@ -64,29 +42,27 @@ static dt_status turn(const dt_call *c, float *rows, int64_t n, int64_t a, int64
 static dt_status param_put(
     const dt_call *c, int i, dt_rows rows, float *plain, void *lives, dt_err *err)
 {
-    const dt_dnnl_problem p = problem(c);
     const dt_shape x = dti_fc_image(c);
     if (i == 0 && x.h * x.w > 1)
         DT_CHECK(turn(c, plain, rows.n, x.c, x.h * x.w, err));
-    return dti_weighted_put(&p, c, i, rows, plain, lives, err);
+    return library_put(c, i, rows, plain, lives, err);
 }
 
 static dt_status param_get(
     const dt_call *c, int i, dt_rows rows, const void *lives, float *plain, dt_err *err)
 {
-    const dt_dnnl_problem p = problem(c);
     const dt_shape x = dti_fc_image(c);
-    DT_CHECK(dti_weighted_get(&p, c, i, rows, lives, plain, err));
+    DT_CHECK(library_get(c, i, rows, lives, plain, err));
     return i == 0 && x.h * x.w > 1 ? turn(c, plain, rows.n, x.h * x.w, x.c, err) : DT_OK;
 }
 
 const dt_kernels dt_fc_cpu = {
-    .facts = facts,
-    .create = create,
+    .facts = library_facts,
+    .create = library_create,
     .destroy = dti_weighted_destroy,
     .run = dti_weighted_run,
-    .param_bytes = param_bytes,
+    .param_bytes = library_bytes,
     .param_put = param_put,
     .param_get = param_get,
-    .param_rows = param_rows,
+    .param_rows = library_rows,
 };

@@ -77,6 +77,8 @@ static dt_dnnl_problem problem(const dt_call *c)
     return dti_rows_problem(c, dti_call_x(c).c, o->out, o->bias);
 }
 
+DTI_WEIGHTED_LIBRARY(problem);
+
 static dt_call rows(const dt_call *c)
 {
     const dt_shape x = dti_call_x(c);
@@ -86,25 +88,23 @@ static dt_call rows(const dt_call *c)
     return r;
 }
 
-static dt_status library_facts(const dt_call *c, dt_facts *f, dt_err *err)
+static dt_status rows_facts(const dt_call *c, dt_facts *f, dt_err *err)
 {
-    const dt_dnnl_problem p = problem(c);
     const dt_call r = rows(c);
-    return dti_weighted_facts(&p, &r, f, err);
+    return library_facts(&r, f, err);
 }
 
-static dt_status library_create(const dt_call *c, void **state, dt_err *err)
+static dt_status rows_create(const dt_call *c, void **state, dt_err *err)
 {
-    const dt_dnnl_problem p = problem(c);
     const dt_call r = rows(c);
-    return dti_weighted_create(&p, &r, state, err);
+    return library_create(&r, state, err);
 }
 
 static const dt_impl linear[] = {
     {.name = "product", .accepts = product_accepts, .facts = product_facts, .run = product_run},
     {.name = "oneDNN",
-        .facts = library_facts,
-        .create = library_create,
+        .facts = rows_facts,
+        .create = rows_create,
         .destroy = dti_weighted_destroy,
         .run = dti_weighted_run},
     {0},
@@ -121,10 +121,9 @@ static bool lives_plain(const dt_call *c)
 
 static dt_status param_bytes(const dt_call *c, int i, size_t *bytes, dt_err *err)
 {
-    const dt_dnnl_problem p = problem(c);
     const dt_call r = rows(c);
     *bytes = dti_weighted_plain_bytes(c, i);
-    return lives_plain(c) ? DT_OK : dti_weighted_bytes(&p, &r, i, bytes, err);
+    return lives_plain(c) ? DT_OK : library_bytes(&r, i, bytes, err);
 }
 
 /* Files may have the weight as [in, out]. */
@@ -136,9 +135,8 @@ static bool is_transposed(const dt_call *c, int i)
 
 static int64_t param_rows(const dt_call *c, int i)
 {
-    const dt_dnnl_problem p = problem(c);
     const dt_call r = rows(c);
-    return lives_plain(c) ? 1 : is_transposed(c, i) ? 0 : dti_weighted_rows(&p, &r, i);
+    return lives_plain(c) ? 1 : is_transposed(c, i) ? 0 : library_rows(&r, i);
 }
 
 /* Values of the bias, or of a weight [out, in], in a row of either. */
@@ -153,14 +151,12 @@ static void copy_rows(float *to, const float *from, int64_t values)
 }
 
 /* To and from [out, in]. */
-static dt_status put(
-    const dt_call *c, int i, dt_rows some, const float *plain, void *lives, dt_err *err)
+static dt_status put(const dt_call *c, int i, dt_rows some, float *plain, void *lives, dt_err *err)
 {
-    const dt_dnnl_problem p = problem(c);
     const dt_call r = rows(c);
     const int64_t row = row_of(c, i);
     if (!lives_plain(c))
-        return dti_weighted_put(&p, &r, i, some, plain, lives, err);
+        return library_put(&r, i, some, plain, lives, err);
     copy_rows((float *)lives + some.at * row, plain, some.n * row);
     return DT_OK;
 }
@@ -168,11 +164,10 @@ static dt_status put(
 static dt_status get(
     const dt_call *c, int i, dt_rows some, const void *lives, float *plain, dt_err *err)
 {
-    const dt_dnnl_problem p = problem(c);
     const dt_call r = rows(c);
     const int64_t row = row_of(c, i);
     if (!lives_plain(c))
-        return dti_weighted_get(&p, &r, i, some, lives, plain, err);
+        return library_get(&r, i, some, lives, plain, err);
     copy_rows(plain, (const float *)lives + some.at * row, some.n * row);
     return DT_OK;
 }
@@ -181,11 +176,11 @@ static dt_status get(
  * by themselves, and memory for them. */
 static dt_status take_outputs(const dt_call *c, dt_rows *some, float **out_in, dt_err *err)
 {
-    const dt_dnnl_problem p = problem(c);
+    const dt_linear *o = c->node->opts;
     const dt_call r = rows(c);
-    const int64_t unit = dti_weighted_rows(&p, &r, 0);
-    *some = (dt_rows){.n = unit > 0 && unit < p.out ? unit : p.out};
-    *out_in = dt_alloc((size_t)(some->n * p.c), sizeof **out_in);
+    const int64_t in = dti_call_x(c).c, unit = library_rows(&r, 0);
+    *some = (dt_rows){.n = unit > 0 && unit < o->out ? unit : o->out};
+    *out_in = dt_alloc((size_t)(some->n * in), sizeof **out_in);
     if (*out_in == NULL)
         return DT_FAIL(
             err, DT_E_NOMEM, "layer '%s': no memory to transpose its weight", c->node->name);

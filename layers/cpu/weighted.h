@@ -39,4 +39,42 @@ dt_status dti_weighted_put(const dt_dnnl_problem *p, const dt_call *c, int i, dt
 dt_status dti_weighted_get(const dt_dnnl_problem *p, const dt_call *c, int i, dt_rows rows,
     const void *lives, float *plain, dt_err *err) DT_NODISCARD;
 
+/* The functions of a dt_kernels, for a layer of which @problem tells what it is to the library:
+ * library_facts, library_create, library_bytes, library_rows, library_put and library_get. A call
+ * that counts samples otherwise, or has another form, may be given to them in a layer's place. */
+#define DTI_WEIGHTED_LIBRARY(problem)                                                              \
+    static dt_status library_facts(const dt_call *c, dt_facts *f, dt_err *err)                     \
+    {                                                                                              \
+        const dt_dnnl_problem p = problem(c);                                                      \
+        return dti_weighted_facts(&p, c, f, err);                                                  \
+    }                                                                                              \
+    static dt_status library_create(const dt_call *c, void **state, dt_err *err)                   \
+    {                                                                                              \
+        const dt_dnnl_problem p = problem(c);                                                      \
+        return dti_weighted_create(&p, c, state, err);                                             \
+    }                                                                                              \
+    static dt_status library_bytes(const dt_call *c, int i, size_t *bytes, dt_err *err)            \
+    {                                                                                              \
+        const dt_dnnl_problem p = problem(c);                                                      \
+        return dti_weighted_bytes(&p, c, i, bytes, err);                                           \
+    }                                                                                              \
+    static int64_t library_rows(const dt_call *c, int i)                                           \
+    {                                                                                              \
+        const dt_dnnl_problem p = problem(c);                                                      \
+        return dti_weighted_rows(&p, c, i);                                                        \
+    }                                                                                              \
+    static dt_status library_put(                                                                  \
+        const dt_call *c, int i, dt_rows rows, float *plain, void *lives, dt_err *err)             \
+    {                                                                                              \
+        const dt_dnnl_problem p = problem(c);                                                      \
+        return dti_weighted_put(&p, c, i, rows, plain, lives, err);                                \
+    }                                                                                              \
+    static dt_status library_get(                                                                  \
+        const dt_call *c, int i, dt_rows rows, const void *lives, float *plain, dt_err *err)       \
+    {                                                                                              \
+        const dt_dnnl_problem p = problem(c);                                                      \
+        return dti_weighted_get(&p, c, i, rows, lives, plain, err);                                \
+    }                                                                                              \
+    _Static_assert(sizeof(problem(NULL)) == sizeof(dt_dnnl_problem), "what the library is asked")
+
 #endif

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "layers/cpu/cpu.h"
+#include "layers/norm.h"
 
 #define AT(f) offsetof(dt_groupnorm, f)
 /* clang-format off */
@@ -24,25 +25,11 @@ static dt_status infer(
             "groupnorm: %" PRId64 " channels are no %" PRId64
             " groups; take a number that divides them",
             x[0].c, o->groups);
-    if (!(o->eps >= 1e-12 && o->eps <= 1))
-        return DT_FAIL(err, DT_E_CONFIG, "groupnorm: eps = %g must be 1e-12 to 1", o->eps);
-    const size_t statistics = (size_t)o->groups * sizeof(float);
-    const double elements = (double)dt_shape_sample(&x[0]);
-    *info = (dt_layer_info){
-        .y = x[0],
-        .n_param = 2,
-        .param = {{.name = "weight", .rank = 1, .d = {x[0].c}, .init = DT_INIT_ONE},
-            {.name = "bias", .rank = 1, .d = {x[0].c}, .init = DT_INIT_ZERO}},
-        .n_stash = 2,
-        .stash = {{.name = "mean", .sample_bytes = statistics},
-            {.name = "istd", .sample_bytes = statistics}},
-        .forward_flops = 7 * elements,
-        .backward_flops = {12 * elements},
-    };
+    DT_CHECK(dti_norm_eps("groupnorm", o->eps, err));
+    dti_norm_infer(&x[0], o->groups, info);
     return DT_OK;
 }
 
-/* The parameters' gradients are sums over samples, so backward may not be split. */
 const dt_layer_desc dt_layer_groupnorm = {
     .name = "groupnorm",
     .summary = "normalisation of groups of channels over a sample's pixels",
@@ -50,23 +37,9 @@ const dt_layer_desc dt_layer_groupnorm = {
     .opts_bytes = sizeof(dt_groupnorm),
     .min_in = 1,
     .max_in = 1,
-    .form =
-        {
-            [DT_FORWARD] = {.suffix = "f",
-                .reads = DT_BIT(DT_X) | DT_BIT(DT_P) | DT_BIT(DT_P + 1),
-                .writes = DT_BIT(DT_Y) | DT_BIT(DT_S) | DT_BIT(DT_S + 1),
-                .split = true,
-                .n_over = 1,
-                .over = {{DT_Y, DT_X}}},
-            [DT_BACKWARD] = {.suffix = "b",
-                .reads = DT_BIT(DT_DY) | DT_BIT(DT_P),
-                .writes = DT_BIT(DT_DX) | DT_BIT(DT_DP) | DT_BIT(DT_DP + 1),
-                .saved = true,
-                .n_over = 1,
-                .over = {{DT_DX, DT_DY}}},
-        },
+    .form = DTI_NORM_FORMS(2),
     .n_alt = 1,
-    .alt = {{"x_statistics", DT_BIT(DT_X) | DT_BIT(DT_S) | DT_BIT(DT_S + 1)}},
+    .alt = {{"x_statistics", DT_BIT(DT_X) | DT_BITS(DT_S, 2)}},
     .repeatable = true,
     .mixes_positions = true,
     .infer = infer,

@@ -2,6 +2,7 @@
 #include "layers/layernorm.h"
 
 #include "layers/cpu/cpu.h"
+#include "layers/norm.h"
 
 /* clang-format off */
 static const dt_opt options[] = {
@@ -15,26 +16,11 @@ static dt_status infer(
 {
     const dt_layernorm *o = opts;
     (void)n_x;
-    if (!(o->eps >= 1e-12 && o->eps <= 1))
-        return DT_FAIL(err, DT_E_CONFIG, "layernorm: eps = %g must be 1e-12 to 1", o->eps);
-    const size_t positions = (size_t)(x[0].h * x[0].w) * sizeof(float);
-    const double elements = (double)dt_shape_sample(&x[0]);
-    *info = (dt_layer_info){
-        .y = x[0],
-        .n_param = 2,
-        .param = {{.name = "weight", .rank = 1, .d = {x[0].c}, .init = DT_INIT_ONE},
-            {.name = "bias", .rank = 1, .d = {x[0].c}, .init = DT_INIT_ZERO}},
-        .n_stash = 2,
-        .stash = {{.name = "mean", .sample_bytes = positions},
-            {.name = "istd", .sample_bytes = positions}},
-        .forward_flops = 7 * elements,
-        .backward_flops = {12 * elements},
-    };
+    DT_CHECK(dti_norm_eps("layernorm", o->eps, err));
+    dti_norm_infer(&x[0], x[0].h * x[0].w, info);
     return DT_OK;
 }
 
-/* Sums over positions for the parameters' gradients are cut by their number, so backward may not be
- * split. */
 const dt_layer_desc dt_layer_layernorm = {
     .name = "layernorm",
     .summary = "layer normalisation over the channels of a position",
@@ -42,23 +28,9 @@ const dt_layer_desc dt_layer_layernorm = {
     .opts_bytes = sizeof(dt_layernorm),
     .min_in = 1,
     .max_in = 1,
-    .form =
-        {
-            [DT_FORWARD] = {.suffix = "f",
-                .reads = DT_BIT(DT_X) | DT_BIT(DT_P) | DT_BIT(DT_P + 1),
-                .writes = DT_BIT(DT_Y) | DT_BIT(DT_S) | DT_BIT(DT_S + 1),
-                .split = true,
-                .n_over = 1,
-                .over = {{DT_Y, DT_X}}},
-            [DT_BACKWARD] = {.suffix = "b",
-                .reads = DT_BIT(DT_DY) | DT_BIT(DT_P),
-                .writes = DT_BIT(DT_DX) | DT_BIT(DT_DP) | DT_BIT(DT_DP + 1),
-                .saved = true,
-                .n_over = 1,
-                .over = {{DT_DX, DT_DY}}},
-        },
+    .form = DTI_NORM_FORMS(2),
     .n_alt = 1,
-    .alt = {{"x_statistics", DT_BIT(DT_X) | DT_BIT(DT_S) | DT_BIT(DT_S + 1)}},
+    .alt = {{"x_statistics", DT_BIT(DT_X) | DT_BITS(DT_S, 2)}},
     .repeatable = true,
     .infer = infer,
     .cpu = &dt_layernorm_cpu,

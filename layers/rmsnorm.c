@@ -2,6 +2,7 @@
 #include "layers/rmsnorm.h"
 
 #include "layers/cpu/cpu.h"
+#include "layers/norm.h"
 
 /* clang-format off */
 static const dt_opt options[] = {
@@ -15,8 +16,7 @@ static dt_status infer(
 {
     const dt_rmsnorm *o = opts;
     (void)n_x;
-    if (!(o->eps >= 1e-12 && o->eps <= 1))
-        return DT_FAIL(err, DT_E_CONFIG, "rmsnorm: eps = %g must be 1e-12 to 1", o->eps);
+    DT_CHECK(dti_norm_eps("rmsnorm", o->eps, err));
     const double elements = (double)dt_shape_sample(&x[0]);
     *info = (dt_layer_info){
         .y = x[0],
@@ -30,7 +30,6 @@ static dt_status infer(
     return DT_OK;
 }
 
-/* As layernorm's, backward may not be split. */
 const dt_layer_desc dt_layer_rmsnorm = {
     .name = "rmsnorm",
     .summary = "division by the root mean square of a position's channels",
@@ -38,23 +37,9 @@ const dt_layer_desc dt_layer_rmsnorm = {
     .opts_bytes = sizeof(dt_rmsnorm),
     .min_in = 1,
     .max_in = 1,
-    .form =
-        {
-            [DT_FORWARD] = {.suffix = "f",
-                .reads = DT_BIT(DT_X) | DT_BIT(DT_P),
-                .writes = DT_BIT(DT_Y) | DT_BIT(DT_S),
-                .split = true,
-                .n_over = 1,
-                .over = {{DT_Y, DT_X}}},
-            [DT_BACKWARD] = {.suffix = "b",
-                .reads = DT_BIT(DT_DY) | DT_BIT(DT_P),
-                .writes = DT_BIT(DT_DX) | DT_BIT(DT_DP),
-                .saved = true,
-                .n_over = 1,
-                .over = {{DT_DX, DT_DY}}},
-        },
+    .form = DTI_NORM_FORMS(1),
     .n_alt = 1,
-    .alt = {{"x_statistics", DT_BIT(DT_X) | DT_BIT(DT_S)}},
+    .alt = {{"x_statistics", DT_BIT(DT_X) | DT_BITS(DT_S, 1)}},
     .repeatable = true,
     .infer = infer,
     .cpu = &dt_rmsnorm_cpu,

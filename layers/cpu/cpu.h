@@ -15,4 +15,12 @@ static inline dt_shape dti_call_x(const dt_call *c)
     return dt_graph_shape(c->graph, c->node->in[0]);
 }
 
+/* A value of the gradient of parameter i: it is written, or added where the call wants that. */
+static inline void dti_gradient_give(
+    const dt_call *c, const dt_args *a, int i, int64_t at, float value)
+{
+    float *to = (float *)a->port[DT_DP + i] + at;
+    *to = (c->add >> (unsigned)i & 1) != 0 ? *to + value : value;
+}
+
 #endif

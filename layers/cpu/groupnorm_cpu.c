@@ -197,13 +197,6 @@ DT_CLONES static void backward_task(const void *job, int64_t i)
             j, tile_of(j, i, at), mean, istd, (float)(shift / count), (float)(slope / count));
 }
 
-/* A gradient of a channel, to its parameter's. */
-static void give(const struct job *j, int param, int64_t c, float sum)
-{
-    float *to = (float *)j->a->port[DT_DP + param] + c;
-    *to = (j->call->add >> (unsigned)param & 1) != 0 ? *to + sum : sum;
-}
-
 static void sums_task(const void *job, int64_t i)
 {
     const struct job *j = job;
@@ -214,8 +207,8 @@ static void sums_task(const void *job, int64_t i)
             dbias += *sums_of(j, k, c);
             dweight += sums_of(j, k, c)[products_behind(j)];
         }
-        give(j, 0, c, (float)dweight);
-        give(j, 1, c, (float)dbias);
+        dti_gradient_give(j->call, j->a, 0, c, (float)dweight);
+        dti_gradient_give(j->call, j->a, 1, c, (float)dbias);
     }
 }
 

@@ -200,13 +200,6 @@ static void backward_task(const void *job, int64_t i)
         differentiate(j, r, dweight, dbias);
 }
 
-/* A gradient of a channel, to its parameter's. */
-static void give(const struct job *j, int param, int64_t c, float sum)
-{
-    float *to = (float *)j->a->port[DT_DP + param] + c;
-    *to = (j->call->add >> (unsigned)param & 1) != 0 ? *to + sum : sum;
-}
-
 static void sums_task(const void *job, int64_t i)
 {
     const struct job *j = job;
@@ -217,9 +210,9 @@ static void sums_task(const void *job, int64_t i)
             dweight += (double)part_of(j, p)[c];
             dbias += (double)part_of(j, p)[j->channels + c];
         }
-        give(j, 0, c, (float)dweight);
+        dti_gradient_give(j->call, j->a, 0, c, (float)dweight);
         if (!j->rms)
-            give(j, 1, c, (float)dbias);
+            dti_gradient_give(j->call, j->a, 1, c, (float)dbias);
     }
 }
 

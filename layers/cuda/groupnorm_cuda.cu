@@ -1,5 +1,5 @@
 /* Group normalisation on the card: a block a group of a sample. */
-#include "layers/cuda/cuda_kernel.cuh"
+#include "layers/cuda/norm.cuh"
 
 DT_C_HEADERS
 #include "layers/groupnorm.h"
@@ -8,13 +8,9 @@ DT_C_HEADERS_END
 /* @each: channels of a group; @octets: of eight channels; @sums: over pixels for each channel of
  * each sample: of dy, then of dy times x normalised. */
 typedef struct gn_job {
-    const void *x, *dy;
-    void *to; /* y or dx */
-    const float *weight, *bias;
-    float *mean, *istd, *dweight, *dbias;
-    double *sums, eps;
-    int64_t samples, pixels, channels, groups, each, octets;
-    bool wide;
+    dti_norm_job n;
+    double *sums;
+    int64_t samples, pixels, groups, each, octets;
 } gn_job;
 
 /* Value @i of a group's: where it lies, and its channel. */
@@ -22,7 +18,7 @@ DT_DEVICE int64_t gn_place(const gn_job *j, int64_t group, int64_t i, int64_t *c
 {
     const int64_t sample = dti_quotient(group, j->groups), pixel = dti_quotient(i, j->each);
     *c = (group - sample * j->groups) * j->each + i - pixel * j->each;
-    return (sample * j->pixels + pixel) * j->channels + *c;
+    return (sample * j->pixels + pixel) * j->n.s.channels + *c;
 }
 
 /* The mean over a group of x - middle or of its square; all threads of the block call. */
@@ -33,7 +29,7 @@ DT_DEVICE double gn_moment(
     double sum = 0;
     for (int64_t i = threadIdx.x; i < count; i += blockDim.x) {
         int64_t c;
-        const float d = dti_load(j->x, gn_place(j, group, i, &c), t) - middle;
+        const float d = dti_load(j->n.x, gn_place(j, group, i, &c), t) - middle;
         sum += (double)(square ? d * d : d);
     }
     return dti_block_sum(sum, shared) / (double)count;
@@ -44,17 +40,17 @@ DT_DEVICE void gn_forward(const gn_job *j, dt_dtype t)
     __shared__ double shared[DT_THREADS / DT_WARP];
     for (int64_t group = blockIdx.x; group < j->samples * j->groups; group += gridDim.x) {
         const float mean = (float)gn_moment(j, group, false, 0.0f, shared, t);
-        const float istd = (float)(1 / sqrt(gn_moment(j, group, true, mean, shared, t) + j->eps));
+        const float istd = (float)(1 / sqrt(gn_moment(j, group, true, mean, shared, t) + j->n.eps));
         for (int64_t i = threadIdx.x; i < j->pixels * j->each; i += blockDim.x) {
             int64_t c;
             const int64_t at = gn_place(j, group, i, &c);
-            const float x = dti_load(j->x, at, t);
-            dti_store(j->to, at, t, (x - mean) * istd * j->weight[c] + j->bias[c]);
+            const float x = dti_load(j->n.x, at, t);
+            dti_store(j->n.to, at, t, (x - mean) * istd * j->n.weight[c] + j->n.bias[c]);
         }
-        if (threadIdx.x == 0 && j->mean != NULL)
-            j->mean[group] = mean;
-        if (threadIdx.x == 0 && j->istd != NULL)
-            j->istd[group] = istd;
+        if (threadIdx.x == 0 && j->n.mean != NULL)
+            j->n.mean[group] = mean;
+        if (threadIdx.x == 0 && j->n.istd != NULL)
+            j->n.istd[group] = istd;
     }
 }
 
@@ -66,17 +62,17 @@ DT_DEVICE void gn_sums(const gn_job *j, dt_dtype t)
     __shared__ double shared[DT_THREADS / DT_WARP];
     for (int64_t b = blockIdx.x; b < j->samples * j->octets; b += gridDim.x) {
         const int64_t sample = dti_quotient(b, j->octets), c = (b - sample * j->octets) * DT_FEW;
-        const int n = dti_few(c, j->channels);
+        const int n = dti_few(c, j->n.s.channels);
         double sum[DT_FEW] = {0}, product[DT_FEW] = {0};
         float x[DT_FEW], dy[DT_FEW], mean[DT_FEW] = {0}, istd[DT_FEW] = {0};
         for (int k = 0; k < n; k++) {
-            mean[k] = j->mean[sample * j->groups + dti_quotient(c + k, j->each)];
-            istd[k] = j->istd[sample * j->groups + dti_quotient(c + k, j->each)];
+            mean[k] = j->n.mean[sample * j->groups + dti_quotient(c + k, j->each)];
+            istd[k] = j->n.istd[sample * j->groups + dti_quotient(c + k, j->each)];
         }
         for (int64_t p = threadIdx.x; p < j->pixels; p += blockDim.x) {
-            const int64_t at = (sample * j->pixels + p) * j->channels + c;
-            dti_take(j->x, at, n, j->wide, t, x);
-            dti_take(j->dy, at, n, j->wide, t, dy);
+            const int64_t at = (sample * j->pixels + p) * j->n.s.channels + c;
+            dti_take(j->n.x, at, n, j->n.wide, t, x);
+            dti_take(j->n.dy, at, n, j->n.wide, t, dy);
             DT_UNROLL(8)
             for (int k = 0; k < DT_FEW; k++) {
                 sum[k] += (double)dy[k];
@@ -84,12 +80,12 @@ DT_DEVICE void gn_sums(const gn_job *j, dt_dtype t)
             }
         }
         for (int k = 0; k < n; k++) {
-            double *to = j->sums + sample * j->channels + c + k;
+            double *to = j->sums + sample * j->n.s.channels + c + k;
             const double first = dti_block_sum(sum[k], shared);
             const double second = dti_block_sum(product[k], shared);
             if (threadIdx.x == 0) {
                 to[0] = first;
-                to[j->samples * j->channels] = second;
+                to[j->samples * j->n.s.channels] = second;
             }
         }
     }
@@ -106,20 +102,20 @@ DT_DEVICE void gn_backward(const gn_job *j, dt_dtype t)
     for (int64_t group = blockIdx.x; group < j->samples * j->groups; group += gridDim.x) {
         const int64_t sample = dti_quotient(group, j->groups);
         const int64_t first = (group - sample * j->groups) * j->each;
-        const double *sums = j->sums + sample * j->channels;
-        const float mean = j->mean[group], istd = j->istd[group];
+        const double *sums = j->sums + sample * j->n.s.channels;
+        const float mean = j->n.mean[group], istd = j->n.istd[group];
         double sum = 0, product = 0;
         for (int64_t c = first + threadIdx.x; c < first + j->each; c += blockDim.x) {
-            sum += (double)j->weight[c] * sums[c];
-            product += (double)j->weight[c] * sums[j->samples * j->channels + c];
+            sum += (double)j->n.weight[c] * sums[c];
+            product += (double)j->n.weight[c] * sums[j->samples * j->n.s.channels + c];
         }
         const float shift = (float)(dti_block_sum(sum, shared) / count);
         const float slope = (float)(dti_block_sum(product, shared) / count);
         for (int64_t i = threadIdx.x; i < j->pixels * j->each; i += blockDim.x) {
             int64_t c;
             const int64_t at = gn_place(j, group, i, &c);
-            const float x = dti_load(j->x, at, t), g = j->weight[c] * dti_load(j->dy, at, t);
-            dti_store(j->to, at, t, istd * (g - shift - (x - mean) * istd * slope));
+            const float x = dti_load(j->n.x, at, t), g = j->n.weight[c] * dti_load(j->n.dy, at, t);
+            dti_store(j->n.to, at, t, istd * (g - shift - (x - mean) * istd * slope));
         }
     }
 }
@@ -129,14 +125,14 @@ DT_KERNELS(gn_backward, gn_job)
 DT_KERNEL(gn_gradients, gn_job)
 {
     const gn_job *j = &given;
-    for (int64_t c = dti_first(); c < j->channels; c += dti_stride()) {
+    for (int64_t c = dti_first(); c < j->n.s.channels; c += dti_stride()) {
         double dweight = 0, dbias = 0;
         for (int64_t k = 0; k < j->samples; k++) {
-            dbias += j->sums[k * j->channels + c];
-            dweight += j->sums[(j->samples + k) * j->channels + c];
+            dbias += j->sums[k * j->n.s.channels + c];
+            dweight += j->sums[(j->samples + k) * j->n.s.channels + c];
         }
-        j->dweight[c] = (float)dweight;
-        j->dbias[c] = (float)dbias;
+        j->n.dweight[c] = (float)dweight;
+        j->n.dbias[c] = (float)dbias;
     }
 }
 
@@ -145,24 +141,13 @@ static gn_job gn_job_of(const dt_call *c, const dt_args *a)
     const dt_shape x = dt_graph_shape(c->graph, c->node->in[0]);
     const dt_groupnorm *o = (const dt_groupnorm *)c->node->opts;
     gn_job j;
-    j.x = a->port[DT_X];
-    j.dy = a->port[DT_DY];
-    j.to = a->port[c->form == DT_BACKWARD ? DT_DX : DT_Y];
-    j.weight = (const float *)a->port[DT_P];
-    j.bias = (const float *)a->port[DT_P + 1];
-    j.mean = (float *)a->port[DT_S];
-    j.istd = (float *)a->port[DT_S + 1];
-    j.dweight = (float *)a->port[DT_DP];
-    j.dbias = (float *)a->port[DT_DP + 1];
+    j.n = dti_norm_job_of(c, a, o->eps);
     j.sums = (double *)a->port[DT_WORK];
-    j.eps = o->eps;
     j.samples = a->n;
     j.pixels = x.h * x.w;
-    j.channels = x.c;
     j.groups = o->groups;
     j.each = x.c / o->groups;
     j.octets = dt_ceil_div(x.c, DT_FEW);
-    j.wide = dt_wide(j.x) && dt_wide(j.dy) && dti_wide_rows(x.c, c->dtype);
     return j;
 }
 
@@ -185,8 +170,8 @@ static dt_status gn_run(const dt_call *c, void *state, const dt_args *a, dt_err 
         return dt_cuda_launched("groupnorm forward", err);
     }
     DT_LAUNCH_OF(gn_sums, c->dtype, octets, a->queue, j);
-    DT_LAUNCH(gn_gradients, dti_grid_of(j.channels), DT_THREADS, a->queue, j);
-    if (j.to != NULL)
+    DT_LAUNCH(gn_gradients, dti_grid_of(j.n.s.channels), DT_THREADS, a->queue, j);
+    if (j.n.to != NULL)
         DT_LAUNCH_OF(gn_backward, c->dtype, groups, a->queue, j);
     return dt_cuda_launched("groupnorm backward", err);
 }

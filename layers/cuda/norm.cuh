@@ -190,8 +190,8 @@ DT_DEVICE bool dti_columns_total(const dt_columns *s, int64_t *c, double *first,
 
 /* --- norms --- */
 
-/* What an op of a norm is given. @mean and @istd: of each channel or row; forward writes them.
- * @rms: the mean and the bias are zero, and there are none.
+/* What an op of a norm is given. @mean and @istd: of each channel, row or group; forward writes
+ * them. @rms: the mean and the bias are zero, and there are none.
  * @wide: eight values lie at 16 bytes in every row */
 typedef struct dti_norm_job {
     dt_columns s;

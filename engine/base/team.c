@@ -13,9 +13,9 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "engine/base/clock.h"
 #include "engine/base/cpu.h"
 #include "engine/base/thread.h"
 
@@ -29,7 +29,7 @@ enum { OPEN = 1, AWAITED = 2, ONE_INSIDE = 4 }; /* bits of the gate */
 /* How long a helper watches for the next job before it sleeps, and the caller for the end of the
  * last pieces: a little longer than most ops of small networks take alone. To be woken takes as
  * long as such an op. */
-enum { WATCH_NS = 200000 };
+static const double watch_seconds = 200e-6;
 
 /* Pieces [next, end); a thread takes one by counting next up. */
 typedef struct range {
@@ -72,13 +72,6 @@ static _Thread_local int member;
 static _Thread_local bool busy; /* with a task */
 
 /* ---- waiting ---- */
-
-static int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 static void sleep_while(uint32_t *word, uint32_t is)
 {
@@ -163,10 +156,10 @@ static void help(team *t)
 /* The number of the next job: watch for it for a while, then sleep. */
 static uint32_t next_call(team *t, uint32_t seen)
 {
-    const int64_t until = now_ns() + WATCH_NS;
+    const double until = dt_seconds() + watch_seconds;
     uint32_t calls;
     while ((calls = __atomic_load_n(&t->calls, __ATOMIC_SEQ_CST)) == seen) {
-        if (!__atomic_load_n(&t->resting, __ATOMIC_RELAXED) && now_ns() < until) {
+        if (!__atomic_load_n(&t->resting, __ATOMIC_RELAXED) && dt_seconds() < until) {
             pause_a_little();
             continue;
         }
@@ -259,8 +252,8 @@ static void shut_gate(team *t)
     uint32_t gate = __atomic_and_fetch(&t->gate, ~(uint32_t)OPEN, __ATOMIC_ACQUIRE);
     if (gate == 0)
         return;
-    const int64_t until = now_ns() + WATCH_NS;
-    while ((gate = __atomic_load_n(&t->gate, __ATOMIC_ACQUIRE)) != 0 && now_ns() < until)
+    const double until = dt_seconds() + watch_seconds;
+    while ((gate = __atomic_load_n(&t->gate, __ATOMIC_ACQUIRE)) != 0 && dt_seconds() < until)
         pause_a_little();
     if (gate == 0)
         return;

@@ -144,9 +144,8 @@ DT_DEVICE bool csr_fits(const csr_job *j, uint64_t chunk, uint64_t n, int *good)
     const uint32_t *const ends = csr_row_ends(&j->p, chunk);
     const uint32_t rows = csr_parts((uint32_t)n, ROW), r = threadIdx.x;
     if (r == 0)
-        *good = chunk_lies(&j->p, chunk) &&
-                csr_words(ends[rows - 1] <= DT_CHUNK ? ends[rows - 1] : 0, j->per) ==
-                    chunk_end(&j->p, chunk) - chunk_begin(&j->p, chunk);
+        *good = csr_words(ends[rows - 1] <= DT_CHUNK ? ends[rows - 1] : 0, j->per) ==
+                chunk_end(&j->p, chunk) - chunk_begin(&j->p, chunk);
     __syncthreads();
     if (r < rows) {
         const uint32_t before = r > 0 ? ends[r - 1] : 0;
@@ -165,10 +164,8 @@ DT_KERNEL(csr_unpack, csr_job)
     const uint64_t chunk = blockIdx.x, n = chunk_elements(p, chunk);
     uint32_t *const dst = given.dst + chunk * DT_CHUNK;
     const unsigned warp = threadIdx.x / WARP;
-    if (*p->header == OVERFLOWN) {
-        put_zeros(dst, n);
+    if (!chunk_may_be_unpacked(p, chunk, dst, n))
         return;
-    }
     if (!csr_fits(&given, chunk, n, &good)) {
         say(p->damaged);
         return;
@@ -185,7 +182,7 @@ DT_KERNEL(csr_unpack, csr_job)
             say(p->damaged);
 }
 
-static dt_status csr_job_of(csr_job *j, uint32_t per, dt_small_format f, const void *bytes,
+static dt_status csr_job_with(csr_job *j, uint32_t per, dt_small_format f, const void *bytes,
     size_t room, size_t count, dt_err *err)
 {
     const size_t fixed = 8 * dti_parts(count, DT_CHUNK) + 4 * dti_parts(count, ROW);
@@ -198,23 +195,13 @@ static dt_status csr_job_of(csr_job *j, uint32_t per, dt_small_format f, const v
 DT_SPARSE_LAUNCHES(csr)
 
 #define CSR(codec, per, exponent, mantissa)                                                        \
-    static dt_status codec##_encode(const void *src, size_t count, void *dst, size_t bytes,        \
-        int *overflow, void *queue, dt_err *err)                                                   \
+    static dt_status codec##_job_of(                                                               \
+        csr_job *j, const void *bytes, size_t room, size_t count, dt_err *err)                     \
     {                                                                                              \
         const dt_small_format f = {exponent, mantissa};                                            \
-        csr_job j;                                                                                 \
-        DT_CHECK(csr_job_of(&j, per, f, dst, bytes, count, err));                                  \
-        return csr_put(&j, src, overflow, queue, err);                                             \
+        return csr_job_with(j, per, f, bytes, room, count, err);                                   \
     }                                                                                              \
-    static dt_status codec##_decode(const void *src, size_t bytes, void *dst, size_t count,        \
-        int *damaged, void *queue, dt_err *err)                                                    \
-    {                                                                                              \
-        const dt_small_format f = {exponent, mantissa};                                            \
-        csr_job j;                                                                                 \
-        DT_CHECK(csr_job_of(&j, per, f, src, bytes, count, err));                                  \
-        return csr_take(&j, dst, damaged, queue, err);                                             \
-    }                                                                                              \
-    DT_CUDA_CODEC(codec) = {codec##_encode, codec##_decode};
+    DT_SPARSE_CUDA_CODEC(codec, csr)
 
 CSR(csr, 1, 5, 10)
 CSR(csr_fp16, 2, 5, 10)

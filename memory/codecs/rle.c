@@ -2,34 +2,9 @@
  * themselves. Runs end with rows of 128, so that a byte holds any length and where they begin is
  * told by the mask alone. A chunk's runs come before its values, filled up to whole words with
  * zeros; how many runs it has stands behind the table. */
-#include "memory/codec.h"
-#include "memory/codecs/chunks.h"
-#include "memory/codecs/lanes.h"
+#include "memory/codecs/sparse.h"
 
 enum { ROW = 128, ROW_WORDS = ROW / 32 };
-
-/* Where things lie: table of chunks, their runs, chunks. */
-typedef struct layout {
-    size_t chunks, runs, fixed; /* chunks, bytes before their runs, bytes before the chunks */
-} layout;
-
-static layout layout_of(size_t count)
-{
-    const size_t chunks = dti_parts(count, DT_CHUNK);
-    return (layout){chunks, 8 * chunks, 12 * chunks};
-}
-
-/* A run of zeros begins with a row, or behind a value; of those there are no more than zeros, nor
- * than values. */
-static size_t capacity_of(size_t count, double density)
-{
-    if (count > DT_CODEC_MOST)
-        return SIZE_MAX;
-    const layout at = layout_of(count);
-    const size_t nonzero = dti_codec_nonzero(count, density), zeros = count - nonzero;
-    const size_t runs = dti_parts(count, ROW) + (zeros < nonzero ? zeros : nonzero);
-    return at.fixed + 4 * (nonzero + (runs + at.chunks) / 2);
-}
 
 /* The bits of mask word w at whose elements a run begins. */
 static uint32_t begins(const uint8_t *mask, size_t w, size_t n)
@@ -47,26 +22,13 @@ static size_t count_runs(const uint8_t *mask, size_t n)
     return total;
 }
 
-/* Runs and the length of each chunk, as far as there is room for them. Returns the words of all
- * chunks. */
-static size_t encode_lengths(
-    const dt_lanes *lanes, const uint8_t *from, size_t count, uint8_t *to, bool room)
+static size_t measure(const dti_chunk *c, const uint8_t *from, uint8_t *head)
 {
-    const layout at = layout_of(count);
-    size_t total = 0;
-#pragma omp parallel for schedule(static) reduction(+ : total) if (at.chunks > 1)
-    for (size_t i = 0; i < at.chunks; i++) {
-        uint8_t mask[DT_CHUNK_MASK];
-        const size_t n = dti_chunk_count(count, i);
-        const size_t nonzero = lanes->scan(from + 4 * i * DT_CHUNK, n, mask);
-        const size_t runs = count_runs(mask, n), words = dti_parts(runs, 2) + nonzero;
-        if (room) {
-            dti_set_chunk_end(to, i, words);
-            dti_set_word(to + at.runs, i, (uint32_t)runs);
-        }
-        total += words;
-    }
-    return total;
+    uint8_t mask[DT_CHUNK_MASK];
+    const size_t nonzero = c->lanes->scan(from, c->n, mask), runs = count_runs(mask, c->n);
+    if (head != NULL)
+        dti_set_word(head, 0, (uint32_t)runs);
+    return dti_parts(runs, 2) + nonzero;
 }
 
 /* A run and the values behind it, from one begin to the next. Returns where the next one goes. */
@@ -95,31 +57,13 @@ static uint8_t *put_runs(const uint8_t *mask, size_t n, uint8_t *to)
     return put_run(to, n - begin, seen - first);
 }
 
-static void encode_chunk(
-    const dt_lanes *lanes, const uint8_t *from, size_t n, size_t runs, uint8_t *to)
+static void pack(const dti_chunk *c, const uint8_t *from, const uint8_t *head, uint8_t *to)
 {
     uint8_t mask[DT_CHUNK_MASK];
-    const size_t nonzero = lanes->scan(from, n, mask);
-    uint8_t *const end = put_runs(mask, n, to);
+    const size_t runs = dti_word(head, 0), nonzero = c->lanes->scan(from, c->n, mask);
+    uint8_t *const end = put_runs(mask, c->n, to);
     memset(end, 0, 2 * (runs % 2));
-    lanes->pack(from, mask, n, to + 4 * dti_parts(runs, 2), nonzero);
-}
-
-static bool encode(const void *src, size_t count, void *dst, size_t capacity, size_t *used)
-{
-    const dt_lanes *lanes = dti_lanes_best();
-    const layout at = layout_of(count);
-    const uint8_t *const from = src;
-    uint8_t *const out = dst;
-    *used = at.fixed + 4 * encode_lengths(lanes, from, count, out, at.fixed <= capacity);
-    if (*used > capacity)
-        return false;
-    dti_sum_chunks(out, at.chunks);
-#pragma omp parallel for schedule(static) if (at.chunks > 1)
-    for (size_t i = 0; i < at.chunks; i++)
-        encode_chunk(lanes, from + 4 * i * DT_CHUNK, dti_chunk_count(count, i),
-            dti_word(out + at.runs, i), out + at.fixed + 4 * dti_chunk_begin(out, i));
-    return true;
+    c->lanes->pack(from, mask, c->n, to + 4 * dti_parts(runs, 2), nonzero);
 }
 
 static void set_bits(uint8_t *mask, size_t from, size_t to)
@@ -148,42 +92,33 @@ static bool read_runs(const uint8_t *from, size_t runs, size_t n, uint64_t value
     return e == n && seen == values;
 }
 
-static bool decode_chunk(
-    const dt_lanes *lanes, const uint8_t *from, uint64_t words, size_t runs, size_t n, uint8_t *to)
+static bool unpack(const dti_chunk *c, const uint8_t *from, const uint8_t *head, uint8_t *to)
 {
     uint8_t mask[DT_CHUNK_MASK];
-    const size_t before = dti_parts(runs, 2);
-    if (runs > DT_CHUNK || before > words || !read_runs(from, runs, n, words - before, mask))
+    const size_t runs = dti_word(head, 0), before = dti_parts(runs, 2);
+    if (runs > DT_CHUNK || before > c->words ||
+        !read_runs(from, runs, c->n, c->words - before, mask))
         return false;
-    lanes->unpack(from + 4 * before, (size_t)words - before, mask, n, to);
+    c->lanes->unpack(from + 4 * before, c->words - before, mask, c->n, to);
     return true;
 }
 
-static dt_status decode(const void *src, size_t used, void *dst, size_t count, dt_err *err)
+static const dti_sparse rle_sparse = {
+    .packed = "by rle", .each = DT_CHUNK, .measure = measure, .pack = pack, .unpack = unpack};
+
+/* A run of zeros begins with a row, or behind a value; of those there are no more than zeros, nor
+ * than values. */
+static size_t capacity_of(size_t count, double density)
 {
-    const dt_lanes *lanes = dti_lanes_best();
-    const layout at = layout_of(count);
-    const uint8_t *const in = src;
-    const uint64_t total = used >= at.fixed ? (used - at.fixed) / 4 : 0;
-    bool bad = used < at.fixed || (used - at.fixed) % 4 != 0 ||
-               (at.chunks > 0 ? dti_chunk_end(in, at.chunks - 1) : 0) != total;
-    if (!bad) {
-#pragma omp parallel for schedule(static) reduction(|| : bad) if (at.chunks > 1)
-        for (size_t i = 0; i < at.chunks; i++) {
-            const uint64_t begin = dti_chunk_begin(in, i), end = dti_chunk_end(in, i);
-            if (begin > end || end > total ||
-                !decode_chunk(lanes, in + at.fixed + 4 * begin, end - begin,
-                    dti_word(in + at.runs, i), dti_chunk_count(count, i),
-                    (uint8_t *)dst + 4 * i * DT_CHUNK))
-                bad = true;
-        }
-    }
-    if (bad)
-        return DT_FAIL(err, DT_E_DATA,
-            "%zu bytes are not %zu values packed by rle; they were changed or cut since", used,
-            count);
-    return DT_OK;
+    if (count > DT_CODEC_MOST)
+        return SIZE_MAX;
+    const size_t nonzero = dti_codec_nonzero(count, density), zeros = count - nonzero;
+    const size_t runs = dti_parts(count, ROW) + (zeros < nonzero ? zeros : nonzero);
+    const size_t words = nonzero + (runs + dti_parts(count, DT_CHUNK)) / 2;
+    return dti_sparse_fixed(&rle_sparse, count) + 4 * words;
 }
+
+DT_SPARSE_CODEC(rle)
 
 const dt_codec dt_codec_rle = {
     .name = "rle",
@@ -191,6 +126,6 @@ const dt_codec dt_codec_rle = {
     .exact = true,
     .sparse = true,
     .capacity = capacity_of,
-    .encode = encode,
-    .decode = decode,
+    .encode = rle_encode,
+    .decode = rle_decode,
 };

@@ -154,14 +154,8 @@ DT_KERNEL(rle_unpack, rle_job)
     const uint64_t chunk = blockIdx.x, n = chunk_elements(p, chunk);
     uint32_t *const dst = given.dst + chunk * DT_CHUNK;
     const unsigned lane = threadIdx.x % WARP;
-    if (*p->header == OVERFLOWN) {
-        put_zeros(dst, n);
+    if (!chunk_may_be_unpacked(p, chunk, dst, n))
         return;
-    }
-    if (!chunk_lies(p, chunk)) {
-        say(p->damaged);
-        return;
-    }
     const uint64_t begin = chunk_begin(p, chunk), words = chunk_end(p, chunk) - begin;
     const uint32_t *const from = (const uint32_t *)(const void *)(p->at + p->fixed) + begin;
     const uint8_t *const run = (const uint8_t *)(const void *)from;
@@ -190,21 +184,4 @@ static dt_status rle_job_of(rle_job *j, const void *bytes, size_t room, size_t c
 }
 
 DT_SPARSE_LAUNCHES(rle)
-
-static dt_status rle_encode(
-    const void *src, size_t count, void *dst, size_t bytes, int *overflow, void *queue, dt_err *err)
-{
-    rle_job j;
-    DT_CHECK(rle_job_of(&j, dst, bytes, count, err));
-    return rle_put(&j, src, overflow, queue, err);
-}
-
-static dt_status rle_decode(
-    const void *src, size_t bytes, void *dst, size_t count, int *damaged, void *queue, dt_err *err)
-{
-    rle_job j;
-    DT_CHECK(rle_job_of(&j, src, bytes, count, err));
-    return rle_take(&j, dst, damaged, queue, err);
-}
-
-DT_CUDA_CODEC(rle) = {rle_encode, rle_decode};
+DT_SPARSE_CUDA_CODEC(rle, rle)

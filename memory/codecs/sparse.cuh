@@ -107,6 +107,18 @@ DT_DEVICE bool chunk_lies(const packed *p, uint64_t chunk)
            chunk_end(p, p->chunks - 1) == total;
 }
 
+/* Whether there is something to unpack, the same for the whole block. Where the encoder found no
+ * room there are zeros; words that lie elsewhere are said to be damaged. */
+DT_DEVICE bool chunk_may_be_unpacked(const packed *p, uint64_t chunk, uint32_t *dst, uint64_t n)
+{
+    const bool none = *p->header == OVERFLOWN, lies = !none && chunk_lies(p, chunk);
+    if (none)
+        put_zeros(dst, n);
+    else if (!lies)
+        say(p->damaged);
+    return lies;
+}
+
 /* NAME_put and NAME_take: the launches of a codec whose kernels are NAME_scan, which puts each
  * chunk's words into the table, NAME_pack and NAME_unpack, a block a chunk, for a NAME_job of which
  * all is there but where the values are. */
@@ -135,5 +147,24 @@ DT_DEVICE bool chunk_lies(const packed *p, uint64_t chunk)
             DT_LAUNCH(name##_unpack, a_block_each(j->p.chunks), TEAM, queue, *j);                  \
         return dt_cuda_launched(#name " unpacking", err);                                          \
     }
+
+/* A codec by these launches. What else its job says, and where the packed bytes are, CODEC_job_of
+ * fills in. */
+#define DT_SPARSE_CUDA_CODEC(codec, name)                                                          \
+    static dt_status codec##_encode(const void *src, size_t count, void *dst, size_t bytes,        \
+        int *overflow, void *queue, dt_err *err)                                                   \
+    {                                                                                              \
+        name##_job j;                                                                              \
+        DT_CHECK(codec##_job_of(&j, dst, bytes, count, err));                                      \
+        return name##_put(&j, src, overflow, queue, err);                                          \
+    }                                                                                              \
+    static dt_status codec##_decode(const void *src, size_t bytes, void *dst, size_t count,        \
+        int *damaged, void *queue, dt_err *err)                                                    \
+    {                                                                                              \
+        name##_job j;                                                                              \
+        DT_CHECK(codec##_job_of(&j, src, bytes, count, err));                                      \
+        return name##_take(&j, dst, damaged, queue, err);                                          \
+    }                                                                                              \
+    DT_CUDA_CODEC(codec) = {codec##_encode, codec##_decode};
 
 #endif

@@ -67,14 +67,8 @@ DT_KERNEL(zvc_unpack, zvc_job)
     const uint64_t chunk = blockIdx.x, n = chunk_elements(p, chunk);
     uint32_t *const dst = given.dst + chunk * DT_CHUNK;
     const unsigned lane = threadIdx.x % WARP;
-    if (*p->header == OVERFLOWN) {
-        put_zeros(dst, n);
+    if (!chunk_may_be_unpacked(p, chunk, dst, n))
         return;
-    }
-    if (!chunk_lies(p, chunk)) {
-        say(p->damaged);
-        return;
-    }
     const uint64_t begin = chunk_begin(p, chunk);
     const uint32_t *const from = (const uint32_t *)(const void *)(p->at + p->fixed) + begin;
     zvc_load(p, chunk, n, mask, count);
@@ -98,21 +92,4 @@ static dt_status zvc_job_of(zvc_job *j, const void *bytes, size_t room, size_t c
 }
 
 DT_SPARSE_LAUNCHES(zvc)
-
-static dt_status zvc_encode(
-    const void *src, size_t count, void *dst, size_t bytes, int *overflow, void *queue, dt_err *err)
-{
-    zvc_job j;
-    DT_CHECK(zvc_job_of(&j, dst, bytes, count, err));
-    return zvc_put(&j, src, overflow, queue, err);
-}
-
-static dt_status zvc_decode(
-    const void *src, size_t bytes, void *dst, size_t count, int *damaged, void *queue, dt_err *err)
-{
-    zvc_job j;
-    DT_CHECK(zvc_job_of(&j, src, bytes, count, err));
-    return zvc_take(&j, dst, damaged, queue, err);
-}
-
-DT_CUDA_CODEC(zvc) = {zvc_encode, zvc_decode};
+DT_SPARSE_CUDA_CODEC(zvc, zvc)

@@ -2,24 +2,7 @@
 #include "layers/activations.h"
 
 #include "layers/cpu/cpu.h"
-
-/* y may take the bytes of x, and dx those of dy. */
-#define FORMS                                                                                      \
-    {                                                                                              \
-        [DT_FORWARD] = {.suffix = "f",                                                             \
-            .reads = DT_BIT(DT_X),                                                                 \
-            .writes = DT_BIT(DT_Y),                                                                \
-            .split = true,                                                                         \
-            .n_over = 1,                                                                           \
-            .over = {{DT_Y, DT_X}}},                                                               \
-        [DT_BACKWARD] = {.suffix = "b",                                                            \
-            .reads = DT_BIT(DT_DY),                                                                \
-            .writes = DT_BIT(DT_DX),                                                               \
-            .saved = true,                                                                         \
-            .split = true,                                                                         \
-            .n_over = 1,                                                                           \
-            .over = {{DT_DX, DT_DY}}},                                                             \
-    }
+#include "layers/forms.h"
 
 /* Of any of them, for n = 1. */
 static dt_status infer(
@@ -42,7 +25,7 @@ static dt_status infer(
         .summary = (of),                                                                           \
         .min_in = 1,                                                                               \
         .max_in = 1,                                                                               \
-        .form = FORMS,                                                                             \
+        .form = DTI_IN_PLACE_FORMS(0),                                                             \
         .n_alt = 1,                                                                                \
         .alt = {{(from), DT_BIT(port)}},                                                           \
         .repeatable = true,                                                                        \
@@ -80,7 +63,7 @@ const dt_layer_desc dt_layer_gelu = {
     .opts_bytes = sizeof(dt_gelu),
     .min_in = 1,
     .max_in = 1,
-    .form = FORMS,
+    .form = DTI_IN_PLACE_FORMS(0),
     .n_alt = 1,
     .alt = {{"x", DT_BIT(DT_X)}},
     .repeatable = true,

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "layers/cpu/cpu.h"
+#include "layers/forms.h"
 
 enum { MOST_HEADS = 1 << 16 };
 
@@ -73,18 +74,7 @@ const dt_layer_desc dt_layer_attention = {
     .opts_bytes = sizeof(dt_attention),
     .min_in = 1,
     .max_in = 1,
-    .form =
-        {
-            [DT_FORWARD] = {.suffix = "f",
-                .reads = DT_BIT(DT_X),
-                .writes = DT_BIT(DT_Y) | DT_BIT(DT_S),
-                .split = true},
-            [DT_BACKWARD] = {.suffix = "b",
-                .reads = DT_BIT(DT_DY),
-                .writes = DT_BIT(DT_DX),
-                .saved = true,
-                .split = true},
-        },
+    .form = DTI_SAVED_FORMS(DT_BIT(DT_S)),
     .n_alt = 1,
     .alt = {{"x_y", DT_BIT(DT_X) | DT_BIT(DT_Y) | DT_BIT(DT_S)}},
     .repeatable = true,

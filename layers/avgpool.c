@@ -2,6 +2,7 @@
 #include "layers/avgpool.h"
 
 #include "layers/cpu/cpu.h"
+#include "layers/forms.h"
 #include "layers/pool.h"
 
 #define AT(f) offsetof(dt_avgpool, f)
@@ -36,13 +37,7 @@ const dt_layer_desc dt_layer_avgpool = {
     .opts_bytes = sizeof(dt_avgpool),
     .min_in = 1,
     .max_in = 1,
-    .form =
-        {
-            [DT_FORWARD] =
-                {.suffix = "f", .reads = DT_BIT(DT_X), .writes = DT_BIT(DT_Y), .split = true},
-            [DT_BACKWARD] =
-                {.suffix = "b", .reads = DT_BIT(DT_DY), .writes = DT_BIT(DT_DX), .split = true},
-        },
+    .form = DTI_LINEAR_FORMS,
     .repeatable = true,
     .mixes_positions = true,
     .infer = avgpool_infer,

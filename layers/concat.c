@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "layers/cpu/cpu.h"
+#include "layers/forms.h"
 
 static dt_status concat_infer(
     const void *opts, const dt_shape *x, int n_x, dt_layer_info *info, dt_err *err)
@@ -26,13 +27,7 @@ const dt_layer_desc dt_layer_concat = {
     .summary = "values of one height and width, channel after channel",
     .min_in = 2,
     .max_in = DT_MAX_IN,
-    .form =
-        {
-            [DT_FORWARD] =
-                {.suffix = "f", .reads = DT_BIT(DT_X), .writes = DT_BIT(DT_Y), .split = true},
-            [DT_BACKWARD] =
-                {.suffix = "b", .reads = DT_BIT(DT_DY), .writes = DT_BIT(DT_DX), .split = true},
-        },
+    .form = DTI_LINEAR_FORMS,
     .repeatable = true,
     .infer = concat_infer,
     .cpu = &dt_concat_cpu,

@@ -1,5 +1,6 @@
 /* The mean of each channel of a map. */
 #include "layers/cpu/cpu.h"
+#include "layers/forms.h"
 #include "layers/plain.h"
 
 static dt_status global_avgpool_infer(
@@ -20,13 +21,7 @@ const dt_layer_desc dt_layer_global_avgpool = {
     .summary = "mean over height and width",
     .min_in = 1,
     .max_in = 1,
-    .form =
-        {
-            [DT_FORWARD] =
-                {.suffix = "f", .reads = DT_BIT(DT_X), .writes = DT_BIT(DT_Y), .split = true},
-            [DT_BACKWARD] =
-                {.suffix = "b", .reads = DT_BIT(DT_DY), .writes = DT_BIT(DT_DX), .split = true},
-        },
+    .form = DTI_LINEAR_FORMS,
     .repeatable = true,
     .mixes_positions = true,
     .infer = global_avgpool_infer,

@@ -2,6 +2,7 @@
 #include "layers/leaky_relu.h"
 
 #include "layers/cpu/cpu.h"
+#include "layers/forms.h"
 
 /* clang-format off */
 static const dt_opt options[] = {
@@ -29,22 +30,7 @@ const dt_layer_desc dt_layer_leaky_relu = {
     .opts_bytes = sizeof(dt_leaky_relu),
     .min_in = 1,
     .max_in = 1,
-    .form =
-        {
-            [DT_FORWARD] = {.suffix = "f",
-                .reads = DT_BIT(DT_X),
-                .writes = DT_BIT(DT_Y),
-                .split = true,
-                .n_over = 1,
-                .over = {{DT_Y, DT_X}}},
-            [DT_BACKWARD] = {.suffix = "b",
-                .reads = DT_BIT(DT_DY),
-                .writes = DT_BIT(DT_DX),
-                .saved = true,
-                .split = true,
-                .n_over = 1,
-                .over = {{DT_DX, DT_DY}}},
-        },
+    .form = DTI_IN_PLACE_FORMS(0),
     .n_alt = 1,
     .alt = {{"y", DT_BIT(DT_Y)}},
     .repeatable = true,

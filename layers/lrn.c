@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "layers/cpu/cpu.h"
+#include "layers/forms.h"
 
 #define AT(f) offsetof(dt_lrn, f)
 /* clang-format off */
@@ -45,22 +46,7 @@ const dt_layer_desc dt_layer_lrn = {
     .opts_bytes = sizeof(dt_lrn),
     .min_in = 1,
     .max_in = 1,
-    .form =
-        {
-            [DT_FORWARD] = {.suffix = "f",
-                .reads = DT_BIT(DT_X),
-                .writes = DT_BIT(DT_Y),
-                .split = true,
-                .n_over = 1,
-                .over = {{DT_Y, DT_X}}},
-            [DT_BACKWARD] = {.suffix = "b",
-                .reads = DT_BIT(DT_DY),
-                .writes = DT_BIT(DT_DX),
-                .saved = true,
-                .split = true,
-                .n_over = 1,
-                .over = {{DT_DX, DT_DY}}},
-        },
+    .form = DTI_IN_PLACE_FORMS(0),
     .n_alt = 1,
     .alt = {{"x", DT_BIT(DT_X)}},
     .repeatable = true,

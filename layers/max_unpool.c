@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "layers/cpu/cpu.h"
+#include "layers/forms.h"
 #include "layers/maxpool.h"
 #include "layers/pool.h"
 
@@ -71,18 +72,7 @@ const dt_layer_desc dt_layer_max_unpool = {
     .opts_bytes = sizeof(dt_max_unpool),
     .min_in = 2,
     .max_in = 2,
-    .form =
-        {
-            [DT_FORWARD] = {.suffix = "f",
-                .reads = DT_BIT(DT_X),
-                .writes = DT_BIT(DT_Y) | DT_BIT(DT_S),
-                .split = true},
-            [DT_BACKWARD] = {.suffix = "b",
-                .reads = DT_BIT(DT_DY),
-                .writes = DT_BIT(DT_DX),
-                .saved = true,
-                .split = true},
-        },
+    .form = DTI_SAVED_FORMS(DT_BIT(DT_S)),
     .n_alt = 1,
     .alt = {{"index", DT_BIT(DT_S)}},
     .repeatable = true,

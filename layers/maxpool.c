@@ -2,6 +2,7 @@
 #include "layers/maxpool.h"
 
 #include "layers/cpu/cpu.h"
+#include "layers/forms.h"
 #include "layers/pool.h"
 
 #define AT(f) offsetof(dt_maxpool, f)
@@ -70,18 +71,7 @@ const dt_layer_desc dt_layer_maxpool = {
     .opts_bytes = sizeof(dt_maxpool),
     .min_in = 1,
     .max_in = 1,
-    .form =
-        {
-            [DT_FORWARD] = {.suffix = "f",
-                .reads = DT_BIT(DT_X),
-                .writes = DT_BIT(DT_Y) | DT_BIT(DT_S),
-                .split = true},
-            [DT_BACKWARD] = {.suffix = "b",
-                .reads = DT_BIT(DT_DY),
-                .writes = DT_BIT(DT_DX),
-                .saved = true,
-                .split = true},
-        },
+    .form = DTI_SAVED_FORMS(DT_BIT(DT_S)),
     .n_alt = 2,
     .alt = {{"xy", DT_BIT(DT_X) | DT_BIT(DT_Y)}, {"index", DT_BIT(DT_S)}},
     .repeatable = true,

@@ -2,6 +2,7 @@
 #include "layers/mean.h"
 
 #include "layers/cpu/cpu.h"
+#include "layers/forms.h"
 
 static const char *const axes[] = {"height", "width", "space", "channels", NULL};
 /* clang-format off */
@@ -34,13 +35,7 @@ const dt_layer_desc dt_layer_mean = {
     .opts_bytes = sizeof(dt_mean),
     .min_in = 1,
     .max_in = 1,
-    .form =
-        {
-            [DT_FORWARD] =
-                {.suffix = "f", .reads = DT_BIT(DT_X), .writes = DT_BIT(DT_Y), .split = true},
-            [DT_BACKWARD] =
-                {.suffix = "b", .reads = DT_BIT(DT_DY), .writes = DT_BIT(DT_DX), .split = true},
-        },
+    .form = DTI_LINEAR_FORMS,
     .repeatable = true,
     .mixes_positions = true,
     .infer = infer,

@@ -1,5 +1,6 @@
 /* ReLU: backward reads the output or a mask of a bit a value. */
 #include "layers/cpu/cpu.h"
+#include "layers/forms.h"
 #include "layers/plain.h"
 
 static dt_status relu_infer(
@@ -22,22 +23,7 @@ const dt_layer_desc dt_layer_relu = {
     .summary = "y = max(x, 0)",
     .min_in = 1,
     .max_in = 1,
-    .form =
-        {
-            [DT_FORWARD] = {.suffix = "f",
-                .reads = DT_BIT(DT_X),
-                .writes = DT_BIT(DT_Y) | DT_BIT(DT_S),
-                .split = true,
-                .n_over = 1,
-                .over = {{DT_Y, DT_X}}},
-            [DT_BACKWARD] = {.suffix = "b",
-                .reads = DT_BIT(DT_DY),
-                .writes = DT_BIT(DT_DX),
-                .saved = true,
-                .split = true,
-                .n_over = 1,
-                .over = {{DT_DX, DT_DY}}},
-        },
+    .form = DTI_IN_PLACE_FORMS(DT_BIT(DT_S)),
     .n_alt = 2,
     .alt = {{"y", DT_BIT(DT_Y)}, {"mask", DT_BIT(DT_S)}},
     .reads_sign = true,

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "layers/cpu/cpu.h"
+#include "layers/forms.h"
 
 #define AT(f) offsetof(dt_shortcut, f)
 /* clang-format off */
@@ -39,10 +40,7 @@ const dt_layer_desc dt_layer_shortcut = {
     .opts_bytes = sizeof(dt_shortcut),
     .min_in = 1,
     .max_in = 1,
-    .form = {[DT_FORWARD] =
-                 {.suffix = "f", .reads = DT_BIT(DT_X), .writes = DT_BIT(DT_Y), .split = true},
-        [DT_BACKWARD] =
-            {.suffix = "b", .reads = DT_BIT(DT_DY), .writes = DT_BIT(DT_DX), .split = true}},
+    .form = DTI_LINEAR_FORMS,
     .repeatable = true,
     .infer = shortcut_infer,
     .cpu = &dt_shortcut_cpu,

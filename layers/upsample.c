@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "layers/cpu/cpu.h"
+#include "layers/forms.h"
 
 enum { MOST_FACTOR = 64 };
 
@@ -39,13 +40,7 @@ const dt_layer_desc dt_layer_upsample = {
     .opts_bytes = sizeof(dt_upsample),
     .min_in = 1,
     .max_in = 1,
-    .form =
-        {
-            [DT_FORWARD] =
-                {.suffix = "f", .reads = DT_BIT(DT_X), .writes = DT_BIT(DT_Y), .split = true},
-            [DT_BACKWARD] =
-                {.suffix = "b", .reads = DT_BIT(DT_DY), .writes = DT_BIT(DT_DX), .split = true},
-        },
+    .form = DTI_LINEAR_FORMS,
     .repeatable = true,
     .infer = upsample_infer,
     .cpu = &dt_upsample_cpu,

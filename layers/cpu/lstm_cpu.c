@@ -10,9 +10,11 @@
  * rounded; all else between steps is fp32. */
 #include "layers/lstm.h"
 
+#include <inttypes.h>
 #include <omp.h>
 #include <string.h>
 
+#include "engine/implementations.h"
 #include "layers/blocked/product.h"
 #include "layers/blocked/tile.h"
 #include "layers/cpu/cpu.h"
@@ -114,7 +116,7 @@ static size_t lay_out(job *j)
     return (size_t)at * sizeof(float) + product_bytes(j);
 }
 
-static job job_of(const dt_call *c, const dt_args *a)
+static job job_of(const dt_call *c, const dt_args *a, bool apart)
 {
     const dt_lstm *o = c->node->opts;
     const dt_shape x = dti_call_x(c);
@@ -122,12 +124,12 @@ static job job_of(const dt_call *c, const dt_args *a)
         .a = a,
         .type = c->dtype,
         .product = dti_tile_best(),
+        .apart = apart,
         .n = c->n,
         .steps = x.h * x.w,
         .in = x.c,
         .out = o->out};
     j.blocks = dt_ceil_div(j.out, UNITS);
-    j.apart = GATES * j.out * j.out <= CACHED;
     j.each = j.apart ? FEW_SAMPLES : SAMPLES;
     j.groups = dt_ceil_div(j.n, j.each);
     j.chunk = dt_ceil_div(CHUNK_ROWS, j.n);
@@ -614,18 +616,26 @@ static void backward(job *j)
 
 /* --- ops --- */
 
+static bool samples_accept(const dt_call *c, dt_why *why)
+{
+    const dt_lstm *o = c->node->opts;
+    const int64_t weights = GATES * o->out * o->out;
+    return weights <= CACHED ||
+           dt_refuse(why, "%" PRId64 " weights of h, at most %d", weights, (int)CACHED);
+}
+
+/* They take the same scratch. */
 static dt_status facts(const dt_call *c, dt_facts *f, dt_err *err)
 {
     (void)err;
-    job j = job_of(c, NULL);
+    job j = job_of(c, NULL, false);
     f->work_bytes = lay_out(&j);
     return DT_OK;
 }
 
-static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
+static dt_status run(const dt_call *c, const dt_args *a, bool apart)
 {
-    (void)state, (void)err;
-    job j = job_of(c, a);
+    job j = job_of(c, a, apart);
     DT_ASSERT(a->n == c->n);
     (void)lay_out(&j);
     if (c->form == DT_BACKWARD)
@@ -635,4 +645,24 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
     return DT_OK;
 }
 
-const dt_kernels dt_lstm_cpu = {.facts = facts, .run = run};
+static dt_status samples_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
+{
+    (void)state, (void)err;
+    return run(c, a, true);
+}
+
+static dt_status steps_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
+{
+    (void)state, (void)err;
+    return run(c, a, false);
+}
+
+/* By what a task has: samples for all steps of the chunk, or a piece of a step. */
+static const dt_impl lstm[] = {
+    {.name = "samples", .accepts = samples_accept, .facts = facts, .run = samples_run},
+    {.name = "steps", .facts = facts, .run = steps_run},
+    {0},
+};
+DT_IMPLS(lstm);
+
+const dt_kernels dt_lstm_cpu = {DT_BY_IMPLS(lstm)};

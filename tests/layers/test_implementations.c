@@ -1,9 +1,10 @@
 /* Lists of implementations: which is chosen, why those before it are not. Made-up lists, and a
- * convolution's on the processor. */
+ * convolution's and the LSTM's on the processor. */
 #include <string.h>
 
 #include "engine/context.h"
 #include "layers/conv.h"
+#include "layers/lstm.h"
 #include "tests/fixture/check.h"
 
 /* --- made-up lists --- */
@@ -223,24 +224,30 @@ static const struct row {
     {{72, 3, 1, 1, 1, 1, true}, 64, DT_F32, "72 channels, needs a multiple of 16"},
 };
 
+/* Of a form of a layer that reads x. */
+static dt_choice choose_layer(
+    const dt_layer_desc *layer, const void *opts, dt_shape x, dt_form_kind form, dt_dtype dtype)
+{
+    const int32_t in = DT_GRAPH_INPUT;
+    dt_graph *g;
+    dt_choice c;
+    int32_t id;
+    dt_err err = {0};
+    assert_ok(dt_graph_create(&g, "one", x, 10, &err), &err);
+    assert_ok(dt_graph_add(g, layer, "layer", opts, &in, 1, &id, &err), &err);
+    const dt_call call = {
+        .node = &g->node[id], .graph = g, .form = form, .dtype = dtype, .n = 2, .home_n = 2};
+    assert_ok(dti_call_choice(&call, layer, &c, &err), &err);
+    dt_graph_destroy(g);
+    return c;
+}
+
 static void a_convolution_says_why_it_is_not_winograds(void **state)
 {
     (void)state;
     for (size_t i = 0; i < DT_COUNT(rows); i++) {
-        const int32_t in = DT_GRAPH_INPUT;
-        dt_graph *g;
-        dt_choice c;
-        int32_t id;
-        dt_err err = {0};
-        assert_ok(dt_graph_create(&g, "one", (dt_shape){1, 9, 9, rows[i].c}, 10, &err), &err);
-        assert_ok(dt_graph_add(g, &dt_layer_conv, "conv", &rows[i].o, &in, 1, &id, &err), &err);
-        const dt_call call = {.node = &g->node[id],
-            .graph = g,
-            .form = DT_FORWARD,
-            .dtype = rows[i].dtype,
-            .n = 2,
-            .home_n = 2};
-        assert_ok(dti_call_choice(&call, &dt_layer_conv, &c, &err), &err);
+        const dt_choice c = choose_layer(
+            &dt_layer_conv, &rows[i].o, (dt_shape){1, 9, 9, rows[i].c}, DT_FORWARD, rows[i].dtype);
         if (rows[i].why == NULL) {
             assert_string_equal(c.taken->name, "winograd");
             assert_int_equal(c.n, 0);
@@ -249,7 +256,25 @@ static void a_convolution_says_why_it_is_not_winograds(void **state)
             assert_int_equal(c.n, 1); /* the others are for other forms */
             assert_string_equal(c.refused[0].why.text, rows[i].why);
         }
-        dt_graph_destroy(g);
+    }
+}
+
+static void an_lstm_says_why_tasks_have_a_step(void **state)
+{
+    (void)state;
+    static const dt_form_kind forms[] = {DT_FORWARD, DT_BACKWARD};
+    for (size_t i = 0; i < DT_COUNT(forms); i++) {
+        dt_lstm o = {.out = 256};
+        dt_choice c = choose_layer(&dt_layer_lstm, &o, (dt_shape){1, 1, 5, 8}, forms[i], DT_F32);
+        assert_non_null(c.taken);
+        assert_string_equal(c.taken->name, "samples");
+        assert_int_equal(c.n, 0);
+        o.out = 257;
+        c = choose_layer(&dt_layer_lstm, &o, (dt_shape){1, 1, 5, 8}, forms[i], DT_F32);
+        assert_string_equal(c.taken->name, "steps");
+        assert_int_equal(c.n, 1);
+        assert_string_equal(c.refused[0].impl->name, "samples");
+        assert_string_equal(c.refused[0].why.text, "264196 weights of h, at most 262144");
     }
 }
 
@@ -262,6 +287,7 @@ DT_TEST_GROUP(implementations)
         cmocka_unit_test(what_was_created_runs),
         cmocka_unit_test(none_that_accepts_is_an_error),
         cmocka_unit_test(a_convolution_says_why_it_is_not_winograds),
+        cmocka_unit_test(an_lstm_says_why_tasks_have_a_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,8 +13,11 @@
  *         fprintf(stderr, "%s\n", err.text);
  *     dt_run_close(run);
  *
- * The library prints nothing, reads no environment, sets no signal handler, and ends the process
- * only where a promise among its own parts is broken (abort). Bytes are bytes of memory, times are
+ * The library prints nothing, sets no signal handler, and ends the process only where a promise
+ * among its own parts is broken (a line on stderr, and abort). Of the environment it reads
+ * XDG_CACHE_HOME and HOME, and those only when the policy auto or memory.profile = auto look for
+ * what is kept for later runs: memory.cache names another folder, or none. OpenMP, oneDNN and
+ * CUDA's libraries read variables of their own. Bytes are bytes of memory, times are
  * seconds, and strings are UTF-8. Calls for one run come from one thread at a time. On the
  * processor runs of different threads may be open and work at the same time. What the
  * calling thread has set of OpenMP's threads and of denormal floats is as it was when a call

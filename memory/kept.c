@@ -21,14 +21,16 @@ enum { MOST_PATH = 4096, MOST_BYTES = 1 << 26, HEAD = 2 * DT_SHA256_TEXT + 32 };
 struct dt_kept {
     size_t n, cap;
     entry *entry;
+    dt_kept_stem *ask; /* NULL: it was asked, or there is nobody to ask */
+    const void *of;
     char stem[MOST_PATH], note[256];
 };
 
-dt_kept *dt_kept_create(const char *stem)
+dt_kept *dt_kept_create(dt_kept_stem *stem, const void *of)
 {
     dt_kept *k = dt_alloc(1, sizeof(dt_kept));
-    if (k != NULL && stem != NULL)
-        snprintf(k->stem, sizeof k->stem, "%s", stem);
+    if (k != NULL)
+        *k = (dt_kept){.ask = stem, .of = of};
     return k;
 }
 
@@ -65,8 +67,17 @@ void dti_kept_put(
 
 /* ---- files ---- */
 
-static bool path_of(const dt_kept *k, const char *key, char to[MOST_PATH])
+static void ask(dt_kept *k)
 {
+    if (k->ask != NULL && !k->ask(k->of, k->stem, sizeof k->stem))
+        k->stem[0] = '\0';
+    k->ask = NULL;
+}
+
+static bool path_of(dt_kept *k, const char *key, char to[MOST_PATH])
+{
+    if (k != NULL)
+        ask(k);
     const int n = k != NULL && k->stem[0] != '\0'
                       ? snprintf(to, MOST_PATH, "%s%s.txt", k->stem, key)
                       : MOST_PATH;
@@ -105,7 +116,7 @@ char *dti_kept_read(dt_kept *k, const char key[DT_SHA256_TEXT], size_t *bytes)
     return text;
 }
 
-void dti_kept_write(const dt_kept *k, const char key[DT_SHA256_TEXT], const char *text, size_t n)
+void dti_kept_write(dt_kept *k, const char key[DT_SHA256_TEXT], const char *text, size_t n)
 {
     char path[MOST_PATH], head[HEAD];
     dt_err why = {0};

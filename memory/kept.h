@@ -9,9 +9,12 @@
 
 typedef struct dt_kept dt_kept;
 
-/* NULL when there is no memory, which costs searches and nothing else. @stem: with a key and ".txt"
- * behind it the name of a file, in which what is found stays for later runs; NULL: in none. */
-dt_kept *dt_kept_create(const char *stem);
+/* Writes what a key and ".txt" make the name of a file; false: there is no place for files. */
+typedef bool dt_kept_stem(const void *of, char *to, size_t bytes);
+
+/* NULL when there is no memory, which costs searches and nothing else. @stem: where what is found
+ * stays for later runs, asked with @of once, when the first search begins; NULL: in no file. */
+dt_kept *dt_kept_create(dt_kept_stem *stem, const void *of);
 void dt_kept_destroy(dt_kept *k);
 
 /* What was put there by that key, borrowed; NULL: nothing was, or @k is NULL. */
@@ -26,7 +29,7 @@ void dti_kept_put(
  * there is none such, of which dt_kept_note speaks. The caller frees it. */
 char *dti_kept_read(dt_kept *k, const char key[DT_SHA256_TEXT], size_t *bytes);
 /* Write one; without a stem, or where it cannot be written, nothing is done. */
-void dti_kept_write(const dt_kept *k, const char key[DT_SHA256_TEXT], const char *text, size_t n);
+void dti_kept_write(dt_kept *k, const char key[DT_SHA256_TEXT], const char *text, size_t n);
 /* What is to be said of files that were not taken, a line; "": nothing. */
 const char *dt_kept_note(const dt_kept *k);
 

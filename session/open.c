@@ -409,8 +409,7 @@ static dt_status open_session(dt_session *s, const char *const *sets, size_t n_s
     dt_status text, size_t before, dt_err *err)
 {
     dt_graph *g = NULL;
-    char stem[DT_CACHE_PATH];
-    s->kept = dt_kept_create(dti_fronts_kept(stem) ? stem : NULL);
+    s->kept = dt_kept_create(dti_fronts_kept, s);
     const dt_status read = first_of(text, read_config(s, sets, n_sets, a, err));
     if (read != DT_OK)
         dt_config_sort_mistakes(s->config, before, err);

@@ -1,4 +1,4 @@
-/* Profiles in the user's folder: their names, and what is merged when one is measured again. */
+/* Names of what is kept for later runs, and what is merged when a profile is measured again. */
 #include "session/profile_cache.h"
 
 #include <dnntrain.h>
@@ -13,20 +13,38 @@
 #include "session/origin.h"
 
 /* As the XDG Base Directory Specification has it: a path that is not absolute does not count. */
-static dt_status cache_path(char to[DT_CACHE_PATH], const char *name, dt_err *err)
+static dt_status user_folder(char *to, size_t bytes, int *n, dt_err *err)
 {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    int n;
     if (cache != NULL && cache[0] == '/')
-        n = snprintf(to, DT_CACHE_PATH, "%s/dnntrain/%s", cache, name);
+        *n = snprintf(to, bytes, "%s/dnntrain", cache);
     else if (home != NULL && home[0] == '/')
-        n = snprintf(to, DT_CACHE_PATH, "%s/.cache/dnntrain/%s", home, name);
+        *n = snprintf(to, bytes, "%s/.cache/dnntrain", home);
     else
         return DT_FAIL(err, DT_E_CONFIG,
             "neither XDG_CACHE_HOME nor HOME is a folder in which a profile could be kept; set one "
-            "of them, or name a file in memory.profile");
-    return n < DT_CACHE_PATH ? DT_OK
-                             : DT_FAIL(err, DT_E_CONFIG, "XDG_CACHE_HOME or HOME is too long");
+            "of them, or memory.cache, or name a file in memory.profile");
+    return DT_OK;
+}
+
+static dt_status cache_path(
+    const dt_session *s, char *to, size_t bytes, const char *name, dt_err *err)
+{
+    const char *cache = s->opts.memory.cache;
+    int n = 0;
+    if (strcmp(cache, "none") == 0)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "with memory.cache = none nothing is kept; name a folder there, or a file in "
+            "memory.profile");
+    if (strcmp(cache, "auto") == 0)
+        DT_CHECK(user_folder(to, bytes, &n, err));
+    else
+        n = snprintf(to, bytes, "%s", cache);
+    if (n >= 0 && (size_t)n < bytes)
+        n += snprintf(to + n, bytes - (size_t)n, "/%s", name);
+    return n >= 0 && (size_t)n < bytes
+               ? DT_OK
+               : DT_FAIL(err, DT_E_CONFIG, "memory.cache, XDG_CACHE_HOME or HOME is too long");
 }
 
 dt_status dt_profile_kept(const dt_session *s, char to[DT_CACHE_PATH], dt_err *err)
@@ -45,7 +63,7 @@ dt_status dt_profile_kept(const dt_session *s, char to[DT_CACHE_PATH], dt_err *e
     dt_sha256_add(&hash, text, (size_t)n);
     dt_sha256_text(&hash, sum);
     snprintf(name, sizeof name, "profile-%s.json", sum);
-    return cache_path(to, name, err);
+    return cache_path(s, to, DT_CACHE_PATH, name, err);
 }
 
 /* What the file has besides. Of two measurements of an op the new one counts. */
@@ -80,11 +98,11 @@ dt_status dt_profile_keep(const dt_session *s, dt_profile *p, char path[DT_CACHE
     return st;
 }
 
-bool dti_fronts_kept(char to[DT_CACHE_PATH])
+bool dti_fronts_kept(const void *session, char *to, size_t bytes)
 {
     const dt_build b = dt_build_facts();
     char name[160];
     dt_err none = {0};
     snprintf(name, sizeof name, "front-%s-%.40s-", b.version, b.git[0] != '\0' ? b.git : "release");
-    return strstr(b.git, "dirty") == NULL && cache_path(to, name, &none) == DT_OK;
+    return strstr(b.git, "dirty") == NULL && cache_path(session, to, bytes, name, &none) == DT_OK;
 }

@@ -1,6 +1,7 @@
-/* Profiles kept in the user's folder for such things, $XDG_CACHE_HOME/dnntrain or
- * ~/.cache/dnntrain, for memory.profile = auto: one file for each of what numbers hold for, and
- * network. */
+/* What stays for later runs in the folder that memory.cache names, or in the user's for such
+ * things, $XDG_CACHE_HOME/dnntrain or ~/.cache/dnntrain: profiles for memory.profile = auto, one
+ * file for each of what numbers hold for, and network; and auto's fronts. Nothing else asks for the
+ * folder, and nothing else of the library asks for what is in the environment. */
 #ifndef DT_SESSION_PROFILE_CACHE_H
 #define DT_SESSION_PROFILE_CACHE_H
 
@@ -9,7 +10,7 @@
 enum { DT_CACHE_PATH = 4096 };
 
 /* Where the session's profile is kept, whether it is there or not. DT_E_CONFIG where there is no
- * such folder, or a card computes. */
+ * such folder, or shall be none, or a card computes. */
 dt_status dt_profile_kept(const dt_session *s, char to[DT_CACHE_PATH], dt_err *err) DT_NODISCARD;
 
 /* Keep it there, the folder made when it is missing. Ops that the file has at other numbers of
@@ -18,8 +19,9 @@ dt_status dt_profile_kept(const dt_session *s, char to[DT_CACHE_PATH], dt_err *e
 dt_status dt_profile_keep(
     const dt_session *s, dt_profile *p, char path[DT_CACHE_PATH], dt_err *err) DT_NODISCARD;
 
-/* What the names of files begin with in which auto's fronts are kept, by this build; false where
- * there is no folder for them, or the build is of a tree with changes. */
-bool dti_fronts_kept(char to[DT_CACHE_PATH]);
+/* What the names of files begin with in which auto's fronts are kept, of a dt_session, by this
+ * build; false where there is no folder for them, or the build is of a tree with changes. A
+ * dt_kept_stem. */
+bool dti_fronts_kept(const void *session, char *to, size_t bytes);
 
 #endif

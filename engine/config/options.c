@@ -230,12 +230,12 @@ static void print_range(const dt_opt *row, char *text, size_t room)
     snprintf(text, room, "%s..%s", min, max);
 }
 
-static void print_choices(const dt_opt *row, char *text, size_t room)
+static void print_choices(const dt_opt *row, const char *between, char *text, size_t room)
 {
     size_t n = 0;
     text[0] = '\0';
     for (size_t i = 0; row->choices[i] != NULL && n < room; i++)
-        n += (size_t)snprintf(text + n, room - n, "%s%s", i > 0 ? ", " : "", row->choices[i]);
+        n += (size_t)snprintf(text + n, room - n, "%s%s", i > 0 ? between : "", row->choices[i]);
 }
 
 void dt_opt_allowed(const dt_opt *row, char *text, size_t room)
@@ -250,13 +250,16 @@ void dt_opt_allowed(const dt_opt *row, char *text, size_t room)
         [DT_OPT_LIST] = "list, a,b,c",
         [DT_OPT_SIDES] = "whole number, or two as 1x7"};
     if (row->type == DT_OPT_ENUM)
-        print_choices(row, text, room);
+        print_choices(row, ", ", text, room);
     else if (ranged(row))
         print_range(row, text, room);
-    else if (row->type == DT_OPT_PATH && row->choices != NULL)
-        snprintf(text, room, "path, or %s", row->choices[0]);
-    else
+    else if (row->type == DT_OPT_PATH && row->choices != NULL) {
+        char words[64];
+        print_choices(row, " or ", words, sizeof words);
+        snprintf(text, room, "path, or %s", words);
+    } else {
         snprintf(text, room, "%s", kinds[row->type]);
+    }
 }
 
 /* The number that was meant by what is written otherwise: 1e3, 64,000 and 64_000 for a whole one,
@@ -419,7 +422,7 @@ static dt_status read_enum(const dt_opt *row, const char *text, void *to, dt_err
             return DT_OK;
         }
     char all[512];
-    print_choices(row, all, sizeof all);
+    print_choices(row, ", ", all, sizeof all);
     const char *near = dt_nearest(text, row->choices);
     if (near != NULL)
         return DT_FAIL(err, DT_E_CONFIG, "must be one of %s; did you mean '%s'?", all, near);

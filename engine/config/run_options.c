@@ -14,6 +14,7 @@ static const char *const update_words[] = {"step", "early", NULL};
 static const char *const optimizer_words[] = {"sgd", "adam", "adamw", NULL};
 static const char *const schedule_words[] = {"constant", "step", "cosine", "linear", NULL};
 static const char *const profile_words[] = {"auto", NULL};
+static const char *const cache_words[] = {"auto", "none", NULL};
 static const char *const precision_words[] = {"fp32", "tf32", "bf16", "auto", NULL};
 static const char *const algorithm_words[] = {"fast", "small", "fit", NULL};
 static const char *const best_words[] = {"off", "loss", "top1", NULL};
@@ -113,6 +114,7 @@ static const dt_opt memory_rows[] = {
     {"generations", DT_OPT_I64, AT(generations), "1", 1, 2, NULL, NULL, "of parameters, moments and running statistics whose home is the disk. 2: a step writes the next ones beside those that it reads, so that one that fails, at whatever place, is discarded whole; early updates may be clipped and looked at then, where all of these are on the disk"},
     {"checksum", DT_OPT_BOOL, AT(checksum), "off", 0, 0, NULL, NULL, "sum up what goes to the disk, and compare when it is back"},
     {"profile", DT_OPT_PATH, AT(profile), "", 0, 0, profile_words, NULL, "what 'dnntrain profile' measured: seconds by which steps are predicted and plans compared, and shares of values that are not zero, by which room for packed tensors is made. auto: what 'dnntrain profile --keep' has kept of this machine and network, if anything"},
+    {"cache", DT_OPT_PATH, AT(cache), "auto", 0, 0, cache_words, NULL, "folder in which what was measured with --keep, and what the policy auto found, stays for later runs. auto: dnntrain in $XDG_CACHE_HOME, or in ~/.cache; none: nothing is looked for and nothing stays"},
     {"any_profile", DT_OPT_BOOL, AT(any_profile), "off", 0, 0, NULL, NULL, "take a profile of another machine, version or precision"},
     {"simulate", DT_OPT_STR, AT(simulate), "", 0, 0, NULL, NULL, "a card by whose constants steps are predicted in place of this machine's; 'dnntrain list cards' names them"},
     {"calibrate", DT_OPT_F64, AT(calibrate), "0", 0, 1e12, NULL, NULL, "samples a second with all kept, by which the card's arithmetic is scaled; 0: as its constants say"},

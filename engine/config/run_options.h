@@ -104,6 +104,7 @@ typedef struct dt_memory_opts {
     int64_t generations;   /* of what steps change and the disk holds: 1 or 2 */
     bool copy_threads, checksum;
     const char *profile;        /* file, "auto", or NULL */
+    const char *cache;          /* folder, "auto" or "none" */
     bool any_profile;           /* even one of another machine */
     const char *simulate;       /* name of a card, or NULL */
     double calibrate;           /* samples a second with all kept; 0: not given */

@@ -392,7 +392,7 @@ DT_TEST_GROUP(auto_optimum)
         cmocka_unit_test(what_is_waited_for_is_asked_for_earlier),
         cmocka_unit_test(costs_off_by_a_tenth_lose_little),
     };
-    kept = dt_kept_create(NULL);
+    kept = dt_kept_create(NULL, NULL);
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     dt_kept_destroy(kept);
     return failed;

@@ -28,6 +28,30 @@ nm -D --defined-only "$libs/libdnntrain.so" | awk '$2 != "A" { sub(/@.*/, "", $3
 diff "$temp/declared" "$temp/exported" || die "< declared in include/, > exported by libdnntrain.so"
 objdump -p "$libs/libdnntrain.so" | grep -q 'SONAME *libdnntrain.so.0$' || die "its soname is not libdnntrain.so.0"
 
+# ---- what is imported ends no process, handles no signal, prints nothing and changes nothing of the host program's ----
+imports() { # OF: undefined symbols of a library, with the member each is of where it is an archive
+    nm -A --undefined-only $2 "$1" | awk '{ sub(/@.*/, "", $NF); sub(/:$/, "", $1); n = split($1, at, ":"); print at[n], $NF }'
+}
+forbidden='exit|_exit|_Exit|quick_exit|atexit|on_exit|kill|raise|signal|bsd_signal|sigaction|sigprocmask|alarm|setitimer
+printf|vprintf|puts|putchar|putc|__printf_chk|__vprintf_chk|stdout|perror|psignal|syslog|err|errx|warn|warnx|psiginfo
+secure_getenv|environ|__environ|setenv|putenv|unsetenv|clearenv|setlocale|chdir|fchdir|umask|setrlimit|fork|vfork|system
+popen|execv|execve|execvp|execlp|posix_spawn|posix_spawnp|srand|rand|srandom|random|getopt|getopt_long'
+forbidden=$(printf %s "$forbidden" | tr '\n' '|')
+wrong() { # of lines "OF SYMBOL"
+    awk -v never="^($forbidden)\$" '
+        $2 ~ never || ($2 == "abort" || $2 == "stderr") && $1 !~ /(^|\/)error\.c\.o$/ ||
+            $2 == "getenv" && $1 !~ /(^|\/)profile_cache\.c\.o$/'
+}
+missed=$(printf '%s\n' 'a.c.o exit' 'a.c.o abort' 'error.c.o abort' 'a.c.o sigaction' 'a.c.o __printf_chk' 'a.c.o snprintf' \
+    'a.c.o getenv' 'profile_cache.c.o getenv' 'a.c.o fexit' | wrong | wc -l)
+[ "$missed" = 5 ] || die "the check of imports finds $missed of 5"
+imports "$libs/libdnntrain.a" '' >"$temp/of_members"
+grep -q 'error.c.o abort$' "$temp/of_members" || die "which member imports what is not known"
+spoken=$(wrong <"$temp/of_members")
+[ -z "$spoken" ] || die "the library imports: $spoken"
+spoken=$(imports "$libs/libdnntrain.so" -D | sed 's/^[^ ]* \(abort\|stderr\)$/error.c.o \1/; s/^[^ ]* getenv$/profile_cache.c.o getenv/' | wrong)
+[ -z "$spoken" ] || die "libdnntrain.so imports: $spoken"
+
 # ---- and can be referred to from plain C, and from C++ ----
 {
     echo '#include <dnntrain.h>'
@@ -82,6 +106,51 @@ for name in plan train policy cheapest; do
     $cc -std=c11 $flags "$source/examples/$name.c" -o "$temp/static/$name" $(pkg-config --cflags dnntrain) \
         "$libs/libdnntrain.a" $(pkg-config --static --libs-only-l dnntrain | sed 's/-ldnntrain//') -fopenmp
 done
+# ---- the user's folder is asked for by what needs it, and by nothing else ----
+cat >"$temp/asks.c" <<'E3'
+#include <dnntrain.h>
+#include <stdio.h>
+#include <string.h>
+extern char **environ;
+static int asked;
+char *getenv(const char *name) /* which the library finds before that of libc */
+{
+    const size_t n = strlen(name);
+    asked += strcmp(name, "XDG_CACHE_HOME") == 0 || strcmp(name, "HOME") == 0;
+    for (char **at = environ; *at != NULL; at++)
+        if (strncmp(*at, name, n) == 0 && (*at)[n] == '=')
+            return *at + n + 1;
+    return NULL;
+}
+int main(int argc, char **argv)
+{
+    static dt_err err;
+    dt_run *run = NULL;
+    asked = 0;
+    dt_status st = dt_run_open(&run, argv[1], (const char *const *)argv + 2, (size_t)argc - 2, &err);
+    if (st == DT_OK)
+        st = dt_run_plan(run, &err);
+    dt_run_close(run);
+    fputs(err.text, stderr);
+    printf("%s\n", asked > 0 ? "asked" : "not asked");
+    return (int)st;
+}
+E3
+# shellcheck disable=SC2046,SC2086
+$cc -std=c11 -Wall -Wextra -Wpedantic -Werror $flags "$temp/asks.c" -o "$temp/asks" $(pkg-config --cflags --libs dnntrain)
+asks() { # ANSWER SETTING...
+    answer=$1
+    shift
+    got=$(XDG_CACHE_HOME="$temp/cache" "$temp/asks" "$source/configs/tiny_ini_network.ini" device.kind=cpu "$@")
+    [ "$got" = "$answer" ] || die "with $* the user's folder is $got"
+}
+asks 'not asked' memory.policy=vdnn_all
+asks 'asked' memory.profile=auto
+asks 'not asked' memory.profile=auto memory.cache=none
+asks 'not asked' memory.policy=auto memory.cache=none memory.device_budget=10MiB
+asks 'not asked' memory.policy=auto memory.cache="$temp/elsewhere" memory.device_budget=10MiB
+[ ! -e "$temp/cache" ] || [ "$(find "$temp/cache" -type f)" = '' ] || die "something is kept in the user's folder"
+
 cmake -S "$source/examples" -B "$temp/cmake" -DCMAKE_PREFIX_PATH="$temp/prefix" -DCMAKE_C_COMPILER="$cc" \
     -DCMAKE_C_FLAGS="$flags" >"$temp/log" 2>&1 && cmake --build "$temp/cmake" >>"$temp/log" 2>&1 ||
     die "find_package: $(cat "$temp/log")"

@@ -165,10 +165,15 @@ static void a_front_is_kept(void **state)
 }
 
 /* What auto makes of a program with what a folder has of it: its peak; and how much is kept. */
+static bool stem_is(const void *stem, char *to, size_t bytes)
+{
+    return snprintf(to, bytes, "%s", (const char *)stem) < (int)bytes;
+}
+
 static uint64_t peak_with(const char *stem, size_t *kept, bool *noted)
 {
     const dt_costs *costs = &dt_costs_default;
-    dt_kept *k = dt_kept_create(stem);
+    dt_kept *k = dt_kept_create(stem != NULL ? stem_is : NULL, stem);
     const dt_pass_env env = {.kept = k, .costs = costs, .budgets = {.device = 600000}};
     dt_lowered m = dt_program_of(dt_random_graph(5), DT_PROGRAM_FIRST, 16);
     dt_policies auto_alone;

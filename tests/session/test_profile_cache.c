@@ -207,6 +207,35 @@ static void folders_by_the_environment(void **state)
     dt_session_close(s);
 }
 
+/* As memory.cache says: in a folder that is named and made, or nowhere; the user's is not touched.
+ */
+static void folders_by_the_configuration(void **state)
+{
+    (void)state;
+    char path[DT_CACHE_PATH], folder[512], set[600];
+    const char *sets[] = {set};
+    dt_err err = {0};
+    fresh_cache();
+    snprintf(folder, sizeof folder, "%s", dt_temp_path("of_mine/here"));
+    for (int none = 0; none < 2; none++) {
+        dt_session *s = NULL;
+        snprintf(set, sizeof set, "memory.cache=%s", none > 0 ? "none" : folder);
+        assert_ok(dt_session_open(&s, cli_file("cache.ini", network), sets, 1, &err), &err);
+        dt_profile p = measured(s, "conv.forward x", 8, 2);
+        const dt_status st = dt_profile_keep(s, &p, path, &err);
+        dt_profile_deinit(&p);
+        dt_session_close(s);
+        assert_ok(dt_session_open(&s, cli_file("cache.ini", network), sets, 1, &err), &err);
+        assert_int_equal(st, none > 0 ? DT_E_CONFIG : DT_OK);
+        assert_int_equal(s->costs.n_entry, none > 0 ? 0 : 1);
+        assert_true(none > 0 || strncmp(path, folder, strlen(folder)) == 0);
+        assert_has(s->note, none > 0 ? "none is taken: with memory.cache = none" : "");
+        dt_session_close(s);
+        assert_has(err.text, none > 0 ? "memory.cache = none nothing is kept" : "");
+    }
+    assert_int_not_equal(access(getenv("XDG_CACHE_HOME"), F_OK), 0);
+}
+
 /* From outside: measured, kept, and taken. What stands in the way of a measurement at all, other
  * work on this machine, is no failure of this test. */
 static void from_the_command_line(void **state)
@@ -258,6 +287,7 @@ DT_TEST_GROUP(profile_cache)
         cmocka_unit_test(a_broken_file_is_a_note),
         cmocka_unit_test(a_folder_that_cannot_be_made),
         cmocka_unit_test(folders_by_the_environment),
+        cmocka_unit_test(folders_by_the_configuration),
         cmocka_unit_test(from_the_command_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -44,21 +44,35 @@ const char *dt_home_name(const dt_home *h, char to[DT_HOME_NAME_BYTES])
     return to;
 }
 
-bool dti_home_known(const dt_graph *g, const char *glob)
+static const dt_port of_buffer[] = {DT_P, DT_Q}, of_weight[] = {DT_P, DT_DP, DT_M};
+
+static void add_names(dti_home_names *names, const char *node, const dt_param_info *p)
 {
-    static const dt_port of_buffer[] = {DT_P, DT_Q}, of_weight[] = {DT_P, DT_DP, DT_M};
+    const size_t n = p->buffer ? DT_COUNT(of_buffer) : DT_COUNT(of_weight);
+    for (size_t w = 0; w < n; w++)
+        snprintf(names->of[names->n++], DT_HOME_NAME_BYTES, "%s.%s%s", node, p->name,
+            word_of(p->buffer ? of_buffer[w] : of_weight[w]));
+}
+
+dt_status dti_home_names_of(const dt_graph *g, dti_home_names *names, dt_err *err)
+{
+    size_t params = 0;
     for (size_t i = 0; i < g->n_node; i++)
-        for (int k = 0; k < g->node[i].info.n_param; k++) {
-            const dt_param_info *p = &g->node[i].info.param[k];
-            const size_t n = p->buffer ? DT_COUNT(of_buffer) : DT_COUNT(of_weight);
-            for (size_t w = 0; w < n; w++) {
-                char name[DT_HOME_NAME_BYTES];
-                snprintf(name, sizeof name, "%s.%s%s", g->node[i].name, p->name,
-                    word_of(p->buffer ? of_buffer[w] : of_weight[w]));
-                if (dt_glob(glob, name))
-                    return true;
-            }
-        }
+        params += (size_t)g->node[i].info.n_param;
+    *names = (dti_home_names){.of = dt_alloc(params * DT_COUNT(of_weight), sizeof *names->of)};
+    if (names->of == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for the names of %zu parameters", params);
+    for (size_t i = 0; i < g->n_node; i++)
+        for (int k = 0; k < g->node[i].info.n_param; k++)
+            add_names(names, g->node[i].name, &g->node[i].info.param[k]);
+    return DT_OK;
+}
+
+bool dti_home_known(const dti_home_names *names, const char *glob)
+{
+    for (size_t i = 0; i < names->n; i++)
+        if (dt_glob(glob, names->of[i]))
+            return true;
     return false;
 }
 

@@ -26,8 +26,14 @@ enum { DT_HOME_NAME_BYTES = DT_TENSOR_NAME_BYTES + 16 };
 /* What a tensor of the map is called here. Returns @to. */
 const char *dt_home_name(const dt_home *h, char to[DT_HOME_NAME_BYTES]);
 
-/* Whether the glob matches a persistent tensor that some training of the network has. */
-bool dti_home_known(const dt_graph *g, const char *glob);
+/* What the persistent tensors are called that some training of the network has. Release with
+ * dt_free(names->of); a zeroed one has none. */
+typedef struct dti_home_names {
+    size_t n;
+    char (*of)[DT_HOME_NAME_BYTES];
+} dti_home_names;
+dt_status dti_home_names_of(const dt_graph *g, dti_home_names *names, dt_err *err) DT_NODISCARD;
+bool dti_home_known(const dti_home_names *names, const char *glob); /* it matches one of them */
 
 /* "device", "host" or "disk"; -1: no such place. */
 int dti_home_place(const char *word);

@@ -24,8 +24,24 @@ typedef struct line {
     char at[512]; /* "FILE:LINE" */
 } line;
 
+/* What globs may match. @layers: ends with NULL; @tensors: made when the first line wants them */
+typedef struct known {
+    const dt_graph *graph;
+    const char **layers;
+    dti_home_names tensors;
+} known;
+
+/* Whether what is said now is told: a section may have 60,000 mistakes, and a trail has room for
+ * some 200, so the rest is counted and not thought about. */
+static bool is_told(const dt_err *err)
+{
+    return err != NULL && err->lost == 0;
+}
+
 static dt_status unknown_word(const line *l, const char *word, dt_pin after, dt_err *err)
 {
+    if (!is_told(err))
+        return DT_FAIL(err, DT_E_CONFIG, "%s: [" DT_LAYER_FATES "]", l->at);
     char all[1024] = "";
     size_t n = 0, codecs;
     const dt_codec *const *codec = dt_codec_all(&codecs);
@@ -59,15 +75,10 @@ static dt_status unknown_word(const line *l, const char *word, dt_pin after, dt_
         near != NULL ? "'?" : "");
 }
 
-static dt_status no_layer(const line *l, const dt_graph *g, dt_err *err)
+static dt_status no_layer(const line *l, const known *k, dt_err *err)
 {
-    const char **names = dt_alloc(g->n_node + 1, sizeof *names);
-    if (names == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for the names of %zu layers", g->n_node);
-    for (size_t i = 0; i < g->n_node; i++)
-        names[i] = g->node[i].name;
-    const char *near = dt_nearest(l->glob, names);
-    dt_free(names);
+    const dt_graph *g = k->graph;
+    const char *near = is_told(err) ? dt_nearest(l->glob, k->layers) : NULL;
     if (near != NULL)
         return DT_FAIL(err, DT_E_CONFIG,
             "%s: [" DT_LAYER_FATES "] '%.100s' matches no layer, did you mean '%s'?", l->at,
@@ -152,7 +163,7 @@ static dt_status check_codec(const line *l, const dt_codec *codec, dt_dtype valu
 
 /* "home host" */
 static dt_status read_home(
-    dt_layer_fates *f, const line *l, const dt_graph *g, const char *at, dt_err *err)
+    dt_layer_fates *f, const line *l, known *all, const char *at, dt_err *err)
 {
     char word[64], rest[64];
     at = next_word(at, word);
@@ -162,7 +173,9 @@ static dt_status read_home(
         return DT_FAIL(err, DT_E_CONFIG,
             "%s: [" DT_LAYER_FATES "] %.100s = %.100s: write home device, home host or home disk",
             l->at, l->glob, l->value);
-    if (!dti_home_known(g, l->glob))
+    if (all->tensors.of == NULL)
+        DT_CHECK(dti_home_names_of(all->graph, &all->tensors, err));
+    if (!dti_home_known(&all->tensors, l->glob))
         return DT_FAIL(err, DT_E_CONFIG,
             "%s: [" DT_LAYER_FATES
             "] '%.100s' matches no parameter, gradient or moments, which are "
@@ -171,13 +184,14 @@ static dt_status read_home(
     return dti_home_rules_add(&f->homes, l->glob, (dt_tier)tier, err);
 }
 
-static dt_status read_line(dt_layer_fates *f, const line *l, const dt_graph *g, dt_err *err)
+static dt_status read_line(dt_layer_fates *f, const line *l, known *all, dt_err *err)
 {
+    const dt_graph *g = all->graph;
     bool any = false;
     char first[64];
     const char *rest = next_word(l->value, first);
     if (strcmp(first, home_word) == 0)
-        return read_home(f, l, g, rest, err);
+        return read_home(f, l, all, rest, err);
     dt_layer_fate fate;
     dt_status st = read_fate(l, &fate, err);
     if (st == DT_OK)
@@ -189,18 +203,14 @@ static dt_status read_line(dt_layer_fates *f, const line *l, const dt_graph *g, 
             f->node[i] = fate;
             any = true;
         }
-    const dt_status match = any ? DT_OK : no_layer(l, g, err);
+    const dt_status match = any ? DT_OK : no_layer(l, all, err);
     return st != DT_OK ? st : match;
 }
 
-static dt_status read_section(
-    dt_layer_fates *f, const dt_config *c, size_t section, const dt_graph *g, bool old, dt_err *err)
+static dt_status read_lines(
+    dt_layer_fates *f, const dt_config *c, size_t section, known *all, bool old, dt_err *err)
 {
     dt_status first = DT_OK;
-    f->node = dt_alloc(g->n_node, sizeof *f->node);
-    if (f->node == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for the fates of %zu layers", g->n_node);
-    f->n = g->n_node;
     for (size_t i = 0; i < dt_config_key_count(c, section); i++) {
         line l = {.old = old};
         const char *file = NULL;
@@ -208,10 +218,28 @@ static dt_status read_section(
         dt_config_key(c, section, i, &l.glob, &l.value, &number);
         (void)dt_config_get(c, DT_LAYER_FATES, l.glob, &file, &number);
         dt_config_place(l.at, sizeof l.at, file, number);
-        const dt_status st = read_line(f, &l, g, err);
+        const dt_status st = read_line(f, &l, all, err);
         first = first != DT_OK ? first : st;
     }
     return first;
+}
+
+static dt_status read_section(
+    dt_layer_fates *f, const dt_config *c, size_t section, const dt_graph *g, bool old, dt_err *err)
+{
+    known all = {.graph = g, .layers = dt_alloc(g->n_node + 1, sizeof(char *))};
+    f->node = dt_alloc(g->n_node, sizeof *f->node);
+    if (f->node == NULL || all.layers == NULL) {
+        dt_free(all.layers);
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for the fates of %zu layers", g->n_node);
+    }
+    f->n = g->n_node;
+    for (size_t i = 0; i < g->n_node; i++)
+        all.layers[i] = g->node[i].name;
+    const dt_status st = read_lines(f, c, section, &all, old, err);
+    dt_free(all.layers);
+    dt_free(all.tensors.of);
+    return st;
 }
 
 dt_status dt_layer_fates_open(

@@ -498,6 +498,37 @@ static void wrong_lines_are_named_with_their_place(void **state)
     }
 }
 
+/* So many lines, each wrong: what there is room for is told, with the nearest word; the rest is
+ * counted, and no names are made for it. */
+static void of_thousands_of_wrong_lines_some_are_told(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {".* = keep", "* = squash", "d = home host"};
+    enum { LINES = 60000, LINE = 32 };
+    dt_session *s = open_with("", "keep_all");
+    for (size_t k = 0; k < DT_COUNT(wrong); k++) {
+        char *text = dt_alloc(LINES + 2, LINE);
+        size_t n = (size_t)snprintf(text, LINE, "[memory.layers]\npol = keep\n");
+        for (int i = 0; i < LINES; i++)
+            n += (size_t)snprintf(text + n, LINE, "x%d%s\n", i, wrong[k]);
+        dt_config *c = NULL;
+        dt_layer_fates f;
+        static dt_err err;
+        dt_err_clear(&err);
+        assert_ok(dti_config_parse(&c, "many.ini", text, n, &err), &err);
+        const long calls = dt_alloc_calls();
+        assert_int_equal(dt_layer_fates_open(&f, c, s->graph, false, &err), DT_E_CONFIG);
+        assert_true(dt_alloc_calls() - calls < 1000);
+        assert_has(err.text, "many.ini:2: [memory.layers] 'pol' matches no layer, did you mean");
+        assert_has(err.text, "many.ini:52: ");
+        assert_true(err.n > LINES && err.lost > LINES / 2 && err.lost < err.n);
+        dt_layer_fates_close(&f);
+        dt_config_destroy(c);
+        dt_free(text);
+    }
+    dt_session_close(s);
+}
+
 /* A codec that a build is without is no misspelling: what it wants is said, wherever one names it.
  */
 static void a_codec_that_was_not_built_says_what_it_wants(void **state)
@@ -646,6 +677,7 @@ DT_TEST_GROUP(memory_layers)
         cmocka_unit_test(a_fused_layer_goes_by_both_names),
         cmocka_unit_test(a_codec_that_was_not_built_says_what_it_wants),
         cmocka_unit_test(wrong_lines_are_named_with_their_place),
+        cmocka_unit_test(of_thousands_of_wrong_lines_some_are_told),
         cmocka_unit_test(a_lossy_codec_is_refused_where_values_are_bf16),
         cmocka_unit_test(fates_can_be_set_on_the_command_line),
         cmocka_unit_test(networks_with_a_name_have_layers_too),

@@ -30,7 +30,7 @@ objdump -p "$libs/libdnntrain.so" | grep -q 'SONAME *libdnntrain.so.0$' || die "
 
 # ---- what is imported ends no process, handles no signal, prints nothing and changes nothing of the host program's ----
 imports() { # OF: undefined symbols of a library, with the member each is of where it is an archive
-    nm -A --undefined-only $2 "$1" | awk '{ sub(/@.*/, "", $NF); sub(/:$/, "", $1); n = split($1, at, ":"); print at[n], $NF }'
+    nm -A ${2:+"$2"} --undefined-only "$1" | awk '{ sub(/@.*/, "", $NF); sub(/:$/, "", $1); n = split($1, at, ":"); print at[n], $NF }'
 }
 forbidden='exit|_exit|_Exit|quick_exit|atexit|on_exit|kill|raise|signal|bsd_signal|sigaction|sigprocmask|alarm|setitimer
 printf|vprintf|puts|putchar|putc|__printf_chk|__vprintf_chk|stdout|perror|psignal|syslog|err|errx|warn|warnx|psiginfo

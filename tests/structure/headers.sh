@@ -2,7 +2,8 @@
 # Every header compiles alone, twice over, as C11; those of engine/ and include/ together as C++17 too, because
 # CUDA sources and others' programs include them. Its guard is its path. Headers of the CUDA device that include NVIDIA's need those; those of
 # its kernels are read as tests read them, where a processor's thread stands for one of the card.
-# Every file of code begins with a comment that says what it is.
+# Every file of code begins with a comment that says what it is, and so does every script and every file of CMake's, behind
+# its #! line where it has one.
 set -eu
 cd "${1:-$(dirname -- "$0")/../..}"
 warn='-Wall -Wextra -Wpedantic -Wundef -Werror'
@@ -37,8 +38,33 @@ unsaid() { # FOLDER...: files that do not begin with a comment; fails where ther
             END { exit wrong }' {} +
 }
 
+# One that has no dot in its name is a script by its #!; a docstring says it of Python, "#" alone or a word to a tool does not.
+unsaid_script() { # FOLDER...
+    find "$@" -type f \( -name '*.sh' -o -name '*.py' -o -name '*.awk' -o -name '*.cmake' -o -name CMakeLists.txt -o ! -name '*.*' \) \
+        ! -path '*/corpus/*' -exec awk '
+        FNR == 1 { file = FILENAME; sub(/.*\//, "", file); due = file ~ /\./ || /^#!/ }
+        FNR == 1 && /^#!/ { next }
+        due && !(/^(#|""") *[^# ]/ && !/^# *(shellcheck|pylint|-\*-)/) {
+            print FILENAME " does not begin with what it is"
+            wrong = 1
+        }
+        { due = 0 }
+        END { exit wrong }' {} +
+}
+
 printf '#include "a.h"\n/* What it is. */\n' >"$temp/late.c"
 ! unsaid "$temp" >/dev/null || { echo "self-test: a file that begins without a comment was missed"; exit 1; }
+mkdir "$temp/scripts"
+printf '#!/bin/sh\nset -eu\n# What it is.\n' >"$temp/scripts/bare"
+printf '#!/bin/sh\n# shellcheck disable=SC2086\n' >"$temp/scripts/disabled.sh"
+printf 'import os\n"""What it is."""\n' >"$temp/scripts/late.py"
+printf 'add_test(NAME a)\n' >"$temp/scripts/CMakeLists.txt"
+printf '#!/usr/bin/env python3\n"""What it is."""\n' >"$temp/scripts/said"
+printf 'a word\n' >"$temp/scripts/data"
+[ "$(unsaid_script "$temp/scripts" | wc -l)" = 4 ] || { echo "self-test: of 4 silent scripts it finds: $(unsaid_script "$temp/scripts")"; exit 1; }
+for room in CMakeLists.txt dnntrain .ci cmake debian docs engine memory layers data models session tools include examples tests; do
+    [ ! -e $room ] || unsaid_script $room || failed=1
+done
 for room in engine memory layers data models session tools include examples tests; do
     [ ! -d $room ] || unsaid $room || failed=1
 done

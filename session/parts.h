@@ -3,7 +3,6 @@
 #ifndef DT_SESSION_PARTS_H
 #define DT_SESSION_PARTS_H
 
-#include "session/open.h"
 #include "session/session.h"
 
 /* Set train.micro_batch by the rule of the first policy that has one (struct dt_parts): the most

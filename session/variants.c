@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "session/open.h"
 #include "session/run.h"
 
 static const char policy_section[] = "policy.";

@@ -3,7 +3,6 @@
 #ifndef DT_SESSION_VARIANTS_H
 #define DT_SESSION_VARIANTS_H
 
-#include "session/open.h"
 #include "session/session.h"
 
 enum { DT_VARIED_KEYS = 16, DT_VARIANT_ROWS = 512 };

@@ -1,5 +1,7 @@
 /* A plan as a picture: across, the ops in their order; upwards, addresses, what lies there and how
  * far it goes; what colours mean. */
+#include "tools/plan_map.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

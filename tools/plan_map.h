@@ -3,18 +3,7 @@
 #ifndef DT_TOOLS_PLAN_MAP_H
 #define DT_TOOLS_PLAN_MAP_H
 
-#include <stdio.h>
-
-#include "memory/time/simulate.h"
-
-/* A plan to be drawn, which must be verified; borrowed. @time: its rows as predicted; @measured: as
- * they were traced; both may be NULL, and rows that have no duration are left out. @budget: bytes
- * that the device may use; 0: any. */
-typedef struct dt_plan_picture {
-    const dt_plan *plan;
-    const dt_timeline *time, *measured;
-    uint64_t budget;
-} dt_plan_picture;
+#include "tools/plan_map_box.h"
 
 /* Print @n plans, one below the other on one scale of bytes, as an SVG document that needs nothing
  * else; pointing at a box shows what it is. DT_E_NOMEM. What is wrong with @f is left to the

@@ -2,7 +2,7 @@
 #ifndef DT_TOOLS_PLAN_MAP_TIME_H
 #define DT_TOOLS_PLAN_MAP_TIME_H
 
-#include "tools/plan_map.h"
+#include "tools/plan_map_box.h"
 
 /* The lanes in seconds, waits in red. */
 double dti_map_time_tall(const dt_plan_picture *v);

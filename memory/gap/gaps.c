@@ -1,6 +1,7 @@
 /* Choosing among gaps, and the queues of those that are offloaded. */
 #include "memory/gap/gaps.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -395,4 +396,28 @@ double dti_load_over(const dti_gaps *g, const dti_idle *i)
 double dti_left_over(const dti_gaps *g, const dti_idle *i)
 {
     return g->over[i->gap.to_pos] - g->over[i->gap.from_pos + 1];
+}
+
+static dti_gap_score *const summed[DTI_GAP_SCORES] = {
+    dti_absence, dti_absence_area, dti_load_over, dti_left_over};
+
+void dti_gaps_weigh(dti_gaps *g, const double weight[DTI_GAP_SCORES])
+{
+    for (int k = 0; k < DTI_GAP_SCORES; k++) {
+        double most = 0;
+        for (size_t n = 0; n < g->n; n++)
+            if (!g->idle[n].fixed)
+                most = fmax(most, fabs(summed[k](g, &g->idle[n])));
+        g->weight[k] = most > 0 ? weight[k] / most : 0;
+    }
+    g->asked = NULL;
+}
+
+double dti_weighted(const dti_gaps *g, const dti_idle *i)
+{
+    double sum = 0;
+    for (int k = 0; k < DTI_GAP_SCORES; k++)
+        if (g->weight[k] > 0)
+            sum += g->weight[k] * summed[k](g, i);
+    return sum;
 }

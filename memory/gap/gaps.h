@@ -44,6 +44,9 @@ typedef struct dti_ranked {
     int32_t idle;
 } dti_ranked;
 
+/* Absence, its area, load over and left over, in this order; see the end of this file. */
+enum { DTI_GAP_SCORES = 4 };
+
 /**
  * struct dti_gaps - a program's gaps, in the order of their tensors.
  * @begin @end @load: by place, see struct dti_load_curve
@@ -61,6 +64,7 @@ typedef struct dti_ranked {
  * @asked:   the score by which the best was asked for since what is left last changed; NULL: none
  * @ranked:  n_ranked gaps by that score, made when it is asked for once more
  * @next:    none ranked before it is over the peak @next_peak
+ * @weight:  of each score in dti_weighted, by its scale; see dti_gaps_weigh
  */
 typedef struct dti_gaps {
     size_t n_place, n, n_offload;
@@ -80,6 +84,7 @@ typedef struct dti_gaps {
     dti_ranked *ranked;
     size_t n_ranked, next;
     int32_t next_peak;
+    double weight[DTI_GAP_SCORES];
 } dti_gaps;
 
 /* Room for what was chosen, which is nothing yet; curve and gaps are there and stay the caller's.
@@ -126,5 +131,11 @@ double dti_absence_area(const dti_gaps *g, const dti_idle *i);
  * left, where it is above. */
 double dti_load_over(const dti_gaps *g, const dti_idle *i);
 double dti_left_over(const dti_gaps *g, const dti_idle *i);
+
+/* The four scores weighted and summed, each as a share of the most that it is of any gap when
+ * dti_gaps_weigh is called, without its sign: seconds, seconds times bytes and bytes are alike
+ * then. A score that is 0 of all gaps adds nothing. */
+void dti_gaps_weigh(dti_gaps *g, const double weight[DTI_GAP_SCORES]);
+double dti_weighted(const dti_gaps *g, const dti_idle *i);
 
 #endif

@@ -6,32 +6,65 @@
  *     wdoa   load above the limit, summed over the ops of the absence
  *     swdoa  the same of the load that is left by what was picked before, where it is above
  *
+ *     combined  the four weighted and summed, each as a share of the most that it is of any gap
+ *     search    combined by the weights of which the plan is the best
+ *
  * With a limit the load stays within it and ops wait for copies where they must; without one,
  * nothing waits, and what hides is swapped.
  *
  * Ours differs: a copy back is charged as what it takes, where the published code charges another
  * copy out. When the highest place is within the limit, the next that is above is looked at; the
- * paper has one peak. Scores are not combined, by votes or otherwise. A value is taken to be
- * finished with the op that made it, where the code waits for some ops more. Without a limit, wdoa
- * and swdoa count from no load at all. The input is not copied out, but fetched again. */
+ * paper has one peak. A value is taken to be finished with the op that made it, where the code
+ * waits for some ops more. Without a limit, wdoa and swdoa count from no load at all. The input is
+ * not copied out, but fetched again.
+ *
+ * The paper finds the weights of its combination by Bayesian optimization, which proposes each next
+ * set by a model of those tried; its release adds up ranks instead. Here a set is drawn without
+ * looking at the ones before: each score alone, all alike, and then evenly from all weights whose
+ * sum is one. Sets are counted and drawn from a seed, a set's worth is that of its real plan,
+ * simulated, and each score alone is among them, so that none of the four is ahead of the search.
+ */
+#include <math.h>
+
+#include "engine/base/philox.h"
 #include "memory/gap/planner.h"
 
+enum { SWDOA, DOA, AOA, WDOA, COMBINED, SEARCH, ALIKE = COMBINED };
+
+/* @weight: in the order of dti_gaps_weigh */
 typedef struct options {
     int score;
     uint64_t budget, least;
+    double weight[DTI_GAP_SCORES];
+    int64_t samples, seed;
 } options;
 
-static const char *const names[] = {"swdoa", "doa", "aoa", "wdoa", NULL};
-static dti_gap_score *const scores[] = {
-    dti_left_over, dti_absence, dti_absence_area, dti_load_over};
+static const char *const names[] = {[SWDOA] = "swdoa",
+    [DOA] = "doa",
+    [AOA] = "aoa",
+    [WDOA] = "wdoa",
+    [COMBINED] = "combined",
+    [SEARCH] = "search",
+    NULL};
+static dti_gap_score *const scores[] = {[SWDOA] = dti_left_over,
+    [DOA] = dti_absence,
+    [AOA] = dti_absence_area,
+    [WDOA] = dti_load_over,
+    [COMBINED] = dti_weighted};
 
 #define AT(f) offsetof(options, f)
 /* clang-format off */
 static const dt_opt opts[] = {
-    {"score",  DT_OPT_ENUM,  AT(score),  "swdoa", 0, 0, names, NULL, "by which values are picked"},
-    {"budget", DT_OPT_BYTES, AT(budget), "0",     0, 0, NULL,  NULL, "limit of the load; 0: memory.device_budget. Without one no op waits"},
-    {"least",  DT_OPT_BYTES, AT(least),  "1MiB",  0, 0, NULL,  NULL, "bytes of the smallest tensor that is swapped"},
-    {NULL,     DT_OPT_I64,   0,          NULL,    0, 0, NULL,  NULL, NULL},
+    {"score",   DT_OPT_ENUM,  AT(score),     "swdoa", 0, 0,     names, NULL, "by which values are picked; combined: all, weighted; search: weighted by what makes the best plan"},
+    {"budget",  DT_OPT_BYTES, AT(budget),    "0",     0, 0,     NULL,  NULL, "limit of the load; 0: memory.device_budget. Without one no op waits"},
+    {"least",   DT_OPT_BYTES, AT(least),     "1MiB",  0, 0,     NULL,  NULL, "bytes of the smallest tensor that is swapped"},
+    {"w_doa",   DT_OPT_F64,   AT(weight[0]), "1",     0, 1e6,   NULL,  NULL, "combined: weight of the duration of absence"},
+    {"w_aoa",   DT_OPT_F64,   AT(weight[1]), "1",     0, 1e6,   NULL,  NULL, "combined: of its area"},
+    {"w_wdoa",  DT_OPT_F64,   AT(weight[2]), "1",     0, 1e6,   NULL,  NULL, "combined: of the load above the limit"},
+    {"w_swdoa", DT_OPT_F64,   AT(weight[3]), "1",     0, 1e6,   NULL,  NULL, "combined: of what earlier picks leave of it"},
+    {"samples", DT_OPT_I64,   AT(samples),   "16",    5, 10000, NULL,  NULL, "search: sets of weights that are planned; each score alone, all alike, the others drawn"},
+    {"seed",    DT_OPT_I64,   AT(seed),      "1",     0, 1e15,  NULL,  NULL, "search: of the sets that are drawn"},
+    {NULL,      DT_OPT_I64,   0,             NULL,    0, 0,     NULL,  NULL, NULL},
 };
 /* clang-format on */
 
@@ -48,6 +81,7 @@ static dt_status swap(dti_planner *x, const options *o, dti_idle *i, dt_err *err
 static dt_status choose(dti_planner *x, const void *given, dt_err *err)
 {
     const options *o = given;
+    dti_gaps_weigh(&x->gaps, o->weight);
     while (x->gaps.peak != DT_NONE) {
         dti_idle *i = dti_gaps_best(&x->gaps, scores[o->score]);
         if (i != NULL)
@@ -58,12 +92,97 @@ static dt_status choose(dti_planner *x, const void *given, dt_err *err)
     return DT_OK;
 }
 
+static uint64_t budget_of(const dt_pass_env *env)
+{
+    const options *o = env->opts;
+    return o->budget > 0 ? o->budget : env->budgets.device;
+}
+
+static dt_status pick(dt_program *p, const dt_pass_env *env, dt_err *err)
+{
+    const options *o = env->opts;
+    const dti_planner_opts with = {.budget = budget_of(env), .least = o->least};
+    return dti_planner_run(p, env, &with, choose, err);
+}
+
+/* ---- the search ---- */
+
+/* Even over all weights whose sum is one: exponential draws, divided by their sum. */
+static void draw(int64_t sample, options *o)
+{
+    const dt_u32x4 ctr = {.v = {(uint32_t)sample}};
+    const dt_u32x4 r = dt_philox(ctr, (uint32_t)o->seed, (uint32_t)((uint64_t)o->seed >> 32));
+    double sum = 0;
+    for (int k = 0; k < DTI_GAP_SCORES; k++)
+        sum += o->weight[k] = -log(((double)r.v[k] + 0.5) * 0x1p-32);
+    for (int k = 0; k < DTI_GAP_SCORES; k++)
+        o->weight[k] /= sum;
+}
+
+/* The options of so manyth set. */
+static options set(const options *given, int64_t sample)
+{
+    options o = *given;
+    o.score = sample < COMBINED ? (int)sample : COMBINED;
+    for (int k = 0; k < DTI_GAP_SCORES; k++)
+        o.weight[k] = 1.0 / DTI_GAP_SCORES;
+    if (sample > ALIKE)
+        draw(sample, &o);
+    return o;
+}
+
+static dt_status try_out(
+    const dt_program *p, const dt_pass_env *env, dt_pass_cost *cost, dt_err *err)
+{
+    dt_program *q = NULL;
+    dt_status st = dt_program_copy(&q, p, err);
+    if (st == DT_OK)
+        st = dt_program_index(q, err);
+    if (st == DT_OK)
+        st = pick(q, env, err);
+    if (st == DT_OK)
+        st = dti_pass_cost_of(env, q, cost, err);
+    dt_program_destroy(q);
+    return st;
+}
+
+/* The fastest that fits; without a budget, where none takes longer, that of the fewest bytes. */
+static bool better(const dt_pass_cost *a, const dt_pass_cost *b, uint64_t budget)
+{
+    if (budget == 0 || a->device > budget || b->device > budget)
+        return a->device < b->device || (a->device == b->device && a->seconds < b->seconds);
+    return a->seconds < b->seconds;
+}
+
+static dt_status search(dt_program *p, const dt_pass_env *env, options *found, dt_err *err)
+{
+    const options *given = env->opts;
+    dt_pass_cost least = {0};
+    dt_pass_env e = *env;
+    for (int64_t n = 0; n < given->samples; n++) {
+        dt_pass_cost cost = {0};
+        const options o = set(given, n);
+        e.opts = &o;
+        DT_CHECK(try_out(p, &e, &cost, err));
+        if (n > 0 && !better(&cost, &least, budget_of(env)))
+            continue;
+        least = cost;
+        *found = o;
+    }
+    return DT_OK;
+}
+
 static dt_status autoswap(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
     const options *o = env->opts;
-    const dti_planner_opts with = {
-        .budget = o->budget > 0 ? o->budget : env->budgets.device, .least = o->least};
-    return dti_planner_run(p, env, &with, choose, err);
+    options found = *o;
+    dt_pass_env e = *env;
+    if (p->loss == DT_NONE)
+        return DT_OK;
+    if (o->score == SEARCH)
+        DT_CHECK(search(p, env, &found, err));
+    e.opts = &found;
+    return pick(p, &e, err);
 }
 
 const dt_policy dt_policy_autoswap = {

@@ -26,3 +26,11 @@ const dt_account_desc *dt_account_find(const char *name)
             return all_accounts[i];
     return NULL;
 }
+
+dt_status dti_account_fused(const dt_node *nd, dt_err *err)
+{
+    return DT_FAIL(err, DT_E_CONFIG,
+        "%s is a %s with a %s fused into it, and accounts count layer by layer; write [model] fuse "
+        "= off",
+        nd->name, nd->desc->name, nd->with);
+}

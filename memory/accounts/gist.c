@@ -140,10 +140,12 @@ static dt_status size_up(account *a, size_t at, int32_t id, int64_t batch, dt_er
 static dt_status read_node(account *a, size_t i, dt_err *err)
 {
     const dt_node *nd = &a->g->node[i];
-    if (fact_of(nd) == DT_COUNT(facts) || nd->with[0] != '\0')
+    if (nd->with[0] != '\0')
+        return dti_account_fused(nd, err);
+    if (fact_of(nd) == DT_COUNT(facts))
         return DT_FAIL(err, DT_E_CONFIG,
             "%s, a %s: Gist's count is of convolutions, fully connected layers, ReLU, poolings, "
-            "norms, dropout, concat and add; write [model] fuse = off",
+            "norms, dropout, concat and add",
             nd->name, nd->desc->name);
     for (int x = 0; x < nd->n_in; x++) {
         feature_map *in = map_of(a, nd->in[x]);

@@ -66,11 +66,20 @@ static dt_status read_kinds(account *a, const dt_graph *g, int64_t batch, dt_err
         while (k < DT_COUNT(kinds) && strcmp(kinds[k].layer, nd->desc->name) != 0)
             k++;
         const int32_t before = i > 0 ? (int32_t)i - 1 : DT_GRAPH_INPUT;
-        if (k == DT_COUNT(kinds) || nd->with[0] != '\0' || nd->n_in != 1 || nd->in[0] != before)
+        if (nd->with[0] != '\0')
+            return dti_account_fused(nd, err);
+        if (k == DT_COUNT(kinds))
             return DT_FAIL(err, DT_E_CONFIG,
-                "%s, a %s: SuperNeurons' table is of chains of convolutions, poolings, norms, "
-                "activations, dropout and fc; write [model] fuse = off",
+                "%s, a %s: SuperNeurons' table is counted here of convolutions, poolings, norms, "
+                "activations, dropout, fc and a loss; what such a layer's backward reads in their "
+                "release is not known",
                 nd->name, nd->desc->name);
+        if (nd->n_in != 1 || nd->in[0] != before)
+            return DT_FAIL(err, DT_E_CONFIG,
+                "%s does not follow on %s alone: SuperNeurons' table is counted here of chains, "
+                "which a network with branches is not; its policy, memory.policy = superneurons, "
+                "plans any network",
+                nd->name, i > 0 ? g->node[i - 1].name : "the input");
         a->kind[i] = kinds[k].kind;
         /* the loss gives probabilities, as many as the scores that it takes */
         const dt_shape in = dt_graph_shape(g, before);

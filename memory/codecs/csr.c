@@ -1,6 +1,7 @@
-/* Compressed sparse rows as in Gist: the tensor is a matrix of 256 columns, so that a column is one
- * byte. Row ends count within a chunk; a chunk's values come before its columns, which are filled
- * up to whole words with zeros. The values may be small floats. */
+/* Compressed sparse rows as in Gist (Jain et al., ISCA 2018): the tensor is a matrix of 256
+ * columns, so that a column is one byte. Row ends count within a chunk; a chunk's values come
+ * before its columns, which are filled up to whole words with zeros. The values may be small
+ * floats. */
 #include "memory/codecs/sparse.h"
 
 enum { ROW = 256 };

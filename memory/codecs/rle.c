@@ -1,7 +1,9 @@
-/* Run lengths: of each run of zeros, and of the values behind it, a byte each, and the values
- * themselves. Runs end with rows of 128, so that a byte holds any length and where they begin is
- * told by the mask alone. A chunk's runs come before its values, filled up to whole words with
- * zeros; how many runs it has stands behind the table. */
+/* Run lengths, one of the four codecs of CSWAP (Chen et al., CLUSTER 2021) and of those
+ * that cDMA compares (Rhu et al., HPCA 2018), in a layout of our own: of each run of zeros, and of
+ * the values behind it, a byte each, and the values themselves. Runs end with rows of 128, so that
+ * a byte holds any length and where they begin is told by the mask alone. A chunk's runs come
+ * before its values, filled up to whole words with zeros; how many runs it has stands behind the
+ * table. */
 #include "memory/codecs/sparse.h"
 
 enum { ROW = 128, ROW_WORDS = ROW / 32 };

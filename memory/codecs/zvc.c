@@ -1,5 +1,6 @@
-/* Zero-value compression: a mask word for 32 elements, and the elements that are not zero. All
- * masks come first, so that the place of each is known. */
+/* Zero-value compression (cDMA: Rhu et al., HPCA 2018): a mask word for 32 elements, and
+ * the elements that are not zero. Theirs puts each mask before its elements; here all masks come
+ * first, so that the place of each is known. */
 #include "memory/codecs/sparse.h"
 
 static size_t measure(const dti_chunk *c, const uint8_t *from, uint8_t *mask)

@@ -214,6 +214,14 @@ static void slots_save_what_the_release_does(void **state)
     }
 }
 
+/* A density of nothing is no mistake: one slot is open, as for all that fill less than that. */
+static void a_slot_is_always_open(void **state)
+{
+    (void)state;
+    assert_true(dti_vdnn_slots(0, 8) == 0.125 && dti_vdnn_slots(0.12, 8) == 0.125);
+    assert_true(dti_vdnn_slots(0.125, 8) == 0.25 && dti_vdnn_slots(1, 8) == 1);
+}
+
 /* What moves is vDNN's, so is what it takes, or what the budget leaves; and no step takes longer.
  * With bytes enough forward takes no longer than its ops or its copies in a chain. */
 static void no_join_costs_neither_bytes_nor_time(void **state)
@@ -910,6 +918,7 @@ DT_TEST_GROUP(systems)
         cmocka_unit_test(all_but_the_last_convolution_leave),
         cmocka_unit_test(the_cache_moves_nothing_that_fits),
         cmocka_unit_test(slots_save_what_the_release_does),
+        cmocka_unit_test(a_slot_is_always_open),
         cmocka_unit_test(no_join_costs_neither_bytes_nor_time),
         cmocka_unit_test(staged_values_take_two_buffers),
         cmocka_unit_test(what_fits_is_pinned),

@@ -14,10 +14,17 @@
  *   bytes between others are lost, the simulation has a lower limit and goes on. So nothing is
  *   defragmented. Of what delays equally little the value leaves that is needed last.
  * - A value that leaves twice is copied out twice.
- * - The paper chooses a convolution's algorithm by the seconds that it gains less those that its
- *   scratch costs in copies. Here memory.algorithms = fit does, for forward and backward of all
- *   programs at once. What the paper has not: where an op's scratch is too large, the op runs in
- *   pieces with the same bits, if a schedule of that takes fewer seconds.
+ * - The paper chooses a convolution's algorithm within its schedule, by equation 10: the seconds
+ *   that it saves over the smallest, less those that copies for its scratch delay this op and the
+ *   next that wants something back. No pass can: the table of algorithms belongs to the run, not to
+ *   a program. Weights lie as it says before any pass is called, both programs of a step,
+ *   recomputes and evaluation go by one, and another algorithm rounds otherwise, while policies
+ *   keep bits. So memory.algorithms = fit does (memory/fit.h), around the policy: an algorithm is
+ *   taken if a step whose plans are all made anew with it, copies for its scratch and all, takes no
+ *   longer than one with a smaller, which is a gain of at least 0 where both sides of equation 10
+ *   are a step's. It sees delays of all later ops, where equation 10 sees two.
+ * - What the paper has not: where an op's scratch is too large, the op runs in pieces with the same
+ *   bits, if a schedule of that takes fewer seconds.
  * - What backward alone reads, as masks, may leave at once.
  * - Its several cards, whose gradients the host adds up, are not here. */
 #include <string.h>

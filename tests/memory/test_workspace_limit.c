@@ -458,6 +458,30 @@ static void no_algorithm_costs_more_than_it_saves(void **state)
     assert_true(above > 0); /* or there was nothing to pay */
 }
 
+/* One convolution alone has a choice: a second is saved for a MiB of scratch. The algorithm turns
+ * exactly where what the scratch costs is that second. */
+static void an_algorithm_turns_where_its_scratch_costs_what_it_saves(void **state)
+{
+    (void)state;
+    dt_dice d = {1, 0};
+    chain c = open_chain(&d, true);
+    for (int i = 0; i < CONVS; i++)
+        for (int k = 0; k < DT_DIRECTIONS; k++) {
+            dt_algorithms *w = &made_up[i][k];
+            w->n = 0;
+            if (i == 1 && k == 0)
+                dt_algorithms_add(w, "fast", 1 << 20);
+            dt_algorithms_add(w, "small", 0);
+        }
+    dt_algorithm_table_set(&c.table, DT_LIMIT_LEAST);
+    const uint64_t small = peak_now(&c), fast = fit_at(&c, 0, true);
+    assert_true(fast > small && chosen(&c, 1) == 0);
+    const double even = 1 / (double)(fast - small);
+    assert_int_equal(fit_at(&c, even * (1 - 1e-9), true), fast);
+    assert_int_equal(fit_at(&c, even * (1 + 1e-9), true), small);
+    close_chain(&c);
+}
+
 /* An op without a choice is as fast as it is; were it limited, costs would take it for slow. */
 static void what_has_no_choice_is_not_limited(void **state)
 {
@@ -544,6 +568,7 @@ DT_TEST_GROUP(workspace_limit)
         cmocka_unit_test(fit_takes_the_fastest_that_fits),
         cmocka_unit_test(a_larger_budget_never_slows_an_op),
         cmocka_unit_test(no_algorithm_costs_more_than_it_saves),
+        cmocka_unit_test(an_algorithm_turns_where_its_scratch_costs_what_it_saves),
         cmocka_unit_test(what_has_no_choice_is_not_limited),
         cmocka_unit_test(a_plan_names_the_algorithms_it_is_for),
         cmocka_unit_test(a_plan_of_other_algorithms_is_not_run),

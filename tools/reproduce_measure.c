@@ -75,20 +75,25 @@ static dt_status open_session(
     return dt_session_open_text(out, n->name, text, (size_t)bytes, all.set, all.n, err);
 }
 
-static dt_status plan(dt_plan_set **out, const dt_session *s, int64_t batch, bool all, dt_err *err)
+/* A step of @batch samples, taken at once. */
+static dt_plan_request whole(const dt_session *s, int64_t batch)
 {
-    const dt_planned *first;
     dt_plan_request q = dt_session_request(s);
     q.batch = q.micro_batch = batch;
-    DT_CHECK(dt_plan_set_create(out, s, &q, err));
-    return all ? dt_plan_set_run(*out, false, 0, 0, err)
-               : dt_plan_set_add(*out, DT_PROGRAM_FIRST, batch, &first, err);
+    return q;
+}
+
+static dt_status plan(dt_plan_set **out, const dt_session *s, const dt_plan_request *q, dt_err *err)
+{
+    DT_CHECK(dt_plan_set_create(out, s, q, err));
+    return dt_plan_set_run(*out, false, 0, 0, err);
 }
 
 static dt_status fits(const dt_session *s, int64_t batch, bool *yes, dt_err *err)
 {
     dt_plan_set *p = NULL;
-    const dt_status st = plan(&p, s, batch, true, err);
+    const dt_plan_request q = whole(s, batch);
+    const dt_status st = plan(&p, s, &q, err);
     *yes = st == DT_OK && dt_plan_set_need(p).device <= s->opts.memory.device_budget;
     dt_plan_set_destroy(p);
     return st;
@@ -305,12 +310,13 @@ dt_status dti_quantity_find(dt_quantity *out, const char *name, dt_err *err)
                         : DT_FAIL(err, DT_E_DATA, "there is no quantity '%.40s'", name);
 }
 
-static dt_status of_plans(
-    const dt_session *s, int quantity, bool steady, int64_t batch, double *out, dt_err *err)
+/* A policy may have cut the batch in parts when the session was opened. */
+static dt_status of_plans(const dt_session *s, int quantity, bool steady, double *out, dt_err *err)
 {
     planned p = {0};
     dt_plan_set *set = NULL;
-    dt_status st = plan(&set, s, batch, true, err);
+    const dt_plan_request q = dt_session_request(s);
+    dt_status st = plan(&set, s, &q, err);
     if (st == DT_OK)
         st = dt_plan_set_predict(set, &p.time, err);
     if (st == DT_OK) {
@@ -348,7 +354,7 @@ static dt_status of_session(
         return of_account(s, q, batch, out, err);
     if (quantities[q->of_plan].of == NULL)
         return largest_batch(s, out, err);
-    return of_plans(s, q->of_plan, steady, batch, out, err);
+    return of_plans(s, q->of_plan, steady, out, err);
 }
 
 /* @steady: of a baseline that holds what it has for the whole step. */

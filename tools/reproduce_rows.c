@@ -9,7 +9,7 @@
 #include "engine/config/options.h"
 #include "tools/reproduce.h"
 
-enum { FILE_BYTES = 1 << 20, FIELD_BYTES = 1024, FIELDS = 10, NAMED = 64, NAME_BYTES = 32 };
+enum { FILE_BYTES = 1 << 20, FIELD_BYTES = 1024, FIELDS = 10, NAMED = 128, NAME_BYTES = 32 };
 
 static const char *const kind_names[] = {[DT_STATED] = "stated",
     [DT_FIGURE] = "figure",

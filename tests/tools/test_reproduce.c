@@ -257,6 +257,27 @@ static void wrong_rows_name_themselves(void **state)
     }
 }
 
+/* A policy that cuts the batch in parts does so in a row, too: at once 64 pictures do not fit. */
+static void a_row_is_made_in_parts(void **state)
+{
+    (void)state;
+    NEED_BINARY();
+    const char *path = cli_file("rows.txt",
+        "paper p | T | \n"
+        "row a | whole | memory | 1 | neither | plain device_gb | vgg16:64 | memory.policy=modnn "
+        "memory.device_budget=2GiB train.micro_batch=64 | |\n"
+        "row a | parts | memory | 1 | neither | plain device_gb | vgg16:64 | memory.policy=modnn "
+        "memory.device_budget=2GiB | |\n");
+    ran r = cli_run("reproduce p --rows FILE --json", path);
+    assert_code(&r, DT_E_INTERNAL);
+    cJSON *rows = json_of(r.out, strlen(r.out));
+    assert_false(cJSON_IsNumber(cJSON_GetObjectItem(cJSON_GetArrayItem(rows, 0), "ours")));
+    const double gb = json_number(cJSON_GetArrayItem(rows, 1), "ours");
+    assert_true(gb > 1.6 && gb <= 2.147483648);
+    cJSON_Delete(rows);
+    cli_done(&r);
+}
+
 /* ---- accounts ---- */
 
 static void accounts_are_shown_and_never_run(void **state)
@@ -539,6 +560,7 @@ DT_TEST_GROUP(reproduce)
         cmocka_unit_test(wrong_files_are_refused),
         cmocka_unit_test(long_fields_are_refused),
         cmocka_unit_test(wrong_rows_name_themselves),
+        cmocka_unit_test(a_row_is_made_in_parts),
         cmocka_unit_test(accounts_are_shown_and_never_run),
         cmocka_unit_test(checkmate_counts_as_published),
         cmocka_unit_test(vdnn_counts_as_published),

@@ -3,54 +3,52 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include <cJSON.h>
 
 #include "engine/base/alloc.h"
 #include "engine/base/sha256.h"
+#include "layers/onednn/onednn.h"
 #include "memory/plan_text/plan_text.h"
+#include "memory/policy.h"
+#include "memory/remat/remat.h"
 #include "tests/fixture/run_cli.h"
 
 enum { WORDS = 2048 };
 
-/* 22 samples: two steps of two micro-batches, and one of what is left. */
-#define DATA "[data]\nsource = synthetic\nsamples = 22\naugment = off\n"
-#define TRAIN "[train]\nbatch = 8\nmicro_batch = 4\nepochs = 0\nsteps = 3\nlr = 0.01\n"
-
+/* Networks that make different plans, as tests/frozen trains them: a step of several micro-batches,
+ * few split points, random numbers, values that are read far away. The quickest come first. A word
+ * each is set. */
 typedef struct subject {
-    const char *name, *model, *data;
+    const char *name, *file, *set;
 } subject;
 
-static const subject resnet20 = {
-    "resnet20", "[model]\nname = resnet20\nimage = 8\nwidth = 8\nclasses = 4\n", DATA};
+static const subject networks[] = {
+    {"gpt2", "configs/gpt2_shakespeare.ini",
+        "data.path=LICENSE model.layers=2 model.heads=2 model.width=64 model.context=64 "
+        "model.vocab=128 train.batch=4 train.warmup=0"},
+    {"unet_small", "configs/unet_small.ini", "train.batch=8 data.samples=24"},
+    {"resnet20", "configs/resnet20_cifar10.ini",
+        "data.source=synthetic data.samples=96 train.batch=32 train.micro_batch=8 data.augment=off "
+        "train.lr=0.05 train.warmup=0"},
+    {"vgg11", "configs/vgg16.ini",
+        "model.name=vgg11 model.width=8 model.dropout=0.5 memory.device_budget=0 train.batch=4 "
+        "data.samples=12"},
+    {"resnet50", "configs/resnet50.ini", "train.batch=8 model.image=96 data.samples=24"},
+};
 
-/* The file of a network; unet_small.ini where it gives no model, smaller. */
-static void write_network(const subject *s, char file[512])
-{
-    char text[WORDS];
-    if (s->model == NULL) {
-        char *from = cli_text(dt_source_path("configs/unet_small.ini"));
-        char *layers = strstr(from, "[conv ");
-        assert_non_null(layers);
-        char *whole = dt_alloc(strlen(layers) + WORDS, 1);
-        assert_non_null(whole);
-        snprintf(whole, strlen(layers) + WORDS,
-            "[model]\nimage = 16\nclasses = 10\n" DATA TRAIN "%s", layers);
-        snprintf(file, 512, "%s", cli_file("network.ini", whole));
-        dt_free(whole);
-        dt_free(from);
-        return;
-    }
-    const char *text_of = s->data != NULL ? "" : dt_source_path("LICENSE");
-    snprintf(text, sizeof text, "%s%s%s%s" TRAIN, s->model,
-        s->data != NULL ? s->data : "[data]\nsource = text\npath = ", text_of,
-        s->data != NULL ? "" : "\n");
-    snprintf(file, 512, "%s", cli_file("network.ini", text));
-}
+/* 22 samples: two steps of two micro-batches, and one of what is left. */
+static const char small_resnet20[] =
+    "[model]\nname = resnet20\nimage = 8\nwidth = 8\nclasses = 4\n"
+    "[data]\nsource = synthetic\nsamples = 22\naugment = off\n"
+    "[train]\nbatch = 8\nmicro_batch = 4\nepochs = 0\nsteps = 3\nlr = 0.01\n";
 
 /* What a run into a folder has trained. */
 static void train(const char *words, const char *file, char sum[DT_SHA256_TEXT])
 {
-    char line[WORDS], folder[512], path[1024];
+    char line[3 * WORDS], folder[512], path[1024];
     uint64_t bytes;
     dt_err err = {0};
     snprintf(folder, sizeof folder, "%s", dt_temp_path("plan_file_run"));
@@ -71,7 +69,7 @@ static void check_text(const char *path)
     dt_plans all;
     dt_err err = {0};
     assert_ok(dt_plans_parse(&all, path, text, strlen(text), &err), &err);
-    assert_true(all.n >= 4); /* a step in parts, its update, an evaluation */
+    assert_true(all.n >= 3); /* a step, its update, an evaluation */
     FILE *f = open_memstream(&again, &bytes);
     assert_non_null(f);
     for (size_t i = 0; i < all.n; i++)
@@ -83,42 +81,151 @@ static void check_text(const char *path)
     dt_plans_deinit(&all);
 }
 
-static void trains_the_same(const subject *s, const char *policy)
+/* One network under one policy: what is set. @tried: what the reader of a failure wants to know */
+typedef struct trial {
+    const subject *of;
+    const char *precision, *policy;
+    bool disk;
+    char set[WORDS], tried[256];
+} trial;
+
+static void add_set(char set[WORDS], const char *assignment)
 {
-    char words[WORDS], plans[512], file[512];
-    char planned[DT_SHA256_TEXT], given[DT_SHA256_TEXT];
-    snprintf(plans, sizeof plans, "%s", dt_temp_path("run.plans"));
-    write_network(s, file);
-    snprintf(words, sizeof words, "plan FILE --set memory.policy=%s --text %s", policy, plans);
-    ran r = cli_run(words, file);
-    assert_code(&r, 0);
-    cli_done(&r);
-    check_text(plans);
-    snprintf(words, sizeof words, "--set memory.policy=%s", policy);
-    train(words, file, planned);
-    snprintf(words, sizeof words, "--plan %s", plans); /* whatever the policy says */
-    train(words, file, given);
-    if (strcmp(planned, given) != 0)
-        fail_msg(
-            "%s, %s: %s by its own plans, %s by those of a file", s->name, policy, planned, given);
+    const size_t n = strlen(set);
+    assert_true(snprintf(set + n, WORDS - n, " --set %s", assignment) < (int)(WORDS - n));
 }
 
+static void settings(trial *t)
+{
+    char words[WORDS], one[512];
+    t->set[0] = '\0';
+    snprintf(words, sizeof words, "%s", t->of->set);
+    char *at = NULL;
+    for (char *w = strtok_r(words, " ", &at); w != NULL; w = strtok_r(NULL, " ", &at)) {
+        snprintf(one, sizeof one, "data.path=%s", dt_source_path("LICENSE"));
+        add_set(t->set, strcmp(w, "data.path=LICENSE") == 0 ? one : w);
+    }
+    add_set(t->set, "device.kind=cpu");
+    add_set(t->set, "train.epochs=0");
+    add_set(t->set, "train.steps=3");
+    snprintf(one, sizeof one, "train.precision=%s", t->precision);
+    add_set(t->set, one);
+    if (t->disk) {
+        snprintf(one, sizeof one, "memory.disk_path=%s", dt_temp_path("plan_file_disk"));
+        add_set(t->set, "memory.tier=disk");
+        add_set(t->set, one);
+    }
+    snprintf(t->tried, sizeof t->tried, "%s, %s, %s%s", t->of->name, t->precision, t->policy,
+        t->disk ? ", to the disk" : "");
+}
+
+static uint64_t peak_that_keeps_all(const trial *t)
+{
+    char words[2 * WORDS];
+    snprintf(words, sizeof words, "plan FILE --json%s --set memory.policy=keep_all", t->set);
+    ran r = cli_run(words, dt_source_path(t->of->file));
+    assert_code(&r, 0);
+    cJSON *all = cJSON_Parse(r.out);
+    const double peak =
+        cJSON_GetNumberValue(cJSON_GetObjectItem(cJSON_GetObjectItem(all, "device"), "peak"));
+    assert_true(peak > 0);
+    cJSON_Delete(all);
+    cli_done(&r);
+    return (uint64_t)peak;
+}
+
+static int plan_into(const char *plans, const char *more, const trial *t)
+{
+    char words[2 * WORDS];
+    snprintf(words, sizeof words, "plan FILE%s --set memory.policy=%s %s --text %s", t->set,
+        t->policy, more, plans);
+    ran r = cli_run(words, dt_source_path(t->of->file));
+    if (r.code != 0 && r.code != DT_E_BUDGET)
+        fail_msg("%s: exit %d: %s", t->tried, r.code, r.err);
+    const int code = r.code;
+    cli_done(&r);
+    return code;
+}
+
+/* Whether two files of plans differ. */
+static bool differ(const char *a, const char *b)
+{
+    char *text = cli_text(a), *other = cli_text(b);
+    const bool yes = strcmp(text, other) != 0;
+    dt_free(text);
+    dt_free(other);
+    return yes;
+}
+
+/* Where policies go by a budget, three quarters of what keep_all takes; where that does not fit,
+ * more. False: the disk takes nothing of this plan, which is trained without it where all are. */
+static bool planned_for(trial *t, const dt_policy *p, const char *plans)
+{
+    char budget[64] = "", other[512];
+    const uint64_t all = p->by_budget || p->n_rung > 0 ? peak_that_keeps_all(t) : 0;
+    for (uint64_t quarters = 3; all > 0 || quarters == 3; quarters++) {
+        assert_true(quarters < 8);
+        if (all > 0)
+            snprintf(budget, sizeof budget, "--set memory.device_budget=%llu",
+                (unsigned long long)(all / 4 * quarters));
+        if (plan_into(plans, budget, t) == 0)
+            break;
+        assert_true(all > 0);
+    }
+    if (all > 0)
+        add_set(t->set, budget + strlen("--set "));
+    if (!t->disk || !dt_whole_scale())
+        return true;
+    trial host = *t;
+    host.disk = false;
+    settings(&host);
+    snprintf(other, sizeof other, "%s", dt_temp_path("host.plans"));
+    return plan_into(other, budget, &host) == 0 && differ(plans, other);
+}
+
+/* False: nothing was trained. */
+static bool trains_the_same(trial *t, const dt_policy *p)
+{
+    char words[2 * WORDS], plans[512];
+    char planned[DT_SHA256_TEXT], given[DT_SHA256_TEXT];
+    snprintf(plans, sizeof plans, "%s", dt_temp_path("run.plans"));
+    settings(t);
+    if (!planned_for(t, p, plans))
+        return false;
+    if (dt_whole_scale()) /* of so many one wants to see where they are */
+        print_message("%s\n", t->tried);
+    check_text(plans);
+    snprintf(words, sizeof words, "%s --set memory.policy=%s", t->set, t->policy);
+    train(words, dt_source_path(t->of->file), planned);
+    snprintf(words, sizeof words, "%s --plan %s", t->set, plans); /* whatever the policy says */
+    train(words, dt_source_path(t->of->file), given);
+    if (strcmp(planned, given) != 0)
+        fail_msg("%s: %s by its own plans, %s by those of a file", t->tried, planned, given);
+    return true;
+}
+
+/* Every network under every policy, to host and disk, in every precision that this processor has;
+ * of these a few unless all are asked for. */
 static void a_run_by_a_file_of_plans_trains_the_same_bits(void **state)
 {
     NEED_BINARY();
-    const subject networks[] = {resnet20, {"unet", NULL, NULL},
-        {"vgg11", "[model]\nname = vgg11\nimage = 224\nwidth = 8\nclasses = 4\ndropout = 0.5\n",
-            DATA},
-        {"gpt2",
-            "[model]\nname = gpt2\nlayers = 2\nheads = 2\nwidth = 16\nvocab = 128\n"
-            "context = 16\n",
-            NULL}};
-    static const char *const policies[] = {
-        "keep_all", "vdnn_all", "chen_sqrt", "gist_lossless", "cdma"};
-    for (size_t i = 0; i < DT_COUNT(networks); i++)
-        for (size_t k = 0; k < DT_COUNT(policies); k++)
-            if ((i + k + dt_test_seed()) % (uint64_t)dt_scaled(4, 2, 1) == 0)
-                trains_the_same(&networks[i], policies[k]);
+    static const char *const precisions[] = {"fp32", "bf16"};
+    size_t n_policy;
+    const dt_policy *const *policies = dt_policy_all(&n_policy);
+    const size_t n_precision = dt_onednn_avx512() ? 2 : 1;
+    uint64_t i = 0;
+    int trained = 0;
+    assert_true(mkdir(dt_temp_path("plan_file_disk"), 0777) == 0);
+    for (size_t net = 0; net < DT_COUNT(networks); net++)
+        for (size_t p = 0; p < n_precision; p++)
+            for (size_t k = 0; k < n_policy; k++)
+                for (int disk = 0; disk < 2; disk++) {
+                    trial t = {&networks[net], precisions[p], policies[k]->name, disk > 0, "", ""};
+                    if (dt_picked(i++, 421, 193, 1) &&
+                        (!policies[k]->solver || dt_solver_name() != NULL))
+                        trained += trains_the_same(&t, policies[k]);
+                }
+    assert_true(trained > 0);
 }
 
 /* Write the plans of resnet20. */
@@ -126,7 +233,7 @@ static void write_plans(char plans[512], char file[512])
 {
     char words[WORDS];
     snprintf(plans, 512, "%s", dt_temp_path("run.plans"));
-    write_network(&resnet20, file);
+    snprintf(file, 512, "%s", cli_file("network.ini", small_resnet20));
     snprintf(words, sizeof words, "plan FILE --text %s", plans);
     ran r = cli_run(words, file);
     assert_code(&r, 0);
@@ -140,7 +247,7 @@ static void plans_of_a_file_are_held_against_those_that_keep_all(void **state)
     static const char vain[] = "saves nothing here: keep_all takes ";
     char plans[512], file[512], words[WORDS];
     snprintf(plans, sizeof plans, "%s", dt_temp_path("run.plans"));
-    write_network(&resnet20, file);
+    snprintf(file, 512, "%s", cli_file("network.ini", small_resnet20));
     snprintf(words, sizeof words, "plan FILE --set memory.policy=chen_sqrt --text %s", plans);
     ran r = cli_run(words, file);
     assert_code(&r, 0);

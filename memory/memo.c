@@ -14,17 +14,17 @@ typedef struct entry {
     size_t bytes;
 } entry;
 
-struct dti_memo {
+struct dt_memo {
     size_t bytes, hits;
     entry entry[PLACES];
 };
 
-dti_memo *dt_memo_create(void)
+dt_memo *dt_memo_create(void)
 {
-    return dt_alloc(1, sizeof(dti_memo));
+    return dt_alloc(1, sizeof(dt_memo));
 }
 
-static void drop(dti_memo *m, entry *e)
+static void drop(dt_memo *m, entry *e)
 {
     if (e->value != NULL)
         m->bytes -= e->bytes;
@@ -32,7 +32,7 @@ static void drop(dti_memo *m, entry *e)
     e->value = NULL;
 }
 
-void dt_memo_destroy(dti_memo *m)
+void dt_memo_destroy(dt_memo *m)
 {
     if (m == NULL)
         return;
@@ -41,14 +41,14 @@ void dt_memo_destroy(dti_memo *m)
     dt_free(m);
 }
 
-static entry *place_of(dti_memo *m, const char key[DT_SHA256_TEXT])
+static entry *place_of(dt_memo *m, const char key[DT_SHA256_TEXT])
 {
     char digits[DIGITS + 1] = "";
     memcpy(digits, key, DIGITS);
     return &m->entry[strtoul(digits, NULL, 16) % PLACES];
 }
 
-const void *dti_memo_find(dti_memo *m, const char key[DT_SHA256_TEXT], size_t bytes)
+const void *dti_memo_find(dt_memo *m, const char key[DT_SHA256_TEXT], size_t bytes)
 {
     if (m == NULL)
         return NULL;
@@ -59,7 +59,7 @@ const void *dti_memo_find(dti_memo *m, const char key[DT_SHA256_TEXT], size_t by
     return e->value;
 }
 
-void dti_memo_put(dti_memo *m, const char key[DT_SHA256_TEXT], const void *value, size_t bytes)
+void dti_memo_put(dt_memo *m, const char key[DT_SHA256_TEXT], const void *value, size_t bytes)
 {
     if (m == NULL)
         return;
@@ -76,7 +76,7 @@ void dti_memo_put(dti_memo *m, const char key[DT_SHA256_TEXT], const void *value
     m->bytes += bytes;
 }
 
-size_t dti_memo_hits(const dti_memo *m)
+size_t dti_memo_hits(const dt_memo *m)
 {
     return m != NULL ? m->hits : 0;
 }

@@ -261,7 +261,7 @@ dt_status dti_pass_score(
     const dt_pass_env *e, dt_program *p, bool place, dt_score *out, dt_err *err)
 {
     const dt_pool_desc *pool = tried_by(e->pool);
-    dti_memo *memo = e->lower != NULL ? e->lower->memo : NULL;
+    dt_memo *memo = e->lower != NULL ? e->lower->memo : NULL;
     return e->score != NULL ? e->score(e, p, place, out, err)
                             : dti_score_program(out, p, place ? pool : NULL, memo, err);
 }

@@ -96,7 +96,7 @@ void dt_score_add(dt_score *to, const dt_score *s, int64_t times)
 }
 
 dt_status dti_score_program(
-    dt_score *out, dt_program *p, const dt_pool_desc *pool, dti_memo *memo, dt_err *err)
+    dt_score *out, dt_program *p, const dt_pool_desc *pool, dt_memo *memo, dt_err *err)
 {
     *out = score_ops(p);
     return pool != NULL ? dt_lower_peak(&out->device, p, pool, memo, err)

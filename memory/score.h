@@ -38,7 +38,7 @@ double dt_score_seconds(const dt_score *s, const dt_costs *costs);
 /* Of a program that has no plan: device is the peak of the plan that this pool would give it, or,
  * without a pool, what no plan of the program can be below, which is found faster. Host, disk and
  * what is moved come with a plan, and are 0. @memo: what was placed before, or NULL. */
-dt_status dti_score_program(dt_score *out, dt_program *p, const dt_pool_desc *pool, dti_memo *memo,
+dt_status dti_score_program(dt_score *out, dt_program *p, const dt_pool_desc *pool, dt_memo *memo,
     dt_err *err) DT_NODISCARD;
 
 #endif

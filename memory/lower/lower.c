@@ -818,7 +818,7 @@ dt_status dt_lower(dt_plan **out, dt_program *p, const dt_lower_opts *o, dt_err 
 }
 
 dt_status dt_lower_peak(
-    uint64_t *peak, dt_program *p, const dt_pool_desc *pool, dti_memo *memo, dt_err *err)
+    uint64_t *peak, dt_program *p, const dt_pool_desc *pool, dt_memo *memo, dt_err *err)
 {
     const dt_lower_opts o = {.pool = pool, .memo = memo};
     dt_plan plan = {.peak = 0};

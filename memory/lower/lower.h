@@ -16,7 +16,7 @@ typedef struct dt_lower_opts {
     uint64_t host_budget;
     uint64_t ahead[DT_TIERS]; /* of homes there: bytes that come before they are needed, and as many
                                  that may still be on their way back behind the ops */
-    dti_memo *memo;           /* what was placed and timed before; NULL: nothing is remembered */
+    dt_memo *memo;            /* what was placed and timed before; NULL: nothing is remembered */
 } dt_lower_opts;
 
 /* Lower. The program's index is brought up to date; nothing else of it changes. A plan over budget
@@ -25,7 +25,7 @@ dt_status dt_lower(dt_plan **out, dt_program *p, const dt_lower_opts *o, dt_err 
 
 /* The peak of the plan that dt_lower would make with this pool and memo, without its rows: what
  * tries of a policy are scored by. */
-dt_status dt_lower_peak(uint64_t *peak, dt_program *p, const dt_pool_desc *pool, dti_memo *memo,
+dt_status dt_lower_peak(uint64_t *peak, dt_program *p, const dt_pool_desc *pool, dt_memo *memo,
     dt_err *err) DT_NODISCARD;
 
 /* What no plan of the program can be below, whatever the pool: the plan's bound, without its

@@ -19,7 +19,7 @@ static void key_of(
     dt_sha256_text(&sum, key);
 }
 
-static void keep(dti_memo *m, const char *key, const dt_interval *v, size_t n, uint64_t peak)
+static void keep(dt_memo *m, const char *key, const dt_interval *v, size_t n, uint64_t peak)
 {
     uint64_t *value = dt_alloc(n + 1, sizeof *value);
     if (value == NULL)
@@ -32,7 +32,7 @@ static void keep(dti_memo *m, const char *key, const dt_interval *v, size_t n, u
 }
 
 dt_status dti_pool_memo_place(
-    dti_memo *m, const dt_pool_desc *pool, dt_interval *v, size_t n, uint64_t *peak, dt_err *err)
+    dt_memo *m, const dt_pool_desc *pool, dt_interval *v, size_t n, uint64_t *peak, dt_err *err)
 {
     char key[DT_SHA256_TEXT];
     if (m == NULL)

@@ -18,7 +18,7 @@
 /* Where tensors that move wait, by the request. What the team copies itself hides nowhere, so that
  * it comes from its home when it is needed and no earlier. What a pass tries is often tried again,
  * and what it settles for is the plan, so @memo knows what was placed. */
-static dt_lower_opts lower_opts(const dt_plan_set *p, dti_memo *memo)
+static dt_lower_opts lower_opts(const dt_plan_set *p, dt_memo *memo)
 {
     const dt_memory_opts *m = &p->session->opts.memory;
     const bool hides = !dti_session_simulate_opts(p->session).inline_copies;
@@ -127,7 +127,7 @@ static dt_status make_program(const dt_plan_set *p, const dt_policies *policies,
 static dt_status make(
     const dt_plan_set *p, const dt_policies *policies, dt_planned *to, dt_err *err)
 {
-    dti_memo *memo = dt_memo_create();
+    dt_memo *memo = dt_memo_create();
     const dt_lower_opts lower = lower_opts(p, memo);
     dt_status st = make_program(p, policies, &lower, to, err);
     if (st == DT_OK)

@@ -24,7 +24,7 @@ static void found_is_what_was_put(void **state)
 {
     (void)state;
     enum { KEYS = 20000 };
-    dti_memo *m = dt_memo_create();
+    dt_memo *m = dt_memo_create();
     uint64_t drawn = 7, found = 0;
     uint64_t *last = dt_alloc(KEYS, sizeof *last);
     assert_true(m != NULL && last != NULL);
@@ -54,7 +54,7 @@ static void bytes_are_bounded(void **state)
 {
     (void)state;
     enum { EACH = DTI_MEMO_BYTES / 4 };
-    dti_memo *m = dt_memo_create();
+    dt_memo *m = dt_memo_create();
     char *large = dt_alloc(DTI_MEMO_BYTES + 1, 1);
     char key[DT_SHA256_TEXT];
     size_t kept = 0;
@@ -91,7 +91,7 @@ static void placements_are_the_pools(void **state)
     (void)state;
     enum { N = 3 };
     const char *const pools[] = {"greedy", "best_fit"};
-    dti_memo *m = dt_memo_create();
+    dt_memo *m = dt_memo_create();
     uint64_t drawn = 3;
     for (int i = 0; i < 20000; i++) {
         dt_interval v[N], w[N];
@@ -113,7 +113,7 @@ static void placements_are_the_pools(void **state)
 static void failures_are_not_kept(void **state)
 {
     (void)state;
-    dti_memo *m = dt_memo_create();
+    dt_memo *m = dt_memo_create();
     dt_interval empty = {.lower = 1, .upper = 1, .bytes = 1, .align = 1};
     uint64_t peak;
     for (int i = 0; i < 2; i++) {

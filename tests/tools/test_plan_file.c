@@ -183,9 +183,12 @@ static bool planned_for(trial *t, const dt_policy *p, const char *plans)
     return plan_into(other, budget, &host) == 0 && differ(plans, other);
 }
 
-/* False: nothing was trained. */
+/* The plans of a file are run whatever the policy says, but for what it says of a run beside its
+ * plans: in which parts a batch is taken, and where persistent tensors live. False: nothing was
+ * trained. */
 static bool trains_the_same(trial *t, const dt_policy *p)
 {
+    const bool says_more = p->parts != NULL || p->home != NULL || p->delay != NULL;
     char words[2 * WORDS], plans[512];
     char planned[DT_SHA256_TEXT], given[DT_SHA256_TEXT];
     snprintf(plans, sizeof plans, "%s", dt_temp_path("run.plans"));
@@ -197,7 +200,8 @@ static bool trains_the_same(trial *t, const dt_policy *p)
     check_text(plans);
     snprintf(words, sizeof words, "%s --set memory.policy=%s", t->set, t->policy);
     train(words, dt_source_path(t->of->file), planned);
-    snprintf(words, sizeof words, "%s --plan %s", t->set, plans); /* whatever the policy says */
+    snprintf(words, sizeof words, "%s --plan %s%s%s", t->set, plans,
+        says_more ? " --set memory.policy=" : "", says_more ? t->policy : "");
     train(words, dt_source_path(t->of->file), given);
     if (strcmp(planned, given) != 0)
         fail_msg("%s: %s by its own plans, %s by those of a file", t->tried, planned, given);

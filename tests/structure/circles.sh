@@ -14,9 +14,7 @@ engine/runner/delay engine/runner/runner engine/runner/steps : headers of its pa
 layers/cudnn/cudnn_cuda layers/cudnn/cudnn_plan_cuda : the problem stands in the header of what is asked about it
 memory/codecs/lanes memory/codecs/small : words are read by what reads many of them
 models/model models/net : a net has the options of its model, which begins one
-tools/plan_map tools/plan_map_time : the one draws what the other hands it
 engine/base/io engine/base/read_ahead engine/base/sha256 engine/base/write_behind : files are summed up on their way, and a sum of a file reads ahead
-session/budget session/feeds session/parts session/plan_set session/predict session/profile session/profile_cache session/rig session/session : a session holds its plans, and plans ask their session
 '
 
 edges() { # FOLDER...: MODULE INCLUDED, a line each

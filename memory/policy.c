@@ -167,12 +167,38 @@ dt_status dt_policies_with(
     return more != NULL ? add(out, more, c, err) : DT_OK;
 }
 
+static bool says_home(const dt_policies *s, size_t i)
+{
+    const dt_policy *p = s->pass[i].policy;
+    return p->home != NULL && (p->says_home == NULL || p->says_home(s->pass[i].opts));
+}
+
+size_t dt_policies_home_choices(const dt_policies *s)
+{
+    size_t most = 1;
+    for (size_t i = 0; i < s->n; i++) {
+        const dt_policy *p = s->pass[i].policy;
+        const size_t n = p->home_choices != NULL ? p->home_choices(s->pass[i].opts) : 1;
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+void dt_policies_choose_home(dt_policies *s, size_t choice)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        const dt_policy *p = s->pass[i].policy;
+        if (p->home_choices != NULL && choice < p->home_choices(s->pass[i].opts))
+            p->choose_home(s->pass[i].opts, choice);
+    }
+}
+
 bool dt_policies_take_homes(const dt_policies *s)
 {
     bool takes = false;
     for (size_t i = 0; i < s->n; i++) {
         takes = takes || s->pass[i].policy->takes_homes;
-        if (s->pass[i].policy->home != NULL)
+        if (says_home(s, i))
             return false;
     }
     return takes;
@@ -198,7 +224,7 @@ void dt_policies_homes(const dt_policies *s, const dt_map *m, uint64_t host, dt_
 {
     for (size_t k = 0; k < s->n; k++) {
         uint64_t left = host;
-        for (int role = 0; role < DT_ROLE_COUNT && s->pass[k].policy->home != NULL; role++)
+        for (int role = 0; role < DT_ROLE_COUNT && says_home(s, k); role++)
             homes_of(s->pass[k].policy, s->pass[k].opts, (dt_role)role, m, &left, tier);
     }
 }

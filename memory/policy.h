@@ -127,6 +127,10 @@ typedef struct dt_parts {
  * @home: where a persistent tensor lives under it on such a device, which it is asked of weights
  * first, then of gradients, then of optimizer state; *host is what the host still has for them, of
  * which it takes away what it uses. NULL: on the device
+ * @says_home: whether, with these options, it says so at all. NULL: always
+ * @home_choices: how many ways it has to say so with these options, which @choose_home writes into
+ * them by number, 0 being none: a run under a budget takes the first of the fastest that fit it.
+ * NULL: one
  * @fills_host: whether, with these options, that depends on *host. NULL: never
  * @host_updates: updates run on the host, where what they need lives
  * @delay: from which step on an update takes the gradients of the step before, which live on the
@@ -146,6 +150,9 @@ typedef struct dt_policy {
     size_t opts_bytes;
     dt_status (*pass)(dt_program *p, const dt_pass_env *env, dt_err *err);
     dt_tier (*home)(const void *opts, dt_device_kind device, const dt_home *h, uint64_t *host);
+    bool (*says_home)(const void *opts);
+    size_t (*home_choices)(const void *opts);
+    void (*choose_home)(void *opts, size_t choice);
     bool (*fills_host)(const void *opts);
     int64_t (*delay)(const void *opts);
     int64_t (*replan)(const void *opts);
@@ -187,6 +194,9 @@ dt_status dt_policies_take(dt_policies *out, const dt_policies *from, const dt_r
 /* @from with one more at the end (NULL: none), likewise. */
 dt_status dt_policies_with(dt_policies *out, const dt_policies *from, const char *more,
     dt_config *c, dt_err *err) DT_NODISCARD;
+/* The most choices of homes that one of them has, at least 1; and take one of them. */
+size_t dt_policies_home_choices(const dt_policies *s);
+void dt_policies_choose_home(dt_policies *s, size_t choice);
 /* Whether one of them may be tried with homes, and none has any. */
 bool dt_policies_take_homes(const dt_policies *s);
 /* The list, as it is written in a configuration. Returns @to, of DT_POLICY_LIST bytes. */

@@ -31,7 +31,7 @@ static const dt_policy *owner(const dt_varied *k)
  */
 static bool comes_to(const dt_policies *list, const dt_policy *p)
 {
-    bool yes = p->home != NULL && dt_policies_take_homes(list);
+    bool yes = p->home != NULL && !p->searches && dt_policies_take_homes(list);
     for (size_t i = 0; i < list->n && !yes; i++) {
         const dt_policy *one = list->pass[i].policy;
         yes = one == p;

@@ -13,8 +13,13 @@
  * - The pool is one of the search alone: tensors are placed by the run's pool, which needs less. So
  *   the limit of the search is moved by as much as real plans are off, and the fastest plan that
  *   fits is taken.
- * - Parameters are not part of the search: where they live elsewhere, as under zero_infinity before
- *   this in the list, they come for the ops that read them by copies that the plan puts in.
+ * - Parameters are no tensors of the pool, as where one lives is said for all programs of a run
+ *   before a pass sees one. With @weights those of at least so many bytes live on the host, with
+ *   their gradients and the optimizer's state, and come for the ops that read them by copies that
+ *   the plan puts in; a parameter that was only read is dropped without a copy, as theirs is in
+ *   forward. From how many bytes on is searched beside the rest: each of @smallest, and none at
+ * all, is planned and simulated with a whole search of its own, and the fastest run that fits is
+ * taken. Their gene tells each parameter from the others, ours by its bytes alone.
  * - An individual beyond the limit is not dropped, but slower by its bytes.
  * - The order stays where another policy has put in copies or recomputes.
  * - Without a budget nothing is done. The input is not copied out, but fetched again. */
@@ -28,11 +33,20 @@
 
 enum { ROUNDS = 4 };
 
+enum { OFF, HOST, SEARCHED };
+
 typedef struct options {
+    int weights;
+    uint64_t weights_from;
     int64_t seed, samples, population, guard;
     double mutation;
     uint64_t budget, least;
 } options;
+
+static const char *const whose[] = {[OFF] = "off", [HOST] = "host", [SEARCHED] = "search", NULL};
+
+/* From how many bytes on weights live on the host, by choice; 0, the first, is none. */
+static const uint64_t smallest[] = {0, 64 << 20, 16 << 20, 4 << 20, 1 << 20, 64 << 10, 1};
 
 #define AT(f) offsetof(options, f)
 /* clang-format off */
@@ -44,9 +58,39 @@ static const dt_opt opts[] = {
     {"guard",      DT_OPT_I64,   AT(guard),      "1",    0, 1e6,   NULL,   NULL, "ops for which a tensor stays that was used"},
     {"budget",     DT_OPT_BYTES, AT(budget),     "0",    0, 0,     NULL,   NULL, "of the device; 0: memory.device_budget; without one nothing is done"},
     {"least",      DT_OPT_BYTES, AT(least),      "1MiB", 0, 0,     NULL,   NULL, "bytes of the smallest tensor that is swapped"},
+    {"weights",      DT_OPT_ENUM,  AT(weights),  "off",  0, 0,     whose,  NULL, "which parameters live on the host with their gradients and states: none, those from weights_from on, or from as many bytes on as makes the fastest run"},
+    {"weights_from", DT_OPT_BYTES, AT(weights_from), "0", 0, 0,    NULL,   NULL, "weights = host: bytes of the smallest tensor that lives there"},
     {NULL,         DT_OPT_I64,   0,              NULL,   0, 0,     NULL,   NULL, NULL},
 };
 /* clang-format on */
+
+/* ---- weights ---- */
+
+static bool says_home(const void *given)
+{
+    return ((const options *)given)->weights == HOST;
+}
+
+static size_t home_choices(const void *given)
+{
+    return ((const options *)given)->weights == SEARCHED ? DT_COUNT(smallest) : 1;
+}
+
+static void choose_home(void *given, size_t choice)
+{
+    options *o = given;
+    o->weights = choice == 0 ? OFF : HOST;
+    o->weights_from = smallest[choice];
+}
+
+static dt_tier home(const void *given, dt_device_kind device, const dt_home *h, uint64_t *host)
+{
+    const options *o = given;
+    (void)device, (void)host;
+    const bool moves =
+        h->role == DT_ROLE_WEIGHTS || h->role == DT_ROLE_GRADIENTS || h->role == DT_ROLE_OPTIMIZER;
+    return moves && h->bytes >= o->weights_from ? DT_TIER_HOST : DT_AT_DEVICE;
+}
 
 /* @tensor: of those of the problem, the program's; @number: by the program's, the problem's or
  * DT_NONE. @best: of the plan that takes @cost, when @found. */
@@ -352,4 +396,8 @@ const dt_policy dt_policy_swapadvisor = {
     .opts = opts,
     .opts_bytes = sizeof(options),
     .pass = swapadvisor,
+    .home = home,
+    .says_home = says_home,
+    .home_choices = home_choices,
+    .choose_home = choose_home,
 };

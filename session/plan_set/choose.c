@@ -146,8 +146,9 @@ static bool may_use(const dt_plan_set *p, dt_tier tier)
     return p->map->tier_bytes[tier] == 0 || tier == DT_TIER_HOST || disk;
 }
 
-/* With the homes of one more policy (NULL: none). @fits: so it may be taken. */
-static dt_status try_homes(search *x, const char *more, bool *fits, dt_err *err)
+/* With the homes of one more policy (NULL: none), and by one of the choices that a policy has of
+ * them. @fits: so it may be taken. */
+static dt_status try_homes(search *x, const char *more, size_t choice, bool *fits, dt_err *err)
 {
     const dt_session *s = x->session;
     dt_plan_set *p = x->set = dt_alloc(1, sizeof *p);
@@ -157,6 +158,7 @@ static dt_status try_homes(search *x, const char *more, bool *fits, dt_err *err)
     *p = (dt_plan_set){.session = s, .asked = *x->r, .algorithms = x->r->algorithms};
     p->policies = &p->rung;
     DT_CHECK(dt_policies_with(&p->rung, x->r->policies, more, s->config, err));
+    dt_policies_choose_home(&p->rung, choice);
     DT_CHECK(dti_plan_set_open(p, err));
     if (!may_use(p, DT_TIER_HOST) || !may_use(p, DT_TIER_DISK))
         return DT_OK;
@@ -176,7 +178,7 @@ static dt_status find_homes(search *x, const char *const *more, size_t n, dt_err
     dt_plan_set *without = NULL;
     dt_status st = DT_OK;
     for (size_t i = 0; i < n && st == DT_OK && !fits; i++) {
-        st = try_homes(x, more[i], &fits, err);
+        st = try_homes(x, more[i], 0, &fits, err);
         if (fits || st != DT_OK)
             break;
         if (i == 0)
@@ -201,9 +203,55 @@ dt_status dti_plan_set_with_homes(
     search x = {.session = s, .r = r};
     const dt_policy *const *all = dt_policy_all(&n);
     for (size_t i = 0; i < n && n_more < DT_COUNT(more); i++)
-        if (all[i]->home != NULL && all[i]->exact)
+        if (all[i]->home != NULL && all[i]->exact && !all[i]->searches)
             more[n_more++] = all[i]->name;
     const dt_status st = find_homes(&x, more, n_more, err);
+    if (st != DT_OK) {
+        dt_plan_set_destroy(x.set);
+        return st;
+    }
+    set_aside(&x);
+    *out = x.set;
+    return DT_OK;
+}
+
+/* The fastest choice that fits, the first of several; where none does, that of the fewest bytes of
+ * the device. @x->set: what was tried last, or what was taken. */
+static dt_status find_choice(search *x, size_t n, dt_err *err)
+{
+    dt_plan_set *best = NULL;
+    double least = 0;
+    bool any = false;
+    dt_status st = DT_OK;
+    for (size_t k = 0; k < n && st == DT_OK; k++) {
+        bool fits = false;
+        dt_prediction of = {0};
+        x->set = NULL;
+        st = try_homes(x, NULL, k, &fits, err);
+        if (st == DT_OK && fits)
+            st = dt_plan_set_predict(x->set, &of, err);
+        const double worth =
+            fits || st != DT_OK ? of.seconds : (double)dt_plan_set_need(x->set).device;
+        const bool better = best == NULL || (fits && !any) || (fits == any && worth < least);
+        if (st == DT_OK && better) {
+            dt_plan_set_destroy(best);
+            best = x->set;
+            least = worth;
+            any = fits;
+        } else {
+            dt_plan_set_destroy(x->set);
+        }
+        x->set = NULL;
+    }
+    x->set = best;
+    return st;
+}
+
+dt_status dti_plan_set_by_choice(
+    dt_plan_set **out, const dt_session *s, const dt_plan_request *r, dt_err *err)
+{
+    search x = {.session = s, .r = r};
+    const dt_status st = find_choice(&x, dt_policies_home_choices(r->policies), err);
     if (st != DT_OK) {
         dt_plan_set_destroy(x.set);
         return st;

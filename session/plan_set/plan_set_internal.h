@@ -8,11 +8,14 @@
  * there, and none of the policies is a ladder. */
 dt_status dti_plan_set_open(dt_plan_set *p, dt_err *err) DT_NODISCARD;
 
-/* By the request's ladder, and with homes of one policy more where nothing fits without: what
- * dt_plan_set_create is for those. @takes_homes: whether the request asks for the latter. */
+/* By the request's ladder, by the choices of homes that a policy of it has, and with homes of one
+ * policy more where nothing fits without: what dt_plan_set_create is for those. dti_takes_homes:
+ * whether the last is to be tried. */
 dt_status dti_plan_set_by_ladder(
     dt_plan_set **out, const dt_session *s, const dt_plan_request *r, dt_err *err) DT_NODISCARD;
 dt_status dti_plan_set_with_homes(
+    dt_plan_set **out, const dt_session *s, const dt_plan_request *r, dt_err *err) DT_NODISCARD;
+dt_status dti_plan_set_by_choice(
     dt_plan_set **out, const dt_session *s, const dt_plan_request *r, dt_err *err) DT_NODISCARD;
 bool dti_takes_homes(const dt_plan_request *r);
 

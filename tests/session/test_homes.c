@@ -456,7 +456,7 @@ static void every_policy_plans_with_homes(void **state)
     size_t n;
     const dt_policy *const *all = dt_policy_all(&n);
     for (size_t i = 0; i < n; i++)
-        for (int k = 0; k < 2 && all[i]->home == NULL; k++) {
+        for (int k = 0; k < 2 && (all[i]->home == NULL || all[i]->says_home != NULL); k++) {
             if (all[i]->solver && dt_solver_name() == NULL)
                 continue;
             char text[1024];
@@ -497,6 +497,63 @@ static void auto_takes_homes_where_nothing_else_fits(void **state)
         "--set memory.device_budget=%llu",
         (unsigned long long)alone - 1);
     same_bits("", sets, want, n);
+    dt_free(want);
+    remove_all("kept");
+}
+
+/* Under swapadvisor; seconds of a step in *seconds. */
+static dt_need swapped(uint64_t budget, const char *weights, uint64_t *at_home, double *seconds)
+{
+    char text[1024];
+    dt_prediction of = {0};
+    dt_err err = {0};
+    snprintf(text, sizeof text,
+        WIDE "policy = swapadvisor\ndevice_budget = %llu\n"
+             "[policy.swapadvisor]\nleast = 0\nsamples = 40\nweights = %s\n",
+        (unsigned long long)budget, weights);
+    dt_session *s = open_text(text);
+    const dt_need need = dt_plan_set_need(s->plans);
+    *at_home = s->plans->map->tier_bytes[DT_TIER_HOST];
+    assert_string_equal(s->plans->list, "swapadvisor");
+    assert_ok(dt_plan_set_predict(s->plans, &of, &err), &err);
+    *seconds = of.seconds;
+    dt_session_close(s);
+    return need;
+}
+
+/* All weights from some bytes on, or none, whichever makes the fastest run that fits. The update
+ * wants all of the large weight at once, so not much can be saved. */
+enum { LESS = 128 << 10 };
+
+static void swapadvisor_searches_where_weights_live(void **state)
+{
+    (void)state;
+    static const char *const fixed[] = {
+        "host\nweights_from = 1MiB", "host\nweights_from = 64KiB", "host\nweights_from = 1"};
+    uint64_t none, some;
+    double alone, least, seconds;
+    const uint64_t whole = swapped(UINT64_C(1) << 40, "off", &none, &alone).device;
+    const dt_need off = swapped(whole - LESS, "off", &none, &alone);
+    assert_true(off.device > whole - LESS && none == 0); /* or there was nothing to search */
+    assert_true(swapped(whole - LESS, "search", &some, &least).device <= whole - LESS && some > 0);
+    for (size_t i = 0; i < DT_COUNT(fixed); i++)
+        if (swapped(whole - LESS, fixed[i], &some, &seconds).device <= whole - LESS)
+            assert_true(least <= seconds);
+    assert_true(swapped(whole, "search", &some, &seconds).device <= whole);
+    assert_true(some == 0 && seconds <= least); /* nothing has to leave, so nothing does */
+}
+
+static void no_bit_changes_by_weights_that_are_searched(void **state)
+{
+    NEED_BINARY();
+    size_t n;
+    run_well("kept", "", "--set train.momentum=0.9");
+    char *want = left_by("kept", &n);
+    same_bits("",
+        "--set train.momentum=0.9 --set memory.policy=swapadvisor --set policy.swapadvisor.least=0 "
+        "--set policy.swapadvisor.samples=40 --set policy.swapadvisor.weights=host "
+        "--set memory.device_budget=1MiB",
+        want, n);
     dt_free(want);
     remove_all("kept");
 }
@@ -736,6 +793,8 @@ DT_TEST_GROUP(homes)
         cmocka_unit_test(a_large_tensor_is_updated_in_slices),
         cmocka_unit_test(slices_go_with_early_updates_and_every_home),
         cmocka_unit_test(every_policy_plans_with_homes),
+        cmocka_unit_test(swapadvisor_searches_where_weights_live),
+        cmocka_unit_test(no_bit_changes_by_weights_that_are_searched),
         cmocka_unit_test(auto_takes_homes_where_nothing_else_fits),
         cmocka_unit_test(the_host_takes_what_its_budget_has_room_for),
         cmocka_unit_test(compare_says_what_lives_where),

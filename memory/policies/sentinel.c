@@ -8,7 +8,8 @@
  * Ours differs:
  * - The paper counts accesses of memory by faults of pages, and moves pages of which short- and
  *   long-lived values share none. Here tensors move, and an access is that of an op; what is short-
- *   lived needs no region of its own, as the plan places all by their lives.
+ *   lived is moved in no case and needs no region of its own. The pool co_located makes one all the
+ *   same, at the begin of the arena, for any policy; it takes more than one region for all.
  * - Layers are runs of ops of one layer of the network, which the paper's user marks.
  * - Its goal, read by the letter, takes the longest interval that has room. Ours is what its figure
  *   5 shows: for each length the copies of each interval are held against the seconds of the one

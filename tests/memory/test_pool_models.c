@@ -83,6 +83,18 @@ static void long_lives_stand_at_the_right(void **state)
         9);
 }
 
+/* 5 bytes of what lives for two ops at most, one over another, and the others behind them: 11 in
+ * all, where one region for all takes the 9 that are alive at once. */
+static void what_lives_briefly_has_a_region_of_its_own(void **state)
+{
+    (void)state;
+    assert_int_equal(
+        TRACE("co_located", {0, 9, 4, 5}, {0, 2, 5, 0}, {2, 4, 1, 0}, {2, 5, 2, 9}), 11);
+    assert_int_equal(TRACE("greedy", {0, 9, 4, 0}, {0, 2, 5, 4}, {2, 4, 1, 4}, {2, 5, 2, 5}), 9);
+    assert_int_equal(TRACE("co_located", {0, 1, 3, 0}, {1, 2, 2, 0}), 3);
+    assert_int_equal(TRACE("co_located", {0, 3, 3, 0}, {3, 6, 2, 0}), 3);
+}
+
 /* 2 KiB are free at the end, and 4 KiB below: best_fit counts the end as a hole like any other. */
 static void cnmem_takes_the_rest_of_its_block_last(void **state)
 {
@@ -331,6 +343,7 @@ DT_TEST_GROUP(pool_models)
         cmocka_unit_test(requests_are_rounded_up),
         cmocka_unit_test(the_smallest_hole_that_fits_is_taken_of_equals_the_lowest),
         cmocka_unit_test(long_lives_stand_at_the_right),
+        cmocka_unit_test(what_lives_briefly_has_a_region_of_its_own),
         cmocka_unit_test(cnmem_takes_the_rest_of_its_block_last),
         cmocka_unit_test(free_neighbours_become_one),
         cmocka_unit_test(bfc_splits_a_chunk_of_twice_the_request),

@@ -29,7 +29,7 @@ typedef struct dt_account_ask {
     int figure;
 } dt_account_ask;
 
-enum { DT_ACCOUNT_FIGURES = 16, DT_ACCOUNT_ALL = -1 };
+enum { DT_ACCOUNT_FIGURES = 24, DT_ACCOUNT_ALL = -1 };
 
 /**
  * struct dt_account_desc - an account.

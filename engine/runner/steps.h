@@ -6,7 +6,8 @@
 #include "engine/codec.h"
 #include "engine/kernels.h"
 #include "engine/plan.h"
-#include "engine/runner/runner.h"
+
+struct dt_runner;
 
 /* Bytes [from, to) of the arena that a step reads or writes: a tensor, without padding. */
 typedef struct dti_bytes {
@@ -70,7 +71,7 @@ typedef struct dti_fetch {
  * @from:    WAIT: the thread that signals
  */
 typedef struct dti_step {
-    dt_runner *r;
+    struct dt_runner *r;
     dti_step_kind kind;
     int stream;
     int32_t row, next, event, first, n;
@@ -114,7 +115,7 @@ typedef struct dti_plan {
 } dti_plan;
 
 /* Make a plan's steps, into a zeroed *to; free them, and kernels' states, of all plans. */
-dt_status dti_bind(dt_runner *r, const dt_plan *plan, dti_plan *to, dt_err *err);
-void dti_unbind(dt_runner *r);
+dt_status dti_bind(struct dt_runner *r, const dt_plan *plan, dti_plan *to, dt_err *err);
+void dti_unbind(struct dt_runner *r);
 
 #endif

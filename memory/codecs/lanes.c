@@ -2,7 +2,7 @@
 #include "memory/codecs/lanes.h"
 #include "engine/base/isa.h"
 
-#include "memory/codecs/small.h"
+#include "memory/codecs/small_loops.h"
 
 static size_t scan(const uint8_t *src, size_t n, uint8_t *mask)
 {

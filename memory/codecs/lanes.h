@@ -4,11 +4,7 @@
 #ifndef DT_MEMORY_CODECS_LANES_H
 #define DT_MEMORY_CODECS_LANES_H
 
-#include <string.h>
-
-#include "engine/base/compiler.h"
-
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "packed bytes are little-endian");
+#include "memory/codecs/words.h"
 
 /* The small floats: 1 sign bit, then the exponent, then the mantissa; 32 / bits values a word,
  * element 0 lowest. */
@@ -46,22 +42,5 @@ extern const dt_lanes dt_lanes_plain;
 #if defined(__x86_64__)
 extern const dt_lanes dt_lanes_avx2, dt_lanes_avx512;
 #endif
-
-static inline uint32_t dti_word(const uint8_t *at, size_t i)
-{
-    uint32_t w;
-    memcpy(&w, at + 4 * i, 4);
-    return w;
-}
-
-static inline void dti_set_word(uint8_t *at, size_t i, uint32_t w)
-{
-    memcpy(at + 4 * i, &w, 4);
-}
-
-static inline size_t dti_bits(uint32_t w)
-{
-    return (size_t)__builtin_popcount(w);
-}
 
 #endif

@@ -5,7 +5,7 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-#include "memory/codecs/small.h"
+#include "memory/codecs/small_loops.h"
 
 #define AVX2 __attribute__((target("avx2,bmi2,popcnt")))
 

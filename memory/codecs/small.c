@@ -1,6 +1,6 @@
 /* Small floats: two of 16 bits, three of 10 or four of 8 in a word. memory/codecs/small_bits.h
  * says how they are rounded. */
-#include "memory/codecs/small.h"
+#include "memory/codecs/lanes.h"
 
 #include "engine/base/team.h"
 #include "memory/codec.h"

@@ -11,7 +11,6 @@ engine/base/cpu engine/base/team : copies of the processor are cut into tasks of
 engine/checkpoint/checkpoint engine/checkpoint/weights : what they share stands with what is of checkpoints alone
 engine/graph engine/kernels : a kernel is called with its graph, and a graph asks the kernels of its layers for facts
 layers/cudnn/cudnn_cuda layers/cudnn/cudnn_plan_cuda : the problem stands in the header of what is asked about it
-memory/codecs/lanes memory/codecs/small : words are read by what reads many of them
 models/model models/net : a net has the options of its model, which begins one
 engine/base/io engine/base/read_ahead engine/base/sha256 engine/base/write_behind : files are summed up on their way, and a sum of a file reads ahead
 '

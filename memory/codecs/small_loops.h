@@ -1,10 +1,10 @@
 /* Loops over small floats; memory/codecs/small_bits.h says how they are rounded. Each instruction
  * set compiles them for itself. */
-#ifndef DT_MEMORY_CODECS_SMALL_H
-#define DT_MEMORY_CODECS_SMALL_H
+#ifndef DT_MEMORY_CODECS_SMALL_LOOPS_H
+#define DT_MEMORY_CODECS_SMALL_LOOPS_H
 
-#include "memory/codecs/lanes.h"
 #include "memory/codecs/small_bits.h"
+#include "memory/codecs/words.h"
 
 /* Words whole, then the last one, whose idle fields are 0. */
 DT_SMALL_INLINE void dt_small_narrow(const uint8_t *src, size_t n, uint8_t *to, dt_small_format f)

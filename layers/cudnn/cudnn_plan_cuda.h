@@ -5,8 +5,10 @@
 
 #include <cudnn_graph.h>
 
+#include "engine/algorithms.h"
 #include "engine/card.h"
-#include "layers/cudnn/cudnn_cuda.h"
+#include "layers/cudnn/cudnn_choose.h"
+#include "layers/cudnn/cudnn_problem.h"
 
 enum { DTI_CUDNN_KEPT = 40, DTI_CUDNN_TABLE = 72 };
 enum { DTI_CUDNN_X = 1, DTI_CUDNN_W, DTI_CUDNN_Y }; /* unique ids of the tensors */

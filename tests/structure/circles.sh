@@ -10,7 +10,6 @@ known='
 engine/base/cpu engine/base/team : copies of the processor are cut into tasks of a team, whose threads are set up as those of the processor
 engine/checkpoint/checkpoint engine/checkpoint/weights : what they share stands with what is of checkpoints alone
 engine/graph engine/kernels : a kernel is called with its graph, and a graph asks the kernels of its layers for facts
-layers/cudnn/cudnn_cuda layers/cudnn/cudnn_plan_cuda : the problem stands in the header of what is asked about it
 models/model models/net : a net has the options of its model, which begins one
 engine/base/io engine/base/read_ahead engine/base/sha256 engine/base/write_behind : files are summed up on their way, and a sum of a file reads ahead
 '

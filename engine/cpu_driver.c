@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/copy.h"
 #include "engine/base/cpu.h"
 #include "engine/base/isa.h"
 #include "engine/base/team.h"

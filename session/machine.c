@@ -3,6 +3,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/clock.h"
+#include "engine/base/copy.h"
 #include "engine/base/cpu.h"
 #include "layers/onednn/onednn.h"
 

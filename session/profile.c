@@ -12,6 +12,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/clock.h"
+#include "engine/base/copy.h"
 #include "engine/base/cpu.h"
 #include "engine/base/philox.h"
 #include "engine/base/thread.h"

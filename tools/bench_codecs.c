@@ -7,6 +7,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/clock.h"
+#include "engine/base/copy.h"
 #include "engine/base/cpu.h"
 #include "engine/base/isa.h"
 #include "engine/graph.h"

@@ -1,6 +1,5 @@
 /* How many threads the team has, and how they treat denormal numbers. */
 #include "engine/base/cpu.h"
-#include "engine/base/team.h"
 #include "engine/base/thread.h"
 
 #include <omp.h>
@@ -10,8 +9,6 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
-
-enum { COPY_CHUNK = 1 << 20, ROUND_CHUNK = 1 << 18 };
 
 enum { FLUSH_RESULTS = 1, FLUSH_OPERANDS = 2, FLUSH = FLUSH_RESULTS | FLUSH_OPERANDS };
 
@@ -182,41 +179,4 @@ void dti_cpu_setup_with(int threads)
 {
     dti_cpu_setup_alone();
     omp_set_num_threads(threads);
-}
-
-typedef struct copy_job {
-    void *to;
-    const void *from;
-    size_t n; /* bytes, or values */
-} copy_job;
-
-static void copy_chunk(const void *job, int64_t i)
-{
-    const copy_job *j = job;
-    const size_t at = (size_t)i * COPY_CHUNK, left = j->n - at;
-    memcpy((char *)j->to + at, (const char *)j->from + at, left < COPY_CHUNK ? left : COPY_CHUNK);
-}
-
-void dt_cpu_copy(void *to, const void *from, size_t bytes)
-{
-    const copy_job j = {to, from, bytes};
-    dt_team_run((int64_t)((bytes + COPY_CHUNK - 1) / COPY_CHUNK), copy_chunk, &j);
-}
-
-static void round_chunk(const void *job, int64_t i)
-{
-    const copy_job *j = job;
-    const size_t begin = (size_t)i * ROUND_CHUNK, left = j->n - begin;
-    dt_bf16 *to = (dt_bf16 *)j->to + begin;
-    const float *from = (const float *)j->from + begin;
-    const size_t n = left < ROUND_CHUNK ? left : ROUND_CHUNK;
-#pragma omp simd
-    for (size_t k = 0; k < n; k++)
-        to[k] = dt_bf16_from_float(from[k]);
-}
-
-void dti_cpu_to_bf16(dt_bf16 *to, const float *from, int64_t count)
-{
-    const copy_job j = {to, from, (size_t)count};
-    dt_team_run((count + ROUND_CHUNK - 1) / ROUND_CHUNK, round_chunk, &j);
 }

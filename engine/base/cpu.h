@@ -47,8 +47,4 @@ void dti_cpu_set_denormals(uint8_t flush);
 void dti_cpu_setup_alone(void);
 void dti_cpu_setup_with(int threads);
 
-/* Copy by the whole team. */
-void dt_cpu_copy(void *to, const void *from, size_t bytes);
-void dti_cpu_to_bf16(dt_bf16 *to, const float *from, int64_t count); /* rounding to the nearest */
-
 #endif

@@ -9,6 +9,7 @@
  * it goes. */
 #include <inttypes.h>
 
+#include "engine/base/copy.h"
 #include "engine/base/cpu.h"
 #include "engine/runner/executor.h"
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/copy.h"
 #include "engine/base/cpu.h"
 #include "layers/blocked/amx_conv.h"
 #include "tests/fixture/layer_check.h"

@@ -7,7 +7,6 @@ cd "${1:-$(dirname -- "$0")/../..}"
 
 # MODULE... : REASON
 known='
-engine/base/cpu engine/base/team : copies of the processor are cut into tasks of a team, whose threads are set up as those of the processor
 engine/checkpoint/checkpoint engine/checkpoint/weights : what they share stands with what is of checkpoints alone
 engine/graph engine/kernels : a kernel is called with its graph, and a graph asks the kernels of its layers for facts
 models/model models/net : a net has the options of its model, which begins one

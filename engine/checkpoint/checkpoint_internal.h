@@ -8,6 +8,7 @@
 
 #include "engine/base/sha256.h"
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/checkpoint/weights_internal.h"
 
 enum { DTI_PATH_BYTES = 4096, DTI_MANIFEST_BYTES = 1 << 20 };
 
@@ -45,13 +46,6 @@ dt_status dti_manifest_text(char **text, size_t *n, const char *path, const dti_
 dt_status dti_manifest_write(const dti_manifest *m, const char *folder, const dt_fact *facts,
     size_t n_facts, dt_err *err) DT_NODISCARD;
 
-/* ---- values ---- */
-
-/* What a dti_st_source gives: values from byte @at on of a tensor that persists, whose passage *w
- * is. It begins zeroed, and is closed when all is written. */
-dt_status dti_passage_give(dti_passage *w, dt_runner *r, int32_t home, size_t at,
-    const void **bytes, size_t *n, dt_err *err) DT_NODISCARD;
-
 /* ---- state ---- */
 
 /* All bytes of the file are added to @sum on their way. */
@@ -67,30 +61,5 @@ uint64_t dti_state_bytes(const dt_trained *t);
 /* FOLDER/NAME; DT_E_IO when that is too long for a path. */
 dt_status dti_path(
     char to[DTI_PATH_BYTES], const char *folder, const char *name, dt_err *err) DT_NODISCARD;
-
-/* ---- weights ---- */
-
-enum { DTI_WEIGHT_NAME_BYTES = 2 * DT_NAME_BYTES };
-
-/* @whole: of a tile, "wte.3.weight": the name that the whole has, "wte.weight", of which a file may
- * hold it; else "" */
-typedef struct dti_weight {
-    char name[DTI_WEIGHT_NAME_BYTES]; /* NODE.PARAM */
-    char whole[DTI_WEIGHT_NAME_BYTES];
-    dt_part part;
-    const dt_param_info *info; /* the graph's */
-    int32_t node;
-    int param;
-} dti_weight;
-
-typedef struct dti_weights {
-    size_t n;
-    dti_weight *row; /* in the order of nodes, then parameters */
-} dti_weights;
-
-/* @buffers: running statistics too. DT_E_NOMEM. */
-dt_status dti_weights_init(
-    dti_weights *w, const dt_graph *g, bool buffers, dt_err *err) DT_NODISCARD;
-void dti_weights_deinit(dti_weights *w);
 
 #endif

@@ -1,6 +1,6 @@
 /* Weights in files: which a network has, how a file differs from them, and how they are loaded and
  * saved. */
-#include "engine/checkpoint/checkpoint_internal.h"
+#include "engine/checkpoint/weights_internal.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
-#include "engine/kernels.h"
 
 /* Largest batch the overflow checks promise room for. */
 enum { MAX_BATCH = 1 << 20 };
@@ -181,43 +180,6 @@ void dt_graph_join(dt_graph *g, int32_t node, int32_t with, dt_part part)
     g->node[node].part = part;
     g->node[node].key = g->node[with].key;
     g->next_key = g->node[with].key + 1;
-}
-
-static bool same_param(const dt_param_info *a, const dt_param_info *b)
-{
-    bool same = a->rank == b->rank;
-    for (int i = 0; i < a->rank && same; i++)
-        same = a->d[i] == b->d[i];
-    return same;
-}
-
-/* Kernels that give a parameter a layout of their own cannot lend it. */
-static bool lends(const dt_node *owner)
-{
-    const dt_kernels *k = owner->desc->cpu;
-    return owner->info.n_param > 0 && !owner->info.param[0].buffer &&
-           (k == NULL || k->param_bytes == NULL);
-}
-
-dt_status dt_graph_share(dt_graph *g, int32_t node, int32_t owner, dt_err *err)
-{
-    DT_ASSERT(owner >= 0 && owner < node && node < (int32_t)g->n_node);
-    dt_node *to = &g->node[node];
-    const dt_node *from = &g->node[owner];
-    if (!to->desc->may_share || to->info.n_param != 1 || !lends(from))
-        return DT_FAIL(err, DT_E_CONFIG,
-            "layer '%s' (%s) cannot share the weight of '%s' (%s); a layer that shares has one "
-            "parameter, such as linear with bias = off, and takes it from an embedding",
-            to->name, to->desc->name, from->name, from->desc->name);
-    if (!same_param(&to->info.param[0], &from->info.param[0]))
-        return DT_FAIL(err, DT_E_CONFIG,
-            "layer '%s' wants a weight of %" PRId64 " values, but the one of '%s', which it is to "
-            "share, has %" PRId64 " or another shape",
-            to->name, dt_param_count(&to->info.param[0]), from->name,
-            dt_param_count(&from->info.param[0]));
-    to->shares = owner;
-    to->info.n_param = 0;
-    return DT_OK;
 }
 
 /* Behind layers that only hand their input on. */

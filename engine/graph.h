@@ -52,15 +52,6 @@ dt_status dt_graph_add(dt_graph *g, const dt_layer_desc *desc, const char *name,
     const int32_t *in, int n_in, int32_t *id, dt_err *err) DT_NODISCARD;
 
 /**
- * dt_graph_share() - let a layer use the first parameter of an earlier one (a tied output head).
- *
- * The layer then has no parameter of its own (info.n_param is 0; info.param[0] still says what it
- * wants), and the gradients of both uses are added up. DT_E_CONFIG when the layer cannot share, or
- * the shapes differ.
- */
-dt_status dt_graph_share(dt_graph *g, int32_t node, int32_t owner, dt_err *err) DT_NODISCARD;
-
-/**
  * dt_graph_join() - let a layer that is written as several nodes be one.
  * @node: the node appended last
  * @with: the first one of that layer

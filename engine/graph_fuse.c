@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/graph_share.h"
 
 /* By node of the old graph. */
 typedef struct fuser {

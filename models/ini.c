@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/graph_share.h"
 #include "engine/base/alloc.h"
 #include "engine/config/nearest.h"
 #include "layers/registry.h"

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/graph_share.h"
 #include "layers/avgpool.h"
 #include "layers/batchnorm.h"
 #include "layers/concat.h"

@@ -1,5 +1,6 @@
 /* AlexNet in torchvision's form, Krizhevsky 2014 ("One weird trick"): one column, no response norm.
  */
+#include "models/model.h"
 #include "models/net.h"
 
 /* Where a map of 6x6 or 12x12 is left; the strides 4, 2, 2 and 2 make whole ranges. */

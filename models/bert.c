@@ -7,6 +7,7 @@
 #include "layers/attention.h"
 #include "layers/concat.h"
 #include "layers/layernorm.h"
+#include "models/model.h"
 #include "models/net.h"
 
 static const double sigma = 0.02;

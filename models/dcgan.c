@@ -4,6 +4,7 @@
  * which goes from noise through both. What one step learns the other does not see: there is no run
  * that takes them in turn. Of the two scores the loss makes what the example makes of one by a
  * logistic function. */
+#include "models/model.h"
 #include "models/net.h"
 
 #include "layers/activations.h"

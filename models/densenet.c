@@ -1,6 +1,7 @@
 /* Densely connected networks, Huang et al. 2017, in torchvision's form. A layer reads the values of
  * all layers of its block before it; here each value is joined to those before it once, and the
  * next layer reads the whole. */
+#include "models/model.h"
 #include "models/net.h"
 
 #include "layers/avgpool.h"

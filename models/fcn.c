@@ -3,6 +3,7 @@
  * scores of the third and fourth pool are added on the way. The paper pads the image by 100 pixels
  * and crops; here the first convolution of the classifier is padded, so that sizes agree without.
  * Names are those of the paper's files. */
+#include "models/model.h"
 #include "models/net.h"
 
 #include <inttypes.h>

@@ -1,5 +1,6 @@
 /* GoogLeNet, Szegedy et al. 2015, in torchvision's form: batch norm after every convolution, no
  * auxiliary classifiers, and a 3x3 convolution where the paper's third branch has 5x5. */
+#include "models/model.h"
 #include "models/net.h"
 
 #include "layers/batchnorm.h"

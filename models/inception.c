@@ -1,6 +1,7 @@
 /* Inception-v3 (Szegedy et al. 2016) in torchvision's form, without its auxiliary classifier, and
  * Inception-v4 (Szegedy et al. 2017) in the names of timm. Nearly all there is to say of their
  * modules is shapes, so a module is a table. */
+#include "models/model.h"
 #include "models/net.h"
 
 #include <stdio.h>

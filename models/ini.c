@@ -11,6 +11,7 @@
 #include "engine/base/alloc.h"
 #include "engine/config/nearest.h"
 #include "layers/registry.h"
+#include "models/model.h"
 #include "models/net.h"
 
 typedef struct ini_layer {

@@ -1,5 +1,6 @@
 /* LeNet-5, LeCun et al. 1998, with the sizes of the paper and the parts of today: ReLU, max
  * pooling, every map connected to every other, softmax. */
+#include "models/model.h"
 #include "models/net.h"
 
 #include <inttypes.h>

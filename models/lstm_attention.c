@@ -10,6 +10,7 @@
 #include "layers/additive_attention.h"
 #include "layers/concat.h"
 #include "layers/lstm.h"
+#include "models/model.h"
 #include "models/net.h"
 
 static int32_t lstm_attention_layers(const dt_model_desc *m, dti_net *n)

@@ -1,4 +1,5 @@
 /* Perceptrons with two hidden layers, 512 and 256 units at width 64. */
+#include "models/model.h"
 #include "models/net.h"
 
 static int32_t mlp_layers(const dt_model_desc *m, dti_net *n)

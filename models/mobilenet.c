@@ -1,6 +1,7 @@
 /* MobileNet v1 (Howard et al. 2017, table 1) and v2 (Sandler et al. 2018, table 2): convolutions of
  * each channel by itself, and of 1x1, which mix channels. v2 is in torchvision's form; v1, which
  * torchvision lacks, has names in its manner. */
+#include "models/model.h"
 #include "models/net.h"
 
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /* MobileNet v3 (Howard et al. 2019, tables 1 and 2) in torchvision's form: v2's inverted blocks
  * with hardswish, and in some a factor for each channel, made from the means of all (squeeze and
  * excitation, Hu et al. 2018). */
+#include "models/model.h"
 #include "models/net.h"
 
 #include <stdio.h>

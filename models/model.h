@@ -5,36 +5,9 @@
 #define DT_MODELS_MODEL_H
 
 #include "engine/graph.h"
+#include "models/model_opts.h"
 
 struct dti_net;
-
-/* Most blocks of a stage; most tiles of a linear layer, of a vocabulary. */
-enum { DT_MODEL_COUNT = 4096, DT_MODEL_TILES = 16, DT_MODEL_HEAD_TILES = 1024 };
-
-/**
- * struct dt_model_opts - how a model is to differ from its standard form.
- * @classes @image @channels @width: 0 or less: the model's standard. @image is both height and
- * width in pixels; @channels those of the image; @width 64 is the standard of every model and
- * scales all its channels but those of the image and the classes; of a model of tokens it is the
- * number of channels itself
- * @dropout: rate in [0, 1); negative: the model's standard; 0: none
- * @layers @heads @vocab @context: of models of tokens and of transformers; 0 or less: the model's
- * standard. The vocabulary is the number of classes as well
- * @attention: dt_attention_kind
- * @tiles: parts that each linear layer's outputs are cut into; @head_tiles: of a model of tokens,
- * parts of its vocabulary: of embedding, output layer and loss; 0 and 1: whole
- * @counts @n_counts: how many blocks, or convolutions, each stage of a family has, in the caller's
- * memory; 0: the model's standard
- */
-typedef struct dt_model_opts {
-    int64_t classes, image, channels, width;
-    double dropout;
-    int64_t layers, heads, vocab, context;
-    int attention;
-    int64_t tiles, head_tiles;
-    const int64_t *counts;
-    int n_counts;
-} dt_model_opts;
 
 /**
  * struct dt_model_desc - a model.

@@ -4,9 +4,10 @@
 #ifndef DT_MODELS_NET_H
 #define DT_MODELS_NET_H
 
+#include "engine/graph.h"
 #include "layers/embedding.h"
 #include "layers/linear.h"
-#include "models/model.h"
+#include "models/model_opts.h"
 
 typedef struct dti_net {
     dt_graph *g;

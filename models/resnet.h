@@ -2,6 +2,7 @@
 #ifndef DT_MODELS_RESNET_H
 #define DT_MODELS_RESNET_H
 
+#include "models/model.h"
 #include "models/net.h"
 
 /**

@@ -1,6 +1,7 @@
 /* Residual networks for 32x32 images, He et al. 2016, section 4.2, shortcuts without parameters
  * (option A). Depth 6n + 2: three stages of n basic blocks. Names as in Yerlan Idelbayev's
  * pytorch_resnet_cifar10. */
+#include "models/model.h"
 #include "models/net.h"
 
 #include "layers/shortcut.h"

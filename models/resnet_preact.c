@@ -3,6 +3,7 @@
  * n blocks. As in the authors' code, the first block of a stage has its stride on its first
  * convolution and a 1x1 convolution as shortcut, which reads what the block's own first convolution
  * reads. */
+#include "models/model.h"
 #include "models/net.h"
 
 typedef struct block {

@@ -2,6 +2,7 @@
  * where each pool is undone by the positions of its maxima. Every convolution has batch norm and a
  * ReLU behind it, but for the last, which gives the scores of each pixel. Names are "encoder" and
  * "decoder", level and number. */
+#include "models/model.h"
 #include "models/net.h"
 
 #include <inttypes.h>

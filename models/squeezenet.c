@@ -1,4 +1,5 @@
 /* SqueezeNet 1.0 and 1.1, Iandola et al. 2016, in torchvision's form. */
+#include "models/model.h"
 #include "models/net.h"
 
 #include <stdio.h>

@@ -3,6 +3,7 @@
  * upsampling without weights. Names are those of the usual PyTorch code, "down1.maxpool_conv.1.
  * double_conv.0.weight", of which it is the form with nn.Upsample(scale_factor = 2): the bottom and
  * what comes up from it have half the channels of the paper, as nothing else reduces them. */
+#include "models/model.h"
 #include "models/net.h"
 
 #include <inttypes.h>

@@ -1,5 +1,6 @@
 /* VGG, Simonyan and Zisserman 2015, configurations A, B, D and E, with and without batch norm, in
  * torchvision's form. */
+#include "models/model.h"
 #include "models/net.h"
 
 /* Where a map of 7x7, 14x14, ... is left after five halvings. */

@@ -4,6 +4,7 @@
 #include "layers/activations.h"
 #include "layers/attention.h"
 #include "layers/layernorm.h"
+#include "models/model.h"
 #include "models/net.h"
 
 #include <inttypes.h>

@@ -7,7 +7,6 @@ cd "${1:-$(dirname -- "$0")/../..}"
 
 # MODULE... : REASON
 known='
-models/model models/net : a net has the options of its model, which begins one
 engine/base/io engine/base/read_ahead engine/base/sha256 engine/base/write_behind : files are summed up on their way, and a sum of a file reads ahead
 '
 

@@ -77,8 +77,48 @@ void dt_graph_destroy(const dt_graph *g)
     for (size_t i = 0; i < g->n_node; i++)
         dt_free(g->node[i].opts);
     dt_free(g->node);
+    dt_free(g->place);
     dt_free((void *)(uintptr_t)g);
 }
+
+/* ---- names ---- */
+
+/* Where in the table the name is, or where it would stand: at FNV-1a's place or behind it. */
+static size_t place_of(const dt_graph *g, const char *name)
+{
+    uint64_t hash = UINT64_C(0xCBF29CE484222325);
+    for (const char *c = name; *c != '\0'; c++)
+        hash = (hash ^ (unsigned char)*c) * UINT64_C(0x100000001B3);
+    size_t i = (size_t)(hash ^ hash >> 32) & (g->n_place - 1);
+    while (g->place[i] != 0 && strcmp(g->node[g->place[i] - 1].name, name) != 0)
+        i = (i + 1) & (g->n_place - 1);
+    return i;
+}
+
+/* For one name more, so that half of the table stays free. */
+static bool grow_places(dt_graph *g)
+{
+    if (2 * (g->n_node + 1) <= g->n_place)
+        return true;
+    const size_t n = g->n_place > 0 ? 2 * g->n_place : 64;
+    int32_t *place = dt_alloc(n, sizeof *place);
+    if (place == NULL)
+        return false;
+    dt_free(g->place);
+    g->place = place;
+    g->n_place = n;
+    for (size_t i = 0; i < g->n_node; i++)
+        g->place[place_of(g, g->node[i].name)] = (int32_t)i + 1;
+    return true;
+}
+
+int32_t dti_graph_find(const dt_graph *g, const char *name)
+{
+    const int32_t found = g->n_place > 0 ? g->place[place_of(g, name)] : 0;
+    return found > 0 ? found - 1 : DT_GRAPH_INPUT - 1;
+}
+
+/* ---- layers ---- */
 
 static const char *value_name(const dt_graph *g, int32_t value)
 {
@@ -150,7 +190,7 @@ dt_status dt_graph_add(dt_graph *g, const dt_layer_desc *desc, const char *name,
     const bool room =
         g->n_node < INT32_MAX / 2 && dt_grow(&nodes, &g->cap, g->n_node, sizeof *g->node);
     g->node = nodes;
-    if (!room)
+    if (!room || !grow_places(g))
         return DT_FAIL(err, DT_E_NOMEM, "layer '%s': out of memory", name);
     dt_node *node = &g->node[g->n_node];
     *node = (dt_node){.desc = desc, .shares = DT_SHARES_NONE, .key = g->next_key};
@@ -171,6 +211,7 @@ dt_status dt_graph_add(dt_graph *g, const dt_layer_desc *desc, const char *name,
     }
     g->next_key++;
     *id = (int32_t)g->n_node++;
+    g->place[place_of(g, node->name)] = *id + 1;
     return DT_OK;
 }
 
@@ -262,14 +303,6 @@ int64_t dt_graph_counted(const dt_graph *g)
 dt_shape dt_graph_shape(const dt_graph *g, int32_t value)
 {
     return value == DT_GRAPH_INPUT ? g->input : g->node[value].info.y;
-}
-
-int32_t dti_graph_find(const dt_graph *g, const char *name)
-{
-    for (size_t i = 0; i < g->n_node; i++)
-        if (strcmp(g->node[i].name, name) == 0)
-            return (int32_t)i;
-    return DT_GRAPH_INPUT - 1;
 }
 
 static void print_options(const dt_node *nd, FILE *f)

@@ -34,6 +34,8 @@ typedef struct dt_graph {
     int32_t next_key;
     size_t n_node, cap;
     dt_node *node;
+    size_t n_place; /* of a table of names, a power of two */
+    int32_t *place; /* node + 1; 0: free */
 } dt_graph;
 
 dt_status dt_graph_create(

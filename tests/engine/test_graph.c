@@ -64,6 +64,30 @@ static void options_left_out_take_their_defaults(void **state)
     dt_graph_destroy(g);
 }
 
+/* Each of many is found, by nothing but its name, and its name is taken. */
+static void names_of_many_layers_are_found(void **state)
+{
+    (void)state;
+    enum { LAYERS = 50000 };
+    dt_graph *g = new_graph();
+    dt_err err = {0};
+    char name[32];
+    for (int32_t i = 0; i < LAYERS; i++) {
+        snprintf(name, sizeof name, "layer%d", (int)i);
+        assert_int_equal(dti_graph_find(g, name), DT_GRAPH_INPUT - 1);
+        assert_ok(add(g, &dt_layer_relu, name, NULL, i - 1, &err), &err);
+    }
+    for (int32_t i = 0; i < LAYERS; i++) {
+        snprintf(name, sizeof name, "layer%d", (int)i);
+        assert_int_equal(dti_graph_find(g, name), i);
+    }
+    assert_fails(add(g, &dt_layer_relu, "layer77", NULL, 0, &err), DT_E_CONFIG, &err,
+        "two layers are called 'layer77'");
+    assert_int_equal(dti_graph_find(g, "layer"), DT_GRAPH_INPUT - 1);
+    assert_int_equal(dti_graph_find(g, "layer50000"), DT_GRAPH_INPUT - 1);
+    dt_graph_destroy(g);
+}
+
 static void names_are_unique_and_printable(void **state)
 {
     (void)state;
@@ -205,6 +229,7 @@ DT_TEST_GROUP(graph)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_whole_network_passes),
         cmocka_unit_test(options_left_out_take_their_defaults),
+        cmocka_unit_test(names_of_many_layers_are_found),
         cmocka_unit_test(names_are_unique_and_printable),
         cmocka_unit_test(inputs_must_exist_and_be_as_many_as_the_layer_takes),
         cmocka_unit_test(shapes_that_do_not_fit_are_named_with_both_layers),

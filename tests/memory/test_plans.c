@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/alloc.h"
+#include "layers/fc.h"
+#include "layers/plain.h"
 #include "layers/registry.h"
 #include "memory/lower/lower.h"
 #include "memory/plan_text/plan_text.h"
@@ -182,6 +185,129 @@ static void planning_is_a_pure_function(void **state)
     destroy(&b);
 }
 
+static void assert_zero_behind(const char *text, size_t bytes, const char *what)
+{
+    for (size_t i = strnlen(text, bytes); i < bytes; i++)
+        if (text[i] != '\0')
+            fail_msg("%s '%.40s' has byte %d behind its end", what, text, text[i]);
+}
+
+/* What a plan's texts hold behind their ends is no rest of anything. */
+static void check_texts(const dt_plan *p)
+{
+    assert_zero_behind(p->net, sizeof p->net, "network");
+    assert_zero_behind(p->policy, sizeof p->policy, "policy");
+    assert_zero_behind(p->pool, sizeof p->pool, "pool");
+    assert_zero_behind(p->device, sizeof p->device, "device");
+    assert_zero_behind(p->program, sizeof p->program, "program");
+    for (size_t i = 0; i < p->n_tensor; i++)
+        assert_zero_behind(p->tensor[i].name, sizeof p->tensor[i].name, "tensor");
+    for (size_t i = 0; i < p->n_node; i++)
+        assert_zero_behind(p->node[i].name, sizeof p->node[i].name, "node");
+    for (size_t i = 0; i < p->n_op; i++) {
+        assert_zero_behind(p->op[i].name, sizeof p->op[i].name, "op");
+        assert_zero_behind(p->op[i].layer, sizeof p->op[i].layer, "layer");
+        assert_zero_behind(p->op[i].algorithm, sizeof p->op[i].algorithm, "algorithm");
+    }
+    for (size_t i = 0; i < p->n_reason; i++)
+        assert_zero_behind(p->reason[i], sizeof p->reason[i], "reason");
+}
+
+/* Fill what calls leave below on the stack, which is what a buffer that nobody clears holds. */
+static void litter(void)
+{
+    volatile char rest[1 << 15];
+    for (size_t i = 0; i < sizeof rest; i++)
+        rest[i] = 'x';
+}
+
+static void texts_of_plans_end_in_zeros(void **state)
+{
+    (void)state;
+    static const char *const policies[] = {
+        "keep_all", "vdnn_all", "chen_sqrt", "gist_lossless", "superneurons"};
+    for (size_t i = 0; i < DT_COUNT(policies); i++) {
+        made m;
+        litter();
+        make(&m, dt_model_find("resnet20"), &standard, policies[i], "greedy", 4);
+        check_texts(m.plan);
+        if (i > 0)
+            assert_true(m.plan->n_reason > 1);
+        destroy(&m);
+    }
+}
+
+/* One entry more behind the metrics, of nobody. */
+static dt_map *map_with_more(const dt_graph *g)
+{
+    dt_map *m;
+    dt_err err = {0};
+    assert_ok(dt_map_create(&m, g, NULL, 4, 1, &err), &err);
+    void *home = m->home;
+    assert_true(dt_grow(&home, &m->cap, m->n, sizeof *m->home));
+    m->home = home;
+    dt_home more = m->home[m->metrics];
+    snprintf(more.name, sizeof more.name, "more");
+    more.port = DT_Q;
+    more.bytes = DT_ALIGN;
+    more.off = more.next = m->bytes;
+    m->bytes += DT_ALIGN;
+    m->home[m->n++] = more;
+    return m;
+}
+
+/* The metrics are what the map says they are, wherever they stand in it. */
+static void metrics_need_not_be_the_last_of_the_map(void **state)
+{
+    (void)state;
+    dt_graph *g = dt_standard("lenet5");
+    dt_map *map = map_with_more(g);
+    assert_true((size_t)map->metrics == map->n - 2);
+    for (int k = 0; k < DT_PROGRAM_KINDS; k++) {
+        if (k == DT_PROGRAM_UPDATE)
+            continue;
+        dt_program *p = dt_program_on(g, map, (dt_program_kind)k, 4);
+        dt_plan *plan = dt_planned_by(p, "keep_all", "greedy");
+        int counted = 0;
+        for (size_t i = 0; i < plan->n_arg; i++)
+            if (plan->arg[i].port == DT_METRICS) {
+                assert_string_equal(plan->tensor[plan->arg[i].tensor].name, "metrics");
+                assert_int_not_equal(plan->arg[i].mode, DT_READ);
+                counted++;
+            }
+        assert_true(counted > 0);
+        dt_plan_destroy(plan);
+        dt_program_destroy(p);
+    }
+    dt_map_destroy(map);
+    dt_graph_destroy(g);
+}
+
+/* More ops than any network of ours has: what is looked up by name or searched for each of them
+ * would not end within the limits of a test. */
+static void a_program_of_fifty_thousand_ops_is_planned(void **state)
+{
+    (void)state;
+    enum { LAYERS = 25000 };
+    dt_graph *g;
+    dt_err err = {0};
+    int32_t at = DT_GRAPH_INPUT;
+    char name[32];
+    const dt_fc first = {8, true}; /* whose gradient comes back through all */
+    assert_ok(dt_graph_create(&g, "long", (dt_shape){1, 1, 1, 8}, 8, &err), &err);
+    assert_ok(dt_graph_add(g, &dt_layer_fc, "fc", &first, &at, 1, &at, &err), &err);
+    for (int i = 0; i < LAYERS; i++) {
+        snprintf(name, sizeof name, "r%d", i);
+        assert_ok(dt_graph_add(g, &dt_layer_relu, name, NULL, &at, 1, &at, &err), &err);
+    }
+    assert_ok(dt_graph_add(g, &dt_layer_cross_entropy, "loss", NULL, &at, 1, &at, &err), &err);
+    assert_int_equal(dti_graph_find(g, "r24999"), LAYERS);
+    dt_lowered m = dt_program_of(g, DT_PROGRAM_FIRST, 2);
+    m.plan = dt_planned_by(m.program, "keep_all", "greedy");
+    assert_true(m.plan->n_op >= 2 * (size_t)LAYERS);
+    dt_lowered_close(&m);
+}
+
 /* Whether a row is a decision: something offloaded, made again, packed or put over another. */
 static bool decides(const dt_plan *p, const dt_row *r)
 {
@@ -299,6 +425,9 @@ DT_TEST_GROUP(plans)
         cmocka_unit_test(network_wide_is_the_papers_formula_on_a_chain),
         cmocka_unit_test(keep_all_is_below_network_wide),
         cmocka_unit_test(planning_is_a_pure_function),
+        cmocka_unit_test(texts_of_plans_end_in_zeros),
+        cmocka_unit_test(metrics_need_not_be_the_last_of_the_map),
+        cmocka_unit_test(a_program_of_fifty_thousand_ops_is_planned),
         cmocka_unit_test(every_decision_gives_its_reason),
         cmocka_unit_test(choices_give_their_reasons),
     };

@@ -608,6 +608,74 @@ static void tables_fit_a_terminal_in_the_locales_characters(void **state)
     }
 }
 
+static int times(const char *text, const char *word)
+{
+    int n = 0;
+    for (; (text = strstr(text, word)) != NULL; text += strlen(word))
+        n++;
+    return n;
+}
+
+/* The curve's legend tells of what is persistent where a row of the curve is, and nowhere else. */
+static void the_legend_is_of_what_the_curve_shows(void **state)
+{
+    NEED_BINARY();
+    int shown = 0;
+    for (int batch = 1; batch <= 4096; batch *= 16) {
+        char words[128];
+        snprintf(words, sizeof words, "plan FILE --set train.batch=%d", batch);
+        cli.locale = "C.UTF-8";
+        ran r = cli_run(words, lenet());
+        cli.locale = "C";
+        assert_code(&r, 0);
+        const int cells = times(r.out, "▒"), legend = times(r.out, "; ▒ persistent");
+        if (legend != (cells > 0) || cells == 1)
+            fail_msg("batch %d: legend %d times, cell %d times", batch, legend, cells);
+        shown += legend;
+        cli_done(&r);
+    }
+    assert_in_range(shown, 1, 3); /* of four: small batches have it, the largest has not */
+}
+
+static void assert_budget(const cJSON *o, const char *key, double want)
+{
+    const cJSON *b = cJSON_GetObjectItemCaseSensitive(o, key);
+    assert_non_null(b);
+    assert_true(want > 0 ? cJSON_IsNumber(b) && b->valuedouble == want : cJSON_IsNull(b));
+}
+
+/* A budget that is not given is null, before a run and after it; and what nobody uses at the peak
+ * is called unused, before it and in it. */
+static void a_plan_and_its_run_say_the_same_words(void **state)
+{
+    NEED_BINARY();
+    for (int given = 0; given < 2; given++) {
+        const char *budget = given > 0 ? "--set memory.device_budget=67108864" : "";
+        char words[512];
+        snprintf(words, sizeof words, "plan FILE --json %s", budget);
+        ran r = cli_run(words, lenet());
+        assert_code(&r, 0);
+        cJSON *plan = json_of(r.out, strlen(r.out));
+        const cJSON *device = cJSON_GetObjectItemCaseSensitive(plan, "device"),
+                    *unused = cJSON_GetObjectItemCaseSensitive(
+                        cJSON_GetObjectItemCaseSensitive(plan, "breakdown"), "unused");
+        assert_budget(device, "budget", given > 0 ? 67108864 : 0);
+        assert_true(cJSON_IsNumber(unused));
+        cli_done(&r);
+        snprintf(words, sizeof words, "FILE --set run.dir=%s --set run.overwrite=on %s",
+            dt_temp_path("words"), budget);
+        r = cli_run(words, lenet());
+        assert_code(&r, 0);
+        assert_int_equal(strstr(r.err, "unused ") != NULL, unused->valuedouble > 0);
+        assert_has_not(r.err, "gaps");
+        cJSON *summary = json_file(dt_temp_path("words/summary.json"));
+        assert_budget(summary, "device_budget", given > 0 ? 67108864 : 0);
+        cJSON_Delete(summary);
+        cJSON_Delete(plan);
+        cli_done(&r);
+    }
+}
+
 static void plain_text_can_be_asked_for(void **state)
 {
     NEED_BINARY();
@@ -919,6 +987,8 @@ DT_TEST_GROUP(cli)
         cmocka_unit_test(a_table_that_does_not_fit_says_so),
         cmocka_unit_test(transfers_are_of_a_whole_step),
         cmocka_unit_test(tables_fit_a_terminal_in_the_locales_characters),
+        cmocka_unit_test(the_legend_is_of_what_the_curve_shows),
+        cmocka_unit_test(a_plan_and_its_run_say_the_same_words),
         cmocka_unit_test(plain_text_can_be_asked_for),
         cmocka_unit_test(written_plans_are_sound_and_can_be_compared),
         cmocka_unit_test(rows_of_every_program_can_be_shown),

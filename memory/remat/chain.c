@@ -244,22 +244,45 @@ static uint64_t units(const table *t, uint64_t bytes)
     return bytes / t->unit + (bytes % t->unit != 0);
 }
 
-static dt_status table_init(table *t, const dt_chain *c, uint64_t room, dt_err *err)
+void dti_chain_room_deinit(dt_chain_room *room)
+{
+    dt_free(room->cost);
+    dt_free(room->cut);
+    *room = (dt_chain_room){0};
+}
+
+/* Each cell is written before it is read, so what a call before has left there does no harm. */
+static bool room_for(dt_chain_room *room, size_t cells)
+{
+    if (cells <= room->cells)
+        return true;
+    dti_chain_room_deinit(room);
+    room->cost = dt_alloc(cells, sizeof *room->cost);
+    room->cut = dt_alloc(cells, sizeof *room->cut);
+    if (room->cost == NULL || room->cut == NULL)
+        return false;
+    room->cells = cells;
+    return true;
+}
+
+/* Within @bytes. */
+static dt_status table_init(
+    table *t, dt_chain_room *room, const dt_chain *c, uint64_t bytes, dt_err *err)
 {
     const size_t n = c->n;
-    *t = (table){.c = c, .unit = unit_for(c, room)};
-    t->slots = (size_t)(room / t->unit) + 1;
-    const size_t cells = n * (n + 1) / 2 * t->slots;
-    t->cost = dt_alloc(cells, sizeof *t->cost);
-    t->cut = dt_alloc(cells, sizeof *t->cut);
+    *t = (table){.c = c, .unit = unit_for(c, bytes)};
+    t->slots = (size_t)(bytes / t->unit) + 1;
+    const bool cells = room_for(room, n * (n + 1) / 2 * t->slots);
+    t->cost = room->cost;
+    t->cut = room->cut;
     t->sum = dt_alloc(n + 1, sizeof *t->sum);
     t->all = dt_alloc(n + 1, sizeof *t->all);
     t->x = dt_alloc(n + 1, sizeof *t->x);
     t->tape = dt_alloc(n, sizeof *t->tape);
     t->fextra = dt_alloc(n, sizeof *t->fextra);
     t->bextra = dt_alloc(n, sizeof *t->bextra);
-    if (t->cost == NULL || t->cut == NULL || t->sum == NULL || t->all == NULL || t->x == NULL ||
-        t->tape == NULL || t->fextra == NULL || t->bextra == NULL)
+    if (!cells || t->sum == NULL || t->all == NULL || t->x == NULL || t->tape == NULL ||
+        t->fextra == NULL || t->bextra == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a table of %zu stretches by %zu units",
             n * (n + 1) / 2, t->slots);
     t->x[0] = units(t, c->input);
@@ -277,8 +300,6 @@ static dt_status table_init(table *t, const dt_chain *c, uint64_t room, dt_err *
 
 static void table_deinit(table *t)
 {
-    dt_free(t->cost);
-    dt_free(t->cut);
     dt_free(t->sum);
     dt_free(t->all);
     dt_free(t->x);
@@ -334,12 +355,20 @@ void dt_chain_plan_deinit(dt_chain_plan *p)
 
 dt_status dt_chain_solve(dt_chain_plan *out, const dt_chain *c, uint64_t budget, dt_err *err)
 {
+    dt_chain_room room = {0};
+    const dt_status st = dti_chain_solve_in(&room, out, c, budget, err);
+    dti_chain_room_deinit(&room);
+    return st;
+}
+
+dt_status dti_chain_solve_in(
+    dt_chain_room *room, dt_chain_plan *out, const dt_chain *c, uint64_t budget, dt_err *err)
+{
     table t;
     *out = (dt_chain_plan){0};
     if (budget < c->input)
         return DT_FAIL(err, DT_E_BUDGET, "the input alone takes %" PRIu64 " bytes", c->input);
-    const uint64_t room = budget - c->input;
-    dt_status st = table_init(&t, c, room, err);
+    dt_status st = table_init(&t, room, c, budget - c->input, err);
     if (st == DT_OK) {
         solve_all(&t);
         out->unit = t.unit;

@@ -358,19 +358,26 @@ dt_status dti_pass_cost_of(const dt_pass_env *e, dt_program *p, dt_pass_cost *ou
     return DT_OK;
 }
 
-dt_status dti_pass_peak_if(const dt_pass_env *e, const dt_program *p, dti_rewrite_of *rewrite,
-    void *self, uint64_t *peak, dt_err *err)
+dt_status dti_pass_cost_if(const dt_pass_env *e, const dt_program *p, dti_rewrite_of *rewrite,
+    void *self, dt_pass_cost *out, dt_err *err)
 {
     dt_program *q = NULL;
-    dt_pass_cost cost = {0};
     dt_status st = dt_program_copy(&q, p, err);
     if (st == DT_OK)
         st = dt_program_index(q, err);
     if (st == DT_OK)
         st = rewrite(self, q, err);
     if (st == DT_OK)
-        st = dti_pass_cost_of(e, q, &cost, err);
+        st = dti_pass_cost_of(e, q, out, err);
     dt_program_destroy(q);
+    return st;
+}
+
+dt_status dti_pass_peak_if(const dt_pass_env *e, const dt_program *p, dti_rewrite_of *rewrite,
+    void *self, uint64_t *peak, dt_err *err)
+{
+    dt_pass_cost cost = {0};
+    const dt_status st = dti_pass_cost_if(e, p, rewrite, self, &cost, err);
     *peak = cost.device;
     return st;
 }

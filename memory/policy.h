@@ -65,9 +65,11 @@ typedef struct dt_pass_cost {
 } dt_pass_cost;
 dt_status dti_pass_cost_of(
     const dt_pass_env *e, dt_program *p, dt_pass_cost *out, dt_err *err) DT_NODISCARD;
-/* What @p would take of the device if @rewrite, which is given @self, changed it: a copy is
- * changed. */
+/* What @p would come to, and take of the device, if @rewrite, which is given @self, changed it: a
+ * copy is changed. */
 typedef dt_status dti_rewrite_of(void *self, dt_program *copy, dt_err *err);
+dt_status dti_pass_cost_if(const dt_pass_env *e, const dt_program *p, dti_rewrite_of *rewrite,
+    void *self, dt_pass_cost *out, dt_err *err) DT_NODISCARD;
 dt_status dti_pass_peak_if(const dt_pass_env *e, const dt_program *p, dti_rewrite_of *rewrite,
     void *self, uint64_t *peak, dt_err *err) DT_NODISCARD;
 /* Whether the budgets of host and disk hold. */

@@ -8,7 +8,7 @@
 
 #include "engine/base/sha256.h"
 #include "engine/checkpoint/checkpoint.h"
-#include "engine/checkpoint/weights_internal.h"
+#include "engine/checkpoint/weights.h"
 
 enum { DTI_PATH_BYTES = 4096, DTI_MANIFEST_BYTES = 1 << 20 };
 

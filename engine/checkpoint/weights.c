@@ -1,6 +1,6 @@
 /* Weights in files: which a network has, how a file differs from them, and how they are loaded and
  * saved. */
-#include "engine/checkpoint/weights_internal.h"
+#include "engine/checkpoint/weights.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -11,7 +11,6 @@
 #include "engine/base/alloc.h"
 #include "engine/base/cpu.h"
 #include "engine/checkpoint/safetensors.h"
-#include "engine/checkpoint/weights.h"
 
 /* ---- which there are, and what differs ---- */
 

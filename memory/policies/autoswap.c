@@ -131,19 +131,9 @@ static options set(const options *given, int64_t sample)
     return o;
 }
 
-static dt_status try_out(
-    const dt_program *p, const dt_pass_env *env, dt_pass_cost *cost, dt_err *err)
+static dt_status pick_in(void *env, dt_program *copy, dt_err *err)
 {
-    dt_program *q = NULL;
-    dt_status st = dt_program_copy(&q, p, err);
-    if (st == DT_OK)
-        st = dt_program_index(q, err);
-    if (st == DT_OK)
-        st = pick(q, env, err);
-    if (st == DT_OK)
-        st = dti_pass_cost_of(env, q, cost, err);
-    dt_program_destroy(q);
-    return st;
+    return pick(copy, env, err);
 }
 
 /* The fastest that fits; without a budget, where none takes longer, that of the fewest bytes. */
@@ -163,7 +153,7 @@ static dt_status search(dt_program *p, const dt_pass_env *env, options *found, d
         dt_pass_cost cost = {0};
         const options o = set(given, n);
         e.opts = &o;
-        DT_CHECK(try_out(p, &e, &cost, err));
+        DT_CHECK(dti_pass_cost_if(&e, p, pick_in, &e, &cost, err));
         if (n > 0 && !better(&cost, &least, budget_of(env)))
             continue;
         least = cost;

@@ -195,20 +195,9 @@ static dt_status split_all(dt_program *p, const dt_pass_env *env, bool *any, dt_
     return st;
 }
 
-/* What the schedule of a program comes to. */
-static dt_status try_out(
-    const dt_program *p, const dt_pass_env *env, dt_pass_cost *cost, dt_err *err)
+static dt_status schedule_in(void *env, dt_program *copy, dt_err *err)
 {
-    dt_program *q = NULL;
-    dt_status st = dt_program_copy(&q, p, err);
-    if (st == DT_OK)
-        st = dt_program_index(q, err);
-    if (st == DT_OK)
-        st = schedule(q, env, err);
-    if (st == DT_OK)
-        st = dti_pass_cost_of(env, q, cost, err);
-    dt_program_destroy(q);
-    return st;
+    return schedule(copy, env, err);
 }
 
 static bool better(const dt_pass_cost *a, const dt_pass_cost *b, uint64_t budget)
@@ -223,17 +212,18 @@ static dt_status split_where_faster(dt_program *p, const dt_pass_env *env, dt_er
     dt_program *q = NULL;
     bool any = false;
     dt_pass_cost whole = {0}, split = {0};
+    dt_pass_env e = *env;
     dt_status st = dt_program_copy(&q, p, err);
     if (st == DT_OK)
         st = dt_program_index(q, err);
     if (st == DT_OK)
         st = split_all(q, env, &any, err);
     if (st == DT_OK && any)
-        st = try_out(q, env, &split, err);
+        st = dti_pass_cost_if(env, q, schedule_in, &e, &split, err);
     dt_program_destroy(q);
     if (st != DT_OK || !any)
         return st;
-    DT_CHECK(try_out(p, env, &whole, err));
+    DT_CHECK(dti_pass_cost_if(env, p, schedule_in, &e, &whole, err));
     return better(&split, &whole, budget_of(env)) ? split_all(p, env, &any, err) : DT_OK;
 }
 

@@ -294,18 +294,10 @@ static dt_status rewrite(advisor *x, dti_genes *g, dt_program *q, dt_err *err)
     return st;
 }
 
-static dt_status try_it(advisor *x, dt_pass_cost *cost, dt_err *err)
+static dt_status rewrite_now(void *self, dt_program *copy, dt_err *err)
 {
-    dt_program *q = NULL;
-    dt_status st = dt_program_copy(&q, x->p, err);
-    if (st == DT_OK)
-        st = dt_program_index(q, err);
-    if (st == DT_OK)
-        st = rewrite(x, &x->now, q, err);
-    if (st == DT_OK)
-        st = dti_pass_cost_of(x->env, q, cost, err);
-    dt_program_destroy(q);
-    return st;
+    advisor *x = self;
+    return rewrite(x, &x->now, copy, err);
 }
 
 /* ---- rounds of the search ---- */
@@ -347,7 +339,7 @@ static dt_status find(advisor *x, uint64_t budget, uint64_t whole, dt_err *err)
     for (int round = 0; round < ROUNDS; round++) {
         dt_pass_cost cost = {0};
         DT_CHECK(dti_swap_search(&x->x, &how, &x->now, err));
-        DT_CHECK(try_it(x, &cost, err));
+        DT_CHECK(dti_pass_cost_if(x->env, x->p, rewrite_now, x, &cost, err));
         if (is_better(x, &cost, budget))
             keep(x, &cost);
         x->x.limit = moved(x->x.limit, cost.device, budget);

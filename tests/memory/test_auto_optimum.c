@@ -357,7 +357,7 @@ static void costs_off_by_a_tenth_lose_little(void **state)
     const dt_pass_env env = {.costs = &real};
     const dt_lower_opts how = dti_pass_lower_opts(&env);
     for (uint64_t seed = 20; seed < 26; seed++) {
-        if (!dt_picked(seed, 6, 3, 1))
+        if (!dt_picked(seed, 12, 6, 1))
             continue;
         dt_graph *g = seed % 2 == 0 ? chain(seed) : dt_random_graph(seed);
         dt_lowered m = dt_program_of(g, DT_PROGRAM_FIRST, SAMPLES);

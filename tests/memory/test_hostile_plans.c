@@ -101,7 +101,7 @@ static void try_it(subject *s, const char *field, const char *op)
 {
     dt_err err = {0};
     int id;
-    if (!dt_picked((uint64_t)s->changes++, 4, 2, 1))
+    if (!dt_picked((uint64_t)s->changes++, 12, 5, 1))
         return;
     dt_status st = dt_verify(s->m.plan, &err);
     if (st == DT_OK)

@@ -300,8 +300,10 @@ static void no_plan_that_moves_is_below(void **state)
 {
     (void)state;
     int tried = 0, binds = 0;
-    for (uint64_t seed = 0; seed < (dt_small_scale() ? 40 : 200); seed++) {
+    for (uint64_t seed = 0; seed < 200; seed++) {
         static walk w;
+        if (!dt_picked(seed, 20, 5, 1))
+            continue;
         double seconds[OPS];
         dt_dice dice = {seed, 0};
         dt_remat_graph g = random_graph(&dice, 8 + dt_roll(&dice, OPS - 8 + 1));
@@ -329,7 +331,8 @@ static void no_plan_that_moves_is_below(void **state)
         tried++;
         dt_remat_graph_deinit(&g);
     }
-    assert_true(dt_small_scale() || (tried == 200 && binds > 20));
+    const int all = 200 / dt_scaled(20, 5, 1);
+    assert_true(tried == all && (dt_small_scale() || binds > all / 10));
 }
 
 DT_TEST_GROUP(moments)

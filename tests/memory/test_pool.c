@@ -582,10 +582,10 @@ static void public_hard_cases_are_solved_by_search(void **state)
 static void many_intervals_stay_near_the_bound(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= (uint64_t)dt_scaled(1, 1, 2); seed++) {
+    for (uint64_t seed = 1; seed <= (uint64_t)dt_scaled(1, 1, 3); seed++) {
         static dt_err err;
         dt_interval *v;
-        const size_t n = seed == 1 ? 50000 : 60000;
+        const size_t n = seed == 1 ? 20000 : seed == 2 ? 60000 : 50000;
         uint64_t peak, online;
         assert_ok(dt_pool_random(&v, n, seed, &err), &err);
         assert_ok(dt_pool_find("best_fit")->place(v, n, &online, &err), &err);

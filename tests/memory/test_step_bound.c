@@ -127,12 +127,12 @@ static void no_policy_is_below(void **state)
     dt_pass_env env = {.costs = &costs};
     dt_lowered m = dt_program_of(dt_standard("resnet50"), DT_PROGRAM_FIRST, 8);
     const uint64_t most = cost_of(&m, "keep_all", &env).device;
-    for (uint64_t tenths = 0; tenths <= (dt_small_scale() ? 0 : 5); tenths += 5) {
+    for (uint64_t tenths = 0; tenths <= 5; tenths += 5) {
         env.budgets.device = most * tenths / 10;
         for (size_t i = 0; i < n; i++) {
             const dt_policy *p = all[i];
             if (!p->exact || p->searches || p->home != NULL || p->rung != NULL ||
-                (tenths > 0 && !p->by_budget))
+                (tenths > 0 && !p->by_budget) || !dt_picked(i, 6, 3, 1))
                 continue;
             const dt_pass_cost c = cost_of(&m, p->name, &env);
             not_below(&m, &env, &c);
@@ -145,7 +145,7 @@ static void no_policy_is_below(void **state)
         const dt_pass_cost c = cost_of(&m, lists[i], &env);
         not_below(&m, &env, &c);
     }
-    assert_true(tried > 20);
+    assert_true(tried > 20 / dt_scaled(6, 3, 1));
     dt_lowered_close(&m);
 }
 

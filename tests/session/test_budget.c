@@ -429,7 +429,7 @@ static void a_run_beyond_the_machine_is_refused(void **state) /* case 58 */
     put_text("b.ini", LENET);
     char *before = snapshot("");
     ran r = refused("b.ini --set train.batch=1048576 --set data.samples=1048576 "
-                    "--set model.width=65536 --set model.name=lenet5",
+                    "--set model.width=1024 --set model.name=lenet5",
         DT_E_BUDGET);
     assert_has(r.err, "does not fit: the run needs ");
     assert_unchanged(before, "");

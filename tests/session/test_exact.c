@@ -40,7 +40,7 @@ static bool left_out(int a, int i, int b, int j)
         return false;
     if (a != DT_BY_NETWORK)
         return dt_small_scale();
-    const uint64_t apart = (uint64_t)dt_scaled(dt_levels(DT_BY_NETWORK), 5, 1);
+    const uint64_t apart = (uint64_t)dt_scaled(2 * dt_levels(DT_BY_NETWORK), 12, 1);
     return ((uint64_t)i + (uint64_t)j + dt_test_seed()) % apart != 0;
 }
 

@@ -324,7 +324,7 @@ static void killed_again_and_again_a_run_ends_with_the_same_bits(void **state)
     NEED_BINARY();
     static const char words[] = "c.ini --set train.steps=120 --set data.samples=200 "
                                 "--set checkpoint.every=4 --set run.dir=part --resume";
-    const int kills = dt_scaled(10, 25, 100);
+    const int kills = dt_scaled(5, 12, 100);
     uint32_t seed = 20 + (uint32_t)dt_test_seed();
     put_text("c.ini", INI);
     run_well("c.ini --set train.steps=120 --set data.samples=200 --set run.dir=whole");

@@ -94,7 +94,7 @@ static void train_all(const char *net, const char *precision, const char *const 
 {
     result first = {"", 0};
     for (size_t i = 0; i < n; i++) {
-        if (i > 0 && !dt_sampled(i, 2))
+        if (i > 0 && !dt_picked(i, 3, 2, 1))
             continue;
         char sets[600];
         snprintf(sets, sizeof sets, "%s --set memory.policy=%s", precision, how[i]);

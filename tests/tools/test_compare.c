@@ -39,6 +39,9 @@ static void each_plan_is_the_one_that_plan_makes(void **state)
     {
         char words[512];
         const double budget = json_number(o, "budget");
+        fit += json_flag(o, "fits");
+        if (!dt_picked((uint64_t)n++, 12, 5, 1))
+            continue;
         snprintf(words, sizeof words,
             "plan FILE --json --set memory.simulate=p100 --set train.micro_batch=64 --set "
             "memory.policy=%s "
@@ -58,9 +61,7 @@ static void each_plan_is_the_one_that_plan_makes(void **state)
         assert_true(json_flag(o, "fits") == (json_number(o, "device_peak") <= budget));
         assert_true(json_number(o, "bound_seconds") <= json_number(o, "step_seconds"));
         assert_string_equal(json_text(o, "costs"), "simulated");
-        fit += json_flag(o, "fits");
         cJSON_Delete(plan);
-        n++;
     }
     assert_true(n % 3 == 0 && n >= 30 && fit > 0 && fit < n);
     cJSON_Delete(all);

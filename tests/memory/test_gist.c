@@ -1,5 +1,6 @@
 /* Gist's encodings against what its paper says (Jain et al., ISCA 2018): systems/a.md 5a, table of
- * encodings, and 5d, items 1, 2, 4 and 7; A11 and A12 of 0.5. */
+ * encodings, and 5d, items 1, 2, 4 and 7; A11 and A12 of 0.5. What is read
+ * in the middle of a step, gradients of one layer, is read below a session. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

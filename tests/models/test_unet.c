@@ -1,4 +1,5 @@
-/* U-Net against PyTorch's numbers over three steps of SGD; its names and what it refuses. */
+/* U-Net against PyTorch's numbers over three steps of SGD; its names and what it refuses. Its steps
+ * are run below a session: weights, pictures and labels are computed here, and no file has them. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>

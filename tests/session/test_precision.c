@@ -1,11 +1,14 @@
 /* Training in bf16: values and their gradients are bf16, all else fp32, and the network learns as
  * it does in fp32. And how train.precision is resolved on a processor. */
+#include <dnntrain.h>
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"
 #include "engine/base/cpu.h"
+#include "engine/checkpoint/safetensors.h"
 #include "engine/graph_fuse.h"
 #include "layers/embedding.h"
 #include "layers/fc.h"
@@ -14,8 +17,11 @@
 #include "memory/codec.h"
 #include "tests/fixture/planned.h"
 #include "tests/fixture/run_cli.h"
-#include "tests/fixture/state.h"
 #include "tests/fixture/trainee.h"
+#include "tests/fixture/workspace.h"
+
+#define WEIGHTS "weights.safetensors"
+#define GRADIENTS "gradients.safetensors"
 
 enum { STEPS = 8 };
 
@@ -26,84 +32,88 @@ enum { STEPS = 8 };
             skip();                                                                                \
     } while (0)
 
-static dt_graph *resnet(dt_dtype t, bool fused)
+static void note_loss(void *self, const dt_step_report *r)
 {
-    dt_graph *g = dt_trainee_resnet(), *f;
-    dt_err err = {0};
-    g->dtype = t;
-    if (!fused)
-        return g;
-    assert_ok(dt_graph_fuse(&f, g, &err), &err);
-    dt_graph_destroy(g);
-    return f;
+    ((double *)self)[r->step - 1] = r->loss;
 }
 
-static double loss_of(const dt_trainee *t)
+/* All steps see the same samples. Leaves the first step's gradients and the last one's weights. */
+static void train(const char *precision, int steps, double *loss)
 {
-    dt_metrics m;
-    memcpy(&m, dt_runner_home(t->runner, (int32_t)t->map->n - 1), sizeof m);
-    assert_int_equal(m.count, DT_TRAINEE_BATCH * DT_TRAINEE_MICROS);
-    return m.loss_sum / (double)m.count;
-}
-
-static void train(dt_dtype type, bool fused, double loss[STEPS])
-{
-    const dt_trainee_opts o = {.policies = "keep_all"};
-    dt_trainee t = dt_trainee_open(resnet(type, fused), &o);
+    char ini[2048];
+    dt_run *run = NULL;
     dt_err err = {0};
-    for (int64_t step = 0; step < STEPS; step++) {
-        assert_ok(dt_trainee_step(&t, step, &err), &err);
-        loss[step] = loss_of(&t);
-    }
-    dt_trainee_close(&t);
+    const dt_run_observer o = {.self = loss, .step = note_loss};
+    snprintf(ini, sizeof ini,
+        "[model]\nname = resnet18\nwidth = 8\nclasses = 10\nimage = 32\n"
+        "[data]\nsource = synthetic\nsamples = 8\n[train]\nbatch = 8\nmicro_batch = 4\n"
+        "steps = %d\nlr = 0.005\nprecision = %s\ndump_gradients = %s\n"
+        "[device]\nkind = cpu\nthreads = 1\n[run]\ndir = %s\noverwrite = on\n",
+        steps, precision, in_workspace(GRADIENTS), in_workspace("precision"));
+    assert_ok(dt_run_open_text(&run, "precision", ini, strlen(ini), NULL, 0, &err), &err);
+    assert_ok(dt_run_begin(run, &o, &err), &err);
+    assert_ok(dt_run_train(run, 0, &err), &err);
+    assert_ok(dt_run_save_weights(run, in_workspace(WEIGHTS), &err), &err);
+    dt_run_close(run);
 }
 
 static void a_network_learns_as_in_fp32(void **state)
 {
     NEED_AVX512();
-    for (int fused = 0; fused < 2; fused++) {
-        double fp32[STEPS], bf16[STEPS];
-        bool equal = true;
-        train(DT_F32, fused, fp32);
-        train(DT_BF16, fused, bf16);
-        assert_true(fp32[STEPS - 1] < 0.9 * fp32[0]);
-        for (int i = 0; i < STEPS; i++) {
-            if (!(fabs(bf16[i] - fp32[i]) <= 0.05 * fp32[i]))
-                fail_msg("step %d: loss %g in bf16, %g in fp32", i, bf16[i], fp32[i]);
-            equal = equal && fp32[i] == bf16[i];
-        }
-        assert_false(equal); /* it was another type indeed */
+    double fp32[STEPS], bf16[STEPS];
+    bool equal = true;
+    train("fp32", STEPS, fp32);
+    train("bf16", STEPS, bf16);
+    assert_true(fp32[STEPS - 1] < 0.9 * fp32[0]);
+    for (int i = 0; i < STEPS; i++) {
+        if (!(fabs(bf16[i] - fp32[i]) <= 0.05 * fp32[i]))
+            fail_msg("step %d: loss %g in bf16, %g in fp32", i, bf16[i], fp32[i]);
+        equal = equal && fp32[i] == bf16[i];
     }
+    assert_false(equal); /* it was another type indeed */
+}
+
+static void have_the_digits_of_fp32(const char *file)
+{
+    dt_st_file *f;
+    dt_err err = {0};
+    size_t all = 0, finer = 0;
+    assert_ok(dt_st_open(&f, file, &err), &err);
+    for (size_t i = 0; i < dti_st_count(f); i++) {
+        const dt_st_entry *e = dti_st_at(f, i);
+        if (e->type != DT_ST_F32)
+            continue;
+        float *v = dt_alloc(e->bytes, 1);
+        assert_non_null(v);
+        assert_ok(dt_st_read(f, e, 0, v, e->bytes, &err), &err);
+        for (size_t k = 0; k < e->bytes / sizeof *v; k++) {
+            finer += v[k] != dt_bf16_to_float(dt_bf16_from_float(v[k]));
+            all += v[k] != 0; /* kernels on a picture of one pixel have idle taps */
+        }
+        dt_free(v);
+    }
+    dt_st_close(f);
+    assert_true(all > 1000 && finer > all * 9 / 10);
 }
 
 /* Updates are far smaller than what bf16 tells apart from a weight. */
 static void weights_keep_the_digits_of_fp32(void **state)
 {
     NEED_AVX512();
-    const dt_trainee_opts o = {.policies = "keep_all"};
-    dt_trainee t = dt_trainee_open(resnet(DT_BF16, true), &o);
+    double loss;
+    train("bf16", 1, &loss);
+    have_the_digits_of_fp32(in_workspace(WEIGHTS));
+    have_the_digits_of_fp32(in_workspace(GRADIENTS));
+}
+
+static dt_graph *resnet(dt_dtype t)
+{
+    dt_graph *g = dt_trainee_resnet(), *f;
     dt_err err = {0};
-    size_t all[DT_PORTS] = {0}, finer[DT_PORTS] = {0};
-    assert_ok(dt_trainee_step(&t, 0, &err), &err);
-    for (size_t i = 0; i < t.map->n; i++) {
-        const dt_home *h = &t.map->home[i];
-        if (h->port != DT_P && h->port != DT_DP)
-            continue;
-        const dt_param_info *p = &t.graph->node[h->node].info.param[h->param];
-        const size_t n = (size_t)dt_param_count(p);
-        float *v = dt_alloc(n, sizeof *v);
-        assert_non_null(v);
-        assert_true(h->bytes >= n * sizeof *v);
-        assert_ok(dt_values_get(t.runner, (int32_t)i, v, &err), &err);
-        for (size_t k = 0; k < n; k++)
-            finer[h->port] += v[k] != dt_bf16_to_float(dt_bf16_from_float(v[k]));
-        for (size_t k = 0; k < n; k++)
-            all[h->port] += v[k] != 0; /* kernels on a picture of one pixel have idle taps */
-        dt_free(v);
-    }
-    assert_true(finer[DT_P] > all[DT_P] * 9 / 10 && finer[DT_DP] > all[DT_DP] * 9 / 10);
-    assert_true(all[DT_DP] > 1000);
-    dt_trainee_close(&t);
+    g->dtype = t;
+    assert_ok(dt_graph_fuse(&f, g, &err), &err);
+    dt_graph_destroy(g);
+    return f;
 }
 
 static const dt_tensor *tensor(const dt_program *p, const char *name)
@@ -118,8 +128,8 @@ static const dt_tensor *tensor(const dt_program *p, const char *name)
 static void only_values_and_their_gradients_are_narrower(void **state)
 {
     NEED_AVX512();
-    dt_lowered wide = dt_program_of(resnet(DT_F32, true), DT_PROGRAM_FIRST, 4),
-               narrow = dt_program_of(resnet(DT_BF16, true), DT_PROGRAM_FIRST, 4);
+    dt_lowered wide = dt_program_of(resnet(DT_F32), DT_PROGRAM_FIRST, 4),
+               narrow = dt_program_of(resnet(DT_BF16), DT_PROGRAM_FIRST, 4);
     size_t halved = 0, derived = 0;
     for (size_t i = 0; i < narrow.program->n_tensor; i++) {
         const dt_tensor *b = &narrow.program->tensor[i];
@@ -200,7 +210,7 @@ static dt_gap first_gap(const dt_program *p, const char *name)
 static void codecs_pack_pairs_of_values_or_nothing(void **state)
 {
     NEED_AVX512();
-    dt_lowered m = dt_program_of(resnet(DT_BF16, true), DT_PROGRAM_FIRST, 4);
+    dt_lowered m = dt_program_of(resnet(DT_BF16), DT_PROGRAM_FIRST, 4);
     dt_program *p = m.program;
     const dt_offload_opt o = {.release_after = DT_NONE,
         .fetch_before = DT_NONE,

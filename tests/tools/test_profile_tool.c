@@ -294,13 +294,11 @@ static void what_is_expected_is_what_a_run_moves(void **state)
     assert_code(&r, 0);
     cli_done(&r);
     snprintf(summary, sizeof summary, "%s/summary.json", dir);
-    char *text = cli_text(summary);
-    cJSON *out = json_of(text, strlen(text));
+    cJSON *out = json_file(summary);
     const double moved = json_number(out, "moved_out_host") / STEPS;
     if (!(fabs(moved - plan.expected_out) <= 0.01 * moved))
         fail_msg("%.0f bytes a step, %.0f expected", moved, plan.expected_out);
     cJSON_Delete(out);
-    dt_free(text);
 }
 
 static void without_a_file_it_goes_to_the_output(void **state)
